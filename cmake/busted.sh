@@ -1,0 +1,10 @@
+#!/bin/sh
+# busted.sh [ARGUMENTS...] -- busted under LuaJIT, from the project root.
+#
+# Without arguments: every spec. With some: what busted makes of them, as in
+# `cmake/busted.sh spec/region/box_spec.lua`. CELER_BUILD is the build under
+# test (default build/release); CELER_PRELOAD a sanitizer's library.
+cd "$(dirname "$0")/.." || exit 1
+export LD_PRELOAD="${CELER_PRELOAD:-}"
+export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS:-}"
+exec luajit "$(command -v busted)" "$@"

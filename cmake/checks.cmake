@@ -1,0 +1,20 @@
+# layers: includes only point up the layers; part of every build.
+# check:  the specs and the random programs; the last line holds the totals.
+# lint:   layers, formatting and static checks.
+
+add_custom_target(layers ALL
+  COMMAND "${LUAJIT_PROGRAM}" cmake/layers.lua engine
+  WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" COMMENT "" VERBATIM)
+add_dependencies(libceler layers)
+
+add_custom_target(check
+  COMMAND cmake/check.sh "${CMAKE_CURRENT_BINARY_DIR}" "${CEL_SANITIZE}"
+  WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" USES_TERMINAL VERBATIM)
+add_dependencies(check celer)
+if(TARGET random_programs)
+  add_dependencies(check random_programs)
+endif()
+
+add_custom_target(lint
+  COMMAND cmake/lint.sh "${CMAKE_CURRENT_BINARY_DIR}"
+  WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" USES_TERMINAL VERBATIM)

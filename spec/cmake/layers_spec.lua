@@ -1,0 +1,50 @@
+-- The layers check can fail: every kind of fault is put into a small tree.
+local celer = require("spec.support.celer")
+
+-- Runs the check on an engine/ that holds one file with one line.
+local function check(path, line)
+  local root = os.tmpname()
+  os.remove(root)
+  local script = [[
+    mkdir -p "$1/base" "$1/region" "$(dirname "$1/$2")"
+    touch "$1/base/arena.h" "$1/celer.h"
+    printf '%s\n' "$3" > "$1/$2"
+    luajit cmake/layers.lua "$1"; status=$?
+    rm -r "$1"; exit $status]]
+  return celer.exec({ "sh", "-c", script, "sh", root, path, line })
+end
+
+describe("layers.lua", function()
+  local allowed = {
+    { "region/box.c", '#include "base/arena.h"' },
+    { "region/box.c", "#include <stdint.h>" },
+    { "exec/run.c", "#include <pthread.h>" },
+    { "embed/run.c", "#include <lua.h>" },
+    { "runtime/run.c", '#include "celer.h"' },
+  }
+  for _, case in ipairs(allowed) do
+    it(("lets %s have %s"):format(case[1], case[2]), function()
+      local r = check(case[1], case[2])
+      assert.equal("", r.stderr)
+      assert.equal(0, r.status)
+    end)
+  end
+
+  local refused = {
+    { "base/arena.c", '#include "region/box.h"', "comes after" },
+    { "region/box.c", '#include "base/none.h"', "no such file" },
+    { "region/box.c", '#include "box.h"', "folder/name" },
+    { "region/box.c", '#  include <pthread.h>', "pure" },
+    { "instr/box.c", "#include <mpi.h>", "pure" },
+    { "device/gpu.c", "#include <lua.h>", "no business" },
+    { "task/task.c", '#include "celer.h"', "runtime" },
+    { "other/x.c", "#include <stdint.h>", "no layer" },
+  }
+  for _, case in ipairs(refused) do
+    it(("refuses %s %s"):format(case[1], case[2]), function()
+      local r = check(case[1], case[2])
+      assert.equal(1, r.status)
+      assert.matches(case[3], r.stderr)
+    end)
+  end
+end)

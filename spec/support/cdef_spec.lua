@@ -1,0 +1,21 @@
+local ffi = require("ffi")
+local cdef = require("spec.support.cdef")
+
+describe("cdef", function()
+  it("declares a header and loads the library", function()
+    local c = cdef("base/version.h")
+    assert.matches("^%d+%.%d+%.%d+$", ffi.string(c.cel_version()))
+  end)
+
+  it("declares each header once, however often it is asked for", function()
+    cdef("embed/embedded.h")
+    assert.has_no.errors(function() cdef("embed/embedded.h", "base/version.h") end)
+    assert.equal(24, ffi.sizeof("cel_embedded"))
+  end)
+
+  it("names the header that does not exist", function()
+    local ok, message = pcall(cdef, "base/nothing.h")
+    assert.is_false(ok)
+    assert.matches("base/nothing%.h", message)
+  end)
+end)

@@ -1,0 +1,103 @@
+-- celer.lua -- runs the built `celer` command as a user does.
+--
+--   local celer = require("spec.support.celer")
+--   local r = celer.run({ "run", "examples/wave_sim.lua" }, { ranks = 4 })
+--   assert.equal(0, r.status)
+local M = {}
+
+-- Lets OpenMPI start as root, with more ranks than cores, in a container.
+local mpi_env = {
+  OMPI_ALLOW_RUN_AS_ROOT = "1",
+  OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = "1",
+  OMPI_MCA_rmaps_base_oversubscribe = "1",
+  OMPI_MCA_mpi_yield_when_idle = "1",
+  OMPI_MCA_hwloc_base_binding_policy = "none",
+  OMPI_MCA_plm_rsh_agent = "",
+  OMPI_MCA_btl_vader_single_copy_mechanism = "none",
+}
+
+local function quote(text)
+  return "'" .. tostring(text):gsub("'", "'\\''") .. "'"
+end
+
+local function read_all(path)
+  local file = assert(io.open(path, "rb"))
+  local text = file:read("*a")
+  file:close()
+  return text
+end
+
+local function write_all(path, text)
+  local file = assert(io.open(path, "wb"))
+  file:write(text)
+  file:close()
+end
+
+-- The environment as arguments of env(1). The harness's own variables go: the
+-- command reports a CELER_ variable that it does not know.
+local function environment(extra)
+  local words = { "env -u CELER_BUILD -u CELER_PRELOAD -u CELER_RANDOM_SECONDS" }
+  local preload = os.getenv("CELER_PRELOAD")
+  if preload and preload ~= "" then words[1] = words[1] .. " -u LD_PRELOAD" end
+  for _, variables in ipairs({ mpi_env, extra or {} }) do
+    for name, value in pairs(variables) do
+      words[#words + 1] = name .. "=" .. quote(value)
+    end
+  end
+  return table.concat(words, " ")
+end
+
+--- Runs any program and waits for it.
+---@param argv string[]
+---@param options? {env: table?, stdin: string?, timeout: number?, cwd: string?}
+---@return {status: integer, stdout: string, stderr: string, timed_out: boolean}
+function M.exec(argv, options)
+  options = options or {}
+  local stem = os.tmpname()
+  local paths = { stem .. ".out", stem .. ".err", stem .. ".in" }
+  write_all(paths[3], options.stdin or "")
+  local words = {}
+  for i, word in ipairs(argv) do words[i] = quote(word) end
+  local pipe = assert(io.popen(("%s%s timeout -k 2 %g %s >%s 2>%s <%s; echo $?"):format(
+    options.cwd and ("cd " .. quote(options.cwd) .. " && ") or "",
+    environment(options.env), options.timeout or 60, table.concat(words, " "),
+    paths[1], paths[2], paths[3])))
+  local status = tonumber(pipe:read("*a"):match("%d+"))
+  pipe:close()
+  local result = {
+    status = status,
+    stdout = read_all(paths[1]),
+    stderr = read_all(paths[2]),
+    timed_out = status == 124 or status == 137,
+  }
+  os.remove(stem)
+  for _, path in ipairs(paths) do os.remove(path) end
+  return result
+end
+
+local function absolute(path)
+  if path:sub(1, 1) == "/" then return path end
+  return assert(os.getenv("PWD")) .. "/" .. path
+end
+
+--- The path of the command under test.
+function M.command()
+  return absolute(os.getenv("CELER_BUILD") or "build/release") .. "/celer"
+end
+
+--- Runs `celer` with `args`. With `ranks` it is started by mpirun; without, by
+--- itself. After `timeout` seconds (60) all of it is killed and status is 124.
+---@param args string[]
+---@param options? {ranks: integer?, env: table?, stdin: string?, timeout: number?, cwd: string?}
+function M.run(args, options)
+  options = options or {}
+  local argv = { M.command() }
+  if options.ranks then
+    argv = { "mpirun", "--oversubscribe", "--allow-run-as-root", "-n",
+      options.ranks, argv[1] }
+  end
+  for _, word in ipairs(args) do argv[#argv + 1] = word end
+  return M.exec(argv, options)
+end
+
+return M
