@@ -1,0 +1,38 @@
+/* arena.h -- memory that dies together.
+ *
+ * Graph nodes live in one arena per horizon: pieces are carved off in order and
+ * never freed singly; the whole arena is cleared at once and its blocks reused.
+ *
+ * Invariant: every piece is aligned to 16 bytes and stays where it is until
+ * clear or release.
+ * Cost: O(1) per piece. Confined to one thread at a time.
+ */
+#ifndef CEL_BASE_ARENA_H
+#define CEL_BASE_ARENA_H
+
+#ifndef CEL_CDEF
+#include <stddef.h>
+#include <stdint.h>
+#endif
+
+typedef struct cel_arena_block cel_arena_block;
+
+typedef struct cel_arena {
+  cel_arena_block *blocks; /* newest first */
+  size_t used;             /* bytes used of the newest block */
+} cel_arena;
+
+/* An empty arena; the holder owns it and calls release. Thread: any. */
+void cel_arena_init(cel_arena *arena);
+/* Frees every block. */
+void cel_arena_release(cel_arena *arena);
+/* Forgets every piece and keeps the largest block for reuse. */
+void cel_arena_clear(cel_arena *arena);
+/* `size` bytes, uninitialised; never null. Owned by the arena. */
+void *cel_arena_alloc(cel_arena *arena, size_t size);
+/* A copy of `size` bytes at `data`. */
+void *cel_arena_copy(cel_arena *arena, const void *data, size_t size);
+/* Bytes held from the system. */
+size_t cel_arena_bytes(const cel_arena *arena);
+
+#endif

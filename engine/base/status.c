@@ -1,0 +1,80 @@
+#include "base/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local cel_error last_error;
+
+static const char *const status_names[] = {
+#define STATUS_NAME(name, text) #name,
+    CEL_STATUSES(STATUS_NAME)
+#undef STATUS_NAME
+};
+
+cel_status cel_fail(cel_status code, const char *format, ...) {
+  cel_error fresh = {.code = code};
+  va_list args;
+  va_start(args, format);
+  vsnprintf(fresh.text, sizeof fresh.text, format, args);
+  va_end(args);
+  last_error = fresh;
+  return code;
+}
+
+cel_status cel_fail_at(const char *file, int32_t line) {
+  if (file != NULL && last_error.file[0] == '\0') {
+    snprintf(last_error.file, sizeof last_error.file, "%s", file);
+    last_error.line = line;
+  }
+  return last_error.code;
+}
+
+cel_status cel_fail_with(const cel_error *error) {
+  last_error = *error;
+  return error->code;
+}
+
+const cel_error *cel_error_last(void) {
+  return &last_error;
+}
+
+const char *cel_status_name(cel_status code) {
+  return status_names[code];
+}
+
+void cel_bug_at(const char *file, int line, const char *format, ...) {
+  va_list args;
+  fprintf(stderr, "celer: internal error at %s:%d: ", file, line);
+  va_start(args, format);
+  vfprintf(stderr, format, args);
+  va_end(args);
+  fputc('\n', stderr);
+  abort();
+}
+
+static void *or_die(void *p, size_t size) {
+  if (p == NULL && size > 0) cel_bug("no memory for %zu bytes", size);
+  return p;
+}
+
+void *cel_alloc(size_t size) {
+  return or_die(malloc(size), size);
+}
+
+void *cel_alloc_zero(size_t size) {
+  return or_die(calloc(1, size), size);
+}
+
+void *cel_realloc(void *p, size_t size) {
+  return or_die(realloc(p, size), size);
+}
+
+void cel_free(void *p) {
+  free(p);
+}
+
+char *cel_strdup(const char *text) {
+  size_t size = strlen(text) + 1;
+  return memcpy(cel_alloc(size), text, size);
+}

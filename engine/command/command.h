@@ -1,0 +1,91 @@
+/* command.h -- what this rank does for each task: execute, push, await-push.
+ *
+ * One command graph per rank, of this rank's commands only. Who owns what is
+ * known symbolically (own.h), so nothing here grows with ranks that this rank
+ * exchanges nothing with.
+ *
+ * For one task the commands come in this order: pushes (what others lack and
+ * this rank owns), await-pushes (what this rank lacks), then the execution.
+ * Messages: all boxes from one rank to another for one task are in canonical
+ * order (buffer id, then box). Boxes of at most `small_bytes` travel together
+ * as one message, the first; each larger box is a message of its own, cut
+ * along its slowest dimension where it exceeds `large_bytes`. Both ends derive
+ * the same messages, numbered per ordered pair of ranks in command order: no
+ * pilots.
+ *
+ * Dependencies are among this rank's commands, by id, ids ascending from 1
+ * (the first epoch). Horizons and epochs as in the task graph.
+ * Pure. Thread: scheduler.
+ */
+#ifndef CEL_COMMAND_COMMAND_H
+#define CEL_COMMAND_COMMAND_H
+
+#include "task/task.h"
+
+/* NAME, name, what it is. */
+#define CEL_COMMAND_KINDS(_)                                                   \
+  _(EXECUTE, execute, "this rank's chunk of a task")                           \
+  _(PUSH, push, "one message to another rank")                                 \
+  _(AWAIT_PUSH, await_push, "one message from another rank")                   \
+  _(HORIZON, horizon, "seed 002") _(EPOCH, epoch, "seed 000")                  \
+  _(FREE, free, "the last mention of a buffer")
+
+typedef enum cel_command_kind {
+#define CEL_COMMAND_ENUM(NAME, name, text) CEL_COMMAND_##NAME,
+  CEL_COMMAND_KINDS(CEL_COMMAND_ENUM)
+#undef CEL_COMMAND_ENUM
+} cel_command_kind;
+
+/* A box of a buffer that travels. */
+typedef struct cel_piece {
+  const cel_buffer *buffer;
+  cel_box box;
+} cel_piece;
+
+typedef struct cel_message {
+  int64_t peer;
+  uint64_t sequence; /* per ordered pair of ranks, from 0 */
+  uint64_t bytes;
+  uint32_t pieces;
+  const cel_piece *piece;
+} cel_message;
+
+/* Lives in the arena of its horizon; immutable once emitted. */
+typedef struct cel_command {
+  uint64_t id;
+  cel_command_kind kind;
+  const cel_task *task; /* the task that it serves */
+  cel_box chunk;        /* EXECUTE */
+  cel_message message;  /* PUSH, AWAIT_PUSH */
+  uint32_t deps;
+  const cel_dep *dep;
+} cel_command;
+
+typedef struct cel_command_graph cel_command_graph;
+
+typedef struct cel_command_graph_config {
+  int64_t rank, ranks;
+  uint64_t small_bytes;  /* default 64 KiB */
+  uint64_t large_bytes;  /* default 1 GiB */
+  int32_t replications;  /* cap per version, default 8 */
+  void (*emit)(void *context, const cel_command *command);
+  void *context;
+} cel_command_graph_config;
+
+cel_command_graph *
+cel_command_graph_create(const cel_command_graph_config *config);
+void cel_command_graph_destroy(cel_command_graph *graph);
+/* Generates the commands of the next task, in task order, and emits each
+ * finished. CEL_E_OVERLAP when a write that could not be proved disjoint does
+ * overlap in the actual split. `task` must outlive the command's arena. */
+cel_status cel_command_graph_add(cel_command_graph *graph,
+                                 const cel_task *task);
+/* Frees the arenas whose commands are all older than the horizon or epoch
+ * command `id`, known to have been executed. */
+void cel_command_graph_retire(cel_command_graph *graph, uint64_t id);
+/* Entries and replications held over all buffers; bytes of bookkeeping. */
+void cel_command_graph_counts(const cel_command_graph *graph,
+                              uint64_t *entries, uint64_t *replications,
+                              uint64_t *bytes);
+
+#endif

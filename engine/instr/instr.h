@@ -1,0 +1,142 @@
+/* instr.h -- how this rank carries out its commands: allocations, copies,
+ * launches, messages.
+ *
+ * Memories: 0 is the host; device d of `devices` works in memory
+ * device_memory[d] (0 when it shares the host's, as a single CPU device does).
+ * A buffer is backed per memory by allocations that cover the boxes needed
+ * there, never by the whole buffer; allocations of one buffer in one memory
+ * never overlap. An allocation's layout box reserves address space for all of
+ * dimension 0 and commits on touch, so that growth along it copies nothing
+ * (RSIM); growth in other dimensions is a new allocation around both, a copy
+ * of what is still current, and a free.
+ *
+ * Coherence: per buffer a map from boxes to the set of memories that hold the
+ * current version on this rank; the pseudo-memory CEL_MEMORY_INIT stands for
+ * "still the initial contents". What an access lacks is copied from where it
+ * is current, just the boxes that are missing; all copies of a task come
+ * before its first launch. A chunk is cut again over this rank's devices along
+ * dimension 0, at the permitted granularity.
+ *
+ * Lookahead: commands are held back while they would allocate, until two
+ * horizons pass without a new allocation, or an epoch or flush comes; then one
+ * allocation serves all that was seen. Commands that allocate nothing go
+ * through at once when nothing is held back.
+ *
+ * Dependencies are by id, ascending from 1, found with one tracker per
+ * allocation. An instruction depends only on instructions at or after the
+ * horizon before the last one: ids that are older than a completed horizon
+ * count as complete.
+ * Pure. Thread: scheduler.
+ */
+#ifndef CEL_INSTR_INSTR_H
+#define CEL_INSTR_INSTR_H
+
+#include "command/command.h"
+
+/* NAME, name, lane: who carries it out. The one list. */
+#define CEL_INSTR_KINDS(_)                                                     \
+  _(ALLOC, alloc, MEMORY)    /* Reserve memory; yields an address. */          \
+  _(FREE, free, MEMORY)      /* Give it back. */                               \
+  _(INIT, init, HOST)        /* Initial contents of a box, into the host. */   \
+  _(COPY, copy, COPY)        /* Strided box copy, any memory to any. */        \
+  _(KERNEL, kernel, DEVICE)  /* Launch over one chunk of the range. */         \
+  _(HOST, host, HOST)        /* Run a host task over one chunk. */             \
+  _(SEND, send, COMM)        /* One message out of host memory. */             \
+  _(RECEIVE, receive, COMM)  /* One message into host memory. */               \
+  _(HORIZON, horizon, NONE)  /* Everything before it has been completed. */    \
+  _(EPOCH, epoch, NONE)      /* Likewise, and main may be waiting for it. */
+
+typedef enum cel_instr_lane {
+  CEL_LANE_NONE,
+  CEL_LANE_MEMORY,
+  CEL_LANE_COPY,
+  CEL_LANE_DEVICE,
+  CEL_LANE_HOST,
+  CEL_LANE_COMM
+} cel_instr_lane;
+
+typedef enum cel_instr_kind {
+#define CEL_INSTR_ENUM(NAME, name, lane) CEL_INSTR_##NAME,
+  CEL_INSTR_KINDS(CEL_INSTR_ENUM)
+#undef CEL_INSTR_ENUM
+} cel_instr_kind;
+
+enum { CEL_MEMORY_HOST = 0, CEL_MEMORY_INIT = 63, CEL_MEMORIES = 63 };
+
+/* Made by the instruction graph, which frees the record after the FREE has
+ * been retired; `address` is written by the executor when the ALLOC completes
+ * and read by instructions that depend on it. */
+typedef struct cel_allocation {
+  uint64_t id;
+  int32_t memory;
+  const cel_buffer *buffer;
+  cel_box layout;   /* row-major, dense; what the address covers */
+  cel_box box;      /* what is in use: committed as it is touched */
+  uint64_t reserve; /* bytes of the layout */
+  void *address;
+} cel_allocation;
+
+/* A box within one allocation. */
+typedef struct cel_place_in {
+  cel_allocation *allocation; /* null when the box is empty */
+  cel_box box;
+} cel_place_in;
+
+typedef struct cel_instr {
+  uint64_t id;
+  cel_instr_kind kind;
+  int32_t device;   /* KERNEL: which; COPY: the device end, -1 if none */
+  int32_t priority; /* higher first */
+  const cel_task *task; /* for names and places; null where none */
+  uint32_t deps;
+  const cel_dep *dep;
+  union {
+    struct {
+      cel_allocation *allocation;
+    } memory; /* ALLOC, FREE */
+    struct {
+      cel_allocation *from, *to; /* INIT: from is null */
+      cel_box box;
+    } copy; /* COPY, INIT */
+    struct {
+      cel_box chunk;
+      const cel_place_in *view; /* task->accesses of them */
+    } run; /* KERNEL, HOST */
+    struct {
+      int64_t peer;
+      uint64_t sequence, bytes;
+      uint32_t pieces;
+      const cel_place_in *piece;
+    } message; /* SEND, RECEIVE */
+  };
+} cel_instr;
+
+typedef struct cel_instr_graph cel_instr_graph;
+
+typedef struct cel_instr_graph_config {
+  int64_t rank, ranks;
+  int32_t devices;          /* >= 1 */
+  int32_t device_memory[8]; /* CEL_MEMORY_HOST or 1 + something */
+  bool lookahead;
+  void (*emit)(void *context, const cel_instr *instr);
+  void *context;
+} cel_instr_graph_config;
+
+cel_instr_graph *cel_instr_graph_create(const cel_instr_graph_config *config);
+/* Frees all records; every instruction has been executed or never will be. */
+void cel_instr_graph_destroy(cel_instr_graph *graph);
+/* Takes the next command, in command order; emits what it leads to, now or
+ * later. */
+cel_status cel_instr_graph_add(cel_instr_graph *graph,
+                               const cel_command *command);
+/* Emits what the lookahead holds back. */
+cel_status cel_instr_graph_flush(cel_instr_graph *graph);
+/* Frees the arenas whose instructions are all older than the horizon or epoch
+ * instruction `id`, known to have been executed. */
+void cel_instr_graph_retire(cel_instr_graph *graph, uint64_t id);
+size_t cel_instr_graph_bytes(const cel_instr_graph *graph);
+
+const char *cel_instr_name(cel_instr_kind kind);
+cel_instr_lane cel_instr_lane_of(cel_instr_kind kind);
+
+#endif

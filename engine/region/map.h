@@ -1,0 +1,47 @@
+/* map.h -- a total map from a box to 64-bit values.
+ *
+ * The one structure on every hot path: who wrote this last, where is it valid,
+ * which version is it.
+ *
+ * Invariants: entries are disjoint and cover the extent exactly; an update
+ * leaves no two face-adjacent entries of equal value that could form a box
+ * (near the update); a query returns entries clipped to the box asked.
+ * Cost: O(log n + hits) for query and update.
+ * The holder owns it: create ... destroy. Confined. Pure.
+ */
+#ifndef CEL_REGION_MAP_H
+#define CEL_REGION_MAP_H
+
+#include "region/box.h"
+
+typedef struct cel_map cel_map;
+
+typedef struct cel_map_entry {
+  cel_box box;
+  uint64_t value;
+} cel_map_entry;
+
+/* Results of a query; the caller owns it (zero to begin) and may reuse it. */
+typedef struct cel_map_entries {
+  cel_map_entry *at;
+  uint32_t n, cap;
+} cel_map_entries;
+
+/* Every point of `extent` maps to `value`. An empty extent is allowed. */
+cel_map *cel_map_create(const cel_box *extent, uint64_t value);
+void cel_map_destroy(cel_map *map);
+/* Points of `box` (clipped to the extent) map to `value` from now on. */
+void cel_map_update(cel_map *map, const cel_box *box, uint64_t value);
+/* Appends nothing: *out becomes the entries that meet `box`, clipped to it, in
+ * ascending box order. */
+void cel_map_query(const cel_map *map, const cel_box *box,
+                   cel_map_entries *out);
+/* Replaces each value v by fn(v, context) and merges what became equal. */
+void cel_map_rewrite(cel_map *map, uint64_t (*fn)(uint64_t, void *),
+                     void *context);
+uint32_t cel_map_count(const cel_map *map);
+void cel_map_entries_release(cel_map_entries *entries);
+/* Asserts the invariants. */
+void cel_map_check(const cel_map *map);
+
+#endif

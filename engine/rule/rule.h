@@ -1,0 +1,157 @@
+/* rule.h -- compiled range mappers: from a chunk to boxes of a buffer.
+ *
+ * A rule has one or more boxes; each box has, per buffer dimension, a lower and
+ * an upper bound, an expression over the chunk, the index space, the buffer and
+ * numeric parameters (the numbers that a Lua mapper captured). Expressions are
+ * small postfix programs. Rules are interned by content: equal programs are one
+ * rule with one id, and `hash` is equal on all ranks.
+ *
+ * A *use* of a rule is the rule with its parameters, the extent of the index
+ * space and of the buffer filled in. Binding a use brings each bound to linear
+ * form; where it becomes a*chunk.{min|max}[d] + c the box is *affine*, which is
+ * what symbolic ownership works on. Boxes that are not affine are evaluated
+ * chunk by chunk.
+ *
+ * Leaving the buffer: a box marked `clamp` (a neighbourhood) is clamped to the
+ * buffer; any other box that leaves it is the user's error.
+ *
+ * Integers stay within 2^53; overflow is CEL_E_RANGE. Division is floor.
+ * Pure. A rule is immutable once made. The rule store is confined to one
+ * thread (main); reading a rule is safe from any.
+ */
+#ifndef CEL_RULE_RULE_H
+#define CEL_RULE_RULE_H
+
+#include "base/status.h"
+#include "region/region.h"
+#include "region/split.h"
+
+/* NAME, operands popped, text. Codes of the postfix programs: each is one
+ * int64_t, CONST and the variables are followed by one operand. */
+#define CEL_RULE_OPS(_)                                                        \
+  _(CONST, 0, "constant: next word") _(PARAM, 0, "parameter: next word")       \
+  _(MIN, 0, "chunk.min[next word]") _(MAX, 0, "chunk.max[next word]")          \
+  _(GLOBAL_MIN, 0, "start of the index space in dimension [next word]")        \
+  _(GLOBAL_MAX, 0, "end of the index space in dimension [next word]")          \
+  _(BUFFER, 0, "extent of the buffer in dimension [next word]")                \
+  _(ADD, 2, "a + b") _(SUB, 2, "a - b") _(MUL, 2, "a * b")                     \
+  _(FLOORDIV, 2, "floor(a / b), b a positive constant")                        \
+  _(LOW, 2, "min(a, b)") _(HIGH, 2, "max(a, b)")
+
+typedef enum cel_rule_op {
+#define CEL_RULE_ENUM(name, pops, text) CEL_RULE_##name,
+  CEL_RULE_OPS(CEL_RULE_ENUM)
+#undef CEL_RULE_ENUM
+      CEL_RULE_OPS_N
+} cel_rule_op;
+
+enum { CEL_RULE_BOXES = 16, CEL_RULE_PARAMS = 32 }; /* at most */
+
+/* What the tracer hands over: for box b and buffer dimension j, the program of
+ * the lower bound is code[start[b][j][0] .. start[b][j][0] + length[b][j][0]),
+ * of the upper bound ...[1]. `opaque` rules have no programs: their boxes are
+ * given per chunk with the task. */
+typedef struct cel_rule_desc {
+  int32_t task_dims, buffer_dims;
+  int32_t boxes;  /* 0: touches nothing */
+  int32_t params; /* parameters used: PARAM operands are below this */
+  bool clamp[16];
+  int32_t start[16][3][2], length[16][3][2];
+  const int64_t *code;
+  int32_t code_length;
+} cel_rule_desc;
+
+typedef struct cel_rule {
+  uint32_t id; /* >= 1, dense */
+  uint64_t hash;
+  cel_rule_desc desc; /* owns desc.code */
+} cel_rule;
+
+typedef struct cel_rules cel_rules;
+
+cel_rules *cel_rules_create(void);
+void cel_rules_destroy(cel_rules *rules);
+/* Validates and interns; *out is owned by the store, immutable, and lives as
+ * long as it. Fails with CEL_E_ARGUMENT for a malformed program. Thread: main.
+ */
+cel_status cel_rules_intern(cel_rules *rules, const cel_rule_desc *desc,
+                            const cel_rule **out);
+
+/* A rule with everything but the chunk known. */
+typedef struct cel_rule_use {
+  const cel_rule *rule;
+  const int64_t *params; /* rule->desc.params of them; borrowed */
+  cel_box range;         /* the whole index space */
+  cel_box extent;        /* the whole buffer */
+} cel_rule_use;
+
+/* Boxes for one chunk, clipped to the buffer, empty ones dropped, *out becomes
+ * their canonical union. CEL_E_RANGE when a box not marked clamp leaves the
+ * buffer (the error text shows chunk and box) or when arithmetic overflows. */
+cel_status cel_rule_eval(const cel_rule_use *use, const cel_box *chunk,
+                         cel_region *out);
+/* Box b alone, clipped; the zero box when empty. */
+cel_status cel_rule_eval_box(const cel_rule_use *use, int b,
+                             const cel_box *chunk, cel_box *out);
+
+/* One bound as a linear function of the chunk: a * chunk.{min|max}[dim] + c;
+ * a == 0 is the constant c. */
+typedef struct cel_affine {
+  int64_t a, c;
+  int32_t dim;
+  bool of_max; /* of chunk.max rather than chunk.min */
+} cel_affine;
+
+/* A bound box: in buffer dimension j it is [lo[j], hi[j]) within `clip`, which
+ * lies within the buffer. */
+typedef struct cel_bound_box {
+  cel_affine lo[3], hi[3];
+  cel_box clip;
+} cel_bound_box;
+
+/* Brings box b to affine form. False when it cannot be (the box must then be
+ * evaluated per chunk). A bound like max(e, constant) becomes e with a tighter
+ * clip. */
+bool cel_rule_bind(const cel_rule_use *use, int b, cel_bound_box *out);
+
+/* ---- what can be proved, under the splits that the task permits ---------- */
+
+typedef enum cel_proof { CEL_PROVED, CEL_REFUTED, CEL_UNKNOWN } cel_proof;
+
+/* Which splits are permitted. */
+typedef struct cel_split_kind {
+  bool cut[3];            /* dimensions that may be cut */
+  int64_t granularity[3]; /* cuts lie at multiples of it, from range.min */
+} cel_split_kind;
+
+/* A pair of chunks and a point that refute a property. */
+typedef struct cel_counter_example {
+  cel_box a, b;
+  int64_t point[3];
+} cel_counter_example;
+
+/* Non-overlap (seed 001, equation 3): the images of disjoint chunks of any
+ * permitted split are disjoint. */
+cel_proof cel_rule_prove_disjoint(const cel_rule_use *use,
+                                  const cel_split_kind *kind,
+                                  cel_counter_example *why);
+/* Union homomorphism (seed 001, equation 2): r(a u b) = r(a) u r(b). */
+cel_proof cel_rule_prove_union(const cel_rule_use *use,
+                               const cel_split_kind *kind,
+                               cel_counter_example *why);
+
+typedef enum cel_rule_class {
+  CEL_RULE_IS_CONSTANT,
+  CEL_RULE_IS_IDENTITY,
+  CEL_RULE_IS_PERMUTATION,
+  CEL_RULE_IS_AFFINE,
+  CEL_RULE_IS_GENERAL
+} cel_rule_class;
+cel_rule_class cel_rule_classify(const cel_rule_use *use);
+
+/* Writes the rule as text, "[chunk.min0 - 1, chunk.max0 + 1) x ...", into
+ * `text`; returns the length that it takes (as snprintf). */
+int cel_rule_print(const cel_rule *rule, const int64_t *params, char *text,
+                   int size);
+
+#endif

@@ -1,0 +1,66 @@
+/* graph.h -- the task graph: dependencies "as if on one node".
+ *
+ * Replicated on all ranks: every rank builds the same one from the same
+ * submissions. It validates a group, finds its dependencies by tracking whole
+ * accesses (the mapper's image of the whole range), makes horizons and epochs,
+ * and emits each node once, in id order, finished.
+ *
+ * Horizons: one is made when the critical path has grown by `horizon_step`
+ * since the last, or when `horizon_breadth` tasks were made since. Making
+ * horizon N applies horizon N-1 (seed 002). Tracking is floored then, so no
+ * structure grows without bound. A horizon depends on the whole execution
+ * front. An epoch depends on the whole front, is applied at once, and every
+ * later node without another true dependency depends on it (seed 000): no task
+ * depends on an ancestor of its preceding epoch. The first node, id 1, is an
+ * epoch.
+ *
+ * Retirement: nodes made after horizon N-1 up to and including N live in one
+ * arena; cel_task_graph_retire(id) frees every arena whose nodes are all older
+ * than the horizon or epoch `id`, known to have been executed. Works are
+ * released then.
+ * Pure. Thread: main.
+ */
+#ifndef CEL_TASK_GRAPH_H
+#define CEL_TASK_GRAPH_H
+
+#include "task/task.h"
+
+typedef struct cel_task_graph cel_task_graph;
+
+typedef struct cel_task_graph_config {
+  int64_t ranks;           /* only to validate CEL_PLACE_EACH */
+  int32_t horizon_step;    /* default 4 */
+  int32_t horizon_breadth; /* default 64 */
+  /* Called for each finished node, in id order. */
+  void (*emit)(void *context, const cel_task *task);
+  /* Called for a warning about the user's program (an uninitialised read);
+   * may be null. */
+  void (*warn)(void *context, const cel_task *task, const char *text);
+  void *context;
+} cel_task_graph_config;
+
+cel_task_graph *cel_task_graph_create(const cel_task_graph_config *config);
+void cel_task_graph_destroy(cel_task_graph *graph);
+
+/* Validates and adds a group; `*id` becomes its task's id, 0 for an empty
+ * range. Errors (nothing is added then): CEL_E_OVERLAP when a write is refuted
+ * as non-overlapping under the permitted splits, CEL_E_ARGUMENT when a read is
+ * refuted as a union homomorphism, CEL_E_RANGE when a mapper leaves the
+ * buffer. Proofs are cached by (rule, parameters' effect, range, permitted).
+ * The error carries the group's place. */
+cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
+                                 uint64_t *id);
+/* Adds an epoch and returns its id. */
+uint64_t cel_task_graph_epoch(cel_task_graph *graph, cel_place place);
+/* The buffer is not mentioned again. */
+void cel_task_graph_free(cel_task_graph *graph, const cel_buffer *buffer);
+void cel_task_graph_retire(cel_task_graph *graph, uint64_t id);
+/* Id of the newest horizon or epoch made so far. */
+uint64_t cel_task_graph_last_horizon(const cel_task_graph *graph);
+/* Bytes held, for the memory benchmark. */
+size_t cel_task_graph_bytes(const cel_task_graph *graph);
+
+/* How `task` is split over `ranks`; the same on every rank. */
+cel_split cel_task_split(const cel_task *task, int64_t ranks);
+
+#endif

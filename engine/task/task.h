@@ -1,0 +1,123 @@
+/* task.h -- the record of one submitted command group, and its node.
+ *
+ * This is the seam: the Lua binding, the random programs, the benchmarks and
+ * the specs all make cel_group records; everything below reads cel_task nodes.
+ */
+#ifndef CEL_TASK_TASK_H
+#define CEL_TASK_TASK_H
+
+#include "region/track.h"
+#include "rule/rule.h"
+#include "task/work.h"
+
+/* NAME, name, consumes, produces. `write` keeps what it does not overwrite and
+ * so consumes too. */
+#define CEL_MODES(_)                                                           \
+  _(READ, read, 1, 0)                                                          \
+  _(WRITE, write, 1, 1)                                                        \
+  _(DISCARD_WRITE, discard_write, 0, 1)                                        \
+  _(READ_WRITE, read_write, 1, 1)
+
+typedef enum cel_mode {
+#define CEL_MODE_ENUM(NAME, name, consumes, produces) CEL_MODE_##NAME,
+  CEL_MODES(CEL_MODE_ENUM)
+#undef CEL_MODE_ENUM
+} cel_mode;
+
+bool cel_mode_consumes(cel_mode mode);
+bool cel_mode_produces(cel_mode mode);
+const char *cel_mode_name(cel_mode mode);
+
+/* A place in the user's script; `file` is interned for the life of the run. */
+typedef struct cel_place {
+  const char *file;
+  int32_t line;
+} cel_place;
+
+/* How a buffer's first contents come about, identical on all ranks: fills
+ * `box` (row-major, dense, at `out`). Null: uninitialised. With `lua` it runs
+ * in a host lane's Lua state. */
+typedef struct cel_init {
+  cel_status (*fill)(const struct cel_init *init, const cel_box *box,
+                     void *out);
+  void (*destroy)(struct cel_init *init);
+  bool lua;
+  void *context;
+} cel_init;
+
+/* Immutable after creation; owned by the runtime, which frees it after every
+ * layer has seen its CEL_TASK_FREE. `id` is dense from 0 and never reused. */
+typedef struct cel_buffer {
+  uint32_t id;
+  int32_t dims;
+  cel_box extent; /* min is 0; a 0-dimensional buffer is one element */
+  uint32_t element_size;
+  const char *name;
+  cel_init *init;
+} cel_buffer;
+
+typedef struct cel_access {
+  const cel_buffer *buffer;
+  cel_mode mode;
+  cel_rule_use use; /* use.extent is the buffer's, use.range the task's */
+} cel_access;
+
+/* NAME, name, what it is. */
+#define CEL_TASK_KINDS(_)                                                      \
+  _(KERNEL, kernel, "computes on devices")                                     \
+  _(HOST, host, "computes on host lanes")                                      \
+  _(HORIZON, horizon, "bounds all tracking (seed 002)")                        \
+  _(EPOCH, epoch, "a synchronisation point (seed 000)")                        \
+  _(FREE, free, "the last mention of a buffer")
+
+typedef enum cel_task_kind {
+#define CEL_TASK_ENUM(NAME, name, text) CEL_TASK_##NAME,
+  CEL_TASK_KINDS(CEL_TASK_ENUM)
+#undef CEL_TASK_ENUM
+} cel_task_kind;
+
+/* Which ranks compute what. */
+typedef enum cel_placement {
+  CEL_PLACE_SPLIT, /* the range, cut along the permitted dimensions */
+  CEL_PLACE_ONCE,  /* rank 0 computes all of it */
+  CEL_PLACE_EACH   /* every rank computes one chunk: rank k gets [k, k+1) of
+                      the range [0, ranks) */
+} cel_placement;
+
+/* What is submitted. Everything is borrowed for the call. */
+typedef struct cel_group {
+  cel_task_kind kind; /* KERNEL or HOST */
+  cel_placement placement;
+  int32_t dims;   /* of the index space, 0 to 3 */
+  cel_box range;  /* empty: the group is a no-op and submits nothing */
+  cel_split_kind permitted;
+  uint32_t accesses;
+  const cel_access *access;
+  cel_work *work; /* the graph takes a reference of its own */
+  const char *name; /* may be null */
+  cel_place place;
+} cel_group;
+
+/* A node of the task graph. Lives in the arena of its horizon; immutable once
+ * emitted. */
+typedef struct cel_task {
+  uint64_t id; /* ascending from 1 */
+  cel_task_kind kind;
+  cel_placement placement;
+  int32_t dims;
+  cel_box range;
+  cel_split_kind permitted;
+  uint32_t accesses;
+  const cel_access *access; /* params copied into the arena */
+  cel_work *work;
+  const cel_buffer *freed; /* CEL_TASK_FREE */
+  const char *name;
+  cel_place place;
+  uint32_t deps;
+  const cel_dep *dep; /* on earlier tasks */
+  uint64_t hash;      /* equal on all ranks */
+  /* HORIZON and EPOCH: running hash and count of all submitted so far. */
+  uint64_t agreement_hash, agreement_count;
+} cel_task;
+
+#endif

@@ -1,0 +1,58 @@
+/* work.h -- what a task does to its data, as a function of plain memory.
+ *
+ * A kernel compiled for the CPU, a C callback of a random program, a Lua host
+ * task and the copy into a fence's snapshot are all one thing: a function that
+ * is called with a chunk and with one view per access. A kernel for another
+ * device carries that device's own handle beside it.
+ *
+ * A work is immutable once submitted. It is counted: the task graph holds one
+ * reference until the task has been executed and retired.
+ */
+#ifndef CEL_TASK_WORK_H
+#define CEL_TASK_WORK_H
+
+#include "base/status.h"
+#include "region/box.h"
+
+/* One access, seen from a running chunk. The element at global coordinates
+ * (i, j, k) lies at base + (((i - layout.min[0]) * ext1 + (j - layout.min[1]))
+ * * ext2 + (k - layout.min[2])) * element_size, with ext = layout's extents.
+ * `box` is the hull of what the mapper promised for this chunk, empty when it
+ * promised nothing (base is then null). */
+typedef struct cel_view {
+  void *base;
+  cel_box layout;
+  cel_box box;
+} cel_view;
+
+typedef struct cel_call {
+  cel_box chunk; /* the part of the index space to compute */
+  cel_box range; /* the whole index space */
+  int32_t rank, ranks;
+  int32_t views;
+  const cel_view *view; /* in the order of the task's accesses */
+  const void *values;   /* the work's packed scalar arguments */
+} cel_call;
+
+typedef struct cel_work cel_work;
+struct cel_work {
+  int32_t references; /* atomic; touched by retain and release alone */
+  /* Runs the call; a failure sets the calling thread's error record. For a
+   * kernel `fn` computes any sub-box of the chunk and may be called for
+   * disjoint ones at the same time. Thread: worker. */
+  cel_status (*fn)(const cel_work *work, const cel_call *call);
+  /* Called when the last reference goes; frees the work. Thread: any. */
+  void (*destroy)(cel_work *work);
+  const void *values; /* packed scalar arguments, 16-byte aligned */
+  uint32_t values_size;
+  uint64_t hash;      /* equal on all ranks; part of the divergence hash */
+  bool lua;           /* needs a host lane's Lua state */
+  void *context;      /* the maker's own */
+};
+
+#ifndef CEL_CDEF
+void cel_work_retain(cel_work *work);
+void cel_work_release(cel_work *work);
+#endif
+
+#endif
