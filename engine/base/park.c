@@ -1,0 +1,66 @@
+#include "base/park.h"
+
+#include <linux/futex.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SPIN_NS = 20000 };
+
+void cel_park_init(cel_park *park) {
+  atomic_init(&park->news, 0);
+  atomic_init(&park->sleepers, 0);
+}
+
+uint32_t cel_park_look(const cel_park *park) {
+  return atomic_load_explicit(&park->news, memory_order_acquire);
+}
+
+static int64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void pause_cpu(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+static bool spin(const cel_park *park, uint32_t seen) {
+  static _Atomic(int) cores;
+  int n = atomic_load_explicit(&cores, memory_order_relaxed);
+  if (n == 0) {
+    n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    atomic_store_explicit(&cores, n, memory_order_relaxed);
+  }
+  if (n < 4) return cel_park_look(park) != seen; /* no core to spare */
+  for (int64_t end = now_ns() + SPIN_NS; now_ns() < end;) {
+    for (int i = 0; i < 64; ++i) {
+      if (cel_park_look(park) != seen) return true;
+      pause_cpu();
+    }
+  }
+  return false;
+}
+
+void cel_park_wait(cel_park *park, uint32_t seen, uint32_t timeout_us) {
+  if (timeout_us == 0 || spin(park, seen)) return;
+  struct timespec limit = {timeout_us / 1000000,
+                           (long)(timeout_us % 1000000) * 1000};
+  /* Sequentially consistent with wake: either it sees a sleeper or the futex
+   * sees the news. */
+  atomic_fetch_add(&park->sleepers, 1);
+  syscall(SYS_futex, &park->news, FUTEX_WAIT_PRIVATE, seen,
+          timeout_us == UINT32_MAX ? NULL : &limit, NULL, 0);
+  atomic_fetch_sub(&park->sleepers, 1);
+}
+
+void cel_park_wake(cel_park *park) {
+  atomic_fetch_add(&park->news, 1);
+  if (atomic_load(&park->sleepers) > 0)
+    syscall(SYS_futex, &park->news, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}

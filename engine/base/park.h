@@ -1,0 +1,32 @@
+/* park.h -- how a thread sleeps until another has news for it.
+ *
+ *   uint32_t seen = cel_park_look(&p);
+ *   if (nothing to do) cel_park_wait(&p, seen, timeout);
+ *
+ * Invariant: a wake between look and wait is never lost.
+ * A waiter spins for some 20 us (where there is a core to spare) and then
+ * sleeps on a futex. Wake costs one atomic increment unless somebody sleeps.
+ */
+#ifndef CEL_BASE_PARK_H
+#define CEL_BASE_PARK_H
+
+#ifndef CEL_CDEF
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct cel_park {
+  _Atomic(uint32_t) news;
+  _Atomic(uint32_t) sleepers;
+} cel_park;
+
+void cel_park_init(cel_park *park);
+/* Thread: any waiter. */
+uint32_t cel_park_look(const cel_park *park);
+/* Returns when there was a wake since `seen`, or after `timeout_us`
+ * (UINT32_MAX: never). Thread: any waiter. */
+void cel_park_wait(cel_park *park, uint32_t seen, uint32_t timeout_us);
+/* Thread: any. */
+void cel_park_wake(cel_park *park);
+#endif
+
+#endif

@@ -1,0 +1,112 @@
+/* transport.h -- messages between ranks.
+ *
+ * Two implementations: MPI, and in-process (N virtual ranks of one process).
+ * Messages are matched by (peer, sequence): no pilots. Sends may start in any
+ * order, receives may be posted in any order; the transport bounds what is
+ * outstanding (a window per peer, acknowledged by credits) and queues the rest.
+ *
+ * Beside the data there is a control plane: short texts to a peer, and the
+ * agreement of all ranks on what they submitted.
+ *
+ * Threads: every call from the executor, once it runs; from main before.
+ */
+#ifndef CEL_COMM_TRANSPORT_H
+#define CEL_COMM_TRANSPORT_H
+
+#include "device/backend.h"
+
+/* count[0] x count[1] runs of `run` bytes, `stride` bytes apart. */
+typedef struct cel_strided {
+  void *base;
+  uint64_t count[2], stride[2], run;
+} cel_strided;
+
+/* A posted message. The poster owns it, and its pieces, until its ticket comes
+ * back. */
+typedef struct cel_posted {
+  uint64_t ticket;
+  int64_t peer;
+  uint64_t sequence, bytes;
+  uint32_t pieces;
+  const cel_strided *piece;
+} cel_posted;
+
+/* What one rank says about its program at a horizon or epoch. */
+typedef struct cel_agreement {
+  uint64_t index; /* 0, 1, 2, ... */
+  uint64_t hash, count;
+} cel_agreement;
+
+typedef enum cel_agreed {
+  CEL_AGREED_PENDING,
+  CEL_AGREED_SAME,
+  CEL_AGREED_DIFFERENT
+} cel_agreed;
+
+/* A control message; the receiver frees it with cel_free. */
+typedef struct cel_told {
+  int64_t peer;
+  int32_t kind; /* the caller's meaning */
+  uint32_t size;
+  char data[];
+} cel_told;
+
+typedef struct cel_transport cel_transport;
+struct cel_transport {
+  const char *name;
+  int64_t rank, ranks;
+  int32_t local_rank, local_ranks; /* on this host */
+  void (*send)(cel_transport *t, const cel_posted *message);
+  void (*receive)(cel_transport *t, const cel_posted *message);
+  /* Progress, and up to `max` completions of sends and receives. */
+  uint32_t (*poll)(cel_transport *t, cel_done *out, uint32_t max);
+  /* Whether anything is outstanding, so that a waiter must nap, not sleep. */
+  bool (*busy)(cel_transport *t);
+  /* Starts the next agreement; one at a time per index, indices in order. */
+  void (*agree)(cel_transport *t, const cel_agreement *mine);
+  /* The oldest agreement not yet reported; at most once each. */
+  cel_agreed (*agreed)(cel_transport *t, uint64_t *index);
+  void (*tell)(cel_transport *t, int64_t peer, int32_t kind, const void *data,
+               uint32_t size);
+  cel_told *(*told)(cel_transport *t); /* null: nothing */
+  /* Rank 0's bytes on all ranks; *data is replaced on the others (cel_free).
+   * Collective, blocking; before the executor starts. Thread: main. */
+  cel_status (*broadcast)(cel_transport *t, void **data, uint64_t *size);
+  /* Ends every rank of the job with `status`. Returns only where it cannot
+   * (in-process). */
+  void (*abort)(cel_transport *t, int status);
+  /* Collective where the transport is; nothing is outstanding. */
+  void (*destroy)(cel_transport *t);
+};
+
+#ifndef CEL_CDEF
+/* One rank alone: no peer, agreements are always the same. */
+cel_status cel_transport_single(cel_transport **out);
+
+/* The simulated cluster: fills out[0 .. ranks). With `seed` the delivery order
+ * and the moment of each completion are chosen by it, and everything must be
+ * called from one thread; with `threads` each endpoint may be used by its own
+ * thread, and `park[k]` is woken when rank k has news. */
+typedef struct cel_inprocess_config {
+  int64_t ranks;
+  bool threads;
+  uint64_t seed;
+  cel_park **park; /* may be null */
+  /* A fault to inject, for specs of the specs: drop, swap or duplicate message
+   * number `fault_at`; 0 is none. */
+  int32_t fault;
+  uint64_t fault_at;
+} cel_inprocess_config;
+cel_status cel_transport_inprocess(const cel_inprocess_config *config,
+                                   cel_transport **out);
+
+/* Initialises MPI (MPI_THREAD_SERIALIZED at least). CEL_E_COMM with advice
+ * when the library gives less, or when the launcher started N processes that
+ * MPI sees as N jobs of one rank. Thread: main. */
+cel_status cel_transport_mpi(cel_transport **out);
+/* Whether a launcher started this process as one rank of several (looks at the
+ * environment of mpirun, srun and PMIx); without one MPI is not touched. */
+bool cel_transport_launched(void);
+#endif
+
+#endif

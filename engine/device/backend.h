@@ -1,0 +1,94 @@
+/* backend.h -- a kind of device: memory, in-order lanes, completions.
+ *
+ * A backend drives all devices of its kind that belong to one rank. Jobs go
+ * into lanes; a lane carries its jobs out in the order in which they came, and
+ * lanes run at the same time. Completions come back by poll, in any order
+ * across lanes. Host lanes (exec/host.h) have the same face.
+ *
+ * To add a backend: fill one table, add it to the list in backend.c. Threads:
+ * every call from the executor, except what a table says otherwise.
+ */
+#ifndef CEL_DEVICE_BACKEND_H
+#define CEL_DEVICE_BACKEND_H
+
+#ifndef CEL_CDEF
+#include "base/park.h"
+#endif
+#include "base/status.h"
+#include "task/task.h"
+
+typedef enum cel_job_kind {
+  CEL_JOB_COPY, /* strided copy between two layouts */
+  CEL_JOB_CALL, /* run a work over a chunk */
+  CEL_JOB_INIT  /* initial contents of a box, into host memory */
+} cel_job_kind;
+
+/* Dense row-major memory that holds the points of `box`. */
+typedef struct cel_layout {
+  void *base;
+  cel_box box;
+} cel_layout;
+
+/* The submitter owns it and keeps it until its ticket comes back. */
+typedef struct cel_job {
+  uint64_t ticket;
+  cel_job_kind kind;
+  uint32_t element_size;
+  cel_layout from, to; /* COPY: both; INIT: to */
+  cel_box box;         /* COPY, INIT */
+  const cel_init *init;
+  const cel_work *work; /* CALL */
+  cel_call call;        /* CALL; call.view is the submitter's too */
+} cel_job;
+
+/* A completion. On failure `error` is the submitter's to free with cel_free. */
+typedef struct cel_done {
+  uint64_t ticket;
+  cel_error *error; /* null: fine */
+} cel_done;
+
+typedef struct cel_backend cel_backend;
+struct cel_backend {
+  const char *name;
+  int32_t devices, memories; /* memory 0 is the host's */
+  int32_t device_memory[8];
+  int32_t kernel_lanes, copy_lanes; /* per device */
+  /* Memory of at least `bytes`, page-aligned where large, committed as it is
+   * touched, uninitialised. CEL_E_MEMORY says how much was asked and what is
+   * free. */
+  cel_status (*reserve)(cel_backend *b, int32_t memory, uint64_t bytes,
+                        void **out);
+  void (*release)(cel_backend *b, int32_t memory, void *p, uint64_t bytes);
+  /* Lanes of device d: [0, kernel_lanes) for kernels, then copy_lanes. A copy
+   * between host memories may use any device's copy lane. */
+  void (*submit)(cel_backend *b, int32_t device, int32_t lane, cel_job *job);
+  /* Takes up to `max` completions; returns how many. */
+  uint32_t (*poll)(cel_backend *b, cel_done *out, uint32_t max);
+  void (*destroy)(cel_backend *b);
+};
+
+#ifndef CEL_CDEF
+typedef struct cel_backend_config {
+  int32_t devices;  /* asked for; 1 to 8 */
+  int32_t cores;    /* CPU: worker threads in all; 0: what hwloc says is ours */
+  cel_park *park;   /* woken at each completion; may be null */
+  uint64_t seed;    /* simulated: chooses every order */
+  bool own_memory;  /* CPU, simulated: each device has a memory of its own, as
+                       always when there are several */
+} cel_backend_config;
+
+/* Threads that compute: C callbacks and compiled kernels over all cores. The
+ * caller owns *out. Thread: main. */
+cel_status cel_backend_cpu(const cel_backend_config *config, cel_backend **out);
+/* No threads: jobs run inside poll, which job and when chosen by the seed. */
+cel_status cel_backend_simulated(const cel_backend_config *config,
+                                 cel_backend **out);
+
+/* Copies `box` of elements between two layouts that cover it. Thread: any. */
+void cel_copy_box(const cel_layout *from, const cel_layout *to,
+                  const cel_box *box, uint32_t element_size);
+/* Carries out one job in the calling thread. */
+cel_status cel_job_run(const cel_job *job);
+#endif
+
+#endif

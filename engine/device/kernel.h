@@ -1,0 +1,71 @@
+/* kernel.h -- CUDA C++ source in, something that a backend can launch out.
+ *
+ * The user's source holds one or more functions `kernel void name(item<D>,
+ * ...)`. Entries and parameter descriptions are made by templates in
+ * kernels/celer.cuh, so the compiler that reads the source also tells us its
+ * signature; nobody parses C++ but it.
+ *
+ * Compiled modules are cached on disk by content: source, headers, compiler
+ * and version, flags, processor features. The cache is private to the user
+ * ($CELER_CACHE, $XDG_CACHE_HOME/celer or ~/.cache/celer, mode 0700); an entry
+ * is written beside and renamed into place, so that racing ranks are safe; a
+ * damaged entry is rebuilt.
+ */
+#ifndef CEL_DEVICE_KERNEL_H
+#define CEL_DEVICE_KERNEL_H
+
+#include "base/status.h"
+#include "task/work.h"
+
+typedef enum cel_param_kind {
+  CEL_PARAM_ITEM = 1,
+  CEL_PARAM_IN,
+  CEL_PARAM_OUT,
+  CEL_PARAM_INOUT,
+  CEL_PARAM_VALUE
+} cel_param_kind;
+
+/* One parameter as the compiler saw it. The layout is known to celer.cuh. */
+typedef struct cel_param {
+  int32_t kind;
+  int32_t dims;       /* ITEM, IN, OUT, INOUT */
+  int32_t class_;     /* element or value: 'i', 'u', 'f', 'b', or 's' struct */
+  int32_t size;       /* bytes of the element or value */
+  int32_t align;
+  char type[44];      /* "float", "double3", or the struct's name */
+} cel_param;
+
+typedef struct cel_source {
+  const char *text;
+  const char *file; /* the user's, for #line */
+  int32_t line;     /* where text begins in it */
+  const char *directory; /* for #include "..."; may be null */
+  int32_t defines;
+  const char *const *define; /* "N=3" */
+  int32_t options;
+  const char *const *option; /* extra compiler flags */
+} cel_source;
+
+typedef struct cel_module cel_module;
+
+/* Compiles for the CPU, or finds it in the cache. CEL_E_COMPILE: the error
+ * text is the compiler's, with the user's file and lines. CEL_E_MISSING: no
+ * compiler, and what to install. The caller owns *out. Thread: main. */
+cel_status cel_module_compile_cpu(const cel_source *source, cel_module **out);
+void cel_module_destroy(cel_module *module);
+/* Names of the kernels in the module, in the order of the source. */
+int32_t cel_module_kernels(const cel_module *module);
+const char *cel_module_kernel_name(const cel_module *module, int32_t kernel);
+/* The parameters, in order; owned by the module. */
+int32_t cel_module_params(const cel_module *module, int32_t kernel,
+                          const cel_param **out);
+uint64_t cel_module_hash(const cel_module *module);
+
+/* A work that launches `kernel`, with its VALUE arguments packed in order,
+ * each at its alignment, in `values` (copied). IN/OUT/INOUT parameters take
+ * the views in order. The module must outlive it. The caller owns *out (one
+ * reference). Thread: main. */
+cel_work *cel_module_work(const cel_module *module, int32_t kernel,
+                          const void *values, uint32_t size);
+
+#endif

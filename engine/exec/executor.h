@@ -1,0 +1,55 @@
+/* executor.h -- carries instructions out as soon as they may start.
+ *
+ * Out of order, event driven. An instruction is issued when everything it
+ * depends on has completed, or has been issued on the same in-order lane.
+ * Among ready ones the higher priority goes first, then the older. It never
+ * blocks; waiting is the caller's (run) business.
+ *
+ * State is kept by id in a window that starts at the newest completed horizon:
+ * a dependency on an older id counts as complete.
+ *
+ * Driven in one of two ways: `step` by a caller that chooses every order (the
+ * simulated cluster), or `run` as a thread of its own.
+ */
+#ifndef CEL_EXEC_EXECUTOR_H
+#define CEL_EXEC_EXECUTOR_H
+
+#include "comm/transport.h"
+#include "device/backend.h"
+#include "exec/host.h"
+#include "instr/instr.h"
+
+#ifndef CEL_CDEF
+typedef struct cel_executor cel_executor;
+
+typedef struct cel_executor_config {
+  int64_t rank, ranks;
+  cel_backend *backend;     /* borrowed, as is all below */
+  cel_host_lanes *host;
+  cel_transport *transport;
+  cel_park *park;           /* woken by whoever has news for the executor */
+  /* A horizon or epoch has completed. Thread: executor. */
+  void (*completed)(void *context, const cel_instr *instr);
+  /* An instruction failed: its task's place is already in `error`. The
+   * executor stops issuing. Thread: executor. */
+  void (*failed)(void *context, const cel_instr *instr, const cel_error *error);
+  /* Called in every step: agreements, control messages, stop conditions. */
+  void (*tick)(void *context);
+  void *context;
+} cel_executor_config;
+
+cel_executor *cel_executor_create(const cel_executor_config *config);
+void cel_executor_destroy(cel_executor *executor);
+/* Hands over the next instruction, in id order. Thread: executor. */
+void cel_executor_add(cel_executor *executor, const cel_instr *instr);
+/* Issues what is ready and takes in completions; whether anything happened.
+ * Thread: executor. */
+bool cel_executor_step(cel_executor *executor);
+/* Nothing is issued, ready or waiting. */
+bool cel_executor_idle(const cel_executor *executor);
+/* What it waits for, for the watchdog and for a stuck test. */
+void cel_executor_describe(const cel_executor *executor, char *text,
+                           size_t size);
+#endif
+
+#endif

@@ -1,0 +1,40 @@
+/* host.h -- host lanes: threads that run host tasks and initial contents.
+ *
+ * Each lane is one thread; a job with `work->lua` (or `init->lua`) runs in a
+ * lane whose own lua_State the `enter` hook made. Jobs go to the least loaded
+ * lane. The simulated form has no threads and runs a job inside poll, in an
+ * order chosen by the seed.
+ */
+#ifndef CEL_EXEC_HOST_H
+#define CEL_EXEC_HOST_H
+
+#include "device/backend.h"
+
+#ifndef CEL_CDEF
+typedef struct cel_host_lanes cel_host_lanes;
+
+typedef struct cel_host_config {
+  int32_t lanes;  /* threads; started when first needed */
+  bool simulated;
+  uint64_t seed;
+  cel_park *park; /* woken at each completion */
+  /* Makes and frees what a lane keeps for itself (a lua_State); both run in
+   * the lane's thread; may be null. A work's fn finds it by
+   * cel_host_lane_state(). */
+  void *(*enter)(void *context);
+  void (*leave)(void *context, void *state);
+  void *context;
+} cel_host_config;
+
+cel_host_lanes *cel_host_lanes_create(const cel_host_config *config);
+/* Waits for the jobs that run; drops the rest. */
+void cel_host_lanes_destroy(cel_host_lanes *lanes);
+/* Thread: executor. */
+void cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job);
+uint32_t cel_host_lanes_poll(cel_host_lanes *lanes, cel_done *out,
+                             uint32_t max);
+/* The calling lane's state, null outside a lane. Thread: worker. */
+void *cel_host_lane_state(void);
+#endif
+
+#endif

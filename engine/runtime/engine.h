@@ -1,0 +1,96 @@
+/* engine.h -- one rank: the layers wired together, and their threads.
+ *
+ *   main --task ring--> scheduler --instruction ring--> executor
+ *
+ * main builds the task graph inside submit; the scheduler turns tasks into
+ * commands and instructions; the executor carries them out. Without `threads`
+ * nothing runs by itself: a driver calls the step functions in the order it
+ * likes (the simulated cluster, one process, many engines).
+ *
+ * Back-pressure: submit waits while more than `horizons_ahead` horizons are
+ * submitted but not executed (with threads only; a driver steps until
+ * cel_engine_congested is false).
+ *
+ * Errors: the first asynchronous failure is kept; the next call of submit,
+ * wait or get returns it, with both places. After a failure nothing more is
+ * executed. When ranks diverge the error names both lines.
+ */
+#ifndef CEL_RUNTIME_ENGINE_H
+#define CEL_RUNTIME_ENGINE_H
+
+#include "exec/executor.h"
+#include "task/graph.h"
+
+#ifndef CEL_CDEF
+typedef struct cel_engine cel_engine;
+
+typedef struct cel_engine_config {
+  cel_transport *transport; /* borrowed, as is all below */
+  cel_backend *backend;
+  cel_host_lanes *host;
+  cel_park *park; /* the executor's, given to backend, host and transport */
+  bool threads;
+  bool lookahead;
+  int32_t horizon_step, horizon_breadth;
+  int32_t horizons_ahead; /* default 8 */
+  uint64_t small_bytes, large_bytes; /* see command.h; 0: default */
+  void (*warn)(void *context, const cel_task *task, const char *text);
+  void *warn_context;
+} cel_engine_config;
+
+cel_status cel_engine_create(const cel_engine_config *config, cel_engine **out);
+/* Drains nothing: call wait first. Thread: main. */
+void cel_engine_destroy(cel_engine *engine);
+
+/* Thread: main, all of these. */
+
+/* A buffer; the engine owns it. `init` is the engine's from now on; may be
+ * null. */
+const cel_buffer *cel_engine_buffer(cel_engine *engine, int32_t dims,
+                                    const int64_t extent[3],
+                                    uint32_t element_size, const char *name,
+                                    cel_init *init);
+void cel_engine_buffer_free(cel_engine *engine, const cel_buffer *buffer);
+cel_rules *cel_engine_rules(cel_engine *engine);
+cel_status cel_engine_submit(cel_engine *engine, const cel_group *group);
+
+/* A snapshot of a box of a buffer, the same on every rank: a future. The
+ * result is dense, row-major. The caller owns *out. */
+typedef struct cel_fence cel_fence;
+cel_status cel_engine_fence(cel_engine *engine, const cel_buffer *buffer,
+                            const cel_box *box, cel_place place,
+                            cel_fence **out);
+bool cel_fence_ready(const cel_fence *fence);
+/* Waits for it (with threads), flushing the lookahead. `interrupted` is
+ * polled while waiting (may be null): true ends the wait with
+ * CEL_E_CANCELLED. The data stays the fence's. */
+cel_status cel_engine_fence_get(cel_engine *engine, cel_fence *fence,
+                                bool (*interrupted)(void), const void **data,
+                                uint64_t *size);
+void cel_fence_destroy(cel_fence *fence);
+
+/* Submits an epoch; returns its task id. */
+uint64_t cel_engine_epoch(cel_engine *engine, cel_place place);
+/* Whether the epoch has been executed on this rank. */
+bool cel_engine_reached(const cel_engine *engine, uint64_t epoch);
+/* Waits until it has been, on this rank (with threads). */
+cel_status cel_engine_wait(cel_engine *engine, uint64_t epoch,
+                           bool (*interrupted)(void));
+/* The first failure, if any: fills this thread's error record. */
+cel_status cel_engine_check(cel_engine *engine);
+
+/* Without threads: one step of a part; whether anything happened. */
+bool cel_engine_step_scheduler(cel_engine *engine);
+bool cel_engine_step_executor(cel_engine *engine);
+bool cel_engine_congested(const cel_engine *engine);
+/* What everything waits for, for a stuck run. */
+void cel_engine_describe(const cel_engine *engine, char *text, size_t size);
+
+typedef struct cel_engine_counts {
+  uint64_t tasks, commands, instructions, messages, bytes_sent, copies,
+      bytes_copied, allocations;
+} cel_engine_counts;
+void cel_engine_count(const cel_engine *engine, cel_engine_counts *out);
+#endif
+
+#endif
