@@ -18,6 +18,7 @@ describe("layers.lua", function()
   local allowed = {
     { "region/box.c", '#include "base/arena.h"' },
     { "region/box.c", "#include <stdint.h>" },
+    { "base/park.c", "#include <linux/futex.h>" },
     { "exec/run.c", "#include <pthread.h>" },
     { "embed/run.c", "#include <lua.h>" },
     { "runtime/run.c", '#include "celer.h"' },
@@ -35,6 +36,8 @@ describe("layers.lua", function()
     { "region/box.c", '#include "base/none.h"', "no such file" },
     { "region/box.c", '#include "box.h"', "folder/name" },
     { "region/box.c", '#  include <pthread.h>', "pure" },
+    { "base/park.c", "#include <pthread.h>", "pure" },
+    { "base/park.h", "#include <linux/futex.h>", "pure" },
     { "instr/box.c", "#include <mpi.h>", "pure" },
     { "device/gpu.c", "#include <lua.h>", "no business" },
     { "task/task.c", '#include "celer.h"', "runtime" },
