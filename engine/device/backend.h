@@ -67,20 +67,25 @@ struct cel_backend {
   void (*destroy)(cel_backend *b);
 };
 
-#ifndef CEL_CDEF
 typedef struct cel_backend_config {
-  int32_t devices;  /* asked for; 1 to 8 */
-  int32_t cores;    /* CPU: worker threads in all; 0: what hwloc says is ours */
-  cel_park *park;   /* woken at each completion; may be null */
-  uint64_t seed;    /* simulated: chooses every order */
-  bool own_memory;  /* CPU, simulated: each device has a memory of its own, as
-                       always when there are several */
+  int32_t devices; /* asked for; 1 to 8 */
+  int32_t cores;   /* CPU: worker threads in all; 0: all of the topology's */
+  struct cel_park *park; /* woken at each completion; may be null */
+  uint64_t seed;         /* simulated: chooses every order */
+  bool own_memory;       /* CPU, simulated: each device has a memory of its
+                            own, as always when there are several */
+  /* CPU: workers are pinned to its cores; borrowed for the call. Null: what
+   * hwloc says is ours when cores is 0, and no pinning otherwise. */
+  const struct cel_topology *topology;
 } cel_backend_config;
 
 /* Threads that compute: C callbacks and compiled kernels over all cores. The
  * caller owns *out. Thread: main. */
 cel_status cel_backend_cpu(const cel_backend_config *config, cel_backend **out);
-/* No threads: jobs run inside poll, which job and when chosen by the seed. */
+/* No threads: jobs run inside poll, which job and when chosen by the seed. A
+ * poll runs a job or hands a completion over if any is there, so a poll that
+ * gives nothing has run something. A kernel that is given another memory than
+ * its device's is a bug. */
 cel_status cel_backend_simulated(const cel_backend_config *config,
                                  cel_backend **out);
 
@@ -89,6 +94,5 @@ void cel_copy_box(const cel_layout *from, const cel_layout *to,
                   const cel_box *box, uint32_t element_size);
 /* Carries out one job in the calling thread. */
 cel_status cel_job_run(const cel_job *job);
-#endif
 
 #endif

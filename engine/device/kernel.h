@@ -28,17 +28,17 @@ typedef enum cel_param_kind {
 /* One parameter as the compiler saw it. The layout is known to celer.cuh. */
 typedef struct cel_param {
   int32_t kind;
-  int32_t dims;       /* ITEM, IN, OUT, INOUT */
-  int32_t class_;     /* element or value: 'i', 'u', 'f', 'b', or 's' struct */
-  int32_t size;       /* bytes of the element or value */
+  int32_t dims;   /* ITEM, IN, OUT, INOUT */
+  int32_t class_; /* element or value: 'i', 'u', 'f', 'b', or 's' struct */
+  int32_t size;   /* bytes of the element or value */
   int32_t align;
-  char type[44];      /* "float", "double3", or the struct's name */
+  char type[44]; /* "float", "double3", or the struct's name */
 } cel_param;
 
 typedef struct cel_source {
   const char *text;
-  const char *file; /* the user's, for #line */
-  int32_t line;     /* where text begins in it */
+  const char *file;      /* the user's, for #line */
+  int32_t line;          /* where text begins in it */
   const char *directory; /* for #include "..."; may be null */
   int32_t defines;
   const char *const *define; /* "N=3" */

@@ -11,10 +11,10 @@
 enum { CEL_TOPOLOGY_CORES = 1024 };
 
 typedef struct cel_topology {
-  int32_t cores;        /* this rank's, at least 1 */
-  int32_t host_cores;   /* of the whole host */
-  bool bound;           /* by the launcher */
-  int32_t core[1024];   /* OS index of a processing unit of each core */
+  int32_t cores;      /* this rank's, at least 1 */
+  int32_t host_cores; /* of the whole host */
+  bool bound;         /* by the launcher */
+  int32_t core[1024]; /* OS index of a processing unit of each core */
 } cel_topology;
 
 /* `local_rank` of `local_ranks` on this host. Thread: main. */

@@ -1,0 +1,132 @@
+#include "device/backend.h"
+
+#include <string.h>
+
+/* Fill is called for pieces of about this size where it cannot write in place.
+ */
+enum { STAGING = 1 << 20 };
+
+static uint64_t stride_of(const cel_layout *l, int dim, uint64_t size) {
+  for (int d = CEL_DIMS - 1; d > dim; --d)
+    size *= (uint64_t)(l->box.max[d] - l->box.min[d]);
+  return size;
+}
+
+static char *address_of(const cel_layout *l, const cel_box *box,
+                        const uint64_t *stride) {
+  char *p = l->base;
+  for (int d = 0; d < CEL_DIMS; ++d)
+    p += (uint64_t)(box->min[d] - l->box.min[d]) * stride[d];
+  return p;
+}
+
+/* `n` pieces of `size` bytes. Constant sizes keep columns out of memcpy. */
+static void copy_pieces(char *to, uint64_t to_stride, const char *from,
+                        uint64_t from_stride, int64_t n, uint64_t size) {
+#define COPY_CASE(bytes)                                                       \
+  case bytes:                                                                  \
+    for (int64_t i = 0; i < n; ++i, to += to_stride, from += from_stride)      \
+      memcpy(to, from, bytes);                                                 \
+    break;
+  switch (size) {
+    COPY_CASE(4)
+    COPY_CASE(8)
+    COPY_CASE(16)
+  default:
+    for (int64_t i = 0; i < n; ++i, to += to_stride, from += from_stride)
+      memcpy(to, from, size);
+  }
+#undef COPY_CASE
+}
+
+void cel_copy_box(const cel_layout *from, const cel_layout *to,
+                  const cel_box *box, uint32_t element_size) {
+  if (cel_box_is_empty(box)) return;
+  cel_assert(cel_box_covers(&from->box, box));
+  cel_assert(cel_box_covers(&to->box, box));
+  uint64_t fs[CEL_DIMS], ts[CEL_DIMS];
+  int64_t n[CEL_DIMS];
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    fs[d] = stride_of(from, d, element_size);
+    ts[d] = stride_of(to, d, element_size);
+    n[d] = box->max[d] - box->min[d];
+  }
+  const char *f = address_of(from, box, fs);
+  char *t = address_of(to, box, ts);
+  /* Dimensions whose points lie side by side in both become one piece. */
+  uint64_t piece = element_size;
+  int last = CEL_DIMS - 1;
+  for (;
+       last >= 0 && (n[last] == 1 || (fs[last] == piece && ts[last] == piece));
+       --last)
+    piece *= (uint64_t)n[last];
+  if (last < 0) {
+    memcpy(t, f, piece);
+    return;
+  }
+  int64_t outer0 = last > 0 ? n[0] : 1, outer1 = last > 1 ? n[1] : 1;
+  for (int64_t i = 0; i < outer0; ++i)
+    for (int64_t j = 0; j < outer1; ++j)
+      copy_pieces(t + (uint64_t)i * ts[0] + (uint64_t)j * ts[1], ts[last],
+                  f + (uint64_t)i * fs[0] + (uint64_t)j * fs[1], fs[last],
+                  n[last], piece);
+}
+
+/* Fills `box`, by way of the staging memory unless its points lie side by side
+ * in the layout. */
+static cel_status init_piece(const cel_job *job, const cel_box *box,
+                             void *staging) {
+  uint64_t stride[CEL_DIMS], dense = job->element_size;
+  bool in_place = true;
+  for (int d = CEL_DIMS - 1; d >= 0; --d) {
+    int64_t n = box->max[d] - box->min[d];
+    stride[d] = stride_of(&job->to, d, job->element_size);
+    in_place = in_place && (n == 1 || stride[d] == dense);
+    dense *= (uint64_t)n;
+  }
+  if (in_place)
+    return job->init->fill(job->init, box, address_of(&job->to, box, stride));
+  cel_assert(staging != NULL);
+  CEL_TRY(job->init->fill(job->init, box, staging));
+  cel_layout from = {staging, *box};
+  cel_copy_box(&from, &job->to, box, job->element_size);
+  return CEL_E_OK;
+}
+
+/* Cut along the slowest dimension, in pieces that fit in the staging memory
+ * or are one point thick. */
+static cel_status run_init(const cel_job *job) {
+  const cel_box *box = &job->box;
+  int dim = 0;
+  while (dim < CEL_DIMS - 1 && box->max[dim] - box->min[dim] == 1) ++dim;
+  int64_t n = box->max[dim] - box->min[dim];
+  int64_t row = cel_box_volume(box) / n * job->element_size;
+  int64_t step = row < STAGING ? STAGING / row : 1;
+  if (step > n) step = n;
+  void *staging = cel_alloc((size_t)(row * step));
+  cel_status status = CEL_E_OK;
+  for (int64_t at = box->min[dim]; at < box->max[dim] && status == CEL_E_OK;
+       at += step) {
+    cel_box piece = *box;
+    piece.min[dim] = at;
+    if (box->max[dim] - at > step) piece.max[dim] = at + step;
+    status = init_piece(job, &piece, staging);
+  }
+  cel_free(staging);
+  return status;
+}
+
+cel_status cel_job_run(const cel_job *job) {
+  switch (job->kind) {
+  case CEL_JOB_COPY:
+    cel_copy_box(&job->from, &job->to, &job->box, job->element_size);
+    return CEL_E_OK;
+  case CEL_JOB_INIT:
+    return cel_box_is_empty(&job->box) ? CEL_E_OK : run_init(job);
+  case CEL_JOB_CALL:
+    return cel_box_is_empty(&job->call.chunk)
+               ? CEL_E_OK
+               : job->work->fn(job->work, &job->call);
+  }
+  cel_bug("no such job: %d", (int)job->kind);
+}

@@ -1,0 +1,93 @@
+#include "device/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Huge pages make the first touch of large data several times faster. */
+enum { HUGE_PAGE = 2 << 20 };
+
+void cel__memory_text(uint64_t bytes, char *text, size_t size) {
+  static const char *const units[] = {"bytes", "KiB", "MiB",
+                                      "GiB",   "TiB", "PiB"};
+  double amount = (double)bytes;
+  int unit = 0;
+  for (; amount >= 1024 && unit < 5; ++unit) amount /= 1024;
+  snprintf(text, size, "%.*f %s", unit > 0, amount, units[unit]);
+}
+
+static uint64_t available(void) {
+  FILE *file = fopen("/proc/meminfo", "r");
+  if (file == NULL) return 0;
+  char line[256];
+  unsigned long long kib = 0;
+  while (fgets(line, sizeof line, file) != NULL)
+    if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
+  fclose(file);
+  return (uint64_t)kib << 10;
+}
+
+static cel_status fail(uint64_t bytes) {
+  char asked[32], left[32];
+  cel__memory_text(bytes, asked, sizeof asked);
+  cel__memory_text(available(), left, sizeof left);
+  return cel_fail(CEL_E_MEMORY,
+                  "out of host memory: %s asked for, %s available", asked,
+                  left);
+}
+
+cel_status cel__memory_map(uint64_t bytes, void **out) {
+  if (bytes > SIZE_MAX / 2) return fail(bytes);
+  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) return fail(bytes);
+  if (bytes >= 2 * HUGE_PAGE) madvise(p, bytes, MADV_HUGEPAGE);
+  *out = p;
+  return CEL_E_OK;
+}
+
+void cel__memory_unmap(void *p, uint64_t bytes) {
+  munmap(p, bytes);
+}
+
+static int class_of(uint64_t bytes) {
+  int c = 0;
+  while ((uint64_t)64 << c < bytes) ++c;
+  return c;
+}
+
+cel_status cel_pool_reserve(cel_pool *pool, uint64_t bytes, void **out) {
+  if (bytes >= CEL_MEMORY_SMALL) return cel__memory_map(bytes, out);
+  int c = class_of(bytes);
+  void *p = pool->free[c];
+  if (p != NULL) {
+    memcpy(&pool->free[c], p, sizeof p);
+  } else {
+    p = aligned_alloc(64, (size_t)64 << c);
+    if (p == NULL) return fail(bytes);
+  }
+  *out = p;
+  return CEL_E_OK;
+}
+
+void cel_pool_release(cel_pool *pool, void *p, uint64_t bytes) {
+  if (p == NULL) return;
+  if (bytes >= CEL_MEMORY_SMALL) {
+    cel__memory_unmap(p, bytes);
+    return;
+  }
+  int c = class_of(bytes);
+  memcpy(p, &pool->free[c], sizeof p);
+  pool->free[c] = p;
+}
+
+void cel_pool_clear(cel_pool *pool) {
+  for (int c = 0; c < CEL_MEMORY_CLASSES; ++c) {
+    while (pool->free[c] != NULL) {
+      void *p = pool->free[c];
+      memcpy(&pool->free[c], p, sizeof p);
+      free(p);
+    }
+  }
+}

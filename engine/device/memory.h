@@ -1,0 +1,32 @@
+/* memory.h -- user data in memory that the processor addresses.
+ *
+ * Small pieces come from a pool by size class; large ones are mapped, so that
+ * what is reserved and never touched costs nothing. Confined to the executor.
+ */
+#ifndef CEL_DEVICE_MEMORY_H
+#define CEL_DEVICE_MEMORY_H
+
+#include "base/status.h"
+
+enum { CEL_MEMORY_SMALL = 128 << 10, CEL_MEMORY_CLASSES = 12 };
+
+typedef struct cel_pool {
+  void *free[CEL_MEMORY_CLASSES]; /* class c: pieces of 64 << c bytes */
+} cel_pool;
+
+/* At least `bytes`, aligned to 64 bytes, large ones to pages; uninitialised.
+ * CEL_E_MEMORY says how much is free. */
+cel_status cel_pool_reserve(cel_pool *pool, uint64_t bytes, void **out);
+/* `bytes` as given to reserve. */
+void cel_pool_release(cel_pool *pool, void *p, uint64_t bytes);
+/* Gives the pool's pieces back to the system; those in use stay. */
+void cel_pool_clear(cel_pool *pool);
+
+/* One large piece, without a pool. */
+cel_status cel__memory_map(uint64_t bytes, void **out);
+void cel__memory_unmap(void *p, uint64_t bytes);
+
+/* "3.2 GiB", for messages. */
+void cel__memory_text(uint64_t bytes, char *text, size_t size);
+
+#endif

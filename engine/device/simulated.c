@@ -1,0 +1,180 @@
+/* A backend without threads: jobs run inside poll, in orders that real
+ * hardware may choose. A lane's jobs wait in `queued`; those that have run wait
+ * in `held` until poll hands their completions over. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "base/vec.h"
+#include "device/backend.h"
+#include "device/memory.h"
+
+enum { KERNEL_LANES = 2, COPY_LANES = 2, LANES = KERNEL_LANES + COPY_LANES };
+
+typedef struct lane {
+  CEL_VEC(cel_job *) queued;
+  CEL_VEC(cel_done) held;
+} lane;
+
+/* What reserve gave out: which memory an address belongs to. */
+typedef struct span {
+  char *begin;
+  uint64_t bytes;
+  int32_t memory;
+} span;
+
+typedef struct simulated {
+  cel_backend face; /* first */
+  cel_random random;
+  cel_park *park;
+  lane lane[8 * LANES];
+  CEL_VEC(span) spans;
+} simulated;
+
+static cel_status reserve(cel_backend *b, int32_t memory, uint64_t bytes,
+                          void **out) {
+  simulated *s = (simulated *)b;
+  cel_assert(memory >= 0 && memory < b->memories);
+  void *p;
+  if (bytes >= CEL_MEMORY_SMALL) {
+    CEL_TRY(cel__memory_map(bytes, &p));
+  } else {
+    /* Not from a pool, so that sanitizers see what is used too late; not
+     * zero, so that nobody gets used to that. */
+    p = cel_alloc((size_t)bytes);
+    memset(p, 0xcb, (size_t)bytes);
+  }
+  cel_vec_push(&s->spans, (span){p, bytes, memory});
+  *out = p;
+  return CEL_E_OK;
+}
+
+static void release(cel_backend *b, int32_t memory, void *p, uint64_t bytes) {
+  simulated *s = (simulated *)b;
+  for (uint32_t i = 0; i < s->spans.n; ++i) {
+    span *at = &s->spans.at[i];
+    if (at->begin != p) continue;
+    if (at->memory != memory || at->bytes != bytes)
+      cel_bug("released as %llu bytes of memory %d, reserved as %llu of %d",
+              (unsigned long long)bytes, memory, (unsigned long long)at->bytes,
+              at->memory);
+    cel_vec_swap_out(&s->spans, i);
+    break;
+  }
+  if (bytes >= CEL_MEMORY_SMALL)
+    cel__memory_unmap(p, bytes);
+  else
+    cel_free(p);
+}
+
+/* A view must lie within one reservation of the device's memory. Addresses
+ * that reserve did not give out are the caller's own business. */
+static void check_view(const simulated *s, int32_t device,
+                       const cel_view *view) {
+  const char *p = view->base;
+  if (p == NULL) return;
+  for (uint32_t i = 0; i < s->spans.n; ++i) {
+    const span *at = &s->spans.at[i];
+    if (p < at->begin || p >= at->begin + at->bytes) continue;
+    if (at->memory != s->face.device_memory[device])
+      cel_bug("a kernel on device %d is given memory %d", device, at->memory);
+  }
+}
+
+static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
+  simulated *s = (simulated *)b;
+  cel_assert(device >= 0 && device < b->devices && l >= 0 && l < LANES);
+  cel_assert((job->kind == CEL_JOB_CALL) == (l < KERNEL_LANES) ||
+             job->kind == CEL_JOB_INIT);
+  if (job->kind == CEL_JOB_CALL)
+    for (int32_t i = 0; i < job->call.views; ++i)
+      check_view(s, device, &job->call.view[i]);
+  cel_vec_push(&s->lane[device * LANES + l].queued, job);
+}
+
+static void run_head(simulated *s, lane *l) {
+  cel_job *job = l->queued.at[0];
+  memmove(l->queued.at, l->queued.at + 1, --l->queued.n * sizeof *l->queued.at);
+  cel_done done = {job->ticket, NULL};
+  if (cel_job_run(job) != CEL_E_OK) {
+    done.error = cel_alloc(sizeof *done.error);
+    *done.error = *cel_error_last();
+  }
+  cel_vec_push(&l->held, done);
+  if (s->park != NULL) cel_park_wake(s->park);
+}
+
+static cel_done take_held(lane *l) {
+  cel_done done = l->held.at[0];
+  memmove(l->held.at, l->held.at + 1, --l->held.n * sizeof *l->held.at);
+  return done;
+}
+
+/* A lane that has something to do, chosen by the seed; null if none has. */
+static lane *choose(simulated *s) {
+  lane *busy[8 * LANES];
+  int n = 0;
+  for (int i = 0; i < s->face.devices * LANES; ++i)
+    if (s->lane[i].queued.n + s->lane[i].held.n > 0) busy[n++] = &s->lane[i];
+  return n == 0 ? NULL : busy[cel_random_int(&s->random, 0, n - 1)];
+}
+
+static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {
+  simulated *s = (simulated *)b;
+  int64_t moves = cel_random_int(&s->random, 1, 4);
+  uint32_t n = 0;
+  while (moves-- > 0 && n < max) {
+    lane *l = choose(s);
+    if (l == NULL) break;
+    bool run = l->held.n == 0 ||
+               (l->queued.n > 0 && cel_random_chance(&s->random, 50));
+    if (run)
+      run_head(s, l);
+    else
+      out[n++] = take_held(l);
+  }
+  return n;
+}
+
+static void destroy(cel_backend *b) {
+  simulated *s = (simulated *)b;
+  for (int i = 0; i < 8 * LANES; ++i) {
+    lane *l = &s->lane[i];
+    for (uint32_t k = 0; k < l->held.n; ++k) cel_free(l->held.at[k].error);
+    cel_vec_release(&l->queued);
+    cel_vec_release(&l->held);
+  }
+  while (s->spans.n > 0) {
+    span last = cel_vec_last(&s->spans);
+    release(b, last.memory, last.begin, last.bytes);
+  }
+  cel_vec_release(&s->spans);
+  cel_free(s);
+}
+
+cel_status cel_backend_simulated(const cel_backend_config *config,
+                                 cel_backend **out) {
+  if (config->devices < 1 || config->devices > 8)
+    return cel_fail(CEL_E_RANGE, "1 to 8 devices, not %d", config->devices);
+  simulated *s = cel_alloc_zero(sizeof *s);
+  bool own = config->own_memory || config->devices > 1;
+  s->random.state = config->seed;
+  s->park = config->park;
+  s->face = (cel_backend){
+      .name = "simulated",
+      .devices = config->devices,
+      .memories = own ? 1 + config->devices : 1,
+      .kernel_lanes = KERNEL_LANES,
+      .copy_lanes = COPY_LANES,
+      .reserve = reserve,
+      .release = release,
+      .submit = submit,
+      .poll = poll,
+      .destroy = destroy,
+  };
+  for (int32_t d = 0; own && d < config->devices; ++d)
+    s->face.device_memory[d] = 1 + d;
+  *out = &s->face;
+  return CEL_E_OK;
+}
