@@ -29,14 +29,19 @@
 /* NAME, operands popped, text. Codes of the postfix programs: each is one
  * int64_t, CONST and the variables are followed by one operand. */
 #define CEL_RULE_OPS(_)                                                        \
-  _(CONST, 0, "constant: next word") _(PARAM, 0, "parameter: next word")       \
-  _(MIN, 0, "chunk.min[next word]") _(MAX, 0, "chunk.max[next word]")          \
+  _(CONST, 0, "constant: next word")                                           \
+  _(PARAM, 0, "parameter: next word")                                          \
+  _(MIN, 0, "chunk.min[next word]")                                            \
+  _(MAX, 0, "chunk.max[next word]")                                            \
   _(GLOBAL_MIN, 0, "start of the index space in dimension [next word]")        \
   _(GLOBAL_MAX, 0, "end of the index space in dimension [next word]")          \
   _(BUFFER, 0, "extent of the buffer in dimension [next word]")                \
-  _(ADD, 2, "a + b") _(SUB, 2, "a - b") _(MUL, 2, "a * b")                     \
+  _(ADD, 2, "a + b")                                                           \
+  _(SUB, 2, "a - b")                                                           \
+  _(MUL, 2, "a * b")                                                           \
   _(FLOORDIV, 2, "floor(a / b), b a positive constant")                        \
-  _(LOW, 2, "min(a, b)") _(HIGH, 2, "max(a, b)")
+  _(LOW, 2, "min(a, b)")                                                       \
+  _(HIGH, 2, "max(a, b)")
 
 typedef enum cel_rule_op {
 #define CEL_RULE_ENUM(name, pops, text) CEL_RULE_##name,

@@ -1,0 +1,94 @@
+#include "rule/linear.h"
+
+/* A form of one variable at most. */
+static bool affine_of(const cel_linear *form, cel_affine *out) {
+  cel_affine r = {.c = form->c};
+  for (int i = 0; i < 6; ++i) {
+    if (!form->k[i]) continue;
+    if (r.a) return false;
+    r.a = form->k[i];
+    r.dim = i % 3;
+    r.of_max = i >= 3;
+  }
+  *out = r;
+  return true;
+}
+
+/* Normal form: a constant bound is an end of the clip, so that the clip alone
+ * decides in that dimension and equal boxes have equal members. */
+static void settle(cel_bound_box *box) {
+  for (int j = 0; j < CEL_DIMS; ++j) {
+    if (!box->lo[j].a && box->lo[j].c > box->clip.min[j])
+      box->clip.min[j] = box->lo[j].c;
+    if (!box->hi[j].a && box->hi[j].c < box->clip.max[j])
+      box->clip.max[j] = box->hi[j].c;
+  }
+  if (cel_box_is_empty(&box->clip)) {
+    *box = (cel_bound_box){0};
+    return;
+  }
+  for (int j = 0; j < CEL_DIMS; ++j) {
+    if (!box->lo[j].a) box->lo[j].c = box->clip.min[j];
+    if (!box->hi[j].a) box->hi[j].c = box->clip.max[j];
+  }
+}
+
+bool cel_rule_bind(const cel_rule_use *use, int b, cel_bound_box *out) {
+  cel_domain domain;
+  cel_linear_box linear;
+  cel__domain_whole(&use->range, &domain);
+  if (cel__domain_is_empty(&domain)) {
+    *out = (cel_bound_box){0};
+    return true;
+  }
+  if (!cel__box_linear(use, &domain, b, &linear)) return false;
+  cel_bound_box r = {.clip = linear.clip};
+  for (int j = 0; j < CEL_DIMS; ++j)
+    if (!affine_of(&linear.lo[j], &r.lo[j]) ||
+        !affine_of(&linear.hi[j], &r.hi[j]))
+      return false;
+  settle(&r);
+  *out = r;
+  return true;
+}
+
+/* ---- classes ------------------------------------------------------------- */
+
+static bool is_variable(const cel_affine *f, bool of_max) {
+  return f->a == 1 && f->c == 0 && f->of_max == of_max;
+}
+
+/* Whether buffer dimension j is [chunk.min[d], chunk.max[d]) for a d of its
+ * own, one for each dimension. */
+static cel_rule_class class_of_box(const cel_rule_use *use,
+                                   const cel_bound_box *box) {
+  int dims = use->rule->desc.buffer_dims;
+  bool constant = true, in_order = true, copies = true, used[3] = {false};
+  for (int j = 0; j < dims; ++j) {
+    const cel_affine *lo = &box->lo[j], *hi = &box->hi[j];
+    constant = constant && !lo->a && !hi->a;
+    copies = copies && is_variable(lo, false) && is_variable(hi, true) &&
+             lo->dim == hi->dim && !used[lo->dim];
+    if (!copies) continue;
+    used[lo->dim] = true;
+    in_order = in_order && lo->dim == j;
+  }
+  if (constant) return CEL_RULE_IS_CONSTANT;
+  if (!copies || use->rule->desc.task_dims != dims ||
+      !cel_box_equal(&box->clip, &use->extent))
+    return CEL_RULE_IS_AFFINE;
+  return in_order ? CEL_RULE_IS_IDENTITY : CEL_RULE_IS_PERMUTATION;
+}
+
+cel_rule_class cel_rule_classify(const cel_rule_use *use) {
+  int boxes = use->rule->desc.boxes;
+  cel_rule_class all = CEL_RULE_IS_CONSTANT;
+  for (int b = 0; b < boxes; ++b) {
+    cel_bound_box box;
+    if (!cel_rule_bind(use, b, &box)) return CEL_RULE_IS_GENERAL;
+    cel_rule_class one = class_of_box(use, &box);
+    if (boxes > 1 && one != CEL_RULE_IS_CONSTANT) one = CEL_RULE_IS_AFFINE;
+    if (one > all) all = one;
+  }
+  return all;
+}

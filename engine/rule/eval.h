@@ -1,0 +1,30 @@
+/* eval.h -- internal to rule/: evaluation that says what failed, in no words.
+ *
+ * The public functions of rule.h add the text; the search for counter-examples
+ * evaluates thousands of chunks and wants none. Pure. Thread: any.
+ */
+#ifndef CEL_RULE_EVAL_H
+#define CEL_RULE_EVAL_H
+
+#include "rule/rule.h"
+
+typedef enum cel_rule_fault {
+  CEL_RULE_FINE,
+  CEL_RULE_OVERFLOWS, /* beyond 2^53 */
+  CEL_RULE_DIVIDES,   /* by less than one */
+  CEL_RULE_LEAVES     /* the buffer, and is not clamped to it */
+} cel_rule_fault;
+
+/* One program for one chunk; *out untouched unless FINE. */
+cel_rule_fault cel__program_eval(const cel_rule_use *use, const int64_t *code,
+                                 int length, const cel_box *chunk,
+                                 int64_t *out);
+/* *raw becomes box b before it is clipped, also when it LEAVES; *out the box
+ * clipped. */
+cel_rule_fault cel__box_eval(const cel_rule_use *use, int b,
+                             const cel_box *chunk, cel_box *raw, cel_box *out);
+/* *out becomes the union; untouched unless FINE. */
+cel_rule_fault cel__rule_eval(const cel_rule_use *use, const cel_box *chunk,
+                              cel_region *out);
+
+#endif

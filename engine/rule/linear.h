@@ -1,0 +1,75 @@
+/* linear.h -- internal to rule/: bounds as linear forms over a chunk.
+ *
+ * bind.c, prove.c and print.c look at a bound as
+ *
+ *   min(max(sum of k[i] * v[i] + c, low), high)
+ *
+ * over six integer variables v: v[d] stands for chunk.min[d] and v[3 + d] for
+ * chunk.max[d], each of them possibly in units of the granularity (a *domain*
+ * says how). What cannot be written so is not linear.
+ *
+ * Invariant: |c|, |k[i]| <= CEL_RULE_LIMIT; low <= high.
+ * Pure. Thread: any.
+ */
+#ifndef CEL_RULE_LINEAR_H
+#define CEL_RULE_LINEAR_H
+
+#include "rule/rule.h"
+
+/* Integers that the Lua side can hold exactly: |x| <= 2^53. */
+#define CEL_RULE_LIMIT ((int64_t)1 << 53)
+/* Beyond every bound. */
+#define CEL_RULE_FAR ((int64_t)1 << 60)
+
+enum { CEL_RULE_DEPTH = 32 }; /* of the stack of a program */
+
+__extension__ typedef __int128 cel_wide;
+
+typedef struct cel_linear {
+  int64_t c, k[6];
+} cel_linear;
+
+typedef struct cel_clamped {
+  cel_linear form;
+  int64_t low, high; /* -FAR and FAR where there is none */
+} cel_clamped;
+
+/* What the chunk can be: chunk.min[d] = scale[d] * v[d] + offset[d], likewise
+ * chunk.max[d] with 3 + d; low[d] <= v[d] < v[3 + d] <= high[d]. A variable
+ * that is fixed has scale 0. */
+typedef struct cel_domain {
+  int64_t scale[6], offset[6];
+  int64_t low[3], high[3];
+} cel_domain;
+
+/* Every non-empty chunk within `range`, cut anywhere. */
+void cel__domain_whole(const cel_box *range, cel_domain *out);
+
+/* Whether some chunk is in the domain. */
+bool cel__domain_is_empty(const cel_domain *domain);
+
+/* Extremes of a form over a domain that is not empty; exact. */
+cel_wide cel__linear_least(const cel_linear *form, const cel_domain *domain);
+cel_wide cel__linear_most(const cel_linear *form, const cel_domain *domain);
+
+/* a - b; false when it overflows. */
+bool cel__linear_sub(const cel_linear *a, const cel_linear *b, cel_linear *out);
+bool cel__linear_is_constant(const cel_linear *form);
+
+/* Brings the program of bound `upper` of box b in dimension j to linear form.
+ * False when it has none. */
+bool cel__bound_linear(const cel_rule_use *use, const cel_domain *domain, int b,
+                       int j, int upper, cel_clamped *out);
+
+/* Box b with every bound linear and the clamps of its bounds drawn into a
+ * clip: for every chunk of the domain, box b meets the buffer in
+ * [lo, hi) within clip. False when some bound resists. */
+typedef struct cel_linear_box {
+  cel_linear lo[3], hi[3];
+  cel_box clip;
+} cel_linear_box;
+
+bool cel__box_linear(const cel_rule_use *use, const cel_domain *domain, int b,
+                     cel_linear_box *out);
+
+#endif

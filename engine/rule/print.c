@@ -1,0 +1,197 @@
+#include "rule/print.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "rule/rule.h"
+
+/* Text under construction, not terminated. */
+typedef CEL_VEC(char) text_buffer;
+
+static void put(text_buffer *t, const char *s) {
+  uint32_t n = (uint32_t)strlen(s);
+  cel_vec_reserve(t, n);
+  memcpy(t->at + t->n, s, n);
+  t->n += n;
+}
+
+static void put_at(text_buffer *t, uint32_t at, const char *s) {
+  uint32_t n = (uint32_t)strlen(s);
+  cel_vec_reserve(t, n);
+  memmove(t->at + at + n, t->at + at, t->n - at);
+  memcpy(t->at + at, s, n);
+  t->n += n;
+}
+
+static void put_number(text_buffer *t, const char *name, int64_t n) {
+  char s[64];
+  snprintf(s, sizeof s, "%s%" PRId64, name, n);
+  put(t, s);
+}
+
+/* ---- expressions --------------------------------------------------------- */
+
+enum { SUM = 1, PRODUCT, ATOM }; /* how tightly an expression binds */
+
+/* One value on the stack: its text runs from `at` to the next value's, its
+ * program from `word`. */
+typedef struct operand {
+  uint32_t at;
+  int word, binds;
+} operand;
+
+static int put_variable(text_buffer *t, const int64_t *params, int64_t op,
+                        int64_t word) {
+  switch (op) {
+  case CEL_RULE_CONST: put_number(t, "", word); break;
+  case CEL_RULE_PARAM:
+    params ? put_number(t, "", params[word]) : put_number(t, "p", word);
+    break;
+  case CEL_RULE_MIN: put_number(t, "chunk.min", word); break;
+  case CEL_RULE_MAX: put_number(t, "chunk.max", word); break;
+  case CEL_RULE_GLOBAL_MIN: put_number(t, "global.min", word); break;
+  case CEL_RULE_GLOBAL_MAX: put_number(t, "global.max", word); break;
+  case CEL_RULE_BUFFER: put_number(t, "buffer.size", word); break;
+  default: break;
+  }
+  return ATOM;
+}
+
+/* max - min of one dimension has a name of its own; null otherwise. */
+static const char *size_name(const int64_t *code, const operand *a,
+                             const operand *b, int end) {
+  if (b->word - a->word != 2 || end - b->word != 2 ||
+      code[a->word + 1] != code[b->word + 1])
+    return NULL;
+  if (code[a->word] == CEL_RULE_MAX && code[b->word] == CEL_RULE_MIN)
+    return "chunk.size";
+  if (code[a->word] == CEL_RULE_GLOBAL_MAX &&
+      code[b->word] == CEL_RULE_GLOBAL_MIN)
+    return "chunk.global";
+  return NULL;
+}
+
+static void put_function(text_buffer *t, const operand *a, const operand *b,
+                         const char *open, const char *between) {
+  put_at(t, b->at, between);
+  put_at(t, a->at, open);
+  put(t, ")");
+}
+
+/* a op b, in parentheses where an operand binds less tightly than it must. */
+static void put_infix(text_buffer *t, const operand *a, const operand *b,
+                      const char *op, int left, int right) {
+  bool negative = t->at[b->at] == '-' && b->binds == ATOM;
+  if (b->binds < right || negative) {
+    put_at(t, b->at, "(");
+    put(t, ")");
+  }
+  put_at(t, b->at, op);
+  if (a->binds < left) {
+    put_at(t, b->at, ")");
+    put_at(t, a->at, "(");
+  }
+}
+
+/* x + -1 reads x - 1, and x - -1 reads x + 1. */
+static bool put_signed(text_buffer *t, int64_t op, const operand *b) {
+  if (b->binds != ATOM || t->at[b->at] != '-') return false;
+  put_at(t, b->at, op == CEL_RULE_ADD ? " " : " + ");
+  if (op == CEL_RULE_ADD) { /* " -1" becomes " - 1" */
+    put_at(t, b->at + 2, " ");
+  } else { /* " + -1" loses its second sign */
+    memmove(t->at + b->at + 3, t->at + b->at + 4, t->n - b->at - 4);
+    --t->n;
+  }
+  return true;
+}
+
+static int put_binary(text_buffer *t, const int64_t *code, int64_t op,
+                      const operand *a, const operand *b, int end) {
+  const char *name;
+  switch (op) {
+  case CEL_RULE_SUB:
+    if ((name = size_name(code, a, b, end))) {
+      t->n = a->at;
+      put_number(t, name, code[a->word + 1]);
+      return ATOM;
+    }
+    if (!put_signed(t, op, b)) put_infix(t, a, b, " - ", SUM, PRODUCT);
+    return SUM;
+  case CEL_RULE_ADD:
+    if (!put_signed(t, op, b)) put_infix(t, a, b, " + ", SUM, SUM);
+    return SUM;
+  case CEL_RULE_MUL: put_infix(t, a, b, " * ", PRODUCT, ATOM); return PRODUCT;
+  case CEL_RULE_FLOORDIV: put_function(t, a, b, "floor(", " / "); return ATOM;
+  case CEL_RULE_LOW: put_function(t, a, b, "min(", ", "); return ATOM;
+  default: put_function(t, a, b, "max(", ", "); return ATOM;
+  }
+}
+
+static void put_program(text_buffer *t, const int64_t *code, int length,
+                        const int64_t *params) {
+  CEL_VEC(operand) stack = {0};
+  for (int i = 0; i < length; ++i) {
+    if (code[i] < CEL_RULE_ADD) {
+      cel_vec_push(&stack, (operand){t->n, i, ATOM});
+      put_variable(t, params, code[i], code[i + 1]);
+      ++i;
+      continue;
+    }
+    operand b = cel_vec_pop(&stack), *a = &cel_vec_last(&stack);
+    a->binds = put_binary(t, code, code[i], a, &b, i);
+  }
+  cel_vec_release(&stack);
+}
+
+/* ---- rules and boxes ----------------------------------------------------- */
+
+static void put_box(text_buffer *t, const cel_rule_desc *desc, int b,
+                    const int64_t *params) {
+  if (desc->buffer_dims == 0) put(t, "the element");
+  for (int j = 0; j < desc->buffer_dims; ++j) {
+    put(t, j ? " x [" : "[");
+    for (int upper = 0; upper < 2; ++upper) {
+      put_program(t, desc->code + desc->start[b][j][upper],
+                  desc->length[b][j][upper], params);
+      put(t, upper ? ")" : ", ");
+    }
+  }
+}
+
+int cel_rule_print(const cel_rule *rule, const int64_t *params, char *text,
+                   int size) {
+  const cel_rule_desc *desc = &rule->desc;
+  text_buffer t = {0};
+  int clamped = 0;
+  for (int b = 0; b < desc->boxes; ++b) clamped += desc->clamp[b];
+  for (int b = 0; b < desc->boxes; ++b) {
+    if (b) put(&t, " and ");
+    put_box(&t, desc, b, params);
+    if (desc->clamp[b] && clamped < desc->boxes) put(&t, " (clamped)");
+  }
+  if (desc->boxes == 0) put(&t, "nothing");
+  if (clamped == desc->boxes && clamped) put(&t, ", clamped to the buffer");
+  int length = (int)t.n;
+  if (size > 0) {
+    int n = length < size ? length : size - 1;
+    if (n) memcpy(text, t.at, (size_t)n);
+    text[n] = '\0';
+  }
+  cel_vec_release(&t);
+  return length;
+}
+
+int cel__box_text(const cel_box *box, int dims, char *text, int size) {
+  char all[160];
+  int n = 0;
+  if (dims == 0) n = snprintf(all, sizeof all, "[]");
+  for (int d = 0; d < dims; ++d)
+    n += snprintf(all + n, sizeof all - (size_t)n,
+                  "%s[%" PRId64 ", %" PRId64 ")", d ? " x " : "", box->min[d],
+                  box->max[d]);
+  if (size > 0) snprintf(text, (size_t)size, "%s", all);
+  return n;
+}

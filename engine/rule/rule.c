@@ -1,0 +1,182 @@
+#include "rule/rule.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/vec.h"
+#include "rule/linear.h"
+
+enum { MOST_WORDS = 1 << 14 }; /* of code in one rule */
+
+/* Rules by content: an open-addressed table of 1-based positions in `at`,
+ * never more than half full. */
+struct cel_rules {
+  CEL_VEC(cel_rule *) at;
+  uint32_t *slot;
+  uint32_t slots; /* a power of two */
+};
+
+cel_rules *cel_rules_create(void) {
+  cel_rules *rules = cel_alloc_zero(sizeof *rules);
+  rules->slots = 64;
+  rules->slot = cel_alloc_zero(rules->slots * sizeof *rules->slot);
+  return rules;
+}
+
+void cel_rules_destroy(cel_rules *rules) {
+  if (!rules) return;
+  for (uint32_t i = 0; i < rules->at.n; ++i) {
+    cel_free((void *)rules->at.at[i]->desc.code);
+    cel_free(rules->at.at[i]);
+  }
+  cel_vec_release(&rules->at);
+  cel_free(rules->slot);
+  cel_free(rules);
+}
+
+static int pops(int64_t op) {
+  static const int8_t n[] = {
+#define CEL_RULE_POPS(name, pops, text) pops,
+      CEL_RULE_OPS(CEL_RULE_POPS)
+#undef CEL_RULE_POPS
+  };
+  return n[op];
+}
+
+/* Whether `word` may follow the variable `op`. */
+static bool operand_fits(const cel_rule_desc *desc, int64_t op, int64_t word) {
+  switch (op) {
+  case CEL_RULE_CONST: return word <= CEL_RULE_LIMIT && word >= -CEL_RULE_LIMIT;
+  case CEL_RULE_PARAM: return word >= 0 && word < desc->params;
+  case CEL_RULE_BUFFER: return word >= 0 && word < desc->buffer_dims;
+  default: return word >= 0 && word < desc->task_dims;
+  }
+}
+
+/* A program pushes one value in all, never pops what is not there, and stays
+ * within the depth. Null when it does, else what is wrong. */
+static const char *program_flaw(const cel_rule_desc *desc, const int64_t *code,
+                                int length) {
+  int depth = 0;
+  for (int i = 0; i < length; ++i) {
+    int64_t op = code[i];
+    if (op < 0 || op >= CEL_RULE_OPS_N) return "an unknown operation";
+    if (depth < pops(op)) return "an operation without operands";
+    depth += 1 - pops(op);
+    if (depth > CEL_RULE_DEPTH) return "an expression nested too deeply";
+    if (pops(op) > 0) continue;
+    if (++i >= length) return "a variable cut short";
+    if (!operand_fits(desc, op, code[i])) return "an operand out of range";
+  }
+  return depth == 1 ? NULL : "a program that is no single value";
+}
+
+static const char *desc_flaw(const cel_rule_desc *desc) {
+  if (desc->task_dims < 0 || desc->task_dims > CEL_DIMS ||
+      desc->buffer_dims < 0 || desc->buffer_dims > CEL_DIMS)
+    return "more than three dimensions";
+  if (desc->boxes < 0 || desc->boxes > CEL_RULE_BOXES)
+    return "more than 16 boxes";
+  if (desc->params < 0 || desc->params > CEL_RULE_PARAMS)
+    return "more than 32 captured numbers";
+  if (desc->code_length < 0 || desc->code_length > MOST_WORDS)
+    return "expressions too long";
+  for (int b = 0; b < desc->boxes; ++b)
+    for (int j = 0; j < desc->buffer_dims; ++j)
+      for (int upper = 0; upper < 2; ++upper) {
+        int start = desc->start[b][j][upper], n = desc->length[b][j][upper];
+        if (start < 0 || n < 0 || start > desc->code_length - n)
+          return "a program outside the code";
+        const char *flaw = program_flaw(desc, desc->code + start, n);
+        if (flaw) return flaw;
+      }
+  return NULL;
+}
+
+/* Rewrites *desc so that equal programs have equal descriptions, however they
+ * were laid out: unused fields zero, programs in order, none shared. The code
+ * of the result is new. */
+static cel_rule_desc canonical(const cel_rule_desc *desc) {
+  cel_rule_desc r;
+  memset(&r, 0, sizeof r);
+  r.task_dims = desc->task_dims;
+  r.buffer_dims = desc->buffer_dims;
+  r.boxes = desc->boxes;
+  r.params = desc->params;
+  int total = 0;
+  for (int b = 0; b < desc->boxes; ++b) {
+    r.clamp[b] = desc->clamp[b];
+    for (int j = 0; j < desc->buffer_dims; ++j)
+      for (int upper = 0; upper < 2; ++upper) {
+        r.start[b][j][upper] = total;
+        total += r.length[b][j][upper] = desc->length[b][j][upper];
+      }
+  }
+  int64_t *code = cel_alloc((size_t)(total ? total : 1) * sizeof *code);
+  for (int b = 0; b < desc->boxes; ++b)
+    for (int j = 0; j < desc->buffer_dims; ++j)
+      for (int upper = 0; upper < 2; ++upper)
+        memcpy(code + r.start[b][j][upper],
+               desc->code + desc->start[b][j][upper],
+               (size_t)r.length[b][j][upper] * sizeof *code);
+  r.code = code;
+  r.code_length = total;
+  return r;
+}
+
+/* Up to `code` a description has no padding; `code` itself is an address. */
+_Static_assert(offsetof(cel_rule_desc, code) ==
+                   4 * sizeof(int32_t) + 16 * sizeof(bool) +
+                       2 * sizeof(int32_t[16][3][2]),
+               "cel_rule_desc has padding: hash its fields one by one");
+
+static uint64_t desc_hash(const cel_rule_desc *desc) {
+  return cel_hash(desc->code, (size_t)desc->code_length * sizeof *desc->code,
+                  cel_hash(desc, offsetof(cel_rule_desc, code), 0));
+}
+
+static bool desc_equal(const cel_rule_desc *a, const cel_rule_desc *b) {
+  return a->task_dims == b->task_dims && a->buffer_dims == b->buffer_dims &&
+         a->boxes == b->boxes && a->params == b->params &&
+         a->code_length == b->code_length &&
+         memcmp(a->clamp, b->clamp, sizeof a->clamp) == 0 &&
+         memcmp(a->length, b->length, sizeof a->length) == 0 &&
+         memcmp(a->code, b->code, (size_t)a->code_length * sizeof *a->code) ==
+             0;
+}
+
+static void table_grow(cel_rules *rules) {
+  rules->slots *= 2;
+  cel_free(rules->slot);
+  rules->slot = cel_alloc_zero(rules->slots * sizeof *rules->slot);
+  for (uint32_t i = 0; i < rules->at.n; ++i) {
+    uint32_t s = (uint32_t)rules->at.at[i]->hash & (rules->slots - 1);
+    while (rules->slot[s]) s = (s + 1) & (rules->slots - 1);
+    rules->slot[s] = i + 1;
+  }
+}
+
+cel_status cel_rules_intern(cel_rules *rules, const cel_rule_desc *desc,
+                            const cel_rule **out) {
+  const char *flaw = desc_flaw(desc);
+  if (flaw)
+    return cel_fail(CEL_E_ARGUMENT, "the range mapper compiled to %s", flaw);
+  cel_rule_desc own = canonical(desc);
+  uint64_t hash = desc_hash(&own);
+  uint32_t s = (uint32_t)hash & (rules->slots - 1);
+  for (; rules->slot[s]; s = (s + 1) & (rules->slots - 1)) {
+    const cel_rule *known = rules->at.at[rules->slot[s] - 1];
+    if (known->hash != hash || !desc_equal(&known->desc, &own)) continue;
+    cel_free((void *)own.code);
+    *out = known;
+    return CEL_E_OK;
+  }
+  cel_rule *rule = cel_alloc(sizeof *rule);
+  *rule = (cel_rule){rules->at.n + 1, hash, own};
+  cel_vec_push(&rules->at, rule);
+  rules->slot[s] = rule->id;
+  if (rules->at.n * 2 > rules->slots) table_grow(rules);
+  *out = rule;
+  return CEL_E_OK;
+}
