@@ -1,0 +1,312 @@
+#include "region/map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "region/region.h"
+#include "region/tree.h"
+
+struct cel_map {
+  cel_box extent;
+  cel_tree tree;
+  cel_map_entries old;  /* scratch: entries taken out by an update */
+  cel_map_entries made; /* scratch: entries whose neighbours are to be tried */
+  uint32_t regroup_at;  /* entries at which to tidy up */
+};
+
+/* Joining pairs can end in a pattern of many entries of one value. So a map
+ * that has grown or shrunk this many times over is put together afresh, which
+ * costs O(log n) per update; small maps never are. */
+enum { REGROUP_GROWTH = 4, REGROUP_LEAST = 128 };
+
+cel_map *cel_map_create(const cel_box *extent, uint64_t value) {
+  cel_map *map = cel_alloc_zero(sizeof *map);
+  cel__tree_init(&map->tree);
+  map->regroup_at = REGROUP_LEAST;
+  if (!cel_box_is_empty(extent)) {
+    map->extent = *extent;
+    cel__tree_insert(&map->tree, extent, value);
+  }
+  return map;
+}
+
+void cel_map_destroy(cel_map *map) {
+  if (!map) return;
+  cel__tree_release(&map->tree);
+  cel_map_entries_release(&map->old);
+  cel_map_entries_release(&map->made);
+  cel_free(map);
+}
+
+uint32_t cel_map_count(const cel_map *map) {
+  return map->tree.count;
+}
+
+void cel_map_entries_release(cel_map_entries *entries) {
+  cel_vec_release(entries);
+}
+
+/* --------------------------------------------------------------- merging */
+
+static inline bool same_section(const cel_box *a, const cel_box *b, int d) {
+  for (int e = 0; e < CEL_DIMS; ++e)
+    if (e != d && (a->min[e] != b->min[e] || a->max[e] != b->max[e]))
+      return false;
+  return true;
+}
+
+/* The entry across the lower (side 0) or upper face of `at` in dimension d, if
+ * both together are a box of one value. */
+static cel_tree_place partner(const cel_map *map, cel_tree_place at, int d,
+                              int side) {
+  const cel_box *x = &at.leaf->box[at.i];
+  if (side ? x->max[d] >= map->extent.max[d] : x->min[d] <= map->extent.min[d])
+    return (cel_tree_place){0};
+  int64_t point[3] = {x->min[0], x->min[1], x->min[2]};
+  point[d] = side ? x->max[d] : x->min[d] - 1;
+  cel_tree_place y = cel__tree_find(&map->tree, point, at.leaf);
+  if (y.leaf->value[y.i] != at.leaf->value[at.i] ||
+      !same_section(x, &y.leaf->box[y.i], d))
+    return (cel_tree_place){0};
+  return y;
+}
+
+/* Makes one entry of two; returns it. */
+static cel_tree_place join(cel_map *map, cel_tree_place x, cel_tree_place y) {
+  cel_box both = cel_box_hull(&x.leaf->box[x.i], &y.leaf->box[y.i]);
+  if (x.leaf == y.leaf) {
+    /* The lower of the two begins where both do: the order stays. */
+    uint32_t low = x.i < y.i ? x.i : y.i, high = x.i < y.i ? y.i : x.i;
+    x.leaf->box[low] = both;
+    cel__leaf_remove(&map->tree, x.leaf, high);
+    return (cel_tree_place){x.leaf, low};
+  }
+  uint64_t value = x.leaf->value[x.i];
+  cel_map_entries *old = &map->old;
+  uint32_t kept = old->n;
+  cel__tree_extract(&map->tree, &both, old);
+  old->n = kept;
+  cel__tree_insert(&map->tree, &both, value);
+  return cel__tree_find(&map->tree, both.min, NULL);
+}
+
+/* Joins the entry with neighbours for as long as there is a partner. */
+static void settle_at(cel_map *map, cel_tree_place at) {
+  for (int face = 0; face < 2 * CEL_DIMS; ++face) {
+    cel_tree_place y = partner(map, at, face / 2, face % 2);
+    if (!y.leaf) continue;
+    at = join(map, at, y);
+    face = -1;
+  }
+}
+
+/* The same for an entry that may have been joined to another since. */
+static void settle(cel_map *map, const cel_box *box, cel_tree_node *near) {
+  cel_tree_place at = cel__tree_find(&map->tree, box->min, near);
+  if (cel_box_equal(&at.leaf->box[at.i], box)) settle_at(map, at);
+}
+
+/* ------------------------------------------------------------ regrouping */
+
+static int by_box(const void *a, const void *b) {
+  return cel_box_compare(&((const cel_map_entry *)a)->box,
+                         &((const cel_map_entry *)b)->box);
+}
+
+static int by_value(const void *a, const void *b) {
+  uint64_t x = ((const cel_map_entry *)a)->value;
+  uint64_t y = ((const cel_map_entry *)b)->value;
+  return x != y ? (x < y ? -1 : 1) : by_box(a, b);
+}
+
+/* Replaces entries of one value by the canonical boxes of their union, in
+ * place; returns how many there are now, or n if there would be more. */
+static uint32_t regroup_value(cel_map_entry *at, uint32_t n, cel_region *region,
+                              cel_box *boxes) {
+  for (uint32_t i = 0; i < n; ++i) boxes[i] = at[i].box;
+  cel_region_assign(region, boxes, n);
+  if (region->n >= n) return n;
+  for (uint32_t i = 0; i < region->n; ++i) at[i].box = region->at[i];
+  return region->n;
+}
+
+/* Brings the entries of each value into canonical form where that is fewer. */
+static void regroup(cel_map *map) {
+  cel_map_entries *all = &map->made;
+  all->n = 0;
+  cel__tree_collect(&map->tree, &map->extent, all);
+  qsort(all->at, all->n, sizeof *all->at, by_value);
+  cel_box *boxes = cel_alloc(all->n * sizeof *boxes);
+  cel_region region = {0};
+  uint32_t n = 0;
+  for (uint32_t i = 0, end; i < all->n; i = end) {
+    for (end = i + 1; end < all->n && all->at[end].value == all->at[i].value;)
+      ++end;
+    uint32_t left = end - i;
+    if (left > 1) left = regroup_value(&all->at[i], left, &region, boxes);
+    memmove(&all->at[n], &all->at[i], left * sizeof *all->at);
+    n += left;
+  }
+  cel_free(boxes);
+  cel_region_release(&region);
+  if (n < all->n) {
+    all->n = n;
+    cel__tree_release(&map->tree);
+    cel__tree_init(&map->tree);
+    for (uint32_t i = 0; i < n; ++i)
+      cel__tree_insert(&map->tree, &all->at[i].box, all->at[i].value);
+  }
+  /* The canonical form may leave pairs in different slabs; and what was not
+   * regrouped may have partners still. */
+  for (uint32_t i = 0; i < n; ++i) settle(map, &all->at[i].box, NULL);
+  map->regroup_at = map->tree.count * REGROUP_GROWTH;
+  if (map->regroup_at < REGROUP_LEAST) map->regroup_at = REGROUP_LEAST;
+}
+
+/* -------------------------------------------------------------- updating */
+
+/* One entry covers the box. */
+static void overwrite_part(cel_map *map, cel_tree_place at, const cel_box *box,
+                           uint64_t value) {
+  cel_tree_node *leaf = at.leaf;
+  uint64_t old = leaf->value[at.i];
+  if (old == value) return;
+  if (cel_box_equal(&leaf->box[at.i], box)) {
+    leaf->value[at.i] = value;
+    settle_at(map, at);
+    return;
+  }
+  cel_box rest[6], whole = leaf->box[at.i];
+  int n = cel_box_subtract(&whole, box, rest);
+  if (leaf->n + (uint32_t)n <= CEL__TREE_FAN) {
+    cel__leaf_remove(&map->tree, leaf, at.i);
+    cel__leaf_insert(&map->tree, leaf, box, value);
+    for (int i = 0; i < n; ++i)
+      cel__leaf_insert(&map->tree, leaf, &rest[i], old);
+  } else {
+    map->old.n = 0;
+    cel__tree_extract(&map->tree, &whole, &map->old);
+    cel__tree_insert(&map->tree, box, value);
+    for (int i = 0; i < n; ++i) cel__tree_insert(&map->tree, &rest[i], old);
+  }
+  /* Joining may free leaves: none is remembered from here on. */
+  settle(map, box, NULL);
+  for (int i = 0; i < n; ++i) settle(map, &rest[i], NULL);
+}
+
+static bool all_equal(const cel_map_entries *entries, uint64_t value) {
+  for (uint32_t i = 0; i < entries->n; ++i)
+    if (entries->at[i].value != value) return false;
+  return true;
+}
+
+/* The box meets several entries. */
+static void overwrite_many(cel_map *map, const cel_box *box, uint64_t value) {
+  cel_map_entries *old = &map->old, *made = &map->made;
+  old->n = made->n = 0;
+  cel__tree_collect(&map->tree, box, old);
+  if (all_equal(old, value)) return;
+  old->n = 0;
+  cel__tree_extract(&map->tree, box, old);
+  cel__tree_insert(&map->tree, box, value);
+  for (uint32_t i = 0; i < old->n; ++i) {
+    cel_box rest[6];
+    int n = cel_box_subtract(&old->at[i].box, box, rest);
+    for (int k = 0; k < n; ++k) {
+      cel__tree_insert(&map->tree, &rest[k], old->at[i].value);
+      cel_vec_push(made, (cel_map_entry){rest[k], 0});
+    }
+  }
+  settle(map, box, NULL);
+  for (uint32_t i = 0; i < made->n; ++i) settle(map, &made->at[i].box, NULL);
+}
+
+void cel_map_update(cel_map *map, const cel_box *asked, uint64_t value) {
+  cel_box box;
+  if (!cel_box_intersect(asked, &map->extent, &box)) return;
+  cel_tree_place at = cel__tree_find(&map->tree, box.min, NULL);
+  if (cel_box_covers(&at.leaf->box[at.i], &box))
+    overwrite_part(map, at, &box, value);
+  else
+    overwrite_many(map, &box, value);
+  uint32_t n = map->tree.count, high = map->regroup_at;
+  uint32_t low = high / (REGROUP_GROWTH * REGROUP_GROWTH);
+  if (n > high || (n < low && high > REGROUP_LEAST)) regroup(map);
+}
+
+/* ------------------------------------------------- querying and rewriting */
+
+/* Leaves are in order, and mostly so is the whole: sorting is rare. */
+static void sort_entries(cel_map_entries *out) {
+  for (uint32_t i = 1; i < out->n; ++i)
+    if (by_box(&out->at[i - 1], &out->at[i]) > 0) {
+      qsort(out->at, out->n, sizeof *out->at, by_box);
+      return;
+    }
+}
+
+void cel_map_query(const cel_map *map, const cel_box *box,
+                   cel_map_entries *out) {
+  out->n = 0;
+  if (cel_box_is_empty(box)) return;
+  cel__tree_collect(&map->tree, box, out);
+  sort_entries(out);
+}
+
+/* Rewrites the values below `node` and lists the entries that changed. */
+static void rewrite(cel_tree_node *node, uint64_t (*fn)(uint64_t, void *),
+                    void *context, cel_map_entries *changed) {
+  for (uint32_t i = 0; i < node->n; ++i) {
+    if (node->height > 0) {
+      rewrite(node->child[i], fn, context, changed);
+      continue;
+    }
+    uint64_t value = fn(node->value[i], context);
+    if (value == node->value[i]) continue;
+    node->value[i] = value;
+    cel_vec_push(changed, (cel_map_entry){node->box[i], value});
+  }
+}
+
+void cel_map_rewrite(cel_map *map, uint64_t (*fn)(uint64_t, void *),
+                     void *context) {
+  cel_map_entries *made = &map->made;
+  made->n = 0;
+  rewrite(map->tree.root, fn, context, made);
+  if (made->n == 0) return;
+  if (made->n == map->tree.count && all_equal(made, made->at[0].value)) {
+    uint64_t value = made->at[0].value;
+    cel__tree_release(&map->tree);
+    cel__tree_init(&map->tree);
+    cel__tree_insert(&map->tree, &map->extent, value);
+    return;
+  }
+  if (made->n > CEL__TREE_FAN) {
+    regroup(map);
+    return;
+  }
+  for (uint32_t i = 0; i < made->n; ++i) settle(map, &made->at[i].box, NULL);
+}
+
+/* -------------------------------------------------------------- checking */
+
+void cel_map_check(const cel_map *map) {
+  cel__tree_check(&map->tree);
+  cel_map_entries all = {0};
+  cel_map_query(map, &map->extent, &all);
+  cel_assert(all.n == map->tree.count);
+  cel_region cover = {0};
+  for (uint32_t i = 0; i < all.n; ++i) {
+    const cel_box *box = &all.at[i].box;
+    cel_assert(!cel_region_meets_box(&cover, box));
+    cel_region_add(&cover, box);
+    cel_tree_place at = cel__tree_find(&map->tree, box->min, NULL);
+    cel_assert(cel_box_equal(&at.leaf->box[at.i], box));
+    for (int face = 0; face < 2 * CEL_DIMS; ++face)
+      cel_assert(!partner(map, at, face / 2, face % 2).leaf);
+  }
+  cel_assert(cel_region_covers_box(&cover, &map->extent));
+  cel_region_release(&cover);
+  cel_map_entries_release(&all);
+}

@@ -1,0 +1,71 @@
+/* tree.h -- an R-tree over disjoint boxes with 64-bit values; internal to
+ * region/, the body of cel_map.
+ *
+ * Every node is one flat list of boxes: entries in a leaf, hulls around the
+ * children elsewhere. Up to CEL__TREE_FAN entries are a lone leaf, which is
+ * what most maps are: all operations are then a scan of one array.
+ *
+ * Invariants: entries are disjoint; a hull is exact; every node but an empty
+ * root has 1 to CEL__TREE_FAN boxes; all leaves are equally deep; a leaf is in
+ * ascending box order.
+ * What replaces entries of one leaf without changing their union keeps all
+ * hulls, so it may be done in the leaf itself, without the path to it.
+ * Cost: O(log n + hits) where hulls hardly overlap, as they do around boxes
+ * that tile. Confined. Pure.
+ *
+ * After Guttman, "R-trees", SIGMOD 1984. Differences: entries never overlap; a
+ * node splits at the median of the dimension that leaves the smallest hulls;
+ * an underfull node joins a sibling and is not inserted again.
+ */
+#ifndef CEL_REGION_TREE_H
+#define CEL_REGION_TREE_H
+
+#include "region/map.h"
+
+enum { CEL__TREE_FAN = 16 };
+
+typedef struct cel_tree_node {
+  uint32_t n, height; /* height 0: a leaf */
+  cel_box box[CEL__TREE_FAN];
+  union {
+    uint64_t value[CEL__TREE_FAN];
+    struct cel_tree_node *child[CEL__TREE_FAN];
+  };
+} cel_tree_node;
+
+typedef struct cel_tree {
+  cel_tree_node *root;
+  uint32_t count;
+} cel_tree;
+
+/* An entry; valid until the tree changes. A null leaf: none. */
+typedef struct cel_tree_place {
+  cel_tree_node *leaf;
+  uint32_t i;
+} cel_tree_place;
+
+/* The holder owns the nodes: init ... release. */
+void cel__tree_init(cel_tree *tree);
+void cel__tree_release(cel_tree *tree);
+/* `box` meets no entry. */
+void cel__tree_insert(cel_tree *tree, const cel_box *box, uint64_t value);
+/* Takes out the entries that meet `box` and appends them, whole. */
+void cel__tree_extract(cel_tree *tree, const cel_box *box,
+                       cel_map_entries *out);
+/* The entry that holds `point`; looks into the leaf `near` first unless it is
+ * null. */
+cel_tree_place cel__tree_find(const cel_tree *tree, const int64_t point[3],
+                              cel_tree_node *near);
+/* Appends the entries that meet `box`, clipped to it. */
+void cel__tree_collect(const cel_tree *tree, const cel_box *box,
+                       cel_map_entries *out);
+/* Asserts the invariants that concern nodes. */
+void cel__tree_check(const cel_tree *tree);
+
+/* Within one leaf, which has room; the union of its entries is the same when
+ * all such calls are done. */
+void cel__leaf_insert(cel_tree *tree, cel_tree_node *leaf, const cel_box *box,
+                      uint64_t value);
+void cel__leaf_remove(cel_tree *tree, cel_tree_node *leaf, uint32_t i);
+
+#endif

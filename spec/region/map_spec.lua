@@ -1,0 +1,185 @@
+local ffi = require("ffi")
+local c = require("spec.support.cdef")("region/map.h")
+local grid = require("spec.region.grid")
+
+local entries = ffi.gc(ffi.new("cel_map_entries"), c.cel_map_entries_release)
+
+local function n(x) return tonumber(x) end
+
+local function create(extent, value)
+  return ffi.gc(c.cel_map_create(extent, value), c.cel_map_destroy)
+end
+
+-- What a query says, point by point; asserts that it is disjoint, clipped and
+-- in order.
+local function query(map, box)
+  c.cel_map_query(map, box, entries)
+  local got = {}
+  for i = 0, entries.n - 1 do
+    local e = entries.at[i]
+    for d = 0, 2 do
+      assert.is_true(e.box.min[d] >= box.min[d] and e.box.max[d] <= box.max[d]
+        and e.box.min[d] < e.box.max[d])
+    end
+    grid.each(e.box, function(p)
+      assert.is_nil(got[p])
+      got[p] = n(e.value)
+    end)
+    if i > 0 then
+      local a, b = entries.at[i - 1].box.min, e.box.min
+      assert.is_true(a[0] < b[0] or a[0] == b[0] and (a[1] < b[1]
+        or a[1] == b[1] and a[2] < b[2]))
+    end
+  end
+  return got
+end
+
+-- No two entries of one value together are a box.
+local function merged(map, extent)
+  c.cel_map_query(map, extent, entries)
+  assert.equal(entries.n, c.cel_map_count(map))
+  for i = 0, entries.n - 1 do
+    for k = i + 1, entries.n - 1 do
+      local a, b = entries.at[i], entries.at[k]
+      if a.value == b.value then
+        local same, touch = 0, false
+        for d = 0, 2 do
+          if a.box.min[d] == b.box.min[d] and a.box.max[d] == b.box.max[d] then
+            same = same + 1
+          else
+            touch = a.box.max[d] == b.box.min[d] or b.box.max[d] == a.box.min[d]
+          end
+        end
+        if same == 2 and touch then return false, grid.text(a.box) .. grid.text(b.box) end
+      end
+    end
+  end
+  return true
+end
+
+local function limit(set, box)
+  local out = {}
+  grid.each(box, function(p) out[p] = set[p] end)
+  return out
+end
+
+describe("cel_map", function()
+  it("equals a table of points after every update and rewrite", function()
+    local random = grid.random(1)
+    local double = ffi.cast("uint64_t (*)(uint64_t, void *)", function(v)
+      return v / 2
+    end)
+    for case = 1, 120 do
+      local dims = case % 4
+      local extent = case % 3 == 0 and random:box(dims) or grid.extent(dims)
+      local values = random:int(1, 12)
+      local map = create(extent, 1)
+      local shadow = grid.fill({}, extent, 1)
+      for step = 1, 60 do
+        local box = random:box(dims)
+        if random:chance(3) then
+          jit.off(true, true)
+          c.cel_map_rewrite(map, double, nil)
+          for p, v in pairs(shadow) do shadow[p] = math.floor(v / 2) end
+        else
+          local value = random:int(0, values)
+          c.cel_map_update(map, box, value)
+          grid.each(box, function(p) if shadow[p] then shadow[p] = value end end)
+        end
+        c.cel_map_check(map)
+        assert.is_true(grid.same(shadow, query(map, extent)), "step " .. step)
+        local part = random:box(dims)
+        assert.is_true(grid.same(limit(shadow, part), query(map, part)))
+        assert.is_true(merged(map, extent))
+      end
+    end
+    double:free()
+  end)
+
+  it("is one entry again once all of it has one value", function()
+    local random = grid.random(2)
+    for case = 1, 30 do
+      local dims = case % 3 + 1
+      local extent = grid.extent(dims)
+      local map = create(extent, 0)
+      for _ = 1, 40 do c.cel_map_update(map, random:box(dims), random:int(1, 9)) end
+      assert.is_true(c.cel_map_count(map) > 1)
+      if case % 2 == 0 then
+        c.cel_map_update(map, extent, 7)
+      else
+        for x = grid.LOW, grid.HIGH - 1 do
+          local row = grid.extent(dims)
+          row.min[0], row.max[0] = x, x + 1
+          c.cel_map_update(map, row, 7)
+        end
+      end
+      assert.equal(1, c.cel_map_count(map))
+    end
+  end)
+
+  it("grows to thousands of tiles and shrinks back", function()
+    local side, random = 40, grid.random(3)
+    local extent = grid.box(0, 0, 0, side, side, 1)
+    local map, order = create(extent, 0), {}
+    for i = 0, side * side - 1 do order[i + 1] = i end
+    for i = #order, 2, -1 do
+      local k = random:int(1, i)
+      order[i], order[k] = order[k], order[i]
+    end
+    local function tile(i)
+      local x, y = math.floor(i / side), i % side
+      return grid.box(x, y, 0, x + 1, y + 1, 1)
+    end
+    for _, i in ipairs(order) do c.cel_map_update(map, tile(i), i + 1) end
+    c.cel_map_check(map)
+    assert.equal(side * side, c.cel_map_count(map))
+    c.cel_map_query(map, extent, entries)
+    for i = 0, side * side - 1 do assert.equal(i + 1, n(entries.at[i].value)) end
+    for k, i in ipairs(order) do
+      c.cel_map_update(map, tile(i), 7)
+      if k % 400 == 0 then c.cel_map_check(map) end
+    end
+    assert.is_true(c.cel_map_count(map) <= side * side / 10)
+    local same = ffi.cast("uint64_t (*)(uint64_t, void *)", function(v)
+      return v + 1
+    end)
+    c.cel_map_rewrite(map, same, nil)
+    same:free()
+    assert.equal(1, c.cel_map_count(map))
+  end)
+
+  it("puts together the pieces that became equal in a rewrite", function()
+    local extent = grid.box(0, 0, 0, 32, 32, 1)
+    local map = create(extent, 0)
+    for x = 0, 31 do
+      for y = 0, 31 do
+        c.cel_map_update(map, grid.box(x, y, 0, x + 1, y + 1, 1), x * 32 + y)
+      end
+    end
+    local halve = ffi.cast("uint64_t (*)(uint64_t, void *)", function(v)
+      return v < 512 + 16 and 1 or v
+    end)
+    c.cel_map_rewrite(map, halve, nil)
+    halve:free()
+    c.cel_map_check(map)
+    assert.equal(512 - 16 + 2, c.cel_map_count(map))
+  end)
+
+  it("keeps a constant number of entries while rows are added", function()
+    local map = create(grid.box(0, 0, 0, 5000, 64, 1), 0)
+    for t = 0, 4999 do
+      c.cel_map_update(map, grid.box(t, 0, 0, t + 1, 32, 1), 1)
+      c.cel_map_update(map, grid.box(t, 32, 0, t + 1, 64, 1), 2)
+      assert.is_true(c.cel_map_count(map) <= 3)
+    end
+  end)
+
+  it("may have an empty extent", function()
+    local map = create(grid.box(4, 0, 0, 4, 1, 1), 5)
+    c.cel_map_update(map, grid.extent(3), 1)
+    assert.equal(0, c.cel_map_count(map))
+    c.cel_map_query(map, grid.extent(3), entries)
+    assert.equal(0, entries.n)
+    c.cel_map_check(map)
+  end)
+end)
