@@ -83,6 +83,16 @@ struct cel_transport {
 /* One rank alone: no peer, agreements are always the same. */
 cel_status cel_transport_single(cel_transport **out);
 
+/* A fault to inject, for specs of the specs: message number `fault_at` (from 1,
+ * over all ranks) is lost, changes places with the next one between its two
+ * ranks, or comes again in the next one's place. */
+typedef enum cel_fault {
+  CEL_FAULT_NONE,
+  CEL_FAULT_DROP,
+  CEL_FAULT_SWAP,
+  CEL_FAULT_DUPLICATE
+} cel_fault;
+
 /* The simulated cluster: fills out[0 .. ranks). With `seed` the delivery order
  * and the moment of each completion are chosen by it, and everything must be
  * called from one thread; with `threads` each endpoint may be used by its own
@@ -92,9 +102,7 @@ typedef struct cel_inprocess_config {
   bool threads;
   uint64_t seed;
   cel_park **park; /* may be null */
-  /* A fault to inject, for specs of the specs: drop, swap or duplicate message
-   * number `fault_at`; 0 is none. */
-  int32_t fault;
+  cel_fault fault;
   uint64_t fault_at;
 } cel_inprocess_config;
 cel_status cel_transport_inprocess(const cel_inprocess_config *config,
