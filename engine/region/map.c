@@ -18,7 +18,7 @@ struct cel_map {
 /* Joining pairs can end in a pattern of many entries of one value. So a map
  * that has grown or shrunk this many times over is put together afresh, which
  * costs O(log n) per update; small maps never are. */
-enum { REGROUP_GROWTH = 4, REGROUP_LEAST = 128 };
+enum { REGROUP_GROWTH = 2, REGROUP_LEAST = 128 };
 
 cel_map *cel_map_create(const cel_box *extent, uint64_t value) {
   cel_map *map = cel_alloc_zero(sizeof *map);
@@ -102,8 +102,8 @@ static void settle_at(cel_map *map, cel_tree_place at) {
 }
 
 /* The same for an entry that may have been joined to another since. */
-static void settle(cel_map *map, const cel_box *box, cel_tree_node *near) {
-  cel_tree_place at = cel__tree_find(&map->tree, box->min, near);
+static void settle(cel_map *map, const cel_box *box) {
+  cel_tree_place at = cel__tree_find(&map->tree, box->min, NULL);
   if (cel_box_equal(&at.leaf->box[at.i], box)) settle_at(map, at);
 }
 
@@ -131,12 +131,9 @@ static uint32_t regroup_value(cel_map_entry *at, uint32_t n, cel_region *region,
   return region->n;
 }
 
-/* Brings the entries of each value into canonical form where that is fewer. */
-static void regroup(cel_map *map) {
-  cel_map_entries *all = &map->made;
-  all->n = 0;
-  cel__tree_collect(&map->tree, &map->extent, all);
-  qsort(all->at, all->n, sizeof *all->at, by_value);
+/* Brings the entries of each value, sorted by it, into canonical form where
+ * that is fewer. */
+static void regroup_values(cel_map_entries *all) {
   cel_box *boxes = cel_alloc(all->n * sizeof *boxes);
   cel_region region = {0};
   uint32_t n = 0;
@@ -148,18 +145,28 @@ static void regroup(cel_map *map) {
     memmove(&all->at[n], &all->at[i], left * sizeof *all->at);
     n += left;
   }
+  all->n = n;
   cel_free(boxes);
   cel_region_release(&region);
-  if (n < all->n) {
-    all->n = n;
+}
+
+/* `rewritten`: values have changed, so any two entries may be partners. */
+static void regroup(cel_map *map, bool rewritten) {
+  cel_map_entries *all = &map->made;
+  all->n = 0;
+  cel__tree_collect(&map->tree, &map->extent, all);
+  qsort(all->at, all->n, sizeof *all->at, by_value);
+  uint32_t before = all->n;
+  regroup_values(all);
+  if (all->n < before) {
     cel__tree_release(&map->tree);
     cel__tree_init(&map->tree);
-    for (uint32_t i = 0; i < n; ++i)
+    for (uint32_t i = 0; i < all->n; ++i)
       cel__tree_insert(&map->tree, &all->at[i].box, all->at[i].value);
   }
-  /* The canonical form may leave pairs in different slabs; and what was not
-   * regrouped may have partners still. */
-  for (uint32_t i = 0; i < n; ++i) settle(map, &all->at[i].box, NULL);
+  /* The canonical form may leave partners in neighbouring slabs. */
+  if (all->n < before || rewritten)
+    for (uint32_t i = 0; i < all->n; ++i) settle(map, &all->at[i].box);
   map->regroup_at = map->tree.count * REGROUP_GROWTH;
   if (map->regroup_at < REGROUP_LEAST) map->regroup_at = REGROUP_LEAST;
 }
@@ -191,8 +198,8 @@ static void overwrite_part(cel_map *map, cel_tree_place at, const cel_box *box,
     for (int i = 0; i < n; ++i) cel__tree_insert(&map->tree, &rest[i], old);
   }
   /* Joining may free leaves: none is remembered from here on. */
-  settle(map, box, NULL);
-  for (int i = 0; i < n; ++i) settle(map, &rest[i], NULL);
+  settle(map, box);
+  for (int i = 0; i < n; ++i) settle(map, &rest[i]);
 }
 
 static bool all_equal(const cel_map_entries *entries, uint64_t value) {
@@ -218,8 +225,8 @@ static void overwrite_many(cel_map *map, const cel_box *box, uint64_t value) {
       cel_vec_push(made, (cel_map_entry){rest[k], 0});
     }
   }
-  settle(map, box, NULL);
-  for (uint32_t i = 0; i < made->n; ++i) settle(map, &made->at[i].box, NULL);
+  settle(map, box);
+  for (uint32_t i = 0; i < made->n; ++i) settle(map, &made->at[i].box);
 }
 
 void cel_map_update(cel_map *map, const cel_box *asked, uint64_t value) {
@@ -232,7 +239,7 @@ void cel_map_update(cel_map *map, const cel_box *asked, uint64_t value) {
     overwrite_many(map, &box, value);
   uint32_t n = map->tree.count, high = map->regroup_at;
   uint32_t low = high / (REGROUP_GROWTH * REGROUP_GROWTH);
-  if (n > high || (n < low && high > REGROUP_LEAST)) regroup(map);
+  if (n > high || (n < low && high > REGROUP_LEAST)) regroup(map, false);
 }
 
 /* ------------------------------------------------- querying and rewriting */
@@ -283,10 +290,10 @@ void cel_map_rewrite(cel_map *map, uint64_t (*fn)(uint64_t, void *),
     return;
   }
   if (made->n > CEL__TREE_FAN) {
-    regroup(map);
+    regroup(map, true);
     return;
   }
-  for (uint32_t i = 0; i < made->n; ++i) settle(map, &made->at[i].box, NULL);
+  for (uint32_t i = 0; i < made->n; ++i) settle(map, &made->at[i].box);
 }
 
 /* -------------------------------------------------------------- checking */
