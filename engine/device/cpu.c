@@ -1,0 +1,164 @@
+/* The processor as a device. All devices of a rank share its cores; each has
+ * lanes of its own. Executor-confined but for the crews. */
+
+#include "device/backend.h"
+#include "device/crew.h"
+#include "device/memory.h"
+
+enum {
+  KERNEL_LANES = 4,
+  COPY_LANES = 2,
+  LANES = KERNEL_LANES + COPY_LANES,
+  INLINE_COPY = 16 << 10 /* bytes that are copied before a thread would wake */
+};
+
+typedef struct cpu {
+  cel_backend face; /* first */
+  cel_pool pool;
+  cel_finished finished;
+  cel_crew *kernels, *copies;
+  cel_lane lane[8 * LANES];
+  uint32_t outstanding[8 * LANES]; /* submitted and not yet polled */
+  cel_entry *spare;                /* recycled entries */
+  cel_entry *ready;                /* taken from finished, oldest first */
+} cpu;
+
+static cel_status reserve(cel_backend *b, int32_t memory, uint64_t bytes,
+                          void **out) {
+  cel_assert(memory >= 0 && memory < b->memories);
+  (void)memory;
+  return cel_pool_reserve(&((cpu *)b)->pool, bytes, out);
+}
+
+static void release(cel_backend *b, int32_t memory, void *p, uint64_t bytes) {
+  (void)memory;
+  cel_pool_release(&((cpu *)b)->pool, p, bytes);
+}
+
+static cel_entry *new_entry(cpu *c) {
+  cel_entry *entry = c->spare;
+  if (entry == NULL) return cel_alloc(sizeof *entry);
+  c->spare = entry->next;
+  return entry;
+}
+
+static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
+  cpu *c = (cpu *)b;
+  cel_assert(device >= 0 && device < b->devices && l >= 0 && l < LANES);
+  int32_t index = device * LANES + l;
+  cel_entry *entry = new_entry(c);
+  *entry = (cel_entry){.job = job, .lane = index};
+  bool idle = c->outstanding[index]++ == 0;
+  if (idle && job->kind == CEL_JOB_COPY &&
+      cel_box_volume(&job->box) * job->element_size <= INLINE_COPY) {
+    cel_job_run(job);
+    cel_finished_push(&c->finished, entry);
+    if (c->finished.park != NULL) cel_park_wake(c->finished.park);
+    return;
+  }
+  cel_crew_submit(l < KERNEL_LANES ? c->kernels : c->copies, &c->lane[index],
+                  entry);
+}
+
+/* Appends what has finished to the ready list, oldest first. */
+static void take_finished(cpu *c) {
+  cel_entry *newest =
+      atomic_exchange_explicit(&c->finished.top, NULL, memory_order_acquire);
+  cel_entry *oldest = NULL;
+  while (newest != NULL) {
+    cel_entry *next = newest->next;
+    newest->next = oldest;
+    oldest = newest;
+    newest = next;
+  }
+  c->ready = oldest;
+}
+
+static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {
+  cpu *c = (cpu *)b;
+  uint32_t n = 0;
+  while (n < max) {
+    if (c->ready == NULL) {
+      if (atomic_load_explicit(&c->finished.top, memory_order_relaxed) == NULL)
+        break;
+      take_finished(c);
+    }
+    cel_entry *entry = c->ready;
+    c->ready = entry->next;
+    out[n++] = (cel_done){entry->job->ticket, entry->error};
+    --c->outstanding[entry->lane];
+    entry->next = c->spare;
+    c->spare = entry;
+  }
+  return n;
+}
+
+static void free_entries(cel_entry *entry, bool done) {
+  while (entry != NULL) {
+    cel_entry *next = entry->next;
+    if (done) cel_free(entry->error);
+    cel_free(entry);
+    entry = next;
+  }
+}
+
+static void destroy(cel_backend *b) {
+  cpu *c = (cpu *)b;
+  if (c->kernels != NULL) cel_crew_destroy(c->kernels);
+  if (c->copies != NULL) cel_crew_destroy(c->copies);
+  for (int i = 0; i < 8 * LANES; ++i) free_entries(c->lane[i].head, false);
+  free_entries(c->ready, true);
+  free_entries(atomic_load(&c->finished.top), true);
+  free_entries(c->spare, false);
+  cel_pool_clear(&c->pool);
+  cel_free(c);
+}
+
+static cpu *make(const cel_backend_config *config) {
+  cpu *c = cel_alloc_zero(sizeof *c);
+  bool own = config->own_memory || config->devices > 1;
+  c->finished.park = config->park;
+  c->face = (cel_backend){
+      .name = "cpu",
+      .devices = config->devices,
+      .memories = own ? 1 + config->devices : 1,
+      .kernel_lanes = KERNEL_LANES,
+      .copy_lanes = COPY_LANES,
+      .reserve = reserve,
+      .release = release,
+      .submit = submit,
+      .poll = poll,
+      .destroy = destroy,
+  };
+  for (int32_t d = 0; own && d < config->devices; ++d)
+    c->face.device_memory[d] = 1 + d;
+  return c;
+}
+
+cel_status cel_backend_cpu(const cel_backend_config *config,
+                           cel_backend **out) {
+  if (config->devices < 1 || config->devices > 8)
+    return cel_fail(CEL_E_RANGE, "1 to 8 devices, not %d", config->devices);
+  cel_topology found;
+  const cel_topology *topology = config->topology;
+  if (topology == NULL && config->cores <= 0) {
+    CEL_TRY(cel_topology_find(0, 1, &found));
+    topology = &found;
+  }
+  int32_t cores = config->cores > 0 ? config->cores : topology->cores;
+  cpu *c = make(config);
+  cel_status status =
+      cel_crew_create("kernel", cores, topology, &c->finished, &c->kernels);
+  if (status == CEL_E_OK)
+    status = cel_crew_create("copy",
+                             cores >= 8   ? 4
+                             : cores >= 4 ? 2
+                                          : 1,
+                             NULL, &c->finished, &c->copies);
+  if (status != CEL_E_OK) {
+    destroy(&c->face);
+    return status;
+  }
+  *out = &c->face;
+  return CEL_E_OK;
+}

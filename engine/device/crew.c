@@ -1,0 +1,323 @@
+#define _GNU_SOURCE
+#include "device/crew.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+
+enum {
+  BLOCKS_PER_THREAD = 8,
+  ITEMS_PER_BLOCK = 4, /* at least */
+  ALIGN_ITEMS = 16,    /* keeps blocks of a row off each other's cache lines */
+  HELP_NS = 20000,     /* what is left must take longer to be worth a wake */
+  WAKES = 2            /* each thread that joins wakes so many others */
+};
+
+static int64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void cel_finished_push(cel_finished *finished, cel_entry *entry) {
+  cel_entry *top = atomic_load_explicit(&finished->top, memory_order_relaxed);
+  do {
+    entry->next = top;
+  } while (!atomic_compare_exchange_weak_explicit(
+      &finished->top, &top, entry, memory_order_release, memory_order_relaxed));
+}
+
+int64_t cel__crew_cut(const cel_box *box, int64_t want, int64_t cuts[3]) {
+  int64_t volume = cel_box_volume(box), blocks = 1;
+  if (want > volume / ITEMS_PER_BLOCK) want = volume / ITEMS_PER_BLOCK;
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    int64_t n = box->max[d] - box->min[d], need = (want + blocks - 1) / blocks;
+    cuts[d] = need < 1 ? 1 : need < n ? need : n;
+    blocks *= cuts[d];
+  }
+  return blocks;
+}
+
+/* Where block `i` of `cuts` begins; rounded down in the innermost dimension. */
+static int64_t cut_at(const cel_box *box, int d, int64_t cuts, int64_t i) {
+  int64_t n = box->max[d] - box->min[d];
+  int64_t at = n / cuts * i + n % cuts * i / cuts;
+  bool innermost = true;
+  for (int k = d + 1; k < CEL_DIMS; ++k)
+    if (box->max[k] - box->min[k] > 1) innermost = false;
+  if (innermost && i < cuts && n / cuts >= ALIGN_ITEMS) at -= at % ALIGN_ITEMS;
+  return box->min[d] + at;
+}
+
+cel_box cel__crew_block(const cel_box *box, const int64_t cuts[3], int64_t i) {
+  cel_box r;
+  for (int d = CEL_DIMS - 1; d >= 0; --d) {
+    r.min[d] = cut_at(box, d, cuts[d], i % cuts[d]);
+    r.max[d] = cut_at(box, d, cuts[d], i % cuts[d] + 1);
+    i /= cuts[d];
+  }
+  return r;
+}
+
+/* Takes up to `most` threads off the idle list, to be woken once the lock is
+ * released. Lock held. */
+static int take_idle(cel_crew *crew, int most, cel_worker *out[WAKES]) {
+  int n = 0;
+  for (; n < most && crew->idle != NULL; ++n) {
+    out[n] = crew->idle;
+    crew->idle = out[n]->next_idle;
+    out[n]->idle = false;
+  }
+  return n;
+}
+
+static void wake_all(cel_worker *const *workers, int n) {
+  for (int i = 0; i < n; ++i) cel_park_wake(&workers[i]->park);
+}
+
+/* Lock held. */
+static void make_runnable(cel_crew *crew, cel_lane *lane) {
+  lane->next = NULL;
+  if (crew->runnable == NULL)
+    crew->runnable = lane;
+  else
+    crew->last_runnable->next = lane;
+  crew->last_runnable = lane;
+}
+
+void cel_crew_submit(cel_crew *crew, cel_lane *lane, cel_entry *entry) {
+  cel_worker *woken[WAKES];
+  int n = 0;
+  entry->next = NULL;
+  pthread_mutex_lock(&crew->lock);
+  if (lane->head == NULL)
+    lane->head = entry;
+  else
+    lane->tail->next = entry;
+  lane->tail = entry;
+  if (!lane->active) {
+    lane->active = true;
+    make_runnable(crew, lane);
+    n = take_idle(crew, 1, woken);
+  }
+  pthread_mutex_unlock(&crew->lock);
+  wake_all(woken, n);
+}
+
+/* The head is done: hands it over, and lets the lane go on. The lock is held,
+ * so that no later job of the lane is handed over before it. */
+static void complete(cel_crew *crew, cel_lane *lane) {
+  cel_entry *entry = lane->head;
+  lane->head = entry->next;
+  if (lane->head == NULL) lane->tail = NULL;
+  cel_finished_push(crew->finished, entry); /* no longer ours */
+  lane->active = lane->head != NULL;
+  if (lane->active) make_runnable(crew, lane);
+  if (crew->finished->park != NULL) cel_park_wake(crew->finished->park);
+}
+
+static cel_error *last_error(void) {
+  cel_error *error = cel_alloc(sizeof *error);
+  *error = *cel_error_last();
+  return error;
+}
+
+static void run_block(cel_share *share, int64_t i) {
+  cel_job part = *share->entry->job;
+  cel_box *box = part.kind == CEL_JOB_CALL ? &part.call.chunk : &part.box;
+  *box = cel__crew_block(&share->box, share->cuts, i);
+  if (cel_job_run(&part) == CEL_E_OK) return;
+  cel_error *error = last_error(), *none = NULL;
+  if (!atomic_compare_exchange_strong(&share->error, &none, error))
+    cel_free(error);
+  atomic_store(&share->taken, share->blocks); /* nothing further is begun */
+}
+
+static void unlink_share(cel_crew *crew, cel_share *share) {
+  cel_share **at = &crew->shares;
+  while (*at != share) at = &(*at)->next;
+  *at = share->next;
+  share->linked = false;
+}
+
+static cel_lane *lane_of(cel_share *share) {
+  return (cel_lane *)((char *)share - offsetof(cel_lane, share));
+}
+
+/* The calling thread found no more blocks. Lock held. */
+static void leave(cel_crew *crew, cel_share *share) {
+  if (share->linked) unlink_share(crew, share);
+  if (--share->inside > 0) return; /* the last one out completes it */
+  share->entry->error = atomic_load(&share->error);
+  complete(crew, lane_of(share));
+}
+
+/* Takes blocks until there are none. */
+static void help(cel_share *share) {
+  for (;;) {
+    int64_t i = atomic_fetch_add(&share->taken, 1);
+    if (i >= share->blocks) return;
+    run_block(share, i);
+  }
+}
+
+static void offer(cel_crew *crew, cel_share *share) {
+  cel_worker *woken[WAKES];
+  pthread_mutex_lock(&crew->lock);
+  share->linked = true;
+  share->next = crew->shares;
+  crew->shares = share;
+  int n = take_idle(crew, WAKES, woken);
+  pthread_mutex_unlock(&crew->lock);
+  wake_all(woken, n);
+}
+
+/* Works on the share alone until it proves to be large; then offers it. */
+static void own(cel_crew *crew, cel_share *share) {
+  int64_t begin = now_ns();
+  for (;;) {
+    int64_t i = atomic_fetch_add(&share->taken, 1);
+    if (i >= share->blocks) return;
+    run_block(share, i);
+    int64_t left = share->blocks - 1 - i;
+    if (left > 0 && (now_ns() - begin) / (i + 1) * left > HELP_NS) {
+      offer(crew, share);
+      help(share);
+      return;
+    }
+  }
+}
+
+static const cel_box *cuttable(const cel_job *job) {
+  return job->kind == CEL_JOB_CALL   ? &job->call.chunk
+         : job->kind == CEL_JOB_COPY ? &job->box
+                                     : NULL;
+}
+
+static void run_lane(cel_crew *crew, cel_lane *lane) {
+  cel_entry *entry = lane->head;
+  const cel_box *box = cuttable(entry->job);
+  if (crew->threads == 1 || box == NULL || cel_box_is_empty(box)) {
+    entry->error = cel_job_run(entry->job) == CEL_E_OK ? NULL : last_error();
+    pthread_mutex_lock(&crew->lock);
+    complete(crew, lane);
+    return;
+  }
+  cel_share *share = &lane->share;
+  share->entry = entry;
+  share->box = *box;
+  share->blocks = cel__crew_cut(box, (int64_t)crew->threads * BLOCKS_PER_THREAD,
+                                share->cuts);
+  atomic_store(&share->taken, 0);
+  atomic_store(&share->error, NULL);
+  share->inside = 1;
+  share->linked = false;
+  own(crew, share);
+  pthread_mutex_lock(&crew->lock);
+  leave(crew, share);
+}
+
+/* Called and returns with the lock held. */
+static void run_something(cel_crew *crew) {
+  if (crew->runnable != NULL) {
+    cel_lane *lane = crew->runnable;
+    crew->runnable = lane->next;
+    pthread_mutex_unlock(&crew->lock);
+    run_lane(crew, lane);
+    return;
+  }
+  cel_share *share = crew->shares;
+  cel_worker *woken[WAKES];
+  share->inside += 1;
+  int n = take_idle(crew, WAKES, woken);
+  pthread_mutex_unlock(&crew->lock);
+  wake_all(woken, n);
+  help(share);
+  pthread_mutex_lock(&crew->lock);
+  leave(crew, share);
+}
+
+/* Called and returns with the lock held. */
+static void sleep_idle(cel_crew *crew, cel_worker *self) {
+  if (!self->idle) { /* else we woke for nothing and are still listed */
+    self->idle = true;
+    self->next_idle = crew->idle;
+    crew->idle = self;
+  }
+  uint32_t seen = cel_park_look(&self->park);
+  pthread_mutex_unlock(&crew->lock);
+  cel_park_wait(&self->park, seen, UINT32_MAX);
+  pthread_mutex_lock(&crew->lock);
+}
+
+static void *work(void *argument) {
+  cel_worker *self = argument;
+  cel_crew *crew = self->crew;
+  char name[16];
+  snprintf(name, sizeof name, "%.9s-%d", crew->name, self->index);
+  pthread_setname_np(pthread_self(), name);
+  if (crew->topology.cores > 0)
+    cel_topology_pin(&crew->topology, self->index % crew->topology.cores);
+  pthread_mutex_lock(&crew->lock);
+  while (!crew->stop) {
+    if (crew->runnable != NULL || crew->shares != NULL)
+      run_something(crew);
+    else
+      sleep_idle(crew, self);
+  }
+  pthread_mutex_unlock(&crew->lock);
+  return NULL;
+}
+
+/* Ctrl-C and the like are for the main thread. */
+static int start_thread(cel_worker *worker) {
+  sigset_t all, old;
+  sigfillset(&all);
+  sigdelset(&all, SIGSEGV);
+  sigdelset(&all, SIGBUS);
+  sigdelset(&all, SIGFPE);
+  sigdelset(&all, SIGILL);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  int failed = pthread_create(&worker->thread, NULL, work, worker);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  return failed;
+}
+
+cel_status cel_crew_create(const char *name, int32_t threads,
+                           const cel_topology *topology, cel_finished *finished,
+                           cel_crew **out) {
+  cel_crew *crew =
+      cel_alloc_zero(sizeof *crew + (size_t)threads * sizeof crew->worker[0]);
+  pthread_mutex_init(&crew->lock, NULL);
+  crew->name = name;
+  crew->finished = finished;
+  crew->threads = threads;
+  if (topology != NULL) crew->topology = *topology;
+  for (int32_t i = 0; i < threads; ++i) {
+    cel_worker *worker = &crew->worker[i];
+    worker->crew = crew;
+    worker->index = i;
+    cel_park_init(&worker->park);
+    if (start_thread(worker) == 0) continue;
+    pthread_mutex_lock(&crew->lock);
+    crew->threads = i;
+    pthread_mutex_unlock(&crew->lock);
+    cel_crew_destroy(crew);
+    return cel_fail(CEL_E_MISSING, "the system refuses thread %d of %d", i + 1,
+                    threads);
+  }
+  *out = crew;
+  return CEL_E_OK;
+}
+
+void cel_crew_destroy(cel_crew *crew) {
+  pthread_mutex_lock(&crew->lock);
+  crew->stop = true;
+  pthread_mutex_unlock(&crew->lock);
+  for (int32_t i = 0; i < crew->threads; ++i)
+    cel_park_wake(&crew->worker[i].park);
+  for (int32_t i = 0; i < crew->threads; ++i)
+    pthread_join(crew->worker[i].thread, NULL);
+  pthread_mutex_destroy(&crew->lock);
+  cel_free(crew);
+}

@@ -1,0 +1,101 @@
+/* crew.h -- threads that carry out the jobs of in-order lanes.
+ *
+ * A lane is a queue. One thread at a time owns a lane and runs its head; a
+ * large kernel or copy is cut into blocks along its slowest dimensions, and
+ * threads that have nothing better to do help with them. A job counts as large
+ * when what is left of it would take its owner longer than waking a helper.
+ *
+ * Invariants (under crew->lock): a lane is `active` iff it has jobs, and then
+ * it is either in the list of runnable lanes or owned by a thread; a lane's
+ * completions are pushed in the order of its jobs; a share is linked only
+ * while it may have blocks left.
+ * Cost: submit and completion take the lock once each; a helper takes it twice
+ * per job. Nothing is allocated but for an error.
+ */
+#ifndef CEL_DEVICE_CREW_H
+#define CEL_DEVICE_CREW_H
+
+#ifndef CEL_CDEF
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "device/backend.h"
+#include "device/topology.h"
+
+/* A submitted job on its way; the backend's, recycled after poll. */
+typedef struct cel_entry {
+  struct cel_entry *next;
+  cel_job *job;
+  cel_error *error;
+  int32_t lane; /* the backend's number */
+} cel_entry;
+
+/* Completed entries, newest first. Many push, the executor takes all. */
+typedef struct cel_finished {
+  _Atomic(cel_entry *) top;
+  cel_park *park; /* may be null */
+} cel_finished;
+
+/* A job cut into blocks. */
+typedef struct cel_share {
+  struct cel_share *next; /* linked: others may help */
+  cel_entry *entry;
+  cel_box box;
+  int64_t cuts[CEL_DIMS], blocks;
+  _Atomic(int64_t) taken;
+  _Atomic(cel_error *) error; /* the first; owned until completion */
+  int32_t inside;             /* threads at work on it */
+  bool linked;
+} cel_share;
+
+typedef struct cel_lane {
+  cel_entry *head, *tail;
+  struct cel_lane *next; /* while runnable */
+  bool active;
+  cel_share share; /* of the head */
+} cel_lane;
+
+typedef struct cel_crew cel_crew;
+
+typedef struct cel_worker {
+  cel_crew *crew;
+  struct cel_worker *next_idle;
+  bool idle;
+  int32_t index;
+  pthread_t thread;
+  cel_park park;
+} cel_worker;
+
+struct cel_crew {
+  pthread_mutex_t lock;
+  cel_lane *runnable, *last_runnable;
+  cel_share *shares;
+  cel_worker *idle;
+  bool stop;
+  int32_t threads; /* started */
+  cel_finished *finished;
+  cel_topology topology; /* cores 0: threads are not pinned */
+  const char *name;
+  cel_worker worker[];
+};
+
+/* Starts the threads. `topology` pins them, and may be null. The caller owns
+ * *out. Thread: main. */
+cel_status cel_crew_create(const char *name, int32_t threads,
+                           const cel_topology *topology, cel_finished *finished,
+                           cel_crew **out);
+/* Waits for the jobs that run and drops the rest. Thread: main. */
+void cel_crew_destroy(cel_crew *crew);
+/* Thread: executor. */
+void cel_crew_submit(cel_crew *crew, cel_lane *lane, cel_entry *entry);
+/* Pushes a completion. Thread: worker, executor. */
+void cel_finished_push(cel_finished *finished, cel_entry *entry);
+
+/* How a box is cut into at most about `want` blocks; returns how many.
+ * Thread: any. */
+int64_t cel__crew_cut(const cel_box *box, int64_t want, int64_t cuts[3]);
+/* The i-th of them; blocks are disjoint and cover the box. Thread: any. */
+cel_box cel__crew_block(const cel_box *box, const int64_t cuts[3], int64_t i);
+#endif
+
+#endif

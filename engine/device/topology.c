@@ -1,0 +1,104 @@
+#define _GNU_SOURCE
+#include "device/topology.h"
+
+#include <hwloc.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Null when hwloc fails. */
+static hwloc_topology_t load(void) {
+  hwloc_topology_t t;
+  if (hwloc_topology_init(&t) != 0) return NULL;
+  /* Cores, processing units and what comes with them; no caches, no devices:
+   * it is loaded at every start. */
+  hwloc_topology_set_all_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
+  hwloc_topology_set_type_filter(t, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
+  if (hwloc_topology_load(t) != 0) {
+    hwloc_topology_destroy(t);
+    return NULL;
+  }
+  return t;
+}
+
+/* One processing unit of each core that `set` touches, in hwloc's order. */
+static int32_t list_cores(hwloc_topology_t t, hwloc_const_cpuset_t set,
+                          int32_t out[CEL_TOPOLOGY_CORES]) {
+  int32_t n = 0;
+  hwloc_obj_type_t type = hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_CORE) > 0
+                              ? HWLOC_OBJ_CORE
+                              : HWLOC_OBJ_PU;
+  hwloc_bitmap_t common = hwloc_bitmap_alloc();
+  hwloc_obj_t core = NULL;
+  while ((core = hwloc_get_next_obj_by_type(t, type, core)) != NULL) {
+    hwloc_bitmap_and(common, core->cpuset, set);
+    int unit = hwloc_bitmap_first(common);
+    if (unit >= 0 && n < CEL_TOPOLOGY_CORES) out[n++] = unit;
+  }
+  hwloc_bitmap_free(common);
+  return n;
+}
+
+/* Keeps this rank's part of the cores that all local ranks see. */
+static void divide(cel_topology *t, int32_t rank, int32_t ranks) {
+  int64_t n = t->cores;
+  int64_t begin = n * rank / ranks, end = n * (rank + 1) / ranks;
+  if (begin == end) { /* more ranks than cores */
+    begin = rank % n;
+    end = begin + 1;
+  }
+  memmove(t->core, t->core + begin, (size_t)(end - begin) * sizeof *t->core);
+  t->cores = (int32_t)(end - begin);
+}
+
+cel_status cel_topology_find(int32_t local_rank, int32_t local_ranks,
+                             cel_topology *out) {
+  hwloc_topology_t t = load();
+  if (t == NULL)
+    return cel_fail(CEL_E_MISSING, "hwloc cannot describe this machine");
+  cel_topology found = {0};
+  int32_t host[CEL_TOPOLOGY_CORES];
+  hwloc_const_cpuset_t whole = hwloc_topology_get_topology_cpuset(t);
+  hwloc_bitmap_t mine = hwloc_bitmap_alloc();
+  if (hwloc_get_cpubind(t, mine, HWLOC_CPUBIND_PROCESS) != 0 ||
+      hwloc_bitmap_iszero(mine))
+    hwloc_bitmap_copy(mine, whole);
+  hwloc_bitmap_and(mine, mine, whole);
+  found.bound = !hwloc_bitmap_isequal(mine, whole);
+  found.host_cores = list_cores(t, whole, host);
+  found.cores = list_cores(t, mine, found.core);
+  hwloc_bitmap_free(mine);
+  hwloc_topology_destroy(t);
+  if (found.cores < 1) { /* nothing we understand: one core, wherever */
+    found.cores = 1;
+    found.core[0] = -1;
+  }
+  if (!found.bound && local_ranks > 1) divide(&found, local_rank, local_ranks);
+  *out = found;
+  return CEL_E_OK;
+}
+
+void cel_topology_pin(const cel_topology *topology, int32_t core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int32_t i = 0; i < topology->cores; ++i) {
+    int32_t unit = topology->core[i];
+    if ((core < 0 || i == core) && unit >= 0 && unit < CPU_SETSIZE)
+      CPU_SET((size_t)unit, &set);
+  }
+  if (CPU_COUNT(&set) > 0)
+    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+void cel_topology_describe(char *text, size_t size) {
+  char model[128] = "", line[512];
+  FILE *file = fopen("/proc/cpuinfo", "r");
+  while (file != NULL && fgets(line, sizeof line, file) != NULL)
+    if (sscanf(line, "model name : %127[^\n]", model) == 1) break;
+  if (file != NULL) fclose(file);
+  cel_topology t;
+  int32_t cores = cel_topology_find(0, 1, &t) == CEL_E_OK ? t.host_cores : 1;
+  snprintf(text, size, "%s%s%d core%s", model, model[0] != '\0' ? ", " : "",
+           cores, cores == 1 ? "" : "s");
+}
