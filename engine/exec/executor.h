@@ -24,10 +24,10 @@ typedef struct cel_executor cel_executor;
 
 typedef struct cel_executor_config {
   int64_t rank, ranks;
-  cel_backend *backend;     /* borrowed, as is all below */
+  cel_backend *backend; /* borrowed, as is all below */
   cel_host_lanes *host;
   cel_transport *transport;
-  cel_park *park;           /* woken by whoever has news for the executor */
+  cel_park *park; /* woken by whoever has news for the executor */
   /* A horizon or epoch has completed. Thread: executor. */
   void (*completed)(void *context, const cel_instr *instr);
   /* An instruction failed: its task's place is already in `error`. The
@@ -39,6 +39,8 @@ typedef struct cel_executor_config {
 } cel_executor_config;
 
 cel_executor *cel_executor_create(const cel_executor_config *config);
+/* Quiet, and the transport is not polled any more for it. Gives back all memory
+ * that was reserved. */
 void cel_executor_destroy(cel_executor *executor);
 /* Hands over the next instruction, in id order. Thread: executor. */
 void cel_executor_add(cel_executor *executor, const cel_instr *instr);
@@ -47,6 +49,16 @@ void cel_executor_add(cel_executor *executor, const cel_instr *instr);
 bool cel_executor_step(cel_executor *executor);
 /* Nothing is issued, ready or waiting. */
 bool cel_executor_idle(const cel_executor *executor);
+/* No device and no host lane works for it: its memory may go. Messages may be
+ * outstanding, after a failure. */
+bool cel_executor_quiet(const cel_executor *executor);
+
+typedef struct cel_executor_counts {
+  uint64_t messages, bytes_sent, copies, bytes_copied, allocations;
+} cel_executor_counts;
+/* Thread: any. */
+void cel_executor_count(const cel_executor *executor, cel_executor_counts *out);
+
 /* What it waits for, for the watchdog and for a stuck test. */
 void cel_executor_describe(const cel_executor *executor, char *text,
                            size_t size);

@@ -14,7 +14,7 @@
 typedef struct cel_host_lanes cel_host_lanes;
 
 typedef struct cel_host_config {
-  int32_t lanes;  /* threads; started when first needed */
+  int32_t lanes; /* threads; started when first needed */
   bool simulated;
   uint64_t seed;
   cel_park *park; /* woken at each completion */

@@ -1,0 +1,377 @@
+#include "exec/executor.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "exec/ready.h"
+#include "exec/window.h"
+
+enum { DEVICES = 8, LANES = 16, BATCH = 64 };
+
+/* What was reserved and not released. */
+typedef struct held {
+  int32_t memory;
+  uint64_t bytes;
+  void *address;
+} held;
+
+struct cel_executor {
+  cel_executor_config config;
+  cel_window window;
+  cel_ready ready;
+  cel_records records;
+  uint32_t load[DEVICES][LANES]; /* jobs in each lane */
+  uint64_t pending;              /* nodes that are not DONE */
+  uint64_t jobs;                 /* at devices and host lanes */
+  bool failed;
+  CEL_VEC(held) held;
+  _Atomic(uint64_t) messages, bytes_sent, copies, bytes_copied, allocations;
+};
+
+static void count(_Atomic(uint64_t) *counter, uint64_t n) {
+  atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+/* ---- readiness
+ * --------------------------------------------------------------- */
+
+static void make_ready(cel_executor *e, cel_node *node) {
+  node->state = CEL_NODE_READY;
+  cel_ready_push(&e->ready, node->instr->priority, node->instr->id);
+}
+
+/* Whether an instruction may be issued to this lane. */
+static bool fits(const cel_executor *e, const cel_instr *instr,
+                 const cel_node *at) {
+  bool kernel_lane = at->lane < e->config.backend->kernel_lanes;
+  switch (cel_instr_lane_of(instr->kind)) {
+  case CEL_LANE_DEVICE: return kernel_lane && at->device == instr->device;
+  case CEL_LANE_COPY:
+    return !kernel_lane && (instr->device < 0 || at->device == instr->device);
+  default: return false;
+  }
+}
+
+/* All that the node waits for has been issued; where all of it went to one
+ * lane that suits the node too, the lane's order does the waiting. */
+static void try_eager(cel_executor *e, cel_node *node) {
+  const cel_instr *instr = node->instr;
+  const cel_node *common = NULL;
+  for (uint32_t i = 0; i < instr->deps; ++i) {
+    const cel_node *dep = cel_window_node(&e->window, instr->dep[i].id);
+    if (dep == NULL || dep->state == CEL_NODE_DONE) continue;
+    if (dep->lane == CEL_NO_LANE) return;
+    if (common == NULL) common = dep;
+    if (dep->device != common->device || dep->lane != common->lane) return;
+  }
+  if (!fits(e, instr, common)) return;
+  node->device = common->device;
+  node->lane = common->lane;
+  make_ready(e, node);
+}
+
+static void consider(cel_executor *e, cel_node *node) {
+  if (node->state != CEL_NODE_WAITING) return;
+  if (node->incomplete == 0)
+    make_ready(e, node);
+  else if (node->unissued == 0)
+    try_eager(e, node);
+}
+
+static void mark_issued(cel_executor *e, cel_node *node) {
+  node->state = CEL_NODE_ISSUED;
+  for (int32_t i = node->successors; i != CEL_NO_EDGE;
+       i = e->window.edges.at[i].next) {
+    cel_node *to = cel_window_node(&e->window, e->window.edges.at[i].to);
+    to->unissued--;
+    consider(e, to);
+  }
+}
+
+static void mark_done(cel_executor *e, cel_node *node) {
+  bool was_issued = node->state == CEL_NODE_ISSUED;
+  node->state = CEL_NODE_DONE;
+  for (int32_t i = node->successors; i != CEL_NO_EDGE;
+       i = e->window.edges.at[i].next) {
+    cel_node *to = cel_window_node(&e->window, e->window.edges.at[i].to);
+    to->incomplete--;
+    if (!was_issued) to->unissued--;
+    consider(e, to);
+  }
+  cel_window_drop_edges(&e->window, node);
+  e->pending--;
+}
+
+/* ---- failure
+ * ------------------------------------------------------------------- */
+
+static void fail(cel_executor *e, const cel_instr *instr, cel_error *error) {
+  const cel_task *task = instr->task;
+  if (error->file[0] == '\0' && task != NULL && task->place.file != NULL) {
+    snprintf(error->file, sizeof error->file, "%s", task->place.file);
+    error->line = task->place.line;
+  }
+  e->failed = true;
+  if (e->config.failed != NULL)
+    e->config.failed(e->config.context, instr, error);
+}
+
+/* ---- issue
+ * ------------------------------------------------------------------- */
+
+/* The least loaded lane among those that may take it. */
+static void choose_lane(cel_executor *e, cel_node *node) {
+  const cel_backend *b = e->config.backend;
+  bool kernel = node->instr->kind == CEL_INSTR_KERNEL;
+  int lane0 = kernel ? 0 : b->kernel_lanes;
+  int lanes = kernel ? b->kernel_lanes : b->copy_lanes;
+  int d0 = node->instr->device, d1 = d0 + 1;
+  if (d0 < 0) d0 = 0, d1 = b->devices;
+  uint32_t best = UINT32_MAX;
+  for (int d = d0; d < d1; ++d) {
+    for (int l = lane0; l < lane0 + lanes; ++l) {
+      if (e->load[d][l] >= best) continue;
+      best = e->load[d][l];
+      node->device = (int16_t)d;
+      node->lane = (int16_t)l;
+    }
+  }
+}
+
+static void issue_to_lane(cel_executor *e, cel_node *node) {
+  if (node->lane == CEL_NO_LANE) choose_lane(e, node);
+  e->load[node->device][node->lane]++;
+  e->jobs++;
+  if (node->instr->kind == CEL_INSTR_COPY) {
+    count(&e->copies, 1);
+    count(&e->bytes_copied, (uint64_t)cel_box_volume(&node->instr->copy.box) *
+                                node->record->job.element_size);
+  }
+  e->config.backend->submit(e->config.backend, node->device, node->lane,
+                            &node->record->job);
+}
+
+static void issue_job(cel_executor *e, cel_node *node, bool to_host) {
+  node->record = cel_records_take(&e->records);
+  cel_translate_job(node->record, node->instr, e->config.rank, e->config.ranks);
+  if (to_host) {
+    e->jobs++;
+    cel_host_lanes_submit(e->config.host, &node->record->job);
+  } else {
+    issue_to_lane(e, node);
+  }
+  mark_issued(e, node);
+}
+
+static void issue_message(cel_executor *e, cel_node *node) {
+  cel_transport *t = e->config.transport;
+  node->record = cel_records_take(&e->records);
+  cel_translate_message(node->record, node->instr);
+  if (node->instr->kind == CEL_INSTR_SEND) {
+    count(&e->messages, 1);
+    count(&e->bytes_sent, node->record->posted.bytes);
+    t->send(t, &node->record->posted);
+  } else {
+    t->receive(t, &node->record->posted);
+  }
+  mark_issued(e, node);
+}
+
+static void allocate(cel_executor *e, cel_node *node) {
+  cel_allocation *a = node->instr->memory.allocation;
+  cel_backend *b = e->config.backend;
+  if (b->reserve(b, a->memory, a->reserve, &a->address) != CEL_E_OK) {
+    cel_error error = *cel_error_last();
+    if (a->buffer->name != NULL)
+      snprintf(error.text, sizeof error.text, "buffer %s: %.1900s",
+               a->buffer->name, cel_error_last()->text);
+    fail(e, node->instr, &error);
+    return;
+  }
+  count(&e->allocations, 1);
+  cel_vec_push(&e->held, (held){a->memory, a->reserve, a->address});
+  mark_done(e, node);
+}
+
+static void release(cel_executor *e, cel_node *node) {
+  cel_allocation *a = node->instr->memory.allocation;
+  cel_backend *b = e->config.backend;
+  for (uint32_t i = e->held.n; i-- > 0;) {
+    if (e->held.at[i].address != a->address) continue;
+    cel_vec_swap_out(&e->held, i);
+    break;
+  }
+  b->release(b, a->memory, a->address, a->reserve);
+  a->address = NULL;
+  mark_done(e, node);
+}
+
+static void reach(cel_executor *e, cel_node *node) {
+  const cel_instr *instr = node->instr;
+  mark_done(e, node);
+  cel_window_advance(&e->window, instr->id);
+  e->config.completed(e->config.context, instr);
+}
+
+static void issue(cel_executor *e, cel_node *node) {
+  switch (node->instr->kind) {
+  case CEL_INSTR_ALLOC: allocate(e, node); break;
+  case CEL_INSTR_FREE: release(e, node); break;
+  case CEL_INSTR_INIT:
+  case CEL_INSTR_HOST: issue_job(e, node, true); break;
+  case CEL_INSTR_COPY:
+  case CEL_INSTR_KERNEL: issue_job(e, node, false); break;
+  case CEL_INSTR_SEND:
+  case CEL_INSTR_RECEIVE: issue_message(e, node); break;
+  case CEL_INSTR_HORIZON:
+  case CEL_INSTR_EPOCH: reach(e, node); break;
+  }
+}
+
+/* ---- completion
+ * -------------------------------------------------------------- */
+
+static void complete(cel_executor *e, const cel_done *done, bool job) {
+  cel_node *node = cel_window_node(&e->window, done->ticket);
+  cel_assert(node != NULL && node->instr->id == done->ticket);
+  cel_assert(node->state == CEL_NODE_ISSUED);
+  if (node->lane != CEL_NO_LANE) e->load[node->device][node->lane]--;
+  if (job) e->jobs--;
+  cel_records_give(&e->records, node->record);
+  node->record = NULL;
+  if (done->error != NULL) {
+    fail(e, node->instr, done->error);
+    cel_free(done->error);
+    return;
+  }
+  mark_done(e, node);
+}
+
+static bool take_completions(cel_executor *e) {
+  const cel_executor_config *c = &e->config;
+  cel_done done[BATCH];
+  uint32_t n, all = 0;
+  all += n = c->backend->poll(c->backend, done, BATCH);
+  for (uint32_t i = 0; i < n; ++i) complete(e, &done[i], true);
+  all += n = cel_host_lanes_poll(c->host, done, BATCH);
+  for (uint32_t i = 0; i < n; ++i) complete(e, &done[i], true);
+  all += n = c->transport->poll(c->transport, done, BATCH);
+  for (uint32_t i = 0; i < n; ++i) complete(e, &done[i], false);
+  return all > 0;
+}
+
+bool cel_executor_step(cel_executor *executor) {
+  cel_executor *e = executor;
+  if (e->config.tick != NULL) e->config.tick(e->config.context);
+  bool progress = take_completions(e);
+  for (uint64_t id; !e->failed && cel_ready_pop(&e->ready, &id);) {
+    progress = true;
+    issue(e, cel_window_node(&e->window, id));
+  }
+  return progress;
+}
+
+void cel_executor_add(cel_executor *executor, const cel_instr *instr) {
+  executor->pending++;
+  consider(executor, cel_window_add(&executor->window, instr));
+}
+
+/* ---- life
+ * ---------------------------------------------------------------------- */
+
+cel_executor *cel_executor_create(const cel_executor_config *config) {
+  const cel_backend *b = config->backend;
+  if (b->devices > DEVICES || b->kernel_lanes + b->copy_lanes > LANES)
+    cel_bug("%d devices of %d and %d lanes", b->devices, b->kernel_lanes,
+            b->copy_lanes);
+  cel_executor *e = cel_alloc_zero(sizeof *e);
+  e->config = *config;
+  cel_window_init(&e->window);
+  return e;
+}
+
+void cel_executor_destroy(cel_executor *executor) {
+  cel_executor *e = executor;
+  cel_assert(cel_executor_quiet(e));
+  cel_backend *b = e->config.backend;
+  for (uint32_t i = 0; i < e->held.n; ++i)
+    b->release(b, e->held.at[i].memory, e->held.at[i].address,
+               e->held.at[i].bytes);
+  for (uint64_t id = e->window.base; id < e->window.next; ++id) {
+    cel_node *node = cel_window_node(&e->window, id);
+    if (node->record != NULL) cel_records_give(&e->records, node->record);
+  }
+  cel_records_release(&e->records);
+  cel_window_release(&e->window);
+  cel_ready_release(&e->ready);
+  cel_vec_release(&e->held);
+  cel_free(e);
+}
+
+/* ---- questions
+ * --------------------------------------------------------------- */
+
+bool cel_executor_idle(const cel_executor *executor) {
+  return executor->pending == 0;
+}
+
+bool cel_executor_quiet(const cel_executor *executor) {
+  return executor->jobs == 0;
+}
+
+void cel_executor_count(const cel_executor *executor,
+                        cel_executor_counts *out) {
+  const cel_executor *e = executor;
+  *out = (cel_executor_counts){
+      atomic_load_explicit(&e->messages, memory_order_relaxed),
+      atomic_load_explicit(&e->bytes_sent, memory_order_relaxed),
+      atomic_load_explicit(&e->copies, memory_order_relaxed),
+      atomic_load_explicit(&e->bytes_copied, memory_order_relaxed),
+      atomic_load_explicit(&e->allocations, memory_order_relaxed)};
+}
+
+static size_t append(char *text, size_t size, size_t at, const char *more) {
+  size_t n = strlen(more);
+  if (at + n + 1 > size) return at;
+  memcpy(text + at, more, n + 1);
+  return at + n;
+}
+
+static size_t describe_node(const cel_executor *e, const cel_node *node,
+                            char *text, size_t size, size_t at) {
+  static const char *const states[] = {"waiting", "ready", "issued", "done"};
+  const cel_instr *instr = node->instr;
+  char line[160];
+  snprintf(line, sizeof line, "  I%llu %s %s", (unsigned long long)instr->id,
+           cel_instr_name(instr->kind), states[node->state]);
+  at = append(text, size, at, line);
+  if (cel_instr_lane_of(instr->kind) == CEL_LANE_COMM) {
+    snprintf(line, sizeof line, " peer %lld message %llu, %llu bytes",
+             (long long)instr->message.peer,
+             (unsigned long long)instr->message.sequence,
+             (unsigned long long)instr->message.bytes);
+    at = append(text, size, at, line);
+  }
+  for (uint32_t i = 0; i < instr->deps; ++i) {
+    uint64_t id = instr->dep[i].id;
+    if (id < e->window.base ||
+        e->window.ring[id & e->window.mask].state == CEL_NODE_DONE)
+      continue;
+    snprintf(line, sizeof line, " <- I%llu", (unsigned long long)id);
+    at = append(text, size, at, line);
+  }
+  return append(text, size, at, "\n");
+}
+
+void cel_executor_describe(const cel_executor *executor, char *text,
+                           size_t size) {
+  const cel_executor *e = executor;
+  size_t at = 0;
+  if (size > 0) text[0] = '\0';
+  for (uint64_t id = e->window.base; id < e->window.next; ++id) {
+    const cel_node *node = &e->window.ring[id & e->window.mask];
+    if (node->state != CEL_NODE_DONE)
+      at = describe_node(e, node, text, size, at);
+  }
+}

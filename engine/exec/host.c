@@ -1,0 +1,222 @@
+#include "exec/host.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "base/vec.h"
+
+enum { MAX_LANES = 64 };
+
+/* Jobs in the order in which they came; taken from `head`. */
+typedef struct queue {
+  CEL_VEC(cel_job *) jobs;
+  uint32_t head;
+} queue;
+
+typedef struct lane {
+  struct cel_host_lanes *lanes;
+  pthread_t thread;
+  pthread_cond_t news;
+  queue queue;
+  uint32_t load; /* queued and running */
+  bool started;
+} lane;
+
+/* `lock` guards all but the configuration. */
+struct cel_host_lanes {
+  cel_host_config config;
+  pthread_mutex_t lock;
+  bool stop;
+  int32_t n;
+  lane lane[MAX_LANES];
+  CEL_VEC(cel_done) done;
+  _Atomic(uint32_t) finished; /* done.n, to look without the lock */
+  /* Simulated: */
+  cel_random random;
+  CEL_VEC(cel_job *) waiting;
+  void *state;
+  bool entered;
+};
+
+static _Thread_local void *lane_state;
+
+void *cel_host_lane_state(void) {
+  return lane_state;
+}
+
+static cel_done run(cel_job *job) {
+  cel_done done = {job->ticket, NULL};
+  if (cel_job_run(job) != CEL_E_OK) {
+    done.error = cel_alloc(sizeof *done.error);
+    *done.error = *cel_error_last();
+  }
+  return done;
+}
+
+/* ---- threads ---------------------------------------------------------------
+ */
+
+static void push(queue *q, cel_job *job) {
+  if (q->head > 0 && q->jobs.n == q->jobs.cap) {
+    q->jobs.n -= q->head;
+    memmove(q->jobs.at, q->jobs.at + q->head, q->jobs.n * sizeof job);
+    q->head = 0;
+  }
+  cel_vec_push(&q->jobs, job);
+}
+
+static cel_job *pop(queue *q) {
+  if (q->head == q->jobs.n) return NULL;
+  cel_job *job = q->jobs.at[q->head++];
+  if (q->head == q->jobs.n) q->head = q->jobs.n = 0;
+  return job;
+}
+
+/* A lane's next job; null when it is to end. */
+static cel_job *next_job(lane *l) {
+  struct cel_host_lanes *all = l->lanes;
+  cel_job *job = NULL;
+  pthread_mutex_lock(&all->lock);
+  while (!all->stop && (job = pop(&l->queue)) == NULL)
+    pthread_cond_wait(&l->news, &all->lock);
+  pthread_mutex_unlock(&all->lock);
+  return job;
+}
+
+static void *lane_main(void *argument) {
+  lane *l = argument;
+  struct cel_host_lanes *all = l->lanes;
+  const cel_host_config *c = &all->config;
+  if (c->enter != NULL) lane_state = c->enter(c->context);
+  for (cel_job *job; (job = next_job(l)) != NULL;) {
+    cel_done done = run(job);
+    pthread_mutex_lock(&all->lock);
+    l->load--;
+    cel_vec_push(&all->done, done);
+    atomic_store_explicit(&all->finished, all->done.n, memory_order_release);
+    pthread_mutex_unlock(&all->lock);
+    if (c->park != NULL) cel_park_wake(c->park);
+  }
+  if (c->leave != NULL) c->leave(c->context, lane_state);
+  return NULL;
+}
+
+static lane *least_loaded(cel_host_lanes *lanes) {
+  lane *best = &lanes->lane[0];
+  for (int32_t i = 1; i < lanes->n; ++i)
+    if (lanes->lane[i].load < best->load) best = &lanes->lane[i];
+  return best;
+}
+
+static void start(lane *l) {
+  l->started = true;
+  if (pthread_create(&l->thread, NULL, lane_main, l) != 0)
+    cel_bug("no thread for a host lane");
+}
+
+/* ---- simulated -------------------------------------------------------------
+ */
+
+static void run_one(cel_host_lanes *lanes) {
+  const cel_host_config *c = &lanes->config;
+  int64_t i = cel_random_int(&lanes->random, 0, lanes->waiting.n - 1);
+  cel_job *job = lanes->waiting.at[i];
+  cel_vec_swap_out(&lanes->waiting, i);
+  if (!lanes->entered && c->enter != NULL) lanes->state = c->enter(c->context);
+  lanes->entered = true;
+  void *outer = lane_state;
+  lane_state = lanes->state;
+  cel_vec_push(&lanes->done, run(job));
+  lane_state = outer;
+}
+
+static uint32_t poll_simulated(cel_host_lanes *lanes, cel_done *out,
+                               uint32_t max) {
+  uint32_t n = 0;
+  for (int64_t moves = cel_random_int(&lanes->random, 1, 3); moves > 0; --moves)
+    if (lanes->waiting.n > 0 && cel_random_chance(&lanes->random, 60))
+      run_one(lanes);
+  while (n < max && lanes->done.n > 0 &&
+         cel_random_chance(&lanes->random, 60)) {
+    int64_t i = cel_random_int(&lanes->random, 0, lanes->done.n - 1);
+    out[n++] = lanes->done.at[i];
+    cel_vec_swap_out(&lanes->done, i);
+  }
+  return n;
+}
+
+/* ---- both ------------------------------------------------------------------
+ */
+
+cel_host_lanes *cel_host_lanes_create(const cel_host_config *config) {
+  cel_host_lanes *lanes = cel_alloc_zero(sizeof *lanes);
+  lanes->config = *config;
+  lanes->random.state = config->seed;
+  lanes->n = config->lanes < 1 ? 1 : config->lanes;
+  if (lanes->n > MAX_LANES) lanes->n = MAX_LANES;
+  pthread_mutex_init(&lanes->lock, NULL);
+  for (int32_t i = 0; i < lanes->n; ++i) {
+    lanes->lane[i].lanes = lanes;
+    pthread_cond_init(&lanes->lane[i].news, NULL);
+  }
+  return lanes;
+}
+
+static void end_lane(lane *l) {
+  if (l->started) {
+    pthread_cond_signal(&l->news);
+    pthread_join(l->thread, NULL);
+  }
+  pthread_cond_destroy(&l->news);
+  cel_vec_release(&l->queue.jobs);
+}
+
+void cel_host_lanes_destroy(cel_host_lanes *lanes) {
+  pthread_mutex_lock(&lanes->lock);
+  lanes->stop = true;
+  pthread_mutex_unlock(&lanes->lock);
+  for (int32_t i = 0; i < lanes->n; ++i) end_lane(&lanes->lane[i]);
+  const cel_host_config *c = &lanes->config;
+  if (lanes->entered && c->leave != NULL) c->leave(c->context, lanes->state);
+  for (uint32_t i = 0; i < lanes->done.n; ++i)
+    cel_free(lanes->done.at[i].error);
+  cel_vec_release(&lanes->done);
+  cel_vec_release(&lanes->waiting);
+  pthread_mutex_destroy(&lanes->lock);
+  cel_free(lanes);
+}
+
+void cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job) {
+  if (lanes->config.simulated) {
+    cel_vec_push(&lanes->waiting, job);
+    return;
+  }
+  pthread_mutex_lock(&lanes->lock);
+  lane *l = least_loaded(lanes);
+  l->load++;
+  push(&l->queue, job);
+  if (!l->started) start(l);
+  pthread_mutex_unlock(&lanes->lock);
+  pthread_cond_signal(&l->news);
+}
+
+uint32_t cel_host_lanes_poll(cel_host_lanes *lanes, cel_done *out,
+                             uint32_t max) {
+  if (lanes->config.simulated) return poll_simulated(lanes, out, max);
+  if (atomic_load_explicit(&lanes->finished, memory_order_acquire) == 0)
+    return 0;
+  uint32_t n = 0;
+  pthread_mutex_lock(&lanes->lock);
+  while (n < max && n < lanes->done.n) {
+    out[n] = lanes->done.at[n];
+    ++n;
+  }
+  lanes->done.n -= n;
+  memmove(lanes->done.at, lanes->done.at + n,
+          lanes->done.n * sizeof *lanes->done.at);
+  atomic_store_explicit(&lanes->finished, lanes->done.n, memory_order_release);
+  pthread_mutex_unlock(&lanes->lock);
+  return n;
+}

@@ -1,0 +1,112 @@
+#include "exec/translate.h"
+
+cel_record *cel_records_take(cel_records *records) {
+  cel_record *record = records->free;
+  if (record == NULL) return cel_alloc_zero(sizeof *record);
+  records->free = record->next;
+  return record;
+}
+
+void cel_records_give(cel_records *records, cel_record *record) {
+  record->next = records->free;
+  records->free = record;
+}
+
+void cel_records_release(cel_records *records) {
+  while (records->free != NULL) {
+    cel_record *record = records->free;
+    records->free = record->next;
+    cel_vec_release(&record->views);
+    cel_vec_release(&record->pieces);
+    cel_free(record);
+  }
+}
+
+static cel_layout layout_of(const cel_allocation *a) {
+  if (a == NULL) return (cel_layout){0};
+  cel_assert(a->address != NULL);
+  return (cel_layout){a->address, a->layout};
+}
+
+static void translate_copy(cel_job *job, const cel_instr *instr) {
+  job->from = layout_of(instr->copy.from);
+  job->to = layout_of(instr->copy.to);
+  job->box = instr->copy.box;
+  job->element_size = instr->copy.to->buffer->element_size;
+  if (instr->kind == CEL_INSTR_INIT) job->init = instr->copy.to->buffer->init;
+}
+
+static void translate_call(cel_record *record, const cel_instr *instr,
+                           int64_t rank, int64_t ranks) {
+  const cel_task *task = instr->task;
+  cel_vec_clear(&record->views);
+  for (uint32_t i = 0; i < task->accesses; ++i) {
+    const cel_place_in *in = &instr->run.view[i];
+    cel_layout layout = layout_of(in->allocation);
+    cel_vec_push(&record->views, (cel_view){layout.base, layout.box, in->box});
+  }
+  record->job.work = task->work;
+  record->job.call = (cel_call){.chunk = instr->run.chunk,
+                                .range = task->range,
+                                .rank = (int32_t)rank,
+                                .ranks = (int32_t)ranks,
+                                .views = (int32_t)task->accesses,
+                                .view = record->views.at,
+                                .values = task->work->values};
+}
+
+void cel_translate_job(cel_record *record, const cel_instr *instr, int64_t rank,
+                       int64_t ranks) {
+  record->job = (cel_job){.ticket = instr->id};
+  switch (instr->kind) {
+  case CEL_INSTR_COPY:
+    record->job.kind = CEL_JOB_COPY;
+    translate_copy(&record->job, instr);
+    break;
+  case CEL_INSTR_INIT:
+    record->job.kind = CEL_JOB_INIT;
+    translate_copy(&record->job, instr);
+    break;
+  default:
+    record->job.kind = CEL_JOB_CALL;
+    translate_call(record, instr, rank, ranks);
+  }
+}
+
+/* The points of a box in dense row-major memory, as runs. */
+static cel_strided runs_of(const cel_place_in *in) {
+  const cel_allocation *a = in->allocation;
+  const cel_box *layout = &a->layout, *box = &in->box;
+  cel_assert(cel_box_covers(layout, box) && a->address != NULL);
+  uint64_t size[CEL_DIMS], stride[CEL_DIMS], step = a->buffer->element_size;
+  char *base = a->address;
+  for (int d = CEL_DIMS - 1; d >= 0; --d) {
+    stride[d] = step;
+    size[d] = (uint64_t)(box->max[d] - box->min[d]);
+    base += (uint64_t)(box->min[d] - layout->min[d]) * step;
+    step *= (uint64_t)(layout->max[d] - layout->min[d]);
+  }
+  cel_strided s = {.base = base,
+                   .count = {size[0], size[1]},
+                   .stride = {stride[0], stride[1]},
+                   .run = size[2] * stride[2]};
+  /* Rows that lie side by side become one run. */
+  for (int d = 1; d >= 0; --d) {
+    if (s.run != stride[d] && size[d] != 1) break;
+    s.run *= size[d];
+    s.count[d] = 1;
+  }
+  return s;
+}
+
+void cel_translate_message(cel_record *record, const cel_instr *instr) {
+  cel_vec_clear(&record->pieces);
+  for (uint32_t i = 0; i < instr->message.pieces; ++i)
+    cel_vec_push(&record->pieces, runs_of(&instr->message.piece[i]));
+  record->posted = (cel_posted){.ticket = instr->id,
+                                .peer = instr->message.peer,
+                                .sequence = instr->message.sequence,
+                                .bytes = instr->message.bytes,
+                                .pieces = record->pieces.n,
+                                .piece = record->pieces.at};
+}

@@ -1,0 +1,40 @@
+/* translate.h -- from an instruction to what a backend, a host lane or a
+ * transport takes.
+ *
+ * Records are pooled: the arrays of a record grow to the most that it was ever
+ * used for and stay, so that a steady program allocates nothing here.
+ * Confined to the executor.
+ */
+#ifndef CEL_EXEC_TRANSLATE_H
+#define CEL_EXEC_TRANSLATE_H
+
+#include "base/vec.h"
+#include "comm/transport.h"
+#include "device/backend.h"
+#include "instr/instr.h"
+
+/* What is under way for one instruction; its ticket is the instruction's id. */
+typedef struct cel_record {
+  struct cel_record *next; /* while free */
+  cel_job job;
+  cel_posted posted;
+  CEL_VEC(cel_view) views;
+  CEL_VEC(cel_strided) pieces;
+} cel_record;
+
+typedef struct cel_records {
+  cel_record *free;
+} cel_records;
+
+cel_record *cel_records_take(cel_records *records);
+void cel_records_give(cel_records *records, cel_record *record);
+/* Frees those that were given back. */
+void cel_records_release(cel_records *records);
+
+/* COPY, INIT, KERNEL, HOST: fills record->job. */
+void cel_translate_job(cel_record *record, const cel_instr *instr, int64_t rank,
+                       int64_t ranks);
+/* SEND, RECEIVE: fills record->posted. */
+void cel_translate_message(cel_record *record, const cel_instr *instr);
+
+#endif
