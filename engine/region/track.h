@@ -39,8 +39,8 @@ typedef struct cel_dep {
   cel_dep_kind kind;
 } cel_dep;
 
-/* A set of dependencies without duplicate ids (the strongest kind, the lowest
- * in the enum, stays). The caller owns it; zero to begin. */
+/* A set of dependencies in ascending order of ids, each once (the strongest
+ * kind, the lowest in the enum, stays). The caller owns it; zero to begin. */
 typedef struct cel_deps {
   cel_dep *at;
   uint32_t n, cap;

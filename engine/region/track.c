@@ -1,0 +1,297 @@
+#include "region/track.h"
+
+#include <string.h>
+
+#include "base/vec.h"
+#include "region/map.h"
+
+/* A state is who wrote a part last and who has read it since, newest reader
+ * first. It is a map value: `writer << 1` while nobody has read, otherwise
+ * `cell << 1 | 1`, where a cell adds one reader to another state. Cells are
+ * hash-consed, so equal states are equal values and neighbours merge. */
+typedef struct cell {
+  uint64_t reader;
+  uint64_t next; /* the state before it read; its readers are older */
+  uint64_t writer;
+} cell;
+
+typedef struct cells {
+  CEL_VEC(cell) all;
+  uint32_t *slots; /* hash table of cell + 1, 0 for free */
+  uint32_t n_slots;
+} cells;
+
+/* What queries need room for, apart so that asking can take a const track. */
+typedef struct scratch {
+  cel_map_entries hits;
+  CEL_VEC(uint64_t) ids;
+} scratch;
+
+struct cel_track {
+  cel_map *map;
+  cells cells;
+  uint32_t collect_at; /* cells at which to look for dead ones */
+  scratch *scratch;
+};
+
+enum { COLLECT_LEAST = 64 };
+
+/* ---------------------------------------------------------------- states */
+
+static inline uint64_t state_of_writer(uint64_t writer) {
+  return writer << 1;
+}
+
+static inline const cell *cell_of(const cells *cells, uint64_t state) {
+  return state & 1 ? &cells->all.at[state >> 1] : NULL;
+}
+
+static inline uint64_t writer_of(const cells *cells, uint64_t state) {
+  const cell *c = cell_of(cells, state);
+  return c ? c->writer : state >> 1;
+}
+
+static uint32_t slot_of(const cells *cells, uint64_t reader, uint64_t next) {
+  uint64_t h = (reader ^ next * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
+  uint32_t i = (uint32_t)(h >> 32) & (cells->n_slots - 1);
+  for (; cells->slots[i]; i = (i + 1) & (cells->n_slots - 1)) {
+    const cell *c = &cells->all.at[cells->slots[i] - 1];
+    if (c->reader == reader && c->next == next) break;
+  }
+  return i;
+}
+
+static void grow_slots(cells *cells) {
+  cel_free(cells->slots);
+  cells->n_slots = cells->n_slots ? 2 * cells->n_slots : 16;
+  cells->slots = cel_alloc_zero(cells->n_slots * sizeof *cells->slots);
+  for (uint32_t i = 0; i < cells->all.n; ++i) {
+    const cell *c = &cells->all.at[i];
+    cells->slots[slot_of(cells, c->reader, c->next)] = i + 1;
+  }
+}
+
+static uint64_t push_reader(cells *cells, uint64_t reader, uint64_t next) {
+  if (2 * cells->all.n >= cells->n_slots) grow_slots(cells);
+  uint32_t *slot = &cells->slots[slot_of(cells, reader, next)];
+  if (*slot == 0) {
+    cell c = {reader, next, writer_of(cells, next)};
+    cel_vec_push(&cells->all, c);
+    *slot = cells->all.n;
+  }
+  return (uint64_t)(*slot - 1) << 1 | 1;
+}
+
+/* The state after `reader` has read too. Ids ascend, so the loop is for callers
+ * that come back to an older node. */
+static uint64_t add_reader(cells *cells, uint64_t state, uint64_t reader) {
+  const cell *c = cell_of(cells, state);
+  if (c == NULL || c->reader < reader) return push_reader(cells, reader, state);
+  if (c->reader == reader) return state;
+  uint64_t newer = c->reader;
+  return push_reader(cells, newer, add_reader(cells, c->next, reader));
+}
+
+static void release_cells(cells *cells) {
+  cel_vec_release(&cells->all);
+  cel_free(cells->slots);
+}
+
+/* ------------------------------------------------------------- the floor */
+
+typedef struct move {
+  const cells *from;
+  cells *to;
+  uint64_t floor;
+  uint64_t *moved; /* per old cell: its new state, or UNKNOWN */
+} move;
+
+#define UNKNOWN UINT64_MAX
+
+static uint64_t raise_id(const move *m, uint64_t id) {
+  return id != 0 && id < m->floor ? m->floor : id;
+}
+
+static uint64_t move_state(move *m, uint64_t state) {
+  /* Down to what is known, turning the links around in `moved`, then up. */
+  uint64_t below = UNKNOWN, at = state;
+  while (at & 1 && m->moved[at >> 1] == UNKNOWN) {
+    m->moved[at >> 1] = below;
+    below = at;
+    at = m->from->all.at[at >> 1].next;
+  }
+  uint64_t now =
+      at & 1 ? m->moved[at >> 1] : state_of_writer(raise_id(m, at >> 1));
+  while (below != UNKNOWN) {
+    uint64_t *slot = &m->moved[below >> 1];
+    uint64_t reader = raise_id(m, m->from->all.at[below >> 1].reader);
+    below = *slot;
+    *slot = now = add_reader(m->to, now, reader);
+  }
+  return now;
+}
+
+/* A map value's new state. If the floor is all that is left of readers and of
+ * the writer, the writer says it alone: whoever writes next comes after it
+ * anyway. With later readers the floor stays among the readers, because those
+ * need not come after it. */
+static uint64_t move_value(uint64_t value, void *context) {
+  move *m = context;
+  uint64_t now = move_state(m, value), floor = m->floor;
+  const cell *c = cell_of(m->to, now);
+  if (c && c->reader == floor && c->next == state_of_writer(floor))
+    return c->next;
+  return now;
+}
+
+/* Moves all states in use to new cells, with ids below `floor` raised to it. */
+static void rebuild(cel_track *track, uint64_t floor) {
+  cells old = track->cells;
+  track->cells = (cells){0};
+  move m = {.from = &old, .to = &track->cells, .floor = floor};
+  if (old.all.n) {
+    m.moved = cel_alloc(old.all.n * sizeof *m.moved);
+    for (uint32_t i = 0; i < old.all.n; ++i) m.moved[i] = UNKNOWN;
+  }
+  cel_map_rewrite(track->map, move_value, &m);
+  cel_free(m.moved);
+  release_cells(&old);
+  track->collect_at =
+      COLLECT_LEAST + 2 * track->cells.all.n + cel_map_count(track->map);
+}
+
+void cel_track_floor(cel_track *track, uint64_t id) {
+  rebuild(track, id);
+}
+
+/* Writes leave dead cells behind; without this they would stay until the next
+ * floor. */
+static void collect_garbage(cel_track *track) {
+  if (track->cells.all.n > track->collect_at) rebuild(track, 0);
+}
+
+/* ----------------------------------------------------- reading and writing */
+
+cel_track *cel_track_create(const cel_box *extent, uint64_t written_by) {
+  cel_track *track = cel_alloc_zero(sizeof *track);
+  track->map = cel_map_create(extent, state_of_writer(written_by));
+  track->scratch = cel_alloc_zero(sizeof *track->scratch);
+  track->collect_at = COLLECT_LEAST;
+  return track;
+}
+
+void cel_track_destroy(cel_track *track) {
+  if (!track) return;
+  cel_map_destroy(track->map);
+  release_cells(&track->cells);
+  cel_vec_release(&track->scratch->hits);
+  cel_vec_release(&track->scratch->ids);
+  cel_free(track->scratch);
+  cel_free(track);
+}
+
+uint32_t cel_track_count(const cel_track *track) {
+  return cel_map_count(track->map) + track->cells.all.n;
+}
+
+static const cel_map_entries *ask(const cel_track *track, const cel_box *box) {
+  cel_map_query(track->map, box, &track->scratch->hits);
+  return &track->scratch->hits;
+}
+
+static void add_writer(const cel_track *track, uint64_t state, uint64_t self,
+                       cel_dep_kind kind, cel_deps *deps) {
+  uint64_t writer = writer_of(&track->cells, state);
+  if (writer == 0)
+    deps->uninitialised |= kind == CEL_DEP_TRUE;
+  else if (writer != self)
+    cel_deps_add(deps, writer, kind);
+}
+
+/* Returns whether there is a reader but `self`. */
+static bool add_readers(const cel_track *track, uint64_t state, uint64_t self,
+                        cel_deps *deps) {
+  scratch *s = track->scratch;
+  cel_vec_clear(&s->ids);
+  for (const cell *c; (c = cell_of(&track->cells, state)); state = c->next)
+    if (c->reader != self) cel_vec_push(&s->ids, c->reader);
+  /* Oldest first: in the order of ids, which adds at the end of deps. */
+  for (uint32_t i = s->ids.n; i-- > 0;)
+    cel_deps_add(deps, s->ids.at[i], CEL_DEP_ANTI);
+  return s->ids.n > 0;
+}
+
+void cel_track_read(cel_track *track, const cel_box *box, uint64_t id,
+                    cel_deps *deps) {
+  cel_assert(id > 0);
+  collect_garbage(track);
+  const cel_map_entries *hits = ask(track, box);
+  for (uint32_t i = 0; i < hits->n; ++i) {
+    uint64_t state = hits->at[i].value;
+    add_writer(track, state, id, CEL_DEP_TRUE, deps);
+    cel_map_update(track->map, &hits->at[i].box,
+                   add_reader(&track->cells, state, id));
+  }
+}
+
+void cel_track_write(cel_track *track, const cel_box *box, uint64_t id,
+                     cel_deps *deps) {
+  cel_assert(id > 0);
+  collect_garbage(track);
+  const cel_map_entries *hits = ask(track, box);
+  for (uint32_t i = 0; i < hits->n; ++i) {
+    uint64_t state = hits->at[i].value;
+    if (i > 0 && state == hits->at[i - 1].value) continue;
+    if (!add_readers(track, state, id, deps))
+      add_writer(track, state, id, CEL_DEP_OUTPUT, deps);
+  }
+  cel_map_update(track->map, box, state_of_writer(id));
+}
+
+void cel_track_writers(const cel_track *track, const cel_box *box,
+                       cel_deps *deps) {
+  const cel_map_entries *hits = ask(track, box);
+  for (uint32_t i = 0; i < hits->n; ++i)
+    add_writer(track, hits->at[i].value, 0, CEL_DEP_TRUE, deps);
+}
+
+void cel_track_users(const cel_track *track, const cel_box *box,
+                     cel_deps *deps) {
+  const cel_map_entries *hits = ask(track, box);
+  for (uint32_t i = 0; i < hits->n; ++i) {
+    add_readers(track, hits->at[i].value, 0, deps);
+    add_writer(track, hits->at[i].value, 0, CEL_DEP_OUTPUT, deps);
+  }
+}
+
+/* ---------------------------------------------------------- dependencies */
+
+void cel_deps_add(cel_deps *deps, uint64_t id, cel_dep_kind kind) {
+  uint32_t lo = 0, hi = deps->n;
+  if (hi > 0 && deps->at[hi - 1].id < id) lo = hi;
+  while (lo < hi) {
+    uint32_t mid = lo + (hi - lo) / 2;
+    if (deps->at[mid].id < id)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  if (lo < deps->n && deps->at[lo].id == id) {
+    if (kind < deps->at[lo].kind) deps->at[lo].kind = kind;
+    return;
+  }
+  cel_vec_reserve(deps, 1);
+  memmove(&deps->at[lo + 1], &deps->at[lo], (deps->n - lo) * sizeof *deps->at);
+  deps->at[lo] = (cel_dep){id, kind};
+  deps->n++;
+}
+
+void cel_deps_clear(cel_deps *deps) {
+  deps->n = 0;
+  deps->uninitialised = false;
+}
+
+void cel_deps_release(cel_deps *deps) {
+  cel_free(deps->at);
+  *deps = (cel_deps){0};
+}
