@@ -1,15 +1,275 @@
-#include "rule/rule.h"
+#include "rule/search.h"
+#include "rule/units.h"
+
+/* Both proofs reduce to "this linear form is nowhere negative" over the unit
+ * coordinates of the chunks involved. In one dimension those form a chain,
+ * each at least a given gap above the one before, so a linear form takes its
+ * least value where some first ones are as low as can be and the rest as high.
+ */
+
+/* No such chunks exist: everything holds of them. */
+#define NONE ((cel_wide)1 << 120)
+
+/* Least sum of k[i] * x[i] over low <= x[0], x[i] + gap[i] <= x[i + 1],
+ * x[n - 1] <= high. */
+static cel_wide chain_least(int n, const int64_t *k, const int *gap,
+                            int64_t low, int64_t high) {
+  cel_wide least = NONE;
+  int64_t slack = high - low;
+  for (int i = 0; i + 1 < n; ++i) slack -= gap[i];
+  if (slack < 0) return NONE;
+  for (int risen = 0; risen <= n; ++risen) { /* how many stay low */
+    cel_wide sum = 0;
+    int64_t x = low;
+    for (int i = 0; i < n; ++i) {
+      sum += (cel_wide)k[i] * (i < risen ? x : x + slack);
+      x += i + 1 < n ? gap[i] : 0;
+    }
+    if (sum < least) least = sum;
+  }
+  return least;
+}
+
+static const int one_chunk[] = {1};
+
+/* What dimension d of one chunk adds to the least value of sign * form. */
+static cel_wide chunk_least(const cel_linear *form, int64_t sign, int d,
+                            const cel_domain *domain) {
+  int64_t k[2] = {sign * form->k[d], sign * form->k[3 + d]};
+  return chain_least(2, k, one_chunk, domain->low[d], domain->high[d]);
+}
+
+/* ---- a rule in units ----------------------------------------------------- */
+
+/* Every box for every set of ragged dimensions in which a chunk is at the
+ * end; sets that are not subsets of the ragged ones are left out. */
+typedef struct unit_rule {
+  cel_units units;
+  unsigned ragged;
+  int boxes;
+  cel_domain domain[8];
+  cel_linear_box box[8][CEL_RULE_BOXES];
+  bool empty[8][CEL_RULE_BOXES]; /* for every chunk */
+} unit_rule;
+
+static bool always_empty(const cel_linear_box *box, const cel_domain *domain) {
+  if (cel_box_is_empty(&box->clip)) return true;
+  for (int j = 0; j < CEL_DIMS; ++j) {
+    cel_linear width;
+    if (cel__linear_sub(&box->lo[j], &box->hi[j], &width) &&
+        cel__linear_least(&width, domain) >= 0)
+      return true;
+  }
+  return false;
+}
+
+static bool unit_rule_init(const cel_rule_use *use, const cel_units *units,
+                           unit_rule *out) {
+  out->units = *units;
+  out->ragged = cel__units_ragged(units);
+  out->boxes = use->rule->desc.boxes;
+  for (unsigned at_end = 0; at_end < 8; ++at_end) {
+    if (at_end & ~out->ragged) continue;
+    cel_domain *domain = &out->domain[at_end];
+    cel__units_domain(units, at_end, domain);
+    for (int b = 0; b < out->boxes; ++b) {
+      cel_linear_box *box = &out->box[at_end][b];
+      if (!cel__box_linear(use, domain, b, box)) return false;
+      out->empty[at_end][b] = always_empty(box, domain);
+    }
+  }
+  return true;
+}
+
+/* ---- non-overlap --------------------------------------------------------- */
+
+/* Two chunks, `below` before `above` in dimension d and anywhere in others. */
+typedef struct chunk_pair {
+  int d;
+  const cel_domain *below, *above;
+} chunk_pair;
+
+/* Least value of s * (y(above) - x(below)). */
+static cel_wide pair_least(const chunk_pair *pair, const cel_linear *y,
+                           const cel_linear *x, int64_t s) {
+  static const int gap[] = {1, 0, 1};
+  cel_wide sum = ((cel_wide)y->c - x->c) * s;
+  for (int e = 0; e < CEL_DIMS; ++e) {
+    if (e != pair->d) {
+      sum += chunk_least(x, -s, e, pair->below);
+      sum += chunk_least(y, s, e, pair->above);
+      continue;
+    }
+    int64_t k[4] = {-s * x->k[e], -s * x->k[3 + e], s * y->k[e],
+                    s * y->k[3 + e]};
+    sum += chain_least(4, k, gap, pair->above->low[e], pair->above->high[e]);
+  }
+  return sum;
+}
+
+static cel_linear constant(int64_t c) {
+  return (cel_linear){.c = c};
+}
+
+/* Whether `lo` or `clip_lo` is at or above `hi` or `clip_hi` for every pair;
+ * s is 1 where lo belongs to the chunk above, and -1 where hi does. */
+static bool separates(const chunk_pair *pair, const cel_linear *lo,
+                      int64_t clip_lo, const cel_linear *hi, int64_t clip_hi,
+                      int64_t s) {
+  if (clip_lo >= clip_hi) return true;
+  cel_linear c_lo = constant(clip_lo), c_hi = constant(clip_hi);
+  const cel_linear *los[2] = {lo, &c_lo}, *his[2] = {hi, &c_hi};
+  for (int i = 0; i < 2; ++i)
+    for (int k = 0; k < 2; ++k) {
+      const cel_linear *above = s > 0 ? los[i] : his[k];
+      const cel_linear *below = s > 0 ? his[k] : los[i];
+      if (pair_least(pair, above, below, s) >= 0) return true;
+    }
+  return false;
+}
+
+/* Whether box x of the chunk below never meets box y of the chunk above. */
+static bool boxes_apart(const chunk_pair *pair, const cel_linear_box *x,
+                        const cel_linear_box *y) {
+  for (int j = 0; j < CEL_DIMS; ++j)
+    if (separates(pair, &y->lo[j], y->clip.min[j], &x->hi[j], x->clip.max[j],
+                  1) ||
+        separates(pair, &x->lo[j], x->clip.min[j], &y->hi[j], y->clip.max[j],
+                  -1))
+      return true;
+  return false;
+}
+
+static bool apart_along(const unit_rule *rule, int d) {
+  for (unsigned m = 0; m < 8; ++m)
+    for (unsigned n = 0; n < 8; ++n) {
+      if ((m & ~rule->ragged) || (n & ~rule->ragged) || (m >> d & 1)) continue;
+      chunk_pair pair = {d, &rule->domain[m], &rule->domain[n]};
+      for (int x = 0; x < rule->boxes; ++x)
+        for (int y = 0; y < rule->boxes; ++y)
+          if (!rule->empty[m][x] && !rule->empty[n][y] &&
+              !boxes_apart(&pair, &rule->box[m][x], &rule->box[n][y]))
+            return false;
+    }
+  return true;
+}
 
 cel_proof cel_rule_prove_disjoint(const cel_rule_use *use,
                                   const cel_split_kind *kind,
                                   cel_counter_example *why) {
-  (void)use, (void)kind, (void)why;
-  return CEL_UNKNOWN;
+  cel_units units;
+  unit_rule rule;
+  if (cel_box_is_empty(&use->range)) return CEL_PROVED;
+  cel__units_init(&use->range, kind, &units);
+  if (unit_rule_init(use, &units, &rule)) {
+    bool proved = true;
+    for (int d = 0; d < CEL_DIMS && proved; ++d)
+      proved = units.count[d] == 1 || apart_along(&rule, d);
+    if (proved) return CEL_PROVED;
+  }
+  return cel__search_disjoint(use, &units, why);
+}
+
+/* ---- union homomorphism -------------------------------------------------- */
+
+/* Two chunks that touch in dimension d, and their union; in units of d they
+ * are [m, x), [x, M) and [m, M), elsewhere alike. */
+typedef struct touching {
+  int d;
+  const cel_domain *domain; /* of the union */
+} touching;
+
+enum { FIRST, SECOND, BOTH };
+
+/* The form over (m, x, M) instead of a chunk's own (min, max) in dimension
+ * d. */
+static void spread(const cel_linear *form, int d, int which, int64_t sign,
+                   int64_t *k) {
+  k[which == SECOND ? 1 : 0] += sign * form->k[d];
+  k[which == FIRST ? 1 : 2] += sign * form->k[3 + d];
+}
+
+/* Least value of a(chunk i) - b(chunk k). */
+static cel_wide touch_least(const touching *t, const cel_linear *a, int i,
+                            const cel_linear *b, int k) {
+  static const int gap[] = {1, 1};
+  cel_linear difference;
+  if (!cel__linear_sub(a, b, &difference)) return -1;
+  cel_wide sum = difference.c;
+  for (int e = 0; e < CEL_DIMS; ++e)
+    if (e != t->d) sum += chunk_least(&difference, 1, e, t->domain);
+  int64_t c[3] = {0};
+  spread(a, t->d, i, 1, c);
+  spread(b, t->d, k, -1, c);
+  return sum +
+         chain_least(3, c, gap, t->domain->low[t->d], t->domain->high[t->d]);
+}
+
+static bool same(const touching *t, const cel_linear *a, int i,
+                 const cel_linear *b, int k) {
+  return touch_least(t, a, i, b, k) >= 0 && touch_least(t, b, k, a, i) >= 0;
+}
+
+/* Whether a bound of the union is that of chunk i. */
+static bool taken_from(const touching *t, const cel_linear *const f[3], int i) {
+  return same(t, f[BOTH], BOTH, f[i], i);
+}
+
+/* Whether the intervals of the two chunks, the lower one being chunk i, join
+ * without a gap to that of their union. */
+static bool joins(const touching *t, const cel_linear *const lo[3],
+                  const cel_linear *const hi[3], int i) {
+  int k = 1 - i;
+  return taken_from(t, lo, i) && taken_from(t, hi, k) &&
+         touch_least(t, lo[k], k, lo[i], i) >= 0 &&
+         touch_least(t, hi[k], k, hi[i], i) >= 0 &&
+         touch_least(t, hi[i], i, lo[k], k) >= 0;
+}
+
+/* Whether box `first` of a chunk and box `second` of the chunk after it (and
+ * of the union) unite to that of the union: in all dimensions but one they are
+ * equal, and there they join. */
+static bool box_unites(const touching *t, const cel_linear_box *first,
+                       const cel_linear_box *second) {
+  int joined = 0;
+  if (!cel_box_equal(&first->clip, &second->clip)) return false;
+  for (int j = 0; j < CEL_DIMS; ++j) {
+    const cel_linear *lo[3] = {&first->lo[j], &second->lo[j], &second->lo[j]};
+    const cel_linear *hi[3] = {&first->hi[j], &second->hi[j], &second->hi[j]};
+    if (taken_from(t, lo, 0) && taken_from(t, lo, 1) && taken_from(t, hi, 0) &&
+        taken_from(t, hi, 1))
+      continue;
+    if (++joined > 1) return false;
+    if (!joins(t, lo, hi, 0) && !joins(t, lo, hi, 1)) return false;
+  }
+  return true;
+}
+
+static bool unites_along(const unit_rule *rule, int d) {
+  for (unsigned n = 0; n < 8; ++n) {
+    if (n & ~rule->ragged) continue;
+    unsigned m = n & ~(1u << d); /* the first chunk is not at the end */
+    touching t = {d, &rule->domain[n]};
+    for (int b = 0; b < rule->boxes; ++b)
+      if (!(rule->empty[m][b] && rule->empty[n][b]) &&
+          !box_unites(&t, &rule->box[m][b], &rule->box[n][b]))
+        return false;
+  }
+  return true;
 }
 
 cel_proof cel_rule_prove_union(const cel_rule_use *use,
                                const cel_split_kind *kind,
                                cel_counter_example *why) {
-  (void)use, (void)kind, (void)why;
-  return CEL_UNKNOWN;
+  cel_units units;
+  unit_rule rule;
+  if (cel_box_is_empty(&use->range)) return CEL_PROVED;
+  cel__units_init(&use->range, kind, &units);
+  if (unit_rule_init(use, &units, &rule)) {
+    bool proved = true;
+    for (int d = 0; d < CEL_DIMS && proved; ++d)
+      proved = units.count[d] == 1 || unites_along(&rule, d);
+    if (proved) return CEL_PROVED;
+  }
+  return cel__search_union(use, &units, why);
 }

@@ -1,0 +1,175 @@
+#include "rule/search.h"
+
+#include <string.h>
+
+#include "rule/eval.h"
+
+enum {
+  ALL_BELOW = 12, /* units up to which every chunk is tried */
+  MOST_MARKS = ALL_BELOW + 1
+};
+
+typedef struct search {
+  const cel_rule_use *use;
+  const cel_units *units;
+  /* Unit boundaries to cut at, ascending, per dimension. */
+  int64_t mark[3][MOST_MARKS];
+  int marks[3];
+  bool all;     /* they are all there are, and one dimension is cut */
+  bool faulted; /* some chunk could not be evaluated */
+  cel_region a, b, c;
+  cel_counter_example *why;
+} search;
+
+static void marks_init(search *s, int d, int dims_cut) {
+  int64_t n = s->units->count[d], h = (n + 1) / 2;
+  if (n <= ALL_BELOW && dims_cut <= 1) {
+    for (int64_t u = 0; u <= n; ++u) s->mark[d][u] = u;
+    s->marks[d] = (int)n + 1;
+    return;
+  }
+  s->all = false;
+  const int64_t wide[] = {0, 1, 2, 3, h - 1, h, h + 1, n - 2, n - 1, n};
+  const int64_t narrow[] = {0, 1, 2, h, n - 1, n};
+  const int64_t *from = dims_cut > 1 ? narrow : wide;
+  int count = dims_cut > 1 ? 6 : 10;
+  for (int i = 0; i < count; ++i) {
+    int k = s->marks[d];
+    if (from[i] <= n && (k == 0 || from[i] > s->mark[d][k - 1]))
+      s->mark[d][s->marks[d]++] = from[i];
+  }
+}
+
+static void search_init(search *s, const cel_rule_use *use,
+                        const cel_units *units, cel_counter_example *why) {
+  memset(s, 0, sizeof *s);
+  s->use = use;
+  s->units = units;
+  s->why = why;
+  s->all = true;
+  int dims_cut = 0;
+  for (int d = 0; d < CEL_DIMS; ++d) dims_cut += units->count[d] > 1;
+  for (int d = 0; d < CEL_DIMS; ++d) marks_init(s, d, dims_cut);
+  s->all = s->all && dims_cut <= 1;
+}
+
+static void search_release(search *s) {
+  cel_region_release(&s->a);
+  cel_region_release(&s->b);
+  cel_region_release(&s->c);
+}
+
+static void set(const search *s, cel_box *chunk, int d, int64_t m, int64_t M) {
+  chunk->min[d] = cel__units_at(s->units, d, m);
+  chunk->max[d] = cel__units_at(s->units, d, M);
+}
+
+static bool image(search *s, const cel_box *chunk, cel_region *out) {
+  if (cel__rule_eval(s->use, chunk, out) == CEL_RULE_FINE) return true;
+  s->faulted = true;
+  return false;
+}
+
+static bool found(search *s, const cel_box *a, const cel_box *b,
+                  const cel_region *where) {
+  if (where->n == 0) return false;
+  s->why->a = *a;
+  s->why->b = *b;
+  memcpy(s->why->point, where->at[0].min, sizeof s->why->point);
+  return true;
+}
+
+/* ---- the two properties, for one pair of chunks -------------------------- */
+
+typedef bool try_pair(search *s, const cel_box *a, const cel_box *b);
+
+static bool overlap(search *s, const cel_box *a, const cel_box *b) {
+  if (!image(s, a, &s->a) || !image(s, b, &s->b)) return false;
+  cel_region_intersect(&s->a, &s->a, &s->b);
+  return found(s, a, b, &s->a);
+}
+
+static bool disagree(search *s, const cel_box *a, const cel_box *b) {
+  cel_box both = cel_box_hull(a, b);
+  if (!image(s, a, &s->a) || !image(s, b, &s->b) || !image(s, &both, &s->c))
+    return false;
+  cel_region_unite(&s->a, &s->a, &s->b);
+  cel_region_subtract(&s->b, &s->c, &s->a);
+  if (found(s, a, b, &s->b)) return true;
+  cel_region_subtract(&s->b, &s->a, &s->c);
+  return found(s, a, b, &s->b);
+}
+
+/* ---- pairs --------------------------------------------------------------- */
+
+/* Pairs that lie apart in dimension d, all else given. With `touching` the
+ * second begins where the first ends. */
+static bool try_apart(search *s, int d, bool touching, try_pair *pair,
+                      cel_box a, cel_box b) {
+  const int64_t *at = s->mark[d];
+  int n = s->marks[d];
+  for (int i = 0; i < n - 1; ++i)
+    for (int j = i + 1; j < n; ++j)
+      for (int k = j; k < n - 1; ++k) {
+        if (touching && k > j) break;
+        for (int l = k + 1; l < n; ++l) {
+          set(s, &a, d, at[i], at[j]);
+          set(s, &b, d, at[k], at[l]);
+          if (pair(s, &a, &b)) return true;
+        }
+      }
+  return false;
+}
+
+/* Fills in the dimensions from e on but d, and tries what lies apart in d.
+ * There the chunks are alike (all, the ends, the halves) or, unless they must
+ * touch, apart as well: the first two units, and the halves, either way. */
+static bool try_others(search *s, int e, int d, bool touching, try_pair *pair,
+                       cel_box a, cel_box b) {
+  if (e == CEL_DIMS) return try_apart(s, d, touching, pair, a, b);
+  int64_t n = s->units->count[e], h = (n + 1) / 2;
+  const int64_t of[9][4] = {{0, n, 0, n}, {0, 1, 0, 1}, {n - 1, n, n - 1, n},
+                            {0, h, 0, h}, {h, n, h, n}, {0, 1, 1, 2},
+                            {1, 2, 0, 1}, {0, h, h, n}, {h, n, 0, h}};
+  int tries = n == 1 || e == d ? 1 : touching ? 5 : 9;
+  for (int i = 0; i < tries; ++i) {
+    set(s, &a, e, of[i][0], of[i][1]);
+    set(s, &b, e, of[i][2], of[i][3]);
+    if (try_others(s, e + 1, d, touching, pair, a, b)) return true;
+  }
+  return false;
+}
+
+/* The split in two along d comes first: the smallest case to show. */
+static bool try_halves(search *s, int d, try_pair *pair) {
+  cel_box a = s->units->range, b = a;
+  int64_t n = s->units->count[d], h = (n + 1) / 2;
+  set(s, &a, d, 0, h);
+  set(s, &b, d, h, n);
+  return pair(s, &a, &b);
+}
+
+static cel_proof run(const cel_rule_use *use, const cel_units *units,
+                     bool touching, try_pair *pair, cel_counter_example *why) {
+  search s;
+  search_init(&s, use, units, why);
+  bool hit = false;
+  for (int d = 0; d < CEL_DIMS && !hit; ++d)
+    hit = units->count[d] > 1 && try_halves(&s, d, pair);
+  for (int d = 0; d < CEL_DIMS && !hit; ++d)
+    hit = units->count[d] > 1 &&
+          try_others(&s, 0, d, touching, pair, units->range, units->range);
+  search_release(&s);
+  if (hit) return CEL_REFUTED;
+  return s.all && !s.faulted ? CEL_PROVED : CEL_UNKNOWN;
+}
+
+cel_proof cel__search_disjoint(const cel_rule_use *use, const cel_units *units,
+                               cel_counter_example *why) {
+  return run(use, units, false, overlap, why);
+}
+
+cel_proof cel__search_union(const cel_rule_use *use, const cel_units *units,
+                            cel_counter_example *why) {
+  return run(use, units, true, disagree, why);
+}

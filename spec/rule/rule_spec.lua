@@ -1,0 +1,115 @@
+local ffi = require("ffi")
+local rules = require("spec.rule.rules")
+local c = rules.c
+
+local store = c.cel_rules_create()
+
+local function text(rule, params)
+  local buffer = ffi.new("char[1024]")
+  local n = c.cel_rule_print(rule, params, buffer, 1024)
+  assert.equal(n, #ffi.string(buffer))
+  return ffi.string(buffer)
+end
+
+local MIN0, MAX0, MIN1, MAX1 = { "min", 0 }, { "max", 0 }, { "min", 1 }, { "max", 1 }
+
+describe("rule store", function()
+  it("gives equal programs one rule, however they lie in memory", function()
+    local boxes = { { { MIN0, MAX0 }, { 0, { "buffer", 1 } } } }
+    local a = rules.rule(store, 2, 2, boxes)
+    local desc, words = rules.desc(2, 2, boxes)
+    local moved = ffi.new("int64_t[64]", 99)
+    ffi.copy(moved + 7, words, desc.code_length * 8)
+    for j = 0, 1 do
+      for u = 0, 1 do desc.start[0][j][u] = desc.start[0][j][u] + 7 end
+    end
+    desc.start[3][2][1] = 12345 -- of a box that is not there
+    desc.code, desc.code_length = moved, desc.code_length + 7
+    assert.equal(a, rules.intern(store, desc))
+  end)
+
+  it("tells different rules apart, also when there are many", function()
+    local seen, ids = {}, {}
+    for i = 1, 300 do
+      local rule = rules.rule(store, 1, 1, { { { { "+", MIN0, i }, { "+", MAX0, i } } } })
+      assert.is_nil(seen[tonumber(rule.id)])
+      seen[tonumber(rule.id)], ids[i] = true, rule
+    end
+    for i = 1, 300 do
+      assert.equal(ids[i],
+        rules.rule(store, 1, 1, { { { { "+", MIN0, i }, { "+", MAX0, i } } } }))
+    end
+    local plain = rules.rule(store, 1, 1, { { { MIN0, MAX0 } } })
+    local clamped = rules.rule(store, 1, 1, { { { MIN0, MAX0 } } }, { clamp = true })
+    assert.are_not.equal(plain, clamped)
+  end)
+
+  it("gives the same hash in another store", function()
+    local other = c.cel_rules_create()
+    rules.rule(other, 1, 1, { { { 1, 2 } } })
+    local boxes = { { { MIN0, { "+", MAX0, 5 } } } }
+    local a, b = rules.rule(store, 1, 1, boxes), rules.rule(other, 1, 1, boxes)
+    assert.is_true(a.hash == b.hash)
+    assert.are_not.equal(a, b)
+    c.cel_rules_destroy(other)
+  end)
+
+  it("refuses malformed programs", function()
+    local function flaw(change)
+      local desc, words = rules.desc(1, 1, { { { MIN0, { "+", MAX0, 1 } } } })
+      change(desc, words)
+      local rule, message = rules.intern(store, desc)
+      assert.is_nil(rule)
+      return message
+    end
+    local match = assert.matches
+    match("unknown operation", flaw(function(_, w) w[0] = 99 end))
+    match("unknown operation", flaw(function(_, w) w[0] = -1 end))
+    match("operand out of range", flaw(function(_, w) w[1] = 1 end))
+    match("operand out of range", flaw(function(_, w) w[5] = 2LL ^ 53 + 1 end))
+    match("without operands", flaw(function(d) d.start[0][0][0], d.length[0][0][0] = 6, 1 end))
+    match("cut short", flaw(function(d) d.length[0][0][0] = 1 end))
+    match("no single value", flaw(function(d) d.length[0][0][0] = 4 end))
+    match("no single value", flaw(function(d) d.length[0][0][0] = 0 end))
+    match("outside the code", flaw(function(d) d.start[0][0][0] = 100 end))
+    match("16 boxes", flaw(function(d) d.boxes = 17 end))
+    match("three dimensions", flaw(function(d) d.buffer_dims = 4 end))
+    match("32 captured", flaw(function(d) d.params = 33 end))
+    local deep = 1
+    for _ = 1, 40 do deep = { "+", 1, deep } end
+    local _, message = rules.rule(store, 1, 1, { { { 0, deep } } })
+    match("too deeply", message)
+  end)
+end)
+
+describe("printed rules", function()
+  it("read as a user would write them", function()
+    local function of(lo, hi, options)
+      return text(rules.rule(store, 2, 1, { { { lo, hi } } }, options))
+    end
+    assert.equal("[chunk.min0 - 1, chunk.max0 + 1), clamped to the buffer",
+      of({ "-", MIN0, 1 }, { "+", MAX0, 1 }, { clamp = true }))
+    assert.equal("[chunk.min0 - 1, chunk.max0 + 2)",
+      of({ "+", MIN0, -1 }, { "-", MAX0, -2 }))
+    assert.equal("[(chunk.min0 + chunk.min1) * 3, chunk.max0 - (chunk.max1 - 1))",
+      of({ "*", { "+", MIN0, MIN1 }, 3 }, { "-", MAX0, { "-", MAX1, 1 } }))
+    assert.equal("[max(chunk.min0, 0), min(chunk.max0, buffer.size0))",
+      of({ "high", MIN0, 0 }, { "low", MAX0, { "buffer", 0 } }))
+    assert.equal("[floor(chunk.min0 / 32), chunk.size1 + chunk.global0)",
+      of({ "//", MIN0, 32 }, { "+", { "-", MAX1, MIN1 }, { "-", { "gmax", 0 }, { "gmin", 0 } } }))
+    assert.equal("[p0, p0 + 1)",
+      of({ "param", 0 }, { "+", { "param", 0 }, 1 }, { params = 1 }))
+  end)
+
+  it("show boxes, parameters, and how much room they need", function()
+    local rule = rules.rule(store, 1, 2,
+      { { { MIN0, MAX0 }, { 0, 4 } }, { { { "param", 0 }, 9 }, { 1, 2 } } }, { params = 1 })
+    assert.equal("[chunk.min0, chunk.max0) x [0, 4) and [7, 9) x [1, 2)",
+      text(rule, ffi.new("int64_t[1]", 7)))
+    local short = ffi.new("char[8]")
+    assert.equal(54, c.cel_rule_print(rule, nil, short, 8))
+    assert.equal("[chunk.", ffi.string(short))
+    assert.equal("nothing", text(rules.rule(store, 1, 1, {})))
+    assert.equal("the element", text(rules.rule(store, 1, 0, { {} })))
+  end)
+end)
