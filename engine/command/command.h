@@ -27,7 +27,8 @@
   _(EXECUTE, execute, "this rank's chunk of a task")                           \
   _(PUSH, push, "one message to another rank")                                 \
   _(AWAIT_PUSH, await_push, "one message from another rank")                   \
-  _(HORIZON, horizon, "seed 002") _(EPOCH, epoch, "seed 000")                  \
+  _(HORIZON, horizon, "seed 002")                                              \
+  _(EPOCH, epoch, "seed 000")                                                  \
   _(FREE, free, "the last mention of a buffer")
 
 typedef enum cel_command_kind {
@@ -65,9 +66,9 @@ typedef struct cel_command_graph cel_command_graph;
 
 typedef struct cel_command_graph_config {
   int64_t rank, ranks;
-  uint64_t small_bytes;  /* default 64 KiB */
-  uint64_t large_bytes;  /* default 1 GiB */
-  int32_t replications;  /* cap per version, default 8 */
+  uint64_t small_bytes; /* default 64 KiB */
+  uint64_t large_bytes; /* default 1 GiB */
+  int32_t replications; /* cap per version, default 8 */
   void (*emit)(void *context, const cel_command *command);
   void *context;
 } cel_command_graph_config;
@@ -84,8 +85,7 @@ cel_status cel_command_graph_add(cel_command_graph *graph,
  * command `id`, known to have been executed. */
 void cel_command_graph_retire(cel_command_graph *graph, uint64_t id);
 /* Entries and replications held over all buffers; bytes of bookkeeping. */
-void cel_command_graph_counts(const cel_command_graph *graph,
-                              uint64_t *entries, uint64_t *replications,
-                              uint64_t *bytes);
+void cel_command_graph_counts(const cel_command_graph *graph, uint64_t *entries,
+                              uint64_t *replications, uint64_t *bytes);
 
 #endif

@@ -57,18 +57,21 @@ static inline bool same_section(const cel_box *a, const cel_box *b, int d) {
 }
 
 /* The entry across the lower (side 0) or upper face of `at` in dimension d, if
- * both together are a box of one value. */
+ * both together are a box of one value. There is known to be none in `barren`
+ * (null: nothing is known). */
 static cel_tree_place partner(const cel_map *map, cel_tree_place at, int d,
-                              int side) {
+                              int side, const cel_box *barren) {
+  const cel_tree_place none = {0};
   const cel_box *x = &at.leaf->box[at.i];
   if (side ? x->max[d] >= map->extent.max[d] : x->min[d] <= map->extent.min[d])
-    return (cel_tree_place){0};
+    return none;
   int64_t point[3] = {x->min[0], x->min[1], x->min[2]};
   point[d] = side ? x->max[d] : x->min[d] - 1;
+  if (barren && cel__box_holds(barren, point)) return none;
   cel_tree_place y = cel__tree_find(&map->tree, point, at.leaf);
   if (y.leaf->value[y.i] != at.leaf->value[at.i] ||
       !same_section(x, &y.leaf->box[y.i], d))
-    return (cel_tree_place){0};
+    return none;
   return y;
 }
 
@@ -91,20 +94,29 @@ static cel_tree_place join(cel_map *map, cel_tree_place x, cel_tree_place y) {
   return cel__tree_find(&map->tree, both.min, NULL);
 }
 
-/* Joins the entry with neighbours for as long as there is a partner. */
-static void settle_at(cel_map *map, cel_tree_place at) {
+/* Joins the entry with neighbours for as long as there is a partner. Returns
+ * whether leaves stayed as they were. */
+static bool settle_at(cel_map *map, cel_tree_place at, const cel_box *barren) {
+  bool stayed = true;
   for (int face = 0; face < 2 * CEL_DIMS; ++face) {
-    cel_tree_place y = partner(map, at, face / 2, face % 2);
+    cel_tree_place y = partner(map, at, face / 2, face % 2, barren);
     if (!y.leaf) continue;
+    stayed = stayed && y.leaf == at.leaf;
     at = join(map, at, y);
+    barren = NULL;
     face = -1;
   }
+  return stayed;
 }
 
-/* The same for an entry that may have been joined to another since. */
-static void settle(cel_map *map, const cel_box *box) {
-  cel_tree_place at = cel__tree_find(&map->tree, box->min, NULL);
-  if (cel_box_equal(&at.leaf->box[at.i], box)) settle_at(map, at);
+/* The same for an entry that may have been joined to another since, probably
+ * in the leaf `near`, or null. Returns a leaf that is safe to look into next,
+ * or null. */
+static cel_tree_node *settle(cel_map *map, const cel_box *box,
+                             const cel_box *barren, cel_tree_node *near) {
+  cel_tree_place at = cel__tree_find(&map->tree, box->min, near);
+  if (!cel_box_equal(&at.leaf->box[at.i], box)) return near;
+  return settle_at(map, at, barren) ? near : NULL;
 }
 
 /* ------------------------------------------------------------ regrouping */
@@ -166,7 +178,8 @@ static void regroup(cel_map *map, bool rewritten) {
   }
   /* The canonical form may leave partners in neighbouring slabs. */
   if (all->n < before || rewritten)
-    for (uint32_t i = 0; i < all->n; ++i) settle(map, &all->at[i].box);
+    for (uint32_t i = 0; i < all->n; ++i)
+      settle(map, &all->at[i].box, NULL, NULL);
   map->regroup_at = map->tree.count * REGROUP_GROWTH;
   if (map->regroup_at < REGROUP_LEAST) map->regroup_at = REGROUP_LEAST;
 }
@@ -176,57 +189,83 @@ static void regroup(cel_map *map, bool rewritten) {
 /* One entry covers the box. */
 static void overwrite_part(cel_map *map, cel_tree_place at, const cel_box *box,
                            uint64_t value) {
-  cel_tree_node *leaf = at.leaf;
-  uint64_t old = leaf->value[at.i];
+  cel_box rest[6], whole = at.leaf->box[at.i];
+  uint64_t old = at.leaf->value[at.i];
   if (old == value) return;
-  if (cel_box_equal(&leaf->box[at.i], box)) {
-    leaf->value[at.i] = value;
-    settle_at(map, at);
+  if (cel_box_equal(&whole, box)) {
+    at.leaf->value[at.i] = value;
+    settle_at(map, at, NULL);
     return;
   }
-  cel_box rest[6], whole = leaf->box[at.i];
-  int n = cel_box_subtract(&whole, box, rest);
-  if (leaf->n + (uint32_t)n <= CEL__TREE_FAN) {
-    cel__leaf_remove(&map->tree, leaf, at.i);
-    cel__leaf_insert(&map->tree, leaf, box, value);
-    for (int i = 0; i < n; ++i)
-      cel__leaf_insert(&map->tree, leaf, &rest[i], old);
-  } else {
-    map->old.n = 0;
-    cel__tree_extract(&map->tree, &whole, &map->old);
-    cel__tree_insert(&map->tree, box, value);
-    for (int i = 0; i < n; ++i) cel__tree_insert(&map->tree, &rest[i], old);
-  }
-  /* Joining may free leaves: none is remembered from here on. */
-  settle(map, box);
-  for (int i = 0; i < n; ++i) settle(map, &rest[i]);
+  cel_map_entry parts[7] = {{*box, value}};
+  uint32_t n = 1 + (uint32_t)cel_box_subtract(&whole, box, rest);
+  for (uint32_t i = 1; i < n; ++i) parts[i] = (cel_map_entry){rest[i - 1], old};
+  cel__tree_divide(&map->tree, at, parts, n);
+  /* No two parts are partners. A split keeps the lower half in the leaf. */
+  cel_tree_node *near = at.leaf;
+  for (uint32_t i = 0; i < n; ++i)
+    near = settle(map, &parts[i].box, &whole, near);
 }
 
-static bool all_equal(const cel_map_entries *entries, uint64_t value) {
-  for (uint32_t i = 0; i < entries->n; ++i)
-    if (entries->at[i].value != value) return false;
+/* Appends what is left of an entry outside `box`. */
+static void push_rest(cel_map_entries *out, const cel_box *entry,
+                      const cel_box *box, uint64_t value) {
+  cel_box rest[6];
+  int n = cel_box_subtract(entry, box, rest);
+  for (int i = 0; i < n; ++i)
+    cel_vec_push(out, (cel_map_entry){rest[i], value});
+}
+
+/* All entries that meet the box are in one leaf: whatever becomes of them has
+ * the same union. False, and nothing done, if that does not fit. */
+static bool overwrite_in_leaf(cel_map *map, cel_tree_node *leaf,
+                              const cel_box *box, uint64_t value) {
+  cel_map_entries *made = &map->made;
+  uint32_t met = 0;
+  for (uint32_t i = 0; i < leaf->n; ++i) {
+    if (!cel_box_meets(&leaf->box[i], box)) continue;
+    push_rest(made, &leaf->box[i], box, leaf->value[i]);
+    ++met;
+  }
+  if (leaf->n - met + 1 + made->n > CEL__TREE_FAN) {
+    made->n = 0;
+    return false;
+  }
+  for (uint32_t i = leaf->n; i-- > 0;)
+    if (cel_box_meets(&leaf->box[i], box))
+      cel__leaf_remove(&map->tree, leaf, i);
+  cel__leaf_insert(&map->tree, leaf, box, value);
+  for (uint32_t i = 0; i < made->n; ++i)
+    cel__leaf_insert(&map->tree, leaf, &made->at[i].box, made->at[i].value);
   return true;
+}
+
+static void overwrite_anywhere(cel_map *map, const cel_box *box,
+                               uint64_t value) {
+  cel_map_entries *old = &map->old, *made = &map->made;
+  old->n = 0;
+  cel__tree_extract(&map->tree, box, old);
+  cel__tree_insert(&map->tree, box, value);
+  for (uint32_t i = 0; i < old->n; ++i)
+    push_rest(made, &old->at[i].box, box, old->at[i].value);
+  for (uint32_t i = 0; i < made->n; ++i)
+    cel__tree_insert(&map->tree, &made->at[i].box, made->at[i].value);
 }
 
 /* The box meets several entries. */
 static void overwrite_many(cel_map *map, const cel_box *box, uint64_t value) {
-  cel_map_entries *old = &map->old, *made = &map->made;
-  old->n = made->n = 0;
-  cel__tree_collect(&map->tree, box, old);
-  if (all_equal(old, value)) return;
-  old->n = 0;
-  cel__tree_extract(&map->tree, box, old);
-  cel__tree_insert(&map->tree, box, value);
-  for (uint32_t i = 0; i < old->n; ++i) {
-    cel_box rest[6];
-    int n = cel_box_subtract(&old->at[i].box, box, rest);
-    for (int k = 0; k < n; ++k) {
-      cel__tree_insert(&map->tree, &rest[k], old->at[i].value);
-      cel_vec_push(made, (cel_map_entry){rest[k], 0});
-    }
+  cel_map_entries *made = &map->made;
+  cel_tree_probe seen = cel__tree_probe(&map->tree, box, value);
+  if (seen.uniform) return;
+  made->n = 0;
+  cel_tree_node *near = seen.leaf;
+  if (!seen.one_leaf || !overwrite_in_leaf(map, near, box, value)) {
+    overwrite_anywhere(map, box, value);
+    near = NULL;
   }
-  settle(map, box);
-  for (uint32_t i = 0; i < made->n; ++i) settle(map, &made->at[i].box);
+  near = settle(map, box, NULL, near);
+  for (uint32_t i = 0; i < made->n; ++i)
+    near = settle(map, &made->at[i].box, box, near);
 }
 
 void cel_map_update(cel_map *map, const cel_box *asked, uint64_t value) {
@@ -261,6 +300,16 @@ void cel_map_query(const cel_map *map, const cel_box *box,
   sort_entries(out);
 }
 
+bool cel_map_at(const cel_map *map, const int64_t point[3],
+                cel_map_entry *out) {
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (point[d] < map->extent.min[d] || point[d] >= map->extent.max[d])
+      return false;
+  cel_tree_place at = cel__tree_find(&map->tree, point, NULL);
+  *out = (cel_map_entry){at.leaf->box[at.i], at.leaf->value[at.i]};
+  return true;
+}
+
 /* Rewrites the values below `node` and lists the entries that changed. */
 static void rewrite(cel_tree_node *node, uint64_t (*fn)(uint64_t, void *),
                     void *context, cel_map_entries *changed) {
@@ -293,7 +342,8 @@ void cel_map_rewrite(cel_map *map, uint64_t (*fn)(uint64_t, void *),
     regroup(map, true);
     return;
   }
-  for (uint32_t i = 0; i < made->n; ++i) settle(map, &made->at[i].box);
+  for (uint32_t i = 0; i < made->n; ++i)
+    settle(map, &made->at[i].box, NULL, NULL);
 }
 
 /* -------------------------------------------------------------- checking */
@@ -311,7 +361,7 @@ void cel_map_check(const cel_map *map) {
     cel_tree_place at = cel__tree_find(&map->tree, box->min, NULL);
     cel_assert(cel_box_equal(&at.leaf->box[at.i], box));
     for (int face = 0; face < 2 * CEL_DIMS; ++face)
-      cel_assert(!partner(map, at, face / 2, face % 2).leaf);
+      cel_assert(!partner(map, at, face / 2, face % 2, NULL).leaf);
   }
   cel_assert(cel_region_covers_box(&cover, &map->extent));
   cel_region_release(&cover);

@@ -1,0 +1,135 @@
+#include "command/bound.h"
+
+#include <string.h>
+
+bool cel__bound_equal(const cel__bound *a, const cel__bound *b) {
+  return memcmp(a, b, sizeof *a) == 0;
+}
+
+static bool at_most_at(const cel__bound *f, cel__side f_side,
+                       const cel__bound *g, cel__side g_side, int64_t p) {
+  if (p < 0 || p >= f->P) return true;
+  return cel__bound_at(f, p, f_side) <= cel__bound_at(g, p, g_side);
+}
+
+/* Where the slope of b changes, besides the two places at each end. */
+static int64_t bend(const cel__bound *b) {
+  return b->bigs + (b->open == CEL__OPEN_FIRST);
+}
+
+/* Both are linear between the places tried, so their difference is too. */
+bool cel__bound_at_most(const cel__bound *f, cel__side f_side,
+                        const cel__bound *g, cel__side g_side) {
+  bool f_free = f->open == CEL__UNBOUNDED, g_free = g->open == CEL__UNBOUNDED;
+  if (f_free) return f_side == CEL__LO || (g_free && g_side == CEL__HI);
+  if (g_free) return g_side == CEL__HI;
+  if (f->stride != g->stride || f->P != g->P) return false;
+  const int64_t places[] = {0, 1, f->P - 2, f->P - 1, bend(f), bend(g)};
+  for (size_t i = 0; i < sizeof places / sizeof *places; ++i)
+    if (!at_most_at(f, f_side, g, g_side, places[i])) return false;
+  return true;
+}
+
+static bool leaves_room(const cel__bound *b, cel__side side, int64_t limit,
+                        int64_t p) {
+  int64_t v = cel__bound_at(b, p, side);
+  return side == CEL__LO ? v < limit : v > limit;
+}
+
+void cel__bound_where(const cel__bound *b, cel__side side, int64_t limit,
+                      int64_t *from, int64_t *to) {
+  bool head = leaves_room(b, side, limit, 0);
+  bool tail = leaves_room(b, side, limit, b->P - 1);
+  *from = 0;
+  *to = head && tail ? b->P : 0;
+  if (head == tail) return;
+  int64_t same = 0, other = b->P - 1; /* as at 0; as at the end */
+  while (other - same > 1) {
+    int64_t middle = same + (other - same) / 2;
+    if (leaves_room(b, side, limit, middle) == head)
+      same = middle;
+    else
+      other = middle;
+  }
+  *from = head ? 0 : other;
+  *to = head ? other : b->P;
+}
+
+static int64_t line_at(const cel__line *line, int64_t p) {
+  return line->a * cel_cut_at(&line->cut, p + line->end) + line->c;
+}
+
+static bool fits(int64_t a, int64_t x, int64_t c) {
+  int64_t v;
+  if (__builtin_mul_overflow(a, x, &v) || __builtin_add_overflow(v, c, &v))
+    return false;
+  return v > -CEL__FAR && v < CEL__FAR;
+}
+
+bool cel__line_make(const cel_affine *affine, const cel_split *split,
+                    cel__side side, cel__line *out) {
+  cel__line line = {.a = affine->a, .c = affine->c, .end = affine->of_max};
+  if (line.a == 0) {
+    line.extreme = line.c;
+    *out = line;
+    return fits(0, 0, line.c);
+  }
+  line.cut = split->cut[affine->dim];
+  line.stride = split->stride[affine->dim];
+  if (!fits(line.a, line.cut.lo, line.c) ||
+      !fits(line.a, line.cut.lo + line.cut.N, line.c))
+    return false;
+  if (line.cut.P > 1) /* the lowest lower end, the highest upper end */
+    line.open =
+        (line.a > 0) == (side == CEL__LO) ? CEL__OPEN_FIRST : CEL__OPEN_LAST;
+  line.extreme =
+      line_at(&line, line.open == CEL__OPEN_LAST ? line.cut.P - 1 : 0);
+  *out = line;
+  return true;
+}
+
+/* `steps` steps from the first value on, of which the first `bigs` are longer,
+ * in the one form that describes them. */
+static void set_steps(cel__bound *b, int64_t steps, int64_t big, int64_t small,
+                      int64_t bigs) {
+  if (bigs < 0) bigs = 0;
+  if (bigs >= steps) {
+    small = steps > 0 ? big : 0;
+    bigs = 0;
+  }
+  b->small = small;
+  b->big = bigs == 0 ? small : big;
+  b->bigs = bigs;
+}
+
+cel__bound cel__line_bound(const cel__line *line, bool closed) {
+  cel__bound b = {.open = closed && line->open ? CEL__CLOSED : line->open};
+  if (b.open == CEL__UNBOUNDED) return b;
+  const cel_cut *cut = &line->cut;
+  b.stride = line->stride;
+  b.P = cut->P;
+  int64_t from = b.open == CEL__OPEN_FIRST;
+  int64_t to = cut->P - 1 - (b.open == CEL__OPEN_LAST);
+  b.first = line_at(line, from);
+  /* The step that ends at the end of the index space may be cut short. */
+  bool to_end = to + line->end == cut->P;
+  int64_t steps = to - from, regular = steps - to_end;
+  if (regular <= 0) {
+    int64_t step = steps > 0 ? line_at(line, to) - b.first : 0;
+    set_steps(&b, steps, step, step, 0);
+    return b;
+  }
+  set_steps(&b, regular, line->a * (cut->A + cut->G), line->a * cut->A,
+            cut->n - from - line->end);
+  if (!to_end) return b;
+  int64_t last = line_at(line, to);
+  int64_t step = last - line_at(line, to - 1);
+  if (step == b.small) return b;
+  if (b.bigs == 0) {
+    set_steps(&b, steps, b.small, step, regular);
+  } else {
+    b.odd = 1;
+    b.last = last;
+  }
+  return b;
+}

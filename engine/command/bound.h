@@ -1,0 +1,93 @@
+/* bound.h -- one end of a box as a function of the rank, in closed form.
+ *
+ * Rank k stands at coordinate p = (k / stride) % P of one axis of the split;
+ * a*chunk.{min|max} + c is then piecewise linear in p: `bigs` steps of `big`,
+ * the rest of `small`, the last one possibly odd (where the granularity does
+ * not divide the index space). The extreme end, where the box touches the hull
+ * of the whole access, may be *open*: infinite, for the entry cuts there
+ * anyway.
+ *
+ * Invariant: canonical. With the same (stride, P, open) two bounds are the same
+ * function iff they are equal byte for byte; cuts, offsets and scales that give
+ * the same numbers cannot be told apart.
+ * Units: coordinates of the buffer; finite values stay within CEL__FAR.
+ * Cost: O(1), and where() O(log P). Pure. Thread: any.
+ */
+#ifndef CEL_COMMAND_BOUND_H
+#define CEL_COMMAND_BOUND_H
+
+#include "rule/rule.h"
+
+#define CEL__FAR ((int64_t)1 << 60)
+
+typedef enum cel__open {
+  CEL__UNBOUNDED, /* no bound at all: the others are zero */
+  CEL__CLOSED,
+  CEL__OPEN_FIRST, /* infinite at p = 0 */
+  CEL__OPEN_LAST   /* infinite at p = P - 1 */
+} cel__open;
+
+typedef struct cel__bound {
+  int64_t stride, P;
+  int64_t first; /* value at the first finite p */
+  int64_t big, small, bigs;
+  int64_t last; /* value at P - 1 where that step is odd */
+  int32_t odd, open;
+} cel__bound;
+
+/* Which end of a box: decides what infinite means. */
+typedef enum cel__side { CEL__LO, CEL__HI } cel__side;
+
+static inline int64_t cel__infinite(cel__side side) {
+  return side == CEL__LO ? INT64_MIN : INT64_MAX;
+}
+
+/* Value at coordinate p, infinite at an open end. */
+static inline int64_t cel__bound_at(const cel__bound *b, int64_t p,
+                                    cel__side side) {
+  int64_t i = p;
+  if (b->open == CEL__OPEN_FIRST && i-- == 0) return cel__infinite(side);
+  if (p == b->P - 1) {
+    if (b->open == CEL__OPEN_LAST) return cel__infinite(side);
+    if (b->odd) return b->last;
+  }
+  return b->first + b->small * i +
+         (b->big - b->small) * (i < b->bigs ? i : b->bigs);
+}
+
+static inline int64_t cel__bound_of_rank(const cel__bound *b, int64_t rank,
+                                         cel__side side) {
+  return cel__bound_at(b, rank / b->stride % b->P, side);
+}
+
+bool cel__bound_equal(const cel__bound *a, const cel__bound *b);
+/* Whether f(k) <= g(k) for every rank; exact for bounds of one axis, false for
+ * others. Unbounded counts as infinite. */
+bool cel__bound_at_most(const cel__bound *f, cel__side f_side,
+                        const cel__bound *g, cel__side g_side);
+/* Coordinates [*from, *to) where the bound is below `limit` (CEL__LO) or above
+ * it (CEL__HI): where that end leaves room for the box that `limit` ends. */
+void cel__bound_where(const cel__bound *b, cel__side side, int64_t limit,
+                      int64_t *from, int64_t *to);
+
+/* A bound as bound to a split: still knows its value at the open end. */
+typedef struct cel__line {
+  cel_cut cut;
+  int64_t stride, a, c;
+  int64_t extreme; /* value at the end that the whole access has in common */
+  int32_t end;     /* 1 when it follows chunk.max */
+  int32_t open;    /* CEL__UNBOUNDED: the constant `extreme` */
+} cel__line;
+
+/* False when its numbers leave CEL__FAR. */
+bool cel__line_make(const cel_affine *affine, const cel_split *split,
+                    cel__side side, cel__line *out);
+cel__bound cel__line_bound(const cel__line *line, bool closed);
+/* Its value on a rank. */
+static inline int64_t cel__line_of_rank(const cel__line *line, int64_t rank) {
+  if (line->open == CEL__UNBOUNDED) return line->extreme;
+  int64_t p = rank / line->stride % line->cut.P;
+  return line->a * cel_cut_at(&line->cut, p + line->end) + line->c;
+}
+
+#endif

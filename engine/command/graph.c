@@ -1,0 +1,262 @@
+#include "command/graph.h"
+
+#include <string.h>
+
+#include "command/emit.h"
+#include "command/message.h"
+#include "command/overlap.h"
+#include "command/own.h"
+#include "command/table.h"
+
+enum { SMALL_BYTES = 64 << 10, LARGE_BYTES = 1 << 30, REPLICATIONS = 8 };
+
+typedef struct buffer_state {
+  const cel_buffer *buffer;
+  cel_map *versions; /* the same on all ranks */
+  cel_track *track;  /* of this rank's commands */
+  uint32_t place;    /* in `buffers` */
+} buffer_state;
+
+struct cel_command_graph {
+  cel_command_graph_config config;
+  cel__own own;
+  cel__footprints footprints;
+  cel__emitter emitter;
+  cel__table by_id;    /* buffer id -> a: its buffer_state */
+  cel__table sequence; /* peer -> a: next sent, b: next received */
+  CEL_VEC(buffer_state *) buffers;
+  CEL_VEC(cel__use) uses; /* scratch, as all below */
+  cel__transfers sends, receives;
+  cel__messages messages;
+  cel__boxes boxes;
+};
+
+cel_command_graph *
+cel_command_graph_create(const cel_command_graph_config *config) {
+  cel_command_graph *g = cel_alloc_zero(sizeof *g);
+  cel_command_graph_config *c = &g->config;
+  *c = *config;
+  if (c->small_bytes == 0) c->small_bytes = SMALL_BYTES;
+  if (c->large_bytes == 0) c->large_bytes = LARGE_BYTES;
+  if (c->large_bytes < c->small_bytes) c->large_bytes = c->small_bytes;
+  if (c->replications <= 0) c->replications = REPLICATIONS;
+  cel__own_init(&g->own, c->rank, c->ranks, (uint32_t)c->replications);
+  cel__footprints_init(&g->footprints, &g->own.reps, c->ranks);
+  cel__emitter_init(&g->emitter, c->emit, c->context);
+  return g;
+}
+
+static void state_destroy(buffer_state *state) {
+  cel_map_destroy(state->versions);
+  cel_track_destroy(state->track);
+  cel_free(state);
+}
+
+void cel_command_graph_destroy(cel_command_graph *g) {
+  if (g == NULL) return;
+  for (uint32_t i = 0; i < g->buffers.n; ++i) state_destroy(g->buffers.at[i]);
+  cel_vec_release(&g->buffers);
+  cel__table_release(&g->by_id);
+  cel__table_release(&g->sequence);
+  cel_vec_release(&g->uses);
+  cel_vec_release(&g->sends);
+  cel_vec_release(&g->receives);
+  cel_vec_release(&g->boxes);
+  cel__messages_release(&g->messages);
+  cel__footprints_clear(&g->footprints);
+  cel__own_release(&g->own);
+  cel__emitter_release(&g->emitter);
+  cel_free(g);
+}
+
+/* ---- buffers --------------------------------------------------------------
+ */
+
+static buffer_state *find_state(const cel_command_graph *g,
+                                const cel_buffer *buffer) {
+  const cel__slot *slot = cel__table_find(&g->by_id, buffer->id);
+  return slot == NULL ? NULL : (buffer_state *)(uintptr_t)slot->a;
+}
+
+/* What a buffer's initial contents are is known to all: nobody sends them, and
+ * locally the last epoch or horizon has written them. */
+static buffer_state *state_of(cel_command_graph *g, const cel_buffer *buffer) {
+  buffer_state *state = find_state(g, buffer);
+  if (state != NULL) return state;
+  bool init = buffer->init != NULL;
+  state = cel_alloc_zero(sizeof *state);
+  state->buffer = buffer;
+  state->versions = cel_map_create(
+      &buffer->extent, init ? cel__own_everyone(&g->own) : CEL__UNINITIALISED);
+  state->track =
+      cel_track_create(&buffer->extent, init ? g->emitter.applied : 0);
+  state->place = g->buffers.n;
+  cel_vec_push(&g->buffers, state);
+  cel__table_put(&g->by_id, buffer->id)->a = (uintptr_t)state;
+  return state;
+}
+
+static void add_free(cel_command_graph *g, const cel_task *task) {
+  cel_command command = {.kind = CEL_COMMAND_FREE, .task = task};
+  buffer_state *state = find_state(g, task->freed);
+  cel__emit_begin(&g->emitter);
+  if (state != NULL)
+    cel_track_users(state->track, &task->freed->extent, &g->emitter.deps);
+  cel__emit_end(&g->emitter, &command);
+  if (state == NULL) return;
+  cel__table_remove(&g->by_id, task->freed->id);
+  cel_vec_swap_out(&g->buffers, state->place);
+  if (state->place < g->buffers.n)
+    g->buffers.at[state->place]->place = state->place;
+  state_destroy(state);
+}
+
+/* ---- commands of one task -------------------------------------------------
+ */
+
+static void emit_message(cel_command_graph *g, const cel_task *task,
+                         cel_command_kind kind, const cel_message *message) {
+  cel_command command = {.kind = kind, .task = task, .message = *message};
+  cel__slot *slot = cel__table_put(&g->sequence, (uint64_t)message->peer);
+  bool push = kind == CEL_COMMAND_PUSH;
+  command.message.sequence = push ? slot->a++ : slot->b++;
+  uint64_t id = cel__emit_begin(&g->emitter);
+  for (uint32_t i = 0; i < message->pieces; ++i) {
+    const cel_piece *piece = &message->piece[i];
+    cel_track *track = find_state(g, piece->buffer)->track;
+    if (push)
+      cel_track_read(track, &piece->box, id, &g->emitter.deps);
+    else
+      cel_track_write(track, &piece->box, id, &g->emitter.deps);
+  }
+  cel__emit_end(&g->emitter, &command);
+}
+
+static void emit_messages(cel_command_graph *g, const cel_task *task,
+                          cel_command_kind kind, cel__transfers *transfers) {
+  cel__messages_pack(&g->messages, transfers, g->config.small_bytes,
+                     g->config.large_bytes);
+  for (uint32_t i = 0; i < g->messages.message.n; ++i)
+    emit_message(g, task, kind, &g->messages.message.at[i]);
+}
+
+/* Reports this rank's part of an access to its buffer's tracker. */
+static void track_use(cel_command_graph *g, const cel__use *use, uint64_t id,
+                      void (*report)(cel_track *, const cel_box *, uint64_t,
+                                     cel_deps *)) {
+  cel_track *track = find_state(g, use->access->buffer)->track;
+  cel_vec_clear(&g->boxes);
+  cel__footprint_boxes(&g->footprints, use->footprint, g->config.rank,
+                       &g->boxes);
+  for (uint32_t i = 0; i < g->boxes.n; ++i)
+    report(track, &g->boxes.at[i], id, &g->emitter.deps);
+}
+
+static void emit_execute(cel_command_graph *g, const cel_task *task) {
+  cel_command command = {.kind = CEL_COMMAND_EXECUTE, .task = task};
+  cel_split split = cel_task_split(task, g->config.ranks);
+  if (!cel_split_chunk(&split, g->config.rank, &command.chunk)) return;
+  uint64_t id = cel__emit_begin(&g->emitter);
+  for (uint32_t i = 0; i < g->uses.n; ++i)
+    if (cel_mode_consumes(g->uses.at[i].access->mode))
+      track_use(g, &g->uses.at[i], id, cel_track_read);
+  for (uint32_t i = 0; i < g->uses.n; ++i)
+    if (cel_mode_produces(g->uses.at[i].access->mode))
+      track_use(g, &g->uses.at[i], id, cel_track_write);
+  cel__emit_end(&g->emitter, &command);
+}
+
+/* Binds the accesses and tries the writes; nothing has changed if it fails. */
+static cel_status prepare(cel_command_graph *g, const cel_task *task) {
+  cel_vec_clear(&g->uses);
+  for (uint32_t i = 0; i < task->accesses; ++i) {
+    cel__use use = {.access = &task->access[i]};
+    CEL_TRY(
+        cel__footprint_find(&g->footprints, task, use.access, &use.footprint));
+    cel_vec_push(&g->uses, use);
+  }
+  return cel__writes_check(&g->footprints, task, g->uses.at, g->uses.n);
+}
+
+/* All reads see the state before the task, then all writes change it. */
+static void change_ownership(cel_command_graph *g) {
+  for (uint32_t i = 0; i < g->uses.n; ++i) {
+    const cel__use *use = &g->uses.at[i];
+    const cel_buffer *buffer = use->access->buffer;
+    cel_map *map = state_of(g, buffer)->versions;
+    if (cel_mode_consumes(use->access->mode))
+      cel__own_read(&g->own, map, buffer, use->footprint, &g->sends,
+                    &g->receives);
+  }
+  for (uint32_t i = 0; i < g->uses.n; ++i) {
+    const cel__use *use = &g->uses.at[i];
+    if (cel_mode_produces(use->access->mode))
+      cel__own_write(&g->own, find_state(g, use->access->buffer)->versions,
+                     &g->footprints, use->footprint);
+  }
+}
+
+/* Drops what no buffer refers to any more. Every rank counts the same, so all
+ * do this before the same task. */
+static void tidy(cel_command_graph *g) {
+  cel__footprints_trim(&g->footprints);
+  if (!cel__own_crowded(&g->own)) return;
+  for (uint32_t i = 0; i < g->buffers.n; ++i)
+    cel__own_mark(&g->own, g->buffers.at[i]->versions);
+  cel__footprints_clear(&g->footprints);
+  cel__own_sweep(&g->own);
+}
+
+void cel__command_graph_squeeze(cel_command_graph *g) {
+  g->own.sweep_least = g->own.sweep_at = 0;
+  g->footprints.most = 1;
+}
+
+static cel_status add_work(cel_command_graph *g, const cel_task *task) {
+  tidy(g);
+  CEL_TRY(prepare(g, task));
+  cel_vec_clear(&g->sends);
+  cel_vec_clear(&g->receives);
+  change_ownership(g);
+  emit_messages(g, task, CEL_COMMAND_PUSH, &g->sends);
+  emit_messages(g, task, CEL_COMMAND_AWAIT_PUSH, &g->receives);
+  emit_execute(g, task);
+  return CEL_E_OK;
+}
+
+static void add_horizon(cel_command_graph *g, const cel_task *task) {
+  uint64_t floor = cel__emit_horizon(&g->emitter, task);
+  if (floor == 0) return;
+  for (uint32_t i = 0; i < g->buffers.n; ++i)
+    cel_track_floor(g->buffers.at[i]->track, floor);
+}
+
+cel_status cel_command_graph_add(cel_command_graph *g, const cel_task *task) {
+  switch (task->kind) {
+  case CEL_TASK_KERNEL:
+  case CEL_TASK_HOST: return add_work(g, task);
+  case CEL_TASK_HORIZON:
+  case CEL_TASK_EPOCH: add_horizon(g, task); return CEL_E_OK;
+  case CEL_TASK_FREE: add_free(g, task); return CEL_E_OK;
+  }
+  cel_bug("a task of kind %d", (int)task->kind);
+}
+
+void cel_command_graph_retire(cel_command_graph *g, uint64_t id) {
+  cel__emitter_retire(&g->emitter, id);
+}
+
+void cel_command_graph_counts(const cel_command_graph *g, uint64_t *entries,
+                              uint64_t *replications, uint64_t *bytes) {
+  *entries = *replications = 0;
+  *bytes = sizeof *g + cel__emitter_bytes(&g->emitter) +
+           cel__own_bytes(&g->own) + cel__footprints_bytes(&g->footprints);
+  for (uint32_t i = 0; i < g->buffers.n; ++i) {
+    const buffer_state *state = g->buffers.at[i];
+    uint32_t held = cel_map_count(state->versions);
+    *entries += held;
+    *replications += cel__own_replications(&g->own, state->versions);
+    *bytes += sizeof *state + held * sizeof(cel_map_entry) +
+              cel_track_count(state->track) * sizeof(cel_map_entry);
+  }
+}

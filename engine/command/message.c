@@ -1,0 +1,131 @@
+#include "command/message.h"
+
+#include <stdlib.h>
+
+void cel__messages_release(cel__messages *m) {
+  cel_vec_release(&m->message);
+  cel_vec_release(&m->piece);
+  cel_vec_release(&m->large);
+  cel_vec_release(&m->boxes);
+  cel_region_release(&m->region);
+}
+
+static int compare(const void *left, const void *right) {
+  const cel__transfer *a = left, *b = right;
+  if (a->order != b->order) return a->order < b->order ? -1 : 1;
+  if (a->buffer->id != b->buffer->id)
+    return a->buffer->id < b->buffer->id ? -1 : 1;
+  return cel_box_compare(&a->box, &b->box);
+}
+
+static void sort(cel__transfers *t) {
+  if (t->n > 16) {
+    qsort(t->at, t->n, sizeof *t->at, compare);
+    return;
+  }
+  for (uint32_t i = 1; i < t->n; ++i) {
+    cel__transfer x = t->at[i];
+    uint32_t j = i;
+    for (; j > 0 && compare(&x, &t->at[j - 1]) < 0; --j)
+      t->at[j] = t->at[j - 1];
+    t->at[j] = x;
+  }
+}
+
+static uint64_t bytes_of(const cel_piece *piece) {
+  return (uint64_t)cel_box_volume(&piece->box) * piece->buffer->element_size;
+}
+
+/* Pieces are pushed while their array may move, so until all are there a
+ * message remembers the index of its first. */
+static void begin_message(cel__messages *m, int64_t peer) {
+  cel_message message = {.peer = peer, .sequence = m->piece.n};
+  cel_vec_push(&m->message, message);
+}
+
+static void add_piece(cel__messages *m, cel_piece piece, uint64_t bytes) {
+  cel_vec_push(&m->piece, piece);
+  cel_message *message = &cel_vec_last(&m->message);
+  ++message->pieces;
+  message->bytes += bytes;
+}
+
+/* A message for each part of at most `large_bytes`, cut along the slowest
+ * dimension that can be, and further where one slice is still too long. */
+static void add_large(cel__messages *m, int64_t peer, cel_piece piece,
+                      uint64_t large_bytes) {
+  uint64_t bytes = bytes_of(&piece);
+  int d = 0;
+  while (d < CEL_DIMS && piece.box.max[d] - piece.box.min[d] == 1) ++d;
+  if (bytes <= large_bytes || d == CEL_DIMS) {
+    begin_message(m, peer);
+    add_piece(m, piece, bytes);
+    return;
+  }
+  int64_t end = piece.box.max[d];
+  uint64_t slice = bytes / (uint64_t)(end - piece.box.min[d]);
+  int64_t step = slice < large_bytes ? (int64_t)(large_bytes / slice) : 1;
+  for (int64_t at = piece.box.min[d]; at < end; at += step) {
+    piece.box.min[d] = at;
+    piece.box.max[d] = end - at > step ? at + step : end;
+    add_large(m, peer, piece, large_bytes);
+  }
+}
+
+/* Small pieces travel together, large ones wait for their turn. */
+static void add_box(cel__messages *m, const cel__transfer *t, cel_box box,
+                    uint64_t small_bytes, bool *begun) {
+  cel_piece piece = {t->buffer, box};
+  uint64_t bytes = bytes_of(&piece);
+  if (bytes > small_bytes) {
+    cel_vec_push(&m->large, piece);
+    return;
+  }
+  if (!*begun) begin_message(m, t->peer);
+  *begun = true;
+  add_piece(m, piece, bytes);
+}
+
+/* The transfers [from, to) between one pair, of one buffer. */
+static void add_buffer(cel__messages *m, const cel__transfer *from,
+                       const cel__transfer *to, uint64_t small_bytes,
+                       bool *begun) {
+  if (to - from == 1) {
+    add_box(m, from, from->box, small_bytes, begun);
+    return;
+  }
+  cel_vec_clear(&m->boxes);
+  for (const cel__transfer *t = from; t < to; ++t)
+    cel_vec_push(&m->boxes, t->box);
+  cel_region_assign(&m->region, m->boxes.at, m->boxes.n);
+  for (uint32_t i = 0; i < m->region.n; ++i)
+    add_box(m, from, m->region.at[i], small_bytes, begun);
+}
+
+static void pack_peer(cel__messages *m, const cel__transfer *from,
+                      const cel__transfer *to, uint64_t small_bytes,
+                      uint64_t large_bytes) {
+  bool begun = false;
+  cel_vec_clear(&m->large);
+  for (const cel__transfer *t = from, *end; t < to; t = end) {
+    for (end = t + 1; end < to && end->buffer == t->buffer;) ++end;
+    add_buffer(m, t, end, small_bytes, &begun);
+  }
+  for (uint32_t i = 0; i < m->large.n; ++i)
+    add_large(m, from->peer, m->large.at[i], large_bytes);
+}
+
+void cel__messages_pack(cel__messages *m, cel__transfers *transfers,
+                        uint64_t small_bytes, uint64_t large_bytes) {
+  cel_vec_clear(&m->message);
+  cel_vec_clear(&m->piece);
+  if (transfers->n == 0) return;
+  sort(transfers);
+  const cel__transfer *last = transfers->at + transfers->n;
+  for (const cel__transfer *t = transfers->at, *end; t < last; t = end) {
+    for (end = t + 1; end < last && end->peer == t->peer;) ++end;
+    pack_peer(m, t, end, small_bytes, large_bytes);
+  }
+  for (uint32_t i = 0; i < m->message.n; ++i)
+    m->message.at[i].piece = m->piece.at + m->message.at[i].sequence;
+}

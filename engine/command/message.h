@@ -1,0 +1,29 @@
+/* message.h -- from the boxes that travel for one task to messages.
+ *
+ * Both ends of a transfer find the same boxes, perhaps cut differently; here
+ * they are brought into canonical order and form, and packed, so that both ends
+ * have the same messages with the same pieces.
+ * Cost: O(n log n) for n boxes; one box takes a fast path. Confined.
+ */
+#ifndef CEL_COMMAND_MESSAGE_H
+#define CEL_COMMAND_MESSAGE_H
+
+#include "command/command.h"
+#include "command/own.h"
+
+/* The messages of one direction; piece pointers are valid until the next
+ * packing. `sequence` is left to the caller. */
+typedef struct cel__messages {
+  CEL_VEC(cel_message) message;
+  CEL_VEC(cel_piece) piece;
+  CEL_VEC(cel_piece) large; /* scratch, as below */
+  cel__boxes boxes;
+  cel_region region;
+} cel__messages;
+
+/* Packs all transfers, which it sorts, by peer in ascending `order`. */
+void cel__messages_pack(cel__messages *messages, cel__transfers *transfers,
+                        uint64_t small_bytes, uint64_t large_bytes);
+void cel__messages_release(cel__messages *messages);
+
+#endif

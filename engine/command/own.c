@@ -1,0 +1,400 @@
+#include "command/own.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+
+enum { SWEEP_LEAST = 1024, SWEEP_LEAST_BYTES = 16 << 20 };
+
+void cel__own_init(cel__own *own, int64_t me, int64_t ranks, uint32_t cap) {
+  *own = (cel__own){.me = me, .ranks = ranks};
+  own->cap = cap < CEL__REPLICATIONS ? cap : CEL__REPLICATIONS;
+  own->sweep_at = own->sweep_least = SWEEP_LEAST;
+  own->sweep_at_bytes = SWEEP_LEAST_BYTES;
+  own->joins = cel_alloc_zero(CEL__JOINS * sizeof *own->joins);
+}
+
+static void drop(cel__interned *object) {
+  cel_free(object);
+}
+
+void cel__own_release(cel__own *own) {
+  cel__interner_release(&own->versions, drop);
+  cel__reps_release(&own->reps);
+  cel_free(own->joins);
+  cel_map_entries_release(&own->entries);
+  cel_vec_release(&own->changes);
+  cel_vec_release(&own->lacks);
+  cel_vec_release(&own->rest);
+  cel_vec_release(&own->mine);
+  cel_vec_release(&own->held);
+}
+
+/* ---- versions -------------------------------------------------------------
+ */
+
+static const cel__version *version_at(const cel__own *own, uint32_t id) {
+  return cel__interner_at(&own->versions, id);
+}
+
+static const cel__rep *rep_at(const cel__own *own, uint32_t id) {
+  return cel__rep_at(&own->reps, id);
+}
+
+static bool same_version(const cel__version *a, const cel__version *b) {
+  return a->owner_kind == b->owner_kind && a->owner == b->owner &&
+         a->reps == b->reps &&
+         memcmp(a->sorted, b->sorted, a->reps * sizeof *a->sorted) == 0;
+}
+
+static void sort_reps(cel__version *v) {
+  for (uint32_t i = 0; i < v->reps; ++i) {
+    uint32_t rep = v->rep[i], j = i;
+    for (; j > 0 && v->sorted[j - 1] > rep; --j)
+      v->sorted[j] = v->sorted[j - 1];
+    v->sorted[j] = rep;
+  }
+}
+
+/* The id of the version; `v` is a template, its head and `sorted` unset. Those
+ * that hold the same replications in another order of age are one. */
+static uint32_t intern(cel__own *own, cel__version *v) {
+  sort_reps(v);
+  uint64_t seed = (uint64_t)v->owner << 32 | v->owner_kind << 8 | v->reps;
+  uint64_t hash = cel_hash(v->sorted, v->reps * sizeof *v->sorted, seed);
+  uint32_t id = cel__interner_first(&own->versions, hash);
+  while (id != CEL__NO_ID && !same_version(version_at(own, id), v))
+    id = cel__interner_next(&own->versions, id, hash);
+  if (id != CEL__NO_ID) return id;
+  cel__version *made = cel_alloc(sizeof *made);
+  *made = *v;
+  return cel__interner_add(&own->versions, &made->head, hash);
+}
+
+static uint64_t owned(cel__own *own, cel__owner_kind kind, uint32_t owner) {
+  cel__version v = {.owner_kind = kind, .owner = owner};
+  return intern(own, &v);
+}
+
+uint64_t cel__own_everyone(cel__own *own) {
+  return owned(own, CEL__EVERYONE, 0);
+}
+
+uint64_t cel__own_rank(cel__own *own, int64_t rank) {
+  return owned(own, CEL__ONE_RANK, (uint32_t)rank);
+}
+
+uint64_t cel__own_parts(cel__own *own, uint32_t rep) {
+  const cel__rep *parts = rep_at(own, rep);
+  if (parts->n == 1 && cel__rep_is_full(parts)) return cel__own_rank(own, 0);
+  return owned(own, CEL__PARTS, rep);
+}
+
+/* ---- reading adds replications --------------------------------------------
+ */
+
+/* Whether every rank has its part of `rep` already. */
+static bool covered(const cel__own *own, const cel__version *v, uint32_t id) {
+  const cel__rep *rep = rep_at(own, id);
+  if (v->owner_kind == CEL__EVERYONE) return true;
+  if (v->owner_kind == CEL__ONE_RANK && v->owner == 0 && rep->n == 1)
+    return true;
+  if (v->owner_kind == CEL__PARTS &&
+      cel__rep_within(rep, rep_at(own, v->owner)))
+    return true;
+  for (uint32_t i = 0; i < v->reps; ++i)
+    if (cel__rep_within(rep, rep_at(own, v->rep[i]))) return true;
+  return false;
+}
+
+/* Grows `id` by the owner's own part and by replications where the union is
+ * one box for every rank. Each is absorbed at most once, so this ends. */
+static uint32_t absorb(cel__own *own, const cel__version *v, uint32_t id) {
+  if (v->owner_kind == CEL__PARTS) {
+    uint32_t both = cel__rep_union(&own->reps, id, v->owner);
+    if (both != CEL__NO_ID) id = both;
+  }
+  bool done[CEL__REPLICATIONS] = {false};
+  for (bool again = true; again;) {
+    again = false;
+    for (uint32_t i = 0; i < v->reps; ++i) {
+      if (done[i]) continue;
+      uint32_t both = cel__rep_union(&own->reps, id, v->rep[i]);
+      if (both == CEL__NO_ID) continue;
+      done[i] = true;
+      again = again || both != id;
+      id = both;
+    }
+  }
+  return id;
+}
+
+static uint32_t join(cel__own *own, uint32_t version, uint32_t rep) {
+  const cel__version *v = version_at(own, version);
+  if (covered(own, v, rep)) return version;
+  rep = absorb(own, v, rep);
+  const cel__rep *grown = rep_at(own, rep);
+  if (cel__rep_is_full(grown) && grown->n >= own->ranks)
+    return (uint32_t)cel__own_everyone(own);
+  cel__version w = {.owner_kind = v->owner_kind, .owner = v->owner};
+  for (uint32_t i = 0; i < v->reps; ++i)
+    if (!cel__rep_within(rep_at(own, v->rep[i]), grown))
+      w.rep[w.reps++] = v->rep[i];
+  if (w.reps == own->cap) /* the oldest is forgotten, and may be sent again */
+    memmove(w.rep, w.rep + 1, --w.reps * sizeof *w.rep);
+  w.rep[w.reps++] = rep;
+  return intern(own, &w);
+}
+
+/* The version after `rep` was read; the same when nothing has to travel. */
+static uint32_t joined(cel__own *own, uint32_t version, uint32_t rep) {
+  struct cel__join *slot =
+      &own->joins[(version * 0x9e3779b1u ^ rep * 0x85ebca6bu) % CEL__JOINS];
+  if (slot->version != version || slot->rep != rep)
+    *slot = (struct cel__join){version, rep, join(own, version, rep)};
+  return slot->result;
+}
+
+/* ---- what travels ---------------------------------------------------------
+ */
+
+/* Takes `box` out of the disjoint list `boxes`; `rest` is scratch. */
+static void take_out(cel__boxes *boxes, cel__boxes *rest, const cel_box *box) {
+  cel_vec_clear(rest);
+  for (uint32_t i = 0; i < boxes->n; ++i) {
+    cel_vec_reserve(rest, 6);
+    rest->n +=
+        (uint32_t)cel_box_subtract(&boxes->at[i], box, &rest->at[rest->n]);
+  }
+  cel__boxes swap = *boxes;
+  *boxes = *rest;
+  *rest = swap;
+}
+
+static void take_out_rep(cel__own *own, uint32_t rep, int64_t k,
+                         const cel_box *within) {
+  cel_vec_clear(&own->held);
+  cel__rep_boxes(rep_at(own, rep), k, within, &own->held);
+  for (uint32_t i = 0; i < own->held.n; ++i)
+    take_out(&own->lacks, &own->rest, &own->held.at[i]);
+}
+
+static void owned_by(const cel__own *own, const cel__version *v, int64_t k,
+                     const cel_box *within, cel__boxes *out) {
+  if (v->owner_kind == CEL__PARTS)
+    cel__rep_boxes(rep_at(own, v->owner), k, within, out);
+  else if (v->owner_kind == CEL__EVERYONE || (int64_t)v->owner == k)
+    cel_vec_push(out, *within);
+}
+
+/* own->lacks becomes what rank k reads of `box` and does not hold. */
+static void find_lacks(cel__own *own, const cel__version *v, uint32_t rep,
+                       int64_t k, const cel_box *box) {
+  cel_vec_clear(&own->lacks);
+  cel__rep_boxes(rep_at(own, rep), k, box, &own->lacks);
+  if (own->lacks.n == 0) return;
+  if (v->owner_kind == CEL__PARTS)
+    take_out_rep(own, v->owner, k, box);
+  else if ((int64_t)v->owner == k)
+    cel_vec_clear(&own->lacks);
+  for (uint32_t i = 0; i < v->reps && own->lacks.n > 0; ++i)
+    take_out_rep(own, v->rep[i], k, box);
+}
+
+static void transfer(const cel__own *own, cel__transfers *out, int64_t peer,
+                     int64_t order, const cel_buffer *buffer, cel_box box) {
+  cel__transfer t = {order < 0 ? order + own->ranks : order, peer, buffer, box};
+  cel_vec_push(out, t);
+}
+
+/* What I read of `box` and lack, cut by who owns it. */
+static void receive(cel__own *own, const cel__version *v, uint32_t rep,
+                    const cel_box *box, const cel_buffer *buffer,
+                    cel__transfers *out) {
+  find_lacks(own, v, rep, own->me, box);
+  for (uint32_t i = 0; i < own->lacks.n; ++i) {
+    cel_box part = own->lacks.at[i];
+    if (v->owner_kind == CEL__ONE_RANK) {
+      int64_t s = v->owner;
+      transfer(own, out, s, own->me - s, buffer, part);
+      continue;
+    }
+    const cel__rep *parts = rep_at(own, v->owner);
+    cel__ranks it;
+    for (bool more = cel__ranks_first(&it, parts, &part); more;
+         more = cel__ranks_next(&it)) {
+      cel_vec_clear(&own->rest);
+      cel__rep_boxes(parts, it.rank, &part, &own->rest);
+      for (uint32_t j = 0; j < own->rest.n; ++j)
+        transfer(own, out, it.rank, own->me - it.rank, buffer, own->rest.at[j]);
+    }
+  }
+}
+
+/* What others read of `box` and lack, of what I own. */
+static void send(cel__own *own, const cel__version *v, uint32_t rep,
+                 const cel_box *box, const cel_buffer *buffer,
+                 cel__transfers *out) {
+  cel_vec_clear(&own->mine);
+  owned_by(own, v, own->me, box, &own->mine);
+  for (uint32_t i = 0; i < own->mine.n; ++i) {
+    const cel_box *part = &own->mine.at[i];
+    cel__ranks it;
+    for (bool more = cel__ranks_first(&it, rep_at(own, rep), part); more;
+         more = cel__ranks_next(&it)) {
+      if (it.rank == own->me) continue;
+      find_lacks(own, v, rep, it.rank, part);
+      for (uint32_t j = 0; j < own->lacks.n; ++j)
+        transfer(own, out, it.rank, it.rank - own->me, buffer,
+                 own->lacks.at[j]);
+    }
+  }
+}
+
+/* One entry's part x in the frame of a read. */
+static void read_entry(cel__own *own, const cel_map_entry *x, uint32_t rep,
+                       const cel_box *hull, const cel_buffer *buffer,
+                       cel__transfers *sends, cel__transfers *receives) {
+  uint32_t version = (uint32_t)x->value;
+  uint32_t after = joined(own, version, rep);
+  if (after == version) return;
+  const cel__version *v = version_at(own, version);
+  cel_box box;
+  cel_box_intersect(&x->box, hull, &box);
+  send(own, v, rep, &box, buffer, sends);
+  receive(own, v, rep, &box, buffer, receives);
+  cel_vec_push(&own->changes, (cel_map_entry){x->box, after});
+}
+
+static void read_shape(cel__own *own, const cel_map *map,
+                       const cel_buffer *buffer, cel__shape *shape,
+                       cel__transfers *sends, cel__transfers *receives) {
+  cel_map_query(map, &shape->hull, &own->entries);
+  bool narrow = !cel_box_equal(&shape->hull, &shape->frame);
+  for (uint32_t i = 0; i < own->entries.n; ++i) {
+    cel_map_entry x = own->entries.at[i];
+    if (x.value == CEL__UNINITIALISED) continue;
+    if (narrow) { /* the hull must not split entries, the frame may */
+      cel_map_at(map, x.box.min, &x);
+      cel_box_intersect(&x.box, &shape->frame, &x.box);
+    }
+    uint32_t rep = cel__shape_rep(&own->reps, shape, &x.box);
+    read_entry(own, &x, rep, &shape->hull, buffer, sends, receives);
+  }
+}
+
+static void read_list(cel__own *own, const cel_map *map,
+                      const cel_buffer *buffer, const cel__footprint *footprint,
+                      cel__transfers *sends, cel__transfers *receives) {
+  const cel_box *hull = &footprint->hull;
+  cel_map_query(map, hull, &own->entries);
+  for (uint32_t i = 0; i < own->entries.n; ++i) {
+    cel_map_entry x = own->entries.at[i];
+    if (x.value == CEL__UNINITIALISED) continue;
+    cel_map_at(map, x.box.min, &x);
+    read_entry(own, &x, footprint->list, hull, buffer, sends, receives);
+  }
+}
+
+static void apply_changes(cel__own *own, cel_map *map) {
+  for (uint32_t i = 0; i < own->changes.n; ++i)
+    cel_map_update(map, &own->changes.at[i].box, own->changes.at[i].value);
+  cel_vec_clear(&own->changes);
+}
+
+/* Box after box: what one has brought, the next no longer lacks. */
+void cel__own_read(cel__own *own, cel_map *map, const cel_buffer *buffer,
+                   cel__footprint *footprint, cel__transfers *sends,
+                   cel__transfers *receives) {
+  if (footprint->list != CEL__NO_ID)
+    read_list(own, map, buffer, footprint, sends, receives);
+  apply_changes(own, map);
+  for (uint32_t i = 0; i < footprint->shapes; ++i) {
+    read_shape(own, map, buffer, &footprint->shape[i], sends, receives);
+    apply_changes(own, map);
+  }
+}
+
+/* ---- writing --------------------------------------------------------------
+ */
+
+/* One entry for each rank's box: O(ranks). */
+static void write_by_rank(cel__own *own, cel_map *map,
+                          const cel__footprints *all,
+                          const cel__footprint *footprint) {
+  for (int64_t k = 0; k < footprint->split.n; ++k) {
+    cel_vec_clear(&own->mine);
+    cel__footprint_boxes(all, footprint, k, &own->mine);
+    uint64_t value = own->mine.n > 0 ? cel__own_rank(own, k) : 0;
+    for (uint32_t i = 0; i < own->mine.n; ++i)
+      cel_map_update(map, &own->mine.at[i], value);
+  }
+}
+
+void cel__own_write(cel__own *own, cel_map *map, const cel__footprints *all,
+                    const cel__footprint *footprint) {
+  if (!footprint->tiled) {
+    write_by_rank(own, map, all, footprint);
+    return;
+  }
+  for (uint32_t i = 0; i < footprint->shapes; ++i) {
+    const cel__shape *shape = &footprint->shape[i];
+    cel_map_update(map, &shape->hull, cel__own_parts(own, shape->owner));
+  }
+}
+
+/* ---- keeping it small -----------------------------------------------------
+ */
+
+bool cel__own_crowded(const cel__own *own) {
+  return own->versions.count + own->reps.in.count > own->sweep_at ||
+         own->reps.bytes > own->sweep_at_bytes;
+}
+
+static void mark_rep(cel__own *own, uint32_t id) {
+  ((cel__interned *)cel__interner_at(&own->reps.in, id))->mark = 1;
+}
+
+static void mark_version(cel__own *own, uint32_t id) {
+  cel__version *v = cel__interner_at(&own->versions, id);
+  if (v->head.mark) return;
+  v->head.mark = 1;
+  if (v->owner_kind == CEL__PARTS) mark_rep(own, v->owner);
+  for (uint32_t i = 0; i < v->reps; ++i) mark_rep(own, v->rep[i]);
+}
+
+static const cel_box everything = {{INT64_MIN, INT64_MIN, INT64_MIN},
+                                   {INT64_MAX, INT64_MAX, INT64_MAX}};
+
+void cel__own_mark(cel__own *own, const cel_map *map) {
+  cel_map_query(map, &everything, &own->entries);
+  for (uint32_t i = 0; i < own->entries.n; ++i)
+    if (own->entries.at[i].value != CEL__UNINITIALISED)
+      mark_version(own, (uint32_t)own->entries.at[i].value);
+}
+
+void cel__own_sweep(cel__own *own) {
+  cel__interner_sweep(&own->versions, drop);
+  cel__reps_sweep(&own->reps);
+  memset(own->joins, 0, CEL__JOINS * sizeof *own->joins);
+  own->sweep_at =
+      own->sweep_least + 2 * (own->versions.count + own->reps.in.count);
+  own->sweep_at_bytes = 2 * own->reps.bytes + SWEEP_LEAST_BYTES;
+}
+
+uint64_t cel__own_replications(const cel__own *own, const cel_map *map) {
+  uint64_t sum = 0;
+  cel_map_entries all = {0};
+  cel_map_query(map, &everything, &all);
+  for (uint32_t i = 0; i < all.n; ++i)
+    if (all.at[i].value != CEL__UNINITIALISED)
+      sum += version_at(own, (uint32_t)all.at[i].value)->reps;
+  cel_map_entries_release(&all);
+  return sum;
+}
+
+uint64_t cel__own_bytes(const cel__own *own) {
+  return own->reps.bytes + own->versions.count * sizeof(cel__version) +
+         cel__interner_bytes(&own->versions) +
+         cel__interner_bytes(&own->reps.in) + CEL__JOINS * sizeof *own->joins;
+}

@@ -1,0 +1,99 @@
+/* own.h -- who owns and who holds each part of a buffer, as functions of the
+ * rank.
+ *
+ * Per buffer a region map from boxes to *versions*. A version says who wrote
+ * last (everyone alike, one rank, or a representation that partitions the
+ * entry) and who has received it since (replications). The state is identical
+ * on all ranks and never depends on who asks.
+ *
+ * Invariants:
+ * 1. on an entry, owner(k) and the union of the replications at k are exactly
+ *    what rank k wrote last and holds fresh, or less after a replication was
+ *    forgotten;
+ * 2. what k lacks is the same whoever computes it, so both ends of a transfer
+ *    name the same boxes;
+ * 3. ids of versions and representations are the same on all ranks: nothing
+ *    that depends on `me` interns;
+ * 4. reading splits entries at constants of the rule alone, never at chunks.
+ * Cost: per read O(entries met * (log ranks + peers)); a repeated read is one
+ * look-up. Confined. Thread: scheduler.
+ */
+#ifndef CEL_COMMAND_OWN_H
+#define CEL_COMMAND_OWN_H
+
+#include "command/footprint.h"
+#include "region/map.h"
+
+enum { CEL__REPLICATIONS = 16 }; /* the most that a version holds */
+
+typedef enum cel__owner_kind {
+  CEL__EVERYONE, /* fresh on every rank; no replications then */
+  CEL__ONE_RANK,
+  CEL__PARTS /* a representation */
+} cel__owner_kind;
+
+typedef struct cel__version {
+  cel__interned head;
+  uint32_t owner_kind, owner; /* rank or representation */
+  uint32_t reps;
+  uint32_t rep[CEL__REPLICATIONS];    /* oldest first */
+  uint32_t sorted[CEL__REPLICATIONS]; /* ascending: what identifies it */
+} cel__version;
+
+/* A box that travels between this rank and a peer. */
+typedef struct cel__transfer {
+  int64_t order; /* of the peer among the peers of a task */
+  int64_t peer;
+  const cel_buffer *buffer;
+  cel_box box;
+} cel__transfer;
+
+typedef CEL_VEC(cel__transfer) cel__transfers;
+
+enum { CEL__JOINS = 1024 };
+
+typedef struct cel__own {
+  int64_t me, ranks;
+  uint32_t cap; /* replications per version */
+  cel__reps reps;
+  cel__interner versions;
+  /* version + representation read -> version; direct-mapped */
+  struct cel__join {
+    uint32_t version, rep, result;
+  } * joins;
+  uint32_t sweep_least, sweep_at; /* versions and representations held */
+  uint64_t sweep_at_bytes;        /* of representations */
+  cel_map_entries entries;        /* scratch, as all below */
+  CEL_VEC(cel_map_entry) changes;
+  cel__boxes lacks, rest, mine, held;
+} cel__own;
+
+void cel__own_init(cel__own *own, int64_t me, int64_t ranks, uint32_t cap);
+void cel__own_release(cel__own *own);
+
+/* Values of a buffer's map: 0 is uninitialised. */
+enum { CEL__UNINITIALISED = 0 };
+uint64_t cel__own_everyone(cel__own *own);
+uint64_t cel__own_rank(cel__own *own, int64_t rank);
+uint64_t cel__own_parts(cel__own *own, uint32_t rep);
+
+/* The task reads `footprint`: appends what `me` must send and receive so that
+ * every rank has its part, and notes that they then do. */
+void cel__own_read(cel__own *own, cel_map *map, const cel_buffer *buffer,
+                   cel__footprint *footprint, cel__transfers *sends,
+                   cel__transfers *receives);
+
+/* The task has written `footprint`: each rank its own part. */
+void cel__own_write(cel__own *own, cel_map *map, const cel__footprints *all,
+                    const cel__footprint *footprint);
+
+/* Between tasks: whether there is so much that a sweep is due; then mark every
+ * map in use, and sweep. Footprints must be cleared with it. */
+bool cel__own_crowded(const cel__own *own);
+void cel__own_mark(cel__own *own, const cel_map *map);
+void cel__own_sweep(cel__own *own);
+/* Replications held in a map, for the growth specs. */
+uint64_t cel__own_replications(const cel__own *own, const cel_map *map);
+uint64_t cel__own_bytes(const cel__own *own);
+
+#endif

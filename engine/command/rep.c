@@ -1,0 +1,249 @@
+#include "command/rep.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+
+static bool equal(const cel__rep *a, const cel__rep *b) {
+  if (a->n != b->n || (a->list == NULL) != (b->list == NULL)) return false;
+  if (a->list == NULL) return memcmp(a->end, b->end, sizeof a->end) == 0;
+  size_t starts = ((size_t)a->n + 1) * sizeof *a->list->start;
+  if (memcmp(a->list->start, b->list->start, starts) != 0) return false;
+  size_t boxes = a->list->start[a->n] * sizeof *a->list->box;
+  return boxes == 0 || memcmp(a->list->box, b->list->box, boxes) == 0;
+}
+
+static size_t list_size(const cel__rep *rep) {
+  if (rep->list == NULL) return 0;
+  return sizeof *rep->list + ((size_t)rep->n + 1) * sizeof *rep->list->start +
+         rep->list->start[rep->n] * sizeof *rep->list->box;
+}
+
+static uint32_t intern(cel__reps *reps, const cel__rep *rep, uint64_t hash) {
+  uint32_t id = cel__interner_first(&reps->in, hash);
+  while (id != CEL__NO_ID && !equal(cel__rep_at(reps, id), rep))
+    id = cel__interner_next(&reps->in, id, hash);
+  if (id != CEL__NO_ID) return id;
+  cel__rep *made = cel_alloc(sizeof *made);
+  *made = *rep;
+  reps->bytes += sizeof *made + list_size(made);
+  return cel__interner_add(&reps->in, &made->head, hash);
+}
+
+uint32_t cel__reps_intern(cel__reps *reps, const cel__rep *rep) {
+  uint64_t hash = cel_hash(rep->end, sizeof rep->end, (uint64_t)rep->n);
+  return intern(reps, rep, hash);
+}
+
+uint32_t cel__reps_intern_list(cel__reps *reps, int64_t n, cel__list *list) {
+  cel__rep rep = {.n = n, .list = list};
+  uint64_t boxes = list->start[n];
+  uint64_t hash =
+      cel_hash(list->start, ((size_t)n + 1) * sizeof *list->start, (uint64_t)n);
+  if (boxes > 0) hash = cel_hash(list->box, boxes * sizeof *list->box, hash);
+  uint32_t id = intern(reps, &rep, hash);
+  if (cel__rep_at(reps, id)->list != list) cel__list_destroy(list);
+  return id;
+}
+
+void cel__list_destroy(cel__list *list) {
+  if (list == NULL) return;
+  cel_free(list->box);
+  cel_free(list->start);
+  cel_free(list);
+}
+
+static void drop(cel__interned *object) {
+  cel__rep *rep = (cel__rep *)object;
+  cel__list_destroy(rep->list);
+  cel_free(rep);
+}
+
+void cel__reps_sweep(cel__reps *reps) {
+  cel__interner_sweep(&reps->in, drop);
+  reps->bytes = 0;
+  for (uint32_t id = 1; id < reps->in.object.n; ++id) {
+    const cel__rep *rep = cel__rep_at(reps, id);
+    if (rep != NULL) reps->bytes += sizeof *rep + list_size(rep);
+  }
+}
+
+void cel__reps_release(cel__reps *reps) {
+  cel__interner_release(&reps->in, drop);
+  reps->bytes = 0;
+}
+
+static const cel__bound *end(const cel__rep *rep, int j, cel__side side) {
+  return &rep->end[j][side];
+}
+
+bool cel__rep_is_full(const cel__rep *rep) {
+  if (rep->list != NULL) return false;
+  for (int j = 0; j < CEL_DIMS; ++j)
+    if (end(rep, j, CEL__LO)->open || end(rep, j, CEL__HI)->open) return false;
+  return true;
+}
+
+static void listed_boxes(const cel__rep *rep, int64_t k, const cel_box *clip,
+                         cel__boxes *out) {
+  const cel__list *list = rep->list;
+  for (uint64_t i = list->start[k]; i < list->start[k + 1]; ++i) {
+    cel_box box;
+    if (cel_box_intersect(&list->box[i], clip, &box)) cel_vec_push(out, box);
+  }
+}
+
+void cel__rep_boxes(const cel__rep *rep, int64_t k, const cel_box *clip,
+                    cel__boxes *out) {
+  if (k >= rep->n) return;
+  if (rep->list != NULL) {
+    listed_boxes(rep, k, clip, out);
+    return;
+  }
+  cel_box box = *clip;
+  for (int j = 0; j < CEL_DIMS; ++j) {
+    const cel__bound *lo = end(rep, j, CEL__LO), *hi = end(rep, j, CEL__HI);
+    if (lo->open) {
+      int64_t v = cel__bound_of_rank(lo, k, CEL__LO);
+      if (v > box.min[j]) box.min[j] = v;
+    }
+    if (hi->open) {
+      int64_t v = cel__bound_of_rank(hi, k, CEL__HI);
+      if (v < box.max[j]) box.max[j] = v;
+    }
+    if (box.min[j] >= box.max[j]) return;
+  }
+  cel_vec_push(out, box);
+}
+
+bool cel__rep_within(const cel__rep *a, const cel__rep *b) {
+  if (a == b) return true;
+  if (a->list != NULL || b->list != NULL || a->n > b->n) return false;
+  for (int j = 0; j < CEL_DIMS; ++j) {
+    if (!cel__bound_at_most(end(b, j, CEL__LO), CEL__LO, end(a, j, CEL__LO),
+                            CEL__LO) ||
+        !cel__bound_at_most(end(a, j, CEL__HI), CEL__HI, end(b, j, CEL__HI),
+                            CEL__HI))
+      return false;
+  }
+  return true;
+}
+
+/* Whether x followed by y, in dimension j, leaves no gap on any rank. */
+static bool follows(const cel__rep *x, const cel__rep *y, int j) {
+  return cel__bound_at_most(end(x, j, CEL__LO), CEL__LO, end(y, j, CEL__LO),
+                            CEL__LO) &&
+         cel__bound_at_most(end(y, j, CEL__LO), CEL__LO, end(x, j, CEL__HI),
+                            CEL__HI) &&
+         cel__bound_at_most(end(x, j, CEL__HI), CEL__HI, end(y, j, CEL__HI),
+                            CEL__HI);
+}
+
+uint32_t cel__rep_union(cel__reps *reps, uint32_t a_id, uint32_t b_id) {
+  if (a_id == b_id) return a_id;
+  const cel__rep *a = cel__rep_at(reps, a_id), *b = cel__rep_at(reps, b_id);
+  if (a->list != NULL || b->list != NULL || a->n != b->n) return CEL__NO_ID;
+  int j = -1; /* the one dimension in which they differ */
+  for (int i = 0; i < CEL_DIMS; ++i) {
+    if (memcmp(a->end[i], b->end[i], sizeof a->end[i]) == 0) continue;
+    if (j >= 0) return CEL__NO_ID;
+    j = i;
+  }
+  if (follows(b, a, j)) {
+    const cel__rep *swap = a;
+    a = b;
+    b = swap;
+  } else if (!follows(a, b, j)) {
+    return CEL__NO_ID;
+  }
+  cel__rep both = {.n = a->n};
+  memcpy(both.end, a->end, sizeof both.end);
+  both.end[j][CEL__HI] = b->end[j][CEL__HI];
+  return cel__reps_intern(reps, &both);
+}
+
+/* ---- the ranks that a box concerns ----------------------------------------
+ */
+
+/* Narrows the axis of `b`, making it if need be; axes stay sorted. */
+static bool narrow(cel__ranks *it, const cel__bound *b, cel__side side,
+                   int64_t limit) {
+  int64_t from, to;
+  cel__bound_where(b, side, limit, &from, &to);
+  int i = 0;
+  while (i < it->axes && it->axis[i].stride > b->stride) ++i;
+  if (i < it->axes && it->axis[i].stride == b->stride) {
+    if (from > it->axis[i].from) it->axis[i].from = from;
+    if (to < it->axis[i].to) it->axis[i].to = to;
+  } else {
+    memmove(&it->axis[i + 1], &it->axis[i],
+            (size_t)(it->axes++ - i) * sizeof it->axis[0]);
+    it->axis[i].stride = b->stride;
+    it->axis[i].P = b->P;
+    it->axis[i].from = from;
+    it->axis[i].to = to;
+  }
+  return it->axis[i].from < it->axis[i].to;
+}
+
+/* What no bound follows is all of it: axes between, above and below. */
+static void fill_gaps(cel__ranks *it, int64_t n) {
+  int64_t above = n; /* product of all sizes below the axis last seen */
+  for (int i = 0; i <= it->axes; ++i) {
+    int64_t stride = i < it->axes ? it->axis[i].stride * it->axis[i].P : 1;
+    if (above > stride) {
+      memmove(&it->axis[i + 1], &it->axis[i],
+              (size_t)(it->axes++ - i) * sizeof it->axis[0]);
+      it->axis[i].stride = stride;
+      it->axis[i].P = it->axis[i].to = above / stride;
+      it->axis[i].from = 0;
+      ++i;
+    }
+    if (i < it->axes) above = it->axis[i].stride;
+  }
+}
+
+static bool next_listed(cel__ranks *it) {
+  const cel__list *list = it->rep->list;
+  for (; it->rank < it->rep->n; ++it->rank)
+    for (uint64_t i = list->start[it->rank]; i < list->start[it->rank + 1]; ++i)
+      if (cel_box_meets(&list->box[i], &it->box)) return true;
+  return false;
+}
+
+bool cel__ranks_first(cel__ranks *it, const cel__rep *rep, const cel_box *box) {
+  it->axes = 0;
+  it->rank = 0;
+  it->rep = rep->list != NULL ? rep : NULL;
+  if (it->rep != NULL) {
+    it->box = *box;
+    return cel_box_meets(&rep->list->hull, box) && next_listed(it);
+  }
+  for (int j = 0; j < CEL_DIMS; ++j) {
+    const cel__bound *lo = end(rep, j, CEL__LO), *hi = end(rep, j, CEL__HI);
+    if (lo->open && !narrow(it, lo, CEL__LO, box->max[j])) return false;
+    if (hi->open && !narrow(it, hi, CEL__HI, box->min[j])) return false;
+  }
+  fill_gaps(it, rep->n);
+  for (int i = 0; i < it->axes; ++i) {
+    it->axis[i].at = it->axis[i].from;
+    it->rank += it->axis[i].from * it->axis[i].stride;
+  }
+  return rep->n > 0;
+}
+
+bool cel__ranks_next(cel__ranks *it) {
+  if (it->rep != NULL) {
+    ++it->rank;
+    return next_listed(it);
+  }
+  for (int i = it->axes; i-- > 0;) {
+    if (++it->axis[i].at < it->axis[i].to) {
+      it->rank += it->axis[i].stride;
+      return true;
+    }
+    it->rank -= (it->axis[i].at - 1 - it->axis[i].from) * it->axis[i].stride;
+    it->axis[i].at = it->axis[i].from;
+  }
+  return false;
+}

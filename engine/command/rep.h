@@ -1,0 +1,84 @@
+/* rep.h -- functions from a rank to boxes, normalised to buffer space.
+ *
+ * What the ranks below `n` own, hold or read of an entry is a function of the
+ * rank, here called a representation: per buffer dimension a lower and an upper
+ * bound, so that rep(k) within the entry is a box. A *listed* one, for rules
+ * that have no closed form, holds the boxes of each rank. Both are interned:
+ * equal functions have one id, whichever rule and split they came from.
+ *
+ * Invariant: closed forms over equal axes and n are equal iff their ids are.
+ * The number of ranks is part of the function.
+ * Cost: O(1), invert O(log ranks) and then O(ranks found); listed ones O(n) to
+ * make and to invert. Confined.
+ */
+#ifndef CEL_COMMAND_REP_H
+#define CEL_COMMAND_REP_H
+
+#include "command/bound.h"
+#include "command/intern.h"
+
+typedef CEL_VEC(cel_box) cel__boxes;
+
+/* Boxes of rank k: box[start[k]] to box[start[k + 1]], canonical. */
+typedef struct cel__list {
+  cel_box hull;
+  cel_box *box;
+  uint64_t *start; /* n + 1 of them */
+} cel__list;
+
+typedef struct cel__rep {
+  cel__interned head;
+  int64_t n;            /* ranks with a chunk: 0 .. n - 1 */
+  cel__bound end[3][2]; /* [dimension][cel__side] */
+  cel__list *list;      /* listed: the bounds are then unbounded */
+} cel__rep;
+
+typedef struct cel__reps {
+  cel__interner in;
+  uint64_t bytes;
+} cel__reps;
+
+static inline const cel__rep *cel__rep_at(const cel__reps *reps, uint32_t id) {
+  return cel__interner_at(&reps->in, id);
+}
+
+/* The id of the function that `rep` (n and bounds) describes. */
+uint32_t cel__reps_intern(cel__reps *reps, const cel__rep *rep);
+/* The same for a list of n ranks, taken over. */
+uint32_t cel__reps_intern_list(cel__reps *reps, int64_t n, cel__list *list);
+void cel__list_destroy(cel__list *list);
+void cel__reps_sweep(cel__reps *reps);
+void cel__reps_release(cel__reps *reps);
+
+/* Whether every rank below n gets all of the entry. */
+bool cel__rep_is_full(const cel__rep *rep);
+/* rep(k) within `clip`, appended to `out`. */
+void cel__rep_boxes(const cel__rep *rep, int64_t k, const cel_box *clip,
+                    cel__boxes *out);
+/* Whether a(k) lies within b(k) for every rank k: true is certain. */
+bool cel__rep_within(const cel__rep *a, const cel__rep *b);
+/* The id of a(k) u b(k) where that is one box for every rank, else CEL__NO_ID.
+ */
+uint32_t cel__rep_union(cel__reps *reps, uint32_t a, uint32_t b);
+
+/* The ranks whose rep(k) may meet a box, ascending:
+ *
+ *   cel__ranks it;
+ *   for (bool more = cel__ranks_first(&it, rep, &box); more;
+ *        more = cel__ranks_next(&it))
+ *     use(it.rank);
+ */
+typedef struct cel__ranks {
+  int64_t rank;
+  int32_t axes;
+  struct {
+    int64_t stride, P, from, to, at;
+  } axis[7];           /* of descending stride */
+  const cel__rep *rep; /* of a listed one */
+  cel_box box;
+} cel__ranks;
+
+bool cel__ranks_first(cel__ranks *it, const cel__rep *rep, const cel_box *box);
+bool cel__ranks_next(cel__ranks *it);
+
+#endif
