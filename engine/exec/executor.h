@@ -47,6 +47,8 @@ void cel_executor_add(cel_executor *executor, const cel_instr *instr);
 /* Issues what is ready and takes in completions; whether anything happened.
  * Thread: executor. */
 bool cel_executor_step(cel_executor *executor);
+/* Issues nothing more; takes in completions still. Thread: executor. */
+void cel_executor_halt(cel_executor *executor);
 /* Nothing is issued, ready or waiting. */
 bool cel_executor_idle(const cel_executor *executor);
 /* No device and no host lane works for it: its memory may go. Messages may be

@@ -18,6 +18,7 @@
 #ifndef CEL_RUNTIME_ENGINE_H
 #define CEL_RUNTIME_ENGINE_H
 
+#include "command/command.h"
 #include "exec/executor.h"
 #include "task/graph.h"
 
@@ -32,14 +33,30 @@ typedef struct cel_engine_config {
   bool threads;
   bool lookahead;
   int32_t horizon_step, horizon_breadth;
-  int32_t horizons_ahead; /* default 8 */
+  int32_t horizons_ahead;            /* default 8 */
   uint64_t small_bytes, large_bytes; /* see command.h; 0: default */
   void (*warn)(void *context, const cel_task *task, const char *text);
   void *warn_context;
+  /* Who draws or checks the graphs; each may be null. A node is shown when it
+   * is emitted and lives until it is retired. Thread: main for tasks, scheduler
+   * for the others. */
+  void (*saw_task)(void *context, const cel_task *task);
+  void (*saw_command)(void *context, const cel_command *command);
+  void (*saw_instr)(void *context, const cel_instr *instr);
+  void *saw_context;
 } cel_engine_config;
 
 cel_status cel_engine_create(const cel_engine_config *config, cel_engine **out);
-/* Drains nothing: call wait first. Thread: main. */
+/* The program has ended: agrees with all ranks that nothing more comes, so
+ * that a rank which still submits or waits is found out. After wait. With
+ * threads it waits for the others; without, call it again, between steps, until
+ * it gives something else than CEL_E_CANCELLED. Thread: main. */
+cel_status cel_engine_finish(cel_engine *engine, bool (*interrupted)(void));
+/* Ends the threads once no device and no host lane is at work; nothing more is
+ * executed. After a failure, with an in-process transport: stop all engines
+ * before the first is destroyed. Thread: main. */
+void cel_engine_stop(cel_engine *engine);
+/* Stops it; drains nothing: call wait and finish first. Thread: main. */
 void cel_engine_destroy(cel_engine *engine);
 
 /* Thread: main, all of these. */
@@ -76,8 +93,14 @@ bool cel_engine_reached(const cel_engine *engine, uint64_t epoch);
 /* Waits until it has been, on this rank (with threads). */
 cel_status cel_engine_wait(cel_engine *engine, uint64_t epoch,
                            bool (*interrupted)(void));
-/* The first failure, if any: fills this thread's error record. */
+/* The first failure, if any: fills this thread's error record. CEL_E_CANCELLED
+ * with the other rank's text when it happened elsewhere. */
 cel_status cel_engine_check(cel_engine *engine);
+
+/* Nothing has moved for a while: asks all ranks what they submitted, in case
+ * they wait for each other because they differ. With threads the waiting calls
+ * do that by themselves. */
+void cel_engine_suspect(cel_engine *engine);
 
 /* Without threads: one step of a part; whether anything happened. */
 bool cel_engine_step_scheduler(cel_engine *engine);

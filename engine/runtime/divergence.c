@@ -1,0 +1,328 @@
+#include "runtime/divergence.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+/* NAME, from whom to whom, what it says. */
+enum {
+  TOLD_SUSPECT = 1, /* to rank 0: nothing moves here */
+  TOLD_ASK,         /* from rank 0: send your log */
+  TOLD_LOG,         /* to rank 0: a log_text */
+  TOLD_VERDICT,     /* from rank 0: a cel_error */
+  TOLD_CANCEL       /* to all: a cel_error */
+};
+
+enum { LOG_MOST = 4096, WHAT = 420 };
+
+/* A log as it travels. */
+typedef struct log_row {
+  uint64_t hash;
+  int32_t line, kind;
+  char file[200], name[44];
+} log_row;
+
+typedef struct log_text {
+  uint64_t first;
+  uint32_t rows, ended;
+  log_row row[];
+} log_text;
+
+void cel__divergence_init(cel_divergence *d, cel_transport *transport,
+                          void (*failed)(void *, const cel_error *),
+                          void *context) {
+  *d = (cel_divergence){
+      .transport = transport, .failed = failed, .context = context};
+  pthread_mutex_init(&d->lock, NULL);
+  if (transport->rank == 0)
+    d->answer = cel_alloc_zero((size_t)transport->ranks * sizeof *d->answer);
+}
+
+static void drop_answers(cel_divergence *d) {
+  if (d->answer == NULL) return;
+  for (int64_t k = 0; k < d->transport->ranks; ++k) {
+    cel_free(d->answer[k]);
+    d->answer[k] = NULL;
+  }
+  d->answers = 0;
+}
+
+void cel__divergence_release(cel_divergence *d) {
+  drop_answers(d);
+  cel_free(d->answer);
+  cel_vec_release(&d->log);
+  cel_vec_release(&d->marks);
+  pthread_mutex_destroy(&d->lock);
+}
+
+/* ---- main ------------------------------------------------------------------
+ */
+
+static void ask_agreement(cel_divergence *d, uint64_t hash, uint64_t count) {
+  cel_agreement mine = {d->next_index++, hash, count};
+  cel_vec_push(&d->marks, (cel_log_mark){mine, d->log0 + d->log.n});
+  atomic_store_explicit(&d->asked, d->next_index, memory_order_release);
+}
+
+void cel__divergence_log(cel_divergence *d, const cel_task *task) {
+  pthread_mutex_lock(&d->lock);
+  if (task->kind != CEL_TASK_HORIZON) {
+    cel_log_entry entry = {
+        .hash = task->hash, .place = task->place, .kind = (int32_t)task->kind};
+    if (task->name != NULL)
+      snprintf(entry.name, sizeof entry.name, "%s", task->name);
+    cel_vec_push(&d->log, entry);
+  }
+  if (task->kind == CEL_TASK_HORIZON || task->kind == CEL_TASK_EPOCH)
+    ask_agreement(d, task->agreement_hash, task->agreement_count);
+  pthread_mutex_unlock(&d->lock);
+}
+
+void cel__divergence_end(cel_divergence *d) {
+  pthread_mutex_lock(&d->lock);
+  if (!d->ended) ask_agreement(d, UINT64_MAX, UINT64_MAX);
+  d->ended = true;
+  pthread_mutex_unlock(&d->lock);
+}
+
+bool cel__divergence_settled(const cel_divergence *d) {
+  return atomic_load_explicit(&d->agreed, memory_order_acquire) ==
+         atomic_load_explicit(&d->asked, memory_order_acquire);
+}
+
+/* ---- the log as a text -----------------------------------------------------
+ */
+
+/* The caller frees it. */
+static log_text *write_log(cel_divergence *d, uint32_t *size) {
+  pthread_mutex_lock(&d->lock);
+  uint32_t skip = d->log.n > LOG_MOST ? d->log.n - LOG_MOST : 0;
+  uint32_t rows = d->log.n - skip;
+  *size = (uint32_t)(sizeof(log_text) + rows * sizeof(log_row));
+  log_text *text = cel_alloc_zero(*size);
+  text->first = d->log0 + skip;
+  text->rows = rows;
+  text->ended = d->ended;
+  for (uint32_t i = 0; i < rows; ++i) {
+    const cel_log_entry *e = &d->log.at[skip + i];
+    log_row *row = &text->row[i];
+    row->hash = e->hash;
+    row->kind = e->kind;
+    row->line = e->place.line;
+    memcpy(row->name, e->name, sizeof row->name);
+    if (e->place.file != NULL)
+      snprintf(row->file, sizeof row->file, "%.199s", e->place.file);
+  }
+  pthread_mutex_unlock(&d->lock);
+  return text;
+}
+
+static void agree_up_to(cel_divergence *d) {
+  pthread_mutex_lock(&d->lock);
+  uint64_t entries = d->marks.at[0].entries;
+  memmove(d->marks.at, d->marks.at + 1, --d->marks.n * sizeof *d->marks.at);
+  uint32_t drop = (uint32_t)(entries - d->log0);
+  d->log.n -= drop;
+  memmove(d->log.at, d->log.at + drop, d->log.n * sizeof *d->log.at);
+  d->log0 = entries;
+  pthread_mutex_unlock(&d->lock);
+  atomic_fetch_add_explicit(&d->agreed, 1, memory_order_release);
+}
+
+/* ---- comparing, on rank 0 --------------------------------------------------
+ */
+
+/* Null where the log does not reach. */
+static const log_row *row_at(const log_text *log, uint64_t number) {
+  if (number < log->first || number >= log->first + log->rows) return NULL;
+  return &log->row[number - log->first];
+}
+
+static void say(const log_text *log, uint64_t number, char *text) {
+  const log_row *row = row_at(log, number);
+  if (row == NULL) {
+    snprintf(text, WHAT, log->ended ? "ended" : "submitted nothing more yet");
+    return;
+  }
+  static const char *const kinds[] = {"a kernel", "a host task", "a horizon",
+                                      "a synchronisation",
+                                      "the end of a buffer"};
+  char name[64] = "", place[240] = "";
+  if (row->name[0] != '\0') snprintf(name, sizeof name, " '%s'", row->name);
+  if (row->file[0] != '\0')
+    snprintf(place, sizeof place, " at %s:%d", row->file, row->line);
+  snprintf(text, WHAT, "submitted %s%s%s", kinds[row->kind], name, place);
+}
+
+static void set_verdict(const log_text *a, const log_text *b, int64_t rank,
+                        uint64_t number, cel_error *out) {
+  char mine[WHAT], theirs[WHAT];
+  say(a, number, mine);
+  say(b, number, theirs);
+  *out = (cel_error){.code = CEL_E_DIVERGED};
+  snprintf(out->text, sizeof out->text,
+           "the ranks run different programs: rank 0 %s, but rank %lld %s",
+           mine, (long long)rank, theirs);
+  const log_row *row = row_at(a, number);
+  if (row == NULL) row = row_at(b, number);
+  if (row == NULL) return;
+  snprintf(out->file, sizeof out->file, "%s", row->file);
+  out->line = row->line;
+}
+
+/* Whether rank k differs from rank 0, and at which entry. `certain`: the hashes
+ * differ, so a rank that has submitted less counts too. */
+static bool differs(const log_text *a, const log_text *b, bool certain,
+                    uint64_t *number) {
+  uint64_t first = a->first > b->first ? a->first : b->first;
+  for (uint64_t i = first;; ++i) {
+    const log_row *x = row_at(a, i), *y = row_at(b, i);
+    if (x == NULL && y == NULL) return false;
+    *number = i;
+    if (x == NULL) return certain || a->ended;
+    if (y == NULL) return certain || b->ended;
+    if (x->hash != y->hash || x->kind != y->kind) return true;
+  }
+}
+
+static bool compare(const cel_divergence *d, cel_error *verdict) {
+  const log_text *mine = (const log_text *)d->answer[0]->data;
+  uint64_t first = UINT64_MAX, number;
+  for (int64_t k = 1; k < d->transport->ranks; ++k) {
+    const log_text *theirs = (const log_text *)d->answer[k]->data;
+    if (!differs(mine, theirs, d->asked_certain, &number) || number >= first)
+      continue;
+    first = number;
+    set_verdict(mine, theirs, k, number, verdict);
+  }
+  if (first < UINT64_MAX) return true;
+  if (!d->asked_certain) return false;
+  *verdict = (cel_error){.code = CEL_E_DIVERGED};
+  snprintf(verdict->text, sizeof verdict->text,
+           "the ranks run different programs");
+  return true;
+}
+
+static void ask(cel_divergence *d);
+
+static void judge(cel_divergence *d) {
+  cel_error verdict;
+  cel_transport *t = d->transport;
+  bool was_certain = d->asked_certain;
+  bool guilty = compare(d, &verdict);
+  drop_answers(d);
+  d->asking = false;
+  if (!guilty) {
+    if (d->certain && !was_certain) ask(d); /* it was too early */
+    return;
+  }
+  for (int64_t k = 1; k < t->ranks; ++k)
+    t->tell(t, k, TOLD_VERDICT, &verdict, sizeof verdict);
+  d->over = true;
+  d->failed(d->context, &verdict);
+}
+
+static void take_answer(cel_divergence *d, cel_told *told) {
+  cel_free(d->answer[told->peer]);
+  d->answer[told->peer] = told;
+  if (++d->answers == d->transport->ranks) judge(d);
+}
+
+/* Rank 0 asks every rank for its log. */
+static void ask(cel_divergence *d) {
+  cel_transport *t = d->transport;
+  if (t->rank != 0 || d->asking || d->over) return;
+  d->asking = true;
+  d->asked_certain = d->certain;
+  uint32_t size;
+  log_text *mine = write_log(d, &size);
+  cel_told *told = cel_alloc(sizeof *told + size);
+  *told = (cel_told){.kind = TOLD_LOG, .size = size};
+  memcpy(told->data, mine, size);
+  cel_free(mine);
+  for (int64_t k = 1; k < t->ranks; ++k) t->tell(t, k, TOLD_ASK, NULL, 0);
+  take_answer(d, told);
+}
+
+/* ---- executor --------------------------------------------------------------
+ */
+
+static void answer(cel_divergence *d) {
+  uint32_t size;
+  log_text *mine = write_log(d, &size);
+  d->transport->tell(d->transport, 0, TOLD_LOG, mine, size);
+  cel_free(mine);
+}
+
+static void hear_failure(cel_divergence *d, const cel_told *told) {
+  cel_error error;
+  memcpy(&error, told->data, sizeof error);
+  if (told->kind == TOLD_CANCEL) error.code = CEL_E_CANCELLED;
+  d->over = true;
+  d->failed(d->context, &error);
+}
+
+static void hear(cel_divergence *d, cel_told *told) {
+  switch (told->kind) {
+  case TOLD_SUSPECT: ask(d); break;
+  case TOLD_ASK: answer(d); break;
+  case TOLD_LOG: take_answer(d, told); return;
+  default: hear_failure(d, told);
+  }
+  cel_free(told);
+}
+
+static bool start_agreements(cel_divergence *d) {
+  uint64_t asked = atomic_load_explicit(&d->asked, memory_order_acquire);
+  if (d->started == asked) return false;
+  pthread_mutex_lock(&d->lock);
+  cel_agreement mine =
+      d->marks.at[d->marks.n - (d->next_index - d->started)].agreement;
+  pthread_mutex_unlock(&d->lock);
+  d->started++;
+  d->transport->agree(d->transport, &mine);
+  return true;
+}
+
+static bool take_agreements(cel_divergence *d) {
+  if (atomic_load_explicit(&d->agreed, memory_order_relaxed) == d->started)
+    return false;
+  uint64_t index;
+  cel_agreed agreed = d->transport->agreed(d->transport, &index);
+  if (agreed == CEL_AGREED_PENDING) return false;
+  if (agreed == CEL_AGREED_SAME) {
+    agree_up_to(d);
+    return true;
+  }
+  d->certain = true;
+  ask(d);
+  return true;
+}
+
+static void suspect(cel_divergence *d) {
+  if (!atomic_exchange_explicit(&d->suspicious, false, memory_order_acquire))
+    return;
+  cel_transport *t = d->transport;
+  if (t->rank == 0)
+    ask(d);
+  else
+    t->tell(t, 0, TOLD_SUSPECT, NULL, 0);
+}
+
+bool cel__divergence_tick(cel_divergence *d) {
+  if (d->over) return false;
+  bool progress = start_agreements(d);
+  if (!d->certain) progress |= take_agreements(d);
+  if (atomic_load_explicit(&d->suspicious, memory_order_relaxed)) suspect(d);
+  cel_told *told = d->transport->told(d->transport);
+  if (told != NULL) hear(d, told);
+  return progress || told != NULL;
+}
+
+void cel__divergence_cancel(cel_divergence *d, const cel_error *error) {
+  if (d->over) return;
+  d->over = true;
+  cel_transport *t = d->transport;
+  for (int64_t k = 0; k < t->ranks; ++k)
+    if (k != t->rank) t->tell(t, k, TOLD_CANCEL, error, sizeof *error);
+}

@@ -1,0 +1,80 @@
+/* divergence.h -- finds out when ranks submit different things.
+ *
+ * At each horizon and epoch all ranks compare a hash of all they have
+ * submitted. What was submitted since the last agreement is kept, so that rank
+ * 0 can ask all ranks for it, find the first entry that differs and tell every
+ * rank both places.
+ *
+ * A rank may also wait for another that will never come (one has ended, or
+ * waits elsewhere): a rank where nothing moves suspects, and rank 0 asks. Only
+ * an entry that differs, or an end before the others', is a verdict then; a
+ * rank that is merely behind is not.
+ *
+ *   AGREED --different--> ASKING --all logs--> verdict: fail on every rank
+ *     \-----suspicion---> ASKING --all logs--> nothing differs: AGREED
+ *
+ * Invariant: entries are numbered alike on all ranks; the log starts at an
+ * entry that all ranks agree on, or earlier.
+ * Guard: `lock`; main adds, the executor compares.
+ */
+#ifndef CEL_RUNTIME_DIVERGENCE_H
+#define CEL_RUNTIME_DIVERGENCE_H
+
+#include <pthread.h>
+
+#include "base/vec.h"
+#include "comm/transport.h"
+#include "task/task.h"
+
+typedef struct cel_log_entry {
+  uint64_t hash;
+  cel_place place;
+  int32_t kind;  /* cel_task_kind */
+  char name[44]; /* the task's, cut */
+} cel_log_entry;
+
+/* An agreement that main has asked for. */
+typedef struct cel_log_mark {
+  cel_agreement agreement;
+  uint64_t entries; /* logged before it */
+} cel_log_mark;
+
+typedef struct cel_divergence {
+  cel_transport *transport;
+  /* Called at a verdict and when another rank has failed. Thread: executor. */
+  void (*failed)(void *context, const cel_error *error);
+  void *context;
+  pthread_mutex_t lock;
+  CEL_VEC(cel_log_entry) log;
+  uint64_t log0;               /* number of log.at[0] */
+  CEL_VEC(cel_log_mark) marks; /* asked for and not agreed; oldest first */
+  uint64_t next_index;
+  bool ended;
+  _Atomic(uint64_t) asked;  /* agreements asked for */
+  _Atomic(uint64_t) agreed; /* agreements reached */
+  _Atomic(bool) suspicious;
+  /* Executor only. */
+  uint64_t started;
+  bool asking, over;
+  bool certain, asked_certain; /* hashes differ; did when rank 0 asked */
+  int64_t answers;
+  cel_told **answer; /* rank 0: by rank */
+} cel_divergence;
+
+void cel__divergence_init(cel_divergence *d, cel_transport *transport,
+                          void (*failed)(void *, const cel_error *),
+                          void *context);
+void cel__divergence_release(cel_divergence *d);
+/* Notes a task; starts an agreement at a horizon or epoch. Thread: main. */
+void cel__divergence_log(cel_divergence *d, const cel_task *task);
+/* Starts the last agreement. Thread: main. */
+void cel__divergence_end(cel_divergence *d);
+/* Whether all agreements that were asked for have been reached. Thread: any. */
+bool cel__divergence_settled(const cel_divergence *d);
+/* Moves agreements and control messages on; whether anything happened.
+ * Thread: executor. */
+bool cel__divergence_tick(cel_divergence *d);
+/* Tells the other ranks that this one has failed. Thread: executor. */
+void cel__divergence_cancel(cel_divergence *d, const cel_error *error);
+
+#endif

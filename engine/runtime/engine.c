@@ -1,0 +1,424 @@
+#include "runtime/engine.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/internal.h"
+
+enum {
+  RING = 4096,
+  HORIZONS_AHEAD = 8,
+  NAP_US = 50,         /* with requests that only polling moves */
+  LOOK_US = 50000,     /* how often a waiting main looks for an interrupt */
+  SUSPECT_LOOKS = 40,  /* looks without a move until it suspects */
+  EXECUTOR_BATCH = 256 /* instructions taken in per step */
+};
+
+/* ---- failure
+ * ----------------------------------------------------------------- */
+
+static void wake_all(cel_engine *e) {
+  cel_park_wake(&e->park);
+  cel_park_wake(&e->scheduler_park);
+  if (e->config.park != NULL) cel_park_wake(e->config.park);
+}
+
+void cel__engine_fail(cel_engine *engine, const cel_error *error) {
+  pthread_mutex_lock(&engine->lock);
+  if (!atomic_load(&engine->failed)) {
+    engine->failure = *error;
+    atomic_store(&engine->failed, true);
+  }
+  pthread_mutex_unlock(&engine->lock);
+  wake_all(engine);
+}
+
+bool cel__engine_failed(const cel_engine *engine) {
+  return atomic_load_explicit(&engine->failed, memory_order_acquire);
+}
+
+cel_status cel_engine_check(cel_engine *engine) {
+  if (!cel__engine_failed(engine)) return CEL_E_OK;
+  pthread_mutex_lock(&engine->lock);
+  cel_status status = cel_fail_with(&engine->failure);
+  pthread_mutex_unlock(&engine->lock);
+  return status;
+}
+
+/* ---- executor
+ * ---------------------------------------------------------------- */
+
+static void completed(void *context, const cel_instr *instr) {
+  cel_engine *e = context;
+  atomic_store_explicit(&e->reached, instr->task->id, memory_order_release);
+  atomic_fetch_add_explicit(&e->horizons_done, 1, memory_order_release);
+  cel_park_wake(&e->park);
+  cel_park_wake(&e->scheduler_park);
+}
+
+static void instr_failed(void *context, const cel_instr *instr,
+                         const cel_error *error) {
+  (void)instr;
+  cel__engine_fail(context, error);
+}
+
+static void heard_failure(void *context, const cel_error *error) {
+  cel__engine_fail(context, error);
+}
+
+static void take_failure(cel_engine *e) {
+  if (e->told_others) return;
+  e->told_others = true;
+  cel_executor_halt(e->executor);
+  cel__divergence_cancel(&e->divergence, &e->failure);
+}
+
+bool cel_engine_step_executor(cel_engine *engine) {
+  cel_engine *e = engine;
+  bool settled = cel__divergence_settled(&e->divergence);
+  bool progress = cel__divergence_tick(&e->divergence);
+  if (!settled && cel__divergence_settled(&e->divergence))
+    cel_park_wake(&e->park);
+  if (cel__engine_failed(e)) take_failure(e);
+  for (int i = 0; i < EXECUTOR_BATCH; ++i) {
+    const cel_instr *instr = cel_ring_pop(e->instrs);
+    if (instr == NULL) break;
+    cel_executor_add(e->executor, instr);
+    progress = true;
+  }
+  progress |= cel_executor_step(e->executor);
+  if (progress) atomic_fetch_add_explicit(&e->moves, 1, memory_order_relaxed);
+  return progress;
+}
+
+static void *executor_main(void *engine) {
+  cel_engine *e = engine;
+  cel_transport *t = e->config.transport;
+  for (;;) {
+    uint32_t seen = cel_park_look(e->config.park);
+    if (atomic_load(&e->stop)) {
+      cel_executor_halt(e->executor);
+      if (cel_executor_quiet(e->executor)) return NULL;
+    }
+    if (cel_engine_step_executor(e)) continue;
+    cel_park_wait(e->config.park, seen, t->busy(t) ? NAP_US : UINT32_MAX);
+  }
+}
+
+/* ---- main: handing over
+ * ------------------------------------------------------ */
+
+void cel__engine_pass(cel_engine *engine, void *item) {
+  cel_engine *e = engine;
+  while (!cel_ring_push(e->tasks, item)) {
+    if (!e->config.threads) {
+      cel__scheduler_step(e);
+      continue;
+    }
+    cel_park_wake(&e->scheduler_park);
+    uint32_t seen = cel_park_look(&e->park);
+    cel_park_wait(&e->park, seen, NAP_US);
+  }
+  if (e->config.threads) cel_park_wake(&e->scheduler_park);
+}
+
+bool cel_engine_congested(const cel_engine *engine) {
+  uint64_t done =
+      atomic_load_explicit(&engine->horizons_done, memory_order_acquire);
+  return engine->horizons_made - done > (uint64_t)engine->config.horizons_ahead;
+}
+
+static void emit_task(void *context, const cel_task *task) {
+  cel_engine *e = context;
+  e->last_task = task->id;
+  atomic_fetch_add_explicit(&e->tasks_made, 1, memory_order_relaxed);
+  if (e->config.saw_task != NULL)
+    e->config.saw_task(e->config.saw_context, task);
+  cel__divergence_log(&e->divergence, task);
+  bool bound = task->kind == CEL_TASK_HORIZON || task->kind == CEL_TASK_EPOCH;
+  cel__engine_pass(e, (void *)(uintptr_t)task);
+  if (!bound) return;
+  e->horizons_made++;
+  /* What is held back could be all that main is going to wait for. */
+  if (cel_engine_congested(e)) cel__engine_pass(e, &e->flush);
+}
+
+static void free_buffer(cel_buffer *buffer) {
+  if (buffer->init != NULL && buffer->init->destroy != NULL)
+    buffer->init->destroy(buffer->init);
+  cel_free((void *)(uintptr_t)buffer->name);
+  cel_free(buffer);
+}
+
+/* Drops what nobody needs any more. */
+static void retire(cel_engine *e) {
+  uint64_t retired = atomic_load_explicit(&e->retired, memory_order_acquire);
+  if (retired == e->retired_seen) return;
+  e->retired_seen = retired;
+  cel_task_graph_retire(e->graph, retired);
+  for (uint32_t i = e->buffers.n; i-- > 0;) {
+    cel_owned_buffer *owned = &e->buffers.at[i];
+    if (owned->freed == 0 || owned->freed >= retired) continue;
+    free_buffer(owned->buffer);
+    cel_vec_swap_out(&e->buffers, i);
+  }
+}
+
+/* ---- main: waiting
+ * ----------------------------------------------------------- */
+
+void cel_engine_suspect(cel_engine *engine) {
+  atomic_store(&engine->divergence.suspicious, true);
+  if (engine->config.park != NULL) cel_park_wake(engine->config.park);
+}
+
+/* Once per look: suspects when nothing has moved for long. */
+static void watch(cel_engine *e, uint64_t *moves, int *looks) {
+  uint64_t now = atomic_load_explicit(&e->moves, memory_order_relaxed);
+  *looks = now == *moves ? *looks + 1 : 0;
+  *moves = now;
+  if (*looks == 0 || *looks % SUSPECT_LOOKS != 0) return;
+  cel_engine_suspect(e);
+}
+
+cel_status cel__engine_await(cel_engine *engine,
+                             bool (*ready)(const cel_engine *, const void *),
+                             const void *context, bool (*interrupted)(void)) {
+  cel_engine *e = engine;
+  CEL_TRY(cel_engine_check(e));
+  if (ready(e, context)) return CEL_E_OK;
+  cel__engine_pass(e, &e->flush);
+  if (!e->config.threads) return cel_fail(CEL_E_CANCELLED, "not there yet");
+  uint64_t moves = 0;
+  for (int looks = 0;;) {
+    uint32_t seen = cel_park_look(&e->park);
+    CEL_TRY(cel_engine_check(e));
+    if (ready(e, context)) return CEL_E_OK;
+    if (interrupted != NULL && interrupted())
+      return cel_fail(CEL_E_CANCELLED, "interrupted");
+    cel_park_wait(&e->park, seen, LOOK_US);
+    if (cel_park_look(&e->park) == seen) watch(e, &moves, &looks);
+  }
+}
+
+static bool is_uncongested(const cel_engine *engine, const void *context) {
+  (void)context;
+  return !cel_engine_congested(engine);
+}
+
+/* Before main submits: reports a failure, drops what is done with, waits its
+ * turn. */
+static cel_status enter(cel_engine *e) {
+  CEL_TRY(cel_engine_check(e));
+  retire(e);
+  if (!e->config.threads || !cel_engine_congested(e)) return CEL_E_OK;
+  return cel__engine_await(e, is_uncongested, NULL, NULL);
+}
+
+/* ---- main: the program
+ * ------------------------------------------------------- */
+
+const cel_buffer *cel_engine_buffer(cel_engine *engine, int32_t dims,
+                                    const int64_t extent[3],
+                                    uint32_t element_size, const char *name,
+                                    cel_init *init) {
+  cel_buffer *buffer = cel_alloc(sizeof *buffer);
+  *buffer = (cel_buffer){.id = engine->buffers_made++,
+                         .dims = dims,
+                         .extent = cel_box_sized(1, 1, 1),
+                         .element_size = element_size,
+                         .init = init};
+  for (int d = 0; d < dims; ++d) buffer->extent.max[d] = extent[d];
+  if (name != NULL) buffer->name = cel_strdup(name);
+  cel_vec_push(&engine->buffers, (cel_owned_buffer){buffer, 0});
+  return buffer;
+}
+
+void cel_engine_buffer_free(cel_engine *engine, const cel_buffer *buffer) {
+  for (uint32_t i = 0; i < engine->buffers.n; ++i) {
+    cel_owned_buffer *owned = &engine->buffers.at[i];
+    if (owned->buffer != buffer) continue;
+    cel_assert(owned->freed == 0);
+    /* A horizon that follows at once would be made by the same call. */
+    owned->freed = engine->last_task + 1;
+    cel_task_graph_free(engine->graph, buffer);
+    return;
+  }
+  cel_bug("a buffer of another engine is freed");
+}
+
+cel_rules *cel_engine_rules(cel_engine *engine) {
+  return engine->rules;
+}
+
+cel_status cel_engine_submit(cel_engine *engine, const cel_group *group) {
+  uint64_t id;
+  CEL_TRY(enter(engine));
+  return cel_task_graph_submit(engine->graph, group, &id);
+}
+
+uint64_t cel_engine_epoch(cel_engine *engine, cel_place place) {
+  retire(engine);
+  return cel_task_graph_epoch(engine->graph, place);
+}
+
+bool cel_engine_reached(const cel_engine *engine, uint64_t epoch) {
+  return atomic_load_explicit(&engine->reached, memory_order_acquire) >= epoch;
+}
+
+static bool is_reached(const cel_engine *engine, const void *epoch) {
+  return cel_engine_reached(engine, *(const uint64_t *)epoch);
+}
+
+cel_status cel_engine_wait(cel_engine *engine, uint64_t epoch,
+                           bool (*interrupted)(void)) {
+  CEL_TRY(cel__engine_await(engine, is_reached, &epoch, interrupted));
+  retire(engine);
+  return CEL_E_OK;
+}
+
+static bool is_settled(const cel_engine *engine, const void *context) {
+  (void)context;
+  return cel__divergence_settled(&engine->divergence);
+}
+
+cel_status cel_engine_finish(cel_engine *engine, bool (*interrupted)(void)) {
+  cel__divergence_end(&engine->divergence);
+  if (engine->config.park != NULL) cel_park_wake(engine->config.park);
+  return cel__engine_await(engine, is_settled, NULL, interrupted);
+}
+
+/* ---- questions
+ * --------------------------------------------------------------- */
+
+bool cel_engine_step_scheduler(cel_engine *engine) {
+  return cel__scheduler_step(engine);
+}
+
+void cel_engine_describe(const cel_engine *engine, char *text, size_t size) {
+  int n = snprintf(
+      text, size,
+      "rank %lld: %llu tasks, %llu commands, %llu instructions made; task %llu "
+      "reached; tasks %s, instructions %s on their way; agreements %llu of "
+      "%llu\n",
+      (long long)engine->config.transport->rank,
+      (unsigned long long)atomic_load(&engine->tasks_made),
+      (unsigned long long)atomic_load(&engine->commands_made),
+      (unsigned long long)atomic_load(&engine->instrs_made),
+      (unsigned long long)atomic_load(&engine->reached),
+      cel_ring_empty(engine->tasks) ? "not" : "still",
+      cel_ring_empty(engine->instrs) ? "not" : "still",
+      (unsigned long long)atomic_load(&engine->divergence.agreed),
+      (unsigned long long)atomic_load(&engine->divergence.asked));
+  if (n >= 0 && (size_t)n < size)
+    cel_executor_describe(engine->executor, text + n, size - (size_t)n);
+}
+
+void cel_engine_count(const cel_engine *engine, cel_engine_counts *out) {
+  cel_executor_counts done;
+  cel_executor_count(engine->executor, &done);
+  *out = (cel_engine_counts){.tasks = atomic_load(&engine->tasks_made),
+                             .commands = atomic_load(&engine->commands_made),
+                             .instructions = atomic_load(&engine->instrs_made),
+                             .messages = done.messages,
+                             .bytes_sent = done.bytes_sent,
+                             .copies = done.copies,
+                             .bytes_copied = done.bytes_copied,
+                             .allocations = done.allocations};
+}
+
+/* ---- life
+ * -------------------------------------------------------------------- */
+
+static void make_executor(cel_engine *e) {
+  const cel_engine_config *c = &e->config;
+  cel_executor_config config = {.rank = c->transport->rank,
+                                .ranks = c->transport->ranks,
+                                .backend = c->backend,
+                                .host = c->host,
+                                .transport = c->transport,
+                                .park = c->park,
+                                .completed = completed,
+                                .failed = instr_failed,
+                                .context = e};
+  e->executor = cel_executor_create(&config);
+}
+
+static void warn(void *context, const cel_task *task, const char *text) {
+  const cel_engine *e = context;
+  if (e->config.warn != NULL)
+    e->config.warn(e->config.warn_context, task, text);
+}
+
+static void make_graph(cel_engine *e) {
+  const cel_engine_config *c = &e->config;
+  cel_task_graph_config config = {.ranks = c->transport->ranks,
+                                  .horizon_step = c->horizon_step,
+                                  .horizon_breadth = c->horizon_breadth,
+                                  .emit = emit_task,
+                                  .warn = warn,
+                                  .context = e};
+  e->graph = cel_task_graph_create(&config);
+}
+
+static void start_threads(cel_engine *e) {
+  if (pthread_create(&e->scheduler_thread, NULL, cel__scheduler_main, e) != 0 ||
+      pthread_create(&e->executor_thread, NULL, executor_main, e) != 0)
+    cel_bug("no thread for the engine");
+}
+
+cel_status cel_engine_create(const cel_engine_config *config,
+                             cel_engine **out) {
+  cel_engine *e = cel_alloc_zero(sizeof *e);
+  e->config = *config;
+  if (e->config.horizons_ahead <= 0) e->config.horizons_ahead = HORIZONS_AHEAD;
+  cel_park_init(&e->park);
+  cel_park_init(&e->scheduler_park);
+  pthread_mutex_init(&e->lock, NULL);
+  cel__divergence_init(&e->divergence, config->transport, heard_failure, e);
+  e->rules = cel_rules_create();
+  e->tasks = cel_ring_create(RING);
+  e->instrs = cel_ring_create(RING);
+  make_executor(e);
+  cel__scheduler_init(e);
+  make_graph(e);
+  if (config->threads) start_threads(e);
+  *out = e;
+  return CEL_E_OK;
+}
+
+/* Without threads nobody else takes the last completions in. */
+static void quieten(cel_engine *e) {
+  cel_executor_halt(e->executor);
+  while (!cel_executor_quiet(e->executor)) cel_executor_step(e->executor);
+}
+
+void cel_engine_stop(cel_engine *engine) {
+  if (engine->stopped) return;
+  engine->stopped = true;
+  atomic_store(&engine->stop, true);
+  wake_all(engine);
+  if (!engine->config.threads) {
+    quieten(engine);
+    return;
+  }
+  pthread_join(engine->scheduler_thread, NULL);
+  pthread_join(engine->executor_thread, NULL);
+}
+
+void cel_engine_destroy(cel_engine *engine) {
+  cel_engine *e = engine;
+  cel_engine_stop(e);
+  cel_executor_destroy(e->executor);
+  cel__scheduler_release(e);
+  cel_task_graph_destroy(e->graph);
+  for (uint32_t i = 0; i < e->buffers.n; ++i)
+    free_buffer(e->buffers.at[i].buffer);
+  cel_vec_release(&e->buffers);
+  cel_ring_destroy(e->tasks);
+  cel_ring_destroy(e->instrs);
+  cel_rules_destroy(e->rules);
+  cel__divergence_release(&e->divergence);
+  pthread_mutex_destroy(&e->lock);
+  cel_free(e);
+}

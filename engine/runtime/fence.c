@@ -1,0 +1,150 @@
+/* A fence is a host task on every rank that reads a box and copies it into a
+ * snapshot. All fences of one number of dimensions share one rule, whose bounds
+ * are parameters. */
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "runtime/internal.h"
+
+/* Owned by the caller and by its work, whoever lives longer. */
+struct cel_fence {
+  cel_work work;
+  _Atomic(int32_t) owners;
+  _Atomic(bool) ready;
+  cel_park *park; /* main's */
+  cel_box box;
+  uint32_t element_size;
+  uint64_t size;
+  void *data;
+};
+
+static void let_go(cel_fence *fence) {
+  if (atomic_fetch_sub(&fence->owners, 1) > 1) return;
+  cel_free(fence->data);
+  cel_free(fence);
+}
+
+void cel_fence_destroy(cel_fence *fence) {
+  let_go(fence);
+}
+
+static void destroy_work(cel_work *work) {
+  let_go(work->context);
+}
+
+static cel_status take_snapshot(const cel_work *work, const cel_call *call) {
+  cel_fence *fence = work->context;
+  const cel_view *view = &call->view[0];
+  cel_layout from = {view->base, view->layout};
+  cel_layout to = {fence->data, fence->box};
+  cel_copy_box(&from, &to, &fence->box, fence->element_size);
+  atomic_store_explicit(&fence->ready, true, memory_order_release);
+  cel_park_wake(fence->park);
+  return CEL_E_OK;
+}
+
+/* [p0, p1) x [p2, p3) x ..., whatever the chunk. */
+static const cel_rule *rule_of(cel_engine *e, int32_t dims) {
+  if (e->fence_rule[dims] != NULL) return e->fence_rule[dims];
+  int64_t code[2 * 2 * CEL_DIMS];
+  cel_rule_desc desc = {.task_dims = 1,
+                        .buffer_dims = dims,
+                        .boxes = 1,
+                        .params = 2 * dims,
+                        .code = code,
+                        .code_length = 4 * dims};
+  for (int i = 0; i < 2 * dims; ++i) {
+    code[2 * i] = CEL_RULE_PARAM;
+    code[2 * i + 1] = i;
+    desc.start[0][i / 2][i % 2] = 2 * i;
+    desc.length[0][i / 2][i % 2] = 2;
+  }
+  if (cel_rules_intern(e->rules, &desc, &e->fence_rule[dims]) != CEL_E_OK)
+    cel_bug("the rule of fences: %s", cel_error_last()->text);
+  return e->fence_rule[dims];
+}
+
+static cel_status make(cel_engine *e, const cel_buffer *buffer,
+                       const cel_box *box, cel_fence **out) {
+  cel_fence *fence = cel_alloc_zero(sizeof *fence);
+  *fence = (cel_fence){.work = {.references = 1,
+                                .fn = take_snapshot,
+                                .destroy = destroy_work,
+                                .context = fence},
+                       .park = &e->park,
+                       .box = *box,
+                       .element_size = buffer->element_size};
+  atomic_init(&fence->owners, 2);
+  fence->size = (uint64_t)cel_box_volume(box) * buffer->element_size;
+  fence->work.hash = cel_hash("fence", 5, 0);
+  fence->data = malloc(fence->size > 0 ? fence->size : 1);
+  if (fence->data == NULL) {
+    cel_free(fence);
+    return cel_fail(CEL_E_MEMORY, "no memory for a snapshot of %llu bytes",
+                    (unsigned long long)fence->size);
+  }
+  *out = fence;
+  return CEL_E_OK;
+}
+
+static cel_status submit(cel_engine *e, const cel_buffer *buffer,
+                         cel_fence *fence, cel_place place) {
+  int64_t ranks = e->config.transport->ranks;
+  int64_t params[2 * CEL_DIMS];
+  for (int d = 0; d < buffer->dims; ++d) {
+    params[2 * d] = fence->box.min[d];
+    params[2 * d + 1] = fence->box.max[d];
+  }
+  cel_access access = {.buffer = buffer, .mode = CEL_MODE_READ};
+  access.use = (cel_rule_use){.rule = rule_of(e, buffer->dims),
+                              .params = params,
+                              .range = cel_box_sized(ranks, 1, 1),
+                              .extent = buffer->extent};
+  cel_group group = {.kind = CEL_TASK_HOST,
+                     .placement = CEL_PLACE_EACH,
+                     .dims = 1,
+                     .range = access.use.range,
+                     .permitted = {{true}, {1, 1, 1}},
+                     .accesses = 1,
+                     .access = &access,
+                     .work = &fence->work,
+                     .name = "fence",
+                     .place = place};
+  return cel_engine_submit(e, &group);
+}
+
+cel_status cel_engine_fence(cel_engine *engine, const cel_buffer *buffer,
+                            const cel_box *box, cel_place place,
+                            cel_fence **out) {
+  cel_fence *fence = NULL;
+  CEL_TRY(make(engine, buffer, box, &fence));
+  cel_status status = CEL_E_OK;
+  if (fence->size > 0)
+    status = submit(engine, buffer, fence, place);
+  else
+    atomic_store(&fence->ready, true);
+  cel_work_release(&fence->work);
+  if (status == CEL_E_OK)
+    *out = fence;
+  else
+    let_go(fence);
+  return status;
+}
+
+bool cel_fence_ready(const cel_fence *fence) {
+  return atomic_load_explicit(&fence->ready, memory_order_acquire);
+}
+
+static bool is_ready(const cel_engine *engine, const void *fence) {
+  (void)engine;
+  return cel_fence_ready(fence);
+}
+
+cel_status cel_engine_fence_get(cel_engine *engine, cel_fence *fence,
+                                bool (*interrupted)(void), const void **data,
+                                uint64_t *size) {
+  CEL_TRY(cel__engine_await(engine, is_ready, fence, interrupted));
+  *data = fence->data;
+  *size = fence->size;
+  return CEL_E_OK;
+}

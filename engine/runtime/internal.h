@@ -1,0 +1,91 @@
+/* internal.h -- one rank's engine, as its parts see it.
+ *
+ * Threads and what each may touch: `main` holds the task graph and the buffers,
+ * `scheduler` the command and instruction graphs, `executor` the executor;
+ * between them are two rings, and atomics that only grow. `lock` guards the
+ * failure record.
+ *
+ * Retirement: the executor publishes the newest executed horizon (`reached`);
+ * the scheduler then drops commands and instructions that are older and
+ * publishes `retired`; main then drops tasks and freed buffers.
+ */
+#ifndef CEL_RUNTIME_INTERNAL_H
+#define CEL_RUNTIME_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/park.h"
+#include "base/ring.h"
+#include "base/vec.h"
+#include "runtime/divergence.h"
+#include "runtime/engine.h"
+
+/* A horizon or epoch under way, for the scheduler to retire what it closes. */
+typedef struct cel_bound_ids {
+  uint64_t task, command, instr; /* instr: 0 while held back */
+} cel_bound_ids;
+
+typedef struct cel_scheduler {
+  cel_command_graph *commands;
+  cel_instr_graph *instrs;
+  CEL_VEC(cel_bound_ids) bounds; /* oldest first */
+  uint64_t retired;              /* task id */
+  cel_status status;             /* of the step under way */
+} cel_scheduler;
+
+typedef struct cel_owned_buffer {
+  cel_buffer *buffer;
+  uint64_t freed; /* id of the last task when it was freed; 0: alive */
+} cel_owned_buffer;
+
+struct cel_engine {
+  cel_engine_config config;
+  cel_rules *rules;
+  /* main */
+  cel_task_graph *graph;
+  CEL_VEC(cel_owned_buffer) buffers;
+  uint32_t buffers_made;
+  uint64_t last_task, retired_seen;
+  uint64_t horizons_made;
+  const cel_rule *fence_rule[4]; /* by dimensions */
+  bool stopped;
+  cel_park park, scheduler_park;
+  cel_ring *tasks; /* to the scheduler: cel_task, or &flush */
+  char flush;
+  cel_scheduler scheduler;
+  cel_ring *instrs; /* to the executor */
+  cel_executor *executor;
+  cel_divergence divergence;
+  /* Only grow. */
+  _Atomic(uint64_t) reached;       /* task id; by the executor */
+  _Atomic(uint64_t) horizons_done; /* by the executor */
+  _Atomic(uint64_t) retired;       /* task id; by the scheduler */
+  _Atomic(uint64_t) moves;         /* executor steps with progress */
+  _Atomic(uint64_t) tasks_made, commands_made, instrs_made;
+  pthread_mutex_t lock;
+  cel_error failure;
+  _Atomic(bool) failed, stop;
+  bool told_others; /* executor */
+  pthread_t scheduler_thread, executor_thread;
+};
+
+/* Keeps the first failure and wakes everybody. Thread: any. */
+void cel__engine_fail(cel_engine *engine, const cel_error *error);
+bool cel__engine_failed(const cel_engine *engine);
+
+void cel__scheduler_init(cel_engine *engine);
+void cel__scheduler_release(cel_engine *engine);
+/* Takes in one item; whether there was any. Thread: scheduler. */
+bool cel__scheduler_step(cel_engine *engine);
+void *cel__scheduler_main(void *engine);
+
+/* Waits until `ready` or a failure, flushing what is held back. Thread: main.
+ */
+cel_status cel__engine_await(cel_engine *engine,
+                             bool (*ready)(const cel_engine *, const void *),
+                             const void *context, bool (*interrupted)(void));
+/* Hands a task or the flush mark to the scheduler. Thread: main. */
+void cel__engine_pass(cel_engine *engine, void *item);
+
+#endif

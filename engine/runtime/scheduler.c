@@ -1,0 +1,148 @@
+#include "runtime/internal.h"
+
+enum { NAP_US = 50, IDLE_US = 20000 };
+
+/* ---- what the graphs emit
+ * ---------------------------------------------------- */
+
+static void pass_instr(cel_engine *e, const cel_instr *instr) {
+  while (!cel_ring_push(e->instrs, (void *)(uintptr_t)instr)) {
+    if (!e->config.threads) {
+      cel_engine_step_executor(e);
+      continue;
+    }
+    if (cel__engine_failed(e) || atomic_load(&e->stop)) return;
+    cel_park_wake(e->config.park);
+    uint32_t seen = cel_park_look(&e->scheduler_park);
+    cel_park_wait(&e->scheduler_park, seen, NAP_US);
+  }
+}
+
+static void emit_instr(void *context, const cel_instr *instr) {
+  cel_engine *e = context;
+  cel_scheduler *s = &e->scheduler;
+  atomic_fetch_add_explicit(&e->instrs_made, 1, memory_order_relaxed);
+  if (e->config.saw_instr != NULL)
+    e->config.saw_instr(e->config.saw_context, instr);
+  if (instr->kind == CEL_INSTR_HORIZON || instr->kind == CEL_INSTR_EPOCH)
+    for (uint32_t i = 0; i < s->bounds.n; ++i)
+      if (s->bounds.at[i].task == instr->task->id)
+        s->bounds.at[i].instr = instr->id;
+  pass_instr(e, instr);
+}
+
+static void emit_command(void *context, const cel_command *command) {
+  cel_engine *e = context;
+  cel_scheduler *s = &e->scheduler;
+  atomic_fetch_add_explicit(&e->commands_made, 1, memory_order_relaxed);
+  if (e->config.saw_command != NULL)
+    e->config.saw_command(e->config.saw_context, command);
+  if (command->kind == CEL_COMMAND_HORIZON ||
+      command->kind == CEL_COMMAND_EPOCH)
+    cel_vec_push(&s->bounds,
+                 (cel_bound_ids){command->task->id, command->id, 0});
+  if (s->status == CEL_E_OK)
+    s->status = cel_instr_graph_add(s->instrs, command);
+}
+
+/* ---- steps
+ * ------------------------------------------------------------------- */
+
+static void retire(cel_engine *e) {
+  cel_scheduler *s = &e->scheduler;
+  uint64_t reached = atomic_load_explicit(&e->reached, memory_order_acquire);
+  if (s->retired >= reached) return;
+  cel_bound_ids newest = {0};
+  uint32_t n = 0;
+  while (n < s->bounds.n && s->bounds.at[n].task <= reached)
+    newest = s->bounds.at[n++];
+  s->bounds.n -= n;
+  memmove(s->bounds.at, s->bounds.at + n, s->bounds.n * sizeof newest);
+  s->retired = reached;
+  if (n == 0) return;
+  cel_instr_graph_retire(s->instrs, newest.instr);
+  cel_command_graph_retire(s->commands, newest.command);
+  atomic_store_explicit(&e->retired, newest.task, memory_order_release);
+}
+
+static void take(cel_engine *e, void *item) {
+  cel_scheduler *s = &e->scheduler;
+  s->status = CEL_E_OK;
+  const cel_task *task = NULL;
+  if (item == &e->flush) {
+    s->status = cel_instr_graph_flush(s->instrs);
+  } else {
+    task = item;
+    cel_status status = cel_command_graph_add(s->commands, task);
+    if (status != CEL_E_OK) s->status = status;
+  }
+  if (s->status == CEL_E_OK) return;
+  if (task != NULL) cel_fail_at(task->place.file, task->place.line);
+  cel__engine_fail(e, cel_error_last());
+}
+
+bool cel__scheduler_step(cel_engine *engine) {
+  retire(engine);
+  void *item = cel_ring_pop(engine->tasks);
+  if (item == NULL) return false;
+  if (!cel__engine_failed(engine)) take(engine, item);
+  return true;
+}
+
+/* Sleeps for news; where none comes for a while, what is held back goes out. */
+static void wait_for_task(cel_engine *e, uint32_t seen, bool *idle) {
+  if (*idle) {
+    cel_park_wait(&e->scheduler_park, seen, UINT32_MAX);
+    *idle = false;
+    return;
+  }
+  cel_park_wait(&e->scheduler_park, seen, IDLE_US);
+  if (cel_park_look(&e->scheduler_park) != seen) return;
+  *idle = true;
+  if (!cel__engine_failed(e)) take(e, &e->flush);
+  cel_park_wake(e->config.park);
+}
+
+void *cel__scheduler_main(void *engine) {
+  cel_engine *e = engine;
+  bool idle = true;
+  for (;;) {
+    uint32_t seen = cel_park_look(&e->scheduler_park);
+    if (atomic_load(&e->stop)) return NULL;
+    if (cel__scheduler_step(e)) {
+      cel_park_wake(e->config.park);
+      idle = false;
+    } else {
+      wait_for_task(e, seen, &idle);
+    }
+  }
+}
+
+/* ---- life
+ * -------------------------------------------------------------------- */
+
+void cel__scheduler_init(cel_engine *engine) {
+  const cel_engine_config *c = &engine->config;
+  cel_command_graph_config commands = {.rank = c->transport->rank,
+                                       .ranks = c->transport->ranks,
+                                       .small_bytes = c->small_bytes,
+                                       .large_bytes = c->large_bytes,
+                                       .emit = emit_command,
+                                       .context = engine};
+  cel_instr_graph_config instrs = {.rank = c->transport->rank,
+                                   .ranks = c->transport->ranks,
+                                   .devices = c->backend->devices,
+                                   .lookahead = c->lookahead,
+                                   .emit = emit_instr,
+                                   .context = engine};
+  for (int d = 0; d < c->backend->devices; ++d)
+    instrs.device_memory[d] = c->backend->device_memory[d];
+  engine->scheduler.commands = cel_command_graph_create(&commands);
+  engine->scheduler.instrs = cel_instr_graph_create(&instrs);
+}
+
+void cel__scheduler_release(cel_engine *engine) {
+  cel_instr_graph_destroy(engine->scheduler.instrs);
+  cel_command_graph_destroy(engine->scheduler.commands);
+  cel_vec_release(&engine->scheduler.bounds);
+}
