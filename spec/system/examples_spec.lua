@@ -1,0 +1,153 @@
+-- Every example gives its known result, and the same bits on any number of
+-- ranks and devices.
+local celer = require("spec.support.celer")
+
+local shapes = {
+  { ranks = nil, devices = 1 },
+  { ranks = nil, devices = 3 },
+  { ranks = 2, devices = 1 },
+  { ranks = 3, devices = 2 },
+  { ranks = 4, devices = 1 },
+}
+
+local function run(example, arguments, shape, folder)
+  local args = { "run", "--devices", shape.devices,
+    "examples/" .. example .. ".lua" }
+  for _, word in ipairs(arguments) do args[#args + 1] = word end
+  if folder then args[#args + 1] = folder end
+  local r = celer.run(args, { ranks = shape.ranks, timeout = 120 })
+  assert.equal("", r.stderr)
+  assert.equal(0, r.status)
+  return r.stdout
+end
+
+local function describe_shape(shape)
+  return ("%s rank(s) with %d device(s)"):format(shape.ranks or "1", shape.devices)
+end
+
+-- Runs an example in every shape; `check` sees what the first prints, the
+-- others must print the same.
+local function everywhere(example, arguments, check)
+  local first
+  for _, shape in ipairs(shapes) do
+    it(("%s %s on %s"):format(example, table.concat(arguments, " "),
+      describe_shape(shape)), function()
+      local out = run(example, arguments, shape)
+      if not first then
+        check(out)
+        first = out
+      end
+      assert.equal(first, out)
+    end)
+  end
+end
+
+-- The game of life by the book, on an h x w board with a glider.
+local function life(h, w, generations)
+  local board = {}
+  for y = -1, h do
+    board[y] = {}
+    for x = -1, w do board[y][x] = 0 end
+  end
+  for _, c in ipairs { { 0, 1 }, { 1, 2 }, { 2, 0 }, { 2, 1 }, { 2, 2 } } do
+    if c[1] < h and c[2] < w then board[c[1]][c[2]] = 1 end
+  end
+  for _ = 1, generations do
+    local after = { [-1] = board[-1], [h] = board[h] }
+    for y = 0, h - 1 do
+      after[y] = { [-1] = 0, [w] = 0 }
+      for x = 0, w - 1 do
+        local n = -board[y][x]
+        for dy = -1, 1 do for dx = -1, 1 do n = n + board[y + dy][x + dx] end end
+        after[y][x] = (n == 3 or (n == 2 and board[y][x] == 1)) and 1 or 0
+      end
+    end
+    board = after
+  end
+  local lines = {}
+  for y = 0, h - 1 do
+    local line = {}
+    for x = 0, w - 1 do line[x + 1] = board[y][x] == 1 and "#" or "." end
+    lines[#lines + 1] = table.concat(line)
+  end
+  return table.concat(lines, "\n")
+end
+
+describe("examples", function()
+  everywhere("hello", {}, function(out)
+    assert.equal("squares: 0 1 4 9 16 25 36 49 64 81\n", out)
+  end)
+
+  everywhere("hello", { "1" }, function(out)
+    assert.equal("squares: 0\n", out)
+  end)
+
+  everywhere("jacobi", { "61", "40" }, function(out)
+    local worst = tonumber(out:match("largest error is (%S+)"))
+    assert.is_true(worst < 1e-6)
+  end)
+
+  everywhere("rsim", { "37", "23" }, function(out)
+    local light = tonumber(out:match("light left (%S+)"))
+    assert.is_true(light > 0 and light < 1)
+  end)
+
+  everywhere("nbody", { "53", "7" }, function(out)
+    assert.truthy(out:find("momentum is kept: true", 1, true))
+  end)
+
+  everywhere("game_of_life", { "13", "29", "31" }, function(out)
+    assert.equal(life(13, 29, 31), out:match("^(.*)\n%d+ cells"))
+  end)
+
+  describe("wave_sim", function()
+    local first, picture
+    for _, shape in ipairs(shapes) do
+      it("gives the same picture on " .. describe_shape(shape), function()
+        local folder = os.tmpname()
+        os.remove(folder)
+        local out = run("wave_sim", { "97", "50", "25" }, shape, folder)
+        local file = assert(io.open(folder .. "/wave_00050.png", "rb"))
+        local bytes = file:read("*a")
+        file:close()
+        os.execute("rm -r " .. folder)
+        out = out:match("^[^\n]*")
+        first, picture = first or out, picture or bytes
+        assert.equal("\137PNG", bytes:sub(1, 4))
+        assert.equal(first, out)
+        assert.is_true(picture == bytes)
+      end)
+    end
+
+    it("matches the wave equation computed in Lua", function()
+      local n, steps = 24, 9
+      local out = run("wave_sim", { n, steps, 100 }, shapes[1], os.tmpname() .. ".d")
+      local function fresh()
+        local f = {}
+        for y = 0, n - 1 do
+          f[y] = {}
+          for x = 0, n - 1 do
+            local dy, dx = y - n / 4, x - n / 3
+            f[y][x] = math.exp(-(dy * dy + dx * dx) / (n / 24) ^ 2)
+          end
+        end
+        return f
+      end
+      local u, up = fresh(), fresh()
+      for _ = 1, steps do
+        for y = 0, n - 1 do
+          for x = 0, n - 1 do
+            local uy = u[math.min(y + 1, n - 1)][x] + u[math.max(y - 1, 0)][x]
+            local ux = u[y][math.min(x + 1, n - 1)] + u[y][math.max(x - 1, 0)]
+            up[y][x] = 2 * u[y][x] - up[y][x] + 0.25 * (ux + uy - 4 * u[y][x])
+          end
+        end
+        u, up = up, u
+      end
+      local sum = 0
+      for x = 0, n - 1 do sum = sum + u[n / 2][x] end
+      local got = tonumber(out:match("middle row (%S+)"))
+      assert.is_true(math.abs(got - sum) < 1e-4)
+    end)
+  end)
+end)
