@@ -325,6 +325,12 @@ static void rewrite(cel_tree_node *node, uint64_t (*fn)(uint64_t, void *),
   }
 }
 
+static bool all_equal(const cel_map_entries *entries, uint64_t value) {
+  for (uint32_t i = 0; i < entries->n; ++i)
+    if (entries->at[i].value != value) return false;
+  return true;
+}
+
 void cel_map_rewrite(cel_map *map, uint64_t (*fn)(uint64_t, void *),
                      void *context) {
   cel_map_entries *made = &map->made;

@@ -53,10 +53,25 @@ static void drop(cel_tree_node *node, uint32_t i) {
           (node->n - i) * sizeof *node->value);
 }
 
+/* As in box.h, of boxes that are not empty. */
+static inline cel_box hull_both(const cel_box *a, const cel_box *b) {
+  cel_box r;
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    r.min[d] = a->min[d] < b->min[d] ? a->min[d] : b->min[d];
+    r.max[d] = a->max[d] > b->max[d] ? a->max[d] : b->max[d];
+  }
+  return r;
+}
+
+static inline bool meets(const cel_box *a, const cel_box *b) {
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (a->min[d] >= b->max[d] || b->min[d] >= a->max[d]) return false;
+  return true;
+}
+
 static cel_box hull_of(const cel_tree_node *node) {
   cel_box hull = node->box[0];
-  for (uint32_t i = 1; i < node->n; ++i)
-    hull = cel_box_hull(&hull, &node->box[i]);
+  for (uint32_t i = 1; i < node->n; ++i) hull = hull_both(&hull, &node->box[i]);
   return hull;
 }
 
@@ -88,6 +103,7 @@ static double size_of(const cel_box *b) {
          ((double)b->max[2] - (double)b->min[2]);
 }
 
+/* A box and its value or child. */
 typedef struct item {
   cel_box box;
   uint64_t value;
@@ -110,10 +126,26 @@ static void sort_items(item *items, uint32_t n, int d) {
 
 static double halves_size(const item *items, uint32_t n) {
   cel_box low = items[0].box, high = items[n - 1].box;
-  for (uint32_t i = 1; i < n / 2; ++i) low = cel_box_hull(&low, &items[i].box);
-  for (uint32_t i = n / 2; i < n; ++i)
-    high = cel_box_hull(&high, &items[i].box);
+  for (uint32_t i = 1; i < n / 2; ++i) low = hull_both(&low, &items[i].box);
+  for (uint32_t i = n / 2; i < n; ++i) high = hull_both(&high, &items[i].box);
   return size_of(&low) + size_of(&high);
+}
+
+/* Sorts along the dimension whose halves have the smallest hulls. */
+static void sort_for_split(item *items, uint32_t n) {
+  int best = 0, sorted = -1;
+  double least = 0;
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    bool apart = false;
+    for (uint32_t i = 1; i < n && !apart; ++i)
+      apart = items[i].box.min[d] != items[0].box.min[d];
+    if (!apart) continue;
+    sort_items(items, n, d);
+    double size = halves_size(items, n);
+    if (sorted < 0 || size < least) best = d, least = size;
+    sorted = d;
+  }
+  if (sorted != best) sort_items(items, n, best);
 }
 
 static void fill(cel_tree_node *node, const item *items, uint32_t n) {
@@ -125,30 +157,44 @@ static void fill(cel_tree_node *node, const item *items, uint32_t n) {
   }
 }
 
-/* Divides a full node and one more item; returns the new upper half, which the
- * caller puts behind it. */
-static cel_tree_node *split(cel_tree_node *node, uint32_t at,
-                            const cel_box *box, uint64_t value) {
-  item items[FAN + 1];
-  for (uint32_t i = 0, o = 0; i <= FAN; ++i) {
-    if (i == at)
-      items[i] = (item){*box, value};
-    else
-      items[i] = (item){node->box[o], node->value[o]}, ++o;
-  }
-  int best = 0;
-  double least = 0;
-  for (int d = 0; d < CEL_DIMS; ++d) {
-    sort_items(items, FAN + 1, d);
-    double size = halves_size(items, FAN + 1);
-    if (d == 0 || size < least) best = d, least = size;
-  }
-  sort_items(items, FAN + 1, best);
+/* Gives the node the lower half of `items`, more than fit into it but at most
+ * twice as many; returns a new node with the rest. */
+static cel_tree_node *split(cel_tree_node *node, item *items, uint32_t n) {
   cel_tree_node *upper = make_node(node->height);
-  enum { LOW = (FAN + 1) / 2 };
-  fill(node, items, LOW);
-  fill(upper, items + LOW, FAN + 1 - LOW);
+  sort_for_split(items, n);
+  fill(node, items, n / 2);
+  fill(upper, items + n / 2, n - n / 2);
   return upper;
+}
+
+/* Puts one more item at `at`; returns the upper half if that did not fit. */
+static cel_tree_node *put_or_split(cel_tree_node *node, uint32_t at,
+                                   const cel_box *box, uint64_t value) {
+  if (node->n < FAN) {
+    put(node, at, box, value);
+    return NULL;
+  }
+  item items[FAN + 1];
+  for (uint32_t i = 0; i < FAN; ++i)
+    items[i + (i >= at)] = (item){node->box[i], node->value[i]};
+  items[at] = (item){*box, value};
+  return split(node, items, FAN + 1);
+}
+
+/* Child `at` has split: its new upper half goes behind it. */
+static cel_tree_node *put_upper(cel_tree_node *node, uint32_t at,
+                                cel_tree_node *upper) {
+  cel_box hull = hull_of(upper);
+  node->box[at] = hull_of(node->child[at]);
+  return put_or_split(node, at + 1, &hull, (uint64_t)(uintptr_t)upper);
+}
+
+static void grow_root(cel_tree *tree, cel_tree_node *upper) {
+  cel_tree_node *root = make_node(upper->height + 1);
+  cel_box low = hull_of(tree->root), high = hull_of(upper);
+  put(root, 0, &low, (uint64_t)(uintptr_t)tree->root);
+  put(root, 1, &high, (uint64_t)(uintptr_t)upper);
+  tree->root = root;
 }
 
 /* ------------------------------------------------- inserting, extracting */
@@ -158,7 +204,7 @@ static uint32_t choose(const cel_tree_node *node, const cel_box *box) {
   uint32_t best = 0;
   double least = 0, least_size = 0;
   for (uint32_t i = 0; i < node->n; ++i) {
-    cel_box hull = cel_box_hull(&node->box[i], box);
+    cel_box hull = hull_both(&node->box[i], box);
     double size = size_of(&node->box[i]), growth = size_of(&hull) - size;
     if (i == 0 || growth < least || (growth == least && size < least_size))
       best = i, least = growth, least_size = size;
@@ -169,38 +215,62 @@ static uint32_t choose(const cel_tree_node *node, const cel_box *box) {
 /* Returns the upper half if the node had to split. */
 static cel_tree_node *insert(cel_tree_node *node, const cel_box *box,
                              uint64_t value) {
-  uint32_t at;
-  cel_tree_node *upper;
-  cel_box hull;
-  if (node->height == 0) {
-    at = slot_for(node, box);
-  } else {
-    at = choose(node, box);
-    upper = insert(node->child[at], box, value);
-    if (!upper) {
-      node->box[at] = cel_box_hull(&node->box[at], box);
-      return NULL;
-    }
-    node->box[at] = hull_of(node->child[at]);
-    hull = hull_of(upper);
-    box = &hull;
-    value = (uint64_t)(uintptr_t)upper;
-    ++at;
-  }
-  if (node->n == FAN) return split(node, at, box, value);
-  put(node, at, box, value);
+  if (node->height == 0)
+    return put_or_split(node, slot_for(node, box), box, value);
+  uint32_t at = choose(node, box);
+  cel_tree_node *upper = insert(node->child[at], box, value);
+  if (upper) return put_upper(node, at, upper);
+  node->box[at] = hull_both(&node->box[at], box);
   return NULL;
 }
 
 void cel__tree_insert(cel_tree *tree, const cel_box *box, uint64_t value) {
   tree->count++;
   cel_tree_node *upper = insert(tree->root, box, value);
-  if (!upper) return;
-  cel_tree_node *root = make_node(upper->height + 1);
-  cel_box low = hull_of(tree->root), high = hull_of(upper);
-  put(root, 0, &low, (uint64_t)(uintptr_t)tree->root);
-  put(root, 1, &high, (uint64_t)(uintptr_t)upper);
-  tree->root = root;
+  if (upper) grow_root(tree, upper);
+}
+
+/* Finds the way to `leaf`, which is to give way to more items than it has room
+ * for. */
+static bool replace(cel_tree_node *node, const cel_tree_node *leaf,
+                    const cel_box *hull, item *items, uint32_t n,
+                    cel_tree_node **upper) {
+  if (node == leaf) {
+    *upper = split(node, items, n);
+    return true;
+  }
+  if (node->height == 0) return false;
+  for (uint32_t i = 0; i < node->n; ++i) {
+    if (!cel_box_covers(&node->box[i], hull) ||
+        !replace(node->child[i], leaf, hull, items, n, upper))
+      continue;
+    if (*upper) *upper = put_upper(node, i, *upper);
+    return true;
+  }
+  return false;
+}
+
+void cel__tree_divide(cel_tree *tree, cel_tree_place at,
+                      const cel_map_entry *parts, uint32_t n) {
+  cel_tree_node *leaf = at.leaf, *upper = NULL;
+  cel_assert(n >= 1 && n <= 7);
+  tree->count += n - 1;
+  if (leaf->n + n - 1 <= FAN) {
+    drop(leaf, at.i);
+    for (uint32_t i = 0; i < n; ++i)
+      put(leaf, slot_for(leaf, &parts[i].box), &parts[i].box, parts[i].value);
+    return;
+  }
+  item items[FAN + 6];
+  cel_box hull = hull_of(leaf);
+  uint32_t m = 0;
+  for (uint32_t i = 0; i < leaf->n; ++i)
+    if (i != at.i) items[m++] = (item){leaf->box[i], leaf->value[i]};
+  for (uint32_t i = 0; i < n; ++i)
+    items[m++] = (item){parts[i].box, parts[i].value};
+  if (!replace(tree->root, leaf, &hull, items, m, &upper))
+    cel_bug("a leaf of another tree");
+  if (upper) grow_root(tree, upper);
 }
 
 /* Moves the boxes of a small child into the sibling whose hull grows least, if
@@ -211,7 +281,7 @@ static void join_sibling(cel_tree_node *node, uint32_t i) {
   double least = 0;
   for (uint32_t k = 0; k < node->n; ++k) {
     if (k == i || node->child[k]->n + child->n > FAN * 3 / 4) continue;
-    cel_box hull = cel_box_hull(&node->box[k], &node->box[i]);
+    cel_box hull = hull_both(&node->box[k], &node->box[i]);
     double growth = size_of(&hull) - size_of(&node->box[k]);
     if (best == i || growth < least) best = k, least = growth;
   }
@@ -220,7 +290,7 @@ static void join_sibling(cel_tree_node *node, uint32_t i) {
   for (uint32_t k = 0; k < child->n; ++k)
     put(into, into->height ? into->n : slot_for(into, &child->box[k]),
         &child->box[k], child->value[k]);
-  node->box[best] = cel_box_hull(&node->box[best], &node->box[i]);
+  node->box[best] = hull_both(&node->box[best], &node->box[i]);
   cel_free(child);
   drop(node, i);
 }
@@ -230,7 +300,7 @@ static bool extract(cel_tree_node *node, const cel_box *box,
                     cel_map_entries *out) {
   bool taken = false;
   for (uint32_t i = node->n; i-- > 0;) {
-    if (!cel_box_meets(&node->box[i], box)) continue;
+    if (!meets(&node->box[i], box)) continue;
     if (node->height == 0) {
       cel_vec_push(out, (cel_map_entry){node->box[i], node->value[i]});
       drop(node, i);
@@ -265,19 +335,9 @@ void cel__tree_extract(cel_tree *tree, const cel_box *box,
 
 /* --------------------------------------------------------------- looking */
 
-static inline bool holds(const cel_box *b, const int64_t p[3]) {
-  /* Unsigned distances: one comparison each, and right for any 64 bits. */
-  return (uint64_t)p[0] - (uint64_t)b->min[0] <
-             (uint64_t)b->max[0] - (uint64_t)b->min[0] &&
-         (uint64_t)p[1] - (uint64_t)b->min[1] <
-             (uint64_t)b->max[1] - (uint64_t)b->min[1] &&
-         (uint64_t)p[2] - (uint64_t)b->min[2] <
-             (uint64_t)b->max[2] - (uint64_t)b->min[2];
-}
-
 static cel_tree_place find(cel_tree_node *node, const int64_t point[3]) {
   for (uint32_t i = 0; i < node->n; ++i) {
-    if (!holds(&node->box[i], point)) continue;
+    if (!cel__box_holds(&node->box[i], point)) continue;
     if (node->height == 0) return (cel_tree_place){node, i};
     cel_tree_place found = find(node->child[i], point);
     if (found.leaf) return found;
@@ -298,10 +358,13 @@ static void collect(const cel_tree_node *node, const cel_box *box,
                     cel_map_entries *out) {
   if (node->height == 0) cel_vec_reserve(out, node->n);
   for (uint32_t i = 0; i < node->n; ++i) {
+    if (!meets(&node->box[i], box)) continue;
     if (node->height > 0) {
-      if (cel_box_meets(&node->box[i], box)) collect(node->child[i], box, out);
-    } else if (cel_box_intersect(&node->box[i], box, &out->at[out->n].box)) {
-      out->at[out->n++].value = node->value[i];
+      collect(node->child[i], box, out);
+    } else {
+      cel_map_entry *entry = &out->at[out->n++];
+      cel_box_intersect(&node->box[i], box, &entry->box);
+      entry->value = node->value[i];
     }
   }
 }
@@ -309,6 +372,28 @@ static void collect(const cel_tree_node *node, const cel_box *box,
 void cel__tree_collect(const cel_tree *tree, const cel_box *box,
                        cel_map_entries *out) {
   collect(tree->root, box, out);
+}
+
+static void probe(cel_tree_node *node, const cel_box *box, uint64_t value,
+                  cel_tree_probe *seen) {
+  for (uint32_t i = 0; i < node->n; ++i) {
+    if (!meets(&node->box[i], box)) continue;
+    if (node->height > 0) {
+      probe(node->child[i], box, value, seen);
+      continue;
+    }
+    seen->one_leaf = seen->one_leaf && (!seen->leaf || seen->leaf == node);
+    seen->leaf = node;
+    seen->uniform = seen->uniform && node->value[i] == value;
+    if (!seen->one_leaf && !seen->uniform) return;
+  }
+}
+
+cel_tree_probe cel__tree_probe(const cel_tree *tree, const cel_box *box,
+                               uint64_t value) {
+  cel_tree_probe seen = {.one_leaf = true, .uniform = true};
+  probe(tree->root, box, value, &seen);
+  return seen;
 }
 
 /* -------------------------------------------------------------- checking */

@@ -44,6 +44,23 @@ typedef struct cel_tree_place {
   uint32_t i;
 } cel_tree_place;
 
+/* Unsigned distances: one comparison each, and right for any 64 bits. */
+static inline bool cel__box_holds(const cel_box *b, const int64_t p[3]) {
+  return (uint64_t)p[0] - (uint64_t)b->min[0] <
+             (uint64_t)b->max[0] - (uint64_t)b->min[0] &&
+         (uint64_t)p[1] - (uint64_t)b->min[1] <
+             (uint64_t)b->max[1] - (uint64_t)b->min[1] &&
+         (uint64_t)p[2] - (uint64_t)b->min[2] <
+             (uint64_t)b->max[2] - (uint64_t)b->min[2];
+}
+
+/* What an update wants to know of the entries that meet its box. */
+typedef struct cel_tree_probe {
+  cel_tree_node *leaf; /* of one of them */
+  bool one_leaf;       /* it is the leaf of all */
+  bool uniform;        /* all have the value asked for */
+} cel_tree_probe;
+
 /* The holder owns the nodes: init ... release. */
 void cel__tree_init(cel_tree *tree);
 void cel__tree_release(cel_tree *tree);
@@ -56,9 +73,14 @@ void cel__tree_extract(cel_tree *tree, const cel_box *box,
  * null. */
 cel_tree_place cel__tree_find(const cel_tree *tree, const int64_t point[3],
                               cel_tree_node *near);
+/* Makes `n` <= 7 entries of one, in its place; their union is the old box. */
+void cel__tree_divide(cel_tree *tree, cel_tree_place at,
+                      const cel_map_entry *parts, uint32_t n);
 /* Appends the entries that meet `box`, clipped to it. */
 void cel__tree_collect(const cel_tree *tree, const cel_box *box,
                        cel_map_entries *out);
+cel_tree_probe cel__tree_probe(const cel_tree *tree, const cel_box *box,
+                               uint64_t value);
 /* Asserts the invariants that concern nodes. */
 void cel__tree_check(const cel_tree *tree);
 
