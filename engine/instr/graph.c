@@ -1,0 +1,187 @@
+#include <string.h>
+
+#include "instr/state.h"
+
+/* ---- execute ------------------------------------------------------------- */
+
+/* Memory for everything first, so that no record moves later; then what is
+ * missing there. */
+static void prepare(cel_instr_graph *graph, int32_t priority) {
+  const cel__plan *plan = &graph->plan;
+  for (uint32_t i = 0; i < plan->used; ++i) {
+    const cel__touch *touch = &plan->touches.at[i];
+    if (!cel_box_is_empty(&touch->hull))
+      cel__memory_need(graph, touch->buffer, touch->memory, &touch->hull);
+  }
+  for (uint32_t i = 0; i < plan->used; ++i) {
+    const cel__touch *touch = &plan->touches.at[i];
+    if (touch->consumes)
+      cel__coherence_fetch(graph, touch->buffer, touch->memory, &touch->region,
+                           priority);
+  }
+}
+
+static void track_touch(cel_instr_graph *graph, const cel__touch *touch,
+                        cel__record *record, uint64_t id, bool writes) {
+  if (!(writes ? touch->produces : touch->consumes)) return;
+  if (touch->region.n == 0) return;
+  cel_track *track = cel__record_track(graph, record);
+  for (uint32_t b = 0; b < touch->region.n; ++b) {
+    if (writes)
+      cel_track_write(track, &touch->region.at[b], id, &graph->deps);
+    else
+      cel_track_read(track, &touch->region.at[b], id, &graph->deps);
+  }
+}
+
+/* Where the touch's hull lies; no record for an empty one. */
+static cel_place_in place_of(cel_instr_graph *graph, const cel__touch *touch) {
+  cel_place_in place = {.box = touch->hull};
+  if (cel_box_is_empty(&touch->hull)) return place;
+  cel__record *record =
+      cel__memory_find(graph, touch->buffer, touch->memory, &touch->hull);
+  place.allocation = &record->made;
+  return place;
+}
+
+/* Tracks `n` touches as one instruction's, all reads before all writes, and
+ * returns where they lie. */
+static const cel_place_in *use(cel_instr_graph *graph, const cel__touch *touch,
+                               uint32_t n, uint64_t id) {
+  cel_place_in *place =
+      cel_arena_alloc(&graph->open->arena, n * sizeof(cel_place_in));
+  for (uint32_t i = 0; i < n; ++i) place[i] = place_of(graph, &touch[i]);
+  for (int writes = 0; writes < 2; ++writes)
+    for (uint32_t i = 0; i < n; ++i)
+      track_touch(graph, &touch[i], (cel__record *)place[i].allocation, id,
+                  writes == 1);
+  return place;
+}
+
+static void launch(cel_instr_graph *graph, uint32_t p) {
+  const cel__plan *plan = &graph->plan;
+  const cel_task *task = plan->command->task;
+  const cel__part *part = &plan->parts.at[p];
+  bool host = task->kind == CEL_TASK_HOST;
+  cel_instr *instr = cel__instr_begin(
+      graph, host ? CEL_INSTR_HOST : CEL_INSTR_KERNEL, task, CEL__PRIORITY_RUN);
+  instr->device = part->device;
+  instr->run.chunk = part->chunk;
+  instr->run.view = use(graph, plan->touches.at + (size_t)p * task->accesses,
+                        task->accesses, instr->id);
+  cel__instr_end(graph, instr);
+}
+
+static void produce_all(cel_instr_graph *graph) {
+  const cel__plan *plan = &graph->plan;
+  for (uint32_t i = 0; i < plan->used; ++i) {
+    const cel__touch *touch = &plan->touches.at[i];
+    if (touch->produces)
+      cel__coherence_produce(graph, touch->buffer, touch->memory,
+                             &touch->region);
+  }
+}
+
+static void execute(cel_instr_graph *graph) {
+  prepare(graph, CEL__PRIORITY_MEMORY);
+  for (uint32_t p = 0; p < graph->plan.parts.n; ++p) launch(graph, p);
+  produce_all(graph);
+}
+
+/* ---- messages ------------------------------------------------------------ */
+
+static void message(cel_instr_graph *graph, cel_instr_kind kind,
+                    int32_t priority) {
+  const cel__plan *plan = &graph->plan;
+  const cel_message *told = &plan->command->message;
+  prepare(graph, priority);
+  cel_instr *instr =
+      cel__instr_begin(graph, kind, plan->command->task, priority);
+  instr->message.peer = told->peer;
+  instr->message.sequence = told->sequence;
+  instr->message.bytes = told->bytes;
+  instr->message.pieces = told->pieces;
+  instr->message.piece = use(graph, plan->touches.at, plan->used, instr->id);
+  cel__instr_end(graph, instr);
+  produce_all(graph);
+}
+
+/* ---- commands ------------------------------------------------------------ */
+
+void cel__generate(cel_instr_graph *graph) {
+  const cel_command *command = graph->plan.command;
+  switch (command->kind) {
+  case CEL_COMMAND_EXECUTE: execute(graph); break;
+  case CEL_COMMAND_PUSH:
+    message(graph, CEL_INSTR_SEND, CEL__PRIORITY_SEND);
+    break;
+  case CEL_COMMAND_AWAIT_PUSH:
+    message(graph, CEL_INSTR_RECEIVE, CEL__PRIORITY_RECEIVE);
+    break;
+  case CEL_COMMAND_HORIZON:
+  case CEL_COMMAND_EPOCH: cel__instr_bound(graph, command); break;
+  case CEL_COMMAND_FREE: cel__memory_drop(graph, command); break;
+  }
+}
+
+cel_status cel_instr_graph_add(cel_instr_graph *graph,
+                               const cel_command *command) {
+  return cel__lookahead_add(graph, command);
+}
+
+cel_status cel_instr_graph_flush(cel_instr_graph *graph) {
+  return cel__lookahead_flush(graph);
+}
+
+/* ---- life ---------------------------------------------------------------- */
+
+cel_instr_graph *cel_instr_graph_create(const cel_instr_graph_config *config) {
+  cel_instr_graph *graph = cel_alloc_zero(sizeof *graph);
+  graph->config = *config;
+  graph->memories = 1;
+  for (int32_t d = 0; d < config->devices; ++d)
+    if (config->device_memory[d] >= graph->memories)
+      graph->memories = config->device_memory[d] + 1;
+  cel_assert(config->devices >= 1 && graph->memories <= CEL_MEMORIES);
+  graph->next_allocation = 1;
+  cel__nodes_init(graph);
+  return graph;
+}
+
+void cel_instr_graph_destroy(cel_instr_graph *graph) {
+  if (graph == NULL) return;
+  for (uint32_t i = 0; i < graph->buffers.n; ++i)
+    cel__held_release(graph, &graph->buffers.at[i]);
+  cel__plan_release(&graph->plan);
+  cel__nodes_release(graph);
+  cel_vec_release(&graph->buffers);
+  cel_vec_release(&graph->wanted);
+  cel_vec_release(&graph->held);
+  cel_map_entries_release(&graph->entries);
+  cel_region_release(&graph->missing);
+  cel_region_release(&graph->sourced);
+  cel_region_release(&graph->discarded);
+  cel_free(graph);
+}
+
+static size_t held_bytes(const cel_instr_graph *graph, const cel__held *held) {
+  enum { ENTRY = 64, TRACKED = 96 }; /* about what one takes */
+  if (held->buffer == NULL) return 0;
+  size_t sum = ENTRY * cel_map_count(held->current);
+  for (int32_t m = 0; m < graph->memories; ++m) {
+    const cel__backing *in = &held->in[m];
+    sum += sizeof *in + in->wants.cap * sizeof(cel_box);
+    for (uint32_t i = 0; i < in->live.n; ++i)
+      sum += sizeof(cel__record) +
+             TRACKED * cel_track_count(in->live.at[i]->track);
+  }
+  return sum;
+}
+
+size_t cel_instr_graph_bytes(const cel_instr_graph *graph) {
+  size_t sum = sizeof *graph + cel__nodes_bytes(graph) +
+               graph->buffers.cap * sizeof(cel__held);
+  for (uint32_t i = 0; i < graph->buffers.n; ++i)
+    sum += held_bytes(graph, &graph->buffers.at[i]);
+  return sum;
+}

@@ -1,0 +1,232 @@
+#include <string.h>
+
+#include "instr/state.h"
+
+/* ---- records ------------------------------------------------------------- */
+
+void cel__record_destroy(cel__record *record) {
+  if (record->track != NULL) cel_track_destroy(record->track);
+  cel_free(record);
+}
+
+cel_track *cel__record_track(cel_instr_graph *graph, cel__record *record) {
+  if (record->floor != graph->floor) {
+    cel_track_floor(record->track, graph->floor);
+    record->floor = graph->floor;
+  }
+  return record->track;
+}
+
+cel__held *cel__held_of(cel_instr_graph *graph, const cel_buffer *buffer) {
+  while (graph->buffers.n <= buffer->id)
+    cel_vec_push(&graph->buffers, (cel__held){0});
+  cel__held *held = &graph->buffers.at[buffer->id];
+  if (held->buffer == NULL) {
+    uint64_t first = buffer->init != NULL ? 1ull << CEL_MEMORY_INIT : 0;
+    held->buffer = buffer;
+    held->current = cel_map_create(&buffer->extent, first);
+    held->in = cel_alloc_zero((size_t)graph->memories * sizeof(cel__backing));
+  }
+  return held;
+}
+
+void cel__held_release(cel_instr_graph *graph, cel__held *held) {
+  if (held->buffer == NULL) return;
+  for (int32_t m = 0; m < graph->memories; ++m) {
+    cel__backing *in = &held->in[m];
+    for (uint32_t i = 0; i < in->live.n; ++i)
+      cel__record_destroy(in->live.at[i]);
+    cel_vec_release(&in->live);
+    cel_vec_release(&in->wants);
+  }
+  cel_map_destroy(held->current);
+  cel_free(held->in);
+  *held = (cel__held){0};
+}
+
+/* ---- demand -------------------------------------------------------------- */
+
+/* All of dimension 0, so that growth along it stays in place. */
+static cel_box layout_of(const cel_buffer *buffer, const cel_box *box) {
+  cel_box layout = *box;
+  layout.min[0] = buffer->extent.min[0];
+  layout.max[0] = buffer->extent.max[0];
+  return layout;
+}
+
+static cel__record *find_in(cel__backing *in, const cel_box *box) {
+  if (in->recent < in->live.n &&
+      cel_box_covers(&in->live.at[in->recent]->made.layout, box))
+    return in->live.at[in->recent];
+  for (uint32_t i = 0; i < in->live.n; ++i) {
+    if (!cel_box_covers(&in->live.at[i]->made.layout, box)) continue;
+    in->recent = i;
+    return in->live.at[i];
+  }
+  return NULL;
+}
+
+cel__record *cel__memory_find(cel_instr_graph *graph, const cel_buffer *buffer,
+                              int32_t memory, const cel_box *box) {
+  return find_in(&cel__held_of(graph, buffer)->in[memory], box);
+}
+
+/* Takes what overlaps *layout out of `wants` and widens *layout by it, until
+ * nothing does. */
+static bool absorb_wants(cel__backing *in, cel_box *layout) {
+  bool grown = false;
+  for (uint32_t i = 0; i < in->wants.n;) {
+    if (!cel_box_meets(&in->wants.at[i], layout)) {
+      ++i;
+      continue;
+    }
+    *layout = cel_box_hull(layout, &in->wants.at[i]);
+    cel_vec_swap_out(&in->wants, i);
+    grown = true;
+    i = 0;
+  }
+  return grown;
+}
+
+bool cel__memory_want(cel_instr_graph *graph, const cel_buffer *buffer,
+                      int32_t memory, const cel_box *box) {
+  cel__backing *in = &cel__held_of(graph, buffer)->in[memory];
+  if (find_in(in, box) != NULL) return false;
+  for (uint32_t i = 0; i < in->wants.n; ++i)
+    if (cel_box_covers(&in->wants.at[i], box)) return false;
+  if (in->wants.n == 0)
+    cel_vec_push(&graph->wanted, (cel__backing_id){buffer->id, memory});
+  cel_box layout = layout_of(buffer, box);
+  absorb_wants(in, &layout);
+  cel_vec_push(&in->wants, layout);
+  return true;
+}
+
+void cel__memory_forget(cel_instr_graph *graph) {
+  for (uint32_t i = 0; i < graph->wanted.n; ++i) {
+    cel__backing_id id = graph->wanted.at[i];
+    cel__held *held = &graph->buffers.at[id.buffer];
+    if (held->buffer != NULL) cel_vec_clear(&held->in[id.memory].wants);
+  }
+  cel_vec_clear(&graph->wanted);
+}
+
+/* ---- growth -------------------------------------------------------------- */
+
+/* Widens *layout until it meets no other live allocation and no other want
+ * that it does not cover. */
+static void close_layout(cel__backing *in, cel_box *layout) {
+  bool grown = true;
+  while (grown) {
+    grown = absorb_wants(in, layout);
+    for (uint32_t i = 0; i < in->live.n; ++i) {
+      const cel_box *other = &in->live.at[i]->made.layout;
+      if (!cel_box_meets(other, layout) || cel_box_covers(layout, other))
+        continue;
+      *layout = cel_box_hull(layout, other);
+      grown = true;
+    }
+  }
+}
+
+static cel__record *record_new(cel_instr_graph *graph, const cel_buffer *buffer,
+                               int32_t memory, const cel_box *layout) {
+  cel__record *record = cel_alloc_zero(sizeof *record);
+  record->made.id = graph->next_allocation++;
+  record->made.memory = memory;
+  record->made.buffer = buffer;
+  record->made.layout = *layout;
+  record->made.reserve =
+      (uint64_t)cel_box_volume(layout) * buffer->element_size;
+  const cel_task *task = graph->plan.command->task;
+  cel_instr *instr =
+      cel__instr_begin(graph, CEL_INSTR_ALLOC, task, CEL__PRIORITY_MEMORY);
+  instr->memory.allocation = &record->made;
+  record->track = cel_track_create(layout, instr->id);
+  record->floor = graph->floor;
+  cel__instr_end(graph, instr);
+  return record;
+}
+
+static void emit_free(cel_instr_graph *graph, cel__record *record) {
+  const cel_task *task = graph->plan.command->task;
+  cel_instr *instr =
+      cel__instr_begin(graph, CEL_INSTR_FREE, task, CEL__PRIORITY_RUN);
+  instr->memory.allocation = &record->made;
+  cel_track_users(cel__record_track(graph, record), &record->made.layout,
+                  &graph->deps);
+  cel__instr_end(graph, instr);
+  cel__batch_bury(graph, record);
+}
+
+/* Takes over what is current in `old`, but for what this command overwrites
+ * unread: that is no longer current here. */
+static void move_contents(cel_instr_graph *graph, cel__held *held,
+                          cel__record *old, cel__record *fresh) {
+  uint64_t bit = 1ull << old->made.memory;
+  cel_region *keep = &graph->missing;
+  cel_region_clear(keep);
+  cel_map_query(held->current, &old->made.box, &graph->entries);
+  for (uint32_t i = 0; i < graph->entries.n; ++i) {
+    const cel_map_entry *entry = &graph->entries.at[i];
+    if ((entry->value & bit) == 0) continue;
+    cel_region_add(keep, &entry->box);
+    for (uint32_t d = 0; d < graph->discarded.n; ++d) {
+      cel_box gone;
+      if (cel_box_intersect(&entry->box, &graph->discarded.at[d], &gone))
+        cel_map_update(held->current, &gone, entry->value & ~bit);
+    }
+  }
+  cel_region_subtract(keep, keep, &graph->discarded);
+  for (uint32_t i = 0; i < keep->n; ++i)
+    cel__copy(graph, old, fresh, &keep->at[i], CEL__PRIORITY_MEMORY);
+  fresh->made.box = cel_box_hull(&fresh->made.box, &old->made.box);
+}
+
+static cel__record *grow(cel_instr_graph *graph, const cel_buffer *buffer,
+                         int32_t memory, const cel_box *box) {
+  cel__held *held = cel__held_of(graph, buffer);
+  cel__backing *in = &held->in[memory];
+  cel_box layout = layout_of(buffer, box);
+  close_layout(in, &layout);
+  cel__record *fresh = record_new(graph, buffer, memory, &layout);
+  fresh->made.box = *box;
+  bool asked = false;
+  for (uint32_t i = 0; i < in->live.n;) {
+    cel__record *old = in->live.at[i];
+    if (!cel_box_meets(&old->made.layout, &layout)) {
+      ++i;
+      continue;
+    }
+    if (!asked) cel__plan_discards(graph, buffer, &graph->discarded);
+    asked = true;
+    move_contents(graph, held, old, fresh);
+    cel_vec_swap_out(&in->live, i);
+    emit_free(graph, old);
+  }
+  in->recent = in->live.n;
+  cel_vec_push(&in->live, fresh);
+  return fresh;
+}
+
+cel__record *cel__memory_need(cel_instr_graph *graph, const cel_buffer *buffer,
+                              int32_t memory, const cel_box *box) {
+  cel_assert(!cel_box_is_empty(box));
+  cel__record *record = cel__memory_find(graph, buffer, memory, box);
+  if (record == NULL) return grow(graph, buffer, memory, box);
+  record->made.box = cel_box_hull(&record->made.box, box);
+  return record;
+}
+
+void cel__memory_drop(cel_instr_graph *graph, const cel_command *command) {
+  const cel_buffer *buffer = command->task->freed;
+  if (buffer->id >= graph->buffers.n) return;
+  cel__held *held = &graph->buffers.at[buffer->id];
+  if (held->buffer == NULL) return;
+  for (int32_t m = 0; m < graph->memories; ++m) {
+    cel__backing *in = &held->in[m];
+    for (uint32_t i = 0; i < in->live.n; ++i) emit_free(graph, in->live.at[i]);
+    cel_vec_clear(&in->live);
+  }
+  cel__held_release(graph, held);
+}

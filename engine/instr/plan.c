@@ -1,0 +1,130 @@
+#include <inttypes.h>
+
+#include "instr/state.h"
+
+void cel__plan_release(cel__plan *plan) {
+  for (uint32_t i = 0; i < plan->touches.n; ++i)
+    cel_region_release(&plan->touches.at[i].region);
+  cel_vec_release(&plan->touches);
+  cel_vec_release(&plan->parts);
+}
+
+/* The next touch, with its region's room kept from earlier commands. */
+static cel__touch *next_touch(cel__plan *plan) {
+  if (plan->used == plan->touches.n)
+    cel_vec_push(&plan->touches, (cel__touch){0});
+  return &plan->touches.at[plan->used++];
+}
+
+/* The chunk over this rank's devices; host tasks run it whole. */
+static void make_parts(cel_instr_graph *graph, const cel_command *command) {
+  cel__plan *plan = &graph->plan;
+  const cel_task *task = command->task;
+  cel_vec_clear(&plan->parts);
+  if (task->kind == CEL_TASK_HOST) {
+    cel_vec_push(&plan->parts,
+                 (cel__part){-1, CEL_MEMORY_HOST, command->chunk});
+    return;
+  }
+  const int32_t *memory = graph->config.device_memory;
+  int64_t devices = task->permitted.cut[0] ? graph->config.devices : 1;
+  int64_t granularity = task->permitted.granularity[0];
+  cel_split split =
+      cel_split_1d(&command->chunk, devices, granularity < 1 ? 1 : granularity);
+  cel_box chunk;
+  for (int32_t d = 0; cel_split_chunk(&split, d, &chunk); ++d)
+    cel_vec_push(&plan->parts, (cel__part){d, memory[d], chunk});
+}
+
+static cel_status plan_run(cel_instr_graph *graph, const cel_command *command) {
+  cel__plan *plan = &graph->plan;
+  const cel_task *task = command->task;
+  make_parts(graph, command);
+  for (uint32_t p = 0; p < plan->parts.n; ++p)
+    for (uint32_t a = 0; a < task->accesses; ++a) {
+      const cel_access *access = &task->access[a];
+      cel__touch *touch = next_touch(plan);
+      touch->buffer = access->buffer;
+      touch->memory = plan->parts.at[p].memory;
+      touch->consumes = cel_mode_consumes(access->mode);
+      touch->produces = cel_mode_produces(access->mode);
+      CEL_TRY(cel_rule_eval(&access->use, &plan->parts.at[p].chunk,
+                            &touch->region));
+      touch->hull = cel_region_hull(&touch->region);
+    }
+  return CEL_E_OK;
+}
+
+static void plan_message(cel__plan *plan, const cel_command *command) {
+  const cel_message *message = &command->message;
+  bool out = command->kind == CEL_COMMAND_PUSH;
+  for (uint32_t i = 0; i < message->pieces; ++i) {
+    cel__touch *touch = next_touch(plan);
+    touch->buffer = message->piece[i].buffer;
+    touch->memory = CEL_MEMORY_HOST;
+    touch->consumes = out;
+    touch->produces = !out;
+    cel_region_assign(&touch->region, &message->piece[i].box, 1);
+    touch->hull = message->piece[i].box;
+  }
+}
+
+/* Two devices must not write one element. The task graph has refused what is
+ * refuted; what it could not decide is looked at here, for the chunks that
+ * there are. */
+static cel_status check_overlap(const cel__plan *plan) {
+  const cel_task *task = plan->command->task;
+  cel_region both = {0};
+  for (uint32_t i = 0; i < plan->used && both.n == 0; ++i)
+    for (uint32_t j = i + task->accesses; j < plan->used && both.n == 0;
+         j += task->accesses) {
+      const cel__touch *a = &plan->touches.at[i], *b = &plan->touches.at[j];
+      if (a->produces && cel_box_meets(&a->hull, &b->hull))
+        cel_region_intersect(&both, &a->region, &b->region);
+      if (both.n == 0) continue;
+      cel_fail(CEL_E_OVERLAP,
+               "task '%s': two devices write element (%" PRId64 ", %" PRId64
+               ", %" PRId64 ") of buffer '%s'; map every chunk to elements of "
+               "its own, or do not permit a split",
+               task->name != NULL ? task->name : "unnamed", both.at[0].min[0],
+               both.at[0].min[1], both.at[0].min[2],
+               a->buffer->name != NULL ? a->buffer->name : "unnamed");
+      cel_fail_at(task->place.file, task->place.line);
+    }
+  bool overlaps = both.n > 0;
+  cel_region_release(&both);
+  return overlaps ? CEL_E_OVERLAP : CEL_E_OK;
+}
+
+cel_status cel__plan_make(cel_instr_graph *graph, const cel_command *command) {
+  cel__plan *plan = &graph->plan;
+  plan->command = command;
+  plan->used = 0;
+  switch (command->kind) {
+  case CEL_COMMAND_EXECUTE:
+    CEL_TRY(plan_run(graph, command));
+    return plan->parts.n > 1 ? check_overlap(plan) : CEL_E_OK;
+  case CEL_COMMAND_PUSH:
+  case CEL_COMMAND_AWAIT_PUSH: plan_message(plan, command); break;
+  case CEL_COMMAND_HORIZON:
+  case CEL_COMMAND_EPOCH:
+  case CEL_COMMAND_FREE: break;
+  }
+  return CEL_E_OK;
+}
+
+void cel__plan_discards(const cel_instr_graph *graph, const cel_buffer *buffer,
+                        cel_region *out) {
+  const cel__plan *plan = &graph->plan;
+  cel_region_clear(out);
+  for (uint32_t i = 0; i < plan->used; ++i) {
+    const cel__touch *touch = &plan->touches.at[i];
+    if (touch->buffer == buffer && touch->produces)
+      cel_region_unite(out, out, &touch->region);
+  }
+  for (uint32_t i = 0; i < plan->used && out->n > 0; ++i) {
+    const cel__touch *touch = &plan->touches.at[i];
+    if (touch->buffer == buffer && touch->consumes)
+      cel_region_subtract(out, out, &touch->region);
+  }
+}

@@ -1,0 +1,185 @@
+/* state.h -- what the instruction graph is made of; internal to instr/.
+ *
+ *   lookahead.c  which command is next, or held back
+ *   plan.c       what a command touches: device chunks, regions, hulls
+ *   memory.c     allocations: demand, growth, giving back
+ *   coherence.c  where data is current, and copies to where it is needed
+ *   node.c       instructions, their dependencies, horizons, retirement
+ *   graph.c      one function per command kind, on top of these
+ *
+ * Invariants: live allocations of one buffer in one memory never overlap, and
+ * a box is current in a memory only where a live allocation there covers it.
+ * Confined to the scheduler thread.
+ */
+#ifndef CEL_INSTR_STATE_H
+#define CEL_INSTR_STATE_H
+
+#include "base/arena.h"
+#include "base/vec.h"
+#include "instr/instr.h"
+#include "region/map.h"
+
+/* An allocation with what only this folder knows of it. */
+typedef struct cel__record {
+  cel_allocation made; /* what others see */
+  cel_track *track;    /* over made.layout */
+  uint64_t floor;      /* applied to `track` */
+} cel__record;
+
+/* One buffer in one memory. */
+typedef struct cel__backing {
+  CEL_VEC(cel__record *) live;
+  uint32_t recent; /* index in `live` of the last one found */
+  /* Layouts that commands seen so far will need, hull-merged: disjoint. */
+  CEL_VEC(cel_box) wants;
+} cel__backing;
+
+typedef struct cel__held {
+  const cel_buffer *buffer; /* null: never mentioned, or freed */
+  /* Box -> set of memories where it is current, as bits; 0: uninitialised. */
+  cel_map *current;
+  cel__backing *in; /* by memory */
+} cel__held;
+
+typedef struct cel__backing_id {
+  uint32_t buffer;
+  int32_t memory;
+} cel__backing_id;
+
+/* What dies together: instructions up to and including a horizon or epoch, and
+ * the records whose FREE is among them. */
+typedef struct cel__batch {
+  cel_arena arena;
+  CEL_VEC(cel__record *) freed;
+  uint64_t last;
+} cel__batch;
+
+/* A chunk of the present command on one device or lane. */
+typedef struct cel__part {
+  int32_t device; /* -1: the host */
+  int32_t memory;
+  cel_box chunk;
+} cel__part;
+
+/* What one part touches through one access; or one piece of a message. */
+typedef struct cel__touch {
+  const cel_buffer *buffer;
+  int32_t memory;
+  bool consumes, produces, keeps; /* keeps: `write` */
+  cel_region region;
+  cel_box hull;
+} cel__touch;
+
+/* What the present command needs; the room is reused. Touches of part p are
+ * touch[p * accesses ...]. */
+typedef struct cel__plan {
+  const cel_command *command;
+  CEL_VEC(cel__part) parts;
+  CEL_VEC(cel__touch) touches; /* n counts those made; `used` those valid */
+  uint32_t used;
+} cel__plan;
+
+struct cel_instr_graph {
+  cel_instr_graph_config config;
+  int32_t memories;
+  CEL_VEC(cel__held) buffers;      /* by id; 24 bytes for each ever mentioned */
+  CEL_VEC(cel__backing_id) wanted; /* backings whose `wants` is not empty */
+  cel__plan plan;
+  /* Nodes. */
+  uint64_t next, floor, last_horizon, next_allocation;
+  CEL_VEC(bool) succeeded; /* of nodes from `floor` on */
+  cel_deps deps;           /* of the instruction being made */
+  cel__batch *open;
+  CEL_VEC(cel__batch *) closed; /* oldest first */
+  CEL_VEC(cel__batch *) spare;
+  /* Lookahead. */
+  CEL_VEC(const cel_command *) held;
+  int32_t held_horizons, quiet_horizons;
+  /* Scratch. */
+  cel_map_entries entries;
+  cel_region missing, sourced, discarded;
+  CEL_VEC(cel_place_in) places;
+};
+
+/* ---- node.c -------------------------------------------------------------- */
+
+/* A fresh instruction; its dependencies collect in graph->deps until end. */
+cel_instr *cel__instr_begin(cel_instr_graph *graph, cel_instr_kind kind,
+                            const cel_task *task, int32_t priority);
+/* Finishes and emits it. */
+void cel__instr_end(cel_instr_graph *graph, cel_instr *instr);
+/* A horizon or epoch: after the whole execution front. */
+void cel__instr_bound(cel_instr_graph *graph, const cel_command *command);
+/* The record dies with the batch that is open now. */
+void cel__batch_bury(cel_instr_graph *graph, cel__record *record);
+void cel__nodes_init(cel_instr_graph *graph);
+void cel__nodes_release(cel_instr_graph *graph);
+size_t cel__nodes_bytes(const cel_instr_graph *graph);
+
+/* ---- memory.c ------------------------------------------------------------ */
+
+/* The buffer's state, made at first mention. */
+cel__held *cel__held_of(cel_instr_graph *graph, const cel_buffer *buffer);
+/* The live allocation that covers `box`, or null. */
+cel__record *cel__memory_find(cel_instr_graph *graph, const cel_buffer *buffer,
+                              int32_t memory, const cel_box *box);
+/* Announces a need, so that one allocation serves all that overlap; whether it
+ * goes beyond what is live and what was announced. */
+bool cel__memory_want(cel_instr_graph *graph, const cel_buffer *buffer,
+                      int32_t memory, const cel_box *box);
+/* Forgets what was announced. */
+void cel__memory_forget(cel_instr_graph *graph);
+/* Makes sure that one allocation covers `box`: emits ALLOC, COPY and FREE as
+ * needed. Earlier records may be gone then: look them up again. */
+cel__record *cel__memory_need(cel_instr_graph *graph, const cel_buffer *buffer,
+                              int32_t memory, const cel_box *box);
+/* Gives back all memory of a buffer and forgets it. */
+void cel__memory_drop(cel_instr_graph *graph, const cel_command *command);
+/* The record's tracker, up to date with the floor. */
+cel_track *cel__record_track(cel_instr_graph *graph, cel__record *record);
+void cel__record_destroy(cel__record *record);
+void cel__held_release(cel_instr_graph *graph, cel__held *held);
+
+/* ---- coherence.c --------------------------------------------------------- */
+
+/* Makes `region` current in `memory`, where allocations cover it already. */
+void cel__coherence_fetch(cel_instr_graph *graph, const cel_buffer *buffer,
+                          int32_t memory, const cel_region *region,
+                          int32_t priority);
+/* The region was overwritten: it is current in `memory` alone. */
+void cel__coherence_produce(cel_instr_graph *graph, const cel_buffer *buffer,
+                            int32_t memory, const cel_region *region);
+/* Emits a copy of `box` and tracks it at both ends. */
+void cel__copy(cel_instr_graph *graph, cel__record *from, cel__record *to,
+               const cel_box *box, int32_t priority);
+
+/* ---- plan.c -------------------------------------------------------------- */
+
+/* Fills graph->plan with what `command` touches. */
+cel_status cel__plan_make(cel_instr_graph *graph, const cel_command *command);
+/* What the present command overwrites of `buffer` without reading it. */
+void cel__plan_discards(const cel_instr_graph *graph, const cel_buffer *buffer,
+                        cel_region *out);
+void cel__plan_release(cel__plan *plan);
+
+/* ---- lookahead.c --------------------------------------------------------- */
+
+cel_status cel__lookahead_add(cel_instr_graph *graph,
+                              const cel_command *command);
+cel_status cel__lookahead_flush(cel_instr_graph *graph);
+
+/* ---- graph.c ------------------------------------------------------------- */
+
+/* Emits what graph->plan's command leads to. */
+void cel__generate(cel_instr_graph *graph);
+
+/* Higher first: what other ranks wait for, then what many instructions wait
+ * for, then computing. */
+enum {
+  CEL__PRIORITY_RECEIVE = 3,
+  CEL__PRIORITY_SEND = 2,
+  CEL__PRIORITY_MEMORY = 1,
+  CEL__PRIORITY_RUN = 0
+};
+
+#endif

@@ -1,0 +1,256 @@
+#include "task/check.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "rule/print.h"
+
+enum { SLOTS = 256, BOX_TEXT = 160 };
+
+/* All that a verdict depends on. Compared as bytes: cleared before filling. */
+typedef struct key {
+  const cel_rule *rule;
+  cel_box range, extent;
+  int64_t granularity[3];
+  bool cut[3], consumes, produces, device;
+  int32_t placement, params;
+  int64_t param[CEL_RULE_PARAMS];
+} key;
+
+typedef struct slot {
+  uint64_t hash; /* 0: free */
+  key key;
+  cel_region image;
+  bool exact;
+} slot;
+
+struct cel__checks {
+  int64_t ranks;
+  slot slots[SLOTS];
+};
+
+cel__checks *cel__checks_create(int64_t ranks) {
+  cel__checks *checks = cel_alloc_zero(sizeof *checks);
+  checks->ranks = ranks;
+  return checks;
+}
+
+void cel__checks_destroy(cel__checks *checks) {
+  for (int i = 0; i < SLOTS; ++i) cel_region_release(&checks->slots[i].image);
+  cel_free(checks);
+}
+
+size_t cel__checks_bytes(const cel__checks *checks) {
+  size_t sum = sizeof *checks;
+  for (int i = 0; i < SLOTS; ++i)
+    sum += checks->slots[i].image.cap * sizeof(cel_box);
+  return sum;
+}
+
+/* ---- texts --------------------------------------------------------------- */
+
+static const char *box_text(const cel_box *box, int dims, char *text,
+                            int size) {
+  cel__box_text(box, dims, text, size);
+  return text;
+}
+
+static const char *point_text(const int64_t point[3], int dims, char *text,
+                              int size) {
+  int n = snprintf(text, (size_t)size, "(");
+  for (int d = 0; d < dims && n < size - 2; ++d)
+    n += snprintf(text + n, (size_t)(size - n), "%s%" PRId64,
+                  d == 0 ? "" : ", ", point[d]);
+  if (n < size) snprintf(text + n, (size_t)(size - n), ")");
+  return text;
+}
+
+static const char *name_of(const char *name) {
+  return name != NULL ? name : "unnamed";
+}
+
+static cel_status fail_left(const cel_group *group, const cel_access *access) {
+  const cel_error *inner = cel_error_last();
+  cel_fail(inner->code,
+           "task '%s': the mapper of its %s access to buffer '%s' does not "
+           "stay within the buffer: %s; clamp it to the buffer or shrink the "
+           "task's range",
+           name_of(group->name), cel_mode_name(access->mode),
+           name_of(access->buffer->name), inner->text);
+  return cel_fail_at(group->place.file, group->place.line);
+}
+
+static cel_status fail_overlap(const cel_group *group, const cel_access *access,
+                               const cel_counter_example *why) {
+  char a[BOX_TEXT], b[BOX_TEXT], point[BOX_TEXT];
+  cel_fail(CEL_E_OVERLAP,
+           "task '%s': its %s access to buffer '%s' overlaps: chunks %s and %s "
+           "both write element %s; map every chunk to elements of its own, or "
+           "permit only splits that keep them apart",
+           name_of(group->name), cel_mode_name(access->mode),
+           name_of(access->buffer->name),
+           box_text(&why->a, group->dims, a, sizeof a),
+           box_text(&why->b, group->dims, b, sizeof b),
+           point_text(why->point, access->buffer->dims, point, sizeof point));
+  return cel_fail_at(group->place.file, group->place.line);
+}
+
+static cel_status fail_union(const cel_group *group, const cel_access *access,
+                             const cel_counter_example *why) {
+  char a[BOX_TEXT], b[BOX_TEXT], point[BOX_TEXT];
+  cel_fail(CEL_E_ARGUMENT,
+           "task '%s': the mapper of its %s access to buffer '%s' depends on "
+           "how the range is split: chunks %s and %s together do not map to "
+           "what their union maps to, see element %s; a mapper must give for a "
+           "chunk what it gives for the chunk's parts",
+           name_of(group->name), cel_mode_name(access->mode),
+           name_of(access->buffer->name),
+           box_text(&why->a, group->dims, a, sizeof a),
+           box_text(&why->b, group->dims, b, sizeof b),
+           point_text(why->point, access->buffer->dims, point, sizeof point));
+  return cel_fail_at(group->place.file, group->place.line);
+}
+
+/* ---- verdicts ------------------------------------------------------------ */
+
+/* Whether chunks are cut as permitted, by ranks or, on the one rank that does
+ * it all, by its devices. */
+static bool is_cut(const cel_group *group) {
+  return group->placement == CEL_PLACE_SPLIT ||
+         (group->placement == CEL_PLACE_ONCE && group->kind == CEL_TASK_KERNEL);
+}
+
+/* The splits that may happen. */
+static cel_split_kind splits_of(const cel_group *group) {
+  cel_split_kind splits = group->permitted;
+  if (group->placement == CEL_PLACE_EACH)
+    splits = (cel_split_kind){.cut = {true}};
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (splits.granularity[d] < 1) splits.granularity[d] = 1;
+  return splits;
+}
+
+/* The chunk in corner `corner` (bit d: at the far end of dimension d) of the
+ * finest permitted split. */
+static cel_box corner_chunk(const cel_box *range, const cel_split_kind *splits,
+                            int corner) {
+  cel_box chunk = *range;
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    int64_t size = range->max[d] - range->min[d], g = splits->granularity[d];
+    if (!splits->cut[d] || g >= size) continue;
+    if ((corner >> d & 1) != 0)
+      chunk.min[d] = range->min[d] + (size - 1) / g * g;
+    else
+      chunk.max[d] = range->min[d] + g;
+  }
+  return chunk;
+}
+
+/* Whether the mapper stays within the buffer at the extremes, which is where a
+ * monotone one would leave it. */
+static cel_status check_within(const cel_group *group, const cel_access *access,
+                               cel_region *image) {
+  cel_split_kind splits = splits_of(group);
+  bool cut = is_cut(group) || group->placement == CEL_PLACE_EACH;
+  for (int corner = 0; cut && corner < 1 << CEL_DIMS; ++corner) {
+    bool fresh = true;
+    for (int d = 0; d < CEL_DIMS; ++d)
+      fresh &= splits.cut[d] || (corner >> d & 1) == 0;
+    if (!fresh) continue;
+    cel_box chunk = corner_chunk(&group->range, &splits, corner);
+    CEL_TRY(cel_rule_eval(&access->use, &chunk, image));
+  }
+  /* The whole range is no chunk there, unless there is one rank. */
+  if (group->placement == CEL_PLACE_EACH) return CEL_E_OK;
+  return cel_rule_eval(&access->use, &group->range, image);
+}
+
+static cel_status check_splits(const cel_group *group, const cel_access *access,
+                               bool *exact) {
+  cel_counter_example why = {0};
+  cel_split_kind splits = splits_of(group);
+  *exact = true;
+  if (group->placement == CEL_PLACE_ONCE && !is_cut(group)) return CEL_E_OK;
+  cel_proof whole = cel_rule_prove_union(&access->use, &splits, &why);
+  *exact = whole == CEL_PROVED;
+  if (!is_cut(group)) return CEL_E_OK;
+  if (whole == CEL_REFUTED && cel_mode_consumes(access->mode))
+    return fail_union(group, access, &why);
+  if (cel_mode_produces(access->mode) &&
+      cel_rule_prove_disjoint(&access->use, &splits, &why) == CEL_REFUTED)
+    return fail_overlap(group, access, &why);
+  return CEL_E_OK;
+}
+
+static cel_status judge(const cel_group *group, const cel_access *access,
+                        cel_region *image, bool *exact) {
+  if (check_within(group, access, image) != CEL_E_OK)
+    return fail_left(group, access);
+  bool known;
+  CEL_TRY(check_splits(group, access, &known));
+  if (known && group->placement == CEL_PLACE_EACH &&
+      cel_rule_eval(&access->use, &group->range, image) != CEL_E_OK)
+    known = false;
+  if (!known) cel_region_assign(image, &access->buffer->extent, 1);
+  *exact = known;
+  return CEL_E_OK;
+}
+
+/* Returns the bytes of *out that count. */
+static size_t make_key(const cel_group *group, const cel_access *access,
+                       key *out) {
+  const cel_rule *rule = access->use.rule;
+  int32_t params = rule->desc.params;
+  size_t size = offsetof(key, param) + (size_t)params * sizeof(int64_t);
+  memset(out, 0, size);
+  out->rule = rule;
+  out->range = group->range;
+  out->extent = access->buffer->extent;
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    out->cut[d] = group->permitted.cut[d];
+    out->granularity[d] = group->permitted.granularity[d];
+  }
+  out->consumes = cel_mode_consumes(access->mode);
+  out->produces = cel_mode_produces(access->mode);
+  out->device = group->kind == CEL_TASK_KERNEL;
+  out->placement = group->placement;
+  out->params = params;
+  if (params > 0)
+    memcpy(out->param, access->use.params, (size_t)params * sizeof(int64_t));
+  return size;
+}
+
+cel_status cel__check_access(cel__checks *checks, const cel_group *group,
+                             uint32_t i, cel_region *image, bool *exact) {
+  const cel_access *access = &group->access[i];
+  key wanted;
+  size_t size = make_key(group, access, &wanted);
+  uint64_t hash = cel_hash(&wanted, size, 0) | 1;
+  slot *s = &checks->slots[(hash >> 1) % SLOTS];
+  if (s->hash != hash || memcmp(&s->key, &wanted, size) != 0) {
+    s->hash = 0;
+    CEL_TRY(judge(group, access, &s->image, &s->exact));
+    memcpy(&s->key, &wanted, size);
+    s->hash = hash;
+  }
+  cel_region_copy(image, &s->image);
+  *exact = s->exact;
+  return CEL_E_OK;
+}
+
+static cel_status refuse(const cel_group *group, const char *why) {
+  cel_fail(CEL_E_ARGUMENT, "task '%s': %s", name_of(group->name), why);
+  return cel_fail_at(group->place.file, group->place.line);
+}
+
+cel_status cel__check_group(const cel__checks *checks, const cel_group *group) {
+  if (group->kind != CEL_TASK_KERNEL && group->kind != CEL_TASK_HOST)
+    return refuse(group, "a group is a kernel or a host task");
+  if (group->placement != CEL_PLACE_EACH) return CEL_E_OK;
+  cel_box all = cel_box_sized(checks->ranks, 1, 1);
+  if (!cel_box_equal(&group->range, &all))
+    return refuse(group, "what every rank does once ranges over the ranks");
+  return CEL_E_OK;
+}

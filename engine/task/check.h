@@ -1,0 +1,32 @@
+/* check.h -- what is wrong with a group's mappers; internal to task/.
+ *
+ * What would be wrong on many ranks is an error on one: a write must not
+ * overlap, and a read must be a union homomorphism, under every split that the
+ * group permits, and no mapper may leave its buffer. A verdict depends only on
+ * the rule, its parameters, the ranges and the permitted splits, so it is
+ * remembered: a steady loop asks once.
+ *
+ * Cost: a remembered verdict is one hash and one compare; the memory is a fixed
+ * number of slots, so that parameters that change in every step only miss.
+ * Confined. Pure.
+ */
+#ifndef CEL_TASK_CHECK_H
+#define CEL_TASK_CHECK_H
+
+#include "task/task.h"
+
+typedef struct cel__checks cel__checks;
+
+/* `ranks` places the chunks of CEL_PLACE_EACH. The caller owns the result. */
+cel__checks *cel__checks_create(int64_t ranks);
+void cel__checks_destroy(cel__checks *checks);
+
+/* Checks access `i` of the group. *image becomes what the task touches as a
+ * whole; `*exact` tells whether it is known, else it is the whole buffer. */
+cel_status cel__check_access(cel__checks *checks, const cel_group *group,
+                             uint32_t i, cel_region *image, bool *exact);
+/* Checks what does not concern an access. */
+cel_status cel__check_group(const cel__checks *checks, const cel_group *group);
+size_t cel__checks_bytes(const cel__checks *checks);
+
+#endif

@@ -1,0 +1,443 @@
+#include "task/graph.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/hash.h"
+#include "base/vec.h"
+#include "rule/print.h"
+#include "task/check.h"
+
+enum { HORIZON_STEP = 4, HORIZON_BREADTH = 64, BOX_TEXT = 160 };
+
+/* What dies together: the nodes up to and including one horizon or epoch. */
+typedef struct batch {
+  cel_arena arena;
+  CEL_VEC(cel_work *) works; /* a reference each */
+  uint64_t last;             /* id of the newest node */
+} batch;
+
+typedef struct buffer_state {
+  cel_track *track;
+  uint64_t floor; /* applied to `track`: idle buffers catch up when touched */
+} buffer_state;
+
+/* One node since the floor. */
+typedef struct mark {
+  uint32_t depth; /* longest path from the floor's age on */
+  bool succeeded; /* some later node depends on it */
+} mark;
+
+struct cel_task_graph {
+  cel_task_graph_config config;
+  cel__checks *checks;
+  uint64_t next;         /* id of the next node */
+  uint64_t floor;        /* the horizon or epoch applied last */
+  uint64_t last_horizon; /* made last, perhaps not applied yet */
+  uint64_t hash, count;  /* of all submitted so far */
+  /* Nodes from `floor` on, by id - floor. */
+  CEL_VEC(mark) marks;
+  uint32_t depth, horizon_depth; /* deepest node; the same at last_horizon */
+  int32_t breadth;               /* tasks since last_horizon */
+  /* By buffer id; 16 bytes for each buffer ever made. */
+  CEL_VEC(buffer_state) buffers;
+  CEL_VEC(batch *) closed; /* oldest first */
+  CEL_VEC(batch *) spare;
+  batch *open;
+  /* Scratch of one submission. */
+  cel_deps deps;
+  CEL_VEC(cel_region) images;
+  CEL_VEC(bool) exact;
+  CEL_VEC(cel_place) warned; /* grows with the script's places only */
+};
+
+/* ---- batches ------------------------------------------------------------- */
+
+static batch *batch_open(cel_task_graph *graph) {
+  if (graph->spare.n > 0) return cel_vec_pop(&graph->spare);
+  batch *b = cel_alloc_zero(sizeof *b);
+  cel_arena_init(&b->arena);
+  return b;
+}
+
+static void batch_clear(batch *b) {
+  for (uint32_t i = 0; i < b->works.n; ++i) cel_work_release(b->works.at[i]);
+  cel_vec_clear(&b->works);
+  cel_arena_clear(&b->arena);
+}
+
+static void batch_destroy(batch *b) {
+  batch_clear(b);
+  cel_arena_release(&b->arena);
+  cel_vec_release(&b->works);
+  cel_free(b);
+}
+
+static void batch_close(cel_task_graph *graph, uint64_t last) {
+  graph->open->last = last;
+  cel_vec_push(&graph->closed, graph->open);
+  graph->open = batch_open(graph);
+}
+
+void cel_task_graph_retire(cel_task_graph *graph, uint64_t id) {
+  uint32_t n = 0;
+  while (n < graph->closed.n && graph->closed.at[n]->last < id) ++n;
+  for (uint32_t i = 0; i < n; ++i) {
+    batch_clear(graph->closed.at[i]);
+    cel_vec_push(&graph->spare, graph->closed.at[i]);
+  }
+  graph->closed.n -= n;
+  memmove(graph->closed.at, graph->closed.at + n,
+          graph->closed.n * sizeof(batch *));
+}
+
+/* ---- nodes --------------------------------------------------------------- */
+
+static cel_task *node_new(cel_task_graph *graph, cel_task_kind kind) {
+  cel_task *task = cel_arena_alloc(&graph->open->arena, sizeof *task);
+  *task = (cel_task){.id = graph->next++, .kind = kind};
+  return task;
+}
+
+static uint64_t hash_access(const cel_access *access, uint64_t seed) {
+  const cel_rule_use *use = &access->use;
+  struct {
+    uint64_t rule;
+    uint32_t buffer;
+    int32_t mode;
+    cel_box extent;
+  } what = {.rule = use->rule->hash,
+            .buffer = access->buffer->id,
+            .mode = (int32_t)access->mode,
+            .extent = access->buffer->extent};
+  size_t params = (size_t)use->rule->desc.params * sizeof(int64_t);
+  if (params > 0) seed = cel_hash(use->params, params, seed);
+  return cel_hash(&what, sizeof what, seed);
+}
+
+/* Of what the node does, not of what it is called. No padding in the struct:
+ * ranks must agree on every byte. */
+static uint64_t hash_node(const cel_task *task) {
+  struct {
+    cel_box range;
+    int64_t granularity[3];
+    int64_t cut;
+    int32_t kind, placement, dims;
+    uint32_t accesses, freed, spare;
+    uint64_t work;
+  } what = {.range = task->range,
+            .kind = (int32_t)task->kind,
+            .placement = (int32_t)task->placement,
+            .dims = task->dims,
+            .accesses = task->accesses,
+            .freed = task->freed != NULL ? task->freed->id : 0,
+            .work = task->work != NULL ? task->work->hash : 0};
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    what.granularity[d] = task->permitted.granularity[d];
+    what.cut |= (int64_t)task->permitted.cut[d] << d;
+  }
+  uint64_t hash = cel_hash(&what, sizeof what, 0);
+  for (uint32_t i = 0; i < task->accesses; ++i)
+    hash = hash_access(&task->access[i], hash);
+  return hash;
+}
+
+/* Whether the node is part of the program that all ranks share. A FREE is not:
+ * a garbage collector decides when it comes, on each rank for itself, so it
+ * adds nothing to hashes, to the critical path or to the breadth. */
+static bool computes(cel_task_kind kind) {
+  return kind == CEL_TASK_KERNEL || kind == CEL_TASK_HOST;
+}
+
+/* Notes the node's place on the critical path and that its dependencies have a
+ * successor. Only tasks that compute lengthen the path. */
+static void mark_node(cel_task_graph *graph, const cel_task *task) {
+  mark m = {0};
+  for (uint32_t i = 0; i < task->deps; ++i) {
+    cel_assert(task->dep[i].id >= graph->floor && task->dep[i].id < task->id);
+    mark *before = &graph->marks.at[task->dep[i].id - graph->floor];
+    before->succeeded = true;
+    if (before->depth > m.depth) m.depth = before->depth;
+  }
+  if (computes(task->kind)) ++m.depth;
+  if (m.depth > graph->depth) graph->depth = m.depth;
+  cel_vec_push(&graph->marks, m);
+}
+
+static void node_finish(cel_task_graph *graph, cel_task *task) {
+  cel_deps *deps = &graph->deps;
+  bool ordered = false;
+  for (uint32_t i = 0; i < deps->n; ++i)
+    ordered |= deps->at[i].kind == CEL_DEP_TRUE;
+  bool bound = task->kind == CEL_TASK_HORIZON || task->kind == CEL_TASK_EPOCH;
+  if (!ordered && !bound) cel_deps_add(deps, graph->floor, CEL_DEP_ORDER);
+  task->deps = deps->n;
+  task->dep =
+      cel_arena_copy(&graph->open->arena, deps->at, deps->n * sizeof(cel_dep));
+  cel_deps_clear(deps);
+  task->hash = hash_node(task);
+  if (task->kind != CEL_TASK_FREE) {
+    graph->hash = cel_hash(&task->hash, sizeof task->hash, graph->hash);
+    ++graph->count;
+  }
+  mark_node(graph, task);
+}
+
+static void node_emit(cel_task_graph *graph, const cel_task *task) {
+  if (graph->config.emit != NULL)
+    graph->config.emit(graph->config.context, task);
+}
+
+/* ---- horizons and epochs ------------------------------------------------- */
+
+/* Nobody has to know of nodes before `id` any more. Trackers follow when they
+ * are touched. */
+static void apply(cel_task_graph *graph, uint64_t id) {
+  uint32_t gone = (uint32_t)(id - graph->floor);
+  graph->marks.n -= gone;
+  memmove(graph->marks.at, graph->marks.at + gone,
+          graph->marks.n * sizeof(mark));
+  graph->floor = id;
+}
+
+/* A node after everything: the whole execution front. What is older than the
+ * last horizon has that horizon as a successor. */
+static uint64_t bound_node(cel_task_graph *graph, cel_task_kind kind,
+                           cel_place place) {
+  cel_task *task = node_new(graph, kind);
+  task->place = place;
+  for (uint32_t i = 0; i < graph->marks.n; ++i)
+    if (!graph->marks.at[i].succeeded)
+      cel_deps_add(&graph->deps, graph->floor + i, CEL_DEP_ORDER);
+  node_finish(graph, task);
+  task->agreement_hash = graph->hash;
+  task->agreement_count = graph->count;
+  bool epoch = kind == CEL_TASK_EPOCH;
+  if (task->id != 1) apply(graph, epoch ? task->id : graph->last_horizon);
+  graph->last_horizon = task->id;
+  graph->horizon_depth = graph->depth;
+  graph->breadth = 0;
+  node_emit(graph, task);
+  batch_close(graph, task->id);
+  return task->id;
+}
+
+static void consider_horizon(cel_task_graph *graph) {
+  if (graph->depth - graph->horizon_depth <
+          (uint32_t)graph->config.horizon_step &&
+      graph->breadth < graph->config.horizon_breadth)
+    return;
+  bound_node(graph, CEL_TASK_HORIZON, (cel_place){0});
+}
+
+uint64_t cel_task_graph_epoch(cel_task_graph *graph, cel_place place) {
+  return bound_node(graph, CEL_TASK_EPOCH, place);
+}
+
+uint64_t cel_task_graph_last_horizon(const cel_task_graph *graph) {
+  return graph->last_horizon;
+}
+
+/* ---- accesses ------------------------------------------------------------ */
+
+static cel_track *track_of(cel_task_graph *graph, const cel_buffer *buffer) {
+  while (graph->buffers.n <= buffer->id)
+    cel_vec_push(&graph->buffers, (buffer_state){0});
+  buffer_state *state = &graph->buffers.at[buffer->id];
+  if (state->track == NULL) {
+    uint64_t first = buffer->init != NULL ? graph->floor : 0;
+    state->track = cel_track_create(&buffer->extent, first);
+  } else if (state->floor != graph->floor) {
+    cel_track_floor(state->track, graph->floor);
+  }
+  state->floor = graph->floor;
+  return state->track;
+}
+
+static bool warn_at(cel_task_graph *graph, cel_place place) {
+  for (uint32_t i = 0; i < graph->warned.n; ++i)
+    if (graph->warned.at[i].file == place.file &&
+        graph->warned.at[i].line == place.line)
+      return false;
+  cel_vec_push(&graph->warned, place);
+  return true;
+}
+
+static void warn_unwritten(cel_task_graph *graph, const cel_task *task,
+                           const cel_access *access, const cel_region *image) {
+  if (graph->config.warn == NULL || !warn_at(graph, task->place)) return;
+  char box[BOX_TEXT], text[CEL_ERROR_TEXT];
+  cel_box hull = cel_region_hull(image);
+  cel__box_text(&hull, access->buffer->dims, box, sizeof box);
+  snprintf(text, sizeof text,
+           "task '%s' reads %s of buffer '%s', of which some was never "
+           "written; give the buffer an init, or write it first",
+           task->name != NULL ? task->name : "unnamed", box,
+           access->buffer->name != NULL ? access->buffer->name : "unnamed");
+  graph->config.warn(graph->config.context, task, text);
+}
+
+static void track_reads(cel_task_graph *graph, const cel_task *task) {
+  for (uint32_t i = 0; i < task->accesses; ++i) {
+    const cel_access *access = &task->access[i];
+    if (!cel_mode_consumes(access->mode)) continue;
+    const cel_region *image = &graph->images.at[i];
+    cel_track *track = track_of(graph, access->buffer);
+    graph->deps.uninitialised = false;
+    for (uint32_t b = 0; b < image->n; ++b)
+      cel_track_read(track, &image->at[b], task->id, &graph->deps);
+    /* A write may fetch what nobody wrote: it is there to keep, not to use. */
+    if (graph->deps.uninitialised && access->mode != CEL_MODE_WRITE &&
+        graph->exact.at[i])
+      warn_unwritten(graph, task, access, image);
+  }
+}
+
+static void track_writes(cel_task_graph *graph, const cel_task *task) {
+  for (uint32_t i = 0; i < task->accesses; ++i) {
+    const cel_access *access = &task->access[i];
+    if (!cel_mode_produces(access->mode)) continue;
+    const cel_region *image = &graph->images.at[i];
+    cel_track *track = track_of(graph, access->buffer);
+    for (uint32_t b = 0; b < image->n; ++b)
+      cel_track_write(track, &image->at[b], task->id, &graph->deps);
+  }
+}
+
+/* ---- submission ---------------------------------------------------------- */
+
+static cel_status check_all(cel_task_graph *graph, const cel_group *group) {
+  CEL_TRY(cel__check_group(graph->checks, group));
+  while (graph->images.n < group->accesses) {
+    cel_vec_push(&graph->images, (cel_region){0});
+    cel_vec_push(&graph->exact, false);
+  }
+  for (uint32_t i = 0; i < group->accesses; ++i)
+    CEL_TRY(cel__check_access(graph->checks, group, i, &graph->images.at[i],
+                              &graph->exact.at[i]));
+  return CEL_E_OK;
+}
+
+static const cel_access *copy_accesses(cel_arena *arena,
+                                       const cel_group *group) {
+  cel_access *copy = cel_arena_copy(arena, group->access,
+                                    group->accesses * sizeof(cel_access));
+  for (uint32_t i = 0; i < group->accesses; ++i) {
+    cel_rule_use *use = &copy[i].use;
+    size_t size = (size_t)use->rule->desc.params * sizeof(int64_t);
+    use->params = size > 0 ? cel_arena_copy(arena, use->params, size) : NULL;
+    use->range = group->range;
+    use->extent = copy[i].buffer->extent;
+  }
+  return copy;
+}
+
+static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
+  cel_arena *arena = &graph->open->arena;
+  cel_task *task = node_new(graph, group->kind);
+  task->placement = group->placement;
+  task->dims = group->dims;
+  task->range = group->range;
+  task->permitted = group->permitted;
+  task->accesses = group->accesses;
+  task->access = copy_accesses(arena, group);
+  task->place = group->place;
+  if (group->name != NULL)
+    task->name = cel_arena_copy(arena, group->name, strlen(group->name) + 1);
+  if (group->work != NULL) {
+    cel_work_retain(group->work);
+    cel_vec_push(&graph->open->works, group->work);
+    task->work = group->work;
+  }
+  return task;
+}
+
+cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
+                                 uint64_t *id) {
+  if (cel_box_is_empty(&group->range)) {
+    *id = 0;
+    return CEL_E_OK;
+  }
+  CEL_TRY(check_all(graph, group));
+  cel_task *task = copy_group(graph, group);
+  track_reads(graph, task);
+  track_writes(graph, task);
+  node_finish(graph, task);
+  ++graph->breadth;
+  *id = task->id;
+  node_emit(graph, task);
+  consider_horizon(graph);
+  return CEL_E_OK;
+}
+
+void cel_task_graph_free(cel_task_graph *graph, const cel_buffer *buffer) {
+  cel_task *task = node_new(graph, CEL_TASK_FREE);
+  task->freed = buffer;
+  cel_track *track = track_of(graph, buffer);
+  cel_track_users(track, &buffer->extent, &graph->deps);
+  cel_track_destroy(track);
+  graph->buffers.at[buffer->id] = (buffer_state){0};
+  node_finish(graph, task);
+  node_emit(graph, task);
+}
+
+/* ---- life ---------------------------------------------------------------- */
+
+cel_task_graph *cel_task_graph_create(const cel_task_graph_config *config) {
+  cel_task_graph *graph = cel_alloc_zero(sizeof *graph);
+  graph->config = *config;
+  if (graph->config.horizon_step <= 0)
+    graph->config.horizon_step = HORIZON_STEP;
+  if (graph->config.horizon_breadth <= 0)
+    graph->config.horizon_breadth = HORIZON_BREADTH;
+  graph->checks = cel__checks_create(config->ranks);
+  graph->next = graph->floor = 1;
+  graph->open = batch_open(graph);
+  cel_task_graph_epoch(graph, (cel_place){0});
+  return graph;
+}
+
+void cel_task_graph_destroy(cel_task_graph *graph) {
+  if (graph == NULL) return;
+  batch_destroy(graph->open);
+  for (uint32_t i = 0; i < graph->closed.n; ++i)
+    batch_destroy(graph->closed.at[i]);
+  for (uint32_t i = 0; i < graph->spare.n; ++i)
+    batch_destroy(graph->spare.at[i]);
+  for (uint32_t i = 0; i < graph->buffers.n; ++i)
+    if (graph->buffers.at[i].track != NULL)
+      cel_track_destroy(graph->buffers.at[i].track);
+  for (uint32_t i = 0; i < graph->images.n; ++i)
+    cel_region_release(&graph->images.at[i]);
+  cel__checks_destroy(graph->checks);
+  cel_deps_release(&graph->deps);
+  cel_vec_release(&graph->marks);
+  cel_vec_release(&graph->buffers);
+  cel_vec_release(&graph->closed);
+  cel_vec_release(&graph->spare);
+  cel_vec_release(&graph->images);
+  cel_vec_release(&graph->exact);
+  cel_vec_release(&graph->warned);
+  cel_free(graph);
+}
+
+static size_t batch_bytes(const batch *b) {
+  return sizeof *b + cel_arena_bytes(&b->arena) +
+         b->works.cap * sizeof(cel_work *);
+}
+
+size_t cel_task_graph_bytes(const cel_task_graph *graph) {
+  enum { TRACK_ENTRY = 64 }; /* about what a tracked box takes */
+  size_t sum = sizeof *graph + cel__checks_bytes(graph->checks) +
+               batch_bytes(graph->open) + graph->marks.cap * sizeof(mark) +
+               graph->buffers.cap * sizeof(buffer_state);
+  for (uint32_t i = 0; i < graph->closed.n; ++i)
+    sum += batch_bytes(graph->closed.at[i]);
+  for (uint32_t i = 0; i < graph->spare.n; ++i)
+    sum += batch_bytes(graph->spare.at[i]);
+  for (uint32_t i = 0; i < graph->buffers.n; ++i)
+    if (graph->buffers.at[i].track != NULL)
+      sum += TRACK_ENTRY * cel_track_count(graph->buffers.at[i].track);
+  return sum;
+}
