@@ -11,6 +11,9 @@ add_custom_target(check
   COMMAND cmake/check.sh "${CMAKE_CURRENT_BINARY_DIR}" "${CEL_SANITIZE}"
   WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" USES_TERMINAL VERBATIM)
 add_dependencies(check celer)
+if(TARGET mpi_check)
+  add_dependencies(check mpi_check)
+endif()
 if(TARGET random_programs)
   add_dependencies(check random_programs)
 endif()

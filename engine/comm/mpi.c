@@ -1,0 +1,363 @@
+#include "comm/mpi.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+#include "comm/launch.h"
+
+enum {
+  WINDOW = 1024,
+  REQUESTS = 256,
+  SMALL_BYTES = 64 << 10,
+  BCAST_CHUNK = 1 << 30,
+  LOOK_EVERY = 8 /* polls */
+};
+
+/* --- failures ---------------------------------------------------------- */
+
+static void mpi_text(int code, char *text) {
+  int length = 0;
+  if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) length = 0;
+  text[length] = '\0';
+}
+
+bool cel__mpi_bad(cel__mpi *m, int code, const char *doing, int64_t peer) {
+  if (code == MPI_SUCCESS) return false;
+  if (m->failed) return true;
+  char text[MPI_MAX_ERROR_STRING + 1], who[32] = "";
+  mpi_text(code, text);
+  if (peer >= 0) snprintf(who, sizeof who, " rank %lld", (long long)peer);
+  cel_fail(CEL_E_COMM, "MPI failed while %s%s: %s", doing, who, text);
+  m->failed = true;
+  m->error = *cel_error_last();
+  return true;
+}
+
+/* --- the table of requests --------------------------------------------- */
+
+void cel__mpi_track(cel__mpi *m, MPI_Request request, cel__mpi_role role,
+                    void *what) {
+  cel_vec_push(&m->request, request);
+  cel_vec_push(&m->row, (cel__mpi_row){role, what});
+  cel_vec_reserve(&m->index, m->request.n);
+  cel_vec_reserve(&m->status, m->request.n);
+}
+
+static void ended(cel__mpi *m, cel__mpi_row row, const MPI_Status *status,
+                  int code) {
+  bool data = row.role == CEL__SEND || row.role == CEL__RECEIVE;
+  if (row.what == NULL) return; /* it has been reported as failed */
+  cel__mpi_transfer *transfer = data ? row.what : NULL;
+  if (data) {
+    int64_t peer = transfer->message->peer;
+    cel__mpi_bad(m, code,
+                 row.role == CEL__SEND ? "sending to" : "receiving from", peer);
+    cel__mpi_arrived(m, transfer, code == MPI_SUCCESS ? status : NULL);
+  } else if (!cel__mpi_bad(m, code, "exchanging control messages", -1)) {
+    cel__mpi_control_ended(m, row, status);
+  }
+}
+
+/* Takes the rows that have ended out of the table, which keeps its order. */
+static void compact(cel__mpi *m, uint32_t ends) {
+  uint32_t kept = (uint32_t)m->index.at[0];
+  cel_vec_clear(&m->ended);
+  for (uint32_t k = 0; k < ends; ++k) {
+    uint32_t i = (uint32_t)m->index.at[k];
+    cel_vec_push(&m->ended, m->row.at[i]);
+    m->row.at[i].role = CEL__ENDED;
+    if (i < kept) kept = i;
+  }
+  for (uint32_t i = kept; i < m->row.n; ++i) {
+    if (m->row.at[i].role == CEL__ENDED) continue;
+    m->row.at[kept] = m->row.at[i];
+    m->request.at[kept++] = m->request.at[i];
+  }
+  m->row.n = m->request.n = kept;
+}
+
+static void progress(cel__mpi *m) {
+  int ends = 0;
+  if (m->request.n == 0) return;
+  int code = MPI_Testsome((int)m->request.n, m->request.at, &ends, m->index.at,
+                          m->status.at);
+  bool each = code == MPI_ERR_IN_STATUS;
+  if (!each && cel__mpi_bad(m, code, "waiting for messages", -1)) {
+    cel__mpi_fail_all(m);
+    return;
+  }
+  if (ends <= 0) return; /* MPI_UNDEFINED is negative */
+  compact(m, (uint32_t)ends);
+  /* What ends may start more, and so grow the arrays: status is read first. */
+  for (uint32_t k = 0; k < (uint32_t)ends; ++k) {
+    MPI_Status status = m->status.at[k];
+    ended(m, m->ended.at[k], &status, each ? status.MPI_ERROR : MPI_SUCCESS);
+  }
+  if (m->failed) cel__mpi_fail_all(m);
+}
+
+static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
+  cel__mpi *m = (cel__mpi *)t;
+  if (!m->failed) progress(m);
+  if (++m->polls % LOOK_EVERY == 0) cel__mpi_look(m);
+  uint32_t n = m->done.n - m->done_head;
+  if (n > max) n = max;
+  if (n > 0) memcpy(out, m->done.at + m->done_head, n * sizeof *out);
+  m->done_head += n;
+  if (m->done_head == m->done.n) m->done_head = m->done.n = 0;
+  return n;
+}
+
+static bool busy(cel_transport *t) {
+  const cel__mpi *m = (const cel__mpi *)t;
+  for (int d = 0; d < 2; ++d)
+    if (m->flow[d].in_flight > 0 || m->flow[d].first != NULL) return true;
+  return m->tells_out > 0 || m->telling || m->first_vote != NULL ||
+         m->done_head < m->done.n || m->told_head < m->told.n;
+}
+
+/* --- collective calls -------------------------------------------------- */
+
+static int broadcast_bytes(cel__mpi *m, char *data, uint64_t size) {
+  int code = MPI_SUCCESS;
+  for (uint64_t at = 0; at < size && code == MPI_SUCCESS; at += BCAST_CHUNK) {
+    uint64_t chunk = size - at < BCAST_CHUNK ? size - at : BCAST_CHUNK;
+    code = MPI_Bcast(data + at, (int)chunk, MPI_BYTE, 0, m->control);
+  }
+  return code;
+}
+
+static cel_status broadcast(cel_transport *t, void **data, uint64_t *size) {
+  cel__mpi *m = (cel__mpi *)t;
+  uint64_t bytes = *size;
+  int code = MPI_Bcast(&bytes, 1, MPI_UINT64_T, 0, m->control);
+  char *at = t->rank == 0 ? *data : NULL;
+  if (code == MPI_SUCCESS && t->rank != 0) at = cel_alloc(bytes + 1);
+  if (code == MPI_SUCCESS) code = broadcast_bytes(m, at, bytes);
+  if (cel__mpi_bad(m, code, "broadcasting", -1)) {
+    if (t->rank != 0) cel_free(at);
+    return cel_fail_with(&m->error);
+  }
+  if (t->rank == 0) return CEL_E_OK;
+  cel_free(*data);
+  *data = at;
+  *size = bytes;
+  return CEL_E_OK;
+}
+
+static void end_all(cel_transport *t, int status) {
+  (void)t;
+  fflush(NULL);
+  MPI_Abort(MPI_COMM_WORLD, status);
+}
+
+/* Lets what is still under way come to its end, on all ranks: what we sent, and
+ * what others sent us before they came here. */
+static void quiesce(cel__mpi *m) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  int over = 0;
+  bool waiting = false;
+  while (!over && !m->failed) {
+    uint32_t out = m->tells_out;
+    for (uint32_t i = 0; i < m->row.n; ++i)
+      out += m->row.at[i].role == CEL__CREDIT_OUT;
+    if (!waiting && out == 0) {
+      waiting = true;
+      cel__mpi_bad(m, MPI_Ibarrier(m->control, &request), "ending", -1);
+    }
+    if (waiting && !m->failed)
+      cel__mpi_bad(m, MPI_Test(&request, &over, MPI_STATUS_IGNORE), "ending",
+                   -1);
+    progress(m);
+    cel__mpi_look(m);
+  }
+}
+
+/* After the barrier nothing new can come; the open receives are taken back. */
+static void cancel_receives(cel__mpi *m) {
+  for (uint32_t i = 0; i < m->row.n; ++i) {
+    if (m->row.at[i].role != CEL__CREDIT_IN) continue;
+    MPI_Cancel(&m->request.at[i]);
+    MPI_Wait(&m->request.at[i], MPI_STATUS_IGNORE);
+    cel_free(m->row.at[i].what);
+  }
+}
+
+static void release(cel__mpi *m) {
+  cel__mpi_release_control(m);
+  cel__mpi_release_peers(m);
+  cel__mpi_release_pool(m);
+  cel_vec_release(&m->request);
+  cel_vec_release(&m->row);
+  cel_vec_release(&m->index);
+  cel_vec_release(&m->status);
+  cel_vec_release(&m->ended);
+  cel_vec_release(&m->done);
+  cel_free(m);
+}
+
+/* In a job that has failed MPI_Finalize may wait for a rank that never comes:
+ * then all ranks are ended instead. */
+static void destroy(cel_transport *t) {
+  cel__mpi *m = (cel__mpi *)t;
+  bool outstanding = false;
+  for (int d = 0; d < 2; ++d)
+    outstanding =
+        outstanding || m->flow[d].in_flight > 0 || m->flow[d].first != NULL;
+  if (!m->failed && !outstanding) quiesce(m);
+  if (m->failed || outstanding) end_all(t, 1);
+  cancel_receives(m);
+  MPI_Comm_free(&m->data);
+  MPI_Comm_free(&m->control);
+  MPI_Comm_free(&m->agreement);
+  bool finalize = m->finalize;
+  release(m);
+  if (finalize) MPI_Finalize();
+}
+
+/* --- start ------------------------------------------------------------- */
+
+static const char *thread_name(int level) {
+  switch (level) {
+  case MPI_THREAD_SINGLE: return "MPI_THREAD_SINGLE";
+  case MPI_THREAD_FUNNELED: return "MPI_THREAD_FUNNELED";
+  case MPI_THREAD_SERIALIZED: return "MPI_THREAD_SERIALIZED";
+  default: return "MPI_THREAD_MULTIPLE";
+  }
+}
+
+/* The first line of what the library says about itself. */
+static void library_name(char *name) {
+  int length = 0;
+  MPI_Get_library_version(name, &length);
+  name[strcspn(name, ",\n")] = '\0';
+}
+
+static cel_status init_mpi(bool *finalize) {
+  int up = 0, level = MPI_THREAD_SINGLE;
+  char library[MPI_MAX_LIBRARY_VERSION_STRING];
+  MPI_Initialized(&up);
+  if (up)
+    MPI_Query_thread(&level);
+  else if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) !=
+           MPI_SUCCESS)
+    return cel_fail(CEL_E_COMM, "MPI_Init_thread failed");
+  *finalize = !up;
+  if (level >= MPI_THREAD_SERIALIZED) return CEL_E_OK;
+  library_name(library);
+  if (!up) MPI_Finalize();
+  return cel_fail(CEL_E_COMM,
+                  "celer needs MPI_THREAD_SERIALIZED or more, but this MPI "
+                  "(%s) gives %s: use one that is built with thread support",
+                  library, thread_name(level));
+}
+
+/* Open MPI ends the process, with a page of text, when srun started it without
+ * PMIx: say it better, before. */
+static cel_status check_before(void) {
+  cel_launch launch;
+  if (!cel_launch_look(&launch) || launch.pmi || launch.ranks == 1)
+    return CEL_E_OK;
+  return cel_fail(CEL_E_COMM,
+                  "srun started %lld tasks, but offers MPI no way to join "
+                  "them: start with `srun --mpi=pmix`",
+                  (long long)launch.ranks);
+}
+
+static cel_status check_after(int ranks) {
+  cel_launch launch;
+  char library[MPI_MAX_LIBRARY_VERSION_STRING];
+  if (!cel_launch_look(&launch) || launch.ranks <= 1 || ranks > 1)
+    return CEL_E_OK;
+  library_name(library);
+  return cel_fail(CEL_E_COMM,
+                  "%s started %lld processes, but each is alone in its MPI: "
+                  "celer is built with %s; start it with the mpirun of that "
+                  "MPI, or with `srun --mpi=pmix`",
+                  launch.by, (long long)launch.ranks, library);
+}
+
+static int dup_world(MPI_Comm *out) {
+  int code = MPI_Comm_dup(MPI_COMM_WORLD, out);
+  if (code != MPI_SUCCESS) return code;
+  return MPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN);
+}
+
+static int find_place(cel_transport *t) {
+  int rank, ranks, local_rank, local_ranks;
+  MPI_Comm host;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  int code = MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank,
+                                 MPI_INFO_NULL, &host);
+  if (code != MPI_SUCCESS) return code;
+  MPI_Comm_rank(host, &local_rank);
+  MPI_Comm_size(host, &local_ranks);
+  t->rank = rank;
+  t->ranks = ranks;
+  t->local_rank = local_rank;
+  t->local_ranks = local_ranks;
+  return MPI_Comm_free(&host);
+}
+
+static const cel_transport table = {.name = "mpi",
+                                    .send = cel__mpi_send,
+                                    .receive = cel__mpi_receive,
+                                    .poll = poll,
+                                    .busy = busy,
+                                    .agree = cel__mpi_agree,
+                                    .agreed = cel__mpi_agreed,
+                                    .tell = cel__mpi_tell,
+                                    .told = cel__mpi_told,
+                                    .broadcast = broadcast,
+                                    .abort = end_all,
+                                    .destroy = destroy};
+
+/* The tag bound of MPI may be as low as 32767. */
+static uint32_t fitting_window(uint32_t window) {
+  int *bound = NULL, there = 0;
+  MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, (void *)&bound, &there);
+  while (there && window > 2 && window - 1 > (uint32_t)*bound) window /= 2;
+  return window;
+}
+
+static cel_status open_mpi(const cel_mpi_config *config, bool finalize,
+                           cel_transport **out) {
+  cel__mpi *m = cel_alloc_zero(sizeof *m);
+  m->base = table;
+  m->config = *config;
+  m->finalize = finalize;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  m->config.window = fitting_window(config->window);
+  m->flow[CEL__SEND].bound = config->sends;
+  m->flow[CEL__RECEIVE].bound = config->receives;
+  int code = find_place(&m->base);
+  if (code == MPI_SUCCESS) code = dup_world(&m->data);
+  if (code == MPI_SUCCESS) code = dup_world(&m->control);
+  if (code == MPI_SUCCESS) code = dup_world(&m->agreement);
+  if (cel__mpi_bad(m, code, "making communicators", -1)) {
+    cel_free(m); /* communicators die with the job */
+    return cel_error_last()->code;
+  }
+  *out = &m->base;
+  return CEL_E_OK;
+}
+
+cel_status cel_transport_mpi_with(const cel_mpi_config *config,
+                                  cel_transport **out) {
+  bool finalize;
+  int over = 0, ranks = 0;
+  MPI_Finalized(&over);
+  if (over) return cel_fail(CEL_E_COMM, "MPI has been finalized already");
+  CEL_TRY(check_before());
+  CEL_TRY(init_mpi(&finalize));
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  cel_status status = check_after(ranks);
+  if (status != CEL_E_OK && finalize) MPI_Finalize();
+  return status == CEL_E_OK ? open_mpi(config, finalize, out) : status;
+}
+
+cel_status cel_transport_mpi(cel_transport **out) {
+  cel_mpi_config config = {WINDOW, REQUESTS, REQUESTS, SMALL_BYTES};
+  return cel_transport_mpi_with(&config, out);
+}

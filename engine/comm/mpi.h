@@ -1,0 +1,182 @@
+/* mpi.h -- the MPI transport's inside, shared by the files mpi_*.c.
+ *
+ *   mpi.c          starts and ends it; broadcast; the table of functions
+ *   mpi_data.c     messages: windows, bounds, starting and completing them
+ *   mpi_pack.c     what a message looks like to MPI: direct, typed, or packed
+ *   mpi_control.c  credits, short texts, agreements
+ *   mpi_window.c   which transfers of one direction of one pair may start
+ *
+ * Every MPI request is a row of one table, tested together. Three
+ * communicators keep data, control and agreements from matching each other.
+ *
+ * Invariants:
+ *   1. flow[d].in_flight counts the rows of role SEND (d = 0), RECEIVE (1).
+ *   2. in_flight <= bound + peers in use: beyond the bound only the first
+ *      incomplete transfer of a channel starts.
+ *   3. A side is in its flow's line iff `lined`.
+ *   4. Agreements complete in the order in which they were started, or at least
+ *      are reported so.
+ * Confined to the thread that drives the transport.
+ */
+#ifndef CEL_COMM_MPI_H
+#define CEL_COMM_MPI_H
+
+#ifndef CEL_CDEF
+#include <mpi.h>
+
+#include "base/vec.h"
+#include "comm/mpi_window.h"
+#include "comm/transport.h"
+
+typedef struct cel_mpi_config {
+  uint32_t window;          /* W: a power of two, 2 or more */
+  uint32_t sends, receives; /* requests outstanding, each */
+  uint64_t small_bytes;     /* up to here a strided message is packed */
+} cel_mpi_config;
+
+/* As cel_transport_mpi, with other bounds; for specs. */
+cel_status cel_transport_mpi_with(const cel_mpi_config *config,
+                                  cel_transport **out);
+
+enum { CEL__TAG_CREDIT = 1, CEL__TAG_TELL = 2, CEL__CREDIT_RECEIVES = 4 };
+enum { CEL__POOL_SMALLEST = 10, CEL__POOL_CLASSES = 7, CEL__POOL_KEPT = 32 };
+
+typedef enum cel__mpi_role {
+  CEL__SEND,
+  CEL__RECEIVE,
+  CEL__CREDIT_OUT, /* what: uint64_t, freed when done */
+  CEL__CREDIT_IN,  /* what: uint64_t, posted again */
+  CEL__TELL_OUT,   /* what: the bytes, freed when done */
+  CEL__TELL_IN,    /* what: cel_told */
+  CEL__AGREE,      /* what: cel__mpi_vote */
+  CEL__ENDED       /* to be taken out of the table */
+} cel__mpi_role;
+
+typedef struct cel__mpi_row {
+  cel__mpi_role role;
+  void *what;
+} cel__mpi_row;
+
+/* One direction of one pair of ranks. */
+typedef struct cel__mpi_side cel__mpi_side;
+struct cel__mpi_side {
+  cel_window window;
+  int64_t peer;
+  cel__mpi_role role;  /* CEL__SEND or CEL__RECEIVE */
+  uint64_t told;       /* RECEIVE: the base that the sender knows */
+  cel__mpi_side *next; /* in the flow's line */
+  bool lined;
+};
+
+typedef struct cel__mpi_peer {
+  cel__mpi_side side[2]; /* by role */
+} cel__mpi_peer;
+
+/* All sends, or all receives: those started, and the line of sides that have
+ * some to start. */
+typedef struct cel__mpi_flow {
+  uint32_t in_flight, bound;
+  cel__mpi_side *first, *last;
+} cel__mpi_flow;
+
+/* A message on its way; ours until its ticket is reported. */
+typedef struct cel__mpi_transfer {
+  const cel_posted *message;
+  cel__mpi_side *side;
+  void *staging; /* packed bytes, or null */
+  MPI_Datatype type;
+} cel__mpi_transfer;
+
+typedef struct cel__mpi_vote cel__mpi_vote;
+struct cel__mpi_vote {
+  uint64_t index;
+  uint64_t mine[6], most[6];
+  bool complete;
+  cel__mpi_vote *next;
+};
+
+typedef struct cel__mpi_block {
+  struct cel__mpi_block *next;
+} cel__mpi_block;
+
+/* Staging memory by power-of-two class; a few of each are kept. */
+typedef struct cel__mpi_pool {
+  cel__mpi_block *free[CEL__POOL_CLASSES];
+  uint32_t kept[CEL__POOL_CLASSES];
+} cel__mpi_pool;
+
+typedef struct cel__mpi {
+  cel_transport base; /* first */
+  cel_mpi_config config;
+  MPI_Comm data, control, agreement;
+  bool finalize; /* we initialised MPI */
+  bool failed;   /* an MPI call failed: nothing can be relied on any more */
+  cel_error error;
+  /* The table of requests: three arrays of one length. */
+  CEL_VEC(MPI_Request) request;
+  CEL_VEC(cel__mpi_row) row;
+  CEL_VEC(int) index; /* scratch of Testsome, as are: */
+  CEL_VEC(MPI_Status) status;
+  CEL_VEC(cel__mpi_row) ended;
+  cel__mpi_flow flow[2];
+  struct { /* open addressing by rank; a power of two of slots */
+    cel__mpi_peer **at;
+    uint32_t n, cap;
+  } peers;
+  cel__mpi_pool pool;
+  CEL_VEC(cel_done) done; /* to report, from done_head on */
+  uint32_t done_head;
+  CEL_VEC(cel_told *) told; /* likewise */
+  uint32_t told_head;
+  bool telling; /* a text is being received */
+  bool credits; /* receives for credits are posted */
+  uint32_t tells_out, votes_out, polls;
+  uint64_t next_vote;
+  cel__mpi_vote *first_vote, *last_vote;
+} cel__mpi;
+
+/* mpi.c */
+/* A row for a request; `what` as its role says. */
+void cel__mpi_track(cel__mpi *m, MPI_Request request, cel__mpi_role role,
+                    void *what);
+/* Remembers the first failing MPI call; whether `code` is a failure. */
+bool cel__mpi_bad(cel__mpi *m, int code, const char *doing, int64_t peer);
+
+/* mpi_data.c */
+void cel__mpi_send(cel_transport *t, const cel_posted *message);
+void cel__mpi_receive(cel_transport *t, const cel_posted *message);
+/* A send or receive has ended as `status` says, or failed (null). */
+void cel__mpi_arrived(cel__mpi *m, cel__mpi_transfer *transfer,
+                      const MPI_Status *status);
+/* A credit came from `peer`. */
+void cel__mpi_granted(cel__mpi *m, int64_t peer, uint64_t base);
+/* After a failure: every transfer fails. */
+void cel__mpi_fail_all(cel__mpi *m);
+void cel__mpi_release_peers(cel__mpi *m);
+
+/* mpi_pack.c */
+/* Finds out how `transfer` travels, and packs it if it does so packed and is
+ * being sent. The address, count and type for MPI. */
+cel_status cel__mpi_pack(cel__mpi *m, cel__mpi_transfer *transfer, void **base,
+                         int *count, MPI_Datatype *type);
+/* Unpacks what was received (if `arrived`) and gives staging and type back. */
+void cel__mpi_unpack(cel__mpi *m, cel__mpi_transfer *transfer, bool arrived);
+void cel__mpi_release_pool(cel__mpi *m);
+
+/* mpi_control.c */
+void cel__mpi_agree(cel_transport *t, const cel_agreement *mine);
+cel_agreed cel__mpi_agreed(cel_transport *t, uint64_t *index);
+void cel__mpi_tell(cel_transport *t, int64_t peer, int32_t kind,
+                   const void *data, uint32_t size);
+cel_told *cel__mpi_told(cel_transport *t);
+void cel__mpi_send_credit(cel__mpi *m, int64_t peer, uint64_t base);
+void cel__mpi_expect_credits(cel__mpi *m);
+/* Looks for a text that has come. */
+void cel__mpi_look(cel__mpi *m);
+/* A row of one of the control roles has ended. */
+void cel__mpi_control_ended(cel__mpi *m, cel__mpi_row row,
+                            const MPI_Status *status);
+void cel__mpi_release_control(cel__mpi *m);
+#endif
+
+#endif

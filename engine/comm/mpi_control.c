@@ -1,0 +1,163 @@
+/* Beside the data: credits that open windows, short texts, and agreements.
+ *
+ * Credits are 8 bytes and always expected: a few receives for them stand open.
+ * Texts are rare and of any size: now and then poll looks whether one has come.
+ */
+#include "comm/mpi.h"
+
+/* --- credits ----------------------------------------------------------- */
+
+void cel__mpi_send_credit(cel__mpi *m, int64_t peer, uint64_t base) {
+  uint64_t *value = cel_alloc(sizeof *value);
+  MPI_Request request;
+  *value = base;
+  int code = MPI_Isend(value, 1, MPI_UINT64_T, (int)peer, CEL__TAG_CREDIT,
+                       m->control, &request);
+  if (!cel__mpi_bad(m, code, "sending a credit to", peer))
+    cel__mpi_track(m, request, CEL__CREDIT_OUT, value);
+}
+
+static void expect_credit(cel__mpi *m, uint64_t *value) {
+  MPI_Request request;
+  int code = MPI_Irecv(value, 1, MPI_UINT64_T, MPI_ANY_SOURCE, CEL__TAG_CREDIT,
+                       m->control, &request);
+  if (!cel__mpi_bad(m, code, "receiving credits", -1))
+    cel__mpi_track(m, request, CEL__CREDIT_IN, value);
+}
+
+void cel__mpi_expect_credits(cel__mpi *m) {
+  if (m->credits) return;
+  m->credits = true;
+  for (int i = 0; i < CEL__CREDIT_RECEIVES; ++i)
+    expect_credit(m, cel_alloc(sizeof(uint64_t)));
+}
+
+/* --- texts ------------------------------------------------------------- */
+
+/* A text travels as the tail of cel_told: kind, size, bytes. */
+_Static_assert(offsetof(cel_told, size) == offsetof(cel_told, kind) + 4 &&
+                   offsetof(cel_told, data) == offsetof(cel_told, kind) + 8,
+               "kind, size and data of cel_told lie side by side");
+enum { TELL_HEAD = 8 };
+
+void cel__mpi_tell(cel_transport *t, int64_t peer, int32_t kind,
+                   const void *data, uint32_t size) {
+  cel__mpi *m = (cel__mpi *)t;
+  if (m->failed) return;
+  char *bytes = cel_alloc(TELL_HEAD + (size_t)size);
+  MPI_Request request;
+  memcpy(bytes, &kind, sizeof kind);
+  memcpy(bytes + 4, &size, sizeof size);
+  if (size > 0) memcpy(bytes + TELL_HEAD, data, size);
+  int code = MPI_Isend(bytes, (int)(TELL_HEAD + size), MPI_BYTE, (int)peer,
+                       CEL__TAG_TELL, m->control, &request);
+  if (cel__mpi_bad(m, code, "telling", peer)) return;
+  ++m->tells_out;
+  cel__mpi_track(m, request, CEL__TELL_OUT, bytes);
+}
+
+void cel__mpi_look(cel__mpi *m) {
+  int there = 0, bytes = 0;
+  MPI_Status status;
+  if (m->telling || m->failed) return; /* one at a time keeps their order */
+  int code =
+      MPI_Iprobe(MPI_ANY_SOURCE, CEL__TAG_TELL, m->control, &there, &status);
+  if (cel__mpi_bad(m, code, "looking for messages", -1) || !there) return;
+  MPI_Get_count(&status, MPI_BYTE, &bytes);
+  cel_told *told = cel_alloc(sizeof *told + (size_t)bytes - TELL_HEAD);
+  MPI_Request request;
+  told->peer = status.MPI_SOURCE;
+  code = MPI_Irecv(&told->kind, bytes, MPI_BYTE, status.MPI_SOURCE,
+                   CEL__TAG_TELL, m->control, &request);
+  if (cel__mpi_bad(m, code, "being told by", told->peer)) return;
+  m->telling = true;
+  cel__mpi_track(m, request, CEL__TELL_IN, told);
+}
+
+cel_told *cel__mpi_told(cel_transport *t) {
+  cel__mpi *m = (cel__mpi *)t;
+  if (m->told_head == m->told.n) return NULL;
+  cel_told *told = m->told.at[m->told_head++];
+  if (m->told_head == m->told.n) m->told_head = m->told.n = 0;
+  return told;
+}
+
+/* --- agreements -------------------------------------------------------- */
+
+/* The greatest of x and of ~x over all ranks say whether all x are equal. */
+void cel__mpi_agree(cel_transport *t, const cel_agreement *mine) {
+  cel__mpi *m = (cel__mpi *)t;
+  cel_assert(mine->index == m->next_vote);
+  m->next_vote = mine->index + 1;
+  if (m->failed) return;
+  cel__mpi_vote *vote = cel_alloc_zero(sizeof *vote);
+  *vote = (cel__mpi_vote){.index = mine->index,
+                          .mine = {mine->hash, ~mine->hash, mine->count,
+                                   ~mine->count, mine->index, ~mine->index}};
+  MPI_Request request;
+  int code = MPI_Iallreduce(vote->mine, vote->most, 6, MPI_UINT64_T, MPI_MAX,
+                            m->agreement, &request);
+  if (cel__mpi_bad(m, code, "agreeing", -1)) {
+    cel_free(vote);
+    return;
+  }
+  if (m->last_vote != NULL)
+    m->last_vote->next = vote;
+  else
+    m->first_vote = vote;
+  m->last_vote = vote;
+  ++m->votes_out;
+  cel__mpi_track(m, request, CEL__AGREE, vote);
+}
+
+cel_agreed cel__mpi_agreed(cel_transport *t, uint64_t *index) {
+  cel__mpi *m = (cel__mpi *)t;
+  cel__mpi_vote *vote = m->first_vote;
+  if (vote == NULL || !vote->complete) return CEL_AGREED_PENDING;
+  bool same = true;
+  for (int i = 0; i < 6; i += 2)
+    same = same && vote->most[i] == ~vote->most[i + 1];
+  *index = vote->index;
+  m->first_vote = vote->next;
+  if (m->first_vote == NULL) m->last_vote = NULL;
+  cel_free(vote);
+  return same ? CEL_AGREED_SAME : CEL_AGREED_DIFFERENT;
+}
+
+/* --- completions ------------------------------------------------------- */
+
+void cel__mpi_control_ended(cel__mpi *m, cel__mpi_row row,
+                            const MPI_Status *status) {
+  switch (row.role) {
+  case CEL__CREDIT_OUT: cel_free(row.what); break;
+  case CEL__CREDIT_IN: {
+    uint64_t base = *(uint64_t *)row.what;
+    expect_credit(m, row.what);
+    cel__mpi_granted(m, status->MPI_SOURCE, base);
+    break;
+  }
+  case CEL__TELL_OUT:
+    --m->tells_out;
+    cel_free(row.what);
+    break;
+  case CEL__TELL_IN:
+    m->telling = false;
+    cel_vec_push(&m->told, row.what);
+    break;
+  case CEL__AGREE:
+    --m->votes_out;
+    ((cel__mpi_vote *)row.what)->complete = true;
+    break;
+  default: cel_bug("request of role %d", (int)row.role);
+  }
+}
+
+void cel__mpi_release_control(cel__mpi *m) {
+  for (cel_told *told; (told = cel__mpi_told(&m->base)) != NULL;)
+    cel_free(told);
+  cel_vec_release(&m->told);
+  for (cel__mpi_vote *vote; (vote = m->first_vote) != NULL;) {
+    m->first_vote = vote->next;
+    cel_free(vote);
+  }
+}

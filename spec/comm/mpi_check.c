@@ -1,0 +1,498 @@
+/* mpi_check.c -- the MPI transport between real processes.
+ *
+ *   mpirun -n 4 mpi_check exchange --seed 7 --messages 500 --window 4 ...
+ *
+ * `exchange`: every pair of ranks exchanges messages of random sizes and
+ * shapes. All ranks know the whole list (it comes from the seed), as ranks of a
+ * program do. Each rank posts its receives in random order, and a send only
+ * when receives that come earlier in the list have ended: a transport whose
+ * bounds hold back the wrong message hangs. Texts and agreements go along. Each
+ * byte is checked.
+ *
+ * The other commands end badly on purpose; the spec looks how.
+ * The last line of a good run is `N passed, 0 failed`.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/random.h"
+#include "base/vec.h"
+#include "comm/launch.h"
+#include "comm/mpi.h"
+#include "comm/transport.h"
+
+typedef struct settings {
+  uint64_t seed;
+  int64_t messages, texts, votes, large;
+  cel_mpi_config bounds;
+} settings;
+
+/* One message of the list. Both ends cut it into the same pieces, each end lays
+ * them out in its own way. */
+enum { MAX_PIECES = 5 };
+typedef struct planned {
+  int64_t from, to;
+  uint64_t sequence, bytes;
+  uint32_t pieces;
+  uint64_t count[MAX_PIECES][2], run[MAX_PIECES];
+  uint64_t salt;
+} planned;
+
+/* A message at one of its ends. */
+typedef struct end {
+  const planned *plan;
+  bool sending, posted, ended;
+  uint32_t after; /* a send: index of a receive that must end first, or none */
+  cel_posted posting;
+  cel_strided piece[MAX_PIECES];
+  char *memory;
+  size_t size;
+} end;
+
+static _Noreturn void give_up(cel_transport *t, const char *why) {
+  fprintf(stderr, "mpi_check: rank %lld: %s\n", (long long)t->rank, why);
+  t->abort(t, 1);
+  exit(1);
+}
+
+static double now(void) {
+  struct timespec ts;
+  clock_gettime(CLOCK_MONOTONIC, &ts);
+  return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+static void nap(void) {
+  struct timespec ts = {0, 20000};
+  nanosleep(&ts, NULL);
+}
+
+/* --- the list ---------------------------------------------------------- */
+
+static void plan_shape(planned *p, cel_random *r, bool large) {
+  int64_t top = large ? 700 : cel_random_chance(r, 20) ? 60 : 8;
+  p->pieces = (uint32_t)cel_random_int(r, cel_random_chance(r, 5) ? 0 : 1,
+                                       cel_random_chance(r, 50) ? 1 : 5);
+  for (uint32_t i = 0; i < p->pieces; ++i) {
+    p->count[i][0] = (uint64_t)cel_random_int(r, 1, large ? 20 : 4);
+    p->count[i][1] = (uint64_t)cel_random_int(r, 1, top);
+    p->run[i] = (uint64_t)cel_random_int(r, 1, top);
+    p->bytes += p->count[i][0] * p->count[i][1] * p->run[i];
+  }
+}
+
+static planned *make_plan(const settings *set, int64_t ranks, int64_t *n) {
+  cel_random r = {set->seed};
+  *n = set->messages * ranks;
+  planned *plan = cel_alloc_zero((size_t)*n * sizeof *plan);
+  uint64_t *next = cel_alloc_zero((size_t)(ranks * ranks) * sizeof *next);
+  for (int64_t i = 0; i < *n; ++i) {
+    planned *p = &plan[i];
+    p->from = cel_random_int(&r, 0, ranks - 1);
+    p->to = cel_random_int(&r, 0, ranks - 1);
+    p->sequence = next[p->from * ranks + p->to]++;
+    p->salt = cel_random_next(&r);
+    plan_shape(p, &r, cel_random_chance(&r, (int)set->large));
+  }
+  cel_free(next);
+  return plan;
+}
+
+static unsigned char byte_of(const planned *p, uint64_t at) {
+  return (unsigned char)((p->salt >> (at % 8 * 8)) + at * 31);
+}
+
+/* Strides of its own for this end; then its bytes, or a background. */
+static void lay_out(end *e, cel_random *r) {
+  const planned *p = e->plan;
+  bool dense = cel_random_chance(r, 30);
+  for (uint32_t i = 0; i < p->pieces; ++i) {
+    uint64_t gap = dense ? 0 : (uint64_t)cel_random_int(r, 0, 9);
+    uint64_t stride = p->run[i] + gap;
+    uint64_t plane = p->count[i][1] * stride + (dense ? 0 : gap % 4);
+    e->piece[i] = (cel_strided){(void *)e->size,
+                                {p->count[i][0], p->count[i][1]},
+                                {plane, stride},
+                                p->run[i]};
+    e->size += p->count[i][0] * plane + 8;
+  }
+  e->memory = cel_alloc(e->size + 1);
+  memset(e->memory, 0xA5, e->size + 1);
+  for (uint32_t i = 0; i < p->pieces; ++i)
+    e->piece[i].base = e->memory + (size_t)e->piece[i].base;
+}
+
+/* Calls with each byte of the message in order: writes, or counts faults. */
+static uint64_t visit(end *e, bool write) {
+  uint64_t at = 0, faults = 0;
+  for (uint32_t i = 0; i < e->plan->pieces; ++i) {
+    const cel_strided *s = &e->piece[i];
+    for (uint64_t a = 0; a < s->count[0]; ++a)
+      for (uint64_t b = 0; b < s->count[1]; ++b)
+        for (uint64_t c = 0; c < s->run; ++c, ++at) {
+          unsigned char *x = (unsigned char *)s->base + a * s->stride[0] +
+                             b * s->stride[1] + c;
+          if (write)
+            *x = byte_of(e->plan, at);
+          else if (*x != byte_of(e->plan, at))
+            ++faults;
+          if (!write) *x = 0xA5;
+        }
+  }
+  /* What lies between the runs must be as it was. */
+  for (size_t k = 0; !write && k < e->size; ++k)
+    faults += (unsigned char)e->memory[k] != 0xA5;
+  return faults;
+}
+
+static end *make_ends(const planned *plan, int64_t n, int64_t rank,
+                      cel_random *r, uint32_t *count) {
+  CEL_VEC(end) ends = {0};
+  uint32_t last = UINT32_MAX; /* a recent receive */
+  for (int64_t i = 0; i < n; ++i)
+    for (int sending = 0; sending < 2; ++sending) {
+      if ((sending ? plan[i].from : plan[i].to) != rank) continue;
+      end e = {.plan = &plan[i], .sending = sending, .after = UINT32_MAX};
+      lay_out(&e, r);
+      bool self = plan[i].from == plan[i].to;
+      if (sending && !self && cel_random_chance(r, 60)) e.after = last;
+      if (sending) visit(&e, true);
+      if (!sending && !self) last = ends.n;
+      cel_vec_push(&ends, e);
+    }
+  *count = ends.n;
+  return ends.at;
+}
+
+/* --- texts and votes --------------------------------------------------- */
+
+typedef struct extras {
+  int64_t told, to_be_told; /* texts taken in; how many will come */
+  int64_t *heard;           /* per peer: the next number expected */
+  int64_t vote, voted;
+  uint64_t faults;
+} extras;
+
+static uint32_t text_size(const settings *set, int64_t from, int64_t i) {
+  uint64_t h = cel_hash(&i, sizeof i, set->seed + (uint64_t)from);
+  return h % 10 == 0 ? (uint32_t)(h >> 8) % 100000 : (uint32_t)(h >> 8) % 200;
+}
+
+static void tell_one(cel_transport *t, const settings *set, int64_t i) {
+  int64_t to = (t->rank + i) % t->ranks;
+  uint32_t size = text_size(set, t->rank, i);
+  char *text = cel_alloc(size + 1);
+  memset(text, (int)(i & 127), size);
+  t->tell(t, to, (int32_t)i, text, size);
+  cel_free(text);
+}
+
+/* Texts of one peer come in order and whole. */
+static void hear(cel_transport *t, const settings *set, extras *x) {
+  for (cel_told *told; (told = t->told(t)) != NULL; cel_free(told)) {
+    int64_t i = told->kind;
+    ++x->told;
+    x->faults += i <= x->heard[told->peer] ||
+                 told->size != text_size(set, told->peer, i) ||
+                 (told->peer + i) % t->ranks != t->rank;
+    x->heard[told->peer] = i;
+    for (uint32_t k = 0; k < told->size; ++k)
+      x->faults += told->data[k] != (char)(i & 127);
+  }
+}
+
+/* Every fifth vote one rank disagrees, in hash or in count. */
+static cel_agreement vote_of(const cel_transport *t, int64_t i) {
+  bool odd = i % 5 == 4 && t->rank == i % t->ranks && t->ranks > 1;
+  cel_agreement a = {(uint64_t)i, 0x8000000000000000u + (uint64_t)i * 977,
+                     (uint64_t)i * 3};
+  if (odd && i % 2 == 0) a.hash ^= (uint64_t)1 << (i % 64);
+  if (odd && i % 2 == 1) a.count += 1;
+  return a;
+}
+
+static void vote(cel_transport *t, const settings *set, extras *x,
+                 cel_random *r) {
+  uint64_t index = 0;
+  if (x->vote < set->votes && x->vote - x->voted < 4 &&
+      cel_random_chance(r, 30)) {
+    cel_agreement mine = vote_of(t, x->vote++);
+    t->agree(t, &mine);
+  }
+  cel_agreed how = t->agreed(t, &index);
+  if (how == CEL_AGREED_PENDING) return;
+  bool same = x->voted % 5 != 4 || t->ranks == 1;
+  x->faults += index != (uint64_t)x->voted ||
+               how != (same ? CEL_AGREED_SAME : CEL_AGREED_DIFFERENT);
+  ++x->voted;
+}
+
+static int64_t texts_for(const cel_transport *t, const settings *set) {
+  int64_t sum = 0;
+  for (int64_t from = 0; from < t->ranks; ++from)
+    for (int64_t i = 1; i <= set->texts; ++i)
+      sum += (from + i) % t->ranks == t->rank;
+  return sum;
+}
+
+/* --- exchange ---------------------------------------------------------- */
+
+static void shuffle(uint32_t *order, uint32_t n, cel_random *r) {
+  for (uint32_t i = n; i > 1; --i) {
+    uint32_t j = (uint32_t)cel_random_int(r, 0, i - 1), x = order[i - 1];
+    order[i - 1] = order[j];
+    order[j] = x;
+  }
+}
+
+static void post(cel_transport *t, end *e, uint32_t ticket) {
+  e->posted = true;
+  e->posting = (cel_posted){.ticket = ticket,
+                            .peer = e->sending ? e->plan->to : e->plan->from,
+                            .sequence = e->plan->sequence,
+                            .bytes = e->plan->bytes,
+                            .pieces = e->plan->pieces,
+                            .piece = e->piece};
+  if (e->sending)
+    t->send(t, &e->posting);
+  else
+    t->receive(t, &e->posting);
+}
+
+/* Posts a few more, in the order given, skipping sends that must wait. */
+static void post_some(cel_transport *t, end *ends, uint32_t *order, uint32_t *n,
+                      cel_random *r) {
+  uint32_t quota = (uint32_t)cel_random_int(r, 0, 40), kept = 0;
+  for (uint32_t i = 0; i < *n; ++i) {
+    end *e = &ends[order[i]];
+    bool may = e->after == UINT32_MAX || ends[e->after].ended;
+    if (quota > 0 && may) {
+      post(t, e, order[i]);
+      --quota;
+    } else {
+      order[kept++] = order[i];
+    }
+  }
+  *n = kept;
+}
+
+static uint64_t take_ended(cel_transport *t, end *ends, uint32_t *over) {
+  cel_done done[16];
+  uint64_t faults = 0;
+  uint32_t n = t->poll(t, done, 16);
+  for (uint32_t i = 0; i < n; ++i) {
+    end *e = &ends[done[i].ticket];
+    if (done[i].error != NULL) give_up(t, done[i].error->text);
+    if (e->ended || !e->posted) give_up(t, "a ticket came twice");
+    e->ended = true;
+    if (!e->sending) faults += visit(e, false);
+    ++*over;
+  }
+  return faults;
+}
+
+static void run_exchange(cel_transport *t, const settings *set, extras *x,
+                         end *ends, uint32_t n) {
+  cel_random r = {set->seed * 1000 + (uint64_t)t->rank};
+  uint32_t *order = cel_alloc(n * sizeof *order + 1), left = n, over = 0;
+  for (uint32_t i = 0; i < n; ++i) order[i] = i;
+  shuffle(order, n, &r);
+  double last = now();
+  for (int64_t texts = 0; over < n || x->told < x->to_be_told ||
+                          x->voted < set->votes || texts < set->texts;) {
+    uint32_t before = over + (uint32_t)x->told + (uint32_t)x->voted;
+    post_some(t, ends, order, &left, &r);
+    if (texts < set->texts && cel_random_chance(&r, 20))
+      tell_one(t, set, ++texts);
+    vote(t, set, x, &r);
+    x->faults += take_ended(t, ends, &over);
+    hear(t, set, x);
+    if (over + (uint32_t)x->told + (uint32_t)x->voted != before)
+      last = now();
+    else if (now() - last > 20)
+      give_up(t, "nothing has happened for 20 s");
+    else
+      nap();
+  }
+  cel_free(order);
+}
+
+static int exchange(const settings *set) {
+  cel_transport *t;
+  if (cel_transport_mpi_with(&set->bounds, &t) != CEL_E_OK) {
+    fprintf(stderr, "mpi_check: %s\n", cel_error_last()->text);
+    return 1;
+  }
+  int64_t planned_messages;
+  uint32_t n;
+  cel_random r = {set->seed + (uint64_t)t->rank * 7919};
+  planned *plan = make_plan(set, t->ranks, &planned_messages);
+  end *ends = make_ends(plan, planned_messages, t->rank, &r, &n);
+  extras x = {.to_be_told = texts_for(t, set)};
+  x.heard = cel_alloc_zero((size_t)t->ranks * sizeof *x.heard);
+  run_exchange(t, set, &x, ends, n);
+  for (uint32_t i = 0; i < n; ++i) cel_free(ends[i].memory);
+  cel_free(ends);
+  cel_free(plan);
+  cel_free(x.heard);
+  if (x.faults > 0) give_up(t, "wrong bytes, texts or votes");
+  if (t->rank == 0)
+    printf("%lld messages between %lld ranks\n1 passed, 0 failed\n",
+           (long long)planned_messages, (long long)t->ranks);
+  t->destroy(t);
+  return 0;
+}
+
+/* --- other commands ---------------------------------------------------- */
+
+static cel_transport *join(void) {
+  cel_transport *t;
+  if (cel_transport_mpi(&t) == CEL_E_OK) return t;
+  if (cel_launch_rank() == 0)
+    fprintf(stderr, "mpi_check: %s\n", cel_error_last()->text);
+  exit(1);
+}
+
+/* Prints where it is: rank, ranks, place on the host. */
+static int where(void) {
+  cel_transport *t = join();
+  printf("rank %lld of %lld, %d of %d here\n", (long long)t->rank,
+         (long long)t->ranks, t->local_rank, t->local_ranks);
+  t->destroy(t);
+  return 0;
+}
+
+/* Rank 0's bytes on all, in three sizes. */
+static int spread(void) {
+  cel_transport *t = join();
+  for (uint64_t size = 0; size <= 3000000; size = size * 1000 + 3) {
+    uint64_t bytes = t->rank == 0 ? size : 1, faults = 0;
+    void *data = cel_alloc(bytes + 1);
+    memset(data, t->rank == 0 ? 7 : 1, bytes);
+    if (t->broadcast(t, &data, &bytes) != CEL_E_OK)
+      give_up(t, cel_error_last()->text);
+    faults += bytes != size;
+    for (uint64_t i = 0; i < bytes; ++i) faults += ((char *)data)[i] != 7;
+    if (faults > 0) give_up(t, "broadcast garbled the bytes");
+    cel_free(data);
+  }
+  if (t->rank == 0) puts("1 passed, 0 failed");
+  t->destroy(t);
+  return 0;
+}
+
+/* Waits for a message that never comes; rank 1 dies by `how`. */
+static int die(const char *how) {
+  cel_transport *t = join();
+  char byte;
+  cel_strided piece = {&byte, {1, 1}, {1, 1}, 1};
+  cel_posted wanted = {1, (t->rank + 1) % t->ranks, 0, 1, 1, &piece};
+  cel_done done;
+  t->receive(t, &wanted);
+  double since = now();
+  while (t->poll(t, &done, 1) == 0) {
+    if (t->rank == 1 && now() - since > 0.3) {
+      if (how[0] == 'k') raise(SIGKILL);
+      if (how[0] == 'e') exit(3);
+      t->abort(t, 7);
+    }
+    if (now() - since > 30) give_up(t, "still here after 30 s");
+    nap();
+  }
+  return 1;
+}
+
+/* Rank 0 sends 100 small messages while rank 1 expects none: half a window may
+ * leave, whatever MPI would swallow. Then rank 1 takes them all. */
+static int flood(const settings *set) {
+  enum { N = 100 };
+  cel_transport *t;
+  if (cel_transport_mpi_with(&set->bounds, &t) != CEL_E_OK) return 1;
+  char byte[N] = {0};
+  cel_strided piece[N];
+  cel_posted message[N];
+  cel_done done;
+  uint32_t early = 0, over = 0;
+  for (uint64_t i = 0; i < N; ++i) {
+    piece[i] = (cel_strided){&byte[i], {1, 1}, {1, 1}, 1};
+    message[i] = (cel_posted){i, 1 - t->rank, i, 1, 1, &piece[i]};
+    if (t->rank == 0) t->send(t, &message[i]);
+  }
+  for (double since = now(); now() - since < 0.3; nap())
+    early += t->poll(t, &done, 1);
+  for (uint64_t i = 0; t->rank == 1 && i < N; ++i) t->receive(t, &message[i]);
+  for (over = early; over < N; nap()) over += t->poll(t, &done, 1);
+  if (t->rank == 0) printf("%u left early\n", early);
+  t->destroy(t);
+  return 0;
+}
+
+/* A receiver that expects fewer, or more, bytes than are sent. */
+static int mismatch(int64_t wanted) {
+  cel_transport *t = join();
+  char bytes[64] = {0};
+  uint64_t size = t->rank == 0 ? 10 : (uint64_t)wanted;
+  cel_strided piece = {bytes, {1, 1}, {size, size}, size};
+  cel_posted message = {1, 1 - t->rank, 0, size, 1, &piece};
+  cel_done done;
+  if (t->rank == 0)
+    t->send(t, &message);
+  else
+    t->receive(t, &message);
+  while (t->poll(t, &done, 1) == 0) nap();
+  if (t->rank == 0)
+    for (;;) t->poll(t, &done, 1), nap();
+  printf("%s\n", done.error != NULL ? done.error->text : "no error");
+  fflush(stdout);
+  t->abort(t, 4);
+  return 1;
+}
+
+static settings read_settings(int argc, char **argv) {
+  settings set = {1, 300, 20, 20, 3, {8, 3, 3, 4096}};
+  const struct {
+    const char *name;
+    void *at;
+    int size;
+  } known[] = {
+      {"--seed", &set.seed, 8},
+      {"--messages", &set.messages, 8},
+      {"--texts", &set.texts, 8},
+      {"--votes", &set.votes, 8},
+      {"--large", &set.large, 8},
+      {"--window", &set.bounds.window, 4},
+      {"--sends", &set.bounds.sends, 4},
+      {"--receives", &set.bounds.receives, 4},
+      {"--small", &set.bounds.small_bytes, 8},
+  };
+  for (int i = 2; i + 1 < argc; i += 2)
+    for (size_t k = 0; k < sizeof known / sizeof known[0]; ++k) {
+      if (strcmp(argv[i], known[k].name) != 0) continue;
+      uint64_t value = strtoull(argv[i + 1], NULL, 10);
+      memcpy(known[k].at, &value, (size_t)known[k].size);
+    }
+  return set;
+}
+
+int main(int argc, char **argv) {
+  const char *command = argc > 1 ? argv[1] : "";
+  settings set = read_settings(argc, argv);
+  if (strcmp(command, "exchange") == 0) return exchange(&set);
+  if (strcmp(command, "where") == 0) return where();
+  if (strcmp(command, "spread") == 0) return spread();
+  if (strcmp(command, "flood") == 0) return flood(&set);
+  if (strcmp(command, "mismatch") == 0)
+    return mismatch(argc > 2 ? atoi(argv[2]) : 9);
+  if (strcmp(command, "die") == 0) return die(argc > 2 ? argv[2] : "abort");
+  if (strcmp(command, "launched") == 0) {
+    puts(cel_transport_launched() ? "launched" : "alone");
+    return 0;
+  }
+  fprintf(stderr,
+          "usage: mpi_check exchange|where|spread|flood|mismatch|die|launched"
+          " ...\n");
+  return 2;
+}

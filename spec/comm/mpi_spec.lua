@@ -1,0 +1,87 @@
+-- The MPI transport between real processes, through mpi_check.
+local celer = require("spec.support.celer")
+
+local program = celer.command():gsub("celer$", "mpi_check")
+
+local function can_run()
+  local file = io.open(program)
+  if file then file:close() end
+  return file and celer.exec({ "mpirun", "--version" }).status == 0
+end
+
+local function check(ranks, args, timeout)
+  local argv = { "mpirun", "--oversubscribe", "-n", ranks, program }
+  for _, word in ipairs(args) do argv[#argv + 1] = word end
+  return celer.exec(argv, { timeout = timeout or 60 })
+end
+
+if not can_run() then
+  describe("the MPI transport", function()
+    pending("needs mpirun and the program mpi_check")
+  end)
+  return
+end
+
+describe("the MPI transport", function()
+  it("knows its place", function()
+    local r = check(3, { "where" })
+    assert.equal(0, r.status)
+    for rank = 0, 2 do
+      assert.matches(("rank %d of 3, %d of 3 here"):format(rank, rank), r.stdout, 1, true)
+    end
+  end)
+
+  it("broadcasts bytes of any number", function()
+    local r = check(3, { "spread" })
+    assert.equal("1 passed, 0 failed\n", r.stdout)
+  end)
+
+  -- Windows and bounds far below what a run uses, so that all queues fill.
+  local bounds = {
+    { window = 2, sends = 1, receives = 1, ranks = 3, small = 100 },
+    { window = 4, sends = 2, receives = 1, ranks = 4, small = 1000 },
+    { window = 16, sends = 5, receives = 40, ranks = 2, small = 0 },
+    { window = 1024, sends = 256, receives = 256, ranks = 4, small = 65536 },
+  }
+  for seed, b in ipairs(bounds) do
+    it(("exchanges messages, window %d, %d sends, %d receives"):format(
+      b.window, b.sends, b.receives), function()
+      local r = check(b.ranks, {
+        "exchange", "--seed", seed, "--messages", 400, "--window", b.window,
+        "--sends", b.sends, "--receives", b.receives, "--small", b.small,
+      })
+      assert.equal("", r.stderr)
+      assert.matches("1 passed, 0 failed", r.stdout, 1, true)
+      assert.equal(0, r.status)
+    end)
+  end
+
+  it("talks to itself when it is alone", function()
+    local r = check(1, { "exchange" })
+    assert.matches("1 passed, 0 failed", r.stdout, 1, true)
+  end)
+
+  it("lets half a window leave before anybody takes it", function()
+    for _, window in ipairs({ 2, 16 }) do
+      local r = check(2, { "flood", "--window", window, "--sends", 99, "--receives", 99 })
+      assert.equal(window / 2 .. " left early\n", r.stdout)
+    end
+  end)
+
+  it("fails a message that is shorter or longer than expected", function()
+    local r = check(2, { "mismatch", 11 })
+    assert.matches("holds 10 bytes, but 11 are expected", r.stdout, 1, true)
+    r = check(2, { "mismatch", 9 })
+    assert.matches("receiving from rank 0: MPI_ERR_TRUNCATE", r.stdout, 1, true)
+  end)
+
+  for _, how in ipairs({ "kill", "exit", "abort" }) do
+    it("ends all ranks when one of them ends by " .. how, function()
+      local before = os.time()
+      local r = check(3, { "die", how }, 20)
+      assert.is_false(r.timed_out)
+      assert.not_equal(0, r.status)
+      assert.is_true(os.time() - before < 10)
+    end)
+  end
+end)
