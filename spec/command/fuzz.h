@@ -1,0 +1,93 @@
+/* fuzz.h -- random programs for the command graph, as plain data.
+ *
+ * A program is small enough to copy, to shrink and to print. It is turned into
+ * cel_task records for the engine, and evaluated point by point, without the
+ * rule or ownership code, for the oracle.
+ */
+#ifndef SPEC_COMMAND_FUZZ_H
+#define SPEC_COMMAND_FUZZ_H
+
+#include "base/random.h"
+#include "task/graph.h"
+
+enum {
+  FUZZ_RANKS = 16,
+  FUZZ_BUFFERS = 2,
+  FUZZ_TASKS = 16,
+  FUZZ_ACCESSES = 3,
+  FUZZ_BOXES = 3,
+  FUZZ_POINTS = 512
+};
+
+/* floor(a * chunk.{min|max}[dim] / divisor) + c; a == 0: c. */
+typedef struct fuzz_bound {
+  int a, of_max, dim, divisor, c;
+} fuzz_bound;
+
+typedef struct fuzz_access {
+  int buffer;
+  cel_mode mode;
+  int boxes;
+  bool params; /* constants are parameters of the rule */
+  fuzz_bound bound[FUZZ_BOXES][3][2];
+} fuzz_access;
+
+typedef struct fuzz_task {
+  cel_task_kind kind; /* FREE frees `freed` */
+  int freed;
+  cel_placement placement;
+  int dims;
+  cel_box range;
+  cel_split_kind permitted;
+  int accesses;
+  fuzz_access access[FUZZ_ACCESSES];
+} fuzz_task;
+
+typedef struct fuzz_program {
+  int ranks, buffers, tasks;
+  int replications;
+  bool squeeze;
+  uint64_t small_bytes, large_bytes;
+  struct {
+    int dims;
+    int64_t ext[3];
+    bool init;
+    int element_size;
+  } buffer[FUZZ_BUFFERS];
+  fuzz_task task[FUZZ_TASKS];
+} fuzz_program;
+
+void fuzz_generate(fuzz_program *program, uint64_t seed, int max_ranks);
+void fuzz_print(const fuzz_program *program);
+
+/* Boxes of one chunk, clipped to the buffer; returns how many. */
+int fuzz_image(const fuzz_program *program, const fuzz_access *access,
+               const cel_box *chunk, cel_box out[FUZZ_BOXES]);
+
+/* The program as the engine sees it. */
+typedef struct fuzz_records {
+  cel_rules *rules;
+  cel_buffer buffer[FUZZ_BUFFERS];
+  cel_init init;
+  cel_task task[FUZZ_TASKS + 2]; /* an epoch first, one last */
+  cel_access access[FUZZ_TASKS][FUZZ_ACCESSES];
+  int64_t params[FUZZ_TASKS][FUZZ_ACCESSES][CEL_RULE_PARAMS];
+} fuzz_records;
+
+void fuzz_records_make(fuzz_records *records, const fuzz_program *program);
+void fuzz_records_release(fuzz_records *records);
+
+/* Empty when the program is right, else what is wrong. */
+typedef struct fuzz_fault {
+  char text[1024];
+} fuzz_fault;
+
+/* Sums over all programs. */
+typedef struct fuzz_stats {
+  uint64_t tasks, messages, points, refused, entries_most;
+} fuzz_stats;
+
+fuzz_fault fuzz_run(const fuzz_program *program, uint64_t seed,
+                    fuzz_stats *stats);
+
+#endif

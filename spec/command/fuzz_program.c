@@ -1,0 +1,487 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "command/fuzz.h"
+
+/* ---- random programs ------------------------------------------------------
+ */
+
+typedef struct generator {
+  cel_random random;
+  fuzz_program *program;
+} generator;
+
+static int64_t in(generator *g, int64_t lo, int64_t hi) {
+  return cel_random_int(&g->random, lo, hi);
+}
+
+static bool chance(generator *g, int percent) {
+  return cel_random_chance(&g->random, percent);
+}
+
+static int pick(generator *g, const int *of, int n) {
+  return of[in(g, 0, n - 1)];
+}
+#define PICK(g, ...)                                                           \
+  pick(g, (const int[]){__VA_ARGS__},                                          \
+       sizeof((const int[]){__VA_ARGS__}) / sizeof(int))
+
+static fuzz_bound constant(int64_t c) {
+  return (fuzz_bound){.divisor = 1, .c = (int)c};
+}
+
+static fuzz_bound linear(int a, int of_max, int dim, int64_t c) {
+  return (fuzz_bound){a, of_max, dim, 1, (int)c};
+}
+
+/* The image [a*min + lo, a*max + hi), reversed for a negative a. */
+static void image(fuzz_bound b[2], int a, int dim, int64_t lo, int64_t hi) {
+  b[0] = linear(a, a < 0, dim, lo);
+  b[1] = linear(a, a > 0, dim, hi);
+}
+
+static void span(fuzz_bound b[2], int64_t lo, int64_t hi) {
+  b[0] = constant(lo);
+  b[1] = constant(hi);
+}
+
+static void random_span(generator *g, fuzz_bound b[2], int64_t n) {
+  int64_t lo = in(g, 0, n - 1);
+  span(b, lo, in(g, lo + 1, n));
+}
+
+static void write_dim(generator *g, fuzz_bound b[2], int64_t n, int dims) {
+  int d = (int)in(g, 0, dims - 1);
+  int64_t r = in(g, 0, 99), c;
+  if (r < 45) {
+    image(b, 1, d, 0, 0);
+  } else if (r < 60) {
+    c = in(g, -3, 3);
+    image(b, 1, d, c, c);
+  } else if (r < 70) {
+    c = in(g, -2, 2);
+    image(b, PICK(g, 2, 3), d, c, c);
+  } else if (r < 80) {
+    c = in(g, 0, n * 2);
+    image(b, PICK(g, -1, -2), d, c, c);
+  } else if (r < 84) { /* leaves gaps */
+    c = in(g, -1, 2);
+    image(b, 2, d, c, c - 1);
+  } else if (r < 93) {
+    random_span(g, b, n);
+  } else {
+    span(b, 0, n);
+  }
+}
+
+static void read_dim(generator *g, fuzz_bound b[2], int64_t n, int dims) {
+  int d = (int)in(g, 0, dims - 1);
+  int64_t r = in(g, 0, 99), c;
+  if (r < 20) {
+    image(b, 1, d, 0, 0);
+  } else if (r < 40) {
+    c = in(g, 0, 2);
+    image(b, 1, d, -c, in(g, 0, 2));
+  } else if (r < 50) {
+    c = in(g, -4, 4);
+    image(b, 1, d, c, c + in(g, -1, 2));
+  } else if (r < 58) {
+    c = in(g, -3, 3);
+    image(b, PICK(g, 2, 3), d, c, c + in(g, -1, 2));
+  } else if (r < 68) {
+    c = in(g, 0, n * 2);
+    image(b, PICK(g, -1, -2), d, c, c + in(g, -1, 2));
+  } else if (r < 73) { /* a prefix */
+    b[0] = constant(0);
+    b[1] = linear(1, 1, d, in(g, -1, 1));
+  } else if (r < 77) { /* a suffix */
+    b[0] = linear(1, 0, d, in(g, -1, 1));
+    b[1] = constant(n);
+  } else if (r < 80) { /* around the upper edge */
+    c = in(g, 0, 1);
+    b[0] = linear(1, 1, d, c);
+    b[1] = linear(1, 1, d, c + in(g, 1, 2));
+  } else if (r < 83) { /* around the lower edge */
+    c = in(g, -1, 1);
+    b[0] = linear(1, 0, d, c - in(g, 1, 2));
+    b[1] = linear(1, 0, d, c);
+  } else if (r < 85) { /* two slopes */
+    b[0] = linear(1, 0, d, 0);
+    b[1] = linear(2, 1, d, 0);
+  } else if (r < 92) {
+    random_span(g, b, n);
+  } else {
+    span(b, 0, n);
+  }
+}
+
+static void permuted_box(generator *g, fuzz_bound box[3][2], int dims,
+                         bool write) {
+  int to[3] = {0, 1, 2};
+  if (chance(g, 40))
+    for (int j = dims - 1; j > 0; --j) {
+      int q = (int)in(g, 0, j), swap = to[j];
+      to[j] = to[q];
+      to[q] = swap;
+    }
+  int64_t halo = !write && chance(g, 50) ? in(g, 0, 2) : 0;
+  for (int j = 0; j < dims; ++j) image(box[j], 1, to[j], -halo, halo);
+}
+
+/* Each task dimension drives a buffer dimension of its own. */
+static void tiling_box(generator *g, fuzz_bound box[3][2], const int64_t *ext,
+                       int buffer_dims, int dims) {
+  int left[3], n = buffer_dims;
+  for (int j = 0; j < buffer_dims; ++j) {
+    left[j] = j;
+    if (chance(g, 50))
+      span(box[j], 0, ext[j]);
+    else
+      random_span(g, box[j], ext[j]);
+  }
+  for (int d = 0; d < dims; ++d) {
+    int i = (int)in(g, 0, n - 1), j = left[i];
+    left[i] = left[--n];
+    int a = PICK(g, 1, 1, 1, 1, 2, -1);
+    int64_t c = a > 0 ? in(g, -2, 2) : in(g, 0, ext[j] + 2);
+    if (a > 0 && chance(g, 50)) c = 0;
+    image(box[j], a, d, c, c);
+  }
+}
+
+/* What has no closed form. */
+static void divide(generator *g, fuzz_bound box[3][2], int dims) {
+  int j = (int)in(g, 0, dims - 1), divisor = (int)in(g, 2, 3);
+  for (int side = 0; side < 2; ++side)
+    if (box[j][side].a != 0) box[j][side].divisor = divisor;
+}
+
+static void random_rule(generator *g, const fuzz_task *t, fuzz_access *a) {
+  const int64_t *ext = g->program->buffer[a->buffer].ext;
+  int buffer_dims = g->program->buffer[a->buffer].dims;
+  bool write = cel_mode_produces(a->mode);
+  a->boxes = chance(g, 80) ? 1 : (int)in(g, 2, 3);
+  a->params = chance(g, 30);
+  int64_t style = in(g, 0, 99);
+  bool general = chance(g, 6);
+  for (int b = 0; b < a->boxes; ++b) {
+    fuzz_bound(*box)[2] = a->bound[b];
+    if (style < 30 && t->dims == buffer_dims) {
+      permuted_box(g, box, buffer_dims, write);
+    } else if (write && style < 80 && t->dims <= buffer_dims) {
+      tiling_box(g, box, ext, buffer_dims, t->dims);
+    } else {
+      for (int j = 0; j < buffer_dims; ++j)
+        if (write)
+          write_dim(g, box[j], ext[j], t->dims);
+        else
+          read_dim(g, box[j], ext[j], t->dims);
+    }
+    if (general && buffer_dims > 0) divide(g, box, buffer_dims);
+  }
+}
+
+static void random_space(generator *g, fuzz_task *t) {
+  fuzz_program *p = g->program;
+  t->dims = PICK(g, 1, 1, 2, 2, 3);
+  int64_t most = t->dims == 1 ? (p->ranks > 9 ? 80 : 24) : 8;
+  t->range = cel_box_sized(1, 1, 1);
+  for (int d = 0; d < t->dims; ++d) t->range.max[d] = in(g, 1, most);
+  if (chance(g, 60)) {
+    int b = (int)in(g, 0, p->buffers - 1);
+    for (int d = 0; d < t->dims && d < p->buffer[b].dims; ++d)
+      t->range.max[d] = p->buffer[b].ext[d];
+  }
+  if (chance(g, 20))
+    for (int d = 0; d < t->dims; ++d) {
+      int64_t at = in(g, -2, 3);
+      t->range.min[d] += at;
+      t->range.max[d] += at;
+    }
+  int64_t how = in(g, 0, 9);
+  t->placement = how == 0 ? CEL_PLACE_ONCE : CEL_PLACE_SPLIT;
+  for (int d = 0; d < 3; ++d)
+    t->permitted.granularity[d] = PICK(g, 1, 1, 1, 2, 3, 4);
+  t->permitted.cut[0] = how < 8;
+  t->permitted.cut[1] = t->dims > 1 && how > 5;
+  t->permitted.cut[2] = t->dims > 2 && how == 9;
+  if (!chance(g, 8)) return;
+  t->dims = 1;
+  t->placement = CEL_PLACE_EACH;
+  t->range = cel_box_sized(p->ranks, 1, 1);
+  t->permitted = (cel_split_kind){{true, false, false}, {1, 1, 1}};
+}
+
+/* Sometimes an earlier access again, as in a loop. */
+static void random_access(generator *g, const fuzz_task *t, int earlier,
+                          fuzz_access *a) {
+  if (earlier > 0 && chance(g, 35)) {
+    const fuzz_task *old = &g->program->task[in(g, 0, earlier - 1)];
+    if (old->accesses > 0 && old->dims == t->dims) {
+      *a = old->access[in(g, 0, old->accesses - 1)];
+      return;
+    }
+  }
+  *a = (fuzz_access){.buffer = (int)in(g, 0, g->program->buffers - 1)};
+  a->mode =
+      (cel_mode)PICK(g, CEL_MODE_READ, CEL_MODE_READ, CEL_MODE_DISCARD_WRITE,
+                     CEL_MODE_READ_WRITE, CEL_MODE_WRITE);
+  random_rule(g, t, a);
+}
+
+static void random_task(generator *g, const fuzz_task *spaces, int n_spaces,
+                        int at) {
+  fuzz_task *t = &g->program->task[at];
+  *t = spaces[in(g, 0, n_spaces - 1)];
+  int64_t kind = in(g, 0, 99);
+  if (kind < 8) {
+    t->kind = CEL_TASK_HORIZON;
+  } else if (kind < 11) {
+    t->kind = CEL_TASK_EPOCH;
+  } else {
+    t->kind = CEL_TASK_KERNEL;
+    t->accesses = (int)in(g, 1, FUZZ_ACCESSES);
+    for (int a = 0; a < t->accesses; ++a)
+      random_access(g, t, at, &t->access[a]);
+  }
+}
+
+/* A fence: every rank gets all of it, so owners show. */
+static void read_everything(fuzz_program *p, int b) {
+  fuzz_task *t = &p->task[p->tasks++];
+  *t = (fuzz_task){.kind = CEL_TASK_HOST,
+                   .placement = CEL_PLACE_EACH,
+                   .dims = 1,
+                   .range = cel_box_sized(p->ranks, 1, 1),
+                   .permitted = {{true, false, false}, {1, 1, 1}},
+                   .accesses = 1};
+  t->access[0] = (fuzz_access){.buffer = b, .mode = CEL_MODE_READ, .boxes = 1};
+  for (int j = 0; j < 3; ++j)
+    span(t->access[0].bound[0][j], 0, p->buffer[b].ext[j]);
+}
+
+void fuzz_generate(fuzz_program *p, uint64_t seed, int max_ranks) {
+  generator g = {{seed * 1000003 + 17}, p};
+  *p = (fuzz_program){.ranks = (int)in(&g, 1, max_ranks)};
+  p->buffers = (int)in(&g, 1, FUZZ_BUFFERS);
+  p->replications = PICK(&g, 1, 2, 8, 16, 16, 16);
+  p->squeeze = chance(&g, 30);
+  p->small_bytes = (uint64_t)PICK(&g, 1, 4, 16, 1000);
+  p->large_bytes = (uint64_t)PICK(&g, 1, 8, 40, 100000);
+  for (int b = 0; b < p->buffers; ++b) {
+    p->buffer[b].dims = chance(&g, 3) ? 0 : PICK(&g, 1, 1, 2, 2, 3);
+    p->buffer[b].init = chance(&g, 40);
+    p->buffer[b].element_size = PICK(&g, 1, 4, 8, 12);
+    int64_t most = p->buffer[b].dims == 1   ? (max_ranks > 9 ? 80 : 24)
+                   : p->buffer[b].dims == 2 ? 8
+                                            : 5;
+    for (int d = 0; d < 3; ++d)
+      p->buffer[b].ext[d] = d < p->buffer[b].dims ? in(&g, 1, most) : 1;
+  }
+  fuzz_task spaces[4] = {0};
+  int n = (int)in(&g, 1, 4);
+  for (int i = 0; i < n; ++i) random_space(&g, &spaces[i]);
+  p->tasks = (int)in(&g, 1, FUZZ_TASKS - FUZZ_BUFFERS - 1);
+  for (int i = 0; i < p->tasks; ++i) random_task(&g, spaces, n, i);
+  if (chance(&g, 60))
+    for (int b = 0; b < p->buffers; ++b) read_everything(p, b);
+  if (chance(&g, 30)) {
+    fuzz_task *t = &p->task[p->tasks++];
+    *t = (fuzz_task){.kind = CEL_TASK_FREE, .freed = p->buffers - 1};
+  }
+}
+
+/* ---- evaluation ------------------------------------------------------------
+ */
+
+static int64_t value(const fuzz_bound *b, const cel_box *chunk) {
+  if (b->a == 0) return b->c;
+  int64_t x = b->of_max ? chunk->max[b->dim] : chunk->min[b->dim];
+  int64_t v = b->a * x, q = v / b->divisor;
+  if (v % b->divisor < 0) --q;
+  return q + b->c;
+}
+
+int fuzz_image(const fuzz_program *p, const fuzz_access *a,
+               const cel_box *chunk, cel_box out[FUZZ_BOXES]) {
+  int n = 0, dims = p->buffer[a->buffer].dims;
+  for (int b = 0; b < a->boxes; ++b) {
+    cel_box box = cel_box_sized(1, 1, 1);
+    for (int j = 0; j < dims; ++j) {
+      int64_t lo = value(&a->bound[b][j][0], chunk);
+      int64_t hi = value(&a->bound[b][j][1], chunk);
+      int64_t end = p->buffer[a->buffer].ext[j];
+      box.min[j] = lo > 0 ? lo : 0;
+      box.max[j] = hi < end ? hi : end;
+    }
+    if (!cel_box_is_empty(&box)) out[n++] = box;
+  }
+  return n;
+}
+
+/* ---- records ---------------------------------------------------------------
+ */
+
+typedef struct code {
+  int64_t at[FUZZ_BOXES * 6 * 16];
+  int n;
+} code;
+
+static void word(code *c, int64_t op, int64_t operand) {
+  c->at[c->n++] = op;
+  if (op == CEL_RULE_CONST || op == CEL_RULE_PARAM || op == CEL_RULE_MIN ||
+      op == CEL_RULE_MAX)
+    c->at[c->n++] = operand;
+}
+
+static void bound_code(code *c, const fuzz_bound *b, int *params,
+                       int64_t *param) {
+  if (b->a != 0) {
+    word(c, b->of_max ? CEL_RULE_MAX : CEL_RULE_MIN, b->dim);
+    word(c, CEL_RULE_CONST, b->a);
+    word(c, CEL_RULE_MUL, 0);
+    if (b->divisor > 1) {
+      word(c, CEL_RULE_CONST, b->divisor);
+      word(c, CEL_RULE_FLOORDIV, 0);
+    }
+  }
+  if (params != NULL) {
+    param[*params] = b->c;
+    word(c, CEL_RULE_PARAM, (*params)++);
+  } else {
+    word(c, CEL_RULE_CONST, b->c);
+  }
+  if (b->a != 0) word(c, CEL_RULE_ADD, 0);
+}
+
+static const cel_rule *make_rule(cel_rules *rules, const fuzz_program *p,
+                                 const fuzz_task *t, const fuzz_access *a,
+                                 int64_t *param) {
+  int dims = p->buffer[a->buffer].dims;
+  cel_rule_desc desc = {
+      .task_dims = t->dims, .buffer_dims = dims, .boxes = a->boxes};
+  code c = {.n = 0};
+  for (int b = 0; b < a->boxes; ++b) {
+    desc.clamp[b] = true;
+    for (int j = 0; j < dims; ++j)
+      for (int side = 0; side < 2; ++side) {
+        desc.start[b][j][side] = c.n;
+        bound_code(&c, &a->bound[b][j][side], a->params ? &desc.params : NULL,
+                   param);
+        desc.length[b][j][side] = c.n - desc.start[b][j][side];
+      }
+  }
+  desc.code = c.at;
+  desc.code_length = c.n;
+  const cel_rule *rule;
+  if (cel_rules_intern(rules, &desc, &rule) != CEL_E_OK)
+    cel_bug("a rule of the fuzz: %s", cel_error_last()->text);
+  return rule;
+}
+
+static void make_task(fuzz_records *r, const fuzz_program *p, int i) {
+  const fuzz_task *t = &p->task[i];
+  cel_task *task = &r->task[i + 1];
+  *task = (cel_task){.id = (uint64_t)i + 2,
+                     .kind = t->kind,
+                     .placement = t->placement,
+                     .dims = t->dims,
+                     .range = t->range,
+                     .permitted = t->permitted,
+                     .accesses = (uint32_t)t->accesses,
+                     .access = r->access[i],
+                     .name = "fuzz"};
+  if (t->kind == CEL_TASK_FREE) task->freed = &r->buffer[t->freed];
+  for (int a = 0; a < t->accesses; ++a) {
+    const fuzz_access *from = &t->access[a];
+    cel_buffer *buffer = &r->buffer[from->buffer];
+    cel_rule_use use = {
+        .params = r->params[i][a], .range = t->range, .extent = buffer->extent};
+    use.rule = make_rule(r->rules, p, t, from, r->params[i][a]);
+    r->access[i][a] = (cel_access){buffer, from->mode, use};
+  }
+}
+
+void fuzz_records_make(fuzz_records *r, const fuzz_program *p) {
+  memset(r, 0, sizeof *r);
+  r->rules = cel_rules_create();
+  for (int b = 0; b < p->buffers; ++b) {
+    const int64_t *ext = p->buffer[b].ext;
+    r->buffer[b] =
+        (cel_buffer){.id = (uint32_t)b,
+                     .dims = p->buffer[b].dims,
+                     .extent = cel_box_sized(ext[0], ext[1], ext[2]),
+                     .element_size = (uint32_t)p->buffer[b].element_size,
+                     .name = b == 0 ? "a" : "b",
+                     .init = p->buffer[b].init ? &r->init : NULL};
+  }
+  r->task[0] = (cel_task){.id = 1, .kind = CEL_TASK_EPOCH};
+  for (int i = 0; i < p->tasks; ++i) make_task(r, p, i);
+  r->task[p->tasks + 1] =
+      (cel_task){.id = (uint64_t)p->tasks + 2, .kind = CEL_TASK_EPOCH};
+}
+
+void fuzz_records_release(fuzz_records *r) {
+  cel_rules_destroy(r->rules);
+}
+
+/* ---- printing --------------------------------------------------------------
+ */
+
+static void print_bound(const fuzz_bound *b) {
+  if (b->a == 0)
+    printf("%d", b->c);
+  else if (b->divisor > 1)
+    printf("%d*%s%d/%d%+d", b->a, b->of_max ? "max" : "min", b->dim, b->divisor,
+           b->c);
+  else
+    printf("%d*%s%d%+d", b->a, b->of_max ? "max" : "min", b->dim, b->c);
+}
+
+static void print_task(const fuzz_program *p, const fuzz_task *t) {
+  static const char *const kinds[] = {"kernel", "host", "horizon", "epoch",
+                                      "free"};
+  static const char *const places[] = {"split", "once", "each"};
+  printf("%s", kinds[t->kind]);
+  if (t->accesses > 0) {
+    printf(" %s", places[t->placement]);
+    for (int d = 0; d < t->dims; ++d)
+      printf(" [%" PRId64 ",%" PRId64 ")%s%" PRId64, t->range.min[d],
+             t->range.max[d], t->permitted.cut[d] ? "/" : "|",
+             t->permitted.granularity[d]);
+  }
+  printf("\n");
+  for (int i = 0; i < t->accesses; ++i) {
+    const fuzz_access *a = &t->access[i];
+    printf("      %s %c", cel_mode_name(a->mode), 'a' + a->buffer);
+    for (int b = 0; b < a->boxes; ++b) {
+      printf(b ? " u " : " ");
+      for (int j = 0; j < p->buffer[a->buffer].dims; ++j) {
+        printf(j ? "x[" : "[");
+        print_bound(&a->bound[b][j][0]);
+        printf(",");
+        print_bound(&a->bound[b][j][1]);
+        printf(")");
+      }
+    }
+    printf("%s\n", a->params ? " (parameters)" : "");
+  }
+}
+
+void fuzz_print(const fuzz_program *p) {
+  printf("  ranks %d cap %d%s small %" PRIu64 " large %" PRIu64 "\n", p->ranks,
+         p->replications, p->squeeze ? " squeezed" : "", p->small_bytes,
+         p->large_bytes);
+  for (int b = 0; b < p->buffers; ++b) {
+    printf("  buffer %c:", 'a' + b);
+    for (int d = 0; d < p->buffer[b].dims; ++d)
+      printf(" %" PRId64, p->buffer[b].ext[d]);
+    printf(" of %d bytes%s\n", p->buffer[b].element_size,
+           p->buffer[b].init ? ", initialised" : "");
+  }
+  for (int i = 0; i < p->tasks; ++i) {
+    printf("  %2d: ", i);
+    print_task(p, &p->task[i]);
+  }
+}
