@@ -35,16 +35,16 @@
 
 /* NAME, name, lane: who carries it out. The one list. */
 #define CEL_INSTR_KINDS(_)                                                     \
-  _(ALLOC, alloc, MEMORY)    /* Reserve memory; yields an address. */          \
-  _(FREE, free, MEMORY)      /* Give it back. */                               \
-  _(INIT, init, HOST)        /* Initial contents of a box, into the host. */   \
-  _(COPY, copy, COPY)        /* Strided box copy, any memory to any. */        \
-  _(KERNEL, kernel, DEVICE)  /* Launch over one chunk of the range. */         \
-  _(HOST, host, HOST)        /* Run a host task over one chunk. */             \
-  _(SEND, send, COMM)        /* One message out of host memory. */             \
-  _(RECEIVE, receive, COMM)  /* One message into host memory. */               \
-  _(HORIZON, horizon, NONE)  /* Everything before it has been completed. */    \
-  _(EPOCH, epoch, NONE)      /* Likewise, and main may be waiting for it. */
+  _(ALLOC, alloc, MEMORY)   /* Reserve memory; yields an address. */           \
+  _(FREE, free, MEMORY)     /* Give it back. */                                \
+  _(INIT, init, HOST)       /* Initial contents of a box, into the host. */    \
+  _(COPY, copy, COPY)       /* Strided box copy, any memory to any. */         \
+  _(KERNEL, kernel, DEVICE) /* Launch over one chunk of the range. */          \
+  _(HOST, host, HOST)       /* Run a host task over one chunk. */              \
+  _(SEND, send, COMM)       /* One message out of host memory. */              \
+  _(RECEIVE, receive, COMM) /* One message into host memory. */                \
+  _(HORIZON, horizon, NONE) /* Everything before it has been completed. */     \
+  _(EPOCH, epoch, NONE)     /* Likewise, and main may be waiting for it. */
 
 typedef enum cel_instr_lane {
   CEL_LANE_NONE,
@@ -85,8 +85,8 @@ typedef struct cel_place_in {
 typedef struct cel_instr {
   uint64_t id;
   cel_instr_kind kind;
-  int32_t device;   /* KERNEL: which; COPY: the device end, -1 if none */
-  int32_t priority; /* higher first */
+  int32_t device;       /* KERNEL: which; COPY: the device end, -1 if none */
+  int32_t priority;     /* higher first */
   const cel_task *task; /* for names and places; null where none */
   uint32_t deps;
   const cel_dep *dep;
@@ -101,7 +101,7 @@ typedef struct cel_instr {
     struct {
       cel_box chunk;
       const cel_place_in *view; /* task->accesses of them */
-    } run; /* KERNEL, HOST */
+    } run;                      /* KERNEL, HOST */
     struct {
       int64_t peer;
       uint64_t sequence, bytes;

@@ -88,12 +88,12 @@ typedef enum cel_placement {
 typedef struct cel_group {
   cel_task_kind kind; /* KERNEL or HOST */
   cel_placement placement;
-  int32_t dims;   /* of the index space, 0 to 3 */
-  cel_box range;  /* empty: the group is a no-op and submits nothing */
+  int32_t dims;  /* of the index space, 0 to 3 */
+  cel_box range; /* empty: the group is a no-op and submits nothing */
   cel_split_kind permitted;
   uint32_t accesses;
   const cel_access *access;
-  cel_work *work; /* the graph takes a reference of its own */
+  cel_work *work;   /* the graph takes a reference of its own */
   const char *name; /* may be null */
   cel_place place;
 } cel_group;

@@ -45,9 +45,9 @@ struct cel_work {
   void (*destroy)(cel_work *work);
   const void *values; /* packed scalar arguments, 16-byte aligned */
   uint32_t values_size;
-  uint64_t hash;      /* equal on all ranks; part of the divergence hash */
-  bool lua;           /* needs a host lane's Lua state */
-  void *context;      /* the maker's own */
+  uint64_t hash; /* equal on all ranks; part of the divergence hash */
+  bool lua;      /* needs a host lane's Lua state */
+  void *context; /* the maker's own */
 };
 
 #ifndef CEL_CDEF
