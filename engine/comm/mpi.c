@@ -145,9 +145,17 @@ static cel_status broadcast(cel_transport *t, void **data, uint64_t *size) {
   return CEL_E_OK;
 }
 
+#ifdef OPEN_MPI
+/* MPI_Abort without the banner, which would bury our own message. */
+extern int ompi_mpi_abort(MPI_Comm comm, int status) __attribute__((weak));
+#endif
+
 static void end_all(cel_transport *t, int status) {
   (void)t;
   fflush(NULL);
+#ifdef OPEN_MPI
+  if (ompi_mpi_abort != NULL) ompi_mpi_abort(MPI_COMM_WORLD, status);
+#endif
   MPI_Abort(MPI_COMM_WORLD, status);
 }
 

@@ -60,7 +60,7 @@ typedef struct cel__mpi_row {
 /* One direction of one pair of ranks. */
 typedef struct cel__mpi_side cel__mpi_side;
 struct cel__mpi_side {
-  cel_window window;
+  cel_mpi_window window;
   int64_t peer;
   cel__mpi_role role;  /* CEL__SEND or CEL__RECEIVE */
   uint64_t told;       /* RECEIVE: the base that the sender knows */

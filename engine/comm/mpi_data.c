@@ -49,8 +49,8 @@ static cel__mpi_side *side_of(cel__mpi *m, int64_t rank, cel__mpi_role role) {
     for (int d = 0; d < 2; ++d) {
       (*slot)->side[d].peer = rank;
       (*slot)->side[d].role = d == 0 ? CEL__SEND : CEL__RECEIVE;
-      cel_window_init(&(*slot)->side[d].window, size,
-                      d == 0 ? size / 2 : UINT64_MAX);
+      cel_mpi_window_init(&(*slot)->side[d].window, size,
+                          d == 0 ? size / 2 : UINT64_MAX);
     }
   }
   return &(*slot)->side[role];
@@ -59,8 +59,8 @@ static cel__mpi_side *side_of(cel__mpi *m, int64_t rank, cel__mpi_role role) {
 void cel__mpi_release_peers(cel__mpi *m) {
   for (uint32_t i = 0; i < m->peers.cap; ++i) {
     if (m->peers.at[i] == NULL) continue;
-    cel_window_release(&m->peers.at[i]->side[0].window);
-    cel_window_release(&m->peers.at[i]->side[1].window);
+    cel_mpi_window_release(&m->peers.at[i]->side[0].window);
+    cel_mpi_window_release(&m->peers.at[i]->side[1].window);
     cel_free(m->peers.at[i]);
   }
   cel_free(m->peers.at);
@@ -92,7 +92,7 @@ void cel__mpi_fail_all(cel__mpi *m) {
   }
   for (uint32_t i = 0; i < m->peers.cap; ++i)
     for (int d = 0; m->peers.at[i] != NULL && d < 2; ++d) {
-      cel_window *w = &m->peers.at[i]->side[d].window;
+      cel_mpi_window *w = &m->peers.at[i]->side[d].window;
       for (uint32_t k = 0; k < w->waiting.n; ++k)
         fail(m, w->waiting.at[k].item);
       cel_vec_clear(&w->waiting);
@@ -129,7 +129,7 @@ static void start(cel__mpi *m, cel__mpi_transfer *transfer) {
 }
 
 static void line_up(cel__mpi_flow *flow, cel__mpi_side *side) {
-  if (side->lined || !cel_window_ready(&side->window, false)) return;
+  if (side->lined || !cel_mpi_window_ready(&side->window, false)) return;
   side->lined = true;
   side->next = NULL;
   if (flow->last != NULL)
@@ -151,7 +151,7 @@ static cel__mpi_side *line_pop(cel__mpi_flow *flow) {
 static void pump(cel__mpi *m, cel__mpi_flow *flow) {
   while (flow->first != NULL && flow->in_flight < flow->bound && !m->failed) {
     cel__mpi_side *side = line_pop(flow);
-    cel__mpi_transfer *transfer = cel_window_take(&side->window, false);
+    cel__mpi_transfer *transfer = cel_mpi_window_take(&side->window, false);
     if (transfer != NULL) start(m, transfer);
     line_up(flow, side);
   }
@@ -162,7 +162,7 @@ static void changed(cel__mpi *m, cel__mpi_side *side) {
   cel__mpi_flow *flow = &m->flow[side->role];
   line_up(flow, side);
   pump(m, flow);
-  cel__mpi_transfer *first = cel_window_take(&side->window, true);
+  cel__mpi_transfer *first = cel_mpi_window_take(&side->window, true);
   if (first != NULL && !m->failed)
     start(m, first);
   else if (first != NULL)
@@ -178,7 +178,7 @@ static void post(cel__mpi *m, const cel_posted *message, cel__mpi_role role) {
   cel__mpi_transfer *transfer = cel_alloc(sizeof *transfer);
   cel__mpi_side *side = side_of(m, message->peer, role);
   *transfer = (cel__mpi_transfer){message, side, NULL, MPI_DATATYPE_NULL};
-  cel_window_add(&side->window, message->sequence, transfer);
+  cel_mpi_window_add(&side->window, message->sequence, transfer);
   changed(m, side);
 }
 
@@ -226,7 +226,7 @@ void cel__mpi_arrived(cel__mpi *m, cel__mpi_transfer *transfer,
   bool good = status != NULL && whole(m, transfer, status);
   cel__mpi_unpack(m, transfer, good);
   report(m, transfer->message, good ? NULL : &m->error);
-  cel_window_complete(&side->window, transfer->message->sequence);
+  cel_mpi_window_complete(&side->window, transfer->message->sequence);
   cel_free(transfer);
   --m->flow[side->role].in_flight;
   if (side->role == CEL__RECEIVE && good) credit(m, side);
@@ -235,6 +235,6 @@ void cel__mpi_arrived(cel__mpi *m, cel__mpi_transfer *transfer,
 
 void cel__mpi_granted(cel__mpi *m, int64_t peer, uint64_t base) {
   cel__mpi_side *side = side_of(m, peer, CEL__SEND);
-  cel_window_credit(&side->window, base);
+  cel_mpi_window_credit(&side->window, base);
   changed(m, side);
 }

@@ -22,35 +22,36 @@
 #include <stdint.h>
 #endif
 
-typedef struct cel_window_entry {
+typedef struct cel_mpi_window_entry {
   uint64_t sequence;
   void *item;
-} cel_window_entry;
+} cel_mpi_window_entry;
 
-typedef struct cel_window {
+typedef struct cel_mpi_window {
   uint32_t size; /* a power of two, 2 or more */
   uint64_t base, granted;
   uint64_t
       *complete; /* bit q mod size: q is complete, base < q < base + size */
   struct {
-    cel_window_entry *at;
+    cel_mpi_window_entry *at;
     uint32_t n, cap;
   } waiting;
-} cel_window;
+} cel_mpi_window;
 
 /* The holder owns it and calls release. A receiver's window is granted all. */
-void cel_window_init(cel_window *window, uint32_t size, uint64_t granted);
-void cel_window_release(cel_window *window);
+void cel_mpi_window_init(cel_mpi_window *window, uint32_t size,
+                         uint64_t granted);
+void cel_mpi_window_release(cel_mpi_window *window);
 /* Hands over transfer `sequence`, which is not complete; `item` is borrowed. */
-void cel_window_add(cel_window *window, uint64_t sequence, void *item);
+void cel_mpi_window_add(cel_mpi_window *window, uint64_t sequence, void *item);
 /* Whether take would give an item. With `full`, only transfer `base` may. */
-bool cel_window_ready(const cel_window *window, bool full);
+bool cel_mpi_window_ready(const cel_mpi_window *window, bool full);
 /* The lowest waiting transfer if it may start, else null. */
-void *cel_window_take(cel_window *window, bool full);
+void *cel_mpi_window_take(cel_mpi_window *window, bool full);
 /* Transfer `sequence`, which has started, is complete. */
-void cel_window_complete(cel_window *window, uint64_t sequence);
+void cel_mpi_window_complete(cel_mpi_window *window, uint64_t sequence);
 /* The receiver says that it has everything below `base`. */
-void cel_window_credit(cel_window *window, uint64_t base);
-void cel_window_check(const cel_window *window);
+void cel_mpi_window_credit(cel_mpi_window *window, uint64_t base);
+void cel_mpi_window_check(const cel_mpi_window *window);
 
 #endif

@@ -23,6 +23,7 @@
 #include "base/vec.h"
 #include "comm/launch.h"
 #include "comm/mpi.h"
+#include "comm/report.h"
 #include "comm/transport.h"
 
 typedef struct settings {
@@ -451,6 +452,41 @@ static int mismatch(int64_t wanted) {
   return 1;
 }
 
+static void print_error(const char *text) {
+  fprintf(stderr, "%s\n", text);
+}
+
+/* A failure, as the ranks of a program may have it: "all" alike, rank "1"
+ * alone while rank 0 works on (its executor ticks) or is "deaf", or "two" with
+ * rank 0 a little late. Rank "2" is where it began, the others are cancelled.
+ */
+static int report(const char *how) {
+  cel_transport *t = join();
+  cel_error error = {.code = CEL_E_TASK, .line = 12, .file = "sim.lua"};
+  snprintf(error.text, sizeof error.text, "it went wrong");
+  bool all = strcmp(how, "all") == 0, late = strcmp(how, "late") == 0;
+  bool second = strcmp(how, "cancelled") == 0, deaf = strcmp(how, "deaf") == 0;
+  double since = now();
+  if (second && t->rank != 2) error.code = CEL_E_CANCELLED;
+  if (all || second || (late && t->rank > 0) || t->rank == 1)
+    cel_report_error(t, &error, print_error);
+  cel_report asked = {0};
+  while (now() - since < (late && t->rank == 0 ? 0.5 : 20)) {
+    cel_done done;
+    cel_told *told;
+    nap();
+    if (deaf) continue;
+    t->poll(t, &done, 1);
+    while ((told = t->told(t)) != NULL) {
+      cel_report_told(&asked, told);
+      cel_free(told);
+    }
+    cel_report_tick(&asked, t);
+  }
+  cel_report_error(t, &error, print_error);
+  return 1;
+}
+
 static settings read_settings(int argc, char **argv) {
   settings set = {1, 300, 20, 20, 3, {8, 3, 3, 4096}};
   const struct {
@@ -486,13 +522,14 @@ int main(int argc, char **argv) {
   if (strcmp(command, "flood") == 0) return flood(&set);
   if (strcmp(command, "mismatch") == 0)
     return mismatch(argc > 2 ? atoi(argv[2]) : 9);
+  if (strcmp(command, "report") == 0) return report(argc > 2 ? argv[2] : "all");
   if (strcmp(command, "die") == 0) return die(argc > 2 ? argv[2] : "abort");
   if (strcmp(command, "launched") == 0) {
     puts(cel_transport_launched() ? "launched" : "alone");
     return 0;
   }
-  fprintf(stderr,
-          "usage: mpi_check exchange|where|spread|flood|mismatch|die|launched"
-          " ...\n");
+  fprintf(stderr, "usage: mpi_check "
+                  "exchange|where|spread|flood|mismatch|die|report|launched"
+                  " ...\n");
   return 2;
 }

@@ -3,20 +3,20 @@ local ffi = require("ffi")
 local c = require("spec.support.cdef")("comm/mpi_window.h")
 
 local function window(size, granted)
-  local w = ffi.gc(ffi.new("cel_window"), c.cel_window_release)
-  c.cel_window_init(w, size, granted)
+  local w = ffi.gc(ffi.new("cel_mpi_window"), c.cel_mpi_window_release)
+  c.cel_mpi_window_init(w, size, granted)
   return w
 end
 
 -- Items are the sequence numbers themselves, plus one: zero would be null.
 local function take(w, full)
-  local item = c.cel_window_take(w, full)
+  local item = c.cel_mpi_window_take(w, full)
   if item == nil then return nil end
   return tonumber(ffi.cast("uintptr_t", item)) - 1
 end
 
 local function add(w, sequence)
-  c.cel_window_add(w, sequence, ffi.cast("void *", sequence + 1))
+  c.cel_mpi_window_add(w, sequence, ffi.cast("void *", sequence + 1))
 end
 
 describe("a window", function()
@@ -26,9 +26,9 @@ describe("a window", function()
     local started = {}
     for q in take, w, nil do started[#started + 1] = q end
     assert.same({ 0, 1, 2, 3 }, started)
-    c.cel_window_complete(w, 2)
+    c.cel_mpi_window_complete(w, 2)
     assert.is_nil(take(w, false))
-    c.cel_window_complete(w, 0)
+    c.cel_mpi_window_complete(w, 0)
     assert.equal(4, take(w, false))
     assert.is_nil(take(w, false))
   end)
@@ -38,13 +38,13 @@ describe("a window", function()
     for q = 0, 9 do add(w, q) end
     for q = 0, 3 do
       assert.equal(q, take(w, false))
-      c.cel_window_complete(w, q)
+      c.cel_mpi_window_complete(w, q)
     end
     assert.is_nil(take(w, false))
     assert.is_nil(take(w, true))
-    c.cel_window_credit(w, 1)
+    c.cel_mpi_window_credit(w, 1)
     assert.equal(4, take(w, false))
-    c.cel_window_credit(w, 0) -- an older credit takes nothing back
+    c.cel_mpi_window_credit(w, 0) -- an older credit takes nothing back
     assert.is_nil(take(w, false))
   end)
 
@@ -55,7 +55,7 @@ describe("a window", function()
     add(w, 0)
     assert.equal(0, take(w, true))
     assert.is_nil(take(w, true))
-    c.cel_window_complete(w, 0)
+    c.cel_mpi_window_complete(w, 0)
     assert.equal(1, take(w, true))
   end)
 end)
@@ -89,14 +89,14 @@ local function step(w, model, size, top)
     local q = table.remove(model.started, math.random(#model.started))
     model.complete[q] = true
     while model.complete[model.base] do model.base = model.base + 1 end
-    c.cel_window_complete(w, q)
+    c.cel_mpi_window_complete(w, q)
   elseif what == 4 then
     local base = math.random(0, math.min(model.base, top))
     model.granted = math.max(model.granted, base + size / 2)
-    c.cel_window_credit(w, base)
+    c.cel_mpi_window_credit(w, base)
   end
   assert.equal(model.base, tonumber(w.base))
-  c.cel_window_check(w)
+  c.cel_mpi_window_check(w)
 end
 
 describe("a window, at random,", function()
