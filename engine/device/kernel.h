@@ -48,6 +48,10 @@ typedef struct cel_source {
 
 typedef struct cel_module cel_module;
 
+/* The text of kernels/celer.cuh, borrowed for the life of the process; before
+ * the first compile. Thread: main. */
+void cel_module_set_header(const char *text, size_t size);
+
 /* Compiles for the CPU, or finds it in the cache. CEL_E_COMPILE: the error
  * text is the compiler's, with the user's file and lines. CEL_E_MISSING: no
  * compiler, and what to install. The caller owns *out. Thread: main. */
@@ -59,7 +63,10 @@ const char *cel_module_kernel_name(const cel_module *module, int32_t kernel);
 /* The parameters, in order; owned by the module. */
 int32_t cel_module_params(const cel_module *module, int32_t kernel,
                           const cel_param **out);
+/* Of what the user wrote; the same on every rank. */
 uint64_t cel_module_hash(const cel_module *module);
+/* Bytes of the packed values of a kernel. */
+uint32_t cel_module_values_size(const cel_module *module, int32_t kernel);
 
 /* A work that launches `kernel`, with its VALUE arguments packed in order,
  * each at its alignment, in `values` (copied). IN/OUT/INOUT parameters take
@@ -67,5 +74,13 @@ uint64_t cel_module_hash(const cel_module *module);
  * reference). Thread: main. */
 cel_work *cel_module_work(const cel_module *module, int32_t kernel,
                           const void *values, uint32_t size);
+
+/* Where compiled kernels are kept, for celer info: the folder, and in `warning`
+ * why it is not the usual one (empty when it is). Thread: main. */
+void cel_cache_describe(char *folder, size_t folder_size, char *warning,
+                        size_t warning_size);
+/* "g++ (Debian 12.2.0) 12.2.0", or null when there is no compiler. Cached.
+ * Thread: main. */
+const char *cel_compiler_describe(void);
 
 #endif

@@ -1,0 +1,254 @@
+#include "device/source.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- scanning */
+
+typedef struct scan {
+  const char *at;
+  int32_t line;
+} scan;
+
+static void step(scan *s) {
+  if (*s->at == '\n') ++s->line;
+  if (*s->at != '\0') ++s->at;
+}
+
+static void skip_until(scan *s, const char *end, size_t size) {
+  while (*s->at != '\0' && strncmp(s->at, end, size) != 0) step(s);
+  for (size_t i = 0; i < size; ++i) step(s);
+}
+
+/* A string or character literal, at its opening quote. */
+static void skip_quoted(scan *s) {
+  char quote = *s->at;
+  step(s);
+  while (*s->at != '\0' && *s->at != quote && *s->at != '\n') {
+    if (*s->at == '\\') step(s);
+    step(s);
+  }
+  step(s);
+}
+
+/* R"tag( ... )tag", at the quote. */
+static void skip_raw(scan *s) {
+  char end[20] = ")";
+  size_t n = 1;
+  step(s);
+  for (; *s->at != '(' && *s->at != '\0' && n < sizeof end - 2; step(s))
+    end[n++] = *s->at;
+  end[n++] = '"';
+  skip_until(s, end, n);
+}
+
+/* Whether a comment or a literal begins here; goes past it if so. */
+static bool skip_other(scan *s) {
+  if (s->at[0] == '/' && s->at[1] == '/')
+    skip_until(s, "\n", 1);
+  else if (s->at[0] == '/' && s->at[1] == '*')
+    skip_until(s, "*/", 2);
+  else if (s->at[0] == '"' || s->at[0] == '\'')
+    skip_quoted(s);
+  else
+    return false;
+  return true;
+}
+
+static bool in_word(char c) {
+  return isalnum((unsigned char)c) || c == '_';
+}
+
+static void skip_space(scan *s) {
+  for (;;) {
+    if (isspace((unsigned char)*s->at))
+      step(s);
+    else if (*s->at != '/' || !skip_other(s))
+      return;
+  }
+}
+
+/* A word or a number (with its digit separators); empty at anything else. */
+static size_t take_word(scan *s, const char **begin) {
+  *begin = s->at;
+  bool number = isdigit((unsigned char)*s->at);
+  while (in_word(*s->at) || (number && *s->at == '\'')) step(s);
+  return (size_t)(s->at - *begin);
+}
+
+static bool is_word(const char *word, size_t size, const char *want) {
+  return size == strlen(want) && memcmp(word, want, size) == 0;
+}
+
+static void add_kernel(cel_found_list *out, const char *name, size_t size,
+                       int32_t line) {
+  for (uint32_t i = 0; i < out->n; ++i)
+    if (is_word(name, size, out->at[i].name)) return; /* a variant by #if */
+  char *copy = cel_alloc(size + 1);
+  memcpy(copy, name, size);
+  copy[size] = '\0';
+  cel_vec_push(out, (cel_found){copy, line});
+}
+
+/* After the word `kernel`. */
+static void scan_kernel(scan *s, cel_found_list *out) {
+  const char *word;
+  int32_t line = s->line;
+  skip_space(s);
+  size_t size = take_word(s, &word);
+  if (!is_word(word, size, "void")) return;
+  skip_space(s);
+  size = take_word(s, &word);
+  skip_space(s);
+  if (size > 0 && *s->at == '(') add_kernel(out, word, size, line);
+}
+
+void cel_source_scan(const cel_source *source, cel_found_list *out) {
+  scan s = {source->text, source->line};
+  while (*s.at != '\0') {
+    const char *word;
+    if (skip_other(&s)) continue;
+    size_t size = take_word(&s, &word);
+    if (size == 0)
+      step(&s);
+    else if (*s.at == '"' && word[size - 1] == 'R')
+      skip_raw(&s);
+    else if (is_word(word, size, "kernel"))
+      scan_kernel(&s, out);
+  }
+}
+
+void cel_found_release(cel_found_list *list) {
+  for (uint32_t i = 0; i < list->n; ++i) cel_free(list->at[i].name);
+  cel_vec_release(list);
+}
+
+/* ---- assembling */
+
+static void add_line(cel_text *out, int32_t line, const char *file) {
+  cel_text_format(out, "\n#line %d \"", line);
+  for (; *file != '\0'; ++file) {
+    if (*file == '"' || *file == '\\') cel_text_add(out, "\\", 1);
+    cel_text_add(out, file, 1);
+  }
+  cel_text_add(out, "\"\n", 2);
+}
+
+void cel_source_assemble(const cel_source *source, const char *header,
+                         size_t header_size, const cel_found_list *kernels,
+                         cel_text *out) {
+  add_line(out, 1, CEL_SOURCE_HEADER);
+  cel_text_add(out, header, header_size);
+  add_line(out, source->line, source->file);
+  cel_text_add(out, source->text, strlen(source->text));
+  for (uint32_t i = 0; i < kernels->n; ++i) {
+    add_line(out, kernels->at[i].line, source->file);
+    cel_text_format(out, "CELER_ENTRY(%s)\n", kernels->at[i].name);
+  }
+}
+
+/* ---- what the compiler said */
+
+typedef struct cleaner {
+  const char *file; /* the user's */
+  cel_text *out;
+  int32_t *line;   /* first place in the user's file */
+  char place[512]; /* "file:line:" that celer's next error stands for */
+  char held[512];  /* celer's error that waits for a place (clang) */
+  bool dropping;   /* source lines that belong to what was dropped */
+} cleaner;
+
+static bool begins(const char *text, const char *with) {
+  return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Line number when `text` is at a place in the user's file, else 0. */
+static int32_t user_line(const cleaner *c, const char *text) {
+  size_t n = strlen(c->file);
+  if (strncmp(text, c->file, n) != 0 || text[n] != ':') return 0;
+  return (int32_t)strtol(text + n + 1, NULL, 10);
+}
+
+static void emit(cleaner *c, const char *text) {
+  int32_t line = user_line(c, text);
+  if (line > 0 && *c->line == 0 && strstr(text, "error:") != NULL)
+    *c->line = line;
+  cel_text_format(c->out, "%s\n", text);
+}
+
+static void emit_celer(cleaner *c, const char *message) {
+  char text[1100];
+  snprintf(text, sizeof text, "%s error: %s", c->place, message);
+  emit(c, text);
+}
+
+/* An error inside celer.cuh is the fault of the kernel that led there. */
+static void celer_line(cleaner *c, const char *text) {
+  static const char mark[] = "error: ";
+  c->dropping = true;
+  const char *message = strstr(text, mark);
+  if (message == NULL) return;
+  message += sizeof mark - 1;
+  static const char failed[] = "static assertion failed";
+  if (begins(message, failed)) {
+    message += sizeof failed - 1;
+    while (*message == ':' || *message == ' ' || *message == '"') ++message;
+  }
+  if (c->place[0] != '\0') {
+    emit_celer(c, message);
+    c->place[0] = '\0';
+  } else {
+    snprintf(c->held, sizeof c->held, "%s", message);
+  }
+}
+
+/* A line that only says how celer's templates came to be used. */
+static bool chain_line(cleaner *c, const char *text) {
+  bool chain = strstr(text, "  required ") != NULL ||
+               strstr(text, "in instantiation of ") != NULL ||
+               strstr(text, "In instantiation of ") != NULL ||
+               strstr(text, "expanded from macro 'CELER_") != NULL ||
+               strstr(text, "in expansion of macro 'CELER_") != NULL ||
+               strstr(text, "<scratch space>") != NULL;
+  if (!chain) return false;
+  c->dropping = true;
+  int32_t line = user_line(c, text);
+  if (line == 0) return true;
+  snprintf(c->place, sizeof c->place, "%s:%d:", c->file, line);
+  if (c->held[0] != '\0') {
+    emit_celer(c, c->held);
+    c->held[0] = c->place[0] = '\0';
+  }
+  return true;
+}
+
+static void clean_line(cleaner *c, const char *text) {
+  if (text[0] == ' ' && c->dropping) return;
+  if (chain_line(c, text)) return;
+  if (begins(text, CEL_SOURCE_HEADER)) {
+    celer_line(c, text);
+    return;
+  }
+  c->dropping = strstr(text, "generated.") != NULL ||
+                begins(text, "compilation terminated") ||
+                begins(text, "cc1plus:") || text[0] == '\0';
+  if (!c->dropping) emit(c, text);
+}
+
+void cel_source_clean(const cel_source *source, const char *said, cel_text *out,
+                      int32_t *line) {
+  cleaner c = {.file = source->file, .out = out, .line = line};
+  char text[4096];
+  *line = 0;
+  while (*said != '\0') {
+    size_t n = strcspn(said, "\n");
+    snprintf(text, sizeof text, "%.*s", (int)n, said);
+    clean_line(&c, text);
+    said += n + (said[n] == '\n');
+  }
+  if (c.held[0] != '\0') {
+    snprintf(c.place, sizeof c.place, "%s:%d:", c.file, source->line);
+    emit_celer(&c, c.held);
+  }
+}

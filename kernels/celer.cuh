@@ -1,0 +1,579 @@
+// celer.cuh -- the kernel language of celer; kernels/README.md explains it.
+//
+// One header for three compilers: NVRTC (which has no other header), g++ and
+// clang++. A kernel is a function `kernel void name(item<D> it, ...)`. The
+// engine appends CELER_ENTRY(name) for each; the templates below then read the
+// function's type and make of it
+//   celer_run_<name>     host: runs a celer::call; CUDA: a __global__ function
+//                        of one celer::arguments
+//   celer_params_<name>  its parameters, an array of celer::param that ends
+//                        with kind 0
+// engine/device/kernel.h mirrors call, view, param and the kinds.
+#ifndef CELER_CUH
+#define CELER_CUH
+
+#ifdef __CUDACC__
+#define CELER_CUDA 1
+#define CELER_FN __host__ __device__ __forceinline__
+#define kernel static __device__ __forceinline__
+#else
+#define CELER_FN inline __attribute__((always_inline))
+#define kernel static inline __attribute__((always_inline, unused))
+#endif
+
+#ifndef CELER_CUDA
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define __device__
+#define __host__
+#define __global__
+#define __constant__
+#define __forceinline__ inline __attribute__((always_inline))
+#elif defined(__CUDACC_RTC__)
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long uint64_t;
+typedef long intptr_t;
+typedef unsigned long uintptr_t;
+#endif
+
+// ---- what CUDA has and a host compiler lacks
+
+#ifndef CELER_CUDA
+#define CELER_VECTORS(T, name, align2, align4)                                 \
+  struct alignas(align2) name##2 {                                             \
+    T x, y;                                                                    \
+  };                                                                           \
+  struct name##3 {                                                             \
+    T x, y, z;                                                                 \
+  };                                                                           \
+  struct alignas(align4) name##4 {                                             \
+    T x, y, z, w;                                                              \
+  };                                                                           \
+  CELER_FN constexpr name##2 make_##name##2(T x, T y) {                        \
+    return {x, y};                                                             \
+  }                                                                            \
+  CELER_FN constexpr name##3 make_##name##3(T x, T y, T z) {                   \
+    return {x, y, z};                                                          \
+  }                                                                            \
+  CELER_FN constexpr name##4 make_##name##4(T x, T y, T z, T w) {              \
+    return {x, y, z, w};                                                       \
+  }
+CELER_VECTORS(float, float, 8, 16)
+CELER_VECTORS(double, double, 16, 16)
+CELER_VECTORS(int, int, 8, 16)
+CELER_VECTORS(unsigned, uint, 8, 16)
+#undef CELER_VECTORS
+
+CELER_FN float rsqrtf(float x) {
+  return 1.0f / sqrtf(x);
+}
+CELER_FN double rsqrt(double x) {
+  return 1.0 / sqrt(x);
+}
+CELER_FN float rsqrt(float x) {
+  return 1.0f / sqrtf(x);
+}
+#endif
+
+// As CUDA's for one type; also for two. With a NaN the result is unspecified.
+template <class A, class B>
+CELER_FN constexpr auto min(A a, B b) -> decltype(true ? A() : B()) {
+  using T = decltype(true ? A() : B());
+  return T(b) < T(a) ? T(b) : T(a);
+}
+
+template <class A, class B>
+CELER_FN constexpr auto max(A a, B b) -> decltype(true ? A() : B()) {
+  using T = decltype(true ? A() : B());
+  return T(a) < T(b) ? T(b) : T(a);
+}
+
+template <class T, class L, class H>
+CELER_FN constexpr T clamp(T x, L lo, H hi) {
+  return x < T(lo) ? T(lo) : T(hi) < x ? T(hi) : x;
+}
+
+namespace celer {
+
+using index = long long;
+
+// ---- what crosses from the engine; mirrored in engine/device
+
+struct box {
+  index min[3], max[3];
+};
+
+struct view {
+  void *base;
+  box layout, promised;
+};
+
+struct call {
+  box chunk, range;
+  int rank, ranks, views;
+  const view *view_at;
+  const unsigned char *values;
+};
+
+enum kind : int { none, an_item, an_in, an_out, an_inout, a_value };
+
+struct param {
+  int kind, dims, class_, size, align;
+  char type[44];
+};
+
+static_assert(sizeof(view) == 104 && sizeof(call) == 128 && sizeof(param) == 64,
+              "engine/device/kernel.h says the same");
+
+// ---- the work item: its coordinates in the whole index space
+
+template <int D> struct item {
+  static_assert(D >= 0 && D <= 3, "an item has 0 to 3 dimensions");
+  index at[D > 0 ? D : 1], size[D > 0 ? D : 1];
+
+  // Coordinate in dimension d; dimension 0 is the slowest.
+  CELER_FN constexpr index operator[](int d) const {
+    return at[d];
+  }
+  // Extent of the whole index space in dimension d.
+  CELER_FN constexpr index range(int d) const {
+    return size[d];
+  }
+  // Position in the whole index space, counted row by row.
+  CELER_FN constexpr index linear() const {
+    index r = D > 0 ? at[0] : 0;
+    for (int d = 1; d < D; ++d) r = r * size[d] + at[d];
+    return r;
+  }
+};
+
+// ---- accessors: global coordinates; `origin` is where (0, 0, 0) would lie
+
+template <class T, int D> struct accessor {
+  static_assert(D >= 0 && D <= 3, "a buffer has 0 to 3 dimensions");
+  T *origin;
+  index stride0, stride1; // in elements, of the slower dimensions
+
+  template <class... I> CELER_FN T &operator()(I... i) const {
+    static_assert(sizeof...(I) == D,
+                  "an accessor takes as many coordinates as it has dimensions");
+    return at(index(i)...);
+  }
+
+private:
+  CELER_FN T &at() const {
+    return *origin;
+  }
+  CELER_FN T &at(index i) const {
+    return origin[i];
+  }
+  CELER_FN T &at(index i, index j) const {
+    return origin[i * stride0 + j];
+  }
+  CELER_FN T &at(index i, index j, index k) const {
+    return origin[i * stride0 + j * stride1 + k];
+  }
+};
+
+// A one-dimensional accessor is also an array.
+template <class T> struct accessor<T, 1> {
+  T *origin;
+  index stride0, stride1;
+
+  CELER_FN T &operator()(index i) const {
+    return origin[i];
+  }
+  CELER_FN T &operator[](index i) const {
+    return origin[i];
+  }
+};
+
+template <class T, int D> struct in : accessor<const T, D> {};
+template <class T, int D> struct out : accessor<T, D> {};
+template <class T, int D> struct inout : accessor<T, D> {};
+
+// ---- types, described
+
+template <class T> struct bare { using type = T; };
+template <class T> struct bare<const T> : bare<T> {};
+template <class T> struct bare<T &> : bare<T> {};
+
+template <class T> struct is_pointer { static constexpr bool value = false; };
+template <class T> struct is_pointer<T *> {
+  static constexpr bool value = true;
+};
+
+constexpr void copy_text(char *to, const char *from, int n) {
+  for (int i = 0; i < n && i < 43; ++i) to[i] = from[i];
+}
+
+constexpr int length(const char *text) {
+  int n = 0;
+  while (text[n] != 0) ++n;
+  return n;
+}
+
+// The compiler's own spelling of T, out of "... [with T = spelling]".
+template <class T> constexpr void spell(char *to) {
+  const char *text = __PRETTY_FUNCTION__;
+  int n = length(text), begin = 0;
+  for (int i = 0; i + 1 < n; ++i)
+    if (text[i] == 'T' && (text[i + 1] == '=' || text[i + 1] == ' ') &&
+        (text[i - 1] == ' ' || text[i - 1] == '['))
+      begin = i + 1;
+  while (text[begin] == ' ' || text[begin] == '=') ++begin;
+  int end = begin;
+  while (end < n && text[end] != ';' && text[end] != ']') ++end;
+  copy_text(to, text + begin, end - begin);
+}
+
+template <class T> struct describe {
+  static constexpr int class_ = __is_enum(T) ? 'i' : 's';
+  static constexpr void name(char *to) {
+    spell<T>(to);
+  }
+};
+
+#define CELER_TYPE(T, letter)                                                  \
+  template <> struct describe<T> {                                             \
+    static constexpr int class_ = letter;                                      \
+    static constexpr void name(char *to) {                                     \
+      copy_text(to, #T, sizeof(#T) - 1);                                       \
+    }                                                                          \
+  };
+CELER_TYPE(bool, 'b')
+CELER_TYPE(char, 'i')
+CELER_TYPE(signed char, 'i')
+CELER_TYPE(short, 'i')
+CELER_TYPE(int, 'i')
+CELER_TYPE(long, 'i')
+CELER_TYPE(long long, 'i')
+CELER_TYPE(unsigned char, 'u')
+CELER_TYPE(unsigned short, 'u')
+CELER_TYPE(unsigned int, 'u')
+CELER_TYPE(unsigned long, 'u')
+CELER_TYPE(unsigned long long, 'u')
+CELER_TYPE(float, 'f')
+CELER_TYPE(double, 'f')
+CELER_TYPE(float2, 's')
+CELER_TYPE(float3, 's')
+CELER_TYPE(float4, 's')
+CELER_TYPE(double2, 's')
+CELER_TYPE(double3, 's')
+#if defined(CELER_CUDA) && defined(__NVCC_DIAG_PRAGMA_SUPPORT__)
+#pragma nv_diag_suppress 1215, 1444 // CUDA 13 would rename double4
+#endif
+CELER_TYPE(double4, 's')
+CELER_TYPE(int2, 's')
+CELER_TYPE(int3, 's')
+CELER_TYPE(int4, 's')
+CELER_TYPE(uint2, 's')
+CELER_TYPE(uint3, 's')
+CELER_TYPE(uint4, 's')
+#undef CELER_TYPE
+
+template <class T> constexpr param param_of(int kind, int dims) {
+  static_assert(!is_pointer<T>::value,
+                "a kernel takes buffers by accessors, not by pointers");
+  static_assert(__is_trivially_copyable(T),
+                "elements and values must be trivially copyable");
+  param p = {kind, dims, describe<T>::class_, int(sizeof(T)), int(alignof(T)),
+             {}};
+  describe<T>::name(p.type);
+  return p;
+}
+
+// ---- parameters: what each kind needs and how it is made
+
+template <class P> struct traits { // a value
+  static constexpr int kind = a_value, views = 0;
+  static constexpr index size = sizeof(P), align = alignof(P);
+  static constexpr param describe() {
+    return param_of<P>(a_value, 0);
+  }
+};
+
+template <class T, int D, int K> struct accessor_traits {
+  static constexpr int kind = K, views = 1;
+  static constexpr index size = sizeof(accessor<T, D>);
+  static constexpr index align = alignof(accessor<T, D>);
+  static constexpr param describe() {
+    return param_of<T>(K, D);
+  }
+};
+template <class T, int D>
+struct traits<in<T, D>> : accessor_traits<T, D, an_in> {};
+template <class T, int D>
+struct traits<out<T, D>> : accessor_traits<T, D, an_out> {};
+template <class T, int D>
+struct traits<inout<T, D>> : accessor_traits<T, D, an_inout> {};
+
+template <int D> struct traits<item<D>> {
+  static constexpr int kind = an_item, views = 0, dims = D;
+  static constexpr param describe() {
+    return {an_item, D, 0, 0, 0, {}};
+  }
+};
+
+constexpr index aligned(index at, index align) {
+  return (at + align - 1) / align * align;
+}
+
+template <int... I> struct indices {};
+template <int N, int... I> struct count_up : count_up<N - 1, N - 1, I...> {};
+template <int... I> struct count_up<0, I...> { using type = indices<I...>; };
+
+template <int N> struct params { param at[N + 1]; };
+
+template <class F> struct signature {
+  static_assert(sizeof(F) == 0, "a kernel is a function that returns void");
+};
+
+template <class Item, class... P> struct signature<void (*)(Item, P...)> {
+  using first = traits<typename bare<Item>::type>;
+  static_assert(first::kind == an_item,
+                "the first parameter of a kernel is item<D>");
+  static constexpr int count = sizeof...(P);
+  static constexpr int dims = first::dims;
+  using all = typename count_up<count>::type;
+
+  static constexpr params<count + 1> describe() {
+    return {
+        {first::describe(), traits<typename bare<P>::type>::describe()..., {}}};
+  }
+
+  // Which view, or where among the packed values, parameter k is.
+  static constexpr int view_of(int k) {
+    const int views[] = {traits<typename bare<P>::type>::views..., 0};
+    int n = 0;
+    for (int i = 0; i < k; ++i) n += views[i];
+    return n;
+  }
+  static constexpr index value_at(int k) {
+    const index size[] = {traits<typename bare<P>::type>::size..., 0};
+    const index align[] = {traits<typename bare<P>::type>::align..., 1};
+    const int views[] = {traits<typename bare<P>::type>::views..., 0};
+    index at = 0;
+    for (int i = 0; i < k; ++i)
+      if (views[i] == 0) at = aligned(at, align[i]) + size[i];
+    return aligned(at, align[k]);
+  }
+  // The same where accessors are packed too.
+  static constexpr index argument_at(int k) {
+    const index size[] = {traits<typename bare<P>::type>::size..., 0};
+    const index align[] = {traits<typename bare<P>::type>::align..., 1};
+    index at = 0;
+    for (int i = 0; i < k; ++i) at = aligned(at, align[i]) + size[i];
+    return aligned(at, align[k]);
+  }
+};
+
+#ifndef CELER_CUDA
+
+// ---- the host: loops over a chunk
+
+// The innermost dimension is contiguous, and items are independent.
+#ifdef __clang__
+#define CELER_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define CELER_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+template <class P, int V, index At> struct bind {
+  static CELER_FN P from(const call *c) {
+    if constexpr (traits<P>::views == 1) {
+      const view &v = c->view_at[V];
+      const box &l = v.layout;
+      const index e1 = l.max[1] - l.min[1], e2 = l.max[2] - l.min[2];
+      const index bias = (l.min[0] * e1 + l.min[1]) * e2 + l.min[2];
+      P p;
+      using element = decltype(p.origin);
+      p.origin =
+          (element)((uintptr_t)v.base - (uintptr_t)bias * sizeof(*p.origin));
+      // A 2-D buffer keeps [0, 1) in dimension 2, and so e2 is 1 there.
+      p.stride0 = e1 * e2;
+      p.stride1 = e2;
+      return p;
+    } else {
+      P p;
+      memcpy(&p, c->values + At, sizeof p);
+      return p;
+    }
+  }
+};
+
+// Items of one row. The first of all is apart, and the others are counted from
+// a constant, so that the compiler proves i > 0 there: u(max(i - 1, 0)) then is
+// contiguous.
+template <class X, class At>
+static CELER_FN void row(X begin, X end, const At &at) {
+  if (begin == 0) at(begin);
+  const X first = begin > 1 ? begin : 1, count = end - first;
+  CELER_INDEPENDENT
+  for (X i = 0; i < count; ++i) at(first + i);
+}
+
+// X counts along rows: int where it suffices, for the vectoriser's sake.
+template <auto F, int D, class X, class... A>
+static CELER_FN void loop(const call *c, A... a) {
+  const box &b = c->chunk;
+  const index n0 = c->range.max[0], n1 = c->range.max[1],
+              n2 = c->range.max[2];
+  if constexpr (D == 0) {
+    F(item<0>{{0}, {1}}, A(a)...);
+  } else if constexpr (D == 1) {
+    row(X(b.min[0]), X(b.max[0]),
+        [&](X i) __attribute__((always_inline)) { F(item<1>{{i}, {n0}}, A(a)...); });
+  } else if constexpr (D == 2) {
+    for (index i = b.min[0]; i < b.max[0]; ++i)
+      row(X(b.min[1]), X(b.max[1]),
+          [&](X j) __attribute__((always_inline)) { F(item<2>{{i, j}, {n0, n1}}, A(a)...); });
+  } else {
+    for (index i = b.min[0]; i < b.max[0]; ++i)
+      for (index j = b.min[1]; j < b.max[1]; ++j)
+        row(X(b.min[2]), X(b.max[2]),
+          [&](X k) __attribute__((always_inline)) { F(item<3>{{i, j, k}, {n0, n1, n2}}, A(a)...); });
+  }
+}
+
+template <auto F, class S = signature<decltype(F)>> struct entry;
+template <auto F, class Item, class... P>
+struct entry<F, signature<void (*)(Item, P...)>> {
+  using sig = signature<void (*)(Item, P...)>;
+
+  template <class X, int... K>
+  static CELER_FN void run_as(const call *c, indices<K...>) {
+    loop<F, sig::dims, X>(
+        c,
+        bind<typename bare<P>::type, sig::view_of(K), sig::value_at(K)>::from(
+            c)...);
+  }
+
+  static CELER_FN void run(const call *c) {
+    constexpr int last = sig::dims > 0 ? sig::dims - 1 : 0;
+    for (int d = 0; d < 3; ++d)
+      if (c->chunk.min[d] >= c->chunk.max[d]) return;
+    if (c->range.max[last] <= 0x7fffffff)
+      run_as<int>(c, typename sig::all());
+    else
+      run_as<index>(c, typename sig::all());
+  }
+};
+
+#define CELER_EXPORT __attribute__((visibility("default")))
+#define CELER_ENTRY(name)                                                      \
+  extern "C" {                                                                 \
+  extern CELER_EXPORT const celer::params<celer::signature<decltype(&name)>::count + 1>     \
+      celer_params_##name;                                                     \
+  const celer::params<celer::signature<decltype(&name)>::count + 1>            \
+      celer_params_##name = celer::signature<decltype(&name)>::describe();     \
+  CELER_EXPORT void celer_run_##name(const celer::call *c) {                            \
+    celer::entry<&name>::run(c);                                               \
+  }                                                                            \
+  }
+
+#else
+
+// ---- CUDA: one thread per item, in blocks of up to 256
+
+// Where a launch computes. Grids are at most 65535 blocks in y and z, so those
+// dimensions stride.
+struct launch {
+  index min[3], extent[3], range[3];
+};
+
+// A launch's one parameter: every parameter but the item, in order, each at
+// its alignment; an accessor is {origin, stride0, stride1}.
+template <index N> struct alignas(16) arguments {
+  launch where;
+  index unused; // keeps `bytes` at a multiple of 16
+  unsigned char bytes[N > 0 ? N : 1];
+};
+
+template <class P, index At> struct bind {
+  template <class A> static __device__ __forceinline__ P from(const A &a) {
+    return *(const P *)(a.bytes + At);
+  }
+};
+
+template <auto F, class S = signature<decltype(F)>> struct entry;
+template <auto F, class Item, class... P>
+struct entry<F, signature<void (*)(Item, P...)>> {
+  using sig = signature<void (*)(Item, P...)>;
+  using packed = arguments<sig::argument_at(sig::count)>;
+  static_assert(sizeof(packed) <= 4096,
+                "the parameters of a kernel take more than 4 KB");
+
+  template <class Work, int... K>
+  static __device__ __forceinline__ void call(const packed &a, const Work &at,
+                                              indices<K...>) {
+    F(at, bind<typename bare<P>::type, sig::argument_at(K)>::from(a)...);
+  }
+
+  static __device__ __forceinline__ void run(const packed &a) {
+    constexpr int D = sig::dims;
+    const launch &w = a.where;
+    const typename sig::all all;
+    const index x = index(blockIdx.x) * blockDim.x + threadIdx.x;
+    const index y0 = index(blockIdx.y) * blockDim.y + threadIdx.y;
+    const index z0 = index(blockIdx.z) * blockDim.z + threadIdx.z;
+    const index dy = index(gridDim.y) * blockDim.y;
+    const index dz = index(gridDim.z) * blockDim.z;
+    if constexpr (D == 0) {
+      if (x == 0) call(a, item<0>{{0}, {1}}, all);
+    } else if constexpr (D == 1) {
+      if (x < w.extent[0]) call(a, item<1>{{w.min[0] + x}, {w.range[0]}}, all);
+    } else if constexpr (D == 2) {
+      if (x < w.extent[1])
+#pragma unroll 1
+        for (index y = y0; y < w.extent[0]; y += dy)
+          call(a,
+               item<2>{{w.min[0] + y, w.min[1] + x}, {w.range[0], w.range[1]}},
+               all);
+    } else {
+      if (x < w.extent[2])
+#pragma unroll 1
+        for (index z = z0; z < w.extent[0]; z += dz)
+#pragma unroll 1
+          for (index y = y0; y < w.extent[1]; y += dy)
+            call(a,
+                 item<3>{{w.min[0] + z, w.min[1] + y, w.min[2] + x},
+                         {w.range[0], w.range[1], w.range[2]}},
+                 all);
+    }
+  }
+};
+
+#define CELER_ENTRY(name)                                                      \
+  extern "C" {                                                                 \
+  extern __device__ const                                                      \
+      celer::params<celer::signature<decltype(&name)>::count + 1>              \
+          celer_params_##name;                                                 \
+  __device__ const celer::params<celer::signature<decltype(&name)>::count + 1> \
+      celer_params_##name = celer::signature<decltype(&name)>::describe();     \
+  __global__ void __launch_bounds__(256) celer_run_                            \
+      ##name(const __grid_constant__ celer::entry<&name>::packed a) {          \
+    celer::entry<&name>::run(a);                                               \
+  }                                                                            \
+  }
+
+#endif
+
+} // namespace celer
+
+using celer::in;
+using celer::inout;
+using celer::item;
+using celer::out;
+
+#endif
