@@ -1,0 +1,249 @@
+-- program.lua -- for the specs of task/ and instr/: submits groups, and keeps
+-- what the task graph emits as Lua records to ask questions of.
+--
+--   local p = program.new({ ranks = 2 })
+--   local u = p:buffer({ 16, 16 }, { init = true })
+--   local t = p:submit({ range = { 16, 16 },
+--     { u, "read", p.grown(1, 1) }, { v, "discard_write", p.same(2) } })
+--   p:depends(t, e)   p:reaches(t, e)
+--
+-- A box of a mapper is a list of {lo, hi} per buffer dimension, expressions as
+-- in spec/rule/rules.lua; an access is {buffer, mode, boxes, options}.
+local ffi = require("ffi")
+local rules = require("spec.rule.rules")
+local c = require("spec.support.cdef")("task/graph.h", "base/status.h")
+-- C calls back into these functions: they must not be compiled.
+jit.off(true, true)
+
+local M = {}
+M.__index = M
+
+local function enum(type, prefix, names)
+  local values, back = {}, {}
+  for name in names:gmatch("%S+") do
+    local value = tonumber(ffi.cast(type, prefix .. name:upper()))
+    values[name], back[value] = value, name
+  end
+  return values, back
+end
+
+M.enum = enum
+M.c = c
+local modes = enum("cel_mode", "CEL_MODE_", "read write discard_write read_write")
+local kinds, kind_names = enum("cel_task_kind", "CEL_TASK_",
+  "kernel host horizon epoch free")
+local placements = enum("cel_placement", "CEL_PLACE_", "split once each")
+local _, dep_names = enum("cel_dep_kind", "CEL_DEP_", "true anti output order")
+
+-- ---- mappers ---------------------------------------------------------------
+
+-- {chunk.min + lo, chunk.max + hi} in dimension d.
+function M.span(d, lo, hi)
+  return { { "+", { "min", d }, lo or 0 }, { "+", { "max", d }, hi or lo or 0 } }
+end
+
+function M.whole(d) return { 0, { "buffer", d } } end
+
+-- One to one, in `dims` dimensions.
+function M.same(dims)
+  local box = {}
+  for d = 1, dims do box[d] = M.span(d - 1) end
+  return { box }
+end
+
+function M.all(dims)
+  local box = {}
+  for d = 1, dims do box[d] = M.whole(d - 1) end
+  return { box }
+end
+
+-- A neighbourhood; to be used with {clamp = true}.
+function M.grown(...)
+  local box = {}
+  for d = 1, select("#", ...) do
+    local by = select(d, ...)
+    box[d] = M.span(d - 1, -by, by)
+  end
+  return { box }
+end
+
+-- A neighbourhood of one along each axis, in two dimensions.
+M.cross = {
+  { M.span(0, -1, 1), M.span(1) },
+  { M.span(0), M.span(1, -1, 1) },
+}
+
+-- ---- records ---------------------------------------------------------------
+
+function M.deps_of(node)
+  local deps = {}
+  for i = 0, node.deps - 1 do
+    deps[tonumber(node.dep[i].id)] = dep_names[tonumber(node.dep[i].kind)]
+  end
+  return deps
+end
+
+local function record(task)
+  return {
+    id = tonumber(task.id), kind = kind_names[tonumber(task.kind)],
+    deps = M.deps_of(task), hash = task.hash, raw = task,
+    agreement_hash = task.agreement_hash,
+    agreement_count = tonumber(task.agreement_count),
+    name = task.name ~= nil and ffi.string(task.name) or nil,
+  }
+end
+
+local current -- the program whose graph is being called
+local emit = ffi.cast("void (*)(void *, const cel_task *)",
+  function(_, task)
+    local t = record(task)
+    current.tasks[t.id] = t
+    if t.kind == "horizon" then
+      current.horizons[#current.horizons + 1] = t.id
+    end
+    if current.on_task then current.on_task(task) end
+  end)
+local warn = ffi.cast("void (*)(void *, const cel_task *, const char *)",
+  function(_, _, text)
+    current.warnings[#current.warnings + 1] = ffi.string(text)
+  end)
+
+-- ---- life ------------------------------------------------------------------
+
+-- config: ranks, step, breadth, on_task(const cel_task *).
+function M.new(config)
+  config = config or {}
+  local p = setmetatable({
+    tasks = {}, horizons = {}, warnings = {}, anchors = {}, buffers = 0,
+    rules = ffi.gc(c.cel_rules_create(), c.cel_rules_destroy),
+    on_task = config.on_task,
+  }, M)
+  local cfg = ffi.new("cel_task_graph_config")
+  cfg.ranks = config.ranks or 1
+  cfg.horizon_step = config.step or 4
+  cfg.horizon_breadth = config.breadth or 64
+  cfg.emit, cfg.warn = emit, warn
+  current = p
+  p.graph = c.cel_task_graph_create(cfg)
+  return p
+end
+
+function M:close()
+  c.cel_task_graph_destroy(self.graph)
+  self.graph = nil
+end
+
+local function box_of(extents)
+  if extents.min then return rules.box(extents.min, extents.max) end
+  return rules.box({ 0, 0, 0 }, extents)
+end
+M.box_of = box_of
+
+-- options: init, name, size (of an element).
+function M:buffer(extents, options)
+  options = options or {}
+  local b = ffi.new("cel_buffer")
+  b.id, b.dims = self.buffers, #extents
+  b.extent = box_of(extents)
+  b.element_size = options.size or 8
+  local name = options.name or ("b" .. self.buffers)
+  self.anchors[#self.anchors + 1] = { b, name }
+  b.name = name
+  if options.init then
+    local init = ffi.new("cel_init")
+    self.anchors[#self.anchors + 1] = init
+    b.init = init
+  end
+  self.buffers = self.buffers + 1
+  return b
+end
+
+local function access_of(self, access, group, out)
+  local buffer, mode, boxes, options = unpack(access, 1, 4)
+  options = options or {}
+  local count = options.params and #options.params or 0
+  local rule = assert(rules.rule(self.rules, group.dims, buffer.dims, boxes,
+    { clamp = options.clamp, params = count }))
+  local params = ffi.new("int64_t[?]", math.max(count, 1), options.params or {})
+  self.anchors[#self.anchors + 1] = params
+  out.buffer, out.mode = buffer, modes[mode]
+  out.use.rule, out.use.params = rule, params
+  out.use.range, out.use.extent = group.range, buffer.extent
+end
+
+-- The task's id, 0 for none; or nil, message, code, line.
+function M:submit(spec)
+  local group = ffi.new("cel_group")
+  group.kind = kinds[spec.kind or "kernel"]
+  group.placement = placements[spec.placement or "split"]
+  group.dims = #(spec.range.max or spec.range)
+  group.range = box_of(spec.range)
+  local cut, granularity = spec.cut or { true }, spec.granularity or {}
+  for d = 0, 2 do
+    group.permitted.cut[d] = cut[d + 1] or false
+    group.permitted.granularity[d] = granularity[d + 1] or 1
+  end
+  local list = ffi.new("cel_access[?]", #spec + 1)
+  for i, access in ipairs(spec) do
+    access_of(self, access, group, list[i - 1])
+  end
+  group.accesses, group.access = #spec, list
+  local name, file = spec.name or "t", spec.file or "spec.lua"
+  group.name, group.place.file, group.place.line = name, file, spec.line or 1
+  self.anchors[file] = file
+  group.work = spec.work
+  local id = ffi.new("uint64_t[1]")
+  current = self
+  local status = c.cel_task_graph_submit(self.graph, group, id)
+  if status == 0 then return tonumber(id[0]) end
+  local e = c.cel_error_last()
+  return nil, ffi.string(e.text), ffi.string(c.cel_status_name(status)), e.line
+end
+
+function M:epoch()
+  current = self
+  return tonumber(c.cel_task_graph_epoch(self.graph, ffi.new("cel_place")))
+end
+
+function M:free(buffer)
+  current = self
+  c.cel_task_graph_free(self.graph, buffer)
+end
+
+function M:retire(id) c.cel_task_graph_retire(self.graph, id) end
+function M:bytes() return tonumber(c.cel_task_graph_bytes(self.graph)) end
+
+-- ---- questions -------------------------------------------------------------
+
+-- The kind of the direct dependency of `later` on `earlier`, or nil.
+function M:depends(later, earlier) return self.tasks[later].deps[earlier] end
+
+-- Whether `later` comes after `earlier` along any path through `nodes`.
+function M.reaches_in(nodes, later, earlier)
+  local seen, stack = {}, { later }
+  while #stack > 0 do
+    local id = table.remove(stack)
+    if id == earlier then return true end
+    for dep in pairs(nodes[id].deps) do
+      if dep >= earlier and not seen[dep] then
+        seen[dep] = true
+        stack[#stack + 1] = dep
+      end
+    end
+  end
+  return false
+end
+
+function M:reaches(later, earlier)
+  return M.reaches_in(self.tasks, later, earlier)
+end
+
+function M:of_kind(kind)
+  local list = {}
+  for _, t in ipairs(self.tasks) do
+    if t.kind == kind then list[#list + 1] = t end
+  end
+  return list
+end
+
+return M
