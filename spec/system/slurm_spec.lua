@@ -1,0 +1,117 @@
+-- Under a real Slurm: ranks start by srun, agree with one rank to the bit, and
+-- end together.
+local celer = require("spec.support.celer")
+
+local folder = os.tmpname() .. ".slurm"
+local program = celer.command():gsub("celer$", "mpi_check")
+local why = "no Slurm"
+
+local function exists(path)
+  local file = io.open(path)
+  return file and file:close()
+end
+
+local function srun(argv, options)
+  local words = { "srun", "--mpi=" .. (options.mpi or "pmix"), "-n", options.ranks, "--overcommit" }
+  for _, word in ipairs(argv) do words[#words + 1] = word end
+  return celer.exec(words, {
+    timeout = options.timeout or 60,
+    env = { SLURM_CONF = folder .. "/slurm.conf" },
+  })
+end
+
+-- What a program says, without what Slurm says about how it ended.
+local function own_lines(text)
+  local lines = {}
+  for line in text:gmatch("[^\n]+") do
+    if not line:match("^srun: ") and not line:match("^slurmstepd%-") then
+      lines[#lines + 1] = line
+    end
+  end
+  return table.concat(lines, "\n")
+end
+
+describe("under Slurm", function()
+  setup(function()
+    local r = celer.exec({ "spec/support/slurm.sh", "up", folder }, { timeout = 40 })
+    why = r.status ~= 0 and (r.stderr:match("[^\n]+") or "it does not start")
+  end)
+
+  teardown(function()
+    celer.exec({ "spec/support/slurm.sh", "down", folder }, { timeout = 40 })
+    os.execute("rm -rf '" .. folder .. "'")
+  end)
+
+  -- A test that needs Slurm, and mpi_check unless `other`.
+  local function with_slurm(name, body, other)
+    it(name, function()
+      if why then
+        pending("cannot bring Slurm up: " .. why)
+      elseif not other and not exists(program) then
+        pending("needs the program mpi_check")
+      else
+        body()
+      end
+    end)
+  end
+
+  with_slurm("ranks know their place", function()
+    local r = srun({ program, "where" }, { ranks = 4 })
+    assert.equal(0, r.status)
+    for rank = 0, 3 do
+      assert.matches(("rank %d of 4, %d of 4 here"):format(rank, rank), r.stdout, 1, true)
+    end
+  end)
+
+  with_slurm("ranks exchange messages", function()
+    local r = srun({ program, "exchange" }, { ranks = 4 })
+    assert.matches("1 passed, 0 failed", r.stdout, 1, true)
+    assert.equal(0, r.status)
+  end)
+
+  with_slurm("without PMIx it says how to start instead, once", function()
+    local r = srun({ program, "where" }, { ranks = 3, mpi = "none" })
+    assert.equal("mpi_check: srun started 3 tasks, but offers MPI no way to join them:"
+      .. " start with `srun --mpi=pmix`", own_lines(r.stderr))
+    assert.equal(1, r.status)
+  end)
+
+  for _, how in ipairs({ "kill", "exit", "abort" }) do
+    with_slurm("all ranks end when one of them ends by " .. how, function()
+      local before = os.time()
+      local r = srun({ program, "die", how }, { ranks = 3, timeout = 25 })
+      assert.not_equal(0, r.status)
+      assert.is_true(os.time() - before < 10)
+    end)
+  end
+
+  with_slurm("an error is printed once", function()
+    local r = srun({ program, "report", "all" }, { ranks = 3 })
+    assert.equal("sim.lua:12: it went wrong", own_lines(r.stderr))
+    assert.equal(1, r.status)
+  end)
+
+  with_slurm("a shell that holds an allocation is no rank", function()
+    local r = celer.exec({ "salloc", "-n", "2", "--overcommit", program, "launched" },
+      { env = { SLURM_CONF = folder .. "/slurm.conf" } })
+    assert.equal("alone\n", r.stdout)
+  end)
+
+  with_slurm("a wave looks as it does on one rank, to the bit", function()
+    local one, four = folder .. "/one", folder .. "/four"
+    local function wave(frames)
+      return { celer.command(), "run", "examples/wave_sim.lua", 96, 60, 20, frames }
+    end
+    local alone = celer.exec(wave(one), { timeout = 120 })
+    assert.equal("", alone.stderr)
+    assert.equal(0, alone.status)
+    local r = srun(wave(four), { ranks = 4, timeout = 120 })
+    assert.equal("", r.stderr)
+    assert.equal(0, r.status)
+    assert.equal(alone.stdout:match("[^\n]+"), r.stdout:match("[^\n]+"))
+    local frames = celer.exec({ "ls", one }).stdout
+    assert.matches("wave_00060.png", frames, 1, true)
+    local diff = celer.exec({ "diff", "-r", one, four })
+    assert.equal("", diff.stdout .. diff.stderr)
+  end, true)
+end)
