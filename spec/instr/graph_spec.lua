@@ -1,0 +1,372 @@
+-- The instruction graph: coherence, messages, order, bounds.
+local ffi = require("ffi")
+local machine = require("spec.instr.machine")
+local program = require("spec.task.program")
+jit.off(true, true)
+
+local same, all, grown, span = program.same, program.all, program.grown, program.span
+
+describe("the instruction graph", function()
+  local m
+  local function open(config)
+    if m then m:close() end
+    m = machine.new(config)
+    return m
+  end
+  after_each(function()
+    m:close()
+    m = nil
+  end)
+
+  local function fill(buffer, extents)
+    return m:submit({
+      range = extents, { buffer, "discard_write", same(#extents) },
+    })
+  end
+
+  it("begins with the epoch, on which depends what depends on nothing", function()
+    open()
+    assert.equal("epoch", m.instrs[1].kind)
+    fill(m:buffer({ 8 }), { 8 })
+    assert.same({ [1] = "order" }, m:of("alloc")[1].deps)
+  end)
+
+  describe("coherence", function()
+    it("copies nothing where the device shares the host's memory", function()
+      open({ devices = { 0 } })
+      local b = m:buffer({ 8 }, { init = true })
+      m:submit({ range = { 8 }, { b, "read_write", same(1) } })
+      m:submit({ range = { 8 }, { b, "read", same(1) }, kind = "host" })
+      assert.equal(1, #m:of("init"))
+      assert.equal(0, #m:of("copy"))
+      assert.equal(1, #m:of("alloc"))
+    end)
+
+    it("makes initial contents in the host, only what is needed", function()
+      open({ devices = { 1 } })
+      local b = m:buffer({ 8, 4 }, { init = true })
+      assert.equal(0, #m:of("init"))
+      local t = m:submit({ range = { 2 }, { b, "read", { { span(0, 3), { 1, 2 } } } } })
+      local init, copy, kernel = m:of("init", t), m:of("copy", t), m:of("kernel", t)
+      assert.equal("3:5 1:2 0:1", init[1].box)
+      assert.equal("3:5 1:2 0:1", copy[1].box)
+      assert.same({ 1, 1, 1 }, { #init, #copy, #kernel })
+      assert.same({ 0, 1 }, { copy[1].from.memory, copy[1].to.memory })
+      assert.equal("true", kernel[1].deps[copy[1].id])
+      assert.equal("true", copy[1].deps[init[1].id])
+    end)
+
+    it("makes no initial contents for what is written over", function()
+      open({ devices = { 1 } })
+      local b = m:buffer({ 8 }, { init = true })
+      fill(b, { 8 })
+      m:submit({ range = { 8 }, { b, "read", same(1) }, kind = "host" })
+      assert.equal(0, #m:of("init"))
+    end)
+
+    it("fetches once, and again after it was written elsewhere", function()
+      open({ devices = { 1 } })
+      local b = m:buffer({ 8 })
+      fill(b, { 8 })
+      local look = { range = { 8 }, { b, "read", same(1) }, kind = "host" }
+      local first, second = m:submit(look), m:submit(look)
+      assert.equal(1, #m:of("copy", first))
+      assert.equal(0, #m:of("copy", second))
+      m:submit({ range = { 4 }, { b, "read_write", same(1) } })
+      local third = m:submit(look)
+      assert.equal("0:4 0:1 0:1", m:of("copy", third)[1].box)
+      assert.equal(1, #m:of("copy", third))
+    end)
+
+    it("fetches what a write keeps, and nothing for what it discards", function()
+      open({ devices = { 1 } })
+      local b = m:buffer({ 8 }, { init = true })
+      local keeps = m:submit({ range = { 4 }, { b, "write", same(1) } })
+      local discards = m:submit({
+        range = { 4 }, { b, "discard_write", { { span(0, 4) } } },
+      })
+      assert.equal(1, #m:of("copy", keeps))
+      assert.equal(0, #m:of("copy", discards))
+    end)
+
+    it("copies only the halo between devices, directly", function()
+      open({ devices = { 1, 2 } })
+      local u, v = m:buffer({ 64, 32 }), m:buffer({ 64, 32 })
+      fill(u, { 64, 32 })
+      for _ = 1, 3 do
+        local t = m:submit({
+          range = { 64, 32 }, { v, "discard_write", same(2) },
+          { u, "read", grown(1, 0), { clamp = true } },
+        })
+        u, v = v, u
+        local copies = m:of("copy", t)
+        assert.equal(2, #copies)
+        assert.same({ "31:32 0:32 0:1", "32:33 0:32 0:1" },
+          { copies[2].box, copies[1].box })
+        for _, copy in ipairs(copies) do
+          assert.equal(3, copy.from.memory + copy.to.memory) -- 1 and 2
+        end
+      end
+      assert.equal(0, #m:of("init"))
+    end)
+
+    it("splits a copy where its source changes", function()
+      open({ devices = { 1, 2 } })
+      local b = m:buffer({ 8 })
+      fill(b, { 8 })
+      local t = m:submit({ range = { 8 }, { b, "read", same(1) }, kind = "host" })
+      local copies = m:of("copy", t)
+      assert.equal(2, #copies)
+      assert.is_true(m:concurrent(copies[1], copies[2]))
+      local kernels = m:of("kernel")
+      for _, copy in ipairs(copies) do
+        local writer = copy.from.memory
+        assert.is_true(m:reaches(copy, kernels[writer]))
+        assert.is_false(m:reaches(copy, kernels[3 - writer]))
+      end
+    end)
+
+    it("touches nothing for an empty access", function()
+      open({ devices = { 1 } })
+      local b = m:buffer({ 8 }, { init = true })
+      local t = m:submit({ range = { 8 }, { b, "read", { { { 3, 3 } } } } })
+      assert.equal(0, #m:of("alloc"))
+      assert.is_nil(m:of("kernel", t)[1].views[1].at)
+    end)
+
+    it("reads along the axes without the corners", function()
+      open({ devices = { 1 } })
+      local b = m:buffer({ 8, 8 }, { init = true })
+      local t = m:submit({
+        range = { min = { 2, 2 }, max = { 4, 4 } },
+        { b, "read", program.cross, { clamp = true } },
+      })
+      local cells = 0
+      for _, copy in ipairs(m:of("copy", t)) do cells = cells + copy.volume end
+      assert.equal(4 + 4 * 2, cells)
+      assert.equal("1:5 1:5 0:1", m:of("kernel", t)[1].views[1].box)
+    end)
+  end)
+
+  describe("order", function()
+    it("has all copies of a task before its first launch", function()
+      open({ devices = { 1, 2, 3, 4 } })
+      local u, v = m:buffer({ 64 }), m:buffer({ 64 })
+      fill(u, { 64 })
+      for _ = 1, 4 do
+        local t = m:submit({
+          range = { 64 }, { u, "read", grown(1), { clamp = true } },
+          { v, "discard_write", same(1) },
+        })
+        u, v = v, u
+        local kernels, copies = m:of("kernel", t), m:of("copy", t)
+        assert.same({ 4, 6 }, { #kernels, #copies })
+        for _, copy in ipairs(copies) do
+          assert.is_true(copy.id < kernels[1].id)
+        end
+      end
+    end)
+
+    it("lets devices work at the same time", function()
+      open({ devices = { 1, 2 } })
+      local b = m:buffer({ 8 })
+      local kernels = m:of("kernel", fill(b, { 8 }))
+      assert.equal(2, #kernels)
+      assert.same({ "0:4 0:1 0:1", "4:8 0:1 0:1" },
+        { kernels[1].chunk, kernels[2].chunk })
+      assert.is_true(m:concurrent(kernels[1], kernels[2]))
+    end)
+
+    it("cuts over devices at the granularity, or not at all", function()
+      open({ devices = { 1, 2 } })
+      local b = m:buffer({ 10 })
+      local t = m:submit({
+        range = { 10 }, granularity = { 4 }, { b, "discard_write", same(1) },
+      })
+      assert.equal("0:8 0:1 0:1", m:of("kernel", t)[1].chunk)
+      t = m:submit({ range = { 10 }, cut = {}, { b, "discard_write", same(1) } })
+      assert.same({ "0:10 0:1 0:1", 0 },
+        { m:of("kernel", t)[1].chunk, m:of("kernel", t)[1].device })
+      assert.equal(1, #m:of("kernel", t))
+    end)
+
+    it("overwrites only after what is being copied away", function()
+      open({ devices = { 1 } })
+      local b = m:buffer({ 8 })
+      fill(b, { 8 })
+      local look = m:submit({ range = { 8 }, { b, "read", same(1) }, kind = "host" })
+      local over = m:of("kernel", fill(b, { 8 }))[1]
+      assert.is_true(m:reaches(over, m:of("copy", look)[1]))
+      assert.is_false(m:reaches(over, m:of("host", look)[1])) -- has a copy
+    end)
+
+    it("lets readers be", function()
+      open({ devices = { 0 } })
+      local b = m:buffer({ 8 }, { init = true })
+      local look = { range = { 8 }, { b, "read", same(1) } }
+      local x, y = m:submit(look), m:submit(look)
+      assert.is_true(m:concurrent(m:of("kernel", x)[1], m:of("kernel", y)[1]))
+    end)
+  end)
+
+  describe("messages", function()
+    it("send from the host what a device wrote", function()
+      open({ devices = { 1 } })
+      local b = m:buffer({ 8, 4 })
+      local t = fill(b, { 8, 4 })
+      m:message("push", { b, { 7, 0 }, { 8, 4 } })
+      local send, copy = m:of("send")[1], m:of("copy")[1]
+      assert.equal("7:8 0:4 0:1", copy.box)
+      assert.same({ 1, 32 }, { send.peer, send.bytes })
+      assert.equal(0, send.pieces[1].at.memory)
+      assert.is_true(m:reaches(send, copy))
+      assert.is_true(m:reaches(copy, m:of("kernel", t)[1]))
+      assert.is_true(copy.priority > m:of("kernel", t)[1].priority)
+      -- The next kernel may begin while the message is under way.
+      local over = m:of("kernel", fill(b, { 8, 4 }))[1]
+      assert.is_true(m:concurrent(over, send))
+      assert.is_true(m:reaches(over, copy))
+    end)
+
+    it("receive into the host, from where it is copied", function()
+      open({ devices = { 1 } })
+      local b = m:buffer({ 8, 4 }, { init = true })
+      m:message("await_push", { b, { 3, 0 }, { 4, 4 } }, { b, { 6, 0 }, { 7, 4 } })
+      local receive = m:of("receive")[1]
+      assert.equal(2, #receive.pieces)
+      local t = m:submit({
+        range = { 8, 4 }, { b, "read", same(2) },
+      })
+      for _, init in ipairs(m:of("init", t)) do
+        assert.not_equal("3:4 0:4 0:1", init.box)
+      end
+      local cells = 0
+      for _, init in ipairs(m:of("init", t)) do cells = cells + init.volume end
+      assert.equal(6 * 4, cells)
+      assert.is_true(m:reaches(m:of("kernel", t)[1], receive))
+    end)
+
+    it("lets a halo's receive overlap with what does not need it", function()
+      open({ devices = { 1, 2 } })
+      local b = m:buffer({ 8 })
+      fill(b, { 8 })
+      m:message("await_push", { b, { 0 }, { 1 } })
+      local t = m:submit({ range = { 8 }, { b, "read", same(1) } })
+      local receive, kernels = m:of("receive")[1], m:of("kernel", t)
+      assert.is_true(m:reaches(kernels[1], receive))
+      assert.is_false(m:reaches(kernels[2], receive))
+    end)
+
+    it("carry boxes of several buffers", function()
+      open({ devices = { 1 } })
+      local a, b = m:buffer({ 8 }), m:buffer({ 8 }, { size = 4 })
+      m:message("await_push", { a, { 0 }, { 2 } }, { b, { 4 }, { 8 } })
+      assert.equal(32, m:of("receive")[1].bytes)
+      m:message("push", { a, { 0 }, { 2 } }, { b, { 4 }, { 8 } })
+      assert.equal(0, #m:of("copy"))
+      assert.is_true(m:reaches(m:of("send")[1], m:of("receive")[1]))
+    end)
+  end)
+
+  it("serves buffers of no dimensions, on every device", function()
+    for _, devices in ipairs({ { 0 }, { 1 }, { 1, 2 } }) do
+      open({ devices = devices })
+      local sum = m:buffer({}, { init = true })
+      m:submit({ range = { 1 }, { sum, "read_write", { {} } } })
+      local t = m:submit({ range = { 8 }, { sum, "read", { {} } } })
+      assert.equal(#devices, #m:of("kernel", t))
+      assert.equal(#devices - 1, #m:of("copy", t))
+    end
+  end)
+
+  it("refuses what two devices both write, proof or no proof", function()
+    open({ devices = { 1, 2 } })
+    local b = m:buffer({ 8 }, { name = "u" })
+    local id = m:submit({
+      range = { 8 }, placement = "once", kind = "host", line = 7,
+      { b, "discard_write", all(1) },
+    })
+    -- As if the task graph had not been able to decide it.
+    local task = ffi.new("cel_task", m.program.tasks[id].raw[0])
+    task.kind, task.permitted.cut[0] = ffi.C.CEL_TASK_KERNEL, true
+    local command = m:command("execute", task)
+    command.chunk = task.range
+    m:add(command)
+    assert.matches("'u'", m.failure)
+  end)
+
+  describe("horizons", function()
+    it("bound what an instruction depends on", function()
+      open({ devices = { 1, 2 }, step = 2 })
+      local u, v = m:buffer({ 64 }, { init = true }), m:buffer({ 64 })
+      for i = 1, 100 do
+        m:submit({
+          range = { 64 }, { u, "read", grown(1), { clamp = true } },
+          { v, "discard_write", same(1) },
+        })
+        u, v = v, u
+        if i % 30 == 0 then m:epoch() end
+      end
+      local floor, last = 1, 1
+      for _, r in ipairs(m.instrs) do
+        for dep in pairs(r.deps) do assert.is_true(dep >= floor and dep < r.id) end
+        if r.kind == "horizon" then floor, last = last, r.id end
+        if r.kind == "epoch" then floor, last = r.id, r.id end
+      end
+    end)
+
+    it("come after everything before them", function()
+      open({ devices = { 1, 2 }, step = 2 })
+      local u = m:buffer({ 64 }, { init = true })
+      for _ = 1, 20 do
+        m:submit({ range = { 64 }, { u, "read_write", same(1) } })
+        fill(m:buffer({ 8 }), { 8 })
+      end
+      for _, h in ipairs(m:of("horizon")) do
+        for id = 1, h.id - 1 do
+          assert.is_true(m:reaches(h, m.instrs[id]))
+        end
+      end
+    end)
+
+    it("keep a long run from growing", function()
+      open({ devices = { 1, 2 }, step = 4, lookahead = true })
+      local u, v = m:buffer({ 64, 8 }, { init = true }), m:buffer({ 64, 8 })
+      local anchors, settled = #m.program.anchors, nil
+      for step = 1, 4000 do
+        m:submit({
+          range = { 64, 8 }, { u, "read", grown(1, 1), { clamp = true } },
+          { v, "discard_write", same(2) },
+        })
+        u, v = v, u
+        if step % 40 == 0 then
+          m:retire()
+          m.instrs, m.commands, m.program.tasks = {}, {}, {}
+          for i = anchors + 1, #m.program.anchors do m.program.anchors[i] = nil end
+          settled = settled or step == 400 and m:bytes()
+          if settled then assert.is_true(m:bytes() <= settled) end
+        end
+      end
+    end)
+  end)
+
+  it("gives memory back after its last user", function()
+    open({ devices = { 1, 2 } })
+    local b = m:buffer({ 8 }, { init = true })
+    local reads = m:submit({ range = { 8 }, { b, "read", same(1) } })
+    local look = m:submit({ range = { 8 }, { b, "read", all(1) }, kind = "host" })
+    m:free(b)
+    local frees = m:of("free")
+    assert.equal(3, #frees)
+    for _, free in ipairs(frees) do
+      for _, user in ipairs(m:of("kernel", reads)) do
+        if user.views[1].at.id == free.at.id then
+          assert.is_true(m:reaches(free, user))
+        end
+      end
+      if free.at.memory == 0 then
+        assert.is_true(m:reaches(free, m:of("host", look)[1]))
+      end
+    end
+  end)
+end)

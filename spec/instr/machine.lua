@@ -1,0 +1,207 @@
+-- machine.lua -- for the specs of instr/: one rank's instruction graph, fed by
+-- a task graph, with what it emits as Lua records to ask questions of.
+--
+--   local m = machine.new({ devices = { 1, 2 }, lookahead = true })
+--   local t = m:submit({ ... })          as in spec/task/program.lua
+--   m:of("copy", t)   m:reaches(a, b)
+--
+-- This rank executes each task whole, or `m.chunk` of it if that is set.
+local ffi = require("ffi")
+local program = require("spec.task.program")
+local rules = require("spec.rule.rules")
+local c = require("spec.support.cdef")("instr/instr.h", "task/graph.h")
+jit.off(true, true)
+
+local M = {}
+M.__index = M
+
+local command_kinds = program.enum("cel_command_kind", "CEL_COMMAND_",
+  "execute push await_push horizon epoch free")
+local names = {}
+for i = 0, 9 do
+  names[i] = ffi.string(c.cel_instr_name(ffi.cast("cel_instr_kind", i)))
+end
+
+-- ---- records ---------------------------------------------------------------
+
+local function box_text(box)
+  local text = {}
+  for d = 0, 2 do
+    text[d + 1] = ("%d:%d"):format(tonumber(box.min[d]), tonumber(box.max[d]))
+  end
+  return table.concat(text, " ")
+end
+M.box_text = box_text
+
+local function volume(box)
+  local v = 1
+  for d = 0, 2 do v = v * tonumber(box.max[d] - box.min[d]) end
+  return v
+end
+
+local function allocation(a)
+  if a == nil then return nil end
+  return {
+    id = tonumber(a.id), memory = a.memory, buffer = a.buffer.id,
+    layout = box_text(a.layout), reserve = tonumber(a.reserve),
+  }
+end
+
+local function places(list, n)
+  local out = {}
+  for i = 0, n - 1 do
+    out[i + 1] = { at = allocation(list[i].allocation), box = box_text(list[i].box) }
+  end
+  return out
+end
+
+local readers = {
+  alloc = function(r, i) r.at = allocation(i.memory.allocation) end,
+  copy = function(r, i)
+    r.from, r.to = allocation(i.copy.from), allocation(i.copy.to)
+    r.box, r.volume = box_text(i.copy.box), volume(i.copy.box)
+  end,
+  kernel = function(r, i)
+    r.chunk = box_text(i.run.chunk)
+    r.views = places(i.run.view, i.task.accesses)
+  end,
+  send = function(r, i)
+    r.peer, r.sequence = tonumber(i.message.peer), tonumber(i.message.sequence)
+    r.bytes = tonumber(i.message.bytes)
+    r.pieces = places(i.message.piece, i.message.pieces)
+  end,
+  horizon = function() end,
+}
+readers.free, readers.init, readers.host = readers.alloc, readers.copy, readers.kernel
+readers.receive, readers.epoch = readers.send, readers.horizon
+
+local current
+local emit = ffi.cast("void (*)(void *, const cel_instr *)", function(_, instr)
+  local r = {
+    id = tonumber(instr.id), kind = names[tonumber(instr.kind)],
+    device = instr.device, priority = instr.priority,
+    task = instr.task ~= nil and tonumber(instr.task.id) or nil,
+    deps = program.deps_of(instr),
+  }
+  readers[r.kind](r, instr)
+  current.instrs[r.id] = r
+  if r.kind == "horizon" then current.horizons[#current.horizons + 1] = r.id end
+end)
+
+-- ---- life ------------------------------------------------------------------
+
+local kinds_of_tasks = {
+  kernel = "execute", host = "execute", horizon = "horizon", epoch = "epoch",
+  free = "free",
+}
+local task_kinds = {}
+for name in pairs(kinds_of_tasks) do
+  task_kinds[tonumber(ffi.cast("cel_task_kind", "CEL_TASK_" .. name:upper()))] = name
+end
+
+-- config: devices (memory of each; default one that shares the host's),
+-- lookahead, step, breadth.
+function M.new(config)
+  config = config or {}
+  local m = setmetatable({ instrs = {}, horizons = {}, commands = {} }, M)
+  local devices = config.devices or { 0 }
+  local cfg = ffi.new("cel_instr_graph_config")
+  cfg.ranks, cfg.devices = 2, #devices
+  for i, memory in ipairs(devices) do cfg.device_memory[i - 1] = memory end
+  cfg.lookahead = config.lookahead or false
+  cfg.emit = emit
+  m.graph = c.cel_instr_graph_create(cfg)
+  current = m
+  m.program = program.new({
+    step = config.step or 1000, breadth = config.breadth or 1000,
+    on_task = function(task) m:take(task) end,
+  })
+  return m
+end
+
+function M:close()
+  c.cel_instr_graph_destroy(self.graph)
+  self.program:close()
+end
+
+function M:command(kind, task)
+  local command = ffi.new("cel_command")
+  self.commands[#self.commands + 1] = command
+  command.kind, command.task = command_kinds[kind], task
+  command.id = #self.commands
+  return command
+end
+
+function M:add(command)
+  current = self
+  local status = c.cel_instr_graph_add(self.graph, command)
+  if status ~= 0 then self.failure = ffi.string(c.cel_error_last().text) end
+end
+
+function M:take(task)
+  local name = task_kinds[tonumber(task.kind)]
+  local command = self:command(kinds_of_tasks[name], task)
+  command.chunk = self.chunk or task.range
+  self.last = task
+  self:add(command)
+end
+
+-- A message by hand: pieces are {buffer, min, max}.
+function M:message(kind, ...)
+  local command = self:command(kind, self.last)
+  local n = select("#", ...)
+  local pieces = ffi.new("cel_piece[?]", n)
+  self.commands[#self.commands + 1] = pieces
+  local message = command.message
+  for i = 1, n do
+    local piece = select(i, ...)
+    pieces[i - 1].buffer = piece[1]
+    pieces[i - 1].box = rules.box(piece[2], piece[3])
+    message.bytes = message.bytes
+      + volume(pieces[i - 1].box) * piece[1].element_size
+  end
+  message.peer, message.pieces, message.piece = 1, n, pieces
+  self:add(command)
+end
+
+function M:buffer(...) return self.program:buffer(...) end
+function M:submit(...) return assert(self.program:submit(...)) end
+function M:epoch() return self.program:epoch() end
+function M:free(buffer) self.program:free(buffer) end
+function M:bytes() return tonumber(c.cel_instr_graph_bytes(self.graph)) end
+
+function M:flush()
+  current = self
+  assert(c.cel_instr_graph_flush(self.graph) == 0)
+end
+
+-- As if everything up to the newest horizon but one had been executed.
+function M:retire()
+  local id = self.horizons[#self.horizons - 1]
+  if id then c.cel_instr_graph_retire(self.graph, id) end
+  local tasks = self.program.horizons
+  if tasks[#tasks - 1] then self.program:retire(tasks[#tasks - 1]) end
+end
+
+-- ---- questions -------------------------------------------------------------
+
+-- Instructions of a kind, of one task if given, in the order emitted.
+function M:of(kind, task)
+  local list = {}
+  for id = 1, #self.instrs do
+    local r = self.instrs[id]
+    if r.kind == kind and (not task or r.task == task) then list[#list + 1] = r end
+  end
+  return list
+end
+
+-- Whether `later` comes after `earlier`; records.
+function M:reaches(later, earlier)
+  return program.reaches_in(self.instrs, later.id, earlier.id)
+end
+
+function M:concurrent(a, b)
+  return not self:reaches(a, b) and not self:reaches(b, a)
+end
+
+return M
