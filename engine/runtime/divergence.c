@@ -263,6 +263,10 @@ static void hear_failure(cel_divergence *d, const cel_told *told) {
 }
 
 static void hear(cel_divergence *d, cel_told *told) {
+  if (cel_report_told(&d->report, told) || d->over) {
+    cel_free(told);
+    return;
+  }
   switch (told->kind) {
   case TOLD_SUSPECT: ask(d); break;
   case TOLD_ASK: answer(d); break;
@@ -310,12 +314,15 @@ static void suspect(cel_divergence *d) {
 }
 
 bool cel__divergence_tick(cel_divergence *d) {
-  if (d->over) return false;
-  bool progress = start_agreements(d);
-  if (!d->certain) progress |= take_agreements(d);
-  if (atomic_load_explicit(&d->suspicious, memory_order_relaxed)) suspect(d);
+  bool progress = false;
+  if (!d->over) {
+    progress = start_agreements(d);
+    if (!d->certain) progress |= take_agreements(d);
+    if (atomic_load_explicit(&d->suspicious, memory_order_relaxed)) suspect(d);
+  }
   cel_told *told = d->transport->told(d->transport);
   if (told != NULL) hear(d, told);
+  cel_report_tick(&d->report, d->transport);
   return progress || told != NULL;
 }
 

@@ -23,6 +23,7 @@
 #include <pthread.h>
 
 #include "base/vec.h"
+#include "comm/report.h"
 #include "comm/transport.h"
 #include "task/task.h"
 
@@ -59,6 +60,7 @@ typedef struct cel_divergence {
   bool certain, asked_certain; /* hashes differ; did when rank 0 asked */
   int64_t answers;
   cel_told **answer; /* rank 0: by rank */
+  cel_report report; /* which rank wants to print an error of its own */
 } cel_divergence;
 
 void cel__divergence_init(cel_divergence *d, cel_transport *transport,
