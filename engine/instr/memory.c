@@ -160,23 +160,15 @@ static void emit_free(cel_instr_graph *graph, cel__record *record) {
 }
 
 /* Takes over what is current in `old`, but for what this command overwrites
- * unread: that is no longer current here. */
+ * unread: that counts as current here until then, and nobody looks. */
 static void move_contents(cel_instr_graph *graph, cel__held *held,
                           cel__record *old, cel__record *fresh) {
-  uint64_t bit = 1ull << old->made.memory;
   cel_region *keep = &graph->missing;
   cel_region_clear(keep);
   cel_map_query(held->current, &old->made.box, &graph->entries);
-  for (uint32_t i = 0; i < graph->entries.n; ++i) {
-    const cel_map_entry *entry = &graph->entries.at[i];
-    if ((entry->value & bit) == 0) continue;
-    cel_region_add(keep, &entry->box);
-    for (uint32_t d = 0; d < graph->discarded.n; ++d) {
-      cel_box gone;
-      if (cel_box_intersect(&entry->box, &graph->discarded.at[d], &gone))
-        cel_map_update(held->current, &gone, entry->value & ~bit);
-    }
-  }
+  for (uint32_t i = 0; i < graph->entries.n; ++i)
+    if ((graph->entries.at[i].value >> old->made.memory & 1) != 0)
+      cel_region_add(keep, &graph->entries.at[i].box);
   cel_region_subtract(keep, keep, &graph->discarded);
   for (uint32_t i = 0; i < keep->n; ++i)
     cel__copy(graph, old, fresh, &keep->at[i], CEL__PRIORITY_MEMORY);

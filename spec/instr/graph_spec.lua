@@ -315,6 +315,15 @@ describe("the instruction graph", function()
       end
     end)
 
+    it("synchronise nothing: what comes next depends on what it needs", function()
+      open({ devices = { 1 }, step = 1 })
+      local b = m:buffer({ 8 })
+      local before = m:of("kernel", fill(b, { 8 }))[1]
+      assert.equal(1, #m:of("horizon"))
+      local t = m:submit({ range = { 8 }, { b, "read_write", same(1) } })
+      assert.same({ [before.id] = "true" }, m:of("kernel", t)[1].deps)
+    end)
+
     it("come after everything before them", function()
       open({ devices = { 1, 2 }, step = 2 })
       local u = m:buffer({ 64 }, { init = true })

@@ -136,6 +136,14 @@ describe("the task graph", function()
       end
     end)
 
+    it("synchronise nothing: what comes next depends on what it needs", function()
+      p:close(); open({ step = 1 })
+      local b = p:buffer({ 8 })
+      local before = touch(b, "discard_write")
+      assert.equal(1, #p:of_kind("horizon"))
+      assert.same({ [before] = "true" }, p.tasks[touch(b, "read_write")].deps)
+    end)
+
     it("come after the whole execution front", function()
       p:close(); open({ step = 3, breadth = 6 })
       local b = p:buffer({ 8 }, { init = true })
