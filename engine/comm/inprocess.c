@@ -58,7 +58,7 @@ typedef struct cluster {
   int64_t again_from, again_to;
 } cluster;
 
-/* ---- messages; the lock is held ------------------------------------------ */
+/* ---- messages; the lock is held ----------------------------------------- */
 
 static bool chance(cluster *c, int percent) {
   return c->threads || cel_random_chance(&c->random, percent);
@@ -361,8 +361,7 @@ static void abort_inprocess(cel_transport *t, int status) {
   (void)t, (void)status;
 }
 
-/* ---- life
- * ---------------------------------------------------------------------- */
+/* ---- life --------------------------------------------------------------- */
 
 static void release_endpoint(endpoint *e) {
   for (uint32_t i = 0; i < e->incoming.n; ++i) {

@@ -33,8 +33,7 @@ static void count(_Atomic(uint64_t) *counter, uint64_t n) {
   atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
-/* ---- readiness
- * --------------------------------------------------------------- */
+/* ---- readiness ---------------------------------------------------------- */
 
 static void make_ready(cel_executor *e, cel_node *node) {
   node->state = CEL_NODE_READY;
@@ -103,8 +102,7 @@ static void mark_done(cel_executor *e, cel_node *node) {
   e->pending--;
 }
 
-/* ---- failure
- * ------------------------------------------------------------------- */
+/* ---- failure ------------------------------------------------------------ */
 
 static void fail(cel_executor *e, const cel_instr *instr, cel_error *error) {
   const cel_task *task = instr->task;
@@ -117,8 +115,7 @@ static void fail(cel_executor *e, const cel_instr *instr, cel_error *error) {
     e->config.failed(e->config.context, instr, error);
 }
 
-/* ---- issue
- * ------------------------------------------------------------------- */
+/* ---- issue -------------------------------------------------------------- */
 
 /* The least loaded lane among those that may take it. */
 static void choose_lane(cel_executor *e, cel_node *node) {
@@ -229,8 +226,7 @@ static void issue(cel_executor *e, cel_node *node) {
   }
 }
 
-/* ---- completion
- * -------------------------------------------------------------- */
+/* ---- completion --------------------------------------------------------- */
 
 static void complete(cel_executor *e, const cel_done *done, bool job) {
   cel_node *node = cel_window_node(&e->window, done->ticket);
@@ -277,8 +273,11 @@ void cel_executor_add(cel_executor *executor, const cel_instr *instr) {
   consider(executor, cel_window_add(&executor->window, instr));
 }
 
-/* ---- life
- * ---------------------------------------------------------------------- */
+void cel_executor_halt(cel_executor *executor) {
+  executor->failed = true;
+}
+
+/* ---- life --------------------------------------------------------------- */
 
 cel_executor *cel_executor_create(const cel_executor_config *config) {
   const cel_backend *b = config->backend;
@@ -309,8 +308,7 @@ void cel_executor_destroy(cel_executor *executor) {
   cel_free(e);
 }
 
-/* ---- questions
- * --------------------------------------------------------------- */
+/* ---- questions ---------------------------------------------------------- */
 
 bool cel_executor_idle(const cel_executor *executor) {
   return executor->pending == 0;

@@ -9,13 +9,13 @@ enum {
   RING = 4096,
   HORIZONS_AHEAD = 8,
   NAP_US = 50,         /* with requests that only polling moves */
+  LISTEN_US = 20000,   /* without */
   LOOK_US = 50000,     /* how often a waiting main looks for an interrupt */
   SUSPECT_LOOKS = 40,  /* looks without a move until it suspects */
   EXECUTOR_BATCH = 256 /* instructions taken in per step */
 };
 
-/* ---- failure
- * ----------------------------------------------------------------- */
+/* ---- failure ------------------------------------------------------------ */
 
 static void wake_all(cel_engine *e) {
   cel_park_wake(&e->park);
@@ -45,8 +45,7 @@ cel_status cel_engine_check(cel_engine *engine) {
   return status;
 }
 
-/* ---- executor
- * ---------------------------------------------------------------- */
+/* ---- executor ----------------------------------------------------------- */
 
 static void completed(void *context, const cel_instr *instr) {
   cel_engine *e = context;
@@ -96,17 +95,19 @@ static void *executor_main(void *engine) {
   cel_transport *t = e->config.transport;
   for (;;) {
     uint32_t seen = cel_park_look(e->config.park);
+    if (atomic_load(&e->abandoned)) return NULL;
     if (atomic_load(&e->stop)) {
       cel_executor_halt(e->executor);
       if (cel_executor_quiet(e->executor)) return NULL;
     }
     if (cel_engine_step_executor(e)) continue;
-    cel_park_wait(e->config.park, seen, t->busy(t) ? NAP_US : UINT32_MAX);
+    /* Another rank's word wakes nobody. */
+    uint32_t idle = t->ranks > 1 ? LISTEN_US : UINT32_MAX;
+    cel_park_wait(e->config.park, seen, t->busy(t) ? NAP_US : idle);
   }
 }
 
-/* ---- main: handing over
- * ------------------------------------------------------ */
+/* ---- main: handing over ------------------------------------------------- */
 
 void cel__engine_pass(cel_engine *engine, void *item) {
   cel_engine *e = engine;
@@ -164,8 +165,7 @@ static void retire(cel_engine *e) {
   }
 }
 
-/* ---- main: waiting
- * ----------------------------------------------------------- */
+/* ---- main: waiting ------------------------------------------------------ */
 
 void cel_engine_suspect(cel_engine *engine) {
   atomic_store(&engine->divergence.suspicious, true);
@@ -187,7 +187,6 @@ cel_status cel__engine_await(cel_engine *engine,
   cel_engine *e = engine;
   CEL_TRY(cel_engine_check(e));
   if (ready(e, context)) return CEL_E_OK;
-  cel__engine_pass(e, &e->flush);
   if (!e->config.threads) return cel_fail(CEL_E_CANCELLED, "not there yet");
   uint64_t moves = 0;
   for (int looks = 0;;) {
@@ -215,8 +214,7 @@ static cel_status enter(cel_engine *e) {
   return cel__engine_await(e, is_uncongested, NULL, NULL);
 }
 
-/* ---- main: the program
- * ------------------------------------------------------- */
+/* ---- main: the program -------------------------------------------------- */
 
 const cel_buffer *cel_engine_buffer(cel_engine *engine, int32_t dims,
                                     const int64_t extent[3],
@@ -288,8 +286,7 @@ cel_status cel_engine_finish(cel_engine *engine, bool (*interrupted)(void)) {
   return cel__engine_await(engine, is_settled, NULL, interrupted);
 }
 
-/* ---- questions
- * --------------------------------------------------------------- */
+/* ---- questions ---------------------------------------------------------- */
 
 bool cel_engine_step_scheduler(cel_engine *engine) {
   return cel__scheduler_step(engine);
@@ -327,8 +324,7 @@ void cel_engine_count(const cel_engine *engine, cel_engine_counts *out) {
                              .allocations = done.allocations};
 }
 
-/* ---- life
- * -------------------------------------------------------------------- */
+/* ---- life --------------------------------------------------------------- */
 
 static void make_executor(cel_engine *e) {
   const cel_engine_config *c = &e->config;
@@ -403,6 +399,14 @@ void cel_engine_stop(cel_engine *engine) {
     return;
   }
   pthread_join(engine->scheduler_thread, NULL);
+  pthread_join(engine->executor_thread, NULL);
+}
+
+void cel_engine_abandon(cel_engine *engine) {
+  if (engine->stopped || !engine->config.threads) return;
+  engine->stopped = true;
+  atomic_store(&engine->abandoned, true);
+  cel_park_wake(engine->config.park);
   pthread_join(engine->executor_thread, NULL);
 }
 

@@ -56,6 +56,10 @@ cel_status cel_engine_finish(cel_engine *engine, bool (*interrupted)(void));
  * executed. After a failure, with an in-process transport: stop all engines
  * before the first is destroyed. Thread: main. */
 void cel_engine_stop(cel_engine *engine);
+/* Ends the executor's thread at once, whatever is under way, in a process that
+ * is about to end: from then on the caller drives the transport (see
+ * comm/report.h). Nothing else may be asked of the engine. Thread: main. */
+void cel_engine_abandon(cel_engine *engine);
 /* Stops it; drains nothing: call wait and finish first. Thread: main. */
 void cel_engine_destroy(cel_engine *engine);
 

@@ -143,6 +143,7 @@ static bool is_ready(const cel_engine *engine, const void *fence) {
 cel_status cel_engine_fence_get(cel_engine *engine, cel_fence *fence,
                                 bool (*interrupted)(void), const void **data,
                                 uint64_t *size) {
+  if (!cel_fence_ready(fence)) cel__engine_pass(engine, &engine->flush);
   CEL_TRY(cel__engine_await(engine, is_ready, fence, interrupted));
   *data = fence->data;
   *size = fence->size;

@@ -65,7 +65,7 @@ struct cel_engine {
   _Atomic(uint64_t) tasks_made, commands_made, instrs_made;
   pthread_mutex_t lock;
   cel_error failure;
-  _Atomic(bool) failed, stop;
+  _Atomic(bool) failed, stop, abandoned;
   bool told_others; /* executor */
   pthread_t scheduler_thread, executor_thread;
 };
@@ -80,8 +80,8 @@ void cel__scheduler_release(cel_engine *engine);
 bool cel__scheduler_step(cel_engine *engine);
 void *cel__scheduler_main(void *engine);
 
-/* Waits until `ready` or a failure, flushing what is held back. Thread: main.
- */
+/* Waits until `ready` or a failure; without threads it only looks. Thread:
+ * main. */
 cel_status cel__engine_await(cel_engine *engine,
                              bool (*ready)(const cel_engine *, const void *),
                              const void *context, bool (*interrupted)(void));

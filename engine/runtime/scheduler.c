@@ -2,8 +2,7 @@
 
 enum { NAP_US = 50, IDLE_US = 20000 };
 
-/* ---- what the graphs emit
- * ---------------------------------------------------- */
+/* ---- what the graphs emit ----------------------------------------------- */
 
 static void pass_instr(cel_engine *e, const cel_instr *instr) {
   while (!cel_ring_push(e->instrs, (void *)(uintptr_t)instr)) {
@@ -45,8 +44,7 @@ static void emit_command(void *context, const cel_command *command) {
     s->status = cel_instr_graph_add(s->instrs, command);
 }
 
-/* ---- steps
- * ------------------------------------------------------------------- */
+/* ---- steps -------------------------------------------------------------- */
 
 static void retire(cel_engine *e) {
   cel_scheduler *s = &e->scheduler;
@@ -118,8 +116,7 @@ void *cel__scheduler_main(void *engine) {
   }
 }
 
-/* ---- life
- * -------------------------------------------------------------------- */
+/* ---- life --------------------------------------------------------------- */
 
 void cel__scheduler_init(cel_engine *engine) {
   const cel_engine_config *c = &engine->config;

@@ -1,0 +1,284 @@
+/* The finest chunks of a step: what they compute, and whether that is the same
+ * under every split. */
+#include <string.h>
+
+#include "random/program.h"
+
+/* ---- atoms -------------------------------------------------------------- */
+
+static cel_split_kind splits_of(const step *s) {
+  if (s->placement == CEL_PLACE_EACH)
+    return (cel_split_kind){{true, false, false}, {1, 1, 1}};
+  return s->permitted;
+}
+
+static int64_t units(const step *s, int d) {
+  cel_split_kind kind = splits_of(s);
+  if (!kind.cut[d]) return 1;
+  int64_t size = s->range.max[d] - s->range.min[d];
+  return (size + kind.granularity[d] - 1) / kind.granularity[d];
+}
+
+int atom_count(const step *s) {
+  if (cel_box_is_empty(&s->range)) return 0;
+  return (int)(units(s, 0) * units(s, 1) * units(s, 2));
+}
+
+/* Units [lo, hi) of dimension d of `box`. */
+static void restrict_to(const step *s, int d, int64_t lo, int64_t hi,
+                        cel_box *box) {
+  cel_split_kind kind = splits_of(s);
+  if (!kind.cut[d]) return;
+  int64_t g = kind.granularity[d];
+  box->min[d] = s->range.min[d] + lo * g;
+  if (s->range.min[d] + hi * g < s->range.max[d])
+    box->max[d] = s->range.min[d] + hi * g;
+}
+
+cel_box atom_at(const step *s, int i) {
+  cel_box box = s->range;
+  for (int d = 2; d >= 0; --d) {
+    int64_t n = units(s, d);
+    restrict_to(s, d, i % n, i % n + 1, &box);
+    i = (int)(i / n);
+  }
+  return box;
+}
+
+/* ---- points ------------------------------------------------------------- */
+
+int64_t index_of(const cel_box *layout, const int64_t *point) {
+  int64_t at = 0;
+  for (int d = 0; d < 3; ++d)
+    at = at * (layout->max[d] - layout->min[d]) + point[d] - layout->min[d];
+  return at;
+}
+
+static bool inside(const cel_box *box, const int64_t *p) {
+  for (int d = 0; d < 3; ++d)
+    if (p[d] < box->min[d] || p[d] >= box->max[d]) return false;
+  return true;
+}
+
+static bool seen_before(const cel_box *box, int n, const int64_t *p) {
+  for (int i = 0; i < n; ++i)
+    if (inside(&box[i], p)) return true;
+  return false;
+}
+
+void each_point(const cel_box *box, int n,
+                void (*visit)(void *, const int64_t *), void *context) {
+  for (int b = 0; b < n; ++b) {
+    int64_t p[3];
+    for (p[0] = box[b].min[0]; p[0] < box[b].max[0]; ++p[0])
+      for (p[1] = box[b].min[1]; p[1] < box[b].max[1]; ++p[1])
+        for (p[2] = box[b].min[2]; p[2] < box[b].max[2]; ++p[2])
+          if (!seen_before(box, b, p)) visit(context, p);
+  }
+}
+
+/* ---- what an atom computes ---------------------------------------------- */
+
+static uint64_t mix(uint64_t a, uint64_t b) {
+  cel_random r = {a ^ (b * 0x9e3779b97f4a7c15u)};
+  return cel_random_next(&r);
+}
+
+typedef struct running {
+  const step *step;
+  const access *access;
+  const place *place;
+  const cel_box *extent;
+  uint32_t size;
+  int number;
+  uint64_t sum;
+  bool lost;
+} running;
+
+static char *element(running *at, const int64_t *p) {
+  if (!inside(&at->place->promised, p) || !inside(&at->place->layout, p)) {
+    at->lost = true;
+    return NULL;
+  }
+  return at->place->base + index_of(&at->place->layout, p) * at->size;
+}
+
+static uint64_t hash_point(const int64_t *p, uint64_t seed) {
+  for (int d = 0; d < 3; ++d) seed = mix(seed, (uint64_t)p[d]);
+  return seed;
+}
+
+static void consume(void *context, const int64_t *p) {
+  running *at = context;
+  if (at->access->mask[index_of(at->extent, p)] == 0) return;
+  const char *bytes = element(at, p);
+  if (bytes == NULL) return;
+  uint64_t value = hash_point(p, (uint64_t)at->number);
+  for (uint32_t i = 0; i < at->size; i += 8) {
+    uint64_t part = 0;
+    memcpy(&part, bytes + i, at->size - i < 8 ? at->size - i : 8);
+    value = mix(value, part);
+  }
+  at->sum += value;
+}
+
+static void fill(char *bytes, uint32_t size, uint64_t value) {
+  for (uint32_t i = 0; i < size; i += 8) {
+    memcpy(bytes + i, &value, size - i < 8 ? size - i : 8);
+    value = mix(value, 1);
+  }
+}
+
+static uint64_t value_at(const step *s, int number, const int64_t *p) {
+  return hash_point(p, s->salt + (uint64_t)number);
+}
+
+/* `write` keeps what it does not overwrite: leave some of it alone. */
+bool atom_writes(const step *s, int number, const int64_t *p) {
+  return s->access[number].mode != CEL_MODE_WRITE ||
+         value_at(s, number, p) % 4 != 0;
+}
+
+static void produce(void *context, const int64_t *p) {
+  running *at = context;
+  if (!atom_writes(at->step, at->number, p)) return;
+  uint64_t value = value_at(at->step, at->number, p);
+  char *bytes = element(at, p);
+  if (bytes != NULL) fill(bytes, at->size, mix(value, at->sum));
+}
+
+bool atom_run(const program *p, const step *s, const cel_box *atom,
+              const place *places) {
+  cel_box box[16];
+  running at = {.step = s, .sum = s->salt};
+  for (int producing = 0; producing < 2; ++producing) {
+    for (at.number = 0; at.number < s->accesses; ++at.number) {
+      at.access = &s->access[at.number];
+      bool does = producing ? cel_mode_produces(at.access->mode)
+                            : cel_mode_consumes(at.access->mode);
+      if (!does) continue;
+      const buffer *b = &p->buffer[at.access->buffer];
+      at.place = &places[at.number];
+      at.extent = &b->extent;
+      at.size = b->element_size;
+      int n =
+          rule_image(at.access->rule, &s->range, &b->extent, atom, box, NULL);
+      each_point(box, n, producing ? produce : consume, &at);
+    }
+  }
+  return !at.lost;
+}
+
+void initial_bytes(int buffer, const int64_t *point, void *out, uint32_t size) {
+  fill(out, size, hash_point(point, 0xb0ffe2 + (uint64_t)buffer));
+}
+
+/* ---- validity ----------------------------------------------------------- */
+
+typedef struct painting {
+  int16_t *grid;
+  const cel_box *extent;
+  int16_t color;
+  bool clash; /* a point had another color, not 0 */
+} painting;
+
+static void paint(void *context, const int64_t *p) {
+  painting *at = context;
+  int16_t *cell = &at->grid[index_of(at->extent, p)];
+  if (*cell != 0 && *cell != at->color) at->clash = true;
+  *cell = at->color;
+}
+
+static void look(void *context, const int64_t *p) {
+  painting *at = context;
+  int16_t cell = at->grid[index_of(at->extent, p)];
+  if (cell != 0 && cell != at->color) at->clash = true;
+}
+
+/* Paints (or looks at) the image of a chunk; false when it leaves the buffer.
+ */
+static bool image(const program *p, const step *s, const access *a,
+                  const cel_box *chunk, painting *at,
+                  void (*visit)(void *, const int64_t *)) {
+  cel_box box[16];
+  bool left = false;
+  int n = rule_image(a->rule, &s->range, &p->buffer[a->buffer].extent, chunk,
+                     box, &left);
+  each_point(box, n, visit, at);
+  return !left;
+}
+
+/* Chunks of all permitted splits along d: the image is the union of the atoms'
+ * (where that matters), and what is on both sides of a cut is apart (where
+ * that matters). */
+static bool splits_agree(const program *p, const step *s, const access *a,
+                         int d) {
+  bool consumes = cel_mode_consumes(a->mode);
+  bool produces = cel_mode_produces(a->mode);
+  const cel_box *extent = &p->buffer[a->buffer].extent;
+  for (int64_t lo = 0, n = units(s, d); lo < n; ++lo) {
+    for (int64_t hi = lo + 1; hi <= n; ++hi) {
+      int16_t whole[MOST_ELEMENTS] = {0}, parts[MOST_ELEMENTS] = {0};
+      cel_box chunk = s->range;
+      restrict_to(s, d, lo, hi, &chunk);
+      painting at = {whole, extent, 1, false};
+      if (!image(p, s, a, &chunk, &at, paint)) return false;
+      at.grid = parts;
+      for (int64_t u = lo; consumes && u < hi; ++u) {
+        chunk = s->range;
+        restrict_to(s, d, u, u + 1, &chunk);
+        if (!image(p, s, a, &chunk, &at, paint)) return false;
+      }
+      if (consumes && memcmp(whole, parts, sizeof whole) != 0) return false;
+      if (!produces || hi == n) continue;
+      at = (painting){whole, extent, 1, false};
+      chunk = s->range;
+      restrict_to(s, d, hi, n, &chunk);
+      at.color = 2;
+      image(p, s, a, &chunk, &at, paint);
+      if (at.clash) return false;
+    }
+  }
+  return true;
+}
+
+/* Nothing that one atom writes is touched by another. */
+static bool atoms_apart(const program *p, const step *s, int buffer) {
+  int16_t grid[MOST_ELEMENTS] = {0};
+  painting at = {grid, &p->buffer[buffer].extent, 0, false};
+  for (int looking = 0; looking < 2; ++looking) {
+    for (int i = 0; i < atom_count(s); ++i) {
+      cel_box atom = atom_at(s, i);
+      at.color = (int16_t)(i + 1);
+      for (int k = 0; k < s->accesses; ++k) {
+        const access *a = &s->access[k];
+        if (a->buffer != buffer) continue;
+        if (!looking && cel_mode_produces(a->mode))
+          image(p, s, a, &atom, &at, paint);
+        if (looking && cel_mode_consumes(a->mode))
+          image(p, s, a, &atom, &at, look);
+      }
+    }
+  }
+  return !at.clash;
+}
+
+bool step_valid(const program *p, const step *s) {
+  if (cel_box_is_empty(&s->range)) return true;
+  for (int i = 0; i < atom_count(s); ++i) {
+    cel_box atom = atom_at(s, i);
+    for (int k = 0; k < s->accesses; ++k) {
+      cel_box box[16];
+      bool left = false;
+      rule_image(s->access[k].rule, &s->range,
+                 &p->buffer[s->access[k].buffer].extent, &atom, box, &left);
+      if (left) return false;
+    }
+  }
+  for (int k = 0; k < s->accesses; ++k)
+    for (int d = 0; d < 3; ++d)
+      if (!splits_agree(p, s, &s->access[k], d)) return false;
+  for (int b = 0; b < p->buffers; ++b)
+    if (!atoms_apart(p, s, b)) return false;
+  return true;
+}

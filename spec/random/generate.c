@@ -1,0 +1,322 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "random/program.h"
+
+enum { TRIES = 12, MOST_ATOMS = 48 };
+
+static int64_t pick(cel_random *r, int64_t lo, int64_t hi) {
+  return cel_random_int(r, lo, hi);
+}
+
+static uint64_t pick_of(cel_random *r, const uint64_t *list, int n) {
+  return list[pick(r, 0, n - 1)];
+}
+
+/* ---- buffers ------------------------------------------------------------ */
+
+static void generate_buffer(cel_random *r, buffer *b) {
+  static const int64_t most[] = {1, 64, 12, 6};
+  static const uint64_t sizes[] = {1, 2, 4, 8, 8, 8, 12, 24};
+  static const int dims[] = {0, 1, 1, 1, 2, 2, 2, 3};
+  *b = (buffer){.dims = dims[pick(r, 0, 7)],
+                .extent = cel_box_sized(1, 1, 1),
+                .element_size = (uint32_t)pick_of(r, sizes, 8),
+                .init = cel_random_chance(r, 60)};
+  for (int d = 0; d < b->dims; ++d)
+    b->extent.max[d] = pick(r, 1, most[b->dims]);
+}
+
+/* ---- groups ------------------------------------------------------------- */
+
+static int64_t clip(int64_t x, int64_t most) {
+  return x > most ? most : x;
+}
+
+/* Mostly the shape of a buffer, or of a part of it. */
+static void generate_range(cel_random *r, const program *p, step *s) {
+  const buffer *b = &p->buffer[pick(r, 0, p->buffers - 1)];
+  s->dims = cel_random_chance(r, 75) ? b->dims : (int)pick(r, 0, 3);
+  s->range = cel_box_sized(1, 1, 1);
+  int64_t left = MOST_ATOMS;
+  for (int d = 0; d < s->dims; ++d) {
+    int64_t size = d < b->dims ? b->extent.max[d] : pick(r, 1, 5);
+    int64_t lo = 0;
+    if (cel_random_chance(r, 30)) lo = pick(r, 0, size - 1);
+    if (cel_random_chance(r, 30)) size = pick(r, lo + 1, size);
+    s->range.min[d] = lo;
+    s->range.max[d] = lo + clip(size - lo, left);
+    left /= s->range.max[d] - lo;
+    if (left == 0) left = 1;
+  }
+  if (s->dims > 0 && cel_random_chance(r, 3)) s->range.max[0] = s->range.min[0];
+}
+
+static void generate_split(cel_random *r, step *s) {
+  s->permitted = (cel_split_kind){{true, false, false}, {1, 1, 1}};
+  if (cel_random_chance(r, 20)) s->permitted.cut[1] = true;
+  if (cel_random_chance(r, 10)) s->permitted.cut[0] = false;
+  for (int d = 0; d < 3; ++d)
+    if (cel_random_chance(r, 20)) s->permitted.granularity[d] = pick(r, 2, 5);
+  for (int d = s->dims; d < 3; ++d) s->permitted.cut[d] = false;
+}
+
+static void generate_shape(cel_random *r, const program *p, step *s) {
+  s->task = cel_random_chance(r, 70) ? CEL_TASK_KERNEL : CEL_TASK_HOST;
+  s->placement = CEL_PLACE_SPLIT;
+  if (cel_random_chance(r, 12)) s->placement = CEL_PLACE_ONCE;
+  generate_range(r, p, s);
+  generate_split(r, s);
+  if (!cel_random_chance(r, 12)) return;
+  s->placement = CEL_PLACE_EACH;
+  s->task = CEL_TASK_HOST;
+  s->dims = 1;
+  s->range = cel_box_sized(p->ranks, 1, 1);
+  s->permitted = (cel_split_kind){{true, false, false}, {1, 1, 1}};
+}
+
+static int living(cel_random *r, const program *p, const bool *freed) {
+  int b = (int)pick(r, 0, p->buffers - 1);
+  for (int i = 0; freed[b] && i < p->buffers; ++i) b = (b + 1) % p->buffers;
+  return freed[b] ? -1 : b;
+}
+
+static void drop_last(step *s) {
+  cel_free(s->access[--s->accesses].rule);
+}
+
+/* One more access that keeps the step valid, if one is found. */
+static void generate_access(cel_random *r, const program *p, step *s,
+                            const bool *freed) {
+  static const cel_mode modes[] = {
+      CEL_MODE_READ,      CEL_MODE_READ,          CEL_MODE_READ,
+      CEL_MODE_WRITE,     CEL_MODE_DISCARD_WRITE, CEL_MODE_DISCARD_WRITE,
+      CEL_MODE_READ_WRITE};
+  for (int i = 0; i < TRIES; ++i) {
+    int b = living(r, p, freed);
+    if (b < 0) return;
+    cel_mode mode = modes[pick(r, s->accesses == 0 ? 3 : 0, 6)];
+    rule *made = rule_generate(r, s, &p->buffer[b], cel_mode_produces(mode));
+    s->access[s->accesses++] =
+        (access){.buffer = b, .mode = mode, .rule = made};
+    if (step_valid(p, s)) return;
+    drop_last(s);
+  }
+}
+
+static void generate_group(cel_random *r, const program *p, step *s,
+                           const bool *freed) {
+  s->kind = STEP_GROUP;
+  s->salt = cel_random_next(r);
+  generate_shape(r, p, s);
+  int wanted = (int)pick(r, 1, 3);
+  if (cel_random_chance(r, 10)) wanted = MOST_ACCESSES;
+  for (int i = 0; i < wanted; ++i) generate_access(r, p, s, freed);
+}
+
+static void generate_bad(cel_random *r, const program *p, step *s,
+                         const bool *freed) {
+  generate_group(r, p, s, freed);
+  int b = living(r, p, freed);
+  if (s->placement != CEL_PLACE_SPLIT || s->accesses == MOST_ACCESSES ||
+      cel_box_is_empty(&s->range) || b < 0)
+    return;
+  cel_mode mode;
+  cel_status code;
+  rule *made = rule_generate_bad(r, s, &p->buffer[b], &mode, &code);
+  if (made == NULL) return;
+  s->kind = STEP_BAD;
+  s->code = code;
+  s->access[s->accesses++] = (access){.buffer = b, .mode = mode, .rule = made};
+}
+
+/* ---- the other steps ---------------------------------------------------- */
+
+static void generate_fence(cel_random *r, const program *p, step *s, int b) {
+  s->kind = STEP_FENCE;
+  s->buffer = b;
+  s->wait = cel_random_chance(r, 30);
+  s->box = p->buffer[b].extent;
+  if (cel_random_chance(r, 50)) return;
+  for (int d = 0; d < p->buffer[b].dims; ++d) {
+    s->box.min[d] = pick(r, 0, s->box.max[d] - 1);
+    s->box.max[d] = pick(r, s->box.min[d] + 1, s->box.max[d]);
+  }
+}
+
+static step *add_step(program *p) {
+  step *s = cel_alloc_zero(sizeof *s);
+  s->number = p->steps;
+  p->step[p->steps++] = s;
+  return s;
+}
+
+static void generate_step(cel_random *r, program *p, bool *freed) {
+  int b = living(r, p, freed);
+  if (b < 0) return;
+  step *s = add_step(p);
+  int64_t what = pick(r, 0, 99);
+  if (what < 78) {
+    generate_group(r, p, s, freed);
+  } else if (what < 83) {
+    generate_bad(r, p, s, freed);
+  } else if (what < 92) {
+    generate_fence(r, p, s, b);
+  } else if (what < 97) {
+    s->kind = STEP_EPOCH;
+    s->wait = cel_random_chance(r, 60);
+  } else {
+    s->kind = STEP_FREE;
+    s->buffer = b;
+    freed[b] = true;
+  }
+}
+
+/* Fences of all that lives, and a last epoch. */
+static void generate_end(program *p, const bool *freed) {
+  for (int b = 0; b < p->buffers; ++b) {
+    if (freed[b]) continue;
+    step *s = add_step(p);
+    s->kind = STEP_FENCE;
+    s->buffer = b;
+    s->box = p->buffer[b].extent;
+  }
+  step *s = add_step(p);
+  s->kind = STEP_EPOCH;
+  s->wait = true;
+}
+
+/* ---- programs ----------------------------------------------------------- */
+
+static int generate_ranks(cel_random *r) {
+  int64_t what = pick(r, 0, 99);
+  if (what < 15) return 1;
+  if (what < 40) return 2;
+  if (what < 70) return (int)pick(r, 3, 4);
+  if (what < 90) return (int)pick(r, 5, 8);
+  return (int)pick(r, 9, MOST_RANKS);
+}
+
+static void generate_settings(cel_random *r, program *p, int ranks) {
+  static const uint64_t small[] = {0, 0, 1, 16, 64};
+  static const uint64_t large[] = {0, 0, 24, 100, 256};
+  static const uint64_t breadth[] = {2, 4, 8, 64};
+  p->ranks = generate_ranks(r);
+  if (ranks > 0) p->ranks = ranks;
+  p->devices = cel_random_chance(r, 60) ? 1 : (int)pick(r, 2, 4);
+  p->own_memory = cel_random_chance(r, 50);
+  p->lookahead = cel_random_chance(r, 50);
+  p->horizon_step = (int)pick(r, 1, 5);
+  p->horizon_breadth = (int)pick_of(r, breadth, 4);
+  p->horizons_ahead = (int)pick(r, 1, 8);
+  p->small_bytes = pick_of(r, small, 5);
+  p->large_bytes = pick_of(r, large, 5);
+}
+
+program *program_generate(uint64_t seed, int ranks) {
+  cel_random r = {seed * 0x2545f4914f6cdd1du + 1};
+  program *p = cel_alloc_zero(sizeof *p);
+  p->seed = seed;
+  generate_settings(&r, p, ranks);
+  p->buffers = (int)pick(&r, 1, 5);
+  for (int b = 0; b < p->buffers; ++b) generate_buffer(&r, &p->buffer[b]);
+  bool freed[MOST_BUFFERS] = {0};
+  int64_t steps =
+      cel_random_chance(&r, 20) ? pick(&r, 20, 45) : pick(&r, 1, 18);
+  for (int64_t i = 0; i < steps; ++i) generate_step(&r, p, freed);
+  generate_end(p, freed);
+  if (!program_interpret(p))
+    cel_bug("seed %llu: no program", (unsigned long long)seed);
+  return p;
+}
+
+void program_destroy(program *p) {
+  for (int i = 0; i < p->steps; ++i) {
+    step *s = p->step[i];
+    for (int k = 0; k < s->accesses; ++k) {
+      cel_free(s->access[k].rule);
+      cel_free(s->access[k].mask);
+    }
+    cel_free(s->expect);
+    cel_free(s->known);
+    cel_free(s);
+  }
+  cel_free(p);
+}
+
+/* ---- printing ----------------------------------------------------------- */
+
+static const char *box_text(const cel_box *box, int dims, char *text) {
+  int n = 0;
+  text[0] = '\0';
+  for (int d = 0; d < dims; ++d)
+    n += sprintf(text + n, "%s[%lld,%lld)", d == 0 ? "" : "x",
+                 (long long)box->min[d], (long long)box->max[d]);
+  return dims == 0 ? "()" : text;
+}
+
+static void print_rule(const rule *r) {
+  char text[2048];
+  cel_rules *rules = cel_rules_create();
+  const cel_rule *made;
+  if (cel_rules_intern(rules, &r->desc, &made) == CEL_E_OK)
+    cel_rule_print(made, r->param, text, sizeof text);
+  else
+    snprintf(text, sizeof text, "malformed: %.1900s", cel_error_last()->text);
+  printf(" %s", text);
+  for (int b = 0; b < r->desc.boxes; ++b)
+    if (r->desc.clamp[b]) printf(" clamp%d", b);
+  cel_rules_destroy(rules);
+}
+
+static void print_group(const step *s) {
+  static const char *const placements[] = {"split", "once", "each"};
+  char text[128];
+  printf("%s %s %s %s", s->kind == STEP_BAD ? "BAD " : "",
+         s->task == CEL_TASK_KERNEL ? "kernel" : "host",
+         placements[s->placement], box_text(&s->range, s->dims, text));
+  printf(" cut %d%d%d by %lld,%lld,%lld\n", s->permitted.cut[0],
+         s->permitted.cut[1], s->permitted.cut[2],
+         (long long)s->permitted.granularity[0],
+         (long long)s->permitted.granularity[1],
+         (long long)s->permitted.granularity[2]);
+  for (int k = 0; k < s->accesses; ++k) {
+    printf("      %s b%d", cel_mode_name(s->access[k].mode),
+           s->access[k].buffer);
+    print_rule(s->access[k].rule);
+    printf("\n");
+  }
+}
+
+static void print_step(const step *s) {
+  char text[128];
+  printf("  %2d: ", s->number);
+  switch (s->kind) {
+  case STEP_GROUP:
+  case STEP_BAD: print_group(s); break;
+  case STEP_FENCE:
+    printf("fence b%d %s%s\n", s->buffer, box_text(&s->box, 3, text),
+           s->wait ? " wait" : "");
+    break;
+  case STEP_EPOCH: printf("epoch%s\n", s->wait ? " wait" : ""); break;
+  case STEP_FREE: printf("free b%d\n", s->buffer); break;
+  }
+}
+
+void program_print(const program *p) {
+  printf(
+      "  seed %llu: %d ranks, %d devices%s%s, horizons %d/%d/%d, small %llu, "
+      "large %llu\n",
+      (unsigned long long)p->seed, p->ranks, p->devices,
+      p->own_memory ? ", own memory" : "", p->lookahead ? ", lookahead" : "",
+      p->horizon_step, p->horizon_breadth, p->horizons_ahead,
+      (unsigned long long)p->small_bytes, (unsigned long long)p->large_bytes);
+  for (int b = 0; b < p->buffers; ++b) {
+    char text[128];
+    printf("  b%d: %s of %u bytes%s\n", b,
+           box_text(&p->buffer[b].extent, p->buffer[b].dims, text),
+           p->buffer[b].element_size, p->buffer[b].init ? ", init" : "");
+  }
+  for (int i = 0; i < p->steps; ++i)
+    if (!p->step[i]->dropped) print_step(p->step[i]);
+}

@@ -1,0 +1,170 @@
+/* The sequential interpreter: what every buffer must hold, step by step. */
+#include <string.h>
+
+#include "random/program.h"
+
+typedef struct memory {
+  uint8_t *bytes[MOST_BUFFERS], *known[MOST_BUFFERS];
+  bool freed[MOST_BUFFERS];
+} memory;
+
+static size_t elements(const buffer *b) {
+  return (size_t)cel_box_volume(&b->extent);
+}
+
+static void *copy_of(const void *data, size_t size) {
+  return memcpy(cel_alloc(size), data, size);
+}
+
+typedef struct filling {
+  memory *m;
+  const program *p;
+  int buffer;
+} filling;
+
+static void fill_point(void *context, const int64_t *point) {
+  filling *at = context;
+  const buffer *b = &at->p->buffer[at->buffer];
+  int64_t i = index_of(&b->extent, point);
+  initial_bytes(at->buffer, point,
+                at->m->bytes[at->buffer] + i * b->element_size,
+                b->element_size);
+  at->m->known[at->buffer][i] = 1;
+}
+
+static void memory_init(memory *m, const program *p) {
+  *m = (memory){0};
+  for (int i = 0; i < p->buffers; ++i) {
+    const buffer *b = &p->buffer[i];
+    m->bytes[i] = cel_alloc_zero(elements(b) * b->element_size);
+    m->known[i] = cel_alloc_zero(elements(b));
+    filling at = {m, p, i};
+    if (b->init) each_point(&b->extent, 1, fill_point, &at);
+  }
+}
+
+static void memory_release(memory *m, const program *p) {
+  for (int i = 0; i < p->buffers; ++i) {
+    cel_free(m->bytes[i]);
+    cel_free(m->known[i]);
+  }
+}
+
+/* ---- groups ------------------------------------------------------------- */
+
+typedef struct marking {
+  uint8_t *known;
+  const cel_box *extent;
+  const step *s;
+  int number;
+  uint8_t value;
+} marking;
+
+static void mark(void *context, const int64_t *point) {
+  marking *at = context;
+  at->known[index_of(at->extent, point)] = at->value;
+}
+
+static void mark_written(void *context, const int64_t *point) {
+  const marking *at = context;
+  if (atom_writes(at->s, at->number, point)) mark(context, point);
+}
+
+static int image_of(const program *p, const step *s, const access *a,
+                    const cel_box *chunk, cel_box *box) {
+  return rule_image(a->rule, &s->range, &p->buffer[a->buffer].extent, chunk,
+                    box, NULL);
+}
+
+static void note_masks(const program *p, step *s, const memory *m) {
+  for (int k = 0; k < s->accesses; ++k) {
+    access *a = &s->access[k];
+    cel_free(a->mask);
+    a->mask = NULL;
+    if (cel_mode_consumes(a->mode))
+      a->mask = copy_of(m->known[a->buffer], elements(&p->buffer[a->buffer]));
+  }
+}
+
+/* Discarded contents are gone; what is written is known. `write` leaves some
+ * elements alone, which stay as known as they were: see atoms.c. */
+static void note_written(const program *p, const step *s, memory *m) {
+  cel_box box[16];
+  for (int k = 0; k < s->accesses; ++k) {
+    const access *a = &s->access[k];
+    if (a->mode != CEL_MODE_DISCARD_WRITE) continue;
+    marking at = {m->known[a->buffer], &p->buffer[a->buffer].extent, s, k, 0};
+    each_point(box, image_of(p, s, a, &s->range, box), mark, &at);
+  }
+  for (int k = 0; k < s->accesses; ++k) {
+    const access *a = &s->access[k];
+    if (!cel_mode_produces(a->mode)) continue;
+    marking at = {m->known[a->buffer], &p->buffer[a->buffer].extent, s, k, 1};
+    for (int i = 0; i < atom_count(s); ++i) {
+      cel_box atom = atom_at(s, i);
+      each_point(box, image_of(p, s, a, &atom, box),
+                 a->mode == CEL_MODE_WRITE ? mark_written : mark, &at);
+    }
+  }
+}
+
+static void run_group(const program *p, step *s, memory *m) {
+  place places[MOST_ACCESSES];
+  for (int k = 0; k < s->accesses; ++k) {
+    int b = s->access[k].buffer;
+    places[k] =
+        (place){(char *)m->bytes[b], p->buffer[b].extent, p->buffer[b].extent};
+  }
+  note_masks(p, s, m);
+  for (int i = 0; i < atom_count(s); ++i) {
+    cel_box atom = atom_at(s, i);
+    if (!atom_run(p, s, &atom, places)) cel_bug("an atom left its buffer");
+  }
+  note_written(p, s, m);
+}
+
+static void run_fence(const program *p, step *s, const memory *m) {
+  const buffer *b = &p->buffer[s->buffer];
+  cel_free(s->expect);
+  cel_free(s->known);
+  s->expect = copy_of(m->bytes[s->buffer], elements(b) * b->element_size);
+  s->known = copy_of(m->known[s->buffer], elements(b));
+}
+
+/* ---- programs ----------------------------------------------------------- */
+
+static bool all_alive(const step *s, const memory *m) {
+  if ((s->kind == STEP_FENCE || s->kind == STEP_FREE) && m->freed[s->buffer])
+    return false;
+  for (int k = 0; k < s->accesses; ++k)
+    if (m->freed[s->access[k].buffer]) return false;
+  return true;
+}
+
+static bool run_step(const program *p, step *s, memory *m) {
+  if (!all_alive(s, m)) return false;
+  switch (s->kind) {
+  case STEP_GROUP:
+    if (s->placement == CEL_PLACE_EACH && s->range.max[0] != p->ranks) {
+      s->range = cel_box_sized(p->ranks, 1, 1);
+      if (!step_valid(p, s)) return false;
+    }
+    run_group(p, s, m);
+    break;
+  case STEP_FENCE: run_fence(p, s, m); break;
+  case STEP_FREE: m->freed[s->buffer] = true; break;
+  case STEP_BAD:
+  case STEP_EPOCH: break;
+  }
+  return true;
+}
+
+bool program_interpret(program *p) {
+  memory m;
+  memory_init(&m, p);
+  bool stands = true;
+  for (int i = 0; i < p->steps && stands; ++i)
+    if (!p->step[i]->dropped) stands = run_step(p, p->step[i], &m);
+  memory_release(&m, p);
+  return stands;
+}

@@ -1,0 +1,310 @@
+/* What must hold of every graph, and of the messages of all ranks together. */
+#include <stdio.h>
+#include <string.h>
+
+#include "random/program.h"
+#include "task/graph.h"
+
+typedef struct check {
+  const program *program;
+  record **records;
+  char *text;
+  size_t size;
+} check;
+
+/* Says what is wrong; false. */
+static bool say(const check *c, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static bool say(const check *c, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  vsnprintf(c->text, c->size, format, list);
+  va_end(list);
+  return false;
+}
+
+typedef unsigned long long ull;
+
+/* ---- one graph ---------------------------------------------------------- */
+
+typedef struct graph {
+  const char *name;
+  int rank, horizon, epoch; /* kinds */
+  const nodes *nodes;
+} graph;
+
+/* Ids are dense, dependencies lie before their node and not before the epoch or
+ * the horizon that was applied last. */
+static bool check_order(const check *c, const graph *g) {
+  uint64_t floor = 1, last = 1;
+  for (uint32_t i = 0; i < g->nodes->n; ++i) {
+    const node *n = &g->nodes->at[i];
+    if (n->id != i + 1)
+      return say(c, "%s graph of rank %d: id %llu comes after %u", g->name,
+                 g->rank, (ull)n->id, i);
+    for (uint32_t k = 0; k < n->deps; ++k)
+      if (n->dep[k].id >= n->id || n->dep[k].id < floor)
+        return say(c, "%s graph of rank %d: %llu depends on %llu, floor %llu",
+                   g->name, g->rank, (ull)n->id, (ull)n->dep[k].id, (ull)floor);
+    if (n->kind == g->horizon) {
+      floor = last;
+      last = n->id;
+    } else if (n->kind == g->epoch) {
+      floor = last = n->id;
+    }
+  }
+  return true;
+}
+
+/* From each node a path of dependencies leads back from the next horizon or
+ * epoch. */
+static bool check_reach(const check *c, const graph *g) {
+  uint32_t n = g->nodes->n, from = 0;
+  uint8_t *reached = cel_alloc_zero(n + 1);
+  bool good = true;
+  for (uint32_t i = 0; i < n && good; ++i) {
+    int kind = g->nodes->at[i].kind;
+    if (kind != g->horizon && kind != g->epoch) continue;
+    reached[i] = 1;
+    for (uint32_t k = i + 1; k-- > from && good;) {
+      const node *at = &g->nodes->at[k];
+      good = reached[k] != 0;
+      if (!good)
+        say(c, "%s graph of rank %d: %llu does not lead to %llu", g->name,
+            g->rank, (ull)at->id, (ull)g->nodes->at[i].id);
+      for (uint32_t d = 0; d < at->deps; ++d) reached[at->dep[d].id - 1] = 1;
+    }
+    from = i;
+  }
+  cel_free(reached);
+  return good;
+}
+
+static bool check_graphs(const check *c) {
+  for (int k = 0; k < c->program->ranks; ++k) {
+    const record *r = c->records[k];
+    graph graphs[] = {
+        {"task", k, CEL_TASK_HORIZON, CEL_TASK_EPOCH, &r->tasks},
+        {"command", k, CEL_COMMAND_HORIZON, CEL_COMMAND_EPOCH, &r->commands},
+        {"instruction", k, CEL_INSTR_HORIZON, CEL_INSTR_EPOCH, &r->instrs}};
+    for (int i = 0; i < 3; ++i)
+      if (!check_order(c, &graphs[i]) || !check_reach(c, &graphs[i]))
+        return false;
+  }
+  return true;
+}
+
+/* ---- messages ----------------------------------------------------------- */
+
+/* The next node of a kind with this peer, from *i on. */
+static const node *next_message(const nodes *all, int kind, int64_t peer,
+                                uint32_t *i) {
+  while (*i < all->n) {
+    const node *n = &all->at[(*i)++];
+    if (n->kind == kind && n->peer == peer) return n;
+  }
+  return NULL;
+}
+
+static bool same_pieces(const node *a, const node *b) {
+  if (a->pieces != b->pieces || a->bytes != b->bytes) return false;
+  for (uint32_t i = 0; i < a->pieces; ++i)
+    if (a->buffer[i] != b->buffer[i] ||
+        !cel_box_equal(&a->piece[i].box, &b->piece[i].box))
+      return false;
+  return true;
+}
+
+static bool check_commands(const check *c, int from, int to, uint64_t *n) {
+  uint32_t i = 0, j = 0;
+  for (*n = 0;; ++*n) {
+    const node *push =
+        next_message(&c->records[from]->commands, CEL_COMMAND_PUSH, to, &i);
+    const node *await = next_message(&c->records[to]->commands,
+                                     CEL_COMMAND_AWAIT_PUSH, from, &j);
+    if (push == NULL && await == NULL) return true;
+    if (push == NULL || await == NULL)
+      return say(c, "message %llu from rank %d to rank %d is only %s", (ull)*n,
+                 from, to, push != NULL ? "pushed" : "awaited");
+    if (push->sequence != *n || await->sequence != *n)
+      return say(c,
+                 "message %llu from rank %d to rank %d has numbers %llu and "
+                 "%llu",
+                 (ull)*n, from, to, (ull)push->sequence, (ull)await->sequence);
+    if (push->task != await->task || !same_pieces(push, await))
+      return say(c,
+                 "message %llu from rank %d to rank %d has other contents on "
+                 "the other side",
+                 (ull)*n, from, to);
+  }
+}
+
+/* Each of the `n` messages is one instruction. */
+static bool check_instrs(const check *c, int on, int kind, int64_t peer,
+                         uint64_t n) {
+  const nodes *all = &c->records[on]->instrs;
+  uint8_t *seen = cel_alloc_zero(n + 1);
+  bool good = true;
+  uint32_t i = 0;
+  uint64_t found = 0;
+  for (const node *m;
+       good && (m = next_message(all, kind, peer, &i)) != NULL;) {
+    good = m->sequence < n && seen[m->sequence]++ == 0;
+    ++found;
+  }
+  cel_free(seen);
+  if (good && found == n) return true;
+  return say(c, "rank %d has %llu %s instructions for %llu messages with %lld",
+             on, (ull)found, cel_instr_name((cel_instr_kind)kind), (ull)n,
+             (long long)peer);
+}
+
+static bool check_messages(const check *c) {
+  for (int a = 0; a < c->program->ranks; ++a) {
+    for (int b = 0; b < c->program->ranks; ++b) {
+      uint64_t n;
+      if (!check_commands(c, a, b, &n) ||
+          !check_instrs(c, a, CEL_INSTR_SEND, b, n) ||
+          !check_instrs(c, b, CEL_INSTR_RECEIVE, a, n))
+        return false;
+    }
+  }
+  return true;
+}
+
+/* ---- who has what ------------------------------------------------------- */
+
+/* Brute force over all ranks: `has` is a bit for each rank that holds the
+ * current value of an element; 0: nobody ever wrote it. */
+typedef struct holdings {
+  const program *program;
+  uint32_t has[MOST_BUFFERS][MOST_ELEMENTS];
+  uint8_t lacks[MOST_BUFFERS][MOST_ELEMENTS]; /* the rank being looked at */
+  int rank, buffer;
+} holdings;
+
+static int64_t at_point(const holdings *h, const int64_t *point) {
+  return index_of(&h->program->buffer[h->buffer].extent, point);
+}
+
+static void lack(void *context, const int64_t *point) {
+  holdings *h = context;
+  int64_t i = at_point(h, point);
+  uint32_t has = h->has[h->buffer][i];
+  if (has != 0 && (has >> h->rank & 1) == 0) h->lacks[h->buffer][i] = 1;
+}
+
+static void gain(void *context, const int64_t *point) {
+  holdings *h = context;
+  uint32_t *has = &h->has[h->buffer][at_point(h, point)];
+  if (*has != 0) *has |= 1u << h->rank;
+}
+
+static void own(void *context, const int64_t *point) {
+  holdings *h = context;
+  h->has[h->buffer][at_point(h, point)] = 1u << h->rank;
+}
+
+/* The chunk of a step on a rank; false when it has none. */
+static bool chunk_of(const program *p, const step *s, int k, cel_box *chunk) {
+  if (s->kind == STEP_FENCE) {
+    *chunk = (cel_box){{k, 0, 0}, {k + 1, 1, 1}};
+    return true;
+  }
+  cel_task task = {.kind = s->task,
+                   .placement = s->placement,
+                   .dims = s->dims,
+                   .range = s->range,
+                   .permitted = s->permitted};
+  cel_split split = cel_task_split(&task, p->ranks);
+  return cel_split_chunk(&split, k, chunk);
+}
+
+/* Visits what a chunk consumes, or produces. */
+static void each_touched(holdings *h, const step *s, const cel_box *chunk,
+                         bool (*does)(cel_mode),
+                         void (*visit)(void *, const int64_t *)) {
+  if (s->kind == STEP_FENCE) {
+    h->buffer = s->buffer;
+    if (does(CEL_MODE_READ)) each_point(&s->box, 1, visit, h);
+    return;
+  }
+  for (int i = 0; i < s->accesses; ++i) {
+    const access *a = &s->access[i];
+    cel_box box[16];
+    if (!does(a->mode)) continue;
+    h->buffer = a->buffer;
+    int n = rule_image(a->rule, &s->range,
+                       &h->program->buffer[a->buffer].extent, chunk, box, NULL);
+    each_point(box, n, visit, h);
+  }
+}
+
+static void each_rank(holdings *h, const step *s, bool (*does)(cel_mode),
+                      void (*visit)(void *, const int64_t *)) {
+  cel_box chunk;
+  for (h->rank = 0; h->rank < h->program->ranks; ++h->rank)
+    if (chunk_of(h->program, s, h->rank, &chunk))
+      each_touched(h, s, &chunk, does, visit);
+}
+
+static void arrive(void *context, const int64_t *point) {
+  holdings *h = context;
+  h->lacks[h->buffer][at_point(h, point)] ^= 2;
+}
+
+/* What rank h->rank awaits for a task is what it lacks, each point once. */
+static bool check_lacks(const check *c, holdings *h, const step *s,
+                        uint64_t task, uint32_t *from) {
+  cel_box chunk;
+  memset(h->lacks, 0, sizeof h->lacks);
+  if (chunk_of(h->program, s, h->rank, &chunk))
+    each_touched(h, s, &chunk, cel_mode_consumes, lack);
+  const nodes *all = &c->records[h->rank]->commands;
+  for (; *from < all->n && all->at[*from].task <= task; ++*from) {
+    const node *n = &all->at[*from];
+    if (n->task != task || n->kind != CEL_COMMAND_AWAIT_PUSH) continue;
+    for (uint32_t i = 0; i < n->pieces; ++i) {
+      h->buffer = n->buffer[i];
+      each_point(&n->piece[i].box, 1, arrive, h);
+    }
+  }
+  for (int b = 0; b < h->program->buffers; ++b)
+    for (int i = 0; i < MOST_ELEMENTS; ++i)
+      if (h->lacks[b][i] == 1 || h->lacks[b][i] == 2)
+        return say(
+            c, "step %d: rank %d %s element %d of b%d", s->number, h->rank,
+            h->lacks[b][i] == 1 ? "does not get" : "gets, but has,", i, b);
+  return true;
+}
+
+static bool check_task(const check *c, holdings *h, const node *task,
+                       uint32_t *from) {
+  const step *s = h->program->step[task->step];
+  for (h->rank = 0; h->rank < h->program->ranks; ++h->rank)
+    if (!check_lacks(c, h, s, task->id, &from[h->rank])) return false;
+  each_rank(h, s, cel_mode_consumes, gain);
+  each_rank(h, s, cel_mode_produces, own);
+  return true;
+}
+
+static bool check_holdings(const check *c) {
+  holdings *h = cel_alloc_zero(sizeof *h);
+  h->program = c->program;
+  for (int b = 0; b < c->program->buffers; ++b)
+    if (c->program->buffer[b].init) memset(h->has[b], 255, sizeof h->has[b]);
+  uint32_t from[MOST_RANKS] = {0};
+  const nodes *tasks = &c->records[0]->tasks;
+  bool good = true;
+  for (uint32_t i = 0; i < tasks->n && good; ++i)
+    if (tasks->at[i].step >= 0) good = check_task(c, h, &tasks->at[i], from);
+  cel_free(h);
+  return good;
+}
+
+bool records_check(const program *p, record **records, char *text,
+                   size_t size) {
+  check c = {p, records, text, size};
+  return check_graphs(&c) && check_messages(&c) && check_holdings(&c);
+}

@@ -1,0 +1,206 @@
+/* program.h -- a random program: buffers and steps, as data.
+ *
+ * A step that computes is cut into *atoms*, the finest chunks that the task
+ * permits. An atom reads what the rules say for it, mixes all of that with the
+ * atom's own coordinates in an order-independent way, and writes what the rules
+ * say for it. Whatever the split, each atom is computed once, and any stale or
+ * wrong byte that it read shows in what it wrote.
+ *
+ * Elements that nobody wrote are masked: the interpreter notes, per step and
+ * access, which elements hold something, and kernels skip the others.
+ */
+#ifndef SPEC_RANDOM_PROGRAM_H
+#define SPEC_RANDOM_PROGRAM_H
+
+#include "base/random.h"
+#include "base/vec.h"
+#include "runtime/engine.h"
+
+enum {
+  MOST_BUFFERS = 8,
+  MOST_STEPS = 64,
+  MOST_ACCESSES = 4,
+  MOST_CODE = 160,
+  MOST_PARAMS = 12,
+  MOST_ELEMENTS = 512,
+  MOST_RANKS = 16
+};
+
+typedef struct rule {
+  cel_rule_desc desc; /* desc.code points to `code` */
+  int64_t code[MOST_CODE];
+  int64_t param[MOST_PARAMS];
+} rule;
+
+typedef struct access {
+  int buffer;
+  cel_mode mode;
+  rule *rule;
+  uint8_t *mask; /* consumes: which elements hold something; else null */
+} access;
+
+typedef enum step_kind {
+  STEP_GROUP,
+  STEP_BAD, /* a group that must be refused with `code` */
+  STEP_FENCE,
+  STEP_EPOCH,
+  STEP_FREE
+} step_kind;
+
+typedef struct step {
+  step_kind kind;
+  bool dropped; /* by the shrinker */
+  bool wait;    /* FENCE, EPOCH: before the next step */
+  cel_status code;
+  int number;    /* place in the program: the line of its errors */
+  uint64_t salt; /* GROUP: makes its values its own */
+  cel_task_kind task;
+  cel_placement placement;
+  int dims;
+  cel_box range;
+  cel_split_kind permitted;
+  int accesses;
+  access access[MOST_ACCESSES];
+  int buffer;      /* FENCE, FREE */
+  cel_box box;     /* FENCE */
+  uint8_t *expect; /* FENCE: the whole buffer's bytes */
+  uint8_t *known;  /* FENCE: which elements hold something */
+} step;
+
+typedef struct buffer {
+  int dims;
+  cel_box extent;
+  uint32_t element_size;
+  bool init;
+} buffer;
+
+typedef struct program {
+  uint64_t seed;
+  int ranks, devices;
+  bool own_memory, lookahead;
+  int horizon_step, horizon_breadth, horizons_ahead;
+  uint64_t small_bytes, large_bytes;
+  cel_fault fault; /* to see the checks fail */
+  uint64_t fault_at;
+  int buffers;
+  buffer buffer[MOST_BUFFERS];
+  int steps;
+  step *step[MOST_STEPS];
+} program;
+
+/* generate.c: the caller owns the result and gives it to program_destroy. */
+program *program_generate(uint64_t seed, int ranks);
+void program_destroy(program *p);
+void program_print(const program *p);
+
+/* rules.c */
+/* The boxes for one chunk, clipped, empty ones dropped; how many. `left`
+ * (may be null) becomes true when one that is not clamped leaves the buffer. */
+int rule_image(const rule *r, const cel_box *range, const cel_box *extent,
+               const cel_box *chunk, cel_box out[16], bool *left);
+/* Picks a rule for a mode; one that step_valid may still refuse. */
+rule *rule_generate(cel_random *r, const step *s, const buffer *b, bool write);
+/* One of a kind that must be refused, and with what; null when there is none
+ * for this step and buffer. */
+rule *rule_generate_bad(cel_random *r, const step *s, const buffer *b,
+                        cel_mode *mode, cel_status *code);
+
+/* atoms.c */
+/* The finest chunks of a step; `n` of them, in order. */
+int atom_count(const step *s);
+cel_box atom_at(const step *s, int i);
+/* Whether any permitted split gives the same result. */
+bool step_valid(const program *p, const step *s);
+/* Calls for each point of the union of boxes, each once. */
+void each_point(const cel_box *box, int n,
+                void (*visit)(void *, const int64_t *), void *context);
+int64_t index_of(const cel_box *layout, const int64_t *point);
+
+/* Where an access of a running atom finds its elements. */
+typedef struct place {
+  char *base;
+  cel_box layout;
+  cel_box promised; /* points outside it must not be touched */
+} place;
+/* Computes one atom; false when a rule's image is not all promised. */
+/* Whether access `number` writes this point of its image. */
+bool atom_writes(const step *s, int number, const int64_t *point);
+bool atom_run(const program *p, const step *s, const cel_box *atom,
+              const place *places);
+
+/* interpret.c: fills masks, expectations and codes, one step after another.
+ * False when a step can no longer stand (after dropping others). */
+bool program_interpret(program *p);
+/* An element's first contents. */
+void initial_bytes(int buffer, const int64_t *point, void *out, uint32_t size);
+
+/* record.c: what one rank's graphs emitted. The records are copies. */
+typedef struct node {
+  uint64_t id;
+  int kind;
+  int step;      /* tasks: which step submitted it */
+  uint64_t task; /* commands, instructions */
+  uint32_t deps;
+  cel_dep *dep;
+  /* Commands and instructions that are messages. */
+  int64_t peer;
+  uint64_t sequence, bytes;
+  uint32_t pieces;
+  cel_piece *piece; /* commands; `buffer` is not to be followed */
+  int *buffer;      /* commands: which of the program's each piece is of */
+} node;
+
+typedef struct nodes {
+  node *at;
+  uint32_t n, cap;
+} nodes;
+
+typedef struct record {
+  nodes tasks, commands, instrs;
+  int step;
+} record;
+record *record_create(void);
+void record_destroy(record *r);
+void record_hook(record *r, cel_engine_config *config);
+/* The step that is being submitted. Thread: main of that rank. */
+void record_step(record *r, int step);
+
+/* invariants.c: false and a text when what the graphs emitted is wrong. */
+bool records_check(const program *p, record **records, char *text, size_t size);
+
+/* cluster.c, threads.c: runs the program; false and a text on a mismatch. */
+bool program_run(const program *p, char *text, size_t size);
+bool program_run_threads(const program *p, char *text, size_t size);
+
+/* rank.c: one rank's side of a run, common to both. */
+typedef struct rank {
+  const program *program;
+  int index;
+  cel_transport *transport;
+  cel_backend *backend;
+  cel_host_lanes *host;
+  cel_park park;
+  cel_engine *engine;
+  record *record;
+  const cel_buffer *buffer[MOST_BUFFERS];
+  cel_fence *fence[MOST_STEPS];
+  bool freed[MOST_BUFFERS];
+  int pc;
+  int waiting; /* 0: no; 1: for fence[pc]; 2: for `epoch` */
+  bool asked;
+  uint64_t epoch;
+  bool finished;
+} rank;
+/* Creates the engine over what is there already. */
+void rank_start(rank *r, bool threads);
+/* Submits step pc, nothing else. False and a text when it went wrong. */
+bool rank_submit(rank *r, char *text, size_t size);
+/* Compares all fences with what they must hold. */
+bool rank_verify(const rank *r, char *text, size_t size);
+/* After cel_engine_stop. */
+void rank_release(rank *r);
+
+/* shrink.c: the smallest program that still fails; replaces *p. */
+void program_shrink(program *p, bool (*run)(const program *, char *, size_t));
+
+#endif

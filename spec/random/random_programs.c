@@ -1,0 +1,117 @@
+/* random_programs [--threads] [--count N] [--seconds N] [--seed S] [--ranks R]
+ *                 [--shrink] [--print] [--fault drop|swap|duplicate]
+ *
+ * Runs random programs on a simulated cluster and compares with a sequential
+ * interpreter; with --threads on threads and the CPU backend. A failure prints
+ * its seed: `--seed S --count 1` runs it again, the same way without --threads.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "random/program.h"
+
+typedef struct options {
+  bool threads, shrink, print;
+  uint64_t seed, count;
+  double seconds;
+  int ranks;
+  cel_fault fault;
+} options;
+
+static char text[1 << 16];
+
+static int usage(void) {
+  fprintf(stderr,
+          "random_programs [--threads] [--count N] [--seconds N] [--seed S]\n"
+          "  [--ranks R] [--shrink] [--print] [--fault "
+          "drop|swap|duplicate]\n");
+  return 2;
+}
+
+static bool parse_fault(const char *name, cel_fault *out) {
+  static const char *const names[] = {"none", "drop", "swap", "duplicate"};
+  for (int i = 0; i < 4; ++i) {
+    if (strcmp(names[i], name) != 0) continue;
+    *out = (cel_fault)i;
+    return true;
+  }
+  return false;
+}
+
+static bool parse_value(options *o, const char *name, const char *value) {
+  if (strcmp(name, "--count") == 0)
+    o->count = strtoull(value, NULL, 0);
+  else if (strcmp(name, "--seed") == 0)
+    o->seed = strtoull(value, NULL, 0);
+  else if (strcmp(name, "--seconds") == 0)
+    o->seconds = strtod(value, NULL);
+  else if (strcmp(name, "--ranks") == 0)
+    o->ranks = atoi(value);
+  else if (strcmp(name, "--fault") == 0)
+    return parse_fault(value, &o->fault);
+  else
+    return false;
+  return o->ranks <= MOST_RANKS;
+}
+
+static bool parse(int argc, char **argv, options *o) {
+  for (int i = 1; i < argc; ++i) {
+    if (strcmp(argv[i], "--threads") == 0)
+      o->threads = true;
+    else if (strcmp(argv[i], "--shrink") == 0)
+      o->shrink = true;
+    else if (strcmp(argv[i], "--print") == 0)
+      o->print = true;
+    else if (i + 1 == argc || !parse_value(o, argv[i], argv[i + 1]))
+      return false;
+    else
+      ++i;
+  }
+  if (o->count == 0) o->count = o->seconds > 0 ? UINT64_MAX : 1000;
+  return true;
+}
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Whether it passed. */
+static bool run_seed(const options *o, uint64_t seed) {
+  program *p = program_generate(seed, o->ranks);
+  p->fault = o->fault;
+  p->fault_at = 1 + seed % 5;
+  if (o->print) program_print(p);
+  bool (*run)(const program *, char *, size_t) =
+      o->threads ? program_run_threads : program_run;
+  bool passed = run(p, text, sizeof text);
+  if (!passed) {
+    printf("seed %llu: %s\n", (unsigned long long)seed, text);
+    if (o->shrink) {
+      program_shrink(p, run);
+      run(p, text, sizeof text);
+      program_print(p);
+      printf("seed %llu, shrunk: %s\n", (unsigned long long)seed, text);
+    }
+    fflush(stdout);
+  }
+  program_destroy(p);
+  return passed;
+}
+
+int main(int argc, char **argv) {
+  options o = {.seed = 1};
+  if (!parse(argc, argv, &o)) return usage();
+  uint64_t run = 0, failures = 0;
+  double end = now() + o.seconds;
+  for (; run < o.count && (o.seconds <= 0 || now() < end); ++run)
+    failures += !run_seed(&o, o.seed + run);
+  printf("%llu passed, %llu failed\n", (unsigned long long)(run - failures),
+         (unsigned long long)failures);
+  printf("%llu programs, %llu failures\n", (unsigned long long)run,
+         (unsigned long long)failures);
+  return failures > 0;
+}

@@ -1,0 +1,244 @@
+/* One rank's side of a run: it turns steps into records of the engine, and
+ * compares what fences bring back. */
+#include <stdio.h>
+#include <string.h>
+
+#include "random/program.h"
+
+/* ---- kernels ------------------------------------------------------------ */
+
+typedef struct kernel {
+  cel_work work;
+  const program *program;
+  const step *step;
+} kernel;
+
+static bool holds(const cel_box *chunk, const cel_box *atom) {
+  for (int d = 0; d < 3; ++d)
+    if (atom->min[d] < chunk->min[d] || atom->min[d] >= chunk->max[d])
+      return false;
+  return true;
+}
+
+/* Whoever has an atom's first point computes the atom. */
+static cel_status run_kernel(const cel_work *work, const cel_call *call) {
+  const kernel *k = (const kernel *)work;
+  const step *s = k->step;
+  place places[MOST_ACCESSES];
+  if (call->views != s->accesses)
+    return cel_fail(CEL_E_TASK, "%d views, not %d", call->views, s->accesses);
+  for (int i = 0; i < s->accesses; ++i)
+    places[i] =
+        (place){call->view[i].base, call->view[i].layout, call->view[i].box};
+  for (int i = 0; i < atom_count(s); ++i) {
+    cel_box atom = atom_at(s, i);
+    if (holds(&call->chunk, &atom) && !atom_run(k->program, s, &atom, places))
+      return cel_fail(CEL_E_TASK,
+                      "step %d is not given all that it was promised",
+                      s->number);
+  }
+  return CEL_E_OK;
+}
+
+static void destroy_kernel(cel_work *work) {
+  cel_free(work);
+}
+
+static cel_work *make_kernel(const program *p, const step *s) {
+  kernel *k = cel_alloc_zero(sizeof *k);
+  *k = (kernel){{.references = 1,
+                 .fn = run_kernel,
+                 .destroy = destroy_kernel,
+                 .hash = s->salt},
+                p,
+                s};
+  return &k->work;
+}
+
+/* ---- buffers ------------------------------------------------------------ */
+
+typedef struct contents {
+  cel_init init;
+  int buffer;
+  uint32_t size;
+} contents;
+
+typedef struct filling {
+  const contents *contents;
+  const cel_box *box;
+  char *out;
+} filling;
+
+static void fill_point(void *context, const int64_t *point) {
+  filling *at = context;
+  uint32_t size = at->contents->size;
+  initial_bytes(at->contents->buffer, point,
+                at->out + index_of(at->box, point) * size, size);
+}
+
+static cel_status fill(const cel_init *init, const cel_box *box, void *out) {
+  filling at = {(const contents *)init, box, out};
+  each_point(box, 1, fill_point, &at);
+  return CEL_E_OK;
+}
+
+static void destroy_init(cel_init *init) {
+  cel_free(init);
+}
+
+static const cel_buffer *buffer_of(rank *r, int b) {
+  if (r->buffer[b] != NULL) return r->buffer[b];
+  const buffer *what = &r->program->buffer[b];
+  contents *init = NULL;
+  if (what->init) {
+    init = cel_alloc_zero(sizeof *init);
+    *init = (contents){
+        {.fill = fill, .destroy = destroy_init}, b, what->element_size};
+  }
+  char name[8];
+  snprintf(name, sizeof name, "b%d", b);
+  r->buffer[b] =
+      cel_engine_buffer(r->engine, what->dims, what->extent.max,
+                        what->element_size, name, init ? &init->init : NULL);
+  return r->buffer[b];
+}
+
+/* ---- submission --------------------------------------------------------- */
+
+static cel_place place_of(const step *s) {
+  return (cel_place){"program", s->number};
+}
+
+static cel_status submit_group(rank *r, const step *s) {
+  cel_access accesses[MOST_ACCESSES];
+  for (int k = 0; k < s->accesses; ++k) {
+    const access *a = &s->access[k];
+    const cel_rule *made;
+    CEL_TRY(
+        cel_rules_intern(cel_engine_rules(r->engine), &a->rule->desc, &made));
+    accesses[k] = (cel_access){.buffer = buffer_of(r, a->buffer),
+                               .mode = a->mode,
+                               .use = {made, a->rule->param, s->range,
+                                       r->program->buffer[a->buffer].extent}};
+  }
+  cel_group group = {.kind = s->task,
+                     .placement = s->placement,
+                     .dims = s->dims,
+                     .range = s->range,
+                     .permitted = s->permitted,
+                     .accesses = (uint32_t)s->accesses,
+                     .access = accesses,
+                     .work = make_kernel(r->program, s),
+                     .place = place_of(s)};
+  cel_status status = cel_engine_submit(r->engine, &group);
+  cel_work_release(group.work);
+  return status;
+}
+
+static cel_status submit(rank *r, const step *s) {
+  switch (s->kind) {
+  case STEP_GROUP:
+  case STEP_BAD: return submit_group(r, s);
+  case STEP_FENCE:
+    return cel_engine_fence(r->engine, buffer_of(r, s->buffer), &s->box,
+                            place_of(s), &r->fence[r->pc]);
+  case STEP_EPOCH:
+    r->epoch = cel_engine_epoch(r->engine, place_of(s));
+    return CEL_E_OK;
+  case STEP_FREE:
+    cel_engine_buffer_free(r->engine, buffer_of(r, s->buffer));
+    return CEL_E_OK;
+  }
+  return CEL_E_OK;
+}
+
+bool rank_submit(rank *r, char *text, size_t size) {
+  const step *s = r->program->step[r->pc];
+  if (s->dropped) return true;
+  record_step(r->record, r->pc);
+  cel_status status = submit(r, s);
+  if (status == s->code) return true;
+  snprintf(text, size, "mismatch: step %d is answered by %s, not %s: %.1500s",
+           s->number, cel_status_name(status), cel_status_name(s->code),
+           status == CEL_E_OK ? "" : cel_error_last()->text);
+  return false;
+}
+
+/* ---- verification ------------------------------------------------------- */
+
+typedef struct comparison {
+  const step *s;
+  const buffer *b;
+  const char *data;
+  bool wrong;
+  int64_t point[3];
+} comparison;
+
+static void compare(void *context, const int64_t *point) {
+  comparison *at = context;
+  int64_t i = index_of(&at->b->extent, point);
+  if (at->wrong || at->s->known[i] == 0) return;
+  uint32_t size = at->b->element_size;
+  if (memcmp(at->data + index_of(&at->s->box, point) * size,
+             at->s->expect + i * size, size) == 0)
+    return;
+  at->wrong = true;
+  memcpy(at->point, point, sizeof at->point);
+}
+
+static bool verify_fence(const rank *r, int i, char *text, size_t size) {
+  const step *s = r->program->step[i];
+  const void *data;
+  uint64_t bytes;
+  if (cel_engine_fence_get(r->engine, r->fence[i], NULL, &data, &bytes) !=
+      CEL_E_OK) {
+    snprintf(text, size, "mismatch: fence of step %d: %.1500s", s->number,
+             cel_error_last()->text);
+    return false;
+  }
+  comparison at = {.s = s, .b = &r->program->buffer[s->buffer], .data = data};
+  each_point(&s->box, 1, compare, &at);
+  if (at.wrong)
+    snprintf(text, size,
+             "mismatch: the fence of step %d on rank %d has wrong contents of "
+             "b%d at (%lld, %lld, %lld)",
+             s->number, r->index, s->buffer, (long long)at.point[0],
+             (long long)at.point[1], (long long)at.point[2]);
+  return !at.wrong;
+}
+
+bool rank_verify(const rank *r, char *text, size_t size) {
+  for (int i = 0; i < r->program->steps; ++i)
+    if (r->fence[i] != NULL && !verify_fence(r, i, text, size)) return false;
+  return true;
+}
+
+/* ---- life --------------------------------------------------------------- */
+
+void rank_start(rank *r, bool threads) {
+  const program *p = r->program;
+  r->record = record_create();
+  cel_engine_config config = {.transport = r->transport,
+                              .backend = r->backend,
+                              .host = r->host,
+                              .park = &r->park,
+                              .threads = threads,
+                              .lookahead = p->lookahead,
+                              .horizon_step = p->horizon_step,
+                              .horizon_breadth = p->horizon_breadth,
+                              .horizons_ahead = p->horizons_ahead,
+                              .small_bytes = p->small_bytes,
+                              .large_bytes = p->large_bytes};
+  record_hook(r->record, &config);
+  if (cel_engine_create(&config, &r->engine) != CEL_E_OK)
+    cel_bug("no engine: %s", cel_error_last()->text);
+}
+
+void rank_release(rank *r) {
+  if (r->engine != NULL) cel_engine_destroy(r->engine);
+  for (int i = 0; i < MOST_STEPS; ++i)
+    if (r->fence[i] != NULL) cel_fence_destroy(r->fence[i]);
+  if (r->host != NULL) cel_host_lanes_destroy(r->host);
+  if (r->backend != NULL) r->backend->destroy(r->backend);
+  if (r->transport != NULL) r->transport->destroy(r->transport);
+}

@@ -1,0 +1,79 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "random/program.h"
+
+record *record_create(void) {
+  return cel_alloc_zero(sizeof(record));
+}
+
+static void nodes_release(nodes *all) {
+  for (uint32_t i = 0; i < all->n; ++i) {
+    cel_free(all->at[i].dep);
+    cel_free(all->at[i].piece);
+    cel_free(all->at[i].buffer);
+  }
+  cel_vec_release(all);
+}
+
+void record_destroy(record *r) {
+  nodes_release(&r->tasks);
+  nodes_release(&r->commands);
+  nodes_release(&r->instrs);
+  cel_free(r);
+}
+
+void record_step(record *r, int step) {
+  r->step = step;
+}
+
+static node *add(nodes *all, uint64_t id, int kind, uint32_t deps,
+                 const cel_dep *dep) {
+  node n = {.id = id, .kind = kind, .deps = deps, .step = -1};
+  n.dep = cel_alloc(deps * sizeof *dep + 1);
+  if (deps > 0) memcpy(n.dep, dep, deps * sizeof *dep);
+  cel_vec_push(all, n);
+  return &cel_vec_last(all);
+}
+
+static void saw_task(void *context, const cel_task *task) {
+  record *r = context;
+  node *n = add(&r->tasks, task->id, (int)task->kind, task->deps, task->dep);
+  n->task = task->id;
+  if (task->kind == CEL_TASK_KERNEL || task->kind == CEL_TASK_HOST)
+    n->step = r->step;
+}
+
+static void saw_command(void *context, const cel_command *c) {
+  record *r = context;
+  node *n = add(&r->commands, c->id, (int)c->kind, c->deps, c->dep);
+  n->task = c->task != NULL ? c->task->id : 0;
+  if (c->kind != CEL_COMMAND_PUSH && c->kind != CEL_COMMAND_AWAIT_PUSH) return;
+  n->peer = c->message.peer;
+  n->sequence = c->message.sequence;
+  n->bytes = c->message.bytes;
+  n->pieces = c->message.pieces;
+  n->piece = cel_alloc(n->pieces * sizeof *n->piece);
+  n->buffer = cel_alloc(n->pieces * sizeof *n->buffer);
+  memcpy(n->piece, c->message.piece, n->pieces * sizeof *n->piece);
+  for (uint32_t i = 0; i < n->pieces; ++i)
+    n->buffer[i] = atoi(c->message.piece[i].buffer->name + 1);
+}
+
+static void saw_instr(void *context, const cel_instr *i) {
+  record *r = context;
+  node *n = add(&r->instrs, i->id, (int)i->kind, i->deps, i->dep);
+  n->task = i->task != NULL ? i->task->id : 0;
+  if (i->kind != CEL_INSTR_SEND && i->kind != CEL_INSTR_RECEIVE) return;
+  n->peer = i->message.peer;
+  n->sequence = i->message.sequence;
+  n->bytes = i->message.bytes;
+  n->pieces = i->message.pieces;
+}
+
+void record_hook(record *r, cel_engine_config *config) {
+  config->saw_task = saw_task;
+  config->saw_command = saw_command;
+  config->saw_instr = saw_instr;
+  config->saw_context = r;
+}

@@ -1,0 +1,382 @@
+/* Random range mappers, and an evaluator of their postfix programs that shares
+ * nothing with the engine's. */
+#include "random/program.h"
+
+/* ---- evaluation --------------------------------------------------------- */
+
+static int64_t floor_div(int64_t a, int64_t b) {
+  return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+static int64_t combine(int64_t op, int64_t a, int64_t b) {
+  switch (op) {
+  case CEL_RULE_ADD: return a + b;
+  case CEL_RULE_SUB: return a - b;
+  case CEL_RULE_MUL: return a * b;
+  case CEL_RULE_FLOORDIV: return floor_div(a, b);
+  case CEL_RULE_LOW: return a < b ? a : b;
+  default: return a > b ? a : b;
+  }
+}
+
+static int64_t value_of(const rule *r, int64_t op, int64_t i,
+                        const cel_box *range, const cel_box *extent,
+                        const cel_box *chunk) {
+  switch (op) {
+  case CEL_RULE_CONST: return i;
+  case CEL_RULE_PARAM: return r->param[i];
+  case CEL_RULE_MIN: return chunk->min[i];
+  case CEL_RULE_MAX: return chunk->max[i];
+  case CEL_RULE_GLOBAL_MIN: return range->min[i];
+  case CEL_RULE_GLOBAL_MAX: return range->max[i];
+  default: return extent->max[i];
+  }
+}
+
+static int64_t bound(const rule *r, int b, int j, int side,
+                     const cel_box *range, const cel_box *extent,
+                     const cel_box *chunk) {
+  const int64_t *at = r->code + r->desc.start[b][j][side];
+  const int64_t *end = at + r->desc.length[b][j][side];
+  int64_t stack[32];
+  int n = 0;
+  while (at < end) {
+    int64_t op = *at++;
+    if (op <= CEL_RULE_BUFFER) {
+      stack[n++] = value_of(r, op, *at++, range, extent, chunk);
+    } else {
+      --n;
+      stack[n - 1] = combine(op, stack[n - 1], stack[n]);
+    }
+  }
+  return stack[0];
+}
+
+int rule_image(const rule *r, const cel_box *range, const cel_box *extent,
+               const cel_box *chunk, cel_box out[16], bool *left) {
+  int n = 0;
+  for (int b = 0; b < r->desc.boxes; ++b) {
+    cel_box box = cel_box_sized(1, 1, 1);
+    for (int j = 0; j < r->desc.buffer_dims; ++j) {
+      box.min[j] = bound(r, b, j, 0, range, extent, chunk);
+      box.max[j] = bound(r, b, j, 1, range, extent, chunk);
+    }
+    if (cel_box_is_empty(&box)) continue;
+    if (left != NULL && !r->desc.clamp[b] && !cel_box_covers(extent, &box))
+      *left = true;
+    if (cel_box_intersect(&box, extent, &box)) out[n++] = box;
+  }
+  return n;
+}
+
+/* ---- building ----------------------------------------------------------- */
+
+typedef struct builder {
+  cel_random *random;
+  rule *rule;
+  const step *step;
+  const buffer *buffer;
+} builder;
+
+static void word(builder *b, int64_t w) {
+  b->rule->code[b->rule->desc.code_length++] = w;
+}
+
+static void number(builder *b, int64_t value) {
+  rule *r = b->rule;
+  bool param = r->desc.params < MOST_PARAMS && cel_random_chance(b->random, 30);
+  word(b, param ? CEL_RULE_PARAM : CEL_RULE_CONST);
+  word(b, param ? r->desc.params : value);
+  if (param) r->param[r->desc.params++] = value;
+}
+
+static void variable(builder *b, cel_rule_op op, int d) {
+  word(b, op);
+  word(b, d);
+}
+
+static void begin(builder *b, int box, int j, int side) {
+  b->rule->desc.start[box][j][side] = b->rule->desc.code_length;
+}
+
+static void end(builder *b, int box, int j, int side) {
+  b->rule->desc.length[box][j][side] =
+      b->rule->desc.code_length - b->rule->desc.start[box][j][side];
+}
+
+/* a * chunk.{min|max}[d] + c */
+static void linear(builder *b, int box, int j, int side, int64_t a, int d,
+                   bool of_max, int64_t c) {
+  begin(b, box, j, side);
+  variable(b, of_max ? CEL_RULE_MAX : CEL_RULE_MIN, d);
+  if (a != 1 || cel_random_chance(b->random, 10)) {
+    word(b, CEL_RULE_CONST);
+    word(b, a);
+    word(b, CEL_RULE_MUL);
+  }
+  if (c != 0 || cel_random_chance(b->random, 10)) {
+    bool minus = cel_random_chance(b->random, 40);
+    number(b, minus ? -c : c);
+    word(b, minus ? CEL_RULE_SUB : CEL_RULE_ADD);
+  }
+  end(b, box, j, side);
+}
+
+static void constant(builder *b, int box, int j, int side, int64_t c) {
+  begin(b, box, j, side);
+  number(b, c);
+  end(b, box, j, side);
+}
+
+static void identity_dim(builder *b, int box, int j, int d) {
+  linear(b, box, j, 0, 1, d, false, 0);
+  linear(b, box, j, 1, 1, d, true, 0);
+}
+
+static void full_dim(builder *b, int box, int j) {
+  constant(b, box, j, 0, 0);
+  begin(b, box, j, 1);
+  variable(b, CEL_RULE_BUFFER, j);
+  end(b, box, j, 1);
+}
+
+static void fixed_dim(builder *b, int box, int j) {
+  int64_t size = b->buffer->extent.max[j];
+  int64_t lo = cel_random_int(b->random, 0, size - 1);
+  constant(b, box, j, 0, lo);
+  constant(b, box, j, 1, cel_random_int(b->random, lo + 1, size));
+}
+
+/* global.max - chunk.max ... global.max - chunk.min, shifted */
+static void mirror_dim(builder *b, int box, int j, int d) {
+  int64_t c = cel_random_int(b->random, 0, 1);
+  for (int side = 0; side < 2; ++side) {
+    begin(b, box, j, side);
+    variable(b, CEL_RULE_GLOBAL_MAX, d);
+    variable(b, side == 0 ? CEL_RULE_MAX : CEL_RULE_MIN, d);
+    word(b, CEL_RULE_SUB);
+    number(b, c);
+    word(b, CEL_RULE_ADD);
+    end(b, box, j, side);
+  }
+}
+
+/* chunk.min / k ... (chunk.max - 1) / k + 1, or ceil(chunk.max / k) */
+static void divided_dim(builder *b, int box, int j, int d) {
+  int64_t k = cel_random_int(b->random, 2, 3);
+  for (int side = 0; side < 2; ++side) {
+    begin(b, box, j, side);
+    variable(b, side == 0 ? CEL_RULE_MIN : CEL_RULE_MAX, d);
+    if (side == 1) {
+      word(b, CEL_RULE_CONST);
+      word(b, k - 1);
+      word(b, CEL_RULE_ADD);
+    }
+    word(b, CEL_RULE_CONST);
+    word(b, k);
+    word(b, CEL_RULE_FLOORDIV);
+    end(b, box, j, side);
+  }
+}
+
+/* [0, chunk.max) or [chunk.min, buffer): what comes before, or after. */
+static void prefix_dim(builder *b, int box, int j, int d) {
+  if (cel_random_chance(b->random, 50)) {
+    constant(b, box, j, 0, 0);
+    linear(b, box, j, 1, 1, d, true, 0);
+  } else {
+    linear(b, box, j, 0, 1, d, false, 0);
+    begin(b, box, j, 1);
+    variable(b, CEL_RULE_BUFFER, j);
+    end(b, box, j, 1);
+  }
+}
+
+/* Grown by `low` and `high` and kept within the buffer by hand. */
+static void clamped_dim(builder *b, int box, int j, int d) {
+  begin(b, box, j, 0);
+  variable(b, CEL_RULE_MIN, d);
+  number(b, cel_random_int(b->random, 0, 2));
+  word(b, CEL_RULE_SUB);
+  word(b, CEL_RULE_CONST);
+  word(b, 0);
+  word(b, CEL_RULE_HIGH);
+  end(b, box, j, 0);
+  begin(b, box, j, 1);
+  variable(b, CEL_RULE_MAX, d);
+  number(b, cel_random_int(b->random, 0, 2));
+  word(b, CEL_RULE_ADD);
+  variable(b, CEL_RULE_BUFFER, j);
+  word(b, CEL_RULE_LOW);
+  end(b, box, j, 1);
+}
+
+static void affine_dim(builder *b, int box, int j, int d, bool write) {
+  cel_random *r = b->random;
+  int64_t a = cel_random_int(r, 1, 3);
+  int64_t lo = cel_random_int(r, -1, 2), more = cel_random_int(r, 0, 1);
+  if (a == 1) lo = cel_random_int(r, -3, 3);
+  if (write) more = a > 1 ? -cel_random_int(r, 0, a - 1) : 0;
+  linear(b, box, j, 0, a, d, false, lo);
+  linear(b, box, j, 1, a, d, true, lo + more);
+}
+
+static void random_dim(builder *b, int box, int j, bool write) {
+  int dims = b->step->dims;
+  int d = dims == 0 ? 0 : (int)cel_random_int(b->random, 0, dims - 1);
+  if (j < dims && cel_random_chance(b->random, 70)) d = j;
+  switch (dims == 0 ? cel_random_int(b->random, 0, 1)
+                    : cel_random_int(b->random, 0, 9)) {
+  case 0: full_dim(b, box, j); break;
+  case 1: fixed_dim(b, box, j); break;
+  case 2: mirror_dim(b, box, j, d); break;
+  case 3: divided_dim(b, box, j, d); break;
+  case 4: prefix_dim(b, box, j, d); break;
+  case 5: clamped_dim(b, box, j, d); break;
+  case 6:
+  case 7: affine_dim(b, box, j, d, write); break;
+  default: identity_dim(b, box, j, d);
+  }
+}
+
+/* ---- whole rules -------------------------------------------------------- */
+
+static void one_to_one(builder *b, int box) {
+  for (int j = 0; j < b->buffer->dims; ++j) {
+    if (j < b->step->dims)
+      identity_dim(b, box, j, j);
+    else
+      full_dim(b, box, j);
+  }
+}
+
+static void transposed(builder *b, int box) {
+  int n = b->step->dims, shift = (int)cel_random_int(b->random, 0, 2);
+  for (int j = 0; j < b->buffer->dims; ++j) {
+    if (n > 0)
+      identity_dim(b, box, j, (b->buffer->dims - 1 - j + shift) % n);
+    else
+      full_dim(b, box, j);
+  }
+}
+
+static void sliced(builder *b, int box) {
+  int whole = b->buffer->dims == 0
+                  ? 0
+                  : (int)cel_random_int(b->random, 0, b->buffer->dims - 1);
+  for (int j = 0; j < b->buffer->dims; ++j) {
+    if (j < b->step->dims && j != whole)
+      identity_dim(b, box, j, j);
+    else
+      full_dim(b, box, j);
+  }
+}
+
+static void grown(builder *b, int box, int only) {
+  b->rule->desc.clamp[box] = true;
+  for (int j = 0; j < b->buffer->dims; ++j) {
+    if (j >= b->step->dims) {
+      full_dim(b, box, j);
+      continue;
+    }
+    int64_t w = only < 0 || only == j ? cel_random_int(b->random, 0, 2) : 0;
+    linear(b, box, j, 0, 1, j, false, -w);
+    linear(b, box, j, 1, 1, j, true, w);
+  }
+}
+
+static void along_axes(builder *b) {
+  int n = b->step->dims < b->buffer->dims ? b->step->dims : b->buffer->dims;
+  b->rule->desc.boxes = n > 0 ? n : 1;
+  for (int box = 0; box < b->rule->desc.boxes; ++box) grown(b, box, box);
+}
+
+static void mixed(builder *b, bool write) {
+  b->rule->desc.boxes = cel_random_chance(b->random, 30)
+                            ? (int)cel_random_int(b->random, 0, 3)
+                            : 1;
+  for (int box = 0; box < b->rule->desc.boxes; ++box) {
+    b->rule->desc.clamp[box] = cel_random_chance(b->random, 30);
+    for (int j = 0; j < b->buffer->dims; ++j) random_dim(b, box, j, write);
+  }
+}
+
+static builder builder_for(cel_random *r, const step *s, const buffer *b) {
+  rule *made = cel_alloc_zero(sizeof *made);
+  made->desc.task_dims = s->dims;
+  made->desc.buffer_dims = b->dims;
+  made->desc.boxes = 1;
+  made->desc.code = made->code;
+  return (builder){r, made, s, b};
+}
+
+rule *rule_generate(cel_random *r, const step *s, const buffer *b, bool write) {
+  builder made = builder_for(r, s, b);
+  switch (cel_random_int(r, 0, write ? 9 : 13)) {
+  case 0: transposed(&made, 0); break;
+  case 1: sliced(&made, 0); break;
+  case 2:
+  case 3:
+  case 4:
+  case 5: mixed(&made, write); break;
+  case 10:
+  case 11: grown(&made, 0, -1); break;
+  case 12: along_axes(&made); break;
+  case 13:
+    for (int j = 0; j < b->dims; ++j) full_dim(&made, 0, j);
+    break;
+  default: one_to_one(&made, 0);
+  }
+  return made.rule;
+}
+
+/* ---- rules that must be refused ----------------------------------------- */
+
+static bool cut_often(const step *s, int d) {
+  return d < s->dims && s->permitted.cut[d] &&
+         s->range.max[d] - s->range.min[d] > s->permitted.granularity[d];
+}
+
+/* Which dimension of the task is cut; -1: none. */
+static int cut_dim(const step *s) {
+  for (int d = 0; d < s->dims; ++d)
+    if (cut_often(s, d)) return d;
+  return -1;
+}
+
+/* Two chunks write one element; needs a cut. */
+static void overlapping(builder *b, int d) {
+  for (int j = 0; j < b->buffer->dims; ++j) full_dim(b, 0, j);
+  if (b->buffer->dims == 0 || cel_random_chance(b->random, 30)) return;
+  /* [chunk.min, chunk.max + 1) of the cut dimension, clamped: the neighbour's
+   * first element too. */
+  b->rule->desc.clamp[0] = true;
+  linear(b, 0, 0, 0, 1, d, false, -b->step->range.min[d]);
+  linear(b, 0, 0, 1, 1, d, true, 1 - b->step->range.min[d]);
+}
+
+rule *rule_generate_bad(cel_random *r, const step *s, const buffer *b,
+                        cel_mode *mode, cel_status *code) {
+  builder made = builder_for(r, s, b);
+  int d = cut_dim(s);
+  if (b->dims > 0 && (d < 0 || cel_random_chance(r, 30))) {
+    *mode = CEL_MODE_READ;
+    *code = CEL_E_RANGE;
+    for (int j = 0; j < b->dims; ++j) full_dim(&made, 0, j);
+    constant(&made, 0, b->dims - 1, cel_random_chance(r, 50),
+             cel_random_chance(r, 50) ? -1 - cel_random_int(r, 0, 5)
+                                      : b->extent.max[b->dims - 1] + 1);
+    cel_box out[16];
+    bool left = false;
+    rule_image(made.rule, &s->range, &b->extent, &s->range, out, &left);
+    if (left) return made.rule;
+  } else if (d >= 0 &&
+             (b->dims == 0 || b->extent.max[0] > s->permitted.granularity[d])) {
+    *mode = cel_random_chance(r, 50) ? CEL_MODE_WRITE : CEL_MODE_DISCARD_WRITE;
+    *code = CEL_E_OVERLAP;
+    overlapping(&made, d);
+    return made.rule;
+  }
+  cel_free(made.rule);
+  return NULL;
+}

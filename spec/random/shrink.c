@@ -1,0 +1,73 @@
+/* Makes a failing program smaller as long as it still fails. */
+#include "random/program.h"
+
+typedef bool (*runner)(const program *, char *, size_t);
+
+static bool still_fails(program *p, runner run) {
+  static char text[1 << 16];
+  return program_interpret(p) && !run(p, text, sizeof text);
+}
+
+/* Sets *field to `value`; takes it back unless the program still fails. */
+#define TRY(p, run, field, value)                                              \
+  do {                                                                         \
+    __typeof__(field) before = (field);                                        \
+    if (before == (value)) break;                                              \
+    (field) = (value);                                                         \
+    if (still_fails(p, run))                                                   \
+      smaller = true;                                                          \
+    else                                                                       \
+      (field) = before;                                                        \
+  } while (0)
+
+static bool shrink_settings(program *p, runner run) {
+  bool smaller = false;
+  for (int n = 1; n < p->ranks; ++n) TRY(p, run, p->ranks, n);
+  for (int n = 1; n < p->devices; ++n) TRY(p, run, p->devices, n);
+  TRY(p, run, p->own_memory, false);
+  TRY(p, run, p->lookahead, false);
+  TRY(p, run, p->small_bytes, 0);
+  TRY(p, run, p->large_bytes, 0);
+  TRY(p, run, p->horizon_step, 4);
+  TRY(p, run, p->horizon_breadth, 64);
+  TRY(p, run, p->horizons_ahead, 8);
+  return smaller;
+}
+
+static bool shrink_access(program *p, step *s, int k, runner run) {
+  access removed = s->access[k];
+  for (int i = k; i + 1 < s->accesses; ++i) s->access[i] = s->access[i + 1];
+  s->accesses--;
+  if (still_fails(p, run)) {
+    cel_free(removed.rule);
+    cel_free(removed.mask);
+    return true;
+  }
+  for (int i = s->accesses++; i > k; --i) s->access[i] = s->access[i - 1];
+  s->access[k] = removed;
+  return false;
+}
+
+static bool shrink_step(program *p, step *s, runner run) {
+  bool smaller = false;
+  if (s->dropped) return false;
+  TRY(p, run, s->dropped, true);
+  if (s->dropped) return true;
+  TRY(p, run, s->wait, false);
+  if (s->placement == CEL_PLACE_SPLIT) TRY(p, run, s->task, CEL_TASK_HOST);
+  if (s->kind == STEP_GROUP)
+    for (int k = s->accesses; k-- > 0;) smaller |= shrink_access(p, s, k, run);
+  return smaller;
+}
+
+void program_shrink(program *p, runner run) {
+  for (bool smaller = true; smaller;) {
+    smaller = false;
+    /* Halves first: most programs fail in a few steps. */
+    for (int i = p->steps; i-- > 0;) smaller |= shrink_step(p, p->step[i], run);
+    smaller |= shrink_settings(p, run);
+    for (int b = 0; b < p->buffers; ++b)
+      TRY(p, run, p->buffer[b].element_size, 8u);
+  }
+  program_interpret(p);
+}
