@@ -95,8 +95,13 @@ static void put_infix(text_buffer *t, const operand *a, const operand *b,
   }
 }
 
-/* x + -1 reads x - 1, and x - -1 reads x + 1. */
+/* x + 0 and x - 0 read x, x + -1 reads x - 1, and x - -1 reads x + 1: so do
+ * rules with such parameters. */
 static bool put_signed(text_buffer *t, int64_t op, const operand *b) {
+  if (t->n - b->at == 1 && t->at[b->at] == '0') {
+    t->n = b->at;
+    return true;
+  }
   if (b->binds != ATOM || t->at[b->at] != '-') return false;
   put_at(t, b->at, op == CEL_RULE_ADD ? " " : " + ");
   if (op == CEL_RULE_ADD) { /* " -1" becomes " - 1" */
@@ -119,10 +124,10 @@ static int put_binary(text_buffer *t, const int64_t *code, int64_t op,
       return ATOM;
     }
     if (!put_signed(t, op, b)) put_infix(t, a, b, " - ", SUM, PRODUCT);
-    return SUM;
+    return t->n == b->at ? a->binds : SUM;
   case CEL_RULE_ADD:
     if (!put_signed(t, op, b)) put_infix(t, a, b, " + ", SUM, SUM);
-    return SUM;
+    return t->n == b->at ? a->binds : SUM;
   case CEL_RULE_MUL: put_infix(t, a, b, " * ", PRODUCT, ATOM); return PRODUCT;
   case CEL_RULE_FLOORDIV: put_function(t, a, b, "floor(", " / "); return ATOM;
   case CEL_RULE_LOW: put_function(t, a, b, "min(", ", "); return ATOM;

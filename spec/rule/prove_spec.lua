@@ -227,7 +227,8 @@ describe("what is proved of the usual mappers", function()
     local near = { { "-", m0, 1 }, { "+", M0, 1 } }
     expect(REFUTED, PROVED, { { near } }, { big }, { big }, nil, nil, true)
     assert.equal(0, tonumber(why.a.min[0]))
-    expect(REFUTED, PROVED, { { near, { m1, M1 } }, { { m0, M0 }, { { "-", m1, 1 }, { "+", M1, 1 } } } },
+    local beside = { { "-", m1, 1 }, { "+", M1, 1 } }
+    expect(REFUTED, PROVED, { { near, { m1, M1 } }, { { m0, M0 }, beside } },
       { 8, 8 }, { 8, 8 }, { true, true }, nil, true)
   end)
 

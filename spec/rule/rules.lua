@@ -41,7 +41,7 @@ function M.value(e, env)
   if #e == 2 then return env[e[1]][e[2]] end
   local a, b = M.value(e[2], env), M.value(e[3], env)
   if not a or not b then return nil end
-  local op, r = e[1], nil
+  local op, r = e[1]
   if op == "+" then r = a + b
   elseif op == "-" then r = a - b
   elseif op == "*" then r = a * b

@@ -1,0 +1,140 @@
+--- mapper.lua -- the built-in range mappers.
+---
+--- A range mapper is a pure function from a chunk of the work, and the buffer,
+--- to the box (or boxes) of the buffer that the chunk touches. These are written
+--- with what every user has; trace.lua compiles them as it does any other.
+local box = require "celer.box"
+local place = require "celer.place"
+local symbol = require "celer.symbol"
+
+local make, new, whole = box.make, box.new, box.whole
+local fail = place.fail
+
+local M = {
+  --- Arithmetic for mappers; on plain numbers the same as math's.
+  floor = symbol.floor,
+  ceil = symbol.ceil,
+  min = symbol.min,
+  max = symbol.max,
+}
+
+local function same_dims(name, chunk, buffer)
+  if chunk.dims ~= buffer.dims then
+    fail("celer.%s: the index space has %d dimensions and the buffer has %d; "
+      .. "give a range mapper that leads from one to the other", name,
+      chunk.dims, buffer.dims)
+  end
+end
+M.same_dims = same_dims
+
+--- Each item touches the element at its own coordinates.
+function M.one_to_one(chunk, buffer)
+  same_dims("one_to_one", chunk, buffer)
+  return chunk
+end
+
+--- Every chunk touches all of the buffer.
+function M.all(_, buffer) return whole(buffer) end
+
+--- Every chunk touches this box.
+---@param part celer.box
+function M.fixed(part)
+  if not box.is_box(part) then
+    fail("celer.fixed takes a celer.box, not a %s", type(part))
+  end
+  local dims, lo, hi = part.dims, box.bounds(part)
+  local a, b, c, d, e, f = lo[1], lo[2], lo[3], hi[1], hi[2], hi[3]
+  return function() return make(dims, a, b, c, d, e, f) end
+end
+
+local function check_dim(name, dim)
+  if type(dim) ~= "number" or dim % 1 ~= 0 or dim < 0 or dim > 2 then
+    fail("celer.%s takes dimensions from 0, not %s", name, tostring(dim))
+  end
+end
+
+--- The chunk's own coordinates, but all of the buffer along `dim`.
+---@param dim integer
+function M.slice(dim)
+  check_dim("slice", dim)
+  return function(chunk, buffer)
+    same_dims("slice", chunk, buffer)
+    return chunk:with(dim, 0, buffer.size[dim])
+  end
+end
+
+local function check_extents(extents)
+  for d, n in ipairs(extents) do
+    if type(n) ~= "number" or n % 1 ~= 0 or n < 0 then
+      fail("celer.neighborhood: extent %d is %s, not a whole number of at least 0",
+        d, tostring(n))
+    end
+  end
+  if #extents < 1 or #extents > 3 then
+    fail("celer.neighborhood takes 1 to 3 extents, one per dimension")
+  end
+end
+
+local function around(a, b, c)
+  if c then return function(chunk) return chunk:grow(a, b, c) end end
+  if b then return function(chunk) return chunk:grow(a, b) end end
+  return function(chunk) return chunk:grow(a) end
+end
+
+local function along(a, b, c)
+  if c then
+    return function(chunk)
+      return chunk:grow(a, 0, 0), chunk:grow(0, b, 0), chunk:grow(0, 0, c)
+    end
+  end
+  if b then
+    return function(chunk) return chunk:grow(a, 0), chunk:grow(0, b) end
+  end
+  return around(a)
+end
+
+--- The chunk and what lies around it, up to an extent per dimension; what leaves
+--- the buffer is cut off. Shapes: "bounding_box" (default) with the corners,
+--- "along_axes" without them.
+---@param ... integer|string  extents, then the shape
+function M.neighborhood(...)
+  local extents, shape = { ... }, "bounding_box"
+  if type(extents[#extents]) == "string" then
+    shape = table.remove(extents)
+  end
+  check_extents(extents)
+  if shape == "bounding_box" then return around(unpack(extents)) end
+  if shape == "along_axes" then return along(unpack(extents)) end
+  fail("celer.neighborhood: there is no shape '%s'; there are bounding_box and "
+    .. "along_axes", shape)
+end
+
+local function check_permutation(p)
+  local seen = {}
+  for _, d in ipairs(p) do
+    check_dim("transposed", d)
+    if d >= #p or seen[d] then
+      fail("celer.transposed takes each dimension from 0 to %d once", #p - 1)
+    end
+    seen[d] = true
+  end
+  if #p < 1 or #p > 3 then fail("celer.transposed takes 1 to 3 dimensions") end
+end
+
+--- Dimension j of the buffer is dimension permutation[j] of the chunk:
+--- celer.transposed(1, 0).
+---@param ... integer
+function M.transposed(...)
+  local p = { ... }
+  check_permutation(p)
+  local a, b, c = p[1], p[2], p[3]
+  return function(chunk, buffer)
+    same_dims("transposed", chunk, buffer)
+    local lo, hi = chunk.min, chunk.max
+    if c then return new({ lo[a], lo[b], lo[c] }, { hi[a], hi[b], hi[c] }) end
+    if b then return new({ lo[a], lo[b] }, { hi[a], hi[b] }) end
+    return new({ lo[a] }, { hi[a] })
+  end
+end
+
+return M
