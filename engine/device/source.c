@@ -135,11 +135,21 @@ static void add_line(cel_text *out, int32_t line, const char *file) {
   cel_text_add(out, "\"\n", 2);
 }
 
+/* After the header, which has names of its own: a user may well define N. */
+static void add_define(cel_text *out, const char *define) {
+  size_t n = strcspn(define, "=");
+  cel_text_format(out, "#define %.*s %s\n", (int)n, define,
+                  define[n] == '=' ? define + n + 1 : "1");
+}
+
 void cel_source_assemble(const cel_source *source, const char *header,
                          size_t header_size, const cel_found_list *kernels,
                          cel_text *out) {
   add_line(out, 1, CEL_SOURCE_HEADER);
   cel_text_add(out, header, header_size);
+  cel_text_add(out, "\n", 1);
+  for (int32_t i = 0; i < source->defines; ++i)
+    add_define(out, source->define[i]);
   add_line(out, source->line, source->file);
   cel_text_add(out, source->text, strlen(source->text));
   for (uint32_t i = 0; i < kernels->n; ++i) {

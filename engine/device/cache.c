@@ -1,0 +1,187 @@
+#define _GNU_SOURCE
+#include "device/cache.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "device/kernel.h"
+
+enum { LOCK_PATIENCE_MS = 120000 };
+
+void cel_key_add(cel_key *key, const void *data, size_t size) {
+  uint64_t first = cel_hash(data, size, key->half[0]);
+  key->half[1] = cel_hash(data, size, key->half[1] ^ first);
+  key->half[0] = cel_hash(&size, sizeof size, first);
+}
+
+void cel_key_add_string(cel_key *key, const char *text) {
+  cel_key_add(key, text, strlen(text));
+}
+
+/* ---- the folder */
+
+static char folder[512], folder_warning[768];
+static bool folder_temporary;
+
+static void remove_temporary(void) {
+  if (folder_temporary) cel_cache_remove(folder);
+}
+
+static bool wanted_folder(char *out, size_t size) {
+  const char *own = getenv("CELER_CACHE"), *xdg = getenv("XDG_CACHE_HOME"),
+             *home = getenv("HOME");
+  int n = -1;
+  if (own != NULL && own[0] != '\0')
+    n = snprintf(out, size, "%s", own);
+  else if (xdg != NULL && xdg[0] == '/')
+    n = snprintf(out, size, "%s/celer", xdg);
+  else if (home != NULL && home[0] == '/')
+    n = snprintf(out, size, "%s/.cache/celer", home);
+  return n > 0 && (size_t)n < size;
+}
+
+static bool make_folders(char *path) {
+  for (char *p = path + 1; *p != '\0'; ++p) {
+    if (*p != '/') continue;
+    *p = '\0';
+    mkdir(path, 0700); /* what is wrong with it shows at the last one */
+    *p = '/';
+  }
+  return mkdir(path, 0700) == 0 || errno == EEXIST;
+}
+
+/* Why the folder cannot be used, or null. */
+static const char *fault_of(char *path) {
+  struct stat info;
+  if (!make_folders(path)) return strerror(errno);
+  if (stat(path, &info) != 0) return strerror(errno);
+  if (!S_ISDIR(info.st_mode)) return "not a folder";
+  if (info.st_uid != geteuid()) return "it belongs to somebody else";
+  if ((info.st_mode & 022) != 0) return "others can write to it";
+  if (access(path, R_OK | W_OK | X_OK) != 0) return strerror(errno);
+  return NULL;
+}
+
+const char *cel_cache_folder(void) {
+  if (folder[0] != '\0') return folder;
+  char wanted[sizeof folder] = "";
+  const char *fault = wanted_folder(wanted, sizeof wanted)
+                          ? fault_of(wanted)
+                          : "no home folder is known";
+  if (fault == NULL) {
+    memcpy(folder, wanted, sizeof folder);
+    return folder;
+  }
+  snprintf(folder_warning, sizeof folder_warning,
+           "compiled kernels are not kept: cannot use the cache folder %s: %s",
+           wanted, fault);
+  const char *temporary = getenv("TMPDIR");
+  snprintf(folder, sizeof folder, "%.400s/celer-XXXXXX",
+           temporary != NULL && temporary[0] == '/' ? temporary : "/tmp");
+  folder_temporary = mkdtemp(folder) != NULL;
+  if (folder_temporary) atexit(remove_temporary);
+  return folder;
+}
+
+void cel_cache_describe(char *out, size_t size, char *warning,
+                        size_t warning_size) {
+  snprintf(out, size, "%s", cel_cache_folder());
+  snprintf(warning, warning_size, "%s", folder_warning);
+}
+
+cel_text cel_cache_path(const cel_key *key, const char *suffix) {
+  cel_text path = {0};
+  cel_text_format(&path, "%s/%016llx%016llx%s", cel_cache_folder(),
+                  (unsigned long long)key->half[0],
+                  (unsigned long long)key->half[1], suffix);
+  return path;
+}
+
+/* ---- files */
+
+typedef struct seal {
+  char magic[8];
+  uint64_t size, hash;
+} seal;
+
+static seal seal_of(const char *data, size_t size) {
+  seal s = {"celer 1", size, cel_hash(data, size, 1)};
+  return s;
+}
+
+bool cel_cache_read(const char *path, cel_text *out) {
+  if (!cel_text_read(out, path)) return false;
+  if (out->n < sizeof(seal)) return false;
+  size_t size = out->n - sizeof(seal);
+  seal want = seal_of(out->at, size);
+  if (memcmp(out->at + size, &want, sizeof want) != 0) return false;
+  out->n = (uint32_t)size;
+  out->at[size] = '\0';
+  return true;
+}
+
+static cel_status fail_io(const char *what, const char *path) {
+  return cel_fail(CEL_E_IO, "cannot %s %s: %s", what, path, strerror(errno));
+}
+
+cel_status cel_cache_write(const char *path, const cel_text *content) {
+  cel_text whole = {0}, beside = {0};
+  seal end = seal_of(cel_text_string(content), content->n);
+  cel_text_add(&whole, content->at, content->n);
+  cel_text_add(&whole, (const char *)&end, sizeof end);
+  cel_text_format(&beside, "%s.%ld.new", path, (long)getpid());
+  cel_status status = CEL_E_OK;
+  if (!cel_text_write(&whole, beside.at) || rename(beside.at, path) != 0) {
+    status = fail_io("write", path);
+    unlink(beside.at);
+  }
+  cel_vec_release(&whole);
+  cel_vec_release(&beside);
+  return status;
+}
+
+int cel_cache_lock(const cel_key *key) {
+  cel_text path = cel_cache_path(key, ".lock");
+  int file = open(path.at, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  cel_vec_release(&path);
+  if (file < 0) return -1;
+  for (int waited = 0; waited < LOCK_PATIENCE_MS; waited += 5) {
+    if (flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) break;
+    nanosleep(&(struct timespec){0, 5000000}, NULL);
+  }
+  return file;
+}
+
+void cel_cache_unlock(int lock) {
+  if (lock >= 0) close(lock);
+}
+
+cel_status cel_cache_scratch(char **out) {
+  cel_text path = {0};
+  cel_text_format(&path, "%s/scratch-XXXXXX", cel_cache_folder());
+  if (mkdtemp(path.at) == NULL) {
+    cel_status status = fail_io("make", path.at);
+    cel_vec_release(&path);
+    return status;
+  }
+  *out = path.at;
+  return CEL_E_OK;
+}
+
+void cel_cache_remove(const char *path) {
+  DIR *dir = opendir(path);
+  struct dirent *entry;
+  while (dir != NULL && (entry = readdir(dir)) != NULL)
+    if (entry->d_name[0] != '.') unlinkat(dirfd(dir), entry->d_name, 0);
+  if (dir != NULL) closedir(dir);
+  rmdir(path);
+}

@@ -1,0 +1,48 @@
+/* cache.h -- compiled kernels on disk, found by content.
+ *
+ * A file's name is the hash of all that led to it, so entries never change: a
+ * new content is a new name. Each file ends with a seal, a hash of its bytes;
+ * one that does not match is as good as absent. Files are written beside and
+ * renamed into place. The folder is the user's alone ($CELER_CACHE,
+ * $XDG_CACHE_HOME/celer or ~/.cache/celer, mode 0700); one that cannot be
+ * used, or that others can write to, is replaced by a private temporary
+ * folder, which goes with the process.
+ */
+#ifndef CEL_DEVICE_CACHE_H
+#define CEL_DEVICE_CACHE_H
+
+#include "base/status.h"
+
+#ifndef CEL_CDEF
+#include "device/text.h"
+
+typedef struct cel_key {
+  uint64_t half[2];
+} cel_key;
+
+/* Chains `size` bytes into the key. Thread: any. */
+void cel_key_add(cel_key *key, const void *data, size_t size);
+void cel_key_add_string(cel_key *key, const char *text);
+
+/* The folder, made if need be. Thread: main, as all below. */
+const char *cel_cache_folder(void);
+/* "folder/0123...<suffix>"; owned by the caller (cel_vec_release). */
+cel_text cel_cache_path(const cel_key *key, const char *suffix);
+/* The content of a file whose seal is right, without the seal. */
+bool cel_cache_read(const char *path, cel_text *out);
+/* Seals and puts a file in place. CEL_E_IO. */
+cel_status cel_cache_write(const char *path, const cel_text *content);
+
+/* One process of a host at a time builds what `key` names. Gives up waiting
+ * after a while, and where locks do not work: two then build the same thing.
+ * Returns a handle for unlock. */
+int cel_cache_lock(const cel_key *key);
+void cel_cache_unlock(int lock);
+/* A new private folder for intermediate files; the caller frees the path and
+ * removes it. CEL_E_IO. */
+cel_status cel_cache_scratch(char **out);
+/* Removes a folder of plain files. */
+void cel_cache_remove(const char *folder);
+#endif
+
+#endif

@@ -1,0 +1,18 @@
+/* process.h -- runs a compiler and keeps what it says. */
+#ifndef CEL_DEVICE_PROCESS_H
+#define CEL_DEVICE_PROCESS_H
+
+#include "base/status.h"
+
+#ifndef CEL_CDEF
+#include "device/text.h"
+
+/* Runs argv (ends with null; argv[0] is looked up in PATH) and appends its
+ * stdout and stderr to `said`; `*code` becomes its exit code, 128 + N for
+ * signal N. CEL_E_MISSING when it cannot be started. Thread: any. */
+cel_status cel_process_run(const char *const *argv, cel_text *said, int *code);
+/* The path of a program, or null. The caller frees it. Thread: any. */
+char *cel_process_find(const char *name);
+#endif
+
+#endif

@@ -1,0 +1,108 @@
+-- compile.lua -- kernels for specs: compiles by libceler, calls by FFI.
+local ffi = require("ffi")
+local c = require("spec.support.cdef")("device/kernel.h", "device/backend.h")
+
+local M = { c = c }
+
+do
+  local file = assert(io.open("kernels/celer.cuh", "rb"))
+  M.header = file:read("*a") -- the engine borrows it
+  file:close()
+  c.cel_module_set_header(M.header, #M.header)
+end
+
+ffi.cdef([[
+int setenv(const char *name, const char *value, int overwrite);
+int unsetenv(const char *name);
+]])
+
+--- A folder of this process, removed by clean().
+local folders = {}
+function M.folder()
+  local pipe = assert(io.popen("mktemp -d"))
+  local path = pipe:read("*l")
+  pipe:close()
+  folders[#folders + 1] = path
+  return path
+end
+
+function M.clean()
+  for _, path in ipairs(folders) do os.execute("rm -rf '" .. path .. "'") end
+  folders = {}
+end
+
+function M.environment(name, value)
+  if value then ffi.C.setenv(name, value, 1) else ffi.C.unsetenv(name) end
+end
+
+local function strings(list)
+  return ffi.new("const char *[?]", #list + 1, list), list
+end
+
+--- The module, or nil, the code and the whole message.
+---@param text string
+---@param options? {file: string?, line: integer?, directory: string?, defines: string[]?, options: string[]?}
+function M.compile(text, options)
+  options = options or {}
+  local defines, define_list = strings(options.defines or {})
+  local extra, extra_list = strings(options.options or {})
+  local source = ffi.new("cel_source", {
+    text = text, file = options.file or "sim.lua", line = options.line or 1,
+    directory = options.directory, defines = #define_list, define = defines,
+    options = #extra_list, option = extra,
+  })
+  local out = ffi.new("cel_module *[1]")
+  local status = c.cel_module_compile_cpu(source, out)
+  if status ~= 0 then
+    local e = c.cel_error_last()
+    return nil, ffi.string(c.cel_status_name(status)):lower(), ffi.string(e.text), e.line,
+      ffi.string(e.file)
+  end
+  return ffi.gc(out[0], c.cel_module_destroy)
+end
+
+--- Parameters of a kernel as a list of tables.
+function M.params(module, kernel)
+  local at = ffi.new("const cel_param *[1]")
+  local n = c.cel_module_params(module, kernel or 0, at)
+  local list = {}
+  for i = 0, n - 1 do
+    local p = at[0][i]
+    list[i + 1] = {
+      kind = p.kind, dims = p.dims, size = p.size, align = p.align,
+      class = p.class_ == 0 and "" or string.char(p.class_), type = ffi.string(p.type),
+    }
+  end
+  return list
+end
+
+--- A box of up to three dimensions: M.box({0, 1}, {4, 5}).
+function M.box(min, max)
+  local box = ffi.new("cel_box", { { 0, 0, 0 }, { 1, 1, 1 } })
+  for d = 1, #max do
+    box.min[d - 1], box.max[d - 1] = min[d], max[d]
+  end
+  return box
+end
+
+--- A view of memory that holds `layout`; the caller keeps the memory.
+function M.view(memory, layout)
+  return ffi.new("cel_view", { ffi.cast("void *", memory), layout, layout })
+end
+
+--- Runs kernel `k` over a chunk; `values` is a ctype's instance or nil.
+function M.run(module, k, chunk, range, views, values)
+  local size = values and ffi.sizeof(values) or 0
+  local work = c.cel_module_work(module, k, values, math.min(size,
+    c.cel_module_values_size(module, k)))
+  local view = ffi.new("cel_view[?]", #views + 1)
+  for i, v in ipairs(views) do view[i - 1] = v end
+  local call = ffi.new("cel_call", {
+    chunk = chunk, range = range, ranks = 1, views = #views, view = view,
+  })
+  local status = work.fn(work, call)
+  work.destroy(work)
+  return status
+end
+
+return M

@@ -1,0 +1,285 @@
+local ffi = require("ffi")
+local k = require("spec.device.compile")
+local celer = require("spec.support.celer")
+local c = k.c
+
+local ADD = [=[
+kernel void add(item<1> i, out<float, 1> c, in<float, 1> a, in<float, 1> b) {
+  c(i[0]) = a(i[0]) + b[i[0]];
+}
+]=]
+
+local function files(folder, pattern)
+  local list = {}
+  local pipe = assert(io.popen("ls '" .. folder .. "'"))
+  for name in pipe:lines() do
+    if name:match(pattern) then list[#list + 1] = folder .. "/" .. name end
+  end
+  pipe:close()
+  return list
+end
+
+local function write(path, text)
+  local file = assert(io.open(path, "wb"))
+  file:write(text)
+  file:close()
+end
+
+local function read(path)
+  local file = assert(io.open(path, "rb"))
+  local text = file:read("*a")
+  file:close()
+  return text
+end
+
+-- Runs `text` in another process with this spec's helpers; returns its result.
+local function child(text, env)
+  env = env or {}
+  env.CELER_BUILD = require("spec.support.cdef").build_folder()
+  local words = { "env" }
+  for name, value in pairs(env) do words[#words + 1] = name .. "=" .. value end
+  words[#words + 1] = "luajit"
+  words[#words + 1] = "-e"
+  words[#words + 1] = text
+  return celer.exec(words, { timeout = 60 })
+end
+
+-- One cache folder for this process: the engine looks it up once.
+local cache = k.folder()
+k.environment("CELER_CACHE", cache)
+
+describe("cel_module_compile_cpu", function()
+  it("compiles, and the kernel computes", function()
+    local module = assert(k.compile(ADD))
+    assert.equal(1, c.cel_module_kernels(module))
+    assert.equal("add", ffi.string(c.cel_module_kernel_name(module, 0)))
+    local n = 100
+    local a, b, out = ffi.new("float[?]", n), ffi.new("float[?]", n), ffi.new("float[?]", n)
+    for i = 0, n - 1 do a[i], b[i] = i, 2 * i end
+    local all = k.box({ 0 }, { n })
+    k.run(module, 0, k.box({ 10 }, { 90 }), all,
+      { k.view(out, all), k.view(a, all), k.view(b, all) })
+    for i = 0, n - 1 do assert.equal(i >= 10 and i < 90 and 3 * i or 0, out[i]) end
+  end)
+
+  it("keeps the folder private and finds the entry again", function()
+    assert(k.compile(ADD))
+    local before = #files(cache, "%.so$")
+    local pipe = io.popen("stat -c %a '" .. cache .. "'")
+    assert.equal("700", pipe:read("*l"))
+    pipe:close()
+    local module = assert(k.compile(ADD))
+    assert.equal(before, #files(cache, "%.so$"))
+    assert.equal(0, #files(cache, "^scratch"))
+    assert.is_not_nil(module)
+  end)
+
+  it("compiles anew when text, defines, options or a header change", function()
+    local folder = k.folder()
+    write(folder .. "/twice.h", "#define FACTOR 2\n")
+    local text = [[
+      #include "twice.h"
+      kernel void f(item<0>, out<int, 0> x) { x() = FACTOR * N + M; }
+    ]]
+    local x, point = ffi.new("int[1]"), k.box({}, {})
+    local function run(options)
+      options.directory = folder
+      options.options = options.options or { "-DM=0" }
+      local module = assert(k.compile(text, options))
+      k.run(module, 0, point, point, { k.view(x, point) })
+      return x[0]
+    end
+    assert.equal(6, run({ defines = { "N=3" } }))
+    assert.equal(8, run({ defines = { "N=4" } }))
+    assert.equal(11, run({ defines = { "N=3" }, options = { "-DM=5" } }))
+    write(folder .. "/twice.h", "#define FACTOR 3\n")
+    assert.equal(9, run({ defines = { "N=3" } }))
+    write(folder .. "/twice.h", "#define FACTOR 2\n")
+    local before = #files(cache, "%.so$")
+    assert.equal(6, run({ defines = { "N=3" } }))
+    assert.equal(before, #files(cache, "%.so$"))
+  end)
+
+  it("gives the same hash for the same source, and another for another", function()
+    local a, b = assert(k.compile(ADD)), assert(k.compile(ADD))
+    local d = assert(k.compile((ADD:gsub("%+", "-"))))
+    assert.is_true(c.cel_module_hash(a) == c.cel_module_hash(b))
+    assert.is_false(c.cel_module_hash(a) == c.cel_module_hash(d))
+  end)
+
+  it("rebuilds an entry that is damaged in any way", function()
+    local function sum()
+      return child([[
+        local k = require("spec.device.compile")
+        local ffi = require("ffi")
+        local m = assert(k.compile("kernel void f(item<0>, out<int, 0> x) { x() = 42; }"))
+        local x, p = ffi.new("int[1]"), k.box({}, {})
+        k.run(m, 0, p, p, { k.view(x, p) })
+        print(x[0])
+      ]], { CELER_CACHE = cache .. "/damaged" })
+    end
+    assert.equal("42\n", sum().stdout)
+    local entry = files(cache .. "/damaged", "%.so$")[1]
+    local good = read(entry)
+    local damages = {
+      function() return "" end,
+      function() return good:sub(1, 1000) end,
+      function() return good:sub(1, 5000) .. "x" .. good:sub(5002) end,
+      function() return good .. "more" end,
+      function() return ("\0"):rep(#good) end,
+    }
+    for i, damage in ipairs(damages) do
+      write(entry, damage())
+      local r = sum()
+      assert.equal("42\n", r.stdout, i .. ": " .. r.stderr)
+      assert.equal(#good, #read(entry))
+    end
+    for _, note in ipairs(files(cache .. "/damaged", "%.needs$")) do write(note, "gone.h\n") end
+    assert.equal("42\n", sum().stdout)
+  end)
+
+  it("compiles once when several processes race", function()
+    local folder = k.folder()
+    write(folder .. "/cxx", ("#!/bin/sh\ncase \"$*\" in *-shared*) echo x >>%s/count;; esac\n"
+      .. "exec g++ \"$@\"\n"):format(folder))
+    os.execute("chmod +x " .. folder .. "/cxx")
+    write(folder .. "/race.lua", [[
+      local k = require("spec.device.compile")
+      local ffi = require("ffi")
+      local m = assert(k.compile("kernel void f(item<0>, out<int, 0> x) { x() = 7; }"))
+      local x, p = ffi.new("int[1]"), k.box({}, {})
+      k.run(m, 0, p, p, { k.view(x, p) })
+      print(x[0])
+    ]])
+    local r = celer.exec({ "sh", "-c", ([[
+      export CELER_BUILD=%s CELER_CACHE=%s/cache CXX=%s/cxx
+      for i in 1 2 3 4 5; do luajit %s/race.lua & done; wait
+    ]]):format(require("spec.support.cdef").build_folder(), folder, folder, folder) })
+    assert.equal(("7\n"):rep(5), r.stdout, r.stderr)
+    assert.equal("x\n", read(folder .. "/count"))
+  end)
+
+  it("falls back to a folder of its own when the cache cannot be used", function()
+    local folder = k.folder()
+    os.execute("chmod 777 " .. folder)
+    local r = child([[
+      local k = require("spec.device.compile")
+      local ffi = require("ffi")
+      assert(k.compile("kernel void f(item<0>, out<int, 0> x) { x() = 7; }"))
+      local a, b = ffi.new("char[512]"), ffi.new("char[512]")
+      k.c.cel_cache_describe(a, 512, b, 512)
+      print(ffi.string(a)) print(ffi.string(b))
+    ]], { CELER_CACHE = folder })
+    local used, warning = r.stdout:match("^(.-)\n(.-)\n$")
+    assert.matches("others can write", warning, nil, r.stderr)
+    assert.not_equal(folder, used)
+    assert.is_nil(io.open(used .. "/x", "wb"))
+    assert.equal(0, #files(folder, "."))
+  end)
+end)
+
+describe("a missing compiler", function()
+  local text = [[
+    local k = require("spec.device.compile")
+    local m, code, message = k.compile("kernel void f(item<0>, out<int, 0> x) { x() = 7; }")
+    print(m and "found" or code .. ": " .. message)
+  ]]
+  it("is named, with what to install", function()
+    local r = child(text, { CELER_CACHE = k.folder(), CXX = "no-such-compiler" })
+    assert.matches("^missing: .*CXX.*no%-such%-compiler", r.stdout)
+  end)
+
+  it("does not matter when the kernel is in the cache", function()
+    local folder, empty = k.folder(), k.folder()
+    assert.equal("found\n", child(text, { CELER_CACHE = folder }).stdout)
+    -- cdef needs cc; so only the names that celer tries are hidden.
+    local r = child("require('ffi').cdef('int setenv(const char *, const char *, int)')"
+      .. "require('spec.device.compile') require('ffi').C.setenv('PATH', '" .. empty .. "', 1)"
+      .. text, { CELER_CACHE = folder })
+    assert.equal("found\n", r.stdout, r.stderr)
+    r = child("require('ffi').cdef('int setenv(const char *, const char *, int)')"
+      .. "require('spec.device.compile') require('ffi').C.setenv('PATH', '" .. empty .. "', 1)"
+      .. text, { CELER_CACHE = k.folder() })
+    assert.matches("^missing: .*install g%+%+", r.stdout)
+  end)
+end)
+
+describe("a compile error", function()
+  local function fails(text, options)
+    local module, code, message, line, file = k.compile(text, options)
+    assert.is_nil(module)
+    assert.equal("compile", code)
+    assert.is_nil(message:match("celer%.cuh"), message)
+    assert.is_nil(message:match("CELER_"), message)
+    return message, line, file
+  end
+  it("has the user's file and line", function()
+    local message, line, file = fails(
+      "\nkernel void f(item<1> i, out<int, 1> x) {\n  x(i[0]) = y;\n}\n",
+      { file = "my sim.lua", line = 41 })
+    assert.matches("my sim%.lua:43:13: error: .*y.* was not declared", message)
+    assert.equal(43, line)
+    assert.equal("my sim.lua", file)
+  end)
+
+  it("shows the user's own source line where the file can be read", function()
+    local folder = k.folder()
+    local text = "kernel void f(item<1> i, out<int, 1> x) { x(i[0]) = y; }"
+    write(folder .. "/sim.lua", "-- a script\nlocal f = celer.kernel [[" .. text .. "]]\n")
+    local message = fails(text, { file = folder .. "/sim.lua", line = 2 })
+    assert.matches("celer%.kernel %[%[kernel void f", message)
+    assert.matches("%^", message)
+  end)
+
+  it("blames the kernel for what celer's templates refuse", function()
+    for text, want in pairs({
+      ["\nkernel void f(int n) {}"] = "the first parameter of a kernel is item<D>",
+      ["\nkernel void f(item<1> i, float *p) {}"] = "not by pointers",
+      ["\nkernel void f(item<4> i) {}"] = "0 to 3 dimensions",
+    }) do
+      local message, line = fails(text, { line = 10 })
+      assert.matches("sim%.lua:11:", message)
+      assert.matches(want, message, nil, true)
+      assert.equal(11, line)
+    end
+  end)
+
+  it("says how many coordinates an accessor takes", function()
+    local message, line = fails(
+      "\n\nkernel void f(item<1> i, out<int, 2> x) {\n  x(i[0]) = 1;\n}", { line = 10 })
+    assert.matches("as many coordinates as it has dimensions", message)
+    assert.equal(13, line)
+  end)
+
+  it("says so when there is no kernel", function()
+    assert.matches("no kernel", fails("// kernel void f(item<1> i) {}\n"))
+    assert.matches("no kernel", fails("const char *s = \"kernel void f(\";"))
+  end)
+end)
+
+describe("finding kernels", function()
+  teardown(k.clean)
+
+  it("skips comments and literals and takes every kernel once", function()
+    local module = assert(k.compile([==[
+      // kernel void no1(item<1> i) {}
+      /* kernel void no2(item<1> i) {} */
+      const char *text = "kernel void no3(\" /*";
+      const char *raw = R"x(kernel void no4(" )" )x";
+      const char quote = '"'; const int big = 1'000'000;
+      #if 0
+      kernel void a(item<3> i) {}
+      #else
+      kernel
+      void /* odd */ a // very
+        (item<1> i) {}
+      #endif
+      static int my_kernel_of(int x) { return x; }
+      kernel void b2_(item<2> i, int n) { (void)my_kernel_of(n); }
+    ]==]))
+    assert.equal(2, c.cel_module_kernels(module))
+    assert.equal("a", ffi.string(c.cel_module_kernel_name(module, 0)))
+    assert.equal("b2_", ffi.string(c.cel_module_kernel_name(module, 1)))
+    assert.equal(1, k.params(module, 0)[1].dims)
+  end)
+end)
