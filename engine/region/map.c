@@ -86,10 +86,8 @@ static cel_tree_place join(cel_map *map, cel_tree_place x, cel_tree_place y) {
     return (cel_tree_place){x.leaf, low};
   }
   uint64_t value = x.leaf->value[x.i];
-  cel_map_entries *old = &map->old;
-  uint32_t kept = old->n;
-  cel__tree_extract(&map->tree, &both, old);
-  old->n = kept;
+  map->old.n = 0;
+  cel__tree_extract(&map->tree, &both, &map->old);
   cel__tree_insert(&map->tree, &both, value);
   return cel__tree_find(&map->tree, both.min, NULL);
 }
@@ -302,9 +300,7 @@ void cel_map_query(const cel_map *map, const cel_box *box,
 
 bool cel_map_at(const cel_map *map, const int64_t point[3],
                 cel_map_entry *out) {
-  for (int d = 0; d < CEL_DIMS; ++d)
-    if (point[d] < map->extent.min[d] || point[d] >= map->extent.max[d])
-      return false;
+  if (!cel__box_holds(&map->extent, point)) return false;
   cel_tree_place at = cel__tree_find(&map->tree, point, NULL);
   *out = (cel_map_entry){at.leaf->box[at.i], at.leaf->value[at.i]};
   return true;

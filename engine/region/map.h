@@ -37,8 +37,7 @@ void cel_map_update(cel_map *map, const cel_box *box, uint64_t value);
 void cel_map_query(const cel_map *map, const cel_box *box,
                    cel_map_entries *out);
 /* The entry that holds `point`, whole; false outside of the extent. */
-bool cel_map_at(const cel_map *map, const int64_t point[3],
-                cel_map_entry *out);
+bool cel_map_at(const cel_map *map, const int64_t point[3], cel_map_entry *out);
 /* Replaces each value v by fn(v, context) and merges what became equal. */
 void cel_map_rewrite(cel_map *map, uint64_t (*fn)(uint64_t, void *),
                      void *context);

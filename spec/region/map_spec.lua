@@ -96,6 +96,79 @@ describe("cel_map", function()
     double:free()
   end)
 
+  it("gives the whole entry that holds a point", function()
+    local random, entry = grid.random(5), ffi.new("cel_map_entry")
+    for case = 1, 30 do
+      local extent = case % 6 == 0 and random:box(2) or grid.extent(2)
+      local map, shadow = create(extent, 0), grid.fill({}, extent, 0)
+      for step = 1, 20 do
+        local box = random:box(2)
+        c.cel_map_update(map, box, step)
+        grid.each(box, function(p) if shadow[p] then shadow[p] = step end end)
+      end
+      c.cel_map_query(map, extent, entries)
+      for x = grid.LOW, grid.HIGH do
+        for y = grid.LOW, grid.HIGH - 1 do
+          local value = shadow[grid.point(x, y, 0)]
+          local found = c.cel_map_at(map, ffi.new("int64_t[3]", { x, y, 0 }), entry)
+          assert.equal(x < grid.HIGH and value ~= nil, found)
+          if found then
+            assert.equal(value, n(entry.value))
+            local whole = false
+            for i = 0, entries.n - 1 do
+              whole = whole or grid.text(entries.at[i].box) == grid.text(entry.box)
+            end
+            assert.is_true(whole)
+          end
+        end
+      end
+    end
+  end)
+
+  it("equals a table of points in trees of many leaves", function()
+    local side, random = 14, grid.random(4)
+    local function point(x, y, z) return (x * side + y) * side + z end
+    for case = 1, 6 do
+      local depth = case % 2 == 0 and 1 or side
+      local extent = grid.box(0, 0, 0, side, side, depth)
+      local map, shadow = create(extent, 0), ffi.new("uint64_t[?]", side ^ 3)
+      for step = 1, 1200 do
+        local box = ffi.new("cel_box")
+        for d = 0, 2 do
+          box.min[d] = random:int(0, n(extent.max[d]) - 1)
+          box.max[d] = math.min(n(extent.max[d]),
+            n(box.min[d]) + random:int(1, random:chance(10) and side or 2))
+        end
+        local value = random:int(1, case < 3 and 2 or 40)
+        c.cel_map_update(map, box, value)
+        for x = n(box.min[0]), n(box.max[0]) - 1 do
+          for y = n(box.min[1]), n(box.max[1]) - 1 do
+            for z = n(box.min[2]), n(box.max[2]) - 1 do shadow[point(x, y, z)] = value end
+          end
+        end
+        if step % 20 == 0 then
+          c.cel_map_check(map)
+          c.cel_map_query(map, extent, entries)
+          local volume = 0
+          for i = 0, entries.n - 1 do
+            local e = entries.at[i]
+            for x = n(e.box.min[0]), n(e.box.max[0]) - 1 do
+              for y = n(e.box.min[1]), n(e.box.max[1]) - 1 do
+                for z = n(e.box.min[2]), n(e.box.max[2]) - 1 do
+                  volume = volume + 1
+                  if shadow[point(x, y, z)] ~= e.value then
+                    error("wrong value in step " .. step)
+                  end
+                end
+              end
+            end
+          end
+          assert.equal(side * side * depth, volume)
+        end
+      end
+    end
+  end)
+
   it("is one entry again once all of it has one value", function()
     local random = grid.random(2)
     for case = 1, 30 do
@@ -137,7 +210,7 @@ describe("cel_map", function()
     for i = 0, side * side - 1 do assert.equal(i + 1, n(entries.at[i].value)) end
     for k, i in ipairs(order) do
       c.cel_map_update(map, tile(i), 7)
-      if k % 400 == 0 then c.cel_map_check(map) end
+      if k % 400 == 0 or k > 1400 and k < 1500 then c.cel_map_check(map) end
     end
     assert.is_true(c.cel_map_count(map) <= side * side / 10)
     local same = ffi.cast("uint64_t (*)(uint64_t, void *)", function(v)
