@@ -1,8 +1,57 @@
+/* The celer command: finds its rank, then hands over to lua/celer/cli.lua. */
+#include <lauxlib.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
-#include "base/version.h"
+#include "comm/report.h"
+#include "embed/state.h"
 
-int main(void) {
-  printf("celer %s\n", cel_version());
-  return 0;
+static void print_error(const char *text) {
+  fflush(stdout);
+  fprintf(stderr, "celer: %s\n", text);
+  fflush(stderr);
+}
+
+/* Ends the whole job after an error; once per job when all ranks share it. */
+static int fail(cel_session *session, const char *text) {
+  fflush(NULL);
+  if (session->transport != NULL && session->transport->ranks > 1) {
+    cel_error error = {.code = CEL_E_TASK};
+    snprintf(error.text, sizeof error.text, "%s", text);
+    cel_report_error(session->transport, &error, print_error);
+  } else {
+    print_error(text);
+  }
+  _exit(1); /* threads may still compute; nothing of theirs is wanted */
+}
+
+int main(int argc, char **argv) {
+  static cel_session session;
+  if (cel_session_open(&session) != CEL_E_OK) {
+    print_error(cel_error_last()->text);
+    return 1;
+  }
+  lua_State *L = cel__state_create_driver(&session);
+  if (L == NULL) return fail(&session, "no memory for Lua");
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "celer.cli");
+  if (!cel__state_call(L, 1, 1)) goto failed;
+  lua_getfield(L, -1, "main");
+  lua_createtable(L, argc, 1);
+  for (int i = 0; i < argc; ++i) {
+    lua_pushstring(L, argv[i]);
+    lua_rawseti(L, -2, i);
+  }
+  if (!cel__state_call(L, 1, 1)) goto failed;
+  int status = (int)lua_tointeger(L, -1);
+  fflush(NULL);
+  cel_session_close(&session, true);
+  cel__state_destroy(L);
+  return status;
+
+failed:
+  if (lua_istable(L, -1)) lua_getfield(L, -1, "message");
+  const char *text = lua_tostring(L, -1);
+  return fail(&session, text != NULL ? text : "unknown error");
 }

@@ -210,6 +210,13 @@ function Box:__eq(other)
   return true
 end
 
+--- A host task that captures a box gets a copy.
+function Box.__capture(self)
+  local lo, hi = M.bounds(self)
+  return { __box = { lo, hi } }
+end
+
 Chunk.__tostring, Chunk.__eq = Box.__tostring, Box.__eq
+Chunk.__capture = Box.__capture
 
 return M

@@ -70,8 +70,8 @@ end
 local function prepare_init(self, init)
   if init == nil then return nil, nil end
   if type(init) == "function" then
-    return "lua", capture.encode(init, nil, { type = self.type.name,
-      dims = self.dims, name = self.name })
+    return "lua", (capture.encode(init, nil, { type = self.type.name,
+      dims = self.dims, name = self.name }))
   end
   local kind = type(init)
   if kind ~= "table" and kind ~= "cdata"

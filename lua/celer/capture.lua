@@ -5,11 +5,16 @@
 --- boxes, struct values, helper functions (recursively) and the globals that it
 --- names; modules are required again on the other side. Anything else is an
 --- error that names the variable. celer.lane decodes.
+---
+--- Beside the string goes its *identity*: what ranks must agree on, written in
+--- an order that is theirs alike. The string itself may differ between ranks:
+--- it holds tables in the order of their hash parts.
 local buffer = require "string.buffer"
 local ffi = require "ffi"
 local util = require "jit.util"
 local vmdef = require "jit.vmdef"
 local place = require "celer.place"
+local tables = require "celer.tables"
 local types = require "celer.types"
 
 local M = {}
@@ -62,15 +67,22 @@ end
 
 local encode
 
-local function encode_cdata(value, path)
+function Encoder:note(word) self.identity[#self.identity + 1] = word end
+
+function Encoder:cdata(value, path)
   local ctype = ffi.typeof(value)
   for _, name in ipairs { "int64_t", "uint64_t" } do
-    if ctype == ffi.typeof(name) then return value end
+    if ctype == ffi.typeof(name) then
+      self:note(tostring(value))
+      return value
+    end
   end
   local name = tostring(ctype):match("^ctype<struct ([%w_]+)>$")
   if name and pcall(types.find, name) then
     local type_ = types.find(name)
-    return { __c = name, bytes = ffi.string(value, type_.size) }
+    local bytes = ffi.string(value, type_.size)
+    self:note(bytes)
+    return { __c = name, bytes = bytes }
   end
   return refuse(("a %s"):format(tostring(ctype)), path)
 end
@@ -87,12 +99,15 @@ function Encoder:table(value, path)
   if meta then refuse("a table with a metatable", path) end
   if self.open[value] then refuse("a table that contains itself", path) end
   self.open[value] = true
-  local out = {}
-  for k, v in pairs(value) do
+  for k in pairs(value) do
     local kind = type(k)
     if kind ~= "string" and kind ~= "number" and kind ~= "boolean" then
       refuse("a table with a key of type " .. kind, path)
     end
+  end
+  local out = {}
+  for k, v in tables.sorted_pairs(value) do
+    self:note(tostring(k))
     out[k] = encode(self, v, ("%s[%s]"):format(path, tostring(k)))
   end
   self.open[value] = nil
@@ -104,6 +119,8 @@ function Encoder:lua_function(f)
   if index then return { __f = index } end
   index = #self.functions + 1
   self.index[f] = index
+  local info = debug.getinfo(f, "S")
+  self:note(("%s:%d"):format(info.source, info.linedefined))
   local entry = { code = string.dump(f), up = {} }
   self.functions[index] = entry
   for i = 1, math.huge do
@@ -112,7 +129,7 @@ function Encoder:lua_function(f)
     entry.up[i] = encode(self, value, ("variable '%s'"):format(name))
     entry.n = i
   end
-  for name in pairs(globals_read(f, {})) do
+  for name in tables.sorted_pairs(globals_read(f, {})) do
     local value = rawget(_G, name)
     if value ~= nil and self.globals[name] == nil
       and not library[value] and name ~= "print" then
@@ -126,7 +143,7 @@ end
 function encode(self, value, path)
   local kind = type(value)
   if kind == "table" then return self:table(value, path) end
-  if kind == "cdata" then return encode_cdata(value, path) end
+  if kind == "cdata" then return self:cdata(value, path) end
   if kind == "function" then
     local name = library[value]
     if name then return { __g = name } end
@@ -138,6 +155,7 @@ function encode(self, value, path)
   elseif kind == "thread" then
     refuse("a coroutine", path)
   end
+  self:note(kind == "number" and ("%.17g"):format(value) or tostring(value))
   return value
 end
 
@@ -149,10 +167,10 @@ function M.view(i) return setmetatable({ index = i }, View) end
 --- Encodes `f` with everything that it captures, and `extra`, a table of plain
 --- values that the decoder gets as it is. `arguments` are encoded like captured
 --- variables.
----@return string
+---@return string encoded, string identity
 function M.encode(f, arguments, extra)
-  local self = setmetatable(
-    { functions = {}, index = {}, globals = {}, open = {} }, Encoder)
+  local self = setmetatable({ functions = {}, index = {}, globals = {},
+    open = {}, identity = {} }, Encoder)
   local main = encode(self, f, "the function")
   local list, n = {}, arguments and arguments.n or 0
   for i = 1, n do
@@ -164,7 +182,7 @@ function M.encode(f, arguments, extra)
   end
   return buffer.encode { main = main, functions = self.functions,
     globals = self.globals, arguments = list, n = n, extra = extra or {},
-    structs = structs }
+    structs = structs }, table.concat(self.identity, "\0")
 end
 
 return M

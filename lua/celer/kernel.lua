@@ -53,7 +53,7 @@ local function prelude(text, file, line)
   if #structs == 0 then return text end
   local lines = {}
   for _, type_ in ipairs(structs) do
-    lines[#lines + 1] = type_.declaration .. " CELER_STRUCT(" .. type_.name .. ")"
+    lines[#lines + 1] = type_.declaration
   end
   return ("%s\n#line %d \"%s\"\n%s"):format(table.concat(lines, " "), line, file,
     text)

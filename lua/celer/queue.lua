@@ -219,13 +219,13 @@ function Group:host_task(where, f, ...)
   end
   local accesses = complete(self, used)
   local arguments, metas = host_arguments(accesses, n, ...)
-  local blob = capture.encode(f, arguments, { accesses = metas })
+  local blob, identity = capture.encode(f, arguments, { accesses = metas })
   local words, count = flatten(accesses, dims, lo, hi)
   local file, line = place.user()
   place.check(core.submit_host(single and ONCE or SPLIT, dims, lo[1] or 0,
     lo[2] or 0, lo[3] or 0, hi[1] or 1, hi[2] or 1, hi[3] or 1,
     self.granularity or 1, dims > 0, words, count, self.label or "host task",
-    file, line, blob))
+    file, line, blob, identity))
 end
 
 ---@class celer.queue

@@ -1,0 +1,124 @@
+/* Buffers and fences for Lua. */
+#include <string.h>
+
+#include "embed/core.h"
+
+static const char buffer_type[] = "celer.core.buffer";
+static const char fence_type[] = "celer.core.fence";
+
+typedef struct buffer_handle {
+  const cel_buffer *buffer; /* null once freed */
+} buffer_handle;
+
+typedef struct fence_handle {
+  cel_fence *fence;
+} fence_handle;
+
+const cel_buffer *cel__check_buffer(lua_State *L, int index) {
+  buffer_handle *h = luaL_checkudata(L, index, buffer_type);
+  if (h->buffer == NULL) luaL_error(L, "the buffer was freed");
+  return h->buffer;
+}
+
+/* Frees once; also the collector's. */
+static int buffer_free(lua_State *L) {
+  buffer_handle *h = luaL_checkudata(L, 1, buffer_type);
+  cel_session *session = cel__session_of(L);
+  if (h->buffer != NULL && session->engine != NULL)
+    cel_engine_buffer_free(session->engine, h->buffer);
+  h->buffer = NULL;
+  return 0;
+}
+
+static int buffer_freed(lua_State *L) {
+  buffer_handle *h = luaL_checkudata(L, 1, buffer_type);
+  lua_pushboolean(L, h->buffer == NULL);
+  return 1;
+}
+
+static void *new_handle(lua_State *L, size_t size, const char *type,
+                        lua_CFunction collect) {
+  void *handle = lua_newuserdata(L, size);
+  memset(handle, 0, size);
+  if (luaL_newmetatable(L, type)) {
+    lua_pushcfunction(L, collect);
+    lua_setfield(L, -2, "__gc");
+  }
+  lua_setmetatable(L, -2);
+  return handle;
+}
+
+/* buffer(element_size, dims, e0, e1, e2, name | nil, init kind, init)
+ * init kind: nil, "data" (cdata of the whole buffer) or "lua" (encoded). */
+static int buffer_new(lua_State *L) {
+  cel_engine *engine;
+  if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
+  uint32_t element_size = (uint32_t)luaL_checkinteger(L, 1);
+  int32_t dims = (int32_t)luaL_checkinteger(L, 2);
+  int64_t extent[3];
+  for (int d = 0; d < CEL_DIMS; ++d)
+    extent[d] = (int64_t)luaL_checknumber(L, 3 + d);
+  const char *name = luaL_optstring(L, 6, NULL);
+  const char *kind = luaL_optstring(L, 7, NULL);
+  buffer_handle *h = new_handle(L, sizeof *h, buffer_type, buffer_free);
+  cel_init *init = NULL;
+  if (kind != NULL && strcmp(kind, "data") == 0) {
+    cel_box box = cel_box_sized(extent[0], extent[1], extent[2]);
+    init = cel__data_init(lua_topointer(L, 8), &box, element_size);
+  } else if (kind != NULL) {
+    size_t size;
+    const char *blob = luaL_checklstring(L, 8, &size);
+    init = cel__lua_init(blob, size);
+  }
+  h->buffer = cel_engine_buffer(engine, dims, extent, element_size, name, init);
+  return 1;
+}
+
+static int fence_collect(lua_State *L) {
+  fence_handle *h = luaL_checkudata(L, 1, fence_type);
+  if (h->fence != NULL && cel__session_of(L)->engine != NULL)
+    cel_fence_destroy(h->fence);
+  h->fence = NULL;
+  return 0;
+}
+
+/* fence(buffer, min..., max..., file, line) */
+static int fence_new(lua_State *L) {
+  cel_engine *engine = cel__session_of(L)->engine;
+  const cel_buffer *buffer = cel__check_buffer(L, 1);
+  cel_box box = cel__check_box(L, 2);
+  cel_place place = cel__check_place(L, 8);
+  fence_handle *h = new_handle(L, sizeof *h, fence_type, fence_collect);
+  if (cel_engine_fence(engine, buffer, &box, place, &h->fence) != CEL_E_OK)
+    return cel__push_failure(L);
+  return 1;
+}
+
+static int fence_ready(lua_State *L) {
+  fence_handle *h = luaL_checkudata(L, 1, fence_type);
+  lua_pushboolean(L, cel_fence_ready(h->fence));
+  return 1;
+}
+
+/* Waits; returns the address of the data (the fence's) and its bytes. */
+static int fence_get(lua_State *L) {
+  fence_handle *h = luaL_checkudata(L, 1, fence_type);
+  const void *data;
+  uint64_t size;
+  if (cel_engine_fence_get(cel__session_of(L)->engine, h->fence,
+                           cel_session_interrupted, &data, &size) != CEL_E_OK)
+    return cel__push_failure(L);
+  lua_pushlightuserdata(L, (void *)data);
+  lua_pushnumber(L, (lua_Number)size);
+  return 2;
+}
+
+const luaL_Reg cel__core_buffer[] = {
+    {"buffer", buffer_new},
+    {"buffer_free", buffer_free},
+    {"buffer_freed", buffer_freed},
+    {"fence", fence_new},
+    {"fence_ready", fence_ready},
+    {"fence_get", fence_get},
+    {NULL, NULL},
+};

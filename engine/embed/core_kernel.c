@@ -1,0 +1,138 @@
+/* Kernels for Lua. */
+#include <string.h>
+
+#include "embed/core.h"
+#include "embed/core_kernel.h"
+
+static const char module_type[] = "celer.core.module";
+
+enum { LIST_MAX = 64 };
+
+const cel_module *cel__check_module(lua_State *L, int index) {
+  const cel_module **handle = luaL_checkudata(L, index, module_type);
+  return *handle;
+}
+
+/* Strings of the array at `index`, borrowed from it. */
+static int32_t read_list(lua_State *L, int index, const char **out) {
+  if (lua_isnoneornil(L, index)) return 0;
+  int32_t n = (int32_t)lua_objlen(L, index);
+  if (n > LIST_MAX) luaL_error(L, "more than %d entries", LIST_MAX);
+  for (int32_t i = 0; i < n; ++i) {
+    lua_rawgeti(L, index, i + 1);
+    out[i] = luaL_checkstring(L, -1);
+    lua_pop(L, 1); /* the table keeps it */
+  }
+  return n;
+}
+
+static void set_integer(lua_State *L, const char *key, lua_Integer value) {
+  lua_pushinteger(L, value);
+  lua_setfield(L, -2, key);
+}
+
+static void push_params(lua_State *L, const cel_module *module, int32_t k) {
+  const cel_param *param;
+  int32_t n = cel_module_params(module, k, &param);
+  lua_createtable(L, n, 0);
+  for (int32_t i = 0; i < n; ++i) {
+    lua_createtable(L, 0, 6);
+    set_integer(L, "kind", param[i].kind);
+    set_integer(L, "dims", param[i].dims);
+    set_integer(L, "size", param[i].size);
+    set_integer(L, "align", param[i].align);
+    char class_ = (char)param[i].class_;
+    lua_pushlstring(L, &class_, 1);
+    lua_setfield(L, -2, "class");
+    lua_pushstring(L, param[i].type);
+    lua_setfield(L, -2, "type");
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+/* kernel(text, file, line, directory | nil, defines | nil, options | nil)
+ * -> module, {{name =, params = {...}}, ...}. The module is never freed: works
+ * may still need it. */
+static int kernel_new(lua_State *L) {
+  const char *defines[LIST_MAX], *options[LIST_MAX];
+  cel_source source = {
+      .text = luaL_checkstring(L, 1),
+      .file = luaL_checkstring(L, 2),
+      .line = (int32_t)luaL_checkinteger(L, 3),
+      .directory = luaL_optstring(L, 4, NULL),
+      .defines = read_list(L, 5, defines),
+      .define = defines,
+      .options = read_list(L, 6, options),
+      .option = options,
+  };
+  cel_engine *engine;
+  cel_module *module;
+  if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
+  if (cel_module_compile_cpu(&source, &module) != CEL_E_OK)
+    return cel__push_failure(L);
+  cel_module **handle = lua_newuserdata(L, sizeof *handle);
+  *handle = module;
+  luaL_newmetatable(L, module_type);
+  lua_setmetatable(L, -2);
+  int32_t n = cel_module_kernels(module);
+  lua_createtable(L, n, 0);
+  for (int32_t k = 0; k < n; ++k) {
+    lua_createtable(L, 0, 2);
+    lua_pushstring(L, cel_module_kernel_name(module, k));
+    lua_setfield(L, -2, "name");
+    push_params(L, module, k);
+    lua_setfield(L, -2, "params");
+    lua_rawseti(L, -2, k + 1);
+  }
+  return 2;
+}
+
+static void pack_integer(lua_State *L, const cel_param *p, unsigned char *to) {
+  if (lua_type(L, -1) != LUA_TNUMBER) { /* a boxed 64-bit integer */
+    memcpy(to, lua_topointer(L, -1), (size_t)p->size);
+    return;
+  }
+  int64_t value = (int64_t)lua_tonumber(L, -1);
+  memcpy(to, &value, (size_t)p->size); /* little-endian */
+}
+
+static void pack_float(lua_State *L, const cel_param *p, unsigned char *to) {
+  double wide = lua_tonumber(L, -1);
+  float narrow = (float)wide;
+  memcpy(to, p->size == 4 ? (const void *)&narrow : (const void *)&wide,
+         (size_t)p->size);
+}
+
+uint32_t cel__pack_values(lua_State *L, int index, const cel_module *module,
+                          int32_t kernel, unsigned char *out, uint32_t room) {
+  const cel_param *param;
+  int32_t n = cel_module_params(module, kernel, &param);
+  uint32_t at = 0;
+  int next = 1;
+  for (int32_t i = 0; i < n; ++i) {
+    const cel_param *p = &param[i];
+    if (p->kind != CEL_PARAM_VALUE) continue;
+    uint32_t align = (uint32_t)p->align;
+    uint32_t start = (at + align - 1) & ~(align - 1);
+    if (start + (uint32_t)p->size > room)
+      luaL_error(L, "kernel arguments take more than %d bytes", (int)room);
+    memset(out + at, 0, start - at);
+    lua_rawgeti(L, index, next++);
+    if (p->class_ == 'f')
+      pack_float(L, p, out + start);
+    else if (p->class_ == 'b')
+      out[start] = (unsigned char)lua_toboolean(L, -1);
+    else if (p->class_ == 's')
+      memcpy(out + start, lua_topointer(L, -1), (size_t)p->size);
+    else
+      pack_integer(L, p, out + start);
+    lua_pop(L, 1);
+    at = start + (uint32_t)p->size;
+  }
+  return at;
+}
+
+const luaL_Reg cel__core_kernel[] = {
+    {"kernel", kernel_new},
+    {NULL, NULL},
+};

@@ -1,0 +1,15 @@
+/* core_kernel.h -- compiled modules as core_submit.c needs them. */
+#ifndef CEL_EMBED_CORE_KERNEL_H
+#define CEL_EMBED_CORE_KERNEL_H
+
+#include "embed/core.h"
+
+/* The module handle at `index`; raises when it is none. */
+const cel_module *cel__check_module(lua_State *L, int index);
+
+/* Packs the array of values at `index` as the kernel's VALUE parameters want
+ * them; returns the bytes used, raises when `room` is too small. */
+uint32_t cel__pack_values(lua_State *L, int index, const cel_module *module,
+                          int32_t kernel, unsigned char *out, uint32_t room);
+
+#endif

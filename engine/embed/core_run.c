@@ -1,0 +1,166 @@
+/* Starting, waiting and asking for Lua. */
+#define _GNU_SOURCE /* environ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <png.h>
+
+#include "base/version.h"
+#include "embed/core.h"
+
+/* rank() -> rank, ranks, rank on this host, ranks on this host */
+static int run_rank(lua_State *L) {
+  const cel_transport *t = cel__session_of(L)->transport;
+  lua_pushinteger(L, (lua_Integer)t->rank);
+  lua_pushinteger(L, (lua_Integer)t->ranks);
+  lua_pushinteger(L, t->local_rank);
+  lua_pushinteger(L, t->local_ranks);
+  return 4;
+}
+
+/* configure{devices =, horizon_step =, lookahead =, interactive =} */
+static int run_configure(lua_State *L) {
+  cel_session *session = cel__session_of(L);
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_getfield(L, 1, "devices");
+  lua_getfield(L, 1, "horizon_step");
+  lua_getfield(L, 1, "lookahead");
+  lua_getfield(L, 1, "interactive");
+  session->options.devices = (int32_t)luaL_optinteger(L, -4, 0);
+  session->options.horizon_step = (int32_t)luaL_optinteger(L, -3, 0);
+  session->options.lookahead = lua_isnil(L, -2) || lua_toboolean(L, -2);
+  cel_session_catch_interrupts(lua_toboolean(L, -1));
+  return 0;
+}
+
+/* broadcast(text) -> rank 0's text. Only before the engine runs. */
+static int run_broadcast(lua_State *L) {
+  cel_transport *t = cel__session_of(L)->transport;
+  size_t length = 0;
+  const char *text = luaL_optlstring(L, 1, "", &length);
+  void *data = cel_alloc(length + 1);
+  uint64_t size = length;
+  memcpy(data, text, length);
+  if (cel__session_of(L)->engine != NULL)
+    cel_bug("broadcast while the executor owns the transport");
+  cel_status status = t->broadcast(t, &data, &size);
+  if (status == CEL_E_OK) lua_pushlstring(L, data, size);
+  cel_free(data);
+  return status == CEL_E_OK ? 1 : cel__push_failure(L);
+}
+
+static int run_started(lua_State *L) {
+  lua_pushboolean(L, cel__session_of(L)->engine != NULL);
+  return 1;
+}
+
+/* wait(file, line): an epoch, and until it is reached on this rank. */
+static int run_wait(lua_State *L) {
+  cel_engine *engine;
+  if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
+  uint64_t epoch = cel_engine_epoch(engine, cel__check_place(L, 1));
+  if (cel_engine_wait(engine, epoch, cel_session_interrupted) != CEL_E_OK)
+    return cel__push_failure(L);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* info() -> a table of what this rank has. */
+static int run_info(lua_State *L) {
+  cel_session *session = cel__session_of(L);
+  char text[256];
+  cel_topology_describe(text, sizeof text);
+  lua_newtable(L);
+  lua_pushstring(L, text);
+  lua_setfield(L, -2, "cpu");
+  cel_topology topology;
+  const cel_transport *t = session->transport;
+  if (cel_topology_find(t->local_rank, t->local_ranks, &topology) == CEL_E_OK) {
+    lua_pushinteger(L, topology.cores);
+    lua_setfield(L, -2, "cores");
+    lua_pushinteger(L, topology.host_cores);
+    lua_setfield(L, -2, "host_cores");
+    lua_pushboolean(L, topology.bound);
+    lua_setfield(L, -2, "bound");
+  }
+  lua_pushstring(L, t->name);
+  lua_setfield(L, -2, "transport");
+  lua_pushstring(L, cel_version());
+  lua_setfield(L, -2, "version");
+  return 1;
+}
+
+/* counts() -> what the engine has done, or nil when it never ran. */
+static int run_counts(lua_State *L) {
+  const cel_session *session = cel__session_of(L);
+  if (session->engine == NULL) return 0;
+  cel_engine_counts c;
+  cel_engine_count(session->engine, &c);
+  const struct {
+    const char *name;
+    uint64_t value;
+  } rows[] = {
+      {"tasks", c.tasks},
+      {"commands", c.commands},
+      {"instructions", c.instructions},
+      {"messages", c.messages},
+      {"bytes_sent", c.bytes_sent},
+      {"copies", c.copies},
+      {"bytes_copied", c.bytes_copied},
+      {"allocations", c.allocations},
+  };
+  lua_newtable(L);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    lua_pushnumber(L, (lua_Number)rows[i].value);
+    lua_setfield(L, -2, rows[i].name);
+  }
+  return 1;
+}
+
+/* environment() -> {name = value} of every variable that begins CELER_. */
+static int run_environment(lua_State *L) {
+  lua_newtable(L);
+  for (char **e = environ; *e != NULL; ++e) {
+    const char *equals = strchr(*e, '=');
+    if (strncmp(*e, "CELER_", 6) != 0 || equals == NULL) continue;
+    lua_pushlstring(L, *e, (size_t)(equals - *e));
+    lua_pushstring(L, equals + 1);
+    lua_rawset(L, -3);
+  }
+  return 1;
+}
+
+/* png(path, width, height, rgb as a string of 3 bytes per pixel) */
+static int run_png(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1);
+  png_image image = {
+      .version = PNG_IMAGE_VERSION,
+      .width = (png_uint_32)luaL_checkinteger(L, 2),
+      .height = (png_uint_32)luaL_checkinteger(L, 3),
+      .format = PNG_FORMAT_RGB,
+  };
+  size_t size;
+  const char *pixels = luaL_checklstring(L, 4, &size);
+  luaL_argcheck(L, size == PNG_IMAGE_SIZE(image), 4, "3 bytes per pixel");
+  if (!png_image_write_to_file(&image, path, 0, pixels, 0, NULL)) {
+    lua_pushnil(L);
+    lua_pushfstring(L, "cannot write %s: %s", path, image.message);
+    return 2;
+  }
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+const luaL_Reg cel__core_run[] = {
+    {"rank", run_rank},
+    {"configure", run_configure},
+    {"broadcast", run_broadcast},
+    {"started", run_started},
+    {"wait", run_wait},
+    {"info", run_info},
+    {"counts", run_counts},
+    {"environment", run_environment},
+    {"png", run_png},
+    {NULL, NULL},
+};

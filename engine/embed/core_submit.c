@@ -1,0 +1,148 @@
+/* Rules and command groups for Lua. */
+#include <string.h>
+
+#include "base/hash.h"
+#include "embed/core.h"
+#include "embed/core_kernel.h"
+
+enum { ACCESSES = 64, PARAMETERS = 256, VALUES = 4096 };
+
+/* rule(task_dims, buffer_dims, boxes, params, clamp, spans, code) -> rule
+ * clamp: a boolean per box; spans: start and length of each program, in order
+ * of box, dimension, lower then upper; code: the words. Arrays of numbers. */
+static int rule_intern(lua_State *L) {
+  cel_rule_desc desc = {
+      .task_dims = (int32_t)luaL_checkinteger(L, 1),
+      .buffer_dims = (int32_t)luaL_checkinteger(L, 2),
+      .boxes = (int32_t)luaL_checkinteger(L, 3),
+      .params = (int32_t)luaL_checkinteger(L, 4),
+  };
+  luaL_argcheck(L, desc.boxes >= 0 && desc.boxes <= CEL_RULE_BOXES, 3,
+                "too many boxes");
+  luaL_argcheck(L, desc.buffer_dims >= 0 && desc.buffer_dims <= CEL_DIMS, 2,
+                "0 to 3 dimensions");
+  desc.code_length = (int32_t)lua_objlen(L, 7);
+  int64_t *code = lua_newuserdata(L, (size_t)desc.code_length * 8 + 8);
+  for (int32_t i = 0; i < desc.code_length; ++i) {
+    lua_rawgeti(L, 7, i + 1);
+    code[i] = (int64_t)lua_tonumber(L, -1);
+    lua_pop(L, 1);
+  }
+  desc.code = code;
+  int at = 1;
+  for (int32_t b = 0; b < desc.boxes; ++b) {
+    lua_rawgeti(L, 5, b + 1);
+    desc.clamp[b] = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    for (int32_t j = 0; j < desc.buffer_dims; ++j) {
+      for (int side = 0; side < 2; ++side) {
+        lua_rawgeti(L, 6, at++);
+        lua_rawgeti(L, 6, at++);
+        desc.start[b][j][side] = (int32_t)lua_tointeger(L, -2);
+        desc.length[b][j][side] = (int32_t)lua_tointeger(L, -1);
+        lua_pop(L, 2);
+      }
+    }
+  }
+  cel_engine *engine;
+  const cel_rule *rule;
+  if (cel__core_engine(L, &engine) != CEL_E_OK ||
+      cel_rules_intern(cel_engine_rules(engine), &desc, &rule) != CEL_E_OK)
+    return cel__push_failure(L);
+  lua_pushlightuserdata(L, (void *)rule);
+  return 1;
+}
+
+/* A group's accesses while it is read off a Lua array: per access buffer,
+ * mode, rule, then its parameters. */
+typedef struct access_list {
+  cel_access access[ACCESSES];
+  int64_t params[PARAMETERS];
+  uint32_t n, used;
+} access_list;
+
+static void read_accesses(lua_State *L, int index, uint32_t words,
+                          const cel_box *range, access_list *out) {
+  out->n = out->used = 0;
+  for (uint32_t i = 1; i <= words;) {
+    if (out->n == ACCESSES) luaL_error(L, "more than %d accesses", ACCESSES);
+    cel_access *a = &out->access[out->n++];
+    lua_rawgeti(L, index, (int)i++);
+    lua_rawgeti(L, index, (int)i++);
+    lua_rawgeti(L, index, (int)i++);
+    a->buffer = cel__check_buffer(L, -3);
+    a->mode = (cel_mode)lua_tointeger(L, -2);
+    a->use.rule = lua_touserdata(L, -1);
+    a->use.params = out->params + out->used;
+    a->use.range = *range;
+    a->use.extent = a->buffer->extent;
+    lua_pop(L, 3);
+    for (int32_t p = 0; p < a->use.rule->desc.params; ++p) {
+      if (out->used == PARAMETERS) luaL_error(L, "too many captured numbers");
+      lua_rawgeti(L, index, (int)i++);
+      out->params[out->used++] = (int64_t)lua_tonumber(L, -1);
+      lua_pop(L, 1);
+    }
+  }
+}
+
+/* The arguments that both kinds of group begin with:
+ *   1 placement  2 dims  3-5 min  6-8 max  9 granularity  10 may be cut
+ *   11 accesses  12 words in it  13 name | nil  14 file  15 line */
+static cel_group read_group(lua_State *L, cel_task_kind kind,
+                            access_list *list) {
+  cel_group group = {
+      .kind = kind,
+      .placement = (cel_placement)luaL_checkinteger(L, 1),
+      .dims = (int32_t)luaL_checkinteger(L, 2),
+      .range = cel__check_box(L, 3),
+      .name = luaL_optstring(L, 13, NULL),
+      .place = cel__check_place(L, 14),
+  };
+  group.permitted = (cel_split_kind){
+      .cut = {lua_toboolean(L, 10)},
+      .granularity = {(int64_t)luaL_checknumber(L, 9), 1, 1},
+  };
+  read_accesses(L, 11, (uint32_t)luaL_checkinteger(L, 12), &group.range, list);
+  group.accesses = list->n;
+  group.access = list->access;
+  return group;
+}
+
+static int submit(lua_State *L, cel_group *group, cel_work *work) {
+  group->work = work;
+  cel_status status = cel_engine_submit(cel__session_of(L)->engine, group);
+  cel_work_release(work); /* the graph holds its own reference */
+  if (status != CEL_E_OK) return cel__push_failure(L);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* ... 16 module  17 kernel, from 0  18 values */
+static int submit_kernel(lua_State *L) {
+  access_list list;
+  _Alignas(16) unsigned char values[VALUES];
+  cel_group group = read_group(L, CEL_TASK_KERNEL, &list);
+  const cel_module *module = cel__check_module(L, 16);
+  int32_t kernel = (int32_t)luaL_checkinteger(L, 17);
+  uint32_t size = cel__pack_values(L, 18, module, kernel, values, VALUES);
+  return submit(L, &group, cel_module_work(module, kernel, values, size));
+}
+
+/* ... 16 the encoded function  17 what ranks must agree on of it */
+static int submit_host(lua_State *L) {
+  access_list list;
+  cel_group group = read_group(L, CEL_TASK_HOST, &list);
+  size_t size, length;
+  const char *blob = luaL_checklstring(L, 16, &size);
+  const char *identity = luaL_checklstring(L, 17, &length);
+  cel_work *work = cel__lua_work(blob, size, cel_hash(identity, length, 0));
+  return submit(L, &group, work);
+}
+
+const luaL_Reg cel__core_submit[] = {
+    {"rule", rule_intern},
+    {"submit_kernel", submit_kernel},
+    {"submit_host", submit_host},
+    {NULL, NULL},
+};

@@ -1,0 +1,153 @@
+/* Host tasks and initial contents written in Lua: the lane's side.
+ *
+ * A function travels as a blob that lua/celer/capture.lua encodes and
+ * lua/celer/lane.lua decodes. Thread: worker. */
+#include <lauxlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "embed/core.h"
+
+typedef struct blob {
+  size_t size;
+  char data[];
+} blob;
+
+static blob *blob_new(const char *data, size_t size) {
+  blob *b = cel_alloc(sizeof *b + size);
+  b->size = size;
+  memcpy(b->data, data, size);
+  return b;
+}
+
+/* Calls function `name` of celer.lane with the blob and `n` light userdata. */
+static cel_status call_lane(const blob *b, const char *name, int n,
+                            const void *const *arguments) {
+  lua_State *L = cel_host_lane_state();
+  if (L == NULL) return cel_fail(CEL_E_MEMORY, "no memory for a Lua state");
+  lua_settop(L, 0);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "celer.lane");
+  if (lua_pcall(L, 1, 1, 0) == 0) {
+    lua_getfield(L, -1, name);
+    lua_pushlstring(L, b->data, b->size);
+    for (int i = 0; i < n; ++i) lua_pushlightuserdata(L, (void *)arguments[i]);
+    if (cel__state_call(L, 1 + n, 0)) return CEL_E_OK;
+    if (lua_istable(L, -1)) lua_getfield(L, -1, "message");
+  }
+  const char *text = lua_tostring(L, -1);
+  return cel_fail(CEL_E_TASK, "%s", text != NULL ? text : "unknown error");
+}
+
+static cel_status run_work(const cel_work *work, const cel_call *call) {
+  const void *arguments[] = {call};
+  return call_lane(work->context, "run", 1, arguments);
+}
+
+static void destroy_work(cel_work *work) {
+  cel_free(work->context);
+  cel_free(work);
+}
+
+cel_work *cel__lua_work(const char *data, size_t size, uint64_t hash) {
+  cel_work *work = cel_alloc_zero(sizeof *work);
+  *work = (cel_work){
+      .references = 1,
+      .fn = run_work,
+      .destroy = destroy_work,
+      .hash = hash,
+      .lua = true,
+      .context = blob_new(data, size),
+  };
+  return work;
+}
+
+static cel_status fill_lua(const cel_init *init, const cel_box *box,
+                           void *out) {
+  const void *arguments[] = {box, out};
+  return call_lane(init->context, "fill", 2, arguments);
+}
+
+static void destroy_init(cel_init *init) {
+  cel_free(init->context);
+  cel_free(init);
+}
+
+cel_init *cel__lua_init(const char *data, size_t size) {
+  cel_init *init = cel_alloc_zero(sizeof *init);
+  *init = (cel_init){.fill = fill_lua,
+                     .destroy = destroy_init,
+                     .lua = true,
+                     .context = blob_new(data, size)};
+  return init;
+}
+
+typedef struct dense {
+  cel_box extent;
+  uint32_t element_size;
+  _Alignas(16) char data[];
+} dense;
+
+static cel_status fill_data(const cel_init *init, const cel_box *box,
+                            void *out) {
+  dense *d = init->context;
+  cel_layout from = {d->data, d->extent}, to = {out, *box};
+  cel_copy_box(&from, &to, box, d->element_size);
+  return CEL_E_OK;
+}
+
+cel_init *cel__data_init(const void *data, const cel_box *extent,
+                         uint32_t element_size) {
+  size_t size = (size_t)cel_box_volume(extent) * element_size;
+  dense *d = cel_alloc(sizeof *d + size);
+  d->extent = *extent;
+  d->element_size = element_size;
+  if (size > 0) memcpy(d->data, data, size);
+  cel_init *init = cel_alloc_zero(sizeof *init);
+  *init = (cel_init){.fill = fill_data, .destroy = destroy_init, .context = d};
+  return init;
+}
+
+static void push_box(lua_State *L, const cel_box *box) {
+  for (int d = 0; d < CEL_DIMS; ++d) lua_pushnumber(L, (lua_Number)box->min[d]);
+  for (int d = 0; d < CEL_DIMS; ++d) lua_pushnumber(L, (lua_Number)box->max[d]);
+}
+
+/* view(call, i) -> base, layout (6 numbers), box (6 numbers); i from 1 */
+static int lane_view(lua_State *L) {
+  const cel_call *call = lua_touserdata(L, 1);
+  const cel_view *view = &call->view[luaL_checkinteger(L, 2) - 1];
+  lua_pushlightuserdata(L, view->base);
+  push_box(L, &view->layout);
+  push_box(L, &view->box);
+  return 13;
+}
+
+/* part(call) -> rank, ranks, chunk (6), range (6) */
+static int lane_part(lua_State *L) {
+  const cel_call *call = lua_touserdata(L, 1);
+  lua_pushinteger(L, call->rank);
+  lua_pushinteger(L, call->ranks);
+  push_box(L, &call->chunk);
+  push_box(L, &call->range);
+  return 14;
+}
+
+/* box(pointer) -> 6 numbers */
+static int lane_box(lua_State *L) {
+  push_box(L, lua_touserdata(L, 1));
+  return 6;
+}
+
+int cel__open_lanecore(lua_State *L) {
+  static const luaL_Reg functions[] = {{"view", lane_view},
+                                       {"part", lane_part},
+                                       {"box", lane_box},
+                                       {NULL, NULL}};
+  lua_newtable(L);
+  for (const luaL_Reg *f = functions; f->name != NULL; ++f) {
+    lua_pushcfunction(L, f->func);
+    lua_setfield(L, -2, f->name);
+  }
+  return 1;
+}

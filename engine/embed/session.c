@@ -1,0 +1,116 @@
+#include "embed/session.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device/kernel.h"
+#include "embed/embedded.h"
+#include "embed/state.h"
+
+static atomic_bool interrupted;
+static bool keep_session;
+
+bool cel_session_interrupted(void) {
+  return atomic_load_explicit(&interrupted, memory_order_relaxed);
+}
+
+void cel_session_clear_interrupt(void) {
+  atomic_store(&interrupted, false);
+}
+
+static void on_interrupt(int signal_number) {
+  static const char text[] = "celer: interrupted\n";
+  if (!keep_session || atomic_exchange(&interrupted, true)) {
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(128 + signal_number);
+  }
+  cel__state_interrupt();
+}
+
+void cel_session_catch_interrupts(bool interactive) {
+  struct sigaction action = {.sa_handler = on_interrupt};
+  keep_session = interactive;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, NULL);
+}
+
+cel_status cel_session_open(cel_session *session) {
+  cel_park_init(&session->park);
+  if (!cel_transport_launched())
+    return cel_transport_single(&session->transport);
+  return cel_transport_mpi(&session->transport);
+}
+
+static void *enter_lane(void *context) {
+  (void)context;
+  return cel__state_create_lane();
+}
+
+static void leave_lane(void *context, void *state) {
+  (void)context;
+  cel__state_destroy(state);
+}
+
+static cel_status start_backend(cel_session *s) {
+  const cel_transport *t = s->transport;
+  CEL_TRY(cel_topology_find(t->local_rank, t->local_ranks, &s->topology));
+  const cel_embedded *header = cel_embedded_find("kernels/celer.cuh");
+  cel_module_set_header(header->data, header->size);
+  cel_backend_config config = {
+      .devices = s->options.devices > 0 ? s->options.devices : 1,
+      .cores = s->topology.cores,
+      .park = &s->park,
+  };
+  return cel_backend_cpu(&config, &s->backend);
+}
+
+static void warn(void *context, const cel_task *task, const char *text) {
+  const cel_session *s = context;
+  if (s->transport->rank != 0) return;
+  if (task != NULL && task->place.file != NULL)
+    fprintf(stderr, "celer: warning: %s:%d: %s\n", task->place.file,
+            task->place.line, text);
+  else
+    fprintf(stderr, "celer: warning: %s\n", text);
+}
+
+cel_status cel_session_start(cel_session *s) {
+  if (s->engine != NULL) return CEL_E_OK;
+  if (s->backend == NULL) CEL_TRY(start_backend(s));
+  if (s->host == NULL) {
+    cel_host_config host = {
+        .lanes = s->topology.cores < 4 ? s->topology.cores : 4,
+        .park = &s->park,
+        .enter = enter_lane,
+        .leave = leave_lane,
+        .context = s,
+    };
+    s->host = cel_host_lanes_create(&host);
+  }
+  cel_engine_config config = {
+      .transport = s->transport,
+      .backend = s->backend,
+      .host = s->host,
+      .park = &s->park,
+      .threads = true,
+      .lookahead = s->options.lookahead,
+      .horizon_step = s->options.horizon_step,
+      .warn = warn,
+      .warn_context = s,
+  };
+  return cel_engine_create(&config, &s->engine);
+}
+
+void cel_session_close(cel_session *s, bool orderly) {
+  if (s->engine != NULL) cel_engine_destroy(s->engine);
+  if (s->host != NULL) cel_host_lanes_destroy(s->host);
+  if (s->backend != NULL) s->backend->destroy(s->backend);
+  if (orderly && s->transport != NULL) s->transport->destroy(s->transport);
+  s->engine = NULL;
+  s->host = NULL;
+  s->backend = NULL;
+  s->transport = NULL;
+}

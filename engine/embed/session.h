@@ -1,0 +1,46 @@
+/* session.h -- what one process has: its rank, devices and engine, for Lua.
+ *
+ * Made before the script runs; the backend, the host lanes and the engine come
+ * with the first thing that needs them, so that a script which only prints is
+ * quick. One per process, owned by main.
+ * Thread: main, except where a function says otherwise.
+ */
+#ifndef CEL_EMBED_SESSION_H
+#define CEL_EMBED_SESSION_H
+
+#include "device/topology.h"
+#include "runtime/engine.h"
+
+typedef struct cel_session_options {
+  int32_t devices;      /* 0: one */
+  int32_t horizon_step; /* 0: default */
+  bool lookahead;
+  char backend[16]; /* "" or "cpu" */
+} cel_session_options;
+
+typedef struct cel_session {
+  cel_session_options options;
+  cel_transport *transport; /* never null */
+  cel_topology topology;
+  cel_park park;
+  cel_backend *backend; /* null until started, as is all below */
+  cel_host_lanes *host;
+  cel_engine *engine;
+  bool interactive; /* Ctrl-C ends a line, not the process */
+} cel_session;
+
+/* Finds the transport: MPI where a launcher started us, else one rank. */
+cel_status cel_session_open(cel_session *session);
+/* Starts backend, host lanes and engine if they are not running. */
+cel_status cel_session_start(cel_session *session);
+/* Stops what runs and, where `orderly`, leaves MPI with the other ranks. */
+void cel_session_close(cel_session *session, bool orderly);
+
+/* Asked while main waits: whether Ctrl-C was pressed. Thread: any. */
+bool cel_session_interrupted(void);
+/* Ctrl-C from now on: in a session ends the line, otherwise the process. */
+void cel_session_catch_interrupts(bool interactive);
+/* Forgets a Ctrl-C. */
+void cel_session_clear_interrupt(void);
+
+#endif

@@ -1,0 +1,40 @@
+/* state.h -- Lua states: the driver's and one per host lane.
+ *
+ * Both find `require "celer"` and its modules in the library itself
+ * (embedded.h), and the user's modules first in the bundle that rank 0 sent,
+ * then on disk. The engine's functions are in the module "celer.core" of the
+ * driver's state and "celer.lanecore" of a lane's.
+ */
+#ifndef CEL_EMBED_STATE_H
+#define CEL_EMBED_STATE_H
+
+#include <lua.h>
+
+#include "embed/session.h"
+
+/* The driver's state; at most one. Null without memory. The caller owns it. */
+lua_State *cel__state_create_driver(cel_session *session);
+/* A lane's; made in the lane's own thread. */
+lua_State *cel__state_create_lane(void);
+void cel__state_destroy(lua_State *L);
+/* Raises "interrupted" in the driver's state at its next chance. Safe in a
+ * signal handler. */
+void cel__state_interrupt(void);
+
+/* The session of the driver's state; raises in a lane's, where nothing of the
+ * engine may be called. */
+cel_session *cel__session_of(lua_State *L);
+
+/* Calls the function below `arguments` values with a traceback on errors;
+ * false leaves one value, the error, on the stack. */
+bool cel__state_call(lua_State *L, int arguments, int results);
+
+/* Module openers; core_*.c. */
+int cel__open_core(lua_State *L);
+int cel__open_lanecore(lua_State *L);
+
+/* Leaves nil, text, file, line of the thread's error record: what every core
+ * function returns when it fails. */
+int cel__push_failure(lua_State *L);
+
+#endif
