@@ -19,17 +19,18 @@ static int run_rank(lua_State *L) {
   return 4;
 }
 
-/* configure{devices =, horizon_step =, lookahead =, interactive =} */
+/* configure{devices =, horizon_step =, quiet =, interactive =} */
 static int run_configure(lua_State *L) {
   cel_session *session = cel__session_of(L);
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_getfield(L, 1, "devices");
   lua_getfield(L, 1, "horizon_step");
-  lua_getfield(L, 1, "lookahead");
+  lua_getfield(L, 1, "quiet");
   lua_getfield(L, 1, "interactive");
   session->options.devices = (int32_t)luaL_optinteger(L, -4, 0);
   session->options.horizon_step = (int32_t)luaL_optinteger(L, -3, 0);
-  session->options.lookahead = lua_isnil(L, -2) || lua_toboolean(L, -2);
+  session->options.quiet = lua_toboolean(L, -2);
+  session->options.lookahead = true;
   cel_session_catch_interrupts(lua_toboolean(L, -1));
   return 0;
 }

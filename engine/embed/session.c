@@ -69,7 +69,7 @@ static cel_status start_backend(cel_session *s) {
 
 static void warn(void *context, const cel_task *task, const char *text) {
   const cel_session *s = context;
-  if (s->transport->rank != 0) return;
+  if (s->transport->rank != 0 || s->options.quiet) return;
   if (task != NULL && task->place.file != NULL)
     fprintf(stderr, "celer: warning: %s:%d: %s\n", task->place.file,
             task->place.line, text);

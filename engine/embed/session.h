@@ -15,7 +15,7 @@ typedef struct cel_session_options {
   int32_t devices;      /* 0: one */
   int32_t horizon_step; /* 0: default */
   bool lookahead;
-  char backend[16]; /* "" or "cpu" */
+  bool quiet; /* no warnings */
 } cel_session_options;
 
 typedef struct cel_session {

@@ -46,17 +46,37 @@ end
 local function configure(resolved, interactive)
   core.configure { devices = tonumber(resolved.devices),
     horizon_step = tonumber(resolved["horizon-step"]),
-    interactive = interactive }
+    quiet = resolved.log == "error", interactive = interactive }
   require("celer.output").install(resolved.output or "master")
 end
 
-local function run(path, arguments)
+-- What `--log info` adds at the end, from rank 0.
+local function summary()
+  local c, rank, ranks = core.counts(), core.rank()
+  if not c or rank ~= 0 then return end
+  io.stderr:write(("celer: rank 0 of %d: %d tasks, %d instructions, %d messages "
+    .. "with %d bytes, %d copies with %d bytes, %d allocations\n"):format(ranks,
+    c.tasks, c.instructions, c.messages, c.bytes_sent, c.copies, c.bytes_copied,
+    c.allocations))
+end
+
+-- With `--log debug` an error shows how the driver came there.
+local function with_traceback(chunk, ...)
+  local arguments, n = { ... }, select("#", ...)
+  local ok, failure = xpcall(function() return chunk(unpack(arguments, 1, n)) end,
+    function(message) return debug.traceback(tostring(message), 2) end)
+  if not ok then error({ message = failure }, 0) end
+end
+
+local function run(path, arguments, log)
   local chunk, message = require("celer.script").load(path)
   if not chunk then error({ message = message }, 0) end
   arguments[0] = path
   arg = arguments -- luacheck: ignore
-  chunk(unpack(arguments))
+  if log == "debug" then with_traceback(chunk, unpack(arguments))
+  else chunk(unpack(arguments)) end
   require("celer.queue").finish()
+  if log == "info" or log == "debug" then summary() end
   return 0
 end
 
@@ -80,7 +100,7 @@ function M.main(words)
   local own, rest = words, {}
   if words[1] == "run" then own, rest = split_script(words) end
   local ok, options = parser:pparse({ unpack(own) })
-  if not ok then return usage(options .. "; see celer --help") end
+  if not ok then return usage(options:gsub("\n", " ") .. "; see celer --help") end
   if options.version then
     if core.rank() == 0 then print("celer " .. core.info().version) end
     return 0
@@ -89,7 +109,7 @@ function M.main(words)
   if not resolved then return usage(message) end
   if options.run then
     configure(resolved, false)
-    return run(options.script, rest)
+    return run(options.script, rest, resolved.log)
   elseif options.info then
     return info()
   end
