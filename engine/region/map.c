@@ -56,23 +56,35 @@ static inline bool same_section(const cel_box *a, const cel_box *b, int d) {
   return true;
 }
 
-/* The entry across the lower (side 0) or upper face of `at` in dimension d, if
- * both together are a box of one value. There is known to be none in `barren`
- * (null: nothing is known). */
+/* The entry beyond a face of `at` in dimension d, the upper or the lower one,
+ * if both together are a box of one value. There is known to be none in
+ * `barren` (null: nothing is known). */
 static cel_tree_place partner(const cel_map *map, cel_tree_place at, int d,
-                              int side, const cel_box *barren) {
-  const cel_tree_place none = {0};
+                              bool upper, const cel_box *barren) {
   const cel_box *x = &at.leaf->box[at.i];
-  if (side ? x->max[d] >= map->extent.max[d] : x->min[d] <= map->extent.min[d])
-    return none;
   int64_t point[3] = {x->min[0], x->min[1], x->min[2]};
-  point[d] = side ? x->max[d] : x->min[d] - 1;
-  if (barren && cel__box_holds(barren, point)) return none;
-  cel_tree_place y = cel__tree_find(&map->tree, point, at.leaf);
-  if (y.leaf->value[y.i] != at.leaf->value[at.i] ||
-      !same_section(x, &y.leaf->box[y.i], d))
-    return none;
-  return y;
+  point[d] = upper ? x->max[d] : x->min[d] - 1;
+  if (!(barren && cel__box_holds(barren, point))) {
+    cel_tree_place y = cel__tree_find(&map->tree, point, at.leaf);
+    if (y.leaf->value[y.i] == at.leaf->value[at.i] &&
+        same_section(x, &y.leaf->box[y.i], d))
+      return y;
+  }
+  return (cel_tree_place){0};
+}
+
+/* The same for all faces within the extent. */
+static cel_tree_place any_partner(const cel_map *map, cel_tree_place at,
+                                  const cel_box *barren) {
+  const cel_box *x = &at.leaf->box[at.i];
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    cel_tree_place y = {0};
+    if (x->min[d] > map->extent.min[d]) y = partner(map, at, d, false, barren);
+    if (!y.leaf && x->max[d] < map->extent.max[d])
+      y = partner(map, at, d, true, barren);
+    if (y.leaf) return y;
+  }
+  return (cel_tree_place){0};
 }
 
 /* Makes one entry of two; returns it. */
@@ -96,15 +108,13 @@ static cel_tree_place join(cel_map *map, cel_tree_place x, cel_tree_place y) {
  * whether leaves stayed as they were. */
 static bool settle_at(cel_map *map, cel_tree_place at, const cel_box *barren) {
   bool stayed = true;
-  for (int face = 0; face < 2 * CEL_DIMS; ++face) {
-    cel_tree_place y = partner(map, at, face / 2, face % 2, barren);
-    if (!y.leaf) continue;
+  for (;;) {
+    cel_tree_place y = any_partner(map, at, barren);
+    if (!y.leaf) return stayed;
     stayed = stayed && y.leaf == at.leaf;
     at = join(map, at, y);
     barren = NULL;
-    face = -1;
   }
-  return stayed;
 }
 
 /* The same for an entry that may have been joined to another since, probably
@@ -195,7 +205,8 @@ static void overwrite_part(cel_map *map, cel_tree_place at, const cel_box *box,
     settle_at(map, at, NULL);
     return;
   }
-  cel_map_entry parts[7] = {{*box, value}};
+  cel_map_entry parts[7];
+  parts[0] = (cel_map_entry){*box, value};
   uint32_t n = 1 + (uint32_t)cel_box_subtract(&whole, box, rest);
   for (uint32_t i = 1; i < n; ++i) parts[i] = (cel_map_entry){rest[i - 1], old};
   cel__tree_divide(&map->tree, at, parts, n);
@@ -266,14 +277,26 @@ static void overwrite_many(cel_map *map, const cel_box *box, uint64_t value) {
     near = settle(map, &made->at[i].box, box, near);
 }
 
+/* cel_box_covers for boxes that are not empty. */
+static inline bool within(const cel_box *inner, const cel_box *outer) {
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (inner->min[d] < outer->min[d] || inner->max[d] > outer->max[d])
+      return false;
+  return true;
+}
+
 void cel_map_update(cel_map *map, const cel_box *asked, uint64_t value) {
-  cel_box box;
-  if (!cel_box_intersect(asked, &map->extent, &box)) return;
-  cel_tree_place at = cel__tree_find(&map->tree, box.min, NULL);
-  if (cel_box_covers(&at.leaf->box[at.i], &box))
-    overwrite_part(map, at, &box, value);
+  cel_box clipped;
+  const cel_box *box = asked;
+  if (!within(asked, &map->extent) || cel_box_is_empty(asked)) {
+    if (!cel_box_intersect(asked, &map->extent, &clipped)) return;
+    box = &clipped;
+  }
+  cel_tree_place at = cel__tree_find(&map->tree, box->min, NULL);
+  if (within(box, &at.leaf->box[at.i]))
+    overwrite_part(map, at, box, value);
   else
-    overwrite_many(map, &box, value);
+    overwrite_many(map, box, value);
   uint32_t n = map->tree.count, high = map->regroup_at;
   uint32_t low = high / (REGROUP_GROWTH * REGROUP_GROWTH);
   if (n > high || (n < low && high > REGROUP_LEAST)) regroup(map, false);
@@ -362,8 +385,7 @@ void cel_map_check(const cel_map *map) {
     cel_region_add(&cover, box);
     cel_tree_place at = cel__tree_find(&map->tree, box->min, NULL);
     cel_assert(cel_box_equal(&at.leaf->box[at.i], box));
-    for (int face = 0; face < 2 * CEL_DIMS; ++face)
-      cel_assert(!partner(map, at, face / 2, face % 2, NULL).leaf);
+    cel_assert(!any_partner(map, at, NULL).leaf);
   }
   cel_assert(cel_region_covers_box(&cover, &map->extent));
   cel_region_release(&cover);

@@ -145,6 +145,28 @@ static inline bool over(span slab, int d, int64_t at, int64_t *hi) {
   return inside;
 }
 
+static void combine(job *j, int d, span a, span b);
+
+/* Only where both lie over something; the general sweep stops more often. */
+static void intersect_slabs(job *j, int d, span a, span b) {
+  const cel_box *ae = a.at + a.n, *be = b.at + b.n;
+  uint32_t previous = j->sink->n;
+  a = first_slab(d, a.at, ae);
+  b = first_slab(d, b.at, be);
+  while (a.n && b.n) {
+    int64_t a_hi = a.at->max[d], b_hi = b.at->max[d];
+    int64_t lo = a.at->min[d] > b.at->min[d] ? a.at->min[d] : b.at->min[d];
+    int64_t hi = a_hi < b_hi ? a_hi : b_hi;
+    if (lo < hi) {
+      uint32_t from = j->sink->n;
+      combine(j, d + 1, a, b);
+      previous = close_slab(j, d, previous, from, lo, hi);
+    }
+    if (a_hi == hi) a = first_slab(d, a.at + a.n, ae);
+    if (b_hi == hi) b = first_slab(d, b.at + b.n, be);
+  }
+}
+
 static void combine(job *j, int d, span a, span b) {
   if (a.n == 0 || b.n == 0) {
     if (j->op == CEL__UNITE && b.n) append(j->sink, b);
@@ -157,13 +179,16 @@ static void combine(job *j, int d, span a, span b) {
                                : subtract_lines)(j, d, a, b);
     return;
   }
+  if (j->op == CEL__INTERSECT) {
+    intersect_slabs(j, d, a, b);
+    return;
+  }
   const cel_box *ae = a.at + a.n, *be = b.at + b.n;
   uint32_t previous = j->sink->n;
   a = first_slab(d, a.at, ae);
   b = first_slab(d, b.at, be);
   int64_t at = a.at->min[d] < b.at->min[d] ? a.at->min[d] : b.at->min[d];
-  while ((a.n && b.n) || (j->op == CEL__UNITE && b.n) ||
-         (j->op != CEL__INTERSECT && a.n)) {
+  while (a.n || (j->op == CEL__UNITE && b.n)) {
     int64_t hi = INT64_MAX;
     bool in_a = over(a, d, at, &hi), in_b = over(b, d, at, &hi);
     if (in_a || in_b) {
