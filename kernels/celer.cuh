@@ -159,10 +159,19 @@ template <int D> struct item {
 
 // ---- accessors: global coordinates; `origin` is where (0, 0, 0) would lie
 
+// In elements. A GPU multiplies 32-bit numbers several times faster; what is
+// held in longer rows or planes than that is compiled with CELER_WIDE.
+#if defined(CELER_CUDA) && !defined(CELER_WIDE)
+using stride = int;
+#else
+using stride = index;
+#endif
+
 template <class T, int D> struct accessor {
   static_assert(D >= 0 && D <= 3, "a buffer has 0 to 3 dimensions");
   T *origin;
-  index stride0, stride1; // in elements, of the slower dimensions
+  alignas(8) stride stride0; // of the slower dimensions
+  alignas(8) stride stride1;
 
   template <class... I> CELER_FN T &operator()(I... i) const {
     static_assert(sizeof...(I) == D,
@@ -188,7 +197,8 @@ private:
 // A one-dimensional accessor is also an array.
 template <class T> struct accessor<T, 1> {
   T *origin;
-  index stride0, stride1;
+  alignas(8) stride stride0;
+  alignas(8) stride stride1;
 
   CELER_FN T &operator()(index i) const {
     return origin[i];
@@ -427,22 +437,27 @@ static CELER_FN void row(X begin, X end, const At &at) {
 template <auto F, int D, class X, class... A>
 static CELER_FN void loop(const call *c, A... a) {
   const box &b = c->chunk;
-  const index n0 = c->range.max[0], n1 = c->range.max[1],
-              n2 = c->range.max[2];
+  const index n0 = c->range.max[0], n1 = c->range.max[1], n2 = c->range.max[2];
   if constexpr (D == 0) {
     F(item<0>{{0}, {1}}, A(a)...);
   } else if constexpr (D == 1) {
-    row(X(b.min[0]), X(b.max[0]),
-        [&](X i) __attribute__((always_inline)) { F(item<1>{{i}, {n0}}, A(a)...); });
+    row(
+        X(b.min[0]), X(b.max[0]), [&](X i) __attribute__((always_inline)) {
+          F(item<1>{{i}, {n0}}, A(a)...);
+        });
   } else if constexpr (D == 2) {
     for (index i = b.min[0]; i < b.max[0]; ++i)
-      row(X(b.min[1]), X(b.max[1]),
-          [&](X j) __attribute__((always_inline)) { F(item<2>{{i, j}, {n0, n1}}, A(a)...); });
+      row(
+          X(b.min[1]), X(b.max[1]), [&](X j) __attribute__((always_inline)) {
+            F(item<2>{{i, j}, {n0, n1}}, A(a)...);
+          });
   } else {
     for (index i = b.min[0]; i < b.max[0]; ++i)
       for (index j = b.min[1]; j < b.max[1]; ++j)
-        row(X(b.min[2]), X(b.max[2]),
-          [&](X k) __attribute__((always_inline)) { F(item<3>{{i, j, k}, {n0, n1, n2}}, A(a)...); });
+        row(
+            X(b.min[2]), X(b.max[2]), [&](X k) __attribute__((always_inline)) {
+              F(item<3>{{i, j, k}, {n0, n1, n2}}, A(a)...);
+            });
   }
 }
 
@@ -473,11 +488,12 @@ struct entry<F, signature<void (*)(Item, P...)>> {
 #define CELER_EXPORT __attribute__((visibility("default")))
 #define CELER_ENTRY(name)                                                      \
   extern "C" {                                                                 \
-  extern CELER_EXPORT const celer::params<celer::signature<decltype(&name)>::count + 1>     \
-      celer_params_##name;                                                     \
+  extern CELER_EXPORT const                                                    \
+      celer::params<celer::signature<decltype(&name)>::count + 1>              \
+          celer_params_##name;                                                 \
   const celer::params<celer::signature<decltype(&name)>::count + 1>            \
       celer_params_##name = celer::signature<decltype(&name)>::describe();     \
-  CELER_EXPORT void celer_run_##name(const celer::call *c) {                            \
+  CELER_EXPORT void celer_run_##name(const celer::call *c) {                   \
     celer::entry<&name>::run(c);                                               \
   }                                                                            \
   }
@@ -486,19 +502,21 @@ struct entry<F, signature<void (*)(Item, P...)>> {
 
 // ---- CUDA: one thread per item, in blocks of up to 256
 
-// Where a launch computes. Grids are at most 65535 blocks in y and z, so those
-// dimensions stride.
+// Where a launch computes; at most 2^31 - 1 items in each dimension. Grids have
+// at most 65535 blocks in y and z, so those dimensions stride.
 struct launch {
-  index min[3], extent[3], range[3];
+  index min[3], range[3];
+  unsigned extent[3], unused;
 };
 
 // A launch's one parameter: every parameter but the item, in order, each at
-// its alignment; an accessor is {origin, stride0, stride1}.
+// its alignment; an accessor is {origin, stride0, stride1}, 8 bytes each.
 template <index N> struct alignas(16) arguments {
   launch where;
-  index unused; // keeps `bytes` at a multiple of 16
   unsigned char bytes[N > 0 ? N : 1];
 };
+static_assert(sizeof(launch) == 64 && sizeof(accessor<int, 3>) == 24,
+              "the CUDA backend says the same");
 
 template <class P, index At> struct bind {
   template <class A> static __device__ __forceinline__ P from(const A &a) {
@@ -524,11 +542,11 @@ struct entry<F, signature<void (*)(Item, P...)>> {
     constexpr int D = sig::dims;
     const launch &w = a.where;
     const typename sig::all all;
-    const index x = index(blockIdx.x) * blockDim.x + threadIdx.x;
-    const index y0 = index(blockIdx.y) * blockDim.y + threadIdx.y;
-    const index z0 = index(blockIdx.z) * blockDim.z + threadIdx.z;
-    const index dy = index(gridDim.y) * blockDim.y;
-    const index dz = index(gridDim.z) * blockDim.z;
+    const unsigned x = blockIdx.x * blockDim.x + threadIdx.x;
+    const unsigned y0 = blockIdx.y * blockDim.y + threadIdx.y;
+    const unsigned z0 = blockIdx.z * blockDim.z + threadIdx.z;
+    const unsigned dy = gridDim.y * blockDim.y;
+    const unsigned dz = gridDim.z * blockDim.z;
     if constexpr (D == 0) {
       if (x == 0) call(a, item<0>{{0}, {1}}, all);
     } else if constexpr (D == 1) {
@@ -536,16 +554,16 @@ struct entry<F, signature<void (*)(Item, P...)>> {
     } else if constexpr (D == 2) {
       if (x < w.extent[1])
 #pragma unroll 1
-        for (index y = y0; y < w.extent[0]; y += dy)
+        for (unsigned y = y0; y < w.extent[0]; y += dy)
           call(a,
                item<2>{{w.min[0] + y, w.min[1] + x}, {w.range[0], w.range[1]}},
                all);
     } else {
       if (x < w.extent[2])
 #pragma unroll 1
-        for (index z = z0; z < w.extent[0]; z += dz)
+        for (unsigned z = z0; z < w.extent[0]; z += dz)
 #pragma unroll 1
-          for (index y = y0; y < w.extent[1]; y += dy)
+          for (unsigned y = y0; y < w.extent[1]; y += dy)
             call(a,
                  item<3>{{w.min[0] + z, w.min[1] + y, w.min[2] + x},
                          {w.range[0], w.range[1], w.range[2]}},
