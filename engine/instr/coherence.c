@@ -51,21 +51,37 @@ static int32_t source_of(const cel_instr_graph *graph, uint64_t where,
   return CEL_MEMORY_HOST;
 }
 
-/* What of `region` is current somewhere, but not in `memory`. Where `init` is
- * true only initial contents count, else only the others. */
-static void collect_missing(cel_instr_graph *graph, const cel__held *held,
-                            int32_t memory, const cel_region *region,
-                            bool init) {
-  cel_region_clear(&graph->missing);
+/* Notes what of `region` is current somewhere, but not in `memory`; what is
+ * nowhere was never written, and any contents will do. */
+static void find_lacking(cel_instr_graph *graph, const cel__held *held,
+                         int32_t memory, const cel_region *region) {
+  cel_vec_clear(&graph->lacking);
   for (uint32_t b = 0; b < region->n; ++b) {
     cel_map_query(held->current, &region->at[b], &graph->entries);
     for (uint32_t i = 0; i < graph->entries.n; ++i) {
       uint64_t where = graph->entries.at[i].value;
-      bool lacks = where != 0 && (where >> memory & 1) == 0;
-      if (lacks && (where >> CEL_MEMORY_INIT != 0) == init)
-        cel_region_add(&graph->missing, &graph->entries.at[i].box);
+      if (where != 0 && (where >> memory & 1) == 0)
+        cel_vec_push(&graph->lacking, graph->entries.at[i]);
     }
   }
+}
+
+/* Makes in host memory what of graph->lacking is still initial contents; then
+ * that is where it comes from. */
+static void stage_lacking(cel_instr_graph *graph, const cel_buffer *buffer,
+                          int32_t priority) {
+  cel_region *boxes = &graph->boxes;
+  cel_region_clear(boxes);
+  for (uint32_t i = 0; i < graph->lacking.n; ++i) {
+    cel_map_entry *entry = &graph->lacking.at[i];
+    if (entry->value >> CEL_MEMORY_INIT == 0) continue;
+    cel_region_add(boxes, &entry->box);
+    entry->value = 1ull << CEL_MEMORY_HOST;
+  }
+  for (uint32_t b = 0; b < boxes->n; ++b)
+    cel__memory_want(graph, buffer, CEL_MEMORY_HOST, &boxes->at[b]);
+  for (uint32_t b = 0; b < boxes->n; ++b)
+    stage_init(graph, buffer, &boxes->at[b], priority);
 }
 
 /* Copies `box` from wherever allocations in `source` cover parts of it. */
@@ -74,73 +90,43 @@ static void copy_from(cel_instr_graph *graph, const cel_buffer *buffer,
                       int32_t priority) {
   cel__held *held = cel__held_of(graph, buffer);
   cel__record *to = cel__memory_find(graph, buffer, memory, box);
-  cel__backing *in = &held->in[source];
-  for (uint32_t i = 0; i < in->live.n; ++i) {
+  const cel__spots *live = &held->in[source].live;
+  cel__spots_each(i, live, box) {
     cel_box part;
-    if (cel_box_intersect(box, &in->live.at[i]->made.layout, &part))
-      cel__copy(graph, in->live.at[i], to, &part, priority);
+    if (cel_box_intersect(box, &live->at[i].layout, &part))
+      cel__copy(graph, live->at[i].record, to, &part, priority);
   }
 }
 
-/* Copies what of graph->missing is current in `source` and chosen from there;
- * one memory at a time, so that neighbours travel as one box. */
+/* Copies what of graph->lacking comes from `source`; all of it together, so
+ * that neighbours travel as one box. */
 static void fetch_from(cel_instr_graph *graph, const cel_buffer *buffer,
                        int32_t source, int32_t memory, int32_t priority) {
   cel__held *held = cel__held_of(graph, buffer);
-  cel_region *sourced = &graph->sourced;
-  cel_region_clear(sourced);
-  for (uint32_t b = 0; b < graph->missing.n; ++b) {
-    cel_map_query(held->current, &graph->missing.at[b], &graph->entries);
-    for (uint32_t i = 0; i < graph->entries.n; ++i) {
-      const cel_map_entry *entry = &graph->entries.at[i];
-      if ((entry->value >> memory & 1) != 0) continue;
-      if (source_of(graph, entry->value, memory) != source) continue;
-      cel_region_add(sourced, &entry->box);
-      cel_map_update(held->current, &entry->box, entry->value | 1ull << memory);
-    }
+  cel_region *boxes = &graph->boxes;
+  cel_region_clear(boxes);
+  for (uint32_t i = 0; i < graph->lacking.n; ++i) {
+    const cel_map_entry *entry = &graph->lacking.at[i];
+    if (source_of(graph, entry->value, memory) != source) continue;
+    cel_region_add(boxes, &entry->box);
+    cel_map_update(held->current, &entry->box, entry->value | 1ull << memory);
   }
-  for (uint32_t b = 0; b < sourced->n; ++b)
-    copy_from(graph, buffer, source, memory, &sourced->at[b], priority);
-}
-
-static bool is_current(cel_instr_graph *graph, const cel__held *held,
-                       int32_t memory, const cel_region *region) {
-  for (uint32_t b = 0; b < region->n; ++b) {
-    cel_map_query(held->current, &region->at[b], &graph->entries);
-    for (uint32_t i = 0; i < graph->entries.n; ++i) {
-      uint64_t where = graph->entries.at[i].value;
-      if (where != 0 && (where >> memory & 1) == 0) return false;
-    }
-  }
-  return true;
-}
-
-static void fetch_init(cel_instr_graph *graph, const cel_buffer *buffer,
-                       int32_t memory, const cel_region *region,
-                       int32_t priority) {
-  const cel__held *held = cel__held_of(graph, buffer);
-  collect_missing(graph, held, memory, region, true);
-  if (graph->missing.n == 0) return;
-  /* Growing the host's allocation uses the scratch regions too. */
-  cel_region boxes = {0};
-  cel_region_copy(&boxes, &graph->missing);
-  for (uint32_t b = 0; b < boxes.n; ++b)
-    cel__memory_want(graph, buffer, CEL_MEMORY_HOST, &boxes.at[b]);
-  for (uint32_t b = 0; b < boxes.n; ++b)
-    stage_init(graph, buffer, &boxes.at[b], priority);
-  cel_region_release(&boxes);
+  for (uint32_t b = 0; b < boxes->n; ++b)
+    copy_from(graph, buffer, source, memory, &boxes->at[b], priority);
 }
 
 void cel__coherence_fetch(cel_instr_graph *graph, const cel_buffer *buffer,
                           int32_t memory, const cel_region *region,
                           int32_t priority) {
-  cel__held *held = cel__held_of(graph, buffer);
-  if (is_current(graph, held, memory, region)) return;
-  if (buffer->init != NULL) fetch_init(graph, buffer, memory, region, priority);
-  collect_missing(graph, held, memory, region, false);
-  /* From devices first: the host may be staging what came from them. */
-  for (int32_t m = graph->memories - 1; m >= 0; --m)
-    if (m != memory) fetch_from(graph, buffer, m, memory, priority);
+  find_lacking(graph, cel__held_of(graph, buffer), memory, region);
+  if (graph->lacking.n == 0) return;
+  if (buffer->init != NULL) stage_lacking(graph, buffer, priority);
+  uint64_t sources = 0;
+  for (uint32_t i = 0; i < graph->lacking.n; ++i)
+    sources |= 1ull << source_of(graph, graph->lacking.at[i].value, memory);
+  for (int32_t m = 0; m < graph->memories; ++m)
+    if ((sources >> m & 1) != 0 && m != memory)
+      fetch_from(graph, buffer, m, memory, priority);
 }
 
 void cel__coherence_produce(cel_instr_graph *graph, const cel_buffer *buffer,

@@ -158,8 +158,9 @@ void cel_instr_graph_destroy(cel_instr_graph *graph) {
   cel_vec_release(&graph->wanted);
   cel_vec_release(&graph->held);
   cel_map_entries_release(&graph->entries);
-  cel_region_release(&graph->missing);
-  cel_region_release(&graph->sourced);
+  cel_vec_release(&graph->lacking);
+  cel_region_release(&graph->boxes);
+  cel_region_release(&graph->kept);
   cel_region_release(&graph->discarded);
   cel_free(graph);
 }
@@ -170,10 +171,10 @@ static size_t held_bytes(const cel_instr_graph *graph, const cel__held *held) {
   size_t sum = ENTRY * cel_map_count(held->current);
   for (int32_t m = 0; m < graph->memories; ++m) {
     const cel__backing *in = &held->in[m];
-    sum += sizeof *in + in->wants.cap * sizeof(cel_box);
+    sum += sizeof *in + (in->live.cap + in->wants.cap) * sizeof(cel__spot);
     for (uint32_t i = 0; i < in->live.n; ++i)
       sum += sizeof(cel__record) +
-             TRACKED * cel_track_count(in->live.at[i]->track);
+             TRACKED * cel_track_count(in->live.at[i].record->track);
   }
   return sum;
 }

@@ -35,7 +35,7 @@ void cel__held_release(cel_instr_graph *graph, cel__held *held) {
   for (int32_t m = 0; m < graph->memories; ++m) {
     cel__backing *in = &held->in[m];
     for (uint32_t i = 0; i < in->live.n; ++i)
-      cel__record_destroy(in->live.at[i]);
+      cel__record_destroy(in->live.at[i].record);
     cel_vec_release(&in->live);
     cel_vec_release(&in->wants);
   }
@@ -55,13 +55,11 @@ static cel_box layout_of(const cel_buffer *buffer, const cel_box *box) {
 }
 
 static cel__record *find_in(cel__backing *in, const cel_box *box) {
-  if (in->recent < in->live.n &&
-      cel_box_covers(&in->live.at[in->recent]->made.layout, box))
-    return in->live.at[in->recent];
-  for (uint32_t i = 0; i < in->live.n; ++i) {
-    if (!cel_box_covers(&in->live.at[i]->made.layout, box)) continue;
-    in->recent = i;
-    return in->live.at[i];
+  if (in->recent != NULL && cel_box_covers(&in->recent->made.layout, box))
+    return in->recent;
+  cel__spots_each(i, &in->live, box) {
+    if (!cel_box_covers(&in->live.at[i].layout, box)) continue;
+    return in->recent = in->live.at[i].record;
   }
   return NULL;
 }
@@ -71,34 +69,44 @@ cel__record *cel__memory_find(cel_instr_graph *graph, const cel_buffer *buffer,
   return find_in(&cel__held_of(graph, buffer)->in[memory], box);
 }
 
-/* Takes what overlaps *layout out of `wants` and widens *layout by it, until
- * nothing does. */
-static bool absorb_wants(cel__backing *in, cel_box *layout) {
-  bool grown = false;
-  for (uint32_t i = 0; i < in->wants.n;) {
-    if (!cel_box_meets(&in->wants.at[i], layout)) {
-      ++i;
+/* Widens *layout by the first of `spots` that it meets and does not cover;
+ * false when there is none. */
+static bool widen(const cel__spots *spots, cel_box *layout) {
+  cel__spots_each(i, spots, layout) {
+    const cel_box *other = &spots->at[i].layout;
+    if (!cel_box_meets(other, layout) || cel_box_covers(layout, other))
       continue;
-    }
-    *layout = cel_box_hull(layout, &in->wants.at[i]);
-    cel_vec_swap_out(&in->wants, i);
-    grown = true;
-    i = 0;
+    *layout = cel_box_hull(layout, other);
+    return true;
   }
-  return grown;
+  return false;
+}
+
+/* Takes out what *layout covers. */
+static void drop_covered(cel__spots *spots, const cel_box *layout) {
+  for (uint32_t i = cel__spots_first(spots, layout);
+       i < spots->n && spots->at[i].layout.min[1] < layout->max[1];) {
+    if (cel_box_covers(layout, &spots->at[i].layout))
+      cel__spots_remove(spots, i);
+    else
+      ++i;
+  }
 }
 
 bool cel__memory_want(cel_instr_graph *graph, const cel_buffer *buffer,
                       int32_t memory, const cel_box *box) {
   cel__backing *in = &cel__held_of(graph, buffer)->in[memory];
   if (find_in(in, box) != NULL) return false;
-  for (uint32_t i = 0; i < in->wants.n; ++i)
-    if (cel_box_covers(&in->wants.at[i], box)) return false;
+  cel__spots_each(i, &in->wants, box) {
+    if (cel_box_covers(&in->wants.at[i].layout, box)) return false;
+  }
   if (in->wants.n == 0)
     cel_vec_push(&graph->wanted, (cel__backing_id){buffer->id, memory});
   cel_box layout = layout_of(buffer, box);
-  absorb_wants(in, &layout);
-  cel_vec_push(&in->wants, layout);
+  while (widen(&in->wants, &layout)) {
+  }
+  drop_covered(&in->wants, &layout);
+  cel__spots_insert(&in->wants, &layout, NULL);
   return true;
 }
 
@@ -106,28 +114,12 @@ void cel__memory_forget(cel_instr_graph *graph) {
   for (uint32_t i = 0; i < graph->wanted.n; ++i) {
     cel__backing_id id = graph->wanted.at[i];
     cel__held *held = &graph->buffers.at[id.buffer];
-    if (held->buffer != NULL) cel_vec_clear(&held->in[id.memory].wants);
+    if (held->buffer != NULL) cel__spots_clear(&held->in[id.memory].wants);
   }
   cel_vec_clear(&graph->wanted);
 }
 
 /* ---- growth -------------------------------------------------------------- */
-
-/* Widens *layout until it meets no other live allocation and no other want
- * that it does not cover. */
-static void close_layout(cel__backing *in, cel_box *layout) {
-  bool grown = true;
-  while (grown) {
-    grown = absorb_wants(in, layout);
-    for (uint32_t i = 0; i < in->live.n; ++i) {
-      const cel_box *other = &in->live.at[i]->made.layout;
-      if (!cel_box_meets(other, layout) || cel_box_covers(layout, other))
-        continue;
-      *layout = cel_box_hull(layout, other);
-      grown = true;
-    }
-  }
-}
 
 static cel__record *record_new(cel_instr_graph *graph, const cel_buffer *buffer,
                                int32_t memory, const cel_box *layout) {
@@ -163,7 +155,7 @@ static void emit_free(cel_instr_graph *graph, cel__record *record) {
  * unread: that counts as current here until then, and nobody looks. */
 static void move_contents(cel_instr_graph *graph, cel__held *held,
                           cel__record *old, cel__record *fresh) {
-  cel_region *keep = &graph->missing;
+  cel_region *keep = &graph->kept;
   cel_region_clear(keep);
   cel_map_query(held->current, &old->made.box, &graph->entries);
   for (uint32_t i = 0; i < graph->entries.n; ++i)
@@ -175,30 +167,34 @@ static void move_contents(cel_instr_graph *graph, cel__held *held,
   fresh->made.box = cel_box_hull(&fresh->made.box, &old->made.box);
 }
 
+/* A new allocation around `box`, all live ones that it would meet, and what is
+ * wanted there. */
 static cel__record *grow(cel_instr_graph *graph, const cel_buffer *buffer,
                          int32_t memory, const cel_box *box) {
   cel__held *held = cel__held_of(graph, buffer);
   cel__backing *in = &held->in[memory];
   cel_box layout = layout_of(buffer, box);
-  close_layout(in, &layout);
+  while (widen(&in->wants, &layout) || widen(&in->live, &layout)) {
+  }
+  drop_covered(&in->wants, &layout);
   cel__record *fresh = record_new(graph, buffer, memory, &layout);
   fresh->made.box = *box;
   bool asked = false;
-  for (uint32_t i = 0; i < in->live.n;) {
-    cel__record *old = in->live.at[i];
-    if (!cel_box_meets(&old->made.layout, &layout)) {
+  for (uint32_t i = cel__spots_first(&in->live, &layout);
+       i < in->live.n && in->live.at[i].layout.min[1] < layout.max[1];) {
+    cel__record *old = in->live.at[i].record;
+    if (!cel_box_covers(&layout, &old->made.layout)) {
       ++i;
       continue;
     }
     if (!asked) cel__plan_discards(graph, buffer, &graph->discarded);
     asked = true;
     move_contents(graph, held, old, fresh);
-    cel_vec_swap_out(&in->live, i);
+    cel__spots_remove(&in->live, i);
     emit_free(graph, old);
   }
-  in->recent = in->live.n;
-  cel_vec_push(&in->live, fresh);
-  return fresh;
+  cel__spots_insert(&in->live, &layout, fresh);
+  return in->recent = fresh;
 }
 
 cel__record *cel__memory_need(cel_instr_graph *graph, const cel_buffer *buffer,
@@ -217,8 +213,9 @@ void cel__memory_drop(cel_instr_graph *graph, const cel_command *command) {
   if (held->buffer == NULL) return;
   for (int32_t m = 0; m < graph->memories; ++m) {
     cel__backing *in = &held->in[m];
-    for (uint32_t i = 0; i < in->live.n; ++i) emit_free(graph, in->live.at[i]);
-    cel_vec_clear(&in->live);
+    for (uint32_t i = 0; i < in->live.n; ++i)
+      emit_free(graph, in->live.at[i].record);
+    cel__spots_clear(&in->live);
   }
   cel__held_release(graph, held);
 }

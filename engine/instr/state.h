@@ -3,6 +3,7 @@
  *   lookahead.c  which command is next, or held back
  *   plan.c       what a command touches: device chunks, regions, hulls
  *   memory.c     allocations: demand, growth, giving back
+ *   spots.c      the layouts of one buffer in one memory
  *   coherence.c  where data is current, and copies to where it is needed
  *   node.c       instructions, their dependencies, horizons, retirement
  *   graph.c      one function per command kind, on top of these
@@ -17,6 +18,7 @@
 #include "base/arena.h"
 #include "base/vec.h"
 #include "instr/instr.h"
+#include "instr/spots.h"
 #include "region/map.h"
 
 /* An allocation with what only this folder knows of it. */
@@ -28,10 +30,9 @@ typedef struct cel__record {
 
 /* One buffer in one memory. */
 typedef struct cel__backing {
-  CEL_VEC(cel__record *) live;
-  uint32_t recent; /* index in `live` of the last one found */
-  /* Layouts that commands seen so far will need, hull-merged: disjoint. */
-  CEL_VEC(cel_box) wants;
+  cel__spots live;
+  cel__spots wants;    /* what commands seen so far will need, hull-merged */
+  cel__record *recent; /* the live one found last, or null */
 } cel__backing;
 
 typedef struct cel__held {
@@ -97,7 +98,9 @@ struct cel_instr_graph {
   int32_t held_horizons, quiet_horizons;
   /* Scratch. */
   cel_map_entries entries;
-  cel_region missing, sourced, discarded;
+  CEL_VEC(cel_map_entry) lacking; /* what a fetch is about */
+  cel_region boxes;               /* what of it comes from one place */
+  cel_region kept, discarded;     /* of an allocation that grows */
   CEL_VEC(cel_place_in) places;
 };
 

@@ -20,7 +20,6 @@ typedef struct key {
 } key;
 
 typedef struct slot {
-  uint64_t hash; /* 0: free */
   key key;
   cel_region image;
   bool exact;
@@ -28,24 +27,30 @@ typedef struct slot {
 
 struct cel__checks {
   int64_t ranks;
-  slot slots[SLOTS];
+  uint64_t hash[SLOTS]; /* 0: the slot holds no verdict */
+  bool made[SLOTS];     /* the slot is initialised */
+  slot *slots;
 };
 
 cel__checks *cel__checks_create(int64_t ranks) {
   cel__checks *checks = cel_alloc_zero(sizeof *checks);
   checks->ranks = ranks;
+  /* Not cleared: most programs touch a few of them only. */
+  checks->slots = cel_alloc(SLOTS * sizeof(slot));
   return checks;
 }
 
 void cel__checks_destroy(cel__checks *checks) {
-  for (int i = 0; i < SLOTS; ++i) cel_region_release(&checks->slots[i].image);
+  for (int i = 0; i < SLOTS; ++i)
+    if (checks->made[i]) cel_region_release(&checks->slots[i].image);
+  cel_free(checks->slots);
   cel_free(checks);
 }
 
 size_t cel__checks_bytes(const cel__checks *checks) {
-  size_t sum = sizeof *checks;
+  size_t sum = sizeof *checks + SLOTS * sizeof(slot);
   for (int i = 0; i < SLOTS; ++i)
-    sum += checks->slots[i].image.cap * sizeof(cel_box);
+    if (checks->made[i]) sum += checks->slots[i].image.cap * sizeof(cel_box);
   return sum;
 }
 
@@ -148,12 +153,19 @@ static cel_box corner_chunk(const cel_box *range, const cel_split_kind *splits,
   return chunk;
 }
 
+static bool always_clamped(const cel_rule *rule) {
+  for (int32_t b = 0; b < rule->desc.boxes; ++b)
+    if (!rule->desc.clamp[b]) return false;
+  return true;
+}
+
 /* Whether the mapper stays within the buffer at the extremes, which is where a
  * monotone one would leave it. */
 static cel_status check_within(const cel_group *group, const cel_access *access,
                                cel_region *image) {
   cel_split_kind splits = splits_of(group);
   bool cut = is_cut(group) || group->placement == CEL_PLACE_EACH;
+  if (always_clamped(access->use.rule)) cut = false;
   for (int corner = 0; cut && corner < 1 << CEL_DIMS; ++corner) {
     bool fresh = true;
     for (int d = 0; d < CEL_DIMS; ++d)
@@ -222,18 +234,38 @@ static size_t make_key(const cel_group *group, const cel_access *access,
   return size;
 }
 
+/* Of what differs between the accesses of one program; the rest of the key
+ * only has to be equal. */
+static uint64_t hash_key(const key *k) {
+  struct {
+    uint64_t rule;
+    int64_t range[2], extent[2];
+    uint64_t modes;
+  } what = {.rule = k->rule->hash,
+            .range = {k->range.max[0], k->range.max[1]},
+            .extent = {k->extent.max[0], k->extent.max[1]},
+            .modes = (uint64_t)k->consumes << 1 | (uint64_t)k->produces};
+  uint64_t seed = 0;
+  if (k->params > 0)
+    seed = cel_hash(k->param, (size_t)k->params * sizeof(int64_t), 0);
+  return cel_hash(&what, sizeof what, seed) | 1;
+}
+
 cel_status cel__check_access(cel__checks *checks, const cel_group *group,
                              uint32_t i, cel_region *image, bool *exact) {
   const cel_access *access = &group->access[i];
   key wanted;
   size_t size = make_key(group, access, &wanted);
-  uint64_t hash = cel_hash(&wanted, size, 0) | 1;
-  slot *s = &checks->slots[(hash >> 1) % SLOTS];
-  if (s->hash != hash || memcmp(&s->key, &wanted, size) != 0) {
-    s->hash = 0;
+  uint64_t hash = hash_key(&wanted);
+  uint32_t n = (uint32_t)(hash >> 1) % SLOTS;
+  slot *s = &checks->slots[n];
+  if (checks->hash[n] != hash || memcmp(&s->key, &wanted, size) != 0) {
+    checks->hash[n] = 0;
+    if (!checks->made[n]) s->image = (cel_region){0};
+    checks->made[n] = true;
     CEL_TRY(judge(group, access, &s->image, &s->exact));
     memcpy(&s->key, &wanted, size);
-    s->hash = hash;
+    checks->hash[n] = hash;
   }
   cel_region_copy(image, &s->image);
   *exact = s->exact;
