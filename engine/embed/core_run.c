@@ -67,6 +67,15 @@ static int run_wait(lua_State *L) {
   return 1;
 }
 
+/* finish(): the program has ended; all ranks agree that it has. */
+static int run_finish(lua_State *L) {
+  cel_engine *engine = cel__session_of(L)->engine;
+  if (cel_engine_finish(engine, cel_session_interrupted) != CEL_E_OK)
+    return cel__push_failure(L);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
 /* info() -> a table of what this rank has. */
 static int run_info(lua_State *L) {
   cel_session *session = cel__session_of(L);
@@ -159,6 +168,7 @@ const luaL_Reg cel__core_run[] = {
     {"broadcast", run_broadcast},
     {"started", run_started},
     {"wait", run_wait},
+    {"finish", run_finish},
     {"info", run_info},
     {"counts", run_counts},
     {"environment", run_environment},

@@ -14,10 +14,11 @@ static void print_error(const char *text) {
 }
 
 /* Ends the whole job after an error; once per job when all ranks share it. */
-static int fail(cel_session *session, const char *text) {
+static int fail(cel_session *session, cel_status code, const char *text) {
   fflush(NULL);
+  if (session->engine != NULL) cel_engine_abandon(session->engine);
   if (session->transport != NULL && session->transport->ranks > 1) {
-    cel_error error = {.code = CEL_E_TASK};
+    cel_error error = {.code = code};
     snprintf(error.text, sizeof error.text, "%s", text);
     cel_report_error(session->transport, &error, print_error);
   } else {
@@ -33,7 +34,7 @@ int main(int argc, char **argv) {
     return 1;
   }
   lua_State *L = cel__state_create_driver(&session);
-  if (L == NULL) return fail(&session, "no memory for Lua");
+  if (L == NULL) return fail(&session, CEL_E_MEMORY, "no memory for Lua");
   lua_getglobal(L, "require");
   lua_pushliteral(L, "celer.cli");
   if (!cel__state_call(L, 1, 1)) goto failed;
@@ -50,8 +51,13 @@ int main(int argc, char **argv) {
   cel__state_destroy(L);
   return status;
 
-failed:
-  if (lua_istable(L, -1)) lua_getfield(L, -1, "message");
+failed:; /* an error is {message =, cancelled = it happened elsewhere} */
+  cel_status code = CEL_E_TASK;
+  if (lua_istable(L, -1)) {
+    lua_getfield(L, -1, "cancelled");
+    if (lua_toboolean(L, -1)) code = CEL_E_CANCELLED;
+    lua_getfield(L, -2, "message");
+  }
   const char *text = lua_tostring(L, -1);
-  return fail(&session, text != NULL ? text : "unknown error");
+  return fail(&session, code, text != NULL ? text : "unknown error");
 }

@@ -24,14 +24,18 @@ function M.fail(message, ...)
   error(message, 0)
 end
 
+local Elsewhere = { __tostring = function(self) return self.message end }
+
 --- Passes a core function's results on, or raises its failure: at the place it
 --- names, else at the user's line.
-function M.check(result, text, file, line, ...)
-  if result ~= nil then return result, text, file, line, ... end
-  if file and file ~= "" then
-    error(("%s:%d: %s"):format(file, line, text), 0)
+function M.check(result, text, file, line, code, ...)
+  if result ~= nil then return result, text, file, line, code, ... end
+  if not file or file == "" then file, line = M.user() end
+  if file then text = ("%s:%d: %s"):format(file, line, text) end
+  if code == "CANCELLED" then -- another rank's failure, or Ctrl-C
+    error(setmetatable({ message = text, cancelled = true }, Elsewhere), 0)
   end
-  M.fail("%s", text)
+  error(text, 0)
 end
 
 return M

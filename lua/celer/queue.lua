@@ -305,11 +305,11 @@ function M.new()
   return the_queue
 end
 
---- Executes what a script left behind.
+--- Executes what a script left behind, and agrees with all ranks on the end.
 function M.finish()
-  if core.started() and not (the_queue and the_queue.drained) then
-    place.check(core.wait())
-  end
+  if not core.started() then return end
+  if not (the_queue and the_queue.drained) then place.check(core.wait()) end
+  place.check(core.finish())
 end
 
 return M
