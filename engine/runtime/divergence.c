@@ -10,8 +10,14 @@ enum {
   TOLD_ASK,         /* from rank 0: send your log */
   TOLD_LOG,         /* to rank 0: a log_text */
   TOLD_VERDICT,     /* from rank 0: a cel_error */
-  TOLD_CANCEL       /* to all: a cel_error */
+  TOLD_CANCEL,      /* to all: a cel_error */
+  TOLD_DOUBT,       /* to rank 0: something failed that a divergence explains */
+  TOLD_ALIKE        /* from rank 0: it does not */
 };
+
+/* Rank 0, of each rank: has no doubt; has one since rank 0 asked last, if it
+ * did; had one before that. */
+enum { CONTENT, DOUBTS, DOUBTED };
 
 enum { LOG_MOST = 4096, WHAT = 420 };
 
@@ -34,8 +40,9 @@ void cel__divergence_init(cel_divergence *d, cel_transport *transport,
   *d = (cel_divergence){
       .transport = transport, .failed = failed, .context = context};
   pthread_mutex_init(&d->lock, NULL);
-  if (transport->rank == 0)
-    d->answer = cel_alloc_zero((size_t)transport->ranks * sizeof *d->answer);
+  if (transport->rank != 0) return;
+  d->answer = cel_alloc_zero((size_t)transport->ranks * sizeof *d->answer);
+  d->doubter = cel_alloc_zero((size_t)transport->ranks);
 }
 
 static void drop_answers(cel_divergence *d) {
@@ -50,6 +57,8 @@ static void drop_answers(cel_divergence *d) {
 void cel__divergence_release(cel_divergence *d) {
   drop_answers(d);
   cel_free(d->answer);
+  cel_free(d->doubter);
+  cel_free(d->doubt);
   cel_vec_release(&d->log);
   cel_vec_release(&d->marks);
   pthread_mutex_destroy(&d->lock);
@@ -154,48 +163,67 @@ static void say(const log_text *log, uint64_t number, char *text) {
   snprintf(text, WHAT, "submitted %s%s%s", kinds[row->kind], name, place);
 }
 
-static void set_verdict(const log_text *a, const log_text *b, int64_t rank,
-                        uint64_t number, cel_error *out) {
+/* What one rank said at an entry. */
+typedef struct saying {
+  const log_text *log;
+  int64_t rank;
+} saying;
+
+static void set_verdict(saying a, saying b, uint64_t number, cel_error *out) {
   char mine[WHAT], theirs[WHAT];
-  say(a, number, mine);
-  say(b, number, theirs);
+  say(a.log, number, mine);
+  say(b.log, number, theirs);
   *out = (cel_error){.code = CEL_E_DIVERGED};
   snprintf(out->text, sizeof out->text,
-           "the ranks run different programs: rank 0 %s, but rank %lld %s",
-           mine, (long long)rank, theirs);
-  const log_row *row = row_at(a, number);
-  if (row == NULL) row = row_at(b, number);
+           "the ranks run different programs: rank %lld %s, but rank %lld %s",
+           (long long)a.rank, mine, (long long)b.rank, theirs);
+  const log_row *row = row_at(a.log, number);
+  if (row == NULL) row = row_at(b.log, number);
   if (row == NULL) return;
   snprintf(out->file, sizeof out->file, "%s", row->file);
   out->line = row->line;
 }
 
-/* Whether rank k differs from rank 0, and at which entry. `certain`: the hashes
- * differ, so a rank that has submitted less counts too. */
+static const log_text *log_of(const cel_divergence *d, int64_t rank) {
+  return (const log_text *)d->answer[rank]->data;
+}
+
+/* Whether two ranks differ at entry `number`. `certain`: the hashes differ, so
+ * a rank that has submitted less counts too, as does one that has ended. */
 static bool differs(const log_text *a, const log_text *b, bool certain,
-                    uint64_t *number) {
-  uint64_t first = a->first > b->first ? a->first : b->first;
-  for (uint64_t i = first;; ++i) {
-    const log_row *x = row_at(a, i), *y = row_at(b, i);
-    if (x == NULL && y == NULL) return false;
-    *number = i;
-    if (x == NULL) return certain || a->ended;
-    if (y == NULL) return certain || b->ended;
-    if (x->hash != y->hash || x->kind != y->kind) return true;
+                    uint64_t number) {
+  const log_row *x = row_at(a, number), *y = row_at(b, number);
+  if (x == NULL && y == NULL) return false;
+  if (x == NULL) return certain || a->ended;
+  if (y == NULL) return certain || b->ended;
+  return x->hash != y->hash || x->kind != y->kind;
+}
+
+/* Against the first rank that has got so far. */
+static bool compare_entry(const cel_divergence *d, uint64_t number,
+                          cel_error *verdict) {
+  int64_t ranks = d->transport->ranks, a = 0;
+  while (a < ranks - 1 && row_at(log_of(d, a), number) == NULL) ++a;
+  for (int64_t b = 0; b < ranks; ++b) {
+    if (!differs(log_of(d, a), log_of(d, b), d->asked_certain, number))
+      continue;
+    saying low = {log_of(d, a < b ? a : b), a < b ? a : b};
+    saying high = {log_of(d, a < b ? b : a), a < b ? b : a};
+    set_verdict(low, high, number, verdict);
+    return true;
   }
+  return false;
 }
 
 static bool compare(const cel_divergence *d, cel_error *verdict) {
-  const log_text *mine = (const log_text *)d->answer[0]->data;
-  uint64_t first = UINT64_MAX, number;
-  for (int64_t k = 1; k < d->transport->ranks; ++k) {
-    const log_text *theirs = (const log_text *)d->answer[k]->data;
-    if (!differs(mine, theirs, d->asked_certain, &number) || number >= first)
-      continue;
-    first = number;
-    set_verdict(mine, theirs, k, number, verdict);
+  uint64_t first = 0, end = 0;
+  for (int64_t k = 0; k < d->transport->ranks; ++k) {
+    const log_text *log = log_of(d, k);
+    if (log->first > first) first = log->first;
+    if (log->first + log->rows > end) end = log->first + log->rows;
   }
-  if (first < UINT64_MAX) return true;
+  for (uint64_t i = first; i < end; ++i)
+    if (compare_entry(d, i, verdict)) return true;
   if (!d->asked_certain) return false;
   *verdict = (cel_error){.code = CEL_E_DIVERGED};
   snprintf(verdict->text, sizeof verdict->text,
@@ -205,15 +233,38 @@ static bool compare(const cel_divergence *d, cel_error *verdict) {
 
 static void ask(cel_divergence *d);
 
+/* The failure that was held back is no consequence of a divergence. */
+static void admit(cel_divergence *d) {
+  if (d->doubt == NULL) return;
+  cel_error *error = d->doubt;
+  d->doubt = NULL;
+  d->failed(d->context, error);
+  cel_free(error);
+}
+
+static void acquit(cel_divergence *d) {
+  cel_transport *t = d->transport;
+  bool too_early = d->certain && !d->asked_certain;
+  for (int64_t k = 0; k < t->ranks; ++k) {
+    if (d->doubter[k] == DOUBTS) too_early = true;
+    if (d->doubter[k] != DOUBTED) continue;
+    d->doubter[k] = CONTENT;
+    if (k == 0)
+      admit(d);
+    else
+      t->tell(t, k, TOLD_ALIKE, NULL, 0);
+  }
+  if (too_early) ask(d);
+}
+
 static void judge(cel_divergence *d) {
   cel_error verdict;
   cel_transport *t = d->transport;
-  bool was_certain = d->asked_certain;
   bool guilty = compare(d, &verdict);
   drop_answers(d);
   d->asking = false;
   if (!guilty) {
-    if (d->certain && !was_certain) ask(d); /* it was too early */
+    acquit(d);
     return;
   }
   for (int64_t k = 1; k < t->ranks; ++k)
@@ -234,6 +285,8 @@ static void ask(cel_divergence *d) {
   if (t->rank != 0 || d->asking || d->over) return;
   d->asking = true;
   d->asked_certain = d->certain;
+  for (int64_t k = 0; k < t->ranks; ++k)
+    if (d->doubter[k] == DOUBTS) d->doubter[k] = DOUBTED;
   uint32_t size;
   log_text *mine = write_log(d, &size);
   cel_told *told = cel_alloc(sizeof *told + size);
@@ -254,6 +307,22 @@ static void answer(cel_divergence *d) {
   cel_free(mine);
 }
 
+static void hear_doubt(cel_divergence *d, int64_t rank) {
+  d->doubter[rank] = DOUBTS;
+  ask(d);
+}
+
+void cel__divergence_doubt(cel_divergence *d, const cel_error *error) {
+  if (d->over || d->doubt != NULL) return;
+  d->doubt = cel_alloc(sizeof *error);
+  *d->doubt = *error;
+  cel_transport *t = d->transport;
+  if (t->rank == 0)
+    hear_doubt(d, 0);
+  else
+    t->tell(t, 0, TOLD_DOUBT, NULL, 0);
+}
+
 static void hear_failure(cel_divergence *d, const cel_told *told) {
   cel_error error;
   memcpy(&error, told->data, sizeof error);
@@ -271,6 +340,8 @@ static void hear(cel_divergence *d, cel_told *told) {
   case TOLD_SUSPECT: ask(d); break;
   case TOLD_ASK: answer(d); break;
   case TOLD_LOG: take_answer(d, told); return;
+  case TOLD_DOUBT: hear_doubt(d, told->peer); break;
+  case TOLD_ALIKE: admit(d); break;
   default: hear_failure(d, told);
   }
   cel_free(told);

@@ -58,6 +58,8 @@ typedef struct cel_divergence {
   uint64_t started;
   bool asking, over;
   bool certain, asked_certain; /* hashes differ; did when rank 0 asked */
+  uint8_t *doubter;            /* rank 0: by rank */
+  cel_error *doubt;            /* held back until rank 0 has looked */
   int64_t answers;
   cel_told **answer; /* rank 0: by rank */
   cel_report report; /* which rank wants to print an error of its own */
@@ -76,6 +78,10 @@ bool cel__divergence_settled(const cel_divergence *d);
 /* Moves agreements and control messages on; whether anything happened.
  * Thread: executor. */
 bool cel__divergence_tick(cel_divergence *d);
+/* A failure that ranks which differ could have caused (a message of another
+ * size): reported as it is only when rank 0 finds no difference. Thread:
+ * executor. */
+void cel__divergence_doubt(cel_divergence *d, const cel_error *error);
 /* Tells the other ranks that this one has failed. Thread: executor. */
 void cel__divergence_cancel(cel_divergence *d, const cel_error *error);
 

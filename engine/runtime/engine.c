@@ -57,8 +57,12 @@ static void completed(void *context, const cel_instr *instr) {
 
 static void instr_failed(void *context, const cel_instr *instr,
                          const cel_error *error) {
+  cel_engine *e = context;
   (void)instr;
-  cel__engine_fail(context, error);
+  if (error->code == CEL_E_COMM && e->config.transport->ranks > 1)
+    cel__divergence_doubt(&e->divergence, error);
+  else
+    cel__engine_fail(e, error);
 }
 
 static void heard_failure(void *context, const cel_error *error) {

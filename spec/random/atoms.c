@@ -204,8 +204,15 @@ static bool image(const program *p, const step *s, const access *a,
   bool left = false;
   int n = rule_image(a->rule, &s->range, &p->buffer[a->buffer].extent, chunk,
                      box, &left);
-  each_point(box, n, visit, at);
+  if (visit != NULL) each_point(box, n, visit, at);
   return !left;
+}
+
+/* Whether no other access of the step has the same buffer. */
+static bool alone(const step *s, const access *a) {
+  for (int k = 0; k < s->accesses; ++k)
+    if (&s->access[k] != a && s->access[k].buffer == a->buffer) return false;
+  return true;
 }
 
 /* Chunks of all permitted splits along d: the image is the union of the atoms'
@@ -213,37 +220,43 @@ static bool image(const program *p, const step *s, const access *a,
  * that matters). */
 static bool splits_agree(const program *p, const step *s, const access *a,
                          int d) {
-  bool consumes = cel_mode_consumes(a->mode);
+  bool whole_matters = cel_mode_consumes(a->mode) || !alone(s, a);
   bool produces = cel_mode_produces(a->mode);
   const cel_box *extent = &p->buffer[a->buffer].extent;
-  for (int64_t lo = 0, n = units(s, d); lo < n; ++lo) {
+  int64_t n = units(s, d);
+  for (int64_t lo = 0; lo < n; ++lo) {
+    int16_t parts[MOST_ELEMENTS] = {0};
     for (int64_t hi = lo + 1; hi <= n; ++hi) {
-      int16_t whole[MOST_ELEMENTS] = {0}, parts[MOST_ELEMENTS] = {0};
+      int16_t whole[MOST_ELEMENTS] = {0};
       cel_box chunk = s->range;
       restrict_to(s, d, lo, hi, &chunk);
       painting at = {whole, extent, 1, false};
       if (!image(p, s, a, &chunk, &at, paint)) return false;
+      chunk = s->range;
+      restrict_to(s, d, hi - 1, hi, &chunk);
       at.grid = parts;
-      for (int64_t u = lo; consumes && u < hi; ++u) {
-        chunk = s->range;
-        restrict_to(s, d, u, u + 1, &chunk);
-        if (!image(p, s, a, &chunk, &at, paint)) return false;
-      }
-      if (consumes && memcmp(whole, parts, sizeof whole) != 0) return false;
-      if (!produces || hi == n) continue;
-      at = (painting){whole, extent, 1, false};
+      if (whole_matters && !image(p, s, a, &chunk, &at, paint)) return false;
+      if (whole_matters && memcmp(whole, parts, sizeof whole) != 0)
+        return false;
+      if (!produces || lo > 0 || hi == n) continue;
+      at = (painting){whole, extent, 2, false};
       chunk = s->range;
       restrict_to(s, d, hi, n, &chunk);
-      at.color = 2;
       image(p, s, a, &chunk, &at, paint);
       if (at.clash) return false;
     }
+    if (!whole_matters && lo > 0) break;
   }
   return true;
 }
 
 /* Nothing that one atom writes is touched by another. */
 static bool atoms_apart(const program *p, const step *s, int buffer) {
+  bool produced = false;
+  for (int k = 0; k < s->accesses; ++k)
+    produced |=
+        s->access[k].buffer == buffer && cel_mode_produces(s->access[k].mode);
+  if (!produced) return true;
   int16_t grid[MOST_ELEMENTS] = {0};
   painting at = {grid, &p->buffer[buffer].extent, 0, false};
   for (int looking = 0; looking < 2; ++looking) {
@@ -263,22 +276,30 @@ static bool atoms_apart(const program *p, const step *s, int buffer) {
   return !at.clash;
 }
 
-bool step_valid(const program *p, const step *s) {
-  if (cel_box_is_empty(&s->range)) return true;
+/* Of the accesses from `first` on; the others were valid without them. */
+static bool accesses_valid(const program *p, const step *s, int first) {
+  for (int k = first; k < s->accesses; ++k) {
+    if (!image(p, s, &s->access[k], &s->range, NULL, NULL)) return false;
+  }
   for (int i = 0; i < atom_count(s); ++i) {
     cel_box atom = atom_at(s, i);
-    for (int k = 0; k < s->accesses; ++k) {
-      cel_box box[16];
-      bool left = false;
-      rule_image(s->access[k].rule, &s->range,
-                 &p->buffer[s->access[k].buffer].extent, &atom, box, &left);
-      if (left) return false;
-    }
+    for (int k = first; k < s->accesses; ++k)
+      if (!image(p, s, &s->access[k], &atom, NULL, NULL)) return false;
   }
   for (int k = 0; k < s->accesses; ++k)
     for (int d = 0; d < 3; ++d)
-      if (!splits_agree(p, s, &s->access[k], d)) return false;
-  for (int b = 0; b < p->buffers; ++b)
-    if (!atoms_apart(p, s, b)) return false;
+      if ((k >= first || !alone(s, &s->access[k])) &&
+          !splits_agree(p, s, &s->access[k], d))
+        return false;
+  for (int k = first; k < s->accesses; ++k)
+    if (!atoms_apart(p, s, s->access[k].buffer)) return false;
   return true;
+}
+
+bool step_valid(const program *p, const step *s) {
+  return cel_box_is_empty(&s->range) || accesses_valid(p, s, 0);
+}
+
+bool step_valid_last(const program *p, const step *s) {
+  return cel_box_is_empty(&s->range) || accesses_valid(p, s, s->accesses - 1);
 }

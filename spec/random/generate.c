@@ -99,7 +99,7 @@ static void generate_access(cel_random *r, const program *p, step *s,
     rule *made = rule_generate(r, s, &p->buffer[b], cel_mode_produces(mode));
     s->access[s->accesses++] =
         (access){.buffer = b, .mode = mode, .rule = made};
-    if (step_valid(p, s)) return;
+    if (step_valid_last(p, s)) return;
     drop_last(s);
   }
 }
@@ -217,6 +217,7 @@ program *program_generate(uint64_t seed, int ranks) {
   cel_random r = {seed * 0x2545f4914f6cdd1du + 1};
   program *p = cel_alloc_zero(sizeof *p);
   p->seed = seed;
+  p->odd_rank = p->odd_step = -1;
   generate_settings(&r, p, ranks);
   p->buffers = (int)pick(&r, 1, 5);
   for (int b = 0; b < p->buffers; ++b) generate_buffer(&r, &p->buffer[b]);
@@ -228,6 +229,18 @@ program *program_generate(uint64_t seed, int ranks) {
   if (!program_interpret(p))
     cel_bug("seed %llu: no program", (unsigned long long)seed);
   return p;
+}
+
+void program_diverge(program *p) {
+  cel_random r = {p->seed ^ 0xd1ff};
+  for (int i = 0; i < 8 * p->steps && p->odd_rank < 0; ++i) {
+    int at = (int)pick(&r, 0, p->steps - 1);
+    const step *s = p->step[at];
+    if (p->ranks == 1 || s->kind != STEP_GROUP || cel_box_is_empty(&s->range))
+      continue;
+    p->odd_rank = (int)pick(&r, 0, p->ranks - 1);
+    p->odd_step = at;
+  }
 }
 
 void program_destroy(program *p) {

@@ -82,6 +82,7 @@ typedef struct program {
   uint64_t small_bytes, large_bytes;
   cel_fault fault; /* to see the checks fail */
   uint64_t fault_at;
+  int odd_rank, odd_step; /* who skips what; -1: nobody */
   int buffers;
   buffer buffer[MOST_BUFFERS];
   int steps;
@@ -90,6 +91,8 @@ typedef struct program {
 
 /* generate.c: the caller owns the result and gives it to program_destroy. */
 program *program_generate(uint64_t seed, int ranks);
+/* One rank skips a group, if there is one. */
+void program_diverge(program *p);
 void program_destroy(program *p);
 void program_print(const program *p);
 
@@ -111,6 +114,8 @@ int atom_count(const step *s);
 cel_box atom_at(const step *s, int i);
 /* Whether any permitted split gives the same result. */
 bool step_valid(const program *p, const step *s);
+/* The same, where all but the last access are known to be valid. */
+bool step_valid_last(const program *p, const step *s);
 /* Calls for each point of the union of boxes, each once. */
 void each_point(const cel_box *box, int n,
                 void (*visit)(void *, const int64_t *), void *context);
@@ -199,6 +204,10 @@ bool rank_submit(rank *r, char *text, size_t size);
 bool rank_verify(const rank *r, char *text, size_t size);
 /* After cel_engine_stop. */
 void rank_release(rank *r);
+
+/* Whether the failure of a run is that of a program that differs on one rank:
+ * every rank must know, and the texts name the step. */
+bool rank_diverged(const rank *r, char *text, size_t size);
 
 /* shrink.c: the smallest program that still fails; replaces *p. */
 void program_shrink(program *p, bool (*run)(const program *, char *, size_t));

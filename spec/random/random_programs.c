@@ -1,9 +1,11 @@
 /* random_programs [--threads] [--count N] [--seconds N] [--seed S] [--ranks R]
- *                 [--shrink] [--print] [--fault drop|swap|duplicate]
+ *                 [--shrink] [--print] [--diverge] [--fault
+ * drop|swap|duplicate]
  *
  * Runs random programs on a simulated cluster and compares with a sequential
  * interpreter; with --threads on threads and the CPU backend. A failure prints
  * its seed: `--seed S --count 1` runs it again, the same way without --threads.
+ * With --diverge one rank skips a step, and every rank must say so.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +15,7 @@
 #include "random/program.h"
 
 typedef struct options {
-  bool threads, shrink, print;
+  bool threads, shrink, print, diverge;
   uint64_t seed, count;
   double seconds;
   int ranks;
@@ -25,8 +27,8 @@ static char text[1 << 16];
 static int usage(void) {
   fprintf(stderr,
           "random_programs [--threads] [--count N] [--seconds N] [--seed S]\n"
-          "  [--ranks R] [--shrink] [--print] [--fault "
-          "drop|swap|duplicate]\n");
+          "  [--ranks R] [--shrink] [--print] [--diverge]\n"
+          "  [--fault drop|swap|duplicate]\n");
   return 2;
 }
 
@@ -62,6 +64,8 @@ static bool parse(int argc, char **argv, options *o) {
       o->threads = true;
     else if (strcmp(argv[i], "--shrink") == 0)
       o->shrink = true;
+    else if (strcmp(argv[i], "--diverge") == 0)
+      o->diverge = true;
     else if (strcmp(argv[i], "--print") == 0)
       o->print = true;
     else if (i + 1 == argc || !parse_value(o, argv[i], argv[i + 1]))
@@ -84,6 +88,7 @@ static bool run_seed(const options *o, uint64_t seed) {
   program *p = program_generate(seed, o->ranks);
   p->fault = o->fault;
   p->fault_at = 1 + seed % 5;
+  if (o->diverge) program_diverge(p);
   if (o->print) program_print(p);
   bool (*run)(const program *, char *, size_t) =
       o->threads ? program_run_threads : program_run;

@@ -154,7 +154,9 @@ static cel_status submit(rank *r, const step *s) {
 
 bool rank_submit(rank *r, char *text, size_t size) {
   const step *s = r->program->step[r->pc];
-  if (s->dropped) return true;
+  if (s->dropped ||
+      (r->index == r->program->odd_rank && r->pc == r->program->odd_step))
+    return true;
   record_step(r->record, r->pc);
   cel_status status = submit(r, s);
   if (status == s->code) return true;
@@ -211,6 +213,22 @@ bool rank_verify(const rank *r, char *text, size_t size) {
   for (int i = 0; i < r->program->steps; ++i)
     if (r->fence[i] != NULL && !verify_fence(r, i, text, size)) return false;
   return true;
+}
+
+/* ---- divergence --------------------------------------------------------- */
+
+bool rank_diverged(const rank *r, char *text, size_t size) {
+  char place[32];
+  cel_status status = cel_engine_check(r->engine);
+  snprintf(place, sizeof place, "program:%d",
+           r->program->step[r->program->odd_step]->number);
+  const char *said = status == CEL_E_OK ? "" : cel_error_last()->text;
+  if (status == CEL_E_DIVERGED && strstr(said, place) != NULL) return true;
+  snprintf(text, size,
+           "mismatch: rank %d does not say that the ranks differ at %s, but "
+           "%s: %.1500s",
+           r->index, place, cel_status_name(status), said);
+  return false;
 }
 
 /* ---- life --------------------------------------------------------------- */
