@@ -52,26 +52,30 @@ bool cel__linear_is_constant(const cel_linear *form) {
   return true;
 }
 
-/* a + sign * b. */
-static bool combine(const cel_linear *a, const cel_linear *b, int64_t sign,
-                    cel_linear *out) {
-  cel_linear r = {.c = a->c + sign * b->c};
-  if (!fits(r.c)) return false;
-  for (int i = 0; i < 6; ++i) {
-    r.k[i] = a->k[i] + sign * b->k[i];
-    if (!fits(r.k[i])) return false;
-  }
+static bool product_fits(int64_t a, int64_t b, int64_t *out) {
+  return !__builtin_mul_overflow(a, b, out) && fits(*out);
+}
+
+static bool mix(int64_t a, int64_t x, int64_t b, int64_t y, int64_t *out) {
+  int64_t p, q;
+  if (!product_fits(a, x, &p) || !product_fits(b, y, &q)) return false;
+  *out = p + q;
+  return fits(*out);
+}
+
+bool cel__linear_mix(const cel_linear *a, int64_t x, const cel_linear *b,
+                     int64_t y, cel_linear *out) {
+  cel_linear r;
+  if (!mix(a->c, x, b->c, y, &r.c)) return false;
+  for (int i = 0; i < 6; ++i)
+    if (!mix(a->k[i], x, b->k[i], y, &r.k[i])) return false;
   *out = r;
   return true;
 }
 
 bool cel__linear_sub(const cel_linear *a, const cel_linear *b,
                      cel_linear *out) {
-  return combine(a, b, -1, out);
-}
-
-static bool product_fits(int64_t a, int64_t b, int64_t *out) {
-  return !__builtin_mul_overflow(a, b, out) && fits(*out);
+  return cel__linear_mix(a, 1, b, -1, out);
 }
 
 static int64_t floor_div(int64_t a, int64_t b) {
@@ -108,7 +112,7 @@ static bool add(const cel_clamped *a, const cel_clamped *b, int64_t sign,
                 cel_clamped *out) {
   int64_t c;
   cel_clamped r = *a;
-  if (!combine(&a->form, &b->form, sign, &r.form)) return false;
+  if (!cel__linear_mix(&a->form, 1, &b->form, sign, &r.form)) return false;
   if (!has_clamp(a) && !has_clamp(b)) {
     *out = r;
     return true;
@@ -120,7 +124,7 @@ static bool add(const cel_clamped *a, const cel_clamped *b, int64_t sign,
     r.high = shift_end(a->high, sign * c);
   } else if (constant_of(a, &c)) { /* shift b, or mirror and shift it */
     r.form = (cel_linear){0};
-    if (!combine(&r.form, &b->form, sign, &r.form)) return false;
+    if (!cel__linear_mix(&r.form, 1, &b->form, sign, &r.form)) return false;
     r.form.c += c;
     r.low = shift_end(sign > 0 ? b->low : -b->high, c);
     r.high = shift_end(sign > 0 ? b->high : -b->low, c);

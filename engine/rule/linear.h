@@ -52,6 +52,9 @@ bool cel__domain_is_empty(const cel_domain *domain);
 cel_wide cel__linear_least(const cel_linear *form, const cel_domain *domain);
 cel_wide cel__linear_most(const cel_linear *form, const cel_domain *domain);
 
+/* x * a + y * b; false when it overflows. */
+bool cel__linear_mix(const cel_linear *a, int64_t x, const cel_linear *b,
+                     int64_t y, cel_linear *out);
 /* a - b; false when it overflows. */
 bool cel__linear_sub(const cel_linear *a, const cel_linear *b, cel_linear *out);
 bool cel__linear_is_constant(const cel_linear *form);

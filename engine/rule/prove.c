@@ -1,3 +1,4 @@
+#include "rule/monotone.h"
 #include "rule/search.h"
 #include "rule/units.h"
 
@@ -41,8 +42,8 @@ static cel_wide chunk_least(const cel_linear *form, int64_t sign, int d,
 
 /* ---- a rule in units ----------------------------------------------------- */
 
-/* Every box for every set of ragged dimensions in which a chunk is at the
- * end; sets that are not subsets of the ragged ones are left out. */
+/* Every box that is linear, for every set of ragged dimensions in which a chunk
+ * is at the end; sets that are not subsets of the ragged ones are left out. */
 typedef struct unit_rule {
   cel_units units;
   unsigned ragged;
@@ -50,6 +51,7 @@ typedef struct unit_rule {
   cel_domain domain[8];
   cel_linear_box box[8][CEL_RULE_BOXES];
   bool empty[8][CEL_RULE_BOXES]; /* for every chunk */
+  bool linear[CEL_RULE_BOXES], all_linear;
 } unit_rule;
 
 static bool always_empty(const cel_linear_box *box, const cel_domain *domain) {
@@ -63,22 +65,24 @@ static bool always_empty(const cel_linear_box *box, const cel_domain *domain) {
   return false;
 }
 
-static bool unit_rule_init(const cel_rule_use *use, const cel_units *units,
+static void unit_rule_init(const cel_rule_use *use, const cel_units *units,
                            unit_rule *out) {
   out->units = *units;
   out->ragged = cel__units_ragged(units);
   out->boxes = use->rule->desc.boxes;
+  out->all_linear = true;
+  for (int b = 0; b < out->boxes; ++b) out->linear[b] = true;
   for (unsigned at_end = 0; at_end < 8; ++at_end) {
     if (at_end & ~out->ragged) continue;
     cel_domain *domain = &out->domain[at_end];
     cel__units_domain(units, at_end, domain);
     for (int b = 0; b < out->boxes; ++b) {
       cel_linear_box *box = &out->box[at_end][b];
-      if (!cel__box_linear(use, domain, b, box)) return false;
-      out->empty[at_end][b] = always_empty(box, domain);
+      out->linear[b] = out->linear[b] && cel__box_linear(use, domain, b, box);
+      out->all_linear = out->all_linear && out->linear[b];
+      if (out->linear[b]) out->empty[at_end][b] = always_empty(box, domain);
     }
   }
-  return true;
 }
 
 /* ---- non-overlap --------------------------------------------------------- */
@@ -161,12 +165,11 @@ cel_proof cel_rule_prove_disjoint(const cel_rule_use *use,
   unit_rule rule;
   if (cel_box_is_empty(&use->range)) return CEL_PROVED;
   cel__units_init(&use->range, kind, &units);
-  if (unit_rule_init(use, &units, &rule)) {
-    bool proved = true;
-    for (int d = 0; d < CEL_DIMS && proved; ++d)
-      proved = units.count[d] == 1 || apart_along(&rule, d);
-    if (proved) return CEL_PROVED;
-  }
+  unit_rule_init(use, &units, &rule);
+  bool proved = rule.all_linear;
+  for (int d = 0; d < CEL_DIMS && proved; ++d)
+    proved = units.count[d] == 1 || apart_along(&rule, d);
+  if (proved) return CEL_PROVED;
   return cel__search_disjoint(use, &units, why);
 }
 
@@ -245,17 +248,23 @@ static bool box_unites(const touching *t, const cel_linear_box *first,
   return true;
 }
 
-static bool unites_along(const unit_rule *rule, int d) {
+static bool unites_along(const unit_rule *rule, int b, int d) {
   for (unsigned n = 0; n < 8; ++n) {
     if (n & ~rule->ragged) continue;
     unsigned m = n & ~(1u << d); /* the first chunk is not at the end */
     touching t = {d, &rule->domain[n]};
-    for (int b = 0; b < rule->boxes; ++b)
-      if (!(rule->empty[m][b] && rule->empty[n][b]) &&
-          !box_unites(&t, &rule->box[m][b], &rule->box[n][b]))
-        return false;
+    if (!(rule->empty[m][b] && rule->empty[n][b]) &&
+        !box_unites(&t, &rule->box[m][b], &rule->box[n][b]))
+      return false;
   }
   return true;
+}
+
+static bool unites(const unit_rule *rule, int b) {
+  bool proved = rule->linear[b];
+  for (int d = 0; d < CEL_DIMS && proved; ++d)
+    proved = rule->units.count[d] == 1 || unites_along(rule, b, d);
+  return proved;
 }
 
 cel_proof cel_rule_prove_union(const cel_rule_use *use,
@@ -265,11 +274,10 @@ cel_proof cel_rule_prove_union(const cel_rule_use *use,
   unit_rule rule;
   if (cel_box_is_empty(&use->range)) return CEL_PROVED;
   cel__units_init(&use->range, kind, &units);
-  if (unit_rule_init(use, &units, &rule)) {
-    bool proved = true;
-    for (int d = 0; d < CEL_DIMS && proved; ++d)
-      proved = units.count[d] == 1 || unites_along(&rule, d);
-    if (proved) return CEL_PROVED;
-  }
+  unit_rule_init(use, &units, &rule);
+  bool proved = true;
+  for (int b = 0; b < rule.boxes && proved; ++b)
+    proved = unites(&rule, b) || cel__monotone_unites(use, &units, b);
+  if (proved) return CEL_PROVED;
   return cel__search_union(use, &units, why);
 }

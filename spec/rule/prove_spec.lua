@@ -135,7 +135,9 @@ local function likely_bound(pick, upper, task_dims)
   if shape == 7 then return pick(0, 4) end
   if shape == 8 then return { "//", { "+", v, pick(0, 2) }, pick(1, 3) } end
   if shape == 9 then
-    return { upper and "low" or "high", { "+", v, pick(-1, 1) }, pick(0, 5) }
+    local right_way = pick(1, 3) > 1
+    return { upper == right_way and "low" or "high",
+      { "//", { "+", v, pick(-1, 1) }, pick(1, 2) }, pick(0, 5) }
   end
   return rules.expression(pick, task_dims, 1, 0, 2)
 end
@@ -278,6 +280,26 @@ describe("what is proved of the usual mappers", function()
     expect(PROVED, PROVED, { { { 0, 5 } } }, { big }, { 5 }, { false })
     expect(PROVED, PROVED, { { { 0, 5 } } }, { 7 }, { 5 }, { true }, { 8 })
     expect(PROVED, PROVED, { { { 5, 5 } } }, { big }, { 5 })
+  end)
+
+  it("grids of half the size, whose bounds are monotone and not linear", function()
+    local function half(a, b, clamp)
+      local lo, hi = { "//", { "+", m0, a }, 2 }, { "//", { "+", M0, b }, 2 }
+      return select(2, verdicts({ { { lo, hi }, { m1, M1 } } }, { big, 9 }, { big, 9 },
+        { true, true }, nil, clamp))
+    end
+    assert.equal(PROVED, half(0, 1))
+    assert.equal(PROVED, half(-1, 4, true))
+    assert.equal(PROVED, half(0, 0))
+    assert.equal(REFUTED, half(1, 0))
+    local held = { { { "high", { "-", { "//", m0, 3 }, 1 }, 0 },
+      { "low", { "+", { "//", M0, 3 }, 2 }, { "buffer", 0 } } } }
+    assert.equal(PROVED, (select(2, verdicts({ held }, { big }, { big }))))
+    local back = { { { "-", big, { "//", { "+", M0, 2 }, 3 } },
+      { "-", big, { "//", m0, 3 } } } }
+    assert.equal(PROVED, (select(2, verdicts({ back }, { big }, { big }))))
+    local square = { { { "//", m0, 2 }, { "//", M0, 2 } }, { { "//", m0, 2 }, { "//", M0, 2 } } }
+    assert.equal(REFUTED, (select(2, verdicts({ square }, { big }, { big, big }))))
   end)
 
   it("shows the split in two", function()
