@@ -209,7 +209,7 @@ static void tidy(cel_command_graph *g) {
 
 void cel__command_graph_squeeze(cel_command_graph *g) {
   g->own.sweep_least = g->own.sweep_at = 0;
-  g->footprints.most = 1;
+  g->own.join_slots = g->footprints.most = 1;
 }
 
 static cel_status add_work(cel_command_graph *g, const cel_task *task) {

@@ -11,6 +11,7 @@ void cel__own_init(cel__own *own, int64_t me, int64_t ranks, uint32_t cap) {
   own->cap = cap < CEL__REPLICATIONS ? cap : CEL__REPLICATIONS;
   own->sweep_at = own->sweep_least = SWEEP_LEAST;
   own->sweep_at_bytes = SWEEP_LEAST_BYTES;
+  own->join_slots = CEL__JOINS;
   own->joins = cel_alloc_zero(CEL__JOINS * sizeof *own->joins);
 }
 
@@ -149,7 +150,8 @@ static uint32_t join(cel__own *own, uint32_t version, uint32_t rep) {
 /* The version after `rep` was read; the same when nothing has to travel. */
 static uint32_t joined(cel__own *own, uint32_t version, uint32_t rep) {
   struct cel__join *slot =
-      &own->joins[(version * 0x9e3779b1u ^ rep * 0x85ebca6bu) % CEL__JOINS];
+      &own->joins[(version * 0x9e3779b1u ^ rep * 0x85ebca6bu) %
+                  own->join_slots];
   if (slot->version != version || slot->rep != rep)
     *slot = (struct cel__join){version, rep, join(own, version, rep)};
   return slot->result;

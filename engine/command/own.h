@@ -61,6 +61,7 @@ typedef struct cel__own {
   struct cel__join {
     uint32_t version, rep, result;
   } * joins;
+  uint32_t join_slots;
   uint32_t sweep_least, sweep_at; /* versions and representations held */
   uint64_t sweep_at_bytes;        /* of representations */
   cel_map_entries entries;        /* scratch, as all below */

@@ -68,6 +68,9 @@ static void write_dim(generator *g, fuzz_bound b[2], int64_t n, int dims) {
   } else if (r < 84) { /* leaves gaps */
     c = in(g, -1, 2);
     image(b, 2, d, c, c - 1);
+  } else if (r < 86) { /* two slopes: overlaps, or nearly */
+    b[0] = linear(PICK(g, 1, 2, 3), 0, d, 0);
+    b[1] = linear(PICK(g, 1, 2, 3), 1, d, 0);
   } else if (r < 93) {
     random_span(g, b, n);
   } else {

@@ -14,6 +14,7 @@ enum { NOBODY = -1, EVERYBODY = -2, VALUE_INIT = 100, VALUE_FREED = 200 };
 /* A command, with copies of what its arena holds. */
 typedef struct seen {
   cel_command command;
+  const cel_command *emitted;
   int task;  /* in the program; -1 for the epochs around it */
   int waits; /* commands it depends on that are not done */
   bool sent; /* AWAIT_PUSH: the message is there */
@@ -32,6 +33,7 @@ typedef struct run {
   seen_list seen[FUZZ_RANKS];
   uint32_t task_begin[FUZZ_RANKS]; /* first command of the task at hand */
   int task;
+  uint64_t retired[FUZZ_RANKS];
   uint64_t sequence[FUZZ_RANKS][FUZZ_RANKS];
   /* Truth: who wrote last, who holds it, and which task wrote it. */
   int owner[FUZZ_BUFFERS][FUZZ_POINTS];
@@ -115,7 +117,7 @@ static void copy_in(const void **at, size_t size) {
 static void on_emit(void *context, const cel_command *command) {
   listener *l = context;
   run *r = l->run;
-  seen s = {.command = *command, .task = r->task};
+  seen s = {.command = *command, .emitted = command, .task = r->task};
   copy_in((const void **)&s.command.dep, command->deps * sizeof *command->dep);
   copy_in((const void **)&s.command.message.piece,
           command->message.pieces * sizeof *command->message.piece);
@@ -341,6 +343,8 @@ static bool check_counts(run *r) {
     if (k > 0 && (first[0] != other[0] || first[1] != other[1]))
       return fail(r, "ranks 0 and %d hold different states", k);
   }
+  if (first[1] > first[0] * (uint64_t)r->program.replications)
+    return fail(r, "more replications than were to be kept");
   if (first[0] > r->stats->entries_most) r->stats->entries_most = first[0];
   return true;
 }
@@ -377,6 +381,31 @@ static void read_only(run *r) {
   }
 }
 
+/* Now and then everything before some horizon or epoch has been executed; the
+ * arenas of all that came after the one before it are still there. */
+static bool retire(run *r) {
+  for (int k = 0; k < r->program.ranks; ++k) {
+    uint64_t barrier = 0, older = 0;
+    for (uint32_t i = 0; i < r->seen[k].n; ++i) {
+      cel_command_kind kind = r->seen[k].at[i].command.kind;
+      if (kind != CEL_COMMAND_EPOCH && kind != CEL_COMMAND_HORIZON) continue;
+      older = barrier;
+      barrier = i + 1;
+      if (cel_random_chance(&r->random, 30)) break;
+    }
+    if (barrier <= r->retired[k]) continue;
+    r->retired[k] = barrier;
+    cel_command_graph_retire(r->graph[k], barrier);
+    for (uint64_t i = older; i < r->seen[k].n; ++i) {
+      const cel_command *emitted = r->seen[k].at[i].emitted;
+      if (emitted->id != i + 1 ||
+          emitted->deps != r->seen[k].at[i].command.deps)
+        return fail(r, "rank %d: a command was retired too early", k);
+    }
+  }
+  return true;
+}
+
 static bool step(run *r) {
   const cel_task *task = &r->records->task[r->task + 1];
   memcpy(r->before[r->task], r->value, sizeof r->value);
@@ -392,10 +421,7 @@ static bool step(run *r) {
   if (!add_everywhere(r, task, false) || !check_task(r)) return false;
   apply_truth(r, &w);
   ++r->stats->tasks;
-  if (task->kind == CEL_TASK_EPOCH || task->kind == CEL_TASK_HORIZON)
-    for (int k = 0; k < r->program.ranks; ++k)
-      cel_command_graph_retire(r->graph[k], r->seen[k].n);
-  return true;
+  return retire(r);
 }
 
 /* ---- execution -------------------------------------------------------------
