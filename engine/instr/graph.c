@@ -168,13 +168,13 @@ void cel_instr_graph_destroy(cel_instr_graph *graph) {
 static size_t held_bytes(const cel_instr_graph *graph, const cel__held *held) {
   enum { ENTRY = 64, TRACKED = 96 }; /* about what one takes */
   if (held->buffer == NULL) return 0;
-  size_t sum = ENTRY * cel_map_count(held->current);
+  size_t sum = (size_t)ENTRY * cel_map_count(held->current);
   for (int32_t m = 0; m < graph->memories; ++m) {
     const cel__backing *in = &held->in[m];
     sum += sizeof *in + (in->live.cap + in->wants.cap) * sizeof(cel__spot);
     for (uint32_t i = 0; i < in->live.n; ++i)
       sum += sizeof(cel__record) +
-             TRACKED * cel_track_count(in->live.at[i].record->track);
+             (size_t)TRACKED * cel_track_count(in->live.at[i].record->track);
   }
   return sum;
 }

@@ -438,6 +438,6 @@ size_t cel_task_graph_bytes(const cel_task_graph *graph) {
     sum += batch_bytes(graph->spare.at[i]);
   for (uint32_t i = 0; i < graph->buffers.n; ++i)
     if (graph->buffers.at[i].track != NULL)
-      sum += TRACK_ENTRY * cel_track_count(graph->buffers.at[i].track);
+      sum += (size_t)TRACK_ENTRY * cel_track_count(graph->buffers.at[i].track);
   return sum;
 }
