@@ -43,6 +43,10 @@ static bool run_rank(rank *r, char *text, size_t size) {
     }
     if (!wait_here(r, p->step[r->pc])) break;
   }
+  if (p->odd_rank >= 0) {
+    cel_engine_finish(r->engine, NULL);
+    return rank_diverged(r, text, size);
+  }
   if (r->pc == p->steps && cel_engine_finish(r->engine, NULL) == CEL_E_OK)
     return rank_verify(r, text, size);
   snprintf(text, size, "mismatch: rank %d at step %d: %s:%d: %.1500s", r->index,
