@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "comm/launch.h"
 #include "comm/report.h"
 #include "embed/state.h"
 
@@ -30,7 +31,7 @@ static int fail(cel_session *session, cel_status code, const char *text) {
 int main(int argc, char **argv) {
   static cel_session session;
   if (cel_session_open(&session) != CEL_E_OK) {
-    print_error(cel_error_last()->text);
+    if (cel_launch_rank() == 0) print_error(cel_error_last()->text);
     return 1;
   }
   lua_State *L = cel__state_create_driver(&session);
