@@ -57,6 +57,22 @@ local function merged(map, extent)
   return true
 end
 
+-- cel_map_at gives each entry whole, for its first and its last point.
+local function finds_entries(map, extent)
+  local found, point = ffi.new("cel_map_entry"), ffi.new("int64_t[3]")
+  c.cel_map_query(map, extent, entries)
+  for i = 0, entries.n - 1 do
+    local e = entries.at[i]
+    for last = 0, 1 do
+      for d = 0, 2 do point[d] = last == 1 and e.box.max[d] - 1 or e.box.min[d] end
+      if not c.cel_map_at(map, point, found) or found.value ~= e.value
+        or grid.text(found.box) ~= grid.text(e.box) then return false end
+    end
+  end
+  point[0] = extent.max[0]
+  return not c.cel_map_at(map, point, found)
+end
+
 local function limit(set, box)
   local out = {}
   grid.each(box, function(p) out[p] = set[p] end)
@@ -90,6 +106,7 @@ describe("cel_map", function()
         assert.is_true(grid.same(shadow, query(map, extent)), "step " .. step)
         local part = random:box(dims)
         assert.is_true(grid.same(limit(shadow, part), query(map, part)))
+        assert.is_true(finds_entries(map, extent))
         assert.is_true(merged(map, extent))
       end
     end

@@ -1,0 +1,190 @@
+local ffi = require("ffi")
+local ranks = require("spec.command.ranks")
+local program = require("spec.task.program")
+local rules = require("spec.rule.rules")
+
+local function stencil(r, from, to, n)
+  return r:submit({ range = { n, 8 },
+    { from, "read", program.grown(1, 1), { clamp = true } },
+    { to, "discard_write", program.same(2) } })
+end
+
+local function two_buffers(r, n)
+  return r:buffer({ n, 8 }, { init = true }), r:buffer({ n, 8 })
+end
+
+describe("the command graph", function()
+  it("sends nothing of what every rank can compute", function()
+    local r = ranks.new(4)
+    local u, v = two_buffers(r, 16)
+    local t = stencil(r, u, v, 16)
+    for k = 0, 3 do
+      assert.same({}, r:messages(k, "push", t))
+      assert.equal(k * 4 .. ":" .. k * 4 + 4 .. " 0:8", r:of(k, "execute", t)[1].chunk)
+    end
+  end)
+
+  it("exchanges the edges of a stencil with its neighbours alone", function()
+    local r = ranks.new(4)
+    local u, v = two_buffers(r, 16)
+    stencil(r, u, v, 16)
+    local t = stencil(r, v, u, 16)
+    assert.same({ "1: 1@3:4 0:8" }, r:messages(0, "push", t))
+    assert.same({ "0: 1@4:5 0:8", "2: 1@7:8 0:8" }, r:messages(1, "push", t))
+    assert.same({ "0: 1@3:4 0:8", "2: 1@8:9 0:8" }, r:messages(1, "await_push", t))
+    assert.same({ "2: 1@11:12 0:8" }, r:messages(3, "await_push", t))
+  end)
+
+  it("names the same messages at both ends, numbered per pair", function()
+    local r = ranks.new(3)
+    local u, v = two_buffers(r, 12)
+    for _ = 1, 6 do
+      stencil(r, u, v, 12)
+      u, v = v, u
+    end
+    local ends = { push = {}, await_push = {} }
+    for k = 0, 2 do
+      for kind, list in pairs(ends) do
+        local next_of = {}
+        for _, command in ipairs(r:of(k, kind)) do
+          local m = command.message
+          assert.equal(next_of[m.peer] or 0, m.sequence)
+          next_of[m.peer] = m.sequence + 1
+          local from, to = k, m.peer
+          if kind == "await_push" then from, to = to, from end
+          list[#list + 1] = ("%d>%d %d %s"):format(from, to, m.sequence, m.pieces)
+        end
+      end
+    end
+    table.sort(ends.push)
+    table.sort(ends.await_push)
+    assert.equal(5 * 4, #ends.push)
+    assert.same(ends.push, ends.await_push)
+  end)
+
+  it("does not send twice what nobody wrote since", function()
+    local r = ranks.new(3)
+    local u, v = two_buffers(r, 12)
+    stencil(r, u, v, 12)
+    stencil(r, v, u, 12)
+    local narrow = r:submit({ range = { 12, 8 }, { v, "read", program.same(2) } })
+    local again = r:submit({ range = { 12, 8 },
+      { v, "read", program.grown(1, 1), { clamp = true } } })
+    for k = 0, 2 do
+      assert.same({}, r:messages(k, "push", narrow))
+      assert.same({}, r:messages(k, "push", again))
+    end
+  end)
+
+  it("gathers for all, once", function()
+    local r = ranks.new(3)
+    local u, v = r:buffer({ 9 }), r:buffer({ 9 })
+    r:submit({ range = { 9 }, { u, "discard_write", program.same(1) } })
+    local t = r:submit({ range = { 9 }, { u, "read", program.all(1) },
+      { v, "discard_write", program.same(1) } })
+    assert.same({ "0: 0@3:6", "2: 0@3:6" }, r:messages(1, "push", t))
+    assert.same({ "0: 0@0:3", "2: 0@6:9" }, r:messages(1, "await_push", t))
+    local later = r:submit({ range = { 3 }, placement = "each", kind = "host",
+      { u, "read", program.all(1) } })
+    assert.same({}, r:messages(1, "push", later))
+    for k = 0, 2 do assert.equal(2, (r:counts(k))) end
+  end)
+
+  it("broadcasts what rank 0 computed alone", function()
+    local r = ranks.new(3)
+    local u = r:buffer({ 9 })
+    local write = r:submit({ range = { 9 }, placement = "once",
+      { u, "discard_write", program.same(1) } })
+    assert.same({}, r:of(1, "execute", write))
+    local t = r:submit({ range = { 3 }, placement = "each", kind = "host",
+      { u, "read", program.all(1) } })
+    assert.same({ "1: 0@0:9", "2: 0@0:9" }, r:messages(0, "push", t))
+    assert.same({ "0: 0@0:9" }, r:messages(2, "await_push", t))
+    local chunk = r:of(2, "execute", t)[1].chunk
+    assert.equal("2:3", chunk)
+  end)
+
+  it("packs small boxes together and cuts large ones", function()
+    local r = ranks.new(2, { small_bytes = 64, large_bytes = 256 })
+    local a, b = r:buffer({ 8, 4 }), r:buffer({ 4 })
+    local grid = r:buffer({ 24, 8 })
+    local both = { { program.span(0), program.whole(1) } }
+    r:submit({ range = { 8 }, { a, "discard_write", both } })
+    r:submit({ range = { 4 }, { b, "discard_write", program.same(1) } })
+    r:submit({ range = { 24 }, { grid, "discard_write", both } })
+    local t = r:submit({ range = { 1 }, { grid, "read", program.all(2) },
+      { a, "read", { { { 4, 5 }, program.whole(1) } } }, { b, "read", program.all(1) } })
+    assert.same({ "0: 0@4:5 0:4, 1@2:4", "0: 2@12:16 0:8", "0: 2@16:20 0:8",
+      "0: 2@20:24 0:8" }, r:messages(1, "push", t))
+    assert.equal(0, #r:of(1, "execute", t))
+  end)
+
+  it("orders a send after the writer and a receive before the reader", function()
+    local r = ranks.new(2)
+    local u = r:buffer({ 8 })
+    local w = r:submit({ range = { 8 }, { u, "discard_write", program.same(1) } })
+    local t = r:submit({ range = { 8 }, { u, "read", program.all(1) } })
+    local over = r:submit({ range = { 8 }, { u, "discard_write", program.same(1) } })
+    local write, push = r:of(0, "execute", w)[1], r:of(0, "push", t)[1]
+    local await, read = r:of(0, "await_push", t)[1], r:of(0, "execute", t)[1]
+    assert.equal("true", push.deps[write.id])
+    assert.equal("true", read.deps[await.id])
+    assert.equal("anti", r:of(0, "execute", over)[1].deps[push.id])
+    assert.is_false(r:reaches(0, await.id, write.id))
+  end)
+
+  it("frees after all users", function()
+    local r = ranks.new(2)
+    local u = r:buffer({ 8 })
+    local w = r:submit({ range = { 8 }, { u, "discard_write", program.same(1) } })
+    local t = r:submit({ range = { 8 }, { u, "read", program.all(1) } })
+    r:free(u)
+    for k = 0, 1 do
+      local free = r:of(k, "free")[1]
+      for _, kind in ipairs({ "push", "await_push", "execute" }) do
+        assert.is_true(r:reaches(k, free.id, r:of(k, kind, t)[1].id))
+      end
+      assert.is_true(r:reaches(k, free.id, r:of(k, "execute", w)[1].id))
+      assert.equal(0, (r:counts(k)))
+    end
+  end)
+
+  it("refuses writes that overlap on the split, and names them", function()
+    local r = ranks.new(2)
+    local u = r:buffer({ 8 }, { name = "field" })
+    local store = r.program.rules
+    local rule = assert(rules.rule(store, 1, 1,
+      { { { { "-", { "min", 0 }, 1 }, { "max", 0 } } } }, { clamp = true }))
+    local access = ffi.new("cel_access[1]")
+    access[0].buffer, access[0].mode = u, 2
+    access[0].use = { rule = rule, range = rules.box({ 0 }, { 8 }), extent = u.extent }
+    local task = ffi.new("cel_task", { id = 99, dims = 1, accesses = 1 })
+    task.range, task.access, task.name = rules.box({ 0 }, { 8 }), access, "blur"
+    task.permitted.cut[0], task.permitted.granularity[0] = true, 1
+    local before = #r.rank[0].commands
+    local ok, text, code = r:add_raw(task)
+    assert.is_nil(ok)
+    assert.equal("overlap", code:lower())
+    for _, part in ipairs({ "blur", "field", "[3, 4)", "[0, 4)", "[4, 8)" }) do
+      assert.matches(part, text, 1, true)
+    end
+    assert.equal(before, #r.rank[0].commands)
+  end)
+
+  it("keeps the state of a buffer that grows by a row per step", function()
+    local r = ranks.new(3)
+    local u = r:buffer({ 500, 12 })
+    local old = { { { 0, { "param", 0 } }, program.whole(1) } }
+    local new = { { { { "param", 0 }, { "+", { "param", 0 }, 1 } }, program.span(0) } }
+    local first
+    for t = 1, 399 do
+      r:submit({ range = { 12 }, { u, "discard_write", new, { params = { t } } },
+        { u, "read", old, { params = { t } } } })
+      if t % 50 == 0 then r:retire() end
+      if t == 20 then first = { r:counts(1) } end
+    end
+    local entries, replications = r:counts(1)
+    assert.equal(first[1], entries)
+    assert.equal(first[2], replications)
+  end)
+end)
