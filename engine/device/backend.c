@@ -72,21 +72,24 @@ void cel_copy_box(const cel_layout *from, const cel_layout *to,
                   n[last], piece);
 }
 
-/* Fills `box`, by way of the staging memory unless its points lie side by side
- * in the layout. */
-static cel_status init_piece(const cel_job *job, const cel_box *box,
-                             void *staging) {
-  uint64_t stride[CEL_DIMS], dense = job->element_size;
-  bool in_place = true;
+/* Where `box` begins in the layout if its points lie there side by side, else
+ * null. */
+static char *in_place(const cel_layout *layout, const cel_box *box,
+                      uint32_t element_size) {
+  uint64_t stride[CEL_DIMS], dense = element_size;
   for (int d = CEL_DIMS - 1; d >= 0; --d) {
     int64_t n = box->max[d] - box->min[d];
-    stride[d] = stride_of(&job->to, d, job->element_size);
-    in_place = in_place && (n == 1 || stride[d] == dense);
+    stride[d] = stride_of(layout, d, element_size);
+    if (n > 1 && stride[d] != dense) return NULL;
     dense *= (uint64_t)n;
   }
-  if (in_place)
-    return job->init->fill(job->init, box, address_of(&job->to, box, stride));
-  cel_assert(staging != NULL);
+  return address_of(layout, box, stride);
+}
+
+static cel_status init_piece(const cel_job *job, const cel_box *box,
+                             void *staging) {
+  char *place = in_place(&job->to, box, job->element_size);
+  if (place != NULL) return job->init->fill(job->init, box, place);
   CEL_TRY(job->init->fill(job->init, box, staging));
   cel_layout from = {staging, *box};
   cel_copy_box(&from, &job->to, box, job->element_size);
@@ -97,6 +100,8 @@ static cel_status init_piece(const cel_job *job, const cel_box *box,
  * or are one point thick. */
 static cel_status run_init(const cel_job *job) {
   const cel_box *box = &job->box;
+  if (in_place(&job->to, box, job->element_size) != NULL)
+    return init_piece(job, box, NULL);
   int dim = 0;
   while (dim < CEL_DIMS - 1 && box->max[dim] - box->min[dim] == 1) ++dim;
   int64_t n = box->max[dim] - box->min[dim];

@@ -13,8 +13,12 @@ end
 
 ffi.cdef([[
 int setenv(const char *name, const char *value, int overwrite);
-int unsetenv(const char *name);
 ]])
+
+--- The cache of this process, kept with the build: the engine looks it up once.
+M.cache = os.getenv("CELER_CACHE")
+  or require("spec.support.cdef").build_folder() .. "/kernel-cache"
+ffi.C.setenv("CELER_CACHE", M.cache, 1)
 
 --- A folder of this process, removed by clean().
 local folders = {}
@@ -31,17 +35,13 @@ function M.clean()
   folders = {}
 end
 
-function M.environment(name, value)
-  if value then ffi.C.setenv(name, value, 1) else ffi.C.unsetenv(name) end
-end
-
 local function strings(list)
   return ffi.new("const char *[?]", #list + 1, list), list
 end
 
 --- The module, or nil, the code and the whole message.
 ---@param text string
----@param options? {file: string?, line: integer?, directory: string?, defines: string[]?, options: string[]?}
+---@param options? table file, line, directory, defines, options as in cel_source
 function M.compile(text, options)
   options = options or {}
   local defines, define_list = strings(options.defines or {})

@@ -32,10 +32,14 @@ local function read(path)
   return text
 end
 
+local build = require("spec.support.cdef").build_folder()
+local preload = os.getenv("CELER_PRELOAD") or ""
+
 -- Runs `text` in another process with this spec's helpers; returns its result.
 local function child(text, env)
   env = env or {}
-  env.CELER_BUILD = require("spec.support.cdef").build_folder()
+  env.CELER_BUILD = build
+  env.LD_PRELOAD = preload
   local words = { "env" }
   for name, value in pairs(env) do words[#words + 1] = name .. "=" .. value end
   words[#words + 1] = "luajit"
@@ -44,9 +48,7 @@ local function child(text, env)
   return celer.exec(words, { timeout = 60 })
 end
 
--- One cache folder for this process: the engine looks it up once.
-local cache = k.folder()
-k.environment("CELER_CACHE", cache)
+local cache = k.cache
 
 describe("cel_module_compile_cpu", function()
   it("compiles, and the kernel computes", function()
@@ -108,6 +110,7 @@ describe("cel_module_compile_cpu", function()
   end)
 
   it("rebuilds an entry that is damaged in any way", function()
+    local folder = k.folder()
     local function sum()
       return child([[
         local k = require("spec.device.compile")
@@ -116,10 +119,10 @@ describe("cel_module_compile_cpu", function()
         local x, p = ffi.new("int[1]"), k.box({}, {})
         k.run(m, 0, p, p, { k.view(x, p) })
         print(x[0])
-      ]], { CELER_CACHE = cache .. "/damaged" })
+      ]], { CELER_CACHE = folder })
     end
     assert.equal("42\n", sum().stdout)
-    local entry = files(cache .. "/damaged", "%.so$")[1]
+    local entry = files(folder, "%.so$")[1]
     local good = read(entry)
     local damages = {
       function() return "" end,
@@ -134,7 +137,7 @@ describe("cel_module_compile_cpu", function()
       assert.equal("42\n", r.stdout, i .. ": " .. r.stderr)
       assert.equal(#good, #read(entry))
     end
-    for _, note in ipairs(files(cache .. "/damaged", "%.needs$")) do write(note, "gone.h\n") end
+    for _, note in ipairs(files(folder, "%.needs$")) do write(note, "gone.h\n") end
     assert.equal("42\n", sum().stdout)
   end)
 
@@ -152,9 +155,9 @@ describe("cel_module_compile_cpu", function()
       print(x[0])
     ]])
     local r = celer.exec({ "sh", "-c", ([[
-      export CELER_BUILD=%s CELER_CACHE=%s/cache CXX=%s/cxx
+      export CELER_BUILD=%s LD_PRELOAD=%s CELER_CACHE=%s/cache CXX=%s/cxx
       for i in 1 2 3 4 5; do luajit %s/race.lua & done; wait
-    ]]):format(require("spec.support.cdef").build_folder(), folder, folder, folder) })
+    ]]):format(build, preload, folder, folder, folder) })
     assert.equal(("7\n"):rep(5), r.stdout, r.stderr)
     assert.equal("x\n", read(folder .. "/count"))
   end)

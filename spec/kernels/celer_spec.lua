@@ -2,8 +2,6 @@
 local ffi = require("ffi")
 local k = require("spec.device.compile")
 
-k.environment("CELER_CACHE", k.folder())
-
 -- A seeded generator of small integers (a linear congruence mod 2^31).
 local function generator(seed)
   local state = seed
@@ -49,8 +47,6 @@ local function random_boxes(random, dims, range)
 end
 
 describe("a kernel", function()
-  teardown(k.clean)
-
   local PLACES = [=[
     kernel void d0(item<0> it, inout<long, 0> a, in<long, 0> b, long k) {
       a() = a() * 3 + b() + k + it.linear();

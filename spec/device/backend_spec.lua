@@ -1,0 +1,394 @@
+local ffi = require("ffi")
+local cdef = require("spec.support.cdef")
+local grid = require("spec.region.grid")
+local c = cdef("device/backend.h")
+
+ffi.cdef([[
+typedef struct { int64_t factor, busy, items, fail_at; } cel_spec_context;
+cel_status cel_spec_scale(const cel_work *work, const cel_call *call);
+cel_status cel_spec_fill(const cel_init *init, const cel_box *box, void *out);
+]])
+
+local works
+setup(function()
+  local path = os.tmpname()
+  local command = ("%s -std=gnu11 -O1 -fPIC -shared -I engine spec/device/works.c -o %s"):format(
+    os.getenv("CC") or "cc", path)
+  -- The library is found by what cdef loaded already.
+  assert(os.execute(command .. " -L" .. cdef.build_folder() .. " -lceler -Wl,-rpath,"
+    .. cdef.build_folder()) == 0)
+  works = ffi.load(path)
+  os.remove(path)
+end)
+
+local function volume(box)
+  local v = 1
+  for d = 0, 2 do v = v * tonumber(box.max[d] - box.min[d]) end
+  return v
+end
+
+-- Index of a point in dense memory of `box`.
+local function offset(box, i, j, l)
+  local e1, e2 = tonumber(box.max[1] - box.min[1]), tonumber(box.max[2] - box.min[2])
+  return ((i - tonumber(box.min[0])) * e1 + j - tonumber(box.min[1])) * e2
+    + l - tonumber(box.min[2])
+end
+
+local function each(box, f)
+  for i = tonumber(box.min[0]), tonumber(box.max[0]) - 1 do
+    for j = tonumber(box.min[1]), tonumber(box.max[1]) - 1 do
+      for l = tonumber(box.min[2]), tonumber(box.max[2]) - 1 do f(i, j, l) end
+    end
+  end
+end
+
+-- A box around `inner`, sometimes flush with it.
+local function around(random, inner, dims)
+  local box = ffi.new("cel_box", inner)
+  for d = 0, dims - 1 do
+    if random:chance(60) then
+      box.min[d] = box.min[d] - random:int(0, 3)
+      box.max[d] = box.max[d] + random:int(0, 3)
+    end
+  end
+  return box
+end
+
+local function random_inner(random, dims)
+  local box = grid.box(0, 0, 0, 1, 1, 1)
+  for d = 0, dims - 1 do
+    box.min[d] = random:int(-5, 5)
+    box.max[d] = box.min[d] + random:int(1, 7)
+  end
+  return box
+end
+
+describe("cel_copy_box", function()
+  it("copies exactly the box, between any two layouts and for any element", function()
+    local random = grid.random(3)
+    local sizes = { 1, 2, 3, 4, 8, 12, 16, 24, 40 }
+    for case = 1, 600 do
+      local dims, size = case % 4, sizes[random:int(1, #sizes)]
+      local box = random_inner(random, dims)
+      local from_box, to_box = around(random, box, dims), around(random, box, dims)
+      local from = ffi.new("uint8_t[?]", volume(from_box) * size)
+      local to = ffi.new("uint8_t[?]", volume(to_box) * size + 16)
+      local want = ffi.new("uint8_t[?]", ffi.sizeof(to))
+      for i = 0, ffi.sizeof(from) - 1 do from[i] = random:int(0, 255) end
+      for i = 0, ffi.sizeof(to) - 1 do
+        to[i] = random:int(0, 255)
+        want[i] = to[i]
+      end
+      each(box, function(i, j, l)
+        ffi.copy(want + offset(to_box, i, j, l) * size, from + offset(from_box, i, j, l) * size,
+          size)
+      end)
+      c.cel_copy_box(ffi.new("cel_layout", { from, from_box }),
+        ffi.new("cel_layout", { to, to_box }), box, size)
+      assert.equal(ffi.string(want, ffi.sizeof(to)), ffi.string(to, ffi.sizeof(to)))
+    end
+  end)
+
+  it("does nothing for an empty box", function()
+    local layout = ffi.new("cel_layout", { nil, grid.box(0, 0, 0, 1, 1, 1) })
+    c.cel_copy_box(layout, layout, grid.box(0, 0, 0, 0, 1, 1), 8)
+  end)
+end)
+
+describe("an INIT job", function()
+  local function init_job(box, layout, memory)
+    local calls = ffi.new("int64_t[1]")
+    local init = ffi.new("cel_init", { fill = works.cel_spec_fill, context = calls })
+    local job = ffi.new("cel_job", {
+      kind = "CEL_JOB_INIT", element_size = 4, to = { memory, layout }, box = box, init = init,
+    })
+    assert.equal(0, tonumber(c.cel_job_run(job)))
+    return tonumber(calls[0])
+  end
+
+  it("fills exactly the box of any layout", function()
+    local random = grid.random(4)
+    for case = 1, 300 do
+      local dims = case % 4
+      local box = random_inner(random, dims)
+      local layout = around(random, box, dims)
+      local memory = ffi.new("int32_t[?]", volume(layout))
+      local want = ffi.new("int32_t[?]", volume(layout))
+      each(box, function(i, j, l) want[offset(layout, i, j, l)] = i * 10000 + j * 100 + l end)
+      init_job(box, layout, memory)
+      assert.equal(ffi.string(want, ffi.sizeof(want)), ffi.string(memory, ffi.sizeof(memory)))
+    end
+  end)
+
+  it("fills in place where it can, and in bounded pieces where it cannot", function()
+    local memory = ffi.new("int32_t[?]", 1100 * 1100)
+    local layout = grid.box(0, 0, 0, 1100, 1100, 1)
+    assert.equal(1, init_job(grid.box(0, 0, 0, 1100, 1100, 1), layout, memory))
+    local n = init_job(grid.box(50, 50, 0, 1050, 1050, 1), layout, memory)
+    assert.is_true(n > 1 and n < 10)
+    each(grid.box(50, 50, 0, 1050, 1050, 1), function(i, j)
+      assert(memory[i * 1100 + j] == i * 10000 + j * 100)
+    end)
+  end)
+end)
+
+local function create(kind, options)
+  local out = ffi.new("cel_backend *[1]")
+  local config = ffi.new("cel_backend_config", options)
+  assert.equal(0, tonumber(c["cel_backend_" .. kind](config, out)))
+  return ffi.gc(out[0], function(b) b.destroy(b) end)
+end
+
+local function reserve(b, memory, bytes)
+  local out = ffi.new("void *[1]")
+  local status = tonumber(b.reserve(b, memory, bytes, out))
+  if status ~= 0 then return nil, ffi.string(c.cel_error_last().text), status end
+  return out[0]
+end
+
+local configs = {
+  { "simulated", { devices = 1, seed = 1 } },
+  { "simulated", { devices = 3, seed = 2 } },
+  { "cpu", { devices = 1, cores = 1 } },
+  { "cpu", { devices = 1, cores = 2, own_memory = true } },
+  { "cpu", { devices = 3, cores = 5 } },
+}
+
+for _, config in ipairs(configs) do
+  local kind, options = config[1], config[2]
+  describe(("the %s backend with %d devices"):format(kind, options.devices), function()
+    it("names its memories", function()
+      local b = create(kind, options)
+      local own = options.own_memory or options.devices > 1
+      assert.equal(kind, ffi.string(b.name))
+      assert.equal(options.devices, b.devices)
+      assert.equal(own and options.devices + 1 or 1, b.memories)
+      for d = 0, options.devices - 1 do assert.equal(own and d + 1 or 0, b.device_memory[d]) end
+    end)
+
+    it("reserves memory that is costless until touched, and says what it cannot", function()
+      local b = create(kind, options)
+      local last = b.memories - 1
+      local pieces = {}
+      local random = grid.random(5)
+      for i = 1, 100 do
+        local bytes = 2 ^ random:int(0, 19) + random:int(0, 9)
+        local p = assert(reserve(b, last, bytes))
+        ffi.fill(p, bytes, i)
+        pieces[#pieces + 1] = { p, bytes, i }
+        if random:chance(40) then
+          local piece = table.remove(pieces, random:int(1, #pieces))
+          local at = ffi.cast("uint8_t *", piece[1])
+          assert.equal(piece[3], at[0])
+          assert.equal(piece[3], at[piece[2] - 1])
+          b.release(b, last, piece[1], piece[2])
+        end
+      end
+      for _, piece in ipairs(pieces) do b.release(b, last, piece[1], piece[2]) end
+      local tib = 2 ^ 40
+      local p = assert(reserve(b, last, tib))
+      ffi.cast("char *", p)[tib - 1] = 1
+      b.release(b, last, p, tib)
+      local none, message, status = reserve(b, last, 2 ^ 50)
+      assert.is_nil(none)
+      assert.equal(c.CEL_E_MEMORY, status)
+      assert.matches("1%.0 PiB asked for, .* available", message)
+    end)
+
+    -- Random kernels and copies in random lanes. Each lane works on memory of
+    -- its own, so what it must hold follows from the order of submission.
+    it("carries out every job once, each lane in order, whatever the others do", function()
+      local b = create(kind, options)
+      local random = grid.random(6)
+      local lanes, contexts = {}, {}
+      local layout = grid.box(0, 0, 0, 6, 5, 40)
+      local n = volume(layout)
+      for i = 1, 3 do
+        contexts[i] = ffi.new("cel_spec_context", { 3 + 2 * i, ({ 0, 20, 400 })[i], 0, -1 })
+      end
+      local work = {}
+      for i = 1, 3 do
+        work[i] = ffi.new("cel_work", { fn = works.cel_spec_scale, context = contexts[i] })
+      end
+      for d = 0, b.devices - 1 do
+        for l = 0, b.kernel_lanes + b.copy_lanes - 1 do
+          lanes[#lanes + 1] = {
+            device = d, lane = l, copies = l >= b.kernel_lanes, want = ffi.new("int64_t[?]", n),
+            memory = ffi.new("int64_t[?]", n), other = ffi.new("int64_t[?]", n), last = 0,
+          }
+          local lane = lanes[#lanes]
+          lane.view = ffi.new("cel_view[1]", { { lane.memory, layout, layout } })
+        end
+      end
+      local done, kept, of = ffi.new("cel_done[7]"), {}, {}
+      local completed, submitted, total = 0, 0, 800
+      local function submit(lane)
+        submitted = submitted + 1
+        local job = ffi.new("cel_job", { ticket = submitted })
+        kept[#kept + 1], of[submitted] = job, lane
+        local box = random_inner(random, 3)
+        for d = 0, 2 do
+          local most = tonumber(layout.max[d])
+          box.min[d] = random:int(0, most - 1)
+          box.max[d] = random:int(tonumber(box.min[d]) + 1, most)
+        end
+        if random:chance(20) then box = ffi.new("cel_box", layout) end
+        if lane.copies then
+          job.kind, job.element_size, job.box = "CEL_JOB_COPY", 8, box
+          -- The source changes before the next copy is submitted only if it
+          -- is another memory: alternate between fresh ones.
+          local source = ffi.new("int64_t[?]", n)
+          for i = 0, n - 1 do source[i] = submitted * 1000 + i end
+          job.from, job.to = { source, layout }, { lane.memory, layout }
+          kept[#kept + 1] = source
+          each(box, function(i, j, l)
+            local at = offset(layout, i, j, l)
+            lane.want[at] = source[at]
+          end)
+        else
+          local w = random:int(1, 3)
+          job.kind, job.work = "CEL_JOB_CALL", work[w]
+          job.call.chunk, job.call.views, job.call.view = box, 1, lane.view
+          each(box, function(i, j, l)
+            local at = offset(layout, i, j, l)
+            lane.want[at] = lane.want[at] * contexts[w].factor + 1
+          end)
+        end
+        b.submit(b, lane.device, lane.lane, job)
+      end
+      local deadline = os.time() + 60
+      while completed < total do
+        for _ = 1, random:int(0, 6) do
+          if submitted < total then submit(lanes[random:int(1, #lanes)]) end
+        end
+        for i = 0, b.poll(b, done, random:int(1, 7)) - 1 do
+          local ticket = tonumber(done[i].ticket)
+          assert.is_true(done[i].error == nil)
+          assert.is_true(ticket > of[ticket].last)
+          of[ticket].last = ticket
+          completed = completed + 1
+        end
+        assert.is_true(os.time() < deadline)
+      end
+      assert.equal(0, b.poll(b, done, 7))
+      for _, lane in ipairs(lanes) do
+        assert.equal(ffi.string(lane.want, n * 8), ffi.string(lane.memory, n * 8))
+      end
+    end)
+
+    it("hands over a failure, and goes on", function()
+      local b = create(kind, options)
+      local context = ffi.new("cel_spec_context", { 3, 0, 0, 20 })
+      local work = ffi.new("cel_work", { fn = works.cel_spec_scale, context = context })
+      local layout = grid.box(0, 0, 0, 40, 10, 10)
+      local memory = ffi.new("int64_t[4000]")
+      local view = ffi.new("cel_view[1]", { { memory, layout, layout } })
+      local jobs = {}
+      for i = 1, 20 do
+        jobs[i] = ffi.new("cel_job", { ticket = i, kind = "CEL_JOB_CALL", work = work })
+        jobs[i].call.chunk, jobs[i].call.views, jobs[i].call.view = layout, 1, view
+        if i % 2 == 0 then jobs[i].call.chunk = grid.box(0, 0, 0, 10, 10, 10) end
+        b.submit(b, 0, 0, jobs[i])
+      end
+      local done, n = ffi.new("cel_done[1]"), 0
+      while n < 20 do
+        if b.poll(b, done, 1) == 1 then
+          n = n + 1
+          assert.equal(n, tonumber(done[0].ticket))
+          assert.equal(n % 2 == 1, done[0].error ~= nil)
+          if done[0].error ~= nil then
+            assert.equal("row 20", ffi.string(done[0].error.text))
+            c.cel_free(done[0].error)
+          end
+        end
+      end
+      assert.equal((3 ^ 10 - 1) / 2 > 0, tonumber(memory[0]) > 0)
+    end)
+
+    it("may be destroyed with jobs under way", function()
+      local b = create(kind, options)
+      local context = ffi.new("cel_spec_context", { 3, 1000, 0, -1 })
+      local work = ffi.new("cel_work", { fn = works.cel_spec_scale, context = context })
+      local layout = grid.box(0, 0, 0, 10, 10, 10)
+      local memory = ffi.new("int64_t[1000]")
+      local view = ffi.new("cel_view[1]", { { memory, layout, layout } })
+      local jobs = {}
+      for i = 1, 20 do
+        jobs[i] = ffi.new("cel_job", { ticket = i, kind = "CEL_JOB_CALL", work = work })
+        jobs[i].call.chunk, jobs[i].call.views, jobs[i].call.view = layout, 1, view
+        b.submit(b, 0, 0, jobs[i])
+      end
+      ffi.gc(b, nil)
+      b.destroy(b)
+      assert.is_true(tonumber(context.items) <= 20000)
+      assert.equal(0, tonumber(context.items) % 1000)
+    end)
+  end)
+end
+
+describe("the simulated backend", function()
+  -- The order of completions of 40 jobs over two lanes.
+  local function order(seed)
+    local b = create("simulated", { devices = 2, seed = seed })
+    local context = ffi.new("cel_spec_context", { 3, 0, 0, -1 })
+    local work = ffi.new("cel_work", { fn = works.cel_spec_scale, context = context })
+    local layout = grid.box(0, 0, 0, 1, 1, 1)
+    local memory = ffi.new("int64_t[1]")
+    local view = ffi.new("cel_view[1]", { { memory, layout, layout } })
+    local jobs, list, done = {}, {}, ffi.new("cel_done[4]")
+    local held = 0
+    for i = 1, 40 do
+      jobs[i] = ffi.new("cel_job", { ticket = i, kind = "CEL_JOB_CALL", work = work })
+      jobs[i].call.chunk, jobs[i].call.views, jobs[i].call.view = layout, 1, view
+      b.submit(b, i % 2, i % 4 < 2 and 0 or 1, jobs[i])
+    end
+    while #list < 40 do
+      local before = tonumber(context.items) + #list
+      for i = 0, b.poll(b, done, 4) - 1 do list[#list + 1] = tonumber(done[i].ticket) end
+      assert.is_true(tonumber(context.items) + #list > before) -- never stuck
+      if tonumber(context.items) > #list + 2 then held = held + 1 end
+    end
+    return table.concat(list, " "), held
+  end
+
+  it("chooses another order for another seed, and the same for the same", function()
+    local seen, different, held = {}, 0, 0
+    for seed = 1, 20 do
+      local text, h = order(seed)
+      assert.equal(text, (order(seed)))
+      held = held + h
+      if not seen[text] then different = different + 1 end
+      seen[text] = true
+    end
+    assert.equal(20, different)
+    assert.is_true(held > 0) -- effects ran ahead of their completions
+  end)
+end)
+
+describe("a backend", function()
+  it("refuses a number of devices that makes no sense", function()
+    local out = ffi.new("cel_backend *[1]")
+    for _, kind in ipairs({ "cpu", "simulated" }) do
+      for _, n in ipairs({ 0, 9, -1 }) do
+        local config = ffi.new("cel_backend_config", { devices = n, cores = 1 })
+        assert.equal(c.CEL_E_RANGE, c["cel_backend_" .. kind](config, out))
+      end
+    end
+  end)
+
+  it("shares a large kernel among its threads", function()
+    local b = create("cpu", { devices = 1, cores = 4 })
+    local context = ffi.new("cel_spec_context", { 3, 100, 0, -1 })
+    local work = ffi.new("cel_work", { fn = works.cel_spec_scale, context = context })
+    local layout = grid.box(0, 0, 0, 100, 100, 10)
+    local memory = ffi.new("int64_t[100000]")
+    local job = ffi.new("cel_job", { ticket = 1, kind = "CEL_JOB_CALL", work = work })
+    local view = ffi.new("cel_view[1]", { { memory, layout, layout } })
+    job.call.chunk, job.call.views, job.call.view = layout, 1, view
+    b.submit(b, 0, 0, job)
+    local done = ffi.new("cel_done[1]")
+    while b.poll(b, done, 1) == 0 do end
+    assert.equal(100000, tonumber(context.items))
+    for i = 0, 99999 do assert(memory[i] == 1) end
+  end)
+end)
