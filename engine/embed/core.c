@@ -1,0 +1,65 @@
+#include "embed/core.h"
+
+#include <stdio.h>
+
+cel_status cel__core_engine(lua_State *L, cel_engine **out) {
+  cel_session *session = cel__session_of(L);
+  CEL_TRY(cel_session_start(session));
+  *out = session->engine;
+  return CEL_E_OK;
+}
+
+cel_box cel__check_box(lua_State *L, int index) {
+  cel_box box;
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    box.min[d] = (int64_t)luaL_checknumber(L, index + d);
+    box.max[d] = (int64_t)luaL_checknumber(L, index + CEL_DIMS + d);
+  }
+  return box;
+}
+
+static const char files_key;
+
+/* Lua strings are interned: once anchored, equal names are one pointer. */
+static const char *keep_name(lua_State *L, int index) {
+  static const char *last;
+  const char *name = luaL_checkstring(L, index);
+  if (name == last) return name;
+  lua_pushlightuserdata(L, (void *)&files_key);
+  lua_rawget(L, LUA_REGISTRYINDEX);
+  if (lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushlightuserdata(L, (void *)&files_key);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, LUA_REGISTRYINDEX);
+  }
+  lua_pushvalue(L, index);
+  lua_pushboolean(L, 1);
+  lua_rawset(L, -3);
+  lua_pop(L, 1);
+  last = name;
+  return name;
+}
+
+cel_place cel__check_place(lua_State *L, int index) {
+  if (lua_isnoneornil(L, index)) return (cel_place){0};
+  return (cel_place){keep_name(L, index),
+                     (int32_t)luaL_optinteger(L, index + 1, 0)};
+}
+
+static void add_functions(lua_State *L, const luaL_Reg *functions) {
+  for (; functions->name != NULL; ++functions) {
+    lua_pushcfunction(L, functions->func);
+    lua_setfield(L, -2, functions->name);
+  }
+}
+
+int cel__open_core(lua_State *L) {
+  lua_newtable(L);
+  add_functions(L, cel__core_buffer);
+  add_functions(L, cel__core_submit);
+  add_functions(L, cel__core_kernel);
+  add_functions(L, cel__core_run);
+  return 1;
+}

@@ -1,0 +1,43 @@
+/* core.h -- what the parts of the Lua binding share (core_*.c).
+ *
+ * Every core function either returns its results or nil, text, file, line,
+ * code (cel__push_failure): raising at the user's line is Lua's business.
+ * Arguments come from our own Lua modules, which have checked them; what would
+ * crash C is checked again by luaL_check*.
+ * Thread: main (the driver's state).
+ */
+#ifndef CEL_EMBED_CORE_H
+#define CEL_EMBED_CORE_H
+
+#include <lauxlib.h>
+
+#include "device/kernel.h"
+#include "embed/state.h"
+
+/* Starts the engine when it is not running; raises nothing, returns a status.
+ */
+cel_status cel__core_engine(lua_State *L, cel_engine **out);
+
+/* A buffer handle at `index`; raises when it is none or was freed. */
+const cel_buffer *cel__check_buffer(lua_State *L, int index);
+
+/* A box from six integers starting at `index`: min, then max. */
+cel_box cel__check_box(lua_State *L, int index);
+
+/* A place from file and line at `index`, `index + 1`; the file name is kept
+ * for the life of the state. */
+cel_place cel__check_place(lua_State *L, int index);
+
+/* A work that runs the encoded Lua function `blob` in a host lane; `hash` is
+ * equal on all ranks, which the blob need not be. */
+cel_work *cel__lua_work(const char *blob, size_t size, uint64_t hash);
+/* Initial contents from an encoded Lua function, one call per element. */
+cel_init *cel__lua_init(const char *blob, size_t size);
+/* Initial contents copied from dense memory of the whole `extent`. */
+cel_init *cel__data_init(const void *data, const cel_box *extent,
+                         uint32_t element_size);
+
+extern const luaL_Reg cel__core_buffer[], cel__core_submit[],
+    cel__core_kernel[], cel__core_run[];
+
+#endif
