@@ -258,6 +258,16 @@ describe("the task graph", function()
       }))
     end)
 
+    it("look at the finest chunks, not only at the whole range", function()
+      local b = p:buffer({ 8 }, { init = true })
+      local below = function(n) return { "-", n, { "min", 0 } } end
+      local id, _, code = p:submit({
+        range = { 8 }, { b, "read", { { { below(2), below(3) } } } },
+      })
+      assert.is_nil(id)
+      assert.equal("RANGE", code)
+    end)
+
     it("find rows written under a 2-D range only where they may be cut", function()
       local b = p:buffer({ 8, 8 })
       local rows = { { program.span(0), program.whole(1) } }
