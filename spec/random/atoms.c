@@ -215,38 +215,92 @@ static bool alone(const step *s, const access *a) {
   return true;
 }
 
-/* Chunks of all permitted splits along d: the image is the union of the atoms'
- * (where that matters), and what is on both sides of a cut is apart (where
- * that matters). */
-static bool splits_agree(const program *p, const step *s, const access *a,
-                         int d) {
-  bool whole_matters = cel_mode_consumes(a->mode) || !alone(s, a);
-  bool produces = cel_mode_produces(a->mode);
-  const cel_box *extent = &p->buffer[a->buffer].extent;
-  int64_t n = units(s, d);
-  for (int64_t lo = 0; lo < n; ++lo) {
-    int16_t parts[MOST_ELEMENTS] = {0};
-    for (int64_t hi = lo + 1; hi <= n; ++hi) {
-      int16_t whole[MOST_ELEMENTS] = {0};
-      cel_box chunk = s->range;
-      restrict_to(s, d, lo, hi, &chunk);
-      painting at = {whole, extent, 1, false};
-      if (!image(p, s, a, &chunk, &at, paint)) return false;
-      chunk = s->range;
-      restrict_to(s, d, hi - 1, hi, &chunk);
-      at.grid = parts;
-      if (whole_matters && !image(p, s, a, &chunk, &at, paint)) return false;
-      if (whole_matters && memcmp(whole, parts, sizeof whole) != 0)
-        return false;
-      if (!produces || lo > 0 || hi == n) continue;
-      at = (painting){whole, extent, 2, false};
-      chunk = s->range;
-      restrict_to(s, d, hi, n, &chunk);
-      image(p, s, a, &chunk, &at, paint);
-      if (at.clash) return false;
+/* Units lo to hi of each dimension. */
+typedef struct span {
+  int64_t lo[3], hi[3];
+} span;
+
+static cel_box chunk_of(const step *s, const span *units) {
+  cel_box chunk = s->range;
+  for (int d = 0; d < 3; ++d)
+    restrict_to(s, d, units->lo[d], units->hi[d], &chunk);
+  return chunk;
+}
+
+/* The next span within n, in some order; false after the last. */
+static bool next_span(span *at, const int64_t n[3]) {
+  for (int d = 0; d < 3; ++d) {
+    if (at->hi[d] < n[d]) {
+      at->hi[d]++;
+      return true;
     }
-    if (!whole_matters && lo > 0) break;
+    if (at->lo[d] + 1 < n[d]) {
+      at->lo[d]++;
+      at->hi[d] = at->lo[d] + 1;
+      return true;
+    }
+    at->lo[d] = 0;
+    at->hi[d] = 1;
   }
+  return false;
+}
+
+/* A chunk's image is that of its last slice and that of the rest. By induction
+ * it is that of its atoms. */
+static bool parts_make_whole(const program *p, const step *s, const access *a,
+                             const span *units) {
+  const cel_box *extent = &p->buffer[a->buffer].extent;
+  int d = 0;
+  while (d < 3 && units->hi[d] - units->lo[d] == 1) ++d;
+  if (d == 3) return true;
+  int16_t whole[MOST_ELEMENTS] = {0}, parts[MOST_ELEMENTS] = {0};
+  painting at = {whole, extent, 1, false};
+  span some = *units;
+  cel_box chunk = chunk_of(s, &some);
+  if (!image(p, s, a, &chunk, &at, paint)) return false;
+  at.grid = parts;
+  some.hi[d] = units->hi[d] - 1;
+  chunk = chunk_of(s, &some);
+  if (!image(p, s, a, &chunk, &at, paint)) return false;
+  some.hi[d] = units->hi[d];
+  some.lo[d] = units->hi[d] - 1;
+  chunk = chunk_of(s, &some);
+  if (!image(p, s, a, &chunk, &at, paint)) return false;
+  return memcmp(whole, parts, sizeof whole) == 0;
+}
+
+/* What lies on the two sides of a cut is apart. All rules grow with the chunk,
+ * so that holds for smaller chunks too. */
+static bool sides_apart(const program *p, const step *s, const access *a,
+                        const span *all, int d, int64_t cut) {
+  int16_t grid[MOST_ELEMENTS] = {0};
+  painting at = {grid, &p->buffer[a->buffer].extent, 1, false};
+  span some = *all;
+  some.hi[d] = cut;
+  cel_box chunk = chunk_of(s, &some);
+  image(p, s, a, &chunk, &at, paint);
+  some = *all;
+  some.lo[d] = cut;
+  chunk = chunk_of(s, &some);
+  at.color = 2;
+  image(p, s, a, &chunk, &at, paint);
+  return !at.clash;
+}
+
+/* For chunks of all permitted splits: the image is the union of the atoms'
+ * images, and different chunks' images are apart, each where that matters. */
+static bool splits_agree(const program *p, const step *s, const access *a) {
+  int64_t n[3] = {units(s, 0), units(s, 1), units(s, 2)};
+  span all = {{0, 0, 0}, {n[0], n[1], n[2]}};
+  if (cel_mode_produces(a->mode))
+    for (int d = 0; d < 3; ++d)
+      for (int64_t cut = 1; cut < n[d]; ++cut)
+        if (!sides_apart(p, s, a, &all, d, cut)) return false;
+  if (!cel_mode_consumes(a->mode) && alone(s, a)) return true;
+  span at = {{0, 0, 0}, {1, 1, 1}};
+  do {
+    if (!parts_make_whole(p, s, a, &at)) return false;
+  } while (next_span(&at, n));
   return true;
 }
 
@@ -287,10 +341,9 @@ static bool accesses_valid(const program *p, const step *s, int first) {
       if (!image(p, s, &s->access[k], &atom, NULL, NULL)) return false;
   }
   for (int k = 0; k < s->accesses; ++k)
-    for (int d = 0; d < 3; ++d)
-      if ((k >= first || !alone(s, &s->access[k])) &&
-          !splits_agree(p, s, &s->access[k], d))
-        return false;
+    if ((k >= first || !alone(s, &s->access[k])) &&
+        !splits_agree(p, s, &s->access[k]))
+      return false;
   for (int k = first; k < s->accesses; ++k)
     if (!atoms_apart(p, s, s->access[k].buffer)) return false;
   return true;

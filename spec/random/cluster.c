@@ -91,7 +91,7 @@ static bool arrived(rank *r) {
 static bool step_main(cluster *c, rank *r) {
   if (r->finished) return false;
   if (cel_engine_check(r->engine) != CEL_E_OK) {
-    if (c->program->odd_rank >= 0) {
+    if (program_troubled(c->program)) {
       r->finished = true;
       return true;
     }
@@ -150,7 +150,7 @@ static void run(cluster *c) {
   int idle = 0, patience = PATIENCE * PARTS * c->program->ranks * 8;
   while (!c->failed && !all_finished(c)) {
     idle = move(c) ? 0 : idle + 1;
-    if (idle == patience / 2 && c->program->odd_rank >= 0)
+    if (idle == patience / 2 && program_troubled(c->program))
       for (int k = 0; k < c->program->ranks; ++k)
         cel_engine_suspect(c->ranks[k].engine);
     if (idle > patience) describe_hang(c);
@@ -166,13 +166,13 @@ bool program_run(const program *p, char *text, size_t size) {
   start(c);
   run(c);
   bool (*verify)(const rank *, char *, size_t) =
-      p->odd_rank >= 0 ? rank_diverged : rank_verify;
+      program_troubled(p) ? rank_troubled : rank_verify;
   for (int k = 0; k < p->ranks && !c->failed; ++k)
     c->failed = !verify(&c->ranks[k], text, size);
   record *records[MOST_RANKS];
   for (int k = 0; k < p->ranks; ++k) records[k] = c->ranks[k].record;
   stop(c);
-  if (!c->failed && p->odd_rank < 0)
+  if (!c->failed && !program_troubled(p))
     c->failed = !records_check(p, records, text, size);
   for (int k = 0; k < p->ranks; ++k) record_destroy(records[k]);
   bool passed = !c->failed;

@@ -217,7 +217,7 @@ program *program_generate(uint64_t seed, int ranks) {
   cel_random r = {seed * 0x2545f4914f6cdd1du + 1};
   program *p = cel_alloc_zero(sizeof *p);
   p->seed = seed;
-  p->odd_rank = p->odd_step = -1;
+  p->odd_rank = p->odd_step = p->failing_step = -1;
   generate_settings(&r, p, ranks);
   p->buffers = (int)pick(&r, 1, 5);
   for (int b = 0; b < p->buffers; ++b) generate_buffer(&r, &p->buffer[b]);
@@ -231,16 +231,29 @@ program *program_generate(uint64_t seed, int ranks) {
   return p;
 }
 
+/* A group that does something; -1: there is none. */
+static int some_group(cel_random *r, const program *p) {
+  for (int i = 0; i < 8 * p->steps; ++i) {
+    int at = (int)pick(r, 0, p->steps - 1);
+    const step *s = p->step[at];
+    if (s->kind == STEP_GROUP && !cel_box_is_empty(&s->range)) return at;
+  }
+  return -1;
+}
+
 void program_diverge(program *p) {
   cel_random r = {p->seed ^ 0xd1ff};
-  for (int i = 0; i < 8 * p->steps && p->odd_rank < 0; ++i) {
-    int at = (int)pick(&r, 0, p->steps - 1);
-    const step *s = p->step[at];
-    if (p->ranks == 1 || s->kind != STEP_GROUP || cel_box_is_empty(&s->range))
-      continue;
-    p->odd_rank = (int)pick(&r, 0, p->ranks - 1);
-    p->odd_step = at;
-  }
+  if (p->ranks == 1 || (p->odd_step = some_group(&r, p)) < 0) return;
+  p->odd_rank = (int)pick(&r, 0, p->ranks - 1);
+}
+
+void program_fail(program *p) {
+  cel_random r = {p->seed ^ 0xfa11};
+  p->failing_step = some_group(&r, p);
+}
+
+bool program_troubled(const program *p) {
+  return p->odd_rank >= 0 || p->failing_step >= 0;
 }
 
 void program_destroy(program *p) {

@@ -83,6 +83,7 @@ typedef struct program {
   cel_fault fault; /* to see the checks fail */
   uint64_t fault_at;
   int odd_rank, odd_step; /* who skips what; -1: nobody */
+  int failing_step;       /* whose kernels fail; -1: none */
   int buffers;
   buffer buffer[MOST_BUFFERS];
   int steps;
@@ -91,8 +92,9 @@ typedef struct program {
 
 /* generate.c: the caller owns the result and gives it to program_destroy. */
 program *program_generate(uint64_t seed, int ranks);
-/* One rank skips a group, if there is one. */
+/* One rank skips a group, or the kernels of a group fail, if there is one. */
 void program_diverge(program *p);
+void program_fail(program *p);
 void program_destroy(program *p);
 void program_print(const program *p);
 
@@ -205,9 +207,10 @@ bool rank_verify(const rank *r, char *text, size_t size);
 /* After cel_engine_stop. */
 void rank_release(rank *r);
 
-/* Whether the failure of a run is that of a program that differs on one rank:
- * every rank must know, and the texts name the step. */
-bool rank_diverged(const rank *r, char *text, size_t size);
+/* Whether trouble was planted, and whether this rank has heard of it as it
+ * should: the texts name the step. */
+bool program_troubled(const program *p);
+bool rank_troubled(const rank *r, char *text, size_t size);
 
 /* shrink.c: the smallest program that still fails; replaces *p. */
 void program_shrink(program *p, bool (*run)(const program *, char *, size_t));

@@ -1,11 +1,12 @@
 /* random_programs [--threads] [--count N] [--seconds N] [--seed S] [--ranks R]
- *                 [--shrink] [--print] [--diverge] [--fault
- * drop|swap|duplicate]
+ *                 [--shrink] [--print] [--diverge] [--fail]
+ *                 [--fault drop|swap|duplicate]
  *
  * Runs random programs on a simulated cluster and compares with a sequential
  * interpreter; with --threads on threads and the CPU backend. A failure prints
  * its seed: `--seed S --count 1` runs it again, the same way without --threads.
- * With --diverge one rank skips a step, and every rank must say so.
+ * With --diverge one rank skips a step, with --fail a task fails; every rank
+ * must say so.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include "random/program.h"
 
 typedef struct options {
-  bool threads, shrink, print, diverge;
+  bool threads, shrink, print, diverge, fail;
   uint64_t seed, count;
   double seconds;
   int ranks;
@@ -27,7 +28,7 @@ static char text[1 << 16];
 static int usage(void) {
   fprintf(stderr,
           "random_programs [--threads] [--count N] [--seconds N] [--seed S]\n"
-          "  [--ranks R] [--shrink] [--print] [--diverge]\n"
+          "  [--ranks R] [--shrink] [--print] [--diverge] [--fail]\n"
           "  [--fault drop|swap|duplicate]\n");
   return 2;
 }
@@ -66,6 +67,8 @@ static bool parse(int argc, char **argv, options *o) {
       o->shrink = true;
     else if (strcmp(argv[i], "--diverge") == 0)
       o->diverge = true;
+    else if (strcmp(argv[i], "--fail") == 0)
+      o->fail = true;
     else if (strcmp(argv[i], "--print") == 0)
       o->print = true;
     else if (i + 1 == argc || !parse_value(o, argv[i], argv[i + 1]))
@@ -89,6 +92,7 @@ static bool run_seed(const options *o, uint64_t seed) {
   p->fault = o->fault;
   p->fault_at = 1 + seed % 5;
   if (o->diverge) program_diverge(p);
+  if (o->fail) program_fail(p);
   if (o->print) program_print(p);
   bool (*run)(const program *, char *, size_t) =
       o->threads ? program_run_threads : program_run;

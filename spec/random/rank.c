@@ -25,6 +25,8 @@ static cel_status run_kernel(const cel_work *work, const cel_call *call) {
   const kernel *k = (const kernel *)work;
   const step *s = k->step;
   place places[MOST_ACCESSES];
+  if (s->number == k->program->failing_step)
+    return cel_fail(CEL_E_TASK, "planted");
   if (call->views != s->accesses)
     return cel_fail(CEL_E_TASK, "%d views, not %d", call->views, s->accesses);
   for (int i = 0; i < s->accesses; ++i)
@@ -215,18 +217,26 @@ bool rank_verify(const rank *r, char *text, size_t size) {
   return true;
 }
 
-/* ---- divergence --------------------------------------------------------- */
+/* ---- planted trouble ---------------------------------------------------- */
 
-bool rank_diverged(const rank *r, char *text, size_t size) {
+bool rank_troubled(const rank *r, char *text, size_t size) {
+  const program *p = r->program;
   char place[32];
+  int number = p->odd_rank >= 0 ? p->odd_step : p->failing_step;
+  snprintf(place, sizeof place, "program:%d", number);
   cel_status status = cel_engine_check(r->engine);
-  snprintf(place, sizeof place, "program:%d",
-           r->program->step[r->program->odd_step]->number);
-  const char *said = status == CEL_E_OK ? "" : cel_error_last()->text;
-  if (status == CEL_E_DIVERGED && strstr(said, place) != NULL) return true;
+  const cel_error *error = cel_error_last();
+  const char *said = status == CEL_E_OK ? "" : error->text;
+  if (p->odd_rank >= 0 && status == CEL_E_DIVERGED &&
+      strstr(said, place) != NULL)
+    return true;
+  if (p->failing_step >= 0 &&
+      (status == CEL_E_TASK || status == CEL_E_CANCELLED) &&
+      error->line == number && strstr(said, "planted") != NULL)
+    return true;
   snprintf(text, size,
-           "mismatch: rank %d does not say that the ranks differ at %s, but "
-           "%s: %.1500s",
+           "mismatch: rank %d does not tell of the trouble at %s, but %s: "
+           "%.1500s",
            r->index, place, cel_status_name(status), said);
   return false;
 }

@@ -38,14 +38,14 @@ static bool run_rank(rank *r, char *text, size_t size) {
   const program *p = r->program;
   for (; r->pc < p->steps; ++r->pc) {
     if (!rank_submit(r, text, size)) {
-      if (p->odd_rank >= 0) break;
+      if (program_troubled(p)) break;
       return false;
     }
     if (!wait_here(r, p->step[r->pc])) break;
   }
-  if (p->odd_rank >= 0) {
+  if (program_troubled(p)) {
     cel_engine_finish(r->engine, NULL);
-    return rank_diverged(r, text, size);
+    return rank_troubled(r, text, size);
   }
   if (r->pc == p->steps && cel_engine_finish(r->engine, NULL) == CEL_E_OK)
     return rank_verify(r, text, size);
@@ -154,8 +154,8 @@ bool program_run_threads(const program *p, char *text, size_t size) {
     records[k] = t->ranks[k].record;
     rank_release(&t->ranks[k]);
   }
-  bool passed =
-      !t->failed && (p->odd_rank >= 0 || records_check(p, records, text, size));
+  bool passed = !t->failed &&
+                (program_troubled(p) || records_check(p, records, text, size));
   for (int k = 0; k < p->ranks; ++k) record_destroy(records[k]);
   pthread_cond_destroy(&t->news);
   pthread_mutex_destroy(&t->lock);

@@ -1,0 +1,53 @@
+-- The random programs, a few of them: that they pass, and that they can fail.
+local build = os.getenv("CELER_BUILD") or "build/release"
+local program = build .. "/random_programs"
+
+local function exists(path)
+  local file = io.open(path)
+  if file then file:close() end
+  return file ~= nil
+end
+
+local function run(options)
+  local pipe = assert(io.popen(("%s %s 2>&1"):format(program, options)))
+  local text = pipe:read("*a")
+  pipe:close()
+  local programs, failures = text:match("(%d+) programs, (%d+) failures\n$")
+  assert(programs, text)
+  return tonumber(programs), tonumber(failures), text
+end
+
+describe("random programs", function()
+  if not exists(program) then
+    pending("not built: " .. program)
+    return
+  end
+
+  it("hold what the interpreter says", function()
+    local programs, failures, text = run("--count 300")
+    assert.are.equal(300, programs)
+    assert.are.equal(0, failures, text)
+  end)
+
+  it("hold it with threads", function()
+    local _, failures, text = run("--threads --count 20 --ranks 3")
+    assert.are.equal(0, failures, text)
+  end)
+
+  it("tell every rank when one differs", function()
+    local _, failures, text = run("--diverge --count 100")
+    assert.are.equal(0, failures, text)
+  end)
+
+  it("tell every rank when a task fails", function()
+    local _, failures, text = run("--fail --count 100")
+    assert.are.equal(0, failures, text)
+  end)
+
+  for _, fault in ipairs({ "drop", "swap", "duplicate" }) do
+    it("fail when a message is harmed: " .. fault, function()
+      local _, failures = run("--ranks 3 --count 20 --fault " .. fault)
+      assert.is_true(failures >= 5)
+    end)
+  end
+end)
