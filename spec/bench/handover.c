@@ -1,0 +1,126 @@
+/* handover [ROUNDS] -- how long main waits for a round through all threads.
+ *
+ * One rank. `epoch`: submit one and wait for it. `task`: a kernel of one item,
+ * then the same. `fence`: a snapshot of one element, asked for at once. The
+ * figures are medians; on fewer than four cores they hold futex wakes.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "runtime/engine.h"
+
+enum { ROUNDS = 20000 };
+
+typedef struct run {
+  cel_engine *engine;
+  const cel_buffer *buffer;
+  const cel_rule *rule;
+} run;
+
+static void must(cel_status status) {
+  if (status == CEL_E_OK) return;
+  fprintf(stderr, "%s\n", cel_error_last()->text);
+  exit(2);
+}
+
+static double now_us(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+static cel_status add_one(const cel_work *work, const cel_call *call) {
+  (void)work;
+  ++*(int64_t *)call->view[0].base;
+  return CEL_E_OK;
+}
+
+static cel_status fill(const cel_init *init, const cel_box *box, void *out) {
+  (void)init, (void)box;
+  *(int64_t *)out = 0;
+  return CEL_E_OK;
+}
+
+static void destroy_nothing(cel_work *work) {
+  (void)work;
+}
+
+static void epoch(run *r) {
+  uint64_t id = cel_engine_epoch(r->engine, (cel_place){0});
+  must(cel_engine_wait(r->engine, id, NULL));
+}
+
+static void task(run *r) {
+  static cel_work work = {
+      .references = 1, .fn = add_one, .destroy = destroy_nothing, .hash = 1};
+  cel_access access = {
+      r->buffer,
+      CEL_MODE_READ_WRITE,
+      {r->rule, NULL, cel_box_sized(1, 1, 1), r->buffer->extent}};
+  cel_group group = {.kind = CEL_TASK_KERNEL,
+                     .range = cel_box_sized(1, 1, 1),
+                     .permitted = {{false}, {1, 1, 1}},
+                     .accesses = 1,
+                     .access = &access,
+                     .work = &work};
+  must(cel_engine_submit(r->engine, &group));
+  epoch(r);
+}
+
+static void fence(run *r) {
+  cel_fence *f;
+  const void *data;
+  uint64_t size;
+  must(cel_engine_fence(r->engine, r->buffer, &r->buffer->extent,
+                        (cel_place){0}, &f));
+  must(cel_engine_fence_get(r->engine, f, NULL, &data, &size));
+  cel_fence_destroy(f);
+}
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static void measure(run *r, const char *name, void (*round)(run *), int n) {
+  double *us = cel_alloc((size_t)n * sizeof *us);
+  for (int i = 0; i < n / 10; ++i) round(r);
+  for (int i = 0; i < n; ++i) {
+    double start = now_us();
+    round(r);
+    us[i] = now_us() - start;
+  }
+  qsort(us, (size_t)n, sizeof *us, by_value);
+  printf("%-6s %8.2f us, 90%% within %.2f us\n", name, us[n / 2],
+         us[n * 9 / 10]);
+  cel_free(us);
+}
+
+int main(int argc, char **argv) {
+  int n = argc > 1 ? atoi(argv[1]) : ROUNDS;
+  cel_park park;
+  cel_park_init(&park);
+  cel_engine_config config = {.park = &park, .threads = true};
+  cel_backend_config cpu = {.devices = 1, .cores = 1, .park = &park};
+  cel_host_config host = {.lanes = 1, .park = &park};
+  must(cel_transport_single(&config.transport));
+  must(cel_backend_cpu(&cpu, &config.backend));
+  config.host = cel_host_lanes_create(&host);
+  run r = {0};
+  must(cel_engine_create(&config, &r.engine));
+  static cel_init init = {.fill = fill};
+  const int64_t extent[3] = {1, 1, 1};
+  r.buffer = cel_engine_buffer(r.engine, 0, extent, 8, "n", &init);
+  cel_rule_desc desc = {.boxes = 1};
+  must(cel_rules_intern(cel_engine_rules(r.engine), &desc, &r.rule));
+  measure(&r, "epoch", epoch, n);
+  measure(&r, "task", task, n);
+  measure(&r, "fence", fence, n);
+  must(cel_engine_finish(r.engine, NULL));
+  cel_engine_destroy(r.engine);
+  cel_host_lanes_destroy(config.host);
+  config.backend->destroy(config.backend);
+  config.transport->destroy(config.transport);
+  return 0;
+}
