@@ -1,10 +1,11 @@
-/* random_programs [--threads] [--count N] [--seconds N] [--seed S] [--ranks R]
- *                 [--shrink] [--print] [--diverge] [--fail]
+/* random_programs [--threads | --mpi] [--count N] [--seconds N] [--seed S]
+ *                 [--ranks R] [--shrink] [--print] [--diverge] [--fail]
  *                 [--fault drop|swap|duplicate]
  *
  * Runs random programs on a simulated cluster and compares with a sequential
  * interpreter; with --threads on threads and the CPU backend. A failure prints
  * its seed: `--seed S --count 1` runs it again, the same way without --threads.
+ * With --mpi it is one rank of an MPI job, and nothing is simulated.
  * With --diverge one rank skips a step, with --fail a task fails; every rank
  * must say so.
  */
@@ -16,7 +17,7 @@
 #include "random/program.h"
 
 typedef struct options {
-  bool threads, shrink, print, diverge, fail;
+  bool threads, mpi, shrink, print, diverge, fail;
   uint64_t seed, count;
   double seconds;
   int ranks;
@@ -26,10 +27,10 @@ typedef struct options {
 static char text[1 << 16];
 
 static int usage(void) {
-  fprintf(stderr,
-          "random_programs [--threads] [--count N] [--seconds N] [--seed S]\n"
-          "  [--ranks R] [--shrink] [--print] [--diverge] [--fail]\n"
-          "  [--fault drop|swap|duplicate]\n");
+  fprintf(stderr, "random_programs [--threads | --mpi] [--count N] [--seconds "
+                  "N] [--seed S]\n"
+                  "  [--ranks R] [--shrink] [--print] [--diverge] [--fail]\n"
+                  "  [--fault drop|swap|duplicate]\n");
   return 2;
 }
 
@@ -63,6 +64,8 @@ static bool parse(int argc, char **argv, options *o) {
   for (int i = 1; i < argc; ++i) {
     if (strcmp(argv[i], "--threads") == 0)
       o->threads = true;
+    else if (strcmp(argv[i], "--mpi") == 0)
+      o->mpi = true;
     else if (strcmp(argv[i], "--shrink") == 0)
       o->shrink = true;
     else if (strcmp(argv[i], "--diverge") == 0)
@@ -115,6 +118,11 @@ int main(int argc, char **argv) {
   options o = {.seed = 1};
   if (!parse(argc, argv, &o)) return usage();
   uint64_t run = 0, failures = 0;
+  if (o.mpi) {
+    if (programs_run_mpi(o.seed, o.count))
+      printf("%llu programs, 0 failures\n", (unsigned long long)o.count);
+    return 0;
+  }
   double end = now() + o.seconds;
   for (; run < o.count && (o.seconds <= 0 || now() < end); ++run)
     failures += !run_seed(&o, o.seed + run);

@@ -44,6 +44,21 @@ describe("random programs", function()
     assert.are.equal(0, failures, text)
   end)
 
+  it("hold it over MPI", function()
+    local celer = require("spec.support.celer")
+    if celer.exec({ "mpirun", "--version" }).status ~= 0 then
+      pending("needs mpirun")
+      return
+    end
+    for _, ranks in ipairs({ 1, 3 }) do
+      local r = celer.exec({
+        "mpirun", "--oversubscribe", "-n", ranks, program, "--mpi",
+        "--count", 30,
+      }, { timeout = 120 })
+      assert.equal("30 programs, 0 failures\n", r.stdout)
+    end
+  end)
+
   for _, fault in ipairs({ "drop", "swap", "duplicate" }) do
     it("fail when a message is harmed: " .. fault, function()
       local _, failures = run("--ranks 3 --count 20 --fault " .. fault)

@@ -1,0 +1,88 @@
+/* Over MPI: each process is a rank, and all programs run on one engine, one
+ * after another, with the settings of the first. */
+#include <stdio.h>
+#include <string.h>
+
+#include "random/program.h"
+
+static void must(cel_status status) {
+  if (status != CEL_E_OK) cel_bug("%s", cel_error_last()->text);
+}
+
+static void start(rank *r, const program *p, cel_transport *t) {
+  *r = (rank){.program = p, .index = (int)t->rank, .transport = t};
+  cel_park_init(&r->park);
+  cel_backend_config backend = {.devices = p->devices,
+                                .cores = 1,
+                                .park = &r->park,
+                                .own_memory = p->own_memory};
+  must(cel_backend_cpu(&backend, &r->backend));
+  cel_host_config host = {.lanes = 2, .park = &r->park};
+  r->host = cel_host_lanes_create(&host);
+  rank_start(r, true);
+}
+
+static bool wait_here(rank *r, const step *s) {
+  const void *data;
+  uint64_t size;
+  if (!s->wait) return true;
+  if (s->kind == STEP_FENCE)
+    return cel_engine_fence_get(r->engine, r->fence[r->pc], NULL, &data,
+                                &size) == CEL_E_OK;
+  return cel_engine_wait(r->engine, r->epoch, NULL) == CEL_E_OK;
+}
+
+static bool run(rank *r, char *text, size_t size) {
+  const program *p = r->program;
+  for (r->pc = 0; r->pc < p->steps; ++r->pc) {
+    if (!rank_submit(r, text, size)) return false;
+    if (wait_here(r, p->step[r->pc])) continue;
+    snprintf(text, size, "mismatch: step %d: %.1500s", r->pc,
+             cel_error_last()->text);
+    return false;
+  }
+  return rank_verify(r, text, size);
+}
+
+/* Gives back what the program left. */
+static void forget(rank *r) {
+  for (int i = 0; i < r->program->steps; ++i) {
+    const step *s = r->program->step[i];
+    if (s->kind == STEP_FREE) r->buffer[s->buffer] = NULL;
+    if (r->fence[i] != NULL) cel_fence_destroy(r->fence[i]);
+    r->fence[i] = NULL;
+  }
+  for (int b = 0; b < MOST_BUFFERS; ++b) {
+    if (r->buffer[b] != NULL) cel_engine_buffer_free(r->engine, r->buffer[b]);
+    r->buffer[b] = NULL;
+  }
+}
+
+bool programs_run_mpi(uint64_t seed, uint64_t count) {
+  cel_transport *t;
+  rank r;
+  char text[2048];
+  must(cel_transport_mpi(&t));
+  program *settings = program_generate(seed, (int)t->ranks);
+  start(&r, settings, t);
+  for (uint64_t i = 0; i < count; ++i) {
+    program *p = program_generate(seed + i, (int)t->ranks);
+    r.program = p;
+    if (!run(&r, text, sizeof text)) {
+      printf("seed %llu on rank %d: %s\n", (unsigned long long)(seed + i),
+             r.index, text);
+      fflush(stdout);
+      t->abort(t, 1);
+    }
+    forget(&r);
+    /* Works are released later, but never run again. */
+    program_destroy(p);
+  }
+  must(cel_engine_finish(r.engine, NULL));
+  cel_engine_stop(r.engine);
+  record_destroy(r.record);
+  bool first = r.index == 0;
+  rank_release(&r);
+  program_destroy(settings);
+  return first;
+}
