@@ -1,7 +1,7 @@
 /* Kernels for the processor, by the machine's own C++ compiler.
  *
- * An entry's name is the key of: the unit's text (with its defines), options, flags,
- * the processor, the compiler, and the content of every header that the last
+ * An entry's name is the key of: the unit's text, options, flags, the
+ * processor, the compiler, and the content of every header that the last
  * compile of the same unit included. Which headers those are is remembered in
  * `<base>.needs`, and with which compiler in `<base>.by`, so that a machine
  * without a compiler finds what another machine compiled. */

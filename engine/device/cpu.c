@@ -60,8 +60,10 @@ static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
                   entry);
 }
 
-/* Appends what has finished to the ready list, oldest first. */
-static void take_finished(cpu *c) {
+/* All that has finished, oldest first. */
+static cel_entry *take_finished(cpu *c) {
+  if (atomic_load_explicit(&c->finished.top, memory_order_relaxed) == NULL)
+    return NULL;
   cel_entry *newest =
       atomic_exchange_explicit(&c->finished.top, NULL, memory_order_acquire);
   cel_entry *oldest = NULL;
@@ -71,19 +73,16 @@ static void take_finished(cpu *c) {
     oldest = newest;
     newest = next;
   }
-  c->ready = oldest;
+  return oldest;
 }
 
 static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {
   cpu *c = (cpu *)b;
   uint32_t n = 0;
   while (n < max) {
-    if (c->ready == NULL) {
-      if (atomic_load_explicit(&c->finished.top, memory_order_relaxed) == NULL)
-        break;
-      take_finished(c);
-    }
+    if (c->ready == NULL) c->ready = take_finished(c);
     cel_entry *entry = c->ready;
+    if (entry == NULL) break;
     c->ready = entry->next;
     out[n++] = (cel_done){entry->job->ticket, entry->error};
     --c->outstanding[entry->lane];

@@ -47,6 +47,7 @@ static uint64_t hash_string(const char *text, uint64_t seed) {
 /* Neither the compiler nor the processor: ranks must agree. */
 static uint64_t hash_source(const cel_source *source) {
   uint64_t hash = hash_string(source->text, 0);
+  if (source->prelude != NULL) hash = hash_string(source->prelude, hash);
   for (int32_t i = 0; i < source->defines; ++i)
     hash = hash_string(source->define[i], hash);
   for (int32_t i = 0; i < source->options; ++i)
@@ -173,7 +174,7 @@ cel_work *cel_module_work(const cel_module *module, int32_t kernel,
   const entry *e = &module->kernel[kernel];
   cel_assert(size == e->values_size);
   kernel_work *work = cel_alloc_zero(sizeof *work);
-  size_t room = (e->values_size / VALUES_ALIGN + 1) * VALUES_ALIGN;
+  size_t room = ((size_t)e->values_size / VALUES_ALIGN + 1) * VALUES_ALIGN;
   char *copy = aligned_alloc(VALUES_ALIGN, room);
   if (copy == NULL) cel_bug("no memory for %zu bytes", room);
   memset(copy, 0, room);

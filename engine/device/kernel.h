@@ -36,6 +36,7 @@ typedef struct cel_param {
 } cel_param;
 
 typedef struct cel_source {
+  const char *prelude; /* C++ that goes before the text; may be null */
   const char *text;
   const char *file;      /* the user's, for #line */
   int32_t line;          /* where text begins in it */

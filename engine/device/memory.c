@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 /* Huge pages make the first touch of large data several times faster. */
-enum { HUGE_PAGE = 2 << 20 };
+enum { HUGE_WORTH = 4 << 20 };
 
 void cel__memory_text(uint64_t bytes, char *text, size_t size) {
   static const char *const units[] = {"bytes", "KiB", "MiB",
@@ -42,7 +42,7 @@ cel_status cel__memory_map(uint64_t bytes, void **out) {
   void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return fail(bytes);
-  if (bytes >= 2 * HUGE_PAGE) madvise(p, bytes, MADV_HUGEPAGE);
+  if (bytes >= HUGE_WORTH) madvise(p, bytes, MADV_HUGEPAGE);
   *out = p;
   return CEL_E_OK;
 }

@@ -97,7 +97,7 @@ void cel_topology_describe(char *text, size_t size) {
   while (file != NULL && fgets(line, sizeof line, file) != NULL)
     if (sscanf(line, "model name : %127[^\n]", model) == 1) break;
   if (file != NULL) fclose(file);
-  cel_topology t;
+  cel_topology t = {0};
   int32_t cores = cel_topology_find(0, 1, &t) == CEL_E_OK ? t.host_cores : 1;
   snprintf(text, size, "%s%s%d core%s", model, model[0] != '\0' ? ", " : "",
            cores, cores == 1 ? "" : "s");

@@ -24,9 +24,11 @@ cel_status cel_spec_scale(const cel_work *work, const cel_call *call) {
     for (int64_t j = b->min[1]; j < b->max[1]; ++j)
       for (int64_t k = b->min[2]; k < b->max[2]; ++k) {
         int64_t *p = (int64_t *)v->base +
-                     ((i - l->min[0]) * e1 + j - l->min[1]) * e2 + k - l->min[2];
+                     ((i - l->min[0]) * e1 + j - l->min[1]) * e2 + k -
+                     l->min[2];
         *p = (int64_t)((uint64_t)*p * (uint64_t)c->factor + 1);
-        for (volatile int64_t n = 0; n < c->busy; ++n) {}
+        for (volatile int64_t n = 0; n < c->busy; ++n) {
+        }
         atomic_fetch_add(&c->items, 1);
       }
   }
