@@ -36,6 +36,19 @@ static bool leaves_room(const cel__bound *b, cel__side side, int64_t limit,
   return side == CEL__LO ? v < limit : v > limit;
 }
 
+/* Where the bound would pass `limit` if it were a straight line: where to look
+ * first. What it is off by costs steps, never the result. */
+static int64_t estimate(const cel__bound *b, cel__side side, int64_t limit) {
+  int64_t from = b->open == CEL__OPEN_FIRST;
+  int64_t to = b->P - 1 - (b->open == CEL__OPEN_LAST);
+  double low = (double)cel__bound_at(b, from, side);
+  double high = (double)cel__bound_at(b, to, side);
+  if (low == high) return from;
+  double part = ((double)limit - low) / (high - low);
+  if (!(part > 0)) return from;
+  return part < 1 ? from + (int64_t)(part * (double)(to - from)) : to;
+}
+
 void cel__bound_where(const cel__bound *b, cel__side side, int64_t limit,
                       int64_t *from, int64_t *to) {
   bool head = leaves_room(b, side, limit, 0);
@@ -44,12 +57,14 @@ void cel__bound_where(const cel__bound *b, cel__side side, int64_t limit,
   *to = head && tail ? b->P : 0;
   if (head == tail) return;
   int64_t same = 0, other = b->P - 1; /* as at 0; as at the end */
-  while (other - same > 1) {
-    int64_t middle = same + (other - same) / 2;
-    if (leaves_room(b, side, limit, middle) == head)
-      same = middle;
+  int64_t near = other - same > 4 ? estimate(b, side, limit) : 0;
+  for (int try = 0; other - same > 1; ++try) {
+    int64_t at = try == 0 ? near - 1 : try == 1 ? near + 2 : 0;
+    if (at <= same || at >= other) at = same + (other - same) / 2;
+    if (leaves_room(b, side, limit, at) == head)
+      same = at;
     else
-      other = middle;
+      other = at;
   }
   *from = head ? 0 : other;
   *to = head ? other : b->P;

@@ -8,10 +8,10 @@
  * this rank owns), await-pushes (what this rank lacks), then the execution.
  * Messages: all boxes from one rank to another for one task are in canonical
  * order (buffer id, then box). Boxes of at most `small_bytes` travel together
- * as one message, the first; each larger box is a message of its own, cut
- * along its slowest dimension where it exceeds `large_bytes`. Both ends derive
- * the same messages, numbered per ordered pair of ranks in command order: no
- * pilots.
+ * as one message, the first (another begins where it would exceed
+ * `large_bytes`); each larger box is a message of its own, cut along its
+ * slowest dimension where it exceeds `large_bytes`. Both ends derive the same
+ * messages, numbered per ordered pair of ranks in command order: no pilots.
  *
  * Dependencies are among this rank's commands, by id, ids ascending from 1
  * (the first epoch). Horizons and epochs as in the task graph.

@@ -134,8 +134,8 @@ static void emit_message(cel_command_graph *g, const cel_task *task,
 
 static void emit_messages(cel_command_graph *g, const cel_task *task,
                           cel_command_kind kind, cel__transfers *transfers) {
-  cel__messages_pack(&g->messages, transfers, g->config.small_bytes,
-                     g->config.large_bytes);
+  cel__limits limits = {g->config.small_bytes, g->config.large_bytes};
+  cel__messages_pack(&g->messages, transfers, &limits);
   for (uint32_t i = 0; i < g->messages.message.n; ++i)
     emit_message(g, task, kind, &g->messages.message.at[i]);
 }

@@ -74,24 +74,25 @@ static void add_large(cel__messages *m, int64_t peer, cel_piece piece,
 
 /* Small pieces travel together, large ones wait for their turn. */
 static void add_box(cel__messages *m, const cel__transfer *t, cel_box box,
-                    uint64_t small_bytes, bool *begun) {
+                    const cel__limits *limits, bool *begun) {
   cel_piece piece = {t->buffer, box};
   uint64_t bytes = bytes_of(&piece);
-  if (bytes > small_bytes) {
+  if (bytes > limits->small) {
     cel_vec_push(&m->large, piece);
     return;
   }
-  if (!*begun) begin_message(m, t->peer);
+  if (!*begun || cel_vec_last(&m->message).bytes + bytes > limits->large)
+    begin_message(m, t->peer);
   *begun = true;
   add_piece(m, piece, bytes);
 }
 
 /* The transfers [from, to) between one pair, of one buffer. */
 static void add_buffer(cel__messages *m, const cel__transfer *from,
-                       const cel__transfer *to, uint64_t small_bytes,
+                       const cel__transfer *to, const cel__limits *limits,
                        bool *begun) {
   if (to - from == 1) {
-    add_box(m, from, from->box, small_bytes, begun);
+    add_box(m, from, from->box, limits, begun);
     return;
   }
   cel_vec_clear(&m->boxes);
@@ -99,24 +100,23 @@ static void add_buffer(cel__messages *m, const cel__transfer *from,
     cel_vec_push(&m->boxes, t->box);
   cel_region_assign(&m->region, m->boxes.at, m->boxes.n);
   for (uint32_t i = 0; i < m->region.n; ++i)
-    add_box(m, from, m->region.at[i], small_bytes, begun);
+    add_box(m, from, m->region.at[i], limits, begun);
 }
 
 static void pack_peer(cel__messages *m, const cel__transfer *from,
-                      const cel__transfer *to, uint64_t small_bytes,
-                      uint64_t large_bytes) {
+                      const cel__transfer *to, const cel__limits *limits) {
   bool begun = false;
   cel_vec_clear(&m->large);
   for (const cel__transfer *t = from, *end; t < to; t = end) {
     for (end = t + 1; end < to && end->buffer == t->buffer;) ++end;
-    add_buffer(m, t, end, small_bytes, &begun);
+    add_buffer(m, t, end, limits, &begun);
   }
   for (uint32_t i = 0; i < m->large.n; ++i)
-    add_large(m, from->peer, m->large.at[i], large_bytes);
+    add_large(m, from->peer, m->large.at[i], limits->large);
 }
 
 void cel__messages_pack(cel__messages *m, cel__transfers *transfers,
-                        uint64_t small_bytes, uint64_t large_bytes) {
+                        const cel__limits *limits) {
   cel_vec_clear(&m->message);
   cel_vec_clear(&m->piece);
   if (transfers->n == 0) return;
@@ -124,7 +124,7 @@ void cel__messages_pack(cel__messages *m, cel__transfers *transfers,
   const cel__transfer *last = transfers->at + transfers->n;
   for (const cel__transfer *t = transfers->at, *end; t < last; t = end) {
     for (end = t + 1; end < last && end->peer == t->peer;) ++end;
-    pack_peer(m, t, end, small_bytes, large_bytes);
+    pack_peer(m, t, end, limits);
   }
   for (uint32_t i = 0; i < m->message.n; ++i)
     m->message.at[i].piece = m->piece.at + m->message.at[i].sequence;

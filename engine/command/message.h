@@ -21,9 +21,14 @@ typedef struct cel__messages {
   cel_region region;
 } cel__messages;
 
+/* Bytes up to which pieces travel together, and that a message may have. */
+typedef struct cel__limits {
+  uint64_t small, large;
+} cel__limits;
+
 /* Packs all transfers, which it sorts, by peer in ascending `order`. */
 void cel__messages_pack(cel__messages *messages, cel__transfers *transfers,
-                        uint64_t small_bytes, uint64_t large_bytes);
+                        const cel__limits *limits);
 void cel__messages_release(cel__messages *messages);
 
 #endif

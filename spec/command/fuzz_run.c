@@ -181,6 +181,10 @@ static bool check_pieces(run *r, const cel_message *m) {
         (q->buffer == p->buffer && cel_box_compare(&q->box, &p->box) >= 0))
       return fail(r, "pieces are not in canonical order");
   }
+  uint64_t large = r->program.large_bytes > r->program.small_bytes
+                       ? r->program.large_bytes
+                       : r->program.small_bytes;
+  if (m->pieces > 1 && sum > large) return fail(r, "too much in a message");
   if (m->pieces == 0 || sum != m->bytes) return fail(r, "a wrong size");
   return true;
 }
