@@ -1,5 +1,6 @@
 #include "runtime/engine.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,10 +9,11 @@
 enum {
   RING = 4096,
   HORIZONS_AHEAD = 8,
-  NAP_US = 50,         /* with requests that only polling moves */
-  LISTEN_US = 20000,   /* without */
-  LOOK_US = 50000,     /* how often a waiting main looks for an interrupt */
-  SUSPECT_LOOKS = 40,  /* looks without a move until it suspects */
+  POLLS = 64,         /* without a nap, with requests that only polling moves */
+  NAP_US = 50,        /* and then */
+  LISTEN_US = 20000,  /* without */
+  LOOK_US = 50000,    /* how often a waiting main looks for an interrupt */
+  SUSPECT_LOOKS = 40, /* looks without a move until it suspects */
   EXECUTOR_BATCH = 256 /* instructions taken in per step */
 };
 
@@ -94,20 +96,32 @@ bool cel_engine_step_executor(cel_engine *engine) {
   return progress;
 }
 
+/* Until there may be something to do. What the transport has under way moves
+ * only when it is polled; another rank's word wakes nobody. */
+static void rest(cel_engine *e, uint32_t seen, int *polls) {
+  const cel_engine_config *c = &e->config;
+  if (!c->transport->busy(c->transport))
+    cel_park_wait(c->park, seen,
+                  c->transport->ranks > 1 ? LISTEN_US : UINT32_MAX);
+  else if (++*polls < POLLS)
+    sched_yield();
+  else
+    cel_park_wait(c->park, seen, NAP_US);
+}
+
 static void *executor_main(void *engine) {
   cel_engine *e = engine;
-  cel_transport *t = e->config.transport;
-  for (;;) {
+  for (int polls = 0;;) {
     uint32_t seen = cel_park_look(e->config.park);
     if (atomic_load(&e->abandoned)) return NULL;
     if (atomic_load(&e->stop)) {
       cel_executor_halt(e->executor);
       if (cel_executor_quiet(e->executor)) return NULL;
     }
-    if (cel_engine_step_executor(e)) continue;
-    /* Another rank's word wakes nobody. */
-    uint32_t idle = t->ranks > 1 ? LISTEN_US : UINT32_MAX;
-    cel_park_wait(e->config.park, seen, t->busy(t) ? NAP_US : idle);
+    if (cel_engine_step_executor(e))
+      polls = 0;
+    else
+      rest(e, seen, &polls);
   }
 }
 

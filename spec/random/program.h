@@ -78,6 +78,7 @@ typedef struct program {
   uint64_t seed;
   int ranks, devices;
   bool own_memory, lookahead;
+  bool squeeze; /* tiny caches in the command graph; without threads */
   int horizon_step, horizon_breadth, horizons_ahead;
   uint64_t small_bytes, large_bytes;
   cel_fault fault; /* to see the checks fail */

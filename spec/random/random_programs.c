@@ -16,6 +16,13 @@
 
 #include "random/program.h"
 
+/* Without threads the thread sanitizer has nothing to see. */
+#ifdef __SANITIZE_THREAD__
+#define THREADS true
+#else
+#define THREADS false
+#endif
+
 typedef struct options {
   bool threads, mpi, shrink, print, diverge, fail;
   uint64_t seed, count;
@@ -115,7 +122,7 @@ static bool run_seed(const options *o, uint64_t seed) {
 }
 
 int main(int argc, char **argv) {
-  options o = {.seed = 1};
+  options o = {.seed = 1, .threads = THREADS};
   if (!parse(argc, argv, &o)) return usage();
   uint64_t run = 0, failures = 0;
   if (o.mpi) {

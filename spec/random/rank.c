@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "command/graph.h"
 #include "random/program.h"
+#include "runtime/internal.h"
 
 /* ---- kernels ------------------------------------------------------------ */
 
@@ -260,6 +262,8 @@ void rank_start(rank *r, bool threads) {
   record_hook(r->record, &config);
   if (cel_engine_create(&config, &r->engine) != CEL_E_OK)
     cel_bug("no engine: %s", cel_error_last()->text);
+  if (p->squeeze && !threads)
+    cel__command_graph_squeeze(r->engine->scheduler.commands);
 }
 
 void rank_release(rank *r) {
