@@ -82,3 +82,11 @@ void cel_report_error(cel_transport *transport, const cel_error *error,
   print(text);
   transport->abort(transport, 1);
 }
+
+void cel_report_exit(cel_transport *transport, int status) {
+  cel_report report = {0};
+  if (transport->rank > 0)
+    for (int64_t start = now_us(); now_us() - start < ENDED_US; nap())
+      listen(transport, &report);
+  transport->abort(transport, status);
+}

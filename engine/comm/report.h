@@ -46,5 +46,9 @@ void cel_report_tick(cel_report *report, cel_transport *transport);
  * some seconds at most. Thread: main, when nobody else drives the transport. */
 void cel_report_error(cel_transport *transport, const cel_error *error,
                       void (*print)(const char *text));
+/* Ends the job with `status`, not 0, where all ranks come to the same end and
+ * have said what there is to say. A launcher that sees ranks exit one by one
+ * with such a status would complain of it. Otherwise as above. */
+void cel_report_exit(cel_transport *transport, int status);
 
 #endif
