@@ -194,15 +194,15 @@ describe("a missing compiler", function()
 
   it("does not matter when the kernel is in the cache", function()
     local folder, empty = k.folder(), k.folder()
-    assert.equal("found\n", child(text, { CELER_CACHE = folder }).stdout)
+    assert.equal("found\n", child(text, { CELER_CACHE = folder, CXX = "" }).stdout)
     -- cdef needs cc; so only the names that celer tries are hidden.
     local r = child("require('ffi').cdef('int setenv(const char *, const char *, int)')"
       .. "require('spec.device.compile') require('ffi').C.setenv('PATH', '" .. empty .. "', 1)"
-      .. text, { CELER_CACHE = folder })
+      .. text, { CELER_CACHE = folder, CXX = "" })
     assert.equal("found\n", r.stdout, r.stderr)
     r = child("require('ffi').cdef('int setenv(const char *, const char *, int)')"
       .. "require('spec.device.compile') require('ffi').C.setenv('PATH', '" .. empty .. "', 1)"
-      .. text, { CELER_CACHE = k.folder() })
+      .. text, { CELER_CACHE = k.folder(), CXX = "" })
     assert.matches("^missing: .*install g%+%+", r.stdout)
   end)
 end)
