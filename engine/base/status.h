@@ -67,7 +67,7 @@ cel_status cel_fail_with(const cel_error *error);
  * Thread: any. */
 const cel_error *cel_error_last(void);
 
-/* A short name for a code, "overlap" for CEL_E_OVERLAP. Thread: any. */
+/* The name of a code, "OVERLAP" for CEL_E_OVERLAP. Thread: any. */
 const char *cel_status_name(cel_status code);
 
 /* Prints the message with its place and aborts. Thread: any. */
