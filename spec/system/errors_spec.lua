@@ -1,0 +1,342 @@
+-- What bad input gets: one message that names the place, a non-zero exit, and
+-- no rank left behind; the same on one rank and on three.
+local celer = require("spec.support.celer")
+
+local folder = os.tmpname() .. ".errors"
+
+-- What each script begins with; its own text starts at line 10.
+local prelude = [[
+local celer = require "celer"
+local q = celer.queue()
+local n = 64
+local a = celer.buffer("float", { n }, { name = "a" })
+local o = celer.buffer("float", { n }, { name = "o" })
+local k = celer.kernel [=[
+  kernel void set(item<1> it, out<float, 1> a, float v) { a(it[0]) = v; }
+  kernel void copy(item<1> it, out<float, 1> o, in<float, 1> a) { o(it[0]) = a(it[0]); }
+]=]
+]]
+
+-- Which rank a script runs on: nothing that a program should ask.
+local rank = [[
+local ffi = require "ffi"
+ffi.cdef "char *getenv(const char *);"
+local p = ffi.C.getenv("OMPI_COMM_WORLD_RANK")
+local rank = p ~= nil and tonumber(ffi.string(p)) or 0
+]]
+
+local set = "q:submit(function(cg) cg:parallel_for({ n }, k.set, cg:discard_write(a), 1) end)\n"
+
+-- Calls submit with a kernel that writes `a` by the mapper given.
+local function by_mapper(mapper)
+  return "q:submit(function(cg)\n  local w = cg:discard_write(a, " .. mapper
+    .. ")\n  cg:parallel_for({ n }, k.set, w, 1)\nend)\nq:drain()"
+end
+
+-- name = { script, message by rank 0 (patterns that must all be there), options }
+-- `bare`: without the prelude; `alone`: the message when one rank fails.
+local cases = {
+  ["a syntax error"] = {
+    bare = true, "local x = = 3\n", { "^celer: %S*case.lua:1: ", "near '='" },
+  },
+  ["a run-time error"] = {
+    "local t = nil\nprint(t.x)", { "case.lua:11: attempt to index local 't'" },
+  },
+  ["an endless recursion"] = {
+    "local function f(x) return 1 + f(x) end\nf(1)", { "stack overflow" },
+  },
+  ["a module that is not there"] = {
+    "require 'no_such_module'", { "case.lua:10: module 'no_such_module' not found" },
+  },
+  ["a kernel that does not compile"] = {
+    "local bad = celer.kernel [[\n  kernel void bad(item<1> it, out<float, 1> a) {\n"
+      .. "    a(it[0]) = nonsense;\n  }\n]]\n"
+      .. "q:submit(function(cg) cg:parallel_for({ n }, bad, cg:discard_write(a)) end)",
+    { "case.lua:12", "nonsense", "does not compile" }, lines = 20,
+  },
+  ["too few kernel arguments"] = {
+    "q:submit(function(cg) cg:parallel_for({ n }, k.set, cg:discard_write(a)) end)",
+    { "case.lua:10: ", "kernel set", "2 arguments", "got 1" },
+  },
+  ["a kernel argument of a wrong type"] = {
+    "q:submit(function(cg) cg:parallel_for({ n }, k.set, cg:discard_write(a), 'x') end)",
+    { "case.lua:10: ", "argument 2 of kernel set", "expected a number", "got a string" },
+  },
+  ["a kernel argument of wrong dimensions"] = {
+    "local b = celer.buffer('float', { n, n }, { name = 'b' })\nq:submit(function(cg)\n"
+      .. "  local w = cg:discard_write(b, celer.all)\n  cg:parallel_for({ n }, k.set, w, 1)\nend)",
+    { "case.lua:13: ", "kernel set", "b" },
+  },
+  ["a buffer of another element type"] = {
+    "local d = celer.buffer('double', { n }, { name = 'd' })\n"
+      .. "q:submit(function(cg) cg:parallel_for({ n }, k.set, cg:discard_write(d), 1) end)",
+    { "case.lua:11: ", "out<float, 1>", "d holds double" },
+  },
+  ["a range of wrong dimensions"] = {
+    "q:submit(function(cg)\n  local w = cg:discard_write(a, celer.all)\n"
+      .. "  cg:parallel_for({ n, n }, k.set, w, 1)\nend)",
+    { "case.lua:12: ", "kernel set", "item<1>", "2 dimensions" },
+  },
+  ["no buffer at all"] = {
+    "q:submit(function(cg) cg:parallel_for({ n }, k.set, cg:discard_write(nil), 1) end)",
+    { "case.lua:10: ", "discard_write", "must be a buffer" },
+  },
+  ["a mapper that leaves the buffer"] = {
+    by_mapper("function(c) return celer.box({ c.min[0] + 1 }, { c.max[0] + 1 }) end"),
+    { "case.lua:1%d: ", "task 'set'", "buffer 'a'", "leaves the buffer", "clamp it" },
+  },
+  ["a mapper that overlaps in a write"] = {
+    by_mapper("celer.all"),
+    { "case.lua:1%d: ", "task 'set'", "buffer 'a'", "both write element" },
+  },
+  ["a read mapper that depends on the split"] = {
+    set .. "q:submit(function(cg)\n  local r = cg:read(a, function(chunk)\n"
+      .. "    return celer.box({ 0 }, { chunk.size[0] })\n  end)\n"
+      .. "  cg:parallel_for({ n }, k.copy, cg:discard_write(o), r)\nend)",
+    { "case.lua:1%d: ", "task 'copy'", "buffer 'a'", "how the range is split" },
+  },
+  ["a mapper that raises"] = {
+    by_mapper("function() error('my mapper') end"), { "case.lua:1%d: .*my mapper" },
+  },
+  ["a mapper that returns no box"] = {
+    by_mapper("function() return 3 end"), { "case.lua:1%d: ", "must return a celer.box" },
+  },
+  ["a host task that raises"] = {
+    set .. "q:submit(function(cg)\n  local r = cg:read(a, celer.all)\n"
+      .. "  cg:host_task(celer.on_master, function(_, r) error('disk full') end, r)\n"
+      .. "end)\nq:drain()",
+    { "case.lua:13: .*disk full" },
+  },
+  ["a host task that raises on all ranks"] = {
+    set .. "q:submit(function(cg)\n  local r = cg:read(a)\n"
+      .. "  cg:host_task({ n }, function(_, r) error('disk full') end, r)\nend)\nq:drain()",
+    { "case.lua:13: .*disk full" },
+  },
+  ["a host task that captures a file"] = {
+    "local f = io.stdout\n"
+      .. "q:submit(function(cg) cg:host_task(celer.on_master, function() f:write('x') end) end)",
+    { "case.lua:11: ", "variable 'f'", "cannot be copied" },
+  },
+  ["an init function that raises"] = {
+    "local c = celer.buffer('float', { n }, { init = function() error('bad init') end })\n"
+      .. "q:submit(function(cg)\n"
+      .. "  cg:parallel_for({ n }, k.copy, cg:discard_write(o), cg:read(c))\nend)\nq:drain()",
+    { "case.lua:1%d: .*bad init" },
+  },
+  ["more memory than there is"] = {
+    "local big = celer.buffer('float', { 2 ^ 20, 2 ^ 20, 2 ^ 10 }, { name = 'big' })\n"
+      .. "local s = celer.kernel [[ kernel void s(item<1> i, out<float, 3> b) {} ]]\n"
+      .. "q:submit(function(cg)\n  local w = cg:discard_write(big, function(chunk)\n"
+      .. "    return celer.box({ chunk.min[0], 0, 0 }, { chunk.max[0], 2 ^ 20, 2 ^ 10 })\n"
+      .. "  end)\n  cg:parallel_for({ 2 ^ 20 }, s, w)\nend)\nq:drain()",
+    { "case.lua:1%d: ", "buffer .?big", "out of", "4.0 PiB asked for", "available" },
+  },
+  ["work after the end"] = {
+    "q:drain()\n" .. set, { "case.lua:11: ", "q:submit", "drained" },
+  },
+}
+
+local function write(text, name)
+  local file = assert(io.open(folder .. "/" .. (name or "case.lua"), "w"))
+  file:write(text)
+  file:close()
+end
+
+local function run(ranks, options)
+  options = options or {}
+  local args = options.args or { "run", folder .. "/case.lua" }
+  return celer.run(args, { ranks = ranks, timeout = options.timeout or 30, env = options.env })
+end
+
+-- No process of this script is left (mpirun and celer have ended).
+local function nobody_left()
+  for _ = 1, 20 do
+    local r = celer.exec({ "sh", "-c", "ps -eo args | grep -F '" .. folder
+      .. "/case.lua' | grep -v grep" })
+    if r.stdout == "" then return "" end
+    celer.exec({ "sleep", "0.1" })
+  end
+  return "still running"
+end
+
+local function check_failure(r, patterns, lines)
+  for _, pattern in ipairs(patterns) do assert.matches(pattern, r.stderr) end
+  local _, messages = r.stderr:gsub("celer: ", "")
+  assert.equal(1, messages, r.stderr)
+  local _, breaks = r.stderr:gsub("\n", "")
+  assert.is_true(breaks <= (lines or 20), r.stderr)
+  assert.is_nil(r.stderr:match("mpirun"), r.stderr)
+  assert.is_false(r.timed_out)
+  assert.not_equal(0, r.status)
+  assert.equal("", nobody_left())
+end
+
+local function on(ranks)
+  return ranks == 1 and "on one rank" or "on three ranks"
+end
+
+-- Runs `body(ranks)` on one rank, by itself, and on three.
+local function both(name, body)
+  for _, ranks in ipairs({ 1, 3 }) do
+    it(name .. " " .. on(ranks), function() body(ranks > 1 and ranks or nil) end)
+  end
+end
+
+setup(function() os.execute("mkdir -p '" .. folder .. "'") end)
+teardown(function() os.execute("rm -rf '" .. folder .. "'") end)
+
+describe("a script with", function()
+  local names = {}
+  for name in pairs(cases) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    local case = cases[name]
+    both(name, function(ranks)
+      write(case.bare and case[1] or prelude .. case[1])
+      check_failure(run(ranks), case[2], case.lines)
+    end)
+  end
+end)
+
+describe("one rank alone", function()
+  it("says itself that its script has failed", function()
+    write(prelude .. rank .. "if rank == 1 then error('only here') end\nq:drain()")
+    check_failure(run(3), { "^celer: rank 1: %S*case.lua:14: only here\n$" })
+  end)
+
+  it("is heard while the others work", function()
+    write(prelude .. rank
+      .. "for t = 1, 1000 do\n  if t == 500 and rank == 2 then error('here') end\n"
+      .. set .. "end\nq:drain()")
+    check_failure(run(3), { "^celer: rank 2: %S*case.lua:15: here\n$" })
+  end)
+
+  it("says itself that its host task has failed", function()
+    write(prelude .. rank .. set .. "q:submit(function(cg)\n  local r = cg:read(a)\n"
+      .. "  cg:host_task({ n }, function(_, r)\n"
+      .. "    if rank == 1 then error('disk full') end\n  end, r)\n"
+      .. "end)\nq:drain()")
+    check_failure(run(3), { "^celer: rank 1: .*case.lua:18: .*disk full" })
+  end)
+
+  it("ends the job when it is killed", function()
+    write(prelude .. rank
+      .. "ffi.cdef 'int raise(int);'\nif rank == 1 then ffi.C.raise(9) end\nq:drain()")
+    assert.not_equal(0, run(3).status)
+    assert.equal("", nobody_left())
+  end)
+end)
+
+describe("ranks that diverge", function()
+  it("are told both lines", function()
+    write(prelude .. rank .. "if rank == 1 then\n" .. set .. "else\n"
+      .. set:gsub("1%) end", "2) end") .. "end\nq:drain()")
+    check_failure(run(3), { "different programs", "case.lua:15", "case.lua:17" })
+  end)
+
+  it("are told when one of them ends before the others", function()
+    write(prelude .. rank .. "for _ = 1, 20 + 30 * rank % 60 do\n" .. set .. "end\nq:drain()")
+    check_failure(run(3), { "different programs", "case.lua:15", "case.lua:17" })
+  end)
+end)
+
+describe("what is no error", function()
+  both("a neighbourhood at the edge is clamped", function(ranks)
+    write(prelude .. set .. "q:submit(function(cg)\n"
+      .. "  local r = cg:read(a, celer.neighborhood(1))\n"
+      .. "  cg:parallel_for({ n }, k.copy, cg:discard_write(o), r)\nend)\nq:drain()")
+    local r = run(ranks)
+    assert.equal("", r.stderr)
+    assert.equal(0, r.status)
+  end)
+
+  both("reading what nobody wrote is a warning", function(ranks)
+    write(prelude .. "q:submit(function(cg)\n"
+      .. "  cg:parallel_for({ n }, k.copy, cg:discard_write(o), cg:read(a))\nend)\nq:drain()")
+    local r = run(ranks)
+    assert.matches("^celer: warning: %S*case.lua:11: task 'copy' .*buffer 'a'.*never written"
+      .. "[^\n]*\n$", r.stderr)
+    assert.equal(0, r.status)
+  end)
+
+  both("a script that ends without draining is drained", function(ranks)
+    write(prelude .. set .. "q:submit(function(cg)\n  local r = cg:read(a, celer.all)\n"
+      .. "  cg:host_task(celer.on_master, function(_, r) print('last', r(5)) end, r)\nend)")
+    local r = run(ranks)
+    assert.matches("last\t1\n", r.stdout, 1, true)
+    assert.equal("", r.stderr)
+    assert.equal(0, r.status)
+  end)
+end)
+
+describe("a call of celer with", function()
+  local calls = {
+    ["an unknown option"] = {
+      { "run", "--device", "2", "case.lua" }, { "unknown option", "%-%-devices" },
+    },
+    ["an option's wrong value"] = {
+      { "run", "--devices", "nine", "case.lua" }, { "%-%-devices", "nine" },
+    },
+    ["a GPU that is not there"] = { { "run", "--backend", "cuda", "case.lua" }, { "cuda" } },
+    ["an unknown command"] = { { "rnu", "case.lua" }, { "rnu", "run" } },
+    ["no script"] = { { "run" }, { "script" } },
+    ["a script that is not there"] = {
+      { "run", "/no/such/script.lua" }, { "/no/such/script.lua" },
+    },
+    ["an unknown variable"] = {
+      { "run", "case.lua" }, { "CELER_LOGG", "CELER_LOG" }, env = { CELER_LOGG = "debug" },
+    },
+    ["a variable's wrong value"] = {
+      { "run", "case.lua" }, { "CELER_LOG", "loud" }, env = { CELER_LOG = "loud" },
+    },
+  }
+  for name, call in pairs(calls) do
+    both(name, function(ranks)
+      check_failure(run(ranks, { args = call[1], env = call.env }), call[2], 1)
+    end)
+  end
+
+  both("no compiler on the machine", function(ranks)
+    write(prelude .. set .. "q:drain()")
+    local argv = { "env", "PATH=/none", "HOME=" .. folder, "XDG_CACHE_HOME=" .. folder,
+      celer.command(), "run", folder .. "/case.lua" }
+    if ranks then
+      local words = { "mpirun", "--oversubscribe", "-n", ranks }
+      for _, word in ipairs(argv) do words[#words + 1] = word end
+      argv = words
+    end
+    check_failure(celer.exec(argv), { "case.lua:%d", "no C%+%+ compiler", "install" })
+  end)
+end)
+
+describe("Ctrl-C", function()
+  -- Starts, waits until the script says that it runs, and interrupts.
+  local function interrupt(ranks, script)
+    write(prelude .. "io.write('up\\n') io.stdout:flush()\n" .. script)
+    local start = celer.command() .. " run case.lua"
+    if ranks then start = "mpirun --oversubscribe -n " .. ranks .. " " .. start end
+    local shell = "set -m; " .. start .. " >out 2>err & p=$!\n"
+      .. "for i in $(seq 100); do grep -q up out && break; sleep 0.1; done\n"
+      .. "sleep 0.3; kill -INT $p; wait $p 2>/dev/null; status=$?; cat err; exit $status"
+    return celer.exec({ "bash", "-c", shell }, { timeout = 30, cwd = folder })
+  end
+
+  local scripts = {
+    ["a driver that submits"] = "while true do\n" .. set .. "end",
+    ["a driver that computes"] = "while true do end",
+    ["a host task"] = "q:submit(function(cg)\n"
+      .. "  cg:host_task(celer.on_master, function() while true do end end)\nend)\nq:drain()",
+  }
+  for name, script in pairs(scripts) do
+    both("ends " .. name, function(ranks)
+      local before = os.time()
+      local r = interrupt(ranks, script)
+      assert.is_false(r.timed_out)
+      assert.not_equal(0, r.status)
+      -- mpirun ends its ranks in a way of its own.
+      assert.equal(ranks and "" or "celer: interrupted\n", r.stdout)
+      assert.is_true(os.time() - before < 15)
+      assert.equal("", nobody_left())
+    end)
+  end
+end)
