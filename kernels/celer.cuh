@@ -178,6 +178,10 @@ template <class T, int D> struct accessor {
                   "an accessor takes as many coordinates as it has dimensions");
     return at(index(i)...);
   }
+  CELER_FN T &operator[](index i) const {
+    static_assert(D == 1, "only a one-dimensional accessor is also an array");
+    return origin[i];
+  }
 
 private:
   CELER_FN T &at() const {
@@ -191,20 +195,6 @@ private:
   }
   CELER_FN T &at(index i, index j, index k) const {
     return origin[i * stride0 + j * stride1 + k];
-  }
-};
-
-// A one-dimensional accessor is also an array.
-template <class T> struct accessor<T, 1> {
-  T *origin;
-  alignas(8) stride stride0;
-  alignas(8) stride stride1;
-
-  CELER_FN T &operator()(index i) const {
-    return origin[i];
-  }
-  CELER_FN T &operator[](index i) const {
-    return origin[i];
   }
 };
 

@@ -169,10 +169,25 @@ typedef struct cleaner {
   char place[512]; /* "file:line:" that celer's next error stands for */
   char held[512];  /* celer's error that waits for a place (clang) */
   bool dropping;   /* source lines that belong to what was dropped */
+  bool refused;    /* celer.cuh said why; what follows from that is noise */
 } cleaner;
 
 static bool begins(const char *text, const char *with) {
   return strncmp(text, with, strlen(with)) == 0;
+}
+
+static bool has_any(const char *text, const char *const *words) {
+  for (; *words != NULL; ++words)
+    if (strstr(text, *words) != NULL) return true;
+  return false;
+}
+
+/* Whether a line begins something; else it belongs to the line before it. */
+static bool is_head(const char *text) {
+  static const char *const heads[] = {
+      " error: ",      " note: ",    " warning: ", " fatal error: ",
+      "included from", "  required", ": In ",      NULL};
+  return has_any(text, heads);
 }
 
 /* Line number when `text` is at a place in the user's file, else 0. */
@@ -193,50 +208,64 @@ static void emit_celer(cleaner *c, const char *message) {
   char text[1100];
   snprintf(text, sizeof text, "%s error: %s", c->place, message);
   emit(c, text);
+  c->place[0] = c->held[0] = '\0';
+}
+
+/* The words of `static_assert(..., "words")` in a compiler's message, which
+ * writes them in quotes or after a colon; false when it is none. */
+static bool take_assertion(const char *message, char *out, size_t size) {
+  const char *text = strstr(message, "static assertion failed");
+  if (text == NULL) text = strstr(message, "static_assert failed");
+  if (text == NULL) return false;
+  const char *quote = strchr(text, '"');
+  text = quote != NULL ? quote + 1 : strstr(text, "failed: ");
+  if (text == NULL) return false;
+  if (quote == NULL) text += strlen("failed: ");
+  snprintf(out, size, "%.*s", (int)strcspn(text, "\""), text);
+  return true;
 }
 
 /* An error inside celer.cuh is the fault of the kernel that led there. */
 static void celer_line(cleaner *c, const char *text) {
-  static const char mark[] = "error: ";
+  char words[512];
+  const char *message = strstr(text, "error: ");
   c->dropping = true;
-  const char *message = strstr(text, mark);
   if (message == NULL) return;
-  message += sizeof mark - 1;
-  static const char failed[] = "static assertion failed";
-  if (begins(message, failed)) {
-    message += sizeof failed - 1;
-    while (*message == ':' || *message == ' ' || *message == '"') ++message;
-  }
-  if (c->place[0] != '\0') {
-    emit_celer(c, message);
-    c->place[0] = '\0';
-  } else {
-    snprintf(c->held, sizeof c->held, "%s", message);
-  }
+  message += strlen("error: ");
+  if (take_assertion(message, words, sizeof words))
+    c->refused = true;
+  else if (c->refused)
+    return;
+  else
+    snprintf(words, sizeof words, "%s", message);
+  if (c->place[0] != '\0')
+    emit_celer(c, words);
+  else
+    memcpy(c->held, words, sizeof words);
 }
 
 /* A line that only says how celer's templates came to be used. */
 static bool chain_line(cleaner *c, const char *text) {
-  bool chain = strstr(text, "  required ") != NULL ||
-               strstr(text, "in instantiation of ") != NULL ||
-               strstr(text, "In instantiation of ") != NULL ||
-               strstr(text, "expanded from macro 'CELER_") != NULL ||
-               strstr(text, "in expansion of macro 'CELER_") != NULL ||
-               strstr(text, "<scratch space>") != NULL;
-  if (!chain) return false;
+  static const char *const chain[] = {"  required ",
+                                      "in instantiation of ",
+                                      "In instantiation of ",
+                                      "expanded from macro 'CELER_",
+                                      "in expansion of macro 'CELER_",
+                                      "<scratch space>",
+                                      "'celer::signature<",
+                                      "'celer::entry<",
+                                      NULL};
+  if (!has_any(text, chain)) return false;
   c->dropping = true;
   int32_t line = user_line(c, text);
   if (line == 0) return true;
   snprintf(c->place, sizeof c->place, "%s:%d:", c->file, line);
-  if (c->held[0] != '\0') {
-    emit_celer(c, c->held);
-    c->held[0] = c->place[0] = '\0';
-  }
+  if (c->held[0] != '\0') emit_celer(c, c->held);
   return true;
 }
 
 static void clean_line(cleaner *c, const char *text) {
-  if (text[0] == ' ' && c->dropping) return;
+  if (c->dropping && !is_head(text)) return;
   if (chain_line(c, text)) return;
   if (begins(text, CEL_SOURCE_HEADER)) {
     celer_line(c, text);

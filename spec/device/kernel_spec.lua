@@ -247,6 +247,34 @@ describe("a compile error", function()
     end
   end)
 
+  it("reads the same from any compiler", function()
+    local text = [==[
+      local k = require("spec.device.compile")
+      local texts = {
+        "kernel void f(int n) {}",
+        "kernel void f(item<1> i, float *p) {}",
+        "kernel void f(item<1> i, out<int, 1> x) { x(1, 2) = 3; }",
+        "struct s { s(const s &); }; kernel void f(item<1> i, s v) {}",
+      }
+      for _, t in ipairs(texts) do
+        local m, code, message, line = k.compile(t, { line = 7, file = "none.lua" })
+        print(line, (message:match("\\n(none%.lua:7:[^\\n]*)"):gsub(":%d+:%d+:", ":7:")))
+      end
+    ]==]
+    local want = table.concat({
+      "7\tnone.lua:7: error: the first parameter of a kernel is item<D>",
+      "7\tnone.lua:7: error: a kernel takes buffers by accessors, not by pointers",
+      "7\tnone.lua:7: error: an accessor takes as many coordinates as it has dimensions",
+      "7\tnone.lua:7: error: elements and values must be trivially copyable", "",
+    }, "\n")
+    for _, compiler in ipairs({ "g++", "clang++" }) do
+      if os.execute("command -v " .. compiler .. " >/dev/null") == 0 then
+        local r = child(text:gsub("\\\\", "\\"), { CELER_CACHE = k.folder(), CXX = compiler })
+        assert.equal(want, r.stdout, r.stderr)
+      end
+    end
+  end)
+
   it("says how many coordinates an accessor takes", function()
     local message, line = fails(
       "\n\nkernel void f(item<1> i, out<int, 2> x) {\n  x(i[0]) = 1;\n}", { line = 10 })
