@@ -241,6 +241,18 @@ static void library_name(char *name) {
   name[strcspn(name, ",\n")] = '\0';
 }
 
+void cel_mpi_describe(char *text, size_t size) {
+  char library[MPI_MAX_LIBRARY_VERSION_STRING];
+  int up = 0, over = 0, level = MPI_THREAD_SINGLE;
+  library_name(library);
+  MPI_Initialized(&up);
+  MPI_Finalized(&over);
+  bool running = up && !over;
+  if (running) MPI_Query_thread(&level);
+  snprintf(text, size, "%s, %s", library,
+           running ? thread_name(level) : "not started");
+}
+
 static cel_status init_mpi(bool *finalize) {
   int up = 0, level = MPI_THREAD_SINGLE;
   char library[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -353,7 +365,7 @@ static cel_status open_mpi(const cel_mpi_config *config, bool finalize,
 
 cel_status cel_transport_mpi_with(const cel_mpi_config *config,
                                   cel_transport **out) {
-  bool finalize;
+  bool finalize = false;
   int over = 0, ranks = 0;
   MPI_Finalized(&over);
   if (over) return cel_fail(CEL_E_COMM, "MPI has been finalized already");

@@ -68,19 +68,18 @@ void cel__mpi_release_peers(cel__mpi *m) {
 
 /* --- reporting --------------------------------------------------------- */
 
-static void report(cel__mpi *m, const cel_posted *message,
-                   const cel_error *error) {
+static void report(cel__mpi *m, const cel_posted *message, bool good) {
   cel_done done = {message->ticket, NULL};
-  if (error != NULL) {
-    done.error = cel_alloc(sizeof *error);
-    *done.error = *error;
+  if (!good) {
+    done.error = cel_alloc(sizeof m->error);
+    *done.error = m->error;
   }
   cel_vec_push(&m->done, done);
 }
 
 /* Fails a transfer that MPI does not hold (or holds in a job that ends). */
 static void fail(cel__mpi *m, cel__mpi_transfer *transfer) {
-  report(m, transfer->message, &m->error);
+  report(m, transfer->message, false);
   cel_free(transfer);
 }
 
@@ -172,7 +171,7 @@ static void changed(cel__mpi *m, cel__mpi_side *side) {
 
 static void post(cel__mpi *m, const cel_posted *message, cel__mpi_role role) {
   if (m->failed) {
-    report(m, message, &m->error);
+    report(m, message, false);
     return;
   }
   cel__mpi_transfer *transfer = cel_alloc(sizeof *transfer);
@@ -225,7 +224,7 @@ void cel__mpi_arrived(cel__mpi *m, cel__mpi_transfer *transfer,
   cel__mpi_side *side = transfer->side;
   bool good = status != NULL && whole(m, transfer, status);
   cel__mpi_unpack(m, transfer, good);
-  report(m, transfer->message, good ? NULL : &m->error);
+  report(m, transfer->message, good);
   cel_mpi_window_complete(&side->window, transfer->message->sequence);
   cel_free(transfer);
   --m->flow[side->role].in_flight;

@@ -9,7 +9,7 @@ enum {
   STAGGER_US = 100000,   /* from one rank to the next, */
   STAGGER_RANKS = 20,    /* for so many */
   ENDED_US = 6000000,    /* until whoever prints must have ended us */
-  NAP_US = 1000,
+  NAP_NS = 1000000,
   BATCH = 16
 };
 
@@ -52,7 +52,7 @@ static bool listen(cel_transport *t, cel_report *report) {
 }
 
 static void nap(void) {
-  struct timespec t = {0, NAP_US * 1000};
+  struct timespec t = {0, NAP_NS};
   nanosleep(&t, NULL);
 }
 

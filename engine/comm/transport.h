@@ -115,6 +115,9 @@ cel_status cel_transport_mpi(cel_transport **out);
 /* Whether a launcher started this process as one rank of several (looks at the
  * environment of mpirun, srun and PMIx); without one MPI is not touched. */
 bool cel_transport_launched(void);
+/* The MPI library and, once it is up, the thread level that it gives. Thread:
+ * main. */
+void cel_mpi_describe(char *text, size_t size);
 #endif
 
 #endif

@@ -362,6 +362,9 @@ static int where(void) {
   cel_transport *t = join();
   printf("rank %lld of %lld, %d of %d here\n", (long long)t->rank,
          (long long)t->ranks, t->local_rank, t->local_ranks);
+  char text[256];
+  cel_mpi_describe(text, sizeof text);
+  if (t->rank == 0) puts(text);
   t->destroy(t);
   return 0;
 }

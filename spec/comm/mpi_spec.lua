@@ -29,6 +29,7 @@ describe("the MPI transport", function()
     for rank = 0, 2 do
       assert.matches(("rank %d of 3, %d of 3 here"):format(rank, rank), r.stdout, 1, true)
     end
+    assert.matches("MPI.*, MPI_THREAD_%u+\n", r.stdout)
   end)
 
   it("broadcasts bytes of any number", function()
