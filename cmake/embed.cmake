@@ -1,24 +1,33 @@
 # cel_embed(target patterns...): puts every file that matches into the target as
 # text, in the table that engine/embed/embedded.h declares. Names are paths from
 # the project root. A file that changes, comes or goes is picked up by the next
-# build.
+# build. With GENERATED name=path... also files that the build makes.
 function(cel_embed target)
+  cmake_parse_arguments(arg "" "" GENERATED ${ARGN})
   set(files)
-  foreach(pattern IN LISTS ARGN)
+  foreach(pattern IN LISTS arg_UNPARSED_ARGUMENTS)
     file(GLOB_RECURSE found CONFIGURE_DEPENDS
       RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" "${pattern}")
-    list(APPEND files ${found})
+    foreach(name IN LISTS found)
+      list(APPEND files "${name}=${CMAKE_CURRENT_SOURCE_DIR}/${name}")
+    endforeach()
   endforeach()
+  list(APPEND files ${arg_GENERATED})
   list(SORT files)
   list(LENGTH files count)
 
   set(texts "")
   set(rows "")
   set(i 0)
+  set(paths)
   foreach(file IN LISTS files)
+    string(REGEX MATCH "^([^=]*)=(.*)$" file "${file}")
+    set(name "${CMAKE_MATCH_1}")
+    set(path "${CMAKE_MATCH_2}")
+    list(APPEND paths "${path}")
     string(APPEND texts
-      "name_${i}: .asciz \"${file}\"\n"
-      "data_${i}: .incbin \"${CMAKE_CURRENT_SOURCE_DIR}/${file}\"\n"
+      "name_${i}: .asciz \"${name}\"\n"
+      "data_${i}: .incbin \"${path}\"\n"
       "end_${i}: .byte 0\n")
     string(APPEND rows "  .quad name_${i}, data_${i}, end_${i} - data_${i}\n")
     math(EXPR i "${i} + 1")
@@ -43,8 +52,19 @@ cel__embedded_count:
   .quad @count@
   .section .note.GNU-stack, \"\", %progbits
 ")
-  list(TRANSFORM files PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/"
-    OUTPUT_VARIABLE paths)
   set_source_files_properties("${source}" PROPERTIES OBJECT_DEPENDS "${paths}")
   target_sources(${target} PRIVATE "${source}")
+endfunction()
+
+# cel_cdef(header out_variable): the header, from engine/, as ffi.cdef reads it;
+# the file that the build makes of it.
+function(cel_cdef header out_variable)
+  string(REPLACE "/" "_" name "${header}")
+  set(made "${CMAKE_CURRENT_BINARY_DIR}/${name}.cdef")
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS engine/*.h)
+  add_custom_command(OUTPUT "${made}" DEPENDS ${headers} VERBATIM
+    COMMAND "${CMAKE_C_COMPILER}" -E -P -x c -DCEL_CDEF
+      "-I${CMAKE_CURRENT_SOURCE_DIR}/engine"
+      "${CMAKE_CURRENT_SOURCE_DIR}/engine/${header}" -o "${made}")
+  set(${out_variable} "${made}" PARENT_SCOPE)
 endfunction()

@@ -57,9 +57,17 @@ static void add_functions(lua_State *L, const luaL_Reg *functions) {
 
 int cel__open_core(lua_State *L) {
   lua_newtable(L);
+  add_functions(L, cel__core_both);
   add_functions(L, cel__core_buffer);
   add_functions(L, cel__core_submit);
   add_functions(L, cel__core_kernel);
   add_functions(L, cel__core_run);
+  return 1;
+}
+
+int cel__open_lanecore(lua_State *L) {
+  lua_newtable(L);
+  add_functions(L, cel__core_both);
+  add_functions(L, cel__core_lane);
   return 1;
 }

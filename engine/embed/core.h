@@ -38,6 +38,6 @@ cel_init *cel__data_init(const void *data, const cel_box *extent,
                          uint32_t element_size);
 
 extern const luaL_Reg cel__core_buffer[], cel__core_submit[],
-    cel__core_kernel[], cel__core_run[];
+    cel__core_kernel[], cel__core_run[], cel__core_lane[], cel__core_both[];
 
 #endif

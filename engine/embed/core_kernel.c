@@ -50,9 +50,9 @@ static void push_params(lua_State *L, const cel_module *module, int32_t k) {
   }
 }
 
-/* kernel(text, file, line, directory | nil, defines | nil, options | nil)
- * -> module, {{name =, params = {...}}, ...}. The module is never freed: works
- * may still need it. */
+/* kernel(text, file, line, directory | nil, defines | nil, options | nil,
+ *        prelude | nil) -> module, {{name =, params = {...}}, ...}. The module
+ * is never freed: works may still need it. */
 static int kernel_new(lua_State *L) {
   const char *defines[LIST_MAX], *options[LIST_MAX];
   cel_source source = {
@@ -64,6 +64,7 @@ static int kernel_new(lua_State *L) {
       .define = defines,
       .options = read_list(L, 6, options),
       .option = options,
+      .prelude = luaL_optstring(L, 7, NULL),
   };
   cel_engine *engine;
   cel_module *module;

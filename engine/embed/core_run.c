@@ -1,23 +1,12 @@
 /* Starting, waiting and asking for Lua. */
 #define _GNU_SOURCE /* environ */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <png.h>
-
 #include "base/version.h"
 #include "embed/core.h"
-
-/* rank() -> rank, ranks, rank on this host, ranks on this host */
-static int run_rank(lua_State *L) {
-  const cel_transport *t = cel__session_of(L)->transport;
-  lua_pushinteger(L, (lua_Integer)t->rank);
-  lua_pushinteger(L, (lua_Integer)t->ranks);
-  lua_pushinteger(L, t->local_rank);
-  lua_pushinteger(L, t->local_ranks);
-  return 4;
-}
 
 /* configure{devices =, horizon_step =, quiet =, interactive =} */
 static int run_configure(lua_State *L) {
@@ -33,6 +22,35 @@ static int run_configure(lua_State *L) {
   session->options.lookahead = true;
   cel_session_catch_interrupts(lua_toboolean(L, -1));
   return 0;
+}
+
+/* set_bundle(text): the script and its modules, for the host lanes. */
+static int run_set_bundle(lua_State *L) {
+  size_t size;
+  const char *text = luaL_checklstring(L, 1, &size);
+  cel__bundle_set(text, size);
+  return 0;
+}
+
+/* exit(status): ends the process; the other ranks do so too. */
+static int run_exit(lua_State *L) {
+  int status = (int)luaL_checkinteger(L, 1);
+  fflush(NULL);
+  cel_session_close(cel__session_of(L), true);
+  _exit(status); /* closing a state that still runs is not allowed */
+}
+
+/* devices() -> how many this rank has */
+static int run_devices(lua_State *L) {
+  int32_t devices = cel__session_of(L)->options.devices;
+  lua_pushinteger(L, devices > 0 ? devices : 1);
+  return 1;
+}
+
+/* terminal() -> whether a person types what stdin gives */
+static int run_terminal(lua_State *L) {
+  lua_pushboolean(L, isatty(STDIN_FILENO));
+  return 1;
 }
 
 /* broadcast(text) -> rank 0's text. Only before the engine runs. */
@@ -141,30 +159,12 @@ static int run_environment(lua_State *L) {
   return 1;
 }
 
-/* png(path, width, height, rgb as a string of 3 bytes per pixel) */
-static int run_png(lua_State *L) {
-  const char *path = luaL_checkstring(L, 1);
-  png_image image = {
-      .version = PNG_IMAGE_VERSION,
-      .width = (png_uint_32)luaL_checkinteger(L, 2),
-      .height = (png_uint_32)luaL_checkinteger(L, 3),
-      .format = PNG_FORMAT_RGB,
-  };
-  size_t size;
-  const char *pixels = luaL_checklstring(L, 4, &size);
-  luaL_argcheck(L, size == PNG_IMAGE_SIZE(image), 4, "3 bytes per pixel");
-  if (!png_image_write_to_file(&image, path, 0, pixels, 0, NULL)) {
-    lua_pushnil(L);
-    lua_pushfstring(L, "cannot write %s: %s", path, image.message);
-    return 2;
-  }
-  lua_pushboolean(L, 1);
-  return 1;
-}
-
 const luaL_Reg cel__core_run[] = {
-    {"rank", run_rank},
     {"configure", run_configure},
+    {"set_bundle", run_set_bundle},
+    {"exit", run_exit},
+    {"devices", run_devices},
+    {"terminal", run_terminal},
     {"broadcast", run_broadcast},
     {"started", run_started},
     {"wait", run_wait},
@@ -172,6 +172,5 @@ const luaL_Reg cel__core_run[] = {
     {"info", run_info},
     {"counts", run_counts},
     {"environment", run_environment},
-    {"png", run_png},
     {NULL, NULL},
 };

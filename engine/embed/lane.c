@@ -123,14 +123,12 @@ static int lane_view(lua_State *L) {
   return 13;
 }
 
-/* part(call) -> rank, ranks, chunk (6), range (6) */
+/* part(call) -> chunk (6), range (6) */
 static int lane_part(lua_State *L) {
   const cel_call *call = lua_touserdata(L, 1);
-  lua_pushinteger(L, call->rank);
-  lua_pushinteger(L, call->ranks);
   push_box(L, &call->chunk);
   push_box(L, &call->range);
-  return 14;
+  return 12;
 }
 
 /* box(pointer) -> 6 numbers */
@@ -139,15 +137,9 @@ static int lane_box(lua_State *L) {
   return 6;
 }
 
-int cel__open_lanecore(lua_State *L) {
-  static const luaL_Reg functions[] = {{"view", lane_view},
-                                       {"part", lane_part},
-                                       {"box", lane_box},
-                                       {NULL, NULL}};
-  lua_newtable(L);
-  for (const luaL_Reg *f = functions; f->name != NULL; ++f) {
-    lua_pushcfunction(L, f->func);
-    lua_setfield(L, -2, f->name);
-  }
-  return 1;
-}
+const luaL_Reg cel__core_lane[] = {
+    {"view", lane_view},
+    {"part", lane_part},
+    {"box", lane_box},
+    {NULL, NULL},
+};

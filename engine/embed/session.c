@@ -45,8 +45,8 @@ cel_status cel_session_open(cel_session *session) {
 }
 
 static void *enter_lane(void *context) {
-  (void)context;
-  return cel__state_create_lane();
+  const cel_session *session = context;
+  return cel__state_create_lane(session->transport);
 }
 
 static void leave_lane(void *context, void *state) {

@@ -9,16 +9,30 @@
 
 static lua_State *driver;
 
-static const char session_key;
+static const char session_key, transport_key;
+
+static void set_registry(lua_State *L, const char *key, const void *value) {
+  lua_pushlightuserdata(L, (void *)(uintptr_t)key);
+  lua_pushlightuserdata(L, (void *)(uintptr_t)value);
+  lua_rawset(L, LUA_REGISTRYINDEX);
+}
+
+static void *get_registry(lua_State *L, const char *key) {
+  lua_pushlightuserdata(L, (void *)(uintptr_t)key);
+  lua_rawget(L, LUA_REGISTRYINDEX);
+  void *value = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return value;
+}
 
 cel_session *cel__session_of(lua_State *L) {
-  lua_pushlightuserdata(L, (void *)&session_key);
-  lua_rawget(L, LUA_REGISTRYINDEX);
-  cel_session *session = lua_touserdata(L, -1);
-  lua_pop(L, 1);
-  if (session == NULL)
-    luaL_error(L, "only the driver can do this, a host task cannot");
+  cel_session *session = get_registry(L, &session_key);
+  if (session == NULL) cel_bug("a lane's state has no session");
   return session;
+}
+
+const cel_transport *cel__transport_of(lua_State *L) {
+  return get_registry(L, &transport_key);
 }
 
 /* package.loaders entry: modules inside the library. "celer.x" is
@@ -43,7 +57,7 @@ static int search_embedded(lua_State *L) {
   return 1;
 }
 
-static void add_searcher(lua_State *L) {
+static void add_searcher(lua_State *L, lua_CFunction open_core) {
   lua_getglobal(L, "package");
   lua_getfield(L, -1, "loaders");
   int n = (int)lua_objlen(L, -1);
@@ -55,31 +69,29 @@ static void add_searcher(lua_State *L) {
   lua_rawseti(L, -2, 2);
   lua_pop(L, 1);
   lua_getfield(L, -1, "preload");
-  lua_pushcfunction(L, cel__open_core);
+  lua_pushcfunction(L, open_core);
   lua_setfield(L, -2, "celer.core");
-  lua_pushcfunction(L, cel__open_lanecore);
-  lua_setfield(L, -2, "celer.lanecore");
   lua_pop(L, 2);
 }
 
-static lua_State *create(cel_session *session) {
+static lua_State *create(const cel_transport *transport,
+                         lua_CFunction open_core) {
   lua_State *L = luaL_newstate();
   if (L == NULL) return NULL;
   luaL_openlibs(L);
-  lua_pushlightuserdata(L, (void *)&session_key);
-  lua_pushlightuserdata(L, session);
-  lua_rawset(L, LUA_REGISTRYINDEX);
-  add_searcher(L);
+  set_registry(L, &transport_key, transport);
+  add_searcher(L, open_core);
   return L;
 }
 
 lua_State *cel__state_create_driver(cel_session *session) {
-  driver = create(session);
+  driver = create(session->transport, cel__open_core);
+  if (driver != NULL) set_registry(driver, &session_key, session);
   return driver;
 }
 
-lua_State *cel__state_create_lane(void) {
-  return create(NULL);
+lua_State *cel__state_create_lane(const cel_transport *transport) {
+  return create(transport, cel__open_lanecore);
 }
 
 void cel__state_destroy(lua_State *L) {
@@ -100,25 +112,30 @@ void cel__state_interrupt(void) {
                 LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
 }
 
-/* Error values that are tables pass as they are; strings get a traceback in a
- * table {message =, traceback =}. */
-static int add_traceback(lua_State *L) {
-  if (lua_istable(L, 1)) return 1;
-  const char *message = lua_tostring(L, 1);
+/* An error becomes {message =}; one that has a message stays as it is. */
+static int to_message(lua_State *L) {
+  if (lua_istable(L, 1)) {
+    lua_getfield(L, 1, "message");
+    bool is_message = lua_isstring(L, -1);
+    lua_pop(L, 1);
+    if (is_message) {
+      lua_settop(L, 1);
+      return 1;
+    }
+  }
+  if (!luaL_callmeta(L, 1, "__tostring")) lua_pushvalue(L, 1);
+  const char *message = lua_tostring(L, -1);
   if (message == NULL)
-    message =
-        lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
-  lua_createtable(L, 0, 2);
+    message = lua_pushfstring(L, "the error is a %s", luaL_typename(L, 1));
+  lua_createtable(L, 0, 1);
   lua_pushstring(L, message);
   lua_setfield(L, -2, "message");
-  luaL_traceback(L, L, NULL, 1);
-  lua_setfield(L, -2, "traceback");
   return 1;
 }
 
 bool cel__state_call(lua_State *L, int arguments, int results) {
   int base = lua_gettop(L) - arguments;
-  lua_pushcfunction(L, add_traceback);
+  lua_pushcfunction(L, to_message);
   lua_insert(L, base);
   int code = lua_pcall(L, arguments, results, base);
   lua_remove(L, base);

@@ -2,8 +2,8 @@
  *
  * Both find `require "celer"` and its modules in the library itself
  * (embedded.h), and the user's modules first in the bundle that rank 0 sent,
- * then on disk. The engine's functions are in the module "celer.core" of the
- * driver's state and "celer.lanecore" of a lane's.
+ * then on disk. The engine's functions are in the module "celer.core", which
+ * offers a lane less than the driver.
  */
 #ifndef CEL_EMBED_STATE_H
 #define CEL_EMBED_STATE_H
@@ -15,18 +15,23 @@
 /* The driver's state; at most one. Null without memory. The caller owns it. */
 lua_State *cel__state_create_driver(cel_session *session);
 /* A lane's; made in the lane's own thread. */
-lua_State *cel__state_create_lane(void);
+lua_State *cel__state_create_lane(const cel_transport *transport);
 void cel__state_destroy(lua_State *L);
 /* Raises "interrupted" in the driver's state at its next chance. Safe in a
  * signal handler. */
 void cel__state_interrupt(void);
 
-/* The session of the driver's state; raises in a lane's, where nothing of the
- * engine may be called. */
+/* The session of the driver's state. */
 cel_session *cel__session_of(lua_State *L);
+/* For its rank; of any state. */
+const cel_transport *cel__transport_of(lua_State *L);
 
-/* Calls the function below `arguments` values with a traceback on errors;
- * false leaves one value, the error, on the stack. */
+/* The encoded script and modules, for the lanes; copied. Before the first lane
+ * starts. Thread: main. */
+void cel__bundle_set(const char *text, size_t size);
+
+/* Calls the function below `arguments` values; false leaves one value, the
+ * error as a table with a `message`, on the stack. */
 bool cel__state_call(lua_State *L, int arguments, int results);
 
 /* Module openers; core_*.c. */

@@ -1,9 +1,14 @@
 --- buffer.lua -- dense, typed, virtual data that no rank holds all of.
 local ffi = require "ffi"
+local box = require "celer.box"
 local capture = require "celer.capture"
 local core = require "celer.core"
+local extents_of = require "celer.extents"
 local place = require "celer.place"
 local types = require "celer.types"
+local words = require "celer.words"
+
+local fail = place.fail
 
 ---@class celer.buffer
 ---@field type celer.type
@@ -14,115 +19,208 @@ local Buffer = {}
 Buffer.__index = Buffer
 local M = { Buffer = Buffer }
 
-local function check_extents(extents)
-  if extents == nil then return {} end
-  if type(extents) == "number" then return { extents } end
-  if type(extents) ~= "table" or #extents > 3 then
-    place.fail("celer.buffer: the extents must be a table of at most 3 numbers")
-  end
-  for d, n in ipairs(extents) do
-    if type(n) ~= "number" or n % 1 ~= 0 or n < 0 then
-      place.fail("celer.buffer: extent %d must be a whole number that is not "
-        .. "negative, not %s", d, tostring(n))
-    end
-  end
-  return extents
+-- ---- initial contents -------------------------------------------------------
+
+local function total_of(self)
+  local total = 1
+  for d = 0, self.dims - 1 do total = total * self.size[d] end
+  return total
 end
 
--- Copies a table into `out`, flat or nested one level per dimension; returns
--- how many elements it has, at most total + 1.
-local function flatten(self, value, depth, out, at, total)
-  local nested = depth < self.dims and type(value[1]) == "table"
-  for _, v in ipairs(value) do
-    if nested then
-      at = flatten(self, v, depth + 1, out, at, total)
+-- Raises unless the table has the elements 1 to n and nothing else.
+local function check_length(self, value, n, path)
+  local count = 0
+  for key in pairs(value) do
+    if type(key) ~= "number" or key < 1 or key > n or key % 1 ~= 0 then
+      fail("buffer %s: init%s has an entry [%s]; it should have the elements 1 "
+        .. "to %d", self.name, path, tostring(key), n)
+    end
+    count = count + 1
+  end
+  if count ~= n then
+    fail("buffer %s: init%s has %d elements, the buffer has %d there", self.name,
+      path, count, n)
+  end
+end
+
+-- Copies a table of rows, one level per dimension; returns the next position.
+local function copy_rows(self, value, dim, out, at, path)
+  local n = self.size[dim]
+  if type(value) ~= "table" then
+    fail("buffer %s: init%s is a %s, not a table of %d", self.name, path,
+      type(value), n)
+  end
+  check_length(self, value, n, path)
+  for i = 1, n do
+    local here = ("%s[%d]"):format(path, i)
+    if dim + 1 < self.dims then
+      at = copy_rows(self, value[i], dim + 1, out, at, here)
     else
-      if at >= total then return total + 1 end
-      if not pcall(function() out[at] = v end) then
-        place.fail("celer.buffer: element %d of init is no %s", at,
-          self.type.name)
-      end
+      local fault = types.store(self.type, out, at, value[i])
+      if fault then fail("buffer %s: init%s: %s", self.name, here, fault) end
       at = at + 1
     end
   end
   return at
 end
 
-local function init_data(self, init, total)
-  local array = ffi.new(ffi.typeof("$[?]", self.type.ctype), total)
-  local n
-  if type(init) == "table" and self.dims > 0 then
-    n = flatten(self, init, 1, array, 0, total)
-  elseif self.dims == 0 and type(init) ~= "cdata" then
-    array[0], n = init, 1
-  else
-    n = ffi.sizeof(init) / self.type.size
-    if n == total then ffi.copy(array, init, total * self.type.size) end
+-- Whether a table is one of rows. A struct may be a table itself.
+local function is_nested(self, value, total)
+  if self.dims < 2 or type(value[1]) ~= "table" then return false end
+  if self.type.class ~= "s" then return true end
+  local inner = type(value[1][1])
+  return #value ~= total or inner == "table" or inner == "cdata"
+end
+
+local function from_table(self, init, total)
+  if is_nested(self, init, total) then
+    local out = ffi.new(ffi.typeof("$[?]", self.type.ctype), total)
+    copy_rows(self, init, 0, out, 0, "")
+    return out
   end
+  check_length(self, init, total, "")
+  local out = ffi.new(ffi.typeof("$[?]", self.type.ctype), total)
+  for i = 1, total do
+    local fault = types.store(self.type, out, i - 1, init[i])
+    if fault then fail("buffer %s: init[%d]: %s", self.name, i, fault) end
+  end
+  return out
+end
+
+local function from_cdata(self, init, total)
+  if tostring(ffi.typeof(init)):find("[*&]") then
+    fail("buffer %s: init is a pointer, which does not say how much it points "
+      .. "to; give an array", self.name)
+  elseif not types.is_made_of(self.type, init) then
+    fail("buffer %s: init is a %s, the buffer holds %s", self.name,
+      tostring(ffi.typeof(init)), self.type.name)
+  end
+  local n = ffi.sizeof(init) / self.type.size
   if n ~= total then
-    place.fail("celer.buffer: init has %s elements, the buffer has %d",
-      n > total and "more than " .. total or tostring(n), total)
+    fail("buffer %s: init has %d elements, the buffer has %d", self.name, n, total)
   end
-  return array
+  local out = ffi.new(ffi.typeof("$[?]", self.type.ctype), total)
+  ffi.copy(out, init, total * self.type.size)
+  return out
+end
+
+local function from_value(self, init)
+  local out = ffi.new(ffi.typeof("$[1]", self.type.ctype))
+  local fault = types.store(self.type, out, 0, init)
+  if fault then fail("buffer %s: init: %s", self.name, fault) end
+  return out
 end
 
 -- The core's init kind and init for what the user gave.
 local function prepare_init(self, init)
-  if init == nil then return nil, nil end
-  if type(init) == "function" then
-    return "lua", (capture.encode(init, nil, { type = self.type.name,
-      dims = self.dims, name = self.name }))
-  end
   local kind = type(init)
-  if kind ~= "table" and kind ~= "cdata"
-    and not (self.dims == 0 and kind == "number") then
-    place.fail("celer.buffer: init must be a table, an array of the FFI or a "
-      .. "function, not a %s", kind)
+  if kind == "nil" then return nil, nil end
+  if kind == "function" then
+    return "lua", (capture.encode(init, "the init function of " .. self.name, nil,
+      { type = self.type.name, dims = self.dims, name = self.name }))
   end
-  local total = 1
-  for d = 0, self.dims - 1 do total = total * self.size[d] end
-  return "data", init_data(self, init, total)
+  local is_array = kind == "cdata" and tostring(ffi.typeof(init)):find("[%[*]")
+  if self.dims == 0 and not is_array then return "data", from_value(self, init) end
+  if kind == "table" then return "data", from_table(self, init, total_of(self)) end
+  if kind == "cdata" then return "data", from_cdata(self, init, total_of(self)) end
+  fail("buffer %s: init must be a table, an array of the FFI or a function, not "
+    .. "a %s", self.name, kind)
+end
+
+-- ---- buffers ----------------------------------------------------------------
+
+local known_options = { name = true, init = true }
+
+local function check_options(options)
+  if type(options) ~= "table" then
+    fail("celer.buffer: the options must be a table such as {name = \"u\"}, not "
+      .. "a %s", type(options))
+  end
+  for key in pairs(options) do
+    if not known_options[key] then
+      fail("celer.buffer: unknown option '%s'%s", tostring(key),
+        words.advice(key, known_options))
+    end
+  end
+  if options.name ~= nil then words.check_name("celer.buffer", options.name) end
 end
 
 local unnamed = 0
 
---- Makes a buffer.
+local function name_of(options)
+  if options.name then return options.name end
+  unnamed = unnamed + 1
+  return ("buffer%d"):format(unnamed)
+end
+
+--- Makes a buffer. An init function is called with the coordinates of each
+--- element that a rank needs, as if all at once: it sees copies of what it
+--- captured.
 ---@param element string|celer.type  element type
 ---@param extents? integer[]|integer  0 to 3 extents; none: one element
----@param options? {name: string?, init: table|ffi.cdata*|function|number|nil}
+---@param options? {name: string?, init: table|ffi.cdata*|function|number|boolean|nil}
 ---@return celer.buffer
 function M.new(element, extents, options)
-  options = options or {}
-  extents = check_extents(extents)
-  for key in pairs(options) do
-    if key ~= "name" and key ~= "init" then
-      place.fail("celer.buffer: unknown option '%s'; there are name and init",
-        tostring(key))
-    end
+  local type_ = types.find(element)
+  local dims, size = extents_of.read(extents == nil and {} or extents,
+    "celer.buffer")
+  options = options == nil and {} or options
+  check_options(options)
+  local self = setmetatable({ type = type_, dims = dims, size = {},
+    name = name_of(options) }, Buffer)
+  for d = 1, dims do self.size[d - 1] = size[d] end
+  self.bytes = total_of(self) * type_.size
+  if self.bytes > 2 ^ 62 then
+    fail("celer.buffer: %s would have %.3g bytes", self.name, self.bytes)
   end
-  unnamed = unnamed + 1
-  local self = setmetatable({ type = types.find(element), dims = #extents,
-    size = {}, name = options.name or ("buffer%d"):format(unnamed) }, Buffer)
-  for d = 1, #extents do self.size[d - 1] = extents[d] end
   local kind, init = prepare_init(self, options.init)
-  self.handle = place.check(core.buffer(self.type.size, self.dims,
-    extents[1] or 1, extents[2] or 1, extents[3] or 1, self.name, kind, init))
+  self.handle = place.check(core.buffer(type_.size, dims, size[1] or 1,
+    size[2] or 1, size[3] or 1, self.name, kind, init))
   return self
 end
 
 function M.is_buffer(value) return getmetatable(value) == Buffer end
 
+--- Raises unless `value` is a buffer that was not freed; `what` begins the
+--- message.
+function M.check(value, what)
+  if not M.is_buffer(value) then
+    fail("%s: the first argument must be a buffer, not a %s", what, type(value))
+  elseif core.buffer_freed(value.handle) then
+    fail("%s: the buffer %s was freed", what, value.name)
+  end
+end
+
+--- All of it, as a box.
+---@return celer.box
+function M.whole(self)
+  local extent = rawget(self, "extent")
+  if not extent then
+    extent = box.whole(self)
+    self.extent = extent
+  end
+  return extent
+end
+
 --- Gives the memory back once the tasks that use it have ended.
-function Buffer:free() core.buffer_free(self.handle) end
+function Buffer:free()
+  place.method(self, Buffer, "buffer:free")
+  if core.buffer_freed(self.handle) then
+    fail("buffer:free: the buffer %s was freed already", self.name)
+  end
+  core.buffer_free(self.handle)
+end
 
 function Buffer:__tostring()
-  local extents, bytes = {}, self.type.size
-  for d = 0, self.dims - 1 do
-    extents[d + 1] = ("[%d]"):format(self.size[d])
-    bytes = bytes * self.size[d]
-  end
-  return ("buffer %s: %s%s, %d bytes"):format(self.name, self.type.name,
-    table.concat(extents), bytes)
+  local extents = {}
+  for d = 0, self.dims - 1 do extents[d + 1] = ("[%d]"):format(self.size[d]) end
+  return ("buffer %s: %s%s, %.15g bytes"):format(self.name, self.type.name,
+    table.concat(extents), self.bytes)
+end
+
+function Buffer:__call()
+  fail("the contents of buffer %s are not here: q:wait(celer.capture(%s)) brings "
+    .. "a copy, and a task reads it through an access", self.name, self.name)
 end
 
 function Buffer.__capture(self, refuse)

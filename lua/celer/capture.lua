@@ -6,6 +6,9 @@
 --- names; modules are required again on the other side. Anything else is an
 --- error that names the variable. celer.lane decodes.
 ---
+--- Functions, tables and captured variables are numbered, so that what was one
+--- thing is one thing on the other side too.
+---
 --- Beside the string goes its *identity*: what ranks must agree on, written in
 --- an order that is theirs alike. The string itself may differ between ranks:
 --- it holds tables in the order of their hash parts.
@@ -19,14 +22,17 @@ local types = require "celer.types"
 
 local M = {}
 
--- Library functions and tables, by identity: "math.floor", "string".
+local DEEPEST = 150 -- levels of tables and functions
+
+-- Library functions, tables and files, by identity: "math.floor", "io.stdout".
 local library = {}
 for _, name in ipairs { "_G", "coroutine", "debug", "io", "math", "os",
   "package", "string", "table", "bit", "jit" } do
   local module = _G[name]
   library[module] = name
   for key, value in pairs(module) do
-    if type(value) == "function" and type(key) == "string" then
+    local kind = type(value)
+    if (kind == "function" or kind == "userdata") and type(key) == "string" then
       library[value] = name == "_G" and key or name .. "." .. key
     end
   end
@@ -34,7 +40,21 @@ end
 
 local function module_name(value)
   for name, module in pairs(package.loaded) do
-    if module == value and type(name) == "string" then return name end
+    if rawequal(module, value) and type(name) == "string" then return name end
+  end
+end
+
+-- The module, and its field, that hold a function; `pattern` limits the names of
+-- modules.
+local function module_field(value, pattern)
+  for name, module in pairs(package.loaded) do
+    if type(name) == "string" and name:find(pattern) and type(module) == "table" then
+      for key, field in next, module do
+        if rawequal(field, value) and type(key) == "string" then
+          return { __mf = { name, key } }
+        end
+      end
+    end
   end
 end
 
@@ -57,15 +77,14 @@ local function globals_read(proto, out)
   return out
 end
 
+---@class celer.encoder
 local Encoder = {}
 Encoder.__index = Encoder
 
-local function refuse(what, path, advice)
-  place.fail("the function captures %s, %s, which cannot be copied to a host "
-    .. "task%s", path, what, advice or "")
+function Encoder:refuse(what, path, advice)
+  place.fail("%s uses %s, %s, which cannot be copied to where it runs%s",
+    self.owner, path, what, advice or "")
 end
-
-local encode
 
 function Encoder:note(word) self.identity[#self.identity + 1] = word end
 
@@ -77,86 +96,126 @@ function Encoder:cdata(value, path)
       return value
     end
   end
-  local name = tostring(ctype):match("^ctype<struct ([%w_]+)>$")
-  if name and pcall(types.find, name) then
-    local type_ = types.find(name)
-    local bytes = ffi.string(value, type_.size)
-    self:note(bytes)
-    return { __c = name, bytes = bytes }
+  local name = tostring(ctype):match("^ctype<struct ([%w_]+)[ &]*>$")
+  local type_ = name and types.named(name)
+  if not type_ then
+    self:refuse(("a %s"):format(tostring(ctype)), path,
+      "; a host task can make one itself")
   end
-  return refuse(("a %s"):format(tostring(ctype)), path)
+  local bytes = ffi.string(ffi.new(ffi.typeof("$[1]", type_.ctype), value), type_.size)
+  self:note(bytes)
+  return { __c = name, bytes = bytes }
+end
+
+function Encoder:plain_table(value, path)
+  local index = self.table_index[value]
+  if index then return { __t = index } end
+  index = #self.tables + 1
+  local out = {}
+  self.table_index[value], self.tables[index] = index, out
+  for k in pairs(value) do
+    local kind = type(k)
+    if kind ~= "string" and kind ~= "number" and kind ~= "boolean" then
+      self:refuse("a table with a key of type " .. kind, path)
+    end
+  end
+  for k, v in tables.sorted_pairs(value) do
+    self:note(tostring(k))
+    local at = type(k) == "string" and k:find("^[%a_][%w_]*$") and "." .. k
+      or ("[%s]"):format(type(k) == "string" and ("%q"):format(k) or tostring(k))
+    out[k] = self:encode(v, path .. at)
+  end
+  self:note("end")
+  return { __t = index }
 end
 
 function Encoder:table(value, path)
   local name = module_name(value)
   if name then return { __m = name } end
   local meta = getmetatable(value)
-  if meta and meta.__capture then
+  if type(meta) == "table" and rawget(meta, "__capture") then
     return meta.__capture(value, function(what, advice)
-      refuse(what, path, advice)
+      self:refuse(what, path, advice)
     end)
+  elseif meta then
+    self:refuse("a table with a metatable", path)
   end
-  if meta then refuse("a table with a metatable", path) end
-  if self.open[value] then refuse("a table that contains itself", path) end
-  self.open[value] = true
-  for k in pairs(value) do
-    local kind = type(k)
-    if kind ~= "string" and kind ~= "number" and kind ~= "boolean" then
-      refuse("a table with a key of type " .. kind, path)
-    end
-  end
-  local out = {}
-  for k, v in tables.sorted_pairs(value) do
-    self:note(tostring(k))
-    out[k] = encode(self, v, ("%s[%s]"):format(path, tostring(k)))
-  end
-  self.open[value] = nil
-  return { __t = out }
+  return self:plain_table(value, path)
+end
+
+-- A captured variable; functions may share one.
+function Encoder:variable(f, i, name, value)
+  local id = debug.upvalueid(f, i)
+  local index = self.cell_index[id]
+  if index then return index end
+  index = #self.cells + 1
+  self.cell_index[id], self.cells[index] = index, {}
+  self.cells[index][1] = self:encode(value, ("variable '%s'"):format(name))
+  return index
 end
 
 function Encoder:lua_function(f)
-  local index = self.index[f]
+  local index = self.function_index[f]
   if index then return { __f = index } end
   index = #self.functions + 1
-  self.index[f] = index
   local info = debug.getinfo(f, "S")
   self:note(("%s:%d"):format(info.source, info.linedefined))
   local entry = { code = string.dump(f), up = {} }
-  self.functions[index] = entry
+  self.function_index[f], self.functions[index] = index, entry
   for i = 1, math.huge do
     local name, value = debug.getupvalue(f, i)
     if not name then break end
-    entry.up[i] = encode(self, value, ("variable '%s'"):format(name))
-    entry.n = i
+    entry.up[i] = self:variable(f, i, name, value)
   end
-  for name in tables.sorted_pairs(globals_read(f, {})) do
-    local value = rawget(_G, name)
-    if value ~= nil and self.globals[name] == nil
-      and not library[value] and name ~= "print" then
-      self.globals[name] = true -- before its value: it may name itself
-      self.globals[name] = encode(self, value, ("global '%s'"):format(name))
-    end
-  end
+  self:global_values(f)
   return { __f = index }
 end
 
-function encode(self, value, path)
+function Encoder:global_values(f)
+  local env = getfenv(f)
+  for name in tables.sorted_pairs(globals_read(f, {})) do
+    local value = rawget(env, name)
+    if value ~= nil and self.globals[name] == nil and not library[value]
+      and name ~= "print" then
+      self.globals[name] = true -- before its value: it may name itself
+      self.globals[name] = self:encode(value, ("global '%s'"):format(name))
+    end
+  end
+end
+
+function Encoder:a_function(value, path)
+  local name = library[value]
+  if name then return { __g = name } end
+  local celers = module_field(value, "^celer%f[%z.]")
+  if celers then return celers end
+  local module = module_name(value)
+  if module then return { __m = module } end
+  if not util.funcinfo(value).addr then return self:lua_function(value) end
+  return module_field(value, "") or self:refuse("a C function", path)
+end
+
+function Encoder:other(value, path)
+  if library[value] then return { __g = library[value] } end
   local kind = type(value)
-  if kind == "table" then return self:table(value, path) end
-  if kind == "cdata" then return self:cdata(value, path) end
-  if kind == "function" then
-    local name = library[value]
-    if name then return { __g = name } end
-    if util.funcinfo(value).addr then refuse("a C function", path) end
-    return self:lua_function(value)
+  self:refuse(kind == "thread" and "a coroutine"
+    or io.type(value) and "an open file" or "a userdata", path)
+end
+
+function Encoder:encode(value, path)
+  local kind = type(value)
+  if kind == "number" or kind == "string" or kind == "boolean" or kind == "nil" then
+    self:note(kind == "number" and ("%.17g"):format(value) or tostring(value))
+    return value
   end
-  if kind == "userdata" then
-    refuse(io.type(value) and "an open file" or "a userdata", path)
-  elseif kind == "thread" then
-    refuse("a coroutine", path)
+  self.depth = self.depth + 1
+  if self.depth > DEEPEST then
+    self:refuse(("nested more than %d deep"):format(DEEPEST), path:sub(1, 60))
   end
-  self:note(kind == "number" and ("%.17g"):format(value) or tostring(value))
-  return value
+  local method = kind == "table" and self.table or kind == "cdata" and self.cdata
+    or kind == "function" and self.a_function or self.other
+  local out = method(self, value, path)
+  self.depth = self.depth - 1
+  return out
 end
 
 local View = { __capture = function(self) return { __view = self.index } end }
@@ -166,23 +225,29 @@ function M.view(i) return setmetatable({ index = i }, View) end
 
 --- Encodes `f` with everything that it captures, and `extra`, a table of plain
 --- values that the decoder gets as it is. `arguments` are encoded like captured
---- variables.
+--- variables. `owner` begins the message about what cannot be copied.
+---@param f function
+---@param owner string
+---@param arguments? {n: integer}
+---@param extra? table
 ---@return string encoded, string identity
-function M.encode(f, arguments, extra)
-  local self = setmetatable({ functions = {}, index = {}, globals = {},
-    open = {}, identity = {} }, Encoder)
-  local main = encode(self, f, "the function")
+function M.encode(f, owner, arguments, extra)
+  local self = setmetatable({ owner = owner, functions = {}, function_index = {},
+    tables = {}, table_index = {}, cells = {}, cell_index = {}, globals = {},
+    identity = {}, depth = 0 }, Encoder)
+  local main = self:encode(f, "itself")
   local list, n = {}, arguments and arguments.n or 0
   for i = 1, n do
-    list[i] = encode(self, arguments[i], ("argument %d"):format(i))
+    list[i] = self:encode(arguments[i], ("argument %d"):format(i))
   end
   local structs = {}
-  for _, type_ in ipairs(types.all_structs()) do
-    structs[#structs + 1] = { type_.name, type_.fields }
+  for i, type_ in ipairs(types.all_structs()) do
+    structs[i] = { type_.name, type_.fields }
   end
   return buffer.encode { main = main, functions = self.functions,
-    globals = self.globals, arguments = list, n = n, extra = extra or {},
-    structs = structs }, table.concat(self.identity, "\0")
+    tables = self.tables, cells = self.cells, globals = self.globals,
+    arguments = list, n = n, extra = extra or {}, structs = structs },
+    table.concat(self.identity, "\0")
 end
 
 return M

@@ -47,7 +47,7 @@ local function configure(resolved, interactive)
   core.configure { devices = tonumber(resolved.devices),
     horizon_step = tonumber(resolved["horizon-step"]),
     quiet = resolved.log == "error", interactive = interactive }
-  require("celer.output").install(resolved.output or "master")
+  require("celer.output").install(resolved.output or "master", core.rank())
 end
 
 -- What `--log info` adds at the end, from rank 0.
@@ -68,11 +68,23 @@ local function with_traceback(chunk, ...)
   if not ok then error({ message = failure }, 0) end
 end
 
+-- os.exit on all ranks: what was submitted is executed first, then every rank
+-- leaves MPI with the others.
+local function install_exit()
+  function os.exit(code) -- luacheck: ignore
+    local status = code == nil and 0 or code == true and 0 or code == false and 1
+      or tonumber(code) or 1
+    require("celer.queue").finish()
+    core.exit(status)
+  end
+end
+
 local function run(path, arguments, log)
   local chunk, message = require("celer.script").load(path)
   if not chunk then error({ message = message }, 0) end
   arguments[0] = path
   arg = arguments -- luacheck: ignore
+  install_exit()
   if log == "debug" then with_traceback(chunk, unpack(arguments))
   else chunk(unpack(arguments)) end
   require("celer.queue").finish()

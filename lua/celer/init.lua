@@ -4,9 +4,13 @@
 ---   local q = celer.queue()
 ---
 --- Each name is loaded when first used.
+local place = require "celer.place"
+
+-- name = { module, field, for the driver alone? }
 local names = {
   box = { "box", "new" },
   floor = { "mapper", "floor" },
+  ceil = { "mapper", "ceil" },
   min = { "mapper", "min" },
   max = { "mapper", "max" },
   one_to_one = { "mapper", "one_to_one" },
@@ -15,14 +19,16 @@ local names = {
   slice = { "mapper", "slice" },
   neighborhood = { "mapper", "neighborhood" },
   transposed = { "mapper", "transposed" },
-  rule = { "rules", "describe" },
-  buffer = { "buffer", "new" },
+  rule = { "rules", "describe", true },
+  buffer = { "buffer", "new", true },
   struct = { "types", "struct" },
-  kernel = { "kernel", "new" },
-  queue = { "queue", "new" },
-  once = { "queue", "once" },
-  on_master = { "queue", "on_master" },
-  capture = { "snapshot", "capture" },
+  kernel = { "kernel", "new", true },
+  queue = { "queue", "new", true },
+  once = { "group", "once", true },
+  on_master = { "group", "on_master", true },
+  capture = { "snapshot", "capture", true },
+  random = { "random", "random", true },
+  seed = { "random", "seed", true },
   png = { "image", "png" },
   sorted_pairs = { "tables", "sorted_pairs" },
 }
@@ -30,17 +36,23 @@ local names = {
 ---@class celer
 local celer = {}
 
-setmetatable(celer, {
-  __index = function(self, name)
-    local entry = names[name]
-    if not entry then
-      require("celer.place").fail("there is no celer.%s", tostring(name))
-    end
-    local value = require("celer." .. entry[1])[entry[2]]
-    rawset(self, name, value)
-    return value
-  end,
+local function load(self, name)
+  local entry = names[name]
+  if not entry then
+    place.fail("there is no celer.%s%s", tostring(name),
+      require("celer.words").advice(name, names))
+  end
+  local value
+  if entry[3] and require("celer.core").view then -- a lane's core has views
+    value = require("celer.absent").new("celer." .. name)
+  else
+    value = require("celer." .. entry[1])[entry[2]]
+  end
+  rawset(self, name, value)
+  return value
+end
+
+return setmetatable(celer, {
+  __index = load,
   __tostring = function() return "celer" end,
 })
-
-return celer

@@ -1,144 +1,163 @@
 --- lane.lua -- runs in a host lane: decodes what capture.lua encoded, and calls.
 local buffer = require "string.buffer"
 local ffi = require "ffi"
-local core = require "celer.lanecore"
+local box = require "celer.box"
+local core = require "celer.core"
 local types = require "celer.types"
 local view = require "celer.view"
 
 local M = {}
 
-local decode
+-- Host tasks always print; with several ranks each line says whose it is.
+require("celer.output").install("all", core.rank())
 
-local function decode_function(self, index)
-  local f = self.made[index]
+local bundle = core.bundle()
+if bundle then require("celer.script").adopt(bundle) end
+
+function os.exit() -- luacheck: ignore
+  error("a host task cannot end the program; error(...) does, with a message", 2)
+end
+
+-- ---- decoding ---------------------------------------------------------------
+
+---@class celer.decoder
+local Decoder = {}
+Decoder.__index = Decoder
+
+-- Variables that functions share are joined.
+function Decoder:set_variable(f, i, cell)
+  local owner = self.owners[cell]
+  if owner then
+    debug.upvaluejoin(f, i, owner.f, owner.i)
+  else
+    self.owners[cell] = { f = f, i = i } -- before its value: it may lead here
+    debug.setupvalue(f, i, self:decode(self.cells[cell][1]))
+  end
+end
+
+function Decoder:function_at(index)
+  local f = self.made_functions[index]
   if f then return f end
   local entry = self.functions[index]
-  f = assert(loadstring(entry.code))
-  self.made[index] = f -- before its upvalues: it may capture itself
-  for i = 1, entry.n or 0 do
-    debug.setupvalue(f, i, decode(self, entry.up[i]))
-  end
+  f = setfenv(assert(loadstring(entry.code)), self.environment)
+  self.made_functions[index] = f -- before its variables: it may capture itself
+  for i, cell in ipairs(entry.up) do self:set_variable(f, i, cell) end
   return f
 end
 
-local function decode_global(path)
+function Decoder:table_at(index)
+  local out = self.made_tables[index]
+  if out then return out end
+  out = {}
+  self.made_tables[index] = out
+  for k, v in pairs(self.tables[index]) do out[k] = self:decode(v) end
+  return out
+end
+
+local function library(path)
   local value = _G
   for name in path:gmatch("[^.]+") do value = value[name] end
   return value
 end
 
-function decode(self, value)
-  if type(value) ~= "table" then return value end
-  if value.__f then return decode_function(self, value.__f) end
-  if value.__g then return decode_global(value.__g) end
-  if value.__m then return require(value.__m) end
-  if value.__box then return require("celer.box").new(unpack(value.__box)) end
-  if value.__c then
-    local ctype = types.find(value.__c).ctype
-    local out = ctype()
-    ffi.copy(out, value.bytes, ffi.sizeof(ctype))
-    return out
-  end
-  if value.__view then return self.views[value.__view] end
-  local out = {}
-  for k, v in pairs(value.__t) do out[k] = decode(self, v) end
+local function struct(name, bytes)
+  local ctype = types.find(name).ctype
+  local out = ctype()
+  ffi.copy(out, bytes, ffi.sizeof(ctype))
   return out
 end
 
+function Decoder:decode(value)
+  if type(value) ~= "table" then return value end
+  if value.__f then return self:function_at(value.__f) end
+  if value.__t then return self:table_at(value.__t) end
+  if value.__g then return library(value.__g) end
+  if value.__m then return require(value.__m) end
+  if value.__mf then return require(value.__mf[1])[value.__mf[2]] end
+  if value.__box then return box.new(unpack(value.__box)) end
+  if value.__c then return struct(value.__c, value.bytes) end
+  return self.views[value.__view]
+end
+
+-- What one call sees: globals that it sets are its own.
 local function open(blob)
-  local self = buffer.decode(blob)
-  self.made, self.views = {}, {}
-  for _, struct in ipairs(self.structs) do
-    types.struct(struct[1], struct[2])
-  end
+  local self = setmetatable(buffer.decode(blob), Decoder)
+  self.made_functions, self.made_tables, self.owners, self.views = {}, {}, {}, {}
+  self.environment = setmetatable({}, { __index = _G })
+  for _, one in ipairs(self.structs) do types.struct(one[1], one[2]) end
   for name, value in pairs(self.globals) do
-    rawset(_G, name, decode(self, value))
+    self.environment[name] = self:decode(value)
   end
   return self
 end
 
----@class celer.part
+-- ---- host tasks -------------------------------------------------------------
+
+---@class celer.part: celer.chunk
 ---@field rank integer
 ---@field ranks integer
----@field min table<integer, integer>  this chunk, indexed from 0
----@field max table<integer, integer>
----@field global table<integer, integer>  extents of the whole range
-local function make_part(call)
-  local rank, ranks, a0, a1, a2, b0, b1, b2, c0, c1, c2, d0, d1, d2 =
-    core.part(call)
-  return {
-    rank = rank,
-    ranks = ranks,
-    min = { [0] = a0, a1, a2 },
-    max = { [0] = b0, b1, b2 },
-    size = { [0] = b0 - a0, b1 - a1, b2 - a2 },
-    global = { [0] = d0 - c0, d1 - c1, d2 - c2 },
-  }
+local function make_part(call, dims)
+  local a0, a1, a2, b0, b1, b2, c0, c1, c2, d0, d1, d2 = core.part(call)
+  local part = box.chunk(dims, a0, a1, a2, b0, b1, b2, d0 - c0, d1 - c1, d2 - c2)
+  part.rank, part.ranks = core.rank()
+  return part
 end
 
 local function make_view(call, i, access)
   local r = { core.view(call, i) }
-  return view.new({
-    name = access.name,
-    dims = access.dims,
-    type = types.find(access.type),
-    writable = access.writable,
-  }, r[1], { unpack(r, 2, 7) }, { unpack(r, 8, 13) })
-end
-
-local plain_print = print
-
--- Host tasks always print; with several ranks a line says whose it is.
-local function set_print(rank, ranks)
-  if ranks == 1 then
-    print = plain_print -- luacheck: ignore
-    return
-  end
-  function print(...) -- luacheck: ignore
-    local words = { ... }
-    for i = 1, select("#", ...) do words[i] = tostring(words[i]) end
-    io.stdout:write(("[%d] %s\n"):format(rank, table.concat(words, "\t")))
-  end
+  return view.new({ name = access.name, dims = access.dims,
+    type = types.find(access.type), writable = access.writable },
+    r[1], { unpack(r, 2, 7) }, { unpack(r, 8, 13) })
 end
 
 --- Runs a host task over one chunk.
 function M.run(blob, call)
   local self = open(blob)
-  local part = make_part(call)
-  set_print(part.rank, part.ranks)
+  local part = make_part(call, self.extra.dims)
   for i, access in ipairs(self.extra.accesses) do
     self.views[i] = make_view(call, i, access)
   end
   local arguments = {}
-  for i = 1, self.n do arguments[i] = decode(self, self.arguments[i]) end
-  decode(self, self.main)(part, unpack(arguments, 1, self.n))
+  for i = 1, self.n do arguments[i] = self:decode(self.arguments[i]) end
+  self:decode(self.main)(part, unpack(arguments, 1, self.n))
   io.stdout:flush()
 end
 
---- Fills a box with initial contents, one call per element.
-function M.fill(blob, box, out)
-  local self = open(blob)
-  local f = decode(self, self.main)
-  local ctype, dims = types.find(self.extra.type).ctype, self.extra.dims
-  local a0, a1, a2, b0, b1, b2 = core.box(box)
-  local p, at = ffi.cast(ffi.typeof("$ *", ctype), out), 0
+-- ---- initial contents -------------------------------------------------------
+
+local function blame(self, f, fault, dims, i, j, k)
+  local info = debug.getinfo(f, "S")
+  error({ message = ("%s:%d: the init function of %s at (%s): %s"):format(
+    info.source:gsub("^@", ""), info.linedefined, self.extra.name,
+    table.concat({ i, j, k }, ", ", 1, dims), fault) }, 0)
+end
+
+-- Calls `f` for each element of the box, innermost dimension last.
+local function fill(self, f, p, a0, a1, a2, b0, b1, b2)
+  local type_, dims, at = types.find(self.extra.type), self.extra.dims, 0
+  local store = types.store
   for i = a0, b0 - 1 do
     for j = a1, b1 - 1 do
       for k = a2, b2 - 1 do
         local value
-        if dims == 0 then value = f()
-        elseif dims == 1 then value = f(i)
+        if dims == 1 then value = f(i)
         elseif dims == 2 then value = f(i, j)
-        else value = f(i, j, k) end
-        if value == nil then
-          error(("the init function of %s returned nil for (%d, %d, %d)")
-            :format(self.extra.name, i, j, k), 0)
-        end
-        p[at] = value
+        elseif dims == 3 then value = f(i, j, k)
+        else value = f() end
+        local fault = store(type_, p, at, value)
+        if fault then blame(self, f, fault, dims, i, j, k) end
         at = at + 1
       end
     end
   end
+end
+
+--- Fills a box with initial contents, one call per element.
+function M.fill(blob, part, out)
+  local self = open(blob)
+  local ctype = types.find(self.extra.type).ctype
+  fill(self, self:decode(self.main), ffi.cast(ffi.typeof("$ *", ctype), out),
+    core.box(part))
 end
 
 return M

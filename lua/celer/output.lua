@@ -1,35 +1,33 @@
---- output.lua -- what the driver prints appears once, from rank 0.
-local core = require "celer.core"
-
+--- output.lua -- whose print appears, and with what before it.
+---
+--- What the driver prints appears once, from rank 0; what host tasks print
+--- appears always, and says from which rank where there are several.
 local M = {}
 
--- A writer that gives each line of one rank's output a prefix.
+-- A writer that puts `prefix` before each line, and each call out in one piece:
+-- several Lua states share a stream.
 local function prefixer(stream, prefix)
   local fresh = true
   return function(...)
-    for i = 1, select("#", ...) do
-      local text = tostring((select(i, ...)))
-      if fresh then text = prefix .. text end
-      fresh = text:sub(-1) == "\n"
-      local body = fresh and text:sub(1, -2) or text
-      stream:write_plain(body:gsub("\n", "\n" .. prefix), fresh and "\n" or "")
-    end
+    local words = { ... }
+    for i = 1, select("#", ...) do words[i] = tostring(words[i]) end
+    local text = table.concat(words)
+    if text == "" then return stream end
+    local ends = text:sub(-1) == "\n"
+    local body = (ends and text:sub(1, -2) or text):gsub("\n", "\n" .. prefix)
+    stream:write_plain((fresh and prefix or "") .. body .. (ends and "\n" or ""))
+    fresh = ends
     return stream
   end
 end
 
 local function silent(stream) return function() return stream end end
 
---- Redirects print, io.write, io.stdout and io.stderr of this state.
----@param which "master"|"all"
-function M.install(which)
-  local rank, ranks = core.rank()
-  if ranks == 1 or (which ~= "all" and rank == 0) then return end
+-- Sends print, io.write, io.stdout and io.stderr of this state through writers.
+local function redirect(make)
   local methods = getmetatable(io.stdout).__index
   methods.write_plain = methods.write
-  local make = which == "all" and prefixer or silent
-  local prefix = ("[%d] "):format(rank)
-  local out, err = make(io.stdout, prefix), make(io.stderr, prefix)
+  local out, err = make(io.stdout), make(io.stderr)
   function methods.write(stream, ...)
     if stream == io.stdout then return out(...) end
     if stream == io.stderr then return err(...) end
@@ -39,8 +37,21 @@ function M.install(which)
   print = function(...) -- luacheck: ignore
     local words = { ... }
     for i = 1, select("#", ...) do words[i] = tostring(words[i]) end
-    io.stdout:write(table.concat(words, "\t"), "\n")
+    io.stdout:write(table.concat(words, "\t") .. "\n")
   end
+end
+
+--- Puts "[rank] " before each line of this state's output.
+function M.prefix(rank)
+  local prefix = ("[%d] "):format(rank)
+  redirect(function(stream) return prefixer(stream, prefix) end)
+end
+
+--- The driver's output.
+---@param which "master"|"all"
+function M.install(which, rank, ranks)
+  if ranks == 1 then return end
+  if which == "all" then M.prefix(rank) elseif rank > 0 then redirect(silent) end
 end
 
 return M

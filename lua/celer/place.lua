@@ -3,17 +3,19 @@ local M = {}
 
 local getinfo = debug.getinfo
 
---- The innermost frame of the stack that is not celer's own.
+--- The innermost frame of the stack that is not celer's own. The file is the
+--- script's as it was named; short_src would cut a long one.
 ---@return string? file, integer line
 function M.user()
-  for level = 2, 64 do
+  for level = 2, math.huge do
     local info = getinfo(level, "S")
     if not info then return nil, 0 end
-    if info.what ~= "C" and info.source:sub(1, 7) ~= "=celer/" then
-      return info.short_src, getinfo(level, "l").currentline
+    local source = info.source
+    if info.what ~= "C" and source:sub(1, 7) ~= "=celer/" then
+      local file = source:sub(1, 1) == "@" and source:sub(2) or info.short_src
+      return file, getinfo(level, "l").currentline
     end
   end
-  return nil, 0
 end
 
 --- Raises `message` at the user's line.
@@ -24,14 +26,30 @@ function M.fail(message, ...)
   error(message, 0)
 end
 
+--- Raises unless `self` is of `class`: a method was called without its colon.
+function M.method(self, class, call)
+  if type(self) ~= "table" or getmetatable(self) ~= class then
+    M.fail("call it with a colon: %s(...)", call)
+  end
+end
+
 local Elsewhere = { __tostring = function(self) return self.message end }
+
+-- What a host task raises says where in the script it did; the place is then
+-- that of its submission.
+local function with_place(text, file, line)
+  if text:find("^[^\n:]+:%d+: ") then
+    return ("%s (the task was submitted at %s:%d)"):format(text, file, line)
+  end
+  return ("%s:%d: %s"):format(file, line, text)
+end
 
 --- Passes a core function's results on, or raises its failure: at the place it
 --- names, else at the user's line.
 function M.check(result, text, file, line, code, ...)
   if result ~= nil then return result, text, file, line, code, ... end
   if not file or file == "" then file, line = M.user() end
-  if file then text = ("%s:%d: %s"):format(file, line, text) end
+  if file then text = with_place(text, file, line) end
   if code == "CANCELLED" then -- another rank's failure, or Ctrl-C
     error(setmetatable({ message = text, cancelled = true }, Elsewhere), 0)
   end

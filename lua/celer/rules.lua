@@ -1,6 +1,9 @@
 --- rules.lua -- from an access's range mapper to the engine's compiled rule.
+local ffi = require "ffi"
 local box = require "celer.box"
+local buffers = require "celer.buffer"
 local core = require "celer.core"
+local extents = require "celer.extents"
 local place = require "celer.place"
 local trace = require "celer.trace"
 
@@ -10,30 +13,56 @@ local function range_of(dims, lo, hi)
   return box.make(dims, lo[1], lo[2], lo[3], hi[1], hi[2], hi[3])
 end
 
-local function intern(rule)
-  local desc = rule.desc
-  rule.handle = place.check(core.rule(desc.task_dims, desc.buffer_dims, desc.boxes,
+local function intern(desc)
+  return place.check(core.rule(desc.task_dims, desc.buffer_dims, desc.boxes,
     desc.params, desc.clamp, desc.spans, desc.code))
-  return rule.handle
 end
 
 --- The engine's rule for an access under this index space, and the parameters.
 ---@param access celer.access
 ---@return lightuserdata rule, integer[] params
 function M.bind(access, dims, lo, hi)
-  local buffer = access.buffer
-  local extent = buffer.extent
-  if not extent then
-    extent = box.whole(buffer)
-    buffer.extent = extent
-  end
-  local rule, params = trace.rule(access.map, range_of(dims, lo, hi), extent)
+  local rule, params = trace.rule(access.map, range_of(dims, lo, hi),
+    buffers.whole(access.buffer))
   if rule.opaque then
     place.fail("the range mapper of %s cannot be put in closed form: %s. Write it "
       .. "without branching on its chunk (celer.min, celer.max and celer.floor "
-      .. "help)", buffer.name, rule.reason)
+      .. "help)", access.buffer.name, rule.reason)
   end
-  return rule.handle or intern(rule), params
+  if not rule.handle then rule.handle = intern(rule.desc) end
+  return rule.handle, params
+end
+
+local declared = false
+
+-- The engine's functions, as its own header declares them.
+local function engine()
+  if not declared then ffi.cdef(core.embedded "engine/rule/rule.h") end
+  declared = true
+  return ffi.C
+end
+
+--- What a range mapper is compiled to for a buffer, and what is proved of it.
+---@param map function
+---@param buffer celer.buffer
+---@param range? integer[]|integer|celer.box  index space; default the buffer's
+---@return string
+function M.describe(map, buffer, range)
+  if type(map) ~= "function" then
+    place.fail("celer.rule: the first argument must be a range mapper, not a %s",
+      type(map))
+  elseif not buffers.is_buffer(buffer) then
+    place.fail("celer.rule: the second argument must be a buffer, not a %s",
+      type(buffer))
+  end
+  local extent = buffers.whole(buffer)
+  if range == nil then
+    range = extent
+  elseif not box.is_box(range) then
+    local dims, hi = extents.read(range, "celer.rule")
+    range = range_of(dims, { 0, 0, 0 }, hi)
+  end
+  return require("celer.describe").rule(engine(), intern, map, range, extent)
 end
 
 return M

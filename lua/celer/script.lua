@@ -5,8 +5,7 @@ local core = require "celer.core"
 
 local M = {}
 
-local bundle = { files = {} } -- path -> text
-local folder = "."
+local bundle = { files = {}, folder = "." } -- files: path -> text
 
 local LIMIT = 16 * 1024 * 1024
 
@@ -15,19 +14,23 @@ local function read(path)
   if not file then return nil, message end
   local text, why = file:read("*a")
   file:close()
-  return text, why
+  return text, why and path .. ": " .. why
+end
+
+local function candidates(folder, name)
+  local stem = folder .. "/" .. name:gsub("%.", "/")
+  return { stem .. ".lua", stem .. "/init.lua" }
 end
 
 -- Adds the modules that `text` requires by a literal name and that lie beside
--- the script, and theirs.
-local function add_modules(files, text, left)
+-- the script, and theirs. Returns how many bytes are left.
+local function add_modules(files, folder, text, left)
   for name in text:gmatch("require%s*%(?%s*[\"']([%w_.%-]+)[\"']") do
-    local stem = folder .. "/" .. name:gsub("%.", "/")
-    for _, path in ipairs { stem .. ".lua", stem .. "/init.lua" } do
+    for _, path in ipairs(candidates(folder, name)) do
       local found = not files[path] and read(path)
       if found and #found <= left then
         files[path] = found
-        left = add_modules(files, found, left - #found)
+        left = add_modules(files, folder, found, left - #found)
       end
     end
   end
@@ -36,46 +39,64 @@ end
 
 -- What rank 0 sends: the script, its modules, or why there are none.
 local function gather(path)
+  local folder = path:match("^(.*)/[^/]*$") or "."
   local text, message = read(path)
-  if not text then return { message = message } end
+  if not text then return { message = message, files = {}, folder = folder } end
   local files = { [path] = text }
-  add_modules(files, text, LIMIT - #text)
-  return { files = files }
+  add_modules(files, folder, text, LIMIT - #text)
+  return { files = files, folder = folder }
 end
 
 local function search_bundle(name)
-  local stem = folder .. "/" .. name:gsub("%.", "/")
-  for _, path in ipairs { stem .. ".lua", stem .. "/init.lua" } do
+  for _, path in ipairs(candidates(bundle.folder, name)) do
     local text = bundle.files[path]
-    if text then return assert(loadstring(text, "@" .. path)) end
+    if text then
+      local chunk, message = loadstring(text, "@" .. path)
+      if not chunk then error(message, 0) end
+      return chunk
+    end
   end
   return ("\n\tno module '%s' beside the script"):format(name)
 end
 
---- Reads the script on rank 0 and returns it compiled, or nil and why not.
-function M.load(path)
-  folder = path:match("^(.*)/[^/]*$") or "."
-  local rank, ranks = core.rank()
-  local mine = rank == 0 and gather(path) or {}
-  if ranks > 1 then
-    local sent, message = core.broadcast(buffer.encode(mine))
-    if not sent then return nil, message end
-    mine = buffer.decode(sent)
-  end
-  if not mine.files then return nil, mine.message end
-  bundle = mine
-  table.insert(package.loaders, 3, search_bundle)
+--- Makes the modules of a bundle known to `require`, in any Lua state.
+---@param encoded string
+function M.adopt(encoded)
+  bundle = buffer.decode(encoded)
+  table.insert(package.loaders, 3, search_bundle) -- after preload and celer's
+  local folder = bundle.folder
   package.path = folder .. "/?.lua;" .. folder .. "/?/init.lua;" .. package.path
+end
+
+--- Reads the script on rank 0 and returns it compiled, or nil and why not.
+---@param path string
+---@return function? chunk, string? message
+function M.load(path)
+  local rank, ranks = core.rank()
+  local encoded = rank == 0 and buffer.encode(gather(path)) or ""
+  if ranks > 1 then
+    local sent, message = core.broadcast(encoded)
+    if not sent then return nil, message end
+    encoded = sent
+  end
+  M.adopt(encoded)
+  core.set_bundle(encoded)
+  if bundle.message then return nil, bundle.message end
   local text = bundle.files[path]:gsub("^#[^\n]*", "")
   return loadstring(text, "@" .. path)
 end
 
---- The text of a file of the script, or nil. `short` is as in error messages.
-function M.text(short)
-  return short and bundle.files[short]
-end
+--- The text of a file of the script, or nil.
+---@param path string
+---@return string?
+function M.text(path) return bundle.files[path] end
+
+--- All of them, by path.
+---@return table<string, string>
+function M.texts() return bundle.files end
 
 --- The folder of the script.
-function M.directory() return folder end
+---@return string
+function M.directory() return bundle.folder end
 
 return M

@@ -1,5 +1,6 @@
 --- settings.lua -- options of a run, each with an environment variable.
 local core = require "celer.core"
+local nearest = require("celer.words").nearest
 
 local M = {}
 
@@ -25,31 +26,6 @@ local others = { CELER_CACHE = true }
 
 local function variable(name)
   return "CELER_" .. name:upper():gsub("%-", "_")
-end
-
--- Number of edits between two words.
-local function distance(a, b)
-  local row = {}
-  for j = 0, #b do row[j] = j end
-  for i = 1, #a do
-    local diagonal = row[0]
-    row[0] = i
-    for j = 1, #b do
-      local cost = a:byte(i) == b:byte(j) and 0 or 1
-      local value = math.min(row[j] + 1, row[j - 1] + 1, diagonal + cost)
-      diagonal, row[j] = row[j], value
-    end
-  end
-  return row[#b]
-end
-
-local function nearest(word, candidates)
-  local best, least
-  for _, c in ipairs(candidates) do
-    local d = distance(word, c)
-    if not least or d < least then best, least = c, d end
-  end
-  return least and least <= math.max(2, #word / 3) and best or nil
 end
 
 -- Why `value` does not do for `setting`, or nil.

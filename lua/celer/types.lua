@@ -6,8 +6,11 @@ local M = {}
 
 ---@class celer.type
 ---@field name string   as kernels spell it
+---@field class string  as in cel_param: i, u, f, b, or s for a struct
 ---@field ctype ffi.ctype*
 ---@field size integer  bytes
+---@field low number?   the least and the first too large, of whole numbers
+---@field high number?
 ---@field declaration string?  C++ text, for structs
 ---@field fields string?  as given, for structs
 local Type = {}
@@ -17,35 +20,48 @@ Type.__tostring = function(self) return "type " .. self.name end
 local known = {}
 local structs = {} -- in order of definition
 
-local function add(name, spelling)
+local function add(name, class, spelling)
   local ctype = ffi.typeof(spelling or name)
-  known[name] = setmetatable(
-    { name = name, ctype = ctype, size = ffi.sizeof(ctype) }, Type)
+  local type_ = setmetatable(
+    { name = name, class = class, ctype = ctype, size = ffi.sizeof(ctype) }, Type)
+  type_.low, type_.high = M.limits(class, type_.size)
+  known[name] = type_
 end
 
-for _, name in ipairs { "bool", "char", "int8_t", "uint8_t", "int16_t",
-  "uint16_t", "int32_t", "uint32_t", "int64_t", "uint64_t", "int", "float",
-  "double" } do
-  add(name)
+--- The least whole number of a class and size, and the first that is too large.
+function M.limits(class, size)
+  if class == "i" then return -2 ^ (size * 8 - 1), 2 ^ (size * 8 - 1) end
+  if class == "u" then return 0, 2 ^ (size * 8) end
 end
-add("unsigned", "unsigned int")
-add("unsigned int", "unsigned int")
-add("long long", "int64_t")
+
+for name, class in pairs { bool = "b", char = "i", int8_t = "i", uint8_t = "u",
+  int16_t = "i", uint16_t = "u", int32_t = "i", uint32_t = "u", int64_t = "i",
+  uint64_t = "u", int = "i", float = "f", double = "f", unsigned = "u",
+  ["unsigned int"] = "u" } do
+  add(name, class)
+end
+add("long long", "i", "int64_t")
 
 -- CUDA's vector types, with CUDA's alignment.
-for scalar, width in pairs { int = 4, float = 4, double = 8 } do
+for scalar, width in pairs { int = 4, uint = 4, float = 4, double = 8 } do
+  local member = scalar == "uint" and "unsigned" or scalar
   for n, members in pairs { [2] = "x, y", [3] = "x, y, z", [4] = "x, y, z, w" } do
     local align = n == 3 and width or math.min(16, n * width)
     ffi.cdef(("typedef struct %s%d { %s %s; } __attribute__((aligned(%d))) %s%d;")
-      :format(scalar, n, scalar, members, align, scalar, n))
-    add(scalar .. n)
+      :format(scalar, n, member, members, align, scalar, n))
+    add(scalar .. n, "s")
   end
 end
 
+--- The type of that name, or nil.
+---@return celer.type?
+function M.named(name) return known[name] end
+
 --- The type of that name, or the type itself.
+---@param what string|celer.type
 ---@return celer.type
 function M.find(what)
-  if getmetatable(what) == Type then return what end
+  if M.is_type(what) then return what end
   local found = type(what) == "string" and known[what]
   if found then return found end
   place.fail("unknown element type %s; use a C type such as \"float\" or "
@@ -55,27 +71,115 @@ end
 
 function M.is_type(what) return getmetatable(what) == Type end
 
+-- ---- values -----------------------------------------------------------------
+
+--- Why a number is no whole number from low up to, and without, high; or nil.
+function M.whole_fault(value, name, low, high)
+  if value % 1 ~= 0 then return ("%.17g is no whole number"):format(value) end
+  if value < low or value >= high then
+    return ("%.17g does not fit: %s holds %.17g to %.17g"):format(value, name,
+      low, high - 1)
+  end
+end
+
+-- A field that the struct lacks: FFI would ignore it.
+local function unknown_field(type_, value)
+  for key in pairs(value) do
+    if type(key) == "string" and not ffi.offsetof(type_.ctype, key) then
+      return ("a %s has no field '%s'"):format(type_.name, key)
+    end
+  end
+end
+
+local function assign(p, at, value) p[at] = value end
+
+-- Any value but a plain number.
+local function store_other(type_, p, at, value)
+  if type_.class == "s" and type(value) == "table" then
+    local fault = unknown_field(type_, value)
+    if fault then return fault end
+  end
+  local ok = pcall(assign, p, at, value)
+  if ok and type(value) == "cdata" and type_.low and (p[at] ~= value
+    or (type_.class == "u" and tostring(value):sub(1, 1) == "-")) then
+    return ("%s does not fit: %s holds %.17g to %.17g"):format(tostring(value),
+      type_.name, type_.low, type_.high - 1)
+  elseif not ok then
+    return ("%s is no %s"):format(value == nil and "nil" or "a "
+      .. (type(value) == "cdata" and tostring(ffi.typeof(value)) or type(value)),
+      type_.name)
+  end
+end
+
+--- Sets p[at] to a value of the type; why it cannot be, or nil.
+---@param type_ celer.type
+---@return string? fault
+function M.store(type_, p, at, value)
+  if type(value) ~= "number" then return store_other(type_, p, at, value) end
+  local low = type_.low
+  if low and not (value % 1 == 0 and value >= low and value < type_.high) then
+    return M.whole_fault(value, type_.name, low, type_.high)
+  elseif type_.class == "s" then
+    return store_other(type_, p, at, value)
+  end
+  p[at] = value
+end
+
+--- What FFI calls the element type of an array or struct, without `const`.
+local function base_name(ctype)
+  return (tostring(ctype):match("^ctype<(.-)>$"):gsub("^const ", "")
+    :gsub(" %[.*$", ""))
+end
+
+--- Whether `value` is cdata of this type, or an array of it.
+---@param type_ celer.type
+function M.is_made_of(type_, value)
+  return base_name(ffi.typeof(value)) == base_name(type_.ctype)
+end
+
+-- ---- structs ----------------------------------------------------------------
+
+local function check_struct(name, fields)
+  if type(name) ~= "string" or not name:match("^[%a_][%w_]*$") then
+    place.fail("celer.struct: the name must be an identifier, not %s",
+      type(name) == "string" and ("%q"):format(name) or "a " .. type(name))
+  elseif type(fields) ~= "string" then
+    place.fail("celer.struct: the fields must be a string of C declarations")
+  elseif fields:find("[*&]") then
+    place.fail("celer.struct: a pointer has no meaning on another device or "
+      .. "rank; struct %s cannot hold one", name)
+  end
+end
+
+-- Declares it to FFI; the struct first, so that a mistake leaves the name free.
+local function declare(name, declaration)
+  local ok, message = pcall(ffi.cdef, declaration)
+  if ok then
+    ok, message = pcall(ffi.cdef, ("typedef struct %s %s;"):format(name, name))
+  end
+  if not ok then
+    place.fail("celer.struct %s: %s", name, (message:gsub("^.-:%d+: ", "")))
+  end
+  local size = ffi.sizeof(name)
+  if not size or size == 0 then
+    place.fail("celer.struct %s: it must have fields of known size", name)
+  end
+end
+
 --- One struct for Lua's FFI and for kernels.
 ---@param name string  an identifier that is not taken
 ---@param fields string  C declarations, "double x, y, z, m;"
 ---@return celer.type
 function M.struct(name, fields)
-  if type(name) ~= "string" or not name:match("^[%a_][%w_]*$") then
-    place.fail("celer.struct: the name must be an identifier")
-  end
-  if type(fields) ~= "string" then
-    place.fail("celer.struct: the fields must be a string of C declarations")
-  end
+  check_struct(name, fields)
   local declaration = ("struct %s { %s };"):format(name, fields)
   local old = known[name]
   if old then
     if old.declaration == declaration then return old end
     place.fail("celer.struct: there is a type %s already", name)
   end
-  local ok, message = pcall(ffi.cdef,
-    ("typedef struct %s %s; %s"):format(name, name, declaration))
-  if not ok then place.fail("celer.struct: %s", message) end
-  add(name)
+  declare(name, declaration)
+  add(name, "s")
   known[name].declaration, known[name].fields = declaration, fields
   structs[#structs + 1] = known[name]
   return known[name]

@@ -1,77 +1,152 @@
 --- view.lua -- part of a buffer as Lua sees it: in host tasks and snapshots.
 ---
 --- Coordinates are the buffer's own, 0-based. Reading and writing are checked
---- against the part that was promised; `:pointer()` is not.
+--- against the part that was promised; what is done by `:pointer()` is not.
 local ffi = require "ffi"
+local box = require "celer.box"
 local place = require "celer.place"
+local types = require "celer.types"
 
 ---@class celer.view
----@field name string  for messages
+---@field name string  the buffer's, for messages
 ---@field dims integer
 ---@field type celer.type
 ---@field min table<integer, integer>  first coordinates, indexed from 0
 ---@field max table<integer, integer>  one past the last
+---@field size table<integer, integer>
 local View = {}
 local M = { View = View }
 
-local function outside(self, i, j, k)
-  local at, box = {}, {}
-  for d = 0, self.dims - 1 do
-    at[#at + 1] = tostring(({ [0] = i, j, k })[d])
-    box[#box + 1] = ("[%d, %d)"):format(self.min[d], self.max[d])
-  end
-  place.fail("%s: element (%s) is outside %s, which is what this task may touch",
-    self.name, table.concat(at, ", "), table.concat(box, " x "))
+local is_boxed = { ["ctype<int64_t>"] = true, ["ctype<uint64_t>"] = true }
+
+local function is_number(x)
+  return type(x) == "number"
+    or (type(x) == "cdata" and is_boxed[tostring(ffi.typeof(x))])
 end
 
--- Offset of an element from the pointer, after the check.
-local function offset(self, i, j, k)
-  local min, max = self.min, self.max
-  i, j, k = i or min[0], j or min[1], k or min[2]
-  if not (i >= min[0] and i < max[0] and j >= min[1] and j < max[1]
-    and k >= min[2] and k < max[2]) then
-    outside(self, i, j, k)
+local offset
+
+-- What is no plain element: raises, but for 64-bit integers.
+local function misplaced(self, i, j, k)
+  local at, n = { i, j, k }, 0
+  for d = 1, 3 do
+    if at[d] ~= nil then n = d end
   end
-  return (i - self.low[0]) * self.stride[0] + (j - self.low[1]) * self.stride[1]
-    + (k - self.low[2])
+  if n ~= self.dims then
+    place.fail("%s: an element has %d coordinate%s, not %d", self.name, self.dims,
+      self.dims == 1 and "" or "s", n)
+  end
+  local boxed, words = false, {}
+  for d = 1, n do
+    boxed = boxed or type(at[d]) == "cdata"
+    words[d] = tostring(at[d])
+    if not is_number(at[d]) or (type(at[d]) == "number" and at[d] % 1 ~= 0) then
+      place.fail("%s: coordinate %d is %s, not a whole number", self.name, d - 1,
+        is_number(at[d]) and words[d] or "a " .. type(at[d]))
+    end
+    at[d] = tonumber(at[d])
+  end
+  if boxed then return offset(self, unpack(at)) end
+  place.fail("%s: element (%s) is outside %s, which is what %s", self.name,
+    table.concat(words, ", "), tostring(self.box), self.writable ~= nil
+      and "this task declared" or "the snapshot holds")
 end
 
-function View:__call(i, j, k) return self.data[offset(self, i, j, k)] end
+-- Where an element is from self.data on, in elements.
+function offset(self, i, j, k)
+  local dims = self.dims
+  if dims == 1 then
+    if type(i) == "number" and i >= self.l0 and i < self.h0 and i % 1 == 0
+      and j == nil then
+      return i - self.o0
+    end
+  elseif dims == 2 then
+    if type(i) == "number" and i >= self.l0 and i < self.h0 and i % 1 == 0
+      and type(j) == "number" and j >= self.l1 and j < self.h1 and j % 1 == 0
+      and k == nil then
+      return (i - self.o0) * self.s0 + (j - self.o1)
+    end
+  elseif dims == 3 then
+    if type(i) == "number" and i >= self.l0 and i < self.h0 and i % 1 == 0
+      and type(j) == "number" and j >= self.l1 and j < self.h1 and j % 1 == 0
+      and type(k) == "number" and k >= self.l2 and k < self.h2 and k % 1 == 0 then
+      return (i - self.o0) * self.s0 + (j - self.o1) * self.s1 + (k - self.o2)
+    end
+  elseif i == nil and self.l0 < self.h0 then
+    return 0
+  end
+  return misplaced(self, i, j, k)
+end
+
+local function get(self, at)
+  local value = self.data[at]
+  if self.is_struct then return self.type.ctype(value) end -- not a reference
+  return value
+end
+
+--- One element: v(i, j) in two dimensions. A struct is a copy.
+function View:__call(i, j, k) return get(self, offset(self, i, j, k)) end
+
+local function put(self, at, value)
+  local fault = types.store(self.type, self.data, at, value)
+  if fault then place.fail("%s: %s", self.name, fault) end
+end
 
 --- Writes one element: v:set(i, j, value) in two dimensions.
 function View:set(...)
+  place.method(self, View, "view:set")
   if not self.writable then
+    if self.writable == nil then
+      place.fail("%s is a copy, which is not written", self.name)
+    end
     place.fail("%s is only read by this task; declare it with cg:discard_write, "
       .. "cg:write or cg:read_write", self.name)
   end
-  local value = select(self.dims + 1, ...)
-  local i, j, k = ...
-  if self.dims < 3 then k = nil end
-  if self.dims < 2 then j = nil end
-  if self.dims < 1 then i = nil end
-  self.data[offset(self, i, j, k)] = value
+  local n, dims, i, j, k = select("#", ...), self.dims, ...
+  if n ~= dims + 1 then
+    place.fail("%s:set takes %d coordinates and a value; got %d arguments",
+      self.name, dims, n)
+  end
+  if dims == 1 then put(self, offset(self, i), j)
+  elseif dims == 2 then put(self, offset(self, i, j), k)
+  elseif dims == 3 then put(self, offset(self, i, j, k), (select(4, ...)))
+  else put(self, offset(self), i) end
 end
 
---- A pointer to the first element promised, and the strides, in elements, of
---- each dimension.
+--- A pointer to the first element of the part, and the distance, in elements,
+--- from one to the next along each dimension. Nothing checks what is done with
+--- it; it is good as long as the task runs, or the snapshot lives.
 function View:pointer()
-  local at = (self.min[0] - self.low[0]) * self.stride[0]
-    + (self.min[1] - self.low[1]) * self.stride[1] + self.min[2] - self.low[2]
-  local strides = {}
-  for d = 0, self.dims - 1 do strides[d + 1] = self.stride[d] end
-  return self.data + at, unpack(strides)
+  place.method(self, View, "view:pointer")
+  local at = 0
+  if self.l0 < self.h0 then
+    at = (self.l0 - self.o0) * self.s0 + (self.l1 - self.o1) * self.s1 + self.l2
+      - self.o2
+  end
+  local p, dims = self.data + at, self.dims
+  if not self.writable then
+    p = ffi.cast(ffi.typeof("const $ *", self.type.ctype), p)
+  end
+  if dims == 1 then return p, 1 end
+  if dims == 2 then return p, self.s0, 1 end
+  if dims == 3 then return p, self.s0, self.s1, 1 end
+  return p
 end
 
---- The elements promised as bytes, row-major without gaps.
+--- The elements of the part as bytes, row by row without gaps.
+---@return string
 function View:string()
-  local min, max = self.min, self.max
-  local rows, run = {}, (max[2] - min[2]) * self.type.size
-  if self.dims == 1 then run = (max[0] - min[0]) * self.type.size end
-  if self.dims == 1 then return ffi.string(self.data + offset(self), run) end
-  if self.dims == 2 then run = (max[1] - min[1]) * self.type.size end
-  for i = min[0], max[0] - 1 do
-    for j = min[1], self.dims == 3 and max[1] - 1 or min[1] do
-      rows[#rows + 1] = ffi.string(self.data + offset(self, i, j, min[2]), run)
+  place.method(self, View, "view:string")
+  local rows, n, dims = {}, self.type.size, self.dims
+  if dims == 1 then n = n * (self.h0 - self.l0) end
+  if dims == 2 then n = n * (self.h1 - self.l1) end
+  if dims == 3 then n = n * (self.h2 - self.l2) end
+  if n == 0 then return "" end
+  for i = self.l0, dims > 1 and self.h0 - 1 or self.l0 do
+    for j = self.l1, dims > 2 and self.h1 - 1 or self.l1 do
+      local at = (i - self.o0) * self.s0 + (j - self.o1) * self.s1
+        + (self.l2 - self.o2)
+      rows[#rows + 1] = ffi.string(self.data + at, n)
     end
   end
   return table.concat(rows)
@@ -80,44 +155,51 @@ end
 function View:__index(key)
   if type(key) == "number" then
     if self.dims ~= 1 then
-      place.fail("%s has %d dimensions: write %s(i, j) to read, :set(i, j, v) "
-        .. "to write", self.name, self.dims, self.name)
+      place.fail("%s has %d dimensions: write v(i, j) to read, v:set(i, j, value) "
+        .. "to write", self.name, self.dims)
     end
-    return self.data[offset(self, key)]
+    return get(self, offset(self, key))
+  elseif key == "size" then
+    return self.box.size
   end
   return View[key]
 end
 
 function View:__newindex(key, value)
   if type(key) ~= "number" or self.dims ~= 1 then
-    place.fail("%s has no field %s to write", self.name, tostring(key))
+    place.fail("%s: write an element with :set, there is no field %s", self.name,
+      tostring(key))
   end
   self:set(key, value)
 end
 
-function View:__len() return self.max[0] - self.min[0] end
+--- How many elements along dimension 0.
+function View:__len() return self.h0 - self.l0 end
 
-function View:__tostring()
-  local box = {}
-  for d = 0, self.dims - 1 do
-    box[#box + 1] = ("[%d, %d)"):format(self.min[d], self.max[d])
-  end
-  return ("%s: %s %s"):format(self.name, self.type.name,
-    self.dims == 0 and tostring(self.data[0]) or table.concat(box, " x "))
+function View.__capture(self, refuse)
+  refuse("a " .. self.name, "; a task that reads the buffer gets its contents")
 end
 
--- A view must not hold nil fields: __index would look them up as methods.
---- `data` is an address; layout and box are six numbers each, min then max.
+function View:__tostring()
+  return ("%s: %s %s"):format(self.name, self.type.name,
+    self.dims == 0 and tostring(self.data[0]) or tostring(self.box))
+end
+
+--- `fields` has name, dims, type, and writable (nil for a snapshot); `data` is an
+--- address; layout and part are six numbers each, min then max.
 ---@return celer.view
-function M.new(fields, data, layout, box)
+function M.new(fields, data, layout, part)
   local e1, e2 = layout[5] - layout[2], layout[6] - layout[3]
-  fields.data = ffi.cast(ffi.typeof("$ *", fields.type.ctype), data)
-  fields.low = { [0] = layout[1], layout[2], layout[3] }
-  fields.stride = { [0] = e1 * e2, e2, 1 }
-  fields.min = { [0] = box[1], box[2], box[3] }
-  fields.max = { [0] = box[4], box[5], box[6] }
-  fields.writable = fields.writable or false
-  return setmetatable(fields, View)
+  local v = fields
+  v.data = ffi.cast(ffi.typeof("$ *", v.type.ctype), data)
+  v.is_struct = v.type.class == "s"
+  v.o0, v.o1, v.o2 = layout[1], layout[2], layout[3]
+  v.s0, v.s1 = e1 * e2, e2
+  v.l0, v.l1, v.l2 = part[1], part[2], part[3]
+  v.h0, v.h1, v.h2 = part[4], part[5], part[6]
+  v.box = box.make(v.dims, unpack(part))
+  v.min, v.max = v.box.min, v.box.max
+  return setmetatable(v, View)
 end
 
 return M

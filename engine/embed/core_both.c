@@ -1,0 +1,74 @@
+/* What the driver and the host lanes may both ask for. */
+#include <string.h>
+
+#include <png.h>
+
+#include "embed/core.h"
+#include "embed/embedded.h"
+
+/* Set by main before the first lane starts, then only read. */
+static struct {
+  char *text;
+  size_t size;
+} bundle;
+
+void cel__bundle_set(const char *text, size_t size) {
+  cel_free(bundle.text);
+  bundle.text = cel_alloc(size + 1);
+  bundle.size = size;
+  memcpy(bundle.text, text, size);
+}
+
+/* bundle() -> what rank 0 sent (script.lua), or nil */
+static int both_bundle(lua_State *L) {
+  if (bundle.text == NULL) return 0;
+  lua_pushlstring(L, bundle.text, bundle.size);
+  return 1;
+}
+
+/* embedded(name) -> the text of a file inside the library, or nil */
+static int both_embedded(lua_State *L) {
+  const cel_embedded *file = cel_embedded_find(luaL_checkstring(L, 1));
+  if (file == NULL) return 0;
+  lua_pushlstring(L, file->data, file->size);
+  return 1;
+}
+
+/* rank() -> rank, ranks, rank on this host, ranks on this host */
+static int both_rank(lua_State *L) {
+  const cel_transport *t = cel__transport_of(L);
+  lua_pushinteger(L, (lua_Integer)t->rank);
+  lua_pushinteger(L, (lua_Integer)t->ranks);
+  lua_pushinteger(L, t->local_rank);
+  lua_pushinteger(L, t->local_ranks);
+  return 4;
+}
+
+/* png(path, width, height, rgb as a string of 3 bytes per pixel) */
+static int both_png(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1);
+  png_image image = {
+      .version = PNG_IMAGE_VERSION,
+      .width = (png_uint_32)luaL_checkinteger(L, 2),
+      .height = (png_uint_32)luaL_checkinteger(L, 3),
+      .format = PNG_FORMAT_RGB,
+  };
+  size_t size;
+  const char *pixels = luaL_checklstring(L, 4, &size);
+  luaL_argcheck(L, size == PNG_IMAGE_SIZE(image), 4, "3 bytes per pixel");
+  if (!png_image_write_to_file(&image, path, 0, pixels, 0, NULL)) {
+    lua_pushnil(L);
+    lua_pushfstring(L, "cannot write %s: %s", path, image.message);
+    return 2;
+  }
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+const luaL_Reg cel__core_both[] = {
+    {"rank", both_rank},
+    {"bundle", both_bundle},
+    {"embedded", both_embedded},
+    {"png", both_png},
+    {NULL, NULL},
+};

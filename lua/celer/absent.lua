@@ -1,0 +1,33 @@
+--- absent.lua -- what stands in a host lane for queues, buffers and kernels.
+---
+--- A module that makes them when it is loaded can still be required by a host
+--- task, for its functions; only using them is an error.
+local place = require "celer.place"
+
+local M = {}
+
+local Absent = {}
+
+local function stand_in(name) return setmetatable({ name = name }, Absent) end
+
+function Absent.__index(self, key)
+  return stand_in(("%s.%s"):format(rawget(self, "name"), tostring(key)))
+end
+
+function Absent.__call(self, first)
+  local name = rawget(self, "name")
+  if getmetatable(first) ~= Absent then return stand_in(name .. "(...)") end
+  place.fail("%s cannot be used in a host task: queues, buffers and kernels "
+    .. "belong to the script", name)
+end
+
+function Absent.__newindex(self)
+  place.fail("%s cannot be used in a host task", rawget(self, "name"))
+end
+
+function Absent.__tostring(self) return rawget(self, "name") .. " (not here)" end
+
+--- A thing of that name: making something of it is fine, its methods raise.
+function M.new(name) return stand_in(name) end
+
+return M

@@ -1,0 +1,170 @@
+--- arguments.lua -- what is passed to a kernel, checked against its parameters.
+local ffi = require "ffi"
+local kernel = require "celer.kernel"
+local place = require "celer.place"
+local types = require "celer.types"
+
+local M = {}
+
+local VALUES = 4096 -- bytes, as in core_submit.c
+
+-- Which access modes fit which parameter.
+local fits = {
+  [kernel.IN] = { read = true },
+  [kernel.OUT] = { discard_write = true, write = true },
+  [kernel.INOUT] = { read_write = true, write = true },
+}
+local asks_for = {
+  [kernel.IN] = "cg:read",
+  [kernel.OUT] = "cg:discard_write or cg:write",
+  [kernel.INOUT] = "cg:read_write",
+}
+
+local synonyms = {
+  int = "int32_t", unsigned = "uint32_t", ["unsigned int"] = "uint32_t",
+  ["long long"] = "int64_t", long = "int64_t", ["unsigned long"] = "uint64_t",
+  ["unsigned long long"] = "uint64_t", short = "int16_t",
+  ["unsigned short"] = "uint16_t", char = "int8_t", ["signed char"] = "int8_t",
+  ["unsigned char"] = "uint8_t",
+}
+
+local function same_type(name, type_)
+  return (synonyms[name] or name) == (synonyms[type_.name] or type_.name)
+end
+
+-- ---- values -----------------------------------------------------------------
+
+local function kind_of(value)
+  return type(value) == "cdata" and tostring(ffi.typeof(value)) or type(value)
+end
+
+-- A struct argument as cdata of its type; or nil and what is wrong.
+local function struct_value(param, value)
+  local type_ = types.named(param.type)
+  if not type_ then
+    return nil, ("its type %s is not known to Lua; celer.struct(\"%s\", ...) "
+      .. "makes one for both"):format(param.type, param.type)
+  elseif type(value) == "cdata" and not types.is_made_of(type_, value) then
+    return nil, ("expected a %s, got a %s"):format(param.type, kind_of(value))
+  end
+  local out = ffi.new(ffi.typeof("$[1]", type_.ctype))
+  local fault = types.store(type_, out, 0, value)
+  if fault then return nil, fault end
+  return out
+end
+
+local function boxed_integer(value)
+  return type(value) == "cdata"
+    and (ffi.istype("int64_t", value) or ffi.istype("uint64_t", value))
+end
+
+local function whole_value(param, value)
+  local low, high = types.limits(param.class, param.size)
+  if boxed_integer(value) then
+    local n = tonumber(value)
+    if param.size < 8 then
+      value = n
+    elseif n < low or n > high or (n == high and param.class == "i") then
+      return nil, ("%s does not fit a %s"):format(tostring(value), param.type)
+    else
+      return value
+    end
+  end
+  local fault = types.whole_fault(value, param.type, low, high)
+  if fault then return nil, fault end
+  return value
+end
+
+-- A value as the core packs it; or nil and what is wrong.
+local function value_of(param, value)
+  if param.class == "b" then
+    if type(value) == "boolean" then return value end
+    return nil, ("expected a boolean, got a %s"):format(kind_of(value))
+  elseif param.class == "s" then
+    return struct_value(param, value)
+  elseif type(value) ~= "number" and not boxed_integer(value) then
+    return nil, ("expected a number (%s), got a %s"):format(param.type,
+      kind_of(value))
+  elseif param.class == "f" then
+    return tonumber(value)
+  end
+  return whole_value(param, value)
+end
+
+-- ---- accesses ---------------------------------------------------------------
+
+local function access_fault(param, access, is_access)
+  local wanted = kernel.describe(param)
+  if not is_access then
+    local what = kind_of(access)
+    if type(access) == "table" and require("celer.buffer").is_buffer(access) then
+      what = "the buffer itself"
+    end
+    return ("expected an access (%s, from %s), got %s"):format(wanted,
+      asks_for[param.kind], what:find(" ") and what or "a " .. what)
+  end
+  local buffer = access.buffer
+  if not fits[param.kind][access.mode] then
+    return ("the kernel declares %s, but %s is accessed with cg:%s; use %s"):format(
+      wanted, buffer.name, access.mode, asks_for[param.kind])
+  elseif param.dims ~= buffer.dims then
+    return ("the kernel declares %s, but %s has %d dimensions"):format(wanted,
+      buffer.name, buffer.dims)
+  elseif param.size ~= buffer.type.size or not same_type(param.type, buffer.type)
+  then
+    return ("the kernel declares %s, but %s holds %s"):format(wanted, buffer.name,
+      buffer.type.name)
+  end
+end
+
+-- ---- all of them ------------------------------------------------------------
+
+local function check_count(k, first, dims, n)
+  local item = k.params[1]
+  if first == 2 and item.dims ~= dims then
+    place.fail("kernel %s takes an item<%d>, but the range has %d dimensions",
+      k.name, item.dims, dims)
+  end
+  local wanted = #k.params - first + 1
+  if n ~= wanted then
+    place.fail("kernel %s takes %d argument%s after its item, got %d", k.signature,
+      wanted, wanted == 1 and "" or "s", n)
+  end
+end
+
+--- Checks arguments 1..n against the kernel's parameters and parts them.
+---@param k celer.kernel
+---@param dims integer  of the range
+---@param is_access fun(value: any): boolean
+---@return table accesses  in the order of the parameters
+---@return table values  as the core packs them
+function M.part(k, dims, is_access, n, ...)
+  local params = k.params
+  local first = params[1].kind == kernel.ITEM and 2 or 1
+  check_count(k, first, dims, n)
+  local accesses, values, bytes = {}, {}, 0
+  for i = 1, n do
+    local param, argument = params[first + i - 1], (select(i, ...))
+    local fault
+    if param.kind ~= kernel.VALUE then
+      fault = access_fault(param, argument, is_access(argument))
+      accesses[#accesses + 1] = argument
+    elseif is_access(argument) then
+      fault = ("expected a %s, got the access to %s"):format(param.type,
+        argument.buffer.name)
+    else
+      bytes = bytes + param.size + param.align
+      values[#values + 1], fault = value_of(param, argument)
+    end
+    if fault then
+      place.fail("argument %d of kernel %s: %s", i, k.name, fault)
+    end
+  end
+  if bytes > VALUES then
+    place.fail("the values of kernel %s take more than %d bytes; put them into a "
+      .. "buffer", k.name, VALUES)
+  end
+  return accesses, values
+end
+
+return M

@@ -1,0 +1,312 @@
+--- group.lua -- command groups: declare what is touched, then the work.
+local core = require "celer.core"
+local arguments = require "celer.arguments"
+local box = require "celer.box"
+local buffers = require "celer.buffer"
+local capture = require "celer.capture"
+local extents = require "celer.extents"
+local kernels = require "celer.kernel"
+local mapper = require "celer.mapper"
+local place = require "celer.place"
+local rules = require "celer.rules"
+local words = require "celer.words"
+
+local fail = place.fail
+
+local M = {}
+
+-- cel_mode, in task.h's order.
+local modes = { read = 0, write = 1, discard_write = 2, read_write = 3 }
+-- cel_placement.
+local SPLIT, ONCE = 0, 1
+-- As in core_submit.c.
+local MOST_ACCESSES, MOST_PARAMS = 64, 256
+
+-- ---- accesses ---------------------------------------------------------------
+
+---@class celer.access
+---@field buffer celer.buffer
+---@field mode string
+local Access = {}
+Access.__index = Access
+
+local function is_access(value) return getmetatable(value) == Access end
+
+local function not_here(access)
+  fail("the access to %s can be used inside kernels and host tasks only: pass it "
+    .. "as an argument", access.buffer.name)
+end
+
+function Access.__index(access) not_here(access) end
+Access.__newindex, Access.__call, Access.__len = not_here, not_here, not_here
+
+function Access.__tostring(access)
+  return ("access to %s: %s"):format(access.buffer.name, access.mode)
+end
+
+function Access.__capture(access, refuse)
+  refuse(("the access to %s"):format(access.buffer.name),
+    "; pass it as an argument after the function")
+end
+
+---@class celer.command_group
+local Group = {}
+Group.__index = Group
+
+-- Raises when nothing can be declared any more.
+local function open(self, call)
+  place.method(self, Group, call)
+  if self.closed then
+    fail("%s: this command group is over; its q:submit has returned", call)
+  elseif self.done then
+    fail("%s: this command group has its work already (%s); declare everything "
+      .. "before that, and one work per q:submit", call, self.done)
+  end
+end
+
+local function declare(self, mode, buffer, map)
+  local call = "cg:" .. mode
+  open(self, call)
+  buffers.check(buffer, call)
+  if map ~= nil and type(map) ~= "function" then
+    fail("%s: the range mapper must be a function such as celer.one_to_one, not "
+      .. "%s", call, box.is_box(map) and "a box; celer.fixed(box) is one"
+        or "a " .. type(map))
+  elseif #self == MOST_ACCESSES then
+    fail("%s: %d accesses are the most", call, MOST_ACCESSES)
+  end
+  local access = setmetatable({ buffer = buffer, mode = mode,
+    map = map or mapper.one_to_one, group = self }, Access)
+  self[#self + 1] = access
+  return access
+end
+
+--- Reads the part that the mapper gives for each chunk.
+---@param buffer celer.buffer
+---@param map? function  range mapper; default celer.one_to_one
+---@return celer.access
+function Group:read(buffer, map) return declare(self, "read", buffer, map) end
+
+--- Writes some of it and keeps what is not overwritten.
+---@param buffer celer.buffer
+---@param map? function
+---@return celer.access
+function Group:write(buffer, map) return declare(self, "write", buffer, map) end
+
+--- Writes all of it; what was there before need not be kept.
+---@param buffer celer.buffer
+---@param map? function
+---@return celer.access
+function Group:discard_write(buffer, map)
+  return declare(self, "discard_write", buffer, map)
+end
+
+--- Reads it, then writes it.
+---@param buffer celer.buffer
+---@param map? function
+---@return celer.access
+function Group:read_write(buffer, map)
+  return declare(self, "read_write", buffer, map)
+end
+
+--- Names the task, for messages and graphs.
+---@param text string
+function Group:name(text)
+  open(self, "cg:name")
+  self.label = words.check_name("cg:name", text)
+end
+
+local known_hints = { granularity = true }
+
+--- How the work may be divided: granularity = n cuts at multiples of n.
+---@param hints {granularity: integer|integer[]?}
+function Group:hint(hints)
+  open(self, "cg:hint")
+  if type(hints) ~= "table" then
+    fail("cg:hint: the hints must be a table such as {granularity = 16}, not a %s",
+      type(hints))
+  end
+  for key, value in pairs(hints) do
+    if not known_hints[key] then
+      fail("cg:hint: unknown hint '%s'%s", tostring(key),
+        words.advice(key, known_hints))
+    end
+    local n = type(value) == "table" and value[1] or value
+    if type(n) ~= "number" or n < 1 or n % 1 ~= 0 or n > 2 ^ 53 then
+      fail("cg:hint: granularity must be a whole number of at least 1, not %s",
+        tostring(n))
+    end
+    self.granularity = n
+  end
+end
+
+-- ---- index spaces -----------------------------------------------------------
+
+-- Dimensions and bounds of an index space: {n, m}, n, or a box with an offset;
+-- and whether it is empty.
+local function index_space(range, what)
+  if not box.is_box(range) then
+    local dims, hi = extents.read(range, what)
+    return dims, { 0, 0, 0 }, hi, dims > 0 and math.min(unpack(hi)) == 0
+  end
+  local lo, hi = box.bounds(range)
+  local empty, size = false, {}
+  for d = 1, #lo do
+    size[d] = math.max(hi[d] - lo[d], 0)
+    empty = empty or size[d] == 0
+    if lo[d] < -2 ^ 53 or hi[d] > 2 ^ 53 then
+      fail("%s: the range %s is too large", what, tostring(range))
+    end
+  end
+  extents.read(size, what)
+  return #lo, lo, hi, empty
+end
+
+-- Flat words for the core: per access buffer, mode, rule, parameters.
+local function flatten(accesses, dims, lo, hi)
+  local out, n, count = {}, 0, 0
+  for i = 1, #accesses do
+    local access = accesses[i]
+    local rule, params = rules.bind(access, dims, lo, hi)
+    out[n + 1] = access.buffer.handle
+    out[n + 2] = modes[access.mode]
+    out[n + 3] = rule
+    for p = 1, #params do out[n + 3 + p] = params[p] end
+    n, count = n + 3 + #params, count + #params
+  end
+  if count > MOST_PARAMS then
+    fail("the range mappers of this command group capture more than %d numbers",
+      MOST_PARAMS)
+  end
+  return out, n
+end
+
+-- `used` in order, then those that were declared and not passed on.
+local function complete(self, used)
+  local seen = {}
+  for _, access in ipairs(used) do
+    local name = rawget(access, "buffer").name
+    if rawget(access, "group") ~= self then
+      fail("the access to %s belongs to another command group", name)
+    elseif seen[access] then
+      fail("the access to %s is passed twice", name)
+    end
+    seen[access] = true
+  end
+  for i = 1, #self do
+    local access = self[i]
+    if not seen[access] and access.mode ~= "read" then
+      fail("the access to %s (cg:%s) is declared but not passed to the work: "
+        .. "nothing would be written", access.buffer.name, access.mode)
+    elseif not seen[access] then
+      used[#used + 1] = access
+    end
+  end
+  return used
+end
+
+-- ---- work -------------------------------------------------------------------
+
+--- Runs a kernel once per item of the range.
+---@param range integer[]|integer|celer.box
+---@param kernel celer.kernel
+---@param ... any  accesses and values, as the kernel's parameters want them
+function Group:parallel_for(range, kernel, ...)
+  open(self, "cg:parallel_for")
+  local dims, lo, hi, empty = index_space(range, "cg:parallel_for")
+  if not kernels.is_kernel(kernel) then
+    fail("cg:parallel_for: the second argument must be a kernel, not %s",
+      kernels.is_collection(kernel) and tostring(kernel) .. "; name one of them"
+      or "a " .. type(kernel))
+  end
+  local used, values = arguments.part(kernel, dims, is_access, select("#", ...), ...)
+  complete(self, used)
+  self.done = "cg:parallel_for"
+  if empty then return end
+  local list, n = flatten(used, dims, lo, hi)
+  local file, line = place.user()
+  place.check(core.submit_kernel(SPLIT, dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
+    hi[1] or 1, hi[2] or 1, hi[3] or 1, self.granularity or 1, dims > 0, list, n,
+    self.label or kernel.name, file, line, kernel.module, kernel.index, values))
+end
+
+local function marker(name)
+  return setmetatable({}, { __tostring = function() return name end })
+end
+
+--- Where a host task runs: one call, on one rank.
+M.once = marker "celer.once"
+--- One call, on rank 0.
+M.on_master = marker "celer.on_master"
+
+-- Placeholders for accesses among a host task's arguments, and what the lane
+-- must know of each access.
+local function host_arguments(accesses, n, ...)
+  local index, metas = {}, {}
+  for i, access in ipairs(accesses) do
+    local buffer = access.buffer
+    index[access] = i
+    metas[i] = { name = buffer.name, dims = buffer.dims, type = buffer.type.name,
+      writable = access.mode ~= "read" }
+  end
+  local list = { n = n }
+  for i = 1, n do
+    local argument = (select(i, ...))
+    if is_access(argument) then argument = capture.view(index[argument]) end
+    list[i] = argument
+  end
+  return list, metas
+end
+
+local function accesses_among(n, ...)
+  local out = {}
+  for i = 1, n do
+    local argument = (select(i, ...))
+    if is_access(argument) then out[#out + 1] = argument end
+  end
+  return out
+end
+
+--- Runs a Lua function off the main thread.
+---@param where any  celer.once, celer.on_master, or a range to be divided
+---@param f fun(part: celer.part, ...)
+---@param ... any  accesses and plain values, passed to f after its part
+function Group:host_task(where, f, ...)
+  open(self, "cg:host_task")
+  local single = where == M.once or where == M.on_master
+  local dims, lo, hi, empty = 0, {}, {}, false
+  if not single then dims, lo, hi, empty = index_space(where, "cg:host_task") end
+  if type(f) ~= "function" then
+    fail("cg:host_task: the second argument must be a function, not a %s", type(f))
+  end
+  local n = select("#", ...)
+  local used = complete(self, accesses_among(n, ...))
+  local list, metas = host_arguments(used, n, ...)
+  local blob, identity = capture.encode(f, "the host task", list,
+    { accesses = metas, dims = dims })
+  self.done = "cg:host_task"
+  if empty then return end
+  local flat, count = flatten(used, dims, lo, hi)
+  local file, line = place.user()
+  place.check(core.submit_host(single and ONCE or SPLIT, dims, lo[1] or 0,
+    lo[2] or 0, lo[3] or 0, hi[1] or 1, hi[2] or 1, hi[3] or 1,
+    self.granularity or 1, dims > 0, flat, count, self.label or "host task", file,
+    line, blob, identity))
+end
+
+-- ---- life -------------------------------------------------------------------
+
+--- A new command group.
+---@return celer.command_group
+function M.new() return setmetatable({}, Group) end
+
+--- Ends it; raises when it has no work.
+function M.close(group)
+  group.closed = true
+  if not group.done then
+    fail("q:submit: the command group has no work; call cg:parallel_for or "
+      .. "cg:host_task in it")
+  end
+end
+
+return M

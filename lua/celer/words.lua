@@ -1,0 +1,66 @@
+--- words.lua -- what a misspelt word was meant to be.
+local place = require "celer.place"
+local tables = require "celer.tables"
+
+local M = {}
+
+-- Number of edits between two words.
+local function distance(a, b)
+  local row = {}
+  for j = 0, #b do row[j] = j end
+  for i = 1, #a do
+    local diagonal = row[0]
+    row[0] = i
+    for j = 1, #b do
+      local cost = a:byte(i) == b:byte(j) and 0 or 1
+      local value = math.min(row[j] + 1, row[j - 1] + 1, diagonal + cost)
+      diagonal, row[j] = row[j], value
+    end
+  end
+  return row[#b]
+end
+
+--- The candidate that `word` was most likely meant to be; nil when none is near.
+---@param word string
+---@param candidates string[]
+---@return string?
+function M.nearest(word, candidates)
+  local best, least
+  for _, candidate in ipairs(candidates) do
+    local d = distance(word, candidate)
+    if not least or d < least then best, least = candidate, d end
+  end
+  return least and least <= math.max(2, #word / 3) and best or nil
+end
+
+--- "; did you mean x?", or all there are: the end of a message.
+---@param word any
+---@param set table<string, any>  the words that there are, as keys
+---@return string
+function M.advice(word, set)
+  local names = {}
+  for name in tables.sorted_pairs(set) do names[#names + 1] = name end
+  local near = type(word) == "string" and M.nearest(word, names)
+  if near then return (", did you mean %s?"):format(near) end
+  return ("; there %s %s"):format(#names == 1 and "is" or "are",
+    table.concat(names, ", "))
+end
+
+local LONGEST = 80
+
+--- The name of a buffer or task, for messages; raises unless it is one line.
+---@param what string  begins the message
+---@param name any
+---@return string
+function M.check_name(what, name)
+  if type(name) ~= "string" then
+    place.fail("%s: the name must be a string, not a %s", what, type(name))
+  elseif name == "" or name:find("%c") then
+    place.fail("%s: the name must be one line of text", what)
+  elseif #name > LONGEST then
+    place.fail("%s: the name has %d bytes; %d are the most", what, #name, LONGEST)
+  end
+  return name
+end
+
+return M
