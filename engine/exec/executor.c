@@ -64,7 +64,7 @@ static void try_eager(cel_executor *e, cel_node *node) {
     if (common == NULL) common = dep;
     if (dep->device != common->device || dep->lane != common->lane) return;
   }
-  if (!fits(e, instr, common)) return;
+  if (common == NULL || !fits(e, instr, common)) return;
   node->device = common->device;
   node->lane = common->lane;
   make_ready(e, node);

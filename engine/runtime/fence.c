@@ -54,8 +54,9 @@ static const cel_rule *rule_of(cel_engine *e, int32_t dims) {
                         .code = code,
                         .code_length = 4 * dims};
   for (int i = 0; i < 2 * dims; ++i) {
-    code[2 * i] = CEL_RULE_PARAM;
-    code[2 * i + 1] = i;
+    int64_t *at = code + (ptrdiff_t)2 * i;
+    at[0] = CEL_RULE_PARAM;
+    at[1] = i;
     desc.start[0][i / 2][i % 2] = 2 * i;
     desc.length[0][i / 2][i % 2] = 2;
   }
@@ -64,8 +65,9 @@ static const cel_rule *rule_of(cel_engine *e, int32_t dims) {
   return e->fence_rule[dims];
 }
 
-static cel_status make(cel_engine *e, const cel_buffer *buffer,
-                       const cel_box *box, cel_fence **out) {
+/* Null when there is no memory for the data. */
+static cel_fence *make(cel_engine *e, const cel_buffer *buffer,
+                       const cel_box *box) {
   cel_fence *fence = cel_alloc_zero(sizeof *fence);
   *fence = (cel_fence){.work = {.references = 1,
                                 .fn = take_snapshot,
@@ -79,12 +81,12 @@ static cel_status make(cel_engine *e, const cel_buffer *buffer,
   fence->work.hash = cel_hash("fence", 5, 0);
   fence->data = malloc(fence->size > 0 ? fence->size : 1);
   if (fence->data == NULL) {
+    cel_fail(CEL_E_MEMORY, "no memory for a snapshot of %llu bytes",
+             (unsigned long long)fence->size);
     cel_free(fence);
-    return cel_fail(CEL_E_MEMORY, "no memory for a snapshot of %llu bytes",
-                    (unsigned long long)fence->size);
+    return NULL;
   }
-  *out = fence;
-  return CEL_E_OK;
+  return fence;
 }
 
 static cel_status submit(cel_engine *e, const cel_buffer *buffer,
@@ -92,8 +94,9 @@ static cel_status submit(cel_engine *e, const cel_buffer *buffer,
   int64_t ranks = e->config.transport->ranks;
   int64_t params[2 * CEL_DIMS];
   for (int d = 0; d < buffer->dims; ++d) {
-    params[2 * d] = fence->box.min[d];
-    params[2 * d + 1] = fence->box.max[d];
+    int64_t *at = params + (ptrdiff_t)2 * d;
+    at[0] = fence->box.min[d];
+    at[1] = fence->box.max[d];
   }
   cel_access access = {.buffer = buffer, .mode = CEL_MODE_READ};
   access.use = (cel_rule_use){.rule = rule_of(e, buffer->dims),
@@ -116,8 +119,8 @@ static cel_status submit(cel_engine *e, const cel_buffer *buffer,
 cel_status cel_engine_fence(cel_engine *engine, const cel_buffer *buffer,
                             const cel_box *box, cel_place place,
                             cel_fence **out) {
-  cel_fence *fence = NULL;
-  CEL_TRY(make(engine, buffer, box, &fence));
+  cel_fence *fence = make(engine, buffer, box);
+  if (fence == NULL) return cel_error_last()->code;
   cel_status status = CEL_E_OK;
   if (fence->size > 0)
     status = submit(engine, buffer, fence, place);
