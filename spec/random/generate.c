@@ -69,7 +69,6 @@ static void generate_shape(cel_random *r, const program *p, step *s) {
   generate_split(r, s);
   if (!cel_random_chance(r, 12)) return;
   s->placement = CEL_PLACE_EACH;
-  s->task = CEL_TASK_HOST;
   s->dims = 1;
   s->range = cel_box_sized(p->ranks, 1, 1);
   s->permitted = (cel_split_kind){{true, false, false}, {1, 1, 1}};
