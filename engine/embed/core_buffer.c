@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "embed/core.h"
+#include "embed/interrupt.h"
 
 static const char buffer_type[] = "celer.core.buffer";
 static const char fence_type[] = "celer.core.fence";
@@ -106,7 +107,7 @@ static int fence_get(lua_State *L) {
   const void *data;
   uint64_t size;
   if (cel_engine_fence_get(cel__session_of(L)->engine, h->fence,
-                           cel_session_interrupted, &data, &size) != CEL_E_OK)
+                           cel_interrupted, &data, &size) != CEL_E_OK)
     return cel__push_failure(L);
   lua_pushlightuserdata(L, (void *)data);
   lua_pushnumber(L, (lua_Number)size);

@@ -7,6 +7,7 @@
 
 #include "base/version.h"
 #include "embed/core.h"
+#include "embed/interrupt.h"
 
 /* configure{devices =, horizon_step =, quiet =, interactive =} */
 static int run_configure(lua_State *L) {
@@ -20,7 +21,7 @@ static int run_configure(lua_State *L) {
   session->options.horizon_step = (int32_t)luaL_optinteger(L, -3, 0);
   session->options.quiet = lua_toboolean(L, -2);
   session->options.lookahead = true;
-  cel_session_catch_interrupts(lua_toboolean(L, -1));
+  cel_interrupt_catch(lua_toboolean(L, -1));
   return 0;
 }
 
@@ -79,7 +80,7 @@ static int run_wait(lua_State *L) {
   cel_engine *engine;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
   uint64_t epoch = cel_engine_epoch(engine, cel__check_place(L, 1));
-  if (cel_engine_wait(engine, epoch, cel_session_interrupted) != CEL_E_OK)
+  if (cel_engine_wait(engine, epoch, cel_interrupted) != CEL_E_OK)
     return cel__push_failure(L);
   lua_pushboolean(L, 1);
   return 1;
@@ -88,10 +89,15 @@ static int run_wait(lua_State *L) {
 /* finish(): the program has ended; all ranks agree that it has. */
 static int run_finish(lua_State *L) {
   cel_engine *engine = cel__session_of(L)->engine;
-  if (cel_engine_finish(engine, cel_session_interrupted) != CEL_E_OK)
+  if (cel_engine_finish(engine, cel_interrupted) != CEL_E_OK)
     return cel__push_failure(L);
   lua_pushboolean(L, 1);
   return 1;
+}
+
+static void set_text(lua_State *L, const char *key, const char *text) {
+  lua_pushstring(L, text);
+  lua_setfield(L, -2, key);
 }
 
 /* info() -> a table of what this rank has. */
@@ -100,8 +106,7 @@ static int run_info(lua_State *L) {
   char text[256];
   cel_topology_describe(text, sizeof text);
   lua_newtable(L);
-  lua_pushstring(L, text);
-  lua_setfield(L, -2, "cpu");
+  set_text(L, "cpu", text);
   cel_topology topology;
   const cel_transport *t = session->transport;
   if (cel_topology_find(t->local_rank, t->local_ranks, &topology) == CEL_E_OK) {
@@ -112,10 +117,15 @@ static int run_info(lua_State *L) {
     lua_pushboolean(L, topology.bound);
     lua_setfield(L, -2, "bound");
   }
-  lua_pushstring(L, t->name);
-  lua_setfield(L, -2, "transport");
-  lua_pushstring(L, cel_version());
-  lua_setfield(L, -2, "version");
+  const char *compiler = cel_compiler_describe();
+  set_text(L, "compiler", compiler != NULL ? compiler : "none found");
+  char warning[256], folder[512];
+  cel_cache_describe(folder, sizeof folder, warning, sizeof warning);
+  set_text(L, "cache", folder);
+  cel_mpi_describe(text, sizeof text);
+  set_text(L, "mpi", text);
+  set_text(L, "transport", t->name);
+  set_text(L, "version", cel_version());
   return 1;
 }
 

@@ -1,41 +1,11 @@
 #include "embed/session.h"
 
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "device/kernel.h"
 #include "embed/embedded.h"
 #include "embed/state.h"
-
-static atomic_bool interrupted;
-static bool keep_session;
-
-bool cel_session_interrupted(void) {
-  return atomic_load_explicit(&interrupted, memory_order_relaxed);
-}
-
-void cel_session_clear_interrupt(void) {
-  atomic_store(&interrupted, false);
-}
-
-static void on_interrupt(int signal_number) {
-  static const char text[] = "celer: interrupted\n";
-  if (!keep_session || atomic_exchange(&interrupted, true)) {
-    (void)!write(STDERR_FILENO, text, sizeof text - 1);
-    _exit(128 + signal_number);
-  }
-  cel__state_interrupt();
-}
-
-void cel_session_catch_interrupts(bool interactive) {
-  struct sigaction action = {.sa_handler = on_interrupt};
-  keep_session = interactive;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, NULL);
-}
 
 cel_status cel_session_open(cel_session *session) {
   cel_park_init(&session->park);
@@ -54,15 +24,24 @@ static void leave_lane(void *context, void *state) {
   cel__state_destroy(state);
 }
 
+static void warn_cache(const cel_session *s) {
+  char folder[512], text[512];
+  cel_cache_describe(folder, sizeof folder, text, sizeof text);
+  if (text[0] != '\0' && s->transport->rank == 0 && !s->options.quiet)
+    fprintf(stderr, "celer: warning: %s\n", text);
+}
+
 static cel_status start_backend(cel_session *s) {
   const cel_transport *t = s->transport;
   CEL_TRY(cel_topology_find(t->local_rank, t->local_ranks, &s->topology));
   const cel_embedded *header = cel_embedded_find("kernels/celer.cuh");
   cel_module_set_header(header->data, header->size);
+  warn_cache(s);
   cel_backend_config config = {
       .devices = s->options.devices > 0 ? s->options.devices : 1,
       .cores = s->topology.cores,
       .park = &s->park,
+      .topology = &s->topology,
   };
   return cel_backend_cpu(&config, &s->backend);
 }

@@ -26,7 +26,6 @@ typedef struct cel_session {
   cel_backend *backend; /* null until started, as is all below */
   cel_host_lanes *host;
   cel_engine *engine;
-  bool interactive; /* Ctrl-C ends a line, not the process */
 } cel_session;
 
 /* Finds the transport: MPI where a launcher started us, else one rank. */
@@ -35,12 +34,5 @@ cel_status cel_session_open(cel_session *session);
 cel_status cel_session_start(cel_session *session);
 /* Stops what runs and, where `orderly`, leaves MPI with the other ranks. */
 void cel_session_close(cel_session *session, bool orderly);
-
-/* Asked while main waits: whether Ctrl-C was pressed. Thread: any. */
-bool cel_session_interrupted(void);
-/* Ctrl-C from now on: in a session ends the line, otherwise the process. */
-void cel_session_catch_interrupts(bool interactive);
-/* Forgets a Ctrl-C. */
-void cel_session_clear_interrupt(void);
 
 #endif

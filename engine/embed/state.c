@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "embed/embedded.h"
+#include "embed/interrupt.h"
 
 static lua_State *driver;
 
@@ -102,7 +103,7 @@ void cel__state_destroy(lua_State *L) {
 static void raise_interrupt(lua_State *L, lua_Debug *where) {
   (void)where;
   lua_sethook(L, NULL, 0, 0);
-  cel_session_clear_interrupt();
+  cel_interrupt_clear();
   luaL_error(L, "interrupted");
 }
 

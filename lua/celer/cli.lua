@@ -100,6 +100,10 @@ local function info()
   io.write(("cpu      %s\n"):format(i.cpu))
   io.write(("cores    %s of this host's %s belong to this rank%s\n"):format(
     i.cores or "?", i.host_cores or "?", i.bound and " (bound by the launcher)" or ""))
+  io.write("devices  cpu (1 to 8 per rank, --devices); there is no CUDA backend yet\n")
+  io.write(("compiler %s\n"):format(i.compiler))
+  io.write(("cache    %s\n"):format(i.cache))
+  io.write(("mpi      %s\n"):format(i.mpi))
   io.write(("ranks    %d, by %s\n"):format(ranks, i.transport))
   return 0
 end
