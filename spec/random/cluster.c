@@ -51,6 +51,7 @@ static void start(cluster *c) {
                             .seed = cel_random_next(&c->random),
                             .park = &r->park};
     r->host = cel_host_lanes_create(&host);
+    r->record = record_create();
     rank_start(r, false);
     for (int part = 0; part < PARTS; ++part)
       c->weight[k][part] = (int)cel_random_int(&c->random, 5, 100);

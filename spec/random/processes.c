@@ -80,7 +80,6 @@ bool programs_run_mpi(uint64_t seed, uint64_t count) {
   }
   must(cel_engine_finish(r.engine, NULL));
   cel_engine_stop(r.engine);
-  record_destroy(r.record);
   bool first = r.index == 0;
   rank_release(&r);
   program_destroy(settings);

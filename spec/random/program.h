@@ -193,7 +193,7 @@ typedef struct rank {
   cel_host_lanes *host;
   cel_park park;
   cel_engine *engine;
-  record *record;
+  record *record; /* null: nobody looks */
   const cel_buffer *buffer[MOST_BUFFERS];
   cel_fence *fence[MOST_STEPS];
   bool freed[MOST_BUFFERS];

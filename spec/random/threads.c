@@ -103,6 +103,7 @@ static void start(threads *t) {
     must(cel_backend_cpu(&backend, &r->backend));
     cel_host_config host = {.lanes = 2, .park = &r->park};
     r->host = cel_host_lanes_create(&host);
+    r->record = record_create();
     rank_start(r, true);
   }
   for (int k = 0; k < p->ranks; ++k) {
