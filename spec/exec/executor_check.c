@@ -1,0 +1,445 @@
+/* executor_check issue [COUNT] | lanes | failure
+ *
+ * The executor on random instruction graphs, over a backend and a transport
+ * that check every issue against a model of what is complete; and host lanes
+ * with threads. Run by executor_spec.lua and host_spec.lua.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "base/vec.h"
+#include "exec/executor.h"
+
+enum {
+  MOST = 400,
+  MOST_DEPS = 6,
+  DEVICES = 2,
+  KERNEL_LANES = 2,
+  COPY_LANES = 2
+};
+
+typedef struct state {
+  bool issued, done;
+  int device, lane; /* -1: none */
+} state;
+
+/* What is under way somewhere, in the order of its issue. */
+typedef struct flight {
+  uint64_t id;
+  int device, lane;
+} flight;
+
+static cel_random chosen;
+static int count, eager;
+static cel_instr instrs[MOST + 1];
+static cel_dep deps[MOST + 1][MOST_DEPS];
+static cel_allocation allocations[MOST + 1];
+static state states[MOST + 1];
+static CEL_VEC(flight) flights, messages;
+static uint64_t added, reached;
+static cel_buffer buffer = {.dims = 1, .element_size = 8, .name = "b"};
+static cel_status refuse = CEL_E_OK;
+static bool (*is_failing)(uint64_t id);
+static uint64_t failed_id;
+
+static void wrong(const char *what, uint64_t id) {
+  printf("I%llu: %s\n", (unsigned long long)id, what);
+  exit(1);
+}
+
+/* ---- the model ----------------------------------------------------------- */
+
+static bool all_done(uint64_t id) {
+  for (uint32_t i = 0; i < instrs[id].deps; ++i)
+    if (!states[instrs[id].dep[i].id].done) return false;
+  return true;
+}
+
+/* What it waits for is complete, or came earlier in the same lane. */
+static void check_issue(uint64_t id, int device, int lane) {
+  if (id > added) wrong("issued before it was added", id);
+  if (states[id].issued) wrong("issued twice", id);
+  for (uint32_t i = 0; i < instrs[id].deps; ++i) {
+    const state *s = &states[instrs[id].dep[i].id];
+    if (s->done) continue;
+    if (lane < 0 || !s->issued || s->lane != lane || s->device != device)
+      wrong("issued too early", id);
+    eager++;
+  }
+}
+
+/* As far as the executor must know: when it hears of a host job is its own and
+ * the lanes' affair. */
+static bool may_go(uint64_t id) {
+  for (uint32_t i = 0; i < instrs[id].deps; ++i)
+    if (instrs[instrs[id].dep[i].id].kind == CEL_INSTR_HOST) return false;
+  return all_done(id);
+}
+
+static bool seen_at_issue(cel_instr_kind kind) {
+  return kind != CEL_INSTR_HOST && kind != CEL_INSTR_INIT &&
+         kind != CEL_INSTR_HORIZON && kind != CEL_INSTR_EPOCH;
+}
+
+/* Nothing of a higher priority, or as high and older, could have gone. */
+static void check_priority(uint64_t id) {
+  for (uint64_t k = 1; k <= added; ++k) {
+    if (states[k].issued || k == id || !seen_at_issue(instrs[k].kind)) continue;
+    int32_t mine = instrs[id].priority, other = instrs[k].priority;
+    if ((other > mine || (other == mine && k < id)) && may_go(k))
+      wrong("went before one of a higher priority", id);
+  }
+}
+
+static void note_issue(uint64_t id, int device, int lane) {
+  check_issue(id, device, lane);
+  check_priority(id);
+  states[id] = (state){true, false, device, lane};
+}
+
+/* Whatever could start has started. */
+static void check_busy(void) {
+  for (uint64_t k = 1; k <= added; ++k)
+    if (seen_at_issue(instrs[k].kind) && !states[k].issued && may_go(k))
+      wrong("could have been issued", k);
+}
+
+/* ---- the fakes ----------------------------------------------------------- */
+
+static uint64_t of_address(void *const *out) {
+  const char *at = (const char *)out - offsetof(cel_allocation, address);
+  return (uint64_t)((const cel_allocation *)(const void *)at - allocations);
+}
+
+static cel_status reserve(cel_backend *b, int32_t memory, uint64_t bytes,
+                          void **out) {
+  (void)b, (void)memory, (void)bytes;
+  uint64_t id = of_address(out);
+  note_issue(id, -1, -1);
+  if (refuse != CEL_E_OK) return cel_fail(refuse, "there is none");
+  *out = cel_alloc(bytes);
+  states[id].done = true;
+  return CEL_E_OK;
+}
+
+static void release(cel_backend *b, int32_t memory, void *p, uint64_t bytes) {
+  (void)b, (void)memory, (void)bytes;
+  cel_free(p);
+}
+
+static void submit(cel_backend *b, int32_t device, int32_t lane, cel_job *job) {
+  (void)b;
+  bool kernel = instrs[job->ticket].kind == CEL_INSTR_KERNEL;
+  if (kernel != (lane < KERNEL_LANES)) wrong("in a wrong lane", job->ticket);
+  if (instrs[job->ticket].device >= 0 && instrs[job->ticket].device != device)
+    wrong("on a wrong device", job->ticket);
+  note_issue(job->ticket, device, lane);
+  cel_vec_push(&flights, (flight){job->ticket, device, lane});
+}
+
+/* The oldest of a random lane. */
+static uint32_t take_one(cel_done *out) {
+  if (flights.n == 0 || cel_random_chance(&chosen, 40)) return 0;
+  uint32_t pick = (uint32_t)cel_random_int(&chosen, 0, flights.n - 1), i = 0;
+  while (flights.at[i].lane != flights.at[pick].lane ||
+         flights.at[i].device != flights.at[pick].device)
+    ++i;
+  uint64_t id = flights.at[i].id;
+  memmove(flights.at + i, flights.at + i + 1,
+          (--flights.n - i) * sizeof *flights.at);
+  *out = (cel_done){.ticket = id};
+  states[id].done = true;
+  if (is_failing == NULL || !is_failing(id)) return 1;
+  out->error = cel_alloc_zero(sizeof *out->error);
+  out->error->code = CEL_E_TASK;
+  return 1;
+}
+
+static uint32_t poll_backend(cel_backend *b, cel_done *out, uint32_t max) {
+  (void)b;
+  uint32_t n = 0;
+  while (n < max && n < 3 && take_one(&out[n]) > 0) ++n;
+  return n;
+}
+
+static void post(cel_transport *t, const cel_posted *message) {
+  (void)t;
+  note_issue(message->ticket, -1, -1);
+  cel_vec_push(&messages, (flight){message->ticket, -1, -1});
+}
+
+static uint32_t poll_transport(cel_transport *t, cel_done *out, uint32_t max) {
+  (void)t;
+  if (max == 0 || messages.n == 0 || cel_random_chance(&chosen, 40)) return 0;
+  uint32_t i = (uint32_t)cel_random_int(&chosen, 0, messages.n - 1);
+  *out = (cel_done){.ticket = messages.at[i].id};
+  states[out->ticket].done = true;
+  cel_vec_swap_out(&messages, i);
+  return 1;
+}
+
+static cel_status run_host(const cel_work *work, const cel_call *call) {
+  (void)work;
+  uint64_t id = (uint64_t)call->chunk.min[0];
+  check_issue(id, -1, -1);
+  states[id].issued = states[id].done = true;
+  return CEL_E_OK;
+}
+
+static void completed(void *context, const cel_instr *instr) {
+  (void)context;
+  if (!all_done(instr->id)) wrong("reached too early", instr->id);
+  states[instr->id].issued = states[instr->id].done = true;
+  reached = instr->id;
+}
+
+static void failed(void *context, const cel_instr *instr,
+                   const cel_error *error) {
+  (void)context, (void)error;
+  failed_id = instr->id;
+}
+
+/* ---- random graphs ------------------------------------------------------- */
+
+static cel_work work = {.references = 1, .fn = run_host};
+static cel_task task = {.id = 1, .work = &work};
+
+static void add_dep(cel_instr *instr, uint64_t on) {
+  for (uint32_t i = 0; i < instr->deps; ++i)
+    if (instr->dep[i].id == on) return;
+  if (instr->deps < MOST_DEPS)
+    deps[instr->id][instr->deps++] = (cel_dep){on, CEL_DEP_TRUE};
+}
+
+static void depend(cel_instr *instr, uint64_t floor) {
+  int n = (int)cel_random_int(&chosen, 0, MOST_DEPS - 2);
+  for (int i = 0; i < n && instr->id > 1; ++i) {
+    uint64_t low = instr->id > 8 ? instr->id - 8 : 1;
+    if (low < floor) low = floor;
+    add_dep(instr, (uint64_t)cel_random_int(&chosen, (int64_t)low,
+                                            (int64_t)instr->id - 1));
+  }
+}
+
+/* Instruction k touches nothing; only its place in the graph matters. */
+static void make_instr(uint64_t id, uint64_t floor) {
+  static const cel_instr_kind kinds[] = {
+      CEL_INSTR_KERNEL, CEL_INSTR_KERNEL,  CEL_INSTR_KERNEL,
+      CEL_INSTR_COPY,   CEL_INSTR_COPY,    CEL_INSTR_HOST,
+      CEL_INSTR_SEND,   CEL_INSTR_RECEIVE, CEL_INSTR_ALLOC};
+  cel_instr *instr = &instrs[id];
+  static cel_allocation none = {.buffer = &buffer};
+  none.address = &none;
+  *instr = (cel_instr){.id = id, .task = &task, .dep = deps[id]};
+  instr->kind = kinds[cel_random_int(&chosen, 0, 8)];
+  instr->priority = (int32_t)cel_random_int(&chosen, 0, 2);
+  instr->device = (int32_t)cel_random_int(&chosen, 0, DEVICES - 1);
+  if (instr->kind == CEL_INSTR_COPY && cel_random_chance(&chosen, 30))
+    instr->device = -1;
+  if (instr->kind == CEL_INSTR_COPY) {
+    instr->copy.from = instr->copy.to = &none;
+  } else if (instr->kind == CEL_INSTR_ALLOC) {
+    allocations[id] = (cel_allocation){.buffer = &buffer, .reserve = 8};
+    instr->memory.allocation = &allocations[id];
+  } else if (instr->kind <= CEL_INSTR_HOST) {
+    instr->run.chunk = (cel_box){{(int64_t)id, 0, 0}, {(int64_t)id + 1, 1, 1}};
+  }
+  depend(instr, floor);
+}
+
+/* A horizon after everything since the last one. */
+static void make_horizon(uint64_t id, uint64_t last) {
+  static cel_dep front[MOST + 1];
+  instrs[id] = (cel_instr){.id = id, .kind = CEL_INSTR_HORIZON, .task = &task};
+  instrs[id].dep = front + last;
+  for (uint64_t k = last; k < id; ++k)
+    front[last + instrs[id].deps++] = (cel_dep){k, CEL_DEP_ORDER};
+}
+
+static void make_graph(void) {
+  uint64_t last = 1, floor = 1;
+  memset(states, 0, sizeof states);
+  count = (int)cel_random_int(&chosen, 20, MOST);
+  for (uint64_t id = 1; id <= (uint64_t)count; ++id) {
+    bool bound = id - last > 20 && cel_random_chance(&chosen, 20);
+    if (bound || (int)id == count) {
+      make_horizon(id, last);
+      floor = last;
+      last = id;
+    } else {
+      make_instr(id, floor);
+    }
+  }
+}
+
+/* ---- runs ---------------------------------------------------------------- */
+
+static cel_executor *make_executor(cel_host_lanes **host) {
+  static cel_backend backend = {.devices = DEVICES,
+                                .kernel_lanes = KERNEL_LANES,
+                                .copy_lanes = COPY_LANES,
+                                .reserve = reserve,
+                                .release = release,
+                                .submit = submit,
+                                .poll = poll_backend};
+  static cel_transport transport = {
+      .send = post, .receive = post, .poll = poll_transport};
+  cel_host_config lanes = {
+      .lanes = 1, .simulated = true, .seed = cel_random_next(&chosen)};
+  *host = cel_host_lanes_create(&lanes);
+  cel_executor_config config = {.ranks = 1,
+                                .backend = &backend,
+                                .host = *host,
+                                .transport = &transport,
+                                .completed = completed,
+                                .failed = failed};
+  added = reached = failed_id = 0;
+  flights.n = messages.n = 0;
+  return cel_executor_create(&config);
+}
+
+static void run_graph(void) {
+  cel_host_lanes *host;
+  make_graph();
+  cel_executor *e = make_executor(&host);
+  for (int idle = 0; reached < (uint64_t)count; ++idle) {
+    if (idle > 100000) wrong("never reached", reached + 1);
+    int64_t more = cel_random_int(&chosen, 0, 12);
+    for (; more > 0 && added < (uint64_t)count; --more)
+      cel_executor_add(e, &instrs[++added]);
+    cel_executor_step(e);
+    check_busy();
+  }
+  if (!cel_executor_idle(e) || !cel_executor_quiet(e))
+    wrong("done, but not idle", reached);
+  cel_executor_destroy(e);
+  cel_host_lanes_destroy(host);
+}
+
+static int check_issues(int n) {
+  for (int seed = 1; seed <= n; ++seed) {
+    chosen.state = (uint64_t)seed;
+    run_graph();
+  }
+  /* The lanes' order has to have done some of the waiting. */
+  if (eager < n) wrong("eager issues are rare", (uint64_t)eager);
+  printf("%d graphs\n", n);
+  return 0;
+}
+
+static bool fails_half(uint64_t id) {
+  return id >= (uint64_t)count / 2;
+}
+
+/* After a failure nothing is issued, and what runs comes back. */
+static int check_failure(void) {
+  int failures = 0;
+  for (int seed = 1; seed <= 200; ++seed) {
+    cel_host_lanes *host;
+    chosen.state = (uint64_t)seed;
+    make_graph();
+    cel_executor *e = make_executor(&host);
+    is_failing = seed % 2 == 0 ? fails_half : NULL;
+    refuse = seed % 2 == 0 ? CEL_E_OK : CEL_E_MEMORY;
+    while (added < (uint64_t)count) cel_executor_add(e, &instrs[++added]);
+    for (int i = 0; i < 100000 && failed_id == 0; ++i) cel_executor_step(e);
+    if (failed_id == 0 && reached < (uint64_t)count)
+      wrong("should have failed", (uint64_t)count);
+    failures += failed_id != 0;
+    uint64_t before = 0, after = 0;
+    for (int k = 1; k <= count; ++k)
+      before += states[k].issued && instrs[k].kind != CEL_INSTR_HOST;
+    for (int i = 0; i < 10000 && !cel_executor_quiet(e); ++i)
+      cel_executor_step(e);
+    for (int k = 1; k <= count; ++k)
+      after += states[k].issued && instrs[k].kind != CEL_INSTR_HOST;
+    if (before != after) wrong("issued after a failure", failed_id);
+    if (!cel_executor_quiet(e)) wrong("not quiet after a failure", failed_id);
+    cel_executor_destroy(e);
+    cel_host_lanes_destroy(host);
+  }
+  if (failures < 100) wrong("failures are rare", (uint64_t)failures);
+  printf("200 graphs\n");
+  return 0;
+}
+
+/* ---- host lanes ---------------------------------------------------------- */
+
+static _Atomic int entered, left, running, most_running, strange;
+
+static void *enter_lane(void *context) {
+  (void)context;
+  ++entered;
+  return cel_alloc(1);
+}
+
+static void leave_lane(void *context, void *kept) {
+  (void)context;
+  ++left;
+  if (kept != cel_host_lane_state()) ++strange;
+  cel_free(kept);
+}
+
+static cel_status run_lane(const cel_work *w, const cel_call *call) {
+  (void)w;
+  int now = ++running;
+  if (now > most_running) most_running = now;
+  if (cel_host_lane_state() == NULL) ++strange;
+  for (volatile int i = 0; i < 2000; ++i) {
+  }
+  --running;
+  return call->chunk.min[0] % 10 == 0 ? cel_fail(CEL_E_TASK, "tenth")
+                                      : CEL_E_OK;
+}
+
+static int check_lanes(void) {
+  enum { JOBS = 2000, LANES = 3 };
+  static cel_work lane_work = {.references = 1, .fn = run_lane};
+  static cel_job jobs[JOBS];
+  static int seen[JOBS];
+  cel_park park;
+  cel_park_init(&park);
+  cel_host_config config = {
+      .lanes = LANES, .park = &park, .enter = enter_lane, .leave = leave_lane};
+  cel_host_lanes *lanes = cel_host_lanes_create(&config);
+  for (int i = 0; i < JOBS; ++i) {
+    jobs[i] = (cel_job){
+        .ticket = (uint64_t)i, .kind = CEL_JOB_CALL, .work = &lane_work};
+    jobs[i].call.chunk = (cel_box){{i, 0, 0}, {i + 1, 1, 1}};
+    cel_host_lanes_submit(lanes, &jobs[i]);
+  }
+  for (int n = 0; n < JOBS;) {
+    cel_done done[16];
+    uint32_t look = cel_park_look(&park);
+    uint32_t got = cel_host_lanes_poll(lanes, done, 16);
+    for (uint32_t i = 0; i < got; ++i) {
+      seen[done[i].ticket]++;
+      if ((done[i].error != NULL) != (done[i].ticket % 10 == 0))
+        wrong("has another outcome", done[i].ticket);
+      cel_free(done[i].error);
+    }
+    n += (int)got;
+    if (got == 0) cel_park_wait(&park, look, UINT32_MAX);
+  }
+  cel_host_lanes_destroy(lanes);
+  for (int i = 0; i < JOBS; ++i)
+    if (seen[i] != 1) wrong("not done once", (uint64_t)i);
+  if (entered != left || entered < 1 || entered > LANES || strange > 0)
+    wrong("lanes entered and left", (uint64_t)entered);
+  if (most_running > LANES) wrong("too many at once", (uint64_t)most_running);
+  printf("%d jobs\n", JOBS);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  const char *what = argc > 1 ? argv[1] : "";
+  if (strcmp(what, "issue") == 0)
+    return check_issues(argc > 2 ? atoi(argv[2]) : 300);
+  if (strcmp(what, "failure") == 0) return check_failure();
+  if (strcmp(what, "lanes") == 0) return check_lanes();
+  fprintf(stderr, "executor_check issue [COUNT] | lanes | failure\n");
+  return 2;
+}
