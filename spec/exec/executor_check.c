@@ -100,8 +100,28 @@ static void note_issue(uint64_t id, int device, int lane) {
   states[id] = (state){true, false, device, lane};
 }
 
+/* Whether all that it waits for was issued to one lane that suits it. */
+static bool may_follow(uint64_t id) {
+  const cel_instr *instr = &instrs[id];
+  const state *common = NULL;
+  bool kernel = instr->kind == CEL_INSTR_KERNEL;
+  if (!kernel && instr->kind != CEL_INSTR_COPY) return false;
+  for (uint32_t i = 0; i < instr->deps; ++i) {
+    const state *s = &states[instr->dep[i].id];
+    if (s->done && instrs[instr->dep[i].id].kind != CEL_INSTR_HOST) continue;
+    if (s->done || !s->issued || s->lane < 0) return false;
+    if (common == NULL) common = s;
+    if (s->lane != common->lane || s->device != common->device) return false;
+  }
+  return common != NULL && (common->lane < KERNEL_LANES) == kernel &&
+         (instr->device < 0 || instr->device == common->device);
+}
+
 /* Whatever could start has started. */
 static void check_busy(void) {
+  for (uint64_t k = 1; k <= added; ++k)
+    if (!states[k].issued && may_follow(k))
+      wrong("could have followed in a lane", k);
   for (uint64_t k = 1; k <= added; ++k)
     if (seen_at_issue(instrs[k].kind) && !states[k].issued && may_go(k))
       wrong("could have been issued", k);
