@@ -17,6 +17,7 @@ local fail = place.fail
 ---@field name string
 local Buffer = {}
 Buffer.__index = Buffer
+Buffer.__noun = "buffer"
 local M = { Buffer = Buffer }
 
 -- ---- initial contents -------------------------------------------------------
@@ -47,8 +48,8 @@ end
 local function copy_rows(self, value, dim, out, at, path)
   local n = self.size[dim]
   if type(value) ~= "table" then
-    fail("buffer %s: init%s is a %s, not a table of %d", self.name, path,
-      type(value), n)
+    fail("buffer %s: init%s is %s, not a table of %d", self.name, path,
+      words.a(value), n)
   end
   check_length(self, value, n, path)
   for i = 1, n do
@@ -124,7 +125,7 @@ local function prepare_init(self, init)
   if kind == "table" then return "data", from_table(self, init, total_of(self)) end
   if kind == "cdata" then return "data", from_cdata(self, init, total_of(self)) end
   fail("buffer %s: init must be a table, an array of the FFI or a function, not "
-    .. "a %s", self.name, kind)
+    .. "%s", self.name, words.a(init))
 end
 
 -- ---- buffers ----------------------------------------------------------------
@@ -134,7 +135,7 @@ local known_options = { name = true, init = true }
 local function check_options(options)
   if type(options) ~= "table" then
     fail("celer.buffer: the options must be a table such as {name = \"u\"}, not "
-      .. "a %s", type(options))
+      .. "%s", words.a(options))
   end
   for key in pairs(options) do
     if not known_options[key] then
@@ -163,7 +164,7 @@ end
 function M.new(element, extents, options)
   local type_ = types.find(element)
   local dims, size = extents_of.read(extents == nil and {} or extents,
-    "celer.buffer")
+    "celer.buffer: the extents")
   options = options == nil and {} or options
   check_options(options)
   local self = setmetatable({ type = type_, dims = dims, size = {},
@@ -185,7 +186,7 @@ function M.is_buffer(value) return getmetatable(value) == Buffer end
 --- message.
 function M.check(value, what)
   if not M.is_buffer(value) then
-    fail("%s: the first argument must be a buffer, not a %s", what, type(value))
+    fail("%s: the first argument must be a buffer, not %s", what, words.a(value))
   elseif core.buffer_freed(value.handle) then
     fail("%s: the buffer %s was freed", what, value.name)
   end

@@ -27,8 +27,7 @@ local MOST_ACCESSES, MOST_PARAMS = 64, 256
 ---@class celer.access
 ---@field buffer celer.buffer
 ---@field mode string
-local Access = {}
-Access.__index = Access
+local Access = { __noun = "access" }
 
 local function is_access(value) return getmetatable(value) == Access end
 
@@ -50,8 +49,12 @@ function Access.__capture(access, refuse)
 end
 
 ---@class celer.command_group
-local Group = {}
+local Group = { __noun = "command group" }
 Group.__index = Group
+
+function Group.__capture(_, refuse)
+  refuse("the command group", "; a host task cannot declare anything")
+end
 
 -- Raises when nothing can be declared any more.
 local function open(self, call)
@@ -71,7 +74,7 @@ local function declare(self, mode, buffer, map)
   if map ~= nil and type(map) ~= "function" then
     fail("%s: the range mapper must be a function such as celer.one_to_one, not "
       .. "%s", call, box.is_box(map) and "a box; celer.fixed(box) is one"
-        or "a " .. type(map))
+        or words.a(map))
   elseif #self == MOST_ACCESSES then
     fail("%s: %d accesses are the most", call, MOST_ACCESSES)
   end
@@ -123,8 +126,8 @@ local known_hints = { granularity = true }
 function Group:hint(hints)
   open(self, "cg:hint")
   if type(hints) ~= "table" then
-    fail("cg:hint: the hints must be a table such as {granularity = 16}, not a %s",
-      type(hints))
+    fail("cg:hint: the hints must be a table such as {granularity = 16}, not %s",
+      words.a(hints))
   end
   for key, value in pairs(hints) do
     if not known_hints[key] then
@@ -144,7 +147,8 @@ end
 
 -- Dimensions and bounds of an index space: {n, m}, n, or a box with an offset;
 -- and whether it is empty.
-local function index_space(range, what)
+local function index_space(range, call)
+  local what = call .. ": the range"
   if not box.is_box(range) then
     local dims, hi = extents.read(range, what)
     return dims, { 0, 0, 0 }, hi, dims > 0 and math.min(unpack(hi)) == 0
@@ -155,7 +159,7 @@ local function index_space(range, what)
     size[d] = math.max(hi[d] - lo[d], 0)
     empty = empty or size[d] == 0
     if lo[d] < -2 ^ 53 or hi[d] > 2 ^ 53 then
-      fail("%s: the range %s is too large", what, tostring(range))
+      fail("%s %s is too large", what, tostring(range))
     end
   end
   extents.read(size, what)
@@ -217,7 +221,7 @@ function Group:parallel_for(range, kernel, ...)
   if not kernels.is_kernel(kernel) then
     fail("cg:parallel_for: the second argument must be a kernel, not %s",
       kernels.is_collection(kernel) and tostring(kernel) .. "; name one of them"
-      or "a " .. type(kernel))
+      or words.a(kernel))
   end
   local used, values = arguments.part(kernel, dims, is_access, select("#", ...), ...)
   complete(self, used)
@@ -277,7 +281,7 @@ function Group:host_task(where, f, ...)
   local dims, lo, hi, empty = 0, {}, {}, false
   if not single then dims, lo, hi, empty = index_space(where, "cg:host_task") end
   if type(f) ~= "function" then
-    fail("cg:host_task: the second argument must be a function, not a %s", type(f))
+    fail("cg:host_task: the second argument must be a function, not %s", words.a(f))
   end
   local n = select("#", ...)
   local used = complete(self, accesses_among(n, ...))

@@ -1,24 +1,66 @@
 --- image.lua -- small two-dimensional data as PNG files.
 local core = require "celer.core"
 local place = require "celer.place"
+local view = require "celer.view"
+local words = require "celer.words"
 
 local M = {}
 
--- Blue through white to red for t in [-1, 1].
+local function level(t) return math.floor(255 * t + 0.5) end
+
+-- Colours of t in [0, 1]: blue through white to red.
 local function diverging(t)
-  t = math.max(-1, math.min(1, t))
-  local fade = math.floor(255 * (1 - math.abs(t)) + 0.5)
-  if t < 0 then return string.char(fade, fade, 255) end
+  local fade = level(1 - math.abs(2 * t - 1))
+  if t < 0.5 then return string.char(fade, fade, 255) end
   return string.char(255, fade, fade)
 end
 
-local function gray(t)
-  t = math.max(0, math.min(1, t))
-  local level = math.floor(255 * t + 0.5)
-  return string.char(level, level, level)
-end
+local function gray(t) return string.char(level(t), level(t), level(t)) end
 
 local colors = { diverging = diverging, gray = gray }
+
+local function check(path, data, options)
+  if type(path) ~= "string" then
+    place.fail("celer.png: the first argument must be a file name, not %s",
+      words.a(path))
+  elseif getmetatable(data) ~= view.View then
+    place.fail("celer.png: the second argument must be a snapshot or what a host "
+      .. "task got for an access, not %s", words.a(data))
+  elseif data.dims ~= 2 or not ("iuf"):find(data.type.class) then
+    place.fail("celer.png: %s must have 2 dimensions and hold numbers", data.name)
+  elseif data.size[0] < 1 or data.size[1] < 1 then
+    place.fail("celer.png: %s is empty", data.name)
+  elseif type(options) ~= "table" or not colors[options.colors or "gray"] then
+    place.fail("celer.png: colors must be gray or diverging")
+  end
+  for _, name in ipairs { "min", "max" } do
+    if options[name] ~= nil and type(options[name]) ~= "number" then
+      place.fail("celer.png: %s must be a number, not %s", name,
+        words.a(options[name]))
+    end
+  end
+end
+
+-- Row by row; a number that is none counts as 0.
+local function numbers(data)
+  local out, n = {}, 0
+  local p, stride = data:pointer()
+  for y = 0, data.size[0] - 1 do
+    for x = 0, data.size[1] - 1 do
+      local v = tonumber(p[y * stride + x])
+      n = n + 1
+      out[n] = v == v and v or 0
+    end
+  end
+  return out
+end
+
+local function span_of(list, options)
+  local low, high = math.huge, -math.huge
+  for _, v in ipairs(list) do low, high = math.min(low, v), math.max(high, v) end
+  low, high = options.min or low, options.max or high
+  return low, high > low and high - low or 1
+end
 
 --- Writes a 2-D view or snapshot as a PNG file. Values from options.min to
 --- options.max (the data's own by default) span the colours.
@@ -26,32 +68,14 @@ local colors = { diverging = diverging, gray = gray }
 ---@param data celer.view
 ---@param options? {min: number?, max: number?, colors: "gray"|"diverging"|nil}
 function M.png(path, data, options)
-  options = options or {}
-  local color = colors[options.colors or "gray"]
-  if not color then place.fail("celer.png: colors must be gray or diverging") end
-  if data.dims ~= 2 then place.fail("celer.png: the data must have 2 dimensions") end
-  local p, stride = data:pointer()
-  local height, width = data.max[0] - data.min[0], data.max[1] - data.min[1]
-  local low, high = options.min or math.huge, options.max or -math.huge
-  if not (options.min and options.max) then
-    for y = 0, height - 1 do
-      for x = 0, width - 1 do
-        local v = tonumber(p[y * stride + x])
-        if not options.min and v < low then low = v end
-        if not options.max and v > high then high = v end
-      end
-    end
+  options = options == nil and {} or options
+  check(path, data, options)
+  local color, list = colors[options.colors or "gray"], numbers(data)
+  local low, span = span_of(list, options)
+  for i, v in ipairs(list) do
+    list[i] = color(math.max(0, math.min(1, (v - low) / span)))
   end
-  local from, span = low, high > low and high - low or 1
-  if color == diverging then from, span = (low + high) / 2, span / 2 end
-  local pixels, n = {}, 0
-  for y = 0, height - 1 do
-    for x = 0, width - 1 do
-      n = n + 1
-      pixels[n] = color((tonumber(p[y * stride + x]) - from) / span)
-    end
-  end
-  place.check(core.png(path, width, height, table.concat(pixels)))
+  place.check(core.png(path, data.size[1], data.size[0], table.concat(list)))
 end
 
 return M

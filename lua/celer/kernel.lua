@@ -20,6 +20,7 @@ local spelling = { [M.IN] = "in", [M.OUT] = "out", [M.INOUT] = "inout" }
 ---@field params table[]  cel_param
 local Kernel = {}
 Kernel.__index = Kernel
+Kernel.__noun = "kernel"
 
 function Kernel:__tostring() return "kernel " .. self.signature end
 
@@ -99,14 +100,14 @@ local known_options = { defines = true, options = true }
 local function check_options(options)
   if type(options) ~= "table" then
     fail("celer.kernel: the options must be a table such as {defines = {N = 3}}, "
-      .. "not a %s", type(options))
+      .. "not %s", words.a(options))
   end
   for key, value in pairs(options) do
     if not known_options[key] then
       fail("celer.kernel: unknown option '%s'%s", tostring(key),
         words.advice(key, known_options))
     elseif type(value) ~= "table" then
-      fail("celer.kernel: %s must be a table, not a %s", key, type(value))
+      fail("celer.kernel: %s must be a table, not %s", key, words.a(value))
     end
   end
 end
@@ -198,7 +199,7 @@ function M.new(source, options)
     line = 1
   elseif type(source) ~= "string" then
     fail("celer.kernel: expected CUDA C++ source as a string, or {file = name}, "
-      .. "not a %s", type(source))
+      .. "not %s", words.a(source))
   else
     text = source
     file, line = locate(text)

@@ -4,6 +4,7 @@ local buffers = require "celer.buffer"
 local groups = require "celer.group"
 local place = require "celer.place"
 local snapshot = require "celer.snapshot"
+local words = require "celer.words"
 
 local fail = place.fail
 
@@ -12,6 +13,7 @@ local M = {}
 ---@class celer.queue
 local Queue = {}
 Queue.__index = Queue
+Queue.__noun = "queue"
 
 function Queue:__tostring() return self.drained and "queue (drained)" or "queue" end
 
@@ -45,7 +47,7 @@ end
 function Queue:submit(f)
   usable(self, "q:submit")
   if type(f) ~= "function" then
-    fail("q:submit takes a function of the command group, not a %s", type(f))
+    fail("q:submit takes a function of the command group, not %s", words.a(f))
   end
   local group = groups.new()
   in_submit = true
@@ -61,8 +63,8 @@ local function request(call, n, ...)
     local c = (select(i, ...))
     if buffers.is_buffer(c) then c = snapshot.capture(c) end
     if not snapshot.is_capture(c) then
-      fail("%s: argument %d must be a buffer or celer.capture(buffer, box), not a "
-        .. "%s", call, i, type(c))
+      fail("%s: argument %d must be a buffer or celer.capture(buffer, box), not "
+        .. "%s", call, i, words.a(c))
     end
     snapshot.check(c, call)
     captures[i] = c

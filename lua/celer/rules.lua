@@ -6,6 +6,7 @@ local core = require "celer.core"
 local extents = require "celer.extents"
 local place = require "celer.place"
 local trace = require "celer.trace"
+local words = require "celer.words"
 
 local M = {}
 
@@ -49,17 +50,17 @@ end
 ---@return string
 function M.describe(map, buffer, range)
   if type(map) ~= "function" then
-    place.fail("celer.rule: the first argument must be a range mapper, not a %s",
-      type(map))
+    place.fail("celer.rule: the first argument must be a range mapper, not %s",
+      words.a(map))
   elseif not buffers.is_buffer(buffer) then
-    place.fail("celer.rule: the second argument must be a buffer, not a %s",
-      type(buffer))
+    place.fail("celer.rule: the second argument must be a buffer, not %s",
+      words.a(buffer))
   end
   local extent = buffers.whole(buffer)
   if range == nil then
     range = extent
   elseif not box.is_box(range) then
-    local dims, hi = extents.read(range, "celer.rule")
+    local dims, hi = extents.read(range, "celer.rule: the range")
     range = range_of(dims, { 0, 0, 0 }, hi)
   end
   return require("celer.describe").rule(engine(), intern, map, range, extent)

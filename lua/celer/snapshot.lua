@@ -4,6 +4,7 @@ local buffers = require "celer.buffer"
 local core = require "celer.core"
 local place = require "celer.place"
 local view = require "celer.view"
+local words = require "celer.words"
 
 local fail = place.fail
 
@@ -15,6 +16,7 @@ local M = {}
 ---@field hi integer[]  three, 1 beyond them
 local Capture = {}
 Capture.__index = Capture
+Capture.__noun = "capture"
 
 function Capture:__tostring() return "capture of " .. self.buffer.name end
 
@@ -24,8 +26,8 @@ local function part_of(buffer, part)
   for d = 1, buffer.dims do hi[d] = buffer.size[d - 1] end
   if part == nil then return lo, hi end
   if not box.is_box(part) then
-    fail("the part of %s to capture must be a celer.box, not a %s", buffer.name,
-      type(part))
+    fail("the part of %s to capture must be a celer.box, not %s", buffer.name,
+      words.a(part))
   end
   local min, max = box.bounds(part)
   if #min ~= buffer.dims then
@@ -60,6 +62,7 @@ function M.check(capture, call) buffers.check(capture.buffer, call) end
 ---@class celer.future
 local Future = {}
 Future.__index = Future
+Future.__noun = "future"
 
 function Future:__tostring() return "future of " .. self.capture.buffer.name end
 

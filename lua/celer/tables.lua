@@ -17,7 +17,8 @@ function M.sorted_pairs(t)
   local i = 0
   return function()
     i = i + 1
-    return keys[i], t[keys[i]]
+    local key = keys[i]
+    if key ~= nil then return key, t[key] end
   end
 end
 

@@ -139,10 +139,21 @@ end
 
 -- ---- structs ----------------------------------------------------------------
 
+-- What no C++ struct can be called.
+local reserved = {}
+for word in ([[alignas alignof and asm auto break case catch class const constexpr
+continue decltype default delete do else enum explicit export extern for friend goto
+if inline item kernel long mutable namespace new noexcept not operator or private
+protected public register return short signed sizeof static struct switch template
+this throw try typedef typeid typename union using virtual void volatile while
+xor in out inout]]):gmatch("%S+") do reserved[word] = true end
+
 local function check_struct(name, fields)
   if type(name) ~= "string" or not name:match("^[%a_][%w_]*$") then
     place.fail("celer.struct: the name must be an identifier, not %s",
       type(name) == "string" and ("%q"):format(name) or "a " .. type(name))
+  elseif reserved[name] then
+    place.fail("celer.struct: %s is a word of C++; choose another name", name)
   elseif type(fields) ~= "string" then
     place.fail("celer.struct: the fields must be a string of C declarations")
   elseif fields:find("[*&]") then

@@ -14,7 +14,7 @@ local types = require "celer.types"
 ---@field min table<integer, integer>  first coordinates, indexed from 0
 ---@field max table<integer, integer>  one past the last
 ---@field size table<integer, integer>
-local View = {}
+local View = { __noun = "view" }
 local M = { View = View }
 
 local is_boxed = { ["ctype<int64_t>"] = true, ["ctype<uint64_t>"] = true }

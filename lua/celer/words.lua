@@ -4,6 +4,16 @@ local tables = require "celer.tables"
 
 local M = {}
 
+--- What kind of thing a value is, for messages: "nil", "a number", "a box".
+---@return string
+function M.a(value)
+  local kind = type(value)
+  if kind == "nil" then return "nil" end
+  local meta = kind == "table" and getmetatable(value)
+  local noun = type(meta) == "table" and rawget(meta, "__noun") or kind
+  return (noun:find("^[aeiou]") and "an " or "a ") .. noun
+end
+
 -- Number of edits between two words.
 local function distance(a, b)
   local row = {}
