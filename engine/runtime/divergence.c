@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* NAME, from whom to whom, what it says. */
 enum {
@@ -19,7 +20,7 @@ enum {
  * did; had one before that. */
 enum { CONTENT, DOUBTS, DOUBTED };
 
-enum { LOG_MOST = 4096, WHAT = 420 };
+enum { LOG_MOST = 4096, WHAT = 420, LONGEST_US = 60000000 };
 
 /* A log as it travels. */
 typedef struct log_row {
@@ -300,6 +301,18 @@ static void ask(cel_divergence *d) {
 /* ---- executor --------------------------------------------------------------
  */
 
+/* On many ranks a long kernel makes all of them suspicious, again and again. */
+static void hear_suspicion(cel_divergence *d) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  int64_t now = (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+  if (now < d->next_us) return;
+  d->rested_us = d->rested_us == 0 ? d->patience_us : 2 * d->rested_us;
+  if (d->rested_us > LONGEST_US) d->rested_us = LONGEST_US;
+  d->next_us = now + d->rested_us;
+  ask(d);
+}
+
 static void answer(cel_divergence *d) {
   uint32_t size;
   log_text *mine = write_log(d, &size);
@@ -337,7 +350,7 @@ static void hear(cel_divergence *d, cel_told *told) {
     return;
   }
   switch (told->kind) {
-  case TOLD_SUSPECT: ask(d); break;
+  case TOLD_SUSPECT: hear_suspicion(d); break;
   case TOLD_ASK: answer(d); break;
   case TOLD_LOG: take_answer(d, told); return;
   case TOLD_DOUBT: hear_doubt(d, told->peer); break;
@@ -367,6 +380,7 @@ static bool take_agreements(cel_divergence *d) {
   if (agreed == CEL_AGREED_PENDING) return false;
   if (agreed == CEL_AGREED_SAME) {
     agree_up_to(d);
+    d->rested_us = d->next_us = 0;
     return true;
   }
   d->certain = true;
@@ -379,7 +393,7 @@ static void suspect(cel_divergence *d) {
     return;
   cel_transport *t = d->transport;
   if (t->rank == 0)
-    ask(d);
+    hear_suspicion(d);
   else
     t->tell(t, 0, TOLD_SUSPECT, NULL, 0);
 }

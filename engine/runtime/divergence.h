@@ -54,8 +54,13 @@ typedef struct cel_divergence {
   _Atomic(uint64_t) asked;  /* agreements asked for */
   _Atomic(uint64_t) agreed; /* agreements reached */
   _Atomic(bool) suspicious;
+  /* Rank 0 asks all ranks on a suspicion at most once in this time, which
+   * doubles until something is agreed. Set once, before the threads run. */
+  int64_t patience_us;
   /* Executor only. */
   uint64_t started;
+  int64_t rested_us, next_us; /* rank 0: the time as it has doubled; when it may
+                                 ask next */
   bool asking, over;
   bool certain, asked_certain; /* hashes differ; did when rank 0 asked */
   uint8_t *doubter;            /* rank 0: by rank */

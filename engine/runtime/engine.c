@@ -13,8 +13,10 @@ enum {
   NAP_US = 50,        /* and then */
   LISTEN_US = 20000,  /* without */
   LOOK_US = 50000,    /* how often a waiting main looks for an interrupt */
-  SUSPECT_LOOKS = 40, /* looks without a move until it suspects */
-  EXECUTOR_BATCH = 256 /* instructions taken in per step */
+  SUSPECT_LOOKS = 40, /* looks without a move until it suspects; then twice
+                         as many, and so on */
+  PATIENCE_US = 1000000, /* between rank 0's answers to suspicion, at first */
+  EXECUTOR_BATCH = 256   /* instructions taken in per step */
 };
 
 /* ---- failure ------------------------------------------------------------ */
@@ -195,8 +197,9 @@ static void watch(cel_engine *e, uint64_t *moves, int *looks) {
   uint64_t now = atomic_load_explicit(&e->moves, memory_order_relaxed);
   *looks = now == *moves ? *looks + 1 : 0;
   *moves = now;
-  if (*looks == 0 || *looks % SUSPECT_LOOKS != 0) return;
-  cel_engine_suspect(e);
+  int rounds = *looks / SUSPECT_LOOKS;
+  bool power = rounds > 0 && (rounds & (rounds - 1)) == 0;
+  if (power && *looks % SUSPECT_LOOKS == 0) cel_engine_suspect(e);
 }
 
 cel_status cel__engine_await(cel_engine *engine,
@@ -390,6 +393,7 @@ cel_status cel_engine_create(const cel_engine_config *config,
   cel_park_init(&e->scheduler_park);
   pthread_mutex_init(&e->lock, NULL);
   cel__divergence_init(&e->divergence, config->transport, heard_failure, e);
+  e->divergence.patience_us = config->threads ? PATIENCE_US : 0;
   e->rules = cel_rules_create();
   e->tasks = cel_ring_create(RING);
   e->instrs = cel_ring_create(RING);
