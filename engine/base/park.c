@@ -1,7 +1,7 @@
 #include "base/park.h"
 
-#include <linux/futex.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <time.h>
