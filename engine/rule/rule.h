@@ -54,8 +54,8 @@ enum { CEL_RULE_BOXES = 16, CEL_RULE_PARAMS = 32 }; /* at most */
 
 /* What the tracer hands over: for box b and buffer dimension j, the program of
  * the lower bound is code[start[b][j][0] .. start[b][j][0] + length[b][j][0]),
- * of the upper bound ...[1]. `opaque` rules have no programs: their boxes are
- * given per chunk with the task. */
+ * of the upper bound ...[1]. A mapper that branches on its chunk has no program
+ * and no rule: the binding refuses it for now. */
 typedef struct cel_rule_desc {
   int32_t task_dims, buffer_dims;
   int32_t boxes;  /* 0: touches nothing */

@@ -76,7 +76,8 @@ static void ask_agreement(cel_divergence *d, uint64_t hash, uint64_t count) {
 
 void cel__divergence_log(cel_divergence *d, const cel_task *task) {
   pthread_mutex_lock(&d->lock);
-  if (task->kind != CEL_TASK_HORIZON) {
+  /* A FREE comes when this rank's collector likes; see task/graph.c. */
+  if (task->kind != CEL_TASK_HORIZON && task->kind != CEL_TASK_FREE) {
     cel_log_entry entry = {
         .hash = task->hash, .place = task->place, .kind = (int32_t)task->kind};
     if (task->name != NULL)

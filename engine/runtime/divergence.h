@@ -13,7 +13,8 @@
  *   AGREED --different--> ASKING --all logs--> verdict: fail on every rank
  *     \-----suspicion---> ASKING --all logs--> nothing differs: AGREED
  *
- * Invariant: entries are numbered alike on all ranks; the log starts at an
+ * Invariant: entries are numbered alike on all ranks (so frees, which come when
+ * each rank's collector likes, are none); the log starts at an
  * entry that all ranks agree on, or earlier.
  * Guard: `lock`; main adds, the executor compares.
  */

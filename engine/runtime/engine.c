@@ -232,7 +232,7 @@ static cel_status enter(cel_engine *e) {
   CEL_TRY(cel_engine_check(e));
   retire(e);
   if (!e->config.threads || !cel_engine_congested(e)) return CEL_E_OK;
-  return cel__engine_await(e, is_uncongested, NULL, NULL);
+  return cel__engine_await(e, is_uncongested, NULL, e->config.interrupted);
 }
 
 /* ---- main: the program -------------------------------------------------- */

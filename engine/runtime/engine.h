@@ -37,6 +37,9 @@ typedef struct cel_engine_config {
   uint64_t small_bytes, large_bytes; /* see command.h; 0: default */
   void (*warn)(void *context, const cel_task *task, const char *text);
   void *warn_context;
+  /* Polled while submit waits its turn; true ends that with CEL_E_CANCELLED.
+   * May be null. */
+  bool (*interrupted)(void);
   /* Who draws or checks the graphs; each may be null. A node is shown when it
    * is emitted and lives until it is retired. Thread: main for tasks, scheduler
    * for the others. */

@@ -32,6 +32,7 @@ typedef struct cel_scheduler {
   CEL_VEC(cel_bound_ids) bounds; /* oldest first */
   uint64_t retired;              /* task id */
   cel_status status;             /* of the step under way */
+  bool dropping; /* one instruction was not handed over: none is after it */
 } cel_scheduler;
 
 typedef struct cel_owned_buffer {

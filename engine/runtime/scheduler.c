@@ -5,12 +5,16 @@ enum { NAP_US = 50, IDLE_US = 20000 };
 /* ---- what the graphs emit ----------------------------------------------- */
 
 static void pass_instr(cel_engine *e, const cel_instr *instr) {
+  if (e->scheduler.dropping) return;
   while (!cel_ring_push(e->instrs, (void *)(uintptr_t)instr)) {
     if (!e->config.threads) {
       cel_engine_step_executor(e);
       continue;
     }
-    if (cel__engine_failed(e) || atomic_load(&e->stop)) return;
+    if (cel__engine_failed(e) || atomic_load(&e->stop)) {
+      e->scheduler.dropping = true;
+      return;
+    }
     cel_park_wake(e->config.park);
     uint32_t seen = cel_park_look(&e->scheduler_park);
     cel_park_wait(&e->scheduler_park, seen, NAP_US);
