@@ -283,7 +283,7 @@ static bool check_task(const check *c, holdings *h, const node *task,
                        uint32_t *from) {
   const step *s = h->program->step[task->step];
   for (h->rank = 0; h->rank < h->program->ranks; ++h->rank)
-    if (!check_lacks(c, h, s, task->id, &from[h->rank])) return false;
+    if (!check_lacks(c, h, s, task->task, &from[h->rank])) return false;
   each_rank(h, s, cel_mode_consumes, gain);
   each_rank(h, s, cel_mode_produces, own);
   return true;

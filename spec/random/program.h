@@ -147,7 +147,7 @@ typedef struct node {
   uint64_t id;
   int kind;
   int step;      /* tasks: which step submitted it */
-  uint64_t task; /* commands, instructions */
+  uint64_t task; /* number of the task, the same on all ranks */
   uint32_t deps;
   cel_dep *dep;
   /* Commands and instructions that are messages. */
@@ -196,7 +196,7 @@ typedef struct rank {
   record *record; /* null: nobody looks */
   const cel_buffer *buffer[MOST_BUFFERS];
   cel_fence *fence[MOST_STEPS];
-  bool freed[MOST_BUFFERS];
+  bool late[MOST_BUFFERS]; /* mentioned for the last time, not freed yet */
   int pc;
   int waiting; /* 0: no; 1: for fence[pc]; 2: for `epoch` */
   bool asked;
