@@ -36,9 +36,8 @@ static int run_set_bundle(lua_State *L) {
 /* exit(status): ends the process; the other ranks do so too. */
 static int run_exit(lua_State *L) {
   int status = (int)luaL_checkinteger(L, 1);
-  fflush(NULL);
-  cel_session_close(cel__session_of(L), true);
-  _exit(status); /* closing a state that still runs is not allowed */
+  cel_session_close(cel__session_of(L), status);
+  _exit(status); /* a state that still runs cannot be closed */
 }
 
 /* devices() -> how many this rank has */

@@ -28,18 +28,6 @@ static int fail(cel_session *session, cel_status code, const char *text) {
   _exit(1); /* threads may still compute; nothing of theirs is wanted */
 }
 
-/* Ends the whole job with the status that all ranks have come to. */
-static int leave(cel_session *session, lua_State *L, int status) {
-  fflush(NULL);
-  if (status != 0 && session->transport->ranks > 1) {
-    if (session->engine != NULL) cel_engine_abandon(session->engine);
-    cel_report_exit(session->transport, status);
-  }
-  cel_session_close(session, true);
-  cel__state_destroy(L);
-  return status;
-}
-
 int main(int argc, char **argv) {
   static cel_session session;
   if (cel_session_open(&session) != CEL_E_OK) {
@@ -60,7 +48,10 @@ int main(int argc, char **argv) {
     lua_rawseti(L, -2, i);
   }
   if (!cel__state_call(L, 1, 1)) goto failed;
-  return leave(&session, L, (int)lua_tointeger(L, -1));
+  int status = (int)lua_tointeger(L, -1);
+  cel_session_close(&session, status);
+  cel__state_destroy(L);
+  return status;
 
 failed:; /* an error is {message =, cancelled = it happened elsewhere} */
   cel_status code = CEL_E_TASK;

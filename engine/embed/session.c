@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "comm/report.h"
 #include "device/kernel.h"
 #include "embed/embedded.h"
 #include "embed/state.h"
@@ -83,11 +84,16 @@ cel_status cel_session_start(cel_session *s) {
   return cel_engine_create(&config, &s->engine);
 }
 
-void cel_session_close(cel_session *s, bool orderly) {
+void cel_session_close(cel_session *s, int status) {
+  fflush(NULL);
+  if (status != 0 && s->transport->ranks > 1) {
+    if (s->engine != NULL) cel_engine_abandon(s->engine);
+    cel_report_exit(s->transport, status);
+  }
   if (s->engine != NULL) cel_engine_destroy(s->engine);
   if (s->host != NULL) cel_host_lanes_destroy(s->host);
   if (s->backend != NULL) s->backend->destroy(s->backend);
-  if (orderly && s->transport != NULL) s->transport->destroy(s->transport);
+  s->transport->destroy(s->transport);
   s->engine = NULL;
   s->host = NULL;
   s->backend = NULL;

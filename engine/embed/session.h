@@ -32,7 +32,8 @@ typedef struct cel_session {
 cel_status cel_session_open(cel_session *session);
 /* Starts backend, host lanes and engine if they are not running. */
 cel_status cel_session_start(cel_session *session);
-/* Stops what runs and, where `orderly`, leaves MPI with the other ranks. */
-void cel_session_close(cel_session *session, bool orderly);
+/* Stops what runs and leaves MPI with the other ranks, which have come to the
+ * same exit status. With one that is not 0 it may end the job at once. */
+void cel_session_close(cel_session *session, int status);
 
 #endif
