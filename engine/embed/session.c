@@ -6,6 +6,7 @@
 #include "comm/report.h"
 #include "device/kernel.h"
 #include "embed/embedded.h"
+#include "embed/interrupt.h"
 #include "embed/state.h"
 
 cel_status cel_session_open(cel_session *session) {
@@ -80,6 +81,7 @@ cel_status cel_session_start(cel_session *s) {
       .horizon_step = s->options.horizon_step,
       .warn = warn,
       .warn_context = s,
+      .interrupted = cel_interrupted,
   };
   return cel_engine_create(&config, &s->engine);
 }
