@@ -1,0 +1,99 @@
+-- script.lua -- runs the text of a script as a user would, in several shapes.
+--
+--   local script = require("spec.support.script")
+--   script.everywhere("adds up", "same('sum', 1 + 1, 2)")
+--
+-- A text that checks itself prints nothing but its last word. It begins with a
+-- prelude of its own, on one line, so that its first line is line 2.
+local assert = require("luassert")
+local busted = require("busted")
+local celer = require("spec.support.celer")
+
+local M = {}
+
+--- One rank, three, and one with two devices.
+M.shapes = {
+  { name = "on one rank", devices = 1 },
+  { name = "on three ranks", devices = 1, ranks = 3 },
+  { name = "on two devices", devices = 2 },
+}
+
+-- same(what, got, wanted) raises where they differ; refused(words, f) raises
+-- unless f, a function of one line, fails at that line with these words.
+local prelude = [[
+local celer = require "celer"
+local q = celer.queue()
+function same(what, got, wanted)
+  if got == wanted then return end
+  error(("%s: got %s, wanted %s"):format(what, tostring(got), tostring(wanted)), 2)
+end
+function refused(words, f)
+  local ok, message = pcall(f)
+  message = type(message) == "table" and message.message or tostring(message)
+  local place = ("/case.lua:%d: "):format(debug.getinfo(f, "S").linedefined)
+  if ok or not message:find(place, 1, true) or not message:find(words, 1, true) then
+    error(("wanted %s... %s, got %s"):format(place, words,
+      ok and "no error" or message), 2)
+  end
+end
+]]
+prelude = prelude:gsub("%s+", " ") .. "\n"
+
+--- Writes `files` (name to text) and `text` into a folder and runs it.
+---@param text string
+---@param shape {ranks: integer?, devices: integer}
+---@param options? {files: table?, before: string[]?, after: string[]?, env: table?, bare: boolean?}
+function M.run(text, shape, options)
+  options = options or {}
+  local folder = os.tmpname()
+  os.remove(folder)
+  assert(os.execute("mkdir '" .. folder .. "'") == 0)
+  local files = { ["case.lua"] = (options.bare and "" or prelude) .. text }
+  for name, other in pairs(options.files or {}) do files[name] = other end
+  for name, content in pairs(files) do
+    local file = assert(io.open(folder .. "/" .. name, "w"))
+    file:write(content)
+    file:close()
+  end
+  local args = { "run", "--devices", shape.devices }
+  for _, word in ipairs(options.before or {}) do args[#args + 1] = word end
+  args[#args + 1] = folder .. "/case.lua"
+  for _, word in ipairs(options.after or {}) do args[#args + 1] = word end
+  local r = celer.run(args, { ranks = shape.ranks, timeout = 30, env = options.env })
+  os.execute("rm -r '" .. folder .. "'")
+  return r
+end
+
+--- A test per shape. `check(stdout, shape, result)` sees what was printed;
+--- without it the text checks itself.
+---@param name string
+---@param text string
+---@param check? function
+---@param options? table  as M.run takes them
+function M.everywhere(name, text, check, options)
+  if not check then text = text .. "\nprint 'checked'" end
+  for _, shape in ipairs(M.shapes) do
+    busted.it(name .. ", " .. shape.name, function()
+      local r = M.run(text, shape, options)
+      assert.equal("", r.stderr)
+      assert.equal(0, r.status)
+      if check then check(r.stdout, shape, r) else assert.equal("checked\n", r.stdout) end
+    end)
+  end
+end
+
+--- The lines of `text`, sorted, without the "[rank] " before each; and how many
+--- there are of each rank.
+function M.lines(text)
+  local lines, counts = {}, {}
+  for line in text:gmatch("[^\n]+") do
+    local rank, rest = line:match("^%[(%d+)%] (.*)$")
+    rank = tonumber(rank) or 0
+    counts[rank] = (counts[rank] or 0) + 1
+    lines[#lines + 1] = rest or line
+  end
+  table.sort(lines)
+  return lines, counts
+end
+
+return M

@@ -1,0 +1,201 @@
+-- Buffers as scripts make, fill, name and free them.
+local script = require("spec.support.script")
+
+describe("initial contents", function()
+  script.everywhere("are the same from every source in 0 to 3 dimensions", [[
+local ffi = require "ffi"
+local function value(i, j, k) return 100 * (i or 0) + 10 * (j or 0) + (k or 0) + 7 end
+local extents = { [0] = {}, { 5 }, { 3, 4 }, { 2, 3, 4 } }
+local function compare(what, size, b)
+  local s = q:wait(b)
+  same(what .. " dims", s.dims, #size)
+  for i = 0, (size[1] or 1) - 1 do
+    for j = 0, (size[2] or 1) - 1 do
+      for k = 0, (size[3] or 1) - 1 do
+        local at = { i, j, k }
+        same(what .. " element", s(unpack(at, 1, #size)), value(unpack(at, 1, #size)))
+      end
+    end
+  end
+end
+for dims = 0, 3 do
+  local size, flat, nested = extents[dims], {}, {}
+  for i = 0, (size[1] or 1) - 1 do
+    local plane = {}
+    for j = 0, (size[2] or 1) - 1 do
+      local row = {}
+      for k = 0, (size[3] or 1) - 1 do
+        row[k + 1] = value(i, j, k)
+        flat[#flat + 1] = row[k + 1]
+      end
+      plane[j + 1] = dims == 3 and row or row[1]
+    end
+    nested[i + 1] = dims > 1 and plane or plane[1]
+  end
+  local function make(init)
+    return celer.buffer("double", size, { init = init })
+  end
+  compare("array", size, make(ffi.new("double[?]", #flat, flat)))
+  compare("function", size, make(value))
+  if dims == 0 then compare("number", size, make(7)) end
+  if dims > 0 then compare("flat", size, make(flat)) end
+  if dims > 0 then compare("nested", size, make(nested)) end
+end
+]])
+
+  script.everywhere("hold each type of element", [[
+local ffi = require "ffi"
+local point = celer.struct("point", "double x; int n[2]; bool on;")
+local b = q:wait(celer.buffer("bool", { 2 }, { init = { true, false } }))
+same("true", b[0], true)
+same("false", b[1], false)
+local i = q:wait(celer.buffer("int64_t", { 2 }, { init = { -2 ^ 40, 9007199254740993LL } }))
+same("large", i[0], -1099511627776LL)
+same("exact", i[1], 9007199254740993LL)
+local u = q:wait(celer.buffer("uint64_t", {}, { init = 18446744073709551615ULL }))
+same("unsigned", u(), 18446744073709551615ULL)
+local v = q:wait(celer.buffer("float3", { 2 }, { init = { { 1, 2, 3 }, { x = 4 } } }))
+same("vector", v[0].z + v[1].x + v[1].y, 7)
+local p = q:wait(celer.buffer(point, { 2, 1 },
+  { init = function(y, x) return { y + 0.5, { x, y }, y == 1 } end }))
+same("struct", p(1, 0).x, 1.5)
+same("array in a struct", p(1, 0).n[1], 1)
+same("bool in a struct", p(0, 0).on, false)
+local flat = q:wait(celer.buffer(point, { 1, 2 }, { init = { { x = 1 }, { x = 2 } } }))
+same("flat structs", flat(0, 1).x, 2)
+local nested = q:wait(celer.buffer(point, { 1, 2 }, { init = { { { x = 1 }, { x = 3 } } } }))
+same("nested structs", nested(0, 1).x, 3)
+]])
+
+  script.everywhere("are copies of what was given", [[
+local ffi = require "ffi"
+local t, a, n = { 1, 2 }, ffi.new("int[2]", 3, 4), 5
+local from_t = celer.buffer("int", 2, { init = t })
+local from_a = celer.buffer("int", 2, { init = a })
+local from_f = celer.buffer("int", 2, { init = function(i) return n + t[i + 1] end })
+t[1], a[0], n = 10, 10, 10
+same("table", q:wait(from_t)[0], 1)
+same("array", q:wait(from_a)[0], 3)
+same("function", q:wait(from_f)[0], 6)
+]])
+
+  script.everywhere("are computed only where they are needed", [[
+local u = celer.buffer("int", { 30 }, { init = function(i) print(i) return i end })
+local v = celer.buffer("int", { 30 })
+local unused = celer.buffer("int", { 30 }, { init = function(i) error("not needed") end })
+local copy = celer.kernel " kernel void f(item<1> i, out<int, 1> v, in<int, 1> u) { v(i[0]) = u(i[0]); } "
+q:submit(function(cg)
+  cg:parallel_for(celer.box({ 6 }, { 24 }), copy, cg:discard_write(v), cg:read(u))
+end)
+local s = q:drain(celer.capture(v, celer.box({ 6 }, { 24 })))
+for i = 6, 23 do same("copied", s[i], i) end
+]], function(out, shape)
+    local lines, counts = script.lines(out)
+    local seen = {}
+    for _, line in ipairs(lines) do
+      assert.is_nil(seen[line], line .. " is computed twice")
+      seen[line] = true
+    end
+    assert.equal(18, #lines)
+    for i = 6, 23 do assert.is_true(seen[tostring(i)]) end
+    for rank = 0, (shape.ranks or 1) - 1 do
+      assert.equal(18 / (shape.ranks or 1), counts[rank])
+    end
+  end)
+
+  script.everywhere("that do not fit are refused at their line", [[
+local ffi = require "ffi"
+local function int(extents, init) return "int", extents, { name = "u", init = init } end
+refused("init has 2 elements, the buffer has 3", function() celer.buffer(int(3, { 1, 2 })) end)
+refused("init has an entry [4]", function() celer.buffer(int(3, { 1, 2, 3, 4 })) end)
+refused("init has an entry [x]", function() celer.buffer(int(1, { 1, x = 2 })) end)
+refused("init[2] has 1 elements", function() celer.buffer(int({ 2, 2 }, { { 1, 2 }, { 3 } })) end)
+refused("init[2] is a number, not a table of 2", function() celer.buffer(int({ 2, 2 }, { { 1, 2 }, 3 })) end)
+refused("init[2]: a string is no int", function() celer.buffer(int(2, { 1, "x" })) end)
+refused("init[1]: 0.5 is no whole number", function() celer.buffer(int(2, { 0.5, 1 })) end)
+refused("does not fit", function() celer.buffer(int(1, { 2 ^ 31 })) end)
+refused("does not fit", function() celer.buffer("uint8_t", 1, { init = { -1 } }) end)
+refused("does not fit", function() celer.buffer("int8_t", {}, { init = 128 }) end)
+refused("not a number", function() celer.buffer(int(2, 7)) end)
+refused("not a string", function() celer.buffer(int(2, "zeros")) end)
+refused("init is a", function() celer.buffer(int(2, ffi.new("float[2]"))) end)
+refused("init has 3 elements, the buffer has 2", function() celer.buffer(int(2, ffi.new("int[3]"))) end)
+refused("init is a pointer", function() celer.buffer(int(2, ffi.cast("int *", ffi.new("int[2]")))) end)
+refused("no field 'z'", function() celer.buffer("float2", 1, { init = { { z = 1 } } }) end)
+local open = assert(io.open("/dev/null"))
+refused("variable 'open'", function() celer.buffer(int(2, function() return open:read() end)) end)
+]])
+
+  for _, case in ipairs { { "nil", "nil is no int" }, { "'x'", "a string is no int" },
+    { "i / 2", "0.5 is no whole number" } } do
+    it("from a function that returns " .. case[1] .. " are an error", function()
+      for i = 1, 2 do
+        local r = script.run("local u = celer.buffer('int', 9, { name = 'u',\n"
+          .. "  init = function(i) return " .. case[1] .. " end })\nq:drain(u)",
+          script.shapes[i])
+        assert.matches("/case.lua:3: the init function of u at %(%d%): ", r.stderr)
+        assert.matches(case[2]:match("is .*"), r.stderr, 1, true)
+        assert.equal(1, select(2, r.stderr:gsub("celer: ", "")), r.stderr)
+        assert.not_equal(0, r.status)
+      end
+    end)
+  end
+end)
+
+describe("a buffer", function()
+  script.everywhere("says what it is", [[
+same("named", tostring(celer.buffer("float", { 4, 8 }, { name = "u" })),
+  "buffer u: float[4][8], 128 bytes")
+same("0-dimensional", tostring(celer.buffer("double", nil, { name = "s" })),
+  "buffer s: double, 8 bytes")
+local b = celer.buffer("float3", { 2, 3, 5 })
+same("dims", b.dims, 3)
+same("size", b.size[0] * 100 + b.size[1] * 10 + b.size[2], 235)
+same("bytes", b.bytes, 360)
+same("unnamed", b.name ~= celer.buffer("int").name, true)
+]])
+
+  script.everywhere("is refused when it makes no sense", [[
+refused("unknown element type \"flaot\"", function() celer.buffer("flaot", 3) end)
+refused("unknown element type of type nil", function() celer.buffer(nil, 3) end)
+refused("at most 3 numbers", function() celer.buffer("int", { 1, 2, 3, 4 }) end)
+refused("not negative", function() celer.buffer("int", { 4, -1 }) end)
+refused("whole numbers", function() celer.buffer("int", { 1.5 }) end)
+refused("too many", function() celer.buffer("int", { 2 ^ 30, 2 ^ 30 }) end)
+refused("unknown option 'nmae', did you mean name?", function() celer.buffer("int", 3, { nmae = "u" }) end)
+refused("the options must be a table", function() celer.buffer("int", 3, "u") end)
+refused("must be a string", function() celer.buffer("int", 3, { name = 3 }) end)
+refused("one line of text", function() celer.buffer("int", 3, { name = "a\nb" }) end)
+refused("the contents of buffer u are not here", function() celer.buffer("int", 3, { name = "u" })(0) end)
+]])
+
+  script.everywhere("may be empty", [[
+local e = celer.buffer("int", { 4, 0 })
+same("bytes", e.bytes, 0)
+same("bytes of a snapshot", q:wait(e):string(), "")
+]])
+
+  script.everywhere("is freed after the tasks that use it", [[
+local n = 30
+local set = celer.kernel " kernel void f(item<1> i, out<int, 1> u, int v) { u(i[0]) = v; } "
+local add = celer.kernel " kernel void g(item<1> i, inout<int, 1> s, in<int, 1> u) { s(i[0]) += u(i[0]); } "
+local s = celer.buffer("int", n, { init = function() return 0 end })
+for t = 1, 20 do
+  local u = celer.buffer("int", n, { name = "u" })
+  q:submit(function(cg) cg:parallel_for(n, set, cg:discard_write(u), t) end)
+  q:submit(function(cg) cg:parallel_for(n, add, cg:read_write(s), cg:read(u)) end)
+  local last = q:fence(u)
+  u:free()
+  if t == 20 then
+    refused("u was freed", function() q:fence(u) end)
+    refused("u was freed", function() celer.capture(u) end)
+    refused("u was freed already", function() u:free() end)
+    refused("u was freed", function() q:submit(function(cg) cg:read(u) end) end)
+    same("a snapshot outlives it", last:get()[29], 20)
+  end
+end
+local view = q:wait(s)
+for i = 0, n - 1 do same("sum", view[i], 210) end
+refused("buffer:free(...)", function() s.free() end)
+]])
+end)
