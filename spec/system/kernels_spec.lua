@@ -1,0 +1,226 @@
+-- Kernels as scripts write and launch them.
+local script = require("spec.support.script")
+
+describe("a kernel", function()
+  script.everywhere("uses functions, includes, defines and its neighbours", [==[
+local n = 12
+local o = celer.buffer("int", n)
+local k = celer.kernel([=[
+  #include "mine.h"
+  template <class T> T twice(T x) { return x + x; }
+  __device__ int plus(int a, int b) { return a + b; }
+  kernel void first(item<1> it, out<int, 1> o) {
+    o(it[0]) = plus(twice((int)it[0]), SHIFT) + (NAME ? mine(1) : 0);
+  }
+  kernel void second(item<1> it, inout<int, 1> o) { o[it[0]] *= (int)it.range(0); }
+]=], { defines = { SHIFT = 3, NAME = true } })
+q:submit(function(cg) cg:parallel_for(n, k.first, cg:discard_write(o)) end)
+q:submit(function(cg) cg:parallel_for({ n }, k.second, cg:read_write(o)) end)
+local s = q:wait(o)
+for i = 0, n - 1 do same("element", s[i], (2 * i + 3 + 101) * n) end
+refused("no kernel 'frist' in this source, did you mean first?", function() return k.frist end)
+refused("name one of them", function() q:submit(function(cg) cg:parallel_for(n, k) end) end)
+refused("a kernel runs in a command group", function() k.first(n) end)
+local from_file = celer.kernel { file = "file.cu" }
+q:submit(function(cg) cg:parallel_for(n, from_file, cg:discard_write(o)) end)
+same("from a file", q:wait(o)[5], 105)
+]==], nil, { files = {
+    ["mine.h"] = "inline int mine(int x) { return x + 100; }\n",
+    ["file.cu"] = '#include "mine.h"\n'
+      .. "kernel void f(item<1> it, out<int, 1> o) { o(it[0]) = mine(it[0]); }\n",
+  } })
+
+  script.everywhere("covers ranges of 0 to 3 dimensions, with offsets and empty", [==[
+local box = celer.box
+local k = celer.kernel [=[
+  kernel void f0(item<0> it, inout<int, 0> o) { o() += 1 + (int)it.linear(); }
+  kernel void f1(item<1> it, inout<int, 1> o) { o(it[0]) += 1 + (int)it[0]; }
+  kernel void f2(item<2> it, inout<int, 2> o) { o(it[0], it[1]) += 1 + 10 * (int)it[0] + (int)it[1]; }
+  kernel void f3(item<3> it, inout<int, 3> o) {
+    o(it[0], it[1], it[2]) += 1 + 100 * (int)it[0] + 10 * (int)it[1] + (int)it[2];
+  }
+]=]
+local size = { [0] = {}, { 7 }, { 5, 6 }, { 4, 5, 3 } }
+local parts = { [0] = {},
+  { box({ 2 }, { 5 }), box({ 3 }, { 3 }), box({ 6 }, { 2 }) },
+  { box({ 1, 2 }, { 5, 4 }), box({ 0, 3 }, { 5, 3 }), box({ 4, 5 }, { 5, 6 }) },
+  { box({ 1, 1, 1 }, { 4, 3, 2 }), box({ 3, 0, 0 }, { 4, 5, 3 }), box({ 0, 0, 0 }, { 4, 5, 0 }) } }
+local function inside(part, i)
+  for d = 0, part.dims - 1 do
+    if i[d + 1] < part.min[d] or i[d + 1] >= part.max[d] then return 0 end
+  end
+  return 1
+end
+for dims = 0, 3 do
+  local o = celer.buffer("int", size[dims], { init = function() return 0 end })
+  local function run(range)
+    q:submit(function(cg) cg:parallel_for(range, k["f" .. dims], cg:read_write(o)) end)
+  end
+  run(size[dims])
+  for _, part in ipairs(parts[dims]) do run(part) end
+  local s, n = q:wait(o), size[dims]
+  for i = 0, (n[1] or 1) - 1 do
+    for j = 0, (n[2] or 1) - 1 do
+      for l = 0, (n[3] or 1) - 1 do
+        local at, value = { i, j, l }, 1
+        for d = 1, dims do value = value + at[d] * 10 ^ (dims - d) end
+        local times = 1
+        for _, part in ipairs(parts[dims]) do times = times + inside(part, at) end
+        same(dims .. " dimensions", s(unpack(at, 1, dims)), times * value)
+      end
+    end
+  end
+end
+local e = celer.buffer("int", { 0 })
+q:submit(function(cg) cg:parallel_for({ 0 }, k.f1, cg:read_write(e)) end)
+q:wait()
+]==])
+
+  script.everywhere("takes numbers, booleans, structs and 64-bit integers", [==[
+local par = celer.struct("par", "double a; int n[2]; bool on;")
+local ffi = require "ffi"
+local k = celer.kernel [=[
+  kernel void f(item<1> it, out<double, 1> o, par p, bool yes, int64_t large,
+                uint8_t small, float x, double y, float3 v) {
+    const double all[9] = {p.a, (double)p.n[1], (double)p.on, (double)yes,
+      (double)(large - 9007199254740992LL), (double)small, x, y, v.z};
+    o(it[0]) = all[it[0]];
+  }
+]=]
+local wanted = { 0.5, 4, 1, 1, 1, 255, 0.25, 0.1, 3 }
+local function try(p)
+  local o = celer.buffer("double", 9)
+  q:submit(function(cg)
+    cg:parallel_for(9, k, cg:discard_write(o), p, true, 9007199254740993LL, 255, 0.25, 0.1,
+      { 1, 2, 3 })
+  end)
+  local s = q:wait(o)
+  for i = 1, 9 do same("value " .. i, s[i - 1], wanted[i]) end
+end
+try { a = 0.5, n = { 3, 4 }, on = true }
+try(ffi.new("par", 0.5, { 3, 4 }, true))
+same("struct", tostring(par), "type par")
+local o = celer.buffer("double", 9)
+local function with(...)
+  local given = { n = select("#", ...), ... }
+  return function(cg) cg:parallel_for(9, k, cg:discard_write(o), unpack(given, 1, given.n)) end
+end
+refused("takes 8 arguments after its item, got 2", function() q:submit(function(cg) cg:parallel_for(9, k, cg:discard_write(o), 1) end) end)
+local bad = {
+  ["argument 2 of kernel f: a par has no field 'b'"] = with({ b = 1 }, true, 1, 1, 1, 1, {}),
+  ["argument 3 of kernel f: expected a boolean, got a number"] = with({}, 1, 1, 1, 1, 1, {}),
+  ["argument 4 of kernel f: 0.5 is no whole number"] = with({}, true, 0.5, 1, 1, 1, {}),
+  ["argument 5 of kernel f: 256 does not fit"] = with({}, true, 1, 256, 1, 1, {}),
+  ["argument 6 of kernel f: expected a number (float), got a string"] = with({}, true, 1, 1, "1", 1, {}),
+}
+for message, f in celer.sorted_pairs(bad) do
+  local ok, got = pcall(q.submit, q, f)
+  same(message, not ok and got:find(message, 1, true) ~= nil or got, true)
+end
+]==])
+
+  script.everywhere("keeps by cg:write what it does not overwrite", [==[
+local n = 20
+local k = celer.kernel [=[
+  kernel void even(item<1> it, out<int, 1> o) { if (it[0] % 2 == 0) o(it[0]) = -1; }
+  kernel void all(item<1> it, out<int, 1> o) { o(it[0]) = (int)it[0]; }
+  kernel void add(item<1> it, inout<int, 1> o, in<int, 1> i) { o(it[0]) += i(it[0]); }
+]=]
+local o = celer.buffer("int", n, { init = function(i) return 100 + i end })
+local p = celer.buffer("int", n)
+q:submit(function(cg) cg:parallel_for(n, k.even, cg:write(o)) end)
+q:submit(function(cg) cg:parallel_for(n, k.all, cg:discard_write(p)) end)
+q:submit(function(cg) cg:parallel_for(n, k.add, cg:read_write(p), cg:read(o)) end)
+q:submit(function(cg)
+  cg:parallel_for(celer.box({ 3 }, { 11 }), k.all, cg:write(o, celer.one_to_one))
+end)
+local so, sp = q:wait(o, p)
+for i = 0, n - 1 do
+  local was = i % 2 == 0 and -1 or 100 + i
+  same("written", so[i], i >= 3 and i < 11 and i or was)
+  same("read and written", sp[i], i + was)
+end
+refused("use cg:read_write", function() q:submit(function(cg) cg:parallel_for(n, k.add, cg:discard_write(o), cg:read(p)) end) end)
+refused("use cg:discard_write or cg:write", function() q:submit(function(cg) cg:parallel_for(n, k.all, cg:read(o)) end) end)
+refused("the buffer itself", function() q:submit(function(cg) cg:parallel_for(n, k.all, o) end) end)
+refused("passed twice", function() q:submit(function(cg) local a = cg:read_write(o) cg:parallel_for(n, celer.kernel " kernel void g(item<1> i, inout<int, 1> a, inout<int, 1> b) {} ", a, a) end) end)
+refused("not passed to the work", function() q:submit(function(cg) cg:write(p) cg:parallel_for(n, k.all, cg:write(o)) end) end)
+refused("has no work", function() q:submit(function(cg) cg:read(o) end) end)
+]==])
+
+  script.everywhere("is cut at multiples of the granularity", [==[
+local n = 22
+local o = celer.buffer("int", n)
+q:submit(function(cg)
+  cg:hint { granularity = 4 }
+  cg:name "cut"
+  cg:host_task(n, function(part, o)
+    print(part.min[0], part.max[0])
+    for i = part.min[0], part.max[0] - 1 do o[i] = i end
+  end, cg:discard_write(o))
+end)
+q:submit(function(cg)
+  cg:hint { granularity = 100 }
+  cg:parallel_for(n, celer.kernel " kernel void g(item<1> i, inout<int, 1> a) { a(i[0]) += 1; } ", cg:read_write(o))
+end)
+local s = q:wait(o)
+for i = 0, n - 1 do same("element", s[i], i + 1) end
+refused("unknown hint 'granlarity', did you mean granularity?", function() q:submit(function(cg) cg:hint { granlarity = 4 } end) end)
+refused("at least 1, not 0", function() q:submit(function(cg) cg:hint { granularity = 0 } end) end)
+]==], function(out)
+      local covered = 0
+      for low, high in out:gmatch("(%d+)\t(%d+)") do
+        assert.equal(0, low % 4)
+        assert.is_true(high % 4 == 0 or high == "22")
+        covered = covered + high - low
+      end
+      assert.equal(22, covered)
+    end)
+
+  script.everywhere("prints", [==[
+local k = celer.kernel ' kernel void f(item<1> it, int v) { printf("item %d of %d\\n", (int)it[0], v); } '
+q:submit(function(cg) cg:parallel_for(6, k, 6) end)
+]==], function(out)
+      local lines = script.lines(out)
+      for i = 0, 5 do assert.equal(("item %d of 6"):format(i), lines[i + 1]) end
+      assert.equal(6, #lines)
+    end)
+end)
+
+describe("a source that does not compile", function()
+  -- text, then the place and the message in what is printed.
+  local cases = {
+    ["is blamed where it stands when it comes by a variable"] = {
+      "local text = [[\n\n  kernel void bad(item<1> it, out<int, 1> a) {\n    a(it[0]) = oops;\n"
+        .. "  }\n]]\nlocal function compile(t) return celer.kernel(t) end\ncompile(text)",
+      "/case.lua:5:", "oops",
+    },
+    ["is blamed where it was made when it was put together"] = {
+      "local text = 'kernel void bad(item<1> it, '\n"
+        .. "celer.kernel(text .. 'out<int, 1> a) { a(it[0]) = oops; }')",
+      "/case.lua:3:", "oops",
+    },
+    ["is blamed in its own file"] = {
+      "celer.kernel { file = 'bad.cu' }", "bad.cu:3:", "oops",
+    },
+    ["names a file that is not there"] = {
+      "\nceler.kernel { file = 'none.cu' }", "/case.lua:3: ", "none.cu",
+    },
+    ["has no kernel"] = { "celer.kernel 'int x;'", "/case.lua:2: ", "kernel" },
+    ["takes a pointer"] = {
+      "celer.kernel 'kernel void f(item<1> it, int *p) {}'", "/case.lua:2:", "not by pointers",
+    },
+  }
+  for name, case in pairs(cases) do
+    for i = 1, 2 do
+      it(name .. ", " .. script.shapes[i].name, function()
+        local r = script.run(case[1], script.shapes[i], { files = { ["bad.cu"] =
+          "// a kernel\nkernel void bad(item<1> it, out<int, 1> a) {\n  a(it[0]) = oops;\n}\n" } })
+        assert.matches(case[2], r.stderr, 1, true)
+        assert.matches(case[3], r.stderr, 1, true)
+        assert.equal(1, select(2, r.stderr:gsub("celer: ", "")), r.stderr)
+        assert.not_equal(0, r.status)
+      end)
+    end
+  end
+end)
