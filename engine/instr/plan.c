@@ -69,18 +69,22 @@ static void plan_message(cel__plan *plan, const cel_command *command) {
   }
 }
 
-/* Two devices must not write one element. The task graph has refused what is
- * refuted; what it could not decide is looked at here, for the chunks that
- * there are. */
+static bool both_write(const cel__touch *a, const cel__touch *b) {
+  return a->produces && b->produces && a->buffer == b->buffer &&
+         cel_box_meets(&a->hull, &b->hull);
+}
+
+/* Two devices must not write one element, by whichever accesses. The task graph
+ * has refused what is refuted; what it could not decide is looked at here, for
+ * the chunks that there are. */
 static cel_status check_overlap(const cel__plan *plan) {
   const cel_task *task = plan->command->task;
   cel_region both = {0};
-  for (uint32_t i = 0; i < plan->used && both.n == 0; ++i)
-    for (uint32_t j = i + task->accesses; j < plan->used && both.n == 0;
-         j += task->accesses) {
+  for (uint32_t i = 0; i < plan->used && both.n == 0; ++i) {
+    uint32_t next = (i / task->accesses + 1) * task->accesses; /* device's */
+    for (uint32_t j = next; j < plan->used && both.n == 0; ++j) {
       const cel__touch *a = &plan->touches.at[i], *b = &plan->touches.at[j];
-      if (a->produces && cel_box_meets(&a->hull, &b->hull))
-        cel_region_intersect(&both, &a->region, &b->region);
+      if (both_write(a, b)) cel_region_intersect(&both, &a->region, &b->region);
       if (both.n == 0) continue;
       cel_fail(CEL_E_OVERLAP,
                "task '%s': two devices write element (%" PRId64 ", %" PRId64
@@ -91,6 +95,7 @@ static cel_status check_overlap(const cel__plan *plan) {
                a->buffer->name != NULL ? a->buffer->name : "unnamed");
       cel_fail_at(task->place.file, task->place.line);
     }
+  }
   bool overlaps = both.n > 0;
   cel_region_release(&both);
   return overlaps ? CEL_E_OVERLAP : CEL_E_OK;

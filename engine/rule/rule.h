@@ -140,6 +140,12 @@ typedef struct cel_counter_example {
 cel_proof cel_rule_prove_disjoint(const cel_rule_use *use,
                                   const cel_split_kind *kind,
                                   cel_counter_example *why);
+/* Non-overlap of two uses taken together, over one index space and one buffer:
+ * what a chunk maps to under either is disjoint from what a disjoint chunk maps
+ * to under either. CEL_UNKNOWN also where the two do not fit into one rule. */
+cel_proof cel_rule_prove_apart(const cel_rule_use *a, const cel_rule_use *b,
+                               const cel_split_kind *kind,
+                               cel_counter_example *why);
 /* Union homomorphism (seed 001, equation 2): r(a u b) = r(a) u r(b). */
 cel_proof cel_rule_prove_union(const cel_rule_use *use,
                                const cel_split_kind *kind,

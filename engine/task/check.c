@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "rule/print.h"
 
-enum { SLOTS = 256, BOX_TEXT = 160 };
+enum { SLOTS = 256, PAIRS = 64, BOX_TEXT = 160 };
 
 /* All that a verdict depends on. Compared as bytes: cleared before filling. */
 typedef struct key {
@@ -25,11 +25,21 @@ typedef struct slot {
   bool exact;
 } slot;
 
+/* Two writes of one buffer that were not refuted; compared as bytes. */
+typedef struct pair {
+  const cel_rule *rule[2];
+  cel_box range, extent;
+  int64_t granularity[3];
+  bool cut[3];
+  int64_t param[2][CEL_RULE_PARAMS];
+} pair;
+
 struct cel__checks {
   int64_t ranks;
   uint64_t hash[SLOTS]; /* 0: the slot holds no verdict */
   bool made[SLOTS];     /* the slot is initialised */
   slot *slots;
+  pair *pairs; /* null until a task writes a buffer twice */
 };
 
 cel__checks *cel__checks_create(int64_t ranks) {
@@ -44,11 +54,13 @@ void cel__checks_destroy(cel__checks *checks) {
   for (int i = 0; i < SLOTS; ++i)
     if (checks->made[i]) cel_region_release(&checks->slots[i].image);
   cel_free(checks->slots);
+  cel_free(checks->pairs);
   cel_free(checks);
 }
 
 size_t cel__checks_bytes(const cel__checks *checks) {
   size_t sum = sizeof *checks + SLOTS * sizeof(slot);
+  if (checks->pairs != NULL) sum += PAIRS * sizeof(pair);
   for (int i = 0; i < SLOTS; ++i)
     if (checks->made[i]) sum += checks->slots[i].image.cap * sizeof(cel_box);
   return sum;
@@ -99,6 +111,24 @@ static cel_status fail_overlap(const cel_group *group, const cel_access *access,
            box_text(&why->a, group->dims, a, sizeof a),
            box_text(&why->b, group->dims, b, sizeof b),
            point_text(why->point, access->buffer->dims, point, sizeof point));
+  return cel_fail_at(group->place.file, group->place.line);
+}
+
+static cel_status fail_pair(const cel_group *group, uint32_t i, uint32_t j,
+                            const cel_counter_example *why) {
+  char a[BOX_TEXT], b[BOX_TEXT], point[BOX_TEXT];
+  const cel_access *x = &group->access[i], *y = &group->access[j];
+  cel_fail(
+      CEL_E_OVERLAP,
+      "task '%s': its accesses %u (%s) and %u (%s) to buffer '%s' overlap: "
+      "chunks %s and %s both write element %s, each by one of them; map "
+      "every chunk to elements of its own in all accesses together, or "
+      "permit only splits that keep them apart",
+      name_of(group->name), i + 1, cel_mode_name(x->mode), j + 1,
+      cel_mode_name(y->mode), name_of(x->buffer->name),
+      box_text(&why->a, group->dims, a, sizeof a),
+      box_text(&why->b, group->dims, b, sizeof b),
+      point_text(why->point, x->buffer->dims, point, sizeof point));
   return cel_fail_at(group->place.file, group->place.line);
 }
 
@@ -269,6 +299,58 @@ cel_status cel__check_access(cel__checks *checks, const cel_group *group,
   }
   cel_region_copy(image, &s->image);
   *exact = s->exact;
+  return CEL_E_OK;
+}
+
+/* ---- writes of one buffer by several accesses ---------------------------- */
+
+static void make_pair(const cel_group *group, const cel_access *const at[2],
+                      pair *out) {
+  memset(out, 0, sizeof *out);
+  out->range = group->range;
+  out->extent = at[0]->buffer->extent;
+  cel_split_kind splits = splits_of(group);
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    out->cut[d] = splits.cut[d];
+    out->granularity[d] = splits.granularity[d];
+  }
+  for (int k = 0; k < 2; ++k) {
+    const cel_rule *rule = out->rule[k] = at[k]->use.rule;
+    if (rule->desc.params > 0)
+      memcpy(out->param[k], at[k]->use.params,
+             (size_t)rule->desc.params * sizeof(int64_t));
+  }
+}
+
+/* What is unknown is left to those who see the actual chunks. */
+static cel_status check_pair(cel__checks *checks, const cel_group *group,
+                             uint32_t i, uint32_t j) {
+  const cel_access *at[2] = {&group->access[i], &group->access[j]};
+  cel_counter_example why = {0};
+  pair wanted;
+  make_pair(group, at, &wanted);
+  if (checks->pairs == NULL)
+    checks->pairs = cel_alloc_zero(PAIRS * sizeof(pair));
+  pair *known = &checks->pairs[cel_hash(&wanted, sizeof wanted, 0) % PAIRS];
+  if (memcmp(known, &wanted, sizeof wanted) == 0) return CEL_E_OK;
+  cel_split_kind splits = splits_of(group);
+  if (cel_rule_prove_apart(&at[0]->use, &at[1]->use, &splits, &why) ==
+      CEL_REFUTED)
+    return fail_pair(group, i, j, &why);
+  memcpy(known, &wanted, sizeof wanted);
+  return CEL_E_OK;
+}
+
+cel_status cel__check_writes(cel__checks *checks, const cel_group *group) {
+  const cel_access *access = group->access;
+  if (!is_cut(group)) return CEL_E_OK;
+  for (uint32_t j = 1; j < group->accesses; ++j) {
+    if (!cel_mode_produces(access[j].mode)) continue;
+    for (uint32_t i = 0; i < j; ++i)
+      if (access[i].buffer == access[j].buffer &&
+          cel_mode_produces(access[i].mode))
+        CEL_TRY(check_pair(checks, group, i, j));
+  }
   return CEL_E_OK;
 }
 

@@ -25,6 +25,9 @@ void cel__checks_destroy(cel__checks *checks);
  * whole; `*exact` tells whether it is known, else it is the whole buffer. */
 cel_status cel__check_access(cel__checks *checks, const cel_group *group,
                              uint32_t i, cel_region *image, bool *exact);
+/* Checks that chunks keep apart also where several accesses write one buffer;
+ * after each access by itself. */
+cel_status cel__check_writes(cel__checks *checks, const cel_group *group);
 /* Checks what does not concern an access. */
 cel_status cel__check_group(const cel__checks *checks, const cel_group *group);
 size_t cel__checks_bytes(const cel__checks *checks);

@@ -316,7 +316,7 @@ static cel_status check_all(cel_task_graph *graph, const cel_group *group) {
   for (uint32_t i = 0; i < group->accesses; ++i)
     CEL_TRY(cel__check_access(graph->checks, group, i, &graph->images.at[i],
                               &graph->exact.at[i]));
-  return CEL_E_OK;
+  return cel__check_writes(graph->checks, group);
 }
 
 static const cel_access *copy_accesses(cel_arena *arena,

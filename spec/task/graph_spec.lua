@@ -234,6 +234,59 @@ describe("the task graph", function()
       assert.equal(1, #p.tasks)
     end)
 
+    it("refuse writes of one buffer by two accesses that overlap", function()
+      local b = p:buffer({ 64 }, { name = "u" })
+      local id, text, code, line = p:submit({
+        range = { 64 }, line = 43, name = "twice",
+        { b, "discard_write", same(1) },
+        { b, "discard_write", { { program.span(0, 1) } }, { clamp = true } },
+      })
+      assert.is_nil(id)
+      assert.equal("OVERLAP", code)
+      assert.equal(43, line)
+      for _, part in ipairs({ "'twice'", "'u'", "1 %(discard_write%)",
+        "2 %(discard_write%)", "%[", "element %(%d+%)", "map every chunk" }) do
+        assert.matches(part, text)
+      end
+    end)
+
+    it("let two accesses write one buffer where chunks stay apart", function()
+      local b, v = p:buffer({ 64 }, { init = true }), p:buffer({ 64 })
+      local half = function(by) return { { program.span(0, by) } } end
+      local shifted = { { program.span(0, 1) } }
+      for _ = 1, 3 do
+        assert.truthy(p:submit({ range = { 32 }, { b, "discard_write", half(0) },
+          { b, "write", half(32) } }))
+      end
+      assert.truthy(p:submit({ range = { 64 }, { b, "read_write", same(1) },
+        { b, "discard_write", same(1) } }))
+      -- Other buffers, and what is only read, are no writes of it.
+      assert.truthy(p:submit({ range = { 63 }, { b, "read_write", same(1) },
+        { v, "discard_write", shifted }, { b, "read", shifted } }))
+      -- One chunk may overlap itself.
+      assert.truthy(p:submit({ range = { 63 }, cut = {},
+        { b, "read_write", same(1) }, { b, "read_write", shifted } }))
+      assert.is_nil(p:submit({ range = { 63 },
+        { b, "read_write", same(1) }, { b, "read_write", shifted } }))
+    end)
+
+    it("know the parameters of two accesses that write one buffer", function()
+      local b = p:buffer({ 64 })
+      local offset = { "param", 0 }
+      local by = { { { { "+", { "min", 0 }, offset }, { "+", { "max", 0 }, offset } } } }
+      local function try(x, y)
+        return p:submit({ range = { 16 },
+          { b, "discard_write", by, { params = { x } } },
+          { b, "discard_write", by, { params = { y } } } })
+      end
+      for x = 0, 48, 4 do
+        for y = 0, 48, 4 do
+          local apart = x == y or math.abs(x - y) >= 16
+          for _ = 1, 2 do assert.equal(apart, try(x, y) ~= nil) end
+        end
+      end
+    end)
+
     it("refuse a read that depends on the split", function()
       local b = p:buffer({ 64 }, { init = true, name = "u" })
       local id, text, code = p:submit({
