@@ -3,7 +3,10 @@
  * A backend drives all devices of its kind that belong to one rank. Jobs go
  * into lanes; a lane carries its jobs out in the order in which they came, and
  * lanes run at the same time. Completions come back by poll, in any order
- * across lanes. Host lanes (exec/host.h) have the same face.
+ * across lanes. A job that fails ends its lane: what is behind it, and all that
+ * comes later, may need its results, and comes back in its turn without an
+ * error and without having been carried out. Host lanes (exec/host.h) have the
+ * same face.
  *
  * To add a backend: fill one table, add it to the list in backend.c. Threads:
  * every call from the executor, except what a table says otherwise.

@@ -49,7 +49,8 @@ static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
   cel_entry *entry = new_entry(c);
   *entry = (cel_entry){.job = job, .lane = index};
   bool idle = c->outstanding[index]++ == 0;
-  if (idle && job->kind == CEL_JOB_COPY &&
+  /* An idle lane is nobody else's: all that it did has been polled. */
+  if (idle && !c->lane[index].failed && job->kind == CEL_JOB_COPY &&
       cel_box_volume(&job->box) * job->element_size <= INLINE_COPY) {
     cel_job_run(job);
     cel_finished_push(&c->finished, entry);

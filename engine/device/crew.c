@@ -110,6 +110,7 @@ static void complete(cel_crew *crew, cel_lane *lane) {
   cel_entry *entry = lane->head;
   lane->head = entry->next;
   if (lane->head == NULL) lane->tail = NULL;
+  if (entry->error != NULL) lane->failed = true;
   cel_finished_push(crew->finished, entry); /* no longer ours */
   lane->active = lane->head != NULL;
   if (lane->active) make_runnable(crew, lane);
@@ -197,6 +198,11 @@ static const cel_box *cuttable(const cel_job *job) {
 static void run_lane(cel_crew *crew, cel_lane *lane) {
   cel_entry *entry = lane->head;
   const cel_box *box = cuttable(entry->job);
+  if (lane->failed) { /* what follows may need what has failed */
+    pthread_mutex_lock(&crew->lock);
+    complete(crew, lane);
+    return;
+  }
   if (crew->threads == 1 || box == NULL || cel_box_is_empty(box)) {
     entry->error = cel_job_run(entry->job) == CEL_E_OK ? NULL : last_error();
     pthread_mutex_lock(&crew->lock);

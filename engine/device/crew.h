@@ -8,7 +8,8 @@
  * Invariants (under crew->lock): a lane is `active` iff it has jobs, and then
  * it is either in the list of runnable lanes or owned by a thread; a lane's
  * completions are pushed in the order of its jobs; a share is linked only
- * while it may have blocks left.
+ * while it may have blocks left; a lane that `failed` hands its jobs over
+ * without running them.
  * Cost: submit and completion take the lock once each; a helper takes it twice
  * per job. Nothing is allocated but for an error.
  */
@@ -52,6 +53,7 @@ typedef struct cel_lane {
   cel_entry *head, *tail;
   struct cel_lane *next; /* while runnable */
   bool active;
+  bool failed;     /* a job has: no later one is run */
   cel_share share; /* of the head */
 } cel_lane;
 

@@ -15,6 +15,7 @@ enum { KERNEL_LANES = 2, COPY_LANES = 2, LANES = KERNEL_LANES + COPY_LANES };
 typedef struct lane {
   CEL_VEC(cel_job *) queued;
   CEL_VEC(cel_done) held;
+  bool failed; /* a job has: no later one is run */
 } lane;
 
 /* What reserve gave out: which memory an address belongs to. */
@@ -97,7 +98,8 @@ static void run_head(simulated *s, lane *l) {
   cel_job *job = l->queued.at[0];
   memmove(l->queued.at, l->queued.at + 1, --l->queued.n * sizeof *l->queued.at);
   cel_done done = {job->ticket, NULL};
-  if (cel_job_run(job) != CEL_E_OK) {
+  if (!l->failed && cel_job_run(job) != CEL_E_OK) {
+    l->failed = true;
     done.error = cel_alloc(sizeof *done.error);
     *done.error = *cel_error_last();
   }

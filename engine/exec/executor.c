@@ -7,7 +7,7 @@
 #include "exec/ready.h"
 #include "exec/window.h"
 
-enum { DEVICES = 8, LANES = 16, BATCH = 64 };
+enum { DEVICES = 8, LANES = 16, BATCH = 64, ISSUES = 256 };
 
 /* What was reserved and not released. */
 typedef struct held {
@@ -24,7 +24,8 @@ struct cel_executor {
   uint32_t load[DEVICES][LANES]; /* jobs in each lane */
   uint64_t pending;              /* nodes that are not DONE */
   uint64_t jobs;                 /* at devices and host lanes */
-  bool failed;
+  bool failed;                   /* or halted: issues nothing more */
+  bool reported;                 /* a failure: later ones follow from it */
   CEL_VEC(held) held;
   _Atomic(uint64_t) messages, bytes_sent, copies, bytes_copied, allocations;
 };
@@ -104,13 +105,22 @@ static void mark_done(cel_executor *e, cel_node *node) {
 
 /* ---- failure ------------------------------------------------------------ */
 
+/* Nothing more is begun; host lanes would begin what they have. */
+static void halt(cel_executor *e) {
+  if (e->failed) return;
+  e->failed = true;
+  cel_host_lanes_drop(e->config.host);
+}
+
 static void fail(cel_executor *e, const cel_instr *instr, cel_error *error) {
   const cel_task *task = instr->task;
+  halt(e);
+  if (e->reported) return;
+  e->reported = true;
   if (error->file[0] == '\0' && task != NULL && task->place.file != NULL) {
     snprintf(error->file, sizeof error->file, "%s", task->place.file);
     error->line = task->place.line;
   }
-  e->failed = true;
   if (e->config.failed != NULL)
     e->config.failed(e->config.context, instr, error);
 }
@@ -241,7 +251,8 @@ static void complete(cel_executor *e, const cel_done *done, bool job) {
     cel_free(done->error);
     return;
   }
-  mark_done(e, node);
+  /* It may have been dropped; nobody waits for it any more. */
+  if (!e->failed) mark_done(e, node);
 }
 
 static bool take_completions(cel_executor *e) {
@@ -261,7 +272,10 @@ bool cel_executor_step(cel_executor *executor) {
   cel_executor *e = executor;
   if (e->config.tick != NULL) e->config.tick(e->config.context);
   bool progress = take_completions(e);
-  for (uint64_t id; !e->failed && cel_ready_pop(&e->ready, &id);) {
+  /* Not without end: completions and messages must get their turn. */
+  uint64_t id;
+  for (int i = 0; i < ISSUES && !e->failed && cel_ready_pop(&e->ready, &id);
+       ++i) {
     progress = true;
     issue(e, cel_window_node(&e->window, id));
   }
@@ -274,7 +288,7 @@ void cel_executor_add(cel_executor *executor, const cel_instr *instr) {
 }
 
 void cel_executor_halt(cel_executor *executor) {
-  executor->failed = true;
+  halt(executor);
 }
 
 /* ---- life --------------------------------------------------------------- */

@@ -31,7 +31,8 @@ typedef struct cel_executor_config {
   /* A horizon or epoch has completed. Thread: executor. */
   void (*completed)(void *context, const cel_instr *instr);
   /* An instruction failed: its task's place is already in `error`. The
-   * executor stops issuing. Thread: executor. */
+   * executor stops issuing. Called once: what fails later failed because of
+   * it. Thread: executor. */
   void (*failed)(void *context, const cel_instr *instr, const cel_error *error);
   /* Called in every step: agreements, control messages, stop conditions. */
   void (*tick)(void *context);
@@ -44,10 +45,11 @@ cel_executor *cel_executor_create(const cel_executor_config *config);
 void cel_executor_destroy(cel_executor *executor);
 /* Hands over the next instruction, in id order. Thread: executor. */
 void cel_executor_add(cel_executor *executor, const cel_instr *instr);
-/* Issues what is ready and takes in completions; whether anything happened.
- * Thread: executor. */
+/* Takes in completions and issues what is ready, a bounded number of each;
+ * whether anything happened. Thread: executor. */
 bool cel_executor_step(cel_executor *executor);
-/* Issues nothing more; takes in completions still. Thread: executor. */
+/* Issues nothing more, and drops what no host lane has begun; takes in
+ * completions still. Thread: executor. */
 void cel_executor_halt(cel_executor *executor);
 /* Nothing is issued, ready or waiting. */
 bool cel_executor_idle(const cel_executor *executor);

@@ -202,6 +202,24 @@ void cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job) {
   pthread_cond_signal(&l->news);
 }
 
+static void drop(cel_host_lanes *lanes, const cel_job *job) {
+  cel_vec_push(&lanes->done, (cel_done){.ticket = job->ticket});
+}
+
+void cel_host_lanes_drop(cel_host_lanes *lanes) {
+  pthread_mutex_lock(&lanes->lock);
+  for (uint32_t i = 0; i < lanes->waiting.n; ++i)
+    drop(lanes, lanes->waiting.at[i]);
+  cel_vec_clear(&lanes->waiting);
+  for (int32_t i = 0; i < lanes->n; ++i) {
+    lane *l = &lanes->lane[i];
+    for (cel_job *job; (job = pop(&l->queue)) != NULL; --l->load)
+      drop(lanes, job);
+  }
+  atomic_store_explicit(&lanes->finished, lanes->done.n, memory_order_release);
+  pthread_mutex_unlock(&lanes->lock);
+}
+
 uint32_t cel_host_lanes_poll(cel_host_lanes *lanes, cel_done *out,
                              uint32_t max) {
   if (lanes->config.simulated) return poll_simulated(lanes, out, max);

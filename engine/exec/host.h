@@ -31,6 +31,9 @@ cel_host_lanes *cel_host_lanes_create(const cel_host_config *config);
 void cel_host_lanes_destroy(cel_host_lanes *lanes);
 /* Thread: executor. */
 void cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job);
+/* Jobs that no lane has begun come back without having been run. Thread:
+ * executor. */
+void cel_host_lanes_drop(cel_host_lanes *lanes);
 uint32_t cel_host_lanes_poll(cel_host_lanes *lanes, cel_done *out,
                              uint32_t max);
 /* The calling lane's state, null outside a lane. Thread: worker. */
