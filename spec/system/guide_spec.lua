@@ -1,0 +1,94 @@
+-- Every program of the guide prints exactly what stands below it.
+local celer = require("spec.support.celer")
+
+local folder = os.tmpname() .. ".guide"
+
+local function read(path)
+  local file = assert(io.open(path, "rb"))
+  local text = file:read("*a")
+  file:close()
+  return text
+end
+
+-- All fenced blocks in order: their language, text, and the heading above.
+local function blocks()
+  local out, title, open = {}, nil, nil
+  for line in read("lua/README.md"):gmatch("([^\n]*)\n") do
+    local fence = line:match("^```(%a*)$")
+    if fence == "" then
+      out[#out + 1], open = open, nil
+    elseif fence then
+      open = { kind = fence, title = title, text = "" }
+    elseif open then
+      open.text = open.text .. line .. "\n"
+    else
+      title = line:match("^## (.*)") or title
+    end
+  end
+  return out
+end
+
+local function run(code, ranks)
+  local file = assert(io.open(folder .. "/guide.lua", "w"))
+  file:write(code)
+  file:close()
+  return celer.run({ "run", "guide.lua" }, { ranks = ranks, cwd = folder })
+end
+
+local function check(expected, r)
+  assert.equal("", r.stderr)
+  assert.equal(expected, r.stdout)
+  assert.equal(0, r.status)
+end
+
+setup(function() os.execute("mkdir -p '" .. folder .. "'") end)
+teardown(function() os.execute("rm -rf '" .. folder .. "'") end)
+
+describe("the guide", function()
+  local all, programs, seen = blocks(), {}, {}
+  for i, block in ipairs(all) do
+    if block.kind == "lua" then
+      seen[block.title] = (seen[block.title] or 0) + 1
+      programs[#programs + 1] = { code = block.text, after = all[i + 1],
+        title = ("%s (%d)"):format(block.title, seen[block.title]) }
+    end
+  end
+
+  it("has programs, each with what it prints", function()
+    assert.is_true(#programs >= 10)
+    for _, program in ipairs(programs) do
+      assert.equal("text", program.after and program.after.kind, program.title)
+    end
+  end)
+
+  for _, program in ipairs(programs) do
+    it(program.title, function() check(program.after.text, run(program.code)) end)
+  end
+
+  it("prints the same on three ranks", function()
+    local tried = 0
+    for _, program in ipairs(programs) do
+      if program.title:find("range mappers (1)", 1, true) then
+        tried = tried + 1
+        check(program.after.text, run(program.code, 3))
+      end
+    end
+    assert.equal(1, tried)
+  end)
+
+  it("shows a session as it is", function()
+    local tried = 0
+    for _, block in ipairs(all) do
+      if block.kind == "console" then
+        tried = tried + 1
+        local typed = {}
+        local shown = ("\n" .. block.text):gsub("\n> ([^\n]*)", function(line)
+          typed[#typed + 1] = line .. "\n"
+          return ""
+        end)
+        check(shown:sub(2), celer.run({}, { stdin = table.concat(typed), cwd = folder }))
+      end
+    end
+    assert.equal(1, tried)
+  end)
+end)
