@@ -111,7 +111,9 @@ static cel_group read_group(lua_State *L, cel_task_kind kind,
 
 static int submit(lua_State *L, cel_group *group, cel_work *work) {
   group->work = work;
-  cel_status status = cel_engine_submit(cel__session_of(L)->engine, group);
+  cel_engine *engine; /* the first thing of all may be a task */
+  cel_status status = cel__core_engine(L, &engine);
+  if (status == CEL_E_OK) status = cel_engine_submit(engine, group);
   cel_work_release(work); /* the graph holds its own reference */
   if (status != CEL_E_OK) return cel__push_failure(L);
   lua_pushboolean(L, 1);

@@ -19,7 +19,8 @@ M.shapes = {
 }
 
 -- same(what, got, wanted) raises where they differ; refused(words, f) raises
--- unless f, a function of one line, fails at that line with these words.
+-- unless f fails at a line of its own with these words (without a tail call, which
+-- leaves no line).
 local prelude = [[
 local celer = require "celer"
 local q = celer.queue()
@@ -30,9 +31,11 @@ end
 function refused(words, f)
   local ok, message = pcall(f)
   message = type(message) == "table" and message.message or tostring(message)
-  local place = ("/case.lua:%d: "):format(debug.getinfo(f, "S").linedefined)
-  if ok or not message:find(place, 1, true) or not message:find(words, 1, true) then
-    error(("wanted %s... %s, got %s"):format(place, words,
+  local info = debug.getinfo(f, "S")
+  local line = tonumber(message:match("/case%.lua:(%d+): ")) or 0
+  if ok or line < info.linedefined or line > info.lastlinedefined
+    or not message:find(words, 1, true) then
+    error(("line %d: wanted %s, got %s"):format(info.linedefined, words,
       ok and "no error" or message), 2)
   end
 end
@@ -51,6 +54,8 @@ function M.run(text, shape, options)
   local files = { ["case.lua"] = (options.bare and "" or prelude) .. text }
   for name, other in pairs(options.files or {}) do files[name] = other end
   for name, content in pairs(files) do
+    local inner = name:match("^(.*)/")
+    if inner then os.execute("mkdir -p '" .. folder .. "/" .. inner .. "'") end
     local file = assert(io.open(folder .. "/" .. name, "w"))
     file:write(content)
     file:close()

@@ -1,0 +1,230 @@
+-- Host tasks: where they run, what they see of buffers, and what they capture.
+local script = require("spec.support.script")
+
+describe("a host task", function()
+  script.everywhere("runs once, on rank 0, or over a range", [==[
+local u = celer.buffer("int", { 6, 4 }, { init = function() return 0 end })
+q:submit(function(cg)
+  cg:host_task(celer.once, function(part) print("once", part.dims) end)
+end)
+q:submit(function(cg)
+  cg:host_task(celer.on_master, function(part) print("master", part.rank, part.ranks) end)
+end)
+q:submit(function(cg)
+  cg:host_task({ 6, 4 }, function(part, u)
+    print("range", part.size[0] * part.size[1], part.global[0], part.global[1])
+    for i = part.min[0], part.max[0] - 1 do
+      for j = part.min[1], part.max[1] - 1 do u:set(i, j, u(i, j) + 10 * i + j) end
+    end
+  end, cg:read_write(u))
+end)
+q:submit(function(cg)
+  cg:host_task(celer.box({ 2, 1 }, { 5, 3 }), function(part, u)
+    for i = part.min[0], part.max[0] - 1 do
+      for j = part.min[1], part.max[1] - 1 do u:set(i, j, -u(i, j)) end
+    end
+  end, cg:read_write(u))
+end)
+q:submit(function(cg)
+  cg:host_task({ 0 }, function() error("not called") end)
+end)
+local s = q:wait(u)
+for i = 0, 5 do
+  for j = 0, 3 do
+    local sign = i >= 2 and i < 5 and j >= 1 and j < 3 and -1 or 1
+    same("element", s(i, j), sign * (10 * i + j))
+  end
+end
+]==], function(out, shape)
+      local ranks = shape.ranks or 1
+      local prefix = ranks > 1 and "[0] " or ""
+      assert.matches(("%smaster\t0\t%d\n"):format(prefix, ranks), out, 1, true)
+      assert.equal(1, select(2, out:gsub("once\t0\n", "")))
+      local covered = 0
+      for size in out:gmatch("range\t(%d+)\t6\t4\n") do covered = covered + size end
+      assert.equal(24, covered)
+      if ranks > 1 then
+        local lines, counts = script.lines(out)
+        assert.is_true(counts[1] >= 1 and counts[2] >= 1)
+        assert.equal(#lines, select(2, ("\n" .. out):gsub("\n%[%d%] ", "")))
+      end
+    end)
+
+  script.everywhere("sees of a buffer what it has declared", [==[
+local ffi = require "ffi"
+local n = 10
+local u = celer.buffer("int", n, { name = "u", init = function(i) return i end })
+local w = celer.buffer("int", { 5, 6 }, { name = "w", init = function(i, j) return 10 * i + j end })
+local v = celer.buffer("int64_t", { 2, 3, 4 }, { init = function(i, j, k) return 100 * i + 10 * j + k end })
+local z = celer.buffer("double", nil, { init = 0 })
+local out = celer.buffer("uint8_t", 3, { name = "out", init = function() return 9 end })
+local function block() return celer.box({ 1, 2 }, { 4, 5 }) end
+local function few() return celer.box({ 3 }, { 6 }) end
+q:submit(function(cg)
+  cg:host_task(celer.once, function(_, u, w, v, z, out)
+    local function fails(words, f, ...)
+      local ok, message = pcall(f, ...)
+      same(words, not ok and message:find(words, 1, true) ~= nil or message, true)
+    end
+    same("index", u[3] + u(5), 8)
+    same("bounds", tostring(u.box), "[3, 6)")
+    same("min", u.min[0] * 100 + u.max[0] * 10 + u.size[0], 363)
+    fails("element (2) is outside [3, 6), which is what this task declared", u, 2)
+    fails("element (6) is outside", u, 6)
+    fails("has 1 coordinate, not 2", u, 3, 3)
+    fails("not a whole number", u, 3.5)
+    fails("coordinate 0 is a string", u, "3")
+    fails("is only read by this task", u.set, u, 3, 1)
+    fails("is only read by this task", function() u[3] = 1 end)
+    fails("write v(i, j)", function() return w[2] end)
+    same("boxed coordinate", u(4LL), 4)
+    local p, row, column = w:pointer()
+    for i = 0, 2 do
+      for j = 0, 2 do same("by pointer", p[i * row + j * column], w(1 + i, 2 + j)) end
+    end
+    fails("constant", function() p[0] = 1 end)
+    same("string", w:string(), ffi.string(ffi.new("int[9]",
+      { 12, 13, 14, 22, 23, 24, 32, 33, 34 }), 36))
+    local q3, a, b, c = v:pointer()
+    same("strides", a * 10000 + b * 100 + c, 120401)
+    same("third", q3[a + 2 * b + 3 * c], 123LL)
+    same("64 bits", v(1, 2, 3), 123LL)
+    same("row", #v:string(), 24 * 8)
+    same("0 dimensions", z(), 0)
+    z:set(2.5)
+    fails("takes 0 coordinates and a value", z.set, z, 1, 2)
+    out[0] = 7
+    out:set(1, 255)
+    fails("256 does not fit", out.set, out, 2, 256)
+    fails("0.5 is no whole number", out.set, out, 2, 0.5)
+    fails("a string is no uint8_t", out.set, out, 2, "x")
+    local o = out:pointer()
+    o[2] = o[0] + 1
+  end, cg:read(u, few), cg:read(w, block), cg:read(v, celer.all), cg:write(z, celer.all),
+    cg:discard_write(out, celer.all))
+end)
+local sz, so = q:wait(z, out)
+same("written", sz(), 2.5)
+same("written", so[0] * 1000000 + so[1] * 1000 + so[2], 7255008)
+]==])
+
+  script.everywhere("captures values, functions and modules", [==[
+local ffi = require "ffi"
+local mine = require "mine"
+local pair = celer.struct("pair", "int a; double b;")
+local function factorial(n) return n <= 1 and 1 or n * factorial(n - 1) end
+local even, odd
+function even(n) return n == 0 or odd(n - 1) end
+function odd(n) return n ~= 0 and even(n - 1) end
+local counter = 0
+local function count() counter = counter + 1 return counter end
+local function counted() return counter end
+local t = { list = { 1, 2, 3 }, [true] = "yes", name = "t" }
+t.self = t
+local again = t.list
+local b = celer.box({ 1, 2 }, { 3, 5 })
+local s = ffi.new("pair", 3, 0.5)
+local large, none, text = 9007199254740993LL, nil, "a\0b"
+scale = 3
+function scaled(x) return x * scale end
+local floor, join = math.floor, table.concat
+local o = celer.buffer("int", 3, { init = function() return 0 end })
+local function work(part, o, given, bounds, missing, f)
+  same("recursion", factorial(5), 120)
+  same("mutual recursion", even(10) and odd(7), true)
+  count()
+  same("a shared variable", count() + counted(), 4)
+  same("table", t.list[3] .. t[true] .. t.name, "3yest")
+  same("cycle", rawequal(t.self, t) and rawequal(again, t.list), true)
+  same("box", tostring(b) .. b.size[1], "[1, 3) x [2, 5)3")
+  same("struct", s.a + s.b, 3.5)
+  same("64 bits", large, 9007199254740993LL)
+  same("nil", none, nil)
+  same("bytes", text, "a\0b")
+  same("global", scaled(2), 6)
+  same("library", floor(2.5) .. join({ 1, 2 }, "-"), "21-2")
+  same("module", mine.twice(4) .. mine.name, "8mine")
+  same("a module's function", given.twice(5), 10)
+  same("an argument", tostring(bounds), "[0, 2)")
+  same("a missing argument", missing, nil)
+  same("a function as an argument", f(1), 42)
+  mine.name, t.name, scale, leaked = "changed", "changed", 100, true
+  for i = part.min[0], part.max[0] - 1 do o:set(i, i + given.value) end
+end
+for _ = 1, 2 do
+  q:submit(function(cg)
+    cg:host_task(3, work, cg:discard_write(o), { value = 10, twice = mine.twice },
+      celer.box({ 0 }, { 2 }), nil, function(x) return x + 41 end)
+  end)
+  q:wait()
+  package.loaded.mine = mine
+  if _ == 1 then mine = { twice = mine.twice, name = "mine" } end
+end
+local last = q:wait(o)
+same("results", last[0] + last[1] + last[2], 33)
+same("the driver's own", t.name .. counter .. scale .. tostring(leaked), "t03nil")
+]==], nil, { files = { ["mine.lua"] =
+    "local M = { name = 'mine' }\nfunction M.twice(x) return 2 * x end\nreturn M\n" } })
+
+  script.everywhere("is refused with the name of what it cannot have", [==[
+local u = celer.buffer("int", 3, { name = "u" })
+local file, co = assert(io.open("/dev/null")), coroutine.create(print)
+local meta, keyed = setmetatable({}, {}), { [{}] = 1 }
+local k = celer.kernel " kernel void f(item<1> it, out<int, 1> o) { o(it[0]) = 0; } "
+local deep = { inner = { file = file } }
+local pointer = require("ffi").new("int *")
+shared = file
+local function helper() return file:read() end
+local function task(f) return function(cg) cg:host_task(celer.once, f) end end
+local function try(words, f)
+  local ok, message = pcall(q.submit, q, task(f))
+  same(words, not ok and message:find(words, 1, true) ~= nil or message, true)
+  same("place", ok or message:find("/case.lua:%d+: ") ~= nil, true)
+end
+try("variable 'file', an open file", function() return file end)
+try("variable 'co', a coroutine", function() return co end)
+try("variable 'meta', a table with a metatable", function() return meta end)
+try("variable 'keyed', a table with a key of type table", function() return keyed end)
+try("variable 'u', the buffer 'u'", function() return u end)
+try("variable 'k', the kernel 'f'", function() return k end)
+try("variable 'q', the queue", function() return q end)
+try("variable 'deep'.inner.file, an open file", function() return deep end)
+try("variable 'pointer'", function() return pointer end)
+try("global 'shared', an open file", function() return shared end)
+try("variable 'file'", function() return helper() end)
+local function submit(words, f)
+  local ok, message = pcall(q.submit, q, f)
+  same(words, not ok and message:find(words, 1, true) ~= nil or message, true)
+end
+submit("variable 'cg', the command group", function(cg) task(function() return cg end)(cg) end)
+submit("variable 'a', the access to u", function(cg)
+  local a = cg:read(u)
+  cg:host_task(3, function() return a[0] end)
+end)
+submit("argument 2, an open file", function(cg) cg:host_task(celer.once, print, 1, file) end)
+submit("must be a function, not nil", function(cg) cg:host_task(celer.once) end)
+submit("the range must be", function(cg) cg:host_task("master", print) end)
+submit("has its work already", function(cg)
+  cg:host_task(celer.once, function() end)
+  cg:host_task(celer.once, function() end)
+end)
+]==])
+
+  for _, case in ipairs {
+    { "celer.buffer('int', 3):free()", "cannot be used in a host task" },
+    { "os.exit(3)", "a host task cannot end the program" },
+    { "local x = nil; return x.y", "attempt to index local 'x'" },
+  } do
+    it("fails at its own line by " .. case[1], function()
+      for i = 1, 2 do
+        local r = script.run("q:submit(function(cg)\n  cg:host_task(celer.once, function()\n    "
+          .. case[1] .. "\n  end)\nend)\nq:wait()", script.shapes[i])
+        assert.matches("/case.lua:4: ", r.stderr, 1, true)
+        assert.matches(case[2], r.stderr, 1, true)
+        assert.matches("the task was submitted at %S*/case.lua:3%)", r.stderr)
+        assert.equal(1, select(2, r.stderr:gsub("celer: ", "")), r.stderr)
+        assert.equal(1, r.status)
+      end
+    end)
+  end
+end)

@@ -1,0 +1,163 @@
+-- What a script prints, is given, and leaves behind.
+local celer = require("spec.support.celer")
+local script = require("spec.support.script")
+
+local three = script.shapes[2]
+
+describe("what the driver writes", function()
+  script.everywhere("appears once, from rank 0", [[
+print("print", 1, nil, true)
+io.write("io.write ", 2, "\n")
+io.stdout:write("io.stdout", ":write\n")
+io.stdout:write("again\n")
+io.stderr:write("")
+q:wait()
+print("after")
+]], function(out)
+      assert.equal("print\t1\tnil\ttrue\nio.write 2\nio.stdout:write\nagain\nafter\n", out)
+    end)
+
+  for i = 1, 2 do
+    it("to io.stderr appears once, " .. script.shapes[i].name, function()
+      local r = script.run("io.stderr:write('a ', 'warning\\n')", script.shapes[i])
+      assert.equal("a warning\n", r.stderr)
+      assert.equal("", r.stdout)
+      assert.equal(0, r.status)
+    end)
+  end
+
+  it("appears from all ranks, each line with its own, by --output all", function()
+    for _, options in ipairs { { before = { "--output", "all" } },
+      { env = { CELER_OUTPUT = "all" } } } do
+      local r = script.run("print('a\\nb')\nio.write('c')\nio.write('d\\n')", three, options)
+      for rank = 0, 2 do
+        for _, line in ipairs { "a", "b", "cd" } do
+          assert.matches(("[%d] %s\n"):format(rank, line), r.stdout, 1, true)
+        end
+      end
+      assert.equal(9, #script.lines(r.stdout))
+      assert.equal(0, r.status)
+    end
+  end)
+
+  script.everywhere("goes to files as it is", [[
+local name = arg[0]:gsub("case.lua$", "written")
+local f = assert(io.open(name, "w"))
+f:write("x", 1, "\n")
+f:close()
+local g = assert(io.open(name))
+same("content", g:read("*a"), "x1\n")
+g:close()
+]])
+end)
+
+describe("a script", function()
+  script.everywhere("finds its words in arg and ...", [[
+same("script", arg[0]:match("[^/]*$"), "case.lua")
+same("words", table.concat(arg, "|"), "one|--devices|two words|-x|--|")
+same("count", select("#", ...), 6)
+same("third", select(3, ...), "two words")
+]], nil, { after = { "one", "--devices", "two words", "-x", "--", "" } })
+
+  script.everywhere("begins with #! and requires modules beside it", "#!/usr/bin/env celer\n"
+    .. [[
+local celer = require "celer"
+local mine = require "mine"
+print(mine.value, require("deep.er").value)
+celer.queue():drain()
+]], function(out) assert.equal("3\t4\n", out) end, { bare = true, files = {
+    ["mine.lua"] = "local o = require 'other'\nreturn { value = o + 1 }\n",
+    ["other.lua"] = "return 2\n",
+    ["deep/er.lua"] = "return { value = 4 }\n",
+  } })
+
+  script.everywhere("draws the same random numbers on all ranks", [[
+local ffi = require "ffi"
+local k = celer.kernel " kernel void f(item<1> i, out<double, 1> o, double v) { o(i[0]) = v; } "
+local o = celer.buffer("double", 3)
+local x, n = celer.random(), celer.random(1000)
+same("unit", x >= 0 and x < 1, true)
+same("whole", n % 1 == 0 and n >= 1 and n <= 1000, true)
+q:submit(function(cg) cg:parallel_for(3, k, cg:discard_write(o), x * n) end)
+local s = q:wait(o)
+for i = 0, 2 do same("the same everywhere", s[i], x * n) end
+local low, high = 9, 0
+for _ = 1, 200 do
+  local r = celer.random(3, 5)
+  low, high = math.min(low, r), math.max(high, r)
+end
+same("bounds", low * 10 + high, 35)
+celer.seed(7)
+local first = celer.random()
+celer.seed(8)
+same("another seed", celer.random() ~= first, true)
+celer.seed(7)
+same("the same seed", celer.random(), first)
+refused("no number from 2 to 1", function() celer.random(2, 1) end)
+refused("whole numbers, not 0.5", function() celer.random(0.5) end)
+refused("whole numbers, not x", function() celer.seed("x") end)
+]])
+
+  it("draws the same random numbers in every run", function()
+    local text = "print(('%.17g'):format(celer.random()))"
+    local first = script.run(text, script.shapes[1]).stdout
+    assert.matches("^0%.%d+\n$", first)
+    assert.equal(first, script.run(text, three).stdout)
+  end)
+
+  for i = 1, 2 do
+    it("ends by os.exit, after its work, " .. script.shapes[i].name, function()
+      for code, status in pairs { [""] = 0, ["3"] = 3, ["true"] = 0, ["false"] = 1 } do
+        local r = script.run("q:submit(function(cg) cg:host_task(celer.on_master, "
+          .. "function() print 'worked' end) end)\nos.exit(" .. code .. ")\nprint 'not here'",
+          script.shapes[i])
+        assert.equal("worked", script.lines(r.stdout)[1])
+        assert.equal(1, #script.lines(r.stdout))
+        assert.equal(status, r.status)
+        if status == 0 then assert.equal("", r.stderr) end
+      end
+    end)
+  end
+
+  for i = 1, 2 do
+    it("is summed up by --log info, " .. script.shapes[i].name, function()
+      local text = "local k = celer.kernel ' kernel void f(item<1> i, inout<int, 1> o) { o(i[0])++; } '\n"
+        .. "local o = celer.buffer('int', 9, { init = function() return 0 end })\n"
+        .. "for _ = 1, 5 do q:submit(function(cg) cg:parallel_for(9, k, cg:read_write(o)) end) end"
+      local r = script.run(text, script.shapes[i], { before = { "--log", "info" } })
+      local tasks = r.stderr:match(("^celer: rank 0 of %d: (%%d+) tasks, %%d+ instructions, [^\n]*\n$")
+        :format(script.shapes[i].ranks or 1))
+      assert.is_true(tonumber(tasks) >= 5, r.stderr)
+      assert.equal(0, r.status)
+    end)
+  end
+end)
+
+describe("a mistake in", function()
+  local cases = {
+    ["an option"] = { { before = { "--ouput", "all" } }, "--ouput" },
+    ["an option's value"] = { { before = { "--output", "some" } },
+      '--output must be master, all, not "some"' },
+    ["a variable's name"] = { { env = { CELER_OUTPT = "all" } },
+      "unknown environment variable CELER_OUTPT, did you mean CELER_OUTPUT?" },
+    ["a variable's value"] = { { env = { CELER_HORIZON_STEP = "0" } },
+      'CELER_HORIZON_STEP must be a whole number from 1 to 1000, not "0"' },
+  }
+  for name, case in pairs(cases) do
+    for i = 1, 2 do
+      it(name .. " is said once, " .. script.shapes[i].name, function()
+        local r = script.run("print 'not here'", script.shapes[i], case[1])
+        assert.matches(case[2], r.stderr, 1, true)
+        assert.equal(1, select(2, r.stderr:gsub("celer: ", "")), r.stderr)
+        assert.equal("", r.stdout)
+        assert.equal(2, r.status)
+      end)
+    end
+  end
+
+  it("the script's name is said", function()
+    local r = celer.run({ "run", "/no/such/script.lua" })
+    assert.equal("celer: /no/such/script.lua: No such file or directory\n", r.stderr)
+    assert.equal(1, r.status)
+  end)
+end)
