@@ -83,7 +83,9 @@ same("function", q:wait(from_f)[0], 6)
 local u = celer.buffer("int", { 30 }, { init = function(i) print(i) return i end })
 local v = celer.buffer("int", { 30 })
 local unused = celer.buffer("int", { 30 }, { init = function(i) error("not needed") end })
-local copy = celer.kernel " kernel void f(item<1> i, out<int, 1> v, in<int, 1> u) { v(i[0]) = u(i[0]); } "
+local copy = celer.kernel [=[
+  kernel void f(item<1> i, out<int, 1> v, in<int, 1> u) { v(i[0]) = u(i[0]); }
+]=]
 q:submit(function(cg)
   cg:parallel_for(celer.box({ 6 }, { 24 }), copy, cg:discard_write(v), cg:read(u))
 end)
@@ -110,7 +112,9 @@ refused("init has 2 elements, the buffer has 3", function() celer.buffer(int(3, 
 refused("init has an entry [4]", function() celer.buffer(int(3, { 1, 2, 3, 4 })) end)
 refused("init has an entry [x]", function() celer.buffer(int(1, { 1, x = 2 })) end)
 refused("init[2] has 1 elements", function() celer.buffer(int({ 2, 2 }, { { 1, 2 }, { 3 } })) end)
-refused("init[2] is a number, not a table of 2", function() celer.buffer(int({ 2, 2 }, { { 1, 2 }, 3 })) end)
+refused("init[2] is a number, not a table of 2", function()
+  celer.buffer(int({ 2, 2 }, { { 1, 2 }, 3 }))
+end)
 refused("init[2]: a string is no int", function() celer.buffer(int(2, { 1, "x" })) end)
 refused("init[1]: 0.5 is no whole number", function() celer.buffer(int(2, { 0.5, 1 })) end)
 refused("does not fit", function() celer.buffer(int(1, { 2 ^ 31 })) end)
@@ -119,8 +123,12 @@ refused("does not fit", function() celer.buffer("int8_t", {}, { init = 128 }) en
 refused("not a number", function() celer.buffer(int(2, 7)) end)
 refused("not a string", function() celer.buffer(int(2, "zeros")) end)
 refused("init is a", function() celer.buffer(int(2, ffi.new("float[2]"))) end)
-refused("init has 3 elements, the buffer has 2", function() celer.buffer(int(2, ffi.new("int[3]"))) end)
-refused("init is a pointer", function() celer.buffer(int(2, ffi.cast("int *", ffi.new("int[2]")))) end)
+refused("init has 3 elements, the buffer has 2", function()
+  celer.buffer(int(2, ffi.new("int[3]")))
+end)
+refused("init is a pointer", function()
+  celer.buffer(int(2, ffi.cast("int *", ffi.new("int[2]"))))
+end)
 refused("no field 'z'", function() celer.buffer("float2", 1, { init = { { z = 1 } } }) end)
 local open = assert(io.open("/dev/null"))
 refused("variable 'open'", function() celer.buffer(int(2, function() return open:read() end)) end)
@@ -162,11 +170,15 @@ refused("at most 3 numbers", function() celer.buffer("int", { 1, 2, 3, 4 }) end)
 refused("not negative", function() celer.buffer("int", { 4, -1 }) end)
 refused("whole numbers", function() celer.buffer("int", { 1.5 }) end)
 refused("too many", function() celer.buffer("int", { 2 ^ 30, 2 ^ 30 }) end)
-refused("unknown option 'nmae', did you mean name?", function() celer.buffer("int", 3, { nmae = "u" }) end)
+refused("unknown option 'nmae', did you mean name?", function()
+  celer.buffer("int", 3, { nmae = "u" })
+end)
 refused("the options must be a table", function() celer.buffer("int", 3, "u") end)
 refused("must be a string", function() celer.buffer("int", 3, { name = 3 }) end)
 refused("one line of text", function() celer.buffer("int", 3, { name = "a\nb" }) end)
-refused("the contents of buffer u are not here", function() celer.buffer("int", 3, { name = "u" })(0) end)
+refused("the contents of buffer u are not here", function()
+  celer.buffer("int", 3, { name = "u" })(0)
+end)
 ]])
 
   script.everywhere("may be empty", [[
@@ -178,7 +190,9 @@ same("bytes of a snapshot", q:wait(e):string(), "")
   script.everywhere("is freed after the tasks that use it", [[
 local n = 30
 local set = celer.kernel " kernel void f(item<1> i, out<int, 1> u, int v) { u(i[0]) = v; } "
-local add = celer.kernel " kernel void g(item<1> i, inout<int, 1> s, in<int, 1> u) { s(i[0]) += u(i[0]); } "
+local add = celer.kernel [=[
+  kernel void g(item<1> i, inout<int, 1> s, in<int, 1> u) { s(i[0]) += u(i[0]); }
+]=]
 local s = celer.buffer("int", n, { init = function() return 0 end })
 for t = 1, 20 do
   local u = celer.buffer("int", n, { name = "u" })

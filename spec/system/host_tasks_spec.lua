@@ -55,7 +55,8 @@ local ffi = require "ffi"
 local n = 10
 local u = celer.buffer("int", n, { name = "u", init = function(i) return i end })
 local w = celer.buffer("int", { 5, 6 }, { name = "w", init = function(i, j) return 10 * i + j end })
-local v = celer.buffer("int64_t", { 2, 3, 4 }, { init = function(i, j, k) return 100 * i + 10 * j + k end })
+local v = celer.buffer("int64_t", { 2, 3, 4 },
+  { init = function(i, j, k) return 100 * i + 10 * j + k end })
 local z = celer.buffer("double", nil, { init = 0 })
 local out = celer.buffer("uint8_t", 3, { name = "out", init = function() return 9 end })
 local function block() return celer.box({ 1, 2 }, { 4, 5 }) end

@@ -35,7 +35,9 @@ local box = celer.box
 local k = celer.kernel [=[
   kernel void f0(item<0> it, inout<int, 0> o) { o() += 1 + (int)it.linear(); }
   kernel void f1(item<1> it, inout<int, 1> o) { o(it[0]) += 1 + (int)it[0]; }
-  kernel void f2(item<2> it, inout<int, 2> o) { o(it[0], it[1]) += 1 + 10 * (int)it[0] + (int)it[1]; }
+  kernel void f2(item<2> it, inout<int, 2> o) {
+    o(it[0], it[1]) += 1 + 10 * (int)it[0] + (int)it[1];
+  }
   kernel void f3(item<3> it, inout<int, 3> o) {
     o(it[0], it[1], it[2]) += 1 + 100 * (int)it[0] + 10 * (int)it[1] + (int)it[2];
   }
@@ -105,13 +107,16 @@ local function with(...)
   local given = { n = select("#", ...), ... }
   return function(cg) cg:parallel_for(9, k, cg:discard_write(o), unpack(given, 1, given.n)) end
 end
-refused("takes 8 arguments after its item, got 2", function() q:submit(function(cg) cg:parallel_for(9, k, cg:discard_write(o), 1) end) end)
+refused("takes 8 arguments after its item, got 2", function()
+  q:submit(function(cg) cg:parallel_for(9, k, cg:discard_write(o), 1) end)
+end)
 local bad = {
   ["argument 2 of kernel f: a par has no field 'b'"] = with({ b = 1 }, true, 1, 1, 1, 1, {}),
   ["argument 3 of kernel f: expected a boolean, got a number"] = with({}, 1, 1, 1, 1, 1, {}),
   ["argument 4 of kernel f: 0.5 is no whole number"] = with({}, true, 0.5, 1, 1, 1, {}),
   ["argument 5 of kernel f: 256 does not fit"] = with({}, true, 1, 256, 1, 1, {}),
-  ["argument 6 of kernel f: expected a number (float), got a string"] = with({}, true, 1, 1, "1", 1, {}),
+  ["argument 6 of kernel f: expected a number (float), got a string"] =
+    with({}, true, 1, 1, "1", 1, {}),
 }
 for message, f in celer.sorted_pairs(bad) do
   local ok, got = pcall(q.submit, q, f)
@@ -125,6 +130,7 @@ local k = celer.kernel [=[
   kernel void even(item<1> it, out<int, 1> o) { if (it[0] % 2 == 0) o(it[0]) = -1; }
   kernel void all(item<1> it, out<int, 1> o) { o(it[0]) = (int)it[0]; }
   kernel void add(item<1> it, inout<int, 1> o, in<int, 1> i) { o(it[0]) += i(it[0]); }
+  kernel void two(item<1> it, inout<int, 1> a, inout<int, 1> b) {}
 ]=]
 local o = celer.buffer("int", n, { init = function(i) return 100 + i end })
 local p = celer.buffer("int", n)
@@ -140,11 +146,22 @@ for i = 0, n - 1 do
   same("written", so[i], i >= 3 and i < 11 and i or was)
   same("read and written", sp[i], i + was)
 end
-refused("use cg:read_write", function() q:submit(function(cg) cg:parallel_for(n, k.add, cg:discard_write(o), cg:read(p)) end) end)
-refused("use cg:discard_write or cg:write", function() q:submit(function(cg) cg:parallel_for(n, k.all, cg:read(o)) end) end)
+refused("use cg:read_write", function()
+  q:submit(function(cg) cg:parallel_for(n, k.add, cg:discard_write(o), cg:read(p)) end)
+end)
+refused("use cg:discard_write or cg:write", function()
+  q:submit(function(cg) cg:parallel_for(n, k.all, cg:read(o)) end)
+end)
 refused("the buffer itself", function() q:submit(function(cg) cg:parallel_for(n, k.all, o) end) end)
-refused("passed twice", function() q:submit(function(cg) local a = cg:read_write(o) cg:parallel_for(n, celer.kernel " kernel void g(item<1> i, inout<int, 1> a, inout<int, 1> b) {} ", a, a) end) end)
-refused("not passed to the work", function() q:submit(function(cg) cg:write(p) cg:parallel_for(n, k.all, cg:write(o)) end) end)
+refused("passed twice", function()
+  q:submit(function(cg)
+    local a = cg:read_write(o)
+    cg:parallel_for(n, k.two, a, a)
+  end)
+end)
+refused("not passed to the work", function()
+  q:submit(function(cg) cg:write(p) cg:parallel_for(n, k.all, cg:write(o)) end)
+end)
 refused("has no work", function() q:submit(function(cg) cg:read(o) end) end)
 ]==])
 
@@ -159,13 +176,16 @@ q:submit(function(cg)
     for i = part.min[0], part.max[0] - 1 do o[i] = i end
   end, cg:discard_write(o))
 end)
+local k = celer.kernel " kernel void g(item<1> i, inout<int, 1> a) { a(i[0]) += 1; } "
 q:submit(function(cg)
   cg:hint { granularity = 100 }
-  cg:parallel_for(n, celer.kernel " kernel void g(item<1> i, inout<int, 1> a) { a(i[0]) += 1; } ", cg:read_write(o))
+  cg:parallel_for(n, k, cg:read_write(o))
 end)
 local s = q:wait(o)
 for i = 0, n - 1 do same("element", s[i], i + 1) end
-refused("unknown hint 'granlarity', did you mean granularity?", function() q:submit(function(cg) cg:hint { granlarity = 4 } end) end)
+refused("unknown hint 'granlarity', did you mean granularity?", function()
+  q:submit(function(cg) cg:hint { granlarity = 4 } end)
+end)
 refused("at least 1, not 0", function() q:submit(function(cg) cg:hint { granularity = 0 } end) end)
 ]==], function(out)
       local covered = 0
@@ -178,7 +198,9 @@ refused("at least 1, not 0", function() q:submit(function(cg) cg:hint { granular
     end)
 
   script.everywhere("prints", [==[
-local k = celer.kernel ' kernel void f(item<1> it, int v) { printf("item %d of %d\\n", (int)it[0], v); } '
+local k = celer.kernel [=[
+  kernel void f(item<1> it, int v) { printf("item %d of %d\n", (int)it[0], v); }
+]=]
 q:submit(function(cg) cg:parallel_for(6, k, 6) end)
 ]==], function(out)
       local lines = script.lines(out)

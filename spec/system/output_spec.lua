@@ -121,11 +121,13 @@ refused("whole numbers, not x", function() celer.seed("x") end)
 
   for i = 1, 2 do
     it("is summed up by --log info, " .. script.shapes[i].name, function()
-      local text = "local k = celer.kernel ' kernel void f(item<1> i, inout<int, 1> o) { o(i[0])++; } '\n"
+      local text = "local k = celer.kernel "
+        .. "' kernel void f(item<1> i, inout<int, 1> o) { o(i[0])++; } '\n"
         .. "local o = celer.buffer('int', 9, { init = function() return 0 end })\n"
         .. "for _ = 1, 5 do q:submit(function(cg) cg:parallel_for(9, k, cg:read_write(o)) end) end"
       local r = script.run(text, script.shapes[i], { before = { "--log", "info" } })
-      local tasks = r.stderr:match(("^celer: rank 0 of %d: (%%d+) tasks, %%d+ instructions, [^\n]*\n$")
+      local tasks = r.stderr:match(
+        ("^celer: rank 0 of %d: (%%d+) tasks, %%d+ instructions, [^\n]*\n$")
         :format(script.shapes[i].ranks or 1))
       assert.is_true(tonumber(tasks) >= 5, r.stderr)
       assert.equal(0, r.status)
