@@ -306,5 +306,6 @@ static bool check_holdings(const check *c) {
 bool records_check(const program *p, record **records, char *text,
                    size_t size) {
   check c = {p, records, text, size};
+  for (int k = 0; k < p->ranks; ++k) record_share_numbers(records[k]);
   return check_graphs(&c) && check_messages(&c) && check_holdings(&c);
 }

@@ -147,7 +147,7 @@ typedef struct node {
   uint64_t id;
   int kind;
   int step;      /* tasks: which step submitted it */
-  uint64_t task; /* number of the task, the same on all ranks */
+  uint64_t task; /* its id; later its shared number */
   uint32_t deps;
   cel_dep *dep;
   /* Commands and instructions that are messages. */
@@ -172,6 +172,10 @@ void record_destroy(record *r);
 void record_hook(record *r, cel_engine_config *config);
 /* The step that is being submitted. Thread: main of that rank. */
 void record_step(record *r, int step);
+
+/* Once, when the run is over: tasks get the numbers that they have without the
+ * frees, which come on each rank at another time. */
+void record_share_numbers(record *r);
 
 /* invariants.c: false and a text when what the graphs emitted is wrong. */
 bool records_check(const program *p, record **records, char *text, size_t size);

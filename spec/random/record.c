@@ -36,20 +36,10 @@ static node *add(nodes *all, uint64_t id, int kind, uint32_t deps,
   return &cel_vec_last(all);
 }
 
-/* A task's number among those that all ranks share: frees come on each rank at
- * another time. */
-static uint64_t shared_number(const record *r, const cel_task *task) {
-  uint64_t frees = 0;
-  for (uint32_t i = 0; i < r->tasks.n; ++i)
-    frees +=
-        r->tasks.at[i].kind == CEL_TASK_FREE && r->tasks.at[i].id < task->id;
-  return task->id - frees;
-}
-
 static void saw_task(void *context, const cel_task *task) {
   record *r = context;
   node *n = add(&r->tasks, task->id, (int)task->kind, task->deps, task->dep);
-  n->task = shared_number(r, task);
+  n->task = task->id;
   if (task->kind == CEL_TASK_KERNEL || task->kind == CEL_TASK_HOST)
     n->step = r->step;
 }
@@ -57,7 +47,7 @@ static void saw_task(void *context, const cel_task *task) {
 static void saw_command(void *context, const cel_command *c) {
   record *r = context;
   node *n = add(&r->commands, c->id, (int)c->kind, c->deps, c->dep);
-  n->task = c->task != NULL ? shared_number(r, c->task) : 0;
+  n->task = c->task != NULL ? c->task->id : 0;
   if (c->kind != CEL_COMMAND_PUSH && c->kind != CEL_COMMAND_AWAIT_PUSH) return;
   n->peer = c->message.peer;
   n->sequence = c->message.sequence;
@@ -73,12 +63,28 @@ static void saw_command(void *context, const cel_command *c) {
 static void saw_instr(void *context, const cel_instr *i) {
   record *r = context;
   node *n = add(&r->instrs, i->id, (int)i->kind, i->deps, i->dep);
-  n->task = i->task != NULL ? shared_number(r, i->task) : 0;
+  n->task = i->task != NULL ? i->task->id : 0;
   if (i->kind != CEL_INSTR_SEND && i->kind != CEL_INSTR_RECEIVE) return;
   n->peer = i->message.peer;
   n->sequence = i->message.sequence;
   n->bytes = i->message.bytes;
   n->pieces = i->message.pieces;
+}
+
+static void renumber(const record *r, nodes *all) {
+  for (uint32_t i = 0; i < all->n; ++i) {
+    uint64_t frees = 0;
+    for (uint32_t k = 0; k < r->tasks.n; ++k)
+      frees += r->tasks.at[k].kind == CEL_TASK_FREE &&
+               r->tasks.at[k].id < all->at[i].task;
+    all->at[i].task -= frees;
+  }
+}
+
+void record_share_numbers(record *r) {
+  renumber(r, &r->commands);
+  renumber(r, &r->instrs);
+  renumber(r, &r->tasks);
 }
 
 void record_hook(record *r, cel_engine_config *config) {
