@@ -47,14 +47,13 @@ static bool run(rank *r, char *text, size_t size) {
 /* Gives back what the program left. */
 static void forget(rank *r) {
   for (int i = 0; i < r->program->steps; ++i) {
-    const step *s = r->program->step[i];
-    if (s->kind == STEP_FREE) r->buffer[s->buffer] = NULL;
     if (r->fence[i] != NULL) cel_fence_destroy(r->fence[i]);
     r->fence[i] = NULL;
   }
   for (int b = 0; b < MOST_BUFFERS; ++b) {
     if (r->buffer[b] != NULL) cel_engine_buffer_free(r->engine, r->buffer[b]);
     r->buffer[b] = NULL;
+    r->late[b] = false;
   }
 }
 

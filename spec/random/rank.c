@@ -166,7 +166,8 @@ static void collect(rank *r) {
     if (!r->late[b] || cel_hash(key, sizeof key, r->program->seed) % 3 == 0)
       continue;
     r->late[b] = false;
-    cel_engine_buffer_free(r->engine, buffer_of(r, b));
+    cel_engine_buffer_free(r->engine, r->buffer[b]);
+    r->buffer[b] = NULL;
   }
 }
 
