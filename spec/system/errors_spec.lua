@@ -212,11 +212,11 @@ describe("one rank alone", function()
   end)
 
   it("says itself that its host task has failed", function()
-    write(prelude .. rank .. set .. "q:submit(function(cg)\n  local r = cg:read(a)\n"
-      .. "  cg:host_task({ n }, function(_, r)\n"
-      .. "    if rank == 1 then error('disk full') end\n  end, r)\n"
+    write(prelude .. set .. "q:submit(function(cg)\n  local r = cg:read(a)\n"
+      .. "  cg:host_task({ n }, function(part, r)\n"
+      .. "    if part.rank == 1 then error('disk full') end\n  end, r)\n"
       .. "end)\nq:drain()")
-    check_failure(run(3), { "^celer: rank 1: .*case.lua:18: .*disk full" })
+    check_failure(run(3), { "^celer: rank 1: .*case.lua:14: .*disk full" })
   end)
 
   it("ends the job when it is killed", function()
