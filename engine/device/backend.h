@@ -17,6 +17,7 @@
 #ifndef CEL_CDEF
 #include "base/park.h"
 #endif
+#include "base/limits.h"
 #include "base/status.h"
 #include "task/task.h"
 
@@ -32,9 +33,19 @@ typedef struct cel_layout {
   cel_box box;
 } cel_layout;
 
+/* The nth job, counted from 1, that was submitted to a lane. */
+typedef struct cel_after {
+  int32_t device, lane;
+  uint64_t nth;
+} cel_after;
+
 /* The submitter owns it and keeps it until its ticket comes back. */
 typedef struct cel_job {
   uint64_t ticket;
+  /* Where the backend chains: jobs of other lanes, submitted before, that it
+   * begins after. The backend does the waiting. */
+  uint32_t afters;
+  const cel_after *after;
   cel_job_kind kind;
   uint32_t element_size;
   cel_layout from, to; /* COPY: both; INIT: to */
@@ -54,14 +65,24 @@ typedef struct cel_backend cel_backend;
 struct cel_backend {
   const char *name;
   int32_t devices, memories; /* memory 0 is the host's */
-  int32_t device_memory[8];
+  int32_t device_memory[CEL_DEVICES];
   int32_t kernel_lanes, copy_lanes; /* per device */
+  bool chains;                      /* takes jobs with `after` */
+  /* Bytes that memory is committed in, a power of two: what a job touches of
+   * a memory other than the host's has been committed before. 0: memory is
+   * committed by being touched. */
+  uint64_t grain;
   /* Memory of at least `bytes`, page-aligned where large, committed as it is
    * touched, uninitialised. CEL_E_MEMORY says how much was asked and what is
    * free. */
   cel_status (*reserve)(cel_backend *b, int32_t memory, uint64_t bytes,
                         void **out);
   void (*release)(cel_backend *b, int32_t memory, void *p, uint64_t bytes);
+  /* Puts memory behind the bytes [begin, end) of what reserve gave as `p`, at
+   * multiples of the grain or the end of it; what is committed already stays as
+   * it is. Null where the grain is 0. CEL_E_MEMORY as reserve. */
+  cel_status (*commit)(cel_backend *b, int32_t memory, void *p, uint64_t begin,
+                       uint64_t end);
   /* Lanes of device d: [0, kernel_lanes) for kernels, then copy_lanes. A copy
    * between host memories may use any device's copy lane. */
   void (*submit)(cel_backend *b, int32_t device, int32_t lane, cel_job *job);
@@ -71,7 +92,7 @@ struct cel_backend {
 };
 
 typedef struct cel_backend_config {
-  int32_t devices; /* asked for; 1 to 8 */
+  int32_t devices; /* asked for; 1 to CEL_DEVICES */
   int32_t cores;   /* CPU: worker threads in all; 0: all of the topology's */
   struct cel_park *park; /* woken at each completion; may be null */
   uint64_t seed;         /* simulated: chooses every order */

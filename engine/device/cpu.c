@@ -17,10 +17,10 @@ typedef struct cpu {
   cel_pool pool;
   cel_finished finished;
   cel_crew *kernels, *copies;
-  cel_lane lane[8 * LANES];
-  uint32_t outstanding[8 * LANES]; /* submitted and not yet polled */
-  cel_entry *spare;                /* recycled entries */
-  cel_entry *ready;                /* taken from finished, oldest first */
+  cel_lane lane[CEL_DEVICES * LANES];
+  uint32_t outstanding[CEL_DEVICES * LANES]; /* submitted and not yet polled */
+  cel_entry *spare;                          /* recycled entries */
+  cel_entry *ready; /* taken from finished, oldest first */
 } cpu;
 
 static cel_status reserve(cel_backend *b, int32_t memory, uint64_t bytes,
@@ -106,7 +106,8 @@ static void destroy(cel_backend *b) {
   cpu *c = (cpu *)b;
   if (c->kernels != NULL) cel_crew_destroy(c->kernels);
   if (c->copies != NULL) cel_crew_destroy(c->copies);
-  for (int i = 0; i < 8 * LANES; ++i) free_entries(c->lane[i].head, false);
+  for (int i = 0; i < CEL_DEVICES * LANES; ++i)
+    free_entries(c->lane[i].head, false);
   free_entries(c->ready, true);
   free_entries(atomic_load(&c->finished.top), true);
   free_entries(c->spare, false);
@@ -137,8 +138,9 @@ static cpu *make(const cel_backend_config *config) {
 
 cel_status cel_backend_cpu(const cel_backend_config *config,
                            cel_backend **out) {
-  if (config->devices < 1 || config->devices > 8)
-    return cel_fail(CEL_E_RANGE, "1 to 8 devices, not %d", config->devices);
+  if (config->devices < 1 || config->devices > CEL_DEVICES)
+    return cel_fail(CEL_E_RANGE, "1 to %d devices, not %d", CEL_DEVICES,
+                    config->devices);
   cel_topology found;
   const cel_topology *topology = config->topology;
   if (topology == NULL && config->cores <= 0) {

@@ -29,7 +29,7 @@ typedef struct simulated {
   cel_backend face; /* first */
   cel_random random;
   cel_park *park;
-  lane lane[8 * LANES];
+  lane lane[CEL_DEVICES * LANES];
   CEL_VEC(span) spans;
 } simulated;
 
@@ -115,7 +115,7 @@ static cel_done take_held(lane *l) {
 
 /* A lane that has something to do, chosen by the seed; null if none has. */
 static lane *choose(simulated *s) {
-  lane *busy[8 * LANES];
+  lane *busy[CEL_DEVICES * LANES];
   int n = 0;
   for (int i = 0; i < s->face.devices * LANES; ++i)
     if (s->lane[i].queued.n + s->lane[i].held.n > 0) busy[n++] = &s->lane[i];
@@ -141,7 +141,7 @@ static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {
 
 static void destroy(cel_backend *b) {
   simulated *s = (simulated *)b;
-  for (int i = 0; i < 8 * LANES; ++i) {
+  for (int i = 0; i < CEL_DEVICES * LANES; ++i) {
     lane *l = &s->lane[i];
     for (uint32_t k = 0; k < l->held.n; ++k) cel_free(l->held.at[k].error);
     cel_vec_release(&l->queued);
@@ -157,8 +157,9 @@ static void destroy(cel_backend *b) {
 
 cel_status cel_backend_simulated(const cel_backend_config *config,
                                  cel_backend **out) {
-  if (config->devices < 1 || config->devices > 8)
-    return cel_fail(CEL_E_RANGE, "1 to 8 devices, not %d", config->devices);
+  if (config->devices < 1 || config->devices > CEL_DEVICES)
+    return cel_fail(CEL_E_RANGE, "1 to %d devices, not %d", CEL_DEVICES,
+                    config->devices);
   simulated *s = cel_alloc_zero(sizeof *s);
   bool own = config->own_memory || config->devices > 1;
   s->random.state = config->seed;

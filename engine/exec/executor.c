@@ -7,7 +7,7 @@
 #include "exec/ready.h"
 #include "exec/window.h"
 
-enum { DEVICES = 8, LANES = 16, BATCH = 64, ISSUES = 256 };
+enum { LANES = 16, BATCH = 64, ISSUES = 256 };
 
 /* What was reserved and not released. */
 typedef struct held {
@@ -21,7 +21,7 @@ struct cel_executor {
   cel_window window;
   cel_ready ready;
   cel_records records;
-  uint32_t load[DEVICES][LANES]; /* jobs in each lane */
+  uint32_t load[CEL_DEVICES][LANES]; /* jobs in each lane */
   uint64_t pending;              /* nodes that are not DONE */
   uint64_t jobs;                 /* at devices and host lanes */
   bool failed;                   /* or halted: issues nothing more */
@@ -295,7 +295,7 @@ void cel_executor_halt(cel_executor *executor) {
 
 cel_executor *cel_executor_create(const cel_executor_config *config) {
   const cel_backend *b = config->backend;
-  if (b->devices > DEVICES || b->kernel_lanes + b->copy_lanes > LANES)
+  if (b->devices > CEL_DEVICES || b->kernel_lanes + b->copy_lanes > LANES)
     cel_bug("%d devices of %d and %d lanes", b->devices, b->kernel_lanes,
             b->copy_lanes);
   cel_executor *e = cel_alloc_zero(sizeof *e);

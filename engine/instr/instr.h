@@ -31,6 +31,7 @@
 #ifndef CEL_INSTR_INSTR_H
 #define CEL_INSTR_INSTR_H
 
+#include "base/limits.h"
 #include "command/command.h"
 
 /* NAME, name, lane: who carries it out. The one list. */
@@ -116,7 +117,7 @@ typedef struct cel_instr_graph cel_instr_graph;
 typedef struct cel_instr_graph_config {
   int64_t rank, ranks;
   int32_t devices;          /* >= 1 */
-  int32_t device_memory[8]; /* CEL_MEMORY_HOST or 1 + something */
+  int32_t device_memory[CEL_DEVICES]; /* CEL_MEMORY_HOST or 1 + something */
   bool lookahead;
   void (*emit)(void *context, const cel_instr *instr);
   void *context;

@@ -43,6 +43,8 @@ struct cel_work {
   cel_status (*fn)(const cel_work *work, const cel_call *call);
   /* Called when the last reference goes; frees the work. Thread: any. */
   void (*destroy)(cel_work *work);
+  /* The same for a GPU, see device/cuda.h; null: for the processor alone. */
+  const struct cel_cuda_kernel *cuda;
   const void *values; /* packed scalar arguments, 16-byte aligned */
   uint32_t values_size;
   uint64_t hash; /* equal on all ranks; part of the divergence hash */

@@ -1,0 +1,76 @@
+/* cuda.h -- the GPUs of this rank: driver, devices, kernels.
+ *
+ * The CUDA driver and NVRTC are loaded at run time (cuda_api.h lists what is
+ * taken from them), so one binary runs with and without them. Each device is
+ * used through its primary context, as the CUDA runtime and its libraries do.
+ */
+#ifndef CEL_DEVICE_CUDA_H
+#define CEL_DEVICE_CUDA_H
+
+#include "device/backend.h"
+#include "device/kernel.h"
+
+#ifndef CEL_CDEF
+#include "device/cuda_api.h"
+
+typedef struct cel_cuda_device {
+  CUdevice device;
+  CUcontext context; /* the primary one, retained */
+  int32_t ordinal;   /* as the driver counts: what CUDA_VISIBLE_DEVICES left */
+  int32_t major, minor;
+  uint64_t memory; /* bytes in all */
+  bool virtual_memory;
+  bool peer[CEL_DEVICES]; /* reaches the memory of that device of ours */
+  char name[64];
+  char bus[20]; /* "0000:1b:00.0": where hwloc finds it */
+} cel_cuda_device;
+
+typedef struct cel_cuda {
+  const cel_cuda_api *api;
+  int32_t devices;
+  cel_cuda_device device[CEL_DEVICES];
+} cel_cuda;
+
+/* How many GPUs the driver shows; on 0 `why` says what is missing ("no NVIDIA
+ * driver: libcuda.so.1 not found"). Thread: main. */
+int32_t cel_cuda_count(char *why, size_t size);
+/* Opens the devices with these ordinals. The caller owns *out. CEL_E_MISSING,
+ * CEL_E_RANGE. Thread: main. */
+cel_status cel_cuda_open(const int32_t *ordinal, int32_t devices,
+                         cel_cuda **out);
+/* After its backends and modules. Thread: main. */
+void cel_cuda_close(cel_cuda *cuda);
+
+/* The GPUs as devices: memory 1 + d is device d's. `cuda` is borrowed; config's
+ * devices, cores and own_memory are not looked at. The caller owns *out.
+ * Thread: main. */
+cel_status cel_backend_cuda(const cel_backend_config *config, cel_cuda *cuda,
+                            cel_backend **out);
+
+/* Compiles with NVRTC, or finds it in the cache, and loads it on every device:
+ * a module as cel_module_compile_cpu's, whose works run on these devices.
+ * CEL_E_COMPILE, CEL_E_MISSING (no NVRTC), CEL_E_IO. The caller owns *out,
+ * and destroys it before `cuda`. Thread: main. */
+cel_status cel_module_compile_cuda(const cel_source *source, cel_cuda *cuda,
+                                   cel_module **out);
+
+/* A kernel as the backend launches it. Owned by its module. The launch has one
+ * parameter: 64 bytes of celer::launch, then `argument` by argument. */
+typedef struct cel_cuda_argument {
+  bool view;     /* {origin, stride0, stride1} of the next view; else a value */
+  uint32_t at;   /* bytes from the beginning of the launch's parameter */
+  uint32_t size; /* bytes of an element, or of the value */
+  uint32_t from; /* value: where it is among the packed values */
+} cel_cuda_argument;
+
+typedef struct cel_cuda_kernel {
+  CUfunction function[CEL_DEVICES];
+  const char *name;
+  int32_t dims;   /* of the item */
+  uint32_t bytes; /* of the launch's parameter, a multiple of 16 */
+  int32_t arguments;
+  cel_cuda_argument *argument;
+} cel_cuda_kernel;
+#endif
+
+#endif
