@@ -35,19 +35,11 @@ static void release(cel_backend *b, int32_t memory, void *p, uint64_t bytes) {
   cel_pool_release(&((cpu *)b)->pool, p, bytes);
 }
 
-static cel_entry *new_entry(cpu *c) {
-  cel_entry *entry = c->spare;
-  if (entry == NULL) return cel_alloc(sizeof *entry);
-  c->spare = entry->next;
-  return entry;
-}
-
 static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
   cpu *c = (cpu *)b;
   cel_assert(device >= 0 && device < b->devices && l >= 0 && l < LANES);
   int32_t index = device * LANES + l;
-  cel_entry *entry = new_entry(c);
-  *entry = (cel_entry){.job = job, .lane = index};
+  cel_entry *entry = cel_finished_entry(&c->finished, job, index);
   bool idle = c->outstanding[index]++ == 0;
   /* An idle lane is nobody else's: all that it did has been polled. */
   if (idle && !c->lane[index].failed && job->kind == CEL_JOB_COPY &&
@@ -61,42 +53,22 @@ static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
                   entry);
 }
 
-/* All that has finished, oldest first. */
-static cel_entry *take_finished(cpu *c) {
-  if (atomic_load_explicit(&c->finished.top, memory_order_relaxed) == NULL)
-    return NULL;
-  cel_entry *newest =
-      atomic_exchange_explicit(&c->finished.top, NULL, memory_order_acquire);
-  cel_entry *oldest = NULL;
-  while (newest != NULL) {
-    cel_entry *next = newest->next;
-    newest->next = oldest;
-    oldest = newest;
-    newest = next;
-  }
-  return oldest;
-}
-
 static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {
   cpu *c = (cpu *)b;
   uint32_t n = 0;
   while (n < max) {
-    if (c->ready == NULL) c->ready = take_finished(c);
-    cel_entry *entry = c->ready;
+    cel_entry *entry = cel_finished_take(&c->finished);
     if (entry == NULL) break;
-    c->ready = entry->next;
     out[n++] = (cel_done){entry->job->ticket, entry->error};
     --c->outstanding[entry->lane];
-    entry->next = c->spare;
-    c->spare = entry;
+    cel_finished_give(&c->finished, entry);
   }
   return n;
 }
 
-static void free_entries(cel_entry *entry, bool done) {
+static void free_queue(cel_entry *entry) {
   while (entry != NULL) {
     cel_entry *next = entry->next;
-    if (done) cel_free(entry->error);
     cel_free(entry);
     entry = next;
   }
@@ -106,11 +78,8 @@ static void destroy(cel_backend *b) {
   cpu *c = (cpu *)b;
   if (c->kernels != NULL) cel_crew_destroy(c->kernels);
   if (c->copies != NULL) cel_crew_destroy(c->copies);
-  for (int i = 0; i < CEL_DEVICES * LANES; ++i)
-    free_entries(c->lane[i].head, false);
-  free_entries(c->ready, true);
-  free_entries(atomic_load(&c->finished.top), true);
-  free_entries(c->spare, false);
+  for (int i = 0; i < CEL_DEVICES * LANES; ++i) free_queue(c->lane[i].head);
+  cel_finished_release(&c->finished);
   cel_pool_clear(&c->pool);
   cel_free(c);
 }

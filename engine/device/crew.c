@@ -19,14 +19,6 @@ static int64_t now_ns(void) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-void cel_finished_push(cel_finished *finished, cel_entry *entry) {
-  cel_entry *top = atomic_load_explicit(&finished->top, memory_order_relaxed);
-  do {
-    entry->next = top;
-  } while (!atomic_compare_exchange_weak_explicit(
-      &finished->top, &top, entry, memory_order_release, memory_order_relaxed));
-}
-
 int64_t cel__crew_cut(const cel_box *box, int64_t want, int64_t cuts[3]) {
   int64_t volume = cel_box_volume(box), blocks = 1;
   if (want > volume / ITEMS_PER_BLOCK) want = volume / ITEMS_PER_BLOCK;
@@ -117,18 +109,12 @@ static void complete(cel_crew *crew, cel_lane *lane) {
   if (crew->finished->park != NULL) cel_park_wake(crew->finished->park);
 }
 
-static cel_error *last_error(void) {
-  cel_error *error = cel_alloc(sizeof *error);
-  *error = *cel_error_last();
-  return error;
-}
-
 static void run_block(cel_share *share, int64_t i) {
   cel_job part = *share->entry->job;
   cel_box *box = part.kind == CEL_JOB_CALL ? &part.call.chunk : &part.box;
   *box = cel__crew_block(&share->box, share->cuts, i);
   if (cel_job_run(&part) == CEL_E_OK) return;
-  cel_error *error = last_error(), *none = NULL;
+  cel_error *error = cel_finished_error(), *none = NULL;
   if (!atomic_compare_exchange_strong(&share->error, &none, error))
     cel_free(error);
   atomic_store(&share->taken, share->blocks); /* nothing further is begun */
@@ -204,7 +190,8 @@ static void run_lane(cel_crew *crew, cel_lane *lane) {
     return;
   }
   if (crew->threads == 1 || box == NULL || cel_box_is_empty(box)) {
-    entry->error = cel_job_run(entry->job) == CEL_E_OK ? NULL : last_error();
+    entry->error =
+        cel_job_run(entry->job) == CEL_E_OK ? NULL : cel_finished_error();
     pthread_mutex_lock(&crew->lock);
     complete(crew, lane);
     return;

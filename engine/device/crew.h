@@ -20,22 +20,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "device/backend.h"
+#include "device/finished.h"
 #include "device/topology.h"
-
-/* A submitted job on its way; the backend's, recycled after poll. */
-typedef struct cel_entry {
-  struct cel_entry *next;
-  cel_job *job;
-  cel_error *error;
-  int32_t lane; /* the backend's number */
-} cel_entry;
-
-/* Completed entries, newest first. Many push, the executor takes all. */
-typedef struct cel_finished {
-  _Atomic(cel_entry *) top;
-  cel_park *park; /* may be null */
-} cel_finished;
 
 /* A job cut into blocks. */
 typedef struct cel_share {
@@ -90,8 +76,6 @@ cel_status cel_crew_create(const char *name, int32_t threads,
 void cel_crew_destroy(cel_crew *crew);
 /* Thread: executor. */
 void cel_crew_submit(cel_crew *crew, cel_lane *lane, cel_entry *entry);
-/* Pushes a completion. Thread: worker, executor. */
-void cel_finished_push(cel_finished *finished, cel_entry *entry);
 
 /* How a box is cut into at most about `want` blocks; returns how many.
  * Thread: any. */
