@@ -21,15 +21,25 @@ static void mpi_text(int code, char *text) {
   text[length] = '\0';
 }
 
+void cel__mpi_fail(cel__mpi *m) {
+  if (m->failed) return;
+  m->failed = true;
+  m->error = *cel_error_last();
+}
+
 bool cel__mpi_bad(cel__mpi *m, int code, const char *doing, int64_t peer) {
   if (code == MPI_SUCCESS) return false;
-  if (m->failed) return true;
   char text[MPI_MAX_ERROR_STRING + 1], who[32] = "";
   mpi_text(code, text);
   if (peer >= 0) snprintf(who, sizeof who, " rank %lld", (long long)peer);
   cel_fail(CEL_E_COMM, "MPI failed while %s%s: %s", doing, who, text);
-  m->failed = true;
-  m->error = *cel_error_last();
+  cel__mpi_fail(m);
+  return true;
+}
+
+bool cel__mpi_breaks(cel__mpi *m, int code, const char *doing, int64_t peer) {
+  if (!cel__mpi_bad(m, code, doing, peer)) return false;
+  m->base.broken = &m->error;
   return true;
 }
 
@@ -53,7 +63,7 @@ static void ended(cel__mpi *m, cel__mpi_row row, const MPI_Status *status,
     cel__mpi_bad(m, code,
                  row.role == CEL__SEND ? "sending to" : "receiving from", peer);
     cel__mpi_arrived(m, transfer, code == MPI_SUCCESS ? status : NULL);
-  } else if (!cel__mpi_bad(m, code, "exchanging control messages", -1)) {
+  } else if (!cel__mpi_breaks(m, code, "exchanging control messages", -1)) {
     cel__mpi_control_ended(m, row, status);
   }
 }
@@ -82,10 +92,7 @@ static void progress(cel__mpi *m) {
   int code = MPI_Testsome((int)m->request.n, m->request.at, &ends, m->index.at,
                           m->status.at);
   bool each = code == MPI_ERR_IN_STATUS;
-  if (!each && cel__mpi_bad(m, code, "waiting for messages", -1)) {
-    cel__mpi_fail_all(m);
-    return;
-  }
+  if (!each && cel__mpi_breaks(m, code, "waiting for messages", -1)) return;
   if (ends <= 0) return; /* MPI_UNDEFINED is negative */
   compact(m, (uint32_t)ends);
   /* What ends may start more, and so grow the arrays: status is read first. */
@@ -93,12 +100,12 @@ static void progress(cel__mpi *m) {
     MPI_Status status = m->status.at[k];
     ended(m, m->ended.at[k], &status, each ? status.MPI_ERROR : MPI_SUCCESS);
   }
-  if (m->failed) cel__mpi_fail_all(m);
 }
 
 static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
   cel__mpi *m = (cel__mpi *)t;
-  if (!m->failed) progress(m);
+  if (m->base.broken == NULL) progress(m);
+  if (m->failed) cel__mpi_fail_all(m);
   if (++m->polls % LOOK_EVERY == 0) cel__mpi_look(m);
   uint32_t n = m->done.n - m->done_head;
   if (n > max) n = max;
@@ -134,7 +141,7 @@ static cel_status broadcast(cel_transport *t, void **data, uint64_t *size) {
   char *at = t->rank == 0 ? *data : NULL;
   if (code == MPI_SUCCESS && t->rank != 0) at = cel_alloc(bytes + 1);
   if (code == MPI_SUCCESS) code = broadcast_bytes(m, at, bytes);
-  if (cel__mpi_bad(m, code, "broadcasting", -1)) {
+  if (cel__mpi_breaks(m, code, "broadcasting", -1)) {
     if (t->rank != 0) cel_free(at);
     return cel_fail_with(&m->error);
   }
@@ -171,11 +178,11 @@ static void quiesce(cel__mpi *m) {
       out += m->row.at[i].role == CEL__CREDIT_OUT;
     if (!waiting && out == 0) {
       waiting = true;
-      cel__mpi_bad(m, MPI_Ibarrier(m->control, &request), "ending", -1);
+      cel__mpi_breaks(m, MPI_Ibarrier(m->control, &request), "ending", -1);
     }
     if (waiting && !m->failed)
-      cel__mpi_bad(m, MPI_Test(&request, &over, MPI_STATUS_IGNORE), "ending",
-                   -1);
+      cel__mpi_breaks(m, MPI_Test(&request, &over, MPI_STATUS_IGNORE), "ending",
+                      -1);
     progress(m);
     cel__mpi_look(m);
   }
@@ -355,7 +362,7 @@ static cel_status open_mpi(const cel_mpi_config *config, bool finalize,
   if (code == MPI_SUCCESS) code = dup_world(&m->data);
   if (code == MPI_SUCCESS) code = dup_world(&m->control);
   if (code == MPI_SUCCESS) code = dup_world(&m->agreement);
-  if (cel__mpi_bad(m, code, "making communicators", -1)) {
+  if (cel__mpi_breaks(m, code, "making communicators", -1)) {
     cel_free(m); /* communicators die with the job */
     return cel_error_last()->code;
   }

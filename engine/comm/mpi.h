@@ -16,6 +16,9 @@
  *   3. A side is in its flow's line iff `lined`.
  *   4. Agreements complete in the order in which they were started, or at least
  *      are reported so.
+ *   5. A message that fails fails all others, now and later (`failed`); texts
+ *      and agreements go on, so that the ranks can find out why. Where those
+ *      fail, or the table cannot be tested, all ends (`base.broken`, too).
  * Confined to the thread that drives the transport.
  */
 #ifndef CEL_COMM_MPI_H
@@ -109,9 +112,9 @@ typedef struct cel__mpi {
   cel_transport base; /* first */
   cel_mpi_config config;
   MPI_Comm data, control, agreement;
-  bool finalize; /* we initialised MPI */
-  bool failed;   /* an MPI call failed: nothing can be relied on any more */
-  cel_error error;
+  bool finalize;   /* we initialised MPI */
+  bool failed;     /* no message can be relied on any more */
+  cel_error error; /* the first, if `failed` */
   /* The table of requests: three arrays of one length. */
   CEL_VEC(MPI_Request) request;
   CEL_VEC(cel__mpi_row) row;
@@ -139,8 +142,12 @@ typedef struct cel__mpi {
 /* A row for a request; `what` as its role says. */
 void cel__mpi_track(cel__mpi *m, MPI_Request request, cel__mpi_role role,
                     void *what);
-/* Remembers the first failing MPI call; whether `code` is a failure. */
+/* Fails all messages with this thread's error record, unless they have been. */
+void cel__mpi_fail(cel__mpi *m);
+/* Whether `code` is a failure: then all messages fail. */
 bool cel__mpi_bad(cel__mpi *m, int code, const char *doing, int64_t peer);
+/* The same of what carries texts and agreements: then they end, too. */
+bool cel__mpi_breaks(cel__mpi *m, int code, const char *doing, int64_t peer);
 
 /* mpi_data.c */
 void cel__mpi_send(cel_transport *t, const cel_posted *message);

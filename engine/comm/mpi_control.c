@@ -13,7 +13,7 @@ void cel__mpi_send_credit(cel__mpi *m, int64_t peer, uint64_t base) {
   *value = base;
   int code = MPI_Isend(value, 1, MPI_UINT64_T, (int)peer, CEL__TAG_CREDIT,
                        m->control, &request);
-  if (!cel__mpi_bad(m, code, "sending a credit to", peer))
+  if (!cel__mpi_breaks(m, code, "sending a credit to", peer))
     cel__mpi_track(m, request, CEL__CREDIT_OUT, value);
 }
 
@@ -21,7 +21,7 @@ static void expect_credit(cel__mpi *m, uint64_t *value) {
   MPI_Request request;
   int code = MPI_Irecv(value, 1, MPI_UINT64_T, MPI_ANY_SOURCE, CEL__TAG_CREDIT,
                        m->control, &request);
-  if (!cel__mpi_bad(m, code, "receiving credits", -1))
+  if (!cel__mpi_breaks(m, code, "receiving credits", -1))
     cel__mpi_track(m, request, CEL__CREDIT_IN, value);
 }
 
@@ -43,7 +43,7 @@ enum { TELL_HEAD = 8 };
 void cel__mpi_tell(cel_transport *t, int64_t peer, int32_t kind,
                    const void *data, uint32_t size) {
   cel__mpi *m = (cel__mpi *)t;
-  if (m->failed) return;
+  if (m->base.broken != NULL) return;
   char *bytes = cel_alloc(TELL_HEAD + (size_t)size);
   MPI_Request request;
   memcpy(bytes, &kind, sizeof kind);
@@ -51,7 +51,7 @@ void cel__mpi_tell(cel_transport *t, int64_t peer, int32_t kind,
   if (size > 0) memcpy(bytes + TELL_HEAD, data, size);
   int code = MPI_Isend(bytes, (int)(TELL_HEAD + size), MPI_BYTE, (int)peer,
                        CEL__TAG_TELL, m->control, &request);
-  if (cel__mpi_bad(m, code, "telling", peer)) return;
+  if (cel__mpi_breaks(m, code, "telling", peer)) return;
   ++m->tells_out;
   cel__mpi_track(m, request, CEL__TELL_OUT, bytes);
 }
@@ -59,17 +59,18 @@ void cel__mpi_tell(cel_transport *t, int64_t peer, int32_t kind,
 void cel__mpi_look(cel__mpi *m) {
   int there = 0, bytes = 0;
   MPI_Status status;
-  if (m->telling || m->failed) return; /* one at a time keeps their order */
+  if (m->base.broken != NULL) return;
+  if (m->telling) return; /* one at a time keeps their order */
   int code =
       MPI_Iprobe(MPI_ANY_SOURCE, CEL__TAG_TELL, m->control, &there, &status);
-  if (cel__mpi_bad(m, code, "looking for messages", -1) || !there) return;
+  if (cel__mpi_breaks(m, code, "looking for messages", -1) || !there) return;
   MPI_Get_count(&status, MPI_BYTE, &bytes);
   cel_told *told = cel_alloc(sizeof *told + (size_t)bytes - TELL_HEAD);
   MPI_Request request;
   told->peer = status.MPI_SOURCE;
   code = MPI_Irecv(&told->kind, bytes, MPI_BYTE, status.MPI_SOURCE,
                    CEL__TAG_TELL, m->control, &request);
-  if (cel__mpi_bad(m, code, "being told by", told->peer)) return;
+  if (cel__mpi_breaks(m, code, "being told by", told->peer)) return;
   m->telling = true;
   cel__mpi_track(m, request, CEL__TELL_IN, told);
 }
@@ -89,7 +90,7 @@ void cel__mpi_agree(cel_transport *t, const cel_agreement *mine) {
   cel__mpi *m = (cel__mpi *)t;
   cel_assert(mine->index == m->next_vote);
   m->next_vote = mine->index + 1;
-  if (m->failed) return;
+  if (m->base.broken != NULL) return;
   cel__mpi_vote *vote = cel_alloc_zero(sizeof *vote);
   *vote = (cel__mpi_vote){.index = mine->index,
                           .mine = {mine->hash, ~mine->hash, mine->count,
@@ -97,7 +98,7 @@ void cel__mpi_agree(cel_transport *t, const cel_agreement *mine) {
   MPI_Request request;
   int code = MPI_Iallreduce(vote->mine, vote->most, 6, MPI_UINT64_T, MPI_MAX,
                             m->agreement, &request);
-  if (cel__mpi_bad(m, code, "agreeing", -1)) {
+  if (cel__mpi_breaks(m, code, "agreeing", -1)) {
     cel_free(vote);
     return;
   }

@@ -109,8 +109,7 @@ static void start(cel__mpi *m, cel__mpi_transfer *transfer) {
   MPI_Datatype type;
   MPI_Request request;
   if (cel__mpi_pack(m, transfer, &base, &count, &type) != CEL_E_OK) {
-    m->failed = true;
-    m->error = *cel_error_last();
+    cel__mpi_fail(m);
   } else if (side->role == CEL__SEND) {
     code = MPI_Isend(base, count, type, peer, tag, m->data, &request);
     cel__mpi_bad(m, code, "sending to", peer);
@@ -161,12 +160,9 @@ static void changed(cel__mpi *m, cel__mpi_side *side) {
   cel__mpi_flow *flow = &m->flow[side->role];
   line_up(flow, side);
   pump(m, flow);
+  if (m->failed) return; /* the next poll fails what waits */
   cel__mpi_transfer *first = cel_mpi_window_take(&side->window, true);
-  if (first != NULL && !m->failed)
-    start(m, first);
-  else if (first != NULL)
-    fail(m, first);
-  if (m->failed) cel__mpi_fail_all(m);
+  if (first != NULL) start(m, first);
 }
 
 static void post(cel__mpi *m, const cel_posted *message, cel__mpi_role role) {
@@ -214,8 +210,7 @@ static bool whole(cel__mpi *m, const cel__mpi_transfer *transfer,
            "expected: the two ranks do not run the same program",
            (unsigned long long)message->sequence, (long long)message->peer,
            (long long)got, (unsigned long long)message->bytes);
-  m->failed = true;
-  m->error = *cel_error_last();
+  cel__mpi_fail(m);
   return false;
 }
 

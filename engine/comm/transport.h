@@ -56,6 +56,9 @@ struct cel_transport {
   const char *name;
   int64_t rank, ranks;
   int32_t local_rank, local_ranks; /* on this host */
+  /* Null while texts and agreements get through; then why they do not, for
+   * good. A failed message alone does not set it. */
+  const cel_error *broken;
   void (*send)(cel_transport *t, const cel_posted *message);
   void (*receive)(cel_transport *t, const cel_posted *message);
   /* Progress, and up to `max` completions of sends and receives. */

@@ -175,10 +175,13 @@ static void set_verdict(saying a, saying b, uint64_t number, cel_error *out) {
   char mine[WHAT], theirs[WHAT];
   say(a.log, number, mine);
   say(b.log, number, theirs);
+  const char *hint = "";
+  if (strcmp(mine, theirs) == 0)
+    hint = ", with another range, buffer, mapper or argument";
   *out = (cel_error){.code = CEL_E_DIVERGED};
   snprintf(out->text, sizeof out->text,
-           "the ranks run different programs: rank %lld %s, but rank %lld %s",
-           (long long)a.rank, mine, (long long)b.rank, theirs);
+           "the ranks run different programs: rank %lld %s, but rank %lld %s%s",
+           (long long)a.rank, mine, (long long)b.rank, theirs, hint);
   const log_row *row = row_at(a.log, number);
   if (row == NULL) row = row_at(b.log, number);
   if (row == NULL) return;
@@ -399,8 +402,18 @@ static void suspect(cel_divergence *d) {
     t->tell(t, 0, TOLD_SUSPECT, NULL, 0);
 }
 
+/* No other rank will ever be heard of: what was held back is told now. */
+static void lose_touch(cel_divergence *d) {
+  d->over = true;
+  if (d->doubt != NULL)
+    admit(d);
+  else
+    d->failed(d->context, d->transport->broken);
+}
+
 bool cel__divergence_tick(cel_divergence *d) {
   bool progress = false;
+  if (!d->over && d->transport->broken != NULL) lose_touch(d);
   if (!d->over) {
     progress = start_agreements(d);
     if (!d->certain) progress |= take_agreements(d);

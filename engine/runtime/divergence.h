@@ -85,8 +85,8 @@ bool cel__divergence_settled(const cel_divergence *d);
  * Thread: executor. */
 bool cel__divergence_tick(cel_divergence *d);
 /* A failure that ranks which differ could have caused (a message of another
- * size): reported as it is only when rank 0 finds no difference. Thread:
- * executor. */
+ * size): reported as it is only when rank 0 finds no difference, or cannot be
+ * asked. Thread: executor. */
 void cel__divergence_doubt(cel_divergence *d, const cel_error *error);
 /* Tells the other ranks that this one has failed. Thread: executor. */
 void cel__divergence_cancel(cel_divergence *d, const cel_error *error);

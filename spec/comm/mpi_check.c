@@ -434,6 +434,25 @@ static int flood(const settings *set) {
   return 0;
 }
 
+/* A text and an agreement of two ranks; gives up when there is none. */
+static void keep_in_touch(cel_transport *t) {
+  cel_agreement mine = {.hash = 7};
+  cel_done done;
+  cel_told *told = NULL;
+  cel_agreed agreed = CEL_AGREED_PENDING;
+  uint64_t index;
+  t->tell(t, 1 - t->rank, 1, "well", 4);
+  t->agree(t, &mine);
+  for (double since = now(); told == NULL || agreed == CEL_AGREED_PENDING;) {
+    if (now() - since > 5) give_up(t, "no text, or no agreement");
+    if (t->poll(t, &done, 1) > 0) give_up(t, "a ticket too many");
+    if (told == NULL) told = t->told(t);
+    if (agreed == CEL_AGREED_PENDING) agreed = t->agreed(t, &index);
+    nap();
+  }
+  cel_free(told);
+}
+
 /* A receiver that expects fewer, or more, bytes than are sent. */
 static int mismatch(int64_t wanted) {
   cel_transport *t = join();
@@ -447,10 +466,32 @@ static int mismatch(int64_t wanted) {
   else
     t->receive(t, &message);
   while (t->poll(t, &done, 1) == 0) nap();
+  keep_in_touch(t);
   if (t->rank == 0)
     for (;;) t->poll(t, &done, 1), nap();
   printf("%s\n", done.error != NULL ? done.error->text : "no error");
   fflush(stdout);
+  t->abort(t, 4);
+  return 1;
+}
+
+/* An agreement cannot start while a message is awaited. */
+static int breaks(void) {
+  cel_transport *t = join();
+  char byte;
+  cel_strided piece = {&byte, {1, 1}, {1, 1}, 1};
+  cel_posted wanted = {1, 1 - t->rank, 0, 1, 1, &piece};
+  cel_agreement mine = {.hash = 7};
+  cel_done done = {0};
+  ((cel__mpi *)t)->agreement = MPI_COMM_NULL;
+  t->receive(t, &wanted);
+  t->agree(t, &mine);
+  if (t->broken == NULL || t->poll(t, &done, 1) == 0 || done.error == NULL)
+    give_up(t, "nobody noticed");
+  t->tell(t, 1 - t->rank, 1, "well", 4);
+  if (t->rank > 0)
+    for (;;) nap();
+  printf("%s\n", t->broken->text);
   t->abort(t, 4);
   return 1;
 }
@@ -525,6 +566,7 @@ int main(int argc, char **argv) {
   if (strcmp(command, "flood") == 0) return flood(&set);
   if (strcmp(command, "mismatch") == 0)
     return mismatch(argc > 2 ? atoi(argv[2]) : 9);
+  if (strcmp(command, "breaks") == 0) return breaks();
   if (strcmp(command, "report") == 0) return report(argc > 2 ? argv[2] : "all");
   if (strcmp(command, "die") == 0) return die(argc > 2 ? argv[2] : "abort");
   if (strcmp(command, "launched") == 0) {
@@ -532,7 +574,8 @@ int main(int argc, char **argv) {
     return 0;
   }
   fprintf(stderr, "usage: mpi_check "
-                  "exchange|where|spread|flood|mismatch|die|report|launched"
+                  "exchange|where|spread|flood|mismatch|breaks|die|report|"
+                  "launched"
                   " ...\n");
   return 2;
 }

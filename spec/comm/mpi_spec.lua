@@ -69,11 +69,16 @@ describe("the MPI transport", function()
     end
   end)
 
-  it("fails a message that is shorter or longer than expected", function()
+  it("fails a message that is shorter or longer than expected, and no text", function()
     local r = check(2, { "mismatch", 11 })
     assert.matches("holds 10 bytes, but 11 are expected", r.stdout, 1, true)
     r = check(2, { "mismatch", 9 })
     assert.matches("receiving from rank 0: MPI_ERR_TRUNCATE", r.stdout, 1, true)
+  end)
+
+  it("says so when ranks cannot reach each other any more", function()
+    local r = check(2, { "breaks" })
+    assert.matches("^MPI failed while agreeing: MPI_ERR_COMM", r.stdout)
   end)
 
   for _, how in ipairs({ "kill", "exit", "abort" }) do

@@ -238,6 +238,40 @@ describe("ranks that diverge", function()
     write(prelude .. rank .. "for _ = 1, 20 + 30 * rank % 60 do\n" .. set .. "end\nq:drain()")
     check_failure(run(3), { "different programs", "case.lua:15", "case.lua:17" })
   end)
+
+  -- What a rank of them sends has another length than the next one expects.
+  local sizes = {
+    ["a larger extent"] = { 1000, 1200 },
+    ["a smaller extent"] = { 1000, 800 },
+    ["an extent that differs by one element"] = { 1000, 1001 },
+    ["a larger extent, in long messages"] = { 2 ^ 20, 2 ^ 20 + 2 ^ 16 },
+    ["a smaller extent, in long messages"] = { 2 ^ 20, 2 ^ 20 - 2 ^ 16 },
+  }
+  local gather = "q:submit(function(cg)\n  local r = cg:read(a, celer.all)\n"
+    .. "  cg:host_task({ n }, function() end, r)\nend)\n"
+  local patterns = { "different programs", "rank 0 submitted a kernel 'set' at %S*case.lua:16",
+    "rank 1 submitted a kernel 'set' at %S*case.lua:16" }
+  for name, size in pairs(sizes) do
+    it("are told when a buffer has " .. name .. " on one of them", function()
+      write(prelude .. rank .. ("n = rank == 1 and %d or %d\n"):format(size[2], size[1])
+        .. "a = celer.buffer('float', { n }, { name = 'a' })\n" .. set .. gather .. "q:wait()")
+      check_failure(run(3, { timeout = 10 }), patterns)
+    end)
+  end
+
+  it("are told when a buffer has larger elements on one of them", function()
+    write(prelude .. rank .. "a = celer.buffer(rank == 1 and 'double' or 'float', { n })\n"
+      .. "q:submit(function(cg)\n  local w = cg:discard_write(a)\n"
+      .. "  cg:host_task({ n }, function() end, w)\nend)\n" .. gather .. "q:wait()")
+    check_failure(run(3, { timeout = 10 }), { "different programs", "case.lua:17" })
+  end)
+
+  it("are told of a host task that only one of them submits", function()
+    write(prelude .. rank .. set .. "if rank == 2 then\n" .. gather .. "end\n"
+      .. set .. gather .. "q:wait()")
+    check_failure(run(3, { timeout = 10 }), { "rank 0 submitted a kernel 'set' at %S*case.lua:21",
+      "rank 2 submitted a host task .* at %S*case.lua:18" })
+  end)
 end)
 
 describe("what is no error", function()
