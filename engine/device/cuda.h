@@ -19,7 +19,8 @@ typedef struct cel_cuda_device {
   int32_t ordinal;   /* as the driver counts: what CUDA_VISIBLE_DEVICES left */
   int32_t major, minor;
   uint64_t memory; /* bytes in all */
-  bool virtual_memory;
+  int32_t numa;    /* the node of the host that is near */
+  bool virtual_memory, host_virtual_memory;
   bool peer[CEL_DEVICES]; /* reaches the memory of that device of ours */
   char name[64];
   char bus[20]; /* "0000:1b:00.0": where hwloc finds it */

@@ -30,6 +30,12 @@ static bool find(void *library, const char *name, void *member, char *why,
   return false;
 }
 
+const char *cel_cuda_api_text(const cel_cuda_api *api, CUresult code) {
+  const char *text = NULL;
+  api->cuGetErrorString(code, &text);
+  return text != NULL ? text : "an error that the driver has no words for";
+}
+
 #define FIND(result, name, parameters)                                         \
   if (!find(library, #name, &api.name, why, size)) return NULL;
 
@@ -44,9 +50,7 @@ const cel_cuda_api *cel_cuda_api_load(char *why, size_t size) {
   CEL_CUDA_FUNCTIONS(FIND)
   CUresult code = api.cuInit(0);
   if (code != CUDA_SUCCESS) {
-    const char *text = NULL;
-    api.cuGetErrorString(code, &text);
-    snprintf(why, size, "cuInit: %s", text != NULL ? text : "it failed");
+    snprintf(why, size, "cuInit: %s", cel_cuda_api_text(&api, code));
     return NULL;
   }
   loaded = true;

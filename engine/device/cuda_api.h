@@ -38,11 +38,14 @@ enum {
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
   CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102,
+  CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID = 134,
+  CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 141,
   CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103,
   CU_MEM_ALLOCATION_TYPE_PINNED = 1,
   CU_MEM_HANDLE_TYPE_NONE = 0,
   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1,
   CU_MEM_LOCATION_TYPE_DEVICE = 1,
+  CU_MEM_LOCATION_TYPE_HOST_NUMA = 3,
   CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3,
   CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1,
   CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,
@@ -204,6 +207,8 @@ typedef struct cel_nvrtc_api {
 /* The driver, loaded and initialised once; null, and `why`, where it is not to
  * be had. Thread: main. */
 const cel_cuda_api *cel_cuda_api_load(char *why, size_t size);
+/* "an illegal memory access was encountered"; the driver's. Thread: any. */
+const char *cel_cuda_api_text(const cel_cuda_api *api, CUresult code);
 /* NVRTC likewise. Thread: main. */
 const cel_nvrtc_api *cel_nvrtc_api_load(char *why, size_t size);
 

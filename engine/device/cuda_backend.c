@@ -1,0 +1,83 @@
+/* GPUs as devices: memory 1 + d is device d's, memory 0 pinned host memory. */
+
+#include "device/cuda_lane.h"
+#include "device/cuda_memory.h"
+
+typedef struct gpus {
+  cel_backend face; /* first */
+  cel_cuda_memory memory[1 + CEL_DEVICES];
+  cel_cuda_crew crew;
+} gpus;
+
+static cel_status reserve(cel_backend *b, int32_t memory, uint64_t bytes,
+                          void **out) {
+  cel_assert(memory >= 0 && memory < b->memories);
+  return cel_cuda_memory_reserve(&((gpus *)b)->memory[memory], bytes, out);
+}
+
+static void release(cel_backend *b, int32_t memory, void *p, uint64_t bytes) {
+  cel_cuda_memory_release(&((gpus *)b)->memory[memory], p, bytes);
+}
+
+static cel_status commit(cel_backend *b, int32_t memory, void *p,
+                         uint64_t begin, uint64_t end) {
+  return cel_cuda_memory_commit(&((gpus *)b)->memory[memory], p, begin, end);
+}
+
+static void submit(cel_backend *b, int32_t device, int32_t lane, cel_job *job) {
+  cel_assert(device >= 0 && device < b->devices && lane >= 0 &&
+             lane < CEL_CUDA_LANES);
+  cel_cuda_crew_submit(&((gpus *)b)->crew, device, lane, job);
+}
+
+static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {
+  cel_finished *finished = &((gpus *)b)->crew.finished;
+  uint32_t n = 0;
+  while (n < max) {
+    cel_entry *entry = cel_finished_take(finished);
+    if (entry == NULL) break;
+    out[n++] = (cel_done){entry->job->ticket, entry->error};
+    cel_finished_give(finished, entry);
+  }
+  return n;
+}
+
+static void destroy(cel_backend *b) {
+  gpus *g = (gpus *)b;
+  cel_cuda_crew_stop(&g->crew);
+  for (int32_t m = 0; m < b->memories; ++m)
+    cel_cuda_memory_clear(&g->memory[m]);
+  cel_free(g);
+}
+
+cel_status cel_backend_cuda(const cel_backend_config *config, cel_cuda *cuda,
+                            cel_backend **out) {
+  gpus *g = cel_alloc_zero(sizeof *g);
+  g->face = (cel_backend){
+      .name = "cuda",
+      .devices = cuda->devices,
+      .memories = 1 + cuda->devices,
+      .kernel_lanes = CEL_CUDA_KERNEL_LANES,
+      .copy_lanes = CEL_CUDA_COPY_LANES,
+      .chains = true,
+      .grain = CEL_CUDA_GRAIN,
+      .reserve = reserve,
+      .release = release,
+      .commit = commit,
+      .submit = submit,
+      .poll = poll,
+      .destroy = destroy,
+  };
+  cel_cuda_memory_init(&g->memory[0], cuda, -1);
+  for (int32_t d = 0; d < cuda->devices; ++d) {
+    g->face.device_memory[d] = 1 + d;
+    cel_cuda_memory_init(&g->memory[1 + d], cuda, d);
+  }
+  cel_status status = cel_cuda_crew_start(&g->crew, cuda, config->park);
+  if (status != CEL_E_OK) {
+    cel_free(g);
+    return status;
+  }
+  *out = &g->face;
+  return CEL_E_OK;
+}

@@ -1,0 +1,212 @@
+/* Copies and launches, put on a stream. */
+
+#include <string.h>
+
+#include "device/cuda_lane.h"
+
+enum { BLOCK = 256, ARGUMENTS = 4096, GRID_YZ = 65535, PITCH = INT32_MAX };
+
+cel_status cel__cuda_fail(const cel_cuda *cuda, int32_t device,
+                          const cel_job *job, CUresult code) {
+  const char *name = NULL, *text = cel_cuda_api_text(cuda->api, code);
+  cuda->api->cuGetErrorName(code, &name);
+  int32_t gpu = cuda->device[device].ordinal;
+  if (job->kind == CEL_JOB_CALL && job->work->cuda != NULL)
+    return cel_fail(CEL_E_TASK, "kernel %s failed on GPU %d: %s (%s)",
+                    job->work->cuda->name, gpu, text, name);
+  return cel_fail(CEL_E_TASK, "a copy failed on GPU %d: %s (%s)", gpu, text,
+                  name);
+}
+
+/* ---- copies ---------------------------------------------------------------
+ */
+
+/* One end of a copy: where it begins, bytes from row to row and from plane to
+ * plane. */
+typedef struct end {
+  CUdeviceptr at;
+  size_t row, plane;
+} end;
+
+static end end_of(const cel_layout *l, const cel_box *box, uint64_t size) {
+  uint64_t row = (uint64_t)(l->box.max[2] - l->box.min[2]) * size;
+  uint64_t plane = (uint64_t)(l->box.max[1] - l->box.min[1]) * row;
+  uint64_t at = (uint64_t)(box->min[0] - l->box.min[0]) * plane +
+                (uint64_t)(box->min[1] - l->box.min[1]) * row +
+                (uint64_t)(box->min[2] - l->box.min[2]) * size;
+  return (end){(uintptr_t)l->base + at, row, plane};
+}
+
+/* Rows one after the other, for pitches that the driver does not take. */
+static CUresult copy_rows(const cel_cuda_api *api, const end *from,
+                          const end *to, size_t width, const size_t n[2],
+                          CUstream stream) {
+  CUresult code = CUDA_SUCCESS;
+  for (size_t i = 0; i < n[0] && code == CUDA_SUCCESS; ++i)
+    for (size_t j = 0; j < n[1] && code == CUDA_SUCCESS; ++j)
+      code = api->cuMemcpyAsync(to->at + i * to->plane + j * to->row,
+                                from->at + i * from->plane + j * from->row,
+                                width, stream);
+  return code;
+}
+
+static size_t height_of(const end *e, size_t rows) {
+  size_t height = e->plane / e->row;
+  return height < rows ? rows : height;
+}
+
+static CUresult copy_planes(const cel_cuda_api *api, const end *from,
+                            const end *to, size_t width, const size_t n[2],
+                            CUstream stream) {
+  if (from->row > PITCH || to->row > PITCH)
+    return copy_rows(api, from, to, width, n, stream);
+  const CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+                              .srcDevice = from->at,
+                              .srcPitch = from->row,
+                              .srcHeight = height_of(from, n[1]),
+                              .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                              .dstDevice = to->at,
+                              .dstPitch = to->row,
+                              .dstHeight = height_of(to, n[1]),
+                              .WidthInBytes = width,
+                              .Height = n[1],
+                              .Depth = n[0]};
+  return api->cuMemcpy3DAsync_v2(&copy, stream);
+}
+
+static CUresult enqueue_copy(const cel_cuda *cuda, const cel_job *job,
+                             CUstream stream) {
+  const cel_box *box = &job->box;
+  if (cel_box_is_empty(box)) return CUDA_SUCCESS;
+  end from = end_of(&job->from, box, job->element_size);
+  end to = end_of(&job->to, box, job->element_size);
+  size_t width = (size_t)(box->max[2] - box->min[2]) * job->element_size;
+  size_t n[2] = {(size_t)(box->max[0] - box->min[0]),
+                 (size_t)(box->max[1] - box->min[1])};
+  /* Twice: what lies side by side in both is one row, and with one row in each
+   * plane the planes are the rows. */
+  for (int fold = 0; fold < 2; ++fold) {
+    if (n[1] > 1 && (width != from.row || width != to.row)) break;
+    width *= n[1];
+    n[1] = n[0], n[0] = 1;
+    from.row = from.plane, to.row = to.plane;
+  }
+  if (n[0] * n[1] == 1)
+    return cuda->api->cuMemcpyAsync(to.at, from.at, width, stream);
+  return copy_planes(cuda->api, &from, &to, width, n, stream);
+}
+
+/* ---- launches --------------------------------------------------------------
+ */
+
+/* celer::launch, in kernels/celer.cuh. */
+typedef struct launch {
+  int64_t min[3], range[3];
+  uint32_t extent[3], unused;
+} launch;
+
+typedef struct accessor {
+  uint64_t origin;
+  int64_t stride0, stride1;
+} accessor;
+
+_Static_assert(sizeof(launch) == 64 && sizeof(accessor) == 24,
+               "kernels/celer.cuh says the same");
+
+/* Where (0, 0, 0) would lie; nobody looks when the view is empty. */
+static accessor accessor_of(const cel_view *view, uint64_t size) {
+  const cel_box *l = &view->layout;
+  int64_t e1 = l->max[1] - l->min[1], e2 = l->max[2] - l->min[2];
+  int64_t bias = (l->min[0] * e1 + l->min[1]) * e2 + l->min[2];
+  return (accessor){(uintptr_t)view->base - (uint64_t)bias * size, e1 * e2, e2};
+}
+
+static void pack(const cel_cuda_kernel *kernel, const cel_job *job,
+                 unsigned char *out) {
+  const cel_call *call = &job->call;
+  launch where = {.unused = 0};
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    where.min[d] = call->chunk.min[d];
+    where.range[d] = call->range.max[d];
+    where.extent[d] = (uint32_t)(call->chunk.max[d] - call->chunk.min[d]);
+  }
+  memcpy(out, &where, sizeof where);
+  const char *values = job->work->values;
+  int32_t view = 0;
+  for (int32_t i = 0; i < kernel->arguments; ++i) {
+    const cel_cuda_argument *a = &kernel->argument[i];
+    if (a->view) {
+      accessor it = accessor_of(&call->view[view++], a->size);
+      memcpy(out + a->at, &it, sizeof it);
+    } else {
+      memcpy(out + a->at, values + a->from, a->size);
+    }
+  }
+}
+
+static uint32_t power_up(int64_t n, uint32_t most) {
+  uint32_t p = 1;
+  while (p < most && p < n) p *= 2;
+  return p;
+}
+
+static uint32_t ceil_div(int64_t n, uint32_t by, uint32_t most) {
+  uint64_t blocks = ((uint64_t)n + by - 1) / by;
+  return blocks < most ? (uint32_t)blocks : most;
+}
+
+/* Rows of a warp or more, and as many of them as fit; y and z stride where the
+ * grid ends. */
+static void shape(const cel_box *chunk, int32_t dims, uint32_t grid[3],
+                  uint32_t block[3]) {
+  int64_t n[3] = {1, 1, 1}; /* x first */
+  for (int d = 0; d < dims; ++d)
+    n[dims - 1 - d] = chunk->max[d] - chunk->min[d];
+  block[0] = power_up(n[0], dims == 1 ? BLOCK : 32);
+  block[1] = power_up(n[1], BLOCK / block[0] / (dims == 3 ? 2 : 1));
+  block[2] = power_up(n[2], BLOCK / block[0] / block[1]);
+  grid[0] = ceil_div(n[0], block[0], INT32_MAX);
+  grid[1] = ceil_div(n[1], block[1], GRID_YZ);
+  grid[2] = ceil_div(n[2], block[2], GRID_YZ);
+}
+
+static cel_status check_launch(const cel_job *job) {
+  const cel_box *chunk = &job->call.chunk;
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (chunk->max[d] - chunk->min[d] > INT32_MAX)
+      return cel_fail(CEL_E_RANGE,
+                      "kernel %s: a GPU computes less than 2^31 items of a "
+                      "dimension at once, not %lld",
+                      job->work->cuda->name,
+                      (long long)(chunk->max[d] - chunk->min[d]));
+  return CEL_E_OK;
+}
+
+static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
+                               const cel_job *job, CUstream stream) {
+  const cel_cuda_kernel *kernel = job->work->cuda;
+  if (kernel == NULL)
+    return cel_fail(CEL_E_TASK, "the task has no kernel for a GPU");
+  if (cel_box_is_empty(&job->call.chunk)) return CEL_E_OK;
+  CEL_TRY(check_launch(job));
+  _Alignas(16) unsigned char arguments[ARGUMENTS];
+  cel_assert(kernel->bytes <= sizeof arguments);
+  pack(kernel, job, arguments);
+  uint32_t grid[3], block[3];
+  shape(&job->call.chunk, kernel->dims, grid, block);
+  void *params[] = {arguments};
+  CUresult code = cuda->api->cuLaunchKernel(
+      kernel->function[device], grid[0], grid[1], grid[2], block[0], block[1],
+      block[2], 0, stream, params, NULL);
+  if (code != CUDA_SUCCESS) return cel__cuda_fail(cuda, device, job, code);
+  return CEL_E_OK;
+}
+
+cel_status cel__cuda_enqueue(const cel_cuda *cuda, int32_t device,
+                             const cel_job *job, CUstream stream) {
+  if (job->kind == CEL_JOB_CALL) return enqueue_call(cuda, device, job, stream);
+  cel_assert(job->kind == CEL_JOB_COPY);
+  CUresult code = enqueue_copy(cuda, job, stream);
+  return code == CUDA_SUCCESS ? CEL_E_OK
+                              : cel__cuda_fail(cuda, device, job, code);
+}

@@ -1,0 +1,243 @@
+#define _GNU_SOURCE
+#include "device/cuda_lane.h"
+
+#include <sched.h>
+#include <stdio.h>
+
+enum {
+  RING = 8192,
+  BATCH = 16,   /* submissions between two looks at the events */
+  POLLS = 2000, /* looks in vain before the thread naps */
+  NAP_US = 20,
+  LANES = CEL_CUDA_LANES,
+  DEPTH = CEL_CUDA_DEPTH
+};
+
+/* ---- failure ------------------------------------------------------------- */
+
+/* The kernel that was submitted first of those that are not complete: errors
+ * of the driver do not say whose they are. */
+static cel_entry *suspect(cel_cuda_worker *w) {
+  cel_entry *first = NULL;
+  for (int l = 0; l < LANES; ++l) {
+    cel_cuda_lane *lane = &w->lane[l];
+    uint64_t n = atomic_load_explicit(&lane->completed, memory_order_relaxed);
+    uint64_t end = atomic_load_explicit(&lane->submitted, memory_order_relaxed);
+    while (++n <= end) {
+      cel_entry *at = lane->entry[n % DEPTH];
+      bool better = first == NULL ||
+                    (at->job->kind == CEL_JOB_CALL) >
+                        (first->job->kind == CEL_JOB_CALL) ||
+                    (at->job->kind == first->job->kind &&
+                     at->job->ticket < first->job->ticket);
+      if (better) first = at;
+    }
+  }
+  return first;
+}
+
+static void lose(cel_cuda_worker *w, CUresult code) {
+  if (w->lost) return;
+  w->lost = true;
+  cel_entry *entry = suspect(w);
+  if (entry == NULL) return;
+  cel__cuda_fail(w->crew->cuda, w->device, entry->job, code);
+  cel_free(entry->error);
+  entry->error = cel_finished_error();
+}
+
+/* ---- submission ---------------------------------------------------------- */
+
+/* Until the other device's thread has submitted what comes before. */
+static void await_submission(const cel_cuda_lane *lane, uint64_t nth) {
+  while (atomic_load_explicit(&lane->submitted, memory_order_acquire) < nth)
+    sched_yield();
+}
+
+static CUresult wait_for(cel_cuda_worker *w, const cel_job *job,
+                         CUstream stream) {
+  for (uint32_t i = 0; i < job->afters; ++i) {
+    const cel_after *after = &job->after[i];
+    cel_cuda_lane *lane = &w->crew->worker[after->device].lane[after->lane];
+    await_submission(lane, after->nth);
+    if (atomic_load_explicit(&lane->completed, memory_order_acquire) >=
+        after->nth)
+      continue;
+    CUresult code = w->crew->cuda->api->cuStreamWaitEvent(
+        stream, lane->event[after->nth % DEPTH], 0);
+    if (code != CUDA_SUCCESS) return code;
+  }
+  return CUDA_SUCCESS;
+}
+
+static bool collect(cel_cuda_worker *w);
+
+static void submit(cel_cuda_worker *w, cel_entry *entry) {
+  cel_cuda_lane *lane = &w->lane[entry->lane];
+  const cel_cuda_api *api = w->crew->cuda->api;
+  uint64_t n = atomic_load_explicit(&lane->submitted, memory_order_relaxed) + 1;
+  while (n - atomic_load_explicit(&lane->completed, memory_order_relaxed) >
+         DEPTH)
+    collect(w);
+  lane->entry[n % DEPTH] = entry;
+  CUresult code = CUDA_SUCCESS;
+  if (!lane->failed && !w->lost) {
+    code = wait_for(w, entry->job, lane->stream);
+    if (code == CUDA_SUCCESS &&
+        cel__cuda_enqueue(w->crew->cuda, w->device, entry->job, lane->stream) !=
+            CEL_E_OK) {
+      entry->error = cel_finished_error();
+      lane->failed = true;
+    }
+  }
+  if (code == CUDA_SUCCESS && !w->lost)
+    code = api->cuEventRecord(lane->event[n % DEPTH], lane->stream);
+  atomic_store_explicit(&lane->submitted, n, memory_order_release);
+  if (code != CUDA_SUCCESS) lose(w, code);
+}
+
+/* ---- completion ---------------------------------------------------------- */
+
+static bool collect_lane(cel_cuda_worker *w, cel_cuda_lane *lane) {
+  const cel_cuda_api *api = w->crew->cuda->api;
+  uint64_t n = atomic_load_explicit(&lane->completed, memory_order_relaxed);
+  uint64_t end = atomic_load_explicit(&lane->submitted, memory_order_relaxed);
+  bool any = false;
+  while (n < end) {
+    if (!w->lost) {
+      CUresult code = api->cuEventQuery(lane->event[(n + 1) % DEPTH]);
+      if (code == CUDA_ERROR_NOT_READY) break;
+      if (code != CUDA_SUCCESS) lose(w, code);
+    }
+    cel_entry *entry = lane->entry[++n % DEPTH];
+    atomic_store_explicit(&lane->completed, n, memory_order_release);
+    cel_finished_push(&w->crew->finished, entry); /* no longer ours */
+    any = true;
+  }
+  return any;
+}
+
+static bool collect(cel_cuda_worker *w) {
+  bool any = false;
+  for (int l = 0; l < LANES; ++l) any |= collect_lane(w, &w->lane[l]);
+  if (any && w->crew->finished.park != NULL)
+    cel_park_wake(w->crew->finished.park);
+  return any;
+}
+
+static bool is_busy(const cel_cuda_worker *w) {
+  for (int l = 0; l < LANES; ++l)
+    if (atomic_load_explicit(&w->lane[l].completed, memory_order_relaxed) <
+        atomic_load_explicit(&w->lane[l].submitted, memory_order_relaxed))
+      return true;
+  return false;
+}
+
+/* ---- the thread ---------------------------------------------------------- */
+
+static bool submit_some(cel_cuda_worker *w) {
+  int n = 0;
+  for (; n < BATCH; ++n) {
+    cel_entry *entry = cel_ring_pop(w->ring);
+    if (entry == NULL) break;
+    submit(w, entry);
+  }
+  return n > 0;
+}
+
+static void *worker_main(void *argument) {
+  cel_cuda_worker *w = argument;
+  cel_cuda_crew *crew = w->crew;
+  crew->cuda->api->cuCtxSetCurrent(crew->cuda->device[w->device].context);
+  for (int polls = 0;;) {
+    uint32_t seen = cel_park_look(&w->park);
+    bool any = submit_some(w);
+    if (collect(w) || any)
+      polls = 0;
+    else if (is_busy(w) && ++polls < POLLS)
+      sched_yield();
+    else if (is_busy(w))
+      cel_park_wait(&w->park, seen, NAP_US);
+    else if (atomic_load(&crew->stop))
+      return NULL;
+    else
+      cel_park_wait(&w->park, seen, UINT32_MAX);
+  }
+}
+
+void cel_cuda_crew_submit(cel_cuda_crew *crew, int32_t device, int32_t lane,
+                          cel_job *job) {
+  cel_cuda_worker *w = &crew->worker[device];
+  cel_entry *entry = cel_finished_entry(&crew->finished, job, lane);
+  while (!cel_ring_push(w->ring, entry)) sched_yield();
+  cel_park_wake(&w->park);
+}
+
+/* ---- life ---------------------------------------------------------------- */
+
+static CUresult make_lane(const cel_cuda_api *api, cel_cuda_lane *lane) {
+  CUresult code = api->cuStreamCreate(&lane->stream, CU_STREAM_NON_BLOCKING);
+  for (int i = 0; i < DEPTH && code == CUDA_SUCCESS; ++i)
+    code = api->cuEventCreate(&lane->event[i], CU_EVENT_DISABLE_TIMING);
+  return code;
+}
+
+static cel_status make_worker(cel_cuda_crew *crew, int32_t device) {
+  const cel_cuda *cuda = crew->cuda;
+  cel_cuda_worker *w = &crew->worker[device];
+  w->crew = crew;
+  w->device = device;
+  cel_park_init(&w->park);
+  w->ring = cel_ring_create(RING);
+  cuda->api->cuCtxSetCurrent(cuda->device[device].context);
+  for (int l = 0; l < LANES; ++l) {
+    CUresult code = make_lane(cuda->api, &w->lane[l]);
+    if (code != CUDA_SUCCESS)
+      return cel_fail(CEL_E_MISSING, "GPU %d: no stream: %s",
+                      cuda->device[device].ordinal,
+                      cel_cuda_api_text(cuda->api, code));
+  }
+  if (pthread_create(&w->thread, NULL, worker_main, w) != 0)
+    cel_bug("no thread for a GPU");
+  w->started = true;
+  char name[16];
+  snprintf(name, sizeof name, "celer gpu %d", cuda->device[device].ordinal);
+  pthread_setname_np(w->thread, name);
+  return CEL_E_OK;
+}
+
+cel_status cel_cuda_crew_start(cel_cuda_crew *crew, const cel_cuda *cuda,
+                               cel_park *park) {
+  crew->cuda = cuda;
+  crew->finished.park = park;
+  cel_status status = CEL_E_OK;
+  for (int32_t d = 0; d < cuda->devices && status == CEL_E_OK; ++d)
+    status = make_worker(crew, d);
+  if (status != CEL_E_OK) cel_cuda_crew_stop(crew);
+  return status;
+}
+
+static void free_lane(const cel_cuda_api *api, cel_cuda_lane *lane) {
+  for (int i = 0; i < DEPTH; ++i)
+    if (lane->event[i] != NULL) api->cuEventDestroy_v2(lane->event[i]);
+  if (lane->stream != NULL) api->cuStreamDestroy_v2(lane->stream);
+}
+
+void cel_cuda_crew_stop(cel_cuda_crew *crew) {
+  const cel_cuda *cuda = crew->cuda;
+  atomic_store(&crew->stop, true);
+  for (int32_t d = 0; d < cuda->devices; ++d) {
+    cel_cuda_worker *w = &crew->worker[d];
+    if (!w->started) continue;
+    cel_park_wake(&w->park);
+    pthread_join(w->thread, NULL);
+  }
+  for (int32_t d = 0; d < cuda->devices; ++d) {
+    cel_cuda_worker *w = &crew->worker[d];
+    if (w->crew == NULL) continue;
+    cuda->api->cuCtxSetCurrent(cuda->device[d].context);
+    for (int l = 0; l < LANES; ++l) free_lane(cuda->api, &w->lane[l]);
+    if (w->ring != NULL) cel_ring_destroy(w->ring);
+  }
+  cel_finished_release(&crew->finished);
+}

@@ -1,0 +1,81 @@
+/* cuda_lane.h -- a GPU's streams, and the thread that submits to them.
+ *
+ * One thread per device takes jobs from the executor, in its order, and puts
+ * each on its lane's stream, followed by an event. What a job comes after on
+ * other lanes its stream waits for, on the device; the thread waits only until
+ * the other device's thread has submitted that job. As every thread keeps the
+ * executor's order, the oldest job that is not submitted never waits, so there
+ * is no deadlock. The same thread asks the events which jobs are complete.
+ *
+ * Invariants, per lane: completed <= submitted <= completed + CEL_CUDA_DEPTH;
+ * job n (from 1) and its event are in slot n % DEPTH until it is complete.
+ * An event that is used again while another thread asks for it makes that
+ * stream wait for a later job of the lane: longer, but not wrong, as nothing
+ * that has been submitted comes after the job that asks.
+ *
+ * After an error of the driver a device is lost: the job at fault gets the
+ * error, all others come back undone.
+ */
+#ifndef CEL_DEVICE_CUDA_LANE_H
+#define CEL_DEVICE_CUDA_LANE_H
+
+#ifndef CEL_CDEF
+#include <pthread.h>
+
+#include "base/ring.h"
+#include "device/cuda.h"
+#include "device/finished.h"
+
+enum {
+  CEL_CUDA_KERNEL_LANES = 4,
+  CEL_CUDA_COPY_LANES = 4,
+  CEL_CUDA_LANES = CEL_CUDA_KERNEL_LANES + CEL_CUDA_COPY_LANES,
+  CEL_CUDA_DEPTH = 256
+};
+
+typedef struct cel_cuda_lane {
+  CUstream stream;
+  CUevent event[CEL_CUDA_DEPTH];
+  cel_entry *entry[CEL_CUDA_DEPTH];
+  _Atomic(uint64_t) submitted, completed;
+  bool failed;
+} cel_cuda_lane;
+
+typedef struct cel_cuda_worker {
+  struct cel_cuda_crew *crew;
+  int32_t device;
+  pthread_t thread;
+  bool started;
+  bool lost; /* the driver gives nothing but errors any more */
+  cel_park park;
+  cel_ring *ring; /* of cel_entry */
+  cel_cuda_lane lane[CEL_CUDA_LANES];
+} cel_cuda_worker;
+
+typedef struct cel_cuda_crew {
+  const cel_cuda *cuda;
+  cel_finished finished;
+  _Atomic(bool) stop;
+  cel_cuda_worker worker[CEL_DEVICES];
+} cel_cuda_crew;
+
+/* Makes streams and events and starts the threads. CEL_E_MISSING. Borrows
+ * `cuda`. Thread: main. */
+cel_status cel_cuda_crew_start(cel_cuda_crew *crew, const cel_cuda *cuda,
+                               cel_park *park);
+/* Waits for what has been submitted; drops nothing. Thread: main. */
+void cel_cuda_crew_stop(cel_cuda_crew *crew);
+/* Thread: executor. */
+void cel_cuda_crew_submit(cel_cuda_crew *crew, int32_t device, int32_t lane,
+                          cel_job *job);
+
+/* cuda_job.c: puts a job's work on a stream. CEL_E_TASK with the driver's
+ * words. Thread: the device's. */
+cel_status cel__cuda_enqueue(const cel_cuda *cuda, int32_t device,
+                             const cel_job *job, CUstream stream);
+/* Sets the error record: what failed, where, in the driver's words. */
+cel_status cel__cuda_fail(const cel_cuda *cuda, int32_t device,
+                          const cel_job *job, CUresult code);
+#endif
+
+#endif
