@@ -102,25 +102,25 @@ static void progress(cel__mpi *m) {
   }
 }
 
+/* A send that waits for a credit counts, too: the credit wakes nobody. */
+static bool busy(cel_transport *t) {
+  const cel__mpi *m = (const cel__mpi *)t;
+  return m->transfers > 0 || m->words_out > 0 || m->telling ||
+         m->first_vote != NULL || m->done_head < m->done.n ||
+         m->told_head < m->told.n;
+}
+
 static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
   cel__mpi *m = (cel__mpi *)t;
   if (m->base.broken == NULL) progress(m);
   if (m->failed) cel__mpi_fail_all(m);
-  if (++m->polls % LOOK_EVERY == 0) cel__mpi_look(m);
+  if (++m->polls % LOOK_EVERY == 0 || !busy(t)) cel__mpi_look(m);
   uint32_t n = m->done.n - m->done_head;
   if (n > max) n = max;
   if (n > 0) memcpy(out, m->done.at + m->done_head, n * sizeof *out);
   m->done_head += n;
   if (m->done_head == m->done.n) m->done_head = m->done.n = 0;
   return n;
-}
-
-static bool busy(cel_transport *t) {
-  const cel__mpi *m = (const cel__mpi *)t;
-  for (int d = 0; d < 2; ++d)
-    if (m->flow[d].in_flight > 0 || m->flow[d].first != NULL) return true;
-  return m->tells_out > 0 || m->telling || m->first_vote != NULL ||
-         m->done_head < m->done.n || m->told_head < m->told.n;
 }
 
 /* --- collective calls -------------------------------------------------- */
@@ -173,10 +173,7 @@ static void quiesce(cel__mpi *m) {
   int over = 0;
   bool waiting = false;
   while (!over && !m->failed) {
-    uint32_t out = m->tells_out;
-    for (uint32_t i = 0; i < m->row.n; ++i)
-      out += m->row.at[i].role == CEL__CREDIT_OUT;
-    if (!waiting && out == 0) {
+    if (!waiting && m->words_out == 0) {
       waiting = true;
       cel__mpi_breaks(m, MPI_Ibarrier(m->control, &request), "ending", -1);
     }
@@ -215,12 +212,8 @@ static void release(cel__mpi *m) {
  * then all ranks are ended instead. */
 static void destroy(cel_transport *t) {
   cel__mpi *m = (cel__mpi *)t;
-  bool outstanding = false;
-  for (int d = 0; d < 2; ++d)
-    outstanding =
-        outstanding || m->flow[d].in_flight > 0 || m->flow[d].first != NULL;
-  if (!m->failed && !outstanding) quiesce(m);
-  if (m->failed || outstanding) end_all(t, 1);
+  if (!m->failed && m->transfers == 0) quiesce(m);
+  if (m->failed || m->transfers > 0) end_all(t, 1);
   cancel_receives(m);
   MPI_Comm_free(&m->data);
   MPI_Comm_free(&m->control);

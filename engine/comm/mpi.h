@@ -47,12 +47,11 @@ enum { CEL__POOL_SMALLEST = 10, CEL__POOL_CLASSES = 7, CEL__POOL_KEPT = 32 };
 typedef enum cel__mpi_role {
   CEL__SEND,
   CEL__RECEIVE,
-  CEL__CREDIT_OUT, /* what: uint64_t, freed when done */
-  CEL__CREDIT_IN,  /* what: uint64_t, posted again */
-  CEL__TELL_OUT,   /* what: the bytes, freed when done */
-  CEL__TELL_IN,    /* what: cel_told */
-  CEL__AGREE,      /* what: cel__mpi_vote */
-  CEL__ENDED       /* to be taken out of the table */
+  CEL__WORD_OUT,  /* a credit or text; what: the bytes, freed when done */
+  CEL__CREDIT_IN, /* what: uint64_t, posted again */
+  CEL__TELL_IN,   /* what: cel_told */
+  CEL__AGREE,     /* what: cel__mpi_vote */
+  CEL__ENDED      /* to be taken out of the table */
 } cel__mpi_role;
 
 typedef struct cel__mpi_row {
@@ -131,9 +130,11 @@ typedef struct cel__mpi {
   uint32_t done_head;
   CEL_VEC(cel_told *) told; /* likewise */
   uint32_t told_head;
-  bool telling; /* a text is being received */
-  bool credits; /* receives for credits are posted */
-  uint32_t tells_out, votes_out, polls;
+  bool telling;       /* a text is being received */
+  bool credits;       /* receives for credits are posted */
+  uint32_t transfers; /* handed over and not ended */
+  uint32_t words_out; /* credits and texts being sent */
+  uint32_t polls;
   uint64_t next_vote;
   cel__mpi_vote *first_vote, *last_vote;
 } cel__mpi;

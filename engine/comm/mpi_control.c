@@ -13,8 +13,9 @@ void cel__mpi_send_credit(cel__mpi *m, int64_t peer, uint64_t base) {
   *value = base;
   int code = MPI_Isend(value, 1, MPI_UINT64_T, (int)peer, CEL__TAG_CREDIT,
                        m->control, &request);
-  if (!cel__mpi_breaks(m, code, "sending a credit to", peer))
-    cel__mpi_track(m, request, CEL__CREDIT_OUT, value);
+  if (cel__mpi_breaks(m, code, "sending a credit to", peer)) return;
+  ++m->words_out;
+  cel__mpi_track(m, request, CEL__WORD_OUT, value);
 }
 
 static void expect_credit(cel__mpi *m, uint64_t *value) {
@@ -52,8 +53,8 @@ void cel__mpi_tell(cel_transport *t, int64_t peer, int32_t kind,
   int code = MPI_Isend(bytes, (int)(TELL_HEAD + size), MPI_BYTE, (int)peer,
                        CEL__TAG_TELL, m->control, &request);
   if (cel__mpi_breaks(m, code, "telling", peer)) return;
-  ++m->tells_out;
-  cel__mpi_track(m, request, CEL__TELL_OUT, bytes);
+  ++m->words_out;
+  cel__mpi_track(m, request, CEL__WORD_OUT, bytes);
 }
 
 void cel__mpi_look(cel__mpi *m) {
@@ -107,7 +108,6 @@ void cel__mpi_agree(cel_transport *t, const cel_agreement *mine) {
   else
     m->first_vote = vote;
   m->last_vote = vote;
-  ++m->votes_out;
   cel__mpi_track(m, request, CEL__AGREE, vote);
 }
 
@@ -130,25 +130,21 @@ cel_agreed cel__mpi_agreed(cel_transport *t, uint64_t *index) {
 void cel__mpi_control_ended(cel__mpi *m, cel__mpi_row row,
                             const MPI_Status *status) {
   switch (row.role) {
-  case CEL__CREDIT_OUT: cel_free(row.what); break;
+  case CEL__WORD_OUT:
+    --m->words_out;
+    cel_free(row.what);
+    break;
   case CEL__CREDIT_IN: {
     uint64_t base = *(uint64_t *)row.what;
     expect_credit(m, row.what);
     cel__mpi_granted(m, status->MPI_SOURCE, base);
     break;
   }
-  case CEL__TELL_OUT:
-    --m->tells_out;
-    cel_free(row.what);
-    break;
   case CEL__TELL_IN:
     m->telling = false;
     cel_vec_push(&m->told, row.what);
     break;
-  case CEL__AGREE:
-    --m->votes_out;
-    ((cel__mpi_vote *)row.what)->complete = true;
-    break;
+  case CEL__AGREE: ((cel__mpi_vote *)row.what)->complete = true; break;
   default: cel_bug("request of role %d", (int)row.role);
   }
 }

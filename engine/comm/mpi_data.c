@@ -77,23 +77,24 @@ static void report(cel__mpi *m, const cel_posted *message, bool good) {
   cel_vec_push(&m->done, done);
 }
 
-/* Fails a transfer that MPI does not hold (or holds in a job that ends). */
-static void fail(cel__mpi *m, cel__mpi_transfer *transfer) {
-  report(m, transfer->message, false);
+/* A transfer has ended that MPI does not hold (or holds in a job that ends). */
+static void end(cel__mpi *m, cel__mpi_transfer *transfer, bool good) {
+  report(m, transfer->message, good);
   cel_free(transfer);
+  --m->transfers;
 }
 
 void cel__mpi_fail_all(cel__mpi *m) {
   for (uint32_t i = 0; i < m->row.n; ++i) {
     if (m->row.at[i].role > CEL__RECEIVE || m->row.at[i].what == NULL) continue;
-    fail(m, m->row.at[i].what);
+    end(m, m->row.at[i].what, false);
     m->row.at[i].what = NULL; /* the request stays: MPI may write on */
   }
   for (uint32_t i = 0; i < m->peers.cap; ++i)
     for (int d = 0; m->peers.at[i] != NULL && d < 2; ++d) {
       cel_mpi_window *w = &m->peers.at[i]->side[d].window;
       for (uint32_t k = 0; k < w->waiting.n; ++k)
-        fail(m, w->waiting.at[k].item);
+        end(m, w->waiting.at[k].item, false);
       cel_vec_clear(&w->waiting);
     }
 }
@@ -119,7 +120,7 @@ static void start(cel__mpi *m, cel__mpi_transfer *transfer) {
   }
   if (m->failed) {
     cel__mpi_unpack(m, transfer, false);
-    fail(m, transfer);
+    end(m, transfer, false);
     return;
   }
   ++m->flow[side->role].in_flight;
@@ -173,6 +174,7 @@ static void post(cel__mpi *m, const cel_posted *message, cel__mpi_role role) {
   cel__mpi_transfer *transfer = cel_alloc(sizeof *transfer);
   cel__mpi_side *side = side_of(m, message->peer, role);
   *transfer = (cel__mpi_transfer){message, side, NULL, MPI_DATATYPE_NULL};
+  ++m->transfers;
   cel_mpi_window_add(&side->window, message->sequence, transfer);
   changed(m, side);
 }
@@ -219,9 +221,8 @@ void cel__mpi_arrived(cel__mpi *m, cel__mpi_transfer *transfer,
   cel__mpi_side *side = transfer->side;
   bool good = status != NULL && whole(m, transfer, status);
   cel__mpi_unpack(m, transfer, good);
-  report(m, transfer->message, good);
   cel_mpi_window_complete(&side->window, transfer->message->sequence);
-  cel_free(transfer);
+  end(m, transfer, good);
   --m->flow[side->role].in_flight;
   if (side->role == CEL__RECEIVE && good) credit(m, side);
   changed(m, side);

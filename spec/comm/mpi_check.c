@@ -410,7 +410,8 @@ static int die(const char *how) {
 }
 
 /* Rank 0 sends 100 small messages while rank 1 expects none: half a window may
- * leave, whatever MPI would swallow. Then rank 1 takes them all. */
+ * leave, whatever MPI would swallow, and the rest keeps rank 0 awake. Then rank
+ * 1 takes them all. */
 static int flood(const settings *set) {
   enum { N = 100 };
   cel_transport *t;
@@ -427,9 +428,13 @@ static int flood(const settings *set) {
   }
   for (double since = now(); now() - since < 0.3; nap())
     early += t->poll(t, &done, 1);
+  bool awake = t->busy(t);
   for (uint64_t i = 0; t->rank == 1 && i < N; ++i) t->receive(t, &message[i]);
   for (over = early; over < N; nap()) over += t->poll(t, &done, 1);
-  if (t->rank == 0) printf("%u left early\n", early);
+  for (double since = now(); t->busy(t); t->poll(t, &done, 1))
+    if (now() - since > 5) give_up(t, "busy with nothing");
+  if (t->rank == 0)
+    printf("%u left early, %s\n", early, awake ? "awake" : "asleep");
   t->destroy(t);
   return 0;
 }
