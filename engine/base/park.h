@@ -10,14 +10,16 @@
 #ifndef CEL_BASE_PARK_H
 #define CEL_BASE_PARK_H
 
+typedef struct cel_park cel_park;
+
 #ifndef CEL_CDEF
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct cel_park {
+struct cel_park {
   _Atomic(uint32_t) news;
   _Atomic(uint32_t) sleepers;
-} cel_park;
+};
 
 void cel_park_init(cel_park *park);
 /* Thread: any waiter. */

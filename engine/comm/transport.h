@@ -82,7 +82,6 @@ struct cel_transport {
   void (*destroy)(cel_transport *t);
 };
 
-#ifndef CEL_CDEF
 /* One rank alone: no peer, agreements are always the same. */
 cel_status cel_transport_single(cel_transport **out);
 
@@ -121,6 +120,4 @@ bool cel_transport_launched(void);
 /* The MPI library and, once it is up, the thread level that it gives. Thread:
  * main. */
 void cel_mpi_describe(char *text, size_t size);
-#endif
-
 #endif

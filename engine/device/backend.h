@@ -14,10 +14,8 @@
 #ifndef CEL_DEVICE_BACKEND_H
 #define CEL_DEVICE_BACKEND_H
 
-#ifndef CEL_CDEF
-#include "base/park.h"
-#endif
 #include "base/limits.h"
+#include "base/park.h"
 #include "base/status.h"
 #include "task/task.h"
 
@@ -94,10 +92,10 @@ struct cel_backend {
 typedef struct cel_backend_config {
   int32_t devices; /* asked for; 1 to CEL_DEVICES */
   int32_t cores;   /* CPU: worker threads in all; 0: all of the topology's */
-  struct cel_park *park; /* woken at each completion; may be null */
-  uint64_t seed;         /* simulated: chooses every order */
-  bool own_memory;       /* CPU, simulated: each device has a memory of its
-                            own, as always when there are several */
+  cel_park *park;  /* woken at each completion; may be null */
+  uint64_t seed;   /* simulated: chooses every order */
+  bool own_memory; /* CPU, simulated: each device has a memory of its
+                      own, as always when there are several */
   /* CPU: workers are pinned to its cores; borrowed for the call. Null: what
    * hwloc says is ours when cores is 0, and no pinning otherwise. */
   const struct cel_topology *topology;

@@ -19,7 +19,6 @@
 #include "exec/host.h"
 #include "instr/instr.h"
 
-#ifndef CEL_CDEF
 typedef struct cel_executor cel_executor;
 
 typedef struct cel_executor_config {
@@ -66,6 +65,4 @@ void cel_executor_count(const cel_executor *executor, cel_executor_counts *out);
 /* What it waits for, for the watchdog and for a stuck test. */
 void cel_executor_describe(const cel_executor *executor, char *text,
                            size_t size);
-#endif
-
 #endif

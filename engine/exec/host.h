@@ -10,7 +10,6 @@
 
 #include "device/backend.h"
 
-#ifndef CEL_CDEF
 typedef struct cel_host_lanes cel_host_lanes;
 
 typedef struct cel_host_config {
@@ -38,6 +37,4 @@ uint32_t cel_host_lanes_poll(cel_host_lanes *lanes, cel_done *out,
                              uint32_t max);
 /* The calling lane's state, null outside a lane. Thread: worker. */
 void *cel_host_lane_state(void);
-#endif
-
 #endif

@@ -22,7 +22,6 @@
 #include "exec/executor.h"
 #include "task/graph.h"
 
-#ifndef CEL_CDEF
 typedef struct cel_engine cel_engine;
 
 typedef struct cel_engine_config {
@@ -121,6 +120,4 @@ typedef struct cel_engine_counts {
       bytes_copied, allocations;
 } cel_engine_counts;
 void cel_engine_count(const cel_engine *engine, cel_engine_counts *out);
-#endif
-
 #endif

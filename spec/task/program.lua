@@ -171,8 +171,8 @@ local function access_of(self, access, group, out)
   out.use.range, out.use.extent = group.range, buffer.extent
 end
 
--- The task's id, 0 for none; or nil, message, code, line.
-function M:submit(spec)
+-- A cel_group. `self` needs `rules` and `anchors` only.
+function M:group(spec)
   local group = ffi.new("cel_group")
   group.kind = kinds[spec.kind or "kernel"]
   group.placement = placements[spec.placement or "split"]
@@ -192,6 +192,13 @@ function M:submit(spec)
   group.name, group.place.file, group.place.line = name, file, spec.line or 1
   self.anchors[file] = file
   group.work = spec.work
+  self.anchors[#self.anchors + 1] = { group, list, name, spec.work }
+  return group
+end
+
+-- The task's id, 0 for none; or nil, message, code, line.
+function M:submit(spec)
+  local group = self:group(spec)
   local id = ffi.new("uint64_t[1]")
   current = self
   local status = c.cel_task_graph_submit(self.graph, group, id)
