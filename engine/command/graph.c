@@ -196,8 +196,8 @@ static void change_ownership(cel_command_graph *g) {
   }
 }
 
-/* Drops what no buffer refers to any more. Every rank counts the same, so all
- * do this before the same task. */
+/* Drops what no buffer refers to any more. Ranks need not do this before the
+ * same task, for they may free buffers at different times. */
 static void tidy(cel_command_graph *g) {
   cel__footprints_trim(&g->footprints);
   if (!cel__own_crowded(&g->own)) return;
@@ -210,6 +210,10 @@ static void tidy(cel_command_graph *g) {
 void cel__command_graph_squeeze(cel_command_graph *g) {
   g->own.sweep_least = g->own.sweep_at = 0;
   g->own.join_slots = g->footprints.most = 1;
+}
+
+void cel__command_graph_cap(cel_command_graph *g, uint32_t replications) {
+  g->own.cap = replications;
 }
 
 static cel_status add_work(cel_command_graph *g, const cel_task *task) {

@@ -4,8 +4,8 @@
  * object begins with a cel__interned; its id stays until a sweep drops it, and
  * may then be given to another.
  *
- * Ids depend on the order of calls alone. Ranks that make the same calls hold
- * the same ids, which is why nothing that depends on `me` may intern.
+ * Invariant: two ids are equal iff the contents are. Nothing else about an id
+ * means anything, and ranks may number the same objects differently.
  * Cost: find and add are O(1), sweep is linear. Confined.
  */
 #ifndef CEL_COMMAND_INTERN_H

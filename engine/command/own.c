@@ -45,24 +45,13 @@ static const cel__rep *rep_at(const cel__own *own, uint32_t id) {
 static bool same_version(const cel__version *a, const cel__version *b) {
   return a->owner_kind == b->owner_kind && a->owner == b->owner &&
          a->reps == b->reps &&
-         memcmp(a->sorted, b->sorted, a->reps * sizeof *a->sorted) == 0;
+         memcmp(a->rep, b->rep, a->reps * sizeof *a->rep) == 0;
 }
 
-static void sort_reps(cel__version *v) {
-  for (uint32_t i = 0; i < v->reps; ++i) {
-    uint32_t rep = v->rep[i], j = i;
-    for (; j > 0 && v->sorted[j - 1] > rep; --j)
-      v->sorted[j] = v->sorted[j - 1];
-    v->sorted[j] = rep;
-  }
-}
-
-/* The id of the version; `v` is a template, its head and `sorted` unset. Those
- * that hold the same replications in another order of age are one. */
-static uint32_t intern(cel__own *own, cel__version *v) {
-  sort_reps(v);
+/* The id of the version; `v` is a template, its head unset. */
+static uint32_t intern(cel__own *own, const cel__version *v) {
   uint64_t seed = (uint64_t)v->owner << 32 | v->owner_kind << 8 | v->reps;
-  uint64_t hash = cel_hash(v->sorted, v->reps * sizeof *v->sorted, seed);
+  uint64_t hash = cel_hash(v->rep, v->reps * sizeof *v->rep, seed);
   uint32_t id = cel__interner_first(&own->versions, hash);
   while (id != CEL__NO_ID && !same_version(version_at(own, id), v))
     id = cel__interner_next(&own->versions, id, hash);
@@ -379,8 +368,8 @@ void cel__own_sweep(cel__own *own) {
   cel__interner_sweep(&own->versions, drop);
   cel__reps_sweep(&own->reps);
   memset(own->joins, 0, CEL__JOINS * sizeof *own->joins);
-  own->sweep_at =
-      own->sweep_least + 2 * (own->versions.count + own->reps.in.count);
+  uint32_t held = own->versions.count + own->reps.in.count;
+  own->sweep_at = own->sweep_least == 0 ? 0 : own->sweep_least + 2 * held;
   own->sweep_at_bytes = 2 * own->reps.bytes + SWEEP_LEAST_BYTES;
 }
 

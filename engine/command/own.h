@@ -4,7 +4,7 @@
  * Per buffer a region map from boxes to *versions*. A version says who wrote
  * last (everyone alike, one rank, or a representation that partitions the
  * entry) and who has received it since (replications). The state is identical
- * on all ranks and never depends on who asks.
+ * on all ranks, but for the ids in it, and never depends on who asks.
  *
  * Invariants:
  * 1. on an entry, owner(k) and the union of the replications at k are exactly
@@ -12,8 +12,9 @@
  *    forgotten;
  * 2. what k lacks is the same whoever computes it, so both ends of a transfer
  *    name the same boxes;
- * 3. ids of versions and representations are the same on all ranks: nothing
- *    that depends on `me` interns;
+ * 3. whether two ids are equal decides things, what they are does not: ids
+ *    come and go with sweeps, and a rank's sweeps with when its buffers are
+ *    freed, which a garbage collector decides for each rank by itself;
  * 4. reading splits entries at constants of the rule alone, never at chunks.
  * Cost: per read O(entries met * (log ranks + peers)); a repeated read is one
  * look-up. Confined. Thread: scheduler.
@@ -32,12 +33,13 @@ typedef enum cel__owner_kind {
   CEL__PARTS /* a representation */
 } cel__owner_kind;
 
+/* The age of replications decides which one is forgotten, so it is part of
+ * what a version is: the same ones in another order are another version. */
 typedef struct cel__version {
   cel__interned head;
   uint32_t owner_kind, owner; /* rank or representation */
   uint32_t reps;
-  uint32_t rep[CEL__REPLICATIONS];    /* oldest first */
-  uint32_t sorted[CEL__REPLICATIONS]; /* ascending: what identifies it */
+  uint32_t rep[CEL__REPLICATIONS]; /* oldest first */
 } cel__version;
 
 /* A box that travels between this rank and a peer. */

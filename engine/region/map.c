@@ -170,7 +170,8 @@ static void regroup_values(cel_map_entries *all) {
   cel_region_release(&region);
 }
 
-/* `rewritten`: values have changed, so any two entries may be partners. */
+/* `rewritten`: values have changed, so any two entries may be partners. Trees
+ * are made in the order of boxes, for that of values means nothing. */
 static void regroup(cel_map *map, bool rewritten) {
   cel_map_entries *all = &map->made;
   all->n = 0;
@@ -178,6 +179,7 @@ static void regroup(cel_map *map, bool rewritten) {
   qsort(all->at, all->n, sizeof *all->at, by_value);
   uint32_t before = all->n;
   regroup_values(all);
+  qsort(all->at, all->n, sizeof *all->at, by_box);
   if (all->n < before) {
     cel__tree_release(&map->tree);
     cel__tree_init(&map->tree);

@@ -5,7 +5,8 @@
  *
  * Invariants: entries are disjoint and cover the extent exactly; an update
  * leaves no two face-adjacent entries of equal value that could form a box
- * (near the update); a query returns entries clipped to the box asked.
+ * (near the update); a query returns entries clipped to the box asked; what
+ * the entries are depends on which values are equal, not on what they are.
  * Cost: O(log n + hits) for query and update.
  * The holder owns it: create ... destroy. Confined. Pure.
  */

@@ -12,8 +12,8 @@
 
 enum {
   FUZZ_RANKS = 16,
-  FUZZ_BUFFERS = 2,
-  FUZZ_TASKS = 16,
+  FUZZ_BUFFERS = 3,
+  FUZZ_TASKS = 24,
   FUZZ_ACCESSES = 3,
   FUZZ_BOXES = 3,
   FUZZ_POINTS = 512
@@ -35,6 +35,7 @@ typedef struct fuzz_access {
 typedef struct fuzz_task {
   cel_task_kind kind; /* FREE frees `freed` */
   int freed;
+  int late[FUZZ_RANKS]; /* FREE: before which task the rank does so */
   cel_placement placement;
   int dims;
   cel_box range;
@@ -46,7 +47,7 @@ typedef struct fuzz_task {
 typedef struct fuzz_program {
   int ranks, buffers, tasks;
   int replications;
-  bool squeeze;
+  uint32_t squeeze; /* the ranks whose caches are tiny, as bits */
   uint64_t small_bytes, large_bytes;
   struct {
     int dims;

@@ -10,6 +10,9 @@
 typedef struct generator {
   cel_random random;
   fuzz_program *program;
+  int live;   /* buffers from here on have been freed */
+  int repeat; /* how many tasks are earlier ones again, in percent */
+  bool reads; /* few writes, one access each: replications grow old */
 } generator;
 
 static int64_t in(generator *g, int64_t lo, int64_t hi) {
@@ -216,35 +219,69 @@ static void random_space(generator *g, fuzz_task *t) {
   t->permitted = (cel_split_kind){{true, false, false}, {1, 1, 1}};
 }
 
-/* Sometimes an earlier access again, as in a loop. */
+static bool twins(const fuzz_program *p, int a, int b) {
+  return memcmp(&p->buffer[a], &p->buffer[b], sizeof p->buffer[a]) == 0;
+}
+
+/* Makes it an access of a buffer that is there, perhaps of a twin; false when
+ * there is none. */
+static bool revive(generator *g, fuzz_access *a) {
+  int b = (int)in(g, 0, g->live - 1);
+  bool gone = a->buffer >= g->live;
+  if ((gone || chance(g, 50)) && twins(g->program, a->buffer, b)) a->buffer = b;
+  return a->buffer < g->live;
+}
+
+/* Sometimes an earlier access again. */
 static void random_access(generator *g, const fuzz_task *t, int earlier,
                           fuzz_access *a) {
   if (earlier > 0 && chance(g, 35)) {
     const fuzz_task *old = &g->program->task[in(g, 0, earlier - 1)];
     if (old->accesses > 0 && old->dims == t->dims) {
       *a = old->access[in(g, 0, old->accesses - 1)];
-      return;
+      if (revive(g, a)) return;
     }
   }
-  *a = (fuzz_access){.buffer = (int)in(g, 0, g->program->buffers - 1)};
+  *a = (fuzz_access){.buffer = (int)in(g, 0, g->live - 1)};
   a->mode =
       (cel_mode)PICK(g, CEL_MODE_READ, CEL_MODE_READ, CEL_MODE_DISCARD_WRITE,
                      CEL_MODE_READ_WRITE, CEL_MODE_WRITE);
+  if (g->reads && earlier > 0 && chance(g, 80)) a->mode = CEL_MODE_READ;
   random_rule(g, t, a);
+}
+
+/* An earlier task again, as in a loop, perhaps of other buffers. */
+static bool repeat_task(generator *g, int at) {
+  fuzz_task t = g->program->task[in(g, 0, at - 1)];
+  for (int a = 0; a < t.accesses; ++a)
+    if (!revive(g, &t.access[a])) return false;
+  g->program->task[at] = t;
+  return t.accesses > 0;
+}
+
+/* A collector frees the last of the buffers, on each rank when it pleases. */
+static void free_buffer(generator *g, fuzz_task *t) {
+  *t = (fuzz_task){.kind = CEL_TASK_FREE, .freed = --g->live};
+  int most = chance(g, 50) ? 0 : FUZZ_TASKS;
+  for (int k = 0; k < g->program->ranks; ++k)
+    t->late[k] = chance(g, 50) ? 0 : (int)in(g, 0, most);
 }
 
 static void random_task(generator *g, const fuzz_task *spaces, int n_spaces,
                         int at) {
   fuzz_task *t = &g->program->task[at];
+  if (at > 0 && chance(g, g->repeat) && repeat_task(g, at)) return;
   *t = spaces[in(g, 0, n_spaces - 1)];
   int64_t kind = in(g, 0, 99);
-  if (kind < 8) {
+  if (kind < 4 + g->repeat / 4 && g->live > 1) {
+    free_buffer(g, t);
+  } else if (kind < 8) {
     t->kind = CEL_TASK_HORIZON;
   } else if (kind < 11) {
     t->kind = CEL_TASK_EPOCH;
   } else {
     t->kind = CEL_TASK_KERNEL;
-    t->accesses = (int)in(g, 1, FUZZ_ACCESSES);
+    t->accesses = g->reads ? 1 : (int)in(g, 1, FUZZ_ACCESSES);
     for (int a = 0; a < t->accesses; ++a)
       random_access(g, t, at, &t->access[a]);
   }
@@ -265,11 +302,11 @@ static void read_everything(fuzz_program *p, int b) {
 }
 
 void fuzz_generate(fuzz_program *p, uint64_t seed, int max_ranks) {
-  generator g = {{seed * 1000003 + 17}, p};
+  generator g = {.random = {seed * 1000003 + 17}, .program = p};
   *p = (fuzz_program){.ranks = (int)in(&g, 1, max_ranks)};
   p->buffers = (int)in(&g, 1, FUZZ_BUFFERS);
-  p->replications = PICK(&g, 1, 2, 8, 16, 16, 16);
-  p->squeeze = chance(&g, 30);
+  p->replications = PICK(&g, 1, 2, 2, 3, 8, 16, 16, 16);
+  if (chance(&g, 40)) p->squeeze = (uint32_t)in(&g, 1, (1 << FUZZ_RANKS) - 1);
   p->small_bytes = (uint64_t)PICK(&g, 1, 4, 16, 1000);
   p->large_bytes = (uint64_t)PICK(&g, 1, 8, 40, 100000);
   for (int b = 0; b < p->buffers; ++b) {
@@ -281,18 +318,19 @@ void fuzz_generate(fuzz_program *p, uint64_t seed, int max_ranks) {
                                             : 5;
     for (int d = 0; d < 3; ++d)
       p->buffer[b].ext[d] = d < p->buffer[b].dims ? in(&g, 1, most) : 1;
+    if (b > 0 && chance(&g, 50)) p->buffer[b] = p->buffer[b - 1];
   }
+  g.live = p->buffers;
+  g.repeat = PICK(&g, 0, 20, 80);
+  g.reads = chance(&g, 30);
   fuzz_task spaces[4] = {0};
-  int n = (int)in(&g, 1, 4);
+  int n = g.reads ? 1 : (int)in(&g, 1, 4);
   for (int i = 0; i < n; ++i) random_space(&g, &spaces[i]);
   p->tasks = (int)in(&g, 1, FUZZ_TASKS - FUZZ_BUFFERS - 1);
   for (int i = 0; i < p->tasks; ++i) random_task(&g, spaces, n, i);
   if (chance(&g, 60))
-    for (int b = 0; b < p->buffers; ++b) read_everything(p, b);
-  if (chance(&g, 30)) {
-    fuzz_task *t = &p->task[p->tasks++];
-    *t = (fuzz_task){.kind = CEL_TASK_FREE, .freed = p->buffers - 1};
-  }
+    for (int b = 0; b < g.live; ++b) read_everything(p, b);
+  if (chance(&g, 30)) free_buffer(&g, &p->task[p->tasks++]);
 }
 
 /* ---- evaluation ------------------------------------------------------------
@@ -454,6 +492,10 @@ static void print_task(const fuzz_program *p, const fuzz_task *t) {
              t->range.max[d], t->permitted.cut[d] ? "/" : "|",
              t->permitted.granularity[d]);
   }
+  if (t->kind == CEL_TASK_FREE) {
+    printf(" %c; rank by rank before task", 'a' + t->freed);
+    for (int k = 0; k < p->ranks; ++k) printf(" %d", t->late[k]);
+  }
   printf("\n");
   for (int i = 0; i < t->accesses; ++i) {
     const fuzz_access *a = &t->access[i];
@@ -473,9 +515,8 @@ static void print_task(const fuzz_program *p, const fuzz_task *t) {
 }
 
 void fuzz_print(const fuzz_program *p) {
-  printf("  ranks %d cap %d%s small %" PRIu64 " large %" PRIu64 "\n", p->ranks,
-         p->replications, p->squeeze ? " squeezed" : "", p->small_bytes,
-         p->large_bytes);
+  printf("  ranks %d cap %d squeezed %#x small %" PRIu64 " large %" PRIu64 "\n",
+         p->ranks, p->replications, p->squeeze, p->small_bytes, p->large_bytes);
   for (int b = 0; b < p->buffers; ++b) {
     printf("  buffer %c:", 'a' + b);
     for (int d = 0; d < p->buffer[b].dims; ++d)

@@ -149,6 +149,33 @@ describe("the command graph", function()
     end
   end)
 
+  it("sends the same whenever each rank frees another buffer", function()
+    local function shifted(by) return { { program.span(0, by, by) } } end
+    local function messages(free_early)
+      local r = ranks.new(4, { replications = 2 })
+      r:squeeze()
+      local x, y = r:buffer({ 400 }), r:buffer({ 400 })
+      local function read(buffer, by)
+        return r:submit({ range = { 400 }, { buffer, "read", shifted(by), { clamp = true } } })
+      end
+      r:submit({ range = { 400 }, { x, "discard_write", program.same(1) } })
+      read(x, 120)
+      read(x, -130)
+      if free_early then r:free_on(0, x) end
+      r:submit({ range = { 400 }, { y, "discard_write", program.same(1) } })
+      local list = {}
+      for _, by in ipairs({ -130, 120, 250, 120, -130 }) do
+        local t = read(y, by)
+        for k = 0, 3 do
+          list[#list + 1] = table.concat(r:messages(k, "push", t), "; ")
+          list[#list + 1] = table.concat(r:messages(k, "await_push", t), "; ")
+        end
+      end
+      return list
+    end
+    assert.same(messages(false), messages(true))
+  end)
+
   it("refuses writes that overlap on the split, and names them", function()
     local r = ranks.new(2)
     local u = r:buffer({ 8 }, { name = "field" })

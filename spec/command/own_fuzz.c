@@ -60,7 +60,7 @@ static bool drop_box(fuzz_program *p, int i) {
 
 static bool simplify(fuzz_program *p, int i) {
   if (i == 0) {
-    p->squeeze = false;
+    p->squeeze = 0;
     p->small_bytes = p->large_bytes = 1000;
     return true;
   }

@@ -6,7 +6,7 @@
 --   r:messages(2, "push", t)   r:of(0, "execute", t)
 local ffi = require("ffi")
 local program = require("spec.task.program")
-local c = require("spec.support.cdef")("command/command.h", "base/status.h")
+local c = require("spec.support.cdef")("command/graph.h", "base/status.h")
 jit.off(true, true)
 
 local M = {}
@@ -81,6 +81,17 @@ end
 function M:buffer(...) return self.program:buffer(...) end
 function M:epoch() return self.program:epoch() end
 function M:free(buffer) return self.program:free(buffer) end
+
+-- One rank frees the buffer, the others do not, or at another time.
+function M:free_on(k, buffer)
+  local task = ffi.new("cel_task", { kind = "CEL_TASK_FREE", freed = buffer })
+  assert(add(self.rank[k], task))
+end
+
+-- Caches stay tiny from now on, on all ranks.
+function M:squeeze()
+  for k = 0, self.n - 1 do c.cel__command_graph_squeeze(self.rank[k].graph) end
+end
 
 function M:submit(spec) return assert(self.program:submit(spec)) end
 

@@ -205,7 +205,9 @@ static void generate_settings(cel_random *r, program *p, int ranks) {
   p->devices = cel_random_chance(r, 60) ? 1 : (int)pick(r, 2, 4);
   p->own_memory = cel_random_chance(r, 50);
   p->lookahead = cel_random_chance(r, 50);
-  p->squeeze = cel_random_chance(r, 25);
+  if (cel_random_chance(r, 25))
+    p->squeeze = (uint32_t)cel_random_int(r, 1, (1 << MOST_RANKS) - 1);
+  if (cel_random_chance(r, 25)) p->cap = (uint32_t)cel_random_int(r, 1, 3);
   p->horizon_step = (int)pick(r, 1, 5);
   p->horizon_breadth = (int)pick_of(r, breadth, 4);
   p->horizons_ahead = (int)pick(r, 1, 8);

@@ -78,7 +78,9 @@ typedef struct program {
   uint64_t seed;
   int ranks, devices;
   bool own_memory, lookahead;
-  bool squeeze; /* tiny caches in the command graph; without threads */
+  uint32_t squeeze; /* the ranks with tiny caches in the command graph, as
+                       bits; without threads */
+  uint32_t cap;     /* on replications; 0: none that shows */
   int horizon_step, horizon_breadth, horizons_ahead;
   uint64_t small_bytes, large_bytes;
   cel_fault fault; /* to see the checks fail */

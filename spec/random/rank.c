@@ -277,8 +277,10 @@ void rank_start(rank *r, bool threads) {
   if (r->record != NULL) record_hook(r->record, &config);
   if (cel_engine_create(&config, &r->engine) != CEL_E_OK)
     cel_bug("no engine: %s", cel_error_last()->text);
-  if (p->squeeze && !threads)
-    cel__command_graph_squeeze(r->engine->scheduler.commands);
+  if (threads) return;
+  cel_command_graph *commands = r->engine->scheduler.commands;
+  if (p->squeeze >> r->index & 1) cel__command_graph_squeeze(commands);
+  if (p->cap > 0) cel__command_graph_cap(commands, p->cap);
 }
 
 void rank_release(rank *r) {

@@ -26,7 +26,8 @@ static bool shrink_settings(program *p, runner run) {
   for (int n = 1; n < p->devices; ++n) TRY(p, run, p->devices, n);
   TRY(p, run, p->own_memory, false);
   TRY(p, run, p->lookahead, false);
-  TRY(p, run, p->squeeze, false);
+  TRY(p, run, p->squeeze, 0);
+  TRY(p, run, p->cap, 0);
   TRY(p, run, p->small_bytes, 0);
   TRY(p, run, p->large_bytes, 0);
   TRY(p, run, p->horizon_step, 4);

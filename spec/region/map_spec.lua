@@ -264,6 +264,34 @@ describe("cel_map", function()
     end
   end)
 
+  it("is divided alike whatever equal values are called", function()
+    local side, random = 8, grid.random(6)
+    local extent = grid.box(0, 0, 0, side, side, side)
+    local function divided(map)
+      c.cel_map_query(map, extent, entries)
+      local list = {}
+      for i = 0, entries.n - 1 do list[i + 1] = grid.text(entries.at[i].box) end
+      return table.concat(list, " ")
+    end
+    local box = ffi.new("cel_box")
+    for case = 1, 60 do
+      local one, other = create(extent, 0), create(extent, 8)
+      for step = 1, 2000 do
+        local value = random:int(0, 8)
+        for d = 0, 2 do
+          box.min[d] = random:int(0, side - 1)
+          local most = random:chance(15) and side or 2
+          box.max[d] = math.min(side, n(box.min[d]) + random:int(1, most))
+        end
+        c.cel_map_update(one, box, value)
+        c.cel_map_update(other, box, 8 - value)
+        if step % 50 == 0 then
+          assert.equal(divided(one), divided(other), "case " .. case .. " step " .. step)
+        end
+      end
+    end
+  end)
+
   it("may have an empty extent", function()
     local map = create(grid.box(4, 0, 0, 4, 1, 1), 5)
     c.cel_map_update(map, grid.extent(3), 1)
