@@ -70,7 +70,7 @@ static void open_era(cel__emitter *e, uint64_t last) {
   cel_arena_init(&e->spare);
 }
 
-uint64_t cel__emit_horizon(cel__emitter *e, const cel_task *task) {
+void cel__emit_horizon(cel__emitter *e, const cel_task *task) {
   bool epoch = task->kind == CEL_TASK_EPOCH;
   cel_command command = {
       .kind = epoch ? CEL_COMMAND_EPOCH : CEL_COMMAND_HORIZON, .task = task};
@@ -84,7 +84,6 @@ uint64_t cel__emit_horizon(cel__emitter *e, const cel_task *task) {
   uint64_t apply = epoch ? id : e->pending;
   e->pending = epoch ? 0 : id;
   if (apply != 0) e->applied = apply;
-  return apply;
 }
 
 static void end_era(cel__emitter *e, cel_arena *arena) {

@@ -47,9 +47,9 @@ uint64_t cel__emit_begin(cel__emitter *e);
  * copied. Without a true dependency it comes after what was applied last. */
 void cel__emit_end(cel__emitter *e, cel_command *command);
 /* Emits the horizon or epoch `task` after the whole front, and ends the era.
- * Returns the id to which trackers are to be floored now, 0 for none: an
- * epoch's own, for a horizon the one before it. */
-uint64_t cel__emit_horizon(cel__emitter *e, const cel_task *task);
+ * An epoch is applied at once, a horizon by the next one: trackers are to be
+ * floored to `applied` before they are asked. */
+void cel__emit_horizon(cel__emitter *e, const cel_task *task);
 void cel__emitter_retire(cel__emitter *e, uint64_t id);
 size_t cel__emitter_bytes(const cel__emitter *e);
 

@@ -14,6 +14,7 @@ typedef struct buffer_state {
   const cel_buffer *buffer;
   cel_map *versions; /* the same on all ranks */
   cel_track *track;  /* of this rank's commands */
+  uint64_t floor;    /* applied to `track` */
   uint32_t place;    /* in `buffers` */
 } buffer_state;
 
@@ -90,10 +91,19 @@ static buffer_state *state_of(cel_command_graph *g, const cel_buffer *buffer) {
       &buffer->extent, init ? cel__own_everyone(&g->own) : CEL__UNINITIALISED);
   state->track =
       cel_track_create(&buffer->extent, init ? g->emitter.applied : 0);
+  state->floor = g->emitter.applied;
   state->place = g->buffers.n;
   cel_vec_push(&g->buffers, state);
   cel__table_put(&g->by_id, buffer->id)->a = (uintptr_t)state;
   return state;
+}
+
+/* The buffer's tracker, up to date with the horizon or epoch applied last. */
+static cel_track *track_of(cel_command_graph *g, buffer_state *state) {
+  if (state->floor != g->emitter.applied)
+    cel_track_floor(state->track, g->emitter.applied);
+  state->floor = g->emitter.applied;
+  return state->track;
 }
 
 static void add_free(cel_command_graph *g, const cel_task *task) {
@@ -101,7 +111,7 @@ static void add_free(cel_command_graph *g, const cel_task *task) {
   buffer_state *state = find_state(g, task->freed);
   cel__emit_begin(&g->emitter);
   if (state != NULL)
-    cel_track_users(state->track, &task->freed->extent, &g->emitter.deps);
+    cel_track_users(track_of(g, state), &task->freed->extent, &g->emitter.deps);
   cel__emit_end(&g->emitter, &command);
   if (state == NULL) return;
   cel__table_remove(&g->by_id, task->freed->id);
@@ -123,7 +133,7 @@ static void emit_message(cel_command_graph *g, const cel_task *task,
   uint64_t id = cel__emit_begin(&g->emitter);
   for (uint32_t i = 0; i < message->pieces; ++i) {
     const cel_piece *piece = &message->piece[i];
-    cel_track *track = find_state(g, piece->buffer)->track;
+    cel_track *track = track_of(g, find_state(g, piece->buffer));
     if (push)
       cel_track_read(track, &piece->box, id, &g->emitter.deps);
     else
@@ -144,7 +154,7 @@ static void emit_messages(cel_command_graph *g, const cel_task *task,
 static void track_use(cel_command_graph *g, const cel__use *use, uint64_t id,
                       void (*report)(cel_track *, const cel_box *, uint64_t,
                                      cel_deps *)) {
-  cel_track *track = find_state(g, use->access->buffer)->track;
+  cel_track *track = track_of(g, find_state(g, use->access->buffer));
   cel_vec_clear(&g->boxes);
   cel__footprint_boxes(&g->footprints, use->footprint, g->config.rank,
                        &g->boxes);
@@ -228,19 +238,12 @@ static cel_status add_work(cel_command_graph *g, const cel_task *task) {
   return CEL_E_OK;
 }
 
-static void add_horizon(cel_command_graph *g, const cel_task *task) {
-  uint64_t floor = cel__emit_horizon(&g->emitter, task);
-  if (floor == 0) return;
-  for (uint32_t i = 0; i < g->buffers.n; ++i)
-    cel_track_floor(g->buffers.at[i]->track, floor);
-}
-
 cel_status cel_command_graph_add(cel_command_graph *g, const cel_task *task) {
   switch (task->kind) {
   case CEL_TASK_KERNEL:
   case CEL_TASK_HOST: return add_work(g, task);
   case CEL_TASK_HORIZON:
-  case CEL_TASK_EPOCH: add_horizon(g, task); return CEL_E_OK;
+  case CEL_TASK_EPOCH: cel__emit_horizon(&g->emitter, task); return CEL_E_OK;
   case CEL_TASK_FREE: add_free(g, task); return CEL_E_OK;
   }
   cel_bug("a task of kind %d", (int)task->kind);
