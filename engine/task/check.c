@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "region/map.h"
 #include "rule/print.h"
 
 enum { SLOTS = 256, PAIRS = 64, BOX_TEXT = 160 };
@@ -31,6 +32,7 @@ typedef struct pair {
   cel_box range, extent;
   int64_t granularity[3];
   bool cut[3];
+  int32_t placement;
   int64_t param[2][CEL_RULE_PARAMS];
 } pair;
 
@@ -157,6 +159,11 @@ static bool is_cut(const cel_group *group) {
          (group->placement == CEL_PLACE_ONCE && group->kind == CEL_TASK_KERNEL);
 }
 
+/* Whether there may be several chunks. */
+static bool has_chunks(const cel_group *group) {
+  return is_cut(group) || group->placement == CEL_PLACE_EACH;
+}
+
 /* The splits that may happen. */
 static cel_split_kind splits_of(const cel_group *group) {
   cel_split_kind splits = group->permitted;
@@ -194,7 +201,7 @@ static bool always_clamped(const cel_rule *rule) {
 static cel_status check_within(const cel_group *group, const cel_access *access,
                                cel_region *image) {
   cel_split_kind splits = splits_of(group);
-  bool cut = is_cut(group) || group->placement == CEL_PLACE_EACH;
+  bool cut = has_chunks(group);
   if (always_clamped(access->use.rule)) cut = false;
   for (int corner = 0; cut && corner < 1 << CEL_DIMS; ++corner) {
     bool fresh = true;
@@ -209,19 +216,78 @@ static cel_status check_within(const cel_group *group, const cel_access *access,
   return cel_rule_eval(&access->use, &group->range, image);
 }
 
+/* What rank k writes, into a map of the ranks, plus 1, that write a point. */
+static cel_proof enter(cel_map *map, const cel_region *image, int64_t k,
+                       cel_map_entries *met, cel_counter_example *why) {
+  for (uint32_t b = 0; b < image->n; ++b) {
+    cel_map_query(map, &image->at[b], met);
+    for (uint32_t i = 0; i < met->n; ++i) {
+      int64_t other = (int64_t)met->at[i].value - 1;
+      if (other < 0 || other == k) continue;
+      why->a = (cel_box){{other, 0, 0}, {other + 1, 1, 1}};
+      why->b = (cel_box){{k, 0, 0}, {k + 1, 1, 1}};
+      memcpy(why->point, met->at[i].box.min, sizeof why->point);
+      return CEL_REFUTED;
+    }
+    cel_map_update(map, &image->at[b], (uint64_t)k + 1);
+  }
+  return CEL_PROVED;
+}
+
+/* Whether ranks keep apart in what each of them does once, by these accesses
+ * of one buffer together. The chunks are known, so all are tried. A mapper that
+ * fails for some rank is left to that rank. */
+static cel_proof try_ranks(const cel_group *group, const cel_access *const *at,
+                           int n, cel_counter_example *why) {
+  cel_map *map = cel_map_create(&at[0]->buffer->extent, 0);
+  cel_map_entries met = {0};
+  cel_region image = {0};
+  cel_proof proof = CEL_PROVED;
+  for (int64_t k = 0; k < group->range.max[0] && proof == CEL_PROVED; ++k)
+    for (int i = 0; i < n && proof == CEL_PROVED; ++i) {
+      cel_box chunk = {{k, 0, 0}, {k + 1, 1, 1}};
+      if (cel_rule_eval(&at[i]->use, &chunk, &image) == CEL_E_OK)
+        proof = enter(map, &image, k, &met, why);
+    }
+  cel_region_release(&image);
+  cel_map_entries_release(&met);
+  cel_map_destroy(map);
+  return proof;
+}
+
+/* Whether chunks keep apart in what an access writes. */
+static cel_proof prove_disjoint(const cel_group *group,
+                                const cel_access *access,
+                                cel_counter_example *why) {
+  cel_split_kind splits = splits_of(group);
+  cel_proof proof = cel_rule_prove_disjoint(&access->use, &splits, why);
+  if (proof == CEL_PROVED || group->placement != CEL_PLACE_EACH) return proof;
+  return try_ranks(group, &access, 1, why);
+}
+
+/* The same for two accesses of one buffer together. */
+static cel_proof prove_apart(const cel_group *group,
+                             const cel_access *const at[2],
+                             cel_counter_example *why) {
+  cel_split_kind splits = splits_of(group);
+  cel_proof proof =
+      cel_rule_prove_apart(&at[0]->use, &at[1]->use, &splits, why);
+  if (proof == CEL_PROVED || group->placement != CEL_PLACE_EACH) return proof;
+  return try_ranks(group, at, 2, why);
+}
+
 static cel_status check_splits(const cel_group *group, const cel_access *access,
                                bool *exact) {
   cel_counter_example why = {0};
   cel_split_kind splits = splits_of(group);
   *exact = true;
-  if (group->placement == CEL_PLACE_ONCE && !is_cut(group)) return CEL_E_OK;
+  if (!has_chunks(group)) return CEL_E_OK;
   cel_proof whole = cel_rule_prove_union(&access->use, &splits, &why);
   *exact = whole == CEL_PROVED;
-  if (!is_cut(group)) return CEL_E_OK;
-  if (whole == CEL_REFUTED && cel_mode_consumes(access->mode))
+  if (whole == CEL_REFUTED && is_cut(group) && cel_mode_consumes(access->mode))
     return fail_union(group, access, &why);
   if (cel_mode_produces(access->mode) &&
-      cel_rule_prove_disjoint(&access->use, &splits, &why) == CEL_REFUTED)
+      prove_disjoint(group, access, &why) == CEL_REFUTED)
     return fail_overlap(group, access, &why);
   return CEL_E_OK;
 }
@@ -309,6 +375,7 @@ static void make_pair(const cel_group *group, const cel_access *const at[2],
   memset(out, 0, sizeof *out);
   out->range = group->range;
   out->extent = at[0]->buffer->extent;
+  out->placement = group->placement;
   cel_split_kind splits = splits_of(group);
   for (int d = 0; d < CEL_DIMS; ++d) {
     out->cut[d] = splits.cut[d];
@@ -335,9 +402,7 @@ static cel_status check_pair(cel__checks *checks, const cel_group *group,
   /* make_pair zeroes the padding too. */
   /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
   if (memcmp(known, &wanted, sizeof wanted) == 0) return CEL_E_OK;
-  cel_split_kind splits = splits_of(group);
-  if (cel_rule_prove_apart(&at[0]->use, &at[1]->use, &splits, &why) ==
-      CEL_REFUTED)
+  if (prove_apart(group, at, &why) == CEL_REFUTED)
     return fail_pair(group, i, j, &why);
   memcpy(known, &wanted, sizeof wanted);
   return CEL_E_OK;
@@ -345,7 +410,7 @@ static cel_status check_pair(cel__checks *checks, const cel_group *group,
 
 cel_status cel__check_writes(cel__checks *checks, const cel_group *group) {
   const cel_access *access = group->access;
-  if (!is_cut(group)) return CEL_E_OK;
+  if (!has_chunks(group)) return CEL_E_OK;
   for (uint32_t j = 1; j < group->accesses; ++j) {
     if (!cel_mode_produces(access[j].mode)) continue;
     for (uint32_t i = 0; i < j; ++i)

@@ -2,13 +2,15 @@
  *
  * What would be wrong on many ranks is an error on one: a write must not
  * overlap, and a read must be a union homomorphism, under every split that the
- * group permits, and no mapper may leave its buffer. A verdict depends only on
- * the rule, its parameters, the ranges and the permitted splits, so it is
- * remembered: a steady loop asks once.
+ * group permits, and no mapper may leave its buffer. What each rank does once
+ * has one chunk for each rank, and there is no other split of it. A verdict
+ * depends only on the rule, its parameters, the ranges and the permitted
+ * splits, so it is remembered: a steady loop asks once.
  *
  * Cost: a remembered verdict is one hash and one compare; the memory is a fixed
  * number of slots, so that parameters that change in every step only miss.
- * Confined. Pure.
+ * Where no proof settles what each rank writes once, every rank's chunk is
+ * tried: O(ranks log ranks). Confined. Pure.
  */
 #ifndef CEL_TASK_CHECK_H
 #define CEL_TASK_CHECK_H

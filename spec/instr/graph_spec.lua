@@ -305,6 +305,29 @@ describe("the instruction graph", function()
     assert.matches("'u'", m.failure)
   end)
 
+  it("refuses what two devices both write by different accesses", function()
+    open({ devices = { 1, 2 } })
+    local b, v = m:buffer({ 12 }, { name = "u" }), m:buffer({ 12 }, { name = "v" })
+    local function shifted(by) return { { program.span(0, by) } } end
+    local function try(...)
+      local id = m:submit({ range = { 8 }, placement = "once", kind = "host", ... })
+      local task = ffi.new("cel_task", m.program.tasks[id].raw[0])
+      task.kind, task.permitted.cut[0] = ffi.C.CEL_TASK_KERNEL, true
+      local command = m:command("execute", task)
+      command.chunk, m.failure = task.range, nil
+      m:add(command)
+      return m.failure
+    end
+    local text = try({ v, "discard_write", same(1) }, { b, "discard_write", same(1) },
+      { b, "discard_write", shifted(4) })
+    assert.matches("'u'", text)
+    assert.matches("element %(4, 0, 0%)", text)
+    -- By one device, or of two buffers, or only read: all fine.
+    assert.is_nil(try({ b, "discard_write", same(1) }, { b, "discard_write", same(1) }))
+    assert.is_nil(try({ v, "discard_write", same(1) }, { b, "discard_write", shifted(4) }))
+    assert.is_nil(try({ b, "read", shifted(4) }, { b, "discard_write", same(1) }))
+  end)
+
   describe("horizons", function()
     it("bound what an instruction depends on", function()
       open({ devices = { 1, 2 }, step = 2 })

@@ -341,6 +341,61 @@ describe("the task graph", function()
       assert.is_nil(p:submit(spec))
     end)
 
+    describe("on what every rank does once", function()
+      local b
+      before_each(function()
+        p:close(); open({ ranks = 4 })
+        b = p:buffer({ 20 }, { name = "u" })
+      end)
+      local function each(...)
+        return p:submit({ range = { 4 }, placement = "each", kind = "host", name = "log",
+          line = 44, ... })
+      end
+      local square = { "*", { "-", { "max", 0 }, { "min", 0 } },
+        { "-", { "max", 0 }, { "min", 0 } } }
+
+      it("refuse that two ranks write one element, as for chunks", function()
+        for _, boxes in ipairs({ all(1), { { program.span(0, 0, 1) } },
+          { { { 3, 4 } } }, { { { { "//", { "min", 0 }, 2 }, 4 } } } }) do
+          local id, text, code, line = each({ b, "discard_write", boxes })
+          assert.is_nil(id)
+          assert.equal("OVERLAP", code)
+          assert.equal(44, line)
+          for _, part in ipairs({ "'log'", "'u'", "%[%d, %d%)", "element %(%d+%)",
+            "map every chunk" }) do
+            assert.matches(part, text)
+          end
+        end
+      end)
+
+      it("refuse that by two accesses, too", function()
+        local id, text, code = each({ b, "discard_write", same(1) },
+          { b, "write", { { program.span(0, 3) } } })
+        assert.is_nil(id)
+        assert.equal("OVERLAP", code)
+        assert.matches("1 %(discard_write%)", text)
+        assert.matches("chunks %[0, 1%) and %[3, 4%) both write element %(3%)", text)
+      end)
+
+      it("let ranks write apart, however long it takes to see", function()
+        for _ = 1, 2 do
+          assert.truthy(each({ b, "discard_write", same(1) },
+            { b, "write", { { program.span(0, 4) } } }))
+          -- Two units would overlap the next, but there are no two.
+          assert.truthy(each({ b, "discard_write",
+            { { { { "min", 0 }, { "+", { "min", 0 }, square } } } } }))
+        end
+      end)
+
+      it("tell it apart from the same with chunks", function()
+        local square_wide = { { { { "min", 0 }, { "+", { "min", 0 }, square } } } }
+        assert.truthy(each({ b, "discard_write", square_wide }))
+        local id, _, code = p:submit({ range = { 4 }, { b, "discard_write", square_wide } })
+        assert.is_nil(id)
+        assert.equal("OVERLAP", code)
+      end)
+    end)
+
     it("remember verdicts by parameters too", function()
       local b = p:buffer({ 8, 8 }, { init = true })
       local row = { { { { "param", 0 }, { "+", { "param", 0 }, 1 } } }, }
