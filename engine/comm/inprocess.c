@@ -357,6 +357,13 @@ static cel_status broadcast_inprocess(cel_transport *t, void **data,
   return status;
 }
 
+/* One process has one set of devices: nobody asks. */
+static cel_status gather_inprocess(cel_transport *t, const void *mine,
+                                   uint32_t size, void *all) {
+  (void)t, (void)mine, (void)size, (void)all;
+  return cel_fail(CEL_E_COMM, "the in-process transport does not gather");
+}
+
 static void abort_inprocess(cel_transport *t, int status) {
   (void)t, (void)status;
 }
@@ -410,6 +417,7 @@ static const cel_transport inprocess_table = {.name = "in-process",
                                               .tell = tell_inprocess,
                                               .told = told_inprocess,
                                               .broadcast = broadcast_inprocess,
+                                              .gather = gather_inprocess,
                                               .abort = abort_inprocess,
                                               .destroy = destroy_inprocess};
 

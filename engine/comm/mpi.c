@@ -152,6 +152,22 @@ static cel_status broadcast(cel_transport *t, void **data, uint64_t *size) {
   return CEL_E_OK;
 }
 
+static cel_status gather(cel_transport *t, const void *mine, uint32_t size,
+                         void *all) {
+  cel__mpi *m = (cel__mpi *)t;
+  MPI_Comm host;
+  int code = MPI_Comm_split_type(m->control, MPI_COMM_TYPE_SHARED, (int)t->rank,
+                                 MPI_INFO_NULL, &host);
+  if (code == MPI_SUCCESS) {
+    code = MPI_Allgather(mine, (int)size, MPI_BYTE, all, (int)size, MPI_BYTE,
+                         host);
+    MPI_Comm_free(&host);
+  }
+  return cel__mpi_bad(m, code, "gathering on one host", -1)
+             ? cel_fail_with(&m->error)
+             : CEL_E_OK;
+}
+
 #ifdef OPEN_MPI
 /* MPI_Abort without the banner, which would bury our own message. */
 extern int ompi_mpi_abort(MPI_Comm comm, int status) __attribute__((weak));
@@ -330,6 +346,7 @@ static const cel_transport table = {.name = "mpi",
                                     .tell = cel__mpi_tell,
                                     .told = cel__mpi_told,
                                     .broadcast = broadcast,
+                                    .gather = gather,
                                     .abort = end_all,
                                     .destroy = destroy};
 

@@ -65,6 +65,13 @@ static cel_status broadcast_alone(cel_transport *t, void **data,
   return CEL_E_OK;
 }
 
+static cel_status gather_alone(cel_transport *t, const void *mine,
+                               uint32_t size, void *all) {
+  (void)t;
+  memcpy(all, mine, size);
+  return CEL_E_OK;
+}
+
 static void abort_nobody(cel_transport *t, int status) {
   (void)t, (void)status;
 }
@@ -90,6 +97,7 @@ cel_status cel_transport_single(cel_transport **out) {
                             .tell = tell_self,
                             .told = told_self,
                             .broadcast = broadcast_alone,
+                            .gather = gather_alone,
                             .abort = abort_nobody,
                             .destroy = destroy_single};
   *out = &s->base;

@@ -75,6 +75,11 @@ struct cel_transport {
   /* Rank 0's bytes on all ranks; *data is replaced on the others (cel_free).
    * Collective, blocking; before the executor starts. Thread: main. */
   cel_status (*broadcast)(cel_transport *t, void **data, uint64_t *size);
+  /* `size` bytes of every rank of this host, in the order of local_rank, into
+   * *all. Collective over the host, blocking; when broadcast may be called.
+   * Thread: main. */
+  cel_status (*gather)(cel_transport *t, const void *mine, uint32_t size,
+                       void *all);
   /* Ends every rank of the job with `status`. Returns only where it cannot
    * (in-process). */
   void (*abort)(cel_transport *t, int status);
