@@ -1,4 +1,4 @@
-/* compile.h -- from a source to a loaded library, by way of the cache. */
+/* compile.h -- from a source to machine code, by way of the cache. */
 #ifndef CEL_DEVICE_COMPILE_H
 #define CEL_DEVICE_COMPILE_H
 
@@ -12,6 +12,20 @@
  * Thread: main. */
 cel_status cel_compile_cpu(const cel_source *source, const cel_text *unit,
                            void **out);
+
+typedef struct cel_cuda_target {
+  int32_t architecture; /* 90: sm_90 */
+  bool wide;            /* strides of 2^31 elements and more */
+} cel_cuda_target;
+
+/* Finds or compiles it likewise, by NVRTC; the module's bytes
+ * into *out, which is empty.
+ * Errors as above. Thread: main. */
+cel_status cel_compile_cuda(const cel_source *source, const cel_text *unit,
+                            cel_cuda_target target, cel_text *out);
+
+/* CEL_E_COMPILE with what a compiler said, cleaned, at the user's line. */
+cel_status cel__compile_fail(const cel_source *source, const char *said);
 #endif
 
 #endif

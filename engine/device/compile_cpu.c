@@ -287,20 +287,6 @@ static cel_status keep(build *b, const cel_key *base, cel_key *key) {
   return status;
 }
 
-static cel_status fail_compile(const build *b, const cel_text *said) {
-  cel_text clean = {0};
-  int32_t line;
-  cel_source_clean(b->source, cel_text_string(said), &clean, &line);
-  const char *text = cel_text_string(&clean);
-  while (clean.n > 0 && clean.at[clean.n - 1] == '\n')
-    clean.at[--clean.n] = '\0';
-  cel_fail(CEL_E_COMPILE, "the kernel does not compile\n%s",
-           text[0] != '\0' ? text : cel_text_string(said));
-  if (line > 0) cel_fail_at(b->source->file, line);
-  cel_vec_release(&clean);
-  return CEL_E_COMPILE;
-}
-
 static cel_status run_compiler(build *b) {
   cel_text said = {0};
   int code = 0;
@@ -312,7 +298,8 @@ static cel_status run_compiler(build *b) {
   if (!cel_text_write(b->unit, b->in.at))
     status = cel_fail(CEL_E_IO, "cannot write %s", b->in.at);
   if (status == CEL_E_OK) status = cel_process_run(b->argv.at, &said, &code);
-  if (status == CEL_E_OK && code != 0) status = fail_compile(b, &said);
+  if (status == CEL_E_OK && code != 0)
+    status = cel__compile_fail(b->source, cel_text_string(&said));
   cel_vec_release(&said);
   return status;
 }

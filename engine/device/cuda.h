@@ -10,7 +10,6 @@
 #include "device/backend.h"
 #include "device/kernel.h"
 
-#ifndef CEL_CDEF
 #include "device/cuda_api.h"
 
 typedef struct cel_cuda_device {
@@ -19,7 +18,7 @@ typedef struct cel_cuda_device {
   int32_t ordinal;   /* as the driver counts: what CUDA_VISIBLE_DEVICES left */
   int32_t major, minor;
   uint64_t memory; /* bytes in all */
-  int32_t numa;    /* the node of the host that is near */
+  int32_t numa;    /* the node of the host that is near, or -1 */
   bool virtual_memory, host_virtual_memory;
   bool peer[CEL_DEVICES]; /* reaches the memory of that device of ours */
   char name[64];
@@ -35,7 +34,24 @@ typedef struct cel_cuda {
 /* How many GPUs the driver shows; on 0 `why` says what is missing ("no NVIDIA
  * driver: libcuda.so.1 not found"). Thread: main. */
 int32_t cel_cuda_count(char *why, size_t size);
-/* Opens the devices with these ordinals. The caller owns *out. CEL_E_MISSING,
+/* "CUDA 13.0", what the driver can do, or why there is none. Thread: main. */
+void cel_cuda_describe(char *text, size_t size);
+/* What the driver says of a device, without opening it: context and peers are
+ * not filled in. CEL_E_MISSING. Thread: main. */
+cel_status cel_cuda_look(int32_t ordinal, cel_cuda_device *out);
+/* Whether a device can reach the memory of another. Thread: main. */
+bool cel_cuda_reaches(const cel_cuda_device *from, const cel_cuda_device *to);
+/* A hash of which GPUs this process sees, and in which order. Thread: main. */
+uint64_t cel_cuda_identity(void);
+/* Which of `n` GPUs, at least 1, the rank `index` of `of` that see the same
+ * ones takes: `want` of them, or with 0 an equal part, as a contiguous block of
+ * the list; where there are more ranks than GPUs they take turns. At most
+ * CEL_DEVICES into *out. CEL_E_RANGE. Thread: any. */
+cel_status cel_cuda_share(const int32_t *list, int32_t n, int32_t want,
+                          int32_t index, int32_t of, int32_t *out,
+                          int32_t *devices);
+/* Opens the devices with these ordinals; one that is named twice is as two
+ * devices. The caller owns *out. CEL_E_MISSING,
  * CEL_E_RANGE. Thread: main. */
 cel_status cel_cuda_open(const int32_t *ordinal, int32_t devices,
                          cel_cuda **out);
@@ -72,6 +88,5 @@ typedef struct cel_cuda_kernel {
   int32_t arguments;
   cel_cuda_argument *argument;
 } cel_cuda_kernel;
-#endif
 
 #endif

@@ -4,18 +4,21 @@
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NAMES = 8 };
 
-/* The first of `names` that loads; the loader's words on the first in `why`. */
-static void *open_first(const char *const *names, char *why, size_t size) {
-  why[0] = '\0';
+/* The first of `names` that loads; else `why` is `lacks` and the loader's words
+ * on the first. */
+static void *open_first(const char *const *names, const char *lacks, char *why,
+                        size_t size) {
   for (int i = 0; names[i] != NULL; ++i) {
     void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (library != NULL) return library;
     const char *said = dlerror();
-    if (i == 0) snprintf(why, size, "%s", said != NULL ? said : names[0]);
+    if (i == 0)
+      snprintf(why, size, "%s: %s", lacks, said != NULL ? said : names[0]);
   }
   return NULL;
 }
@@ -26,7 +29,8 @@ static bool find(void *library, const char *name, void *member, char *why,
   void *symbol = dlsym(library, name);
   memcpy(member, &symbol, sizeof symbol);
   if (symbol != NULL) return true;
-  snprintf(why, size, "it is too old: %s is not in it", name);
+  snprintf(why, size, "%s is too old: it lacks %s",
+           name[0] == 'n' ? "NVRTC" : "the NVIDIA driver", name);
   return false;
 }
 
@@ -45,12 +49,12 @@ const cel_cuda_api *cel_cuda_api_load(char *why, size_t size) {
   static cel_cuda_api api;
   static bool loaded;
   if (loaded) return &api;
-  void *library = open_first(names, why, size);
+  void *library = open_first(names, "no NVIDIA driver", why, size);
   if (library == NULL) return NULL;
   CEL_CUDA_FUNCTIONS(FIND)
   CUresult code = api.cuInit(0);
   if (code != CUDA_SUCCESS) {
-    snprintf(why, size, "cuInit: %s", cel_cuda_api_text(&api, code));
+    snprintf(why, size, "the NVIDIA driver: %s", cel_cuda_api_text(&api, code));
     return NULL;
   }
   loaded = true;
@@ -69,9 +73,29 @@ const cel_nvrtc_api *cel_nvrtc_api_load(char *why, size_t size) {
   static cel_nvrtc_api api;
   static bool loaded;
   if (loaded) return &api;
-  void *library = open_first(names, why, size);
+  void *library = open_first(names, "no NVRTC", why, size);
   if (library == NULL) return NULL;
   CEL_NVRTC_FUNCTIONS(FIND)
   loaded = true;
   return &api;
+}
+
+const char *cel_nvrtc_version(void) {
+  static char version[300];
+  char why[256];
+  const cel_nvrtc_api *api = cel_nvrtc_api_load(why, sizeof why);
+  int major = 0, minor = 0;
+  if (api == NULL || api->nvrtcVersion(&major, &minor) != 0) return NULL;
+  if (version[0] != '\0') return version;
+  /* Updates of one version differ in the name of the file alone. */
+  void *symbol;
+  Dl_info info;
+  char *path = NULL;
+  memcpy(&symbol, &api->nvrtcVersion, sizeof symbol);
+  if (dladdr(symbol, &info) != 0) path = realpath(info.dli_fname, NULL);
+  const char *file = path != NULL ? strrchr(path, '/') : NULL;
+  snprintf(version, sizeof version, "%d.%d, %.255s", major, minor,
+           file != NULL ? file + 1 : "libnvrtc.so");
+  free(path);
+  return version;
 }

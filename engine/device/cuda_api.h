@@ -6,8 +6,11 @@
 #ifndef CEL_DEVICE_CUDA_API_H
 #define CEL_DEVICE_CUDA_API_H
 
+#ifndef CEL_CDEF
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#endif
 
 typedef int CUresult, CUdevice, nvrtcResult;
 typedef unsigned long long CUdeviceptr, CUmemGenericAllocationHandle;
@@ -121,6 +124,7 @@ typedef struct CUDA_MEMCPY3D_PEER {
   _(CUresult, cuDeviceGetName, (char *name, int size, CUdevice device)) \
   _(CUresult, cuDeviceGetAttribute, (int *out, int attribute, CUdevice device)) \
   _(CUresult, cuDeviceTotalMem_v2, (size_t *bytes, CUdevice device)) \
+  _(CUresult, cuDeviceGetUuid_v2, (char *uuid, CUdevice device)) \
   _(CUresult, cuDeviceGetPCIBusId, (char *text, int size, CUdevice device)) \
   _(CUresult, cuDeviceCanAccessPeer, (int *can, CUdevice device, CUdevice peer)) \
   _(CUresult, cuDevicePrimaryCtxRetain, (CUcontext *out, CUdevice device)) \
@@ -205,11 +209,14 @@ typedef struct cel_nvrtc_api {
 } cel_nvrtc_api;
 
 /* The driver, loaded and initialised once; null, and `why`, where it is not to
- * be had. Thread: main. */
+ * be had: "no NVIDIA driver: libcuda.so.1: cannot open ...". Thread: main. */
 const cel_cuda_api *cel_cuda_api_load(char *why, size_t size);
 /* "an illegal memory access was encountered"; the driver's. Thread: any. */
 const char *cel_cuda_api_text(const cel_cuda_api *api, CUresult code);
 /* NVRTC likewise. Thread: main. */
 const cel_nvrtc_api *cel_nvrtc_api_load(char *why, size_t size);
+/* "13.0, libnvrtc.so.13.0.88", which names the very compiler, or null.
+ * Thread: main. */
+const char *cel_nvrtc_version(void);
 
 #endif

@@ -6,7 +6,8 @@
 
 #include "base/hash.h"
 #include "device/compile.h"
-#include "device/source.h"
+#include "device/cuda.h"
+#include "device/module.h"
 
 /* celer.cuh mirrors these. */
 _Static_assert(sizeof(cel_view) == 104, "celer::view");
@@ -15,22 +16,6 @@ _Static_assert(sizeof(cel_param) == 64, "celer::param");
 _Static_assert(offsetof(cel_call, view) == 112, "celer::call::view_at");
 
 enum { VALUES_ALIGN = 64 };
-
-typedef void run_function(const cel_call *call);
-
-typedef struct entry {
-  run_function *run;
-  const cel_param *param;
-  int32_t params, views;
-  uint32_t values_size;
-} entry;
-
-struct cel_module {
-  void *library;
-  cel_found_list found;
-  entry *kernel; /* one for each found */
-  uint64_t hash;
-};
 
 static const char *header_text; /* main's */
 static size_t header_size;
@@ -63,54 +48,69 @@ static void *symbol(void *library, const char *prefix, const char *name) {
   return p;
 }
 
-static bool open_entry(const cel_module *module, uint32_t i) {
-  entry *e = &module->kernel[i];
-  const char *name = module->found.at[i].name;
-  void *run = symbol(module->library, "celer_run_", name);
-  e->param = symbol(module->library, "celer_params_", name);
-  if (run == NULL || e->param == NULL) return false;
-  memcpy(&e->run, &run, sizeof run); /* ISO C has no cast for it */
-  for (const cel_param *p = e->param; p->kind != 0; ++p, ++e->params) {
+void cel__kernel_count(cel__kernel *kernel) {
+  for (const cel_param *p = kernel->param; p->kind != 0; ++p) {
+    ++kernel->params;
     if (p->kind == CEL_PARAM_VALUE) {
       uint32_t align = (uint32_t)p->align;
-      e->values_size = (e->values_size + align - 1) / align * align;
-      e->values_size += (uint32_t)p->size;
+      uint32_t at = (kernel->values_size + align - 1) / align * align;
+      kernel->values_size = at + (uint32_t)p->size;
     } else if (p->kind != CEL_PARAM_ITEM) {
-      ++e->views;
+      ++kernel->views;
     }
   }
+}
+
+/* ---- for the processor */
+
+static bool open_kernel(const cel_module *module, uint32_t i) {
+  cel__kernel *kernel = &module->kernel[i];
+  const char *name = module->found.at[i].name;
+  void *run = symbol(module->library, "celer_run_", name);
+  kernel->param = symbol(module->library, "celer_params_", name);
+  if (run == NULL || kernel->param == NULL) return false;
+  memcpy(&kernel->run, &run, sizeof run); /* ISO C has no cast for it */
+  cel__kernel_count(kernel);
   return true;
 }
 
-static cel_status open_entries(cel_module *module) {
-  uint32_t n = module->found.n;
-  module->kernel = cel_alloc_zero(n * sizeof *module->kernel);
-  for (uint32_t i = 0; i < n; ++i)
-    if (!open_entry(module, i))
+static cel_status load_cpu(cel_module *module, const cel_source *source) {
+  CEL_TRY(cel_compile_cpu(source, &module->unit, &module->library));
+  for (uint32_t i = 0; i < module->found.n; ++i)
+    if (!open_kernel(module, i))
       return cel_fail(CEL_E_IO, "a compiled kernel lacks %s",
                       module->found.at[i].name);
   return CEL_E_OK;
 }
 
-static cel_status compile(const cel_source *source, cel_module *module) {
+/* ---- modules */
+
+static cel_status scan(const cel_source *source, cel_module *module) {
   cel_source_scan(source, &module->found);
-  if (module->found.n == 0) {
+  uint32_t n = module->found.n;
+  if (n == 0) {
     cel_fail(CEL_E_COMPILE, "the source holds no kernel; write "
                             "`kernel void name(item<1> it, ...) { ... }`");
     return cel_fail_at(source->file, source->line);
   }
-  cel_text unit = {0};
-  cel_source_assemble(source, header_text, header_size, &module->found, &unit);
-  cel_status status = cel_compile_cpu(source, &unit, &module->library);
-  cel_vec_release(&unit);
-  return status == CEL_E_OK ? open_entries(module) : status;
+  module->kernel = cel_alloc_zero(n * sizeof *module->kernel);
+  cel_source_assemble(source, header_text, header_size, &module->found,
+                      &module->unit);
+  return CEL_E_OK;
 }
 
-cel_status cel_module_compile_cpu(const cel_source *source, cel_module **out) {
+static cel_status compile(const cel_source *source, cel_cuda *cuda,
+                          cel_module **out) {
   if (header_text == NULL) cel_bug("cel_module_set_header was not called");
   cel_module *module = cel_alloc_zero(sizeof *module);
   module->hash = hash_source(source);
-  cel_status status = compile(source, module);
+  module->cuda = cuda;
+  cel_status status = scan(source, module);
+  if (status == CEL_E_OK && cuda == NULL) status = load_cpu(module, source);
+  if (status == CEL_E_OK && cuda != NULL) {
+    cel__module_keep(module, source);
+    status = cel__module_load_cuda(module, source, false);
+  }
   if (status == CEL_E_OK)
     *out = module;
   else
@@ -118,10 +118,38 @@ cel_status cel_module_compile_cpu(const cel_source *source, cel_module **out) {
   return status;
 }
 
+cel_status cel_module_compile_cpu(const cel_source *source, cel_module **out) {
+  return compile(source, NULL, out);
+}
+
+cel_status cel_module_compile_cuda(const cel_source *source, cel_cuda *cuda,
+                                   cel_module **out) {
+  return compile(source, cuda, out);
+}
+
+cel_status cel_module_check_cuda(const cel_source *source,
+                                 int32_t architecture) {
+  cel_module module = {0};
+  cel_text image = {0};
+  cel_status status = scan(source, &module);
+  if (status == CEL_E_OK)
+    status = cel_compile_cuda(source, &module.unit,
+                              (cel_cuda_target){architecture, false}, &image);
+  cel_vec_release(&image);
+  cel_vec_release(&module.unit);
+  cel_found_release(&module.found);
+  cel_free(module.kernel);
+  return status;
+}
+
 void cel_module_destroy(cel_module *module) {
   if (module == NULL) return;
+  cel__module_unload_cuda(module);
   if (module->library != NULL) dlclose(module->library);
+  for (uint32_t i = 0; module->kernel != NULL && i < module->found.n; ++i)
+    cel_free(module->kernel[i].owned);
   cel_found_release(&module->found);
+  cel_vec_release(&module->unit);
   cel_free(module->kernel);
   cel_free(module);
 }
@@ -148,20 +176,41 @@ uint32_t cel_module_values_size(const cel_module *module, int32_t kernel) {
   return module->kernel[kernel].values_size;
 }
 
+/* ---- messages */
+
+cel_status cel__compile_fail(const cel_source *source, const char *said) {
+  cel_text clean = {0};
+  int32_t line;
+  cel_source_clean(source, said, &clean, &line);
+  const char *text = cel_text_string(&clean);
+  while (clean.n > 0 && clean.at[clean.n - 1] == '\n')
+    clean.at[--clean.n] = '\0';
+  cel_fail(CEL_E_COMPILE, "the kernel does not compile\n%s",
+           text[0] != '\0' ? text : said);
+  if (line > 0) cel_fail_at(source->file, line);
+  cel_vec_release(&clean);
+  return CEL_E_COMPILE;
+}
+
 /* ---- works */
 
 typedef struct kernel_work {
   cel_work face; /* first */
-  const entry *entry;
+  const cel__kernel *kernel;
 } kernel_work;
 
 static cel_status run_kernel(const cel_work *work, const cel_call *call) {
-  const entry *e = ((const kernel_work *)work)->entry;
-  cel_assert(call->views >= e->views);
+  const cel__kernel *kernel = ((const kernel_work *)work)->kernel;
+  cel_assert(call->views >= kernel->views);
   cel_call with_values = *call;
   with_values.values = work->values;
-  e->run(&with_values);
+  kernel->run(&with_values);
   return CEL_E_OK;
+}
+
+static cel_status run_nowhere(const cel_work *work, const cel_call *call) {
+  (void)call;
+  cel_bug("the processor was given %s, a kernel for GPUs", work->cuda->name);
 }
 
 static void destroy_work(cel_work *work) {
@@ -171,10 +220,10 @@ static void destroy_work(cel_work *work) {
 
 cel_work *cel_module_work(const cel_module *module, int32_t kernel,
                           const void *values, uint32_t size) {
-  const entry *e = &module->kernel[kernel];
-  cel_assert(size == e->values_size);
+  const cel__kernel *k = &module->kernel[kernel];
+  cel_assert(size == k->values_size);
   kernel_work *work = cel_alloc_zero(sizeof *work);
-  size_t room = ((size_t)e->values_size / VALUES_ALIGN + 1) * VALUES_ALIGN;
+  size_t room = ((size_t)k->values_size / VALUES_ALIGN + 1) * VALUES_ALIGN;
   char *copy = aligned_alloc(VALUES_ALIGN, room);
   if (copy == NULL) cel_bug("no memory for %zu bytes", room);
   memset(copy, 0, room);
@@ -183,12 +232,13 @@ cel_work *cel_module_work(const cel_module *module, int32_t kernel,
       hash_string(cel_module_kernel_name(module, kernel), module->hash);
   work->face = (cel_work){
       .references = 1,
-      .fn = run_kernel,
+      .fn = k->run != NULL ? run_kernel : run_nowhere,
       .destroy = destroy_work,
+      .cuda = k->cuda[module->wide],
       .values = copy,
-      .values_size = e->values_size,
-      .hash = cel_hash(copy, e->values_size, hash),
+      .values_size = k->values_size,
+      .hash = cel_hash(copy, k->values_size, hash),
   };
-  work->entry = e;
+  work->kernel = k;
   return &work->face;
 }

@@ -57,6 +57,14 @@ void cel_module_set_header(const char *text, size_t size);
  * text is the compiler's, with the user's file and lines. CEL_E_MISSING: no
  * compiler, and what to install. The caller owns *out. Thread: main. */
 cel_status cel_module_compile_cpu(const cel_source *source, cel_module **out);
+/* Compiles for GPUs of an architecture (90: sm_90) into the cache, and loads
+ * nothing: for a machine without a GPU. Errors as cel_module_compile_cuda's, in
+ * cuda.h. Thread: main. */
+cel_status cel_module_check_cuda(const cel_source *source,
+                                 int32_t architecture);
+/* From now on the module's works can take memory whose rows or planes hold 2^31
+ * elements or more; compiles once more, for GPUs alone. Thread: main. */
+cel_status cel_module_widen(cel_module *module);
 void cel_module_destroy(cel_module *module);
 /* Names of the kernels in the module, in the order of the source. */
 int32_t cel_module_kernels(const cel_module *module);

@@ -254,6 +254,8 @@ static bool chain_line(cleaner *c, const char *text) {
                                       "<scratch space>",
                                       "'celer::signature<",
                                       "'celer::entry<",
+                                      "\"celer::signature<",
+                                      "\"celer::entry<",
                                       NULL};
   if (!has_any(text, chain)) return false;
   c->dropping = true;
@@ -291,5 +293,83 @@ void cel_source_clean(const cel_source *source, const char *said, cel_text *out,
   if (c.held[0] != '\0') {
     snprintf(c.place, sizeof c.place, "%s:%d:", c.file, source->line);
     emit_celer(&c, c.held);
+  }
+}
+
+/* ---- NVRTC's messages
+ *
+ *   file(3): error: text          becomes   file:3: error: text
+ *     the source's line                     as it is
+ *         ^
+ *   celer.cuh(9): error: text               file:3: required from here
+ *     ...                                   celer.cuh:9: error: text
+ *     detected during ... at line 3 of file
+ */
+
+/* The number in "(3): " at the end of the file's name, else null. */
+static const char *nvrtc_place(const char *text, size_t size) {
+  const char *at = memchr(text, '(', size);
+  for (; at != NULL; at = memchr(at + 1, '(', size - (size_t)(at + 1 - text))) {
+    size_t digits = strspn(at + 1, "0123456789");
+    if (digits > 0 && begins(at + 1 + digits, "): ")) return at + 1;
+  }
+  return NULL;
+}
+
+static bool nvrtc_noise(const char *line) {
+  static const char *const noise[] = {" detected in the compilation of ",
+                                      "Compilation terminated",
+                                      "Remark: The warnings can be", NULL};
+  return has_any(line, noise) || line[strspn(line, " ")] == '\0';
+}
+
+/* What follows a message, up to the next one: the last "at line N of FILE" in
+ * it is the place in the user's text that led there. */
+static void nvrtc_origin(const char *after, cel_text *out) {
+  const char *found = NULL, *line = after;
+  size_t size = strcspn(line, "\n");
+  for (; *line != '\0' && nvrtc_place(line, size) == NULL;
+       line += size + (line[size] == '\n'), size = strcspn(line, "\n"))
+    for (const char *at = line;
+         (at = strstr(at, " at line ")) != NULL && at < line + size; ++at)
+      found = at + strlen(" at line ");
+  if (found == NULL) return;
+  size_t digits = strspn(found, "0123456789");
+  const char *file = found + digits;
+  if (!begins(file, " of ")) return;
+  file += strlen(" of ");
+  cel_text_format(out, "%.*s:%.*s:  required from here\n",
+                  (int)strcspn(file, "\n"), file, (int)digits, found);
+}
+
+static void nvrtc_head(const char *line, size_t size, const char *number,
+                       cel_text *out) {
+  const char *rest = strchr(number, ')') + 1;
+  const char *fatal = ": catastrophic error:";
+  if (begins(line, CEL_SOURCE_HEADER "("))
+    nvrtc_origin(line + size + (line[size] == '\n'), out);
+  cel_text_format(out, "%.*s:%.*s", (int)(number - 1 - line), line,
+                  (int)strspn(number, "0123456789"), number);
+  if (begins(rest, fatal)) {
+    cel_text_format(out, ": error:");
+    rest += strlen(fatal);
+  }
+  cel_text_format(out, "%.*s\n", (int)(line + size - rest), rest);
+}
+
+void cel_source_as_gnu(const char *said, cel_text *out) {
+  bool entry = false; /* the line of CELER_ENTRY, and the ^ below it */
+  for (; *said != '\0'; said += *said == '\n') {
+    char line[4096];
+    size_t size = strcspn(said, "\n");
+    snprintf(line, sizeof line, "%.*s", (int)size, said);
+    const char *number = nvrtc_place(said, size);
+    bool skip = entry;
+    entry = begins(line + strspn(line, " "), "CELER_ENTRY(");
+    if (number != NULL)
+      nvrtc_head(said, size, number, out);
+    else if (!entry && !skip && !nvrtc_noise(line))
+      cel_text_format(out, "%s\n", line);
+    said += size;
   }
 }

@@ -30,6 +30,9 @@ void cel_source_assemble(const cel_source *source, const char *header,
  * first place in the user's file, if any. Thread: any. */
 void cel_source_clean(const cel_source *source, const char *said, cel_text *out,
                       int32_t *line);
+/* What NVRTC said, in the shape of the other compilers' messages, so that
+ * cel_source_clean can read it. Thread: any. */
+void cel_source_as_gnu(const char *said, cel_text *out);
 /* The header's name in #line. */
 #define CEL_SOURCE_HEADER "celer.cuh"
 #endif

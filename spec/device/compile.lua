@@ -1,6 +1,7 @@
 -- compile.lua -- kernels for specs: compiles by libceler, calls by FFI.
 local ffi = require("ffi")
-local c = require("spec.support.cdef")("device/kernel.h", "device/backend.h")
+local cdef = require("spec.support.cdef")
+local c = cdef("device/kernel.h", "device/backend.h", "device/cuda.h")
 
 local M = { c = c }
 
@@ -35,30 +36,67 @@ function M.clean()
   folders = {}
 end
 
+--- The paths in a folder whose names match.
+function M.files(folder, pattern)
+  local list = {}
+  local pipe = assert(io.popen("ls '" .. folder .. "'"))
+  for name in pipe:lines() do
+    if name:match(pattern) then list[#list + 1] = folder .. "/" .. name end
+  end
+  pipe:close()
+  return list
+end
+
+function M.read(path)
+  local file = assert(io.open(path, "rb"))
+  local text = file:read("*a")
+  file:close()
+  return text
+end
+
 local function strings(list)
   return ffi.new("const char *[?]", #list + 1, list), list
 end
 
---- The module, or nil, the code and the whole message.
----@param text string
----@param options? table file, line, directory, defines, options as in cel_source
-function M.compile(text, options)
+-- A cel_source, and what it borrows.
+local function source_of(text, options)
   options = options or {}
   local defines, define_list = strings(options.defines or {})
   local extra, extra_list = strings(options.options or {})
   local source = ffi.new("cel_source", {
-    text = text, file = options.file or "sim.lua", line = options.line or 1,
-    directory = options.directory, defines = #define_list, define = defines,
+    prelude = options.prelude, text = text, file = options.file or "sim.lua",
+    line = options.line or 1, directory = options.directory, defines = #define_list, define = defines,
     options = #extra_list, option = extra,
   })
+  return source, { defines, extra, define_list, extra_list }
+end
+
+local function failure(status)
+  local e = c.cel_error_last()
+  return nil, ffi.string(c.cel_status_name(status)):lower(), ffi.string(e.text), e.line,
+    ffi.string(e.file)
+end
+
+--- The module, or nil, the code and the whole message.
+---@param text string
+---@param options? table prelude, file, line, directory, defines, options as in
+---  cel_source; cuda
+function M.compile(text, options)
+  local source, borrowed = source_of(text, options)
   local out = ffi.new("cel_module *[1]")
-  local status = c.cel_module_compile_cpu(source, out)
-  if status ~= 0 then
-    local e = c.cel_error_last()
-    return nil, ffi.string(c.cel_status_name(status)):lower(), ffi.string(e.text), e.line,
-      ffi.string(e.file)
-  end
-  return ffi.gc(out[0], c.cel_module_destroy)
+  local cuda = options and options.cuda
+  local status = cuda and c.cel_module_compile_cuda(source, cuda, out)
+    or c.cel_module_compile_cpu(source, out)
+  if status ~= 0 then return failure(status) end
+  return ffi.gc(out[0], c.cel_module_destroy), borrowed
+end
+
+--- Compiles for a GPU into the cache: true, or as compile.
+function M.check_cuda(text, options)
+  local source, borrowed = source_of(text, options)
+  local status = c.cel_module_check_cuda(source, options and options.architecture or 80)
+  if status ~= 0 then return failure(status) end
+  return true, borrowed
 end
 
 --- Parameters of a kernel as a list of tables.

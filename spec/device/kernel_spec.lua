@@ -9,28 +9,13 @@ kernel void add(item<1> i, out<float, 1> c, in<float, 1> a, in<float, 1> b) {
 }
 ]=]
 
-local function files(folder, pattern)
-  local list = {}
-  local pipe = assert(io.popen("ls '" .. folder .. "'"))
-  for name in pipe:lines() do
-    if name:match(pattern) then list[#list + 1] = folder .. "/" .. name end
-  end
-  pipe:close()
-  return list
-end
-
 local function write(path, text)
   local file = assert(io.open(path, "wb"))
   file:write(text)
   file:close()
 end
 
-local function read(path)
-  local file = assert(io.open(path, "rb"))
-  local text = file:read("*a")
-  file:close()
-  return text
-end
+local files, read = k.files, k.read
 
 local build = require("spec.support.cdef").build_folder()
 local preload = os.getenv("CELER_PRELOAD") or ""

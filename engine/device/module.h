@@ -1,0 +1,53 @@
+/* module.h -- what is inside a cel_module; kernel.h is its face. */
+#ifndef CEL_DEVICE_MODULE_H
+#define CEL_DEVICE_MODULE_H
+
+#include "device/kernel.h"
+
+#ifndef CEL_CDEF
+#include "device/cuda.h"
+#include "device/source.h"
+
+typedef void cel__run_function(const cel_call *call);
+
+typedef struct cel__kernel {
+  cel__run_function *run; /* null: for GPUs */
+  const cel_param *param; /* ends with kind 0; the library's, or `owned` */
+  cel_param *owned;
+  cel_cuda_kernel *cuda[2]; /* with short, and with wide strides; or null */
+  int32_t params, views;
+  uint32_t values_size;
+} cel__kernel;
+
+/* What compiling again takes; copies of the user's. */
+typedef struct cel__kept_source {
+  cel_source source;
+  CEL_VEC(char *) strings;
+  CEL_VEC(const char *) option;
+} cel__kept_source;
+
+struct cel_module {
+  cel_found_list found;
+  cel__kernel *kernel; /* one for each found */
+  cel_text unit;       /* the assembled text */
+  uint64_t hash;
+  void *library;  /* for the processor */
+  cel_cuda *cuda; /* borrowed; null: for the processor */
+  CUmodule loaded[2][CEL_DEVICES];
+  bool wide; /* works use kernel.cuda[1] */
+  cel__kept_source kept;
+};
+
+/* Counts params and views of a kernel whose `param` is set. */
+void cel__kernel_count(cel__kernel *kernel);
+
+/* Compiles, loads on every device and fills in kernel[].cuda[wide]. */
+cel_status cel__module_load_cuda(cel_module *module, const cel_source *source,
+                                 bool wide);
+/* Copies what compiling again will take. */
+void cel__module_keep(cel_module *module, const cel_source *source);
+/* Releases what the two above made; any part of it may be missing. */
+void cel__module_unload_cuda(cel_module *module);
+#endif
+
+#endif

@@ -1,0 +1,198 @@
+/* Modules for GPUs: one image per architecture, loaded in every context. */
+#include <string.h>
+
+#include "device/compile.h"
+#include "device/module.h"
+
+/* celer.cuh says the same. */
+enum { LAUNCH = 64, ACCESSOR = 24, ACCESSOR_ALIGN = 8, PARAMETER_ALIGN = 16 };
+
+static cel_status fail_call(const cel_cuda *cuda, CUresult code,
+                            const char *what, const char *kernel) {
+  return cel_fail(CEL_E_MISSING, "cannot %s the kernel %s: %s", what, kernel,
+                  cel_cuda_api_text(cuda->api, code));
+}
+
+/* ---- images */
+
+static int32_t architecture(const cel_cuda_device *device) {
+  return device->major * 10 + device->minor;
+}
+
+/* The device before `d` of the same architecture, whose image serves, or d. */
+static int32_t same_before(const cel_cuda *cuda, int32_t d) {
+  for (int32_t i = 0; i < d; ++i)
+    if (architecture(&cuda->device[i]) == architecture(&cuda->device[d]))
+      return i;
+  return d;
+}
+
+static cel_status load_image(cel_module *module, int32_t d,
+                             const cel_text *image, bool wide) {
+  const cel_cuda *cuda = module->cuda;
+  CUmodule *out = &module->loaded[wide][d];
+  CUresult code = cuda->api->cuCtxSetCurrent(cuda->device[d].context);
+  if (code == CUDA_SUCCESS) code = cuda->api->cuModuleLoadData(out, image->at);
+  return code == CUDA_SUCCESS
+             ? CEL_E_OK
+             : fail_call(cuda, code, "load", module->found.at[0].name);
+}
+
+static cel_status load_images(cel_module *module, const cel_source *source,
+                              bool wide) {
+  const cel_cuda *cuda = module->cuda;
+  cel_text image[CEL_DEVICES] = {0};
+  cel_status status = CEL_E_OK;
+  for (int32_t d = 0; d < cuda->devices && status == CEL_E_OK; ++d) {
+    int32_t from = same_before(cuda, d);
+    cel_cuda_target target = {architecture(&cuda->device[d]), wide};
+    if (from == d)
+      status = cel_compile_cuda(source, &module->unit, target, &image[d]);
+    if (status == CEL_E_OK) status = load_image(module, d, &image[from], wide);
+  }
+  for (int32_t d = 0; d < cuda->devices; ++d) cel_vec_release(&image[d]);
+  return status;
+}
+
+/* ---- parameters */
+
+/* Reads celer_params_<name>, which the compiler left in the module. */
+static CUresult read_params(const cel_module *module, const char *name,
+                            cel__kernel *kernel) {
+  const cel_cuda_api *api = module->cuda->api;
+  cel_text symbol = {0};
+  CUdeviceptr at = 0;
+  size_t size = 0;
+  cel_text_format(&symbol, "celer_params_%s", name);
+  CUresult code = api->cuCtxSetCurrent(module->cuda->device[0].context);
+  if (code == CUDA_SUCCESS)
+    code =
+        api->cuModuleGetGlobal_v2(&at, &size, module->loaded[0][0], symbol.at);
+  if (code == CUDA_SUCCESS) {
+    kernel->owned = cel_alloc_zero(size + sizeof(cel_param));
+    code = api->cuMemcpyDtoH_v2(kernel->owned, at, size);
+    kernel->param = kernel->owned;
+  }
+  cel_vec_release(&symbol);
+  return code;
+}
+
+static uint32_t aligned(uint32_t at, uint32_t align) {
+  return (at + align - 1) / align * align;
+}
+
+/* How the launch's parameter is laid out, as signature::argument_at has it. */
+static cel_cuda_kernel *lay_out(const cel__kernel *kernel, const char *name) {
+  cel_cuda_kernel *k = cel_alloc_zero(sizeof *k);
+  k->argument = cel_alloc_zero((size_t)kernel->params * sizeof *k->argument);
+  k->name = name;
+  uint32_t at = LAUNCH, value = 0;
+  for (int32_t i = 0; i < kernel->params; ++i) {
+    const cel_param *p = &kernel->param[i];
+    if (p->kind == CEL_PARAM_ITEM) {
+      k->dims = p->dims;
+      continue;
+    }
+    cel_cuda_argument *a = &k->argument[k->arguments++];
+    uint32_t size = (uint32_t)p->size, align = (uint32_t)p->align;
+    a->view = p->kind != CEL_PARAM_VALUE;
+    a->at = at = aligned(at, a->view ? ACCESSOR_ALIGN : align);
+    a->size = size;
+    if (!a->view) a->from = value = aligned(value, align);
+    if (!a->view) value += size;
+    at += a->view ? ACCESSOR : size;
+  }
+  if (at == LAUNCH) ++at; /* C++ has no empty array */
+  k->bytes = aligned(at, PARAMETER_ALIGN);
+  return k;
+}
+
+static cel_status find_functions(cel_module *module, uint32_t i, bool wide) {
+  const cel_cuda *cuda = module->cuda;
+  const char *name = module->found.at[i].name;
+  cel_cuda_kernel *kernel = module->kernel[i].cuda[wide];
+  cel_text symbol = {0};
+  CUresult code = CUDA_SUCCESS;
+  cel_text_format(&symbol, "celer_run_%s", name);
+  for (int32_t d = 0; d < cuda->devices && code == CUDA_SUCCESS; ++d) {
+    code = cuda->api->cuCtxSetCurrent(cuda->device[d].context);
+    if (code == CUDA_SUCCESS)
+      code = cuda->api->cuModuleGetFunction(&kernel->function[d],
+                                            module->loaded[wide][d], symbol.at);
+  }
+  cel_vec_release(&symbol);
+  return code == CUDA_SUCCESS ? CEL_E_OK : fail_call(cuda, code, "load", name);
+}
+
+cel_status cel__module_load_cuda(cel_module *module, const cel_source *source,
+                                 bool wide) {
+  CEL_TRY(load_images(module, source, wide));
+  for (uint32_t i = 0; i < module->found.n; ++i) {
+    cel__kernel *kernel = &module->kernel[i];
+    const char *name = module->found.at[i].name;
+    if (kernel->param == NULL) {
+      CUresult code = read_params(module, name, kernel);
+      if (code != CUDA_SUCCESS)
+        return fail_call(module->cuda, code, "read the parameters of", name);
+      cel__kernel_count(kernel);
+    }
+    if (kernel->cuda[wide] == NULL) kernel->cuda[wide] = lay_out(kernel, name);
+    CEL_TRY(find_functions(module, i, wide));
+  }
+  return CEL_E_OK;
+}
+
+static void forget_source(cel__kept_source *kept) {
+  for (uint32_t i = 0; i < kept->strings.n; ++i) cel_free(kept->strings.at[i]);
+  cel_vec_release(&kept->strings);
+  cel_vec_release(&kept->option);
+}
+
+void cel__module_unload_cuda(cel_module *module) {
+  if (module->cuda == NULL) return;
+  forget_source(&module->kept);
+  const cel_cuda_api *api = module->cuda->api;
+  for (int wide = 0; wide < 2; ++wide) {
+    for (int32_t d = 0; d < module->cuda->devices; ++d) {
+      if (module->loaded[wide][d] == NULL) continue;
+      api->cuCtxSetCurrent(module->cuda->device[d].context);
+      api->cuModuleUnload(module->loaded[wide][d]);
+    }
+    for (uint32_t i = 0; module->kernel != NULL && i < module->found.n; ++i) {
+      cel_cuda_kernel *kernel = module->kernel[i].cuda[wide];
+      if (kernel != NULL) cel_free(kernel->argument);
+      cel_free(kernel);
+    }
+  }
+}
+
+/* ---- compiling again, with wide strides */
+
+static const char *keep(cel__kept_source *kept, const char *text) {
+  if (text == NULL) return NULL;
+  cel_vec_push(&kept->strings, cel_strdup(text));
+  return cel_vec_last(&kept->strings);
+}
+
+/* The unit holds text and defines; the key still wants to see what the text
+ * includes. */
+void cel__module_keep(cel_module *module, const cel_source *source) {
+  cel__kept_source *kept = &module->kept;
+  kept->source = *source;
+  kept->source.text = keep(kept, source->text);
+  kept->source.prelude = keep(kept, source->prelude);
+  kept->source.file = keep(kept, source->file);
+  kept->source.directory = keep(kept, source->directory);
+  for (int32_t i = 0; i < source->options; ++i)
+    cel_vec_push(&kept->option, keep(kept, source->option[i]));
+  kept->source.option = kept->option.at;
+  kept->source.defines = 0;
+  kept->source.define = NULL;
+}
+
+cel_status cel_module_widen(cel_module *module) {
+  if (module->wide || module->cuda == NULL) return CEL_E_OK;
+  CEL_TRY(cel__module_load_cuda(module, &module->kept.source, true));
+  module->wide = true;
+  return CEL_E_OK;
+}

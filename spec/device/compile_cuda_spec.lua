@@ -1,0 +1,218 @@
+-- Kernels compiled by NVRTC into the cache; no GPU is needed.
+local k = require("spec.device.compile")
+local nvrtc = require("spec.device.cuda").no_nvrtc == nil
+
+local ADD = [=[
+kernel void add(item<1> i, out<float, 1> c, in<float, 1> a, in<float, 1> b) {
+  c(i[0]) = a(i[0]) + b[i[0]];
+}
+]=]
+
+local function entries(pattern)
+  local n = 0
+  local pipe = assert(io.popen("ls '" .. k.cache .. "'"))
+  for name in pipe:lines() do
+    if name:match(pattern or "%.cubin$") then n = n + 1 end
+  end
+  pipe:close()
+  return n
+end
+
+local function write(path, text)
+  local file = assert(io.open(path, "wb"))
+  file:write(text)
+  file:close()
+end
+
+-- How many entries a compile adds.
+local function added(text, options)
+  local before = entries()
+  assert(k.check_cuda(text, options))
+  return entries() - before
+end
+
+-- A source that no run of the specs before this one has compiled.
+local fresh = 0
+local function unique(text)
+  fresh = fresh + 1
+  return ("%s// %d %s\n"):format(text, fresh, k.folder())
+end
+
+local function needs_nvrtc(name, test)
+  it(name, function()
+    if not nvrtc then return pending("no NVRTC here") end
+    test()
+  end)
+end
+
+teardown(k.clean)
+
+describe("cel_module_check_cuda", function()
+  needs_nvrtc("compiles into the cache, once per architecture", function()
+    local text = unique(ADD)
+    assert.equal(1, added(text, { architecture = 80 }))
+    assert.equal(0, added(text, { architecture = 80 }))
+    assert.equal(1, added(text, { architecture = 90 }))
+    assert.equal(0, added(text, { architecture = 90 }))
+  end)
+
+  needs_nvrtc("compiles anew when text, defines, options or a header change", function()
+    local folder = k.folder()
+    write(folder .. "/one.h", "#include \"two.h\"\n")
+    write(folder .. "/two.h", "#define FACTOR 2\n")
+    local text = unique([[
+      #include "one.h"
+      kernel void f(item<0>, out<int, 0> x) { x() = FACTOR * N + M; }
+    ]])
+    local function run(options)
+      options.directory = folder
+      options.options = options.options or { "-DM=0" }
+      return added(text, options)
+    end
+    assert.equal(1, run({ defines = { "N=3" } }))
+    assert.equal(1, run({ defines = { "N=4" } }))
+    assert.equal(1, run({ defines = { "N=3" }, options = { "-DM=5" } }))
+    write(folder .. "/two.h", "#define FACTOR 3\n")
+    assert.equal(1, run({ defines = { "N=3" } }))
+    write(folder .. "/two.h", "#define FACTOR 2\n")
+    assert.equal(0, run({ defines = { "N=3" } }))
+    assert.equal(0, run({ defines = { "N=3" }, options = { "-DM=5" } }))
+  end)
+
+  needs_nvrtc("finds headers in the folders of -I, and sees one that comes before", function()
+    local first, second = k.folder(), k.folder()
+    write(second .. "/size.h", "#define SIZE 1\n")
+    local text = unique("#include <size.h>\nkernel void f(item<0>, out<int, 0> x) { x() = SIZE; }")
+    local options = { options = { "-I", first, "-I" .. second } }
+    assert.equal(1, added(text, options))
+    assert.equal(0, added(text, options))
+    write(first .. "/size.h", "#define SIZE 2\n")
+    assert.equal(1, added(text, options))
+  end)
+
+  needs_nvrtc("keeps nothing where it cannot tell what is included", function()
+    local folder = k.folder()
+    write(folder .. "/a.h", "#define A 1\n")
+    local text = unique("#define WHICH \"a.h\"\n#include WHICH\n"
+      .. "kernel void f(item<0>, out<int, 0> x) { x() = A; }")
+    assert.equal(0, added(text, { directory = folder }))
+  end)
+
+  needs_nvrtc("takes CUDA's own headers where the toolkit is", function()
+    if not io.open("/usr/local/cuda/include/cuda_fp16.h") then
+      return pending("no CUDA headers here")
+    end
+    assert(k.check_cuda("#include <cuda_fp16.h>\n"
+      .. "kernel void f(item<1> i, out<float, 1> x) { x[i[0] ] = __half2float(__half(2.0)); }"))
+  end)
+
+  needs_nvrtc("lets the user's options win over its own", function()
+    local text = unique("template <class T> concept every = true;\n"
+      .. "template <every T> T same(T x) { return x; }\n"
+      .. "kernel void f(item<0>, out<int, 0> x) { x() = same(1); }")
+    assert.is_nil((k.check_cuda(text)))
+    assert(k.check_cuda(text, { options = { "-std=c++20", "--gpu-architecture=sm_90" } }))
+  end)
+
+  needs_nvrtc("rebuilds an entry that is damaged", function()
+    local text = unique(ADD)
+    local before = {}
+    for _, path in ipairs(k.files(k.cache, "%.cubin$")) do before[path] = true end
+    assert(k.check_cuda(text))
+    for _, path in ipairs(k.files(k.cache, "%.cubin$")) do
+      if not before[path] then
+        local size = #k.read(path)
+        write(path, "damaged")
+        assert(k.check_cuda(text))
+        assert.equal(size, #k.read(path))
+      end
+    end
+  end)
+
+  needs_nvrtc("compiles the kernels of the examples", function()
+    local n = 0
+    for _, path in ipairs(k.files("examples", "%.lua$")) do
+      local script, structs = k.read(path), {}
+      for name, fields in script:gmatch('celer%.struct%("(%w+)", "(.-)"%)') do
+        structs[#structs + 1] = ("struct %s { %s };\n"):format(name, fields)
+      end
+      for source in script:gmatch("celer%.kernel%s*%(?%s*%[=?%[(.-)%]=?%]") do
+        n = n + 1
+        local ok, _, message = k.check_cuda(source, { file = path, architecture = 90,
+          prelude = table.concat(structs) })
+        assert.is_true(ok, message)
+      end
+    end
+    assert.is_true(n > 0)
+  end)
+end)
+
+describe("what NVRTC says", function()
+  local function fails(text, options)
+    local ok, code, message, line, file = k.check_cuda(text, options)
+    assert.is_nil(ok)
+    assert.equal("compile", code)
+    assert.is_nil(message:match("celer%.cuh"), message)
+    assert.is_nil(message:match("CELER_"), message)
+    assert.is_nil(message:match("detected in the compilation"), message)
+    return message, line, file
+  end
+
+  needs_nvrtc("has the user's file and line", function()
+    local message, line, file = fails(
+      "\nkernel void f(item<1> i, out<int, 1> x) {\n  x(i[0]) = y;\n}\n",
+      { file = "my (1) sim.lua", line = 41 })
+    assert.matches("^the kernel does not compile\nmy %(1%) sim%.lua:43: error: identifier \"y\" "
+      .. "is undefined\n +x%(i%[0%]%) = y;\n +%^$", message)
+    assert.equal(43, line)
+    assert.equal("my (1) sim.lua", file)
+  end)
+
+  needs_nvrtc("reads as other compilers' messages do", function()
+    for text, want in pairs({
+      ["kernel void f(int n) {}"] = "the first parameter of a kernel is item<D>",
+      ["kernel void f(item<1> i, float *p) {}"] =
+        "a kernel takes buffers by accessors, not by pointers",
+      ["kernel void f(item<1> i, out<int, 1> x) { x(1, 2) = 3; }"] =
+        "an accessor takes as many coordinates as it has dimensions",
+      ["struct s { s(const s &); }; kernel void f(item<1> i, s v) {}"] =
+        "elements and values must be trivially copyable",
+      ["kernel void f(item<4> i) {}"] = "an item has 0 to 3 dimensions",
+    }) do
+      local message, line = fails("\n" .. text, { line = 10 })
+      assert.equal("the kernel does not compile\nsim.lua:11: error: " .. want, message)
+      assert.equal(11, line)
+    end
+  end)
+
+  needs_nvrtc("places each of several errors", function()
+    local message = fails("kernel void f(item<1> i, float *p) {}\n\n"
+      .. "kernel void g(int n) { x = 1; }")
+    assert.matches("sim.lua:3: error: identifier \"x\"", message)
+    assert.matches("sim.lua:1: error: a kernel takes buffers by accessors", message)
+    assert.matches("sim.lua:3: error: the first parameter", message)
+  end)
+
+  needs_nvrtc("names the header that is not there", function()
+    local message, line = fails("\n#include \"none.h\"\nkernel void f(item<1> i) {}")
+    assert.matches("sim.lua:2: error: cannot open source file \"none.h\"", message)
+    assert.equal(2, line)
+  end)
+
+  needs_nvrtc("of an option names the options", function()
+    local message, line = fails("\nkernel void f(item<1> i) {}",
+      { options = { "-DX", "-march=native" }, line = 5 })
+    assert.matches("NVRTC.*refuses an option: %-DX %-march=native\n.*%-march", message)
+    assert.equal(5, line)
+  end)
+end)
+
+describe("a missing NVRTC", function()
+  it("is named, with what to do", function()
+    if nvrtc then return pending("NVRTC is here") end
+    local ok, code, message = k.check_cuda(unique(ADD))
+    assert.is_nil(ok)
+    assert.equal("missing", code)
+    assert.matches("no NVRTC: .*install CUDA's NVRTC, or run with %-%-backend cpu", message)
+  end)
+end)
