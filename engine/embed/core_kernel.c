@@ -1,6 +1,7 @@
 /* Kernels for Lua. */
 #include <string.h>
 
+#include "device/cuda.h"
 #include "embed/core.h"
 #include "embed/core_kernel.h"
 
@@ -8,8 +9,8 @@ static const char module_type[] = "celer.core.module";
 
 enum { LIST_MAX = 64 };
 
-const cel_module *cel__check_module(lua_State *L, int index) {
-  const cel_module **handle = luaL_checkudata(L, index, module_type);
+cel_module *cel__check_module(lua_State *L, int index) {
+  cel_module **handle = luaL_checkudata(L, index, module_type);
   return *handle;
 }
 
@@ -69,8 +70,11 @@ static int kernel_new(lua_State *L) {
   cel_engine *engine;
   cel_module *module;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
-  if (cel_module_compile_cpu(&source, &module) != CEL_E_OK)
-    return cel__push_failure(L);
+  cel_cuda *cuda = cel__session_of(L)->cuda;
+  cel_status status = cuda != NULL
+                          ? cel_module_compile_cuda(&source, cuda, &module)
+                          : cel_module_compile_cpu(&source, &module);
+  if (status != CEL_E_OK) return cel__push_failure(L);
   cel_module **handle = lua_newuserdata(L, sizeof *handle);
   *handle = module;
   luaL_newmetatable(L, module_type);

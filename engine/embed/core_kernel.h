@@ -5,7 +5,7 @@
 #include "embed/core.h"
 
 /* The module handle at `index`; raises when it is none. */
-const cel_module *cel__check_module(lua_State *L, int index);
+cel_module *cel__check_module(lua_State *L, int index);
 
 /* Packs the array of values at `index` as the kernel's VALUE parameters want
  * them; returns the bytes used, raises when `room` is too small. */

@@ -6,18 +6,53 @@
 #include <unistd.h>
 
 #include "base/version.h"
+#include "device/cuda.h"
 #include "embed/core.h"
 #include "embed/interrupt.h"
 
-/* configure{devices =, horizon_step =, quiet =, interactive =} */
+static void set_text(lua_State *L, const char *key, const char *text) {
+  lua_pushstring(L, text);
+  lua_setfield(L, -2, key);
+}
+
+static void set_number(lua_State *L, const char *key, lua_Number value) {
+  lua_pushnumber(L, value);
+  lua_setfield(L, -2, key);
+}
+
+/* The array at the top of the stack. */
+static void read_list(lua_State *L, cel_choice_wish *wish) {
+  wish->listed = lua_istable(L, -1) ? (int32_t)lua_objlen(L, -1) : 0;
+  if (wish->listed > CEL_CHOICE_LIST) wish->listed = CEL_CHOICE_LIST;
+  for (int32_t i = 0; i < wish->listed; ++i) {
+    lua_rawgeti(L, -1, i + 1);
+    wish->list[i] = (int32_t)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+  }
+}
+
+static void read_wish(lua_State *L, cel_choice_wish *wish) {
+  lua_getfield(L, 1, "backend");
+  const char *backend = luaL_optstring(L, -1, "");
+  wish->backend = strcmp(backend, "cuda") == 0  ? CEL_CHOICE_CUDA
+                  : strcmp(backend, "cpu") == 0 ? CEL_CHOICE_CPU
+                                                : CEL_CHOICE_ANY;
+  lua_getfield(L, 1, "devices");
+  wish->devices = (int32_t)luaL_optinteger(L, -1, 0);
+  lua_getfield(L, 1, "list");
+  read_list(L, wish);
+  lua_pop(L, 3);
+}
+
+/* configure{backend =, devices =, list =, horizon_step =, quiet =,
+ *           interactive =} */
 static int run_configure(lua_State *L) {
   cel_session *session = cel__session_of(L);
   luaL_checktype(L, 1, LUA_TTABLE);
-  lua_getfield(L, 1, "devices");
+  read_wish(L, &session->options.wish);
   lua_getfield(L, 1, "horizon_step");
   lua_getfield(L, 1, "quiet");
   lua_getfield(L, 1, "interactive");
-  session->options.devices = (int32_t)luaL_optinteger(L, -4, 0);
   session->options.horizon_step = (int32_t)luaL_optinteger(L, -3, 0);
   session->options.quiet = lua_toboolean(L, -2);
   session->options.lookahead = true;
@@ -40,10 +75,54 @@ static int run_exit(lua_State *L) {
   _exit(status); /* a state that still runs cannot be closed */
 }
 
-/* devices() -> how many this rank has */
+/* devices() -> backend, how many devices of it this rank has, the ordinals of
+ * its GPUs, why no GPU. Collective over a host's ranks. */
 static int run_devices(lua_State *L) {
-  int32_t devices = cel__session_of(L)->options.devices;
-  lua_pushinteger(L, devices > 0 ? devices : 1);
+  cel_session *session = cel__session_of(L);
+  const cel_choice *choice = &session->choice;
+  if (cel_session_choose(session) != CEL_E_OK) return cel__push_failure(L);
+  lua_pushstring(L, choice->cuda ? "cuda" : "cpu");
+  lua_pushinteger(L, choice->devices);
+  lua_newtable(L);
+  for (int32_t i = 0; choice->cuda && i < choice->devices; ++i) {
+    lua_pushinteger(L, choice->ordinal[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_pushstring(L, choice->why);
+  return 4;
+}
+
+/* gpu_count() -> how many the driver shows, why none */
+static int run_gpu_count(lua_State *L) {
+  char why[256] = "";
+  lua_pushinteger(L, cel_cuda_count(why, sizeof why));
+  lua_pushstring(L, why);
+  return 2;
+}
+
+/* gpu(ordinal) -> {name =, bus =, major =, minor =, memory =, peers = {...}},
+ * nothing is opened. */
+static int run_gpu(lua_State *L) {
+  cel_cuda_device device, other;
+  char why[256];
+  int32_t ordinal = (int32_t)luaL_checkinteger(L, 1);
+  if (cel_cuda_look(ordinal, &device) != CEL_E_OK) return cel__push_failure(L);
+  lua_newtable(L);
+  set_text(L, "name", device.name);
+  set_text(L, "bus", device.bus);
+  set_number(L, "major", device.major);
+  set_number(L, "minor", device.minor);
+  set_number(L, "memory", (lua_Number)device.memory);
+  lua_newtable(L);
+  int32_t gpus = cel_cuda_count(why, sizeof why);
+  for (int32_t i = 0, n = 0; i < gpus; ++i) {
+    if (i == ordinal || cel_cuda_look(i, &other) != CEL_E_OK ||
+        !cel_cuda_reaches(&device, &other))
+      continue;
+    lua_pushinteger(L, i);
+    lua_rawseti(L, -2, ++n);
+  }
+  lua_setfield(L, -2, "peers");
   return 1;
 }
 
@@ -94,11 +173,6 @@ static int run_finish(lua_State *L) {
   return 1;
 }
 
-static void set_text(lua_State *L, const char *key, const char *text) {
-  lua_pushstring(L, text);
-  lua_setfield(L, -2, key);
-}
-
 /* info() -> a table of what this rank has. */
 static int run_info(lua_State *L) {
   cel_session *session = cel__session_of(L);
@@ -118,6 +192,11 @@ static int run_info(lua_State *L) {
   }
   const char *compiler = cel_compiler_describe();
   set_text(L, "compiler", compiler != NULL ? compiler : "none found");
+  cel_cuda_describe(text, sizeof text);
+  set_text(L, "driver", text);
+  const char *nvrtc = cel_nvrtc_version();
+  if (nvrtc == NULL) cel_nvrtc_api_load(text, sizeof text);
+  set_text(L, "nvrtc", nvrtc != NULL ? nvrtc : text);
   char warning[256], folder[512];
   cel_cache_describe(folder, sizeof folder, warning, sizeof warning);
   set_text(L, "cache", folder);
@@ -173,6 +252,8 @@ const luaL_Reg cel__core_run[] = {
     {"set_bundle", run_set_bundle},
     {"exit", run_exit},
     {"devices", run_devices},
+    {"gpu_count", run_gpu_count},
+    {"gpu", run_gpu},
     {"terminal", run_terminal},
     {"broadcast", run_broadcast},
     {"started", run_started},

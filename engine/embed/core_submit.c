@@ -120,14 +120,28 @@ static int submit(lua_State *L, cel_group *group, cel_work *work) {
   return 1;
 }
 
+/* Whether a row or plane of a buffer takes a stride that an int cannot hold. */
+static bool is_wide(const access_list *list) {
+  bool wide = false;
+  for (uint32_t i = 0; i < list->n; ++i) {
+    const cel_box *extent = &list->access[i].buffer->extent;
+    int64_t row = extent->max[2] - extent->min[2];
+    int64_t rows = extent->max[1] - extent->min[1];
+    wide = wide || (row > 0 && rows > INT32_MAX / row);
+  }
+  return wide;
+}
+
 /* ... 16 module  17 kernel, from 0  18 values */
 static int submit_kernel(lua_State *L) {
   access_list list;
   _Alignas(16) unsigned char values[VALUES];
   cel_group group = read_group(L, CEL_TASK_KERNEL, &list);
-  const cel_module *module = cel__check_module(L, 16);
+  cel_module *module = cel__check_module(L, 16);
   int32_t kernel = (int32_t)luaL_checkinteger(L, 17);
   uint32_t size = cel__pack_values(L, 18, module, kernel, values, VALUES);
+  if (is_wide(&list) && cel_module_widen(module) != CEL_E_OK)
+    return cel__push_failure(L);
   return submit(L, &group, cel_module_work(module, kernel, values, size));
 }
 

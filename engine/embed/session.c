@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "comm/report.h"
+#include "device/cuda.h"
 #include "device/kernel.h"
 #include "embed/embedded.h"
 #include "embed/interrupt.h"
@@ -33,19 +34,30 @@ static void warn_cache(const cel_session *s) {
     fprintf(stderr, "celer: warning: %s\n", text);
 }
 
+cel_status cel_session_choose(cel_session *s) {
+  if (s->chosen) return CEL_E_OK;
+  CEL_TRY(cel_choose(&s->options.wish, s->transport, &s->choice));
+  s->chosen = true;
+  return CEL_E_OK;
+}
+
 static cel_status start_backend(cel_session *s) {
   const cel_transport *t = s->transport;
   CEL_TRY(cel_topology_find(t->local_rank, t->local_ranks, &s->topology));
   const cel_embedded *header = cel_embedded_find("kernels/celer.cuh");
   cel_module_set_header(header->data, header->size);
   warn_cache(s);
+  CEL_TRY(cel_session_choose(s));
   cel_backend_config config = {
-      .devices = s->options.devices > 0 ? s->options.devices : 1,
+      .devices = s->choice.devices,
       .cores = s->topology.cores,
       .park = &s->park,
       .topology = &s->topology,
   };
-  return cel_backend_cpu(&config, &s->backend);
+  if (!s->choice.cuda) return cel_backend_cpu(&config, &s->backend);
+  if (s->cuda == NULL)
+    CEL_TRY(cel_cuda_open(s->choice.ordinal, s->choice.devices, &s->cuda));
+  return cel_backend_cuda(&config, s->cuda, &s->backend);
 }
 
 static void warn(void *context, const cel_task *task, const char *text) {
@@ -95,7 +107,9 @@ void cel_session_close(cel_session *s, int status) {
   if (s->engine != NULL) cel_engine_destroy(s->engine);
   if (s->host != NULL) cel_host_lanes_destroy(s->host);
   if (s->backend != NULL) s->backend->destroy(s->backend);
+  cel_cuda_close(s->cuda);
   s->transport->destroy(s->transport);
+  s->cuda = NULL;
   s->engine = NULL;
   s->host = NULL;
   s->backend = NULL;

@@ -9,10 +9,11 @@
 #define CEL_EMBED_SESSION_H
 
 #include "device/topology.h"
+#include "embed/choice.h"
 #include "runtime/engine.h"
 
 typedef struct cel_session_options {
-  int32_t devices;      /* 0: one */
+  cel_choice_wish wish;
   int32_t horizon_step; /* 0: default */
   bool lookahead;
   bool quiet; /* no warnings */
@@ -23,13 +24,20 @@ typedef struct cel_session {
   cel_transport *transport; /* never null */
   cel_topology topology;
   cel_park park;
-  cel_backend *backend; /* null until started, as is all below */
+  cel_choice choice; /* once `chosen` */
+  bool chosen;
+  struct cel_cuda
+      *cuda; /* null until started, as is all below, or for the CPU */
+  cel_backend *backend;
   cel_host_lanes *host;
   cel_engine *engine;
 } cel_session;
 
 /* Finds the transport: MPI where a launcher started us, else one rank. */
 cel_status cel_session_open(cel_session *session);
+/* Fills in session->choice, if that was not done yet. Collective where `wish`
+ * allows GPUs. */
+cel_status cel_session_choose(cel_session *session);
 /* Starts backend, host lanes and engine if they are not running. */
 cel_status cel_session_start(cel_session *session);
 /* Stops what runs and leaves MPI with the other ranks, which have come to the

@@ -44,7 +44,8 @@ local function split_script(words)
 end
 
 local function configure(resolved, interactive)
-  core.configure { devices = tonumber(resolved.devices),
+  local devices, list = settings.devices(resolved.devices)
+  core.configure { backend = resolved.backend, devices = devices, list = list,
     horizon_step = tonumber(resolved["horizon-step"]),
     quiet = resolved.log == "error", interactive = interactive }
   require("celer.output").install(resolved.output or "master", core.rank())
@@ -92,7 +93,50 @@ local function run(path, arguments, log)
   return 0
 end
 
+-- Why there is no GPU, where one was asked for; as rank 0 sees it. Where only
+-- another rank lacks one, that rank says so when it starts.
+local function no_gpu(resolved)
+  local _, list = settings.devices(resolved.devices)
+  if resolved.backend ~= "cuda" and #list == 0 then return nil end
+  local gpus, why = core.gpu_count()
+  local first = core.broadcast(gpus == 0 and why or "")
+  if first == "" then return nil end
+  return ("%s asks for a GPU: %s"):format(resolved.backend and "--backend cuda"
+    or "--devices " .. resolved.devices, first)
+end
+
+local function write_gpu(ordinal)
+  local gpu, message = core.gpu(ordinal)
+  if not gpu then
+    io.write(("gpu %-4d %s\n"):format(ordinal, message))
+    return
+  end
+  local peers = #gpu.peers > 0
+    and ", reaches the memory of " .. table.concat(gpu.peers, " ") or ""
+  io.write(("gpu %-4d %s, sm_%d%d, %.1f GiB, %s%s\n"):format(ordinal, gpu.name,
+    gpu.major, gpu.minor, gpu.memory / 2 ^ 30, gpu.bus, peers))
+end
+
+-- What `celer run` would compute on, as options and environment have it.
+local function write_devices(backend, devices, list, why, i)
+  local gpus, none = core.gpu_count()
+  if not backend then
+    io.write(("devices  %s\n"):format(devices)) -- the message
+  elseif backend == "cuda" then
+    io.write(("devices  gpu %s; the processor by --backend cpu\n"):format(
+      table.concat(list, ", ")))
+  else
+    io.write(("devices  %d, the processor%s\n"):format(devices,
+      gpus > 0 and why ~= "" and "; no GPU is used: " .. why or ""))
+  end
+  for ordinal = 0, gpus - 1 do write_gpu(ordinal) end
+  if gpus == 0 then io.write(("gpus     none: %s\n"):format(none))
+  else io.write(("driver   %s\n"):format(i.driver)) end
+  io.write(("nvrtc    %s\n"):format(i.nvrtc))
+end
+
 local function info()
+  local backend, devices, list, why = core.devices() -- of all ranks of a host
   if core.rank() ~= 0 then return 0 end
   local i = core.info()
   local _, ranks = core.rank()
@@ -100,7 +144,7 @@ local function info()
   io.write(("cpu      %s\n"):format(i.cpu))
   io.write(("cores    %s of this host's %s belong to this rank%s\n"):format(
     i.cores or "?", i.host_cores or "?", i.bound and " (bound by the launcher)" or ""))
-  io.write("devices  cpu (1 to 8 per rank, --devices); there is no CUDA backend yet\n")
+  write_devices(backend, devices, list, why, i)
   io.write(("compiler %s\n"):format(i.compiler))
   io.write(("cache    %s\n"):format(i.cache))
   io.write(("mpi      %s\n"):format(i.mpi))
@@ -123,13 +167,14 @@ function M.main(words)
   end
   local resolved, message = settings.resolve(options)
   if not resolved then return usage(message) end
+  local lacking = no_gpu(resolved)
+  if lacking then return usage(lacking) end
+  configure(resolved, not options.run and not options.info)
   if options.run then
-    configure(resolved, false)
     return run(options.script, rest, resolved.log)
   elseif options.info then
     return info()
   end
-  configure(resolved, true)
   return require("celer.repl").run()
 end
 

@@ -100,9 +100,12 @@ end
 
 local function greet()
   local i = core.info()
-  local devices = core.devices()
-  print(("celer %s  1 rank, %d device%s (cpu, %s cores)"):format(i.version, devices,
-    devices == 1 and "" or "s", i.cores or "?"))
+  local backend, devices, list = core.devices()
+  if not backend then return complain(devices) end -- the message
+  local what = backend == "cpu" and ("%s cores"):format(i.cores or "?")
+    or core.gpu(list[1]).name
+  print(("celer %s  1 rank, %d device%s (%s, %s)"):format(i.version, devices,
+    devices == 1 and "" or "s", backend, what))
 end
 
 --- Reads and runs lines until the input ends. The status is 1 when a line

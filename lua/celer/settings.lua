@@ -7,10 +7,12 @@ local M = {}
 --- NAME, value name, what it does, choices or check. One list: the options of
 --- `celer run`, the variables CELER_<NAME> and the help come from it.
 M.list = {
-  { name = "backend", value = "NAME", text = "cpu, or cuda where there is a GPU",
-    choices = { "cpu" } },
-  { name = "devices", value = "N", text = "CPU devices per rank, 1 to 8",
-    number = { 1, 8 } },
+  { name = "backend", value = "NAME",
+    text = "cuda or cpu; by default cuda where there is a GPU",
+    choices = { "cuda", "cpu" } },
+  { name = "devices", value = "LIST",
+    text = "how many devices per rank, 1 to 8; or which GPUs of the host: 0,2",
+    devices = true },
   { name = "log", value = "LEVEL",
     text = "error, warning (the default), info (a summary) or debug (tracebacks)",
     choices = { "error", "warning", "info", "debug" } },
@@ -28,6 +30,26 @@ local function variable(name)
   return "CELER_" .. name:upper():gsub("%-", "_")
 end
 
+--- How many devices a rank is to have, and which GPUs may be used: "2" is two
+--- devices, "0,2" and "2," are lists. Nil for what is neither.
+---@param value string?
+---@return integer? devices, integer[]? list
+function M.devices(value)
+  if not value then return 0, {} end
+  local n = tonumber(value:match("^%d+$"))
+  if n then
+    if n >= 1 and n <= 8 then return n, {} end
+    return nil
+  end
+  local list = {}
+  for word in (value:gsub(",$", "") .. ","):gmatch("([^,]*),") do
+    list[#list + 1] = tonumber(word:match("^%d%d?$"))
+    if not list[#list] or word ~= tostring(list[#list]) then return nil end
+  end
+  if #list == 0 or #list > 64 then return nil end
+  return 0, list
+end
+
 -- Why `value` does not do for `setting`, or nil.
 local function fault(setting, value)
   if setting.choices then
@@ -35,6 +57,10 @@ local function fault(setting, value)
       if value == choice then return nil end
     end
     return ("must be %s"):format(table.concat(setting.choices, ", "))
+  end
+  if setting.devices then
+    if M.devices(value) then return nil end
+    return "must be a whole number from 1 to 8, or a list of GPUs such as 0,2"
   end
   local n, range = tonumber(value), setting.number
   if not n or n % 1 ~= 0 or n < range[1] or n > range[2] then
@@ -70,6 +96,11 @@ function M.resolve(given)
         or variable(name), why, value)
     end
     out[name] = value
+  end
+  local _, list = M.devices(out.devices)
+  if out.backend == "cpu" and #list > 0 then
+    return nil, ("--devices %s names GPUs, and --backend is cpu; say how many "
+      .. "devices, 1 to 8"):format(out.devices)
   end
   return out
 end

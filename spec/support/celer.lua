@@ -85,6 +85,24 @@ function M.command()
   return absolute(os.getenv("CELER_BUILD") or "build/release") .. "/celer"
 end
 
+-- How many GPUs celer would use by default.
+local function gpus()
+  if os.getenv("CELER_BACKEND") == "cpu" then return 0 end
+  local c = require("spec.support.cdef")("device/cuda.h")
+  local why = require("ffi").new("char[256]")
+  return c.cel_nvrtc_version() ~= nil and c.cel_cuda_count(why, 256) or 0
+end
+
+--- The value of `--devices` for `n` devices on each of `ranks` ranks. GPUs that
+--- are fewer than that are named several times.
+function M.devices(n, ranks)
+  local have, want = gpus(), n * (ranks or 1)
+  if have == 0 or have >= want then return tostring(n) end
+  local list = {}
+  for i = 1, want do list[i] = (i - 1) % have end
+  return table.concat(list, ",") .. ","
+end
+
 --- Runs `celer` with `args`. With `ranks` it is started by mpirun; without, by
 --- itself. After `timeout` seconds (60) all of it is killed and status is 124.
 ---@param args string[]

@@ -60,7 +60,7 @@ function M.run(text, shape, options)
     file:write(content)
     file:close()
   end
-  local args = { "run", "--devices", shape.devices }
+  local args = { "run", "--devices", celer.devices(shape.devices, shape.ranks) }
   for _, word in ipairs(options.before or {}) do args[#args + 1] = word end
   args[#args + 1] = folder .. "/case.lua"
   for _, word in ipairs(options.after or {}) do args[#args + 1] = word end

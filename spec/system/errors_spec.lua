@@ -311,7 +311,6 @@ describe("a call of celer with", function()
     ["an option's wrong value"] = {
       { "run", "--devices", "nine", "case.lua" }, { "%-%-devices", "nine" },
     },
-    ["a GPU that is not there"] = { { "run", "--backend", "cuda", "case.lua" }, { "cuda" } },
     ["an unknown command"] = { { "rnu", "case.lua" }, { "rnu", "run" } },
     ["no script"] = { { "run" }, { "script" } },
     ["a script that is not there"] = {

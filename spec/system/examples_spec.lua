@@ -11,7 +11,7 @@ local shapes = {
 }
 
 local function run(example, arguments, shape, folder)
-  local args = { "run", "--devices", shape.devices,
+  local args = { "run", "--devices", celer.devices(shape.devices, shape.ranks),
     "examples/" .. example .. ".lua" }
   for _, word in ipairs(arguments) do args[#args + 1] = word end
   if folder then args[#args + 1] = folder end

@@ -1,0 +1,67 @@
+#include "embed/choice.h"
+
+#include <stdio.h>
+
+#include "device/cuda.h"
+
+/* Which of the host's ranks that see the GPUs that I see I am. */
+static cel_status find_place(cel_transport *t, int32_t *index, int32_t *of) {
+  uint64_t mine = cel_cuda_identity();
+  uint64_t *all = cel_alloc((size_t)t->local_ranks * sizeof *all);
+  cel_status status = t->gather(t, &mine, sizeof mine, all);
+  *index = *of = 0;
+  for (int32_t i = 0; i < t->local_ranks && status == CEL_E_OK; ++i) {
+    if (i == t->local_rank) *index = *of;
+    *of += all[i] == mine;
+  }
+  cel_free(all);
+  return status;
+}
+
+/* Why there is nothing to use a GPU with, or an empty text. */
+static int32_t count_usable(const cel_choice_wish *wish, char *why,
+                            size_t size) {
+  int32_t gpus = cel_cuda_count(why, size);
+  if (gpus == 0 || wish->backend == CEL_CHOICE_CUDA) return gpus;
+  return cel_nvrtc_api_load(why, size) != NULL ? gpus : 0;
+}
+
+static cel_status take_gpus(const cel_choice_wish *wish, int32_t gpus,
+                            int32_t index, int32_t of, cel_choice *out) {
+  int32_t all[CEL_CHOICE_LIST];
+  if (gpus > CEL_CHOICE_LIST) gpus = CEL_CHOICE_LIST;
+  for (int32_t i = 0; i < gpus; ++i) all[i] = i;
+  for (int32_t i = 0; i < wish->listed; ++i)
+    if (wish->list[i] >= gpus)
+      return cel_fail(CEL_E_RANGE,
+                      "--devices asks for GPU %d, and there %s %d (counted "
+                      "from 0)",
+                      wish->list[i], gpus == 1 ? "is" : "are", gpus);
+  out->cuda = true;
+  if (wish->listed > 0)
+    return cel_cuda_share(wish->list, wish->listed, wish->devices, index, of,
+                          out->ordinal, &out->devices);
+  return cel_cuda_share(all, gpus, wish->devices, index, of, out->ordinal,
+                        &out->devices);
+}
+
+cel_status cel_choose(const cel_choice_wish *wish, cel_transport *transport,
+                      cel_choice *out) {
+  cel_choice choice = {.devices = wish->devices > 0 ? wish->devices : 1};
+  int32_t gpus = 0, index = 0, of = 1;
+  if (wish->backend != CEL_CHOICE_CPU) {
+    gpus = count_usable(wish, choice.why, sizeof choice.why);
+    CEL_TRY(find_place(transport, &index, &of));
+  }
+  if (gpus > 0)
+    CEL_TRY(take_gpus(wish, gpus, index, of, &choice));
+  else if (wish->backend == CEL_CHOICE_CUDA)
+    return cel_fail(CEL_E_MISSING, "--backend cuda asks for a GPU: %s",
+                    choice.why);
+  else if (wish->listed > 0)
+    return cel_fail(CEL_E_MISSING,
+                    "--devices names GPUs, and none can be used: %s",
+                    choice.why);
+  *out = choice;
+  return CEL_E_OK;
+}

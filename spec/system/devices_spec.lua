@@ -1,0 +1,139 @@
+-- Which devices the ranks of a host compute on: options, messages, celer info.
+-- The GPUs here are not there: spec/device/fake_driver.lua shows them.
+local celer = require("spec.support.celer")
+local fake = require("spec.device.fake_driver")
+local nvrtc = require("spec.device.cuda").no_nvrtc == nil
+
+local WHERE = [[
+local core = require "celer.core"
+local backend, devices, list = core.devices()
+print(backend or devices, backend and devices, backend and table.concat(list, " "))
+]]
+
+local folder
+setup(function()
+  folder = fake.build()
+  local file = assert(io.open(folder .. "/where.lua", "w"))
+  file:write(WHERE)
+  file:close()
+end)
+teardown(function() os.execute("rm -r '" .. folder .. "'") end)
+
+-- The fake driver comes before what the loader would find.
+local function environment(env)
+  env.LD_LIBRARY_PATH = folder .. ":" .. (os.getenv("LD_LIBRARY_PATH") or "")
+  return env
+end
+
+-- What each rank says, by rank.
+local function where(gpus, ranks, ...)
+  local args = { "run", "--output", "all", ... }
+  args[#args + 1] = folder .. "/where.lua"
+  local r = celer.run(args, { ranks = ranks, env = environment({ FAKE_GPUS = gpus }) })
+  local out = {}
+  for line in r.stdout:gmatch("[^\n]+") do
+    local rank, text = line:match("^%[(%d+)%] (.*)$")
+    out[(tonumber(rank) or 0) + 1] = (text or line):gsub("\t", " ")
+  end
+  return table.concat(out, "; "), r
+end
+
+describe("by default the ranks of a host compute", function()
+  it("on the processor where there is no GPU, and say nothing of it", function()
+    local said, r = where(0)
+    assert.equal("cpu 1 ", said)
+    assert.equal("", r.stderr)
+  end)
+
+  it("on all its GPUs, in equal parts", function()
+    if not nvrtc then return pending("no NVRTC here") end
+    assert.equal("cuda 4 0 1 2 3", (where(4)))
+    assert.equal("cuda 2 0 1; cuda 2 2 3", (where(4, 2)))
+    assert.equal("cuda 1 0; cuda 1 1; cuda 1 0", (where(2, 3)))
+  end)
+end)
+
+describe("--backend and --devices", function()
+  it("choose the processor", function()
+    assert.equal("cpu 3 ; cpu 3 ", (where(4, 2, "--backend", "cpu", "--devices", 3)))
+  end)
+
+  it("choose GPUs, by number or by name", function()
+    assert.equal("cuda 1 0; cuda 1 1", (where(4, 2, "--backend", "cuda", "--devices", 1)))
+    assert.equal("cuda 2 3 1", (where(4, nil, "--backend", "cuda", "--devices", "3,1")))
+    assert.equal("cuda 1 3; cuda 1 1", (where(4, 2, "--backend", "cuda", "--devices", "3,1")))
+    assert.equal("cuda 1 2", (where(4, nil, "--backend", "cuda", "--devices", "2,")))
+    assert.equal("cuda 2 0 0", (where(4, nil, "--backend", "cuda", "--devices", "0,0")))
+  end)
+
+  it("refuse what the host does not have", function()
+    assert.equal("2 GPUs per rank are asked for, and 1 rank of this host has 1 nil nil",
+      (where(1, nil, "--backend", "cuda", "--devices", 2)))
+    assert.equal("--devices asks for GPU 5, and there are 4 (counted from 0) nil nil",
+      (where(4, nil, "--backend", "cuda", "--devices", "0,5")))
+  end)
+
+  for _, ranks in ipairs({ 1, 3 }) do
+    it("say once, and with status 2, that there is no GPU; " .. ranks .. " rank(s)", function()
+      for _, case in ipairs({ { "--backend", "cuda" }, { "--devices", "0,1" } }) do
+        local said, r = where(0, ranks > 1 and ranks or nil, unpack(case))
+        assert.equal("", said)
+        assert.equal(("celer: %s %s asks for a GPU: the NVIDIA driver shows no GPU\n"):format(
+          unpack(case)), r.stderr)
+        assert.equal(2, r.status)
+      end
+    end)
+  end
+
+  it("refuse words that make no sense", function()
+    for _, word in ipairs({ "0", "9", "1.5", "-1", "0,,1", ",", "0,x", "0, 1", "01,2" }) do
+      local _, r = where(4, nil, "--devices=" .. word)
+      assert.equal(2, r.status, word)
+      assert.matches("%-%-devices must be a whole number from 1 to 8, or a list", r.stderr)
+    end
+    local _, r = where(4, nil, "--backend", "cpu", "--devices", "0,1")
+    assert.equal(2, r.status)
+    assert.matches("names GPUs, and %-%-backend is cpu", r.stderr)
+  end)
+end)
+
+describe("ranks that a launcher bound to GPUs of their own", function()
+  -- Each rank sees two GPUs, which it calls 0 and 1.
+  it("take all that they see", function()
+    local command = ("FAKE_FIRST=$((2 * OMPI_COMM_WORLD_LOCAL_RANK)) exec %s run --output all "
+      .. "--backend cuda %s/where.lua"):format(celer.command(), folder)
+    local r = celer.exec({ "mpirun", "--oversubscribe", "--allow-run-as-root", "-n", 3, "sh",
+      "-c", command }, { env = environment({ FAKE_GPUS = 2 }) })
+    for rank = 0, 2 do
+      assert.matches(("[%d] cuda\t2\t0 1\n"):format(rank), r.stdout, 1, true)
+    end
+  end)
+end)
+
+describe("celer info", function()
+  local function info(env)
+    local r = celer.run({ "info" }, { env = environment(env) })
+    assert.equal(0, r.status, r.stderr)
+    return r.stdout
+  end
+
+  it("lists the GPUs", function()
+    local text = info({ FAKE_GPUS = 2, CELER_BACKEND = "cuda", CELER_DEVICES = "1," })
+    assert.matches("\ndevices  gpu 1; the processor by --backend cpu\n"
+      .. "gpu 0    Fake 0, sm_90, 80.0 GiB, 0000:10:00.0, reaches the memory of 1\n"
+      .. "gpu 1    Fake 1, sm_90, 80.0 GiB, 0000:11:00.0\n"
+      .. "driver   CUDA 13.1", text, 1, true)
+    assert.matches("\nnvrtc    %S", text)
+  end)
+
+  it("says why there is none", function()
+    local text = info({ FAKE_GPUS = 0 })
+    assert.matches("\ndevices  1, the processor\ngpus     none: the NVIDIA driver shows no GPU\n",
+      text, 1, true)
+  end)
+
+  it("says what is wrong with the options", function()
+    assert.matches("\ndevices  --devices asks for GPU 7, and there are 2 (counted from 0)\n",
+      info({ FAKE_GPUS = 2, CELER_BACKEND = "cuda", CELER_DEVICES = "7," }), 1, true)
+  end)
+end)
