@@ -204,6 +204,8 @@ describe("the task graph", function()
       kind = function(s) s.kind = "host" end,
       placement = function(s) s.placement = "once" end,
       granularity = function(s) s.granularity = { 2 } end,
+      extent = function(_, b) b.extent.max[0] = 9 end,
+      ["element size"] = function(_, b) b.element_size = 4 end,
     }
     for name, change in pairs(changes) do
       it("differs with the " .. name, function()
