@@ -96,6 +96,9 @@ typedef struct cel_backend_config {
   uint64_t seed;   /* simulated: chooses every order */
   bool own_memory; /* CPU, simulated: each device has a memory of its
                       own, as always when there are several */
+  /* CUDA: device memory lies in the host and works are C functions, called in
+   * stream order; for programs that check what is above the kernels. */
+  bool host_works;
   /* CPU: workers are pinned to its cores; borrowed for the call. Null: what
    * hwloc says is ours when cores is 0, and no pinning otherwise. */
   const struct cel_topology *topology;

@@ -68,11 +68,12 @@ cel_status cel_backend_cuda(const cel_backend_config *config, cel_cuda *cuda,
       .poll = poll,
       .destroy = destroy,
   };
-  cel_cuda_memory_init(&g->memory[0], cuda, -1);
+  cel_cuda_memory_init(&g->memory[0], cuda, -1, true);
   for (int32_t d = 0; d < cuda->devices; ++d) {
     g->face.device_memory[d] = 1 + d;
-    cel_cuda_memory_init(&g->memory[1 + d], cuda, d);
+    cel_cuda_memory_init(&g->memory[1 + d], cuda, d, config->host_works);
   }
+  g->crew.host_works = config->host_works;
   cel_status status = cel_cuda_crew_start(&g->crew, cuda, config->park);
   if (status != CEL_E_OK) {
     cel_free(g);

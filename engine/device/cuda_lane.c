@@ -72,26 +72,58 @@ static CUresult wait_for(cel_cuda_worker *w, const cel_job *job,
 
 static bool collect(cel_cuda_worker *w);
 
+/* In stream order, in a thread of the driver. */
+static void call_host(void *argument) {
+  const struct cel_cuda_host_call *call = argument;
+  cel_cuda_lane *lane = call->lane;
+  if (atomic_load_explicit(&lane->failed, memory_order_relaxed) ||
+      cel_job_run(call->entry->job) == CEL_E_OK)
+    return;
+  call->entry->error = cel_finished_error();
+  atomic_store_explicit(&lane->failed, true, memory_order_relaxed);
+}
+
+static cel_status enqueue(cel_cuda_worker *w, cel_cuda_lane *lane,
+                          cel_entry *entry, struct cel_cuda_host_call *call) {
+  const cel_cuda *cuda = w->crew->cuda;
+  if (!w->crew->host_works || entry->job->kind != CEL_JOB_CALL)
+    return cel__cuda_enqueue(cuda, w->device, entry->job, lane->stream);
+  *call = (struct cel_cuda_host_call){lane, entry};
+  CUresult code = cuda->api->cuLaunchHostFunc(lane->stream, call_host, call);
+  return code == CUDA_SUCCESS
+             ? CEL_E_OK
+             : cel__cuda_fail(cuda, w->device, entry->job, code);
+}
+
+/* The event of the next job; made when it is first needed. */
+static CUresult record(const cel_cuda_api *api, cel_cuda_lane *lane,
+                       uint64_t slot) {
+  CUresult code = CUDA_SUCCESS;
+  if (lane->event[slot] == NULL)
+    code = api->cuEventCreate(&lane->event[slot], CU_EVENT_DISABLE_TIMING);
+  if (code != CUDA_SUCCESS) return code;
+  return api->cuEventRecord(lane->event[slot], lane->stream);
+}
+
 static void submit(cel_cuda_worker *w, cel_entry *entry) {
   cel_cuda_lane *lane = &w->lane[entry->lane];
-  const cel_cuda_api *api = w->crew->cuda->api;
   uint64_t n = atomic_load_explicit(&lane->submitted, memory_order_relaxed) + 1;
+  uint64_t slot = n % DEPTH;
   while (n - atomic_load_explicit(&lane->completed, memory_order_relaxed) >
          DEPTH)
     collect(w);
-  lane->entry[n % DEPTH] = entry;
+  lane->entry[slot] = entry;
   CUresult code = CUDA_SUCCESS;
-  if (!lane->failed && !w->lost) {
+  if (!atomic_load(&lane->failed) && !w->lost) {
     code = wait_for(w, entry->job, lane->stream);
     if (code == CUDA_SUCCESS &&
-        cel__cuda_enqueue(w->crew->cuda, w->device, entry->job, lane->stream) !=
-            CEL_E_OK) {
+        enqueue(w, lane, entry, &lane->host_call[slot]) != CEL_E_OK) {
       entry->error = cel_finished_error();
-      lane->failed = true;
+      atomic_store(&lane->failed, true);
     }
   }
   if (code == CUDA_SUCCESS && !w->lost)
-    code = api->cuEventRecord(lane->event[n % DEPTH], lane->stream);
+    code = record(w->crew->cuda->api, lane, slot);
   atomic_store_explicit(&lane->submitted, n, memory_order_release);
   if (code != CUDA_SUCCESS) lose(w, code);
 }
@@ -175,13 +207,6 @@ void cel_cuda_crew_submit(cel_cuda_crew *crew, int32_t device, int32_t lane,
 
 /* ---- life ---------------------------------------------------------------- */
 
-static CUresult make_lane(const cel_cuda_api *api, cel_cuda_lane *lane) {
-  CUresult code = api->cuStreamCreate(&lane->stream, CU_STREAM_NON_BLOCKING);
-  for (int i = 0; i < DEPTH && code == CUDA_SUCCESS; ++i)
-    code = api->cuEventCreate(&lane->event[i], CU_EVENT_DISABLE_TIMING);
-  return code;
-}
-
 static cel_status make_worker(cel_cuda_crew *crew, int32_t device) {
   const cel_cuda *cuda = crew->cuda;
   cel_cuda_worker *w = &crew->worker[device];
@@ -191,7 +216,8 @@ static cel_status make_worker(cel_cuda_crew *crew, int32_t device) {
   w->ring = cel_ring_create(RING);
   cuda->api->cuCtxSetCurrent(cuda->device[device].context);
   for (int l = 0; l < LANES; ++l) {
-    CUresult code = make_lane(cuda->api, &w->lane[l]);
+    CUresult code =
+        cuda->api->cuStreamCreate(&w->lane[l].stream, CU_STREAM_NON_BLOCKING);
     if (code != CUDA_SUCCESS)
       return cel_fail(CEL_E_MISSING, "GPU %d: no stream: %s",
                       cuda->device[device].ordinal,

@@ -38,7 +38,12 @@ typedef struct cel_cuda_lane {
   CUevent event[CEL_CUDA_DEPTH];
   cel_entry *entry[CEL_CUDA_DEPTH];
   _Atomic(uint64_t) submitted, completed;
-  bool failed;
+  _Atomic(bool) failed;
+  /* One for each slot: of a C function on the stream. */
+  struct cel_cuda_host_call {
+    struct cel_cuda_lane *lane;
+    cel_entry *entry;
+  } host_call[CEL_CUDA_DEPTH];
 } cel_cuda_lane;
 
 typedef struct cel_cuda_worker {
@@ -54,6 +59,7 @@ typedef struct cel_cuda_worker {
 
 typedef struct cel_cuda_crew {
   const cel_cuda *cuda;
+  bool host_works;
   cel_finished finished;
   _Atomic(bool) stop;
   cel_cuda_worker worker[CEL_DEVICES];

@@ -21,7 +21,7 @@ static cel_status fail(const cel_cuda_memory *m, uint64_t bytes,
   char asked[32], left[32], all[32];
   size_t free_bytes = 0, all_bytes = 0;
   cel__memory_text(bytes, asked, sizeof asked);
-  if (m->device < 0)
+  if (m->in_host)
     return cel_fail(CEL_E_MEMORY,
                     "out of host memory: %s of pinned memory asked for (%s)",
                     asked, cel_cuda_api_text(m->cuda->api, code));
@@ -43,10 +43,11 @@ static bool host_has_virtual_memory(const cel_cuda *cuda) {
 }
 
 void cel_cuda_memory_init(cel_cuda_memory *memory, const cel_cuda *cuda,
-                          int32_t device) {
-  *memory = (cel_cuda_memory){.cuda = cuda, .device = device};
+                          int32_t device, bool in_host) {
+  *memory = (cel_cuda_memory){
+      .cuda = cuda, .device = device, .in_host = in_host || device < 0};
   memory->prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  if (device < 0) {
+  if (memory->in_host) {
     memory->virtual_memory = host_has_virtual_memory(cuda);
     memory->prop.location =
         (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST_NUMA, cuda->device[0].numa};
@@ -85,7 +86,7 @@ static cel_status get_addresses(cel_cuda_memory *m, uint64_t bytes,
   CUresult code;
   if (m->virtual_memory) {
     code = api->cuMemAddressReserve(out, bytes, 0, 0, 0);
-  } else if (m->device < 0) {
+  } else if (m->in_host) {
     void *p;
     CEL_TRY(cel__memory_map(bytes, &p));
     *out = (uintptr_t)p;
@@ -121,7 +122,7 @@ static void free_span(cel_cuda_memory *m, cel_cuda_span *span) {
   }
   if (m->virtual_memory)
     api->cuMemAddressFree(span->base, span->bytes);
-  else if (m->device < 0)
+  else if (m->in_host)
     cel__memory_unmap((void *)(uintptr_t)span->base, span->bytes); // NOLINT
   else
     api->cuMemFree_v2(span->base);
@@ -138,11 +139,11 @@ static CUresult open_access(const cel_cuda_memory *m, CUdeviceptr at,
   CUmemAccessDesc who[CEL_DEVICES + 1];
   size_t n = 0;
   for (int32_t d = 0; d < c->devices; ++d)
-    if (m->device < 0 || d == m->device || c->device[d].peer[m->device])
+    if (m->in_host || d == m->device || c->device[d].peer[m->device])
       who[n++] =
           (CUmemAccessDesc){{CU_MEM_LOCATION_TYPE_DEVICE, c->device[d].device},
                             CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  if (m->device < 0)
+  if (m->in_host)
     who[n++] =
         (CUmemAccessDesc){m->prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   return c->api->cuMemSetAccess(at, bytes, who, n);

@@ -40,15 +40,17 @@ typedef struct cel_cuda_span {
 typedef struct cel_cuda_memory {
   const cel_cuda *cuda;
   int32_t device; /* -1: the host's */
+  bool in_host;
   bool virtual_memory;
   CUmemAllocationProp prop;
   CEL_VEC(cel_cuda_span) spans;
   CEL_VEC(CUdeviceptr) free[CEL_CUDA_CLASSES];
 } cel_cuda_memory;
 
-/* `cuda` is borrowed. Thread: main. */
+/* `cuda` is borrowed. With `in_host` a device's memory lies in the host, where
+ * the processor reaches it too. Thread: main. */
 void cel_cuda_memory_init(cel_cuda_memory *memory, const cel_cuda *cuda,
-                          int32_t device);
+                          int32_t device, bool in_host);
 /* Frees all of it. Nothing runs any more. Thread: main. */
 void cel_cuda_memory_clear(cel_cuda_memory *memory);
 /* As in the table of a backend. */

@@ -12,11 +12,7 @@ static void must(cel_status status) {
 static void start(rank *r, const program *p, cel_transport *t) {
   *r = (rank){.program = p, .index = (int)t->rank, .transport = t};
   cel_park_init(&r->park);
-  cel_backend_config backend = {.devices = p->devices,
-                                .cores = 1,
-                                .park = &r->park,
-                                .own_memory = p->own_memory};
-  must(cel_backend_cpu(&backend, &r->backend));
+  rank_backend(r);
   cel_host_config host = {.lanes = 2, .park = &r->park};
   r->host = cel_host_lanes_create(&host);
   rank_start(r, true);

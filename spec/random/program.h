@@ -78,6 +78,7 @@ typedef struct program {
   uint64_t seed;
   int ranks, devices;
   bool own_memory, lookahead;
+  bool cuda; /* on GPUs, where there are threads */
   uint32_t squeeze; /* the ranks with tiny caches in the command graph, as
                        bits; without threads */
   uint32_t cap;     /* on replications; 0: none that shows */
@@ -196,6 +197,7 @@ typedef struct rank {
   int index;
   cel_transport *transport;
   cel_backend *backend;
+  struct cel_cuda *cuda; /* what the backend drives, if it does */
   cel_host_lanes *host;
   cel_park park;
   cel_engine *engine;
@@ -209,6 +211,8 @@ typedef struct rank {
   uint64_t epoch;
   bool finished;
 } rank;
+/* Creates the backend of a rank with threads. */
+void rank_backend(rank *r);
 /* Creates the engine over what is there already. */
 void rank_start(rank *r, bool threads);
 /* Submits step pc, nothing else. False and a text when it went wrong. */

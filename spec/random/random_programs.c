@@ -1,19 +1,21 @@
-/* random_programs [--threads | --mpi] [--count N] [--seconds N] [--seed S]
- *                 [--ranks R] [--shrink] [--print] [--diverge] [--fail]
+/* random_programs [--threads | --cuda | --mpi] [--count N] [--seconds N]
+ *                 [--seed S] [--ranks R] [--shrink] [--print] [--diverge] [--fail]
  *                 [--fault drop|swap|duplicate]
  *
  * Runs random programs on a simulated cluster and compares with a sequential
  * interpreter; with --threads on threads and the CPU backend. A failure prints
  * its seed: `--seed S --count 1` runs it again, the same way without --threads.
- * With --mpi it is one rank of an MPI job, and nothing is simulated.
- * With --diverge one rank skips a step, with --fail a task fails; every rank
- * must say so.
+ * With --cuda it runs on threads and the GPUs of this machine, and exits with
+ * 77 where there is none. With --mpi it is one rank of an MPI job, and nothing
+ * is simulated. With --diverge one rank skips a step, with --fail a task fails;
+ * every rank must say so.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "device/cuda.h"
 #include "random/program.h"
 
 /* Without threads the thread sanitizer has nothing to see. */
@@ -24,7 +26,7 @@
 #endif
 
 typedef struct options {
-  bool threads, mpi, shrink, print, diverge, fail;
+  bool threads, cuda, mpi, shrink, print, diverge, fail;
   uint64_t seed, count;
   double seconds;
   int ranks;
@@ -34,9 +36,9 @@ typedef struct options {
 static char text[1 << 16];
 
 static int usage(void) {
-  fprintf(stderr, "random_programs [--threads | --mpi] [--count N] [--seconds "
-                  "N] [--seed S]\n"
-                  "  [--ranks R] [--shrink] [--print] [--diverge] [--fail]\n"
+  fprintf(stderr, "random_programs [--threads | --cuda | --mpi] [--count N]\n"
+                  "  [--seconds N] [--seed S] [--ranks R] [--shrink] [--print] "
+                  "[--diverge] [--fail]\n"
                   "  [--fault drop|swap|duplicate]\n");
   return 2;
 }
@@ -71,6 +73,8 @@ static bool parse(int argc, char **argv, options *o) {
   for (int i = 1; i < argc; ++i) {
     if (strcmp(argv[i], "--threads") == 0)
       o->threads = true;
+    else if (strcmp(argv[i], "--cuda") == 0)
+      o->cuda = o->threads = true;
     else if (strcmp(argv[i], "--mpi") == 0)
       o->mpi = true;
     else if (strcmp(argv[i], "--shrink") == 0)
@@ -100,6 +104,7 @@ static double now(void) {
 static bool run_seed(const options *o, uint64_t seed) {
   program *p = program_generate(seed, o->ranks);
   p->fault = o->fault;
+  p->cuda = o->cuda;
   p->fault_at = 1 + seed % 5;
   if (o->diverge) program_diverge(p);
   if (o->fail) program_fail(p);
@@ -125,6 +130,10 @@ int main(int argc, char **argv) {
   options o = {.seed = 1, .threads = THREADS};
   if (!parse(argc, argv, &o)) return usage();
   uint64_t run = 0, failures = 0;
+  if (o.cuda && cel_cuda_count(text, sizeof text) == 0) {
+    printf("%s\n", text);
+    return 77;
+  }
   if (o.mpi) {
     if (programs_run_mpi(o.seed, o.count))
       printf("%llu programs, 0 failures\n", (unsigned long long)o.count);

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "command/graph.h"
+#include "device/cuda.h"
 #include "random/program.h"
 #include "runtime/internal.h"
 
@@ -261,6 +262,34 @@ bool rank_troubled(const rank *r, char *text, size_t size) {
 
 /* ---- life --------------------------------------------------------------- */
 
+static void must(cel_status status) {
+  if (status != CEL_E_OK) cel_bug("no backend: %s", cel_error_last()->text);
+}
+
+/* As many devices as the program asks for, however few GPUs there are. */
+static void open_gpus(rank *r) {
+  char why[256];
+  int32_t n = cel_cuda_count(why, sizeof why), ordinal[CEL_DEVICES];
+  if (n == 0) cel_bug("no GPU: %s", why);
+  for (int d = 0; d < r->program->devices; ++d) ordinal[d] = (r->index + d) % n;
+  must(cel_cuda_open(ordinal, r->program->devices, &r->cuda));
+}
+
+void rank_backend(rank *r) {
+  const program *p = r->program;
+  cel_backend_config config = {.devices = p->devices,
+                               .cores = 1 + (int)(p->seed % 2),
+                               .park = &r->park,
+                               .own_memory = p->own_memory,
+                               .host_works = true};
+  if (p->cuda) {
+    open_gpus(r);
+    must(cel_backend_cuda(&config, r->cuda, &r->backend));
+  } else {
+    must(cel_backend_cpu(&config, &r->backend));
+  }
+}
+
 void rank_start(rank *r, bool threads) {
   const program *p = r->program;
   cel_engine_config config = {.transport = r->transport,
@@ -289,5 +318,6 @@ void rank_release(rank *r) {
     if (r->fence[i] != NULL) cel_fence_destroy(r->fence[i]);
   if (r->host != NULL) cel_host_lanes_destroy(r->host);
   if (r->backend != NULL) r->backend->destroy(r->backend);
+  if (r->cuda != NULL) cel_cuda_close(r->cuda);
   if (r->transport != NULL) r->transport->destroy(r->transport);
 }

@@ -96,11 +96,7 @@ static void start(threads *t) {
   for (int k = 0; k < p->ranks; ++k) {
     rank *r = &t->ranks[k];
     r->transport = transports[k];
-    cel_backend_config backend = {.devices = p->devices,
-                                  .cores = 1 + (int)(p->seed % 2),
-                                  .park = &r->park,
-                                  .own_memory = p->own_memory};
-    must(cel_backend_cpu(&backend, &r->backend));
+    rank_backend(r);
     cel_host_config host = {.lanes = 2, .park = &r->park};
     r->host = cel_host_lanes_create(&host);
     r->record = record_create();
