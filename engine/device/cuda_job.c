@@ -4,7 +4,13 @@
 
 #include "device/cuda_lane.h"
 
-enum { BLOCK = 256, ARGUMENTS = 4096, GRID_YZ = 65535, PITCH = INT32_MAX };
+enum {
+  BLOCK = 256,
+  BLOCK_Z = 64,
+  /* the most that CUDA takes */ ARGUMENTS = 4096,
+  GRID_YZ = 65535,
+  PITCH = INT32_MAX
+};
 
 cel_status cel__cuda_fail(const cel_cuda *cuda, int32_t device,
                           const cel_job *job, CUresult code) {
@@ -164,7 +170,8 @@ static void shape(const cel_box *chunk, int32_t dims, uint32_t grid[3],
     n[dims - 1 - d] = chunk->max[d] - chunk->min[d];
   block[0] = power_up(n[0], dims == 1 ? BLOCK : 32);
   block[1] = power_up(n[1], BLOCK / block[0] / (dims == 3 ? 2 : 1));
-  block[2] = power_up(n[2], BLOCK / block[0] / block[1]);
+  uint32_t left = BLOCK / block[0] / block[1];
+  block[2] = power_up(n[2], left < BLOCK_Z ? left : BLOCK_Z);
   grid[0] = ceil_div(n[0], block[0], INT32_MAX);
   grid[1] = ceil_div(n[1], block[1], GRID_YZ);
   grid[2] = ceil_div(n[2], block[2], GRID_YZ);

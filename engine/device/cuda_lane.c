@@ -6,7 +6,8 @@
 
 enum {
   RING = 8192,
-  BATCH = 16,   /* submissions between two looks at the events */
+  BATCH = 16, /* submissions between two looks at the events */
+  STRIDE = 8,
   POLLS = 2000, /* looks in vain before the thread naps */
   NAP_US = 20,
   LANES = CEL_CUDA_LANES,
@@ -130,21 +131,33 @@ static void submit(cel_cuda_worker *w, cel_entry *entry) {
 
 /* ---- completion ---------------------------------------------------------- */
 
+/* Whether job n of the lane is complete, and with it all before. */
+static bool is_complete(cel_cuda_worker *w, cel_cuda_lane *lane, uint64_t n) {
+  if (w->lost) return true;
+  CUresult code = w->crew->cuda->api->cuEventQuery(lane->event[n % DEPTH]);
+  if (code == CUDA_ERROR_NOT_READY) return false;
+  if (code != CUDA_SUCCESS) lose(w, code);
+  return true;
+}
+
+/* A question costs over a microsecond while a stream runs, so a whole stride is
+ * asked for first, then the oldest. */
 static bool collect_lane(cel_cuda_worker *w, cel_cuda_lane *lane) {
-  const cel_cuda_api *api = w->crew->cuda->api;
   uint64_t n = atomic_load_explicit(&lane->completed, memory_order_relaxed);
   uint64_t end = atomic_load_explicit(&lane->submitted, memory_order_relaxed);
   bool any = false;
   while (n < end) {
-    if (!w->lost) {
-      CUresult code = api->cuEventQuery(lane->event[(n + 1) % DEPTH]);
-      if (code == CUDA_ERROR_NOT_READY) break;
-      if (code != CUDA_SUCCESS) lose(w, code);
+    uint64_t to = end - n < STRIDE ? end : n + STRIDE;
+    if (!is_complete(w, lane, to)) {
+      to = n + 1;
+      if (any || !is_complete(w, lane, to)) break;
     }
-    cel_entry *entry = lane->entry[++n % DEPTH];
-    atomic_store_explicit(&lane->completed, n, memory_order_release);
-    cel_finished_push(&w->crew->finished, entry); /* no longer ours */
     any = true;
+    while (n < to) {
+      cel_entry *entry = lane->entry[++n % DEPTH];
+      atomic_store_explicit(&lane->completed, n, memory_order_release);
+      cel_finished_push(&w->crew->finished, entry); /* no longer ours */
+    }
   }
   return any;
 }
