@@ -10,6 +10,9 @@
 #include "embed/interrupt.h"
 #include "embed/state.h"
 
+/* Below, a piece of its own costs more than waiting for a halo. */
+enum { INTERIOR_ITEMS = 1 << 19 };
+
 cel_status cel_session_open(cel_session *session) {
   cel_park_init(&session->park);
   if (!cel_transport_launched())
@@ -91,6 +94,7 @@ cel_status cel_session_start(cel_session *s) {
       .threads = true,
       .lookahead = s->options.lookahead,
       .horizon_step = s->options.horizon_step,
+      .interior_items = INTERIOR_ITEMS,
       .warn = warn,
       .warn_context = s,
       .interrupted = cel_interrupted,

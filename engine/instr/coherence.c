@@ -66,6 +66,12 @@ static void find_lacking(cel_instr_graph *graph, const cel__held *held,
   }
 }
 
+bool cel__coherence_lacks(cel_instr_graph *graph, const cel_buffer *buffer,
+                          int32_t memory, const cel_region *region) {
+  find_lacking(graph, cel__held_of(graph, buffer), memory, region);
+  return graph->lacking.n > 0;
+}
+
 /* Makes in host memory what of graph->lacking is still initial contents; then
  * that is where it comes from. */
 static void stage_lacking(cel_instr_graph *graph, const cel_buffer *buffer,

@@ -64,7 +64,7 @@ static void launch(cel_instr_graph *graph, uint32_t p) {
   const cel__part *part = &plan->parts.at[p];
   bool host = task->kind == CEL_TASK_HOST;
   cel_instr *instr = cel__instr_begin(
-      graph, host ? CEL_INSTR_HOST : CEL_INSTR_KERNEL, task, CEL__PRIORITY_RUN);
+      graph, host ? CEL_INSTR_HOST : CEL_INSTR_KERNEL, task, part->priority);
   instr->device = part->device;
   instr->run.chunk = part->chunk;
   instr->run.view = use(graph, plan->touches.at + (size_t)p * task->accesses,
@@ -162,6 +162,7 @@ void cel_instr_graph_destroy(cel_instr_graph *graph) {
   cel_region_release(&graph->boxes);
   cel_region_release(&graph->kept);
   cel_region_release(&graph->discarded);
+  cel_region_release(&graph->reads);
   cel_free(graph);
 }
 

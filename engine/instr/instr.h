@@ -17,6 +17,12 @@
  * before its first launch. A chunk is cut again over this rank's devices along
  * dimension 0, at the permitted granularity.
  *
+ * Boundaries: a chunk that lacks part of what it reads (a halo) is launched in
+ * up to three pieces along dimension 0, where each is large enough: the
+ * interior, which lacks nothing and may start at once, and what lies below and
+ * above it, which waits for copies and messages, and goes first when they are
+ * there, because others wait for it.
+ *
  * Lookahead: commands are held back while they would allocate, until two
  * horizons pass without a new allocation, or an epoch or flush comes; then one
  * allocation serves all that was seen. Commands that allocate nothing go
@@ -116,9 +122,10 @@ typedef struct cel_instr_graph cel_instr_graph;
 
 typedef struct cel_instr_graph_config {
   int64_t rank, ranks;
-  int32_t devices;          /* >= 1 */
+  int32_t devices;                    /* >= 1 */
   int32_t device_memory[CEL_DEVICES]; /* CEL_MEMORY_HOST or 1 + something */
   bool lookahead;
+  int64_t interior_items; /* of an interior at least; 0: chunks stay whole */
   void (*emit)(void *context, const cel_instr *instr);
   void *context;
 } cel_instr_graph_config;

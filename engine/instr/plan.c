@@ -17,14 +17,15 @@ static cel__touch *next_touch(cel__plan *plan) {
 }
 
 /* The chunk over this rank's devices; host tasks run it whole. */
-static void make_parts(cel_instr_graph *graph, const cel_command *command) {
+static cel_status make_parts(cel_instr_graph *graph, bool whole) {
   cel__plan *plan = &graph->plan;
+  const cel_command *command = plan->command;
   const cel_task *task = command->task;
   cel_vec_clear(&plan->parts);
   if (task->kind == CEL_TASK_HOST) {
-    cel_vec_push(&plan->parts,
-                 (cel__part){-1, CEL_MEMORY_HOST, command->chunk});
-    return;
+    cel_vec_push(&plan->parts, (cel__part){-1, CEL_MEMORY_HOST,
+                                           CEL__PRIORITY_RUN, command->chunk});
+    return CEL_E_OK;
   }
   const int32_t *memory = graph->config.device_memory;
   int64_t devices = task->permitted.cut[0] ? graph->config.devices : 1;
@@ -32,14 +33,21 @@ static void make_parts(cel_instr_graph *graph, const cel_command *command) {
   cel_split split =
       cel_split_1d(&command->chunk, devices, granularity < 1 ? 1 : granularity);
   cel_box chunk;
-  for (int32_t d = 0; cel_split_chunk(&split, d, &chunk); ++d)
-    cel_vec_push(&plan->parts, (cel__part){d, memory[d], chunk});
+  for (int32_t d = 0; cel_split_chunk(&split, d, &chunk); ++d) {
+    cel__part part = {d, memory[d], CEL__PRIORITY_RUN, chunk};
+    if (whole)
+      cel_vec_push(&plan->parts, part);
+    else
+      CEL_TRY(cel__interior_cut(graph, &part));
+  }
+  return CEL_E_OK;
 }
 
-static cel_status plan_run(cel_instr_graph *graph, const cel_command *command) {
+/* With `whole`, chunks are not cut for their halos. */
+static cel_status plan_run(cel_instr_graph *graph, bool whole) {
   cel__plan *plan = &graph->plan;
-  const cel_task *task = command->task;
-  make_parts(graph, command);
+  const cel_task *task = plan->command->task;
+  CEL_TRY(make_parts(graph, whole));
   for (uint32_t p = 0; p < plan->parts.n; ++p)
     for (uint32_t a = 0; a < task->accesses; ++a) {
       const cel_access *access = &task->access[a];
@@ -74,31 +82,53 @@ static bool both_write(const cel__touch *a, const cel__touch *b) {
          cel_box_meets(&a->hull, &b->hull);
 }
 
-/* Two devices must not write one element, by whichever accesses. The task graph
- * has refused what is refuted; what it could not decide is looked at here, for
- * the chunks that there are. */
-static cel_status check_overlap(const cel__plan *plan) {
+/* The first two touches of different parts that write one element, and the
+ * element's region; empty if there are none. */
+static cel_region find_overlap(const cel__plan *plan, const cel__touch **who) {
   const cel_task *task = plan->command->task;
   cel_region both = {0};
   for (uint32_t i = 0; i < plan->used && both.n == 0; ++i) {
-    uint32_t next = (i / task->accesses + 1) * task->accesses; /* device's */
+    uint32_t next = (i / task->accesses + 1) * task->accesses; /* part's */
     for (uint32_t j = next; j < plan->used && both.n == 0; ++j) {
       const cel__touch *a = &plan->touches.at[i], *b = &plan->touches.at[j];
       if (both_write(a, b)) cel_region_intersect(&both, &a->region, &b->region);
-      if (both.n == 0) continue;
-      cel_fail(CEL_E_OVERLAP,
-               "task '%s': two devices write element (%" PRId64 ", %" PRId64
-               ", %" PRId64 ") of buffer '%s'; map every chunk to elements of "
-               "its own, or do not permit a split",
-               task->name != NULL ? task->name : "unnamed", both.at[0].min[0],
-               both.at[0].min[1], both.at[0].min[2],
-               a->buffer->name != NULL ? a->buffer->name : "unnamed");
-      cel_fail_at(task->place.file, task->place.line);
+      if (both.n > 0) *who = a;
     }
   }
-  bool overlaps = both.n > 0;
-  cel_region_release(&both);
-  return overlaps ? CEL_E_OVERLAP : CEL_E_OK;
+  return both;
+}
+
+static cel_status refuse_overlap(const cel_task *task, const cel__touch *who,
+                                 const cel_region *both) {
+  const int64_t *at = both->at[0].min;
+  cel_fail(CEL_E_OVERLAP,
+           "task '%s': two devices write element (%" PRId64 ", %" PRId64
+           ", %" PRId64 ") of buffer '%s'; map every chunk to elements of its "
+           "own, or do not permit a split",
+           task->name != NULL ? task->name : "unnamed", at[0], at[1], at[2],
+           who->buffer->name != NULL ? who->buffer->name : "unnamed");
+  return cel_fail_at(task->place.file, task->place.line);
+}
+
+/* Parts must not write one element, by whichever accesses. The task graph has
+ * refused what is refuted; what it could not decide is looked at here, for the
+ * chunks that there are. Where only pieces of a device's chunk overlap, the
+ * chunks stay whole. */
+static cel_status plan_execute(cel_instr_graph *graph) {
+  cel__plan *plan = &graph->plan;
+  const cel_task *task = plan->command->task;
+  const cel__touch *who = NULL;
+  for (int whole = 0; whole < 2; ++whole) {
+    plan->used = 0;
+    CEL_TRY(plan_run(graph, whole == 1));
+    if (plan->parts.n <= 1) return CEL_E_OK;
+    cel_region both = find_overlap(plan, &who);
+    bool overlaps = both.n > 0;
+    if (overlaps && whole == 1) refuse_overlap(task, who, &both);
+    cel_region_release(&both);
+    if (!overlaps) return CEL_E_OK;
+  }
+  return CEL_E_OVERLAP;
 }
 
 cel_status cel__plan_make(cel_instr_graph *graph, const cel_command *command) {
@@ -106,9 +136,7 @@ cel_status cel__plan_make(cel_instr_graph *graph, const cel_command *command) {
   plan->command = command;
   plan->used = 0;
   switch (command->kind) {
-  case CEL_COMMAND_EXECUTE:
-    CEL_TRY(plan_run(graph, command));
-    return plan->parts.n > 1 ? check_overlap(plan) : CEL_E_OK;
+  case CEL_COMMAND_EXECUTE: return plan_execute(graph);
   case CEL_COMMAND_PUSH:
   case CEL_COMMAND_AWAIT_PUSH: plan_message(plan, command); break;
   case CEL_COMMAND_HORIZON:

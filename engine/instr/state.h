@@ -2,6 +2,7 @@
  *
  *   lookahead.c  which command is next, or held back
  *   plan.c       what a command touches: device chunks, regions, hulls
+ *   interior.c   what of a chunk lacks nothing
  *   memory.c     allocations: demand, growth, giving back
  *   spots.c      the layouts of one buffer in one memory
  *   coherence.c  where data is current, and copies to where it is needed
@@ -59,6 +60,7 @@ typedef struct cel__batch {
 typedef struct cel__part {
   int32_t device; /* -1: the host */
   int32_t memory;
+  int32_t priority; /* CEL__PRIORITY_BOUNDARY or RUN */
   cel_box chunk;
 } cel__part;
 
@@ -101,6 +103,7 @@ struct cel_instr_graph {
   CEL_VEC(cel_map_entry) lacking; /* what a fetch is about */
   cel_region boxes;               /* what of it comes from one place */
   cel_region kept, discarded;     /* of an allocation that grows */
+  cel_region reads;               /* of a chunk or its interior */
   CEL_VEC(cel_place_in) places;
 };
 
@@ -149,6 +152,9 @@ void cel__held_release(cel_instr_graph *graph, cel__held *held);
 void cel__coherence_fetch(cel_instr_graph *graph, const cel_buffer *buffer,
                           int32_t memory, const cel_region *region,
                           int32_t priority);
+/* Whether something of `region` is current only elsewhere. */
+bool cel__coherence_lacks(cel_instr_graph *graph, const cel_buffer *buffer,
+                          int32_t memory, const cel_region *region);
 /* The region was overwritten: it is current in `memory` alone. */
 void cel__coherence_produce(cel_instr_graph *graph, const cel_buffer *buffer,
                             int32_t memory, const cel_region *region);
@@ -165,6 +171,12 @@ void cel__plan_discards(const cel_instr_graph *graph, const cel_buffer *buffer,
                         cel_region *out);
 void cel__plan_release(cel__plan *plan);
 
+/* ---- interior.c ---------------------------------------------------------- */
+
+/* Cuts a part into its interior and what lies below and above it, and appends
+ * them to graph->plan.parts; or the part as it is. */
+cel_status cel__interior_cut(cel_instr_graph *graph, const cel__part *part);
+
 /* ---- lookahead.c --------------------------------------------------------- */
 
 cel_status cel__lookahead_add(cel_instr_graph *graph,
@@ -179,9 +191,10 @@ void cel__generate(cel_instr_graph *graph);
 /* Higher first: what other ranks wait for, then what many instructions wait
  * for, then computing. */
 enum {
-  CEL__PRIORITY_RECEIVE = 3,
-  CEL__PRIORITY_SEND = 2,
-  CEL__PRIORITY_MEMORY = 1,
+  CEL__PRIORITY_RECEIVE = 4,
+  CEL__PRIORITY_SEND = 3,
+  CEL__PRIORITY_MEMORY = 2,
+  CEL__PRIORITY_BOUNDARY = 1, /* others wait for it */
   CEL__PRIORITY_RUN = 0
 };
 

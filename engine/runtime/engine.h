@@ -34,6 +34,7 @@ typedef struct cel_engine_config {
   int32_t horizon_step, horizon_breadth;
   int32_t horizons_ahead;            /* default 8 */
   uint64_t small_bytes, large_bytes; /* see command.h; 0: default */
+  int64_t interior_items;            /* see instr.h */
   void (*warn)(void *context, const cel_task *task, const char *text);
   void *warn_context;
   /* Polled while submit waits its turn; true ends that with CEL_E_CANCELLED.

@@ -134,6 +134,7 @@ void cel__scheduler_init(cel_engine *engine) {
                                    .ranks = c->transport->ranks,
                                    .devices = c->backend->devices,
                                    .lookahead = c->lookahead,
+                                   .interior_items = c->interior_items,
                                    .emit = emit_instr,
                                    .context = engine};
   for (int d = 0; d < c->backend->devices; ++d)

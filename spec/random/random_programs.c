@@ -1,5 +1,6 @@
 /* random_programs [--threads | --cuda | --mpi] [--count N] [--seconds N]
- *                 [--seed S] [--ranks R] [--shrink] [--print] [--diverge] [--fail]
+ *                 [--seed S] [--ranks R] [--shrink] [--print] [--diverge]
+ * [--fail]
  *                 [--fault drop|swap|duplicate]
  *
  * Runs random programs on a simulated cluster and compares with a sequential

@@ -302,7 +302,8 @@ void rank_start(rank *r, bool threads) {
                               .horizon_breadth = p->horizon_breadth,
                               .horizons_ahead = p->horizons_ahead,
                               .small_bytes = p->small_bytes,
-                              .large_bytes = p->large_bytes};
+                              .large_bytes = p->large_bytes,
+                              .interior_items = p->interior_items};
   if (r->record != NULL) record_hook(r->record, &config);
   if (cel_engine_create(&config, &r->engine) != CEL_E_OK)
     cel_bug("no engine: %s", cel_error_last()->text);

@@ -30,6 +30,7 @@ static bool shrink_settings(program *p, runner run) {
   TRY(p, run, p->cap, 0);
   TRY(p, run, p->small_bytes, 0);
   TRY(p, run, p->large_bytes, 0);
+  TRY(p, run, p->interior_items, 0);
   TRY(p, run, p->horizon_step, 4);
   TRY(p, run, p->horizon_breadth, 64);
   TRY(p, run, p->horizons_ahead, 8);
