@@ -22,10 +22,10 @@ struct cel_executor {
   cel_ready ready;
   cel_records records;
   uint32_t load[CEL_DEVICES][LANES]; /* jobs in each lane */
-  uint64_t pending;              /* nodes that are not DONE */
-  uint64_t jobs;                 /* at devices and host lanes */
-  bool failed;                   /* or halted: issues nothing more */
-  bool reported;                 /* a failure: later ones follow from it */
+  uint64_t pending;                  /* nodes that are not DONE */
+  uint64_t jobs;                     /* at devices and host lanes */
+  bool failed;                       /* or halted: issues nothing more */
+  bool reported;                     /* a failure: later ones follow from it */
   CEL_VEC(held) held;
   _Atomic(uint64_t) messages, bytes_sent, copies, bytes_copied, allocations;
 };

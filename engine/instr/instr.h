@@ -125,7 +125,9 @@ typedef struct cel_instr_graph_config {
   int32_t devices;                    /* >= 1 */
   int32_t device_memory[CEL_DEVICES]; /* CEL_MEMORY_HOST or 1 + something */
   bool lookahead;
-  int64_t interior_items; /* of an interior at least; 0: chunks stay whole */
+  /* Of an interior at least; 0: chunks stay whole; less: chunks of so many are
+   * cut whatever they lack, for specs. */
+  int64_t interior_items;
   void (*emit)(void *context, const cel_instr *instr);
   void *context;
 } cel_instr_graph_config;

@@ -38,6 +38,12 @@ static rows at_cuts(const cel_box *chunk, rows inner, int64_t granularity) {
   return inner;
 }
 
+/* The middle half, as if something lay on both sides. */
+static rows middle_of(const cel_box *chunk) {
+  int64_t margin = (chunk->max[0] - chunk->min[0] + 3) / 4;
+  return (rows){chunk->min[0] + margin, chunk->max[0] - margin};
+}
+
 /* Finds the interior; false where there is none, or it is too small, or the
  * part lacks nothing. */
 static cel_status find(cel_instr_graph *graph, const cel__part *part, rows *out,
@@ -45,13 +51,17 @@ static cel_status find(cel_instr_graph *graph, const cel__part *part, rows *out,
   const cel_box *chunk = &part->chunk;
   const cel_task *task = graph->plan.command->task;
   int64_t least = graph->config.interior_items;
+  bool always = least < 0, lacks = false;
   *found = false;
-  if (least <= 0 || !task->permitted.cut[0]) return CEL_E_OK;
+  if (always) least = -least;
+  if (least == 0 || !task->permitted.cut[0]) return CEL_E_OK;
   if (cel_box_volume(chunk) < least) return CEL_E_OK;
   rows inner = {chunk->min[0], chunk->max[0]};
-  bool lacks = false;
   CEL_TRY(look(graph, part, chunk, &inner, &lacks));
-  if (!lacks) return CEL_E_OK;
+  if (always)
+    inner = middle_of(chunk);
+  else if (!lacks)
+    return CEL_E_OK;
   inner = at_cuts(chunk, inner, task->permitted.granularity[0]);
   cel_box box = *chunk;
   box.min[0] = inner.begin;
@@ -62,7 +72,7 @@ static cel_status find(cel_instr_graph *graph, const cel__part *part, rows *out,
   *out = inner;
   bool inner_lacks = false;
   CEL_TRY(look(graph, part, &box, &inner, &inner_lacks));
-  *found = !inner_lacks;
+  *found = always || !inner_lacks;
   return CEL_E_OK;
 }
 

@@ -392,6 +392,64 @@ describe("the instruction graph", function()
     end)
   end)
 
+  describe("interiors", function()
+    local function stencil(u, v)
+      return m:submit({ range = { 64, 8 }, { u, "read", grown(1, 1), { clamp = true } },
+        { v, "discard_write", same(2) } })
+    end
+    local function chunks(task)
+      local out = {}
+      for i, k in ipairs(m:of("kernel", task)) do out[i] = k.chunk:match("^%S+") end
+      return out
+    end
+
+    it("start without what lies around them; boundaries wait and go first", function()
+      open({ devices = { 1, 2 }, interior_items = 8 })
+      local u, v = m:buffer({ 64, 8 }), m:buffer({ 64, 8 })
+      fill(u, { 64, 8 })
+      local first, second = stencil(u, v), stencil(v, u)
+      assert.same({ "0:31", "31:32", "33:64", "32:33" }, chunks(first))
+      assert.same({ "0:31", "31:32", "33:64", "32:33" }, chunks(second))
+      local kernels, copies = m:of("kernel", second), m:of("copy", second)
+      assert.equal(2, #copies)
+      for i, inner in ipairs({ true, false, true, false }) do
+        local waits = m:reaches(kernels[i], copies[1]) or m:reaches(kernels[i], copies[2])
+        assert.equal(not inner, waits)
+        assert.is_true(kernels[inner and i + 1 or i].priority
+          > kernels[inner and i or i - 1].priority)
+      end
+      -- What the other device needs comes of a boundary alone.
+      for _, copy in ipairs(copies) do
+        for i, k in ipairs(m:of("kernel", first)) do
+          if i % 2 == 1 then assert.is_falsy(copy.deps[k.id]) end
+        end
+      end
+    end)
+
+    it("are not made of what is small, lacks nothing or everything, or is not to be cut", function()
+      open({ devices = { 1, 2 }, interior_items = 249 })
+      local u, v = m:buffer({ 64, 8 }), m:buffer({ 64, 8 })
+      fill(u, { 64, 8 })
+      assert.same({ "0:32", "32:64" }, chunks(stencil(u, v)))
+      open({ devices = { 1, 2 }, interior_items = 1 })
+      u, v = m:buffer({ 64, 8 }), m:buffer({ 64, 8 })
+      fill(u, { 64, 8 })
+      local every = m:submit({ range = { 64, 8 }, { u, "read", all(2) },
+        { v, "discard_write", same(2) } })
+      assert.same({ "0:32", "32:64" }, chunks(every))
+      assert.same({ "0:32", "32:64" }, chunks(stencil(u, v)))
+    end)
+
+    it("keep to the granularity", function()
+      open({ devices = { 1, 2 }, interior_items = 1 })
+      local u, v = m:buffer({ 64, 8 }), m:buffer({ 64, 8 })
+      fill(u, { 64, 8 })
+      local t = m:submit({ range = { 64, 8 }, granularity = { 4 },
+        { u, "read", grown(1, 1), { clamp = true } }, { v, "discard_write", same(2) } })
+      assert.same({ "0:28", "28:32", "36:64", "32:36" }, chunks(t))
+    end)
+  end)
+
   it("gives memory back after its last user", function()
     open({ devices = { 1, 2 } })
     local b = m:buffer({ 8 }, { init = true })

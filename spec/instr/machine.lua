@@ -109,6 +109,7 @@ function M.new(config)
   cfg.ranks, cfg.devices = 2, #devices
   for i, memory in ipairs(devices) do cfg.device_memory[i - 1] = memory end
   cfg.lookahead = config.lookahead or false
+  cfg.interior_items = config.interior_items or 0
   cfg.emit = emit
   m.graph = c.cel_instr_graph_create(cfg)
   current = m

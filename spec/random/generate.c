@@ -213,7 +213,7 @@ static void generate_settings(cel_random *r, program *p, int ranks) {
   p->horizons_ahead = (int)pick(r, 1, 8);
   p->small_bytes = pick_of(r, small, 5);
   p->large_bytes = pick_of(r, large, 5);
-  p->interior_items = pick(r, -4, 6); /* never, or often */
+  p->interior_items = pick(r, -6, 3);
 }
 
 program *program_generate(uint64_t seed, int ranks) {
