@@ -72,6 +72,22 @@ const char *cel_module_kernel_name(const cel_module *module, int32_t kernel);
 /* The parameters, in order; owned by the module. */
 int32_t cel_module_params(const cel_module *module, int32_t kernel,
                           const cel_param **out);
+/* What a kernel takes of a GPU, and how many blocks of it a multiprocessor
+ * holds. */
+typedef struct cel_kernel_info {
+  int32_t architecture; /* 90: sm_90; 0: it runs on the processor */
+  int32_t registers;    /* per thread */
+  int32_t shared;       /* bytes per block, known at compile time */
+  int32_t local_;       /* bytes per thread: what did not fit into registers */
+  int32_t threads;      /* per block at most */
+  int32_t blocks;       /* of the threads asked about, per multiprocessor */
+  double occupancy;     /* their threads, as a share of what it could hold */
+} cel_kernel_info;
+
+/* On the first GPU, with blocks of `threads`. All zero for a module for the
+ * processor. CEL_E_MISSING. Thread: main. */
+cel_status cel_module_info(const cel_module *module, int32_t kernel,
+                           int32_t threads, cel_kernel_info *out);
 /* Of what the user wrote; the same on every rank. */
 uint64_t cel_module_hash(const cel_module *module);
 /* Bytes of the packed values of a kernel. */

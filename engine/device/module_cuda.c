@@ -166,6 +166,44 @@ void cel__module_unload_cuda(cel_module *module) {
   }
 }
 
+/* ---- what a kernel takes */
+
+cel_status cel_module_info(const cel_module *module, int32_t kernel,
+                           int32_t threads, cel_kernel_info *out) {
+  cel_kernel_info info = {0};
+  const cel_cuda *cuda = module->cuda;
+  if (cuda != NULL) {
+    const cel_cuda_kernel *k = module->kernel[kernel].cuda[module->wide];
+    const cel_cuda_api *api = cuda->api;
+    CUfunction f = k->function[0];
+    int most = 0;
+    const struct {
+      int attribute;
+      int32_t *to;
+    } row[] = {
+        {CU_FUNC_ATTRIBUTE_NUM_REGS, &info.registers},
+        {CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, &info.shared},
+        {CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, &info.local_},
+        {CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &info.threads},
+    };
+    CUresult code = api->cuCtxSetCurrent(cuda->device[0].context);
+    for (size_t i = 0; i < sizeof row / sizeof *row && code == 0; ++i)
+      code = api->cuFuncGetAttribute(row[i].to, row[i].attribute, f);
+    if (code == 0)
+      code = api->cuOccupancyMaxActiveBlocksPerMultiprocessor(&info.blocks, f,
+                                                              threads, 0);
+    if (code == 0)
+      code = api->cuDeviceGetAttribute(
+          &most, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
+          cuda->device[0].device);
+    if (code != 0) return fail_call(cuda, code, "ask about", k->name);
+    info.architecture = architecture(&cuda->device[0]);
+    if (most > 0) info.occupancy = (double)info.blocks * threads / most;
+  }
+  *out = info;
+  return CEL_E_OK;
+}
+
 /* ---- compiling again, with wide strides */
 
 static const char *keep(cel__kept_source *kept, const char *text) {

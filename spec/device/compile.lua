@@ -65,7 +65,8 @@ local function source_of(text, options)
   local extra, extra_list = strings(options.options or {})
   local source = ffi.new("cel_source", {
     prelude = options.prelude, text = text, file = options.file or "sim.lua",
-    line = options.line or 1, directory = options.directory, defines = #define_list, define = defines,
+    line = options.line or 1, directory = options.directory,
+    defines = #define_list, define = defines,
     options = #extra_list, option = extra,
   })
   return source, { defines, extra, define_list, extra_list }
