@@ -92,6 +92,28 @@ static int kernel_new(lua_State *L) {
   return 2;
 }
 
+/* kernel_info(module, kernel from 0, threads) -> {architecture =, registers =,
+ * ...} as cel_kernel_info has it; empty for the processor. */
+static int kernel_info(lua_State *L) {
+  cel_kernel_info info;
+  const cel_module *module = cel__check_module(L, 1);
+  int32_t kernel = (int32_t)luaL_checkinteger(L, 2);
+  int32_t threads = (int32_t)luaL_checkinteger(L, 3);
+  if (cel_module_info(module, kernel, threads, &info) != CEL_E_OK)
+    return cel__push_failure(L);
+  lua_createtable(L, 0, 8);
+  if (info.architecture == 0) return 1;
+  set_integer(L, "architecture", info.architecture);
+  set_integer(L, "registers", info.registers);
+  set_integer(L, "shared_bytes", info.shared);
+  set_integer(L, "local_bytes", info.local_);
+  set_integer(L, "threads_per_block", info.threads);
+  set_integer(L, "blocks_per_multiprocessor", info.blocks);
+  lua_pushnumber(L, info.occupancy);
+  lua_setfield(L, -2, "occupancy");
+  return 1;
+}
+
 static void pack_integer(lua_State *L, const cel_param *p, unsigned char *to) {
   if (lua_type(L, -1) != LUA_TNUMBER) { /* a boxed 64-bit integer */
     memcpy(to, lua_topointer(L, -1), (size_t)p->size);
@@ -139,5 +161,6 @@ uint32_t cel__pack_values(lua_State *L, int index, const cel_module *module,
 
 const luaL_Reg cel__core_kernel[] = {
     {"kernel", kernel_new},
+    {"kernel_info", kernel_info},
     {NULL, NULL},
 };

@@ -29,6 +29,24 @@ function Kernel:__call()
     self.name)
 end
 
+--- What the compiler made of it. On a GPU: `architecture`, `registers` and
+--- `local_bytes` of a thread, `shared_bytes` of a block, `threads_per_block` at
+--- most; and with blocks of `threads`, `blocks_per_multiprocessor` and their
+--- `occupancy`, from 0 to 1. On the processor: `backend` alone.
+---@param threads? integer  256
+---@return {backend: string, architecture: string?, registers: integer?}
+function Kernel:info(threads)
+  place.method(self, Kernel, "kernel:info")
+  threads = threads == nil and 256 or threads
+  if type(threads) ~= "number" or threads % 1 ~= 0 or threads < 1 or threads > 1024 then
+    fail("kernel:info: the threads of a block are a whole number from 1 to 1024")
+  end
+  local info = place.check(core.kernel_info(self.module, self.index, threads))
+  info.backend = info.architecture and "cuda" or "cpu"
+  info.architecture = info.architecture and "sm_" .. info.architecture
+  return info
+end
+
 function Kernel.__capture(self, refuse)
   refuse(("the kernel '%s'"):format(self.name))
 end
@@ -130,13 +148,32 @@ local function list_defines(defines)
   return out
 end
 
-local function list_flags(flags)
-  for i, flag in ipairs(flags or {}) do
+local backends = { cpu = true, cuda = true }
+
+local function add_flags(flags, out)
+  for i, flag in ipairs(flags) do
     if type(flag) ~= "string" then
       fail("celer.kernel: compiler option %d is a %s, not a string", i, type(flag))
     end
+    out[#out + 1] = flag
   end
-  return flags or {}
+end
+
+-- Those for every compiler, then those for this backend's.
+local function list_flags(flags)
+  local out, mine = {}, nil
+  for key, list in pairs(flags or {}) do
+    if type(key) ~= "number" and not backends[key] then
+      fail("celer.kernel: options are a list, with more of them as cpu = {...} and "
+        .. "cuda = {...}; there is no '%s'", tostring(key))
+    elseif type(key) ~= "number" and type(list) ~= "table" then
+      fail("celer.kernel: the options for %s must be a table, not %s", key, words.a(list))
+    end
+    mine = mine or type(key) ~= "number"
+  end
+  add_flags(flags or {}, out)
+  if mine then add_flags(flags[place.check(core.devices())] or {}, out) end
+  return out
 end
 
 -- ---- compiling --------------------------------------------------------------
@@ -188,7 +225,7 @@ end
 --- Compiles CUDA C++ source. With one kernel in it the result is that kernel,
 --- with several a table of them by name.
 ---@param source string|{file: string}  text, or a file beside the script
----@param options? {defines: table<string, number|string|boolean>?, options: string[]?}
+---@param options? {defines: table<string, number|string|boolean>?, options: table?}
 ---@return celer.kernel|table<string, celer.kernel>
 function M.new(source, options)
   options = options == nil and {} or options

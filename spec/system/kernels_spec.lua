@@ -78,6 +78,27 @@ q:submit(function(cg) cg:parallel_for({ 0 }, k.f1, cg:read_write(e)) end)
 q:wait()
 ]==])
 
+  script.everywhere("takes options for each compiler, and says what it became", [==[
+local core = require "celer.core"
+local text = [[ kernel void f(item<1> i, out<int, 1> o) { o(i[0]) = ALL + MINE; } ]]
+local k = celer.kernel(text, { options = { "-DALL=40", cpu = { "-DMINE=2" },
+  cuda = { "-DMINE=3" } } })
+local o = celer.buffer("int", 1)
+q:submit(function(cg) cg:parallel_for(1, k, cg:discard_write(o)) end)
+local backend = core.devices()
+same("value", q:wait(o)[0], backend == "cpu" and 42 or 43)
+local info = k:info()
+same("backend", info.backend, backend)
+same("registers", (info.registers or 0) > 0, backend == "cuda")
+refused("there is no 'gpu'", function()
+  local _ = celer.kernel(text, { options = { gpu = {} } })
+end)
+refused("the options for cuda must be a table", function()
+  local _ = celer.kernel(text, { options = { cuda = "-DX" } })
+end)
+refused("from 1 to 1024", function() k:info(0) end)
+]==])
+
   script.everywhere("takes numbers, booleans, structs and 64-bit integers", [==[
 local par = celer.struct("par", "double a; int n[2]; bool on;")
 local ffi = require "ffi"
