@@ -9,7 +9,8 @@ enum { FOOTPRINTS = 1024 };
 /* All that a footprint depends on, followed by the parameters. The number of
  * ranks is the same for all. No padding: it is hashed and compared as bytes. */
 struct cel__footprint_key {
-  int64_t rule, placement, params;
+  uint64_t rule; /* its hash, which is the same on all ranks at all times */
+  int64_t placement, params;
   cel_box range, extent;
   int64_t granularity[3]; /* 0 where it may not be cut */
   int64_t param[CEL_RULE_PARAMS];
@@ -24,7 +25,7 @@ static size_t key_size(const footprint_key *key) {
 static void make_key(const cel_task *task, const cel_access *access,
                      footprint_key *key) {
   const cel_rule_use *use = &access->use;
-  key->rule = use->rule->id;
+  key->rule = use->rule->hash;
   key->placement = task->placement;
   key->params = use->rule->desc.params;
   key->range = task->range;

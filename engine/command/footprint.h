@@ -34,7 +34,9 @@ typedef struct cel__shape {
 typedef struct cel__footprint {
   cel__interned head;
   struct cel__footprint_key *key;
-  cel_rule_use use; /* owned copy of the parameters */
+  /* Owned copy of the parameters. The rule is there only while it is made: it
+   * may be gone before the footprint is. */
+  cel_rule_use use;
   cel_split_kind permitted;
   cel_split split;
   bool tiled;    /* every shape partitions: as a write it stays symbolic */

@@ -18,11 +18,18 @@
  */
 cel_status cel__core_engine(lua_State *L, cel_engine **out);
 
+/* A cleared full userdata of a type whose __gc is `collect`, on the stack. */
+void *cel__new_handle(lua_State *L, size_t size, const char *type,
+                      lua_CFunction collect);
+
 /* A buffer handle at `index`; raises when it is none or was freed. */
 const cel_buffer *cel__check_buffer(lua_State *L, int index);
 
 /* A box from six integers starting at `index`: min, then max. */
 cel_box cel__check_box(lua_State *L, int index);
+
+/* Where time() counts from, before any lane runs. */
+void cel__clock_start(void);
 
 /* A place from file and line at `index`, `index + 1`; the file name is kept
  * for the life of the state. */

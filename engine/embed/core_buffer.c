@@ -37,8 +37,8 @@ static int buffer_freed(lua_State *L) {
   return 1;
 }
 
-static void *new_handle(lua_State *L, size_t size, const char *type,
-                        lua_CFunction collect) {
+void *cel__new_handle(lua_State *L, size_t size, const char *type,
+                      lua_CFunction collect) {
   void *handle = lua_newuserdata(L, size);
   memset(handle, 0, size);
   if (luaL_newmetatable(L, type)) {
@@ -61,7 +61,7 @@ static int buffer_new(lua_State *L) {
     extent[d] = (int64_t)luaL_checknumber(L, 3 + d);
   const char *name = luaL_optstring(L, 6, NULL);
   const char *kind = luaL_optstring(L, 7, NULL);
-  buffer_handle *h = new_handle(L, sizeof *h, buffer_type, buffer_free);
+  buffer_handle *h = cel__new_handle(L, sizeof *h, buffer_type, buffer_free);
   cel_init *init = NULL;
   if (kind != NULL && strcmp(kind, "data") == 0) {
     cel_box box = cel_box_sized(extent[0], extent[1], extent[2]);
@@ -89,7 +89,7 @@ static int fence_new(lua_State *L) {
   const cel_buffer *buffer = cel__check_buffer(L, 1);
   cel_box box = cel__check_box(L, 2);
   cel_place place = cel__check_place(L, 8);
-  fence_handle *h = new_handle(L, sizeof *h, fence_type, fence_collect);
+  fence_handle *h = cel__new_handle(L, sizeof *h, fence_type, fence_collect);
   if (cel_engine_fence(engine, buffer, &box, place, &h->fence) != CEL_E_OK)
     return cel__push_failure(L);
   return 1;

@@ -7,6 +7,20 @@
 
 enum { ACCESSES = 64, PARAMETERS = 256, VALUES = 4096 };
 
+static const char rule_type[] = "celer.core.rule";
+
+/* What Lua holds is an address of the rule: celer.rule reads it by FFI. */
+static const cel_rule *check_rule(lua_State *L, int index) {
+  return *(const cel_rule **)luaL_checkudata(L, index, rule_type);
+}
+
+static int rule_collect(lua_State *L) {
+  const cel_rule **h = luaL_checkudata(L, 1, rule_type);
+  if (*h != NULL && cel__session_of(L)->engine != NULL) cel_rule_release(*h);
+  *h = NULL;
+  return 0;
+}
+
 /* rule(task_dims, buffer_dims, boxes, params, clamp, spans, code) -> rule
  * clamp: a boolean per box; spans: start and length of each program, in order
  * of box, dimension, lower then upper; code: the words. Arrays of numbers. */
@@ -45,11 +59,10 @@ static int rule_intern(lua_State *L) {
     }
   }
   cel_engine *engine;
-  const cel_rule *rule;
-  if (cel__core_engine(L, &engine) != CEL_E_OK ||
-      cel_rules_intern(cel_engine_rules(engine), &desc, &rule) != CEL_E_OK)
+  if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
+  const cel_rule **h = cel__new_handle(L, sizeof *h, rule_type, rule_collect);
+  if (cel_rules_intern(cel_engine_rules(engine), &desc, h) != CEL_E_OK)
     return cel__push_failure(L);
-  lua_pushlightuserdata(L, (void *)rule);
   return 1;
 }
 
@@ -72,7 +85,7 @@ static void read_accesses(lua_State *L, int index, uint32_t words,
     lua_rawgeti(L, index, (int)i++);
     a->buffer = cel__check_buffer(L, -3);
     a->mode = (cel_mode)lua_tointeger(L, -2);
-    a->use.rule = lua_touserdata(L, -1);
+    a->use.rule = check_rule(L, -1);
     a->use.params = out->params + out->used;
     a->use.range = *range;
     a->use.extent = a->buffer->extent;

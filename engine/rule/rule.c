@@ -4,35 +4,44 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/vec.h"
 #include "rule/linear.h"
 
 enum { MOST_WORDS = 1 << 14 }; /* of code in one rule */
 
-/* Rules by content: an open-addressed table of 1-based positions in `at`,
- * never more than half full. */
+/* Rules by content: chains by hash, fewer rules than chains. */
 struct cel_rules {
-  CEL_VEC(cel_rule *) at;
-  uint32_t *slot;
-  uint32_t slots; /* a power of two */
+  cel_rule **head;
+  uint32_t heads; /* a power of two */
+  uint32_t count;
+  uint64_t ids;
 };
 
 cel_rules *cel_rules_create(void) {
   cel_rules *rules = cel_alloc_zero(sizeof *rules);
-  rules->slots = 64;
-  rules->slot = cel_alloc_zero(rules->slots * sizeof *rules->slot);
+  rules->heads = 64;
+  rules->head = cel_alloc_zero(rules->heads * sizeof *rules->head);
   return rules;
+}
+
+static void rule_free(cel_rule *rule) {
+  cel_free((void *)rule->desc.code);
+  cel_free(rule);
 }
 
 void cel_rules_destroy(cel_rules *rules) {
   if (!rules) return;
-  for (uint32_t i = 0; i < rules->at.n; ++i) {
-    cel_free((void *)rules->at.at[i]->desc.code);
-    cel_free(rules->at.at[i]);
-  }
-  cel_vec_release(&rules->at);
-  cel_free(rules->slot);
+  for (uint32_t i = 0; i < rules->heads; ++i)
+    for (cel_rule *rule = rules->head[i]; rule != NULL;) {
+      cel_rule *next = rule->next;
+      rule_free(rule);
+      rule = next;
+    }
+  cel_free(rules->head);
   cel_free(rules);
+}
+
+uint32_t cel_rules_count(const cel_rules *rules) {
+  return rules->count;
 }
 
 static int pops(int64_t op) {
@@ -146,15 +155,23 @@ static bool desc_equal(const cel_rule_desc *a, const cel_rule_desc *b) {
              0;
 }
 
+static cel_rule **head_of(const cel_rules *rules, uint64_t hash) {
+  return &rules->head[(uint32_t)hash & (rules->heads - 1)];
+}
+
 static void table_grow(cel_rules *rules) {
-  rules->slots *= 2;
-  cel_free(rules->slot);
-  rules->slot = cel_alloc_zero(rules->slots * sizeof *rules->slot);
-  for (uint32_t i = 0; i < rules->at.n; ++i) {
-    uint32_t s = (uint32_t)rules->at.at[i]->hash & (rules->slots - 1);
-    while (rules->slot[s]) s = (s + 1) & (rules->slots - 1);
-    rules->slot[s] = i + 1;
-  }
+  cel_rule **old = rules->head;
+  uint32_t n = rules->heads;
+  rules->heads *= 2;
+  rules->head = cel_alloc_zero(rules->heads * sizeof *rules->head);
+  for (uint32_t i = 0; i < n; ++i)
+    for (cel_rule *rule = old[i]; rule != NULL;) {
+      cel_rule *next = rule->next, **head = head_of(rules, rule->hash);
+      rule->next = *head;
+      *head = rule;
+      rule = next;
+    }
+  cel_free(old);
 }
 
 cel_status cel_rules_intern(cel_rules *rules, const cel_rule_desc *desc,
@@ -164,19 +181,39 @@ cel_status cel_rules_intern(cel_rules *rules, const cel_rule_desc *desc,
     return cel_fail(CEL_E_ARGUMENT, "the range mapper compiled to %s", flaw);
   cel_rule_desc own = canonical(desc);
   uint64_t hash = desc_hash(&own);
-  uint32_t s = (uint32_t)hash & (rules->slots - 1);
-  for (; rules->slot[s]; s = (s + 1) & (rules->slots - 1)) {
-    const cel_rule *known = rules->at.at[rules->slot[s] - 1];
-    if (known->hash != hash || !desc_equal(&known->desc, &own)) continue;
+  cel_rule *known = *head_of(rules, hash);
+  while (known && (known->hash != hash || !desc_equal(&known->desc, &own)))
+    known = known->next;
+  if (known) {
     cel_free((void *)own.code);
+    ++known->references;
     *out = known;
     return CEL_E_OK;
   }
-  cel_rule *rule = cel_alloc(sizeof *rule);
-  *rule = (cel_rule){rules->at.n + 1, hash, own};
-  cel_vec_push(&rules->at, rule);
-  rules->slot[s] = rule->id;
-  if (rules->at.n * 2 > rules->slots) table_grow(rules);
+  if (rules->count == rules->heads) table_grow(rules);
+  cel_rule *rule = cel_alloc(sizeof *rule), **head = head_of(rules, hash);
+  *rule = (cel_rule){++rules->ids, hash, own, rules, *head, 1};
+  *head = rule;
+  ++rules->count;
   *out = rule;
   return CEL_E_OK;
+}
+
+/* The store's own: only what readers see is immutable. */
+static cel_rule *owned(const cel_rule *rule) {
+  return (cel_rule *)rule;
+}
+
+void cel_rule_retain(const cel_rule *rule) {
+  ++owned(rule)->references;
+}
+
+void cel_rule_release(const cel_rule *rule) {
+  cel_assert(rule->references > 0);
+  if (--owned(rule)->references > 0) return;
+  cel_rule **at = head_of(rule->store, rule->hash);
+  while (*at != rule) at = &(*at)->next;
+  *at = rule->next;
+  --rule->store->count;
+  rule_free(owned(rule));
 }

@@ -16,8 +16,10 @@
  * buffer; any other box that leaves it is the user's error.
  *
  * Integers stay within 2^53; overflow is CEL_E_RANGE. Division is floor.
- * Pure. A rule is immutable once made. The rule store is confined to one
- * thread (main); reading a rule is safe from any.
+ * Pure. A rule is immutable once made, and lives until its last reference is
+ * given up: whoever interned it holds one, and the task graph one per access
+ * until the task is retired. The store and the references are confined to one
+ * thread (main); reading a rule is safe from any while a task has it.
  */
 #ifndef CEL_RULE_RULE_H
 #define CEL_RULE_RULE_H
@@ -67,20 +69,28 @@ typedef struct cel_rule_desc {
 } cel_rule_desc;
 
 typedef struct cel_rule {
-  uint32_t id; /* >= 1, dense */
+  uint64_t id; /* >= 1, ascending, never given again */
   uint64_t hash;
   cel_rule_desc desc; /* owns desc.code */
+  struct cel_rules *store;
+  struct cel_rule *next; /* in its chain */
+  uint64_t references;
 } cel_rule;
 
 typedef struct cel_rules cel_rules;
 
 cel_rules *cel_rules_create(void);
+/* Frees the store and every rule that is left. */
 void cel_rules_destroy(cel_rules *rules);
-/* Validates and interns; *out is owned by the store, immutable, and lives as
- * long as it. Fails with CEL_E_ARGUMENT for a malformed program. Thread: main.
- */
+/* Validates and interns; *out is owned by the store and comes with a reference.
+ * Fails with CEL_E_ARGUMENT for a malformed program. Thread: main. */
 cel_status cel_rules_intern(cel_rules *rules, const cel_rule_desc *desc,
                             const cel_rule **out);
+/* One reference more, or less: the last one frees. Thread: main. */
+void cel_rule_retain(const cel_rule *rule);
+void cel_rule_release(const cel_rule *rule);
+/* Rules that live. */
+uint32_t cel_rules_count(const cel_rules *rules);
 
 /* A rule with everything but the chunk known. */
 typedef struct cel_rule_use {

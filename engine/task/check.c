@@ -12,7 +12,7 @@ enum { SLOTS = 256, PAIRS = 64, BOX_TEXT = 160 };
 
 /* All that a verdict depends on. Compared as bytes: cleared before filling. */
 typedef struct key {
-  const cel_rule *rule;
+  uint64_t rule; /* its id: a rule that is gone has none */
   cel_box range, extent;
   int64_t granularity[3];
   bool cut[3], consumes, produces, device;
@@ -28,7 +28,7 @@ typedef struct slot {
 
 /* Two writes of one buffer that were not refuted; compared as bytes. */
 typedef struct pair {
-  const cel_rule *rule[2];
+  uint64_t rule[2];
   cel_box range, extent;
   int64_t granularity[3];
   bool cut[3];
@@ -313,7 +313,7 @@ static size_t make_key(const cel_group *group, const cel_access *access,
   int32_t params = rule->desc.params;
   size_t size = offsetof(key, param) + (size_t)params * sizeof(int64_t);
   memset(out, 0, size);
-  out->rule = rule;
+  out->rule = rule->id;
   out->range = group->range;
   out->extent = access->buffer->extent;
   for (int d = 0; d < CEL_DIMS; ++d) {
@@ -337,7 +337,7 @@ static uint64_t hash_key(const key *k) {
     uint64_t rule;
     int64_t range[2], extent[2];
     uint64_t modes;
-  } what = {.rule = k->rule->hash,
+  } what = {.rule = k->rule,
             .range = {k->range.max[0], k->range.max[1]},
             .extent = {k->extent.max[0], k->extent.max[1]},
             .modes = (uint64_t)k->consumes << 1 | (uint64_t)k->produces};
@@ -382,7 +382,8 @@ static void make_pair(const cel_group *group, const cel_access *const at[2],
     out->granularity[d] = splits.granularity[d];
   }
   for (int k = 0; k < 2; ++k) {
-    const cel_rule *rule = out->rule[k] = at[k]->use.rule;
+    const cel_rule *rule = at[k]->use.rule;
+    out->rule[k] = rule->id;
     if (rule->desc.params > 0)
       memcpy(out->param[k], at[k]->use.params,
              (size_t)rule->desc.params * sizeof(int64_t));

@@ -14,8 +14,9 @@ enum { HORIZON_STEP = 4, HORIZON_BREADTH = 64, BOX_TEXT = 160 };
 /* What dies together: the nodes up to and including one horizon or epoch. */
 typedef struct batch {
   cel_arena arena;
-  CEL_VEC(cel_work *) works; /* a reference each */
-  uint64_t last;             /* id of the newest node */
+  CEL_VEC(cel_work *) works;       /* a reference each */
+  CEL_VEC(const cel_rule *) rules; /* a reference per access */
+  uint64_t last;                   /* id of the newest node */
 } batch;
 
 typedef struct buffer_state {
@@ -64,6 +65,8 @@ static batch *batch_open(cel_task_graph *graph) {
 static void batch_clear(batch *b) {
   for (uint32_t i = 0; i < b->works.n; ++i) cel_work_release(b->works.at[i]);
   cel_vec_clear(&b->works);
+  for (uint32_t i = 0; i < b->rules.n; ++i) cel_rule_release(b->rules.at[i]);
+  cel_vec_clear(&b->rules);
   cel_arena_clear(&b->arena);
 }
 
@@ -71,6 +74,7 @@ static void batch_destroy(batch *b) {
   batch_clear(b);
   cel_arena_release(&b->arena);
   cel_vec_release(&b->works);
+  cel_vec_release(&b->rules);
   cel_free(b);
 }
 
@@ -321,8 +325,8 @@ static cel_status check_all(cel_task_graph *graph, const cel_group *group) {
   return cel__check_writes(graph->checks, group);
 }
 
-static const cel_access *copy_accesses(cel_arena *arena,
-                                       const cel_group *group) {
+static const cel_access *copy_accesses(batch *b, const cel_group *group) {
+  cel_arena *arena = &b->arena;
   cel_access *copy = cel_arena_copy(arena, group->access,
                                     group->accesses * sizeof(cel_access));
   for (uint32_t i = 0; i < group->accesses; ++i) {
@@ -331,6 +335,8 @@ static const cel_access *copy_accesses(cel_arena *arena,
     use->params = size > 0 ? cel_arena_copy(arena, use->params, size) : NULL;
     use->range = group->range;
     use->extent = copy[i].buffer->extent;
+    cel_rule_retain(use->rule);
+    cel_vec_push(&b->rules, use->rule);
   }
   return copy;
 }
@@ -343,7 +349,7 @@ static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
   task->range = group->range;
   task->permitted = group->permitted;
   task->accesses = group->accesses;
-  task->access = copy_accesses(arena, group);
+  task->access = copy_accesses(graph->open, group);
   task->place = group->place;
   if (group->name != NULL)
     task->name = cel_arena_copy(arena, group->name, strlen(group->name) + 1);
@@ -426,7 +432,7 @@ void cel_task_graph_destroy(cel_task_graph *graph) {
 
 static size_t batch_bytes(const batch *b) {
   return sizeof *b + cel_arena_bytes(&b->arena) +
-         b->works.cap * sizeof(cel_work *);
+         b->works.cap * sizeof(cel_work *) + b->rules.cap * sizeof(cel_rule *);
 }
 
 size_t cel_task_graph_bytes(const cel_task_graph *graph) {

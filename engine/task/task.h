@@ -108,7 +108,8 @@ typedef struct cel_task {
   cel_box range;
   cel_split_kind permitted;
   uint32_t accesses;
-  const cel_access *access; /* params copied into the arena */
+  const cel_access *access; /* params copied into the arena; a reference on
+                               each rule until the node is retired */
   cel_work *work;
   const cel_buffer *freed; /* CEL_TASK_FREE */
   const char *name;

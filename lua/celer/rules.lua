@@ -21,7 +21,7 @@ end
 
 --- The engine's rule for an access under this index space, and the parameters.
 ---@param access celer.access
----@return lightuserdata rule, integer[] params
+---@return userdata rule, integer[] params
 function M.bind(access, dims, lo, hi)
   local rule, params = trace.rule(access.map, range_of(dims, lo, hi),
     buffers.whole(access.buffer))
@@ -35,6 +35,7 @@ function M.bind(access, dims, lo, hi)
 end
 
 local declared = false
+local described -- keeps the rule alive that celer.rule is at
 
 -- The engine's functions, as its own header declares them.
 local function engine()
@@ -63,7 +64,11 @@ function M.describe(map, buffer, range)
     local dims, hi = extents.read(range, "celer.rule: the range")
     range = range_of(dims, { 0, 0, 0 }, hi)
   end
-  return require("celer.describe").rule(engine(), intern, map, range, extent)
+  local c = engine()
+  return require("celer.describe").rule(c, function(desc)
+    described = intern(desc)
+    return ffi.cast("const cel_rule *const *", described)[0]
+  end, map, range, extent)
 end
 
 return M

@@ -138,6 +138,7 @@ static cel_status submit_group(rank *r, const step *s) {
                      .place = place_of(s)};
   cel_status status = cel_engine_submit(r->engine, &group);
   cel_work_release(group.work);
+  for (int k = 0; k < s->accesses; ++k) cel_rule_release(accesses[k].use.rule);
   return status;
 }
 

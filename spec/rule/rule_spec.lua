@@ -44,6 +44,26 @@ describe("rule store", function()
     assert.are_not.equal(plain, clamped)
   end)
 
+  it("keeps a rule until its last reference is given up", function()
+    local own = c.cel_rules_create()
+    local function shifted(i)
+      return rules.rule(own, 1, 1, { { { { "+", MIN0, i }, { "+", MAX0, i } } } })
+    end
+    local made = {}
+    for i = 1, 200 do made[i] = shifted(i) end
+    assert.equal(200, c.cel_rules_count(own))
+    assert.equal(made[7], shifted(7))
+    c.cel_rule_retain(made[7])
+    for i = 1, 200, 2 do c.cel_rule_release(made[i]) end
+    assert.equal(101, c.cel_rules_count(own))
+    assert.equal(made[7], shifted(7))
+    for _ = 1, 3 do c.cel_rule_release(made[7]) end
+    assert.equal(100, c.cel_rules_count(own))
+    for i = 2, 200, 2 do assert.equal(made[i], shifted(i)) end
+    assert.equal(201, tonumber(shifted(7).id)) -- no id comes back
+    c.cel_rules_destroy(own)
+  end)
+
   it("gives the same hash in another store", function()
     local other = c.cel_rules_create()
     rules.rule(other, 1, 1, { { { 1, 2 } } })
