@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 
 /* Huge pages make the first touch of large data several times faster. */
 enum { HUGE_WORTH = 4 << 20 };
@@ -35,6 +36,27 @@ static cel_status fail(uint64_t bytes) {
   return cel_fail(CEL_E_MEMORY,
                   "out of host memory: %s asked for, %s available", asked,
                   left);
+}
+
+/* All memory and swap of the host; what it has does not change. */
+static uint64_t total(void) {
+  static _Atomic uint64_t known;
+  uint64_t bytes = known;
+  struct sysinfo info;
+  if (bytes == 0 && sysinfo(&info) == 0)
+    known = bytes = (info.totalram + info.totalswap) * info.mem_unit;
+  return bytes != 0 ? bytes : UINT64_MAX;
+}
+
+cel_status cel_memory_fits(uint64_t bytes) {
+  if (bytes <= total()) return CEL_E_OK;
+  char asked[32], has[32];
+  cel__memory_text(bytes, asked, sizeof asked);
+  cel__memory_text(total(), has, sizeof has);
+  return cel_fail(CEL_E_MEMORY,
+                  "out of host memory: this rank needs %s in one piece, this "
+                  "host has %s in all; divide it among more hosts",
+                  asked, has);
 }
 
 cel_status cel__memory_map(uint64_t bytes, void **out) {

@@ -22,6 +22,10 @@ void cel_pool_release(cel_pool *pool, void *p, uint64_t bytes);
 /* Gives the pool's pieces back to the system; those in use stay. */
 void cel_pool_clear(cel_pool *pool);
 
+/* Whether the host could ever hold so much: what is mapped and larger than that
+ * would end the process when it is touched. CEL_E_MEMORY. Thread: any. */
+cel_status cel_memory_fits(uint64_t bytes);
+
 /* One large piece, without a pool. */
 cel_status cel__memory_map(uint64_t bytes, void **out);
 void cel__memory_unmap(void *p, uint64_t bytes);

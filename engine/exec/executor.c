@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device/memory.h"
 #include "exec/ready.h"
 #include "exec/window.h"
 
@@ -159,7 +160,41 @@ static void issue_to_lane(cel_executor *e, cel_node *node) {
                             &node->record->job);
 }
 
+/* The last error, which befell memory of a buffer. */
+static void fail_memory(cel_executor *e, const cel_instr *instr,
+                        const cel_allocation *a) {
+  cel_error error = *cel_error_last();
+  if (a->buffer->name != NULL)
+    snprintf(error.text, sizeof error.text, "buffer %s: %.1900s",
+             a->buffer->name, cel_error_last()->text);
+  fail(e, instr, &error);
+}
+
+static bool piece_fits(cel_executor *e, const cel_instr *instr,
+                       const cel_allocation *a, const cel_box *box) {
+  if (a == NULL) return true;
+  if (a->memory != CEL_MEMORY_HOST && e->config.backend->grain != 0)
+    return true; /* committed before, or refused then */
+  uint64_t bytes = (uint64_t)cel_box_volume(box) * a->buffer->element_size;
+  if (cel_memory_fits(bytes) == CEL_E_OK) return true;
+  fail_memory(e, instr, a);
+  return false;
+}
+
+/* Address space is cheap, so what is reserved may be far more than there is;
+ * what one job is to touch of it may not. */
+static bool job_fits(cel_executor *e, const cel_instr *instr) {
+  if (instr->kind == CEL_INSTR_COPY || instr->kind == CEL_INSTR_INIT)
+    return piece_fits(e, instr, instr->copy.to, &instr->copy.box);
+  for (uint32_t i = 0; i < instr->task->accesses; ++i) {
+    const cel_place_in *in = &instr->run.view[i];
+    if (!piece_fits(e, instr, in->allocation, &in->box)) return false;
+  }
+  return true;
+}
+
 static void issue_job(cel_executor *e, cel_node *node, bool to_host) {
+  if (!job_fits(e, node->instr)) return;
   node->record = cel_records_take(&e->records);
   cel_translate_job(node->record, node->instr, e->config.rank, e->config.ranks);
   if (to_host) {
@@ -189,11 +224,7 @@ static void allocate(cel_executor *e, cel_node *node) {
   cel_allocation *a = node->instr->memory.allocation;
   cel_backend *b = e->config.backend;
   if (b->reserve(b, a->memory, a->reserve, &a->address) != CEL_E_OK) {
-    cel_error error = *cel_error_last();
-    if (a->buffer->name != NULL)
-      snprintf(error.text, sizeof error.text, "buffer %s: %.1900s",
-               a->buffer->name, cel_error_last()->text);
-    fail(e, node->instr, &error);
+    fail_memory(e, node->instr, a);
     return;
   }
   count(&e->allocations, 1);
