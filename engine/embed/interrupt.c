@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* syscall */
 #include "embed/interrupt.h"
 
 #include <pthread.h>
@@ -5,6 +6,10 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "embed/state.h"
@@ -39,13 +44,32 @@ static void on_interrupt(int number) {
     cel__state_interrupt();
 }
 
-/* A kernel or a C library that the script called has touched memory that is
- * not there. Says so, then lets the default action end the process. */
+/* Who may have touched memory that is not there, by the thread it happened in
+ * (crew.c names those that work); a signal handler may ask for no more. */
+static const char *suspect(void) {
+  char name[16] = "";
+  if (syscall(SYS_gettid) == getpid())
+    return "in the script's own thread: a C function called through FFI, or "
+           "a fault of celer";
+  prctl(PR_GET_NAME, name);
+  if (strncmp(name, "kernel", 6) == 0)
+    return "in a kernel: it reads or writes outside its data; check its "
+           "indices";
+  if (strncmp(name, "host", 4) == 0)
+    return "in a host task or init function: what it does through :pointer() "
+           "or FFI, or a fault of celer";
+  return "in a thread of celer itself: a kernel, host task or C function may "
+         "have spoilt its memory, or it is a fault of celer";
+}
+
+/* Says so, in one piece, then lets the default action end the process. */
 static void on_fault(int number) {
-  static const char text[] =
-      "celer: invalid memory access: a kernel (or a C library called through "
-      "FFI) reads or writes outside its data; check its indices\n";
-  (void)!write(STDERR_FILENO, text, sizeof text - 1);
+  static const char what[] = "celer: invalid memory access ";
+  const char *who = suspect();
+  struct iovec pieces[] = {{(void *)what, sizeof what - 1},
+                           {(void *)who, strlen(who)},
+                           {(void *)"\n", 1}};
+  (void)!writev(STDERR_FILENO, pieces, 3);
   signal(number, SIG_DFL);
   raise(number);
 }

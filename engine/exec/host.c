@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* pthread_setname_np */
 #include "exec/host.h"
 
 #include <pthread.h>
@@ -89,6 +90,7 @@ static void *lane_main(void *argument) {
   lane *l = argument;
   struct cel_host_lanes *all = l->lanes;
   const cel_host_config *c = &all->config;
+  pthread_setname_np(pthread_self(), "host-lane");
   if (c->enter != NULL) lane_state = c->enter(c->context);
   for (cel_job *job; (job = next_job(l)) != NULL;) {
     cel_done done = run(job);
