@@ -56,6 +56,7 @@ static void add_functions(lua_State *L, const luaL_Reg *functions) {
 }
 
 int cel__open_core(lua_State *L) {
+  cel__clock_start();
   lua_newtable(L);
   add_functions(L, cel__core_both);
   add_functions(L, cel__core_buffer);

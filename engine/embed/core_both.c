@@ -1,5 +1,6 @@
 /* What the driver and the host lanes may both ask for. */
 #include <string.h>
+#include <time.h>
 
 #include <png.h>
 
@@ -31,6 +32,21 @@ static int both_embedded(lua_State *L) {
   const cel_embedded *file = cel_embedded_find(luaL_checkstring(L, 1));
   if (file == NULL) return 0;
   lua_pushlstring(L, file->data, file->size);
+  return 1;
+}
+
+static struct timespec start; /* as the bundle */
+
+void cel__clock_start(void) {
+  clock_gettime(CLOCK_MONOTONIC, &start);
+}
+
+/* time() -> seconds since this process began to run */
+static int both_time(lua_State *L) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  lua_pushnumber(L, (lua_Number)(now.tv_sec - start.tv_sec) +
+                        (lua_Number)(now.tv_nsec - start.tv_nsec) * 1e-9);
   return 1;
 }
 
@@ -66,9 +82,6 @@ static int both_png(lua_State *L) {
 }
 
 const luaL_Reg cel__core_both[] = {
-    {"rank", both_rank},
-    {"bundle", both_bundle},
-    {"embedded", both_embedded},
-    {"png", both_png},
-    {NULL, NULL},
+    {"rank", both_rank},         {"time", both_time}, {"bundle", both_bundle},
+    {"embedded", both_embedded}, {"png", both_png},   {NULL, NULL},
 };

@@ -28,6 +28,7 @@ local names = {
   on_master = { "group", "on_master", true },
   capture = { "snapshot", "capture", true },
   random = { "random", "random", true },
+  time = { "time", "time" },
   seed = { "random", "seed", true },
   png = { "image", "png" },
   sorted_pairs = { "tables", "sorted_pairs" },
