@@ -37,7 +37,7 @@ local function not_here(access)
 end
 
 function Access.__index(access) not_here(access) end
-Access.__newindex, Access.__call, Access.__len = not_here, not_here, not_here
+Access.__newindex, Access.__call = not_here, not_here
 
 function Access.__tostring(access)
   return ("access to %s: %s"):format(access.buffer.name, access.mode)

@@ -59,6 +59,11 @@ function M.slice(dim)
   check_dim("slice", dim)
   return function(chunk, buffer)
     same_dims("slice", chunk, buffer)
+    if dim >= chunk.dims then
+      fail("celer.slice(%d): there is no dimension %d in an index space of %d "
+        .. "dimension%s; they count from 0", dim, dim, chunk.dims,
+        chunk.dims == 1 and "" or "s")
+    end
     return chunk:with(dim, 0, buffer.size[dim])
   end
 end

@@ -2,6 +2,9 @@
 ---
 --- What the driver prints appears once, from rank 0; what host tasks print
 --- appears always, and says from which rank where there are several.
+local place = require "celer.place"
+local words = require "celer.words"
+
 local M = {}
 
 -- A writer that puts `prefix` before each line, and each call out in one piece:
@@ -9,36 +12,60 @@ local M = {}
 local function prefixer(stream, prefix)
   local fresh = true
   return function(...)
-    local words = { ... }
-    for i = 1, select("#", ...) do words[i] = tostring(words[i]) end
-    local text = table.concat(words)
-    if text == "" then return stream end
+    local text = table.concat { ... }
+    if text == "" then return true end
     local ends = text:sub(-1) == "\n"
     local body = (ends and text:sub(1, -2) or text):gsub("\n", "\n" .. prefix)
     stream:write_plain((fresh and prefix or "") .. body .. (ends and "\n" or ""))
     fresh = ends
-    return stream
+    return true
   end
 end
 
-local function silent(stream) return function() return stream end end
+local function silent() return true end
 
--- Sends print, io.write, io.stdout and io.stderr of this state through writers.
+-- What every rank refuses, though only some of them write.
+local function check(stream, ...)
+  local kind = io.type(stream)
+  if not kind then
+    place.fail("bad argument #1 to 'write' (a file expected, got %s); call it with "
+      .. "a colon: file:write(...)", words.a(stream))
+  elseif kind == "closed file" then
+    place.fail("attempt to use a closed file")
+  end
+  for i = 1, select("#", ...) do
+    local kind_i = type((select(i, ...)))
+    if kind_i ~= "string" and kind_i ~= "number" then
+      place.fail("bad argument #%d to 'write' (string expected, got %s)", i, kind_i)
+    end
+  end
+end
+
+local function print_to_stdout(...)
+  local texts = { ... }
+  for i = 1, select("#", ...) do texts[i] = tostring(texts[i]) end
+  io.stdout:write(table.concat(texts, "\t") .. "\n")
+end
+
+-- Sends print, io.write, io.stdout and io.stderr of this state through writers,
+-- if any. Whoever writes, file:write gives the file, as in Lua 5.2: a chain must
+-- not break on some ranks alone.
 local function redirect(make)
   local methods = getmetatable(io.stdout).__index
-  methods.write_plain = methods.write
-  local out, err = make(io.stdout), make(io.stderr)
+  local plain = methods.write
+  methods.write_plain = plain
+  local out, err = make and make(io.stdout), make and make(io.stderr)
   function methods.write(stream, ...)
-    if stream == io.stdout then return out(...) end
-    if stream == io.stderr then return err(...) end
-    return stream:write_plain(...)
+    check(stream, ...)
+    local ok, message, code
+    if out and stream == io.stdout then ok = out(...)
+    elseif err and stream == io.stderr then ok = err(...)
+    else ok, message, code = plain(stream, ...) end
+    if not ok then return nil, message, code end
+    return stream
   end
   io.write = function(...) return io.output():write(...) end -- luacheck: ignore
-  print = function(...) -- luacheck: ignore
-    local words = { ... }
-    for i = 1, select("#", ...) do words[i] = tostring(words[i]) end
-    io.stdout:write(table.concat(words, "\t") .. "\n")
-  end
+  if make then print = print_to_stdout end -- luacheck: ignore
 end
 
 --- Puts "[rank] " before each line of this state's output.
@@ -50,8 +77,9 @@ end
 --- The driver's output.
 ---@param which "master"|"all"
 function M.install(which, rank, ranks)
-  if ranks == 1 then return end
-  if which == "all" then M.prefix(rank) elseif rank > 0 then redirect(silent) end
+  if ranks > 1 and which == "all" then M.prefix(rank)
+  elseif rank > 0 then redirect(function() return silent end)
+  else redirect() end
 end
 
 return M

@@ -173,9 +173,6 @@ function View:__newindex(key, value)
   self:set(key, value)
 end
 
---- How many elements along dimension 0.
-function View:__len() return self.h0 - self.l0 end
-
 function View.__capture(self, refuse)
   refuse("a " .. self.name, "; a task that reads the buffer gets its contents")
 end

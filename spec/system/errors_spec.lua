@@ -131,6 +131,17 @@ local cases = {
       .. "  end)\n  cg:parallel_for({ 2 ^ 20 }, s, w)\nend)\nq:drain()",
     { "case.lua:1%d: ", "buffer .?big", "out of", "4.0 PiB asked for", "available" },
   },
+  ["more memory than the host has, all of it to be touched"] = {
+    "local big = celer.buffer('float', { 2 ^ 40 }, { name = 'big' })\n"
+      .. "q:submit(function(cg)\n  local w = cg:discard_write(big)\n"
+      .. "  cg:parallel_for({ 2 ^ 40 }, k.set, w, 1)\nend)\nq:drain()",
+    { "case.lua:13: ", "buffer .?big", "out of host memory", "[14].[03] TiB", "in all" },
+  },
+  ["a slice along a dimension that is not there"] = {
+    "q:submit(function(cg)\n  local r = cg:read(a, celer.slice(1))\n"
+      .. "  cg:parallel_for({ n }, k.copy, cg:discard_write(o), r)\nend)",
+    { "case.lua:12: ", "celer.slice%(1%)", "no dimension 1" },
+  },
   ["work after the end"] = {
     "q:drain()\n" .. set, { "case.lua:11: ", "q:submit", "drained" },
   },

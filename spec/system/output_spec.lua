@@ -17,6 +17,22 @@ print("after")
       assert.equal("print\t1\tnil\ttrue\nio.write 2\nio.stdout:write\nagain\nafter\n", out)
     end)
 
+  script.everywhere("gives back what Lua does, and the file for more", [[
+same("io.stdout:write", io.stdout:write(""):write("a\n"), io.stdout)
+same("io.write", io.write("b"):write(1, "\n"), io.stdout)
+same("io.stderr:write", io.stderr:write(""), io.stderr)
+same("print", select("#", print("c")), 0)
+refused("bad argument #2 to 'write' (string expected, got nil)",
+  function() io.write("x", nil) end)
+refused("bad argument #1 to 'write' (string expected, got table)",
+  function() io.stdout:write({}) end)
+refused("call it with a colon: file:write", function() io.stdout.write("x") end)
+local f = io.open("/dev/null", "w")
+same("file:write", f:write("x"):write("y"), f)
+f:close()
+refused("closed file", function() f:write("x") end)
+]], function(out) assert.equal("a\nb1\nc\n", out) end)
+
   for i = 1, 2 do
     it("to io.stderr appears once, " .. script.shapes[i].name, function()
       local r = script.run("io.stderr:write('a ', 'warning\\n')", script.shapes[i])
@@ -96,6 +112,23 @@ same("the same seed", celer.random(), first)
 refused("no number from 2 to 1", function() celer.random(2, 1) end)
 refused("whole numbers, not 0.5", function() celer.random(0.5) end)
 refused("whole numbers, not x", function() celer.seed("x") end)
+]])
+
+  script.everywhere("reads one clock on all ranks", [[
+local before = celer.time()
+local k = celer.kernel [=[
+  kernel void f(item<1> i, out<double, 1> o, double v) { o(i[0]) = v; }
+]=]
+local o = celer.buffer("double", 3)
+q:submit(function(cg) cg:parallel_for(3, k, cg:discard_write(o), before) end)
+local s = q:wait(o)
+for i = 0, 2 do same("the same everywhere", s[i], before) end
+q:submit(function(cg)
+  cg:host_task({ 3 }, function() assert(celer.time() > 0) end)
+end)
+q:drain()
+local after = celer.time()
+same("it grows", before > 0 and after > before and after < 60, true)
 ]])
 
   it("draws the same random numbers in every run", function()
