@@ -18,8 +18,12 @@ local M = {
   max = symbol.max,
 }
 
-local function same_dims(name, chunk, buffer)
-  if chunk.dims ~= buffer.dims then
+local function same_dims(name, chunk, buffer, dim)
+  if dim and dim >= chunk.dims then
+    fail("celer.%s(%d): there is no dimension %d in an index space of %d "
+      .. "dimension%s; they count from 0", name, dim, dim, chunk.dims,
+      chunk.dims == 1 and "" or "s")
+  elseif chunk.dims ~= buffer.dims then
     fail("celer.%s: the index space has %d dimensions and the buffer has %d; "
       .. "give a range mapper that leads from one to the other", name,
       chunk.dims, buffer.dims)
@@ -58,12 +62,7 @@ end
 function M.slice(dim)
   check_dim("slice", dim)
   return function(chunk, buffer)
-    same_dims("slice", chunk, buffer)
-    if dim >= chunk.dims then
-      fail("celer.slice(%d): there is no dimension %d in an index space of %d "
-        .. "dimension%s; they count from 0", dim, dim, chunk.dims,
-        chunk.dims == 1 and "" or "s")
-    end
+    same_dims("slice", chunk, buffer, dim)
     return chunk:with(dim, 0, buffer.size[dim])
   end
 end
