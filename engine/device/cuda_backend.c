@@ -74,7 +74,8 @@ cel_status cel_backend_cuda(const cel_backend_config *config, cel_cuda *cuda,
     cel_cuda_memory_init(&g->memory[1 + d], cuda, d, config->host_works);
   }
   g->crew.host_works = config->host_works;
-  cel_status status = cel_cuda_crew_start(&g->crew, cuda, config->park);
+  cel_status status =
+      cel_cuda_crew_start(&g->crew, cuda, config->park, config->topology);
   if (status != CEL_E_OK) {
     cel_free(g);
     return status;

@@ -190,9 +190,19 @@ static bool submit_some(cel_cuda_worker *w) {
   return n > 0;
 }
 
+static void pin(const cel_cuda_worker *w) {
+  const cel_cuda_crew *crew = w->crew;
+  cel_topology near_gpu;
+  if (crew->topology.cores == 0) return;
+  cel_topology_near(&crew->topology, crew->cuda->device[w->device].bus,
+                    &near_gpu);
+  cel_topology_pin(&near_gpu, -1);
+}
+
 static void *worker_main(void *argument) {
   cel_cuda_worker *w = argument;
   cel_cuda_crew *crew = w->crew;
+  pin(w);
   crew->cuda->api->cuCtxSetCurrent(crew->cuda->device[w->device].context);
   for (int polls = 0;;) {
     uint32_t seen = cel_park_look(&w->park);
@@ -246,8 +256,9 @@ static cel_status make_worker(cel_cuda_crew *crew, int32_t device) {
 }
 
 cel_status cel_cuda_crew_start(cel_cuda_crew *crew, const cel_cuda *cuda,
-                               cel_park *park) {
+                               cel_park *park, const cel_topology *topology) {
   crew->cuda = cuda;
+  if (topology != NULL) crew->topology = *topology;
   crew->finished.park = park;
   cel_status status = CEL_E_OK;
   for (int32_t d = 0; d < cuda->devices && status == CEL_E_OK; ++d)

@@ -25,6 +25,7 @@
 #include "base/ring.h"
 #include "device/cuda.h"
 #include "device/finished.h"
+#include "device/topology.h"
 
 enum {
   CEL_CUDA_KERNEL_LANES = 4,
@@ -60,15 +61,16 @@ typedef struct cel_cuda_worker {
 typedef struct cel_cuda_crew {
   const cel_cuda *cuda;
   bool host_works;
+  cel_topology topology; /* cores 0: threads are not pinned */
   cel_finished finished;
   _Atomic(bool) stop;
   cel_cuda_worker worker[CEL_DEVICES];
 } cel_cuda_crew;
 
 /* Makes streams and events and starts the threads. CEL_E_MISSING. Borrows
- * `cuda`. Thread: main. */
+ * `cuda` and, for the call, `topology` (may be null). Thread: main. */
 cel_status cel_cuda_crew_start(cel_cuda_crew *crew, const cel_cuda *cuda,
-                               cel_park *park);
+                               cel_park *park, const cel_topology *topology);
 /* Waits for what has been submitted; drops nothing. Thread: main. */
 void cel_cuda_crew_stop(cel_cuda_crew *crew);
 /* Thread: executor. */

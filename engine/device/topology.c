@@ -79,6 +79,36 @@ cel_status cel_topology_find(int32_t local_rank, int32_t local_ranks,
   return CEL_E_OK;
 }
 
+/* Devices and what they hang from. */
+static hwloc_topology_t load_devices(void) {
+  hwloc_topology_t t;
+  if (hwloc_topology_init(&t) != 0) return NULL;
+  hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  if (hwloc_topology_load(t) == 0) return t;
+  hwloc_topology_destroy(t);
+  return NULL;
+}
+
+void cel_topology_near(const cel_topology *topology, const char *bus,
+                       cel_topology *out) {
+  *out = *topology;
+  hwloc_topology_t t = load_devices();
+  if (t == NULL) return;
+  hwloc_obj_t device = hwloc_get_pcidev_by_busidstring(t, bus);
+  hwloc_obj_t home =
+      device == NULL ? NULL : hwloc_get_non_io_ancestor_obj(t, device);
+  int32_t n = 0;
+  for (int32_t i = 0; home != NULL && i < topology->cores; ++i)
+    if (topology->core[i] >= 0 &&
+        hwloc_bitmap_isset(home->cpuset, (unsigned)topology->core[i]))
+      out->core[n++] = topology->core[i];
+  if (n > 0)
+    out->cores = n;
+  else
+    *out = *topology;
+  hwloc_topology_destroy(t);
+}
+
 void cel_topology_pin(const cel_topology *topology, int32_t core) {
   cpu_set_t set;
   CPU_ZERO(&set);

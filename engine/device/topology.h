@@ -20,6 +20,11 @@ typedef struct cel_topology {
 /* `local_rank` of `local_ranks` on this host. Thread: main. */
 cel_status cel_topology_find(int32_t local_rank, int32_t local_ranks,
                              cel_topology *out);
+/* Those of *topology's cores that are near the PCI device `bus`
+ * ("0000:1b:00.0"); all of them where none is, or hwloc does not know. Takes
+ * some 20 ms. Thread: any. */
+void cel_topology_near(const cel_topology *topology, const char *bus,
+                       cel_topology *out);
 /* Pins the calling thread to one processing unit; -1 to all of this rank's.
  * A refusal by the system is not an error. */
 void cel_topology_pin(const cel_topology *topology, int32_t core);
