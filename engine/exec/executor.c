@@ -23,7 +23,6 @@ struct cel_executor {
   cel_ready ready;
   cel_records records;
   uint32_t load[CEL_DEVICES][LANES]; /* jobs in each lane */
-  uint64_t pending;                  /* nodes that are not DONE */
   uint64_t jobs;                     /* at devices and host lanes */
   bool failed;                       /* or halted: issues nothing more */
   bool reported;                     /* a failure: later ones follow from it */
@@ -101,7 +100,6 @@ static void mark_done(cel_executor *e, cel_node *node) {
     consider(e, to);
   }
   cel_window_drop_edges(&e->window, node);
-  e->pending--;
 }
 
 /* ---- failure ------------------------------------------------------------ */
@@ -301,7 +299,6 @@ static bool take_completions(cel_executor *e) {
 
 bool cel_executor_step(cel_executor *executor) {
   cel_executor *e = executor;
-  if (e->config.tick != NULL) e->config.tick(e->config.context);
   bool progress = take_completions(e);
   /* Not without end: completions and messages must get their turn. */
   uint64_t id;
@@ -314,7 +311,6 @@ bool cel_executor_step(cel_executor *executor) {
 }
 
 void cel_executor_add(cel_executor *executor, const cel_instr *instr) {
-  executor->pending++;
   consider(executor, cel_window_add(&executor->window, instr));
 }
 
@@ -354,10 +350,6 @@ void cel_executor_destroy(cel_executor *executor) {
 }
 
 /* ---- questions ---------------------------------------------------------- */
-
-bool cel_executor_idle(const cel_executor *executor) {
-  return executor->pending == 0;
-}
 
 bool cel_executor_quiet(const cel_executor *executor) {
   return executor->jobs == 0;

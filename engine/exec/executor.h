@@ -33,8 +33,6 @@ typedef struct cel_executor_config {
    * executor stops issuing. Called once: what fails later failed because of
    * it. Thread: executor. */
   void (*failed)(void *context, const cel_instr *instr, const cel_error *error);
-  /* Called in every step: agreements, control messages, stop conditions. */
-  void (*tick)(void *context);
   void *context;
 } cel_executor_config;
 
@@ -50,8 +48,6 @@ bool cel_executor_step(cel_executor *executor);
 /* Issues nothing more, and drops what no host lane has begun; takes in
  * completions still. Thread: executor. */
 void cel_executor_halt(cel_executor *executor);
-/* Nothing is issued, ready or waiting. */
-bool cel_executor_idle(const cel_executor *executor);
 /* No device and no host lane works for it: its memory may go. Messages may be
  * outstanding, after a failure. */
 bool cel_executor_quiet(const cel_executor *executor);

@@ -78,7 +78,6 @@ typedef struct cel_allocation {
   int32_t memory;
   const cel_buffer *buffer;
   cel_box layout;   /* row-major, dense; what the address covers */
-  cel_box box;      /* what is in use: committed as it is touched */
   uint64_t reserve; /* bytes of the layout */
   void *address;
 } cel_allocation;

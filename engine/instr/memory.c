@@ -157,14 +157,14 @@ static void move_contents(cel_instr_graph *graph, cel__held *held,
                           cel__record *old, cel__record *fresh) {
   cel_region *keep = &graph->kept;
   cel_region_clear(keep);
-  cel_map_query(held->current, &old->made.box, &graph->entries);
+  cel_map_query(held->current, &old->used, &graph->entries);
   for (uint32_t i = 0; i < graph->entries.n; ++i)
     if ((graph->entries.at[i].value >> old->made.memory & 1) != 0)
       cel_region_add(keep, &graph->entries.at[i].box);
   cel_region_subtract(keep, keep, &graph->discarded);
   for (uint32_t i = 0; i < keep->n; ++i)
     cel__copy(graph, old, fresh, &keep->at[i], CEL__PRIORITY_MEMORY);
-  fresh->made.box = cel_box_hull(&fresh->made.box, &old->made.box);
+  fresh->used = cel_box_hull(&fresh->used, &old->used);
 }
 
 /* A new allocation around `box`, all live ones that it would meet, and what is
@@ -178,7 +178,7 @@ static cel__record *grow(cel_instr_graph *graph, const cel_buffer *buffer,
   }
   drop_covered(&in->wants, &layout);
   cel__record *fresh = record_new(graph, buffer, memory, &layout);
-  fresh->made.box = *box;
+  fresh->used = *box;
   bool asked = false;
   for (uint32_t i = cel__spots_first(&in->live, &layout);
        i < in->live.n && in->live.at[i].layout.min[1] < layout.max[1];) {
@@ -202,7 +202,7 @@ cel__record *cel__memory_need(cel_instr_graph *graph, const cel_buffer *buffer,
   cel_assert(!cel_box_is_empty(box));
   cel__record *record = cel__memory_find(graph, buffer, memory, box);
   if (record == NULL) return grow(graph, buffer, memory, box);
-  record->made.box = cel_box_hull(&record->made.box, box);
+  record->used = cel_box_hull(&record->used, box);
   return record;
 }
 

@@ -25,6 +25,7 @@
 /* An allocation with what only this folder knows of it. */
 typedef struct cel__record {
   cel_allocation made; /* what others see */
+  cel_box used;        /* the hull of what was needed of made.layout */
   cel_track *track;    /* over made.layout */
   uint64_t floor;      /* applied to `track` */
 } cel__record;

@@ -18,6 +18,11 @@ typedef struct job {
   const cel_box **open[2]; /* build: boxes over the current slab, per level */
 } job;
 
+/* `last` says it all; the other half tells the compiler how deep it goes. */
+static inline bool is_last(const job *j, int d) {
+  return d == j->last || d == CEL_DIMS - 1;
+}
+
 void cel__slab_grow(cel_slab_sink *sink, uint32_t more) {
   uint32_t cap = sink->cap * 2 < 8 ? 8 : sink->cap * 2;
   if (cap < sink->n + more) cap = sink->n + more;
@@ -173,7 +178,7 @@ static void combine(job *j, int d, span a, span b) {
     if (j->op != CEL__INTERSECT && a.n) append(j->sink, a);
     return;
   }
-  if (d == j->last) {
+  if (is_last(j, d)) {
     (j->op == CEL__UNITE       ? unite_lines
      : j->op == CEL__INTERSECT ? intersect_lines
                                : subtract_lines)(j, d, a, b);
@@ -257,7 +262,7 @@ static void build(job *j, int d, const cel_box **in, uint32_t n) {
     push(j->sink, in[0]);
     return;
   }
-  if (d == j->last) {
+  if (is_last(j, d)) {
     build_lines(j, d, in, n);
     return;
   }

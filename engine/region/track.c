@@ -248,13 +248,6 @@ void cel_track_write(cel_track *track, const cel_box *box, uint64_t id,
   cel_map_update(track->map, box, state_of_writer(id));
 }
 
-void cel_track_writers(const cel_track *track, const cel_box *box,
-                       cel_deps *deps) {
-  const cel_map_entries *hits = ask(track, box);
-  for (uint32_t i = 0; i < hits->n; ++i)
-    add_writer(track, hits->at[i].value, 0, CEL_DEP_TRUE, deps);
-}
-
 void cel_track_users(const cel_track *track, const cel_box *box,
                      cel_deps *deps) {
   const cel_map_entries *hits = ask(track, box);

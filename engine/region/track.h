@@ -56,9 +56,6 @@ void cel_track_read(cel_track *track, const cel_box *box, uint64_t id,
 /* Node `id` writes `box`: adds anti and output dependencies to *deps. */
 void cel_track_write(cel_track *track, const cel_box *box, uint64_t id,
                      cel_deps *deps);
-/* Only asks: who wrote the boxes that meet `box` last. */
-void cel_track_writers(const cel_track *track, const cel_box *box,
-                       cel_deps *deps);
 /* Only asks: everybody whose access is still remembered there, readers and
  * writers: what freeing the memory must come after. */
 void cel_track_users(const cel_track *track, const cel_box *box,

@@ -241,10 +241,6 @@ uint64_t cel_task_graph_epoch(cel_task_graph *graph, cel_place place) {
   return bound_node(graph, CEL_TASK_EPOCH, place);
 }
 
-uint64_t cel_task_graph_last_horizon(const cel_task_graph *graph) {
-  return graph->last_horizon;
-}
-
 /* ---- accesses ------------------------------------------------------------ */
 
 static cel_track *track_of(cel_task_graph *graph, const cel_buffer *buffer) {

@@ -55,8 +55,6 @@ uint64_t cel_task_graph_epoch(cel_task_graph *graph, cel_place place);
 /* The buffer is not mentioned again. */
 void cel_task_graph_free(cel_task_graph *graph, const cel_buffer *buffer);
 void cel_task_graph_retire(cel_task_graph *graph, uint64_t id);
-/* Id of the newest horizon or epoch made so far. */
-uint64_t cel_task_graph_last_horizon(const cel_task_graph *graph);
 /* Bytes held, for the memory benchmark. */
 size_t cel_task_graph_bytes(const cel_task_graph *graph);
 
