@@ -35,6 +35,12 @@
 #define cel_vec_pop(v) ((v)->at[--(v)->n])
 /* Takes element i out by moving the last one there. */
 #define cel_vec_swap_out(v, i) ((void)((v)->at[i] = (v)->at[--(v)->n]))
+/* Takes the first `count` out. */
+#define cel_vec_drop_first(v, count)                                           \
+  ((v)->n -= (uint32_t)(count),                                                \
+   (void)((v)->n == 0 ? NULL                                                   \
+                      : memmove((v)->at, (v)->at + (count),                    \
+                                (v)->n * sizeof *(v)->at)))
 #define cel_vec_clear(v) ((void)((v)->n = 0))
 #define cel_vec_release(v)                                                     \
   (cel_free((v)->at), (v)->at = NULL, (void)((v)->n = (v)->cap = 0))

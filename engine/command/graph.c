@@ -90,8 +90,8 @@ static buffer_state *state_of(cel_command_graph *g, const cel_buffer *buffer) {
   state->versions = cel_map_create(
       &buffer->extent, init ? cel__own_everyone(&g->own) : CEL__UNINITIALISED);
   state->track =
-      cel_track_create(&buffer->extent, init ? g->emitter.applied : 0);
-  state->floor = g->emitter.applied;
+      cel_track_create(&buffer->extent, init ? g->emitter.front.floor : 0);
+  state->floor = g->emitter.front.floor;
   state->place = g->buffers.n;
   cel_vec_push(&g->buffers, state);
   cel__table_put(&g->by_id, buffer->id)->a = (uintptr_t)state;
@@ -100,9 +100,9 @@ static buffer_state *state_of(cel_command_graph *g, const cel_buffer *buffer) {
 
 /* The buffer's tracker, up to date with the horizon or epoch applied last. */
 static cel_track *track_of(cel_command_graph *g, buffer_state *state) {
-  if (state->floor != g->emitter.applied)
-    cel_track_floor(state->track, g->emitter.applied);
-  state->floor = g->emitter.applied;
+  if (state->floor != g->emitter.front.floor)
+    cel_track_floor(state->track, g->emitter.front.floor);
+  state->floor = g->emitter.front.floor;
   return state->track;
 }
 
@@ -250,13 +250,13 @@ cel_status cel_command_graph_add(cel_command_graph *g, const cel_task *task) {
 }
 
 void cel_command_graph_retire(cel_command_graph *g, uint64_t id) {
-  cel__emitter_retire(&g->emitter, id);
+  cel_eras_retire(&g->emitter.eras, id);
 }
 
 void cel_command_graph_counts(const cel_command_graph *g, uint64_t *entries,
                               uint64_t *replications, uint64_t *bytes) {
   *entries = *replications = 0;
-  *bytes = sizeof *g + cel__emitter_bytes(&g->emitter) +
+  *bytes = sizeof *g + cel_eras_bytes(&g->emitter.eras) +
            cel__own_bytes(&g->own) + cel__footprints_bytes(&g->footprints);
   for (uint32_t i = 0; i < g->buffers.n; ++i) {
     const buffer_state *state = g->buffers.at[i];

@@ -49,7 +49,7 @@ static cel_place_in place_of(cel_instr_graph *graph, const cel__touch *touch) {
 static const cel_place_in *use(cel_instr_graph *graph, const cel__touch *touch,
                                uint32_t n, uint64_t id) {
   cel_place_in *place =
-      cel_arena_alloc(&graph->open->arena, n * sizeof(cel_place_in));
+      cel_arena_alloc(cel_eras_arena(&graph->eras), n * sizeof(cel_place_in));
   for (uint32_t i = 0; i < n; ++i) place[i] = place_of(graph, &touch[i]);
   for (int writes = 0; writes < 2; ++writes)
     for (uint32_t i = 0; i < n; ++i)
@@ -181,7 +181,8 @@ static size_t held_bytes(const cel_instr_graph *graph, const cel__held *held) {
 }
 
 size_t cel_instr_graph_bytes(const cel_instr_graph *graph) {
-  size_t sum = sizeof *graph + cel__nodes_bytes(graph) +
+  size_t sum = sizeof *graph + cel_eras_bytes(&graph->eras) +
+               graph->front.followed.cap +
                graph->buffers.cap * sizeof(cel__held);
   for (uint32_t i = 0; i < graph->buffers.n; ++i)
     sum += held_bytes(graph, &graph->buffers.at[i]);

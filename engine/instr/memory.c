@@ -10,9 +10,9 @@ void cel__record_destroy(cel__record *record) {
 }
 
 cel_track *cel__record_track(cel_instr_graph *graph, cel__record *record) {
-  if (record->floor != graph->floor) {
-    cel_track_floor(record->track, graph->floor);
-    record->floor = graph->floor;
+  if (record->floor != graph->front.floor) {
+    cel_track_floor(record->track, graph->front.floor);
+    record->floor = graph->front.floor;
   }
   return record->track;
 }
@@ -135,7 +135,7 @@ static cel__record *record_new(cel_instr_graph *graph, const cel_buffer *buffer,
       cel__instr_begin(graph, CEL_INSTR_ALLOC, task, CEL__PRIORITY_MEMORY);
   instr->memory.allocation = &record->made;
   record->track = cel_track_create(layout, instr->id);
-  record->floor = graph->floor;
+  record->floor = graph->front.floor;
   cel__instr_end(graph, instr);
   return record;
 }
@@ -148,7 +148,7 @@ static void emit_free(cel_instr_graph *graph, cel__record *record) {
   cel_track_users(cel__record_track(graph, record), &record->made.layout,
                   &graph->deps);
   cel__instr_end(graph, instr);
-  cel__batch_bury(graph, record);
+  cel__record_bury(graph, record);
 }
 
 /* Takes over what is current in `old`, but for what this command overwrites

@@ -16,10 +16,10 @@
 #ifndef CEL_INSTR_STATE_H
 #define CEL_INSTR_STATE_H
 
-#include "base/arena.h"
-#include "base/vec.h"
+#include "base/eras.h"
 #include "instr/instr.h"
 #include "instr/spots.h"
+#include "region/front.h"
 #include "region/map.h"
 
 /* An allocation with what only this folder knows of it. */
@@ -48,14 +48,6 @@ typedef struct cel__backing_id {
   uint32_t buffer;
   int32_t memory;
 } cel__backing_id;
-
-/* What dies together: instructions up to and including a horizon or epoch, and
- * the records whose FREE is among them. */
-typedef struct cel__batch {
-  cel_arena arena;
-  CEL_VEC(cel__record *) freed;
-  uint64_t last;
-} cel__batch;
 
 /* A chunk of the present command on one device or lane. */
 typedef struct cel__part {
@@ -90,12 +82,10 @@ struct cel_instr_graph {
   CEL_VEC(cel__backing_id) wanted; /* backings whose `wants` is not empty */
   cel__plan plan;
   /* Nodes. */
-  uint64_t next, floor, last_horizon, next_allocation;
-  CEL_VEC(bool) succeeded; /* of nodes from `floor` on */
-  cel_deps deps;           /* of the instruction being made */
-  cel__batch *open;
-  CEL_VEC(cel__batch *) closed; /* oldest first */
-  CEL_VEC(cel__batch *) spare;
+  uint64_t next_allocation;
+  cel_front front;
+  cel_deps deps; /* of the instruction being made */
+  cel_eras eras; /* each keeps the records whose FREE is in it */
   /* Lookahead. */
   CEL_VEC(const cel_command *) held;
   int32_t held_horizons, quiet_horizons;
@@ -117,11 +107,10 @@ cel_instr *cel__instr_begin(cel_instr_graph *graph, cel_instr_kind kind,
 void cel__instr_end(cel_instr_graph *graph, cel_instr *instr);
 /* A horizon or epoch: after the whole execution front. */
 void cel__instr_bound(cel_instr_graph *graph, const cel_command *command);
-/* The record dies with the batch that is open now. */
-void cel__batch_bury(cel_instr_graph *graph, cel__record *record);
+/* The record dies with the era that is open now. */
+void cel__record_bury(cel_instr_graph *graph, cel__record *record);
 void cel__nodes_init(cel_instr_graph *graph);
 void cel__nodes_release(cel_instr_graph *graph);
-size_t cel__nodes_bytes(const cel_instr_graph *graph);
 
 /* ---- memory.c ------------------------------------------------------------ */
 

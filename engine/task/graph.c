@@ -3,49 +3,31 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/arena.h"
+#include "base/eras.h"
 #include "base/hash.h"
-#include "base/vec.h"
+#include "region/front.h"
 #include "rule/print.h"
 #include "task/check.h"
 
 enum { HORIZON_STEP = 4, HORIZON_BREADTH = 64, BOX_TEXT = 160 };
-
-/* What dies together: the nodes up to and including one horizon or epoch. */
-typedef struct batch {
-  cel_arena arena;
-  CEL_VEC(cel_work *) works;       /* a reference each */
-  CEL_VEC(const cel_rule *) rules; /* a reference per access */
-  uint64_t last;                   /* id of the newest node */
-} batch;
 
 typedef struct buffer_state {
   cel_track *track;
   uint64_t floor; /* applied to `track`: idle buffers catch up when touched */
 } buffer_state;
 
-/* One node since the floor. */
-typedef struct mark {
-  uint32_t depth; /* longest path from the floor's age on */
-  bool succeeded; /* some later node depends on it */
-} mark;
-
 struct cel_task_graph {
   cel_task_graph_config config;
   cel__checks *checks;
-  uint64_t next;         /* id of the next node */
-  uint64_t floor;        /* the horizon or epoch applied last */
-  uint64_t last_horizon; /* made last, perhaps not applied yet */
-  uint64_t hash, count;  /* of all submitted so far */
-  /* Nodes from `floor` on, by id - floor. */
-  CEL_VEC(mark) marks;
-  uint32_t depth, horizon_depth; /* deepest node; the same at last_horizon */
-  int32_t breadth;               /* tasks since last_horizon */
+  cel_front front;
+  cel_eras eras;        /* each keeps the tasks of groups */
+  uint64_t hash, count; /* of all submitted so far */
+  /* The longest path to each node from the floor on, from its age on. */
+  CEL_VEC(uint32_t) depths;
+  uint32_t depth, horizon_depth; /* deepest node; the same at the last bound */
+  int32_t breadth;               /* tasks since the last bound */
   /* By buffer id; 16 bytes for each buffer ever made. */
   CEL_VEC(buffer_state) buffers;
-  CEL_VEC(batch *) closed; /* oldest first */
-  CEL_VEC(batch *) spare;
-  batch *open;
   /* Scratch of one submission. */
   cel_deps deps;
   CEL_VEC(cel_region) images;
@@ -53,54 +35,23 @@ struct cel_task_graph {
   CEL_VEC(cel_place) warned; /* grows with the script's places only */
 };
 
-/* ---- batches ------------------------------------------------------------- */
-
-static batch *batch_open(cel_task_graph *graph) {
-  if (graph->spare.n > 0) return cel_vec_pop(&graph->spare);
-  batch *b = cel_alloc_zero(sizeof *b);
-  cel_arena_init(&b->arena);
-  return b;
-}
-
-static void batch_clear(batch *b) {
-  for (uint32_t i = 0; i < b->works.n; ++i) cel_work_release(b->works.at[i]);
-  cel_vec_clear(&b->works);
-  for (uint32_t i = 0; i < b->rules.n; ++i) cel_rule_release(b->rules.at[i]);
-  cel_vec_clear(&b->rules);
-  cel_arena_clear(&b->arena);
-}
-
-static void batch_destroy(batch *b) {
-  batch_clear(b);
-  cel_arena_release(&b->arena);
-  cel_vec_release(&b->works);
-  cel_vec_release(&b->rules);
-  cel_free(b);
-}
-
-static void batch_close(cel_task_graph *graph, uint64_t last) {
-  graph->open->last = last;
-  cel_vec_push(&graph->closed, graph->open);
-  graph->open = batch_open(graph);
+/* What a task of a group has references on. */
+static void drop_task(void *kept) {
+  const cel_task *task = kept;
+  if (task->work != NULL) cel_work_release(task->work);
+  for (uint32_t i = 0; i < task->accesses; ++i)
+    cel_rule_release(task->access[i].use.rule);
 }
 
 void cel_task_graph_retire(cel_task_graph *graph, uint64_t id) {
-  uint32_t n = 0;
-  while (n < graph->closed.n && graph->closed.at[n]->last < id) ++n;
-  for (uint32_t i = 0; i < n; ++i) {
-    batch_clear(graph->closed.at[i]);
-    cel_vec_push(&graph->spare, graph->closed.at[i]);
-  }
-  graph->closed.n -= n;
-  memmove(graph->closed.at, graph->closed.at + n,
-          graph->closed.n * sizeof(batch *));
+  cel_eras_retire(&graph->eras, id);
 }
 
 /* ---- nodes --------------------------------------------------------------- */
 
 static cel_task *node_new(cel_task_graph *graph, cel_task_kind kind) {
-  cel_task *task = cel_arena_alloc(&graph->open->arena, sizeof *task);
-  *task = (cel_task){.id = graph->next++, .kind = kind};
+  cel_task *task = cel_arena_alloc(cel_eras_arena(&graph->eras), sizeof *task);
+  *task = (cel_task){.id = graph->front.next, .kind = kind};
   return task;
 }
 
@@ -156,19 +107,17 @@ static bool computes(cel_task_kind kind) {
   return kind == CEL_TASK_KERNEL || kind == CEL_TASK_HOST;
 }
 
-/* Notes the node's place on the critical path and that its dependencies have a
- * successor. Only tasks that compute lengthen the path. */
-static void mark_node(cel_task_graph *graph, const cel_task *task) {
-  mark m = {0};
+/* Notes the node's place on the critical path. Only tasks that compute lengthen
+ * it. */
+static void note_depth(cel_task_graph *graph, const cel_task *task) {
+  uint32_t depth = 0;
   for (uint32_t i = 0; i < task->deps; ++i) {
-    cel_assert(task->dep[i].id >= graph->floor && task->dep[i].id < task->id);
-    mark *before = &graph->marks.at[task->dep[i].id - graph->floor];
-    before->succeeded = true;
-    if (before->depth > m.depth) m.depth = before->depth;
+    uint32_t before = graph->depths.at[task->dep[i].id - graph->front.floor];
+    if (before > depth) depth = before;
   }
-  if (computes(task->kind)) ++m.depth;
-  if (m.depth > graph->depth) graph->depth = m.depth;
-  cel_vec_push(&graph->marks, m);
+  if (computes(task->kind)) ++depth;
+  if (depth > graph->depth) graph->depth = depth;
+  cel_vec_push(&graph->depths, depth);
 }
 
 static void node_finish(cel_task_graph *graph, cel_task *task) {
@@ -177,17 +126,18 @@ static void node_finish(cel_task_graph *graph, cel_task *task) {
   for (uint32_t i = 0; i < deps->n; ++i)
     ordered |= deps->at[i].kind == CEL_DEP_TRUE;
   bool bound = task->kind == CEL_TASK_HORIZON || task->kind == CEL_TASK_EPOCH;
-  if (!ordered && !bound) cel_deps_add(deps, graph->floor, CEL_DEP_ORDER);
+  if (!ordered && !bound) cel_deps_add(deps, graph->front.floor, CEL_DEP_ORDER);
+  cel_front_add(&graph->front, deps);
   task->deps = deps->n;
-  task->dep =
-      cel_arena_copy(&graph->open->arena, deps->at, deps->n * sizeof(cel_dep));
+  task->dep = cel_arena_copy(cel_eras_arena(&graph->eras), deps->at,
+                             deps->n * sizeof(cel_dep));
   cel_deps_clear(deps);
   task->hash = hash_node(task);
   if (task->kind != CEL_TASK_FREE) {
     graph->hash = cel_hash(&task->hash, sizeof task->hash, graph->hash);
     ++graph->count;
   }
-  mark_node(graph, task);
+  note_depth(graph, task);
 }
 
 static void node_emit(cel_task_graph *graph, const cel_task *task) {
@@ -197,35 +147,22 @@ static void node_emit(cel_task_graph *graph, const cel_task *task) {
 
 /* ---- horizons and epochs ------------------------------------------------- */
 
-/* Nobody has to know of nodes before `id` any more. Trackers follow when they
- * are touched. */
-static void apply(cel_task_graph *graph, uint64_t id) {
-  uint32_t gone = (uint32_t)(id - graph->floor);
-  graph->marks.n -= gone;
-  memmove(graph->marks.at, graph->marks.at + gone,
-          graph->marks.n * sizeof(mark));
-  graph->floor = id;
-}
-
-/* A node after everything: the whole execution front. What is older than the
- * last horizon has that horizon as a successor. */
+/* A node after everything. */
 static uint64_t bound_node(cel_task_graph *graph, cel_task_kind kind,
                            cel_place place) {
   cel_task *task = node_new(graph, kind);
   task->place = place;
-  for (uint32_t i = 0; i < graph->marks.n; ++i)
-    if (!graph->marks.at[i].succeeded)
-      cel_deps_add(&graph->deps, graph->floor + i, CEL_DEP_ORDER);
+  cel_front_collect(&graph->front, &graph->deps);
   node_finish(graph, task);
   task->agreement_hash = graph->hash;
   task->agreement_count = graph->count;
-  bool epoch = kind == CEL_TASK_EPOCH;
-  if (task->id != 1) apply(graph, epoch ? task->id : graph->last_horizon);
-  graph->last_horizon = task->id;
+  uint64_t floor = graph->front.floor;
+  cel_front_bound(&graph->front, kind == CEL_TASK_EPOCH);
+  cel_vec_drop_first(&graph->depths, graph->front.floor - floor);
   graph->horizon_depth = graph->depth;
   graph->breadth = 0;
   node_emit(graph, task);
-  batch_close(graph, task->id);
+  cel_eras_close(&graph->eras, task->id);
   return task->id;
 }
 
@@ -248,12 +185,12 @@ static cel_track *track_of(cel_task_graph *graph, const cel_buffer *buffer) {
     cel_vec_push(&graph->buffers, (buffer_state){0});
   buffer_state *state = &graph->buffers.at[buffer->id];
   if (state->track == NULL) {
-    uint64_t first = buffer->init != NULL ? graph->floor : 0;
+    uint64_t first = buffer->init != NULL ? graph->front.floor : 0;
     state->track = cel_track_create(&buffer->extent, first);
-  } else if (state->floor != graph->floor) {
-    cel_track_floor(state->track, graph->floor);
+  } else if (state->floor != graph->front.floor) {
+    cel_track_floor(state->track, graph->front.floor);
   }
-  state->floor = graph->floor;
+  state->floor = graph->front.floor;
   return state->track;
 }
 
@@ -321,8 +258,8 @@ static cel_status check_all(cel_task_graph *graph, const cel_group *group) {
   return cel__check_writes(graph->checks, group);
 }
 
-static const cel_access *copy_accesses(batch *b, const cel_group *group) {
-  cel_arena *arena = &b->arena;
+static const cel_access *copy_accesses(cel_arena *arena,
+                                       const cel_group *group) {
   cel_access *copy = cel_arena_copy(arena, group->access,
                                     group->accesses * sizeof(cel_access));
   for (uint32_t i = 0; i < group->accesses; ++i) {
@@ -332,28 +269,27 @@ static const cel_access *copy_accesses(batch *b, const cel_group *group) {
     use->range = group->range;
     use->extent = copy[i].buffer->extent;
     cel_rule_retain(use->rule);
-    cel_vec_push(&b->rules, use->rule);
   }
   return copy;
 }
 
 static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
-  cel_arena *arena = &graph->open->arena;
+  cel_arena *arena = cel_eras_arena(&graph->eras);
   cel_task *task = node_new(graph, group->kind);
   task->placement = group->placement;
   task->dims = group->dims;
   task->range = group->range;
   task->permitted = group->permitted;
   task->accesses = group->accesses;
-  task->access = copy_accesses(graph->open, group);
+  task->access = copy_accesses(arena, group);
   task->place = group->place;
   if (group->name != NULL)
     task->name = cel_arena_copy(arena, group->name, strlen(group->name) + 1);
   if (group->work != NULL) {
     cel_work_retain(group->work);
-    cel_vec_push(&graph->open->works, group->work);
     task->work = group->work;
   }
+  cel_eras_keep(&graph->eras, task);
   return task;
 }
 
@@ -396,19 +332,15 @@ cel_task_graph *cel_task_graph_create(const cel_task_graph_config *config) {
   if (graph->config.horizon_breadth <= 0)
     graph->config.horizon_breadth = HORIZON_BREADTH;
   graph->checks = cel__checks_create(config->ranks);
-  graph->next = graph->floor = 1;
-  graph->open = batch_open(graph);
+  cel_front_init(&graph->front);
+  cel_eras_init(&graph->eras, drop_task);
   cel_task_graph_epoch(graph, (cel_place){0});
   return graph;
 }
 
 void cel_task_graph_destroy(cel_task_graph *graph) {
   if (graph == NULL) return;
-  batch_destroy(graph->open);
-  for (uint32_t i = 0; i < graph->closed.n; ++i)
-    batch_destroy(graph->closed.at[i]);
-  for (uint32_t i = 0; i < graph->spare.n; ++i)
-    batch_destroy(graph->spare.at[i]);
+  cel_eras_release(&graph->eras);
   for (uint32_t i = 0; i < graph->buffers.n; ++i)
     if (graph->buffers.at[i].track != NULL)
       cel_track_destroy(graph->buffers.at[i].track);
@@ -416,30 +348,21 @@ void cel_task_graph_destroy(cel_task_graph *graph) {
     cel_region_release(&graph->images.at[i]);
   cel__checks_destroy(graph->checks);
   cel_deps_release(&graph->deps);
-  cel_vec_release(&graph->marks);
+  cel_front_release(&graph->front);
+  cel_vec_release(&graph->depths);
   cel_vec_release(&graph->buffers);
-  cel_vec_release(&graph->closed);
-  cel_vec_release(&graph->spare);
   cel_vec_release(&graph->images);
   cel_vec_release(&graph->exact);
   cel_vec_release(&graph->warned);
   cel_free(graph);
 }
 
-static size_t batch_bytes(const batch *b) {
-  return sizeof *b + cel_arena_bytes(&b->arena) +
-         b->works.cap * sizeof(cel_work *) + b->rules.cap * sizeof(cel_rule *);
-}
-
 size_t cel_task_graph_bytes(const cel_task_graph *graph) {
   enum { TRACK_ENTRY = 64 }; /* about what a tracked box takes */
   size_t sum = sizeof *graph + cel__checks_bytes(graph->checks) +
-               batch_bytes(graph->open) + graph->marks.cap * sizeof(mark) +
+               cel_eras_bytes(&graph->eras) + graph->front.followed.cap +
+               graph->depths.cap * sizeof(uint32_t) +
                graph->buffers.cap * sizeof(buffer_state);
-  for (uint32_t i = 0; i < graph->closed.n; ++i)
-    sum += batch_bytes(graph->closed.at[i]);
-  for (uint32_t i = 0; i < graph->spare.n; ++i)
-    sum += batch_bytes(graph->spare.at[i]);
   for (uint32_t i = 0; i < graph->buffers.n; ++i)
     if (graph->buffers.at[i].track != NULL)
       sum += (size_t)TRACK_ENTRY * cel_track_count(graph->buffers.at[i].track);
