@@ -220,7 +220,10 @@ static void random_space(generator *g, fuzz_task *t) {
 }
 
 static bool twins(const fuzz_program *p, int a, int b) {
-  return memcmp(&p->buffer[a], &p->buffer[b], sizeof p->buffer[a]) == 0;
+  return p->buffer[a].dims == p->buffer[b].dims &&
+         p->buffer[a].init == p->buffer[b].init &&
+         memcmp(p->buffer[a].ext, p->buffer[b].ext, sizeof p->buffer[a].ext) ==
+             0;
 }
 
 /* Makes it an access of a buffer that is there, perhaps of a twin; false when
