@@ -113,7 +113,31 @@ void cel__state_interrupt(void) {
                 LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
 }
 
-/* An error becomes {message =}; one that has a message stays as it is. */
+/* Whether a message begins with a place: "file:12: ". */
+static bool has_place(const char *text) {
+  for (const char *c = strchr(text, ':'); c != NULL; c = strchr(c + 1, ':')) {
+    size_t digits = strspn(c + 1, "0123456789");
+    if (digits > 0 && c[1 + digits] == ':') return true;
+  }
+  return false;
+}
+
+/* "file:line: " of the innermost frame that is not celer's own, or "": as
+ * place.lua, for what error and assert leave without one. */
+static void push_user_place(lua_State *L) {
+  lua_Debug at;
+  for (int level = 1; lua_getstack(L, level, &at); ++level) {
+    lua_getinfo(L, "Sl", &at);
+    if (at.currentline < 0 || strncmp(at.source, "=celer/", 7) == 0) continue;
+    const char *file = at.source[0] == '@' ? at.source + 1 : at.short_src;
+    lua_pushfstring(L, "%s:%d: ", file, at.currentline);
+    return;
+  }
+  lua_pushliteral(L, "");
+}
+
+/* An error becomes {message =}, with a place where there is one; one that has a
+ * message stays as it is. */
 static int to_message(lua_State *L) {
   if (lua_istable(L, 1)) {
     lua_getfield(L, 1, "message");
@@ -128,6 +152,10 @@ static int to_message(lua_State *L) {
   const char *message = lua_tostring(L, -1);
   if (message == NULL)
     message = lua_pushfstring(L, "the error is a %s", luaL_typename(L, 1));
+  if (!has_place(message)) {
+    push_user_place(L);
+    message = lua_pushfstring(L, "%s%s", lua_tostring(L, -1), message);
+  }
   lua_createtable(L, 0, 1);
   lua_pushstring(L, message);
   lua_setfield(L, -2, "message");

@@ -33,7 +33,7 @@ function M.read(extents, what)
     local n = extents[d]
     if type(n) ~= "number" or n % 1 ~= 0 or n < 0 then
       place.fail("%s must be whole numbers that are not negative; number %d is %s",
-        what, d, tostring(n))
+        what, d, type(n) == "number" and tostring(n) or words.a(n))
     end
     out[d], total = n + 0, total * math.max(n, 1) -- + 0: no -0
   end

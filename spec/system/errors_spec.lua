@@ -142,6 +142,17 @@ local cases = {
       .. "  cg:parallel_for({ n }, k.copy, cg:discard_write(o), r)\nend)",
     { "case.lua:12: ", "celer.slice%(1%)", "no dimension 1" },
   },
+  ["an assertion that fails without a place"] = {
+    "assert(io.open('/nowhere/at/all'))", { "case.lua:10: /nowhere/at/all: No such file" },
+  },
+  ["an error that is a table"] = {
+    "error({ code = 3 })", { "case.lua:10: the error is a table" },
+  },
+  ["an assertion in a host task"] = {
+    "q:submit(function(cg)\n  cg:host_task(celer.once, function()\n"
+      .. "    assert(nil, 'nothing there')\n  end)\nend)\nq:wait()",
+    { "case.lua:12: nothing there", "submitted at .*case.lua:11" },
+  },
   ["work after the end"] = {
     "q:drain()\n" .. set, { "case.lua:11: ", "q:submit", "drained" },
   },
