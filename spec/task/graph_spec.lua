@@ -1,6 +1,7 @@
 -- The task graph: dependencies "as if on one node", horizons, epochs, errors.
 local ffi = require("ffi")
 local program = require("spec.task.program")
+local c = require("spec.rule.rules").c
 jit.off(true, true)
 
 local same, all, grown = program.same, program.all, program.grown
@@ -155,6 +156,20 @@ describe("the task graph", function()
         for id = 1, h.id - 1 do assert.is_true(p:reaches(h.id, id)) end
       end
     end)
+  end)
+
+  it("holds the rules of its tasks until they are retired", function()
+    p:close(); open({ step = 1 })
+    local b, id = p:buffer({ 100 }, { init = true }), ffi.new("uint64_t[1]")
+    for i = 1, 50 do
+      local group = p:group({ range = { 100 }, { b, "read_write", same(1) },
+        { p:buffer({ 100 }, { init = true }), "read", grown(i), { clamp = true } } })
+      assert.equal(0, tonumber(c.cel_task_graph_submit(p.graph, group, id)))
+      for k = 0, 1 do c.cel_rule_release(group.access[k].use.rule) end
+    end
+    assert.equal(51, c.cel_rules_count(p.rules))
+    p:retire(p.horizons[#p.horizons])
+    assert.is_true(c.cel_rules_count(p.rules) <= 3)
   end)
 
   it("does not grow over a long run", function()
