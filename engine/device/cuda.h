@@ -87,6 +87,9 @@ typedef struct cel_cuda_kernel {
   uint32_t bytes; /* of the launch's parameter, a multiple of 16 */
   int32_t arguments;
   cel_cuda_argument *argument;
+  /* CUDA's own kernel: threads of a block, x first, and an accessor's origin is
+   * the first element of the view's box. 0: one of celer's. */
+  int32_t block[3];
 } cel_cuda_kernel;
 
 #endif

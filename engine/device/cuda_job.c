@@ -119,11 +119,13 @@ typedef struct accessor {
 _Static_assert(sizeof(launch) == 64 && sizeof(accessor) == 24,
                "kernels/celer.cuh says the same");
 
-/* Where (0, 0, 0) would lie; nobody looks when the view is empty. */
-static accessor accessor_of(const cel_view *view, uint64_t size) {
+/* Where `at` lies, or would; nobody looks when the view is empty. */
+static accessor accessor_of(const cel_view *view, uint64_t size,
+                            const int64_t at[3]) {
   const cel_box *l = &view->layout;
   int64_t e1 = l->max[1] - l->min[1], e2 = l->max[2] - l->min[2];
-  int64_t bias = (l->min[0] * e1 + l->min[1]) * e2 + l->min[2];
+  int64_t bias =
+      ((l->min[0] - at[0]) * e1 + l->min[1] - at[1]) * e2 + l->min[2] - at[2];
   return (accessor){(uintptr_t)view->base - (uint64_t)bias * size, e1 * e2, e2};
 }
 
@@ -137,13 +139,16 @@ static void pack(const cel_cuda_kernel *kernel, const cel_job *job,
     where.extent[d] = (uint32_t)(call->chunk.max[d] - call->chunk.min[d]);
   }
   memcpy(out, &where, sizeof where);
+  static const int64_t zero[3];
   const char *values = job->work->values;
-  int32_t view = 0;
+  const cel_view *view = call->view;
   for (int32_t i = 0; i < kernel->arguments; ++i) {
     const cel_cuda_argument *a = &kernel->argument[i];
     if (a->view) {
-      accessor it = accessor_of(&call->view[view++], a->size);
+      bool moved = kernel->block[0] > 0;
+      accessor it = accessor_of(view, a->size, moved ? view->box.min : zero);
       memcpy(out + a->at, &it, sizeof it);
+      ++view;
     } else {
       memcpy(out + a->at, values + a->from, a->size);
     }
@@ -161,20 +166,30 @@ static uint32_t ceil_div(int64_t n, uint32_t by, uint32_t most) {
   return blocks < most ? (uint32_t)blocks : most;
 }
 
-/* Rows of a warp or more, and as many of them as fit; y and z stride where the
- * grid ends. */
-static void shape(const cel_box *chunk, int32_t dims, uint32_t grid[3],
-                  uint32_t block[3]) {
-  int64_t n[3] = {1, 1, 1}; /* x first */
-  for (int d = 0; d < dims; ++d)
-    n[dims - 1 - d] = chunk->max[d] - chunk->min[d];
+/* Rows of a warp or more, and as many of them as fit. */
+static void shape_block(const int64_t n[3], int32_t dims, uint32_t block[3]) {
   block[0] = power_up(n[0], dims == 1 ? BLOCK : 32);
   block[1] = power_up(n[1], BLOCK / block[0] / (dims == 3 ? 2 : 1));
   uint32_t left = BLOCK / block[0] / block[1];
   block[2] = power_up(n[2], left < BLOCK_Z ? left : BLOCK_Z);
+}
+
+/* In y and z celer's kernels stride where the grid ends. False: another would
+ * have to. */
+static bool shape(const cel_box *chunk, const cel_cuda_kernel *kernel,
+                  uint32_t grid[3], uint32_t block[3]) {
+  int64_t n[3] = {1, 1, 1}; /* x first */
+  int32_t dims = kernel->dims;
+  bool own = kernel->block[0] > 0;
+  for (int d = 0; d < dims; ++d)
+    n[dims - 1 - d] = chunk->max[d] - chunk->min[d];
+  if (!own) shape_block(n, dims, block);
+  for (int i = 0; i < 3 && own; ++i) block[i] = (uint32_t)kernel->block[i];
   grid[0] = ceil_div(n[0], block[0], INT32_MAX);
   grid[1] = ceil_div(n[1], block[1], GRID_YZ);
   grid[2] = ceil_div(n[2], block[2], GRID_YZ);
+  return !own || ((uint64_t)grid[1] * block[1] >= (uint64_t)n[1] &&
+                  (uint64_t)grid[2] * block[2] >= (uint64_t)n[2]);
 }
 
 static cel_status check_launch(const cel_job *job) {
@@ -200,7 +215,11 @@ static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
   cel_assert(kernel->bytes <= sizeof arguments);
   pack(kernel, job, arguments);
   uint32_t grid[3], block[3];
-  shape(&job->call.chunk, kernel->dims, grid, block);
+  if (!shape(&job->call.chunk, kernel, grid, block))
+    return cel_fail(CEL_E_RANGE,
+                    "kernel %s: a grid has at most %d blocks in y and z; use "
+                    "larger blocks, or more devices",
+                    kernel->name, GRID_YZ);
   void *params[] = {arguments};
   CUresult code = cuda->api->cuLaunchKernel(
       kernel->function[device], grid[0], grid[1], grid[2], block[0], block[1],

@@ -89,8 +89,10 @@ static cel_status scan(const cel_source *source, cel_module *module) {
   cel_source_scan(source, &module->found);
   uint32_t n = module->found.n;
   if (n == 0) {
-    cel_fail(CEL_E_COMPILE, "the source holds no kernel; write "
-                            "`kernel void name(item<1> it, ...) { ... }`");
+    cel_fail(CEL_E_COMPILE, "the source holds no kernel; write `%s`",
+             source->block[0] > 0 ? "__global__ void name(...) { ... }"
+                                  : "kernel void name(item<1> it, ...) "
+                                    "{ ... }");
     return cel_fail_at(source->file, source->line);
   }
   module->kernel = cel_alloc_zero(n * sizeof *module->kernel);

@@ -1,9 +1,10 @@
 /* kernel.h -- CUDA C++ source in, something that a backend can launch out.
  *
  * The user's source holds one or more functions `kernel void name(item<D>,
- * ...)`. Entries and parameter descriptions are made by templates in
- * kernels/celer.cuh, so the compiler that reads the source also tells us its
- * signature; nobody parses C++ but it.
+ * ...)`; or, for GPUs alone, CUDA's own (kernels/plain.cuh). Entries and
+ * parameter descriptions are made by templates in kernels/celer.cuh, so the
+ * compiler that reads the source also tells us its signature; nobody parses C++
+ * but it.
  *
  * Compiled modules are cached on disk by content: source, headers, compiler
  * and version, flags, processor features. The cache is private to the user
@@ -45,6 +46,7 @@ typedef struct cel_source {
   const char *const *define; /* "N=3" */
   int32_t options;
   const char *const *option; /* extra compiler flags */
+  int32_t block[3];          /* of CUDA's own kernels, x first; 0: of celer's */
 } cel_source;
 
 typedef struct cel_module cel_module;

@@ -137,6 +137,7 @@ cel_status cel__module_load_cuda(cel_module *module, const cel_source *source,
       cel__kernel_count(kernel);
     }
     if (kernel->cuda[wide] == NULL) kernel->cuda[wide] = lay_out(kernel, name);
+    memcpy(kernel->cuda[wide]->block, source->block, sizeof source->block);
     CEL_TRY(find_functions(module, i, wide));
   }
   return CEL_E_OK;

@@ -104,7 +104,37 @@ static void scan_kernel(scan *s, cel_found_list *out) {
   if (size > 0 && *s->at == '(') add_kernel(out, word, size, line);
 }
 
+static void skip_parentheses(scan *s) {
+  int depth = 0;
+  do {
+    if (skip_other(s)) continue;
+    depth += (*s->at == '(') - (*s->at == ')');
+    step(s);
+  } while (depth > 0 && *s->at != '\0');
+}
+
+/* After the word `__global__`: the first word before a parenthesis that is no
+ * attribute. */
+static void scan_global(scan *s, cel_found_list *out) {
+  for (;;) {
+    const char *word;
+    int32_t line = s->line;
+    skip_space(s);
+    size_t size = take_word(s, &word);
+    if (size == 0) return;
+    skip_space(s);
+    if (*s->at != '(') continue;
+    if (size > 2 && word[0] == '_' && word[1] == '_') {
+      skip_parentheses(s);
+      continue;
+    }
+    add_kernel(out, word, size, line);
+    return;
+  }
+}
+
 void cel_source_scan(const cel_source *source, cel_found_list *out) {
+  bool plain = source->block[0] > 0;
   scan s = {source->text, source->line};
   while (*s.at != '\0') {
     const char *word;
@@ -114,7 +144,9 @@ void cel_source_scan(const cel_source *source, cel_found_list *out) {
       step(&s);
     else if (*s.at == '"' && word[size - 1] == 'R')
       skip_raw(&s);
-    else if (is_word(word, size, "kernel"))
+    else if (plain && is_word(word, size, "__global__"))
+      scan_global(&s, out);
+    else if (!plain && is_word(word, size, "kernel"))
       scan_kernel(&s, out);
   }
 }
@@ -256,6 +288,7 @@ static bool chain_line(cleaner *c, const char *text) {
                                       "'celer::entry<",
                                       "\"celer::signature<",
                                       "\"celer::entry<",
+                                      "\"celer::plain_",
                                       NULL};
   if (!has_any(text, chain)) return false;
   c->dropping = true;

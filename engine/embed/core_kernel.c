@@ -52,8 +52,8 @@ static void push_params(lua_State *L, const cel_module *module, int32_t k) {
 }
 
 /* kernel(text, file, line, directory | nil, defines | nil, options | nil,
- *        prelude | nil) -> module, {{name =, params = {...}}, ...}. The module
- * is never freed: works may still need it. */
+ *        prelude | nil, block | nil) -> module, {{name =, params = {...}},
+ * ...}. The module is never freed: works may still need it. */
 static int kernel_new(lua_State *L) {
   const char *defines[LIST_MAX], *options[LIST_MAX];
   cel_source source = {
@@ -67,6 +67,11 @@ static int kernel_new(lua_State *L) {
       .option = options,
       .prelude = luaL_optstring(L, 7, NULL),
   };
+  for (int d = 0; lua_istable(L, 8) && d < CEL_DIMS; ++d) {
+    lua_rawgeti(L, 8, d + 1);
+    source.block[d] = (int32_t)luaL_optinteger(L, -1, 1);
+    lua_pop(L, 1);
+  }
   cel_engine *engine;
   cel_module *module;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);

@@ -2,6 +2,7 @@
 local ffi = require "ffi"
 local kernel = require "celer.kernel"
 local place = require "celer.place"
+local plain = require "celer.plain"
 local types = require "celer.types"
 
 local M = {}
@@ -82,6 +83,9 @@ local function value_of(param, value)
     return nil, ("expected a boolean, got a %s"):format(kind_of(value))
   elseif param.class == "s" then
     return struct_value(param, value)
+  elseif plain.is_placeholder(value) then
+    return nil, ("%s is for integers of at least 4 bytes, of kernels from "
+      .. "celer.cuda_module"):format(tostring(value))
   elseif type(value) ~= "number" and not boxed_integer(value) then
     return nil, ("expected a number (%s), got a %s"):format(param.type,
       kind_of(value))
@@ -104,10 +108,12 @@ local function access_fault(param, access, is_access)
       asks_for[param.kind], what:find(" ") and what or "a " .. what)
   end
   local buffer = access.buffer
-  if not fits[param.kind][access.mode] then
+  local pointer = param.dims < 0
+  if not fits[param.kind][access.mode]
+    and not (pointer and param.kind ~= kernel.IN and access.mode ~= "read") then
     return ("the kernel declares %s, but %s is accessed with cg:%s; use %s"):format(
       wanted, buffer.name, access.mode, asks_for[param.kind])
-  elseif param.dims ~= buffer.dims then
+  elseif not pointer and param.dims ~= buffer.dims then
     return ("the kernel declares %s, but %s has %d dimensions"):format(wanted,
       buffer.name, buffer.dims)
   elseif param.size ~= buffer.type.size or not same_type(param.type, buffer.type)
@@ -121,15 +127,23 @@ end
 
 local function check_count(k, first, dims, n)
   local item = k.params[1]
-  if first == 2 and item.dims ~= dims then
+  if k.plain and item.dims ~= dims then
+    place.fail("kernel %s was loaded for blocks of %d dimensions, but the range "
+      .. "has %d", k.name, item.dims, dims)
+  elseif first == 2 and item.dims ~= dims then
     place.fail("kernel %s takes an item<%d>, but the range has %d dimensions",
       k.name, item.dims, dims)
   end
   local wanted = #k.params - first + 1
   if n ~= wanted then
-    place.fail("kernel %s takes %d argument%s after its item, got %d", k.signature,
-      wanted, wanted == 1 and "" or "s", n)
+    place.fail("kernel %s takes %d argument%s%s, got %d", k.signature, wanted,
+      wanted == 1 and "" or "s", k.plain and "" or " after its item", n)
   end
+end
+
+local function takes_placeholder(k, param, argument)
+  return k.plain and plain.is_placeholder(argument) and param.size >= 4
+    and (param.class == "i" or param.class == "u")
 end
 
 --- Checks arguments 1..n against the kernel's parameters and parts them.
@@ -142,7 +156,7 @@ function M.part(k, dims, is_access, n, ...)
   local params = k.params
   local first = params[1].kind == kernel.ITEM and 2 or 1
   check_count(k, first, dims, n)
-  local accesses, values, bytes = {}, {}, 0
+  local accesses, values, bytes, placeholders = {}, {}, 0, 0ULL
   for i = 1, n do
     local param, argument = params[first + i - 1], (select(i, ...))
     local fault
@@ -154,6 +168,9 @@ function M.part(k, dims, is_access, n, ...)
         argument.buffer.name)
     else
       bytes = bytes + param.size + param.align
+      if takes_placeholder(k, param, argument) then
+        argument, placeholders = argument.code, placeholders + 2ULL ^ (i - 1)
+      end
       values[#values + 1], fault = value_of(param, argument)
     end
     if fault then
@@ -164,6 +181,7 @@ function M.part(k, dims, is_access, n, ...)
     place.fail("the values of kernel %s take more than %d bytes; put them into a "
       .. "buffer", k.name, VALUES)
   end
+  if k.plain then values[#values + 1] = placeholders end
   return accesses, values
 end
 

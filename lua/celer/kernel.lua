@@ -56,12 +56,18 @@ end
 function M.describe(param)
   if param.kind == M.ITEM then return ("item<%d>"):format(param.dims) end
   if param.kind == M.VALUE then return param.type end
+  if param.dims < 0 then -- of celer.cuda_module
+    return (param.kind == M.IN and "const %s *" or "%s *"):format(param.type)
+  end
   return ("%s<%s, %d>"):format(spelling[param.kind], param.type, param.dims)
 end
 
-local function signature(entry)
+local function signature(entry, plain)
   local list = {}
-  for i, param in ipairs(entry.params) do list[i] = M.describe(param) end
+  for _, param in ipairs(entry.params) do
+    local hidden = plain and param.kind == M.ITEM
+    if not hidden then list[#list + 1] = M.describe(param) end
+  end
   return ("%s(%s)"):format(entry.name, table.concat(list, ", "))
 end
 
@@ -107,7 +113,7 @@ local function read_file(name)
     text, message = f:read("*a")
     f:close()
   end
-  if not text then fail("celer.kernel: %s", message) end
+  if not text then fail("%s", message) end
   return text, path
 end
 
@@ -199,22 +205,25 @@ local function declarations(text)
   return #out > 0 and table.concat(out, "\n") or nil
 end
 
--- The kernels of a source: by name, and the only one when there is one.
-local function compile(text, options, file, line)
+-- The kernels of a source: by name, and the only one when there is one. `plain`
+-- is what plain.lua adds to CUDA's own: a prelude and the shape of blocks.
+local function compile(text, options, file, line, plain)
   local defines, flags = list_defines(options.defines), list_flags(options.options)
   if #defines > 64 or #flags > 64 then
     fail("celer.kernel: 64 defines and 64 options are the most")
   end
-  local structs = declarations(text)
+  local structs = plain and plain.prelude or declarations(text)
   local key = table.concat({ text, structs or "", table.concat(defines, "\1"),
     table.concat(flags, "\1") }, "\0")
   if compiled[key] then return unpack(compiled[key]) end
   local module, list = place.check(core.kernel(text, file, line,
-    script.directory(), defines, flags, structs))
+    script.directory(), defines, flags, structs, plain and plain.block))
   local found, only = setmetatable({}, Kernels), nil
   for i, entry in ipairs(list) do
     local kernel = setmetatable({ module = module, index = i - 1, name = entry.name,
-      params = entry.params, signature = signature(entry) }, Kernel)
+      params = entry.params, plain = plain ~= nil }, Kernel)
+    if plain then table.remove(kernel.params) end -- which are placeholders
+    kernel.signature = signature(entry, plain)
     rawset(found, entry.name, kernel)
     if #list == 1 then only = kernel end
   end
@@ -244,6 +253,12 @@ function M.new(source, options)
   if text:find("%z") then fail("celer.kernel: the source holds a zero byte") end
   local found, only = compile(text, options, file, line)
   return only or found
+end
+
+--- For plain.lua: all kernels of a file, by name.
+function M.load(path, options, plain)
+  local text, file = read_file(path)
+  return (compile(text, options, file, 1, plain))
 end
 
 function M.is_kernel(value) return getmetatable(value) == Kernel end

@@ -64,7 +64,7 @@ local function source_of(text, options)
   local defines, define_list = strings(options.defines or {})
   local extra, extra_list = strings(options.options or {})
   local source = ffi.new("cel_source", {
-    prelude = options.prelude, text = text, file = options.file or "sim.lua",
+    prelude = options.prelude, block = options.block, text = text, file = options.file or "sim.lua",
     line = options.line or 1, directory = options.directory,
     defines = #define_list, define = defines,
     options = #extra_list, option = extra,
@@ -80,7 +80,7 @@ end
 
 --- The module, or nil, the code and the whole message.
 ---@param text string
----@param options? table prelude, file, line, directory, defines, options as in
+---@param options? table prelude, block, file, line, directory, defines, options as in
 ---  cel_source; cuda
 function M.compile(text, options)
   local source, borrowed = source_of(text, options)

@@ -89,7 +89,7 @@ describe("GPUs", function()
   end)
 
   it("are opened in the order given, with what the driver says of them", function()
-    assert.equal("Fake 2\t2\t9\t0\ttrue\t-1\tfalse\t0000:12:00.0\nFake 0\ntrue\tfalse\tfalse\n",
+    assert.equal("Fake 2\t2\t9\t0\tfalse\t-1\tfalse\t0000:12:00.0\nFake 0\ntrue\tfalse\tfalse\n",
       on({ FAKE_GPUS = 3 }, [[
       local cuda = open(2, 0)
       local d = cuda.device[0]

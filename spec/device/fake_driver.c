@@ -1,6 +1,8 @@
 /* A driver that shows GPUs which are not there: $FAKE_GPUS of them, each able
- * to reach the next one. Their identities count from $FAKE_FIRST. It opens
- * contexts and nothing more; fake_driver.lua adds the functions that fail. */
+ * to reach the next one. Their identities count from $FAKE_FIRST. Memory is the
+ * host's, streams do at once what they are given, and a launch writes its shape
+ * to stderr; of what it computes only saxpy is known. fake_driver.lua adds the
+ * functions that fail. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,8 +63,8 @@ int cuDeviceGetPCIBusId(char *text, int size, int device) {
 
 int cuDeviceGetAttribute(int *out, int attribute, int device) {
   (void)device;
-  *out = attribute == 75 ? 9 : attribute == 39 ? 2048 : attribute == 102;
-  return attribute > 102; /* an old driver */
+  *out = attribute == 75 ? 9 : attribute == 39 ? 2048 : 0;
+  return attribute > 102; /* an old one, without virtual memory */
 }
 
 int cuDeviceTotalMem_v2(size_t *bytes, int device) {
@@ -169,5 +171,114 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *out, void *function,
                                                 int threads, size_t shared) {
   (void)function, (void)shared;
   *out = 2048 / threads - 2;
+  return 0;
+}
+
+/* ---- streams and memory */
+
+typedef unsigned long long address;
+typedef void *handle;
+
+static int some(handle *out) {
+  static char there;
+  *out = &there;
+  return 0;
+}
+
+int cuStreamCreate(handle *out, unsigned flags) {
+  (void)flags;
+  return some(out);
+}
+
+int cuStreamCreateWithPriority(handle *out, unsigned flags, int priority) {
+  (void)flags, (void)priority;
+  return some(out);
+}
+
+int cuEventCreate(handle *out, unsigned flags) {
+  (void)flags;
+  return some(out);
+}
+
+#define NOTHING(name)                                                          \
+  int name(void);                                                              \
+  int name(void) {                                                             \
+    return 0;                                                                  \
+  }
+NOTHING(cuStreamDestroy_v2)
+NOTHING(cuStreamSynchronize)
+NOTHING(cuStreamWaitEvent)
+NOTHING(cuEventDestroy_v2)
+NOTHING(cuEventRecord)
+NOTHING(cuEventQuery)
+NOTHING(cuEventSynchronize)
+NOTHING(cuCtxSynchronize)
+NOTHING(cuMemHostRegister_v2)
+NOTHING(cuMemHostUnregister)
+
+int cuMemGetInfo_v2(size_t *free_bytes, size_t *all) {
+  *free_bytes = *all = (size_t)80 << 30;
+  return 0;
+}
+
+int cuMemAlloc_v2(address *out, size_t size) {
+  *out = (address)calloc(1, size);
+  return 0;
+}
+
+int cuMemFree_v2(address at) {
+  free((void *)at);
+  return 0;
+}
+
+int cuMemHostAlloc(void **out, size_t size, unsigned flags) {
+  (void)flags;
+  *out = calloc(1, size);
+  return 0;
+}
+
+int cuMemFreeHost(void *at) {
+  free(at);
+  return 0;
+}
+
+int cuMemcpyAsync(address to, address from, size_t size, handle stream) {
+  (void)stream;
+  memmove((void *)to, (void *)from, size);
+  return 0;
+}
+
+int cuLaunchHostFunc(handle stream, void (*fn)(void *), void *data) {
+  (void)stream;
+  fn(data);
+  return 0;
+}
+
+/* ---- launches */
+
+typedef struct saxpy {
+  long long min[3], range[3];
+  unsigned extent[3], unused;
+  int n;
+  float a;
+  float *x;
+  long long x_strides[2];
+  float *y;
+  long long y_strides[2];
+  unsigned long long placeholders;
+} saxpy;
+
+int cuLaunchKernel(const Elf64_Sym *function, unsigned gx, unsigned gy,
+                   unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned shared, handle stream, void **params, void **extra);
+int cuLaunchKernel(const Elf64_Sym *function, unsigned gx, unsigned gy,
+                   unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned shared, handle stream, void **params,
+                   void **extra) {
+  (void)function, (void)shared, (void)stream, (void)extra;
+  const saxpy *p = params[0];
+  fprintf(stderr, "launch %u %u %u of %u %u %u\n", gx, gy, gz, bx, by, bz);
+  int n = p->placeholders == 1 && p->n == 0 ? (int)p->extent[0] : p->n;
+  for (int i = 0; i < n; ++i) p->y[i] += p->a * p->x[i];
   return 0;
 }
