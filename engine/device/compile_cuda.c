@@ -94,13 +94,26 @@ static void add_cuda_folders(build *b) {
   }
 }
 
+/* The newest architecture that NVRTC knows and that the GPU is not older than;
+ * where it is another one, the driver compiles the rest of the way. */
+static void add_architecture(build *b, int32_t wanted) {
+  char why[256], word[48];
+  const cel_nvrtc_api *api = cel_nvrtc_api_load(why, sizeof why);
+  int known[64], count = 0, best = 0;
+  if (api != NULL && api->nvrtcGetNumSupportedArchs(&count) == 0 &&
+      count <= 64 && api->nvrtcGetSupportedArchs(known) == 0)
+    for (int i = 0; i < count; ++i)
+      if (known[i] <= wanted && known[i] > best) best = known[i];
+  bool other = best != 0 && best != wanted;
+  snprintf(word, sizeof word, "--gpu-architecture=%s_%d",
+           other ? "compute" : "sm", other ? best : wanted);
+  cel_vec_push(&b->option, made_word(b, word, ""));
+}
+
 static void build_prepare(build *b, cel_cuda_target target) {
   const cel_source *s = b->source;
-  char architecture[48];
-  snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d",
-           target.architecture);
   if (!given(s, "--gpu-architecture", "-arch"))
-    cel_vec_push(&b->option, made_word(b, architecture, ""));
+    add_architecture(b, target.architecture);
   if (!given(s, "--std", "-std")) cel_vec_push(&b->option, "--std=c++17");
   cel_vec_push(&b->option, "--device-as-default-execution-space");
   cel_vec_push(&b->option, "--disable-warnings");
@@ -207,9 +220,12 @@ static cel_status compile(const cel_nvrtc_api *api, const build *b,
     return cel_fail(CEL_E_COMPILE, "NVRTC: %s", api->nvrtcGetErrorString(code));
   code = api->nvrtcCompileProgram(program, (int)b->option.n, b->option.at);
   if (code == 0) code = api->nvrtcGetCUBINSize(program, &size);
+  bool is_ptx = code == 0 && size == 0;
+  if (is_ptx) code = api->nvrtcGetPTXSize(program, &size);
   if (code == 0) {
     cel_vec_reserve(out, size + 1);
-    code = api->nvrtcGetCUBIN(program, out->at + out->n);
+    code = is_ptx ? api->nvrtcGetPTX(program, out->at + out->n)
+                  : api->nvrtcGetCUBIN(program, out->at + out->n);
   }
   cel_status status = CEL_E_OK;
   if (code == 0) {

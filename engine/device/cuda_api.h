@@ -195,6 +195,10 @@ typedef struct CUDA_MEMCPY3D_PEER {
   _(nvrtcResult, nvrtcGetProgramLog, (nvrtcProgram program, char *log)) \
   _(nvrtcResult, nvrtcGetCUBINSize, (nvrtcProgram program, size_t *size)) \
   _(nvrtcResult, nvrtcGetCUBIN, (nvrtcProgram program, char *out)) \
+  _(nvrtcResult, nvrtcGetPTXSize, (nvrtcProgram program, size_t *size)) \
+  _(nvrtcResult, nvrtcGetPTX, (nvrtcProgram program, char *out)) \
+  _(nvrtcResult, nvrtcGetNumSupportedArchs, (int *count)) \
+  _(nvrtcResult, nvrtcGetSupportedArchs, (int *architecture)) \
   _(nvrtcResult, nvrtcDestroyProgram, (nvrtcProgram *program))
 /* clang-format on */
 

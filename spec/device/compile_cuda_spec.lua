@@ -1,4 +1,5 @@
 -- Kernels compiled by NVRTC into the cache; no GPU is needed.
+local celer = require("spec.support.celer")
 local k = require("spec.device.compile")
 local nvrtc = require("spec.device.cuda").no_nvrtc == nil
 
@@ -114,6 +115,15 @@ describe("cel_module_check_cuda", function()
     assert(k.check_cuda(text, { options = { "-std=c++20", "--gpu-architecture=sm_90" } }))
   end)
 
+  needs_nvrtc("leaves the rest to the driver for an architecture yet to come", function()
+    local before, text = {}, unique(ADD)
+    for _, path in ipairs(k.files(k.cache, "%.cubin$")) do before[path] = true end
+    assert.equal(1, added(text, { architecture = 999 }))
+    for _, path in ipairs(k.files(k.cache, "%.cubin$")) do
+      if not before[path] then assert.matches("%.visible %.entry celer_run_add", k.read(path)) end
+    end
+  end)
+
   needs_nvrtc("rebuilds an entry that is damaged", function()
     local text = unique(ADD)
     local before = {}
@@ -207,12 +217,50 @@ describe("what NVRTC says", function()
   end)
 end)
 
-describe("a missing NVRTC", function()
-  it("is named, with what to do", function()
-    if nvrtc then return pending("NVRTC is here") end
-    local ok, code, message = k.check_cuda(unique(ADD))
-    assert.is_nil(ok)
-    assert.equal("missing", code)
-    assert.matches("no NVRTC: .*install CUDA's NVRTC, or run with %-%-backend cpu", message)
+describe("NVRTC in other processes", function()
+  local build = require("spec.support.cdef").build_folder()
+  local CHECK = [==[
+    local k = require("spec.device.compile")
+    local ok, code, message = k.check_cuda("kernel void f(item<0>, out<int, 0> x) { x() = 7; }")
+    print(ok and "found" or code .. ": " .. message)
+  ]==]
+
+  local function child(cache, libraries)
+    return celer.exec({ "env", "CELER_BUILD=" .. build, "CELER_CACHE=" .. cache,
+      "LD_PRELOAD=" .. (os.getenv("CELER_PRELOAD") or ""),
+      "LD_LIBRARY_PATH=" .. libraries, "luajit", "-e", CHECK })
+  end
+
+  -- A library of that name, with nothing in it.
+  local function no_library()
+    local folder = k.folder()
+    write(folder .. "/none.c", "")
+    assert(os.execute(("%s -shared -fPIC %s/none.c -o %s/libnvrtc.so"):format(
+      os.getenv("CC") or "cc", folder, folder)) == 0)
+    return folder
+  end
+
+  it("that is missing or too old is named, with what to do", function()
+    local r = child(k.folder(), no_library())
+    assert.matches("^missing: .*NVRTC is too old: it lacks nvrtcVersion; install CUDA's NVRTC, "
+      .. "or run with %-%-backend cpu\n$", r.stdout, nil, r.stderr)
+  end)
+
+  needs_nvrtc("does not matter when the kernel is in the cache", function()
+    local cache, none = k.folder(), no_library()
+    assert.equal("found\n", child(cache, "").stdout)
+    assert.equal("found\n", child(cache, none).stdout)
+  end)
+
+  needs_nvrtc("ends with one entry when several race", function()
+    local cache, folder = k.folder(), k.folder()
+    write(folder .. "/check.lua", CHECK)
+    local r = celer.exec({ "sh", "-c", ([[
+      export CELER_BUILD=%s LD_PRELOAD=%s CELER_CACHE=%s
+      for i in 1 2 3 4 5; do luajit %s/check.lua & done; wait
+    ]]):format(build, os.getenv("CELER_PRELOAD") or "", cache, folder) })
+    assert.equal(("found\n"):rep(5), r.stdout, r.stderr)
+    assert.equal(1, #k.files(cache, "%.cubin$"))
+    assert.equal(0, #k.files(cache, "%.new$"))
   end)
 end)
