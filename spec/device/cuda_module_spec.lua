@@ -16,8 +16,8 @@ kernel void step(item<2> it, inout<float, 2> up, in<float, 2> u, float c) {
   up(y, x) = 2 * u(y, x) - up(y, x) + c * (ux + uy - 4 * u(y, x));
 }
 kernel void many(item<3> it, out<double, 3> o, bool flag, in<double, 0> zero, body b, char d,
-                 const int64_t n) {
-  o(it[0], it[1], it[2]) = (flag ? b.m : b.x) + zero() * it.linear() + min(n, 5) + d;
+                 short e, const int64_t n) {
+  o(it[0], it[1], it[2]) = (flag ? b.m : b.x) + zero() * it.linear() + min(n, 5) + d + e;
 }
 kernel void nothing(item<0>) {}
 ]]
@@ -50,12 +50,13 @@ step 2-d, 128 bytes, 4 params
 view 4 at 64
 view 4 at 88
 value 4 at 112 from 0
-many 3-d, 176 bytes, 7 params
+many 3-d, 176 bytes, 8 params
 view 8 at 64
 value 1 at 88 from 0
 view 8 at 96
 value 32 at 120 from 8
 value 1 at 152 from 40
+value 2 at 154 from 42
 value 8 at 160 from 48
 nothing 0-d, 80 bytes, 1 params
 ]]
@@ -107,7 +108,7 @@ describe("a module for GPUs", function()
         argument = argument + 1
       end
     end
-    assert.equal(12, #asserted)
+    assert.equal(13, #asserted)
     assert(k.check_cuda(SOURCE .. table.concat(asserted, "\n")))
   end)
 
@@ -233,11 +234,11 @@ describe("on a GPU", function()
       local n = { 2, 5, 33 }
       local out, zero = ffi.new("double[?]", 2 * 5 * 33), ffi.new("double[1]", 0.5)
       local dout, dzero = upload(out), upload(zero)
-      local values = ffi.new("struct { bool flag; double body[4]; char d; int64_t n; }",
-        { true, { 10, 20, 30, 40 }, 7, 3 })
+      local values = ffi.new("struct { bool flag; double body[4]; char d; short e; int64_t n; }",
+        { true, { 10, 20, 30, 40 }, 7, 100, 3 })
       launch(1, n, values, { { dout, 5 * 33, 33 }, { dzero } })
       cuda.get(out, dout, ffi.sizeof(out))
-      for i = 0, 2 * 5 * 33 - 1 do assert.equal(40 + 0.5 * i + 3 + 7, out[i]) end
+      for i = 0, 2 * 5 * 33 - 1 do assert.equal(40 + 0.5 * i + 3 + 7 + 100, out[i]) end
       cuda.free(dout)
       cuda.free(dzero)
     end)
