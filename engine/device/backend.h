@@ -2,11 +2,13 @@
  *
  * A backend drives all devices of its kind that belong to one rank. Jobs go
  * into lanes; a lane carries its jobs out in the order in which they came, and
- * lanes run at the same time. Completions come back by poll, in any order
- * across lanes. A job that fails ends its lane: what is behind it, and all that
- * comes later, may need its results, and comes back in its turn without an
- * error and without having been carried out. Host lanes (exec/host.h) have the
- * same face.
+ * lanes run at the same time. Where a backend chains, a job may also begin
+ * after jobs of other lanes. Completions come back by poll, in any order across
+ * lanes. A job that fails ends its lane: what is behind it, and all that comes
+ * later, may need its results, and comes back in its turn without an error and
+ * without having been carried out. So does a job that begins after one that
+ * failed or was not carried out, and it ends its lane likewise. Host lanes
+ * (exec/host.h) have the same face.
  *
  * To add a backend: fill one table, add it to the list in backend.c. Threads:
  * every call from the executor, except what a table says otherwise.
@@ -94,6 +96,7 @@ typedef struct cel_backend_config {
   int32_t cores;   /* CPU: worker threads in all; 0: all of the topology's */
   cel_park *park;  /* woken at each completion; may be null */
   uint64_t seed;   /* simulated: chooses every order */
+  bool chains;     /* simulated */
   bool own_memory; /* CPU, simulated: each device has a memory of its
                       own, as always when there are several */
   /* CUDA: device memory lies in the host and works are C functions, called in

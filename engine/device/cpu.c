@@ -19,8 +19,6 @@ typedef struct cpu {
   cel_crew *kernels, *copies;
   cel_lane lane[CEL_DEVICES * LANES];
   uint32_t outstanding[CEL_DEVICES * LANES]; /* submitted and not yet polled */
-  cel_entry *spare;                          /* recycled entries */
-  cel_entry *ready; /* taken from finished, oldest first */
 } cpu;
 
 static cel_status reserve(cel_backend *b, int32_t memory, uint64_t bytes,

@@ -15,7 +15,8 @@ enum { KERNEL_LANES = 2, COPY_LANES = 2, LANES = KERNEL_LANES + COPY_LANES };
 typedef struct lane {
   CEL_VEC(cel_job *) queued;
   CEL_VEC(cel_done) held;
-  bool failed; /* a job has: no later one is run */
+  uint64_t left;  /* jobs that have left `queued` */
+  uint64_t ended; /* the nth that was not carried out, as none later; or 0 */
 } lane;
 
 /* What reserve gave out: which memory an address belongs to. */
@@ -83,6 +84,21 @@ static void check_view(const simulated *s, int32_t device,
   }
 }
 
+/* What a job begins after was submitted before it, to other lanes. */
+static void check_afters(const simulated *s, const lane *own,
+                         const cel_job *job) {
+  for (uint32_t i = 0; i < job->afters; ++i) {
+    const cel_after *a = &job->after[i];
+    cel_assert(s->face.chains && a->device >= 0 && a->lane >= 0 &&
+               a->device < s->face.devices && a->lane < LANES);
+    const lane *l = &s->lane[a->device * LANES + a->lane];
+    if (l == own || a->nth == 0 || a->nth > l->left + l->queued.n)
+      cel_bug("job %llu is to begin after job %llu of lane %d of device %d",
+              (unsigned long long)job->ticket, (unsigned long long)a->nth,
+              a->lane, a->device);
+  }
+}
+
 static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
   simulated *s = (simulated *)b;
   cel_assert(device >= 0 && device < b->devices && l >= 0 && l < LANES);
@@ -91,15 +107,40 @@ static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
   if (job->kind == CEL_JOB_CALL)
     for (int32_t i = 0; i < job->call.views; ++i)
       check_view(s, device, &job->call.view[i]);
-  cel_vec_push(&s->lane[device * LANES + l].queued, job);
+  lane *own = &s->lane[device * LANES + l];
+  check_afters(s, own, job);
+  cel_vec_push(&own->queued, job);
+}
+
+/* Whether the lane's head has had all that it begins after. */
+static bool may_run(const simulated *s, const lane *l) {
+  if (l->queued.n == 0) return false;
+  const cel_job *job = l->queued.at[0];
+  for (uint32_t i = 0; i < job->afters; ++i) {
+    const cel_after *a = &job->after[i];
+    if (s->lane[a->device * LANES + a->lane].left < a->nth) return false;
+  }
+  return true;
+}
+
+/* Whether something that the job begins after was not carried out. */
+static bool is_lost(const simulated *s, const cel_job *job) {
+  for (uint32_t i = 0; i < job->afters; ++i) {
+    const cel_after *a = &job->after[i];
+    uint64_t ended = s->lane[a->device * LANES + a->lane].ended;
+    if (ended != 0 && ended <= a->nth) return true;
+  }
+  return false;
 }
 
 static void run_head(simulated *s, lane *l) {
   cel_job *job = l->queued.at[0];
   memmove(l->queued.at, l->queued.at + 1, --l->queued.n * sizeof *l->queued.at);
+  l->left++;
   cel_done done = {job->ticket, NULL};
-  if (!l->failed && cel_job_run(job) != CEL_E_OK) {
-    l->failed = true;
+  if (l->ended == 0 && is_lost(s, job)) l->ended = l->left;
+  if (l->ended == 0 && cel_job_run(job) != CEL_E_OK) {
+    l->ended = l->left;
     done.error = cel_alloc(sizeof *done.error);
     *done.error = *cel_error_last();
   }
@@ -118,7 +159,8 @@ static lane *choose(simulated *s) {
   lane *busy[CEL_DEVICES * LANES];
   int n = 0;
   for (int i = 0; i < s->face.devices * LANES; ++i)
-    if (s->lane[i].queued.n + s->lane[i].held.n > 0) busy[n++] = &s->lane[i];
+    if (s->lane[i].held.n > 0 || may_run(s, &s->lane[i]))
+      busy[n++] = &s->lane[i];
   return n == 0 ? NULL : busy[cel_random_int(&s->random, 0, n - 1)];
 }
 
@@ -129,8 +171,8 @@ static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {
   while (moves-- > 0 && n < max) {
     lane *l = choose(s);
     if (l == NULL) break;
-    bool run = l->held.n == 0 ||
-               (l->queued.n > 0 && cel_random_chance(&s->random, 50));
+    bool run =
+        l->held.n == 0 || (may_run(s, l) && cel_random_chance(&s->random, 50));
     if (run)
       run_head(s, l);
     else
@@ -170,6 +212,7 @@ cel_status cel_backend_simulated(const cel_backend_config *config,
       .memories = own ? 1 + config->devices : 1,
       .kernel_lanes = KERNEL_LANES,
       .copy_lanes = COPY_LANES,
+      .chains = config->chains,
       .reserve = reserve,
       .release = release,
       .submit = submit,

@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "device/memory.h"
-#include "exec/ready.h"
-#include "exec/window.h"
+#include "exec/lanes.h"
 
-enum { LANES = 16, BATCH = 64, ISSUES = 256 };
+enum { BATCH = 64, ISSUES = 256 };
 
 /* What was reserved and not released. */
 typedef struct held {
@@ -22,11 +21,12 @@ struct cel_executor {
   cel_window window;
   cel_ready ready;
   cel_records records;
-  uint32_t load[CEL_DEVICES][LANES]; /* jobs in each lane */
-  uint64_t jobs;                     /* at devices and host lanes */
-  bool failed;                       /* or halted: issues nothing more */
-  bool reported;                     /* a failure: later ones follow from it */
+  cel_lanes lanes;
+  uint64_t jobs; /* at devices and host lanes */
+  bool failed;   /* or halted: issues nothing more */
+  bool reported; /* a failure: later ones follow from it */
   CEL_VEC(held) held;
+  CEL_VEC(cel_node *) settled; /* about to be DONE; empty between calls */
   _Atomic(uint64_t) messages, bytes_sent, copies, bytes_copied, allocations;
 };
 
@@ -41,42 +41,14 @@ static void make_ready(cel_executor *e, cel_node *node) {
   cel_ready_push(&e->ready, node->instr->priority, node->instr->id);
 }
 
-/* Whether an instruction may be issued to this lane. */
-static bool fits(const cel_executor *e, const cel_instr *instr,
-                 const cel_node *at) {
-  bool kernel_lane = at->lane < e->config.backend->kernel_lanes;
-  switch (cel_instr_lane_of(instr->kind)) {
-  case CEL_LANE_DEVICE: return kernel_lane && at->device == instr->device;
-  case CEL_LANE_COPY:
-    return !kernel_lane && (instr->device < 0 || at->device == instr->device);
-  default: return false;
-  }
-}
-
-/* All that the node waits for has been issued; where all of it went to one
- * lane that suits the node too, the lane's order does the waiting. */
-static void try_eager(cel_executor *e, cel_node *node) {
-  const cel_instr *instr = node->instr;
-  const cel_node *common = NULL;
-  for (uint32_t i = 0; i < instr->deps; ++i) {
-    const cel_node *dep = cel_window_node(&e->window, instr->dep[i].id);
-    if (dep == NULL || dep->state == CEL_NODE_DONE) continue;
-    if (dep->lane == CEL_NO_LANE) return;
-    if (common == NULL) common = dep;
-    if (dep->device != common->device || dep->lane != common->lane) return;
-  }
-  if (common == NULL || !fits(e, instr, common)) return;
-  node->device = common->device;
-  node->lane = common->lane;
-  make_ready(e, node);
-}
-
 static void consider(cel_executor *e, cel_node *node) {
+  if (node->state == CEL_NODE_RETURNED && node->incomplete == 0)
+    cel_vec_push(&e->settled, node);
   if (node->state != CEL_NODE_WAITING) return;
-  if (node->incomplete == 0)
+  if (node->incomplete == 0 ||
+      (node->unissued == 0 &&
+       cel_lanes_may_follow(&e->lanes, &e->window, node)))
     make_ready(e, node);
-  else if (node->unissued == 0)
-    try_eager(e, node);
 }
 
 static void mark_issued(cel_executor *e, cel_node *node) {
@@ -90,7 +62,7 @@ static void mark_issued(cel_executor *e, cel_node *node) {
 }
 
 static void mark_done(cel_executor *e, cel_node *node) {
-  bool was_issued = node->state == CEL_NODE_ISSUED;
+  bool was_issued = node->state >= CEL_NODE_ISSUED;
   node->state = CEL_NODE_DONE;
   for (int32_t i = node->successors; i != CEL_NO_EDGE;
        i = e->window.edges.at[i].next) {
@@ -100,6 +72,14 @@ static void mark_done(cel_executor *e, cel_node *node) {
     consider(e, to);
   }
   cel_window_drop_edges(&e->window, node);
+}
+
+/* It is back. What it began after in another lane may not be, although it has
+ * been carried out: then it counts as done only when that is back too. */
+static void settle(cel_executor *e, cel_node *node) {
+  node->state = CEL_NODE_RETURNED;
+  consider(e, node);
+  while (e->settled.n > 0) mark_done(e, cel_vec_pop(&e->settled));
 }
 
 /* ---- failure ------------------------------------------------------------ */
@@ -125,38 +105,6 @@ static void fail(cel_executor *e, const cel_instr *instr, cel_error *error) {
 }
 
 /* ---- issue -------------------------------------------------------------- */
-
-/* The least loaded lane among those that may take it. */
-static void choose_lane(cel_executor *e, cel_node *node) {
-  const cel_backend *b = e->config.backend;
-  bool kernel = node->instr->kind == CEL_INSTR_KERNEL;
-  int lane0 = kernel ? 0 : b->kernel_lanes;
-  int lanes = kernel ? b->kernel_lanes : b->copy_lanes;
-  int d0 = node->instr->device, d1 = d0 + 1;
-  if (d0 < 0) d0 = 0, d1 = b->devices;
-  uint32_t best = UINT32_MAX;
-  for (int d = d0; d < d1; ++d) {
-    for (int l = lane0; l < lane0 + lanes; ++l) {
-      if (e->load[d][l] >= best) continue;
-      best = e->load[d][l];
-      node->device = (int16_t)d;
-      node->lane = (int16_t)l;
-    }
-  }
-}
-
-static void issue_to_lane(cel_executor *e, cel_node *node) {
-  if (node->lane == CEL_NO_LANE) choose_lane(e, node);
-  e->load[node->device][node->lane]++;
-  e->jobs++;
-  if (node->instr->kind == CEL_INSTR_COPY) {
-    count(&e->copies, 1);
-    count(&e->bytes_copied, (uint64_t)cel_box_volume(&node->instr->copy.box) *
-                                node->record->job.element_size);
-  }
-  e->config.backend->submit(e->config.backend, node->device, node->lane,
-                            &node->record->job);
-}
 
 /* The last error, which befell memory of a buffer. */
 static void fail_memory(cel_executor *e, const cel_instr *instr,
@@ -191,29 +139,47 @@ static bool job_fits(cel_executor *e, const cel_instr *instr) {
   return true;
 }
 
-static void issue_job(cel_executor *e, cel_node *node, bool to_host) {
-  if (!job_fits(e, node->instr)) return;
+static cel_record *take_record(cel_executor *e, cel_node *node) {
   node->record = cel_records_take(&e->records);
-  cel_translate_job(node->record, node->instr, e->config.rank, e->config.ranks);
-  if (to_host) {
-    e->jobs++;
-    cel_host_lanes_submit(e->config.host, &node->record->job);
-  } else {
-    issue_to_lane(e, node);
+  return node->record;
+}
+
+static void issue_to_host(cel_executor *e, cel_node *node) {
+  if (!job_fits(e, node->instr)) return;
+  cel_record *record = take_record(e, node);
+  cel_translate_job(record, node->instr, e->config.rank, e->config.ranks);
+  e->jobs++;
+  cel_host_lanes_submit(e->config.host, &record->job);
+  mark_issued(e, node);
+}
+
+/* Or waits for room in its lane, READY as before. */
+static void issue_to_lane(cel_executor *e, cel_node *node) {
+  const cel_instr *instr = node->instr;
+  if (!cel_lanes_enter(&e->lanes, &e->window, node)) return;
+  if (!job_fits(e, instr)) return;
+  cel_record *record = take_record(e, node);
+  cel_translate_job(record, instr, e->config.rank, e->config.ranks);
+  e->jobs++;
+  if (instr->kind == CEL_INSTR_COPY) {
+    count(&e->copies, 1);
+    count(&e->bytes_copied, (uint64_t)cel_box_volume(&instr->copy.box) *
+                                record->job.element_size);
   }
+  cel_lanes_submit(&e->lanes, &e->window, node);
   mark_issued(e, node);
 }
 
 static void issue_message(cel_executor *e, cel_node *node) {
   cel_transport *t = e->config.transport;
-  node->record = cel_records_take(&e->records);
-  cel_translate_message(node->record, node->instr);
+  cel_record *record = take_record(e, node);
+  cel_translate_message(record, node->instr);
   if (node->instr->kind == CEL_INSTR_SEND) {
     count(&e->messages, 1);
-    count(&e->bytes_sent, node->record->posted.bytes);
-    t->send(t, &node->record->posted);
+    count(&e->bytes_sent, record->posted.bytes);
+    t->send(t, &record->posted);
   } else {
-    t->receive(t, &node->record->posted);
+    t->receive(t, &record->posted);
   }
   mark_issued(e, node);
 }
@@ -255,9 +221,9 @@ static void issue(cel_executor *e, cel_node *node) {
   case CEL_INSTR_ALLOC: allocate(e, node); break;
   case CEL_INSTR_FREE: release(e, node); break;
   case CEL_INSTR_INIT:
-  case CEL_INSTR_HOST: issue_job(e, node, true); break;
+  case CEL_INSTR_HOST: issue_to_host(e, node); break;
   case CEL_INSTR_COPY:
-  case CEL_INSTR_KERNEL: issue_job(e, node, false); break;
+  case CEL_INSTR_KERNEL: issue_to_lane(e, node); break;
   case CEL_INSTR_SEND:
   case CEL_INSTR_RECEIVE: issue_message(e, node); break;
   case CEL_INSTR_HORIZON:
@@ -271,7 +237,9 @@ static void complete(cel_executor *e, const cel_done *done, bool job) {
   cel_node *node = cel_window_node(&e->window, done->ticket);
   cel_assert(node != NULL && node->instr->id == done->ticket);
   cel_assert(node->state == CEL_NODE_ISSUED);
-  if (node->lane != CEL_NO_LANE) e->load[node->device][node->lane]--;
+  uint64_t next;
+  if (node->lane != CEL_NO_LANE && cel_lanes_complete(&e->lanes, node, &next))
+    make_ready(e, cel_window_node(&e->window, next));
   if (job) e->jobs--;
   cel_records_give(&e->records, node->record);
   node->record = NULL;
@@ -281,7 +249,7 @@ static void complete(cel_executor *e, const cel_done *done, bool job) {
     return;
   }
   /* It may have been dropped; nobody waits for it any more. */
-  if (!e->failed) mark_done(e, node);
+  if (!e->failed) settle(e, node);
 }
 
 static bool take_completions(cel_executor *e) {
@@ -321,12 +289,9 @@ void cel_executor_halt(cel_executor *executor) {
 /* ---- life --------------------------------------------------------------- */
 
 cel_executor *cel_executor_create(const cel_executor_config *config) {
-  const cel_backend *b = config->backend;
-  if (b->devices > CEL_DEVICES || b->kernel_lanes + b->copy_lanes > LANES)
-    cel_bug("%d devices of %d and %d lanes", b->devices, b->kernel_lanes,
-            b->copy_lanes);
   cel_executor *e = cel_alloc_zero(sizeof *e);
   e->config = *config;
+  cel_lanes_init(&e->lanes, config->backend, config->lane_depth);
   cel_window_init(&e->window);
   return e;
 }
@@ -345,7 +310,9 @@ void cel_executor_destroy(cel_executor *executor) {
   cel_records_release(&e->records);
   cel_window_release(&e->window);
   cel_ready_release(&e->ready);
+  cel_lanes_release(&e->lanes);
   cel_vec_release(&e->held);
+  cel_vec_release(&e->settled);
   cel_free(e);
 }
 
@@ -375,7 +342,8 @@ static size_t append(char *text, size_t size, size_t at, const char *more) {
 
 static size_t describe_node(const cel_executor *e, const cel_node *node,
                             char *text, size_t size, size_t at) {
-  static const char *const states[] = {"waiting", "ready", "issued", "done"};
+  static const char *const states[] = {"waiting", "ready", "issued", "returned",
+                                       "done"};
   const cel_instr *instr = node->instr;
   char line[160];
   snprintf(line, sizeof line, "  I%llu %s %s", (unsigned long long)instr->id,

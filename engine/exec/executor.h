@@ -1,9 +1,9 @@
 /* executor.h -- carries instructions out as soon as they may start.
  *
  * Out of order, event driven. An instruction is issued when everything it
- * depends on has completed, or has been issued on the same in-order lane.
- * Among ready ones the higher priority goes first, then the older. It never
- * blocks; waiting is the caller's (run) business.
+ * depends on has completed, or when in-order lanes do the rest of the waiting
+ * (lanes.h). Among ready ones the higher priority goes first, then the older.
+ * It never blocks; waiting is the caller's (run) business.
  *
  * State is kept by id in a window that starts at the newest completed horizon:
  * a dependency on an older id counts as complete.
@@ -27,6 +27,8 @@ typedef struct cel_executor_config {
   cel_host_lanes *host;
   cel_transport *transport;
   cel_park *park; /* woken by whoever has news for the executor */
+  /* Jobs that may be under way in a device's lane; 0: a few hundred. */
+  uint32_t lane_depth;
   /* A horizon or epoch has completed. Thread: executor. */
   void (*completed)(void *context, const cel_instr *instr);
   /* An instruction failed: its task's place is already in `error`. The

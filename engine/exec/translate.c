@@ -17,6 +17,7 @@ void cel_records_release(cel_records *records) {
     cel_record *record = records->free;
     records->free = record->next;
     cel_vec_release(&record->views);
+    cel_vec_release(&record->afters);
     cel_vec_release(&record->pieces);
     cel_free(record);
   }

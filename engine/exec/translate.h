@@ -19,6 +19,7 @@ typedef struct cel_record {
   cel_job job;
   cel_posted posted;
   CEL_VEC(cel_view) views;
+  CEL_VEC(cel_after) afters;
   CEL_VEC(cel_strided) pieces;
 } cel_record;
 

@@ -49,7 +49,7 @@ cel_node *cel_window_add(cel_window *window, const cel_instr *instr) {
     cel_node *dep = cel_window_node(window, instr->dep[i].id);
     if (dep == NULL || dep->state == CEL_NODE_DONE) continue;
     node->incomplete++;
-    if (dep->state != CEL_NODE_ISSUED) node->unissued++;
+    if (dep->state < CEL_NODE_ISSUED) node->unissued++;
     link(window, dep, instr->id);
   }
   return node;

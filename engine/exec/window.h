@@ -5,8 +5,8 @@
  * what is under way. Edges to successors come from a pool.
  *
  * Invariants: an id below base is complete; `incomplete` counts the
- * dependencies that are not DONE, `unissued` those that are neither ISSUED nor
- * DONE, so unissued <= incomplete.
+ * dependencies that are not DONE, `unissued` those that are not even ISSUED, so
+ * unissued <= incomplete.
  * Cost: O(1) per id and per dependency; memory grows to what was under way at
  * most, then stays. Confined to the executor.
  */
@@ -19,8 +19,9 @@
 
 typedef enum cel_node_state {
   CEL_NODE_WAITING,
-  CEL_NODE_READY, /* in the heap */
+  CEL_NODE_READY, /* in a heap */
   CEL_NODE_ISSUED,
+  CEL_NODE_RETURNED, /* but not all that it depends on */
   CEL_NODE_DONE
 } cel_node_state;
 
@@ -31,7 +32,8 @@ typedef struct cel_node {
   cel_record *record; /* while ISSUED to somebody */
   uint32_t incomplete, unissued;
   int32_t successors;   /* first edge */
-  int16_t device, lane; /* where it was issued; CEL_NO_LANE: no in-order lane */
+  uint64_t nth;         /* job of that lane, from 1; while ISSUED there */
+  int16_t device, lane; /* of a backend; CEL_NO_LANE: none, or none yet */
   uint8_t state;
 } cel_node;
 

@@ -7,6 +7,7 @@ ffi.cdef([[
 typedef struct { int64_t factor, busy, items, fail_at; } cel_spec_context;
 cel_status cel_spec_scale(const cel_work *work, const cel_call *call);
 cel_status cel_spec_fill(const cel_init *init, const cel_box *box, void *out);
+cel_status cel_spec_stamp(const cel_work *work, const cel_call *call);
 ]])
 
 local works
@@ -335,6 +336,86 @@ for _, config in ipairs(configs) do
     end)
   end)
 end
+
+describe("a backend that chains", function()
+  -- Jobs in random lanes, each after random earlier ones of other lanes, by
+  -- lane; all their records are kept in it.
+  local function submit_all(b, random, n, work)
+    local jobs, count = {}, {}
+    for i = 1, n do
+      local j = { device = random:int(0, b.devices - 1), lane = random:int(0, 1), after = {} }
+      j.at = j.device * 2 + j.lane
+      for _ = 1, i > 1 and random:int(0, 3) or 0 do
+        local other = jobs[random:int(math.max(1, i - 6), i - 1)]
+        if other.at ~= j.at then j.after[other.at] = other end
+      end
+      j.before, count[j.at] = count[j.at], j
+      j.nth = j.before and j.before.nth + 1 or 1
+      j.stamp, j.afters = ffi.new("int64_t[1]"), ffi.new("cel_after[8]")
+      j.chunk = grid.box(i, 0, 0, i + 1, 1, 1)
+      j.view = ffi.new("cel_view[1]", { { j.stamp, j.chunk, j.chunk } })
+      j.job = ffi.new("cel_job", { ticket = i, kind = "CEL_JOB_CALL", work = work })
+      j.job.call.chunk, j.job.call.views, j.job.call.view = j.chunk, 1, j.view
+      for _, other in pairs(j.after) do
+        j.afters[j.job.afters] = { other.device, other.lane, other.nth }
+        j.job.afters = j.job.afters + 1
+      end
+      j.job.after = j.afters
+      jobs[i] = j
+      b.submit(b, j.device, j.lane, j.job)
+    end
+    return jobs
+  end
+
+  local function finish(b, jobs)
+    local done, n = ffi.new("cel_done[4]"), 0
+    local deadline = os.time() + 60
+    while n < #jobs do
+      local got = b.poll(b, done, 4)
+      for i = 0, got - 1 do
+        jobs[tonumber(done[i].ticket)].failed = done[i].error ~= nil
+        c.cel_free(done[i].error)
+      end
+      n = n + got
+      assert.is_true(os.time() < deadline)
+    end
+  end
+
+  local function run(seed, fail_at)
+    local random = grid.random(seed)
+    local b = create("simulated", { devices = seed % 3 + 1, seed = seed, chains = true })
+    local context = ffi.new("cel_spec_context", { 0, 0, 0, fail_at })
+    local jobs = submit_all(b, random, 60,
+      ffi.new("cel_work", { fn = works.cel_spec_stamp, context = context }))
+    finish(b, jobs)
+    return jobs
+  end
+
+  it("carries a job out after those of other lanes that it names", function()
+    for seed = 1, 60 do
+      for _, j in ipairs(run(seed, -1)) do
+        assert.is_true(j.stamp[0] > 0)
+        if j.before then assert.is_true(j.before.stamp[0] < j.stamp[0]) end
+        for _, other in pairs(j.after) do assert.is_true(other.stamp[0] < j.stamp[0]) end
+      end
+    end
+  end)
+
+  it("carries out nothing that comes after a failure, in whichever lane", function()
+    local lost = 0
+    for seed = 1, 60 do
+      for i, j in ipairs(run(seed, 10)) do
+        local good = i ~= 10 and (not j.before or j.before.good)
+        for _, other in pairs(j.after) do good = good and other.good end
+        j.good = good
+        assert.equal(i == 10, j.failed)
+        assert.equal(good, j.stamp[0] > 0)
+        if not good and (not j.before or j.before.good) then lost = lost + 1 end
+      end
+    end
+    assert.is_true(lost > 120) -- by way of other lanes
+  end)
+end)
 
 describe("the simulated backend", function()
   -- The order of completions of 40 jobs over two lanes.

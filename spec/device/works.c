@@ -13,6 +13,7 @@ typedef struct cel_spec_context {
 
 cel_status cel_spec_scale(const cel_work *work, const cel_call *call);
 cel_status cel_spec_fill(const cel_init *init, const cel_box *box, void *out);
+cel_status cel_spec_stamp(const cel_work *work, const cel_call *call);
 
 cel_status cel_spec_scale(const cel_work *work, const cel_call *call) {
   cel_spec_context *c = work->context;
@@ -44,5 +45,14 @@ cel_status cel_spec_fill(const cel_init *init, const cel_box *box, void *out) {
     for (int64_t j = box->min[1]; j < box->max[1]; ++j)
       for (int64_t k = box->min[2]; k < box->max[2]; ++k)
         *p++ = (int32_t)(i * 10000 + j * 100 + k);
+  return CEL_E_OK;
+}
+
+/* The only item: how many have been carried out, with this one; the chunk
+ * begins at the job's number, and one may fail. */
+cel_status cel_spec_stamp(const cel_work *work, const cel_call *call) {
+  cel_spec_context *c = work->context;
+  if (call->chunk.min[0] == c->fail_at) return cel_fail(CEL_E_TASK, "planted");
+  *(int64_t *)call->view[0].base = 1 + atomic_fetch_add(&c->items, 1);
   return CEL_E_OK;
 }

@@ -22,8 +22,10 @@ enum {
 };
 
 typedef struct state {
-  bool issued, done;
+  bool issued, ran, back;
+  bool done;        /* back, and all that it waits for */
   int device, lane; /* -1: none */
+  uint64_t nth;     /* job of that lane */
 } state;
 
 /* What is under way somewhere, in the order of its issue. */
@@ -33,7 +35,9 @@ typedef struct flight {
 } flight;
 
 static cel_random chosen;
-static int count, eager;
+static int count, eager, chained, crowded, late;
+static uint32_t depth; /* of a lane; 0: the executor's own */
+static uint64_t submitted[DEVICES][KERNEL_LANES + COPY_LANES];
 static cel_instr instrs[MOST + 1];
 static cel_dep deps[MOST + 1][MOST_DEPS];
 static cel_allocation allocations[MOST + 1];
@@ -41,6 +45,7 @@ static state states[MOST + 1];
 static CEL_VEC(flight) flights, messages;
 static uint64_t added, reached;
 static cel_buffer buffer = {.dims = 1, .element_size = 8, .name = "b"};
+static cel_backend backend;
 static cel_status refuse = CEL_E_OK;
 static bool (*is_failing)(uint64_t id);
 static uint64_t failed_id;
@@ -58,17 +63,72 @@ static bool all_done(uint64_t id) {
   return true;
 }
 
-/* What it waits for is complete, or came earlier in the same lane. */
-static void check_issue(uint64_t id, int device, int lane) {
+static bool same_lane(const state *a, const state *b) {
+  return a->device == b->device && a->lane == b->lane;
+}
+
+/* What it waits for is complete or in lanes: in its own one, unless the backend
+ * chains. */
+static void check_issue(uint64_t id, const state *to) {
   if (id > added) wrong("issued before it was added", id);
   if (states[id].issued) wrong("issued twice", id);
   for (uint32_t i = 0; i < instrs[id].deps; ++i) {
     const state *s = &states[instrs[id].dep[i].id];
     if (s->done) continue;
-    if (lane < 0 || !s->issued || s->lane != lane || s->device != device)
+    if (to->lane < 0 || !s->issued || s->lane < 0 ||
+        (!backend.chains && !same_lane(s, to)))
       wrong("issued too early", id);
     eager++;
   }
+}
+
+/* The highest nth of what it waits for in a lane; 0 if nothing. */
+static uint64_t last_in(uint64_t id, int device, int lane) {
+  uint64_t nth = 0;
+  for (uint32_t i = 0; i < instrs[id].deps; ++i) {
+    const state *s = &states[instrs[id].dep[i].id];
+    if (s->device == device && s->lane == lane && !s->done && s->nth > nth)
+      nth = s->nth;
+  }
+  return nth;
+}
+
+/* Its `after` names each other lane that it waits for once, as far as needed
+ * and no further. */
+static void check_afters(const cel_job *job, const state *to) {
+  uint64_t id = job->ticket;
+  uint32_t lanes = 0;
+  for (int d = 0; d < DEVICES; ++d)
+    for (int l = 0; l < KERNEL_LANES + COPY_LANES; ++l)
+      lanes += last_in(id, d, l) > 0 && (d != to->device || l != to->lane);
+  if (job->afters != lanes) wrong("begins after too much or too little", id);
+  for (uint32_t i = 0; i < job->afters; ++i) {
+    const cel_after *a = &job->after[i];
+    for (uint32_t k = 0; k < i; ++k)
+      if (job->after[k].device == a->device && job->after[k].lane == a->lane)
+        wrong("begins after a lane twice", id);
+    if (a->nth != last_in(id, a->device, a->lane))
+      wrong("begins after a wrong job", id);
+    chained++;
+  }
+}
+
+/* Whether no lane that suits it is full; of what is in no lane, always. */
+static bool has_room(uint64_t id) {
+  const cel_instr *instr = &instrs[id];
+  bool kernel = instr->kind == CEL_INSTR_KERNEL;
+  if (depth == 0 || (!kernel && instr->kind != CEL_INSTR_COPY)) return true;
+  uint32_t load[DEVICES][2][2] = {0}; /* two lanes of each kind */
+  for (uint32_t i = 0; i < flights.n; ++i) {
+    const flight *f = &flights.at[i];
+    load[f->device][f->lane >= KERNEL_LANES][f->lane % 2]++;
+  }
+  for (int d = 0; d < DEVICES; ++d)
+    for (int l = 0; l < 2; ++l)
+      if ((instr->device < 0 || instr->device == d) &&
+          load[d][!kernel][l] >= depth)
+        return false;
+  return true;
 }
 
 /* As far as the executor must know: when it hears of a host job is its own and
@@ -84,23 +144,37 @@ static bool seen_at_issue(cel_instr_kind kind) {
          kind != CEL_INSTR_HORIZON && kind != CEL_INSTR_EPOCH;
 }
 
-/* Nothing of a higher priority, or as high and older, could have gone. */
+/* Nothing of a higher priority, or as high and older, could have gone. What
+ * waited for room in a lane goes when there is some. */
 static void check_priority(uint64_t id) {
   for (uint64_t k = 1; k <= added; ++k) {
     if (states[k].issued || k == id || !seen_at_issue(instrs[k].kind)) continue;
+    if (depth > 0 && cel_instr_lane_of(instrs[k].kind) <= CEL_LANE_DEVICE &&
+        instrs[k].kind != CEL_INSTR_ALLOC)
+      continue;
     int32_t mine = instrs[id].priority, other = instrs[k].priority;
     if ((other > mine || (other == mine && k < id)) && may_go(k))
       wrong("went before one of a higher priority", id);
   }
 }
 
-static void note_issue(uint64_t id, int device, int lane) {
-  check_issue(id, device, lane);
-  check_priority(id);
-  states[id] = (state){true, false, device, lane};
+static const state nowhere = {.issued = true, .device = -1, .lane = -1};
+
+/* Ids of dependencies are lower. */
+static void come_back(uint64_t id) {
+  states[id].back = true;
+  for (uint64_t k = id; k <= added; ++k)
+    if (states[k].back && all_done(k)) states[k].done = true;
 }
 
-/* Whether all that it waits for was issued to one lane that suits it. */
+static void note_issue(uint64_t id, const state *to) {
+  check_issue(id, to);
+  check_priority(id);
+  states[id] = *to;
+}
+
+/* Whether all that it waits for was issued to lanes; to one that suits it,
+ * unless the backend chains. */
 static bool may_follow(uint64_t id) {
   const cel_instr *instr = &instrs[id];
   const state *common = NULL;
@@ -111,20 +185,25 @@ static bool may_follow(uint64_t id) {
     if (s->done && instrs[instr->dep[i].id].kind != CEL_INSTR_HOST) continue;
     if (s->done || !s->issued || s->lane < 0) return false;
     if (common == NULL) common = s;
-    if (s->lane != common->lane || s->device != common->device) return false;
+    if (!backend.chains && !same_lane(s, common)) return false;
   }
+  if (backend.chains) return common != NULL;
   return common != NULL && (common->lane < KERNEL_LANES) == kernel &&
          (instr->device < 0 || instr->device == common->device);
 }
 
 /* Whatever could start has started. */
 static void check_busy(void) {
-  for (uint64_t k = 1; k <= added; ++k)
-    if (!states[k].issued && may_follow(k))
-      wrong("could have followed in a lane", k);
-  for (uint64_t k = 1; k <= added; ++k)
-    if (seen_at_issue(instrs[k].kind) && !states[k].issued && may_go(k))
-      wrong("could have been issued", k);
+  for (uint64_t k = 1; k <= added; ++k) {
+    if (states[k].issued) continue;
+    bool follows = may_follow(k);
+    bool goes = seen_at_issue(instrs[k].kind) && may_go(k);
+    if (!has_room(k)) {
+      crowded += follows || goes;
+    } else if (follows || goes) {
+      wrong(follows ? "could have followed" : "could have been issued", k);
+    }
+  }
 }
 
 /* ---- the fakes ----------------------------------------------------------- */
@@ -138,7 +217,7 @@ static cel_status reserve(cel_backend *b, int32_t memory, uint64_t bytes,
                           void **out) {
   (void)b, (void)memory, (void)bytes;
   uint64_t id = of_address(out);
-  note_issue(id, -1, -1);
+  note_issue(id, &nowhere);
   if (refuse != CEL_E_OK) return cel_fail(refuse, "there is none");
   *out = cel_alloc(bytes);
   states[id].done = true;
@@ -156,22 +235,47 @@ static void submit(cel_backend *b, int32_t device, int32_t lane, cel_job *job) {
   if (kernel != (lane < KERNEL_LANES)) wrong("in a wrong lane", job->ticket);
   if (instrs[job->ticket].device >= 0 && instrs[job->ticket].device != device)
     wrong("on a wrong device", job->ticket);
-  note_issue(job->ticket, device, lane);
+  state to = {.issued = true, .device = device, .lane = lane};
+  to.nth = ++submitted[device][lane];
+  note_issue(job->ticket, &to);
+  check_afters(job, &to);
   cel_vec_push(&flights, (flight){job->ticket, device, lane});
+  uint32_t load = 0;
+  for (uint32_t i = 0; i < flights.n; ++i)
+    load += flights.at[i].device == device && flights.at[i].lane == lane;
+  if (depth > 0 && load > depth) wrong("one too many in a lane", job->ticket);
 }
 
-/* The oldest of a random lane. */
+static bool all_ran(uint64_t id) {
+  for (uint32_t i = 0; i < instrs[id].deps; ++i) {
+    const state *s = &states[instrs[id].dep[i].id];
+    if (!s->done && !s->ran) return false;
+  }
+  return true;
+}
+
+/* Of a random lane, runs the oldest that has not run if it may, and hands over
+ * the oldest that has. */
 static uint32_t take_one(cel_done *out) {
-  if (flights.n == 0 || cel_random_chance(&chosen, 40)) return 0;
-  uint32_t pick = (uint32_t)cel_random_int(&chosen, 0, flights.n - 1), i = 0;
-  while (flights.at[i].lane != flights.at[pick].lane ||
-         flights.at[i].device != flights.at[pick].device)
-    ++i;
-  uint64_t id = flights.at[i].id;
-  memmove(flights.at + i, flights.at + i + 1,
-          (--flights.n - i) * sizeof *flights.at);
+  if (flights.n == 0) return 0;
+  uint32_t pick = (uint32_t)cel_random_int(&chosen, 0, flights.n - 1);
+  const state *lane = &states[flights.at[pick].id];
+  uint32_t first = flights.n;
+  for (uint32_t i = flights.n; i-- > 0;) {
+    state *s = &states[flights.at[i].id];
+    if (!same_lane(s, lane)) continue;
+    first = i;
+    pick = s->ran ? pick : i;
+  }
+  uint64_t id = flights.at[pick].id;
+  if (!states[id].ran && all_ran(id)) states[id].ran = true;
+  id = flights.at[first].id;
+  if (!states[id].ran || cel_random_chance(&chosen, 40)) return 0;
+  late += !all_done(id);
+  memmove(flights.at + first, flights.at + first + 1,
+          (--flights.n - first) * sizeof *flights.at);
   *out = (cel_done){.ticket = id};
-  states[id].done = true;
+  come_back(id);
   if (is_failing == NULL || !is_failing(id)) return 1;
   out->error = cel_alloc_zero(sizeof *out->error);
   out->error->code = CEL_E_TASK;
@@ -187,7 +291,7 @@ static uint32_t poll_backend(cel_backend *b, cel_done *out, uint32_t max) {
 
 static void post(cel_transport *t, const cel_posted *message) {
   (void)t;
-  note_issue(message->ticket, -1, -1);
+  note_issue(message->ticket, &nowhere);
   cel_vec_push(&messages, (flight){message->ticket, -1, -1});
 }
 
@@ -196,7 +300,7 @@ static uint32_t poll_transport(cel_transport *t, cel_done *out, uint32_t max) {
   if (max == 0 || messages.n == 0 || cel_random_chance(&chosen, 40)) return 0;
   uint32_t i = (uint32_t)cel_random_int(&chosen, 0, messages.n - 1);
   *out = (cel_done){.ticket = messages.at[i].id};
-  states[out->ticket].done = true;
+  come_back(out->ticket);
   cel_vec_swap_out(&messages, i);
   return 1;
 }
@@ -204,7 +308,7 @@ static uint32_t poll_transport(cel_transport *t, cel_done *out, uint32_t max) {
 static cel_status run_host(const cel_work *work, const cel_call *call) {
   (void)work;
   uint64_t id = (uint64_t)call->chunk.min[0];
-  check_issue(id, -1, -1);
+  check_issue(id, &nowhere);
   states[id].issued = states[id].done = true;
   return CEL_E_OK;
 }
@@ -299,13 +403,18 @@ static void make_graph(void) {
 /* ---- runs ---------------------------------------------------------------- */
 
 static cel_executor *make_executor(cel_host_lanes **host) {
-  static cel_backend backend = {.devices = DEVICES,
-                                .kernel_lanes = KERNEL_LANES,
-                                .copy_lanes = COPY_LANES,
-                                .reserve = reserve,
-                                .release = release,
-                                .submit = submit,
-                                .poll = poll_backend};
+  backend = (cel_backend){.devices = DEVICES,
+                          .kernel_lanes = KERNEL_LANES,
+                          .copy_lanes = COPY_LANES,
+                          .chains = cel_random_chance(&chosen, 70),
+                          .reserve = reserve,
+                          .release = release,
+                          .submit = submit,
+                          .poll = poll_backend};
+  depth = cel_random_chance(&chosen, 50)
+              ? 0
+              : (uint32_t)cel_random_int(&chosen, 1, 4);
+  memset(submitted, 0, sizeof submitted);
   static cel_transport transport = {
       .send = post, .receive = post, .poll = poll_transport};
   cel_host_config lanes = {
@@ -315,6 +424,7 @@ static cel_executor *make_executor(cel_host_lanes **host) {
                                 .backend = &backend,
                                 .host = *host,
                                 .transport = &transport,
+                                .lane_depth = depth,
                                 .completed = completed,
                                 .failed = failed};
   added = reached = failed_id = 0;
@@ -375,8 +485,11 @@ static int check_issues(int n) {
     run_graph();
   }
   check_bound();
-  /* The lanes' order has to have done some of the waiting. */
+  /* The lanes have to have done some of the waiting. */
   if (eager < n) wrong("eager issues are rare", (uint64_t)eager);
+  if (chained < n) wrong("chained issues are rare", (uint64_t)chained);
+  if (late < n) wrong("what was waited for is never late", (uint64_t)late);
+  if (crowded < n) wrong("full lanes are rare", (uint64_t)crowded);
   printf("%d graphs\n", n);
   return 0;
 }

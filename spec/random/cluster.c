@@ -44,6 +44,7 @@ static void start(cluster *c) {
     cel_backend_config backend = {.devices = p->devices,
                                   .park = &r->park,
                                   .seed = cel_random_next(&c->random),
+                                  .chains = p->chains,
                                   .own_memory = p->own_memory};
     must(cel_backend_simulated(&backend, &r->backend));
     cel_host_config host = {.lanes = 1,

@@ -214,6 +214,7 @@ static void generate_settings(cel_random *r, program *p, int ranks) {
   p->small_bytes = pick_of(r, small, 5);
   p->large_bytes = pick_of(r, large, 5);
   p->interior_items = pick(r, -6, 3);
+  p->chains = cel_random_chance(r, 50);
 }
 
 program *program_generate(uint64_t seed, int ranks) {
@@ -334,13 +335,13 @@ static void print_step(const step *s) {
 
 void program_print(const program *p) {
   printf(
-      "  seed %llu: %d ranks, %d devices%s%s, horizons %d/%d/%d, small %llu, "
+      "  seed %llu: %d ranks, %d devices%s%s%s, horizons %d/%d/%d, small %llu, "
       "large %llu, interior %lld\n",
       (unsigned long long)p->seed, p->ranks, p->devices,
       p->own_memory ? ", own memory" : "", p->lookahead ? ", lookahead" : "",
-      p->horizon_step, p->horizon_breadth, p->horizons_ahead,
-      (unsigned long long)p->small_bytes, (unsigned long long)p->large_bytes,
-      (long long)p->interior_items);
+      p->chains ? ", chains" : "", p->horizon_step, p->horizon_breadth,
+      p->horizons_ahead, (unsigned long long)p->small_bytes,
+      (unsigned long long)p->large_bytes, (long long)p->interior_items);
   for (int b = 0; b < p->buffers; ++b) {
     char text[128];
     printf("  b%d: %s of %u bytes%s\n", b,

@@ -78,7 +78,8 @@ typedef struct program {
   uint64_t seed;
   int ranks, devices;
   bool own_memory, lookahead;
-  bool cuda; /* on GPUs, where there are threads */
+  bool cuda;        /* on GPUs, where there are threads */
+  bool chains;      /* jobs begin after jobs of other lanes; simulated */
   uint32_t squeeze; /* the ranks with tiny caches in the command graph, as
                        bits; without threads */
   uint32_t cap;     /* on replications; 0: none that shows */

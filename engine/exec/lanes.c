@@ -1,0 +1,144 @@
+#include "exec/lanes.h"
+
+void cel_lanes_init(cel_lanes *lanes, cel_backend *backend, uint32_t depth) {
+  const cel_backend *b = backend;
+  if (b->devices > CEL_DEVICES || b->kernel_lanes + b->copy_lanes > CEL_LANES)
+    cel_bug("%d devices of %d and %d lanes", b->devices, b->kernel_lanes,
+            b->copy_lanes);
+  *lanes = (cel_lanes){.backend = backend,
+                       .depth = depth > 0 ? depth : CEL_LANE_DEPTH};
+}
+
+void cel_lanes_release(cel_lanes *lanes) {
+  for (int d = 0; d < CEL_DEVICES; ++d)
+    for (int l = 0; l < CEL_LANES; ++l)
+      cel_ready_release(&lanes->at[d][l].waiting);
+}
+
+/* ---- which --------------------------------------------------------------- */
+
+/* Whether the instruction may go to the lane that `at` is in. */
+static bool fits(const cel_lanes *lanes, const cel_instr *instr,
+                 const cel_node *at) {
+  bool kernel_lane = at->lane < lanes->backend->kernel_lanes;
+  switch (cel_instr_lane_of(instr->kind)) {
+  case CEL_LANE_DEVICE: return kernel_lane && at->device == instr->device;
+  case CEL_LANE_COPY:
+    return !kernel_lane && (instr->device < 0 || at->device == instr->device);
+  default: return false;
+  }
+}
+
+/* Null when the i-th dependency is complete. */
+static const cel_node *incomplete(cel_window *window, const cel_instr *instr,
+                                  uint32_t i) {
+  const cel_node *dep = cel_window_node(window, instr->dep[i].id);
+  return dep == NULL || dep->state == CEL_NODE_DONE ? NULL : dep;
+}
+
+bool cel_lanes_may_follow(const cel_lanes *lanes, cel_window *window,
+                          cel_node *node) {
+  const cel_instr *instr = node->instr;
+  cel_instr_lane of = cel_instr_lane_of(instr->kind);
+  if (of != CEL_LANE_DEVICE && of != CEL_LANE_COPY) return false;
+  const cel_node *common = NULL;
+  for (uint32_t i = 0; i < instr->deps; ++i) {
+    const cel_node *dep = incomplete(window, instr, i);
+    if (dep == NULL) continue;
+    if (dep->lane == CEL_NO_LANE) return false;
+    if (common == NULL) common = dep;
+    if (lanes->backend->chains) continue;
+    if (dep->device != common->device || dep->lane != common->lane)
+      return false;
+  }
+  if (lanes->backend->chains) return true;
+  if (common == NULL || !fits(lanes, instr, common)) return false;
+  node->device = common->device;
+  node->lane = common->lane;
+  return true;
+}
+
+static uint32_t load_of(const cel_lane_use *lane) {
+  return lane->under_way + lane->waiting.heap.n;
+}
+
+/* The lane of the newest dependency that is in one that suits the node; how
+ * much that lane has to do, 0 if the dependency is the last in it. */
+static uint32_t follow(const cel_lanes *lanes, cel_window *window,
+                       cel_node *node) {
+  const cel_instr *instr = node->instr;
+  for (uint32_t i = instr->deps; i-- > 0;) {
+    const cel_node *dep = incomplete(window, instr, i);
+    if (dep == NULL || !fits(lanes, instr, dep)) continue;
+    const cel_lane_use *lane = &lanes->at[dep->device][dep->lane];
+    node->device = dep->device;
+    node->lane = dep->lane;
+    return dep->nth == lane->submitted ? 0 : load_of(lane);
+  }
+  return UINT32_MAX;
+}
+
+static void choose(const cel_lanes *lanes, cel_window *window, cel_node *node) {
+  const cel_backend *b = lanes->backend;
+  bool kernel = node->instr->kind == CEL_INSTR_KERNEL;
+  int lane0 = kernel ? 0 : b->kernel_lanes;
+  int end = lane0 + (kernel ? b->kernel_lanes : b->copy_lanes);
+  int d0 = node->instr->device, d1 = d0 + 1;
+  if (d0 < 0) d0 = 0, d1 = b->devices;
+  uint32_t best = follow(lanes, window, node);
+  for (int d = d0; d < d1 && best > 0; ++d) {
+    for (int l = lane0; l < end; ++l) {
+      if (load_of(&lanes->at[d][l]) >= best) continue;
+      best = load_of(&lanes->at[d][l]);
+      node->device = (int16_t)d;
+      node->lane = (int16_t)l;
+    }
+  }
+}
+
+/* ---- in and out ---------------------------------------------------------- */
+
+bool cel_lanes_enter(cel_lanes *lanes, cel_window *window, cel_node *node) {
+  if (node->lane == CEL_NO_LANE) choose(lanes, window, node);
+  cel_lane_use *lane = &lanes->at[node->device][node->lane];
+  if (lane->under_way < lanes->depth) return true;
+  cel_ready_push(&lane->waiting, node->instr->priority, node->instr->id);
+  return false;
+}
+
+/* The highest nth of each other lane that a dependency is in. */
+static void note_afters(cel_window *window, const cel_node *node) {
+  cel_record *record = node->record;
+  cel_vec_clear(&record->afters);
+  for (uint32_t i = 0; i < node->instr->deps; ++i) {
+    const cel_node *dep = incomplete(window, node->instr, i);
+    if (dep == NULL) continue;
+    if (dep->device == node->device && dep->lane == node->lane) continue;
+    uint32_t k = 0;
+    while (k < record->afters.n &&
+           (record->afters.at[k].device != dep->device ||
+            record->afters.at[k].lane != dep->lane))
+      ++k;
+    if (k == record->afters.n)
+      cel_vec_push(&record->afters, (cel_after){dep->device, dep->lane, 0});
+    if (record->afters.at[k].nth < dep->nth)
+      record->afters.at[k].nth = dep->nth;
+  }
+  record->job.afters = record->afters.n;
+  record->job.after = record->afters.at;
+}
+
+void cel_lanes_submit(cel_lanes *lanes, cel_window *window, cel_node *node) {
+  cel_lane_use *lane = &lanes->at[node->device][node->lane];
+  note_afters(window, node);
+  node->nth = ++lane->submitted;
+  lane->under_way++;
+  lanes->backend->submit(lanes->backend, node->device, node->lane,
+                         &node->record->job);
+}
+
+bool cel_lanes_complete(cel_lanes *lanes, const cel_node *node, uint64_t *id) {
+  cel_lane_use *lane = &lanes->at[node->device][node->lane];
+  lane->under_way--;
+  return cel_ready_pop(&lane->waiting, id);
+}

@@ -1,0 +1,51 @@
+/* lanes.h -- which in-order lane a job goes to, and what it begins after.
+ *
+ * A lane carries its jobs out in order, so a job may go into the lane of what
+ * it depends on before that is complete. Where the backend chains, it may go
+ * into any lane as soon as all that it waits for is in lanes: it is told which
+ * jobs of other lanes it begins after, and the backend does the waiting.
+ *
+ * Invariants: at most `depth` jobs are under way in a lane; what waits for room
+ * in a lane goes into that lane, and while something waits, `depth` jobs are
+ * under way or on their way there.
+ * Cost: the dependencies, and when a job follows nothing also the lanes.
+ * Confined to the executor.
+ */
+#ifndef CEL_EXEC_LANES_H
+#define CEL_EXEC_LANES_H
+
+#include "exec/ready.h"
+#include "exec/window.h"
+
+enum { CEL_LANES = 16, CEL_LANE_DEPTH = 256 };
+
+typedef struct cel_lane_use {
+  uint64_t submitted; /* the nth of its newest job */
+  uint32_t under_way; /* of these, not complete */
+  cel_ready waiting;  /* what waits for room */
+} cel_lane_use;
+
+typedef struct cel_lanes {
+  cel_backend *backend;
+  uint32_t depth;
+  cel_lane_use at[CEL_DEVICES][CEL_LANES];
+} cel_lanes;
+
+/* `depth` 0: CEL_LANE_DEPTH. */
+void cel_lanes_init(cel_lanes *lanes, cel_backend *backend, uint32_t depth);
+void cel_lanes_release(cel_lanes *lanes);
+/* All that the node waits for has been issued: whether lanes can do the rest of
+ * the waiting. Where the lane follows from that, the node gets it. */
+bool cel_lanes_may_follow(const cel_lanes *lanes, cel_window *window,
+                          cel_node *node);
+/* Gives the node a lane, if it has none: that of the newest job that it depends
+ * on, unless something came behind it and another lane has less to do; then,
+ * and where there is none, the one with the least to do. False when that is
+ * full: the node waits, and a later cel_lanes_complete gives its id. */
+bool cel_lanes_enter(cel_lanes *lanes, cel_window *window, cel_node *node);
+/* Submits node->record->job to the lane that it entered. */
+void cel_lanes_submit(cel_lanes *lanes, cel_window *window, cel_node *node);
+/* The node's job is back. True when another, *id, may enter now. */
+bool cel_lanes_complete(cel_lanes *lanes, const cel_node *node, uint64_t *id);
+
+#endif
