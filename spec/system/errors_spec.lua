@@ -354,7 +354,7 @@ describe("a call of celer with", function()
   both("no compiler on the machine", function(ranks)
     write(prelude .. set .. "q:drain()")
     local argv = { "env", "PATH=/none", "CELER_CACHE=" .. folder .. "/empty",
-      celer.command(), "run", folder .. "/case.lua" }
+      celer.command(), "run", "--backend", "cpu", folder .. "/case.lua" }
     if ranks then
       local words = { "mpirun", "--oversubscribe", "-n", ranks }
       for _, word in ipairs(argv) do words[#words + 1] = word end
