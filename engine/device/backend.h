@@ -67,7 +67,10 @@ struct cel_backend {
   int32_t devices, memories; /* memory 0 is the host's */
   int32_t device_memory[CEL_DEVICES];
   int32_t kernel_lanes, copy_lanes; /* per device */
-  bool chains;                      /* takes jobs with `after` */
+  /* The last so many of the kernel lanes, less than all, are for jobs that
+   * others wait for: the device prefers them. */
+  int32_t urgent_lanes;
+  bool chains; /* takes jobs with `after` */
   /* Bytes that memory is committed in, a power of two: what a job touches of
    * a memory other than the host's has been committed before. 0: memory is
    * committed by being touched. */

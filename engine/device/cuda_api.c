@@ -52,6 +52,8 @@ const cel_cuda_api *cel_cuda_api_load(char *why, size_t size) {
   void *library = open_first(names, "no NVIDIA driver", why, size);
   if (library == NULL) return NULL;
   CEL_CUDA_FUNCTIONS(FIND)
+  /* Streams beyond the default of 8 would wait for each other. */
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   CUresult code = api.cuInit(0);
   if (code != CUDA_SUCCESS) {
     snprintf(why, size, "the NVIDIA driver: %s", cel_cuda_api_text(&api, code));

@@ -28,7 +28,8 @@
 #include "device/topology.h"
 
 enum {
-  CEL_CUDA_KERNEL_LANES = 4,
+  CEL_CUDA_KERNEL_LANES = 6,
+  CEL_CUDA_URGENT_LANES = 2, /* the last of these, and copies: of priority */
   CEL_CUDA_COPY_LANES = 4,
   CEL_CUDA_LANES = CEL_CUDA_KERNEL_LANES + CEL_CUDA_COPY_LANES,
   CEL_CUDA_DEPTH = 256

@@ -17,16 +17,31 @@ void cel_lanes_release(cel_lanes *lanes) {
 
 /* ---- which --------------------------------------------------------------- */
 
+/* Lanes [begin, end) of a device. */
+typedef struct span {
+  int32_t begin, end;
+} span;
+
+/* Those that the instruction may go to; none for what goes to no lane. */
+static span lanes_for(const cel_backend *b, const cel_instr *instr) {
+  int32_t common = b->kernel_lanes - b->urgent_lanes;
+  switch (cel_instr_lane_of(instr->kind)) {
+  case CEL_LANE_DEVICE:
+    return instr->priority > 0 && b->urgent_lanes > 0
+               ? (span){common, b->kernel_lanes}
+               : (span){0, common};
+  case CEL_LANE_COPY:
+    return (span){b->kernel_lanes, b->kernel_lanes + b->copy_lanes};
+  default: return (span){0, 0};
+  }
+}
+
 /* Whether the instruction may go to the lane that `at` is in. */
 static bool fits(const cel_lanes *lanes, const cel_instr *instr,
                  const cel_node *at) {
-  bool kernel_lane = at->lane < lanes->backend->kernel_lanes;
-  switch (cel_instr_lane_of(instr->kind)) {
-  case CEL_LANE_DEVICE: return kernel_lane && at->device == instr->device;
-  case CEL_LANE_COPY:
-    return !kernel_lane && (instr->device < 0 || at->device == instr->device);
-  default: return false;
-  }
+  span may = lanes_for(lanes->backend, instr);
+  return at->lane >= may.begin && at->lane < may.end &&
+         (instr->device < 0 || at->device == instr->device);
 }
 
 /* Null when the i-th dependency is complete. */
@@ -62,32 +77,35 @@ static uint32_t load_of(const cel_lane_use *lane) {
   return lane->under_way + lane->waiting.heap.n;
 }
 
-/* The lane of the newest dependency that is in one that suits the node; how
- * much that lane has to do, 0 if the dependency is the last in it. */
+/* The lane of the newest dependency that is the last in it, or else of the
+ * newest that is in one that suits the node; how much that lane has to do, 0 in
+ * the first case. */
 static uint32_t follow(const cel_lanes *lanes, cel_window *window,
                        cel_node *node) {
   const cel_instr *instr = node->instr;
+  uint32_t load = UINT32_MAX;
   for (uint32_t i = instr->deps; i-- > 0;) {
     const cel_node *dep = incomplete(window, instr, i);
     if (dep == NULL || !fits(lanes, instr, dep)) continue;
     const cel_lane_use *lane = &lanes->at[dep->device][dep->lane];
+    bool last = dep->nth == lane->submitted;
+    if (!last && load != UINT32_MAX) continue;
     node->device = dep->device;
     node->lane = dep->lane;
-    return dep->nth == lane->submitted ? 0 : load_of(lane);
+    if (last) return 0;
+    load = load_of(lane);
   }
-  return UINT32_MAX;
+  return load;
 }
 
 static void choose(const cel_lanes *lanes, cel_window *window, cel_node *node) {
   const cel_backend *b = lanes->backend;
-  bool kernel = node->instr->kind == CEL_INSTR_KERNEL;
-  int lane0 = kernel ? 0 : b->kernel_lanes;
-  int end = lane0 + (kernel ? b->kernel_lanes : b->copy_lanes);
+  span may = lanes_for(b, node->instr);
   int d0 = node->instr->device, d1 = d0 + 1;
   if (d0 < 0) d0 = 0, d1 = b->devices;
   uint32_t best = follow(lanes, window, node);
   for (int d = d0; d < d1 && best > 0; ++d) {
-    for (int l = lane0; l < end; ++l) {
+    for (int32_t l = may.begin; l < may.end; ++l) {
       if (load_of(&lanes->at[d][l]) >= best) continue;
       best = load_of(&lanes->at[d][l]);
       node->device = (int16_t)d;
