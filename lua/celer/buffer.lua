@@ -229,4 +229,6 @@ function Buffer.__capture(self, refuse)
     "; declare an access (cg:read(...)) and pass it as an argument")
 end
 
+words.methods(Buffer)
+
 return M

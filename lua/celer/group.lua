@@ -313,4 +313,6 @@ function M.close(group)
   end
 end
 
+words.methods(Group)
+
 return M

@@ -127,4 +127,6 @@ function M.finish()
   place.check(core.finish())
 end
 
+words.methods(Queue)
+
 return M

@@ -56,6 +56,29 @@ function M.advice(word, set)
     table.concat(names, ", "))
 end
 
+--- Makes a misspelt method of a class say what it was meant to be. Fields that
+--- an object merely lacks stay nil.
+---@param class table  the metatable and __index of its objects
+function M.methods(class)
+  local lacking = {}
+  setmetatable(class, { __index = function(_, key)
+    if lacking[key] or type(key) ~= "string" then return nil end
+    local names = {}
+    for name, value in tables.sorted_pairs(class) do
+      if type(value) == "function" and not name:find("^_") then
+        names[#names + 1] = name
+      end
+    end
+    local near = M.nearest(key, names)
+    -- A longer form, as `drained` of `drain`, is a field.
+    if near and #key > 3 and key:sub(1, #near) ~= near then
+      place.fail("%s has no '%s', did you mean %s?", M.a(setmetatable({}, class)),
+        key, near)
+    end
+    lacking[key] = true
+  end })
+end
+
 local LONGEST = 80
 
 --- The name of a buffer or task, for messages; raises unless it is one line.

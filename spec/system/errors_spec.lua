@@ -48,6 +48,13 @@ local cases = {
   ["a module that is not there"] = {
     "require 'no_such_module'", { "case.lua:10: module 'no_such_module' not found" },
   },
+  ["a misspelt method of a queue"] = {
+    "q:sumbit(function() end)", { "case.lua:10: ", "a queue has no 'sumbit', did you mean submit" },
+  },
+  ["a misspelt method of a command group"] = {
+    "q:submit(function(cg)\n  local w = cg:raed(a)\nend)",
+    { "case.lua:11: ", "a command group has no 'raed', did you mean read" },
+  },
   ["a kernel that does not compile"] = {
     "local bad = celer.kernel [[\n  kernel void bad(item<1> it, out<float, 1> a) {\n"
       .. "    a(it[0]) = nonsense;\n  }\n]]\n"
@@ -271,7 +278,7 @@ describe("ranks that diverge", function()
   }
   local gather = "q:submit(function(cg)\n  local r = cg:read(a, celer.all)\n"
     .. "  cg:host_task({ n }, function() end, r)\nend)\n"
-  local patterns = { "different programs", "rank 0 submitted a kernel 'set' at %S*case.lua:16",
+  local patterns = { "different programs", "rank [02] submitted a kernel 'set' at %S*case.lua:16",
     "rank 1 submitted a kernel 'set' at %S*case.lua:16" }
   for name, size in pairs(sizes) do
     it("are told when a buffer has " .. name .. " on one of them", function()
@@ -291,7 +298,7 @@ describe("ranks that diverge", function()
   it("are told of a host task that only one of them submits", function()
     write(prelude .. rank .. set .. "if rank == 2 then\n" .. gather .. "end\n"
       .. set .. gather .. "q:wait()")
-    check_failure(run(3, { timeout = 10 }), { "rank 0 submitted a kernel 'set' at %S*case.lua:21",
+    check_failure(run(3, { timeout = 10 }), { "rank [01] submitted a kernel 'set' at %S*case.lua:21",
       "rank 2 submitted a host task .* at %S*case.lua:18" })
   end)
 end)
