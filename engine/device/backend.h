@@ -100,6 +100,7 @@ typedef struct cel_backend_config {
   cel_park *park;  /* woken at each completion; may be null */
   uint64_t seed;   /* simulated: chooses every order */
   bool chains;     /* simulated */
+  uint64_t grain;  /* simulated: of its devices' memories; 0: none */
   bool own_memory; /* CPU, simulated: each device has a memory of its
                       own, as always when there are several */
   /* CUDA: device memory lies in the host and works are C functions, called in

@@ -24,6 +24,7 @@ typedef struct span {
   char *begin;
   uint64_t bytes;
   int32_t memory;
+  bool *committed; /* by grain; null where it is on touch */
 } span;
 
 typedef struct simulated {
@@ -33,6 +34,25 @@ typedef struct simulated {
   lane lane[CEL_DEVICES * LANES];
   CEL_VEC(span) spans;
 } simulated;
+
+#ifdef __SANITIZE_ADDRESS__
+void __asan_poison_memory_region(const volatile void *p, size_t bytes);
+void __asan_unpoison_memory_region(const volatile void *p, size_t bytes);
+#endif
+
+/* Under the address sanitizer, kernels cannot touch what is not committed. Not
+ * for mapped memory, of which there may be too much. */
+static void forbid(const span *at, uint64_t begin, uint64_t end, bool forbids) {
+  if (at->bytes >= CEL_MEMORY_SMALL) return;
+#ifdef __SANITIZE_ADDRESS__
+  if (forbids)
+    __asan_poison_memory_region(at->begin + begin, end - begin);
+  else
+    __asan_unpoison_memory_region(at->begin + begin, end - begin);
+#else
+  (void)begin, (void)end, (void)forbids;
+#endif
+}
 
 static cel_status reserve(cel_backend *b, int32_t memory, uint64_t bytes,
                           void **out) {
@@ -47,7 +67,12 @@ static cel_status reserve(cel_backend *b, int32_t memory, uint64_t bytes,
     p = cel_alloc((size_t)bytes);
     memset(p, 0xcb, (size_t)bytes);
   }
-  cel_vec_push(&s->spans, (span){p, bytes, memory});
+  cel_vec_push(&s->spans, (span){p, bytes, memory, NULL});
+  span *at = &cel_vec_last(&s->spans);
+  if (b->grain != 0 && memory != 0) {
+    at->committed = cel_alloc_zero((size_t)(bytes / b->grain + 1));
+    forbid(at, 0, bytes, true);
+  }
   *out = p;
   return CEL_E_OK;
 }
@@ -61,6 +86,8 @@ static void release(cel_backend *b, int32_t memory, void *p, uint64_t bytes) {
       cel_bug("released as %llu bytes of memory %d, reserved as %llu of %d",
               (unsigned long long)bytes, memory, (unsigned long long)at->bytes,
               at->memory);
+    forbid(at, 0, bytes, false);
+    cel_free(at->committed);
     cel_vec_swap_out(&s->spans, i);
     break;
   }
@@ -70,18 +97,59 @@ static void release(cel_backend *b, int32_t memory, void *p, uint64_t bytes) {
     cel_free(p);
 }
 
+/* The span that an address lies in; null for one that is not from reserve. */
+static span *span_of(const simulated *s, const void *address) {
+  const char *p = address;
+  for (uint32_t i = 0; i < s->spans.n; ++i) {
+    span *at = &s->spans.at[i];
+    if (p >= at->begin && p < at->begin + at->bytes) return at;
+  }
+  return NULL;
+}
+
+static cel_status commit(cel_backend *b, int32_t memory, void *p,
+                         uint64_t begin, uint64_t end) {
+  span *at = span_of((simulated *)b, p);
+  if (at == NULL || at->begin != p || at->memory != memory ||
+      at->committed == NULL || begin >= end || end > at->bytes ||
+      begin % b->grain != 0 || (end % b->grain != 0 && end != at->bytes))
+    cel_bug("committed bytes %llu to %llu of what is none of memory %d",
+            (unsigned long long)begin, (unsigned long long)end, memory);
+  for (uint64_t g = begin / b->grain; g * b->grain < end; ++g)
+    at->committed[g] = true;
+  forbid(at, begin, end, false);
+  return CEL_E_OK;
+}
+
+/* The bytes of a box have been committed, run by run. */
+static void check_committed(const simulated *s, const cel_job *job,
+                            const cel_layout *layout) {
+  const span *at = span_of(s, layout->base);
+  if (at == NULL || at->committed == NULL) return;
+  const cel_box *l = &layout->box, *b = &job->box;
+  uint64_t grain = s->face.grain, size = job->element_size;
+  int64_t n1 = l->max[1] - l->min[1], n2 = l->max[2] - l->min[2];
+  for (int64_t i = b->min[0]; i < b->max[0]; ++i)
+    for (int64_t k = b->min[1]; k < b->max[1]; ++k) {
+      int64_t first = ((i - l->min[0]) * n1 + k - l->min[1]) * n2 - l->min[2];
+      uint64_t begin = (uint64_t)(first + b->min[2]) * size;
+      uint64_t end = (uint64_t)(first + b->max[2]) * size;
+      for (uint64_t g = begin / grain; g * grain < end; ++g)
+        if (!at->committed[g])
+          cel_bug("job %llu copies byte %llu of a reservation of %llu in "
+                  "memory %d, which has not been committed",
+                  (unsigned long long)job->ticket, (unsigned long long)begin,
+                  (unsigned long long)at->bytes, at->memory);
+    }
+}
+
 /* A view must lie within one reservation of the device's memory. Addresses
  * that reserve did not give out are the caller's own business. */
 static void check_view(const simulated *s, int32_t device,
                        const cel_view *view) {
-  const char *p = view->base;
-  if (p == NULL) return;
-  for (uint32_t i = 0; i < s->spans.n; ++i) {
-    const span *at = &s->spans.at[i];
-    if (p < at->begin || p >= at->begin + at->bytes) continue;
-    if (at->memory != s->face.device_memory[device])
-      cel_bug("a kernel on device %d is given memory %d", device, at->memory);
-  }
+  const span *at = view->base == NULL ? NULL : span_of(s, view->base);
+  if (at != NULL && at->memory != s->face.device_memory[device])
+    cel_bug("a kernel on device %d is given memory %d", device, at->memory);
 }
 
 /* What a job begins after was submitted before it, to other lanes. */
@@ -107,6 +175,10 @@ static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
   if (job->kind == CEL_JOB_CALL)
     for (int32_t i = 0; i < job->call.views; ++i)
       check_view(s, device, &job->call.view[i]);
+  if (job->kind == CEL_JOB_COPY) {
+    check_committed(s, job, &job->from);
+    check_committed(s, job, &job->to);
+  }
   lane *own = &s->lane[device * LANES + l];
   check_afters(s, own, job);
   cel_vec_push(&own->queued, job);
@@ -214,6 +286,8 @@ cel_status cel_backend_simulated(const cel_backend_config *config,
       .urgent_lanes = 1,
       .copy_lanes = COPY_LANES,
       .chains = config->chains,
+      .grain = config->grain,
+      .commit = commit,
       .reserve = reserve,
       .release = release,
       .submit = submit,

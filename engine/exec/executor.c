@@ -196,6 +196,17 @@ static void allocate(cel_executor *e, cel_node *node) {
   mark_done(e, node);
 }
 
+static void commit(cel_executor *e, cel_node *node) {
+  const cel_instr *instr = node->instr;
+  cel_allocation *a = instr->memory.allocation;
+  cel_backend *b = e->config.backend;
+  if (b->commit(b, a->memory, a->address, instr->memory.begin,
+                instr->memory.end) == CEL_E_OK)
+    mark_done(e, node);
+  else
+    fail_memory(e, instr, a);
+}
+
 static void release(cel_executor *e, cel_node *node) {
   cel_allocation *a = node->instr->memory.allocation;
   cel_backend *b = e->config.backend;
@@ -219,6 +230,7 @@ static void reach(cel_executor *e, cel_node *node) {
 static void issue(cel_executor *e, cel_node *node) {
   switch (node->instr->kind) {
   case CEL_INSTR_ALLOC: allocate(e, node); break;
+  case CEL_INSTR_COMMIT: commit(e, node); break;
   case CEL_INSTR_FREE: release(e, node); break;
   case CEL_INSTR_INIT:
   case CEL_INSTR_HOST: issue_to_host(e, node); break;

@@ -4,6 +4,33 @@
 
 /* ---- execute ------------------------------------------------------------- */
 
+/* Memory behind what touch i meets; behind what the others do there too, so
+ * that the parts of a chunk share one COMMIT. */
+static void commit_touch(cel_instr_graph *graph, uint32_t i) {
+  const cel__plan *plan = &graph->plan;
+  const cel__touch *touch = &plan->touches.at[i];
+  cel__record *record =
+      cel__memory_find(graph, touch->buffer, touch->memory, &touch->hull);
+  cel_region *together = &graph->kept;
+  cel_region_copy(together, &touch->region);
+  for (uint32_t k = i + 1; k < plan->used; ++k) {
+    const cel__touch *other = &plan->touches.at[k];
+    if (other->buffer == touch->buffer && other->memory == touch->memory &&
+        cel_box_covers(&record->made.layout, &other->hull))
+      cel_region_unite(together, together, &other->region);
+  }
+  cel__memory_commit(graph, record, together);
+}
+
+static void commit_all(cel_instr_graph *graph) {
+  const cel__plan *plan = &graph->plan;
+  for (uint32_t i = 0; i < plan->used; ++i) {
+    const cel__touch *touch = &plan->touches.at[i];
+    if (touch->memory != CEL_MEMORY_HOST && touch->region.n > 0)
+      commit_touch(graph, i);
+  }
+}
+
 /* Memory for everything first, so that no record moves later; then what is
  * missing there. */
 static void prepare(cel_instr_graph *graph, int32_t priority) {
@@ -13,6 +40,7 @@ static void prepare(cel_instr_graph *graph, int32_t priority) {
     if (!cel_box_is_empty(&touch->hull))
       cel__memory_need(graph, touch->buffer, touch->memory, &touch->hull);
   }
+  if (graph->config.grain != 0) commit_all(graph);
   for (uint32_t i = 0; i < plan->used; ++i) {
     const cel__touch *touch = &plan->touches.at[i];
     if (touch->consumes)
@@ -163,6 +191,8 @@ void cel_instr_graph_destroy(cel_instr_graph *graph) {
   cel_region_release(&graph->kept);
   cel_region_release(&graph->discarded);
   cel_region_release(&graph->reads);
+  cel_region_release(&graph->rows);
+  cel_region_release(&graph->fresh);
   cel_free(graph);
 }
 
@@ -175,6 +205,7 @@ static size_t held_bytes(const cel_instr_graph *graph, const cel__held *held) {
     sum += sizeof *in + (in->live.cap + in->wants.cap) * sizeof(cel__spot);
     for (uint32_t i = 0; i < in->live.n; ++i)
       sum += sizeof(cel__record) +
+             in->live.at[i].record->committed.cap * sizeof(cel_box) +
              (size_t)TRACKED * cel_track_count(in->live.at[i].record->track);
   }
   return sum;

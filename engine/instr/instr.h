@@ -8,7 +8,9 @@
  * never overlap. An allocation's layout box reserves address space for all of
  * dimension 0 and commits on touch, so that growth along it copies nothing
  * (RSIM); growth in other dimensions is a new allocation around both, a copy
- * of what is still current, and a free.
+ * of what is still current, and a free. Where a backend does not commit on
+ * touch, a COMMIT precedes all that touches rows of a device's memory for the
+ * first time.
  *
  * Coherence: per buffer a map from boxes to the set of memories that hold the
  * current version on this rank; the pseudo-memory CEL_MEMORY_INIT stands for
@@ -43,6 +45,7 @@
 /* NAME, name, lane: who carries it out. The one list. */
 #define CEL_INSTR_KINDS(_)                                                     \
   _(ALLOC, alloc, MEMORY)   /* Reserve memory; yields an address. */           \
+  _(COMMIT, commit, MEMORY) /* Put memory behind a part of it. */              \
   _(FREE, free, MEMORY)     /* Give it back. */                                \
   _(INIT, init, HOST)       /* Initial contents of a box, into the host. */    \
   _(COPY, copy, COPY)       /* Strided box copy, any memory to any. */         \
@@ -99,7 +102,8 @@ typedef struct cel_instr {
   union {
     struct {
       cel_allocation *allocation;
-    } memory; /* ALLOC, FREE */
+      uint64_t begin, end; /* COMMIT: bytes, at the grain or the end of it */
+    } memory;              /* ALLOC, COMMIT, FREE */
     struct {
       cel_allocation *from, *to; /* INIT: from is null */
       cel_box box;
@@ -123,6 +127,9 @@ typedef struct cel_instr_graph_config {
   int64_t rank, ranks;
   int32_t devices;                    /* >= 1 */
   int32_t device_memory[CEL_DEVICES]; /* CEL_MEMORY_HOST or 1 + something */
+  /* Of device memories, in bytes, a power of two; 0: committed on touch. The
+   * host's always is. */
+  uint64_t grain;
   bool lookahead;
   /* Of an interior at least; 0: chunks stay whole; less: chunks of so many are
    * cut whatever they lack, for specs. */

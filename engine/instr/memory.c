@@ -6,6 +6,7 @@
 
 void cel__record_destroy(cel__record *record) {
   if (record->track != NULL) cel_track_destroy(record->track);
+  cel_region_release(&record->committed);
   cel_free(record);
 }
 
@@ -162,6 +163,7 @@ static void move_contents(cel_instr_graph *graph, cel__held *held,
     if ((graph->entries.at[i].value >> old->made.memory & 1) != 0)
       cel_region_add(keep, &graph->entries.at[i].box);
   cel_region_subtract(keep, keep, &graph->discarded);
+  cel__memory_commit(graph, fresh, keep);
   for (uint32_t i = 0; i < keep->n; ++i)
     cel__copy(graph, old, fresh, &keep->at[i], CEL__PRIORITY_MEMORY);
   fresh->used = cel_box_hull(&fresh->used, &old->used);

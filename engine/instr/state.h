@@ -4,6 +4,7 @@
  *   plan.c       what a command touches: device chunks, regions, hulls
  *   interior.c   what of a chunk lacks nothing
  *   memory.c     allocations: demand, growth, giving back
+ *   commit.c     memory behind allocations, where it is not there on touch
  *   spots.c      the layouts of one buffer in one memory
  *   coherence.c  where data is current, and copies to where it is needed
  *   node.c       instructions, their dependencies, horizons, retirement
@@ -24,10 +25,11 @@
 
 /* An allocation with what only this folder knows of it. */
 typedef struct cel__record {
-  cel_allocation made; /* what others see */
-  cel_box used;        /* the hull of what was needed of made.layout */
-  cel_track *track;    /* over made.layout */
-  uint64_t floor;      /* applied to `track` */
+  cel_allocation made;  /* what others see */
+  cel_box used;         /* the hull of what was needed of made.layout */
+  cel_region committed; /* rows: boxes [a, b) x 1 x 1; where there is a grain */
+  cel_track *track;     /* over made.layout */
+  uint64_t floor;       /* applied to `track` */
 } cel__record;
 
 /* One buffer in one memory. */
@@ -95,6 +97,7 @@ struct cel_instr_graph {
   cel_region boxes;               /* what of it comes from one place */
   cel_region kept, discarded;     /* of an allocation that grows */
   cel_region reads;               /* of a chunk or its interior */
+  cel_region rows, fresh;         /* to commit, and completed by that */
   CEL_VEC(cel_place_in) places;
 };
 
@@ -135,6 +138,14 @@ void cel__memory_drop(cel_instr_graph *graph, const cel_command *command);
 cel_track *cel__record_track(cel_instr_graph *graph, cel__record *record);
 void cel__record_destroy(cel__record *record);
 void cel__held_release(cel_instr_graph *graph, cel__held *held);
+
+/* ---- commit.c ------------------------------------------------------------ */
+
+/* Emits a COMMIT for each run of rows that `region` meets and that have no
+ * memory yet; nothing where they get it on touch. `region` may not be one of
+ * graph->rows and fresh. */
+void cel__memory_commit(cel_instr_graph *graph, cel__record *record,
+                        const cel_region *region);
 
 /* ---- coherence.c --------------------------------------------------------- */
 

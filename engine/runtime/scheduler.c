@@ -133,6 +133,7 @@ void cel__scheduler_init(cel_engine *engine) {
   cel_instr_graph_config instrs = {.rank = c->transport->rank,
                                    .ranks = c->transport->ranks,
                                    .devices = c->backend->devices,
+                                   .grain = c->backend->grain,
                                    .lookahead = c->lookahead,
                                    .interior_items = c->interior_items,
                                    .emit = emit_instr,

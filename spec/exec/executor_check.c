@@ -149,8 +149,8 @@ static bool seen_at_issue(cel_instr_kind kind) {
 static void check_priority(uint64_t id) {
   for (uint64_t k = 1; k <= added; ++k) {
     if (states[k].issued || k == id || !seen_at_issue(instrs[k].kind)) continue;
-    if (depth > 0 && cel_instr_lane_of(instrs[k].kind) <= CEL_LANE_DEVICE &&
-        instrs[k].kind != CEL_INSTR_ALLOC)
+    cel_instr_lane lane = cel_instr_lane_of(instrs[k].kind);
+    if (depth > 0 && (lane == CEL_LANE_COPY || lane == CEL_LANE_DEVICE))
       continue;
     int32_t mine = instrs[id].priority, other = instrs[k].priority;
     if ((other > mine || (other == mine && k < id)) && may_go(k))
@@ -221,6 +221,17 @@ static cel_status reserve(cel_backend *b, int32_t memory, uint64_t bytes,
   if (refuse != CEL_E_OK) return cel_fail(refuse, "there is none");
   *out = cel_alloc(bytes);
   states[id].done = true;
+  return CEL_E_OK;
+}
+
+/* COMMIT k asks for the bytes from k on. */
+static cel_status commit(cel_backend *b, int32_t memory, void *p,
+                         uint64_t begin, uint64_t end) {
+  (void)b, (void)p;
+  if (memory != 1 || end != begin + 1) wrong("commits something else", begin);
+  note_issue(begin, &nowhere);
+  if (refuse != CEL_E_OK) return cel_fail(refuse, "there is none");
+  states[begin].done = true;
   return CEL_E_OK;
 }
 
@@ -322,8 +333,10 @@ static void completed(void *context, const cel_instr *instr) {
 
 static void failed(void *context, const cel_instr *instr,
                    const cel_error *error) {
-  (void)context, (void)error;
+  (void)context;
   if (failed_id != 0) wrong("reported after a failure", instr->id);
+  if (refuse != CEL_E_OK && strcmp(error->text, "buffer b: there is none") != 0)
+    wrong("does not name the buffer", instr->id);
   failed_id = instr->id;
 }
 
@@ -352,14 +365,14 @@ static void depend(cel_instr *instr, uint64_t floor) {
 /* Instruction k touches nothing; only its place in the graph matters. */
 static void make_instr(uint64_t id, uint64_t floor) {
   static const cel_instr_kind kinds[] = {
-      CEL_INSTR_KERNEL, CEL_INSTR_KERNEL,  CEL_INSTR_KERNEL,
-      CEL_INSTR_COPY,   CEL_INSTR_COPY,    CEL_INSTR_HOST,
-      CEL_INSTR_SEND,   CEL_INSTR_RECEIVE, CEL_INSTR_ALLOC};
+      CEL_INSTR_KERNEL, CEL_INSTR_KERNEL, CEL_INSTR_KERNEL, CEL_INSTR_COPY,
+      CEL_INSTR_COPY,   CEL_INSTR_HOST,   CEL_INSTR_SEND,   CEL_INSTR_RECEIVE,
+      CEL_INSTR_ALLOC,  CEL_INSTR_COMMIT};
   cel_instr *instr = &instrs[id];
-  static cel_allocation none = {.buffer = &buffer};
+  static cel_allocation none = {.buffer = &buffer, .memory = 1};
   none.address = &none;
   *instr = (cel_instr){.id = id, .task = &task, .dep = deps[id]};
-  instr->kind = kinds[cel_random_int(&chosen, 0, 8)];
+  instr->kind = kinds[cel_random_int(&chosen, 0, 9)];
   instr->priority = (int32_t)cel_random_int(&chosen, 0, 2);
   instr->device = (int32_t)cel_random_int(&chosen, 0, DEVICES - 1);
   if (instr->kind == CEL_INSTR_COPY && cel_random_chance(&chosen, 30))
@@ -369,6 +382,10 @@ static void make_instr(uint64_t id, uint64_t floor) {
   } else if (instr->kind == CEL_INSTR_ALLOC) {
     allocations[id] = (cel_allocation){.buffer = &buffer, .reserve = 8};
     instr->memory.allocation = &allocations[id];
+  } else if (instr->kind == CEL_INSTR_COMMIT) {
+    instr->memory.allocation = &none;
+    instr->memory.begin = id;
+    instr->memory.end = id + 1;
   } else if (instr->kind <= CEL_INSTR_HOST) {
     instr->run.chunk = (cel_box){{(int64_t)id, 0, 0}, {(int64_t)id + 1, 1, 1}};
   }
@@ -409,6 +426,7 @@ static cel_executor *make_executor(cel_host_lanes **host) {
                           .chains = cel_random_chance(&chosen, 70),
                           .reserve = reserve,
                           .release = release,
+                          .commit = commit,
                           .submit = submit,
                           .poll = poll_backend};
   depth = cel_random_chance(&chosen, 50)

@@ -68,6 +68,7 @@ typedef struct world {
   cel_task_graph *tasks;
   cel_instr_graph *instrs;
   int32_t devices, device_memory[8];
+  uint64_t grain;          /* of device memories; 0: committed on touch */
   CEL_VEC(model *) models; /* by buffer id */
   CEL_VEC(job *) jobs;
   CEL_VEC(cel_command *) commands;
@@ -84,7 +85,9 @@ typedef struct world {
   uint64_t done;
 } world;
 
-static struct { uint64_t kinds[10], refused, tasks, resizes; } total;
+static struct {
+  uint64_t kinds[CEL_INSTR_EPOCH + 1], refused, tasks, resizes, repeated;
+} total;
 
 /* ---- elements ------------------------------------------------------------ */
 
@@ -255,16 +258,38 @@ static void job_gone(cel_work *work) {
 
 /* ---- carrying out -------------------------------------------------------- */
 
-static uint64_t *element_at(const cel_allocation *a, const int64_t p[3]) {
+/* Behind the elements: whether there is memory for each. */
+static uint8_t *committed_of(const cel_allocation *a) {
   require(a->address != NULL);
+  return (uint8_t *)a->address + a->reserve;
+}
+
+static uint64_t *element_at(const cel_allocation *a, const int64_t p[3]) {
+  require(committed_of(a)[index_in(&a->layout, p)]);
   return (uint64_t *)a->address + index_in(&a->layout, p);
 }
 
 static void do_alloc(world *w, cel_allocation *a) {
   require(a->address == NULL);
   require(a->reserve == (uint64_t)cel_box_volume(&a->layout) * 8);
-  a->address = malloc(a->reserve);
+  a->address = malloc(a->reserve + a->reserve / 8);
   memset(a->address, (int)cel_random_int(&w->random, 1, 255), a->reserve);
+  memset(committed_of(a), w->grain == 0 || a->memory == 0, a->reserve / 8);
+}
+
+static void do_commit(const world *w, const cel_instr *instr) {
+  const cel_allocation *a = instr->memory.allocation;
+  uint64_t begin = instr->memory.begin, end = instr->memory.end;
+  require(w->grain != 0 && a->memory != CEL_MEMORY_HOST);
+  require(begin < end && end <= a->reserve && begin % w->grain == 0);
+  require(end % w->grain == 0 || end == a->reserve);
+  uint8_t *committed = committed_of(a);
+  bool news = false;
+  for (uint64_t i = begin / 8; i < end / 8; ++i) {
+    news |= !committed[i];
+    committed[i] = true;
+  }
+  total.repeated += !news;
 }
 
 static void do_copy(const cel_instr *instr) {
@@ -302,6 +327,12 @@ static void do_run(const world *w, const cel_instr *instr) {
     require(cel_box_covers(&place->allocation->layout, &place->box));
     views[a].base = place->allocation->address;
     views[a].layout = place->allocation->layout;
+    cel_region r = {0};
+    require(cel_rule_eval(&task->access[a].use, &instr->run.chunk, &r) ==
+            CEL_E_OK);
+    for (uint32_t b = 0; b < r.n; ++b)
+      each_point(p, &r.at[b])(void) element_at(place->allocation, p);
+    cel_region_release(&r);
     require(views[a].base != NULL);
   }
   cel_call call = {.chunk = instr->run.chunk,
@@ -350,6 +381,7 @@ static void carry_out(world *w, uint64_t id) {
   ++total.kinds[instr->kind];
   switch (instr->kind) {
   case CEL_INSTR_ALLOC: do_alloc(w, instr->memory.allocation); break;
+  case CEL_INSTR_COMMIT: do_commit(w, instr); break;
   case CEL_INSTR_FREE:
     require(instr->memory.allocation->address != NULL);
     free(instr->memory.allocation->address);
@@ -778,8 +810,10 @@ static void world_open(world *w, uint64_t seed) {
   for (int32_t d = 0; d < w->devices; ++d)
     w->device_memory[d] = (int32_t)(chance(w, 75) ? d + 1 : any(w, 0, 4));
   w->policy = (int)any(w, 0, 2);
+  w->grain = chance(w, 40) ? 0 : 8ull << any(w, 0, 5);
   cel_instr_graph_config instrs = {.ranks = 2,
                                    .devices = w->devices,
+                                   .grain = w->grain,
                                    .lookahead = chance(w, 50),
                                    .emit = on_instr,
                                    .context = w};
@@ -854,6 +888,7 @@ int main(int argc, char **argv) {
   for (int k = 0; k <= CEL_INSTR_EPOCH; ++k)
     printf(" %" PRIu64 " %s", total.kinds[k],
            cel_instr_name((cel_instr_kind)k));
+  require(total.repeated * 20 <= total.kinds[CEL_INSTR_COMMIT]);
   printf("\n");
   return 0;
 }

@@ -18,7 +18,7 @@ M.__index = M
 local command_kinds = program.enum("cel_command_kind", "CEL_COMMAND_",
   "execute push await_push horizon epoch free")
 local names = {}
-for i = 0, 9 do
+for i = 0, 10 do
   names[i] = ffi.string(c.cel_instr_name(ffi.cast("cel_instr_kind", i)))
 end
 
@@ -57,6 +57,10 @@ end
 
 local readers = {
   alloc = function(r, i) r.at = allocation(i.memory.allocation) end,
+  commit = function(r, i)
+    r.at = allocation(i.memory.allocation)
+    r.first, r.last = tonumber(i.memory.begin), tonumber(i.memory["end"])
+  end,
   copy = function(r, i)
     r.from, r.to = allocation(i.copy.from), allocation(i.copy.to)
     r.box, r.volume = box_text(i.copy.box), volume(i.copy.box)
@@ -100,7 +104,7 @@ for name in pairs(kinds_of_tasks) do
 end
 
 -- config: devices (memory of each; default one that shares the host's),
--- lookahead, step, breadth.
+-- grain, lookahead, step, breadth.
 function M.new(config)
   config = config or {}
   local m = setmetatable({ instrs = {}, horizons = {}, commands = {} }, M)
@@ -108,6 +112,7 @@ function M.new(config)
   local cfg = ffi.new("cel_instr_graph_config")
   cfg.ranks, cfg.devices = 2, #devices
   for i, memory in ipairs(devices) do cfg.device_memory[i - 1] = memory end
+  cfg.grain = config.grain or 0
   cfg.lookahead = config.lookahead or false
   cfg.interior_items = config.interior_items or 0
   cfg.emit = emit

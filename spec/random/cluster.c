@@ -45,6 +45,7 @@ static void start(cluster *c) {
                                   .park = &r->park,
                                   .seed = cel_random_next(&c->random),
                                   .chains = p->chains,
+                                  .grain = p->grain,
                                   .own_memory = p->own_memory};
     must(cel_backend_simulated(&backend, &r->backend));
     cel_host_config host = {.lanes = 1,

@@ -199,6 +199,7 @@ static int generate_ranks(cel_random *r) {
 static void generate_settings(cel_random *r, program *p, int ranks) {
   static const uint64_t small[] = {0, 0, 1, 16, 64};
   static const uint64_t large[] = {0, 0, 24, 100, 256};
+  static const uint64_t grain[] = {0, 0, 64, 64, 256, 4096};
   static const uint64_t breadth[] = {2, 4, 8, 64};
   p->ranks = generate_ranks(r);
   if (ranks > 0) p->ranks = ranks;
@@ -215,6 +216,7 @@ static void generate_settings(cel_random *r, program *p, int ranks) {
   p->large_bytes = pick_of(r, large, 5);
   p->interior_items = pick(r, -6, 3);
   p->chains = cel_random_chance(r, 50);
+  p->grain = pick_of(r, grain, 6);
 }
 
 program *program_generate(uint64_t seed, int ranks) {
@@ -336,12 +338,13 @@ static void print_step(const step *s) {
 void program_print(const program *p) {
   printf(
       "  seed %llu: %d ranks, %d devices%s%s%s, horizons %d/%d/%d, small %llu, "
-      "large %llu, interior %lld\n",
+      "large %llu, interior %lld, grain %llu\n",
       (unsigned long long)p->seed, p->ranks, p->devices,
       p->own_memory ? ", own memory" : "", p->lookahead ? ", lookahead" : "",
       p->chains ? ", chains" : "", p->horizon_step, p->horizon_breadth,
       p->horizons_ahead, (unsigned long long)p->small_bytes,
-      (unsigned long long)p->large_bytes, (long long)p->interior_items);
+      (unsigned long long)p->large_bytes, (long long)p->interior_items,
+      (unsigned long long)p->grain);
   for (int b = 0; b < p->buffers; ++b) {
     char text[128];
     printf("  b%d: %s of %u bytes%s\n", b,

@@ -79,6 +79,7 @@ typedef struct program {
   int ranks, devices;
   bool own_memory, lookahead;
   bool cuda;        /* on GPUs, where there are threads */
+  uint64_t grain;   /* of devices' memories; simulated */
   bool chains;      /* jobs begin after jobs of other lanes; simulated */
   uint32_t squeeze; /* the ranks with tiny caches in the command graph, as
                        bits; without threads */

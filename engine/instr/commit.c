@@ -1,0 +1,78 @@
+#include "instr/state.h"
+
+/* Rows are the coordinates of dimension 0, which is the slowest: the rows of a
+ * layout lie one behind the other. What is committed counts in whole rows, so
+ * that those at the ends of a range, whose other part lies in grains without
+ * memory, have no users yet. */
+
+static cel_box rows_of(const cel_box *box) {
+  return (cel_box){{box->min[0], 0, 0}, {box->max[0], 1, 1}};
+}
+
+/* A COMMIT is the first writer of the rows that it completes, after the ALLOC;
+ * others keep theirs. */
+static void track(cel_instr_graph *graph, cel__record *record,
+                  const cel_box *rows, uint64_t id) {
+  cel_region *fresh = &graph->fresh;
+  cel_region_assign(fresh, rows, 1);
+  cel_region_subtract(fresh, fresh, &record->committed);
+  for (uint32_t i = 0; i < fresh->n; ++i) {
+    cel_box box = record->made.layout;
+    box.min[0] = fresh->at[i].min[0];
+    box.max[0] = fresh->at[i].max[0];
+    cel_track_write(cel__record_track(graph, record), &box, id, &graph->deps);
+  }
+  cel_region_add(&record->committed, rows);
+}
+
+static void emit(cel_instr_graph *graph, cel__record *record,
+                 const cel_box *rows) {
+  const cel_box *layout = &record->made.layout;
+  uint64_t grain = graph->config.grain, reserve = record->made.reserve;
+  uint64_t row = reserve / (uint64_t)(layout->max[0] - layout->min[0]);
+  uint64_t begin = (uint64_t)(rows->min[0] - layout->min[0]) * row;
+  uint64_t end = (uint64_t)(rows->max[0] - layout->min[0]) * row;
+  begin -= begin % grain;
+  end = reserve - end < grain ? reserve : (end + grain - 1) / grain * grain;
+  cel_instr *instr = cel__instr_begin(
+      graph, CEL_INSTR_COMMIT, graph->plan.command->task, CEL__PRIORITY_MEMORY);
+  instr->memory.allocation = &record->made;
+  instr->memory.begin = begin;
+  instr->memory.end = end;
+  cel_box whole = {{layout->min[0] + (int64_t)((begin + row - 1) / row), 0, 0},
+                   {layout->min[0] + (int64_t)(end / row), 1, 1}};
+  track(graph, record, &whole, instr->id);
+  cel__instr_end(graph, instr);
+}
+
+/* Where rows follow what is committed, more will: an eighth of what there is,
+ * so that a buffer that grows steadily seldom needs a COMMIT. */
+static void look_ahead(const cel__record *record, cel_box *rows) {
+  cel_box before = *rows;
+  before.min[0] = rows->min[0] - 1;
+  before.max[0] = rows->min[0];
+  if (!cel_region_covers_box(&record->committed, &before)) return;
+  int64_t ahead = rows->min[0] + cel_region_volume(&record->committed) / 8;
+  int64_t most = record->made.layout.max[0];
+  if (ahead > most) ahead = most;
+  if (ahead > rows->max[0]) rows->max[0] = ahead;
+}
+
+void cel__memory_commit(cel_instr_graph *graph, cel__record *record,
+                        const cel_region *region) {
+  if (graph->config.grain == 0 || record->made.memory == CEL_MEMORY_HOST)
+    return;
+  cel_region *rows = &graph->rows;
+  cel_region_clear(rows);
+  for (uint32_t i = 0; i < region->n; ++i) {
+    cel_box box = rows_of(&region->at[i]);
+    cel_region_add(rows, &box);
+  }
+  cel_region_subtract(rows, rows, &record->committed);
+  for (uint32_t i = 0; i < rows->n; ++i) {
+    cel_box box = rows->at[i];
+    if (cel_region_covers_box(&record->committed, &box)) continue;
+    look_ahead(record, &box);
+    emit(graph, record, &box);
+  }
+}
