@@ -71,9 +71,8 @@ struct cel_backend {
    * others wait for: the device prefers them. */
   int32_t urgent_lanes;
   bool chains; /* takes jobs with `after` */
-  /* Bytes that memory is committed in, a power of two: what a job touches of
-   * a memory other than the host's has been committed before. 0: memory is
-   * committed by being touched. */
+  /* Bytes that memory is committed in, a power of two: what a job touches has
+   * been committed before. 0: memory is committed by being touched. */
   uint64_t grain;
   /* Memory of at least `bytes`, page-aligned where large, committed as it is
    * touched, uninitialised. CEL_E_MEMORY says how much was asked and what is
@@ -100,7 +99,7 @@ typedef struct cel_backend_config {
   cel_park *park;  /* woken at each completion; may be null */
   uint64_t seed;   /* simulated: chooses every order */
   bool chains;     /* simulated */
-  uint64_t grain;  /* simulated: of its devices' memories; 0: none */
+  uint64_t grain;  /* simulated: of all its memories; 0: none */
   bool own_memory; /* CPU, simulated: each device has a memory of its
                       own, as always when there are several */
   /* CUDA: device memory lies in the host and works are C functions, called in

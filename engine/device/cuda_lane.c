@@ -3,12 +3,15 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <time.h>
 
 enum {
   RING = 8192,
   BATCH = 16, /* submissions between two looks at the events */
   STRIDE = 8,
-  POLLS = 2000, /* looks in vain before the thread naps */
+  DEEP = 8,        /* jobs under way in a lane: it has much to do */
+  DEEP_NS = 10000, /* between two looks at such a lane */
+  POLLS = 2000,    /* looks in vain before the thread naps */
   NAP_US = 20,
   LANES = CEL_CUDA_LANES,
   DEPTH = CEL_CUDA_DEPTH
@@ -55,17 +58,28 @@ static void await_submission(const cel_cuda_lane *lane, uint64_t nth) {
     sched_yield();
 }
 
+/* Whether something that came before has failed, so that what comes after it
+ * must not be carried out. */
+static bool is_spoilt(const cel_cuda_crew *crew, const cel_after *after) {
+  const cel_cuda_worker *other = &crew->worker[after->device];
+  return atomic_load_explicit(&other->lost, memory_order_relaxed) ||
+         atomic_load_explicit(&other->lane[after->lane].failed,
+                              memory_order_relaxed);
+}
+
+/* Makes the lane wait on the device, or ends it. */
 static CUresult wait_for(cel_cuda_worker *w, const cel_job *job,
-                         CUstream stream) {
+                         cel_cuda_lane *mine) {
   for (uint32_t i = 0; i < job->afters; ++i) {
     const cel_after *after = &job->after[i];
     cel_cuda_lane *lane = &w->crew->worker[after->device].lane[after->lane];
     await_submission(lane, after->nth);
+    if (is_spoilt(w->crew, after)) atomic_store(&mine->failed, true);
     if (atomic_load_explicit(&lane->completed, memory_order_acquire) >=
         after->nth)
       continue;
     CUresult code = w->crew->cuda->api->cuStreamWaitEvent(
-        stream, lane->event[after->nth % DEPTH], 0);
+        mine->stream, lane->event[after->nth % DEPTH], 0);
     if (code != CUDA_SUCCESS) return code;
   }
   return CUDA_SUCCESS;
@@ -116,8 +130,8 @@ static void submit(cel_cuda_worker *w, cel_entry *entry) {
   lane->entry[slot] = entry;
   CUresult code = CUDA_SUCCESS;
   if (!atomic_load(&lane->failed) && !w->lost) {
-    code = wait_for(w, entry->job, lane->stream);
-    if (code == CUDA_SUCCESS &&
+    code = wait_for(w, entry->job, lane);
+    if (code == CUDA_SUCCESS && !atomic_load(&lane->failed) &&
         enqueue(w, lane, entry, &lane->host_call[slot]) != CEL_E_OK) {
       entry->error = cel_finished_error();
       atomic_store(&lane->failed, true);
@@ -162,9 +176,27 @@ static bool collect_lane(cel_cuda_worker *w, cel_cuda_lane *lane) {
   return any;
 }
 
+static int64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Whether to look at a lane: at one with much to do only now and then, as the
+ * GPU has enough, and a look is time in which nothing is submitted. */
+static bool is_due(cel_cuda_lane *lane, int64_t now) {
+  uint64_t n = atomic_load_explicit(&lane->completed, memory_order_relaxed);
+  uint64_t end = atomic_load_explicit(&lane->submitted, memory_order_relaxed);
+  if (n == end || (end - n >= DEEP && now < lane->next_look)) return false;
+  lane->next_look = now + DEEP_NS;
+  return true;
+}
+
 static bool collect(cel_cuda_worker *w) {
   bool any = false;
-  for (int l = 0; l < LANES; ++l) any |= collect_lane(w, &w->lane[l]);
+  int64_t now = now_ns();
+  for (int l = 0; l < LANES; ++l)
+    if (is_due(&w->lane[l], now)) any |= collect_lane(w, &w->lane[l]);
   if (any && w->crew->finished.park != NULL)
     cel_park_wake(w->crew->finished.park);
   return any;

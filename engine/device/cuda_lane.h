@@ -40,6 +40,7 @@ typedef struct cel_cuda_lane {
   CUevent event[CEL_CUDA_DEPTH];
   cel_entry *entry[CEL_CUDA_DEPTH];
   _Atomic(uint64_t) submitted, completed;
+  int64_t next_look; /* ns; the thread's */
   _Atomic(bool) failed;
   /* One for each slot: of a C function on the stream. */
   struct cel_cuda_host_call {
@@ -53,7 +54,7 @@ typedef struct cel_cuda_worker {
   int32_t device;
   pthread_t thread;
   bool started;
-  bool lost; /* the driver gives nothing but errors any more */
+  _Atomic(bool) lost; /* the driver gives nothing but errors any more */
   cel_park park;
   cel_ring *ring; /* of cel_entry */
   cel_cuda_lane lane[CEL_CUDA_LANES];

@@ -69,7 +69,7 @@ static cel_status reserve(cel_backend *b, int32_t memory, uint64_t bytes,
   }
   cel_vec_push(&s->spans, (span){p, bytes, memory, NULL});
   span *at = &cel_vec_last(&s->spans);
-  if (b->grain != 0 && memory != 0) {
+  if (b->grain != 0) {
     at->committed = cel_alloc_zero((size_t)(bytes / b->grain + 1));
     forbid(at, 0, bytes, true);
   }

@@ -119,7 +119,7 @@ static void fail_memory(cel_executor *e, const cel_instr *instr,
 static bool piece_fits(cel_executor *e, const cel_instr *instr,
                        const cel_allocation *a, const cel_box *box) {
   if (a == NULL) return true;
-  if (a->memory != CEL_MEMORY_HOST && e->config.backend->grain != 0)
+  if (e->config.backend->grain != 0)
     return true; /* committed before, or refused then */
   uint64_t bytes = (uint64_t)cel_box_volume(box) * a->buffer->element_size;
   if (cel_memory_fits(bytes) == CEL_E_OK) return true;

@@ -28,6 +28,8 @@ void cel__copy(cel_instr_graph *graph, cel__record *from, cel__record *to,
 static void stage_init(cel_instr_graph *graph, const cel_buffer *buffer,
                        const cel_box *box, int32_t priority) {
   cel__record *host = cel__memory_need(graph, buffer, CEL_MEMORY_HOST, box);
+  cel_region_assign(&graph->kept, box, 1);
+  cel__memory_commit(graph, host, &graph->kept);
   cel_instr *instr = cel__instr_begin(graph, CEL_INSTR_INIT,
                                       graph->plan.command->task, priority);
   instr->copy.to = &host->made;

@@ -58,10 +58,14 @@ static void look_ahead(const cel__record *record, cel_box *rows) {
   if (ahead > rows->max[0]) rows->max[0] = ahead;
 }
 
+bool cel__memory_is_committed(const cel__record *record, const cel_box *box) {
+  cel_box rows = rows_of(box);
+  return cel_region_covers_box(&record->committed, &rows);
+}
+
 void cel__memory_commit(cel_instr_graph *graph, cel__record *record,
                         const cel_region *region) {
-  if (graph->config.grain == 0 || record->made.memory == CEL_MEMORY_HOST)
-    return;
+  if (graph->config.grain == 0) return;
   cel_region *rows = &graph->rows;
   cel_region_clear(rows);
   for (uint32_t i = 0; i < region->n; ++i) {

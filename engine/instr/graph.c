@@ -11,6 +11,7 @@ static void commit_touch(cel_instr_graph *graph, uint32_t i) {
   const cel__touch *touch = &plan->touches.at[i];
   cel__record *record =
       cel__memory_find(graph, touch->buffer, touch->memory, &touch->hull);
+  if (cel__memory_is_committed(record, &touch->hull)) return;
   cel_region *together = &graph->kept;
   cel_region_copy(together, &touch->region);
   for (uint32_t k = i + 1; k < plan->used; ++k) {
@@ -26,8 +27,7 @@ static void commit_all(cel_instr_graph *graph) {
   const cel__plan *plan = &graph->plan;
   for (uint32_t i = 0; i < plan->used; ++i) {
     const cel__touch *touch = &plan->touches.at[i];
-    if (touch->memory != CEL_MEMORY_HOST && touch->region.n > 0)
-      commit_touch(graph, i);
+    if (touch->region.n > 0) commit_touch(graph, i);
   }
 }
 

@@ -127,7 +127,7 @@ typedef struct cel_instr_graph_config {
   int64_t rank, ranks;
   int32_t devices;                    /* >= 1 */
   int32_t device_memory[CEL_DEVICES]; /* CEL_MEMORY_HOST or 1 + something */
-  /* Of device memories, in bytes, a power of two; 0: committed on touch. The
+  /* Of all memories, in bytes, a power of two; 0: committed on touch. The
    * host's always is. */
   uint64_t grain;
   bool lookahead;

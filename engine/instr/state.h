@@ -146,6 +146,8 @@ void cel__held_release(cel_instr_graph *graph, cel__held *held);
  * graph->rows and fresh. */
 void cel__memory_commit(cel_instr_graph *graph, cel__record *record,
                         const cel_region *region);
+/* Whether the rows of `box` have memory. */
+bool cel__memory_is_committed(const cel__record *record, const cel_box *box);
 
 /* ---- coherence.c --------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
--- COMMITs: memory behind device allocations, where it is not there on touch.
+-- COMMITs: memory behind allocations, where it is not there on touch.
 local machine = require("spec.instr.machine")
 local program = require("spec.task.program")
 jit.off(true, true)
@@ -29,19 +29,20 @@ describe("commits", function()
     return list
   end
 
-  it("are for devices' memories with a grain", function()
+  it("are for all memories where there is a grain", function()
     open({ devices = { 1 } })
     rows(m:buffer({ 10, 10 }), 0, 10)
     assert.same({}, ranges())
     open({ devices = { 0 }, grain = 64 })
-    rows(m:buffer({ 10, 10 }, { init = true }), 0, 10)
-    assert.same({}, ranges())
+    rows(m:buffer({ 10, 10 }), 0, 10)
+    assert.same({ "0:800" }, ranges())
     open({ devices = { 1 }, grain = 64 })
-    local b = m:buffer({ 10, 10 }, { init = true })
-    local t = rows(b, 0, 10)
-    m:submit({ kind = "host", range = { 1 }, { b, "read", program.all(2) } })
-    assert.equal(1, #m:of("commit"))
-    assert.equal(1, m:of("commit", t)[1].at.memory)
+    local t = rows(m:buffer({ 10, 10 }, { init = true }), 2, 4)
+    local commits = m:of("commit", t)
+    assert.same({ "128:320", "128:320" }, ranges(t))
+    assert.same({ 1, 0 }, { commits[1].at.memory, commits[2].at.memory })
+    -- Initial contents are made where there is memory.
+    assert.is_true(m:reaches(m:of("init", t)[1], commits[2]))
   end)
 
   it("cover the rows touched, out to the grain and to the end of the layout", function()

@@ -68,7 +68,7 @@ typedef struct world {
   cel_task_graph *tasks;
   cel_instr_graph *instrs;
   int32_t devices, device_memory[8];
-  uint64_t grain;          /* of device memories; 0: committed on touch */
+  uint64_t grain;          /* of memories; 0: committed on touch */
   CEL_VEC(model *) models; /* by buffer id */
   CEL_VEC(job *) jobs;
   CEL_VEC(cel_command *) commands;
@@ -274,13 +274,13 @@ static void do_alloc(world *w, cel_allocation *a) {
   require(a->reserve == (uint64_t)cel_box_volume(&a->layout) * 8);
   a->address = malloc(a->reserve + a->reserve / 8);
   memset(a->address, (int)cel_random_int(&w->random, 1, 255), a->reserve);
-  memset(committed_of(a), w->grain == 0 || a->memory == 0, a->reserve / 8);
+  memset(committed_of(a), w->grain == 0, a->reserve / 8);
 }
 
 static void do_commit(const world *w, const cel_instr *instr) {
   const cel_allocation *a = instr->memory.allocation;
   uint64_t begin = instr->memory.begin, end = instr->memory.end;
-  require(w->grain != 0 && a->memory != CEL_MEMORY_HOST);
+  require(w->grain != 0);
   require(begin < end && end <= a->reserve && begin % w->grain == 0);
   require(end % w->grain == 0 || end == a->reserve);
   uint8_t *committed = committed_of(a);
