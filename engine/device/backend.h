@@ -71,6 +71,7 @@ struct cel_backend {
    * others wait for: the device prefers them. */
   int32_t urgent_lanes;
   bool chains; /* takes jobs with `after` */
+  bool lua;    /* takes works that need a Lua state; else host lanes do */
   /* Bytes that memory is committed in, a power of two: what a job touches has
    * been committed before. 0: memory is committed by being touched. */
   uint64_t grain;
@@ -108,6 +109,12 @@ typedef struct cel_backend_config {
   /* CPU: workers are pinned to its cores; borrowed for the call. Null: what
    * hwloc says is ours when cores is 0, and no pinning otherwise. */
   const struct cel_topology *topology;
+  /* CUDA: makes and frees what a device's thread keeps for works with `lua`, as
+   * in exec/host.h; both run in that thread, the first when it is first needed.
+   * May be null where there are no such works. */
+  void *(*enter)(void *context);
+  void (*leave)(void *context, void *state);
+  void *context;
 } cel_backend_config;
 
 /* Threads that compute: C callbacks and compiled kernels over all cores. The

@@ -61,6 +61,7 @@ cel_status cel_backend_cuda(const cel_backend_config *config, cel_cuda *cuda,
       .urgent_lanes = CEL_CUDA_URGENT_LANES,
       .copy_lanes = CEL_CUDA_COPY_LANES,
       .chains = true,
+      .lua = true,
       .grain = CEL_CUDA_GRAIN,
       .reserve = reserve,
       .release = release,
@@ -75,6 +76,9 @@ cel_status cel_backend_cuda(const cel_backend_config *config, cel_cuda *cuda,
     cel_cuda_memory_init(&g->memory[1 + d], cuda, d, config->host_works);
   }
   g->crew.host_works = config->host_works;
+  g->crew.enter = config->enter;
+  g->crew.leave = config->leave;
+  g->crew.context = config->context;
   cel_status status =
       cel_cuda_crew_start(&g->crew, cuda, config->park, config->topology);
   if (status != CEL_E_OK) {

@@ -20,8 +20,9 @@ cel_status cel__cuda_fail(const cel_cuda *cuda, int32_t device,
   if (job->kind == CEL_JOB_CALL && job->work->cuda != NULL)
     return cel_fail(CEL_E_TASK, "kernel %s failed on GPU %d: %s (%s)",
                     job->work->cuda->name, gpu, text, name);
-  return cel_fail(CEL_E_TASK, "a copy failed on GPU %d: %s (%s)", gpu, text,
-                  name);
+  return cel_fail(CEL_E_TASK, "%s failed on GPU %d: %s (%s)",
+                  job->kind == CEL_JOB_CALL ? "an interop task" : "a copy", gpu,
+                  text, name);
 }
 
 /* ---- copies ---------------------------------------------------------------

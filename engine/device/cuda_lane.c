@@ -98,9 +98,28 @@ static void call_host(void *argument) {
   atomic_store_explicit(&lane->failed, true, memory_order_relaxed);
 }
 
+/* Has been submitted when it returns: what it does is for the stream to do. */
+static cel_status call_lua(cel_cuda_worker *w, const cel_cuda_lane *lane,
+                           const cel_job *job) {
+  cel_cuda_crew *crew = w->crew;
+  const cel_cuda_device *device = &crew->cuda->device[w->device];
+  if (cel_box_is_empty(&job->call.chunk)) return CEL_E_OK;
+  if (!w->entered && crew->enter != NULL) w->state = crew->enter(crew->context);
+  w->entered = true;
+  cel_call call = job->call;
+  call.device = device->ordinal;
+  call.stream = lane->stream;
+  cel_status status = job->work->fn(job->work, &call);
+  /* Libraries are told which device to use by making another one current. */
+  crew->cuda->api->cuCtxSetCurrent(device->context);
+  return status;
+}
+
 static cel_status enqueue(cel_cuda_worker *w, cel_cuda_lane *lane,
                           cel_entry *entry, struct cel_cuda_host_call *call) {
   const cel_cuda *cuda = w->crew->cuda;
+  if (entry->job->kind == CEL_JOB_CALL && entry->job->work->lua)
+    return call_lua(w, lane, entry->job);
   if (!w->crew->host_works || entry->job->kind != CEL_JOB_CALL)
     return cel__cuda_enqueue(cuda, w->device, entry->job, lane->stream);
   *call = (struct cel_cuda_host_call){lane, entry};
@@ -246,10 +265,12 @@ static void *worker_main(void *argument) {
     else if (is_busy(w))
       cel_park_wait(&w->park, seen, NAP_US);
     else if (atomic_load(&crew->stop))
-      return NULL;
+      break;
     else
       cel_park_wait(&w->park, seen, UINT32_MAX);
   }
+  if (w->entered && crew->leave != NULL) crew->leave(crew->context, w->state);
+  return NULL;
 }
 
 void cel_cuda_crew_submit(cel_cuda_crew *crew, int32_t device, int32_t lane,

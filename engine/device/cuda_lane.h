@@ -13,6 +13,10 @@
  * stream wait for a later job of the lane: longer, but not wrong, as nothing
  * that has been submitted comes after the job that asks.
  *
+ * A work with `lua` is called by that thread in place of a launch, with the
+ * device's context current; it enqueues on the lane's stream. Until it returns,
+ * nothing else is submitted to this device.
+ *
  * After an error of the driver a device is lost: the job at fault gets the
  * error, all others come back undone.
  */
@@ -55,6 +59,8 @@ typedef struct cel_cuda_worker {
   pthread_t thread;
   bool started;
   _Atomic(bool) lost; /* the driver gives nothing but errors any more */
+  bool entered;
+  void *state; /* for works with `lua`, once entered */
   cel_park park;
   cel_ring *ring; /* of cel_entry */
   cel_cuda_lane lane[CEL_CUDA_LANES];
@@ -63,6 +69,9 @@ typedef struct cel_cuda_worker {
 typedef struct cel_cuda_crew {
   const cel_cuda *cuda;
   bool host_works;
+  void *(*enter)(void *context); /* as cel_backend_config's */
+  void (*leave)(void *context, void *state);
+  void *context;
   cel_topology topology; /* cores 0: threads are not pinned */
   cel_finished finished;
   _Atomic(bool) stop;

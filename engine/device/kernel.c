@@ -11,7 +11,7 @@
 
 /* celer.cuh mirrors these. */
 _Static_assert(sizeof(cel_view) == 104, "celer::view");
-_Static_assert(sizeof(cel_call) == 128, "celer::call");
+_Static_assert(offsetof(cel_call, device) == 128, "celer::call, as a prefix");
 _Static_assert(sizeof(cel_param) == 64, "celer::param");
 _Static_assert(offsetof(cel_call, view) == 112, "celer::call::view_at");
 

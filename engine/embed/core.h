@@ -35,8 +35,9 @@ void cel__clock_start(void);
  * for the life of the state. */
 cel_place cel__check_place(lua_State *L, int index);
 
-/* A work that runs the encoded Lua function `blob` in a host lane; `hash` is
- * equal on all ranks, which the blob need not be. */
+/* A work that runs the encoded Lua function `blob` in a thread with a Lua
+ * state, a host lane or for an interop task a GPU's; `hash` is equal on all
+ * ranks, which the blob need not be. */
 cel_work *cel__lua_work(const char *blob, size_t size, uint64_t hash);
 /* Initial contents from an encoded Lua function, one call per element. */
 cel_init *cel__lua_init(const char *blob, size_t size);

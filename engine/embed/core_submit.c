@@ -159,9 +159,9 @@ static int submit_kernel(lua_State *L) {
 }
 
 /* ... 16 the encoded function  17 what ranks must agree on of it */
-static int submit_host(lua_State *L) {
+static int submit_lua(lua_State *L, cel_task_kind kind) {
   access_list list;
-  cel_group group = read_group(L, CEL_TASK_HOST, &list);
+  cel_group group = read_group(L, kind, &list);
   size_t size, length;
   const char *blob = luaL_checklstring(L, 16, &size);
   const char *identity = luaL_checklstring(L, 17, &length);
@@ -169,9 +169,18 @@ static int submit_host(lua_State *L) {
   return submit(L, &group, work);
 }
 
+static int submit_host(lua_State *L) {
+  return submit_lua(L, CEL_TASK_HOST);
+}
+
+static int submit_interop(lua_State *L) {
+  return submit_lua(L, CEL_TASK_KERNEL);
+}
+
 const luaL_Reg cel__core_submit[] = {
     {"rule", rule_intern},
     {"submit_kernel", submit_kernel},
     {"submit_host", submit_host},
+    {"submit_interop", submit_interop},
     {NULL, NULL},
 };

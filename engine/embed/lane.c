@@ -1,4 +1,5 @@
-/* Host tasks and initial contents written in Lua: the lane's side.
+/* Host tasks, interop tasks and initial contents written in Lua: the side of
+ * the thread that runs them.
  *
  * A function travels as a blob that lua/celer/capture.lua encodes and
  * lua/celer/lane.lua decodes. Thread: worker. */
@@ -131,6 +132,15 @@ static int lane_part(lua_State *L) {
   return 12;
 }
 
+/* device(call) -> number, stream | nil */
+static int lane_device(lua_State *L) {
+  const cel_call *call = lua_touserdata(L, 1);
+  lua_pushinteger(L, call->device);
+  if (call->stream == NULL) return 1;
+  lua_pushlightuserdata(L, call->stream);
+  return 2;
+}
+
 /* box(pointer) -> 6 numbers */
 static int lane_box(lua_State *L) {
   push_box(L, lua_touserdata(L, 1));
@@ -138,8 +148,6 @@ static int lane_box(lua_State *L) {
 }
 
 const luaL_Reg cel__core_lane[] = {
-    {"view", lane_view},
-    {"part", lane_part},
-    {"box", lane_box},
-    {NULL, NULL},
+    {"view", lane_view}, {"part", lane_part}, {"device", lane_device},
+    {"box", lane_box},   {NULL, NULL},
 };

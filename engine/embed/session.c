@@ -27,7 +27,14 @@ static void *enter_lane(void *context) {
 
 static void leave_lane(void *context, void *state) {
   (void)context;
-  cel__state_destroy(state);
+  if (state != NULL) cel__state_destroy(state);
+}
+
+/* The same in a thread that is a device's. */
+static void *enter_device(void *context) {
+  void *state = enter_lane(context);
+  cel_host_lane_adopt(state);
+  return state;
 }
 
 static void warn_cache(const cel_session *s) {
@@ -56,6 +63,9 @@ static cel_status start_backend(cel_session *s) {
       .cores = s->topology.cores,
       .park = &s->park,
       .topology = &s->topology,
+      .enter = enter_device,
+      .leave = leave_lane,
+      .context = s,
   };
   if (!s->choice.cuda) return cel_backend_cpu(&config, &s->backend);
   if (s->cuda == NULL)

@@ -1,4 +1,5 @@
-/* state.h -- Lua states: the driver's and one per host lane.
+/* state.h -- Lua states: the driver's and one per host lane, and one per GPU
+ * for interop tasks, which counts as a lane here.
  *
  * Both find `require "celer"` and its modules in the library itself
  * (embedded.h), and the user's modules first in the bundle that rank 0 sent,

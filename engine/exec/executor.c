@@ -235,7 +235,12 @@ static void issue(cel_executor *e, cel_node *node) {
   case CEL_INSTR_INIT:
   case CEL_INSTR_HOST: issue_to_host(e, node); break;
   case CEL_INSTR_COPY:
-  case CEL_INSTR_KERNEL: issue_to_lane(e, node); break;
+  case CEL_INSTR_KERNEL:
+    if (cel_lanes_take(&e->lanes, node->instr))
+      issue_to_lane(e, node);
+    else
+      issue_to_host(e, node);
+    break;
   case CEL_INSTR_SEND:
   case CEL_INSTR_RECEIVE: issue_message(e, node); break;
   case CEL_INSTR_HORIZON:

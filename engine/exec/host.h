@@ -1,7 +1,8 @@
 /* host.h -- host lanes: threads that run host tasks and initial contents.
  *
  * Each lane is one thread; a job with `work->lua` (or `init->lua`) runs in a
- * lane whose own lua_State the `enter` hook made. Jobs go to the least loaded
+ * lane whose own lua_State the `enter` hook made. So does a kernel's work with
+ * `lua` where the backend takes no such works. Jobs go to the least loaded
  * lane. The simulated form has no threads and runs a job inside poll, in an
  * order chosen by the seed.
  */
@@ -37,4 +38,7 @@ uint32_t cel_host_lanes_poll(cel_host_lanes *lanes, cel_done *out,
                              uint32_t max);
 /* The calling lane's state, null outside a lane. Thread: worker. */
 void *cel_host_lane_state(void);
+/* Makes `state` that of a thread which is no host lane: a device's, see
+ * cel_backend_config. Thread: worker. */
+void cel_host_lane_adopt(void *state);
 #endif

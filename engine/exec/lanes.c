@@ -51,11 +51,18 @@ static const cel_node *incomplete(cel_window *window, const cel_instr *instr,
   return dep == NULL || dep->state == CEL_NODE_DONE ? NULL : dep;
 }
 
+bool cel_lanes_take(const cel_lanes *lanes, const cel_instr *instr) {
+  switch (cel_instr_lane_of(instr->kind)) {
+  case CEL_LANE_COPY: return true;
+  case CEL_LANE_DEVICE: return lanes->backend->lua || !instr->task->work->lua;
+  default: return false;
+  }
+}
+
 bool cel_lanes_may_follow(const cel_lanes *lanes, cel_window *window,
                           cel_node *node) {
   const cel_instr *instr = node->instr;
-  cel_instr_lane of = cel_instr_lane_of(instr->kind);
-  if (of != CEL_LANE_DEVICE && of != CEL_LANE_COPY) return false;
+  if (!cel_lanes_take(lanes, instr)) return false;
   const cel_node *common = NULL;
   for (uint32_t i = 0; i < instr->deps; ++i) {
     const cel_node *dep = incomplete(window, instr, i);

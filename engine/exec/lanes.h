@@ -34,6 +34,9 @@ typedef struct cel_lanes {
 /* `depth` 0: CEL_LANE_DEPTH. */
 void cel_lanes_init(cel_lanes *lanes, cel_backend *backend, uint32_t depth);
 void cel_lanes_release(cel_lanes *lanes);
+/* Whether the instruction is a job for the backend's lanes. A kernel's work in
+ * Lua is one for host lanes where the backend takes none. */
+bool cel_lanes_take(const cel_lanes *lanes, const cel_instr *instr);
 /* All that the node waits for has been issued: whether lanes can do the rest of
  * the waiting. Where the lane follows from that, the node gets it. */
 bool cel_lanes_may_follow(const cel_lanes *lanes, cel_window *window,

@@ -53,7 +53,8 @@ static void translate_call(cel_record *record, const cel_instr *instr,
                                 .ranks = (int32_t)ranks,
                                 .views = (int32_t)task->accesses,
                                 .view = record->views.at,
-                                .values = task->work->values};
+                                .values = task->work->values,
+                                .device = instr->device};
 }
 
 void cel_translate_job(cel_record *record, const cel_instr *instr, int64_t rank,

@@ -16,6 +16,12 @@ static cel__touch *next_touch(cel__plan *plan) {
   return &plan->touches.at[plan->used++];
 }
 
+/* What calls a library is called once per device: for less than a chunk there
+ * may be no plan, and no speed. */
+static bool calls_library(const cel_task *task) {
+  return task->work != NULL && task->work->lua;
+}
+
 /* The chunk over this rank's devices; host tasks run it whole. */
 static cel_status make_parts(cel_instr_graph *graph, bool whole) {
   cel__plan *plan = &graph->plan;
@@ -35,7 +41,7 @@ static cel_status make_parts(cel_instr_graph *graph, bool whole) {
   cel_box chunk;
   for (int32_t d = 0; cel_split_chunk(&split, d, &chunk); ++d) {
     cel__part part = {d, memory[d], CEL__PRIORITY_RUN, chunk};
-    if (whole)
+    if (whole || calls_library(task))
       cel_vec_push(&plan->parts, part);
     else
       CEL_TRY(cel__interior_cut(graph, &part));

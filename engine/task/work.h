@@ -3,7 +3,9 @@
  * A kernel compiled for the CPU, a C callback of a random program, a Lua host
  * task and the copy into a fence's snapshot are all one thing: a function that
  * is called with a chunk and with one view per access. A kernel for another
- * device carries that device's own handle beside it.
+ * device carries that device's own handle beside it. A Lua interop task is a
+ * kernel's work with `lua` set: it is called where a kernel would be launched,
+ * and enqueues what works on the views' memory.
  *
  * A work is immutable once submitted. It is counted: the task graph holds one
  * reference until the task has been executed and retired.
@@ -32,6 +34,10 @@ typedef struct cel_call {
   int32_t views;
   const cel_view *view; /* in the order of the task's accesses */
   const void *values;   /* the work's packed scalar arguments */
+  /* A kernel's work: which device; of a GPU the number that the driver gives
+   * it, and the CUstream that the call is to enqueue on. Else null. */
+  int32_t device;
+  void *stream;
 } cel_call;
 
 typedef struct cel_work cel_work;
@@ -48,7 +54,7 @@ struct cel_work {
   const void *values; /* packed scalar arguments, 16-byte aligned */
   uint32_t values_size;
   uint64_t hash; /* equal on all ranks; part of the divergence hash */
-  bool lua;      /* needs a host lane's Lua state */
+  bool lua;      /* needs a thread with a Lua state */
   void *context; /* the maker's own */
 };
 

@@ -32,8 +32,8 @@ local Access = { __noun = "access" }
 local function is_access(value) return getmetatable(value) == Access end
 
 local function not_here(access)
-  fail("the access to %s can be used inside kernels and host tasks only: pass it "
-    .. "as an argument", access.buffer.name)
+  fail("the access to %s can be used inside kernels and tasks only: pass it as an "
+    .. "argument", access.buffer.name)
 end
 
 function Access.__index(access) not_here(access) end
@@ -271,6 +271,31 @@ local function accesses_among(n, ...)
   return out
 end
 
+-- Submits work that is a Lua function. ONCE has no range.
+local function submit_function(self, kind, placement, range, f, ...)
+  local dims, lo, hi, empty = 0, {}, {}, false
+  if placement == SPLIT then dims, lo, hi, empty = index_space(range, kind.call) end
+  if type(f) ~= "function" then
+    fail("%s: the second argument must be a function, not %s", kind.call, words.a(f))
+  end
+  local n = select("#", ...)
+  local used = complete(self, accesses_among(n, ...))
+  local list, metas = host_arguments(used, n, ...)
+  local blob, identity = capture.encode(f, "the " .. kind.noun, list,
+    { accesses = metas, dims = dims, interop = kind.interop })
+  self.done = kind.call
+  if empty then return end
+  local flat, count = flatten(used, dims, lo, hi)
+  local file, line = place.user()
+  place.check(core[kind.submit](placement, dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
+    hi[1] or 1, hi[2] or 1, hi[3] or 1, self.granularity or 1, dims > 0, flat, count,
+    self.label or kind.noun, file, line, blob, identity))
+end
+
+local host_task = { call = "cg:host_task", noun = "host task", submit = "submit_host" }
+local interop_task = { call = "cg:interop_task", noun = "interop task",
+  submit = "submit_interop", interop = true }
+
 --- Runs a Lua function off the main thread.
 ---@param where any  celer.once, celer.on_master, or a range to be divided
 ---@param f fun(part: celer.part, ...)
@@ -278,24 +303,21 @@ end
 function Group:host_task(where, f, ...)
   open(self, "cg:host_task")
   local single = where == M.once or where == M.on_master
-  local dims, lo, hi, empty = 0, {}, {}, false
-  if not single then dims, lo, hi, empty = index_space(where, "cg:host_task") end
-  if type(f) ~= "function" then
-    fail("cg:host_task: the second argument must be a function, not %s", words.a(f))
+  submit_function(self, host_task, single and ONCE or SPLIT, where, f, ...)
+end
+
+--- Runs a Lua function where a kernel would be launched, to call a library: it
+--- enqueues on part.stream, which orders what it enqueues, and does not wait.
+---@param range integer[]|integer|celer.box
+---@param f fun(part: celer.part, ...)
+---@param ... any  accesses and plain values, passed to f after its part
+function Group:interop_task(range, f, ...)
+  open(self, "cg:interop_task")
+  if range == M.once or range == M.on_master then
+    fail("cg:interop_task: %s is for host tasks; give the range that is to be "
+      .. "divided over devices", tostring(range))
   end
-  local n = select("#", ...)
-  local used = complete(self, accesses_among(n, ...))
-  local list, metas = host_arguments(used, n, ...)
-  local blob, identity = capture.encode(f, "the host task", list,
-    { accesses = metas, dims = dims })
-  self.done = "cg:host_task"
-  if empty then return end
-  local flat, count = flatten(used, dims, lo, hi)
-  local file, line = place.user()
-  place.check(core.submit_host(single and ONCE or SPLIT, dims, lo[1] or 0,
-    lo[2] or 0, lo[3] or 0, hi[1] or 1, hi[2] or 1, hi[3] or 1,
-    self.granularity or 1, dims > 0, flat, count, self.label or "host task", file,
-    line, blob, identity))
+  submit_function(self, interop_task, SPLIT, range, f, ...)
 end
 
 -- ---- life -------------------------------------------------------------------
@@ -308,8 +330,8 @@ function M.new() return setmetatable({}, Group) end
 function M.close(group)
   group.closed = true
   if not group.done then
-    fail("q:submit: the command group has no work; call cg:parallel_for or "
-      .. "cg:host_task in it")
+    fail("q:submit: the command group has no work; call cg:parallel_for, "
+      .. "cg:host_task or cg:interop_task in it")
   end
 end
 

@@ -1,8 +1,10 @@
---- lane.lua -- runs in a host lane: decodes what capture.lua encoded, and calls.
+--- lane.lua -- runs in a host lane, or in a GPU's thread: decodes what capture.lua
+--- encoded, and calls.
 local buffer = require "string.buffer"
 local ffi = require "ffi"
 local box = require "celer.box"
 local core = require "celer.core"
+local device_view = require "celer.device_view"
 local types = require "celer.types"
 local view = require "celer.view"
 
@@ -91,15 +93,26 @@ local function open(blob)
   return self
 end
 
--- ---- host tasks -------------------------------------------------------------
+-- ---- host tasks and interop tasks -------------------------------------------
+
+-- An interop task's `kept`: of this thread.
+local kept = {}
 
 ---@class celer.part: celer.chunk
 ---@field rank integer
 ---@field ranks integer
-local function make_part(call, dims)
+---@field stream ffi.cdata*|false  interop tasks: what to enqueue on; false on the processor
+---@field device integer?  interop tasks
+---@field kept table?  interop tasks: outlives the call
+local function make_part(call, dims, interop)
   local a0, a1, a2, b0, b1, b2, c0, c1, c2, d0, d1, d2 = core.part(call)
   local part = box.chunk(dims, a0, a1, a2, b0, b1, b2, d0 - c0, d1 - c1, d2 - c2)
   part.rank, part.ranks = core.rank()
+  if interop then
+    local device, stream = core.device(call)
+    part.device, part.kept = device, kept
+    part.stream = stream and ffi.cast("void *", stream) or false
+  end
   return part
 end
 
@@ -110,12 +123,15 @@ local function make_view(call, i, access)
     r[1], { unpack(r, 2, 7) }, { unpack(r, 8, 13) })
 end
 
---- Runs a host task over one chunk.
+--- Runs a host task or an interop task over one chunk.
 function M.run(blob, call)
   local self = open(blob)
-  local part = make_part(call, self.extra.dims)
-  for i, access in ipairs(self.extra.accesses) do
-    self.views[i] = make_view(call, i, access)
+  local extra = self.extra
+  local part = make_part(call, extra.dims, extra.interop)
+  local on_gpu = extra.interop and part.stream
+  for i, access in ipairs(extra.accesses) do
+    local v = make_view(call, i, access)
+    self.views[i] = on_gpu and device_view.of(v, part.device) or v
   end
   local arguments = {}
   for i = 1, self.n do arguments[i] = self:decode(self.arguments[i]) end

@@ -38,7 +38,7 @@ local function usable(self, call)
     fail("%s: the queue was drained; nothing can be submitted after that", call)
   elseif in_submit and is_submitting() then
     fail("%s inside the function of a q:submit: a command group is one "
-      .. "cg:parallel_for or one cg:host_task", call)
+      .. "cg:parallel_for, cg:host_task or cg:interop_task", call)
   end
 end
 

@@ -113,11 +113,8 @@ function View:set(...)
   else put(self, offset(self), i) end
 end
 
---- A pointer to the first element of the part, and the distance, in elements,
---- from one to the next along each dimension. Nothing checks what is done with
---- it; it is good as long as the task runs, or the snapshot lives.
-function View:pointer()
-  place.method(self, View, "view:pointer")
+--- What view:pointer gives, of views of any class.
+function M.pointer(self)
   local at = 0
   if self.l0 < self.h0 then
     at = (self.l0 - self.o0) * self.s0 + (self.l1 - self.o1) * self.s1 + self.l2
@@ -131,6 +128,14 @@ function View:pointer()
   if dims == 2 then return p, self.s0, 1 end
   if dims == 3 then return p, self.s0, self.s1, 1 end
   return p
+end
+
+--- A pointer to the first element of the part, and the distance, in elements,
+--- from one to the next along each dimension. Nothing checks what is done with
+--- it; it is good as long as the task runs, or the snapshot lives.
+function View:pointer()
+  place.method(self, View, "view:pointer")
+  return M.pointer(self)
 end
 
 --- The elements of the part as bytes, row by row without gaps.
