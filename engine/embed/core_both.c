@@ -1,4 +1,5 @@
 /* What the driver and the host lanes may both ask for. */
+#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
@@ -33,6 +34,28 @@ static int both_embedded(lua_State *L) {
   if (file == NULL) return 0;
   lua_pushlstring(L, file->data, file->size);
   return 1;
+}
+
+/* Whether a frame is the user's: neither C nor one of celer's own files. */
+static bool is_users(lua_State *L, lua_Debug *frame) {
+  lua_getinfo(L, "Sl", frame);
+  return *frame->what != 'C' && strncmp(frame->source, "=celer/", 7) != 0;
+}
+
+/* place() -> file and line of the innermost frame that is the user's; nil, 0
+ * where there is none. The file as the script was named, in full. */
+static int both_place(lua_State *L) {
+  lua_Debug frame;
+  for (int level = 1; lua_getstack(L, level, &frame); ++level) {
+    if (!is_users(L, &frame)) continue;
+    bool named = frame.source[0] == '@';
+    lua_pushstring(L, named ? frame.source + 1 : frame.short_src);
+    lua_pushinteger(L, frame.currentline);
+    return 2;
+  }
+  lua_pushnil(L);
+  lua_pushinteger(L, 0);
+  return 2;
 }
 
 static struct timespec start; /* as the bundle */
@@ -82,6 +105,11 @@ static int both_png(lua_State *L) {
 }
 
 const luaL_Reg cel__core_both[] = {
-    {"rank", both_rank},         {"time", both_time}, {"bundle", both_bundle},
-    {"embedded", both_embedded}, {"png", both_png},   {NULL, NULL},
+    {"place", both_place},
+    {"rank", both_rank},
+    {"time", both_time},
+    {"bundle", both_bundle},
+    {"embedded", both_embedded},
+    {"png", both_png},
+    {NULL, NULL},
 };

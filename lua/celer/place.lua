@@ -1,22 +1,12 @@
 --- place.lua -- the user's own line, for errors and for every task.
+local core = require "celer.core"
+
 local M = {}
 
-local getinfo = debug.getinfo
-
 --- The innermost frame of the stack that is not celer's own. The file is the
---- script's as it was named; short_src would cut a long one.
----@return string? file, integer line
-function M.user()
-  for level = 2, math.huge do
-    local info = getinfo(level, "S")
-    if not info then return nil, 0 end
-    local source = info.source
-    if info.what ~= "C" and source:sub(1, 7) ~= "=celer/" then
-      local file = source:sub(1, 1) == "@" and source:sub(2) or info.short_src
-      return file, getinfo(level, "l").currentline
-    end
-  end
-end
+--- script's as it was named.
+---@type fun(): (string?, integer)
+M.user = core.place
 
 --- Raises `message` at the user's line.
 function M.fail(message, ...)

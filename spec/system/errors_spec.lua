@@ -298,7 +298,8 @@ describe("ranks that diverge", function()
   it("are told of a host task that only one of them submits", function()
     write(prelude .. rank .. set .. "if rank == 2 then\n" .. gather .. "end\n"
       .. set .. gather .. "q:wait()")
-    check_failure(run(3, { timeout = 10 }), { "rank [01] submitted a kernel 'set' at %S*case.lua:21",
+    check_failure(run(3, { timeout = 10 }), {
+      "rank [01] submitted a kernel 'set' at %S*case.lua:21",
       "rank 2 submitted a host task .* at %S*case.lua:18" })
   end)
 end)
