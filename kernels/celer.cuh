@@ -123,16 +123,26 @@ struct call {
   int rank, ranks, views;
   const view *view_at;
   const unsigned char *values;
+  const int *group; // items of a group in each dimension
 };
 
-enum kind : int { none, an_item, an_in, an_out, an_inout, a_value };
+enum kind : int {
+  none,
+  an_item,
+  an_in,
+  an_out,
+  an_inout,
+  a_value,
+  a_group,
+  a_local
+};
 
 struct param {
   int kind, dims, class_, size, align;
   char type[44];
 };
 
-static_assert(sizeof(view) == 104 && sizeof(call) == 128 && sizeof(param) == 64,
+static_assert(sizeof(view) == 104 && sizeof(call) == 136 && sizeof(param) == 64,
               "engine/device/kernel.h says the same");
 
 // ---- the work item: its coordinates in the whole index space
@@ -341,8 +351,8 @@ template <class F> struct signature {
 
 template <class Item, class... P> struct signature<void (*)(Item, P...)> {
   using first = traits<typename bare<Item>::type>;
-  static_assert(first::kind == an_item,
-                "the first parameter of a kernel is item<D>");
+  static_assert(first::kind == an_item || first::kind == a_group,
+                "the first parameter of a kernel is item<D> or group<D>");
   static constexpr int count = sizeof...(P);
   static constexpr int dims = first::dims;
   using all = typename count_up<count>::type;
@@ -519,6 +529,7 @@ template <auto F, class Item, class... P>
 struct entry<F, signature<void (*)(Item, P...)>> {
   using sig = signature<void (*)(Item, P...)>;
   using packed = arguments<sig::argument_at(sig::count)>;
+  static constexpr int threads = 256; // of a block at most
   static_assert(sizeof(packed) <= 4096,
                 "the parameters of a kernel take more than 4 KB");
 
@@ -569,7 +580,7 @@ struct entry<F, signature<void (*)(Item, P...)>> {
           celer_params_##name;                                                 \
   __device__ const celer::params<celer::signature<decltype(&name)>::count + 1> \
       celer_params_##name = celer::signature<decltype(&name)>::describe();     \
-  __global__ void __launch_bounds__(256) celer_run_                            \
+  __global__ void __launch_bounds__(celer::entry<&name>::threads) celer_run_   \
       ##name(const __grid_constant__ celer::entry<&name>::packed a) {          \
     celer::entry<&name>::run(a);                                               \
   }                                                                            \

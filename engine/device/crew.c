@@ -19,11 +19,18 @@ static int64_t now_ns(void) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-int64_t cel__crew_cut(const cel_box *box, int64_t want, int64_t cuts[3]) {
+/* How many units a box has in dimension d. */
+static int64_t units(const cel_box *box, const int32_t unit[3], int d) {
+  int64_t n = box->max[d] - box->min[d];
+  return unit[d] > 1 ? n / unit[d] : n;
+}
+
+int64_t cel__crew_cut(const cel_box *box, const int32_t unit[3], int64_t want,
+                      int64_t cuts[3]) {
   int64_t volume = cel_box_volume(box), blocks = 1;
   if (want > volume / ITEMS_PER_BLOCK) want = volume / ITEMS_PER_BLOCK;
   for (int d = 0; d < CEL_DIMS; ++d) {
-    int64_t n = box->max[d] - box->min[d], need = (want + blocks - 1) / blocks;
+    int64_t n = units(box, unit, d), need = (want + blocks - 1) / blocks;
     cuts[d] = need < 1 ? 1 : need < n ? need : n;
     blocks *= cuts[d];
   }
@@ -31,21 +38,24 @@ int64_t cel__crew_cut(const cel_box *box, int64_t want, int64_t cuts[3]) {
 }
 
 /* Where block `i` of `cuts` begins; rounded down in the innermost dimension. */
-static int64_t cut_at(const cel_box *box, int d, int64_t cuts, int64_t i) {
-  int64_t n = box->max[d] - box->min[d];
+static int64_t cut_at(const cel_box *box, const int32_t unit[3], int d,
+                      int64_t cuts, int64_t i) {
+  int64_t n = units(box, unit, d);
   int64_t at = n / cuts * i + n % cuts * i / cuts;
   bool innermost = true;
   for (int k = d + 1; k < CEL_DIMS; ++k)
     if (box->max[k] - box->min[k] > 1) innermost = false;
+  if (unit[d] > 1) return box->min[d] + at * unit[d];
   if (innermost && i < cuts && n / cuts >= ALIGN_ITEMS) at -= at % ALIGN_ITEMS;
   return box->min[d] + at;
 }
 
-cel_box cel__crew_block(const cel_box *box, const int64_t cuts[3], int64_t i) {
+cel_box cel__crew_block(const cel_box *box, const int32_t unit[3],
+                        const int64_t cuts[3], int64_t i) {
   cel_box r;
   for (int d = CEL_DIMS - 1; d >= 0; --d) {
-    r.min[d] = cut_at(box, d, cuts[d], i % cuts[d]);
-    r.max[d] = cut_at(box, d, cuts[d], i % cuts[d] + 1);
+    r.min[d] = cut_at(box, unit, d, cuts[d], i % cuts[d]);
+    r.max[d] = cut_at(box, unit, d, cuts[d], i % cuts[d] + 1);
     i /= cuts[d];
   }
   return r;
@@ -112,7 +122,7 @@ static void complete(cel_crew *crew, cel_lane *lane) {
 static void run_block(cel_share *share, int64_t i) {
   cel_job part = *share->entry->job;
   cel_box *box = part.kind == CEL_JOB_CALL ? &part.call.chunk : &part.box;
-  *box = cel__crew_block(&share->box, share->cuts, i);
+  *box = cel__crew_block(&share->box, share->unit, share->cuts, i);
   if (cel_job_run(&part) == CEL_E_OK) return;
   cel_error *error = cel_finished_error(), *none = NULL;
   if (!atomic_compare_exchange_strong(&share->error, &none, error))
@@ -199,8 +209,12 @@ static void run_lane(cel_crew *crew, cel_lane *lane) {
   cel_share *share = &lane->share;
   share->entry = entry;
   share->box = *box;
-  share->blocks = cel__crew_cut(box, (int64_t)crew->threads * BLOCKS_PER_THREAD,
-                                share->cuts);
+  bool grouped = entry->job->kind == CEL_JOB_CALL;
+  for (int d = 0; d < CEL_DIMS; ++d)
+    share->unit[d] = grouped ? entry->job->work->group[d] : 1;
+  share->blocks =
+      cel__crew_cut(box, share->unit,
+                    (int64_t)crew->threads * BLOCKS_PER_THREAD, share->cuts);
   atomic_store(&share->taken, 0);
   atomic_store(&share->error, NULL);
   share->inside = 1;

@@ -28,6 +28,7 @@ typedef struct cel_share {
   struct cel_share *next; /* linked: others may help */
   cel_entry *entry;
   cel_box box;
+  int32_t unit[CEL_DIMS];
   int64_t cuts[CEL_DIMS], blocks;
   _Atomic(int64_t) taken;
   _Atomic(cel_error *) error; /* the first; owned until completion */
@@ -77,11 +78,13 @@ void cel_crew_destroy(cel_crew *crew);
 /* Thread: executor. */
 void cel_crew_submit(cel_crew *crew, cel_lane *lane, cel_entry *entry);
 
-/* How a box is cut into at most about `want` blocks; returns how many.
- * Thread: any. */
-int64_t cel__crew_cut(const cel_box *box, int64_t want, int64_t cuts[3]);
+/* How a box is cut into at most about `want` blocks of whole units (of work
+ * groups; 0 counts as 1); returns how many. Thread: any. */
+int64_t cel__crew_cut(const cel_box *box, const int32_t unit[3], int64_t want,
+                      int64_t cuts[3]);
 /* The i-th of them; blocks are disjoint and cover the box. Thread: any. */
-cel_box cel__crew_block(const cel_box *box, const int64_t cuts[3], int64_t i);
+cel_box cel__crew_block(const cel_box *box, const int32_t unit[3],
+                        const int64_t cuts[3], int64_t i);
 #endif
 
 #endif

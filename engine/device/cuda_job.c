@@ -4,13 +4,9 @@
 
 #include "device/cuda_lane.h"
 
-enum {
-  BLOCK = 256,
-  BLOCK_Z = 64,
-  /* the most that CUDA takes */ ARGUMENTS = 4096,
-  GRID_YZ = 65535,
-  PITCH = INT32_MAX
-};
+enum { BLOCK = 256, ARGUMENTS = 4096 };
+/* The most that CUDA takes. */
+enum { BLOCK_Z = 64, GRID_YZ = 65535, PITCH = INT32_MAX };
 
 cel_status cel__cuda_fail(const cel_cuda *cuda, int32_t device,
                           const cel_job *job, CUresult code) {
@@ -205,6 +201,45 @@ static cel_status check_launch(const cel_job *job) {
   return CEL_E_OK;
 }
 
+static CUresult launch_kernel(const cel_cuda *cuda, CUfunction function,
+                              const uint32_t grid[3], const uint32_t block[3],
+                              void *arguments, CUstream stream) {
+  void *params[] = {arguments};
+  return cuda->api->cuLaunchKernel(function, grid[0], grid[1], grid[2],
+                                   block[0], block[1], block[2], 0, stream,
+                                   params, NULL);
+}
+
+/* Whole groups, which do not stride: one launch after the other where a grid
+ * ends. */
+static CUresult launch_groups(const cel_cuda *cuda, const cel_job *job,
+                              CUfunction function, unsigned char *arguments,
+                              CUstream stream) {
+  const int32_t dims = job->work->cuda->dims;
+  const cel_box *chunk = &job->call.chunk;
+  uint32_t block[3] = {1, 1, 1}, grid[3];
+  int64_t n[3] = {1, 1, 1}; /* groups, x first */
+  launch where;
+  memcpy(&where, arguments, sizeof where);
+  for (int d = 0; d < dims; ++d) {
+    block[dims - 1 - d] = (uint32_t)job->work->group[d];
+    n[dims - 1 - d] = (chunk->max[d] - chunk->min[d]) / job->work->group[d];
+  }
+  grid[0] = (uint32_t)n[0];
+  CUresult code = CUDA_SUCCESS;
+  for (int64_t z = 0; z < n[2]; z += GRID_YZ)
+    for (int64_t y = 0; y < n[1] && code == CUDA_SUCCESS; y += GRID_YZ) {
+      launch part = where;
+      if (dims > 1) part.min[dims - 2] += y * block[1];
+      if (dims > 2) part.min[dims - 3] += z * block[2];
+      memcpy(arguments, &part, sizeof part);
+      grid[1] = ceil_div(n[1] - y, 1, GRID_YZ);
+      grid[2] = ceil_div(n[2] - z, 1, GRID_YZ);
+      code = launch_kernel(cuda, function, grid, block, arguments, stream);
+    }
+  return code;
+}
+
 static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
                                const cel_job *job, CUstream stream) {
   const cel_cuda_kernel *kernel = job->work->cuda;
@@ -215,16 +250,19 @@ static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
   _Alignas(16) unsigned char arguments[ARGUMENTS];
   cel_assert(kernel->bytes <= sizeof arguments);
   pack(kernel, job, arguments);
-  uint32_t grid[3], block[3];
-  if (!shape(&job->call.chunk, kernel, grid, block))
-    return cel_fail(CEL_E_RANGE,
-                    "kernel %s: a grid has at most %d blocks in y and z; use "
-                    "larger blocks, or more devices",
-                    kernel->name, GRID_YZ);
-  void *params[] = {arguments};
-  CUresult code = cuda->api->cuLaunchKernel(
-      kernel->function[device], grid[0], grid[1], grid[2], block[0], block[1],
-      block[2], 0, stream, params, NULL);
+  CUfunction function = kernel->function[device];
+  CUresult code;
+  if (job->work->group[0] > 0) {
+    code = launch_groups(cuda, job, function, arguments, stream);
+  } else {
+    uint32_t grid[3], block[3];
+    if (!shape(&job->call.chunk, kernel, grid, block))
+      return cel_fail(CEL_E_RANGE,
+                      "kernel %s: a grid has at most %d blocks in y and z; use "
+                      "larger blocks, or more devices",
+                      kernel->name, GRID_YZ);
+    code = launch_kernel(cuda, function, grid, block, arguments, stream);
+  }
   if (code != CUDA_SUCCESS) return cel__cuda_fail(cuda, device, job, code);
   return CEL_E_OK;
 }

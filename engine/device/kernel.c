@@ -11,7 +11,7 @@
 
 /* celer.cuh mirrors these. */
 _Static_assert(sizeof(cel_view) == 104, "celer::view");
-_Static_assert(offsetof(cel_call, device) == 128, "celer::call, as a prefix");
+_Static_assert(offsetof(cel_call, device) == 136, "celer::call, as a prefix");
 _Static_assert(sizeof(cel_param) == 64, "celer::param");
 _Static_assert(offsetof(cel_call, view) == 112, "celer::call::view_at");
 
@@ -55,7 +55,7 @@ void cel__kernel_count(cel__kernel *kernel) {
       uint32_t align = (uint32_t)p->align;
       uint32_t at = (kernel->values_size + align - 1) / align * align;
       kernel->values_size = at + (uint32_t)p->size;
-    } else if (p->kind != CEL_PARAM_ITEM) {
+    } else if (cel__param_is_view(p)) {
       ++kernel->views;
     }
   }
@@ -206,6 +206,7 @@ static cel_status run_kernel(const cel_work *work, const cel_call *call) {
   cel_assert(call->views >= kernel->views);
   cel_call with_values = *call;
   with_values.values = work->values;
+  with_values.group = work->group;
   kernel->run(&with_values);
   return CEL_E_OK;
 }

@@ -23,13 +23,15 @@ typedef enum cel_param_kind {
   CEL_PARAM_IN,
   CEL_PARAM_OUT,
   CEL_PARAM_INOUT,
-  CEL_PARAM_VALUE
+  CEL_PARAM_VALUE,
+  CEL_PARAM_GROUP, /* in place of ITEM: a kernel of work groups */
+  CEL_PARAM_LOCAL  /* `dims` elements that a group shares; nobody passes it */
 } cel_param_kind;
 
 /* One parameter as the compiler saw it. The layout is known to celer.cuh. */
 typedef struct cel_param {
   int32_t kind;
-  int32_t dims;   /* ITEM, IN, OUT, INOUT */
+  int32_t dims;   /* ITEM, GROUP, IN, OUT, INOUT */
   int32_t class_; /* element or value: 'i', 'u', 'f', 'b', or 's' struct */
   int32_t size;   /* bytes of the element or value */
   int32_t align;

@@ -38,6 +38,10 @@ struct cel_module {
   cel__kept_source kept;
 };
 
+static inline bool cel__param_is_view(const cel_param *p) {
+  return p->kind >= CEL_PARAM_IN && p->kind <= CEL_PARAM_INOUT;
+}
+
 /* Counts params and views of a kernel whose `param` is set. */
 void cel__kernel_count(cel__kernel *kernel);
 

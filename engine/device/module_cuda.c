@@ -89,7 +89,8 @@ static cel_cuda_kernel *lay_out(const cel__kernel *kernel, const char *name) {
   uint32_t at = LAUNCH, value = 0;
   for (int32_t i = 0; i < kernel->params; ++i) {
     const cel_param *p = &kernel->param[i];
-    if (p->kind == CEL_PARAM_ITEM) {
+    if (p->kind == CEL_PARAM_LOCAL) continue;
+    if (p->kind == CEL_PARAM_ITEM || p->kind == CEL_PARAM_GROUP) {
       k->dims = p->dims;
       continue;
     }

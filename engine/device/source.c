@@ -180,10 +180,11 @@ void cel_source_assemble(const cel_source *source, const char *header,
   add_line(out, 1, CEL_SOURCE_HEADER);
   cel_text_add(out, header, header_size);
   cel_text_add(out, "\n", 1);
-  for (int32_t i = 0; i < source->defines; ++i)
-    add_define(out, source->define[i]);
   if (source->prelude != NULL)
     cel_text_add(out, source->prelude, strlen(source->prelude));
+  cel_text_add(out, "\n", 1);
+  for (int32_t i = 0; i < source->defines; ++i)
+    add_define(out, source->define[i]);
   add_line(out, source->line, source->file);
   cel_text_add(out, source->text, strlen(source->text));
   for (uint32_t i = 0; i < kernels->n; ++i) {

@@ -145,7 +145,15 @@ static bool is_wide(const access_list *list) {
   return wide;
 }
 
-/* ... 16 module  17 kernel, from 0  18 values */
+/* The items of a work group, from three arguments; 0: none. */
+static void set_group(lua_State *L, int index, cel_work *work) {
+  for (int d = 0; d < CEL_DIMS; ++d)
+    work->group[d] = (int32_t)luaL_optinteger(L, index + d, 0);
+  if (work->group[0] > 0)
+    work->hash = cel_hash(work->group, sizeof work->group, work->hash);
+}
+
+/* ... 16 module  17 kernel, from 0  18 values  19-21 group | nil */
 static int submit_kernel(lua_State *L) {
   access_list list;
   _Alignas(16) unsigned char values[VALUES];
@@ -155,7 +163,9 @@ static int submit_kernel(lua_State *L) {
   uint32_t size = cel__pack_values(L, 18, module, kernel, values, VALUES);
   if (is_wide(&list) && cel_module_widen(module) != CEL_E_OK)
     return cel__push_failure(L);
-  return submit(L, &group, cel_module_work(module, kernel, values, size));
+  cel_work *work = cel_module_work(module, kernel, values, size);
+  set_group(L, 19, work);
+  return submit(L, &group, work);
 }
 
 /* ... 16 the encoded function  17 what ranks must agree on of it */

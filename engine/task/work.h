@@ -34,6 +34,7 @@ typedef struct cel_call {
   int32_t views;
   const cel_view *view; /* in the order of the task's accesses */
   const void *values;   /* the work's packed scalar arguments */
+  const int32_t *group; /* the work's */
   /* A kernel's work: which device; of a GPU the number that the driver gives
    * it, and the CUstream that the call is to enqueue on. Else null. */
   int32_t device;
@@ -53,9 +54,10 @@ struct cel_work {
   const struct cel_cuda_kernel *cuda;
   const void *values; /* packed scalar arguments, 16-byte aligned */
   uint32_t values_size;
-  uint64_t hash; /* equal on all ranks; part of the divergence hash */
-  bool lua;      /* needs a thread with a Lua state */
-  void *context; /* the maker's own */
+  int32_t group[3]; /* items of a work group, which chunks never cut; 0: none */
+  uint64_t hash;    /* equal on all ranks; part of the divergence hash */
+  bool lua;         /* needs a thread with a Lua state */
+  void *context;    /* the maker's own */
 };
 
 #ifndef CEL_CDEF

@@ -131,13 +131,14 @@ local function check_count(k, first, dims, n)
     place.fail("kernel %s was loaded for blocks of %d dimensions, but the range "
       .. "has %d", k.name, item.dims, dims)
   elseif first == 2 and item.dims ~= dims then
-    place.fail("kernel %s takes an item<%d>, but the range has %d dimensions",
-      k.name, item.dims, dims)
+    place.fail("kernel %s takes %s, but the range has %d dimensions", k.name,
+      (k.grouped and "a " or "an ") .. kernel.describe(item), dims)
   end
   local wanted = #k.params - first + 1
   if n ~= wanted then
     place.fail("kernel %s takes %d argument%s%s, got %d", k.signature, wanted,
-      wanted == 1 and "" or "s", k.plain and "" or " after its item", n)
+      wanted == 1 and "" or "s", k.plain and "" or k.grouped and " after its group"
+        or " after its item", n)
   end
 end
 
@@ -154,7 +155,8 @@ end
 ---@return table values  as the core packs them
 function M.part(k, dims, is_access, n, ...)
   local params = k.params
-  local first = params[1].kind == kernel.ITEM and 2 or 1
+  local kind = params[1].kind
+  local first = (kind == kernel.ITEM or kind == kernel.GROUP) and 2 or 1
   check_count(k, first, dims, n)
   local accesses, values, bytes, placeholders = {}, {}, 0, 0ULL
   for i = 1, n do

@@ -7,6 +7,7 @@ local capture = require "celer.capture"
 local extents = require "celer.extents"
 local kernels = require "celer.kernel"
 local mapper = require "celer.mapper"
+local nd_range = require "celer.nd_range"
 local place = require "celer.place"
 local rules = require "celer.rules"
 local words = require "celer.words"
@@ -211,27 +212,49 @@ end
 
 -- ---- work -------------------------------------------------------------------
 
+-- The group that the kernel and the range agree on; nil for items alone.
+local function group_of(kernel, range)
+  local grouped = nd_range.is_nd_range(range)
+  if grouped and not kernel.grouped then
+    fail("cg:parallel_for: kernel %s takes no group; an nd_range is for kernels of "
+      .. "group<D>", kernel.signature)
+  elseif kernel.grouped and not grouped then
+    fail("cg:parallel_for: kernel %s takes a group: give it "
+      .. "celer.nd_range(size, group)", kernel.signature)
+  end
+  return grouped and range.group or nil
+end
+
 --- Runs a kernel once per item of the range.
----@param range integer[]|integer|celer.box
+---@param range integer[]|integer|celer.box|celer.nd_range
 ---@param kernel celer.kernel
 ---@param ... any  accesses and values, as the kernel's parameters want them
 function Group:parallel_for(range, kernel, ...)
   open(self, "cg:parallel_for")
-  local dims, lo, hi, empty = index_space(range, "cg:parallel_for")
+  local space = nd_range.is_nd_range(range) and range.size or range
+  local dims, lo, hi, empty = index_space(space, "cg:parallel_for")
   if not kernels.is_kernel(kernel) then
     fail("cg:parallel_for: the second argument must be a kernel, not %s",
       kernels.is_collection(kernel) and tostring(kernel) .. "; name one of them"
       or words.a(kernel))
   end
+  local group = group_of(kernel, range)
   local used, values = arguments.part(kernel, dims, is_access, select("#", ...), ...)
   complete(self, used)
   self.done = "cg:parallel_for"
   if empty then return end
   local list, n = flatten(used, dims, lo, hi)
+  local granularity = self.granularity or 1
+  local a, b, c
+  if group then
+    granularity = nd_range.granularity(range, granularity)
+    a, b, c = group[1], group[2] or 1, group[3] or 1
+  end
   local file, line = place.user()
   place.check(core.submit_kernel(SPLIT, dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
-    hi[1] or 1, hi[2] or 1, hi[3] or 1, self.granularity or 1, dims > 0, list, n,
-    self.label or kernel.name, file, line, kernel.module, kernel.index, values))
+    hi[1] or 1, hi[2] or 1, hi[3] or 1, granularity, dims > 0, list, n,
+    self.label or kernel.name, file, line, kernel.module, kernel.index, values, a,
+    b, c))
 end
 
 local function marker(name)

@@ -28,6 +28,7 @@ local names = {
   chunk_start = { "plain", "chunk_start", true },
   range_size = { "plain", "range_size", true },
   stride = { "plain", "stride", true },
+  nd_range = { "nd_range", "new", true },
   queue = { "queue", "new", true },
   once = { "group", "once", true },
   on_master = { "group", "on_master", true },

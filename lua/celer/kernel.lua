@@ -11,7 +11,7 @@ local fail = place.fail
 local M = {}
 
 -- cel_param_kind, in kernel.h's order.
-M.ITEM, M.IN, M.OUT, M.INOUT, M.VALUE = 1, 2, 3, 4, 5
+M.ITEM, M.IN, M.OUT, M.INOUT, M.VALUE, M.GROUP, M.LOCAL = 1, 2, 3, 4, 5, 6, 7
 local spelling = { [M.IN] = "in", [M.OUT] = "out", [M.INOUT] = "inout" }
 
 ---@class celer.kernel
@@ -55,6 +55,10 @@ end
 ---@return string
 function M.describe(param)
   if param.kind == M.ITEM then return ("item<%d>"):format(param.dims) end
+  if param.kind == M.GROUP then return ("group<%d>"):format(param.dims) end
+  if param.kind == M.LOCAL then
+    return ("local<%s, %d>"):format(param.type, param.dims)
+  end
   if param.kind == M.VALUE then return param.type end
   if param.dims < 0 then -- of celer.cuda_module
     return (param.kind == M.IN and "const %s *" or "%s *"):format(param.type)
@@ -69,6 +73,15 @@ local function signature(entry, plain)
     if not hidden then list[#list + 1] = M.describe(param) end
   end
   return ("%s(%s)"):format(entry.name, table.concat(list, ", "))
+end
+
+-- Without local memory, which nobody passes.
+local function passed(params)
+  local out = {}
+  for _, param in ipairs(params) do
+    if param.kind ~= M.LOCAL then out[#out + 1] = param end
+  end
+  return out
 end
 
 -- ---- where the source stands ------------------------------------------------
@@ -201,7 +214,13 @@ local compiled = {} -- by all that goes in: the same source is one module
 
 local function declarations(text)
   local out = {}
-  for i, type_ in ipairs(types.structs_for(text)) do out[i] = type_.declaration end
+  if text:find "group%s*<" then out[1] = core.embedded "kernels/group.cuh" end
+  if text:find "atomic%u" then
+    out[#out + 1] = core.embedded "kernels/atomic.cuh"
+  end
+  for _, type_ in ipairs(types.structs_for(text)) do
+    out[#out + 1] = type_.declaration
+  end
   return #out > 0 and table.concat(out, "\n") or nil
 end
 
@@ -224,6 +243,8 @@ local function compile(text, options, file, line, plain)
       params = entry.params, plain = plain ~= nil }, Kernel)
     if plain then table.remove(kernel.params) end -- which are placeholders
     kernel.signature = signature(entry, plain)
+    kernel.grouped = entry.params[1].kind == M.GROUP
+    kernel.params = passed(entry.params)
     rawset(found, entry.name, kernel)
     if #list == 1 then only = kernel end
   end

@@ -148,8 +148,10 @@ describe("cel_module_check_cuda", function()
       end
       for source in script:gmatch("celer%.kernel%s*%(?%s*%[=?%[(.-)%]=?%]") do
         n = n + 1
+        local parts = { table.concat(structs) }
+        if source:find "group%s*<" then table.insert(parts, 1, k.read("kernels/group.cuh")) end
         local ok, _, message = k.check_cuda(source, { file = path, architecture = 90,
-          prelude = table.concat(structs) })
+          prelude = table.concat(parts), defines = { "T=16", "TILE=64" } })
         assert.is_true(ok, message)
       end
     end
@@ -180,7 +182,7 @@ describe("what NVRTC says", function()
 
   needs_nvrtc("reads as other compilers' messages do", function()
     for text, want in pairs({
-      ["kernel void f(int n) {}"] = "the first parameter of a kernel is item<D>",
+      ["kernel void f(int n) {}"] = "the first parameter of a kernel is item<D> or group<D>",
       ["kernel void f(item<1> i, float *p) {}"] =
         "a kernel takes buffers by accessors, not by pointers",
       ["kernel void f(item<1> i, out<int, 1> x) { x(1, 2) = 3; }"] =

@@ -221,7 +221,7 @@ describe("a compile error", function()
 
   it("blames the kernel for what celer's templates refuse", function()
     for text, want in pairs({
-      ["\nkernel void f(int n) {}"] = "the first parameter of a kernel is item<D>",
+      ["\nkernel void f(int n) {}"] = "the first parameter of a kernel is item<D> or group<D>",
       ["\nkernel void f(item<1> i, float *p) {}"] = "not by pointers",
       ["\nkernel void f(item<4> i) {}"] = "0 to 3 dimensions",
     }) do
@@ -247,7 +247,7 @@ describe("a compile error", function()
       end
     ]==]
     local want = table.concat({
-      "7\tnone.lua:7: error: the first parameter of a kernel is item<D>",
+      "7\tnone.lua:7: error: the first parameter of a kernel is item<D> or group<D>",
       "7\tnone.lua:7: error: a kernel takes buffers by accessors, not by pointers",
       "7\tnone.lua:7: error: an accessor takes as many coordinates as it has dimensions",
       "7\tnone.lua:7: error: elements and values must be trivially copyable", "",

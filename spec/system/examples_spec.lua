@@ -92,6 +92,23 @@ describe("examples", function()
     assert.is_true(light > 0 and light < 1)
   end)
 
+  everywhere("nbody_tiled", { "128", "7" }, function(out)
+    local alone = run("nbody", { "128", "7" }, shapes[1])
+    assert.equal(alone:match("kinetic energy %S+"), out:match("kinetic energy %S+"))
+  end)
+
+  everywhere("matmul", { "48" }, function(out)
+    local function entry(factor, modulus)
+      return function(i, j) return (i * factor + j * 3) % modulus - 5 end
+    end
+    local a, b, trace, last = entry(7, 11), entry(5, 13), 0, 0
+    for k = 0, 47 do
+      for i = 0, 47 do trace = trace + a(i, k) * b(k, i) end
+      last = last + a(47, k) * b(k, 47)
+    end
+    assert.equal(("48 x 48: trace %d, last element %d\n"):format(trace, last), out)
+  end)
+
   everywhere("nbody", { "53", "7" }, function(out)
     assert.truthy(out:find("momentum is kept: true", 1, true))
   end)
