@@ -1,5 +1,5 @@
 -- Jacobi's iteration in celer: the algorithm of examples/jacobi.lua, a group of
--- 128 items per row where there are groups.
+-- a group of 128 items per row.
 --   celer run jacobi.lua size iterations
 local celer = require "celer"
 local measure = require "measure"
@@ -12,17 +12,6 @@ local A = celer.buffer("double", { n, n }, { name = "A" })
 local b = celer.buffer("double", { n }, { name = "b" })
 local x = celer.buffer("double", { n }, { name = "x" })
 local x_new = celer.buffer("double", { n }, { name = "x_new" })
-
-local items = [[
-  kernel void sweep(item<1> it, in<double, 2> a, in<double, 1> b, in<double, 1> x,
-                    out<double, 1> x_new, int n) {
-    const int i = it[0];
-    double sum = 0;
-    for (int j = 0; j < n; ++j)
-      if (j != i) sum += a(i, j) * x(j);
-    x_new(i) = (b(i) - sum) / a(i, i);
-  }
-]]
 
 local groups = [[
   #define THREADS 128
@@ -51,8 +40,8 @@ local k = celer.kernel([[
     b(it[0]) = 3.0 * it.range(0) - 1;
     x(it[0]) = 0;
   }
-]] .. (measure.groups and groups or items))
-local range = measure.groups and celer.nd_range({ n, 128 }, { 1, 128 }) or { n }
+]] .. groups)
+local range = celer.nd_range({ n, 128 }, { 1, 128 })
 
 local function rows(chunk) return celer.box({ chunk.min[0], 0 }, { chunk.max[0], n }) end
 local function row(chunk) return celer.box({ chunk.min[0] }, { chunk.max[0] }) end

@@ -12,15 +12,6 @@ local B = celer.buffer("float", { n, n }, { name = "B" })
 local C = celer.buffer("float", { n, n }, { name = "C" })
 local sums = celer.buffer("double", { n }, { name = "sums" })
 
-local items = [[
-  kernel void mul(item<2> it, in<float, 2> a, in<float, 2> b, out<float, 2> c, int n) {
-    const int i = it[0], j = it[1];
-    float sum = 0;
-    for (int k = 0; k < n; ++k) sum += a(i, k) * b(k, j);
-    c(i, j) = sum;
-  }
-]]
-
 local tiles = [[
   #define T 16
   kernel void mul(group<2> g, in<float, 2> a, in<float, 2> b, out<float, 2> c,
@@ -49,8 +40,8 @@ local k = celer.kernel([[
     for (int j = 0; j < n; ++j) sum += c(it[0], j);
     sums(it[0]) = sum;
   }
-]] .. (measure.groups and tiles or items))
-local range = measure.groups and celer.nd_range({ n, n }, { T, T }) or { n, n }
+]] .. tiles)
+local range = celer.nd_range({ n, n }, { T, T })
 
 for seed, m in ipairs { A, B } do
   q:submit(function(cg) cg:parallel_for({ n, n }, k.fill, cg:discard_write(m), seed) end)

@@ -4,9 +4,6 @@ local celer = require "celer"
 
 local M = {}
 
--- Whether kernels can be written for work groups; else items do the same work.
-M.groups = rawget(celer, "nd_range") ~= nil
-
 local begun = celer.time()
 
 --- Runs loop(first, last) for `warm` steps, then for `steps`, which are timed.

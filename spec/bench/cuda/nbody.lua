@@ -62,14 +62,6 @@ local finish = [[
   }
 ]]
 
-local items = [[
-  kernel void accelerate(item<1> it, in<T4, 1> p, inout<T4, 1> v, T dt, int n) {
-    const int i = it[0];
-    const T4 me = p(i);
-    T ax = 0, ay = 0, az = 0;
-    for (int j = 0; j < n; ++j) pull(p(j), me, ax, ay, az);
-]] .. finish
-
 local tiles = [[
   #define TILE 256
   kernel void accelerate(group<1> g, in<T4, 1> p, inout<T4, 1> v, local<T4, TILE> near,
@@ -86,9 +78,9 @@ local tiles = [[
     }
 ]] .. finish
 
-text = text .. (measure.groups and tiles or items)
+text = text .. tiles
 local k = celer.kernel((text:gsub("%f[%w_]T4%f[^%w_]", T .. "4"):gsub("%f[%w_]T%f[^%w_]", T)))
-local range = measure.groups and celer.nd_range({ n }, { tile }) or { n }
+local range = celer.nd_range({ n }, { tile })
 
 q:submit(function(cg)
   cg:parallel_for({ n }, k.place, cg:discard_write(P), cg:discard_write(V))
