@@ -11,6 +11,7 @@
 typedef struct flight {
   int64_t from;
   uint64_t sequence, bytes;
+  bool direct;
   const cel_posted *posted; /* null once the sender has been told */
   char *transit;            /* the bytes, once they have left the sender */
   bool delivered;
@@ -28,6 +29,7 @@ typedef struct endpoint {
   cel_transport base;
   struct cluster *cluster;
   cel_park *park;
+  int64_t *near;
   CEL_VEC(flight *) incoming;
   CEL_VEC(flight *) outgoing; /* sender not yet told */
   CEL_VEC(const cel_posted *) receives;
@@ -123,6 +125,7 @@ static void deliver(endpoint *e, uint32_t receive, uint32_t i) {
 static uint32_t find_flight(const endpoint *e, const cel_posted *r) {
   uint32_t i = 0;
   while (i < e->incoming.n && (e->incoming.at[i]->from != r->peer ||
+                               e->incoming.at[i]->direct != r->direct ||
                                e->incoming.at[i]->sequence != r->sequence))
     ++i;
   return i;
@@ -142,9 +145,11 @@ static void match(endpoint *e) {
 static void swap_with_held(cluster *c, flight *f, endpoint *to) {
   gather(f);
   gather(c->held);
-  uint64_t sequence = f->sequence;
-  f->sequence = c->held->sequence;
-  c->held->sequence = sequence;
+  flight other = *c->held;
+  c->held->sequence = f->sequence;
+  c->held->direct = f->direct;
+  f->sequence = other.sequence;
+  f->direct = other.direct;
   cel_vec_push(&to->incoming, c->held);
   c->held = NULL;
 }
@@ -203,6 +208,7 @@ static void send_inprocess(cel_transport *t, const cel_posted *message) {
   flight *f = cel_alloc_zero(sizeof *f);
   *f = (flight){.from = t->rank,
                 .sequence = message->sequence,
+                .direct = message->direct,
                 .bytes = message->bytes,
                 .posted = message};
   cel_vec_push(&e->outgoing, f);
@@ -383,6 +389,7 @@ static void release_endpoint(endpoint *e) {
   }
   cel_vec_release(&e->outgoing);
   for (uint32_t i = 0; i < e->done.n; ++i) cel_free(e->done.at[i].error);
+  cel_free(e->near);
   for (uint32_t i = 0; i < e->told.n; ++i) cel_free(e->told.at[i]);
   cel_vec_release(&e->done);
   cel_vec_release(&e->told);
@@ -421,6 +428,20 @@ static const cel_transport inprocess_table = {.name = "in-process",
                                               .abort = abort_inprocess,
                                               .destroy = destroy_inprocess};
 
+/* Those of this rank's host, itself left out. */
+static void find_near(endpoint *e, const cel_inprocess_config *config) {
+  int64_t hosts = config->hosts > 0 ? config->hosts : 1;
+  cel_transport *t = &e->base;
+  t->local_rank = (int32_t)(t->rank / hosts);
+  t->local_ranks = (int32_t)((t->ranks - t->rank % hosts - 1) / hosts + 1);
+  if (config->hosts == 0) return;
+  e->near = cel_alloc((size_t)t->local_ranks * sizeof *e->near);
+  for (int64_t k = t->rank % hosts; k < t->ranks; k += hosts)
+    if (k != t->rank) e->near[t->nears++] = k;
+  t->near = e->near;
+  t->direct_bytes = config->direct_bytes;
+}
+
 cel_status cel_transport_inprocess(const cel_inprocess_config *config,
                                    cel_transport **out) {
   if (config->ranks < 1)
@@ -440,8 +461,7 @@ cel_status cel_transport_inprocess(const cel_inprocess_config *config,
     e->base = inprocess_table;
     e->base.rank = k;
     e->base.ranks = c->ranks;
-    e->base.local_rank = (int32_t)k;
-    e->base.local_ranks = (int32_t)c->ranks;
+    find_near(e, config);
     e->cluster = c;
     e->park = config->park != NULL ? config->park[k] : NULL;
     out[k] = &e->base;

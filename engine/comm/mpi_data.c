@@ -167,6 +167,7 @@ static void changed(cel__mpi *m, cel__mpi_side *side) {
 }
 
 static void post(cel__mpi *m, const cel_posted *message, cel__mpi_role role) {
+  cel_assert(!message->direct);
   if (m->failed) {
     report(m, message, false);
     return;

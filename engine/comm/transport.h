@@ -26,9 +26,11 @@ typedef struct cel_strided {
 typedef struct cel_posted {
   uint64_t ticket;
   int64_t peer;
-  uint64_t sequence, bytes;
+  uint64_t sequence, bytes; /* direct messages are numbered apart */
   uint32_t pieces;
   const cel_strided *piece;
+  bool direct; /* between device memories, whose addresses the pieces are; with
+                  a near rank */
 } cel_posted;
 
 /* What one rank says about its program at a horizon or epoch. */
@@ -56,6 +58,11 @@ struct cel_transport {
   const char *name;
   int64_t rank, ranks;
   int32_t local_rank, local_ranks; /* on this host */
+  /* Ranks that it moves direct messages of so many bytes at least to and from,
+   * ascending; the transport owns the list. */
+  const int64_t *near;
+  int32_t nears;
+  uint64_t direct_bytes;
   /* Null while texts and agreements get through; then why they do not, for
    * good. A failed message alone does not set it. */
   const cel_error *broken;
@@ -106,6 +113,10 @@ typedef enum cel_fault {
  * thread, and `park[k]` is woken when rank k has news. */
 typedef struct cel_inprocess_config {
   int64_t ranks;
+  /* Rank k is on host k mod `hosts`; those of one host are near, where messages
+   * of so many bytes are direct. 0: one host, and no message is direct. */
+  int64_t hosts;
+  uint64_t direct_bytes;
   bool threads;
   uint64_t seed;
   cel_park **park; /* may be null */

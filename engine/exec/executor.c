@@ -367,10 +367,11 @@ static size_t describe_node(const cel_executor *e, const cel_node *node,
            cel_instr_name(instr->kind), states[node->state]);
   at = append(text, size, at, line);
   if (cel_instr_lane_of(instr->kind) == CEL_LANE_COMM) {
-    snprintf(line, sizeof line, " peer %lld message %llu, %llu bytes",
+    snprintf(line, sizeof line, " peer %lld message %llu, %llu bytes%s",
              (long long)instr->message.peer,
              (unsigned long long)instr->message.sequence,
-             (unsigned long long)instr->message.bytes);
+             (unsigned long long)instr->message.bytes,
+             instr->message.direct ? ", direct" : "");
     at = append(text, size, at, line);
   }
   for (uint32_t i = 0; i < instr->deps; ++i) {

@@ -107,7 +107,8 @@ void cel_translate_message(cel_record *record, const cel_instr *instr) {
     cel_vec_push(&record->pieces, runs_of(&instr->message.piece[i]));
   record->posted = (cel_posted){.ticket = instr->id,
                                 .peer = instr->message.peer,
-                                .sequence = instr->message.sequence,
+                                .sequence = instr->message.nth,
+                                .direct = instr->message.direct,
                                 .bytes = instr->message.bytes,
                                 .pieces = record->pieces.n,
                                 .piece = record->pieces.at};

@@ -118,6 +118,22 @@ static void execute(cel_instr_graph *graph) {
 
 /* ---- messages ------------------------------------------------------------ */
 
+/* Direct messages and the others are numbered apart, as each way matches its
+ * own. */
+static void number(cel_instr_graph *graph, cel_instr *instr) {
+  const cel_command *command = graph->plan.command;
+  int32_t near = cel__plan_near(graph, command);
+  instr->message.direct = cel__plan_direct(graph, command);
+  instr->message.nth = command->message.sequence;
+  if (near < 0) return;
+  uint64_t *direct =
+      &graph->near[near].direct[command->kind == CEL_COMMAND_PUSH];
+  if (instr->message.direct)
+    instr->message.nth = (*direct)++;
+  else
+    instr->message.nth -= *direct;
+}
+
 static void message(cel_instr_graph *graph, cel_instr_kind kind,
                     int32_t priority) {
   const cel__plan *plan = &graph->plan;
@@ -128,6 +144,7 @@ static void message(cel_instr_graph *graph, cel_instr_kind kind,
   instr->message.peer = told->peer;
   instr->message.sequence = told->sequence;
   instr->message.bytes = told->bytes;
+  number(graph, instr);
   instr->message.pieces = told->pieces;
   instr->message.piece = use(graph, plan->touches.at, plan->used, instr->id);
   cel__instr_end(graph, instr);
@@ -171,6 +188,10 @@ cel_instr_graph *cel_instr_graph_create(const cel_instr_graph_config *config) {
     if (config->device_memory[d] >= graph->memories)
       graph->memories = config->device_memory[d] + 1;
   cel_assert(config->devices >= 1 && graph->memories <= CEL_MEMORIES);
+  if (config->devices > 1 || config->device_memory[0] == CEL_MEMORY_HOST)
+    graph->config.nears = 0;
+  graph->near =
+      cel_alloc_zero(((size_t)graph->config.nears + 1) * sizeof *graph->near);
   graph->next_allocation = 1;
   cel__nodes_init(graph);
   return graph;
@@ -182,6 +203,7 @@ void cel_instr_graph_destroy(cel_instr_graph *graph) {
     cel__held_release(graph, &graph->buffers.at[i]);
   cel__plan_release(&graph->plan);
   cel__nodes_release(graph);
+  cel_free(graph->near);
   cel_vec_release(&graph->buffers);
   cel_vec_release(&graph->wanted);
   cel_vec_release(&graph->held);

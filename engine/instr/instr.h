@@ -19,6 +19,11 @@
  * before its first launch. A chunk is cut again over this rank's devices along
  * dimension 0, at the permitted granularity.
  *
+ * Messages leave from host memory and arrive there; those between devices that
+ * the transport reaches itself, direct ones, in device memory. Both ends decide
+ * alike, by what both know: the peer, the bytes and the kind of the task that
+ * is served. What a host task asks for stays in host memory.
+ *
  * Boundaries: a chunk that lacks part of what it reads (a halo) is launched in
  * up to three pieces along dimension 0, where each is large enough: the
  * interior, which lacks nothing and may start at once, and what lies below and
@@ -51,8 +56,8 @@
   _(COPY, copy, COPY)       /* Strided box copy, any memory to any. */         \
   _(KERNEL, kernel, DEVICE) /* Launch over one chunk of the range. */          \
   _(HOST, host, HOST)       /* Run a host task over one chunk. */              \
-  _(SEND, send, COMM)       /* One message out of host memory. */              \
-  _(RECEIVE, receive, COMM) /* One message into host memory. */                \
+  _(SEND, send, COMM)       /* One message out of a memory. */                 \
+  _(RECEIVE, receive, COMM) /* One message into a memory. */                   \
   _(HORIZON, horizon, NONE) /* Everything before it has been completed. */     \
   _(EPOCH, epoch, NONE)     /* Likewise, and main may be waiting for it. */
 
@@ -115,6 +120,9 @@ typedef struct cel_instr {
     struct {
       int64_t peer;
       uint64_t sequence, bytes;
+      bool direct;  /* the pieces lie in device memory */
+      uint64_t nth; /* from 0: of the direct messages, or of the others, between
+                       the two ranks in this direction */
       uint32_t pieces;
       const cel_place_in *piece;
     } message; /* SEND, RECEIVE */
@@ -130,6 +138,12 @@ typedef struct cel_instr_graph_config {
   /* Of all memories, in bytes, a power of two; 0: committed on touch. The
    * host's always is. */
   uint64_t grain;
+  /* Ranks that direct messages are exchanged with, ascending; borrowed. Rank a
+   * is near b as b is near a. Of no account unless there is one device, with a
+   * memory of its own. */
+  const int64_t *near;
+  int32_t nears;
+  uint64_t direct_bytes; /* of a direct message at least */
   bool lookahead;
   /* Of an interior at least; 0: chunks stay whole; less: chunks of so many are
    * cut whatever they lack, for specs. */

@@ -69,13 +69,38 @@ static cel_status plan_run(cel_instr_graph *graph, bool whole) {
   return CEL_E_OK;
 }
 
-static void plan_message(cel__plan *plan, const cel_command *command) {
+int32_t cel__plan_near(const cel_instr_graph *graph,
+                       const cel_command *command) {
+  const cel_instr_graph_config *c = &graph->config;
+  int32_t from = 0, to = c->nears;
+  while (from < to) {
+    int32_t middle = (from + to) / 2;
+    if (c->near[middle] < command->message.peer)
+      from = middle + 1;
+    else
+      to = middle;
+  }
+  return from < c->nears && c->near[from] == command->message.peer ? from : -1;
+}
+
+bool cel__plan_direct(const cel_instr_graph *graph,
+                      const cel_command *command) {
+  return command->message.bytes >= graph->config.direct_bytes &&
+         command->task->kind != CEL_TASK_HOST &&
+         cel__plan_near(graph, command) >= 0;
+}
+
+static void plan_message(cel_instr_graph *graph, const cel_command *command) {
+  cel__plan *plan = &graph->plan;
   const cel_message *message = &command->message;
   bool out = command->kind == CEL_COMMAND_PUSH;
+  int32_t memory = cel__plan_direct(graph, command)
+                       ? graph->config.device_memory[0]
+                       : CEL_MEMORY_HOST;
   for (uint32_t i = 0; i < message->pieces; ++i) {
     cel__touch *touch = next_touch(plan);
     touch->buffer = message->piece[i].buffer;
-    touch->memory = CEL_MEMORY_HOST;
+    touch->memory = memory;
     touch->consumes = out;
     touch->produces = !out;
     cel_region_assign(&touch->region, &message->piece[i].box, 1);
@@ -144,7 +169,7 @@ cel_status cel__plan_make(cel_instr_graph *graph, const cel_command *command) {
   switch (command->kind) {
   case CEL_COMMAND_EXECUTE: return plan_execute(graph);
   case CEL_COMMAND_PUSH:
-  case CEL_COMMAND_AWAIT_PUSH: plan_message(plan, command); break;
+  case CEL_COMMAND_AWAIT_PUSH: plan_message(graph, command); break;
   case CEL_COMMAND_HORIZON:
   case CEL_COMMAND_EPOCH:
   case CEL_COMMAND_FREE: break;

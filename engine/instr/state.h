@@ -83,6 +83,9 @@ struct cel_instr_graph {
   CEL_VEC(cel__held) buffers;      /* by id; 24 bytes for each ever mentioned */
   CEL_VEC(cel__backing_id) wanted; /* backings whose `wants` is not empty */
   cel__plan plan;
+  struct {
+    uint64_t direct[2]; /* messages until now: in, out */
+  } * near;             /* for each of config.near */
   /* Nodes. */
   uint64_t next_allocation;
   cel_front front;
@@ -169,6 +172,11 @@ void cel__copy(cel_instr_graph *graph, cel__record *from, cel__record *to,
 
 /* Fills graph->plan with what `command` touches. */
 cel_status cel__plan_make(cel_instr_graph *graph, const cel_command *command);
+/* Which of config.near the message is exchanged with, where it is direct or
+ * may be; else -1. */
+int32_t cel__plan_near(const cel_instr_graph *graph,
+                       const cel_command *command);
+bool cel__plan_direct(const cel_instr_graph *graph, const cel_command *command);
 /* What the present command overwrites of `buffer` without reading it. */
 void cel__plan_discards(const cel_instr_graph *graph, const cel_buffer *buffer,
                         cel_region *out);

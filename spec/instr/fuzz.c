@@ -20,7 +20,7 @@
 #include "instr/instr.h"
 #include "task/graph.h"
 
-enum { BUFFERS = 4, ACCESSES = 3, MESSAGE_PIECES = 3 };
+enum { BUFFERS = 4, ACCESSES = 3, MESSAGE_PIECES = 3, DIRECT_BYTES = 64 };
 
 static uint64_t seed_now;
 
@@ -68,6 +68,7 @@ typedef struct world {
   cel_task_graph *tasks;
   cel_instr_graph *instrs;
   int32_t devices, device_memory[8];
+  bool near;               /* the other rank is */
   uint64_t grain;          /* of memories; 0: committed on touch */
   CEL_VEC(model *) models; /* by buffer id */
   CEL_VEC(job *) jobs;
@@ -342,14 +343,23 @@ static void do_run(const world *w, const cel_instr *instr) {
   task->work->fn(task->work, &call);
 }
 
+/* Of one device, where the message is long enough and no host task asks. */
+static bool may_be_direct(const world *w, const cel_instr *instr) {
+  return w->near && w->devices == 1 && w->device_memory[0] != CEL_MEMORY_HOST &&
+         instr->task->kind != CEL_TASK_HOST &&
+         instr->message.bytes >= DIRECT_BYTES;
+}
+
 static void do_message(const world *w, const cel_instr *instr) {
   bool out = instr->kind == CEL_INSTR_SEND;
   const parcel *parcel =
       &(out ? w->sent.at : w->received.at)[instr->message.sequence];
   size_t i = 0;
+  require(instr->message.direct == may_be_direct(w, instr));
   for (uint32_t n = 0; n < instr->message.pieces; ++n) {
     const cel_place_in *piece = &instr->message.piece[n];
-    require(piece->allocation->memory == CEL_MEMORY_HOST);
+    require(piece->allocation->memory ==
+            (instr->message.direct ? w->device_memory[0] : CEL_MEMORY_HOST));
     require(cel_box_covers(&piece->allocation->layout, &piece->box));
     each_point(p, &piece->box) {
       uint64_t *element = element_at(piece->allocation, p);
@@ -811,7 +821,12 @@ static void world_open(world *w, uint64_t seed) {
     w->device_memory[d] = (int32_t)(chance(w, 75) ? d + 1 : any(w, 0, 4));
   w->policy = (int)any(w, 0, 2);
   w->grain = chance(w, 40) ? 0 : 8ull << any(w, 0, 5);
+  static const int64_t other = 1;
+  w->near = chance(w, 60);
   cel_instr_graph_config instrs = {.ranks = 2,
+                                   .near = &other,
+                                   .nears = w->near ? 1 : 0,
+                                   .direct_bytes = DIRECT_BYTES,
                                    .devices = w->devices,
                                    .grain = w->grain,
                                    .lookahead = chance(w, 50),

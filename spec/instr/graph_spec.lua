@@ -267,6 +267,41 @@ describe("the instruction graph", function()
       assert.is_false(m:reaches(kernels[2], receive))
     end)
 
+    it("stay in device memory where both ranks reach it", function()
+      open({ devices = { 1 }, near = { 1, 5 }, direct_bytes = 32 })
+      local b = m:buffer({ 8, 4 })
+      local t = fill(b, { 8, 4 })
+      m:message("push", { b, { 7, 0 }, { 8, 4 } })
+      m:message("push", { b, { 7, 0 }, { 8, 3 } })
+      m:message("push", { b, { 0, 0 }, { 2, 4 } })
+      m:message("await_push", { b, { 3, 0 }, { 4, 4 } })
+      local send = m:of("send")
+      assert.same({ true, false, true }, { send[1].direct, send[2].direct, send[3].direct })
+      assert.same({ 0, 0, 1 }, { send[1].nth, send[2].nth, send[3].nth })
+      assert.same({ 0, 1, 2 }, { send[1].sequence, send[2].sequence, send[3].sequence })
+      assert.equal(1, send[1].pieces[1].at.memory)
+      assert.equal(0, send[2].pieces[1].at.memory)
+      assert.equal(1, #m:of("copy"))
+      assert.is_true(m:reaches(send[1], m:of("kernel", t)[1]))
+      assert.equal(1, m:of("receive")[1].pieces[1].at.memory)
+    end)
+
+    it("go by the host for host tasks, several devices, ranks that are not near", function()
+      for _, config in ipairs({
+        { devices = { 1, 2 }, near = { 1 } }, { devices = { 0 }, near = { 1 } },
+        { devices = { 1 }, near = { 0, 2 } },
+      }) do
+        open(config)
+        fill(m:buffer({ 8 }), { 8 })
+        m:message("push", { m:buffer({ 8 }), { 0 }, { 8 } })
+        assert.is_false(m:of("send")[1].direct)
+      end
+      open({ devices = { 1 }, near = { 1 } })
+      m:submit({ kind = "host", range = { 8 }, { m:buffer({ 8 }), "write", same(1) } })
+      m:message("push", { m:buffer({ 8 }), { 0 }, { 8 } })
+      assert.is_false(m:of("send")[1].direct)
+    end)
+
     it("carry boxes of several buffers", function()
       open({ devices = { 1 } })
       local a, b = m:buffer({ 8 }), m:buffer({ 8 }, { size = 4 })

@@ -72,6 +72,7 @@ local readers = {
   send = function(r, i)
     r.peer, r.sequence = tonumber(i.message.peer), tonumber(i.message.sequence)
     r.bytes = tonumber(i.message.bytes)
+    r.direct, r.nth = i.message.direct, tonumber(i.message.nth)
     r.pieces = places(i.message.piece, i.message.pieces)
   end,
   horizon = function() end,
@@ -104,15 +105,18 @@ for name in pairs(kinds_of_tasks) do
 end
 
 -- config: devices (memory of each; default one that shares the host's),
--- grain, lookahead, step, breadth.
+-- grain, near (a list of ranks), direct_bytes, lookahead, step, breadth.
 function M.new(config)
   config = config or {}
-  local m = setmetatable({ instrs = {}, horizons = {}, commands = {} }, M)
+  local m = setmetatable({ instrs = {}, horizons = {}, commands = {}, messages = {} }, M)
   local devices = config.devices or { 0 }
   local cfg = ffi.new("cel_instr_graph_config")
   cfg.ranks, cfg.devices = 2, #devices
   for i, memory in ipairs(devices) do cfg.device_memory[i - 1] = memory end
   cfg.grain = config.grain or 0
+  local near = config.near or {}
+  m.near = ffi.new("int64_t[?]", #near, near)
+  cfg.near, cfg.nears, cfg.direct_bytes = m.near, #near, config.direct_bytes or 0
   cfg.lookahead = config.lookahead or false
   cfg.interior_items = config.interior_items or 0
   cfg.emit = emit
@@ -167,6 +171,8 @@ function M:message(kind, ...)
       + volume(pieces[i - 1].box) * piece[1].element_size
   end
   message.peer, message.pieces, message.piece = 1, n, pieces
+  message.sequence = self.messages[kind] or 0
+  self.messages[kind] = (self.messages[kind] or 0) + 1
   self:add(command)
 end
 

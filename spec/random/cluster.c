@@ -33,6 +33,8 @@ static void start(cluster *c) {
   const program *p = c->program;
   cel_transport *transports[MOST_RANKS];
   cel_inprocess_config config = {.ranks = p->ranks,
+                                 .hosts = p->hosts,
+                                 .direct_bytes = p->direct_bytes,
                                  .seed = cel_random_next(&c->random),
                                  .fault = p->fault,
                                  .fault_at = p->fault_at};

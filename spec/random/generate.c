@@ -201,6 +201,8 @@ static void generate_settings(cel_random *r, program *p, int ranks) {
   static const uint64_t large[] = {0, 0, 24, 100, 256};
   static const uint64_t grain[] = {0, 0, 64, 64, 256, 4096};
   static const uint64_t breadth[] = {2, 4, 8, 64};
+  static const uint64_t hosts[] = {0, 1, 1, 2, 3};
+  static const uint64_t direct[] = {1, 1, 24, 100};
   p->ranks = generate_ranks(r);
   if (ranks > 0) p->ranks = ranks;
   p->devices = cel_random_chance(r, 60) ? 1 : (int)pick(r, 2, 4);
@@ -217,6 +219,8 @@ static void generate_settings(cel_random *r, program *p, int ranks) {
   p->interior_items = pick(r, -6, 3);
   p->chains = cel_random_chance(r, 50);
   p->grain = pick_of(r, grain, 6);
+  p->hosts = (int)pick_of(r, hosts, 5);
+  p->direct_bytes = pick_of(r, direct, 4);
 }
 
 program *program_generate(uint64_t seed, int ranks) {
@@ -338,13 +342,14 @@ static void print_step(const step *s) {
 void program_print(const program *p) {
   printf(
       "  seed %llu: %d ranks, %d devices%s%s%s, horizons %d/%d/%d, small %llu, "
-      "large %llu, interior %lld, grain %llu\n",
+      "large %llu, interior %lld, grain %llu, %d hosts, direct from %llu\n",
       (unsigned long long)p->seed, p->ranks, p->devices,
       p->own_memory ? ", own memory" : "", p->lookahead ? ", lookahead" : "",
       p->chains ? ", chains" : "", p->horizon_step, p->horizon_breadth,
       p->horizons_ahead, (unsigned long long)p->small_bytes,
       (unsigned long long)p->large_bytes, (long long)p->interior_items,
-      (unsigned long long)p->grain);
+      (unsigned long long)p->grain, p->hosts,
+      (unsigned long long)p->direct_bytes);
   for (int b = 0; b < p->buffers; ++b) {
     char text[128];
     printf("  b%d: %s of %u bytes%s\n", b,

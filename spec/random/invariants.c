@@ -140,17 +140,19 @@ static bool check_commands(const check *c, int from, int to, uint64_t *n) {
   }
 }
 
-/* Each of the `n` messages is one instruction. */
+/* Each of the `n` messages is one instruction; direct ones and the others are
+ * numbered without gaps. */
 static bool check_instrs(const check *c, int on, int kind, int64_t peer,
                          uint64_t n) {
   const nodes *all = &c->records[on]->instrs;
   uint8_t *seen = cel_alloc_zero(n + 1);
   bool good = true;
   uint32_t i = 0;
-  uint64_t found = 0;
+  uint64_t found = 0, nth[2] = {0};
   for (const node *m;
        good && (m = next_message(all, kind, peer, &i)) != NULL;) {
-    good = m->sequence < n && seen[m->sequence]++ == 0;
+    good = m->sequence < n && seen[m->sequence]++ == 0 &&
+           m->nth == nth[m->direct]++;
     ++found;
   }
   cel_free(seen);

@@ -78,7 +78,10 @@ typedef struct program {
   uint64_t seed;
   int ranks, devices;
   bool own_memory, lookahead;
-  bool cuda;        /* on GPUs, where there are threads */
+  bool cuda; /* on GPUs, where there are threads */
+  int hosts; /* whose ranks exchange direct messages; 0: none; in one
+                process */
+  uint64_t direct_bytes;
   uint64_t grain;   /* of devices' memories; simulated */
   bool chains;      /* jobs begin after jobs of other lanes; simulated */
   uint32_t squeeze; /* the ranks with tiny caches in the command graph, as
@@ -159,6 +162,8 @@ typedef struct node {
   /* Commands and instructions that are messages. */
   int64_t peer;
   uint64_t sequence, bytes;
+  bool direct;  /* instructions */
+  uint64_t nth; /* instructions */
   uint32_t pieces;
   cel_piece *piece; /* commands; `buffer` is not to be followed */
   int *buffer;      /* commands: which of the program's each piece is of */

@@ -68,6 +68,8 @@ static void saw_instr(void *context, const cel_instr *i) {
   n->peer = i->message.peer;
   n->sequence = i->message.sequence;
   n->bytes = i->message.bytes;
+  n->direct = i->message.direct;
+  n->nth = i->message.nth;
   n->pieces = i->message.pieces;
 }
 

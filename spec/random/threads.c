@@ -90,8 +90,11 @@ static void start(threads *t) {
     cel_park_init(&t->ranks[k].park);
     parks[k] = &t->ranks[k].park;
   }
-  cel_inprocess_config config = {
-      .ranks = p->ranks, .threads = true, .park = parks};
+  cel_inprocess_config config = {.ranks = p->ranks,
+                                 .hosts = p->hosts,
+                                 .direct_bytes = p->direct_bytes,
+                                 .threads = true,
+                                 .park = parks};
   must(cel_transport_inprocess(&config, transports));
   for (int k = 0; k < p->ranks; ++k) {
     rank *r = &t->ranks[k];
