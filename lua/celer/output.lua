@@ -41,6 +41,7 @@ local function check(stream, ...)
   end
 end
 
+-- In one piece: lanes print at the same time.
 local function print_to_stdout(...)
   local texts = { ... }
   for i = 1, select("#", ...) do texts[i] = tostring(texts[i]) end
@@ -65,7 +66,7 @@ local function redirect(make)
     return stream
   end
   io.write = function(...) return io.output():write(...) end -- luacheck: ignore
-  if make then print = print_to_stdout end -- luacheck: ignore
+  print = print_to_stdout -- luacheck: ignore
 end
 
 --- Puts "[rank] " before each line of this state's output.

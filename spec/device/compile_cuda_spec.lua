@@ -230,7 +230,8 @@ describe("NVRTC in other processes", function()
   local function child(cache, libraries)
     return celer.exec({ "env", "CELER_BUILD=" .. build, "CELER_CACHE=" .. cache,
       "LD_PRELOAD=" .. (os.getenv("CELER_PRELOAD") or ""),
-      "LD_LIBRARY_PATH=" .. libraries, "luajit", "-e", CHECK })
+      "LD_LIBRARY_PATH=" .. libraries .. ":" .. (os.getenv("LD_LIBRARY_PATH") or ""),
+      "luajit", "-e", CHECK })
   end
 
   -- A library of that name, with nothing in it.

@@ -62,7 +62,7 @@ describe("GPUs", function()
 
   -- Runs `text` in a process whose driver is the fake one; what it prints.
   local function on(env, text)
-    env.LD_LIBRARY_PATH = folder
+    env.LD_LIBRARY_PATH = folder .. ":" .. (os.getenv("LD_LIBRARY_PATH") or "")
     local words = { "env", "CELER_BUILD=" .. require("spec.support.cdef").build_folder(),
       "LD_PRELOAD=" .. (os.getenv("CELER_PRELOAD") or ""), "luajit", "-e", [[
       local ffi = require("ffi")
