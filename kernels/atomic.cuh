@@ -1,7 +1,7 @@
 // atomic.cuh -- CUDA's atomics for the processor, on what any accessor gives:
-// atomicAdd(&a(i), x). Comes after celer.cuh where a source uses them; a GPU has
-// its own. Each returns what was there before; order between different places is
-// relaxed, as on a GPU.
+// atomicAdd(&a(i), x). Comes after celer.cuh where a source uses them; a GPU
+// has its own. Each returns what was there before; order between different
+// places is relaxed, as on a GPU.
 #if !defined(CELER_ATOMIC_CUH) && !defined(CELER_CUDA)
 #define CELER_ATOMIC_CUH
 
@@ -11,8 +11,7 @@ namespace celer {
 template <class T, class F> inline T replace(T *at, const F &next) {
   T old, fresh;
   __atomic_load(at, &old, __ATOMIC_RELAXED);
-  do
-    fresh = next(old);
+  do fresh = next(old);
   while (!__atomic_compare_exchange(at, &old, &fresh, true, __ATOMIC_RELAXED,
                                     __ATOMIC_RELAXED));
   return old;
@@ -29,7 +28,7 @@ CELER_ATOMIC(atomicAdd, T(old + by))
 CELER_ATOMIC(atomicSub, T(old - by))
 CELER_ATOMIC(atomicMin, by < old ? by : old)
 CELER_ATOMIC(atomicMax, old < by ? by : old)
-CELER_ATOMIC(atomicAnd, T(old & by))
+CELER_ATOMIC(atomicAnd, T(old &by))
 CELER_ATOMIC(atomicOr, T(old | by))
 CELER_ATOMIC(atomicXor, T(old ^ by))
 CELER_ATOMIC(atomicExch, by)

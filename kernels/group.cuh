@@ -1,11 +1,11 @@
-// group.cuh -- work groups: kernels of celer.nd_range, `kernel void name(group<D>
-// g, ...)`. Comes after celer.cuh, before the user's text.
+// group.cuh -- work groups: kernels of celer.nd_range, `kernel void
+// name(group<D> g, ...)`. Comes after celer.cuh, before the user's text.
 //
 // On a GPU a group is a block and `local` is shared memory. On the processor a
 // group is computed by one thread: its items are plain calls, one after the
-// other, unless the first of them meets a barrier; then each item has a stack of
-// its own, and a barrier goes on with the next. An item that has returned counts
-// as having come to all barriers.
+// other, unless the first of them meets a barrier; then each item has a stack
+// of its own, and a barrier goes on with the next. An item that has returned
+// counts as having come to all barriers.
 #ifndef CELER_GROUP_CUH
 #define CELER_GROUP_CUH
 
@@ -262,11 +262,11 @@ struct entry<F, signature<void (*)(group<D>, P...)>> {
                 "the parameters of a kernel take more than 4 KB");
 
   template <int... K>
-  static __device__ __forceinline__ void call(const packed &a,
-                                              const group<D> &g,
-                                              indices<K...>) {
-    F(g, group_argument<F, K, typename bare<P>::type,
-                        sig::argument_at(K)>::from(a)...);
+  static __device__ __forceinline__ void
+  call(const packed &a, const group<D> &g, indices<K...>) {
+    F(g,
+      group_argument<F, K, typename bare<P>::type, sig::argument_at(K)>::from(
+          a)...);
   }
 
   // The engine launches whole groups, and as many as a grid may have.

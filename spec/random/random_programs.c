@@ -101,6 +101,15 @@ static double now(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* Keeps the GPUs' contexts, which take long to make, from program to program.
+ * False, and why in `text`, where there is no GPU. */
+static bool hold_gpus(cel_cuda **out) {
+  int32_t n = cel_cuda_count(text, sizeof text), ordinal[CEL_DEVICES];
+  if (n > CEL_DEVICES) n = CEL_DEVICES;
+  for (int32_t d = 0; d < n; ++d) ordinal[d] = d;
+  return n > 0 && cel_cuda_open(ordinal, n, out) == CEL_E_OK;
+}
+
 /* Whether it passed. */
 static bool run_seed(const options *o, uint64_t seed) {
   program *p = program_generate(seed, o->ranks);
@@ -131,7 +140,8 @@ int main(int argc, char **argv) {
   options o = {.seed = 1, .threads = THREADS};
   if (!parse(argc, argv, &o)) return usage();
   uint64_t run = 0, failures = 0;
-  if (o.cuda && cel_cuda_count(text, sizeof text) == 0) {
+  cel_cuda *gpus = NULL;
+  if (o.cuda && !hold_gpus(&gpus)) {
     printf("%s\n", text);
     return 77;
   }
@@ -143,6 +153,7 @@ int main(int argc, char **argv) {
   double end = now() + o.seconds;
   for (; run < o.count && (o.seconds <= 0 || now() < end); ++run)
     failures += !run_seed(&o, o.seed + run);
+  if (gpus != NULL) cel_cuda_close(gpus);
   printf("%llu passed, %llu failed\n", (unsigned long long)(run - failures),
          (unsigned long long)failures);
   printf("%llu programs, %llu failures\n", (unsigned long long)run,

@@ -57,13 +57,14 @@ refused("closed file", function() f:write("x") end)
   end)
 
   script.everywhere("goes to files as it is", [[
-local name = arg[0]:gsub("case.lua$", "written")
+local name = os.tmpname() -- of each rank its own
 local f = assert(io.open(name, "w"))
 f:write("x", 1, "\n")
 f:close()
 local g = assert(io.open(name))
 same("content", g:read("*a"), "x1\n")
 g:close()
+os.remove(name)
 ]])
 end)
 
