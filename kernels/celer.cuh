@@ -177,11 +177,69 @@ using stride = int;
 using stride = index;
 #endif
 
+template <class P> struct traits;
+
+#ifdef CELER_CHECK
+// ---- `celer run --check-bounds`: the first access outside what was promised
+
+// Mirrored in engine/device/check.h.
+struct fault {
+  int set, view, dims, item_dims;
+  index at[3], item[3];
+  box promised;
+  alignas(16) unsigned char scratch[1024]; // what such an access is given
+};
+
+extern "C" {
+#ifdef CELER_CUDA
+__device__ fault celer_fault;
+#else
+__attribute__((visibility("default"))) fault celer_fault;
+#endif
+}
+
+// What an accessor knows beside its strides.
+struct checked {
+  box promised;
+  const index *item;
+  int item_dims, view;
+
+  template <int D> CELER_FN bool holds(const index *at) const {
+    for (int d = 0; d < D; ++d)
+      if (at[d] < promised.min[d] || at[d] >= promised.max[d]) return false;
+    return promised.min[0] < promised.max[0];
+  }
+
+  template <class T, int D> CELER_FN T *missed(const index *at) const {
+    static_assert(sizeof(T) <= sizeof celer_fault.scratch,
+                  "elements of more than 1 KiB cannot be checked");
+    fault &f = celer_fault;
+#ifdef __CUDA_ARCH__
+    bool first = atomicExch(&f.set, 1) == 0;
+#else
+    bool first = __atomic_exchange_n(&f.set, 1, __ATOMIC_RELAXED) == 0;
+#endif
+    if (first) {
+      f.view = view;
+      f.dims = D;
+      f.item_dims = item_dims;
+      f.promised = promised;
+      for (int d = 0; d < D; ++d) f.at[d] = at[d];
+      for (int d = 0; d < item_dims; ++d) f.item[d] = item[d];
+    }
+    return (T *)f.scratch;
+  }
+};
+#endif
+
 template <class T, int D> struct accessor {
   static_assert(D >= 0 && D <= 3, "a buffer has 0 to 3 dimensions");
   T *origin;
   alignas(8) stride stride0; // of the slower dimensions
   alignas(8) stride stride1;
+#ifdef CELER_CHECK
+  checked check;
+#endif
 
   template <class... I> CELER_FN T &operator()(I... i) const {
     static_assert(sizeof...(I) == D,
@@ -190,23 +248,42 @@ template <class T, int D> struct accessor {
   }
   CELER_FN T &operator[](index i) const {
     static_assert(D == 1, "only a one-dimensional accessor is also an array");
-    return origin[i];
+    return at(i);
   }
 
 private:
-  CELER_FN T &at() const {
+  template <class... I> CELER_FN T &at(I... i) const {
+#ifdef CELER_CHECK
+    const index where[] = {i..., 0};
+    if (!check.template holds<D>(where))
+      return *check.template missed<T, D>(where);
+#endif
+    return place(i...);
+  }
+  CELER_FN T &place() const {
     return *origin;
   }
-  CELER_FN T &at(index i) const {
+  CELER_FN T &place(index i) const {
     return origin[i];
   }
-  CELER_FN T &at(index i, index j) const {
+  CELER_FN T &place(index i, index j) const {
     return origin[i * stride0 + j];
   }
-  CELER_FN T &at(index i, index j, index k) const {
+  CELER_FN T &place(index i, index j, index k) const {
     return origin[i * stride0 + j * stride1 + k];
   }
 };
+
+// A parameter for one item.
+template <class P> CELER_FN P marked(P p, const index *item, int item_dims) {
+#ifdef CELER_CHECK
+  if constexpr (traits<P>::views == 1) {
+    p.check.item = item;
+    p.check.item_dims = item_dims;
+  }
+#endif
+  return p;
+}
 
 template <class T, int D> struct in : accessor<const T, D> {};
 template <class T, int D> struct out : accessor<T, D> {};
@@ -315,8 +392,7 @@ template <class P> struct traits { // a value
 
 template <class T, int D, int K> struct accessor_traits {
   static constexpr int kind = K, views = 1;
-  static constexpr index size = sizeof(accessor<T, D>);
-  static constexpr index align = alignof(accessor<T, D>);
+  static constexpr index size = 24, align = 8; // as a GPU is given it
   static constexpr param describe() {
     return param_of<T>(K, D);
   }
@@ -386,6 +462,17 @@ template <class Item, class... P> struct signature<void (*)(Item, P...)> {
     for (int i = 0; i < k; ++i) at = aligned(at, align[i]) + size[i];
     return aligned(at, align[k]);
   }
+  // Where the promised boxes of all views begin, with CELER_CHECK; the end.
+  static constexpr index boxes_at() {
+    return aligned(argument_at(count), 8);
+  }
+  static constexpr index packed_size() {
+#ifdef CELER_CHECK
+    return boxes_at() + index(sizeof(box)) * view_of(count);
+#else
+    return argument_at(count);
+#endif
+  }
 };
 
 #ifndef CELER_CUDA
@@ -413,6 +500,10 @@ template <class P, int V, index At> struct bind {
       // A 2-D buffer keeps [0, 1) in dimension 2, and so e2 is 1 there.
       p.stride0 = e1 * e2;
       p.stride1 = e2;
+#ifdef CELER_CHECK
+      p.check.promised = v.promised;
+      p.check.view = V;
+#endif
       return p;
     } else {
       P p;
@@ -421,6 +512,11 @@ template <class P, int V, index At> struct bind {
     }
   }
 };
+
+template <auto F, class Item, class... A>
+static CELER_FN void compute(const Item &it, A... a) {
+  F(it, marked(a, it.at, traits<Item>::dims)...);
+}
 
 // Items of one row. The first of all is apart, and the others are counted from
 // a constant, so that the compiler proves i > 0 there: u(max(i - 1, 0)) then is
@@ -439,24 +535,24 @@ static CELER_FN void loop(const call *c, A... a) {
   const box &b = c->chunk;
   const index n0 = c->range.max[0], n1 = c->range.max[1], n2 = c->range.max[2];
   if constexpr (D == 0) {
-    F(item<0>{{0}, {1}}, A(a)...);
+    compute<F>(item<0>{{0}, {1}}, A(a)...);
   } else if constexpr (D == 1) {
     row(
         X(b.min[0]), X(b.max[0]), [&](X i) __attribute__((always_inline)) {
-          F(item<1>{{i}, {n0}}, A(a)...);
+          compute<F>(item<1>{{i}, {n0}}, A(a)...);
         });
   } else if constexpr (D == 2) {
     for (index i = b.min[0]; i < b.max[0]; ++i)
       row(
           X(b.min[1]), X(b.max[1]), [&](X j) __attribute__((always_inline)) {
-            F(item<2>{{i, j}, {n0, n1}}, A(a)...);
+            compute<F>(item<2>{{i, j}, {n0, n1}}, A(a)...);
           });
   } else {
     for (index i = b.min[0]; i < b.max[0]; ++i)
       for (index j = b.min[1]; j < b.max[1]; ++j)
         row(
             X(b.min[2]), X(b.max[2]), [&](X k) __attribute__((always_inline)) {
-              F(item<3>{{i, j, k}, {n0, n1, n2}}, A(a)...);
+              compute<F>(item<3>{{i, j, k}, {n0, n1, n2}}, A(a)...);
             });
   }
 }
@@ -515,12 +611,30 @@ template <index N> struct alignas(16) arguments {
   launch where;
   unsigned char bytes[N > 0 ? N : 1];
 };
-static_assert(sizeof(launch) == 64 && sizeof(accessor<int, 3>) == 24,
-              "the CUDA backend says the same");
+static_assert(sizeof(launch) == 64, "the CUDA backend says the same");
+#ifndef CELER_CHECK
+static_assert(sizeof(accessor<int, 3>) == 24, "the CUDA backend says the same");
+#endif
 
-template <class P, index At> struct bind {
-  template <class A> static __device__ __forceinline__ P from(const A &a) {
-    return *(const P *)(a.bytes + At);
+// Parameter K of a signature, for an item at `item`.
+template <class P, class S, int K> struct bind {
+  template <class A>
+  static __device__ __forceinline__ P from(const A &a, const index *item,
+                                           int item_dims) {
+    const unsigned char *from = a.bytes + S::argument_at(K);
+#ifdef CELER_CHECK
+    if constexpr (traits<P>::views == 1) {
+      P p;
+      p.origin = *(decltype(p.origin) *)from;
+      p.stride0 = *(const stride *)(from + 8);
+      p.stride1 = *(const stride *)(from + 16);
+      p.check.promised =
+          ((const box *)(a.bytes + S::boxes_at()))[S::view_of(K)];
+      p.check.view = S::view_of(K);
+      return marked(p, item, item_dims);
+    }
+#endif
+    return *(const P *)from;
   }
 };
 
@@ -528,7 +642,7 @@ template <auto F, class S = signature<decltype(F)>> struct entry;
 template <auto F, class Item, class... P>
 struct entry<F, signature<void (*)(Item, P...)>> {
   using sig = signature<void (*)(Item, P...)>;
-  using packed = arguments<sig::argument_at(sig::count)>;
+  using packed = arguments<sig::packed_size()>;
   static constexpr int threads = 256; // of a block at most
   static_assert(sizeof(packed) <= 4096,
                 "the parameters of a kernel take more than 4 KB");
@@ -536,7 +650,7 @@ struct entry<F, signature<void (*)(Item, P...)>> {
   template <class Work, int... K>
   static __device__ __forceinline__ void call(const packed &a, const Work &at,
                                               indices<K...>) {
-    F(at, bind<typename bare<P>::type, sig::argument_at(K)>::from(a)...);
+    F(at, bind<typename bare<P>::type, sig, K>::from(a, at.at, sig::dims)...);
   }
 
   static __device__ __forceinline__ void run(const packed &a) {

@@ -239,15 +239,16 @@ template <int D> struct traits<group<D>> {
 
 #ifdef CELER_CUDA
 
-template <auto F, int K, class P, index At> struct group_argument {
-  template <class A> static __device__ __forceinline__ P from(const A &a) {
-    return bind<P, At>::from(a);
+template <auto F, class S, int K, class P> struct group_argument {
+  template <class A>
+  static __device__ __forceinline__ P from(const A &a, const index *item) {
+    return bind<P, S, K>::from(a, item, S::dims);
   }
 };
-template <auto F, int K, class T, int N, index At>
-struct group_argument<F, K, local<T, N>, At> {
+template <auto F, class S, int K, class T, int N>
+struct group_argument<F, S, K, local<T, N>> {
   template <class A>
-  static __device__ __forceinline__ local<T, N> from(const A &) {
+  static __device__ __forceinline__ local<T, N> from(const A &, const index *) {
     __shared__ T data[N];
     return {data};
   }
@@ -256,7 +257,7 @@ struct group_argument<F, K, local<T, N>, At> {
 template <auto F, int D, class... P>
 struct entry<F, signature<void (*)(group<D>, P...)>> {
   using sig = signature<void (*)(group<D>, P...)>;
-  using packed = arguments<sig::argument_at(sig::count)>;
+  using packed = arguments<sig::packed_size()>;
   static constexpr int threads = 1024;
   static_assert(sizeof(packed) <= 4096,
                 "the parameters of a kernel take more than 4 KB");
@@ -264,9 +265,7 @@ struct entry<F, signature<void (*)(group<D>, P...)>> {
   template <int... K>
   static __device__ __forceinline__ void
   call(const packed &a, const group<D> &g, indices<K...>) {
-    F(g,
-      group_argument<F, K, typename bare<P>::type, sig::argument_at(K)>::from(
-          a)...);
+    F(g, group_argument<F, sig, K, typename bare<P>::type>::from(a, g.at)...);
   }
 
   // The engine launches whole groups, and as many as a grid may have.
@@ -329,7 +328,7 @@ struct entry<F, signature<void (*)(group<D>, P...)>> {
   static CELER_FN void groups(const call *c, int items, A... a) {
     const box &b = c->chunk;
     index first[3];
-    auto body = [&](int i) { F(item(c, first, i), A(a)...); };
+    auto body = [&](int i) { compute<F>(item(c, first, i), A(a)...); };
     fibers &f = fibers::mine();
     f.context = &body;
     f.call = [](void *context, int i) { (*(decltype(body) *)context)(i); };

@@ -21,7 +21,7 @@ template <class P> struct plain { // a value
 
 template <class T> struct plain<T *> {
   static constexpr bool pointer = true;
-  static constexpr index size = sizeof(accessor<T, 1>), align = 8;
+  static constexpr index size = 24, align = 8;
   static constexpr param described() {
     return param_of<T>(an_inout, -1);
   }

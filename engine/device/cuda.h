@@ -82,6 +82,11 @@ typedef struct cel_cuda_argument {
 
 typedef struct cel_cuda_kernel {
   CUfunction function[CEL_DEVICES];
+  /* Compiled with CELER_CHECK: where the device's celer::fault is, and behind
+   * the arguments the promised boxes of all views. 0: not checked. */
+  CUdeviceptr fault[CEL_DEVICES];
+  uint32_t boxes_at;
+  const cel_param *param;
   const char *name;
   int32_t dims;   /* of the item */
   uint32_t bytes; /* of the launch's parameter, a multiple of 16 */

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "device/check.h"
 #include "device/cuda_lane.h"
 
 enum { BLOCK = 256, ARGUMENTS = 4096 };
@@ -150,6 +151,27 @@ static void pack(const cel_cuda_kernel *kernel, const cel_job *job,
       memcpy(out + a->at, values + a->from, a->size);
     }
   }
+  if (kernel->fault[0] == 0) return;
+  for (int32_t v = 0; &call->view[v] < view; ++v)
+    memcpy(out + kernel->boxes_at + (size_t)v * sizeof(cel_box),
+           &call->view[v].box, sizeof(cel_box));
+}
+
+/* After a checked kernel: waits for it and reads what it found. */
+static cel_status check_fault(const cel_cuda *cuda, int32_t device,
+                              const cel_job *job, CUstream stream) {
+  const cel_cuda_kernel *kernel = job->work->cuda;
+  const cel_cuda_api *api = cuda->api;
+  cel__fault fault = {.set = 0};
+  CUresult code = api->cuStreamSynchronize(stream);
+  if (code == CUDA_SUCCESS)
+    code = api->cuMemcpyDtoH_v2(&fault, kernel->fault[device],
+                                offsetof(cel__fault, scratch));
+  if (code != CUDA_SUCCESS) return cel__cuda_fail(cuda, device, job, code);
+  if (fault.set == 0) return CEL_E_OK;
+  static const int32_t zero;
+  api->cuMemcpyHtoD_v2(kernel->fault[device], &zero, sizeof zero);
+  return cel__fault_report(&fault, kernel->name, kernel->param);
 }
 
 static uint32_t power_up(int64_t n, uint32_t most) {
@@ -264,7 +286,8 @@ static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
     code = launch_kernel(cuda, function, grid, block, arguments, stream);
   }
   if (code != CUDA_SUCCESS) return cel__cuda_fail(cuda, device, job, code);
-  return CEL_E_OK;
+  return kernel->fault[device] != 0 ? check_fault(cuda, device, job, stream)
+                                    : CEL_E_OK;
 }
 
 cel_status cel__cuda_enqueue(const cel_cuda *cuda, int32_t device,

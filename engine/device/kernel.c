@@ -68,6 +68,7 @@ static bool open_kernel(const cel_module *module, uint32_t i) {
   const char *name = module->found.at[i].name;
   void *run = symbol(module->library, "celer_run_", name);
   kernel->param = symbol(module->library, "celer_params_", name);
+  kernel->fault = dlsym(module->library, "celer_fault");
   if (run == NULL || kernel->param == NULL) return false;
   memcpy(&kernel->run, &run, sizeof run); /* ISO C has no cast for it */
   cel__kernel_count(kernel);
@@ -199,7 +200,17 @@ cel_status cel__compile_fail(const cel_source *source, const char *said) {
 typedef struct kernel_work {
   cel_work face; /* first */
   const cel__kernel *kernel;
+  const char *name;
 } kernel_work;
+
+/* Whether an access left its bounds; the next run finds out anew. */
+static cel_status check(const cel_work *work, const cel__kernel *kernel) {
+  cel__fault *fault = kernel->fault;
+  if (__atomic_load_n(&fault->set, __ATOMIC_ACQUIRE) == 0) return CEL_E_OK;
+  cel__fault_report(fault, ((const kernel_work *)work)->name, kernel->param);
+  __atomic_store_n(&fault->set, 0, __ATOMIC_RELEASE);
+  return cel_error_last()->code;
+}
 
 static cel_status run_kernel(const cel_work *work, const cel_call *call) {
   const cel__kernel *kernel = ((const kernel_work *)work)->kernel;
@@ -208,7 +219,7 @@ static cel_status run_kernel(const cel_work *work, const cel_call *call) {
   with_values.values = work->values;
   with_values.group = work->group;
   kernel->run(&with_values);
-  return CEL_E_OK;
+  return kernel->fault != NULL ? check(work, kernel) : CEL_E_OK;
 }
 
 static cel_status run_nowhere(const cel_work *work, const cel_call *call) {
@@ -243,5 +254,6 @@ cel_work *cel_module_work(const cel_module *module, int32_t kernel,
       .hash = cel_hash(copy, k->values_size, hash),
   };
   work->kernel = k;
+  work->name = cel_module_kernel_name(module, kernel);
   return &work->face;
 }

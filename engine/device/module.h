@@ -5,6 +5,7 @@
 #include "device/kernel.h"
 
 #ifndef CEL_CDEF
+#include "device/check.h"
 #include "device/cuda.h"
 #include "device/source.h"
 
@@ -12,6 +13,7 @@ typedef void cel__run_function(const cel_call *call);
 
 typedef struct cel__kernel {
   cel__run_function *run; /* null: for GPUs */
+  cel__fault *fault;      /* the library's; null: not checked */
   const cel_param *param; /* ends with kind 0; the library's, or `owned` */
   cel_param *owned;
   cel_cuda_kernel *cuda[2]; /* with short, and with wide strides; or null */

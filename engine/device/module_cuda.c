@@ -82,8 +82,10 @@ static uint32_t aligned(uint32_t at, uint32_t align) {
 }
 
 /* How the launch's parameter is laid out, as signature::argument_at has it. */
-static cel_cuda_kernel *lay_out(const cel__kernel *kernel, const char *name) {
+static cel_cuda_kernel *lay_out(const cel__kernel *kernel, const char *name,
+                                bool checked) {
   cel_cuda_kernel *k = cel_alloc_zero(sizeof *k);
+  k->param = kernel->param;
   k->argument = cel_alloc_zero((size_t)kernel->params * sizeof *k->argument);
   k->name = name;
   uint32_t at = LAUNCH, value = 0;
@@ -103,9 +105,20 @@ static cel_cuda_kernel *lay_out(const cel__kernel *kernel, const char *name) {
     if (!a->view) value += size;
     at += a->view ? ACCESSOR : size;
   }
+  k->boxes_at = aligned(at, ACCESSOR_ALIGN);
+  if (checked) at = k->boxes_at + (uint32_t)(kernel->views * sizeof(cel_box));
   if (at == LAUNCH) ++at; /* C++ has no empty array */
   k->bytes = aligned(at, PARAMETER_ALIGN);
   return k;
+}
+
+static bool is_checked(const cel_module *module) {
+  const cel_cuda *cuda = module->cuda;
+  CUdeviceptr at;
+  size_t size;
+  return cuda->api->cuCtxSetCurrent(cuda->device[0].context) == CUDA_SUCCESS &&
+         cuda->api->cuModuleGetGlobal_v2(&at, &size, module->loaded[0][0],
+                                         "celer_fault") == CUDA_SUCCESS;
 }
 
 static cel_status find_functions(cel_module *module, uint32_t i, bool wide) {
@@ -122,6 +135,11 @@ static cel_status find_functions(cel_module *module, uint32_t i, bool wide) {
                                             module->loaded[wide][d], symbol.at);
   }
   cel_vec_release(&symbol);
+  for (int32_t d = 0; d < cuda->devices && is_checked(module); ++d) {
+    size_t size;
+    cuda->api->cuModuleGetGlobal_v2(&kernel->fault[d], &size,
+                                    module->loaded[wide][d], "celer_fault");
+  }
   return code == CUDA_SUCCESS ? CEL_E_OK : fail_call(cuda, code, "load", name);
 }
 
@@ -137,7 +155,8 @@ cel_status cel__module_load_cuda(cel_module *module, const cel_source *source,
         return fail_call(module->cuda, code, "read the parameters of", name);
       cel__kernel_count(kernel);
     }
-    if (kernel->cuda[wide] == NULL) kernel->cuda[wide] = lay_out(kernel, name);
+    if (kernel->cuda[wide] == NULL)
+      kernel->cuda[wide] = lay_out(kernel, name, is_checked(module));
     memcpy(kernel->cuda[wide]->block, source->block, sizeof source->block);
     CEL_TRY(find_functions(module, i, wide));
   }

@@ -22,7 +22,9 @@ local function build_parser()
   run:argument("script", "a Lua file"):args(1)
   run:argument("args", "what the script finds in `arg`"):args("*")
   for _, setting in ipairs(settings.list) do
-    run:option("--" .. setting.name, setting.text):argname(setting.value)
+    local option = setting.flag and run:flag("--" .. setting.name, setting.text)
+      or run:option("--" .. setting.name, setting.text):argname(setting.value)
+    option:target(setting.name)
   end
   parser:command("info", "what celer finds on this machine")
   parser:command("repl", "an interactive session (also: celer alone)")
@@ -32,7 +34,9 @@ end
 -- Splits `run`'s words so that all after the script's name are the script's.
 local function split_script(words)
   local takes = {}
-  for _, setting in ipairs(settings.list) do takes["--" .. setting.name] = true end
+  for _, setting in ipairs(settings.list) do
+    takes["--" .. setting.name] = not setting.flag
+  end
   for i = 2, #words do
     local word = words[i]
     if word == "--" then return { unpack(words, 1, i + 1) }, { unpack(words, i + 2) } end

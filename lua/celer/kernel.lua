@@ -2,6 +2,7 @@
 local core = require "celer.core"
 local place = require "celer.place"
 local script = require "celer.script"
+local settings = require "celer.settings"
 local tables = require "celer.tables"
 local types = require "celer.types"
 local words = require "celer.words"
@@ -230,6 +231,9 @@ local function compile(text, options, file, line, plain)
   local defines, flags = list_defines(options.defines), list_flags(options.options)
   if #defines > 64 or #flags > 64 then
     fail("celer.kernel: 64 defines and 64 options are the most")
+  end
+  if settings.check_bounds and not plain then
+    flags[#flags + 1] = "-DCELER_CHECK"
   end
   local structs = plain and plain.prelude or declarations(text)
   local key = table.concat({ text, structs or "", table.concat(defines, "\1"),

@@ -21,7 +21,12 @@ M.list = {
     choices = { "master", "all" } },
   { name = "horizon-step", value = "N", text = "steps between horizons",
     number = { 1, 1000 } },
+  { name = "check-bounds", flag = true,
+    text = "find kernels that touch what their mappers do not promise; slow" },
 }
+
+--- Whether kernels are compiled with checks.
+M.check_bounds = false
 
 -- Variables that other parts read themselves.
 local others = { CELER_CACHE = true }
@@ -52,7 +57,9 @@ end
 
 -- Why `value` does not do for `setting`, or nil.
 local function fault(setting, value)
-  if setting.choices then
+  if setting.flag then
+    return value ~= true and value ~= "1" and value ~= "0" and "must be 0 or 1" or nil
+  elseif setting.choices then
     for _, choice in ipairs(setting.choices) do
       if value == choice then return nil end
     end
@@ -97,6 +104,7 @@ function M.resolve(given)
     end
     out[name] = value
   end
+  M.check_bounds = out["check-bounds"] == true or out["check-bounds"] == "1"
   local _, list = M.devices(out.devices)
   if out.backend == "cpu" and #list > 0 then
     return nil, ("--devices %s names GPUs, and --backend is cpu; say how many "

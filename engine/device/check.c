@@ -1,0 +1,49 @@
+#include "device/check.h"
+
+#include "device/module.h"
+#include "device/text.h"
+
+static void add_point(cel_text *out, const int64_t *at, int32_t dims) {
+  cel_text_format(out, "(");
+  for (int32_t d = 0; d < dims; ++d)
+    cel_text_format(out, "%s%lld", d > 0 ? ", " : "", (long long)at[d]);
+  cel_text_format(out, ")");
+}
+
+static void add_box(cel_text *out, const cel_box *box, int32_t dims) {
+  if (cel_box_is_empty(box)) cel_text_format(out, "nothing");
+  for (int32_t d = 0; d < dims && !cel_box_is_empty(box); ++d)
+    cel_text_format(out, "%s[%lld, %lld)", d > 0 ? " x " : "",
+                    (long long)box->min[d], (long long)box->max[d]);
+}
+
+/* The parameter that takes view number `view`; *number counts from 1, without
+ * the item. */
+static const cel_param *param_of(const cel_param *param, int32_t view,
+                                 int32_t *number) {
+  *number = 0;
+  for (; param->kind != 0; ++param) {
+    if (param->kind == CEL_PARAM_VALUE || cel__param_is_view(param)) ++*number;
+    if (cel__param_is_view(param) && view-- == 0) return param;
+  }
+  cel_bug("a kernel without that view");
+}
+
+cel_status cel__fault_report(const cel__fault *fault, const char *kernel,
+                             const cel_param *param) {
+  static const char *const names[] = {"in", "out", "inout"};
+  cel_text text = {0};
+  int32_t number;
+  const cel_param *p = param_of(param, fault->view, &number);
+  cel_text_format(&text, "kernel %s: item ", kernel);
+  add_point(&text, fault->item, fault->item_dims);
+  cel_text_format(&text, " touches element ");
+  add_point(&text, fault->at, fault->dims);
+  cel_text_format(&text, " of argument %d, %s<%s, %d>, whose mapper promises ",
+                  number, names[p->kind - CEL_PARAM_IN], p->type, p->dims);
+  add_box(&text, &fault->promised, fault->dims);
+  cel_text_format(&text, " to this chunk");
+  cel_status status = cel_fail(CEL_E_TASK, "%s", text.at);
+  cel_vec_release(&text);
+  return status;
+}

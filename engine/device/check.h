@@ -1,0 +1,24 @@
+/* check.h -- what a kernel compiled with CELER_CHECK found: the first access
+ * outside the box that the range mapper promises (celer run --check-bounds).
+ */
+#ifndef CEL_DEVICE_CHECK_H
+#define CEL_DEVICE_CHECK_H
+
+#include "device/kernel.h"
+
+#ifndef CEL_CDEF
+/* celer::fault, in kernels/celer.cuh. */
+typedef struct cel__fault {
+  int32_t set, view, dims, item_dims;
+  int64_t at[3], item[3];
+  cel_box promised;
+  _Alignas(16) unsigned char scratch[1024];
+} cel__fault;
+
+/* CEL_E_TASK: which item of `kernel` touched what. `param` as the compiler gave
+ * them. Thread: any. */
+cel_status cel__fault_report(const cel__fault *fault, const char *kernel,
+                             const cel_param *param);
+#endif
+
+#endif

@@ -1,0 +1,88 @@
+-- celer run --check-bounds: the first access outside what a mapper promises.
+local celer = require("spec.support.celer")
+
+local name = os.tmpname() .. ".lua"
+
+local function run(text, options)
+  local file = assert(io.open(name, "w"))
+  file:write('local celer = require "celer"\nlocal q = celer.queue()\n', text)
+  file:close()
+  local args = { "run", "--check-bounds", name }
+  local r = celer.run(args, { ranks = options and options.ranks, timeout = 60 })
+  os.remove(name)
+  return r
+end
+
+-- Line 3 on.
+local case = [==[
+local n = 8
+local u = celer.buffer("float", { n, n }, { init = function() return 1 end })
+local v = celer.buffer("float", { n, n })
+local k = celer.kernel [=[
+  kernel void shift(item<2> it, in<float, 2> u, out<float, 2> v, int by) {
+    v(it[0], it[1]) = u(it[0], it[1] + by);
+  }
+]=]
+q:submit(function(cg)
+  cg:parallel_for({ n, n }, k, cg:read(u), cg:discard_write(v), %d)
+end)
+print(q:wait(v)(2, 2))
+]==]
+
+describe("celer run --check-bounds", function()
+  for _, ranks in ipairs({ false, 3 }) do
+    local where = ranks and ("%d ranks"):format(ranks) or "one rank"
+    it("lets a kernel pass that keeps its promise, on " .. where, function()
+      local r = run(case:format(0), { ranks = ranks or nil })
+      assert.equal("", r.stderr)
+      assert.equal("1\n", r.stdout)
+    end)
+
+    it("names item, element, argument and line of one that does not, on " .. where, function()
+      local r = run(case:format(3), { ranks = ranks or nil })
+      assert.equal(1, r.status)
+      assert.is_false(r.timed_out)
+      local item, element = r.stderr:match(
+        "%.lua:12: kernel shift: item %((%d, %d)%) touches element %((%d, %d+)%) of "
+        .. "argument 1, in<float, 2>, whose mapper promises %[%d, %d%) x %[0, 8%) to this chunk")
+      assert.is_not_nil(item, r.stderr)
+      assert.equal(item:match("%d"), element:match("%d"))
+      assert.equal(tonumber(item:match("%d$")) + 3, tonumber(element:match("%d+$")))
+      assert.is_true(tonumber(element:match("%d+$")) >= 8)
+    end)
+  end
+
+  it("checks work groups, writes and empty promises", function()
+    local r = run([==[
+local a = celer.buffer("int", 16)
+local k = celer.kernel [=[
+  kernel void next(group<1> g, out<int, 1> a) { a(g.global(0) + 1) = 1; }
+]=]
+q:submit(function(cg) cg:parallel_for(celer.nd_range(16, 4), k, cg:discard_write(a)) end)
+q:wait()
+]==])
+    assert.matches("item %(15%) touches element %(16%) of argument 1, out<int, 1>", r.stderr)
+    r = run([==[
+local a = celer.buffer("int", 16)
+local k = celer.kernel [=[
+  kernel void look(item<1> it, in<int, 1> a, int by) { if (a[it[0] + by] == 3) printf("3"); }
+]=]
+q:submit(function(cg)
+  local none = cg:read(a, function(chunk) return celer.box({ 0 }, { 0 }) end)
+  cg:parallel_for(1, k, none, 5)
+end)
+q:wait()
+]==])
+    assert.matches("item %(0%) touches element %(5%) of argument 1, in<int, 1>, "
+      .. "whose mapper promises nothing", r.stderr)
+  end)
+
+  it("changes no result", function()
+    for _, example in ipairs({ "jacobi", "matmul", "nbody_tiled" }) do
+      local path = "examples/" .. example .. ".lua"
+      local checked = celer.run({ "run", "--check-bounds", path, "64" })
+      assert.equal("", checked.stderr)
+      assert.equal(celer.run({ "run", path, "64" }).stdout, checked.stdout)
+    end
+  end)
+end)
