@@ -68,7 +68,7 @@ static bool open_kernel(const cel_module *module, uint32_t i) {
   const char *name = module->found.at[i].name;
   void *run = symbol(module->library, "celer_run_", name);
   kernel->param = symbol(module->library, "celer_params_", name);
-  kernel->fault = dlsym(module->library, "celer_fault");
+  if (module->checked) kernel->fault = dlsym(module->library, "celer_fault");
   if (run == NULL || kernel->param == NULL) return false;
   memcpy(&kernel->run, &run, sizeof run); /* ISO C has no cast for it */
   cel__kernel_count(kernel);
@@ -108,6 +108,8 @@ static cel_status compile(const cel_source *source, cel_cuda *cuda,
   cel_module *module = cel_alloc_zero(sizeof *module);
   module->hash = hash_source(source);
   module->cuda = cuda;
+  for (int32_t i = 0; i < source->options; ++i)
+    module->checked |= strcmp(source->option[i], "-DCELER_CHECK") == 0;
   cel_status status = scan(source, module);
   if (status == CEL_E_OK && cuda == NULL) status = load_cpu(module, source);
   if (status == CEL_E_OK && cuda != NULL) {

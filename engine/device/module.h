@@ -36,7 +36,8 @@ struct cel_module {
   void *library;  /* for the processor */
   cel_cuda *cuda; /* borrowed; null: for the processor */
   CUmodule loaded[2][CEL_DEVICES];
-  bool wide; /* works use kernel.cuda[1] */
+  bool checked; /* compiled with CELER_CHECK */
+  bool wide;    /* works use kernel.cuda[1] */
   cel__kept_source kept;
 };
 

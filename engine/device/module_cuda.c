@@ -112,15 +112,6 @@ static cel_cuda_kernel *lay_out(const cel__kernel *kernel, const char *name,
   return k;
 }
 
-static bool is_checked(const cel_module *module) {
-  const cel_cuda *cuda = module->cuda;
-  CUdeviceptr at;
-  size_t size;
-  return cuda->api->cuCtxSetCurrent(cuda->device[0].context) == CUDA_SUCCESS &&
-         cuda->api->cuModuleGetGlobal_v2(&at, &size, module->loaded[0][0],
-                                         "celer_fault") == CUDA_SUCCESS;
-}
-
 static cel_status find_functions(cel_module *module, uint32_t i, bool wide) {
   const cel_cuda *cuda = module->cuda;
   const char *name = module->found.at[i].name;
@@ -135,7 +126,7 @@ static cel_status find_functions(cel_module *module, uint32_t i, bool wide) {
                                             module->loaded[wide][d], symbol.at);
   }
   cel_vec_release(&symbol);
-  for (int32_t d = 0; d < cuda->devices && is_checked(module); ++d) {
+  for (int32_t d = 0; d < cuda->devices && module->checked; ++d) {
     size_t size;
     cuda->api->cuModuleGetGlobal_v2(&kernel->fault[d], &size,
                                     module->loaded[wide][d], "celer_fault");
@@ -156,7 +147,7 @@ cel_status cel__module_load_cuda(cel_module *module, const cel_source *source,
       cel__kernel_count(kernel);
     }
     if (kernel->cuda[wide] == NULL)
-      kernel->cuda[wide] = lay_out(kernel, name, is_checked(module));
+      kernel->cuda[wide] = lay_out(kernel, name, module->checked);
     memcpy(kernel->cuda[wide]->block, source->block, sizeof source->block);
     CEL_TRY(find_functions(module, i, wide));
   }
