@@ -22,6 +22,7 @@ static int64_t now_ns(void) {
 /* How many units a box has in dimension d. */
 static int64_t units(const cel_box *box, const int32_t unit[3], int d) {
   int64_t n = box->max[d] - box->min[d];
+  cel_assert(unit[d] <= 1 || n % unit[d] == 0);
   return unit[d] > 1 ? n / unit[d] : n;
 }
 

@@ -24,6 +24,17 @@ static bool holds(const cel_box *chunk, const cel_box *atom) {
   return true;
 }
 
+/* Whether it is made of whole work groups. */
+static bool whole_groups(const cel_work *work, const cel_call *call) {
+  for (int d = 0; d < 3; ++d) {
+    int64_t lo = call->chunk.min[d], hi = call->chunk.max[d],
+            g = work->group[d];
+    if (g > 1 && ((lo - call->range.min[d]) % g != 0 || (hi - lo) % g != 0))
+      return false;
+  }
+  return true;
+}
+
 /* Whoever has an atom's first point computes the atom. */
 static cel_status run_kernel(const cel_work *work, const cel_call *call) {
   const kernel *k = (const kernel *)work;
@@ -33,6 +44,8 @@ static cel_status run_kernel(const cel_work *work, const cel_call *call) {
     return cel_fail(CEL_E_TASK, "planted");
   if (call->views != s->accesses)
     return cel_fail(CEL_E_TASK, "%d views, not %d", call->views, s->accesses);
+  if (!whole_groups(work, call))
+    return cel_fail(CEL_E_TASK, "a work group was cut");
   for (int i = 0; i < s->accesses; ++i)
     places[i] =
         (place){call->view[i].base, call->view[i].layout, call->view[i].box};
@@ -50,6 +63,13 @@ static void destroy_kernel(cel_work *work) {
   cel_free(work);
 }
 
+/* Items that stay together are a work group, where the range is made of
+ * such. */
+static int32_t group_of(const step *s, int d) {
+  int64_t g = s->permitted.granularity[d];
+  return (s->range.max[d] - s->range.min[d]) % g == 0 ? (int32_t)g : 1;
+}
+
 static cel_work *make_kernel(const program *p, const step *s) {
   kernel *k = cel_alloc_zero(sizeof *k);
   *k = (kernel){{.references = 1,
@@ -58,6 +78,8 @@ static cel_work *make_kernel(const program *p, const step *s) {
                  .hash = s->salt},
                 p,
                 s};
+  if (s->task == CEL_TASK_KERNEL && s->placement == CEL_PLACE_SPLIT)
+    for (int d = 0; d < 3; ++d) k->work.group[d] = group_of(s, d);
   return &k->work;
 }
 
