@@ -1,11 +1,11 @@
-// group.cuh -- work groups: kernels of celer.nd_range, `kernel void
-// name(group<D> g, ...)`. Comes after celer.cuh, before the user's text.
+// group.cuh -- work groups: kernels of celer.nd_range, whose first parameter is
+// group<D>. Comes after celer.cuh, before the user's text.
 //
 // On a GPU a group is a block and `local` is shared memory. On the processor a
-// group is computed by one thread: its items are plain calls, one after the
-// other, unless the first of them meets a barrier; then each item has a stack
-// of its own, and a barrier goes on with the next. An item that has returned
-// counts as having come to all barriers.
+// group is computed by one thread: its items are a loop, until one of them
+// meets a barrier. That one waits where it stands, those after it get stacks of
+// their own, and from then on a barrier goes on with the next item. One that
+// has returned counts as having come to all barriers.
 #ifndef CELER_GROUP_CUH
 #define CELER_GROUP_CUH
 
@@ -36,12 +36,18 @@ template <class P> struct is_local { static constexpr index bytes = 0; };
 template <class T, int N> struct is_local<local<T, N>> {
   static constexpr index bytes = (index(sizeof(T)) * N + 63) / 64 * 64;
 };
+template <class... P> CELER_FN void check_locals() {
+  static_assert((is_local<typename bare<P>::type>::bytes + ... + 0) <= 48 << 10,
+                "the local memory of a group is 48 KiB at most");
+}
 
 #ifndef CELER_CUDA
 
 // ---- the processor: stacks to switch between
 
 #if defined(__x86_64__)
+// Jumps rather than returns: nearly all switches go to the same barrier, which
+// a jump's prediction learns and a return's cannot.
 asm(R"(
 .pushsection .text
 .p2align 4
@@ -61,7 +67,8 @@ celer_switch:
   popq %r12
   popq %rbx
   popq %rbp
-  ret
+  popq %rcx
+  jmp *%rcx
 .size celer_switch, .-celer_switch
 .popsection
 )");
@@ -107,16 +114,20 @@ celer_switch:
 extern "C" __attribute__((visibility("hidden"))) void celer_switch(void **from,
                                                                    void *to);
 
-// A thread's stacks, one per item of the group that it computes.
+// How the items of a group take turns on the thread that computes it.
 struct fibers {
   static constexpr int most = 1024;
-  static constexpr size_t stack = 64 << 10;
   char *stacks;
-  void *home, *at[most];
-  bool done[most], met; // met: an item came to a barrier
-  int now;              // the item that runs; -1: a plain call
-  void (*call)(void *context, int item);
-  void *context;
+  size_t stack;   // bytes of each
+  void *at[most]; // where an item that waits goes on
+  bool done[most];
+  int size[3], items; // of the group
+  int now, left;      // the item that runs; how many have not returned
+  int root, started;  // the item on the thread's own stack; the last begun
+  bool spread;        // items have stacks
+  char *base;         // where the thread's stack was before the first item
+  const void *context;
+  void (*call)(const void *context, const int *from, const int *to);
 
   ~fibers() {
     if (stacks != nullptr) munmap(stacks, most * stack);
@@ -129,9 +140,11 @@ struct fibers {
 
   static void begin() {
     fibers &f = mine();
-    f.call(f.context, f.now);
-    f.done[f.now] = true;
-    celer_switch(&f.at[f.now], f.home);
+    const int plane = f.size[1] * f.size[2], i = f.now % plane;
+    const int from[] = {f.now / plane, i / f.size[2], i % f.size[2]};
+    const int to[] = {from[0] + 1, from[1] + 1, from[2] + 1};
+    f.call(f.context, from, to);
+    f.leave();
     __builtin_unreachable();
   }
 
@@ -148,50 +161,77 @@ struct fibers {
     top[11] = (void *)begin; // x30
 #endif
     at[i] = top;
-    done[i] = false;
   }
 
-  void go_on(int i) {
-    now = i;
-    celer_switch(&home, at[i]);
-  }
-
-  void wait() {
-    if (now < 0) {
-      fprintf(stderr, "celer: some items of a group came to a barrier, "
-                      "others did not\n");
+  // Stacks for items that had used so much when the first came to a barrier,
+  // and that go on to call a little. Were they a power of two apart, all would
+  // want the same few lines of a cache.
+  void make_stacks(size_t used) {
+    const size_t page = 4096, least = 64 << 10, calls = 32 << 10;
+    const size_t need = used + calls > least ? used + calls : least;
+    if (stacks != nullptr && need <= stack) return;
+    if (stacks != nullptr) munmap(stacks, most * stack);
+    stack = (need + page - 1) / page * page + 320;
+    void *room = mmap(nullptr, most * stack, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED) {
+      perror("celer: stacks for a work group");
       abort();
     }
-    met = true;
-    celer_switch(&at[now], home);
+    stacks = (char *)room;
   }
 
-  void run(int items) {
-    if (stacks == nullptr)
-      stacks = (char *)mmap(nullptr, most * stack, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (stacks == MAP_FAILED) abort();
-    met = false;
-    prepare(0);
-    go_on(0);
-    if (!met) {
-      now = -1;
-      for (int i = 1; i < items; ++i) call(context, i);
-      return;
-    }
-    for (int i = 1; i < items; ++i) {
-      prepare(i);
-      go_on(i);
-    }
-    for (bool left = true; left;) {
-      left = false;
-      for (int i = 0; i < items; ++i) {
-        if (done[i]) continue;
-        left = true;
-        go_on(i);
-      }
-    }
+  // Item `first` is the first to come to a barrier; those before it have
+  // returned, those after it are begun when it is their turn.
+  __attribute__((noinline)) void spread_from(int first) {
+    make_stacks(size_t(base - (char *)__builtin_frame_address(0)));
+    spread = true;
+    root = now = first;
+    left = items - first;
+    for (int i = 0; i < items; ++i) done[i] = i < first;
+    started = first;
   }
+
+  CELER_FN void go_on(int next) {
+    const int from = now;
+    now = next;
+    if (next > started) prepare(started = next);
+    if (next != from) celer_switch(&at[from], at[next]);
+  }
+
+  CELER_FN int after(int i) const {
+    do i = i + 1 < items ? i + 1 : 0;
+    while (done[i]);
+    return i;
+  }
+
+  // The item that runs is at a barrier.
+  CELER_FN void wait(int item) {
+    if (!spread) spread_from(item);
+    go_on(after(now));
+  }
+
+  // The item that runs has returned. Comes back for the root alone, once all
+  // have.
+  void leave() {
+    done[now] = true;
+    go_on(--left > 0 ? after(now) : root);
+  }
+
+  void run() {
+    const int from[] = {0, 0, 0};
+    spread = false;
+    base = (char *)__builtin_frame_address(0);
+    call(context, from, size);
+    if (spread) leave();
+  }
+};
+
+// What a loop over items knows of barriers. It is a local variable of the loop:
+// where a kernel has no barrier the compiler sees that, and vectorises.
+struct turns {
+  fibers *f;
+  bool met;
 };
 
 #endif
@@ -201,6 +241,9 @@ template <int D> struct group {
   static_assert(D >= 1 && D <= 3, "a group has 1 to 3 dimensions");
   index at[D], whole[D];
   int here[D], items[D];
+#ifndef CELER_CUDA
+  turns *taken;
+#endif
 
   // Coordinate in the whole index space, and its extent.
   CELER_FN index global(int d) const {
@@ -225,7 +268,10 @@ template <int D> struct group {
 #ifdef CELER_CUDA
     __syncthreads();
 #else
-    fibers::mine().wait();
+    int item = here[0];
+    for (int d = 1; d < D; ++d) item = item * items[d] + here[d];
+    taken->f->wait(item);
+    taken->met = true;
 #endif
   }
 };
@@ -270,6 +316,7 @@ struct entry<F, signature<void (*)(group<D>, P...)>> {
 
   // The engine launches whole groups, and as many as a grid may have.
   static __device__ __forceinline__ void run(const packed &a) {
+    check_locals<P...>();
     const unsigned block[] = {blockIdx.x, blockIdx.y, blockIdx.z};
     const unsigned size[] = {blockDim.x, blockDim.y, blockDim.z};
     const unsigned thread[] = {threadIdx.x, threadIdx.y, threadIdx.z};
@@ -311,43 +358,71 @@ struct entry<F, signature<void (*)(group<D>, P...)>> {
     return at;
   }
 
-  // Coordinates of item i of the group that begins at `first`.
-  static CELER_FN group<D> item(const call *c, const index *first, int i) {
+  // A box of the items of a group that begins at `first`, up to one that met a
+  // barrier. Dimension D - 1 is the last of three here.
+  template <class... A>
+  static CELER_FN void items(const call *c, const index *first, fibers *f,
+                             const int *from, const int *to, A... a) {
     group<D> g;
-    for (int d = D - 1; d >= 0; --d) {
+    index origin[D];
+    const int end[] = {to[0], to[1], to[2]}, begin = from[2];
+    for (int d = 0; d < D; ++d) {
       g.items[d] = c->group[d];
-      g.here[d] = i % g.items[d];
-      i /= g.items[d];
-      g.at[d] = first[d] + g.here[d];
       g.whole[d] = c->range.max[d];
+      origin[d] = first[d];
     }
-    return g;
+    for (int i = from[0]; i < end[0]; ++i)
+      for (int j = from[1]; j < end[1]; ++j)
+        if (!line(g, origin, f, i, j, begin, end[2], A(a)...)) return;
   }
 
+  // Those along the last dimension; false once one met a barrier.
   template <class... A>
-  static CELER_FN void groups(const call *c, int items, A... a) {
+  static CELER_FN bool line(group<D> g, const index *origin, fibers *f, int i,
+                            int j, int begin, int end, A... a) {
+    turns t = {f, false};
+    CELER_INDEPENDENT
+    for (int k = begin; k < end; ++k) {
+      const int here[] = {i, j, k};
+      group<D> mine = g;
+      for (int d = 0; d < D; ++d) {
+        mine.here[d] = here[3 - D + d];
+        mine.at[d] = origin[d] + mine.here[d];
+      }
+      mine.taken = &t;
+      compute<F>(mine, A(a)...);
+      if (t.met) return false;
+    }
+    return true;
+  }
+
+  template <class... A> static CELER_FN void groups(const call *c, A... a) {
     const box &b = c->chunk;
-    index first[3];
-    auto body = [&](int i) { compute<F>(item(c, first, i), A(a)...); };
     fibers &f = fibers::mine();
+    index first[3];
+    auto body = [&](const int *from, const int *to) __attribute__((noinline)) {
+      items(c, first, &f, from, to, A(a)...);
+    };
     f.context = &body;
-    f.call = [](void *context, int i) { (*(decltype(body) *)context)(i); };
+    f.call = [](const void *context, const int *from, const int *to) {
+      (*(decltype(body) *)context)(from, to);
+    };
     const int step[] = {c->group[0], D > 1 ? c->group[1] : 1,
                         D > 2 ? c->group[2] : 1};
+    for (int d = 0; d < 3; ++d) f.size[d] = d < 3 - D ? 1 : step[d + D - 3];
+    f.items = f.size[0] * f.size[1] * f.size[2];
     for (first[0] = b.min[0]; first[0] < b.max[0]; first[0] += step[0])
       for (first[1] = b.min[1]; first[1] < b.max[1]; first[1] += step[1])
         for (first[2] = b.min[2]; first[2] < b.max[2]; first[2] += step[2])
-          f.run(items);
+          f.run();
   }
 
   template <int... K>
   static CELER_FN void call_all(const call *c, indices<K...>) {
+    check_locals<P...>();
     alignas(64) unsigned char room[local_at(sig::count) + 1];
-    int items = 1;
-    for (int d = 0; d < D; ++d) items *= c->group[d];
-    groups(c, items,
-           group_argument<typename bare<P>::type, sig::view_of(K),
-                          sig::value_at(K)>::from(c, room + local_at(K))...);
+    groups(c, group_argument<typename bare<P>::type, sig::view_of(K),
+                             sig::value_at(K)>::from(c, room + local_at(K))...);
   }
 
   static CELER_FN void run(const call *c) {

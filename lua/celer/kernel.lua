@@ -216,7 +216,8 @@ local compiled = {} -- by all that goes in: the same source is one module
 local function declarations(text)
   local out = {}
   if text:find "group%s*<" then out[1] = core.embedded "kernels/group.cuh" end
-  if text:find "atomic%u" then
+  -- What a source includes may have atomics, too.
+  if text:find "atomic%u" or text:find "#%s*include" then
     out[#out + 1] = core.embedded "kernels/atomic.cuh"
   end
   for _, type_ in ipairs(types.structs_for(text)) do

@@ -67,6 +67,18 @@ local k = celer.kernel [=[
     g.barrier();
     a(g.global(0)) = g.local(0);
   }
+  // In group n the first n items return; of the last group all but one.
+  kernel void late(group<1> g, out<int, 1> a, local<int, 1> shared) {
+    const int l = g.local(0), n = g.number(0) < 4 ? (int)g.number(0) : 15;
+    a(g.global(0)) = -1;
+    if (l < n) return;
+    for (int turn = n; turn < 16; ++turn) {
+      if (l == turn) shared[0] = 100 * turn;
+      g.barrier();
+      a(g.global(0)) = shared[0] + l;
+      g.barrier();
+    }
+  }
 ]=]
 local n = 77
 local a = celer.buffer("int", 80, { init = function(i) return i * i end })
@@ -88,6 +100,31 @@ for g = 0, 4 do
   same("sum", s[g], want)
 end
 for i = 0, 79 do same("early", e[i], i % 16 % 3 == 1 and -1 or i % 16) end
+q:submit(function(cg)
+  cg:parallel_for(celer.nd_range(80, 16), k.late, cg:discard_write(a))
+end)
+local t = q:wait(a)
+for i = 0, 79 do
+  local l, first = i % 16, i < 64 and math.floor(i / 16) or 15
+  same("late", t[i], l < first and -1 or 1500 + l)
+end
+]==])
+
+  script.everywhere("keep large variables over a barrier", [==[
+local k = celer.kernel [=[
+  kernel void keep(group<1> g, out<int, 1> a) {
+    volatile int mine[20000]; // more than a stack usually has
+    for (int i = 0; i < 20000; ++i) mine[i] = i + (int)g.global(0);
+    g.barrier();
+    int kept = 0;
+    for (int i = 0; i < 20000; ++i) kept += mine[i] == i + (int)g.global(0);
+    a(g.global(0)) = kept;
+  }
+]=]
+local a = celer.buffer("int", 24)
+q:submit(function(cg) cg:parallel_for(celer.nd_range(24, 4), k, cg:discard_write(a)) end)
+local s = q:wait(a)
+for i = 0, 23 do same("kept", s[i], 20000) end
 ]==])
 
   script.everywhere("count together by atomics", [==[
@@ -134,6 +171,12 @@ refused("2 dimensions and the group 1", function() celer.nd_range({ 8, 8 }, 4) e
 refused("at least one item", function() celer.nd_range({ 8, 8 }, { 0, 4 }) end)
 refused("4096 items; 1024 are the most", function() celer.nd_range({ 64, 64 }, { 64, 64 }) end)
 refused("takes a group: give it celer.nd_range", run({ 8, 8 }, k.of_groups))
+refused("the local memory of a group is 48 KiB at most", function()
+  local l = celer.kernel [=[
+    kernel void large(group<1> g, local<double, 6144> a, local<char, 1> b) { a[0] = b[0]; }
+  ]=]
+  return l
+end)
 refused("takes no group", run(celer.nd_range({ 8, 8 }, { 4, 4 }), k.of_items))
 refused("takes a group<2>, but the range has 1 dimensions", run(celer.nd_range(8, 4), k.of_groups))
 run(celer.nd_range({ 8, 8 }, { 4, 2 }), k.of_groups)()
