@@ -3,11 +3,12 @@
 #include <string.h>
 
 #include "device/check.h"
+#include "device/cuda_copy.h"
 #include "device/cuda_lane.h"
 
 enum { BLOCK = 256, ARGUMENTS = 4096 };
 /* The most that CUDA takes. */
-enum { BLOCK_Z = 64, GRID_YZ = 65535, PITCH = INT32_MAX };
+enum { BLOCK_Z = 64, GRID_YZ = 65535 };
 
 cel_status cel__cuda_fail(const cel_cuda *cuda, int32_t device,
                           const cel_job *job, CUresult code) {
@@ -25,79 +26,26 @@ cel_status cel__cuda_fail(const cel_cuda *cuda, int32_t device,
 /* ---- copies ---------------------------------------------------------------
  */
 
-/* One end of a copy: where it begins, bytes from row to row and from plane to
- * plane. */
-typedef struct end {
-  CUdeviceptr at;
-  size_t row, plane;
-} end;
-
-static end end_of(const cel_layout *l, const cel_box *box, uint64_t size) {
+static cel_cuda_end end_of(const cel_layout *l, const cel_box *box,
+                           uint64_t size) {
   uint64_t row = (uint64_t)(l->box.max[2] - l->box.min[2]) * size;
   uint64_t plane = (uint64_t)(l->box.max[1] - l->box.min[1]) * row;
   uint64_t at = (uint64_t)(box->min[0] - l->box.min[0]) * plane +
                 (uint64_t)(box->min[1] - l->box.min[1]) * row +
                 (uint64_t)(box->min[2] - l->box.min[2]) * size;
-  return (end){(uintptr_t)l->base + at, row, plane};
-}
-
-/* Rows one after the other, for pitches that the driver does not take. */
-static CUresult copy_rows(const cel_cuda_api *api, const end *from,
-                          const end *to, size_t width, const size_t n[2],
-                          CUstream stream) {
-  CUresult code = CUDA_SUCCESS;
-  for (size_t i = 0; i < n[0] && code == CUDA_SUCCESS; ++i)
-    for (size_t j = 0; j < n[1] && code == CUDA_SUCCESS; ++j)
-      code = api->cuMemcpyAsync(to->at + i * to->plane + j * to->row,
-                                from->at + i * from->plane + j * from->row,
-                                width, stream);
-  return code;
-}
-
-static size_t height_of(const end *e, size_t rows) {
-  size_t height = e->plane / e->row;
-  return height < rows ? rows : height;
-}
-
-static CUresult copy_planes(const cel_cuda_api *api, const end *from,
-                            const end *to, size_t width, const size_t n[2],
-                            CUstream stream) {
-  if (from->row > PITCH || to->row > PITCH)
-    return copy_rows(api, from, to, width, n, stream);
-  const CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
-                              .srcDevice = from->at,
-                              .srcPitch = from->row,
-                              .srcHeight = height_of(from, n[1]),
-                              .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
-                              .dstDevice = to->at,
-                              .dstPitch = to->row,
-                              .dstHeight = height_of(to, n[1]),
-                              .WidthInBytes = width,
-                              .Height = n[1],
-                              .Depth = n[0]};
-  return api->cuMemcpy3DAsync_v2(&copy, stream);
+  return (cel_cuda_end){(uintptr_t)l->base + at, row, plane};
 }
 
 static CUresult enqueue_copy(const cel_cuda *cuda, const cel_job *job,
                              CUstream stream) {
   const cel_box *box = &job->box;
   if (cel_box_is_empty(box)) return CUDA_SUCCESS;
-  end from = end_of(&job->from, box, job->element_size);
-  end to = end_of(&job->to, box, job->element_size);
+  cel_cuda_end from = end_of(&job->from, box, job->element_size);
+  cel_cuda_end to = end_of(&job->to, box, job->element_size);
   size_t width = (size_t)(box->max[2] - box->min[2]) * job->element_size;
-  size_t n[2] = {(size_t)(box->max[0] - box->min[0]),
-                 (size_t)(box->max[1] - box->min[1])};
-  /* Twice: what lies side by side in both is one row, and with one row in each
-   * plane the planes are the rows. */
-  for (int fold = 0; fold < 2; ++fold) {
-    if (n[1] > 1 && (width != from.row || width != to.row)) break;
-    width *= n[1];
-    n[1] = n[0], n[0] = 1;
-    from.row = from.plane, to.row = to.plane;
-  }
-  if (n[0] * n[1] == 1)
-    return cuda->api->cuMemcpyAsync(to.at, from.at, width, stream);
-  return copy_planes(cuda->api, &from, &to, width, n, stream);
+  return cel_cuda_copy(cuda->api, from, to, width,
+                       (size_t)(box->max[0] - box->min[0]),
+                       (size_t)(box->max[1] - box->min[1]), stream);
 }
 
 /* ---- launches --------------------------------------------------------------

@@ -45,16 +45,18 @@ static void read_wish(lua_State *L, cel_choice_wish *wish) {
 }
 
 /* configure{backend =, devices =, list =, horizon_step =, quiet =,
- *           interactive =} */
+ *           verbose =, interactive =} */
 static int run_configure(lua_State *L) {
   cel_session *session = cel__session_of(L);
   luaL_checktype(L, 1, LUA_TTABLE);
   read_wish(L, &session->options.wish);
   lua_getfield(L, 1, "horizon_step");
   lua_getfield(L, 1, "quiet");
+  lua_getfield(L, 1, "verbose");
   lua_getfield(L, 1, "interactive");
-  session->options.horizon_step = (int32_t)luaL_optinteger(L, -3, 0);
-  session->options.quiet = lua_toboolean(L, -2);
+  session->options.horizon_step = (int32_t)luaL_optinteger(L, -4, 0);
+  session->options.quiet = lua_toboolean(L, -3);
+  session->options.verbose = lua_toboolean(L, -2);
   session->options.lookahead = true;
   cel_interrupt_catch(lua_toboolean(L, -1));
   return 0;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "comm/cuda_link.h"
 #include "comm/report.h"
 #include "device/cuda.h"
 #include "device/kernel.h"
@@ -51,6 +52,23 @@ cel_status cel_session_choose(cel_session *s) {
   return CEL_E_OK;
 }
 
+/* Where the ranks of this host have GPUs, messages go from GPU to GPU. All of
+ * them come here, also those that have none. */
+static cel_status link_gpus(cel_session *s) {
+  cel_transport *t = s->transport;
+  char why[256] = "";
+  if (t->local_ranks == 1 || s->options.wish.backend == CEL_CHOICE_CPU)
+    return CEL_E_OK;
+  CEL_TRY(cel_transport_cuda_link(t, s->cuda, &s->transport, why, sizeof why));
+  if (s->choice.cuda && why[0] != '\0' && t->local_rank == 0 &&
+      s->options.verbose)
+    fprintf(stderr,
+            "celer: warning: messages between the GPUs of this host's ranks go "
+            "through its memory: %s\n",
+            why);
+  return CEL_E_OK;
+}
+
 static cel_status start_backend(cel_session *s) {
   const cel_transport *t = s->transport;
   CEL_TRY(cel_topology_find(t->local_rank, t->local_ranks, &s->topology));
@@ -85,7 +103,10 @@ static void warn(void *context, const cel_task *task, const char *text) {
 
 cel_status cel_session_start(cel_session *s) {
   if (s->engine != NULL) return CEL_E_OK;
-  if (s->backend == NULL) CEL_TRY(start_backend(s));
+  if (s->backend == NULL) {
+    CEL_TRY(start_backend(s));
+    CEL_TRY(link_gpus(s));
+  }
   if (s->host == NULL) {
     cel_host_config host = {
         .lanes = s->topology.cores < 4 ? s->topology.cores : 4,
@@ -121,8 +142,8 @@ void cel_session_close(cel_session *s, int status) {
   if (s->engine != NULL) cel_engine_destroy(s->engine);
   if (s->host != NULL) cel_host_lanes_destroy(s->host);
   if (s->backend != NULL) s->backend->destroy(s->backend);
-  cel_cuda_close(s->cuda);
   s->transport->destroy(s->transport);
+  cel_cuda_close(s->cuda);
   s->cuda = NULL;
   s->engine = NULL;
   s->host = NULL;

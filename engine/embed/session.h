@@ -16,7 +16,8 @@ typedef struct cel_session_options {
   cel_choice_wish wish;
   int32_t horizon_step; /* 0: default */
   bool lookahead;
-  bool quiet; /* no warnings */
+  bool quiet;   /* no warnings */
+  bool verbose; /* says what is slower than it could be */
 } cel_session_options;
 
 typedef struct cel_session {

@@ -51,7 +51,8 @@ local function configure(resolved, interactive)
   local devices, list = settings.devices(resolved.devices)
   core.configure { backend = resolved.backend, devices = devices, list = list,
     horizon_step = tonumber(resolved["horizon-step"]),
-    quiet = resolved.log == "error", interactive = interactive }
+    quiet = resolved.log == "error", interactive = interactive,
+    verbose = resolved.log == "info" or resolved.log == "debug" }
   require("celer.output").install(resolved.output or "master", core.rank())
 end
 

@@ -1,0 +1,225 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "comm/cuda_link_state.h"
+
+enum {
+  DIRECT_BYTES = 32 << 10, /* below, the way through the host is as short */
+  PROBE_BYTES = 256,
+  WHY = 160
+};
+
+/* What a rank tells the others of its host. */
+typedef struct hello {
+  int64_t rank;
+  char why[WHY];  /* it cannot take part; empty: it can */
+  char rings[64]; /* local rank 0: the name of the segment */
+  cel_mailbox_handles handles;
+} hello;
+
+/* ---- the end ------------------------------------------------------------- */
+
+static void release_peer(cel__link *link, cel__link_peer *peer) {
+  const cel_cuda_api *api = link->cuda->api;
+  if (peer->stream != NULL) api->cuStreamDestroy_v2(peer->stream);
+  for (int i = 0; i < CEL_MAIL_SLOTS; ++i)
+    if (peer->emptied[i] != NULL) api->cuEventDestroy_v2(peer->emptied[i]);
+  cel_mailbox_close(&peer->mailbox);
+  cel_vec_release(&peer->parts);
+  cel_vec_release(&peer->receives);
+  cel_vec_release(&peer->sends);
+  cel_vec_release(&peer->wants);
+  cel_vec_release(&peer->words);
+}
+
+void cel__link_let_go(cel__link *link) {
+  if (link->cuda != NULL)
+    link->cuda->api->cuCtxSetCurrent(link->cuda->device[0].context);
+  for (int32_t p = 0; p < link->peers; ++p) release_peer(link, &link->peer[p]);
+  link->peers = 0;
+  cel_host_rings_close(link->rings);
+  link->rings = NULL;
+}
+
+void cel__link_release(cel__link *link) {
+  if (link->cuda != NULL)
+    link->cuda->api->cuCtxSetCurrent(link->cuda->device[0].context);
+  if (link->stream != NULL) link->cuda->api->cuStreamDestroy_v2(link->stream);
+  cel_mailbox_close(&link->mailbox);
+  for (uint32_t i = 0; i < link->done.n; ++i) cel_free(link->done.at[i].error);
+  cel_vec_release(&link->done);
+  cel_vec_release(&link->parts);
+  cel_vec_release(&link->wanted);
+  cel_free(link->near);
+  cel_free(link->peer);
+  cel_free(link);
+}
+
+/* ---- what we offer ------------------------------------------------------- */
+
+static unsigned char probe_byte(int64_t rank, int i) {
+  return (unsigned char)(rank * 37 + i * 11 + 5);
+}
+
+/* A pattern in slot 0, and its event after it. */
+static cel_status fill_probe(cel__link *link) {
+  const cel_cuda_api *api = link->cuda->api;
+  unsigned char bytes[PROBE_BYTES];
+  for (int i = 0; i < PROBE_BYTES; ++i)
+    bytes[i] = probe_byte(link->base.rank, i);
+  CUresult code = api->cuMemcpyHtoDAsync_v2(link->mailbox.base, bytes,
+                                            sizeof bytes, link->stream);
+  if (code == CUDA_SUCCESS)
+    code = api->cuEventRecord(link->mailbox.event[0], link->stream);
+  if (code == CUDA_SUCCESS) code = api->cuStreamSynchronize(link->stream);
+  return code == CUDA_SUCCESS
+             ? CEL_E_OK
+             : cel_mailbox_fail(link->cuda, "filling a mailbox", code);
+}
+
+static cel_status make_rings(cel__link *link, hello *mine) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  snprintf(mine->rings, sizeof mine->rings, "/celer-%ld-%lld%09ld",
+           (long)getpid(), (long long)t.tv_sec, t.tv_nsec);
+  return cel_host_rings_create(mine->rings, link->base.local_ranks,
+                               &link->rings);
+}
+
+static cel_status offer(cel__link *link, hello *mine) {
+  const cel_cuda *cuda = link->cuda;
+  if (cuda == NULL) return cel_fail(CEL_E_MISSING, "it uses no GPU");
+  if (cuda->devices != 1)
+    return cel_fail(CEL_E_MISSING, "it has %d GPUs, not one", cuda->devices);
+  CEL_TRY(cel_mailbox_make(&link->mailbox, cuda, &mine->handles));
+  CUresult code =
+      cuda->api->cuStreamCreate(&link->stream, CU_STREAM_NON_BLOCKING);
+  if (code != CUDA_SUCCESS)
+    return cel_mailbox_fail(cuda, "cuStreamCreate", code);
+  CEL_TRY(fill_probe(link));
+  return link->base.local_rank == 0 ? make_rings(link, mine) : CEL_E_OK;
+}
+
+/* ---- what others offer --------------------------------------------------- */
+
+/* Waits for the peer's event and reads its pattern, as messages do. */
+static cel_status probe(cel__link *link, cel__link_peer *peer) {
+  const cel_cuda_api *api = link->cuda->api;
+  unsigned char bytes[PROBE_BYTES] = {0};
+  CUresult code =
+      api->cuStreamWaitEvent(peer->stream, peer->mailbox.event[0], 0);
+  if (code == CUDA_SUCCESS)
+    code = api->cuMemcpyDtoHAsync_v2(bytes, peer->mailbox.base, sizeof bytes,
+                                     peer->stream);
+  if (code == CUDA_SUCCESS) code = api->cuStreamSynchronize(peer->stream);
+  if (code != CUDA_SUCCESS)
+    return cel_mailbox_fail(link->cuda, "reading a mailbox", code);
+  for (int i = 0; i < PROBE_BYTES; ++i)
+    if (bytes[i] != probe_byte(peer->rank, i))
+      return cel_fail(CEL_E_MISSING,
+                      "reading rank %lld's mailbox gave other bytes",
+                      (long long)peer->rank);
+  return CEL_E_OK;
+}
+
+static cel_status open_peer(cel__link *link, cel__link_peer *peer,
+                            const hello *theirs) {
+  CEL_TRY(cel_mailbox_open(&peer->mailbox, link->cuda, &theirs->handles));
+  CUresult code =
+      link->cuda->api->cuStreamCreate(&peer->stream, CU_STREAM_NON_BLOCKING);
+  if (code != CUDA_SUCCESS)
+    return cel_mailbox_fail(link->cuda, "cuStreamCreate", code);
+  return probe(link, peer);
+}
+
+static int by_rank(const void *left, const void *right) {
+  const cel__link_peer *a = left, *b = right;
+  return a->rank < b->rank ? -1 : 1;
+}
+
+static cel_status open_all(cel__link *link, const hello *all) {
+  if (link->rings == NULL)
+    CEL_TRY(cel_host_rings_open(all[0].rings, link->base.local_ranks,
+                                &link->rings));
+  for (int32_t i = 0; i < link->base.local_ranks; ++i) {
+    if (i == link->base.local_rank) continue;
+    cel__link_peer *peer = &link->peer[link->peers++];
+    *peer = (cel__link_peer){.rank = all[i].rank, .local = i};
+    CEL_TRY(open_peer(link, peer, &all[i]));
+  }
+  return CEL_E_OK;
+}
+
+/* ---- agreement ----------------------------------------------------------- */
+
+/* All ranks' words; false and why where one of them cannot. */
+static cel_status hear(cel__link *link, hello *mine, cel_status status,
+                       hello *all, bool *good, char *why, size_t size) {
+  mine->rank = link->base.rank;
+  snprintf(mine->why, sizeof mine->why, "%.*s", WHY - 1,
+           status == CEL_E_OK ? "" : cel_error_last()->text);
+  CEL_TRY(link->inner->gather(link->inner, mine, sizeof *mine, all));
+  *good = true;
+  for (int32_t i = 0; i < link->base.local_ranks && *good; ++i) {
+    if (all[i].why[0] == '\0') continue;
+    snprintf(why, size, "rank %lld: %s", (long long)all[i].rank, all[i].why);
+    *good = false;
+  }
+  return CEL_E_OK;
+}
+
+/* What all offer, and whether all could take it. Where not, nobody frees what
+ * another has still open. */
+static cel_status meet(cel__link *link, hello *mine, hello *all, bool *good,
+                       char *why, size_t size) {
+  CEL_TRY(hear(link, mine, offer(link, mine), all, good, why, size));
+  if (!*good) return CEL_E_OK;
+  cel_status status = open_all(link, all);
+  CEL_TRY(hear(link, mine, status, all, good, why, size));
+  if (*good) return CEL_E_OK;
+  cel__link_let_go(link);
+  return link->inner->gather(link->inner, mine, sizeof *mine, all);
+}
+
+static void come_near(cel__link *link) {
+  qsort(link->peer, (size_t)link->peers, sizeof *link->peer, by_rank);
+  link->near = cel_alloc((size_t)link->peers * sizeof *link->near);
+  for (int32_t p = 0; p < link->peers; ++p) link->near[p] = link->peer[p].rank;
+  link->base.near = link->near;
+  link->base.nears = link->peers;
+  link->base.direct_bytes = DIRECT_BYTES;
+}
+
+cel_status cel_transport_cuda_link(cel_transport *inner, const cel_cuda *cuda,
+                                   cel_transport **out, char *why,
+                                   size_t size) {
+  bool good = false;
+  cel_transport *result = inner;
+  cel__link *link = cel_alloc_zero(sizeof *link);
+  link->base = cel__link_table;
+  link->base.rank = inner->rank;
+  link->base.ranks = inner->ranks;
+  link->base.local_rank = inner->local_rank;
+  link->base.local_ranks = inner->local_ranks;
+  link->inner = inner;
+  link->cuda = cuda;
+  link->peer = cel_alloc_zero((size_t)inner->local_ranks * sizeof *link->peer);
+  hello *mine = cel_alloc_zero(sizeof *mine);
+  hello *all = cel_alloc_zero((size_t)inner->local_ranks * sizeof *all);
+  cel_status status = meet(link, mine, all, &good, why, size);
+  if (status == CEL_E_OK && good) {
+    come_near(link);
+    result = &link->base;
+  } else {
+    cel__link_let_go(link);
+    cel__link_release(link);
+  }
+  if (mine->rings[0] != '\0') cel_host_rings_unlink(mine->rings);
+  cel_free(mine);
+  cel_free(all);
+  if (status == CEL_E_OK) *out = result;
+  return status;
+}

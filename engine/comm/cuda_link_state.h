@@ -1,0 +1,117 @@
+/* cuda_link_state.h -- what direct messages are made of; internal to
+ * cuda_link*.c. Confined to the transport's driver. */
+#ifndef CEL_COMM_CUDA_LINK_STATE_H
+#define CEL_COMM_CUDA_LINK_STATE_H
+
+#include "base/vec.h"
+#include "comm/cuda_link.h"
+#include "comm/cuda_mailbox.h"
+#include "comm/host_rings.h"
+
+enum {
+  CEL__LINK_WANT = 1, /* sequence, bytes expected */
+  CEL__LINK_FILL,     /* slot, sequence, bytes in it; parts come in order */
+  CEL__LINK_FREE,     /* slot */
+  CEL__LINK_REFUSE    /* sequence, bytes there are: not those expected */
+};
+
+/* How far a message's pieces have been copied. */
+typedef struct cel__link_cursor {
+  uint32_t piece;
+  uint64_t within; /* bytes of that piece */
+} cel__link_cursor;
+
+typedef struct cel__link_transfer {
+  const cel_posted *message;
+  struct cel__link_peer *peer;
+  cel__link_cursor cursor;
+  uint64_t begun;  /* bytes that have been given to a stream */
+  uint32_t copies; /* of those, under way */
+} cel__link_transfer;
+
+/* A slot of our mailbox that is not empty, or one of a peer's. */
+typedef struct cel__link_part {
+  cel__link_transfer *transfer;
+  uint32_t slot;
+} cel__link_part;
+
+/* Another rank of this host. */
+typedef struct cel__link_peer {
+  int64_t rank;
+  int32_t local; /* local_rank */
+  cel_mailbox mailbox;
+  CUstream stream; /* empties its slots, in their order */
+  CUevent emptied[CEL_MAIL_SLOTS];
+  CEL_VEC(cel__link_part) parts; /* being emptied, oldest first */
+  CEL_VEC(cel__link_transfer *) receives;
+  CEL_VEC(cel__link_transfer *) sends; /* that it does not want yet */
+  CEL_VEC(cel_host_record) wants;      /* of what we have not been given */
+  CEL_VEC(cel_host_record) words;      /* that had no room in the ring */
+} cel__link_peer;
+
+typedef struct cel__link {
+  cel_transport base;
+  cel_transport *inner;
+  const cel_cuda *cuda;
+  cel_host_rings *rings;
+  int32_t peers;
+  cel__link_peer *peer;
+  int64_t *near;
+  cel_mailbox mailbox;
+  CUstream stream;                      /* fills our slots, in their order */
+  CEL_VEC(cel__link_part) parts;        /* being filled, oldest first */
+  bool full[CEL_MAIL_SLOTS];            /* until it has been emptied ... */
+  bool filling[CEL_MAIL_SLOTS];         /* ... and we know that it was filled */
+  CEL_VEC(cel__link_transfer *) wanted; /* and not all in slots yet */
+  uint64_t transfers;                   /* given, not reported */
+  CEL_VEC(cel_done) done;
+  bool failed;
+  cel_error error;
+} cel__link;
+
+extern const cel_transport cel__link_table;
+
+/* ---- cuda_link.c --------------------------------------------------------- */
+
+/* Marks the link as failed where the code is an error; whether it is. `peer`
+ * may be -1. */
+bool cel__link_bad(cel__link *link, CUresult code, const char *doing,
+                   int64_t peer);
+/* Reports the transfer and frees it: fine, or with the last error. */
+void cel__link_end(cel__link *link, cel__link_transfer *transfer, bool good);
+void cel__link_tell(cel__link *link, cel__link_peer *peer,
+                    cel_host_record word);
+/* Sets the last error: lengths differ. */
+void cel__link_mismatch(const cel_posted *message, uint64_t other);
+/* Copies the next `bytes` of the transfer to or from a slot. */
+CUresult cel__link_copy(cel__link *link, cel__link_transfer *transfer,
+                        CUdeviceptr slot, uint64_t bytes, bool out,
+                        CUstream stream);
+
+/* ---- cuda_link_send.c ---------------------------------------------------- */
+
+void cel__link_send(cel__link *link, cel__link_transfer *transfer);
+void cel__link_want(cel__link *link, cel__link_peer *peer,
+                    const cel_host_record *word);
+void cel__link_free(cel__link *link, const cel_host_record *word);
+/* Takes in what has been filled; fills what is empty. */
+void cel__link_fill(cel__link *link);
+
+/* ---- cuda_link_receive.c ------------------------------------------------- */
+
+void cel__link_receive(cel__link *link, cel__link_transfer *transfer);
+void cel__link_filled(cel__link *link, cel__link_peer *peer,
+                      const cel_host_record *word);
+void cel__link_refused(cel__link *link, cel__link_peer *peer,
+                       const cel_host_record *word);
+/* Takes in what has been emptied. */
+void cel__link_empty(cel__link *link, cel__link_peer *peer);
+
+/* ---- cuda_link_start.c --------------------------------------------------- */
+
+/* Closes what was opened of others, then what is ours; between the two the
+ * others must have come there, too. */
+void cel__link_let_go(cel__link *link);
+void cel__link_release(cel__link *link);
+
+#endif

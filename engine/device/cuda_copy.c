@@ -1,0 +1,64 @@
+#include "device/cuda_copy.h"
+
+enum { PITCH = INT32_MAX /* the most that CUDA takes */ };
+
+/* Rows one after the other, for pitches that the driver does not take. */
+static CUresult copy_rows(const cel_cuda_api *api, const cel_cuda_end *from,
+                          const cel_cuda_end *to, size_t width,
+                          const size_t n[2], CUstream stream) {
+  CUresult code = CUDA_SUCCESS;
+  for (size_t i = 0; i < n[0] && code == CUDA_SUCCESS; ++i)
+    for (size_t j = 0; j < n[1] && code == CUDA_SUCCESS; ++j)
+      code = api->cuMemcpyAsync(to->at + i * to->plane + j * to->row,
+                                from->at + i * from->plane + j * from->row,
+                                width, stream);
+  return code;
+}
+
+static size_t height_of(const cel_cuda_end *e, size_t rows) {
+  size_t height = e->plane / e->row;
+  return height < rows ? rows : height;
+}
+
+static CUresult copy_planes(const cel_cuda_api *api, const cel_cuda_end *from,
+                            const cel_cuda_end *to, size_t width,
+                            const size_t n[2], CUstream stream) {
+  if (from->row > PITCH || to->row > PITCH)
+    return copy_rows(api, from, to, width, n, stream);
+  const CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+                              .srcDevice = from->at,
+                              .srcPitch = from->row,
+                              .srcHeight = height_of(from, n[1]),
+                              .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                              .dstDevice = to->at,
+                              .dstPitch = to->row,
+                              .dstHeight = height_of(to, n[1]),
+                              .WidthInBytes = width,
+                              .Height = n[1],
+                              .Depth = n[0]};
+  return api->cuMemcpy3DAsync_v2(&copy, stream);
+}
+
+CUresult cel_cuda_copy(const cel_cuda_api *api, cel_cuda_end from,
+                       cel_cuda_end to, size_t width, size_t planes,
+                       size_t rows, CUstream stream) {
+  size_t n[2] = {planes, rows};
+  /* Twice: what lies side by side in both is one row, and with one row in each
+   * plane the planes are the rows. */
+  for (int fold = 0; fold < 2; ++fold) {
+    if (n[1] > 1 && (width != from.row || width != to.row)) break;
+    width *= n[1];
+    n[1] = n[0], n[0] = 1;
+    from.row = from.plane, to.row = to.plane;
+  }
+  if (n[0] * n[1] == 1)
+    return api->cuMemcpyAsync(to.at, from.at, width, stream);
+  if (n[0] == 1 || (from.plane % from.row == 0 && to.plane % to.row == 0))
+    return copy_planes(api, &from, &to, width, n, stream);
+  CUresult code = CUDA_SUCCESS;
+  for (; n[0] > 0 && code == CUDA_SUCCESS; --n[0]) {
+    code = copy_planes(api, &from, &to, width, (size_t[]){1, n[1]}, stream);
+    from.at += from.plane, to.at += to.plane;
+  }
+  return code;
+}

@@ -1,0 +1,314 @@
+#define _GNU_SOURCE
+#include "comm/fake_cuda.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/random.h"
+#include "base/vec.h"
+
+enum { EVENTS = 4096 };
+
+/* In memory that processes share; both only grow. */
+typedef struct event {
+  _Atomic(uint64_t) recorded, reached;
+} event;
+
+typedef enum work_kind { COPY, RECORD, WAIT } work_kind;
+
+typedef struct work {
+  work_kind kind;
+  CUDA_MEMCPY3D copy;
+  event *event;
+  uint64_t count;
+} work;
+
+struct CUstream_st {
+  uint32_t next;
+  CEL_VEC(work) work;
+};
+
+typedef struct segment {
+  CUdeviceptr at;
+  size_t size;
+  int file;
+} segment;
+
+static cel_random dice;
+static CEL_VEC(CUstream) streams;
+static CEL_VEC(segment) segments;
+static event *events;
+static int events_file;
+static uint32_t events_made;
+
+/* ---- memory -------------------------------------------------------------- */
+
+static void *map(int file, size_t size) {
+  void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (at == MAP_FAILED) cel_bug("fake CUDA: no memory");
+  return at;
+}
+
+static int make_file(size_t size) {
+  int file = memfd_create("fake-cuda", 0);
+  if (file < 0 || ftruncate(file, (off_t)size) != 0)
+    cel_bug("fake CUDA: no shared memory");
+  return file;
+}
+
+static CUresult mem_alloc(CUdeviceptr *out, size_t size) {
+  segment s = {.size = size, .file = make_file(size)};
+  s.at = (uintptr_t)map(s.file, size);
+  cel_vec_push(&segments, s);
+  *out = s.at;
+  return CUDA_SUCCESS;
+}
+
+static CUresult mem_free(CUdeviceptr at) {
+  for (uint32_t i = 0; i < segments.n; ++i) {
+    segment s = segments.at[i];
+    if (s.at != at) continue;
+    munmap((void *)(uintptr_t)at, s.size);
+    close(s.file);
+    cel_vec_swap_out(&segments, i);
+    return CUDA_SUCCESS;
+  }
+  cel_bug("fake CUDA: memory is freed that there is not");
+}
+
+static int open_other(int pid, int file) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, file);
+  return open(path, O_RDWR | O_CLOEXEC);
+}
+
+typedef struct handle {
+  int pid, file;
+  uint64_t number; /* memory: bytes; event: which */
+} handle;
+
+static CUresult get_mem(CUipcHandle *out, CUdeviceptr at) {
+  for (uint32_t i = 0; i < segments.n; ++i) {
+    if (segments.at[i].at != at) continue;
+    handle h = {getpid(), segments.at[i].file, segments.at[i].size};
+    memcpy(out->bytes, &h, sizeof h);
+    return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult open_mem(CUdeviceptr *out, CUipcHandle from, unsigned flags) {
+  (void)flags;
+  handle h;
+  memcpy(&h, from.bytes, sizeof h);
+  segment s = {.size = h.number, .file = open_other(h.pid, h.file)};
+  if (s.file < 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  s.at = (uintptr_t)map(s.file, s.size);
+  cel_vec_push(&segments, s);
+  *out = s.at;
+  return CUDA_SUCCESS;
+}
+
+/* ---- streams ------------------------------------------------------------- */
+
+static void copy_now(const CUDA_MEMCPY3D *c) {
+  const char *from = (const char *)(uintptr_t)c->srcDevice;
+  char *to = (char *)(uintptr_t)c->dstDevice;
+  for (size_t i = 0; i < c->Depth; ++i)
+    for (size_t j = 0; j < c->Height; ++j)
+      memcpy(to + (i * c->dstHeight + j) * c->dstPitch,
+             from + (i * c->srcHeight + j) * c->srcPitch, c->WidthInBytes);
+}
+
+/* False: it waits for an event. */
+static bool run_one(CUstream s) {
+  const work *w = &s->work.at[s->next];
+  switch (w->kind) {
+  case COPY: copy_now(&w->copy); break;
+  case RECORD: atomic_store(&w->event->reached, w->count); break;
+  case WAIT:
+    if (atomic_load(&w->event->reached) < w->count) return false;
+  }
+  if (++s->next == s->work.n) s->next = s->work.n = 0;
+  return true;
+}
+
+static void run_some(void) {
+  for (uint32_t i = 0; i < streams.n; ++i) {
+    int64_t n = cel_random_int(&dice, 0, 4);
+    while (n-- > 0 && streams.at[i]->work.n > 0 && run_one(streams.at[i])) {
+    }
+  }
+}
+
+static CUresult stream_create(CUstream *out, unsigned flags) {
+  (void)flags;
+  *out = cel_alloc_zero(sizeof **out);
+  cel_vec_push(&streams, *out);
+  return CUDA_SUCCESS;
+}
+
+static CUresult stream_sync(CUstream s) {
+  while (s->work.n > 0)
+    if (!run_one(s)) run_some();
+  return CUDA_SUCCESS;
+}
+
+static CUresult stream_destroy(CUstream s) {
+  stream_sync(s);
+  for (uint32_t i = 0; i < streams.n; ++i)
+    if (streams.at[i] == s) cel_vec_swap_out(&streams, i);
+  cel_vec_release(&s->work);
+  cel_free(s);
+  return CUDA_SUCCESS;
+}
+
+static CUresult copy_3d(const CUDA_MEMCPY3D *copy, CUstream s) {
+  cel_vec_push(&s->work, (work){.kind = COPY, .copy = *copy});
+  return CUDA_SUCCESS;
+}
+
+static CUresult copy_1d(CUdeviceptr to, CUdeviceptr from, size_t size,
+                        CUstream s) {
+  CUDA_MEMCPY3D copy = {.srcDevice = from,
+                        .dstDevice = to,
+                        .WidthInBytes = size,
+                        .Height = 1,
+                        .Depth = 1};
+  return copy_3d(&copy, s);
+}
+
+static CUresult copy_in(CUdeviceptr to, const void *from, size_t size,
+                        CUstream s) {
+  stream_sync(s);
+  memcpy((void *)(uintptr_t)to, from, size);
+  return CUDA_SUCCESS;
+}
+
+static CUresult copy_out(void *to, CUdeviceptr from, size_t size, CUstream s) {
+  stream_sync(s);
+  memcpy(to, (const void *)(uintptr_t)from, size);
+  return CUDA_SUCCESS;
+}
+
+static CUresult copy_in_now(CUdeviceptr to, const void *from, size_t size) {
+  memcpy((void *)(uintptr_t)to, from, size);
+  return CUDA_SUCCESS;
+}
+
+static CUresult copy_out_now(void *to, CUdeviceptr from, size_t size) {
+  memcpy(to, (const void *)(uintptr_t)from, size);
+  return CUDA_SUCCESS;
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+static CUresult event_create(CUevent *out, unsigned flags) {
+  (void)flags;
+  if (events_made == EVENTS) cel_bug("fake CUDA: too many events");
+  *out = (CUevent)&events[events_made++];
+  return CUDA_SUCCESS;
+}
+
+static CUresult event_destroy(CUevent e) {
+  (void)e;
+  return CUDA_SUCCESS;
+}
+
+static CUresult event_record(CUevent e, CUstream s) {
+  event *it = (event *)e;
+  uint64_t count = atomic_fetch_add(&it->recorded, 1) + 1;
+  cel_vec_push(&s->work, (work){.kind = RECORD, .event = it, .count = count});
+  return CUDA_SUCCESS;
+}
+
+static CUresult stream_wait(CUstream s, CUevent e, unsigned flags) {
+  (void)flags;
+  event *it = (event *)e;
+  uint64_t count = atomic_load(&it->recorded);
+  cel_vec_push(&s->work, (work){.kind = WAIT, .event = it, .count = count});
+  return CUDA_SUCCESS;
+}
+
+static CUresult event_query(CUevent e) {
+  event *it = (event *)e;
+  run_some();
+  return atomic_load(&it->reached) == atomic_load(&it->recorded)
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_NOT_READY;
+}
+
+static CUresult get_event(CUipcHandle *out, CUevent e) {
+  handle h = {getpid(), events_file, (uint64_t)((event *)e - events)};
+  memcpy(out->bytes, &h, sizeof h);
+  return CUDA_SUCCESS;
+}
+
+static CUresult open_event(CUevent *out, CUipcHandle from) {
+  static struct {
+    int pid;
+    event *at;
+  } seen[64];
+  handle h;
+  memcpy(&h, from.bytes, sizeof h);
+  int i = 0;
+  while (seen[i].at != NULL && seen[i].pid != h.pid) ++i;
+  if (seen[i].at == NULL) {
+    int file = open_other(h.pid, h.file);
+    if (file < 0) return CUDA_ERROR_OUT_OF_MEMORY;
+    seen[i].pid = h.pid;
+    seen[i].at = map(file, EVENTS * sizeof(event));
+    close(file);
+  }
+  *out = (CUevent)(seen[i].at + h.number);
+  return CUDA_SUCCESS;
+}
+
+/* ---- the rest ------------------------------------------------------------ */
+
+static CUresult set_current(CUcontext context) {
+  (void)context;
+  return CUDA_SUCCESS;
+}
+
+static CUresult error_text(CUresult code, const char **text) {
+  (void)code;
+  *text = "the fake driver refuses";
+  return CUDA_SUCCESS;
+}
+
+const cel_cuda *fake_cuda(uint64_t seed) {
+  static const cel_cuda_api api = {.cuMemAlloc_v2 = mem_alloc,
+                                   .cuMemFree_v2 = mem_free,
+                                   .cuIpcGetMemHandle = get_mem,
+                                   .cuIpcOpenMemHandle_v2 = open_mem,
+                                   .cuIpcCloseMemHandle = mem_free,
+                                   .cuIpcGetEventHandle = get_event,
+                                   .cuIpcOpenEventHandle = open_event,
+                                   .cuStreamCreate = stream_create,
+                                   .cuStreamDestroy_v2 = stream_destroy,
+                                   .cuStreamSynchronize = stream_sync,
+                                   .cuStreamWaitEvent = stream_wait,
+                                   .cuEventCreate = event_create,
+                                   .cuEventDestroy_v2 = event_destroy,
+                                   .cuEventRecord = event_record,
+                                   .cuEventQuery = event_query,
+                                   .cuMemcpyAsync = copy_1d,
+                                   .cuMemcpy3DAsync_v2 = copy_3d,
+                                   .cuMemcpyHtoDAsync_v2 = copy_in,
+                                   .cuMemcpyDtoHAsync_v2 = copy_out,
+                                   .cuMemcpyHtoD_v2 = copy_in_now,
+                                   .cuMemcpyDtoH_v2 = copy_out_now,
+                                   .cuCtxSetCurrent = set_current,
+                                   .cuGetErrorName = error_text,
+                                   .cuGetErrorString = error_text};
+  static cel_cuda cuda = {.api = &api, .devices = 1};
+  dice.state = seed;
+  events_file = make_file(EVENTS * sizeof(event));
+  events = map(events_file, EVENTS * sizeof(event));
+  return &cuda;
+}

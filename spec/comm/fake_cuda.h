@@ -1,0 +1,15 @@
+/* fake_cuda.h -- a driver without a GPU, for programs that check what is above
+ * it.
+ *
+ * Device memory lies in the host. Streams are lists of work, of which a random
+ * part is carried out whenever an event is asked for. Memory and events may be
+ * opened by other processes, through /proc.
+ */
+#ifndef SPEC_COMM_FAKE_CUDA_H
+#define SPEC_COMM_FAKE_CUDA_H
+
+#include "device/cuda.h"
+
+/* One device; never freed. Thread: main. */
+const cel_cuda *fake_cuda(uint64_t seed);
+#endif
