@@ -20,18 +20,17 @@ static CUresult enqueue(cel__link *link, cel__link_peer *peer,
                         const cel_host_record *word) {
   const cel_cuda_api *api = link->cuda->api;
   CUevent *emptied = &peer->emptied[word->slot];
+  CUstream stream = peer->stream[peer->turn++ % CEL__LINK_STREAMS];
   CUresult code = CUDA_SUCCESS;
   if (*emptied == NULL)
     code = api->cuEventCreate(emptied, CU_EVENT_DISABLE_TIMING);
   if (code == CUDA_SUCCESS)
-    code = api->cuStreamWaitEvent(peer->stream, peer->mailbox.event[word->slot],
-                                  0);
+    code = api->cuStreamWaitEvent(stream, peer->mailbox.event[word->slot], 0);
   if (code == CUDA_SUCCESS)
     code = cel__link_copy(link, transfer,
                           cel_mailbox_slot(&peer->mailbox, word->slot),
-                          word->bytes, false, peer->stream);
-  return code == CUDA_SUCCESS ? api->cuEventRecord(*emptied, peer->stream)
-                              : code;
+                          word->bytes, false, stream);
+  return code == CUDA_SUCCESS ? api->cuEventRecord(*emptied, stream) : code;
 }
 
 void cel__link_filled(cel__link *link, cel__link_peer *peer,

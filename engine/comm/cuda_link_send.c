@@ -49,23 +49,32 @@ void cel__link_free(cel__link *link, const cel_host_record *word) {
   link->full[word->slot] = false;
 }
 
-/* An empty one, of the size that suits; else -1. */
-static int find_slot(const cel__link *link, uint64_t bytes) {
-  int from = bytes <= CEL_MAIL_SMALL_BYTES ? 0 : CEL_MAIL_SMALL;
-  int to = bytes <= CEL_MAIL_SMALL_BYTES ? CEL_MAIL_SMALL : CEL_MAIL_SLOTS;
-  for (int i = from; i < to; ++i)
-    if (!link->full[i] && !link->filling[i]) return i;
+/* Of what size a slot is for the next part. The first one is smaller, so that
+ * emptying begins soon. */
+static const cel_mail_size *size_for(const cel__link_transfer *transfer) {
+  uint64_t left = transfer->message->bytes - transfer->begun;
+  int i = 0;
+  while (i + 1 < CEL_MAIL_SIZES && left > cel_mail_sizes[i].bytes &&
+         (i == 0 || transfer->begun > 0))
+    ++i;
+  return &cel_mail_sizes[i];
+}
+
+/* An empty one, or -1. */
+static int find_slot(const cel__link *link, const cel_mail_size *size) {
+  for (uint32_t i = size->first; i < size->first + size->slots; ++i)
+    if (!link->full[i] && !link->filling[i]) return (int)i;
   return -1;
 }
 
-/* How many bytes of the rest go into a slot: where a piece does not fit, whole
- * planes of it, or rows, as these are one copy. */
-static uint64_t fitting(const cel__link_transfer *transfer) {
+/* How many bytes of the rest go into a slot of `n`: where a piece does not fit,
+ * whole planes of it, or rows, as these are one copy. */
+static uint64_t fitting(const cel__link_transfer *transfer, uint64_t n) {
   const cel_posted *message = transfer->message;
   uint64_t left = message->bytes - transfer->begun;
-  if (left <= CEL_MAIL_LARGE_BYTES) return left;
+  if (left <= n) return left;
   const cel_strided *piece = &message->piece[transfer->cursor.piece];
-  uint64_t plane = piece->run * piece->count[1], n = CEL_MAIL_LARGE_BYTES;
+  uint64_t plane = piece->run * piece->count[1];
   if (plane * piece->count[0] - transfer->cursor.within <= n) return n;
   uint64_t unit = plane <= n ? plane : piece->run;
   uint64_t past = (transfer->cursor.within + n) % unit;
@@ -75,8 +84,9 @@ static uint64_t fitting(const cel__link_transfer *transfer) {
 /* Fills a slot with the next part; false where none is empty. */
 static bool fill_one(cel__link *link, cel__link_transfer *transfer) {
   const cel_cuda_api *api = link->cuda->api;
-  uint64_t bytes = fitting(transfer);
-  int slot = find_slot(link, bytes);
+  const cel_mail_size *size = size_for(transfer);
+  uint64_t bytes = fitting(transfer, size->bytes);
+  int slot = find_slot(link, size);
   if (slot < 0) return false;
   CUresult code =
       cel__link_copy(link, transfer, cel_mailbox_slot(&link->mailbox, slot),

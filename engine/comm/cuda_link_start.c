@@ -24,7 +24,8 @@ typedef struct hello {
 
 static void release_peer(cel__link *link, cel__link_peer *peer) {
   const cel_cuda_api *api = link->cuda->api;
-  if (peer->stream != NULL) api->cuStreamDestroy_v2(peer->stream);
+  for (int i = 0; i < CEL__LINK_STREAMS; ++i)
+    if (peer->stream[i] != NULL) api->cuStreamDestroy_v2(peer->stream[i]);
   for (int i = 0; i < CEL_MAIL_SLOTS; ++i)
     if (peer->emptied[i] != NULL) api->cuEventDestroy_v2(peer->emptied[i]);
   cel_mailbox_close(&peer->mailbox);
@@ -61,7 +62,7 @@ void cel__link_release(cel__link *link) {
 /* ---- what we offer ------------------------------------------------------- */
 
 static unsigned char probe_byte(int64_t rank, int i) {
-  return (unsigned char)(rank * 37 + i * 11 + 5);
+  return (unsigned char)(rank * 37 + (int64_t)i * 11 + 5);
 }
 
 /* A pattern in slot 0, and its event after it. */
@@ -110,11 +111,11 @@ static cel_status probe(cel__link *link, cel__link_peer *peer) {
   const cel_cuda_api *api = link->cuda->api;
   unsigned char bytes[PROBE_BYTES] = {0};
   CUresult code =
-      api->cuStreamWaitEvent(peer->stream, peer->mailbox.event[0], 0);
+      api->cuStreamWaitEvent(peer->stream[0], peer->mailbox.event[0], 0);
   if (code == CUDA_SUCCESS)
     code = api->cuMemcpyDtoHAsync_v2(bytes, peer->mailbox.base, sizeof bytes,
-                                     peer->stream);
-  if (code == CUDA_SUCCESS) code = api->cuStreamSynchronize(peer->stream);
+                                     peer->stream[0]);
+  if (code == CUDA_SUCCESS) code = api->cuStreamSynchronize(peer->stream[0]);
   if (code != CUDA_SUCCESS)
     return cel_mailbox_fail(link->cuda, "reading a mailbox", code);
   for (int i = 0; i < PROBE_BYTES; ++i)
@@ -128,8 +129,10 @@ static cel_status probe(cel__link *link, cel__link_peer *peer) {
 static cel_status open_peer(cel__link *link, cel__link_peer *peer,
                             const hello *theirs) {
   CEL_TRY(cel_mailbox_open(&peer->mailbox, link->cuda, &theirs->handles));
-  CUresult code =
-      link->cuda->api->cuStreamCreate(&peer->stream, CU_STREAM_NON_BLOCKING);
+  CUresult code = CUDA_SUCCESS;
+  for (int i = 0; i < CEL__LINK_STREAMS && code == CUDA_SUCCESS; ++i)
+    code = link->cuda->api->cuStreamCreate(&peer->stream[i],
+                                           CU_STREAM_NON_BLOCKING);
   if (code != CUDA_SUCCESS)
     return cel_mailbox_fail(link->cuda, "cuStreamCreate", code);
   return probe(link, peer);

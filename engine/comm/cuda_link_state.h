@@ -15,6 +15,8 @@ enum {
   CEL__LINK_REFUSE    /* sequence, bytes there are: not those expected */
 };
 
+enum { CEL__LINK_STREAMS = 2 };
+
 /* How far a message's pieces have been copied. */
 typedef struct cel__link_cursor {
   uint32_t piece;
@@ -40,7 +42,10 @@ typedef struct cel__link_peer {
   int64_t rank;
   int32_t local; /* local_rank */
   cel_mailbox mailbox;
-  CUstream stream; /* empties its slots, in their order */
+  /* Empty its slots in turns: while one is on its way, the other waits for its
+   * event and begins. */
+  CUstream stream[CEL__LINK_STREAMS];
+  uint32_t turn;
   CUevent emptied[CEL_MAIL_SLOTS];
   CEL_VEC(cel__link_part) parts; /* being emptied, oldest first */
   CEL_VEC(cel__link_transfer *) receives;

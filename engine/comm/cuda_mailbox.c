@@ -1,10 +1,21 @@
 #include "comm/cuda_mailbox.h"
 
-enum {
-  SMALL_ALL = CEL_MAIL_SMALL * CEL_MAIL_SMALL_BYTES,
-  BYTES = SMALL_ALL + CEL_MAIL_LARGE * CEL_MAIL_LARGE_BYTES,
-  LAZY_ENABLE_PEER_ACCESS = 1
-};
+enum { LAZY_ENABLE_PEER_ACCESS = 1 };
+
+const cel_mail_size cel_mail_sizes[CEL_MAIL_SIZES] = {
+    {0, 32, 256 << 10}, {32, 3, 8 << 20}, {35, 3, 32 << 20}};
+
+/* Where a slot begins, or where the last one ends. */
+static uint64_t offset_of(uint32_t slot) {
+  uint64_t at = 0;
+  for (int i = 0; i < CEL_MAIL_SIZES; ++i) {
+    const cel_mail_size *size = &cel_mail_sizes[i];
+    if (slot <= size->first + size->slots)
+      return at + (slot - size->first) * size->bytes;
+    at += size->slots * size->bytes;
+  }
+  return at;
+}
 
 cel_status cel_mailbox_fail(const cel_cuda *cuda, const char *call,
                             CUresult code) {
@@ -14,10 +25,7 @@ cel_status cel_mailbox_fail(const cel_cuda *cuda, const char *call,
 
 CUdeviceptr cel_mailbox_slot(const cel_mailbox *mailbox, uint32_t slot) {
   cel_assert(slot < CEL_MAIL_SLOTS);
-  return slot < CEL_MAIL_SMALL
-             ? mailbox->base + (uint64_t)slot * CEL_MAIL_SMALL_BYTES
-             : mailbox->base + SMALL_ALL +
-                   (uint64_t)(slot - CEL_MAIL_SMALL) * CEL_MAIL_LARGE_BYTES;
+  return mailbox->base + offset_of(slot);
 }
 
 void cel_mailbox_close(cel_mailbox *mailbox) {
@@ -45,7 +53,7 @@ cel_status cel_mailbox_make(cel_mailbox *mailbox, const cel_cuda *cuda,
   const cel_cuda_api *api = cuda->api;
   *mailbox = (cel_mailbox){.cuda = cuda};
   api->cuCtxSetCurrent(cuda->device[0].context);
-  CUresult code = api->cuMemAlloc_v2(&mailbox->base, BYTES);
+  CUresult code = api->cuMemAlloc_v2(&mailbox->base, offset_of(CEL_MAIL_SLOTS));
   if (code != CUDA_SUCCESS) return give_up(mailbox, "cuMemAlloc", code);
   code = api->cuIpcGetMemHandle(&out->memory, mailbox->base);
   if (code != CUDA_SUCCESS) return give_up(mailbox, "cuIpcGetMemHandle", code);

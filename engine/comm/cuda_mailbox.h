@@ -1,7 +1,7 @@
 /* cuda_mailbox.h -- device memory that other processes of the host read.
  *
  * A rank makes one, and the others open it by the handles that it gives them
- * (CUDA IPC). It is cut into slots of two sizes; each has an event that says
+ * (CUDA IPC). It is cut into slots of a few sizes; each has an event that says
  * when it has been filled, for other processes' streams to wait for.
  * Confined; the context of cuda->device[0] must be current, but for `make` and
  * `open`, which make it so.
@@ -11,13 +11,17 @@
 
 #include "device/cuda.h"
 
-enum {
-  CEL_MAIL_SMALL = 64, /* slots, from 0 */
-  CEL_MAIL_LARGE = 14,
-  CEL_MAIL_SLOTS = CEL_MAIL_SMALL + CEL_MAIL_LARGE,
-  CEL_MAIL_SMALL_BYTES = 256 << 10,
-  CEL_MAIL_LARGE_BYTES = 8 << 20
-};
+enum { CEL_MAIL_SIZES = 3, CEL_MAIL_SLOTS = 38 };
+
+/* The slots of one size. A copy from another GPU costs about 4 us besides its
+ * bytes, so the largest are large. */
+typedef struct cel_mail_size {
+  uint32_t first, slots;
+  uint64_t bytes;
+} cel_mail_size;
+
+/* Ascending; 128 MiB in all. */
+extern const cel_mail_size cel_mail_sizes[CEL_MAIL_SIZES];
 
 typedef struct cel_mailbox {
   const cel_cuda *cuda;

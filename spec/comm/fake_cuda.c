@@ -44,6 +44,7 @@ static CEL_VEC(segment) segments;
 static event *events;
 static int events_file;
 static uint32_t events_made;
+static int64_t copies_left = INT64_MAX;
 
 /* ---- memory -------------------------------------------------------------- */
 
@@ -168,6 +169,7 @@ static CUresult stream_destroy(CUstream s) {
 }
 
 static CUresult copy_3d(const CUDA_MEMCPY3D *copy, CUstream s) {
+  if (copies_left-- <= 0) return CUDA_ERROR_OUT_OF_MEMORY;
   cel_vec_push(&s->work, (work){.kind = COPY, .copy = *copy});
   return CUDA_SUCCESS;
 }
@@ -279,6 +281,10 @@ static CUresult error_text(CUresult code, const char **text) {
   (void)code;
   *text = "the fake driver refuses";
   return CUDA_SUCCESS;
+}
+
+void fake_cuda_break(int64_t copies) {
+  copies_left = copies;
 }
 
 const cel_cuda *fake_cuda(uint64_t seed) {

@@ -12,4 +12,6 @@
 
 /* One device; never freed. Thread: main. */
 const cel_cuda *fake_cuda(uint64_t seed);
+/* From the next copy but `copies` on, all that is put on a stream fails. */
+void fake_cuda_break(int64_t copies);
 #endif

@@ -1,12 +1,14 @@
 /* link_check.c -- direct messages between the GPUs of one host's ranks.
  *
  *   mpirun -n 4 link_check exchange [--seed S] [--messages N] [--fake]
- *   mpirun -n 2 link_check speed
+ *   mpirun -n 2 link_check speed|mismatch|breaks
  *
  * `exchange`: N messages for each rank, between random pairs, of one byte to 40
  * MiB, dense and strided, each end laid out in its own way; some sends begin
  * only when an earlier receive has ended. Every byte is compared, also those
  * between the runs. A part of the messages goes the inner transport's way.
+ * `mismatch`: the two ends of a message expect other lengths, and both are
+ * told. `breaks`: rank 0's driver fails, and it gets back all that it posted.
  * `speed`: from each even rank to the next odd one.
  * With --fake there is no GPU (fake_cuda.h). The last line of a good run is
  * `N passed, 0 failed`; where the ranks cannot be linked, `pending: WHY`.
@@ -258,6 +260,61 @@ static int exchange(cel_transport *t, const cel_cuda *cuda,
   return 0;
 }
 
+/* --- what ends badly -------------------------------------------------------
+ */
+
+static int mismatch(cel_transport *t, const cel_cuda *cuda) {
+  uint64_t bytes = t->rank == 0 ? 100 : 120;
+  CUdeviceptr memory;
+  cuda->api->cuMemAlloc_v2(&memory, bytes);
+  cel_strided piece = {
+      (void *)(uintptr_t)memory, {1, 1}, {bytes, bytes}, bytes};
+  cel_posted message = {1, 1 - t->rank, 0, bytes, 1, &piece, true};
+  cel_done done;
+  if (t->rank == 0)
+    t->send(t, &message);
+  else
+    t->receive(t, &message);
+  while (t->poll(t, &done, 1) == 0) {
+  }
+  printf("rank %d: %s\n", (int)t->rank,
+         done.error != NULL ? done.error->text : "fine");
+  cel_free(done.error);
+  cuda->api->cuMemFree_v2(memory);
+  return 0;
+}
+
+/* Ends the job. */
+static int breaks(cel_transport *t, const cel_cuda *cuda, const settings *set) {
+  int64_t planned_messages;
+  planned *plan = make_plan(set, t->ranks, &planned_messages);
+  cel_random r = {set->seed * 77 + (uint64_t)t->rank};
+  uint32_t n, back = 0, failed = 0, direct = 0;
+  end *ends = make_ends(plan, planned_messages, t->rank, cuda, &r, &n);
+  if (t->rank == 0) fake_cuda_break(set->messages / 2);
+  for (uint32_t i = 0; i < n; ++i) {
+    if (!ends[i].plan->direct) continue;
+    post(t, &ends[i], i);
+    ++direct;
+  }
+  while (back < direct || t->rank != 0) {
+    cel_done done[16];
+    uint32_t got = t->poll(t, done, 16);
+    for (uint32_t i = 0; i < got; ++i) {
+      if (ends[done[i].ticket].ended) give_up(t, "a ticket came twice");
+      ends[done[i].ticket].ended = true;
+      failed += done[i].error != NULL;
+      if (done[i].error != NULL && failed == 1)
+        printf("%s\n", done[i].error->text);
+      cel_free(done[i].error);
+    }
+    back += got;
+  }
+  printf("%s came back\n", failed > 0 && failed < direct ? "all" : "not all");
+  t->abort(t, 3);
+  return 3;
+}
+
 /* --- speed ---------------------------------------------------------------- */
 
 static void await(cel_transport *t, uint32_t n) {
@@ -343,6 +400,10 @@ static int run(const char *mode, const settings *set) {
   bool linked = t->nears > 0, first = t->rank == 0;
   if (linked && strcmp(mode, "speed") == 0)
     speed(t, cuda);
+  else if (linked && strcmp(mode, "mismatch") == 0)
+    mismatch(t, cuda);
+  else if (linked && strcmp(mode, "breaks") == 0)
+    breaks(t, cuda, set);
   else if (linked)
     exchange(t, cuda, set);
   t->destroy(t);
@@ -361,7 +422,7 @@ int main(int argc, char **argv) {
     else if (i + 1 < argc && strcmp(argv[i], "--messages") == 0)
       set.messages = strtoll(argv[++i], NULL, 10);
   if (argc >= 2) return run(argv[1], &set);
-  fprintf(stderr, "link_check exchange|speed [--seed S] [--messages N] "
-                  "[--fake]\n");
+  fprintf(stderr, "link_check exchange|speed|mismatch|breaks [--seed S] "
+                  "[--messages N] [--fake]\n");
   return 2;
 }

@@ -3,16 +3,32 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "comm/cuda_link.h"
+#include "comm/fake_cuda.h"
 #include "random/program.h"
 
 static void must(cel_status status) {
   if (status != CEL_E_OK) cel_bug("%s", cel_error_last()->text);
 }
 
+/* Direct messages between device memories, which lie in the host where there is
+ * no GPU. */
+static void come_near(rank *r) {
+  const program *p = r->program;
+  char why[256];
+  if (p->hosts == 0 || p->devices != 1 || (!p->cuda && !p->own_memory)) return;
+  const cel_cuda *cuda =
+      p->cuda ? r->cuda : fake_cuda(p->seed * 16 + (uint64_t)r->index);
+  must(cel_transport_cuda_link(r->transport, cuda, &r->transport, why,
+                               sizeof why));
+  r->transport->direct_bytes = p->direct_bytes;
+}
+
 static void start(rank *r, const program *p, cel_transport *t) {
   *r = (rank){.program = p, .index = (int)t->rank, .transport = t};
   cel_park_init(&r->park);
   rank_backend(r);
+  come_near(r);
   cel_host_config host = {.lanes = 2, .park = &r->park};
   r->host = cel_host_lanes_create(&host);
   rank_start(r, true);

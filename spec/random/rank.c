@@ -342,6 +342,6 @@ void rank_release(rank *r) {
     if (r->fence[i] != NULL) cel_fence_destroy(r->fence[i]);
   if (r->host != NULL) cel_host_lanes_destroy(r->host);
   if (r->backend != NULL) r->backend->destroy(r->backend);
-  if (r->cuda != NULL) cel_cuda_close(r->cuda);
   if (r->transport != NULL) r->transport->destroy(r->transport);
+  if (r->cuda != NULL) cel_cuda_close(r->cuda);
 }
