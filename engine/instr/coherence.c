@@ -70,8 +70,16 @@ static void find_lacking(cel_instr_graph *graph, const cel__held *held,
 
 bool cel__coherence_lacks(cel_instr_graph *graph, const cel_buffer *buffer,
                           int32_t memory, const cel_region *region) {
-  find_lacking(graph, cel__held_of(graph, buffer), memory, region);
-  return graph->lacking.n > 0;
+  const cel__held *held = cel__held_of(graph, buffer);
+  for (uint32_t b = 0; b < region->n; ++b) {
+    cel_map_query(held->current, &region->at[b], &graph->entries);
+    for (uint32_t i = 0; i < graph->entries.n; ++i) {
+      uint64_t where = graph->entries.at[i].value;
+      if ((where >> CEL_MEMORY_ARRIVED & 1) != 0) return true;
+      if (where != 0 && (where >> memory & 1) == 0) return true;
+    }
+  }
+  return false;
 }
 
 /* Makes in host memory what of graph->lacking is still initial contents; then
@@ -138,8 +146,10 @@ void cel__coherence_fetch(cel_instr_graph *graph, const cel_buffer *buffer,
 }
 
 void cel__coherence_produce(cel_instr_graph *graph, const cel_buffer *buffer,
-                            int32_t memory, const cel_region *region) {
+                            int32_t memory, const cel_region *region,
+                            bool arrives) {
   cel__held *held = cel__held_of(graph, buffer);
+  uint64_t mark = arrives ? 1ull << CEL_MEMORY_ARRIVED : 0;
   for (uint32_t b = 0; b < region->n; ++b)
-    cel_map_update(held->current, &region->at[b], 1ull << memory);
+    cel_map_update(held->current, &region->at[b], 1ull << memory | mark);
 }

@@ -106,7 +106,7 @@ static void produce_all(cel_instr_graph *graph) {
     const cel__touch *touch = &plan->touches.at[i];
     if (touch->produces)
       cel__coherence_produce(graph, touch->buffer, touch->memory,
-                             &touch->region);
+                             &touch->region, touch->arrives);
   }
 }
 

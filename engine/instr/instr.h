@@ -26,7 +26,8 @@
  *
  * Boundaries: a chunk that lacks part of what it reads (a halo) is launched in
  * up to three pieces along dimension 0, where each is large enough: the
- * interior, which lacks nothing and may start at once, and what lies below and
+ * interior, which neither lacks anything nor waits for a message and may start
+ * at once, and what lies below and
  * above it, which waits for copies and messages, and goes first when they are
  * there, because others wait for it.
  *
@@ -76,7 +77,12 @@ typedef enum cel_instr_kind {
 #undef CEL_INSTR_ENUM
 } cel_instr_kind;
 
-enum { CEL_MEMORY_HOST = 0, CEL_MEMORY_INIT = 63, CEL_MEMORIES = 63 };
+enum {
+  CEL_MEMORY_HOST = 0,
+  CEL_MEMORY_ARRIVED = 62, /* a mark beside others: a message brought it */
+  CEL_MEMORY_INIT = 63,
+  CEL_MEMORIES = 62
+};
 
 /* Made by the instruction graph, which frees the record after the FREE has
  * been retired; `address` is written by the executor when the ALLOC completes

@@ -62,6 +62,7 @@ static cel_status plan_run(cel_instr_graph *graph, bool whole) {
       touch->memory = plan->parts.at[p].memory;
       touch->consumes = cel_mode_consumes(access->mode);
       touch->produces = cel_mode_produces(access->mode);
+      touch->arrives = false;
       CEL_TRY(cel_rule_eval(&access->use, &plan->parts.at[p].chunk,
                             &touch->region));
       touch->hull = cel_region_hull(&touch->region);
@@ -103,6 +104,7 @@ static void plan_message(cel_instr_graph *graph, const cel_command *command) {
     touch->memory = memory;
     touch->consumes = out;
     touch->produces = !out;
+    touch->arrives = !out && memory != CEL_MEMORY_HOST;
     cel_region_assign(&touch->region, &message->piece[i].box, 1);
     touch->hull = message->piece[i].box;
   }

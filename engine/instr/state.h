@@ -63,7 +63,8 @@ typedef struct cel__part {
 typedef struct cel__touch {
   const cel_buffer *buffer;
   int32_t memory;
-  bool consumes, produces, keeps; /* keeps: `write` */
+  bool consumes, produces;
+  bool arrives; /* a message brings it, straight into a device's memory */
   cel_region region;
   cel_box hull;
 } cel__touch;
@@ -158,12 +159,15 @@ bool cel__memory_is_committed(const cel__record *record, const cel_box *box);
 void cel__coherence_fetch(cel_instr_graph *graph, const cel_buffer *buffer,
                           int32_t memory, const cel_region *region,
                           int32_t priority);
-/* Whether something of `region` is current only elsewhere. */
+/* Whether something of `region` is current only elsewhere, or was brought by a
+ * message. */
 bool cel__coherence_lacks(cel_instr_graph *graph, const cel_buffer *buffer,
                           int32_t memory, const cel_region *region);
-/* The region was overwritten: it is current in `memory` alone. */
+/* The region was overwritten: it is current in `memory` alone; by a message, if
+ * it `arrives`. */
 void cel__coherence_produce(cel_instr_graph *graph, const cel_buffer *buffer,
-                            int32_t memory, const cel_region *region);
+                            int32_t memory, const cel_region *region,
+                            bool arrives);
 /* Emits a copy of `box` and tracks it at both ends. */
 void cel__copy(cel_instr_graph *graph, cel__record *from, cel__record *to,
                const cel_box *box, int32_t priority);

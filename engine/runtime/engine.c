@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/internal.h"
 
@@ -10,6 +11,7 @@ enum {
   RING = 4096,
   HORIZONS_AHEAD = 8,
   POLLS = 64,         /* without a nap, with requests that only polling moves */
+  SPARE_POLLS = 4000, /* where every rank has cores to spare */
   NAP_US = 50,        /* and then */
   LISTEN_US = 20000,  /* without */
   LOOK_US = 50000,    /* how often a waiting main looks for an interrupt */
@@ -105,7 +107,7 @@ static void rest(cel_engine *e, uint32_t seen, int *polls) {
   if (!c->transport->busy(c->transport))
     cel_park_wait(c->park, seen,
                   c->transport->ranks > 1 ? LISTEN_US : UINT32_MAX);
-  else if (++*polls < POLLS)
+  else if (++*polls < e->polls)
     sched_yield();
   else
     cel_park_wait(c->park, seen, NAP_US);
@@ -347,7 +349,14 @@ void cel_engine_count(const cel_engine *engine, cel_engine_counts *out) {
 
 /* ---- life --------------------------------------------------------------- */
 
+/* A nap takes longer than a message between neighbours. */
+static int polls_for(const cel_transport *t) {
+  int64_t ranks = t->local_ranks > 0 ? t->local_ranks : 1;
+  return sysconf(_SC_NPROCESSORS_ONLN) >= 8 * ranks ? SPARE_POLLS : POLLS;
+}
+
 static void make_executor(cel_engine *e) {
+  e->polls = polls_for(e->config.transport);
   const cel_engine_config *c = &e->config;
   cel_executor_config config = {.rank = c->transport->rank,
                                 .ranks = c->transport->ranks,

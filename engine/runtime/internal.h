@@ -42,6 +42,7 @@ typedef struct cel_owned_buffer {
 
 struct cel_engine {
   cel_engine_config config;
+  int polls; /* before the executor naps, while messages are under way */
   cel_rules *rules;
   /* main */
   cel_task_graph *graph;
