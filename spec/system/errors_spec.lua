@@ -55,6 +55,11 @@ local cases = {
     "q:submit(function(cg)\n  local w = cg:raed(a)\nend)",
     { "case.lua:11: ", "a command group has no 'raed', did you mean read" },
   },
+  ["a picture of too many points"] = {
+    "local b = celer.buffer('char', { 8193, 8193 }, { name = 'b' })\n"
+      .. "celer.png('never.png', q:wait(b))",
+    { "case.lua:11: celer.png", "b has 8193 x 8193 points, more than 2%^26" }, lines = 2,
+  },
   ["a kernel that does not compile"] = {
     "local bad = celer.kernel [[\n  kernel void bad(item<1> it, out<float, 1> a) {\n"
       .. "    a(it[0]) = nonsense;\n  }\n]]\n"
