@@ -39,7 +39,7 @@ end
 --- The paths in a folder whose names match.
 function M.files(folder, pattern)
   local list = {}
-  local pipe = assert(io.popen("ls '" .. folder .. "'"))
+  local pipe = assert(io.popen("ls '" .. folder .. "' 2>/dev/null")) -- none: no files
   for name in pipe:lines() do
     if name:match(pattern) then list[#list + 1] = folder .. "/" .. name end
   end
