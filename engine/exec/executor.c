@@ -14,6 +14,8 @@ typedef struct held {
   int32_t memory;
   uint64_t bytes;
   void *address;
+  const cel_buffer *buffer;
+  uint64_t committed; /* about: ranges meet at grains */
 } held;
 
 struct cel_executor {
@@ -106,14 +108,65 @@ static void fail(cel_executor *e, const cel_instr *instr, cel_error *error) {
 
 /* ---- issue -------------------------------------------------------------- */
 
+/* Bytes that a buffer has committed in a memory. */
+static uint64_t committed_by(const cel_executor *e, int32_t memory,
+                             const cel_buffer *buffer) {
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i < e->held.n; ++i)
+    if (e->held.at[i].memory == memory && e->held.at[i].buffer == buffer)
+      sum += e->held.at[i].committed;
+  return sum;
+}
+
+/* The buffer that has committed the most in a memory, of those with less than
+ * *bytes, which becomes its; null when there is none. */
+static const cel_buffer *next_holder(const cel_executor *e, int32_t memory,
+                                     uint64_t *bytes) {
+  const cel_buffer *best = NULL;
+  uint64_t most = 0;
+  for (uint32_t i = 0; i < e->held.n; ++i) {
+    const cel_buffer *buffer = e->held.at[i].buffer;
+    uint64_t n = committed_by(e, memory, buffer);
+    if (e->held.at[i].memory != memory || n <= most || n >= *bytes) continue;
+    best = buffer;
+    most = n;
+  }
+  *bytes = most;
+  return best;
+}
+
+/* "; it is held by u (2.0 GiB), v (16.0 MiB)": the largest few. */
+static void add_holders(const cel_executor *e, int32_t memory, char *text,
+                        size_t size) {
+  enum { HOLDERS = 4 };
+  uint64_t bytes = UINT64_MAX;
+  for (int i = 0; i < HOLDERS; ++i) {
+    const cel_buffer *buffer = next_holder(e, memory, &bytes);
+    size_t at = strlen(text);
+    char amount[32];
+    if (buffer == NULL) return;
+    cel__memory_text(bytes, amount, sizeof amount);
+    snprintf(text + at, size - at, "%s%s (%s)",
+             i == 0 ? "; it is held by " : ", ",
+             buffer->name != NULL ? buffer->name : "a buffer", amount);
+  }
+}
+
 /* The last error, which befell memory of a buffer. */
 static void fail_memory(cel_executor *e, const cel_instr *instr,
                         const cel_allocation *a) {
   cel_error error = *cel_error_last();
   if (a->buffer->name != NULL)
-    snprintf(error.text, sizeof error.text, "buffer %s: %.1900s",
+    snprintf(error.text, sizeof error.text, "buffer %s: %.1500s",
              a->buffer->name, cel_error_last()->text);
+  add_holders(e, a->memory, error.text, sizeof error.text);
   fail(e, instr, &error);
+}
+
+static held *held_at(cel_executor *e, const void *address) {
+  for (uint32_t i = e->held.n; i-- > 0;)
+    if (e->held.at[i].address == address) return &e->held.at[i];
+  return NULL;
 }
 
 static bool piece_fits(cel_executor *e, const cel_instr *instr,
@@ -192,7 +245,8 @@ static void allocate(cel_executor *e, cel_node *node) {
     return;
   }
   count(&e->allocations, 1);
-  cel_vec_push(&e->held, (held){a->memory, a->reserve, a->address});
+  cel_vec_push(&e->held,
+               (held){a->memory, a->reserve, a->address, a->buffer, 0});
   mark_done(e, node);
 }
 
@@ -201,20 +255,20 @@ static void commit(cel_executor *e, cel_node *node) {
   cel_allocation *a = instr->memory.allocation;
   cel_backend *b = e->config.backend;
   if (b->commit(b, a->memory, a->address, instr->memory.begin,
-                instr->memory.end) == CEL_E_OK)
-    mark_done(e, node);
-  else
+                instr->memory.end) != CEL_E_OK) {
     fail_memory(e, instr, a);
+    return;
+  }
+  held *held = held_at(e, a->address);
+  if (held != NULL) held->committed += instr->memory.end - instr->memory.begin;
+  mark_done(e, node);
 }
 
 static void release(cel_executor *e, cel_node *node) {
   cel_allocation *a = node->instr->memory.allocation;
   cel_backend *b = e->config.backend;
-  for (uint32_t i = e->held.n; i-- > 0;) {
-    if (e->held.at[i].address != a->address) continue;
-    cel_vec_swap_out(&e->held, i);
-    break;
-  }
+  held *held = held_at(e, a->address);
+  if (held != NULL) cel_vec_swap_out(&e->held, (uint32_t)(held - e->held.at));
   b->release(b, a->memory, a->address, a->reserve);
   a->address = NULL;
   mark_done(e, node);

@@ -52,7 +52,8 @@ end
 
 local function engine_of(self, k, config)
   local rank = { transport = self.transports[k] }
-  local backend = ffi.new("cel_backend_config", { devices = 1, seed = self.pick(1, 2 ^ 30) })
+  local backend = ffi.new("cel_backend_config", { devices = 1, seed = self.pick(1, 2 ^ 30),
+    grain = config.grain or 0 })
   local out = ffi.new("cel_backend *[1]")
   rank.backend = made(c.cel_backend_simulated(backend, out), out)
   rank.host = c.cel_host_lanes_create(ffi.new("cel_host_config", {
@@ -69,7 +70,7 @@ local function engine_of(self, k, config)
   return rank
 end
 
--- config: ranks, seed, step (of horizons), ahead (horizons), fault and fault_at
+-- config: ranks, seed, step (of horizons), ahead (horizons), grain, fault and fault_at
 -- as in comm/transport.h.
 function M.new(config)
   local self = setmetatable({ n = config.ranks or 2, rank = {}, anchors = {}, fences = {} }, M)
@@ -118,11 +119,11 @@ local function on(self, k, body)
 end
 
 -- By rank; `extents` may be a function of the rank.
-function M:buffer(extents, size)
+function M:buffer(extents, size, name)
   return on(self, nil, function(r, k)
     local list = type(extents) == "function" and extents(k) or extents
     local extent = ffi.new("int64_t[3]", list)
-    return c.cel_engine_buffer(r.engine, #list, extent, size or 8, "u", nil)
+    return c.cel_engine_buffer(r.engine, #list, extent, size or 8, name or "u", nil)
   end)
 end
 

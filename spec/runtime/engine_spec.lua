@@ -143,6 +143,27 @@ describe("an engine", function()
     end)
   end)
 
+  it("says who holds the memory when there is none left", function()
+    c = cluster.new({ ranks = 1, grain = 64 })
+    local function write(name, n)
+      c:submit({ range = { n }, { c:buffer({ n }, 8, name), "discard_write", same }, line = 9 })
+      local e = c:epoch()
+      c:run(function() return c:reached(e) or c:failed() end)
+    end
+    write("small", 8)
+    write("large", 1024)
+    local refuse = ffi.cast("cel_status (*)(cel_backend *, int32_t, void *, uint64_t, uint64_t)",
+      function() return cluster.c.cel_fail("CEL_E_MEMORY", "%s", "nothing is free") end)
+    c.rank[0].backend.commit = refuse
+    write("last", 16)
+    assert.same({ "MEMORY",
+      "buffer last: nothing is free; it is held by large (8.0 KiB), small (64 bytes)", 9 },
+      { c:failure(0) })
+    c:settle()
+    c:close()
+    refuse:free()
+  end)
+
   it("keeps a failure of its own when another rank's comes later", function()
     cluster.orders({ ranks = 2 }, function(made)
       c = made
