@@ -32,26 +32,17 @@ enum {
   CU_STREAM_NON_BLOCKING = 1,
   CU_EVENT_DISABLE_TIMING = 2,
   CU_EVENT_INTERPROCESS = 4,
-  CU_MEMHOSTALLOC_PORTABLE = 1,
-  CU_MEMHOSTREGISTER_PORTABLE = 1,
-  CU_MEMORYTYPE_HOST = 1,
-  CU_MEMORYTYPE_DEVICE = 2,
   CU_MEMORYTYPE_UNIFIED = 4,
-  CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
   CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR = 39,
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
   CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102,
   CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID = 134,
   CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 141,
-  CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103,
   CU_MEM_ALLOCATION_TYPE_PINNED = 1,
-  CU_MEM_HANDLE_TYPE_NONE = 0,
-  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1,
   CU_MEM_LOCATION_TYPE_DEVICE = 1,
   CU_MEM_LOCATION_TYPE_HOST_NUMA = 3,
   CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3,
-  CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1,
   CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,
   CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,
   CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3,
@@ -95,24 +86,6 @@ typedef struct CUDA_MEMCPY3D {
   size_t WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D;
 
-typedef struct CUDA_MEMCPY3D_PEER {
-  size_t srcXInBytes, srcY, srcZ, srcLOD;
-  int srcMemoryType;
-  const void *srcHost;
-  CUdeviceptr srcDevice;
-  void *srcArray;
-  CUcontext srcContext;
-  size_t srcPitch, srcHeight;
-  size_t dstXInBytes, dstY, dstZ, dstLOD;
-  int dstMemoryType;
-  void *dstHost;
-  CUdeviceptr dstDevice;
-  void *dstArray;
-  CUcontext dstContext;
-  size_t dstPitch, dstHeight;
-  size_t WidthInBytes, Height, Depth;
-} CUDA_MEMCPY3D_PEER;
-
 /* result, name, parameters. */
 /* clang-format off */
 #define CEL_CUDA_FUNCTIONS(_) \
@@ -131,7 +104,6 @@ typedef struct CUDA_MEMCPY3D_PEER {
   _(CUresult, cuDevicePrimaryCtxRetain, (CUcontext *out, CUdevice device)) \
   _(CUresult, cuDevicePrimaryCtxRelease_v2, (CUdevice device)) \
   _(CUresult, cuCtxSetCurrent, (CUcontext context)) \
-  _(CUresult, cuCtxGetCurrent, (CUcontext *out)) \
   _(CUresult, cuCtxSynchronize, (void)) \
   _(CUresult, cuCtxEnablePeerAccess, (CUcontext peer, unsigned flags)) \
   _(CUresult, cuModuleLoadData, (CUmodule *out, const void *image)) \
@@ -139,7 +111,6 @@ typedef struct CUDA_MEMCPY3D_PEER {
   _(CUresult, cuModuleGetFunction, (CUfunction *out, CUmodule module, const char *name)) \
   _(CUresult, cuModuleGetGlobal_v2, (CUdeviceptr *at, size_t *size, CUmodule module, const char *name)) \
   _(CUresult, cuFuncGetAttribute, (int *out, int attribute, CUfunction function)) \
-  _(CUresult, cuFuncSetAttribute, (CUfunction function, int attribute, int value)) \
   _(CUresult, cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *out, CUfunction function, int threads, size_t shared)) \
   _(CUresult, cuLaunchKernel, (CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params, void **extra)) \
   _(CUresult, cuLaunchHostFunc, (CUstream stream, void (*fn)(void *), void *data)) \
@@ -152,24 +123,15 @@ typedef struct CUDA_MEMCPY3D_PEER {
   _(CUresult, cuEventDestroy_v2, (CUevent event)) \
   _(CUresult, cuEventRecord, (CUevent event, CUstream stream)) \
   _(CUresult, cuEventQuery, (CUevent event)) \
-  _(CUresult, cuEventSynchronize, (CUevent event)) \
-  _(CUresult, cuEventElapsedTime, (float *milliseconds, CUevent begin, CUevent end)) \
   _(CUresult, cuMemGetInfo_v2, (size_t *free, size_t *all)) \
   _(CUresult, cuMemAlloc_v2, (CUdeviceptr *out, size_t size)) \
   _(CUresult, cuMemFree_v2, (CUdeviceptr at)) \
-  _(CUresult, cuMemHostAlloc, (void **out, size_t size, unsigned flags)) \
-  _(CUresult, cuMemFreeHost, (void *at)) \
-  _(CUresult, cuMemHostRegister_v2, (void *at, size_t size, unsigned flags)) \
-  _(CUresult, cuMemHostUnregister, (void *at)) \
   _(CUresult, cuMemcpyAsync, (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)) \
-  _(CUresult, cuMemcpyPeerAsync, (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size, CUstream stream)) \
   _(CUresult, cuMemcpyHtoD_v2, (CUdeviceptr to, const void *from, size_t size)) \
   _(CUresult, cuMemcpyDtoH_v2, (void *to, CUdeviceptr from, size_t size)) \
   _(CUresult, cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t size, CUstream stream)) \
   _(CUresult, cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t size, CUstream stream)) \
   _(CUresult, cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D *copy, CUstream stream)) \
-  _(CUresult, cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER *copy, CUstream stream)) \
-  _(CUresult, cuMemsetD8Async, (CUdeviceptr at, unsigned char value, size_t size, CUstream stream)) \
   _(CUresult, cuMemAddressReserve, (CUdeviceptr *out, size_t size, size_t align, CUdeviceptr at, unsigned long long flags)) \
   _(CUresult, cuMemAddressFree, (CUdeviceptr at, size_t size)) \
   _(CUresult, cuMemCreate, (CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *prop, unsigned long long flags)) \
@@ -177,9 +139,6 @@ typedef struct CUDA_MEMCPY3D_PEER {
   _(CUresult, cuMemMap, (CUdeviceptr at, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)) \
   _(CUresult, cuMemUnmap, (CUdeviceptr at, size_t size)) \
   _(CUresult, cuMemSetAccess, (CUdeviceptr at, size_t size, const CUmemAccessDesc *desc, size_t count)) \
-  _(CUresult, cuMemGetAllocationGranularity, (size_t *out, const CUmemAllocationProp *prop, int option)) \
-  _(CUresult, cuMemExportToShareableHandle, (void *out, CUmemGenericAllocationHandle handle, int type, unsigned long long flags)) \
-  _(CUresult, cuMemImportFromShareableHandle, (CUmemGenericAllocationHandle *out, void *os_handle, int type)) \
   _(CUresult, cuIpcGetEventHandle, (CUipcHandle *out, CUevent event)) \
   _(CUresult, cuIpcOpenEventHandle, (CUevent *out, CUipcHandle handle)) \
   _(CUresult, cuIpcGetMemHandle, (CUipcHandle *out, CUdeviceptr at)) \

@@ -74,7 +74,10 @@ static CUresult wait_for(cel_cuda_worker *w, const cel_job *job,
     const cel_after *after = &job->after[i];
     cel_cuda_lane *lane = &w->crew->worker[after->device].lane[after->lane];
     await_submission(lane, after->nth);
-    if (is_spoilt(w->crew, after)) atomic_store(&mine->failed, true);
+    if (is_spoilt(w->crew, after)) {
+      atomic_store(&mine->failed, true);
+      return CUDA_SUCCESS; /* a lost device may have recorded no event */
+    }
     if (atomic_load_explicit(&lane->completed, memory_order_acquire) >=
         after->nth)
       continue;
@@ -292,8 +295,9 @@ static cel_status make_worker(cel_cuda_crew *crew, int32_t device) {
   w->ring = cel_ring_create(RING);
   cuda->api->cuCtxSetCurrent(cuda->device[device].context);
   for (int l = 0; l < LANES; ++l) {
-    CUresult code =
-        cuda->api->cuStreamCreate(&w->lane[l].stream, CU_STREAM_NON_BLOCKING);
+    bool urgent = l >= CEL_CUDA_KERNEL_LANES - CEL_CUDA_URGENT_LANES;
+    CUresult code = cuda->api->cuStreamCreateWithPriority(
+        &w->lane[l].stream, CU_STREAM_NON_BLOCKING, urgent ? -1 : 0);
     if (code != CUDA_SUCCESS)
       return cel_fail(CEL_E_MISSING, "GPU %d: no stream: %s",
                       cuda->device[device].ordinal,

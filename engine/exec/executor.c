@@ -108,48 +108,45 @@ static void fail(cel_executor *e, const cel_instr *instr, cel_error *error) {
 
 /* ---- issue -------------------------------------------------------------- */
 
-/* Bytes that a buffer has committed in a memory. */
-static uint64_t committed_by(const cel_executor *e, int32_t memory,
-                             const cel_buffer *buffer) {
-  uint64_t sum = 0;
-  for (uint32_t i = 0; i < e->held.n; ++i)
-    if (e->held.at[i].memory == memory && e->held.at[i].buffer == buffer)
-      sum += e->held.at[i].committed;
-  return sum;
-}
+typedef struct holder {
+  const cel_buffer *buffer;
+  uint64_t bytes;
+} holder;
 
-/* The buffer that has committed the most in a memory, of those with less than
- * *bytes, which becomes its; null when there is none. */
-static const cel_buffer *next_holder(const cel_executor *e, int32_t memory,
-                                     uint64_t *bytes) {
-  const cel_buffer *best = NULL;
-  uint64_t most = 0;
+typedef CEL_VEC(holder) holders;
+
+/* What each buffer has committed in a memory. */
+static void find_holders(const cel_executor *e, int32_t memory, holders *out) {
   for (uint32_t i = 0; i < e->held.n; ++i) {
-    const cel_buffer *buffer = e->held.at[i].buffer;
-    uint64_t n = committed_by(e, memory, buffer);
-    if (e->held.at[i].memory != memory || n <= most || n >= *bytes) continue;
-    best = buffer;
-    most = n;
+    const held *held = &e->held.at[i];
+    if (held->memory != memory || held->committed == 0) continue;
+    uint32_t k = 0;
+    while (k < out->n && out->at[k].buffer != held->buffer) ++k;
+    if (k == out->n) cel_vec_push(out, (holder){held->buffer, 0});
+    out->at[k].bytes += held->committed;
   }
-  *bytes = most;
-  return best;
 }
 
 /* "; it is held by u (2.0 GiB), v (16.0 MiB)": the largest few. */
 static void add_holders(const cel_executor *e, int32_t memory, char *text,
                         size_t size) {
   enum { HOLDERS = 4 };
-  uint64_t bytes = UINT64_MAX;
-  for (int i = 0; i < HOLDERS; ++i) {
-    const cel_buffer *buffer = next_holder(e, memory, &bytes);
+  holders all = {0};
+  find_holders(e, memory, &all);
+  for (int i = 0; i < HOLDERS && all.n > 0; ++i) {
+    uint32_t most = 0;
+    for (uint32_t k = 1; k < all.n; ++k)
+      if (all.at[k].bytes > all.at[most].bytes) most = k;
     size_t at = strlen(text);
+    const char *name = all.at[most].buffer->name;
     char amount[32];
-    if (buffer == NULL) return;
-    cel__memory_text(bytes, amount, sizeof amount);
+    cel__memory_text(all.at[most].bytes, amount, sizeof amount);
     snprintf(text + at, size - at, "%s%s (%s)",
              i == 0 ? "; it is held by " : ", ",
-             buffer->name != NULL ? buffer->name : "a buffer", amount);
+             name != NULL ? name : "a buffer", amount);
+    cel_vec_swap_out(&all, most);
   }
+  cel_vec_release(&all);
 }
 
 /* The last error, which befell memory of a buffer. */

@@ -9,8 +9,8 @@
  * dimension 0 and commits on touch, so that growth along it copies nothing
  * (RSIM); growth in other dimensions is a new allocation around both, a copy
  * of what is still current, and a free. Where a backend does not commit on
- * touch, a COMMIT precedes all that touches rows of a device's memory for the
- * first time.
+ * touch, a COMMIT precedes all that touches rows of an allocation for the first
+ * time.
  *
  * Coherence: per buffer a map from boxes to the set of memories that hold the
  * current version on this rank; the pseudo-memory CEL_MEMORY_INIT stands for

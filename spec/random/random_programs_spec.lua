@@ -34,6 +34,17 @@ describe("random programs", function()
     assert.are.equal(0, failures, text)
   end)
 
+  it("hold it on GPUs", function()
+    local pipe = assert(io.popen(program .. " --cuda --count 20 2>&1; echo status $?"))
+    local text = pipe:read("*a")
+    pipe:close()
+    if text:find("status 77\n$") then
+      pending("no GPU: " .. text:match("^[^\n]*"))
+      return
+    end
+    assert.matches("20 programs, 0 failures\nstatus 0\n$", text)
+  end)
+
   it("tell every rank when one differs", function()
     local _, failures, text = run("--diverge --count 100")
     assert.are.equal(0, failures, text)

@@ -152,12 +152,14 @@ describe("an engine", function()
     end
     write("small", 8)
     write("large", 1024)
+    write("equal", 1024)
     local refuse = ffi.cast("cel_status (*)(cel_backend *, int32_t, void *, uint64_t, uint64_t)",
       function() return cluster.c.cel_fail("CEL_E_MEMORY", "%s", "nothing is free") end)
     c.rank[0].backend.commit = refuse
     write("last", 16)
     assert.same({ "MEMORY",
-      "buffer last: nothing is free; it is held by large (8.0 KiB), small (64 bytes)", 9 },
+      "buffer last: nothing is free; it is held by large (8.0 KiB), "
+      .. "equal (8.0 KiB), small (64 bytes)", 9 },
       { c:failure(0) })
     c:settle()
     c:close()
