@@ -300,11 +300,17 @@ struct group_argument<F, S, K, local<T, N>> {
   }
 };
 
+// The most items of a group; a GPU has 65536 registers for them. The engine
+// compiles again for larger ones, when they come.
+#ifndef CELER_GROUP
+#define CELER_GROUP 256
+#endif
+
 template <auto F, int D, class... P>
 struct entry<F, signature<void (*)(group<D>, P...)>> {
   using sig = signature<void (*)(group<D>, P...)>;
   using packed = arguments<sig::packed_size()>;
-  static constexpr int threads = 1024;
+  static constexpr int threads = CELER_GROUP;
   static_assert(sizeof(packed) <= 4096,
                 "the parameters of a kernel take more than 4 KB");
 

@@ -118,6 +118,8 @@ static void build_prepare(build *b, cel_cuda_target target) {
   cel_vec_push(&b->option, "--device-as-default-execution-space");
   cel_vec_push(&b->option, "--disable-warnings");
   if (target.wide) cel_vec_push(&b->option, "-DCELER_WIDE=1");
+  if (target.items == 512) cel_vec_push(&b->option, "-DCELER_GROUP=512");
+  if (target.items == 1024) cel_vec_push(&b->option, "-DCELER_GROUP=1024");
   if (s->directory != NULL) add_folder(b, s->directory);
   for (int32_t i = 0; i < s->options; ++i) add_option(b, i);
   add_cuda_folders(b);

@@ -114,7 +114,7 @@ static cel_status compile(const cel_source *source, cel_cuda *cuda,
   if (status == CEL_E_OK && cuda == NULL) status = load_cpu(module, source);
   if (status == CEL_E_OK && cuda != NULL) {
     cel__module_keep(module, source);
-    status = cel__module_load_cuda(module, source, false);
+    status = cel__module_load_cuda(module, source, 0);
   }
   if (status == CEL_E_OK)
     *out = module;
@@ -139,7 +139,8 @@ cel_status cel_module_check_cuda(const cel_source *source,
   cel_status status = scan(source, &module);
   if (status == CEL_E_OK)
     status = cel_compile_cuda(source, &module.unit,
-                              (cel_cuda_target){architecture, false}, &image);
+                              (cel_cuda_target){.architecture = architecture},
+                              &image);
   cel_vec_release(&image);
   cel_vec_release(&module.unit);
   cel_found_release(&module.found);
@@ -250,7 +251,7 @@ cel_work *cel_module_work(const cel_module *module, int32_t kernel,
       .references = 1,
       .fn = k->run != NULL ? run_kernel : run_nowhere,
       .destroy = destroy_work,
-      .cuda = k->cuda[module->wide],
+      .cuda = k->cuda[module->variant],
       .values = copy,
       .values_size = k->values_size,
       .hash = cel_hash(copy, k->values_size, hash),

@@ -66,9 +66,13 @@ cel_status cel_module_compile_cpu(const cel_source *source, cel_module **out);
  * cuda.h. Thread: main. */
 cel_status cel_module_check_cuda(const cel_source *source,
                                  int32_t architecture);
-/* From now on the module's works can take memory whose rows or planes hold 2^31
- * elements or more; compiles once more, for GPUs alone. Thread: main. */
-cel_status cel_module_widen(cel_module *module);
+/* What the works made from now on must stand: `wide`, memory whose rows or
+ * planes hold 2^31 elements or more; groups of `items`, 0 without. Compiles
+ * once more, for GPUs alone, where that takes it and was not done before: at
+ * first a module is not wide and for groups of up to 256, whose items may have
+ * 255 registers each; those of 1024 have 64. Errors as compiling has.
+ * Thread: main. */
+cel_status cel_module_suit(cel_module *module, bool wide, int32_t items);
 void cel_module_destroy(cel_module *module);
 /* Names of the kernels in the module, in the order of the source. */
 int32_t cel_module_kernels(const cel_module *module);
@@ -88,8 +92,9 @@ typedef struct cel_kernel_info {
   double occupancy;     /* their threads, as a share of what it could hold */
 } cel_kernel_info;
 
-/* On the first GPU, with blocks of `threads`. All zero for a module for the
- * processor. CEL_E_MISSING. Thread: main. */
+/* On the first GPU, with blocks of `threads`, as works made now would use it
+ * (cel_module_suit). All zero for a module for the processor. CEL_E_MISSING.
+ * Thread: main. */
 cel_status cel_module_info(const cel_module *module, int32_t kernel,
                            int32_t threads, cel_kernel_info *out);
 /* Of what the user wrote; the same on every rank. */

@@ -9,6 +9,14 @@
 #include "device/cuda.h"
 #include "device/source.h"
 
+/* How a module is compiled for GPUs, as a number: strides wide (1) or not, and
+ * groups of up to 256 (0), 512 (2) or 1024 items (4). */
+enum { CEL__VARIANTS = 6 };
+
+static inline int32_t cel__variant(bool wide, int32_t items) {
+  return (wide ? 1 : 0) + (items > 512 ? 4 : items > 256 ? 2 : 0);
+}
+
 typedef void cel__run_function(const cel_call *call);
 
 typedef struct cel__kernel {
@@ -16,7 +24,7 @@ typedef struct cel__kernel {
   cel__fault *fault;      /* the library's; null: not checked */
   const cel_param *param; /* ends with kind 0; the library's, or `owned` */
   cel_param *owned;
-  cel_cuda_kernel *cuda[2]; /* with short, and with wide strides; or null */
+  cel_cuda_kernel *cuda[CEL__VARIANTS]; /* null: not compiled */
   int32_t params, views;
   uint32_t values_size;
 } cel__kernel;
@@ -35,9 +43,10 @@ struct cel_module {
   uint64_t hash;
   void *library;  /* for the processor */
   cel_cuda *cuda; /* borrowed; null: for the processor */
-  CUmodule loaded[2][CEL_DEVICES];
+  CUmodule loaded[CEL__VARIANTS][CEL_DEVICES];
   bool checked; /* compiled with CELER_CHECK */
-  bool wide;    /* works use kernel.cuda[1] */
+  bool compiled[CEL__VARIANTS];
+  int32_t variant; /* that works use from now on */
   cel__kept_source kept;
 };
 
@@ -48,9 +57,9 @@ static inline bool cel__param_is_view(const cel_param *p) {
 /* Counts params and views of a kernel whose `param` is set. */
 void cel__kernel_count(cel__kernel *kernel);
 
-/* Compiles, loads on every device and fills in kernel[].cuda[wide]. */
+/* Compiles, loads on every device and fills in kernel[].cuda[variant]. */
 cel_status cel__module_load_cuda(cel_module *module, const cel_source *source,
-                                 bool wide);
+                                 int32_t variant);
 /* Copies what compiling again will take. */
 void cel__module_keep(cel_module *module, const cel_source *source);
 /* Releases what the two above made; any part of it may be missing. */

@@ -28,9 +28,9 @@ static int32_t same_before(const cel_cuda *cuda, int32_t d) {
 }
 
 static cel_status load_image(cel_module *module, int32_t d,
-                             const cel_text *image, bool wide) {
+                             const cel_text *image, int32_t variant) {
   const cel_cuda *cuda = module->cuda;
-  CUmodule *out = &module->loaded[wide][d];
+  CUmodule *out = &module->loaded[variant][d];
   CUresult code = cuda->api->cuCtxSetCurrent(cuda->device[d].context);
   if (code == CUDA_SUCCESS) code = cuda->api->cuModuleLoadData(out, image->at);
   return code == CUDA_SUCCESS
@@ -39,16 +39,19 @@ static cel_status load_image(cel_module *module, int32_t d,
 }
 
 static cel_status load_images(cel_module *module, const cel_source *source,
-                              bool wide) {
+                              int32_t variant) {
   const cel_cuda *cuda = module->cuda;
   cel_text image[CEL_DEVICES] = {0};
   cel_status status = CEL_E_OK;
   for (int32_t d = 0; d < cuda->devices && status == CEL_E_OK; ++d) {
     int32_t from = same_before(cuda, d);
-    cel_cuda_target target = {architecture(&cuda->device[d]), wide};
+    cel_cuda_target target = {.architecture = architecture(&cuda->device[d]),
+                              .wide = variant % 2 == 1,
+                              .items = 256 << variant / 2};
     if (from == d)
       status = cel_compile_cuda(source, &module->unit, target, &image[d]);
-    if (status == CEL_E_OK) status = load_image(module, d, &image[from], wide);
+    if (status == CEL_E_OK)
+      status = load_image(module, d, &image[from], variant);
   }
   for (int32_t d = 0; d < cuda->devices; ++d) cel_vec_release(&image[d]);
   return status;
@@ -112,31 +115,32 @@ static cel_cuda_kernel *lay_out(const cel__kernel *kernel, const char *name,
   return k;
 }
 
-static cel_status find_functions(cel_module *module, uint32_t i, bool wide) {
+static cel_status find_functions(cel_module *module, uint32_t i,
+                                 int32_t variant) {
   const cel_cuda *cuda = module->cuda;
   const char *name = module->found.at[i].name;
-  cel_cuda_kernel *kernel = module->kernel[i].cuda[wide];
+  cel_cuda_kernel *kernel = module->kernel[i].cuda[variant];
   cel_text symbol = {0};
   CUresult code = CUDA_SUCCESS;
   cel_text_format(&symbol, "celer_run_%s", name);
   for (int32_t d = 0; d < cuda->devices && code == CUDA_SUCCESS; ++d) {
     code = cuda->api->cuCtxSetCurrent(cuda->device[d].context);
     if (code == CUDA_SUCCESS)
-      code = cuda->api->cuModuleGetFunction(&kernel->function[d],
-                                            module->loaded[wide][d], symbol.at);
+      code = cuda->api->cuModuleGetFunction(
+          &kernel->function[d], module->loaded[variant][d], symbol.at);
   }
   cel_vec_release(&symbol);
   for (int32_t d = 0; d < cuda->devices && module->checked; ++d) {
     size_t size;
     cuda->api->cuModuleGetGlobal_v2(&kernel->fault[d], &size,
-                                    module->loaded[wide][d], "celer_fault");
+                                    module->loaded[variant][d], "celer_fault");
   }
   return code == CUDA_SUCCESS ? CEL_E_OK : fail_call(cuda, code, "load", name);
 }
 
 cel_status cel__module_load_cuda(cel_module *module, const cel_source *source,
-                                 bool wide) {
-  CEL_TRY(load_images(module, source, wide));
+                                 int32_t variant) {
+  CEL_TRY(load_images(module, source, variant));
   for (uint32_t i = 0; i < module->found.n; ++i) {
     cel__kernel *kernel = &module->kernel[i];
     const char *name = module->found.at[i].name;
@@ -146,11 +150,12 @@ cel_status cel__module_load_cuda(cel_module *module, const cel_source *source,
         return fail_call(module->cuda, code, "read the parameters of", name);
       cel__kernel_count(kernel);
     }
-    if (kernel->cuda[wide] == NULL)
-      kernel->cuda[wide] = lay_out(kernel, name, module->checked);
-    memcpy(kernel->cuda[wide]->block, source->block, sizeof source->block);
-    CEL_TRY(find_functions(module, i, wide));
+    if (kernel->cuda[variant] == NULL)
+      kernel->cuda[variant] = lay_out(kernel, name, module->checked);
+    memcpy(kernel->cuda[variant]->block, source->block, sizeof source->block);
+    CEL_TRY(find_functions(module, i, variant));
   }
+  module->compiled[variant] = true;
   return CEL_E_OK;
 }
 
@@ -164,14 +169,14 @@ void cel__module_unload_cuda(cel_module *module) {
   if (module->cuda == NULL) return;
   forget_source(&module->kept);
   const cel_cuda_api *api = module->cuda->api;
-  for (int wide = 0; wide < 2; ++wide) {
+  for (int variant = 0; variant < CEL__VARIANTS; ++variant) {
     for (int32_t d = 0; d < module->cuda->devices; ++d) {
-      if (module->loaded[wide][d] == NULL) continue;
+      if (module->loaded[variant][d] == NULL) continue;
       api->cuCtxSetCurrent(module->cuda->device[d].context);
-      api->cuModuleUnload(module->loaded[wide][d]);
+      api->cuModuleUnload(module->loaded[variant][d]);
     }
     for (uint32_t i = 0; module->kernel != NULL && i < module->found.n; ++i) {
-      cel_cuda_kernel *kernel = module->kernel[i].cuda[wide];
+      cel_cuda_kernel *kernel = module->kernel[i].cuda[variant];
       if (kernel != NULL) cel_free(kernel->argument);
       cel_free(kernel);
     }
@@ -185,7 +190,7 @@ cel_status cel_module_info(const cel_module *module, int32_t kernel,
   cel_kernel_info info = {0};
   const cel_cuda *cuda = module->cuda;
   if (cuda != NULL) {
-    const cel_cuda_kernel *k = module->kernel[kernel].cuda[module->wide];
+    const cel_cuda_kernel *k = module->kernel[kernel].cuda[module->variant];
     const cel_cuda_api *api = cuda->api;
     CUfunction f = k->function[0];
     int most = 0;
@@ -216,7 +221,7 @@ cel_status cel_module_info(const cel_module *module, int32_t kernel,
   return CEL_E_OK;
 }
 
-/* ---- compiling again, with wide strides */
+/* ---- compiling again, for wide strides or large groups */
 
 static const char *keep(cel__kept_source *kept, const char *text) {
   if (text == NULL) return NULL;
@@ -240,9 +245,11 @@ void cel__module_keep(cel_module *module, const cel_source *source) {
   kept->source.define = NULL;
 }
 
-cel_status cel_module_widen(cel_module *module) {
-  if (module->wide || module->cuda == NULL) return CEL_E_OK;
-  CEL_TRY(cel__module_load_cuda(module, &module->kept.source, true));
-  module->wide = true;
+cel_status cel_module_suit(cel_module *module, bool wide, int32_t items) {
+  if (module->cuda == NULL) return CEL_E_OK;
+  int32_t variant = cel__variant(wide, items);
+  if (!module->compiled[variant])
+    CEL_TRY(cel__module_load_cuda(module, &module->kept.source, variant));
+  module->variant = variant;
   return CEL_E_OK;
 }

@@ -98,13 +98,18 @@ static int kernel_new(lua_State *L) {
 }
 
 /* kernel_info(module, kernel from 0, threads) -> {architecture =, registers =,
- * ...} as cel_kernel_info has it; empty for the processor. */
+ * ...} as cel_kernel_info has it, as compiled for groups of so many where it
+ * takes a group; empty for the processor. */
 static int kernel_info(lua_State *L) {
   cel_kernel_info info;
-  const cel_module *module = cel__check_module(L, 1);
+  cel_module *module = cel__check_module(L, 1);
   int32_t kernel = (int32_t)luaL_checkinteger(L, 2);
   int32_t threads = (int32_t)luaL_checkinteger(L, 3);
-  if (cel_module_info(module, kernel, threads, &info) != CEL_E_OK)
+  const cel_param *param;
+  cel_module_params(module, kernel, &param);
+  bool grouped = param[0].kind == CEL_PARAM_GROUP;
+  if (cel_module_suit(module, false, grouped ? threads : 0) != CEL_E_OK ||
+      cel_module_info(module, kernel, threads, &info) != CEL_E_OK)
     return cel__push_failure(L);
   lua_createtable(L, 0, 8);
   if (info.architecture == 0) return 1;

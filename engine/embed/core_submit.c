@@ -145,12 +145,12 @@ static bool is_wide(const access_list *list) {
   return wide;
 }
 
-/* The items of a work group, from three arguments; 0: none. */
-static void set_group(lua_State *L, int index, cel_work *work) {
+/* The shape of a work group, from three arguments, and its items; 0: none. */
+static int32_t read_shape(lua_State *L, int index, int32_t out[CEL_DIMS]) {
+  int32_t items = 1;
   for (int d = 0; d < CEL_DIMS; ++d)
-    work->group[d] = (int32_t)luaL_optinteger(L, index + d, 0);
-  if (work->group[0] > 0)
-    work->hash = cel_hash(work->group, sizeof work->group, work->hash);
+    items *= out[d] = (int32_t)luaL_optinteger(L, index + d, 0);
+  return items;
 }
 
 /* ... 16 module  17 kernel, from 0  18 values  19-21 group | nil */
@@ -161,10 +161,12 @@ static int submit_kernel(lua_State *L) {
   cel_module *module = cel__check_module(L, 16);
   int32_t kernel = (int32_t)luaL_checkinteger(L, 17);
   uint32_t size = cel__pack_values(L, 18, module, kernel, values, VALUES);
-  if (is_wide(&list) && cel_module_widen(module) != CEL_E_OK)
+  int32_t shape[CEL_DIMS], items = read_shape(L, 19, shape);
+  if (cel_module_suit(module, is_wide(&list), items) != CEL_E_OK)
     return cel__push_failure(L);
   cel_work *work = cel_module_work(module, kernel, values, size);
-  set_group(L, 19, work);
+  memcpy(work->group, shape, sizeof shape);
+  if (items > 0) work->hash = cel_hash(shape, sizeof shape, work->hash);
   return submit(L, &group, work);
 }
 

@@ -123,7 +123,7 @@ describe("a module for GPUs", function()
         return cuda
       end
       local narrow = kernel()
-      assert(k.c.cel_module_widen(module) == 0)
+      assert(k.c.cel_module_suit(module, true, 0) == 0)
       assert(kernel() ~= narrow and kernel() == kernel())
       assert(kernel()["function"][0] ~= narrow["function"][0])
       io.write(describe(module))
@@ -142,7 +142,43 @@ describe("a module for GPUs", function()
         info.blocks, info.occupancy)
     ]])
     if not r then return end
-    assert.equal("90\t40\t0\t0\t1024\t6\t0.75\n", r.stdout, r.stderr)
+    assert.truthy(r.stdout:match("^90\t[1-9]%d+\t0\t0\t256\t6\t0.75\n$"), r.stdout .. r.stderr)
+  end)
+
+  it("has the registers for the groups that are launched, and no fewer", function()
+    local r = child([[
+      local source = [=[
+        kernel void many(group<1> g, inout<float, 1> a) {
+          float x[96];
+          for (int i = 0; i < 96; ++i) x[i] = a(g.global(0) * 96 + i);
+          g.barrier();
+          for (int r = 0; r < 1000; ++r)
+            for (int i = 0; i < 96; ++i) x[i] = x[i] * x[(i + 1) % 96] + 1;
+          for (int i = 0; i < 96; ++i) a(g.global(0) * 96 + i) = x[i];
+        }
+      ]=]
+      local file = assert(io.open("kernels/group.cuh"))
+      local prelude = file:read("*a")
+      file:close()
+      local cuda = open(0)
+      local module = assert(k.compile(source, { cuda = cuda, prelude = prelude }))
+      local function work(items)
+        assert(k.c.cel_module_suit(module, false, items) == 0)
+        local work = k.c.cel_module_work(module, 0, ffi.new("char[8]"), 0)
+        local info = ffi.new("cel_kernel_info")
+        assert(k.c.cel_module_info(module, 0, math.max(items, 1), info) == 0)
+        io.write(("%d: %d, %s; "):format(items, info.threads,
+          info.registers > 96 and info.local_ == 0 and "all" or info.registers <= 64 and "few"))
+        return work.cuda
+      end
+      local small = work(0)
+      assert(work(256) == small)
+      assert(work(512) ~= small and work(1024) ~= small and work(257) == work(512))
+      assert(work(1) == small)
+    ]])
+    if not r then return end
+    assert.equal("0: 256, all; 256: 256, all; 512: 512, all; 1024: 1024, few; 257: 512, all; "
+      .. "512: 512, all; 1: 256, all; ", r.stdout, r.stderr)
   end)
 end)
 
@@ -211,7 +247,7 @@ describe("on a GPU", function()
   for _, wide in ipairs({ false, true }) do
     local kind = wide and ", with wide strides" or ""
     on_gpu("kernels compute" .. kind, function()
-      if wide then assert.equal(0, tonumber(c.cel_module_widen(module))) end
+      if wide then assert.equal(0, tonumber(c.cel_module_suit(module, true, 0))) end
       local h, w = 31, 47
       local u, up = ffi.new("float[?]", h * w), ffi.new("float[?]", h * w)
       for i = 0, h * w - 1 do u[i], up[i] = i % 7, i % 5 end

@@ -107,6 +107,16 @@ static const Elf64_Shdr *sections(const char *image) {
   return (const Elf64_Shdr *)(image + ((const Elf64_Ehdr *)image)->e_shoff);
 }
 
+static char *loaded[256]; /* images whose functions may be asked about */
+
+static void note(char *image) {
+  for (int i = 0; i < 256; ++i)
+    if (loaded[i] == NULL) {
+      loaded[i] = image;
+      return;
+    }
+}
+
 int cuModuleLoadData(void **out, const void *image) {
   const Elf64_Ehdr *head = image;
   if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0) return 200;
@@ -118,10 +128,13 @@ int cuModuleLoadData(void **out, const void *image) {
   }
   *out = malloc(size);
   memcpy(*out, image, size);
+  note(*out);
   return 0;
 }
 
 int cuModuleUnload(void *module) {
+  for (int i = 0; i < 256; ++i)
+    if (loaded[i] == module) loaded[i] = NULL;
   free(module);
   return 0;
 }
@@ -161,9 +174,54 @@ int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t size) {
   return 0;
 }
 
-int cuFuncGetAttribute(int *out, int attribute, void *function) {
-  (void)function;
-  *out = attribute == 4 ? 40 : attribute == 0 ? 1024 : 0;
+/* The image that holds a symbol: the nearest before it. */
+static const char *image_of(const Elf64_Sym *symbol) {
+  const char *best = NULL;
+  for (int i = 0; i < 256; ++i)
+    if (loaded[i] != NULL && loaded[i] < (const char *)symbol &&
+        loaded[i] > best)
+      best = loaded[i];
+  return best;
+}
+
+/* The word at `at` of record `tag` in a section of .nv.info: each is a format,
+ * a tag, and a size that is followed by as many bytes in format 4. Those that
+ * begin with a symbol must name `symbol`, if it is not 0. */
+static int info_word(const char *image, const char *section, int tag, int at,
+                     unsigned symbol) {
+  const Elf64_Ehdr *head = (const Elf64_Ehdr *)image;
+  const char *names = image + sections(image)[head->e_shstrndx].sh_offset;
+  for (int i = 0; i < head->e_shnum; ++i) {
+    const Elf64_Shdr *s = sections(image) + i;
+    if (strcmp(names + s->sh_name, section) != 0) continue;
+    const unsigned char *p = (const unsigned char *)image + s->sh_offset;
+    const unsigned char *end = p + s->sh_size;
+    for (; p < end; p += 4 + (p[0] == 4 ? p[2] + 256 * p[3] : 0)) {
+      unsigned word[3] = {0};
+      if (p[0] != 4 || p[1] != tag) continue;
+      memcpy(word, p + 4, p[2] < 12 ? p[2] : 12);
+      if (symbol == 0 || word[0] == symbol) return (int)word[at];
+    }
+  }
+  return 0;
+}
+
+/* As the compiler left it; threads of a block, local bytes, registers. */
+int cuFuncGetAttribute(int *out, int attribute, const Elf64_Sym *function) {
+  enum { MAX_THREADS = 5, FRAME_SIZE = 0x11, REGISTERS = 0x2f };
+  const char *image = image_of(function);
+  unsigned at = 0;
+  while (function[-(int)at].st_info != 0) ++at; /* the first one is null */
+  const Elf64_Shdr *s = sections(image) + function->st_shndx;
+  const Elf64_Ehdr *head = (const Elf64_Ehdr *)image;
+  char own[256]; /* .text.<name> */
+  snprintf(own, sizeof own, ".nv.info%s",
+           image + sections(image)[head->e_shstrndx].sh_offset + s->sh_name +
+               strlen(".text"));
+  *out = attribute == 0   ? info_word(image, own, MAX_THREADS, 0, 0)
+         : attribute == 3 ? info_word(image, ".nv.info", FRAME_SIZE, 1, at)
+         : attribute == 4 ? info_word(image, ".nv.info", REGISTERS, 1, at)
+                          : 0;
   return 0;
 }
 

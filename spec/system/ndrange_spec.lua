@@ -154,6 +154,36 @@ for v = 0, 6 do same("count", s[v], want[v] or 0) end
 same("most", x(), 4)
 ]==])
 
+  script.everywhere("of all sizes take turns with one kernel", [==[
+local backend = require("celer.core").devices()
+local k = celer.kernel [=[
+  kernel void add(group<1> g, inout<int, 1> a, local<int, 1024> mine) {
+    const int l = g.local(0);
+    mine[l] = a(g.global(0));
+    g.barrier();
+    a(g.global(0)) += mine[g.size(0) - 1 - l] + g.size(0);
+  }
+]=]
+local n = 2048
+local a = celer.buffer("int", n, { init = function(i) return i end })
+local want = {}
+for i = 0, n - 1 do want[i] = i end
+for _, size in ipairs { 64, 1024, 256, 512, 1024, 128 } do
+  q:submit(function(cg) cg:parallel_for(celer.nd_range(n, size), k, cg:read_write(a)) end)
+  local old = {}
+  for i = 0, n - 1 do old[i] = want[i] end
+  for i = 0, n - 1 do
+    local l = i % size
+    want[i] = old[i] + old[i - l + size - 1 - l] + size
+  end
+  local info = k:info(size)
+  local most = size <= 256 and 256 or size
+  same("threads", info.threads_per_block, backend == "cuda" and most or nil)
+end
+local s = q:wait(a)
+for i = 0, n - 1 do same("element", s[i], want[i]) end
+]==])
+
   script.everywhere("are refused where they do not fit", [==[
 local k = celer.kernel [=[
   kernel void of_groups(group<2> g, out<int, 2> a) { a(g.global(0), g.global(1)) = 1; }
