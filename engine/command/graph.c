@@ -7,6 +7,7 @@
 #include "command/overlap.h"
 #include "command/own.h"
 #include "command/table.h"
+#include "task/collective.h"
 
 enum { SMALL_BYTES = 64 << 10, LARGE_BYTES = 1 << 30, REPLICATIONS = 8 };
 
@@ -26,6 +27,7 @@ struct cel_command_graph {
   cel__table by_id;    /* buffer id -> a: its buffer_state */
   cel__table sequence; /* peer -> a: next sent, b: next received */
   CEL_VEC(buffer_state *) buffers;
+  cel_collectives collectives;
   CEL_VEC(cel__use) uses; /* scratch, as all below */
   cel__transfers sends, receives;
   cel__messages messages;
@@ -57,6 +59,7 @@ void cel_command_graph_destroy(cel_command_graph *g) {
   if (g == NULL) return;
   for (uint32_t i = 0; i < g->buffers.n; ++i) state_destroy(g->buffers.at[i]);
   cel_vec_release(&g->buffers);
+  cel_collectives_release(&g->collectives);
   cel__table_release(&g->by_id);
   cel__table_release(&g->sequence);
   cel_vec_release(&g->uses);
@@ -173,6 +176,8 @@ static void emit_execute(cel_command_graph *g, const cel_task *task) {
   for (uint32_t i = 0; i < g->uses.n; ++i)
     if (cel_mode_produces(g->uses.at[i].access->mode))
       track_use(g, &g->uses.at[i], id, cel_track_write);
+  cel_collectives_follow(&g->collectives, task->collective, id,
+                         g->emitter.front.floor, &g->emitter.deps);
   cel__emit_end(&g->emitter, &command);
 }
 

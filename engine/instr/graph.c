@@ -97,6 +97,8 @@ static void launch(cel_instr_graph *graph, uint32_t p) {
   instr->run.chunk = part->chunk;
   instr->run.view = use(graph, plan->touches.at + (size_t)p * task->accesses,
                         task->accesses, instr->id);
+  cel_collectives_follow(&graph->collectives, task->collective, instr->id,
+                         graph->front.floor, &graph->deps);
   cel__instr_end(graph, instr);
 }
 
@@ -205,6 +207,7 @@ void cel_instr_graph_destroy(cel_instr_graph *graph) {
   cel__nodes_release(graph);
   cel_free(graph->near);
   cel_vec_release(&graph->buffers);
+  cel_collectives_release(&graph->collectives);
   cel_vec_release(&graph->wanted);
   cel_vec_release(&graph->held);
   cel_map_entries_release(&graph->entries);

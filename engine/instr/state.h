@@ -22,6 +22,7 @@
 #include "instr/spots.h"
 #include "region/front.h"
 #include "region/map.h"
+#include "task/collective.h"
 
 /* An allocation with what only this folder knows of it. */
 typedef struct cel__record {
@@ -89,6 +90,7 @@ struct cel_instr_graph {
   } * near;             /* for each of config.near */
   /* Nodes. */
   uint64_t next_allocation;
+  cel_collectives collectives;
   cel_front front;
   cel_deps deps; /* of the instruction being made */
   cel_eras eras; /* each keeps the records whose FREE is in it */

@@ -430,6 +430,9 @@ static cel_status refuse(const cel_group *group, const char *why) {
 cel_status cel__check_group(const cel__checks *checks, const cel_group *group) {
   if (group->kind != CEL_TASK_KERNEL && group->kind != CEL_TASK_HOST)
     return refuse(group, "a group is a kernel or a host task");
+  if (group->collective != 0 &&
+      (group->kind != CEL_TASK_HOST || group->placement != CEL_PLACE_EACH))
+    return refuse(group, "a collective task is a host task of every rank");
   if (group->placement != CEL_PLACE_EACH) return CEL_E_OK;
   cel_box all = cel_box_sized(checks->ranks, 1, 1);
   if (!cel_box_equal(&group->range, &all))

@@ -8,6 +8,7 @@
 #include "region/front.h"
 #include "rule/print.h"
 #include "task/check.h"
+#include "task/collective.h"
 
 enum { HORIZON_STEP = 4, HORIZON_BREADTH = 64, BOX_TEXT = 160 };
 
@@ -28,6 +29,7 @@ struct cel_task_graph {
   int32_t breadth;               /* tasks since the last bound */
   /* By buffer id; 16 bytes for each buffer ever made. */
   CEL_VEC(buffer_state) buffers;
+  cel_collectives collectives;
   /* Scratch of one submission. */
   cel_deps deps;
   CEL_VEC(cel_region) images;
@@ -81,7 +83,7 @@ static uint64_t hash_node(const cel_task *task) {
     int64_t granularity[3];
     int64_t cut;
     int32_t kind, placement, dims;
-    uint32_t accesses, freed, spare;
+    uint32_t accesses, freed, collective;
     uint64_t work;
   } what = {.range = task->range,
             .kind = (int32_t)task->kind,
@@ -89,6 +91,7 @@ static uint64_t hash_node(const cel_task *task) {
             .dims = task->dims,
             .accesses = task->accesses,
             .freed = task->freed != NULL ? task->freed->id : 0,
+            .collective = task->collective,
             .work = task->work != NULL ? task->work->hash : 0};
   for (int d = 0; d < CEL_DIMS; ++d) {
     what.granularity[d] = task->permitted.granularity[d];
@@ -277,6 +280,7 @@ static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
   cel_arena *arena = cel_eras_arena(&graph->eras);
   cel_task *task = node_new(graph, group->kind);
   task->placement = group->placement;
+  task->collective = group->collective;
   task->dims = group->dims;
   task->range = group->range;
   task->permitted = group->permitted;
@@ -303,6 +307,8 @@ cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
   cel_task *task = copy_group(graph, group);
   track_reads(graph, task);
   track_writes(graph, task);
+  cel_collectives_follow(&graph->collectives, task->collective, task->id,
+                         graph->front.floor, &graph->deps);
   node_finish(graph, task);
   ++graph->breadth;
   *id = task->id;
@@ -351,6 +357,7 @@ void cel_task_graph_destroy(cel_task_graph *graph) {
   cel_front_release(&graph->front);
   cel_vec_release(&graph->depths);
   cel_vec_release(&graph->buffers);
+  cel_collectives_release(&graph->collectives);
   cel_vec_release(&graph->images);
   cel_vec_release(&graph->exact);
   cel_vec_release(&graph->warned);

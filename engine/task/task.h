@@ -88,8 +88,10 @@ typedef enum cel_placement {
 typedef struct cel_group {
   cel_task_kind kind; /* KERNEL or HOST */
   cel_placement placement;
-  int32_t dims;  /* of the index space, 0 to 3 */
-  cel_box range; /* empty: the group is a no-op and submits nothing */
+  uint32_t collective; /* a HOST task of CEL_PLACE_EACH: its group, from 1;
+                          0: no collective task */
+  int32_t dims;        /* of the index space, 0 to 3 */
+  cel_box range;       /* empty: the group is a no-op and submits nothing */
   cel_split_kind permitted;
   uint32_t accesses;
   const cel_access *access;
@@ -104,6 +106,7 @@ typedef struct cel_task {
   uint64_t id; /* ascending from 1 */
   cel_task_kind kind;
   cel_placement placement;
+  uint32_t collective;
   int32_t dims;
   cel_box range;
   cel_split_kind permitted;

@@ -176,6 +176,7 @@ function M:group(spec)
   local group = ffi.new("cel_group")
   group.kind = kinds[spec.kind or "kernel"]
   group.placement = placements[spec.placement or "split"]
+  group.collective = spec.collective or 0
   group.dims = #(spec.range.max or spec.range)
   group.range = box_of(spec.range)
   local cut, granularity = spec.cut or { true }, spec.granularity or {}
