@@ -427,12 +427,24 @@ static cel_status refuse(const cel_group *group, const char *why) {
   return cel_fail_at(group->place.file, group->place.line);
 }
 
+/* What computes on devices has no way to an object of the host. */
+static cel_status check_effects(const cel_group *group) {
+  if (group->effects > 0 && group->kind != CEL_TASK_HOST)
+    return refuse(group, "only a host task has side effects");
+  for (uint32_t i = 0; i < group->effects; ++i)
+    for (uint32_t k = 0; k < i; ++k)
+      if (group->effect[i].object == group->effect[k].object)
+        return refuse(group, "it has two side effects on one host object");
+  return CEL_E_OK;
+}
+
 cel_status cel__check_group(const cel__checks *checks, const cel_group *group) {
   if (group->kind != CEL_TASK_KERNEL && group->kind != CEL_TASK_HOST)
     return refuse(group, "a group is a kernel or a host task");
   if (group->collective != 0 &&
       (group->kind != CEL_TASK_HOST || group->placement != CEL_PLACE_EACH))
     return refuse(group, "a collective task is a host task of every rank");
+  CEL_TRY(check_effects(group));
   if (group->placement != CEL_PLACE_EACH) return CEL_E_OK;
   cel_box all = cel_box_sized(checks->ranks, 1, 1);
   if (!cel_box_equal(&group->range, &all))

@@ -30,6 +30,7 @@ struct cel_task_graph {
   /* By buffer id; 16 bytes for each buffer ever made. */
   CEL_VEC(buffer_state) buffers;
   cel_collectives collectives;
+  cel_effect_track effects;
   /* Scratch of one submission. */
   cel_deps deps;
   CEL_VEC(cel_region) images;
@@ -75,6 +76,12 @@ static uint64_t hash_access(const cel_access *access, uint64_t seed) {
   return cel_hash(&what, sizeof what, seed);
 }
 
+static uint64_t hash_effect(const cel_effect *effect, uint64_t seed) {
+  uint64_t what[] = {effect->object->id, (uint64_t)effect->object->scope,
+                     (uint64_t)effect->order};
+  return cel_hash(what, sizeof what, seed);
+}
+
 /* Of what the node does, not of what it is called. No padding in the struct:
  * ranks must agree on every byte. */
 static uint64_t hash_node(const cel_task *task) {
@@ -100,6 +107,8 @@ static uint64_t hash_node(const cel_task *task) {
   uint64_t hash = cel_hash(&what, sizeof what, 0);
   for (uint32_t i = 0; i < task->accesses; ++i)
     hash = hash_access(&task->access[i], hash);
+  for (uint32_t i = 0; i < task->effects; ++i)
+    hash = hash_effect(&task->effect[i], hash);
   return hash;
 }
 
@@ -286,6 +295,9 @@ static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
   task->permitted = group->permitted;
   task->accesses = group->accesses;
   task->access = copy_accesses(arena, group);
+  task->effects = group->effects;
+  task->effect =
+      cel_arena_copy(arena, group->effect, group->effects * sizeof(cel_effect));
   task->place = group->place;
   if (group->name != NULL)
     task->name = cel_arena_copy(arena, group->name, strlen(group->name) + 1);
@@ -309,6 +321,9 @@ cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
   track_writes(graph, task);
   cel_collectives_follow(&graph->collectives, task->collective, task->id,
                          graph->front.floor, &graph->deps);
+  cel_effects_note(&graph->effects, task->effect, task->effects,
+                   task->collective != 0, task->id, graph->front.floor,
+                   &graph->deps);
   node_finish(graph, task);
   ++graph->breadth;
   *id = task->id;
@@ -324,6 +339,15 @@ void cel_task_graph_free(cel_task_graph *graph, const cel_buffer *buffer) {
   cel_track_users(track, &buffer->extent, &graph->deps);
   cel_track_destroy(track);
   graph->buffers.at[buffer->id] = (buffer_state){0};
+  node_finish(graph, task);
+  node_emit(graph, task);
+}
+
+void cel_task_graph_end(cel_task_graph *graph, const cel_object *object) {
+  cel_task *task = node_new(graph, CEL_TASK_FREE);
+  task->ended = object;
+  cel_effect_users(&graph->effects, object, graph->front.floor, &graph->deps);
+  cel_effect_forget(&graph->effects, object);
   node_finish(graph, task);
   node_emit(graph, task);
 }
@@ -352,6 +376,7 @@ void cel_task_graph_destroy(cel_task_graph *graph) {
       cel_track_destroy(graph->buffers.at[i].track);
   for (uint32_t i = 0; i < graph->images.n; ++i)
     cel_region_release(&graph->images.at[i]);
+  cel_effect_track_release(&graph->effects);
   cel__checks_destroy(graph->checks);
   cel_deps_release(&graph->deps);
   cel_front_release(&graph->front);
@@ -369,7 +394,8 @@ size_t cel_task_graph_bytes(const cel_task_graph *graph) {
   size_t sum = sizeof *graph + cel__checks_bytes(graph->checks) +
                cel_eras_bytes(&graph->eras) + graph->front.followed.cap +
                graph->depths.cap * sizeof(uint32_t) +
-               graph->buffers.cap * sizeof(buffer_state);
+               graph->buffers.cap * sizeof(buffer_state) +
+               cel_effect_track_bytes(&graph->effects);
   for (uint32_t i = 0; i < graph->buffers.n; ++i)
     if (graph->buffers.at[i].track != NULL)
       sum += (size_t)TRACK_ENTRY * cel_track_count(graph->buffers.at[i].track);

@@ -2,8 +2,8 @@
  *
  * Replicated on all ranks: every rank builds the same one from the same
  * submissions. It validates a group, finds its dependencies by tracking whole
- * accesses (the mapper's image of the whole range), makes horizons and epochs,
- * and emits each node once, in id order, finished.
+ * accesses (the mapper's image of the whole range) and effects, makes horizons
+ * and epochs, and emits each node once, in id order, finished.
  *
  * Horizons: one is made when the critical path has grown by `horizon_step`
  * since the last, or when `horizon_breadth` tasks were made since. Making
@@ -54,6 +54,8 @@ cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
 uint64_t cel_task_graph_epoch(cel_task_graph *graph, cel_place place);
 /* The buffer is not mentioned again. */
 void cel_task_graph_free(cel_task_graph *graph, const cel_buffer *buffer);
+/* The object is not mentioned again. */
+void cel_task_graph_end(cel_task_graph *graph, const cel_object *object);
 void cel_task_graph_retire(cel_task_graph *graph, uint64_t id);
 /* Bytes held, for the memory benchmark. */
 size_t cel_task_graph_bytes(const cel_task_graph *graph);

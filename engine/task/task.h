@@ -8,7 +8,7 @@
 
 #include "region/track.h"
 #include "rule/rule.h"
-#include "task/work.h"
+#include "task/effect.h"
 
 /* NAME, name, consumes, produces. `write` keeps what it does not overwrite and
  * so consumes too. */
@@ -68,7 +68,7 @@ typedef struct cel_access {
   _(HOST, host, "computes on host lanes")                                      \
   _(HORIZON, horizon, "bounds all tracking (seed 002)")                        \
   _(EPOCH, epoch, "a synchronisation point (seed 000)")                        \
-  _(FREE, free, "the last mention of a buffer")
+  _(FREE, free, "the last mention of a buffer or a host object")
 
 typedef enum cel_task_kind {
 #define CEL_TASK_ENUM(NAME, name, text) CEL_TASK_##NAME,
@@ -95,6 +95,8 @@ typedef struct cel_group {
   cel_split_kind permitted;
   uint32_t accesses;
   const cel_access *access;
+  uint32_t effects; /* of HOST; each object at most once */
+  const cel_effect *effect;
   cel_work *work;   /* the graph takes a reference of its own */
   const char *name; /* may be null */
   cel_place place;
@@ -113,8 +115,11 @@ typedef struct cel_task {
   uint32_t accesses;
   const cel_access *access; /* params copied into the arena; a reference on
                                each rule until the node is retired */
+  uint32_t effects;
+  const cel_effect *effect;
   cel_work *work;
-  const cel_buffer *freed; /* CEL_TASK_FREE */
+  const cel_buffer *freed; /* CEL_TASK_FREE: a buffer, or else an object */
+  const cel_object *ended;
   const char *name;
   cel_place place;
   uint32_t deps;

@@ -7,6 +7,7 @@
 --     { u, "read", p.grown(1, 1) }, { v, "discard_write", p.same(2) } })
 --   p:depends(t, e)   p:reaches(t, e)
 --
+-- Effects go into a field of the group: effects = { {object, "relaxed"} }.
 -- A box of a mapper is a list of {lo, hi} per buffer dimension, expressions as
 -- in spec/rule/rules.lua; an access is {buffer, mode, boxes, options}.
 local ffi = require("ffi")
@@ -32,6 +33,8 @@ M.c = c
 local modes = enum("cel_mode", "CEL_MODE_", "read write discard_write read_write")
 local kinds, kind_names = enum("cel_task_kind", "CEL_TASK_",
   "kernel host horizon epoch free")
+local orders = enum("cel_order", "CEL_ORDER_", "sequential exclusive relaxed")
+local scopes = enum("cel_scope", "CEL_SCOPE_", "rank cluster")
 local placements = enum("cel_placement", "CEL_PLACE_", "split once each")
 local _, dep_names = enum("cel_dep_kind", "CEL_DEP_", "true anti output order")
 
@@ -158,6 +161,19 @@ function M:buffer(extents, options)
   return b
 end
 
+-- A host object; options: scope, name.
+function M:object(options)
+  options = options or {}
+  local o = ffi.new("cel_object")
+  self.objects = self.objects or 0
+  o.id, o.scope = self.objects, scopes[options.scope or "rank"]
+  local name = options.name or ("o" .. self.objects)
+  self.anchors[#self.anchors + 1] = { o, name }
+  o.name = name
+  self.objects = self.objects + 1
+  return o
+end
+
 local function access_of(self, access, group, out)
   local buffer, mode, boxes, options = unpack(access, 1, 4)
   options = options or {}
@@ -189,6 +205,13 @@ function M:group(spec)
     access_of(self, access, group, list[i - 1])
   end
   group.accesses, group.access = #spec, list
+  local effects = spec.effects or {}
+  local effect = ffi.new("cel_effect[?]", #effects + 1)
+  for i, e in ipairs(effects) do
+    effect[i - 1].object, effect[i - 1].order = e[1], orders[e[2]]
+  end
+  group.effects, group.effect = #effects, effect
+  self.anchors[#self.anchors + 1] = effect
   local name, file = spec.name or "t", spec.file or "spec.lua"
   group.name, group.place.file, group.place.line = name, file, spec.line or 1
   self.anchors[file] = file
@@ -218,6 +241,11 @@ function M:free(buffer)
   c.cel_task_graph_free(self.graph, buffer)
 end
 
+function M:end_object(object)
+  current = self
+  c.cel_task_graph_end(self.graph, object)
+end
+
 function M:retire(id) c.cel_task_graph_retire(self.graph, id) end
 function M:bytes() return tonumber(c.cel_task_graph_bytes(self.graph)) end
 
@@ -244,6 +272,14 @@ end
 
 function M:reaches(later, earlier)
   return M.reaches_in(self.tasks, later, earlier)
+end
+
+-- Whether two tasks conflict: they exclude one another, and no dependencies say
+-- which comes first.
+function M:conflicts(a, b)
+  local x, y = self.tasks[a].raw, self.tasks[b].raw
+  return c.cel_effects_conflict(x.effect, x.effects, y.effect, y.effects)
+    and not self:reaches(math.max(a, b), math.min(a, b))
 end
 
 function M:of_kind(kind)
