@@ -14,6 +14,7 @@ local fail = place.fail
 ---@field type celer.type
 ---@field dims integer
 ---@field size table<integer, integer>  extents, indexed from 0
+---@field extents integer[]  the same, indexed from 1
 ---@field name string
 local Buffer = {}
 Buffer.__index = Buffer
@@ -168,7 +169,7 @@ function M.new(element, extents, options)
   options = options == nil and {} or options
   check_options(options)
   local self = setmetatable({ type = type_, dims = dims, size = {},
-    name = name_of(options) }, Buffer)
+    extents = size, name = name_of(options) }, Buffer)
   for d = 1, dims do self.size[d - 1] = size[d] end
   self.bytes = total_of(self) * type_.size
   if self.bytes > 2 ^ 62 then

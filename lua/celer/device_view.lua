@@ -29,6 +29,13 @@ function DeviceView:pointer()
   return view.pointer(self)
 end
 
+--- As a host task's, of the GPU's memory.
+---@return celer.window
+function DeviceView:window()
+  place.method(self, DeviceView, "view:window")
+  return view.window(self)
+end
+
 function DeviceView:__index(key)
   if type(key) == "number" then refuse(self) end
   if key == "size" then return self.box.size end

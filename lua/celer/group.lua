@@ -274,7 +274,7 @@ local function host_arguments(accesses, n, ...)
     local buffer = access.buffer
     index[access] = i
     metas[i] = { name = buffer.name, dims = buffer.dims, type = buffer.type.name,
-      writable = access.mode ~= "read" }
+      writable = access.mode ~= "read", size = buffer.extents }
   end
   local list = { n = n }
   for i = 1, n do

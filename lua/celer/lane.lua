@@ -119,8 +119,8 @@ end
 local function make_view(call, i, access)
   local r = { core.view(call, i) }
   return view.new({ name = access.name, dims = access.dims,
-    type = types.find(access.type), writable = access.writable },
-    r[1], { unpack(r, 2, 7) }, { unpack(r, 8, 13) })
+    type = types.find(access.type), writable = access.writable,
+    extents = access.size }, r[1], { unpack(r, 2, 7) }, { unpack(r, 8, 13) })
 end
 
 --- Runs a host task or an interop task over one chunk.

@@ -99,7 +99,7 @@ function Future:get()
   local six = { lo[1], lo[2], lo[3], hi[1], hi[2], hi[3] }
   self.snapshot = view.new({ name = "snapshot of " .. capture.buffer.name,
     dims = capture.buffer.dims, type = capture.buffer.type,
-    anchor = self.handle }, data, six, six)
+    extents = capture.buffer.extents, anchor = self.handle }, data, six, six)
   return self.snapshot
 end
 

@@ -138,6 +138,32 @@ function View:pointer()
   return M.pointer(self)
 end
 
+---@class celer.window
+---@field pointer ffi.cdata*  the allocation's first element
+---@field buffer celer.box  all of the buffer
+---@field allocation celer.box  what lies in memory, row by row without gaps
+---@field part celer.box  what was promised; the rest of the allocation is not ours
+
+--- What view:window gives, of views of any class.
+function M.window(self)
+  local e = self.extents
+  local p = self.data
+  if not self.writable then
+    p = ffi.cast(ffi.typeof("const $ *", self.type.ctype), p)
+  end
+  return { pointer = p, buffer = box.make(self.dims, 0, 0, 0, e[1], e[2], e[3]),
+    allocation = box.make(self.dims, unpack(self.layout)), part = self.box }
+end
+
+--- Where the part lies in memory: element (i, j) is
+--- w.pointer[(i - w.allocation.min[0]) * w.allocation.size[1]
+---   + j - w.allocation.min[1]]. As long and as unchecked as view:pointer.
+---@return celer.window
+function View:window()
+  place.method(self, View, "view:window")
+  return M.window(self)
+end
+
 --- The elements of the part as bytes, row by row without gaps.
 ---@return string
 function View:string()
@@ -187,8 +213,9 @@ function View:__tostring()
     self.dims == 0 and tostring(self.data[0]) or tostring(self.box))
 end
 
---- `fields` has name, dims, type, and writable (nil for a snapshot); `data` is an
---- address; layout and part are six numbers each, min then max.
+--- `fields` has name, dims, type, extents (the buffer's) and writable (nil for a
+--- snapshot); `data` is an address; layout and part are six numbers each, min
+--- then max.
 ---@return celer.view
 function M.new(fields, data, layout, part)
   local e1, e2 = layout[5] - layout[2], layout[6] - layout[3]
@@ -199,6 +226,7 @@ function M.new(fields, data, layout, part)
   v.s0, v.s1 = e1 * e2, e2
   v.l0, v.l1, v.l2 = part[1], part[2], part[3]
   v.h0, v.h1, v.h2 = part[4], part[5], part[6]
+  v.layout = layout
   v.box = box.make(v.dims, unpack(part))
   v.min, v.max = v.box.min, v.box.max
   return setmetatable(v, View)

@@ -211,6 +211,60 @@ submit("has its work already", function(cg)
 end)
 ]==])
 
+  script.everywhere("sees where its part lies in memory", [==[
+local w = celer.buffer("int", { 6, 7 }, { name = "w", init = function(i, j) return 10 * i + j end })
+local v = celer.buffer("double", { 4, 3, 5 },
+  { init = function(i, j, k) return 100 * i + 10 * j + k end })
+local z = celer.buffer("float", {}, { init = 2 })
+local function holds(outer, inner)
+  for d = 0, inner.dims - 1 do
+    if inner.min[d] < outer.min[d] or inner.max[d] > outer.max[d] then return false end
+  end
+  return true
+end
+local whole = q:wait(w)
+same("a snapshot's", tostring(whole:window().allocation), "[0, 6) x [0, 7)")
+-- The first task makes the allocations of rank 0, the second sees part of them.
+q:submit(function(cg)
+  cg:host_task(celer.on_master, function() end, cg:read_write(w, celer.all))
+end)
+q:submit(function(cg)
+  local mine = cg:read(v, function(chunk)
+    return celer.box({ chunk.min[0], 1, 2 }, { chunk.max[0], 3, 4 })
+  end)
+  local block = celer.fixed(celer.box({ 1, 2 }, { 4, 5 }))
+  cg:host_task({ 4 }, function(part, w, v, z)
+    local a, b, c = w:window(), v:window(), z:window()
+    same("extent", tostring(a.buffer), "[0, 6) x [0, 7)")
+    same("extent", tostring(b.buffer), "[0, 4) x [0, 3) x [0, 5)")
+    same("extent", tostring(c.buffer), "[]")
+    same("part", tostring(a.part), "[1, 4) x [2, 5)")
+    same("part", tostring(b.part), ("[%d, %d) x [1, 3) x [2, 4)"):format(part.min[0], part.max[0]))
+    same("in it", holds(a.allocation, a.part) and holds(b.allocation, b.part), true)
+    same("in the buffer", holds(a.buffer, a.allocation) and holds(b.buffer, b.allocation), true)
+    if part.rank == 0 then same("all", tostring(a.allocation), "[0, 6) x [0, 7)") end
+    same("read only", tostring(a.pointer):find("const") ~= nil, true)
+    local row, o = a.allocation.size[1], a.allocation.min
+    for i = 1, 3 do
+      for j = 2, 4 do same("w", a.pointer[(i - o[0]) * row + j - o[1]], w(i, j)) end
+    end
+    local s = b.allocation.size
+    o = b.allocation.min
+    for i = part.min[0], part.max[0] - 1 do
+      for j = 1, 2 do
+        for k = 2, 3 do
+          same("v", b.pointer[((i - o[0]) * s[1] + j - o[1]) * s[2] + k - o[2]], v(i, j, k))
+        end
+      end
+    end
+    same("z", c.pointer[0], 2)
+    local ok, message = pcall(w.window)
+    same("colon", ok or message:find("with a colon") == nil, false)
+  end, cg:read(w, block), mine, cg:read(z, celer.all))
+end)
+q:wait()
+]==])
+
   for _, case in ipairs {
     { "celer.buffer('int', 3):free()", "cannot be used in a host task" },
     { "os.exit(3)", "a host task cannot end the program" },
