@@ -32,6 +32,7 @@
   _(COMM, "a message could not be sent or received")                           \
   _(DIVERGED, "ranks submitted different things")                              \
   _(TASK, "a kernel or host task failed while running")                        \
+  _(FAULT, "a device failed, and its driver does not say at what")             \
   _(CANCELLED, "the run is ending because of another error")
 
 typedef enum cel_status {

@@ -11,16 +11,46 @@ enum { BLOCK = 256, ARGUMENTS = 4096 };
 enum { BLOCK_Z = 64, GRID_YZ = 65535 };
 
 cel_status cel__cuda_fail(const cel_cuda *cuda, int32_t device,
-                          const cel_job *job, CUresult code) {
+                          const cel_job *job, cel_status status,
+                          CUresult code) {
   const char *name = NULL, *text = cel_cuda_api_text(cuda->api, code);
   cuda->api->cuGetErrorName(code, &name);
+  if (name == NULL) name = "without a name";
   int32_t gpu = cuda->device[device].ordinal;
   if (job->kind == CEL_JOB_CALL && job->work->cuda != NULL)
-    return cel_fail(CEL_E_TASK, "kernel %s failed on GPU %d: %s (%s)",
+    return cel_fail(status, "kernel %s failed on GPU %d: %s (%s)",
                     job->work->cuda->name, gpu, text, name);
-  return cel_fail(CEL_E_TASK, "%s failed on GPU %d: %s (%s)",
+  return cel_fail(status, "%s failed on GPU %d: %s (%s)",
                   job->kind == CEL_JOB_CALL ? "an interop task" : "a copy", gpu,
                   text, name);
+}
+
+/* Whether the driver says so of all that comes after what caused it. */
+static bool is_fault(CUresult code) {
+  switch (code) {
+  case CUDA_ERROR_ECC_UNCORRECTABLE:
+  case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+  case CUDA_ERROR_ILLEGAL_ADDRESS:
+  case CUDA_ERROR_LAUNCH_TIMEOUT:
+  case CUDA_ERROR_ASSERT:
+  case CUDA_ERROR_HARDWARE_STACK_ERROR:
+  case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+  case CUDA_ERROR_MISALIGNED_ADDRESS:
+  case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+  case CUDA_ERROR_INVALID_PC:
+  case CUDA_ERROR_LAUNCH_FAILED: return true;
+  default: return false;
+  }
+}
+
+/* A job that could not be submitted, by its own fault or because the device is
+ * lost already. */
+static cel_status refuse(const cel_cuda *cuda, int32_t device,
+                         const cel_job *job, CUresult code, CUresult *lost) {
+  if (!is_fault(code))
+    return cel__cuda_fail(cuda, device, job, CEL_E_TASK, code);
+  *lost = code;
+  return CEL_E_OK;
 }
 
 /* ---- copies ---------------------------------------------------------------
@@ -115,7 +145,8 @@ static cel_status check_fault(const cel_cuda *cuda, int32_t device,
   if (code == CUDA_SUCCESS)
     code = api->cuMemcpyDtoH_v2(&fault, kernel->fault[device],
                                 offsetof(cel__fault, scratch));
-  if (code != CUDA_SUCCESS) return cel__cuda_fail(cuda, device, job, code);
+  if (code != CUDA_SUCCESS)
+    return cel__cuda_fail(cuda, device, job, CEL_E_FAULT, code);
   if (fault.set == 0) return CEL_E_OK;
   static const int32_t zero;
   api->cuMemcpyHtoD_v2(kernel->fault[device], &zero, sizeof zero);
@@ -211,7 +242,8 @@ static CUresult launch_groups(const cel_cuda *cuda, const cel_job *job,
 }
 
 static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
-                               const cel_job *job, CUstream stream) {
+                               const cel_job *job, CUstream stream,
+                               CUresult *lost) {
   const cel_cuda_kernel *kernel = job->work->cuda;
   if (kernel == NULL)
     return cel_fail(CEL_E_TASK, "the task has no kernel for a GPU");
@@ -233,16 +265,18 @@ static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
                       kernel->name, GRID_YZ);
     code = launch_kernel(cuda, function, grid, block, arguments, stream);
   }
-  if (code != CUDA_SUCCESS) return cel__cuda_fail(cuda, device, job, code);
+  if (code != CUDA_SUCCESS) return refuse(cuda, device, job, code, lost);
   return kernel->fault[device] != 0 ? check_fault(cuda, device, job, stream)
                                     : CEL_E_OK;
 }
 
 cel_status cel__cuda_enqueue(const cel_cuda *cuda, int32_t device,
-                             const cel_job *job, CUstream stream) {
-  if (job->kind == CEL_JOB_CALL) return enqueue_call(cuda, device, job, stream);
+                             const cel_job *job, CUstream stream,
+                             CUresult *lost) {
+  if (job->kind == CEL_JOB_CALL)
+    return enqueue_call(cuda, device, job, stream, lost);
   cel_assert(job->kind == CEL_JOB_COPY);
   CUresult code = enqueue_copy(cuda, job, stream);
   return code == CUDA_SUCCESS ? CEL_E_OK
-                              : cel__cuda_fail(cuda, device, job, code);
+                              : refuse(cuda, device, job, code, lost);
 }

@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 enum {
@@ -19,35 +20,71 @@ enum {
 
 /* ---- failure ------------------------------------------------------------- */
 
-/* The kernel that was submitted first of those that are not complete: errors
- * of the driver do not say whose they are. */
-static cel_entry *suspect(cel_cuda_worker *w) {
-  cel_entry *first = NULL;
+static bool is_call(const cel_entry *entry) {
+  return entry->job->kind == CEL_JOB_CALL;
+}
+
+/* Calls f for each job that is not known to be complete. */
+static void each_under_way(cel_cuda_worker *w,
+                           void (*f)(void *context, cel_entry *entry),
+                           void *context) {
   for (int l = 0; l < LANES; ++l) {
     cel_cuda_lane *lane = &w->lane[l];
     uint64_t n = atomic_load_explicit(&lane->completed, memory_order_relaxed);
     uint64_t end = atomic_load_explicit(&lane->submitted, memory_order_relaxed);
-    while (++n <= end) {
-      cel_entry *at = lane->entry[n % DEPTH];
-      bool better = first == NULL ||
-                    (at->job->kind == CEL_JOB_CALL) >
-                        (first->job->kind == CEL_JOB_CALL) ||
-                    (at->job->kind == first->job->kind &&
-                     at->job->ticket < first->job->ticket);
-      if (better) first = at;
-    }
+    while (++n <= end) f(context, lane->entry[n % DEPTH]);
   }
-  return first;
 }
 
-static void lose(cel_cuda_worker *w, CUresult code) {
+/* The kernel that was submitted first, or copy if there is no kernel. */
+static void find_first(void *context, cel_entry *entry) {
+  cel_entry **first = context;
+  if (*first == NULL || is_call(entry) > is_call(*first) ||
+      (is_call(entry) == is_call(*first) &&
+       entry->job->ticket < (*first)->job->ticket))
+    *first = entry;
+}
+
+typedef struct kernels {
+  const cel_cuda_kernel *at[5];
+  int n;
+} kernels;
+
+static void find_kernels(void *context, cel_entry *entry) {
+  kernels *k = context;
+  const int most = sizeof k->at / sizeof *k->at;
+  if (!is_call(entry) || entry->job->work->cuda == NULL) return;
+  for (int i = 0; i < k->n; ++i)
+    if (k->at[i] == entry->job->work->cuda) return;
+  if (k->n < most) k->at[k->n++] = entry->job->work->cuda;
+}
+
+/* Errors of the driver do not say whose they are, and what has run may not have
+ * been told yet: other kernels are named, too. */
+static void add_others(cel_cuda_worker *w, const cel_entry *first,
+                       cel_error *error) {
+  kernels all = {.n = 1, .at = {first->job->work->cuda}};
+  if (!is_call(first)) return;
+  each_under_way(w, find_kernels, &all);
+  for (int i = 1; i < all.n; ++i) {
+    size_t end = strlen(error->text);
+    snprintf(error->text + end, sizeof error->text - end, "%s%s",
+             i == 1 ? "; or it was one submitted after it: " : ", ",
+             all.at[i]->name);
+  }
+}
+
+/* Says whose fault it is, unless `known` came back with an error of its own. */
+static void lose(cel_cuda_worker *w, CUresult code, const cel_entry *known) {
   if (w->lost) return;
   w->lost = true;
-  cel_entry *entry = suspect(w);
-  if (entry == NULL) return;
-  cel__cuda_fail(w->crew->cuda, w->device, entry->job, code);
+  cel_entry *entry = NULL;
+  each_under_way(w, find_first, &entry);
+  if (entry == NULL || (known != NULL && known->error != NULL)) return;
+  cel__cuda_fail(w->crew->cuda, w->device, entry->job, CEL_E_FAULT, code);
   cel_free(entry->error);
   entry->error = cel_finished_error();
+  add_others(w, entry, entry->error);
 }
 
 /* ---- submission ---------------------------------------------------------- */
@@ -119,17 +156,18 @@ static cel_status call_lua(cel_cuda_worker *w, const cel_cuda_lane *lane,
 }
 
 static cel_status enqueue(cel_cuda_worker *w, cel_cuda_lane *lane,
-                          cel_entry *entry, struct cel_cuda_host_call *call) {
+                          cel_entry *entry, struct cel_cuda_host_call *call,
+                          CUresult *lost) {
   const cel_cuda *cuda = w->crew->cuda;
   if (entry->job->kind == CEL_JOB_CALL && entry->job->work->lua)
     return call_lua(w, lane, entry->job);
   if (!w->crew->host_works || entry->job->kind != CEL_JOB_CALL)
-    return cel__cuda_enqueue(cuda, w->device, entry->job, lane->stream);
+    return cel__cuda_enqueue(cuda, w->device, entry->job, lane->stream, lost);
   *call = (struct cel_cuda_host_call){lane, entry};
   CUresult code = cuda->api->cuLaunchHostFunc(lane->stream, call_host, call);
   return code == CUDA_SUCCESS
              ? CEL_E_OK
-             : cel__cuda_fail(cuda, w->device, entry->job, code);
+             : cel__cuda_fail(cuda, w->device, entry->job, CEL_E_TASK, code);
 }
 
 /* The event of the next job; made when it is first needed. */
@@ -154,7 +192,7 @@ static void submit(cel_cuda_worker *w, cel_entry *entry) {
   if (!atomic_load(&lane->failed) && !w->lost) {
     code = wait_for(w, entry->job, lane);
     if (code == CUDA_SUCCESS && !atomic_load(&lane->failed) &&
-        enqueue(w, lane, entry, &lane->host_call[slot]) != CEL_E_OK) {
+        enqueue(w, lane, entry, &lane->host_call[slot], &code) != CEL_E_OK) {
       entry->error = cel_finished_error();
       atomic_store(&lane->failed, true);
     }
@@ -162,7 +200,7 @@ static void submit(cel_cuda_worker *w, cel_entry *entry) {
   if (code == CUDA_SUCCESS && !w->lost)
     code = record(w->crew->cuda->api, lane, slot);
   atomic_store_explicit(&lane->submitted, n, memory_order_release);
-  if (code != CUDA_SUCCESS) lose(w, code);
+  if (code != CUDA_SUCCESS) lose(w, code, entry);
 }
 
 /* ---- completion ---------------------------------------------------------- */
@@ -172,7 +210,7 @@ static bool is_complete(cel_cuda_worker *w, cel_cuda_lane *lane, uint64_t n) {
   if (w->lost) return true;
   CUresult code = w->crew->cuda->api->cuEventQuery(lane->event[n % DEPTH]);
   if (code == CUDA_ERROR_NOT_READY) return false;
-  if (code != CUDA_SUCCESS) lose(w, code);
+  if (code != CUDA_SUCCESS) lose(w, code, NULL);
   return true;
 }
 

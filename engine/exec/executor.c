@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "device/memory.h"
+#include "exec/blame.h"
 #include "exec/lanes.h"
 
 enum { BATCH = 64, ISSUES = 256 };
@@ -102,6 +103,7 @@ static void fail(cel_executor *e, const cel_instr *instr, cel_error *error) {
     snprintf(error->file, sizeof error->file, "%s", task->place.file);
     error->line = task->place.line;
   }
+  cel_blame(instr, error);
   if (e->config.failed != NULL)
     e->config.failed(e->config.context, instr, error);
 }

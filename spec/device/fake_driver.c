@@ -1,7 +1,9 @@
 /* A driver that shows GPUs which are not there: $FAKE_GPUS of them, each able
  * to reach the next one. Their identities count from $FAKE_FIRST. Memory is the
  * host's, streams do at once what they are given, and a launch writes its shape
- * to stderr; of what it computes only saxpy is known. fake_driver.lua adds the
+ * to stderr; of what it computes only saxpy is known. From launch $FAKE_FAULT
+ * on, counted from 1, all is an illegal address; with $FAKE_LATE the streams
+ * say so only when two launches more have come. fake_driver.lua adds the
  * functions that fail. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +34,14 @@ int cuDriverGetVersion(int *version) {
 }
 
 int cuGetErrorString(int code, const char **text) {
-  *text = code == 100 ? "no CUDA-capable device is detected" : "it is a fake";
+  *text = code == 100   ? "no CUDA-capable device is detected"
+          : code == 700 ? "an illegal memory access was encountered"
+                        : "it is a fake";
+  return 0;
+}
+
+int cuGetErrorName(int code, const char **name) {
+  *name = code == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_FAKE";
   return 0;
 }
 
@@ -263,12 +272,26 @@ int cuEventCreate(handle *out, unsigned flags) {
   int name(void) {                                                             \
     return 0;                                                                  \
   }
+/* Launches so far; what a faulty device says of all that comes. */
+static _Atomic int launches;
+
+static int fault(void) {
+  int at = number("FAKE_FAULT");
+  if (at == 0 || launches < at) return 0;
+  return launches < at + number("FAKE_LATE") ? 600 : 700;
+}
+
+#define AS_FAULTY(name)                                                        \
+  int name(void);                                                              \
+  int name(void) {                                                             \
+    return fault();                                                            \
+  }
+AS_FAULTY(cuEventQuery)
+AS_FAULTY(cuStreamSynchronize)
 NOTHING(cuStreamDestroy_v2)
-NOTHING(cuStreamSynchronize)
 NOTHING(cuStreamWaitEvent)
 NOTHING(cuEventDestroy_v2)
 NOTHING(cuEventRecord)
-NOTHING(cuEventQuery)
 NOTHING(cuEventSynchronize)
 NOTHING(cuCtxSynchronize)
 NOTHING(cuMemHostRegister_v2)
@@ -335,7 +358,10 @@ int cuLaunchKernel(const Elf64_Sym *function, unsigned gx, unsigned gy,
                    void **extra) {
   (void)function, (void)shared, (void)stream, (void)extra;
   const saxpy *p = params[0];
+  ++launches;
+  if (fault() == 700 && number("FAKE_LATE") > 0) return 700;
   fprintf(stderr, "launch %u %u %u of %u %u %u\n", gx, gy, gz, bx, by, bz);
+  if (number("FAKE_FAULT") > 0) return 0;
   int n = p->placeholders == 1 && p->n == 0 ? (int)p->extent[0] : p->n;
   for (int i = 0; i < n; ++i) p->y[i] += p->a * p->x[i];
   return 0;

@@ -1,0 +1,77 @@
+#include "exec/blame.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "device/cuda.h"
+#include "rule/print.h"
+
+enum { LISTED = 12, ADVICE = 220 };
+
+/* Leaves room for the advice, which must not be cut off. */
+static void add(cel_error *error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void add(cel_error *error, const char *format, ...) {
+  size_t at = strlen(error->text);
+  size_t end = sizeof error->text - ADVICE;
+  if (at >= end) return;
+  va_list args;
+  va_start(args, format);
+  vsnprintf(error->text + at, end - at, format, args);
+  va_end(args);
+}
+
+static void add_box(cel_error *error, const cel_buffer *buffer,
+                    const cel_box *box) {
+  char text[160];
+  cel__box_text(box, buffer->dims, text, sizeof text);
+  add(error, "%s: %s", buffer->name != NULL ? buffer->name : "a buffer",
+      cel_box_is_empty(box) ? "nothing" : text);
+}
+
+static void add_accesses(cel_error *error, const cel_instr *instr) {
+  const cel_task *task = instr->task;
+  const char *kernel = task->work->cuda != NULL ? task->work->cuda->name : "";
+  char chunk[160];
+  cel__box_text(&instr->run.chunk, task->dims, chunk, sizeof chunk);
+  add(error, "\nThe driver does not say at which address. ");
+  if (task->name != NULL && strcmp(task->name, kernel) != 0)
+    add(error, "The task %s", task->name);
+  else
+    add(error, "The task");
+  add(error, " was given, for its chunk %s,", chunk);
+  if (task->accesses == 0) add(error, " no buffer");
+  for (uint32_t i = 0; i < task->accesses && i < LISTED; ++i) {
+    add(error, "\n  %s ", cel_mode_name(task->access[i].mode));
+    add_box(error, task->access[i].buffer, &instr->run.view[i].box);
+  }
+  if (task->accesses > LISTED)
+    add(error, "\n  and %u more", (unsigned)(task->accesses - LISTED));
+}
+
+static const char *advice(const cel_instr *instr) {
+  const struct cel_cuda_kernel *kernel = instr->task->work->cuda;
+  if (kernel == NULL)
+    return "Run it under compute-sanitizer: celer cannot check what an interop "
+           "task calls.";
+  if (kernel->block[0] > 0)
+    return "Run it under compute-sanitizer: celer cannot check the kernels of "
+           "celer.cuda_module.";
+  if (kernel->fault[instr->device] != 0)
+    return "All accesses by accessors were within their boxes: it was one by "
+           "other means, such as a pointer, local memory or an array.";
+  return "Run with --check-bounds, which finds the item and the accessor.";
+}
+
+void cel_blame(const cel_instr *instr, cel_error *error) {
+  if (error->code != CEL_E_FAULT) return;
+  if (instr->kind == CEL_INSTR_KERNEL) {
+    add_accesses(error, instr);
+    size_t at = strlen(error->text);
+    snprintf(error->text + at, sizeof error->text - at, "\n%s", advice(instr));
+  } else if (instr->kind == CEL_INSTR_COPY) {
+    add(error, "\nThe copy was of ");
+    add_box(error, instr->copy.to->buffer, &instr->copy.box);
+  }
+}

@@ -1,0 +1,120 @@
+-- Kernels that fail on a GPU: whose they are, what they were given, what to do.
+-- Without a GPU on the driver of spec/device/fake_driver.lua.
+local cuda = require("spec.device.cuda")
+local fake = require("spec.device.fake_driver")
+local script = require("spec.support.script")
+
+-- Line 2 on. The task that is to fail is number `i`.
+local function shift(i)
+  return (([==[
+local n = 8
+local u = celer.buffer("float", { n, n }, { name = "u", init = function() return 1 end })
+local v = celer.buffer("float", { n, n }, { name = "v" })
+local k = celer.kernel [=[
+  kernel void shift(item<2> it, in<float, 2> u, out<float, 2> v, long by) {
+    v(it[0], it[1]) = (&u(it[0], it[1]))[by];
+  }
+  kernel void last(item<2> it, in<float, 2> u, out<float, 2> v, long by) { v(0, by) = u(0, 0); }
+]=]
+for i = 1, 4 do
+  q:submit(function(cg)
+    if i == 2 or i == 3 then cg:name("later " .. i) end
+    cg:parallel_for({ n, n }, i == 4 and k.last or k.shift, cg:read(u, celer.all),
+      cg:discard_write(v), i == FAULTY and 1e12 or 0)
+  end)
+  if i < FAULTY then q:wait() end
+end
+q:wait()
+]==]):gsub("FAULTY", i))
+end
+
+local PLAIN = [==[
+local m = celer.cuda_module "wild.cu"
+local x = celer.buffer("float", 100, { name = "x" })
+q:submit(function(cg) cg:parallel_for(100, m.wild, cg:discard_write(x)) end)
+q:wait()
+]==]
+
+local files = { ["wild.cu"] = [[
+  extern "C" __global__ void wild(float *x) { x[1ll << 40] = 1; }
+]] }
+
+local ILLEGAL = "an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS)"
+
+describe("a kernel that fails on a GPU", function()
+  local folder
+  setup(function() folder = fake.build() end)
+  teardown(function() os.execute("rm -r '" .. folder .. "'") end)
+
+  -- What is said on stderr, but for the launches, without the script's folder.
+  local function said(text, env, before)
+    env = env or {}
+    env.FAKE_GPUS = env.FAKE_GPUS or 1
+    env.LD_LIBRARY_PATH = folder .. ":" .. (os.getenv("LD_LIBRARY_PATH") or "")
+    local r = script.run(text, { devices = 1 },
+      { env = env, files = files, before = { "--backend", "cuda", unpack(before or {}) } })
+    assert.equal(1, r.status, r.stderr)
+    assert.is_false(r.timed_out)
+    return (r.stderr:gsub("launch [^\n]*\n", ""):gsub("/%S*/case", "case"))
+  end
+
+  local function on_fake(name, test)
+    it(name, function()
+      if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
+      test()
+    end)
+  end
+
+  on_fake("is named with its line, its buffers and what finds the item", function()
+    assert.equal([[
+celer: case.lua:14: kernel last failed on GPU 0: ]] .. ILLEGAL .. "\n" .. [[
+The driver does not say at which address. The task was given, for its chunk [0, 8) x [0, 8),
+  read u: [0, 8) x [0, 8)
+  discard_write v: [0, 8) x [0, 8)
+Run with --check-bounds, which finds the item and the accessor.
+]], said(shift(4), { FAKE_FAULT = 4 }))
+  end)
+
+  on_fake("is named even when the driver says so of a later launch", function()
+    local text = said(shift(1), { FAKE_FAULT = 1, FAKE_LATE = 3 })
+    assert.truthy(text:find("case.lua:14: kernel shift failed on GPU 0: " .. ILLEGAL, 1, true),
+      text)
+    assert.truthy(text:find("ADDRESS); or it was one submitted after it: last\n", 1, true), text)
+    assert.truthy(text:find("The task was given, for its chunk", 1, true), text)
+  end)
+
+  on_fake("is named by its task's name, too", function()
+    local text = said(shift(2), { FAKE_FAULT = 2 })
+    assert.truthy(text:find("The task later 2 was given, for its chunk", 1, true), text)
+  end)
+
+  on_fake("with checks was given all that its accessors touched", function()
+    local text = said(shift(3), { FAKE_FAULT = 3 }, { "--check-bounds" })
+    assert.truthy(text:find("The task later 3 was given", 1, true), text)
+    assert.truthy(text:find("by accessors were within their boxes", 1, true), text)
+  end)
+
+  on_fake("of CUDA's own is not for --check-bounds", function()
+    local text = said(PLAIN, { FAKE_FAULT = 1 })
+    assert.truthy(text:find("discard_write x: [0, 100)\nRun it under compute-sanitizer: ", 1, true),
+      text)
+  end)
+
+  for name, case in pairs({ dialect = { shift(1), "kernel shift failed on GPU 0: " .. ILLEGAL,
+      "read u: [0, 8) x [0, 8)" }, plain = { PLAIN, "kernel wild failed on GPU 0: " .. ILLEGAL,
+      "discard_write x: [0, 100)" } }) do
+    it("is named on a real one, " .. name, function()
+      if cuda.no_gpu then return pending(cuda.no_gpu) end
+      for _, shape in ipairs({ { devices = 1 }, { devices = 1, ranks = 2 } }) do
+        local r = script.run(case[1], shape,
+          { files = files, before = { "--backend", "cuda" } })
+        assert.truthy(r.status ~= 0 and not r.timed_out)
+        if not shape.ranks then
+          assert.truthy(r.stderr:find(case[2], 1, true), r.stderr)
+          assert.truthy(r.stderr:find(case[3], 1, true), r.stderr)
+        end
+        assert.truthy(r.stderr:find("failed on GPU", 1, true), r.stderr)
+      end
+    end)
+  end
+end)
