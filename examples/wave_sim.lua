@@ -1,12 +1,15 @@
 -- A wave in a square pond: the 2-D wave equation by a five-point stencil, with
 -- a picture of the pond every so many steps.
---   celer run wave_sim.lua [size] [steps] [steps per picture] [folder]
+--   celer run wave_sim.lua [size] [steps] [steps per picture] [folder] [split]
+-- With the split "2d" the pond is cut into tiles instead of strips: less to
+-- exchange where there are many ranks.
 local celer = require "celer"
 
 local n = tonumber(arg[1]) or 256
 local steps = tonumber(arg[2]) or 300
 local every = tonumber(arg[3]) or 60
 local folder = arg[4] or "frames"
+local split = arg[5] or "1d"
 
 local q = celer.queue()
 local u = celer.buffer("float", { n, n }, { name = "u" })
@@ -32,6 +35,7 @@ local function cross(chunk) return chunk:grow(1, 0), chunk:grow(0, 1) end
 
 for _, field in ipairs { u, up } do
   q:submit(function(cg)
+    cg:hint { split = split }
     cg:parallel_for({ n, n }, kernels.drop, cg:discard_write(field), n / 4, n / 3,
       n / 24)
   end)
@@ -51,6 +55,7 @@ end
 
 for t = 1, steps do
   q:submit(function(cg)
+    cg:hint { split = split }
     local w, r = cg:read_write(up), cg:read(u, cross)
     cg:parallel_for({ n, n }, kernels.step, w, r, 0.25)
   end)

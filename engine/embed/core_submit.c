@@ -5,7 +5,7 @@
 #include "embed/core.h"
 #include "embed/core_kernel.h"
 
-enum { ACCESSES = 64, PARAMETERS = 256, VALUES = 4096 };
+enum { ACCESSES = 64, PARAMETERS = 256, VALUES = 4096, MOST_RUNS = 256 };
 
 static const char rule_type[] = "celer.core.rule";
 
@@ -99,8 +99,28 @@ static void read_accesses(lua_State *L, int index, uint32_t words,
   }
 }
 
+static int64_t read_number(lua_State *L, int index, int at) {
+  lua_rawgeti(L, index, at);
+  int64_t number = (int64_t)luaL_checknumber(L, -1);
+  lua_pop(L, 1);
+  return number;
+}
+
+/* From arguments 9 and 10. */
+static void read_division(lua_State *L, cel_group *group) {
+  int64_t cuts = luaL_checkinteger(L, 9);
+  bool hinted = lua_istable(L, 10);
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    group->permitted.cut[d] = d < cuts;
+    group->permitted.granularity[d] = hinted ? read_number(L, 10, d + 1) : 1;
+  }
+  int64_t runs = hinted ? read_number(L, 10, 4) : 1;
+  group->oversubscribe = (int32_t)(runs < MOST_RUNS ? runs : MOST_RUNS);
+}
+
 /* The arguments that both kinds of group begin with:
- *   1 placement  2 dims  3-5 min  6-8 max  9 granularity  10 may be cut
+ *   1 placement  2 dims  3-5 min  6-8 max  9 dimensions that may be cut
+ *   10 nil | {granularity of 3 dimensions, runs}
  *   11 accesses  12 words in it  13 name | nil  14 file  15 line */
 static cel_group read_group(lua_State *L, cel_task_kind kind,
                             access_list *list) {
@@ -112,10 +132,7 @@ static cel_group read_group(lua_State *L, cel_task_kind kind,
       .name = luaL_optstring(L, 13, NULL),
       .place = cel__check_place(L, 14),
   };
-  group.permitted = (cel_split_kind){
-      .cut = {lua_toboolean(L, 10)},
-      .granularity = {(int64_t)luaL_checknumber(L, 9), 1, 1},
-  };
+  read_division(L, &group);
   read_accesses(L, 11, (uint32_t)luaL_checkinteger(L, 12), &group.range, list);
   group.accesses = list->n;
   group.access = list->access;

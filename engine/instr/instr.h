@@ -16,8 +16,10 @@
  * current version on this rank; the pseudo-memory CEL_MEMORY_INIT stands for
  * "still the initial contents". What an access lacks is copied from where it
  * is current, just the boxes that are missing; all copies of a task come
- * before its first launch. A chunk is cut again over this rank's devices along
- * dimension 0, at the permitted granularity.
+ * before its first launch. A chunk is cut again over this rank's devices, in
+ * the dimensions and at the granularity that the task permits, and where the
+ * task is oversubscribed each device's part into runs along dimension 0: the
+ * copies and messages of one then overlap the kernel of another.
  *
  * Messages leave from host memory and arrive there; those between devices that
  * the transport reaches itself, direct ones, in device memory. Both ends decide
@@ -25,11 +27,11 @@
  * is served. What a host task asks for stays in host memory.
  *
  * Boundaries: a chunk that lacks part of what it reads (a halo) is launched in
- * up to three pieces along dimension 0, where each is large enough: the
- * interior, which neither lacks anything nor waits for a message and may start
- * at once, and what lies below and
- * above it, which waits for copies and messages, and goes first when they are
- * there, because others wait for it.
+ * up to three pieces along each dimension that may be cut, where the first is
+ * large enough: the interior, which neither lacks anything nor waits for a
+ * message and may start at once, and what lies around it, which waits for
+ * copies and messages, and goes first when they are there, because others wait
+ * for it.
  *
  * Lookahead: commands are held back while they would allocate, until two
  * horizons pass without a new allocation, or an epoch or flush comes; then one

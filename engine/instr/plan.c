@@ -1,6 +1,7 @@
 #include <inttypes.h>
 
 #include "instr/state.h"
+#include "task/graph.h"
 
 void cel__plan_release(cel__plan *plan) {
   for (uint32_t i = 0; i < plan->touches.n; ++i)
@@ -22,29 +23,39 @@ static bool calls_library(const cel_task *task) {
   return task->work != NULL && task->work->lua;
 }
 
-/* The chunk over this rank's devices; host tasks run it whole. */
-static cel_status make_parts(cel_instr_graph *graph, bool whole) {
+/* A device's or lane's chunk, in the runs that the task asks for. */
+static cel_status make_runs(cel_instr_graph *graph, cel__part part,
+                            bool whole) {
   cel__plan *plan = &graph->plan;
-  const cel_command *command = plan->command;
-  const cel_task *task = command->task;
-  cel_vec_clear(&plan->parts);
-  if (task->kind == CEL_TASK_HOST) {
-    cel_vec_push(&plan->parts, (cel__part){-1, CEL_MEMORY_HOST,
-                                           CEL__PRIORITY_RUN, command->chunk});
-    return CEL_E_OK;
-  }
-  const int32_t *memory = graph->config.device_memory;
-  int64_t devices = task->permitted.cut[0] ? graph->config.devices : 1;
-  int64_t granularity = task->permitted.granularity[0];
-  cel_split split =
-      cel_split_1d(&command->chunk, devices, granularity < 1 ? 1 : granularity);
-  cel_box chunk;
-  for (int32_t d = 0; cel_split_chunk(&split, d, &chunk); ++d) {
-    cel__part part = {d, memory[d], CEL__PRIORITY_RUN, chunk};
-    if (whole || calls_library(task))
+  const cel_task *task = plan->command->task;
+  int64_t g = task->permitted.granularity[0];
+  bool several = task->oversubscribe > 1 && task->permitted.cut[0] &&
+                 task->placement == CEL_PLACE_SPLIT;
+  cel_split split = cel_split_1d(&part.chunk, several ? task->oversubscribe : 1,
+                                 g < 1 ? 1 : g);
+  for (int64_t i = 0; cel_split_chunk(&split, i, &part.chunk); ++i) {
+    if (whole || task->kind == CEL_TASK_HOST || calls_library(task))
       cel_vec_push(&plan->parts, part);
     else
       CEL_TRY(cel__interior_cut(graph, &part));
+  }
+  return CEL_E_OK;
+}
+
+/* The chunk over this rank's devices, or in host lanes. */
+static cel_status make_parts(cel_instr_graph *graph, bool whole) {
+  cel__plan *plan = &graph->plan;
+  const cel_command *command = plan->command;
+  cel_vec_clear(&plan->parts);
+  cel__part part = {-1, CEL_MEMORY_HOST, CEL__PRIORITY_RUN, command->chunk};
+  if (command->task->kind == CEL_TASK_HOST)
+    return make_runs(graph, part, whole);
+  cel_split split =
+      cel_task_cut(command->task, &command->chunk, graph->config.devices);
+  for (int32_t d = 0; cel_split_chunk(&split, d, &part.chunk); ++d) {
+    part.device = d;
+    part.memory = graph->config.device_memory[d];
+    CEL_TRY(make_runs(graph, part, whole));
   }
   return CEL_E_OK;
 }
@@ -135,9 +146,9 @@ static cel_status refuse_overlap(const cel_task *task, const cel__touch *who,
                                  const cel_region *both) {
   const int64_t *at = both->at[0].min;
   cel_fail(CEL_E_OVERLAP,
-           "task '%s': two devices write element (%" PRId64 ", %" PRId64
-           ", %" PRId64 ") of buffer '%s'; map every chunk to elements of its "
-           "own, or do not permit a split",
+           "task '%s': two chunks of a rank write element (%" PRId64
+           ", %" PRId64 ", %" PRId64 ") of buffer '%s'; map every chunk to "
+           "elements of its own, or do not permit a split",
            task->name != NULL ? task->name : "unnamed", at[0], at[1], at[2],
            who->buffer->name != NULL ? who->buffer->name : "unnamed");
   return cel_fail_at(task->place.file, task->place.line);
@@ -154,7 +165,7 @@ static cel_status plan_execute(cel_instr_graph *graph) {
   for (int whole = 0; whole < 2; ++whole) {
     plan->used = 0;
     CEL_TRY(plan_run(graph, whole == 1));
-    if (plan->parts.n <= 1) return CEL_E_OK;
+    if (plan->parts.n <= 1 || task->apart) return CEL_E_OK;
     cel_region both = find_overlap(plan, &who);
     bool overlaps = both.n > 0;
     if (overlaps && whole == 1) refuse_overlap(task, who, &both);

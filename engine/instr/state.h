@@ -190,7 +190,7 @@ void cel__plan_release(cel__plan *plan);
 
 /* ---- interior.c ---------------------------------------------------------- */
 
-/* Cuts a part into its interior and what lies below and above it, and appends
+/* Cuts a part into its interior and what lies around it, and appends
  * them to graph->plan.parts; or the part as it is. */
 cel_status cel__interior_cut(cel_instr_graph *graph, const cel__part *part);
 

@@ -23,7 +23,7 @@ typedef struct key {
 typedef struct slot {
   key key;
   cel_region image;
-  bool exact;
+  bool exact, apart;
 } slot;
 
 /* Two writes of one buffer that were not refuted; compared as bytes. */
@@ -42,6 +42,7 @@ struct cel__checks {
   bool made[SLOTS];     /* the slot is initialised */
   slot *slots;
   pair *pairs; /* null until a task writes a buffer twice */
+  bool pair_apart[PAIRS];
 };
 
 cel__checks *cel__checks_create(int64_t ranks) {
@@ -277,27 +278,28 @@ static cel_proof prove_apart(const cel_group *group,
 }
 
 static cel_status check_splits(const cel_group *group, const cel_access *access,
-                               bool *exact) {
+                               bool *exact, bool *apart) {
   cel_counter_example why = {0};
   cel_split_kind splits = splits_of(group);
-  *exact = true;
+  *exact = *apart = true;
   if (!has_chunks(group)) return CEL_E_OK;
   cel_proof whole = cel_rule_prove_union(&access->use, &splits, &why);
   *exact = whole == CEL_PROVED;
   if (whole == CEL_REFUTED && is_cut(group) && cel_mode_consumes(access->mode))
     return fail_union(group, access, &why);
-  if (cel_mode_produces(access->mode) &&
-      prove_disjoint(group, access, &why) == CEL_REFUTED)
-    return fail_overlap(group, access, &why);
+  if (!cel_mode_produces(access->mode)) return CEL_E_OK;
+  cel_proof disjoint = prove_disjoint(group, access, &why);
+  *apart = disjoint == CEL_PROVED;
+  if (disjoint == CEL_REFUTED) return fail_overlap(group, access, &why);
   return CEL_E_OK;
 }
 
 static cel_status judge(const cel_group *group, const cel_access *access,
-                        cel_region *image, bool *exact) {
+                        cel_region *image, bool *exact, bool *apart) {
   if (check_within(group, access, image) != CEL_E_OK)
     return fail_left(group, access);
   bool known;
-  CEL_TRY(check_splits(group, access, &known));
+  CEL_TRY(check_splits(group, access, &known, apart));
   if (known && group->placement == CEL_PLACE_EACH &&
       cel_rule_eval(&access->use, &group->range, image) != CEL_E_OK)
     known = false;
@@ -348,7 +350,8 @@ static uint64_t hash_key(const key *k) {
 }
 
 cel_status cel__check_access(cel__checks *checks, const cel_group *group,
-                             uint32_t i, cel_region *image, bool *exact) {
+                             uint32_t i, cel_region *image, bool *exact,
+                             bool *apart) {
   const cel_access *access = &group->access[i];
   key wanted;
   size_t size = make_key(group, access, &wanted);
@@ -359,12 +362,13 @@ cel_status cel__check_access(cel__checks *checks, const cel_group *group,
     checks->hash[n] = 0;
     if (!checks->made[n]) s->image = (cel_region){0};
     checks->made[n] = true;
-    CEL_TRY(judge(group, access, &s->image, &s->exact));
+    CEL_TRY(judge(group, access, &s->image, &s->exact, &s->apart));
     memcpy(&s->key, &wanted, size);
     checks->hash[n] = hash;
   }
   cel_region_copy(image, &s->image);
   *exact = s->exact;
+  *apart = *apart && s->apart;
   return CEL_E_OK;
 }
 
@@ -392,24 +396,28 @@ static void make_pair(const cel_group *group, const cel_access *const at[2],
 
 /* What is unknown is left to those who see the actual chunks. */
 static cel_status check_pair(cel__checks *checks, const cel_group *group,
-                             uint32_t i, uint32_t j) {
+                             uint32_t i, uint32_t j, bool *apart) {
   const cel_access *at[2] = {&group->access[i], &group->access[j]};
   cel_counter_example why = {0};
   pair wanted;
   make_pair(group, at, &wanted);
   if (checks->pairs == NULL)
     checks->pairs = cel_alloc_zero(PAIRS * sizeof(pair));
-  pair *known = &checks->pairs[cel_hash(&wanted, sizeof wanted, 0) % PAIRS];
+  uint64_t n = cel_hash(&wanted, sizeof wanted, 0) % PAIRS;
   /* make_pair zeroes the padding too. */
   /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
-  if (memcmp(known, &wanted, sizeof wanted) == 0) return CEL_E_OK;
-  if (prove_apart(group, at, &why) == CEL_REFUTED)
-    return fail_pair(group, i, j, &why);
-  memcpy(known, &wanted, sizeof wanted);
+  if (memcmp(&checks->pairs[n], &wanted, sizeof wanted) != 0) {
+    cel_proof proof = prove_apart(group, at, &why);
+    if (proof == CEL_REFUTED) return fail_pair(group, i, j, &why);
+    memcpy(&checks->pairs[n], &wanted, sizeof wanted);
+    checks->pair_apart[n] = proof == CEL_PROVED;
+  }
+  *apart = *apart && checks->pair_apart[n];
   return CEL_E_OK;
 }
 
-cel_status cel__check_writes(cel__checks *checks, const cel_group *group) {
+cel_status cel__check_writes(cel__checks *checks, const cel_group *group,
+                             bool *apart) {
   const cel_access *access = group->access;
   if (!has_chunks(group)) return CEL_E_OK;
   for (uint32_t j = 1; j < group->accesses; ++j) {
@@ -417,7 +425,7 @@ cel_status cel__check_writes(cel__checks *checks, const cel_group *group) {
     for (uint32_t i = 0; i < j; ++i)
       if (access[i].buffer == access[j].buffer &&
           cel_mode_produces(access[i].mode))
-        CEL_TRY(check_pair(checks, group, i, j));
+        CEL_TRY(check_pair(checks, group, i, j, apart));
   }
   return CEL_E_OK;
 }

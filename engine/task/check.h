@@ -24,12 +24,16 @@ cel__checks *cel__checks_create(int64_t ranks);
 void cel__checks_destroy(cel__checks *checks);
 
 /* Checks access `i` of the group. *image becomes what the task touches as a
- * whole; `*exact` tells whether it is known, else it is the whole buffer. */
+ * whole; `*exact` tells whether it is known, else it is the whole buffer.
+ * `*apart` becomes false unless chunks are proved to keep apart in what they
+ * write. */
 cel_status cel__check_access(cel__checks *checks, const cel_group *group,
-                             uint32_t i, cel_region *image, bool *exact);
-/* Checks that chunks keep apart also where several accesses write one buffer;
- * after each access by itself. */
-cel_status cel__check_writes(cel__checks *checks, const cel_group *group);
+                             uint32_t i, cel_region *image, bool *exact,
+                             bool *apart);
+/* The same of chunks where several accesses write one buffer; after each access
+ * by itself. */
+cel_status cel__check_writes(cel__checks *checks, const cel_group *group,
+                             bool *apart);
 /* Checks what does not concern an access. */
 cel_status cel__check_group(const cel__checks *checks, const cel_group *group);
 size_t cel__checks_bytes(const cel__checks *checks);

@@ -88,7 +88,7 @@ static uint64_t hash_node(const cel_task *task) {
   struct {
     cel_box range;
     int64_t granularity[3];
-    int64_t cut;
+    int64_t cut, oversubscribe;
     int32_t kind, placement, dims;
     uint32_t accesses, freed, collective;
     uint64_t work;
@@ -99,6 +99,7 @@ static uint64_t hash_node(const cel_task *task) {
             .accesses = task->accesses,
             .freed = task->freed != NULL ? task->freed->id : 0,
             .collective = task->collective,
+            .oversubscribe = task->oversubscribe,
             .work = task->work != NULL ? task->work->hash : 0};
   for (int d = 0; d < CEL_DIMS; ++d) {
     what.granularity[d] = task->permitted.granularity[d];
@@ -258,7 +259,8 @@ static void track_writes(cel_task_graph *graph, const cel_task *task) {
 
 /* ---- submission ---------------------------------------------------------- */
 
-static cel_status check_all(cel_task_graph *graph, const cel_group *group) {
+static cel_status check_all(cel_task_graph *graph, const cel_group *group,
+                            bool *apart) {
   CEL_TRY(cel__check_group(graph->checks, group));
   while (graph->images.n < group->accesses) {
     cel_vec_push(&graph->images, (cel_region){0});
@@ -266,8 +268,8 @@ static cel_status check_all(cel_task_graph *graph, const cel_group *group) {
   }
   for (uint32_t i = 0; i < group->accesses; ++i)
     CEL_TRY(cel__check_access(graph->checks, group, i, &graph->images.at[i],
-                              &graph->exact.at[i]));
-  return cel__check_writes(graph->checks, group);
+                              &graph->exact.at[i], apart));
+  return cel__check_writes(graph->checks, group, apart);
 }
 
 static const cel_access *copy_accesses(cel_arena *arena,
@@ -293,6 +295,7 @@ static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
   task->dims = group->dims;
   task->range = group->range;
   task->permitted = group->permitted;
+  task->oversubscribe = group->oversubscribe;
   task->accesses = group->accesses;
   task->access = copy_accesses(arena, group);
   task->effects = group->effects;
@@ -315,8 +318,10 @@ cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
     *id = 0;
     return CEL_E_OK;
   }
-  CEL_TRY(check_all(graph, group));
+  bool apart = true;
+  CEL_TRY(check_all(graph, group, &apart));
   cel_task *task = copy_group(graph, group);
+  task->apart = apart;
   track_reads(graph, task);
   track_writes(graph, task);
   cel_collectives_follow(&graph->collectives, task->collective, task->id,

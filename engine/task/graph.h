@@ -62,5 +62,9 @@ size_t cel_task_graph_bytes(const cel_task_graph *graph);
 
 /* How `task` is split over `ranks`; the same on every rank. */
 cel_split cel_task_split(const cel_task *task, int64_t ranks);
+/* `chunk` of the task's range, cut into at most `pieces` as the task permits:
+ * as many as can be, with the least surface between them. */
+cel_split cel_task_cut(const cel_task *task, const cel_box *chunk,
+                       int64_t pieces);
 
 #endif

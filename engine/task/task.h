@@ -93,6 +93,10 @@ typedef struct cel_group {
   int32_t dims;        /* of the index space, 0 to 3 */
   cel_box range;       /* empty: the group is a no-op and submits nothing */
   cel_split_kind permitted;
+  /* SPLIT: what a device or host lane gets is cut further along dimension 0,
+   * into so many runs at most, so that what one needs or leaves may travel
+   * while another computes; 0 and 1: not. */
+  int32_t oversubscribe;
   uint32_t accesses;
   const cel_access *access;
   uint32_t effects; /* of HOST; each object at most once */
@@ -112,6 +116,9 @@ typedef struct cel_task {
   int32_t dims;
   cel_box range;
   cel_split_kind permitted;
+  int32_t oversubscribe;
+  bool apart; /* proved: under every permitted split no two chunks write one
+                 element */
   uint32_t accesses;
   const cel_access *access; /* params copied into the arena; a reference on
                                each rule until the node is retired */

@@ -4,6 +4,7 @@ local arguments = require "celer.arguments"
 local box = require "celer.box"
 local buffers = require "celer.buffer"
 local capture = require "celer.capture"
+local division = require "celer.hints"
 local extents = require "celer.extents"
 local kernels = require "celer.kernel"
 local mapper = require "celer.mapper"
@@ -22,6 +23,8 @@ local modes = { read = 0, write = 1, discard_write = 2, read_write = 3 }
 local SPLIT, ONCE = 0, 1
 -- As in core_submit.c.
 local MOST_ACCESSES, MOST_PARAMS = 64, 256
+
+local unhinted = {}
 
 -- ---- accesses ---------------------------------------------------------------
 
@@ -120,28 +123,12 @@ function Group:name(text)
   self.label = words.check_name("cg:name", text)
 end
 
-local known_hints = { granularity = true }
-
---- How the work may be divided: granularity = n cuts at multiples of n.
----@param hints {granularity: integer|integer[]?}
+--- How the work may be divided.
+---@param hints celer.hints
 function Group:hint(hints)
   open(self, "cg:hint")
-  if type(hints) ~= "table" then
-    fail("cg:hint: the hints must be a table such as {granularity = 16}, not %s",
-      words.a(hints))
-  end
-  for key, value in pairs(hints) do
-    if not known_hints[key] then
-      fail("cg:hint: unknown hint '%s'%s", tostring(key),
-        words.advice(key, known_hints))
-    end
-    local n = type(value) == "table" and value[1] or value
-    if type(n) ~= "number" or n < 1 or n % 1 ~= 0 or n > 2 ^ 53 then
-      fail("cg:hint: granularity must be a whole number of at least 1, not %s",
-        tostring(n))
-    end
-    self.granularity = n
-  end
+  self.hints = self.hints or {}
+  division.add(self.hints, hints, "cg:hint")
 end
 
 -- ---- index spaces -----------------------------------------------------------
@@ -244,15 +231,12 @@ function Group:parallel_for(range, kernel, ...)
   self.done = "cg:parallel_for"
   if empty then return end
   local list, n = flatten(used, dims, lo, hi)
-  local granularity = self.granularity or 1
   local a, b, c
-  if group then
-    granularity = nd_range.granularity(range, granularity)
-    a, b, c = group[1], group[2] or 1, group[3] or 1
-  end
+  if group then a, b, c = group[1], group[2] or 1, group[3] or 1 end
+  local cuts, rest = division.resolve(self.hints or unhinted, dims, group and range)
   local file, line = place.user()
   place.check(core.submit_kernel(SPLIT, dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
-    hi[1] or 1, hi[2] or 1, hi[3] or 1, granularity, dims > 0, list, n,
+    hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, list, n,
     self.label or kernel.name, file, line, kernel.module, kernel.index, values, a,
     b, c))
 end
@@ -309,10 +293,10 @@ local function submit_function(self, kind, placement, range, f, ...)
   self.done = kind.call
   if empty then return end
   local flat, count = flatten(used, dims, lo, hi)
+  local cuts, rest = division.resolve(self.hints or unhinted, dims)
   local file, line = place.user()
   place.check(core[kind.submit](placement, dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
-    hi[1] or 1, hi[2] or 1, hi[3] or 1, self.granularity or 1, dims > 0, flat, count,
-    self.label or kind.noun, file, line, blob, identity))
+    hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, flat, count, self.label or kind.noun, file, line, blob, identity))
 end
 
 local host_task = { call = "cg:host_task", noun = "host task", submit = "submit_host" }

@@ -48,18 +48,4 @@ end
 
 function M.is_nd_range(value) return getmetatable(value) == Range end
 
-local function gcd(a, b)
-  while b > 0 do a, b = b, a % b end
-  return a
-end
-
---- The granularity of a task whose hint is `hint` and whose groups are not cut.
----@param range celer.nd_range
----@param hint integer
----@return integer
-function M.granularity(range, hint)
-  local n = range.group[1]
-  return n / gcd(n, hint) * hint
-end
-
 return M

@@ -52,6 +52,7 @@ typedef struct job {
   cel_task_kind kind;
   cel_box range;
   cel_split_kind permitted;
+  int32_t oversubscribe;
   uint32_t accesses;
   cel_access access[ACCESSES];
   int64_t params[ACCESSES][CEL_RULE_PARAMS];
@@ -184,20 +185,30 @@ static void write_unit(const job *j, const cel_box *unit, known in,
 /* Unit by unit: the pieces that no permitted split cuts. All units read before
  * any writes, which is what the program means. */
 static void run_units(const job *j, const cel_box *chunk, const store *stores) {
-  int64_t g = j->permitted.cut[0] ? j->permitted.granularity[0]
-                                  : j->range.max[0] - j->range.min[0];
-  require((chunk->min[0] - j->range.min[0]) % g == 0);
+  int64_t g[3], n[3];
+  for (int d = 0; d < 3; ++d) {
+    g[d] = j->permitted.cut[d] ? j->permitted.granularity[d]
+                               : j->range.max[d] - j->range.min[d];
+    require((chunk->min[d] - j->range.min[d]) % g[d] == 0);
+    n[d] = (chunk->max[d] - chunk->min[d] + g[d] - 1) / g[d];
+  }
+  cel_box units = cel_box_sized(n[0], n[1], n[2]);
   CEL_VEC(known) ins = {0};
-  for (int pass = 0; pass < 2; ++pass)
-    for (int64_t at = chunk->min[0], n = 0; at < chunk->max[0]; at += g, ++n) {
-      cel_box unit = *chunk;
-      unit.min[0] = at;
-      unit.max[0] = at + g < chunk->max[0] ? at + g : chunk->max[0];
+  for (int pass = 0; pass < 2; ++pass) {
+    uint32_t i = 0;
+    each_point(u, &units) {
+      cel_box unit;
+      for (int d = 0; d < 3; ++d) {
+        unit.min[d] = chunk->min[d] + g[d] * u[d];
+        unit.max[d] = unit.min[d] + g[d];
+        if (unit.max[d] > chunk->max[d]) unit.max[d] = chunk->max[d];
+      }
       if (pass == 0)
         cel_vec_push(&ins, read_unit(j, &unit, stores));
       else
-        write_unit(j, &unit, ins.at[n], stores);
+        write_unit(j, &unit, ins.at[i++], stores);
     }
+  }
   cel_vec_release(&ins);
 }
 
@@ -672,6 +683,7 @@ static bool submit(world *w, job *j, cel_placement placement, int dims) {
                      .dims = dims,
                      .range = j->range,
                      .permitted = j->permitted,
+                     .oversubscribe = j->oversubscribe,
                      .accesses = j->accesses,
                      .access = j->access,
                      .work = &j->work,
@@ -699,6 +711,9 @@ static void task_any(world *w) {
     j->kind = chance(w, 75) ? CEL_TASK_KERNEL : CEL_TASK_HOST;
     j->permitted.cut[0] = chance(w, 80);
     if (chance(w, 30)) j->permitted.granularity[0] = any(w, 1, 3);
+    if (dims > 1 && chance(w, 30)) j->permitted.cut[1] = true;
+    if (chance(w, 30)) j->permitted.granularity[1] = any(w, 1, 2);
+    if (chance(w, 30)) j->oversubscribe = (int32_t)any(w, 1, 4);
     int64_t accesses = any(w, 1, ACCESSES);
     while (j->accesses < accesses) access_any(w, j, dims);
     if (races(j)) continue;

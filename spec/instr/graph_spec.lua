@@ -334,6 +334,7 @@ describe("the instruction graph", function()
     -- As if the task graph had not been able to decide it.
     local task = ffi.new("cel_task", m.program.tasks[id].raw[0])
     task.kind, task.permitted.cut[0] = ffi.C.CEL_TASK_KERNEL, true
+    task.apart = false
     local command = m:command("execute", task)
     command.chunk = task.range
     m:add(command)
@@ -348,6 +349,7 @@ describe("the instruction graph", function()
       local id = m:submit({ range = { 8 }, placement = "once", kind = "host", ... })
       local task = ffi.new("cel_task", m.program.tasks[id].raw[0])
       task.kind, task.permitted.cut[0] = ffi.C.CEL_TASK_KERNEL, true
+      task.apart = false
       local command = m:command("execute", task)
       command.chunk, m.failure = task.range, nil
       m:add(command)
@@ -361,6 +363,73 @@ describe("the instruction graph", function()
     assert.is_nil(try({ b, "discard_write", same(1) }, { b, "discard_write", same(1) }))
     assert.is_nil(try({ v, "discard_write", same(1) }, { b, "discard_write", shifted(4) }))
     assert.is_nil(try({ b, "read", shifted(4) }, { b, "discard_write", same(1) }))
+  end)
+
+  describe("a chunk", function()
+    local function chunks(task)
+      local list = {}
+      for i, r in ipairs(m:of("kernel", task)) do
+        list[i] = ("%d %s"):format(r.device, r.chunk)
+      end
+      return list
+    end
+
+    it("is cut over devices in all dimensions that may be", function()
+      open({ devices = { 1, 2, 3, 4 } })
+      local b = m:buffer({ 8, 8 })
+      assert.same({ "0 0:4 0:4 0:1", "1 0:4 4:8 0:1", "2 4:8 0:4 0:1", "3 4:8 4:8 0:1" },
+        chunks(m:submit({ range = { 8, 8 }, cut = { true, true },
+          { b, "discard_write", same(2) } })))
+      assert.same({ "0 0:8 0:4 0:1", "1 0:8 4:8 0:1" },
+        chunks(m:submit({ range = { 8, 8 }, cut = { false, true },
+          granularity = { 1, 4 }, { b, "discard_write", same(2) } })))
+    end)
+
+    it("is cut at multiples of the granularity, each device's part by itself", function()
+      open({ devices = { 1, 2 } })
+      local b = m:buffer({ 20 })
+      assert.same({ "0 0:4 0:1 0:1", "0 4:8 0:1 0:1", "0 8:12 0:1 0:1",
+        "1 12:16 0:1 0:1", "1 16:20 0:1 0:1" },
+        chunks(m:submit({ range = { 20 }, oversubscribe = 4, granularity = { 4 },
+          { b, "discard_write", same(1) } })))
+    end)
+
+    it("waits, where it is cut into runs, in each for that run's data", function()
+      open({ devices = { 1 } })
+      local b = m:buffer({ 16 })
+      m:message("await_push", { b, { 0 }, { 8 } })
+      m:message("await_push", { b, { 8 }, { 16 } })
+      local t = m:submit({ range = { 16 }, oversubscribe = 2, { b, "read", same(1) } })
+      m:message("push", { b, { 0 }, { 8 } })
+      local first, second = unpack(m:of("kernel", t))
+      local received = m:of("receive")
+      assert.is_true(m:reaches(first, received[1]))
+      assert.is_false(m:reaches(first, received[2]))
+      assert.is_false(m:reaches(second, received[1]))
+      assert.is_true(m:concurrent(first, second))
+    end)
+
+    it("leaves, where it is cut into runs, what one has done to be sent", function()
+      open({ devices = { 1 } })
+      local b = m:buffer({ 16 })
+      local t = m:submit({ range = { 16 }, oversubscribe = 2,
+        { b, "discard_write", same(1) } })
+      m:message("push", { b, { 0 }, { 8 } })
+      local first, second = unpack(m:of("kernel", t))
+      assert.is_true(m:reaches(m:of("send")[1], first))
+      assert.is_false(m:reaches(m:of("send")[1], second))
+    end)
+
+    it("of a host task is cut into runs too, but not what is done once", function()
+      open({ devices = { 1, 2 } })
+      local b = m:buffer({ 6 })
+      local function hosts(placement)
+        return #m:of("host", m:submit({ range = { 6 }, kind = "host", oversubscribe = 3,
+          placement = placement, { b, "discard_write", same(1) } }))
+      end
+      assert.equal(3, hosts("split"))
+      assert.equal(1, hosts("once"))
+    end)
   end)
 
   describe("horizons", function()
@@ -487,6 +556,33 @@ describe("the instruction graph", function()
       assert.equal("1:2", kernels[2].chunk:match("^%S+"))
       assert.is_false(m:reaches(kernels[1], receive))
       assert.is_true(m:reaches(kernels[2], receive))
+    end)
+
+    it("have a rim on all sides where all may be cut", function()
+      open({ devices = { 1, 2, 3, 4 }, interior_items = 8 })
+      local u, v = m:buffer({ 32, 32 }), m:buffer({ 32, 32 })
+      local function step(from, to)
+        return m:submit({ range = { 32, 32 }, cut = { true, true },
+          { to, "discard_write", same(2) },
+          { from, "read", grown(1, 1), { clamp = true } } })
+      end
+      fill(u, { 32, 32 })
+      for _ = 1, 2 do -- memory that grows is copied
+        step(u, v)
+        step(v, u)
+      end
+      local t = step(u, v)
+      local list = {}
+      for i, k in ipairs(m:of("kernel", t)) do list[i] = k.chunk:match("^%S+ %S+") end
+      assert.same({ "0:15 0:15", "15:16 0:16", "0:15 15:16",
+        "0:15 17:32", "15:16 16:32", "0:15 16:17",
+        "17:32 0:15", "16:17 0:16", "17:32 15:16",
+        "17:32 17:32", "16:17 16:32", "17:32 16:17" }, list)
+      for i, k in ipairs(m:of("kernel", t)) do
+        local waits = false
+        for _, copy in ipairs(m:of("copy", t)) do waits = waits or m:reaches(k, copy) end
+        assert.equal(i % 3 ~= 1, waits)
+      end
     end)
 
     it("keep to the granularity", function()

@@ -54,11 +54,13 @@ static void generate_range(cel_random *r, const program *p, step *s) {
 
 static void generate_split(cel_random *r, step *s) {
   s->permitted = (cel_split_kind){{true, false, false}, {1, 1, 1}};
-  if (cel_random_chance(r, 20)) s->permitted.cut[1] = true;
+  if (cel_random_chance(r, 30)) s->permitted.cut[1] = true;
+  if (cel_random_chance(r, 30)) s->permitted.cut[2] = true;
   if (cel_random_chance(r, 10)) s->permitted.cut[0] = false;
   for (int d = 0; d < 3; ++d)
     if (cel_random_chance(r, 20)) s->permitted.granularity[d] = pick(r, 2, 5);
   for (int d = s->dims; d < 3; ++d) s->permitted.cut[d] = false;
+  if (cel_random_chance(r, 25)) s->oversubscribe = (int)pick(r, 2, 5);
 }
 
 static void generate_shape(cel_random *r, const program *p, step *s) {
@@ -311,11 +313,11 @@ static void print_group(const step *s) {
   printf("%s %s %s %s", s->kind == STEP_BAD ? "BAD " : "",
          s->task == CEL_TASK_KERNEL ? "kernel" : "host",
          placements[s->placement], box_text(&s->range, s->dims, text));
-  printf(" cut %d%d%d by %lld,%lld,%lld\n", s->permitted.cut[0],
+  printf(" cut %d%d%d by %lld,%lld,%lld in %d\n", s->permitted.cut[0],
          s->permitted.cut[1], s->permitted.cut[2],
          (long long)s->permitted.granularity[0],
          (long long)s->permitted.granularity[1],
-         (long long)s->permitted.granularity[2]);
+         (long long)s->permitted.granularity[2], s->oversubscribe);
   for (int k = 0; k < s->accesses; ++k) {
     printf("      %s b%d", cel_mode_name(s->access[k].mode),
            s->access[k].buffer);

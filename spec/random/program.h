@@ -59,6 +59,7 @@ typedef struct step {
   int dims;
   cel_box range;
   cel_split_kind permitted;
+  int oversubscribe;
   int accesses;
   access access[MOST_ACCESSES];
   int buffer;      /* FENCE, FREE */

@@ -154,6 +154,7 @@ static cel_status submit_group(rank *r, const step *s) {
                      .dims = s->dims,
                      .range = s->range,
                      .permitted = s->permitted,
+                     .oversubscribe = s->oversubscribe,
                      .accesses = (uint32_t)s->accesses,
                      .access = accesses,
                      .work = make_kernel(r->program, s),

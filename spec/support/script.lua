@@ -18,6 +18,14 @@ M.shapes = {
   { name = "on two devices", devices = 2 },
 }
 
+--- Where it matters how a range is cut: more ranks, more devices.
+M.divided = {
+  { name = "on four devices", devices = 4 },
+  { name = "on two ranks with three devices", devices = 3, ranks = 2 },
+  { name = "on four ranks", devices = 1, ranks = 4 },
+  { name = "on four ranks with four devices", devices = 4, ranks = 4 },
+}
+
 -- same(what, got, wanted) raises where they differ; refused(words, f) raises
 -- unless f fails at a line of its own with these words (without a tail call, which
 -- leaves no line).
@@ -74,10 +82,10 @@ end
 ---@param name string
 ---@param text string
 ---@param check? function
----@param options? table  as M.run takes them
+---@param options? table  as M.run takes them; `shapes` in place of M.shapes
 function M.everywhere(name, text, check, options)
   if not check then text = text .. "\nprint 'checked'" end
-  for _, shape in ipairs(M.shapes) do
+  for _, shape in ipairs(options and options.shapes or M.shapes) do
     busted.it(name .. ", " .. shape.name, function()
       local r = M.run(text, shape, options)
       assert.equal("", r.stderr)

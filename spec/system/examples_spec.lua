@@ -119,11 +119,11 @@ describe("examples", function()
 
   describe("wave_sim", function()
     local first, picture
-    for _, shape in ipairs(shapes) do
-      it("gives the same picture on " .. describe_shape(shape), function()
+    local function draw(split, shape)
+      it(("gives the same picture, split %s on %s"):format(split, describe_shape(shape)), function()
         local folder = os.tmpname()
         os.remove(folder)
-        local out = run("wave_sim", { "97", "50", "25" }, shape, folder)
+        local out = run("wave_sim", { "97", "50", "25", folder, split }, shape)
         local file = assert(io.open(folder .. "/wave_00050.png", "rb"))
         local bytes = file:read("*a")
         file:close()
@@ -134,6 +134,10 @@ describe("examples", function()
         assert.equal(first, out)
         assert.is_true(picture == bytes)
       end)
+    end
+    for _, shape in ipairs(shapes) do
+      draw("1d", shape)
+      draw("2d", shape)
     end
 
     it("matches the wave equation computed in Lua", function()

@@ -200,6 +200,7 @@ function M:group(spec)
     group.permitted.cut[d] = cut[d + 1] or false
     group.permitted.granularity[d] = granularity[d + 1] or 1
   end
+  group.oversubscribe = spec.oversubscribe or 0
   local list = ffi.new("cel_access[?]", #spec + 1)
   for i, access in ipairs(spec) do
     access_of(self, access, group, list[i - 1])

@@ -1,0 +1,116 @@
+--- hints.lua -- how the work of a command group may be divided.
+local place = require "celer.place"
+local words = require "celer.words"
+
+local fail = place.fail
+
+local M = {}
+
+-- Dimensions that are cut, by the name of the split.
+local splits = { ["1d"] = 1, ["2d"] = 2, ["3d"] = 3 }
+-- As in core_submit.c.
+local MOST_RUNS = 256
+
+---@class celer.hints
+---@field split? "1d"|"2d"|"3d"  how many dimensions are cut, from the first on
+---@field oversubscribe? integer  runs that each device's chunk is cut into
+---@field granularity? integer|integer[]  cuts lie at multiples of it
+
+local function is_whole(n, most)
+  return type(n) == "number" and n >= 1 and n % 1 == 0 and n <= most
+end
+
+local checks = {}
+
+function checks.split(value, call)
+  if not splits[value] then
+    fail("%s: split must be \"1d\", \"2d\" or \"3d\", not %s", call,
+      type(value) == "string" and ("%q"):format(value) or words.a(value))
+  end
+end
+
+function checks.oversubscribe(value, call)
+  if not is_whole(value, MOST_RUNS) then
+    fail("%s: oversubscribe must be a whole number from 1 to %d, not %s", call,
+      MOST_RUNS, tostring(value))
+  end
+end
+
+function checks.granularity(value, call)
+  local list = type(value) == "table" and value or { value }
+  local n = 0
+  for key in next, list do n = n + (is_whole(key, 3) and 1 or 4) end
+  if n ~= #list or n == 0 or n > 3 then
+    fail("%s: granularity must be a number, or a table of one for each dimension "
+      .. "such as {16, 8}", call)
+  end
+  for d = 1, n do
+    if not is_whole(list[d], 2 ^ 53) then
+      fail("%s: granularity must be a whole number of at least 1, not %s", call,
+        tostring(list[d]))
+    end
+  end
+end
+
+--- Checks hints and puts them over those in `known`, which changes.
+---@param known table
+---@param hints celer.hints
+---@param call string  begins messages
+function M.add(known, hints, call)
+  if type(hints) ~= "table" then
+    fail("%s: the hints must be a table such as {split = \"2d\"}, not %s", call,
+      words.a(hints))
+  end
+  local key, value = next(hints)
+  while key ~= nil do
+    if not checks[key] then
+      fail("%s: unknown hint '%s'%s", call, tostring(key), words.advice(key, checks))
+    end
+    checks[key](value, call)
+    known[key] = value
+    key, value = next(hints, key)
+  end
+end
+
+local function gcd(a, b)
+  while b > 0 do a, b = b, a % b end
+  return a
+end
+
+-- Of dimension d, with groups that are not cut: the least common multiple, which
+-- leaves no rest.
+local function grouped(hint, range, d)
+  local group = range.group[d]
+  local n = group / gcd(group, hint) * hint
+  if range.size[d] % n ~= 0 then
+    fail("cg:parallel_for: groups of %d and a granularity of %d are cut at "
+      .. "multiples of %d, of which the %d items of dimension %d are none", group,
+      hint, n, range.size[d], d - 1)
+  end
+  return n
+end
+
+--- What the core takes of them: how many dimensions are cut, and the rest in a
+--- table, which may be nil.
+---@param hints table  as M.add made it
+---@param dims integer
+---@param range celer.nd_range?
+---@return integer cuts, number[]? rest
+function M.resolve(hints, dims, range)
+  local cuts = math.min(splits[hints.split or "1d"], dims)
+  local granularity, runs = hints.granularity, hints.oversubscribe
+  if not (granularity or runs or range) then return cuts, nil end
+  local list = type(granularity) == "table" and granularity or nil
+  if list and #list > dims then
+    fail("the granularity has %d numbers, the range %d dimension%s", #list, dims,
+      dims == 1 and "" or "s")
+  end
+  local rest = { 1, 1, 1, runs or 1 }
+  for d = 1, cuts do
+    local n = list and (list[d] or 1) or granularity or 1
+    rest[d] = range and grouped(n, range, d) or n
+  end
+  return cuts, rest
+end
+
+return M
