@@ -23,14 +23,16 @@ static bool calls_library(const cel_task *task) {
   return task->work != NULL && task->work->lua;
 }
 
-/* A device's or lane's chunk, in the runs that the task asks for. */
+/* A device's or lane's chunk, in the runs that the task asks for. What has
+ * effects on more than its buffers is called once: runs of one task have no
+ * order. */
 static cel_status make_runs(cel_instr_graph *graph, cel__part part,
                             bool whole) {
   cel__plan *plan = &graph->plan;
   const cel_task *task = plan->command->task;
   int64_t g = task->permitted.granularity[0];
   bool several = task->oversubscribe > 1 && task->permitted.cut[0] &&
-                 task->placement == CEL_PLACE_SPLIT;
+                 task->placement == CEL_PLACE_SPLIT && task->effects == 0;
   cel_split split = cel_split_1d(&part.chunk, several ? task->oversubscribe : 1,
                                  g < 1 ? 1 : g);
   for (int64_t i = 0; cel_split_chunk(&split, i, &part.chunk); ++i) {

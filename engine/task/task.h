@@ -95,7 +95,7 @@ typedef struct cel_group {
   cel_split_kind permitted;
   /* SPLIT: what a device or host lane gets is cut further along dimension 0,
    * into so many runs at most, so that what one needs or leaves may travel
-   * while another computes; 0 and 1: not. */
+   * while another computes; 0 and 1: not. A task with effects is not. */
   int32_t oversubscribe;
   uint32_t accesses;
   const cel_access *access;

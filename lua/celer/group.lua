@@ -296,7 +296,8 @@ local function submit_function(self, kind, placement, range, f, ...)
   local cuts, rest = division.resolve(self.hints or unhinted, dims)
   local file, line = place.user()
   place.check(core[kind.submit](placement, dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
-    hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, flat, count, self.label or kind.noun, file, line, blob, identity))
+    hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, flat, count,
+    self.label or kind.noun, file, line, blob, identity))
 end
 
 local host_task = { call = "cg:host_task", noun = "host task", submit = "submit_host" }
