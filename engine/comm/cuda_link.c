@@ -74,7 +74,7 @@ static void fail_all(cel__link *link) {
 
 /* The first of `bytes` bytes, from `within` on, that are one copy: within a
  * row, rows within a plane, or planes. Returns how many. */
-static uint64_t copy_some(const cel_cuda_api *api, const cel_strided *piece,
+static uint64_t copy_some(const cel_cuda *cuda, const cel_strided *piece,
                           uint64_t within, uint64_t bytes, CUdeviceptr slot,
                           bool out, CUstream stream, CUresult *code) {
   uint64_t run = piece->run, lines = piece->count[1], line = within / run;
@@ -92,8 +92,8 @@ static uint64_t copy_some(const cel_cuda_api *api, const cel_strided *piece,
   }
   if (planes == 1) far.plane = far.row * rows;
   cel_cuda_end near = {slot, width, width * rows};
-  *code = out ? cel_cuda_copy(api, far, near, width, planes, rows, stream)
-              : cel_cuda_copy(api, near, far, width, planes, rows, stream);
+  *code = out ? cel_cuda_copy(cuda, 0, far, near, width, planes, rows, stream)
+              : cel_cuda_copy(cuda, 0, near, far, width, planes, rows, stream);
   return planes * rows * width;
 }
 
@@ -108,8 +108,8 @@ CUresult cel__link_copy(cel__link *link, cel__link_transfer *transfer,
     uint64_t left = piece->run * piece->count[0] * piece->count[1] - at->within;
     uint64_t n = 0;
     if (left > 0)
-      n = copy_some(link->cuda->api, piece, at->within,
-                    left < bytes ? left : bytes, slot, out, stream, &code);
+      n = copy_some(link->cuda, piece, at->within, left < bytes ? left : bytes,
+                    slot, out, stream, &code);
     slot += n;
     bytes -= n;
     transfer->begun += n;

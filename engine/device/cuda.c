@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "device/cuda_pack.h"
 
 static cel_status fail_call(const cel_cuda_api *api, CUresult code,
                             const char *what, int32_t ordinal) {
@@ -137,6 +138,7 @@ cel_status cel_cuda_open(const int32_t *ordinal, int32_t devices,
   CEL_TRY(check_ordinals(ordinal, devices));
   cel_cuda *cuda = cel_alloc_zero(sizeof *cuda);
   cuda->api = cel_cuda_api_load(why, sizeof why);
+  cuda->pack_rows = CEL_CUDA_PACK_ROWS;
   cel_status status = CEL_E_OK;
   for (int32_t i = 0; i < devices && status == CEL_E_OK; ++i)
     status = open_device(cuda, ordinal[i]);
@@ -151,6 +153,7 @@ cel_status cel_cuda_open(const int32_t *ordinal, int32_t devices,
 
 void cel_cuda_close(cel_cuda *cuda) {
   if (cuda == NULL) return;
+  cel_cuda_pack_unload(cuda);
   cuda->api->cuCtxSetCurrent(NULL);
   for (int32_t i = 0; i < cuda->devices; ++i)
     cuda->api->cuDevicePrimaryCtxRelease_v2(cuda->device[i].device);

@@ -12,6 +12,8 @@
 
 #include "device/cuda_api.h"
 
+enum { CEL_CUDA_UNITS = 5 };
+
 typedef struct cel_cuda_device {
   CUdevice device;
   CUcontext context; /* the primary one, retained */
@@ -21,6 +23,9 @@ typedef struct cel_cuda_device {
   int32_t numa;    /* the node of the host that is near, or -1 */
   bool virtual_memory, host_virtual_memory;
   bool peer[CEL_DEVICES]; /* reaches the memory of that device of ours */
+  /* cuda_pack.h: copies short rows, in units of 1 << i bytes; or null. */
+  CUmodule packer;
+  CUfunction pack[CEL_CUDA_UNITS];
   char name[64];
   char bus[20]; /* "0000:1b:00.0": where hwloc finds it */
 } cel_cuda_device;
@@ -28,6 +33,7 @@ typedef struct cel_cuda_device {
 typedef struct cel_cuda {
   const cel_cuda_api *api;
   int32_t devices;
+  uint32_t pack_rows; /* fewer short rows are left to the driver */
   cel_cuda_device device[CEL_DEVICES];
 } cel_cuda;
 

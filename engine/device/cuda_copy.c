@@ -1,5 +1,7 @@
 #include "device/cuda_copy.h"
 
+#include "device/cuda_pack.h"
+
 enum { PITCH = INT32_MAX /* the most that CUDA takes */ };
 
 /* Rows one after the other, for pitches that the driver does not take. */
@@ -39,9 +41,10 @@ static CUresult copy_planes(const cel_cuda_api *api, const cel_cuda_end *from,
   return api->cuMemcpy3DAsync_v2(&copy, stream);
 }
 
-CUresult cel_cuda_copy(const cel_cuda_api *api, cel_cuda_end from,
+CUresult cel_cuda_copy(const cel_cuda *cuda, int32_t device, cel_cuda_end from,
                        cel_cuda_end to, size_t width, size_t planes,
                        size_t rows, CUstream stream) {
+  const cel_cuda_api *api = cuda->api;
   size_t n[2] = {planes, rows};
   /* Twice: what lies side by side in both is one row, and with one row in each
    * plane the planes are the rows. */
@@ -53,6 +56,8 @@ CUresult cel_cuda_copy(const cel_cuda_api *api, cel_cuda_end from,
   }
   if (n[0] * n[1] == 1)
     return api->cuMemcpyAsync(to.at, from.at, width, stream);
+  if (cel_cuda_pack_suits(cuda, device, width, n[0], n[1]))
+    return cel_cuda_pack(cuda, device, from, to, width, n[0], n[1], stream);
   if (n[0] == 1 || (from.plane % from.row == 0 && to.plane % to.row == 0))
     return copy_planes(api, &from, &to, width, n, stream);
   CUresult code = CUDA_SUCCESS;

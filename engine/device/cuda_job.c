@@ -66,14 +66,14 @@ static cel_cuda_end end_of(const cel_layout *l, const cel_box *box,
   return (cel_cuda_end){(uintptr_t)l->base + at, row, plane};
 }
 
-static CUresult enqueue_copy(const cel_cuda *cuda, const cel_job *job,
-                             CUstream stream) {
+static CUresult enqueue_copy(const cel_cuda *cuda, int32_t device,
+                             const cel_job *job, CUstream stream) {
   const cel_box *box = &job->box;
   if (cel_box_is_empty(box)) return CUDA_SUCCESS;
   cel_cuda_end from = end_of(&job->from, box, job->element_size);
   cel_cuda_end to = end_of(&job->to, box, job->element_size);
   size_t width = (size_t)(box->max[2] - box->min[2]) * job->element_size;
-  return cel_cuda_copy(cuda->api, from, to, width,
+  return cel_cuda_copy(cuda, device, from, to, width,
                        (size_t)(box->max[0] - box->min[0]),
                        (size_t)(box->max[1] - box->min[1]), stream);
 }
@@ -276,7 +276,7 @@ cel_status cel__cuda_enqueue(const cel_cuda *cuda, int32_t device,
   if (job->kind == CEL_JOB_CALL)
     return enqueue_call(cuda, device, job, stream, lost);
   cel_assert(job->kind == CEL_JOB_COPY);
-  CUresult code = enqueue_copy(cuda, job, stream);
+  CUresult code = enqueue_copy(cuda, device, job, stream);
   return code == CUDA_SUCCESS ? CEL_E_OK
                               : refuse(cuda, device, job, code, lost);
 }

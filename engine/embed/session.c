@@ -6,6 +6,7 @@
 #include "comm/cuda_link.h"
 #include "comm/report.h"
 #include "device/cuda.h"
+#include "device/cuda_pack.h"
 #include "device/kernel.h"
 #include "embed/embedded.h"
 #include "embed/interrupt.h"
@@ -69,6 +70,15 @@ static cel_status link_gpus(cel_session *s) {
   return CEL_E_OK;
 }
 
+/* A GPU without the kernel for short rows copies as well, only slower. */
+static void load_packer(cel_session *s) {
+  const cel_embedded *text = cel_embedded_find("kernels/strided.cuh");
+  if (cel_cuda_pack_load(s->cuda, text->data) != CEL_E_OK &&
+      s->transport->rank == 0 && s->options.verbose)
+    fprintf(stderr, "celer: warning: narrow boxes are copied row by row: %s\n",
+            cel_error_last()->text);
+}
+
 static cel_status start_backend(cel_session *s) {
   const cel_transport *t = s->transport;
   CEL_TRY(cel_topology_find(t->local_rank, t->local_ranks, &s->topology));
@@ -88,6 +98,7 @@ static cel_status start_backend(cel_session *s) {
   if (!s->choice.cuda) return cel_backend_cpu(&config, &s->backend);
   if (s->cuda == NULL)
     CEL_TRY(cel_cuda_open(s->choice.ordinal, s->choice.devices, &s->cuda));
+  load_packer(s);
   return cel_backend_cuda(&config, s->cuda, &s->backend);
 }
 

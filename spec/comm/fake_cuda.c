@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "base/vec.h"
+#include "device/cuda_pack.h"
 
 enum { EVENTS = 4096 };
 
@@ -18,11 +19,13 @@ typedef struct event {
   _Atomic(uint64_t) recorded, reached;
 } event;
 
-typedef enum work_kind { COPY, RECORD, WAIT } work_kind;
+typedef enum work_kind { COPY, PACK, RECORD, WAIT } work_kind;
 
 typedef struct work {
   work_kind kind;
   CUDA_MEMCPY3D copy;
+  cel_cuda_strided strided;
+  size_t unit;
   event *event;
   uint64_t count;
 } work;
@@ -125,11 +128,25 @@ static void copy_now(const CUDA_MEMCPY3D *c) {
              from + (i * c->srcHeight + j) * c->srcPitch, c->WidthInBytes);
 }
 
+/* As kernels/strided.cuh. */
+static void pack_now(const cel_cuda_strided *s, size_t unit) {
+  for (uint32_t i = 0; i < s->units; ++i) {
+    uint64_t at = i % s->width * unit, line = i / s->width;
+    uint64_t plane = line / s->rows, row = line % s->rows;
+    memcpy(
+        (char *)(uintptr_t)(s->to + plane * s->to_plane + row * s->to_row + at),
+        (const char *)(uintptr_t)(s->from + plane * s->from_plane +
+                                  row * s->from_row + at),
+        unit);
+  }
+}
+
 /* False: it waits for an event. */
 static bool run_one(CUstream s) {
   const work *w = &s->work.at[s->next];
   switch (w->kind) {
   case COPY: copy_now(&w->copy); break;
+  case PACK: pack_now(&w->strided, w->unit); break;
   case RECORD: atomic_store(&w->event->reached, w->count); break;
   case WAIT:
     if (atomic_load(&w->event->reached) < w->count) return false;
@@ -182,6 +199,22 @@ static CUresult copy_1d(CUdeviceptr to, CUdeviceptr from, size_t size,
                         .Height = 1,
                         .Depth = 1};
   return copy_3d(&copy, s);
+}
+
+/* The functions are the units that they move. */
+static CUresult launch(CUfunction function, unsigned gx, unsigned gy,
+                       unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                       unsigned shared, CUstream s, void **params,
+                       void **extra) {
+  (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz;
+  (void)shared, (void)extra;
+  if (copies_left-- <= 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  work w = {.kind = PACK, .unit = *(const size_t *)(const void *)function};
+  memcpy(&w.strided, params[0], sizeof w.strided);
+  uint64_t all = w.strided.from | w.strided.to;
+  if (all % w.unit != 0) cel_bug("fake CUDA: a unit of %zu is astray", w.unit);
+  cel_vec_push(&s->work, w);
+  return CUDA_SUCCESS;
 }
 
 static CUresult copy_in(CUdeviceptr to, const void *from, size_t size,
@@ -303,6 +336,7 @@ const cel_cuda *fake_cuda(uint64_t seed) {
                                    .cuEventDestroy_v2 = event_destroy,
                                    .cuEventRecord = event_record,
                                    .cuEventQuery = event_query,
+                                   .cuLaunchKernel = launch,
                                    .cuMemcpyAsync = copy_1d,
                                    .cuMemcpy3DAsync_v2 = copy_3d,
                                    .cuMemcpyHtoDAsync_v2 = copy_in,
@@ -313,6 +347,10 @@ const cel_cuda *fake_cuda(uint64_t seed) {
                                    .cuGetErrorName = error_text,
                                    .cuGetErrorString = error_text};
   static cel_cuda cuda = {.api = &api, .devices = 1};
+  static const size_t unit[CEL_CUDA_UNITS] = {1, 2, 4, 8, 16};
+  for (int i = 0; i < CEL_CUDA_UNITS && seed % 4 != 0; ++i)
+    cuda.device[0].pack[i] = (CUfunction)(uintptr_t)&unit[i];
+  cuda.pack_rows = seed % 2 == 0 ? CEL_CUDA_PACK_ROWS : 1;
   dice.state = seed;
   events_file = make_file(EVENTS * sizeof(event));
   events = map(events_file, EVENTS * sizeof(event));

@@ -3,7 +3,8 @@
  *
  * Device memory lies in the host. Streams are lists of work, of which a random
  * part is carried out whenever an event is asked for. Memory and events may be
- * opened by other processes, through /proc.
+ * opened by other processes, through /proc. It knows one kernel, the one for
+ * short rows, but for one seed in four.
  */
 #ifndef SPEC_COMM_FAKE_CUDA_H
 #define SPEC_COMM_FAKE_CUDA_H

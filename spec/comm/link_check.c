@@ -22,6 +22,8 @@
 #include "base/vec.h"
 #include "comm/cuda_link.h"
 #include "comm/fake_cuda.h"
+#include "device/cuda_pack.h"
+#include "embed/embedded.h"
 
 typedef struct settings {
   uint64_t seed;
@@ -383,6 +385,9 @@ static const cel_cuda *open_gpu(const cel_transport *t) {
   int32_t n = cel_cuda_count(why, sizeof why);
   int32_t ordinal = n > 0 ? t->local_rank % n : 0;
   if (n == 0 || cel_cuda_open(&ordinal, 1, &cuda) != CEL_E_OK) return NULL;
+  const char *text = cel_embedded_find("kernels/strided.cuh")->data;
+  if (cel_cuda_pack_load(cuda, text) != CEL_E_OK)
+    fprintf(stderr, "link_check: %s\n", cel_error_last()->text);
   return cuda;
 }
 

@@ -15,6 +15,8 @@
 #include "base/random.h"
 #include "base/vec.h"
 #include "device/cuda.h"
+#include "device/cuda_pack.h"
+#include "embed/embedded.h"
 
 enum { MEMORIES = 1 + CEL_DEVICES, JOBS = 400, AFTERS = 64 };
 
@@ -47,6 +49,9 @@ static void open_all(void) {
   if (n > CEL_DEVICES) n = CEL_DEVICES;
   for (int32_t d = 0; d < n; ++d) ordinal[d] = d;
   check(cel_cuda_open(ordinal, n, &cuda));
+  check(
+      cel_cuda_pack_load(cuda, cel_embedded_find("kernels/strided.cuh")->data));
+  cuda->pack_rows = 1;
   const cel_backend_config config = {.devices = n};
   check(cel_backend_cuda(&config, cuda, &backend));
   static char header[1 << 20];

@@ -6,6 +6,8 @@
 #include "base/hash.h"
 #include "command/graph.h"
 #include "device/cuda.h"
+#include "device/cuda_pack.h"
+#include "embed/embedded.h"
 #include "random/program.h"
 #include "runtime/internal.h"
 
@@ -290,13 +292,18 @@ static void must(cel_status status) {
   if (status != CEL_E_OK) cel_bug("no backend: %s", cel_error_last()->text);
 }
 
-/* As many devices as the program asks for, however few GPUs there are. */
+/* As many devices as the program asks for, however few GPUs there are; in every
+ * other program all copies of several rows go by the kernel. */
 static void open_gpus(rank *r) {
   char why[256];
   int32_t n = cel_cuda_count(why, sizeof why), ordinal[CEL_DEVICES];
   if (n == 0) cel_bug("no GPU: %s", why);
   for (int d = 0; d < r->program->devices; ++d) ordinal[d] = (r->index + d) % n;
   must(cel_cuda_open(ordinal, r->program->devices, &r->cuda));
+  if (r->program->seed % 2 == 0) return;
+  must(cel_cuda_pack_load(r->cuda,
+                          cel_embedded_find("kernels/strided.cuh")->data));
+  r->cuda->pack_rows = 1;
 }
 
 void rank_backend(rank *r) {
