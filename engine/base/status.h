@@ -33,7 +33,8 @@
   _(DIVERGED, "ranks submitted different things")                              \
   _(TASK, "a kernel or host task failed while running")                        \
   _(FAULT, "a device failed, and its driver does not say at what")             \
-  _(CANCELLED, "the run is ending because of another error")
+  _(CANCELLED, "the run is ending because of another error")                   \
+  _(AGAIN, "other ranks have not come yet; of the simulated cluster alone")
 
 typedef enum cel_status {
 #define CEL_STATUS_ENUM(name, text) CEL_E_##name,

@@ -264,6 +264,11 @@ static cel_status gather(cel_transport *t, const void *mine, uint32_t size,
   return inner->gather(inner, mine, size, all);
 }
 
+static cel_status join(cel_transport *t, uint32_t group, cel_comm **out) {
+  cel_transport *inner = ((cel__link *)t)->inner;
+  return inner->join(inner, group, out);
+}
+
 static void end_all(cel_transport *t, int status) {
   cel_transport *inner = ((cel__link *)t)->inner;
   inner->abort(inner, status);
@@ -292,5 +297,6 @@ const cel_transport cel__link_table = {.name = "mpi, direct between GPUs",
                                        .told = told,
                                        .broadcast = broadcast,
                                        .gather = gather,
+                                       .join = join,
                                        .abort = end_all,
                                        .destroy = destroy};

@@ -206,6 +206,7 @@ cel_status cel_transport_cuda_link(cel_transport *inner, const cel_cuda *cuda,
   link->base.rank = inner->rank;
   link->base.ranks = inner->ranks;
   link->base.local_rank = inner->local_rank;
+  link->base.no_groups = inner->no_groups;
   link->base.local_ranks = inner->local_ranks;
   link->inner = inner;
   link->cuda = cuda;

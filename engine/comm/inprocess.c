@@ -4,6 +4,7 @@
 #include "base/park.h"
 #include "base/random.h"
 #include "base/vec.h"
+#include "comm/meeting.h"
 #include "comm/strided.h"
 
 /* A message on its way. Held by the receiver until delivered and, where the
@@ -50,6 +51,7 @@ typedef struct cluster {
   endpoint *end;
   uint64_t slot0; /* index of slots.at[0] */
   CEL_VEC(slot) slots;
+  cel_meeting *meeting;
   void *broadcast;
   uint64_t broadcast_size, broadcasts, broadcast_reads;
   cel_fault fault;
@@ -370,8 +372,15 @@ static cel_status gather_inprocess(cel_transport *t, const void *mine,
   return cel_fail(CEL_E_COMM, "the in-process transport does not gather");
 }
 
+static cel_status join_inprocess(cel_transport *t, uint32_t group,
+                                 cel_comm **out) {
+  *out = cel_meeting_join(((endpoint *)t)->cluster->meeting, t->rank, group);
+  return CEL_E_OK;
+}
+
 static void abort_inprocess(cel_transport *t, int status) {
-  (void)t, (void)status;
+  (void)status;
+  cel_meeting_end(((endpoint *)t)->cluster->meeting);
 }
 
 /* ---- life --------------------------------------------------------------- */
@@ -407,6 +416,7 @@ static void destroy_inprocess(cel_transport *t) {
   if (c->held != NULL) release_flight(c->held);
   pthread_cond_destroy(&c->broadcast_came);
   pthread_mutex_destroy(&c->lock);
+  cel_meeting_destroy(c->meeting);
   cel_vec_release(&c->slots);
   cel_free(c->again);
   cel_free(c->broadcast);
@@ -425,6 +435,7 @@ static const cel_transport inprocess_table = {.name = "in-process",
                                               .told = told_inprocess,
                                               .broadcast = broadcast_inprocess,
                                               .gather = gather_inprocess,
+                                              .join = join_inprocess,
                                               .abort = abort_inprocess,
                                               .destroy = destroy_inprocess};
 
@@ -453,6 +464,7 @@ cel_status cel_transport_inprocess(const cel_inprocess_config *config,
   c->threads = config->threads;
   c->random.state = config->seed;
   c->ranks = c->alive = config->ranks;
+  c->meeting = cel_meeting_create(config->ranks, config->threads);
   c->fault = config->fault;
   c->fault_at = config->fault_at;
   c->end = cel_alloc_zero((size_t)c->ranks * sizeof *c->end);

@@ -15,7 +15,7 @@ enum {
 
 /* --- failures ---------------------------------------------------------- */
 
-static void mpi_text(int code, char *text) {
+void cel__mpi_text(int code, char *text) {
   int length = 0;
   if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) length = 0;
   text[length] = '\0';
@@ -30,7 +30,7 @@ void cel__mpi_fail(cel__mpi *m) {
 bool cel__mpi_bad(cel__mpi *m, int code, const char *doing, int64_t peer) {
   if (code == MPI_SUCCESS) return false;
   char text[MPI_MAX_ERROR_STRING + 1], who[32] = "";
-  mpi_text(code, text);
+  cel__mpi_text(code, text);
   if (peer >= 0) snprintf(who, sizeof who, " rank %lld", (long long)peer);
   cel_fail(CEL_E_COMM, "MPI failed while %s%s: %s", doing, who, text);
   cel__mpi_fail(m);
@@ -269,23 +269,36 @@ void cel_mpi_describe(char *text, size_t size) {
            running ? thread_name(level) : "not started");
 }
 
-static cel_status init_mpi(bool *finalize) {
-  int up = 0, level = MPI_THREAD_SINGLE;
+cel_status cel__mpi_init(int least, int *level, bool *finalize) {
+  int up = 0;
   char library[MPI_MAX_LIBRARY_VERSION_STRING];
   MPI_Initialized(&up);
   if (up)
-    MPI_Query_thread(&level);
-  else if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) !=
+    MPI_Query_thread(level);
+  else if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, level) !=
            MPI_SUCCESS)
     return cel_fail(CEL_E_COMM, "MPI_Init_thread failed");
   *finalize = !up;
-  if (level >= MPI_THREAD_SERIALIZED) return CEL_E_OK;
+  if (*level >= least) return CEL_E_OK;
   library_name(library);
   if (!up) MPI_Finalize();
   return cel_fail(CEL_E_COMM,
-                  "celer needs MPI_THREAD_SERIALIZED or more, but this MPI "
-                  "(%s) gives %s: use one that is built with thread support",
-                  library, thread_name(level));
+                  "celer needs %s or more, but this MPI (%s) gives %s: use one "
+                  "that is built with thread support",
+                  thread_name(least), library, thread_name(*level));
+}
+
+/* Everything else goes without. */
+static void forbid_groups(cel__mpi *m, int level) {
+  char library[MPI_MAX_LIBRARY_VERSION_STRING];
+  if (level >= MPI_THREAD_MULTIPLE) return;
+  library_name(library);
+  snprintf(m->no_groups, sizeof m->no_groups,
+           "a collective task calls MPI in a thread of its own, which needs "
+           "MPI_THREAD_MULTIPLE, but this MPI (%.200s) gives %s: use one that "
+           "is built with thread support",
+           library, thread_name(level));
+  m->base.no_groups = m->no_groups;
 }
 
 /* Open MPI ends the process, with a page of text, when srun started it without
@@ -347,6 +360,7 @@ static const cel_transport table = {.name = "mpi",
                                     .told = cel__mpi_told,
                                     .broadcast = broadcast,
                                     .gather = gather,
+                                    .join = cel__mpi_join,
                                     .abort = end_all,
                                     .destroy = destroy};
 
@@ -358,12 +372,13 @@ static uint32_t fitting_window(uint32_t window) {
   return window;
 }
 
-static cel_status open_mpi(const cel_mpi_config *config, bool finalize,
-                           cel_transport **out) {
+static cel_status open_mpi(const cel_mpi_config *config, int level,
+                           bool finalize, cel_transport **out) {
   cel__mpi *m = cel_alloc_zero(sizeof *m);
   m->base = table;
   m->config = *config;
   m->finalize = finalize;
+  forbid_groups(m, level);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   m->config.window = fitting_window(config->window);
   m->flow[CEL__SEND].bound = config->sends;
@@ -383,15 +398,15 @@ static cel_status open_mpi(const cel_mpi_config *config, bool finalize,
 cel_status cel_transport_mpi_with(const cel_mpi_config *config,
                                   cel_transport **out) {
   bool finalize = false;
-  int over = 0, ranks = 0;
+  int over = 0, ranks = 0, level = MPI_THREAD_SINGLE;
   MPI_Finalized(&over);
   if (over) return cel_fail(CEL_E_COMM, "MPI has been finalized already");
   CEL_TRY(check_before());
-  CEL_TRY(init_mpi(&finalize));
+  CEL_TRY(cel__mpi_init(MPI_THREAD_SERIALIZED, &level, &finalize));
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   cel_status status = check_after(ranks);
   if (status != CEL_E_OK && finalize) MPI_Finalize();
-  return status == CEL_E_OK ? open_mpi(config, finalize, out) : status;
+  return status == CEL_E_OK ? open_mpi(config, level, finalize, out) : status;
 }
 
 cel_status cel_transport_mpi(cel_transport **out) {

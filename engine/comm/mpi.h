@@ -4,6 +4,9 @@
  *   mpi_data.c     messages: windows, bounds, starting and completing them
  *   mpi_pack.c     what a message looks like to MPI: direct, typed, or packed
  *   mpi_control.c  credits, short texts, agreements
+ *   mpi_comm.c     communicators of collective tasks
+ *   mpi_file.c     their files
+ *   mpi_alone.c    MPI for one rank without a launcher
  *   mpi_window.c   which transfers of one direction of one pair may start
  *
  * Every MPI request is a row of one table, tested together. Three
@@ -19,7 +22,8 @@
  *   5. A message that fails fails all others, now and later (`failed`); texts
  *      and agreements go on, so that the ranks can find out why. Where those
  *      fail, or the table cannot be tested, all ends (`base.broken`, too).
- * Confined to the thread that drives the transport.
+ * Confined to the thread that drives the transport, but for mpi_comm.c,
+ * mpi_file.c and mpi_alone.c.
  */
 #ifndef CEL_COMM_MPI_H
 #define CEL_COMM_MPI_H
@@ -42,6 +46,7 @@ cel_status cel_transport_mpi_with(const cel_mpi_config *config,
                                   cel_transport **out);
 
 enum { CEL__TAG_CREDIT = 1, CEL__TAG_TELL = 2, CEL__CREDIT_RECEIVES = 4 };
+enum { CEL__MPI_NO_GROUPS = 384 };
 enum { CEL__POOL_SMALLEST = 10, CEL__POOL_CLASSES = 7, CEL__POOL_KEPT = 32 };
 
 typedef enum cel__mpi_role {
@@ -114,6 +119,7 @@ typedef struct cel__mpi {
   bool finalize;   /* we initialised MPI */
   bool failed;     /* no message can be relied on any more */
   cel_error error; /* the first, if `failed` */
+  char no_groups[CEL__MPI_NO_GROUPS];
   /* The table of requests: three arrays of one length. */
   CEL_VEC(MPI_Request) request;
   CEL_VEC(cel__mpi_row) row;
@@ -140,6 +146,11 @@ typedef struct cel__mpi {
 } cel__mpi;
 
 /* mpi.c */
+/* Starts MPI unless it runs, and asks it for MPI_THREAD_MULTIPLE: what it gives
+ * is at least `least`, or CEL_E_COMM. *finalize: it was not running. */
+cel_status cel__mpi_init(int least, int *level, bool *finalize);
+/* What a code says, in MPI_MAX_ERROR_STRING + 1 bytes. */
+void cel__mpi_text(int code, char *text);
 /* A row for a request; `what` as its role says. */
 void cel__mpi_track(cel__mpi *m, MPI_Request request, cel__mpi_role role,
                     void *what);
@@ -170,6 +181,9 @@ cel_status cel__mpi_pack(cel__mpi *m, cel__mpi_transfer *transfer, void **base,
 /* Unpacks what was received (if `arrived`) and gives staging and type back. */
 void cel__mpi_unpack(cel__mpi *m, cel__mpi_transfer *transfer, bool arrived);
 void cel__mpi_release_pool(cel__mpi *m);
+/* The type of so many bytes in a row, more than an int can count; not yet
+ * committed. */
+int cel__mpi_big_type(uint64_t bytes, MPI_Datatype *out);
 
 /* mpi_control.c */
 void cel__mpi_agree(cel_transport *t, const cel_agreement *mine);
@@ -185,6 +199,16 @@ void cel__mpi_look(cel__mpi *m);
 void cel__mpi_control_ended(cel__mpi *m, cel__mpi_row row,
                             const MPI_Status *status);
 void cel__mpi_release_control(cel__mpi *m);
+
+/* mpi_comm.c; Thread: any */
+/* How MPI is told of any number of bytes: *count of *type. */
+int cel__mpi_bytes_begin(uint64_t bytes, int *count, MPI_Datatype *type);
+void cel__mpi_bytes_end(MPI_Datatype *type);
+/* OK, or CEL_E_COMM and what went wrong. */
+cel_status cel__mpi_status(int code, const char *doing);
+/* Of all ranks; collective over the threads of that group. */
+cel_status cel__mpi_comm_of_group(uint32_t group, MPI_Comm *out);
+cel_status cel__mpi_join(cel_transport *t, uint32_t group, cel_comm **out);
 #endif
 
 #endif

@@ -66,7 +66,7 @@ enum { BIG_CHUNK = 1 << 30 };
 
 /* Bytes in a row whose number does not fit into an int: whole chunks, then the
  * rest. */
-static int big_type(uint64_t bytes, MPI_Datatype *out) {
+int cel__mpi_big_type(uint64_t bytes, MPI_Datatype *out) {
   MPI_Datatype chunk = MPI_DATATYPE_NULL, chunks = MPI_DATATYPE_NULL;
   uint64_t n = bytes / BIG_CHUNK;
   int code = MPI_Type_contiguous(BIG_CHUNK, MPI_BYTE, &chunk);
@@ -88,7 +88,7 @@ static int strided_type(const cel_strided *s, MPI_Datatype *out) {
   int length = (int)s->run, code = MPI_SUCCESS;
   if (s->run > INT_MAX) {
     length = 1;
-    code = big_type(s->run, &run);
+    code = cel__mpi_big_type(s->run, &run);
   }
   if (code == MPI_SUCCESS)
     code = MPI_Type_create_hvector((int)s->count[1], length,
@@ -115,7 +115,8 @@ static cel_status use_type(cel__mpi_transfer *transfer, int code, int *count,
 static cel_status use_bytes(cel__mpi_transfer *transfer, uint64_t bytes,
                             int *count, MPI_Datatype *type) {
   if (bytes > INT_MAX)
-    return use_type(transfer, big_type(bytes, &transfer->type), count, type);
+    return use_type(transfer, cel__mpi_big_type(bytes, &transfer->type), count,
+                    type);
   *count = (int)bytes;
   *type = MPI_BYTE;
   return CEL_E_OK;

@@ -72,6 +72,11 @@ static cel_status gather_alone(cel_transport *t, const void *mine,
   return CEL_E_OK;
 }
 
+static cel_status join_alone(cel_transport *t, uint32_t group, cel_comm **out) {
+  (void)t;
+  return cel_comm_alone(group, out);
+}
+
 static void abort_nobody(cel_transport *t, int status) {
   (void)t, (void)status;
 }
@@ -81,6 +86,7 @@ static void destroy_single(cel_transport *t) {
   for (uint32_t i = 0; i < s->told.n; ++i) cel_free(s->told.at[i]);
   cel_vec_release(&s->told);
   cel_free(s);
+  cel_mpi_alone_end();
 }
 
 cel_status cel_transport_single(cel_transport **out) {
@@ -98,6 +104,7 @@ cel_status cel_transport_single(cel_transport **out) {
                             .told = told_self,
                             .broadcast = broadcast_alone,
                             .gather = gather_alone,
+                            .join = join_alone,
                             .abort = abort_nobody,
                             .destroy = destroy_single};
   *out = &s->base;

@@ -8,11 +8,13 @@
  * Beside the data there is a control plane: short texts to a peer, and the
  * agreement of all ranks on what they submitted.
  *
- * Threads: every call from the executor, once it runs; from main before.
+ * Threads: every call from the executor, once it runs; from main before; `join`
+ * from the thread of its group.
  */
 #ifndef CEL_COMM_TRANSPORT_H
 #define CEL_COMM_TRANSPORT_H
 
+#include "comm/communicator.h"
 #include "device/backend.h"
 
 /* count[0] x count[1] runs of `run` bytes, `stride` bytes apart. */
@@ -66,6 +68,8 @@ struct cel_transport {
   /* Null while texts and agreements get through; then why they do not, for
    * good. A failed message alone does not set it. */
   const cel_error *broken;
+  /* Null, or why there can be no collective tasks. */
+  const char *no_groups;
   void (*send)(cel_transport *t, const cel_posted *message);
   void (*receive)(cel_transport *t, const cel_posted *message);
   /* Progress, and up to `max` completions of sends and receives. */
@@ -87,8 +91,12 @@ struct cel_transport {
    * Thread: main. */
   cel_status (*gather)(cel_transport *t, const void *mine, uint32_t size,
                        void *all);
-  /* Ends every rank of the job with `status`. Returns only where it cannot
-   * (in-process). */
+  /* The communicator of collective tasks of `group`, from 1, which the caller
+   * owns and destroys before the transport. Collective, blocking. Thread: the
+   * group's. */
+  cel_status (*join)(cel_transport *t, uint32_t group, cel_comm **out);
+  /* Ends every rank of the job with `status`. Returns only where it cannot:
+   * in-process, what waits in communicators fails. */
   void (*abort)(cel_transport *t, int status);
   /* Collective where the transport is; nothing is outstanding. */
   void (*destroy)(cel_transport *t);
@@ -126,7 +134,8 @@ typedef struct cel_inprocess_config {
 cel_status cel_transport_inprocess(const cel_inprocess_config *config,
                                    cel_transport **out);
 
-/* Initialises MPI (MPI_THREAD_SERIALIZED at least). CEL_E_COMM with advice
+/* Initialises MPI (MPI_THREAD_SERIALIZED at least; collective tasks need
+ * MPI_THREAD_MULTIPLE). CEL_E_COMM with advice
  * when the library gives less, or when the launcher started N processes that
  * MPI sees as N jobs of one rank. Thread: main. */
 cel_status cel_transport_mpi(cel_transport **out);

@@ -47,6 +47,7 @@ typedef struct cel_job {
   uint32_t afters;
   const cel_after *after;
   cel_job_kind kind;
+  uint32_t collective; /* CALL: the task's */
   uint32_t element_size;
   cel_layout from, to; /* COPY: both; INIT: to */
   cel_box box;         /* COPY, INIT */

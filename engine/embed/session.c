@@ -122,6 +122,7 @@ cel_status cel_session_start(cel_session *s) {
     cel_host_config host = {
         .lanes = s->topology.cores < 4 ? s->topology.cores : 4,
         .park = &s->park,
+        .transport = s->transport,
         .enter = enter_lane,
         .leave = leave_lane,
         .context = s,

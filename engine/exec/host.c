@@ -23,6 +23,8 @@ typedef struct lane {
   queue queue;
   uint32_t load; /* queued and running */
   bool started;
+  uint32_t group; /* the collective tasks that it is for; 0: all else */
+  cel_comm *comm; /* the group's, joined by the first; of the lane's thread */
 } lane;
 
 /* `lock` guards all but the configuration. */
@@ -32,11 +34,12 @@ struct cel_host_lanes {
   bool stop;
   int32_t n;
   lane lane[MAX_LANES];
+  CEL_VEC(lane *) groups; /* by group; null: not needed yet */
   CEL_VEC(cel_done) done;
   _Atomic(uint32_t) finished; /* done.n, to look without the lock */
   /* Simulated: */
   cel_random random;
-  CEL_VEC(cel_job *) waiting;
+  CEL_VEC(cel_job *) waiting; /* also those of groups */
   void *state;
   bool entered;
 };
@@ -51,9 +54,17 @@ void cel_host_lane_adopt(void *state) {
   lane_state = state;
 }
 
-static cel_done run(cel_job *job) {
+/* With the lane's communicator, if the job is a group's. */
+static cel_status carry_out(lane *l, cel_job *job) {
+  cel_transport *t = l->lanes->config.transport;
+  if (l->group != 0 && l->comm == NULL) CEL_TRY(t->join(t, l->group, &l->comm));
+  if (l->group != 0) job->call.comm = l->comm;
+  return cel_job_run(job);
+}
+
+static cel_done run(lane *l, cel_job *job) {
   cel_done done = {job->ticket, NULL};
-  if (cel_job_run(job) != CEL_E_OK) {
+  if (carry_out(l, job) != CEL_E_OK) {
     done.error = cel_alloc(sizeof *done.error);
     *done.error = *cel_error_last();
   }
@@ -94,10 +105,11 @@ static void *lane_main(void *argument) {
   lane *l = argument;
   struct cel_host_lanes *all = l->lanes;
   const cel_host_config *c = &all->config;
-  pthread_setname_np(pthread_self(), "host-lane");
+  pthread_setname_np(pthread_self(),
+                     l->group != 0 ? "host-group" : "host-lane");
   if (c->enter != NULL) lane_state = c->enter(c->context);
   for (cel_job *job; (job = next_job(l)) != NULL;) {
-    cel_done done = run(job);
+    cel_done done = run(l, job);
     pthread_mutex_lock(&all->lock);
     l->load--;
     cel_vec_push(&all->done, done);
@@ -106,7 +118,22 @@ static void *lane_main(void *argument) {
     if (c->park != NULL) cel_park_wake(c->park);
   }
   if (c->leave != NULL) c->leave(c->context, lane_state);
+  cel_comm_destroy(l->comm);
   return NULL;
+}
+
+static void init_lane(cel_host_lanes *lanes, lane *l, uint32_t group) {
+  *l = (lane){.lanes = lanes, .group = group};
+  pthread_cond_init(&l->news, NULL);
+}
+
+static lane *lane_of_group(cel_host_lanes *lanes, uint32_t group) {
+  while (lanes->groups.n <= group) cel_vec_push(&lanes->groups, (lane *)NULL);
+  lane **l = &lanes->groups.at[group];
+  if (*l != NULL) return *l;
+  *l = cel_alloc(sizeof **l);
+  init_lane(lanes, *l, group);
+  return *l;
 }
 
 static lane *least_loaded(cel_host_lanes *lanes) {
@@ -132,10 +159,20 @@ static void run_one(cel_host_lanes *lanes) {
   cel_vec_swap_out(&lanes->waiting, i);
   if (!lanes->entered && c->enter != NULL) lanes->state = c->enter(c->context);
   lanes->entered = true;
+  lane *l = job->collective != 0 ? lane_of_group(lanes, job->collective)
+                                 : &lanes->lane[0];
+  uint64_t calls = l->comm != NULL ? l->comm->calls : 0;
   void *outer = lane_state;
   lane_state = lanes->state;
-  cel_vec_push(&lanes->done, run(job));
+  cel_done done = run(l, job);
   lane_state = outer;
+  if (done.error == NULL || done.error->code != CEL_E_AGAIN) {
+    cel_vec_push(&lanes->done, done);
+    return;
+  }
+  cel_free(done.error);
+  l->comm->calls = calls;
+  cel_vec_push(&lanes->waiting, job);
 }
 
 static uint32_t poll_simulated(cel_host_lanes *lanes, cel_done *out,
@@ -163,10 +200,7 @@ cel_host_lanes *cel_host_lanes_create(const cel_host_config *config) {
   lanes->n = config->lanes < 1 ? 1 : config->lanes;
   if (lanes->n > MAX_LANES) lanes->n = MAX_LANES;
   pthread_mutex_init(&lanes->lock, NULL);
-  for (int32_t i = 0; i < lanes->n; ++i) {
-    lanes->lane[i].lanes = lanes;
-    pthread_cond_init(&lanes->lane[i].news, NULL);
-  }
+  for (int32_t i = 0; i < lanes->n; ++i) init_lane(lanes, &lanes->lane[i], 0);
   return lanes;
 }
 
@@ -174,6 +208,8 @@ static void end_lane(lane *l) {
   if (l->started) {
     pthread_cond_signal(&l->news);
     pthread_join(l->thread, NULL);
+  } else {
+    cel_comm_destroy(l->comm);
   }
   pthread_cond_destroy(&l->news);
   cel_vec_release(&l->queue.jobs);
@@ -184,12 +220,18 @@ void cel_host_lanes_destroy(cel_host_lanes *lanes) {
   lanes->stop = true;
   pthread_mutex_unlock(&lanes->lock);
   for (int32_t i = 0; i < lanes->n; ++i) end_lane(&lanes->lane[i]);
+  for (uint32_t i = 0; i < lanes->groups.n; ++i) {
+    if (lanes->groups.at[i] == NULL) continue;
+    end_lane(lanes->groups.at[i]);
+    cel_free(lanes->groups.at[i]);
+  }
   const cel_host_config *c = &lanes->config;
   if (lanes->entered && c->leave != NULL) c->leave(c->context, lanes->state);
   for (uint32_t i = 0; i < lanes->done.n; ++i)
     cel_free(lanes->done.at[i].error);
   cel_vec_release(&lanes->done);
   cel_vec_release(&lanes->waiting);
+  cel_vec_release(&lanes->groups);
   pthread_mutex_destroy(&lanes->lock);
   cel_free(lanes);
 }
@@ -200,7 +242,8 @@ void cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job) {
     return;
   }
   pthread_mutex_lock(&lanes->lock);
-  lane *l = least_loaded(lanes);
+  lane *l = job->collective != 0 ? lane_of_group(lanes, job->collective)
+                                 : least_loaded(lanes);
   l->load++;
   push(&l->queue, job);
   if (!l->started) start(l);
@@ -212,16 +255,19 @@ static void drop(cel_host_lanes *lanes, const cel_job *job) {
   cel_vec_push(&lanes->done, (cel_done){.ticket = job->ticket});
 }
 
+static void drop_all(lane *l) {
+  for (cel_job *job; (job = pop(&l->queue)) != NULL; --l->load)
+    drop(l->lanes, job);
+}
+
 void cel_host_lanes_drop(cel_host_lanes *lanes) {
   pthread_mutex_lock(&lanes->lock);
   for (uint32_t i = 0; i < lanes->waiting.n; ++i)
     drop(lanes, lanes->waiting.at[i]);
   cel_vec_clear(&lanes->waiting);
-  for (int32_t i = 0; i < lanes->n; ++i) {
-    lane *l = &lanes->lane[i];
-    for (cel_job *job; (job = pop(&l->queue)) != NULL; --l->load)
-      drop(lanes, job);
-  }
+  for (int32_t i = 0; i < lanes->n; ++i) drop_all(&lanes->lane[i]);
+  for (uint32_t i = 0; i < lanes->groups.n; ++i)
+    if (lanes->groups.at[i] != NULL) drop_all(lanes->groups.at[i]);
   atomic_store_explicit(&lanes->finished, lanes->done.n, memory_order_release);
   pthread_mutex_unlock(&lanes->lock);
 }

@@ -3,21 +3,28 @@
  * Each lane is one thread; a job with `work->lua` (or `init->lua`) runs in a
  * lane whose own lua_State the `enter` hook made. So does a kernel's work with
  * `lua` where the backend takes no such works. Jobs go to the least loaded
- * lane. The simulated form has no threads and runs a job inside poll, in an
- * order chosen by the seed.
+ * lane; but each group of collective tasks has a lane of its own, which nothing
+ * else goes to, since what it runs may block until other ranks come along.
+ *
+ * The simulated form has no threads and runs a job inside poll, in an order
+ * chosen by the seed. A collective task that would block fails with CEL_E_AGAIN
+ * there, and is run again later.
  */
 #ifndef CEL_EXEC_HOST_H
 #define CEL_EXEC_HOST_H
 
-#include "device/backend.h"
+#include "comm/transport.h"
 
 typedef struct cel_host_lanes cel_host_lanes;
 
 typedef struct cel_host_config {
-  int32_t lanes; /* threads; started when first needed */
+  int32_t lanes; /* threads; started when first needed, as are groups' */
   bool simulated;
   uint64_t seed;
   cel_park *park; /* woken at each completion */
+  /* Whose communicators groups join, each in its own lane before its first
+   * task; outlives the lanes. Null where there are no collective tasks. */
+  cel_transport *transport;
   /* Makes and frees what a lane keeps for itself (a lua_State); both run in
    * the lane's thread; may be null. A work's fn finds it by
    * cel_host_lane_state(). */

@@ -47,6 +47,7 @@ static void translate_call(cel_record *record, const cel_instr *instr,
     cel_vec_push(&record->views, (cel_view){layout.base, layout.box, in->box});
   }
   record->job.work = task->work;
+  record->job.collective = task->collective;
   record->job.call = (cel_call){.chunk = instr->run.chunk,
                                 .range = task->range,
                                 .rank = (int32_t)rank,

@@ -274,6 +274,11 @@ cel_rules *cel_engine_rules(cel_engine *engine) {
 
 cel_status cel_engine_submit(cel_engine *engine, const cel_group *group) {
   uint64_t id;
+  const char *no_groups = engine->config.transport->no_groups;
+  if (group->collective != 0 && no_groups != NULL) {
+    cel_fail(CEL_E_COMM, "%s", no_groups);
+    return cel_fail_at(group->place.file, group->place.line);
+  }
   CEL_TRY(enter(engine));
   return cel_task_graph_submit(engine->graph, group, &id);
 }

@@ -39,6 +39,8 @@ typedef struct cel_call {
    * it, and the CUstream that the call is to enqueue on. Else null. */
   int32_t device;
   void *stream;
+  /* A collective task: what its group talks through. Else null. */
+  struct cel_comm *comm;
 } cel_call;
 
 typedef struct cel_work cel_work;

@@ -1,18 +1,22 @@
--- Host lanes with threads, through executor_check.
+-- Host lanes with threads, through executor_check and groups_check.
 local celer = require("spec.support.celer")
 
-local program = celer.command():gsub("celer$", "executor_check")
+local function check(name, ...)
+  local program = celer.command():gsub("celer$", name)
+  local file = io.open(program)
+  if not file then return pending("not built: " .. program) end
+  file:close()
+  local r = celer.exec({ program, ... }, { timeout = 60 })
+  assert.equal(0, r.status)
+  return r.stdout
+end
 
 describe("host lanes", function()
   it("do each job once, each lane in a state of its own", function()
-    local file = io.open(program)
-    if not file then
-      pending("not built: " .. program)
-      return
-    end
-    file:close()
-    local r = celer.exec({ program, "lanes" })
-    assert.equal("2000 jobs\n", r.stdout)
-    assert.equal(0, r.status)
+    assert.equal("2000 jobs\n", check("executor_check", "lanes"))
+  end)
+
+  it("give each group of collective tasks a thread, which may block", function()
+    assert.equal("3 groups\n", check("groups_check"))
   end)
 end)

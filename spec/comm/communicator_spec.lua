@@ -1,0 +1,91 @@
+-- Communicators: of one rank, and between the ranks of one process. Over MPI:
+-- spec/system/collective_spec.lua.
+local ffi = require("ffi")
+local c = require("spec.support.cdef")("comm/communicator.h", "comm/meeting.h", "base/status.h")
+
+local function code(status) return ffi.string(c.cel_status_name(status)) end
+
+describe("a communicator", function()
+  describe("of one rank", function()
+    local comm
+    before_each(function()
+      local out = ffi.new("cel_comm *[1]")
+      assert.equal("OK", code(c.cel_comm_alone(1, out)))
+      comm = out[0]
+    end)
+    after_each(function() c.cel_comm_destroy(comm) end)
+
+    it("gives back what it is given", function()
+      local mine, all = ffi.new("double[2]", 3, 4), ffi.new("double[2]")
+      assert.equal("OK", code(c.cel_comm_barrier(comm)))
+      assert.equal("OK", code(c.cel_comm_broadcast(comm, mine, 16, 0)))
+      assert.equal("OK", code(c.cel_comm_gather(comm, mine, 16, all, 0)))
+      assert.same({ 3, 4 }, { all[0], all[1] })
+      mine[1] = 5
+      assert.equal("OK", code(c.cel_comm_reduce(comm, "CEL_COMM_PROD",
+        "CEL_COMM_DOUBLE", mine, all, 2, c.CEL_COMM_ALL)))
+      assert.same({ 3, 5 }, { all[0], all[1] })
+    end)
+
+    it("knows no other", function()
+      assert.equal("ARGUMENT", code(c.cel_comm_gather(comm, nil, 0, nil, 1)))
+      assert.equal("there is no rank 1, of 1", ffi.string(c.cel_error_last().text))
+    end)
+  end)
+
+  describe("within a process, without threads", function()
+    local meeting, comms
+    before_each(function()
+      meeting, comms = c.cel_meeting_create(2, false), {}
+      for k = 0, 1 do comms[k] = c.cel_meeting_join(meeting, k, 1) end
+    end)
+    after_each(function()
+      for k = 0, 1 do c.cel_comm_destroy(comms[k]) end
+      c.cel_meeting_destroy(meeting)
+    end)
+
+    -- What `k` hears of both when it says `mine`; or why not.
+    local function say(k, mine)
+      local all = ffi.new("int[2]")
+      local status = c.cel_comm_gather(comms[k], ffi.new("int[1]", mine), 4, all,
+        c.CEL_COMM_ALL)
+      if status ~= 0 then return code(status) end
+      return { all[0], all[1] }
+    end
+
+    it("is to be asked again until the others have come", function()
+      assert.equal("AGAIN", say(0, 10))
+      comms[0].calls = 0
+      assert.equal("AGAIN", say(0, 10))
+      assert.same({ 10, 20 }, say(1, 20))
+      comms[0].calls = 0
+      assert.same({ 10, 20 }, say(0, 10))
+    end)
+
+    it("answers what was answered before alike, when a task is run again", function()
+      assert.equal("AGAIN", say(0, 10))
+      assert.same({ 10, 20 }, say(1, 20))
+      assert.equal("AGAIN", say(1, 21))
+      for _ = 1, 2 do
+        comms[0].calls = 0
+        assert.same({ 10, 20 }, say(0, 10))
+        assert.same({ 11, 21 }, say(0, 11))
+      end
+    end)
+
+    it("keeps groups apart", function()
+      local other = c.cel_meeting_join(meeting, 1, 2)
+      assert.equal("AGAIN", code(c.cel_comm_barrier(comms[0])))
+      assert.equal("AGAIN", code(c.cel_comm_barrier(other)))
+      assert.equal("OK", code(c.cel_comm_barrier(comms[1])))
+      c.cel_comm_destroy(other)
+    end)
+
+    it("lets go of who waits when all ends", function()
+      assert.equal("AGAIN", say(0, 10))
+      c.cel_meeting_end(meeting)
+      comms[0].calls = 0
+      assert.equal("CANCELLED", say(0, 10))
+    end)
+  end)
+end)
