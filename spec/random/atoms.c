@@ -147,26 +147,39 @@ static void produce(void *context, const int64_t *p) {
   if (bytes != NULL) fill(bytes, at->size, mix(value, at->sum));
 }
 
-bool atom_run(const program *p, const step *s, const cel_box *atom,
-              const place *places) {
+/* Consumes, or produces, by all accesses that do so. */
+static void pass(const program *p, const cel_box *atom, const place *places,
+                 bool producing, running *at) {
+  const step *s = at->step;
   cel_box box[16];
-  running at = {.step = s, .sum = s->salt};
-  for (int producing = 0; producing < 2; ++producing) {
-    for (at.number = 0; at.number < s->accesses; ++at.number) {
-      at.access = &s->access[at.number];
-      bool does = producing ? cel_mode_produces(at.access->mode)
-                            : cel_mode_consumes(at.access->mode);
-      if (!does) continue;
-      const buffer *b = &p->buffer[at.access->buffer];
-      at.place = &places[at.number];
-      at.extent = &b->extent;
-      at.size = b->element_size;
-      int n =
-          rule_image(at.access->rule, &s->range, &b->extent, atom, box, NULL);
-      each_point(box, n, producing ? produce : consume, &at);
-    }
+  for (at->number = 0; at->number < s->accesses; ++at->number) {
+    at->access = &s->access[at->number];
+    bool does = producing ? cel_mode_produces(at->access->mode)
+                          : cel_mode_consumes(at->access->mode);
+    if (!does) continue;
+    const buffer *b = &p->buffer[at->access->buffer];
+    at->place = &places[at->number];
+    at->extent = &b->extent;
+    at->size = b->element_size;
+    int n =
+        rule_image(at->access->rule, &s->range, &b->extent, atom, box, NULL);
+    each_point(box, n, producing ? produce : consume, at);
   }
+}
+
+bool atom_run(const program *p, const step *s, const cel_box *atom,
+              const place *places, uint64_t others) {
+  running at = {.step = s, .sum = s->salt + others};
+  pass(p, atom, places, false, &at);
+  pass(p, atom, places, true, &at);
   return !at.lost;
+}
+
+uint64_t atom_tells(const program *p, const step *s, const cel_box *atom,
+                    const place *places) {
+  running at = {.step = s, .sum = s->salt};
+  pass(p, atom, places, false, &at);
+  return hash_point(atom->min, at.sum);
 }
 
 void initial_bytes(int buffer, const int64_t *point, void *out, uint32_t size) {

@@ -53,7 +53,8 @@ static void start(cluster *c) {
     cel_host_config host = {.lanes = 1,
                             .simulated = true,
                             .seed = cel_random_next(&c->random),
-                            .park = &r->park};
+                            .park = &r->park,
+                            .transport = r->transport};
     r->host = cel_host_lanes_create(&host);
     r->record = record_create();
     rank_start(r, false);

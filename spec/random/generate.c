@@ -69,11 +69,14 @@ static void generate_shape(cel_random *r, const program *p, step *s) {
   if (cel_random_chance(r, 12)) s->placement = CEL_PLACE_ONCE;
   generate_range(r, p, s);
   generate_split(r, s);
-  if (!cel_random_chance(r, 12)) return;
+  if (!cel_random_chance(r, p->collectives)) return;
   s->placement = CEL_PLACE_EACH;
   s->dims = 1;
   s->range = cel_box_sized(p->ranks, 1, 1);
   s->permitted = (cel_split_kind){{true, false, false}, {1, 1, 1}};
+  if (cel_random_chance(r, 40)) return;
+  s->task = CEL_TASK_HOST;
+  s->collective = (uint32_t)pick(r, 1, MOST_GROUPS);
 }
 
 static int living(cel_random *r, const program *p, const bool *freed) {
@@ -222,6 +225,7 @@ static void generate_settings(cel_random *r, program *p, int ranks) {
   p->chains = cel_random_chance(r, 50);
   p->grain = pick_of(r, grain, 6);
   p->hosts = (int)pick_of(r, hosts, 5);
+  p->collectives = cel_random_chance(r, 25) ? 60 : 12;
   p->direct_bytes = pick_of(r, direct, 4);
 }
 
@@ -309,10 +313,12 @@ static void print_rule(const rule *r) {
 
 static void print_group(const step *s) {
   static const char *const placements[] = {"split", "once", "each"};
-  char text[128];
+  char text[128], collective[32];
+  snprintf(collective, sizeof collective, "collective %u", s->collective);
   printf("%s %s %s %s", s->kind == STEP_BAD ? "BAD " : "",
          s->task == CEL_TASK_KERNEL ? "kernel" : "host",
-         placements[s->placement], box_text(&s->range, s->dims, text));
+         s->collective != 0 ? collective : placements[s->placement],
+         box_text(&s->range, s->dims, text));
   printf(" cut %d%d%d by %lld,%lld,%lld in %d\n", s->permitted.cut[0],
          s->permitted.cut[1], s->permitted.cut[2],
          (long long)s->permitted.granularity[0],

@@ -116,9 +116,15 @@ static void run_group(const program *p, step *s, memory *m) {
         (place){(char *)m->bytes[b], p->buffer[b].extent, p->buffer[b].extent};
   }
   note_masks(p, s, m);
+  uint64_t others = 0;
+  for (int i = 0; s->collective != 0 && i < atom_count(s); ++i) {
+    cel_box atom = atom_at(s, i);
+    others += atom_tells(p, s, &atom, places);
+  }
   for (int i = 0; i < atom_count(s); ++i) {
     cel_box atom = atom_at(s, i);
-    if (!atom_run(p, s, &atom, places)) cel_bug("an atom left its buffer");
+    if (!atom_run(p, s, &atom, places, others))
+      cel_bug("an atom left its buffer");
   }
   note_written(p, s, m);
 }

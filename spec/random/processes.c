@@ -29,7 +29,8 @@ static void start(rank *r, const program *p, cel_transport *t) {
   cel_park_init(&r->park);
   rank_backend(r);
   come_near(r);
-  cel_host_config host = {.lanes = 2, .park = &r->park};
+  cel_host_config host = {
+      .lanes = 2, .park = &r->park, .transport = r->transport};
   r->host = cel_host_lanes_create(&host);
   rank_start(r, true);
 }

@@ -23,7 +23,8 @@ enum {
   MOST_CODE = 160,
   MOST_PARAMS = 12,
   MOST_ELEMENTS = 512,
-  MOST_RANKS = 16
+  MOST_RANKS = 16,
+  MOST_GROUPS = 3 /* of collective tasks */
 };
 
 typedef struct rule {
@@ -56,6 +57,7 @@ typedef struct step {
   uint64_t salt; /* GROUP: makes its values its own */
   cel_task_kind task;
   cel_placement placement;
+  uint32_t collective; /* its group; 0: none */
   int dims;
   cel_box range;
   cel_split_kind permitted;
@@ -88,6 +90,7 @@ typedef struct program {
   uint32_t squeeze; /* the ranks with tiny caches in the command graph, as
                        bits; without threads */
   uint32_t cap;     /* on replications; 0: none that shows */
+  int collectives;  /* how often a task is of every rank, in percent */
   int horizon_step, horizon_breadth, horizons_ahead;
   uint64_t small_bytes, large_bytes;
   int64_t interior_items;
@@ -140,11 +143,16 @@ typedef struct place {
   cel_box layout;
   cel_box promised; /* points outside it must not be touched */
 } place;
-/* Computes one atom; false when a rule's image is not all promised. */
 /* Whether access `number` writes this point of its image. */
 bool atom_writes(const step *s, int number, const int64_t *point);
+/* Computes one atom; `others` goes into all that it writes. False when a rule's
+ * image is not all promised. */
 bool atom_run(const program *p, const step *s, const cel_box *atom,
-              const place *places);
+              const place *places, uint64_t others);
+/* What the atom of one rank, of a collective task, tells the other ranks: of
+ * all that it reads. */
+uint64_t atom_tells(const program *p, const step *s, const cel_box *atom,
+                    const place *places);
 
 /* interpret.c: fills masks, expectations and codes, one step after another.
  * False when a step can no longer stand (after dropping others). */

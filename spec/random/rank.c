@@ -37,13 +37,36 @@ static bool whole_groups(const cel_work *work, const cel_call *call) {
   return true;
 }
 
+/* What the ranks tell each other, all of it together; a task fails on one rank
+ * while the others wait for it. */
+static cel_status hear(const kernel *k, const cel_call *call,
+                       const place *places, uint64_t *out) {
+  const step *s = k->step;
+  uint64_t said[MOST_RANKS];
+  *out = 0;
+  if (s->collective == 0) return CEL_E_OK;
+  if (call->comm == NULL || call->comm->ranks != k->program->ranks)
+    return cel_fail(CEL_E_TASK, "no communicator of all ranks");
+  uint64_t mine = atom_tells(k->program, s, &call->chunk, places);
+  CEL_TRY(cel_comm_gather(call->comm, &mine, sizeof mine, said, CEL_COMM_ALL));
+  for (int i = 0; i < k->program->ranks; ++i) *out += said[i];
+  return CEL_E_OK;
+}
+
+static bool fails(const kernel *k, const cel_call *call) {
+  const step *s = k->step;
+  int odd = (int)(s->salt % (uint64_t)k->program->ranks);
+  return s->number == k->program->failing_step &&
+         (s->collective == 0 || call->rank == odd);
+}
+
 /* Whoever has an atom's first point computes the atom. */
 static cel_status run_kernel(const cel_work *work, const cel_call *call) {
   const kernel *k = (const kernel *)work;
   const step *s = k->step;
   place places[MOST_ACCESSES];
-  if (s->number == k->program->failing_step)
-    return cel_fail(CEL_E_TASK, "planted");
+  uint64_t others;
+  if (fails(k, call)) return cel_fail(CEL_E_TASK, "planted");
   if (call->views != s->accesses)
     return cel_fail(CEL_E_TASK, "%d views, not %d", call->views, s->accesses);
   if (!whole_groups(work, call))
@@ -51,9 +74,11 @@ static cel_status run_kernel(const cel_work *work, const cel_call *call) {
   for (int i = 0; i < s->accesses; ++i)
     places[i] =
         (place){call->view[i].base, call->view[i].layout, call->view[i].box};
+  CEL_TRY(hear(k, call, places, &others));
   for (int i = 0; i < atom_count(s); ++i) {
     cel_box atom = atom_at(s, i);
-    if (holds(&call->chunk, &atom) && !atom_run(k->program, s, &atom, places))
+    if (holds(&call->chunk, &atom) &&
+        !atom_run(k->program, s, &atom, places, others))
       return cel_fail(CEL_E_TASK,
                       "step %d is not given all that it was promised",
                       s->number);
@@ -153,6 +178,7 @@ static cel_status submit_group(rank *r, const step *s) {
   }
   cel_group group = {.kind = s->task,
                      .placement = s->placement,
+                     .collective = s->collective,
                      .dims = s->dims,
                      .range = s->range,
                      .permitted = s->permitted,

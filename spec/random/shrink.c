@@ -60,6 +60,7 @@ static bool shrink_step(program *p, step *s, runner run) {
   if (s->dropped) return true;
   TRY(p, run, s->wait, false);
   TRY(p, run, s->oversubscribe, 0);
+  TRY(p, run, s->collective, 0);
   if (s->placement == CEL_PLACE_SPLIT) TRY(p, run, s->task, CEL_TASK_HOST);
   if (s->kind == STEP_GROUP)
     for (int k = s->accesses; k-- > 0;) smaller |= shrink_access(p, s, k, run);

@@ -100,7 +100,8 @@ static void start(threads *t) {
     rank *r = &t->ranks[k];
     r->transport = transports[k];
     rank_backend(r);
-    cel_host_config host = {.lanes = 2, .park = &r->park};
+    cel_host_config host = {
+        .lanes = 2, .park = &r->park, .transport = r->transport};
     r->host = cel_host_lanes_create(&host);
     r->record = record_create();
     rank_start(r, true);
@@ -148,6 +149,9 @@ bool program_run_threads(const program *p, char *text, size_t size) {
   pthread_cond_init(&t->news, NULL);
   start(t);
   wait_for_all(t);
+  /* Who waits for a rank that failed would wait for good. */
+  for (int k = 0; k < p->ranks && program_troubled(p); ++k)
+    t->ranks[k].transport->abort(t->ranks[k].transport, 1);
   for (int k = 0; k < p->ranks; ++k) cel_engine_stop(t->ranks[k].engine);
   record *records[MOST_RANKS];
   for (int k = 0; k < p->ranks; ++k) {
