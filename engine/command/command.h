@@ -13,6 +13,12 @@
  * slowest dimension where it exceeds `large_bytes`. Both ends derive the same
  * messages, numbered per ordered pair of ranks in command order: no pilots.
  *
+ * `large_bytes` is small because what leaves from a device and arrives in one
+ * goes by the memories of two hosts: of the parts of a large box, one is copied
+ * to the host while another travels and a third is copied to the device. Where
+ * the transport moves messages between devices itself, it does that better:
+ * with near ranks a box that a task on devices asks for travels whole.
+ *
  * Dependencies are among this rank's commands, by id, ids ascending from 1
  * (the first epoch). Horizons and epochs as in the task graph.
  * Pure. Thread: scheduler.
@@ -62,16 +68,25 @@ typedef struct cel_command {
   const cel_dep *dep;
 } cel_command;
 
+enum { CEL_LARGE_BYTES = 8 << 20 };
+
 typedef struct cel_command_graph cel_command_graph;
 
 typedef struct cel_command_graph_config {
   int64_t rank, ranks;
   uint64_t small_bytes; /* default 64 KiB */
-  uint64_t large_bytes; /* default 1 GiB */
+  uint64_t large_bytes; /* default CEL_LARGE_BYTES */
+  /* Ranks that messages between devices are exchanged with, ascending;
+   * borrowed. Rank a is near b as b is near a. */
+  const int64_t *near;
+  int32_t nears;
   int32_t replications; /* cap per version, default 8 */
   void (*emit)(void *context, const cel_command *command);
   void *context;
 } cel_command_graph_config;
+
+/* Where `rank` is in an ascending list, or -1. Thread: any. */
+int32_t cel_rank_find(const int64_t *list, int32_t n, int64_t rank);
 
 cel_command_graph *
 cel_command_graph_create(const cel_command_graph_config *config);

@@ -9,7 +9,7 @@
 #include "command/table.h"
 #include "task/collective.h"
 
-enum { SMALL_BYTES = 64 << 10, LARGE_BYTES = 1 << 30, REPLICATIONS = 8 };
+enum { SMALL_BYTES = 64 << 10, NEAR_LARGE_BYTES = 1 << 30, REPLICATIONS = 8 };
 
 typedef struct buffer_state {
   const cel_buffer *buffer;
@@ -34,13 +34,25 @@ struct cel_command_graph {
   cel__boxes boxes;
 };
 
+int32_t cel_rank_find(const int64_t *list, int32_t n, int64_t rank) {
+  int32_t from = 0, to = n;
+  while (from < to) {
+    int32_t middle = (from + to) / 2;
+    if (list[middle] < rank)
+      from = middle + 1;
+    else
+      to = middle;
+  }
+  return from < n && list[from] == rank ? from : -1;
+}
+
 cel_command_graph *
 cel_command_graph_create(const cel_command_graph_config *config) {
   cel_command_graph *g = cel_alloc_zero(sizeof *g);
   cel_command_graph_config *c = &g->config;
   *c = *config;
   if (c->small_bytes == 0) c->small_bytes = SMALL_BYTES;
-  if (c->large_bytes == 0) c->large_bytes = LARGE_BYTES;
+  if (c->large_bytes == 0) c->large_bytes = CEL_LARGE_BYTES;
   if (c->large_bytes < c->small_bytes) c->large_bytes = c->small_bytes;
   if (c->replications <= 0) c->replications = REPLICATIONS;
   cel__own_init(&g->own, c->rank, c->ranks, (uint32_t)c->replications);
@@ -147,7 +159,15 @@ static void emit_message(cel_command_graph *g, const cel_task *task,
 
 static void emit_messages(cel_command_graph *g, const cel_task *task,
                           cel_command_kind kind, cel__transfers *transfers) {
-  cel__limits limits = {g->config.small_bytes, g->config.large_bytes};
+  const cel_command_graph_config *c = &g->config;
+  bool host = task->kind == CEL_TASK_HOST;
+  cel__limits limits = {.small = c->small_bytes,
+                        .large = c->large_bytes,
+                        .near_large = c->large_bytes > NEAR_LARGE_BYTES
+                                          ? c->large_bytes
+                                          : NEAR_LARGE_BYTES,
+                        .near = c->near,
+                        .nears = host ? 0 : c->nears};
   cel__messages_pack(&g->messages, transfers, &limits);
   for (uint32_t i = 0; i < g->messages.message.n; ++i)
     emit_message(g, task, kind, &g->messages.message.at[i]);

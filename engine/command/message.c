@@ -50,25 +50,16 @@ static void add_piece(cel__messages *m, cel_piece piece, uint64_t bytes) {
   message->bytes += bytes;
 }
 
-/* A message for each part of at most `large_bytes`, cut along the slowest
- * dimension that can be, and further where one slice is still too long. */
-static void add_large(cel__messages *m, int64_t peer, cel_piece piece,
+/* A message for each part of at most `large_bytes`. */
+static void add_large(cel__messages *m, int64_t peer, const cel_piece *whole,
                       uint64_t large_bytes) {
-  uint64_t bytes = bytes_of(&piece);
-  int d = 0;
-  while (d < CEL_DIMS && piece.box.max[d] - piece.box.min[d] == 1) ++d;
-  if (bytes <= large_bytes || d == CEL_DIMS) {
+  int64_t step[CEL_DIMS];
+  int64_t parts = cel_box_parts(&whole->box, whole->buffer->element_size,
+                                large_bytes, step);
+  for (int64_t i = 0; i < parts; ++i) {
+    cel_piece piece = {whole->buffer, cel_box_part(&whole->box, step, i)};
     begin_message(m, peer);
-    add_piece(m, piece, bytes);
-    return;
-  }
-  int64_t end = piece.box.max[d];
-  uint64_t slice = bytes / (uint64_t)(end - piece.box.min[d]);
-  int64_t step = slice < large_bytes ? (int64_t)(large_bytes / slice) : 1;
-  for (int64_t at = piece.box.min[d]; at < end; at += step) {
-    piece.box.min[d] = at;
-    piece.box.max[d] = end - at > step ? at + step : end;
-    add_large(m, peer, piece, large_bytes);
+    add_piece(m, piece, bytes_of(&piece));
   }
 }
 
@@ -111,8 +102,10 @@ static void pack_peer(cel__messages *m, const cel__transfer *from,
     for (end = t + 1; end < to && end->buffer == t->buffer;) ++end;
     add_buffer(m, t, end, limits, &begun);
   }
+  bool near = cel_rank_find(limits->near, limits->nears, from->peer) >= 0;
   for (uint32_t i = 0; i < m->large.n; ++i)
-    add_large(m, from->peer, m->large.at[i], limits->large);
+    add_large(m, from->peer, &m->large.at[i],
+              near ? limits->near_large : limits->large);
 }
 
 void cel__messages_pack(cel__messages *m, cel__transfers *transfers,

@@ -21,9 +21,12 @@ typedef struct cel__messages {
   cel_region region;
 } cel__messages;
 
-/* Bytes up to which pieces travel together, and that a message may have. */
+/* Bytes up to which pieces travel together, and that a message may have; one of
+ * a single piece with a near rank. */
 typedef struct cel__limits {
-  uint64_t small, large;
+  uint64_t small, large, near_large;
+  const int64_t *near; /* ascending */
+  int32_t nears;
 } cel__limits;
 
 /* Packs all transfers, which it sorts, by peer in ascending `order`. */

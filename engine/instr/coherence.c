@@ -100,6 +100,21 @@ static void stage_lacking(cel_instr_graph *graph, const cel_buffer *buffer,
     stage_init(graph, buffer, &boxes->at[b], priority);
 }
 
+/* From the host in parts, as messages bring them: each waits for its own. */
+static void copy_parts(cel_instr_graph *graph, cel__record *from,
+                       cel__record *to, const cel_box *box, int32_t priority) {
+  uint64_t bytes = from->made.memory == CEL_MEMORY_HOST
+                       ? graph->config.large_bytes
+                       : UINT64_MAX;
+  int64_t step[CEL_DIMS];
+  int64_t parts =
+      cel_box_parts(box, from->made.buffer->element_size, bytes, step);
+  for (int64_t i = 0; i < parts; ++i) {
+    cel_box part = cel_box_part(box, step, i);
+    cel__copy(graph, from, to, &part, priority);
+  }
+}
+
 /* Copies `box` from wherever allocations in `source` cover parts of it. */
 static void copy_from(cel_instr_graph *graph, const cel_buffer *buffer,
                       int32_t source, int32_t memory, const cel_box *box,
@@ -110,7 +125,7 @@ static void copy_from(cel_instr_graph *graph, const cel_buffer *buffer,
   cel__spots_each(i, live, box) {
     cel_box part;
     if (cel_box_intersect(box, &live->at[i].layout, &part))
-      cel__copy(graph, live->at[i].record, to, &part, priority);
+      copy_parts(graph, live->at[i].record, to, &part, priority);
   }
 }
 

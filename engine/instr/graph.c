@@ -185,6 +185,7 @@ cel_status cel_instr_graph_flush(cel_instr_graph *graph) {
 cel_instr_graph *cel_instr_graph_create(const cel_instr_graph_config *config) {
   cel_instr_graph *graph = cel_alloc_zero(sizeof *graph);
   graph->config = *config;
+  if (config->large_bytes == 0) graph->config.large_bytes = CEL_LARGE_BYTES;
   graph->memories = 1;
   for (int32_t d = 0; d < config->devices; ++d)
     if (config->device_memory[d] >= graph->memories)

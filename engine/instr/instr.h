@@ -152,6 +152,9 @@ typedef struct cel_instr_graph_config {
   const int64_t *near;
   int32_t nears;
   uint64_t direct_bytes; /* of a direct message at least */
+  /* Of what is copied at once from the host to a device, so that the parts of
+   * a box follow the messages that bring them; default CEL_LARGE_BYTES. */
+  uint64_t large_bytes;
   bool lookahead;
   /* Of an interior at least; 0: chunks stay whole; less: chunks of so many are
    * cut whatever they lack, for specs. */

@@ -85,16 +85,8 @@ static cel_status plan_run(cel_instr_graph *graph, bool whole) {
 
 int32_t cel__plan_near(const cel_instr_graph *graph,
                        const cel_command *command) {
-  const cel_instr_graph_config *c = &graph->config;
-  int32_t from = 0, to = c->nears;
-  while (from < to) {
-    int32_t middle = (from + to) / 2;
-    if (c->near[middle] < command->message.peer)
-      from = middle + 1;
-    else
-      to = middle;
-  }
-  return from < c->nears && c->near[from] == command->message.peer ? from : -1;
+  return cel_rank_find(graph->config.near, graph->config.nears,
+                       command->message.peer);
 }
 
 bool cel__plan_direct(const cel_instr_graph *graph,

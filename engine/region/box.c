@@ -22,3 +22,28 @@ int cel_box_subtract(const cel_box *a, const cel_box *b, cel_box *out) {
   }
   return n;
 }
+
+int64_t cel_box_parts(const cel_box *box, uint64_t size, uint64_t bytes,
+                      int64_t step[3]) {
+  int64_t parts = 1;
+  for (int d = CEL_DIMS - 1; d >= 0; --d) {
+    int64_t n = box->max[d] - box->min[d];
+    uint64_t most = size < bytes ? bytes / size : 1;
+    step[d] = (uint64_t)n < most ? n : (int64_t)most;
+    parts *= (n + step[d] - 1) / step[d];
+    size *= (uint64_t)n;
+  }
+  return parts;
+}
+
+cel_box cel_box_part(const cel_box *box, const int64_t step[3], int64_t i) {
+  cel_box part = *box;
+  for (int d = CEL_DIMS - 1; d >= 0; --d) {
+    int64_t parts = (box->max[d] - box->min[d] + step[d] - 1) / step[d];
+    part.min[d] = box->min[d] + i % parts * step[d];
+    if (box->max[d] - part.min[d] > step[d])
+      part.max[d] = part.min[d] + step[d];
+    i /= parts;
+  }
+  return part;
+}

@@ -98,4 +98,14 @@ static inline int cel_box_compare(const cel_box *a, const cel_box *b) {
  * every rank); returns how many. `out` has room for six. */
 int cel_box_subtract(const cel_box *a, const cel_box *b, cel_box *out);
 
+/* Cuts a box, not an empty one, of elements of `size` bytes into parts of at
+ * most `bytes` each, or of one element: slices of the slowest dimension, as
+ * many as go into a part, and where one is too long, slices of that. Returns
+ * how many parts there are; *step gets the points of one along each dimension.
+ */
+int64_t cel_box_parts(const cel_box *box, uint64_t size, uint64_t bytes,
+                      int64_t step[3]);
+/* Part i of them, in row-major order. */
+cel_box cel_box_part(const cel_box *box, const int64_t step[3], int64_t i);
+
 #endif

@@ -124,10 +124,16 @@ void *cel__scheduler_main(void *engine) {
 
 void cel__scheduler_init(cel_engine *engine) {
   const cel_engine_config *c = &engine->config;
+  const cel_backend *b = c->backend;
+  /* Direct messages are for the one device of a rank. */
+  bool direct = b->devices == 1 && b->device_memory[0] != CEL_MEMORY_HOST;
+  int32_t nears = direct ? c->transport->nears : 0;
   cel_command_graph_config commands = {.rank = c->transport->rank,
                                        .ranks = c->transport->ranks,
                                        .small_bytes = c->small_bytes,
                                        .large_bytes = c->large_bytes,
+                                       .near = c->transport->near,
+                                       .nears = nears,
                                        .emit = emit_command,
                                        .context = engine};
   cel_instr_graph_config instrs = {.rank = c->transport->rank,
@@ -135,8 +141,9 @@ void cel__scheduler_init(cel_engine *engine) {
                                    .devices = c->backend->devices,
                                    .grain = c->backend->grain,
                                    .near = c->transport->near,
-                                   .nears = c->transport->nears,
+                                   .nears = nears,
                                    .direct_bytes = c->transport->direct_bytes,
+                                   .large_bytes = c->large_bytes,
                                    .lookahead = c->lookahead,
                                    .interior_items = c->interior_items,
                                    .emit = emit_instr,

@@ -49,6 +49,7 @@ typedef struct fuzz_program {
   int replications;
   uint32_t squeeze; /* the ranks whose caches are tiny, as bits */
   uint64_t small_bytes, large_bytes;
+  int hosts; /* rank k is on host k % hosts, whose ranks are near; 0: none is */
   struct {
     int dims;
     int64_t ext[3];

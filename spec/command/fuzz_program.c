@@ -312,6 +312,7 @@ void fuzz_generate(fuzz_program *p, uint64_t seed, int max_ranks) {
   if (chance(&g, 40)) p->squeeze = (uint32_t)in(&g, 1, (1 << FUZZ_RANKS) - 1);
   p->small_bytes = (uint64_t)PICK(&g, 1, 4, 16, 1000);
   p->large_bytes = (uint64_t)PICK(&g, 1, 8, 40, 100000);
+  p->hosts = PICK(&g, 0, 0, 1, 2, 3);
   for (int b = 0; b < p->buffers; ++b) {
     p->buffer[b].dims = chance(&g, 3) ? 0 : PICK(&g, 1, 1, 2, 2, 3);
     p->buffer[b].init = chance(&g, 40);
@@ -518,8 +519,10 @@ static void print_task(const fuzz_program *p, const fuzz_task *t) {
 }
 
 void fuzz_print(const fuzz_program *p) {
-  printf("  ranks %d cap %d squeezed %#x small %" PRIu64 " large %" PRIu64 "\n",
-         p->ranks, p->replications, p->squeeze, p->small_bytes, p->large_bytes);
+  printf("  ranks %d cap %d squeezed %#x small %" PRIu64 " large %" PRIu64
+         " hosts %d\n",
+         p->ranks, p->replications, p->squeeze, p->small_bytes, p->large_bytes,
+         p->hosts);
   for (int b = 0; b < p->buffers; ++b) {
     printf("  buffer %c:", 'a' + b);
     for (int d = 0; d < p->buffer[b].dims; ++d)

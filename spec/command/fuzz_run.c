@@ -36,6 +36,7 @@ typedef struct run {
   int task;
   uint64_t retired[FUZZ_RANKS];
   uint64_t sequence[FUZZ_RANKS][FUZZ_RANKS];
+  int64_t near[FUZZ_RANKS][FUZZ_RANKS];
   /* Truth: who wrote last, who holds it, and which task wrote it. */
   int owner[FUZZ_BUFFERS][FUZZ_POINTS];
   uint32_t fresh[FUZZ_BUFFERS][FUZZ_POINTS];
@@ -164,7 +165,13 @@ static bool check_command(run *r, int rank, uint32_t i) {
   return true;
 }
 
-static bool check_pieces(run *r, const cel_message *m) {
+static bool is_near(const run *r, int a, int64_t b) {
+  int hosts = r->program.hosts;
+  return hosts > 0 && a % hosts == b % hosts && a != b;
+}
+
+/* `whole`: what is large is not cut. */
+static bool check_pieces(run *r, const cel_message *m, bool whole) {
   uint64_t sum = 0;
   for (uint32_t i = 0; i < m->pieces; ++i) {
     const cel_piece *p = &m->piece[i];
@@ -174,7 +181,7 @@ static bool check_pieces(run *r, const cel_message *m) {
     if (cel_box_is_empty(&p->box)) return fail(r, "an empty piece");
     if (m->pieces > 1 && bytes > r->program.small_bytes)
       return fail(r, "a large piece travels with others");
-    if (m->pieces == 1 && bytes > r->program.small_bytes &&
+    if (m->pieces == 1 && !whole && bytes > r->program.small_bytes &&
         bytes > r->program.large_bytes && cel_box_volume(&p->box) > 1)
       return fail(r, "a piece is too large");
     if (i == 0) continue;
@@ -232,7 +239,9 @@ static bool check_pair(run *r, int from, int to) {
                   to);
     if (push->sequence != r->sequence[from][to]++)
       return fail(r, "%d -> %d: sequence", from, to);
-    if (!check_pieces(r, push)) return false;
+    bool whole =
+        is_near(r, from, to) && r->program.task[r->task].kind != CEL_TASK_HOST;
+    if (!check_pieces(r, push, whole)) return false;
     ++r->stats->messages;
   }
 }
@@ -611,10 +620,15 @@ static void begin(run *r, listener *l) {
     }
   for (int k = 0; k < p->ranks; ++k) {
     l[k] = (listener){r, k};
+    int32_t nears = 0;
+    for (int i = 0; i < p->ranks; ++i)
+      if (is_near(r, k, i)) r->near[k][nears++] = i;
     cel_command_graph_config config = {.rank = k,
                                        .ranks = p->ranks,
                                        .small_bytes = p->small_bytes,
                                        .large_bytes = p->large_bytes,
+                                       .near = r->near[k],
+                                       .nears = nears,
                                        .replications = p->replications,
                                        .emit = on_emit,
                                        .context = &l[k]};

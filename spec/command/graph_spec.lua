@@ -119,6 +119,27 @@ describe("the command graph", function()
     assert.equal(0, #r:of(1, "execute", t))
   end)
 
+  it("cuts no large box that goes from device to device", function()
+    local r = ranks.new(3, { small_bytes = 64, large_bytes = 256 }, {
+      [0] = { near = ffi.new("int64_t[1]", { 1 }), nears = 1 },
+      [1] = { near = ffi.new("int64_t[1]", { 0 }), nears = 1 },
+    })
+    local grid = r:buffer({ 24, 8 })
+    local both = { { program.span(0), program.whole(1) } }
+    r:submit({ range = { 24 }, { grid, "discard_write", both } })
+    local function reader(kind)
+      return r:submit({ kind = kind, range = { 1 }, { grid, "read", program.all(2) } })
+    end
+    local t = reader()
+    assert.same({ "0: 0@8:16 0:8" }, r:messages(1, "push", t))
+    assert.same({ "0: 0@16:20 0:8", "0: 0@20:24 0:8" }, r:messages(2, "push", t))
+    assert.same({ "1: 0@8:16 0:8", "2: 0@16:20 0:8", "2: 0@20:24 0:8" },
+      r:messages(0, "await_push", t))
+    r:submit({ range = { 24 }, { grid, "discard_write", both } })
+    t = reader("host")
+    assert.same({ "0: 0@8:12 0:8", "0: 0@12:16 0:8" }, r:messages(1, "push", t))
+  end)
+
   it("orders a send after the writer and a receive before the reader", function()
     local r = ranks.new(2)
     local u = r:buffer({ 8 })

@@ -62,6 +62,7 @@ static bool simplify(fuzz_program *p, int i) {
   if (i == 0) {
     p->squeeze = 0;
     p->small_bytes = p->large_bytes = 1000;
+    p->hosts = 0;
     return true;
   }
   if (i == 1) {

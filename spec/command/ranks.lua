@@ -60,12 +60,14 @@ local function add(rank, task)
   return true
 end
 
--- config: small_bytes, large_bytes, replications.
-function M.new(n, config)
-  local self = setmetatable({ n = n, rank = {} }, M)
+-- config: small_bytes, large_bytes, replications; `own`, by rank, what only
+-- that rank's has.
+function M.new(n, config, own)
+  local self = setmetatable({ n = n, rank = {}, own = own }, M)
   for k = 0, n - 1 do
     local cfg = ffi.new("cel_command_graph_config", config or {})
     cfg.rank, cfg.ranks, cfg.emit = k, n, emit
+    for key, value in pairs(own and own[k] or {}) do cfg[key] = value end
     local graph = ffi.gc(c.cel_command_graph_create(cfg), c.cel_command_graph_destroy)
     self.rank[k] = { graph = graph, commands = {} }
   end

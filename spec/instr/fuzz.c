@@ -844,6 +844,7 @@ static void world_open(world *w, uint64_t seed) {
                                    .direct_bytes = DIRECT_BYTES,
                                    .devices = w->devices,
                                    .grain = w->grain,
+                                   .large_bytes = (uint64_t)any(w, 0, 3) * 40,
                                    .lookahead = chance(w, 50),
                                    .emit = on_instr,
                                    .context = w};

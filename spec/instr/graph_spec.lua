@@ -267,6 +267,23 @@ describe("the instruction graph", function()
       assert.is_false(m:reaches(kernels[2], receive))
     end)
 
+    it("go on to the device part by part, as they come", function()
+      open({ devices = { 1 }, large_bytes = 128 })
+      local b = m:buffer({ 8, 4 })
+      fill(b, { 8, 4 })
+      m:message("await_push", { b, { 0, 0 }, { 4, 4 } })
+      m:message("await_push", { b, { 4, 0 }, { 8, 4 } })
+      local t = m:submit({ range = { 8, 4 }, { b, "read", same(2) } })
+      local receive, copy = m:of("receive"), m:of("copy")
+      local kernel = m:of("kernel", t)[1]
+      assert.equal(2, #copy)
+      for i = 1, 2 do
+        assert.is_true(m:reaches(copy[i], receive[i]))
+        assert.is_false(m:reaches(copy[i], receive[3 - i]))
+        assert.is_true(m:reaches(kernel, copy[i]))
+      end
+    end)
+
     it("stay in device memory where both ranks reach it", function()
       open({ devices = { 1 }, near = { 1, 5 }, direct_bytes = 32 })
       local b = m:buffer({ 8, 4 })

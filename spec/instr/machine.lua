@@ -105,7 +105,7 @@ for name in pairs(kinds_of_tasks) do
 end
 
 -- config: devices (memory of each; default one that shares the host's),
--- grain, near (a list of ranks), direct_bytes, lookahead, step, breadth.
+-- grain, near (a list of ranks), direct_bytes, large_bytes, lookahead, step, breadth.
 function M.new(config)
   config = config or {}
   local m = setmetatable({ instrs = {}, horizons = {}, commands = {}, messages = {} }, M)
@@ -117,6 +117,7 @@ function M.new(config)
   local near = config.near or {}
   m.near = ffi.new("int64_t[?]", #near, near)
   cfg.near, cfg.nears, cfg.direct_bytes = m.near, #near, config.direct_bytes or 0
+  cfg.large_bytes = config.large_bytes or 0
   cfg.lookahead = config.lookahead or false
   cfg.interior_items = config.interior_items or 0
   cfg.emit = emit
