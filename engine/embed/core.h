@@ -25,6 +25,9 @@ void *cel__new_handle(lua_State *L, size_t size, const char *type,
 /* A buffer handle at `index`; raises when it is none or was freed. */
 const cel_buffer *cel__check_buffer(lua_State *L, int index);
 
+/* A rule handle at `index`; raises when it is none. */
+const cel_rule *cel__check_rule(lua_State *L, int index);
+
 /* A box from six integers starting at `index`: min, then max. */
 cel_box cel__check_box(lua_State *L, int index);
 

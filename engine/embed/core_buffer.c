@@ -95,6 +95,29 @@ static int fence_new(lua_State *L) {
   return 1;
 }
 
+/* fence_each(buffer, rule, parameters, file, line) -> fence, min..., max... of
+ * this rank's box */
+static int fence_each(lua_State *L) {
+  cel_engine *engine = cel__session_of(L)->engine;
+  const cel_buffer *buffer = cel__check_buffer(L, 1);
+  const cel_rule *rule = cel__check_rule(L, 2);
+  int64_t params[CEL_RULE_PARAMS];
+  for (int32_t p = 0; p < rule->desc.params; ++p) {
+    lua_rawgeti(L, 3, p + 1);
+    params[p] = (int64_t)luaL_checknumber(L, -1);
+    lua_pop(L, 1);
+  }
+  cel_place place = cel__check_place(L, 4);
+  fence_handle *h = cel__new_handle(L, sizeof *h, fence_type, fence_collect);
+  if (cel_engine_fence_each(engine, buffer, rule, params, place, &h->fence) !=
+      CEL_E_OK)
+    return cel__push_failure(L);
+  const cel_box *box = cel_fence_box(h->fence);
+  for (int d = 0; d < CEL_DIMS; ++d) lua_pushnumber(L, (lua_Number)box->min[d]);
+  for (int d = 0; d < CEL_DIMS; ++d) lua_pushnumber(L, (lua_Number)box->max[d]);
+  return 1 + 2 * CEL_DIMS;
+}
+
 static int fence_ready(lua_State *L) {
   fence_handle *h = luaL_checkudata(L, 1, fence_type);
   lua_pushboolean(L, cel_fence_ready(h->fence));
@@ -115,11 +138,8 @@ static int fence_get(lua_State *L) {
 }
 
 const luaL_Reg cel__core_buffer[] = {
-    {"buffer", buffer_new},
-    {"buffer_free", buffer_free},
-    {"buffer_freed", buffer_freed},
-    {"fence", fence_new},
-    {"fence_ready", fence_ready},
-    {"fence_get", fence_get},
-    {NULL, NULL},
+    {"buffer", buffer_new},         {"buffer_free", buffer_free},
+    {"buffer_freed", buffer_freed}, {"fence", fence_new},
+    {"fence_each", fence_each},     {"fence_ready", fence_ready},
+    {"fence_get", fence_get},       {NULL, NULL},
 };

@@ -10,7 +10,7 @@ enum { ACCESSES = 64, PARAMETERS = 256, VALUES = 4096, MOST_RUNS = 256 };
 static const char rule_type[] = "celer.core.rule";
 
 /* What Lua holds is an address of the rule: celer.rule reads it by FFI. */
-static const cel_rule *check_rule(lua_State *L, int index) {
+const cel_rule *cel__check_rule(lua_State *L, int index) {
   return *(const cel_rule **)luaL_checkudata(L, index, rule_type);
 }
 
@@ -85,7 +85,7 @@ static void read_accesses(lua_State *L, int index, uint32_t words,
     lua_rawgeti(L, index, (int)i++);
     a->buffer = cel__check_buffer(L, -3);
     a->mode = (cel_mode)lua_tointeger(L, -2);
-    a->use.rule = check_rule(L, -1);
+    a->use.rule = cel__check_rule(L, -1);
     a->use.params = out->params + out->used;
     a->use.range = *range;
     a->use.extent = a->buffer->extent;

@@ -84,6 +84,14 @@ typedef struct cel_fence cel_fence;
 cel_status cel_engine_fence(cel_engine *engine, const cel_buffer *buffer,
                             const cel_box *box, cel_place place,
                             cel_fence **out);
+/* The same of another box on each rank: what `rule`, of one box over an index
+ * space of one dimension, gives for the chunk [rank, rank + 1) of [0, ranks).
+ * Borrows both for the call. */
+cel_status cel_engine_fence_each(cel_engine *engine, const cel_buffer *buffer,
+                                 const cel_rule *rule, const int64_t *params,
+                                 cel_place place, cel_fence **out);
+/* What of the buffer it holds, on this rank. */
+const cel_box *cel_fence_box(const cel_fence *fence);
 bool cel_fence_ready(const cel_fence *fence);
 /* Waits for it (with threads), flushing the lookahead. `interrupted` is
  * polled while waiting (may be null): true ends the wait with

@@ -1,6 +1,6 @@
 /* A fence is a host task on every rank that reads a box and copies it into a
  * snapshot. All fences of one number of dimensions share one rule, whose bounds
- * are parameters. */
+ * are parameters; one of another box on each rank brings its own. */
 #include <stdlib.h>
 
 #include "base/hash.h"
@@ -37,7 +37,8 @@ static cel_status take_snapshot(const cel_work *work, const cel_call *call) {
   const cel_view *view = &call->view[0];
   cel_layout from = {view->base, view->layout};
   cel_layout to = {fence->data, fence->box};
-  cel_copy_box(&from, &to, &fence->box, fence->element_size);
+  if (fence->size > 0)
+    cel_copy_box(&from, &to, &fence->box, fence->element_size);
   atomic_store_explicit(&fence->ready, true, memory_order_release);
   cel_park_wake(fence->park);
   return CEL_E_OK;
@@ -89,24 +90,24 @@ static cel_fence *make(cel_engine *e, const cel_buffer *buffer,
   return fence;
 }
 
+/* A use of `rule` over the ranks. */
+static cel_rule_use use_of(const cel_engine *e, const cel_buffer *buffer,
+                           const cel_rule *rule, const int64_t *params) {
+  return (cel_rule_use){.rule = rule,
+                        .params = params,
+                        .range =
+                            cel_box_sized(e->config.transport->ranks, 1, 1),
+                        .extent = buffer->extent};
+}
+
 static cel_status submit(cel_engine *e, const cel_buffer *buffer,
-                         cel_fence *fence, cel_place place) {
-  int64_t ranks = e->config.transport->ranks;
-  int64_t params[2 * CEL_DIMS];
-  for (int d = 0; d < buffer->dims; ++d) {
-    int64_t *at = params + (ptrdiff_t)2 * d;
-    at[0] = fence->box.min[d];
-    at[1] = fence->box.max[d];
-  }
-  cel_access access = {.buffer = buffer, .mode = CEL_MODE_READ};
-  access.use = (cel_rule_use){.rule = rule_of(e, buffer->dims),
-                              .params = params,
-                              .range = cel_box_sized(ranks, 1, 1),
-                              .extent = buffer->extent};
+                         cel_fence *fence, const cel_rule_use *use,
+                         cel_place place) {
+  cel_access access = {.buffer = buffer, .mode = CEL_MODE_READ, .use = *use};
   cel_group group = {.kind = CEL_TASK_HOST,
                      .placement = CEL_PLACE_EACH,
                      .dims = 1,
-                     .range = access.use.range,
+                     .range = use->range,
                      .permitted = {{true}, {1, 1, 1}},
                      .accesses = 1,
                      .access = &access,
@@ -116,22 +117,57 @@ static cel_status submit(cel_engine *e, const cel_buffer *buffer,
   return cel_engine_submit(e, &group);
 }
 
-cel_status cel_engine_fence(cel_engine *engine, const cel_buffer *buffer,
-                            const cel_box *box, cel_place place,
-                            cel_fence **out) {
-  cel_fence *fence = make(engine, buffer, box);
-  if (fence == NULL) return cel_error_last()->code;
-  cel_status status = CEL_E_OK;
-  if (fence->size > 0)
-    status = submit(engine, buffer, fence, place);
-  else
-    atomic_store(&fence->ready, true);
+/* Gives up the maker's hold of the work, and of the fence if it failed. */
+static cel_status finish(cel_fence *fence, cel_status status, cel_fence **out) {
   cel_work_release(&fence->work);
   if (status == CEL_E_OK)
     *out = fence;
   else
     let_go(fence);
   return status;
+}
+
+cel_status cel_engine_fence(cel_engine *engine, const cel_buffer *buffer,
+                            const cel_box *box, cel_place place,
+                            cel_fence **out) {
+  cel_fence *fence = make(engine, buffer, box);
+  if (fence == NULL) return cel_error_last()->code;
+  if (fence->size == 0) {
+    atomic_store(&fence->ready, true);
+    return finish(fence, CEL_E_OK, out);
+  }
+  int64_t params[2 * CEL_DIMS];
+  for (int d = 0; d < buffer->dims; ++d) {
+    int64_t *at = params + (ptrdiff_t)2 * d;
+    at[0] = box->min[d];
+    at[1] = box->max[d];
+  }
+  const cel_rule *rule = rule_of(engine, buffer->dims);
+  cel_rule_use use = use_of(engine, buffer, rule, params);
+  return finish(fence, submit(engine, buffer, fence, &use, place), out);
+}
+
+/* Submitted on every rank, also where the box is empty. */
+cel_status cel_engine_fence_each(cel_engine *engine, const cel_buffer *buffer,
+                                 const cel_rule *rule, const int64_t *params,
+                                 cel_place place, cel_fence **out) {
+  int64_t me = engine->config.transport->rank;
+  cel_box chunk = {{me, 0, 0}, {me + 1, 1, 1}}, box;
+  cel_rule_use use = use_of(engine, buffer, rule, params);
+  cel_assert(rule->desc.boxes == 1 && rule->desc.task_dims == 1);
+  if (cel_rule_eval_box(&use, 0, &chunk, &box) != CEL_E_OK) {
+    cel_error why = *cel_error_last();
+    return cel_fail(why.code, "what rank %lld captures of buffer '%s': %s",
+                    (long long)me, buffer->name ? buffer->name : "unnamed",
+                    why.text);
+  }
+  cel_fence *fence = make(engine, buffer, &box);
+  if (fence == NULL) return cel_error_last()->code;
+  return finish(fence, submit(engine, buffer, fence, &use, place), out);
+}
+
+const cel_box *cel_fence_box(const cel_fence *fence) {
+  return &fence->box;
 }
 
 bool cel_fence_ready(const cel_fence *fence) {

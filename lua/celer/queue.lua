@@ -56,34 +56,23 @@ function Queue:submit(f)
   groups.close(group)
 end
 
--- Turns the arguments of wait and drain into requested futures.
+-- Turns arguments into a requested future.
 local function request(call, n, ...)
-  local captures, futures = {}, {}
-  for i = 1, n do
-    local c = (select(i, ...))
-    if buffers.is_buffer(c) then c = snapshot.capture(c) end
-    if not snapshot.is_capture(c) then
-      fail("%s: argument %d must be a buffer or celer.capture(buffer, box), not "
-        .. "%s", call, i, words.a(c))
-    end
-    snapshot.check(c, call)
-    captures[i] = c
-  end
-  for i = 1, n do futures[i] = snapshot.request(captures[i]) end
-  return futures
+  local captures = {}
+  for i = 1, n do captures[i] = snapshot.as_capture((select(i, ...)), call, i) end
+  return snapshot.request(captures)
 end
 
-local function finish(futures)
+local function finish(future)
   local file, line = place.user()
   place.check(core.wait(file, line))
-  for i = 1, #futures do futures[i] = futures[i]:get() end
-  return unpack(futures)
+  return future:get()
 end
 
 --- Waits until all that was submitted has been executed; gives a snapshot for
 --- each capture.
 ---@param ... celer.capture|celer.buffer
----@return celer.view ...
+---@return celer.view|celer.divided_snapshot ...
 function Queue:wait(...)
   usable(self, "q:wait")
   return finish(request("q:wait", select("#", ...), ...))
@@ -91,22 +80,29 @@ end
 
 --- Like wait, and nothing may be submitted afterwards.
 ---@param ... celer.capture|celer.buffer
----@return celer.view ...
+---@return celer.view|celer.divided_snapshot ...
 function Queue:drain(...)
   usable(self, "q:drain")
-  local futures = request("q:drain", select("#", ...), ...)
+  local future = request("q:drain", select("#", ...), ...)
   self.drained = true
-  return finish(futures)
+  return finish(future)
 end
 
---- A future of a copy of (a box of) a buffer; submission goes on.
----@param buffer celer.buffer
----@param part? celer.box
+--- A future of copies, as of now; submission goes on. Takes captures as q:wait
+--- does, or a buffer and its part as celer.capture does.
+---@param buffer celer.buffer|celer.capture
+---@param part? celer.box|function|celer.buffer|celer.capture
+---@param ... celer.capture|celer.buffer
 ---@return celer.future
-function Queue:fence(buffer, part)
+function Queue:fence(buffer, part, ...)
   usable(self, "q:fence")
+  local n = select("#", ...)
+  if snapshot.is_capture(buffer) or (buffers.is_buffer(buffer)
+    and (buffers.is_buffer(part) or snapshot.is_capture(part))) then
+    return request("q:fence", part == nil and n == 0 and 1 or n + 2, buffer, part, ...)
+  end
   buffers.check(buffer, "q:fence")
-  return snapshot.request(snapshot.capture(buffer, part))
+  return snapshot.request { snapshot.capture(buffer, part) }
 end
 
 local the_queue

@@ -34,6 +34,26 @@ function M.bind(access, dims, lo, hi)
   return rule.handle, params
 end
 
+--- The same for a function from the rank and the number of ranks to one box.
+---@param map fun(rank: integer, ranks: integer): celer.box
+---@param buffer celer.buffer
+---@return userdata rule, integer[] params
+function M.bind_ranks(map, buffer)
+  local _, ranks = core.rank()
+  local rule, params = trace.rule(map, range_of(1, { 0 }, { ranks }),
+    buffers.whole(buffer), true)
+  if rule.opaque then
+    place.fail("the part of %s to capture cannot be put in closed form: %s. Write "
+      .. "it without branching on the rank (celer.min, celer.max and celer.floor "
+      .. "help)", buffer.name, rule.reason)
+  elseif rule.desc.boxes ~= 1 then
+    place.fail("a rank captures one box of %s; give a celer.capture for each",
+      buffer.name)
+  end
+  if not rule.handle then rule.handle = intern(rule.desc) end
+  return rule.handle, params
+end
+
 local declared = false
 local described -- keeps the rule alive that celer.rule is at
 

@@ -3,6 +3,7 @@ local box = require "celer.box"
 local buffers = require "celer.buffer"
 local core = require "celer.core"
 local place = require "celer.place"
+local rules = require "celer.rules"
 local view = require "celer.view"
 local words = require "celer.words"
 
@@ -12,8 +13,9 @@ local M = {}
 
 ---@class celer.capture
 ---@field buffer celer.buffer
----@field lo integer[]  three, 0 beyond the buffer's dimensions
----@field hi integer[]  three, 1 beyond them
+---@field lo integer[]?  three, 0 beyond the buffer's dimensions
+---@field hi integer[]?  three, 1 beyond them
+---@field map? fun(rank: integer, ranks: integer): celer.box  in place of both
 local Capture = {}
 Capture.__index = Capture
 Capture.__noun = "capture"
@@ -44,63 +46,145 @@ local function part_of(buffer, part)
   return lo, hi
 end
 
---- What q:wait and q:drain take: a buffer, or a box of it.
+--- What q:wait, q:drain and q:fence take: a buffer, or a box of it, or a box of
+--- its own on each rank. The function is compiled as a range mapper is.
 ---@param buffer celer.buffer
----@param part? celer.box
+---@param part? celer.box|fun(rank: integer, ranks: integer): celer.box
 ---@return celer.capture
 function M.capture(buffer, part)
   buffers.check(buffer, "celer.capture")
+  if type(part) == "function" then
+    return setmetatable({ buffer = buffer, map = part }, Capture)
+  end
   local lo, hi = part_of(buffer, part)
   return setmetatable({ buffer = buffer, lo = lo, hi = hi }, Capture)
 end
 
+--- A buffer or capture as a capture; raises for anything else, and when the
+--- buffer was freed since.
+function M.as_capture(value, call, i)
+  if buffers.is_buffer(value) then value = M.capture(value) end
+  if getmetatable(value) ~= Capture then
+    fail("%s: argument %d must be a buffer or celer.capture(buffer, box), not %s",
+      call, i, words.a(value))
+  end
+  buffers.check(value.buffer, call)
+  return value
+end
+
 function M.is_capture(value) return getmetatable(value) == Capture end
 
---- Raises when the buffer was freed since.
-function M.check(capture, call) buffers.check(capture.buffer, call) end
+-- ---- what differs between ranks ---------------------------------------------
+
+---@class celer.divided_snapshot
+local Divided = { __noun = "divided snapshot" }
+
+local function refuse(self)
+  fail("%s is another on each rank, and what the script decided by it would make "
+    .. "ranks diverge; :here() is this rank's part", rawget(self, "name"))
+end
+
+--- What this rank captured. The script must submit the same on every rank,
+--- whatever it holds: print it, keep it, write it to a file of the rank's own.
+---@return celer.view
+function Divided:here()
+  place.method(self, Divided, "snapshot:here")
+  return rawget(self, "view")
+end
+
+function Divided:__index(key)
+  if key == "here" then return Divided.here end
+  refuse(self)
+end
+
+Divided.__newindex, Divided.__call, Divided.__len = refuse, refuse, refuse
+Divided.__concat = function(a, b)
+  refuse(getmetatable(a) == Divided and a or b)
+end
+Divided.__eq, Divided.__lt, Divided.__le = Divided.__concat, Divided.__concat,
+  Divided.__concat
+
+function Divided:__tostring() return rawget(self, "name") end
+
+function Divided.__capture(self, no)
+  no(rawget(self, "name"), "; a task that reads the buffer gets its contents")
+end
+
+-- ---- futures ----------------------------------------------------------------
 
 ---@class celer.future
 local Future = {}
 Future.__index = Future
 Future.__noun = "future"
 
-function Future:__tostring() return "future of " .. self.capture.buffer.name end
-
-function Future.__capture(_, refuse)
-  refuse("a future", "; a task that reads the buffer gets its contents")
+function Future:__tostring()
+  local names = {}
+  for i, capture in ipairs(self.captures) do names[i] = capture.buffer.name end
+  return "future of " .. table.concat(names, ", ")
 end
 
---- Asks for a copy of what the capture names, as of now in program order.
----@param capture celer.capture
----@return celer.future
-function M.request(capture)
+function Future.__capture(_, no)
+  no("a future", "; a task that reads the buffer gets its contents")
+end
+
+-- The engine's fence for a capture, and its six bounds on this rank.
+local function ask(capture, file, line)
+  local buffer, map = capture.buffer, capture.map
+  if map then
+    local rule, params = rules.bind_ranks(map, buffer)
+    local handle, a, b, c, d, e, f =
+      place.check(core.fence_each(buffer.handle, rule, params, file, line))
+    return handle, { a, b, c, d, e, f }
+  end
   local lo, hi = capture.lo, capture.hi
+  local six = { lo[1], lo[2], lo[3], hi[1], hi[2], hi[3] }
+  return place.check(core.fence(buffer.handle, lo[1], lo[2], lo[3], hi[1], hi[2],
+    hi[3], file, line)), six
+end
+
+--- Asks for copies of what the captures name, as of now in program order.
+---@param captures celer.capture[]
+---@return celer.future
+function M.request(captures)
+  local self = setmetatable({ captures = captures, handles = {}, bounds = {} }, Future)
   local file, line = place.user()
-  local handle = place.check(core.fence(capture.buffer.handle, lo[1], lo[2],
-    lo[3], hi[1], hi[2], hi[3], file, line))
-  return setmetatable({ handle = handle, capture = capture }, Future)
+  for i = 1, #captures do
+    self.handles[i], self.bounds[i] = ask(captures[i], file, line)
+  end
+  return self
 end
 
 --- Whether get would return at once.
 ---@return boolean
 function Future:ready()
   place.method(self, Future, "future:ready")
-  return core.fence_ready(self.handle)
+  for i = 1, #self.handles do
+    if not core.fence_ready(self.handles[i]) then return false end
+  end
+  return true
 end
 
---- Waits for the data; the same snapshot each time.
----@return celer.view
+local function snapshot_of(handle, capture, bounds)
+  local data = place.check(core.fence_get(handle))
+  local name = "snapshot of " .. capture.buffer.name
+  local seen = view.new({ name = name, dims = capture.buffer.dims,
+    type = capture.buffer.type, anchor = handle }, data, bounds, bounds)
+  if not capture.map then return seen end
+  return setmetatable({ name = "divided " .. name, view = seen }, Divided)
+end
+
+--- Waits for the data: a snapshot for each capture, the same each time.
+---@return celer.view|celer.divided_snapshot ...
 function Future:get()
   place.method(self, Future, "future:get")
-  if self.snapshot then return self.snapshot end
-  local capture = self.capture
-  local data = place.check(core.fence_get(self.handle))
-  local lo, hi = capture.lo, capture.hi
-  local six = { lo[1], lo[2], lo[3], hi[1], hi[2], hi[3] }
-  self.snapshot = view.new({ name = "snapshot of " .. capture.buffer.name,
-    dims = capture.buffer.dims, type = capture.buffer.type,
-    extents = capture.buffer.extents, anchor = self.handle }, data, six, six)
-  return self.snapshot
+  if not self.snapshots then
+    local snapshots = {}
+    for i = 1, #self.handles do
+      snapshots[i] = snapshot_of(self.handles[i], self.captures[i], self.bounds[i])
+    end
+    self.snapshots = snapshots
+  end
+  return unpack(self.snapshots)
 end
 
 return M

@@ -482,13 +482,13 @@ local function still_holds(variant, f, range, extent, params)
   return agrees(desc, f, range, shape_of(extent), lo, hi, from_zero)
 end
 
-local function variants_of(read, range, extent)
+local function variants_of(read, range, extent, by_rank)
   local by_dims = by_key[read.key]
   if not by_dims then
     by_dims = {}
     by_key[read.key] = by_dims
   end
-  local dims = range.dims * 4 + extent.dims
+  local dims = range.dims * 4 + extent.dims + (by_rank and 16 or 0)
   local variants = by_dims[dims]
   if not variants then
     variants = { opaque = 0 }
@@ -508,6 +508,12 @@ local function remember(variants, variant)
   if #variants > MOST_VARIANTS then table.remove(variants) end
 end
 
+-- A mapper of chunks [rank, rank + 1) from a function of the rank. It captures
+-- nothing that is looked at: that is read off f.
+local function of_ranks(f)
+  return function(chunk) return f(chunk.min[0], chunk.global[0]) end
+end
+
 --- The rule of a mapper, and its parameters now. `range` is the index space and
 --- `extent` the whole buffer, both boxes of plain numbers. The same rule object
 --- comes back as long as its program is the same, unless it is volatile. Raises
@@ -515,10 +521,13 @@ end
 ---@param f function
 ---@param range celer.box
 ---@param extent celer.box
+---@param by_rank? boolean  f takes a rank and their number, and `range` is that
+--- of the ranks
 ---@return celer.rule rule, integer[] params
-function M.rule(f, range, extent)
+function M.rule(f, range, extent, by_rank)
   local read = read_of(f)
-  local variants = variants_of(read, range, extent)
+  local variants = variants_of(read, range, extent, by_rank)
+  if by_rank then f = of_ranks(f) end
   if not read.volatile then
     for i = 1, #variants do
       local variant = variants[i]

@@ -45,6 +45,14 @@ cel_box atom_at(const step *s, int i) {
   return box;
 }
 
+cel_box fence_box(const program *p, const step *s, int k) {
+  if (s->accesses == 0) return s->box;
+  cel_box chunk = {{k, 0, 0}, {k + 1, 1, 1}}, out[16];
+  int n = rule_image(s->access[0].rule, &s->range, &p->buffer[s->buffer].extent,
+                     &chunk, out, NULL);
+  return n > 0 ? out[0] : (cel_box){0};
+}
+
 /* ---- points ------------------------------------------------------------- */
 
 int64_t index_of(const cel_box *layout, const int64_t *point) {

@@ -63,6 +63,13 @@ static void generate_split(cel_random *r, step *s) {
   if (cel_random_chance(r, 25)) s->oversubscribe = (int)pick(r, 2, 5);
 }
 
+static void place_each(const program *p, step *s) {
+  s->placement = CEL_PLACE_EACH;
+  s->dims = 1;
+  s->range = cel_box_sized(p->ranks, 1, 1);
+  s->permitted = (cel_split_kind){{true, false, false}, {1, 1, 1}};
+}
+
 static void generate_shape(cel_random *r, const program *p, step *s) {
   s->task = cel_random_chance(r, 70) ? CEL_TASK_KERNEL : CEL_TASK_HOST;
   s->placement = CEL_PLACE_SPLIT;
@@ -70,10 +77,7 @@ static void generate_shape(cel_random *r, const program *p, step *s) {
   generate_range(r, p, s);
   generate_split(r, s);
   if (!cel_random_chance(r, p->collectives)) return;
-  s->placement = CEL_PLACE_EACH;
-  s->dims = 1;
-  s->range = cel_box_sized(p->ranks, 1, 1);
-  s->permitted = (cel_split_kind){{true, false, false}, {1, 1, 1}};
+  place_each(p, s);
   if (cel_random_chance(r, 40)) return;
   s->task = CEL_TASK_HOST;
   s->collective = (uint32_t)pick(r, 1, MOST_GROUPS);
@@ -136,11 +140,25 @@ static void generate_bad(cel_random *r, const program *p, step *s,
 
 /* ---- the other steps ---------------------------------------------------- */
 
+/* Another part on each rank, if a rule for that is found. */
+static bool generate_parts(cel_random *r, const program *p, step *s) {
+  place_each(p, s);
+  for (int i = 0; i < TRIES; ++i) {
+    rule *made = rule_generate(r, s, &p->buffer[s->buffer], false);
+    s->access[s->accesses++] =
+        (access){.buffer = s->buffer, .mode = CEL_MODE_READ, .rule = made};
+    if (made->desc.boxes == 1 && step_valid(p, s)) return true;
+    drop_last(s);
+  }
+  return false;
+}
+
 static void generate_fence(cel_random *r, const program *p, step *s, int b) {
   s->kind = STEP_FENCE;
   s->buffer = b;
   s->wait = cel_random_chance(r, 30);
   s->box = p->buffer[b].extent;
+  if (cel_random_chance(r, 30) && generate_parts(r, p, s)) return;
   if (cel_random_chance(r, 50)) return;
   for (int d = 0; d < p->buffer[b].dims; ++d) {
     s->box.min[d] = pick(r, 0, s->box.max[d] - 1);
@@ -311,6 +329,15 @@ static void print_rule(const rule *r) {
   cel_rules_destroy(rules);
 }
 
+static void print_accesses(const step *s) {
+  for (int k = 0; k < s->accesses; ++k) {
+    printf("      %s b%d", cel_mode_name(s->access[k].mode),
+           s->access[k].buffer);
+    print_rule(s->access[k].rule);
+    printf("\n");
+  }
+}
+
 static void print_group(const step *s) {
   static const char *const placements[] = {"split", "once", "each"};
   char text[128], collective[32];
@@ -324,12 +351,7 @@ static void print_group(const step *s) {
          (long long)s->permitted.granularity[0],
          (long long)s->permitted.granularity[1],
          (long long)s->permitted.granularity[2], s->oversubscribe);
-  for (int k = 0; k < s->accesses; ++k) {
-    printf("      %s b%d", cel_mode_name(s->access[k].mode),
-           s->access[k].buffer);
-    print_rule(s->access[k].rule);
-    printf("\n");
-  }
+  print_accesses(s);
 }
 
 static void print_step(const step *s) {
@@ -339,8 +361,10 @@ static void print_step(const step *s) {
   case STEP_GROUP:
   case STEP_BAD: print_group(s); break;
   case STEP_FENCE:
-    printf("fence b%d %s%s\n", s->buffer, box_text(&s->box, 3, text),
+    printf("fence b%d %s%s\n", s->buffer,
+           s->accesses > 0 ? "each" : box_text(&s->box, 3, text),
            s->wait ? " wait" : "");
+    if (s->accesses > 0) print_accesses(s);
     break;
   case STEP_EPOCH: printf("epoch%s\n", s->wait ? " wait" : ""); break;
   case STEP_FREE: printf("free b%d\n", s->buffer); break;

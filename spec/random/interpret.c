@@ -149,14 +149,12 @@ static bool all_alive(const step *s, const memory *m) {
 
 static bool run_step(const program *p, step *s, memory *m) {
   if (!all_alive(s, m)) return false;
+  if (s->placement == CEL_PLACE_EACH && s->range.max[0] != p->ranks) {
+    s->range = cel_box_sized(p->ranks, 1, 1);
+    if (!step_valid(p, s)) return false;
+  }
   switch (s->kind) {
-  case STEP_GROUP:
-    if (s->placement == CEL_PLACE_EACH && s->range.max[0] != p->ranks) {
-      s->range = cel_box_sized(p->ranks, 1, 1);
-      if (!step_valid(p, s)) return false;
-    }
-    run_group(p, s, m);
-    break;
+  case STEP_GROUP: run_group(p, s, m); break;
   case STEP_FENCE: run_fence(p, s, m); break;
   case STEP_FREE: m->freed[s->buffer] = true; break;
   case STEP_BAD:

@@ -227,7 +227,7 @@ static bool chunk_of(const program *p, const step *s, int k, cel_box *chunk) {
 static void each_touched(holdings *h, const step *s, const cel_box *chunk,
                          bool (*does)(cel_mode),
                          void (*visit)(void *, const int64_t *)) {
-  if (s->kind == STEP_FENCE) {
+  if (s->kind == STEP_FENCE && s->accesses == 0) {
     h->buffer = s->buffer;
     if (does(CEL_MODE_READ)) each_point(&s->box, 1, visit, h);
     return;

@@ -64,8 +64,10 @@ typedef struct step {
   int oversubscribe;
   int accesses;
   access access[MOST_ACCESSES];
-  int buffer;      /* FENCE, FREE */
-  cel_box box;     /* FENCE */
+  int buffer; /* FENCE, FREE */
+  /* FENCE: the same on each rank; or what the one access, of a task that every
+   * rank does once, reads on it. */
+  cel_box box;
   uint8_t *expect; /* FENCE: the whole buffer's bytes */
   uint8_t *known;  /* FENCE: which elements hold something */
 } step;
@@ -143,6 +145,8 @@ typedef struct place {
   cel_box layout;
   cel_box promised; /* points outside it must not be touched */
 } place;
+/* What a fence brings to rank k; the zero box where that is nothing. */
+cel_box fence_box(const program *p, const step *s, int k);
 /* Whether access `number` writes this point of its image. */
 bool atom_writes(const step *s, int number, const int64_t *point);
 /* Computes one atom; `others` goes into all that it writes. False when a rule's

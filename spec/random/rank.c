@@ -193,11 +193,24 @@ static cel_status submit_group(rank *r, const step *s) {
   return status;
 }
 
+/* A fence of another part on each rank. */
+static cel_status submit_parts(rank *r, const step *s) {
+  const rule *made = s->access[0].rule;
+  const cel_rule *known;
+  CEL_TRY(cel_rules_intern(cel_engine_rules(r->engine), &made->desc, &known));
+  cel_status status =
+      cel_engine_fence_each(r->engine, buffer_of(r, s->buffer), known,
+                            made->param, place_of(s), &r->fence[r->pc]);
+  cel_rule_release(known);
+  return status;
+}
+
 static cel_status submit(rank *r, const step *s) {
   switch (s->kind) {
   case STEP_GROUP:
   case STEP_BAD: return submit_group(r, s);
   case STEP_FENCE:
+    if (s->accesses > 0) return submit_parts(r, s);
     return cel_engine_fence(r->engine, buffer_of(r, s->buffer), &s->box,
                             place_of(s), &r->fence[r->pc]);
   case STEP_EPOCH:
@@ -243,6 +256,7 @@ bool rank_submit(rank *r, char *text, size_t size) {
 
 typedef struct comparison {
   const step *s;
+  cel_box box;
   const buffer *b;
   const char *data;
   bool wrong;
@@ -254,7 +268,7 @@ static void compare(void *context, const int64_t *point) {
   int64_t i = index_of(&at->b->extent, point);
   if (at->wrong || at->s->known[i] == 0) return;
   uint32_t size = at->b->element_size;
-  if (memcmp(at->data + index_of(&at->s->box, point) * size,
+  if (memcmp(at->data + index_of(&at->box, point) * size,
              at->s->expect + i * size, size) == 0)
     return;
   at->wrong = true;
@@ -271,8 +285,18 @@ static bool verify_fence(const rank *r, int i, char *text, size_t size) {
              cel_error_last()->text);
     return false;
   }
-  comparison at = {.s = s, .b = &r->program->buffer[s->buffer], .data = data};
-  each_point(&s->box, 1, compare, &at);
+  comparison at = {.s = s,
+                   .box = fence_box(r->program, s, r->index),
+                   .b = &r->program->buffer[s->buffer],
+                   .data = data};
+  if (!cel_box_equal(&at.box, cel_fence_box(r->fence[i]))) {
+    snprintf(text, size,
+             "mismatch: the fence of step %d on rank %d brings "
+             "another box",
+             s->number, r->index);
+    return false;
+  }
+  each_point(&at.box, 1, compare, &at);
   if (at.wrong)
     snprintf(text, size,
              "mismatch: the fence of step %d on rank %d has wrong contents of "

@@ -93,6 +93,103 @@ same("waited", slow:get()[0], 77)
 same("polled", polls >= 0, true)
 ]==])
 
+  script.everywhere("of a fence does not wait for what comes after it",
+    common .. [==[
+add(1)
+local future, go = q:fence(u), arg[0] .. ".go"
+q:submit(function(cg)
+  cg:host_task(celer.once, function()
+    local stop = os.clock() + 20
+    while not io.open(go) do assert(os.clock() < stop, "nobody came") end
+  end)
+end)
+same("there", future:get()[3], 4)
+assert(io.open(go, "w")):close()
+q:wait()
+]==])
+
+  script.everywhere("of a fence may be several", common .. [==[
+add(1)
+local f = q:fence(celer.capture(u, celer.box({ 2 }, { 4 })), w, u)
+add(1)
+local a, b, c = f:get()
+same("a", a[2] .. a.size[0], "32")
+same("b", b(5, 3), 53)
+same("c", c[11], 12)
+same("shown", tostring(f), "future of u, buffer1, u")
+same("again", rawequal((select(2, f:get())), b), true)
+same("one", (q:fence(celer.capture(u)):get())[0], 2)
+local d, e = q:fence(u, w):get()
+same("two", d[1] + e(1, 0), 13)
+same("part", q:fence(u, celer.box({ 3 }, { 4 })):get()[3], 5)
+for _ = 1, 200 do q:fence(u, w) end -- nobody asks
+q:wait()
+refused("argument 2 must be a buffer", function() q:fence(celer.capture(u), 3) end)
+refused("argument 3 must be a buffer", function() q:fence(u, w, 3) end)
+]==])
+
+  for _, shapes in ipairs { script.shapes, script.divided } do
+    script.everywhere("may be another on each rank", common .. [==[
+local rank, ranks = require("celer.core").rank()
+add(100)
+local function mine(r)
+  return celer.box({ celer.floor(12 * r / 4) }, { celer.floor(12 * (r + 1) / 4) })
+end
+local function row(r, n) return celer.box({ 5 - r, 0 }, { 6 - r, n }) end
+local a, all, b = q:wait(celer.capture(u, mine), u, celer.capture(w, row))
+a, b = a:here(), b:here()
+same("part", tostring(a.box), ("[%d, %d)"):format(3 * rank, 3 * rank + 3))
+for i = a.min[0], a.max[0] - 1 do same("element", a[i], 100 + i) end
+same("row", tostring(b.box), ("[%d, %d) x [0, %d)"):format(5 - rank, 6 - rank, ranks))
+for j = 0, ranks - 1 do same("of the row", b(5 - rank, j), 10 * (5 - rank) + j) end
+same("all", all[11], 111)
+local by = {}
+for t = 1, 12 do -- the number that is captured is another each time
+  by[t] = q:fence(u, function(r) return celer.box({ t - 1 }, { t + r }):clamped() end)
+  add(1)
+end
+for t = 1, 12 do
+  local s = by[t]:get():here()
+  same("size", s.size[0], math.min(t + rank, 12) - t + 1)
+  for i = s.min[0], s.max[0] - 1 do same("at " .. t, s[i], 99 + t + i) end
+end
+local none = q:fence(u, function(r) return celer.box({ 0 }, { celer.max(0, 1 - r) }) end)
+same("rank 0 alone", #none:get():here():string(), rank == 0 and 4 or 0)
+local last = q:drain(celer.capture(u, mine))
+same("drain", last:here()[3 * rank], 112 + 3 * rank)
+]==], nil, { shapes = shapes })
+  end
+
+  script.everywhere("that differs between ranks decides nothing by accident",
+    common .. [==[
+local s = q:wait(celer.capture(u, function(r) return celer.box({ r }, { r + 1 }) end))
+same("shown", tostring(s), "divided snapshot of u")
+refused("would make ranks diverge; :here() is", function() local _ = s(0) end)
+refused("would make ranks diverge; :here() is", function() return s[0] end)
+refused("would make ranks diverge", function() return s.size end)
+refused("would make ranks diverge", function() return s:string() end)
+refused("would make ranks diverge", function() return s < s end)
+refused("would make ranks diverge", function() return s .. "" end)
+refused("would make ranks diverge", function() s[0] = 1 end)
+refused("attempt to compare", function() return s < 3 end)
+refused("call it with a colon", function() local _ = s.here() end)
+refused("divided snapshot of u, which cannot be copied", function()
+  q:submit(function(cg) cg:host_task(celer.once, function() return s end) end)
+end)
+refused("cannot be put in closed form: it compares", function()
+  q:fence(u, function(r) return celer.box({ 0 }, { r > 1 and 1 or 2 }) end)
+end)
+refused("gives the box [0, 100) for the chunk", function()
+  q:fence(u, function() return celer.box({ 0 }, { 100 }) end)
+end)
+refused("a box of 1 dimensions for a buffer of 2", function()
+  q:fence(w, function(r) return celer.box({ r }, { r + 1 }) end)
+end)
+refused("a rank captures one box of u", function()
+  q:fence(u, function() return celer.box({ 0 }, { 1 }), celer.box({ 2 }, { 3 }) end)
+end)
+]==])
+
   script.everywhere("decides how a loop goes on", [==[
 local k = celer.kernel " kernel void halve(item<0> it, inout<double, 0> x) { x() = x() / 2; } "
 local x = celer.buffer("double", nil, { name = "x", init = 1 })
@@ -103,6 +200,20 @@ repeat
 until q:fence(x):get()() < 1e-3
 same("steps", steps, 10)
 same("shown", tostring(q:wait(x)), "snapshot of x: double 0.0009765625")
+]==])
+
+  script.everywhere("decides how a loop goes on, a few steps later", [==[
+local k = celer.kernel " kernel void halve(item<0> it, inout<double, 0> x) { x() = x() / 2; } "
+local x = celer.buffer("double", nil, { name = "x", init = 1 })
+local norms, steps = {}, 0
+for step = 1, 100 do
+  q:submit(function(cg) cg:parallel_for({}, k, cg:read_write(x)) end)
+  norms[step] = q:fence(x)
+  steps = step
+  if step > 3 and norms[step - 3]:get()() < 1e-3 then break end
+end
+same("steps", steps, 13)
+same("value", q:wait(x)(), 2 ^ -13)
 ]==])
 
   script.everywhere("is refused when it makes no sense",
