@@ -54,6 +54,10 @@ typedef struct cel_job {
   const cel_init *init;
   const cel_work *work; /* CALL */
   cel_call call;        /* CALL; call.view is the submitter's too */
+  const char *name;     /* of the task, for profilers; may be null */
+  /* By a backend that is `timed`: when the device worked on it, in ns of
+   * cel_now_ns (device/clock.h); 0, both, when it was not carried out. */
+  int64_t begin, end;
 } cel_job;
 
 /* A completion. On failure `error` is the submitter's to free with cel_free. */
@@ -99,6 +103,7 @@ typedef struct cel_backend_config {
   int32_t devices; /* asked for; 1 to CEL_DEVICES */
   int32_t cores;   /* CPU: worker threads in all; 0: all of the topology's */
   cel_park *park;  /* woken at each completion; may be null */
+  bool timed;      /* CPU, CUDA: fills in begin and end of its jobs */
   uint64_t seed;   /* simulated: chooses every order */
   bool chains;     /* simulated */
   uint64_t grain;  /* simulated: of all its memories; 0: none */

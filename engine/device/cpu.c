@@ -2,6 +2,7 @@
  * lanes of its own. Executor-confined but for the crews. */
 
 #include "device/backend.h"
+#include "device/clock.h"
 #include "device/crew.h"
 #include "device/memory.h"
 
@@ -42,7 +43,9 @@ static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
   /* An idle lane is nobody else's: all that it did has been polled. */
   if (idle && !c->lane[index].failed && job->kind == CEL_JOB_COPY &&
       cel_box_volume(&job->box) * job->element_size <= INLINE_COPY) {
+    if (c->copies->timed) job->begin = cel_now_ns();
     cel_job_run(job);
+    if (c->copies->timed) job->end = cel_now_ns();
     cel_finished_push(&c->finished, entry);
     if (c->finished.park != NULL) cel_park_wake(c->finished.park);
     return;
@@ -128,6 +131,7 @@ cel_status cel_backend_cpu(const cel_backend_config *config,
     destroy(&c->face);
     return status;
   }
+  c->kernels->timed = c->copies->timed = config->timed;
   *out = &c->face;
   return CEL_E_OK;
 }

@@ -3,7 +3,8 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <time.h>
+
+#include "device/clock.h"
 
 enum {
   BLOCKS_PER_THREAD = 8,
@@ -12,12 +13,6 @@ enum {
   HELP_NS = 20000,     /* what is left must take longer to be worth a wake */
   WAKES = 2            /* each thread that joins wakes so many others */
 };
-
-static int64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 /* How many units a box has in dimension d. */
 static int64_t units(const cel_box *box, const int32_t unit[3], int d) {
@@ -114,6 +109,7 @@ static void complete(cel_crew *crew, cel_lane *lane) {
   lane->head = entry->next;
   if (lane->head == NULL) lane->tail = NULL;
   if (entry->error != NULL) lane->failed = true;
+  if (entry->job->begin != 0) entry->job->end = cel_now_ns();
   cel_finished_push(crew->finished, entry); /* no longer ours */
   lane->active = lane->head != NULL;
   if (lane->active) make_runnable(crew, lane);
@@ -172,13 +168,13 @@ static void offer(cel_crew *crew, cel_share *share) {
 
 /* Works on the share alone until it proves to be large; then offers it. */
 static void own(cel_crew *crew, cel_share *share) {
-  int64_t begin = now_ns();
+  int64_t begin = cel_now_ns();
   for (;;) {
     int64_t i = atomic_fetch_add(&share->taken, 1);
     if (i >= share->blocks) return;
     run_block(share, i);
     int64_t left = share->blocks - 1 - i;
-    if (left > 0 && (now_ns() - begin) / (i + 1) * left > HELP_NS) {
+    if (left > 0 && (cel_now_ns() - begin) / (i + 1) * left > HELP_NS) {
       offer(crew, share);
       help(share);
       return;
@@ -200,6 +196,7 @@ static void run_lane(cel_crew *crew, cel_lane *lane) {
     complete(crew, lane);
     return;
   }
+  if (crew->timed) entry->job->begin = cel_now_ns();
   if (crew->threads == 1 || box == NULL || cel_box_is_empty(box)) {
     entry->error =
         cel_job_run(entry->job) == CEL_E_OK ? NULL : cel_finished_error();

@@ -61,6 +61,7 @@ struct cel_crew {
   cel_share *shares;
   cel_worker *idle;
   bool stop;
+  bool timed;      /* jobs are told when they began and ended */
   int32_t threads; /* started */
   cel_finished *finished;
   cel_topology topology; /* cores 0: threads are not pinned */

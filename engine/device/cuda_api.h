@@ -134,6 +134,7 @@ typedef struct CUDA_MEMCPY3D {
   _(CUresult, cuEventDestroy_v2, (CUevent event)) \
   _(CUresult, cuEventRecord, (CUevent event, CUstream stream)) \
   _(CUresult, cuEventQuery, (CUevent event)) \
+  _(CUresult, cuEventElapsedTime, (float *ms, CUevent from, CUevent to)) \
   _(CUresult, cuMemGetInfo_v2, (size_t *free, size_t *all)) \
   _(CUresult, cuMemAlloc_v2, (CUdeviceptr *out, size_t size)) \
   _(CUresult, cuMemFree_v2, (CUdeviceptr at)) \

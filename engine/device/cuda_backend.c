@@ -76,6 +76,7 @@ cel_status cel_backend_cuda(const cel_backend_config *config, cel_cuda *cuda,
     cel_cuda_memory_init(&g->memory[1 + d], cuda, d, config->host_works);
   }
   g->crew.host_works = config->host_works;
+  g->crew.timed = config->timed;
   g->crew.enter = config->enter;
   g->crew.leave = config->leave;
   g->crew.context = config->context;

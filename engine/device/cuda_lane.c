@@ -4,7 +4,9 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+
+#include "device/clock.h"
+#include "device/nvtx.h"
 
 enum {
   RING = 8192,
@@ -170,14 +172,34 @@ static cel_status enqueue(cel_cuda_worker *w, cel_cuda_lane *lane,
              : cel__cuda_fail(cuda, w->device, entry->job, CEL_E_TASK, code);
 }
 
-/* The event of the next job; made when it is first needed. */
-static CUresult record(const cel_cuda_api *api, cel_cuda_lane *lane,
-                       uint64_t slot) {
+/* On the lane's stream; the event is made when it is first needed. */
+static CUresult record(const cel_cuda_worker *w, const cel_cuda_lane *lane,
+                       CUevent *event) {
+  const cel_cuda_api *api = w->crew->cuda->api;
   CUresult code = CUDA_SUCCESS;
-  if (lane->event[slot] == NULL)
-    code = api->cuEventCreate(&lane->event[slot], CU_EVENT_DISABLE_TIMING);
+  if (*event == NULL)
+    code =
+        api->cuEventCreate(event, w->crew->timed ? 0 : CU_EVENT_DISABLE_TIMING);
+  return code == CUDA_SUCCESS ? api->cuEventRecord(*event, lane->stream) : code;
+}
+
+/* Puts the job on the stream; its own failure ends the lane. */
+static CUresult carry_out(cel_cuda_worker *w, cel_cuda_lane *lane,
+                          cel_entry *entry, uint64_t slot) {
+  cel_job *job = entry->job;
+  CUresult code = CUDA_SUCCESS;
+  if (w->crew->timed) {
+    code = record(w, lane, &lane->begin[slot]);
+    job->begin = 1; /* to be looked up */
+  }
   if (code != CUDA_SUCCESS) return code;
-  return api->cuEventRecord(lane->event[slot], lane->stream);
+  cel_nvtx_begin(job->name != NULL ? job->name : "copy");
+  if (enqueue(w, lane, entry, &lane->host_call[slot], &code) != CEL_E_OK) {
+    entry->error = cel_finished_error();
+    atomic_store(&lane->failed, true);
+  }
+  cel_nvtx_end();
+  return code;
 }
 
 static void submit(cel_cuda_worker *w, cel_entry *entry) {
@@ -191,14 +213,11 @@ static void submit(cel_cuda_worker *w, cel_entry *entry) {
   CUresult code = CUDA_SUCCESS;
   if (!atomic_load(&lane->failed) && !w->lost) {
     code = wait_for(w, entry->job, lane);
-    if (code == CUDA_SUCCESS && !atomic_load(&lane->failed) &&
-        enqueue(w, lane, entry, &lane->host_call[slot], &code) != CEL_E_OK) {
-      entry->error = cel_finished_error();
-      atomic_store(&lane->failed, true);
-    }
+    if (code == CUDA_SUCCESS && !atomic_load(&lane->failed))
+      code = carry_out(w, lane, entry, slot);
   }
   if (code == CUDA_SUCCESS && !w->lost)
-    code = record(w->crew->cuda->api, lane, slot);
+    code = record(w, lane, &lane->event[slot]);
   atomic_store_explicit(&lane->submitted, n, memory_order_release);
   if (code != CUDA_SUCCESS) lose(w, code, entry);
 }
@@ -212,6 +231,16 @@ static bool is_complete(cel_cuda_worker *w, cel_cuda_lane *lane, uint64_t n) {
   if (code == CUDA_ERROR_NOT_READY) return false;
   if (code != CUDA_SUCCESS) lose(w, code, NULL);
   return true;
+}
+
+/* When the device worked on the job in a slot, which is complete. */
+static void read_times(cel_cuda_worker *w, const cel_cuda_lane *lane,
+                       uint64_t slot) {
+  cel_job *job = lane->entry[slot]->job;
+  job->begin = 0;
+  if (!w->lost && lane->entry[slot]->error == NULL)
+    cel_cuda_timer_read(&w->timer, lane->begin[slot], lane->event[slot],
+                        &job->begin, &job->end);
 }
 
 /* A question costs over a microsecond while a stream runs, so a whole stride is
@@ -229,17 +258,12 @@ static bool collect_lane(cel_cuda_worker *w, cel_cuda_lane *lane) {
     any = true;
     while (n < to) {
       cel_entry *entry = lane->entry[++n % DEPTH];
+      if (entry->job->begin != 0) read_times(w, lane, n % DEPTH);
       atomic_store_explicit(&lane->completed, n, memory_order_release);
       cel_finished_push(&w->crew->finished, entry); /* no longer ours */
     }
   }
   return any;
-}
-
-static int64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 /* Whether to look at a lane: at one with much to do only now and then, as the
@@ -254,7 +278,7 @@ static bool is_due(cel_cuda_lane *lane, int64_t now) {
 
 static bool collect(cel_cuda_worker *w) {
   bool any = false;
-  int64_t now = now_ns();
+  int64_t now = cel_now_ns();
   for (int l = 0; l < LANES; ++l)
     if (is_due(&w->lane[l], now)) any |= collect_lane(w, &w->lane[l]);
   if (any && w->crew->finished.park != NULL)
@@ -296,6 +320,7 @@ static void *worker_main(void *argument) {
   cel_cuda_crew *crew = w->crew;
   pin(w);
   crew->cuda->api->cuCtxSetCurrent(crew->cuda->device[w->device].context);
+  if (crew->timed) cel_cuda_timer_start(&w->timer, crew->cuda->api);
   for (int polls = 0;;) {
     uint32_t seen = cel_park_look(&w->park);
     bool any = submit_some(w);
@@ -310,6 +335,7 @@ static void *worker_main(void *argument) {
     else
       cel_park_wait(&w->park, seen, UINT32_MAX);
   }
+  cel_cuda_timer_stop(&w->timer);
   if (w->entered && crew->leave != NULL) crew->leave(crew->context, w->state);
   return NULL;
 }
@@ -355,6 +381,7 @@ cel_status cel_cuda_crew_start(cel_cuda_crew *crew, const cel_cuda *cuda,
   crew->cuda = cuda;
   if (topology != NULL) crew->topology = *topology;
   crew->finished.park = park;
+  cel_nvtx_start();
   cel_status status = CEL_E_OK;
   for (int32_t d = 0; d < cuda->devices && status == CEL_E_OK; ++d)
     status = make_worker(crew, d);
@@ -365,6 +392,8 @@ cel_status cel_cuda_crew_start(cel_cuda_crew *crew, const cel_cuda *cuda,
 static void free_lane(const cel_cuda_api *api, cel_cuda_lane *lane) {
   for (int i = 0; i < DEPTH; ++i)
     if (lane->event[i] != NULL) api->cuEventDestroy_v2(lane->event[i]);
+  for (int i = 0; i < DEPTH; ++i)
+    if (lane->begin[i] != NULL) api->cuEventDestroy_v2(lane->begin[i]);
   if (lane->stream != NULL) api->cuStreamDestroy_v2(lane->stream);
 }
 

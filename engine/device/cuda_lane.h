@@ -28,6 +28,7 @@
 
 #include "base/ring.h"
 #include "device/cuda.h"
+#include "device/cuda_timer.h"
 #include "device/finished.h"
 #include "device/topology.h"
 
@@ -42,6 +43,7 @@ enum {
 typedef struct cel_cuda_lane {
   CUstream stream;
   CUevent event[CEL_CUDA_DEPTH];
+  CUevent begin[CEL_CUDA_DEPTH]; /* timed: before the job's work */
   cel_entry *entry[CEL_CUDA_DEPTH];
   _Atomic(uint64_t) submitted, completed;
   int64_t next_look; /* ns; the thread's */
@@ -63,12 +65,13 @@ typedef struct cel_cuda_worker {
   void *state; /* for works with `lua`, once entered */
   cel_park park;
   cel_ring *ring; /* of cel_entry */
+  cel_cuda_timer timer;
   cel_cuda_lane lane[CEL_CUDA_LANES];
 } cel_cuda_worker;
 
 typedef struct cel_cuda_crew {
   const cel_cuda *cuda;
-  bool host_works;
+  bool host_works, timed;        /* as cel_backend_config's */
   void *(*enter)(void *context); /* as cel_backend_config's */
   void (*leave)(void *context, void *state);
   void *context;

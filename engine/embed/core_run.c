@@ -45,7 +45,7 @@ static void read_wish(lua_State *L, cel_choice_wish *wish) {
 }
 
 /* configure{backend =, devices =, list =, horizon_step =, quiet =,
- *           verbose =, interactive =} */
+ *           verbose =, profile =, interactive =} */
 static int run_configure(lua_State *L) {
   cel_session *session = cel__session_of(L);
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -53,10 +53,12 @@ static int run_configure(lua_State *L) {
   lua_getfield(L, 1, "horizon_step");
   lua_getfield(L, 1, "quiet");
   lua_getfield(L, 1, "verbose");
+  lua_getfield(L, 1, "profile");
   lua_getfield(L, 1, "interactive");
-  session->options.horizon_step = (int32_t)luaL_optinteger(L, -4, 0);
-  session->options.quiet = lua_toboolean(L, -3);
-  session->options.verbose = lua_toboolean(L, -2);
+  session->options.horizon_step = (int32_t)luaL_optinteger(L, -5, 0);
+  session->options.quiet = lua_toboolean(L, -4);
+  session->options.verbose = lua_toboolean(L, -3);
+  session->options.profile = lua_toboolean(L, -2);
   session->options.lookahead = true;
   cel_interrupt_catch(lua_toboolean(L, -1));
   return 0;
@@ -236,6 +238,29 @@ static int run_counts(lua_State *L) {
   return 1;
 }
 
+/* profile() -> an array of {kind =, name =, way =, count =, total =, max =,
+ * bytes =}, times in ns; nil when nobody asked for one. When nothing is under
+ * way. */
+static int run_profile(lua_State *L) {
+  const cel_session *session = cel__session_of(L);
+  const cel_profile_row *row;
+  if (session->profile == NULL) return 0;
+  uint32_t n = cel_profile_rows(session->profile, &row);
+  lua_createtable(L, (int)n, 0);
+  for (uint32_t i = 0; i < n; ++i, ++row) {
+    lua_createtable(L, 0, 7);
+    set_text(L, "kind", cel_span_name(row->kind));
+    set_text(L, "name", row->name);
+    set_text(L, "way", cel_profile_way(row));
+    set_number(L, "count", (lua_Number)row->count);
+    set_number(L, "total", (lua_Number)row->total);
+    set_number(L, "max", (lua_Number)row->max);
+    set_number(L, "bytes", (lua_Number)row->bytes);
+    lua_rawseti(L, -2, (int)i + 1);
+  }
+  return 1;
+}
+
 /* environment() -> {name = value} of every variable that begins CELER_. */
 static int run_environment(lua_State *L) {
   lua_newtable(L);
@@ -263,6 +288,7 @@ const luaL_Reg cel__core_run[] = {
     {"finish", run_finish},
     {"info", run_info},
     {"counts", run_counts},
+    {"profile", run_profile},
     {"environment", run_environment},
     {NULL, NULL},
 };

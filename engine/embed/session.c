@@ -90,6 +90,7 @@ static cel_status start_backend(cel_session *s) {
       .devices = s->choice.devices,
       .cores = s->topology.cores,
       .park = &s->park,
+      .timed = s->options.profile,
       .topology = &s->topology,
       .enter = enter_device,
       .leave = leave_lane,
@@ -123,17 +124,21 @@ cel_status cel_session_start(cel_session *s) {
         .lanes = s->topology.cores < 4 ? s->topology.cores : 4,
         .park = &s->park,
         .transport = s->transport,
+        .timed = s->options.profile,
         .enter = enter_lane,
         .leave = leave_lane,
         .context = s,
     };
     s->host = cel_host_lanes_create(&host);
   }
+  if (s->options.profile && s->profile == NULL)
+    s->profile = cel_profile_create();
   cel_engine_config config = {
       .transport = s->transport,
       .backend = s->backend,
       .host = s->host,
       .park = &s->park,
+      .profile = s->profile,
       .threads = true,
       .lookahead = s->options.lookahead,
       .horizon_step = s->options.horizon_step,
@@ -154,11 +159,13 @@ void cel_session_close(cel_session *s, int status) {
   if (s->engine != NULL) cel_engine_destroy(s->engine);
   if (s->host != NULL) cel_host_lanes_destroy(s->host);
   if (s->backend != NULL) s->backend->destroy(s->backend);
+  cel_profile_destroy(s->profile);
   s->transport->destroy(s->transport);
   cel_cuda_close(s->cuda);
   s->cuda = NULL;
   s->engine = NULL;
   s->host = NULL;
+  s->profile = NULL;
   s->backend = NULL;
   s->transport = NULL;
 }

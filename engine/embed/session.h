@@ -18,6 +18,7 @@ typedef struct cel_session_options {
   bool lookahead;
   bool quiet;   /* no warnings */
   bool verbose; /* says what is slower than it could be */
+  bool profile; /* notes when jobs ran */
 } cel_session_options;
 
 typedef struct cel_session {
@@ -31,6 +32,7 @@ typedef struct cel_session {
       *cuda; /* null until started, as is all below, or for the CPU */
   cel_backend *backend;
   cel_host_lanes *host;
+  cel_profile *profile; /* null unless options.profile */
   cel_engine *engine;
 } cel_session;
 

@@ -311,6 +311,9 @@ static void complete(cel_executor *e, const cel_done *done, bool job) {
   if (node->lane != CEL_NO_LANE && cel_lanes_complete(&e->lanes, node, &next))
     make_ready(e, cel_window_node(&e->window, next));
   if (job) e->jobs--;
+  if (job && e->config.profile != NULL && done->error == NULL)
+    cel_profile_add(e->config.profile, node->instr, &node->record->job,
+                    node->lane == CEL_NO_LANE ? -1 : node->device, node->lane);
   cel_records_give(&e->records, node->record);
   node->record = NULL;
   if (done->error != NULL) {

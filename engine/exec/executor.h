@@ -17,6 +17,7 @@
 #include "comm/transport.h"
 #include "device/backend.h"
 #include "exec/host.h"
+#include "exec/profile.h"
 #include "instr/instr.h"
 
 typedef struct cel_executor cel_executor;
@@ -27,6 +28,9 @@ typedef struct cel_executor_config {
   cel_host_lanes *host;
   cel_transport *transport;
   cel_park *park; /* woken by whoever has news for the executor */
+  /* Notes when jobs ran; null: nobody asked. Backend and host lanes are timed
+   * then. */
+  cel_profile *profile;
   /* Jobs that may be under way in a device's lane; 0: a few hundred. */
   uint32_t lane_depth;
   /* A horizon or epoch has completed. Thread: executor. */

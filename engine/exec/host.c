@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "base/vec.h"
+#include "device/clock.h"
 
 enum { MAX_LANES = 64 };
 
@@ -64,10 +65,13 @@ static cel_status carry_out(lane *l, cel_job *job) {
 
 static cel_done run(lane *l, cel_job *job) {
   cel_done done = {job->ticket, NULL};
+  bool timed = l->lanes->config.timed;
+  if (timed) job->begin = cel_now_ns();
   if (carry_out(l, job) != CEL_E_OK) {
     done.error = cel_alloc(sizeof *done.error);
     *done.error = *cel_error_last();
   }
+  if (timed) job->end = cel_now_ns();
   return done;
 }
 

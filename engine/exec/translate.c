@@ -60,7 +60,10 @@ static void translate_call(cel_record *record, const cel_instr *instr,
 
 void cel_translate_job(cel_record *record, const cel_instr *instr, int64_t rank,
                        int64_t ranks) {
-  record->job = (cel_job){.ticket = instr->id};
+  record->job = (cel_job){
+      .ticket = instr->id,
+      .name = instr->task != NULL ? instr->task->name : NULL,
+  };
   switch (instr->kind) {
   case CEL_INSTR_COPY:
     record->job.kind = CEL_JOB_COPY;

@@ -369,6 +369,7 @@ static void make_executor(cel_engine *e) {
                                 .host = c->host,
                                 .transport = c->transport,
                                 .park = c->park,
+                                .profile = c->profile,
                                 .completed = completed,
                                 .failed = instr_failed,
                                 .context = e};

@@ -52,6 +52,7 @@ local function configure(resolved, interactive)
   core.configure { backend = resolved.backend, devices = devices, list = list,
     horizon_step = tonumber(resolved["horizon-step"]),
     quiet = resolved.log == "error", interactive = interactive,
+    profile = settings.is_set(resolved.profile),
     verbose = resolved.log == "info" or resolved.log == "debug" }
   require("celer.output").install(resolved.output or "master", core.rank())
 end
@@ -74,27 +75,33 @@ local function with_traceback(chunk, ...)
   if not ok then error({ message = failure }, 0) end
 end
 
+-- What is said once all has been executed.
+local function finish(resolved)
+  require("celer.queue").finish()
+  if resolved.log == "info" or resolved.log == "debug" then summary() end
+  require("celer.profile").write(resolved.output)
+end
+
 -- os.exit on all ranks: what was submitted is executed first, then every rank
 -- leaves MPI with the others.
-local function install_exit()
+local function install_exit(resolved)
   function os.exit(code) -- luacheck: ignore
     local status = code == nil and 0 or code == true and 0 or code == false and 1
       or tonumber(code) or 1
-    require("celer.queue").finish()
+    finish(resolved)
     core.exit(status)
   end
 end
 
-local function run(path, arguments, log)
+local function run(path, arguments, resolved)
   local chunk, message = require("celer.script").load(path)
   if not chunk then error({ message = message }, 0) end
   arguments[0] = path
   arg = arguments -- luacheck: ignore
-  install_exit()
-  if log == "debug" then with_traceback(chunk, unpack(arguments))
+  install_exit(resolved)
+  if resolved.log == "debug" then with_traceback(chunk, unpack(arguments))
   else chunk(unpack(arguments)) end
-  require("celer.queue").finish()
-  if log == "info" or log == "debug" then summary() end
+  finish(resolved)
   return 0
 end
 
@@ -176,11 +183,13 @@ function M.main(words)
   if lacking then return usage(lacking) end
   configure(resolved, not options.run and not options.info)
   if options.run then
-    return run(options.script, rest, resolved.log)
+    return run(options.script, rest, resolved)
   elseif options.info then
     return info()
   end
-  return require("celer.repl").run()
+  local status = require("celer.repl").run()
+  require("celer.profile").write(resolved.output)
+  return status
 end
 
 return M

@@ -23,10 +23,17 @@ M.list = {
     number = { 1, 1000 } },
   { name = "check-bounds", flag = true,
     text = "find kernels that touch what their mappers do not promise; slow" },
+  { name = "profile", flag = true,
+    text = "say at the end how long kernels, copies and tasks took" },
 }
 
 --- Whether kernels are compiled with checks.
 M.check_bounds = false
+
+--- Whether a flag's value says yes.
+---@param value string|boolean|nil
+---@return boolean
+function M.is_set(value) return value == true or value == "1" end
 
 -- Variables that other parts read themselves.
 local others = { CELER_CACHE = true }
@@ -104,7 +111,7 @@ function M.resolve(given)
     end
     out[name] = value
   end
-  M.check_bounds = out["check-bounds"] == true or out["check-bounds"] == "1"
+  M.check_bounds = M.is_set(out["check-bounds"])
   local _, list = M.devices(out.devices)
   if out.backend == "cpu" and #list > 0 then
     return nil, ("--devices %s names GPUs, and --backend is cpu; say how many "

@@ -262,9 +262,33 @@ int cuStreamCreateWithPriority(handle *out, unsigned flags, int priority) {
   return some(out);
 }
 
-int cuEventCreate(handle *out, unsigned flags) {
+/* Each record of an event takes a millisecond, and nothing else does. */
+typedef struct event {
+  float ms;
+} event;
+
+static _Atomic int ticks;
+
+int cuEventCreate(event **out, unsigned flags) {
   (void)flags;
-  return some(out);
+  *out = calloc(1, sizeof **out);
+  return 0;
+}
+
+int cuEventDestroy_v2(event *e) {
+  free(e);
+  return 0;
+}
+
+int cuEventRecord(event *e, handle stream) {
+  (void)stream;
+  e->ms = (float)++ticks;
+  return 0;
+}
+
+int cuEventElapsedTime(float *ms, const event *from, const event *to) {
+  *ms = to->ms - from->ms;
+  return 0;
 }
 
 #define NOTHING(name)                                                          \
@@ -290,8 +314,6 @@ AS_FAULTY(cuEventQuery)
 AS_FAULTY(cuStreamSynchronize)
 NOTHING(cuStreamDestroy_v2)
 NOTHING(cuStreamWaitEvent)
-NOTHING(cuEventDestroy_v2)
-NOTHING(cuEventRecord)
 NOTHING(cuEventSynchronize)
 NOTHING(cuCtxSynchronize)
 NOTHING(cuMemHostRegister_v2)
@@ -356,12 +378,14 @@ int cuLaunchKernel(const Elf64_Sym *function, unsigned gx, unsigned gy,
                    unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, handle stream, void **params,
                    void **extra) {
-  (void)function, (void)shared, (void)stream, (void)extra;
+  (void)shared, (void)stream, (void)extra;
   const saxpy *p = params[0];
   ++launches;
   if (fault() == 700 && number("FAKE_LATE") > 0) return 700;
   fprintf(stderr, "launch %u %u %u of %u %u %u\n", gx, gy, gz, bx, by, bz);
-  if (number("FAKE_FAULT") > 0) return 0;
+  if (number("FAKE_FAULT") > 0 ||
+      find(image_of(function), "celer_run_saxpy") != function)
+    return 0;
   int n = p->placeholders == 1 && p->n == 0 ? (int)p->extent[0] : p->n;
   for (int i = 0; i < n; ++i) p->y[i] += p->a * p->x[i];
   return 0;
