@@ -168,7 +168,8 @@ local function snapshot_of(handle, capture, bounds)
   local data = place.check(core.fence_get(handle))
   local name = "snapshot of " .. capture.buffer.name
   local seen = view.new({ name = name, dims = capture.buffer.dims,
-    type = capture.buffer.type, anchor = handle }, data, bounds, bounds)
+    type = capture.buffer.type, extents = capture.buffer.extents,
+    anchor = handle }, data, bounds, bounds)
   if not capture.map then return seen end
   return setmetatable({ name = "divided " .. name, view = seen }, Divided)
 end
