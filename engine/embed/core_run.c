@@ -45,7 +45,7 @@ static void read_wish(lua_State *L, cel_choice_wish *wish) {
 }
 
 /* configure{backend =, devices =, list =, horizon_step =, quiet =,
- *           verbose =, profile =, interactive =} */
+ *           verbose =, profile =, staged =, interactive =} */
 static int run_configure(lua_State *L) {
   cel_session *session = cel__session_of(L);
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -54,11 +54,13 @@ static int run_configure(lua_State *L) {
   lua_getfield(L, 1, "quiet");
   lua_getfield(L, 1, "verbose");
   lua_getfield(L, 1, "profile");
+  lua_getfield(L, 1, "staged");
   lua_getfield(L, 1, "interactive");
-  session->options.horizon_step = (int32_t)luaL_optinteger(L, -5, 0);
-  session->options.quiet = lua_toboolean(L, -4);
-  session->options.verbose = lua_toboolean(L, -3);
-  session->options.profile = lua_toboolean(L, -2);
+  session->options.horizon_step = (int32_t)luaL_optinteger(L, -6, 0);
+  session->options.quiet = lua_toboolean(L, -5);
+  session->options.verbose = lua_toboolean(L, -4);
+  session->options.profile = lua_toboolean(L, -3);
+  session->options.staged = lua_toboolean(L, -2);
   session->options.lookahead = true;
   cel_interrupt_catch(lua_toboolean(L, -1));
   return 0;
@@ -94,6 +96,16 @@ static int run_devices(lua_State *L) {
   }
   lua_pushstring(L, choice->why);
   return 4;
+}
+
+/* staging() -> why messages between GPUs go by host memory, "" where they do
+ * not; nil on the processor. Collective. */
+static int run_staging(lua_State *L) {
+  cel_session *session = cel__session_of(L);
+  if (cel_session_connect(session) != CEL_E_OK) return cel__push_failure(L);
+  if (!session->choice.cuda) return 0;
+  lua_pushstring(L, session->staging);
+  return 1;
 }
 
 /* gpu_count() -> how many the driver shows, why none */
@@ -279,6 +291,7 @@ const luaL_Reg cel__core_run[] = {
     {"set_bundle", run_set_bundle},
     {"exit", run_exit},
     {"devices", run_devices},
+    {"staging", run_staging},
     {"gpu_count", run_gpu_count},
     {"gpu", run_gpu},
     {"terminal", run_terminal},

@@ -53,23 +53,6 @@ cel_status cel_session_choose(cel_session *s) {
   return CEL_E_OK;
 }
 
-/* Where the ranks of this host have GPUs, messages go from GPU to GPU. All of
- * them come here, also those that have none. */
-static cel_status link_gpus(cel_session *s) {
-  cel_transport *t = s->transport;
-  char why[256] = "";
-  if (t->local_ranks == 1 || s->options.wish.backend == CEL_CHOICE_CPU)
-    return CEL_E_OK;
-  CEL_TRY(cel_transport_cuda_link(t, s->cuda, &s->transport, why, sizeof why));
-  if (s->choice.cuda && why[0] != '\0' && t->local_rank == 0 &&
-      s->options.verbose)
-    fprintf(stderr,
-            "celer: warning: messages between the GPUs of this host's ranks go "
-            "through its memory: %s\n",
-            why);
-  return CEL_E_OK;
-}
-
 /* A GPU without the kernel for short rows copies as well, only slower. */
 static void load_packer(cel_session *s) {
   const cel_embedded *text = cel_embedded_find("kernels/strided.cuh");
@@ -79,13 +62,59 @@ static void load_packer(cel_session *s) {
             cel_error_last()->text);
 }
 
+static cel_status open_gpus(cel_session *s) {
+  CEL_TRY(cel_session_choose(s));
+  if (!s->choice.cuda || s->cuda != NULL) return CEL_E_OK;
+  CEL_TRY(cel_cuda_open(s->choice.ordinal, s->choice.devices, &s->cuda));
+  load_packer(s);
+  return CEL_E_OK;
+}
+
+/* Where the ranks of this host have GPUs, messages go from GPU to GPU. All of
+ * them come here, also those that have none. */
+static cel_status link_gpus(cel_session *s) {
+  cel_transport *t = s->transport;
+  if (t->ranks == 1 || s->options.wish.backend == CEL_CHOICE_CPU)
+    return CEL_E_OK;
+  if (s->options.staged) {
+    snprintf(s->staging, sizeof s->staging, "--transfers staged");
+    return CEL_E_OK;
+  }
+  if (t->local_ranks == 1) {
+    snprintf(s->staging, sizeof s->staging, "no other rank is on this host");
+    return CEL_E_OK;
+  }
+  return cel_transport_cuda_link(t, s->cuda, &s->transport, s->staging,
+                                 sizeof s->staging);
+}
+
+cel_status cel_session_connect(cel_session *s) {
+  if (s->connected) return CEL_E_OK;
+  CEL_TRY(open_gpus(s));
+  CEL_TRY(link_gpus(s));
+  s->connected = true;
+  return CEL_E_OK;
+}
+
+static void warn_staging(const cel_session *s) {
+  const cel_transport *t = s->transport;
+  if (!s->choice.cuda || s->staging[0] == '\0' || t->local_rank != 0 ||
+      t->local_ranks == 1 || !s->options.verbose)
+    return;
+  fprintf(stderr,
+          "celer: warning: messages between the GPUs of this host's ranks go "
+          "through its memory: %s\n",
+          s->staging);
+}
+
 static cel_status start_backend(cel_session *s) {
   const cel_transport *t = s->transport;
   CEL_TRY(cel_topology_find(t->local_rank, t->local_ranks, &s->topology));
   const cel_embedded *header = cel_embedded_find("kernels/celer.cuh");
   cel_module_set_header(header->data, header->size);
   warn_cache(s);
-  CEL_TRY(cel_session_choose(s));
+  CEL_TRY(cel_session_connect(s));
+  warn_staging(s);
   cel_backend_config config = {
       .devices = s->choice.devices,
       .cores = s->topology.cores,
@@ -97,9 +126,6 @@ static cel_status start_backend(cel_session *s) {
       .context = s,
   };
   if (!s->choice.cuda) return cel_backend_cpu(&config, &s->backend);
-  if (s->cuda == NULL)
-    CEL_TRY(cel_cuda_open(s->choice.ordinal, s->choice.devices, &s->cuda));
-  load_packer(s);
   return cel_backend_cuda(&config, s->cuda, &s->backend);
 }
 
@@ -115,10 +141,7 @@ static void warn(void *context, const cel_task *task, const char *text) {
 
 cel_status cel_session_start(cel_session *s) {
   if (s->engine != NULL) return CEL_E_OK;
-  if (s->backend == NULL) {
-    CEL_TRY(start_backend(s));
-    CEL_TRY(link_gpus(s));
-  }
+  if (s->backend == NULL) CEL_TRY(start_backend(s));
   if (s->host == NULL) {
     cel_host_config host = {
         .lanes = s->topology.cores < 4 ? s->topology.cores : 4,

@@ -19,6 +19,7 @@ typedef struct cel_session_options {
   bool quiet;   /* no warnings */
   bool verbose; /* says what is slower than it could be */
   bool profile; /* notes when jobs ran */
+  bool staged;  /* messages between GPUs go by host memory; on all ranks */
 } cel_session_options;
 
 typedef struct cel_session {
@@ -28,6 +29,8 @@ typedef struct cel_session {
   cel_park park;
   cel_choice choice; /* once `chosen` */
   bool chosen;
+  bool connected;
+  char staging[256]; /* why no message goes from GPU to GPU, once `connected` */
   struct cel_cuda
       *cuda; /* null until started, as is all below, or for the CPU */
   cel_backend *backend;
@@ -41,6 +44,9 @@ cel_status cel_session_open(cel_session *session);
 /* Fills in session->choice, if that was not done yet. Collective where `wish`
  * allows GPUs. */
 cel_status cel_session_choose(cel_session *session);
+/* Opens the GPUs that were chosen, if any, and lets messages go from one to the
+ * other where that works. Collective; once. */
+cel_status cel_session_connect(cel_session *session);
 /* Starts backend, host lanes and engine if they are not running. */
 cel_status cel_session_start(cel_session *session);
 /* Stops what runs and leaves MPI with the other ranks, which have come to the

@@ -51,8 +51,8 @@ local function configure(resolved, interactive)
   local devices, list = settings.devices(resolved.devices)
   core.configure { backend = resolved.backend, devices = devices, list = list,
     horizon_step = tonumber(resolved["horizon-step"]),
-    quiet = resolved.log == "error", interactive = interactive,
-    profile = settings.is_set(resolved.profile),
+    staged = resolved.transfers == "staged", interactive = interactive,
+    profile = settings.is_set(resolved.profile), quiet = resolved.log == "error",
     verbose = resolved.log == "info" or resolved.log == "debug" }
   require("celer.output").install(resolved.output or "master", core.rank())
 end
@@ -147,8 +147,25 @@ local function write_devices(backend, devices, list, why, i)
   io.write(("nvrtc    %s\n"):format(i.nvrtc))
 end
 
+-- Why messages between GPUs go by host memory, "", or nil where there are none;
+-- called by all ranks. One that cannot say so ends the job, as others wait.
+local function find_staging(backend, message)
+  if select(2, core.rank()) == 1 then return nil end
+  if not backend then error(message, 0) end
+  local why, failure = core.staging()
+  if failure then error(failure, 0) end
+  return why
+end
+
+local function write_messages(why)
+  if not why then return end
+  io.write(("messages %s\n"):format(why == "" and "go from GPU to GPU"
+    or "between GPUs go by the memory of their hosts: " .. why))
+end
+
 local function info()
   local backend, devices, list, why = core.devices() -- of all ranks of a host
+  local staging = find_staging(backend, devices)
   if core.rank() ~= 0 then return 0 end
   local i = core.info()
   local _, ranks = core.rank()
@@ -157,6 +174,7 @@ local function info()
   io.write(("cores    %s of this host's %s belong to this rank%s\n"):format(
     i.cores or "?", i.host_cores or "?", i.bound and " (bound by the launcher)" or ""))
   write_devices(backend, devices, list, why, i)
+  write_messages(staging)
   io.write(("compiler %s\n"):format(i.compiler))
   io.write(("cache    %s\n"):format(i.cache))
   io.write(("mpi      %s\n"):format(i.mpi))

@@ -13,6 +13,10 @@ M.list = {
   { name = "devices", value = "LIST",
     text = "how many devices per rank, 1 to 8; or which GPUs of the host: 0,2",
     devices = true },
+  { name = "transfers", value = "HOW",
+    text = "direct (the default): messages between GPUs go from one to the other where "
+      .. "that works; or staged: through the memory of their hosts",
+    choices = { "direct", "staged" } },
   { name = "log", value = "LEVEL",
     text = "error, warning (the default), info (a summary) or debug (tracebacks)",
     choices = { "error", "warning", "info", "debug" } },

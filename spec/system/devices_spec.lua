@@ -132,6 +132,28 @@ describe("celer info", function()
       text, 1, true)
   end)
 
+  it("says how messages go between the GPUs of several ranks", function()
+    local function messages(gpus, ...)
+      local r = celer.run({ "info" }, { ranks = 2,
+        env = environment({ FAKE_GPUS = gpus, CELER_TRANSFERS = ... }) })
+      assert.equal(0, r.status, r.stderr)
+      return r.stdout:match("\nmessages ([^\n]*)\n")
+    end
+    if not nvrtc then return pending("no NVRTC here") end
+    assert.is_nil(messages(0))
+    assert.matches("^between GPUs go by the memory of their hosts: rank 0: cuIpcGetMemHandle: ",
+      messages(2))
+    assert.equal("between GPUs go by the memory of their hosts: --transfers staged",
+      messages(2, "staged"))
+  end)
+
+  it("ends where a rank does not know what to compute on", function()
+    local r = celer.run({ "info" }, { ranks = 2, timeout = 30, env = environment({
+      FAKE_GPUS = 2, CELER_BACKEND = "cuda", CELER_DEVICES = "7," }) })
+    assert.equal("celer: --devices asks for GPU 7, and there are 2 (counted from 0)\n", r.stderr)
+    assert.equal(1, r.status)
+  end)
+
   it("says what is wrong with the options", function()
     assert.matches("\ndevices  --devices asks for GPU 7, and there are 2 (counted from 0)\n",
       info({ FAKE_GPUS = 2, CELER_BACKEND = "cuda", CELER_DEVICES = "7," }), 1, true)
