@@ -42,8 +42,9 @@ cel_place cel__check_place(lua_State *L, int index);
  * state, a host lane or for an interop task a GPU's; `hash` is equal on all
  * ranks, which the blob need not be. */
 cel_work *cel__lua_work(const char *blob, size_t size, uint64_t hash);
-/* Initial contents from an encoded Lua function, one call per element. */
-cel_init *cel__lua_init(const char *blob, size_t size);
+/* Initial contents from an encoded Lua function. `fd` is a file that it reads,
+ * closed with the last use of the contents; -1 is none. */
+cel_init *cel__lua_init(const char *blob, size_t size, int fd);
 /* Initial contents copied from dense memory of the whole `extent`. */
 cel_init *cel__data_init(const void *data, const cel_box *extent,
                          uint32_t element_size);

@@ -1,4 +1,5 @@
 /* What the driver and the host lanes may both ask for. */
+#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 #include <time.h>
@@ -95,21 +96,38 @@ static int both_png(lua_State *L) {
   size_t size;
   const char *pixels = luaL_checklstring(L, 4, &size);
   luaL_argcheck(L, size == PNG_IMAGE_SIZE(image), 4, "3 bytes per pixel");
+  errno = 0;
   if (!png_image_write_to_file(&image, path, 0, pixels, 0, NULL)) {
     lua_pushnil(L);
-    lua_pushfstring(L, "cannot write %s: %s", path, image.message);
+    lua_pushfstring(L, "cannot write %s: %s", path,
+                    errno != 0 ? strerror(errno) : image.message);
     return 2;
   }
   lua_pushboolean(L, 1);
   return 1;
 }
 
+/* png_read(path) -> the gray levels as a string, height, width */
+static int both_png_read(lua_State *L) {
+  png_image image = {.version = PNG_IMAGE_VERSION};
+  const char *path = luaL_checkstring(L, 1);
+  bool begun = png_image_begin_read_from_file(&image, path);
+  image.format = PNG_FORMAT_GRAY;
+  void *pixels = lua_newuserdata(L, begun ? PNG_IMAGE_SIZE(image) : 0);
+  if (!begun || !png_image_finish_read(&image, NULL, pixels, 0, NULL)) {
+    lua_pushnil(L);
+    lua_pushfstring(L, "cannot read %s: %s", path, image.message);
+    return 2;
+  }
+  lua_pushlstring(L, pixels, PNG_IMAGE_SIZE(image));
+  lua_pushnumber(L, image.height);
+  lua_pushnumber(L, image.width);
+  return 3;
+}
+
 const luaL_Reg cel__core_both[] = {
-    {"place", both_place},
-    {"rank", both_rank},
-    {"time", both_time},
-    {"bundle", both_bundle},
-    {"embedded", both_embedded},
-    {"png", both_png},
-    {NULL, NULL},
+    {"place", both_place},       {"rank", both_rank},
+    {"time", both_time},         {"bundle", both_bundle},
+    {"embedded", both_embedded}, {"png", both_png},
+    {"png_read", both_png_read}, {NULL, NULL},
 };

@@ -49,8 +49,9 @@ void *cel__new_handle(lua_State *L, size_t size, const char *type,
   return handle;
 }
 
-/* buffer(element_size, dims, e0, e1, e2, name | nil, init kind, init)
- * init kind: nil, "data" (cdata of the whole buffer) or "lua" (encoded). */
+/* buffer(element_size, dims, e0, e1, e2, name | nil, init kind, init, fd | nil)
+ * init kind: nil, "data" (cdata of the whole buffer) or "lua" (encoded). The
+ * file becomes the buffer's. */
 static int buffer_new(lua_State *L) {
   cel_engine *engine;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
@@ -69,7 +70,7 @@ static int buffer_new(lua_State *L) {
   } else if (kind != NULL) {
     size_t size;
     const char *blob = luaL_checklstring(L, 8, &size);
-    init = cel__lua_init(blob, size);
+    init = cel__lua_init(blob, size, (int)luaL_optinteger(L, 9, -1));
   }
   h->buffer = cel_engine_buffer(engine, dims, extent, element_size, name, init);
   return 1;

@@ -6,16 +6,19 @@
 #include <lauxlib.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "embed/core.h"
 
 typedef struct blob {
+  int fd; /* owned; -1: none */
   size_t size;
   char data[];
 } blob;
 
 static blob *blob_new(const char *data, size_t size) {
   blob *b = cel_alloc(sizeof *b + size);
+  b->fd = -1;
   b->size = size;
   memcpy(b->data, data, size);
   return b;
@@ -74,12 +77,18 @@ static void destroy_init(cel_init *init) {
   cel_free(init);
 }
 
-cel_init *cel__lua_init(const char *data, size_t size) {
+static void destroy_lua_init(cel_init *init) {
+  const blob *b = init->context;
+  if (b->fd >= 0) close(b->fd);
+  destroy_init(init);
+}
+
+cel_init *cel__lua_init(const char *data, size_t size, int fd) {
   cel_init *init = cel_alloc_zero(sizeof *init);
-  *init = (cel_init){.fill = fill_lua,
-                     .destroy = destroy_init,
-                     .lua = true,
-                     .context = blob_new(data, size)};
+  blob *b = blob_new(data, size);
+  b->fd = fd;
+  *init = (cel_init){
+      .fill = fill_lua, .destroy = destroy_lua_init, .lua = true, .context = b};
   return init;
 }
 

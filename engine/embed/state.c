@@ -36,17 +36,20 @@ const cel_transport *cel__transport_of(lua_State *L) {
   return get_registry(L, &transport_key);
 }
 
-/* package.loaders entry: modules inside the library. "celer.x" is
- * lua/celer/x.lua, "celer" is lua/celer/init.lua. */
+/* package.loaders entry: modules inside the library. "celer.x.y" is
+ * lua/celer/x/y.lua, "celer" is lua/celer/init.lua. */
 static int search_embedded(lua_State *L) {
   const char *name = luaL_checkstring(L, 1);
   char path[256], chunk[260];
   if (strcmp(name, "celer") == 0)
-    snprintf(path, sizeof path, "lua/celer/init.lua");
+    snprintf(path, sizeof path, "lua/celer/init");
   else if (strncmp(name, "celer.", 6) == 0)
-    snprintf(path, sizeof path, "lua/celer/%s.lua", name + 6);
+    snprintf(path, sizeof path, "lua/celer/%s", name + 6);
   else
     return 0;
+  for (char *c = path; *c != '\0'; ++c)
+    if (*c == '.') *c = '/';
+  strncat(path, ".lua", sizeof path - strlen(path) - 1);
   const cel_embedded *file = cel_embedded_find(path);
   if (file == NULL) {
     lua_pushfstring(L, "\n\tno module '%s' in celer", name);

@@ -113,10 +113,23 @@ local function from_value(self, init)
   return out
 end
 
+local Source = { __noun = "source" }
+
+--- An `init` for our own modules: `f(part, to, argument)` is called in a lane to
+--- fill the box `part`, six numbers, at the address `to`. It may read the file
+--- `fd`, which from now on is the buffer's.
+function M.source(f, argument, fd)
+  return setmetatable({ f = f, argument = argument, fd = fd }, Source)
+end
+
 -- The core's init kind and init for what the user gave.
 local function prepare_init(self, init)
   local kind = type(init)
   if kind == "nil" then return nil, nil end
+  if getmetatable(init) == Source then
+    return "lua", (capture.encode(init.f, "the source of " .. self.name,
+      { n = 1, init.argument }, { bulk = true })), init.fd
+  end
   if kind == "function" then
     return "lua", (capture.encode(init, "the init function of " .. self.name, nil,
       { type = self.type.name, dims = self.dims, name = self.name }))
@@ -175,9 +188,9 @@ function M.new(element, extents, options)
   if self.bytes > 2 ^ 62 then
     fail("celer.buffer: %s would have %.3g bytes", self.name, self.bytes)
   end
-  local kind, init = prepare_init(self, options.init)
+  local kind, init, fd = prepare_init(self, options.init)
   self.handle = place.check(core.buffer(type_.size, dims, size[1] or 1,
-    size[2] or 1, size[3] or 1, self.name, kind, init))
+    size[2] or 1, size[3] or 1, self.name, kind, init, fd))
   return self
 end
 

@@ -6,7 +6,7 @@
 --- Each name is loaded when first used.
 local place = require "celer.place"
 
--- name = { module, field, for the driver alone? }
+-- name = { module, field (nil: all of it), for the driver alone? }
 local names = {
   box = { "box", "new" },
   floor = { "mapper", "floor" },
@@ -37,6 +37,7 @@ local names = {
   time = { "time", "time" },
   seed = { "random", "seed", true },
   png = { "image", "png" },
+  io = { "io", nil, true },
   sorted_pairs = { "tables", "sorted_pairs" },
 }
 
@@ -53,7 +54,8 @@ local function load(self, name)
   if entry[3] and require("celer.core").view then -- a lane's core has views
     value = require("celer.absent").new("celer." .. name)
   else
-    value = require("celer." .. entry[1])[entry[2]]
+    value = require("celer." .. entry[1])
+    if entry[2] then value = value[entry[2]] end
   end
   rawset(self, name, value)
   return value

@@ -168,9 +168,12 @@ local function fill(self, f, p, a0, a1, a2, b0, b1, b2)
   end
 end
 
---- Fills a box with initial contents, one call per element.
+--- Fills a box with initial contents: one call per element, or one for all.
 function M.fill(blob, part, out)
   local self = open(blob)
+  if self.extra.bulk then
+    return self:decode(self.main)({ core.box(part) }, out, self:decode(self.arguments[1]))
+  end
   local ctype = types.find(self.extra.type).ctype
   fill(self, self:decode(self.main), ffi.cast(ffi.typeof("$ *", ctype), out),
     core.box(part))

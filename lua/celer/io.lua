@@ -1,0 +1,209 @@
+--- io.lua -- buffers in files.
+local ffi = require "ffi"
+local box = require "celer.box"
+local buffers = require "celer.buffer"
+local core = require "celer.core"
+local dtype = require "celer.io.dtype"
+local formats = require "celer.io.formats"
+local groups = require "celer.group"
+local mapper = require "celer.mapper"
+local order = require "celer.io.order"
+local place = require "celer.place"
+local plans = require "celer.io.plan"
+local slab = require "celer.io.slab"
+local submit = require "celer.io.submit"
+local tables = require "celer.tables"
+local tasks = require "celer.io.tasks"
+local types = require "celer.types"
+local words = require "celer.words"
+
+local fail = place.fail
+
+local M = {}
+
+local function check_options(call, options, known)
+  if type(options) ~= "table" then
+    fail("%s: the options must be a table, not %s", call, words.a(options))
+  end
+  for key in pairs(options) do
+    if not known[key] then
+      fail("%s: unknown option '%s'%s", call, tostring(key), words.advice(key, known))
+    end
+  end
+  local dataset = options.dataset
+  if dataset ~= nil and (type(dataset) ~= "string" or dataset == "") then
+    fail("%s: dataset must be a name, not %s", call, words.a(dataset))
+  end
+end
+
+local function format_of(call, path)
+  if type(path) ~= "string" or path == "" or path:find("%z") then
+    fail("%s: the first argument must be a file name, not %s", call,
+      type(path) == "string" and ("%q"):format(path) or words.a(path))
+  end
+  return formats.of(path) or fail("%s: %s: the name must end in .npy, .h5, .hdf5 or "
+    .. ".png, which says what is in it", call, path)
+end
+
+-- ---- loading ----------------------------------------------------------------
+
+local load_options = { box = true, type = true, name = true, dataset = true }
+
+-- The type of the elements, or nil and why the file cannot be read.
+local function type_in(found, wanted)
+  local type_, fault = dtype.find(found.descr, wanted)
+  if not type_ then return nil, fault end
+  local n = type_.size
+  for _, extent in ipairs(found.shape) do n = n * extent end
+  local have, needed = found.file:size(), (found.at or 0) + n
+  if found.at and have < needed then
+    return nil, ("it has %.0f bytes and should have %.0f; it was not written to its "
+      .. "end"):format(have, needed)
+  end
+  return type_
+end
+
+-- The file's window, in coordinates of the buffer that gets `part` of it, and the
+-- buffer's extents.
+local function file_window(shape, part)
+  local window, extents = { 0, 0, 0, 1, 1, 1 }, {}
+  for d = 1, #shape do
+    local from = part and part.min[d - 1] or 0
+    window[d], window[d + 3] = -from, shape[d] - from
+    extents[d] = part and part.size[d - 1] or shape[d]
+  end
+  return window, extents
+end
+
+-- All of it, now, as an array.
+local function contents(found, type_, window, extents)
+  local part = { 0, 0, 0, 1, 1, 1 }
+  for d, n in ipairs(extents) do part[d + 3] = n end
+  local out = ffi.new(ffi.typeof("$[?]", type_.ctype), slab.volume(part))
+  slab.read(found.file, found.at, type_.size, window, out, part, part)
+  return out
+end
+
+-- What reads the file when a rank needs a part.
+local function source(found, path, type_, window)
+  local file, line = place.user()
+  return buffers.source(tasks.fill, { fd = found.file.fd, path = path, at = found.at,
+    size = type_.size, window = window, id = found.id,
+    place = file and ("%s:%d: "):format(file, line) or "" }, found.file.fd)
+end
+
+local function name_for(path, dataset)
+  local name = path:match("[^/]*$") .. (dataset and ":" .. dataset or "")
+  return (name:gsub("%c", "?"):sub(-80))
+end
+
+--- A buffer with the contents of a file: of all of it, or of a box. A rank reads
+--- what it needs, when a task needs it; the file may be replaced meanwhile.
+---@param path string  ends in .npy, .h5, .hdf5 or .png
+---@param options? {box: celer.box?, type: string|celer.type|nil, name: string?, dataset: string?}
+---@return celer.buffer
+function M.load(path, options)
+  local call = "celer.io.load"
+  local format = format_of(call, path)
+  options = options == nil and {} or options
+  check_options(call, options, load_options)
+  local name = options.name and words.check_name(call, options.name)
+  local wanted = options.type ~= nil and types.find(options.type) or nil
+  order.wait(order.slot(path))
+  local found = place.check(format.load(path, options))
+  local type_, fault = type_in(found, wanted)
+  if not type_ then
+    found.file:close()
+    fail("cannot read %s: %s", path, fault)
+  end
+  if options.box then plans.check_box(call, options.box, found.shape, path) end
+  local window, extents = file_window(found.shape, options.box)
+  local init = found.small and contents(found, type_, window, extents)
+    or source(found, path, type_, window)
+  return buffers.new(type_, extents, { name = name or name_for(path, found.dataset),
+    init = init })
+end
+
+-- ---- saving -----------------------------------------------------------------
+
+local save_options = { box = true, dataset = true }
+local picture_options = { box = true, min = true, max = true, colors = true }
+
+local function check_buffer(buffer, what)
+  if not buffers.is_buffer(buffer) then
+    fail("celer.io.save: %s must be a buffer, not %s", what, words.a(buffer))
+  end
+  buffers.check(buffer, "celer.io.save")
+end
+
+-- One task on rank 0.
+local function picture(path, buffer, part, options)
+  local call, slot = "celer.io.save", order.slot(path)
+  if buffer.dims ~= 2 or not ("iuf"):find(buffer.type.class) then
+    fail("%s: a picture shows 2 dimensions of numbers; %s is %s", call, buffer.name,
+      tostring(buffer))
+  end
+  local small = { min = options.min, max = options.max, colors = options.colors }
+  submit.task(call, "picture", function(cg)
+    return groups.on_master, tasks.picture, cg:read(buffer, mapper.fixed(part)),
+      order.write(cg, slot), slot, path, small
+  end)
+  submit.finish(call, slot)
+end
+
+local function job(format, path, buffer, part, options)
+  local plan, shape = plans.new(buffer, part, (select(2, core.rank()))), {}
+  for d = 1, buffer.dims do shape[d] = part.size[d - 1] end
+  local ok, fault = format.prepare(plan, buffer, shape, options)
+  if not ok then fail("cannot write %s: %s", path, fault) end
+  return { buffer = buffer, plan = plan }
+end
+
+-- Several buffers, by the names of their datasets.
+local function save_all(format, path, list, options)
+  if not format.datasets then
+    fail("celer.io.save: %s holds one buffer; an HDF5 file takes a table of them", path)
+  elseif options.box or options.dataset then
+    fail("celer.io.save: box and dataset are for a single buffer")
+  end
+  local jobs = {}
+  for name, buffer in tables.sorted_pairs(list) do
+    if type(name) ~= "string" or name == "" then
+      fail("celer.io.save: a buffer's name in the file must be a string, not %s",
+        words.a(name))
+    end
+    check_buffer(buffer, "dataset " .. name)
+    jobs[#jobs + 1] = job(format, path, buffer, buffers.whole(buffer), { dataset = name })
+  end
+  if #jobs == 0 then fail("celer.io.save: the table has no buffer") end
+  submit.write("celer.io.save", path, jobs, tasks)
+end
+
+--- Writes a buffer, or a box of it, into a file, as it is now in the order of
+--- submission. The file has its name when all of it is written; q:wait waits for
+--- that.
+---@param path string  ends in .npy, .h5, .hdf5 or .png
+---@param buffer celer.buffer|table<string, celer.buffer>  a table: datasets of HDF5
+---@param options? celer.box|{box: celer.box?, dataset: string?, min: number?,
+---  max: number?, colors: string?}
+function M.save(path, buffer, options)
+  local call = "celer.io.save"
+  local format = format_of(call, path)
+  if box.is_box(options) then options = { box = options } end
+  options = options == nil and {} or options
+  check_options(call, options, format.picture and picture_options or save_options)
+  if type(buffer) == "table" and not getmetatable(buffer) then
+    return save_all(format, path, buffer, options)
+  end
+  check_buffer(buffer, "the second argument")
+  local part = options.box
+  if part then
+    plans.check_box(call, part, buffer.extents, "buffer " .. buffer.name)
+  else
+    part = buffers.whole(buffer)
+  end
+  if format.picture then return picture(path, buffer, part, options) end
+  submit.write(call, path, { job(format, path, buffer, part, options) }, tasks)
+end
+
+return M

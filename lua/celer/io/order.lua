@@ -1,0 +1,45 @@
+--- order.lua -- what is done with one path happens in the order of the script.
+---
+--- A path has one of a few elements of a buffer, by its hash: whoever writes a
+--- file writes it first, whoever reads the file reads it. Paths that share one
+--- wait for each other, no worse.
+local box = require "celer.box"
+local buffers = require "celer.buffer"
+local mapper = require "celer.mapper"
+local snapshot = require "celer.snapshot"
+
+local M = {}
+
+local SLOTS = 64
+local slots
+
+local function buffer()
+  if not slots then
+    local zeros = {}
+    for i = 1, SLOTS do zeros[i] = 0 end
+    slots = buffers.new("uint64_t", { SLOTS }, { name = "celer.io", init = zeros })
+  end
+  return slots
+end
+
+--- The element of a path.
+---@return integer
+function M.slot(path)
+  local h = 0
+  for i = 1, #path do h = (h * 31 + path:byte(i)) % 65521 end
+  return h % SLOTS
+end
+
+local function part(slot) return mapper.fixed(box.new({ slot }, { slot + 1 })) end
+
+function M.read(cg, slot) return cg:read(buffer(), part(slot)) end
+function M.write(cg, slot) return cg:read_write(buffer(), part(slot)) end
+
+--- Waits until what was submitted for the path is done; the element's value, the
+--- same on all ranks.
+function M.wait(slot)
+  local capture = snapshot.capture(buffer(), box.new({ slot }, { slot + 1 }))
+  return snapshot.request({ capture }):get()[slot]
+end
+
+return M

@@ -1,0 +1,150 @@
+--- tasks.lua -- the host tasks that read and write files, on each rank.
+---
+--- A plan says how a buffer lies in a file (plan.lua). A file is written under
+--- another name, with a number that rank 0 draws, and renamed when all ranks have
+--- written: so what stands under its own name is whole, and nothing that is left
+--- of another run can meddle.
+local ffi = require "ffi"
+local posix = require "celer.io.posix"
+local slab = require "celer.io.slab"
+
+local M = {}
+
+local function check(ok, message, ...)
+  if ok then return ok, message, ... end
+  error({ message = message }, 0) -- the place is that of the submission
+end
+M.check = check
+
+-- Raises after the file is gone: what is left of a failure only takes room.
+local function check_or_remove(path, ok, message)
+  if not ok then posix.remove(path) end
+  return check(ok, message)
+end
+
+--- A number that no other run draws, as a uint64_t.
+function M.draw()
+  local file = check(posix.open("/dev/urandom"))
+  local number = ffi.new("uint64_t[1]")
+  local ok, message = file:read(number, 8, 0)
+  file:close()
+  check(ok, message)
+  return number[0]
+end
+
+local function temporary(path, number)
+  return ("%s.%s.part"):format(path, bit.tohex(number, 16))
+end
+
+--- Makes a file of the plan's size that begins with its header.
+---@param plan celer.io.plan
+function M.create(path, plan)
+  local file = check(posix.create(path))
+  local ok, message = file:write(plan.header, #plan.header, 0)
+  if ok then
+    ok, message = file:resize(plan.at + slab.volume(plan.window) * plan.size)
+  end
+  file:close()
+  check_or_remove(path, ok, message)
+end
+
+-- Makes the file for these plans, all of one.
+local function create_file(path, plans)
+  if plans[1].dataset then
+    check_or_remove(path, require("celer.io.hdf5").create(path, plans))
+  else
+    M.create(path, plans[1])
+  end
+end
+
+--- Rank 0, first.
+---@param plans celer.io.plan[]
+function M.begin(_, slot, at, path, plans)
+  local number = M.draw()
+  if #posix.list(path) > 0 then
+    check(nil, ("cannot write %s: it is a folder"):format(path))
+  end
+  create_file(temporary(path, number), plans)
+  slot:set(at, number)
+end
+
+-- The b-th block of a plan, as six numbers.
+local function block(plan, b)
+  local part, d = { unpack(plan.window) }, plan.along
+  part[d] = plan.window[d] + b * plan.step
+  part[d + 3] = math.min(part[d] + plan.step, plan.window[d + 3])
+  return part
+end
+
+--- Writes this rank's blocks, and their hashes into `sums`.
+function M.write_blocks(path, plan, data, sums)
+  local file = check(posix.change(path))
+  local begins = plan.at or check(require("celer.io.hdf5").locate(path, plan.dataset))
+  local p, ok, message = data:window().pointer, true, nil
+  for b = sums.min[0], sums.max[0] - 1 do
+    local part = block(plan, b)
+    ok, message = slab.write(file, begins, plan.size, plan.window, p, data.layout, part)
+    if not ok then break end
+    sums:set(b, slab.hash(plan.size, plan.window, p, data.layout, part))
+  end
+  local closed, late = file:close()
+  return ok and closed, message or late
+end
+
+--- All ranks.
+function M.write(_, data, slot, sums, at, path, plan)
+  local name = temporary(path, slot(at))
+  check_or_remove(name, M.write_blocks(name, plan, data, sums))
+end
+
+--- Rank 0, when all have written.
+function M.commit(_, slot, at, path)
+  local name = temporary(path, slot(at))
+  check_or_remove(name, posix.rename(name, path))
+end
+
+--- All ranks, so that each one's q:wait waits for the commit.
+function M.seen() end
+
+--- Rank 0: a picture of a buffer.
+function M.picture(_, data, slot, at, path, options)
+  local name = temporary(path, M.draw())
+  check_or_remove(name, pcall(require("celer.image").png, name, data, options))
+  check_or_remove(name, posix.rename(name, path))
+  slot:set(at, slot(at))
+end
+
+--- Reads this rank's blocks; their hashes must be as in `expected`, and go into
+--- `sums`.
+function M.read_blocks(path, plan, data, sums, expected)
+  local file = check(posix.open(path))
+  local p = data:window().pointer
+  for b = sums.min[0], sums.max[0] - 1 do
+    local part = block(plan, b)
+    check(slab.read(file, plan.at, plan.size, plan.window, p, data.layout, part))
+    local hash = slab.hash(plan.size, plan.window, p, data.layout, part)
+    if hash ~= expected[b] then
+      check(nil, ("%s is damaged: what is in it is not what was written"):format(path))
+    end
+    sums:set(b, hash)
+  end
+  file:close()
+end
+
+--- The initial contents of a buffer that was loaded. Where the file is not one
+--- that a part of can be read from, HDF5's library does it.
+---@param from {fd: integer, path: string, at: integer?, size: integer,
+---  window: integer[], place: string, id: integer?}
+function M.fill(part, to, from)
+  local ok, message
+  if from.at then
+    ok, message = slab.read(posix.borrow(from.fd, from.path), from.at, from.size,
+      from.window, to, part, part)
+  else
+    ok, message = require("celer.io.hdf5").read(from.id, from.path, from.window, to,
+      part)
+  end
+  if not ok then error({ message = from.place .. message }, 0) end
+end
+
+return M
