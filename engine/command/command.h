@@ -5,7 +5,9 @@
  * exchanges nothing with.
  *
  * For one task the commands come in this order: pushes (what others lack and
- * this rank owns), await-pushes (what this rank lacks), then the execution.
+ * this rank owns), await-pushes (what this rank lacks), tokens to and from
+ * other ranks where a host object of cluster scope is touched (shared.h), then
+ * the execution, then tokens that wait for it.
  * Messages: all boxes from one rank to another for one task are in canonical
  * order (buffer id, then box). Boxes of at most `small_bytes` travel together
  * as one message, the first (another begins where it would exceed
@@ -35,7 +37,7 @@
   _(AWAIT_PUSH, await_push, "one message from another rank")                   \
   _(HORIZON, horizon, "seed 002")                                              \
   _(EPOCH, epoch, "seed 000")                                                  \
-  _(FREE, free, "the last mention of a buffer")
+  _(FREE, free, "the last mention of a buffer or a host object")
 
 typedef enum cel_command_kind {
 #define CEL_COMMAND_ENUM(NAME, name, text) CEL_COMMAND_##NAME,
@@ -53,8 +55,12 @@ typedef struct cel_message {
   int64_t peer;
   uint64_t sequence; /* per ordered pair of ranks, from 0 */
   uint64_t bytes;
-  uint32_t pieces;
+  uint32_t pieces; /* none: a token, see shared.h */
   const cel_piece *piece;
+  /* A token's: it goes out when what an effect of `order` comes after has been
+   * done, and what comes later in that order waits for it. */
+  const cel_object *object;
+  cel_order order;
 } cel_message;
 
 /* Lives in the arena of its horizon; immutable once emitted. */

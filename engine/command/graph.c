@@ -6,6 +6,7 @@
 #include "command/message.h"
 #include "command/overlap.h"
 #include "command/own.h"
+#include "command/shared.h"
 #include "command/table.h"
 #include "task/collective.h"
 
@@ -28,8 +29,11 @@ struct cel_command_graph {
   cel__table sequence; /* peer -> a: next sent, b: next received */
   CEL_VEC(buffer_state *) buffers;
   cel_collectives collectives;
-  CEL_VEC(cel__use) uses; /* scratch, as all below */
+  cel_effect_track effects; /* of this rank's commands */
+  cel__shares shares;       /* the same on all ranks */
+  CEL_VEC(cel__use) uses;   /* scratch, as all below */
   cel__transfers sends, receives;
+  cel__tokens tokens;
   cel__messages messages;
   cel__boxes boxes;
 };
@@ -72,6 +76,9 @@ void cel_command_graph_destroy(cel_command_graph *g) {
   for (uint32_t i = 0; i < g->buffers.n; ++i) state_destroy(g->buffers.at[i]);
   cel_vec_release(&g->buffers);
   cel_collectives_release(&g->collectives);
+  cel_effect_track_release(&g->effects);
+  cel__shares_release(&g->shares);
+  cel__tokens_release(&g->tokens);
   cel__table_release(&g->by_id);
   cel__table_release(&g->sequence);
   cel_vec_release(&g->uses);
@@ -121,6 +128,16 @@ static cel_track *track_of(cel_command_graph *g, buffer_state *state) {
   return state->track;
 }
 
+static void add_end(cel_command_graph *g, const cel_task *task) {
+  cel_command command = {.kind = CEL_COMMAND_FREE, .task = task};
+  cel__emit_begin(&g->emitter);
+  cel_effect_ask(&g->effects, task->ended, CEL_ORDER_SEQUENTIAL,
+                 g->emitter.front.floor, &g->emitter.deps);
+  cel__emit_end(&g->emitter, &command);
+  cel_effect_forget(&g->effects, task->ended);
+  cel__shares_forget(&g->shares, task->ended);
+}
+
 static void add_free(cel_command_graph *g, const cel_task *task) {
   cel_command command = {.kind = CEL_COMMAND_FREE, .task = task};
   buffer_state *state = find_state(g, task->freed);
@@ -139,12 +156,19 @@ static void add_free(cel_command_graph *g, const cel_task *task) {
 /* ---- commands of one task -------------------------------------------------
  */
 
+/* Per ordered pair of ranks, in command order. */
+static void number(cel_command_graph *g, cel_command *command) {
+  cel_message *message = &command->message;
+  cel__slot *slot = cel__table_put(&g->sequence, (uint64_t)message->peer);
+  bool push = command->kind == CEL_COMMAND_PUSH;
+  message->sequence = push ? slot->a++ : slot->b++;
+}
+
 static void emit_message(cel_command_graph *g, const cel_task *task,
                          cel_command_kind kind, const cel_message *message) {
   cel_command command = {.kind = kind, .task = task, .message = *message};
-  cel__slot *slot = cel__table_put(&g->sequence, (uint64_t)message->peer);
   bool push = kind == CEL_COMMAND_PUSH;
-  command.message.sequence = push ? slot->a++ : slot->b++;
+  number(g, &command);
   uint64_t id = cel__emit_begin(&g->emitter);
   for (uint32_t i = 0; i < message->pieces; ++i) {
     const cel_piece *piece = &message->piece[i];
@@ -154,6 +178,23 @@ static void emit_message(cel_command_graph *g, const cel_task *task,
     else
       cel_track_write(track, &piece->box, id, &g->emitter.deps);
   }
+  cel__emit_end(&g->emitter, &command);
+}
+
+static void emit_token(cel_command_graph *g, const cel_task *task,
+                       const cel__token *token) {
+  cel_command command = {
+      .kind = token->sent ? CEL_COMMAND_PUSH : CEL_COMMAND_AWAIT_PUSH,
+      .task = task,
+      .message = {
+          .peer = token->peer, .object = token->object, .order = token->order}};
+  number(g, &command);
+  uint64_t id = cel__emit_begin(&g->emitter), floor = g->emitter.front.floor;
+  if (token->sent)
+    cel_effect_ask(&g->effects, token->object, token->order, floor,
+                   &g->emitter.deps);
+  else
+    cel_effect_arrive(&g->effects, token->object, id, floor);
   cel__emit_end(&g->emitter, &command);
 }
 
@@ -185,10 +226,10 @@ static void track_use(cel_command_graph *g, const cel__use *use, uint64_t id,
     report(track, &g->boxes.at[i], id, &g->emitter.deps);
 }
 
-static void emit_execute(cel_command_graph *g, const cel_task *task) {
+static void emit_execute(cel_command_graph *g, const cel_task *task,
+                         const cel_split *split) {
   cel_command command = {.kind = CEL_COMMAND_EXECUTE, .task = task};
-  cel_split split = cel_task_split(task, g->config.ranks);
-  if (!cel_split_chunk(&split, g->config.rank, &command.chunk)) return;
+  if (!cel_split_chunk(split, g->config.rank, &command.chunk)) return;
   uint64_t id = cel__emit_begin(&g->emitter);
   for (uint32_t i = 0; i < g->uses.n; ++i)
     if (cel_mode_consumes(g->uses.at[i].access->mode))
@@ -198,6 +239,9 @@ static void emit_execute(cel_command_graph *g, const cel_task *task) {
       track_use(g, &g->uses.at[i], id, cel_track_write);
   cel_collectives_follow(&g->collectives, task->collective, id,
                          g->emitter.front.floor, &g->emitter.deps);
+  cel_effects_note(&g->effects, task->effect, task->effects,
+                   task->collective != 0, id, g->emitter.front.floor,
+                   &g->emitter.deps);
   cel__emit_end(&g->emitter, &command);
 }
 
@@ -259,7 +303,13 @@ static cel_status add_work(cel_command_graph *g, const cel_task *task) {
   change_ownership(g);
   emit_messages(g, task, CEL_COMMAND_PUSH, &g->sends);
   emit_messages(g, task, CEL_COMMAND_AWAIT_PUSH, &g->receives);
-  emit_execute(g, task);
+  cel_split split = cel_task_split(task, g->config.ranks);
+  cel__shares_pass(&g->shares, task, split.n, g->config.rank, &g->tokens);
+  for (uint32_t i = 0; i < g->tokens.before.n; ++i)
+    emit_token(g, task, &g->tokens.before.at[i]);
+  emit_execute(g, task, &split);
+  for (uint32_t i = 0; i < g->tokens.after.n; ++i)
+    emit_token(g, task, &g->tokens.after.at[i]);
   return CEL_E_OK;
 }
 
@@ -269,7 +319,12 @@ cel_status cel_command_graph_add(cel_command_graph *g, const cel_task *task) {
   case CEL_TASK_HOST: return add_work(g, task);
   case CEL_TASK_HORIZON:
   case CEL_TASK_EPOCH: cel__emit_horizon(&g->emitter, task); return CEL_E_OK;
-  case CEL_TASK_FREE: add_free(g, task); return CEL_E_OK;
+  case CEL_TASK_FREE:
+    if (task->freed != NULL)
+      add_free(g, task);
+    else
+      add_end(g, task);
+    return CEL_E_OK;
   }
   cel_bug("a task of kind %d", (int)task->kind);
 }
@@ -282,7 +337,8 @@ void cel_command_graph_counts(const cel_command_graph *g, uint64_t *entries,
                               uint64_t *replications, uint64_t *bytes) {
   *entries = *replications = 0;
   *bytes = sizeof *g + cel_eras_bytes(&g->emitter.eras) +
-           cel__own_bytes(&g->own) + cel__footprints_bytes(&g->footprints);
+           cel_effect_track_bytes(&g->effects) + cel__own_bytes(&g->own) +
+           cel__footprints_bytes(&g->footprints);
   for (uint32_t i = 0; i < g->buffers.n; ++i) {
     const buffer_state *state = g->buffers.at[i];
     uint32_t held = cel_map_count(state->versions);

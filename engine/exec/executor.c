@@ -6,6 +6,7 @@
 
 #include "device/memory.h"
 #include "exec/blame.h"
+#include "exec/conflict.h"
 #include "exec/lanes.h"
 
 enum { BATCH = 64, ISSUES = 256 };
@@ -25,6 +26,7 @@ struct cel_executor {
   cel_ready ready;
   cel_records records;
   cel_lanes lanes;
+  cel_conflicts *conflicts;
   uint64_t jobs; /* at devices and host lanes */
   bool failed;   /* or halted: issues nothing more */
   bool reported; /* a failure: later ones follow from it */
@@ -280,13 +282,29 @@ static void reach(cel_executor *e, cel_node *node) {
   e->config.completed(e->config.context, instr);
 }
 
+/* What has conflicts stays READY until it is picked. */
+static void issue_host_task(cel_executor *e, cel_node *node) {
+  if (cel_conflicts_concern(node->instr->task))
+    cel_conflicts_wait(e->conflicts, node->instr);
+  else
+    issue_to_host(e, node);
+}
+
+static void issue_picked(cel_executor *e) {
+  uint32_t n;
+  const uint64_t *id = cel_conflicts_pick(e->conflicts, &n);
+  for (uint32_t i = 0; i < n && !e->failed; ++i)
+    issue_to_host(e, cel_window_node(&e->window, id[i]));
+}
+
 static void issue(cel_executor *e, cel_node *node) {
   switch (node->instr->kind) {
   case CEL_INSTR_ALLOC: allocate(e, node); break;
   case CEL_INSTR_COMMIT: commit(e, node); break;
   case CEL_INSTR_FREE: release(e, node); break;
   case CEL_INSTR_INIT:
-  case CEL_INSTR_HOST: issue_to_host(e, node); break;
+  case CEL_INSTR_RELEASE: issue_to_host(e, node); break;
+  case CEL_INSTR_HOST: issue_host_task(e, node); break;
   case CEL_INSTR_COPY:
   case CEL_INSTR_KERNEL:
     if (cel_lanes_take(&e->lanes, node->instr))
@@ -314,6 +332,9 @@ static void complete(cel_executor *e, const cel_done *done, bool job) {
   if (job && e->config.profile != NULL && done->error == NULL)
     cel_profile_add(e->config.profile, node->instr, &node->record->job,
                     node->lane == CEL_NO_LANE ? -1 : node->device, node->lane);
+  if (node->instr->kind == CEL_INSTR_HOST &&
+      cel_conflicts_concern(node->instr->task))
+    cel_conflicts_done(e->conflicts, node->instr);
   cel_records_give(&e->records, node->record);
   node->record = NULL;
   if (done->error != NULL) {
@@ -348,6 +369,8 @@ bool cel_executor_step(cel_executor *executor) {
     progress = true;
     issue(e, cel_window_node(&e->window, id));
   }
+  /* All that could start is known then. */
+  if (e->ready.heap.n == 0 && !e->failed) issue_picked(e);
   return progress;
 }
 
@@ -365,6 +388,7 @@ cel_executor *cel_executor_create(const cel_executor_config *config) {
   cel_executor *e = cel_alloc_zero(sizeof *e);
   e->config = *config;
   cel_lanes_init(&e->lanes, config->backend, config->lane_depth);
+  e->conflicts = cel_conflicts_create();
   cel_window_init(&e->window);
   return e;
 }
@@ -384,6 +408,7 @@ void cel_executor_destroy(cel_executor *executor) {
   cel_window_release(&e->window);
   cel_ready_release(&e->ready);
   cel_lanes_release(&e->lanes);
+  cel_conflicts_destroy(e->conflicts);
   cel_vec_release(&e->held);
   cel_vec_release(&e->settled);
   cel_free(e);

@@ -35,12 +35,14 @@ struct cel_host_lanes {
   bool stop;
   int32_t n;
   lane lane[MAX_LANES];
+  lane objects;
   CEL_VEC(lane *) groups; /* by group; null: not needed yet */
   CEL_VEC(cel_done) done;
   _Atomic(uint32_t) finished; /* done.n, to look without the lock */
   /* Simulated: */
   cel_random random;
-  CEL_VEC(cel_job *) waiting; /* also those of groups */
+  CEL_VEC(cel_job *) waiting;     /* also those of groups */
+  CEL_VEC(const cel_job *) begun; /* all that have not been given back */
   void *state;
   bool entered;
 };
@@ -147,6 +149,12 @@ static lane *least_loaded(cel_host_lanes *lanes) {
   return best;
 }
 
+static lane *lane_for(cel_host_lanes *lanes, const cel_job *job) {
+  if (job->collective != 0) return lane_of_group(lanes, job->collective);
+  bool objects = job->kind == CEL_JOB_CALL && job->work->objects;
+  return objects ? &lanes->objects : least_loaded(lanes);
+}
+
 static void start(lane *l) {
   l->started = true;
   if (pthread_create(&l->thread, NULL, lane_main, l) != 0)
@@ -179,6 +187,23 @@ static void run_one(cel_host_lanes *lanes) {
   cel_vec_push(&lanes->waiting, job);
 }
 
+static void begin(cel_host_lanes *lanes, const cel_job *job) {
+  const cel_call *call = &job->call;
+  for (uint32_t i = 0; i < lanes->begun.n; ++i) {
+    const cel_call *other = &lanes->begun.at[i]->call;
+    if (cel_effects_conflict(call->effect, (uint32_t)call->effects,
+                             other->effect, (uint32_t)other->effects))
+      cel_bug("two jobs are under way that exclude each other");
+  }
+  cel_vec_push(&lanes->begun, job);
+}
+
+static void end(cel_host_lanes *lanes, uint64_t ticket) {
+  uint32_t i = 0;
+  while (lanes->begun.at[i]->ticket != ticket) ++i;
+  cel_vec_swap_out(&lanes->begun, i);
+}
+
 static uint32_t poll_simulated(cel_host_lanes *lanes, cel_done *out,
                                uint32_t max) {
   uint32_t n = 0;
@@ -188,6 +213,7 @@ static uint32_t poll_simulated(cel_host_lanes *lanes, cel_done *out,
   while (n < max && lanes->done.n > 0 &&
          cel_random_chance(&lanes->random, 60)) {
     int64_t i = cel_random_int(&lanes->random, 0, lanes->done.n - 1);
+    end(lanes, lanes->done.at[i].ticket);
     out[n++] = lanes->done.at[i];
     cel_vec_swap_out(&lanes->done, i);
   }
@@ -205,6 +231,7 @@ cel_host_lanes *cel_host_lanes_create(const cel_host_config *config) {
   if (lanes->n > MAX_LANES) lanes->n = MAX_LANES;
   pthread_mutex_init(&lanes->lock, NULL);
   for (int32_t i = 0; i < lanes->n; ++i) init_lane(lanes, &lanes->lane[i], 0);
+  init_lane(lanes, &lanes->objects, 0);
   return lanes;
 }
 
@@ -224,6 +251,7 @@ void cel_host_lanes_destroy(cel_host_lanes *lanes) {
   lanes->stop = true;
   pthread_mutex_unlock(&lanes->lock);
   for (int32_t i = 0; i < lanes->n; ++i) end_lane(&lanes->lane[i]);
+  end_lane(&lanes->objects);
   for (uint32_t i = 0; i < lanes->groups.n; ++i) {
     if (lanes->groups.at[i] == NULL) continue;
     end_lane(lanes->groups.at[i]);
@@ -236,18 +264,19 @@ void cel_host_lanes_destroy(cel_host_lanes *lanes) {
   cel_vec_release(&lanes->done);
   cel_vec_release(&lanes->waiting);
   cel_vec_release(&lanes->groups);
+  cel_vec_release(&lanes->begun);
   pthread_mutex_destroy(&lanes->lock);
   cel_free(lanes);
 }
 
 void cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job) {
   if (lanes->config.simulated) {
+    begin(lanes, job);
     cel_vec_push(&lanes->waiting, job);
     return;
   }
   pthread_mutex_lock(&lanes->lock);
-  lane *l = job->collective != 0 ? lane_of_group(lanes, job->collective)
-                                 : least_loaded(lanes);
+  lane *l = lane_for(lanes, job);
   l->load++;
   push(&l->queue, job);
   if (!l->started) start(l);
@@ -270,6 +299,7 @@ void cel_host_lanes_drop(cel_host_lanes *lanes) {
     drop(lanes, lanes->waiting.at[i]);
   cel_vec_clear(&lanes->waiting);
   for (int32_t i = 0; i < lanes->n; ++i) drop_all(&lanes->lane[i]);
+  drop_all(&lanes->objects);
   for (uint32_t i = 0; i < lanes->groups.n; ++i)
     if (lanes->groups.at[i] != NULL) drop_all(lanes->groups.at[i]);
   atomic_store_explicit(&lanes->finished, lanes->done.n, memory_order_release);

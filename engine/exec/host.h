@@ -3,12 +3,15 @@
  * Each lane is one thread; a job with `work->lua` (or `init->lua`) runs in a
  * lane whose own lua_State the `enter` hook made. So does a kernel's work with
  * `lua` where the backend takes no such works. Jobs go to the least loaded
- * lane; but each group of collective tasks has a lane of its own, which nothing
- * else goes to, since what it runs may block until other ranks come along.
+ * lane; those whose work has `objects` to one more, all to the same, where Lua
+ * host objects live; and each group of collective tasks has a lane of its own,
+ * which nothing else goes to, since what it runs may block until other ranks
+ * come along.
  *
  * The simulated form has no threads and runs a job inside poll, in an order
  * chosen by the seed. A collective task that would block fails with CEL_E_AGAIN
- * there, and is run again later.
+ * there, and is run again later. Where threads could run two jobs at once whose
+ * effects exclude each other, that is a bug there.
  */
 #ifndef CEL_EXEC_HOST_H
 #define CEL_EXEC_HOST_H
@@ -18,7 +21,7 @@
 typedef struct cel_host_lanes cel_host_lanes;
 
 typedef struct cel_host_config {
-  int32_t lanes; /* threads; started when first needed, as are groups' */
+  int32_t lanes; /* threads; started when first needed, as are all others */
   bool simulated;
   uint64_t seed;
   cel_park *park; /* woken at each completion */

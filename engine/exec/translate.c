@@ -46,7 +46,8 @@ static void translate_call(cel_record *record, const cel_instr *instr,
     cel_layout layout = layout_of(in->allocation);
     cel_vec_push(&record->views, (cel_view){layout.base, layout.box, in->box});
   }
-  record->job.work = task->work;
+  record->job.work =
+      instr->kind == CEL_INSTR_RELEASE ? task->ended->release : task->work;
   record->job.collective = task->collective;
   record->job.call = (cel_call){.chunk = instr->run.chunk,
                                 .range = task->range,
@@ -54,7 +55,9 @@ static void translate_call(cel_record *record, const cel_instr *instr,
                                 .ranks = (int32_t)ranks,
                                 .views = (int32_t)task->accesses,
                                 .view = record->views.at,
-                                .values = task->work->values,
+                                .effects = (int32_t)task->effects,
+                                .effect = task->effect,
+                                .values = record->job.work->values,
                                 .device = instr->device};
 }
 

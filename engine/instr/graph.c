@@ -99,6 +99,9 @@ static void launch(cel_instr_graph *graph, uint32_t p) {
                         task->accesses, instr->id);
   cel_collectives_follow(&graph->collectives, task->collective, instr->id,
                          graph->front.floor, &graph->deps);
+  cel_effects_note(&graph->effects, task->effect, task->effects,
+                   task->collective != 0, instr->id, graph->front.floor,
+                   &graph->deps);
   cel__instr_end(graph, instr);
 }
 
@@ -136,6 +139,18 @@ static void number(cel_instr_graph *graph, cel_instr *instr) {
     instr->message.nth -= *direct;
 }
 
+/* A message without contents tells what has been done to a host object. */
+static void track_token(cel_instr_graph *graph, const cel_message *token,
+                        const cel_instr *instr) {
+  uint64_t floor = graph->front.floor;
+  if (token->object == NULL) return;
+  if (instr->kind == CEL_INSTR_SEND)
+    cel_effect_ask(&graph->effects, token->object, token->order, floor,
+                   &graph->deps);
+  else
+    cel_effect_arrive(&graph->effects, token->object, instr->id, floor);
+}
+
 static void message(cel_instr_graph *graph, cel_instr_kind kind,
                     int32_t priority) {
   const cel__plan *plan = &graph->plan;
@@ -149,8 +164,24 @@ static void message(cel_instr_graph *graph, cel_instr_kind kind,
   number(graph, instr);
   instr->message.pieces = told->pieces;
   instr->message.piece = use(graph, plan->touches.at, plan->used, instr->id);
+  track_token(graph, told, instr);
   cel__instr_end(graph, instr);
   produce_all(graph);
+}
+
+/* ---- host objects -------------------------------------------------------- */
+
+static void release(cel_instr_graph *graph, const cel_task *task) {
+  const cel_object *object = task->ended;
+  if (object->release != NULL) {
+    cel_instr *instr =
+        cel__instr_begin(graph, CEL_INSTR_RELEASE, task, CEL__PRIORITY_RUN);
+    instr->run.chunk = cel_box_sized(1, 1, 1);
+    cel_effect_ask(&graph->effects, object, CEL_ORDER_SEQUENTIAL,
+                   graph->front.floor, &graph->deps);
+    cel__instr_end(graph, instr);
+  }
+  cel_effect_forget(&graph->effects, object);
 }
 
 /* ---- commands ------------------------------------------------------------ */
@@ -167,7 +198,12 @@ void cel__generate(cel_instr_graph *graph) {
     break;
   case CEL_COMMAND_HORIZON:
   case CEL_COMMAND_EPOCH: cel__instr_bound(graph, command); break;
-  case CEL_COMMAND_FREE: cel__memory_drop(graph, command); break;
+  case CEL_COMMAND_FREE:
+    if (command->task->freed != NULL)
+      cel__memory_drop(graph, command);
+    else
+      release(graph, command->task);
+    break;
   }
 }
 
@@ -209,6 +245,7 @@ void cel_instr_graph_destroy(cel_instr_graph *graph) {
   cel_free(graph->near);
   cel_vec_release(&graph->buffers);
   cel_collectives_release(&graph->collectives);
+  cel_effect_track_release(&graph->effects);
   cel_vec_release(&graph->wanted);
   cel_vec_release(&graph->held);
   cel_map_entries_release(&graph->entries);
@@ -240,6 +277,7 @@ static size_t held_bytes(const cel_instr_graph *graph, const cel__held *held) {
 size_t cel_instr_graph_bytes(const cel_instr_graph *graph) {
   size_t sum = sizeof *graph + cel_eras_bytes(&graph->eras) +
                graph->front.followed.cap +
+               cel_effect_track_bytes(&graph->effects) +
                graph->buffers.cap * sizeof(cel__held);
   for (uint32_t i = 0; i < graph->buffers.n; ++i)
     sum += held_bytes(graph, &graph->buffers.at[i]);

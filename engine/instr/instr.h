@@ -59,6 +59,7 @@
   _(COPY, copy, COPY)       /* Strided box copy, any memory to any. */         \
   _(KERNEL, kernel, DEVICE) /* Launch over one chunk of the range. */          \
   _(HOST, host, HOST)       /* Run a host task over one chunk. */              \
+  _(RELEASE, release, HOST) /* What the end of a host object takes. */         \
   _(SEND, send, COMM)       /* One message out of a memory. */                 \
   _(RECEIVE, receive, COMM) /* One message into a memory. */                   \
   _(HORIZON, horizon, NONE) /* Everything before it has been completed. */     \
@@ -124,7 +125,7 @@ typedef struct cel_instr {
     struct {
       cel_box chunk;
       const cel_place_in *view; /* task->accesses of them */
-    } run;                      /* KERNEL, HOST */
+    } run;                      /* KERNEL, HOST, RELEASE */
     struct {
       int64_t peer;
       uint64_t sequence, bytes;

@@ -91,6 +91,7 @@ struct cel_instr_graph {
   /* Nodes. */
   uint64_t next_allocation;
   cel_collectives collectives;
+  cel_effect_track effects;
   cel_front front;
   cel_deps deps; /* of the instruction being made */
   cel_eras eras; /* each keeps the records whose FREE is in it */

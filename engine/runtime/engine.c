@@ -185,6 +185,7 @@ static void retire(cel_engine *e) {
     free_buffer(owned->buffer);
     cel_vec_swap_out(&e->buffers, i);
   }
+  cel__objects_retire(e, retired);
 }
 
 /* ---- main: waiting ------------------------------------------------------ */
@@ -456,6 +457,7 @@ void cel_engine_destroy(cel_engine *engine) {
   for (uint32_t i = 0; i < e->buffers.n; ++i)
     free_buffer(e->buffers.at[i].buffer);
   cel_vec_release(&e->buffers);
+  cel__objects_release(e);
   cel_ring_destroy(e->tasks);
   cel_ring_destroy(e->instrs);
   cel_rules_destroy(e->rules);

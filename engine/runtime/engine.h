@@ -76,6 +76,11 @@ const cel_buffer *cel_engine_buffer(cel_engine *engine, int32_t dims,
                                     uint32_t element_size, const char *name,
                                     cel_init *init);
 void cel_engine_buffer_free(cel_engine *engine, const cel_buffer *buffer);
+/* A host object like *what, but for its id; the engine owns it, its context and
+ * its reference on what->release. The name is copied. */
+const cel_object *cel_engine_object(cel_engine *engine, const cel_object *what);
+/* It is not mentioned again: it ends after the last task that touches it. */
+void cel_engine_object_free(cel_engine *engine, const cel_object *object);
 cel_rules *cel_engine_rules(cel_engine *engine);
 cel_status cel_engine_submit(cel_engine *engine, const cel_group *group);
 

@@ -40,6 +40,11 @@ typedef struct cel_owned_buffer {
   uint64_t freed; /* id of the last task when it was freed; 0: alive */
 } cel_owned_buffer;
 
+typedef struct cel_owned_object {
+  cel_object *object;
+  uint64_t freed; /* as a buffer's */
+} cel_owned_object;
+
 struct cel_engine {
   cel_engine_config config;
   int polls; /* before the executor naps, while messages are under way */
@@ -48,6 +53,8 @@ struct cel_engine {
   cel_task_graph *graph;
   CEL_VEC(cel_owned_buffer) buffers;
   uint32_t buffers_made;
+  CEL_VEC(cel_owned_object) objects;
+  uint32_t objects_made;
   uint64_t last_task, retired_seen;
   uint64_t horizons_made;
   const cel_rule *fence_rule[4]; /* by dimensions */
@@ -87,6 +94,10 @@ void *cel__scheduler_main(void *engine);
 cel_status cel__engine_await(cel_engine *engine,
                              bool (*ready)(const cel_engine *, const void *),
                              const void *context, bool (*interrupted)(void));
+/* Ends the objects that were freed before task `retired`. Thread: main. */
+void cel__objects_retire(cel_engine *engine, uint64_t retired);
+/* Ends all of them. Thread: main. */
+void cel__objects_release(cel_engine *engine);
 /* Hands a task or the flush mark to the scheduler. Thread: main. */
 void cel__engine_pass(cel_engine *engine, void *item);
 

@@ -89,6 +89,12 @@ static void add_users(const cel_effect_use *use, cel_deps *deps) {
   add_arrived(use, deps);
 }
 
+/* What even a relaxed effect comes after. */
+static void add_before(const cel_effect_use *use, cel_deps *deps) {
+  if (use->sequential != 0) cel_deps_add(deps, use->sequential, CEL_DEP_TRUE);
+  add_arrived(use, deps);
+}
+
 static void note_sequential(cel_effect_use *use, uint64_t id, cel_deps *deps) {
   add_users(use, deps);
   use->sequential = id;
@@ -98,8 +104,7 @@ static void note_sequential(cel_effect_use *use, uint64_t id, cel_deps *deps) {
 
 static void note_other(cel_effect_use *use, const cel_effect_user *user,
                        cel_deps *deps) {
-  if (use->sequential != 0) cel_deps_add(deps, use->sequential, CEL_DEP_TRUE);
-  add_arrived(use, deps);
+  add_before(use, deps);
   for (uint32_t i = 0; user->collective && i < use->since.n; ++i) {
     const cel_effect_user *before = &use->since.at[i];
     if (before->collective && pair_conflicts(before->order, user->order))
@@ -126,12 +131,15 @@ void cel_effect_arrive(cel_effect_track *track, const cel_object *object,
   cel_vec_push(&use_of(track, object, floor)->arrived, id);
 }
 
-void cel_effect_users(cel_effect_track *track, const cel_object *object,
-                      uint64_t floor, cel_deps *deps) {
+void cel_effect_ask(cel_effect_track *track, const cel_object *object,
+                    cel_order order, uint64_t floor, cel_deps *deps) {
   cel_effect_use *use = find(track, object);
   if (use == NULL) return;
   apply(use, floor);
-  add_users(use, deps);
+  if (order == CEL_ORDER_SEQUENTIAL)
+    add_users(use, deps);
+  else
+    add_before(use, deps);
 }
 
 void cel_effect_forget(cel_effect_track *track, const cel_object *object) {

@@ -105,9 +105,10 @@ void cel_effects_note(cel_effect_track *track, const cel_effect *effect,
  * effect from here on comes after it. */
 void cel_effect_arrive(cel_effect_track *track, const cel_object *object,
                        uint64_t id, uint64_t floor);
-/* Only asks: everybody who has touched it. */
-void cel_effect_users(cel_effect_track *track, const cel_object *object,
-                      uint64_t floor, cel_deps *deps);
+/* Only asks: what an effect of that order would come after; all who have
+ * touched the object, if it is sequential. */
+void cel_effect_ask(cel_effect_track *track, const cel_object *object,
+                    cel_order order, uint64_t floor, cel_deps *deps);
 /* The object is not mentioned again. */
 void cel_effect_forget(cel_effect_track *track, const cel_object *object);
 size_t cel_effect_track_bytes(const cel_effect_track *track);

@@ -41,6 +41,8 @@ typedef struct cel_call {
   void *stream;
   /* A collective task: what its group talks through. Else null. */
   struct cel_comm *comm;
+  int32_t effects;
+  const struct cel_effect *effect; /* the task's */
 } cel_call;
 
 typedef struct cel_work cel_work;
@@ -59,6 +61,7 @@ struct cel_work {
   int32_t group[3]; /* items of a work group, which chunks never cut; 0: none */
   uint64_t hash;    /* equal on all ranks; part of the divergence hash */
   bool lua;         /* needs a thread with a Lua state */
+  bool objects;     /* and that where Lua host objects live */
   void *context;    /* the maker's own */
 };
 

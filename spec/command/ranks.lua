@@ -33,6 +33,7 @@ local function message(m)
   return {
     peer = tonumber(m.peer), sequence = tonumber(m.sequence),
     bytes = tonumber(m.bytes), pieces = table.concat(pieces, ", "),
+    object = m.object ~= nil and m.object.id or nil,
   }
 end
 
@@ -80,6 +81,8 @@ function M.new(n, config, own)
   return self
 end
 
+function M:object(...) return self.program:object(...) end
+function M:end_object(object) return self.program:end_object(object) end
 function M:buffer(...) return self.program:buffer(...) end
 function M:epoch() return self.program:epoch() end
 function M:free(buffer) return self.program:free(buffer) end

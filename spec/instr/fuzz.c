@@ -412,6 +412,7 @@ static void carry_out(world *w, uint64_t id) {
   case CEL_INSTR_COPY: do_copy(instr); break;
   case CEL_INSTR_KERNEL:
   case CEL_INSTR_HOST: do_run(w, instr); break;
+  case CEL_INSTR_RELEASE: require(false); break; /* no task has objects */
   case CEL_INSTR_SEND:
   case CEL_INSTR_RECEIVE: do_message(w, instr); break;
   case CEL_INSTR_HORIZON:

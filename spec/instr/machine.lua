@@ -18,7 +18,7 @@ M.__index = M
 local command_kinds = program.enum("cel_command_kind", "CEL_COMMAND_",
   "execute push await_push horizon epoch free")
 local names = {}
-for i = 0, 10 do
+for i = 0, 11 do
   names[i] = ffi.string(c.cel_instr_name(ffi.cast("cel_instr_kind", i)))
 end
 
@@ -79,6 +79,7 @@ local readers = {
 }
 readers.free, readers.init, readers.host = readers.alloc, readers.copy, readers.kernel
 readers.receive, readers.epoch = readers.send, readers.horizon
+readers.release = readers.horizon
 
 local current
 local emit = ffi.cast("void (*)(void *, const cel_instr *)", function(_, instr)
@@ -177,6 +178,19 @@ function M:message(kind, ...)
   self:add(command)
 end
 
+-- A token by hand, for an object of cluster scope; the order of who waits for it.
+function M:token(kind, object, order)
+  local command = self:command(kind, self.last)
+  local message = command.message
+  message.peer, message.object = 1, object
+  message.order = ffi.cast("cel_order", "CEL_ORDER_" .. order:upper())
+  message.sequence = self.messages[kind] or 0
+  self.messages[kind] = (self.messages[kind] or 0) + 1
+  self:add(command)
+end
+
+function M:object(...) return self.program:object(...) end
+function M:end_object(object) self.program:end_object(object) end
 function M:buffer(...) return self.program:buffer(...) end
 function M:submit(...) return assert(self.program:submit(...)) end
 function M:epoch() return self.program:epoch() end

@@ -12,6 +12,7 @@ typedef struct cluster {
   const program *program;
   cel_random random;
   rank ranks[MOST_RANKS];
+  object_state shared[MOST_OBJECTS];
   int weight[MOST_RANKS][PARTS]; /* how eagerly each part moves, in percent */
   char *text;
   size_t size;
@@ -41,7 +42,10 @@ static void start(cluster *c) {
   must(cel_transport_inprocess(&config, transports));
   for (int k = 0; k < p->ranks; ++k) {
     rank *r = &c->ranks[k];
-    *r = (rank){.program = p, .index = k, .transport = transports[k]};
+    *r = (rank){.program = p,
+                .index = k,
+                .transport = transports[k],
+                .shared = c->shared};
     cel_park_init(&r->park);
     cel_backend_config backend = {.devices = p->devices,
                                   .park = &r->park,

@@ -83,10 +83,15 @@ static void generate_shape(cel_random *r, const program *p, step *s) {
   s->collective = (uint32_t)pick(r, 1, MOST_GROUPS);
 }
 
-static int living(cel_random *r, const program *p, const bool *freed) {
+/* What a program has freed so far. */
+typedef struct dead {
+  bool buffer[MOST_BUFFERS], object[MOST_OBJECTS];
+} dead;
+
+static int living(cel_random *r, const program *p, const dead *d) {
   int b = (int)pick(r, 0, p->buffers - 1);
-  for (int i = 0; freed[b] && i < p->buffers; ++i) b = (b + 1) % p->buffers;
-  return freed[b] ? -1 : b;
+  for (int i = 0; d->buffer[b] && i < p->buffers; ++i) b = (b + 1) % p->buffers;
+  return d->buffer[b] ? -1 : b;
 }
 
 static void drop_last(step *s) {
@@ -95,13 +100,13 @@ static void drop_last(step *s) {
 
 /* One more access that keeps the step valid, if one is found. */
 static void generate_access(cel_random *r, const program *p, step *s,
-                            const bool *freed) {
+                            const dead *d) {
   static const cel_mode modes[] = {
       CEL_MODE_READ,      CEL_MODE_READ,          CEL_MODE_READ,
       CEL_MODE_WRITE,     CEL_MODE_DISCARD_WRITE, CEL_MODE_DISCARD_WRITE,
       CEL_MODE_READ_WRITE};
   for (int i = 0; i < TRIES; ++i) {
-    int b = living(r, p, freed);
+    int b = living(r, p, d);
     if (b < 0) return;
     cel_mode mode = modes[pick(r, s->accesses == 0 ? 3 : 0, 6)];
     rule *made = rule_generate(r, s, &p->buffer[b], cel_mode_produces(mode));
@@ -112,20 +117,41 @@ static void generate_access(cel_random *r, const program *p, step *s,
   }
 }
 
+static bool has_effect(const step *s, int o) {
+  for (int i = 0; i < s->effects; ++i)
+    if (s->effect[i].object == o) return true;
+  return false;
+}
+
+static void generate_effects(cel_random *r, const program *p, step *s,
+                             const dead *d) {
+  static const cel_order orders[] = {CEL_ORDER_SEQUENTIAL, CEL_ORDER_EXCLUSIVE,
+                                     CEL_ORDER_EXCLUSIVE, CEL_ORDER_RELAXED,
+                                     CEL_ORDER_RELAXED};
+  if (p->objects == 0 || s->task != CEL_TASK_HOST) return;
+  for (int64_t i = pick(r, 0, MOST_EFFECTS); i > 0; --i) {
+    int o = (int)pick(r, 0, p->objects - 1);
+    if (!d->object[o] && !has_effect(s, o))
+      s->effect[s->effects++] = (effect){o, orders[pick(r, 0, 4)]};
+  }
+}
+
 static void generate_group(cel_random *r, const program *p, step *s,
-                           const bool *freed) {
+                           const dead *d) {
   s->kind = STEP_GROUP;
   s->salt = cel_random_next(r);
   generate_shape(r, p, s);
-  int wanted = (int)pick(r, 1, 3);
+  if (p->objects > 0 && cel_random_chance(r, 30)) s->task = CEL_TASK_HOST;
+  generate_effects(r, p, s, d);
+  int wanted = (int)pick(r, s->effects > 0 ? 0 : 1, 3);
   if (cel_random_chance(r, 10)) wanted = MOST_ACCESSES;
-  for (int i = 0; i < wanted; ++i) generate_access(r, p, s, freed);
+  for (int i = 0; i < wanted; ++i) generate_access(r, p, s, d);
 }
 
 static void generate_bad(cel_random *r, const program *p, step *s,
-                         const bool *freed) {
-  generate_group(r, p, s, freed);
-  int b = living(r, p, freed);
+                         const dead *d) {
+  generate_group(r, p, s, d);
+  int b = living(r, p, d);
   if (s->placement != CEL_PLACE_SPLIT || s->accesses == MOST_ACCESSES ||
       cel_box_is_empty(&s->range) || b < 0)
     return;
@@ -173,15 +199,15 @@ static step *add_step(program *p) {
   return s;
 }
 
-static void generate_step(cel_random *r, program *p, bool *freed) {
-  int b = living(r, p, freed);
+static void generate_step(cel_random *r, program *p, dead *d) {
+  int b = living(r, p, d);
   if (b < 0) return;
   step *s = add_step(p);
   int64_t what = pick(r, 0, 99);
   if (what < 78) {
-    generate_group(r, p, s, freed);
+    generate_group(r, p, s, d);
   } else if (what < 83) {
-    generate_bad(r, p, s, freed);
+    generate_bad(r, p, s, d);
   } else if (what < 92) {
     generate_fence(r, p, s, b);
   } else if (what < 97) {
@@ -190,14 +216,31 @@ static void generate_step(cel_random *r, program *p, bool *freed) {
   } else {
     s->kind = STEP_FREE;
     s->buffer = b;
-    freed[b] = true;
+    d->buffer[b] = true;
   }
 }
 
+static void generate_object_end(cel_random *r, program *p, dead *d) {
+  int o = (int)pick(r, 0, p->objects - 1);
+  if (d->object[o]) return;
+  step *s = add_step(p);
+  s->kind = STEP_END;
+  s->object = o;
+  d->object[o] = true;
+}
+
+static void generate_objects(cel_random *r, program *p) {
+  if (cel_random_chance(r, 50)) return;
+  p->objects = (int)pick(r, 1, MOST_OBJECTS);
+  p->releases = (uint32_t)pick(r, 0, (1 << MOST_OBJECTS) - 1);
+  for (int o = 0; o < p->objects; ++o)
+    p->scope[o] = cel_random_chance(r, 60) ? CEL_SCOPE_RANK : CEL_SCOPE_CLUSTER;
+}
+
 /* Fences of all that lives, and a last epoch. */
-static void generate_end(program *p, const bool *freed) {
+static void generate_end(program *p, const dead *d) {
   for (int b = 0; b < p->buffers; ++b) {
-    if (freed[b]) continue;
+    if (d->buffer[b]) continue;
     step *s = add_step(p);
     s->kind = STEP_FENCE;
     s->buffer = b;
@@ -255,11 +298,16 @@ program *program_generate(uint64_t seed, int ranks) {
   generate_settings(&r, p, ranks);
   p->buffers = (int)pick(&r, 1, 5);
   for (int b = 0; b < p->buffers; ++b) generate_buffer(&r, &p->buffer[b]);
-  bool freed[MOST_BUFFERS] = {0};
+  generate_objects(&r, p);
+  dead d = {0};
   int64_t steps =
       cel_random_chance(&r, 20) ? pick(&r, 20, 45) : pick(&r, 1, 18);
-  for (int64_t i = 0; i < steps; ++i) generate_step(&r, p, freed);
-  generate_end(p, freed);
+  for (int64_t i = 0; i < steps; ++i) {
+    generate_step(&r, p, &d);
+    if (p->objects > 0 && cel_random_chance(&r, 5))
+      generate_object_end(&r, p, &d);
+  }
+  generate_end(p, &d);
   if (!program_interpret(p))
     cel_bug("seed %llu: no program", (unsigned long long)seed);
   return p;
@@ -354,12 +402,21 @@ static void print_group(const step *s) {
   print_accesses(s);
 }
 
+static void print_effects(const step *s) {
+  for (int k = 0; k < s->effects; ++k)
+    printf("      %s o%d\n", cel_order_name(s->effect[k].order),
+           s->effect[k].object);
+}
+
 static void print_step(const step *s) {
   char text[128];
   printf("  %2d: ", s->number);
   switch (s->kind) {
   case STEP_GROUP:
-  case STEP_BAD: print_group(s); break;
+  case STEP_BAD:
+    print_group(s);
+    print_effects(s);
+    break;
   case STEP_FENCE:
     printf("fence b%d %s%s\n", s->buffer,
            s->accesses > 0 ? "each" : box_text(&s->box, 3, text),
@@ -368,6 +425,7 @@ static void print_step(const step *s) {
     break;
   case STEP_EPOCH: printf("epoch%s\n", s->wait ? " wait" : ""); break;
   case STEP_FREE: printf("free b%d\n", s->buffer); break;
+  case STEP_END: printf("end o%d\n", s->object); break;
   }
 }
 
@@ -388,6 +446,10 @@ void program_print(const program *p) {
            box_text(&p->buffer[b].extent, p->buffer[b].dims, text),
            p->buffer[b].element_size, p->buffer[b].init ? ", init" : "");
   }
+  for (int o = 0; o < p->objects; ++o)
+    printf("  o%d: of %s%s\n", o,
+           p->scope[o] == CEL_SCOPE_RANK ? "a rank" : "the cluster",
+           (p->releases >> o & 1) != 0 ? ", released" : "");
   for (int i = 0; i < p->steps; ++i)
     if (!p->step[i]->dropped) print_step(p->step[i]);
 }

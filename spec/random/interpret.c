@@ -5,7 +5,7 @@
 
 typedef struct memory {
   uint8_t *bytes[MOST_BUFFERS], *known[MOST_BUFFERS];
-  bool freed[MOST_BUFFERS];
+  bool freed[MOST_BUFFERS], ended[MOST_OBJECTS];
 } memory;
 
 static size_t elements(const buffer *b) {
@@ -144,6 +144,9 @@ static bool all_alive(const step *s, const memory *m) {
     return false;
   for (int k = 0; k < s->accesses; ++k)
     if (m->freed[s->access[k].buffer]) return false;
+  if (s->kind == STEP_END && m->ended[s->object]) return false;
+  for (int k = 0; k < s->effects; ++k)
+    if (m->ended[s->effect[k].object]) return false;
   return true;
 }
 
@@ -157,6 +160,7 @@ static bool run_step(const program *p, step *s, memory *m) {
   case STEP_GROUP: run_group(p, s, m); break;
   case STEP_FENCE: run_fence(p, s, m); break;
   case STEP_FREE: m->freed[s->buffer] = true; break;
+  case STEP_END: m->ended[s->object] = true; break;
   case STEP_BAD:
   case STEP_EPOCH: break;
   }

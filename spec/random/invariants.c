@@ -108,7 +108,8 @@ static const node *next_message(const nodes *all, int kind, int64_t peer,
 }
 
 static bool same_pieces(const node *a, const node *b) {
-  if (a->pieces != b->pieces || a->bytes != b->bytes) return false;
+  if (a->pieces != b->pieces || a->bytes != b->bytes || a->object != b->object)
+    return false;
   for (uint32_t i = 0; i < a->pieces; ++i)
     if (a->buffer[i] != b->buffer[i] ||
         !cel_box_equal(&a->piece[i].box, &b->piece[i].box))
@@ -208,8 +209,7 @@ static void own(void *context, const int64_t *point) {
   h->has[h->buffer][at_point(h, point)] = 1u << h->rank;
 }
 
-/* The chunk of a step on a rank; false when it has none. */
-static bool chunk_of(const program *p, const step *s, int k, cel_box *chunk) {
+bool step_chunk(const program *p, const step *s, int k, cel_box *chunk) {
   if (s->kind == STEP_FENCE) {
     *chunk = (cel_box){{k, 0, 0}, {k + 1, 1, 1}};
     return true;
@@ -247,7 +247,7 @@ static void each_rank(holdings *h, const step *s, bool (*does)(cel_mode),
                       void (*visit)(void *, const int64_t *)) {
   cel_box chunk;
   for (h->rank = 0; h->rank < h->program->ranks; ++h->rank)
-    if (chunk_of(h->program, s, h->rank, &chunk))
+    if (step_chunk(h->program, s, h->rank, &chunk))
       each_touched(h, s, &chunk, does, visit);
 }
 
@@ -262,7 +262,7 @@ static bool check_lacks(const check *c, holdings *h, const step *s,
                         uint64_t task, uint32_t *from) {
   cel_box chunk;
   memset(h->lacks, 0, sizeof h->lacks);
-  if (chunk_of(h->program, s, h->rank, &chunk))
+  if (step_chunk(h->program, s, h->rank, &chunk))
     each_touched(h, s, &chunk, cel_mode_consumes, lack);
   const nodes *all = &c->records[h->rank]->commands;
   for (; *from < all->n && all->at[*from].task <= task; ++*from) {

@@ -1,11 +1,10 @@
 /* Over MPI: each process is a rank, and all programs run on one engine, one
  * after another, with the settings of the first. */
-#include <stdio.h>
-#include <string.h>
-
 #include "comm/cuda_link.h"
 #include "comm/fake_cuda.h"
 #include "random/program.h"
+#include <stdio.h>
+#include <string.h>
 
 static void must(cel_status status) {
   if (status != CEL_E_OK) cel_bug("%s", cel_error_last()->text);
@@ -68,6 +67,12 @@ static void forget(rank *r) {
     r->buffer[b] = NULL;
     r->late[b] = false;
   }
+  for (int o = 0; o < MOST_OBJECTS; ++o)
+    if (r->object[o] != NULL) object_end(r, o);
+  cel_engine_wait(r->engine, cel_engine_epoch(r->engine, (cel_place){0}), NULL);
+  memset(r->own, 0, sizeof r->own);
+  memset(r->ended, 0, sizeof r->ended);
+  memset(r->late_object, 0, sizeof r->late_object);
 }
 
 bool programs_run_mpi(uint64_t seed, uint64_t count) {

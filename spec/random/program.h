@@ -12,6 +12,8 @@
 #ifndef SPEC_RANDOM_PROGRAM_H
 #define SPEC_RANDOM_PROGRAM_H
 
+#include <stdatomic.h>
+
 #include "base/random.h"
 #include "base/vec.h"
 #include "runtime/engine.h"
@@ -20,6 +22,8 @@ enum {
   MOST_BUFFERS = 8,
   MOST_STEPS = 64,
   MOST_ACCESSES = 4,
+  MOST_OBJECTS = 4,
+  MOST_EFFECTS = 3,
   MOST_CODE = 160,
   MOST_PARAMS = 12,
   MOST_ELEMENTS = 512,
@@ -40,12 +44,18 @@ typedef struct access {
   uint8_t *mask; /* consumes: which elements hold something; else null */
 } access;
 
+typedef struct effect {
+  int object;
+  cel_order order;
+} effect;
+
 typedef enum step_kind {
   STEP_GROUP,
   STEP_BAD, /* a group that must be refused with `code` */
   STEP_FENCE,
   STEP_EPOCH,
-  STEP_FREE
+  STEP_FREE,
+  STEP_END /* of a host object */
 } step_kind;
 
 typedef struct step {
@@ -64,7 +74,10 @@ typedef struct step {
   int oversubscribe;
   int accesses;
   access access[MOST_ACCESSES];
-  int buffer; /* FENCE, FREE */
+  int effects;
+  effect effect[MOST_EFFECTS]; /* GROUP: on different objects */
+  int object;                  /* END */
+  int buffer;                  /* FENCE, FREE */
   /* FENCE: the same on each rank; or what the one access, of a task that every
    * rank does once, reads on it. */
   cel_box box;
@@ -102,6 +115,9 @@ typedef struct program {
   int failing_step;       /* whose kernels fail; -1: none */
   int buffers;
   buffer buffer[MOST_BUFFERS];
+  int objects;
+  cel_scope scope[MOST_OBJECTS];
+  uint32_t releases; /* the objects whose end is told, as bits */
   int steps;
   step *step[MOST_STEPS];
 } program;
@@ -164,6 +180,9 @@ bool program_interpret(program *p);
 /* An element's first contents. */
 void initial_bytes(int buffer, const int64_t *point, void *out, uint32_t size);
 
+/* Rank k's chunk of a step; false when it has none. */
+bool step_chunk(const program *p, const step *s, int k, cel_box *chunk);
+
 /* record.c: what one rank's graphs emitted. The records are copies. */
 typedef struct node {
   uint64_t id;
@@ -175,8 +194,9 @@ typedef struct node {
   /* Commands and instructions that are messages. */
   int64_t peer;
   uint64_t sequence, bytes;
-  bool direct;  /* instructions */
-  uint64_t nth; /* instructions */
+  bool direct;     /* instructions */
+  uint64_t nth;    /* instructions */
+  uint32_t object; /* commands: a token's object, plus 1 */
   uint32_t pieces;
   cel_piece *piece; /* commands; `buffer` is not to be followed */
   int *buffer;      /* commands: which of the program's each piece is of */
@@ -212,6 +232,16 @@ bool program_run_threads(const program *p, char *text, size_t size);
  * Whether this is rank 0. */
 bool programs_run_mpi(uint64_t seed, uint64_t count);
 
+/* What tasks have done to a host object. */
+typedef struct object_state {
+  uint64_t fold;                /* by sequential effects */
+  uint64_t alone;               /* by exclusive ones */
+  _Atomic(uint64_t) sum;        /* by relaxed ones */
+  _Atomic(int) strict, relaxed; /* who is inside */
+  _Atomic(int) released;
+  _Atomic(bool) wrong;
+} object_state;
+
 /* rank.c: one rank's side of a run, common to both. */
 typedef struct rank {
   const program *program;
@@ -224,6 +254,10 @@ typedef struct rank {
   cel_engine *engine;
   record *record; /* null: nobody looks */
   const cel_buffer *buffer[MOST_BUFFERS];
+  const cel_object *object[MOST_OBJECTS];
+  object_state own[MOST_OBJECTS];
+  object_state *shared; /* by object, of all ranks; null between processes */
+  bool ended[MOST_OBJECTS], late_object[MOST_OBJECTS];
   cel_fence *fence[MOST_STEPS];
   bool late[MOST_BUFFERS]; /* mentioned for the last time, not freed yet */
   int pc;
@@ -232,6 +266,17 @@ typedef struct rank {
   uint64_t epoch;
   bool finished;
 } rank;
+/* objects.c: a running task's effects, around what else it does, which may have
+ * to be done again. False when it is not given what it was promised. */
+bool objects_enter(const program *p, const step *s, const cel_call *call);
+void objects_leave(const program *p, const step *s, const cel_call *call,
+                   bool done);
+/* The engine's, made when it is first mentioned; and its end. */
+const cel_object *object_of(rank *r, int o);
+void object_end(rank *r, int o);
+/* Whether all objects have become what they must. */
+bool objects_verify(const rank *r, char *text, size_t size);
+
 /* Creates the backend of a rank with threads. */
 void rank_backend(rank *r);
 /* Creates the engine over what is there already. */

@@ -61,16 +61,10 @@ static bool fails(const kernel *k, const cel_call *call) {
 }
 
 /* Whoever has an atom's first point computes the atom. */
-static cel_status run_kernel(const cel_work *work, const cel_call *call) {
-  const kernel *k = (const kernel *)work;
+static cel_status run_atoms(const kernel *k, const cel_call *call) {
   const step *s = k->step;
   place places[MOST_ACCESSES];
   uint64_t others;
-  if (fails(k, call)) return cel_fail(CEL_E_TASK, "planted");
-  if (call->views != s->accesses)
-    return cel_fail(CEL_E_TASK, "%d views, not %d", call->views, s->accesses);
-  if (!whole_groups(work, call))
-    return cel_fail(CEL_E_TASK, "a work group was cut");
   for (int i = 0; i < s->accesses; ++i)
     places[i] =
         (place){call->view[i].base, call->view[i].layout, call->view[i].box};
@@ -84,6 +78,22 @@ static cel_status run_kernel(const cel_work *work, const cel_call *call) {
                       s->number);
   }
   return CEL_E_OK;
+}
+
+static cel_status run_kernel(const cel_work *work, const cel_call *call) {
+  const kernel *k = (const kernel *)work;
+  const step *s = k->step;
+  if (fails(k, call)) return cel_fail(CEL_E_TASK, "planted");
+  if (call->views != s->accesses)
+    return cel_fail(CEL_E_TASK, "%d views, not %d", call->views, s->accesses);
+  if (!whole_groups(work, call))
+    return cel_fail(CEL_E_TASK, "a work group was cut");
+  if (!objects_enter(k->program, s, call))
+    return cel_fail(CEL_E_TASK, "%d effects, not %d", call->effects,
+                    s->effects);
+  cel_status status = run_atoms(k, call);
+  objects_leave(k->program, s, call, status == CEL_E_OK);
+  return status;
 }
 
 static void destroy_kernel(cel_work *work) {
@@ -176,7 +186,13 @@ static cel_status submit_group(rank *r, const step *s) {
                                .use = {made, a->rule->param, s->range,
                                        r->program->buffer[a->buffer].extent}};
   }
+  cel_effect effects[MOST_EFFECTS];
+  for (int k = 0; k < s->effects; ++k)
+    effects[k] =
+        (cel_effect){object_of(r, s->effect[k].object), s->effect[k].order};
   cel_group group = {.kind = s->task,
+                     .effects = (uint32_t)s->effects,
+                     .effect = effects,
                      .placement = s->placement,
                      .collective = s->collective,
                      .dims = s->dims,
@@ -220,17 +236,30 @@ static cel_status submit(rank *r, const step *s) {
     buffer_of(r, s->buffer); /* all ranks make it now */
     r->late[s->buffer] = true;
     return CEL_E_OK;
+  case STEP_END:
+    object_of(r, s->object);
+    r->late_object[s->object] = true;
+    return CEL_E_OK;
   }
   return CEL_E_OK;
 }
 
-/* A collector frees a buffer some time after its last mention, on each rank
- * at another. */
+/* Whether the collector comes to thing `i` now. */
+static bool comes(const rank *r, int i) {
+  int64_t key[] = {r->index, r->pc, i};
+  return cel_hash(key, sizeof key, r->program->seed) % 3 != 0;
+}
+
+/* A collector frees a thing some time after its last mention, on each rank at
+ * another. */
 static void collect(rank *r) {
+  for (int o = 0; o < r->program->objects; ++o) {
+    if (!r->late_object[o] || !comes(r, -1 - o)) continue;
+    r->late_object[o] = false;
+    object_end(r, o);
+  }
   for (int b = 0; b < r->program->buffers; ++b) {
-    int64_t key[] = {r->index, r->pc, b};
-    if (!r->late[b] || cel_hash(key, sizeof key, r->program->seed) % 3 == 0)
-      continue;
+    if (!r->late[b] || !comes(r, b)) continue;
     r->late[b] = false;
     cel_engine_buffer_free(r->engine, r->buffer[b]);
     r->buffer[b] = NULL;
@@ -309,7 +338,7 @@ static bool verify_fence(const rank *r, int i, char *text, size_t size) {
 bool rank_verify(const rank *r, char *text, size_t size) {
   for (int i = 0; i < r->program->steps; ++i)
     if (r->fence[i] != NULL && !verify_fence(r, i, text, size)) return false;
-  return true;
+  return objects_verify(r, text, size);
 }
 
 /* ---- planted trouble ---------------------------------------------------- */

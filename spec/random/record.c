@@ -53,6 +53,8 @@ static void saw_command(void *context, const cel_command *c) {
   n->sequence = c->message.sequence;
   n->bytes = c->message.bytes;
   n->pieces = c->message.pieces;
+  if (c->message.object != NULL) n->object = c->message.object->id + 1;
+  if (n->pieces == 0) return;
   n->piece = cel_alloc(n->pieces * sizeof *n->piece);
   n->buffer = cel_alloc(n->pieces * sizeof *n->buffer);
   memcpy(n->piece, c->message.piece, n->pieces * sizeof *n->piece);

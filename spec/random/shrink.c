@@ -53,6 +53,15 @@ static bool shrink_access(program *p, step *s, int k, runner run) {
   return false;
 }
 
+static bool shrink_effect(program *p, step *s, int k, runner run) {
+  effect removed = s->effect[k];
+  s->effect[k] = s->effect[--s->effects];
+  if (still_fails(p, run)) return true;
+  s->effect[s->effects++] = s->effect[k];
+  s->effect[k] = removed;
+  return false;
+}
+
 static bool shrink_step(program *p, step *s, runner run) {
   bool smaller = false;
   if (s->dropped) return false;
@@ -64,6 +73,7 @@ static bool shrink_step(program *p, step *s, runner run) {
   if (s->placement == CEL_PLACE_SPLIT) TRY(p, run, s->task, CEL_TASK_HOST);
   if (s->kind == STEP_GROUP)
     for (int k = s->accesses; k-- > 0;) smaller |= shrink_access(p, s, k, run);
+  for (int k = s->effects; k-- > 0;) smaller |= shrink_effect(p, s, k, run);
   return smaller;
 }
 

@@ -13,6 +13,7 @@ enum { HANG_SECONDS = 60 };
 typedef struct threads {
   const program *program;
   rank ranks[MOST_RANKS];
+  object_state shared[MOST_OBJECTS];
   pthread_t thread[MOST_RANKS];
   pthread_mutex_t lock; /* guards the rest */
   pthread_cond_t news;
@@ -86,7 +87,7 @@ static void start(threads *t) {
   cel_transport *transports[MOST_RANKS];
   cel_park *parks[MOST_RANKS];
   for (int k = 0; k < p->ranks; ++k) {
-    t->ranks[k] = (rank){.program = p, .index = k};
+    t->ranks[k] = (rank){.program = p, .index = k, .shared = t->shared};
     cel_park_init(&t->ranks[k].park);
     parks[k] = &t->ranks[k].park;
   }

@@ -1,0 +1,185 @@
+/* What host tasks do to host objects, and what that must come to.
+ *
+ * A sequential effect folds in all that was added before it, so it shows when
+ * it is out of place; the others add, where exclusive ones do so in a way that
+ * loses something when two do it at once. Who is inside is counted, so that an
+ * overlap shows as well. */
+#include <sched.h>
+#include <stdio.h>
+
+#include "base/hash.h"
+#include "random/program.h"
+
+/* What an engine's object carries. */
+typedef struct slot {
+  object_state *state, *own;
+} slot;
+
+static void complain(object_state *state) {
+  atomic_store(&state->wrong, true);
+}
+
+/* ---- running tasks --------------------------------------------------------
+ */
+
+static uint64_t mix(const step *s, int64_t k) {
+  int64_t what[] = {s->number, k};
+  return cel_hash(what, sizeof what, s->salt);
+}
+
+/* `k` is the rank, where ranks share the object. */
+static void change(object_state *state, cel_order order, const step *s,
+                   int64_t k, bool yields) {
+  uint64_t value = mix(s, k);
+  if (order == CEL_ORDER_SEQUENTIAL) {
+    uint64_t seen[] = {value, state->alone, atomic_load(&state->sum)};
+    state->fold = cel_hash(seen, sizeof seen, state->fold);
+  } else if (order == CEL_ORDER_EXCLUSIVE) {
+    uint64_t before = state->alone;
+    if (yields) sched_yield();
+    state->alone = before + value;
+  } else {
+    atomic_fetch_add(&state->sum, value);
+  }
+}
+
+/* What ranks do together is in no order among them. */
+static cel_order order_of(const program *p, const step *s, const effect *e) {
+  bool shared = p->scope[e->object] == CEL_SCOPE_CLUSTER;
+  if (shared && s->collective != 0) return CEL_ORDER_RELAXED;
+  return shared && e->order == CEL_ORDER_EXCLUSIVE ? CEL_ORDER_SEQUENTIAL
+                                                   : e->order;
+}
+
+static int64_t who(const program *p, const effect *e, int64_t rank) {
+  return p->scope[e->object] == CEL_SCOPE_CLUSTER ? rank : 0;
+}
+
+static const slot *slot_of(const cel_call *call, int i) {
+  return call->effect[i].object->context;
+}
+
+bool objects_enter(const program *p, const step *s, const cel_call *call) {
+  if (call->effects != s->effects) return false;
+  for (int i = 0; i < s->effects; ++i) {
+    const slot *at = slot_of(call, i);
+    bool relaxed = order_of(p, s, &s->effect[i]) == CEL_ORDER_RELAXED;
+    if (atomic_load(&at->own->released) > 0) complain(at->own);
+    if (relaxed)
+      atomic_fetch_add(&at->state->relaxed, 1);
+    else if (atomic_fetch_add(&at->state->strict, 1) > 0)
+      complain(at->own);
+    if (atomic_load(relaxed ? &at->state->strict : &at->state->relaxed) > 0)
+      complain(at->own);
+  }
+  return true;
+}
+
+void objects_leave(const program *p, const step *s, const cel_call *call,
+                   bool done) {
+  for (int i = 0; i < s->effects; ++i) {
+    const slot *at = slot_of(call, i);
+    const effect *e = &s->effect[i];
+    cel_order order = order_of(p, s, e);
+    if (done) change(at->state, order, s, who(p, e, call->rank), true);
+    bool relaxed = order == CEL_ORDER_RELAXED;
+    atomic_fetch_sub(relaxed ? &at->state->relaxed : &at->state->strict, 1);
+  }
+}
+
+/* ---- objects --------------------------------------------------------------
+ */
+
+static cel_status release(const cel_work *work, const cel_call *call) {
+  object_state *own = work->context;
+  (void)call;
+  if (atomic_fetch_add(&own->released, 1) > 0) complain(own);
+  return CEL_E_OK;
+}
+
+static void destroy_work(cel_work *work) {
+  cel_free(work);
+}
+
+static void destroy(cel_object *object) {
+  cel_free(object->context);
+}
+
+const cel_object *object_of(rank *r, int o) {
+  if (r->object[o] != NULL) return r->object[o];
+  object_state *own = &r->own[o];
+  bool shared = r->program->scope[o] == CEL_SCOPE_CLUSTER && r->shared != NULL;
+  slot *at = cel_alloc(sizeof *at);
+  *at = (slot){shared ? &r->shared[o] : own, own};
+  cel_work *work = NULL;
+  if (r->program->releases >> o & 1) {
+    work = cel_alloc_zero(sizeof *work);
+    *work = (cel_work){.references = 1,
+                       .fn = release,
+                       .destroy = destroy_work,
+                       .context = own};
+  }
+  char name[8];
+  snprintf(name, sizeof name, "o%d", o);
+  cel_object what = {.scope = r->program->scope[o],
+                     .name = name,
+                     .context = at,
+                     .release = work,
+                     .destroy = destroy};
+  r->object[o] = cel_engine_object(r->engine, &what);
+  return r->object[o];
+}
+
+void object_end(rank *r, int o) {
+  cel_engine_object_free(r->engine, r->object[o]);
+  r->object[o] = NULL;
+  r->ended[o] = true;
+}
+
+/* ---- verification ---------------------------------------------------------
+ */
+
+/* All that the program does to object `o`, as rank `me` sees it. */
+static void expect(const rank *r, int o, object_state *state) {
+  const program *p = r->program;
+  bool shared = p->scope[o] == CEL_SCOPE_CLUSTER && r->shared != NULL;
+  int from = shared ? 0 : r->index, to = shared ? p->ranks : r->index + 1;
+  for (int i = 0; i < p->steps; ++i) {
+    const step *s = p->step[i];
+    if (s->dropped || s->kind != STEP_GROUP || cel_box_is_empty(&s->range))
+      continue;
+    cel_box chunk;
+    for (int e = 0; e < s->effects; ++e)
+      for (int k = from; s->effect[e].object == o && k < to; ++k)
+        if (step_chunk(p, s, k, &chunk))
+          change(state, order_of(p, s, &s->effect[e]), s,
+                 who(p, &s->effect[e], k), false);
+  }
+}
+
+static bool fail(const rank *r, int o, char *text, size_t size,
+                 const char *what) {
+  snprintf(text, size, "mismatch: host object o%d on rank %d %s", o, r->index,
+           what);
+  return false;
+}
+
+bool objects_verify(const rank *r, char *text, size_t size) {
+  for (int o = 0; o < r->program->objects; ++o) {
+    bool shared =
+        r->program->scope[o] == CEL_SCOPE_CLUSTER && r->shared != NULL;
+    const object_state *is = shared ? &r->shared[o] : &r->own[o];
+    object_state should = {0};
+    expect(r, o, &should);
+    if (is->fold != should.fold)
+      return fail(r, o, text, size, "was touched in a wrong order");
+    if (is->alone != should.alone || is->sum != should.sum)
+      return fail(r, o, text, size, "lost what tasks did");
+    if (is->wrong || r->own[o].wrong)
+      return fail(r, o, text, size, "was touched by two at once, or too late");
+    bool must = r->ended[o] && (r->program->releases >> o & 1) != 0;
+    if (r->own[o].released != (must ? 1 : 0))
+      return fail(r, o, text, size, "was not released, or when it should not");
+  }
+  return true;
+}
