@@ -2,12 +2,8 @@
  *
  *   mpirun -n 4 mpi_check exchange --seed 7 --messages 500 --window 4 ...
  *
- * `exchange`: every pair of ranks exchanges messages of random sizes and
- * shapes. All ranks know the whole list (it comes from the seed), as ranks of a
- * program do. Each rank posts its receives in random order, and a send only
- * when receives that come earlier in the list have ended: a transport whose
- * bounds hold back the wrong message hangs. Texts and agreements go along. Each
- * byte is checked.
+ * `exchange`: every pair of ranks exchanges messages of random sizes and shapes
+ * (exchange.h). Texts and agreements go along.
  *
  * The other commands end badly on purpose; the spec looks how.
  * The last line of a good run is `N passed, 0 failed`.
@@ -15,12 +11,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/hash.h"
 #include "base/random.h"
-#include "base/vec.h"
+#include "comm/exchange.h"
 #include "comm/launch.h"
 #include "comm/mpi.h"
 #include "comm/report.h"
@@ -32,48 +27,9 @@ typedef struct settings {
   cel_mpi_config bounds;
 } settings;
 
-/* One message of the list. Both ends cut it into the same pieces, each end lays
- * them out in its own way. */
-enum { MAX_PIECES = 5 };
-typedef struct planned {
-  int64_t from, to;
-  uint64_t sequence, bytes;
-  uint32_t pieces;
-  uint64_t count[MAX_PIECES][2], run[MAX_PIECES];
-  uint64_t salt;
-} planned;
-
-/* A message at one of its ends. */
-typedef struct end {
-  const planned *plan;
-  bool sending, posted, ended;
-  uint32_t after; /* a send: index of a receive that must end first, or none */
-  cel_posted posting;
-  cel_strided piece[MAX_PIECES];
-  char *memory;
-  size_t size;
-} end;
-
-static _Noreturn void give_up(cel_transport *t, const char *why) {
-  fprintf(stderr, "mpi_check: rank %lld: %s\n", (long long)t->rank, why);
-  t->abort(t, 1);
-  exit(1);
-}
-
-static double now(void) {
-  struct timespec ts;
-  clock_gettime(CLOCK_MONOTONIC, &ts);
-  return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
-}
-
-static void nap(void) {
-  struct timespec ts = {0, 20000};
-  nanosleep(&ts, NULL);
-}
-
 /* --- the list ---------------------------------------------------------- */
 
-static void plan_shape(planned *p, cel_random *r, bool large) {
+static void plan_shape(exchange_planned *p, cel_random *r, bool large) {
   int64_t top = large ? 700 : cel_random_chance(r, 20) ? 60 : 8;
   p->pieces = (uint32_t)cel_random_int(r, cel_random_chance(r, 5) ? 0 : 1,
                                        cel_random_chance(r, 50) ? 1 : 5);
@@ -85,87 +41,20 @@ static void plan_shape(planned *p, cel_random *r, bool large) {
   }
 }
 
-static planned *make_plan(const settings *set, int64_t ranks, int64_t *n) {
+static exchange_planned *make_plan(const settings *set, int64_t ranks,
+                                   int64_t *n) {
   cel_random r = {set->seed};
   *n = set->messages * ranks;
-  planned *plan = cel_alloc_zero((size_t)*n * sizeof *plan);
-  uint64_t *next = cel_alloc_zero((size_t)(ranks * ranks) * sizeof *next);
+  exchange_planned *plan = cel_alloc_zero((size_t)*n * sizeof *plan);
   for (int64_t i = 0; i < *n; ++i) {
-    planned *p = &plan[i];
+    exchange_planned *p = &plan[i];
     p->from = cel_random_int(&r, 0, ranks - 1);
     p->to = cel_random_int(&r, 0, ranks - 1);
-    p->sequence = next[p->from * ranks + p->to]++;
     p->salt = cel_random_next(&r);
     plan_shape(p, &r, cel_random_chance(&r, (int)set->large));
   }
-  cel_free(next);
+  exchange_number(plan, *n, ranks);
   return plan;
-}
-
-static unsigned char byte_of(const planned *p, uint64_t at) {
-  return (unsigned char)((p->salt >> (at % 8 * 8)) + at * 31);
-}
-
-/* Strides of its own for this end; then its bytes, or a background. */
-static void lay_out(end *e, cel_random *r) {
-  const planned *p = e->plan;
-  bool dense = cel_random_chance(r, 30);
-  for (uint32_t i = 0; i < p->pieces; ++i) {
-    uint64_t gap = dense ? 0 : (uint64_t)cel_random_int(r, 0, 9);
-    uint64_t stride = p->run[i] + gap;
-    uint64_t plane = p->count[i][1] * stride + (dense ? 0 : gap % 4);
-    e->piece[i] = (cel_strided){(void *)e->size,
-                                {p->count[i][0], p->count[i][1]},
-                                {plane, stride},
-                                p->run[i]};
-    e->size += p->count[i][0] * plane + 8;
-  }
-  e->memory = cel_alloc(e->size + 1);
-  memset(e->memory, 0xA5, e->size + 1);
-  for (uint32_t i = 0; i < p->pieces; ++i)
-    e->piece[i].base = e->memory + (size_t)e->piece[i].base;
-}
-
-/* Calls with each byte of the message in order: writes, or counts faults. */
-static uint64_t visit(end *e, bool write) {
-  uint64_t at = 0, faults = 0;
-  for (uint32_t i = 0; i < e->plan->pieces; ++i) {
-    const cel_strided *s = &e->piece[i];
-    for (uint64_t a = 0; a < s->count[0]; ++a)
-      for (uint64_t b = 0; b < s->count[1]; ++b)
-        for (uint64_t c = 0; c < s->run; ++c, ++at) {
-          unsigned char *x = (unsigned char *)s->base + a * s->stride[0] +
-                             b * s->stride[1] + c;
-          if (write)
-            *x = byte_of(e->plan, at);
-          else if (*x != byte_of(e->plan, at))
-            ++faults;
-          if (!write) *x = 0xA5;
-        }
-  }
-  /* What lies between the runs must be as it was. */
-  for (size_t k = 0; !write && k < e->size; ++k)
-    faults += (unsigned char)e->memory[k] != 0xA5;
-  return faults;
-}
-
-static end *make_ends(const planned *plan, int64_t n, int64_t rank,
-                      cel_random *r, uint32_t *count) {
-  CEL_VEC(end) ends = {0};
-  uint32_t last = UINT32_MAX; /* a recent receive */
-  for (int64_t i = 0; i < n; ++i)
-    for (int sending = 0; sending < 2; ++sending) {
-      if ((sending ? plan[i].from : plan[i].to) != rank) continue;
-      end e = {.plan = &plan[i], .sending = sending, .after = UINT32_MAX};
-      lay_out(&e, r);
-      bool self = plan[i].from == plan[i].to;
-      if (sending && !self && cel_random_chance(r, 60)) e.after = last;
-      if (sending) visit(&e, true);
-      if (!sending && !self) last = ends.n;
-      cel_vec_push(&ends, e);
-    }
-  *count = ends.n;
-  return ends.at;
 }
 
 /* --- texts and votes --------------------------------------------------- */
@@ -241,84 +130,26 @@ static int64_t texts_for(const cel_transport *t, const settings *set) {
 
 /* --- exchange ---------------------------------------------------------- */
 
-static void shuffle(uint32_t *order, uint32_t n, cel_random *r) {
-  for (uint32_t i = n; i > 1; --i) {
-    uint32_t j = (uint32_t)cel_random_int(r, 0, i - 1), x = order[i - 1];
-    order[i - 1] = order[j];
-    order[j] = x;
-  }
-}
+/* What goes on beside the messages. */
+typedef struct talk {
+  cel_transport *t;
+  const settings *set;
+  cel_random *r;
+  extras *extras;
+  int64_t texts;
+} talk;
 
-static void post(cel_transport *t, end *e, uint32_t ticket) {
-  e->posted = true;
-  e->posting = (cel_posted){.ticket = ticket,
-                            .peer = e->sending ? e->plan->to : e->plan->from,
-                            .sequence = e->plan->sequence,
-                            .bytes = e->plan->bytes,
-                            .pieces = e->plan->pieces,
-                            .piece = e->piece};
-  if (e->sending)
-    t->send(t, &e->posting);
-  else
-    t->receive(t, &e->posting);
-}
-
-/* Posts a few more, in the order given, skipping sends that must wait. */
-static void post_some(cel_transport *t, end *ends, uint32_t *order, uint32_t *n,
-                      cel_random *r) {
-  uint32_t quota = (uint32_t)cel_random_int(r, 0, 40), kept = 0;
-  for (uint32_t i = 0; i < *n; ++i) {
-    end *e = &ends[order[i]];
-    bool may = e->after == UINT32_MAX || ends[e->after].ended;
-    if (quota > 0 && may) {
-      post(t, e, order[i]);
-      --quota;
-    } else {
-      order[kept++] = order[i];
-    }
-  }
-  *n = kept;
-}
-
-static uint64_t take_ended(cel_transport *t, end *ends, uint32_t *over) {
-  cel_done done[16];
-  uint64_t faults = 0;
-  uint32_t n = t->poll(t, done, 16);
-  for (uint32_t i = 0; i < n; ++i) {
-    end *e = &ends[done[i].ticket];
-    if (done[i].error != NULL) give_up(t, done[i].error->text);
-    if (e->ended || !e->posted) give_up(t, "a ticket came twice");
-    e->ended = true;
-    if (!e->sending) faults += visit(e, false);
-    ++*over;
-  }
-  return faults;
-}
-
-static void run_exchange(cel_transport *t, const settings *set, extras *x,
-                         end *ends, uint32_t n) {
-  cel_random r = {set->seed * 1000 + (uint64_t)t->rank};
-  uint32_t *order = cel_alloc(n * sizeof *order + 1), left = n, over = 0;
-  for (uint32_t i = 0; i < n; ++i) order[i] = i;
-  shuffle(order, n, &r);
-  double last = now();
-  for (int64_t texts = 0; over < n || x->told < x->to_be_told ||
-                          x->voted < set->votes || texts < set->texts;) {
-    uint32_t before = over + (uint32_t)x->told + (uint32_t)x->voted;
-    post_some(t, ends, order, &left, &r);
-    if (texts < set->texts && cel_random_chance(&r, 20))
-      tell_one(t, set, ++texts);
-    vote(t, set, x, &r);
-    x->faults += take_ended(t, ends, &over);
-    hear(t, set, x);
-    if (over + (uint32_t)x->told + (uint32_t)x->voted != before)
-      last = now();
-    else if (now() - last > 20)
-      give_up(t, "nothing has happened for 20 s");
-    else
-      nap();
-  }
-  cel_free(order);
+static bool talk_on(void *context, uint64_t *did) {
+  talk *k = context;
+  extras *x = k->extras;
+  int64_t before = x->told + x->voted;
+  if (k->texts < k->set->texts && cel_random_chance(k->r, 20))
+    tell_one(k->t, k->set, ++k->texts);
+  vote(k->t, k->set, x, k->r);
+  hear(k->t, k->set, x);
+  *did += (uint64_t)(x->told + x->voted - before);
+  return x->told < x->to_be_told || x->voted < k->set->votes ||
+         k->texts < k->set->texts;
 }
 
 static int exchange(const settings *set) {
@@ -327,22 +158,23 @@ static int exchange(const settings *set) {
     fprintf(stderr, "mpi_check: %s\n", cel_error_last()->text);
     return 1;
   }
-  int64_t planned_messages;
-  uint32_t n;
+  int64_t messages;
   cel_random r = {set->seed + (uint64_t)t->rank * 7919};
-  planned *plan = make_plan(set, t->ranks, &planned_messages);
-  end *ends = make_ends(plan, planned_messages, t->rank, &r, &n);
+  exchange_planned *plan = make_plan(set, t->ranks, &messages);
+  exchange_ends ends;
+  exchange_make_ends(&ends, plan, messages, t->rank, &r, 60, NULL);
   extras x = {.to_be_told = texts_for(t, set)};
   x.heard = cel_alloc_zero((size_t)t->ranks * sizeof *x.heard);
-  run_exchange(t, set, &x, ends, n);
-  for (uint32_t i = 0; i < n; ++i) cel_free(ends[i].memory);
-  cel_free(ends);
+  talk beside = {t, set, &r, &x, 0};
+  exchange_run(t, &ends, &r, talk_on, &beside);
+  if (ends.faults + x.faults > 0)
+    exchange_give_up(t, "wrong bytes, texts or votes");
+  exchange_free_ends(&ends);
   cel_free(plan);
   cel_free(x.heard);
-  if (x.faults > 0) give_up(t, "wrong bytes, texts or votes");
   if (t->rank == 0)
     printf("%lld messages between %lld ranks\n1 passed, 0 failed\n",
-           (long long)planned_messages, (long long)t->ranks);
+           (long long)messages, (long long)t->ranks);
   t->destroy(t);
   return 0;
 }
@@ -377,10 +209,10 @@ static int spread(void) {
     void *data = cel_alloc(bytes + 1);
     memset(data, t->rank == 0 ? 7 : 1, bytes);
     if (t->broadcast(t, &data, &bytes) != CEL_E_OK)
-      give_up(t, cel_error_last()->text);
+      exchange_give_up(t, cel_error_last()->text);
     faults += bytes != size;
     for (uint64_t i = 0; i < bytes; ++i) faults += ((char *)data)[i] != 7;
-    if (faults > 0) give_up(t, "broadcast garbled the bytes");
+    if (faults > 0) exchange_give_up(t, "broadcast garbled the bytes");
     cel_free(data);
   }
   if (t->rank == 0) puts("1 passed, 0 failed");
@@ -396,15 +228,16 @@ static int die(const char *how) {
   cel_posted wanted = {1, (t->rank + 1) % t->ranks, 0, 1, 1, &piece, false};
   cel_done done;
   t->receive(t, &wanted);
-  double since = now();
+  double since = exchange_now();
   while (t->poll(t, &done, 1) == 0) {
-    if (t->rank == 1 && now() - since > 0.3) {
+    if (t->rank == 1 && exchange_now() - since > 0.3) {
       if (how[0] == 'k') raise(SIGKILL);
       if (how[0] == 'e') exit(3);
       t->abort(t, 7);
     }
-    if (now() - since > 30) give_up(t, "still here after 30 s");
-    nap();
+    if (exchange_now() - since > 30)
+      exchange_give_up(t, "still here after 30 s");
+    exchange_nap();
   }
   return 1;
 }
@@ -426,13 +259,14 @@ static int flood(const settings *set) {
     message[i] = (cel_posted){i, 1 - t->rank, i, 1, 1, &piece[i], false};
     if (t->rank == 0) t->send(t, &message[i]);
   }
-  for (double since = now(); now() - since < 0.3; nap())
+  for (double since = exchange_now(); exchange_now() - since < 0.3;
+       exchange_nap())
     early += t->poll(t, &done, 1);
   bool awake = t->busy(t);
   for (uint64_t i = 0; t->rank == 1 && i < N; ++i) t->receive(t, &message[i]);
-  for (over = early; over < N; nap()) over += t->poll(t, &done, 1);
-  for (double since = now(); t->busy(t); t->poll(t, &done, 1))
-    if (now() - since > 5) give_up(t, "busy with nothing");
+  for (over = early; over < N; exchange_nap()) over += t->poll(t, &done, 1);
+  for (double since = exchange_now(); t->busy(t); t->poll(t, &done, 1))
+    if (exchange_now() - since > 5) exchange_give_up(t, "busy with nothing");
   if (t->rank == 0)
     printf("%u left early, %s\n", early, awake ? "awake" : "asleep");
   t->destroy(t);
@@ -448,12 +282,14 @@ static void keep_in_touch(cel_transport *t) {
   uint64_t index;
   t->tell(t, 1 - t->rank, 1, "well", 4);
   t->agree(t, &mine);
-  for (double since = now(); told == NULL || agreed == CEL_AGREED_PENDING;) {
-    if (now() - since > 5) give_up(t, "no text, or no agreement");
-    if (t->poll(t, &done, 1) > 0) give_up(t, "a ticket too many");
+  for (double since = exchange_now();
+       told == NULL || agreed == CEL_AGREED_PENDING;) {
+    if (exchange_now() - since > 5)
+      exchange_give_up(t, "no text, or no agreement");
+    if (t->poll(t, &done, 1) > 0) exchange_give_up(t, "a ticket too many");
     if (told == NULL) told = t->told(t);
     if (agreed == CEL_AGREED_PENDING) agreed = t->agreed(t, &index);
-    nap();
+    exchange_nap();
   }
   cel_free(told);
 }
@@ -470,10 +306,10 @@ static int mismatch(int64_t wanted) {
     t->send(t, &message);
   else
     t->receive(t, &message);
-  while (t->poll(t, &done, 1) == 0) nap();
+  while (t->poll(t, &done, 1) == 0) exchange_nap();
   keep_in_touch(t);
   if (t->rank == 0)
-    for (;;) t->poll(t, &done, 1), nap();
+    for (;;) t->poll(t, &done, 1), exchange_nap();
   printf("%s\n", done.error != NULL ? done.error->text : "no error");
   fflush(stdout);
   t->abort(t, 4);
@@ -492,10 +328,10 @@ static int breaks(void) {
   t->receive(t, &wanted);
   t->agree(t, &mine);
   if (t->broken == NULL || t->poll(t, &done, 1) == 0 || done.error == NULL)
-    give_up(t, "nobody noticed");
+    exchange_give_up(t, "nobody noticed");
   t->tell(t, 1 - t->rank, 1, "well", 4);
   if (t->rank > 0)
-    for (;;) nap();
+    for (;;) exchange_nap();
   printf("%s\n", t->broken->text);
   t->abort(t, 4);
   return 1;
@@ -515,15 +351,15 @@ static int report(const char *how) {
   snprintf(error.text, sizeof error.text, "it went wrong");
   bool all = strcmp(how, "all") == 0, late = strcmp(how, "late") == 0;
   bool second = strcmp(how, "cancelled") == 0, deaf = strcmp(how, "deaf") == 0;
-  double since = now();
+  double since = exchange_now();
   if (second && t->rank != 2) error.code = CEL_E_CANCELLED;
   if (all || second || (late && t->rank > 0) || t->rank == 1)
     cel_report_error(t, &error, print_error);
   cel_report asked = {0};
-  while (now() - since < (late && t->rank == 0 ? 0.5 : 20)) {
+  while (exchange_now() - since < (late && t->rank == 0 ? 0.5 : 20)) {
     cel_done done;
     cel_told *told;
-    nap();
+    exchange_nap();
     if (deaf) continue;
     t->poll(t, &done, 1);
     while ((told = t->told(t)) != NULL) {
