@@ -187,10 +187,12 @@ static int submit_kernel(lua_State *L) {
   return submit(L, &group, work);
 }
 
-/* ... 16 the encoded function  17 what ranks must agree on of it */
+/* ... 16 the encoded function  17 what ranks must agree on of it
+ * 18 the group of a collective task | nil */
 static int submit_lua(lua_State *L, cel_task_kind kind) {
   access_list list;
   cel_group group = read_group(L, kind, &list);
+  group.collective = (uint32_t)luaL_optinteger(L, 18, 0);
   size_t size, length;
   const char *blob = luaL_checklstring(L, 16, &size);
   const char *identity = luaL_checklstring(L, 17, &length);

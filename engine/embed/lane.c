@@ -150,6 +150,13 @@ static int lane_device(lua_State *L) {
   return 2;
 }
 
+/* comm(call) -> a collective task's communicator */
+static int lane_comm(lua_State *L) {
+  const cel_call *call = lua_touserdata(L, 1);
+  lua_pushlightuserdata(L, call->comm);
+  return 1;
+}
+
 /* box(pointer) -> 6 numbers */
 static int lane_box(lua_State *L) {
   push_box(L, lua_touserdata(L, 1));
@@ -158,5 +165,5 @@ static int lane_box(lua_State *L) {
 
 const luaL_Reg cel__core_lane[] = {
     {"view", lane_view}, {"part", lane_part}, {"device", lane_device},
-    {"box", lane_box},   {NULL, NULL},
+    {"comm", lane_comm}, {"box", lane_box},   {NULL, NULL},
 };

@@ -1,10 +1,14 @@
+#define _GNU_SOURCE /* dl_iterate_phdr, RTLD_NODELETE */
 #include "embed/state.h"
 
+#include <dlfcn.h>
 #include <lauxlib.h>
+#include <link.h>
 #include <lualib.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/vec.h"
 #include "embed/embedded.h"
 #include "embed/interrupt.h"
 
@@ -98,8 +102,31 @@ lua_State *cel__state_create_lane(const cel_transport *transport) {
   return create(transport, cel__open_lanecore);
 }
 
+typedef CEL_VEC(char *) names;
+
+static int note_name(struct dl_phdr_info *info, size_t size, void *context) {
+  (void)size;
+  names *all = context;
+  if (info->dlpi_name != NULL && info->dlpi_name[0] != '\0')
+    cel_vec_push(all, cel_strdup(info->dlpi_name));
+  return 0;
+}
+
+/* A state that is closed unloads the libraries that it has loaded. MPI_Finalize
+ * may still call into them: parallel HDF5 asks it to. */
+static void keep_libraries(void) {
+  names all = {0};
+  dl_iterate_phdr(note_name, &all);
+  for (uint32_t i = 0; i < all.n; ++i) {
+    dlopen(all.at[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    cel_free(all.at[i]);
+  }
+  cel_vec_release(&all);
+}
+
 void cel__state_destroy(lua_State *L) {
   if (L == driver) driver = NULL;
+  keep_libraries();
   lua_close(L);
 }
 

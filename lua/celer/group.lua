@@ -4,6 +4,7 @@ local arguments = require "celer.arguments"
 local box = require "celer.box"
 local buffers = require "celer.buffer"
 local capture = require "celer.capture"
+local collective = require "celer.collective"
 local division = require "celer.hints"
 local extents = require "celer.extents"
 local kernels = require "celer.kernel"
@@ -20,7 +21,7 @@ local M = {}
 -- cel_mode, in task.h's order.
 local modes = { read = 0, write = 1, discard_write = 2, read_write = 3 }
 -- cel_placement.
-local SPLIT, ONCE = 0, 1
+local SPLIT, ONCE, EACH = 0, 1, 2
 -- As in core_submit.c.
 local MOST_ACCESSES, MOST_PARAMS = 64, 256
 
@@ -278,10 +279,11 @@ local function accesses_among(n, ...)
   return out
 end
 
--- Submits work that is a Lua function. ONCE has no range.
-local function submit_function(self, kind, placement, range, f, ...)
+-- Submits work that is a Lua function. ONCE has no range; a collective task has
+-- the number of its `group`.
+local function submit_function(self, kind, placement, range, group, f, ...)
   local dims, lo, hi, empty = 0, {}, {}, false
-  if placement == SPLIT then dims, lo, hi, empty = index_space(range, kind.call) end
+  if placement ~= ONCE then dims, lo, hi, empty = index_space(range, kind.call) end
   if type(f) ~= "function" then
     fail("%s: the second argument must be a function, not %s", kind.call, words.a(f))
   end
@@ -289,7 +291,8 @@ local function submit_function(self, kind, placement, range, f, ...)
   local used = complete(self, accesses_among(n, ...))
   local list, metas = host_arguments(used, n, ...)
   local blob, identity = capture.encode(f, "the " .. kind.noun, list,
-    { accesses = metas, dims = dims, interop = kind.interop })
+    { accesses = metas, dims = dims, interop = kind.interop,
+      collective = group ~= nil })
   self.done = kind.call
   if empty then return end
   local flat, count = flatten(used, dims, lo, hi)
@@ -297,21 +300,33 @@ local function submit_function(self, kind, placement, range, f, ...)
   local file, line = place.user()
   place.check(core[kind.submit](placement, dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
     hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, flat, count,
-    self.label or kind.noun, file, line, blob, identity))
+    self.label or kind.noun, file, line, blob, identity, group))
 end
 
 local host_task = { call = "cg:host_task", noun = "host task", submit = "submit_host" }
 local interop_task = { call = "cg:interop_task", noun = "interop task",
   submit = "submit_interop", interop = true }
 
+-- Placement, range and group of a host task.
+local function spread(where)
+  if where == M.once or where == M.on_master then return ONCE end
+  if where == collective.collective then
+    fail("cg:host_task: celer.collective is a function: write celer.collective()")
+  elseif collective.is_collective(where) then
+    local _, ranks = core.rank()
+    return EACH, ranks, collective.number(where)
+  end
+  return SPLIT, where
+end
+
 --- Runs a Lua function off the main thread.
----@param where any  celer.once, celer.on_master, or a range to be divided
+---@param where any  celer.once, celer.on_master, celer.collective(), or a range to be divided
 ---@param f fun(part: celer.part, ...)
 ---@param ... any  accesses and plain values, passed to f after its part
 function Group:host_task(where, f, ...)
   open(self, "cg:host_task")
-  local single = where == M.once or where == M.on_master
-  submit_function(self, host_task, single and ONCE or SPLIT, where, f, ...)
+  local placement, range, group = spread(where)
+  submit_function(self, host_task, placement, range, group, f, ...)
 end
 
 --- Runs a Lua function where a kernel would be launched, to call a library: it
@@ -321,11 +336,11 @@ end
 ---@param ... any  accesses and plain values, passed to f after its part
 function Group:interop_task(range, f, ...)
   open(self, "cg:interop_task")
-  if range == M.once or range == M.on_master then
+  if range == M.once or range == M.on_master or collective.is_collective(range) then
     fail("cg:interop_task: %s is for host tasks; give the range that is to be "
       .. "divided over devices", tostring(range))
   end
-  submit_function(self, interop_task, SPLIT, range, f, ...)
+  submit_function(self, interop_task, SPLIT, range, nil, f, ...)
 end
 
 -- ---- life -------------------------------------------------------------------

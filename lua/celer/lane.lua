@@ -95,7 +95,7 @@ end
 
 -- ---- host tasks and interop tasks -------------------------------------------
 
--- An interop task's `kept`: of this thread.
+-- Of this thread: a device's, or a group's.
 local kept = {}
 
 ---@class celer.part: celer.chunk
@@ -103,14 +103,19 @@ local kept = {}
 ---@field ranks integer
 ---@field stream ffi.cdata*|false  interop tasks: what to enqueue on; false on the processor
 ---@field device integer?  interop tasks
----@field kept table?  interop tasks: outlives the call
-local function make_part(call, dims, interop)
+---@field kept table?  interop and collective tasks: outlives the call
+---@field comm celer.communicator?  collective tasks
+local function make_part(call, extra)
+  local dims = extra.dims
   local a0, a1, a2, b0, b1, b2, c0, c1, c2, d0, d1, d2 = core.part(call)
   local part = box.chunk(dims, a0, a1, a2, b0, b1, b2, d0 - c0, d1 - c1, d2 - c2)
   part.rank, part.ranks = core.rank()
-  if interop then
+  if extra.interop or extra.collective then part.kept = kept end
+  if extra.collective then
+    part.comm = require("celer.communicator").of(core.comm(call))
+  elseif extra.interop then
     local device, stream = core.device(call)
-    part.device, part.kept = device, kept
+    part.device = device
     part.stream = stream and ffi.cast("void *", stream) or false
   end
   return part
@@ -127,7 +132,7 @@ end
 function M.run(blob, call)
   local self = open(blob)
   local extra = self.extra
-  local part = make_part(call, extra.dims, extra.interop)
+  local part = make_part(call, extra)
   local on_gpu = extra.interop and part.stream
   for i, access in ipairs(extra.accesses) do
     local v = make_view(call, i, access)

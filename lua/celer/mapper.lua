@@ -51,6 +51,21 @@ function M.fixed(part)
   return function() return make(dims, a, b, c, d, e, f) end
 end
 
+--- For tasks of every rank: rows of the buffer, which go to the ranks as the items
+--- of an index space of as many do; so a rank touches what it computed.
+function M.even_split(chunk, buffer)
+  if chunk.dims ~= 1 or buffer.dims < 1 then
+    fail("celer.even_split divides dimension 0 of a buffer among the items of an "
+      .. "index space of one dimension; here the index space has %d and the buffer "
+      .. "%d", chunk.dims, buffer.dims)
+  end
+  local rows, items = buffer.size[0], chunk.global[0]
+  local least = symbol.floor(rows / items)
+  local longer = rows - least * items
+  local function at(i) return least * i + symbol.min(i, longer) end
+  return whole(buffer):with(0, at(chunk.min[0]), at(chunk.max[0]))
+end
+
 local function check_dim(name, dim)
   if type(dim) ~= "number" or dim % 1 ~= 0 or dim < 0 or dim > 2 then
     fail("celer.%s takes dimensions from 0, not %s", name, tostring(dim))

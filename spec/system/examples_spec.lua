@@ -117,6 +117,51 @@ describe("examples", function()
     assert.equal(life(13, 29, 31), out:match("^(.*)\n%d+ cells"))
   end)
 
+  describe("distr_io", function()
+    local folder
+    before_each(function()
+      folder = os.tmpname()
+      os.remove(folder)
+      assert(os.execute("mkdir " .. folder) == 0)
+    end)
+    after_each(function() os.execute("rm -r " .. folder) end)
+
+    local function elements(bytes, n)
+      local ffi = require("ffi")
+      local list, p = {}, ffi.cast("const double *", bytes)
+      for i = 0, n - 1 do list[i + 1] = p[i] end
+      return list
+    end
+
+    for _, shape in ipairs(shapes) do
+      for _, rows in ipairs { 2, 37 } do
+        it(("writes and reads %d rows on %s"):format(rows, describe_shape(shape)), function()
+          if celer.exec({ "luajit", "-e", [[
+            local ffi = require "ffi"
+            for _, n in ipairs { "libhdf5_openmpi.so.103", "libhdf5_openmpi.so.310",
+              "hdf5_openmpi" } do if pcall(ffi.load, n) then return end end
+            os.exit(1)]] }).status ~= 0 then
+            return pending("needs libhdf5-openmpi-dev")
+          end
+          local out = run("distr_io", { rows, 5 }, shape, folder)
+          assert.equal(("MPI-IO: %d x 5 elements, 0 differ\nHDF5:   %d x 5 elements, 0 differ\n")
+            :format(rows, rows), out)
+          local file = assert(io.open(folder .. "/distr_io.raw", "rb"))
+          local bytes, wanted = file:read("*a"), {}
+          file:close()
+          assert.equal(rows * 5 * 8, #bytes)
+          for i = 0, rows - 1 do
+            for j = 0, 4 do wanted[#wanted + 1] = 1000 * i + j end
+          end
+          assert.same(wanted, elements(bytes, rows * 5))
+          file = assert(io.open(folder .. "/distr_io.h5", "rb"))
+          assert.equal("\137HDF", file:read(4))
+          file:close()
+        end)
+      end
+    end
+  end)
+
   describe("wave_sim", function()
     local first, picture
     local function draw(split, shape)

@@ -1,0 +1,94 @@
+#include <mpi.h>
+
+#include "comm/file.h"
+#include "comm/mpi.h"
+
+struct cel_file {
+  MPI_File file;
+  char *path;
+};
+
+static cel_status check(const char *path, int code, const char *doing) {
+  char text[MPI_MAX_ERROR_STRING + 1];
+  if (code == MPI_SUCCESS) return CEL_E_OK;
+  cel__mpi_text(code, text);
+  return cel_fail(CEL_E_IO, "cannot %s %s: %s", doing, path, text);
+}
+
+static int flags_of(cel_file_mode mode) {
+  switch (mode) {
+  case CEL_FILE_READ: return MPI_MODE_RDONLY;
+  case CEL_FILE_WRITE: return MPI_MODE_CREATE | MPI_MODE_WRONLY;
+  case CEL_FILE_UPDATE: return MPI_MODE_CREATE | MPI_MODE_RDWR;
+  }
+  cel_bug("a file mode %d", (int)mode);
+}
+
+cel_status cel_file_open(cel_comm *c, const char *path, cel_file_mode mode,
+                         cel_file **out) {
+  MPI_Comm comm;
+  MPI_File file;
+  CEL_TRY(cel_comm_handle(c, &comm));
+  CEL_TRY(check(path,
+                MPI_File_open(comm, path, flags_of(mode), MPI_INFO_NULL, &file),
+                "open"));
+  if (mode == CEL_FILE_WRITE) {
+    cel_status status = check(path, MPI_File_set_size(file, 0), "truncate");
+    if (status != CEL_E_OK) {
+      MPI_File_close(&file);
+      return status;
+    }
+  }
+  cel_file *f = cel_alloc_zero(sizeof *f);
+  f->file = file;
+  f->path = cel_strdup(path);
+  *out = f;
+  return CEL_E_OK;
+}
+
+cel_status cel_file_write(cel_file *f, uint64_t offset, const void *data,
+                          uint64_t bytes, bool all) {
+  int count;
+  MPI_Datatype type;
+  MPI_Offset at = (MPI_Offset)offset;
+  int code = cel__mpi_bytes_begin(bytes, &count, &type);
+  if (code == MPI_SUCCESS)
+    code = all ? MPI_File_write_at_all(f->file, at, data, count, type,
+                                       MPI_STATUS_IGNORE)
+               : MPI_File_write_at(f->file, at, data, count, type,
+                                   MPI_STATUS_IGNORE);
+  cel__mpi_bytes_end(&type);
+  return check(f->path, code, "write");
+}
+
+cel_status cel_file_read(cel_file *f, uint64_t offset, void *data,
+                         uint64_t bytes, bool all, uint64_t *got) {
+  int count;
+  MPI_Datatype type;
+  MPI_Status status;
+  MPI_Count read = 0;
+  MPI_Offset at = (MPI_Offset)offset;
+  int code = cel__mpi_bytes_begin(bytes, &count, &type);
+  if (code == MPI_SUCCESS)
+    code = all ? MPI_File_read_at_all(f->file, at, data, count, type, &status)
+               : MPI_File_read_at(f->file, at, data, count, type, &status);
+  if (code == MPI_SUCCESS) code = MPI_Get_elements_x(&status, MPI_BYTE, &read);
+  cel__mpi_bytes_end(&type);
+  CEL_TRY(check(f->path, code, "read"));
+  *got = (uint64_t)read;
+  return CEL_E_OK;
+}
+
+cel_status cel_file_size(cel_file *f, uint64_t *out) {
+  MPI_Offset size = 0;
+  CEL_TRY(check(f->path, MPI_File_get_size(f->file, &size), "ask the size of"));
+  *out = (uint64_t)size;
+  return CEL_E_OK;
+}
+
+cel_status cel_file_close(cel_file *f) {
+  cel_status status = check(f->path, MPI_File_close(&f->file), "close");
+  cel_free(f->path);
+  cel_free(f);
+  return status;
+}
