@@ -17,6 +17,13 @@ static int64_t bend(const cel__bound *b) {
   return b->bigs + (b->open == CEL__OPEN_FIRST);
 }
 
+static bool at_most_everywhere(const cel__bound *f, cel__side f_side,
+                               const cel__bound *g, cel__side g_side) {
+  for (int64_t p = 0; p < f->P; ++p)
+    if (!at_most_at(f, f_side, g, g_side, p)) return false;
+  return true;
+}
+
 /* Both are linear between the places tried, so their difference is too. */
 bool cel__bound_at_most(const cel__bound *f, cel__side f_side,
                         const cel__bound *g, cel__side g_side) {
@@ -24,6 +31,8 @@ bool cel__bound_at_most(const cel__bound *f, cel__side f_side,
   if (f_free) return f_side == CEL__LO || (g_free && g_side == CEL__HI);
   if (g_free) return g_side == CEL__HI;
   if (f->stride != g->stride || f->P != g->P) return false;
+  if (f->table != NULL || g->table != NULL)
+    return at_most_everywhere(f, f_side, g, g_side);
   const int64_t places[] = {0, 1, f->P - 2, f->P - 1, bend(f), bend(g)};
   for (size_t i = 0; i < sizeof places / sizeof *places; ++i)
     if (!at_most_at(f, f_side, g, g_side, places[i])) return false;
@@ -146,5 +155,59 @@ cel__bound cel__line_bound(const cel__line *line, bool closed) {
     b.odd = 1;
     b.last = last;
   }
+  return b;
+}
+
+/* ---- by weights -----------------------------------------------------------
+ */
+
+bool cel__line_weighted(const cel__line *line) {
+  return line->open != CEL__UNBOUNDED && line->cut.sums != NULL;
+}
+
+static int64_t run_length(const int64_t *value, int64_t from, int64_t to) {
+  int64_t at = from + 1;
+  while (at < to && value[at + 1] - value[at] == value[from + 1] - value[from])
+    ++at;
+  return at - from;
+}
+
+/* The form of value[from] to value[to], as cel__line_bound would choose it;
+ * false when they have none. */
+static bool fit(const int64_t *value, int64_t from, int64_t to, cel__bound *b) {
+  int64_t steps = to - from;
+  b->first = value[from];
+  if (steps <= 0) {
+    set_steps(b, steps, 0, 0, 0);
+    return true;
+  }
+  int64_t big = value[from + 1] - value[from];
+  int64_t bigs = run_length(value, from, to);
+  if (bigs == steps) {
+    set_steps(b, steps, big, big, 0);
+    return true;
+  }
+  int64_t then = from + bigs;
+  int64_t small = value[then + 1] - value[then];
+  int64_t smalls = run_length(value, then, to);
+  bool odd = bigs + smalls == steps - 1 && to == b->P - 1;
+  if (bigs + smalls < steps && !odd) return false;
+  set_steps(b, steps, big, small, bigs);
+  b->odd = odd;
+  b->last = odd ? value[to] : 0;
+  return true;
+}
+
+cel__bound cel__line_values(const cel__line *line, bool closed, int64_t *values,
+                            bool *tabled) {
+  cel__bound b = {.open = closed ? CEL__CLOSED : line->open,
+                  .stride = line->stride,
+                  .P = line->cut.P};
+  int64_t from = b.open == CEL__OPEN_FIRST;
+  int64_t to = b.P - 1 - (b.open == CEL__OPEN_LAST);
+  values[0] = values[b.P - 1] = 0;
+  for (int64_t p = from; p <= to; ++p) values[p] = line_at(line, p);
+  *tabled = !fit(values, from, to, &b);
+  if (*tabled) b.first = 0;
   return b;
 }

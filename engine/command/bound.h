@@ -7,11 +7,15 @@
  * of the whole access, may be *open*: infinite, for the entry cuts there
  * anyway.
  *
+ * A weighted cut gives any monotone numbers. Where they are not of this form a
+ * bound has a table of them, which its holder interns (rep.h).
+ *
  * Invariant: canonical. With the same (stride, P, open) two bounds are the same
  * function iff they are equal byte for byte; cuts, offsets and scales that give
  * the same numbers cannot be told apart.
  * Units: coordinates of the buffer; finite values stay within CEL__FAR.
- * Cost: O(1), and where() O(log P). Pure. Thread: any.
+ * Cost: O(1), and where() O(log P); with a table at_most() is O(P). Pure.
+ * Thread: any.
  */
 #ifndef CEL_COMMAND_BOUND_H
 #define CEL_COMMAND_BOUND_H
@@ -29,7 +33,8 @@ typedef enum cel__open {
 
 typedef struct cel__bound {
   int64_t stride, P;
-  int64_t first; /* value at the first finite p */
+  const int64_t *table; /* value by p, 0 where that is infinite; or null */
+  int64_t first;        /* value at the first finite p */
   int64_t big, small, bigs;
   int64_t last; /* value at P - 1 where that step is odd */
   int32_t odd, open;
@@ -51,6 +56,7 @@ static inline int64_t cel__bound_at(const cel__bound *b, int64_t p,
     if (b->open == CEL__OPEN_LAST) return cel__infinite(side);
     if (b->odd) return b->last;
   }
+  if (b->table != NULL) return b->table[p];
   return b->first + b->small * i +
          (b->big - b->small) * (i < b->bigs ? i : b->bigs);
 }
@@ -83,6 +89,11 @@ typedef struct cel__line {
 bool cel__line_make(const cel_affine *affine, const cel_split *split,
                     cel__side side, cel__line *out);
 cel__bound cel__line_bound(const cel__line *line, bool closed);
+/* A line of a weighted cut: values[p] becomes its value at p, 0 where the bound
+ * is infinite, and the bound has a closed form or is to get a table of them. */
+bool cel__line_weighted(const cel__line *line);
+cel__bound cel__line_values(const cel__line *line, bool closed, int64_t *values,
+                            bool *tabled);
 /* Its value on a rank. */
 static inline int64_t cel__line_of_rank(const cel__line *line, int64_t rank) {
   if (line->open == CEL__UNBOUNDED) return line->extreme;

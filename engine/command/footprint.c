@@ -10,6 +10,7 @@ enum { FOOTPRINTS = 1024 };
  * ranks is the same for all. No padding: it is hashed and compared as bytes. */
 struct cel__footprint_key {
   uint64_t rule; /* its hash, which is the same on all ranks at all times */
+  uint64_t weights;
   int64_t placement, params;
   cel_box range, extent;
   int64_t granularity[3]; /* 0 where it may not be cut */
@@ -26,6 +27,7 @@ static void make_key(const cel_task *task, const cel_access *access,
                      footprint_key *key) {
   const cel_rule_use *use = &access->use;
   key->rule = use->rule->hash;
+  key->weights = task->split != NULL ? task->weights : 0;
   key->placement = task->placement;
   key->params = use->rule->desc.params;
   key->range = task->range;
@@ -47,6 +49,7 @@ static void drop(cel__interned *object) {
   cel__footprint *footprint = (cel__footprint *)object;
   cel_free(footprint->key);
   cel_free(footprint->shape);
+  cel_free(footprint->sums);
   cel_free(footprint);
 }
 
@@ -133,8 +136,8 @@ uint32_t cel__shape_rep(cel__reps *reps, cel__shape *shape,
   cel__rep rep = {.n = shape->n};
   for (int j = 0; j < CEL_DIMS; ++j)
     for (int side = CEL__LO; side <= CEL__HI; ++side)
-      rep.end[j][side] =
-          cel__line_bound(&shape->line[j][side], closed >> (2 * j + side) & 1);
+      rep.end[j][side] = cel__reps_bound(reps, &shape->line[j][side],
+                                         closed >> (2 * j + side) & 1);
   uint32_t id = cel__reps_intern(reps, &rep);
   uint32_t i = shape->variants < CEL__VARIANTS ? shape->variants++ : 0;
   shape->variant[i].closed = closed;
@@ -178,8 +181,38 @@ static cel_split_kind kind_of(const cel_task *task) {
   return (cel_split_kind){{each, false, false}, {1, 1, 1}};
 }
 
-/* False when some box has no closed form. */
+/* The split of the task, with sums of its own. */
+static void take_split(cel__footprint *footprint, const cel_split *split) {
+  footprint->split = *split;
+  size_t n = 0;
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (split->cut[d].sums != NULL) n += (size_t)split->cut[d].P + 1;
+  if (n == 0) return;
+  int64_t *room = footprint->sums = cel_alloc(n * sizeof *room);
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    if (split->cut[d].sums == NULL) continue;
+    size_t count = (size_t)split->cut[d].P + 1;
+    footprint->split.cut[d].sums =
+        memcpy(room, split->cut[d].sums, count * sizeof *room);
+    room += count;
+  }
+}
+
+/* Whether some rank gets nothing, though others after it do: a bound evaluated
+ * there is some box, and the rank has none. */
+static bool leaves_out(const cel_split *split) {
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    const cel_cut *cut = &split->cut[d];
+    if (cut->sums == NULL) continue;
+    for (int64_t i = 0; i < cut->P; ++i)
+      if (cel_cut_at(cut, i) == cel_cut_at(cut, i + 1)) return true;
+  }
+  return false;
+}
+
+/* False when some box has no closed form, or the split is of none. */
 static bool bind_shapes(cel__footprints *all, cel__footprint *footprint) {
+  if (leaves_out(&footprint->split)) return false;
   int boxes = footprint->use.rule->desc.boxes;
   footprint->shape = cel_alloc((size_t)(boxes + 1) * sizeof(cel__shape));
   for (int b = 0; b < boxes; ++b) {
@@ -207,7 +240,7 @@ static cel_status evaluate(cel__footprints *all, cel__footprint *footprint) {
   for (int64_t k = 0; k < n && status == CEL_E_OK; ++k) {
     list->start[k] = boxes.n;
     cel_box chunk;
-    cel_split_chunk(&footprint->split, k, &chunk);
+    if (!cel_split_chunk(&footprint->split, k, &chunk)) continue;
     status = cel_rule_eval(&footprint->use, &chunk, &region);
     for (uint32_t i = 0; status == CEL_E_OK && i < region.n; ++i) {
       cel_vec_push(&boxes, region.at[i]);
@@ -246,7 +279,8 @@ cel_status cel__footprint_find(cel__footprints *all, const cel_task *task,
   made->use.range = task->range;
   made->use.params = made->key->param;
   made->permitted = kind_of(task);
-  made->split = cel_task_split(task, all->ranks);
+  cel_split split = cel_task_split(task, all->ranks);
+  take_split(made, &split);
   cel_status status = bind_shapes(all, made) ? CEL_E_OK : evaluate(all, made);
   if (status != CEL_E_OK) {
     drop(&made->head);

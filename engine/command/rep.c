@@ -1,5 +1,6 @@
 #include "command/rep.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -53,6 +54,74 @@ void cel__list_destroy(cel__list *list) {
   cel_free(list);
 }
 
+/* ---- tables ---------------------------------------------------------------
+ */
+
+static size_t table_size(const cel__table_of *table) {
+  return sizeof *table + (size_t)table->n * sizeof *table->value;
+}
+
+/* The interned table of the same contents; takes `made` over. */
+static const int64_t *intern_table(cel__reps *reps, cel__table_of *made) {
+  cel__interner *in = &reps->tables;
+  size_t size = (size_t)made->n * sizeof *made->value;
+  uint64_t hash = cel_hash(made->value, size, (uint64_t)made->n);
+  uint32_t id = cel__interner_first(in, hash);
+  for (; id != CEL__NO_ID; id = cel__interner_next(in, id, hash)) {
+    const cel__table_of *old = cel__interner_at(in, id);
+    if (old->n != made->n || memcmp(old->value, made->value, size) != 0)
+      continue;
+    cel_free(made);
+    return old->value;
+  }
+  reps->bytes += table_size(made);
+  cel__interner_add(in, &made->head, hash);
+  return made->value;
+}
+
+cel__bound cel__reps_bound(cel__reps *reps, const cel__line *line,
+                           bool closed) {
+  if (!cel__line_weighted(line)) return cel__line_bound(line, closed);
+  int64_t n = line->cut.P;
+  cel__table_of *made =
+      cel_alloc_zero(sizeof *made + (size_t)n * sizeof *made->value);
+  made->n = n;
+  bool tabled;
+  cel__bound bound = cel__line_values(line, closed, made->value, &tabled);
+  if (tabled)
+    bound.table = intern_table(reps, made);
+  else
+    cel_free(made);
+  return bound;
+}
+
+static void mark_table(const int64_t *value) {
+  const char *at = (const char *)value - offsetof(cel__table_of, value);
+  ((cel__interned *)(uintptr_t)at)->mark = 1;
+}
+
+static void drop_table(cel__interned *object) {
+  cel_free(object);
+}
+
+/* Drops those that no representation has. */
+static void sweep_tables(cel__reps *reps) {
+  for (uint32_t id = 1; id < reps->in.object.n; ++id) {
+    const cel__rep *rep = cel__rep_at(reps, id);
+    for (int i = 0; rep != NULL && i < 2 * CEL_DIMS; ++i)
+      if (rep->end[i / 2][i % 2].table != NULL)
+        mark_table(rep->end[i / 2][i % 2].table);
+  }
+  cel__interner_sweep(&reps->tables, drop_table);
+  for (uint32_t id = 1; id < reps->tables.object.n; ++id) {
+    const cel__table_of *table = cel__interner_at(&reps->tables, id);
+    if (table != NULL) reps->bytes += table_size(table);
+  }
+}
+
+/* ---- life -----------------------------------------------------------------
+ */
+
 static void drop(cel__interned *object) {
   cel__rep *rep = (cel__rep *)object;
   cel__list_destroy(rep->list);
@@ -66,10 +135,12 @@ void cel__reps_sweep(cel__reps *reps) {
     const cel__rep *rep = cel__rep_at(reps, id);
     if (rep != NULL) reps->bytes += sizeof *rep + list_size(rep);
   }
+  sweep_tables(reps);
 }
 
 void cel__reps_release(cel__reps *reps) {
   cel__interner_release(&reps->in, drop);
+  cel__interner_release(&reps->tables, drop_table);
   reps->bytes = 0;
 }
 

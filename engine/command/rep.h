@@ -7,9 +7,10 @@
  * equal functions have one id, whichever rule and split they came from.
  *
  * Invariant: closed forms over equal axes and n are equal iff their ids are.
- * The number of ranks is part of the function.
+ * The number of ranks is part of the function. Tables of bounds (weighted cuts)
+ * are interned too: equal ones have one address while one is in use.
  * Cost: O(1), invert O(log ranks) and then O(ranks found); listed ones O(n) to
- * make and to invert. Confined.
+ * make and to invert; a table O(n) to make. Confined.
  */
 #ifndef CEL_COMMAND_REP_H
 #define CEL_COMMAND_REP_H
@@ -33,9 +34,17 @@ typedef struct cel__rep {
   cel__list *list;      /* listed: the bounds are then unbounded */
 } cel__rep;
 
+/* A table of a bound. */
+typedef struct cel__table_of {
+  cel__interned head;
+  int64_t n;
+  int64_t value[];
+} cel__table_of;
+
 typedef struct cel__reps {
   cel__interner in;
-  uint64_t bytes;
+  cel__interner tables;
+  uint64_t bytes; /* of both */
 } cel__reps;
 
 static inline const cel__rep *cel__rep_at(const cel__reps *reps, uint32_t id) {
@@ -47,6 +56,9 @@ uint32_t cel__reps_intern(cel__reps *reps, const cel__rep *rep);
 /* The same for a list of n ranks, taken over. */
 uint32_t cel__reps_intern_list(cel__reps *reps, int64_t n, cel__list *list);
 void cel__list_destroy(cel__list *list);
+/* The bound that a line is, with its table if it takes one: to be interned as
+ * part of a representation before the next sweep. */
+cel__bound cel__reps_bound(cel__reps *reps, const cel__line *line, bool closed);
 void cel__reps_sweep(cel__reps *reps);
 void cel__reps_release(cel__reps *reps);
 

@@ -35,7 +35,8 @@ static cel_status make_runs(cel_instr_graph *graph, cel__part part,
                  task->placement == CEL_PLACE_SPLIT && task->effects == 0;
   cel_split split = cel_split_1d(&part.chunk, several ? task->oversubscribe : 1,
                                  g < 1 ? 1 : g);
-  for (int64_t i = 0; cel_split_chunk(&split, i, &part.chunk); ++i) {
+  for (int64_t i = 0; i < split.n; ++i) {
+    if (!cel_split_chunk(&split, i, &part.chunk)) continue;
     if (whole || task->kind == CEL_TASK_HOST || calls_library(task))
       cel_vec_push(&plan->parts, part);
     else
@@ -52,9 +53,12 @@ static cel_status make_parts(cel_instr_graph *graph, bool whole) {
   cel__part part = {-1, CEL_MEMORY_HOST, CEL__PRIORITY_RUN, command->chunk};
   if (command->task->kind == CEL_TASK_HOST)
     return make_runs(graph, part, whole);
+  int64_t room[CEL_TASK_CUT_ROOM(CEL_DEVICES)];
   cel_split split =
-      cel_task_cut(command->task, &command->chunk, graph->config.devices);
-  for (int32_t d = 0; cel_split_chunk(&split, d, &part.chunk); ++d) {
+      cel_task_cut(command->task, &command->chunk, graph->config.devices,
+                   command->task->device_weight, room);
+  for (int32_t d = 0; d < split.n; ++d) {
+    if (!cel_split_chunk(&split, d, &part.chunk)) continue;
     part.device = d;
     part.memory = graph->config.device_memory[d];
     CEL_TRY(make_runs(graph, part, whole));

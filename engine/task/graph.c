@@ -91,7 +91,7 @@ static uint64_t hash_node(const cel_task *task) {
     int64_t cut, oversubscribe;
     int32_t kind, placement, dims;
     uint32_t accesses, freed, collective;
-    uint64_t work;
+    uint64_t work, weights;
   } what = {.range = task->range,
             .kind = (int32_t)task->kind,
             .placement = (int32_t)task->placement,
@@ -100,6 +100,7 @@ static uint64_t hash_node(const cel_task *task) {
             .freed = task->freed != NULL ? task->freed->id : 0,
             .collective = task->collective,
             .oversubscribe = task->oversubscribe,
+            .weights = task->weights,
             .work = task->work != NULL ? task->work->hash : 0};
   for (int d = 0; d < CEL_DIMS; ++d) {
     what.granularity[d] = task->permitted.granularity[d];
@@ -287,6 +288,25 @@ static const cel_access *copy_accesses(cel_arena *arena,
   return copy;
 }
 
+/* The split over the ranks is worked out here, where weights have one owner.
+ * O(ranks) for the task. */
+static void copy_weights(cel_task_graph *graph, const cel_weights *weights,
+                         cel_task *task) {
+  cel_arena *arena = cel_eras_arena(&graph->eras);
+  int64_t ranks = graph->config.ranks;
+  task->weights = weights->hash;
+  if (weights->device != NULL)
+    task->device_weight =
+        cel_arena_copy(arena, weights->device,
+                       (size_t)weights->devices * sizeof *weights->device);
+  if (weights->rank == NULL || task->placement != CEL_PLACE_SPLIT) return;
+  int64_t *room =
+      cel_arena_alloc(arena, CEL_TASK_CUT_ROOM(ranks) * sizeof *room);
+  cel_split split =
+      cel_task_cut(task, &task->range, ranks, weights->rank, room);
+  task->split = cel_arena_copy(arena, &split, sizeof split);
+}
+
 static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
   cel_arena *arena = cel_eras_arena(&graph->eras);
   cel_task *task = node_new(graph, group->kind);
@@ -296,6 +316,7 @@ static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
   task->range = group->range;
   task->permitted = group->permitted;
   task->oversubscribe = group->oversubscribe;
+  if (group->weights != NULL) copy_weights(graph, group->weights, task);
   task->accesses = group->accesses;
   task->access = copy_accesses(arena, group);
   task->effects = group->effects;

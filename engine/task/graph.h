@@ -28,7 +28,7 @@
 typedef struct cel_task_graph cel_task_graph;
 
 typedef struct cel_task_graph_config {
-  int64_t ranks;           /* only to validate CEL_PLACE_EACH */
+  int64_t ranks;           /* for CEL_PLACE_EACH and for weights */
   int32_t horizon_step;    /* default 4 */
   int32_t horizon_breadth; /* default 64 */
   /* Called for each finished node, in id order. */
@@ -63,8 +63,13 @@ size_t cel_task_graph_bytes(const cel_task_graph *graph);
 /* How `task` is split over `ranks`; the same on every rank. */
 cel_split cel_task_split(const cel_task *task, int64_t ranks);
 /* `chunk` of the task's range, cut into at most `pieces` as the task permits:
- * as many as can be, with the least surface between them. */
+ * as many as can be, with the least surface between them. With weights, one for
+ * each piece and not all 0, the pieces are in proportion; where several
+ * dimensions are cut, slices of the grid are, as the sums of their weights.
+ * `room` is for the split's sums, CEL_TASK_CUT_ROOM(pieces) of them, and needed
+ * as long as it is; both may be null. */
+#define CEL_TASK_CUT_ROOM(pieces) ((size_t)(pieces) + 5)
 cel_split cel_task_cut(const cel_task *task, const cel_box *chunk,
-                       int64_t pieces);
+                       int64_t pieces, const int64_t *weight, int64_t *room);
 
 #endif

@@ -1,5 +1,7 @@
 /* split.c -- which ranks, and which of their devices, compute which chunks of a
  * task. */
+#include <string.h>
+
 #include "task/graph.h"
 
 /* How good a grid of pieces is: more chunks first, then less surface between
@@ -70,25 +72,60 @@ static void search(const plate *what, int d, int64_t left, int64_t pieces[3],
   }
 }
 
-static cel_split split_grid(const plate *what, int64_t chunks) {
-  int64_t pieces[3];
-  grid best = {.pieces = {1, 1, 1}};
-  search(what, 0, chunks, pieces, &best);
-  cel_split split;
-  int64_t stride = 1;
+/* The sums of the weights of the slices of a grid along dimension d, into
+ * `sums`; false where the slices weigh the same. */
+static bool weigh(const cel_split *split, int d, const int64_t *weight,
+                  int64_t *sums) {
+  int64_t P = split->cut[d].P;
+  memset(sums, 0, (size_t)(P + 1) * sizeof *sums);
+  for (int64_t k = 0; k < split->n; ++k)
+    sums[k / split->stride[d] % P + 1] += weight[k];
+  bool alike = true;
+  for (int64_t i = 2; i <= P; ++i) alike = alike && sums[i] == sums[1];
+  for (int64_t i = 2; i <= P; ++i) sums[i] += sums[i - 1];
+  return !alike && sums[P] > 0;
+}
+
+static cel_split split_grid(const plate *what, const int64_t pieces[3],
+                            const int64_t *weight, int64_t *room) {
+  cel_split split = {.n = 1};
   for (int d = CEL_DIMS - 1; d >= 0; --d) {
-    split.cut[d] =
-        cel_cut_even(what->box.min[d], what->box.max[d] - what->box.min[d],
-                     best.pieces[d], what->granularity[d]);
-    split.stride[d] = stride;
-    stride *= split.cut[d].P;
+    split.cut[d].P = pieces[d];
+    split.stride[d] = split.n;
+    split.n *= pieces[d];
   }
-  split.n = stride;
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    int64_t lo = what->box.min[d], N = what->box.max[d] - lo;
+    int64_t g = what->granularity[d];
+    if (weight != NULL && pieces[d] > 1 && weigh(&split, d, weight, room)) {
+      split.cut[d] = cel_cut_weighted(lo, N, pieces[d], room, g);
+      room += pieces[d] + 1;
+    } else {
+      split.cut[d] = cel_cut_even(lo, N, pieces[d], g);
+    }
+  }
   return split;
 }
 
+static bool all_alike(const int64_t *weight, int64_t n) {
+  for (int64_t i = 1; i < n; ++i)
+    if (weight[i] != weight[0]) return false;
+  return true;
+}
+
+/* Which dimension alone is cut; -1: none or several. */
+static int only_cut(const plate *what) {
+  int only = -1, cuts = 0;
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    if (!what->cut[d]) continue;
+    only = d;
+    ++cuts;
+  }
+  return cuts == 1 ? only : -1;
+}
+
 cel_split cel_task_cut(const cel_task *task, const cel_box *chunk,
-                       int64_t pieces) {
+                       int64_t pieces, const int64_t *weight, int64_t *room) {
   if (pieces <= 1 || cel_box_is_empty(chunk)) return cel_split_none(chunk);
   plate what = {.box = *chunk};
   for (int d = 0; d < CEL_DIMS; ++d) {
@@ -96,14 +133,25 @@ cel_split cel_task_cut(const cel_task *task, const cel_box *chunk,
     what.cut[d] = task->permitted.cut[d];
     what.granularity[d] = g < 1 ? 1 : g;
   }
-  if (what.cut[0] && !what.cut[1] && !what.cut[2])
+  if (weight != NULL && all_alike(weight, pieces)) weight = NULL;
+  int only = only_cut(&what);
+  if (only == 0 && weight == NULL)
     return cel_split_1d(chunk, pieces, what.granularity[0]);
-  return split_grid(&what, pieces);
+  int64_t tried[3];
+  grid best = {.pieces = {1, 1, 1}};
+  /* By weights even the last of many may be the one that gets the few units
+   * that there are. */
+  if (only >= 0 && weight != NULL)
+    best.pieces[only] = pieces;
+  else
+    search(&what, 0, pieces, tried, &best);
+  return split_grid(&what, best.pieces, weight, room);
 }
 
 cel_split cel_task_split(const cel_task *task, int64_t ranks) {
+  if (task->split != NULL) return *task->split;
   if (task->placement == CEL_PLACE_EACH)
     return cel_split_1d(&task->range, ranks, 1);
   if (task->placement == CEL_PLACE_ONCE) return cel_split_none(&task->range);
-  return cel_task_cut(task, &task->range, ranks);
+  return cel_task_cut(task, &task->range, ranks, NULL, NULL);
 }

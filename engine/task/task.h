@@ -84,6 +84,15 @@ typedef enum cel_placement {
                       the range [0, ranks) */
 } cel_placement;
 
+/* How much each rank is to compute of a task that is split, and of that each of
+ * this rank's devices, in proportion. */
+typedef struct cel_weights {
+  const int64_t *rank;   /* for each of them, not all 0; null: all alike */
+  const int64_t *device; /* for each of this rank's; null: all alike */
+  int32_t devices;       /* how many those are */
+  uint64_t hash; /* of those of all ranks and devices: equal on all ranks */
+} cel_weights;
+
 /* What is submitted. Everything is borrowed for the call. */
 typedef struct cel_group {
   cel_task_kind kind; /* KERNEL or HOST */
@@ -97,6 +106,7 @@ typedef struct cel_group {
    * into so many runs at most, so that what one needs or leaves may travel
    * while another computes; 0 and 1: not. A task with effects is not. */
   int32_t oversubscribe;
+  const cel_weights *weights; /* null: all alike */
   uint32_t accesses;
   const cel_access *access;
   uint32_t effects; /* of HOST; each object at most once */
@@ -117,6 +127,9 @@ typedef struct cel_task {
   cel_box range;
   cel_split_kind permitted;
   int32_t oversubscribe;
+  uint64_t weights;       /* hash of the weights; 0: there are none */
+  const cel_split *split; /* over the ranks, with its sums; null: evenly */
+  const int64_t *device_weight; /* null: all alike */
   bool apart; /* proved: under every permitted split no two chunks write one
                  element */
   uint32_t accesses;

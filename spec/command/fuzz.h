@@ -16,6 +16,7 @@ enum {
   FUZZ_TASKS = 24,
   FUZZ_ACCESSES = 3,
   FUZZ_BOXES = 3,
+  FUZZ_WEIGHTS = 2,
   FUZZ_POINTS = 512
 };
 
@@ -40,6 +41,7 @@ typedef struct fuzz_task {
   int dims;
   cel_box range;
   cel_split_kind permitted;
+  int weights; /* which of the program's, from 1; 0: none */
   int accesses;
   fuzz_access access[FUZZ_ACCESSES];
 } fuzz_task;
@@ -49,6 +51,7 @@ typedef struct fuzz_program {
   int replications;
   uint32_t squeeze; /* the ranks whose caches are tiny, as bits */
   uint64_t small_bytes, large_bytes;
+  int64_t weight[FUZZ_WEIGHTS][FUZZ_RANKS];
   int hosts; /* rank k is on host k % hosts, whose ranks are near; 0: none is */
   struct {
     int dims;
@@ -74,6 +77,8 @@ typedef struct fuzz_records {
   cel_task task[FUZZ_TASKS + 2]; /* an epoch first, one last */
   cel_access access[FUZZ_TASKS][FUZZ_ACCESSES];
   int64_t params[FUZZ_TASKS][FUZZ_ACCESSES][CEL_RULE_PARAMS];
+  cel_split split[FUZZ_TASKS];
+  int64_t sums[FUZZ_TASKS][CEL_TASK_CUT_ROOM(FUZZ_RANKS)];
 } fuzz_records;
 
 void fuzz_records_make(fuzz_records *records, const fuzz_program *program);

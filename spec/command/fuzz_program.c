@@ -212,11 +212,13 @@ static void random_space(generator *g, fuzz_task *t) {
   t->permitted.cut[0] = how < 8;
   t->permitted.cut[1] = t->dims > 1 && how > 5;
   t->permitted.cut[2] = t->dims > 2 && how == 9;
+  if (how > 0 && chance(g, 30)) t->weights = (int)in(g, 1, FUZZ_WEIGHTS);
   if (!chance(g, 8)) return;
   t->dims = 1;
   t->placement = CEL_PLACE_EACH;
   t->range = cel_box_sized(p->ranks, 1, 1);
   t->permitted = (cel_split_kind){{true, false, false}, {1, 1, 1}};
+  t->weights = 0;
 }
 
 static bool twins(const fuzz_program *p, int a, int b) {
@@ -304,10 +306,19 @@ static void read_everything(fuzz_program *p, int b) {
     span(t->access[0].bound[0][j], 0, p->buffer[b].ext[j]);
 }
 
+/* Never 0 on the first rank, so that not all are when there are fewer. */
+static void random_weights(generator *g, int64_t weight[FUZZ_RANKS]) {
+  bool zeros = chance(g, 40);
+  for (int k = 0; k < FUZZ_RANKS; ++k)
+    weight[k] =
+        PICK(g, 1, 1, 2, 3, 5, 17) * (k == 0 || !zeros || chance(g, 75));
+}
+
 void fuzz_generate(fuzz_program *p, uint64_t seed, int max_ranks) {
   generator g = {.random = {seed * 1000003 + 17}, .program = p};
   *p = (fuzz_program){.ranks = (int)in(&g, 1, max_ranks)};
   p->buffers = (int)in(&g, 1, FUZZ_BUFFERS);
+  for (int i = 0; i < FUZZ_WEIGHTS; ++i) random_weights(&g, p->weight[i]);
   p->replications = PICK(&g, 1, 2, 2, 3, 8, 16, 16, 16);
   if (chance(&g, 40)) p->squeeze = (uint32_t)in(&g, 1, (1 << FUZZ_RANKS) - 1);
   p->small_bytes = (uint64_t)PICK(&g, 1, 4, 16, 1000);
@@ -425,6 +436,17 @@ static const cel_rule *make_rule(cel_rules *rules, const fuzz_program *p,
   return rule;
 }
 
+/* What the task graph does for a task with weights. */
+static void weigh(fuzz_records *r, const fuzz_program *p, int i) {
+  const fuzz_task *t = &p->task[i];
+  cel_task *task = &r->task[i + 1];
+  if (t->weights == 0) return;
+  task->weights = (uint64_t)t->weights;
+  r->split[i] = cel_task_cut(task, &t->range, p->ranks,
+                             p->weight[t->weights - 1], r->sums[i]);
+  task->split = &r->split[i];
+}
+
 static void make_task(fuzz_records *r, const fuzz_program *p, int i) {
   const fuzz_task *t = &p->task[i];
   cel_task *task = &r->task[i + 1];
@@ -437,6 +459,7 @@ static void make_task(fuzz_records *r, const fuzz_program *p, int i) {
                      .accesses = (uint32_t)t->accesses,
                      .access = r->access[i],
                      .name = "fuzz"};
+  weigh(r, p, i);
   if (t->kind == CEL_TASK_FREE) task->freed = &r->buffer[t->freed];
   for (int a = 0; a < t->accesses; ++a) {
     const fuzz_access *from = &t->access[a];
@@ -495,6 +518,8 @@ static void print_task(const fuzz_program *p, const fuzz_task *t) {
       printf(" [%" PRId64 ",%" PRId64 ")%s%" PRId64, t->range.min[d],
              t->range.max[d], t->permitted.cut[d] ? "/" : "|",
              t->permitted.granularity[d]);
+    for (int k = 0; t->weights > 0 && k < p->ranks; ++k)
+      printf("%s%" PRId64, k ? ":" : " by ", p->weight[t->weights - 1][k]);
   }
   if (t->kind == CEL_TASK_FREE) {
     printf(" %c; rank by rank before task", 'a' + t->freed);

@@ -77,6 +77,7 @@ static bool simplify(fuzz_program *p, int i) {
   if (i - 2 >= p->tasks) return false;
   for (int a = 0; a < t->accesses; ++a) t->access[a].params = false;
   for (int d = 0; d < 3; ++d) t->permitted.granularity[d] = 1;
+  if (t->weights > 1) t->weights = 1;
   return true;
 }
 

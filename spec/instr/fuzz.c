@@ -53,6 +53,8 @@ typedef struct job {
   cel_box range;
   cel_split_kind permitted;
   int32_t oversubscribe;
+  bool weighted;
+  int64_t device_weight[8];
   uint32_t accesses;
   cel_access access[ACCESSES];
   int64_t params[ACCESSES][CEL_RULE_PARAMS];
@@ -679,12 +681,14 @@ static job *job_new(world *w) {
 }
 
 static bool submit(world *w, job *j, cel_placement placement, int dims) {
+  cel_weights weights = {.device = j->device_weight, .devices = 8};
   cel_group group = {.kind = j->kind,
                      .placement = placement,
                      .dims = dims,
                      .range = j->range,
                      .permitted = j->permitted,
                      .oversubscribe = j->oversubscribe,
+                     .weights = j->weighted ? &weights : NULL,
                      .accesses = j->accesses,
                      .access = j->access,
                      .work = &j->work,
@@ -715,6 +719,8 @@ static void task_any(world *w) {
     if (dims > 1 && chance(w, 30)) j->permitted.cut[1] = true;
     if (chance(w, 30)) j->permitted.granularity[1] = any(w, 1, 2);
     if (chance(w, 30)) j->oversubscribe = (int32_t)any(w, 1, 4);
+    j->weighted = chance(w, 30);
+    for (int d = 0; d < 8; ++d) j->device_weight[d] = any(w, d == 0, 3);
     int64_t accesses = any(w, 1, ACCESSES);
     while (j->accesses < accesses) access_any(w, j, dims);
     if (races(j)) continue;

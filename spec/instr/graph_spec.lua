@@ -411,6 +411,18 @@ describe("the instruction graph", function()
           { b, "discard_write", same(1) } })))
     end)
 
+    it("is cut by the devices' weights", function()
+      open({ devices = { 1, 2, 3, 4 } })
+      local b = m:buffer({ 20, 20 })
+      assert.same({ "0 0:10 0:20 0:1", "2 10:15 0:20 0:1", "3 15:20 0:20 0:1" },
+        chunks(m:submit({ range = { 20, 20 }, weights = { devices = { 2, 0, 1, 1 } },
+          { b, "discard_write", same(2) } })))
+      assert.same({ "0 0:12 0:10 0:1", "1 0:12 10:20 0:1", "2 12:20 0:10 0:1",
+        "3 12:20 10:20 0:1" },
+        chunks(m:submit({ range = { 20, 20 }, weights = { devices = { 3, 3, 2, 2 } },
+          cut = { true, true }, { b, "discard_write", same(2) } })))
+    end)
+
     it("waits, where it is cut into runs, in each for that run's data", function()
       open({ devices = { 1 } })
       local b = m:buffer({ 16 })

@@ -52,6 +52,18 @@ static void generate_range(cel_random *r, const program *p, step *s) {
   if (s->dims > 0 && cel_random_chance(r, 3)) s->range.max[0] = s->range.min[0];
 }
 
+/* Never 0 for the first, which may be alone. Few kinds, so that tasks share
+ * them. */
+static void generate_weights(cel_random *r, int64_t *weight, int n) {
+  static const uint64_t some[] = {1, 1, 1, 2, 3, 17};
+  cel_random kind = {(uint64_t)pick(r, 0, 5)};
+  bool zeros = cel_random_chance(&kind, 50);
+  for (int i = 0; i < n; ++i) {
+    weight[i] = (int64_t)pick_of(&kind, some, 6);
+    if (i > 0 && zeros && cel_random_chance(&kind, 25)) weight[i] = 0;
+  }
+}
+
 static void generate_split(cel_random *r, step *s) {
   s->permitted = (cel_split_kind){{true, false, false}, {1, 1, 1}};
   if (cel_random_chance(r, 30)) s->permitted.cut[1] = true;
@@ -61,6 +73,11 @@ static void generate_split(cel_random *r, step *s) {
     if (cel_random_chance(r, 20)) s->permitted.granularity[d] = pick(r, 2, 5);
   for (int d = s->dims; d < 3; ++d) s->permitted.cut[d] = false;
   if (cel_random_chance(r, 25)) s->oversubscribe = (int)pick(r, 2, 5);
+  s->rank_weights = cel_random_chance(r, 20);
+  s->device_weights = cel_random_chance(r, 20);
+  if (s->rank_weights) generate_weights(r, s->rank_weight, MOST_RANKS);
+  for (int k = 0; s->device_weights && k < MOST_RANKS; ++k)
+    generate_weights(r, s->device_weight[k], MOST_DEVICES);
 }
 
 static void place_each(const program *p, step *s) {
@@ -68,6 +85,7 @@ static void place_each(const program *p, step *s) {
   s->dims = 1;
   s->range = cel_box_sized(p->ranks, 1, 1);
   s->permitted = (cel_split_kind){{true, false, false}, {1, 1, 1}};
+  s->rank_weights = false;
 }
 
 static void generate_shape(cel_random *r, const program *p, step *s) {
@@ -399,6 +417,9 @@ static void print_group(const step *s) {
          (long long)s->permitted.granularity[0],
          (long long)s->permitted.granularity[1],
          (long long)s->permitted.granularity[2], s->oversubscribe);
+  for (int k = 0; s->rank_weights && k < MOST_RANKS; ++k)
+    printf("%s%lld", k == 0 ? "      by " : ":", (long long)s->rank_weight[k]);
+  if (s->rank_weights) printf("\n");
   print_accesses(s);
 }
 

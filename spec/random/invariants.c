@@ -219,7 +219,13 @@ bool step_chunk(const program *p, const step *s, int k, cel_box *chunk) {
                    .dims = s->dims,
                    .range = s->range,
                    .permitted = s->permitted};
-  cel_split split = cel_task_split(&task, p->ranks);
+  int64_t room[CEL_TASK_CUT_ROOM(MOST_RANKS)];
+  cel_split split;
+  if (s->rank_weights && s->placement == CEL_PLACE_SPLIT) {
+    split = cel_task_cut(&task, &s->range, p->ranks, s->rank_weight, room);
+    task.split = &split;
+  }
+  split = cel_task_split(&task, p->ranks);
   return cel_split_chunk(&split, k, chunk);
 }
 

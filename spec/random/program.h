@@ -28,6 +28,7 @@ enum {
   MOST_PARAMS = 12,
   MOST_ELEMENTS = 512,
   MOST_RANKS = 16,
+  MOST_DEVICES = 4,
   MOST_GROUPS = 3 /* of collective tasks */
 };
 
@@ -72,6 +73,8 @@ typedef struct step {
   cel_box range;
   cel_split_kind permitted;
   int oversubscribe;
+  bool rank_weights, device_weights; /* whether there are some */
+  int64_t rank_weight[MOST_RANKS], device_weight[MOST_RANKS][MOST_DEVICES];
   int accesses;
   access access[MOST_ACCESSES];
   int effects;

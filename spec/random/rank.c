@@ -190,6 +190,12 @@ static cel_status submit_group(rank *r, const step *s) {
   for (int k = 0; k < s->effects; ++k)
     effects[k] =
         (cel_effect){object_of(r, s->effect[k].object), s->effect[k].order};
+  cel_weights weights = {
+      .rank = s->rank_weights ? s->rank_weight : NULL,
+      .device = s->device_weights ? s->device_weight[r->index] : NULL,
+      .devices = MOST_DEVICES,
+      .hash = cel_hash(s->rank_weight, sizeof s->rank_weight, 0) ^
+              cel_hash(s->device_weight, sizeof s->device_weight, 0)};
   cel_group group = {.kind = s->task,
                      .effects = (uint32_t)s->effects,
                      .effect = effects,
@@ -199,6 +205,7 @@ static cel_status submit_group(rank *r, const step *s) {
                      .range = s->range,
                      .permitted = s->permitted,
                      .oversubscribe = s->oversubscribe,
+                     .weights = &weights,
                      .accesses = (uint32_t)s->accesses,
                      .access = accesses,
                      .work = make_kernel(r->program, s),

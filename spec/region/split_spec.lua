@@ -58,6 +58,71 @@ describe("cel_cut_even", function()
   end)
 end)
 
+-- A cut by weights, as a table of boundaries.
+local function weighted(lo, N, weights, g)
+  local sums = ffi.new("int64_t[?]", #weights + 1)
+  for i, w in ipairs(weights) do sums[i] = sums[i - 1] + w end
+  return c.cel_cut_weighted(lo, N, #weights, sums, g), sums
+end
+
+local function random_weights(random)
+  local list = {}
+  for i = 1, random:int(1, 12) do list[i] = random:chance(20) and 0 or random:int(1, 30) end
+  list[1] = math.max(list[1], 1)
+  return list
+end
+
+describe("cel_cut_weighted", function()
+  it("cuts at the multiple of the granularity that is nearest to the weights", function()
+    local random, empty = grid.random(5), 0
+    for _ = 1, 2000 do
+      local lo, N, g = random:int(-20, 20), random:int(0, 90), random:int(1, 9)
+      local weights = random_weights(random)
+      local cut, sums = weighted(lo, N, weights, g)
+      local all, units = n(sums[#weights]), math.ceil(N / g)
+      assert.equal(#weights, n(cut.P))
+      for i = 0, #weights - 1 do
+        local want = math.floor(units * n(sums[i]) / all + 0.5)
+        local at, after = n(c.cel_cut_at(cut, i)), n(c.cel_cut_at(cut, i + 1))
+        assert.equal(lo + math.min(want * g, N), at)
+        assert.is_true(after >= at)
+        if after == at then empty = empty + 1 end
+        if weights[i + 1] == 0 and i + 1 < #weights then assert.equal(at, after) end
+      end
+      assert.equal(lo + N, n(c.cel_cut_at(cut, #weights)))
+      for x = lo, lo + N - 1 do
+        local i = c.cel_cut_find(cut, x)
+        assert.is_true(c.cel_cut_at(cut, i) <= x and x < c.cel_cut_at(cut, i + 1))
+      end
+    end
+    assert.is_true(empty > 1000)
+  end)
+
+  it("is exact where numbers are large", function()
+    local cut = weighted(0, 2LL ^ 53, { 1, 2LL ^ 31 - 1, 2LL ^ 31 }, 1)
+    assert.equal(2LL ^ 21, c.cel_cut_at(cut, 1))
+    assert.equal(2LL ^ 52, c.cel_cut_at(cut, 2))
+  end)
+
+  it("equals another cut iff all boundaries are equal", function()
+    local random, equal = grid.random(6), 0
+    for _ = 1, 3000 do
+      local N = random:int(1, 12)
+      local a, keep = weighted(0, N, random_weights(random), random:int(1, 3))
+      local b = random:chance(50) and c.cel_cut_even(0, N, random:int(1, 6), 1)
+        or c.cel_cut_weighted(0, N, a.P, keep, random:int(1, 3))
+      local same = a.P == b.P
+      for i = 0, same and n(a.P) or -1 do
+        same = same and c.cel_cut_at(a, i) == c.cel_cut_at(b, i)
+      end
+      assert.equal(same, c.cel_cut_equal(a, b))
+      assert.equal(same, c.cel_cut_equal(b, a))
+      if same then equal = equal + 1 end
+    end
+    assert.is_true(equal > 300)
+  end)
+end)
+
 describe("cel_cut_equal", function()
   it("holds iff all boundaries are equal", function()
     local random, equal = grid.random(4), 0
@@ -107,6 +172,9 @@ describe("cel_split", function()
     out.min[0] = 77
     assert.is_false(c.cel_split_chunk(split, 3, out))
     assert.is_false(c.cel_split_chunk(split, -1, out))
+    local sums = ffi.new("int64_t[4]", 0, 1, 1, 2)
+    split.cut[0] = c.cel_cut_weighted(0, 10, 3, sums, 1)
+    assert.is_false(c.cel_split_chunk(split, 1, out)) -- is empty
     assert.equal(77, n(out.min[0]))
   end)
 

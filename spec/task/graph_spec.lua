@@ -490,6 +490,45 @@ describe("the task graph", function()
       assert.equal(16, n)
     end)
 
+    it("is in proportion to weights", function()
+      p:close(); open({ ranks = 4, step = 1000, breadth = 1000 })
+      local function boundaries(spec)
+        local _, split = chunks(spec, 4)
+        local list = {}
+        for d = 0, 1 do
+          local cut = split.cut[d]
+          for i = 0, tonumber(cut.P) do
+            list[#list + 1] = tonumber(program.c.cel_cut_at(cut, i))
+          end
+        end
+        return list
+      end
+      assert.same({ 0, 40, 60, 70, 80, 0, 1 },
+        boundaries({ range = { 80 }, weights = { ranks = { 4, 2, 1, 1 } } }))
+      assert.same({ 0, 0, 30, 30, 80, 0, 1 },
+        boundaries({ range = { 80 }, weights = { ranks = { 0, 3, 0, 5 } } }))
+      assert.same({ 0, 16, 80, 80, 80, 0, 1 }, boundaries({ range = { 80 },
+        granularity = { 16 }, weights = { ranks = { 1, 4, 0, 0 } } }))
+      -- In a grid a row or column of ranks weighs what its ranks do together.
+      assert.same({ 0, 60, 80, 0, 50, 80 }, boundaries({ range = { 80, 80 },
+        cut = { true, true }, weights = { ranks = { 4, 2, 1, 1 } } }))
+      -- All alike: as without.
+      assert.same({ 0, 1, 2, 3, 0, 1 },
+        boundaries({ range = { 3 }, weights = { ranks = { 7, 7, 7, 7 } } }))
+      assert.same({ 0, 80, 0, 1 }, boundaries({ range = { 80 }, placement = "once",
+        weights = { ranks = { 1, 2, 3, 4 } } }))
+    end)
+
+    it("changes what ranks agree on", function()
+      local function hash(spec)
+        return tostring(p.tasks[p:submit(spec)].raw.hash)
+      end
+      local plain = hash({ range = { 8 } })
+      assert.not_equal(plain, hash({ range = { 8 }, oversubscribe = 2 }))
+      assert.not_equal(plain, hash({ range = { 8 }, weights = { ranks = { 1 }, hash = 5 } }))
+      assert.equal(plain, hash({ range = { 8 } }))
+    end)
+
     it("covers the range exactly, whatever is asked", function()
       math.randomseed(3)
       local box = ffi.new("cel_box")

@@ -201,6 +201,16 @@ function M:group(spec)
     group.permitted.granularity[d] = granularity[d + 1] or 1
   end
   group.oversubscribe = spec.oversubscribe or 0
+  if spec.weights then
+    local ranks, devices = spec.weights.ranks, spec.weights.devices
+    local weights = ffi.new("cel_weights")
+    local rank = ranks and ffi.new("int64_t[?]", #ranks, ranks)
+    local device = devices and ffi.new("int64_t[?]", #devices, devices)
+    weights.rank, weights.device, weights.devices = rank, device, devices and #devices or 0
+    weights.hash = spec.weights.hash or 1
+    self.anchors[#self.anchors + 1] = { weights, rank, device }
+    group.weights = weights
+  end
   local list = ffi.new("cel_access[?]", #spec + 1)
   for i, access in ipairs(spec) do
     access_of(self, access, group, list[i - 1])
