@@ -80,6 +80,13 @@ struct cel_backend {
   /* Bytes that memory is committed in, a power of two: what a job touches has
    * been committed before. 0: memory is committed by being touched. */
   uint64_t grain;
+  /* Where there is a grain: what is smaller than `whole` has all its memory
+   * when it is reserved, and is not committed; memory is taken back by blocks,
+   * a power of two and no less than the grain. */
+  uint64_t whole, block;
+  /* Bytes that may be committed in each memory at once, in whole grains; 0: as
+   * many as there are. More is CEL_E_MEMORY. */
+  uint64_t capacity[1 + CEL_DEVICES];
   /* Memory of at least `bytes`, page-aligned where large, committed as it is
    * touched, uninitialised. CEL_E_MEMORY says how much was asked and what is
    * free. */
@@ -91,6 +98,11 @@ struct cel_backend {
    * it is. Null where the grain is 0. CEL_E_MEMORY as reserve. */
   cel_status (*commit)(cel_backend *b, int32_t memory, void *p, uint64_t begin,
                        uint64_t end);
+  /* Takes memory back from the bytes [begin, end), at multiples of the block or
+   * the end; no job uses them, and they may be committed again. Null where no
+   * memory has a capacity. */
+  void (*decommit)(cel_backend *b, int32_t memory, void *p, uint64_t begin,
+                   uint64_t end);
   /* Lanes of device d: [0, kernel_lanes) for kernels, then copy_lanes. A copy
    * between host memories may use any device's copy lane. */
   void (*submit)(cel_backend *b, int32_t device, int32_t lane, cel_job *job);
@@ -107,6 +119,12 @@ typedef struct cel_backend_config {
   uint64_t seed;   /* simulated: chooses every order */
   bool chains;     /* simulated */
   uint64_t grain;  /* simulated: of all its memories; 0: none */
+  uint64_t whole;  /* simulated, as is the next */
+  uint64_t block;  /* 0: the grain */
+  /* Of each device's own memory. 0: CPU and simulated: no limit; CUDA: what is
+   * free, divided by those who share the device. */
+  uint64_t capacity;
+  int32_t sharing; /* CUDA: ranks that use these devices; 0: one */
   bool own_memory; /* CPU, simulated: each device has a memory of its
                       own, as always when there are several */
   /* CUDA: device memory lies in the host and works are C functions, called in

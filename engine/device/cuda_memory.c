@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/amount.h"
 #include "device/memory.h"
 
 enum { SLAB = 8 << 20, SMALLEST = 256 };
@@ -20,14 +21,14 @@ static cel_status fail(const cel_cuda_memory *m, uint64_t bytes,
                        CUresult code) {
   char asked[32], left[32], all[32];
   size_t free_bytes = 0, all_bytes = 0;
-  cel__memory_text(bytes, asked, sizeof asked);
+  cel_amount_text(bytes, asked, sizeof asked);
   if (m->in_host)
     return cel_fail(CEL_E_MEMORY,
                     "out of host memory: %s of pinned memory asked for (%s)",
                     asked, cel_cuda_api_text(m->cuda->api, code));
   m->cuda->api->cuMemGetInfo_v2(&free_bytes, &all_bytes);
-  cel__memory_text(free_bytes, left, sizeof left);
-  cel__memory_text(all_bytes, all, sizeof all);
+  cel_amount_text(free_bytes, left, sizeof left);
+  cel_amount_text(all_bytes, all, sizeof all);
   return cel_fail(CEL_E_MEMORY,
                   "out of memory on GPU %d: %s asked for, %s of %s free (%s)",
                   m->cuda->device[m->device].ordinal, asked, left, all,

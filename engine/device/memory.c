@@ -6,17 +6,10 @@
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 
+#include "base/amount.h"
+
 /* Huge pages make the first touch of large data several times faster. */
 enum { HUGE_WORTH = 4 << 20 };
-
-void cel__memory_text(uint64_t bytes, char *text, size_t size) {
-  static const char *const units[] = {"bytes", "KiB", "MiB",
-                                      "GiB",   "TiB", "PiB"};
-  double amount = (double)bytes;
-  int unit = 0;
-  for (; amount >= 1024 && unit < 5; ++unit) amount /= 1024;
-  snprintf(text, size, "%.*f %s", unit > 0, amount, units[unit]);
-}
 
 static uint64_t available(void) {
   FILE *file = fopen("/proc/meminfo", "r");
@@ -31,8 +24,8 @@ static uint64_t available(void) {
 
 static cel_status fail(uint64_t bytes) {
   char asked[32], left[32];
-  cel__memory_text(bytes, asked, sizeof asked);
-  cel__memory_text(available(), left, sizeof left);
+  cel_amount_text(bytes, asked, sizeof asked);
+  cel_amount_text(available(), left, sizeof left);
   return cel_fail(CEL_E_MEMORY,
                   "out of host memory: %s asked for, %s available", asked,
                   left);
@@ -51,8 +44,8 @@ static uint64_t total(void) {
 cel_status cel_memory_fits(uint64_t bytes) {
   if (bytes <= total()) return CEL_E_OK;
   char asked[32], has[32];
-  cel__memory_text(bytes, asked, sizeof asked);
-  cel__memory_text(total(), has, sizeof has);
+  cel_amount_text(bytes, asked, sizeof asked);
+  cel_amount_text(total(), has, sizeof has);
   return cel_fail(CEL_E_MEMORY,
                   "out of host memory: this rank needs %s in one piece, this "
                   "host has %s in all; divide it among more hosts",

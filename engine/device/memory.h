@@ -30,7 +30,4 @@ cel_status cel_memory_fits(uint64_t bytes);
 cel_status cel__memory_map(uint64_t bytes, void **out);
 void cel__memory_unmap(void *p, uint64_t bytes);
 
-/* "3.2 GiB", for messages. */
-void cel__memory_text(uint64_t bytes, char *text, size_t size);
-
 #endif

@@ -24,7 +24,7 @@ typedef struct span {
   char *begin;
   uint64_t bytes;
   int32_t memory;
-  bool *committed; /* by grain; null where it is on touch */
+  bool *committed; /* by grain; null where it is on touch, or all is */
 } span;
 
 typedef struct simulated {
@@ -33,6 +33,7 @@ typedef struct simulated {
   cel_park *park;
   lane lane[CEL_DEVICES * LANES];
   CEL_VEC(span) spans;
+  uint64_t used[1 + CEL_DEVICES]; /* by memory: in whole grains, or bytes */
 } simulated;
 
 #ifdef __SANITIZE_ADDRESS__
@@ -54,10 +55,24 @@ static void forbid(const span *at, uint64_t begin, uint64_t end, bool forbids) {
 #endif
 }
 
+/* Whoever is above knows the capacity. */
+static void use(simulated *s, int32_t memory, uint64_t bytes) {
+  uint64_t capacity = s->face.capacity[memory];
+  s->used[memory] += bytes;
+  if (capacity != 0 && s->used[memory] > capacity)
+    cel_bug("memory %d holds %llu bytes, and there are %llu", memory,
+            (unsigned long long)s->used[memory], (unsigned long long)capacity);
+}
+
+static bool is_whole(const cel_backend *b, uint64_t bytes) {
+  return b->grain == 0 || bytes < b->whole;
+}
+
 static cel_status reserve(cel_backend *b, int32_t memory, uint64_t bytes,
                           void **out) {
   simulated *s = (simulated *)b;
   cel_assert(memory >= 0 && memory < b->memories);
+  if (is_whole(b, bytes)) use(s, memory, bytes);
   void *p;
   if (bytes >= CEL_MEMORY_SMALL) {
     CEL_TRY(cel__memory_map(bytes, &p));
@@ -69,7 +84,7 @@ static cel_status reserve(cel_backend *b, int32_t memory, uint64_t bytes,
   }
   cel_vec_push(&s->spans, (span){p, bytes, memory, NULL});
   span *at = &cel_vec_last(&s->spans);
-  if (b->grain != 0) {
+  if (!is_whole(b, bytes)) {
     at->committed = cel_alloc_zero((size_t)(bytes / b->grain + 1));
     forbid(at, 0, bytes, true);
   }
@@ -86,7 +101,13 @@ static void release(cel_backend *b, int32_t memory, void *p, uint64_t bytes) {
       cel_bug("released as %llu bytes of memory %d, reserved as %llu of %d",
               (unsigned long long)bytes, memory, (unsigned long long)at->bytes,
               at->memory);
-    forbid(at, 0, bytes, false);
+    if (is_whole(b, bytes)) {
+      s->used[memory] -= bytes;
+    } else {
+      for (uint64_t g = 0; g * b->grain < bytes; ++g)
+        if (at->committed[g]) s->used[memory] -= b->grain;
+      forbid(at, 0, bytes, false);
+    }
     cel_free(at->committed);
     cel_vec_swap_out(&s->spans, i);
     break;
@@ -107,18 +128,41 @@ static span *span_of(const simulated *s, const void *address) {
   return NULL;
 }
 
-static cel_status commit(cel_backend *b, int32_t memory, void *p,
-                         uint64_t begin, uint64_t end) {
+/* The reservation that begins at `p` and of which bytes are committed or given
+ * back, at multiples of `unit` or the end. */
+static span *part_of(cel_backend *b, int32_t memory, const void *p,
+                     uint64_t begin, uint64_t end, uint64_t unit) {
   span *at = span_of((simulated *)b, p);
   if (at == NULL || at->begin != p || at->memory != memory ||
       at->committed == NULL || begin >= end || end > at->bytes ||
-      begin % b->grain != 0 || (end % b->grain != 0 && end != at->bytes))
-    cel_bug("committed bytes %llu to %llu of what is none of memory %d",
+      begin % unit != 0 || (end % unit != 0 && end != at->bytes))
+    cel_bug("bytes %llu to %llu of what is none of memory %d",
             (unsigned long long)begin, (unsigned long long)end, memory);
-  for (uint64_t g = begin / b->grain; g * b->grain < end; ++g)
+  return at;
+}
+
+static cel_status commit(cel_backend *b, int32_t memory, void *p,
+                         uint64_t begin, uint64_t end) {
+  span *at = part_of(b, memory, p, begin, end, b->grain);
+  for (uint64_t g = begin / b->grain; g * b->grain < end; ++g) {
+    if (!at->committed[g]) use((simulated *)b, memory, b->grain);
     at->committed[g] = true;
+  }
   forbid(at, begin, end, false);
   return CEL_E_OK;
+}
+
+static void decommit(cel_backend *b, int32_t memory, void *p, uint64_t begin,
+                     uint64_t end) {
+  simulated *s = (simulated *)b;
+  span *at = part_of(b, memory, p, begin, end, b->block);
+  for (uint64_t g = begin / b->grain; g * b->grain < end; ++g) {
+    if (at->committed[g]) s->used[memory] -= b->grain;
+    at->committed[g] = false;
+  }
+  forbid(at, begin, end, false);
+  memset(at->begin + begin, 0xcb, end - begin);
+  forbid(at, begin, end, true);
 }
 
 /* The bytes of a box have been committed, run by run. */
@@ -287,15 +331,20 @@ cel_status cel_backend_simulated(const cel_backend_config *config,
       .copy_lanes = COPY_LANES,
       .chains = config->chains,
       .grain = config->grain,
+      .whole = config->whole,
+      .block = config->block != 0 ? config->block : config->grain,
       .commit = commit,
+      .decommit = decommit,
       .reserve = reserve,
       .release = release,
       .submit = submit,
       .poll = poll,
       .destroy = destroy,
   };
-  for (int32_t d = 0; own && d < config->devices; ++d)
+  for (int32_t d = 0; own && d < config->devices; ++d) {
     s->face.device_memory[d] = 1 + d;
+    s->face.capacity[1 + d] = config->capacity;
+  }
   *out = &s->face;
   return CEL_E_OK;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/amount.h"
 #include "device/memory.h"
 #include "exec/blame.h"
 #include "exec/conflict.h"
@@ -144,7 +145,7 @@ static void add_holders(const cel_executor *e, int32_t memory, char *text,
     size_t at = strlen(text);
     const char *name = all.at[most].buffer->name;
     char amount[32];
-    cel__memory_text(all.at[most].bytes, amount, sizeof amount);
+    cel_amount_text(all.at[most].bytes, amount, sizeof amount);
     snprintf(text + at, size - at, "%s%s (%s)",
              i == 0 ? "; it is held by " : ", ",
              name != NULL ? name : "a buffer", amount);
@@ -246,8 +247,9 @@ static void allocate(cel_executor *e, cel_node *node) {
     return;
   }
   count(&e->allocations, 1);
-  cel_vec_push(&e->held,
-               (held){a->memory, a->reserve, a->address, a->buffer, 0});
+  bool whole = b->grain != 0 && a->reserve < b->whole;
+  cel_vec_push(&e->held, (held){a->memory, a->reserve, a->address, a->buffer,
+                                whole ? a->reserve : 0});
   mark_done(e, node);
 }
 
@@ -262,6 +264,18 @@ static void commit(cel_executor *e, cel_node *node) {
   }
   held *held = held_at(e, a->address);
   if (held != NULL) held->committed += instr->memory.end - instr->memory.begin;
+  mark_done(e, node);
+}
+
+static void decommit(cel_executor *e, cel_node *node) {
+  const cel_instr *instr = node->instr;
+  const cel_allocation *a = instr->memory.allocation;
+  cel_backend *b = e->config.backend;
+  uint64_t bytes = instr->memory.end - instr->memory.begin;
+  held *held = held_at(e, a->address);
+  if (held != NULL)
+    held->committed -= bytes < held->committed ? bytes : held->committed;
+  b->decommit(b, a->memory, a->address, instr->memory.begin, instr->memory.end);
   mark_done(e, node);
 }
 
@@ -301,6 +315,7 @@ static void issue(cel_executor *e, cel_node *node) {
   switch (node->instr->kind) {
   case CEL_INSTR_ALLOC: allocate(e, node); break;
   case CEL_INSTR_COMMIT: commit(e, node); break;
+  case CEL_INSTR_DECOMMIT: decommit(e, node); break;
   case CEL_INSTR_FREE: release(e, node); break;
   case CEL_INSTR_INIT:
   case CEL_INSTR_RELEASE: issue_to_host(e, node); break;

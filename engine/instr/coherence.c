@@ -1,14 +1,17 @@
 #include "instr/state.h"
 
-/* Whose end of a copy between memories is a device's: the target's, so that
- * the copy is ordered before what waits for it there. */
-static int32_t device_of(const cel_instr_graph *graph, int32_t from,
-                         int32_t to) {
-  int32_t memory = to != CEL_MEMORY_HOST ? to : from;
+int32_t cel__device_in(const cel_instr_graph *graph, int32_t memory) {
   if (memory == CEL_MEMORY_HOST) return -1;
   for (int32_t d = 0; d < graph->config.devices; ++d)
     if (graph->config.device_memory[d] == memory) return d;
   return -1;
+}
+
+/* Whose end of a copy between memories is a device's: the target's, so that
+ * the copy is ordered before what waits for it there. */
+static int32_t device_of(const cel_instr_graph *graph, int32_t from,
+                         int32_t to) {
+  return cel__device_in(graph, to != CEL_MEMORY_HOST ? to : from);
 }
 
 void cel__copy(cel_instr_graph *graph, cel__record *from, cel__record *to,
@@ -158,6 +161,73 @@ void cel__coherence_fetch(cel_instr_graph *graph, const cel_buffer *buffer,
   for (int32_t m = 0; m < graph->memories; ++m)
     if ((sources >> m & 1) != 0 && m != memory)
       fetch_from(graph, buffer, m, memory, priority);
+}
+
+/* Where an entry is current besides a memory, in other memories. */
+static uint64_t elsewhere(uint64_t where, int32_t memory) {
+  return where & ~(1ull << memory | 1ull << CEL_MEMORY_ARRIVED);
+}
+
+/* The boxes that are current in the record's memory alone. */
+static void find_only(cel_instr_graph *graph, const cel__record *record,
+                      const cel_box *box, cel_region *only) {
+  int32_t memory = record->made.memory;
+  cel_region_clear(only);
+  cel_map_query(cel__held_of(graph, record->made.buffer)->current, box,
+                &graph->entries);
+  for (uint32_t i = 0; i < graph->entries.n; ++i) {
+    const cel_map_entry *at = &graph->entries.at[i];
+    if ((at->value >> memory & 1) != 0 && elsewhere(at->value, memory) == 0)
+      cel_region_add(only, &at->box);
+  }
+}
+
+/* Nothing of the box is current in the record's memory any more; what was so
+ * there alone is in the host's. */
+static void leave_memory(cel_instr_graph *graph, const cel__record *record,
+                         const cel_box *box) {
+  int32_t memory = record->made.memory;
+  cel_map *current = cel__held_of(graph, record->made.buffer)->current;
+  cel_map_query(current, box, &graph->entries);
+  for (uint32_t i = 0; i < graph->entries.n; ++i) {
+    const cel_map_entry *at = &graph->entries.at[i];
+    if ((at->value >> memory & 1) == 0) continue;
+    uint64_t where = elsewhere(at->value, memory);
+    cel_map_update(current, &at->box,
+                   where != 0 ? where : 1ull << CEL_MEMORY_HOST);
+  }
+}
+
+static void copy_to_host(cel_instr_graph *graph, cel__record *record,
+                         const cel_box *box) {
+  cel__record *host =
+      cel__memory_find(graph, record->made.buffer, CEL_MEMORY_HOST, box);
+  cel_region_assign(&graph->boxes, box, 1);
+  cel__memory_commit(graph, host, &graph->boxes);
+  cel__copy(graph, record, host, box, CEL__PRIORITY_MEMORY);
+}
+
+void cel__coherence_spill(cel_instr_graph *graph, cel__record *record,
+                          const cel_box *rows) {
+  const cel_buffer *buffer = record->made.buffer;
+  cel_region *only = &graph->spilled;
+  cel_box box;
+  if (!cel_box_intersect(&record->used, rows, &box)) return;
+  find_only(graph, record, &box, only);
+  for (uint32_t b = 0; b < only->n; ++b)
+    cel__memory_want(graph, buffer, CEL_MEMORY_HOST, &only->at[b]);
+  for (uint32_t b = 0; b < only->n; ++b)
+    cel__memory_need(graph, buffer, CEL_MEMORY_HOST, &only->at[b]);
+  leave_memory(graph, record, &box);
+  for (uint32_t b = 0; b < only->n; ++b)
+    copy_to_host(graph, record, &only->at[b]);
+}
+
+void cel__coherence_forget(cel_instr_graph *graph, const cel_buffer *buffer,
+                           const cel_region *region) {
+  cel__held *held = cel__held_of(graph, buffer);
+  for (uint32_t b = 0; b < region->n; ++b)
+    cel_map_update(held->current, &region->at[b], 0);
 }
 
 void cel__coherence_produce(cel_instr_graph *graph, const cel_buffer *buffer,

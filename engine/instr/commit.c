@@ -5,6 +5,11 @@
  * that those at the ends of a range, whose other part lies in grains without
  * memory, have no users yet. */
 
+uint64_t cel__memory_row(const cel_buffer *buffer, const cel_box *layout) {
+  return (uint64_t)(layout->max[1] - layout->min[1]) *
+         (uint64_t)(layout->max[2] - layout->min[2]) * buffer->element_size;
+}
+
 static cel_box rows_of(const cel_box *box) {
   return (cel_box){{box->min[0], 0, 0}, {box->max[0], 1, 1}};
 }
@@ -29,11 +34,12 @@ static void emit(cel_instr_graph *graph, cel__record *record,
                  const cel_box *rows) {
   const cel_box *layout = &record->made.layout;
   uint64_t grain = graph->config.grain, reserve = record->made.reserve;
-  uint64_t row = reserve / (uint64_t)(layout->max[0] - layout->min[0]);
+  uint64_t row = cel__memory_row(record->made.buffer, layout);
   uint64_t begin = (uint64_t)(rows->min[0] - layout->min[0]) * row;
   uint64_t end = (uint64_t)(rows->max[0] - layout->min[0]) * row;
   begin -= begin % grain;
-  end = reserve - end < grain ? reserve : (end + grain - 1) / grain * grain;
+  end = (end + grain - 1) / grain * grain;
+  if (end > reserve) end = reserve;
   cel_instr *instr = cel__instr_begin(
       graph, CEL_INSTR_COMMIT, graph->plan.command->task, CEL__PRIORITY_MEMORY);
   instr->memory.allocation = &record->made;
@@ -42,12 +48,15 @@ static void emit(cel_instr_graph *graph, cel__record *record,
   cel_box whole = {{layout->min[0] + (int64_t)((begin + row - 1) / row), 0, 0},
                    {layout->min[0] + (int64_t)(end / row), 1, 1}};
   track(graph, record, &whole, instr->id);
+  cel__room_take(graph, record, begin, end);
   cel__instr_end(graph, instr);
 }
 
 /* Where rows follow what is committed, more will: an eighth of what there is,
- * so that a buffer that grows steadily seldom needs a COMMIT. */
-static void look_ahead(const cel__record *record, cel_box *rows) {
+ * so that a buffer that grows steadily seldom needs a COMMIT; where there is
+ * room to spare. */
+static void look_ahead(const cel_instr_graph *graph, const cel__record *record,
+                       cel_box *rows) {
   cel_box before = *rows;
   before.min[0] = rows->min[0] - 1;
   before.max[0] = rows->min[0];
@@ -55,17 +64,23 @@ static void look_ahead(const cel__record *record, cel_box *rows) {
   int64_t ahead = rows->min[0] + cel_region_volume(&record->committed) / 8;
   int64_t most = record->made.layout.max[0];
   if (ahead > most) ahead = most;
-  if (ahead > rows->max[0]) rows->max[0] = ahead;
+  if (ahead <= rows->max[0]) return;
+  const cel_allocation *a = &record->made;
+  uint64_t row = cel__memory_row(a->buffer, &a->layout);
+  uint64_t bytes = (uint64_t)(ahead - rows->min[0]) * row;
+  bytes += graph->rooms[a->memory].promised + 2 * graph->config.grain;
+  if (cel__room_has(graph, a->memory, bytes)) rows->max[0] = ahead;
 }
 
 bool cel__memory_is_committed(const cel__record *record, const cel_box *box) {
+  if (record->whole) return true;
   cel_box rows = rows_of(box);
   return cel_region_covers_box(&record->committed, &rows);
 }
 
 void cel__memory_commit(cel_instr_graph *graph, cel__record *record,
                         const cel_region *region) {
-  if (graph->config.grain == 0) return;
+  if (record->whole) return;
   cel_region *rows = &graph->rows;
   cel_region_clear(rows);
   for (uint32_t i = 0; i < region->n; ++i) {
@@ -76,7 +91,28 @@ void cel__memory_commit(cel_instr_graph *graph, cel__record *record,
   for (uint32_t i = 0; i < rows->n; ++i) {
     cel_box box = rows->at[i];
     if (cel_region_covers_box(&record->committed, &box)) continue;
-    look_ahead(record, &box);
+    look_ahead(graph, record, &box);
     emit(graph, record, &box);
   }
+}
+
+void cel__memory_decommit(cel_instr_graph *graph, cel__record *record,
+                          uint64_t begin, uint64_t end) {
+  const cel_box *layout = &record->made.layout;
+  uint64_t row = cel__memory_row(record->made.buffer, layout);
+  cel_instr *instr =
+      cel__instr_begin(graph, CEL_INSTR_DECOMMIT, graph->plan.command->task,
+                       CEL__PRIORITY_MEMORY);
+  instr->memory.allocation = &record->made;
+  instr->memory.begin = begin;
+  instr->memory.end = end;
+  cel_box box = *layout;
+  box.min[0] = layout->min[0] + (int64_t)(begin / row);
+  box.max[0] = layout->min[0] + (int64_t)((end + row - 1) / row);
+  cel_track_write(cel__record_track(graph, record), &box, instr->id,
+                  &graph->deps);
+  cel_box rows = rows_of(&box);
+  cel_region_remove(&record->committed, &rows);
+  cel__room_give(graph, record, begin, end, instr->id);
+  cel__instr_end(graph, instr);
 }

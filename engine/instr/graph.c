@@ -33,13 +33,9 @@ static void commit_all(cel_instr_graph *graph) {
 
 /* Memory for everything first, so that no record moves later; then what is
  * missing there. */
-static void prepare(cel_instr_graph *graph, int32_t priority) {
+static cel_status prepare(cel_instr_graph *graph, int32_t priority) {
   const cel__plan *plan = &graph->plan;
-  for (uint32_t i = 0; i < plan->used; ++i) {
-    const cel__touch *touch = &plan->touches.at[i];
-    if (!cel_box_is_empty(&touch->hull))
-      cel__memory_need(graph, touch->buffer, touch->memory, &touch->hull);
-  }
+  CEL_TRY(cel__need_plan(graph));
   if (graph->config.grain != 0) commit_all(graph);
   for (uint32_t i = 0; i < plan->used; ++i) {
     const cel__touch *touch = &plan->touches.at[i];
@@ -47,6 +43,7 @@ static void prepare(cel_instr_graph *graph, int32_t priority) {
       cel__coherence_fetch(graph, touch->buffer, touch->memory, &touch->region,
                            priority);
   }
+  return CEL_E_OK;
 }
 
 static void track_touch(cel_instr_graph *graph, const cel__touch *touch,
@@ -115,10 +112,37 @@ static void produce_all(cel_instr_graph *graph) {
   }
 }
 
-static void execute(cel_instr_graph *graph) {
-  prepare(graph, CEL__PRIORITY_MEMORY);
+static cel_status execute_plan(cel_instr_graph *graph) {
+  CEL_TRY(prepare(graph, CEL__PRIORITY_MEMORY));
   for (uint32_t p = 0; p < graph->plan.parts.n; ++p) launch(graph, p);
   produce_all(graph);
+  return CEL_E_OK;
+}
+
+/* What the task overwrites unread need not be kept until a round does so. */
+static void forget_discards(cel_instr_graph *graph) {
+  const cel__plan *plan = &graph->plan;
+  for (uint32_t i = 0; i < plan->used; ++i) {
+    const cel__touch *touch = &plan->touches.at[i];
+    if (!touch->produces) continue;
+    cel__plan_discards(graph, touch->buffer, &graph->discarded);
+    cel__coherence_forget(graph, touch->buffer, &graph->discarded);
+  }
+}
+
+/* Every other task goes through its rounds backwards: what the one before used
+ * last, which is still there, is what it uses first. */
+static cel_status execute(cel_instr_graph *graph) {
+  int64_t rounds = graph->plan.rounds;
+  if (rounds == 1) return execute_plan(graph);
+  forget_discards(graph);
+  bool backwards = graph->backwards;
+  graph->backwards = !backwards;
+  for (int64_t i = 0; i < rounds; ++i) {
+    CEL_TRY(cel__plan_round(graph, rounds, backwards ? rounds - 1 - i : i));
+    CEL_TRY(execute_plan(graph));
+  }
+  return CEL_E_OK;
 }
 
 /* ---- messages ------------------------------------------------------------ */
@@ -151,11 +175,11 @@ static void track_token(cel_instr_graph *graph, const cel_message *token,
     cel_effect_arrive(&graph->effects, token->object, instr->id, floor);
 }
 
-static void message(cel_instr_graph *graph, cel_instr_kind kind,
-                    int32_t priority) {
+static cel_status message(cel_instr_graph *graph, cel_instr_kind kind,
+                          int32_t priority) {
   const cel__plan *plan = &graph->plan;
   const cel_message *told = &plan->command->message;
-  prepare(graph, priority);
+  CEL_TRY(prepare(graph, priority));
   cel_instr *instr =
       cel__instr_begin(graph, kind, plan->command->task, priority);
   instr->message.peer = told->peer;
@@ -167,6 +191,7 @@ static void message(cel_instr_graph *graph, cel_instr_kind kind,
   track_token(graph, told, instr);
   cel__instr_end(graph, instr);
   produce_all(graph);
+  return CEL_E_OK;
 }
 
 /* ---- host objects -------------------------------------------------------- */
@@ -186,16 +211,14 @@ static void release(cel_instr_graph *graph, const cel_task *task) {
 
 /* ---- commands ------------------------------------------------------------ */
 
-void cel__generate(cel_instr_graph *graph) {
+cel_status cel__generate(cel_instr_graph *graph) {
   const cel_command *command = graph->plan.command;
   switch (command->kind) {
-  case CEL_COMMAND_EXECUTE: execute(graph); break;
+  case CEL_COMMAND_EXECUTE: return execute(graph);
   case CEL_COMMAND_PUSH:
-    message(graph, CEL_INSTR_SEND, CEL__PRIORITY_SEND);
-    break;
+    return message(graph, CEL_INSTR_SEND, CEL__PRIORITY_SEND);
   case CEL_COMMAND_AWAIT_PUSH:
-    message(graph, CEL_INSTR_RECEIVE, CEL__PRIORITY_RECEIVE);
-    break;
+    return message(graph, CEL_INSTR_RECEIVE, CEL__PRIORITY_RECEIVE);
   case CEL_COMMAND_HORIZON:
   case CEL_COMMAND_EPOCH: cel__instr_bound(graph, command); break;
   case CEL_COMMAND_FREE:
@@ -205,6 +228,7 @@ void cel__generate(cel_instr_graph *graph) {
       release(graph, command->task);
     break;
   }
+  return CEL_E_OK;
 }
 
 cel_status cel_instr_graph_add(cel_instr_graph *graph,
@@ -232,6 +256,7 @@ cel_instr_graph *cel_instr_graph_create(const cel_instr_graph_config *config) {
   graph->near =
       cel_alloc_zero(((size_t)graph->config.nears + 1) * sizeof *graph->near);
   graph->next_allocation = 1;
+  cel__rooms_init(graph);
   cel__nodes_init(graph);
   return graph;
 }
@@ -242,6 +267,7 @@ void cel_instr_graph_destroy(cel_instr_graph *graph) {
     cel__held_release(graph, &graph->buffers.at[i]);
   cel__plan_release(&graph->plan);
   cel__nodes_release(graph);
+  cel__rooms_release(graph);
   cel_free(graph->near);
   cel_vec_release(&graph->buffers);
   cel_collectives_release(&graph->collectives);
@@ -255,6 +281,10 @@ void cel_instr_graph_destroy(cel_instr_graph *graph) {
   cel_region_release(&graph->discarded);
   cel_region_release(&graph->reads);
   cel_region_release(&graph->rows);
+  cel_region_release(&graph->spilled);
+  cel_region_release(&graph->blocks);
+  cel_map_entries_release(&graph->grains);
+  cel_vec_release(&graph->victims);
   cel_region_release(&graph->fresh);
   cel_free(graph);
 }

@@ -33,6 +33,13 @@
  * copies and messages, and goes first when they are there, because others wait
  * for it.
  *
+ * Room: a memory may have a capacity. What would go beyond it is preceded by
+ * *spilling*: of what the present command does not need, that which was not
+ * touched for longest is copied to host memory, where it is current nowhere
+ * else, and its memory given back; whoever needs it later copies it back. A
+ * chunk that needs more than there is at once is carried out in *rounds*, one
+ * run of it after another.
+ *
  * Lookahead: commands are held back while they would allocate, until two
  * horizons pass without a new allocation, or an epoch or flush comes; then one
  * allocation serves all that was seen. Commands that allocate nothing go
@@ -52,9 +59,10 @@
 
 /* NAME, name, lane: who carries it out. The one list. */
 #define CEL_INSTR_KINDS(_)                                                     \
-  _(ALLOC, alloc, MEMORY)   /* Reserve memory; yields an address. */           \
-  _(COMMIT, commit, MEMORY) /* Put memory behind a part of it. */              \
-  _(FREE, free, MEMORY)     /* Give it back. */                                \
+  _(ALLOC, alloc, MEMORY)       /* Reserve memory; yields an address. */       \
+  _(COMMIT, commit, MEMORY)     /* Put memory behind a part of it. */          \
+  _(DECOMMIT, decommit, MEMORY) /* Take it from a part again. */               \
+  _(FREE, free, MEMORY)         /* Give it back. */                            \
   _(INIT, init, HOST)       /* Initial contents of a box, into the host. */    \
   _(COPY, copy, COPY)       /* Strided box copy, any memory to any. */         \
   _(KERNEL, kernel, DEVICE) /* Launch over one chunk of the range. */          \
@@ -116,8 +124,9 @@ typedef struct cel_instr {
   union {
     struct {
       cel_allocation *allocation;
-      uint64_t begin, end; /* COMMIT: bytes, at the grain or the end of it */
-    } memory;              /* ALLOC, COMMIT, FREE */
+      /* COMMIT, DECOMMIT: bytes, at the grain or the block, or the end. */
+      uint64_t begin, end;
+    } memory; /* ALLOC, COMMIT, DECOMMIT, FREE */
     struct {
       cel_allocation *from, *to; /* INIT: from is null */
       cel_box box;
@@ -147,6 +156,15 @@ typedef struct cel_instr_graph_config {
   /* Of all memories, in bytes, a power of two; 0: committed on touch. The
    * host's always is. */
   uint64_t grain;
+  /* Allocations that reserve less have all their memory from the ALLOC to the
+   * FREE, and no COMMIT, as all have where there is no grain. */
+  uint64_t whole;
+  /* DECOMMITs are for multiples of so many bytes, a power of two and no less
+   * than the grain. Of no account where no memory has a capacity. */
+  uint64_t block;
+  /* Bytes that may be committed at once, by memory; 0: as many as are needed,
+   * as in the host's always. */
+  uint64_t capacity[CEL_MEMORIES];
   /* Ranks that direct messages are exchanged with, ascending; borrowed. Rank a
    * is near b as b is near a. Of no account unless there is one device, with a
    * memory of its own. */
@@ -161,6 +179,8 @@ typedef struct cel_instr_graph_config {
    * cut whatever they lack, for specs. */
   int64_t interior_items;
   void (*emit)(void *context, const cel_instr *instr);
+  /* The first time that a memory is too small for all; may be null. */
+  void (*warn)(void *context, const cel_task *task, const char *text);
   void *context;
 } cel_instr_graph_config;
 
@@ -168,7 +188,8 @@ cel_instr_graph *cel_instr_graph_create(const cel_instr_graph_config *config);
 /* Frees all records; every instruction has been executed or never will be. */
 void cel_instr_graph_destroy(cel_instr_graph *graph);
 /* Takes the next command, in command order; emits what it leads to, now or
- * later. */
+ * later. CEL_E_MEMORY: a command needs more than a capacity by itself; then
+ * nothing may be added any more. */
 cel_status cel_instr_graph_add(cel_instr_graph *graph,
                                const cel_command *command);
 /* Emits what the lookahead holds back. */

@@ -47,11 +47,12 @@ static cel_status hold(cel_instr_graph *graph, const cel_command *command) {
 }
 
 /* Emits the planned command at once. */
-static void pass(cel_instr_graph *graph) {
+static cel_status pass(cel_instr_graph *graph) {
   bool allocates = would_allocate(graph);
   if (allocates) want_all(graph);
-  cel__generate(graph);
+  cel_status status = cel__generate(graph);
   if (graph->wanted.n > 0) cel__memory_forget(graph);
+  return status;
 }
 
 cel_status cel__lookahead_add(cel_instr_graph *graph,
@@ -62,15 +63,14 @@ cel_status cel__lookahead_add(cel_instr_graph *graph,
   bool holds = graph->config.lookahead && !epoch &&
                (graph->held.n > 0 || would_allocate(graph));
   if (holds) return hold(graph, command);
-  pass(graph);
-  return CEL_E_OK;
+  return pass(graph);
 }
 
 cel_status cel__lookahead_flush(cel_instr_graph *graph) {
   cel_status status = CEL_E_OK;
   for (uint32_t i = 0; i < graph->held.n && status == CEL_E_OK; ++i) {
     status = cel__plan_make(graph, graph->held.at[i]);
-    if (status == CEL_E_OK) cel__generate(graph);
+    if (status == CEL_E_OK) status = cel__generate(graph);
   }
   cel_vec_clear(&graph->held);
   graph->held_horizons = graph->quiet_horizons = 0;

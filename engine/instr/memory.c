@@ -7,6 +7,7 @@
 void cel__record_destroy(cel__record *record) {
   if (record->track != NULL) cel_track_destroy(record->track);
   cel_region_release(&record->committed);
+  if (record->grains != NULL) cel_map_destroy(record->grains);
   cel_free(record);
 }
 
@@ -47,8 +48,7 @@ void cel__held_release(cel_instr_graph *graph, cel__held *held) {
 
 /* ---- demand -------------------------------------------------------------- */
 
-/* All of dimension 0, so that growth along it stays in place. */
-static cel_box layout_of(const cel_buffer *buffer, const cel_box *box) {
+cel_box cel__memory_layout(const cel_buffer *buffer, const cel_box *box) {
   cel_box layout = *box;
   layout.min[0] = buffer->extent.min[0];
   layout.max[0] = buffer->extent.max[0];
@@ -103,7 +103,7 @@ bool cel__memory_want(cel_instr_graph *graph, const cel_buffer *buffer,
   }
   if (in->wants.n == 0)
     cel_vec_push(&graph->wanted, (cel__backing_id){buffer->id, memory});
-  cel_box layout = layout_of(buffer, box);
+  cel_box layout = cel__memory_layout(buffer, box);
   while (widen(&in->wants, &layout)) {
   }
   drop_covered(&in->wants, &layout);
@@ -131,10 +131,14 @@ static cel__record *record_new(cel_instr_graph *graph, const cel_buffer *buffer,
   record->made.layout = *layout;
   record->made.reserve =
       (uint64_t)cel_box_volume(layout) * buffer->element_size;
+  record->whole =
+      graph->config.grain == 0 || record->made.reserve < graph->config.whole;
   const cel_task *task = graph->plan.command->task;
   cel_instr *instr =
       cel__instr_begin(graph, CEL_INSTR_ALLOC, task, CEL__PRIORITY_MEMORY);
   instr->memory.allocation = &record->made;
+  cel__room_enter(graph, record);
+  if (record->whole) cel__room_take(graph, record, 0, record->made.reserve);
   record->track = cel_track_create(layout, instr->id);
   record->floor = graph->front.floor;
   cel__instr_end(graph, instr);
@@ -148,8 +152,20 @@ static void emit_free(cel_instr_graph *graph, cel__record *record) {
   instr->memory.allocation = &record->made;
   cel_track_users(cel__record_track(graph, record), &record->made.layout,
                   &graph->deps);
+  cel__room_leave(graph, record, instr->id);
   cel__instr_end(graph, instr);
   cel__record_bury(graph, record);
+}
+
+void cel__memory_spill(cel_instr_graph *graph, cel__record *record) {
+  const cel_allocation *a = &record->made;
+  cel__backing *in = &cel__held_of(graph, a->buffer)->in[a->memory];
+  cel__coherence_spill(graph, record, &a->layout);
+  uint32_t i = cel__spots_first(&in->live, &a->layout);
+  while (in->live.at[i].record != record) ++i;
+  cel__spots_remove(&in->live, i);
+  if (in->recent == record) in->recent = NULL;
+  emit_free(graph, record);
 }
 
 /* Takes over what is current in `old`, but for what this command overwrites
@@ -169,15 +185,61 @@ static void move_contents(cel_instr_graph *graph, cel__held *held,
   fresh->used = cel_box_hull(&fresh->used, &old->used);
 }
 
+/* Spills what meets the layout and differs from it. */
+static void spill_meeting(cel_instr_graph *graph, cel__backing *in,
+                          const cel_box *layout) {
+  for (uint32_t i = cel__spots_first(&in->live, layout);
+       i < in->live.n && in->live.at[i].layout.min[1] < layout->max[1];) {
+    const cel_box *other = &in->live.at[i].layout;
+    if (cel_box_meets(other, layout) && !cel_box_equal(other, layout))
+      cel__memory_spill(graph, in->live.at[i].record);
+    else
+      ++i;
+  }
+}
+
+/* At most so much memory would a new allocation take at once: all if it is
+ * whole, else what the contents take that move into it. */
+static uint64_t takes_at_once(const cel_instr_graph *graph,
+                              const cel__backing *in, const cel_buffer *buffer,
+                              const cel_box *layout, bool whole) {
+  uint64_t row = cel__memory_row(buffer, layout), sum = 0;
+  if (whole) return (uint64_t)(layout->max[0] - layout->min[0]) * row;
+  cel__spots_each(i, &in->live, layout) {
+    const cel__record *old = in->live.at[i].record;
+    if (!cel_box_covers(layout, &old->made.layout)) continue;
+    int64_t rows = old->whole ? old->used.max[0] - old->used.min[0]
+                              : cel_region_volume(&old->committed);
+    sum +=
+        (uint64_t)rows * row + 2 * graph->config.grain * (old->committed.n + 1);
+  }
+  return sum;
+}
+
+/* Where room is short, contents do not move into a new allocation, but to the
+ * host; what it takes at once has room then, or the answer is false. */
+static bool make_room(cel_instr_graph *graph, cel__backing *in, int32_t memory,
+                      const cel_buffer *buffer, const cel_box *layout) {
+  const cel_instr_graph_config *c = &graph->config;
+  if (graph->rooms[memory].capacity == 0) return true;
+  uint64_t bytes = (uint64_t)cel_box_volume(layout) * buffer->element_size;
+  bool whole = c->grain == 0 || bytes < c->whole;
+  bytes = takes_at_once(graph, in, buffer, layout, whole);
+  if (cel__room_has(graph, memory, bytes)) return true;
+  spill_meeting(graph, in, layout);
+  return !whole || cel__room_make(graph, memory, bytes);
+}
+
 /* A new allocation around `box`, all live ones that it would meet, and what is
  * wanted there. */
 static cel__record *grow(cel_instr_graph *graph, const cel_buffer *buffer,
                          int32_t memory, const cel_box *box) {
   cel__held *held = cel__held_of(graph, buffer);
   cel__backing *in = &held->in[memory];
-  cel_box layout = layout_of(buffer, box);
+  cel_box layout = cel__memory_layout(buffer, box);
   while (widen(&in->wants, &layout) || widen(&in->live, &layout)) {
   }
+  if (!make_room(graph, in, memory, buffer, &layout)) return NULL;
   drop_covered(&in->wants, &layout);
   cel__record *fresh = record_new(graph, buffer, memory, &layout);
   fresh->used = *box;
@@ -206,6 +268,20 @@ cel__record *cel__memory_need(cel_instr_graph *graph, const cel_buffer *buffer,
   if (record == NULL) return grow(graph, buffer, memory, box);
   record->used = cel_box_hull(&record->used, box);
   return record;
+}
+
+bool cel__memory_need_exactly(cel_instr_graph *graph, const cel_buffer *buffer,
+                              int32_t memory, const cel_box *layout) {
+  cel__backing *in = &cel__held_of(graph, buffer)->in[memory];
+  cel__record *record = find_in(in, layout);
+  if (record != NULL && cel_box_equal(&record->made.layout, layout))
+    return true;
+  spill_meeting(graph, in, layout);
+  if (!make_room(graph, in, memory, buffer, layout)) return false;
+  record = record_new(graph, buffer, memory, layout);
+  cel__spots_insert(&in->live, layout, record);
+  in->recent = record;
+  return true;
 }
 
 void cel__memory_drop(cel_instr_graph *graph, const cel_command *command) {

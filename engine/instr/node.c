@@ -48,6 +48,7 @@ void cel__instr_bound(cel_instr_graph *graph, const cel_command *command) {
   cel_front_collect(&graph->front, &graph->deps);
   cel__instr_end(graph, instr);
   cel_front_bound(&graph->front, epoch);
+  if (epoch) cel__rooms_settle(graph);
   cel_eras_close(&graph->eras, instr->id);
 }
 

@@ -66,11 +66,10 @@ static cel_status make_parts(cel_instr_graph *graph, bool whole) {
   return CEL_E_OK;
 }
 
-/* With `whole`, chunks are not cut for their halos. */
-static cel_status plan_run(cel_instr_graph *graph, bool whole) {
+/* What each part touches by each access. */
+static cel_status touch_parts(cel_instr_graph *graph) {
   cel__plan *plan = &graph->plan;
   const cel_task *task = plan->command->task;
-  CEL_TRY(make_parts(graph, whole));
   for (uint32_t p = 0; p < plan->parts.n; ++p)
     for (uint32_t a = 0; a < task->accesses; ++a) {
       const cel_access *access = &task->access[a];
@@ -85,6 +84,12 @@ static cel_status plan_run(cel_instr_graph *graph, bool whole) {
       touch->hull = cel_region_hull(&touch->region);
     }
   return CEL_E_OK;
+}
+
+/* With `whole`, chunks are not cut for their halos. */
+static cel_status plan_run(cel_instr_graph *graph, bool whole) {
+  CEL_TRY(make_parts(graph, whole));
+  return touch_parts(graph);
 }
 
 int32_t cel__plan_near(const cel_instr_graph *graph,
@@ -173,12 +178,90 @@ static cel_status plan_execute(cel_instr_graph *graph) {
   return CEL_E_OVERLAP;
 }
 
+/* ---- rounds -------------------------------------------------------------- */
+
+/* Run i of `rounds` of each device's chunk. */
+static cel_status make_round(cel_instr_graph *graph, int64_t rounds,
+                             int64_t i) {
+  cel__plan *plan = &graph->plan;
+  const cel_task *task = plan->command->task;
+  int64_t g = task->permitted.granularity[0];
+  cel__part part = {.priority = CEL__PRIORITY_RUN};
+  cel_vec_clear(&plan->parts);
+  cel_box chunk;
+  cel_split devices =
+      cel_task_cut(task, &plan->command->chunk, graph->config.devices);
+  for (int32_t d = 0; cel_split_chunk(&devices, d, &chunk); ++d) {
+    part.device = d;
+    part.memory = graph->config.device_memory[d];
+    cel_split runs = cel_split_1d(&chunk, rounds, g < 1 ? 1 : g);
+    if (cel_split_chunk(&runs, i, &part.chunk))
+      cel_vec_push(&plan->parts, part);
+  }
+  return touch_parts(graph);
+}
+
+cel_status cel__plan_round(cel_instr_graph *graph, int64_t rounds, int64_t i) {
+  graph->plan.used = 0;
+  return make_round(graph, rounds, i);
+}
+
+/* Whether each of so many rounds fits `parts` times into the memories. */
+static cel_status rounds_fit(cel_instr_graph *graph, int64_t rounds,
+                             uint64_t parts, bool *fit) {
+  *fit = true;
+  for (int64_t i = 0; i < rounds && *fit; ++i) {
+    CEL_TRY(cel__plan_round(graph, rounds, i));
+    *fit = cel__need_fits(graph, parts);
+  }
+  return CEL_E_OK;
+}
+
+/* So many rounds that while one computes, the memory of the one before leaves
+ * and that of the next one comes; if there are such, else as many as it takes
+ * at all; 1 if there is no such number. */
+static cel_status find_rounds(cel_instr_graph *graph, int64_t *out) {
+  enum { BESIDE = 3, FINER = 4 };
+  const cel_command *command = graph->plan.command;
+  int64_t most = command->chunk.max[0] - command->chunk.min[0];
+  *out = 1;
+  for (int64_t n = 2; n / 2 < most; n *= 2) {
+    bool fit;
+    CEL_TRY(rounds_fit(graph, n, BESIDE, &fit));
+    if (fit) *out = n;
+    if (fit || (*out > 1 && n >= FINER * *out)) break;
+    if (*out > 1) continue;
+    CEL_TRY(rounds_fit(graph, n, 1, &fit));
+    if (fit) *out = n;
+  }
+  return CEL_E_OK;
+}
+
+/* What may be cut further without anybody noticing. */
+static bool may_go_round(const cel_task *task) {
+  return task->kind == CEL_TASK_KERNEL && task->permitted.cut[0] &&
+         task->placement == CEL_PLACE_SPLIT && task->apart &&
+         task->effects == 0 && !calls_library(task);
+}
+
+static cel_status plan_rounds(cel_instr_graph *graph) {
+  cel__plan *plan = &graph->plan;
+  if (!graph->limited || !may_go_round(plan->command->task) ||
+      cel__need_fits(graph, 1))
+    return CEL_E_OK;
+  CEL_TRY(find_rounds(graph, &plan->rounds));
+  return plan_execute(graph);
+}
+
 cel_status cel__plan_make(cel_instr_graph *graph, const cel_command *command) {
   cel__plan *plan = &graph->plan;
   plan->command = command;
   plan->used = 0;
+  plan->rounds = 1;
   switch (command->kind) {
-  case CEL_COMMAND_EXECUTE: return plan_execute(graph);
+  case CEL_COMMAND_EXECUTE:
+    CEL_TRY(plan_execute(graph));
+    return plan_rounds(graph);
   case CEL_COMMAND_PUSH:
   case CEL_COMMAND_AWAIT_PUSH: plan_message(graph, command); break;
   case CEL_COMMAND_HORIZON:

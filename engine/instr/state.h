@@ -5,6 +5,8 @@
  *   interior.c   what of a chunk lacks nothing
  *   memory.c     allocations: demand, growth, giving back
  *   commit.c     memory behind allocations, where it is not there on touch
+ *   room.c       what memories hold of their capacity; who goes when it is full
+ *   need.c       what the present command needs there, and sees that it has it
  *   spots.c      the layouts of one buffer in one memory
  *   coherence.c  where data is current, and copies to where it is needed
  *   node.c       instructions, their dependencies, horizons, retirement
@@ -31,7 +33,41 @@ typedef struct cel__record {
   cel_region committed; /* rows: boxes [a, b) x 1 x 1; where there is a grain */
   cel_track *track;     /* over made.layout */
   uint64_t floor;       /* applied to `track` */
+  bool whole;           /* has all its memory, always */
+  /* Where memories have a capacity: */
+  uint64_t bytes; /* that it holds */
+  uint32_t place; /* among its room's records */
+  uint64_t used_at;
+  cel_map *grains; /* unless whole: grain -> used at; 0: holds no memory */
 } cel__record;
+
+/* A FREE or DECOMMIT, or some that are older than the floor. */
+typedef struct cel__leaving {
+  uint64_t id, bytes;
+} cel__leaving;
+
+/* What one memory holds once all that was emitted is carried out. Moments are
+ * counted by graph->now.
+ *
+ * Invariant: whichever order instructions are carried out in, what is committed
+ * never exceeds the capacity. An instruction that takes memory comes after as
+ * many of those that `leaving` lists as that takes; the others count as if they
+ * were still to come. */
+typedef struct cel__room {
+  uint64_t capacity; /* 0: any amount, and nothing here is counted */
+  uint64_t used;
+  uint64_t going;    /* of all that leave */
+  uint64_t promised; /* to the present command, which may have taken it */
+  CEL_VEC(cel__leaving) leaving; /* ids ascend, from the floor on */
+  CEL_VEC(cel__record *) records;
+} cel__room;
+
+/* Something that may go: `count` blocks of a record, or all of one that is
+ * whole. */
+typedef struct cel__victim {
+  cel__record *record;
+  uint64_t first, count, used_at;
+} cel__victim;
 
 /* One buffer in one memory. */
 typedef struct cel__backing {
@@ -77,6 +113,7 @@ typedef struct cel__plan {
   CEL_VEC(cel__part) parts;
   CEL_VEC(cel__touch) touches; /* n counts those made; `used` those valid */
   uint32_t used;
+  int64_t rounds; /* a kernel's chunk in so many runs, one after another */
 } cel__plan;
 
 struct cel_instr_graph {
@@ -90,6 +127,13 @@ struct cel_instr_graph {
   } * near;             /* for each of config.near */
   /* Nodes. */
   uint64_t next_allocation;
+  /* Room. */
+  cel__room *rooms;     /* by memory */
+  bool limited;         /* some memory has a capacity */
+  bool warned;          /* that it does not suffice */
+  bool backwards;       /* the rounds of the next task that has some */
+  uint64_t now;         /* counts commands; messages of one task are one */
+  const cel_task *told; /* the task whose messages are being made, or null */
   cel_collectives collectives;
   cel_effect_track effects;
   cel_front front;
@@ -105,6 +149,10 @@ struct cel_instr_graph {
   cel_region kept, discarded;     /* of an allocation that grows */
   cel_region reads;               /* of a chunk or its interior */
   cel_region rows, fresh;         /* to commit, and completed by that */
+  cel_region spilled;             /* what has to be copied to the host */
+  cel_map_entries grains;         /* of a record */
+  cel_region blocks;              /* that the command needs of a record */
+  CEL_VEC(cel__victim) victims;
   CEL_VEC(cel_place_in) places;
 };
 
@@ -135,10 +183,18 @@ bool cel__memory_want(cel_instr_graph *graph, const cel_buffer *buffer,
                       int32_t memory, const cel_box *box);
 /* Forgets what was announced. */
 void cel__memory_forget(cel_instr_graph *graph);
+/* All of dimension 0, so that growth along it stays in place. */
+cel_box cel__memory_layout(const cel_buffer *buffer, const cel_box *box);
 /* Makes sure that one allocation covers `box`: emits ALLOC, COPY and FREE as
- * needed. Earlier records may be gone then: look them up again. */
+ * needed. Earlier records may be gone then: look them up again. Null when there
+ * is no room for one that is whole. */
 cel__record *cel__memory_need(cel_instr_graph *graph, const cel_buffer *buffer,
                               int32_t memory, const cel_box *box);
+/* The same, with just this layout; whatever meets it otherwise is spilled. */
+bool cel__memory_need_exactly(cel_instr_graph *graph, const cel_buffer *buffer,
+                              int32_t memory, const cel_box *layout);
+/* Copies to the host what is current only there, and frees it. */
+void cel__memory_spill(cel_instr_graph *graph, cel__record *record);
 /* Gives back all memory of a buffer and forgets it. */
 void cel__memory_drop(cel_instr_graph *graph, const cel_command *command);
 /* The record's tracker, up to date with the floor. */
@@ -153,10 +209,62 @@ void cel__held_release(cel_instr_graph *graph, cel__held *held);
  * graph->rows and fresh. */
 void cel__memory_commit(cel_instr_graph *graph, cel__record *record,
                         const cel_region *region);
+/* Emits a DECOMMIT of bytes at blocks, or at the end of the record, and forgets
+ * the rows that they meet, of which nothing is current there. */
+void cel__memory_decommit(cel_instr_graph *graph, cel__record *record,
+                          uint64_t begin, uint64_t end);
+/* Bytes of a row of a layout. */
+uint64_t cel__memory_row(const cel_buffer *buffer, const cel_box *layout);
 /* Whether the rows of `box` have memory. */
 bool cel__memory_is_committed(const cel__record *record, const cel_box *box);
 
+/* ---- room.c -------------------------------------------------------------- */
+
+void cel__rooms_init(cel_instr_graph *graph);
+void cel__rooms_release(cel_instr_graph *graph);
+/* An epoch: whatever left before it has gone. */
+void cel__rooms_settle(cel_instr_graph *graph);
+/* The record is made, or about to be freed by instruction `id`. */
+void cel__room_enter(cel_instr_graph *graph, cel__record *record);
+void cel__room_leave(cel_instr_graph *graph, cel__record *record, uint64_t id);
+/* The instruction being made commits what `record` has no memory for yet of
+ * [begin, end), out to the grain: it comes after those that make room. */
+void cel__room_take(cel_instr_graph *graph, cel__record *record, uint64_t begin,
+                    uint64_t end);
+/* Instruction `id` gives the bytes back. */
+void cel__room_give(cel_instr_graph *graph, cel__record *record, uint64_t begin,
+                    uint64_t end, uint64_t id);
+/* How many bytes a commitment of [begin, end) would take. */
+uint64_t cel__room_lacks(cel_instr_graph *graph, const cel__record *record,
+                         uint64_t begin, uint64_t end);
+/* Whether so many more bytes fit as it is. */
+bool cel__room_has(const cel_instr_graph *graph, int32_t memory,
+                   uint64_t bytes);
+/* Makes room for so many by spilling what was not used now; whether there is
+ * enough then. */
+bool cel__room_make(cel_instr_graph *graph, int32_t memory, uint64_t bytes);
+/* What the present command touches is used now, as far as it is there. */
+void cel__room_touch(cel_instr_graph *graph, int32_t memory);
+
+/* ---- need.c -------------------------------------------------------------- */
+
+/* Allocations for all that the plan touches, and room for what they have no
+ * memory for yet. CEL_E_MEMORY: it needs more than there is at once. */
+cel_status cel__need_plan(cel_instr_graph *graph);
+/* Whether what is planned fits `parts` times into each memory. */
+bool cel__need_fits(cel_instr_graph *graph, uint64_t parts);
+
 /* ---- coherence.c --------------------------------------------------------- */
+
+/* A device that works in the memory; -1 for the host's. */
+int32_t cel__device_in(const cel_instr_graph *graph, int32_t memory);
+/* Copies to the host what is current only in the record's memory, of the rows
+ * of `rows`; nothing there is current any more. */
+void cel__coherence_spill(cel_instr_graph *graph, cel__record *record,
+                          const cel_box *rows);
+/* Nothing of the region counts as written. */
+void cel__coherence_forget(cel_instr_graph *graph, const cel_buffer *buffer,
+                           const cel_region *region);
 
 /* Makes `region` current in `memory`, where allocations cover it already. */
 void cel__coherence_fetch(cel_instr_graph *graph, const cel_buffer *buffer,
@@ -179,6 +287,8 @@ void cel__copy(cel_instr_graph *graph, cel__record *from, cel__record *to,
 
 /* Fills graph->plan with what `command` touches. */
 cel_status cel__plan_make(cel_instr_graph *graph, const cel_command *command);
+/* With what round i of them touches, from 0. */
+cel_status cel__plan_round(cel_instr_graph *graph, int64_t rounds, int64_t i);
 /* Which of config.near the message is exchanged with, where it is direct or
  * may be; else -1. */
 int32_t cel__plan_near(const cel_instr_graph *graph,
@@ -203,8 +313,8 @@ cel_status cel__lookahead_flush(cel_instr_graph *graph);
 
 /* ---- graph.c ------------------------------------------------------------- */
 
-/* Emits what graph->plan's command leads to. */
-void cel__generate(cel_instr_graph *graph);
+/* Emits what graph->plan's command leads to. CEL_E_MEMORY, see instr.h. */
+cel_status cel__generate(cel_instr_graph *graph);
 
 /* Higher first: what other ranks wait for, then what many instructions wait
  * for, then computing. */

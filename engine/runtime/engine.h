@@ -36,6 +36,7 @@ typedef struct cel_engine_config {
   int32_t horizons_ahead;            /* default 8 */
   uint64_t small_bytes, large_bytes; /* see command.h; 0: default */
   int64_t interior_items;            /* see instr.h */
+  /* Thread: main or scheduler. */
   void (*warn)(void *context, const cel_task *task, const char *text);
   void *warn_context;
   /* Polled while submit waits its turn; true ends that with CEL_E_CANCELLED.

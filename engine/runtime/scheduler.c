@@ -34,6 +34,12 @@ static void emit_instr(void *context, const cel_instr *instr) {
   pass_instr(e, instr);
 }
 
+static void warn(void *context, const cel_task *task, const char *text) {
+  const cel_engine *e = context;
+  if (e->config.warn != NULL)
+    e->config.warn(e->config.warn_context, task, text);
+}
+
 static void emit_command(void *context, const cel_command *command) {
   cel_engine *e = context;
   cel_scheduler *s = &e->scheduler;
@@ -140,6 +146,8 @@ void cel__scheduler_init(cel_engine *engine) {
                                    .ranks = c->transport->ranks,
                                    .devices = c->backend->devices,
                                    .grain = c->backend->grain,
+                                   .whole = c->backend->whole,
+                                   .block = c->backend->block,
                                    .near = c->transport->near,
                                    .nears = nears,
                                    .direct_bytes = c->transport->direct_bytes,
@@ -147,7 +155,10 @@ void cel__scheduler_init(cel_engine *engine) {
                                    .lookahead = c->lookahead,
                                    .interior_items = c->interior_items,
                                    .emit = emit_instr,
+                                   .warn = warn,
                                    .context = engine};
+  for (int m = 0; m < c->backend->memories; ++m)
+    instrs.capacity[m] = c->backend->capacity[m];
   for (int d = 0; d < c->backend->devices; ++d)
     instrs.device_memory[d] = c->backend->device_memory[d];
   engine->scheduler.commands = cel_command_graph_create(&commands);

@@ -71,8 +71,13 @@ typedef struct world {
   cel_task_graph *tasks;
   cel_instr_graph *instrs;
   int32_t devices, device_memory[8];
-  bool near;               /* the other rank is */
-  uint64_t grain;          /* of memories; 0: committed on touch */
+  bool near;                   /* the other rank is */
+  uint64_t grain;              /* of memories; 0: committed on touch */
+  uint64_t whole, block;       /* see instr.h */
+  uint64_t capacity;           /* of every device's memory; 0: any */
+  uint64_t held[CEL_MEMORIES]; /* bytes, grain by grain */
+  bool full;                   /* a command needed more by itself */
+  bool warned, lookahead;
   CEL_VEC(model *) models; /* by buffer id */
   CEL_VEC(job *) jobs;
   CEL_VEC(cel_command *) commands;
@@ -90,7 +95,8 @@ typedef struct world {
 } world;
 
 static struct {
-  uint64_t kinds[CEL_INSTR_EPOCH + 1], refused, tasks, resizes, repeated;
+  uint64_t kinds[CEL_INSTR_EPOCH + 1], refused, tasks, resizes, repeated, full,
+      warned;
 } total;
 
 /* ---- elements ------------------------------------------------------------ */
@@ -283,27 +289,65 @@ static uint64_t *element_at(const cel_allocation *a, const int64_t p[3]) {
   return (uint64_t *)a->address + index_in(&a->layout, p);
 }
 
+static bool is_whole(const world *w, const cel_allocation *a) {
+  return w->grain == 0 || a->reserve < w->whole;
+}
+
+/* Whichever order instructions come in, a memory never holds more than it
+ * has. */
+static void hold(world *w, const cel_allocation *a, uint64_t bytes) {
+  w->held[a->memory] += bytes;
+  if (w->capacity != 0 && a->memory != CEL_MEMORY_HOST)
+    require(w->held[a->memory] <= w->capacity);
+}
+
 static void do_alloc(world *w, cel_allocation *a) {
   require(a->address == NULL);
   require(a->reserve == (uint64_t)cel_box_volume(&a->layout) * 8);
   a->address = malloc(a->reserve + a->reserve / 8);
   memset(a->address, (int)cel_random_int(&w->random, 1, 255), a->reserve);
-  memset(committed_of(a), w->grain == 0, a->reserve / 8);
+  memset(committed_of(a), is_whole(w, a), a->reserve / 8);
+  if (is_whole(w, a)) hold(w, a, a->reserve);
 }
 
-static void do_commit(const world *w, const cel_instr *instr) {
+static void do_commit(world *w, const cel_instr *instr) {
   const cel_allocation *a = instr->memory.allocation;
   uint64_t begin = instr->memory.begin, end = instr->memory.end;
-  require(w->grain != 0);
+  require(!is_whole(w, a));
   require(begin < end && end <= a->reserve && begin % w->grain == 0);
   require(end % w->grain == 0 || end == a->reserve);
   uint8_t *committed = committed_of(a);
   bool news = false;
   for (uint64_t i = begin / 8; i < end / 8; ++i) {
     news |= !committed[i];
+    if (!committed[i] && i * 8 % w->grain == 0) hold(w, a, w->grain);
     committed[i] = true;
   }
   total.repeated += !news;
+}
+
+static void do_decommit(world *w, const cel_instr *instr) {
+  const cel_allocation *a = instr->memory.allocation;
+  uint64_t begin = instr->memory.begin, end = instr->memory.end;
+  require(!is_whole(w, a) && w->capacity != 0 && a->memory != CEL_MEMORY_HOST);
+  require(begin < end && end <= a->reserve && begin % w->block == 0);
+  require(end % w->block == 0 || end == a->reserve);
+  uint8_t *committed = committed_of(a);
+  for (uint64_t i = begin / 8; i < end / 8; ++i) {
+    if (committed[i] && i * 8 % w->grain == 0) w->held[a->memory] -= w->grain;
+    committed[i] = false;
+  }
+  memset((char *)a->address + begin, (int)cel_random_int(&w->random, 1, 255),
+         end - begin);
+}
+
+static void do_free(world *w, cel_allocation *a) {
+  uint8_t *committed = committed_of(a);
+  if (is_whole(w, a)) w->held[a->memory] -= a->reserve;
+  for (uint64_t i = 0; i < a->reserve / 8 && !is_whole(w, a); ++i)
+    if (committed[i] && i * 8 % w->grain == 0) w->held[a->memory] -= w->grain;
+  free(a->address);
+  a->address = NULL;
 }
 
 static void do_copy(const cel_instr *instr) {
@@ -405,11 +449,8 @@ static void carry_out(world *w, uint64_t id) {
   switch (instr->kind) {
   case CEL_INSTR_ALLOC: do_alloc(w, instr->memory.allocation); break;
   case CEL_INSTR_COMMIT: do_commit(w, instr); break;
-  case CEL_INSTR_FREE:
-    require(instr->memory.allocation->address != NULL);
-    free(instr->memory.allocation->address);
-    instr->memory.allocation->address = NULL;
-    break;
+  case CEL_INSTR_DECOMMIT: do_decommit(w, instr); break;
+  case CEL_INSTR_FREE: do_free(w, instr->memory.allocation); break;
   case CEL_INSTR_INIT: do_init(instr); break;
   case CEL_INSTR_COPY: do_copy(instr); break;
   case CEL_INSTR_KERNEL:
@@ -505,6 +546,32 @@ static cel_command *command_new(world *w, cel_command_kind kind,
   return command;
 }
 
+/* As much as a task could need where all that it mentions is there, whole. */
+static uint64_t most_needed(const world *w, const cel_task *task) {
+  uint64_t sum = 0;
+  for (uint32_t a = 0; a < task->accesses; ++a) {
+    const cel_buffer *buffer = task->access[a].buffer;
+    sum += (uint64_t)cel_box_volume(&buffer->extent) * 8 + w->block;
+  }
+  return sum;
+}
+
+/* A command may be refused that needs more than there is; then the run is at
+ * its end. */
+static void add(world *w, const cel_command *command) {
+  if (w->full) return;
+  cel_status status = cel_instr_graph_add(w->instrs, command);
+  if (status == CEL_E_OK) return;
+  if (status != CEL_E_MEMORY || w->capacity == 0)
+    fail("%s", cel_error_last()->text);
+  w->full = true;
+  ++total.full;
+  require(strstr(cel_error_last()->text, "at once") != NULL);
+  const cel_task *task = command->task;
+  if (command->kind == CEL_COMMAND_EXECUTE && !w->lookahead)
+    require(most_needed(w, task) > w->capacity);
+}
+
 static void on_task(void *context, const cel_task *task) {
   world *w = context;
   static const cel_command_kind kinds[] = {
@@ -516,8 +583,7 @@ static void on_task(void *context, const cel_task *task) {
   cel_command *command = command_new(w, kinds[task->kind], task);
   command->chunk = task->range;
   w->last_task = task;
-  if (cel_instr_graph_add(w->instrs, command) != CEL_E_OK)
-    fail("%s", cel_error_last()->text);
+  add(w, command);
 }
 
 /* ---- random programs ----------------------------------------------------- */
@@ -809,7 +875,7 @@ static void message_any(world *w) {
     cel_vec_push(&w->sent, parcel);
   else
     cel_vec_push(&w->received, parcel);
-  require(cel_instr_graph_add(w->instrs, command) == CEL_E_OK);
+  add(w, command);
 }
 
 static void act(world *w) {
@@ -828,33 +894,58 @@ static void act(world *w) {
   } else if (what < 87) {
     cel_task_graph_epoch(w->tasks, (cel_place){0});
   } else if (what < 90) {
-    require(cel_instr_graph_flush(w->instrs) == CEL_E_OK);
+    cel_status status = w->full ? CEL_E_OK : cel_instr_graph_flush(w->instrs);
+    require(status == CEL_E_OK || w->capacity != 0);
+    w->full |= status != CEL_E_OK;
   }
   for (int64_t i = any(w, 0, 8); i > 0 && step(w);) --i;
 }
 
 /* ---- one case ------------------------------------------------------------ */
 
+static void on_warning(void *context, const cel_task *task, const char *text) {
+  world *w = context;
+  (void)task;
+  require(w->capacity != 0 && !w->warned && strstr(text, "buffer b") != NULL);
+  w->warned = true;
+  ++total.warned;
+}
+
+/* Room for less than one to all of the buffers. */
+static void limit(world *w, cel_instr_graph_config *config) {
+  w->block = w->grain << any(w, 0, 2);
+  if (w->grain != 0 && chance(w, 50)) w->whole = (uint64_t)any(w, 1, 60) * 8;
+  if (chance(w, 60))
+    w->capacity =
+        (uint64_t)any(w, 2, 6) * w->block + (uint64_t)any(w, 8, 60) * 8;
+  config->grain = w->grain;
+  config->whole = w->whole;
+  config->block = w->block;
+  for (int m = 1; m < CEL_MEMORIES; ++m) config->capacity[m] = w->capacity;
+}
+
 static void world_open(world *w, uint64_t seed) {
   *w = (world){.random = {seed}};
   w->rules = cel_rules_create();
-  w->devices = (int32_t)any(w, 1, 4);
+  w->devices = chance(w, 50) ? 1 : (int32_t)any(w, 2, 4);
   for (int32_t d = 0; d < w->devices; ++d)
     w->device_memory[d] = (int32_t)(chance(w, 75) ? d + 1 : any(w, 0, 4));
   w->policy = (int)any(w, 0, 2);
   w->grain = chance(w, 40) ? 0 : 8ull << any(w, 0, 5);
   static const int64_t other = 1;
   w->near = chance(w, 60);
+  w->lookahead = chance(w, 50);
   cel_instr_graph_config instrs = {.ranks = 2,
                                    .near = &other,
                                    .nears = w->near ? 1 : 0,
                                    .direct_bytes = DIRECT_BYTES,
                                    .devices = w->devices,
-                                   .grain = w->grain,
                                    .large_bytes = (uint64_t)any(w, 0, 3) * 40,
-                                   .lookahead = chance(w, 50),
+                                   .lookahead = w->lookahead,
                                    .emit = on_instr,
+                                   .warn = on_warning,
                                    .context = w};
+  limit(w, &instrs);
   memcpy(instrs.device_memory, w->device_memory, sizeof w->device_memory);
   w->instrs = cel_instr_graph_create(&instrs);
   cel_task_graph_config tasks = {.ranks = 1,
@@ -867,10 +958,12 @@ static void world_open(world *w, uint64_t seed) {
 }
 
 static void world_close(world *w) {
+  for (uint32_t i = 0; i < w->allocations.n; ++i)
+    free(w->allocations.at[i]->address);
   cel_instr_graph_destroy(w->instrs);
   cel_task_graph_destroy(w->tasks);
   cel_rules_destroy(w->rules);
-  for (uint32_t i = 0; i < w->allocations.n; ++i) require(false);
+  require(w->allocations.n == 0 || w->full);
   for (uint32_t i = 0; i < w->models.n; ++i) {
     cel_free(w->models.at[i]->value);
     cel_free(w->models.at[i]->defined);
@@ -903,7 +996,8 @@ static void run_case(uint64_t seed) {
   world w;
   seed_now = seed;
   world_open(&w, seed);
-  for (int64_t i = any(&w, 3, 40); i > 0; --i) act(&w);
+  for (int64_t i = any(&w, 3, w.capacity != 0 ? 80 : 40); i > 0 && !w.full; --i)
+    act(&w);
   for (uint32_t i = 0; i < w.models.n; ++i)
     if (w.models.at[i]->live) check_buffer(&w, w.models.at[i]);
   for (uint32_t i = 0; i < w.models.n; ++i)
@@ -927,6 +1021,7 @@ int main(int argc, char **argv) {
     printf(" %" PRIu64 " %s", total.kinds[k],
            cel_instr_name((cel_instr_kind)k));
   require(total.repeated * 20 <= total.kinds[CEL_INSTR_COMMIT]);
-  printf("\n");
+  printf("; %" PRIu64 " cases spilled, %" PRIu64 " had too little room\n",
+         total.warned, total.full);
   return 0;
 }

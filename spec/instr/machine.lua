@@ -18,7 +18,7 @@ M.__index = M
 local command_kinds = program.enum("cel_command_kind", "CEL_COMMAND_",
   "execute push await_push horizon epoch free")
 local names = {}
-for i = 0, 11 do
+for i = 0, 12 do
   names[i] = ffi.string(c.cel_instr_name(ffi.cast("cel_instr_kind", i)))
 end
 
@@ -78,6 +78,7 @@ local readers = {
   horizon = function() end,
 }
 readers.free, readers.init, readers.host = readers.alloc, readers.copy, readers.kernel
+readers.decommit = readers.commit
 readers.receive, readers.epoch = readers.send, readers.horizon
 readers.release = readers.horizon
 
@@ -94,6 +95,10 @@ local emit = ffi.cast("void (*)(void *, const cel_instr *)", function(_, instr)
   if r.kind == "horizon" then current.horizons[#current.horizons + 1] = r.id end
 end)
 
+local warn = ffi.cast("void (*)(void *, const cel_task *, const char *)", function(_, _, text)
+  current.warnings[#current.warnings + 1] = ffi.string(text)
+end)
+
 -- ---- life ------------------------------------------------------------------
 
 local kinds_of_tasks = {
@@ -106,22 +111,25 @@ for name in pairs(kinds_of_tasks) do
 end
 
 -- config: devices (memory of each; default one that shares the host's),
--- grain, near (a list of ranks), direct_bytes, large_bytes, lookahead, step, breadth.
+-- grain, whole, block, capacity (of each device's memory), near (a list of
+-- ranks), direct_bytes, large_bytes, lookahead, step, breadth.
 function M.new(config)
   config = config or {}
-  local m = setmetatable({ instrs = {}, horizons = {}, commands = {}, messages = {} }, M)
+  local m = setmetatable({ instrs = {}, horizons = {}, commands = {}, messages = {}, warnings = {} }, M)
   local devices = config.devices or { 0 }
   local cfg = ffi.new("cel_instr_graph_config")
   cfg.ranks, cfg.devices = 2, #devices
   for i, memory in ipairs(devices) do cfg.device_memory[i - 1] = memory end
-  cfg.grain = config.grain or 0
+  cfg.grain, cfg.whole = config.grain or 0, config.whole or 0
+  cfg.block = config.block or cfg.grain
+  for memory = 1, 61 do cfg.capacity[memory] = config.capacity or 0 end
   local near = config.near or {}
   m.near = ffi.new("int64_t[?]", #near, near)
   cfg.near, cfg.nears, cfg.direct_bytes = m.near, #near, config.direct_bytes or 0
   cfg.large_bytes = config.large_bytes or 0
   cfg.lookahead = config.lookahead or false
   cfg.interior_items = config.interior_items or 0
-  cfg.emit = emit
+  cfg.emit, cfg.warn = emit, warn
   m.graph = c.cel_instr_graph_create(cfg)
   current = m
   m.program = program.new({

@@ -52,6 +52,9 @@ static void start(cluster *c) {
                                   .seed = cel_random_next(&c->random),
                                   .chains = p->chains,
                                   .grain = p->grain,
+                                  .whole = p->whole,
+                                  .block = p->block,
+                                  .capacity = program_capacity(p, p->block),
                                   .own_memory = p->own_memory};
     must(cel_backend_simulated(&backend, &r->backend));
     cel_host_config host = {.lanes = 1,
@@ -175,6 +178,7 @@ bool program_run(const program *p, char *text, size_t size) {
   c->size = size;
   start(c);
   run(c);
+  bool full = c->failed && program_lacks_room(p, c->ranks);
   bool (*verify)(const rank *, char *, size_t) =
       program_troubled(p) ? rank_troubled : rank_verify;
   for (int k = 0; k < p->ranks && !c->failed; ++k)
@@ -185,7 +189,7 @@ bool program_run(const program *p, char *text, size_t size) {
   if (!c->failed && !program_troubled(p))
     c->failed = !records_check(p, records, text, size);
   for (int k = 0; k < p->ranks; ++k) record_destroy(records[k]);
-  bool passed = !c->failed;
+  bool passed = !c->failed || full;
   cel_free(c);
   return passed;
 }

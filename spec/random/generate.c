@@ -306,6 +306,11 @@ static void generate_settings(cel_random *r, program *p, int ranks) {
   p->hosts = (int)pick_of(r, hosts, 5);
   p->collectives = cel_random_chance(r, 25) ? 60 : 12;
   p->direct_bytes = pick_of(r, direct, 4);
+  p->block = p->grain << pick(r, 0, 2);
+  p->whole = (uint64_t)pick(r, 0, 2) * 100;
+  if (cel_random_chance(r, 50))
+    p->room =
+        (int)(cel_random_chance(r, 50) ? pick(r, 100, 130) : pick(r, 15, 99));
 }
 
 program *program_generate(uint64_t seed, int ranks) {
@@ -343,12 +348,14 @@ static int some_group(cel_random *r, const program *p) {
 
 void program_diverge(program *p) {
   cel_random r = {p->seed ^ 0xd1ff};
+  p->room = 0; /* the only trouble */
   if (p->ranks == 1 || (p->odd_step = some_group(&r, p)) < 0) return;
   p->odd_rank = (int)pick(&r, 0, p->ranks - 1);
 }
 
 void program_fail(program *p) {
   cel_random r = {p->seed ^ 0xfa11};
+  p->room = 0;
   p->failing_step = some_group(&r, p);
 }
 
@@ -453,14 +460,16 @@ static void print_step(const step *s) {
 void program_print(const program *p) {
   printf(
       "  seed %llu: %d ranks, %d devices%s%s%s, horizons %d/%d/%d, small %llu, "
-      "large %llu, interior %lld, grain %llu, %d hosts, direct from %llu\n",
+      "large %llu, interior %lld, grain %llu, %d hosts, direct from %llu, "
+      "blocks of %llu, whole below %llu, room %d %%\n",
       (unsigned long long)p->seed, p->ranks, p->devices,
       p->own_memory ? ", own memory" : "", p->lookahead ? ", lookahead" : "",
       p->chains ? ", chains" : "", p->horizon_step, p->horizon_breadth,
       p->horizons_ahead, (unsigned long long)p->small_bytes,
       (unsigned long long)p->large_bytes, (long long)p->interior_items,
       (unsigned long long)p->grain, p->hosts,
-      (unsigned long long)p->direct_bytes);
+      (unsigned long long)p->direct_bytes, (unsigned long long)p->block,
+      (unsigned long long)p->whole, p->room);
   for (int b = 0; b < p->buffers; ++b) {
     char text[128];
     printf("  b%d: %s of %u bytes%s\n", b,

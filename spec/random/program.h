@@ -103,8 +103,12 @@ typedef struct program {
   int hosts; /* whose ranks exchange direct messages; 0: none; in one
                 process */
   uint64_t direct_bytes;
-  uint64_t grain;   /* of devices' memories; simulated */
-  bool chains;      /* jobs begin after jobs of other lanes; simulated */
+  uint64_t grain;        /* of devices' memories; simulated */
+  uint64_t whole, block; /* see backend.h; simulated */
+  int room;    /* of each device's own memory, in percent of what is enough for
+                  every step; below 100 a run may end for want of it; 0: no limit
+                */
+  bool chains; /* jobs begin after jobs of other lanes; simulated */
   uint32_t squeeze; /* the ranks with tiny caches in the command graph, as
                        bits; without threads */
   uint32_t cap;     /* on replications; 0: none that shows */
@@ -124,6 +128,13 @@ typedef struct program {
   int steps;
   step *step[MOST_STEPS];
 } program;
+
+/* room.c: how much memory of its own a device gets, where it has some and is
+ * given it by so many bytes. */
+uint64_t program_capacity(const program *p, uint64_t block);
+/* Whether a rank's engine has failed for want of memory, and may. */
+struct rank;
+bool program_lacks_room(const program *p, const struct rank *ranks);
 
 /* generate.c: the caller owns the result and gives it to program_destroy. */
 program *program_generate(uint64_t seed, int ranks);

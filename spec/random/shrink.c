@@ -29,7 +29,10 @@ static bool shrink_settings(program *p, runner run) {
   TRY(p, run, p->squeeze, 0);
   TRY(p, run, p->cap, 0);
   TRY(p, run, p->chains, false);
-  TRY(p, run, p->grain, 0);
+  TRY(p, run, p->room, 0);
+  TRY(p, run, p->room, 100);
+  TRY(p, run, p->whole, 0);
+  if (p->room == 0) TRY(p, run, p->grain, 0);
   TRY(p, run, p->small_bytes, 0);
   TRY(p, run, p->large_bytes, 0);
   TRY(p, run, p->interior_items, 0);

@@ -1,0 +1,15 @@
+/* amount.h -- amounts of memory as people read them, for messages. */
+#ifndef CEL_BASE_AMOUNT_H
+#define CEL_BASE_AMOUNT_H
+
+#ifndef CEL_CDEF
+#include <stddef.h>
+#include <stdint.h>
+#endif
+
+enum { CEL_AMOUNT_TEXT = 32 };
+
+/* "3.2 GiB". `size` of CEL_AMOUNT_TEXT is enough. Thread: any. */
+void cel_amount_text(uint64_t bytes, char *text, size_t size);
+
+#endif
