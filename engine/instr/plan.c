@@ -189,9 +189,12 @@ static cel_status make_round(cel_instr_graph *graph, int64_t rounds,
   cel__part part = {.priority = CEL__PRIORITY_RUN};
   cel_vec_clear(&plan->parts);
   cel_box chunk;
+  int64_t room[CEL_TASK_CUT_ROOM(CEL_DEVICES)];
   cel_split devices =
-      cel_task_cut(task, &plan->command->chunk, graph->config.devices);
-  for (int32_t d = 0; cel_split_chunk(&devices, d, &chunk); ++d) {
+      cel_task_cut(task, &plan->command->chunk, graph->config.devices,
+                   task->device_weight, room);
+  for (int32_t d = 0; d < devices.n; ++d) {
+    if (!cel_split_chunk(&devices, d, &chunk)) continue;
     part.device = d;
     part.memory = graph->config.device_memory[d];
     cel_split runs = cel_split_1d(&chunk, rounds, g < 1 ? 1 : g);
