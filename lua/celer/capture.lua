@@ -16,6 +16,7 @@ local buffer = require "string.buffer"
 local ffi = require "ffi"
 local util = require "jit.util"
 local vmdef = require "jit.vmdef"
+local memo = require "celer.memo"
 local place = require "celer.place"
 local tables = require "celer.tables"
 local types = require "celer.types"
@@ -77,6 +78,25 @@ local function globals_read(proto, out)
   return out
 end
 
+-- What is the same for all functions of a prototype.
+local programs = setmetatable({}, { __mode = "k" })
+
+---@return {code: string, at: string, globals: string[], of_celer: boolean}
+local function program_of(f)
+  local info = util.funcinfo(f)
+  local program = programs[info.proto]
+  if not program then
+    program = { code = string.dump(f), globals = {},
+      at = ("%s:%d"):format(info.source, info.linedefined),
+      of_celer = info.source:find("^@?celer/") ~= nil }
+    for name in tables.sorted_pairs(globals_read(f, {})) do
+      program.globals[#program.globals + 1] = name
+    end
+    programs[info.proto] = program
+  end
+  return program
+end
+
 ---@class celer.encoder
 local Encoder = {}
 Encoder.__index = Encoder
@@ -86,9 +106,19 @@ function Encoder:refuse(what, path, advice)
     self.owner, path, what, advice or "")
 end
 
+local View = {}
+local views = {}
+
+--- Stands for the i-th access among a host task's arguments.
+function M.view(i)
+  views[i] = views[i] or setmetatable({ index = i }, View)
+  return views[i]
+end
+
 function Encoder:note(word) self.identity[#self.identity + 1] = word end
 
 function Encoder:cdata(value, path)
+  self.memo:give_up()
   local ctype = ffi.typeof(value)
   for _, name in ipairs { "int64_t", "uint64_t" } do
     if ctype == ffi.typeof(name) then
@@ -108,6 +138,7 @@ function Encoder:cdata(value, path)
 end
 
 function Encoder:plain_table(value, path)
+  self.memo:give_up()
   local index = self.table_index[value]
   if index then return { __t = index } end
   index = #self.tables + 1
@@ -129,10 +160,19 @@ function Encoder:plain_table(value, path)
   return { __t = index }
 end
 
-function Encoder:table(value, path)
+-- The name of a module.
+function Encoder:module(value)
   local name = module_name(value)
+  if name then self.memo:field(package.loaded, name, value) end
+  return name
+end
+
+function Encoder:table(value, path)
+  local name = self:module(value)
   if name then return { __m = name } end
   local meta = getmetatable(value)
+  if meta == View then return { __view = value.index } end
+  self.memo:give_up()
   if type(meta) == "table" and rawget(meta, "__capture") then
     return meta.__capture(value, function(what, advice)
       self:refuse(what, path, advice)
@@ -158,23 +198,26 @@ function Encoder:lua_function(f)
   local index = self.function_index[f]
   if index then return { __f = index } end
   index = #self.functions + 1
-  local info = debug.getinfo(f, "S")
-  self:note(("%s:%d"):format(info.source, info.linedefined))
-  local entry = { code = string.dump(f), up = {} }
+  local program = program_of(f)
+  self:note(program.at)
+  local entry = { code = program.code, up = {} }
   self.function_index[f], self.functions[index] = index, entry
   for i = 1, math.huge do
     local name, value = debug.getupvalue(f, i)
     if not name then break end
+    self.memo:upvalue(f, i, value)
     entry.up[i] = self:variable(f, i, name, value)
   end
-  self:global_values(f)
+  self:global_values(f, program.globals)
   return { __f = index }
 end
 
-function Encoder:global_values(f)
+function Encoder:global_values(f, names)
   local env = getfenv(f)
-  for name in tables.sorted_pairs(globals_read(f, {})) do
+  if #names > 0 then self.memo:environment(f, env) end
+  for _, name in ipairs(names) do
     local value = rawget(env, name)
+    self.memo:field(env, name, value)
     if value ~= nil and self.globals[name] == nil and not library[value]
       and name ~= "print" then
       self.globals[name] = true -- before its value: it may name itself
@@ -183,15 +226,28 @@ function Encoder:global_values(f)
   end
 end
 
+function Encoder:field(value, pattern)
+  local found = module_field(value, pattern)
+  if found then
+    local name, key = found.__mf[1], found.__mf[2]
+    self.memo:field(package.loaded, name, package.loaded[name])
+    self.memo:field(package.loaded[name], key, value)
+  end
+  return found
+end
+
 function Encoder:a_function(value, path)
   local name = library[value]
   if name then return { __g = name } end
-  local celers = module_field(value, "^celer%f[%z.]")
-  if celers then return celers end
-  local module = module_name(value)
+  local is_c = util.funcinfo(value).addr ~= nil
+  if is_c or program_of(value).of_celer then
+    local celers = self:field(value, "^celer%f[%z.]")
+    if celers then return celers end
+  end
+  local module = self:module(value)
   if module then return { __m = module } end
-  if not util.funcinfo(value).addr then return self:lua_function(value) end
-  return module_field(value, "") or self:refuse("a C function", path)
+  if not is_c then return self:lua_function(value) end
+  return self:field(value, "") or self:refuse("a C function", path)
 end
 
 function Encoder:other(value, path)
@@ -218,26 +274,13 @@ function Encoder:encode(value, path)
   return out
 end
 
-local View = { __capture = function(self) return { __view = self.index } end }
-
---- Stands for the i-th access among a host task's arguments.
-function M.view(i) return setmetatable({ index = i }, View) end
-
---- Encodes `f` with everything that it captures, and `extra`, a table of plain
---- values that the decoder gets as it is. `arguments` are encoded like captured
---- variables. `owner` begins the message about what cannot be copied.
----@param f function
----@param owner string
----@param arguments? {n: integer}
----@param extra? table
----@return string encoded, string identity
-function M.encode(f, owner, arguments, extra)
+local function encode(f, owner, arguments, extra, notes)
   local self = setmetatable({ owner = owner, functions = {}, function_index = {},
     tables = {}, table_index = {}, cells = {}, cell_index = {}, globals = {},
-    identity = {}, depth = 0 }, Encoder)
+    identity = {}, depth = 0, memo = notes }, Encoder)
   local main = self:encode(f, "itself")
-  local list, n = {}, arguments and arguments.n or 0
-  for i = 1, n do
+  local list = {}
+  for i = 1, arguments.n do
     list[i] = self:encode(arguments[i], ("argument %d"):format(i))
   end
   local structs = {}
@@ -246,8 +289,44 @@ function M.encode(f, owner, arguments, extra)
   end
   return buffer.encode { main = main, functions = self.functions,
     tables = self.tables, cells = self.cells, globals = self.globals,
-    arguments = list, n = n, extra = extra or {}, structs = structs },
+    arguments = list, n = arguments.n, extra = extra, structs = structs },
     table.concat(self.identity, "\0")
+end
+
+--- Encodes `f` with everything that it captures, and `extra`, a table of plain
+--- values that the decoder gets as it is. `arguments` are encoded like captured
+--- variables. `owner` begins the message about what cannot be copied.
+---@param f function
+---@param owner string
+---@param arguments {n: integer}?
+---@param extra table
+---@return string encoded, string identity
+function M.encode(f, owner, arguments, extra)
+  return encode(f, owner, arguments or { n = 0 }, extra, memo.new())
+end
+
+--- The same for a task, which may come again and again: `extra` is called for
+--- the table where it is needed, and gives the same for the same `given`, an
+--- array, to which this adds.
+---@param f function
+---@param owner string
+---@param arguments {n: integer}
+---@param given any[]
+---@param extra fun(): table
+---@return string encoded, string identity
+function M.encode_task(f, owner, arguments, given, extra)
+  local n = #given
+  given[n + 1], given[n + 2] = arguments.n, #types.all_structs()
+  for i = 1, arguments.n do
+    local argument = arguments[i]
+    given[n + 2 + i] = argument == nil and memo or argument
+  end
+  local encoded, identity = memo.find(f, given)
+  if encoded then return encoded, identity end
+  local notes = memo.new(f)
+  encoded, identity = encode(f, owner, arguments, extra(), notes)
+  memo.keep(f, given, notes, encoded, identity)
+  return encoded, identity
 end
 
 return M

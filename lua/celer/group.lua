@@ -251,23 +251,41 @@ M.once = marker "celer.once"
 --- One call, on rank 0.
 M.on_master = marker "celer.on_master"
 
--- Placeholders for accesses among a host task's arguments, and what the lane
--- must know of each access.
+-- A host task's arguments with placeholders for accesses.
 local function host_arguments(accesses, n, ...)
-  local index, metas = {}, {}
-  for i, access in ipairs(accesses) do
-    local buffer = access.buffer
-    index[access] = i
-    metas[i] = { name = buffer.name, dims = buffer.dims, type = buffer.type.name,
-      writable = access.mode ~= "read", size = buffer.extents }
-  end
+  local index = {}
+  for i, access in ipairs(accesses) do index[access] = i end
   local list = { n = n }
   for i = 1, n do
     local argument = (select(i, ...))
     if is_access(argument) then argument = capture.view(index[argument]) end
     list[i] = argument
   end
-  return list, metas
+  return list
+end
+
+-- What the lane must know of each access.
+local function describe(accesses)
+  local metas = {}
+  for i, access in ipairs(accesses) do
+    local buffer = access.buffer
+    metas[i] = { name = buffer.name, dims = buffer.dims, type = buffer.type.name,
+      writable = access.mode ~= "read", size = buffer.extents }
+  end
+  return metas
+end
+
+-- The function, its arguments and what it is told, as one string.
+local function encode(kind, f, used, dims, list, collective)
+  local given = { kind, dims, collective }
+  for _, access in ipairs(used) do
+    given[#given + 1] = access.buffer
+    given[#given + 1] = access.mode
+  end
+  return capture.encode_task(f, "the " .. kind.noun, list, given, function()
+    return { accesses = describe(used), dims = dims, interop = kind.interop,
+      collective = collective }
+  end)
 end
 
 local function accesses_among(n, ...)
@@ -289,10 +307,8 @@ local function submit_function(self, kind, placement, range, group, f, ...)
   end
   local n = select("#", ...)
   local used = complete(self, accesses_among(n, ...))
-  local list, metas = host_arguments(used, n, ...)
-  local blob, identity = capture.encode(f, "the " .. kind.noun, list,
-    { accesses = metas, dims = dims, interop = kind.interop,
-      collective = group ~= nil })
+  local blob, identity = encode(kind, f, used, dims, host_arguments(used, n, ...),
+    group ~= nil)
   self.done = kind.call
   if empty then return end
   local flat, count = flatten(used, dims, lo, hi)

@@ -17,6 +17,18 @@ local types = require "celer.types"
 local View = { __noun = "view" }
 local M = { View = View }
 
+-- Pointers to elements, by type: asking for one parses its name.
+local pointers = setmetatable({}, { __mode = "k" })
+
+local function pointer_to(type_)
+  local found = pointers[type_]
+  if not found then
+    found = ffi.typeof("$ *", type_.ctype)
+    pointers[type_] = found
+  end
+  return found
+end
+
 local is_boxed = { ["ctype<int64_t>"] = true, ["ctype<uint64_t>"] = true }
 
 local function is_number(x)
@@ -219,17 +231,15 @@ end
 ---@return celer.view
 function M.new(fields, data, layout, part)
   local e1, e2 = layout[5] - layout[2], layout[6] - layout[3]
-  local v = fields
-  v.data = ffi.cast(ffi.typeof("$ *", v.type.ctype), data)
-  v.is_struct = v.type.class == "s"
-  v.o0, v.o1, v.o2 = layout[1], layout[2], layout[3]
-  v.s0, v.s1 = e1 * e2, e2
-  v.l0, v.l1, v.l2 = part[1], part[2], part[3]
-  v.h0, v.h1, v.h2 = part[4], part[5], part[6]
-  v.layout = layout
-  v.box = box.make(v.dims, unpack(part))
-  v.min, v.max = v.box.min, v.box.max
-  return setmetatable(v, View)
+  local type_, dims = fields.type, fields.dims
+  local whole = box.make(dims, part[1], part[2], part[3], part[4], part[5], part[6])
+  -- All at once, so that the table is made in the size that it will have.
+  return setmetatable({ name = fields.name, dims = dims, type = type_,
+    extents = fields.extents, writable = fields.writable, anchor = fields.anchor,
+    data = ffi.cast(pointer_to(type_), data), is_struct = type_.class == "s",
+    o0 = layout[1], o1 = layout[2], o2 = layout[3], s0 = e1 * e2, s1 = e2,
+    l0 = part[1], l1 = part[2], l2 = part[3], h0 = part[4], h1 = part[5], h2 = part[6],
+    layout = layout, box = whole, min = whole.min, max = whole.max }, View)
 end
 
 return M

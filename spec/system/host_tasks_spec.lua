@@ -2,6 +2,82 @@
 local script = require("spec.support.script")
 
 describe("a host task", function()
+  -- The same function object again and again: what it captured is looked at each
+  -- time, and what a call does to its own copies stays there.
+  script.everywhere("sees what it captured as it is at each submission", [==[
+local out = celer.buffer("double", 1)
+local number, text, shared = 1, "a", 1
+local list = { 10 }
+scale = 2
+local function helper(x) return x * scale + shared end
+local function zero_is_negative(x) return 1 / x < 0 and 1 or 0 end
+local zero, later = 0, nil
+local function work(_, w, extra)
+  w:set(0, number + #text * 100 + helper(list[1]) * 1000
+    + zero_is_negative(zero) * 5e8 + (later and later() or 0) * 1e9 + (unset or 0) * 1e10
+    + extra * 1e11)
+  number, list[1], scale, unset, shared, later = 77, 77, 77, 77, 77, nil
+end
+local extra = 0
+local function check(what)
+  local wanted = number + #text * 100 + (list[1] * scale + shared) * 1000
+    + (1 / zero < 0 and 5e8 or 0) + (later and later() or 0) * 1e9 + (unset or 0) * 1e10
+    + extra * 1e11
+  for i = 1, 3 do
+    q:submit(function(cg)
+      cg:host_task(celer.once, work, cg:discard_write(out, celer.all), extra)
+    end)
+    same(what .. " " .. i, q:wait(out)[0], wanted)
+  end
+end
+check "at first"
+number = 2 check "a number"
+text = "abc" check "a string"
+shared = 3 check "a variable of two functions"
+list[1] = 11 check "in a table"
+scale = 4 check "a global"
+unset = 5 check "a new global"
+zero = -0 check "the sign of zero"
+later = function() return 6 end check "a function"
+local inner = 7
+later = function() return inner end check "another"
+inner = 8 check "what a function captured"
+extra = 9 check "an argument"
+local old = helper
+helper = function(x) return old(x) + 1 end
+q:submit(function(cg) cg:host_task(celer.once, work, cg:discard_write(out, celer.all), extra) end)
+same("a helper", q:wait(out)[0], number + #text * 100 + (list[1] * scale + shared + 1) * 1000
+  + 5e8 + 8e9 + 5e10 + 9e11)
+-- Without a table it is remembered.
+local function plain(_, w)
+  w:set(0, number * scale + helper(1) + zero_is_negative(zero) / 2)
+  scale, number, zero = 1000, 1000, 1
+end
+for i = 1, 15 do
+  if i == 4 then number = 20 elseif i == 7 then scale = 3 elseif i == 10 then shared = 1
+  elseif i == 13 then zero = 0 end
+  q:submit(function(cg) cg:host_task(celer.once, plain, cg:discard_write(out, celer.all)) end)
+  same("plain " .. i, q:wait(out)[0], number * scale + helper(1) + zero_is_negative(zero) / 2)
+end
+local weak = setmetatable({}, { __mode = "v" })
+local function several()
+  local value = 5
+  local function f(_, w) w:set(0, value) end
+  weak[1] = f
+  for _ = 1, 4 do
+    q:submit(function(cg) cg:host_task(celer.once, f, cg:discard_write(out, celer.all)) end)
+  end
+end
+several()
+q:wait()
+collectgarbage()
+collectgarbage()
+same("remembered, not held", weak[1], nil)
+local other = celer.buffer("float", 3)
+q:submit(function(cg) cg:host_task(celer.once, plain, cg:discard_write(other, celer.all)) end)
+same("another buffer", q:wait(other)[0], number * scale + helper(1))
+]==])
+
   script.everywhere("runs once, on rank 0, or over a range", [==[
 local u = celer.buffer("int", { 6, 4 }, { init = function() return 0 end })
 q:submit(function(cg)
