@@ -187,17 +187,29 @@ static cel_clamped at_most(cel_clamped x, int64_t c) {
   return x;
 }
 
+/* Takes off clamps that no chunk of the domain reaches; where all are beyond
+ * one it is a constant, so that more can be added to it. */
+static cel_clamped loosen(cel_clamped x, const cel_domain *domain) {
+  cel_wide least = cel__linear_least(&x.form, domain);
+  cel_wide most = cel__linear_most(&x.form, domain);
+  if (most <= x.low) return unclamped((cel_linear){.c = x.low});
+  if (least >= x.high) return unclamped((cel_linear){.c = x.high});
+  if (least >= x.low) x.low = -CEL_RULE_FAR;
+  if (most <= x.high) x.high = CEL_RULE_FAR;
+  return x;
+}
+
 /* min(a, b) or max(a, b): with a constant it is a clamp; else one of the two
  * must be the smaller for every chunk of the domain. */
 static bool choose(const cel_clamped *a, const cel_clamped *b, bool larger,
                    const cel_domain *domain, cel_clamped *out) {
   int64_t c, other;
   if (constant_of(a, &c) && !constant_of(b, &other)) {
-    *out = larger ? at_least(*b, c) : at_most(*b, c);
+    *out = loosen(larger ? at_least(*b, c) : at_most(*b, c), domain);
     return true;
   }
   if (constant_of(b, &c)) {
-    *out = larger ? at_least(*a, c) : at_most(*a, c);
+    *out = loosen(larger ? at_least(*a, c) : at_most(*a, c), domain);
     return true;
   }
   cel_linear difference;

@@ -8,6 +8,7 @@ local place = require "celer.place"
 local symbol = require "celer.symbol"
 
 local make, new, whole = box.make, box.new, box.whole
+local floor, least_of = symbol.floor, symbol.min
 local fail = place.fail
 
 local M = {
@@ -51,18 +52,23 @@ function M.fixed(part)
   return function() return make(dims, a, b, c, d, e, f) end
 end
 
+local function one_by_rows(chunk, buffer)
+  if chunk.dims == 1 and buffer.dims > 0 then return end
+  fail("celer.even_split divides dimension 0 of a buffer among the items of an index "
+    .. "space of one dimension; here the index space has %d and the buffer %d",
+    chunk.dims, buffer.dims)
+end
+M.one_by_rows = one_by_rows
+
 --- For tasks of every rank: rows of the buffer, which go to the ranks as the items
---- of an index space of as many do; so a rank touches what it computed.
+--- of an index space of as many do; so a rank touches what it computed. Where the
+--- ranks divide the rows it is in closed form, else listed once, rank by rank.
 function M.even_split(chunk, buffer)
-  if chunk.dims ~= 1 or buffer.dims < 1 then
-    fail("celer.even_split divides dimension 0 of a buffer among the items of an "
-      .. "index space of one dimension; here the index space has %d and the buffer "
-      .. "%d", chunk.dims, buffer.dims)
-  end
+  one_by_rows(chunk, buffer)
   local rows, items = buffer.size[0], chunk.global[0]
-  local least = symbol.floor(rows / items)
+  local least = floor(rows / items)
   local longer = rows - least * items
-  local function at(i) return least * i + symbol.min(i, longer) end
+  local function at(i) return least * i + least_of(i, longer) end
   return whole(buffer):with(0, at(chunk.min[0]), at(chunk.max[0]))
 end
 

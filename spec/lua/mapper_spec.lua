@@ -48,6 +48,28 @@ describe("the built-in mappers", function()
     end
   end)
 
+  it("divide rows as ranks divide an index space", function()
+    local c = require("spec.support.cdef")("region/split.h")
+    for rows = 1, 12 do
+      for ranks = 1, 5 do
+        local cut = c.cel_cut_even(0, rows, ranks, 1)
+        for k = 0, ranks - 1 do
+          local lo = tonumber(k < cut.P and c.cel_cut_at(cut, k) or rows)
+          local hi = tonumber(k < cut.P and c.cel_cut_at(cut, k + 1) or rows)
+          local out = trace.evaluate(mapper.even_split, box.new({ k }, { k + 1 }),
+            box.new({ 0 }, { ranks }), box.new({ 0, 0 }, { rows, 3 }))
+          assert.equal(lo < hi and ("[%d, %d) x [0, 3)"):format(lo, hi) or "nil",
+            tostring(out[1]))
+        end
+      end
+    end
+    local rule = trace.rule(mapper.even_split, box.new({ 0 }, { 4 }), box.new({ 0 }, { 8 }))
+    assert.is_false(rule.opaque)
+    local traces = trace.traces
+    trace.rule(mapper.even_split, box.new({ 0 }, { 4 }), box.new({ 0 }, { 9 }))
+    assert.equal(traces, trace.traces)
+  end)
+
   it("refuse what they cannot do", function()
     local function flaw(f, ...)
       local ok, message = pcall(f, ...)

@@ -193,6 +193,14 @@ describe("classification", function()
     assert.equal("affine", class(2, { { span(0) } }, { 8 }))
     assert.equal("affine", class(1, { { span(0) }, { span(0) } }, { 8 }))
     assert.equal("affine", class(1, { { { { "high", { "min", 0 }, 2 }, { "max", 0 } } } }, { 8 }))
+    -- A clamp that no chunk reaches, or that all do, is none.
+    local function rest(most)
+      local function at(v) return { "+", { "*", 2, v }, { "low", v, most } } end
+      return { { { at({ "min", 0 }), at({ "max", 0 }) } } }
+    end
+    assert.equal("affine", class(1, rest(0), { 24 }))
+    assert.equal("affine", class(1, rest(8), { 24 }))
+    assert.equal("general", class(1, rest(3), { 24 }))
     assert.equal("general", class(1, { { { { "//", { "min", 0 }, 2 }, 8 } } }, { 8 }))
   end)
 end)
