@@ -61,8 +61,9 @@ end
 M.one_by_rows = one_by_rows
 
 --- For tasks of every rank: rows of the buffer, which go to the ranks as the items
---- of an index space of as many do; so a rank touches what it computed. Where the
---- ranks divide the rows it is in closed form, else listed once, rank by rank.
+--- of an index space of as many do where all ranks have one weight; so a rank
+--- touches what it computed. Where the ranks divide the rows it is in closed form,
+--- else listed once, rank by rank.
 function M.even_split(chunk, buffer)
   one_by_rows(chunk, buffer)
   local rows, items = buffer.size[0], chunk.global[0]
