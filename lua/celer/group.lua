@@ -276,15 +276,15 @@ local function describe(accesses)
 end
 
 -- The function, its arguments and what it is told, as one string.
-local function encode(kind, f, used, dims, list, collective)
-  local given = { kind, dims, collective }
+local function encode(kind, f, used, dims, list, is_collective)
+  local given = { kind, dims, is_collective }
   for _, access in ipairs(used) do
     given[#given + 1] = access.buffer
     given[#given + 1] = access.mode
   end
   return capture.encode_task(f, "the " .. kind.noun, list, given, function()
     return { accesses = describe(used), dims = dims, interop = kind.interop,
-      collective = collective }
+      collective = is_collective }
   end)
 end
 
