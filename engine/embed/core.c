@@ -61,6 +61,7 @@ int cel__open_core(lua_State *L) {
   add_functions(L, cel__core_both);
   add_functions(L, cel__core_buffer);
   add_functions(L, cel__core_submit);
+  add_functions(L, cel__core_weights);
   add_functions(L, cel__core_kernel);
   add_functions(L, cel__core_run);
   return 1;

@@ -25,6 +25,9 @@ void *cel__new_handle(lua_State *L, size_t size, const char *type,
 /* A buffer handle at `index`; raises when it is none or was freed. */
 const cel_buffer *cel__check_buffer(lua_State *L, int index);
 
+/* A handle of weights at `index`; raises when it is none. */
+const cel_weights *cel__check_weights(lua_State *L, int index);
+
 /* A rule handle at `index`; raises when it is none. */
 const cel_rule *cel__check_rule(lua_State *L, int index);
 
@@ -49,7 +52,8 @@ cel_init *cel__lua_init(const char *blob, size_t size, int fd);
 cel_init *cel__data_init(const void *data, const cel_box *extent,
                          uint32_t element_size);
 
-extern const luaL_Reg cel__core_buffer[], cel__core_submit[],
-    cel__core_kernel[], cel__core_run[], cel__core_lane[], cel__core_both[];
+extern const luaL_Reg cel__core_weights[], cel__core_buffer[],
+    cel__core_submit[], cel__core_kernel[], cel__core_run[], cel__core_lane[],
+    cel__core_both[];
 
 #endif

@@ -116,11 +116,15 @@ static void read_division(lua_State *L, cel_group *group) {
   }
   int64_t runs = hinted ? read_number(L, 10, 4) : 1;
   group->oversubscribe = (int32_t)(runs < MOST_RUNS ? runs : MOST_RUNS);
+  if (!hinted) return;
+  lua_rawgeti(L, 10, 5);
+  if (!lua_isnil(L, -1)) group->weights = cel__check_weights(L, -1);
+  lua_pop(L, 1); /* the table keeps it */
 }
 
 /* The arguments that both kinds of group begin with:
  *   1 placement  2 dims  3-5 min  6-8 max  9 dimensions that may be cut
- *   10 nil | {granularity of 3 dimensions, runs}
+ *   10 nil | {granularity of 3 dimensions, runs, weights | nil}
  *   11 accesses  12 words in it  13 name | nil  14 file  15 line */
 static cel_group read_group(lua_State *L, cel_task_kind kind,
                             access_list *list) {

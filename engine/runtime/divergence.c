@@ -177,7 +177,7 @@ static void set_verdict(saying a, saying b, uint64_t number, cel_error *out) {
   say(b.log, number, theirs);
   const char *hint = "";
   if (strcmp(mine, theirs) == 0)
-    hint = ", with another range, buffer, mapper or argument";
+    hint = ", with another range, buffer, mapper, hint or argument";
   *out = (cel_error){.code = CEL_E_DIVERGED};
   snprintf(out->text, sizeof out->text,
            "the ranks run different programs: rank %lld %s, but rank %lld %s%s",

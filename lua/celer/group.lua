@@ -128,7 +128,10 @@ end
 ---@param hints celer.hints
 function Group:hint(hints)
   open(self, "cg:hint")
-  self.hints = self.hints or {}
+  if not rawget(self, "hinted") then
+    self.hints = setmetatable({}, { __index = self.hints })
+    self.hinted = true
+  end
   division.add(self.hints, hints, "cg:hint")
 end
 
@@ -234,7 +237,7 @@ function Group:parallel_for(range, kernel, ...)
   local list, n = flatten(used, dims, lo, hi)
   local a, b, c
   if group then a, b, c = group[1], group[2] or 1, group[3] or 1 end
-  local cuts, rest = division.resolve(self.hints or unhinted, dims, group and range)
+  local cuts, rest = division.resolve(self.hints, dims, group and range)
   local file, line = place.user()
   place.check(core.submit_kernel(SPLIT, dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
     hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, list, n,
@@ -312,7 +315,7 @@ local function submit_function(self, kind, placement, range, group, f, ...)
   self.done = kind.call
   if empty then return end
   local flat, count = flatten(used, dims, lo, hi)
-  local cuts, rest = division.resolve(self.hints or unhinted, dims)
+  local cuts, rest = division.resolve(self.hints, dims)
   local file, line = place.user()
   place.check(core[kind.submit](placement, dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
     hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, flat, count,
@@ -362,8 +365,9 @@ end
 -- ---- life -------------------------------------------------------------------
 
 --- A new command group.
+---@param hints? celer.hints  what its queue asks for
 ---@return celer.command_group
-function M.new() return setmetatable({}, Group) end
+function M.new(hints) return setmetatable({ hints = hints or unhinted }, Group) end
 
 --- Ends it; raises when it has no work.
 function M.close(group)

@@ -1,5 +1,6 @@
 --- hints.lua -- how the work of a command group may be divided.
 local place = require "celer.place"
+local weighing = require "celer.weights"
 local words = require "celer.words"
 
 local fail = place.fail
@@ -15,6 +16,7 @@ local MOST_RUNS = 256
 ---@field split? "1d"|"2d"|"3d"  how many dimensions are cut, from the first on
 ---@field oversubscribe? integer  runs that each device's chunk is cut into
 ---@field granularity? integer|integer[]  cuts lie at multiples of it
+---@field weights? celer.weights|table|function|"equal"  of ranks and devices
 
 local function is_whole(n, most)
   return type(n) == "number" and n >= 1 and n % 1 == 0 and n <= most
@@ -52,6 +54,12 @@ function checks.granularity(value, call)
   end
 end
 
+-- False stands for none.
+function checks.weights(value)
+  if value == "equal" then return false end
+  return weighing.is_weights(value) and value or weighing.new(value)
+end
+
 --- Checks hints and puts them over those in `known`, which changes.
 ---@param known table
 ---@param hints celer.hints
@@ -66,7 +74,8 @@ function M.add(known, hints, call)
     if not checks[key] then
       fail("%s: unknown hint '%s'%s", call, tostring(key), words.advice(key, checks))
     end
-    checks[key](value, call)
+    local better = checks[key](value, call)
+    if better ~= nil then value = better end
     known[key] = value
     key, value = next(hints, key)
   end
@@ -98,14 +107,18 @@ end
 ---@return integer cuts, number[]? rest
 function M.resolve(hints, dims, range)
   local cuts = math.min(splits[hints.split or "1d"], dims)
-  local granularity, runs = hints.granularity, hints.oversubscribe
-  if not (granularity or runs or range) then return cuts, nil end
+  local granularity, runs, weights = hints.granularity, hints.oversubscribe, hints.weights
+  if not (granularity or runs or range or weights) then return cuts, nil end
   local list = type(granularity) == "table" and granularity or nil
   if list and #list > dims then
     fail("the granularity has %d numbers, the range %d dimension%s", #list, dims,
       dims == 1 and "" or "s")
   end
-  local rest = { 1, 1, 1, runs or 1 }
+  if weights and weights.zeros and cuts > 1 then
+    fail("a weight of 0 needs the split \"1d\": a tile lies in a row and a column "
+      .. "of others")
+  end
+  local rest = { 1, 1, 1, runs or 1, weights and weights.handle or nil }
   for d = 1, cuts do
     local n = list and (list[d] or 1) or granularity or 1
     rest[d] = range and grouped(n, range, d) or n

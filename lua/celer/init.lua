@@ -31,6 +31,7 @@ local names = {
   stride = { "plain", "stride", true },
   nd_range = { "nd_range", "new", true },
   queue = { "queue", "new", true },
+  weights = { "weights", "new", true },
   once = { "group", "once", true },
   on_master = { "group", "on_master", true },
   collective = { "collective", "collective", true },

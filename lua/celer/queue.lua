@@ -1,6 +1,7 @@
 --- queue.lua -- submitting command groups, and waiting for what they did.
 local core = require "celer.core"
 local buffers = require "celer.buffer"
+local division = require "celer.hints"
 local groups = require "celer.group"
 local place = require "celer.place"
 local snapshot = require "celer.snapshot"
@@ -49,11 +50,25 @@ function Queue:submit(f)
   if type(f) ~= "function" then
     fail("q:submit takes a function of the command group, not %s", words.a(f))
   end
-  local group = groups.new()
+  local group = groups.new(self.hints)
   in_submit = true
   f(group)
   in_submit = false
   groups.close(group)
+end
+
+--- Hints for all command groups that are submitted from now on, unless they ask
+--- for something else by cg:hint.
+---@param hints celer.hints  all but the granularity
+function Queue:hint(hints)
+  usable(self, "q:hint")
+  if type(hints) == "table" and hints.granularity ~= nil then
+    fail("q:hint: the granularity depends on the work: give it by cg:hint")
+  end
+  local all = {}
+  for key, value in next, self.hints do all[key] = value end
+  division.add(all, hints, "q:hint")
+  self.hints = all
 end
 
 -- Turns arguments into a requested future.
@@ -111,7 +126,7 @@ local the_queue
 ---@return celer.queue
 function M.new()
   if not the_queue or the_queue.drained then
-    the_queue = setmetatable({}, Queue)
+    the_queue = setmetatable({ hints = {} }, Queue)
   end
   return the_queue
 end

@@ -109,6 +109,101 @@ run { granularity = { 12, 7 } } () -- dimension 1 is not cut
 q:wait()
 ]==], nil, { shapes = { script.shapes[1], script.divided[2] } })
 
+  for _, shapes in ipairs { script.shapes, script.divided } do
+    script.everywhere("gives the same, whatever the ranks weigh", stencil .. [==[
+local _, ranks = require("celer.core").rank()
+local _, devices = require("celer.core").devices()
+local function of_devices(w)
+  local list = {}
+  for d = 1, devices do list[d] = (w * d) % 5 + 0.5 end
+  return list
+end
+local flat = {}
+for k = 1, ranks do flat[k] = k * k end
+local kept = celer.weights(flat)
+local hints = {
+  { weights = kept }, { weights = flat, oversubscribe = 2 },
+  { weights = kept, split = "2d" }, { weights = "equal", split = "2d" },
+  { weights = function(rank, n) return n - rank end, granularity = 3 },
+  { weights = function(rank) return rank % 2 == 0 and 1 or 0 end },
+  { weights = function(rank) return of_devices(rank + 1) end, split = "2d" },
+  { weights = function(rank, n) return rank == n - 1 and 1e9 or 1e-9 end },
+  { weights = function(rank) return rank == 0 and of_devices(3) or 2 end },
+}
+for i, hint in ipairs(hints) do
+  advance(hint)
+  if i % 3 == 0 then compare("after " .. i) end
+end
+for i = 1, 25 do advance(hints[i * i % #hints + 1]) end
+compare("in the middle")
+q:hint { weights = kept, split = "2d" }
+for _ = 1, 5 do advance {} end
+q:hint { weights = "equal" }
+for _ = 1, 5 do advance { oversubscribe = 2 } end
+compare("in the end")
+]==], nil, { shapes = shapes })
+  end
+
+  script.everywhere("is divided in proportion to weights", [==[
+q:hint { weights = function(rank) return ({ 4, 0, 2, 2 })[rank + 1] end }
+local function show(name, hints)
+  q:submit(function(cg)
+    cg:hint(hints)
+    cg:host_task({ 64 }, function(part)
+      print(name, part.rank, part.min[0], part.max[0])
+    end)
+  end)
+end
+show("plain", {})
+show("coarse", { granularity = 32 })
+show("equal", { weights = "equal" })
+show("other", { weights = { 1, 1, 1, 5 } })
+]==], function(out)
+      assert.same({ "coarse\t0\t0\t32", "coarse\t2\t32\t64",
+        "equal\t0\t0\t16", "equal\t1\t16\t32", "equal\t2\t32\t48", "equal\t3\t48\t64",
+        "other\t0\t0\t8", "other\t1\t8\t16", "other\t2\t16\t24", "other\t3\t24\t64",
+        "plain\t0\t0\t32", "plain\t2\t32\t48", "plain\t3\t48\t64" }, (script.lines(out)))
+    end, { shapes = { script.divided[3] } })
+
+  script.everywhere("is not divided by weights that make no sense", [==[
+local _, ranks = require("celer.core").rank()
+local _, devices = require("celer.core").devices()
+local function weights(...)
+  local a = { ... }
+  return function() local _ = celer.weights(a[1]) end
+end
+local many, nothing, list = {}, {}, {}
+for k = 1, ranks + 1 do many[k] = 1 end
+for k = 1, ranks do nothing[k], list[k] = 0, 1 end
+refused(("celer.weights: %d for %d rank"):format(ranks + 1, ranks), weights(many))
+refused("all are 0; somebody has to compute", weights(nothing))
+refused("not a number of at least 0 or a table", weights(function() return -1 end))
+refused("rank 0 has nil, not a number", weights(function() end))
+refused("device 0 of rank 0 has -2, not a number", weights(function() return { -2 } end))
+refused("not a string", weights("2"))
+refused("which has " .. devices, weights(function()
+  local l = {}
+  for d = 1, devices + 1 do l[d] = 1 end
+  return l
+end))
+list[1] = math.huge
+refused("not a number of at least 0", weights(list))
+refused("celer.weights takes a table", function()
+  q:submit(function(cg) cg:hint { weights = 3 } end)
+end)
+refused("the granularity depends on the work", function() q:hint { granularity = 3 } end)
+refused("call it with a colon", function() q.hint { split = "2d" } end)
+list[1], list[2] = 0, list[2] and 1
+if ranks > 1 then
+  refused("a weight of 0 needs the split", function()
+    q:submit(function(cg)
+      cg:hint { weights = list, split = "2d" }
+      cg:host_task({ 8, 8 }, function() end)
+    end)
+  end)
+end
+]==], nil, { shapes = { script.shapes[1], script.shapes[2], script.divided[2] } })
+
   script.everywhere("is not divided by what makes no sense", [==[
 local a = celer.buffer("int", { 8, 8 })
 local k = celer.kernel " kernel void k(item<2> it, out<int, 2> a) { a(it[0], it[1]) = 1; } "

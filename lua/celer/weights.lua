@@ -1,0 +1,111 @@
+--- weights.lua -- how much each rank, and each of its devices, is to compute.
+local core = require "celer.core"
+local place = require "celer.place"
+local words = require "celer.words"
+
+local fail = place.fail
+
+local M = {}
+
+---@class celer.weights
+---@field zeros boolean  whether one is 0
+local Weights = { __noun = "weights" }
+
+local function is_weight(w)
+  return type(w) == "number" and w >= 0 and w < math.huge
+end
+
+-- A rank's entry as a list; whether it names devices.
+local function entry_of(value, rank)
+  if is_weight(value) then return { value }, false end
+  if type(value) ~= "table" or getmetatable(value) or #value == 0 then
+    fail("celer.weights: rank %d has %s, not a number of at least 0 or a table of "
+      .. "one for each of its devices", rank, words.a(value))
+  end
+  local list = {}
+  for i = 1, #value do
+    if not is_weight(value[i]) then
+      fail("celer.weights: device %d of rank %d has %s, not a number of at least 0",
+        i - 1, rank, type(value[i]) == "number" and tostring(value[i])
+          or words.a(value[i]))
+    end
+    list[i] = value[i]
+  end
+  return list, true
+end
+
+local function check_devices(list, rank)
+  local me = core.rank()
+  if rank ~= me then return end
+  local _, devices = core.devices()
+  if #list ~= devices then
+    fail("celer.weights: %d for the devices of rank %d, which has %d", #list, rank,
+      devices)
+  end
+end
+
+-- An entry per rank.
+local function entries_of(what)
+  local _, ranks = core.rank()
+  if type(what) == "function" then
+    local out = {}
+    for rank = 0, ranks - 1 do out[rank + 1] = what(rank, ranks) end
+    return out, ranks
+  elseif type(what) ~= "table" or getmetatable(what) then
+    fail("celer.weights takes a table of one entry per rank, or a function "
+      .. "(rank, ranks) that returns one, not %s", words.a(what))
+  elseif #what ~= ranks then
+    fail("celer.weights: %d for %d rank%s; a function (rank, ranks) serves any "
+      .. "number", #what, ranks, ranks == 1 and "" or "s")
+  end
+  return what, ranks
+end
+
+-- What turns all of them into whole numbers below 2^31, the same on all ranks.
+local function rounding(lists)
+  local whole, most = true, 0
+  for _, list in ipairs(lists) do
+    for _, w in ipairs(list) do
+      whole, most = whole and w % 1 == 0, math.max(most, w)
+    end
+  end
+  if most == 0 then fail("celer.weights: all are 0; somebody has to compute") end
+  if whole and most < 2 ^ 31 then return function(w) return w end end
+  return function(w)
+    return w > 0 and math.max(math.floor(w / most * 2 ^ 30 + 0.5), 1) or 0
+  end
+end
+
+--- Weights for cg:hint and q:hint: ranks compute in proportion to them. An entry
+--- may be a table with a weight for each device of the rank; the rank's is their
+--- sum then. All ranks must give the same.
+---@param what (number|number[])[]|fun(rank: integer, ranks: integer): number|number[]
+---@return celer.weights
+function M.new(what)
+  local me = core.rank()
+  local entries, ranks = entries_of(what)
+  local lists, by_device = {}, {}
+  for k = 1, ranks do
+    lists[k], by_device[k] = entry_of(entries[k], k - 1)
+    if by_device[k] then check_devices(lists[k], k - 1) end
+  end
+  local round = rounding(lists)
+  local sums, texts, zeros = {}, {}, false
+  for k = 1, ranks do
+    local list, sum = lists[k], 0
+    for i = 1, #list do
+      list[i] = round(list[i])
+      sum, zeros = sum + list[i], zeros or list[i] == 0
+    end
+    sums[k], texts[k] = sum, table.concat(list, ",") .. (by_device[k] and "d" or "")
+  end
+  local devices = by_device[me + 1] and sums[me + 1] > 0 and lists[me + 1] or nil
+  return setmetatable({ zeros = zeros, text = table.concat(texts, " "),
+    handle = core.weights(sums, devices, table.concat(texts, " ")) }, Weights)
+end
+
+function M.is_weights(value) return getmetatable(value) == Weights end
+
+function Weights:__tostring() return "weights " .. self.text end
+
+return M
