@@ -139,12 +139,17 @@ static void warn(void *context, const cel_task *task, const char *text) {
     fprintf(stderr, "celer: warning: %s\n", text);
 }
 
+/* At least two: one may be waiting for a disk. */
+static int32_t lanes_for(int32_t cores) {
+  return cores < 2 ? 2 : cores < 4 ? cores : 4;
+}
+
 cel_status cel_session_start(cel_session *s) {
   if (s->engine != NULL) return CEL_E_OK;
   if (s->backend == NULL) CEL_TRY(start_backend(s));
   if (s->host == NULL) {
     cel_host_config host = {
-        .lanes = s->topology.cores < 4 ? s->topology.cores : 4,
+        .lanes = lanes_for(s->topology.cores),
         .park = &s->park,
         .transport = s->transport,
         .timed = s->options.profile,

@@ -41,6 +41,8 @@ local names = {
   seed = { "random", "seed", true },
   png = { "image", "png" },
   io = { "io", nil, true },
+  checkpoint = { "checkpoint", "save", true },
+  restore = { "checkpoint", "restore", true },
   sorted_pairs = { "tables", "sorted_pairs" },
 }
 

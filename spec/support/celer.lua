@@ -36,7 +36,8 @@ end
 -- The environment as arguments of env(1). The harness's own variables go: the
 -- command reports a CELER_ variable that it does not know.
 local function environment(extra)
-  local words = { "env -u CELER_BUILD -u CELER_PRELOAD -u CELER_RANDOM_SECONDS" }
+  local words = { "env -u CELER_BUILD -u CELER_PRELOAD -u CELER_RANDOM_SECONDS "
+    .. "-u CELER_KILLS" }
   local preload = os.getenv("CELER_PRELOAD")
   if preload and preload ~= "" then words[1] = words[1] .. " -u LD_PRELOAD" end
   for _, variables in ipairs({ mpi_env, extra or {} }) do

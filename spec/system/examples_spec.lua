@@ -117,6 +117,25 @@ describe("examples", function()
     assert.equal(life(13, 29, 31), out:match("^(.*)\n%d+ cells"))
   end)
 
+  it("wave_restart goes on where it was, on other ranks, to the same bits", function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    local function result(steps, shape)
+      return run("wave_restart", { 61, steps, 10 }, shape, folder)
+    end
+    local whole = result(47, shapes[1])
+    assert.truthy(whole:find("^begun\n47 steps"))
+    os.execute("rm -r " .. folder)
+    result(18, shapes[4])
+    assert.truthy(result(31, shapes[3]):find("continued at step 11", 1, true))
+    for _, shape in ipairs(shapes) do
+      local out = result(47, shape)
+      assert.truthy(out:find("^continued at step [34]1\n"))
+      assert.equal(whole:match("47 steps.*"), out:match("47 steps.*"))
+    end
+    os.execute("rm -r " .. folder)
+  end)
+
   describe("distr_io", function()
     local folder
     before_each(function()

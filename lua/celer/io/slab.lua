@@ -5,6 +5,8 @@
 --- celer.core: a dimension that is not there is [0, 1).
 local ffi = require "ffi"
 
+ffi.cdef "uint64_t cel_hash(const void *data, size_t size, uint64_t seed);"
+
 local M = {}
 
 -- Calls f(elements from the window a's start, from b's, how many) for each run of
@@ -51,7 +53,6 @@ function M.read(...) return move("read", ...) end
 --- along one dimension.
 ---@return ffi.cdata* hash  uint64_t
 function M.hash(size, window, p, memory, part)
-  ffi.cdef "uint64_t cel_hash(const void *data, size_t size, uint64_t seed);"
   local hash = ffi.new("uint64_t", 0)
   if volume(part) == 0 then return hash end
   p = ffi.cast("char *", p)
@@ -61,5 +62,9 @@ function M.hash(size, window, p, memory, part)
   end)
   return hash
 end
+
+--- A hash of a string.
+---@return ffi.cdata* hash  uint64_t
+function M.hash_text(text) return ffi.C.cel_hash(text, #text, 0) end
 
 return M

@@ -3,10 +3,11 @@
 ---   begin    rank 0       makes the files, under a name that no other run uses
 ---   write    all ranks    their parts of each buffer; into `sums` goes a hash of
 ---                         each block
----   sync     all ranks    the parts are on disk (checkpoints)
+---   sync     all ranks    waits for the disk (checkpoints)
 ---   commit   rank 0       reads all sums, so it runs when all have written;
 ---                         gives what was written its name
 ---   end      all ranks    read what commit wrote, so that q:wait waits for it
+local buffers = require "celer.buffer"
 local core = require "celer.core"
 local groups = require "celer.group"
 local mapper = require "celer.mapper"
@@ -26,20 +27,38 @@ function M.task(call, name, declare)
   end)
 end
 
--- The blocks of each rank, one task per buffer; the hashes they leave.
-local function each_part(call, name, f, from, jobs, slot, path)
+-- The blocks of each rank, one task per buffer; the hashes that they leave.
+local function write_parts(call, f, jobs, slot, path)
   local out = {}
   for i, job in ipairs(jobs) do
     local plan = job.plan
     out[i] = plans.sums(plan, call)
-    M.task(call, name, function(cg)
+    M.task(call, "write", function(cg)
       cg:hint { granularity = plan.step }
-      local source = from and cg:read(from[i], plans.per_block(plan))
-        or cg:read(job.buffer, plans.rows(plan))
-      return { plan.n }, f, source, order.read(cg, slot),
+      return { plan.n }, f, cg:read(job.buffer, plans.rows(plan)), order.read(cg, slot),
         cg:discard_write(out[i], plans.per_block(plan)), slot, path, plan
     end)
   end
+  return out
+end
+
+-- Accesses that read all of each.
+local function read_all(cg, list)
+  local out = {}
+  for i, one in ipairs(list) do out[i] = cg:read(one, mapper.all) end
+  return out
+end
+M.read_all = read_all
+
+-- Once on each rank, when all have written; an element of each.
+local function sync(call, f, sums, slot, path, plan_list)
+  local _, ranks = core.rank()
+  local out = buffers.new("uint8_t", { ranks }, { name = call })
+  M.task(call, "sync", function(cg)
+    local reads = read_all(cg, sums)
+    return { ranks }, f, order.read(cg, slot), cg:discard_write(out), slot, path, plan_list,
+      unpack(reads)
+  end)
   return out
 end
 
@@ -65,20 +84,16 @@ function M.write(call, path, jobs, steps, extra)
   M.task(call, "begin", function(cg)
     return groups.on_master, steps.begin, order.write(cg, slot), slot, path, plan_list, extra
   end)
-  local sums = each_part(call, "write", steps.write, nil, jobs, slot, path)
-  local done = steps.sync and each_part(call, "sync", steps.sync, sums, jobs, slot, path)
-    or sums
+  local sums = write_parts(call, steps.write, jobs, slot, path)
+  local all = { unpack(sums) }
+  if steps.sync then all[#all + 1] = sync(call, steps.sync, sums, slot, path, plan_list) end
   M.task(call, "commit", function(cg)
-    local reads = {}
-    for i, one in ipairs(done) do reads[i] = cg:read(one, mapper.all) end
+    local reads = read_all(cg, all)
     return groups.on_master, steps.commit, order.write(cg, slot), slot, path, plan_list,
       extra, unpack(reads)
   end)
   M.finish(call, slot)
-  for i, one in ipairs(sums) do
-    one:free()
-    if done ~= sums then done[i]:free() end
-  end
+  for _, one in ipairs(all) do one:free() end
 end
 
 return M

@@ -16,7 +16,8 @@ local function check(ok, message, ...)
 end
 M.check = check
 
--- Raises after the file is gone: what is left of a failure only takes room.
+-- Raises after the file is gone: what is left of a failure only takes room. For
+-- rank 0 alone, while no other writes.
 local function check_or_remove(path, ok, message)
   if not ok then posix.remove(path) end
   return check(ok, message)
@@ -36,24 +37,28 @@ local function temporary(path, number)
   return ("%s.%s.part"):format(path, bit.tohex(number, 16))
 end
 
---- Makes a file of the plan's size that begins with its header.
+--- Makes a file of the plan's size that begins with its header; or nil, message.
 ---@param plan celer.io.plan
 function M.create(path, plan)
-  local file = check(posix.create(path))
+  local file, fault = posix.create(path)
+  if not file then return nil, fault end
   local ok, message = file:write(plan.header, #plan.header, 0)
   if ok then
     ok, message = file:resize(plan.at + slab.volume(plan.window) * plan.size)
   end
-  file:close()
-  check_or_remove(path, ok, message)
+  local closed, late = file:close()
+  return ok and closed, message or late
 end
 
--- Makes the file for these plans, all of one.
-local function create_file(path, plans)
-  if plans[1].dataset then
-    check_or_remove(path, require("celer.io.hdf5").create(path, plans))
-  else
-    M.create(path, plans[1])
+-- What runs that failed or were killed have left of the path.
+local function remove_left(path)
+  local folder, name = path:match("^(.*/)([^/]*)$")
+  name = name or path
+  for _, other in ipairs(posix.list(folder or ".")) do
+    local tail = other:sub(1, #name) == name and other:sub(#name + 1)
+    if tail and tail:find("^%.%x+%.part$") and #tail == 22 then
+      posix.remove((folder or "") .. other)
+    end
   end
 end
 
@@ -64,7 +69,13 @@ function M.begin(_, slot, at, path, plans)
   if #posix.list(path) > 0 then
     check(nil, ("cannot write %s: it is a folder"):format(path))
   end
-  create_file(temporary(path, number), plans)
+  remove_left(path)
+  local name = temporary(path, number)
+  if plans[1].dataset then -- all of one file
+    check_or_remove(name, require("celer.io.hdf5").create(name, plans))
+  else
+    check_or_remove(name, M.create(name, plans[1]))
+  end
   slot:set(at, number)
 end
 
@@ -87,14 +98,16 @@ function M.write_blocks(path, plan, data, sums)
     if not ok then break end
     sums:set(b, slab.hash(plan.size, plan.window, p, data.layout, part))
   end
+  -- Other ranks may be writing, so the name stays; the room is given back.
+  if not ok then file:resize(0) end
   local closed, late = file:close()
-  return ok and closed, message or late
+  check(ok, message)
+  check(closed, late)
 end
 
 --- All ranks.
 function M.write(_, data, slot, sums, at, path, plan)
-  local name = temporary(path, slot(at))
-  check_or_remove(name, M.write_blocks(name, plan, data, sums))
+  M.write_blocks(temporary(path, slot(at)), plan, data, sums)
 end
 
 --- Rank 0, when all have written.
