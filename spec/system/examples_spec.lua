@@ -109,6 +109,23 @@ describe("examples", function()
     assert.equal(("48 x 48: trace %d, last element %d\n"):format(trace, last), out)
   end)
 
+  everywhere("mandelbrot", { "150", "90" }, function(out)
+    local sum, middle = 0, 0
+    for i = 0, 149 do
+      for j = 0, 149 do
+        local x, y, a, b, n = j * (3 / 150) - 2.25, i * (3 / 150) - 1.5, 0, 0, 0
+        while n < 90 and a * a + b * b < 4 do
+          a, b, n = a * a - b * b + x, 2 * a * b + y, n + 1
+        end
+        sum, middle = sum + n, middle + (i == 75 and n or 0)
+      end
+    end
+    -- A GPU rounds otherwise, where it multiplies and adds in one.
+    local all, row = out:match("^150 x 150: (%d+) steps in all, (%d+) in the middle row\n$")
+    assert.is_true(math.abs(all - sum) < sum / 200)
+    assert.is_true(math.abs(row - middle) < middle / 50)
+  end)
+
   everywhere("nbody", { "53", "7" }, function(out)
     assert.truthy(out:find("momentum is kept: true", 1, true))
   end)
