@@ -124,24 +124,25 @@ CUresult cel__link_copy(cel__link *link, cel__link_transfer *transfer,
 void cel__link_tell(cel__link *link, cel__link_peer *peer,
                     cel_host_record word) {
   if (peer->words.n > 0 ||
-      !cel_host_rings_push(link->rings, link->base.local_rank, peer->local,
-                           &word))
+      !cel_host_rings_push(link->rings, link->around.base.local_rank,
+                           peer->local, &word))
     cel_vec_push(&peer->words, word);
 }
 
 static void tell_rest(cel__link *link, cel__link_peer *peer) {
   uint32_t n = 0;
   while (n < peer->words.n &&
-         cel_host_rings_push(link->rings, link->base.local_rank, peer->local,
-                             &peer->words.at[n]))
+         cel_host_rings_push(link->rings, link->around.base.local_rank,
+                             peer->local, &peer->words.at[n]))
     ++n;
   if (n > 0) cel_vec_drop_first(&peer->words, n);
 }
 
 static void listen(cel__link *link, cel__link_peer *peer) {
   cel_host_record word;
-  while (!link->failed && cel_host_rings_pop(link->rings, peer->local,
-                                             link->base.local_rank, &word))
+  while (!link->failed &&
+         cel_host_rings_pop(link->rings, peer->local,
+                            link->around.base.local_rank, &word))
     switch (word.kind) {
     case CEL__LINK_WANT: cel__link_want(link, peer, &word); break;
     case CEL__LINK_FILL: cel__link_filled(link, peer, &word); break;
@@ -165,6 +166,7 @@ static void progress(cel__link *link) {
 
 /* ---- the table ----------------------------------------------------------- */
 
+/* Null: it is on another host. */
 static cel__link_peer *peer_of(cel__link *link, int64_t rank) {
   int32_t from = 0, to = link->peers;
   while (from < to) {
@@ -174,11 +176,12 @@ static cel__link_peer *peer_of(cel__link *link, int64_t rank) {
     else
       to = middle;
   }
-  cel_assert(from < link->peers && link->peer[from].rank == rank);
-  return &link->peer[from];
+  return from < link->peers && link->peer[from].rank == rank ? &link->peer[from]
+                                                             : NULL;
 }
 
-static void post(cel__link *link, const cel_posted *message,
+static void post(cel__link *link, cel__link_peer *peer,
+                 const cel_posted *message,
                  void (*begin)(cel__link *, cel__link_transfer *)) {
   cel_assert(message->bytes > 0);
   if (link->failed) {
@@ -190,31 +193,35 @@ static void post(cel__link *link, const cel_posted *message,
   cuda->api->cuCtxSetCurrent(cuda->device[0].context);
   cel__link_transfer *transfer = cel_alloc_zero(sizeof *transfer);
   transfer->message = message;
-  transfer->peer = peer_of(link, message->peer);
+  transfer->peer = peer;
   ++link->transfers;
   begin(link, transfer);
 }
 
 static void send(cel_transport *t, const cel_posted *message) {
   cel__link *link = (cel__link *)t;
-  if (message->direct)
-    post(link, message, cel__link_send);
+  cel_transport *inner = link->around.inner;
+  cel__link_peer *peer = message->direct ? peer_of(link, message->peer) : NULL;
+  if (peer != NULL)
+    post(link, peer, message, cel__link_send);
   else
-    link->inner->send(link->inner, message);
+    inner->send(inner, message);
 }
 
 static void receive(cel_transport *t, const cel_posted *message) {
   cel__link *link = (cel__link *)t;
-  if (message->direct)
-    post(link, message, cel__link_receive);
+  cel_transport *inner = link->around.inner;
+  cel__link_peer *peer = message->direct ? peer_of(link, message->peer) : NULL;
+  if (peer != NULL)
+    post(link, peer, message, cel__link_receive);
   else
-    link->inner->receive(link->inner, message);
+    inner->receive(inner, message);
 }
 
 static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
   cel__link *link = (cel__link *)t;
-  uint32_t n = link->inner->poll(link->inner, out, max);
-  t->broken = link->inner->broken;
+  uint32_t n = link->around.inner->poll(link->around.inner, out, max);
+  t->broken = link->around.inner->broken;
   if (!link->failed) progress(link);
   if (link->failed && link->transfers > 0) fail_all(link);
   uint32_t mine = link->done.n < max - n ? link->done.n : max - n;
@@ -229,56 +236,14 @@ static bool busy(cel_transport *t) {
   if (link->transfers > 0 || link->done.n > 0) return true;
   for (int32_t p = 0; p < link->peers; ++p)
     if (link->peer[p].words.n > 0) return true;
-  return link->inner->busy(link->inner);
-}
-
-static void agree(cel_transport *t, const cel_agreement *mine) {
-  cel_transport *inner = ((cel__link *)t)->inner;
-  inner->agree(inner, mine);
-}
-
-static cel_agreed agreed(cel_transport *t, uint64_t *index) {
-  cel_transport *inner = ((cel__link *)t)->inner;
-  return inner->agreed(inner, index);
-}
-
-static void tell(cel_transport *t, int64_t peer, int32_t kind, const void *data,
-                 uint32_t size) {
-  cel_transport *inner = ((cel__link *)t)->inner;
-  inner->tell(inner, peer, kind, data, size);
-}
-
-static cel_told *told(cel_transport *t) {
-  cel_transport *inner = ((cel__link *)t)->inner;
-  return inner->told(inner);
-}
-
-static cel_status broadcast(cel_transport *t, void **data, uint64_t *size) {
-  cel_transport *inner = ((cel__link *)t)->inner;
-  return inner->broadcast(inner, data, size);
-}
-
-static cel_status gather(cel_transport *t, const void *mine, uint32_t size,
-                         void *all) {
-  cel_transport *inner = ((cel__link *)t)->inner;
-  return inner->gather(inner, mine, size, all);
-}
-
-static cel_status join(cel_transport *t, uint32_t group, cel_comm **out) {
-  cel_transport *inner = ((cel__link *)t)->inner;
-  return inner->join(inner, group, out);
-}
-
-static void end_all(cel_transport *t, int status) {
-  cel_transport *inner = ((cel__link *)t)->inner;
-  inner->abort(inner, status);
+  return link->around.inner->busy(link->around.inner);
 }
 
 /* Nobody reads our mailbox any more once all ranks are in inner->destroy: what
  * they received is complete. */
 static void destroy(cel_transport *t) {
   cel__link *link = (cel__link *)t;
-  cel_transport *inner = link->inner;
+  cel_transport *inner = link->around.inner;
   if (link->failed || link->transfers > 0) inner->abort(inner, 1);
   for (int32_t p = 0; p < link->peers; ++p) tell_rest(link, &link->peer[p]);
   cel__link_let_go(link);
@@ -286,17 +251,12 @@ static void destroy(cel_transport *t) {
   cel__link_release(link);
 }
 
-const cel_transport cel__link_table = {.name = "mpi, direct between GPUs",
-                                       .send = send,
-                                       .receive = receive,
-                                       .poll = poll,
-                                       .busy = busy,
-                                       .agree = agree,
-                                       .agreed = agreed,
-                                       .tell = tell,
-                                       .told = told,
-                                       .broadcast = broadcast,
-                                       .gather = gather,
-                                       .join = join,
-                                       .abort = end_all,
-                                       .destroy = destroy};
+void cel__link_init(cel__link *link, cel_transport *inner) {
+  cel_around_init(&link->around, inner, "mpi, direct between GPUs");
+  cel_transport *base = &link->around.base;
+  base->send = send;
+  base->receive = receive;
+  base->poll = poll;
+  base->busy = busy;
+  base->destroy = destroy;
+}

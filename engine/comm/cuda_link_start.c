@@ -6,11 +6,7 @@
 
 #include "comm/cuda_link_state.h"
 
-enum {
-  DIRECT_BYTES = 32 << 10, /* below, the way through the host is as short */
-  PROBE_BYTES = 256,
-  WHY = 160
-};
+enum { PROBE_BYTES = 256, WHY = 160 };
 
 /* What a rank tells the others of its host. */
 typedef struct hello {
@@ -70,7 +66,7 @@ static cel_status fill_probe(cel__link *link) {
   const cel_cuda_api *api = link->cuda->api;
   unsigned char bytes[PROBE_BYTES];
   for (int i = 0; i < PROBE_BYTES; ++i)
-    bytes[i] = probe_byte(link->base.rank, i);
+    bytes[i] = probe_byte(link->around.base.rank, i);
   CUresult code = api->cuMemcpyHtoDAsync_v2(link->mailbox.base, bytes,
                                             sizeof bytes, link->stream);
   if (code == CUDA_SUCCESS)
@@ -86,7 +82,7 @@ static cel_status make_rings(cel__link *link, hello *mine) {
   clock_gettime(CLOCK_REALTIME, &t);
   snprintf(mine->rings, sizeof mine->rings, "/celer-%ld-%lld%09ld",
            (long)getpid(), (long long)t.tv_sec, t.tv_nsec);
-  return cel_host_rings_create(mine->rings, link->base.local_ranks,
+  return cel_host_rings_create(mine->rings, link->around.base.local_ranks,
                                &link->rings);
 }
 
@@ -101,7 +97,7 @@ static cel_status offer(cel__link *link, hello *mine) {
   if (code != CUDA_SUCCESS)
     return cel_mailbox_fail(cuda, "cuStreamCreate", code);
   CEL_TRY(fill_probe(link));
-  return link->base.local_rank == 0 ? make_rings(link, mine) : CEL_E_OK;
+  return link->around.base.local_rank == 0 ? make_rings(link, mine) : CEL_E_OK;
 }
 
 /* ---- what others offer --------------------------------------------------- */
@@ -145,10 +141,10 @@ static int by_rank(const void *left, const void *right) {
 
 static cel_status open_all(cel__link *link, const hello *all) {
   if (link->rings == NULL)
-    CEL_TRY(cel_host_rings_open(all[0].rings, link->base.local_ranks,
+    CEL_TRY(cel_host_rings_open(all[0].rings, link->around.base.local_ranks,
                                 &link->rings));
-  for (int32_t i = 0; i < link->base.local_ranks; ++i) {
-    if (i == link->base.local_rank) continue;
+  for (int32_t i = 0; i < link->around.base.local_ranks; ++i) {
+    if (i == link->around.base.local_rank) continue;
     cel__link_peer *peer = &link->peer[link->peers++];
     *peer = (cel__link_peer){.rank = all[i].rank, .local = i};
     CEL_TRY(open_peer(link, peer, &all[i]));
@@ -161,12 +157,13 @@ static cel_status open_all(cel__link *link, const hello *all) {
 /* All ranks' words; false and why where one of them cannot. */
 static cel_status hear(cel__link *link, hello *mine, cel_status status,
                        hello *all, bool *good, char *why, size_t size) {
-  mine->rank = link->base.rank;
+  mine->rank = link->around.base.rank;
   snprintf(mine->why, sizeof mine->why, "%.*s", WHY - 1,
            status == CEL_E_OK ? "" : cel_error_last()->text);
-  CEL_TRY(link->inner->gather(link->inner, mine, sizeof *mine, all));
+  CEL_TRY(
+      link->around.inner->gather(link->around.inner, mine, sizeof *mine, all));
   *good = true;
-  for (int32_t i = 0; i < link->base.local_ranks && *good; ++i) {
+  for (int32_t i = 0; i < link->around.base.local_ranks && *good; ++i) {
     if (all[i].why[0] == '\0') continue;
     snprintf(why, size, "rank %lld: %s", (long long)all[i].rank, all[i].why);
     *good = false;
@@ -184,16 +181,19 @@ static cel_status meet(cel__link *link, hello *mine, hello *all, bool *good,
   CEL_TRY(hear(link, mine, status, all, good, why, size));
   if (*good) return CEL_E_OK;
   cel__link_let_go(link);
-  return link->inner->gather(link->inner, mine, sizeof *mine, all);
+  return link->around.inner->gather(link->around.inner, mine, sizeof *mine,
+                                    all);
 }
 
+/* Where all ranks are near already, they stay so. */
 static void come_near(cel__link *link) {
   qsort(link->peer, (size_t)link->peers, sizeof *link->peer, by_rank);
+  if (link->around.base.nears > 0) return;
   link->near = cel_alloc((size_t)link->peers * sizeof *link->near);
   for (int32_t p = 0; p < link->peers; ++p) link->near[p] = link->peer[p].rank;
-  link->base.near = link->near;
-  link->base.nears = link->peers;
-  link->base.direct_bytes = DIRECT_BYTES;
+  link->around.base.near = link->near;
+  link->around.base.nears = link->peers;
+  link->around.base.direct_bytes = CEL_DIRECT_BYTES;
 }
 
 cel_status cel_transport_cuda_link(cel_transport *inner, const cel_cuda *cuda,
@@ -202,13 +202,7 @@ cel_status cel_transport_cuda_link(cel_transport *inner, const cel_cuda *cuda,
   bool good = false;
   cel_transport *result = inner;
   cel__link *link = cel_alloc_zero(sizeof *link);
-  link->base = cel__link_table;
-  link->base.rank = inner->rank;
-  link->base.ranks = inner->ranks;
-  link->base.local_rank = inner->local_rank;
-  link->base.no_groups = inner->no_groups;
-  link->base.local_ranks = inner->local_ranks;
-  link->inner = inner;
+  cel__link_init(link, inner);
   link->cuda = cuda;
   link->peer = cel_alloc_zero((size_t)inner->local_ranks * sizeof *link->peer);
   hello *mine = cel_alloc_zero(sizeof *mine);
@@ -216,7 +210,7 @@ cel_status cel_transport_cuda_link(cel_transport *inner, const cel_cuda *cuda,
   cel_status status = meet(link, mine, all, &good, why, size);
   if (status == CEL_E_OK && good) {
     come_near(link);
-    result = &link->base;
+    result = &link->around.base;
   } else {
     cel__link_let_go(link);
     cel__link_release(link);

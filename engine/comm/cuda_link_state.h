@@ -4,6 +4,7 @@
 #define CEL_COMM_CUDA_LINK_STATE_H
 
 #include "base/vec.h"
+#include "comm/around.h"
 #include "comm/cuda_link.h"
 #include "comm/cuda_mailbox.h"
 #include "comm/host_rings.h"
@@ -55,8 +56,7 @@ typedef struct cel__link_peer {
 } cel__link_peer;
 
 typedef struct cel__link {
-  cel_transport base;
-  cel_transport *inner;
+  cel_around around; /* first */
   const cel_cuda *cuda;
   cel_host_rings *rings;
   int32_t peers;
@@ -74,10 +74,9 @@ typedef struct cel__link {
   cel_error error;
 } cel__link;
 
-extern const cel_transport cel__link_table;
-
 /* ---- cuda_link.c --------------------------------------------------------- */
 
+void cel__link_init(cel__link *link, cel_transport *inner);
 /* Marks the link as failed where the code is an error; whether it is. `peer`
  * may be -1. */
 bool cel__link_bad(cel__link *link, CUresult code, const char *doing,

@@ -4,21 +4,6 @@
 #include "comm/mpi.h"
 #include "comm/strided.h"
 
-/* --- what is strided but need not be ----------------------------------- */
-
-/* Merges runs that touch: a dense piece becomes one run. */
-static cel_strided merged(cel_strided s) {
-  if (s.count[1] == 1 || s.stride[1] == s.run) {
-    s.run *= s.count[1];
-    s.count[1] = 1;
-  }
-  if (s.count[1] == 1 && (s.count[0] == 1 || s.stride[0] == s.run)) {
-    s.run *= s.count[0];
-    s.count[0] = 1;
-  }
-  return s;
-}
-
 /* --- staging ----------------------------------------------------------- */
 
 static uint32_t pool_class(uint64_t bytes) {
@@ -139,7 +124,7 @@ cel_status cel__mpi_pack(cel__mpi *m, cel__mpi_transfer *transfer, void **base,
                          int *count, MPI_Datatype *type) {
   const cel_posted *message = transfer->message;
   cel_strided only = {0};
-  if (message->pieces == 1) only = merged(message->piece[0]);
+  if (message->pieces == 1) only = cel__strided_merged(message->piece[0]);
   bool dense = message->bytes == 0 ||
                (message->pieces == 1 && only.count[0] * only.count[1] == 1);
   bool typed = !dense && message->pieces == 1 &&

@@ -9,6 +9,18 @@ uint64_t cel__strided_bytes(const cel_strided *piece, uint32_t pieces) {
   return sum;
 }
 
+cel_strided cel__strided_merged(cel_strided s) {
+  if (s.count[1] == 1 || s.stride[1] == s.run) {
+    s.run *= s.count[1];
+    s.count[1] = 1;
+  }
+  if (s.count[1] == 1 && (s.count[0] == 1 || s.stride[0] == s.run)) {
+    s.run *= s.count[0];
+    s.count[0] = 1;
+  }
+  return s;
+}
+
 void cel__strided_gather(const cel_strided *piece, uint32_t pieces,
                          void *dense) {
   char *to = dense;

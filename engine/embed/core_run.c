@@ -98,14 +98,16 @@ static int run_devices(lua_State *L) {
   return 4;
 }
 
-/* staging() -> why messages between GPUs go by host memory, "" where they do
- * not; nil on the processor. Collective. */
+/* staging() -> why messages between GPUs do not go from one to the other within
+ * a host, and why not by MPI, each "" where they do; nil on the processor.
+ * Collective. */
 static int run_staging(lua_State *L) {
   cel_session *session = cel__session_of(L);
   if (cel_session_connect(session) != CEL_E_OK) return cel__push_failure(L);
   if (!session->choice.cuda) return 0;
-  lua_pushstring(L, session->staging);
-  return 1;
+  lua_pushstring(L, session->no_link);
+  lua_pushstring(L, session->no_mpi);
+  return 2;
 }
 
 /* gpu_count() -> how many the driver shows, why none */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "comm/cuda_link.h"
+#include "comm/mpi_gpu.h"
 #include "comm/report.h"
 #include "device/cuda.h"
 #include "device/cuda_pack.h"
@@ -70,22 +71,24 @@ static cel_status open_gpus(cel_session *s) {
   return CEL_E_OK;
 }
 
-/* Where the ranks of this host have GPUs, messages go from GPU to GPU. All of
- * them come here, also those that have none. */
+/* Where ranks have GPUs, messages go from GPU to GPU: within a host by the
+ * link, else by MPI, if that takes memory of GPUs. All ranks come here, also
+ * those that have none. */
 static cel_status link_gpus(cel_session *s) {
   cel_transport *t = s->transport;
+  bool alone = t->local_ranks == 1;
   if (t->ranks == 1 || s->options.wish.backend == CEL_CHOICE_CPU)
     return CEL_E_OK;
-  if (s->options.staged) {
-    snprintf(s->staging, sizeof s->staging, "--transfers staged");
-    return CEL_E_OK;
-  }
-  if (t->local_ranks == 1) {
-    snprintf(s->staging, sizeof s->staging, "no other rank is on this host");
-    return CEL_E_OK;
-  }
-  return cel_transport_cuda_link(t, s->cuda, &s->transport, s->staging,
-                                 sizeof s->staging);
+  const char *why = s->options.staged ? "--transfers staged" : "";
+  snprintf(s->no_mpi, sizeof s->no_mpi, "%s", why);
+  snprintf(s->no_link, sizeof s->no_link, "%s",
+           alone ? "no other rank is on this host" : why);
+  if (s->options.staged) return CEL_E_OK;
+  CEL_TRY(cel_transport_mpi_gpu(t, s->cuda, cel_mpi_takes_gpus(), &s->transport,
+                                s->no_mpi, sizeof s->no_mpi));
+  if (alone) return CEL_E_OK;
+  return cel_transport_cuda_link(s->transport, s->cuda, &s->transport,
+                                 s->no_link, sizeof s->no_link);
 }
 
 cel_status cel_session_connect(cel_session *s) {
@@ -98,13 +101,13 @@ cel_status cel_session_connect(cel_session *s) {
 
 static void warn_staging(const cel_session *s) {
   const cel_transport *t = s->transport;
-  if (!s->choice.cuda || s->staging[0] == '\0' || t->local_rank != 0 ||
-      t->local_ranks == 1 || !s->options.verbose)
+  if (!s->choice.cuda || s->no_link[0] == '\0' || s->no_mpi[0] == '\0' ||
+      t->local_rank != 0 || t->local_ranks == 1 || !s->options.verbose)
     return;
   fprintf(stderr,
           "celer: warning: messages between the GPUs of this host's ranks go "
           "through its memory: %s\n",
-          s->staging);
+          s->no_link);
 }
 
 static cel_status start_backend(cel_session *s) {

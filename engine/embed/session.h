@@ -30,7 +30,9 @@ typedef struct cel_session {
   cel_choice choice; /* once `chosen` */
   bool chosen;
   bool connected;
-  char staging[256]; /* why no message goes from GPU to GPU, once `connected` */
+  /* Once `connected`: why no message goes from GPU to GPU within a host, and
+   * why none goes so by MPI. */
+  char no_link[256], no_mpi[256];
   struct cel_cuda
       *cuda; /* null until started, as is all below, or for the CPU */
   cel_backend *backend;

@@ -147,25 +147,28 @@ local function write_devices(backend, devices, list, why, i)
   io.write(("nvrtc    %s\n"):format(i.nvrtc))
 end
 
--- Why messages between GPUs go by host memory, "", or nil where there are none;
--- called by all ranks. One that cannot say so ends the job, as others wait.
+-- Why messages do not go from GPU to GPU within a host, and why not by MPI; nil
+-- where there are none. Called by all ranks: one that cannot say ends the job, as
+-- others wait.
 local function find_staging(backend, message)
   if select(2, core.rank()) == 1 then return nil end
   if not backend then error(message, 0) end
-  local why, failure = core.staging()
-  if failure then error(failure, 0) end
-  return why
+  local link, mpi = core.staging()
+  if not link and mpi then error(mpi, 0) end
+  return link, mpi
 end
 
-local function write_messages(why)
-  if not why then return end
-  io.write(("messages %s\n"):format(why == "" and "go from GPU to GPU"
-    or "between GPUs go by the memory of their hosts: " .. why))
+local function write_messages(no_link, no_mpi)
+  if not no_link then return end
+  local by_mpi = no_mpi == "" and "from GPU to GPU, by MPI"
+  io.write(("messages within a host: %s\n"):format(no_link == "" and "from GPU to GPU"
+    or by_mpi or "by its memory: " .. no_link))
+  io.write(("         between hosts: %s\n"):format(by_mpi or "by their memory: " .. no_mpi))
 end
 
 local function info()
   local backend, devices, list, why = core.devices() -- of all ranks of a host
-  local staging = find_staging(backend, devices)
+  local no_link, no_mpi = find_staging(backend, devices)
   if core.rank() ~= 0 then return 0 end
   local i = core.info()
   local _, ranks = core.rank()
@@ -174,7 +177,7 @@ local function info()
   io.write(("cores    %s of this host's %s belong to this rank%s\n"):format(
     i.cores or "?", i.host_cores or "?", i.bound and " (bound by the launcher)" or ""))
   write_devices(backend, devices, list, why, i)
-  write_messages(staging)
+  write_messages(no_link, no_mpi)
   io.write(("compiler %s\n"):format(i.compiler))
   io.write(("cache    %s\n"):format(i.cache))
   io.write(("mpi      %s\n"):format(i.mpi))

@@ -1,6 +1,6 @@
 /* link_check.c -- direct messages between the GPUs of one host's ranks.
  *
- *   mpirun -n 4 link_check exchange [--seed S] [--messages N] [--fake]
+ *   mpirun -n 4 link_check exchange [--seed S] [--messages N] [--fake] [--mpi]
  *   mpirun -n 2 link_check speed|mismatch|breaks
  *
  * `exchange`: N messages for each rank, between random pairs, of one byte to 40
@@ -8,8 +8,10 @@
  * `mismatch`: the two ends of a message expect other lengths, and both are
  * told. `breaks`: rank 0's driver fails, and it gets back all that it posted.
  * `speed`: from each even rank to the next odd one.
- * With --fake there is no GPU (fake_cuda.h). The last line of a good run is
- * `N passed, 0 failed`; where the ranks cannot be linked, `pending: WHY`.
+ * With --mpi it is MPI that moves memory of GPUs (mpi_gpu.h), which the fake is
+ * whatever MPI says. With --fake there is no GPU (fake_cuda.h). The last line
+ * of a good run is `N passed, 0 failed`; where the ranks cannot be linked,
+ * `pending: WHY`.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,13 +20,14 @@
 #include "comm/cuda_link_state.h"
 #include "comm/exchange.h"
 #include "comm/fake_cuda.h"
+#include "comm/mpi_gpu.h"
 #include "device/cuda_pack.h"
 #include "embed/embedded.h"
 
 typedef struct settings {
   uint64_t seed;
   int64_t messages;
-  bool fake;
+  bool fake, mpi;
 } settings;
 
 /* --- the list ------------------------------------------------------------- */
@@ -240,7 +243,7 @@ static double measure_bare(cel_transport *t, CUdeviceptr memory,
 }
 
 static void speed_of(cel_transport *t, CUdeviceptr memory, uint64_t bytes,
-                     uint64_t *sequence) {
+                     bool mpi, uint64_t *sequence) {
   cel_strided piece = {
       (void *)(uintptr_t)memory, {1, 1}, {bytes, bytes}, bytes};
   double one = measure(t, piece, 1, sequence);
@@ -250,10 +253,10 @@ static void speed_of(cel_transport *t, CUdeviceptr memory, uint64_t bytes,
       "%8llu KiB: %7.1f GB/s one by one, %7.1f four at once, %7.1f by a bare "
       "copy\n",
       (unsigned long long)bytes >> 10, one, four,
-      measure_bare(t, memory, bytes));
+      mpi ? 0 : measure_bare(t, memory, bytes));
 }
 
-static void speed(cel_transport *t, const cel_cuda *cuda) {
+static void speed(cel_transport *t, const cel_cuda *cuda, bool mpi) {
   static const uint64_t bytes[] = {32 << 10, 256 << 10, 1 << 20,
                                    8 << 20,  64 << 20,  MEMORY};
   CUdeviceptr memory;
@@ -262,7 +265,7 @@ static void speed(cel_transport *t, const cel_cuda *cuda) {
   if (cuda->api->cuMemAlloc_v2(&memory, MEMORY) != CUDA_SUCCESS)
     exchange_give_up(t, "no memory of the GPU");
   for (size_t i = 0; i < sizeof bytes / sizeof *bytes; ++i)
-    speed_of(t, memory, bytes[i], &sequence);
+    speed_of(t, memory, bytes[i], mpi, &sequence);
   for (uint64_t run = 4; run <= 256; run *= 4) {
     cel_strided column = {
         (void *)(uintptr_t)memory, {1, 16384}, {MEMORY, MEMORY >> 14}, run};
@@ -298,11 +301,14 @@ static int run(const char *mode, const settings *set) {
   }
   const cel_cuda *cuda =
       set->fake ? fake_cuda(set->seed + (uint64_t)t->rank) : open_gpu(t);
-  if (cel_transport_cuda_link(t, cuda, &t, why, sizeof why) != CEL_E_OK)
-    exchange_give_up(t, cel_error_last()->text);
+  bool takes = set->fake || cel_mpi_takes_gpus();
+  cel_status status =
+      set->mpi ? cel_transport_mpi_gpu(t, cuda, takes, &t, why, sizeof why)
+               : cel_transport_cuda_link(t, cuda, &t, why, sizeof why);
+  if (status != CEL_E_OK) exchange_give_up(t, cel_error_last()->text);
   bool linked = t->nears > 0, first = t->rank == 0;
   if (linked && strcmp(mode, "speed") == 0)
-    speed(t, cuda);
+    speed(t, cuda, set->mpi);
   else if (linked && strcmp(mode, "mismatch") == 0)
     mismatch(t, cuda);
   else if (linked && strcmp(mode, "breaks") == 0)
@@ -320,12 +326,14 @@ int main(int argc, char **argv) {
   for (int i = 2; i < argc; ++i)
     if (strcmp(argv[i], "--fake") == 0)
       set.fake = true;
+    else if (strcmp(argv[i], "--mpi") == 0)
+      set.mpi = true;
     else if (i + 1 < argc && strcmp(argv[i], "--seed") == 0)
       set.seed = strtoull(argv[++i], NULL, 10);
     else if (i + 1 < argc && strcmp(argv[i], "--messages") == 0)
       set.messages = strtoll(argv[++i], NULL, 10);
   if (argc >= 2) return run(argv[1], &set);
   fprintf(stderr, "link_check exchange|speed|mismatch|breaks [--seed S] "
-                  "[--messages N] [--fake]\n");
+                  "[--messages N] [--fake] [--mpi]\n");
   return 2;
 }

@@ -2,6 +2,7 @@
  * after another, with the settings of the first. */
 #include "comm/cuda_link.h"
 #include "comm/fake_cuda.h"
+#include "comm/mpi_gpu.h"
 #include "random/program.h"
 #include <stdio.h>
 #include <string.h>
@@ -11,15 +12,19 @@ static void must(cel_status status) {
 }
 
 /* Direct messages between device memories, which lie in the host where there is
- * no GPU. */
+ * no GPU, so that MPI can be given them, too. */
 static void come_near(rank *r) {
   const program *p = r->program;
   char why[256];
   if (p->hosts == 0 || p->devices != 1 || (!p->cuda && !p->own_memory)) return;
   const cel_cuda *cuda =
       p->cuda ? r->cuda : fake_cuda(p->seed * 16 + (uint64_t)r->index);
-  must(cel_transport_cuda_link(r->transport, cuda, &r->transport, why,
+  if (p->hosts == 2 && !p->cuda)
+    must(cel_transport_mpi_gpu(r->transport, cuda, true, &r->transport, why,
                                sizeof why));
+  else
+    must(cel_transport_cuda_link(r->transport, cuda, &r->transport, why,
+                                 sizeof why));
   r->transport->direct_bytes = p->direct_bytes;
 }
 

@@ -137,14 +137,17 @@ describe("celer info", function()
       local r = celer.run({ "info" }, { ranks = 2,
         env = environment({ FAKE_GPUS = gpus, CELER_TRANSFERS = ... }) })
       assert.equal(0, r.status, r.stderr)
-      return r.stdout:match("\nmessages ([^\n]*)\n")
+      return r.stdout:match("\nmessages within a host: ([^\n]*)\n"),
+        r.stdout:match("\n         between hosts: ([^\n]*)\n")
     end
     if not nvrtc then return pending("no NVRTC here") end
     assert.is_nil(messages(0))
-    assert.matches("^between GPUs go by the memory of their hosts: rank 0: cuIpcGetMemHandle: ",
-      messages(2))
-    assert.equal("between GPUs go by the memory of their hosts: --transfers staged",
-      messages(2, "staged"))
+    local within, between = messages(2)
+    assert.matches("^by its memory: rank 0: cuIpcGetMemHandle: ", within)
+    assert.equal("by their memory: rank 0: its MPI does not take memory of GPUs", between)
+    within, between = messages(2, "staged")
+    assert.equal("by its memory: --transfers staged", within)
+    assert.equal("by their memory: --transfers staged", between)
   end)
 
   it("ends where a rank does not know what to compute on", function()
