@@ -60,6 +60,7 @@ int cel__open_core(lua_State *L) {
   lua_newtable(L);
   add_functions(L, cel__core_both);
   add_functions(L, cel__core_buffer);
+  add_functions(L, cel__core_object);
   add_functions(L, cel__core_submit);
   add_functions(L, cel__core_weights);
   add_functions(L, cel__core_kernel);
@@ -71,5 +72,6 @@ int cel__open_lanecore(lua_State *L) {
   lua_newtable(L);
   add_functions(L, cel__core_both);
   add_functions(L, cel__core_lane);
+  add_functions(L, cel__core_lane_object);
   return 1;
 }

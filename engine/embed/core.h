@@ -45,6 +45,11 @@ cel_place cel__check_place(lua_State *L, int index);
  * state, a host lane or for an interop task a GPU's; `hash` is equal on all
  * ranks, which the blob need not be. */
 cel_work *cel__lua_work(const char *blob, size_t size, uint64_t hash);
+/* What the end of a host object takes, for lanes: the encoded function, called
+ * with `object`. */
+cel_work *cel__lua_release(const char *blob, size_t size, const void *object);
+/* A host object's handle at `index`; raises when it is none or was freed. */
+const cel_object *cel__check_object(lua_State *L, int index);
 /* Initial contents from an encoded Lua function. `fd` is a file that it reads,
  * closed with the last use of the contents; -1 is none. */
 cel_init *cel__lua_init(const char *blob, size_t size, int fd);
@@ -54,6 +59,6 @@ cel_init *cel__data_init(const void *data, const cel_box *extent,
 
 extern const luaL_Reg cel__core_weights[], cel__core_buffer[],
     cel__core_submit[], cel__core_kernel[], cel__core_run[], cel__core_lane[],
-    cel__core_both[];
+    cel__core_both[], cel__core_object[], cel__core_lane_object[];
 
 #endif

@@ -5,7 +5,13 @@
 #include "embed/core.h"
 #include "embed/core_kernel.h"
 
-enum { ACCESSES = 64, PARAMETERS = 256, VALUES = 4096, MOST_RUNS = 256 };
+enum {
+  ACCESSES = 64,
+  EFFECTS = 32,
+  PARAMETERS = 256,
+  VALUES = 4096,
+  MOST_RUNS = 256
+};
 
 static const char rule_type[] = "celer.core.rule";
 
@@ -191,16 +197,35 @@ static int submit_kernel(lua_State *L) {
   return submit(L, &group, work);
 }
 
+/* Effects off a Lua array: object and order, object and order... */
+static void read_effects(lua_State *L, int index, cel_effect *out,
+                         uint32_t *n) {
+  *n = lua_istable(L, index) ? (uint32_t)lua_objlen(L, index) / 2 : 0;
+  if (*n > EFFECTS) luaL_error(L, "more than %d side effects", EFFECTS);
+  for (uint32_t i = 0; i < *n; ++i) {
+    lua_rawgeti(L, index, (int)(2 * i) + 1);
+    lua_rawgeti(L, index, (int)(2 * i) + 2);
+    out[i].object = cel__check_object(L, -2);
+    out[i].order = (cel_order)lua_tointeger(L, -1);
+    lua_pop(L, 2);
+  }
+}
+
 /* ... 16 the encoded function  17 what ranks must agree on of it
- * 18 the group of a collective task | nil */
+ * 18 the group of a collective task | nil  19 effects | nil
+ * 20 whether it must run where Lua objects live */
 static int submit_lua(lua_State *L, cel_task_kind kind) {
+  cel_effect effects[EFFECTS];
   access_list list;
   cel_group group = read_group(L, kind, &list);
   group.collective = (uint32_t)luaL_optinteger(L, 18, 0);
   size_t size, length;
   const char *blob = luaL_checklstring(L, 16, &size);
   const char *identity = luaL_checklstring(L, 17, &length);
+  read_effects(L, 19, effects, &group.effects);
+  group.effect = effects;
   cel_work *work = cel__lua_work(blob, size, cel_hash(identity, length, 0));
+  work->objects = lua_toboolean(L, 20);
   return submit(L, &group, work);
 }
 

@@ -66,6 +66,31 @@ cel_work *cel__lua_work(const char *data, size_t size, uint64_t hash) {
   return work;
 }
 
+/* The context is the encoded function, as above. */
+typedef struct release_work {
+  cel_work work;
+  const void *object;
+} release_work;
+
+static cel_status run_release(const cel_work *work, const cel_call *call) {
+  const void *arguments[] = {((const release_work *)work)->object};
+  (void)call;
+  return call_lane(work->context, "release", 1, arguments);
+}
+
+cel_work *cel__lua_release(const char *data, size_t size, const void *object) {
+  release_work *release = cel_alloc_zero(sizeof *release);
+  release->object = object;
+  release->work = (cel_work){
+      .references = 1,
+      .fn = run_release,
+      .destroy = destroy_work,
+      .lua = true,
+      .context = blob_new(data, size),
+  };
+  return &release->work;
+}
+
 static cel_status fill_lua(const cel_init *init, const cel_box *box,
                            void *out) {
   const void *arguments[] = {box, out};

@@ -29,6 +29,7 @@
 
 #include "base/vec.h"
 #include "region/track.h"
+#include "task/place.h"
 #include "task/work.h"
 
 /* NAME, name: strictest first. */
@@ -54,7 +55,8 @@ typedef struct cel_object {
   uint32_t id;
   cel_scope scope;
   const char *name;
-  void *context; /* the maker's own */
+  cel_place place; /* where it was made */
+  void *context;   /* the maker's own */
   /* What is to be run after the last task that touches it, on each rank; may be
    * null. One reference. */
   cel_work *release;

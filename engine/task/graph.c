@@ -372,6 +372,7 @@ void cel_task_graph_free(cel_task_graph *graph, const cel_buffer *buffer) {
 void cel_task_graph_end(cel_task_graph *graph, const cel_object *object) {
   cel_task *task = node_new(graph, CEL_TASK_FREE);
   task->ended = object;
+  task->place = object->place;
   cel_effect_ask(&graph->effects, object, CEL_ORDER_SEQUENTIAL,
                  graph->front.floor, &graph->deps);
   cel_effect_forget(&graph->effects, object);

@@ -28,12 +28,6 @@ bool cel_mode_consumes(cel_mode mode);
 bool cel_mode_produces(cel_mode mode);
 const char *cel_mode_name(cel_mode mode);
 
-/* A place in the user's script; `file` is interned for the life of the run. */
-typedef struct cel_place {
-  const char *file;
-  int32_t line;
-} cel_place;
-
 /* How a buffer's first contents come about, identical on all ranks: fills
  * `box` (row-major, dense, at `out`). Null: uninitialised. With `lua` it runs
  * in a host lane's Lua state. */

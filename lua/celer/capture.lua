@@ -115,6 +115,15 @@ function M.view(i)
   return views[i]
 end
 
+local Effect = {}
+local effects = {}
+
+--- Stands for the i-th side effect there.
+function M.effect(i)
+  effects[i] = effects[i] or setmetatable({ index = i }, Effect)
+  return effects[i]
+end
+
 function Encoder:note(word) self.identity[#self.identity + 1] = word end
 
 function Encoder:cdata(value, path)
@@ -172,6 +181,7 @@ function Encoder:table(value, path)
   if name then return { __m = name } end
   local meta = getmetatable(value)
   if meta == View then return { __view = value.index } end
+  if meta == Effect then return { __effect = value.index } end
   self.memo:give_up()
   if type(meta) == "table" and rawget(meta, "__capture") then
     return meta.__capture(value, function(what, advice)

@@ -10,6 +10,7 @@ local extents = require "celer.extents"
 local kernels = require "celer.kernel"
 local mapper = require "celer.mapper"
 local nd_range = require "celer.nd_range"
+local objects = require "celer.object"
 local place = require "celer.place"
 local rules = require "celer.rules"
 local words = require "celer.words"
@@ -25,7 +26,7 @@ local SPLIT, ONCE, EACH = 0, 1, 2
 -- As in core_submit.c.
 local MOST_ACCESSES, MOST_PARAMS = 64, 256
 
-local unhinted = {}
+local unhinted, none = {}, {}
 
 -- ---- accesses ---------------------------------------------------------------
 
@@ -115,6 +116,18 @@ end
 ---@return celer.access
 function Group:read_write(buffer, map)
   return declare(self, "read_write", buffer, map)
+end
+
+--- Declares that the host task touches a host object, and in which order beside
+--- others: "sequential" (the default) in submission order; "exclusive" in any
+--- order, one at a time; "relaxed" in any order, at the same time.
+---@param object celer.host_object
+---@param order? string
+---@return celer.side_effect
+function Group:side_effect(object, order)
+  open(self, "cg:side_effect")
+  self.effects = self.effects or {}
+  return objects.effect(self.effects, object, order)
 end
 
 --- Names the task, for messages and graphs.
@@ -229,6 +242,7 @@ function Group:parallel_for(range, kernel, ...)
       kernels.is_collection(kernel) and tostring(kernel) .. "; name one of them"
       or words.a(kernel))
   end
+  objects.refuse(self.effects or none, "cg:parallel_for", select("#", ...), ...)
   local group = group_of(kernel, range)
   local used, values = arguments.part(kernel, dims, is_access, select("#", ...), ...)
   complete(self, used)
@@ -254,14 +268,18 @@ M.once = marker "celer.once"
 --- One call, on rank 0.
 M.on_master = marker "celer.on_master"
 
--- A host task's arguments with placeholders for accesses.
-local function host_arguments(accesses, n, ...)
+-- A host task's arguments with placeholders for accesses and side effects.
+local function host_arguments(accesses, effects, group, n, ...)
   local index = {}
   for i, access in ipairs(accesses) do index[access] = i end
   local list = { n = n }
   for i = 1, n do
     local argument = (select(i, ...))
-    if is_access(argument) then argument = capture.view(index[argument]) end
+    if is_access(argument) then
+      argument = capture.view(index[argument])
+    elseif objects.is_effect(argument) then
+      argument = objects.argument(effects, argument, group)
+    end
     list[i] = argument
   end
   return list
@@ -279,15 +297,16 @@ local function describe(accesses)
 end
 
 -- The function, its arguments and what it is told, as one string.
-local function encode(kind, f, used, dims, list, is_collective)
+local function encode(kind, f, used, effects, dims, list, is_collective)
   local given = { kind, dims, is_collective }
   for _, access in ipairs(used) do
     given[#given + 1] = access.buffer
     given[#given + 1] = access.mode
   end
+  objects.describe(effects, given)
   return capture.encode_task(f, "the " .. kind.noun, list, given, function()
-    return { accesses = describe(used), dims = dims, interop = kind.interop,
-      collective = is_collective }
+    return { accesses = describe(used), effects = objects.metas(effects), dims = dims,
+      interop = kind.interop, collective = is_collective }
   end)
 end
 
@@ -308,10 +327,11 @@ local function submit_function(self, kind, placement, range, group, f, ...)
   if type(f) ~= "function" then
     fail("%s: the second argument must be a function, not %s", kind.call, words.a(f))
   end
-  local n = select("#", ...)
+  local n, effects = select("#", ...), self.effects or none
+  if kind.interop then objects.refuse(effects, kind.call, n, ...) end
   local used = complete(self, accesses_among(n, ...))
-  local blob, identity = encode(kind, f, used, dims, host_arguments(used, n, ...),
-    group ~= nil)
+  local list = host_arguments(used, effects, group, n, ...)
+  local blob, identity = encode(kind, f, used, effects, dims, list, group ~= nil)
   self.done = kind.call
   if empty then return end
   local flat, count = flatten(used, dims, lo, hi)
@@ -319,7 +339,8 @@ local function submit_function(self, kind, placement, range, group, f, ...)
   local file, line = place.user()
   place.check(core[kind.submit](placement, dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
     hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, flat, count,
-    self.label or kind.noun, file, line, blob, identity, group))
+    self.label or kind.noun, file, line, blob, identity, group,
+    objects.flatten(effects)))
 end
 
 local host_task = { call = "cg:host_task", noun = "host task", submit = "submit_host" }

@@ -22,6 +22,7 @@ local names = {
   even_split = { "mapper", "even_split" },
   rule = { "rules", "describe", true },
   buffer = { "buffer", "new", true },
+  host_object = { "object", "new", true },
   struct = { "types", "struct" },
   kernel = { "kernel", "new", true },
   cuda_module = { "plain", "load", true },

@@ -5,6 +5,7 @@ local ffi = require "ffi"
 local box = require "celer.box"
 local core = require "celer.core"
 local device_view = require "celer.device_view"
+local host_memory = require "celer.host_memory"
 local types = require "celer.types"
 local view = require "celer.view"
 
@@ -78,6 +79,7 @@ function Decoder:decode(value)
   if value.__mf then return require(value.__mf[1])[value.__mf[2]] end
   if value.__box then return box.new(unpack(value.__box)) end
   if value.__c then return struct(value.__c, value.bytes) end
+  if value.__effect then return self.effects[value.__effect] end
   return self.views[value.__view]
 end
 
@@ -103,7 +105,7 @@ local function open(blob)
   local self = setmetatable({ main = from.main, functions = from.functions,
     tables = from.tables, cells = from.cells, globals = from.globals,
     arguments = from.arguments, n = from.n, extra = from.extra,
-    made_functions = {}, made_tables = {}, owners = {}, views = {},
+    made_functions = {}, made_tables = {}, owners = {}, views = {}, effects = {},
     environment = setmetatable({}, { __index = _G }) }, Decoder)
   for name, value in pairs(self.globals) do
     self.environment[name] = self:decode(value)
@@ -147,6 +149,52 @@ local function make_view(call, i, access)
     { c0, c1, c2, d0, d1, d2 })
 end
 
+-- ---- host objects -----------------------------------------------------------
+
+-- Those that functions made, by id; of the lane where these live.
+local objects = {}
+
+-- Calls a function of the user's about an object, which a failure names.
+local function call_about(name, what, f, ...)
+  local ok, result = pcall(f, ...)
+  if ok then return result end
+  local text = type(result) == "table" and result.message or tostring(result)
+  error({ message = ("the %s of host object %s: %s"):format(what, name, text) }, 0)
+end
+
+local function construct(blob, name)
+  local self = open(blob)
+  local value = call_about(name, "constructor", self:decode(self.main))
+  if value == nil then
+    error({ message = ("the constructor of host object %s returned nothing"):format(name) },
+      0)
+  end
+  return value
+end
+
+-- What the i-th effect is on.
+local function touch(call, i, effect)
+  local id, memory = core.effect(call, i)
+  if memory then return host_memory.new(effect.name, effect.memory, memory) end
+  if objects[id] == nil then
+    objects[id] = construct(core.constructor(call, i), effect.name)
+  end
+  return objects[id]
+end
+
+--- Ends an object, which may never have been made here.
+function M.release(blob, object)
+  local self = open(blob)
+  local id, memory = core.ended(object)
+  local name = self.extra.name
+  local value = memory and host_memory.new(name, self.extra.memory, memory)
+    or objects[id]
+  objects[id] = nil
+  if value == nil then return end
+  call_about(name, "destructor", self:decode(self.main), value)
+  io.stdout:flush()
+end
+
 --- Runs a host task or an interop task over one chunk.
 function M.run(blob, call)
   local self = open(blob)
@@ -156,6 +204,9 @@ function M.run(blob, call)
   for i, access in ipairs(extra.accesses) do
     local v = make_view(call, i, access)
     self.views[i] = on_gpu and device_view.of(v, part.device) or v
+  end
+  for i, effect in ipairs(extra.effects) do
+    if effect then self.effects[i] = touch(call, i, effect) end
   end
   local arguments = {}
   for i = 1, self.n do arguments[i] = self:decode(self.arguments[i]) end

@@ -3,6 +3,7 @@ local core = require "celer.core"
 local buffers = require "celer.buffer"
 local division = require "celer.hints"
 local groups = require "celer.group"
+local objects = require "celer.object"
 local place = require "celer.place"
 local snapshot = require "celer.snapshot"
 local words = require "celer.words"
@@ -134,7 +135,10 @@ end
 --- Executes what a script left behind, and agrees with all ranks on the end.
 function M.finish()
   if not core.started() then return end
-  if not (the_queue and the_queue.drained) then place.check(core.wait()) end
+  -- Destructors may still do something, on each rank that made its object.
+  if objects.end_all() or not (the_queue and the_queue.drained) then
+    place.check(core.wait())
+  end
   place.check(core.finish())
 end
 

@@ -198,6 +198,29 @@ describe("examples", function()
     end
   end)
 
+  describe("movie", function()
+    local first
+    for _, shape in ipairs(shapes) do
+      it("writes the same film on " .. describe_shape(shape), function()
+        local path = os.tmpname()
+        assert.equal("7 frames of 40 x 40\n", run("movie", { "40", "7" }, shape, path))
+        local file = assert(io.open(path, "rb"))
+        local bytes = file:read("*a")
+        file:close()
+        os.remove(path)
+        local header = "YUV4MPEG2 W40 H40 F25:1 Cmono\n"
+        assert.equal(header .. "FRAME\n", bytes:sub(1, #header + 6))
+        assert.equal(#header + 7 * (6 + 1600), #bytes)
+        -- The spot fades where it began.
+        local function frame(i) return #header + (i - 1) * 1606 + 6 end
+        local function middle(i) return bytes:byte(frame(i) + 13 * 40 + 20 + 1) end
+        assert.is_true(middle(1) > middle(7) and middle(7) > 0)
+        first = first or bytes
+        assert.is_true(first == bytes)
+      end)
+    end
+  end)
+
   describe("wave_sim", function()
     local first, picture
     local function draw(split, shape)

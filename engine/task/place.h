@@ -1,0 +1,15 @@
+/* place.h -- a place in the user's script.
+ */
+#ifndef CEL_TASK_PLACE_H
+#define CEL_TASK_PLACE_H
+
+#ifndef CEL_CDEF
+#include <stdint.h>
+#endif
+
+typedef struct cel_place {
+  const char *file; /* interned for the life of the run; may be null */
+  int32_t line;
+} cel_place;
+
+#endif
