@@ -40,12 +40,6 @@ static void *enter_device(void *context) {
   return state;
 }
 
-/* Two at least: what waits in one, for another process say, holds up but half
- * of the others. */
-static int32_t lanes_for(int32_t cores) {
-  return cores < 2 ? 2 : cores > 4 ? 4 : cores;
-}
-
 static void warn_cache(const cel_session *s) {
   char folder[512], text[512];
   cel_cache_describe(folder, sizeof folder, text, sizeof text);
