@@ -6,6 +6,13 @@
  */
 enum { STAGING = 1 << 20 };
 
+uint64_t cel__backend_block(uint64_t capacity, uint64_t grain) {
+  enum { BLOCKS = 2048, MOST = 64 << 20 };
+  uint64_t block = grain;
+  while (block < MOST && block * BLOCKS < capacity) block *= 2;
+  return block;
+}
+
 static uint64_t stride_of(const cel_layout *l, int dim, uint64_t size) {
   for (int d = CEL_DIMS - 1; d > dim; --d)
     size *= (uint64_t)(l->box.max[d] - l->box.min[d]);

@@ -84,8 +84,8 @@ struct cel_backend {
    * when it is reserved, and is not committed; memory is taken back by blocks,
    * a power of two and no less than the grain. */
   uint64_t whole, block;
-  /* Bytes that may be committed in each memory at once, in whole grains; 0: as
-   * many as there are. More is CEL_E_MEMORY. */
+  /* Bytes that are to be committed in each memory at once, in whole grains; 0:
+   * as many as there are. Whoever reserves and commits keeps to it. */
   uint64_t capacity[1 + CEL_DEVICES];
   /* Memory of at least `bytes`, page-aligned where large, committed as it is
    * touched, uninitialised. CEL_E_MEMORY says how much was asked and what is
@@ -121,8 +121,9 @@ typedef struct cel_backend_config {
   uint64_t grain;  /* simulated: of all its memories; 0: none */
   uint64_t whole;  /* simulated, as is the next */
   uint64_t block;  /* 0: the grain */
-  /* Of each device's own memory. 0: CPU and simulated: no limit; CUDA: what is
-   * free, divided by those who share the device. */
+  /* Of each device's own memory, at most; with one, a CPU has such. 0: CPU and
+   * simulated: no limit; CUDA: what is free, divided by those who share the
+   * device. */
   uint64_t capacity;
   int32_t sharing; /* CUDA: ranks that use these devices; 0: one */
   bool own_memory; /* CPU, simulated: each device has a memory of its
@@ -151,6 +152,9 @@ cel_status cel_backend_cpu(const cel_backend_config *config, cel_backend **out);
 cel_status cel_backend_simulated(const cel_backend_config *config,
                                  cel_backend **out);
 
+/* Blocks that a memory of some capacity is given back in: some thousand of
+ * them, of at least a grain and at most 64 MiB. Thread: any. */
+uint64_t cel__backend_block(uint64_t capacity, uint64_t grain);
 /* Copies `box` of elements between two layouts that cover it. Thread: any. */
 void cel_copy_box(const cel_layout *from, const cel_layout *to,
                   const cel_box *box, uint32_t element_size);

@@ -10,7 +10,8 @@ enum {
   KERNEL_LANES = 4,
   COPY_LANES = 2,
   LANES = KERNEL_LANES + COPY_LANES,
-  INLINE_COPY = 16 << 10 /* bytes that are copied before a thread would wake */
+  INLINE_COPY = 16 << 10, /* bytes copied before a thread would wake */
+  PAGE = 4096
 };
 
 typedef struct cpu {
@@ -32,6 +33,19 @@ static cel_status reserve(cel_backend *b, int32_t memory, uint64_t bytes,
 static void release(cel_backend *b, int32_t memory, void *p, uint64_t bytes) {
   (void)memory;
   cel_pool_release(&((cpu *)b)->pool, p, bytes);
+}
+
+/* Touching is committing; the grain is there to count what is touched. */
+static cel_status commit(cel_backend *b, int32_t memory, void *p,
+                         uint64_t begin, uint64_t end) {
+  (void)b, (void)memory, (void)p, (void)begin, (void)end;
+  return CEL_E_OK;
+}
+
+static void decommit(cel_backend *b, int32_t memory, void *p, uint64_t begin,
+                     uint64_t end) {
+  (void)b, (void)memory;
+  cel__memory_vacate((char *)p + begin, end - begin);
 }
 
 static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
@@ -85,9 +99,19 @@ static void destroy(cel_backend *b) {
   cel_free(c);
 }
 
+static void limit(cel_backend *b, uint64_t capacity) {
+  if (capacity == 0) return;
+  b->grain = PAGE;
+  b->whole = CEL_MEMORY_SMALL;
+  b->block = cel__backend_block(capacity, PAGE);
+  b->commit = commit;
+  b->decommit = decommit;
+  for (int32_t m = 1; m < b->memories; ++m) b->capacity[m] = capacity;
+}
+
 static cpu *make(const cel_backend_config *config) {
   cpu *c = cel_alloc_zero(sizeof *c);
-  bool own = config->own_memory || config->devices > 1;
+  bool own = config->own_memory || config->devices > 1 || config->capacity != 0;
   c->finished.park = config->park;
   c->face = (cel_backend){
       .name = "cpu",
@@ -103,6 +127,7 @@ static cpu *make(const cel_backend_config *config) {
   };
   for (int32_t d = 0; own && d < config->devices; ++d)
     c->face.device_memory[d] = 1 + d;
+  limit(&c->face, config->capacity);
   return c;
 }
 

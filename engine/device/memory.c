@@ -66,6 +66,10 @@ void cel__memory_unmap(void *p, uint64_t bytes) {
   munmap(p, bytes);
 }
 
+void cel__memory_vacate(void *p, uint64_t bytes) {
+  madvise(p, bytes, MADV_DONTNEED);
+}
+
 static int class_of(uint64_t bytes) {
   int c = 0;
   while ((uint64_t)64 << c < bytes) ++c;

@@ -29,5 +29,7 @@ cel_status cel_memory_fits(uint64_t bytes);
 /* One large piece, without a pool. */
 cel_status cel__memory_map(uint64_t bytes, void **out);
 void cel__memory_unmap(void *p, uint64_t bytes);
+/* Takes the memory from whole pages of it, until they are touched again. */
+void cel__memory_vacate(void *p, uint64_t bytes);
 
 #endif

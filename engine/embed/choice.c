@@ -38,11 +38,17 @@ static cel_status take_gpus(const cel_choice_wish *wish, int32_t gpus,
                       "from 0)",
                       wish->list[i], gpus == 1 ? "is" : "are", gpus);
   out->cuda = true;
-  if (wish->listed > 0)
-    return cel_cuda_share(wish->list, wish->listed, wish->devices, index, of,
-                          out->ordinal, &out->devices);
-  return cel_cuda_share(all, gpus, wish->devices, index, of, out->ordinal,
-                        &out->devices);
+  const int32_t *list = wish->listed > 0 ? wish->list : all;
+  int32_t n = wish->listed > 0 ? wish->listed : gpus;
+  CEL_TRY(cel_cuda_share(list, n, wish->devices, index, of, out->ordinal,
+                         &out->devices));
+  out->sharing = 0;
+  for (int32_t i = 0; i < of; ++i) {
+    int32_t theirs[CEL_DEVICES], devices;
+    CEL_TRY(cel_cuda_share(list, n, wish->devices, i, of, theirs, &devices));
+    out->sharing += theirs[0] == out->ordinal[0];
+  }
+  return CEL_E_OK;
 }
 
 cel_status cel_choose(const cel_choice_wish *wish, cel_transport *transport,

@@ -32,6 +32,7 @@ typedef struct cel_choice {
   bool cuda;
   int32_t devices;
   int32_t ordinal[CEL_DEVICES]; /* cuda: of each device */
+  int32_t sharing;              /* cuda: how many ranks use them */
   char why[256];                /* the processor, though nobody asked for it */
 } cel_choice;
 

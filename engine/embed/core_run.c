@@ -45,7 +45,8 @@ static void read_wish(lua_State *L, cel_choice_wish *wish) {
 }
 
 /* configure{backend =, devices =, list =, horizon_step =, quiet =,
- *           verbose =, profile =, staged =, interactive =} */
+ *           verbose =, profile =, staged =, device_memory = bytes,
+ *           interactive =} */
 static int run_configure(lua_State *L) {
   cel_session *session = cel__session_of(L);
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -55,12 +56,14 @@ static int run_configure(lua_State *L) {
   lua_getfield(L, 1, "verbose");
   lua_getfield(L, 1, "profile");
   lua_getfield(L, 1, "staged");
+  lua_getfield(L, 1, "device_memory");
   lua_getfield(L, 1, "interactive");
-  session->options.horizon_step = (int32_t)luaL_optinteger(L, -6, 0);
-  session->options.quiet = lua_toboolean(L, -5);
-  session->options.verbose = lua_toboolean(L, -4);
-  session->options.profile = lua_toboolean(L, -3);
-  session->options.staged = lua_toboolean(L, -2);
+  session->options.horizon_step = (int32_t)luaL_optinteger(L, -7, 0);
+  session->options.quiet = lua_toboolean(L, -6);
+  session->options.verbose = lua_toboolean(L, -5);
+  session->options.profile = lua_toboolean(L, -4);
+  session->options.staged = lua_toboolean(L, -3);
+  session->options.device_memory = (uint64_t)luaL_optnumber(L, -2, 0);
   session->options.lookahead = true;
   cel_interrupt_catch(lua_toboolean(L, -1));
   return 0;

@@ -123,6 +123,8 @@ static cel_status start_backend(cel_session *s) {
       .cores = s->topology.cores,
       .park = &s->park,
       .timed = s->options.profile,
+      .capacity = s->options.device_memory,
+      .sharing = s->choice.sharing,
       .topology = &s->topology,
       .enter = enter_device,
       .leave = leave_lane,
@@ -134,7 +136,9 @@ static cel_status start_backend(cel_session *s) {
 
 static void warn(void *context, const cel_task *task, const char *text) {
   const cel_session *s = context;
-  if (s->transport->rank != 0 || s->options.quiet) return;
+  /* As a rule all ranks have the same to say. */
+  if ((s->transport->rank != 0 && !s->options.verbose) || s->options.quiet)
+    return;
   if (task != NULL && task->place.file != NULL)
     fprintf(stderr, "celer: warning: %s:%d: %s\n", task->place.file,
             task->place.line, text);

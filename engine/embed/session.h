@@ -16,10 +16,11 @@ typedef struct cel_session_options {
   cel_choice_wish wish;
   int32_t horizon_step; /* 0: default */
   bool lookahead;
-  bool quiet;   /* no warnings */
-  bool verbose; /* says what is slower than it could be */
-  bool profile; /* notes when jobs ran */
-  bool staged;  /* messages between GPUs go by host memory; on all ranks */
+  bool quiet;             /* no warnings */
+  bool verbose;           /* says what is slower than it could be */
+  bool profile;           /* notes when jobs ran */
+  uint64_t device_memory; /* of each device, at most; 0: what is free */
+  bool staged; /* messages between GPUs go by host memory; on all ranks */
 } cel_session_options;
 
 typedef struct cel_session {

@@ -51,6 +51,7 @@ local function configure(resolved, interactive)
   local devices, list = settings.devices(resolved.devices)
   core.configure { backend = resolved.backend, devices = devices, list = list,
     horizon_step = tonumber(resolved["horizon-step"]),
+    device_memory = settings.bytes(resolved["device-memory"]),
     staged = resolved.transfers == "staged", interactive = interactive,
     profile = settings.is_set(resolved.profile), quiet = resolved.log == "error",
     verbose = resolved.log == "info" or resolved.log == "debug" }

@@ -13,6 +13,10 @@ M.list = {
   { name = "devices", value = "LIST",
     text = "how many devices per rank, 1 to 8; or which GPUs of the host: 0,2",
     devices = true },
+  { name = "device-memory", value = "SIZE",
+    text = "how much memory of each of its devices a rank uses, such as 512M or 80G; "
+      .. "by default what is free",
+    bytes = true },
   { name = "transfers", value = "HOW",
     text = "direct (the default): messages between GPUs go from one to the other where "
       .. "that works; or staged: through the memory of their hosts",
@@ -66,6 +70,18 @@ function M.devices(value)
   return 0, list
 end
 
+local LEAST = 64 * 1024 -- of a device's memory
+local units = { [""] = 0, K = 1, M = 2, G = 3, T = 4 }
+
+--- How many bytes "512M" are; nil for what is no size, or too small.
+---@param value string?
+---@return number? bytes
+function M.bytes(value)
+  local digits, unit = (value or ""):match("^(%d+%.?%d*)([KMGT]?)$")
+  local bytes = digits and math.floor(tonumber(digits) * 1024 ^ units[unit])
+  return bytes and bytes >= LEAST and bytes < 2 ^ 53 and bytes or nil
+end
+
 -- Why `value` does not do for `setting`, or nil.
 local function fault(setting, value)
   if setting.flag then
@@ -79,6 +95,9 @@ local function fault(setting, value)
   if setting.devices then
     if M.devices(value) then return nil end
     return "must be a whole number from 1 to 8, or a list of GPUs such as 0,2"
+  end
+  if setting.bytes then
+    return not M.bytes(value) and "must be a size from 64K on, such as 512M or 80G" or nil
   end
   local n, range = tonumber(value), setting.number
   if not n or n % 1 ~= 0 or n < range[1] or n > range[2] then

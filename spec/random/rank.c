@@ -393,11 +393,15 @@ static void open_gpus(rank *r) {
 }
 
 void rank_backend(rank *r) {
+  enum { PAGE = 4096 };
   const program *p = r->program;
   cel_backend_config config = {.devices = p->devices,
                                .cores = 1 + (int)(p->seed % 2),
                                .park = &r->park,
                                .own_memory = p->own_memory,
+                               .capacity = p->own_memory || p->devices > 1
+                                               ? program_capacity(p, PAGE)
+                                               : 0,
                                .host_works = true};
   if (p->cuda) {
     open_gpus(r);

@@ -92,6 +92,11 @@ describe("examples", function()
     assert.is_true(light > 0 and light < 1)
   end)
 
+  everywhere("out_of_core", { "1", "3", "2" }, function(out)
+    assert.matches("^layer 1: 85 rows, %x+\nlayer 2: 85 rows, %x+\nlayer 3: 85 rows, %x+\n$",
+      out)
+  end)
+
   everywhere("nbody_tiled", { "128", "7" }, function(out)
     local alone = run("nbody", { "128", "7" }, shapes[1])
     assert.equal(alone:match("kinetic energy %S+"), out:match("kinetic energy %S+"))

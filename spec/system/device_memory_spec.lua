@@ -1,0 +1,112 @@
+-- --device-memory: what a device has no room for waits in host memory, and the
+-- result is the same.
+local celer = require("spec.support.celer")
+local script = require("spec.support.script")
+
+local shapes = {
+  { name = "one rank", devices = 1 },
+  { name = "two devices", devices = 2 },
+  { name = "three ranks", devices = 1, ranks = 3 },
+}
+
+-- What the example prints with so much memory per device, and what it warns of.
+local function layers(shape, memory, arguments, backend)
+  local args = { "run", "--devices", tostring(shape.devices), "--backend", backend or "cpu" }
+  if memory then
+    args[#args + 1], args[#args + 2] = "--device-memory", memory
+  end
+  args[#args + 1] = "examples/out_of_core.lua"
+  for _, word in ipairs(arguments) do args[#args + 1] = word end
+  local r = celer.run(args, { ranks = shape.ranks, timeout = 300 })
+  assert.equal(0, r.status, r.stderr)
+  return r.stdout, r.stderr
+end
+
+local function warnings(text)
+  local n = 0
+  for _ in text:gmatch("celer: warning: ") do n = n + 1 end
+  return n
+end
+
+describe("more data than devices hold", function()
+  local expected
+  setup(function() expected = layers(shapes[1], nil, { "16", "4", "2" }) end)
+
+  for _, shape in ipairs(shapes) do
+    for _, memory in ipairs { "3M", "300K" } do
+      it(("give the same on %s with %s"):format(shape.name, memory), function()
+        local out, text = layers(shape, memory, { "16", "4", "2" })
+        assert.equal(expected, out)
+        assert.equal(1, warnings(text), text)
+        assert.matches("^celer: warning: examples/out_of_core.lua:%d+: the memory of device 0 is "
+          .. "full %(%d+%.0 [MK]iB%): %d+%.%d [MK]iB of buffer layer 1 go to host memory", text)
+      end)
+    end
+  end
+
+  it("are not warned of where there is room", function()
+    local out, text = layers(shapes[1], "40M", { "16", "4", "2" })
+    assert.same({ expected, "" }, { out, text })
+  end)
+end)
+
+describe("a task that needs more than a device holds", function()
+  it("fails with what it needs, and where it was submitted", function()
+    local r = script.run([[
+local function one() return 1 end
+local a = celer.buffer("float", { 100000 }, { name = "a", init = one })
+local b = celer.buffer("float", { 200000 }, { name = "b", init = one })
+local k = celer.kernel [=[
+  kernel void k(item<1> i, in<float, 1> a, inout<float, 1> b) { b(i[0]) += a(0); }
+]=]
+q:submit(function(cg)
+  cg:parallel_for({ 1 }, k, cg:read(a, celer.all), cg:read_write(b, celer.all))
+end)
+q:wait(b)
+]], { devices = 1 }, { before = { "--backend", "cpu", "--device-memory", "1M" } })
+    assert.equal(1, r.status)
+    assert.matches("case.lua:9: out of memory on device 0: task 'k' needs 1.1 MiB there at once, "
+      .. "a (392.0 KiB), b (784.0 KiB), and this rank has 1.0 MiB of it; nothing else is left "
+      .. "there, and the chunk cannot be cut further", r.stderr, 1, true)
+  end)
+end)
+
+describe("the size of a device's memory", function()
+  local function refused(value)
+    local r = celer.run({ "run", "examples/hello.lua" },
+      { env = { CELER_DEVICE_MEMORY = value } })
+    assert.equal(2, r.status)
+    return r.stderr
+  end
+
+  it("has to be one", function()
+    for _, value in ipairs { "lots", "1X", "-1G", "63K", "" } do
+      assert.matches('CELER_DEVICE_MEMORY must be a size from 64K on, such as 512M or 80G, not "'
+        .. value .. '"', refused(value), 1, true)
+    end
+  end)
+end)
+
+describe("more data than GPUs hold", function()
+  local c = require("spec.support.cdef")("device/cuda.h")
+  local why = require("ffi").new("char[256]")
+  if c.cel_nvrtc_version() == nil or c.cel_cuda_count(why, 256) == 0 then
+    pending("need a GPU and NVRTC")
+    return
+  end
+
+  for _, memory in ipairs { "512M", "96M" } do
+    it(("give the same with %s of 1 GiB"):format(memory), function()
+      local arguments = { "1024", "4", "3" }
+      local all, nothing = layers(shapes[1], nil, arguments, "cuda")
+      local out, text = layers(shapes[1], memory, arguments, "cuda")
+      assert.same({ all, "" }, { out, nothing })
+      assert.equal(1, warnings(text), text)
+    end)
+  end
+
+  it("give what the processor gives", function()
+    local arguments = { "64", "4", "2" }
+    assert.equal(layers(shapes[1], nil, arguments), (layers(shapes[1], "16M", arguments, "cuda")))
+  end)
+end)
