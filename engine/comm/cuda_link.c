@@ -11,9 +11,9 @@ bool cel__link_bad(cel__link *link, CUresult code, const char *doing,
   if (code == CUDA_SUCCESS) return false;
   char who[32] = "";
   if (peer >= 0) snprintf(who, sizeof who, " rank %lld", (long long)peer);
-  cel_fail(CEL_E_COMM, "GPU %d failed while %s%s: %s",
-           link->cuda->device[0].ordinal, doing, who,
-           cel_cuda_api_text(link->cuda->api, code));
+  cel_fail(cel_cuda_is_fault(code) ? CEL_E_FAULT : CEL_E_COMM,
+           "GPU %d failed while %s%s: %s", link->cuda->device[0].ordinal, doing,
+           who, cel_cuda_api_text(link->cuda->api, code));
   if (!link->failed) link->error = *cel_error_last();
   link->failed = true;
   return true;

@@ -40,6 +40,23 @@ const char *cel_cuda_api_text(const cel_cuda_api *api, CUresult code) {
   return text != NULL ? text : "an error that the driver has no words for";
 }
 
+bool cel_cuda_is_fault(CUresult code) {
+  switch (code) {
+  case CUDA_ERROR_ECC_UNCORRECTABLE:
+  case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+  case CUDA_ERROR_ILLEGAL_ADDRESS:
+  case CUDA_ERROR_LAUNCH_TIMEOUT:
+  case CUDA_ERROR_ASSERT:
+  case CUDA_ERROR_HARDWARE_STACK_ERROR:
+  case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+  case CUDA_ERROR_MISALIGNED_ADDRESS:
+  case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+  case CUDA_ERROR_INVALID_PC:
+  case CUDA_ERROR_LAUNCH_FAILED: return true;
+  default: return false;
+  }
+}
+
 #define FIND(result, name, parameters)                                         \
   if (!find(library, #name, &api.name, why, size)) return NULL;
 

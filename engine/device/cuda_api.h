@@ -189,6 +189,9 @@ typedef struct cel_nvrtc_api {
 const cel_cuda_api *cel_cuda_api_load(char *why, size_t size);
 /* "an illegal memory access was encountered"; the driver's. Thread: any. */
 const char *cel_cuda_api_text(const cel_cuda_api *api, CUresult code);
+/* Whether the driver says so of all that comes after what caused it: the device
+ * is lost. Thread: any. */
+bool cel_cuda_is_fault(CUresult code);
 /* NVRTC likewise. Thread: main. */
 const cel_nvrtc_api *cel_nvrtc_api_load(char *why, size_t size);
 /* "13.0, libnvrtc.so.13.0.88", which names the very compiler, or null.

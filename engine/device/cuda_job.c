@@ -25,29 +25,11 @@ cel_status cel__cuda_fail(const cel_cuda *cuda, int32_t device,
                   text, name);
 }
 
-/* Whether the driver says so of all that comes after what caused it. */
-static bool is_fault(CUresult code) {
-  switch (code) {
-  case CUDA_ERROR_ECC_UNCORRECTABLE:
-  case CUDA_ERROR_NVLINK_UNCORRECTABLE:
-  case CUDA_ERROR_ILLEGAL_ADDRESS:
-  case CUDA_ERROR_LAUNCH_TIMEOUT:
-  case CUDA_ERROR_ASSERT:
-  case CUDA_ERROR_HARDWARE_STACK_ERROR:
-  case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-  case CUDA_ERROR_MISALIGNED_ADDRESS:
-  case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-  case CUDA_ERROR_INVALID_PC:
-  case CUDA_ERROR_LAUNCH_FAILED: return true;
-  default: return false;
-  }
-}
-
 /* A job that could not be submitted, by its own fault or because the device is
  * lost already. */
 static cel_status refuse(const cel_cuda *cuda, int32_t device,
                          const cel_job *job, CUresult code, CUresult *lost) {
-  if (!is_fault(code))
+  if (!cel_cuda_is_fault(code))
     return cel__cuda_fail(cuda, device, job, CEL_E_TASK, code);
   *lost = code;
   return CEL_E_OK;

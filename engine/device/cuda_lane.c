@@ -193,7 +193,7 @@ static CUresult carry_out(cel_cuda_worker *w, cel_cuda_lane *lane,
     job->begin = 1; /* to be looked up */
   }
   if (code != CUDA_SUCCESS) return code;
-  cel_nvtx_begin(job->name != NULL ? job->name : "copy");
+  cel_nvtx_begin(is_call(entry) && job->name != NULL ? job->name : "copy");
   if (enqueue(w, lane, entry, &lane->host_call[slot], &code) != CEL_E_OK) {
     entry->error = cel_finished_error();
     atomic_store(&lane->failed, true);

@@ -21,6 +21,10 @@ static cel_status fail(const cel_cuda_memory *m, uint64_t bytes,
                        CUresult code) {
   char asked[32], left[32], all[32];
   size_t free_bytes = 0, all_bytes = 0;
+  if (cel_cuda_is_fault(code))
+    return cel_fail(CEL_E_FAULT, "GPU %d was lost: %s",
+                    m->cuda->device[m->device < 0 ? 0 : m->device].ordinal,
+                    cel_cuda_api_text(m->cuda->api, code));
   cel_amount_text(bytes, asked, sizeof asked);
   if (m->in_host)
     return cel_fail(CEL_E_MEMORY,

@@ -28,9 +28,12 @@ struct cel_executor {
   cel_records records;
   cel_lanes lanes;
   cel_conflicts *conflicts;
-  uint64_t jobs; /* at devices and host lanes */
-  bool failed;   /* or halted: issues nothing more */
-  bool reported; /* a failure: later ones follow from it */
+  uint64_t jobs;         /* at devices and host lanes */
+  uint64_t device_jobs;  /* of these, at devices */
+  bool failed;           /* or halted: issues nothing more */
+  bool reported;         /* a failure: later ones follow from it */
+  const cel_instr *lost; /* what found a device lost, if anything did */
+  cel_error lost_error;
   CEL_VEC(held) held;
   CEL_VEC(cel_node *) settled; /* about to be DONE; empty between calls */
   _Atomic(uint64_t) messages, bytes_sent, copies, bytes_copied, allocations;
@@ -111,6 +114,20 @@ static void fail(cel_executor *e, const cel_instr *instr, cel_error *error) {
     e->config.failed(e->config.context, instr, error);
 }
 
+/* A lost device gives the same error to whatever comes next; the job that it is
+ * of is under way, and comes back with more to say. */
+static void fail_later(cel_executor *e, const cel_instr *instr,
+                       cel_error *error) {
+  if (error->code != CEL_E_FAULT || e->device_jobs == 0) {
+    fail(e, instr, error);
+    return;
+  }
+  halt(e);
+  if (e->lost != NULL) return;
+  e->lost = instr;
+  e->lost_error = *error;
+}
+
 /* ---- issue -------------------------------------------------------------- */
 
 typedef struct holder {
@@ -161,8 +178,9 @@ static void fail_memory(cel_executor *e, const cel_instr *instr,
   if (a->buffer->name != NULL)
     snprintf(error.text, sizeof error.text, "buffer %s: %.1500s",
              a->buffer->name, cel_error_last()->text);
-  add_holders(e, a->memory, error.text, sizeof error.text);
-  fail(e, instr, &error);
+  if (error.code == CEL_E_MEMORY)
+    add_holders(e, a->memory, error.text, sizeof error.text);
+  fail_later(e, instr, &error);
 }
 
 static held *held_at(cel_executor *e, const void *address) {
@@ -216,6 +234,7 @@ static void issue_to_lane(cel_executor *e, cel_node *node) {
   cel_record *record = take_record(e, node);
   cel_translate_job(record, instr, e->config.rank, e->config.ranks);
   e->jobs++;
+  e->device_jobs++;
   if (instr->kind == CEL_INSTR_COPY) {
     count(&e->copies, 1);
     count(&e->bytes_copied, (uint64_t)cel_box_volume(&instr->copy.box) *
@@ -344,6 +363,7 @@ static void complete(cel_executor *e, const cel_done *done, bool job) {
   if (node->lane != CEL_NO_LANE && cel_lanes_complete(&e->lanes, node, &next))
     make_ready(e, cel_window_node(&e->window, next));
   if (job) e->jobs--;
+  if (job && node->lane != CEL_NO_LANE) e->device_jobs--;
   if (job && e->config.profile != NULL && done->error == NULL)
     cel_profile_add(e->config.profile, node->instr, &node->record->job,
                     node->lane == CEL_NO_LANE ? -1 : node->device, node->lane);
@@ -353,10 +373,13 @@ static void complete(cel_executor *e, const cel_done *done, bool job) {
   cel_records_give(&e->records, node->record);
   node->record = NULL;
   if (done->error != NULL) {
-    fail(e, node->instr, done->error);
+    if (job)
+      fail(e, node->instr, done->error);
+    else
+      fail_later(e, node->instr, done->error);
     cel_free(done->error);
-    return;
   }
+  if (e->lost != NULL && e->device_jobs == 0) fail(e, e->lost, &e->lost_error);
   /* It may have been dropped; nobody waits for it any more. */
   if (!e->failed) settle(e, node);
 }

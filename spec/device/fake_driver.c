@@ -3,8 +3,8 @@
  * host's, streams do at once what they are given, and a launch writes its shape
  * to stderr; of what it computes only saxpy is known. From launch $FAKE_FAULT
  * on, counted from 1, all is an illegal address; with $FAKE_LATE the streams
- * say so only when two launches more have come. fake_driver.lua adds the
- * functions that fail. */
+ * say so only when so many launches more have come, with $FAKE_SILENT only when
+ * 64 MiB were asked for. fake_driver.lua adds the functions that fail. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -297,11 +297,12 @@ int cuEventElapsedTime(float *ms, const event *from, const event *to) {
     return 0;                                                                  \
   }
 /* Launches so far; what a faulty device says of all that comes. */
-static _Atomic int launches;
+static _Atomic int launches, asked;
 
 static int fault(void) {
   int at = number("FAKE_FAULT");
   if (at == 0 || launches < at) return 0;
+  if (number("FAKE_SILENT") > 0 && !asked) return 600;
   return launches < at + number("FAKE_LATE") ? 600 : 700;
 }
 
@@ -325,6 +326,8 @@ int cuMemGetInfo_v2(size_t *free_bytes, size_t *all) {
 }
 
 int cuMemAlloc_v2(address *out, size_t size) {
+  if (size >= (size_t)64 << 20) asked = 1;
+  if (asked && fault() != 0) return fault();
   *out = (address)calloc(1, size);
   return 0;
 }

@@ -83,6 +83,27 @@ Run with --check-bounds, which finds the item and the accessor.
     assert.truthy(text:find("The task was given, for its chunk", 1, true), text)
   end)
 
+  on_fake("is named when memory was asked for first", function()
+    local text = said([==[
+local a = celer.buffer("float", 8, { name = "a" })
+local b = celer.buffer("float", 2 ^ 25, { name = "b" })
+local k = celer.kernel [=[
+  kernel void one(item<1> it, out<float, 1> a) { a(it[0]) = 1; }
+  kernel void two(item<1> it, out<float, 1> b) { b(it[0]) = 1; }
+]=]
+for i = 1, 2 do
+  q:submit(function(cg) cg:parallel_for(8, k.one, cg:discard_write(a)) end)
+  if i == 1 then q:wait() end
+end
+os.execute "sleep 0.2" -- until the second is launched
+q:submit(function(cg) cg:parallel_for(2 ^ 25, k.two, cg:discard_write(b)) end)
+q:wait()
+]==], { FAKE_FAULT = 2, FAKE_SILENT = 1 })
+    assert.truthy(text:find("kernel one failed on GPU 0: " .. ILLEGAL, 1, true), text)
+    assert.is_nil(text:find("memory asked for", 1, true), text)
+    assert.is_nil(text:find("buffer b", 1, true), text)
+  end)
+
   on_fake("is named by its task's name, too", function()
     local text = said(shift(2), { FAKE_FAULT = 2 })
     assert.truthy(text:find("The task later 2 was given, for its chunk", 1, true), text)
