@@ -1,7 +1,9 @@
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "base/park.h"
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -30,14 +32,22 @@ static void pause_cpu(void) {
 #endif
 }
 
+/* Main's cores: its thread has the process's number, and is not pinned as
+ * others may be. */
+int32_t cel_park_cores(void) {
+  static _Atomic(int32_t) cores;
+  int32_t n = atomic_load_explicit(&cores, memory_order_relaxed);
+  if (n > 0) return n;
+  cpu_set_t set;
+  n = sched_getaffinity(getpid(), sizeof set, &set) == 0
+          ? CPU_COUNT(&set)
+          : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
+  atomic_store_explicit(&cores, n, memory_order_relaxed);
+  return n;
+}
+
 static bool spin(const cel_park *park, uint32_t seen) {
-  static _Atomic(int) cores;
-  int n = atomic_load_explicit(&cores, memory_order_relaxed);
-  if (n == 0) {
-    n = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    atomic_store_explicit(&cores, n, memory_order_relaxed);
-  }
-  if (n < 4) return cel_park_look(park) != seen; /* no core to spare */
+  if (cel_park_cores() < 4) return cel_park_look(park) != seen;
   for (int64_t end = now_ns() + SPIN_NS; now_ns() < end;) {
     for (int i = 0; i < 64; ++i) {
       if (cel_park_look(park) != seen) return true;

@@ -22,6 +22,9 @@ struct cel_park {
 };
 
 void cel_park_init(cel_park *park);
+/* Cores that this process may run on: a launcher may have bound it to few, as
+ * mpirun binds two ranks to one each. Thread: any. */
+int32_t cel_park_cores(void);
 /* Thread: any waiter. */
 uint32_t cel_park_look(const cel_park *park);
 /* Returns when there was a wake since `seen`, or after `timeout_us`

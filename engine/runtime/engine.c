@@ -58,7 +58,9 @@ static void completed(void *context, const cel_instr *instr) {
   atomic_store_explicit(&e->reached, instr->task->id, memory_order_release);
   atomic_fetch_add_explicit(&e->horizons_done, 1, memory_order_release);
   cel_park_wake(&e->park);
-  cel_park_wake(&e->scheduler_park);
+  /* So that it retires. After an epoch the next task has it do so: main is
+   * waiting, perhaps for the same core. */
+  if (instr->kind == CEL_INSTR_HORIZON) cel_park_wake(&e->scheduler_park);
 }
 
 static void instr_failed(void *context, const cel_instr *instr,
@@ -355,10 +357,13 @@ void cel_engine_count(const cel_engine *engine, cel_engine_counts *out) {
 
 /* ---- life --------------------------------------------------------------- */
 
-/* A nap takes longer than a message between neighbours. */
+/* A nap takes longer than a message between neighbours. Ranks that are not
+ * bound share all cores. */
 static int polls_for(const cel_transport *t) {
-  int64_t ranks = t->local_ranks > 0 ? t->local_ranks : 1;
-  return sysconf(_SC_NPROCESSORS_ONLN) >= 8 * ranks ? SPARE_POLLS : POLLS;
+  int64_t cores = cel_park_cores();
+  bool bound = cores < sysconf(_SC_NPROCESSORS_ONLN);
+  int64_t ranks = bound || t->local_ranks < 1 ? 1 : t->local_ranks;
+  return cores >= 8 * ranks ? SPARE_POLLS : POLLS;
 }
 
 static void make_executor(cel_engine *e) {

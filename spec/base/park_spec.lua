@@ -1,0 +1,21 @@
+-- How many cores a process has, which decides whether waiters spin.
+local celer = require("spec.support.celer")
+
+describe("park", function()
+  it("counts the cores that the process is bound to", function()
+    if celer.exec({ "taskset", "--version" }).status ~= 0 then
+      return pending("needs taskset")
+    end
+    local library = celer.command():gsub("celer$", "libceler.so")
+    local code = "local ffi = require 'ffi' ffi.cdef 'int cel_park_cores(void);' "
+      .. ("print(ffi.load(%q).cel_park_cores())"):format(library)
+    local env = { LD_PRELOAD = os.getenv("CELER_PRELOAD") or "" }
+    local function cores(...)
+      local argv = { ... }
+      for _, word in ipairs({ "luajit", "-e", code }) do argv[#argv + 1] = word end
+      return tonumber(celer.exec(argv, { env = env }).stdout)
+    end
+    assert.equal(1, cores("taskset", "-c", "0"))
+    assert.equal(tonumber(celer.exec({ "nproc" }).stdout), cores("env"))
+  end)
+end)
