@@ -215,12 +215,17 @@ static int info_word(const char *image, const char *section, int tag, int at,
   return 0;
 }
 
+static unsigned index_of(const char *image, const Elf64_Sym *symbol) {
+  const Elf64_Shdr *s = sections(image);
+  while (s->sh_type != SHT_SYMTAB) ++s;
+  return (unsigned)(symbol - (const Elf64_Sym *)(image + s->sh_offset));
+}
+
 /* As the compiler left it; threads of a block, local bytes, registers. */
 int cuFuncGetAttribute(int *out, int attribute, const Elf64_Sym *function) {
   enum { MAX_THREADS = 5, FRAME_SIZE = 0x11, REGISTERS = 0x2f };
   const char *image = image_of(function);
-  unsigned at = 0;
-  while (function[-(int)at].st_info != 0) ++at; /* the first one is null */
+  unsigned at = index_of(image, function);
   const Elf64_Shdr *s = sections(image) + function->st_shndx;
   const Elf64_Ehdr *head = (const Elf64_Ehdr *)image;
   char own[256]; /* .text.<name> */
