@@ -5,7 +5,6 @@ local buffers = require "celer.buffer"
 local core = require "celer.core"
 local dtype = require "celer.io.dtype"
 local formats = require "celer.io.formats"
-local groups = require "celer.group"
 local mapper = require "celer.mapper"
 local order = require "celer.io.order"
 local place = require "celer.place"
@@ -136,19 +135,16 @@ local function check_buffer(buffer, what)
   buffers.check(buffer, "celer.io.save")
 end
 
--- One task on rank 0.
 local function picture(path, buffer, part, options)
-  local call, slot = "celer.io.save", order.slot(path)
+  local call = "celer.io.save"
   if buffer.dims ~= 2 or not ("iuf"):find(buffer.type.class) then
     fail("%s: a picture shows 2 dimensions of numbers; %s is %s", call, buffer.name,
       tostring(buffer))
   end
   local small = { min = options.min, max = options.max, colors = options.colors }
-  submit.task(call, "picture", function(cg)
-    return groups.on_master, tasks.picture, cg:read(buffer, mapper.fixed(part)),
-      order.write(cg, slot), slot, path, small
+  submit.replace(call, "picture", path, function(cg, turn)
+    return tasks.picture, cg:read(buffer, mapper.fixed(part)), turn, path, small
   end)
-  submit.finish(call, slot)
 end
 
 local function job(format, path, buffer, part, options)

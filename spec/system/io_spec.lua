@@ -203,6 +203,33 @@ print(s(60000000007, 0), s(60000000007, 1), s(60000000006, 1))]], { ranks = 2 })
     os.execute("rm " .. folder .. "/*")
   end)
 
+  it("is not replaced before all ranks have loaded it", function()
+    for _, ending in ipairs { "png", "npy" } do
+      assert.equal("7\n", passes(([[
+local function put(value)
+  celer.io.save("u.END", celer.buffer("uint8_t", { 1, 1 }, { init = function() return value end }),
+    OPTIONS)
+end
+put(7)
+q:wait()
+-- Rank 1 is late.
+if os.getenv("OMPI_COMM_WORLD_RANK") == "1" then os.execute("sleep 0.3") end
+local old = celer.io.load("u.END")
+put(8)
+local sum = celer.buffer("int", { 2 })
+q:submit(function(cg)
+  cg:host_task({ 2 }, function(part, old, sum)
+    for i = part.min[0], part.max[0] - 1 do sum[i] = old(0, 0) end
+  end, cg:read(old, celer.all), cg:discard_write(sum))
+end)
+local s = q:wait(sum)
+if s[0] ~= s[1] then error(("%d on one rank, %d on the other"):format(s[0], s[1])) end
+print(s[0])]]):gsub("END", ending):gsub("OPTIONS", ending == "png" and "{ min = 0, max = 255 }"
+        or "nil"), { ranks = 2 }))
+    end
+    os.execute("rm " .. folder .. "/*")
+  end)
+
   it("may be replaced while a buffer still reads it", function()
     assert.equal("7\t8\n", passes([[
 celer.io.save("u.npy", celer.buffer("int", { 4 }, { init = function() return 7 end }))

@@ -3,7 +3,7 @@
 ---   begin    rank 0       makes the files, under a name that no other run uses
 ---   write    all ranks    their parts of each buffer; into `sums` goes a hash of
 ---                         each block
----   sync     all ranks    waits for the disk (checkpoints)
+---   sync     all ranks    waits for the disk (checkpoints); has come here (files)
 ---   commit   rank 0       reads all sums, so it runs when all have written;
 ---                         gives what was written its name
 ---   end      all ranks    read what commit wrote, so that q:wait waits for it
@@ -50,16 +50,30 @@ local function read_all(cg, list)
 end
 M.read_all = read_all
 
--- Once on each rank, when all have written; an element of each.
-local function sync(call, f, sums, slot, path, plan_list)
+-- Once on each rank, after what writes `reads`; what it gives has an element of
+-- each.
+local function everyone(call, f, reads, slot, path, plan_list)
   local _, ranks = core.rank()
   local out = buffers.new("uint8_t", { ranks }, { name = call })
   M.task(call, "sync", function(cg)
-    local reads = read_all(cg, sums)
     return { ranks }, f, order.read(cg, slot), cg:discard_write(out), slot, path, plan_list,
-      unpack(reads)
+      unpack(read_all(cg, reads))
   end)
   return out
+end
+
+--- One task on rank 0 that replaces a file, when all ranks have come to it: what
+--- they have loaded from it before is not to be that of after. `declare` passes on
+--- the access that it gets.
+function M.replace(call, name, path, declare)
+  local slot = order.slot(path)
+  local here = everyone(call, tasks.here, {}, slot)
+  M.task(call, name, function(cg)
+    cg:read(here, mapper.all)
+    return groups.on_master, declare(cg, order.write(cg, slot))
+  end)
+  M.finish(call, slot)
+  here:free()
 end
 
 --- On all ranks, after all that was submitted for the path.
@@ -72,12 +86,11 @@ end
 ---@field buffer celer.buffer
 ---@field plan celer.io.plan
 
---- Submits them. `steps` has the functions begin, write, commit, and sync if there
---- is one; `extra` goes to begin and commit.
+--- Submits them. `extra` goes to begin and commit.
 ---@param call string  for messages: "celer.io.save"
 ---@param path string
 ---@param jobs celer.io.job[]
----@param steps {begin: function, write: function, sync: function?, commit: function}
+---@param steps {begin: function, write: function, sync: function, commit: function}
 function M.write(call, path, jobs, steps, extra)
   local slot, plan_list = order.slot(path), {}
   for i, job in ipairs(jobs) do plan_list[i] = job.plan end
@@ -86,7 +99,7 @@ function M.write(call, path, jobs, steps, extra)
   end)
   local sums = write_parts(call, steps.write, jobs, slot, path)
   local all = { unpack(sums) }
-  if steps.sync then all[#all + 1] = sync(call, steps.sync, sums, slot, path, plan_list) end
+  all[#all + 1] = everyone(call, steps.sync, sums, slot, path, plan_list)
   M.task(call, "commit", function(cg)
     local reads = read_all(cg, all)
     return groups.on_master, steps.commit, order.write(cg, slot), slot, path, plan_list,

@@ -110,6 +110,13 @@ function M.write(_, data, slot, sums, at, path, plan)
   M.write_blocks(temporary(path, slot(at)), plan, data, sums)
 end
 
+--- All ranks: nothing but that each has submitted this, and so all before it. What
+--- a rank loads from a file must not be replaced before.
+function M.here(_, _, here)
+  for i = here.min[0], here.max[0] - 1 do here[i] = 1 end
+end
+M.sync = M.here
+
 --- Rank 0, when all have written.
 function M.commit(_, slot, at, path)
   local name = temporary(path, slot(at))
@@ -120,11 +127,10 @@ end
 function M.seen() end
 
 --- Rank 0: a picture of a buffer.
-function M.picture(_, data, slot, at, path, options)
+function M.picture(_, data, _, path, options)
   local name = temporary(path, M.draw())
   check_or_remove(name, pcall(require("celer.image").png, name, data, options))
   check_or_remove(name, posix.rename(name, path))
-  slot:set(at, slot(at))
 end
 
 --- Reads this rank's blocks; their hashes must be as in `expected`, and go into
