@@ -128,6 +128,21 @@ print "checked"]], others))
     end)
   end
 
+  it("is complete whatever weights the ranks have", function()
+    assert.equal("checked\n", passes([[
+q:hint { weights = { { 1 }, { 0 }, { 3 } }, oversubscribe = 2 }
+local function new() return celer.buffer("int", { 50, 3 }, { init = function(i) return i end }) end
+celer.checkpoint("kept", { u = new() }, "x")
+celer.io.save("u.npy", new(), celer.box({ 5, 0 }, { 45, 2 }))
+local kept = celer.restore("kept")
+q:hint { weights = { { 0 }, { 1 }, { 1 } } }
+celer.checkpoint("kept", kept)
+local a, b = q:wait(celer.restore("kept").u, celer.io.load("u.npy"))
+for i = 0, 49 do same("kept", a(i, 2), i) end
+for i = 0, 39 do same("saved", b(i, 1), i + 5) end
+print "checked"]], 3))
+  end)
+
   it("holds files that celer.io reads", function()
     assert.equal("6\n", passes([[
 celer.checkpoint("kept", { ["a/b"] = celer.buffer("int", { 4 },

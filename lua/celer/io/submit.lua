@@ -50,14 +50,20 @@ local function read_all(cg, list)
 end
 M.read_all = read_all
 
+-- A range with an item for each rank, whatever weights the script has given them.
+local function each_rank(cg)
+  cg:hint { weights = "equal" }
+  return { (select(2, core.rank())) }
+end
+
 -- Once on each rank, after what writes `reads`; what it gives has an element of
 -- each.
 local function everyone(call, f, reads, slot, path, plan_list)
   local _, ranks = core.rank()
   local out = buffers.new("uint8_t", { ranks }, { name = call })
   M.task(call, "sync", function(cg)
-    return { ranks }, f, order.read(cg, slot), cg:discard_write(out), slot, path, plan_list,
-      unpack(read_all(cg, reads))
+    return each_rank(cg), f, order.read(cg, slot), cg:discard_write(out), slot, path,
+      plan_list, unpack(read_all(cg, reads))
   end)
   return out
 end
@@ -78,8 +84,9 @@ end
 
 --- On all ranks, after all that was submitted for the path.
 function M.finish(call, slot)
-  local _, ranks = core.rank()
-  M.task(call, "end", function(cg) return { ranks }, tasks.seen, order.read(cg, slot) end)
+  M.task(call, "end", function(cg)
+    return each_rank(cg), tasks.seen, order.read(cg, slot)
+  end)
 end
 
 ---@class celer.io.job
