@@ -59,6 +59,7 @@ cel_status cel_cuda_pack_load(cel_cuda *cuda, const char *text) {
   cel_vec_release(&unit);
   cel_vec_release(&image);
   if (status != CEL_E_OK) cel_cuda_pack_unload(cuda);
+  cuda->api->cuCtxSetCurrent(cuda->device[0].context); /* as it was opened */
   return status;
 }
 
