@@ -115,7 +115,9 @@ end
 -- ranks), direct_bytes, large_bytes, lookahead, step, breadth.
 function M.new(config)
   config = config or {}
-  local m = setmetatable({ instrs = {}, horizons = {}, commands = {}, messages = {}, warnings = {} }, M)
+  local m = setmetatable({
+    instrs = {}, horizons = {}, commands = {}, messages = {}, warnings = {},
+  }, M)
   local devices = config.devices or { 0 }
   local cfg = ffi.new("cel_instr_graph_config")
   cfg.ranks, cfg.devices = 2, #devices
