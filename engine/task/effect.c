@@ -54,6 +54,7 @@ static void apply(cel_effect_use *use, uint64_t floor) {
   while (arrived < use->arrived.n && use->arrived.at[arrived] < floor)
     ++arrived;
   if (older > 0) cel_vec_drop_first(&use->since, older);
+  if (use->since.n == 0) use->collective = false;
   if (arrived > 0) cel_vec_drop_first(&use->arrived, arrived);
   bool before = use->sequential != 0 && use->sequential < floor;
   if (older > 0 || arrived > 0 || before) use->sequential = floor;
@@ -98,6 +99,7 @@ static void add_before(const cel_effect_use *use, cel_deps *deps) {
 static void note_sequential(cel_effect_use *use, uint64_t id, cel_deps *deps) {
   add_users(use, deps);
   use->sequential = id;
+  use->collective = false;
   cel_vec_clear(&use->since);
   cel_vec_clear(&use->arrived);
 }
@@ -105,9 +107,11 @@ static void note_sequential(cel_effect_use *use, uint64_t id, cel_deps *deps) {
 static void note_other(cel_effect_use *use, const cel_effect_user *user,
                        cel_deps *deps) {
   add_before(use, deps);
-  for (uint32_t i = 0; user->collective && i < use->since.n; ++i) {
+  use->collective |= user->collective;
+  for (uint32_t i = 0; use->collective && i < use->since.n; ++i) {
     const cel_effect_user *before = &use->since.at[i];
-    if (before->collective && pair_conflicts(before->order, user->order))
+    if ((before->collective || user->collective) &&
+        pair_conflicts(before->order, user->order))
       cel_deps_add(deps, before->id, CEL_DEP_TRUE);
   }
   cel_vec_push(&use->since, *user);

@@ -11,9 +11,10 @@
  *
  * Conflicts are a rule (cel_effects_conflict), no edges that somebody stores:
  * n exclusive tasks would have n^2 of them. One between tasks that
- * dependencies order already means nothing more. Between two collective tasks a
- * conflict becomes a dependency in submission order: if each rank chose, one
- * rank's could wait for ever for another's.
+ * dependencies order already means nothing more. Where one of the two is a
+ * collective task it becomes a dependency in submission order: if each rank
+ * chose, one rank's could wait for ever for another's, or for what another's
+ * needs of a task that it keeps from running.
  *
  * An object of cluster scope stands for something that all ranks share. What
  * touches it is ordered across ranks; exclusive is sequential there, for ranks
@@ -89,6 +90,7 @@ typedef struct cel_effect_use {
   uint64_t floor;                 /* applied to what follows */
   uint64_t sequential;            /* the newest sequential node; 0: none */
   CEL_VEC(cel_effect_user) since; /* the others after it */
+  bool collective;                /* some of them may be */
   CEL_VEC(uint64_t) arrived;      /* nodes after it, for other ranks */
 } cel_effect_use;
 

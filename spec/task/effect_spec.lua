@@ -87,7 +87,7 @@ describe("side effects", function()
     assert.is_true(p:conflicts(first, task(o, "relaxed")))
   end)
 
-  it("become dependencies between collective tasks, where they conflict", function()
+  it("become dependencies of and on collective tasks, where they conflict", function()
     local o = p:object()
     local groups = 0
     local function collective(order) -- of a group of its own
@@ -100,8 +100,13 @@ describe("side effects", function()
     local d = collective("exclusive")
     assert.equal("true", p:depends(b, a))
     assert.is_false(p:reaches(c, b))
-    assert.is_true(p:conflicts(alone, a) and p:conflicts(alone, d))
+    for _, before in ipairs { a, b, c } do assert.equal("true", p:depends(alone, before)) end
+    assert.equal("true", p:depends(d, alone))
     assert.is_true(p:reaches(d, a) and p:reaches(d, b) and p:reaches(d, c))
+    local after = task(o, "relaxed")
+    assert.equal("true", p:depends(after, d))
+    assert.is_nil(p:depends(after, alone))
+    assert.is_true(p:conflicts(task(o, "exclusive"), after))
   end)
 
   it("never re-order relaxed against sequential, however many lie between", function()
