@@ -57,6 +57,7 @@ static void end_peer(cel__link *link, cel__link_peer *peer) {
  * once. */
 static void fail_all(cel__link *link) {
   cel_fail_with(&link->error);
+  cel__link_chain_fail(link);
   for (uint32_t i = 0; i < link->wanted.n; ++i) link->wanted.at[i]->begun = 0;
   for (uint32_t i = 0; i < link->parts.n; ++i) {
     cel__link_transfer *transfer = link->parts.at[i].transfer;
@@ -192,7 +193,9 @@ static void post(cel__link *link, cel__link_peer *peer,
   const cel_cuda *cuda = link->cuda;
   cuda->api->cuCtxSetCurrent(cuda->device[0].context);
   cel__link_transfer *transfer = cel_alloc_zero(sizeof *transfer);
+  transfer->link = link;
   transfer->message = message;
+  transfer->sends = begin == cel__link_send;
   transfer->peer = peer;
   ++link->transfers;
   begin(link, transfer);
@@ -257,6 +260,10 @@ void cel__link_init(cel__link *link, cel_transport *inner) {
   base->send = send;
   base->receive = receive;
   base->poll = poll;
+  base->chained = cel__link_chained;
+  base->carry = cel__link_carry;
+  base->unchain = cel__link_unchain;
+  base->halt = cel__link_halt;
   base->busy = busy;
   base->destroy = destroy;
 }

@@ -21,6 +21,7 @@
  *   cuda_link_start.c    who takes part: handles exchanged, a probe
  *   cuda_link_send.c     sender: slots filled
  *   cuda_link_receive.c  receiver: slots emptied
+ *   cuda_link_chain.c    chained messages: one slot, carried by the poster
  *   cuda_mailbox.c       slots and their events
  *   host_rings.c         rings in shared memory
  *

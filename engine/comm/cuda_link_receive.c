@@ -35,7 +35,14 @@ static CUresult enqueue(cel__link *link, cel__link_peer *peer,
 
 void cel__link_filled(cel__link *link, cel__link_peer *peer,
                       const cel_host_record *word) {
-  cel__link_transfer *transfer = peer->receives.at[find(peer, word->sequence)];
+  uint32_t i = find(peer, word->sequence);
+  cel__link_transfer *transfer = peer->receives.at[i];
+  if (transfer->message->chained) {
+    cel_assert(word->bytes == transfer->message->bytes);
+    cel_vec_swap_out(&peer->receives, i);
+    cel__link_chain_receive(link, transfer, word->slot);
+    return;
+  }
   cel_assert(transfer->begun + word->bytes <= transfer->message->bytes);
   CUresult code = enqueue(link, peer, transfer, word);
   if (cel__link_bad(link, code, "receiving from", peer->rank)) return;

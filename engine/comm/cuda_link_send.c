@@ -49,13 +49,15 @@ void cel__link_free(cel__link *link, const cel_host_record *word) {
   link->full[word->slot] = false;
 }
 
-/* Of what size a slot is for the next part. The first one is smaller, so that
- * emptying begins soon. */
-static const cel_mail_size *size_for(const cel__link_transfer *transfer) {
+/* Of what size a slot is for the next part. The first one of a long message is
+ * smaller, so that emptying begins soon. */
+static const cel_mail_size *size_for(const cel__link *link,
+                                     const cel__link_transfer *transfer) {
   uint64_t left = transfer->message->bytes - transfer->begun;
   int i = 0;
   while (i + 1 < CEL_MAIL_SIZES && left > cel_mail_sizes[i].bytes &&
-         (i == 0 || transfer->begun > 0))
+         (i == 0 || transfer->begun > 0 ||
+          transfer->message->bytes <= link->around.base.chain_bytes))
     ++i;
   return &cel_mail_sizes[i];
 }
@@ -84,10 +86,14 @@ static uint64_t fitting(const cel__link_transfer *transfer, uint64_t n) {
 /* Fills a slot with the next part; false where none is empty. */
 static bool fill_one(cel__link *link, cel__link_transfer *transfer) {
   const cel_cuda_api *api = link->cuda->api;
-  const cel_mail_size *size = size_for(transfer);
+  const cel_mail_size *size = size_for(link, transfer);
   uint64_t bytes = fitting(transfer, size->bytes);
   int slot = find_slot(link, size);
   if (slot < 0) return false;
+  if (transfer->message->chained) {
+    cel__link_chain_send(link, transfer, (uint32_t)slot);
+    return true;
+  }
   CUresult code =
       cel__link_copy(link, transfer, cel_mailbox_slot(&link->mailbox, slot),
                      bytes, true, link->stream);
@@ -133,8 +139,12 @@ void cel__link_fill(cel__link *link) {
     any = false;
     for (uint32_t i = 0; i < link->wanted.n && !link->failed;) {
       cel__link_transfer *transfer = link->wanted.at[i];
-      any |= fill_one(link, transfer);
-      if (!link->failed && transfer->begun == transfer->message->bytes) {
+      bool filled = fill_one(link, transfer);
+      bool over = transfer->message->chained
+                      ? filled
+                      : transfer->begun == transfer->message->bytes;
+      any |= filled;
+      if (!link->failed && over) {
         memmove(link->wanted.at + i, link->wanted.at + i + 1,
                 (--link->wanted.n - i) * sizeof transfer);
       } else {

@@ -6,7 +6,11 @@
 
 #include "comm/cuda_link_state.h"
 
-enum { PROBE_BYTES = 256, WHY = 160 };
+enum {
+  CHAIN_BYTES = 4 << 20, /* a slot of the mailbox holds it */
+  PROBE_BYTES = 256,
+  WHY = 160
+};
 
 /* What a rank tells the others of its host. */
 typedef struct hello {
@@ -50,6 +54,7 @@ void cel__link_release(cel__link *link) {
   cel_vec_release(&link->done);
   cel_vec_release(&link->parts);
   cel_vec_release(&link->wanted);
+  cel_vec_release(&link->chained);
   cel_free(link->near);
   cel_free(link->peer);
   cel_free(link);
@@ -86,16 +91,22 @@ static cel_status make_rings(cel__link *link, hello *mine) {
                                &link->rings);
 }
 
+/* Copies within a GPU may be kernels: they are not to wait for one that fills
+ * it. */
+static CUresult make_stream(const cel__link *link, CUstream *out) {
+  return link->cuda->api->cuStreamCreateWithPriority(
+      out, CU_STREAM_NON_BLOCKING, -1);
+}
+
 static cel_status offer(cel__link *link, hello *mine) {
   const cel_cuda *cuda = link->cuda;
   if (cuda == NULL) return cel_fail(CEL_E_MISSING, "it uses no GPU");
   if (cuda->devices != 1)
     return cel_fail(CEL_E_MISSING, "it has %d GPUs, not one", cuda->devices);
   CEL_TRY(cel_mailbox_make(&link->mailbox, cuda, &mine->handles));
-  CUresult code =
-      cuda->api->cuStreamCreate(&link->stream, CU_STREAM_NON_BLOCKING);
+  CUresult code = make_stream(link, &link->stream);
   if (code != CUDA_SUCCESS)
-    return cel_mailbox_fail(cuda, "cuStreamCreate", code);
+    return cel_mailbox_fail(cuda, "cuStreamCreateWithPriority", code);
   CEL_TRY(fill_probe(link));
   return link->around.base.local_rank == 0 ? make_rings(link, mine) : CEL_E_OK;
 }
@@ -127,10 +138,9 @@ static cel_status open_peer(cel__link *link, cel__link_peer *peer,
   CEL_TRY(cel_mailbox_open(&peer->mailbox, link->cuda, &theirs->handles));
   CUresult code = CUDA_SUCCESS;
   for (int i = 0; i < CEL__LINK_STREAMS && code == CUDA_SUCCESS; ++i)
-    code = link->cuda->api->cuStreamCreate(&peer->stream[i],
-                                           CU_STREAM_NON_BLOCKING);
+    code = make_stream(link, &peer->stream[i]);
   if (code != CUDA_SUCCESS)
-    return cel_mailbox_fail(link->cuda, "cuStreamCreate", code);
+    return cel_mailbox_fail(link->cuda, "cuStreamCreateWithPriority", code);
   return probe(link, peer);
 }
 
@@ -193,7 +203,8 @@ static void come_near(cel__link *link) {
   for (int32_t p = 0; p < link->peers; ++p) link->near[p] = link->peer[p].rank;
   link->around.base.near = link->near;
   link->around.base.nears = link->peers;
-  link->around.base.direct_bytes = CEL_DIRECT_BYTES;
+  link->around.base.direct_bytes = 1;
+  link->around.base.chain_bytes = CHAIN_BYTES;
 }
 
 cel_status cel_transport_cuda_link(cel_transport *inner, const cel_cuda *cuda,

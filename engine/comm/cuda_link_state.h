@@ -3,6 +3,8 @@
 #ifndef CEL_COMM_CUDA_LINK_STATE_H
 #define CEL_COMM_CUDA_LINK_STATE_H
 
+#include <stdatomic.h>
+
 #include "base/vec.h"
 #include "comm/around.h"
 #include "comm/cuda_link.h"
@@ -25,8 +27,13 @@ typedef struct cel__link_cursor {
 } cel__link_cursor;
 
 typedef struct cel__link_transfer {
+  struct cel__link *link;
   const cel_posted *message;
   struct cel__link_peer *peer;
+  bool sends;
+  /* Chained: */
+  uint32_t slot;
+  /* Others: */
   cel__link_cursor cursor;
   uint64_t begun;  /* bytes that have been given to a stream */
   uint32_t copies; /* of those, under way */
@@ -68,7 +75,9 @@ typedef struct cel__link {
   bool full[CEL_MAIL_SLOTS];            /* until it has been emptied ... */
   bool filling[CEL_MAIL_SLOTS];         /* ... and we know that it was filled */
   CEL_VEC(cel__link_transfer *) wanted; /* and not all in slots yet */
-  uint64_t transfers;                   /* given, not reported */
+  CEL_VEC(cel_chained) chained;         /* that nobody took yet */
+  _Atomic(bool) halted;
+  uint64_t transfers; /* given, not reported */
   CEL_VEC(cel_done) done;
   bool failed;
   cel_error error;
@@ -110,6 +119,20 @@ void cel__link_refused(cel__link *link, cel__link_peer *peer,
                        const cel_host_record *word);
 /* Takes in what has been emptied. */
 void cel__link_empty(cel__link *link, cel__link_peer *peer);
+
+/* ---- cuda_link_chain.c --------------------------------------------------- */
+
+/* The message is to go through this slot. */
+void cel__link_chain_send(cel__link *link, cel__link_transfer *transfer,
+                          uint32_t slot);
+void cel__link_chain_receive(cel__link *link, cel__link_transfer *transfer,
+                             uint32_t slot);
+/* Ends what nobody took. */
+void cel__link_chain_fail(cel__link *link);
+uint32_t cel__link_chained(cel_transport *t, cel_chained *out, uint32_t max);
+void cel__link_carry(cel_transport *t, void *context);
+void cel__link_unchain(cel_transport *t, void *context);
+void cel__link_halt(cel_transport *t);
 
 /* ---- cuda_link_start.c --------------------------------------------------- */
 

@@ -11,7 +11,7 @@
 
 #include "device/cuda.h"
 
-enum { CEL_MAIL_SIZES = 3, CEL_MAIL_SLOTS = 38 };
+enum { CEL_MAIL_SIZES = 3, CEL_MAIL_SLOTS = 43 };
 
 /* The slots of one size. A copy from another GPU costs about 4 us besides its
  * bytes, so the largest are large. */
@@ -20,7 +20,7 @@ typedef struct cel_mail_size {
   uint64_t bytes;
 } cel_mail_size;
 
-/* Ascending; 128 MiB in all. */
+/* Ascending; 124 MiB in all. */
 extern const cel_mail_size cel_mail_sizes[CEL_MAIL_SIZES];
 
 typedef struct cel_mailbox {

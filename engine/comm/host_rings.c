@@ -13,15 +13,21 @@ typedef struct ring {
   _Alignas(64) cel_host_record at[CEL_HOST_RING];
 } ring;
 
+typedef struct words {
+  _Alignas(64) _Atomic(uint64_t) at[CEL_HOST_WORDS];
+} words;
+
 struct cel_host_rings {
   int32_t ranks;
   size_t size;
-  ring *ring; /* from * ranks + to */
+  ring *ring;   /* from * ranks + to; first */
+  words *words; /* by rank; behind the rings */
 };
 
 static cel_status map(int file, const char *name, int32_t ranks,
                       cel_host_rings **out) {
-  size_t size = (size_t)ranks * (size_t)ranks * sizeof(ring);
+  size_t n = (size_t)ranks;
+  size_t size = n * n * sizeof(ring) + n * sizeof(words);
   void *at = MAP_FAILED;
   if (ftruncate(file, (off_t)size) == 0)
     at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -30,7 +36,7 @@ static cel_status map(int file, const char *name, int32_t ranks,
   if (at == MAP_FAILED)
     return cel_fail(CEL_E_IO, "shared memory %s: %s", name, strerror(why));
   cel_host_rings *rings = cel_alloc(sizeof *rings);
-  *rings = (cel_host_rings){ranks, size, at};
+  *rings = (cel_host_rings){ranks, size, at, (words *)((ring *)at + n * n)};
   *out = rings;
   return CEL_E_OK;
 }
@@ -89,4 +95,9 @@ bool cel_host_rings_pop(cel_host_rings *rings, int32_t from, int32_t to,
   *out = r->at[head % CEL_HOST_RING];
   atomic_store_explicit(&r->head, head + 1, memory_order_release);
   return true;
+}
+
+_Atomic(uint64_t) *cel_host_rings_words(cel_host_rings *rings, int32_t rank) {
+  cel_assert(rank >= 0 && rank < rings->ranks);
+  return rings->words[rank].at;
 }

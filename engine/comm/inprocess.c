@@ -16,6 +16,8 @@ typedef struct flight {
   const cel_posted *posted; /* null once the sender has been told */
   char *transit;            /* the bytes, once they have left the sender */
   bool delivered;
+  bool chained;                /* at the sender: it does the gathering */
+  const cel_posted *receiving; /* chained at the receiver, which was told */
 } flight;
 
 typedef struct slot {
@@ -35,6 +37,7 @@ typedef struct endpoint {
   CEL_VEC(flight *) outgoing; /* sender not yet told */
   CEL_VEC(const cel_posted *) receives;
   CEL_VEC(cel_done) done;
+  CEL_VEC(cel_chained) chained;
   CEL_VEC(cel_told *) told;
   uint64_t agreed; /* the next agreement to report */
   uint64_t started;
@@ -133,11 +136,35 @@ static uint32_t find_flight(const endpoint *e, const cel_posted *r) {
   return i;
 }
 
+static cel_status put_out(void *context, void *stream) {
+  (void)stream;
+  gather(context);
+  return CEL_E_OK;
+}
+
+static cel_status put_in(void *context, void *stream) {
+  (void)stream;
+  const flight *f = context;
+  cel__strided_scatter(f->receiving->piece, f->receiving->pieces, f->transit);
+  return CEL_E_OK;
+}
+
 /* Delivers what can be, or the part of it that the seed picks. */
 static void match(endpoint *e) {
   for (uint32_t i = e->receives.n; i-- > 0;) {
-    uint32_t f = find_flight(e, e->receives.at[i]);
-    if (f < e->incoming.n && chance(e->cluster, 50)) deliver(e, i, f);
+    const cel_posted *r = e->receives.at[i];
+    uint32_t k = find_flight(e, r);
+    if (k == e->incoming.n || !chance(e->cluster, 50)) continue;
+    flight *f = e->incoming.at[k];
+    if (f->chained && f->transit == NULL) continue;
+    if (!r->chained || r->bytes != f->bytes) {
+      deliver(e, i, k);
+      continue;
+    }
+    gather(f);
+    f->receiving = r;
+    cel_vec_push(&e->chained, (cel_chained){r->ticket, put_in, f});
+    cel_vec_swap_out(&e->receives, i);
   }
 }
 
@@ -212,8 +239,12 @@ static void send_inprocess(cel_transport *t, const cel_posted *message) {
                 .sequence = message->sequence,
                 .direct = message->direct,
                 .bytes = message->bytes,
-                .posted = message};
-  cel_vec_push(&e->outgoing, f);
+                .posted = message,
+                .chained = message->chained};
+  if (f->chained)
+    cel_vec_push(&e->chained, (cel_chained){message->ticket, put_out, f});
+  else
+    cel_vec_push(&e->outgoing, f);
   if (pass_fault(c, f, to)) cel_vec_push(&to->incoming, f);
   if (c->threads) {
     let_go(e, e->outgoing.n - 1);
@@ -254,6 +285,38 @@ static uint32_t poll_inprocess(cel_transport *t, cel_done *out, uint32_t max) {
   uint32_t n = take_done(e, out, max);
   leave(e);
   return n;
+}
+
+static uint32_t chained_inprocess(cel_transport *t, cel_chained *out,
+                                  uint32_t max) {
+  endpoint *e = enter(t);
+  uint32_t n = 0;
+  for (uint32_t i = e->chained.n; i-- > 0 && n < max;) {
+    if (!chance(e->cluster, 50)) continue;
+    out[n++] = e->chained.at[i];
+    cel_vec_swap_out(&e->chained, i);
+  }
+  leave(e);
+  return n;
+}
+
+static void carry_inprocess(cel_transport *t, void *context) {
+  (void)t, (void)context;
+}
+
+static void unchain_inprocess(cel_transport *t, void *context) {
+  endpoint *e = enter(t);
+  flight *f = context;
+  if (f->from == t->rank) {
+    f->posted = NULL;
+  } else {
+    uint32_t i = 0;
+    while (e->incoming.at[i] != f) ++i;
+    cel_vec_swap_out(&e->incoming, i);
+    f->delivered = true;
+  }
+  if (f->posted == NULL && f->delivered) release_flight(f);
+  leave(e);
 }
 
 /* Whoever has news wakes the park: nobody needs to nap. */
@@ -389,9 +452,10 @@ static void release_endpoint(endpoint *e) {
   for (uint32_t i = 0; i < e->incoming.n; ++i) {
     flight *f = e->incoming.at[i];
     f->delivered = true;
-    if (f->posted == NULL) release_flight(f);
+    if (f->posted == NULL || f->chained) release_flight(f);
   }
   cel_vec_release(&e->incoming);
+  cel_vec_release(&e->chained);
   for (uint32_t i = 0; i < e->outgoing.n; ++i) {
     e->outgoing.at[i]->posted = NULL;
     if (e->outgoing.at[i]->delivered) release_flight(e->outgoing.at[i]);
@@ -428,6 +492,9 @@ static const cel_transport inprocess_table = {.name = "in-process",
                                               .send = send_inprocess,
                                               .receive = receive_inprocess,
                                               .poll = poll_inprocess,
+                                              .chained = chained_inprocess,
+                                              .carry = carry_inprocess,
+                                              .unchain = unchain_inprocess,
                                               .busy = busy_inprocess,
                                               .agree = agree_inprocess,
                                               .agreed = agreed_inprocess,
@@ -451,6 +518,8 @@ static void find_near(endpoint *e, const cel_inprocess_config *config) {
     if (k != t->rank) e->near[t->nears++] = k;
   t->near = e->near;
   t->direct_bytes = config->direct_bytes;
+  if (!config->threads && config->fault == CEL_FAULT_NONE)
+    t->chain_bytes = config->chain_bytes;
 }
 
 cel_status cel_transport_inprocess(const cel_inprocess_config *config,

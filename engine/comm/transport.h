@@ -31,9 +31,24 @@ typedef struct cel_posted {
   uint64_t sequence, bytes; /* direct messages are numbered apart */
   uint32_t pieces;
   const cel_strided *piece;
-  bool direct; /* between device memories, whose addresses the pieces are; with
-                  a near rank */
+  bool direct;  /* between device memories, whose addresses the pieces are; with
+                   a near rank */
+  bool chained; /* direct, of chain_bytes at most; see cel_chained */
 } cel_posted;
+
+/* The poster's end of a message that is chained at both ends: some copying, for
+ * a stream of its device that is in order with all that the message waits for.
+ * So that may still be on its way when the message is posted, and what waits
+ * for the message can be put on a stream when this has been. To put the
+ * receiver's end takes until the sender's has been put; that is given out when
+ * the sender's is on its way, so the oldest that is not put waits for nobody.
+ */
+typedef struct cel_chained {
+  uint64_t ticket;
+  /* Puts it on the stream. Thread: any, once. */
+  cel_status (*enqueue)(void *context, void *stream);
+  void *context;
+} cel_chained;
 
 /* What one rank says about its program at a horizon or epoch. */
 typedef struct cel_agreement {
@@ -69,6 +84,7 @@ struct cel_transport {
   const int64_t *near;
   int32_t nears;
   uint64_t direct_bytes;
+  uint64_t chain_bytes; /* of a chained message at most; 0: there are none */
   /* Null while texts and agreements get through; then why they do not, for
    * good. A failed message alone does not set it. */
   const cel_error *broken;
@@ -78,6 +94,17 @@ struct cel_transport {
   void (*receive)(cel_transport *t, const cel_posted *message);
   /* Progress, and up to `max` completions of sends and receives. */
   uint32_t (*poll)(cel_transport *t, cel_done *out, uint32_t max);
+  /* Up to `max` ends of chained messages that are to be enqueued now. They do
+   * not complete by poll, unless they fail before. Null where chain_bytes is
+   * 0. */
+  uint32_t (*chained)(cel_transport *t, cel_chained *out, uint32_t max);
+  /* It will be put on a stream before whatever the poster puts there later. */
+  void (*carry)(cel_transport *t, void *context);
+  /* The stream has done it, or never will. */
+  void (*unchain)(cel_transport *t, void *context);
+  /* Nothing is to be put on streams any more: puts that wait for another rank
+   * give up. May be null. */
+  void (*halt)(cel_transport *t);
   /* Whether anything is outstanding, so that a waiter must nap, not sleep. */
   bool (*busy)(cel_transport *t);
   /* Starts the next agreement; one at a time per index, indices in order. */
@@ -129,6 +156,7 @@ typedef struct cel_inprocess_config {
    * of so many bytes are direct. 0: one host, and no message is direct. */
   int64_t hosts;
   uint64_t direct_bytes;
+  uint64_t chain_bytes; /* of no account with threads or a fault */
   bool threads;
   uint64_t seed;
   cel_park **park; /* may be null */

@@ -139,6 +139,7 @@ cel_status cel_job_run(const cel_job *job) {
     return cel_box_is_empty(&job->call.chunk)
                ? CEL_E_OK
                : job->work->fn(job->work, &job->call);
+  case CEL_JOB_PUT: return job->put(job->context, NULL);
   }
   cel_bug("no such job: %d", (int)job->kind);
 }

@@ -24,6 +24,7 @@
 typedef enum cel_job_kind {
   CEL_JOB_COPY, /* strided copy between two layouts */
   CEL_JOB_CALL, /* run a work over a chunk */
+  CEL_JOB_PUT,  /* put something on the lane's stream */
   CEL_JOB_INIT  /* initial contents of a box, into host memory */
 } cel_job_kind;
 
@@ -58,6 +59,10 @@ typedef struct cel_job {
   /* By a backend that is `timed`: when the device worked on it, in ns of
    * cel_now_ns (device/clock.h); 0, both, when it was not carried out. */
   int64_t begin, end;
+  /* PUT: called in the device's thread with its context current; `stream` is
+   * null where jobs are simulated. */
+  cel_status (*put)(void *context, void *stream);
+  void *context;
 } cel_job;
 
 /* A completion. On failure `error` is the submitter's to free with cel_free. */
@@ -76,6 +81,7 @@ struct cel_backend {
    * others wait for: the device prefers them. */
   int32_t urgent_lanes;
   bool chains; /* takes jobs with `after` */
+  bool puts;   /* takes jobs that are PUT, in copy lanes */
   bool lua;    /* takes works that need a Lua state; else host lanes do */
   /* Bytes that memory is committed in, a power of two: what a job touches has
    * been committed before. 0: memory is committed by being touched. */

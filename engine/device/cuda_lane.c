@@ -161,6 +161,8 @@ static cel_status enqueue(cel_cuda_worker *w, cel_cuda_lane *lane,
                           cel_entry *entry, struct cel_cuda_host_call *call,
                           CUresult *lost) {
   const cel_cuda *cuda = w->crew->cuda;
+  if (entry->job->kind == CEL_JOB_PUT)
+    return entry->job->put(entry->job->context, lane->stream);
   if (entry->job->kind == CEL_JOB_CALL && entry->job->work->lua)
     return call_lua(w, lane, entry->job);
   if (!w->crew->host_works || entry->job->kind != CEL_JOB_CALL)

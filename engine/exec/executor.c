@@ -98,6 +98,8 @@ static void halt(cel_executor *e) {
   if (e->failed) return;
   e->failed = true;
   cel_host_lanes_drop(e->config.host);
+  if (e->config.transport->halt != NULL)
+    e->config.transport->halt(e->config.transport);
 }
 
 static void fail(cel_executor *e, const cel_instr *instr, cel_error *error) {
@@ -244,10 +246,25 @@ static void issue_to_lane(cel_executor *e, cel_node *node) {
   mark_issued(e, node);
 }
 
+/* To a lane, or waits for room in it, READY then. */
+static void issue_put(cel_executor *e, cel_node *node) {
+  node->state = CEL_NODE_READY;
+  if (!cel_lanes_enter(&e->lanes, &e->window, node)) return;
+  e->jobs++;
+  cel_lanes_submit(&e->lanes, &e->window, node);
+  e->config.transport->carry(e->config.transport, node->record->job.context);
+  mark_issued(e, node);
+}
+
 static void issue_message(cel_executor *e, cel_node *node) {
+  if (node->record != NULL) {
+    issue_put(e, node);
+    return;
+  }
   cel_transport *t = e->config.transport;
   cel_record *record = take_record(e, node);
   cel_translate_message(record, node->instr);
+  record->posted.chained = cel_lanes_take(&e->lanes, node->instr);
   if (node->instr->kind == CEL_INSTR_SEND) {
     count(&e->messages, 1);
     count(&e->bytes_sent, record->posted.bytes);
@@ -255,7 +272,10 @@ static void issue_message(cel_executor *e, cel_node *node) {
   } else {
     t->receive(t, &record->posted);
   }
-  mark_issued(e, node);
+  if (record->posted.chained)
+    node->state = CEL_NODE_POSTED;
+  else
+    mark_issued(e, node);
 }
 
 static void allocate(cel_executor *e, cel_node *node) {
@@ -358,7 +378,7 @@ static void issue(cel_executor *e, cel_node *node) {
 static void complete(cel_executor *e, const cel_done *done, bool job) {
   cel_node *node = cel_window_node(&e->window, done->ticket);
   cel_assert(node != NULL && node->instr->id == done->ticket);
-  cel_assert(node->state == CEL_NODE_ISSUED);
+  cel_assert(node->state == CEL_NODE_ISSUED || node->state == CEL_NODE_POSTED);
   uint64_t next;
   if (node->lane != CEL_NO_LANE && cel_lanes_complete(&e->lanes, node, &next))
     make_ready(e, cel_window_node(&e->window, next));
@@ -370,6 +390,9 @@ static void complete(cel_executor *e, const cel_done *done, bool job) {
   if (node->instr->kind == CEL_INSTR_HOST &&
       cel_conflicts_concern(node->instr->task))
     cel_conflicts_done(e->conflicts, node->instr);
+  if (job && node->record->job.kind == CEL_JOB_PUT)
+    e->config.transport->unchain(e->config.transport,
+                                 node->record->job.context);
   cel_records_give(&e->records, node->record);
   node->record = NULL;
   if (done->error != NULL) {
@@ -384,6 +407,27 @@ static void complete(cel_executor *e, const cel_done *done, bool job) {
   if (!e->failed) settle(e, node);
 }
 
+/* The other ends of chained messages are there. */
+static uint32_t take_chained(cel_executor *e) {
+  cel_transport *t = e->config.transport;
+  cel_chained chained[BATCH];
+  uint32_t n = t->chain_bytes > 0 ? t->chained(t, chained, BATCH) : 0;
+  for (uint32_t i = 0; i < n; ++i) {
+    cel_node *node = cel_window_node(&e->window, chained[i].ticket);
+    cel_assert(node != NULL && node->state == CEL_NODE_POSTED);
+    node->record->job = (cel_job){.ticket = chained[i].ticket,
+                                  .kind = CEL_JOB_PUT,
+                                  .put = chained[i].enqueue,
+                                  .context = chained[i].context,
+                                  .name = node->instr->task->name};
+    if (e->failed)
+      t->unchain(t, chained[i].context);
+    else
+      issue_put(e, node);
+  }
+  return n;
+}
+
 static bool take_completions(cel_executor *e) {
   const cel_executor_config *c = &e->config;
   cel_done done[BATCH];
@@ -394,7 +438,7 @@ static bool take_completions(cel_executor *e) {
   for (uint32_t i = 0; i < n; ++i) complete(e, &done[i], true);
   all += n = c->transport->poll(c->transport, done, BATCH);
   for (uint32_t i = 0; i < n; ++i) complete(e, &done[i], false);
-  return all > 0;
+  return (all += take_chained(e)) > 0;
 }
 
 bool cel_executor_step(cel_executor *executor) {
@@ -425,7 +469,8 @@ void cel_executor_halt(cel_executor *executor) {
 cel_executor *cel_executor_create(const cel_executor_config *config) {
   cel_executor *e = cel_alloc_zero(sizeof *e);
   e->config = *config;
-  cel_lanes_init(&e->lanes, config->backend, config->lane_depth);
+  cel_lanes_init(&e->lanes, config->backend, config->transport->chain_bytes,
+                 config->lane_depth);
   e->conflicts = cel_conflicts_create();
   cel_window_init(&e->window);
   return e;
@@ -478,8 +523,8 @@ static size_t append(char *text, size_t size, size_t at, const char *more) {
 
 static size_t describe_node(const cel_executor *e, const cel_node *node,
                             char *text, size_t size, size_t at) {
-  static const char *const states[] = {"waiting", "ready", "issued", "returned",
-                                       "done"};
+  static const char *const states[] = {"waiting", "ready",    "posted",
+                                       "issued",  "returned", "done"};
   const cel_instr *instr = node->instr;
   char line[160];
   snprintf(line, sizeof line, "  I%llu %s %s", (unsigned long long)instr->id,

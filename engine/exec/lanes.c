@@ -1,11 +1,13 @@
 #include "exec/lanes.h"
 
-void cel_lanes_init(cel_lanes *lanes, cel_backend *backend, uint32_t depth) {
+void cel_lanes_init(cel_lanes *lanes, cel_backend *backend,
+                    uint64_t chain_bytes, uint32_t depth) {
   const cel_backend *b = backend;
   if (b->devices > CEL_DEVICES || b->kernel_lanes + b->copy_lanes > CEL_LANES)
     cel_bug("%d devices of %d and %d lanes", b->devices, b->kernel_lanes,
             b->copy_lanes);
   *lanes = (cel_lanes){.backend = backend,
+                       .chain_bytes = b->chains && b->puts ? chain_bytes : 0,
                        .depth = depth > 0 ? depth : CEL_LANE_DEPTH};
 }
 
@@ -31,6 +33,7 @@ static span lanes_for(const cel_backend *b, const cel_instr *instr) {
                ? (span){common, b->kernel_lanes}
                : (span){0, common};
   case CEL_LANE_COPY:
+  case CEL_LANE_COMM:
     return (span){b->kernel_lanes, b->kernel_lanes + b->copy_lanes};
   default: return (span){0, 0};
   }
@@ -55,6 +58,8 @@ bool cel_lanes_take(const cel_lanes *lanes, const cel_instr *instr) {
   switch (cel_instr_lane_of(instr->kind)) {
   case CEL_LANE_COPY: return true;
   case CEL_LANE_DEVICE: return lanes->backend->lua || !instr->task->work->lua;
+  case CEL_LANE_COMM:
+    return instr->message.direct && instr->message.bytes <= lanes->chain_bytes;
   default: return false;
   }
 }

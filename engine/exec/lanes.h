@@ -27,15 +27,18 @@ typedef struct cel_lane_use {
 
 typedef struct cel_lanes {
   cel_backend *backend;
+  uint64_t chain_bytes; /* of a message that goes to a lane, at most */
   uint32_t depth;
   cel_lane_use at[CEL_DEVICES][CEL_LANES];
 } cel_lanes;
 
-/* `depth` 0: CEL_LANE_DEPTH. */
-void cel_lanes_init(cel_lanes *lanes, cel_backend *backend, uint32_t depth);
+/* `chain_bytes` is the transport's; `depth` 0: CEL_LANE_DEPTH. */
+void cel_lanes_init(cel_lanes *lanes, cel_backend *backend,
+                    uint64_t chain_bytes, uint32_t depth);
 void cel_lanes_release(cel_lanes *lanes);
 /* Whether the instruction is a job for the backend's lanes. A kernel's work in
- * Lua is one for host lanes where the backend takes none. */
+ * Lua is one for host lanes where the backend takes none; a message is one
+ * where it is chained. */
 bool cel_lanes_take(const cel_lanes *lanes, const cel_instr *instr);
 /* All that the node waits for has been issued: whether lanes can do the rest of
  * the waiting. Where the lane follows from that, the node gets it. */

@@ -94,6 +94,8 @@ static cel_span_kind kind_of(const cel_instr *instr) {
   case CEL_INSTR_COPY: return CEL_SPAN_COPY;
   case CEL_INSTR_INIT: return CEL_SPAN_INIT;
   case CEL_INSTR_HOST: return CEL_SPAN_HOST;
+  case CEL_INSTR_SEND: return CEL_SPAN_SEND;
+  case CEL_INSTR_RECEIVE: return CEL_SPAN_RECEIVE;
   default: return instr->task->work->lua ? CEL_SPAN_INTEROP : CEL_SPAN_KERNEL;
   }
 }
@@ -113,7 +115,9 @@ void cel_profile_add(cel_profile *profile, const cel_instr *instr,
     span.task = instr->task->id;
     span.place = instr->task->place;
   }
-  if (job->kind != CEL_JOB_CALL)
+  if (job->kind == CEL_JOB_PUT)
+    span.bytes = instr->message.bytes;
+  else if (job->kind != CEL_JOB_CALL)
     span.bytes = (uint64_t)cel_box_volume(&job->box) * job->element_size;
   if (span.kind == CEL_SPAN_COPY) {
     span.from = (int8_t)instr->copy.from->memory;

@@ -19,6 +19,8 @@ enum { CEL_PROFILE_SPANS = 1 << 22 };
   _(KERNEL, kernel)                                                            \
   _(COPY, copy)                                                                \
   _(INTEROP, interop) /* what the task enqueued on a GPU, or did itself */     \
+  _(SEND, send)       /* chained messages */                                   \
+  _(RECEIVE, receive)                                                          \
   _(HOST, host)                                                                \
   _(INIT, init)
 
@@ -33,7 +35,7 @@ const char *cel_span_name(cel_span_kind kind);
 typedef struct cel_span {
   uint64_t task;      /* id; 0: none */
   int64_t begin, end; /* ns, CLOCK_MONOTONIC */
-  uint64_t bytes;     /* COPY, INIT */
+  uint64_t bytes;     /* COPY, SEND, RECEIVE, INIT */
   const char *name;   /* of the task; the profile's; null: none */
   cel_place place;
   uint8_t kind;

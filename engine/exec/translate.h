@@ -35,7 +35,7 @@ void cel_records_release(cel_records *records);
 /* COPY, INIT, KERNEL, HOST: fills record->job. */
 void cel_translate_job(cel_record *record, const cel_instr *instr, int64_t rank,
                        int64_t ranks);
-/* SEND, RECEIVE: fills record->posted. */
+/* SEND, RECEIVE: fills record->posted, but for `chained`. */
 void cel_translate_message(cel_record *record, const cel_instr *instr);
 
 #endif

@@ -19,7 +19,8 @@
 
 typedef enum cel_node_state {
   CEL_NODE_WAITING,
-  CEL_NODE_READY, /* in a heap */
+  CEL_NODE_READY,  /* in a heap */
+  CEL_NODE_POSTED, /* a chained message that is not in a lane yet */
   CEL_NODE_ISSUED,
   CEL_NODE_RETURNED, /* but not all that it depends on */
   CEL_NODE_DONE

@@ -148,7 +148,8 @@ void exchange_post(cel_transport *t, exchange_ends *ends, uint32_t i) {
                             .bytes = e->plan->bytes,
                             .pieces = e->plan->pieces,
                             .piece = e->piece,
-                            .direct = e->plan->direct};
+                            .direct = e->plan->direct,
+                            .chained = e->plan->chained};
   if (e->sending)
     t->send(t, &e->posting);
   else
@@ -171,6 +172,13 @@ static void post_some(cel_transport *t, exchange_ends *ends, uint32_t *order,
   *n = kept;
 }
 
+void exchange_end_at(exchange_ends *ends, uint32_t i) {
+  exchange_end *e = &ends->at[i];
+  e->ended = true;
+  ++ends->ended;
+  if (!e->sending) ends->faults += !has_arrived(ends, e);
+}
+
 static uint32_t take_ended(cel_transport *t, exchange_ends *ends) {
   cel_done done[16];
   uint32_t n = t->poll(t, done, 16);
@@ -178,24 +186,22 @@ static uint32_t take_ended(cel_transport *t, exchange_ends *ends) {
     exchange_end *e = &ends->at[done[i].ticket];
     if (done[i].error != NULL) exchange_give_up(t, done[i].error->text);
     if (e->ended || !e->posted) exchange_give_up(t, "a ticket came twice");
-    e->ended = true;
-    if (!e->sending) ends->faults += !has_arrived(ends, e);
+    exchange_end_at(ends, (uint32_t)done[i].ticket);
   }
   return n;
 }
 
 void exchange_run(cel_transport *t, exchange_ends *ends, cel_random *r,
                   bool (*more)(void *context, uint64_t *did), void *context) {
-  uint32_t n = ends->n, left = n, over = 0;
+  uint32_t n = ends->n, left = n;
   uint32_t *order = cel_alloc(n * sizeof *order + 1);
   for (uint32_t i = 0; i < n; ++i) order[i] = i;
   shuffle(order, n, r);
   double last = exchange_now();
-  for (bool others = true; over < n || others;) {
+  for (bool others = true; ends->ended < n || others;) {
     uint64_t did = 0;
     post_some(t, ends, order, &left, r);
     uint32_t ended = take_ended(t, ends);
-    over += ended;
     others = more != NULL && more(context, &did);
     if (ended + did > 0)
       last = exchange_now();

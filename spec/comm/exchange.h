@@ -19,7 +19,7 @@ enum { EXCHANGE_PIECES = 5 };
 typedef struct exchange_planned {
   int64_t from, to;
   uint64_t sequence, bytes, salt;
-  bool direct;
+  bool direct, chained;
   uint32_t pieces;
   uint64_t count[EXCHANGE_PIECES][2], run[EXCHANGE_PIECES];
 } exchange_planned;
@@ -47,6 +47,7 @@ typedef struct exchange_memory {
 typedef struct exchange_ends {
   exchange_end *at;
   uint32_t n, cap;
+  uint32_t ended;
   uint64_t faults; /* receives with wrong bytes */
   const exchange_memory *memory;
 } exchange_ends;
@@ -66,6 +67,8 @@ void exchange_make_ends(exchange_ends *ends, const exchange_planned *plan,
                         const exchange_memory *memory);
 void exchange_free_ends(exchange_ends *ends);
 
+/* The i-th has ended, which is found out here where poll tells. */
+void exchange_end_at(exchange_ends *ends, uint32_t i);
 void exchange_post(cel_transport *t, exchange_ends *ends, uint32_t i);
 /* Posts and polls until all have ended, and `more` says that there is nothing
  * else to do; it is called in every round, and may be null. Progress of its own

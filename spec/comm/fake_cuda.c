@@ -163,11 +163,15 @@ static void run_some(void) {
   }
 }
 
-static CUresult stream_create(CUstream *out, unsigned flags) {
-  (void)flags;
+static CUresult stream_create(CUstream *out, unsigned flags, int priority) {
+  (void)flags, (void)priority;
   *out = cel_alloc_zero(sizeof **out);
   cel_vec_push(&streams, *out);
   return CUDA_SUCCESS;
+}
+
+static CUresult stream_plain(CUstream *out, unsigned flags) {
+  return stream_create(out, flags, 0);
 }
 
 static CUresult stream_sync(CUstream s) {
@@ -328,7 +332,8 @@ const cel_cuda *fake_cuda(uint64_t seed) {
                                    .cuIpcCloseMemHandle = mem_free,
                                    .cuIpcGetEventHandle = get_event,
                                    .cuIpcOpenEventHandle = open_event,
-                                   .cuStreamCreate = stream_create,
+                                   .cuStreamCreate = stream_plain,
+                                   .cuStreamCreateWithPriority = stream_create,
                                    .cuStreamDestroy_v2 = stream_destroy,
                                    .cuStreamSynchronize = stream_sync,
                                    .cuStreamWaitEvent = stream_wait,

@@ -225,7 +225,8 @@ static int die(const char *how) {
   cel_transport *t = join();
   char byte;
   cel_strided piece = {&byte, {1, 1}, {1, 1}, 1};
-  cel_posted wanted = {1, (t->rank + 1) % t->ranks, 0, 1, 1, &piece, false};
+  cel_posted wanted = {1,    (t->rank + 1) % t->ranks, 0, 1, 1, &piece, false,
+                       false};
   cel_done done;
   t->receive(t, &wanted);
   double since = exchange_now();
@@ -256,7 +257,7 @@ static int flood(const settings *set) {
   uint32_t early = 0, over = 0;
   for (uint64_t i = 0; i < N; ++i) {
     piece[i] = (cel_strided){&byte[i], {1, 1}, {1, 1}, 1};
-    message[i] = (cel_posted){i, 1 - t->rank, i, 1, 1, &piece[i], false};
+    message[i] = (cel_posted){i, 1 - t->rank, i, 1, 1, &piece[i], false, false};
     if (t->rank == 0) t->send(t, &message[i]);
   }
   for (double since = exchange_now(); exchange_now() - since < 0.3;
@@ -300,7 +301,7 @@ static int mismatch(int64_t wanted) {
   char bytes[64] = {0};
   uint64_t size = t->rank == 0 ? 10 : (uint64_t)wanted;
   cel_strided piece = {bytes, {1, 1}, {size, size}, size};
-  cel_posted message = {1, 1 - t->rank, 0, size, 1, &piece, false};
+  cel_posted message = {1, 1 - t->rank, 0, size, 1, &piece, false, false};
   cel_done done;
   if (t->rank == 0)
     t->send(t, &message);
@@ -321,7 +322,7 @@ static int breaks(void) {
   cel_transport *t = join();
   char byte;
   cel_strided piece = {&byte, {1, 1}, {1, 1}, 1};
-  cel_posted wanted = {1, 1 - t->rank, 0, 1, 1, &piece, false};
+  cel_posted wanted = {1, 1 - t->rank, 0, 1, 1, &piece, false, false};
   cel_agreement mine = {.hash = 7};
   cel_done done = {0};
   ((cel__mpi *)t)->agreement = MPI_COMM_NULL;

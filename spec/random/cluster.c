@@ -36,6 +36,7 @@ static void start(cluster *c) {
   cel_inprocess_config config = {.ranks = p->ranks,
                                  .hosts = p->hosts,
                                  .direct_bytes = p->direct_bytes,
+                                 .chain_bytes = p->chain_bytes,
                                  .seed = cel_random_next(&c->random),
                                  .fault = p->fault,
                                  .fault_at = p->fault_at};

@@ -287,6 +287,7 @@ static void generate_settings(cel_random *r, program *p, int ranks) {
   static const uint64_t breadth[] = {2, 4, 8, 64};
   static const uint64_t hosts[] = {0, 1, 1, 2, 3};
   static const uint64_t direct[] = {1, 1, 24, 100};
+  static const uint64_t chain[] = {0, 64, 4096, 1 << 20};
   p->ranks = generate_ranks(r);
   if (ranks > 0) p->ranks = ranks;
   p->devices = cel_random_chance(r, 60) ? 1 : (int)pick(r, 2, 4);
@@ -311,6 +312,7 @@ static void generate_settings(cel_random *r, program *p, int ranks) {
   if (cel_random_chance(r, 50))
     p->room =
         (int)(cel_random_chance(r, 50) ? pick(r, 100, 130) : pick(r, 15, 99));
+  p->chain_bytes = pick_of(r, chain, 4);
 }
 
 program *program_generate(uint64_t seed, int ranks) {
@@ -461,15 +463,15 @@ void program_print(const program *p) {
   printf(
       "  seed %llu: %d ranks, %d devices%s%s%s, horizons %d/%d/%d, small %llu, "
       "large %llu, interior %lld, grain %llu, %d hosts, direct from %llu, "
-      "blocks of %llu, whole below %llu, room %d %%\n",
+      "chained to %llu, blocks of %llu, whole below %llu, room %d %%\n",
       (unsigned long long)p->seed, p->ranks, p->devices,
       p->own_memory ? ", own memory" : "", p->lookahead ? ", lookahead" : "",
       p->chains ? ", chains" : "", p->horizon_step, p->horizon_breadth,
       p->horizons_ahead, (unsigned long long)p->small_bytes,
       (unsigned long long)p->large_bytes, (long long)p->interior_items,
       (unsigned long long)p->grain, p->hosts,
-      (unsigned long long)p->direct_bytes, (unsigned long long)p->block,
-      (unsigned long long)p->whole, p->room);
+      (unsigned long long)p->direct_bytes, (unsigned long long)p->chain_bytes,
+      (unsigned long long)p->block, (unsigned long long)p->whole, p->room);
   for (int b = 0; b < p->buffers; ++b) {
     char text[128];
     printf("  b%d: %s of %u bytes%s\n", b,

@@ -103,6 +103,7 @@ typedef struct program {
   int hosts; /* whose ranks exchange direct messages; 0: none; in one
                 process */
   uint64_t direct_bytes;
+  uint64_t chain_bytes;  /* in one process; where it chains */
   uint64_t grain;        /* of devices' memories; simulated */
   uint64_t whole, block; /* see backend.h; simulated */
   int room;    /* of each device's own memory, in percent of what is enough for

@@ -51,6 +51,10 @@ local function options(words)
     i = i + 1
   end
   o.gpus = o.devices * o.ranks
+  -- mpirun by itself gives each of two ranks one core.
+  local pipe = assert(io.popen("nproc"))
+  o.cores = pipe:read("*n")
+  pipe:close()
   return o, names
 end
 
@@ -95,7 +99,8 @@ local function commands(b, o)
   if b.each then words[b.each] = words[b.each] * o.gpus end
   local both = table.concat(words, " ")
   local hand = ("%s %d %s %s"):format(build(b[2]), o.gpus, both, b[4] or "")
-  local launcher = o.ranks > 1 and ("mpirun -n %d "):format(o.ranks) or ""
+  local launcher = o.ranks > 1 and ("mpirun --map-by slot:PE=%d -n %d "):format(
+    math.max(math.floor(o.cores / o.ranks), 1), o.ranks) or ""
   local ours = ("%s%s run --backend cuda --devices %d %s%s.lua %s %s"):format(launcher, celer,
     o.devices, here, b[2], both, b.parts and o.gpus or "")
   return hand, ours
