@@ -1,5 +1,6 @@
 -- The wave step in celer.
---   celer run wave.lua rows columns steps [idle]
+--   celer run wave.lua rows columns steps [idle | tiles]
+-- With `tiles` cut in both dimensions, so that columns are exchanged, too.
 local celer = require "celer"
 local measure = require "measure"
 
@@ -9,6 +10,7 @@ local warm = 10
 local last = warm + steps
 
 local q = celer.queue()
+if arg[4] == "tiles" then q:hint { split = "2d" } end
 local u = celer.buffer("float", { rows, w }, { name = "u" })
 local up = celer.buffer("float", { rows, w }, { name = "up" })
 local sums = celer.buffer("double", { rows }, { name = "sums" })
