@@ -16,7 +16,7 @@ cel_status cel_compile_cpu(const cel_source *source, const cel_text *unit,
 typedef struct cel_cuda_target {
   int32_t architecture; /* 90: sm_90 */
   bool wide;            /* strides of 2^31 elements and more */
-  int32_t items;        /* of a work group at most: 256, 512 or 1024 */
+  int32_t items;        /* of a work group at most: 512 or 1024, else 256 */
 } cel_cuda_target;
 
 /* Finds or compiles it likewise, by NVRTC; the module's bytes
