@@ -195,7 +195,8 @@ static cel_status meet(cel__link *link, hello *mine, hello *all, bool *good,
                                     all);
 }
 
-/* Where all ranks are near already, they stay so. */
+/* Where all ranks are near already, they stay so, and nothing is chained: the
+ * other hosts' messages are not ours to put on streams. */
 static void come_near(cel__link *link) {
   qsort(link->peer, (size_t)link->peers, sizeof *link->peer, by_rank);
   if (link->around.base.nears > 0) return;

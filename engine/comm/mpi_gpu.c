@@ -13,7 +13,11 @@
 #include "comm/strided.h"
 #include "device/cuda_copy.h"
 
-enum { PROBE_BYTES = 64, WHY = 160 };
+enum {
+  DIRECT_BYTES = 32 << 10, /* below, the way through the host is as short */
+  PROBE_BYTES = 64,
+  WHY = 160
+};
 
 /* Staging memory of the GPU; kept, as giving it back would stop the GPU. */
 typedef struct block {
@@ -296,7 +300,7 @@ static void come_near(gpu_link *g) {
   for (int64_t rank = 0; rank < t->ranks; ++rank)
     if (rank != t->rank) g->near[t->nears++] = rank;
   t->near = g->near;
-  t->direct_bytes = CEL_DIRECT_BYTES;
+  t->direct_bytes = DIRECT_BYTES;
 }
 
 cel_status cel_transport_mpi_gpu(cel_transport *inner, const cel_cuda *cuda,

@@ -70,10 +70,6 @@ typedef struct cel_told {
   char data[];
 } cel_told;
 
-/* Below, the way through the host is as short. The same for all that move
- * messages between GPUs, as both ends of one must come to the same. */
-enum { CEL_DIRECT_BYTES = 32 << 10 };
-
 typedef struct cel_transport cel_transport;
 struct cel_transport {
   const char *name;

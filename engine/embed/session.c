@@ -71,24 +71,32 @@ static cel_status open_gpus(cel_session *s) {
   return CEL_E_OK;
 }
 
+/* By MPI, if that takes memory of GPUs. */
+static cel_status link_by_mpi(cel_session *s) {
+  return cel_transport_mpi_gpu(s->transport, s->cuda, cel_mpi_takes_gpus(),
+                               &s->transport, s->no_mpi, sizeof s->no_mpi);
+}
+
 /* Where ranks have GPUs, messages go from GPU to GPU: within a host by the
- * link, else by MPI, if that takes memory of GPUs. All ranks come here, also
- * those that have none. */
+ * link, else by MPI. All ranks come here, also those that have none, and all
+ * do the same. */
 static cel_status link_gpus(cel_session *s) {
   cel_transport *t = s->transport;
-  bool alone = t->local_ranks == 1;
+  bool one_host = t->local_ranks == t->ranks;
   if (t->ranks == 1 || s->options.wish.backend == CEL_CHOICE_CPU)
     return CEL_E_OK;
-  const char *why = s->options.staged ? "--transfers staged" : "";
-  snprintf(s->no_mpi, sizeof s->no_mpi, "%s", why);
-  snprintf(s->no_link, sizeof s->no_link, "%s",
-           alone ? "no other rank is on this host" : why);
-  if (s->options.staged) return CEL_E_OK;
-  CEL_TRY(cel_transport_mpi_gpu(t, s->cuda, cel_mpi_takes_gpus(), &s->transport,
-                                s->no_mpi, sizeof s->no_mpi));
-  if (alone) return CEL_E_OK;
-  return cel_transport_cuda_link(s->transport, s->cuda, &s->transport,
-                                 s->no_link, sizeof s->no_link);
+  if (s->options.staged) {
+    snprintf(s->no_link, sizeof s->no_link, "--transfers staged");
+    snprintf(s->no_mpi, sizeof s->no_mpi, "--transfers staged");
+    return CEL_E_OK;
+  }
+  if (!one_host) CEL_TRY(link_by_mpi(s));
+  if (t->local_ranks > 1)
+    CEL_TRY(cel_transport_cuda_link(s->transport, s->cuda, &s->transport,
+                                    s->no_link, sizeof s->no_link));
+  else
+    snprintf(s->no_link, sizeof s->no_link, "no other rank is on this host");
+  return one_host && s->no_link[0] != '\0' ? link_by_mpi(s) : CEL_E_OK;
 }
 
 cel_status cel_session_connect(cel_session *s) {

@@ -164,6 +164,7 @@ local function write_messages(no_link, no_mpi)
   local by_mpi = no_mpi == "" and "from GPU to GPU, by MPI"
   io.write(("messages within a host: %s\n"):format(no_link == "" and "from GPU to GPU"
     or by_mpi or "by its memory: " .. no_link))
+  if not no_mpi then return end
   io.write(("         between hosts: %s\n"):format(by_mpi or "by their memory: " .. no_mpi))
 end
 
