@@ -370,6 +370,22 @@ end)
     end)
   end
 
+  it("waits as long as it takes", function()
+    local r = script.run([==[
+q:submit(function(cg)
+  cg:host_task(celer.collective(), function(part)
+    if part.rank == 1 then os.execute "sleep 3" end
+    part.comm:barrier()
+    if part.rank == 0 then print "there" end
+  end)
+end)
+q:drain()
+]==], { devices = 1, ranks = 3 })
+    assert.equal("", r.stderr)
+    assert.equal("[0] there\n", r.stdout)
+    assert.equal(0, r.status)
+  end)
+
   it("is told when one rank never comes", function()
     local r = script.run([==[
 local rank = require("celer.core").rank()
@@ -442,7 +458,8 @@ q:submit(function(cg)
 end)
 q:drain()
 ]==], { devices = 1, ranks = ranks > 1 and ranks or nil },
-        { env = { LD_PRELOAD = library } })
+        { env = { LD_PRELOAD = library,
+          ASAN_OPTIONS = "detect_leaks=0:verify_asan_link_order=0" } })
       assert.matches("2\n", r.stdout, 1, true)
       assert.matches("^celer: %S*case.lua:%d+: [^\n]*MPI_THREAD_MULTIPLE[^\n]* gives "
         .. "MPI_THREAD_SERIALIZED: use one that is built with thread support", r.stderr)
