@@ -24,6 +24,11 @@ static cel_status commit(cel_backend *b, int32_t memory, void *p,
   return cel_cuda_memory_commit(&((gpus *)b)->memory[memory], p, begin, end);
 }
 
+static void decommit(cel_backend *b, int32_t memory, void *p, uint64_t begin,
+                     uint64_t end) {
+  cel_cuda_memory_decommit(&((gpus *)b)->memory[memory], p, begin, end);
+}
+
 static void submit(cel_backend *b, int32_t device, int32_t lane, cel_job *job) {
   cel_assert(device >= 0 && device < b->devices && lane >= 0 &&
              lane < CEL_CUDA_LANES);
@@ -50,6 +55,40 @@ static void destroy(cel_backend *b) {
   cel_free(g);
 }
 
+/* ---- how much there is --------------------------------------------------- */
+
+/* What is free now, but for what modules and libraries will take, divided by
+ * those who use it: ranks, and devices that are one GPU named twice. */
+static uint64_t share_of(const cel_cuda *cuda, int32_t d, int32_t ranks) {
+  static const uint64_t spare_most = 1ull << 30;
+  size_t left = 0, all = 0;
+  uint64_t users = 0;
+  cuda->api->cuCtxSetCurrent(cuda->device[d].context);
+  if (cuda->api->cuMemGetInfo_v2(&left, &all) != CUDA_SUCCESS) return 0;
+  for (int32_t i = 0; i < cuda->devices; ++i)
+    users += cuda->device[i].ordinal == cuda->device[d].ordinal;
+  uint64_t share = left / (users * (uint64_t)(ranks > 0 ? ranks : 1));
+  return share - (share / 16 < spare_most ? share / 16 : spare_most);
+}
+
+static void limit(gpus *g, const cel_backend_config *config, cel_cuda *cuda) {
+  cel_backend *b = &g->face;
+  uint64_t most = 0;
+  bool virtual_memory = true;
+  for (int32_t d = 0; d < cuda->devices; ++d) {
+    uint64_t share = share_of(cuda, d, config->sharing);
+    if (config->capacity != 0 && (share == 0 || config->capacity < share))
+      share = config->capacity;
+    b->capacity[1 + d] = share;
+    if (share > most) most = share;
+    virtual_memory &= g->memory[1 + d].virtual_memory;
+  }
+  b->whole = virtual_memory ? CEL_CUDA_SMALL : UINT64_MAX;
+  b->block = cel__backend_block(most, CEL_CUDA_GRAIN);
+  for (int32_t d = 0; d < cuda->devices; ++d)
+    cel_cuda_memory_limit(&g->memory[1 + d], b->capacity[1 + d], b->block);
+}
+
 cel_status cel_backend_cuda(const cel_backend_config *config, cel_cuda *cuda,
                             cel_backend **out) {
   gpus *g = cel_alloc_zero(sizeof *g);
@@ -67,6 +106,7 @@ cel_status cel_backend_cuda(const cel_backend_config *config, cel_cuda *cuda,
       .reserve = reserve,
       .release = release,
       .commit = commit,
+      .decommit = decommit,
       .submit = submit,
       .poll = poll,
       .destroy = destroy,
@@ -76,6 +116,7 @@ cel_status cel_backend_cuda(const cel_backend_config *config, cel_cuda *cuda,
     g->face.device_memory[d] = 1 + d;
     cel_cuda_memory_init(&g->memory[1 + d], cuda, d, config->host_works);
   }
+  limit(g, config, cuda);
   g->crew.host_works = config->host_works;
   g->crew.timed = config->timed;
   g->crew.enter = config->enter;

@@ -5,7 +5,10 @@
 #include "base/amount.h"
 #include "device/memory.h"
 
-enum { SLAB = 8 << 20, SMALLEST = 256 };
+enum { SLAB = 8 << 20, SMALLEST = 256, LARGE_BLOCK = 64 << 20 };
+
+/* Idle memory that is kept, at most. */
+static const uint64_t IDLE_MOST = 2ull << 30;
 
 static uint64_t up_to_grain(uint64_t bytes) {
   return (bytes + CEL_CUDA_GRAIN - 1) / CEL_CUDA_GRAIN * CEL_CUDA_GRAIN;
@@ -43,14 +46,18 @@ static cel_status fail(const cel_cuda_memory *m, uint64_t bytes,
 
 static bool host_has_virtual_memory(const cel_cuda *cuda) {
   for (int32_t d = 0; d < cuda->devices; ++d)
-    if (!cuda->device[d].host_virtual_memory) return false;
+    if (!cuda->device[d].host_virtual_memory || !cuda->device[d].virtual_memory)
+      return false;
   return true;
 }
 
 void cel_cuda_memory_init(cel_cuda_memory *memory, const cel_cuda *cuda,
                           int32_t device, bool in_host) {
-  *memory = (cel_cuda_memory){
-      .cuda = cuda, .device = device, .in_host = in_host || device < 0};
+  *memory = (cel_cuda_memory){.cuda = cuda,
+                              .device = device,
+                              .in_host = in_host || device < 0,
+                              .block = LARGE_BLOCK,
+                              .idle_most = IDLE_MOST};
   memory->prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   if (memory->in_host) {
     memory->virtual_memory = host_has_virtual_memory(cuda);
@@ -61,6 +68,14 @@ void cel_cuda_memory_init(cel_cuda_memory *memory, const cel_cuda *cuda,
     memory->prop.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE,
                                             cuda->device[device].device};
   }
+}
+
+void cel_cuda_memory_limit(cel_cuda_memory *memory, uint64_t capacity,
+                           uint64_t block) {
+  memory->limit = capacity;
+  memory->block = block;
+  if (capacity != 0 && memory->idle_most > capacity / 8)
+    memory->idle_most = capacity / 8;
 }
 
 /* ---- spans -------------------------------------------------------------- */
@@ -119,12 +134,8 @@ static cel_status make_span(cel_cuda_memory *m, uint64_t bytes, void **out) {
   return CEL_E_OK;
 }
 
-static void free_span(cel_cuda_memory *m, cel_cuda_span *span) {
+static void free_addresses(cel_cuda_memory *m, cel_cuda_span *span) {
   const cel_cuda_api *api = m->cuda->api;
-  for (uint32_t i = 0; i < span->mappings.n; ++i) {
-    const cel_cuda_mapping *at = &span->mappings.at[i];
-    api->cuMemUnmap(span->base + at->begin, at->end - at->begin);
-  }
   if (m->virtual_memory)
     api->cuMemAddressFree(span->base, span->bytes);
   else if (m->in_host)
@@ -133,6 +144,66 @@ static void free_span(cel_cuda_memory *m, cel_cuda_span *span) {
     api->cuMemFree_v2(span->base);
   cel_vec_release(&span->mappings);
   cel_free(span->committed);
+}
+
+static void remove_span(cel_cuda_memory *m, cel_cuda_span *span) {
+  uint32_t i = (uint32_t)(span - m->spans.at);
+  free_addresses(m, span);
+  memmove(span, span + 1, (m->spans.n - 1 - i) * sizeof *span);
+  m->spans.n--;
+}
+
+/* ---- idle memory --------------------------------------------------------- */
+
+/* Takes mapping i off the span; its handle is the caller's. */
+static CUmemGenericAllocationHandle unmap(cel_cuda_memory *m,
+                                          cel_cuda_span *span, uint32_t i) {
+  cel_cuda_mapping at = span->mappings.at[i];
+  m->cuda->api->cuMemUnmap(span->base + at.begin, at.end - at.begin);
+  m->mapped -= at.end - at.begin;
+  cel_vec_swap_out(&span->mappings, i);
+  return at.handle;
+}
+
+/* Forgets that mapping i, the kth idle one, is idle. */
+static void wake(cel_cuda_memory *m, cel_cuda_span *span, uint32_t i,
+                 uint32_t k) {
+  cel_cuda_mapping *at = &span->mappings.at[i];
+  m->idle -= at->end - at->begin;
+  at->idle = false;
+  span->idle--;
+  m->idles.n--;
+  memmove(m->idles.at + k, m->idles.at + k + 1,
+          (m->idles.n - k) * sizeof *m->idles.at);
+}
+
+static void put_to_sleep(cel_cuda_memory *m, cel_cuda_span *span, uint32_t i) {
+  cel_cuda_mapping *at = &span->mappings.at[i];
+  if (at->idle) return;
+  at->idle = true;
+  span->idle++;
+  m->idle += at->end - at->begin;
+  cel_vec_push(&m->idles,
+               (cel_cuda_idle){span->base, at->begin, at->end - at->begin});
+}
+
+/* Unmaps the kth idle mapping; its handle is the caller's. */
+static CUmemGenericAllocationHandle take_idle(cel_cuda_memory *m, uint32_t k) {
+  cel_cuda_idle idle = m->idles.at[k];
+  cel_cuda_span *span = &m->spans.at[span_at(m, idle.base)];
+  uint32_t i = 0;
+  while (span->mappings.at[i].begin != idle.begin) ++i;
+  wake(m, span, i, k);
+  CUmemGenericAllocationHandle handle = unmap(m, span, i);
+  if (span->spare && span->mappings.n == 0) {
+    m->spares--;
+    remove_span(m, span);
+  }
+  return handle;
+}
+
+static void trim(cel_cuda_memory *m, uint64_t most) {
+  while (m->idle > most) m->cuda->api->cuMemRelease(take_idle(m, 0));
 }
 
 /* ---- commitment ---------------------------------------------------------- */
@@ -154,21 +225,83 @@ static CUresult open_access(const cel_cuda_memory *m, CUdeviceptr at,
   return c->api->cuMemSetAccess(at, bytes, who, n);
 }
 
-static cel_status map(cel_cuda_memory *m, cel_cuda_span *span, uint64_t begin,
+/* Memory of so many bytes: some that is idle, else new. */
+static CUresult get_memory(cel_cuda_memory *m, uint64_t bytes,
+                           CUmemGenericAllocationHandle *out) {
+  const cel_cuda_api *api = m->cuda->api;
+  for (uint32_t k = 0; k < m->idles.n; ++k) {
+    if (m->idles.at[k].bytes != bytes) continue;
+    *out = take_idle(m, k);
+    return CUDA_SUCCESS;
+  }
+  while (m->limit != 0 && m->idle > 0 && m->mapped + bytes > m->limit)
+    api->cuMemRelease(take_idle(m, 0));
+  CUresult code = api->cuMemCreate(out, bytes, &m->prop, 0);
+  if (code != CUDA_ERROR_OUT_OF_MEMORY || m->idle == 0) return code;
+  trim(m, 0);
+  return api->cuMemCreate(out, bytes, &m->prop, 0);
+}
+
+/* Spans may go when memory is found for another, so this one is told by its
+ * base. */
+static cel_status map(cel_cuda_memory *m, CUdeviceptr base, uint64_t begin,
                       uint64_t end) {
   const cel_cuda_api *api = m->cuda->api;
   CUmemGenericAllocationHandle handle;
-  CUdeviceptr at = span->base + begin;
-  CUresult code = api->cuMemCreate(&handle, end - begin, &m->prop, 0);
+  CUdeviceptr at = base + begin;
+  CUresult code = get_memory(m, end - begin, &handle);
   if (code != CUDA_SUCCESS) return fail(m, end - begin, code);
   code = api->cuMemMap(at, end - begin, 0, handle, 0);
   if (code == CUDA_SUCCESS) {
     code = open_access(m, at, end - begin);
     if (code != CUDA_SUCCESS) api->cuMemUnmap(at, end - begin);
   }
-  api->cuMemRelease(handle); /* the mapping keeps it */
-  if (code != CUDA_SUCCESS) return fail(m, end - begin, code);
-  cel_vec_push(&span->mappings, (cel_cuda_mapping){begin, end});
+  if (code != CUDA_SUCCESS) {
+    api->cuMemRelease(handle);
+    return fail(m, end - begin, code);
+  }
+  m->mapped += end - begin;
+  cel_cuda_span *span = &m->spans.at[span_at(m, base)];
+  cel_vec_push(&span->mappings, (cel_cuda_mapping){begin, end, handle, false});
+  return CEL_E_OK;
+}
+
+/* The first idle mapping of the span that meets [begin, end), or -1. */
+static int64_t find_idle(const cel_cuda_span *span, uint64_t begin,
+                         uint64_t end) {
+  int64_t best = -1;
+  for (uint32_t i = 0; i < span->mappings.n && span->idle > 0; ++i) {
+    const cel_cuda_mapping *at = &span->mappings.at[i];
+    if (!at->idle || at->end <= begin || at->begin >= end) continue;
+    if (best < 0 || at->begin < span->mappings.at[best].begin) best = i;
+  }
+  return best;
+}
+
+static uint32_t idle_index(const cel_cuda_memory *m, CUdeviceptr base,
+                           uint64_t begin) {
+  uint32_t k = 0;
+  while (m->idles.at[k].base != base || m->idles.at[k].begin != begin) ++k;
+  return k;
+}
+
+/* Grains of one block: what is idle there is taken if all of it is wanted. */
+static cel_status commit_run(cel_cuda_memory *m, CUdeviceptr base,
+                             uint64_t begin, uint64_t end) {
+  while (begin < end) {
+    cel_cuda_span *span = &m->spans.at[span_at(m, base)];
+    int64_t i = find_idle(span, begin, end);
+    if (i < 0) return map(m, base, begin, end);
+    cel_cuda_mapping at = span->mappings.at[i];
+    uint32_t k = idle_index(m, base, at.begin);
+    if (at.begin < begin || at.end > end) {
+      m->cuda->api->cuMemRelease(take_idle(m, k));
+      continue;
+    }
+    wake(m, span, (uint32_t)i, k);
+    if (at.begin > begin) CEL_TRY(map(m, base, begin, at.begin));
+    begin = at.end;
+  }
   return CEL_E_OK;
 }
 
@@ -176,18 +309,32 @@ static bool is_committed(const cel_cuda_span *span, uint64_t grain) {
   return (span->committed[grain / 64] >> grain % 64 & 1) != 0;
 }
 
-/* One mapping per run of grains without memory. */
-static cel_status commit_span(cel_cuda_memory *m, cel_cuda_span *span,
+static void note(cel_cuda_memory *m, CUdeviceptr base, uint64_t first,
+                 uint64_t last, bool committed) {
+  uint64_t *bits = m->spans.at[span_at(m, base)].committed;
+  for (uint64_t i = first; i < last; ++i) {
+    if (committed)
+      bits[i / 64] |= 1ull << i % 64;
+    else
+      bits[i / 64] &= ~(1ull << i % 64);
+  }
+}
+
+/* A mapping per run of grains without memory in a block. */
+static cel_status commit_span(cel_cuda_memory *m, CUdeviceptr base,
                               uint64_t begin, uint64_t end) {
   uint64_t last = up_to_grain(end) / CEL_CUDA_GRAIN;
+  uint64_t per_block = m->block / CEL_CUDA_GRAIN;
   for (uint64_t g = begin / CEL_CUDA_GRAIN; g < last;) {
-    uint64_t first = g;
-    while (g < last && !is_committed(span, g)) ++g;
+    const cel_cuda_span *span = &m->spans.at[span_at(m, base)];
+    uint64_t first = g, stop = (g / per_block + 1) * per_block;
+    if (stop > last) stop = last;
+    while (g < stop && !is_committed(span, g)) ++g;
     if (g > first)
-      CEL_TRY(map(m, span, first * CEL_CUDA_GRAIN, g * CEL_CUDA_GRAIN));
-    for (uint64_t i = first; i < g; ++i)
-      span->committed[i / 64] |= 1ull << i % 64;
-    while (g < last && is_committed(span, g)) ++g;
+      CEL_TRY(commit_run(m, base, first * CEL_CUDA_GRAIN, g * CEL_CUDA_GRAIN));
+    note(m, base, first, g, true);
+    span = &m->spans.at[span_at(m, base)];
+    while (g < stop && is_committed(span, g)) ++g;
   }
   return CEL_E_OK;
 }
@@ -198,7 +345,22 @@ cel_status cel_cuda_memory_commit(cel_cuda_memory *memory, void *p,
   if (!memory->virtual_memory || span == NULL) return CEL_E_OK;
   cel_assert(begin < end && end <= span->bytes);
   enter(memory);
-  return commit_span(memory, span, begin, end);
+  return commit_span(memory, span->base, begin, end);
+}
+
+void cel_cuda_memory_decommit(cel_cuda_memory *memory, void *p, uint64_t begin,
+                              uint64_t end) {
+  cel_cuda_span *span = find_span(memory, p);
+  if (!memory->virtual_memory || span == NULL) return;
+  cel_assert(begin % memory->block == 0);
+  enter(memory);
+  for (uint32_t i = 0; i < span->mappings.n; ++i) {
+    const cel_cuda_mapping *at = &span->mappings.at[i];
+    if (at->begin >= begin && at->begin < end) put_to_sleep(memory, span, i);
+  }
+  note(memory, span->base, begin / CEL_CUDA_GRAIN,
+       up_to_grain(end) / CEL_CUDA_GRAIN, false);
+  trim(memory, memory->idle_most);
 }
 
 /* ---- pieces ---------------------------------------------------------------
@@ -214,7 +376,7 @@ static int class_of(uint64_t bytes) {
 static cel_status add_slab(cel_cuda_memory *m, int c) {
   void *slab;
   CEL_TRY(make_span(m, SLAB, &slab));
-  if (m->virtual_memory) CEL_TRY(commit_span(m, find_span(m, slab), 0, SLAB));
+  if (m->virtual_memory) CEL_TRY(commit_span(m, (uintptr_t)slab, 0, SLAB));
   for (uint64_t at = SLAB; at > 0;) {
     at -= (uint64_t)SMALLEST << c;
     cel_vec_push(&m->free[c], (uintptr_t)slab + at);
@@ -222,9 +384,25 @@ static cel_status add_slab(cel_cuda_memory *m, int c) {
   return CEL_E_OK;
 }
 
+/* A spare span of this size; its memory is idle. */
+static bool take_spare(cel_cuda_memory *m, uint64_t bytes, void **out) {
+  bytes = up_to_grain(bytes);
+  for (uint32_t i = 0; i < m->spans.n && m->spares > 0; ++i) {
+    cel_cuda_span *span = &m->spans.at[i];
+    if (!span->spare || span->bytes != bytes) continue;
+    span->spare = false;
+    m->spares--;
+    *out = (void *)(uintptr_t)span->base; // NOLINT
+    return true;
+  }
+  return false;
+}
+
 cel_status cel_cuda_memory_reserve(cel_cuda_memory *memory, uint64_t bytes,
                                    void **out) {
-  if (bytes >= CEL_CUDA_SMALL) return make_span(memory, bytes, out);
+  if (bytes >= CEL_CUDA_SMALL)
+    return take_spare(memory, bytes, out) ? CEL_E_OK
+                                          : make_span(memory, bytes, out);
   int c = class_of(bytes);
   if (memory->free[c].n == 0) CEL_TRY(add_slab(memory, c));
   CUdeviceptr piece = cel_vec_pop(&memory->free[c]);
@@ -240,17 +418,27 @@ void cel_cuda_memory_release(cel_cuda_memory *memory, void *p, uint64_t bytes) {
   }
   cel_cuda_span *span = find_span(memory, p);
   cel_assert(span != NULL);
-  uint32_t i = (uint32_t)(span - memory->spans.at);
   enter(memory);
-  free_span(memory, span);
-  memmove(span, span + 1, (memory->spans.n - 1 - i) * sizeof *span);
-  memory->spans.n--;
+  if (span->mappings.n == 0) {
+    remove_span(memory, span);
+    return;
+  }
+  for (uint32_t i = 0; i < span->mappings.n; ++i) put_to_sleep(memory, span, i);
+  note(memory, span->base, 0, span->bytes / CEL_CUDA_GRAIN, false);
+  span->spare = true;
+  memory->spares++;
+  trim(memory, memory->idle_most);
 }
 
 void cel_cuda_memory_clear(cel_cuda_memory *memory) {
+  const cel_cuda_api *api = memory->cuda->api;
   enter(memory);
-  for (uint32_t i = 0; i < memory->spans.n; ++i)
-    free_span(memory, &memory->spans.at[i]);
+  for (uint32_t i = 0; i < memory->spans.n; ++i) {
+    cel_cuda_span *span = &memory->spans.at[i];
+    while (span->mappings.n > 0) api->cuMemRelease(unmap(memory, span, 0));
+    free_addresses(memory, span);
+  }
   cel_vec_release(&memory->spans);
+  cel_vec_release(&memory->idles);
   for (int c = 0; c < CEL_CUDA_CLASSES; ++c) cel_vec_release(&memory->free[c]);
 }

@@ -3,15 +3,22 @@
  *
  * Large pieces are addresses (CUDA's virtual memory management) that memory is
  * put behind as it is committed, so that growth never copies and nothing is
- * paid for what is not used. All devices of the rank may reach it. Small pieces
- * are cut from slabs by size class and are never given back before the end.
- * Where the driver has no virtual memory, large pieces are plain allocations,
- * whole, and on the host plain pages, which are not pinned.
+ * paid for what is not used. All devices of the rank may reach it. What is
+ * decommitted or released stays mapped for a while, *idle*: the same rows, or
+ * the next piece of the same size, find it there; others take its handle, and
+ * what nobody takes is given back, the oldest first, when there is too much of
+ * it, when live memory needs the room, and before anything fails.
+ * Small pieces are cut from slabs by size class and are never given back before
+ * the end. Where the driver has no virtual memory, large pieces are plain
+ * allocations, whole, and on the host plain pages, which are not pinned.
  *
  * Invariants: `spans` is sorted by address; a bit of `committed` is set iff the
- * grain has memory; every mapping lies in one span and mappings are disjoint.
+ * grain has memory that is not idle; every mapping lies in one block of one
+ * span, and is idle or live as a whole; a spare span has idle mappings alone,
+ * and at least one; `idles` are the idle mappings, the oldest first.
  * Cost: to reserve 15 us, to commit 40 us + a host's 0.2 ms per MiB, to release
- * 50 us; a small piece costs an index. Confined to the executor.
+ * 50 us; from what is idle some us; a small piece costs an index. Confined to
+ * the executor.
  */
 #ifndef CEL_DEVICE_CUDA_MEMORY_H
 #define CEL_DEVICE_CUDA_MEMORY_H
@@ -28,6 +35,8 @@ enum {
 
 typedef struct cel_cuda_mapping {
   uint64_t begin, end; /* bytes in the span, multiples of the grain */
+  CUmemGenericAllocationHandle handle;
+  bool idle;
 } cel_cuda_mapping;
 
 typedef struct cel_cuda_span {
@@ -35,7 +44,14 @@ typedef struct cel_cuda_span {
   uint64_t bytes; /* a multiple of the grain */
   uint64_t *committed;
   CEL_VEC(cel_cuda_mapping) mappings;
+  uint32_t idle; /* how many of them are */
+  bool spare;    /* nobody's; keeps what is mapped for the next of this size */
 } cel_cuda_span;
+
+typedef struct cel_cuda_idle {
+  CUdeviceptr base; /* the span's */
+  uint64_t begin, bytes;
+} cel_cuda_idle;
 
 typedef struct cel_cuda_memory {
   const cel_cuda *cuda;
@@ -43,6 +59,12 @@ typedef struct cel_cuda_memory {
   bool in_host;
   bool virtual_memory;
   CUmemAllocationProp prop;
+  uint64_t block;  /* see backend.h */
+  uint64_t limit;  /* on what is mapped, while something is idle; 0: none */
+  uint64_t mapped; /* bytes, with those that are idle */
+  uint64_t idle, idle_most;
+  uint32_t spares;
+  CEL_VEC(cel_cuda_idle) idles;
   CEL_VEC(cel_cuda_span) spans;
   CEL_VEC(CUdeviceptr) free[CEL_CUDA_CLASSES];
 } cel_cuda_memory;
@@ -51,6 +73,10 @@ typedef struct cel_cuda_memory {
  * the processor reaches it too. Thread: main. */
 void cel_cuda_memory_init(cel_cuda_memory *memory, const cel_cuda *cuda,
                           int32_t device, bool in_host);
+/* How much of it is to be committed at once, at most, 0 for any amount, and the
+ * block that goes with it. Before the first piece. Thread: main. */
+void cel_cuda_memory_limit(cel_cuda_memory *memory, uint64_t capacity,
+                           uint64_t block);
 /* Frees all of it. Nothing runs any more. Thread: main. */
 void cel_cuda_memory_clear(cel_cuda_memory *memory);
 /* As in the table of a backend. */
@@ -58,6 +84,8 @@ cel_status cel_cuda_memory_reserve(cel_cuda_memory *memory, uint64_t bytes,
                                    void **out);
 cel_status cel_cuda_memory_commit(cel_cuda_memory *memory, void *p,
                                   uint64_t begin, uint64_t end);
+void cel_cuda_memory_decommit(cel_cuda_memory *memory, void *p, uint64_t begin,
+                              uint64_t end);
 void cel_cuda_memory_release(cel_cuda_memory *memory, void *p, uint64_t bytes);
 #endif
 

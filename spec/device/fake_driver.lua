@@ -16,7 +16,7 @@ function M.build()
   local pipe = assert(io.popen("mktemp -d"))
   local folder = pipe:read("*l")
   pipe:close()
-  local text = read("spec/device/fake_driver.c")
+  local text = read("spec/device/fake_memory.c") .. read("spec/device/fake_driver.c")
   local parts = { text }
   for name in read("engine/device/cuda_api.h"):gmatch("_%(CUresult, ([%w_]+),") do
     if not text:find("int " .. name .. "(", 1, true)
@@ -27,7 +27,7 @@ function M.build()
   local file = assert(io.open(folder .. "/driver.c", "wb"))
   file:write(table.concat(parts, "\n"))
   file:close()
-  local command = ("%s -std=gnu11 -fPIC -shared %s/driver.c -o %s/libcuda.so.1"):format(
+  local command = ("%s -std=gnu11 -pthread -fPIC -shared %s/driver.c -o %s/libcuda.so.1"):format(
     os.getenv("CC") or "cc", folder, folder)
   assert(os.execute(command) == 0, command)
   return folder
