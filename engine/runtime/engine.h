@@ -97,6 +97,21 @@ cel_status cel_engine_fence(cel_engine *engine, const cel_buffer *buffer,
 cel_status cel_engine_fence_each(cel_engine *engine, const cel_buffer *buffer,
                                  const cel_rule *rule, const int64_t *params,
                                  cel_place place, cel_fence **out);
+/* What a host task on every rank takes of a host object. */
+typedef struct cel_taking {
+  /* Leaves a copy, made by malloc, in *data. Thread: worker. */
+  cel_status (*take)(const struct cel_taking *taking, const cel_call *call,
+                     void **data, uint64_t *size);
+  void (*destroy)(struct cel_taking *taking);
+  bool lua, objects; /* where it must run, as in cel_work */
+  uint64_t hash;     /* equal on all ranks */
+} cel_taking;
+/* A snapshot of what the object holds, on each rank its own: after all that has
+ * an effect on it until now, before what comes. `taking` is the engine's from
+ * now on. The caller owns *out. */
+cel_status cel_engine_fence_object(cel_engine *engine, const cel_object *object,
+                                   cel_taking *taking, cel_place place,
+                                   cel_fence **out);
 /* What of the buffer it holds, on this rank. */
 const cel_box *cel_fence_box(const cel_fence *fence);
 bool cel_fence_ready(const cel_fence *fence);

@@ -1,6 +1,7 @@
 /* A fence is a host task on every rank that reads a box and copies it into a
  * snapshot. All fences of one number of dimensions share one rule, whose bounds
- * are parameters; one of another box on each rank brings its own. */
+ * are parameters; one of another box on each rank brings its own. One of a host
+ * object has a sequential effect on it, and learns then how much there is. */
 #include <stdlib.h>
 
 #include "base/hash.h"
@@ -16,6 +17,7 @@ struct cel_fence {
   uint32_t element_size;
   uint64_t size;
   void *data;
+  cel_taking *taking; /* of a host object; else null */
 };
 
 static void let_go(cel_fence *fence) {
@@ -29,7 +31,15 @@ void cel_fence_destroy(cel_fence *fence) {
 }
 
 static void destroy_work(cel_work *work) {
-  let_go(work->context);
+  cel_fence *fence = work->context;
+  if (fence->taking != NULL) fence->taking->destroy(fence->taking);
+  fence->taking = NULL;
+  let_go(fence);
+}
+
+static void publish(cel_fence *fence) {
+  atomic_store_explicit(&fence->ready, true, memory_order_release);
+  cel_park_wake(fence->park);
 }
 
 static cel_status take_snapshot(const cel_work *work, const cel_call *call) {
@@ -39,8 +49,14 @@ static cel_status take_snapshot(const cel_work *work, const cel_call *call) {
   cel_layout to = {fence->data, fence->box};
   if (fence->size > 0)
     cel_copy_box(&from, &to, &fence->box, fence->element_size);
-  atomic_store_explicit(&fence->ready, true, memory_order_release);
-  cel_park_wake(fence->park);
+  publish(fence);
+  return CEL_E_OK;
+}
+
+static cel_status take_object(const cel_work *work, const cel_call *call) {
+  cel_fence *fence = work->context;
+  CEL_TRY(fence->taking->take(fence->taking, call, &fence->data, &fence->size));
+  publish(fence);
   return CEL_E_OK;
 }
 
@@ -164,6 +180,35 @@ cel_status cel_engine_fence_each(cel_engine *engine, const cel_buffer *buffer,
   cel_fence *fence = make(engine, buffer, &box);
   if (fence == NULL) return cel_error_last()->code;
   return finish(fence, submit(engine, buffer, fence, &use, place), out);
+}
+
+cel_status cel_engine_fence_object(cel_engine *engine, const cel_object *object,
+                                   cel_taking *taking, cel_place place,
+                                   cel_fence **out) {
+  cel_fence *fence = cel_alloc_zero(sizeof *fence);
+  *fence = (cel_fence){.work = {.references = 1,
+                                .fn = take_object,
+                                .destroy = destroy_work,
+                                .hash = cel_hash("object", 6, taking->hash),
+                                .lua = taking->lua,
+                                .objects = taking->objects,
+                                .context = fence},
+                       .park = &engine->park,
+                       .taking = taking};
+  atomic_init(&fence->owners, 2);
+  cel_effect effect = {object, CEL_ORDER_SEQUENTIAL};
+  cel_group group = {.kind = CEL_TASK_HOST,
+                     .placement = CEL_PLACE_EACH,
+                     .dims = 1,
+                     .range =
+                         cel_box_sized(engine->config.transport->ranks, 1, 1),
+                     .permitted = {{true}, {1, 1, 1}},
+                     .effects = 1,
+                     .effect = &effect,
+                     .work = &fence->work,
+                     .name = "fence",
+                     .place = place};
+  return finish(fence, cel_engine_submit(engine, &group), out);
 }
 
 const cel_box *cel_fence_box(const cel_fence *fence) {

@@ -89,7 +89,7 @@ static void next_step(cluster *c, rank *r) {
   if (s->dropped || !s->wait)
     r->pc++;
   else
-    r->waiting = s->kind == STEP_FENCE ? 1 : 2;
+    r->waiting = step_fences(s) ? 1 : 2;
 }
 
 static bool arrived(rank *r) {

@@ -238,6 +238,15 @@ static void generate_step(cel_random *r, program *p, dead *d) {
   }
 }
 
+static void generate_look(cel_random *r, program *p, const dead *d) {
+  int o = (int)pick(r, 0, p->objects - 1);
+  if (d->object[o]) return;
+  step *s = add_step(p);
+  s->kind = STEP_LOOK;
+  s->object = o;
+  s->wait = cel_random_chance(r, 30);
+}
+
 static void generate_object_end(cel_random *r, program *p, dead *d) {
   int o = (int)pick(r, 0, p->objects - 1);
   if (d->object[o]) return;
@@ -329,6 +338,9 @@ program *program_generate(uint64_t seed, int ranks) {
       cel_random_chance(&r, 20) ? pick(&r, 20, 45) : pick(&r, 1, 18);
   for (int64_t i = 0; i < steps; ++i) {
     generate_step(&r, p, &d);
+    if (p->objects > 0 && p->steps < MOST_STEPS - 16 &&
+        cel_random_chance(&r, 8))
+      generate_look(&r, p, &d);
     if (p->objects > 0 && cel_random_chance(&r, 5))
       generate_object_end(&r, p, &d);
   }
@@ -455,6 +467,9 @@ static void print_step(const step *s) {
     break;
   case STEP_EPOCH: printf("epoch%s\n", s->wait ? " wait" : ""); break;
   case STEP_FREE: printf("free b%d\n", s->buffer); break;
+  case STEP_LOOK:
+    printf("look at o%d%s\n", s->object, s->wait ? " wait" : "");
+    break;
   case STEP_END: printf("end o%d\n", s->object); break;
   }
 }

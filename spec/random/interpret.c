@@ -144,7 +144,8 @@ static bool all_alive(const step *s, const memory *m) {
     return false;
   for (int k = 0; k < s->accesses; ++k)
     if (m->freed[s->access[k].buffer]) return false;
-  if (s->kind == STEP_END && m->ended[s->object]) return false;
+  if ((s->kind == STEP_END || s->kind == STEP_LOOK) && m->ended[s->object])
+    return false;
   for (int k = 0; k < s->effects; ++k)
     if (m->ended[s->effect[k].object]) return false;
   return true;
@@ -162,6 +163,7 @@ static bool run_step(const program *p, step *s, memory *m) {
   case STEP_FREE: m->freed[s->buffer] = true; break;
   case STEP_END: m->ended[s->object] = true; break;
   case STEP_BAD:
+  case STEP_LOOK:
   case STEP_EPOCH: break;
   }
   return true;

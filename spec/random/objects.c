@@ -6,6 +6,7 @@
  * overlap shows as well. */
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/hash.h"
 #include "random/program.h"
@@ -139,12 +140,12 @@ void object_end(rank *r, int o) {
 /* ---- verification ---------------------------------------------------------
  */
 
-/* All that the program does to object `o`, as rank `me` sees it. */
-static void expect(const rank *r, int o, object_state *state) {
+/* All that the steps before `end` do to object `o`, as rank `me` sees it. */
+static void expect(const rank *r, int o, int end, object_state *state) {
   const program *p = r->program;
   bool shared = p->scope[o] == CEL_SCOPE_CLUSTER && r->shared != NULL;
   int from = shared ? 0 : r->index, to = shared ? p->ranks : r->index + 1;
-  for (int i = 0; i < p->steps; ++i) {
+  for (int i = 0; i < end; ++i) {
     const step *s = p->step[i];
     if (s->dropped || s->kind != STEP_GROUP || cel_box_is_empty(&s->range))
       continue;
@@ -157,11 +158,61 @@ static void expect(const rank *r, int o, object_state *state) {
   }
 }
 
+/* ---- looking --------------------------------------------------------------
+ */
+
+typedef struct looked {
+  uint64_t fold, alone, sum;
+} looked;
+
+static cel_status take(const cel_taking *taking, const cel_call *call,
+                       void **data, uint64_t *size) {
+  const slot *at = slot_of(call, 0);
+  (void)taking;
+  if (atomic_fetch_add(&at->state->strict, 1) > 0 ||
+      atomic_load(&at->state->relaxed) > 0)
+    complain(at->own);
+  looked *seen = malloc(sizeof *seen);
+  *seen =
+      (looked){at->state->fold, at->state->alone, atomic_load(&at->state->sum)};
+  atomic_fetch_sub(&at->state->strict, 1);
+  *data = seen;
+  *size = sizeof *seen;
+  return CEL_E_OK;
+}
+
+static void destroy_taking(cel_taking *taking) {
+  cel_free(taking);
+}
+
+cel_status object_look(rank *r, int o, cel_place place, cel_fence **out) {
+  cel_taking *taking = cel_alloc_zero(sizeof *taking);
+  *taking = (cel_taking){.take = take, .destroy = destroy_taking, .hash = 7};
+  return cel_engine_fence_object(r->engine, object_of(r, o), taking, place,
+                                 out);
+}
+
 static bool fail(const rank *r, int o, char *text, size_t size,
                  const char *what) {
   snprintf(text, size, "mismatch: host object o%d on rank %d %s", o, r->index,
            what);
   return false;
+}
+
+bool object_seen(const rank *r, int i, char *text, size_t size) {
+  int o = r->program->step[i]->object;
+  object_state should = {0};
+  const void *data;
+  uint64_t bytes;
+  expect(r, o, i, &should);
+  if (cel_engine_fence_get(r->engine, r->fence[i], NULL, &data, &bytes) !=
+      CEL_E_OK)
+    return fail(r, o, text, size, "brings no snapshot");
+  const looked *seen = data;
+  if (bytes == sizeof *seen && seen->fold == should.fold &&
+      seen->alone == should.alone && seen->sum == should.sum)
+    return true;
+  return fail(r, o, text, size, "is not in a snapshot as it was");
 }
 
 bool objects_verify(const rank *r, char *text, size_t size) {
@@ -170,7 +221,7 @@ bool objects_verify(const rank *r, char *text, size_t size) {
         r->program->scope[o] == CEL_SCOPE_CLUSTER && r->shared != NULL;
     const object_state *is = shared ? &r->shared[o] : &r->own[o];
     object_state should = {0};
-    expect(r, o, &should);
+    expect(r, o, r->program->steps, &should);
     if (is->fold != should.fold)
       return fail(r, o, text, size, "was touched in a wrong order");
     if (is->alone != should.alone || is->sum != should.sum)

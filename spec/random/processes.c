@@ -43,7 +43,7 @@ static bool wait_here(rank *r, const step *s) {
   const void *data;
   uint64_t size;
   if (!s->wait) return true;
-  if (s->kind == STEP_FENCE)
+  if (step_fences(s))
     return cel_engine_fence_get(r->engine, r->fence[r->pc], NULL, &data,
                                 &size) == CEL_E_OK;
   return cel_engine_wait(r->engine, r->epoch, NULL) == CEL_E_OK;

@@ -56,7 +56,8 @@ typedef enum step_kind {
   STEP_FENCE,
   STEP_EPOCH,
   STEP_FREE,
-  STEP_END /* of a host object */
+  STEP_LOOK, /* a fence of a host object */
+  STEP_END   /* of a host object */
 } step_kind;
 
 typedef struct step {
@@ -79,7 +80,7 @@ typedef struct step {
   access access[MOST_ACCESSES];
   int effects;
   effect effect[MOST_EFFECTS]; /* GROUP: on different objects */
-  int object;                  /* END */
+  int object;                  /* END, LOOK */
   int buffer;                  /* FENCE, FREE */
   /* FENCE: the same on each rank; or what the one access, of a task that every
    * rank does once, reads on it. */
@@ -87,6 +88,10 @@ typedef struct step {
   uint8_t *expect; /* FENCE: the whole buffer's bytes */
   uint8_t *known;  /* FENCE: which elements hold something */
 } step;
+
+static inline bool step_fences(const step *s) {
+  return s->kind == STEP_FENCE || s->kind == STEP_LOOK;
+}
 
 typedef struct buffer {
   int dims;
@@ -289,6 +294,10 @@ void objects_leave(const program *p, const step *s, const cel_call *call,
 /* The engine's, made when it is first mentioned; and its end. */
 const cel_object *object_of(rank *r, int o);
 void object_end(rank *r, int o);
+/* Submits a fence of what the object has come to. */
+cel_status object_look(rank *r, int o, cel_place place, cel_fence **out);
+/* Whether fence `i` brought what the steps before it do. */
+bool object_seen(const rank *r, int i, char *text, size_t size);
 /* Whether all objects have become what they must. */
 bool objects_verify(const rank *r, char *text, size_t size);
 

@@ -243,6 +243,8 @@ static cel_status submit(rank *r, const step *s) {
     buffer_of(r, s->buffer); /* all ranks make it now */
     r->late[s->buffer] = true;
     return CEL_E_OK;
+  case STEP_LOOK:
+    return object_look(r, s->object, place_of(s), &r->fence[r->pc]);
   case STEP_END:
     object_of(r, s->object);
     r->late_object[s->object] = true;
@@ -343,8 +345,11 @@ static bool verify_fence(const rank *r, int i, char *text, size_t size) {
 }
 
 bool rank_verify(const rank *r, char *text, size_t size) {
-  for (int i = 0; i < r->program->steps; ++i)
-    if (r->fence[i] != NULL && !verify_fence(r, i, text, size)) return false;
+  for (int i = 0; i < r->program->steps; ++i) {
+    if (r->fence[i] == NULL) continue;
+    bool looks = r->program->step[i]->kind == STEP_LOOK;
+    if (!(looks ? object_seen : verify_fence)(r, i, text, size)) return false;
+  }
   return objects_verify(r, text, size);
 }
 
