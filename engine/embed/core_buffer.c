@@ -1,6 +1,7 @@
 /* Buffers and fences for Lua. */
 #include <string.h>
 
+#include "base/hash.h"
 #include "embed/core.h"
 #include "embed/interrupt.h"
 
@@ -119,6 +120,24 @@ static int fence_each(lua_State *L) {
   return 1 + 2 * CEL_DIMS;
 }
 
+/* fence_object(object, encoded function, what ranks must agree on of it,
+ * whether it lives where Lua objects do, file, line) */
+static int fence_object(lua_State *L) {
+  cel_engine *engine = cel__session_of(L)->engine;
+  const cel_object *object = cel__check_object(L, 1);
+  size_t size, length;
+  const char *blob = luaL_checklstring(L, 2, &size);
+  const char *identity = luaL_checklstring(L, 3, &length);
+  cel_place place = cel__check_place(L, 5);
+  fence_handle *h = cel__new_handle(L, sizeof *h, fence_type, fence_collect);
+  cel_taking *taking = cel__lua_taking(
+      blob, size, cel_hash(identity, length, 0), lua_toboolean(L, 4));
+  if (cel_engine_fence_object(engine, object, taking, place, &h->fence) !=
+      CEL_E_OK)
+    return cel__push_failure(L);
+  return 1;
+}
+
 static int fence_ready(lua_State *L) {
   fence_handle *h = luaL_checkudata(L, 1, fence_type);
   lua_pushboolean(L, cel_fence_ready(h->fence));
@@ -139,8 +158,13 @@ static int fence_get(lua_State *L) {
 }
 
 const luaL_Reg cel__core_buffer[] = {
-    {"buffer", buffer_new},         {"buffer_free", buffer_free},
-    {"buffer_freed", buffer_freed}, {"fence", fence_new},
-    {"fence_each", fence_each},     {"fence_ready", fence_ready},
-    {"fence_get", fence_get},       {NULL, NULL},
+    {"buffer", buffer_new},
+    {"buffer_free", buffer_free},
+    {"buffer_freed", buffer_freed},
+    {"fence", fence_new},
+    {"fence_object", fence_object},
+    {"fence_each", fence_each},
+    {"fence_ready", fence_ready},
+    {"fence_get", fence_get},
+    {NULL, NULL},
 };

@@ -5,6 +5,7 @@
  * lua/celer/lane.lua decodes. Thread: worker. */
 #include <lauxlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,9 +25,10 @@ static blob *blob_new(const char *data, size_t size) {
   return b;
 }
 
-/* Calls function `name` of celer.lane with the blob and `n` light userdata. */
-static cel_status call_lane(const blob *b, const char *name, int n,
-                            const void *const *arguments) {
+/* Calls function `name` of celer.lane with the blob and `n` light userdata;
+ * leaves its result on the stack of *out if that is not null. */
+static cel_status ask_lane(const blob *b, const char *name, int n,
+                           const void *const *arguments, lua_State **out) {
   lua_State *L = cel_host_lane_state();
   if (L == NULL) return cel_fail(CEL_E_MEMORY, "no memory for a Lua state");
   lua_settop(L, 0);
@@ -36,11 +38,19 @@ static cel_status call_lane(const blob *b, const char *name, int n,
     lua_getfield(L, -1, name);
     lua_pushlstring(L, b->data, b->size);
     for (int i = 0; i < n; ++i) lua_pushlightuserdata(L, (void *)arguments[i]);
-    if (cel__state_call(L, 1 + n, 0)) return CEL_E_OK;
+    if (cel__state_call(L, 1 + n, out != NULL ? 1 : 0)) {
+      if (out != NULL) *out = L;
+      return CEL_E_OK;
+    }
     if (lua_istable(L, -1)) lua_getfield(L, -1, "message");
   }
   const char *text = lua_tostring(L, -1);
   return cel_fail(CEL_E_TASK, "%s", text != NULL ? text : "unknown error");
+}
+
+static cel_status call_lane(const blob *b, const char *name, int n,
+                            const void *const *arguments) {
+  return ask_lane(b, name, n, arguments, NULL);
 }
 
 static cel_status run_work(const cel_work *work, const cel_call *call) {
@@ -89,6 +99,48 @@ cel_work *cel__lua_release(const char *data, size_t size, const void *object) {
       .context = blob_new(data, size),
   };
   return &release->work;
+}
+
+/* What a host object holds, as the function of a blob gives it. */
+typedef struct lua_taking {
+  cel_taking taking;
+  blob *blob;
+} lua_taking;
+
+static cel_status take_lua(const cel_taking *taking, const cel_call *call,
+                           void **data, uint64_t *size) {
+  const void *arguments[] = {call};
+  lua_State *L;
+  CEL_TRY(ask_lane(((const lua_taking *)taking)->blob, "capture", 1, arguments,
+                   &L));
+  size_t length;
+  const char *text = lua_tolstring(L, -1, &length);
+  void *copy = malloc(length + 1);
+  if (copy == NULL)
+    return cel_fail(CEL_E_MEMORY, "no memory for a snapshot of %zu bytes",
+                    length);
+  memcpy(copy, text, length);
+  lua_settop(L, 0);
+  *data = copy;
+  *size = length;
+  return CEL_E_OK;
+}
+
+static void destroy_taking(cel_taking *taking) {
+  cel_free(((lua_taking *)taking)->blob);
+  cel_free(taking);
+}
+
+cel_taking *cel__lua_taking(const char *data, size_t size, uint64_t hash,
+                            bool objects) {
+  lua_taking *made = cel_alloc(sizeof *made);
+  *made = (lua_taking){.taking = {.take = take_lua,
+                                  .destroy = destroy_taking,
+                                  .lua = true,
+                                  .objects = objects,
+                                  .hash = hash},
+                       .blob = blob_new(data, size)};
+  return &made->taking;
 }
 
 static cel_status fill_lua(const cel_init *init, const cel_box *box,

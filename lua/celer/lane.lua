@@ -195,6 +195,28 @@ function M.release(blob, object)
   io.stdout:flush()
 end
 
+-- Whether this rank has the i-th effect's object: one that a function makes is
+-- not made for being looked at.
+local function is_here(call, i)
+  local id, memory = core.effect(call, i)
+  return memory ~= nil or objects[id] ~= nil
+end
+
+--- What a function says of an object, as one string; where there is none, nil's.
+function M.capture(blob, call)
+  if not is_here(call, 1) then return buffer.encode(nil) end
+  local self = open(blob)
+  local effect = self.extra.effect
+  local value = call_about(effect.name, "capture", self:decode(self.main),
+    touch(call, 1, effect))
+  local ok, bytes = pcall(buffer.encode, value)
+  io.stdout:flush()
+  if ok then return bytes end
+  error({ message = ("the capture of host object %s returned what cannot be brought "
+    .. "back (%s): numbers, strings, booleans and tables of them can"):format(
+    effect.name, (tostring(bytes):gsub("^.-:%d+: ", ""))) }, 0)
+end
+
 --- Runs a host task or an interop task over one chunk.
 function M.run(blob, call)
   local self = open(blob)

@@ -123,6 +123,53 @@ function M.end_all()
   return made
 end
 
+function M.is_object(value) return getmetatable(value) == Object end
+
+-- The bytes of plain memory.
+local function bytes_of(memory)
+  local ffi = require "ffi"
+  local p = memory:pointer()
+  return ffi.string(p, ffi.sizeof(p[0]))
+end
+
+--- Raises unless the object is there, and what of it is to be brought is said.
+---@param self celer.host_object
+---@param f any
+function M.check_capture(self, f, call)
+  if core.object_freed(self.handle) then
+    fail("%s: the host object %s was freed", call, self.name)
+  elseif f == nil and not self.layout then
+    fail("%s: give the function that says what of host object %s is to be brought, "
+      .. "as in celer.capture(log, function(log) return log.count end)", call, self.name)
+  elseif f ~= nil and type(f) ~= "function" then
+    fail("%s: what is brought of host object %s is said by a function, not %s", call,
+      self.name, words.a(f))
+  end
+end
+
+--- The engine's fence of what `f` says of the object on each rank; nil: all of
+--- plain memory.
+---@param self celer.host_object
+---@param f function?
+function M.fence(self, f, file, line)
+  local memory = self.layout and self.layout.text
+  local blob, identity = capture.encode(f or bytes_of, "the capture of " .. self.name,
+    nil, { effect = { name = self.name, memory = memory } })
+  return place.check(core.fence_object(self.handle, blob, identity, not self.layout,
+    file, line))
+end
+
+--- What such a fence brought: the function's result, or the struct.
+---@param bytes string
+function M.captured(self, f, bytes)
+  local value = require("string.buffer").decode(bytes)
+  if f then return value end
+  local ffi = require "ffi"
+  local struct = ffi.new(self.layout.ctype)
+  ffi.copy(struct, value, self.layout.size)
+  return struct
+end
+
 -- ---- side effects -----------------------------------------------------------
 
 -- cel_order, in effect.h's order.

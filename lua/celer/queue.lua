@@ -113,12 +113,12 @@ end
 function Queue:fence(buffer, part, ...)
   usable(self, "q:fence")
   local n = select("#", ...)
-  if snapshot.is_capture(buffer) or (buffers.is_buffer(buffer)
-    and (buffers.is_buffer(part) or snapshot.is_capture(part))) then
+  if snapshot.is_capture(buffer) or (snapshot.is_source(buffer)
+    and (snapshot.is_source(part) or snapshot.is_capture(part))) then
     return request("q:fence", part == nil and n == 0 and 1 or n + 2, buffer, part, ...)
   end
-  buffers.check(buffer, "q:fence")
-  return snapshot.request { snapshot.capture(buffer, part) }
+  if not snapshot.is_source(buffer) then buffers.check(buffer, "q:fence") end
+  return snapshot.request { snapshot.as_capture(snapshot.capture(buffer, part), "q:fence") }
 end
 
 local the_queue

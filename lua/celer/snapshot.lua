@@ -1,7 +1,9 @@
 --- snapshot.lua -- data that has left the engine, by value.
+local ffi = require "ffi"
 local box = require "celer.box"
 local buffers = require "celer.buffer"
 local core = require "celer.core"
+local objects = require "celer.object"
 local place = require "celer.place"
 local rules = require "celer.rules"
 local view = require "celer.view"
@@ -12,7 +14,9 @@ local fail = place.fail
 local M = {}
 
 ---@class celer.capture
----@field buffer celer.buffer
+---@field buffer? celer.buffer
+---@field object? celer.host_object  in place of it
+---@field take? function  what of the object is brought
 ---@field lo integer[]?  three, 0 beyond the buffer's dimensions
 ---@field hi integer[]?  three, 1 beyond them
 ---@field map? fun(rank: integer, ranks: integer): celer.box  in place of both
@@ -20,7 +24,9 @@ local Capture = {}
 Capture.__index = Capture
 Capture.__noun = "capture"
 
-function Capture:__tostring() return "capture of " .. self.buffer.name end
+local function name_of(capture) return (capture.buffer or capture.object).name end
+
+function Capture:__tostring() return "capture of " .. name_of(self) end
 
 -- Bounds, three of each, of a part of `buffer`; nil is all of it.
 local function part_of(buffer, part)
@@ -47,11 +53,16 @@ local function part_of(buffer, part)
 end
 
 --- What q:wait, q:drain and q:fence take: a buffer, or a box of it, or a box of
---- its own on each rank. The function is compiled as a range mapper is.
----@param buffer celer.buffer
----@param part? celer.box|fun(rank: integer, ranks: integer): celer.box
+--- its own on each rank: the function is compiled as a range mapper is. Of a host
+--- object the function says what is brought, where the object lives.
+---@param buffer celer.buffer|celer.host_object
+---@param part? celer.box|fun(rank: integer, ranks: integer): celer.box|fun(object: any): any
 ---@return celer.capture
 function M.capture(buffer, part)
+  if objects.is_object(buffer) then
+    objects.check_capture(buffer, part, "celer.capture")
+    return setmetatable({ object = buffer, take = part }, Capture)
+  end
   buffers.check(buffer, "celer.capture")
   if type(part) == "function" then
     return setmetatable({ buffer = buffer, map = part }, Capture)
@@ -60,15 +71,24 @@ function M.capture(buffer, part)
   return setmetatable({ buffer = buffer, lo = lo, hi = hi }, Capture)
 end
 
+--- Whether there may be a capture of it.
+function M.is_source(value)
+  return buffers.is_buffer(value) or objects.is_object(value)
+end
+
 --- A buffer or capture as a capture; raises for anything else, and when the
 --- buffer was freed since.
 function M.as_capture(value, call, i)
-  if buffers.is_buffer(value) then value = M.capture(value) end
+  if M.is_source(value) then value = M.capture(value) end
   if getmetatable(value) ~= Capture then
     fail("%s: argument %d must be a buffer or celer.capture(buffer, box), not %s",
       call, i, words.a(value))
   end
-  buffers.check(value.buffer, call)
+  if value.object then
+    objects.check_capture(value.object, value.take, call)
+  else
+    buffers.check(value.buffer, call)
+  end
   return value
 end
 
@@ -84,9 +104,10 @@ local function refuse(self)
     .. "ranks diverge; :here() is this rank's part", rawget(self, "name"))
 end
 
---- What this rank captured. The script must submit the same on every rank,
---- whatever it holds: print it, keep it, write it to a file of the rank's own.
----@return celer.view
+--- What this rank captured; of a host object that no task has touched here, nil.
+--- The script must submit the same on every rank, whatever it is: print it, keep
+--- it, write it to a file of the rank's own.
+---@return celer.view|any
 function Divided:here()
   place.method(self, Divided, "snapshot:here")
   return rawget(self, "view")
@@ -119,7 +140,7 @@ Future.__noun = "future"
 
 function Future:__tostring()
   local names = {}
-  for i, capture in ipairs(self.captures) do names[i] = capture.buffer.name end
+  for i, capture in ipairs(self.captures) do names[i] = name_of(capture) end
   return "future of " .. table.concat(names, ", ")
 end
 
@@ -130,6 +151,7 @@ end
 -- The engine's fence for a capture, and its six bounds on this rank.
 local function ask(capture, file, line)
   local buffer, map = capture.buffer, capture.map
+  if not buffer then return objects.fence(capture.object, capture.take, file, line) end
   if map then
     local rule, params = rules.bind_ranks(map, buffer)
     local handle, a, b, c, d, e, f =
@@ -164,14 +186,22 @@ function Future:ready()
   return true
 end
 
+local function divided(name, view_)
+  return setmetatable({ name = "divided " .. name, view = view_ }, Divided)
+end
+
 local function snapshot_of(handle, capture, bounds)
-  local data = place.check(core.fence_get(handle))
-  local name = "snapshot of " .. capture.buffer.name
+  local data, size = place.check(core.fence_get(handle))
+  local name = "snapshot of " .. name_of(capture)
+  if capture.object then
+    return divided(name, objects.captured(capture.object, capture.take,
+      ffi.string(data, size)))
+  end
   local seen = view.new({ name = name, dims = capture.buffer.dims,
     type = capture.buffer.type, extents = capture.buffer.extents,
     anchor = handle }, data, bounds, bounds)
   if not capture.map then return seen end
-  return setmetatable({ name = "divided " .. name, view = seen }, Divided)
+  return divided(name, seen)
 end
 
 --- Waits for the data: a snapshot for each capture, the same each time.

@@ -190,6 +190,71 @@ refused("a rank captures one box of u", function()
 end)
 ]==])
 
+  for _, shapes in ipairs { script.shapes, { script.divided[3] } } do
+    script.everywhere("of a host object is another on each rank", [==[
+local rank, ranks = require("celer.core").rank()
+local log = celer.host_object(function() return { n = 0, words = {} } end, { name = "log" })
+local sums = celer.host_object("struct { int64_t n[4]; double x; }", { name = "sums" })
+local unused = celer.host_object(function() error "made" end)
+local first = celer.host_object(function() return { n = 7 } end)
+local function count(l) return { l.n, l.words } end
+local seen = {}
+for i = 1, 12 do
+  q:submit(function(cg)
+    local l = cg:side_effect(log, i % 3 == 0 and "exclusive" or nil)
+    local s = cg:side_effect(sums, "relaxed")
+    cg:host_task({ 4 * ranks }, function(part, l, s)
+      l.n, l.words[#l.words + 1] = l.n + 1, "task " .. i
+      s:add("n", 2, part.size[0])
+      s:add("x", 0.5)
+    end, l, s)
+  end)
+  seen[i] = q:fence(celer.capture(log, count), sums)
+end
+q:submit(function(cg)
+  local f = cg:side_effect(first)
+  cg:host_task(celer.on_master, function(_, f) f.n = f.n + 1 end, f)
+end)
+local function read(o) return o.n end
+local a, b, c, d = q:wait(celer.capture(log, count), sums, celer.capture(unused, read),
+  celer.capture(first, read))
+for i = 1, 12 do
+  local l, s = seen[i]:get()
+  same("count", l:here()[1], i)
+  same("words", l:here()[2][i], "task " .. i)
+  same("no more", #l:here()[2], i)
+  same("relaxed ones before it", tonumber(s:here().n[2]), 4 * i)
+  same("real", s:here().x, 0.5 * i)
+end
+same("shown", tostring(a), "divided snapshot of log")
+same("last", a:here()[1] * 100 + tonumber(b:here().n[2]), 1248)
+same("never made", c:here(), nil)
+same("made on rank 0 alone", d:here(), rank == 0 and 8 or nil)
+refused("would make ranks diverge", function() return a.n end)
+refused("give the function that says what of host object log", function() q:wait(log) end)
+refused("is said by a function, not a table", function() q:fence(log, celer.box({ 0 }, { 1 })) end)
+local what = q:fence(log, read)
+log:free()
+same("of what was freed since", what:get():here(), 12)
+refused("log was freed", function() q:fence(log, read) end)
+]==], nil, { shapes = shapes })
+  end
+
+  it("of a host object fails at its line", function()
+    for _, case in ipairs {
+      { "function(l) return print end", "returned what cannot be brought back" },
+      { "function(l) return l.n.m.k end", "the capture of host object log: .*case.lua:4" },
+    } do
+      local r = script.run([==[
+local log = celer.host_object(function() return { n = {} } end, { name = "log" })
+q:submit(function(cg) local l = cg:side_effect(log) cg:host_task({ 8 }, function() end, l) end)
+q:wait(celer.capture(log, ]==] .. case[1] .. "))", { devices = 1, ranks = 2 })
+      assert.equal("", r.stdout)
+      assert.matches(case[2], r.stderr)
+      assert.not_equal(0, r.status)
+    end
+  end)
+
   script.everywhere("decides how a loop goes on", [==[
 local k = celer.kernel " kernel void halve(item<0> it, inout<double, 0> x) { x() = x() / 2; } "
 local x = celer.buffer("double", nil, { name = "x", init = 1 })
