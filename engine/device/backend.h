@@ -54,6 +54,8 @@ typedef struct cel_job {
   cel_box box;         /* COPY, INIT */
   const cel_init *init;
   const cel_work *work; /* CALL */
+  int32_t lane;         /* of a host's, once it is there */
+  bool follows;         /* what it begins after may be before it there */
   cel_call call;        /* CALL; call.view is the submitter's too */
   const char *name;     /* of the task, for profilers; may be null */
   /* By a backend that is `timed`: when the device worked on it, in ns of

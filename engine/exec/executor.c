@@ -56,7 +56,8 @@ static void consider(cel_executor *e, cel_node *node) {
   if (node->state != CEL_NODE_WAITING) return;
   if (node->incomplete == 0 ||
       (node->unissued == 0 &&
-       cel_lanes_may_follow(&e->lanes, &e->window, node)))
+       (cel_lanes_may_follow(&e->lanes, &e->window, node) ||
+        cel_lanes_may_follow_host(e->config.host, &e->window, node))))
     make_ready(e, node);
 }
 
@@ -224,7 +225,8 @@ static void issue_to_host(cel_executor *e, cel_node *node) {
   cel_record *record = take_record(e, node);
   cel_translate_job(record, node->instr, e->config.rank, e->config.ranks);
   e->jobs++;
-  cel_host_lanes_submit(e->config.host, &record->job);
+  node->host =
+      (int16_t)cel_host_lanes_submit(e->config.host, &record->job, node->host);
   mark_issued(e, node);
 }
 

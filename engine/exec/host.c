@@ -20,9 +20,11 @@ typedef struct queue {
 typedef struct lane {
   struct cel_host_lanes *lanes;
   pthread_t thread;
-  pthread_cond_t news;
+  cel_park news;
   queue queue;
   uint32_t load; /* queued and running */
+  uint64_t last; /* newest ticket, or what is to follow it; the executor's */
+  bool failed;   /* a job has, since then none that follows is begun */
   bool started;
   uint32_t group; /* the collective tasks that it is for; 0: all else */
   cel_comm *comm; /* the group's, joined by the first; of the lane's thread */
@@ -41,7 +43,7 @@ struct cel_host_lanes {
   _Atomic(uint32_t) finished; /* done.n, to look without the lock */
   /* Simulated: */
   cel_random random;
-  CEL_VEC(cel_job *) waiting;     /* also those of groups */
+  CEL_VEC(cel_job *) waiting;     /* also those of groups; as they came */
   CEL_VEC(const cel_job *) begun; /* all that have not been given back */
   void *state;
   bool entered;
@@ -65,13 +67,16 @@ static cel_status carry_out(lane *l, cel_job *job) {
   return cel_job_run(job);
 }
 
+/* What follows others in its lane may have been to begin after a failure. */
 static cel_done run(lane *l, cel_job *job) {
   cel_done done = {job->ticket, NULL};
+  if (l->failed && job->follows) return done;
   bool timed = l->lanes->config.timed;
   if (timed) job->begin = cel_now_ns();
   if (carry_out(l, job) != CEL_E_OK) {
     done.error = cel_alloc(sizeof *done.error);
     *done.error = *cel_error_last();
+    l->failed = l->group == 0;
   }
   if (timed) job->end = cel_now_ns();
   return done;
@@ -99,12 +104,15 @@ static cel_job *pop(queue *q) {
 /* A lane's next job; null when it is to end. */
 static cel_job *next_job(lane *l) {
   struct cel_host_lanes *all = l->lanes;
-  cel_job *job = NULL;
-  pthread_mutex_lock(&all->lock);
-  while (!all->stop && (job = pop(&l->queue)) == NULL)
-    pthread_cond_wait(&l->news, &all->lock);
-  pthread_mutex_unlock(&all->lock);
-  return job;
+  for (;;) {
+    uint32_t seen = cel_park_look(&l->news);
+    pthread_mutex_lock(&all->lock);
+    bool stop = all->stop;
+    cel_job *job = stop ? NULL : pop(&l->queue);
+    pthread_mutex_unlock(&all->lock);
+    if (stop || job != NULL) return job;
+    cel_park_wait(&l->news, seen, UINT32_MAX);
+  }
 }
 
 static void *lane_main(void *argument) {
@@ -130,7 +138,7 @@ static void *lane_main(void *argument) {
 
 static void init_lane(cel_host_lanes *lanes, lane *l, uint32_t group) {
   *l = (lane){.lanes = lanes, .group = group};
-  pthread_cond_init(&l->news, NULL);
+  cel_park_init(&l->news);
 }
 
 static lane *lane_of_group(cel_host_lanes *lanes, uint32_t group) {
@@ -149,10 +157,26 @@ static lane *least_loaded(cel_host_lanes *lanes) {
   return best;
 }
 
-static lane *lane_for(cel_host_lanes *lanes, const cel_job *job) {
+/* That of objects comes after the others. */
+static lane *lane_at(cel_host_lanes *lanes, int32_t i) {
+  return i == lanes->n ? &lanes->objects : &lanes->lane[i];
+}
+
+/* `after` is the lane of what it begins after, unless that is over. */
+static lane *lane_for(cel_host_lanes *lanes, const cel_job *job,
+                      int32_t after) {
   if (job->collective != 0) return lane_of_group(lanes, job->collective);
-  bool objects = job->kind == CEL_JOB_CALL && job->work->objects;
-  return objects ? &lanes->objects : least_loaded(lanes);
+  if (job->kind == CEL_JOB_CALL && job->work->objects) return &lanes->objects;
+  return after >= 0 ? lane_at(lanes, after) : least_loaded(lanes);
+}
+
+bool cel_host_lanes_follow(cel_host_lanes *lanes, const cel_work *work,
+                           int32_t after, uint64_t ticket, uint64_t own) {
+  if (work->objects != (after == lanes->n)) return false;
+  lane *l = lane_at(lanes, after);
+  if (!work->objects && l->last != ticket) return false;
+  l->last = own;
+  return true;
 }
 
 static void start(lane *l) {
@@ -164,15 +188,25 @@ static void start(lane *l) {
 /* ---- simulated -------------------------------------------------------------
  */
 
+/* Any that is the first of its lane. */
+static cel_job *take_any(cel_host_lanes *lanes) {
+  uint32_t n = lanes->waiting.n, i = 0;
+  cel_job **at = lanes->waiting.at;
+  int32_t lane = at[cel_random_int(&lanes->random, 0, n - 1)]->lane;
+  while (at[i]->lane != lane) ++i;
+  cel_job *job = at[i];
+  memmove(at + i, at + i + 1, (n - i - 1) * sizeof *at);
+  --lanes->waiting.n;
+  return job;
+}
+
 static void run_one(cel_host_lanes *lanes) {
   const cel_host_config *c = &lanes->config;
-  int64_t i = cel_random_int(&lanes->random, 0, lanes->waiting.n - 1);
-  cel_job *job = lanes->waiting.at[i];
-  cel_vec_swap_out(&lanes->waiting, i);
+  cel_job *job = take_any(lanes);
   if (!lanes->entered && c->enter != NULL) lanes->state = c->enter(c->context);
   lanes->entered = true;
-  lane *l = job->collective != 0 ? lane_of_group(lanes, job->collective)
-                                 : &lanes->lane[0];
+  lane *l = lane_for(lanes, job, job->lane);
+  l->load--;
   uint64_t calls = l->comm != NULL ? l->comm->calls : 0;
   void *outer = lane_state;
   lane_state = lanes->state;
@@ -184,6 +218,7 @@ static void run_one(cel_host_lanes *lanes) {
   }
   cel_free(done.error);
   l->comm->calls = calls;
+  l->load++;
   cel_vec_push(&lanes->waiting, job);
 }
 
@@ -237,12 +272,11 @@ cel_host_lanes *cel_host_lanes_create(const cel_host_config *config) {
 
 static void end_lane(lane *l) {
   if (l->started) {
-    pthread_cond_signal(&l->news);
+    cel_park_wake(&l->news);
     pthread_join(l->thread, NULL);
   } else {
     cel_comm_destroy(l->comm);
   }
-  pthread_cond_destroy(&l->news);
   cel_vec_release(&l->queue.jobs);
 }
 
@@ -269,19 +303,30 @@ void cel_host_lanes_destroy(cel_host_lanes *lanes) {
   cel_free(lanes);
 }
 
-void cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job) {
-  if (lanes->config.simulated) {
+static int32_t number_of(const cel_host_lanes *lanes, const lane *l) {
+  if (l->group != 0) return -1 - (int32_t)l->group;
+  return l == &lanes->objects ? lanes->n : (int32_t)(l - lanes->lane);
+}
+
+int32_t cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job,
+                              int32_t after) {
+  bool simulated = lanes->config.simulated;
+  pthread_mutex_lock(&lanes->lock);
+  lane *l = lane_for(lanes, job, after);
+  job->lane = number_of(lanes, l);
+  job->follows = after >= 0;
+  l->load++;
+  l->last = job->ticket;
+  if (!simulated) push(&l->queue, job);
+  if (!simulated && !l->started) start(l);
+  pthread_mutex_unlock(&lanes->lock);
+  if (simulated) {
     begin(lanes, job);
     cel_vec_push(&lanes->waiting, job);
-    return;
+  } else {
+    cel_park_wake(&l->news);
   }
-  pthread_mutex_lock(&lanes->lock);
-  lane *l = lane_for(lanes, job);
-  l->load++;
-  push(&l->queue, job);
-  if (!l->started) start(l);
-  pthread_mutex_unlock(&lanes->lock);
-  pthread_cond_signal(&l->news);
+  return job->lane < 0 ? -1 : job->lane;
 }
 
 static void drop(cel_host_lanes *lanes, const cel_job *job) {

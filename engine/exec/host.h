@@ -40,8 +40,16 @@ typedef struct cel_host_config {
 cel_host_lanes *cel_host_lanes_create(const cel_host_config *config);
 /* Waits for the jobs that run; drops the rest. */
 void cel_host_lanes_destroy(cel_host_lanes *lanes);
-/* Thread: executor. */
-void cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job);
+/* Hands a job over, to lane `after` if that is not -1. Returns its lane, -1 if
+ * nothing can follow it there; each lane runs its jobs in the order in which
+ * they came, and after one that failed none that follows. Thread: executor. */
+int32_t cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job,
+                              int32_t after);
+/* Whether a job of that work, number `own`, is to go into the lane of job
+ * `ticket` while that is under way, to begin after it: where it must go anyway,
+ * or where nobody else does. Thread: executor. */
+bool cel_host_lanes_follow(cel_host_lanes *lanes, const cel_work *work,
+                           int32_t after, uint64_t ticket, uint64_t own);
 /* Jobs that no lane has begun come back without having been run. Thread:
  * executor. */
 void cel_host_lanes_drop(cel_host_lanes *lanes);

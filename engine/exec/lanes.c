@@ -85,6 +85,34 @@ bool cel_lanes_may_follow(const cel_lanes *lanes, cel_window *window,
   return true;
 }
 
+/* The work of a host task, or of an object's end; null for all else. */
+static const cel_work *host_work(const cel_instr *instr) {
+  const cel_task *task = instr->task;
+  if (instr->kind == CEL_INSTR_RELEASE) return task->ended->release;
+  bool follows = instr->kind == CEL_INSTR_HOST && task->collective == 0;
+  return follows ? task->work : NULL;
+}
+
+bool cel_lanes_may_follow_host(cel_host_lanes *host, cel_window *window,
+                               cel_node *node) {
+  const cel_instr *instr = node->instr;
+  const cel_work *work = host_work(instr);
+  const cel_node *newest = NULL;
+  if (work == NULL) return false;
+  for (uint32_t i = 0; i < instr->deps; ++i) {
+    const cel_node *dep = incomplete(window, instr, i);
+    if (dep == NULL) continue;
+    if (dep->host == CEL_NO_LANE) return false;
+    if (newest != NULL && dep->host != newest->host) return false;
+    newest = dep;
+  }
+  if (newest == NULL || !cel_host_lanes_follow(host, work, newest->host,
+                                               newest->instr->id, instr->id))
+    return false;
+  node->host = newest->host;
+  return true;
+}
+
 static uint32_t load_of(const cel_lane_use *lane) {
   return lane->under_way + lane->waiting.heap.n;
 }

@@ -14,6 +14,7 @@
 #ifndef CEL_EXEC_LANES_H
 #define CEL_EXEC_LANES_H
 
+#include "exec/host.h"
 #include "exec/ready.h"
 #include "exec/window.h"
 
@@ -44,6 +45,10 @@ bool cel_lanes_take(const cel_lanes *lanes, const cel_instr *instr);
  * the waiting. Where the lane follows from that, the node gets it. */
 bool cel_lanes_may_follow(const cel_lanes *lanes, cel_window *window,
                           cel_node *node);
+/* The same for a host task, and host lanes: it begins after one that all that
+ * it waits for leads to. */
+bool cel_lanes_may_follow_host(cel_host_lanes *host, cel_window *window,
+                               cel_node *node);
 /* Gives the node a lane, if it has none: that of the newest job that it depends
  * on, unless something came behind it and another lane has less to do; then,
  * and where there is none, the one with the least to do. False when that is

@@ -43,7 +43,8 @@ cel_node *cel_window_add(cel_window *window, const cel_instr *instr) {
   *node = (cel_node){.instr = instr,
                      .successors = CEL_NO_EDGE,
                      .device = -1,
-                     .lane = CEL_NO_LANE};
+                     .lane = CEL_NO_LANE,
+                     .host = CEL_NO_LANE};
   for (uint32_t i = 0; i < instr->deps; ++i) {
     cel_assert(instr->dep[i].id < instr->id);
     cel_node *dep = cel_window_node(window, instr->dep[i].id);

@@ -35,6 +35,7 @@ typedef struct cel_node {
   int32_t successors;   /* first edge */
   uint64_t nth;         /* job of that lane, from 1; while ISSUED there */
   int16_t device, lane; /* of a backend; CEL_NO_LANE: none, or none yet */
+  int16_t host;         /* a host lane that others may follow in, likewise */
   uint8_t state;
 } cel_node;
 

@@ -588,7 +588,7 @@ static int check_lanes(void) {
     jobs[i] = (cel_job){
         .ticket = (uint64_t)i, .kind = CEL_JOB_CALL, .work = &lane_work};
     jobs[i].call.chunk = (cel_box){{i, 0, 0}, {i + 1, 1, 1}};
-    cel_host_lanes_submit(lanes, &jobs[i]);
+    cel_host_lanes_submit(lanes, &jobs[i], -1);
   }
   for (int n = 0; n < JOBS;) {
     cel_done done[16];

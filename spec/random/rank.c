@@ -112,7 +112,8 @@ static cel_work *make_kernel(const program *p, const step *s) {
   *k = (kernel){{.references = 1,
                  .fn = run_kernel,
                  .destroy = destroy_kernel,
-                 .hash = s->salt},
+                 .hash = s->salt,
+                 .objects = s->effects > 0 && (s->salt & 1) != 0},
                 p,
                 s};
   if (s->task == CEL_TASK_KERNEL && s->placement == CEL_PLACE_SPLIT)
