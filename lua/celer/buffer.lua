@@ -5,6 +5,7 @@ local capture = require "celer.capture"
 local core = require "celer.core"
 local extents_of = require "celer.extents"
 local place = require "celer.place"
+local each = require("celer.tables").each
 local types = require "celer.types"
 local words = require "celer.words"
 
@@ -32,7 +33,7 @@ end
 -- Raises unless the table has the elements 1 to n and nothing else.
 local function check_length(self, value, n, path)
   local count = 0
-  for key in pairs(value) do
+  for key in each(value) do
     if type(key) ~= "number" or key < 1 or key > n or key % 1 ~= 0 then
       fail("buffer %s: init%s has an entry [%s]; it should have the elements 1 "
         .. "to %d", self.name, path, tostring(key), n)
@@ -151,7 +152,7 @@ local function check_options(options)
     fail("celer.buffer: the options must be a table such as {name = \"u\"}, not "
       .. "%s", words.a(options))
   end
-  for key in pairs(options) do
+  for key in each(options) do
     if not known_options[key] then
       fail("celer.buffer: unknown option '%s'%s", tostring(key),
         words.advice(key, known_options))

@@ -21,6 +21,7 @@ local place = require "celer.place"
 local tables = require "celer.tables"
 local types = require "celer.types"
 
+local each = tables.each
 local M = {}
 
 local DEEPEST = 150 -- levels of tables and functions
@@ -40,7 +41,7 @@ for _, name in ipairs { "_G", "coroutine", "debug", "io", "math", "os",
 end
 
 local function module_name(value)
-  for name, module in pairs(package.loaded) do
+  for name, module in each(package.loaded) do
     if rawequal(module, value) and type(name) == "string" then return name end
   end
 end
@@ -48,9 +49,9 @@ end
 -- The module, and its field, that hold a function; `pattern` limits the names of
 -- modules.
 local function module_field(value, pattern)
-  for name, module in pairs(package.loaded) do
+  for name, module in each(package.loaded) do
     if type(name) == "string" and name:find(pattern) and type(module) == "table" then
-      for key, field in next, module do
+      for key, field in each(module) do
         if rawequal(field, value) and type(key) == "string" then
           return { __mf = { name, key } }
         end
@@ -153,7 +154,7 @@ function Encoder:plain_table(value, path)
   index = #self.tables + 1
   local out = {}
   self.table_index[value], self.tables[index] = index, out
-  for k in pairs(value) do
+  for k in each(value) do
     local kind = type(k)
     if kind ~= "string" and kind ~= "number" and kind ~= "boolean" then
       self:refuse("a table with a key of type " .. kind, path)

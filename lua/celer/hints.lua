@@ -1,5 +1,6 @@
 --- hints.lua -- how the work of a command group may be divided.
 local place = require "celer.place"
+local each = require("celer.tables").each
 local weighing = require "celer.weights"
 local words = require "celer.words"
 
@@ -41,7 +42,7 @@ end
 function checks.granularity(value, call)
   local list = type(value) == "table" and value or { value }
   local n = 0
-  for key in next, list do n = n + (is_whole(key, 3) and 1 or 4) end
+  for key in each(list) do n = n + (is_whole(key, 3) and 1 or 4) end
   if n ~= #list or n == 0 or n > 3 then
     fail("%s: granularity must be a number, or a table of one for each dimension "
       .. "such as {16, 8}", call)

@@ -7,6 +7,7 @@ local tables = require "celer.tables"
 local types = require "celer.types"
 local words = require "celer.words"
 
+local each = tables.each
 local fail = place.fail
 
 local M = {}
@@ -140,7 +141,7 @@ local function check_options(options)
     fail("celer.kernel: the options must be a table such as {defines = {N = 3}}, "
       .. "not %s", words.a(options))
   end
-  for key, value in pairs(options) do
+  for key, value in each(options) do
     if not known_options[key] then
       fail("celer.kernel: unknown option '%s'%s", tostring(key),
         words.advice(key, known_options))
@@ -182,7 +183,7 @@ end
 -- Those for every compiler, then those for this backend's.
 local function list_flags(flags)
   local out, mine = {}, nil
-  for key, list in pairs(flags or {}) do
+  for key, list in each(flags or {}) do
     if type(key) ~= "number" and not backends[key] then
       fail("celer.kernel: options are a list, with more of them as cpu = {...} and "
         .. "cuda = {...}; there is no '%s'", tostring(key))

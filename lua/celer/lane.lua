@@ -6,6 +6,7 @@ local box = require "celer.box"
 local core = require "celer.core"
 local device_view = require "celer.device_view"
 local host_memory = require "celer.host_memory"
+local each = require("celer.tables").each
 local types = require "celer.types"
 local view = require "celer.view"
 
@@ -53,7 +54,7 @@ function Decoder:table_at(index)
   if out then return out end
   out = {}
   self.made_tables[index] = out
-  for k, v in pairs(self.tables[index]) do out[k] = self:decode(v) end
+  for k, v in each(self.tables[index]) do out[k] = self:decode(v) end
   return out
 end
 
@@ -107,7 +108,7 @@ local function open(blob)
     arguments = from.arguments, n = from.n, extra = from.extra,
     made_functions = {}, made_tables = {}, owners = {}, views = {}, effects = {},
     environment = setmetatable({}, { __index = _G }) }, Decoder)
-  for name, value in pairs(self.globals) do
+  for name, value in each(self.globals) do
     self.environment[name] = self:decode(value)
   end
   return self

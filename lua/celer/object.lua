@@ -3,6 +3,7 @@ local capture = require "celer.capture"
 local core = require "celer.core"
 local host_memory = require "celer.host_memory"
 local place = require "celer.place"
+local each = require("celer.tables").each
 local words = require "celer.words"
 
 local fail = place.fail
@@ -43,7 +44,7 @@ local function check_options(options)
     fail("celer.host_object: the options must be a table such as {name = \"log\"}, "
       .. "not %s", words.a(options))
   end
-  for key in pairs(options) do
+  for key in each(options) do
     if not known_options[key] then
       fail("celer.host_object: unknown option '%s'%s", tostring(key),
         words.advice(key, known_options))
@@ -117,7 +118,7 @@ end
 
 --- Ends all that were not freed. Whether any was ever made, on all ranks alike.
 function M.end_all()
-  for object in pairs(living) do
+  for object in each(living) do
     if not core.object_freed(object.handle) then core.object_free(object.handle) end
   end
   return made

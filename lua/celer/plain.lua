@@ -2,6 +2,7 @@
 local core = require "celer.core"
 local kernel = require "celer.kernel"
 local place = require "celer.place"
+local each = require("celer.tables").each
 local words = require "celer.words"
 
 local fail = place.fail
@@ -78,7 +79,7 @@ function M.load(path, options)
   elseif type(options) ~= "table" then
     fail("celer.cuda_module: the options must be a table, not %s", words.a(options))
   end
-  for key in pairs(options) do
+  for key in each(options) do
     if not known[key] then
       fail("celer.cuda_module: unknown option '%s'%s", tostring(key),
         words.advice(key, known))

@@ -6,6 +6,7 @@ local groups = require "celer.group"
 local objects = require "celer.object"
 local place = require "celer.place"
 local snapshot = require "celer.snapshot"
+local each = require("celer.tables").each
 local words = require "celer.words"
 
 local fail = place.fail
@@ -67,7 +68,7 @@ function Queue:hint(hints)
     fail("q:hint: the granularity depends on the work: give it by cg:hint")
   end
   local all = {}
-  for key, value in next, self.hints do all[key] = value end
+  for key, value in each(self.hints) do all[key] = value end
   division.add(all, hints, "q:hint")
   self.hints = all
 end

@@ -1,6 +1,7 @@
 --- types.lua -- element types that Lua's FFI and kernels agree on.
 local ffi = require "ffi"
 local place = require "celer.place"
+local each = require("celer.tables").each
 
 local M = {}
 
@@ -84,7 +85,7 @@ end
 
 -- A field that the struct lacks: FFI would ignore it.
 local function unknown_field(type_, value)
-  for key in pairs(value) do
+  for key in each(value) do
     if type(key) == "string" and not ffi.offsetof(type_.ctype, key) then
       return ("a %s has no field '%s'"):format(type_.name, key)
     end

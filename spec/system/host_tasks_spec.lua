@@ -287,6 +287,17 @@ submit("has its work already", function(cg)
 end)
 ]==])
 
+  it("is copied in the same way each time", function()
+    local r = script.run([[
+local capture, record = require "celer.capture", require "celer.io.record"
+for i = 1, 200000 do
+  capture.encode(record.commit, "it", { n = 2, i, { i, { j = i } } }, {})
+end
+print "copied"]], script.shapes[1])
+    assert.equal("", r.stderr)
+    assert.equal("copied\n", r.stdout)
+  end)
+
   script.everywhere("sees where its part lies in memory", [==[
 local w = celer.buffer("int", { 6, 7 }, { name = "w", init = function(i, j) return 10 * i + j end })
 local v = celer.buffer("double", { 4, 3, 5 },
