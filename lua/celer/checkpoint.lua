@@ -14,6 +14,7 @@ local tables = require "celer.tables"
 local types = require "celer.types"
 local words = require "celer.words"
 
+local each = tables.each
 local fail = place.fail
 
 local M = {}
@@ -53,7 +54,7 @@ local function check_plain(value, path, depth)
   elseif depth > DEEPEST then
     fail("celer.checkpoint: %s is nested more than %d deep", path, DEEPEST)
   end
-  for key, inner in pairs(value) do
+  for key, inner in each(value) do
     if type(key) ~= "string" and type(key) ~= "number" and type(key) ~= "boolean" then
       fail("celer.checkpoint: %s has a key that is %s", path, words.a(key))
     end

@@ -1,4 +1,10 @@
 --- io.lua -- buffers in files.
+---
+--- In io/ are formats.lua, what the end of a name means, with npy.lua, hdf5.lua and
+--- dtype.lua for the elements; plan.lua, which rank takes which part; submit.lua,
+--- the tasks that a file takes, and tasks.lua, what they do, in lanes; order.lua,
+--- which comes after which; slab.lua and posix.lua, which move the bytes. record.lua
+--- is for checkpoint.lua.
 local ffi = require "ffi"
 local box = require "celer.box"
 local buffers = require "celer.buffer"
@@ -16,6 +22,7 @@ local tasks = require "celer.io.tasks"
 local types = require "celer.types"
 local words = require "celer.words"
 
+local each = tables.each
 local fail = place.fail
 
 local M = {}
@@ -24,7 +31,7 @@ local function check_options(call, options, known)
   if type(options) ~= "table" then
     fail("%s: the options must be a table, not %s", call, words.a(options))
   end
-  for key in pairs(options) do
+  for key in each(options) do
     if not known[key] then
       fail("%s: unknown option '%s'%s", call, tostring(key), words.advice(key, known))
     end
@@ -111,11 +118,13 @@ function M.load(path, options)
   order.wait(order.slot(path))
   local found = place.check(format.load(path, options))
   local type_, fault = type_in(found, wanted)
-  if not type_ then
+  if type_ and options.box then
+    fault = plans.box_fault(options.box, found.shape, "what it holds")
+  end
+  if fault then
     found.file:close()
     fail("cannot read %s: %s", path, fault)
   end
-  if options.box then plans.check_box(call, options.box, found.shape, path) end
   local window, extents = file_window(found.shape, options.box)
   local init = found.small and contents(found, type_, window, extents)
     or source(found, path, type_, window)
@@ -193,11 +202,9 @@ function M.save(path, buffer, options)
   end
   check_buffer(buffer, "the second argument")
   local part = options.box
-  if part then
-    plans.check_box(call, part, buffer.extents, "buffer " .. buffer.name)
-  else
-    part = buffers.whole(buffer)
-  end
+  local fault = part and plans.box_fault(part, buffer.extents, "buffer " .. buffer.name)
+  if fault then fail("%s: %s", call, fault) end
+  part = part or buffers.whole(buffer)
   if format.picture then return picture(path, buffer, part, options) end
   submit.write(call, path, { job(format, path, buffer, part, options) }, tasks)
 end

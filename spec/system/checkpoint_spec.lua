@@ -274,7 +274,8 @@ local rank = os.getenv("OMPI_COMM_WORLD_RANK") or "0"
 if victim == "all" or victim == rank then
   local event, timer = ffi.new("struct event", { signal = 9 }), ffi.new("void *[1]")
   assert(ffi.C.timer_create(1, event, timer) == 0)
-  assert(ffi.C.timer_settime(timer[0], 0, ffi.new("long[4]", 0, 0, 0, after * 1e6), nil) == 0)
+  local when = ffi.new("long[4]", 0, 0, math.floor(after / 1000), after % 1000 * 1e6)
+  assert(ffi.C.timer_settime(timer[0], 0, when, nil) == 0)
 end
 local n = 700
 local kernel = celer.kernel [=[

@@ -307,6 +307,67 @@ print(a(3, 14), b(2, 2), c[0] + c[1] + c[2] + c[3])]], { ranks = 1 }))
   end)
 end)
 
+-- Boxes of buffers of random extents, saved, and boxes of those loaded.
+local random = [==[
+celer.seed(SEED)
+local function value(i, j, k) return ((i or 0) * 1000 + (j or 0)) * 1000 + (k or 0) end
+local function extents()
+  local out = {}
+  for d = 1, celer.random(0, 3) do out[d] = celer.random(0, 9) end
+  if #out > 0 and celer.random(3) == 1 then out[celer.random(#out)] = celer.random(4000, 9000) end
+  return out
+end
+local function part_of(size)
+  local lo, hi = {}, {}
+  for d = 1, #size do
+    lo[d] = celer.random(0, size[d])
+    hi[d] = celer.random(lo[d], size[d])
+  end
+  return celer.box(lo, hi)
+end
+for case = 1, 12 do
+  local size = extents()
+  local u = celer.buffer("double", size, { init = value })
+  local outer = part_of(size)
+  local saved = {}
+  for d = 1, #size do saved[d] = outer.size[d - 1] end
+  for _, ending in ipairs { "npy", "h5" } do
+    local name, inner = ("%d.%s"):format(case, ending), part_of(saved)
+    celer.io.save(name, u, outer)
+    local s = q:wait(celer.io.load(name, { box = inner }))
+    local at = { 0, 0, 0 }
+    for d = 1, #size do at[d] = outer.min[d - 1] + inner.min[d - 1] end
+    local function check(...)
+      local i, j, k = ...
+      local wanted = value(i and i + at[1], j and j + at[2], k and k + at[3])
+      if s(...) ~= wanted then
+        error(("%s: (%s) is %d, not %d"):format(name, table.concat({ ... }, ", "), s(...), wanted))
+      end
+    end
+    local n = inner.size
+    if #size == 0 then check() end
+    for i = 0, #size > 0 and n[0] - 1 or -1 do
+      if #size == 1 then check(i) end
+      for j = 0, #size > 1 and n[1] - 1 or -1 do
+        if #size == 2 then check(i, j) end
+        for k = 0, #size > 2 and n[2] - 1 or -1 do check(i, j, k) end
+      end
+    end
+  end
+end
+print "checked"]==]
+
+describe("any box of any buffer", function()
+  for i, shape in ipairs(ranks) do
+    it("comes back from a file on " .. (shape.ranks or 1) .. " rank(s)", function()
+      for seed = 1, 3 do
+        assert.equal("checked\n", passes((random:gsub("SEED", 10 * i + seed)), shape))
+      end
+      os.execute("rm " .. folder .. "/*")
+    end)
+  end
+end)
+
 describe("PNG", function()
   it("is written and read", function()
     assert.equal("30\t20\t0\t51\t255\tbuffer p.png: uint8_t[20][30], 600 bytes\n", passes([[
@@ -360,12 +421,14 @@ refused("it is no HDF5 file", "junk.h5")
 refused("cannot read junk.png: ", "junk.png")
 refused("it holds '<f4' (float), not double, which is '<f8'", "good.npy", { type = "double" })
 refused("it holds [('a', '<f4')], not rec", "record.npy", { type = celer.struct("rec", "int a;") })
-refused("the box has 1 dimensions, good.npy has 2", "good.npy", { box = celer.box({ 0 }, { 1 }) })
-refused("the box [0, 2) x [1, 3) leaves good.npy, which is 2 x 2", "good.npy",
+refused("the box has 1 dimensions, what it holds has 2", "good.npy",
+  { box = celer.box({ 0 }, { 1 }) })
+refused("the box [0, 2) x [1, 3) leaves what it holds, which is 2 x 2", "good.npy",
   { box = celer.box({ 0, 1 }, { 2, 3 }) })
 refused("unknown option 'tpye', did you mean type?", "good.npy", { tpye = "float" })
 refused("the name must end in .npy, .h5, .hdf5 or .png", "good.txt")
 refused("the first argument must be a file name, not a number", 3)
+refused("the box must be a celer.box, not a table", "good.npy", { box = { 0, 1 } })
 print "checked"]], { ranks = 2 }))
     os.execute("rm " .. folder .. "/*")
   end)
@@ -391,6 +454,8 @@ refused("unknown option 'max'", "a.npy", u, { max = 3 })
 refused("struct odd has fields that are not plain", "a.npy", celer.buffer(odd, { 3 }))
 refused("struct odd has fields that are not plain", "a.h5", celer.buffer(odd, { 3 }))
 refused("a picture shows 2 dimensions of numbers", "a.png", celer.buffer("int", { 3 }))
+local ok, message = pcall(q.submit, q, function() celer.io.save("a.npy", u) end)
+if ok or not message:find("inside the function of a q:submit", 1, true) then error(message) end
 u:free()
 refused("the buffer u was freed", "a.npy", u)
 print "checked"]], { ranks = 2 }))
@@ -405,7 +470,7 @@ print "checked"]], { ranks = 2 }))
     assert.equal(1, select(2, r.stderr:gsub("celer: ", "")), r.stderr)
     assert.equal("", r.stdout)
     assert.equal(1, r.status)
-    assert.equal("", output("find " .. folder .. " -name '*.part' -size +0"))
+    assert.equal("", output("find " .. folder .. " -name '*.npy.*.part' -size +0"))
   end
 
   for _, shape in ipairs { {}, { ranks = 3 } } do
@@ -426,7 +491,7 @@ print "checked"]], { ranks = 2 }))
       for _, ending in ipairs { "npy", "h5", "png" } do
         fails(("full/x.%s[^\n]*: [^\n]*No space left on device"):format(ending),
           "full/x." .. ending, shape, "unshare -m sh -c 'mount -t tmpfs -o size=16k none full; "
-          .. '"$@"; code=$?; find full -size +0 -name "x*"; exit $code\' sh')
+          .. '"$@"; code=$?; find full -size +0 -name "x.npy*"; exit $code\' sh')
       end
       os.execute("rm -r " .. folder .. "/*")
     end)

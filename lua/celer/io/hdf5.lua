@@ -318,12 +318,14 @@ local function shape_of(H, keep, id)
   return shape
 end
 
+local NOWHERE = 0xffffffffffffffffULL -- HADDR_UNDEF
+
 -- The byte where it begins; nil where it does not lie in one piece.
 local function offset_of(H, keep, id)
   local how = keep(H.H5Dget_create_plist(id), H.H5Pclose)
   local offset = H.H5Dget_offset(id)
   if H.H5Pget_layout(how) == CONTIGUOUS and H.H5Pget_external_count(how) == 0
-    and offset ~= ffi.cast("uint64_t", -1) then
+    and offset ~= NOWHERE then
     return tonumber(offset)
   end
 end

@@ -6,7 +6,6 @@
 local box = require "celer.box"
 local buffers = require "celer.buffer"
 local mapper = require "celer.mapper"
-local place = require "celer.place"
 local words = require "celer.words"
 
 local M = {}
@@ -38,17 +37,17 @@ local function cut_along(window, dims, ranks)
   return best
 end
 
---- Raises unless `part` is a box within the extents, which are those of `what`.
-function M.check_box(call, part, extents, what)
+--- Why `part` is no box within the extents, which are those of `what`; or nil.
+---@return string?
+function M.box_fault(part, extents, what)
   if not box.is_box(part) then
-    place.fail("%s: the box must be a celer.box, not %s", call, words.a(part))
+    return ("the box must be a celer.box, not %s"):format(words.a(part))
   elseif part.dims ~= #extents then
-    place.fail("%s: the box has %d dimensions, %s has %d", call, part.dims, what,
-      #extents)
+    return ("the box has %d dimensions, %s has %d"):format(part.dims, what, #extents)
   end
   for d = 0, part.dims - 1 do
     if part.min[d] < 0 or part.max[d] > extents[d + 1] or part.max[d] < part.min[d] then
-      place.fail("%s: the box %s leaves %s, which is %s", call, tostring(part), what,
+      return ("the box %s leaves %s, which is %s"):format(tostring(part), what,
         table.concat(extents, " x "))
     end
   end

@@ -98,8 +98,9 @@ function M.write_blocks(path, plan, data, sums)
     if not ok then break end
     sums:set(b, slab.hash(plan.size, plan.window, p, data.layout, part))
   end
-  -- Other ranks may be writing, so the name stays; the room is given back.
-  if not ok then file:resize(0) end
+  -- Other ranks may be writing, so the name stays; the room is given back, but for
+  -- HDF5, which they still have to open.
+  if not ok and plan.at then file:resize(0) end
   local closed, late = file:close()
   check(ok, message)
   check(closed, late)
