@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "command/command.h"
+#include "task/graph.h"
 
 /* One dimension of a box: [min + lo, max + hi) along task dimension `dim`; all
  * of the buffer (WHOLE); or two parameters (SPAN). */
@@ -34,6 +35,8 @@ typedef struct prog {
   cel_task task;
   cel_access access[4];
   int64_t params[4][2];
+  cel_split split; /* of weighted tasks */
+  int64_t *sums;   /* of it, and behind them the weights; or null */
   struct {
     int task_dims, dims;
     prog_range range[2];
@@ -162,6 +165,28 @@ static inline void stencil_step(prog *p, int64_t t) {
   prog_end(p);
 }
 
+/* The same by weights that repeat after 7 ranks. */
+static inline void weighted_make(prog *p) {
+  stencil_make(p);
+  size_t room = CEL_TASK_CUT_ROOM(p->ranks);
+  p->sums = cel_alloc((room + (size_t)p->ranks) * sizeof *p->sums);
+  int64_t *weight = p->sums + room;
+  for (int64_t k = 0; k < p->ranks; ++k) weight[k] = 1 + k * k % 7;
+  prog_begin(p, 2, 1, 64 * p->ranks, 64);
+  p->split = cel_task_cut(&p->task, &p->task.range, p->ranks, weight, p->sums);
+}
+
+static inline void weighted_step(prog *p, int64_t t) {
+  prog_begin(p, 2, 1, 64 * p->ranks, 64);
+  p->task.weights = 1;
+  p->task.split = &p->split;
+  prog_access(p, t % 2 == 0, CEL_MODE_READ, PROG_ALONG(0, -1, 1),
+              PROG_ALONG(1, -1, 1), 0, 0);
+  prog_access(p, t % 2 == 1, CEL_MODE_DISCARD_WRITE, PROG_ALONG(0, 0, 0),
+              PROG_ALONG(1, 0, 0), 0, 0);
+  prog_end(p);
+}
+
 static inline void tiles_make(prog *p) {
   prog_buffer(p, 0, true, 2, 64 * p->ranks, 64 * p->ranks);
   prog_buffer(p, 1, false, 2, 64 * p->ranks, 64 * p->ranks);
@@ -273,6 +298,7 @@ static inline void red_black_step(prog *p, int64_t t) {
 static const prog_kind prog_kinds[] = {
     {"stencil", stencil_make, stencil_step},
     {"tiles", tiles_make, tiles_step},
+    {"weighted", weighted_make, weighted_step},
     {"red_black", red_black_make, red_black_step},
     {"random_halo", halo_make, halo_step},
     {"rsim_own", rsim_make, rsim_own_step},
@@ -283,7 +309,7 @@ static const prog_kind prog_kinds[] = {
 /* In the last few all send to all. */
 enum {
   PROG_KINDS = sizeof prog_kinds / sizeof *prog_kinds,
-  PROG_ALL_TO_ALL = 5
+  PROG_ALL_TO_ALL = 6
 };
 
 static inline void prog_on_emit(void *context, const cel_command *command) {
@@ -312,6 +338,7 @@ static inline void prog_init(prog *p, const prog_kind *kind, int64_t rank,
 static inline void prog_release(prog *p) {
   cel_command_graph_destroy(p->graph);
   cel_rules_destroy(p->rules);
+  cel_free(p->sums);
 }
 
 #endif
