@@ -34,13 +34,14 @@ local function entry_of(value, rank)
   return list, true
 end
 
-local function check_devices(list, rank)
+-- Where some rank's entry names devices. All ranks come here, as they find out
+-- together which devices each has.
+local function check_devices(lists, by_device)
   local me = core.rank()
-  if rank ~= me then return end
   local _, devices = core.devices()
-  if #list ~= devices then
-    fail("celer.weights: %d for the devices of rank %d, which has %d", #list, rank,
-      devices)
+  if by_device[me + 1] and #lists[me + 1] ~= devices then
+    fail("celer.weights: %d for the devices of rank %d, which has %d", #lists[me + 1],
+      me, devices)
   end
 end
 
@@ -84,11 +85,12 @@ end
 function M.new(what)
   local me = core.rank()
   local entries, ranks = entries_of(what)
-  local lists, by_device = {}, {}
+  local lists, by_device, any = {}, {}, false
   for k = 1, ranks do
     lists[k], by_device[k] = entry_of(entries[k], k - 1)
-    if by_device[k] then check_devices(lists[k], k - 1) end
+    any = any or by_device[k]
   end
+  if any then check_devices(lists, by_device) end
   local round = rounding(lists)
   local sums, texts, zeros = {}, {}, false
   for k = 1, ranks do
