@@ -205,9 +205,11 @@ static uint64_t lacks(cel_instr_graph *graph, int32_t memory) {
 
 /* An allocation may be larger than the present command would need, where it
  * serves others too: then one that fits takes its place. */
+/* When things were used matters for what room is short of, and for messages. */
 static bool make_room(cel_instr_graph *graph, int32_t memory) {
   cel__room *room = &graph->rooms[memory];
-  cel__room_touch(graph, memory);
+  if (graph->told != NULL || !cel__room_has(graph, memory, room->capacity / 2))
+    cel__room_touch(graph, memory);
   if (all_committed(graph, memory)) return true;
   room->promised = lacks(graph, memory);
   return cel__room_make(graph, memory, room->promised);
@@ -232,7 +234,7 @@ static void count_command(cel_instr_graph *graph) {
   const cel_command *command = graph->plan.command;
   bool message = command->kind == CEL_COMMAND_PUSH ||
                  command->kind == CEL_COMMAND_AWAIT_PUSH;
-  if (!message || graph->told != command->task) ++graph->now;
+  if (!message || graph->told != command->task) cel__rooms_move_on(graph);
   graph->told = message ? command->task : NULL;
 }
 

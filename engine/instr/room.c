@@ -56,12 +56,14 @@ void cel__room_enter(cel_instr_graph *graph, cel__record *record) {
 
 /* ---- what leaves --------------------------------------------------------- */
 
-static void note_leaving(cel__room *room, uint64_t bytes, uint64_t id) {
+static void note_leaving(cel__room *room, uint64_t bytes, uint64_t id,
+                         uint64_t used_at) {
   if (bytes == 0) return;
   cel_assert(room->used >= bytes);
   room->used -= bytes;
   room->going += bytes;
-  cel_vec_push(&room->leaving, (cel__leaving){id, bytes});
+  if (used_at != 0) room->awaited += bytes;
+  cel_vec_push(&room->leaving, (cel__leaving){id, bytes, used_at});
 }
 
 /* As a tracker would: what is older than the floor counts as the floor. */
@@ -72,7 +74,7 @@ static void apply_floor(cel__room *room, uint64_t floor) {
     bytes += room->leaving.at[old].bytes;
   if (old == 0) return;
   cel_vec_drop_first(&room->leaving, old - 1);
-  room->leaving.at[0] = (cel__leaving){floor, bytes};
+  room->leaving.at[0] = (cel__leaving){floor, bytes, 0};
 }
 
 void cel__rooms_settle(cel_instr_graph *graph) {
@@ -82,10 +84,16 @@ void cel__rooms_settle(cel_instr_graph *graph) {
   }
 }
 
+void cel__rooms_move_on(cel_instr_graph *graph) {
+  ++graph->now;
+  for (int32_t m = 0; m < graph->memories; ++m) graph->rooms[m].awaited = 0;
+}
+
 void cel__room_leave(cel_instr_graph *graph, cel__record *record, uint64_t id) {
   cel__room *room = room_of(graph, record);
   if (room->capacity == 0) return;
-  note_leaving(room, record->bytes, id);
+  bool told = graph->told != NULL && record->used_at == graph->now;
+  note_leaving(room, record->bytes, id, told ? graph->now : 0);
   cel_vec_swap_out(&room->records, record->place);
   if (record->place < room->records.n)
     room->records.at[record->place]->place = record->place;
@@ -106,13 +114,15 @@ uint64_t cel__room_lacks(cel_instr_graph *graph, const cel__record *record,
 }
 
 /* The instruction being made comes after as much of what leaves as it takes
- * until all the rest could still be there. */
+ * until all the rest could still be there; not after messages of its task. */
 static void wait_for_room(cel_instr_graph *graph, cel__room *room) {
   apply_floor(room, graph->front.floor);
   uint64_t there = room->used + room->going;
   for (uint32_t i = 0; there > room->capacity && i < room->leaving.n; ++i) {
-    cel_deps_add(&graph->deps, room->leaving.at[i].id, CEL_DEP_ANTI);
-    there -= room->leaving.at[i].bytes;
+    const cel__leaving *at = &room->leaving.at[i];
+    if (graph->told != NULL && at->used_at == graph->now) continue;
+    cel_deps_add(&graph->deps, at->id, CEL_DEP_ANTI);
+    there -= at->bytes;
   }
 }
 
@@ -136,15 +146,16 @@ void cel__room_give(cel_instr_graph *graph, cel__record *record, uint64_t begin,
   uint64_t bytes = (uint64_t)cel_box_volume(&grains) * graph->config.grain -
                    cel__room_lacks(graph, record, begin, end);
   record->bytes -= bytes;
-  note_leaving(room_of(graph, record), bytes, id);
+  note_leaving(room_of(graph, record), bytes, id, 0);
   cel_map_update(record->grains, &grains, 0);
 }
 
 bool cel__room_has(const cel_instr_graph *graph, int32_t memory,
                    uint64_t bytes) {
   const cel__room *room = &graph->rooms[memory];
+  uint64_t used = room->used + room->awaited;
   return room->capacity == 0 ||
-         (bytes <= room->capacity && room->used <= room->capacity - bytes);
+         (bytes <= room->capacity && used <= room->capacity - bytes);
 }
 
 /* ---- use ----------------------------------------------------------------- */
@@ -290,9 +301,10 @@ static void spill(cel_instr_graph *graph, const cel__victim *victim,
     cel__memory_spill(graph, victim->record);
     return;
   }
-  for (uint64_t left = victim->count;
-       left > 0 && room->used + bytes > room->capacity;) {
-    uint64_t over = room->used + bytes - room->capacity;
+  for (uint64_t left = victim->count; left > 0;) {
+    uint64_t used = room->used + room->awaited;
+    if (used + bytes <= room->capacity) break;
+    uint64_t over = used + bytes - room->capacity;
     uint64_t n = (over + graph->config.block - 1) / graph->config.block;
     if (n > left) n = left;
     left -= n;

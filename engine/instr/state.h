@@ -44,6 +44,7 @@ typedef struct cel__record {
 /* A FREE or DECOMMIT, or some that are older than the floor. */
 typedef struct cel__leaving {
   uint64_t id, bytes;
+  uint64_t used_at; /* if a message used it then, else 0 */
 } cel__leaving;
 
 /* What one memory holds once all that was emitted is carried out. Moments are
@@ -57,6 +58,7 @@ typedef struct cel__room {
   uint64_t capacity; /* 0: any amount, and nothing here is counted */
   uint64_t used;
   uint64_t going;    /* of all that leave */
+  uint64_t awaited;  /* of these, what a message of the present task used */
   uint64_t promised; /* to the present command, which may have taken it */
   CEL_VEC(cel__leaving) leaving; /* ids ascend, from the floor on */
   CEL_VEC(cel__record *) records;
@@ -245,6 +247,8 @@ bool cel__room_has(const cel_instr_graph *graph, int32_t memory,
 bool cel__room_make(cel_instr_graph *graph, int32_t memory, uint64_t bytes);
 /* What the present command touches is used now, as far as it is there. */
 void cel__room_touch(cel_instr_graph *graph, int32_t memory);
+/* Another moment begins. */
+void cel__rooms_move_on(cel_instr_graph *graph);
 
 /* ---- need.c -------------------------------------------------------------- */
 
