@@ -55,7 +55,7 @@ cel_status cel_mpi_alone(void) {
 void cel_mpi_alone_end(void) {
   pthread_mutex_lock(&alone.lock);
   bool runs = alone.started && !alone.ending;
-  alone.ending = true;
+  if (runs) alone.ending = true;
   pthread_cond_broadcast(&alone.news);
   pthread_mutex_unlock(&alone.lock);
   if (runs) pthread_join(alone.thread, NULL);

@@ -23,6 +23,7 @@ local M = {}
 ---@field info ffi.cdata*  MPI_INFO_NULL, for C libraries
 local Comm = { __noun = "communicator" }
 
+-- Raises what a C function has failed with.
 local function check(status)
   if status ~= C.CEL_E_OK then fail("%s", ffi.string(C.cel_error_last().text)) end
 end

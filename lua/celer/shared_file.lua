@@ -7,6 +7,7 @@
 --- Offsets and lengths are in bytes. What is written: a view (its elements row by
 --- row), a string, or memory of FFI and its bytes. Loaded by communicator.lua.
 local ffi = require "ffi"
+local check = require("celer.communicator").check
 local packed = require "celer.packed"
 local place = require "celer.place"
 local words = require "celer.words"
@@ -19,10 +20,6 @@ local M = {}
 ---@field path string
 local File = { __noun = "shared file" }
 File.__index = File
-
-local function check(status)
-  if status ~= C.CEL_E_OK then fail("%s", ffi.string(C.cel_error_last().text)) end
-end
 
 local function usable(self, call)
   place.method(self, File, call)
