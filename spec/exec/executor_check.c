@@ -235,6 +235,15 @@ static cel_status commit(cel_backend *b, int32_t memory, void *p,
   return CEL_E_OK;
 }
 
+static void decommit(cel_backend *b, int32_t memory, void *p, uint64_t begin,
+                     uint64_t end) {
+  (void)b, (void)p;
+  if (memory != 1 || end != begin + 1)
+    wrong("takes something back else", begin);
+  note_issue(begin, &nowhere);
+  states[begin].done = true;
+}
+
 static void release(cel_backend *b, int32_t memory, void *p, uint64_t bytes) {
   (void)b, (void)memory, (void)bytes;
   cel_free(p);
@@ -365,14 +374,14 @@ static void depend(cel_instr *instr, uint64_t floor) {
 /* Instruction k touches nothing; only its place in the graph matters. */
 static void make_instr(uint64_t id, uint64_t floor) {
   static const cel_instr_kind kinds[] = {
-      CEL_INSTR_KERNEL, CEL_INSTR_KERNEL, CEL_INSTR_KERNEL, CEL_INSTR_COPY,
-      CEL_INSTR_COPY,   CEL_INSTR_HOST,   CEL_INSTR_SEND,   CEL_INSTR_RECEIVE,
-      CEL_INSTR_ALLOC,  CEL_INSTR_COMMIT};
+      CEL_INSTR_KERNEL, CEL_INSTR_KERNEL, CEL_INSTR_KERNEL,  CEL_INSTR_COPY,
+      CEL_INSTR_COPY,   CEL_INSTR_HOST,   CEL_INSTR_SEND,    CEL_INSTR_RECEIVE,
+      CEL_INSTR_ALLOC,  CEL_INSTR_COMMIT, CEL_INSTR_DECOMMIT};
   cel_instr *instr = &instrs[id];
   static cel_allocation none = {.buffer = &buffer, .memory = 1};
   none.address = &none;
   *instr = (cel_instr){.id = id, .task = &task, .dep = deps[id]};
-  instr->kind = kinds[cel_random_int(&chosen, 0, 9)];
+  instr->kind = kinds[cel_random_int(&chosen, 0, 10)];
   instr->priority = (int32_t)cel_random_int(&chosen, 0, 2);
   instr->device = (int32_t)cel_random_int(&chosen, 0, DEVICES - 1);
   if (instr->kind == CEL_INSTR_COPY && cel_random_chance(&chosen, 30))
@@ -382,7 +391,8 @@ static void make_instr(uint64_t id, uint64_t floor) {
   } else if (instr->kind == CEL_INSTR_ALLOC) {
     allocations[id] = (cel_allocation){.buffer = &buffer, .reserve = 8};
     instr->memory.allocation = &allocations[id];
-  } else if (instr->kind == CEL_INSTR_COMMIT) {
+  } else if (instr->kind == CEL_INSTR_COMMIT ||
+             instr->kind == CEL_INSTR_DECOMMIT) {
     instr->memory.allocation = &none;
     instr->memory.begin = id;
     instr->memory.end = id + 1;
@@ -427,6 +437,7 @@ static cel_executor *make_executor(cel_host_lanes **host) {
                           .reserve = reserve,
                           .release = release,
                           .commit = commit,
+                          .decommit = decommit,
                           .submit = submit,
                           .poll = poll_backend};
   depth = cel_random_chance(&chosen, 50)

@@ -144,6 +144,25 @@ describe("room", function()
     assert.matches("a message for task 'touch' needs 512 bytes", m.failure)
   end)
 
+  it("that messages of the same task held is not waited for", function()
+    open({ grain = 64, capacity = 1024, near = { 1 } })
+    local b = m:buffer({ 8, 16 }, { name = "b" }) -- 64 bytes a column
+    touch(line(32, "a"), "discard_write")
+    m:submit({
+      range = { 1 }, placement = "once", { b, "discard_write", { { whole(0), { 0, 4 } } } },
+    })
+    m:message("push", { b, { 0, 0 }, { 8, 4 } })
+    m:message("await_push", { b, { 0, 2 }, { 8, 12 } })
+    assert.is_nil(m.failure)
+    local send, receive = m:of("send")[1], m:of("receive")[1]
+    assert.is_true(m:reaches(m:of("free")[1], send))
+    assert.is_true(m:reaches(receive, m:of("decommit")[1]))
+    assert.is_false(m:reaches(receive, send))
+    -- Where that leaves too little, it is a failure, and no two ranks that wait.
+    m:message("await_push", { b, { 0, 2 }, { 8, 13 } })
+    assert.matches("a message for task", m.failure)
+  end)
+
   -- Bytes in memory 1 at once, if every instruction came as early as it may.
   local function most_held()
     local held, most = 0, 0
