@@ -319,8 +319,8 @@ local function accesses_among(n, ...)
   return out
 end
 
--- Submits work that is a Lua function. ONCE has no range; a collective task has
--- the number of its `group`.
+-- Submits work that is a Lua function. ONCE has no range; a collective task has a
+-- `group`, whose name ranks must agree on.
 local function submit_function(self, kind, placement, range, group, f, ...)
   local dims, lo, hi, empty = 0, {}, {}, false
   if placement ~= ONCE then dims, lo, hi, empty = index_space(range, kind.call) end
@@ -332,6 +332,7 @@ local function submit_function(self, kind, placement, range, group, f, ...)
   local used = complete(self, accesses_among(n, ...))
   local list = host_arguments(used, effects, group, n, ...)
   local blob, identity = encode(kind, f, used, effects, dims, list, group ~= nil)
+  if group then identity = tostring(group) .. identity end
   self.done = kind.call
   if empty then return end
   local flat, count = flatten(used, dims, lo, hi)
@@ -339,7 +340,8 @@ local function submit_function(self, kind, placement, range, group, f, ...)
   local file, line = place.user()
   place.check(core[kind.submit](placement, dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
     hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, flat, count,
-    self.label or kind.noun, file, line, blob, identity, group,
+    self.label or kind.noun, file, line, blob, identity,
+    group and collective.number(group),
     objects.flatten(effects)))
 end
 
@@ -354,7 +356,7 @@ local function spread(where)
     fail("cg:host_task: celer.collective is a function: write celer.collective()")
   elseif collective.is_collective(where) then
     local _, ranks = core.rank()
-    return EACH, ranks, collective.number(where)
+    return EACH, ranks, where
   end
   return SPLIT, where
 end
