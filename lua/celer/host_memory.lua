@@ -36,7 +36,7 @@ local function add_field(self, type_, declarator)
   local name, count = declarator:match("^%s*([%a_][%w_]*)%s*%[%s*(%d+)%s*%]%s*$")
   name = name or declarator:match("^%s*([%a_][%w_]*)%s*$")
   local offset = name and ffi.offsetof(self.ctype, name)
-  if not offset then return end
+  if not offset or offset % type_.size ~= 0 then return end -- a packed struct's
   self.fields[name] = { type = type_, offset = offset, count = tonumber(count) }
 end
 

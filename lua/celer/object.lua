@@ -77,8 +77,8 @@ local function release_of(self, destructor)
     { name = self.name, memory = self.layout and self.layout.text }))
 end
 
-local living = setmetatable({}, { __mode = "k" })
-local made = false
+local living = setmetatable({}, { __mode = "v" }) -- by number
+local made = 0
 
 --- Makes a host object, one on each rank: what the constructor returns, made on
 --- a rank when the first task there touches it; or plain memory of zeros, which
@@ -102,7 +102,8 @@ function M.new(what, options)
   self.handle = place.check(core.object(self.name, self.scope == "cluster",
     constructor, self.layout and self.layout.size or 0,
     release_of(self, options.destructor), file, line))
-  living[self], made = true, true
+  made = made + 1
+  living[made] = self
   return self
 end
 
@@ -116,12 +117,16 @@ function Object:free()
   core.object_free(self.handle)
 end
 
---- Ends all that were not freed. Whether any was ever made, on all ranks alike.
+--- Ends all that were not freed, as they were made. Whether any was ever made, on
+--- all ranks alike.
 function M.end_all()
-  for object in each(living) do
-    if not core.object_freed(object.handle) then core.object_free(object.handle) end
+  for i = 1, made do
+    local object = living[i]
+    if object and not core.object_freed(object.handle) then
+      core.object_free(object.handle)
+    end
   end
-  return made
+  return made > 0
 end
 
 function M.is_object(value) return getmetatable(value) == Object end

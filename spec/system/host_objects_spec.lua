@@ -465,6 +465,29 @@ end)
 ]==], nil, on_one)
 end)
 
+describe("a host task that fails", function()
+  -- They are all in one lane by then.
+  it("is the last of its chain", function()
+    local r = script.run([==[
+local o = celer.host_object(function() return {} end, { name = "o" })
+for i = 1, 30 do
+  q:submit(function(cg)
+    cg:host_task(celer.on_master, function()
+      local ends = celer.time() + 0.02
+      while i == 1 and celer.time() < ends do end
+      if i == 7 then error("the seventh") end
+      print("task", i)
+    end, cg:side_effect(o))
+  end)
+end
+q:drain()]==], shapes[1])
+    assert.is_true(r.status ~= 0)
+    assert.matches("case.lua:8: the seventh", r.stderr)
+    assert.same({ "task\t1", "task\t2", "task\t3", "task\t4", "task\t5", "task\t6" },
+      (script.lines(r.stdout)))
+  end)
+end)
+
 describe("a host object that fails", function()
   for _, shape in ipairs({ shapes[1], shapes[3] }) do
     local function fails(name, text, ...)
