@@ -11,7 +11,7 @@ enum { FOOTPRINTS = 1024 };
 struct cel__footprint_key {
   uint64_t rule; /* its hash, which is the same on all ranks at all times */
   uint64_t weights;
-  int64_t placement, params;
+  int64_t placement, params, rows;
   cel_box range, extent;
   int64_t granularity[3]; /* 0 where it may not be cut */
   int64_t param[CEL_RULE_PARAMS];
@@ -30,6 +30,7 @@ static void make_key(const cel_task *task, const cel_access *access,
   key->weights = task->split != NULL ? task->weights : 0;
   key->placement = task->placement;
   key->params = use->rule->desc.params;
+  key->rows = access->rows;
   key->range = task->range;
   key->extent = use->extent;
   for (int d = 0; d < CEL_DIMS; ++d) {
@@ -212,12 +213,15 @@ static bool leaves_out(const cel_split *split) {
 
 /* False when some box has no closed form, or the split is of none. */
 static bool bind_shapes(cel__footprints *all, cel__footprint *footprint) {
-  if (leaves_out(&footprint->split)) return false;
+  const cel_split *split = &footprint->split;
+  if (leaves_out(split)) return false;
+  cel_split counted = cel_split_1d(&footprint->use.range, split->n, 1);
+  if (footprint->rows) split = &counted;
   int boxes = footprint->use.rule->desc.boxes;
   footprint->shape = cel_alloc((size_t)(boxes + 1) * sizeof(cel__shape));
   for (int b = 0; b < boxes; ++b) {
     cel__shape *shape = &footprint->shape[footprint->shapes];
-    if (!shape_make(&footprint->use, b, &footprint->split, all->reps, shape)) {
+    if (!shape_make(&footprint->use, b, split, all->reps, shape)) {
       footprint->shapes = 0;
       return false;
     }
@@ -241,6 +245,7 @@ static cel_status evaluate(cel__footprints *all, cel__footprint *footprint) {
     list->start[k] = boxes.n;
     cel_box chunk;
     if (!cel_split_chunk(&footprint->split, k, &chunk)) continue;
+    if (footprint->rows) chunk = (cel_box){{k, 0, 0}, {k + 1, 1, 1}};
     status = cel_rule_eval(&footprint->use, &chunk, &region);
     for (uint32_t i = 0; status == CEL_E_OK && i < region.n; ++i) {
       cel_vec_push(&boxes, region.at[i]);
@@ -276,7 +281,8 @@ cel_status cel__footprint_find(cel__footprints *all, const cel_task *task,
   made->key = cel_alloc(size);
   memcpy(made->key, &key, size);
   made->use = access->use;
-  made->use.range = task->range;
+  made->rows = access->rows > 0;
+  if (!made->rows) made->use.range = task->range;
   made->use.params = made->key->param;
   made->permitted = kind_of(task);
   cel_split split = cel_task_split(task, all->ranks);

@@ -40,6 +40,7 @@ typedef struct cel__footprint {
   cel_split_kind permitted;
   cel_split split;
   int64_t *sums; /* of its weighted cuts; owned; or null */
+  bool rows;     /* the rule is of the chunks' numbers: see cel_access */
   bool tiled;    /* every shape partitions: as a write it stays symbolic */
   bool disjoint; /* no two ranks meet: proved, or seen on this split */
   uint32_t list; /* no closed form: the representation; else CEL__NO_ID */

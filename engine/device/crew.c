@@ -197,7 +197,9 @@ static void run_lane(cel_crew *crew, cel_lane *lane) {
     return;
   }
   if (crew->timed) entry->job->begin = cel_now_ns();
-  if (crew->threads == 1 || box == NULL || cel_box_is_empty(box)) {
+  bool alone = entry->job->kind == CEL_JOB_CALL && /* one row */
+               entry->job->work->reducers > 0;
+  if (crew->threads == 1 || box == NULL || cel_box_is_empty(box) || alone) {
     entry->error =
         cel_job_run(entry->job) == CEL_E_OK ? NULL : cel_finished_error();
     pthread_mutex_lock(&crew->lock);

@@ -17,6 +17,14 @@ static cel__touch *next_touch(cel__plan *plan) {
   return &plan->touches.at[plan->used++];
 }
 
+/* The rows that each rank has for the parts of a task that reduces; 0: it does
+ * not. */
+static int64_t rows_of(const cel_task *task) {
+  for (uint32_t i = 0; i < task->accesses; ++i)
+    if (task->access[i].rows > 0) return task->access[i].rows;
+  return 0;
+}
+
 /* What calls a library is called once per device: for less than a chunk there
  * may be no plan, and no speed. */
 static bool calls_library(const cel_task *task) {
@@ -45,6 +53,14 @@ static cel_status make_runs(cel_instr_graph *graph, cel__part part,
   return CEL_E_OK;
 }
 
+/* A rank that has more devices than rows has others rest. */
+static int64_t devices_for(const cel_instr_graph *graph, const cel_task *task) {
+  int64_t rows = rows_of(task), devices = graph->config.devices;
+  if (task->oversubscribe > 1 && task->placement == CEL_PLACE_SPLIT)
+    rows /= task->oversubscribe;
+  return rows > 0 && rows < devices ? rows : devices;
+}
+
 /* The chunk over this rank's devices, or in host lanes. */
 static cel_status make_parts(cel_instr_graph *graph, bool whole) {
   cel__plan *plan = &graph->plan;
@@ -54,15 +70,30 @@ static cel_status make_parts(cel_instr_graph *graph, bool whole) {
   if (command->task->kind == CEL_TASK_HOST)
     return make_runs(graph, part, whole);
   int64_t room[CEL_TASK_CUT_ROOM(CEL_DEVICES)];
-  cel_split split =
-      cel_task_cut(command->task, &command->chunk, graph->config.devices,
-                   command->task->device_weight, room);
+  cel_split split = cel_task_cut(command->task, &command->chunk,
+                                 devices_for(graph, command->task),
+                                 command->task->device_weight, room);
   for (int32_t d = 0; d < split.n; ++d) {
     if (!cel_split_chunk(&split, d, &part.chunk)) continue;
     part.device = d;
     part.memory = graph->config.device_memory[d];
     CEL_TRY(make_runs(graph, part, whole));
   }
+  return CEL_E_OK;
+}
+
+/* What a part touches by an access; of rows each part has the next. */
+static cel_status evaluate(const cel_instr_graph *graph, uint32_t p,
+                           const cel_access *access, cel_region *out) {
+  const cel__plan *plan = &graph->plan;
+  int64_t me = graph->config.rank;
+  if (access->rows == 0)
+    return cel_rule_eval(&access->use, &plan->parts.at[p].chunk, out);
+  cel_box row = access->buffer->extent;
+  row.min[0] = me * access->rows + p;
+  row.max[0] = row.min[0] + 1;
+  cel_assert(p < access->rows && row.max[0] <= access->buffer->extent.max[0]);
+  cel_region_assign(out, &row, 1);
   return CEL_E_OK;
 }
 
@@ -79,8 +110,7 @@ static cel_status touch_parts(cel_instr_graph *graph) {
       touch->consumes = cel_mode_consumes(access->mode);
       touch->produces = cel_mode_produces(access->mode);
       touch->arrives = false;
-      CEL_TRY(cel_rule_eval(&access->use, &plan->parts.at[p].chunk,
-                            &touch->region));
+      CEL_TRY(evaluate(graph, p, access, &touch->region));
       touch->hull = cel_region_hull(&touch->region);
     }
   return CEL_E_OK;
@@ -165,7 +195,7 @@ static cel_status plan_execute(cel_instr_graph *graph) {
   cel__plan *plan = &graph->plan;
   const cel_task *task = plan->command->task;
   const cel__touch *who = NULL;
-  for (int whole = 0; whole < 2; ++whole) {
+  for (int whole = rows_of(task) > 0; whole < 2; ++whole) {
     plan->used = 0;
     CEL_TRY(plan_run(graph, whole == 1));
     if (plan->parts.n <= 1 || task->apart) return CEL_E_OK;
@@ -244,7 +274,7 @@ static cel_status find_rounds(cel_instr_graph *graph, int64_t *out) {
 static bool may_go_round(const cel_task *task) {
   return task->kind == CEL_TASK_KERNEL && task->permitted.cut[0] &&
          task->placement == CEL_PLACE_SPLIT && task->apart &&
-         task->effects == 0 && !calls_library(task);
+         task->effects == 0 && !calls_library(task) && rows_of(task) == 0;
 }
 
 static cel_status plan_rounds(cel_instr_graph *graph) {

@@ -388,14 +388,30 @@ static void warn(void *context, const cel_task *task, const char *text) {
     e->config.warn(e->config.warn_context, task, text);
 }
 
+static const cel_buffer *make_buffer(void *context, int32_t dims,
+                                     const int64_t extent[3],
+                                     uint32_t element_size, const char *name,
+                                     cel_init *init) {
+  return cel_engine_buffer(context, dims, extent, element_size, name, init);
+}
+
+static void drop_buffer(void *context, const cel_buffer *buffer) {
+  cel_engine_buffer_free(context, buffer);
+}
+
 static void make_graph(cel_engine *e) {
   const cel_engine_config *c = &e->config;
-  cel_task_graph_config config = {.ranks = c->transport->ranks,
-                                  .horizon_step = c->horizon_step,
-                                  .horizon_breadth = c->horizon_breadth,
-                                  .emit = emit_task,
-                                  .warn = warn,
-                                  .context = e};
+  cel_task_graph_config config = {
+      .ranks = c->transport->ranks,
+      .reducing = c->reducing > 0 ? c->reducing : c->backend->devices,
+      .rules = e->rules,
+      .make = make_buffer,
+      .drop = drop_buffer,
+      .horizon_step = c->horizon_step,
+      .horizon_breadth = c->horizon_breadth,
+      .emit = emit_task,
+      .warn = warn,
+      .context = e};
   e->graph = cel_task_graph_create(&config);
 }
 

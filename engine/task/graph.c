@@ -9,6 +9,7 @@
 #include "rule/print.h"
 #include "task/check.h"
 #include "task/collective.h"
+#include "task/reduce.h"
 
 enum { HORIZON_STEP = 4, HORIZON_BREADTH = 64, BOX_TEXT = 160 };
 
@@ -31,6 +32,7 @@ struct cel_task_graph {
   CEL_VEC(buffer_state) buffers;
   cel_collectives collectives;
   cel_effect_track effects;
+  cel__reductions reductions;
   /* Scratch of one submission. */
   cel_deps deps;
   CEL_VEC(cel_region) images;
@@ -263,22 +265,29 @@ static void track_writes(cel_task_graph *graph, const cel_task *task) {
 static cel_status check_all(cel_task_graph *graph, const cel_group *group,
                             bool *apart) {
   CEL_TRY(cel__check_group(graph->checks, group));
+  CEL_TRY(cel__reductions_check(group));
   while (graph->images.n < group->accesses) {
     cel_vec_push(&graph->images, (cel_region){0});
     cel_vec_push(&graph->exact, false);
   }
-  for (uint32_t i = 0; i < group->accesses; ++i)
-    CEL_TRY(cel__check_access(graph->checks, group, i, &graph->images.at[i],
-                              &graph->exact.at[i], apart));
+  for (uint32_t i = 0; i < group->accesses; ++i) {
+    graph->exact.at[i] = true;
+    if (group->access[i].reducer != NULL)
+      cel_region_assign(&graph->images.at[i], &group->access[i].buffer->extent,
+                        1);
+    else
+      CEL_TRY(cel__check_access(graph->checks, group, i, &graph->images.at[i],
+                                &graph->exact.at[i], apart));
+  }
   return cel__check_writes(graph->checks, group, apart);
 }
 
-static const cel_access *copy_accesses(cel_arena *arena,
-                                       const cel_group *group) {
+static cel_access *copy_accesses(cel_arena *arena, const cel_group *group) {
   cel_access *copy = cel_arena_copy(arena, group->access,
                                     group->accesses * sizeof(cel_access));
   for (uint32_t i = 0; i < group->accesses; ++i) {
     cel_rule_use *use = &copy[i].use;
+    if (copy[i].reducer != NULL) continue; /* it is lowered */
     size_t size = (size_t)use->rule->desc.params * sizeof(int64_t);
     use->params = size > 0 ? cel_arena_copy(arena, use->params, size) : NULL;
     use->range = group->range;
@@ -318,7 +327,10 @@ static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
   task->oversubscribe = group->oversubscribe;
   if (group->weights != NULL) copy_weights(graph, group->weights, task);
   task->accesses = group->accesses;
-  task->access = copy_accesses(arena, group);
+  cel_access *access = copy_accesses(arena, group);
+  cel__reductions_lower(&graph->reductions, &graph->config, arena, group, task,
+                        access);
+  task->access = access;
   task->effects = group->effects;
   task->effect =
       cel_arena_copy(arena, group->effect, group->effects * sizeof(cel_effect));
@@ -333,16 +345,14 @@ static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
   return task;
 }
 
-cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
-                                 uint64_t *id) {
-  if (cel_box_is_empty(&group->range)) {
-    *id = 0;
-    return CEL_E_OK;
-  }
-  bool apart = true;
-  CEL_TRY(check_all(graph, group, &apart));
+/* Adds a group that was just checked. */
+static uint64_t add(cel_task_graph *graph, const cel_group *group, bool apart) {
   cel_task *task = copy_group(graph, group);
   task->apart = apart;
+  for (uint32_t i = 0; i < task->accesses; ++i)
+    if (task->access[i].rows > 0)
+      cel_region_assign(&graph->images.at[i], &task->access[i].buffer->extent,
+                        1);
   track_reads(graph, task);
   track_writes(graph, task);
   cel_collectives_follow(&graph->collectives, task->collective, task->id,
@@ -352,13 +362,72 @@ cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
                    &graph->deps);
   node_finish(graph, task);
   ++graph->breadth;
-  *id = task->id;
+  uint64_t id = task->id;
   node_emit(graph, task);
+  cel__reductions_tidy(&graph->reductions, &graph->config);
   consider_horizon(graph);
+  return id;
+}
+
+/* Whether the group, just checked, wants to know what `buffer` holds: it reads
+ * it, or leaves a part as it is. */
+static bool wants(const cel_task_graph *graph, const cel_group *group,
+                  const cel_buffer *buffer) {
+  bool all = false;
+  for (uint32_t i = 0; i < group->accesses; ++i) {
+    const cel_access *access = &group->access[i];
+    if (access->buffer != buffer) continue;
+    if (cel_mode_consumes(access->mode)) return true;
+    all |= graph->exact.at[i] &&
+           cel_region_covers_box(&graph->images.at[i], &buffer->extent);
+  }
+  return !all;
+}
+
+static cel_status combine(cel_task_graph *graph, cel__reduced *pending) {
+  cel_group group;
+  cel_access access[2];
+  bool apart = true;
+  cel__reductions_settle(&graph->reductions, &graph->config, pending, &group,
+                         access);
+  cel_status status = check_all(graph, &group, &apart);
+  if (status == CEL_E_OK) add(graph, &group, apart);
+  cel_work_release(group.work);
+  return status;
+}
+
+/* What is pending in the buffers of a group that was just checked is combined,
+ * or forgotten where the group overwrites it. */
+static cel_status settle(cel_task_graph *graph, const cel_group *group,
+                         bool *apart) {
+  uint32_t n = graph->reductions.pending == 0 ? 0 : group->accesses;
+  for (uint32_t i = 0; i < n; ++i) {
+    cel__reduced *pending =
+        cel__reductions_find(&graph->reductions, group->access[i].buffer);
+    if (pending == NULL) continue;
+    if (!wants(graph, group, pending->buffer)) {
+      cel__reductions_forget(&graph->reductions, pending);
+      continue;
+    }
+    CEL_TRY(combine(graph, pending));
+    CEL_TRY(check_all(graph, group, apart)); /* the images are scratch */
+  }
+  return CEL_E_OK;
+}
+
+cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
+                                 uint64_t *id) {
+  *id = 0;
+  if (cel_box_is_empty(&group->range)) return CEL_E_OK;
+  bool apart = true;
+  CEL_TRY(check_all(graph, group, &apart));
+  CEL_TRY(settle(graph, group, &apart));
+  *id = add(graph, group, apart);
   return CEL_E_OK;
 }
 
 void cel_task_graph_free(cel_task_graph *graph, const cel_buffer *buffer) {
+  cel__reductions_free(&graph->reductions, &graph->config, buffer);
   cel_task *task = node_new(graph, CEL_TASK_FREE);
   task->freed = buffer;
   cel_track *track = track_of(graph, buffer);
@@ -399,6 +468,7 @@ cel_task_graph *cel_task_graph_create(const cel_task_graph_config *config) {
 void cel_task_graph_destroy(cel_task_graph *graph) {
   if (graph == NULL) return;
   cel_eras_release(&graph->eras);
+  cel__reductions_release(&graph->reductions);
   for (uint32_t i = 0; i < graph->buffers.n; ++i)
     if (graph->buffers.at[i].track != NULL)
       cel_track_destroy(graph->buffers.at[i].track);

@@ -29,6 +29,8 @@ typedef struct cel_task_graph cel_task_graph;
 
 typedef struct cel_task_graph_config {
   int64_t ranks;           /* for CEL_PLACE_EACH and for weights */
+  int64_t reducing;        /* devices of a rank that reduce; default 1 */
+  cel_rules *rules;        /* for reductions; may be null without any */
   int32_t horizon_step;    /* default 4 */
   int32_t horizon_breadth; /* default 64 */
   /* Called for each finished node, in id order. */
@@ -36,6 +38,12 @@ typedef struct cel_task_graph_config {
   /* Called for a warning about the user's program (an uninitialised read);
    * may be null. */
   void (*warn)(void *context, const cel_task *task, const char *text);
+  /* Makes and frees the buffers of partial results (see reduce.h), as a program
+   * does its own; null without reductions. The buffer takes `init`. */
+  const cel_buffer *(*make)(void *context, int32_t dims,
+                            const int64_t extent[3], uint32_t element_size,
+                            const char *name, cel_init *init);
+  void (*drop)(void *context, const cel_buffer *buffer);
   void *context;
 } cel_task_graph_config;
 

@@ -54,6 +54,14 @@ typedef struct cel_access {
   const cel_buffer *buffer;
   cel_mode mode;
   cel_rule_use use; /* use.extent is the buffer's, use.range the task's */
+  /* A group's: not null, the kernel reduces into the whole buffer; the mode is
+   * READ_WRITE to begin with what it holds, else DISCARD_WRITE, and `use` is of
+   * no account. It is the work's, or at least its works live like that. */
+  const cel_reducer *reducer;
+  /* A node's: 0; or what it writes are rows of partial results, so many for
+   * each rank: chunk k of the ranks' split writes [k*rows, (k+1)*rows), its
+   * parts a row each in order; use.range counts the chunks. */
+  int64_t rows;
 } cel_access;
 
 /* NAME, name, what it is. */

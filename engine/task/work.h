@@ -46,6 +46,19 @@ typedef struct cel_call {
 } cel_call;
 
 typedef struct cel_work cel_work;
+
+/* One view of a kernel that it does not write to but reduces into. A call finds
+ * a row of the view's elements there and leaves in it what its chunk comes to,
+ * whatever the row held before; rows are combined in order. */
+typedef struct cel_reducer {
+  int32_t view;
+  uint32_t element_size;
+  const void *identity; /* of one element */
+  /* Works of two views: rows, [first, last) x elements, and the result, dense
+   * memory of as many elements. `onto` begins with what the result holds. */
+  cel_work *combine, *combine_onto;
+} cel_reducer;
+
 struct cel_work {
   int32_t references; /* atomic; touched by retain and release alone */
   /* Runs the call; a failure sets the calling thread's error record. For a
@@ -60,9 +73,11 @@ struct cel_work {
   uint32_t values_size;
   int32_t group[3]; /* items of a work group, which chunks never cut; 0: none */
   uint64_t hash;    /* equal on all ranks; part of the divergence hash */
-  bool lua;         /* needs a thread with a Lua state */
-  bool objects;     /* and that where Lua host objects live */
-  void *context;    /* the maker's own */
+  int32_t reducers; /* in the order of their views; they live with the work */
+  const cel_reducer *reducer;
+  bool lua;      /* needs a thread with a Lua state */
+  bool objects;  /* and that where Lua host objects live */
+  void *context; /* the maker's own */
 };
 
 #ifndef CEL_CDEF

@@ -167,7 +167,8 @@ static cel_buffer *buffer_new(run *r, int dims, int64_t a, int64_t b,
 
 static cel_access access_of(const cel_buffer *buffer, cel_mode mode,
                             const cel_rule *rule, const int64_t *params) {
-  return (cel_access){buffer, mode, {.rule = rule, .params = params}};
+  return (cel_access){
+      .buffer = buffer, .mode = mode, .use = {.rule = rule, .params = params}};
 }
 
 static void submit(run *r, int dims, int64_t a, int64_t b, uint32_t n,

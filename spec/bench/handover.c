@@ -55,9 +55,9 @@ static void task(run *r) {
   static cel_work work = {
       .references = 1, .fn = add_one, .destroy = destroy_nothing, .hash = 1};
   cel_access access = {
-      r->buffer,
-      CEL_MODE_READ_WRITE,
-      {r->rule, NULL, cel_box_sized(1, 1, 1), r->buffer->extent}};
+      .buffer = r->buffer,
+      .mode = CEL_MODE_READ_WRITE,
+      .use = {r->rule, NULL, cel_box_sized(1, 1, 1), r->buffer->extent}};
   cel_group group = {.kind = CEL_TASK_KERNEL,
                      .range = cel_box_sized(1, 1, 1),
                      .permitted = {{false}, {1, 1, 1}},

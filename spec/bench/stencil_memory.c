@@ -79,7 +79,9 @@ typedef struct run {
 static cel_access access_of(const cel_buffer *buffer, cel_mode mode,
                             const cel_rule *rule) {
   return (cel_access){
-      buffer, mode, {rule, NULL, cel_box_sized(CELLS, 1, 1), buffer->extent}};
+      .buffer = buffer,
+      .mode = mode,
+      .use = {rule, NULL, cel_box_sized(CELLS, 1, 1), buffer->extent}};
 }
 
 static void destroy_nothing(cel_work *work) {

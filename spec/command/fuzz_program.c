@@ -467,7 +467,8 @@ static void make_task(fuzz_records *r, const fuzz_program *p, int i) {
     cel_rule_use use = {
         .params = r->params[i][a], .range = t->range, .extent = buffer->extent};
     use.rule = make_rule(r->rules, p, t, from, r->params[i][a]);
-    r->access[i][a] = (cel_access){buffer, from->mode, use};
+    r->access[i][a] =
+        (cel_access){.buffer = buffer, .mode = from->mode, .use = use};
   }
 }
 

@@ -139,8 +139,10 @@ static inline void prog_access(prog *p, int b, cel_mode mode, prog_range r0,
   p->params[i][0] = from;
   p->params[i][1] = to;
   const cel_rule *rule = prog_rule(p, p->task.dims, range, buffer->dims);
-  p->access[i] = (cel_access){
-      buffer, mode, {rule, p->params[i], p->task.range, buffer->extent}};
+  p->access[i] =
+      (cel_access){.buffer = buffer,
+                   .mode = mode,
+                   .use = {rule, p->params[i], p->task.range, buffer->extent}};
 }
 
 static inline void prog_end(prog *p) {

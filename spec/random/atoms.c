@@ -164,7 +164,7 @@ static void pass(const program *p, const cel_box *atom, const place *places,
     at->access = &s->access[at->number];
     bool does = producing ? cel_mode_produces(at->access->mode)
                           : cel_mode_consumes(at->access->mode);
-    if (!does) continue;
+    if (!does || reduces(at->access)) continue;
     const buffer *b = &p->buffer[at->access->buffer];
     at->place = &places[at->number];
     at->extent = &b->extent;
@@ -180,6 +180,14 @@ bool atom_run(const program *p, const step *s, const cel_box *atom,
   running at = {.step = s, .sum = s->salt + others};
   pass(p, atom, places, false, &at);
   pass(p, atom, places, true, &at);
+  uint64_t mine = hash_point(atom->min, at.sum);
+  for (int k = 0; k < s->accesses; ++k) {
+    const access *a = &s->access[k];
+    const buffer *b = &p->buffer[a->buffer];
+    if (reduces(a))
+      reduce_atom(a->reduce, places[k].base,
+                  (uint64_t)cel_box_volume(&b->extent), b->element_size, mine);
+  }
   return !at.lost;
 }
 
@@ -353,6 +361,8 @@ static bool atoms_apart(const program *p, const step *s, int buffer) {
 
 /* Of the accesses from `first` on; the others were valid without them. */
 static bool accesses_valid(const program *p, const step *s, int first) {
+  for (int k = 0; k < s->accesses; ++k)
+    if (reduces(&s->access[k]) && !alone(s, &s->access[k])) return false;
   for (int k = first; k < s->accesses; ++k) {
     if (!image(p, s, &s->access[k], &s->range, NULL, NULL)) return false;
   }
@@ -362,11 +372,12 @@ static bool accesses_valid(const program *p, const step *s, int first) {
       if (!image(p, s, &s->access[k], &atom, NULL, NULL)) return false;
   }
   for (int k = 0; k < s->accesses; ++k)
-    if ((k >= first || !alone(s, &s->access[k])) &&
+    if (!reduces(&s->access[k]) && (k >= first || !alone(s, &s->access[k])) &&
         !splits_agree(p, s, &s->access[k]))
       return false;
   for (int k = first; k < s->accesses; ++k)
-    if (!atoms_apart(p, s, s->access[k].buffer)) return false;
+    if (!reduces(&s->access[k]) && !atoms_apart(p, s, s->access[k].buffer))
+      return false;
   return true;
 }
 

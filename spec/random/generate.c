@@ -164,6 +164,10 @@ static void generate_group(cel_random *r, const program *p, step *s,
   int wanted = (int)pick(r, s->effects > 0 ? 0 : 1, 3);
   if (cel_random_chance(r, 10)) wanted = MOST_ACCESSES;
   for (int i = 0; i < wanted; ++i) generate_access(r, p, s, d);
+  for (int64_t i = cel_random_chance(r, 25) ? pick(r, 1, 2) : 0; i > 0; --i) {
+    int b = living(r, p, d);
+    if (b >= 0) reduce_generate(r, p, s, b);
+  }
 }
 
 static void generate_bad(cel_random *r, const program *p, step *s,
@@ -173,6 +177,8 @@ static void generate_bad(cel_random *r, const program *p, step *s,
   if (s->placement != CEL_PLACE_SPLIT || s->accesses == MOST_ACCESSES ||
       cel_box_is_empty(&s->range) || b < 0)
     return;
+  for (int k = 0; k < s->accesses; ++k)
+    if (reduces(&s->access[k])) return; /* may be refused for that first */
   cel_mode mode;
   cel_status code;
   rule *made = rule_generate_bad(r, s, &p->buffer[b], &mode, &code);
@@ -420,6 +426,7 @@ static void print_accesses(const step *s) {
   for (int k = 0; k < s->accesses; ++k) {
     printf("      %s b%d", cel_mode_name(s->access[k].mode),
            s->access[k].buffer);
+    if (reduces(&s->access[k])) printf(" by %d", s->access[k].reduce);
     print_rule(s->access[k].rule);
     printf("\n");
   }

@@ -81,7 +81,7 @@ static void note_masks(const program *p, step *s, const memory *m) {
     access *a = &s->access[k];
     cel_free(a->mask);
     a->mask = NULL;
-    if (cel_mode_consumes(a->mode))
+    if (cel_mode_consumes(a->mode) && !reduces(a))
       a->mask = copy_of(m->known[a->buffer], elements(&p->buffer[a->buffer]));
   }
 }
@@ -99,6 +99,7 @@ static void note_written(const program *p, const step *s, memory *m) {
   for (int k = 0; k < s->accesses; ++k) {
     const access *a = &s->access[k];
     if (!cel_mode_produces(a->mode)) continue;
+    if (reduces(a) && a->mode == CEL_MODE_READ_WRITE) continue;
     marking at = {m->known[a->buffer], &p->buffer[a->buffer].extent, s, k, 1};
     for (int i = 0; i < atom_count(s); ++i) {
       cel_box atom = atom_at(s, i);
@@ -116,6 +117,12 @@ static void run_group(const program *p, step *s, memory *m) {
         (place){(char *)m->bytes[b], p->buffer[b].extent, p->buffer[b].extent};
   }
   note_masks(p, s, m);
+  for (int k = 0; k < s->accesses; ++k) {
+    const access *a = &s->access[k];
+    const buffer *b = &p->buffer[a->buffer];
+    if (reduces(a) && a->mode == CEL_MODE_DISCARD_WRITE && atom_count(s) > 0)
+      reduce_begin(a->reduce, places[k].base, elements(b), b->element_size);
+  }
   uint64_t others = 0;
   for (int i = 0; s->collective != 0 && i < atom_count(s); ++i) {
     cel_box atom = atom_at(s, i);
@@ -152,6 +159,8 @@ static bool all_alive(const step *s, const memory *m) {
 }
 
 static bool run_step(const program *p, step *s, memory *m) {
+  for (int k = 0; k < s->accesses; ++k)
+    if (reduces(&s->access[k]) && s->task != CEL_TASK_KERNEL) return false;
   if (!all_alive(s, m)) return false;
   if (s->placement == CEL_PLACE_EACH && s->range.max[0] != p->ranks) {
     s->range = cel_box_sized(p->ranks, 1, 1);

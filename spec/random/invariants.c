@@ -241,10 +241,14 @@ static void each_touched(holdings *h, const step *s, const cel_box *chunk,
   for (int i = 0; i < s->accesses; ++i) {
     const access *a = &s->access[i];
     cel_box box[16];
-    if (!does(a->mode)) continue;
+    if (!does(a->mode) || reduces(a)) continue;
     h->buffer = a->buffer;
-    int n = rule_image(a->rule, &s->range,
-                       &h->program->buffer[a->buffer].extent, chunk, box, NULL);
+    const cel_box *extent = &h->program->buffer[a->buffer].extent;
+    int n = 1;
+    if (a->rule != NULL)
+      n = rule_image(a->rule, &s->range, extent, chunk, box, NULL);
+    else
+      box[0] = *extent;
     each_point(box, n, visit, h);
   }
 }
@@ -276,6 +280,7 @@ static bool check_lacks(const check *c, holdings *h, const step *s,
     if (n->task != task || n->kind != CEL_COMMAND_AWAIT_PUSH) continue;
     for (uint32_t i = 0; i < n->pieces; ++i) {
       h->buffer = n->buffer[i];
+      if (h->buffer < 0) continue;
       each_point(&n->piece[i].box, 1, arrive, h);
     }
   }
@@ -288,9 +293,23 @@ static bool check_lacks(const check *c, holdings *h, const step *s,
   return true;
 }
 
+/* Rank 0 combines what was reduced into a buffer, all of it at once. */
+static const step *combine_step(const node *task, step *out) {
+  int b = task->combined - 1;
+  out->placement = CEL_PLACE_ONCE;
+  out->range = cel_box_sized(1, 1, 1);
+  out->accesses = 1;
+  out->access[0] = (access){.buffer = b,
+                            .mode = task->onto ? CEL_MODE_READ_WRITE
+                                               : CEL_MODE_DISCARD_WRITE};
+  return out;
+}
+
 static bool check_task(const check *c, holdings *h, const node *task,
                        uint32_t *from) {
   const step *s = h->program->step[task->step];
+  step combining = {.kind = STEP_GROUP, .number = s->number};
+  if (task->combined > 0) s = combine_step(task, &combining);
   for (h->rank = 0; h->rank < h->program->ranks; ++h->rank)
     if (!check_lacks(c, h, s, task->task, &from[h->rank])) return false;
   each_rank(h, s, cel_mode_consumes, gain);

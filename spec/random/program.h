@@ -38,11 +38,24 @@ typedef struct rule {
   int64_t param[MOST_PARAMS];
 } rule;
 
+/* How the atoms of a step reduce into all of a buffer, by bytes or, the last,
+ * by doubles that are whole numbers. The mode is READ_WRITE where what it holds
+ * counts, else DISCARD_WRITE. */
+typedef enum reduce_op {
+  REDUCE_NOT, /* an ordinary access */
+  REDUCE_ADD,
+  REDUCE_XOR,
+  REDUCE_MAX,
+  REDUCE_MIN,
+  REDUCE_DOUBLES
+} reduce_op;
+
 typedef struct access {
   int buffer;
   cel_mode mode;
   rule *rule;
   uint8_t *mask; /* consumes: which elements hold something; else null */
+  reduce_op reduce;
 } access;
 
 typedef struct effect {
@@ -155,6 +168,8 @@ void program_print(const program *p);
  * (may be null) becomes true when one that is not clamped leaves the buffer. */
 int rule_image(const rule *r, const cel_box *range, const cel_box *extent,
                const cel_box *chunk, cel_box out[16], bool *left);
+/* All of the buffer, for any chunk. */
+rule *rule_whole(cel_random *r, const step *s, const buffer *b);
 /* Picks a rule for a mode; one that step_valid may still refuse. */
 rule *rule_generate(cel_random *r, const step *s, const buffer *b, bool write);
 /* One of a kind that must be refused, and with what; null when there is none
@@ -194,6 +209,21 @@ bool atom_run(const program *p, const step *s, const cel_box *atom,
 uint64_t atom_tells(const program *p, const step *s, const cel_box *atom,
                     const place *places);
 
+/* reduce.c */
+/* Adds a reduction to a step that has room for one, where there is a buffer for
+ * it. */
+void reduce_generate(cel_random *r, const program *p, step *s, int buffer);
+/* Whether an access reduces. */
+bool reduces(const access *a);
+void reduce_begin(reduce_op op, char *to, uint64_t elements, uint32_t size);
+void reduce_into(reduce_op op, char *to, const char *from, uint64_t elements,
+                 uint32_t size);
+/* What an atom that has the number `value` adds to each element of a row. */
+void reduce_atom(reduce_op op, char *row, uint64_t elements, uint32_t size,
+                 uint64_t value);
+/* How an engine is to do that; lives as long as the program runs. */
+const cel_reducer *reduce_reducer(reduce_op op, uint32_t size);
+
 /* interpret.c: fills masks, expectations and codes, one step after another.
  * False when a step can no longer stand (after dropping others). */
 bool program_interpret(program *p);
@@ -209,6 +239,10 @@ typedef struct node {
   int kind;
   int step;      /* tasks: which step submitted it */
   uint64_t task; /* its id; later its shared number */
+  /* Tasks that combine what was reduced: the buffer, plus 1, and whether onto
+   * what it held. */
+  int combined;
+  bool onto;
   uint32_t deps;
   cel_dep *dep;
   /* Commands and instructions that are messages. */
@@ -219,7 +253,8 @@ typedef struct node {
   uint32_t object; /* commands: a token's object, plus 1 */
   uint32_t pieces;
   cel_piece *piece; /* commands; `buffer` is not to be followed */
-  int *buffer;      /* commands: which of the program's each piece is of */
+  int *buffer;      /* commands: which of the program's each piece is of; -1:
+                       none of them */
 } node;
 
 typedef struct nodes {

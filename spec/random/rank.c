@@ -15,6 +15,7 @@
 
 typedef struct kernel {
   cel_work work;
+  cel_reducer reducer[MOST_ACCESSES];
   const program *program;
   const step *step;
 } kernel;
@@ -60,14 +61,31 @@ static bool fails(const kernel *k, const cel_call *call) {
          (s->collective == 0 || call->rank == odd);
 }
 
+/* What a reducing access is given is one row, which it begins. */
+static cel_status begin_row(const kernel *k, const cel_call *call, int i,
+                            place *at) {
+  const access *a = &k->step->access[i];
+  const buffer *b = &k->program->buffer[a->buffer];
+  int64_t n = cel_box_volume(&b->extent);
+  const cel_view *v = &call->view[i];
+  if (cel_box_volume(&v->box) != n || v->box.max[0] - v->box.min[0] != 1 ||
+      !cel_box_covers(&v->layout, &v->box) || v->box.max[1] != n)
+    return cel_fail(CEL_E_TASK, "not a row to reduce into");
+  at->base += (v->box.min[0] - v->layout.min[0]) * n * b->element_size;
+  reduce_begin(a->reduce, at->base, (uint64_t)n, b->element_size);
+  return CEL_E_OK;
+}
+
 /* Whoever has an atom's first point computes the atom. */
 static cel_status run_atoms(const kernel *k, const cel_call *call) {
   const step *s = k->step;
   place places[MOST_ACCESSES];
   uint64_t others;
-  for (int i = 0; i < s->accesses; ++i)
+  for (int i = 0; i < s->accesses; ++i) {
     places[i] =
         (place){call->view[i].base, call->view[i].layout, call->view[i].box};
+    if (reduces(&s->access[i])) CEL_TRY(begin_row(k, call, i, &places[i]));
+  }
   CEL_TRY(hear(k, call, places, &others));
   for (int i = 0; i < atom_count(s); ++i) {
     cel_box atom = atom_at(s, i);
@@ -109,13 +127,21 @@ static int32_t group_of(const step *s, int d) {
 
 static cel_work *make_kernel(const program *p, const step *s) {
   kernel *k = cel_alloc_zero(sizeof *k);
-  *k = (kernel){{.references = 1,
-                 .fn = run_kernel,
-                 .destroy = destroy_kernel,
-                 .hash = s->salt,
-                 .objects = s->effects > 0 && (s->salt & 1) != 0},
-                p,
-                s};
+  *k = (kernel){.work = {.references = 1,
+                         .fn = run_kernel,
+                         .destroy = destroy_kernel,
+                         .hash = s->salt,
+                         .objects = s->effects > 0 && (s->salt & 1) != 0},
+                .program = p,
+                .step = s};
+  for (int i = 0; i < s->accesses; ++i) {
+    const access *a = &s->access[i];
+    if (!reduces(a)) continue;
+    cel_reducer *to = &k->reducer[k->work.reducers++];
+    *to = *reduce_reducer(a->reduce, p->buffer[a->buffer].element_size);
+    to->view = i;
+  }
+  k->work.reducer = k->reducer;
   if (s->task == CEL_TASK_KERNEL && s->placement == CEL_PLACE_SPLIT)
     for (int d = 0; d < 3; ++d) k->work.group[d] = group_of(s, d);
   return &k->work;
@@ -186,6 +212,9 @@ static cel_status submit_group(rank *r, const step *s) {
                                .mode = a->mode,
                                .use = {made, a->rule->param, s->range,
                                        r->program->buffer[a->buffer].extent}};
+    if (reduces(a))
+      accesses[k].reducer =
+          reduce_reducer(a->reduce, r->program->buffer[a->buffer].element_size);
   }
   cel_effect effects[MOST_EFFECTS];
   for (int k = 0; k < s->effects; ++k)

@@ -36,12 +36,21 @@ static node *add(nodes *all, uint64_t id, int kind, uint32_t deps,
   return &cel_vec_last(all);
 }
 
+/* Which of the program's; -1: rows of partial results. */
+static int buffer_of(const cel_buffer *buffer) {
+  return strchr(buffer->name, ',') != NULL ? -1 : atoi(buffer->name + 1);
+}
+
 static void saw_task(void *context, const cel_task *task) {
   record *r = context;
   node *n = add(&r->tasks, task->id, (int)task->kind, task->deps, task->dep);
   n->task = task->id;
   if (task->kind == CEL_TASK_KERNEL || task->kind == CEL_TASK_HOST)
     n->step = r->step;
+  if (task->accesses != 2 || buffer_of(task->access[0].buffer) >= 0) return;
+  if (task->access[0].mode != CEL_MODE_READ) return;
+  n->combined = buffer_of(task->access[1].buffer) + 1;
+  n->onto = task->access[1].mode == CEL_MODE_READ_WRITE;
 }
 
 static void saw_command(void *context, const cel_command *c) {
@@ -59,7 +68,7 @@ static void saw_command(void *context, const cel_command *c) {
   n->buffer = cel_alloc(n->pieces * sizeof *n->buffer);
   memcpy(n->piece, c->message.piece, n->pieces * sizeof *n->piece);
   for (uint32_t i = 0; i < n->pieces; ++i)
-    n->buffer[i] = atoi(c->message.piece[i].buffer->name + 1);
+    n->buffer[i] = buffer_of(c->message.piece[i].buffer);
 }
 
 static void saw_instr(void *context, const cel_instr *i) {

@@ -18,12 +18,23 @@ static uint64_t needs_access(const program *p, const step *s, const access *a,
   return bytes + (most < parts ? most : parts) * block;
 }
 
+/* All rows, and one after the other: the task that combines them. */
+static uint64_t needs_rows(const program *p, const step *s, const access *a,
+                           uint64_t block) {
+  const buffer *b = &p->buffer[a->buffer];
+  uint64_t runs = s->oversubscribe > 1 ? (uint64_t)s->oversubscribe : 1;
+  uint64_t rows = (uint64_t)p->ranks * (uint64_t)p->devices * runs;
+  uint64_t row = (uint64_t)cel_box_volume(&b->extent) * b->element_size;
+  return rows * row + (rows + 1) * block;
+}
+
 static uint64_t needs_step(const program *p, const step *s, uint64_t block) {
   uint64_t sum = 0;
   for (int i = 0; i < s->accesses; ++i) {
     bool again = false;
     for (int k = 0; k < i; ++k)
       again |= s->access[k].buffer == s->access[i].buffer;
+    if (reduces(&s->access[i])) sum += needs_rows(p, s, &s->access[i], block);
     if (!again) sum += needs_access(p, s, &s->access[i], block);
   }
   return sum;

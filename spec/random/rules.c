@@ -310,6 +310,12 @@ static builder builder_for(cel_random *r, const step *s, const buffer *b) {
   return (builder){r, made, s, b};
 }
 
+rule *rule_whole(cel_random *r, const step *s, const buffer *b) {
+  builder made = builder_for(r, s, b);
+  for (int j = 0; j < b->dims; ++j) full_dim(&made, 0, j);
+  return made.rule;
+}
+
 rule *rule_generate(cel_random *r, const step *s, const buffer *b, bool write) {
   builder made = builder_for(r, s, b);
   switch (cel_random_int(r, 0, write ? 9 : 13)) {

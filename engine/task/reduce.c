@@ -1,0 +1,296 @@
+#include "task/reduce.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+/* ---- what is pending ----------------------------------------------------- */
+
+static cel__reduced *find(cel__reductions *r, const cel_buffer *buffer) {
+  for (uint32_t i = 0; i < r->all.n; ++i)
+    if (r->all.at[i].buffer == buffer) return &r->all.at[i];
+  return NULL;
+}
+
+cel__reduced *cel__reductions_find(cel__reductions *reductions,
+                                   const cel_buffer *buffer) {
+  if (reductions->pending == 0) return NULL;
+  cel__reduced *at = find(reductions, buffer);
+  return at != NULL && at->rows != NULL ? at : NULL;
+}
+
+/* The reference becomes the caller's. */
+static cel_work *take(cel__reductions *r, cel__reduced *at) {
+  cel_work *work = at->combine;
+  at->rows = NULL;
+  at->combine = NULL;
+  --r->pending;
+  return work;
+}
+
+void cel__reductions_forget(cel__reductions *reductions, cel__reduced *at) {
+  cel_work_release(take(reductions, at));
+}
+
+void cel__reductions_release(cel__reductions *reductions) {
+  for (uint32_t i = 0; i < reductions->all.n; ++i)
+    if (reductions->all.at[i].rows != NULL)
+      cel__reductions_forget(reductions, &reductions->all.at[i]);
+  if (reductions->row != NULL) cel_rule_release(reductions->row);
+  for (int d = 0; d <= CEL_DIMS; ++d)
+    if (reductions->whole[d] != NULL) cel_rule_release(reductions->whole[d]);
+  cel_vec_release(&reductions->all);
+  cel_vec_release(&reductions->gone);
+}
+
+void cel__reductions_tidy(cel__reductions *reductions,
+                          const cel_task_graph_config *config) {
+  for (uint32_t i = 0; i < reductions->gone.n; ++i)
+    config->drop(config->context, reductions->gone.at[i]);
+  cel_vec_clear(&reductions->gone);
+}
+
+void cel__reductions_free(cel__reductions *reductions,
+                          const cel_task_graph_config *config,
+                          const cel_buffer *buffer) {
+  cel__reduced *at = find(reductions, buffer);
+  if (at == NULL) return;
+  if (at->rows != NULL) cel__reductions_forget(reductions, at);
+  cel__reduced gone = *at;
+  cel_vec_swap_out(&reductions->all, at - reductions->all.at);
+  for (uint32_t i = 0; i < gone.partials; ++i)
+    config->drop(config->context, gone.partial[i].buffer);
+}
+
+/* ---- checks -------------------------------------------------------------- */
+
+static cel_status refuse(const cel_group *group, const cel_buffer *buffer,
+                         const char *why) {
+  cel_fail(CEL_E_ARGUMENT, "task '%s': buffer '%s' %s",
+           group->name != NULL ? group->name : "unnamed",
+           buffer->name != NULL ? buffer->name : "unnamed", why);
+  return cel_fail_at(group->place.file, group->place.line);
+}
+
+cel_status cel__reductions_check(const cel_group *group) {
+  for (uint32_t i = 0; i < group->accesses; ++i) {
+    const cel_access *access = &group->access[i];
+    if (access->reducer == NULL) continue;
+    if (group->kind != CEL_TASK_KERNEL)
+      return refuse(group, access->buffer,
+                    "is reduced into; only kernels reduce");
+    for (uint32_t k = 0; k < group->accesses; ++k) {
+      const cel_access *other = &group->access[k];
+      if (k == i || other->buffer != access->buffer) continue;
+      return refuse(group, access->buffer,
+                    other->reducer != NULL
+                        ? "is reduced into twice"
+                        : "is reduced into and accessed as well; make that two "
+                          "tasks");
+    }
+  }
+  return CEL_E_OK;
+}
+
+/* ---- rules --------------------------------------------------------------- */
+
+static void put(int64_t *code, cel_rule_desc *desc, int j, int side,
+                const int64_t *words, int32_t n) {
+  desc->start[0][j][side] = desc->code_length;
+  desc->length[0][j][side] = n;
+  memcpy(code + desc->code_length, words, (size_t)n * sizeof *words);
+  desc->code_length += n;
+}
+
+static void put_whole(int64_t *code, cel_rule_desc *desc, int j) {
+  const int64_t lo[] = {CEL_RULE_CONST, 0}, hi[] = {CEL_RULE_BUFFER, j};
+  put(code, desc, j, 0, lo, 2);
+  put(code, desc, j, 1, hi, 2);
+}
+
+static const cel_rule *intern(cel_rules *rules, const cel_rule_desc *desc) {
+  const cel_rule *rule;
+  if (cel_rules_intern(rules, desc, &rule) != CEL_E_OK)
+    cel_bug("a rule of reductions: %s", cel_error_last()->text);
+  return rule;
+}
+
+/* Rows k*p to (k+1)*p for the chunk [k, k+1). */
+static const cel_rule *row_rule(cel__reductions *r, cel_rules *rules) {
+  int64_t code[16];
+  cel_rule_desc desc = {
+      .task_dims = 1, .buffer_dims = 2, .boxes = 1, .params = 1, .code = code};
+  if (r->row != NULL) return r->row;
+  for (int side = 0; side < 2; ++side) {
+    const int64_t words[] = {side == 0 ? CEL_RULE_MIN : CEL_RULE_MAX, 0,
+                             CEL_RULE_PARAM, 0, CEL_RULE_MUL};
+    put(code, &desc, 0, side, words, 5);
+  }
+  put_whole(code, &desc, 1);
+  return r->row = intern(rules, &desc);
+}
+
+static const cel_rule *whole_rule(cel__reductions *r, cel_rules *rules,
+                                  int32_t dims) {
+  int64_t code[16];
+  cel_rule_desc desc = {.buffer_dims = dims, .boxes = 1, .code = code};
+  if (r->whole[dims] != NULL) return r->whole[dims];
+  for (int j = 0; j < dims; ++j) put_whole(code, &desc, j);
+  return r->whole[dims] = intern(rules, &desc);
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+typedef struct identity {
+  cel_init init; /* first */
+  uint32_t size;
+  char bytes[];
+} identity;
+
+static cel_status fill(const cel_init *init, const cel_box *box, void *out) {
+  const identity *it = (const identity *)init;
+  char *at = out;
+  for (int64_t i = cel_box_volume(box); i > 0; --i, at += it->size)
+    memcpy(at, it->bytes, it->size);
+  return CEL_E_OK;
+}
+
+static void destroy(cel_init *init) {
+  cel_free(init);
+}
+
+static cel_init *identity_init(const cel_reducer *reducer) {
+  identity *it = cel_alloc_zero(sizeof *it + reducer->element_size);
+  it->init = (cel_init){.fill = fill, .destroy = destroy};
+  it->size = reducer->element_size;
+  memcpy(it->bytes, reducer->identity, it->size);
+  return &it->init;
+}
+
+/* How many rows a rank may write. */
+static int64_t rows_of(const cel_task_graph_config *config,
+                       const cel_task *task) {
+  int64_t runs = task->placement == CEL_PLACE_SPLIT && task->oversubscribe > 1
+                     ? task->oversubscribe
+                     : 1;
+  return (config->reducing > 1 ? config->reducing : 1) * runs;
+}
+
+static uint64_t key_of(const cel_task *task, const cel_reducer *reducer) {
+  struct {
+    cel_box range;
+    int64_t granularity[3], cut[3];
+    int64_t placement, oversubscribe;
+    uint64_t weights;
+  } what = {.range = task->range,
+            .placement = task->placement,
+            .oversubscribe = task->oversubscribe,
+            .weights = task->weights};
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    what.granularity[d] = task->permitted.granularity[d];
+    what.cut[d] = task->permitted.cut[d];
+  }
+  uint64_t hash = cel_hash(reducer->identity, reducer->element_size, 0);
+  return cel_hash(&what, sizeof what, hash);
+}
+
+/* A place for one more, which may cost the one that was not used for longest.
+ */
+static cel__partial *make_room(cel__reductions *r, cel__reduced *at) {
+  if (at->partials < CEL__PARTIALS) return &at->partial[at->partials++];
+  cel__partial *oldest = &at->partial[0];
+  for (uint32_t i = 1; i < at->partials; ++i)
+    if (at->partial[i].used < oldest->used) oldest = &at->partial[i];
+  cel_vec_push(&r->gone, oldest->buffer);
+  return oldest;
+}
+
+static const cel_buffer *rows_for(cel__reductions *r, cel__reduced *at,
+                                  const cel_task_graph_config *config,
+                                  const cel_reducer *reducer, uint64_t key,
+                                  int64_t rows) {
+  for (uint32_t i = 0; i < at->partials; ++i) {
+    cel__partial *known = &at->partial[i];
+    if (known->key != key) continue;
+    known->used = ++r->clock;
+    return known->buffer;
+  }
+  cel__partial *made = make_room(r, at);
+  const char *of = at->buffer->name != NULL ? at->buffer->name : "unnamed";
+  char name[128];
+  snprintf(name, sizeof name, "%.100s, partial", of);
+  int64_t extent[] = {rows, cel_box_volume(&at->buffer->extent), 1};
+  *made = (cel__partial){key, ++r->clock,
+                         config->make(config->context, 2, extent,
+                                      at->buffer->element_size, name,
+                                      identity_init(reducer))};
+  return made->buffer;
+}
+
+static cel__reduced *entry_of(cel__reductions *r, const cel_buffer *buffer) {
+  cel__reduced *at = find(r, buffer);
+  if (at != NULL) return at;
+  cel_vec_push(&r->all, (cel__reduced){.buffer = buffer});
+  return &cel_vec_last(&r->all);
+}
+
+static void lower(cel__reductions *r, const cel_task_graph_config *config,
+                  cel_arena *arena, const cel_task *task, cel_access *access) {
+  const cel_reducer *reducer = access->reducer;
+  cel_split split = cel_task_split(task, config->ranks);
+  int64_t rows = rows_of(config, task);
+  cel__reduced *at = entry_of(r, access->buffer);
+  cel_assert(at->rows == NULL);
+  at->rows =
+      rows_for(r, at, config, reducer, key_of(task, reducer), split.n * rows);
+  at->onto = access->mode == CEL_MODE_READ_WRITE;
+  at->combine = at->onto ? reducer->combine_onto : reducer->combine;
+  at->place = task->place;
+  cel_work_retain(at->combine);
+  ++r->pending;
+  *access =
+      (cel_access){.buffer = at->rows,
+                   .mode = CEL_MODE_DISCARD_WRITE,
+                   .use = {.rule = row_rule(r, config->rules),
+                           .params = cel_arena_copy(arena, &rows, sizeof rows),
+                           .range = cel_box_sized(split.n, 1, 1),
+                           .extent = at->rows->extent},
+                   .rows = rows};
+  cel_rule_retain(access->use.rule);
+}
+
+void cel__reductions_lower(cel__reductions *reductions,
+                           const cel_task_graph_config *config,
+                           cel_arena *arena, const cel_group *group,
+                           const cel_task *task, cel_access *access) {
+  for (uint32_t i = 0; i < group->accesses; ++i)
+    if (access[i].reducer != NULL)
+      lower(reductions, config, arena, task, &access[i]);
+}
+
+/* ---- combining ----------------------------------------------------------- */
+
+void cel__reductions_settle(cel__reductions *reductions,
+                            const cel_task_graph_config *config,
+                            cel__reduced *at, cel_group *group,
+                            cel_access access[2]) {
+  const cel_buffer *of[] = {at->rows, at->buffer};
+  const cel_mode into = at->onto ? CEL_MODE_READ_WRITE : CEL_MODE_DISCARD_WRITE;
+  cel_box unit = cel_box_sized(1, 1, 1);
+  for (int i = 0; i < 2; ++i)
+    access[i] = (cel_access){
+        .buffer = of[i],
+        .mode = i == 0 ? CEL_MODE_READ : into,
+        .use = {.rule = whole_rule(reductions, config->rules, of[i]->dims),
+                .range = unit,
+                .extent = of[i]->extent}};
+  *group = (cel_group){.kind = CEL_TASK_KERNEL,
+                       .placement = CEL_PLACE_ONCE,
+                       .range = unit,
+                       .accesses = 2,
+                       .access = access,
+                       .name = "combine",
+                       .place = at->place};
+  group->work = take(reductions, at);
+}

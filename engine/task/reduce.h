@@ -1,0 +1,89 @@
+/* reduce.h -- reductions, made of ordinary tasks over hidden buffers.
+ *
+ * A task that reduces into buffer B is given a buffer of partial results P
+ * instead: `rows` rows for each rank that has a chunk, one for each part that
+ * the rank cuts its chunk into, each row as long as B. B itself is then
+ * *pending*: at the first access that wants any of its contents, a task on
+ * rank 0 combines all rows of P in order into B, and from there B travels as
+ * anything does. All ranks hence see the same bits. What is never asked for,
+ * or overwritten before, is never combined.
+ *
+ * Invariant: a row that nobody writes holds the identity. P begins with it, and
+ * is only ever written by tasks that are cut alike, over ranks, devices and
+ * runs: `P`s are kept by all that the cuts depend on, a few for each buffer.
+ * Which ones there are follows from submissions alone, so all ranks agree.
+ *
+ * Cost: nothing for a task that reduces nothing but a look whether anything is
+ * pending. Confined. Thread: main.
+ */
+#ifndef CEL_TASK_REDUCE_H
+#define CEL_TASK_REDUCE_H
+
+#include "base/arena.h"
+#include "task/graph.h"
+
+enum { CEL__PARTIALS = 4 }; /* kept for a buffer */
+
+/* Rows of tasks that are cut alike. */
+typedef struct cel__partial {
+  uint64_t key;  /* of all that the cuts depend on */
+  uint64_t used; /* when */
+  const cel_buffer *buffer;
+} cel__partial;
+
+/* What a buffer has been reduced from. */
+typedef struct cel__reduced {
+  const cel_buffer *buffer;
+  uint32_t partials;
+  cel__partial partial[CEL__PARTIALS];
+  /* Pending: the rows, and what combines them; one reference. Else null. */
+  const cel_buffer *rows;
+  cel_work *combine;
+  bool onto; /* what the buffer holds */
+  cel_place place;
+} cel__reduced;
+
+typedef struct cel__reductions {
+  CEL_VEC(cel__reduced) all;
+  uint32_t pending;
+  uint64_t clock;
+  CEL_VEC(const cel_buffer *) gone; /* rows that made room for others */
+  const cel_rule *row, *whole[CEL_DIMS + 1]; /* made when first needed */
+} cel__reductions;
+
+void cel__reductions_release(cel__reductions *reductions);
+
+/* What is wrong with what a group reduces, in itself. */
+cel_status cel__reductions_check(const cel_group *group);
+
+/* Gives the accesses of `task`, a copy of the group whose split is known, that
+ * reduce their rows; their buffers are pending from then on. `access` is the
+ * task's. */
+void cel__reductions_lower(cel__reductions *reductions,
+                           const cel_task_graph_config *config,
+                           cel_arena *arena, const cel_group *group,
+                           const cel_task *task, cel_access *access);
+
+/* Frees what made room, once the task has been emitted. */
+void cel__reductions_tidy(cel__reductions *reductions,
+                          const cel_task_graph_config *config);
+
+/* Null, or what is pending in the buffer. */
+cel__reduced *cel__reductions_find(cel__reductions *reductions,
+                                   const cel_buffer *buffer);
+/* Nobody will see what was pending. */
+void cel__reductions_forget(cel__reductions *reductions, cel__reduced *at);
+
+/* The task that settles what is pending, which then no longer is; `group` is
+ * filled in, with `access` for its two, and takes over the reference on its
+ * work. */
+void cel__reductions_settle(cel__reductions *reductions,
+                            const cel_task_graph_config *config,
+                            cel__reduced *at, cel_group *group,
+                            cel_access access[2]);
+/* The buffer is freed: so are its rows. */
+void cel__reductions_free(cel__reductions *reductions,
+                          const cel_task_graph_config *config,
+                          const cel_buffer *buffer);
+
+#endif

@@ -1,0 +1,138 @@
+/* Reductions: what they come to, whatever the order of the atoms. */
+#include <string.h>
+
+#include "random/program.h"
+
+enum { OPS = REDUCE_DOUBLES + 1, MOST_SIZE = 24, EXACT = 1 << 20 };
+
+bool reduces(const access *a) {
+  return a->reduce != REDUCE_NOT;
+}
+
+/* ---- on bytes ----------------------------------------------------------- */
+
+void reduce_begin(reduce_op op, char *to, uint64_t elements, uint32_t size) {
+  memset(to, op == REDUCE_MIN ? 0xff : 0, elements * size);
+}
+
+static uint8_t combine(reduce_op op, uint8_t a, uint8_t b) {
+  switch (op) {
+  case REDUCE_ADD: return (uint8_t)(a + b);
+  case REDUCE_XOR: return a ^ b;
+  case REDUCE_MAX: return a > b ? a : b;
+  default: return a < b ? a : b;
+  }
+}
+
+void reduce_into(reduce_op op, char *to, const char *from, uint64_t elements,
+                 uint32_t size) {
+  uint64_t n = elements * size;
+  if (op != REDUCE_DOUBLES) {
+    for (uint64_t i = 0; i < n; ++i)
+      to[i] = (char)combine(op, (uint8_t)to[i], (uint8_t)from[i]);
+    return;
+  }
+  for (uint64_t i = 0; i + sizeof(double) <= n; i += sizeof(double)) {
+    double a, b;
+    memcpy(&a, to + i, sizeof a);
+    memcpy(&b, from + i, sizeof b);
+    a += b;
+    memcpy(to + i, &a, sizeof a);
+  }
+}
+
+/* Of some elements only, and not the same in two. */
+void reduce_atom(reduce_op op, char *row, uint64_t elements, uint32_t size,
+                 uint64_t value) {
+  cel_random r = {value};
+  char one[MOST_SIZE];
+  for (uint64_t e = 0; e < elements; ++e) {
+    uint64_t word = cel_random_next(&r);
+    double exact = (double)(int64_t)(word % EXACT) - EXACT / 2;
+    for (uint32_t i = 0; i < size; i += 8)
+      memcpy(one + i,
+             op == REDUCE_DOUBLES ? (const void *)&exact : (const void *)&word,
+             size - i < 8 ? size - i : 8);
+    if (word >> 62 != 0) reduce_into(op, row + e * size, one, 1, size);
+  }
+}
+
+/* ---- as the engine does it ---------------------------------------------- */
+
+typedef struct combiner {
+  cel_work work; /* first */
+  reduce_op op;
+  uint32_t size;
+  bool onto;
+} combiner;
+
+static const char *row_at(const cel_view *v, int64_t row, int64_t n,
+                          uint32_t size) {
+  return (const char *)v->base + (row - v->layout.min[0]) * n * size;
+}
+
+static cel_status run(const cel_work *work, const cel_call *call) {
+  const combiner *c = (const combiner *)work;
+  const cel_view *rows = &call->view[0], *into = &call->view[1];
+  int64_t n = cel_box_volume(&into->box);
+  if (call->views != 2 || rows->box.max[1] - rows->box.min[1] != n ||
+      rows->layout.max[1] != n || !cel_box_equal(&into->box, &into->layout))
+    return cel_fail(CEL_E_TASK, "not rows and what they are combined into");
+  if (!c->onto) reduce_begin(c->op, into->base, (uint64_t)n, c->size);
+  for (int64_t i = rows->box.min[0]; i < rows->box.max[0]; ++i)
+    reduce_into(c->op, into->base, row_at(rows, i, n, c->size), (uint64_t)n,
+                c->size);
+  return CEL_E_OK;
+}
+
+/* For all sizes and ops; programs run one after another, and several ranks in
+ * one process share them. Made before there are threads. */
+static struct {
+  combiner work[2];
+  cel_reducer reducer;
+} made[OPS][MOST_SIZE + 1];
+static const unsigned char zeros[MOST_SIZE];
+static unsigned char ones[MOST_SIZE];
+
+__attribute__((constructor)) static void make_all(void) {
+  memset(ones, 0xff, sizeof ones);
+  for (int op = 1; op < OPS; ++op)
+    for (uint32_t size = 1; size <= MOST_SIZE; ++size) {
+      for (int onto = 0; onto < 2; ++onto)
+        made[op][size].work[onto] =
+            (combiner){.work = {.references = 1,
+                                .fn = run,
+                                .hash = (uint64_t)(op * 64 + onto) + 1},
+                       .op = (reduce_op)op,
+                       .size = size,
+                       .onto = onto == 1};
+      made[op][size].reducer =
+          (cel_reducer){.element_size = size,
+                        .identity = op == REDUCE_MIN ? ones : zeros,
+                        .combine = &made[op][size].work[0].work,
+                        .combine_onto = &made[op][size].work[1].work};
+    }
+}
+
+const cel_reducer *reduce_reducer(reduce_op op, uint32_t size) {
+  return &made[op][size].reducer;
+}
+
+/* ---- in programs -------------------------------------------------------- */
+
+void reduce_generate(cel_random *r, const program *p, step *s, int buffer) {
+  const struct buffer *b = &p->buffer[buffer];
+  if (s->task != CEL_TASK_KERNEL || s->accesses == MOST_ACCESSES) return;
+  for (int k = 0; k < s->accesses; ++k)
+    if (s->access[k].buffer == buffer) return;
+  bool doubles = b->element_size % 8 == 0;
+  access *a = &s->access[s->accesses++];
+  *a = (access){.buffer = buffer,
+                .mode = CEL_MODE_DISCARD_WRITE,
+                .rule = rule_whole(r, s, b)};
+  a->reduce = (reduce_op)cel_random_int(
+      r, 1, doubles ? REDUCE_DOUBLES : REDUCE_DOUBLES - 1);
+  /* What else the buffer holds are no whole numbers. */
+  if (a->reduce != REDUCE_DOUBLES && cel_random_chance(r, 40))
+    a->mode = CEL_MODE_READ_WRITE;
+}
