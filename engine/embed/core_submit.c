@@ -89,12 +89,13 @@ static void read_accesses(lua_State *L, int index, uint32_t words,
     lua_rawgeti(L, index, (int)i++);
     lua_rawgeti(L, index, (int)i++);
     lua_rawgeti(L, index, (int)i++);
-    a->buffer = cel__check_buffer(L, -3);
-    a->mode = (cel_mode)lua_tointeger(L, -2);
-    a->use.rule = cel__check_rule(L, -1);
-    a->use.params = out->params + out->used;
-    a->use.range = *range;
-    a->use.extent = a->buffer->extent;
+    const cel_buffer *buffer = cel__check_buffer(L, -3);
+    *a = (cel_access){.buffer = buffer,
+                      .mode = (cel_mode)lua_tointeger(L, -2),
+                      .use = {.rule = cel__check_rule(L, -1),
+                              .params = out->params + out->used,
+                              .range = *range,
+                              .extent = buffer->extent}};
     lua_pop(L, 3);
     for (int32_t p = 0; p < a->use.rule->desc.params; ++p) {
       if (out->used == PARAMETERS) luaL_error(L, "too many captured numbers");

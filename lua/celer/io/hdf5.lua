@@ -96,7 +96,7 @@ local function open_library()
     end
   end
   return nil, "there is no HDF5 library that several threads may call; on Debian "
-    .. "it is the package libhdf5-103-1"
+    .. "it comes with the package hdf5-tools"
 end
 M.library = open_library
 
