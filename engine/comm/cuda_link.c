@@ -147,7 +147,7 @@ static void listen(cel__link *link, cel__link_peer *peer) {
     switch (word.kind) {
     case CEL__LINK_WANT: cel__link_want(link, peer, &word); break;
     case CEL__LINK_FILL: cel__link_filled(link, peer, &word); break;
-    case CEL__LINK_FREE: cel__link_free(link, &word); break;
+    case CEL__LINK_FREE: cel__link_free(peer, &word); break;
     case CEL__LINK_REFUSE: cel__link_refused(link, peer, &word); break;
     default: cel_bug("rank %lld says %u", (long long)peer->rank, word.kind);
     }

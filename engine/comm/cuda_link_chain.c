@@ -19,10 +19,7 @@ static cel_status failed(const cel__link_transfer *transfer, CUresult code,
  * recorded for this message: the slot is not used again before the receiver
  * gave it back. */
 static uint64_t mark_of(const cel__link_transfer *transfer) {
-  const cel__link *link = transfer->link;
-  int32_t to =
-      transfer->sends ? transfer->peer->local : link->around.base.local_rank;
-  return ((uint64_t)to + 1) << 48 | transfer->message->sequence;
+  return transfer->message->sequence + 1;
 }
 
 /* ---- sender -------------------------------------------------------------- */
@@ -30,15 +27,16 @@ static uint64_t mark_of(const cel__link_transfer *transfer) {
 static cel_status put_out(void *context, void *stream) {
   cel__link_transfer *transfer = context;
   cel__link *link = transfer->link;
-  CUresult code = cel__link_copy(
-      link, transfer, cel_mailbox_slot(&link->mailbox, transfer->slot),
-      transfer->message->bytes, true, stream);
+  const cel_mailbox *mailbox = &transfer->peer->mailbox;
+  CUresult code = cel__link_copy(link, transfer,
+                                 cel_mailbox_slot(mailbox->out, transfer->slot),
+                                 transfer->message->bytes, true, stream);
   if (code == CUDA_SUCCESS)
-    code = link->cuda->api->cuEventRecord(link->mailbox.event[transfer->slot],
-                                          stream);
+    code =
+        link->cuda->api->cuEventRecord(mailbox->filled[transfer->slot], stream);
   if (code != CUDA_SUCCESS) return failed(transfer, code, "sending to");
-  _Atomic(uint64_t) *mine =
-      cel_host_rings_words(link->rings, link->around.base.local_rank);
+  _Atomic(uint64_t) *mine = cel_host_rings_words(
+      link->rings, link->around.base.local_rank, transfer->peer->local);
   atomic_store_explicit(&mine[transfer->slot], mark_of(transfer),
                         memory_order_release);
   return CEL_E_OK;
@@ -47,7 +45,7 @@ static cel_status put_out(void *context, void *stream) {
 void cel__link_chain_send(cel__link *link, cel__link_transfer *transfer,
                           uint32_t slot) {
   transfer->slot = slot;
-  link->full[slot] = link->filling[slot] = true;
+  transfer->peer->full[slot] = transfer->peer->filling[slot] = true;
   cel_vec_push(&link->chained,
                (cel_chained){transfer->message->ticket, put_out, transfer});
 }
@@ -56,8 +54,8 @@ void cel__link_chain_send(cel__link *link, cel__link_transfer *transfer,
 
 static bool await_sender(const cel__link_transfer *transfer) {
   cel__link *link = transfer->link;
-  _Atomic(uint64_t) *theirs =
-      cel_host_rings_words(link->rings, transfer->peer->local);
+  _Atomic(uint64_t) *theirs = cel_host_rings_words(
+      link->rings, transfer->peer->local, link->around.base.local_rank);
   while (atomic_load_explicit(&theirs[transfer->slot], memory_order_acquire) !=
          mark_of(transfer)) {
     if (atomic_load_explicit(&link->halted, memory_order_relaxed)) return false;
@@ -75,10 +73,10 @@ static cel_status put_in(void *context, void *stream) {
                     (long long)transfer->message->peer,
                     (unsigned long long)transfer->message->sequence);
   CUresult code = link->cuda->api->cuStreamWaitEvent(
-      stream, mailbox->event[transfer->slot], 0);
+      stream, mailbox->arrived[transfer->slot], 0);
   if (code == CUDA_SUCCESS)
     code = cel__link_copy(link, transfer,
-                          cel_mailbox_slot(mailbox, transfer->slot),
+                          cel_mailbox_slot(mailbox->in, transfer->slot),
                           transfer->message->bytes, false, stream);
   return code == CUDA_SUCCESS ? CEL_E_OK
                               : failed(transfer, code, "receiving from");
@@ -118,7 +116,7 @@ void cel__link_unchain(cel_transport *t, void *context) {
   cel__link *link = (cel__link *)t;
   cel__link_transfer *transfer = context;
   if (transfer->sends)
-    link->filling[transfer->slot] = false;
+    transfer->peer->filling[transfer->slot] = false;
   else
     cel__link_tell(
         link, transfer->peer,

@@ -25,10 +25,10 @@ static CUresult enqueue(cel__link *link, cel__link_peer *peer,
   if (*emptied == NULL)
     code = api->cuEventCreate(emptied, CU_EVENT_DISABLE_TIMING);
   if (code == CUDA_SUCCESS)
-    code = api->cuStreamWaitEvent(stream, peer->mailbox.event[word->slot], 0);
+    code = api->cuStreamWaitEvent(stream, peer->mailbox.arrived[word->slot], 0);
   if (code == CUDA_SUCCESS)
     code = cel__link_copy(link, transfer,
-                          cel_mailbox_slot(&peer->mailbox, word->slot),
+                          cel_mailbox_slot(peer->mailbox.in, word->slot),
                           word->bytes, false, stream);
   return code == CUDA_SUCCESS ? api->cuEventRecord(*emptied, stream) : code;
 }

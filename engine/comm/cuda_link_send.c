@@ -44,9 +44,9 @@ void cel__link_want(cel__link *link, cel__link_peer *peer,
 
 /* ---- slots --------------------------------------------------------------- */
 
-void cel__link_free(cel__link *link, const cel_host_record *word) {
-  cel_assert(word->slot < CEL_MAIL_SLOTS && link->full[word->slot]);
-  link->full[word->slot] = false;
+void cel__link_free(cel__link_peer *peer, const cel_host_record *word) {
+  cel_assert(word->slot < CEL_MAIL_SLOTS && peer->full[word->slot]);
+  peer->full[word->slot] = false;
 }
 
 /* Of what size a slot is for the next part. The first one of a long message is
@@ -63,9 +63,9 @@ static const cel_mail_size *size_for(const cel__link *link,
 }
 
 /* An empty one, or -1. */
-static int find_slot(const cel__link *link, const cel_mail_size *size) {
+static int find_slot(const cel__link_peer *peer, const cel_mail_size *size) {
   for (uint32_t i = size->first; i < size->first + size->slots; ++i)
-    if (!link->full[i] && !link->filling[i]) return (int)i;
+    if (!peer->full[i] && !peer->filling[i]) return (int)i;
   return -1;
 }
 
@@ -86,25 +86,26 @@ static uint64_t fitting(const cel__link_transfer *transfer, uint64_t n) {
 /* Fills a slot with the next part; false where none is empty. */
 static bool fill_one(cel__link *link, cel__link_transfer *transfer) {
   const cel_cuda_api *api = link->cuda->api;
+  cel__link_peer *peer = transfer->peer;
   const cel_mail_size *size = size_for(link, transfer);
   uint64_t bytes = fitting(transfer, size->bytes);
-  int slot = find_slot(link, size);
+  int slot = find_slot(peer, size);
   if (slot < 0) return false;
   if (transfer->message->chained) {
     cel__link_chain_send(link, transfer, (uint32_t)slot);
     return true;
   }
   CUresult code =
-      cel__link_copy(link, transfer, cel_mailbox_slot(&link->mailbox, slot),
+      cel__link_copy(link, transfer, cel_mailbox_slot(peer->mailbox.out, slot),
                      bytes, true, link->stream);
   if (code == CUDA_SUCCESS)
-    code = api->cuEventRecord(link->mailbox.event[slot], link->stream);
+    code = api->cuEventRecord(peer->mailbox.filled[slot], link->stream);
   if (cel__link_bad(link, code, "sending to", transfer->message->peer))
     return false;
-  link->full[slot] = link->filling[slot] = true;
+  peer->full[slot] = peer->filling[slot] = true;
   ++transfer->copies;
   cel_vec_push(&link->parts, (cel__link_part){transfer, (uint32_t)slot});
-  cel__link_tell(link, transfer->peer,
+  cel__link_tell(link, peer,
                  (cel_host_record){.kind = CEL__LINK_FILL,
                                    .slot = (uint32_t)slot,
                                    .sequence = transfer->message->sequence,
@@ -113,18 +114,20 @@ static bool fill_one(cel__link *link, cel__link_transfer *transfer) {
 }
 
 /* Whether a slot has been filled: one that has been emptied was. */
-static bool is_filled(cel__link *link, uint32_t slot) {
-  if (!link->full[slot]) return true;
-  CUresult code = link->cuda->api->cuEventQuery(link->mailbox.event[slot]);
+static bool is_filled(cel__link *link, const cel__link_part *part) {
+  const cel__link_peer *peer = part->transfer->peer;
+  if (!peer->full[part->slot]) return true;
+  CUresult code =
+      link->cuda->api->cuEventQuery(peer->mailbox.filled[part->slot]);
   if (code == CUDA_ERROR_NOT_READY) return false;
   return !cel__link_bad(link, code, "sending", -1);
 }
 
 static void take_filled(cel__link *link) {
   uint32_t n = 0;
-  while (n < link->parts.n && is_filled(link, link->parts.at[n].slot)) {
+  while (n < link->parts.n && is_filled(link, &link->parts.at[n])) {
     cel__link_transfer *transfer = link->parts.at[n].transfer;
-    link->filling[link->parts.at[n].slot] = false;
+    transfer->peer->filling[link->parts.at[n].slot] = false;
     ++n;
     if (--transfer->copies == 0 && transfer->begun == transfer->message->bytes)
       cel__link_end(link, transfer, true);

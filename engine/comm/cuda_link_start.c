@@ -15,20 +15,31 @@ enum {
 /* What a rank tells the others of its host. */
 typedef struct hello {
   int64_t rank;
-  char why[WHY];  /* it cannot take part; empty: it can */
-  char rings[64]; /* local rank 0: the name of the segment */
-  cel_mailbox_handles handles;
+  char why[WHY];                 /* it cannot take part; empty: it can */
+  char rings[64];                /* local rank 0: the name of the segment */
+  cel_mailbox_handles handles[]; /* for each of them, by local_rank */
 } hello;
+
+static size_t size_of_hello(const cel__link *link) {
+  return sizeof(hello) +
+         (size_t)link->around.base.local_ranks * sizeof(cel_mailbox_handles);
+}
+
+static const hello *hello_of(const cel__link *link, const void *all,
+                             int32_t local) {
+  return (const void *)((const char *)all +
+                        (size_t)local * size_of_hello(link));
+}
 
 /* ---- the end ------------------------------------------------------------- */
 
-static void release_peer(cel__link *link, cel__link_peer *peer) {
+static void let_peer_go(cel__link *link, cel__link_peer *peer) {
   const cel_cuda_api *api = link->cuda->api;
   for (int i = 0; i < CEL__LINK_STREAMS; ++i)
     if (peer->stream[i] != NULL) api->cuStreamDestroy_v2(peer->stream[i]);
   for (int i = 0; i < CEL_MAIL_SLOTS; ++i)
     if (peer->emptied[i] != NULL) api->cuEventDestroy_v2(peer->emptied[i]);
-  cel_mailbox_close(&peer->mailbox);
+  cel_mailbox_let_go(&peer->mailbox);
   cel_vec_release(&peer->parts);
   cel_vec_release(&peer->receives);
   cel_vec_release(&peer->sends);
@@ -39,8 +50,7 @@ static void release_peer(cel__link *link, cel__link_peer *peer) {
 void cel__link_let_go(cel__link *link) {
   if (link->cuda != NULL)
     link->cuda->api->cuCtxSetCurrent(link->cuda->device[0].context);
-  for (int32_t p = 0; p < link->peers; ++p) release_peer(link, &link->peer[p]);
-  link->peers = 0;
+  for (int32_t p = 0; p < link->peers; ++p) let_peer_go(link, &link->peer[p]);
   cel_host_rings_close(link->rings);
   link->rings = NULL;
 }
@@ -49,7 +59,8 @@ void cel__link_release(cel__link *link) {
   if (link->cuda != NULL)
     link->cuda->api->cuCtxSetCurrent(link->cuda->device[0].context);
   if (link->stream != NULL) link->cuda->api->cuStreamDestroy_v2(link->stream);
-  cel_mailbox_close(&link->mailbox);
+  for (int32_t p = 0; p < link->peers; ++p)
+    cel_mailbox_close(&link->peer[p].mailbox);
   for (uint32_t i = 0; i < link->done.n; ++i) cel_free(link->done.at[i].error);
   cel_vec_release(&link->done);
   cel_vec_release(&link->parts);
@@ -61,26 +72,6 @@ void cel__link_release(cel__link *link) {
 }
 
 /* ---- what we offer ------------------------------------------------------- */
-
-static unsigned char probe_byte(int64_t rank, int i) {
-  return (unsigned char)(rank * 37 + (int64_t)i * 11 + 5);
-}
-
-/* A pattern in slot 0, and its event after it. */
-static cel_status fill_probe(cel__link *link) {
-  const cel_cuda_api *api = link->cuda->api;
-  unsigned char bytes[PROBE_BYTES];
-  for (int i = 0; i < PROBE_BYTES; ++i)
-    bytes[i] = probe_byte(link->around.base.rank, i);
-  CUresult code = api->cuMemcpyHtoDAsync_v2(link->mailbox.base, bytes,
-                                            sizeof bytes, link->stream);
-  if (code == CUDA_SUCCESS)
-    code = api->cuEventRecord(link->mailbox.event[0], link->stream);
-  if (code == CUDA_SUCCESS) code = api->cuStreamSynchronize(link->stream);
-  return code == CUDA_SUCCESS
-             ? CEL_E_OK
-             : cel_mailbox_fail(link->cuda, "filling a mailbox", code);
-}
 
 static cel_status make_rings(cel__link *link, hello *mine) {
   struct timespec t;
@@ -98,50 +89,75 @@ static CUresult make_stream(const cel__link *link, CUstream *out) {
       out, CU_STREAM_NON_BLOCKING, -1);
 }
 
+static cel_status make_peer(cel__link *link, int32_t local, hello *mine) {
+  cel__link_peer *peer = &link->peer[link->peers++];
+  peer->local = local;
+  CEL_TRY(cel_mailbox_make(&peer->mailbox, link->cuda, &mine->handles[local]));
+  CUresult code = CUDA_SUCCESS;
+  for (int i = 0; i < CEL__LINK_STREAMS && code == CUDA_SUCCESS; ++i)
+    code = make_stream(link, &peer->stream[i]);
+  return code == CUDA_SUCCESS
+             ? CEL_E_OK
+             : cel_mailbox_fail(link->cuda, "cuStreamCreateWithPriority", code);
+}
+
 static cel_status offer(cel__link *link, hello *mine) {
   const cel_cuda *cuda = link->cuda;
+  const cel_transport *base = &link->around.base;
   if (cuda == NULL) return cel_fail(CEL_E_MISSING, "it uses no GPU");
   if (cuda->devices != 1)
     return cel_fail(CEL_E_MISSING, "it has %d GPUs, not one", cuda->devices);
-  CEL_TRY(cel_mailbox_make(&link->mailbox, cuda, &mine->handles));
+  for (int32_t i = 0; i < base->local_ranks; ++i)
+    if (i != base->local_rank) CEL_TRY(make_peer(link, i, mine));
   CUresult code = make_stream(link, &link->stream);
   if (code != CUDA_SUCCESS)
     return cel_mailbox_fail(cuda, "cuStreamCreateWithPriority", code);
-  CEL_TRY(fill_probe(link));
-  return link->around.base.local_rank == 0 ? make_rings(link, mine) : CEL_E_OK;
+  return base->local_rank == 0 ? make_rings(link, mine) : CEL_E_OK;
 }
 
 /* ---- what others offer --------------------------------------------------- */
 
+static unsigned char probe_byte(int64_t rank, int i) {
+  return (unsigned char)(rank * 37 + (int64_t)i * 11 + 5);
+}
+
+/* Puts a pattern into the peer's slot 0, and the event behind it. */
+static cel_status send_probe(cel__link *link, cel__link_peer *peer) {
+  const cel_cuda_api *api = link->cuda->api;
+  const cel_mailbox *mailbox = &peer->mailbox;
+  unsigned char bytes[PROBE_BYTES];
+  for (int i = 0; i < PROBE_BYTES; ++i)
+    bytes[i] = probe_byte(link->around.base.rank, i);
+  CUdeviceptr last = cel_mailbox_slot(mailbox->in, CEL_MAIL_SLOTS - 1);
+  CUresult code =
+      api->cuMemcpyHtoDAsync_v2(last, bytes, sizeof bytes, link->stream);
+  if (code == CUDA_SUCCESS)
+    code = api->cuMemcpyAsync(mailbox->out, last, sizeof bytes, link->stream);
+  if (code == CUDA_SUCCESS)
+    code = api->cuEventRecord(mailbox->filled[0], link->stream);
+  if (code == CUDA_SUCCESS) code = api->cuStreamSynchronize(link->stream);
+  return code == CUDA_SUCCESS
+             ? CEL_E_OK
+             : cel_mailbox_fail(link->cuda, "filling a mailbox", code);
+}
+
 /* Waits for the peer's event and reads its pattern, as messages do. */
-static cel_status probe(cel__link *link, cel__link_peer *peer) {
+static cel_status take_probe(cel__link *link, cel__link_peer *peer) {
   const cel_cuda_api *api = link->cuda->api;
   unsigned char bytes[PROBE_BYTES] = {0};
   CUresult code =
-      api->cuStreamWaitEvent(peer->stream[0], peer->mailbox.event[0], 0);
+      api->cuStreamWaitEvent(peer->stream[0], peer->mailbox.arrived[0], 0);
   if (code == CUDA_SUCCESS)
-    code = api->cuMemcpyDtoHAsync_v2(bytes, peer->mailbox.base, sizeof bytes,
+    code = api->cuMemcpyDtoHAsync_v2(bytes, peer->mailbox.in, sizeof bytes,
                                      peer->stream[0]);
   if (code == CUDA_SUCCESS) code = api->cuStreamSynchronize(peer->stream[0]);
   if (code != CUDA_SUCCESS)
     return cel_mailbox_fail(link->cuda, "reading a mailbox", code);
   for (int i = 0; i < PROBE_BYTES; ++i)
     if (bytes[i] != probe_byte(peer->rank, i))
-      return cel_fail(CEL_E_MISSING,
-                      "reading rank %lld's mailbox gave other bytes",
+      return cel_fail(CEL_E_MISSING, "rank %lld sent it other bytes",
                       (long long)peer->rank);
   return CEL_E_OK;
-}
-
-static cel_status open_peer(cel__link *link, cel__link_peer *peer,
-                            const hello *theirs) {
-  CEL_TRY(cel_mailbox_open(&peer->mailbox, link->cuda, &theirs->handles));
-  CUresult code = CUDA_SUCCESS;
-  for (int i = 0; i < CEL__LINK_STREAMS && code == CUDA_SUCCESS; ++i)
-    code = make_stream(link, &peer->stream[i]);
-  if (code != CUDA_SUCCESS)
-    return cel_mailbox_fail(link->cuda, "cuStreamCreateWithPriority", code);
-  return probe(link, peer);
 }
 
 static int by_rank(const void *left, const void *right) {
@@ -149,16 +165,25 @@ static int by_rank(const void *left, const void *right) {
   return a->rank < b->rank ? -1 : 1;
 }
 
-static cel_status open_all(cel__link *link, const hello *all) {
+static cel_status open_all(cel__link *link, const void *all) {
+  const cel_transport *base = &link->around.base;
   if (link->rings == NULL)
-    CEL_TRY(cel_host_rings_open(all[0].rings, link->around.base.local_ranks,
-                                &link->rings));
-  for (int32_t i = 0; i < link->around.base.local_ranks; ++i) {
-    if (i == link->around.base.local_rank) continue;
-    cel__link_peer *peer = &link->peer[link->peers++];
-    *peer = (cel__link_peer){.rank = all[i].rank, .local = i};
-    CEL_TRY(open_peer(link, peer, &all[i]));
+    CEL_TRY(cel_host_rings_open(hello_of(link, all, 0)->rings,
+                                base->local_ranks, &link->rings));
+  for (int32_t p = 0; p < link->peers; ++p) {
+    cel__link_peer *peer = &link->peer[p];
+    const hello *theirs = hello_of(link, all, peer->local);
+    peer->rank = theirs->rank;
+    CEL_TRY(
+        cel_mailbox_open(&peer->mailbox, &theirs->handles[base->local_rank]));
+    CEL_TRY(send_probe(link, peer));
   }
+  return CEL_E_OK;
+}
+
+static cel_status take_probes(cel__link *link) {
+  for (int32_t p = 0; p < link->peers; ++p)
+    CEL_TRY(take_probe(link, &link->peer[p]));
   return CEL_E_OK;
 }
 
@@ -166,33 +191,34 @@ static cel_status open_all(cel__link *link, const hello *all) {
 
 /* All ranks' words; false and why where one of them cannot. */
 static cel_status hear(cel__link *link, hello *mine, cel_status status,
-                       hello *all, bool *good, char *why, size_t size) {
+                       void *all, bool *good, char *why, size_t size) {
+  cel_transport *inner = link->around.inner;
   mine->rank = link->around.base.rank;
   snprintf(mine->why, sizeof mine->why, "%.*s", WHY - 1,
            status == CEL_E_OK ? "" : cel_error_last()->text);
-  CEL_TRY(
-      link->around.inner->gather(link->around.inner, mine, sizeof *mine, all));
+  CEL_TRY(inner->gather(inner, mine, (uint32_t)size_of_hello(link), all));
   *good = true;
   for (int32_t i = 0; i < link->around.base.local_ranks && *good; ++i) {
-    if (all[i].why[0] == '\0') continue;
-    snprintf(why, size, "rank %lld: %s", (long long)all[i].rank, all[i].why);
+    const hello *theirs = hello_of(link, all, i);
+    if (theirs->why[0] == '\0') continue;
+    snprintf(why, size, "rank %lld: %s", (long long)theirs->rank, theirs->why);
     *good = false;
   }
   return CEL_E_OK;
 }
 
-/* What all offer, and whether all could take it. Where not, nobody frees what
- * another has still open. */
-static cel_status meet(cel__link *link, hello *mine, hello *all, bool *good,
+/* What all offer, whether all could take it, and whether a first message came.
+ * Where not, nobody frees what another has still open. */
+static cel_status meet(cel__link *link, hello *mine, void *all, bool *good,
                        char *why, size_t size) {
+  cel_transport *inner = link->around.inner;
   CEL_TRY(hear(link, mine, offer(link, mine), all, good, why, size));
   if (!*good) return CEL_E_OK;
-  cel_status status = open_all(link, all);
-  CEL_TRY(hear(link, mine, status, all, good, why, size));
+  CEL_TRY(hear(link, mine, open_all(link, all), all, good, why, size));
+  if (*good) CEL_TRY(hear(link, mine, take_probes(link), all, good, why, size));
   if (*good) return CEL_E_OK;
   cel__link_let_go(link);
-  return link->around.inner->gather(link->around.inner, mine, sizeof *mine,
-                                    all);
+  return inner->gather(inner, mine, (uint32_t)size_of_hello(link), all);
 }
 
 /* Where all ranks are near already, they stay so, and nothing is chained: the
@@ -217,8 +243,8 @@ cel_status cel_transport_cuda_link(cel_transport *inner, const cel_cuda *cuda,
   cel__link_init(link, inner);
   link->cuda = cuda;
   link->peer = cel_alloc_zero((size_t)inner->local_ranks * sizeof *link->peer);
-  hello *mine = cel_alloc_zero(sizeof *mine);
-  hello *all = cel_alloc_zero((size_t)inner->local_ranks * sizeof *all);
+  hello *mine = cel_alloc_zero(size_of_hello(link));
+  void *all = cel_alloc_zero((size_t)inner->local_ranks * size_of_hello(link));
   cel_status status = meet(link, mine, all, &good, why, size);
   if (status == CEL_E_OK && good) {
     come_near(link);

@@ -39,7 +39,7 @@ typedef struct cel__link_transfer {
   uint32_t copies; /* of those, under way */
 } cel__link_transfer;
 
-/* A slot of our mailbox that is not empty, or one of a peer's. */
+/* A slot that we fill, or one that we empty. */
 typedef struct cel__link_part {
   cel__link_transfer *transfer;
   uint32_t slot;
@@ -50,7 +50,9 @@ typedef struct cel__link_peer {
   int64_t rank;
   int32_t local; /* local_rank */
   cel_mailbox mailbox;
-  /* Empty its slots in turns: while one is on its way, the other waits for its
+  bool full[CEL_MAIL_SLOTS];    /* of mailbox.out: until it is emptied ... */
+  bool filling[CEL_MAIL_SLOTS]; /* ... and we know that it was filled */
+  /* Empty slots in turns: while one is on its way, the other waits for its
    * event and begins. */
   CUstream stream[CEL__LINK_STREAMS];
   uint32_t turn;
@@ -69,11 +71,8 @@ typedef struct cel__link {
   int32_t peers;
   cel__link_peer *peer;
   int64_t *near;
-  cel_mailbox mailbox;
-  CUstream stream;                      /* fills our slots, in their order */
+  CUstream stream;                      /* fills slots */
   CEL_VEC(cel__link_part) parts;        /* being filled, oldest first */
-  bool full[CEL_MAIL_SLOTS];            /* until it has been emptied ... */
-  bool filling[CEL_MAIL_SLOTS];         /* ... and we know that it was filled */
   CEL_VEC(cel__link_transfer *) wanted; /* and not all in slots yet */
   CEL_VEC(cel_chained) chained;         /* that nobody took yet */
   _Atomic(bool) halted;
@@ -106,7 +105,7 @@ CUresult cel__link_copy(cel__link *link, cel__link_transfer *transfer,
 void cel__link_send(cel__link *link, cel__link_transfer *transfer);
 void cel__link_want(cel__link *link, cel__link_peer *peer,
                     const cel_host_record *word);
-void cel__link_free(cel__link *link, const cel_host_record *word);
+void cel__link_free(cel__link_peer *peer, const cel_host_record *word);
 /* Takes in what has been filled; fills what is empty. */
 void cel__link_fill(cel__link *link);
 

@@ -3,7 +3,7 @@
 enum { LAZY_ENABLE_PEER_ACCESS = 1 };
 
 const cel_mail_size cel_mail_sizes[CEL_MAIL_SIZES] = {
-    {0, 32, 256 << 10}, {32, 8, 4 << 20}, {40, 3, 28 << 20}};
+    {0, 16, 256 << 10}, {16, 4, 4 << 20}, {20, 3, 28 << 20}};
 
 /* Where a slot begins, or where the last one ends. */
 static uint64_t offset_of(uint32_t slot) {
@@ -23,29 +23,30 @@ cel_status cel_mailbox_fail(const cel_cuda *cuda, const char *call,
                   cel_cuda_api_text(cuda->api, code));
 }
 
-CUdeviceptr cel_mailbox_slot(const cel_mailbox *mailbox, uint32_t slot) {
+CUdeviceptr cel_mailbox_slot(CUdeviceptr base, uint32_t slot) {
   cel_assert(slot < CEL_MAIL_SLOTS);
-  return mailbox->base + offset_of(slot);
+  return base + offset_of(slot);
+}
+
+static void destroy_events(const cel_cuda *cuda, CUevent *events) {
+  for (int i = 0; i < CEL_MAIL_SLOTS; ++i) {
+    if (events[i] != NULL) cuda->api->cuEventDestroy_v2(events[i]);
+    events[i] = NULL;
+  }
+}
+
+void cel_mailbox_let_go(cel_mailbox *mailbox) {
+  if (mailbox->cuda == NULL) return;
+  destroy_events(mailbox->cuda, mailbox->arrived);
+  if (mailbox->out != 0) mailbox->cuda->api->cuIpcCloseMemHandle(mailbox->out);
+  mailbox->out = 0;
 }
 
 void cel_mailbox_close(cel_mailbox *mailbox) {
   if (mailbox->cuda == NULL) return;
-  const cel_cuda_api *api = mailbox->cuda->api;
-  for (int i = 0; i < CEL_MAIL_SLOTS; ++i)
-    if (mailbox->event[i] != NULL) api->cuEventDestroy_v2(mailbox->event[i]);
-  if (mailbox->base != 0 && mailbox->opened)
-    api->cuIpcCloseMemHandle(mailbox->base);
-  else if (mailbox->base != 0)
-    api->cuMemFree_v2(mailbox->base);
+  destroy_events(mailbox->cuda, mailbox->filled);
+  if (mailbox->in != 0) mailbox->cuda->api->cuMemFree_v2(mailbox->in);
   *mailbox = (cel_mailbox){0};
-}
-
-/* Closes what is there of it. */
-static cel_status give_up(cel_mailbox *mailbox, const char *call,
-                          CUresult code) {
-  cel_status status = cel_mailbox_fail(mailbox->cuda, call, code);
-  cel_mailbox_close(mailbox);
-  return status;
 }
 
 cel_status cel_mailbox_make(cel_mailbox *mailbox, const cel_cuda *cuda,
@@ -53,30 +54,34 @@ cel_status cel_mailbox_make(cel_mailbox *mailbox, const cel_cuda *cuda,
   const cel_cuda_api *api = cuda->api;
   *mailbox = (cel_mailbox){.cuda = cuda};
   api->cuCtxSetCurrent(cuda->device[0].context);
-  CUresult code = api->cuMemAlloc_v2(&mailbox->base, offset_of(CEL_MAIL_SLOTS));
-  if (code != CUDA_SUCCESS) return give_up(mailbox, "cuMemAlloc", code);
-  code = api->cuIpcGetMemHandle(&out->memory, mailbox->base);
-  if (code != CUDA_SUCCESS) return give_up(mailbox, "cuIpcGetMemHandle", code);
+  CUresult code = api->cuMemAlloc_v2(&mailbox->in, offset_of(CEL_MAIL_SLOTS));
+  if (code != CUDA_SUCCESS) return cel_mailbox_fail(cuda, "cuMemAlloc", code);
+  code = api->cuIpcGetMemHandle(&out->memory, mailbox->in);
+  if (code != CUDA_SUCCESS)
+    return cel_mailbox_fail(cuda, "cuIpcGetMemHandle", code);
   for (int i = 0; i < CEL_MAIL_SLOTS && code == CUDA_SUCCESS; ++i) {
-    code = api->cuEventCreate(&mailbox->event[i],
+    code = api->cuEventCreate(&mailbox->filled[i],
                               CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
     if (code == CUDA_SUCCESS)
-      code = api->cuIpcGetEventHandle(&out->event[i], mailbox->event[i]);
+      code = api->cuIpcGetEventHandle(&out->event[i], mailbox->filled[i]);
   }
-  return code == CUDA_SUCCESS ? CEL_E_OK
-                              : give_up(mailbox, "cuIpcGetEventHandle", code);
+  return code == CUDA_SUCCESS
+             ? CEL_E_OK
+             : cel_mailbox_fail(cuda, "cuIpcGetEventHandle", code);
 }
 
-cel_status cel_mailbox_open(cel_mailbox *mailbox, const cel_cuda *cuda,
-                            const cel_mailbox_handles *handles) {
+cel_status cel_mailbox_open(cel_mailbox *mailbox,
+                            const cel_mailbox_handles *theirs) {
+  const cel_cuda *cuda = mailbox->cuda;
   const cel_cuda_api *api = cuda->api;
-  *mailbox = (cel_mailbox){.cuda = cuda, .opened = true};
   api->cuCtxSetCurrent(cuda->device[0].context);
-  CUresult code = api->cuIpcOpenMemHandle_v2(&mailbox->base, handles->memory,
+  CUresult code = api->cuIpcOpenMemHandle_v2(&mailbox->out, theirs->memory,
                                              LAZY_ENABLE_PEER_ACCESS);
-  if (code != CUDA_SUCCESS) return give_up(mailbox, "cuIpcOpenMemHandle", code);
+  if (code != CUDA_SUCCESS)
+    return cel_mailbox_fail(cuda, "cuIpcOpenMemHandle", code);
   for (int i = 0; i < CEL_MAIL_SLOTS && code == CUDA_SUCCESS; ++i)
-    code = api->cuIpcOpenEventHandle(&mailbox->event[i], handles->event[i]);
-  return code == CUDA_SUCCESS ? CEL_E_OK
-                              : give_up(mailbox, "cuIpcOpenEventHandle", code);
+    code = api->cuIpcOpenEventHandle(&mailbox->arrived[i], theirs->event[i]);
+  return code == CUDA_SUCCESS
+             ? CEL_E_OK
+             : cel_mailbox_fail(cuda, "cuIpcOpenEventHandle", code);
 }

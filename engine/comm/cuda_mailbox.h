@@ -1,8 +1,11 @@
-/* cuda_mailbox.h -- device memory that other processes of the host read.
+/* cuda_mailbox.h -- memory of two GPUs through which two processes of a host
+ * exchange messages.
  *
- * A rank makes one, and the others open it by the handles that it gives them
- * (CUDA IPC). It is cut into slots of a few sizes; each has an event that says
- * when it has been filled, for other processes' streams to wait for.
+ * Each has one for the other: memory of its own GPU that the other one fills,
+ * as writing to another GPU is faster than reading from it. It is cut into
+ * slots of a few sizes; each has an event that says when it has been filled,
+ * for the streams of both processes to wait for. Memory and events are opened
+ * by handles (CUDA IPC).
  * Confined; the context of cuda->device[0] must be current, but for `make` and
  * `open`, which make it so.
  */
@@ -11,7 +14,7 @@
 
 #include "device/cuda.h"
 
-enum { CEL_MAIL_SIZES = 3, CEL_MAIL_SLOTS = 43 };
+enum { CEL_MAIL_SIZES = 3, CEL_MAIL_SLOTS = 23 };
 
 /* The slots of one size. A copy from another GPU costs about 4 us besides its
  * bytes, so the largest are large. */
@@ -20,29 +23,34 @@ typedef struct cel_mail_size {
   uint64_t bytes;
 } cel_mail_size;
 
-/* Ascending; 124 MiB in all. */
+/* Ascending; 104 MiB in all. */
 extern const cel_mail_size cel_mail_sizes[CEL_MAIL_SIZES];
 
 typedef struct cel_mailbox {
   const cel_cuda *cuda;
-  CUdeviceptr base;
-  bool opened; /* another process's */
-  CUevent event[CEL_MAIL_SLOTS];
+  CUdeviceptr in;                  /* ours; the other one fills it */
+  CUdeviceptr out;                 /* the other's; we fill it */
+  CUevent filled[CEL_MAIL_SLOTS];  /* ours, of `out` */
+  CUevent arrived[CEL_MAIL_SLOTS]; /* the other's, of `in` */
 } cel_mailbox;
 
 typedef struct cel_mailbox_handles {
   CUipcHandle memory, event[CEL_MAIL_SLOTS];
 } cel_mailbox_handles;
 
-/* A mailbox of this rank's only device. CEL_E_MISSING says which call failed,
- * and then nothing is left to close. `cuda` is borrowed. */
+/* Makes what is ours, of this rank's only device. CEL_E_MISSING says which call
+ * failed. `cuda` is borrowed. */
 cel_status cel_mailbox_make(cel_mailbox *mailbox, const cel_cuda *cuda,
                             cel_mailbox_handles *out);
-cel_status cel_mailbox_open(cel_mailbox *mailbox, const cel_cuda *cuda,
-                            const cel_mailbox_handles *handles);
-/* What was opened is closed before its maker closes it. */
+/* Opens what is the other's. CEL_E_MISSING. */
+cel_status cel_mailbox_open(cel_mailbox *mailbox,
+                            const cel_mailbox_handles *theirs);
+/* Closes what was opened; both do that before either calls cel_mailbox_close,
+ * which frees what is ours. Of what is not there, neither does anything. */
+void cel_mailbox_let_go(cel_mailbox *mailbox);
 void cel_mailbox_close(cel_mailbox *mailbox);
-CUdeviceptr cel_mailbox_slot(const cel_mailbox *mailbox, uint32_t slot);
+/* Of `in` or of `out`. */
+CUdeviceptr cel_mailbox_slot(CUdeviceptr base, uint32_t slot);
 /* CEL_E_MISSING: "cuMemAlloc: out of memory". */
 cel_status cel_mailbox_fail(const cel_cuda *cuda, const char *call,
                             CUresult code);

@@ -11,23 +11,18 @@ typedef struct ring {
   _Alignas(64) _Atomic(uint64_t) head; /* the consumer's */
   _Alignas(64) _Atomic(uint64_t) tail; /* the producer's */
   _Alignas(64) cel_host_record at[CEL_HOST_RING];
+  _Alignas(64) _Atomic(uint64_t) words[CEL_HOST_WORDS];
 } ring;
-
-typedef struct words {
-  _Alignas(64) _Atomic(uint64_t) at[CEL_HOST_WORDS];
-} words;
 
 struct cel_host_rings {
   int32_t ranks;
   size_t size;
-  ring *ring;   /* from * ranks + to; first */
-  words *words; /* by rank; behind the rings */
+  ring *ring; /* from * ranks + to */
 };
 
 static cel_status map(int file, const char *name, int32_t ranks,
                       cel_host_rings **out) {
-  size_t n = (size_t)ranks;
-  size_t size = n * n * sizeof(ring) + n * sizeof(words);
+  size_t size = (size_t)ranks * (size_t)ranks * sizeof(ring);
   void *at = MAP_FAILED;
   if (ftruncate(file, (off_t)size) == 0)
     at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -36,7 +31,7 @@ static cel_status map(int file, const char *name, int32_t ranks,
   if (at == MAP_FAILED)
     return cel_fail(CEL_E_IO, "shared memory %s: %s", name, strerror(why));
   cel_host_rings *rings = cel_alloc(sizeof *rings);
-  *rings = (cel_host_rings){ranks, size, at, (words *)((ring *)at + n * n)};
+  *rings = (cel_host_rings){ranks, size, at};
   *out = rings;
   return CEL_E_OK;
 }
@@ -97,7 +92,7 @@ bool cel_host_rings_pop(cel_host_rings *rings, int32_t from, int32_t to,
   return true;
 }
 
-_Atomic(uint64_t) *cel_host_rings_words(cel_host_rings *rings, int32_t rank) {
-  cel_assert(rank >= 0 && rank < rings->ranks);
-  return rings->words[rank].at;
+_Atomic(uint64_t) *cel_host_rings_words(cel_host_rings *rings, int32_t from,
+                                        int32_t to) {
+  return ring_of(rings, from, to)->words;
 }

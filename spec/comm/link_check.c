@@ -275,25 +275,24 @@ static double measure(cel_transport *t, cel_strided piece, uint32_t at_once,
   return (double)bytes * at_once * ROUNDS / (exchange_now() - begin) * 1e-9;
 }
 
-/* GB/s of bare copies out of the other's mailbox; of as many bytes as it has.
- */
+/* GB/s of bare copies into the other's mailbox; of as many bytes as it has. */
 static double measure_bare(cel_transport *t, CUdeviceptr memory,
                            uint64_t bytes) {
   const cel__link *link = (const cel__link *)t;
   const cel_cuda_api *api = link->cuda->api;
   const cel_mail_size *last = &cel_mail_sizes[CEL_MAIL_SIZES - 1];
-  CUdeviceptr from = 0;
+  CUdeviceptr to = 0;
   CUstream stream;
   double begin = 0;
   for (int32_t p = 0; p < link->peers; ++p)
     if (link->peer[p].rank == (t->rank ^ 1))
-      from = cel_mailbox_slot(&link->peer[p].mailbox, last->first);
+      to = cel_mailbox_slot(link->peer[p].mailbox.out, last->first);
   if (bytes > last->slots * last->bytes) bytes = last->slots * last->bytes;
   if (api->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
     exchange_give_up(t, "no stream");
   for (int i = 0; i <= ROUNDS; ++i) {
     if (i == 1) begin = exchange_now();
-    if (api->cuMemcpyAsync(memory, from, bytes, stream) != CUDA_SUCCESS ||
+    if (api->cuMemcpyAsync(to, memory, bytes, stream) != CUDA_SUCCESS ||
         api->cuStreamSynchronize(stream) != CUDA_SUCCESS)
       exchange_give_up(t, "a bare copy failed");
   }
