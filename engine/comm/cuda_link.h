@@ -5,8 +5,8 @@
  *
  *   receiver                            sender
  *   wants message n       --WANT-->     has been given it, too:
- *                                       copies a part into a slot of its
- *                                       mailbox, records the slot's event
+ *                                       copies a part into a slot of the
+ *                                       receiver, records the slot's event
  *   its stream waits for  <--FILL--     (before the copy is done)
  *   the event, copies the slot to
  *   where it belongs, and then

@@ -330,6 +330,18 @@ describe("the instruction graph", function()
     end)
   end)
 
+  it("copies from the device that has the data, to and from the host as well", function()
+    open({ devices = { 1, 2 } })
+    local b = m:buffer({ 8 })
+    fill(b, { 8 })
+    local t = m:submit({ range = { 2 }, { b, "read", all(1) } })
+    local copies = m:of("copy", t)
+    assert.equal(2, #copies)
+    for _, copy in ipairs(copies) do
+      assert.equal(copy.from.memory - 1, copy.device)
+    end
+  end)
+
   it("serves buffers of no dimensions, on every device", function()
     for _, devices in ipairs({ { 0 }, { 1 }, { 1, 2 } }) do
       open({ devices = devices })
