@@ -488,10 +488,12 @@ print "checked"]], { ranks = 2 }))
     it("written to its end ends all ranks, on " .. (shape.ranks or 1) .. " rank(s)", function()
       if os.execute("unshare -m true 2>/dev/null") ~= 0 then pending("needs a mount") end
       os.execute("mkdir " .. folder .. "/full")
+      -- One rank gives the room back; of several, one may write once more after that.
+      local left = shape.ranks and "" or 'find full -size +0 -name "x.npy*"; '
       for _, ending in ipairs { "npy", "h5", "png" } do
         fails(("full/x.%s[^\n]*: [^\n]*No space left on device"):format(ending),
           "full/x." .. ending, shape, "unshare -m sh -c 'mount -t tmpfs -o size=16k none full; "
-          .. '"$@"; code=$?; find full -size +0 -name "x.npy*"; exit $code\' sh')
+          .. '"$@"; code=$?; ' .. left .. "exit $code\' sh")
       end
       os.execute("rm -r " .. folder .. "/*")
     end)
