@@ -246,7 +246,6 @@ static void lower(cel__reductions *r, const cel_task_graph_config *config,
       rows_for(r, at, config, reducer, key_of(task, reducer), split.n * rows);
   at->onto = access->mode == CEL_MODE_READ_WRITE;
   at->combine = at->onto ? reducer->combine_onto : reducer->combine;
-  at->place = task->place;
   cel_work_retain(at->combine);
   ++r->pending;
   *access =
@@ -290,7 +289,6 @@ void cel__reductions_settle(cel__reductions *reductions,
                        .range = unit,
                        .accesses = 2,
                        .access = access,
-                       .name = "combine",
-                       .place = at->place};
+                       .name = "combine"};
   group->work = take(reductions, at);
 }

@@ -40,7 +40,6 @@ typedef struct cel__reduced {
   const cel_buffer *rows;
   cel_work *combine;
   bool onto; /* what the buffer holds */
-  cel_place place;
 } cel__reduced;
 
 typedef struct cel__reductions {
@@ -75,8 +74,8 @@ cel__reduced *cel__reductions_find(cel__reductions *reductions,
 void cel__reductions_forget(cel__reductions *reductions, cel__reduced *at);
 
 /* The task that settles what is pending, which then no longer is; `group` is
- * filled in, with `access` for its two, and takes over the reference on its
- * work. */
+ * filled in but for its place, with `access` for its two, and takes over the
+ * reference on its work. */
 void cel__reductions_settle(cel__reductions *reductions,
                             const cel_task_graph_config *config,
                             cel__reduced *at, cel_group *group,
