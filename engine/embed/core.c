@@ -1,6 +1,7 @@
 #include "embed/core.h"
 
 #include <stdio.h>
+#include <string.h>
 
 cel_status cel__core_engine(lua_State *L, cel_engine **out) {
   cel_session *session = cel__session_of(L);
@@ -46,6 +47,31 @@ cel_place cel__check_place(lua_State *L, int index) {
   if (lua_isnoneornil(L, index)) return (cel_place){0};
   return (cel_place){keep_name(L, index),
                      (int32_t)luaL_optinteger(L, index + 1, 0)};
+}
+
+/* Whether a frame is the user's: neither C nor one of celer's own files. */
+static bool is_users(lua_State *L, lua_Debug *frame) {
+  lua_getinfo(L, "Sl", frame);
+  return *frame->what != 'C' && strncmp(frame->source, "=celer/", 7) != 0;
+}
+
+bool cel__find_user(lua_State *L, lua_Debug *frame) {
+  for (int level = 1; lua_getstack(L, level, frame); ++level)
+    if (is_users(L, frame)) return true;
+  return false;
+}
+
+const char *cel__file_of(const lua_Debug *frame) {
+  return frame->source[0] == '@' ? frame->source + 1 : frame->short_src;
+}
+
+cel_place cel__user_place(lua_State *L) {
+  lua_Debug frame;
+  if (!cel__find_user(L, &frame)) return (cel_place){0};
+  lua_pushstring(L, cel__file_of(&frame));
+  cel_place place = {keep_name(L, lua_gettop(L)), frame.currentline};
+  lua_pop(L, 1);
+  return place;
 }
 
 static void add_functions(lua_State *L, const luaL_Reg *functions) {

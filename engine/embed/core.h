@@ -41,6 +41,14 @@ void cel__clock_start(void);
  * for the life of the state. */
 cel_place cel__check_place(lua_State *L, int index);
 
+/* The innermost frame that is the user's, of the C function that asks; false
+ * where there is none. */
+bool cel__find_user(lua_State *L, lua_Debug *frame);
+/* Its file, as the script was named, in full. */
+const char *cel__file_of(const lua_Debug *frame);
+/* Where that frame is, as cel__check_place. */
+cel_place cel__user_place(lua_State *L);
+
 /* A work that runs the encoded Lua function `blob` in a thread with a Lua
  * state, a host lane or for an interop task a GPU's; `hash` is equal on all
  * ranks, which the blob need not be. */

@@ -37,25 +37,17 @@ static int both_embedded(lua_State *L) {
   return 1;
 }
 
-/* Whether a frame is the user's: neither C nor one of celer's own files. */
-static bool is_users(lua_State *L, lua_Debug *frame) {
-  lua_getinfo(L, "Sl", frame);
-  return *frame->what != 'C' && strncmp(frame->source, "=celer/", 7) != 0;
-}
-
 /* place() -> file and line of the innermost frame that is the user's; nil, 0
  * where there is none. The file as the script was named, in full. */
 static int both_place(lua_State *L) {
   lua_Debug frame;
-  for (int level = 1; lua_getstack(L, level, &frame); ++level) {
-    if (!is_users(L, &frame)) continue;
-    bool named = frame.source[0] == '@';
-    lua_pushstring(L, named ? frame.source + 1 : frame.short_src);
+  if (cel__find_user(L, &frame)) {
+    lua_pushstring(L, cel__file_of(&frame));
     lua_pushinteger(L, frame.currentline);
-    return 2;
+  } else {
+    lua_pushnil(L);
+    lua_pushinteger(L, 0);
   }
-  lua_pushnil(L);
-  lua_pushinteger(L, 0);
   return 2;
 }
 

@@ -132,7 +132,7 @@ static void read_division(lua_State *L, cel_group *group) {
 /* The arguments that both kinds of group begin with:
  *   1 placement  2 dims  3-5 min  6-8 max  9 dimensions that may be cut
  *   10 nil | {granularity of 3 dimensions, runs, weights | nil}
- *   11 accesses  12 words in it  13 name | nil  14 file  15 line */
+ *   11 accesses  12 words in it  13 name | nil */
 static cel_group read_group(lua_State *L, cel_task_kind kind,
                             access_list *list) {
   cel_group group = {
@@ -141,7 +141,7 @@ static cel_group read_group(lua_State *L, cel_task_kind kind,
       .dims = (int32_t)luaL_checkinteger(L, 2),
       .range = cel__check_box(L, 3),
       .name = luaL_optstring(L, 13, NULL),
-      .place = cel__check_place(L, 14),
+      .place = cel__user_place(L),
   };
   read_division(L, &group);
   read_accesses(L, 11, (uint32_t)luaL_checkinteger(L, 12), &group.range, list);
@@ -181,15 +181,15 @@ static int32_t read_shape(lua_State *L, int index, int32_t out[CEL_DIMS]) {
   return items;
 }
 
-/* ... 16 module  17 kernel, from 0  18 values  19-21 group | nil */
+/* ... 14 module  15 kernel, from 0  16 values  17-19 group | nil */
 static int submit_kernel(lua_State *L) {
   access_list list;
   _Alignas(16) unsigned char values[VALUES];
   cel_group group = read_group(L, CEL_TASK_KERNEL, &list);
-  cel_module *module = cel__check_module(L, 16);
-  int32_t kernel = (int32_t)luaL_checkinteger(L, 17);
-  uint32_t size = cel__pack_values(L, 18, module, kernel, values, VALUES);
-  int32_t shape[CEL_DIMS], items = read_shape(L, 19, shape);
+  cel_module *module = cel__check_module(L, 14);
+  int32_t kernel = (int32_t)luaL_checkinteger(L, 15);
+  uint32_t size = cel__pack_values(L, 16, module, kernel, values, VALUES);
+  int32_t shape[CEL_DIMS], items = read_shape(L, 17, shape);
   if (cel_module_suit(module, is_wide(&list), items) != CEL_E_OK)
     return cel__push_failure(L);
   cel_work *work = cel_module_work(module, kernel, values, size);
@@ -212,21 +212,21 @@ static void read_effects(lua_State *L, int index, cel_effect *out,
   }
 }
 
-/* ... 16 the encoded function  17 what ranks must agree on of it
- * 18 the group of a collective task | nil  19 effects | nil
- * 20 whether it must run where Lua objects live */
+/* ... 14 the encoded function  15 what ranks must agree on of it
+ * 16 the group of a collective task | nil  17 effects | nil
+ * 18 whether it must run where Lua objects live */
 static int submit_lua(lua_State *L, cel_task_kind kind) {
   cel_effect effects[EFFECTS];
   access_list list;
   cel_group group = read_group(L, kind, &list);
-  group.collective = (uint32_t)luaL_optinteger(L, 18, 0);
+  group.collective = (uint32_t)luaL_optinteger(L, 16, 0);
   size_t size, length;
-  const char *blob = luaL_checklstring(L, 16, &size);
-  const char *identity = luaL_checklstring(L, 17, &length);
-  read_effects(L, 19, effects, &group.effects);
+  const char *blob = luaL_checklstring(L, 14, &size);
+  const char *identity = luaL_checklstring(L, 15, &length);
+  read_effects(L, 17, effects, &group.effects);
   group.effect = effects;
   cel_work *work = cel__lua_work(blob, size, cel_hash(identity, length, 0));
-  work->objects = lua_toboolean(L, 20);
+  work->objects = lua_toboolean(L, 18);
   return submit(L, &group, work);
 }
 

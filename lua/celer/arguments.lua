@@ -147,6 +147,23 @@ local function takes_placeholder(k, param, argument)
     and (param.class == "i" or param.class == "u")
 end
 
+-- How a buffer was accessed by an argument that fitted, by parameter.
+local fitted = setmetatable({}, { __mode = "k" })
+
+local function check_access(param, argument, is_access)
+  local modes = fitted[param]
+  if not modes then
+    modes = setmetatable({}, { __mode = "k" })
+    fitted[param] = modes
+  end
+  if is_access and modes[argument.buffer] == argument.mode then return nil end
+  local fault = access_fault(param, argument, is_access)
+  if not fault then modes[argument.buffer] = argument.mode end
+  return fault
+end
+
+local none = {}
+
 --- Checks arguments 1..n against the kernel's parameters and parts them.
 ---@param k celer.kernel
 ---@param dims integer  of the range
@@ -158,13 +175,15 @@ function M.part(k, dims, is_access, n, ...)
   local kind = params[1].kind
   local first = (kind == kernel.ITEM or kind == kernel.GROUP) and 2 or 1
   check_count(k, first, dims, n)
-  local accesses, values, bytes, placeholders = {}, {}, 0, 0ULL
+  local given, accesses, values = { ... }, {}, none
+  local accessed, valued, bytes, placeholders = 0, 0, 0, 0ULL
   for i = 1, n do
-    local param, argument = params[first + i - 1], (select(i, ...))
+    local param, argument = params[first + i - 1], given[i]
     local fault
     if param.kind ~= kernel.VALUE then
-      fault = access_fault(param, argument, is_access(argument))
-      accesses[#accesses + 1] = argument
+      fault = check_access(param, argument, is_access(argument))
+      accessed = accessed + 1
+      accesses[accessed] = argument
     elseif is_access(argument) then
       fault = ("expected a %s, got the access to %s"):format(param.type,
         argument.buffer.name)
@@ -173,7 +192,9 @@ function M.part(k, dims, is_access, n, ...)
       if takes_placeholder(k, param, argument) then
         argument, placeholders = argument.code, placeholders + 2ULL ^ (i - 1)
       end
-      values[#values + 1], fault = value_of(param, argument)
+      if values == none then values = {} end
+      valued = valued + 1
+      values[valued], fault = value_of(param, argument)
     end
     if fault then
       place.fail("argument %d of kernel %s: %s", i, k.name, fault)
@@ -183,7 +204,10 @@ function M.part(k, dims, is_access, n, ...)
     place.fail("the values of kernel %s take more than %d bytes; put them into a "
       .. "buffer", k.name, VALUES)
   end
-  if k.plain then values[#values + 1] = placeholders end
+  if k.plain then
+    if values == none then values = {} end
+    values[valued + 1] = placeholders
+  end
   return accesses, values
 end
 

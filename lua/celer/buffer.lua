@@ -1,10 +1,10 @@
 --- buffer.lua -- dense, typed, virtual data that no rank holds all of.
 local ffi = require "ffi"
-local box = require "celer.box"
 local capture = require "celer.capture"
 local core = require "celer.core"
 local extents_of = require "celer.extents"
 local place = require "celer.place"
+local spaces = require "celer.space"
 local each = require("celer.tables").each
 local types = require "celer.types"
 local words = require "celer.words"
@@ -183,7 +183,7 @@ function M.new(element, extents, options)
   options = options == nil and {} or options
   check_options(options)
   local self = setmetatable({ type = type_, dims = dims, size = {},
-    extents = size, name = name_of(options) }, Buffer)
+    extents = size, name = name_of(options), freed = false }, Buffer)
   for d = 1, dims do self.size[d - 1] = size[d] end
   self.bytes = total_of(self) * type_.size
   if self.bytes > 2 ^ 62 then
@@ -202,17 +202,17 @@ function M.is_buffer(value) return getmetatable(value) == Buffer end
 function M.check(value, what)
   if not M.is_buffer(value) then
     fail("%s: the first argument must be a buffer, not %s", what, words.a(value))
-  elseif core.buffer_freed(value.handle) then
+  elseif value.freed then
     fail("%s: the buffer %s was freed", what, value.name)
   end
 end
 
---- All of it, as a box.
+--- All of it, as a box: the same object for buffers of the same extents.
 ---@return celer.box
 function M.whole(self)
   local extent = rawget(self, "extent")
   if not extent then
-    extent = box.whole(self)
+    extent = spaces.of(self.extents, "celer.buffer").box
     self.extent = extent
   end
   return extent
@@ -221,9 +221,10 @@ end
 --- Gives the memory back once the tasks that use it have ended.
 function Buffer:free()
   place.method(self, Buffer, "buffer:free")
-  if core.buffer_freed(self.handle) then
+  if self.freed then
     fail("buffer:free: the buffer %s was freed already", self.name)
   end
+  self.freed = true
   core.buffer_free(self.handle)
 end
 

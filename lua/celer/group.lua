@@ -6,13 +6,13 @@ local buffers = require "celer.buffer"
 local capture = require "celer.capture"
 local collective = require "celer.collective"
 local division = require "celer.hints"
-local extents = require "celer.extents"
 local kernels = require "celer.kernel"
 local mapper = require "celer.mapper"
 local nd_range = require "celer.nd_range"
 local objects = require "celer.object"
 local place = require "celer.place"
 local rules = require "celer.rules"
+local spaces = require "celer.space"
 local words = require "celer.words"
 
 local fail = place.fail
@@ -27,6 +27,7 @@ local SPLIT, ONCE, EACH = 0, 1, 2
 local MOST_ACCESSES, MOST_PARAMS = 64, 256
 
 local unhinted, none = {}, {}
+local nowhere = { dims = 0, lo = {}, hi = {}, empty = false, box = box.make(0) }
 
 -- ---- accesses ---------------------------------------------------------------
 
@@ -73,20 +74,20 @@ local function open(self, call)
   end
 end
 
-local function declare(self, mode, buffer, map)
-  local call = "cg:" .. mode
+local function declare(self, mode, call, buffer, map)
   open(self, call)
   buffers.check(buffer, call)
   if map ~= nil and type(map) ~= "function" then
     fail("%s: the range mapper must be a function such as celer.one_to_one, not "
       .. "%s", call, box.is_box(map) and "a box; celer.fixed(box) is one"
         or words.a(map))
-  elseif #self == MOST_ACCESSES then
+  elseif self.n == MOST_ACCESSES then
     fail("%s: %d accesses are the most", call, MOST_ACCESSES)
   end
   local access = setmetatable({ buffer = buffer, mode = mode,
-    map = map or mapper.one_to_one, group = self }, Access)
-  self[#self + 1] = access
+    map = map or mapper.one_to_one, group = self, passed = false }, Access)
+  self.n = self.n + 1
+  self[self.n] = access
   return access
 end
 
@@ -94,20 +95,24 @@ end
 ---@param buffer celer.buffer
 ---@param map? function  range mapper; default celer.one_to_one
 ---@return celer.access
-function Group:read(buffer, map) return declare(self, "read", buffer, map) end
+function Group:read(buffer, map)
+  return declare(self, "read", "cg:read", buffer, map)
+end
 
 --- Writes some of it and keeps what is not overwritten.
 ---@param buffer celer.buffer
 ---@param map? function
 ---@return celer.access
-function Group:write(buffer, map) return declare(self, "write", buffer, map) end
+function Group:write(buffer, map)
+  return declare(self, "write", "cg:write", buffer, map)
+end
 
 --- Writes all of it; what was there before need not be kept.
 ---@param buffer celer.buffer
 ---@param map? function
 ---@return celer.access
 function Group:discard_write(buffer, map)
-  return declare(self, "discard_write", buffer, map)
+  return declare(self, "discard_write", "cg:discard_write", buffer, map)
 end
 
 --- Reads it, then writes it.
@@ -115,7 +120,7 @@ end
 ---@param map? function
 ---@return celer.access
 function Group:read_write(buffer, map)
-  return declare(self, "read_write", buffer, map)
+  return declare(self, "read_write", "cg:read_write", buffer, map)
 end
 
 --- Declares that the host task touches a host object, and in which order beside
@@ -141,47 +146,29 @@ end
 ---@param hints celer.hints
 function Group:hint(hints)
   open(self, "cg:hint")
-  if not rawget(self, "hinted") then
+  if not self.hinted then
     self.hints = setmetatable({}, { __index = self.hints })
     self.hinted = true
   end
   division.add(self.hints, hints, "cg:hint")
 end
 
--- ---- index spaces -----------------------------------------------------------
+-- ---- accesses, for the core --------------------------------------------------
 
--- Dimensions and bounds of an index space: {n, m}, n, or a box with an offset;
--- and whether it is empty.
-local function index_space(range, call)
-  local what = call .. ": the range"
-  if not box.is_box(range) then
-    local dims, hi = extents.read(range, what)
-    return dims, { 0, 0, 0 }, hi, dims > 0 and math.min(unpack(hi)) == 0
-  end
-  local lo, hi = box.bounds(range)
-  local empty, size = false, {}
-  for d = 1, #lo do
-    size[d] = math.max(hi[d] - lo[d], 0)
-    empty = empty or size[d] == 0
-    if lo[d] < -2 ^ 53 or hi[d] > 2 ^ 53 then
-      fail("%s %s is too large", what, tostring(range))
-    end
-  end
-  extents.read(size, what)
-  return #lo, lo, hi, empty
-end
-
--- Flat words for the core: per access buffer, mode, rule, parameters.
-local function flatten(accesses, dims, lo, hi)
-  local out, n, count = {}, 0, 0
+-- Flat words for the core: per access buffer, mode, rule, parameters; and how
+-- many.
+local function flatten(accesses, space)
+  local out = { false, false, false, false, false, false, false, false, false }
+  local n, count = 0, 0
   for i = 1, #accesses do
     local access = accesses[i]
-    local rule, params = rules.bind(access, dims, lo, hi)
+    local rule, params = rules.bind(access, space)
     out[n + 1] = access.buffer.handle
     out[n + 2] = modes[access.mode]
     out[n + 3] = rule
-    for p = 1, #params do out[n + 3 + p] = params[p] end
-    n, count = n + 3 + #params, count + #params
+    n = n + 3
+    for p = 1, #params do out[n + p] = params[p] end
+    n, count = n + #params, count + #params
   end
   if count > MOST_PARAMS then
     fail("the range mappers of this command group capture more than %d numbers",
@@ -192,22 +179,22 @@ end
 
 -- `used` in order, then those that were declared and not passed on.
 local function complete(self, used)
-  local seen = {}
-  for _, access in ipairs(used) do
-    local name = rawget(access, "buffer").name
-    if rawget(access, "group") ~= self then
-      fail("the access to %s belongs to another command group", name)
-    elseif seen[access] then
-      fail("the access to %s is passed twice", name)
+  for i = 1, #used do
+    local access = used[i]
+    if access.group ~= self then
+      fail("the access to %s belongs to another command group", access.buffer.name)
+    elseif access.passed then
+      fail("the access to %s is passed twice", access.buffer.name)
     end
-    seen[access] = true
+    access.passed = true
   end
-  for i = 1, #self do
+  if #used == self.n then return used end
+  for i = 1, self.n do
     local access = self[i]
-    if not seen[access] and access.mode ~= "read" then
+    if not access.passed and access.mode ~= "read" then
       fail("the access to %s (cg:%s) is declared but not passed to the work: "
         .. "nothing would be written", access.buffer.name, access.mode)
-    elseif not seen[access] then
+    elseif not access.passed then
       used[#used + 1] = access
     end
   end
@@ -217,8 +204,7 @@ end
 -- ---- work -------------------------------------------------------------------
 
 -- The group that the kernel and the range agree on; nil for items alone.
-local function group_of(kernel, range)
-  local grouped = nd_range.is_nd_range(range)
+local function group_of(kernel, range, grouped)
   if grouped and not kernel.grouped then
     fail("cg:parallel_for: kernel %s takes no group; an nd_range is for kernels of "
       .. "group<D>", kernel.signature)
@@ -235,28 +221,28 @@ end
 ---@param ... any  accesses and values, as the kernel's parameters want them
 function Group:parallel_for(range, kernel, ...)
   open(self, "cg:parallel_for")
-  local space = nd_range.is_nd_range(range) and range.size or range
-  local dims, lo, hi, empty = index_space(space, "cg:parallel_for")
+  local grouped = nd_range.is_nd_range(range)
+  local space = spaces.of(grouped and range.size or range, "cg:parallel_for")
   if not kernels.is_kernel(kernel) then
     fail("cg:parallel_for: the second argument must be a kernel, not %s",
       kernels.is_collection(kernel) and tostring(kernel) .. "; name one of them"
       or words.a(kernel))
   end
-  objects.refuse(self.effects or none, "cg:parallel_for", select("#", ...), ...)
-  local group = group_of(kernel, range)
-  local used, values = arguments.part(kernel, dims, is_access, select("#", ...), ...)
+  local n = select("#", ...)
+  if self.effects then objects.refuse(self.effects, "cg:parallel_for", n, ...) end
+  local group = group_of(kernel, range, grouped)
+  local used, values = arguments.part(kernel, space.dims, is_access, n, ...)
   complete(self, used)
   self.done = "cg:parallel_for"
-  if empty then return end
-  local list, n = flatten(used, dims, lo, hi)
+  if space.empty then return end
+  local list, words_n = flatten(used, space)
   local a, b, c
   if group then a, b, c = group[1], group[2] or 1, group[3] or 1 end
-  local cuts, rest = division.resolve(self.hints, dims, group and range)
-  local file, line = place.user()
-  place.check(core.submit_kernel(SPLIT, dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
-    hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, list, n,
-    self.label or kernel.name, file, line, kernel.module, kernel.index, values, a,
-    b, c))
+  local cuts, rest = division.resolve(self.hints, space.dims, group and range)
+  local lo, hi = space.lo, space.hi
+  place.check(core.submit_kernel(SPLIT, space.dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
+    hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, list, words_n,
+    self.label or kernel.name, kernel.module, kernel.index, values, a, b, c))
 end
 
 local function marker(name)
@@ -322,8 +308,7 @@ end
 -- Submits work that is a Lua function. ONCE has no range; a collective task has a
 -- `group`, whose name ranks must agree on.
 local function submit_function(self, kind, placement, range, group, f, ...)
-  local dims, lo, hi, empty = 0, {}, {}, false
-  if placement ~= ONCE then dims, lo, hi, empty = index_space(range, kind.call) end
+  local space = placement == ONCE and nowhere or spaces.of(range, kind.call)
   if type(f) ~= "function" then
     fail("%s: the second argument must be a function, not %s", kind.call, words.a(f))
   end
@@ -331,17 +316,16 @@ local function submit_function(self, kind, placement, range, group, f, ...)
   if kind.interop then objects.refuse(effects, kind.call, n, ...) end
   local used = complete(self, accesses_among(n, ...))
   local list = host_arguments(used, effects, group, n, ...)
-  local blob, identity = encode(kind, f, used, effects, dims, list, group ~= nil)
+  local blob, identity = encode(kind, f, used, effects, space.dims, list, group ~= nil)
   if group then identity = tostring(group) .. identity end
   self.done = kind.call
-  if empty then return end
-  local flat, count = flatten(used, dims, lo, hi)
-  local cuts, rest = division.resolve(self.hints, dims)
-  local file, line = place.user()
-  place.check(core[kind.submit](placement, dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
+  if space.empty then return end
+  local flat, count = flatten(used, space)
+  local cuts, rest = division.resolve(self.hints, space.dims)
+  local lo, hi = space.lo, space.hi
+  place.check(core[kind.submit](placement, space.dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
     hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, flat, count,
-    self.label or kind.noun, file, line, blob, identity,
-    group and collective.number(group),
+    self.label or kind.noun, blob, identity, group and collective.number(group),
     objects.flatten(effects)))
 end
 
@@ -390,7 +374,10 @@ end
 --- A new command group.
 ---@param hints? celer.hints  what its queue asks for
 ---@return celer.command_group
-function M.new(hints) return setmetatable({ hints = hints or unhinted }, Group) end
+function M.new(hints)
+  return setmetatable({ n = 0, hints = hints or unhinted, hinted = false, label = false,
+    effects = false, done = false, closed = false, false, false, false, false }, Group)
+end
 
 --- Ends it; raises when it has no work.
 function M.close(group)

@@ -71,7 +71,7 @@ end
 -- A small buffer is shown with its contents, by an implicit fence.
 local function show_buffer(b)
   print(tostring(b))
-  if core.buffer_freed(b.handle) then return print " freed" end
+  if b.freed then return print " freed" end
   local total = b.bytes / b.type.size
   if total == 0 or total > MOST_ELEMENTS or b.type.class == "s" then return end
   local snapshot = require("celer.queue").new():fence(b):get()

@@ -1,5 +1,6 @@
 --- rules.lua -- from an access's range mapper to the engine's compiled rule.
 local ffi = require "ffi"
+local bound = require "celer.bound"
 local box = require "celer.box"
 local buffers = require "celer.buffer"
 local core = require "celer.core"
@@ -21,16 +22,22 @@ end
 
 --- The engine's rule for an access under this index space, and the parameters.
 ---@param access celer.access
----@return userdata rule, integer[] params
-function M.bind(access, dims, lo, hi)
-  local rule, params = trace.rule(access.map, range_of(dims, lo, hi),
-    buffers.whole(access.buffer))
+---@param space celer.space
+---@return userdata rule, integer[] params  not to be changed
+function M.bind(access, space)
+  local map, range, extent = access.map, space.box, buffers.whole(access.buffer)
+  local handle, known = bound.find(map, range, extent)
+  if handle then return handle, known end
+  local rule, params, read, globals = trace.rule(map, range, extent)
   if rule.opaque then
     place.fail("the range mapper of %s cannot be put in closed form: %s. Write it "
       .. "without branching on its chunk (celer.min, celer.max and celer.floor "
       .. "help)", access.buffer.name, rule.reason)
   end
   if not rule.handle then rule.handle = intern(rule.desc) end
+  if not rule.volatile then
+    bound.keep(map, range, extent, rule.handle, params, read, globals)
+  end
   return rule.handle, params
 end
 

@@ -524,6 +524,7 @@ end
 ---@param by_rank? boolean  f takes a rank and their number, and `range` is that
 --- of the ranks
 ---@return celer.rule rule, integer[] params
+---@return celer.closure read, table[] globals  what it captured and looked at
 function M.rule(f, range, extent, by_rank)
   local read = read_of(f)
   local variants = variants_of(read, range, extent, by_rank)
@@ -534,7 +535,7 @@ function M.rule(f, range, extent, by_rank)
       if selects(variant, read) then
         local params = params_of(variant, read)
         if still_holds(variant, f, range, extent, params) then
-          return variant.rule, params
+          return variant.rule, params, read, variant.globals
         end
         variant.last = nil
       end
@@ -543,7 +544,7 @@ function M.rule(f, range, extent, by_rank)
   M.traces = M.traces + 1
   local variant = compile(read, f, range, extent)
   if not variant.rule.volatile then remember(variants, variant) end
-  return variant.rule, params_of(variant, read)
+  return variant.rule, params_of(variant, read), read, variant.globals
 end
 
 -- ---- evaluation -------------------------------------------------------------

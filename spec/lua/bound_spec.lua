@@ -1,0 +1,73 @@
+-- Mappers that were met before are recognised, and only those.
+local bound = require "celer.bound"
+local box = require "celer.box"
+local mapper = require "celer.mapper"
+local trace = require "celer.trace"
+
+local range, extent = box.new({ 0 }, { 20 }), box.new({ 0 }, { 20 })
+
+-- What a mapper is kept as.
+local function keep(f)
+  local rule, params, read, globals = trace.rule(f, range, extent)
+  bound.keep(f, range, extent, rule, params, read, globals)
+  return rule, params
+end
+
+describe("a mapper that was met before", function()
+  it("is found as a new closure of the same code", function()
+    local function make(n) return function(c) return c:grow(n) end end
+    local rule, params = keep(make(3))
+    local again, now = bound.find(make(3), range, extent)
+    assert.equal(rule, again)
+    assert.same(params, now)
+    assert.same({ 3 }, now)
+  end)
+
+  it("is not found with another number, nor for other objects", function()
+    local function make(n) return function(c) return c:grow(n + 0) end end
+    keep(make(3))
+    assert.is_nil(bound.find(make(4), range, extent))
+    assert.is_nil(bound.find(make(3), box.new({ 0 }, { 20 }), extent))
+    assert.is_nil(bound.find(make(3), range, box.new({ 0 }, { 20 })))
+    keep(make(4))
+    assert.same({ 3 }, select(2, bound.find(make(3), range, extent)))
+    assert.same({ 4 }, select(2, bound.find(make(4), range, extent)))
+  end)
+
+  it("is not found once what it calls captured something else", function()
+    local n = 1
+    local function by() return n end
+    local function f(c) return c:grow(by()) end
+    keep(f)
+    assert.truthy(bound.find(f, range, extent))
+    n = 2
+    assert.is_nil(bound.find(f, range, extent))
+    n = 1
+    assert.truthy(bound.find(f, range, extent))
+    function by() return n + 0 end
+    assert.is_nil(bound.find(f, range, extent))
+  end)
+
+  it("is not found once a global changed that it reads", function()
+    local f = setfenv(function(c) return c:grow(width) end, { width = 2 }) -- luacheck: ignore
+    keep(f)
+    assert.truthy(bound.find(f, range, extent))
+    getfenv(f).width = 3
+    assert.is_nil(bound.find(f, range, extent))
+  end)
+
+  it("is never kept with a box, which may change inside", function()
+    local part = box.new({ 1 }, { 2 })
+    local function f() return part end
+    keep(f)
+    assert.is_nil(bound.find(f, range, extent))
+  end)
+
+  it("may be one of celer's own", function()
+    local rule = keep(mapper.one_to_one)
+    assert.equal(rule, (bound.find(mapper.one_to_one, range, extent)))
+    assert.is_nil(bound.find(mapper.all, range, extent))
+    keep(mapper.all)
+    assert.are_not.equal(rule, (bound.find(mapper.all, range, extent)))
+  end)
+end)
