@@ -2,39 +2,65 @@
 ---
 --- A loop submits the same mappers in each step, often as new closures of the same
 --- code. What one came to is kept for its code, the buffer's extent and the index
---- space, with all that it captured then; where that is unchanged, so is its rule.
---- trace.lua is asked about everything else.
+--- space, with all that it captured then; where that is unchanged but for numbers
+--- that are parameters, so is its rule. trace.lua is asked about everything else.
 ---
---- What is kept holds what mappers captured, a few at a time for each code.
+--- What is kept holds what mappers captured, up to a limit.
 local closure = require "celer.closure"
+local each = require("celer.tables").each
+local trace = require "celer.trace"
 
 local M = {}
 
 local getupvalue, fingerprint = debug.getupvalue, closure.fingerprint
-local known = closure.known
+local known, is_whole = closure.known, closure.is_whole
 local MOST = 4 -- for one code and extent
+local LIMIT = 1024 -- codes and extents
 
-local by_code = {} -- code -> extent -> array of entries, the newest first
+-- code -> extent -> array of entries, the newest first
+local by_code, extents = {}, 0
 
 ---@class celer.bound
 ---@field range celer.box  the very one
+---@field extent celer.box
 ---@field rule userdata
 ---@field params integer[]
+---@field desc celer.rule_desc
 ---@field owner (function|false)[]  whose upvalue; false: the mapper's own
 ---@field index integer[]
 ---@field value any[]
----@field globals {at: integer, name: any, value: any}[]
+---@field param table<integer, integer>  which parameter it is, if it is one
+---@field globals {owner: function|false, name: any, value: any}[]
+---@field check? fun(f: function, params: integer[]): boolean
 
-local function holds(entry, f)
-  local owner, index, value = entry.owner, entry.index, entry.value
+-- New parameters where one of them is another number now; false where anything
+-- else is.
+local function look(entry, f)
+  local owner, index, value, params = entry.owner, entry.index, entry.value, entry.params
   for k = 1, #index do
     local _, now = getupvalue(owner[k] or f, index[k])
-    if not rawequal(now, value[k]) then return false end
+    if not rawequal(now, value[k]) then
+      local p = entry.param[k]
+      if not p or not is_whole(now) then return false end
+      if params == entry.params then params = { unpack(params) } end
+      params[p] = now
+    end
   end
   for _, g in ipairs(entry.globals) do
     if not rawequal(getfenv(g.owner or f)[g.name], g.value) then return false end
   end
-  return true
+  return params
+end
+
+-- The parameters now; nil where it is not the same rule.
+local function params_of(entry, f)
+  local params = look(entry, f)
+  if not params or params == entry.params then return params or nil end
+  entry.check = entry.check or trace.spot_check(entry.desc, entry.range, entry.extent)
+  if not entry.check(f, params) then return nil end
+  for k, p in each(entry.param) do entry.value[k] = params[p] end
+  entry.params = params
+  return params
 end
 
 local function code_of(f) return known(f) and f or fingerprint(f) end
@@ -51,22 +77,54 @@ function M.find(f, range, extent)
   if not entries then return nil end
   for i = 1, #entries do
     local entry = entries[i]
-    if rawequal(entry.range, range) and holds(entry, f) then
-      return entry.rule, entry.params
-    end
+    local params = rawequal(entry.range, range) and params_of(entry, f)
+    if params then return entry.rule, params end
   end
 end
 
+-- Which number is which parameter, by cell.
+local function parameters(read, variant)
+  local out = {}
+  for p, k in ipairs(variant.params) do out[read.numbers[k]] = p end
+  return out
+end
+
+-- Whether two of the functions captured one variable: closures made anew need not.
+local function shares(read)
+  local captured = 0
+  for _, f in each(read.functions) do
+    captured = captured + debug.getinfo(f, "u").nups
+  end
+  return captured > #read.cells
+end
+
 -- What is known needs no look at what it captured; boxes may change inside.
-local function note(entry, f, read)
+local function note(entry, f, read, variant)
+  local param = parameters(read, variant)
+  if not known(f) and shares(read) then return false end
   for _, cell in ipairs(known(f) and {} or read.cells) do
     if cell.box then return false end
     local owner = cell.at > 1 and read.functions[cell.at] or false
     local n = #entry.index + 1
     entry.owner[n], entry.index[n] = owner, cell.i
     entry.value[n] = closure.get(read, cell)
+    entry.param[n] = param[cell]
+  end
+  for k, g in ipairs(variant.globals) do
+    entry.globals[k] = { owner = g.at > 1 and read.functions[g.at] or false, name = g.name,
+      value = g.value }
   end
   return true
+end
+
+local function entries_of(code, extent)
+  local entries = by_code[code] and by_code[code][extent]
+  if entries then return entries end
+  if extents == LIMIT then by_code, extents = {}, 0 end
+  extents = extents + 1
+  by_code[code] = by_code[code] or {}
+  by_code[code][extent] = {}
+  return by_code[code][extent]
 end
 
 --- Keeps what trace.rule made of it.
@@ -76,20 +134,12 @@ end
 ---@param rule userdata  the engine's
 ---@param params integer[]  no longer to be changed
 ---@param read celer.closure  of f
----@param globals {at: integer, name: any, value: any}[]
-function M.keep(f, range, extent, rule, params, read, globals)
-  local entry = { range = range, rule = rule, params = params, owner = {}, index = {},
-    value = {}, globals = {} }
-  for k, g in ipairs(globals) do
-    entry.globals[k] = { owner = g.at > 1 and read.functions[g.at] or false, name = g.name,
-      value = g.value }
-  end
-  if not note(entry, f, read) then return end
-  local code = code_of(f)
-  local by_extent = by_code[code] or setmetatable({}, { __mode = "k" })
-  by_code[code] = by_extent
-  local entries = by_extent[extent] or {}
-  by_extent[extent] = entries
+---@param variant celer.variant
+function M.keep(f, range, extent, rule, params, read, variant)
+  local entry = { range = range, extent = extent, rule = rule, params = params,
+    desc = variant.rule.desc, owner = {}, index = {}, value = {}, param = {}, globals = {} }
+  if not note(entry, f, read, variant) then return end
+  local entries = entries_of(code_of(f), extent)
   table.insert(entries, 1, entry)
   entries[MOST + 1] = nil
 end

@@ -28,7 +28,7 @@ function M.bind(access, space)
   local map, range, extent = access.map, space.box, buffers.whole(access.buffer)
   local handle, known = bound.find(map, range, extent)
   if handle then return handle, known end
-  local rule, params, read, globals = trace.rule(map, range, extent)
+  local rule, params, read, variant = trace.rule(map, range, extent)
   if rule.opaque then
     place.fail("the range mapper of %s cannot be put in closed form: %s. Write it "
       .. "without branching on its chunk (celer.min, celer.max and celer.floor "
@@ -36,7 +36,7 @@ function M.bind(access, space)
   end
   if not rule.handle then rule.handle = intern(rule.desc) end
   if not rule.volatile then
-    bound.keep(map, range, extent, rule.handle, params, read, globals)
+    bound.keep(map, range, extent, rule.handle, params, read, variant)
   end
   return rule.handle, params
 end

@@ -164,10 +164,8 @@ local function box_agrees(desc, b, one, env)
   return same or (empty and is_empty(one))
 end
 
--- Whether mapper and program give the same boxes for [lo, hi). params: from 0.
-local function agrees(desc, f, range, shape, lo, hi, params)
-  local chunk = chunk_of(range, lo, hi)
-  local env = environment(chunk, shape, range, params)
+-- Whether mapper and program give the same boxes for a chunk.
+local function agrees_for(desc, f, chunk, shape, env)
   local ok, boxes = pcall(call, f, chunk, shape, desc.buffer_dims)
   if not ok or #boxes ~= desc.boxes then return false end
   for b = 1, #boxes do
@@ -176,7 +174,11 @@ local function agrees(desc, f, range, shape, lo, hi, params)
   return true
 end
 
--- ---- confirmation -----------------------------------------------------------
+-- The same for [lo, hi). params: from 0.
+local function agrees(desc, f, range, shape, lo, hi, params)
+  local chunk = chunk_of(range, lo, hi)
+  return agrees_for(desc, f, chunk, shape, environment(chunk, shape, range, params))
+end
 
 -- The first item of the range as a chunk.
 local function first_corner(range)
@@ -186,6 +188,25 @@ local function first_corner(range)
   end
   return lo, hi
 end
+
+--- What tells whether a known rule holds for new numbers: the first item of the
+--- range as a chunk.
+---@param desc celer.rule_desc
+---@param range celer.box
+---@param extent celer.box
+---@return fun(f: function, params: integer[]): boolean
+function M.spot_check(desc, range, extent)
+  if is_empty(range) then return function() return true end end
+  local lo, hi = first_corner(range)
+  local chunk, shape, from_zero = chunk_of(range, lo, hi), shape_of(extent), {}
+  local env = environment(chunk, shape, range, from_zero)
+  return function(f, params)
+    for k = 1, #params do from_zero[k - 1] = params[k] end
+    return agrees_for(desc, f, chunk, shape, env)
+  end
+end
+
+-- ---- confirmation -----------------------------------------------------------
 
 -- Chunks that tell mappers apart: all of the range, its corners, its halves, and
 -- some between.
@@ -393,8 +414,13 @@ local function globals_of(seen)
   return constants, volatile
 end
 
--- The variant of a mapper that its present numbers and globals select:
--- {rule, params: which numbers are parameters, constants: values of the others}.
+---@class celer.variant
+---@field rule celer.rule
+---@field params integer[]  which numbers are parameters
+---@field constants table<integer, number>  values of the others
+---@field globals {at: integer, name: any, value: any}[]  constants that it read
+
+-- The variant of a mapper that its present numbers and globals select.
 local function compile(read, f, range, extent)
   local desc, reason, seen, chosen = choose(read, f, range, extent)
   local globals, volatile = globals_of(seen)
@@ -476,10 +502,7 @@ local function still_holds(variant, f, range, extent, params)
   if not desc or is_empty(range) or is_checked(variant, range, extent, params) then
     return true
   end
-  local from_zero = {}
-  for k = 1, #params do from_zero[k - 1] = params[k] end
-  local lo, hi = first_corner(range)
-  return agrees(desc, f, range, shape_of(extent), lo, hi, from_zero)
+  return M.spot_check(desc, range, extent)(f, params)
 end
 
 local function variants_of(read, range, extent, by_rank)
@@ -524,7 +547,7 @@ end
 ---@param by_rank? boolean  f takes a rank and their number, and `range` is that
 --- of the ranks
 ---@return celer.rule rule, integer[] params
----@return celer.closure read, table[] globals  what it captured and looked at
+---@return celer.closure read, celer.variant variant  what it captured and looked at
 function M.rule(f, range, extent, by_rank)
   local read = read_of(f)
   local variants = variants_of(read, range, extent, by_rank)
@@ -535,7 +558,7 @@ function M.rule(f, range, extent, by_rank)
       if selects(variant, read) then
         local params = params_of(variant, read)
         if still_holds(variant, f, range, extent, params) then
-          return variant.rule, params, read, variant.globals
+          return variant.rule, params, read, variant
         end
         variant.last = nil
       end
@@ -544,7 +567,7 @@ function M.rule(f, range, extent, by_rank)
   M.traces = M.traces + 1
   local variant = compile(read, f, range, extent)
   if not variant.rule.volatile then remember(variants, variant) end
-  return variant.rule, params_of(variant, read), read, variant.globals
+  return variant.rule, params_of(variant, read), read, variant
 end
 
 -- ---- evaluation -------------------------------------------------------------

@@ -8,8 +8,8 @@ local range, extent = box.new({ 0 }, { 20 }), box.new({ 0 }, { 20 })
 
 -- What a mapper is kept as.
 local function keep(f)
-  local rule, params, read, globals = trace.rule(f, range, extent)
-  bound.keep(f, range, extent, rule, params, read, globals)
+  local rule, params, read, variant = trace.rule(f, range, extent)
+  bound.keep(f, range, extent, rule, params, read, variant)
   return rule, params
 end
 
@@ -23,15 +23,38 @@ describe("a mapper that was met before", function()
     assert.same({ 3 }, now)
   end)
 
-  it("is not found with another number, nor for other objects", function()
+  it("is found with another number, which is its parameter", function()
     local function make(n) return function(c) return c:grow(n + 0) end end
+    local rule = keep(make(3))
+    for _, n in ipairs { 4, 4, 3, 7 } do
+      local again, params = bound.find(make(n), range, extent)
+      assert.equal(rule, again)
+      assert.same({ n }, params)
+    end
+    assert.is_nil(bound.find(make(0.5), range, extent))
+    assert.is_nil(bound.find(make "3", range, extent))
+  end)
+
+  it("is not found where another number leads to another rule", function()
+    local function make(n)
+      return function(c) return rawequal(n, 9) and c or c:grow(n) end -- no symbol is 9
+    end
     keep(make(3))
-    assert.is_nil(bound.find(make(4), range, extent))
+    assert.truthy(bound.find(make(8), range, extent))
+    assert.is_nil(bound.find(make(9), range, extent))
+    local function switch(n)
+      return function(c) if n > 5 then return c end return c:grow(1) end
+    end
+    keep(switch(3))
+    assert.truthy(bound.find(switch(3), range, extent))
+    assert.is_nil(bound.find(switch(6), range, extent))
+  end)
+
+  it("is not found for other objects, even if they are equal", function()
+    local function make(n) return function(c) return c:grow(n + 1) end end
+    keep(make(3))
     assert.is_nil(bound.find(make(3), box.new({ 0 }, { 20 }), extent))
     assert.is_nil(bound.find(make(3), range, box.new({ 0 }, { 20 })))
-    keep(make(4))
-    assert.same({ 3 }, select(2, bound.find(make(3), range, extent)))
-    assert.same({ 4 }, select(2, bound.find(make(4), range, extent)))
   end)
 
   it("is not found once what it calls captured something else", function()
@@ -41,9 +64,7 @@ describe("a mapper that was met before", function()
     keep(f)
     assert.truthy(bound.find(f, range, extent))
     n = 2
-    assert.is_nil(bound.find(f, range, extent))
-    n = 1
-    assert.truthy(bound.find(f, range, extent))
+    assert.same({ 2 }, select(2, bound.find(f, range, extent)))
     function by() return n + 0 end
     assert.is_nil(bound.find(f, range, extent))
   end)
@@ -59,6 +80,16 @@ describe("a mapper that was met before", function()
   it("is never kept with a box, which may change inside", function()
     local part = box.new({ 1 }, { 2 })
     local function f() return part end
+    keep(f)
+    assert.is_nil(bound.find(f, range, extent))
+  end)
+
+  it("is never kept where it shares a variable with what it calls", function()
+    local function both(n)
+      local function by() return n end
+      return function(c) return c:grow(n + by()) end
+    end
+    local f = both(2)
     keep(f)
     assert.is_nil(bound.find(f, range, extent))
   end)
