@@ -1,6 +1,7 @@
 /* transport.h -- messages between ranks.
  *
- * Two implementations: MPI, and in-process (N virtual ranks of one process).
+ * MPI, in-process (N virtual ranks of one process), one rank alone, and one of
+ * several that are imagined.
  * Messages are matched by (peer, sequence): no pilots. Sends may start in any
  * order, receives may be posted in any order; the transport bounds what is
  * outstanding (a window per peer, acknowledged by credits) and queues the rest.
@@ -75,6 +76,7 @@ struct cel_transport {
   const char *name;
   int64_t rank, ranks;
   int32_t local_rank, local_ranks; /* on this host */
+  bool dry; /* the other ranks are imagined: this process speaks for all */
   /* Ranks that it moves direct messages of so many bytes at least to and from,
    * ascending; the transport owns the list. */
   const int64_t *near;
@@ -131,6 +133,19 @@ struct cel_transport {
 
 /* One rank alone: no peer, agreements are always the same. */
 cel_status cel_transport_single(cel_transport **out);
+
+enum { CEL_DRY_RANKS = 1 << 24 };
+
+/* Rank `rank` of a dry run of `ranks`, at most CEL_DRY_RANKS: messages complete
+ * at once and carry nothing. CEL_E_RANGE. */
+cel_status cel_transport_dry(int64_t rank, int64_t ranks, cel_transport **out);
+
+typedef struct cel_dry_traffic {
+  uint64_t sent, received, bytes_sent, bytes_received;
+  uint64_t peers; /* ranks that it sent to or received from */
+} cel_dry_traffic;
+/* What went through it. When nothing is under way. */
+void cel_transport_dry_count(const cel_transport *t, cel_dry_traffic *out);
 
 /* A fault to inject, for specs of the specs: message number `fault_at` (from 1,
  * over all ranks) is lost, changes places with the next one between its two

@@ -126,15 +126,15 @@ typedef struct cel_backend_config {
   bool timed;      /* CPU, CUDA: fills in begin and end of its jobs */
   uint64_t seed;   /* simulated: chooses every order */
   bool chains;     /* simulated */
-  uint64_t grain;  /* simulated: of all its memories; 0: none */
-  uint64_t whole;  /* simulated, as is the next */
-  uint64_t block;  /* 0: the grain */
-  /* Of each device's own memory, at most; with one, a CPU has such. 0: CPU and
-   * simulated: no limit; CUDA: what is free, divided by those who share the
-   * device. */
+  uint64_t grain;  /* simulated, dry: of all its memories; 0: none */
+  uint64_t whole;  /* simulated, dry */
+  uint64_t block;  /* simulated; 0: the grain */
+  /* Of each device's own memory, at most; with one, a CPU has such. 0: CPU,
+   * simulated, dry: no limit; CUDA: what is free, divided by those who share
+   * the device. */
   uint64_t capacity;
   int32_t sharing; /* CUDA: ranks that use these devices; 0: one */
-  bool own_memory; /* CPU, simulated: each device has a memory of its
+  bool own_memory; /* CPU, simulated, dry: each device has a memory of its
                       own, as always when there are several */
   /* CUDA: device memory lies in the host and works are C functions, called in
    * stream order; for programs that check what is above the kernels. */
@@ -159,6 +159,18 @@ cel_status cel_backend_cpu(const cel_backend_config *config, cel_backend **out);
  * its device's is a bug. */
 cel_status cel_backend_simulated(const cel_backend_config *config,
                                  cel_backend **out);
+
+/* Devices that do nothing: a job is complete when it has been submitted, and
+ * what is reserved are addresses that nobody may touch. With a grain, memory is
+ * accounted as it is committed; without, as it is reserved. */
+cel_status cel_backend_dry(const cel_backend_config *config, cel_backend **out);
+
+typedef struct cel_dry_work {
+  uint64_t kernels;
+  uint64_t used[1 + CEL_DEVICES], peak[1 + CEL_DEVICES]; /* by memory */
+} cel_dry_work;
+/* Of a dry backend. When nothing is under way. */
+void cel_backend_dry_count(const cel_backend *b, cel_dry_work *out);
 
 /* Blocks that a memory of some capacity is given back in: some thousand of
  * them, of at least a grain and at most 64 MiB. Thread: any. */

@@ -18,7 +18,8 @@ static void print_error(const char *text) {
 static int fail(cel_session *session, cel_status code, const char *text) {
   fflush(NULL);
   if (session->engine != NULL) cel_engine_abandon(session->engine);
-  if (session->transport != NULL && session->transport->ranks > 1) {
+  const cel_transport *t = session->transport;
+  if (t != NULL && t->ranks > 1 && !t->dry) {
     cel_error error = {.code = code};
     snprintf(error.text, sizeof error.text, "%s", text);
     cel_report_error(session->transport, &error, print_error);

@@ -9,6 +9,7 @@
 #include "device/cuda.h"
 #include "device/cuda_pack.h"
 #include "device/kernel.h"
+#include "device/memory.h"
 #include "embed/embedded.h"
 #include "embed/interrupt.h"
 #include "embed/state.h"
@@ -21,6 +22,24 @@ cel_status cel_session_open(cel_session *session) {
   if (!cel_transport_launched())
     return cel_transport_single(&session->transport);
   return cel_transport_mpi(&session->transport);
+}
+
+cel_status cel_session_imagine(cel_session *s, int64_t rank, int64_t ranks) {
+  cel_transport *dry;
+  if (cel_transport_launched())
+    return cel_fail(CEL_E_ARGUMENT,
+                    "a dry run is one process, whatever the number of ranks: "
+                    "start it without mpirun or srun");
+  CEL_TRY(cel_transport_dry(rank, ranks, &dry));
+  s->transport->destroy(s->transport);
+  s->transport = dry;
+  s->options.dry = true;
+  return CEL_E_OK;
+}
+
+/* Whether this process says what all ranks would say. */
+static bool speaks(const cel_session *s) {
+  return s->transport->rank == 0 || s->transport->dry;
 }
 
 static void *enter_lane(void *context) {
@@ -43,13 +62,17 @@ static void *enter_device(void *context) {
 static void warn_cache(const cel_session *s) {
   char folder[512], text[512];
   cel_cache_describe(folder, sizeof folder, text, sizeof text);
-  if (text[0] != '\0' && s->transport->rank == 0 && !s->options.quiet)
+  if (text[0] != '\0' && speaks(s) && !s->options.quiet)
     fprintf(stderr, "celer: warning: %s\n", text);
 }
 
 cel_status cel_session_choose(cel_session *s) {
   if (s->chosen) return CEL_E_OK;
-  CEL_TRY(cel_choose(&s->options.wish, s->transport, &s->choice));
+  if (s->options.dry)
+    s->choice.devices =
+        s->options.wish.devices > 0 ? s->options.wish.devices : 1;
+  else
+    CEL_TRY(cel_choose(&s->options.wish, s->transport, &s->choice));
   s->chosen = true;
   return CEL_E_OK;
 }
@@ -57,8 +80,8 @@ cel_status cel_session_choose(cel_session *s) {
 /* A GPU without the kernel for short rows copies as well, only slower. */
 static void load_packer(cel_session *s) {
   const cel_embedded *text = cel_embedded_find("kernels/strided.cuh");
-  if (cel_cuda_pack_load(s->cuda, text->data) != CEL_E_OK &&
-      s->transport->rank == 0 && s->options.verbose)
+  if (cel_cuda_pack_load(s->cuda, text->data) != CEL_E_OK && speaks(s) &&
+      s->options.verbose)
     fprintf(stderr, "celer: warning: narrow boxes are copied row by row: %s\n",
             cel_error_last()->text);
 }
@@ -83,7 +106,7 @@ static cel_status link_by_mpi(cel_session *s) {
 static cel_status link_gpus(cel_session *s) {
   cel_transport *t = s->transport;
   bool one_host = t->local_ranks == t->ranks;
-  if (t->ranks == 1 || s->options.wish.backend == CEL_CHOICE_CPU)
+  if (t->ranks == 1 || t->dry || s->options.wish.backend == CEL_CHOICE_CPU)
     return CEL_E_OK;
   if (s->options.staged) {
     snprintf(s->no_link, sizeof s->no_link, "--transfers staged");
@@ -118,6 +141,14 @@ static void warn_staging(const cel_session *s) {
           s->no_link);
 }
 
+/* Memory is committed by the page, so that the account is of what is used. */
+static cel_status start_dry(cel_backend_config *config, cel_backend **out) {
+  enum { PAGE = 4096 };
+  config->grain = PAGE;
+  config->whole = CEL_MEMORY_SMALL;
+  return cel_backend_dry(config, out);
+}
+
 static cel_status start_backend(cel_session *s) {
   const cel_transport *t = s->transport;
   CEL_TRY(cel_topology_find(t->local_rank, t->local_ranks, &s->topology));
@@ -138,6 +169,7 @@ static cel_status start_backend(cel_session *s) {
       .leave = leave_lane,
       .context = s,
   };
+  if (s->options.dry) return start_dry(&config, &s->backend);
   if (!s->choice.cuda) return cel_backend_cpu(&config, &s->backend);
   return cel_backend_cuda(&config, s->cuda, &s->backend);
 }
@@ -145,8 +177,7 @@ static cel_status start_backend(cel_session *s) {
 static void warn(void *context, const cel_task *task, const char *text) {
   const cel_session *s = context;
   /* As a rule all ranks have the same to say. */
-  if ((s->transport->rank != 0 && !s->options.verbose) || s->options.quiet)
-    return;
+  if ((!speaks(s) && !s->options.verbose) || s->options.quiet) return;
   if (task != NULL && task->place.file != NULL)
     fprintf(stderr, "celer: warning: %s:%d: %s\n", task->place.file,
             task->place.line, text);
@@ -168,6 +199,7 @@ cel_status cel_session_start(cel_session *s) {
         .park = &s->park,
         .transport = s->transport,
         .timed = s->options.profile,
+        .dry = s->options.dry,
         .enter = enter_lane,
         .leave = leave_lane,
         .context = s,
@@ -195,7 +227,7 @@ cel_status cel_session_start(cel_session *s) {
 
 void cel_session_close(cel_session *s, int status) {
   fflush(NULL);
-  if (status != 0 && s->transport->ranks > 1) {
+  if (status != 0 && s->transport->ranks > 1 && !s->transport->dry) {
     if (s->engine != NULL) cel_engine_abandon(s->engine);
     cel_report_exit(s->transport, status);
   }

@@ -21,6 +21,7 @@ typedef struct cel_session_options {
   bool profile;           /* notes when jobs ran */
   uint64_t device_memory; /* of each device, at most; 0: what is free */
   bool staged; /* messages between GPUs go by host memory; on all ranks */
+  bool dry;    /* see cel_session_imagine */
 } cel_session_options;
 
 typedef struct cel_session {
@@ -44,6 +45,11 @@ typedef struct cel_session {
 
 /* Finds the transport: MPI where a launcher started us, else one rank. */
 cel_status cel_session_open(cel_session *session);
+/* Makes the process rank `rank` of `ranks` that are imagined: what is submitted
+ * from now on is scheduled as that rank would, and not carried out. Before
+ * anything is started, and not where a launcher started us. CEL_E_RANGE. */
+cel_status cel_session_imagine(cel_session *session, int64_t rank,
+                               int64_t ranks);
 /* Fills in session->choice, if that was not done yet. Collective where `wish`
  * allows GPUs. */
 cel_status cel_session_choose(cel_session *session);

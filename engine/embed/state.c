@@ -37,7 +37,8 @@ cel_session *cel__session_of(lua_State *L) {
 }
 
 const cel_transport *cel__transport_of(lua_State *L) {
-  return get_registry(L, &transport_key);
+  const cel_session *session = get_registry(L, &session_key);
+  return session != NULL ? session->transport : get_registry(L, &transport_key);
 }
 
 /* package.loaders entry: modules inside the library. "celer.x.y" is
@@ -93,7 +94,7 @@ static lua_State *create(const cel_transport *transport,
 }
 
 lua_State *cel__state_create_driver(cel_session *session) {
-  driver = create(session->transport, cel__open_core);
+  driver = create(NULL, cel__open_core);
   if (driver != NULL) set_registry(driver, &session_key, session);
   return driver;
 }

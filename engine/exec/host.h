@@ -24,6 +24,9 @@ typedef struct cel_host_config {
   int32_t lanes; /* threads; started when first needed, as are all others */
   bool simulated;
   uint64_t seed;
+  /* Nothing is run: a job is complete once it has been submitted, and its
+   * work's stand-in has been called. */
+  bool dry;
   cel_park *park; /* woken at each completion */
   /* Whose communicators groups join, each in its own lane before its first
    * task; outlives the lanes. Null where there are no collective tasks. */

@@ -282,6 +282,7 @@ cel_status cel_engine_submit(cel_engine *engine, const cel_group *group) {
     cel_fail(CEL_E_COMM, "%s", no_groups);
     return cel_fail_at(group->place.file, group->place.line);
   }
+  if (engine->began == 0) cel__engine_begin(engine);
   CEL_TRY(enter(engine));
   return cel_task_graph_submit(engine->graph, group, &id);
 }
@@ -352,7 +353,8 @@ void cel_engine_count(const cel_engine *engine, cel_engine_counts *out) {
                              .bytes_sent = done.bytes_sent,
                              .copies = done.copies,
                              .bytes_copied = done.bytes_copied,
-                             .allocations = done.allocations};
+                             .allocations = done.allocations,
+                             .horizons = engine->horizons_made};
 }
 
 /* ---- life --------------------------------------------------------------- */

@@ -3,9 +3,14 @@
  * are parameters; one of another box on each rank brings its own. One of a host
  * object has a sequential effect on it, and learns then how much there is. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/hash.h"
+#include "device/memory.h"
 #include "runtime/internal.h"
+
+/* Bytes from which on it has pages of its own. */
+enum { MAPPED = 32 << 20 };
 
 /* Owned by the caller and by its work, whoever lives longer. */
 struct cel_fence {
@@ -17,12 +22,30 @@ struct cel_fence {
   uint32_t element_size;
   uint64_t size;
   void *data;
+  bool mapped;
   cel_taking *taking; /* of a host object; else null */
 };
 
+/* Pages that are never touched cost nothing. */
+static cel_status take_memory(const cel_engine *e, cel_fence *fence) {
+  if (fence->size >= MAPPED) {
+    if (!e->config.transport->dry) CEL_TRY(cel_memory_fits(fence->size));
+    CEL_TRY(cel__memory_map(fence->size, &fence->data));
+    fence->mapped = true;
+    return CEL_E_OK;
+  }
+  fence->data = malloc(fence->size > 0 ? fence->size : 1);
+  if (fence->data != NULL) return CEL_E_OK;
+  return cel_fail(CEL_E_MEMORY, "no memory for a snapshot of %llu bytes",
+                  (unsigned long long)fence->size);
+}
+
 static void let_go(cel_fence *fence) {
   if (atomic_fetch_sub(&fence->owners, 1) > 1) return;
-  cel_free(fence->data);
+  if (fence->mapped)
+    cel__memory_unmap(fence->data, fence->size);
+  else
+    cel_free(fence->data);
   cel_free(fence);
 }
 
@@ -60,6 +83,15 @@ static cel_status take_object(const cel_work *work, const cel_call *call) {
   return CEL_E_OK;
 }
 
+/* Of a box that nobody has computed the snapshot is zeros; of an object,
+ * nothing. */
+static void take_nothing(const cel_work *work, const cel_call *call) {
+  cel_fence *fence = work->context;
+  (void)call;
+  if (fence->size > 0 && !fence->mapped) memset(fence->data, 0, fence->size);
+  publish(fence);
+}
+
 /* [p0, p1) x [p2, p3) x ..., whatever the chunk. */
 static const cel_rule *rule_of(cel_engine *e, int32_t dims) {
   if (e->fence_rule[dims] != NULL) return e->fence_rule[dims];
@@ -88,22 +120,18 @@ static cel_fence *make(cel_engine *e, const cel_buffer *buffer,
   cel_fence *fence = cel_alloc_zero(sizeof *fence);
   *fence = (cel_fence){.work = {.references = 1,
                                 .fn = take_snapshot,
+                                .stand_in = take_nothing,
                                 .destroy = destroy_work,
+                                .hash = cel_hash("fence", 5, 0),
                                 .context = fence},
                        .park = &e->park,
                        .box = *box,
                        .element_size = buffer->element_size};
   atomic_init(&fence->owners, 2);
   fence->size = (uint64_t)cel_box_volume(box) * buffer->element_size;
-  fence->work.hash = cel_hash("fence", 5, 0);
-  fence->data = malloc(fence->size > 0 ? fence->size : 1);
-  if (fence->data == NULL) {
-    cel_fail(CEL_E_MEMORY, "no memory for a snapshot of %llu bytes",
-             (unsigned long long)fence->size);
-    cel_free(fence);
-    return NULL;
-  }
-  return fence;
+  if (take_memory(e, fence) == CEL_E_OK) return fence;
+  cel_free(fence);
+  return NULL;
 }
 
 /* A use of `rule` over the ranks. */
@@ -188,6 +216,7 @@ cel_status cel_engine_fence_object(cel_engine *engine, const cel_object *object,
   cel_fence *fence = cel_alloc_zero(sizeof *fence);
   *fence = (cel_fence){.work = {.references = 1,
                                 .fn = take_object,
+                                .stand_in = take_nothing,
                                 .destroy = destroy_work,
                                 .hash = cel_hash("object", 6, taking->hash),
                                 .lua = taking->lua,

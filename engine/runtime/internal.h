@@ -57,6 +57,7 @@ struct cel_engine {
   uint32_t objects_made;
   uint64_t last_task, retired_seen;
   uint64_t horizons_made;
+  int64_t began, main_began;     /* at the first submission; meter.c */
   const cel_rule *fence_rule[4]; /* by dimensions */
   bool stopped;
   cel_park park, scheduler_park;
@@ -94,6 +95,8 @@ void *cel__scheduler_main(void *engine);
 cel_status cel__engine_await(cel_engine *engine,
                              bool (*ready)(const cel_engine *, const void *),
                              const void *context, bool (*interrupted)(void));
+/* From now on threads' times count. Thread: main. */
+void cel__engine_begin(cel_engine *engine);
 /* Ends the objects that were freed before task `retired`. Thread: main. */
 void cel__objects_retire(cel_engine *engine, uint64_t retired);
 /* Ends all of them. Thread: main. */

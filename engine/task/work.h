@@ -65,6 +65,9 @@ struct cel_work {
    * kernel `fn` computes any sub-box of the chunk and may be called for
    * disjoint ones at the same time. Thread: worker. */
   cel_status (*fn)(const cel_work *work, const cel_call *call);
+  /* In place of `fn` where nothing is carried out, and so no memory is behind
+   * the views; null: nothing is called. Thread: executor. */
+  void (*stand_in)(const cel_work *work, const cel_call *call);
   /* Called when the last reference goes; frees the work. Thread: any. */
   void (*destroy)(cel_work *work);
   /* The same for a GPU, see device/cuda.h; null: for the processor alone. */

@@ -103,7 +103,10 @@ local function find(call, path)
   submit.task(call, "find", function(cg)
     return groups.on_master, record.find, order.write(cg, slot), slot, path
   end)
-  local hash = order.wait(slot)
+  local hash = order.wait(slot, function()
+    local manifest, hash = record.read(path)
+    return manifest and hash or 0
+  end)
   if hash == 0 then return nil end
   local manifest, mine = record.read(path)
   if not manifest or mine ~= hash then

@@ -81,6 +81,7 @@ local function finish(resolved)
   require("celer.queue").finish()
   if resolved.log == "info" or resolved.log == "debug" then summary() end
   require("celer.profile").write(resolved.output)
+  require("celer.dry").write(resolved.report)
 end
 
 -- os.exit on all ranks: what was submitted is executed first, then every rank
@@ -100,6 +101,10 @@ local function run(path, arguments, resolved)
   arguments[0] = path
   arg = arguments -- luacheck: ignore
   install_exit(resolved)
+  local ranks = tonumber(resolved["dry-run"])
+  if ranks then
+    require("celer.place").check(core.imagine(tonumber(resolved["as-rank"] or 0), ranks))
+  end
   if resolved.log == "debug" then with_traceback(chunk, unpack(arguments))
   else chunk(unpack(arguments)) end
   finish(resolved)

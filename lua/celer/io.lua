@@ -116,7 +116,9 @@ function M.load(path, options)
   local name = options.name and words.check_name(call, options.name)
   local wanted = options.type ~= nil and types.find(options.type) or nil
   order.wait(order.slot(path))
-  local found = place.check(format.load(path, options))
+  local found, why, file, line = format.load(path, options)
+  if not found and core.dry() then why = why .. "; a dry run writes no files" end
+  place.check(found, why, file, line)
   local type_, fault = type_in(found, wanted)
   if type_ and options.box then
     fault = plans.box_fault(options.box, found.shape, "what it holds")

@@ -176,6 +176,11 @@ function M.captured(self, f, bytes)
   return struct
 end
 
+--- The same where no task has touched it.
+function M.untouched(self, f)
+  return not f and require("ffi").new(self.layout.ctype) or nil
+end
+
 -- ---- side effects -----------------------------------------------------------
 
 -- cel_order, in effect.h's order.

@@ -31,6 +31,13 @@ M.list = {
     number = { 1, 1000 } },
   { name = "check-bounds", flag = true,
     text = "find kernels that touch what their mappers do not promise; slow" },
+  { name = "dry-run", value = "N",
+    text = "schedule as one of N ranks would, execute nothing, and report on it",
+    number = { 1, 2 ^ 24 } },
+  { name = "as-rank", value = "K", text = "as which of them: 0 by default",
+    number = { 0, 2 ^ 24 - 1 } },
+  { name = "report", value = "FILE", text = "the report of a dry run as JSON, too",
+    file = true },
   { name = "profile", flag = true,
     text = "say at the end how long kernels, copies and tasks took" },
 }
@@ -99,9 +106,26 @@ local function fault(setting, value)
   if setting.bytes then
     return not M.bytes(value) and "must be a size from 64K on, such as 512M or 80G" or nil
   end
+  if setting.file then return value == "" and "must be the name of a file" or nil end
   local n, range = tonumber(value), setting.number
   if not n or n % 1 ~= 0 or n < range[1] or n > range[2] then
     return ("must be a whole number from %d to %d"):format(range[1], range[2])
+  end
+end
+
+-- Why the settings of a dry run do not go together, or nil.
+local function dry_fault(out)
+  local ranks = tonumber(out["dry-run"])
+  for _, name in ipairs { "as-rank", "report" } do
+    if out[name] and not ranks then
+      return ("--%s goes with --dry-run N"):format(name)
+    end
+  end
+  if ranks and out.backend == "cuda" then
+    return "--dry-run schedules for processors, and --backend is cuda"
+  elseif tonumber(out["as-rank"] or 0) >= (ranks or 1) then
+    return ("--as-rank %s: the ranks of --dry-run %d are 0 to %d"):format(out["as-rank"],
+      ranks, ranks - 1)
   end
 end
 
@@ -140,6 +164,8 @@ function M.resolve(given)
     return nil, ("--devices %s names GPUs, and --backend is cpu; say how many "
       .. "devices, 1 to 8"):format(out.devices)
   end
+  local fault_of_dry = dry_fault(out)
+  if fault_of_dry then return nil, fault_of_dry end
   return out
 end
 

@@ -3,9 +3,11 @@ local ffi = require "ffi"
 local box = require "celer.box"
 local buffers = require "celer.buffer"
 local core = require "celer.core"
+local dry = require "celer.dry"
 local objects = require "celer.object"
 local place = require "celer.place"
 local rules = require "celer.rules"
+local each = require("celer.tables").each
 local view = require "celer.view"
 local words = require "celer.words"
 
@@ -20,6 +22,7 @@ local M = {}
 ---@field lo integer[]?  three, 0 beyond the buffer's dimensions
 ---@field hi integer[]?  three, 1 beyond them
 ---@field map? fun(rank: integer, ranks: integer): celer.box  in place of both
+---@field dry any  what it brings in a dry run; nil: zeros
 local Capture = {}
 Capture.__index = Capture
 Capture.__noun = "capture"
@@ -52,23 +55,49 @@ local function part_of(buffer, part)
   return lo, hi
 end
 
+local known_options = { dry = true }
+
+local function check_options(options)
+  if type(options) ~= "table" or getmetatable(options) then
+    fail("celer.capture: the options must be a table such as {dry = 0.5}, not %s",
+      words.a(options))
+  end
+  for key in each(options) do
+    if not known_options[key] then
+      fail("celer.capture: unknown option '%s'%s", tostring(key),
+        words.advice(key, known_options))
+    end
+  end
+end
+
 --- What q:wait, q:drain and q:fence take: a buffer, or a box of it, or a box of
 --- its own on each rank: the function is compiled as a range mapper is. Of a host
---- object the function says what is brought, where the object lives.
+--- object the function says what is brought, where the object lives. In a dry run,
+--- which computes nothing, it brings `dry`: a value for all elements or a function
+--- of their coordinates; of an object, what its function would give.
 ---@param buffer celer.buffer|celer.host_object
 ---@param part? celer.box|fun(rank: integer, ranks: integer): celer.box|fun(object: any): any
+---@param options? {dry: any}
 ---@return celer.capture
-function M.capture(buffer, part)
+function M.capture(buffer, part, options)
+  local self = setmetatable({}, Capture)
+  if options ~= nil then
+    check_options(options)
+    self.dry = options.dry
+  end
   if objects.is_object(buffer) then
     objects.check_capture(buffer, part, "celer.capture")
-    return setmetatable({ object = buffer, take = part }, Capture)
+    self.object, self.take = buffer, part
+    return self
   end
   buffers.check(buffer, "celer.capture")
+  self.buffer = buffer
   if type(part) == "function" then
-    return setmetatable({ buffer = buffer, map = part }, Capture)
+    self.map = part
+  else
+    self.lo, self.hi = part_of(buffer, part)
   end
-  local lo, hi = part_of(buffer, part)
-  return setmetatable({ buffer = buffer, lo = lo, hi = hi }, Capture)
+  return self
 end
 
 --- Whether there may be a capture of it.
@@ -190,12 +219,22 @@ local function divided(name, view_)
   return setmetatable({ name = "divided " .. name, view = view_ }, Divided)
 end
 
+-- What an object holds; in a dry run no task has touched it.
+local function captured(capture, data, size)
+  if not core.dry() then
+    return objects.captured(capture.object, capture.take, ffi.string(data, size))
+  end
+  return capture.dry == nil and objects.untouched(capture.object, capture.take)
+    or capture.dry
+end
+
 local function snapshot_of(handle, capture, bounds)
   local data, size = place.check(core.fence_get(handle))
   local name = "snapshot of " .. name_of(capture)
-  if capture.object then
-    return divided(name, objects.captured(capture.object, capture.take,
-      ffi.string(data, size)))
+  if core.dry() and capture.dry == nil then dry.note(name_of(capture)) end
+  if capture.object then return divided(name, captured(capture, data, size)) end
+  if core.dry() and capture.dry ~= nil then
+    dry.fill(capture.buffer, capture.dry, data, bounds)
   end
   local seen = view.new({ name = name, dims = capture.buffer.dims,
     type = capture.buffer.type, extents = capture.buffer.extents,

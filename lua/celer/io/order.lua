@@ -36,9 +36,12 @@ function M.read(cg, slot) return cg:read(buffer(), part(slot)) end
 function M.write(cg, slot) return cg:read_write(buffer(), part(slot)) end
 
 --- Waits until what was submitted for the path is done; the element's value, the
---- same on all ranks.
-function M.wait(slot)
-  local capture = snapshot.capture(buffer(), box.new({ slot }, { slot + 1 }))
+--- same on all ranks. In a dry run it is what `dry` gives.
+---@param slot integer
+---@param dry? fun(): number|ffi.cdata*
+function M.wait(slot, dry)
+  local capture = snapshot.capture(buffer(), box.new({ slot }, { slot + 1 }),
+    { dry = dry or 0 })
   return snapshot.request({ capture }):get()[slot]
 end
 

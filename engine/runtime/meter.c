@@ -1,0 +1,32 @@
+/* How long the engine's threads worked, by the system's account of them. */
+#define _GNU_SOURCE /* pthread_getcpuclockid */
+#include <time.h>
+
+#include "runtime/internal.h"
+
+static int64_t read_ns(clockid_t clock) {
+  struct timespec t;
+  if (clock_gettime(clock, &t) != 0) return 0;
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int64_t thread_ns(pthread_t thread) {
+  clockid_t clock;
+  return pthread_getcpuclockid(thread, &clock) == 0 ? read_ns(clock) : 0;
+}
+
+void cel__engine_begin(cel_engine *engine) {
+  engine->began = read_ns(CLOCK_MONOTONIC);
+  engine->main_began = read_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+void cel_engine_time(const cel_engine *engine, cel_engine_times *out) {
+  const cel_engine *e = engine;
+  *out = (cel_engine_times){0};
+  if (e->began == 0) return;
+  out->wall = read_ns(CLOCK_MONOTONIC) - e->began;
+  out->main = read_ns(CLOCK_THREAD_CPUTIME_ID) - e->main_began;
+  if (!e->config.threads || e->stopped) return;
+  out->scheduler = thread_ns(e->scheduler_thread);
+  out->executor = thread_ns(e->executor_thread);
+}

@@ -1,0 +1,156 @@
+--- dry.lua -- `celer run --dry-run N`: what captures bring when nothing is
+--- executed, and the report at the end.
+local ffi = require "ffi"
+local core = require "celer.core"
+local place = require "celer.place"
+local tables = require "celer.tables"
+local types = require "celer.types"
+
+local M = {}
+
+-- ---- captured values --------------------------------------------------------
+
+-- So often may one line bring zeros: a loop that waits for something else never
+-- ends.
+local MOST = 100000
+local seen = {} -- by place
+
+--- Notes that the script was given zeros that it did not ask for; raises when it
+--- seems to wait for them to change.
+---@param name string  of what was captured
+function M.note(name)
+  local file, line = place.user()
+  local at = ("%s:%d"):format(file or "?", line)
+  seen[at] = (seen[at] or 0) + 1
+  if seen[at] < MOST then return end
+  place.fail("this line has brought zeros of %s %d times: nothing is executed in a dry "
+    .. "run, so a loop that waits for another value does not end; give it one: "
+    .. "celer.capture(%s, nil, {dry = ...})", name, MOST, name)
+end
+
+local function each_element(lo, hi, f)
+  local at = 0
+  for i = lo[1], hi[1] - 1 do
+    for j = lo[2], hi[2] - 1 do
+      for k = lo[3], hi[3] - 1 do
+        f(at, i, j, k)
+        at = at + 1
+      end
+    end
+  end
+end
+
+--- Puts `dry`, a value or a function of the coordinates, into all elements of a
+--- snapshot.
+---@param buffer celer.buffer
+---@param dry any
+---@param data userdata
+---@param bounds integer[]  six
+function M.fill(buffer, dry, data, bounds)
+  local to = ffi.cast(ffi.typeof("$ *", buffer.type.ctype), data)
+  local lo, hi = { unpack(bounds, 1, 3) }, { unpack(bounds, 4, 6) }
+  each_element(lo, hi, function(at, i, j, k)
+    local value = dry
+    if type(dry) == "function" then
+      value = dry(unpack({ i, j, k }, 1, buffer.dims))
+    end
+    local fault = types.store(buffer.type, to, at, value)
+    if fault then
+      place.fail("celer.capture: `dry` of buffer %s: %s", buffer.name, fault)
+    end
+  end)
+end
+
+-- ---- the report -------------------------------------------------------------
+
+local units = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" }
+
+local function amount(bytes)
+  local unit = 1
+  while bytes >= 1024 and unit < #units do bytes, unit = bytes / 1024, unit + 1 end
+  return (unit == 1 and "%.0f %s" or "%.1f %s"):format(bytes, units[unit])
+end
+
+local function count(n, noun)
+  return ("%.0f %s%s"):format(n, noun, n == 1 and "" or "s")
+end
+
+local function per_task(seconds, tasks)
+  return ("%.2f us"):format(tasks > 0 and seconds / tasks * 1e6 or 0)
+end
+
+local function memory_rows(r, add)
+  for _, memory in ipairs(r.memory) do
+    add(memory.device and "memory of device " .. memory.device or "memory of the host",
+      amount(memory.peak), memory.limit and "of " .. amount(memory.limit) or "at its peak")
+  end
+end
+
+-- Rows of what, how much and more of it.
+local function rows(r)
+  local out = {}
+  local function add(...) out[#out + 1] = { ... } end
+  local s, m = r.seconds, r.messages
+  add("tasks", ("%.0f"):format(r.tasks), ("in %.3f s: %.0f per second"):format(s.wall,
+    s.wall > 0 and r.tasks / s.wall or 0))
+  add("commands", ("%.0f"):format(r.commands), "")
+  add("instructions", ("%.0f"):format(r.instructions), ("with %s, %s, %s of %s"):format(
+    count(r.kernels, "kernel"), count(r.allocations, "allocation"),
+    ("%.0f %s"):format(r.copies, r.copies == 1 and "copy" or "copies"),
+    amount(r.bytes_copied)))
+  add("messages sent", ("%.0f"):format(m.sent), amount(m.bytes_sent))
+  add("messages received", ("%.0f"):format(m.received), ("%s; %s in all"):format(
+    amount(m.bytes_received), count(m.peers, "peer")))
+  memory_rows(r, add)
+  add("cost of a task", per_task(s.main + s.scheduler + s.executor, r.tasks),
+    ("main %s, scheduler %s, executor %s"):format(per_task(s.main, r.tasks),
+      per_task(s.scheduler, r.tasks), per_task(s.executor, r.tasks)))
+  return out
+end
+
+local function text_of(r)
+  local lines = { ("celer: dry run as rank %.0f of %.0f, %s; nothing was executed\n"):format(
+    r.rank, r.ranks, count(r.devices, "device")) }
+  local width = { 0, 0 }
+  local all = rows(r)
+  for _, row in ipairs(all) do
+    for i = 1, 2 do width[i] = math.max(width[i], #row[i]) end
+  end
+  local format = ("%%-%ds  %%%ds  %%s"):format(width[1], width[2])
+  for _, row in ipairs(all) do
+    lines[#lines + 1] = format:format(unpack(row)):gsub("%s+$", "") .. "\n"
+  end
+  return table.concat(lines)
+end
+
+local function json(value)
+  if type(value) == "number" then return ("%.17g"):format(value) end
+  local list = {}
+  if #value > 0 then
+    for i, item in ipairs(value) do list[i] = json(item) end
+    return "[" .. table.concat(list, ", ") .. "]"
+  end
+  for key, item in tables.sorted_pairs(value) do
+    list[#list + 1] = ("%q: %s"):format(key, json(item))
+  end
+  return "{" .. table.concat(list, ", ") .. "}"
+end
+
+local NOTHING = { rank = 0, ranks = 0, devices = 0, tasks = 0 }
+
+--- Writes the report to stderr, and as JSON into a file; nothing where this is no
+--- dry run.
+---@param path string?
+function M.write(path)
+  if not core.dry() then return end
+  local r = core.dry_report()
+  io.stdout:flush()
+  io.stderr:write(r and text_of(r) or "celer: dry run: nothing was submitted\n")
+  if not path then return end
+  local file, message = io.open(path, "w")
+  if not file then error({ message = "--report: " .. message }, 0) end
+  file:write(json(r or NOTHING), "\n")
+  file:close()
+end
+
+return M
