@@ -46,7 +46,7 @@ static void read_wish(lua_State *L, cel_choice_wish *wish) {
 
 /* configure{backend =, devices =, list =, horizon_step =, quiet =,
  *           verbose =, profile =, staged =, device_memory = bytes,
- *           interactive =} */
+ *           interactive =, watchdog = seconds} */
 static int run_configure(lua_State *L) {
   cel_session *session = cel__session_of(L);
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -66,6 +66,8 @@ static int run_configure(lua_State *L) {
   session->options.device_memory = (uint64_t)luaL_optnumber(L, -2, 0);
   session->options.lookahead = true;
   cel_interrupt_catch(lua_toboolean(L, -1));
+  lua_getfield(L, 1, "watchdog");
+  session->options.watchdog = (int32_t)luaL_optinteger(L, -1, 0);
   return 0;
 }
 

@@ -185,6 +185,19 @@ static void warn(void *context, const cel_task *task, const char *text) {
     fprintf(stderr, "celer: warning: %s\n", text);
 }
 
+/* Every rank says it: one may wait for another, which is stopped. */
+static void tell_stall(void *context, const char *text) {
+  const cel_session *s = context;
+  if (s->options.quiet) return;
+  char who[32] = "";
+  if (s->transport->ranks > 1)
+    snprintf(who, sizeof who, "rank %lld: ", (long long)s->transport->rank);
+  fprintf(stderr,
+          "celer: warning: %snothing has moved for %d s (--watchdog); it waits "
+          "for\n%s",
+          who, s->options.watchdog, text);
+}
+
 /* At least two: one may be waiting for a disk. */
 static int32_t lanes_for(int32_t cores) {
   return cores < 2 ? 2 : cores < 4 ? cores : 4;
@@ -220,6 +233,9 @@ cel_status cel_session_start(cel_session *s) {
       .interior_items = INTERIOR_ITEMS,
       .warn = warn,
       .warn_context = s,
+      .watchdog_ns = (int64_t)s->options.watchdog * 1000000000,
+      .stalled = tell_stall,
+      .stalled_context = s,
       .interrupted = cel_interrupted,
   };
   return cel_engine_create(&config, &s->engine);

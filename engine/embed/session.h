@@ -16,6 +16,7 @@ typedef struct cel_session_options {
   cel_choice_wish wish;
   int32_t horizon_step; /* 0: default */
   bool lookahead;
+  int32_t watchdog;       /* seconds; see cel_engine_config; 0: never */
   bool quiet;             /* no warnings */
   bool verbose;           /* says what is slower than it could be */
   bool profile;           /* notes when jobs ran */

@@ -9,6 +9,7 @@
 #include "exec/blame.h"
 #include "exec/conflict.h"
 #include "exec/lanes.h"
+#include "exec/waits.h"
 
 enum { BATCH = 64, ISSUES = 256 };
 
@@ -516,49 +517,11 @@ void cel_executor_count(const cel_executor *executor,
       atomic_load_explicit(&e->allocations, memory_order_relaxed)};
 }
 
-static size_t append(char *text, size_t size, size_t at, const char *more) {
-  size_t n = strlen(more);
-  if (at + n + 1 > size) return at;
-  memcpy(text + at, more, n + 1);
-  return at + n;
-}
-
-static size_t describe_node(const cel_executor *e, const cel_node *node,
-                            char *text, size_t size, size_t at) {
-  static const char *const states[] = {"waiting", "ready",    "posted",
-                                       "issued",  "returned", "done"};
-  const cel_instr *instr = node->instr;
-  char line[160];
-  snprintf(line, sizeof line, "  I%llu %s %s", (unsigned long long)instr->id,
-           cel_instr_name(instr->kind), states[node->state]);
-  at = append(text, size, at, line);
-  if (cel_instr_lane_of(instr->kind) == CEL_LANE_COMM) {
-    snprintf(line, sizeof line, " peer %lld message %llu, %llu bytes%s",
-             (long long)instr->message.peer,
-             (unsigned long long)instr->message.sequence,
-             (unsigned long long)instr->message.bytes,
-             instr->message.direct ? ", direct" : "");
-    at = append(text, size, at, line);
-  }
-  for (uint32_t i = 0; i < instr->deps; ++i) {
-    uint64_t id = instr->dep[i].id;
-    if (id < e->window.base ||
-        e->window.ring[id & e->window.mask].state == CEL_NODE_DONE)
-      continue;
-    snprintf(line, sizeof line, " <- I%llu", (unsigned long long)id);
-    at = append(text, size, at, line);
-  }
-  return append(text, size, at, "\n");
-}
-
 void cel_executor_describe(const cel_executor *executor, char *text,
                            size_t size) {
-  const cel_executor *e = executor;
-  size_t at = 0;
-  if (size > 0) text[0] = '\0';
-  for (uint64_t id = e->window.base; id < e->window.next; ++id) {
-    const cel_node *node = &e->window.ring[id & e->window.mask];
-    if (node->state != CEL_NODE_DONE)
-      at = describe_node(e, node, text, size, at);
-  }
+  cel_waits_list(&executor->window, text, size);
+}
+
+bool cel_executor_tell(const cel_executor *executor, char *text, size_t size) {
+  return cel_waits_tell(&executor->window, text, size);
 }

@@ -64,7 +64,10 @@ typedef struct cel_executor_counts {
 /* Thread: any. */
 void cel_executor_count(const cel_executor *executor, cel_executor_counts *out);
 
-/* What it waits for, for the watchdog and for a stuck test. */
+/* Every instruction that is not done, for a stuck test. Thread: executor. */
 void cel_executor_describe(const cel_executor *executor, char *text,
                            size_t size);
+/* What it waits for, for people (see waits.h); whether there is anything.
+ * Thread: executor. */
+bool cel_executor_tell(const cel_executor *executor, char *text, size_t size);
 #endif

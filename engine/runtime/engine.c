@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "device/clock.h"
 #include "runtime/internal.h"
 
 enum {
@@ -86,33 +87,51 @@ static void take_failure(cel_engine *e) {
 
 bool cel_engine_step_executor(cel_engine *engine) {
   cel_engine *e = engine;
-  bool settled = cel__divergence_settled(&e->divergence);
+  bool settled = cel__divergence_settled(&e->divergence), moved = false;
   bool progress = cel__divergence_tick(&e->divergence);
-  if (!settled && cel__divergence_settled(&e->divergence))
+  if (!settled && cel__divergence_settled(&e->divergence)) {
     cel_park_wake(&e->park);
+    moved = true;
+  }
   if (cel__engine_failed(e)) take_failure(e);
   for (int i = 0; i < EXECUTOR_BATCH; ++i) {
     const cel_instr *instr = cel_ring_pop(e->instrs);
     if (instr == NULL) break;
     cel_executor_add(e->executor, instr);
-    progress = true;
+    moved = true;
   }
-  progress |= cel_executor_step(e->executor);
+  moved |= cel_executor_step(e->executor);
+  if (moved) cel__watchdog_moved(&e->watchdog);
+  progress |= moved;
   if (progress) atomic_fetch_add_explicit(&e->moves, 1, memory_order_relaxed);
   return progress;
+}
+
+/* Sleeps, but not beyond the moment in which it is to be said that nothing
+ * moves. */
+static void sleep_watched(cel_engine *e, uint32_t seen, uint32_t timeout_us) {
+  char text[CEL_ERROR_TEXT];
+  bool speak;
+  int64_t now = e->watchdog.limit_ns > 0 ? cel_now_ns() : 0;
+  timeout_us = cel__watchdog_rest(&e->watchdog, timeout_us, now, &speak);
+  if (!speak)
+    cel_park_wait(e->config.park, seen, timeout_us);
+  else if (cel_engine_tell(e, text, sizeof text))
+    e->config.stalled(e->config.stalled_context, text);
+  else
+    cel__watchdog_moved(&e->watchdog);
 }
 
 /* Until there may be something to do. What the transport has under way moves
  * only when it is polled; another rank's word wakes nobody. */
 static void rest(cel_engine *e, uint32_t seen, int *polls) {
-  const cel_engine_config *c = &e->config;
-  if (!c->transport->busy(c->transport))
-    cel_park_wait(c->park, seen,
-                  c->transport->ranks > 1 ? LISTEN_US : UINT32_MAX);
+  cel_transport *t = e->config.transport;
+  if (!t->busy(t))
+    sleep_watched(e, seen, t->ranks > 1 ? LISTEN_US : UINT32_MAX);
   else if (++*polls < e->polls)
     sched_yield();
   else
-    cel_park_wait(c->park, seen, NAP_US);
+    sleep_watched(e, seen, NAP_US);
 }
 
 static void *executor_main(void *engine) {
@@ -343,6 +362,15 @@ void cel_engine_describe(const cel_engine *engine, char *text, size_t size) {
     cel_executor_describe(engine->executor, text + n, size - (size_t)n);
 }
 
+bool cel_engine_tell(const cel_engine *engine, char *text, size_t size) {
+  bool waits = cel_executor_tell(engine->executor, text, size);
+  if (waits || cel__divergence_settled(&engine->divergence)) return waits;
+  snprintf(text, size,
+           "  the other ranks, which have not all come to where this one is in "
+           "the program\n");
+  return true;
+}
+
 void cel_engine_count(const cel_engine *engine, cel_engine_counts *out) {
   cel_executor_counts done;
   cel_executor_count(engine->executor, &done);
@@ -433,6 +461,7 @@ cel_status cel_engine_create(const cel_engine_config *config,
   pthread_mutex_init(&e->lock, NULL);
   cel__divergence_init(&e->divergence, config->transport, heard_failure, e);
   e->divergence.patience_us = config->threads ? PATIENCE_US : 0;
+  if (config->stalled != NULL) e->watchdog.limit_ns = config->watchdog_ns;
   e->rules = cel_rules_create();
   e->tasks = cel_ring_create(RING);
   e->instrs = cel_ring_create(RING);

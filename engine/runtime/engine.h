@@ -41,6 +41,12 @@ typedef struct cel_engine_config {
   /* Thread: main or scheduler. */
   void (*warn)(void *context, const cel_task *task, const char *text);
   void *warn_context;
+  /* With threads, after so many ns in which nothing moved although the executor
+   * waits for something: told what for, once per stall. 0: never. Thread:
+   * executor. */
+  int64_t watchdog_ns;
+  void (*stalled)(void *context, const char *text);
+  void *stalled_context;
   /* Polled while submit waits its turn; true ends that with CEL_E_CANCELLED.
    * May be null. */
   bool (*interrupted)(void);
@@ -147,6 +153,9 @@ bool cel_engine_step_executor(cel_engine *engine);
 bool cel_engine_congested(const cel_engine *engine);
 /* What everything waits for, for a stuck run. */
 void cel_engine_describe(const cel_engine *engine, char *text, size_t size);
+/* What the executor waits for, for people; whether there is anything. Thread:
+ * executor. */
+bool cel_engine_tell(const cel_engine *engine, char *text, size_t size);
 
 typedef struct cel_engine_counts {
   uint64_t tasks, commands, instructions, messages, bytes_sent, copies,

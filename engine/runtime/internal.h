@@ -20,6 +20,7 @@
 #include "base/vec.h"
 #include "runtime/divergence.h"
 #include "runtime/engine.h"
+#include "runtime/watchdog.h"
 
 /* A horizon or epoch under way, for the scheduler to retire what it closes. */
 typedef struct cel_bound_ids {
@@ -76,7 +77,8 @@ struct cel_engine {
   pthread_mutex_t lock;
   cel_error failure;
   _Atomic(bool) failed, stop, abandoned;
-  bool told_others; /* executor */
+  bool told_others;      /* executor, as is the next */
+  cel_watchdog watchdog; /* control messages move nothing */
   pthread_t scheduler_thread, executor_thread;
 };
 

@@ -53,6 +53,7 @@ local function configure(resolved, interactive)
     horizon_step = tonumber(resolved["horizon-step"]),
     device_memory = settings.bytes(resolved["device-memory"]),
     staged = resolved.transfers == "staged", interactive = interactive,
+    watchdog = tonumber(resolved.watchdog) or (interactive and 0 or settings.watchdog),
     profile = settings.is_set(resolved.profile), quiet = resolved.log == "error",
     verbose = resolved.log == "info" or resolved.log == "debug" }
   require("celer.output").install(resolved.output or "master", core.rank())

@@ -38,9 +38,15 @@ M.list = {
     number = { 0, 2 ^ 24 - 1 } },
   { name = "report", value = "FILE", text = "the report of a dry run as JSON, too",
     file = true },
+  { name = "watchdog", value = "SECONDS",
+    text = "after how long in which nothing moves a rank says what it waits for; 0: never",
+    number = { 0, 86400 } },
   { name = "profile", flag = true,
     text = "say at the end how long kernels, copies and tasks took" },
 }
+
+--- Seconds, of a script. A session waits for who types.
+M.watchdog = 60
 
 --- Whether kernels are compiled with checks.
 M.check_bounds = false

@@ -1,0 +1,163 @@
+#include "exec/waits.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/amount.h"
+#include "rule/print.h"
+
+enum { TOLD = 8, PIECES = 4, BOX_TEXT = 160 };
+
+typedef struct writer {
+  char *text;
+  size_t size, at;
+} writer;
+
+static void say(writer *w, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* What does not fit is left out. */
+static void say(writer *w, const char *format, ...) {
+  if (w->at >= w->size) return;
+  va_list args;
+  va_start(args, format);
+  int n = vsnprintf(w->text + w->at, w->size - w->at, format, args);
+  va_end(args);
+  w->at += n > 0 ? (size_t)n : 0;
+}
+
+static const cel_node *node_at(const cel_window *window, uint64_t id) {
+  return &window->ring[id & window->mask];
+}
+
+/* ---- every instruction --------------------------------------------------- */
+
+static void list_node(const cel_window *window, const cel_node *node,
+                      writer *w) {
+  static const char *const states[] = {"waiting", "ready",    "posted",
+                                       "issued",  "returned", "done"};
+  const cel_instr *instr = node->instr;
+  say(w, "  I%llu %s %s", (unsigned long long)instr->id,
+      cel_instr_name(instr->kind), states[node->state]);
+  if (cel_instr_lane_of(instr->kind) == CEL_LANE_COMM)
+    say(w, " peer %lld message %llu, %llu bytes%s",
+        (long long)instr->message.peer,
+        (unsigned long long)instr->message.sequence,
+        (unsigned long long)instr->message.bytes,
+        instr->message.direct ? ", direct" : "");
+  for (uint32_t i = 0; i < instr->deps; ++i) {
+    uint64_t id = instr->dep[i].id;
+    if (id >= window->base && node_at(window, id)->state != CEL_NODE_DONE)
+      say(w, " <- I%llu", (unsigned long long)id);
+  }
+  say(w, "\n");
+}
+
+void cel_waits_list(const cel_window *window, char *text, size_t size) {
+  writer w = {text, size, 0};
+  if (size > 0) text[0] = '\0';
+  for (uint64_t id = window->base; id < window->next; ++id)
+    if (node_at(window, id)->state != CEL_NODE_DONE)
+      list_node(window, node_at(window, id), &w);
+}
+
+/* ---- what is under way --------------------------------------------------- */
+
+/* What nothing that is not done comes before. */
+static bool is_under_way(const cel_node *node) {
+  return node->state != CEL_NODE_DONE && node->incomplete == 0;
+}
+
+static void tell_task(const cel_instr *instr, writer *w) {
+  const cel_task *task = instr->task;
+  if (task == NULL) return;
+  if (task->name != NULL) say(w, " '%s'", task->name);
+  if (task->place.file != NULL)
+    say(w, " (%s:%d)", task->place.file, task->place.line);
+}
+
+static void tell_box(const cel_buffer *buffer, const cel_box *box, writer *w) {
+  char text[BOX_TEXT];
+  cel__box_text(box, buffer->dims, text, sizeof text);
+  say(w, "%s%s%s", buffer->name != NULL ? buffer->name : "a buffer",
+      buffer->dims > 0 ? " " : "", buffer->dims > 0 ? text : "");
+}
+
+static void tell_message(const cel_instr *instr, writer *w) {
+  char bytes[CEL_AMOUNT_TEXT];
+  cel_amount_text(instr->message.bytes, bytes, sizeof bytes);
+  say(w,
+      instr->kind == CEL_INSTR_SEND ? "rank %lld to take a message of %s: "
+                                    : "a message from rank %lld, %s: ",
+      (long long)instr->message.peer, bytes);
+  for (uint32_t i = 0; i < instr->message.pieces && i < PIECES; ++i) {
+    const cel_place_in *in = &instr->message.piece[i];
+    if (i > 0) say(w, ", ");
+    tell_box(in->allocation->buffer, &in->box, w);
+  }
+  if (instr->message.pieces > PIECES) say(w, ", ...");
+  say(w, "; for task");
+  tell_task(instr, w);
+}
+
+static void tell_copy(const cel_instr *instr, writer *w) {
+  say(w, instr->kind == CEL_INSTR_INIT ? "the initial contents of "
+                                       : "a copy of ");
+  tell_box(instr->copy.to->buffer, &instr->copy.box, w);
+  say(w, "; for task");
+  tell_task(instr, w);
+}
+
+static void tell_run(const cel_node *node, writer *w) {
+  const cel_instr *instr = node->instr;
+  char text[BOX_TEXT];
+  if (instr->kind == CEL_INSTR_RELEASE) {
+    say(w, "the end of a host object");
+    return;
+  }
+  say(w, instr->kind == CEL_INSTR_KERNEL ? "task" : "host task");
+  tell_task(instr, w);
+  if (instr->task->dims > 0) {
+    cel__box_text(&instr->run.chunk, instr->task->dims, text, sizeof text);
+    say(w, ", chunk %s", text);
+  }
+  if (instr->kind == CEL_INSTR_KERNEL && node->lane != CEL_NO_LANE)
+    say(w, ", on device %d", instr->device);
+  say(w, node->state == CEL_NODE_ISSUED
+             ? ": it was begun, or is next in its lane"
+             : ": it is not begun");
+}
+
+static void tell_node(const cel_node *node, writer *w) {
+  const cel_instr *instr = node->instr;
+  say(w, "  ");
+  switch (instr->kind) {
+  case CEL_INSTR_SEND:
+  case CEL_INSTR_RECEIVE: tell_message(instr, w); break;
+  case CEL_INSTR_COPY:
+  case CEL_INSTR_INIT: tell_copy(instr, w); break;
+  case CEL_INSTR_KERNEL:
+  case CEL_INSTR_HOST:
+  case CEL_INSTR_RELEASE: tell_run(node, w); break;
+  default: say(w, "%s", cel_instr_name(instr->kind)); break;
+  }
+  say(w, "\n");
+}
+
+bool cel_waits_tell(const cel_window *window, char *text, size_t size) {
+  writer w = {text, size, 0};
+  uint64_t under_way = 0, behind = 0;
+  if (size > 0) text[0] = '\0';
+  for (uint64_t id = window->base; id < window->next; ++id) {
+    const cel_node *node = node_at(window, id);
+    if (is_under_way(node) && under_way++ < TOLD) tell_node(node, &w);
+    behind += node->state != CEL_NODE_DONE && node->incomplete > 0;
+  }
+  if (under_way > TOLD)
+    say(&w, "  and %llu more\n", (unsigned long long)(under_way - TOLD));
+  if (behind > 0)
+    say(&w, "%llu instruction%s for these.\n", (unsigned long long)behind,
+        behind == 1 ? " waits" : "s wait");
+  return under_way > 0;
+}

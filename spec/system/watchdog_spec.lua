@@ -1,0 +1,92 @@
+-- celer run --watchdog: a rank where nothing moves says what it waits for.
+local celer = require("spec.support.celer")
+
+local function run(text, options)
+  local name = os.tmpname() .. ".lua"
+  local file = assert(io.open(name, "w"))
+  file:write('local celer = require "celer"\nlocal q = celer.queue()\n', text)
+  file:close()
+  local args = { "run" }
+  for _, word in ipairs(options) do args[#args + 1] = word end
+  args[#args + 1] = name
+  local r = celer.run(args, { ranks = options.ranks, timeout = 60 })
+  os.remove(name)
+  return r
+end
+
+-- Line 3 on. Rank 1 stops in the middle of its task, and is woken later.
+local stopped = [==[
+local u = celer.buffer("int", { 8 }, { name = "u" })
+local v = celer.buffer("int", { 8 }, { name = "v" })
+local k = celer.kernel [=[
+  kernel void fill(item<1> it, out<int, 1> u) { u(it[0]) = it[0]; }
+  kernel void turn(item<1> it, in<int, 1> u, out<int, 1> v) { v(it[0]) = u(7 - it[0]); }
+]=]
+local function halves(chunk)
+  return celer.box({ 4 * chunk.min[0] }, { 4 * chunk.max[0] })
+end
+q:submit(function(cg) cg:parallel_for({ 8 }, k.fill, cg:discard_write(u)) end)
+q:submit(function(cg)
+  cg:host_task({ 2 }, function(part)
+    if part.rank == 0 then return end
+    local ffi = require "ffi"
+    ffi.cdef "int getpid(void); int kill(int, int);"
+    local pid = ffi.C.getpid()
+    os.execute(("(sleep 2.5; kill -CONT %d) > /dev/null 2>&1 &"):format(pid))
+    ffi.C.kill(pid, 19) -- SIGSTOP
+  end, cg:read_write(u, halves))
+end)
+q:submit(function(cg)
+  cg:parallel_for({ 8 }, k.turn, cg:read(u, celer.all), cg:discard_write(v))
+end)
+print(q:drain(v)(1))
+]==]
+
+describe("celer run --watchdog", function()
+  it("names the rank, buffer and task of a message that does not come, once", function()
+    local r = run(stopped, { "--watchdog", "1", ranks = 2 })
+    assert.equal(0, r.status)
+    assert.equal("6\n", r.stdout)
+    local text = r.stderr:gsub("[^%s(]+%.lua:", "x.lua:")
+    assert.equal(1, select(2, text:gsub("nothing has moved", "")))
+    assert.matches("^celer: warning: rank 0: nothing has moved for 1 s %(%-%-watchdog%); "
+      .. "it waits for\n", text)
+    assert.matches("\n  a message from rank 1, 16 bytes: u %[4, 8%); for task 'turn' "
+      .. "%(x.lua:24%)\n", text)
+  end)
+
+  it("names the task that takes long, on one rank", function()
+    local r = run([==[
+q:submit(function(cg)
+  cg:name "sleeper"
+  cg:host_task(celer.once, function() os.execute("sleep 1.5") end)
+end)
+q:wait()
+q:submit(function(cg) cg:host_task(celer.once, function() print "done" end) end)
+q:drain()
+]==], { "--watchdog", "1" })
+    assert.equal(0, r.status)
+    assert.equal("done\n", r.stdout)
+    assert.matches("^celer: warning: nothing has moved for 1 s %(%-%-watchdog%); it waits for\n"
+      .. "  host task 'sleeper' %(%S+%.lua:5%): it was begun, or is next in its lane\n"
+      .. "%d+ instructions? waits? for these.\n$", r.stderr)
+  end)
+
+  it("says nothing of a script that computes by itself, nor when it is off", function()
+    local lonely = [==[
+q:submit(function(cg) cg:host_task(celer.once, function() end) end)
+q:wait()
+os.execute("sleep 1.5")
+]==]
+    assert.equal("", run(lonely, { "--watchdog", "1" }).stderr)
+    local busy = lonely:gsub("function%(%) end", [[function() os.execute("sleep 1.4") end]])
+    assert.equal("", run(busy, { "--watchdog", "0" }).stderr)
+    assert.equal("", run(busy, { "--watchdog", "1", "--log", "error" }).stderr)
+  end)
+
+  it("wants a whole number", function()
+    local r = run("", { "--watchdog", "soon" })
+    assert.equal(2, r.status)
+    assert.matches("%-%-watchdog must be a whole number from 0 to 86400, not \"soon\"", r.stderr)
+  end)
+end)
