@@ -35,6 +35,36 @@ describe("the command graph", function()
     assert.same({ "2: 1@11:12 0:8" }, r:messages(3, "await_push", t))
   end)
 
+  it("lets nothing travel across corners for a stencil along the axes", function()
+    local function diagonal(mapper)
+      local r = ranks.new(9)
+      local u, v = r:buffer({ 12, 12 }), r:buffer({ 12, 12 })
+      local tiles = { true, true }
+      r:submit({ range = { 12, 12 }, cut = tiles, { u, "discard_write", program.same(2) } })
+      local t = r:submit({ range = { 12, 12 }, cut = tiles,
+        { u, "read", mapper, { clamp = true } }, { v, "discard_write", program.same(2) } })
+      return r:messages(4, "await_push", t)
+    end
+    local sides = { "1: 0@3:4 4:8", "3: 0@4:8 3:4", "5: 0@4:8 8:9", "7: 0@8:9 4:8" }
+    assert.same(sides, diagonal(program.cross))
+    assert.equal(8, #diagonal(program.grown(1, 1)))
+  end)
+
+  it("sends nothing for an access that touches nothing", function()
+    local r = ranks.new(3)
+    local u, v = r:buffer({ 9 }), r:buffer({ 9 })
+    r:submit({ range = { 9 }, { u, "discard_write", program.same(1) } })
+    -- For two ranks an empty box in the midst of what the third owns.
+    local t = r:submit({ range = { 9 },
+      { u, "read", { { { { "high", { "min", 0 }, 7 }, { "high", { "max", 0 }, 7 } } } } },
+      { v, "discard_write", program.same(1) } })
+    for k = 0, 2 do
+      assert.same({}, r:messages(k, "push", t))
+      assert.same({}, r:messages(k, "await_push", t))
+      assert.equal(1, #r:of(k, "execute", t))
+    end
+  end)
+
   it("names the same messages at both ends, numbered per pair", function()
     local r = ranks.new(3)
     local u, v = two_buffers(r, 12)

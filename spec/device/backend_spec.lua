@@ -90,6 +90,25 @@ describe("cel_copy_box", function()
     end
   end)
 
+  it("reaches rows that lie more than 2^31 elements apart", function()
+    local out = ffi.new("cel_backend *[1]")
+    assert.equal(0, tonumber(c.cel_backend_cpu(ffi.new("cel_backend_config",
+      { devices = 1, cores = 1 }), out)))
+    local b = ffi.gc(out[0], function(made) made.destroy(made) end)
+    local row, from, to = 2 ^ 32 + 5, ffi.new("void *[1]"), ffi.new("void *[1]")
+    for _, p in ipairs({ from, to }) do assert.equal(0, tonumber(b.reserve(b, 0, 5 * row, p))) end
+    local wide = grid.box(-1, 7, 0, 2, 7 + row, 1)
+    local box = grid.box(0, 2 ^ 32, 0, 2, 2 ^ 32 + 3, 1)
+    local at = 2 ^ 32 - 7
+    for i = 1, 2 do ffi.copy(ffi.cast("char *", from[0]) + i * row + at, i .. "xyz", 3) end
+    c.cel_copy_box(ffi.new("cel_layout", { from[0], wide }),
+      ffi.new("cel_layout", { to[0], wide }), box, 1)
+    for i = 1, 2 do
+      assert.equal("\0" .. i .. "xy\0", ffi.string(ffi.cast("char *", to[0]) + i * row + at - 1, 5))
+    end
+    for _, p in ipairs({ from, to }) do b.release(b, 0, p[0], 5 * row) end
+  end)
+
   it("does nothing for an empty box", function()
     local layout = ffi.new("cel_layout", { nil, grid.box(0, 0, 0, 1, 1, 1) })
     c.cel_copy_box(layout, layout, grid.box(0, 0, 0, 0, 1, 1), 8)

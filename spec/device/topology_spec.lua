@@ -58,6 +58,58 @@ describe("cel_topology_find", function()
     assert.equal(want:rep(3), r.stdout, r.stderr)
   end)
 
+  -- What a run's threads may use, each thread's list of cores as the system has
+  -- it; the script's own thread first.
+  local function threads_of(prefix)
+    local script = os.tmpname()
+    local file = assert(io.open(script, "w"))
+    file:write([[
+      local celer = require "celer"
+      local q = celer.queue()
+      local v = celer.buffer("int", 512)
+      local k = celer.kernel "kernel void k(item<1> it, out<int, 1> v) { v(it[0]) = 1; }"
+      for _ = 1, 50 do
+        q:submit(function(cg) cg:parallel_for({ 512 }, k, cg:discard_write(v)) end)
+      end
+      q:submit(function(cg)
+        cg:host_task(celer.once, function()
+          local pipe = io.popen("cat /proc/$PPID/status /proc/$PPID/task/*/status")
+          for line in pipe:lines() do
+            local cores = line:match("^Cpus_allowed_list:%s*(.*)")
+            if cores then print(cores) end
+          end
+        end, cg:read(v, celer.all))
+      end)]])
+    file:close()
+    local argv = prefix
+    for _, word in ipairs { celer.command(), "run", "--backend", "cpu", script } do
+      argv[#argv + 1] = word
+    end
+    local r = celer.exec(argv)
+    os.remove(script)
+    assert.equal("", r.stderr)
+    local list = {}
+    for line in r.stdout:gmatch("[^\n]+") do list[#list + 1] = line end
+    return list
+  end
+
+  it("has the threads that compute pinned to a core each, and the script's to none", function()
+    local t, all = find()
+    local seen, list = {}, threads_of {}
+    for i, cores in ipairs(list) do
+      if i > 1 and cores:find("^%d+$") then seen[tonumber(cores)] = (seen[tonumber(cores)] or 0) + 1 end
+    end
+    for _, core in ipairs(all) do assert.is_truthy(seen[core], "core " .. core) end
+    if t.cores > 1 then assert.is_nil(list[1]:find("^%d+$")) end
+  end)
+
+  it("has no thread leave what the launcher gave", function()
+    local _, all = find()
+    for _, cores in ipairs(threads_of { "taskset", "-c", tostring(all[#all]) }) do
+      assert.equal(tostring(all[#all]), cores)
+    end
+  end)
+
   it("describes the machine", function()
     local text = ffi.new("char[200]")
     c.cel_topology_describe(text, 200)

@@ -354,6 +354,11 @@ q:wait()
 
   for _, case in ipairs {
     { "celer.buffer('int', 3):free()", "cannot be used in a host task" },
+    { "local q = celer.queue() q:submit(print)", "celer.queue(...).submit cannot be used" },
+    { "celer.checkpoint('kept', {})", "celer.checkpoint cannot be used in a host task" },
+    { "celer.io.save('u.npy', 1)", "celer.io.save cannot be used in a host task" },
+    { "return 2 * celer.random()", "celer.random cannot be used in a host task" },
+    { "return celer.restore('kept').step + 1", "(...).step cannot be used in a host task" },
     { "os.exit(3)", "a host task cannot end the program" },
     { "local x = nil; return x.y", "attempt to index local 'x'" },
   } do

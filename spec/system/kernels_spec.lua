@@ -78,6 +78,50 @@ q:submit(function(cg) cg:parallel_for({ 0 }, k.f1, cg:read_write(e)) end)
 q:wait()
 ]==])
 
+  -- What a rank sends lies by rows at its end and by columns at the other.
+  script.everywhere("reads transposed what other ranks wrote", [==[
+local k = celer.kernel [=[
+  kernel void turn(item<2> it, in<int, 2> u, out<int, 2> v) {
+    v(it[0], it[1]) = u(it[1], it[0]) + 1;
+  }
+  kernel void roll(item<3> it, in<int, 3> u, out<int, 3> v) {
+    v(it[0], it[1], it[2]) = u(it[2], it[0], it[1]) + 1;
+  }
+]=]
+local n, m = 13, 6
+local a = celer.buffer("int", { n, m }, { init = function(i, j) return 100 * i + j end })
+local b = celer.buffer("int", { m, n })
+local function turn(from, to)
+  q:submit(function(cg)
+    local u = cg:read(from, celer.transposed(1, 0))
+    cg:parallel_for({ to.size[0], to.size[1] }, k.turn, u, cg:discard_write(to))
+  end)
+end
+for _ = 1, 3 do
+  turn(a, b)
+  turn(b, a)
+end
+local c = celer.buffer("int", { 3, 5, 7 }, { init = function(x, y, z) return 49 * x + 7 * y + z end })
+local d, e = celer.buffer("int", { 5, 7, 3 }), celer.buffer("int", { 7, 3, 5 })
+for _, pair in ipairs { { c, d }, { d, e }, { e, c } } do
+  q:submit(function(cg)
+    local to = pair[2]
+    local u = cg:read(pair[1], celer.transposed(2, 0, 1))
+    cg:parallel_for({ to.size[0], to.size[1], to.size[2] }, k.roll, u, cg:discard_write(to))
+  end)
+end
+local s, t = q:wait(a, c)
+for i = 0, n - 1 do
+  for j = 0, m - 1 do same("turned", s(i, j), 100 * i + j + 6) end
+end
+for x = 0, 2 do
+  for y = 0, 4 do
+    for z = 0, 6 do same("rolled", t(x, y, z), 49 * x + 7 * y + z + 3) end
+  end
+end
+]==], nil, { shapes = { script.shapes[1], script.divided[1], script.divided[2],
+    script.divided[3], { name = "on seven ranks", devices = 1, ranks = 7 } } })
+
   script.everywhere("takes options for each compiler, and says what it became", [==[
 local core = require "celer.core"
 local text = [[ kernel void f(item<1> i, out<int, 1> o) { o(i[0]) = ALL + MINE; } ]]
