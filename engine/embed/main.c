@@ -8,21 +8,30 @@
 #include "comm/report.h"
 #include "embed/state.h"
 
+static cel_session session;
+
 static void print_error(const char *text) {
   fflush(stdout);
   fprintf(stderr, "celer: %s\n", text);
   fflush(stderr);
 }
 
+/* By the rank that ends the others. */
+static void print_last(const char *text) {
+  print_error(text);
+  cel_session_merge_trace(&session, CEL_TRACE_PATIENCE_US);
+}
+
 /* Ends the whole job after an error; once per job when all ranks share it. */
-static int fail(cel_session *session, cel_status code, const char *text) {
+static int fail(cel_status code, const char *text) {
   fflush(NULL);
-  if (session->engine != NULL) cel_engine_abandon(session->engine);
-  const cel_transport *t = session->transport;
+  if (session.engine != NULL) cel_engine_abandon(session.engine);
+  cel_session_end_trace(&session);
+  const cel_transport *t = session.transport;
   if (t != NULL && t->ranks > 1 && !t->dry) {
     cel_error error = {.code = code};
     snprintf(error.text, sizeof error.text, "%s", text);
-    cel_report_error(session->transport, &error, print_error);
+    cel_report_error(session.transport, &error, print_last);
   } else {
     print_error(text);
   }
@@ -30,7 +39,6 @@ static int fail(cel_session *session, cel_status code, const char *text) {
 }
 
 int main(int argc, char **argv) {
-  static cel_session session;
   if (cel_session_open(&session) != CEL_E_OK) {
     if (cel_launch_rank() == 0) print_error(cel_error_last()->text);
     return 1;
@@ -38,7 +46,7 @@ int main(int argc, char **argv) {
   /* A launcher passes on what ranks write: lines, not pieces of lines. */
   if (session.transport->ranks > 1) setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
   lua_State *L = cel__state_create_driver(&session);
-  if (L == NULL) return fail(&session, CEL_E_MEMORY, "no memory for Lua");
+  if (L == NULL) return fail(CEL_E_MEMORY, "no memory for Lua");
   lua_getglobal(L, "require");
   lua_pushliteral(L, "celer.cli");
   if (!cel__state_call(L, 1, 1)) goto failed;
@@ -62,5 +70,5 @@ failed:; /* an error is {message =, cancelled = it happened elsewhere} */
     lua_getfield(L, -2, "message");
   }
   const char *text = lua_tostring(L, -1);
-  return fail(&session, code, text != NULL ? text : "unknown error");
+  return fail(code, text != NULL ? text : "unknown error");
 }

@@ -13,6 +13,7 @@
 #include "embed/embedded.h"
 #include "embed/interrupt.h"
 #include "embed/state.h"
+#include "exec/timeline_files.h"
 
 /* Below, a piece of its own costs more than waiting for a halo. */
 enum { INTERIOR_ITEMS = 1 << 19 };
@@ -161,7 +162,7 @@ static cel_status start_backend(cel_session *s) {
       .devices = s->choice.devices,
       .cores = s->topology.cores,
       .park = &s->park,
-      .timed = s->options.profile,
+      .timed = s->options.profile || s->timeline != NULL,
       .capacity = s->options.device_memory,
       .sharing = s->choice.sharing,
       .topology = &s->topology,
@@ -211,7 +212,7 @@ cel_status cel_session_start(cel_session *s) {
         .lanes = lanes_for(s->topology.cores),
         .park = &s->park,
         .transport = s->transport,
-        .timed = s->options.profile,
+        .timed = s->options.profile || s->timeline != NULL,
         .dry = s->options.dry,
         .enter = enter_lane,
         .leave = leave_lane,
@@ -221,12 +222,15 @@ cel_status cel_session_start(cel_session *s) {
   }
   if (s->options.profile && s->profile == NULL)
     s->profile = cel_profile_create();
+  if (s->timeline != NULL)
+    cel_timeline_start(s->timeline, 0, s->backend->kernel_lanes);
   cel_engine_config config = {
       .transport = s->transport,
       .backend = s->backend,
       .host = s->host,
       .park = &s->park,
       .profile = s->profile,
+      .timeline = s->timeline,
       .threads = true,
       .lookahead = s->options.lookahead,
       .horizon_step = s->options.horizon_step,
@@ -241,22 +245,73 @@ cel_status cel_session_start(cel_session *s) {
   return cel_engine_create(&config, &s->engine);
 }
 
+/* ---- the timeline -------------------------------------------------------- */
+
+cel_status cel_session_trace(cel_session *s, const char *path) {
+  const cel_transport *t = s->transport;
+  cel_timeline_config config = {
+      .path = path, .rank = t->rank, .part = t->dry ? 0 : t->rank};
+  CEL_TRY(cel_timeline_open(&config, &s->timeline));
+  s->timeline_path = cel_strdup(path);
+  s->timeline_parts = t->dry ? 1 : t->ranks;
+  return CEL_E_OK;
+}
+
+static void warn_timeline(void) {
+  fprintf(stderr, "celer: warning: %s\n", cel_error_last()->text);
+}
+
+void cel_session_end_trace(cel_session *s) {
+  if (s->timeline == NULL) return;
+  if (cel_timeline_close(s->timeline) != CEL_E_OK) warn_timeline();
+}
+
+void cel_session_merge_trace(cel_session *s, int64_t patience_us) {
+  int64_t missing = 0;
+  if (s->timeline_path == NULL || s->timeline_parts == 1) return;
+  if (cel_timeline_merge(s->timeline_path, s->timeline_parts, patience_us,
+                         &missing) != CEL_E_OK)
+    warn_timeline();
+  else if (missing > 0)
+    fprintf(stderr,
+            "celer: warning: %s lacks the timelines of %lld ranks; they lie on "
+            "their hosts: %s.1, %s.2 and so on\n",
+            s->timeline_path, (long long)missing, s->timeline_path,
+            s->timeline_path);
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+/* By aborting the job: nobody waits for anybody. */
+static void end_with(cel_session *s, int status) {
+  if (s->engine != NULL) cel_engine_abandon(s->engine);
+  cel_session_end_trace(s);
+  if (s->transport->rank == 0)
+    cel_session_merge_trace(s, CEL_TRACE_PATIENCE_US);
+  cel_report_exit(s->transport, status);
+}
+
 void cel_session_close(cel_session *s, int status) {
   fflush(NULL);
-  if (status != 0 && s->transport->ranks > 1 && !s->transport->dry) {
-    if (s->engine != NULL) cel_engine_abandon(s->engine);
-    cel_report_exit(s->transport, status);
-  }
+  if (status != 0 && s->transport->ranks > 1 && !s->transport->dry)
+    end_with(s, status);
   if (s->engine != NULL) cel_engine_destroy(s->engine);
   if (s->host != NULL) cel_host_lanes_destroy(s->host);
   if (s->backend != NULL) s->backend->destroy(s->backend);
   cel_profile_destroy(s->profile);
-  s->transport->destroy(s->transport);
+  cel_session_end_trace(s);
+  bool first = s->transport->rank == 0;
+  s->transport->destroy(s->transport); /* all ranks have come here then */
+  if (first) cel_session_merge_trace(s, 0);
+  cel_timeline_destroy(s->timeline);
+  cel_free(s->timeline_path);
   cel_cuda_close(s->cuda);
   s->cuda = NULL;
   s->engine = NULL;
   s->host = NULL;
   s->profile = NULL;
+  s->timeline = NULL;
+  s->timeline_path = NULL;
   s->backend = NULL;
   s->transport = NULL;
 }

@@ -19,7 +19,7 @@ typedef struct cel_session_options {
   int32_t watchdog;       /* seconds; see cel_engine_config; 0: never */
   bool quiet;             /* no warnings */
   bool verbose;           /* says what is slower than it could be */
-  bool profile;           /* notes when jobs ran */
+  bool profile;           /* adds up how long jobs took */
   uint64_t device_memory; /* of each device, at most; 0: what is free */
   bool staged; /* messages between GPUs go by host memory; on all ranks */
   bool dry;    /* see cel_session_imagine */
@@ -40,7 +40,10 @@ typedef struct cel_session {
       *cuda; /* null until started, as is all below, or for the CPU */
   cel_backend *backend;
   cel_host_lanes *host;
-  cel_profile *profile; /* null unless options.profile */
+  cel_profile *profile;   /* null unless options.profile */
+  cel_timeline *timeline; /* null unless asked for; so is the next */
+  char *timeline_path;
+  int64_t timeline_parts; /* files that it is written to */
   cel_engine *engine;
 } cel_session;
 
@@ -59,6 +62,16 @@ cel_status cel_session_choose(cel_session *session);
 cel_status cel_session_connect(cel_session *session);
 /* Starts backend, host lanes and engine if they are not running. */
 cel_status cel_session_start(cel_session *session);
+/* From now on what happens is written to a file, see exec/timeline.h. After
+ * imagine, before start. CEL_E_IO. */
+cel_status cel_session_trace(cel_session *session, const char *path);
+/* This rank's part of the timeline is complete; does nothing where there is
+ * none. Once its engine has been abandoned or destroyed. */
+void cel_session_end_trace(cel_session *session);
+/* Makes one file of all ranks' parts; all have ended theirs, or are about to
+ * and it waits for them, up to `patience_us`. By one rank. */
+enum { CEL_TRACE_PATIENCE_US = 1000000 };
+void cel_session_merge_trace(cel_session *session, int64_t patience_us);
 /* Stops what runs and leaves MPI with the other ranks, which have come to the
  * same exit status. With one that is not 0 it may end the job at once. */
 void cel_session_close(cel_session *session, int status);

@@ -4,23 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/amount.h"
+#include "device/clock.h"
 #include "device/memory.h"
 #include "exec/blame.h"
 #include "exec/conflict.h"
+#include "exec/held.h"
 #include "exec/lanes.h"
 #include "exec/waits.h"
 
 enum { BATCH = 64, ISSUES = 256 };
-
-/* What was reserved and not released. */
-typedef struct held {
-  int32_t memory;
-  uint64_t bytes;
-  void *address;
-  const cel_buffer *buffer;
-  uint64_t committed; /* about: ranges meet at grains */
-} held;
 
 struct cel_executor {
   cel_executor_config config;
@@ -35,13 +27,55 @@ struct cel_executor {
   bool reported;         /* a failure: later ones follow from it */
   const cel_instr *lost; /* what found a device lost, if anything did */
   cel_error lost_error;
-  CEL_VEC(held) held;
+  cel_held_list held;
   CEL_VEC(cel_node *) settled; /* about to be DONE; empty between calls */
   _Atomic(uint64_t) messages, bytes_sent, copies, bytes_copied, allocations;
 };
 
 static void count(_Atomic(uint64_t) *counter, uint64_t n) {
   atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+/* ---- times --------------------------------------------------------------- */
+
+/* Asked for only where there is a timeline. */
+static int64_t now_of(const cel_executor *e) {
+  return e->config.timeline != NULL ? cel_now_ns() : 0;
+}
+
+/* A message that no lane had is complete. */
+static void note_message(cel_executor *e, const cel_node *node, bool failed) {
+  const cel_record *record = node->record;
+  cel_timeline *t = e->config.timeline;
+  cel_span span;
+  if (t == NULL || record->posted.chained) return;
+  cel_timeline_arrive(t, node->instr->kind == CEL_INSTR_SEND, record->track);
+  cel_span_of_message(node->instr, record->issued, cel_now_ns(), record->track,
+                      &span);
+  span.failed = failed;
+  cel_timeline_add(t, &span);
+}
+
+static void note_job(cel_executor *e, const cel_node *node, bool failed) {
+  const cel_executor_config *c = &e->config;
+  const cel_record *record = node->record;
+  cel_span span;
+  if ((c->profile == NULL && c->timeline == NULL) ||
+      !cel_span_of_job(node->instr, &record->job, record->issued, node->device,
+                       node->lane, &span))
+    return;
+  span.failed = failed;
+  if (c->profile != NULL && !failed) cel_profile_add(c->profile, &span);
+  if (c->timeline != NULL) cel_timeline_add(c->timeline, &span);
+}
+
+/* What is done here, in a lane of that name: since `begin`. */
+static void note_step(cel_executor *e, const cel_instr *instr,
+                      cel_instr_lane lane, int64_t begin) {
+  cel_span span;
+  if (begin == 0 || cel_instr_lane_of(instr->kind) != lane) return;
+  cel_span_of_step(instr, begin, cel_now_ns(), &span);
+  cel_timeline_add(e->config.timeline, &span);
 }
 
 /* ---- readiness ---------------------------------------------------------- */
@@ -134,47 +168,6 @@ static void fail_later(cel_executor *e, const cel_instr *instr,
 
 /* ---- issue -------------------------------------------------------------- */
 
-typedef struct holder {
-  const cel_buffer *buffer;
-  uint64_t bytes;
-} holder;
-
-typedef CEL_VEC(holder) holders;
-
-/* What each buffer has committed in a memory. */
-static void find_holders(const cel_executor *e, int32_t memory, holders *out) {
-  for (uint32_t i = 0; i < e->held.n; ++i) {
-    const held *held = &e->held.at[i];
-    if (held->memory != memory || held->committed == 0) continue;
-    uint32_t k = 0;
-    while (k < out->n && out->at[k].buffer != held->buffer) ++k;
-    if (k == out->n) cel_vec_push(out, (holder){held->buffer, 0});
-    out->at[k].bytes += held->committed;
-  }
-}
-
-/* "; it is held by u (2.0 GiB), v (16.0 MiB)": the largest few. */
-static void add_holders(const cel_executor *e, int32_t memory, char *text,
-                        size_t size) {
-  enum { HOLDERS = 4 };
-  holders all = {0};
-  find_holders(e, memory, &all);
-  for (int i = 0; i < HOLDERS && all.n > 0; ++i) {
-    uint32_t most = 0;
-    for (uint32_t k = 1; k < all.n; ++k)
-      if (all.at[k].bytes > all.at[most].bytes) most = k;
-    size_t at = strlen(text);
-    const char *name = all.at[most].buffer->name;
-    char amount[32];
-    cel_amount_text(all.at[most].bytes, amount, sizeof amount);
-    snprintf(text + at, size - at, "%s%s (%s)",
-             i == 0 ? "; it is held by " : ", ",
-             name != NULL ? name : "a buffer", amount);
-    cel_vec_swap_out(&all, most);
-  }
-  cel_vec_release(&all);
-}
-
 /* The last error, which befell memory of a buffer. */
 static void fail_memory(cel_executor *e, const cel_instr *instr,
                         const cel_allocation *a) {
@@ -183,14 +176,8 @@ static void fail_memory(cel_executor *e, const cel_instr *instr,
     snprintf(error.text, sizeof error.text, "buffer %s: %.1500s",
              a->buffer->name, cel_error_last()->text);
   if (error.code == CEL_E_MEMORY)
-    add_holders(e, a->memory, error.text, sizeof error.text);
+    cel_held_say(&e->held, a->memory, error.text, sizeof error.text);
   fail_later(e, instr, &error);
-}
-
-static held *held_at(cel_executor *e, const void *address) {
-  for (uint32_t i = e->held.n; i-- > 0;)
-    if (e->held.at[i].address == address) return &e->held.at[i];
-  return NULL;
 }
 
 static bool piece_fits(cel_executor *e, const cel_instr *instr,
@@ -218,6 +205,7 @@ static bool job_fits(cel_executor *e, const cel_instr *instr) {
 
 static cel_record *take_record(cel_executor *e, cel_node *node) {
   node->record = cel_records_take(&e->records);
+  node->record->issued = now_of(e);
   return node->record;
 }
 
@@ -268,6 +256,9 @@ static void issue_message(cel_executor *e, cel_node *node) {
   cel_record *record = take_record(e, node);
   cel_translate_message(record, node->instr);
   record->posted.chained = cel_lanes_take(&e->lanes, node->instr);
+  if (e->config.timeline != NULL && !record->posted.chained)
+    record->track = cel_timeline_post(e->config.timeline,
+                                      node->instr->kind == CEL_INSTR_SEND);
   if (node->instr->kind == CEL_INSTR_SEND) {
     count(&e->messages, 1);
     count(&e->bytes_sent, record->posted.bytes);
@@ -290,8 +281,9 @@ static void allocate(cel_executor *e, cel_node *node) {
   }
   count(&e->allocations, 1);
   bool whole = b->grain != 0 && a->reserve < b->whole;
-  cel_vec_push(&e->held, (held){a->memory, a->reserve, a->address, a->buffer,
-                                whole ? a->reserve : 0});
+  cel_held held = {a->memory, a->reserve, a->address, a->buffer,
+                   whole ? a->reserve : 0};
+  cel_vec_push(&e->held.all, held);
   mark_done(e, node);
 }
 
@@ -304,7 +296,7 @@ static void commit(cel_executor *e, cel_node *node) {
     fail_memory(e, instr, a);
     return;
   }
-  held *held = held_at(e, a->address);
+  cel_held *held = cel_held_at(&e->held, a->address);
   if (held != NULL) held->committed += instr->memory.end - instr->memory.begin;
   mark_done(e, node);
 }
@@ -314,7 +306,7 @@ static void decommit(cel_executor *e, cel_node *node) {
   const cel_allocation *a = instr->memory.allocation;
   cel_backend *b = e->config.backend;
   uint64_t bytes = instr->memory.end - instr->memory.begin;
-  held *held = held_at(e, a->address);
+  cel_held *held = cel_held_at(&e->held, a->address);
   if (held != NULL)
     held->committed -= bytes < held->committed ? bytes : held->committed;
   b->decommit(b, a->memory, a->address, instr->memory.begin, instr->memory.end);
@@ -324,8 +316,9 @@ static void decommit(cel_executor *e, cel_node *node) {
 static void release(cel_executor *e, cel_node *node) {
   cel_allocation *a = node->instr->memory.allocation;
   cel_backend *b = e->config.backend;
-  held *held = held_at(e, a->address);
-  if (held != NULL) cel_vec_swap_out(&e->held, (uint32_t)(held - e->held.at));
+  cel_held *held = cel_held_at(&e->held, a->address);
+  if (held != NULL)
+    cel_vec_swap_out(&e->held.all, (uint32_t)(held - e->held.all.at));
   b->release(b, a->memory, a->address, a->reserve);
   a->address = NULL;
   mark_done(e, node);
@@ -354,7 +347,10 @@ static void issue_picked(cel_executor *e) {
 }
 
 static void issue(cel_executor *e, cel_node *node) {
-  switch (node->instr->kind) {
+  const cel_instr *instr = node->instr;
+  int64_t begin = now_of(e);
+  note_step(e, instr, CEL_LANE_NONE, begin); /* it may go when it is reached */
+  switch (instr->kind) {
   case CEL_INSTR_ALLOC: allocate(e, node); break;
   case CEL_INSTR_COMMIT: commit(e, node); break;
   case CEL_INSTR_DECOMMIT: decommit(e, node); break;
@@ -364,7 +360,7 @@ static void issue(cel_executor *e, cel_node *node) {
   case CEL_INSTR_HOST: issue_host_task(e, node); break;
   case CEL_INSTR_COPY:
   case CEL_INSTR_KERNEL:
-    if (cel_lanes_take(&e->lanes, node->instr))
+    if (cel_lanes_take(&e->lanes, instr))
       issue_to_lane(e, node);
     else
       issue_to_host(e, node);
@@ -374,6 +370,7 @@ static void issue(cel_executor *e, cel_node *node) {
   case CEL_INSTR_HORIZON:
   case CEL_INSTR_EPOCH: reach(e, node); break;
   }
+  note_step(e, instr, CEL_LANE_MEMORY, begin);
 }
 
 /* ---- completion --------------------------------------------------------- */
@@ -387,9 +384,10 @@ static void complete(cel_executor *e, const cel_done *done, bool job) {
     make_ready(e, cel_window_node(&e->window, next));
   if (job) e->jobs--;
   if (job && node->lane != CEL_NO_LANE) e->device_jobs--;
-  if (job && e->config.profile != NULL && done->error == NULL)
-    cel_profile_add(e->config.profile, node->instr, &node->record->job,
-                    node->lane == CEL_NO_LANE ? -1 : node->device, node->lane);
+  if (job)
+    note_job(e, node, done->error != NULL);
+  else
+    note_message(e, node, done->error != NULL);
   if (node->instr->kind == CEL_INSTR_HOST &&
       cel_conflicts_concern(node->instr->task))
     cel_conflicts_done(e->conflicts, node->instr);
@@ -483,9 +481,10 @@ void cel_executor_destroy(cel_executor *executor) {
   cel_executor *e = executor;
   cel_assert(cel_executor_quiet(e));
   cel_backend *b = e->config.backend;
-  for (uint32_t i = 0; i < e->held.n; ++i)
-    b->release(b, e->held.at[i].memory, e->held.at[i].address,
-               e->held.at[i].bytes);
+  for (uint32_t i = 0; i < e->held.all.n; ++i) {
+    const cel_held *held = &e->held.all.at[i];
+    b->release(b, held->memory, held->address, held->bytes);
+  }
   for (uint64_t id = e->window.base; id < e->window.next; ++id) {
     cel_node *node = cel_window_node(&e->window, id);
     if (node->record != NULL) cel_records_give(&e->records, node->record);
@@ -495,7 +494,7 @@ void cel_executor_destroy(cel_executor *executor) {
   cel_ready_release(&e->ready);
   cel_lanes_release(&e->lanes);
   cel_conflicts_destroy(e->conflicts);
-  cel_vec_release(&e->held);
+  cel_vec_release(&e->held.all);
   cel_vec_release(&e->settled);
   cel_free(e);
 }

@@ -18,6 +18,7 @@
 #include "device/backend.h"
 #include "exec/host.h"
 #include "exec/profile.h"
+#include "exec/timeline.h"
 #include "instr/instr.h"
 
 typedef struct cel_executor cel_executor;
@@ -31,6 +32,7 @@ typedef struct cel_executor_config {
   /* Notes when jobs ran; null: nobody asked. Backend and host lanes are timed
    * then. */
   cel_profile *profile;
+  cel_timeline *timeline; /* likewise, and messages and memory */
   /* Jobs that may be under way in a device's lane; 0: a few hundred. */
   uint32_t lane_depth;
   /* A horizon or epoch has completed. Thread: executor. */

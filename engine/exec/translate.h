@@ -18,6 +18,8 @@ typedef struct cel_record {
   struct cel_record *next; /* while free */
   cel_job job;
   cel_posted posted;
+  int64_t issued; /* ns of cel_now_ns; only where somebody notes times */
+  int16_t track;  /* of a message, see cel_timeline_post */
   CEL_VEC(cel_view) views;
   CEL_VEC(cel_after) afters;
   CEL_VEC(cel_strided) pieces;

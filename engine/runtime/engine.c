@@ -226,13 +226,9 @@ static void watch(cel_engine *e, uint64_t *moves, int *looks) {
   if (power && *looks % SUSPECT_LOOKS == 0) cel_engine_suspect(e);
 }
 
-cel_status cel__engine_await(cel_engine *engine,
-                             bool (*ready)(const cel_engine *, const void *),
-                             const void *context, bool (*interrupted)(void)) {
-  cel_engine *e = engine;
-  CEL_TRY(cel_engine_check(e));
-  if (ready(e, context)) return CEL_E_OK;
-  if (!e->config.threads) return cel_fail(CEL_E_CANCELLED, "not there yet");
+static cel_status await(cel_engine *e,
+                        bool (*ready)(const cel_engine *, const void *),
+                        const void *context, bool (*interrupted)(void)) {
   uint64_t moves = 0;
   for (int looks = 0;;) {
     uint32_t seen = cel_park_look(&e->park);
@@ -243,6 +239,19 @@ cel_status cel__engine_await(cel_engine *engine,
     cel_park_wait(&e->park, seen, LOOK_US);
     if (cel_park_look(&e->park) == seen) watch(e, &moves, &looks);
   }
+}
+
+cel_status cel__engine_await(cel_engine *engine,
+                             bool (*ready)(const cel_engine *, const void *),
+                             const void *context, bool (*interrupted)(void)) {
+  cel_engine *e = engine;
+  CEL_TRY(cel_engine_check(e));
+  if (ready(e, context)) return CEL_E_OK;
+  if (!e->config.threads) return cel_fail(CEL_E_CANCELLED, "not there yet");
+  int64_t begin = cel_now_ns();
+  cel_status status = await(e, ready, context, interrupted);
+  cel__engine_note(e, CEL_SPAN_WAIT, 0, NULL, e->at, begin);
+  return status;
 }
 
 static bool is_uncongested(const cel_engine *engine, const void *context) {
@@ -302,12 +311,18 @@ cel_status cel_engine_submit(cel_engine *engine, const cel_group *group) {
     return cel_fail_at(group->place.file, group->place.line);
   }
   if (engine->began == 0) cel__engine_begin(engine);
+  int64_t begin = cel__engine_now(engine);
+  engine->at = group->place;
   CEL_TRY(enter(engine));
-  return cel_task_graph_submit(engine->graph, group, &id);
+  CEL_TRY(cel_task_graph_submit(engine->graph, group, &id));
+  cel__engine_note(engine, CEL_SPAN_SUBMIT, id, group->name, group->place,
+                   begin);
+  return CEL_E_OK;
 }
 
 uint64_t cel_engine_epoch(cel_engine *engine, cel_place place) {
   retire(engine);
+  engine->at = place;
   return cel_task_graph_epoch(engine->graph, place);
 }
 
@@ -406,6 +421,7 @@ static void make_executor(cel_engine *e) {
                                 .transport = c->transport,
                                 .park = c->park,
                                 .profile = c->profile,
+                                .timeline = c->timeline,
                                 .completed = completed,
                                 .failed = instr_failed,
                                 .context = e};

@@ -61,6 +61,7 @@ struct cel_engine {
   int64_t began, main_began;     /* at the first submission; meter.c */
   const cel_rule *fence_rule[4]; /* by dimensions */
   bool stopped;
+  cel_place at; /* of what main submitted last */
   cel_park park, scheduler_park;
   cel_ring *tasks; /* to the scheduler: cel_task, or &flush */
   char flush;
@@ -103,6 +104,12 @@ void cel__engine_begin(cel_engine *engine);
 void cel__objects_retire(cel_engine *engine, uint64_t retired);
 /* Ends all of them. Thread: main. */
 void cel__objects_release(cel_engine *engine);
+/* 0 where nobody writes a timeline. Thread: main, scheduler. */
+int64_t cel__engine_now(const cel_engine *engine);
+/* Something of a task that began then has been done, if anybody writes that
+ * down. Thread: main for SUBMIT and WAIT, scheduler for SCHEDULE. */
+void cel__engine_note(cel_engine *engine, cel_span_kind kind, uint64_t task,
+                      const char *name, cel_place place, int64_t begin);
 /* Hands a task or the flush mark to the scheduler. Thread: main. */
 void cel__engine_pass(cel_engine *engine, void *item);
 

@@ -77,12 +77,16 @@ static void take(cel_engine *e, void *item) {
   cel_scheduler *s = &e->scheduler;
   s->status = CEL_E_OK;
   const cel_task *task = NULL;
+  int64_t begin = cel__engine_now(e);
   if (item == &e->flush) {
     s->status = cel_instr_graph_flush(s->instrs);
   } else {
     task = item;
     cel_status status = cel_command_graph_add(s->commands, task);
     if (status != CEL_E_OK) s->status = status;
+    /* The task is there until this thread has retired it. */
+    cel__engine_note(e, CEL_SPAN_SCHEDULE, task->id, task->name, task->place,
+                     begin);
   }
   if (s->status == CEL_E_OK) return;
   if (task != NULL) cel_fail_at(task->place.file, task->place.line);

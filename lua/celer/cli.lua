@@ -96,6 +96,11 @@ local function install_exit(resolved)
   end
 end
 
+-- What is written or drawn while the run goes on.
+local function watch(resolved)
+  if resolved.trace then require("celer.place").check(core.trace(resolved.trace)) end
+end
+
 local function run(path, arguments, resolved)
   local chunk, message = require("celer.script").load(path)
   if not chunk then error({ message = message }, 0) end
@@ -106,6 +111,7 @@ local function run(path, arguments, resolved)
   if ranks then
     require("celer.place").check(core.imagine(tonumber(resolved["as-rank"] or 0), ranks))
   end
+  watch(resolved)
   if resolved.log == "debug" then with_traceback(chunk, unpack(arguments))
   else chunk(unpack(arguments)) end
   finish(resolved)
@@ -216,6 +222,7 @@ function M.main(words)
   elseif options.info then
     return info()
   end
+  watch(resolved)
   local status = require("celer.repl").run()
   require("celer.profile").write(resolved.output)
   return status

@@ -43,6 +43,8 @@ M.list = {
     number = { 0, 86400 } },
   { name = "profile", flag = true,
     text = "say at the end how long kernels, copies and tasks took" },
+  { name = "trace", value = "FILE", file = true,
+    text = "write a timeline of tasks, kernels, copies and messages, for Perfetto" },
 }
 
 --- Seconds, of a script. A session waits for who types.

@@ -77,6 +77,17 @@ describe("--profile", function()
     assert.equal(6, #back)
   end)
 
+  it("counts what the end of a host object takes", function()
+    local r = script.run([=[
+      local o = celer.host_object(function() return {} end)
+      q:submit(function(cg) cg:host_task(1, function() end, cg:side_effect(o)) end)
+      o:free()
+      q:wait()
+    ]=], { devices = 1 }, { before = { "--backend", "cpu", "--profile" } })
+    assert.equal(0, r.status, r.stderr)
+    assert.equal(1, rows(r.stderr, 0, 1)["release | -"][1], r.stderr)
+  end)
+
   it("is rank 0's, or with --output all every rank's", function()
     local shape = { devices = 1, ranks = 3 }
     local before = { "--backend", "cpu", "--profile" }

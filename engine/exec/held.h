@@ -1,0 +1,29 @@
+/* held.h -- what memory is reserved and not released, and for which buffers.
+ * Confined to the executor.
+ */
+#ifndef CEL_EXEC_HELD_H
+#define CEL_EXEC_HELD_H
+
+#include "base/vec.h"
+#include "task/task.h"
+
+typedef struct cel_held {
+  int32_t memory;
+  uint64_t bytes;
+  void *address;
+  const cel_buffer *buffer;
+  uint64_t committed; /* about: ranges meet at grains */
+} cel_held;
+
+/* All zero to begin; the holder owns it. */
+typedef struct cel_held_list {
+  CEL_VEC(cel_held) all;
+} cel_held_list;
+
+/* Null when nothing is reserved there. */
+cel_held *cel_held_at(const cel_held_list *list, const void *address);
+/* Adds "; it is held by u (2.0 GiB), v (16.0 MiB)" to a text: of a memory the
+ * buffers that have most committed. */
+void cel_held_say(const cel_held_list *list, int32_t memory, char *text,
+                  size_t size);
+#endif

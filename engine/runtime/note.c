@@ -1,0 +1,24 @@
+/* What main and the scheduler did, for a timeline. */
+#include "device/clock.h"
+#include "runtime/internal.h"
+
+int64_t cel__engine_now(const cel_engine *engine) {
+  return engine->config.timeline != NULL ? cel_now_ns() : 0;
+}
+
+void cel__engine_note(cel_engine *engine, cel_span_kind kind, uint64_t task,
+                      const char *name, cel_place place, int64_t begin) {
+  if (engine->config.timeline == NULL) return;
+  cel_span span = {.begin = begin,
+                   .end = cel_now_ns(),
+                   .task = task,
+                   .name = name,
+                   .place = place,
+                   .kind = (uint8_t)kind,
+                   .dims = -1,
+                   .from = -1,
+                   .to = -1,
+                   .device = -1,
+                   .lane = -1};
+  cel_timeline_add(engine->config.timeline, &span);
+}
