@@ -101,7 +101,8 @@ for _ = 1, 3 do
   turn(a, b)
   turn(b, a)
 end
-local c = celer.buffer("int", { 3, 5, 7 }, { init = function(x, y, z) return 49 * x + 7 * y + z end })
+local c = celer.buffer("int", { 3, 5, 7 },
+  { init = function(x, y, z) return 49 * x + 7 * y + z end })
 local d, e = celer.buffer("int", { 5, 7, 3 }), celer.buffer("int", { 7, 3, 5 })
 for _, pair in ipairs { { c, d }, { d, e }, { e, c } } do
   q:submit(function(cg)
