@@ -1,11 +1,13 @@
 /* conflict [GRAPHS] -- how long the executor looks for what may start together.
  *
- * Draws figure 8 of seed 000. `search`: for so many commands that could start,
- * with conflicts between so many of their pairs, chosen evenly, the time of one
- * search; and what the number of candidates does to time and result. `pick`:
- * the same from tasks with effects, each exclusive on some of a number of
- * objects, and everything around it. Microseconds, medians over GRAPHS graphs;
- * the last line is JSON.
+ *   bench_conflict | luajit spec/bench/conflict_figure.lua conflict.svg
+ *
+ * Measures and draws figure 8 of seed 000. `search`: for so many commands that
+ * could start, with conflicts between so many of their pairs, chosen evenly,
+ * the time of one search; and what the number of candidates does to time and
+ * result. `pick`: the same from tasks with effects, each exclusive on some of a
+ * number of objects, and everything around it. Microseconds, medians over
+ * GRAPHS graphs; the last line is JSON.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,18 +103,21 @@ static double draw_searches(void) {
   return worst;
 }
 
+enum { LIMITS = 5 };
+static const uint32_t limits[LIMITS] = {1, 10, 100, 1000, 10000};
+static double took_us[LIMITS][DENSITIES], found[LIMITS][DENSITIES];
+
 static void draw_limits(void) {
-  static const uint32_t limits[] = {1, 10, 100, 1000, 10000};
   printf("\n%d commands, by candidates: microseconds, and how many start\n",
          LARGEST);
   printf("%8s", "density");
-  for (int l = 0; l < 5; ++l) printf(" %14u", limits[l]);
+  for (int l = 0; l < LIMITS; ++l) printf(" %14u", limits[l]);
   printf("\n");
-  for (int d = 1; d < DENSITIES - 1; d += 2) {
+  for (int d = 0; d < DENSITIES; ++d) {
     printf("%8.3f", densities[d]);
-    for (int l = 0; l < 5; ++l) {
-      double size, time = search(LARGEST, densities[d], limits[l], &size);
-      printf(" %9.2f %4.0f", time, size);
+    for (int l = 0; l < LIMITS; ++l) {
+      took_us[l][d] = search(LARGEST, densities[d], limits[l], &found[l][d]);
+      printf(" %9.2f %4.0f", took_us[l][d], found[l][d]);
     }
     printf("\n");
   }
@@ -182,6 +187,27 @@ static double draw_picks(void) {
   return worst;
 }
 
+static void print_row(const char *name, const double *row, int n) {
+  printf("%s[", name);
+  for (int i = 0; i < n; ++i) printf(i == 0 ? "%.7g" : ", %.7g", row[i]);
+  printf("]");
+}
+
+static void print_json(double searched, double picked) {
+  printf("{\"commands\": %d, \"search_worst_us\": %.2f, \"pick_worst_us\": "
+         "%.2f",
+         LARGEST, searched, picked);
+  print_row(", \"densities\": ", densities, DENSITIES);
+  printf(", \"by_candidates\": [");
+  for (int l = 0; l < LIMITS; ++l) {
+    printf("%s{\"candidates\": %u", l == 0 ? "" : ", ", limits[l]);
+    print_row(", \"us\": ", took_us[l], DENSITIES);
+    print_row(", \"found\": ", found[l], DENSITIES);
+    printf("}");
+  }
+  printf("]}\n");
+}
+
 int main(int argc, char **argv) {
   if (argc > 1) graphs = atoi(argv[1]);
   if (graphs < 1 || graphs > MOST_GRAPHS) {
@@ -191,8 +217,6 @@ int main(int argc, char **argv) {
   double searched = draw_searches();
   draw_limits();
   double picked = draw_picks();
-  printf("{\"commands\": %d, \"search_worst_us\": %.2f, \"pick_worst_us\": "
-         "%.2f}\n",
-         LARGEST, searched, picked);
+  print_json(searched, picked);
   return 0;
 }

@@ -1,12 +1,17 @@
 /* graph.c -- how long it takes to make the graphs of six topologies.
  *
  *   bench_graph [MILLISECONDS_PER_FIGURE]
+ *   bench_graph shutdown [MILLISECONDS_PER_FIGURE]
  *
  * The topologies and what Celerity takes for them (soup, chain, two trees,
  * wave_sim, jacobi; 2 cores of a Xeon, its master of August 2026). Time covers
  * the rules, the buffers, all tasks with their horizons, the graphs through the
  * stage named, for rank 0 of N, and tearing them down. A figure is the median
  * of as many repetitions as fit.
+ *
+ * `shutdown` draws figure 7 of seed 000: task and command graph with the epoch
+ * at their end and without it, in turns, and what it adds, in percent. The last
+ * line is JSON.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,8 +93,8 @@ static void run_open(run *r, const setup *setup) {
   r->tasks = cel_task_graph_create(&config);
 }
 
-static void run_close(run *r) {
-  cel_task_graph_epoch(r->tasks, (cel_place){0});
+static void run_close(run *r, bool shutdown) {
+  if (shutdown) cel_task_graph_epoch(r->tasks, (cel_place){0});
   if (r->instrs != NULL) cel_instr_graph_destroy(r->instrs);
   if (r->commands != NULL) cel_command_graph_destroy(r->commands);
   cel_task_graph_destroy(r->tasks);
@@ -316,18 +321,18 @@ static int ascending(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static double once(const setup *setup, int topology, run *r) {
+static double once(const setup *setup, int topology, bool shutdown, run *r) {
   double begin = now();
   run_open(r, setup);
   topologies[topology].build(r);
-  run_close(r);
+  run_close(r, shutdown);
   return now() - begin;
 }
 
 static double measure(const setup *setup, int topology, double budget, run *r) {
   CEL_VEC(double) times = {0};
   double end = now() + budget;
-  do cel_vec_push(&times, once(setup, topology, r));
+  do cel_vec_push(&times, once(setup, topology, true, r));
   while (now() < end && times.n < 10000);
   qsort(times.at, times.n, sizeof(double), ascending);
   double median = times.at[times.n / 2];
@@ -392,8 +397,7 @@ static const setup setups[] = {
      {13171, 111413, 16654, 14832, 42572, 25608}},
 };
 
-int main(int argc, char **argv) {
-  double budget = (argc > 1 ? strtod(argv[1], NULL) : 50) * 1e3;
+static void draw_stages(double budget) {
   printf("us for the whole graph (Celerity's / ours)\n%-34s", "");
   for (int t = 0; t < 6; ++t) printf("%18s", topologies[t].name);
   printf("\n");
@@ -413,10 +417,66 @@ int main(int argc, char **argv) {
   printf("user tasks:");
   for (int t = 0; t < 6; ++t) {
     run r;
-    once(&setups[8], t, &r);
+    once(&setups[8], t, true, &r);
     printf(" %s %d (%d commands, %d instructions)", topologies[t].name,
            (int)r.user_tasks, (int)r.n_commands, (int)r.n_instrs);
   }
   printf("; counts at 2 ranks, 1 device\n");
+}
+
+/* ---- the shutdown epoch -------------------------------------------------- */
+
+/* Medians with the epoch at the end and without it, in turns. */
+static void measure_both(const setup *setup, int topology, double budget,
+                         double median[2]) {
+  CEL_VEC(double) times[2] = {0};
+  double end = now() + budget;
+  do
+    for (int i = 0; i < 2; ++i) {
+      run r;
+      cel_vec_push(&times[i], once(setup, topology, i == 1, &r));
+    }
+  while (now() < end && times[0].n < 10000);
+  for (int i = 0; i < 2; ++i) {
+    qsort(times[i].at, times[i].n, sizeof(double), ascending);
+    median[i] = times[i].at[times[i].n / 2];
+    cel_vec_release(&times[i]);
+  }
+}
+
+static void draw_shutdown(double budget) {
+  static const int64_t ranks[] = {1, 4, 16, 64};
+  static const int drawn[] = {0, 1, 5, 4};
+  double worst = 0;
+  printf(
+      "us for task and command graph: without the epoch at the end, and what "
+      "it adds\n%-10s",
+      "");
+  for (int i = 0; i < 4; ++i) printf("%20s", topologies[drawn[i]].name);
+  for (int k = 0; k < 4; ++k) {
+    setup s = {"shutdown", COMMANDS, ranks[k], 1, false, {0}};
+    printf("\n%2d ranks  ", (int)ranks[k]);
+    for (int i = 0; i < 4; ++i) {
+      double us[2];
+      measure_both(&s, drawn[i], budget, us);
+      double added = 100 * (us[1] / us[0] - 1);
+      printf("%10.1f %+7.2f %%", us[0], added);
+      fflush(stdout);
+      /* The soup's tasks are all at its end, which nobody's program is. */
+      if (drawn[i] != 0 && added > worst) worst = added;
+    }
+  }
+  printf("\n{\"shutdown_worst_percent\": %.2f}\n", worst);
+}
+
+int main(int argc, char **argv) {
+  bool shutdown = argc > 1 && strcmp(argv[1], "shutdown") == 0;
+  const char *text = argc > 1 + shutdown ? argv[1 + shutdown] : "50";
+  double budget = strtod(text, NULL) * 1e3;
+  if (budget <= 0) {
+    fprintf(stderr, "usage: bench_graph [shutdown] [milliseconds]\n");
+    return 2;
+  }
+  (shutdown ? draw_shutdown : draw_stages)(budget);
   return 0;
 }
