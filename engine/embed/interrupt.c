@@ -1,12 +1,14 @@
 #define _GNU_SOURCE /* syscall */
 #include "embed/interrupt.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -14,8 +16,10 @@
 
 #include "embed/state.h"
 
-static atomic_bool interrupted;
+static atomic_bool interrupted, running;
 static bool keep_session;
+static pthread_t main_thread;
+static int news = -1;
 static sem_t ending;
 
 bool cel_interrupted(void) {
@@ -24,6 +28,26 @@ bool cel_interrupted(void) {
 
 void cel_interrupt_clear(void) {
   atomic_store(&interrupted, false);
+}
+
+void cel_interrupt_begin(void) {
+  atomic_store(&running, true);
+  if (atomic_load(&interrupted)) cel__state_interrupt();
+}
+
+void cel_interrupt_end(void) {
+  atomic_store(&running, false);
+  cel__state_go_on();
+  cel_interrupt_clear();
+}
+
+int cel_interrupt_news(void) {
+  return news;
+}
+
+void cel_interrupt_hear(void) {
+  uint64_t count;
+  (void)!read(news, &count, sizeof count);
 }
 
 /* Flushes what the script wrote, which a signal handler must not do. */
@@ -36,12 +60,30 @@ static void *wait_for_end(void *unused) {
   _exit(128 + SIGINT);
 }
 
-static void on_interrupt(int number) {
+static void tell_news(int number) {
+  uint64_t one = 1;
   (void)number;
-  if (!keep_session || atomic_exchange(&interrupted, true))
+  (void)!write(news, &one, sizeof one);
+}
+
+/* Lua's state is main's to change, whichever thread the system has chosen. */
+static void on_interrupt(int number) {
+  int before = errno;
+  if (!keep_session) {
     sem_post(&ending);
-  else
-    cel__state_interrupt();
+  } else if (!pthread_equal(pthread_self(), main_thread)) {
+    pthread_kill(main_thread, number);
+  } else {
+    bool again = atomic_exchange(&interrupted, true);
+    if (atomic_load(&running)) {
+      if (again)
+        sem_post(&ending);
+      else
+        cel__state_interrupt();
+    }
+    tell_news(number);
+  }
+  errno = before;
 }
 
 /* Who may have touched memory that is not there, by the thread it happened in
@@ -74,20 +116,28 @@ static void on_fault(int number) {
   raise(number);
 }
 
+static void handle(int number, void (*handler)(int)) {
+  struct sigaction action = {.sa_handler = handler};
+  sigemptyset(&action.sa_mask);
+  sigaction(number, &action, NULL);
+}
+
 void cel_interrupt_catch(bool interactive) {
   static bool caught;
   keep_session = interactive;
   if (caught) return;
   caught = true;
+  main_thread = pthread_self();
+  news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   pthread_t thread;
   sem_init(&ending, 0, 0);
   if (pthread_create(&thread, NULL, wait_for_end, NULL) != 0) return;
   pthread_detach(thread);
-  struct sigaction action = {.sa_handler = on_interrupt};
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, NULL);
-  struct sigaction fault = {.sa_handler = on_fault};
-  sigemptyset(&fault.sa_mask);
-  sigaction(SIGSEGV, &fault, NULL);
-  sigaction(SIGBUS, &fault, NULL);
+  handle(SIGINT, on_interrupt);
+  if (interactive) {
+    handle(SIGWINCH, tell_news);
+    handle(SIGCONT, tell_news);
+  }
+  handle(SIGSEGV, on_fault);
+  handle(SIGBUS, on_fault);
 }

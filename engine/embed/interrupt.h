@@ -1,8 +1,14 @@
 /* interrupt.h -- Ctrl-C, and faults of the user's native code.
  *
  * While a script runs, Ctrl-C ends the process with status 130 after flushing
- * what was written. In an interactive session the first one ends the line (the
- * driver's state raises "interrupted", waits give up), a second the process.
+ * what was written. In an interactive session:
+ *
+ *   waiting for a line   the line is given up
+ *   running one          it ends: the driver's state raises, waits give up; a
+ *                        second one before it has ended ends the process
+ *   in between           as if it came with the next line
+ *
+ * So the session's own Lua, between lines, is never interrupted.
  */
 #ifndef CEL_EMBED_INTERRUPT_H
 #define CEL_EMBED_INTERRUPT_H
@@ -13,7 +19,16 @@
 void cel_interrupt_catch(bool interactive);
 /* Asked while main waits: whether Ctrl-C was pressed. Thread: any. */
 bool cel_interrupted(void);
-/* Forgets a Ctrl-C. Thread: any. */
+/* Around the running of a line. Thread: main. */
+void cel_interrupt_begin(void);
+void cel_interrupt_end(void);
+
+/* For who waits for a line: a file that becomes readable when Ctrl-C was
+ * pressed, the terminal has another size or the process goes on after a pause;
+ * and until that is heard. Thread: main. */
+int cel_interrupt_news(void);
+void cel_interrupt_hear(void);
+/* Forgets a Ctrl-C. Thread: main. */
 void cel_interrupt_clear(void);
 
 #endif

@@ -131,19 +131,6 @@ void cel__state_destroy(lua_State *L) {
   lua_close(L);
 }
 
-static void raise_interrupt(lua_State *L, lua_Debug *where) {
-  (void)where;
-  lua_sethook(L, NULL, 0, 0);
-  cel_interrupt_clear();
-  luaL_error(L, "interrupted");
-}
-
-void cel__state_interrupt(void) {
-  if (driver != NULL)
-    lua_sethook(driver, raise_interrupt,
-                LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
-}
-
 /* Whether a message begins with a place: "file:12: ". */
 static bool has_place(const char *text) {
   for (const char *c = strchr(text, ':'); c != NULL; c = strchr(c + 1, ':')) {
@@ -153,18 +140,37 @@ static bool has_place(const char *text) {
   return false;
 }
 
-/* "file:line: " of the innermost frame that is not celer's own, or "": as
- * place.lua, for what error and assert leave without one. */
-static void push_user_place(lua_State *L) {
+/* "file:line: " of the innermost frame, from `level` on, that is not celer's
+ * own, or "": as place.lua, for what error and assert leave without one. */
+static void push_user_place(lua_State *L, int level) {
   lua_Debug at;
-  for (int level = 1; lua_getstack(L, level, &at); ++level) {
+  for (; lua_getstack(L, level, &at); ++level) {
     lua_getinfo(L, "Sl", &at);
-    if (at.currentline < 0 || strncmp(at.source, "=celer/", 7) == 0) continue;
+    if (at.currentline <= 0 || strncmp(at.source, "=celer/", 7) == 0) continue;
     const char *file = at.source[0] == '@' ? at.source + 1 : at.short_src;
     lua_pushfstring(L, "%s:%d: ", file, at.currentline);
     return;
   }
   lua_pushliteral(L, "");
+}
+
+/* At every step from then on, so that no pcall of the line's goes on. */
+static void raise_interrupt(lua_State *L, lua_Debug *where) {
+  (void)where;
+  push_user_place(L, 0);
+  lua_pushliteral(L, "interrupted");
+  lua_concat(L, 2);
+  lua_error(L);
+}
+
+void cel__state_interrupt(void) {
+  if (driver != NULL)
+    lua_sethook(driver, raise_interrupt,
+                LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+}
+
+void cel__state_go_on(void) {
+  if (driver != NULL) lua_sethook(driver, NULL, 0, 0);
 }
 
 /* An error becomes {message =}, with a place where there is one; one that has a
@@ -184,7 +190,7 @@ static int to_message(lua_State *L) {
   if (message == NULL)
     message = lua_pushfstring(L, "the error is a %s", luaL_typename(L, 1));
   if (!has_place(message)) {
-    push_user_place(L);
+    push_user_place(L, 1);
     message = lua_pushfstring(L, "%s%s", lua_tostring(L, -1), message);
   }
   lua_createtable(L, 0, 1);

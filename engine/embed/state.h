@@ -18,9 +18,10 @@ lua_State *cel__state_create_driver(cel_session *session);
 /* A lane's; made in the lane's own thread. */
 lua_State *cel__state_create_lane(const cel_transport *transport);
 void cel__state_destroy(lua_State *L);
-/* Raises "interrupted" in the driver's state at its next chance. Safe in a
- * signal handler. */
+/* Raises "interrupted" in the driver's state at its next chance and at each
+ * that follows, until it may go on. Safe in a signal handler of main's. */
 void cel__state_interrupt(void);
+void cel__state_go_on(void);
 
 /* The session of the driver's state. */
 cel_session *cel__session_of(lua_State *L);

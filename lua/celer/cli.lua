@@ -216,14 +216,15 @@ function M.main(words)
   if not resolved then return usage(message) end
   local lacking = no_gpu(resolved)
   if lacking then return usage(lacking) end
-  configure(resolved, not options.run and not options.info)
+  local person = not options.run and not options.info and core.terminal()
+  configure(resolved, person)
   if options.run then
     return run(options.script, rest, resolved)
   elseif options.info then
     return info()
   end
   watch(resolved)
-  local status = require("celer.repl").run()
+  local status = require("celer.repl").run(person)
   require("celer.profile").write(resolved.output)
   return status
 end

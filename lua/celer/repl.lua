@@ -1,101 +1,99 @@
---- repl.lua -- a plain interactive session on a single node.
-local buffers -- celer.buffer, once there can be one
+--- repl.lua -- an interactive session on a single node.
+---
+--- What is typed is numbered by lines from the start of the session, and so are
+--- messages: "session:12: ..." is what stands behind the prompt "12>".
 local core = require "celer.core"
 
 local M = {}
 
-local MOST_ELEMENTS = 256 -- of a buffer that is shown with its contents
+local NAME = "session"
 
-local function is_incomplete(message)
-  return message:find("'<eof>'", 1, true) ~= nil
-end
+---@class celer.session
+---@field lines string[]  all that was typed, but what was given up
+---@field person boolean  a terminal, with somebody who sees what goes wrong
+local Session = {}
+Session.__index = Session
 
--- Reads lines until they make a chunk; nil at the end of input.
-local function read_chunk(prompt)
-  local text
-  while true do
-    if prompt then
-      io.write(text and ">> " or "> ")
-      io.flush()
-    end
-    local line = io.read()
-    if not line then
-      return nil, text and select(2, loadstring(text, "=stdin"))
-    end
-    text = text and text .. "\n" .. line or line
-    local chunk = loadstring("return " .. text:gsub("^=", ""), "=stdin")
-    if chunk then return chunk end
-    local message
-    chunk, message = loadstring(text, "=stdin")
-    if chunk or not is_incomplete(message) then return chunk, message end
-  end
-end
-
-local function word(view, value)
-  return view.type.name == "float" and ("%.7g"):format(value) or tostring(value)
-end
-
--- The elements of a snapshot, one line for each row.
-local function rows(view, index, out)
-  local dims, d = view.dims, #index
-  if d >= dims - 1 then
-    local line = {}
-    for i = 0, dims > 0 and view.max[d] - 1 or 0 do
-      if dims > 0 then index[d + 1] = i end
-        line[#line + 1] = word(view, view(unpack(index)))
-      index[d + 1] = nil
-    end
-    out[#out + 1] = line
-    return
-  end
-  for i = 0, view.max[d] - 1 do
-    index[d + 1] = i
-    rows(view, index, out)
-    index[d + 1] = nil
-  end
-end
-
-local function lines_of(view)
-  local lines, width = {}, 3
-  rows(view, {}, lines)
-  for _, line in ipairs(lines) do
-    for _, w in ipairs(line) do width = math.max(width, #w) end
-  end
-  for i, line in ipairs(lines) do
-    for j, w in ipairs(line) do line[j] = (" "):rep(width - #w) .. w end
-    lines[i] = " " .. table.concat(line, " ")
-  end
-  return lines
-end
-
--- A small buffer is shown with its contents, by an implicit fence.
-local function show_buffer(b)
-  print(tostring(b))
-  if b.freed then return print " freed" end
-  local total = b.bytes / b.type.size
-  if total == 0 or total > MOST_ELEMENTS or b.type.class == "s" then return end
-  local snapshot = require("celer.queue").new():fence(b):get()
-  print(table.concat(lines_of(snapshot), "\n"))
-end
-
-local function show(...)
-  buffers = buffers or package.loaded["celer.buffer"]
-  for i = 1, select("#", ...) do
-    local value = (select(i, ...))
-    if buffers and buffers.is_buffer(value) then show_buffer(value)
-    else print(value) end
-  end
-end
-
--- pcall's results of a line: whether all went well, or the error.
-local function outcome(ok, ...)
-  if not ok then return false, (...) end
-  return pcall(show, ...)
+-- Where entries are kept; nil where no home is known.
+local function history_path()
+  local state, home = os.getenv "XDG_STATE_HOME", os.getenv "HOME"
+  if state and state:sub(1, 1) == "/" then return state .. "/celer/history" end
+  return home and home:sub(1, 1) == "/" and home .. "/.local/state/celer/history"
 end
 
 local function complain(message)
   io.flush()
   io.stderr:write("celer: ", tostring(message), "\n")
+end
+
+-- ---- reading ----------------------------------------------------------------
+
+-- A line; nil at the end; nil and true when it was given up.
+function Session:read(number, more)
+  if not self.person then return io.read() end
+  return core.line_read(("%d>%s "):format(number, more and ">" or ""))
+end
+
+local function is_incomplete(message)
+  return message:find("'<eof>'", 1, true) ~= nil
+end
+
+-- A line's own variables would be gone with it: a `local` that it begins with is
+-- left out, so that what comes from a script works here.
+local function without_local(text)
+  local rest = text:match "^%s*local%s+(function[^%w_].*)$"
+  if rest then return rest end
+  local names = text:match "^%s*local%s+([%a_][%w_, \t]*)"
+  if not names then return text end
+  rest = text:match "^%s*local%s+(.*)$"
+  return rest:find("^[%w_, \t]+=") and rest or names .. " = nil" .. rest:sub(#names + 1)
+end
+
+-- The text as a function of what shows values, with the lines of the session. An
+-- expression is an argument, as a tail call would leave no line for messages.
+local function compile(text, first)
+  local before, name = ("\n"):rep(first - 1), "@" .. NAME
+  local chunk = loadstring(before .. "(...)(" .. text .. "\n)", name)
+  if chunk then return chunk end
+  return loadstring(before .. without_local(text), name)
+end
+
+local function add_lines(lines, text)
+  for line in (text .. "\n"):gmatch("([^\n]*)\n") do lines[#lines + 1] = line end
+end
+
+-- Reads lines until they make a chunk: the chunk, or nil and a message; nil alone
+-- when they were given up. Whether there is more to come is in self.open.
+function Session:read_chunk()
+  local lines, first = self.lines, #self.lines + 1
+  while true do
+    local line, cancelled = self:read(#lines + 1, #lines >= first)
+    if not line then
+      local text = table.concat(lines, "\n", first)
+      self.open = cancelled
+      if not cancelled and text ~= "" then return compile(text, first) end
+      for i = #lines, first, -1 do lines[i] = nil end
+      return nil
+    end
+    add_lines(lines, line)
+    local text = table.concat(lines, "\n", first)
+    local chunk, message = compile(text, first)
+    if chunk or not is_incomplete(message) then
+      if self.person and text:find "%S" then core.line_remember(text) end
+      return chunk, message
+    end
+  end
+end
+
+-- ---- running ----------------------------------------------------------------
+
+function Session:step()
+  local chunk, message = self:read_chunk()
+  local ok = chunk ~= nil or message == nil
+  require("celer.script").set_text(NAME, table.concat(self.lines, "\n"))
+  if chunk then ok, message = core.attempt(chunk, require("celer.repl.show").values) end
+  if not ok then complain(message) end
+  self.failed = self.failed or not ok
 end
 
 local function greet()
@@ -108,10 +106,23 @@ local function greet()
     devices == 1 and "" or "s", backend, what))
 end
 
+local function open_terminal()
+  local path = history_path()
+  local ok, why = core.line_open(path, function() end)
+  if not ok then error({ message = why }, 0) end
+  if not path then why = "no home folder is known" end
+  if why then
+    complain(("warning: what you type is not kept%s: %s"):format(
+      path and " in " .. path or "", why))
+  end
+  greet()
+end
+
 --- Reads and runs lines until the input ends. The status is 1 when a line
 --- failed and nobody was there to see it.
+---@param person boolean  whether somebody types, on a terminal
 ---@return integer status
-function M.run()
+function M.run(person)
   local _, ranks = core.rank()
   if ranks > 1 then
     error({ message = "the interactive session runs on a single rank; start "
@@ -119,19 +130,19 @@ function M.run()
   end
   jit.off() -- so that Ctrl-C reaches a running line
   celer = require "celer" -- luacheck: ignore
-  local person, failed = core.terminal(), false
-  if person then greet() end
-  while true do
-    local chunk, message = read_chunk(person)
-    if not chunk and not message then break end
-    local ok = chunk ~= nil
-    if ok then ok, message = outcome(pcall(chunk)) end
-    if not ok then complain(message) end
-    failed = failed or not ok
+  local session = setmetatable({ lines = {}, person = person, open = true,
+    failed = false }, Session)
+  if person then open_terminal() end
+  repeat
+    session.open = true
+    session:step()
+  until not session.open
+  if person then
+    core.line_close()
+    io.write("\n")
   end
-  if person then io.write("\n") end
   require("celer.queue").finish()
-  return failed and not person and 1 or 0
+  return session.failed and not person and 1 or 0
 end
 
 return M

@@ -91,6 +91,11 @@ end
 ---@return string?
 function M.text(path) return bundle.files[path] end
 
+--- What was typed in a session, as the text of a file.
+---@param path string
+---@param text string
+function M.set_text(path, text) bundle.files[path] = text end
+
 --- All of them, by path.
 ---@return table<string, string>
 function M.texts() return bundle.files end

@@ -33,9 +33,11 @@ local function write_all(path, text)
   file:close()
 end
 
--- The environment as arguments of env(1). The harness's own variables go: the
--- command reports a CELER_ variable that it does not know.
-local function environment(extra)
+--- The environment as a call of env(1) for a shell. The harness's own variables go: the
+--- command reports a CELER_ variable that it does not know.
+---@param extra? table<string, string>
+---@return string
+function M.environment(extra)
   local words = { "env -u CELER_BUILD -u CELER_PRELOAD -u CELER_RANDOM_SECONDS "
     .. "-u CELER_KILLS" }
   local preload = os.getenv("CELER_PRELOAD")
@@ -61,7 +63,7 @@ function M.exec(argv, options)
   for i, word in ipairs(argv) do words[i] = quote(word) end
   local pipe = assert(io.popen(("%s%s timeout -k 2 %g %s >%s 2>%s <%s; echo $?"):format(
     options.cwd and ("cd " .. quote(options.cwd) .. " && ") or "",
-    environment(options.env), options.timeout or 60, table.concat(words, " "),
+    M.environment(options.env), options.timeout or 60, table.concat(words, " "),
     paths[1], paths[2], paths[3])))
   local status = tonumber(pipe:read("*a"):match("%d+"))
   pipe:close()

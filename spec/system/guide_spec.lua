@@ -1,5 +1,6 @@
 -- Every program of the guide prints exactly what stands below it.
 local celer = require("spec.support.celer")
+local terminal = require("spec.support.terminal")
 
 local folder = os.tmpname() .. ".guide"
 
@@ -81,12 +82,9 @@ describe("the guide", function()
     for _, block in ipairs(all) do
       if block.kind == "console" then
         tried = tried + 1
-        local typed = {}
-        local shown = ("\n" .. block.text):gsub("\n> ([^\n]*)", function(line)
-          typed[#typed + 1] = line .. "\n"
-          return ""
-        end)
-        check(shown:sub(2), celer.run({}, { stdin = table.concat(typed), cwd = folder }))
+        local t = terminal.open({}, { cwd = folder, env = { XDG_STATE_HOME = folder } })
+        assert.equal(block.text, t:replay(block.text))
+        assert.equal(0, t:close())
       end
     end
     assert.equal(1, tried)

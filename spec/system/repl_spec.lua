@@ -1,0 +1,191 @@
+-- The interactive session, on a terminal and through a pipe.
+local celer = require("spec.support.celer")
+local terminal = require("spec.support.terminal")
+
+local state
+
+before_each(function()
+  state = os.tmpname()
+  os.remove(state)
+end)
+after_each(function() os.execute("rm -rf '" .. state .. "'") end)
+
+local UP = "\27[A"
+
+-- A session at its first prompt.
+local function open(options)
+  options = options or {}
+  options.env = { XDG_STATE_HOME = state }
+  local t = terminal.open(options.args or {}, options)
+  t:wait "1> "
+  return t
+end
+
+describe("lines", function()
+  it("are values to see or statements, and may be several", function()
+    local t = open()
+    assert.equal("3\ttwo\tnil", t:enter("1 + 2, 'two', nil", 2))
+    assert.equal("", t:enter("x = 7", 3))
+    assert.equal("", t:enter("function f()", 4, true))
+    assert.equal("", t:enter("  return x", 5, true))
+    assert.equal("", t:enter("end", 6))
+    assert.equal("7", t:enter("f()", 7))
+    assert.equal(0, t:close())
+  end)
+
+  it("of a script keep their variables", function()
+    local t = open()
+    t:enter("local a, b = 1, 2", 2)
+    t:enter("local function both() return a, b end", 3)
+    t:enter("local c", 4)
+    assert.equal("1\t2\tnil", t:enter("a, b, c", 5))
+    assert.equal("1\t2", t:enter("both()", 6))
+    assert.equal(0, t:close())
+  end)
+
+  it("that fail are named by their number, and the session goes on", function()
+    local t = open()
+    assert.equal("celer: session:1: unexpected symbol near ')'", t:enter("x = )", 2))
+    assert.equal("celer: session:2: no", t:enter("error 'no'", 3))
+    t:enter("function fail()", 4, true)
+    t:enter("  local none = nil", 5, true)
+    t:enter("  return none.x", 6, true)
+    t:enter("end", 7)
+    assert.equal("celer: session:5: attempt to index local 'none' (a nil value)",
+      t:enter("fail()", 8))
+    assert.equal("celer: session:8: celer.buffer: unknown option 'nmae', did you mean name?",
+      t:enter("celer.buffer('float', {8}, {nmae = 'v'})", 9))
+    assert.equal("4", t:enter("2 * 2", 10))
+    assert.equal(0, t:close())
+  end)
+
+  it("may hold characters of several bytes", function()
+    local t = open()
+    assert.equal("äé✓\t7", t:enter("'äé✓', #'äé✓'", 2))
+    assert.equal(0, t:close())
+  end)
+end)
+
+describe("what was typed", function()
+  it("comes back whole, also in the next session", function()
+    local t = open()
+    t:enter("function f()", 2, true)
+    t:enter("  return 42 end", 3)
+    t:enter("f()", 4)
+    t:type(UP .. UP .. "\r")
+    t:wait "\n6> "
+    assert.equal(0, t:close())
+
+    t = open()
+    t:type(UP .. "\r")
+    t:wait "\n3> "
+    assert.equal("42", t:enter("f()", 4))
+    assert.equal(0, t:close())
+  end)
+
+  it("is the user's alone to read", function()
+    local t = open()
+    t:enter("secret = 1", 2)
+    assert.equal(0, t:close())
+    local r = celer.exec({ "stat", "-c", "%a", state .. "/celer/history" })
+    assert.equal("600\n", r.stdout)
+  end)
+
+  it("is said not to be kept where that cannot be", function()
+    assert(io.open(state, "w")):close() -- no folder
+    local t = open()
+    assert.truthy(t.all:find("warning: what you type is not kept in " .. state
+      .. "/celer/history: Not a directory", 1, true), t.all)
+    t:enter("x = 5", 2)
+    t:type(UP .. "\r")
+    t:wait "\n3> "
+    assert.equal(0, t:close())
+  end)
+end)
+
+describe("Ctrl-C", function()
+  it("gives up a line, or several", function()
+    local t = open()
+    t:type "x = = ="
+    t:wait "x = = ="
+    t:type "\3"
+    t:wait "^C\r\n1> "
+    t:enter("function f()", 2, true)
+    t:type "\3"
+    t:wait "^C\r\n1> "
+    assert.equal("nil", t:enter("f", 2))
+    assert.equal(0, t:close())
+  end)
+
+  it("by a signal, too", function()
+    local t = open()
+    t:type "abc"
+    t:wait "abc"
+    t:signal(terminal.SIGINT)
+    t:wait "^C\r\n1> "
+    assert.equal(0, t:close())
+  end)
+
+  -- The line says when it runs.
+  local function interrupt(t, line, number)
+    t:type(line .. "\r")
+    t:wait "\nhere"
+    t:type "\3"
+    return (t:wait(("%d> "):format(number)))
+  end
+
+  it("ends a line that runs, whatever it catches", function()
+    local t = open()
+    assert.truthy(interrupt(t, "print 'here' while true do end", 2)
+      :find("celer: session:1: interrupted", 1, true))
+    assert.truthy(interrupt(t, "print 'here' while true do pcall(function() while true do "
+      .. "end end) end", 3):find("celer: session:2: interrupted", 1, true))
+    assert.truthy(interrupt(t, "print 'here' coroutine.wrap(function() while true do end "
+      .. "end)()", 4):find("interrupted", 1, true))
+    assert.equal("3", t:enter("1 + 2", 5))
+    assert.equal(0, t:close())
+  end)
+
+  it("ends a wait for tasks, which go on", function()
+    local t = open()
+    t:enter("q = celer.queue()", 2)
+    t:enter("b = celer.buffer('int', {1}, {name = 'b', init = {0}})", 3)
+    t:enter("function wait_for(path) repeat local f = io.open(path) until f end", 4)
+    t:enter("function slow(path) q:submit(function(cg)", 5, true)
+    t:enter("  cg:host_task(celer.on_master, function(_, b)", 6, true)
+    t:enter("    print 'here' wait_for(path) b[0] = 9", 7, true)
+    t:enter("  end, cg:read_write(b, celer.all))", 8, true)
+    t:enter("end) end", 9)
+    t:type(("slow '%s.go' print(q:wait(b)[0])\r"):format(state))
+    t:wait "\nhere"
+    t:type "\3"
+    local shown = t:wait "10> "
+    assert.truthy(shown:find("celer: session:9: interrupted", 1, true), shown)
+    t:enter(("io.open('%s.go', 'w'):close()"):format(state), 11)
+    assert.equal("9", t:enter("q:wait(b)[0]", 12))
+    assert.equal(0, t:close())
+    os.remove(state .. ".go")
+  end)
+
+  it("a second time ends the session where the first does not", function()
+    local t = open()
+    t:enter("ffi = require 'ffi' ffi.cdef 'int pthread_mutex_lock(void *);'", 2)
+    t:enter("lock = ffi.new 'char[64]' ffi.C.pthread_mutex_lock(lock)", 3)
+    t:type "print 'here' io.flush() ffi.C.pthread_mutex_lock(lock)\r"
+    t:wait "\nhere"
+    repeat t:type "\3" until not t:take() -- two that come at once may be one
+    assert.equal(130, t:status())
+  end)
+end)
+
+describe("through a pipe", function()
+  it("lines are shown without prompts, and the status says whether all went well", function()
+    local r = celer.run({ "repl" }, { stdin = "x = 3\nx\n" })
+    assert.same({ "3\n", "", 0 }, { r.stdout, r.stderr, r.status })
+    r = celer.run({ "repl" }, { stdin = "x = 3\nerror 'no'\nx\n" })
+    assert.same({ "3\n", "celer: session:2: no\n", 1 }, { r.stdout, r.stderr, r.status })
+    r = celer.run({ "repl" }, { stdin = "f(" })
+    assert.same({ "", "celer: session:1: unexpected symbol near '<eof>'\n", 1 },
+      { r.stdout, r.stderr, r.status })
+  end)
+end)
