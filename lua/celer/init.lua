@@ -69,5 +69,6 @@ end
 
 return setmetatable(celer, {
   __index = load,
+  __names = names, -- for completion
   __tostring = function() return "celer" end,
 })

@@ -10,6 +10,7 @@ local NAME = "session"
 
 ---@class celer.session
 ---@field lines string[]  all that was typed, but what was given up
+---@field first integer  the line that the chunk begins with
 ---@field person boolean  a terminal, with somebody who sees what goes wrong
 local Session = {}
 Session.__index = Session
@@ -66,6 +67,7 @@ end
 -- when they were given up. Whether there is more to come is in self.open.
 function Session:read_chunk()
   local lines, first = self.lines, #self.lines + 1
+  self.first = first
   while true do
     local line, cancelled = self:read(#lines + 1, #lines >= first)
     if not line then
@@ -106,9 +108,12 @@ local function greet()
     devices == 1 and "" or "s", backend, what))
 end
 
-local function open_terminal()
+local function open_terminal(session)
   local path = history_path()
-  local ok, why = core.line_open(path, function() end)
+  local ok, why = core.line_open(path, function(line)
+    return require("celer.repl.complete").at(line,
+      table.concat(session.lines, "\n", session.first))
+  end)
   if not ok then error({ message = why }, 0) end
   if not path then why = "no home folder is known" end
   if why then
@@ -130,9 +135,9 @@ function M.run(person)
   end
   jit.off() -- so that Ctrl-C reaches a running line
   celer = require "celer" -- luacheck: ignore
-  local session = setmetatable({ lines = {}, person = person, open = true,
+  local session = setmetatable({ lines = {}, first = 1, person = person, open = true,
     failed = false }, Session)
-  if person then open_terminal() end
+  if person then open_terminal(session) end
   repeat
     session.open = true
     session:step()

@@ -103,6 +103,77 @@ describe("what was typed", function()
   end)
 end)
 
+describe("Tab", function()
+  local t, number
+
+  -- What Tab adds to `text`, or shows below; the line is given up then.
+  local function tab(text, shown)
+    t:type(text)
+    t:wait(text)
+    t:type "\t"
+    t:wait(shown)
+    t:type "\3"
+    t:wait(("^C\r\n%d> "):format(number))
+  end
+
+  local function start(...)
+    t, number = open(), 1
+    for _, line in ipairs { ... } do
+      number = number + 1
+      t:enter(line, number)
+    end
+  end
+
+  local function choices(...) return table.concat({ ... }, "  ") .. "\r\n" end
+
+  it("completes names, fields and methods", function()
+    start("q = celer.queue()", "u = celer.buffer('float', {3}, {name = 'u', init = {1, 2, 3}})",
+      "s = q:wait(u)", "mine = {deeper = {alpha = 1, beta = 2}}")
+    tab("celer.nei", "ghborhood")
+    tab("x = cele", "r")
+    tab("q:su", "bmit(")
+    tab("u.si", "ze")
+    tab("u:f", "ree(")
+    tab("print(s:po", "inter(")
+    tab("celer.io.lo", "ad")
+    tab("mine.de", "eper")
+    tab("mine.deeper.", choices("alpha", "beta"))
+    tab("string.for", "mat")
+    tab("whi", "le")
+    tab("q:", choices("drain ", "fence ", "hint  ", "submit", "wait"))
+    tab("u.", choices("dims   ", "extents", "name   ", "size   ", "type"))
+    assert.equal(0, t:close())
+  end)
+
+  it("knows the command group of a function that is being typed", function()
+    start("q = celer.queue()")
+    t:enter("q:submit(function(g)", 3, true)
+    t:type "g:paral\t"
+    t:wait "lel_for("
+    t:type "\3"
+    t:wait "2> "
+    assert.equal(0, t:close())
+  end)
+
+  it("inserts what all choices begin with, and indents", function()
+    start("alpha_one, alpha_two = 1, 2")
+    t:type "alp\tone\r"
+    t:wait "\n1\r\n3> "
+    t:type "\t7\r" -- in the sixth column, after the prompt and two blanks
+    assert.truthy(t:wait("7\r\n4> "):find("\27[6G7", 1, true))
+    assert.equal(0, t:close())
+  end)
+
+  it("runs nothing of the user's, and survives what fails", function()
+    start("odd = setmetatable({}, {__index = function() error 'called' end})")
+    t:type "odd.x.y\t:a\t.b(\tz = 5\3"
+    t:wait "^C\r\n2> "
+    assert.is_nil(t.all:find "called%-")
+    assert.equal("1", t:enter("1", 3))
+    assert.equal(0, t:close())
+  end)
+end)
+
 describe("Ctrl-C", function()
   it("gives up a line, or several", function()
     local t = open()

@@ -1,0 +1,175 @@
+--- docs.lua -- what is written about celer's own things, for help and completion.
+---
+--- Nothing is written twice: functions and classes are described by the comments
+--- above them, in the sources that the library carries, and the rest by the guides.
+local core = require "celer.core"
+
+local M = {}
+
+local texts = {} -- lines of a source, by name
+
+-- The lines of the celer source that a function comes from; nil for others.
+local function lines_of(source)
+  local path = source:match "^=(celer/.*)$"
+  if not path then return nil end
+  if not texts[path] then
+    local lines = {}
+    for line in (core.embedded("lua/" .. path) .. "\n"):gmatch "([^\n]*)\n" do
+      lines[#lines + 1] = line
+    end
+    texts[path] = lines
+  end
+  return texts[path]
+end
+
+-- ---- comments ---------------------------------------------------------------
+
+---@class celer.doc
+---@field text string[]  lines of prose
+---@field params {name: string, type: string, text: string}[]
+---@field fields {name: string, type: string, text: string}[]
+---@field returns string[]
+---@field class string?
+
+-- "type  what it is": types hold spaces inside brackets alone.
+local function split_type(rest)
+  local depth, at = 0, 1
+  while at <= #rest do
+    local c = rest:sub(at, at)
+    if c:find "[({<%[]" then depth = depth + 1 end
+    if c:find "[)}>%]]" then depth = depth - 1 end
+    if c == " " and depth == 0 and not rest:sub(1, at - 1):find "[:,|]$" then break end
+    at = at + 1
+  end
+  return rest:sub(1, at - 1), (rest:sub(at):gsub("^%s+", ""))
+end
+
+local function add_entry(list, rest)
+  local name, after = rest:match "^(%S+)%s+(.*)$"
+  local kind, text = split_type(after or "")
+  list[#list + 1] = { name = name or rest, type = kind, text = text }
+end
+
+-- One line of a comment, without its dashes.
+local function take(doc, line)
+  local tag, rest = line:match "^@(%a+)%s*(.*)$"
+  if tag == "param" then add_entry(doc.params, rest)
+  elseif tag == "field" then add_entry(doc.fields, rest)
+  elseif tag == "return" then doc.returns[#doc.returns + 1] = rest
+  elseif tag == "class" then doc.class = rest:match "^[%w_.]+"
+  elseif not tag then doc.text[#doc.text + 1] = line:gsub("^ ", "") end
+end
+
+-- The comment that ends above line `at`; nil for none.
+local function comment_above(lines, at)
+  local first = at
+  while first > 1 and lines[first - 1]:find "^%s*%-%-%-" do first = first - 1 end
+  if first == at then return nil end
+  local doc = { text = {}, params = {}, fields = {}, returns = {} }
+  for i = first, at - 1 do take(doc, (lines[i]:gsub("^%s*%-%-%-", ""))) end
+  return doc
+end
+
+-- ---- functions --------------------------------------------------------------
+
+local function names_of_parameters(f, info)
+  local out = {}
+  for i = 1, info.nparams do out[i] = debug.getlocal(f, i) end
+  if info.isvararg then out[#out + 1] = "..." end
+  return out
+end
+
+--- What is written above a function of celer's, with `parameters`, their names;
+--- nil for functions of others. One without a comment has no text.
+---@param f function
+---@return celer.doc?
+function M.of_function(f)
+  local info = debug.getinfo(f, "Su")
+  local lines = lines_of(info.source)
+  if not lines then return nil end
+  local doc = comment_above(lines, info.linedefined)
+    or { text = {}, params = {}, fields = {}, returns = {} }
+  doc.parameters = names_of_parameters(f, info)
+  doc.method = lines[info.linedefined]:find "^function [%w_]+:" ~= nil
+  if doc.method then table.remove(doc.parameters, 1) end
+  return doc
+end
+
+-- ---- classes ----------------------------------------------------------------
+
+local classes = setmetatable({}, { __mode = "k" }) -- by metatable; false: none
+
+-- The source that a class stands in, and the name that it has there.
+local function find_class(meta)
+  for _, f in pairs(meta) do
+    local info = type(f) == "function" and debug.getinfo(f, "S")
+    local lines = info and lines_of(info.source)
+    local name = lines and lines[info.linedefined]:match "^function ([%w_]+)[.:]"
+    if name then return lines, name end
+  end
+end
+
+local function describe_class(meta)
+  local lines, name = find_class(meta)
+  if not lines then return nil end
+  for at, line in ipairs(lines) do
+    if line:find("^local " .. name .. " =") then
+      local doc = comment_above(lines, at)
+      return doc and doc.class and doc
+    end
+  end
+end
+
+--- What is written about the class of a value, with `methods`, by name; nil for
+--- values that are of no class of celer's.
+---@param value any
+---@return celer.doc?
+function M.of_class(value)
+  local meta = type(value) == "table" and getmetatable(value)
+  if type(meta) ~= "table" then return nil end
+  if classes[meta] == nil then
+    local doc = describe_class(meta) or false
+    if doc then
+      doc.methods = {}
+      for key, f in pairs(meta) do
+        if type(f) == "function" and not key:find "^_" then doc.methods[key] = f end
+      end
+    end
+    classes[meta] = doc
+  end
+  return classes[meta] or nil
+end
+
+-- ---- guides -----------------------------------------------------------------
+
+---@class celer.section
+---@field title string
+---@field text string  as it stands in the guide
+
+local sections
+
+--- The chapters of the guides: the user's, then that of kernels.
+---@return celer.section[]
+function M.sections()
+  if sections then return sections end
+  sections = {}
+  for _, file in ipairs { "lua/README.md", "kernels/README.md" } do
+    local section, fenced
+    for line in (core.embedded(file) .. "\n"):gmatch "([^\n]*)\n" do
+      if line:find "^```" then fenced = not fenced end
+      local title = not fenced and line:match "^## (.*)$"
+      if title then
+        section = { title = title, text = "" }
+        sections[#sections + 1] = section
+      elseif section then
+        section.text = section.text .. line .. "\n"
+      end
+    end
+  end
+  for _, section in ipairs(sections) do
+    section.text = section.text:gsub("^\n+", ""):gsub("\n+$", "")
+  end
+  return sections
+end
+
+return M
