@@ -15,7 +15,7 @@
 #include "base/hash.h"
 #include "device/kernel.h"
 
-enum { LOCK_PATIENCE_MS = 120000 };
+enum { LOCK_PATIENCE_MS = 120000, DAY_S = 24 * 3600 };
 
 void cel_key_add(cel_key *key, const void *data, size_t size) {
   uint64_t first = cel_hash(data, size, key->half[0]);
@@ -118,7 +118,7 @@ static seal seal_of(const char *data, size_t size) {
   return s;
 }
 
-bool cel_cache_read(const char *path, cel_text *out) {
+bool cel_cache_look(const char *path, cel_text *out) {
   if (!cel_text_read(out, path)) return false;
   if (out->n < sizeof(seal)) return false;
   size_t size = out->n - sizeof(seal);
@@ -127,6 +127,18 @@ bool cel_cache_read(const char *path, cel_text *out) {
   out->n = (uint32_t)size;
   out->at[size] = '\0';
   return true;
+}
+
+void cel_cache_touch(const char *path) {
+  struct stat info;
+  if (stat(path, &info) == 0 && time(NULL) - info.st_mtime >= DAY_S)
+    utimensat(AT_FDCWD, path, NULL, 0);
+}
+
+bool cel_cache_read(const char *path, cel_text *out) {
+  bool fine = cel_cache_look(path, out);
+  if (fine) cel_cache_touch(path);
+  return fine;
 }
 
 static cel_status fail_io(const char *what, const char *path) {
@@ -175,6 +187,21 @@ cel_status cel_cache_scratch(char **out) {
   }
   *out = path.at;
   return CEL_E_OK;
+}
+
+static cel_compiled compiled; /* main's */
+
+void cel_cache_count(bool found, bool kept) {
+  if (found)
+    compiled.found++;
+  else if (kept)
+    compiled.made++;
+  else
+    compiled.unkept++;
+}
+
+void cel_compile_count(cel_compiled *out) {
+  *out = compiled;
 }
 
 void cel_cache_remove(const char *path) {

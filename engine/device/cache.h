@@ -29,7 +29,12 @@ const char *cel_cache_folder(void);
 /* "folder/0123...<suffix>"; owned by the caller (cel_vec_release). */
 cel_text cel_cache_path(const cel_key *key, const char *suffix);
 /* The content of a file whose seal is right, without the seal. */
+bool cel_cache_look(const char *path, cel_text *out);
+/* The same, of a file that is needed: notes that it was used. */
 bool cel_cache_read(const char *path, cel_text *out);
+/* Notes that a file was used, once a day at most; of no account if it cannot.
+ */
+void cel_cache_touch(const char *path);
 /* Seals and puts a file in place. CEL_E_IO. */
 cel_status cel_cache_write(const char *path, const cel_text *content);
 
@@ -41,6 +46,9 @@ void cel_cache_unlock(int lock);
 /* A new private folder for intermediate files; the caller frees the path and
  * removes it. CEL_E_IO. */
 cel_status cel_cache_scratch(char **out);
+/* Counts a result, for cel_compile_count: found, or made; unless it could not
+ * be kept. */
+void cel_cache_count(bool found, bool kept);
 /* Removes a folder of plain files. */
 void cel_cache_remove(const char *folder);
 #endif

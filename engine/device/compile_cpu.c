@@ -326,6 +326,7 @@ cel_status cel_compile_cpu(const cel_source *source, const cel_text *unit,
   cel_key base = base_key(source, unit), key;
   void *library = find_entry(&base);
   if (library == NULL && !find_compiler()) return fail_missing();
+  bool found_it = library != NULL;
   if (library == NULL) {
     int lock = cel_cache_lock(&base);
     library = find_entry(&base); /* another process may have been first */
@@ -340,6 +341,7 @@ cel_status cel_compile_cpu(const cel_source *source, const cel_text *unit,
     return cel_fail(CEL_E_IO, "cannot load a compiled kernel: %s",
                     why != NULL ? why : "its file is damaged");
   }
+  cel_cache_count(found_it, true);
   *out = library;
   return CEL_E_OK;
 }

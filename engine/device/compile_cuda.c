@@ -154,6 +154,13 @@ static cel_key base_key(const build *b) {
   return key;
 }
 
+/* With which compiler, though nobody asks where there is one. */
+static void keep_by(const cel_key *base) {
+  cel_text path = cel_cache_path(base, ".by");
+  cel_cache_touch(path.at);
+  cel_vec_release(&path);
+}
+
 static bool read_entry(const cel_key *key, const char *suffix, cel_text *out) {
   cel_text path = cel_cache_path(key, suffix);
   bool fine = cel_cache_read(path.at, out);
@@ -277,10 +284,16 @@ static cel_status find_or_compile(const build *b, cel_text *out) {
     known = read_entry(&base, ".by", &by);
   bool keeps = entry_key(b, cel_text_string(&by), &key);
   cel_vec_release(&by);
-  if (known && keeps && read_entry(&key, ".cubin", out)) return CEL_E_OK;
+  if (known && keeps && read_entry(&key, ".cubin", out)) {
+    keep_by(&base);
+    cel_cache_count(true, true);
+    return CEL_E_OK;
+  }
   if (api == NULL) return fail_missing(why);
-  return keeps ? compile_and_keep(api, b, &base, &key, out)
-               : compile(api, b, out);
+  CEL_TRY(keeps ? compile_and_keep(api, b, &base, &key, out)
+                : compile(api, b, out));
+  cel_cache_count(false, keeps);
+  return CEL_E_OK;
 }
 
 cel_status cel_compile_cuda(const cel_source *source, const cel_text *unit,

@@ -102,25 +102,35 @@ static cel_status scan(const cel_source *source, cel_module *module) {
   return CEL_E_OK;
 }
 
-static cel_status compile(const cel_source *source, cel_cuda *cuda,
-                          cel_module **out) {
+static cel_module *module_new(const cel_source *source) {
   if (header_text == NULL) cel_bug("cel_module_set_header was not called");
   cel_module *module = cel_alloc_zero(sizeof *module);
   module->hash = hash_source(source);
-  module->cuda = cuda;
   for (int32_t i = 0; i < source->options; ++i)
     module->checked |= strcmp(source->option[i], "-DCELER_CHECK") == 0;
+  return module;
+}
+
+static cel_status give(cel_module *module, cel_status status,
+                       cel_module **out) {
+  if (status == CEL_E_OK)
+    *out = module;
+  else
+    cel_module_destroy(module);
+  return status;
+}
+
+static cel_status compile(const cel_source *source, cel_cuda *cuda,
+                          cel_module **out) {
+  cel_module *module = module_new(source);
+  module->cuda = cuda;
   cel_status status = scan(source, module);
   if (status == CEL_E_OK && cuda == NULL) status = load_cpu(module, source);
   if (status == CEL_E_OK && cuda != NULL) {
     cel__module_keep(module, source);
     status = cel__module_load_cuda(module, source, 0);
   }
-  if (status == CEL_E_OK)
-    *out = module;
-  else
-    cel_module_destroy(module);
-  return status;
+  return give(module, status, out);
 }
 
 cel_status cel_module_compile_cpu(const cel_source *source, cel_module **out) {
@@ -132,20 +142,19 @@ cel_status cel_module_compile_cuda(const cel_source *source, cel_cuda *cuda,
   return compile(source, cuda, out);
 }
 
-cel_status cel_module_check_cuda(const cel_source *source,
-                                 int32_t architecture) {
-  cel_module module = {0};
-  cel_text image = {0};
-  cel_status status = scan(source, &module);
-  if (status == CEL_E_OK)
-    status = cel_compile_cuda(source, &module.unit,
-                              (cel_cuda_target){.architecture = architecture},
-                              &image);
-  cel_vec_release(&image);
-  cel_vec_release(&module.unit);
-  cel_found_release(&module.found);
-  cel_free(module.kernel);
-  return status;
+cel_status cel_module_compile_images(const cel_source *source,
+                                     const int32_t *architecture, int32_t n,
+                                     cel_module **out) {
+  cel_assert(n > 0 && n <= CEL_TARGETS);
+  cel_module *module = module_new(source);
+  module->architectures = n;
+  memcpy(module->architecture, architecture, (size_t)n * sizeof *architecture);
+  cel_status status = scan(source, module);
+  if (status == CEL_E_OK) {
+    cel__module_keep(module, source);
+    status = cel__module_compile_images(module, source, 0);
+  }
+  return give(module, status, out);
 }
 
 void cel_module_destroy(cel_module *module) {

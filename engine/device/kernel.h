@@ -61,11 +61,22 @@ void cel_module_set_header(const char *text, size_t size);
  * text is the compiler's, with the user's file and lines. CEL_E_MISSING: no
  * compiler, and what to install. The caller owns *out. Thread: main. */
 cel_status cel_module_compile_cpu(const cel_source *source, cel_module **out);
-/* Compiles for GPUs of an architecture (90: sm_90) into the cache, and loads
- * nothing: for a machine without a GPU. Errors as cel_module_compile_cuda's, in
- * cuda.h. Thread: main. */
-cel_status cel_module_check_cuda(const cel_source *source,
-                                 int32_t architecture);
+enum { CEL_TARGETS = 16 };
+
+/* Compiles for GPUs of some architectures (90: sm_90), 1 to CEL_TARGETS, into
+ * the cache, and loads nothing: for a machine without a GPU, and works that
+ * nobody runs. Errors as cel_module_compile_cuda's, in cuda.h. The caller owns
+ * *out. Thread: main. */
+cel_status cel_module_compile_images(const cel_source *source,
+                                     const int32_t *architecture, int32_t n,
+                                     cel_module **out);
+/* How often a compiler's result was found in the cache, was put there, and
+ * could not be kept because nobody knows what its source includes. */
+typedef struct cel_compiled {
+  uint64_t found, made, unkept;
+} cel_compiled;
+/* In this process. Thread: main. */
+void cel_compile_count(cel_compiled *out);
 /* What the works made from now on must stand: `wide`, memory whose rows or
  * planes hold 2^31 elements or more; groups of `items`, 0 without. Compiles
  * once more, for GPUs alone, where that takes it and was not done before: at
@@ -93,7 +104,8 @@ typedef struct cel_kernel_info {
 } cel_kernel_info;
 
 /* On the first GPU, with blocks of `threads`, as works made now would use it
- * (cel_module_suit). All zero for a module for the processor. CEL_E_MISSING.
+ * (cel_module_suit). All zero for a module for the processor, all but the
+ * architecture for one that is loaded nowhere. CEL_E_MISSING.
  * Thread: main. */
 cel_status cel_module_info(const cel_module *module, int32_t kernel,
                            int32_t threads, cel_kernel_info *out);

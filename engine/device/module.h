@@ -6,6 +6,7 @@
 
 #ifndef CEL_CDEF
 #include "device/check.h"
+#include "device/compile.h"
 #include "device/cuda.h"
 #include "device/source.h"
 
@@ -15,6 +16,13 @@ enum { CEL__VARIANTS = 6 };
 
 static inline int32_t cel__variant(bool wide, int32_t items) {
   return (wide ? 1 : 0) + (items > 512 ? 4 : items > 256 ? 2 : 0);
+}
+
+static inline cel_cuda_target cel__module_target(int32_t architecture,
+                                                 int32_t variant) {
+  return (cel_cuda_target){.architecture = architecture,
+                           .wide = variant % 2 == 1,
+                           .items = 256 << variant / 2};
 }
 
 typedef void cel__run_function(const cel_call *call);
@@ -42,7 +50,9 @@ struct cel_module {
   cel_text unit;       /* the assembled text */
   uint64_t hash;
   void *library;  /* for the processor */
-  cel_cuda *cuda; /* borrowed; null: for the processor */
+  cel_cuda *cuda; /* borrowed; null: for the processor, or not loaded */
+  /* Compiled for GPUs of these, and loaded nowhere; 0: that is not so. */
+  int32_t architectures, architecture[CEL_TARGETS];
   CUmodule loaded[CEL__VARIANTS][CEL_DEVICES];
   bool checked; /* compiled with CELER_CHECK */
   bool compiled[CEL__VARIANTS];
@@ -60,6 +70,11 @@ void cel__kernel_count(cel__kernel *kernel);
 /* Compiles, loads on every device and fills in kernel[].cuda[variant]. */
 cel_status cel__module_load_cuda(cel_module *module, const cel_source *source,
                                  int32_t variant);
+/* Compiles for module->architecture, and reads the kernels' parameters from
+ * the first image unless they are known. */
+cel_status cel__module_compile_images(cel_module *module,
+                                      const cel_source *source,
+                                      int32_t variant);
 /* Copies what compiling again will take. */
 void cel__module_keep(cel_module *module, const cel_source *source);
 /* Releases what the two above made; any part of it may be missing. */

@@ -45,9 +45,8 @@ static cel_status load_images(cel_module *module, const cel_source *source,
   cel_status status = CEL_E_OK;
   for (int32_t d = 0; d < cuda->devices && status == CEL_E_OK; ++d) {
     int32_t from = same_before(cuda, d);
-    cel_cuda_target target = {.architecture = architecture(&cuda->device[d]),
-                              .wide = variant % 2 == 1,
-                              .items = 256 << variant / 2};
+    cel_cuda_target target =
+        cel__module_target(architecture(&cuda->device[d]), variant);
     if (from == d)
       status = cel_compile_cuda(source, &module->unit, target, &image[d]);
     if (status == CEL_E_OK)
@@ -166,8 +165,8 @@ static void forget_source(cel__kept_source *kept) {
 }
 
 void cel__module_unload_cuda(cel_module *module) {
-  if (module->cuda == NULL) return;
   forget_source(&module->kept);
+  if (module->cuda == NULL) return;
   const cel_cuda_api *api = module->cuda->api;
   for (int variant = 0; variant < CEL__VARIANTS; ++variant) {
     for (int32_t d = 0; d < module->cuda->devices; ++d) {
@@ -189,6 +188,7 @@ cel_status cel_module_info(const cel_module *module, int32_t kernel,
                            int32_t threads, cel_kernel_info *out) {
   cel_kernel_info info = {0};
   const cel_cuda *cuda = module->cuda;
+  if (module->architectures > 0) info.architecture = module->architecture[0];
   if (cuda != NULL) {
     const cel_cuda_kernel *k = module->kernel[kernel].cuda[module->variant];
     const cel_cuda_api *api = cuda->api;
@@ -246,8 +246,10 @@ void cel__module_keep(cel_module *module, const cel_source *source) {
 }
 
 cel_status cel_module_suit(cel_module *module, bool wide, int32_t items) {
-  if (module->cuda == NULL) return CEL_E_OK;
   int32_t variant = cel__variant(wide, items);
+  if (module->architectures > 0 && !module->compiled[variant])
+    return cel__module_compile_images(module, &module->kept.source, variant);
+  if (module->cuda == NULL) return CEL_E_OK;
   if (!module->compiled[variant])
     CEL_TRY(cel__module_load_cuda(module, &module->kept.source, variant));
   module->variant = variant;

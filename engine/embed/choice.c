@@ -71,3 +71,21 @@ cel_status cel_choose(const cel_choice_wish *wish, cel_transport *transport,
   *out = choice;
   return CEL_E_OK;
 }
+
+void cel_choose_dry(const cel_choice_wish *wish, cel_choice *out) {
+  enum { HOPPER = 90 };
+  cel_choice choice = {.architecture = HOPPER};
+  cel_cuda_device first;
+  int32_t gpus = 0;
+  if (wish->backend != CEL_CHOICE_CPU)
+    gpus = count_usable(wish, choice.why, sizeof choice.why);
+  choice.cuda = wish->backend == CEL_CHOICE_CUDA || gpus > 0;
+  if (gpus > 0 && cel_cuda_look(0, &first) == CEL_E_OK)
+    choice.architecture = 10 * first.major + first.minor;
+  choice.devices = wish->devices > 0         ? wish->devices
+                   : wish->listed > 0        ? wish->listed
+                   : choice.cuda && gpus > 0 ? gpus
+                                             : 1;
+  if (choice.devices > CEL_DEVICES) choice.devices = CEL_DEVICES;
+  *out = choice;
+}

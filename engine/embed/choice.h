@@ -34,6 +34,7 @@ typedef struct cel_choice {
   int32_t ordinal[CEL_DEVICES]; /* cuda: of each device */
   int32_t sharing;              /* cuda: how many ranks use them */
   char why[256];                /* the processor, though nobody asked for it */
+  int32_t architecture;         /* of GPUs of a dry run: 90 for sm_90 */
 } cel_choice;
 
 /* Collective over the ranks of the host unless the wish is for the processor.
@@ -41,5 +42,10 @@ typedef struct cel_choice {
  * Thread: main, before the executor starts. */
 cel_status cel_choose(const cel_choice_wish *wish, cel_transport *transport,
                       cel_choice *out);
+
+/* The same for a dry run: GPUs are imagined where the wish is for some, or
+ * where there are some; of the architecture of those that are there. Thread:
+ * main. */
+void cel_choose_dry(const cel_choice_wish *wish, cel_choice *out);
 
 #endif

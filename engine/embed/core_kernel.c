@@ -51,6 +51,19 @@ static void push_params(lua_State *L, const cel_module *module, int32_t k) {
   }
 }
 
+static cel_status compile(const cel_session *session, const cel_source *source,
+                          cel_module **out) {
+  const cel_session_options *o = &session->options;
+  if (session->cuda != NULL)
+    return cel_module_compile_cuda(source, session->cuda, out);
+  if (!session->choice.cuda) return cel_module_compile_cpu(source, out);
+  if (o->architectures == 0)
+    return cel_module_compile_images(source, &session->choice.architecture, 1,
+                                     out);
+  return cel_module_compile_images(source, o->architecture, o->architectures,
+                                   out);
+}
+
 /* kernel(text, file, line, directory | nil, defines | nil, options | nil,
  *        prelude | nil, block | nil) -> module, {{name =, params = {...}},
  * ...}. The module is never freed: works may still need it. */
@@ -75,11 +88,8 @@ static int kernel_new(lua_State *L) {
   cel_engine *engine;
   cel_module *module;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
-  cel_cuda *cuda = cel__session_of(L)->cuda;
-  cel_status status = cuda != NULL
-                          ? cel_module_compile_cuda(&source, cuda, &module)
-                          : cel_module_compile_cpu(&source, &module);
-  if (status != CEL_E_OK) return cel__push_failure(L);
+  if (compile(cel__session_of(L), &source, &module) != CEL_E_OK)
+    return cel__push_failure(L);
   cel_module **handle = lua_newuserdata(L, sizeof *handle);
   *handle = module;
   luaL_newmetatable(L, module_type);

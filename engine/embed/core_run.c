@@ -31,6 +31,18 @@ static void read_list(lua_State *L, cel_choice_wish *wish) {
   }
 }
 
+static void read_architectures(lua_State *L, cel_session_options *options) {
+  lua_getfield(L, 1, "architectures");
+  int32_t n = lua_istable(L, -1) ? (int32_t)lua_objlen(L, -1) : 0;
+  options->architectures = n < CEL_TARGETS ? n : CEL_TARGETS;
+  for (int32_t i = 0; i < options->architectures; ++i) {
+    lua_rawgeti(L, -1, i + 1);
+    options->architecture[i] = (int32_t)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+}
+
 static void read_wish(lua_State *L, cel_choice_wish *wish) {
   lua_getfield(L, 1, "backend");
   const char *backend = luaL_optstring(L, -1, "");
@@ -46,11 +58,13 @@ static void read_wish(lua_State *L, cel_choice_wish *wish) {
 
 /* configure{backend =, devices =, list =, horizon_step =, quiet =,
  *           verbose =, profile =, staged =, device_memory = bytes,
- *           interactive =, watchdog = seconds} */
+ *           interactive =, watchdog = seconds,
+ *           architectures = {90, ...} | nil} */
 static int run_configure(lua_State *L) {
   cel_session *session = cel__session_of(L);
   luaL_checktype(L, 1, LUA_TTABLE);
   read_wish(L, &session->options.wish);
+  read_architectures(L, &session->options);
   lua_getfield(L, 1, "horizon_step");
   lua_getfield(L, 1, "quiet");
   lua_getfield(L, 1, "verbose");

@@ -7,6 +7,7 @@
 #include "comm/mpi_gpu.h"
 #include "comm/report.h"
 #include "device/cuda.h"
+#include "device/cuda_memory.h"
 #include "device/cuda_pack.h"
 #include "device/kernel.h"
 #include "device/memory.h"
@@ -70,8 +71,7 @@ static void warn_cache(const cel_session *s) {
 cel_status cel_session_choose(cel_session *s) {
   if (s->chosen) return CEL_E_OK;
   if (s->options.dry)
-    s->choice.devices =
-        s->options.wish.devices > 0 ? s->options.wish.devices : 1;
+    cel_choose_dry(&s->options.wish, &s->choice);
   else
     CEL_TRY(cel_choose(&s->options.wish, s->transport, &s->choice));
   s->chosen = true;
@@ -89,7 +89,7 @@ static void load_packer(cel_session *s) {
 
 static cel_status open_gpus(cel_session *s) {
   CEL_TRY(cel_session_choose(s));
-  if (!s->choice.cuda || s->cuda != NULL) return CEL_E_OK;
+  if (!s->choice.cuda || s->cuda != NULL || s->options.dry) return CEL_E_OK;
   CEL_TRY(cel_cuda_open(s->choice.ordinal, s->choice.devices, &s->cuda));
   load_packer(s);
   return CEL_E_OK;
@@ -142,11 +142,14 @@ static void warn_staging(const cel_session *s) {
           s->no_link);
 }
 
-/* Memory is committed by the page, so that the account is of what is used. */
-static cel_status start_dry(cel_backend_config *config, cel_backend **out) {
+/* Memory is committed by what it is committed by where GPUs are, and else by
+ * the page, so that the account is of what is used. */
+static cel_status start_dry(cel_backend_config *config, bool cuda,
+                            cel_backend **out) {
   enum { PAGE = 4096 };
-  config->grain = PAGE;
-  config->whole = CEL_MEMORY_SMALL;
+  config->grain = cuda ? CEL_CUDA_GRAIN : PAGE;
+  config->whole = cuda ? CEL_CUDA_SMALL : CEL_MEMORY_SMALL;
+  config->own_memory = cuda;
   return cel_backend_dry(config, out);
 }
 
@@ -170,7 +173,7 @@ static cel_status start_backend(cel_session *s) {
       .leave = leave_lane,
       .context = s,
   };
-  if (s->options.dry) return start_dry(&config, &s->backend);
+  if (s->options.dry) return start_dry(&config, s->choice.cuda, &s->backend);
   if (!s->choice.cuda) return cel_backend_cpu(&config, &s->backend);
   return cel_backend_cuda(&config, s->cuda, &s->backend);
 }

@@ -8,6 +8,7 @@
 #ifndef CEL_EMBED_SESSION_H
 #define CEL_EMBED_SESSION_H
 
+#include "device/kernel.h"
 #include "device/topology.h"
 #include "embed/choice.h"
 #include "runtime/engine.h"
@@ -23,6 +24,9 @@ typedef struct cel_session_options {
   uint64_t device_memory; /* of each device, at most; 0: what is free */
   bool staged; /* messages between GPUs go by host memory; on all ranks */
   bool dry;    /* see cel_session_imagine */
+  /* Of a dry run: kernels are compiled for GPUs of these; none: of the choice's
+   * architecture. */
+  int32_t architectures, architecture[CEL_TARGETS];
 } cel_session_options;
 
 typedef struct cel_session {

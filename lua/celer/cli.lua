@@ -13,25 +13,44 @@ local function usage(message)
   return 2
 end
 
+-- What a command that takes a script takes.
+local function add_script(command, name)
+  command:argument("script", "a Lua file"):args(1)
+  command:argument("args", "what the script finds in `arg`"):args("*")
+  for _, setting in ipairs(settings.list) do
+    if not setting.only or setting.only == name then
+      local option = setting.flag and command:flag("--" .. setting.name, setting.text)
+        or command:option("--" .. setting.name, setting.text):argname(setting.value)
+      option:target(setting.name)
+    end
+  end
+end
+
+local function days(text)
+  local n = tonumber(text)
+  if n and n >= 0 and n < math.huge then return n end
+  return nil, ("--days must be a number of at least 0, not %q"):format(text)
+end
+
 local function build_parser()
   local parser = argparse("celer", "One Lua script, from a laptop to a cluster.")
     :require_command(false)
     :add_help_command(false)
   parser:flag("-v --version", "print the version and exit")
-  local run = parser:command("run", "run a script")
-  run:argument("script", "a Lua file"):args(1)
-  run:argument("args", "what the script finds in `arg`"):args("*")
-  for _, setting in ipairs(settings.list) do
-    local option = setting.flag and run:flag("--" .. setting.name, setting.text)
-      or run:option("--" .. setting.name, setting.text):argname(setting.value)
-    option:target(setting.name)
-  end
+  add_script(parser:command("run", "run a script"), "run")
+  add_script(parser:command("build", "compile all kernels of a script ahead"), "build")
   parser:command("info", "what celer finds on this machine")
+  local cache = parser:command("cache", "the compiled kernels on this machine")
+  cache:argument("action", "list (the default), size, prune: remove what was not used "
+    .. "for long, or clear: remove all"):args("?")
+    :choices { "list", "size", "prune", "clear" }
+  cache:option("--days", "how long that is for prune; 30 by default"):argname("N")
+    :convert(days):default "30"
   parser:command("repl", "an interactive session (also: celer alone)")
   return parser
 end
 
--- Splits `run`'s words so that all after the script's name are the script's.
+-- Splits the words of `run` or `build` so that all after the script's name are the script's.
 local function split_script(words)
   local takes = {}
   for _, setting in ipairs(settings.list) do
@@ -53,6 +72,7 @@ local function configure(resolved, interactive)
     horizon_step = tonumber(resolved["horizon-step"]),
     device_memory = settings.bytes(resolved["device-memory"]),
     staged = resolved.transfers == "staged", interactive = interactive,
+    architectures = resolved.arch and settings.architectures(resolved.arch),
     watchdog = tonumber(resolved.watchdog) or (interactive and 0 or settings.watchdog),
     profile = settings.is_set(resolved.profile), quiet = resolved.log == "error",
     verbose = resolved.log == "info" or resolved.log == "debug" }
@@ -82,7 +102,8 @@ local function finish(resolved)
   require("celer.queue").finish()
   if resolved.log == "info" or resolved.log == "debug" then summary() end
   require("celer.profile").write(resolved.output)
-  require("celer.dry").write(resolved.report)
+  if resolved.builds then require("celer.build").write()
+  else require("celer.dry").write(resolved.report) end
 end
 
 -- os.exit on all ranks: what was submitted is executed first, then every rank
@@ -122,7 +143,7 @@ end
 -- another rank lacks one, that rank says so when it starts.
 local function no_gpu(resolved)
   local _, list = settings.devices(resolved.devices)
-  if resolved.backend ~= "cuda" and #list == 0 then return nil end
+  if resolved["dry-run"] or resolved.backend ~= "cuda" and #list == 0 then return nil end
   local gpus, why = core.gpu_count()
   local first = core.broadcast(gpus == 0 and why or "")
   if first == "" then return nil end
@@ -205,20 +226,29 @@ end
 function M.main(words)
   local parser = build_parser()
   local own, rest = words, {}
-  if words[1] == "run" then own, rest = split_script(words) end
+  if words[1] == "run" or words[1] == "build" then own, rest = split_script(words) end
   local ok, options = parser:pparse({ unpack(own) })
   if not ok then return usage(options:gsub("\n", " ") .. "; see celer --help") end
   if options.version then
     if core.rank() == 0 then print("celer " .. core.info().version) end
     return 0
   end
+  if options.cache then
+    return require("celer.cache").run(options.action or "list", options.days)
+  end
+  if options.build then options["dry-run"] = options["dry-run"] or "1" end
   local resolved, message = settings.resolve(options)
+  if resolved and options.build then
+    resolved, message = require("celer.build").prepare(resolved)
+  end
   if not resolved then return usage(message) end
+  resolved.builds = options.build
   local lacking = no_gpu(resolved)
   if lacking then return usage(lacking) end
-  local person = not options.run and not options.info and core.terminal()
+  local runs = options.run or options.build
+  local person = not runs and not options.info and core.terminal()
   configure(resolved, person)
-  if options.run then
+  if runs then
     return run(options.script, rest, resolved)
   elseif options.info then
     return info()

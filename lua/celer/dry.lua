@@ -65,7 +65,10 @@ end
 
 local units = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" }
 
-local function amount(bytes)
+--- "1.5 GiB".
+---@param bytes number
+---@return string
+function M.amount(bytes)
   local unit = 1
   while bytes >= 1024 and unit < #units do bytes, unit = bytes / 1024, unit + 1 end
   return (unit == 1 and "%.0f %s" or "%.1f %s"):format(bytes, units[unit])
@@ -82,7 +85,7 @@ end
 local function memory_rows(r, add)
   for _, memory in ipairs(r.memory) do
     add(memory.device and "memory of device " .. memory.device or "memory of the host",
-      amount(memory.peak), memory.limit and "of " .. amount(memory.limit) or "at its peak")
+      M.amount(memory.peak), memory.limit and "of " .. M.amount(memory.limit) or "at its peak")
   end
 end
 
@@ -97,10 +100,10 @@ local function rows(r)
   add("instructions", ("%.0f"):format(r.instructions), ("with %s, %s, %s of %s"):format(
     count(r.kernels, "kernel"), count(r.allocations, "allocation"),
     ("%.0f %s"):format(r.copies, r.copies == 1 and "copy" or "copies"),
-    amount(r.bytes_copied)))
-  add("messages sent", ("%.0f"):format(m.sent), amount(m.bytes_sent))
+    M.amount(r.bytes_copied)))
+  add("messages sent", ("%.0f"):format(m.sent), M.amount(m.bytes_sent))
   add("messages received", ("%.0f"):format(m.received), ("%s; %s in all"):format(
-    amount(m.bytes_received), count(m.peers, "peer")))
+    M.amount(m.bytes_received), count(m.peers, "peer")))
   memory_rows(r, add)
   add("cost of a task", per_task(s.main + s.scheduler + s.executor, r.tasks),
     ("main %s, scheduler %s, executor %s"):format(per_task(s.main, r.tasks),

@@ -41,6 +41,10 @@ M.list = {
   { name = "watchdog", value = "SECONDS",
     text = "after how long in which nothing moves a rank says what it waits for; 0: never",
     number = { 0, 86400 } },
+  { name = "arch", value = "LIST", only = "build",
+    text = "for which machines: cpu, or GPUs such as sm_90,sm_100; by default for what "
+      .. "a run would use here",
+    architectures = true },
   { name = "profile", flag = true,
     text = "say at the end how long kernels, copies and tasks took" },
   { name = "trace", value = "FILE", file = true,
@@ -97,6 +101,20 @@ function M.bytes(value)
   return bytes and bytes >= LEAST and bytes < 2 ^ 53 and bytes or nil
 end
 
+--- The architectures of a list of GPUs: 90 for "sm_90"; none for "cpu". Nil for
+--- what is neither.
+---@param value string
+---@return integer[]?
+function M.architectures(value)
+  local list = {}
+  if value == "cpu" then return list end
+  for word in (value .. ","):gmatch("([^,]*),") do
+    list[#list + 1] = tonumber(word:match("^sm_(%d%d%d?)$"))
+    if not list[#list] or word ~= "sm_" .. list[#list] then return nil end
+  end
+  return #list <= 16 and list or nil
+end
+
 -- Why `value` does not do for `setting`, or nil.
 local function fault(setting, value)
   if setting.flag then
@@ -114,6 +132,10 @@ local function fault(setting, value)
   if setting.bytes then
     return not M.bytes(value) and "must be a size from 64K on, such as 512M or 80G" or nil
   end
+  if setting.architectures then
+    return not M.architectures(value)
+      and "must be cpu, or GPUs by their architecture such as sm_90,sm_100" or nil
+  end
   if setting.file then return value == "" and "must be the name of a file" or nil end
   local n, range = tonumber(value), setting.number
   if not n or n % 1 ~= 0 or n < range[1] or n > range[2] then
@@ -129,9 +151,7 @@ local function dry_fault(out)
       return ("--%s goes with --dry-run N"):format(name)
     end
   end
-  if ranks and out.backend == "cuda" then
-    return "--dry-run schedules for processors, and --backend is cuda"
-  elseif tonumber(out["as-rank"] or 0) >= (ranks or 1) then
+  if tonumber(out["as-rank"] or 0) >= (ranks or 1) then
     return ("--as-rank %s: the ranks of --dry-run %d are 0 to %d"):format(out["as-rank"],
       ranks, ranks - 1)
   end

@@ -92,12 +92,14 @@ function M.compile(text, options)
   return ffi.gc(out[0], c.cel_module_destroy), borrowed
 end
 
---- Compiles for a GPU into the cache: true, or as compile.
+--- Compiles for a GPU into the cache, and loads nothing.
 function M.check_cuda(text, options)
   local source, borrowed = source_of(text, options)
-  local status = c.cel_module_check_cuda(source, options and options.architecture or 80)
+  local architecture = ffi.new("int32_t[1]", options and options.architecture or 80)
+  local out = ffi.new("cel_module *[1]")
+  local status = c.cel_module_compile_images(source, architecture, 1, out)
   if status ~= 0 then return failure(status) end
-  return true, borrowed
+  return ffi.gc(out[0], c.cel_module_destroy), borrowed
 end
 
 --- Parameters of a kernel as a list of tables.

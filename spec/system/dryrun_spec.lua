@@ -2,20 +2,28 @@
 -- is executed, and scripts get along with that.
 local cjson = require("cjson")
 local celer = require("spec.support.celer")
+local cuda = require("spec.device.cuda")
 local script = require("spec.support.script")
 
-local function dry(text, ranks, rank, more)
-  local before = { "--dry-run", ranks, "--as-rank", rank or 0 }
+local SCALE = [[
+__global__ void scale(float *u, int n, float by) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) u[i] = by;
+}
+]]
+
+local function dry(text, ranks, rank, more, backend)
+  local before = { "--backend", backend or "cpu", "--dry-run", ranks, "--as-rank", rank or 0 }
   for _, word in ipairs(more or {}) do before[#before + 1] = word end
-  return script.run(text, { devices = 1 }, { before = before })
+  return script.run(text, { devices = 1 }, { before = before, files = { ["scale.cu"] = SCALE } })
 end
 
 -- The report of a dry run that went well.
-local function report(text, ranks, rank, more)
+local function report(text, ranks, rank, more, backend)
   local path = os.tmpname()
   local words = { "--report", path }
   for _, word in ipairs(more or {}) do words[#words + 1] = word end
-  local r = dry(text, ranks, rank, words)
+  local r = dry(text, ranks, rank, words, backend)
   assert.equal(0, r.status, r.stderr)
   local file = assert(io.open(path))
   local out = cjson.decode(file:read("*a"))
@@ -96,6 +104,26 @@ describe("a dry run", function()
     assert.truthy(r.stderr:find("celer: dry run as rank 300 of 65536, 1 device; nothing "
       .. "was executed\ntasks +25 +in [%d.]+ s: %d+ per second\n"), r.stderr)
     assert.truthy(r.stderr:find("cost of a task +[%d.]+ us +main", 1), r.stderr)
+  end)
+
+  it("schedules for GPUs that are not here", function()
+    if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
+    local plain = report(PROGRAM, 4, 1)
+    local out = report(PROGRAM, 4, 1, { "--devices", 2 }, "cuda")
+    assert.equal(2, out.devices)
+    assert.equal(3, #out.memory)
+    assert.equal(2 * plain.kernels, out.kernels)
+    assert.equal(plain.messages.bytes_sent, out.messages.bytes_sent)
+    assert.is_true(out.bytes_copied > 0)
+    local r = dry([==[
+      local u = celer.buffer("float", 256, { name = "u" })
+      local k = celer.cuda_module("scale.cu", { block = 64 }).scale
+      q:submit(function(cg)
+        cg:parallel_for(256, k, cg:discard_write(u), celer.chunk_size(), 3)
+      end)
+      print(q:drain(u)[0], k:info().architecture)
+    ]==], 4, 3, {}, "cuda")
+    assert.truthy(r.stdout:find("^0\tsm_%d+\n$"), r.stdout .. r.stderr)
   end)
 
   it("accounts memory and takes none", function()

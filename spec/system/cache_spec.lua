@@ -1,0 +1,128 @@
+-- celer cache: the compiled kernels on disk, and what of them is removed.
+local celer = require("spec.support.celer")
+
+local folder, script
+
+local function cache(...)
+  local r = celer.run({ "cache", ... }, { env = { CELER_CACHE = folder } })
+  return r.stdout, r
+end
+
+local function files(pattern)
+  local n = 0
+  local pipe = assert(io.popen("ls -a '" .. folder .. "'"))
+  for name in pipe:lines() do n = n + (name:find(pattern) and 1 or 0) end
+  pipe:close()
+  return n
+end
+
+local function compile(kernel)
+  local file = assert(io.open(script, "w"))
+  file:write(([==[
+    local celer = require "celer"
+    celer.kernel [=[
+      kernel void %s(item<1> it, out<int, 1> v) { v(it[0]) = 1; }
+      kernel void %s_too(item<1> it, out<int, 1> v) { v(it[0]) = 2; }
+    ]=]
+  ]==]):format(kernel, kernel))
+  file:close()
+  local r = celer.run({ "run", "--backend", "cpu", script },
+    { env = { CELER_CACHE = folder } })
+  assert.equal(0, r.status, r.stderr)
+end
+
+-- Makes all files, or those of some name, so many days older.
+local function age(days, pattern)
+  os.execute(("find '%s' -mindepth 1 -name '%s' -exec touch -d '%d days ago' {} +"):format(
+    folder, pattern or "*", days))
+end
+
+local function touch(name) os.execute(("touch '%s/%s'"):format(folder, name)) end
+
+before_each(function()
+  folder = os.tmpname()
+  os.remove(folder)
+  script = folder .. ".lua"
+end)
+
+after_each(function()
+  os.execute("rm -rf '" .. folder .. "' '" .. script .. "'")
+end)
+
+describe("celer cache", function()
+  it("lists what was compiled, by when it was used", function()
+    assert.equal(folder .. ": 0 compiled sources, 0 B\n", (cache()))
+    compile("first")
+    age(3)
+    compile("second")
+    local out = cache("list")
+    local head, a, b = out:match("^(.-)\n(.-)\n(.-)\n$")
+    assert.truthy(head, out)
+    assert.truthy(head:find(folder .. ": 2 compiled sources, ", 1, true), head)
+    assert.truthy(a:find("^today +[%d.]+ KiB +cpu +second, second_too$"), a)
+    assert.truthy(b:find("^3 days ago +[%d.]+ KiB +cpu +first, first_too$"), b)
+    assert.equal(out, (cache()))
+    assert.equal(head .. "\n", (cache("size")))
+  end)
+
+  it("prunes what was not used for long, and keeps what is used", function()
+    compile("used")
+    compile("unused")
+    age(40)
+    compile("used") -- finds it
+    assert.equal(2, files("%.so$"))
+    local _, r = cache("prune")
+    assert.equal(0, r.status, r.stderr)
+    assert.truthy(r.stdout:find(folder .. ": [%d.]+ KiB removed\n"), r.stdout)
+    assert.truthy(cache():find("used, used_too", 1, true))
+    assert.is_nil(cache():find("unused", 1, true))
+    assert.equal(1, files("%.so$"))
+    assert.equal(1, files("%.needs$"))
+    age(1.0)
+    cache("prune", "--days", 2)
+    assert.equal(1, files("%.so$"))
+    cache("prune", "--days", 0.5)
+    assert.equal(0, files("^%x"))
+  end)
+
+  it("clears what is its own and nothing else", function()
+    compile("gone")
+    local stem = ("0123456789abcdef"):rep(2)
+    local own = { stem .. ".cubin", stem .. ".by", stem .. ".lock", stem .. ".so.12.new" }
+    local others = { "thesis.tex", "0123.so", stem, stem .. ".so.old", stem .. "0.so",
+      stem .. ".cubin.new" }
+    for _, name in ipairs(own) do touch(name) end
+    for _, name in ipairs(others) do touch(name) end
+    os.execute(("mkdir '%s/scratch-old' '%s/scratch-new'"):format(folder, folder))
+    touch("scratch-old/kernel.cpp")
+    age(1, "scratch-old")
+    age(1, "*.new")
+    local _, r = cache("clear")
+    assert.equal(0, r.status, r.stderr)
+    for _, name in ipairs(others) do assert.equal(1, files("^" .. name .. "$"), name) end
+    assert.equal(1, files("^scratch%-new$")) -- of a compile under way
+    assert.equal(#others + 1, files("[^.]"))
+    compile("gone")
+    assert.equal(3, files("%.so$")) -- with two of the others
+  end)
+
+  it("shows what is damaged", function()
+    compile("torn")
+    os.execute(("for f in '%s'/*.so; do echo >> $f; done"):format(folder))
+    assert.truthy(cache():find("damaged", 1, true))
+  end)
+
+  it("says what is wrong", function()
+    local _, r = cache("prune", "--days", "soon")
+    assert.equal(2, r.status)
+    assert.truthy(r.stderr:find('--days must be a number of at least 0, not "soon"', 1, true))
+    _, r = cache("polish")
+    assert.equal(2, r.status)
+    assert.truthy(r.stderr:find("must be one of", 1, true), r.stderr)
+    local file = assert(io.open(folder, "w"))
+    file:close()
+    _, r = cache("clear")
+    assert.equal(1, r.status)
+    assert.truthy(r.stderr:find("cannot use the cache folder", 1, true), r.stderr)
+  end)
+end)
