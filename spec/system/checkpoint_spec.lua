@@ -315,7 +315,8 @@ describe("a run that is killed", function()
     assert.equal("from 1\n", alone.stderr)
     local wanted = alone.stdout
     assert.matches("^%d+\n$", wanted)
-    local seen, continued, ended, span = 0, 0, 0, 300
+    local seen, continued, moved, ended, span, before = 0, 0, 0, 0, 300, nil
+    local by_ranks = { 0, 0, 0, 0 }
     while seen < kills or continued == 0 or ended == 0 do
       local ranks, after = math.random(4), span * math.random()
       local victim = math.random(3) == 1 and "all" or math.random(ranks) - 1
@@ -330,16 +331,24 @@ describe("a run that is killed", function()
       assert.is_nil(r.stderr:find("celer: [^\n]*case.lua:%d"), how)
       if from and from > 1 then
         continued = continued + 1
+        if ranks ~= before then moved = moved + 1 end
       elseif killed then
         span = 1.1 * span -- a slow machine
       end
+      before = from and ranks or before
       if killed then
         seen = seen + 1
+        by_ranks[ranks] = by_ranks[ranks] + 1
       else
         assert.equal(wanted, r.stdout, how)
         ended = ended + 1
         os.execute("rm -r " .. folder .. "/kept")
       end
+    end
+    if kills > 8 then -- asked for
+      io.stdout:write(("\n%d kills (%s of 1, 2, 3, 4 ranks); %d runs went on from a "
+        .. "checkpoint, %d of them after one of another number of ranks; %d ended, all with %s")
+        :format(seen, table.concat(by_ranks, ", "), continued, moved, ended, wanted))
     end
   end)
 end)
