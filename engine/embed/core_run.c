@@ -192,7 +192,7 @@ static int run_started(lua_State *L) {
   return 1;
 }
 
-/* wait(file, line): an epoch, and until it is reached on this rank. */
+/* wait(file, line): an epoch, and until all ranks have reached it. */
 static int run_wait(lua_State *L) {
   cel_engine *engine;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);

@@ -68,9 +68,10 @@ void cel__divergence_release(cel_divergence *d) {
 /* ---- main ------------------------------------------------------------------
  */
 
-static void ask_agreement(cel_divergence *d, uint64_t hash, uint64_t count) {
+static void ask_agreement(cel_divergence *d, uint64_t hash, uint64_t count,
+                          uint64_t epoch) {
   cel_agreement mine = {d->next_index++, hash, count};
-  cel_vec_push(&d->marks, (cel_log_mark){mine, d->log0 + d->log.n});
+  cel_vec_push(&d->marks, (cel_log_mark){mine, d->log0 + d->log.n, epoch});
   atomic_store_explicit(&d->asked, d->next_index, memory_order_release);
 }
 
@@ -85,15 +86,25 @@ void cel__divergence_log(cel_divergence *d, const cel_task *task) {
     cel_vec_push(&d->log, entry);
   }
   if (task->kind == CEL_TASK_HORIZON || task->kind == CEL_TASK_EPOCH)
-    ask_agreement(d, task->agreement_hash, task->agreement_count);
+    ask_agreement(d, task->agreement_hash, task->agreement_count, 0);
+  if (task->kind == CEL_TASK_EPOCH)
+    ask_agreement(d, ~task->agreement_hash, task->agreement_count, task->id);
   pthread_mutex_unlock(&d->lock);
 }
 
 void cel__divergence_end(cel_divergence *d) {
   pthread_mutex_lock(&d->lock);
-  if (!d->ended) ask_agreement(d, UINT64_MAX, UINT64_MAX);
+  if (!d->ended) ask_agreement(d, UINT64_MAX, UINT64_MAX, 0);
   d->ended = true;
   pthread_mutex_unlock(&d->lock);
+}
+
+void cel__divergence_executed(cel_divergence *d, uint64_t epoch) {
+  d->executed = epoch;
+}
+
+uint64_t cel__divergence_met(const cel_divergence *d) {
+  return atomic_load_explicit(&d->met, memory_order_acquire);
 }
 
 bool cel__divergence_settled(const cel_divergence *d) {
@@ -130,13 +141,14 @@ static log_text *write_log(cel_divergence *d, uint32_t *size) {
 
 static void agree_up_to(cel_divergence *d) {
   pthread_mutex_lock(&d->lock);
-  uint64_t entries = d->marks.at[0].entries;
+  uint64_t entries = d->marks.at[0].entries, epoch = d->marks.at[0].epoch;
   memmove(d->marks.at, d->marks.at + 1, --d->marks.n * sizeof *d->marks.at);
   uint32_t drop = (uint32_t)(entries - d->log0);
   d->log.n -= drop;
   memmove(d->log.at, d->log.at + drop, d->log.n * sizeof *d->log.at);
   d->log0 = entries;
   pthread_mutex_unlock(&d->lock);
+  if (epoch != 0) atomic_store_explicit(&d->met, epoch, memory_order_release);
   atomic_fetch_add_explicit(&d->agreed, 1, memory_order_release);
 }
 
@@ -366,13 +378,16 @@ static void hear(cel_divergence *d, cel_told *told) {
 
 static bool start_agreements(cel_divergence *d) {
   uint64_t asked = atomic_load_explicit(&d->asked, memory_order_acquire);
-  if (d->started == asked) return false;
+  if (d->started == asked || d->executed < d->awaited) return false;
   pthread_mutex_lock(&d->lock);
-  cel_agreement mine =
-      d->marks.at[d->marks.n - (d->next_index - d->started)].agreement;
+  cel_log_mark mark = d->marks.at[d->marks.n - (d->next_index - d->started)];
   pthread_mutex_unlock(&d->lock);
+  if (mark.epoch > d->executed) {
+    d->awaited = mark.epoch;
+    return false;
+  }
   d->started++;
-  d->transport->agree(d->transport, &mine);
+  d->transport->agree(d->transport, &mark.agreement);
   return true;
 }
 

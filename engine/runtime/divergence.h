@@ -13,6 +13,9 @@
  *   AGREED --different--> ASKING --all logs--> verdict: fail on every rank
  *     \-----suspicion---> ASKING --all logs--> nothing differs: AGREED
  *
+ * The same exchange is the barrier that an epoch is: a second agreement, which
+ * a rank joins when it has executed the epoch, is reached when all have.
+ *
  * Invariant: entries are numbered alike on all ranks (so frees, which come when
  * each rank's collector likes, are none); the log starts at an
  * entry that all ranks agree on, or earlier.
@@ -39,6 +42,7 @@ typedef struct cel_log_entry {
 typedef struct cel_log_mark {
   cel_agreement agreement;
   uint64_t entries; /* logged before it */
+  uint64_t epoch;   /* 0, or the task that this rank executes before it joins */
 } cel_log_mark;
 
 typedef struct cel_divergence {
@@ -54,12 +58,15 @@ typedef struct cel_divergence {
   bool ended;
   _Atomic(uint64_t) asked;  /* agreements asked for */
   _Atomic(uint64_t) agreed; /* agreements reached */
+  _Atomic(uint64_t) met;    /* the newest epoch that all ranks have executed */
   _Atomic(bool) suspicious;
   /* Rank 0 asks all ranks on a suspicion at most once in this time, which
    * doubles until something is agreed. Set once, before the threads run. */
   int64_t patience_us;
   /* Executor only. */
   uint64_t started;
+  uint64_t executed, awaited; /* the newest epoch here; before the next can be
+                                 started */
   int64_t rested_us, next_us; /* rank 0: the time as it has doubled; when it may
                                  ask next */
   bool asking, over;
@@ -75,10 +82,15 @@ void cel__divergence_init(cel_divergence *d, cel_transport *transport,
                           void (*failed)(void *, const cel_error *),
                           void *context);
 void cel__divergence_release(cel_divergence *d);
-/* Notes a task; starts an agreement at a horizon or epoch. Thread: main. */
+/* Notes a task; starts an agreement at a horizon or epoch, and at an epoch the
+ * one that is a barrier. Thread: main. */
 void cel__divergence_log(cel_divergence *d, const cel_task *task);
 /* Starts the last agreement. Thread: main. */
 void cel__divergence_end(cel_divergence *d);
+/* This rank has executed an epoch. Thread: executor. */
+void cel__divergence_executed(cel_divergence *d, uint64_t epoch);
+/* The newest epoch that all ranks have executed; 0: none. Thread: any. */
+uint64_t cel__divergence_met(const cel_divergence *d);
 /* Whether all agreements that were asked for have been reached. Thread: any. */
 bool cel__divergence_settled(const cel_divergence *d);
 /* Moves agreements and control messages on; whether anything happened.

@@ -58,10 +58,15 @@ static void completed(void *context, const cel_instr *instr) {
   cel_engine *e = context;
   atomic_store_explicit(&e->reached, instr->task->id, memory_order_release);
   atomic_fetch_add_explicit(&e->horizons_done, 1, memory_order_release);
-  cel_park_wake(&e->park);
-  /* So that it retires. After an epoch the next task has it do so: main is
+  /* An epoch is reached when all ranks have executed it. The scheduler retires
+   * what a horizon closes; after an epoch the next task has it do so: main is
    * waiting, perhaps for the same core. */
-  if (instr->kind == CEL_INSTR_HORIZON) cel_park_wake(&e->scheduler_park);
+  if (instr->kind == CEL_INSTR_EPOCH) {
+    cel__divergence_executed(&e->divergence, instr->task->id);
+  } else {
+    cel_park_wake(&e->park);
+    cel_park_wake(&e->scheduler_park);
+  }
 }
 
 static void instr_failed(void *context, const cel_instr *instr,
@@ -87,9 +92,12 @@ static void take_failure(cel_engine *e) {
 
 bool cel_engine_step_executor(cel_engine *engine) {
   cel_engine *e = engine;
-  bool settled = cel__divergence_settled(&e->divergence), moved = false;
-  bool progress = cel__divergence_tick(&e->divergence);
-  if (!settled && cel__divergence_settled(&e->divergence)) {
+  cel_divergence *d = &e->divergence;
+  bool settled = cel__divergence_settled(d), moved = false;
+  uint64_t met = cel__divergence_met(d);
+  bool progress = cel__divergence_tick(d);
+  if ((!settled && cel__divergence_settled(d)) ||
+      cel__divergence_met(d) != met) {
     cel_park_wake(&e->park);
     moved = true;
   }
@@ -327,7 +335,7 @@ uint64_t cel_engine_epoch(cel_engine *engine, cel_place place) {
 }
 
 bool cel_engine_reached(const cel_engine *engine, uint64_t epoch) {
-  return atomic_load_explicit(&engine->reached, memory_order_acquire) >= epoch;
+  return cel__divergence_met(&engine->divergence) >= epoch;
 }
 
 static bool is_reached(const cel_engine *engine, const void *epoch) {

@@ -132,11 +132,12 @@ cel_status cel_engine_fence_get(cel_engine *engine, cel_fence *fence,
                                 uint64_t *size);
 void cel_fence_destroy(cel_fence *fence);
 
-/* Submits an epoch; returns its task id. */
+/* Submits an epoch, the barrier between what all ranks have done before and
+ * what main does when it is reached; returns its task id. */
 uint64_t cel_engine_epoch(cel_engine *engine, cel_place place);
-/* Whether the epoch has been executed on this rank. */
+/* Whether the epoch has been executed, on all ranks. */
 bool cel_engine_reached(const cel_engine *engine, uint64_t epoch);
-/* Waits until it has been, on this rank (with threads). */
+/* Waits until it has been (with threads). */
 cel_status cel_engine_wait(cel_engine *engine, uint64_t epoch,
                            bool (*interrupted)(void));
 /* The first failure, if any: fills this thread's error record. CEL_E_CANCELLED

@@ -3,7 +3,7 @@
 ---   mpirun -n 2 celer run spec/bench/wait.lua [rounds]
 ---
 --- `barrier`: MPI_Barrier over and over, in a collective host task. `wait`: an epoch
---- and until it has been reached here, with nothing else to do, over and over, on all
+--- and until all ranks have reached it, with nothing else to do, over and over, on all
 --- ranks at once. `together`: the same with a collective task that is a barrier. In
 --- microseconds, medians of batches; on an idle machine with at least four cores per
 --- rank, else they hold what threads wait for each other. The last line is JSON.

@@ -92,8 +92,19 @@ static void next_step(cluster *c, rank *r) {
     r->waiting = step_fences(s) ? 1 : 2;
 }
 
-static bool arrived(rank *r) {
-  if (r->waiting == 2) return cel_engine_reached(r->engine, r->epoch);
+/* An epoch is reached when all ranks have come to it. */
+static bool met(cluster *c, const rank *r) {
+  if (!cel_engine_reached(r->engine, r->epoch)) return false;
+  for (int k = 0; k < c->program->ranks; ++k)
+    if (c->ranks[k].pc < r->pc) {
+      fail(c, "mismatch: an epoch is reached that a rank has not submitted");
+      return false;
+    }
+  return true;
+}
+
+static bool arrived(cluster *c, rank *r) {
+  if (r->waiting == 2) return met(c, r);
   const void *data;
   uint64_t size;
   if (!r->asked)
@@ -117,7 +128,7 @@ static bool step_main(cluster *c, rank *r) {
     return false;
   }
   if (r->waiting != 0) {
-    if (!arrived(r)) return false;
+    if (!arrived(c, r)) return false;
     r->waiting = 0;
     r->pc++;
     return true;

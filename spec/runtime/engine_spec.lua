@@ -109,6 +109,19 @@ describe("an engine", function()
     end)
   end)
 
+  it("reaches an epoch when the other ranks have", function()
+    cluster.orders({ ranks = 3 }, function(made)
+      c = made
+      local done = {}
+      c:submit({ range = { 3 }, hash = 1, fn = function(_, rank) done[rank] = true end })
+      local epoch = c:epoch()
+      for k = 0, 2 do
+        assert.is_true(c:run(function() return c:reached({ [k] = epoch[k] }) end))
+        assert.same({ true, true, [0] = true }, done)
+      end
+    end)
+  end)
+
   it("is congested while too many horizons are under way", function()
     open({ step = 1, ahead = 4 })
     local u = c:buffer({ 4 })

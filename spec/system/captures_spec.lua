@@ -50,6 +50,23 @@ refused("drained", function() q:submit(print) end)
 same("after drain", last[11], 1111)
 ]==])
 
+  -- What the tasks of other ranks have done is done, buffers or not.
+  script.everywhere("comes when all ranks are there", [==[
+local path = arg[0]:gsub("case%.lua$", "seen")
+local _, ranks = require("celer.core").rank()
+for step = 1, 5 do
+  q:submit(function(cg)
+    cg:host_task({ ranks }, function(part)
+      if part.rank == step % part.ranks then os.execute "sleep 0.05" end
+      assert(io.open(path .. part.rank, "w")):write(step):close()
+    end)
+  end)
+  q:wait()
+  for k = 0, ranks - 1 do same("of rank " .. k, io.open(path .. k):read("*n"), step) end
+  q:wait() -- before the next step writes
+end
+]==], nil, { shapes = { script.shapes[1], script.shapes[2], script.divided[3] } })
+
   script.everywhere("of a fence is as of its submission",
     common .. [==[
 local futures, parts = {}, {}
