@@ -8,9 +8,11 @@
 #include "device/compile.h"
 #include "device/cuda.h"
 #include "device/module.h"
+#include "task/touched.h"
 
 /* celer.cuh mirrors these. */
-_Static_assert(sizeof(cel_view) == 104, "celer::view");
+_Static_assert(sizeof(cel_view) == 112, "celer::view");
+_Static_assert(sizeof(cel_touched) == 72, "celer::touched");
 _Static_assert(offsetof(cel_call, device) == 136, "celer::call, as a prefix");
 _Static_assert(sizeof(cel_param) == 64, "celer::param");
 _Static_assert(offsetof(cel_call, view) == 112, "celer::call::view_at");
@@ -106,8 +108,10 @@ static cel_module *module_new(const cel_source *source) {
   if (header_text == NULL) cel_bug("cel_module_set_header was not called");
   cel_module *module = cel_alloc_zero(sizeof *module);
   module->hash = hash_source(source);
-  for (int32_t i = 0; i < source->options; ++i)
+  for (int32_t i = 0; i < source->options; ++i) {
     module->checked |= strcmp(source->option[i], "-DCELER_CHECK") == 0;
+    module->marks |= strcmp(source->option[i], "-DCELER_MARK") == 0;
+  }
   return module;
 }
 
@@ -261,6 +265,7 @@ cel_work *cel_module_work(const cel_module *module, int32_t kernel,
       .fn = k->run != NULL ? run_kernel : run_nowhere,
       .destroy = destroy_work,
       .cuda = k->cuda[module->variant],
+      .marks = module->marks,
       .values = copy,
       .values_size = k->values_size,
       .hash = cel_hash(copy, k->values_size, hash),

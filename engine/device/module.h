@@ -55,6 +55,7 @@ struct cel_module {
   int32_t architectures, architecture[CEL_TARGETS];
   CUmodule loaded[CEL__VARIANTS][CEL_DEVICES];
   bool checked; /* compiled with CELER_CHECK */
+  bool marks;   /* compiled with CELER_MARK: for the processor alone */
   bool compiled[CEL__VARIANTS];
   int32_t variant; /* that works use from now on */
   cel__kept_source kept;

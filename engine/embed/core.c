@@ -91,6 +91,7 @@ int cel__open_core(lua_State *L) {
   add_functions(L, cel__core_weights);
   add_functions(L, cel__core_kernel);
   add_functions(L, cel__core_run);
+  add_functions(L, cel__core_check);
   add_functions(L, cel__core_dry);
   add_functions(L, cel__core_see);
   add_functions(L, cel__core_line);

@@ -58,7 +58,7 @@ static void read_wish(lua_State *L, cel_choice_wish *wish) {
 
 /* configure{backend =, devices =, list =, horizon_step =, quiet =,
  *           verbose =, profile =, staged =, device_memory = bytes,
- *           interactive =, watchdog = seconds,
+ *           interactive =, watchdog = seconds, check =,
  *           architectures = {90, ...} | nil} */
 static int run_configure(lua_State *L) {
   cel_session *session = cel__session_of(L);
@@ -82,6 +82,8 @@ static int run_configure(lua_State *L) {
   cel_interrupt_catch(lua_toboolean(L, -1));
   lua_getfield(L, 1, "watchdog");
   session->options.watchdog = (int32_t)luaL_optinteger(L, -1, 0);
+  lua_getfield(L, 1, "check");
+  session->options.check = lua_toboolean(L, -1);
   return 0;
 }
 

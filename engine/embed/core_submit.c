@@ -227,6 +227,7 @@ static int submit_lua(lua_State *L, cel_task_kind kind) {
   group.effect = effects;
   cel_work *work = cel__lua_work(blob, size, cel_hash(identity, length, 0));
   work->objects = lua_toboolean(L, 18);
+  work->marks = kind == CEL_TASK_HOST;
   return submit(L, &group, work);
 }
 

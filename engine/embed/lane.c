@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "embed/core.h"
+#include "task/touched.h"
 
 typedef struct blob {
   int fd; /* owned; -1: none */
@@ -200,14 +201,53 @@ static void push_box(lua_State *L, const cel_box *box) {
   for (int d = 0; d < CEL_DIMS; ++d) lua_pushnumber(L, (lua_Number)box->max[d]);
 }
 
-/* view(call, i) -> base, layout (6 numbers), box (6 numbers); i from 1 */
+/* view(call, i) -> base, layout (6 numbers), box (6 numbers), what marks are
+ * for (`touch`) | nil; i from 1 */
 static int lane_view(lua_State *L) {
   const cel_call *call = lua_touserdata(L, 1);
   const cel_view *view = &call->view[luaL_checkinteger(L, 2) - 1];
   lua_pushlightuserdata(L, view->base);
   push_box(L, &view->layout);
   push_box(L, &view->box);
-  return 13;
+  if (view->touched == NULL) return 13;
+  lua_pushlightuserdata(L, (void *)view);
+  return 14;
+}
+
+/* The view's box and its elements' number, and of one of them the place. */
+static int64_t place_of(const cel_view *view, int64_t offset, int64_t at[3]) {
+  const cel_box *l = &view->layout, *b = &view->box;
+  int64_t e1 = l->max[1] - l->min[1], e2 = l->max[2] - l->min[2];
+  at[0] = l->min[0] + offset / (e1 * e2);
+  at[1] = l->min[1] + offset / e2 % e1;
+  at[2] = l->min[2] + offset % e2;
+  return ((at[0] - b->min[0]) * (b->max[1] - b->min[1]) + at[1] - b->min[1]) *
+             (b->max[2] - b->min[2]) +
+         at[2] - b->min[2];
+}
+
+/* touch(view, offset in elements from its base): marks one element of its box.
+ */
+static int lane_touch(lua_State *L) {
+  const cel_view *view = lua_touserdata(L, 1);
+  cel_touched *touched = view->touched;
+  int64_t at[3];
+  int64_t place = place_of(view, (int64_t)luaL_checknumber(L, 2), at);
+  if (touched->map[place] != 0) {
+    touched->map[place] |= CEL_TOUCHED;
+    return 0;
+  }
+  if (touched->outside++ == 0) memcpy(touched->at, at, sizeof at);
+  return 0;
+}
+
+/* touch_all(view): it may be that all is touched. */
+static int lane_touch_all(lua_State *L) {
+  const cel_view *view = lua_touserdata(L, 1);
+  int64_t n = cel_box_volume(&view->box);
+  for (int64_t i = 0; i < n; ++i)
+    if (view->touched->map[i] != 0) view->touched->map[i] |= CEL_TOUCHED;
+  return 0;
 }
 
 /* part(call) -> chunk (6), range (6) */
@@ -241,6 +281,7 @@ static int lane_box(lua_State *L) {
 }
 
 const luaL_Reg cel__core_lane[] = {
-    {"view", lane_view}, {"part", lane_part}, {"device", lane_device},
-    {"comm", lane_comm}, {"box", lane_box},   {NULL, NULL},
+    {"view", lane_view},           {"part", lane_part}, {"device", lane_device},
+    {"comm", lane_comm},           {"box", lane_box},   {"touch", lane_touch},
+    {"touch_all", lane_touch_all}, {NULL, NULL},
 };

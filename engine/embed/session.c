@@ -227,6 +227,7 @@ cel_status cel_session_start(cel_session *s) {
     s->profile = cel_profile_create();
   if (s->timeline != NULL)
     cel_timeline_start(s->timeline, 0, s->backend->kernel_lanes);
+  if (s->options.check && s->audit == NULL) s->audit = cel_audit_create();
   cel_engine_config config = {
       .transport = s->transport,
       .backend = s->backend,
@@ -234,6 +235,7 @@ cel_status cel_session_start(cel_session *s) {
       .park = &s->park,
       .profile = s->profile,
       .timeline = s->timeline,
+      .audit = s->audit,
       .threads = true,
       .lookahead = s->options.lookahead,
       .horizon_step = s->options.horizon_step,
@@ -308,6 +310,7 @@ void cel_session_close(cel_session *s, int status) {
   if (first) cel_session_merge_trace(s, 0);
   cel_timeline_destroy(s->timeline);
   cel_free(s->timeline_path);
+  cel_audit_destroy(s->audit);
   cel_cuda_close(s->cuda);
   s->cuda = NULL;
   s->engine = NULL;
@@ -315,6 +318,7 @@ void cel_session_close(cel_session *s, int status) {
   s->profile = NULL;
   s->timeline = NULL;
   s->timeline_path = NULL;
+  s->audit = NULL;
   s->backend = NULL;
   s->transport = NULL;
 }

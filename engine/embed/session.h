@@ -21,6 +21,7 @@ typedef struct cel_session_options {
   bool quiet;             /* no warnings */
   bool verbose;           /* says what is slower than it could be */
   bool profile;           /* adds up how long jobs took */
+  bool check;             /* notes what tasks touch */
   uint64_t device_memory; /* of each device, at most; 0: what is free */
   bool staged; /* messages between GPUs go by host memory; on all ranks */
   bool dry;    /* see cel_session_imagine */
@@ -48,6 +49,7 @@ typedef struct cel_session {
   cel_timeline *timeline; /* null unless asked for; so is the next */
   char *timeline_path;
   int64_t timeline_parts; /* files that it is written to */
+  cel_audit *audit;       /* null unless options.check */
   cel_engine *engine;
 } cel_session;
 

@@ -209,10 +209,21 @@ static cel_record *take_record(cel_executor *e, cel_node *node) {
   return node->record;
 }
 
+static bool is_task(const cel_instr *instr) {
+  return instr->kind == CEL_INSTR_KERNEL || instr->kind == CEL_INSTR_HOST;
+}
+
+static void translate(cel_executor *e, cel_record *record,
+                      const cel_instr *instr) {
+  cel_translate_job(record, instr, e->config.rank, e->config.ranks);
+  if (e->config.audit != NULL && is_task(instr))
+    cel_audit_begin(e->config.audit, instr, record);
+}
+
 static void issue_to_host(cel_executor *e, cel_node *node) {
   if (!job_fits(e, node->instr)) return;
   cel_record *record = take_record(e, node);
-  cel_translate_job(record, node->instr, e->config.rank, e->config.ranks);
+  translate(e, record, node->instr);
   e->jobs++;
   node->host =
       (int16_t)cel_host_lanes_submit(e->config.host, &record->job, node->host);
@@ -225,7 +236,7 @@ static void issue_to_lane(cel_executor *e, cel_node *node) {
   if (!cel_lanes_enter(&e->lanes, &e->window, node)) return;
   if (!job_fits(e, instr)) return;
   cel_record *record = take_record(e, node);
-  cel_translate_job(record, instr, e->config.rank, e->config.ranks);
+  translate(e, record, instr);
   e->jobs++;
   e->device_jobs++;
   if (instr->kind == CEL_INSTR_COPY) {
@@ -388,6 +399,9 @@ static void complete(cel_executor *e, const cel_done *done, bool job) {
     note_job(e, node, done->error != NULL);
   else
     note_message(e, node, done->error != NULL);
+  if (e->config.audit != NULL && is_task(node->instr))
+    cel_audit_end(e->config.audit, node->instr, node->record,
+                  done->error == NULL && !e->failed);
   if (node->instr->kind == CEL_INSTR_HOST &&
       cel_conflicts_concern(node->instr->task))
     cel_conflicts_done(e->conflicts, node->instr);

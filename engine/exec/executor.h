@@ -16,6 +16,7 @@
 
 #include "comm/transport.h"
 #include "device/backend.h"
+#include "exec/audit.h"
 #include "exec/host.h"
 #include "exec/profile.h"
 #include "exec/timeline.h"
@@ -33,6 +34,7 @@ typedef struct cel_executor_config {
    * then. */
   cel_profile *profile;
   cel_timeline *timeline; /* likewise, and messages and memory */
+  cel_audit *audit;       /* notes what tasks touch; null: nobody asked */
   /* Jobs that may be under way in a device's lane; 0: a few hundred. */
   uint32_t lane_depth;
   /* A horizon or epoch has completed. Thread: executor. */

@@ -44,7 +44,9 @@ static void translate_call(cel_record *record, const cel_instr *instr,
   for (uint32_t i = 0; i < task->accesses; ++i) {
     const cel_place_in *in = &instr->run.view[i];
     cel_layout layout = layout_of(in->allocation);
-    cel_vec_push(&record->views, (cel_view){layout.base, layout.box, in->box});
+    cel_vec_push(
+        &record->views,
+        (cel_view){.base = layout.base, .layout = layout.box, .box = in->box});
   }
   record->job.work =
       instr->kind == CEL_INSTR_RELEASE ? task->ended->release : task->work;

@@ -430,6 +430,7 @@ static void make_executor(cel_engine *e) {
                                 .park = c->park,
                                 .profile = c->profile,
                                 .timeline = c->timeline,
+                                .audit = c->audit,
                                 .completed = completed,
                                 .failed = instr_failed,
                                 .context = e};
@@ -459,6 +460,7 @@ static void make_graph(cel_engine *e) {
       .ranks = c->transport->ranks,
       .reducing = c->reducing > 0 ? c->reducing : c->backend->devices,
       .rules = e->rules,
+      .audited = c->audit != NULL,
       .make = make_buffer,
       .drop = drop_buffer,
       .horizon_step = c->horizon_step,

@@ -29,8 +29,9 @@ typedef struct cel_engine_config {
   cel_backend *backend;
   cel_host_lanes *host;
   cel_park *park; /* the executor's, given to backend, host and transport */
-  cel_profile *profile; /* may be null, as the next: see executor.h */
+  cel_profile *profile; /* may be null, as the next two: see executor.h */
   cel_timeline *timeline;
+  cel_audit *audit;
   bool threads;
   bool lookahead;
   int32_t horizon_step, horizon_breadth;

@@ -9,6 +9,7 @@
 #include "rule/print.h"
 #include "task/check.h"
 #include "task/collective.h"
+#include "task/defined.h"
 #include "task/reduce.h"
 
 enum { HORIZON_STEP = 4, HORIZON_BREADTH = 64, BOX_TEXT = 160 };
@@ -33,6 +34,7 @@ struct cel_task_graph {
   cel_collectives collectives;
   cel_effect_track effects;
   cel__reductions reductions;
+  cel__defined defined; /* where it is audited */
   /* Scratch of one submission. */
   cel_deps deps;
   CEL_VEC(cel_region) images;
@@ -221,7 +223,9 @@ static bool warn_at(cel_task_graph *graph, cel_place place) {
 
 static void warn_unwritten(cel_task_graph *graph, const cel_task *task,
                            const cel_access *access, const cel_region *image) {
-  if (graph->config.warn == NULL || !warn_at(graph, task->place)) return;
+  if (graph->config.warn == NULL || graph->config.audited ||
+      !warn_at(graph, task->place))
+    return;
   char box[BOX_TEXT], text[CEL_ERROR_TEXT];
   cel_box hull = cel_region_hull(image);
   cel__box_text(&hull, access->buffer->dims, box, sizeof box);
@@ -287,6 +291,7 @@ static cel_access *copy_accesses(cel_arena *arena, const cel_group *group) {
                                     group->accesses * sizeof(cel_access));
   for (uint32_t i = 0; i < group->accesses; ++i) {
     cel_rule_use *use = &copy[i].use;
+    copy[i].undefined_boxes = 0;
     if (copy[i].reducer != NULL) continue; /* it is lowered */
     size_t size = (size_t)use->rule->desc.params * sizeof(int64_t);
     use->params = size > 0 ? cel_arena_copy(arena, use->params, size) : NULL;
@@ -330,6 +335,9 @@ static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
   cel_access *access = copy_accesses(arena, group);
   cel__reductions_lower(&graph->reductions, &graph->config, arena, group, task,
                         access);
+  if (graph->config.audited)
+    cel__defined_note(&graph->defined, arena, access, group->accesses,
+                      graph->images.at, graph->exact.at);
   task->access = access;
   task->effects = group->effects;
   task->effect =
@@ -437,6 +445,7 @@ void cel_task_graph_free(cel_task_graph *graph, const cel_buffer *buffer) {
   cel_track_users(track, &buffer->extent, &graph->deps);
   cel_track_destroy(track);
   graph->buffers.at[buffer->id] = (buffer_state){0};
+  cel__defined_forget(&graph->defined, buffer);
   node_finish(graph, task);
   node_emit(graph, task);
 }
@@ -487,6 +496,7 @@ void cel_task_graph_destroy(cel_task_graph *graph) {
   cel_vec_release(&graph->images);
   cel_vec_release(&graph->exact);
   cel_vec_release(&graph->warned);
+  cel__defined_release(&graph->defined);
   cel_free(graph);
 }
 

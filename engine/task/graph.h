@@ -33,6 +33,8 @@ typedef struct cel_task_graph_config {
   cel_rules *rules;        /* for reductions; may be null without any */
   int32_t horizon_step;    /* default 4 */
   int32_t horizon_breadth; /* default 64 */
+  bool audited; /* accesses are told what they read of what nobody wrote, and
+                   nobody is warned of it */
   /* Called for each finished node, in id order. */
   void (*emit)(void *context, const cel_task *task);
   /* Called for a warning about the user's program (an uninitialised read);

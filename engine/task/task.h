@@ -62,6 +62,10 @@ typedef struct cel_access {
    * each rank: chunk k of the ranks' split writes [k*rows, (k+1)*rows), its
    * parts a row each in order; use.range counts the chunks. */
   int64_t rows;
+  /* A node's, where the graph is audited: what it reads that no earlier task
+   * wrote. */
+  uint32_t undefined_boxes;
+  const cel_box *undefined;
 } cel_access;
 
 /* NAME, name, what it is. */

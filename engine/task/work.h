@@ -25,6 +25,7 @@ typedef struct cel_view {
   void *base;
   cel_box layout;
   cel_box box;
+  struct cel_touched *touched; /* for works that mark it; else null */
 } cel_view;
 
 typedef struct cel_call {
@@ -78,6 +79,7 @@ struct cel_work {
   uint64_t hash;    /* equal on all ranks; part of the divergence hash */
   int32_t reducers; /* in the order of their views; they live with the work */
   const cel_reducer *reducer;
+  bool marks;    /* marks what it touches of views with `touched` */
   bool lua;      /* needs a thread with a Lua state */
   bool objects;  /* and that where Lua host objects live */
   void *context; /* the maker's own */

@@ -1,5 +1,6 @@
 --- cli.lua -- the celer command.
 local argparse = require "argparse"
+local checking = require "celer.check"
 local core = require "celer.core"
 local settings = require "celer.settings"
 
@@ -18,7 +19,8 @@ local function add_script(command, name)
   command:argument("script", "a Lua file"):args(1)
   command:argument("args", "what the script finds in `arg`"):args("*")
   for _, setting in ipairs(settings.list) do
-    if not setting.only or setting.only == name then
+    if (not setting.only or setting.only == name)
+      and not (name == "check" and setting.unchecked) then
       local option = setting.flag and command:flag("--" .. setting.name, setting.text)
         or command:option("--" .. setting.name, setting.text):argname(setting.value)
       option:target(setting.name)
@@ -38,6 +40,8 @@ local function build_parser()
     :add_help_command(false)
   parser:flag("-v --version", "print the version and exit")
   add_script(parser:command("run", "run a script"), "run")
+  add_script(parser:command("check", "run a script on the processor, and compare what its "
+    .. "tasks touch with what they declare; slow"), "check")
   add_script(parser:command("build", "compile all kernels of a script ahead"), "build")
   parser:command("info", "what celer finds on this machine")
   local cache = parser:command("cache", "the compiled kernels on this machine")
@@ -50,7 +54,10 @@ local function build_parser()
   return parser
 end
 
--- Splits the words of `run` or `build` so that all after the script's name are the script's.
+-- The commands that run a script.
+local scripted = { run = true, check = true, build = true }
+
+-- Splits their words so that all after the script's name are the script's.
 local function split_script(words)
   local takes = {}
   for _, setting in ipairs(settings.list) do
@@ -68,7 +75,9 @@ end
 
 local function configure(resolved, interactive)
   local devices, list = settings.devices(resolved.devices)
-  core.configure { backend = resolved.backend, devices = devices, list = list,
+  if settings.check then devices = devices > 0 and devices or checking.devices end
+  core.configure { check = settings.check,
+    backend = resolved.backend, devices = devices, list = list,
     horizon_step = tonumber(resolved["horizon-step"]),
     device_memory = settings.bytes(resolved["device-memory"]),
     staged = resolved.transfers == "staged", interactive = interactive,
@@ -104,6 +113,7 @@ local function finish(resolved)
   require("celer.profile").write(resolved.output)
   if resolved.builds then require("celer.build").write()
   else require("celer.dry").write(resolved.report) end
+  return settings.check and checking.finish() or 0
 end
 
 -- os.exit on all ranks: what was submitted is executed first, then every rank
@@ -112,8 +122,8 @@ local function install_exit(resolved)
   function os.exit(code) -- luacheck: ignore
     local status = code == nil and 0 or code == true and 0 or code == false and 1
       or tonumber(code) or 1
-    finish(resolved)
-    core.exit(status)
+    local found = finish(resolved)
+    core.exit(status ~= 0 and status or found)
   end
 end
 
@@ -135,8 +145,7 @@ local function run(path, arguments, resolved)
   watch(resolved)
   if resolved.log == "debug" then with_traceback(chunk, unpack(arguments))
   else chunk(unpack(arguments)) end
-  finish(resolved)
-  return 0
+  return finish(resolved)
 end
 
 -- Why there is no GPU, where one was asked for; as rank 0 sees it. Where only
@@ -226,7 +235,7 @@ end
 function M.main(words)
   local parser = build_parser()
   local own, rest = words, {}
-  if words[1] == "run" or words[1] == "build" then own, rest = split_script(words) end
+  if scripted[words[1]] then own, rest = split_script(words) end
   local ok, options = parser:pparse({ unpack(own) })
   if not ok then return usage(options:gsub("\n", " ") .. "; see celer --help") end
   if options.version then
@@ -237,6 +246,8 @@ function M.main(words)
     return require("celer.cache").run(options.action or "list", options.days)
   end
   if options.build then options["dry-run"] = options["dry-run"] or "1" end
+  settings.check = options.check == true
+  if options.check then options.backend = "cpu" end
   local resolved, message = settings.resolve(options)
   if resolved and options.build then
     resolved, message = require("celer.build").prepare(resolved)
@@ -245,7 +256,7 @@ function M.main(words)
   resolved.builds = options.build
   local lacking = no_gpu(resolved)
   if lacking then return usage(lacking) end
-  local runs = options.run or options.build
+  local runs = options.run or options.check or options.build
   local person = not runs and not options.info and core.terminal()
   configure(resolved, person)
   if runs then

@@ -4,6 +4,7 @@ local arguments = require "celer.arguments"
 local box = require "celer.box"
 local buffers = require "celer.buffer"
 local capture = require "celer.capture"
+local checking = require "celer.check"
 local collective = require "celer.collective"
 local division = require "celer.hints"
 local kernels = require "celer.kernel"
@@ -12,6 +13,7 @@ local nd_range = require "celer.nd_range"
 local objects = require "celer.object"
 local place = require "celer.place"
 local rules = require "celer.rules"
+local settings = require "celer.settings"
 local spaces = require "celer.space"
 local words = require "celer.words"
 
@@ -84,7 +86,9 @@ local function declare(self, mode, call, buffer, map)
   elseif self.n == MOST_ACCESSES then
     fail("%s: %d accesses are the most", call, MOST_ACCESSES)
   end
-  local access = setmetatable({ buffer = buffer, mode = mode,
+  local file, line
+  if settings.check then file, line = place.user() end
+  local access = setmetatable({ buffer = buffer, mode = mode, file = file, line = line,
     map = map or mapper.one_to_one, group = self, passed = false }, Access)
   self.n = self.n + 1
   self[self.n] = access
@@ -235,6 +239,7 @@ function Group:parallel_for(range, kernel, ...)
   complete(self, used)
   self.done = "cg:parallel_for"
   if space.empty then return end
+  if settings.check then checking.submit(self.label or kernel.name, used, kernel) end
   local list, words_n = flatten(used, space)
   local a, b, c
   if group then a, b, c = group[1], group[2] or 1, group[3] or 1 end
@@ -320,6 +325,7 @@ local function submit_function(self, kind, placement, range, group, f, ...)
   if group then identity = tostring(group) .. identity end
   self.done = kind.call
   if space.empty then return end
+  if settings.check then checking.submit(self.label or kind.noun, used) end
   local flat, count = flatten(used, space)
   local cuts, rest = division.resolve(self.hints, space.dims)
   local lo, hi = space.lo, space.hi

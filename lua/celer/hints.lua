@@ -1,6 +1,8 @@
 --- hints.lua -- how the work of a command group may be divided.
+local checking = require "celer.check"
 local place = require "celer.place"
 local each = require("celer.tables").each
+local settings = require "celer.settings"
 local weighing = require "celer.weights"
 local words = require "celer.words"
 
@@ -109,6 +111,7 @@ end
 function M.resolve(hints, dims, range)
   local cuts = math.min(splits[hints.split or "1d"], dims)
   local granularity, runs, weights = hints.granularity, hints.oversubscribe, hints.weights
+  if settings.check then runs = runs or checking.runs end
   if not (granularity or runs or range or weights) then return cuts, nil end
   local list = type(granularity) == "table" and granularity or nil
   if list and #list > dims then

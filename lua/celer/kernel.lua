@@ -234,7 +234,9 @@ local function compile(text, options, file, line, plain)
   if #defines > 64 or #flags > 64 then
     fail("celer.kernel: 64 defines and 64 options are the most")
   end
-  if settings.check_bounds and not plain then
+  if settings.check and not plain then
+    flags[#flags + 1] = "-DCELER_MARK"
+  elseif settings.check_bounds and not plain then
     flags[#flags + 1] = "-DCELER_CHECK"
   end
   local structs = plain and plain.prelude or declarations(text)

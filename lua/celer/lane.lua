@@ -143,10 +143,10 @@ local function make_part(call, extra)
 end
 
 local function make_view(call, i, access)
-  local data, a0, a1, a2, b0, b1, b2, c0, c1, c2, d0, d1, d2 = core.view(call, i)
+  local data, a0, a1, a2, b0, b1, b2, c0, c1, c2, d0, d1, d2, marks = core.view(call, i)
   return view.new({ name = access.name, dims = access.dims,
     type = types.find(access.type), writable = access.writable,
-    extents = access.size }, data, { a0, a1, a2, b0, b1, b2 },
+    extents = access.size, marks = marks }, data, { a0, a1, a2, b0, b1, b2 },
     { c0, c1, c2, d0, d1, d2 })
 end
 

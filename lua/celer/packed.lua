@@ -10,6 +10,7 @@ function M.is_view(value) return getmetatable(value) == view.View end
 -- Address of the first element; how many elements there are in each dimension and
 -- how far apart, the slowest first.
 local function shape(v)
+  view.touch(v)
   local size = { v.h0 - v.l0, v.h1 - v.l1, v.h2 - v.l2 }
   local stride = { v.s0, v.s1, 1 }
   local at = (v.l0 - v.o0) * v.s0 + (v.l1 - v.o1) * v.s1 + v.l2 - v.o2

@@ -5,19 +5,20 @@ local nearest = require("celer.words").nearest
 local M = {}
 
 --- NAME, value name, what it does, choices or check. One list: the options of
---- `celer run`, the variables CELER_<NAME> and the help come from it.
+--- `celer run`, those of `celer check` but for the `unchecked`, the variables
+--- CELER_<NAME> and the help come from it.
 M.list = {
-  { name = "backend", value = "NAME",
+  { name = "backend", unchecked = true, value = "NAME",
     text = "cuda or cpu; by default cuda where there is a GPU",
     choices = { "cuda", "cpu" } },
   { name = "devices", value = "LIST",
     text = "how many devices per rank, 1 to 8; or which GPUs of the host: 0,2",
     devices = true },
-  { name = "device-memory", value = "SIZE",
+  { name = "device-memory", unchecked = true, value = "SIZE",
     text = "how much memory of each of its devices a rank uses, such as 512M or 80G; "
       .. "by default what is free",
     bytes = true },
-  { name = "transfers", value = "HOW",
+  { name = "transfers", unchecked = true, value = "HOW",
     text = "direct (the default): messages between GPUs go from one to the other where "
       .. "that works; or staged: through the memory of their hosts",
     choices = { "direct", "staged" } },
@@ -29,15 +30,15 @@ M.list = {
     choices = { "master", "all" } },
   { name = "horizon-step", value = "N", text = "steps between horizons",
     number = { 1, 1000 } },
-  { name = "check-bounds", flag = true,
+  { name = "check-bounds", unchecked = true, flag = true,
     text = "find kernels that touch what their mappers do not promise; slow" },
-  { name = "dry-run", value = "N",
+  { name = "dry-run", unchecked = true, value = "N",
     text = "schedule as one of N ranks would, execute nothing, and report on it",
     number = { 1, 2 ^ 24 } },
-  { name = "as-rank", value = "K", text = "as which of them: 0 by default",
+  { name = "as-rank", unchecked = true, value = "K", text = "as which of them: 0 by default",
     number = { 0, 2 ^ 24 - 1 } },
-  { name = "report", value = "FILE", text = "the report of a dry run as JSON, too",
-    file = true },
+  { name = "report", unchecked = true, value = "FILE",
+    text = "the report of a dry run as JSON, too", file = true },
   { name = "watchdog", value = "SECONDS",
     text = "after how long in which nothing moves a rank says what it waits for; 0: never",
     number = { 0, 86400 } },
@@ -56,6 +57,9 @@ M.watchdog = 60
 
 --- Whether kernels are compiled with checks.
 M.check_bounds = false
+
+--- Whether what tasks touch is noted: `celer check`.
+M.check = false
 
 --- Whether a flag's value says yes.
 ---@param value string|boolean|nil
@@ -178,7 +182,10 @@ function M.resolve(given)
   local out = {}
   for _, setting in ipairs(M.list) do
     local name = setting.name
-    local value = given[name] or environment[variable(name)]
+    local value = given[name]
+    if not (M.check and setting.unchecked) then
+      value = value or environment[variable(name)]
+    end
     local why = value and fault(setting, value)
     if why then
       return nil, ("%s %s, not %q"):format(given[name] and "--" .. name

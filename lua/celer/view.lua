@@ -4,6 +4,7 @@
 --- against the part that was promised; what is done by `:pointer()` is not.
 local ffi = require "ffi"
 local box = require "celer.box"
+local core = require "celer.core"
 local place = require "celer.place"
 local types = require "celer.types"
 
@@ -90,7 +91,18 @@ function offset(self, i, j, k)
   return misplaced(self, i, j, k)
 end
 
+-- For `celer check`: the element was touched, or any may be.
+local function mark(self, at)
+  if at then core.touch(self.marks, at) else core.touch_all(self.marks) end
+end
+
+--- What is done with a view's memory cannot be seen: it may be all.
+function M.touch(self)
+  if self.marks then mark(self) end
+end
+
 local function get(self, at)
+  if self.marks then mark(self, at) end
   local value = self.data[at]
   if self.is_struct then return self.type.ctype(value) end -- not a reference
   return value
@@ -100,6 +112,7 @@ end
 function View:__call(i, j, k) return get(self, offset(self, i, j, k)) end
 
 local function put(self, at, value)
+  if self.marks then mark(self, at) end
   local fault = types.store(self.type, self.data, at, value)
   if fault then place.fail("%s: %s", self.name, fault) end
 end
@@ -127,6 +140,7 @@ end
 
 --- What view:pointer gives, of views of any class.
 function M.pointer(self)
+  if self.marks then mark(self) end
   local at = 0
   if self.l0 < self.h0 then
     at = (self.l0 - self.o0) * self.s0 + (self.l1 - self.o1) * self.s1 + self.l2
@@ -158,6 +172,7 @@ end
 
 --- What view:window gives, of views of any class.
 function M.window(self)
+  if self.marks then mark(self) end
   local e = self.extents
   local p = self.data
   if not self.writable then
@@ -181,6 +196,7 @@ end
 function View:string()
   place.method(self, View, "view:string")
   local rows, n, dims = {}, self.type.size, self.dims
+  if self.marks then mark(self) end
   if dims == 1 then n = n * (self.h0 - self.l0) end
   if dims == 2 then n = n * (self.h1 - self.l1) end
   if dims == 3 then n = n * (self.h2 - self.l2) end
@@ -236,6 +252,7 @@ function M.new(fields, data, layout, part)
   -- All at once, so that the table is made in the size that it will have.
   return setmetatable({ name = fields.name, dims = dims, type = type_,
     extents = fields.extents, writable = fields.writable, anchor = fields.anchor,
+    marks = fields.marks or false,
     data = ffi.cast(pointer_to(type_), data), is_struct = type_.class == "s",
     o0 = layout[1], o1 = layout[2], o2 = layout[3], s0 = e1 * e2, s1 = e2,
     l0 = part[1], l1 = part[2], l2 = part[3], h0 = part[4], h1 = part[5], h2 = part[6],

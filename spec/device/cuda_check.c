@@ -165,7 +165,8 @@ static cel_work *random_kernel(const cel_box *core, int n, int device) {
   int m = backend->device_memory[device];
   int32_t f = (int32_t)cel_random_int(&chosen, -9, 9);
   cel_work *work = cel_module_work(module, 0, &f, sizeof f);
-  views[n] = (cel_view){real[m].base, real[m].box, real[m].box};
+  views[n] = (cel_view){
+      .base = real[m].base, .layout = real[m].box, .box = real[m].box};
   jobs[n] = (cel_job){.kind = CEL_JOB_CALL, .work = work};
   jobs[n].call = (cel_call){
       .chunk = random_part(core),

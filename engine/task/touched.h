@@ -1,0 +1,26 @@
+/* touched.h -- what a work touched of one view, element by element: for
+ * `celer check`.
+ *
+ * Whoever runs the work makes one per view, with a byte for each element of the
+ * view's box, in which what the mapper promised is marked; the work marks what
+ * it touches, and notes what it was not promised. Several threads may mark at
+ * once: each stores the same byte.
+ */
+#ifndef CEL_TASK_TOUCHED_H
+#define CEL_TASK_TOUCHED_H
+
+#include "region/box.h"
+
+enum { CEL_PROMISED = 1, CEL_TOUCHED = 2 };
+
+/* celer::touched, in kernels/celer.cuh. */
+typedef struct cel_touched {
+  unsigned char *map; /* row by row */
+  /* Accesses to what was not promised; which of them was the first is noted by
+   * whoever finds `set` 0 and makes it 1. */
+  int64_t outside;
+  int32_t set, item_dims; /* item_dims 0: there is no item */
+  int64_t at[3], item[3];
+} cel_touched;
+
+#endif

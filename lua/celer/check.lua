@@ -1,0 +1,218 @@
+--- check.lua -- `celer check`: what tasks touch beside what they declare.
+---
+--- The engine counts by access (exec/audit.h); here is what the accesses are, in
+--- the script, and the report. Mistakes are what makes results undefined; hints
+--- are what moves data in vain.
+local codec = require "string.buffer"
+local core = require "celer.core"
+local place = require "celer.place"
+
+local M = {}
+
+--- Devices of a rank, and runs that each one's chunk is cut into: chunks meet
+--- in many places.
+M.devices, M.runs = 3, 2
+
+-- Of what a task is promised to read, less than this share touched is a hint.
+local ENOUGH = 0.9
+
+-- ---- while the script runs ---------------------------------------------------
+
+local known = {} -- accesses by task and number
+
+local function key_of(file, line, name)
+  return ("%s:%d:%s"):format(file or "?", line or 0, name or "")
+end
+
+--- Notes the accesses of a task that is being submitted.
+---@param name string  of the task
+---@param accesses celer.access[]
+---@param kernel celer.kernel?
+function M.submit(name, accesses, kernel)
+  local file, line = place.user()
+  local key = key_of(file, line, name)
+  local all = known[key] or {}
+  known[key] = all
+  for i, access in ipairs(accesses) do
+    local one = all[i] or { file = access.file, line = access.line, mode = access.mode,
+      buffers = {}, kernel = kernel and kernel.name }
+    all[i] = one
+    for _, buffer in ipairs(one.buffers) do
+      if buffer == access.buffer.name then one.known = true end
+    end
+    if not one.known then one.buffers[#one.buffers + 1] = access.buffer.name end
+    one.known = nil
+  end
+end
+
+-- ---- all ranks ---------------------------------------------------------------
+
+local notes = { "outside", "unwritten", "undefined" }
+
+-- Adds the row of another rank; what was found first stays the example.
+local function add(row, other)
+  for _, field in ipairs { "chunks", "promised", "touched" } do
+    row[field] = row[field] + other[field]
+  end
+  if not row.outside and other.outside then
+    row.item, row.promise, row.elsewhere = other.item, other.promise, other.elsewhere
+  end
+  for _, name in ipairs(notes) do
+    local mine, theirs = row[name], other[name]
+    if mine and theirs then mine.count = mine.count + theirs.count end
+    row[name] = mine or theirs
+  end
+end
+
+-- The rows of all ranks, as one list.
+local function merge(texts)
+  local list, by_key = {}, {}
+  for _, text in ipairs(texts) do
+    for _, row in ipairs(codec.decode(text)) do
+      local key = key_of(row.file, row.line, row.name) .. ":" .. row.access
+      if by_key[key] then add(by_key[key], row)
+      else
+        by_key[key] = row
+        list[#list + 1] = row
+      end
+    end
+  end
+  return list
+end
+
+-- ---- in words ----------------------------------------------------------------
+
+local function point(at) return "(" .. table.concat(at, ", ") .. ")" end
+
+local function element(at)
+  return #at == 0 and "its element" or "element " .. point(at)
+end
+
+local function box(b)
+  local out = {}
+  for d = 1, #b.min do
+    if b.min[d] >= b.max[d] then return "nothing" end
+    out[d] = ("[%d, %d)"):format(b.min[d], b.max[d])
+  end
+  return table.concat(out, " x ")
+end
+
+local function amount(bytes)
+  for _, unit in ipairs { { 2 ^ 30, "GiB" }, { 2 ^ 20, "MiB" }, { 2 ^ 10, "KiB" } } do
+    if bytes >= unit[1] then return ("%.1f %s"):format(bytes / unit[1], unit[2]) end
+  end
+  return ("%d bytes"):format(bytes)
+end
+
+local function times(n, one, many)
+  return ("%d %s"):format(n, n == 1 and one or many)
+end
+
+local function chunk(b)
+  return #b.min == 0 and "which" or ("whose chunk %s"):format(box(b))
+end
+
+local finders = {}
+
+function finders.outside(row, what)
+  local note = row.outside
+  local who = #row.item > 0 and "item " .. point(row.item) or "it"
+  local promise = #row.promise.min == 0 and "nothing" or box(row.promise)
+  return ("%s touches what it was not promised: %s, %s was promised %s, touches %s%s; "
+    .. "%s"):format(what, who, chunk(note.chunk), promise, element(note.at),
+    row.elsewhere and ", which another chunk writes, too" or "",
+    times(note.count, "such access", "such accesses"))
+end
+
+function finders.unwritten(row, what)
+  local note = row.unwritten
+  local where = #note.chunk.min == 0 and "" or ", in chunk " .. box(note.chunk)
+  return ("%s does not write all that it promises, and what it leaves out is undefined: "
+    .. "%s%s; %s; cg:write keeps what was there"):format(what, element(note.at), where,
+    times(note.count, "such element", "such elements"))
+end
+
+function finders.undefined(row, what)
+  local note = row.undefined
+  return ("%s reads what nobody wrote: %s; %s"):format(what, element(note.at),
+    times(note.count, "such element", "such elements"))
+end
+
+-- What is moved in vain, of an access that reads or keeps. Tasks of celer's own
+-- have accesses for the sake of their order.
+local function hint(row, access, what)
+  if row.promised == 0 or row.name:find("^celer%.") then return nil end
+  if row.touched == 0 then
+    return ("%s is never used; %s may be moved for it in vain"):format(what,
+      amount(row.promised * row.bytes))
+  elseif access.mode ~= "write" and row.touched < ENOUGH * row.promised then
+    return ("%s promises more than is ever touched: %s, %d %%, may be moved in vain"):format(
+      what, amount((row.promised - row.touched) * row.bytes),
+      math.floor(100 * (1 - row.touched / row.promised)))
+  end
+end
+
+local function describe(row, access)
+  local who = access.kernel and "kernel " .. access.kernel or ""
+  if row.name ~= access.kernel then
+    who = who == "" and row.name or ("%s (task '%s')"):format(who, row.name)
+  end
+  return ("%s: cg:%s(%s)"):format(who, access.mode, table.concat(access.buffers, " or "))
+end
+
+-- Of an access that celer made itself, such as a capture's.
+local function plain_access(row)
+  return { file = row.file, line = row.line, mode = "read", buffers = {},
+    kernel = nil, plain = true }
+end
+
+local function findings(rows)
+  local out = { mistakes = 0, hints = 0 }
+  for _, row in ipairs(rows) do
+    local access = (known[key_of(row.file, row.line, row.name)] or {})[row.access]
+      or plain_access(row)
+    local what = access.plain and row.name or describe(row, access)
+    local at = ("%s:%d: "):format(access.file or "?", access.line or 0)
+    for _, name in ipairs(notes) do
+      if row[name] then
+        out.mistakes = out.mistakes + 1
+        out[#out + 1] = at .. "mistake: " .. finders[name](row, what)
+      end
+    end
+    local text = not access.plain and hint(row, access, what)
+    if text then
+      out.hints = out.hints + 1
+      out[#out + 1] = at .. "hint: " .. text
+    end
+  end
+  return out
+end
+
+local function write(out, rows)
+  local chunks = 0
+  for _, row in ipairs(rows) do chunks = chunks + row.chunks end
+  for _, text in ipairs(out) do io.stderr:write(text, "\n") end
+  io.stderr:write(("celer check: %s found%s; %s looked at, in %s\n"):format(
+    out.mistakes == 0 and "no mistakes" or times(out.mistakes, "mistake", "mistakes"),
+    out.hints > 0 and ", " .. times(out.hints, "hint", "hints") or "",
+    times(#rows, "access", "accesses"), times(chunks, "chunk", "chunks")))
+end
+
+--- Writes the report, from rank 0, once all has been executed. All ranks call it.
+---@return integer status  1 where there are mistakes
+function M.finish()
+  local texts = { codec.encode(core.audit() or {}) }
+  if select(2, core.rank()) > 1 then texts = place.check(core.gather(texts[1])) end
+  local rows = merge(texts)
+  table.sort(rows, function(a, b)
+    if a.file ~= b.file then return (a.file or "") < (b.file or "") end
+    if a.line ~= b.line then return a.line < b.line end
+    if a.name ~= b.name then return (a.name or "") < (b.name or "") end
+    return a.access < b.access
+  end)
+  local out = findings(rows)
+  if core.rank() == 0 then write(out, rows) end
+  return out.mistakes > 0 and 1 or 0
+end
+
+return M

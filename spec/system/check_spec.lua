@@ -1,0 +1,310 @@
+-- celer check: what tasks touch beside what they declare.
+local celer = require("spec.support.celer")
+
+local function write(text)
+  local name = os.tmpname() .. ".lua"
+  local file = assert(io.open(name, "w"))
+  file:write('local celer = require "celer"\nlocal q = celer.queue()\n', text)
+  file:close()
+  return name
+end
+
+-- What `celer check` says of a script, by line; file names become "x".
+local function check(text, ranks, options)
+  local name = write(text)
+  local args = { "check" }
+  for _, word in ipairs(options or {}) do args[#args + 1] = word end
+  args[#args + 1] = name
+  local r = celer.run(args, { ranks = ranks, timeout = 60 })
+  os.remove(name)
+  r.report = r.stderr:gsub(name:gsub("%p", "%%%0"), "x")
+  return r
+end
+
+-- Each script has one mistake; its first line is line 3.
+local function planted(what, text, ...)
+  local wanted = { ... }
+  for _, ranks in ipairs { false, 2 } do
+    it(("finds %s, on %s"):format(what, ranks and "2 ranks" or "one rank"), function()
+      local r = check(text, ranks or nil)
+      assert.is_false(r.timed_out)
+      for _, pattern in ipairs(wanted) do assert.matches(pattern, r.report) end
+      assert.equal(1, select(2, r.report:gsub(": mistake: ", "")))
+      assert.matches("\nceler check: 1 mistake found", r.report)
+      assert.equal(1, r.status)
+    end)
+  end
+end
+
+-- The same for what is no mistake.
+local function hinted(what, text, ...)
+  local wanted = { ... }
+  for _, ranks in ipairs { false, 2 } do
+    it(("hints at %s, on %s"):format(what, ranks and "2 ranks" or "one rank"), function()
+      local r = check(text, ranks or nil)
+      for _, pattern in ipairs(wanted) do assert.matches(pattern, r.report) end
+      assert.matches("\nceler check: no mistakes found, 1 hint; ", r.report)
+      assert.equal(0, r.status)
+    end)
+  end
+end
+
+describe("celer check", function()
+  planted("a stencil that reads further than its mapper says", [==[
+local u = celer.buffer("float", { 24 }, { name = "u", init = function() return 1 end })
+local v = celer.buffer("float", { 24 }, { name = "v" })
+local k = celer.kernel [=[
+  kernel void blur(item<1> it, in<float, 1> u, out<float, 1> v) {
+    const int i = it[0];
+    v(i) = u(max(i - 2, 0)) + u(min(i + 1, 23));
+  }
+]=]
+for _ = 1, 3 do
+  q:submit(function(cg)
+    local a = cg:read(u, celer.neighborhood(1))
+    cg:parallel_for({ 24 }, k, a, cg:discard_write(v))
+  end)
+end
+q:drain(v)
+]==], "^x:13: mistake: kernel blur: cg:read%(u%) touches what it was not promised: "
+    .. "item %((%d+)%), whose chunk %[%1, %d+%) was promised %[%d+, %d+%), touches element "
+    .. "%(%d+%); %d+ such accesses\n")
+
+  planted("a write that belongs to another chunk", [==[
+local v = celer.buffer("int", { 24 }, { name = "v", init = function() return 0 end })
+local k = celer.kernel [=[
+  kernel void spread(item<1> it, inout<int, 1> v) {
+    v(it[0]) += 1;
+    v(min((int)it[0] + 1, 23)) += 1;
+  }
+]=]
+q:submit(function(cg) cg:parallel_for({ 24 }, k, cg:read_write(v)) end)
+q:drain(v)
+]==], "^x:10: mistake: kernel spread: cg:read_write%(v%) touches what it was not promised: "
+    .. "item %(%d+%), whose chunk %[%d+, (%d+)%) was promised %[%d+, %1%), touches element %(%1%), "
+    .. "which another chunk writes, too; %d+ such accesses\n")
+
+  planted("what lies between the boxes of a mapper", [==[
+local u = celer.buffer("int", { 24 }, { name = "u", init = function(i) return i end })
+local v = celer.buffer("int", { 24 }, { name = "v" })
+local k = celer.kernel [=[
+  kernel void ends(item<1> it, in<int, 1> u, out<int, 1> v) {
+    v(it[0]) = u(0) + u(23) + (it[0] == 5 ? u(11) : 0);
+  }
+]=]
+local function ends() return celer.box({ 0 }, { 2 }), celer.box({ 22 }, { 24 }) end
+q:submit(function(cg)
+  cg:parallel_for({ 24 }, k, cg:read(u, ends),
+    cg:discard_write(v))
+end)
+q:drain(v)
+]==], "\n?x:12: mistake: kernel ends: cg:read%(u%) touches what it was not promised: item %(5%), "
+    .. "whose chunk %[%d+, %d+%) was promised %[0, 24%), touches element %(11%); 1 such access\n")
+
+  planted("a promised write that does not happen", [==[
+local v = celer.buffer("int", { 12, 4 }, { name = "v" })
+local k = celer.kernel [=[
+  kernel void inner(item<2> it, out<int, 2> v) {
+    if (it[1] > 0) v(it[0], it[1]) = 1;
+  }
+]=]
+q:submit(function(cg)
+  cg:name "the inside"
+  cg:parallel_for({ 12, 4 }, k, cg:discard_write(v))
+end)
+q:drain(v)
+]==], "^x:11: mistake: kernel inner %(task 'the inside'%): cg:discard_write%(v%) does not "
+    .. "write all that it promises, and what it leaves out is undefined: element %((%d+), 0%), in "
+    .. "chunk %[%1, %d+%) x %[0, 4%); 12 such elements; cg:write keeps what was there\n")
+
+  planted("a kernel that reads what nobody wrote", [==[
+local u = celer.buffer("int", { 12 }, { name = "u" })
+local v = celer.buffer("int", { 12 }, { name = "v" })
+local k = celer.kernel [=[
+  kernel void set(item<1> it, out<int, 1> u) { u(it[0]) = 1; }
+  kernel void sum(item<1> it, in<int, 1> u, out<int, 1> v) {
+    v(it[0]) = it[0] < 10 ? u(it[0]) : u(it[0] - 1);
+  }
+]=]
+q:submit(function(cg) cg:parallel_for({ 10 }, k.set, cg:discard_write(u)) end)
+q:submit(function(cg)
+  local a = cg:read(u, celer.neighborhood(1))
+  cg:parallel_for({ 12 }, k.sum, a, cg:discard_write(v))
+end)
+q:drain(v)
+]==], "^x:13: mistake: kernel sum: cg:read%(u%) reads what nobody wrote: element %(10%); "
+    .. "1 such element\n")
+
+  planted("a capture of what nobody wrote", [==[
+local u = celer.buffer("int", { 12 }, { name = "u" })
+local k = celer.kernel [=[ kernel void set(item<1> it, out<int, 1> u) { u(it[0]) = 1; } ]=]
+q:submit(function(cg) cg:parallel_for({ 10 }, k, cg:discard_write(u)) end)
+q:drain(u)
+]==], "^x:6: mistake: fence reads what nobody wrote: element %(10%); ")
+
+  planted("a host task that does not write what it promised", [==[
+local v = celer.buffer("int", { 6 }, { name = "v" })
+q:submit(function(cg)
+  cg:host_task({ 6 }, function(part, v)
+    for i = part.min[0], part.max[0] - 1 do
+      if i ~= 4 then v[i] = i end
+    end
+  end,
+    cg:discard_write(v))
+end)
+q:drain(v)
+]==], "^x:10: mistake: host task: cg:discard_write%(v%) does not write all that it promises, "
+    .. "and what it leaves out is undefined: element %(4%), in chunk %[%d, %d%); 1 such element; ")
+
+  planted("a host task that touches what lies between its boxes", [==[
+local u = celer.buffer("int", { 6 }, { name = "u", init = function(i) return i end })
+q:submit(function(cg)
+  local ends = cg:read(u, function() return celer.box({ 0 }, { 1 }), celer.box({ 5 }, { 6 }) end)
+  cg:host_task(celer.once, function(_, u) return u[0] + u[5] + u[3] end, ends)
+end)
+q:drain()
+]==], "^x:5: mistake: host task: cg:read%(u%) touches what it was not promised: it, which was "
+    .. "promised %[0, 6%), touches element %(3%); 1 such access\n")
+
+  hinted("an access that is never used", [==[
+local u = celer.buffer("float", { 24 }, { name = "u", init = function() return 1 end })
+local v = celer.buffer("float", { 24 }, { name = "v" })
+local k = celer.kernel [=[
+  kernel void one(item<1> it, in<float, 1> u, out<float, 1> v) { v(it[0]) = 1; }
+]=]
+q:submit(function(cg)
+  cg:parallel_for({ 24 }, k, cg:read(u), cg:discard_write(v))
+end)
+q:drain(v)
+]==], "^x:9: hint: kernel one: cg:read%(u%) is never used; 96 bytes may be moved for it in vain\n")
+
+  hinted("a mapper that promises too much", [==[
+local u = celer.buffer("double", { 24 }, { name = "u", init = function() return 1 end })
+local v = celer.buffer("double", { 24 }, { name = "v" })
+local k = celer.kernel [=[
+  kernel void same(item<1> it, in<double, 1> u, out<double, 1> v) { v(it[0]) = u(it[0]); }
+]=]
+for _ = 1, 4 do
+  q:submit(function(cg)
+    cg:parallel_for({ 24 }, k, cg:read(u, celer.all), cg:discard_write(v))
+  end)
+end
+q:drain(v)
+]==], "^x:10: hint: kernel same: cg:read%(u%) promises more than is ever touched: %d+%.?%d* %S+, "
+    .. "%d+ %%, may be moved in vain\n")
+
+  it("counts what is moved in vain over the whole run, by device", function()
+    local r = check([==[
+local u = celer.buffer("double", { 24 }, { name = "u", init = function() return 1 end })
+local k = celer.kernel [=[
+  kernel void look(item<1> it, in<double, 1> u, int at) { if (u(at) < 0) printf("?"); }
+]=]
+for at = 0, 11 do
+  q:submit(function(cg) cg:parallel_for({ 6 }, k, cg:read(u, celer.all), at) end)
+end
+q:drain()
+]==], nil, { "--devices", "2" })
+    assert.matches("^x:8: hint: kernel look: cg:read%(u%) promises more than is ever touched: "
+      .. "192 bytes, 50 %%, may be moved in vain\n", r.report)
+  end)
+
+  it("goes on after a mistake and finds all of them, in the order of lines", function()
+    local r = check([==[
+local v = celer.buffer("int", { 8 }, { name = "v" })
+local k = celer.kernel [=[
+  kernel void shift(group<1> g, out<int, 1> v) { v(g.global(0) + 1) = 1; }
+  kernel void nothing(item<1> it, out<int, 1> v) {}
+]=]
+q:submit(function(cg) cg:parallel_for(celer.nd_range(8, 4), k.shift, cg:discard_write(v)) end)
+q:submit(function(cg) cg:parallel_for({ 8 }, k.nothing, cg:discard_write(v)) end)
+print(q:drain(v)[0] ~= nil)
+]==])
+    assert.equal("true\n", r.stdout)
+    assert.matches("^x:8: mistake: kernel shift: [^\n]* touches what it was not promised: [^\n]*\n"
+      .. "x:8: mistake: kernel shift: [^\n]* does not write all [^\n]*\n"
+      .. "x:9: mistake: kernel nothing: [^\n]*; 8 such elements; [^\n]*\n"
+      .. "celer check: 3 mistakes found; 2 accesses looked at, in %d+ chunks\n$", r.report)
+    assert.equal(1, r.status)
+  end)
+
+  it("does not mind what an element is used for twice, nor atomic additions", function()
+    local r = check([==[
+local u = celer.buffer("int", { 24 }, { name = "u", init = function(i) return i end })
+local h = celer.buffer("int", { 4 }, { name = "h", init = function() return 0 end })
+local k = celer.kernel [=[
+  kernel void bins(item<1> it, in<int, 1> u, inout<int, 1> h) {
+    for (int i = 0; i < 24; ++i) atomicAdd(&h(u(i) % 4), 1);
+  }
+]=]
+q:submit(function(cg)
+  cg:parallel_for({ 1 }, k, cg:read(u, celer.all), cg:read_write(h, celer.all))
+end)
+print(q:drain(h)[3])
+]==])
+    assert.equal("6\n", r.stdout)
+    assert.equal("celer check: no mistakes found; 2 accesses looked at, in 2 chunks\n", r.report)
+    assert.equal(0, r.status)
+  end)
+
+  it("keeps the script's own exit status where nothing is found, and says when it is none",
+    function()
+      assert.equal(3, check("os.exit(3)").status)
+      assert.equal("celer check: no mistakes found; 0 accesses looked at, in 0 chunks\n",
+        check("").report)
+    end)
+
+  it("says what the guide shows", function()
+    local file = assert(io.open("lua/README.md"))
+    local section = file:read("*a"):match("\n## Find mistakes: celer check\n(.-)\n## ")
+    file:close()
+    local name = os.tmpname() .. ".lua"
+    file = assert(io.open(name, "w"))
+    file:write((section:match("```lua\n(.-)```")))
+    file:close()
+    local r = celer.run({ "check", name })
+    os.remove(name)
+    local report = r.stderr:gsub(name:gsub("%p", "%%%0"), "guide.lua")
+    local shown = section:match("```\n%$ celer check guide.lua\n(.-)```")
+    assert.equal(shown, r.stdout .. report)
+  end)
+
+  it("takes no options that make no sense for it", function()
+    local r = check("", nil, { "--backend", "cpu" })
+    assert.equal(2, r.status)
+    assert.matches("unknown option '%-%-backend'", r.stderr)
+    local name = write("")
+    r = celer.run({ "check", name }, { env = { CELER_BACKEND = "cuda", CELER_DRY_RUN = "4" } })
+    os.remove(name)
+    assert.equal(0, r.status)
+  end)
+end)
+
+-- ---- examples ----------------------------------------------------------------
+
+local examples = {
+  { "hello" }, { "jacobi", 61, 10 }, { "rsim", 37, 23 }, { "out_of_core", 1, 3, 2 },
+  { "nbody_tiled", 128, 3 }, { "matmul", 48 }, { "mandelbrot", 60, 30 }, { "nbody", 53, 5 },
+  { "game_of_life", 13, 29, 9 }, { "matmul_cublas", 16 },
+  { "wave_restart", 41, 20, 10, folder = true }, { "distr_io", 37, 5, folder = true },
+  { "movie", 40, 3, file = true }, { "wave_sim", 61, 20, 10, folder = true },
+}
+
+describe("celer check is silent on", function()
+  for _, example in ipairs(examples) do
+    for _, ranks in ipairs { false, 2 } do
+      it(("%s on %s"):format(example[1], ranks and "2 ranks" or "one rank"), function()
+        local args = { "check", "examples/" .. example[1] .. ".lua" }
+        for i = 2, #example do args[#args + 1] = tostring(example[i]) end
+        local place = os.tmpname()
+        os.remove(place)
+        if example.folder then assert(os.execute("mkdir " .. place) == 0) end
+        if example.folder or example.file then args[#args + 1] = place end
+        local r = celer.run(args, { ranks = ranks or nil, timeout = 120 })
+        os.execute("rm -rf " .. place)
+        assert.matches("^celer check: no mistakes found; %d+ access[es]* looked at, "
+          .. "in %d+ chunks?\n$", r.stderr)
+        assert.equal(0, r.status)
+      end)
+    end
+  end
+end)
