@@ -36,6 +36,7 @@ struct cel_command_graph {
   cel__tokens tokens;
   cel__messages messages;
   cel__boxes boxes;
+  cel_region image;
 };
 
 int32_t cel_rank_find(const int64_t *list, int32_t n, int64_t rank) {
@@ -85,6 +86,7 @@ void cel_command_graph_destroy(cel_command_graph *g) {
   cel_vec_release(&g->sends);
   cel_vec_release(&g->receives);
   cel_vec_release(&g->boxes);
+  cel_region_release(&g->image);
   cel__messages_release(&g->messages);
   cel__footprints_clear(&g->footprints);
   cel__own_release(&g->own);
@@ -295,7 +297,49 @@ void cel__command_graph_cap(cel_command_graph *g, uint32_t replications) {
   g->own.cap = replications;
 }
 
+/* ---- one rank alone -------------------------------------------------------
+ */
+
+/* Reports an access of the only chunk. */
+static cel_status track_alone(cel_command_graph *g, const cel_access *access,
+                              const cel_box *chunk, uint64_t id,
+                              void (*report)(cel_track *, const cel_box *,
+                                             uint64_t, cel_deps *)) {
+  cel_box first = cel_box_sized(1, 1, 1);
+  CEL_TRY(cel_rule_eval(&access->use, access->rows > 0 ? &first : chunk,
+                        &g->image));
+  cel_track *track = track_of(g, state_of(g, access->buffer));
+  for (uint32_t i = 0; i < g->image.n; ++i)
+    report(track, &g->image.at[i], id, &g->emitter.deps);
+  return CEL_E_OK;
+}
+
+/* A rank that is alone has all there is: nobody is asked who owns what. The
+ * task graph has evaluated the same rules for the same items. */
+static cel_status add_alone(cel_command_graph *g, const cel_task *task) {
+  cel_command command = {.kind = CEL_COMMAND_EXECUTE, .task = task};
+  cel_split split = cel_task_split(task, 1);
+  if (!cel_split_chunk(&split, 0, &command.chunk)) return CEL_E_OK;
+  uint64_t id = cel__emit_begin(&g->emitter);
+  for (uint32_t i = 0; i < task->accesses; ++i)
+    if (cel_mode_consumes(task->access[i].mode))
+      CEL_TRY(
+          track_alone(g, &task->access[i], &command.chunk, id, cel_track_read));
+  for (uint32_t i = 0; i < task->accesses; ++i)
+    if (cel_mode_produces(task->access[i].mode))
+      CEL_TRY(track_alone(g, &task->access[i], &command.chunk, id,
+                          cel_track_write));
+  cel_collectives_follow(&g->collectives, task->collective, id,
+                         g->emitter.front.floor, &g->emitter.deps);
+  cel_effects_note(&g->effects, task->effect, task->effects,
+                   task->collective != 0, id, g->emitter.front.floor,
+                   &g->emitter.deps);
+  cel__emit_end(&g->emitter, &command);
+  return CEL_E_OK;
+}
+
 static cel_status add_work(cel_command_graph *g, const cel_task *task) {
+  if (g->config.ranks == 1) return add_alone(g, task);
   tidy(g);
   CEL_TRY(prepare(g, task));
   cel_vec_clear(&g->sends);
