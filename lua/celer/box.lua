@@ -45,19 +45,28 @@ local function size_of(self)
   return size
 end
 
-local function index(class, noun)
+-- Of the part of a task that has more.
+local elsewhere = {
+  comm = ": it is there in collective tasks, cg:host_task(celer.collective(), ...)",
+  kept = ": it is there in collective tasks and in interop tasks",
+  stream = ": it is there in interop tasks",
+  device = ": it is there in interop tasks",
+}
+
+local function index(class)
   return function(self, name)
     if name == "size" then return size_of(self) end
     local method = class[name] or Box[name]
     if method == nil and name ~= "clamp" then
-      place.fail("a %s has no field '%s'", noun, tostring(name))
+      place.fail("a %s has no field '%s'%s", class.__noun, tostring(name),
+        class == Chunk and elsewhere[name] or "")
     end
     return method
   end
 end
 
-Box.__index = index(Box, "box")
-Chunk.__index = index(Chunk, "chunk")
+Box.__noun, Chunk.__noun = "box", "chunk"
+Box.__index, Chunk.__index = index(Box), index(Chunk)
 
 local function make(dims, a, b, c, d, e, f, clamp)
   if dims < 3 then c, f = nil, nil end

@@ -129,6 +129,10 @@ local function locate(self, call, name, ...)
     fail("%s:%s: element %s is outside %s[%d]", shape.name, call, tostring(i), name,
       field.count)
   end
+  if call ~= "load" and select("#", ...) == 1 then
+    fail("%s:%s: %s is %s[%d]: first which element, then the number", shape.name, call,
+      name, field.type.name, field.count)
+  end
   return address + i * field.type.size, field.type, select(2, ...)
 end
 

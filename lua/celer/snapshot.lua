@@ -164,8 +164,21 @@ end
 
 ---@class celer.future
 local Future = {}
-Future.__index = Future
 Future.__noun = "future"
+
+-- The snapshot's own ways in, tried without waiting for it.
+local function early(self)
+  place.fail("%s has no elements and no fields: :get() waits and gives the snapshot",
+    tostring(self))
+end
+
+function Future:__index(key)
+  local method = Future[key]
+  if method == nil then early(self) end
+  return method
+end
+
+Future.__call, Future.__newindex = early, early
 
 function Future:__tostring()
   local names = {}
@@ -197,7 +210,8 @@ end
 ---@param captures celer.capture[]
 ---@return celer.future
 function M.request(captures)
-  local self = setmetatable({ captures = captures, handles = {}, bounds = {} }, Future)
+  local self = setmetatable({ captures = captures, handles = {}, bounds = {},
+    snapshots = false }, Future)
   local file, line = place.user()
   for i = 1, #captures do
     self.handles[i], self.bounds[i] = ask(captures[i], file, line)

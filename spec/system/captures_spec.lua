@@ -141,6 +141,13 @@ same("two", d[1] + e(1, 0), 13)
 same("part", q:fence(u, celer.box({ 3 }, { 4 })):get()[3], 5)
 for _ = 1, 200 do q:fence(u, w) end -- nobody asks
 q:wait()
+refused("future of u has no elements and no fields: :get() waits", function()
+  return q:fence(u)[0]
+end)
+refused("future of u has no elements and no fields", function() local _ = q:fence(u)(0) end)
+refused("argument 2 must be a buffer or celer.capture(buffer, box), not a box", function()
+  q:wait(u, celer.box({ 0 }, { 1 }))
+end)
 refused("argument 2 must be a buffer", function() q:fence(celer.capture(u), 3) end)
 refused("argument 3 must be a buffer", function() q:fence(u, w, 3) end)
 ]==])

@@ -193,6 +193,8 @@ q:submit(function(cg)
     same("plain", o.i, 4)
     for message, f in pairs {
       ["o0:add: element 3 is outside l[3]"] = function() o:add("l", 3, 1) end,
+      ["o0:add: l is int64_t[3]: first which element, then the number"] =
+        function() o:add("l", 1) end,
       ["o0:add: no field for atomic operations is called 'x'; it has d, f, i, l, u, ul"] =
         function() o:add("x", 1) end,
       ["o0:add: 0.5 is no whole number"] = function() o:add("i", 0.5) end,

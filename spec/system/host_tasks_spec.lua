@@ -359,12 +359,13 @@ q:wait()
     { "celer.io.save('u.npy', 1)", "celer.io.save cannot be used in a host task" },
     { "return 2 * celer.random()", "celer.random cannot be used in a host task" },
     { "return celer.restore('kept').step + 1", "(...).step cannot be used in a host task" },
+    { "return part.comm", "a chunk has no field 'comm': it is there in collective tasks" },
     { "os.exit(3)", "a host task cannot end the program" },
     { "local x = nil; return x.y", "attempt to index local 'x'" },
   } do
     it("fails at its own line by " .. case[1], function()
       for i = 1, 2 do
-        local r = script.run("q:submit(function(cg)\n  cg:host_task(celer.once, function()\n    "
+        local r = script.run("q:submit(function(cg)\n  cg:host_task(celer.once, function(part)\n    "
           .. case[1] .. "\n  end)\nend)\nq:wait()", script.shapes[i])
         assert.matches("/case.lua:4: ", r.stderr, 1, true)
         assert.matches(case[2], r.stderr, 1, true)
