@@ -214,7 +214,7 @@ static bool leaves_out(const cel_split *split) {
 /* False when some box has no closed form, or the split is of none. */
 static bool bind_shapes(cel__footprints *all, cel__footprint *footprint) {
   const cel_split *split = &footprint->split;
-  if (leaves_out(split)) return false;
+  if (footprint->use.rule->listing != NULL || leaves_out(split)) return false;
   cel_split counted = cel_split_1d(&footprint->use.range, split->n, 1);
   if (footprint->rows) split = &counted;
   int boxes = footprint->use.rule->desc.boxes;

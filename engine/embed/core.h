@@ -30,6 +30,12 @@ const cel_weights *cel__check_weights(lua_State *L, int index);
 
 /* A rule handle at `index`; raises when it is none. */
 const cel_rule *cel__check_rule(lua_State *L, int index);
+/* An empty one, on the stack, for a rule with a reference. */
+const cel_rule **cel__new_rule(lua_State *L);
+
+/* How a group is divided, from arguments 9 and 10: dimensions that may be cut;
+ * nil | {granularity of 3 dimensions, runs, weights | nil}. */
+void cel__read_division(lua_State *L, cel_group *group);
 
 /* A box from six integers starting at `index`: min, then max. */
 cel_box cel__check_box(lua_State *L, int index);
@@ -70,9 +76,9 @@ cel_init *cel__data_init(const void *data, const cel_box *extent,
                          uint32_t element_size);
 
 extern const luaL_Reg cel__core_weights[], cel__core_buffer[],
-    cel__core_submit[], cel__core_kernel[], cel__core_run[], cel__core_lane[],
-    cel__core_both[], cel__core_object[], cel__core_lane_object[],
-    cel__core_dry[], cel__core_see[], cel__core_line[], cel__core_cache[],
-    cel__core_check[];
+    cel__core_submit[], cel__core_listing[], cel__core_kernel[],
+    cel__core_run[], cel__core_lane[], cel__core_both[], cel__core_object[],
+    cel__core_lane_object[], cel__core_dry[], cel__core_see[], cel__core_line[],
+    cel__core_cache[], cel__core_check[];
 
 #endif

@@ -249,6 +249,12 @@ static int run_info(lua_State *L) {
 }
 
 /* counts() -> what the engine has done, or nil when it never ran. */
+/* warn(text) */
+static int run_warn(lua_State *L) {
+  cel_session_warn(cel__session_of(L), luaL_checkstring(L, 1));
+  return 0;
+}
+
 static int run_counts(lua_State *L) {
   const cel_session *session = cel__session_of(L);
   if (session->engine == NULL) return 0;
@@ -325,6 +331,7 @@ const luaL_Reg cel__core_run[] = {
     {"wait", run_wait},
     {"finish", run_finish},
     {"info", run_info},
+    {"warn", run_warn},
     {"counts", run_counts},
     {"profile", run_profile},
     {"environment", run_environment},

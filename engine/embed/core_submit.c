@@ -27,6 +27,10 @@ static int rule_collect(lua_State *L) {
   return 0;
 }
 
+const cel_rule **cel__new_rule(lua_State *L) {
+  return cel__new_handle(L, sizeof(cel_rule *), rule_type, rule_collect);
+}
+
 /* rule(task_dims, buffer_dims, boxes, params, clamp, spans, code) -> rule
  * clamp: a boolean per box; spans: start and length of each program, in order
  * of box, dimension, lower then upper; code: the words. Arrays of numbers. */
@@ -66,7 +70,7 @@ static int rule_intern(lua_State *L) {
   }
   cel_engine *engine;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
-  const cel_rule **h = cel__new_handle(L, sizeof *h, rule_type, rule_collect);
+  const cel_rule **h = cel__new_rule(L);
   if (cel_rules_intern(cel_engine_rules(engine), &desc, h) != CEL_E_OK)
     return cel__push_failure(L);
   return 1;
@@ -113,8 +117,7 @@ static int64_t read_number(lua_State *L, int index, int at) {
   return number;
 }
 
-/* From arguments 9 and 10. */
-static void read_division(lua_State *L, cel_group *group) {
+void cel__read_division(lua_State *L, cel_group *group) {
   int64_t cuts = luaL_checkinteger(L, 9);
   bool hinted = lua_istable(L, 10);
   for (int d = 0; d < CEL_DIMS; ++d) {
@@ -143,7 +146,7 @@ static cel_group read_group(lua_State *L, cel_task_kind kind,
       .name = luaL_optstring(L, 13, NULL),
       .place = cel__user_place(L),
   };
-  read_division(L, &group);
+  cel__read_division(L, &group);
   read_accesses(L, 11, (uint32_t)luaL_checkinteger(L, 12), &group.range, list);
   group.accesses = list->n;
   group.access = list->access;

@@ -31,21 +31,17 @@ static bool calls_library(const cel_task *task) {
   return task->work != NULL && task->work->lua;
 }
 
-/* A device's or lane's chunk, in the runs that the task asks for. What has
- * effects on more than its buffers is called once: runs of one task have no
- * order. */
+/* A device's or lane's chunk, in runs. */
 static cel_status make_runs(cel_instr_graph *graph, cel__part part,
                             bool whole) {
   cel__plan *plan = &graph->plan;
   const cel_task *task = plan->command->task;
-  int64_t g = task->permitted.granularity[0];
-  bool several = task->oversubscribe > 1 && task->permitted.cut[0] &&
-                 task->placement == CEL_PLACE_SPLIT && task->effects == 0;
-  cel_split split = cel_split_1d(&part.chunk, several ? task->oversubscribe : 1,
-                                 g < 1 ? 1 : g);
+  bool final = whole || task->kind == CEL_TASK_HOST || calls_library(task) ||
+               cel_task_is_listed(task);
+  cel_split split = cel_task_runs(task, &part.chunk);
   for (int64_t i = 0; i < split.n; ++i) {
     if (!cel_split_chunk(&split, i, &part.chunk)) continue;
-    if (whole || task->kind == CEL_TASK_HOST || calls_library(task))
+    if (final)
       cel_vec_push(&plan->parts, part);
     else
       CEL_TRY(cel__interior_cut(graph, &part));
@@ -274,7 +270,8 @@ static cel_status find_rounds(cel_instr_graph *graph, int64_t *out) {
 static bool may_go_round(const cel_task *task) {
   return task->kind == CEL_TASK_KERNEL && task->permitted.cut[0] &&
          task->placement == CEL_PLACE_SPLIT && task->apart &&
-         task->effects == 0 && !calls_library(task) && rows_of(task) == 0;
+         task->effects == 0 && !calls_library(task) && rows_of(task) == 0 &&
+         !cel_task_is_listed(task);
 }
 
 static cel_status plan_rounds(cel_instr_graph *graph) {

@@ -37,6 +37,7 @@ cel_proof cel_rule_prove_apart(const cel_rule_use *a, const cel_rule_use *b,
                                const cel_split_kind *kind,
                                cel_counter_example *why) {
   const cel_rule_desc *x = &a->rule->desc, *y = &b->rule->desc;
+  if (a->rule->listing != NULL || b->rule->listing != NULL) return CEL_UNKNOWN;
   if (!fits(x, y)) return CEL_UNKNOWN;
   cel_rule both = {
       .desc = {.task_dims = x->task_dims, .buffer_dims = x->buffer_dims}};

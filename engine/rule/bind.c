@@ -82,6 +82,7 @@ static cel_rule_class class_of_box(const cel_rule_use *use,
 
 cel_rule_class cel_rule_classify(const cel_rule_use *use) {
   int boxes = use->rule->desc.boxes;
+  if (use->rule->listing != NULL) return CEL_RULE_IS_GENERAL;
   cel_rule_class all = CEL_RULE_IS_CONSTANT;
   for (int b = 0; b < boxes; ++b) {
     cel_bound_box box;

@@ -1,6 +1,7 @@
 #include "rule/eval.h"
 
 #include "rule/linear.h"
+#include "rule/listing.h"
 #include "rule/print.h"
 
 static inline int64_t floor_div(int64_t a, int64_t b) {
@@ -90,8 +91,19 @@ cel_rule_fault cel__box_eval(const cel_rule_use *use, int b,
   return CEL_RULE_FINE;
 }
 
+static cel_rule_fault look_up(const cel_rule_use *use, const cel_box *chunk,
+                              cel_region *out) {
+  const cel_box *box;
+  int32_t n;
+  if (!cel__listing_find(use->rule->listing, chunk, &box, &n))
+    return CEL_RULE_UNLISTED;
+  cel_region_assign(out, box, (uint32_t)n);
+  return CEL_RULE_FINE;
+}
+
 cel_rule_fault cel__rule_eval(const cel_rule_use *use, const cel_box *chunk,
                               cel_region *out) {
+  if (use->rule->listing != NULL) return look_up(use, chunk, out);
   cel_box boxes[CEL_RULE_BOXES], raw;
   int n = use->rule->desc.boxes;
   for (int b = 0; b < n; ++b) {
@@ -108,8 +120,11 @@ static cel_status explain(const cel_rule_use *use, int b,
   const cel_rule_desc *desc = &use->rule->desc;
   char c[128], r[128], e[128];
   cel_box raw, clipped;
-  cel_rule_fault fault = cel__box_eval(use, b, chunk, &raw, &clipped);
   cel__box_text(chunk, desc->task_dims, c, sizeof c);
+  if (use->rule->listing != NULL)
+    return cel_fail(CEL_E_RANGE,
+                    "the range mapper was not evaluated for the chunk %s", c);
+  cel_rule_fault fault = cel__box_eval(use, b, chunk, &raw, &clipped);
   if (fault == CEL_RULE_DIVIDES)
     return cel_fail(CEL_E_RANGE,
                     "the range mapper divides by less than 1 for"
@@ -133,6 +148,7 @@ cel_status cel_rule_eval(const cel_rule_use *use, const cel_box *chunk,
   if (cel__rule_eval(use, chunk, out) == CEL_RULE_FINE) return CEL_E_OK;
   cel_box raw, clipped;
   int b = 0;
+  if (use->rule->listing != NULL) return explain(use, b, chunk);
   while (cel__box_eval(use, b, chunk, &raw, &clipped) == CEL_RULE_FINE) ++b;
   return explain(use, b, chunk);
 }

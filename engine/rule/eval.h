@@ -12,7 +12,8 @@ typedef enum cel_rule_fault {
   CEL_RULE_FINE,
   CEL_RULE_OVERFLOWS, /* beyond 2^53 */
   CEL_RULE_DIVIDES,   /* by less than one */
-  CEL_RULE_LEAVES     /* the buffer, and is not clamped to it */
+  CEL_RULE_LEAVES,    /* the buffer, and is not clamped to it */
+  CEL_RULE_UNLISTED   /* an opaque mapper was not asked about the chunk */
 } cel_rule_fault;
 
 /* One program for one chunk; *out untouched unless FINE. */

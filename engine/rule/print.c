@@ -177,7 +177,10 @@ int cel_rule_print(const cel_rule *rule, const int64_t *params, char *text,
     put_box(&t, desc, b, params);
     if (desc->clamp[b] && clamped < desc->boxes) put(&t, " (clamped)");
   }
-  if (desc->boxes == 0) put(&t, "nothing");
+  if (rule->listing != NULL)
+    put(&t, "opaque");
+  else if (desc->boxes == 0)
+    put(&t, "nothing");
   if (clamped == desc->boxes && clamped) put(&t, ", clamped to the buffer");
   int length = (int)t.n;
   if (size > 0) {

@@ -167,6 +167,7 @@ cel_proof cel_rule_prove_disjoint(const cel_rule_use *use,
   unit_rule rule;
   if (cel_box_is_empty(&use->range)) return CEL_PROVED;
   cel__units_init(&use->range, kind, &units);
+  if (use->rule->listing != NULL) return cel__search_disjoint(use, &units, why);
   unit_rule_init(use, &units, &rule);
   bool proved = rule.all_linear;
   for (int d = 0; d < CEL_DIMS && proved; ++d)
@@ -286,6 +287,7 @@ cel_proof cel_rule_prove_union(const cel_rule_use *use,
   unit_rule rule;
   if (cel_box_is_empty(&use->range)) return CEL_PROVED;
   cel__units_init(&use->range, kind, &units);
+  if (use->rule->listing != NULL) return cel__search_union(use, &units, why);
   unit_rule_init(use, &units, &rule);
   bool proved = true;
   for (int b = 0; b < rule.boxes && proved; ++b)

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "rule/linear.h"
+#include "rule/listing.h"
 
 enum { MOST_WORDS = 1 << 14 }; /* of code in one rule */
 
@@ -25,6 +26,7 @@ cel_rules *cel_rules_create(void) {
 
 static void rule_free(cel_rule *rule) {
   cel_free((void *)rule->desc.code);
+  cel__listing_destroy(rule->listing);
   cel_free(rule);
 }
 
@@ -174,6 +176,23 @@ static void table_grow(cel_rules *rules) {
   cel_free(old);
 }
 
+/* A new one, with a reference. Takes what it owns. */
+static const cel_rule *add(cel_rules *rules, uint64_t hash,
+                           const cel_rule_desc *desc, cel_listing *listing) {
+  if (rules->count == rules->heads) table_grow(rules);
+  cel_rule *rule = cel_alloc(sizeof *rule), **head = head_of(rules, hash);
+  *rule = (cel_rule){.id = ++rules->ids,
+                     .hash = hash,
+                     .desc = *desc,
+                     .listing = listing,
+                     .store = rules,
+                     .next = *head,
+                     .references = 1};
+  *head = rule;
+  ++rules->count;
+  return rule;
+}
+
 cel_status cel_rules_intern(cel_rules *rules, const cel_rule_desc *desc,
                             const cel_rule **out) {
   const char *flaw = desc_flaw(desc);
@@ -182,7 +201,8 @@ cel_status cel_rules_intern(cel_rules *rules, const cel_rule_desc *desc,
   cel_rule_desc own = canonical(desc);
   uint64_t hash = desc_hash(&own);
   cel_rule *known = *head_of(rules, hash);
-  while (known && (known->hash != hash || !desc_equal(&known->desc, &own)))
+  while (known && (known->hash != hash || known->listing != NULL ||
+                   !desc_equal(&known->desc, &own)))
     known = known->next;
   if (known) {
     cel_free((void *)own.code);
@@ -190,13 +210,32 @@ cel_status cel_rules_intern(cel_rules *rules, const cel_rule_desc *desc,
     *out = known;
     return CEL_E_OK;
   }
-  if (rules->count == rules->heads) table_grow(rules);
-  cel_rule *rule = cel_alloc(sizeof *rule), **head = head_of(rules, hash);
-  *rule = (cel_rule){++rules->ids, hash, own, rules, *head, 1};
-  *head = rule;
-  ++rules->count;
-  *out = rule;
+  *out = add(rules, hash, &own, NULL);
   return CEL_E_OK;
+}
+
+void cel_rules_list(cel_rules *rules, int32_t task_dims, int32_t buffer_dims,
+                    const cel_listing *listing, const cel_rule **out) {
+  cel_rule_desc desc;
+  memset(&desc, 0, sizeof desc);
+  desc.task_dims = task_dims;
+  desc.buffer_dims = buffer_dims;
+  cel_listing *own = cel__listing_copy(listing);
+  uint64_t hash =
+      cel__listing_hash(own) ^ (uint64_t)(task_dims * 4 + buffer_dims);
+  cel_rule *known = *head_of(rules, hash);
+  while (known && (known->hash != hash || known->listing == NULL ||
+                   known->desc.task_dims != task_dims ||
+                   known->desc.buffer_dims != buffer_dims ||
+                   !cel__listing_equal(known->listing, own)))
+    known = known->next;
+  if (known) {
+    cel__listing_destroy(own);
+    ++known->references;
+    *out = known;
+    return;
+  }
+  *out = add(rules, hash, &desc, own);
 }
 
 /* The store's own: only what readers see is immutable. */

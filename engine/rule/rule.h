@@ -12,6 +12,9 @@
  * what symbolic ownership works on. Boxes that are not affine are evaluated
  * chunk by chunk.
  *
+ * A mapper that has no such form is *opaque*: its rule lists what the mapper
+ * gave for the chunks of the actual split, and is evaluated for these alone.
+ *
  * Leaving the buffer: a box marked `clamp` (a neighbourhood) is clamped to the
  * buffer; any other box that leaves it is the user's error.
  *
@@ -56,8 +59,7 @@ enum { CEL_RULE_BOXES = 16, CEL_RULE_PARAMS = 32 }; /* at most */
 
 /* What the tracer hands over: for box b and buffer dimension j, the program of
  * the lower bound is code[start[b][j][0] .. start[b][j][0] + length[b][j][0]),
- * of the upper bound ...[1]. A mapper that branches on its chunk has no program
- * and no rule: the binding refuses it for now. */
+ * of the upper bound ...[1]. */
 typedef struct cel_rule_desc {
   int32_t task_dims, buffer_dims;
   int32_t boxes;  /* 0: touches nothing */
@@ -68,10 +70,15 @@ typedef struct cel_rule_desc {
   int32_t code_length;
 } cel_rule_desc;
 
+/* What an opaque mapper, which has no program, gave for the chunks that it was
+ * asked about: see listing.h. */
+typedef struct cel_listing cel_listing;
+
 typedef struct cel_rule {
   uint64_t id; /* >= 1, ascending, never given again */
   uint64_t hash;
-  cel_rule_desc desc; /* owns desc.code */
+  cel_rule_desc desc;   /* owns desc.code; no boxes where there is a listing */
+  cel_listing *listing; /* owned; null: it has programs */
   struct cel_rules *store;
   struct cel_rule *next; /* in its chain */
   uint64_t references;
@@ -86,6 +93,10 @@ void cel_rules_destroy(cel_rules *rules);
  * Fails with CEL_E_ARGUMENT for a malformed program. Thread: main. */
 cel_status cel_rules_intern(cel_rules *rules, const cel_rule_desc *desc,
                             const cel_rule **out);
+/* The same for an opaque mapper, listed for a task and a buffer of so many
+ * dimensions; copied. Thread: main. */
+void cel_rules_list(cel_rules *rules, int32_t task_dims, int32_t buffer_dims,
+                    const cel_listing *listing, const cel_rule **out);
 /* One reference more, or less: the last one frees. Thread: main. */
 void cel_rule_retain(const cel_rule *rule);
 void cel_rule_release(const cel_rule *rule);
@@ -102,10 +113,11 @@ typedef struct cel_rule_use {
 
 /* Boxes for one chunk, clipped to the buffer, empty ones dropped, *out becomes
  * their canonical union. CEL_E_RANGE when a box not marked clamp leaves the
- * buffer (the error text shows chunk and box) or when arithmetic overflows. */
+ * buffer (the error text shows chunk and box), when arithmetic overflows, or
+ * when an opaque mapper was not asked about the chunk. */
 cel_status cel_rule_eval(const cel_rule_use *use, const cel_box *chunk,
                          cel_region *out);
-/* Box b alone, clipped; the zero box when empty. */
+/* Box b of a rule with programs alone, clipped; the zero box when empty. */
 cel_status cel_rule_eval_box(const cel_rule_use *use, int b,
                              const cel_box *chunk, cel_box *out);
 
@@ -124,9 +136,9 @@ typedef struct cel_bound_box {
   cel_box clip;
 } cel_bound_box;
 
-/* Brings box b to affine form. False when it cannot be (the box must then be
- * evaluated per chunk). A bound like max(e, constant) becomes e with a tighter
- * clip. */
+/* Brings box b of a rule with programs to affine form. False when it cannot be
+ * (the box must then be evaluated per chunk). A bound like max(e, constant)
+ * becomes e with a tighter clip. */
 bool cel_rule_bind(const cel_rule_use *use, int b, cel_bound_box *out);
 
 /* ---- what can be proved, under the splits that the task permits ---------- */

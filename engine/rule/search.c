@@ -149,6 +149,7 @@ static bool try_halves(search *s, int d, try_pair *pair) {
   return pair(s, &a, &b);
 }
 
+/* Of an opaque mapper only the halves are known. */
 static cel_proof run(const cel_rule_use *use, const cel_units *units,
                      bool touching, try_pair *pair, cel_counter_example *why) {
   search s;
@@ -156,12 +157,13 @@ static cel_proof run(const cel_rule_use *use, const cel_units *units,
   bool hit = false;
   for (int d = 0; d < CEL_DIMS && !hit; ++d)
     hit = units->count[d] > 1 && try_halves(&s, d, pair);
-  for (int d = 0; d < CEL_DIMS && !hit; ++d)
+  for (int d = 0; d < CEL_DIMS && !hit && use->rule->listing == NULL; ++d)
     hit = units->count[d] > 1 &&
           try_others(&s, 0, d, touching, pair, units->range, units->range);
   search_release(&s);
   if (hit) return CEL_REFUTED;
-  return s.all && !s.faulted ? CEL_PROVED : CEL_UNKNOWN;
+  bool settled = s.all && !s.faulted && use->rule->listing == NULL;
+  return settled ? CEL_PROVED : CEL_UNKNOWN;
 }
 
 cel_proof cel__search_disjoint(const cel_rule_use *use, const cel_units *units,

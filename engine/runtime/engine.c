@@ -311,6 +311,20 @@ cel_rules *cel_engine_rules(cel_engine *engine) {
   return engine->rules;
 }
 
+static int64_t reducing(const cel_engine_config *c) {
+  return c->reducing > 0 ? c->reducing : c->backend->devices;
+}
+
+void cel_engine_chunks(const cel_engine *engine, const cel_group *group,
+                       bool reduces, cel_chunks *out) {
+  const cel_engine_config *c = &engine->config;
+  int64_t some = reducing(c), all = c->backend->devices;
+  cel_chunks_of of = {.rank = c->transport->rank,
+                      .ranks = c->transport->ranks,
+                      .devices = reduces && some < all ? some : all};
+  cel_chunks_find(group, &of, out);
+}
+
 cel_status cel_engine_submit(cel_engine *engine, const cel_group *group) {
   uint64_t id;
   const char *no_groups = engine->config.transport->no_groups;
@@ -456,18 +470,17 @@ static void drop_buffer(void *context, const cel_buffer *buffer) {
 
 static void make_graph(cel_engine *e) {
   const cel_engine_config *c = &e->config;
-  cel_task_graph_config config = {
-      .ranks = c->transport->ranks,
-      .reducing = c->reducing > 0 ? c->reducing : c->backend->devices,
-      .rules = e->rules,
-      .audited = c->audit != NULL,
-      .make = make_buffer,
-      .drop = drop_buffer,
-      .horizon_step = c->horizon_step,
-      .horizon_breadth = c->horizon_breadth,
-      .emit = emit_task,
-      .warn = warn,
-      .context = e};
+  cel_task_graph_config config = {.ranks = c->transport->ranks,
+                                  .reducing = reducing(c),
+                                  .rules = e->rules,
+                                  .audited = c->audit != NULL,
+                                  .make = make_buffer,
+                                  .drop = drop_buffer,
+                                  .horizon_step = c->horizon_step,
+                                  .horizon_breadth = c->horizon_breadth,
+                                  .emit = emit_task,
+                                  .warn = warn,
+                                  .context = e};
   e->graph = cel_task_graph_create(&config);
 }
 

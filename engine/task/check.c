@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "region/map.h"
+#include "rule/listing.h"
 #include "rule/print.h"
 
 enum { SLOTS = 256, PAIRS = 64, BOX_TEXT = 160 };
@@ -151,22 +152,36 @@ static cel_status fail_union(const cel_group *group, const cel_access *access,
   return cel_fail_at(group->place.file, group->place.line);
 }
 
+static cel_status fail_parts(const cel_group *group, const cel_access *access,
+                             const cel_counter_example *why) {
+  char a[BOX_TEXT], b[BOX_TEXT], point[BOX_TEXT];
+  cel_fail(
+      CEL_E_ARGUMENT,
+      "task '%s': the mapper of its %s access to buffer '%s' does not give "
+      "for the chunk %s what it gives for parts of it such as %s, see "
+      "element %s; a mapper must give for a chunk what it gives for the "
+      "chunk's parts",
+      name_of(group->name), cel_mode_name(access->mode),
+      name_of(access->buffer->name),
+      box_text(&why->b, group->dims, b, sizeof b),
+      box_text(&why->a, group->dims, a, sizeof a),
+      point_text(why->point, access->buffer->dims, point, sizeof point));
+  return cel_fail_at(group->place.file, group->place.line);
+}
+
 /* ---- verdicts ------------------------------------------------------------ */
 
-/* Whether chunks are cut as permitted, by ranks or, on the one rank that does
- * it all, by its devices. */
-static bool is_cut(const cel_group *group) {
+bool cel__is_cut(const cel_group *group) {
   return group->placement == CEL_PLACE_SPLIT ||
          (group->placement == CEL_PLACE_ONCE && group->kind == CEL_TASK_KERNEL);
 }
 
 /* Whether there may be several chunks. */
 static bool has_chunks(const cel_group *group) {
-  return is_cut(group) || group->placement == CEL_PLACE_EACH;
+  return cel__is_cut(group) || group->placement == CEL_PLACE_EACH;
 }
 
-/* The splits that may happen. */
-static cel_split_kind splits_of(const cel_group *group) {
+cel_split_kind cel__splits_of(const cel_group *group) {
   cel_split_kind splits = group->permitted;
   if (group->placement == CEL_PLACE_EACH)
     splits = (cel_split_kind){.cut = {true}};
@@ -201,7 +216,7 @@ static bool always_clamped(const cel_rule *rule) {
  * monotone one would leave it. */
 static cel_status check_within(const cel_group *group, const cel_access *access,
                                cel_region *image) {
-  cel_split_kind splits = splits_of(group);
+  cel_split_kind splits = cel__splits_of(group);
   bool cut = has_chunks(group);
   if (always_clamped(access->use.rule)) cut = false;
   for (int corner = 0; cut && corner < 1 << CEL_DIMS; ++corner) {
@@ -260,7 +275,7 @@ static cel_proof try_ranks(const cel_group *group, const cel_access *const *at,
 static cel_proof prove_disjoint(const cel_group *group,
                                 const cel_access *access,
                                 cel_counter_example *why) {
-  cel_split_kind splits = splits_of(group);
+  cel_split_kind splits = cel__splits_of(group);
   cel_proof proof = cel_rule_prove_disjoint(&access->use, &splits, why);
   if (proof == CEL_PROVED || group->placement != CEL_PLACE_EACH) return proof;
   return try_ranks(group, &access, 1, why);
@@ -270,7 +285,7 @@ static cel_proof prove_disjoint(const cel_group *group,
 static cel_proof prove_apart(const cel_group *group,
                              const cel_access *const at[2],
                              cel_counter_example *why) {
-  cel_split_kind splits = splits_of(group);
+  cel_split_kind splits = cel__splits_of(group);
   cel_proof proof =
       cel_rule_prove_apart(&at[0]->use, &at[1]->use, &splits, why);
   if (proof == CEL_PROVED || group->placement != CEL_PLACE_EACH) return proof;
@@ -280,12 +295,13 @@ static cel_proof prove_apart(const cel_group *group,
 static cel_status check_splits(const cel_group *group, const cel_access *access,
                                bool *exact, bool *apart) {
   cel_counter_example why = {0};
-  cel_split_kind splits = splits_of(group);
+  cel_split_kind splits = cel__splits_of(group);
   *exact = *apart = true;
   if (!has_chunks(group)) return CEL_E_OK;
   cel_proof whole = cel_rule_prove_union(&access->use, &splits, &why);
   *exact = whole == CEL_PROVED;
-  if (whole == CEL_REFUTED && is_cut(group) && cel_mode_consumes(access->mode))
+  if (whole == CEL_REFUTED && cel__is_cut(group) &&
+      cel_mode_consumes(access->mode))
     return fail_union(group, access, &why);
   if (!cel_mode_produces(access->mode)) return CEL_E_OK;
   cel_proof disjoint = prove_disjoint(group, access, &why);
@@ -294,8 +310,36 @@ static cel_status check_splits(const cel_group *group, const cel_access *access,
   return CEL_E_OK;
 }
 
+/* Of an opaque mapper: for the chunks that there are, and on one rank for some
+ * that there are not. The binding has seen to it that it stays within. */
+static cel_status judge_listed(const cel_group *group, const cel_access *access,
+                               cel_region *image, bool *exact, bool *apart) {
+  const cel_listing *listing = access->use.rule->listing;
+  cel_split_kind splits = cel__splits_of(group);
+  cel_counter_example why = {0};
+  bool consumes = cel_mode_consumes(access->mode);
+  bool produces = cel_mode_produces(access->mode);
+  cel__listed_image(listing, image);
+  *exact = true;
+  *apart = !produces;
+  if (consumes && cel__is_cut(group) &&
+      cel_rule_prove_union(&access->use, &splits, &why) == CEL_REFUTED)
+    return fail_union(group, access, &why);
+  cel_proof disjoint = CEL_UNKNOWN;
+  if (produces && cel__is_cut(group)) /* the same words on all ranks */
+    disjoint = cel_rule_prove_disjoint(&access->use, &splits, &why);
+  if (produces && disjoint != CEL_REFUTED)
+    disjoint = cel__listed_disjoint(listing, &access->buffer->extent, &why);
+  if (disjoint == CEL_REFUTED) return fail_overlap(group, access, &why);
+  if (cel__listed_parts(listing, produces, &why) == CEL_REFUTED)
+    return fail_parts(group, access, &why);
+  return CEL_E_OK;
+}
+
 static cel_status judge(const cel_group *group, const cel_access *access,
                         cel_region *image, bool *exact, bool *apart) {
+  if (access->use.rule->listing != NULL)
+    return judge_listed(group, access, image, exact, apart);
   if (check_within(group, access, image) != CEL_E_OK)
     return fail_left(group, access);
   bool known;
@@ -380,7 +424,7 @@ static void make_pair(const cel_group *group, const cel_access *const at[2],
   out->range = group->range;
   out->extent = at[0]->buffer->extent;
   out->placement = group->placement;
-  cel_split_kind splits = splits_of(group);
+  cel_split_kind splits = cel__splits_of(group);
   for (int d = 0; d < CEL_DIMS; ++d) {
     out->cut[d] = splits.cut[d];
     out->granularity[d] = splits.granularity[d];

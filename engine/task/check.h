@@ -38,4 +38,22 @@ cel_status cel__check_writes(cel__checks *checks, const cel_group *group,
 cel_status cel__check_group(const cel__checks *checks, const cel_group *group);
 size_t cel__checks_bytes(const cel__checks *checks);
 
+/* Whether chunks are cut as permitted, by ranks or, on the one rank that does
+ * it all, by its devices. */
+bool cel__is_cut(const cel_group *group);
+/* The splits that may happen. */
+cel_split_kind cel__splits_of(const cel_group *group);
+
+/* listed.c: of what an opaque mapper gave. */
+/* All that the ranks touch. */
+void cel__listed_image(const cel_listing *listing, cel_region *image);
+/* Refuted where the boxes of two ranks meet, else unknown. */
+cel_proof cel__listed_disjoint(const cel_listing *listing,
+                               const cel_box *extent, cel_counter_example *why);
+/* Whether this rank's parts fit its chunk, which other ranks know alone: what
+ * they touch lies in what it touches, and what they write makes that up.
+ * Refuted with a part, the chunk and a point. */
+cel_proof cel__listed_parts(const cel_listing *listing, bool produces,
+                            cel_counter_example *why);
+
 #endif

@@ -81,5 +81,12 @@ cel_split cel_task_split(const cel_task *task, int64_t ranks);
 #define CEL_TASK_CUT_ROOM(pieces) ((size_t)(pieces) + 5)
 cel_split cel_task_cut(const cel_task *task, const cel_box *chunk,
                        int64_t pieces, const int64_t *weight, int64_t *room);
+/* What a device or host lane has of it, in the runs that the task asks for.
+ * What has effects on more than its buffers is called once: runs of one task
+ * have no order. */
+cel_split cel_task_runs(const cel_task *task, const cel_box *chunk);
+/* Whether the mapper of an access is opaque: chunks are then cut no further
+ * than task/chunks.h says. */
+bool cel_task_is_listed(const cel_task *task);
 
 #endif

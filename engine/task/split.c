@@ -155,3 +155,16 @@ cel_split cel_task_split(const cel_task *task, int64_t ranks) {
   if (task->placement == CEL_PLACE_ONCE) return cel_split_none(&task->range);
   return cel_task_cut(task, &task->range, ranks, NULL, NULL);
 }
+
+cel_split cel_task_runs(const cel_task *task, const cel_box *chunk) {
+  int64_t g = task->permitted.granularity[0];
+  bool several = task->oversubscribe > 1 && task->permitted.cut[0] &&
+                 task->placement == CEL_PLACE_SPLIT && task->effects == 0;
+  return cel_split_1d(chunk, several ? task->oversubscribe : 1, g < 1 ? 1 : g);
+}
+
+bool cel_task_is_listed(const cel_task *task) {
+  for (uint32_t i = 0; i < task->accesses; ++i)
+    if (task->access[i].use.rule->listing != NULL) return true;
+  return false;
+}

@@ -160,13 +160,13 @@ end
 -- ---- accesses, for the core --------------------------------------------------
 
 -- Flat words for the core: per access buffer, mode, rule, parameters; and how
--- many.
-local function flatten(accesses, space)
+-- many. The rest is how the task is divided.
+local function flatten(accesses, space, placement, cuts, rest, on_devices)
   local out = { false, false, false, false, false, false, false, false, false }
   local n, count = 0, 0
   for i = 1, #accesses do
     local access = accesses[i]
-    local rule, params = rules.bind(access, space)
+    local rule, params = rules.bind(access, space, placement, cuts, rest, on_devices)
     out[n + 1] = access.buffer.handle
     out[n + 2] = modes[access.mode]
     out[n + 3] = rule
@@ -240,10 +240,10 @@ function Group:parallel_for(range, kernel, ...)
   self.done = "cg:parallel_for"
   if space.empty then return end
   if settings.check then checking.submit(self.label or kernel.name, used, kernel) end
-  local list, words_n = flatten(used, space)
   local a, b, c
   if group then a, b, c = group[1], group[2] or 1, group[3] or 1 end
   local cuts, rest = division.resolve(self.hints, space.dims, group and range)
+  local list, words_n = flatten(used, space, SPLIT, cuts, rest, true)
   local lo, hi = space.lo, space.hi
   place.check(core.submit_kernel(SPLIT, space.dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
     hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, list, words_n,
@@ -326,8 +326,8 @@ local function submit_function(self, kind, placement, range, group, f, ...)
   self.done = kind.call
   if space.empty then return end
   if settings.check then checking.submit(self.label or kind.noun, used) end
-  local flat, count = flatten(used, space)
   local cuts, rest = division.resolve(self.hints, space.dims)
+  local flat, count = flatten(used, space, placement, cuts, rest, kind.interop)
   local lo, hi = space.lo, space.hi
   place.check(core[kind.submit](placement, space.dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
     hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, flat, count,

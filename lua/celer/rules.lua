@@ -5,11 +5,14 @@ local box = require "celer.box"
 local buffers = require "celer.buffer"
 local core = require "celer.core"
 local extents = require "celer.extents"
+local opaque = require "celer.opaque"
 local place = require "celer.place"
 local trace = require "celer.trace"
 local words = require "celer.words"
 
 local M = {}
+
+local none = {}
 
 local function range_of(dims, lo, hi)
   return box.make(dims, lo[1], lo[2], lo[3], hi[1], hi[2], hi[3])
@@ -23,16 +26,21 @@ end
 --- The engine's rule for an access under this index space, and the parameters.
 ---@param access celer.access
 ---@param space celer.space
+---@param placement integer  this and what follows: how the task is divided, as the
+---@param cuts integer      core takes it
+---@param rest? table
+---@param on_devices? boolean
 ---@return userdata rule, integer[] params  not to be changed
-function M.bind(access, space)
+function M.bind(access, space, placement, cuts, rest, on_devices)
   local map, range, extent = access.map, space.box, buffers.whole(access.buffer)
   local handle, known = bound.find(map, range, extent)
   if handle then return handle, known end
   local rule, params, read, variant = trace.rule(map, range, extent)
   if rule.opaque then
-    place.fail("the range mapper of %s cannot be put in closed form: %s. Write it "
-      .. "without branching on its chunk (celer.min, celer.max and celer.floor "
-      .. "help)", access.buffer.name, rule.reason)
+    local effects = access.group.effects
+    return opaque.rule(map, rule, read, access.buffer, range, extent, {
+      placement = placement, cuts = cuts, rest = rest, on_devices = on_devices or false,
+      effects = effects and #effects > 0 or false, reduces = false }), none
   end
   if not rule.handle then rule.handle = intern(rule.desc) end
   if not rule.volatile then

@@ -307,6 +307,12 @@ local function with_globals(read, seen, fn)
   return ok, result, changed
 end
 
+-- Why a trace failed that nothing refused: what is looked up by a symbol is nil.
+local function needs_numbers(text)
+  return "it needs numbers, as for looking something up, not symbols: "
+    .. text:gsub("^[^\n:]+:%d+: ", "")
+end
+
 -- One trace with the numbers of the set `chosen` as parameters. A description,
 -- or nil and the reason; and the globals read.
 local function attempt(read, f, task_dims, buffer_dims, chosen)
@@ -337,7 +343,7 @@ local function attempt(read, f, task_dims, buffer_dims, chosen)
   if changed then
     return nil, ("it assigns to the variable '%s'"):format(changed), seen
   elseif refused or not ok then
-    return nil, refused or tostring(result), seen
+    return nil, refused or needs_numbers(tostring(result)), seen
   end
   return desc, nil, seen
 end
