@@ -14,7 +14,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "comm/launch.h"
 #include "embed/state.h"
+
+/* mpirun passes on what it has read when its ranks are gone, or a second after
+ * it told them to end. */
+enum { GRACE_US = 500000 };
 
 static atomic_bool interrupted, running;
 static bool keep_session;
@@ -50,14 +55,30 @@ void cel_interrupt_hear(void) {
   (void)!read(news, &count, sizeof count);
 }
 
-/* Flushes what the script wrote, which a signal handler must not do. */
+static atomic_int cause; /* the signal that ends the process */
+
+static void ask_to_end(int number) {
+  atomic_store(&cause, number);
+  sem_post(&ending);
+}
+
+/* Flushes what the script wrote, which a signal handler must not do. Of a job,
+ * rank 0 says what has happened. */
 static void *wait_for_end(void *unused) {
   (void)unused;
   while (sem_wait(&ending) != 0) {
   }
-  fputs("celer: interrupted\n", stderr);
+  int number = atomic_load(&cause);
+  signal(number, SIG_DFL); /* should that take long */
+  if (cel_launch_rank() == 0)
+    fprintf(stderr, "celer: %s\n",
+            number == SIGINT ? "interrupted"
+                             : "told to end, by SIGTERM: Ctrl-C, a time limit, "
+                               "or the job was cancelled");
   fflush(NULL);
-  _exit(128 + SIGINT);
+  cel_launch launch;
+  if (number == SIGTERM && cel_launch_look(&launch)) usleep(GRACE_US);
+  _exit(128 + number);
 }
 
 static void tell_news(int number) {
@@ -70,14 +91,14 @@ static void tell_news(int number) {
 static void on_interrupt(int number) {
   int before = errno;
   if (!keep_session) {
-    sem_post(&ending);
+    ask_to_end(number);
   } else if (!pthread_equal(pthread_self(), main_thread)) {
     pthread_kill(main_thread, number);
   } else {
     bool again = atomic_exchange(&interrupted, true);
     if (atomic_load(&running)) {
       if (again)
-        sem_post(&ending);
+        ask_to_end(number);
       else
         cel__state_interrupt();
     }
@@ -134,6 +155,7 @@ void cel_interrupt_catch(bool interactive) {
   if (pthread_create(&thread, NULL, wait_for_end, NULL) != 0) return;
   pthread_detach(thread);
   handle(SIGINT, on_interrupt);
+  handle(SIGTERM, ask_to_end);
   if (interactive) {
     handle(SIGWINCH, tell_news);
     handle(SIGCONT, tell_news);

@@ -8,7 +8,8 @@
  *                        second one before it has ended ends the process
  *   in between           as if it came with the next line
  *
- * So the session's own Lua, between lines, is never interrupted.
+ * So the session's own Lua, between lines, is never interrupted. Launchers tell
+ * ranks to end by SIGTERM; rank 0 says so, and the status is 143.
  */
 #ifndef CEL_EMBED_INTERRUPT_H
 #define CEL_EMBED_INTERRUPT_H

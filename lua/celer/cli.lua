@@ -16,7 +16,7 @@ end
 
 -- What a command that takes a script takes.
 local function add_script(command, name)
-  command:argument("script", "a Lua file"):args(1)
+  command:argument("script", "a Lua file; - is what stdin gives"):args("?")
   command:argument("args", "what the script finds in `arg`"):args("*")
   for _, setting in ipairs(settings.list) do
     if (not setting.only or setting.only == name)
@@ -26,6 +26,7 @@ local function add_script(command, name)
       option:target(setting.name)
     end
   end
+  command:option("-e", "run this text instead of a file"):argname("TEXT")
 end
 
 local function days(text)
@@ -50,14 +51,15 @@ local function build_parser()
     :choices { "list", "size", "prune", "clear" }
   cache:option("--days", "how long that is for prune; 30 by default"):argname("N")
     :convert(days):default "30"
-  parser:command("repl", "an interactive session (also: celer alone)")
+  parser:command("repl", "an interactive session (also: celer alone, on a terminal)")
   return parser
 end
 
 -- The commands that run a script.
 local scripted = { run = true, check = true, build = true }
 
--- Splits their words so that all after the script's name are the script's.
+-- Splits their words so that all after the script's name, or after the text that is
+-- run, are the script's: celer's own, the script's, and the text.
 local function split_script(words)
   local takes = {}
   for _, setting in ipairs(settings.list) do
@@ -65,8 +67,11 @@ local function split_script(words)
   end
   for i = 2, #words do
     local word = words[i]
+    if word == "-e" and words[i + 1] then
+      return { unpack(words, 1, i - 1) }, { unpack(words, i + 2) }, words[i + 1]
+    end
     if word == "--" then return { unpack(words, 1, i + 1) }, { unpack(words, i + 2) } end
-    if word:sub(1, 1) ~= "-" and not takes[words[i - 1]] then
+    if word == "-" or (word:sub(1, 1) ~= "-" and not takes[words[i - 1]]) then
       return { unpack(words, 1, i) }, { unpack(words, i + 1) }
     end
   end
@@ -132,9 +137,10 @@ local function watch(resolved)
   if resolved.trace then require("celer.place").check(core.trace(resolved.trace)) end
 end
 
-local function run(path, arguments, resolved)
-  local chunk, message = require("celer.script").load(path)
+local function run(path, arguments, resolved, text)
+  local chunk, message = require("celer.script").load(path, text)
   if not chunk then error({ message = message }, 0) end
+  if text then celer = require "celer" end -- luacheck: ignore
   arguments[0] = path
   arg = arguments -- luacheck: ignore
   install_exit(resolved)
@@ -229,13 +235,23 @@ local function info()
   return 0
 end
 
+-- What is to be run; nil: nothing, but a session perhaps. What comes with no word at
+-- all, and is not typed by a person, is a script, as with Lua itself.
+local function script_of(words, options, text)
+  if text then return "(command line)" end
+  if options.script then return options.script end
+  local _, ranks = core.rank()
+  return #words == 0 and ranks == 1 and not core.terminal() and "-" or nil
+end
+
 --- The command with `words` as given to main.
 ---@param words table<integer, string>
 ---@return integer status
 function M.main(words)
   local parser = build_parser()
-  local own, rest = words, {}
-  if scripted[words[1]] then own, rest = split_script(words) end
+  if words[1] == "-e" then table.insert(words, 1, "run") end
+  local own, rest, text = words, {}, nil
+  if scripted[words[1]] then own, rest, text = split_script(words) end
   local ok, options = parser:pparse({ unpack(own) })
   if not ok then return usage(options:gsub("\n", " ") .. "; see celer --help") end
   if options.version then
@@ -256,14 +272,18 @@ function M.main(words)
   resolved.builds = options.build
   local lacking = no_gpu(resolved)
   if lacking then return usage(lacking) end
-  local runs = options.run or options.check or options.build
-  local person = not runs and not options.info and core.terminal()
+  local path = script_of(words, options, text)
+  if not path and (options.run or options.check or options.build) then
+    return usage("which script? see celer run --help")
+  end
+  local person = not path and not options.info and core.terminal()
   configure(resolved, person)
-  if runs then
-    return run(options.script, rest, resolved)
+  if path then
+    return run(path, rest, resolved, text)
   elseif options.info then
     return info()
   end
+  install_exit(resolved)
   watch(resolved)
   local status = require("celer.repl").run(person)
   require("celer.profile").write(resolved.output)

@@ -130,8 +130,9 @@ end
 function M.run(person)
   local _, ranks = core.rank()
   if ranks > 1 then
-    error({ message = "the interactive session runs on a single rank; start "
-      .. "`celer run script.lua` under srun or mpirun" }, 0)
+    error({ message = "a session runs on one rank, and here are " .. ranks .. "; what runs "
+      .. "on several is a script: celer run FILE, celer run - for one from stdin, "
+      .. "celer -e TEXT" }, 0)
   end
   jit.off() -- so that Ctrl-C reaches a running line
   celer = require "celer" -- luacheck: ignore

@@ -38,11 +38,16 @@ local function add_modules(files, folder, text, left)
 end
 
 -- What rank 0 sends: the script, its modules, or why there are none.
-local function gather(path)
-  local folder = path:match("^(.*)/[^/]*$") or "."
-  local text, message = read(path)
+local function gather(path, name, text)
+  local folder = not text and path:match("^(.*)/[^/]*$") or "."
+  local message
+  if not text and path == "-" then
+    text, message = io.read "*a"
+  elseif not text then
+    text, message = read(path)
+  end
   if not text then return { message = message, files = {}, folder = folder } end
-  local files = { [path] = text }
+  local files = { [name] = text }
   add_modules(files, folder, text, LIMIT - #text)
   return { files = files, folder = folder }
 end
@@ -69,11 +74,13 @@ function M.adopt(encoded)
 end
 
 --- Reads the script on rank 0 and returns it compiled, or nil and why not.
----@param path string
+---@param path string  of a file; "-" is stdin
+---@param text? string  in place of the file
 ---@return function? chunk, string? message
-function M.load(path)
+function M.load(path, text)
+  local name = path == "-" and "stdin" or path -- for messages
   local rank, ranks = core.rank()
-  local encoded = rank == 0 and buffer.encode(gather(path)) or ""
+  local encoded = rank == 0 and buffer.encode(gather(path, name, text)) or ""
   if ranks > 1 then
     local sent, message = core.broadcast(encoded)
     if not sent then return nil, message end
@@ -82,8 +89,8 @@ function M.load(path)
   M.adopt(encoded)
   core.set_bundle(encoded)
   if bundle.message then return nil, bundle.message end
-  local text = bundle.files[path]:gsub("^#[^\n]*", "")
-  return loadstring(text, "@" .. path)
+  local source = bundle.files[name]:gsub("^#[^\n]*", "")
+  return loadstring(source, "@" .. name)
 end
 
 --- The text of a file of the script, or nil.

@@ -38,13 +38,14 @@ Terminal.__index = Terminal
 --- Starts `celer` with `args`. The terminal knows no colours and moves its cursor
 --- by backspaces alone, unless `term` says otherwise.
 ---@param args string[]
----@param options? {env: table?, cwd: string?, term: string?}
+---@param options? {env: table?, cwd: string?, term: string?, command: string?}
 function M.open(args, options)
   options = options or {}
   local env = { TERM = options.term or "xterm" }
   for name, value in pairs(options.env or {}) do env[name] = value end
   local words = { "sh", "-c", ("cd '%s' && exec %s \"$@\""):format(
-    options.cwd or os.getenv "PWD", celer.environment(env)), "sh", celer.command() }
+    options.cwd or os.getenv "PWD", celer.environment(env)), "sh",
+    options.command or celer.command() }
   for _, word in ipairs(args) do words[#words + 1] = word end
   local argv = ffi.new("const char *[?]", #words + 1)
   for i, word in ipairs(words) do argv[i - 1] = word end

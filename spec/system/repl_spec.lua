@@ -249,7 +249,60 @@ describe("Ctrl-C", function()
   end)
 end)
 
-describe("through a pipe", function()
+-- What both commands print and end with, without a launcher and under one.
+local function everywhere(name, args, stdin, out, err, status)
+  for _, ranks in ipairs { 0, 3 } do
+    it(("%s, %s"):format(name, ranks == 0 and "alone" or "on three ranks"), function()
+      local r = celer.run(args, { stdin = stdin, ranks = ranks > 0 and ranks or nil })
+      assert.same({ out, err, status }, { r.stdout, r.stderr, r.status })
+    end)
+  end
+end
+
+describe("celer -e", function()
+  everywhere("runs a text, with arguments and celer",
+    { "-e", "print(celer.box({1}, {3}), arg[1], ...)", "-x", "y" }, "",
+    "[1, 3)\t-x\t-x\ty\n", "", 0)
+  everywhere("takes options of run before", { "run", "--log", "error", "-e", "--\nprint(1)" },
+    "", "1\n", "", 0)
+  everywhere("names the line that fails", { "-e", "local x\nx()" }, "", "",
+    "celer: (command line):2: attempt to call local 'x' (a nil value)\n", 1)
+  everywhere("gives the script's own status", { "-e", "os.exit(3)" }, "", "", "", 3)
+  everywhere("wants a text", { "-e" }, "", "",
+    "celer: option '-e' requires an argument; see celer --help\n", 2)
+  everywhere("fails with what it has submitted", { "-e", [[celer.queue():submit(function(cg)
+  cg:host_task(celer.on_master, function() error "no" end) end)]] }, "", "",
+    "celer: (command line):2: no (the task was submitted at (command line):2)\n", 1)
+end)
+
+describe("a script from stdin", function()
+  everywhere("is run by -", { "run", "-", "7" }, "#!/usr/bin/celer\nlocal a = ...\nprint(a)",
+    "7\n", "", 0)
+  everywhere("has lines", { "run", "-" }, "local a\na()", "",
+    "celer: stdin:2: attempt to call local 'a' (a nil value)\n", 1)
+
+  it("needs no word where nobody types", function()
+    local r = celer.run({}, { stdin = "local a = 3\nprint(a)" })
+    assert.same({ "3\n", "", 0 }, { r.stdout, r.stderr, r.status })
+    r = celer.run({}, { stdin = "local a = 3\nprint(a" })
+    assert.same({ "", 1 }, { r.stdout, r.status })
+    assert.matches("^celer: stdin:2: ", r.stderr)
+  end)
+end)
+
+describe("several ranks", function()
+  for _, args in ipairs { {}, { "repl" } } do
+    it("have no session: celer " .. table.concat(args), function()
+      local r = celer.run(args, { ranks = 2 })
+      assert.equal("celer: a session runs on one rank, and here are 2; what runs on several "
+        .. "is a script: celer run FILE, celer run - for one from stdin, celer -e TEXT\n",
+        r.stderr)
+      assert.same({ "", 1 }, { r.stdout, r.status })
+    end)
+  end
+end)
+
+describe("a session through a pipe", function()
   it("lines are shown without prompts, and the status says whether all went well", function()
     local r = celer.run({ "repl" }, { stdin = "x = 3\nx\n" })
     assert.same({ "3\n", "", 0 }, { r.stdout, r.stderr, r.status })
