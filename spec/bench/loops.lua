@@ -1,0 +1,110 @@
+--- loops.lua -- whole-runtime loops of kernels that do next to nothing.
+---
+---   celer run --devices 1 spec/bench/loops.lua [repetitions]
+---
+--- As Celerity's own benchmark has them, on one rank with one device: independent
+--- tasks (each adds one to a column of its own), a 3 x 3 stencil on 128 x 128 cut
+--- in one or two dimensions, whole or into three runs, and RSim (step t reads the
+--- rows before t, so its mapper captures another number each time). Microseconds
+--- per task, medians, with the wait at the end; on an idle machine with a core for
+--- each thread. The last line is JSON.
+local celer = require "celer"
+
+local REPETITIONS = tonumber(arg[1]) or 9
+local q = celer.queue()
+
+local kernels = celer.kernel [[
+  kernel void column(item<1> it, inout<float, 2> b, int i) { b(it[0], i) += 1; }
+
+  kernel void stencil(item<2> it, in<float, 2> from, out<float, 2> to) {
+    float sum = 0;
+    for (int i = max(it[0] - 1, 0); i <= min(it[0] + 1, it.range(0) - 1); ++i)
+      for (int j = max(it[1] - 1, 0); j <= min(it[1] + 1, it.range(1) - 1); ++j)
+        sum += from(i, j);
+    to(it[0], it[1]) = sum / 9;
+  }
+
+  kernel void radiosity(item<1> it, in<float, 2> kij, inout<float, 2> rad, int t) {
+    float sum = 1;
+    if (t > 0) sum += 0.5f * kij(it[0], 0) * rad(t - 1, it[0]);
+    rad(t, it[0]) = sum;
+  }
+]]
+
+local function independent(tasks)
+  local b = celer.buffer("float", { 256, tasks }, { init = function() return 0 end })
+  return function()
+    for _ = 1, 2 do
+      for i = 0, tasks - 1 do
+        q:submit(function(cg)
+          local part = cg:read_write(b, function(chunk)
+            return celer.box({ chunk.min[0], i }, { chunk.max[0], i + 1 })
+          end)
+          cg:parallel_for({ 256 }, kernels.column, part, i)
+        end)
+      end
+    end
+    return 2 * tasks
+  end
+end
+
+local function stencil(steps, hints)
+  local zero = { init = function() return 0 end }
+  local u, v = celer.buffer("float", { 128, 128 }, zero), celer.buffer("float", { 128, 128 }, zero)
+  return function()
+    for _ = 1, steps do
+      q:submit(function(cg)
+        cg:hint(hints)
+        local r = cg:read(u, celer.neighborhood(1, 1))
+        cg:parallel_for({ 128, 128 }, kernels.stencil, r, cg:discard_write(v))
+      end)
+      u, v = v, u
+    end
+    return steps
+  end
+end
+
+local function rsim(n, steps)
+  local kij = celer.buffer("float", { n, n }, { init = function() return 1 end })
+  local rad = celer.buffer("float", { steps, n }, { init = function() return 0 end })
+  return function()
+    for t = 0, steps - 1 do
+      q:submit(function(cg)
+        local k = cg:read(kij, function(chunk)
+          return celer.box({ chunk.min[0], 0 }, { chunk.max[0], n })
+        end)
+        local w = cg:read_write(rad, function(chunk)
+          return celer.box({ 0, chunk.min[0] }, { t + 1, chunk.max[0] })
+        end)
+        cg:parallel_for({ n }, kernels.radiosity, k, w, t)
+      end)
+    end
+    return steps
+  end
+end
+
+local function measure(run)
+  local took = {}
+  for i = 0, REPETITIONS do -- the first one warms up
+    local start = celer.time()
+    local tasks = run()
+    q:wait()
+    took[i] = (celer.time() - start) / tasks * 1e6
+  end
+  table.sort(took)
+  return took[math.ceil(REPETITIONS / 2)]
+end
+
+local parts = {}
+for _, loop in ipairs {
+  { "independent_100", independent(100) }, { "independent_2500", independent(2500) },
+  { "stencil_50", stencil(50, { split = "1d" }) },
+  { "stencil_500", stencil(500, { split = "1d" }) },
+  { "stencil_500_2d", stencil(500, { split = "2d" }) },
+  { "stencil_500_runs", stencil(500, { split = "1d", oversubscribe = 3 }) },
+  { "rsim_50", rsim(64, 50) }, { "rsim_500", rsim(64, 500) },
+} do
+  parts[#parts + 1] = ('"%s": %.2f'):format(loop[1], measure(loop[2]))
+end
+print("{" .. table.concat(parts, ", ") .. "}")
+q:drain()
