@@ -220,16 +220,17 @@ end)
 describe("side effects", function()
   -- Each stays for a while in case another comes: as relaxed ones, which have as
   -- many lanes, they would meet at once.
-  script.everywhere("that are exclusive never overlap", [==[
+  script.everywhere("that are exclusive never overlap", patience .. [==[
+local _, ranks = require("celer.core").rank()
 local o = celer.host_object("struct { int64_t inside, plain, met; }", { name = "o" })
-local total = celer.buffer("int64_t", { 4 })
+local total = celer.buffer("int64_t", { ranks, 4 })
 local function stay(_, o, order, count)
-  local before, ends = o.plain, celer.time() + 0.1
+  local before, ends = o.plain, celer.time() + (order == "relaxed" and 8 or 0.1)
   local others = o:add("inside", 1)
   while others == 0 and celer.time() < ends do others = o:load("inside") - 1 end
   if others > 0 then o:add("met", 1) end
   if order == "relaxed" then
-    while o:load("met") < 2 do end -- both have seen it
+    await("both to see it", function() return o:load("met") == 2 end)
   end
   o.plain = before + count
   o:add("inside", -1)
@@ -237,48 +238,56 @@ end
 for i, order in ipairs { "exclusive", "relaxed" } do
   for count = 1, order == "relaxed" and 2 or 6 do
     q:submit(function(cg)
-      cg:host_task(celer.on_master, stay, cg:side_effect(o, order), order, count)
+      cg:host_task({ ranks }, stay, cg:side_effect(o, order), order, count)
     end)
   end
   q:submit(function(cg)
-    cg:host_task(celer.on_master, function(_, o, total)
-      total[2 * i - 2], total[2 * i - 1] = o.plain, o.met
+    cg:host_task({ ranks }, function(part, o, total)
+      total:set(part.min[0], 2 * i - 2, o.plain)
+      total:set(part.min[0], 2 * i - 1, o.met)
       o.plain, o.met = 0, 0
-    end, cg:side_effect(o), cg:write(total, celer.all))
+    end, cg:side_effect(o), cg:discard_write(total, function(chunk)
+      return celer.box({ chunk.min[0], 2 * i - 2 }, { chunk.max[0], 2 * i })
+    end))
   end)
 end
 local t = q:drain(total)
-same("sum", tonumber(t[0]), 6 * 7 / 2)
-same("exclusive ones that met", tonumber(t[1]), 0)
-same("relaxed ones that met", tonumber(t[3]), 2)
-]==], nil, on_one)
+for k = 0, ranks - 1 do
+  same("sum", tonumber(t(k, 0)), 6 * 7 / 2)
+  same("exclusive ones that met", tonumber(t(k, 1)), 0)
+  same("relaxed ones that met", tonumber(t(k, 3)), 2)
+end
+]==], nil, anywhere)
 
   script.everywhere("that are exclusive come in any order", patience .. [==[
+local _, ranks = require("celer.core").rank()
 local o = celer.host_object("struct { int64_t n; }", { name = "o" })
 local flags = celer.host_object("struct { int32_t second; }", { name = "flags" })
-local slow = celer.buffer("int", 1, { name = "slow" })
+local slow = celer.buffer("int", ranks, { name = "slow" })
 -- The first waits for a buffer, whose writer waits for the second.
 q:submit(function(cg)
-  cg:host_task(celer.on_master, function(_, slow, flags)
+  cg:host_task({ ranks }, function(part, slow, flags)
     await("the second task", function() return flags:load("second") == 1 end)
-    slow[0] = 1
-  end, cg:discard_write(slow, celer.all), cg:side_effect(flags, "relaxed"))
+    slow[part.min[0]] = 1
+  end, cg:discard_write(slow), cg:side_effect(flags, "relaxed"))
 end)
 q:submit(function(cg)
-  cg:host_task(celer.on_master, function(_, slow, o) o.n = o.n + slow[0] end,
-    cg:read(slow, celer.all), cg:side_effect(o, "exclusive"))
+  cg:host_task({ ranks }, function(part, slow, o)
+    o.n = o.n + slow[part.min[0]]
+  end, cg:read(slow), cg:side_effect(o, "exclusive"))
 end)
 q:submit(function(cg)
-  cg:host_task(celer.on_master, function(_, o, flags)
+  cg:host_task({ ranks }, function(_, o, flags)
     o.n = o.n + 10
     flags:store("second", 1)
   end, cg:side_effect(o, "exclusive"), cg:side_effect(flags, "relaxed"))
 end)
 q:drain()
-]==], nil, on_one)
+]==], nil, anywhere)
 
   script.everywhere("that are exclusive leave room for what they do not exclude",
     patience .. [==[
+local _, ranks = require("celer.core").rank()
 local a = celer.host_object("struct { int32_t x; }", { name = "a" })
 local b = celer.host_object("struct { int32_t x; }", { name = "b" })
 local met = celer.host_object("struct { int32_t first, last; }", { name = "met" })
@@ -286,7 +295,7 @@ local function task(f, ...)
   local touched = { ... }
   q:submit(function(cg)
     for i, o in ipairs(touched) do touched[i] = cg:side_effect(o, "exclusive") end
-    cg:host_task(celer.on_master, f, cg:side_effect(met, "relaxed"), unpack(touched))
+    cg:host_task({ ranks }, f, cg:side_effect(met, "relaxed"), unpack(touched))
   end)
 end
 -- The one between would keep the others apart, were they in order.
@@ -300,38 +309,44 @@ task(function(_, met)
   await("the first", function() return met:load("first") == 1 end)
 end, b)
 q:drain()
-]==], nil, on_one)
+]==], nil, anywhere)
 
   script.everywhere("that are relaxed run at the same time", patience .. [==[
+local _, ranks = require("celer.core").rank()
 local o = celer.host_object("struct { int32_t here; }", { name = "o" })
 for _ = 1, 2 do
   q:submit(function(cg)
-    cg:host_task(celer.on_master, function(_, o)
+    cg:host_task({ ranks }, function(_, o)
       o:add("here", 1)
       await("the other", function() return o:load("here") == 2 end)
     end, cg:side_effect(o, "relaxed"))
   end)
 end
 q:drain()
-]==], nil, on_one)
+]==], nil, anywhere)
 
   script.everywhere("that are sequential keep relaxed ones on their side", [==[
+local _, ranks = require("celer.core").rank()
 local o = celer.host_object("struct { int64_t n; }", { name = "o" })
-local seen = celer.buffer("int64_t", { 20 })
+local seen = celer.buffer("int64_t", { ranks, 20 })
 for i = 0, 19 do
   for _ = 1, 5 do
     q:submit(function(cg)
-      cg:host_task(celer.on_master, function(_, o) o:add("n", 1) end, cg:side_effect(o, "relaxed"))
+      cg:host_task({ ranks }, function(_, o) o:add("n", 1) end, cg:side_effect(o, "relaxed"))
     end)
   end
   q:submit(function(cg)
-    cg:host_task(celer.on_master, function(_, o, seen) seen[i] = o.n end, cg:side_effect(o),
-      cg:discard_write(seen, celer.fixed(celer.box({ i }, { i + 1 }))))
+    cg:host_task({ ranks }, function(part, o, seen) seen:set(part.min[0], i, o.n) end,
+      cg:side_effect(o), cg:discard_write(seen, function(chunk)
+        return celer.box({ chunk.min[0], i }, { chunk.max[0], i + 1 })
+      end))
   end)
 end
 local s = q:drain(seen)
-for i = 0, 19 do same("seen", tonumber(s[i]), 5 * (i + 1)) end
-]==], nil, on_one)
+for k = 0, ranks - 1 do
+  for i = 0, 19 do same("seen", tonumber(s(k, i)), 5 * (i + 1)) end
+end
+]==], nil, anywhere)
 
   -- All ranks append to one file.
   script.everywhere("of the cluster are in order on all ranks, task by task", [==[
