@@ -1,6 +1,12 @@
 /* Seeing what happens, for Lua. */
 #include "embed/core.h"
 
+/* launched() -> whether a launcher has started this process */
+static int see_launched(lua_State *L) {
+  lua_pushboolean(L, cel_transport_launched());
+  return 1;
+}
+
 /* trace(path): see cel_session_trace. */
 static int see_trace(lua_State *L) {
   if (cel_session_trace(cel__session_of(L), luaL_checkstring(L, 1)) != CEL_E_OK)
@@ -9,7 +15,65 @@ static int see_trace(lua_State *L) {
   return 1;
 }
 
+/* draw(graph, most): keeps up to so many nodes of "task", "command" or
+ * "instruction"; before the engine runs. */
+static int see_draw(lua_State *L) {
+  static const char *const graphs[] = {"task", "command", "instruction", NULL};
+  cel_session *session = cel__session_of(L);
+  cel_drawn graph = (cel_drawn)luaL_checkoption(L, 1, NULL, graphs);
+  session->drawing =
+      cel_drawing_create(graph, (uint32_t)luaL_checkinteger(L, 2));
+  return 0;
+}
+
+static void set_text(lua_State *L, const char *key, const char *text) {
+  lua_pushstring(L, text);
+  lua_setfield(L, -2, key);
+}
+
+static void set_number(lua_State *L, const char *key, lua_Number value) {
+  lua_pushnumber(L, value);
+  lua_setfield(L, -2, key);
+}
+
+static void push_dependencies(lua_State *L, const cel_drawn_node *node) {
+  static const char *const kinds[] = {"true", "anti", "output", "order"};
+  lua_createtable(L, (int)node->deps, 0);
+  for (uint32_t i = 0; i < node->deps; ++i) {
+    lua_createtable(L, 0, 2);
+    set_number(L, "id", (lua_Number)node->dep[i].id);
+    set_text(L, "kind", kinds[node->dep[i].kind]);
+    lua_rawseti(L, -2, (int)i + 1);
+  }
+}
+
+/* drawn() -> {{id =, task =, kind =, name =, text = lines, file =, line =,
+ * after = {{id =, kind =}, ...}}, ...}, how many were left out. When nothing is
+ * under way. */
+static int see_drawn(lua_State *L) {
+  const cel_session *session = cel__session_of(L);
+  const cel_drawn_node *node = NULL;
+  uint64_t left_out;
+  uint32_t n = cel_drawing_nodes(session->drawing, &node, &left_out);
+  lua_createtable(L, (int)n, 0);
+  for (uint32_t i = 0; i < n; ++i, ++node) {
+    lua_createtable(L, 0, 8);
+    set_number(L, "id", (lua_Number)node->id);
+    set_number(L, "task", (lua_Number)node->task);
+    set_text(L, "kind", node->kind);
+    set_text(L, "name", node->name);
+    set_text(L, "text", node->text);
+    set_text(L, "file", node->place.file);
+    set_number(L, "line", node->place.line);
+    push_dependencies(L, node);
+    lua_setfield(L, -2, "after");
+    lua_rawseti(L, -2, (int)i + 1);
+  }
+  lua_pushnumber(L, (lua_Number)left_out);
+  return 2;
+}
+
 const luaL_Reg cel__core_see[] = {
-    {"trace", see_trace},
-    {NULL, NULL},
+    {"launched", see_launched}, {"trace", see_trace}, {"draw", see_draw},
+    {"drawn", see_drawn},       {NULL, NULL},
 };

@@ -251,6 +251,7 @@ cel_status cel_session_start(cel_session *s) {
       .stalled_context = s,
       .interrupted = cel_interrupted,
   };
+  if (s->drawing != NULL) cel_drawing_attach(s->drawing, &config);
   return cel_engine_create(&config, &s->engine);
 }
 
@@ -313,6 +314,7 @@ void cel_session_close(cel_session *s, int status) {
   s->transport->destroy(s->transport); /* all ranks have come here then */
   if (first) cel_session_merge_trace(s, 0);
   cel_timeline_destroy(s->timeline);
+  cel_drawing_destroy(s->drawing);
   cel_free(s->timeline_path);
   cel_audit_destroy(s->audit);
   cel_cuda_close(s->cuda);
@@ -321,6 +323,7 @@ void cel_session_close(cel_session *s, int status) {
   s->host = NULL;
   s->profile = NULL;
   s->timeline = NULL;
+  s->drawing = NULL;
   s->timeline_path = NULL;
   s->audit = NULL;
   s->backend = NULL;

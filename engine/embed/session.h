@@ -11,7 +11,7 @@
 #include "device/kernel.h"
 #include "device/topology.h"
 #include "embed/choice.h"
-#include "runtime/engine.h"
+#include "runtime/drawing.h"
 
 typedef struct cel_session_options {
   cel_choice_wish wish;
@@ -46,6 +46,7 @@ typedef struct cel_session {
   cel_backend *backend;
   cel_host_lanes *host;
   cel_profile *profile;   /* null unless options.profile */
+  cel_drawing *drawing;   /* null unless a graph is drawn */
   cel_timeline *timeline; /* null unless asked for; so is the next */
   char *timeline_path;
   int64_t timeline_parts; /* files that it is written to */

@@ -44,6 +44,7 @@ local function build_parser()
   add_script(parser:command("check", "run a script on the processor, and compare what its "
     .. "tasks touch with what they declare; slow"), "check")
   add_script(parser:command("build", "compile all kernels of a script ahead"), "build")
+  require("celer.graph").add_command(parser)
   parser:command("info", "what celer finds on this machine")
   local cache = parser:command("cache", "the compiled kernels on this machine")
   cache:argument("action", "list (the default), size, prune: remove what was not used "
@@ -114,6 +115,10 @@ end
 -- What is said once all has been executed.
 local function finish(resolved)
   require("celer.queue").finish()
+  if resolved.drawn then
+    resolved.drawn()
+    return 0
+  end
   if resolved.log == "info" or resolved.log == "debug" then summary() end
   require("celer.profile").write(resolved.output)
   if resolved.builds then require("celer.build").write()
@@ -134,6 +139,9 @@ end
 
 -- What is written or drawn while the run goes on.
 local function watch(resolved)
+  if resolved.drawing then
+    resolved.drawn = require("celer.graph").begin(resolved.drawing)
+  end
   if resolved.trace then require("celer.place").check(core.trace(resolved.trace)) end
 end
 
@@ -244,6 +252,26 @@ local function script_of(words, options, text)
   return #words == 0 and ranks == 1 and not core.terminal() and "-" or nil
 end
 
+-- What was asked for by options and environment; nil and a message for what is
+-- wrong with that.
+local function resolve(options)
+  local drawing, fault
+  if options.graph then drawing, fault = require("celer.graph").resolve(options) end
+  if fault then return nil, fault end
+  if options.build then options["dry-run"] = options["dry-run"] or "1" end
+  settings.check = options.check == true
+  if options.check then options.backend = "cpu" end
+  local resolved, message = settings.resolve(options)
+  if resolved and options.build then
+    resolved, message = require("celer.build").prepare(resolved)
+  end
+  if not resolved then return nil, message end
+  resolved.builds, resolved.drawing = options.build, drawing
+  local lacking = no_gpu(resolved)
+  if lacking then return nil, lacking end
+  return resolved
+end
+
 --- The command with `words` as given to main.
 ---@param words table<integer, string>
 ---@return integer status
@@ -261,17 +289,8 @@ function M.main(words)
   if options.cache then
     return require("celer.cache").run(options.action or "list", options.days)
   end
-  if options.build then options["dry-run"] = options["dry-run"] or "1" end
-  settings.check = options.check == true
-  if options.check then options.backend = "cpu" end
-  local resolved, message = settings.resolve(options)
-  if resolved and options.build then
-    resolved, message = require("celer.build").prepare(resolved)
-  end
+  local resolved, message = resolve(options)
   if not resolved then return usage(message) end
-  resolved.builds = options.build
-  local lacking = no_gpu(resolved)
-  if lacking then return usage(lacking) end
   local path = script_of(words, options, text)
   if not path and (options.run or options.check or options.build) then
     return usage("which script? see celer run --help")
@@ -279,7 +298,7 @@ function M.main(words)
   local person = not path and not options.info and core.terminal()
   configure(resolved, person)
   if path then
-    return run(path, rest, resolved, text)
+    return run(path, options.graph and options.args or rest, resolved, text)
   elseif options.info then
     return info()
   end

@@ -53,7 +53,7 @@ end
 -- not break on some ranks alone.
 local function redirect(make)
   local methods = getmetatable(io.stdout).__index
-  local plain = methods.write
+  local plain = methods.write_plain or methods.write
   methods.write_plain = plain
   local out, err = make and make(io.stdout), make and make(io.stderr)
   function methods.write(stream, ...)
@@ -73,6 +73,20 @@ end
 function M.prefix(rank)
   local prefix = ("[%d] "):format(rank)
   redirect(function(stream) return prefixer(stream, prefix) end)
+end
+
+--- What the driver prints goes to stderr, from rank 0: stdout is for something
+--- else. Gives what still writes there.
+---@return fun(text: string)
+function M.aside(rank)
+  redirect(function(stream)
+    if rank > 0 then return silent end
+    return function(...)
+      if stream == io.stdout then io.stdout:flush() end
+      return io.stderr:write_plain(...)
+    end
+  end)
+  return function(text) io.stdout:write_plain(text) end
 end
 
 --- The driver's output.

@@ -1,0 +1,105 @@
+#include "runtime/drawing.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "runtime/drawing_text.h"
+
+struct cel_drawing {
+  cel_drawn graph;
+  uint32_t most;
+  uint64_t left_out;
+  CEL_VEC(cel_drawn_node) nodes;
+  cel_arena arena; /* what they point to */
+  cel_drawing_text text;
+};
+
+cel_drawing *cel_drawing_create(cel_drawn graph, uint32_t most) {
+  cel_drawing *drawing = cel_alloc_zero(sizeof *drawing);
+  drawing->graph = graph;
+  drawing->most = most;
+  cel_arena_init(&drawing->arena);
+  return drawing;
+}
+
+void cel_drawing_destroy(cel_drawing *drawing) {
+  if (drawing == NULL) return;
+  cel_vec_release(&drawing->nodes);
+  cel_vec_release(&drawing->text);
+  cel_arena_release(&drawing->arena);
+  cel_free(drawing);
+}
+
+/* Of the node that drawing->text describes. */
+static void keep(cel_drawing *d, cel_drawn_node node, const cel_task *task) {
+  cel_vec_push(&d->text, '\0');
+  node.text = cel_arena_copy(&d->arena, d->text.at, d->text.n);
+  node.dep = cel_arena_copy(&d->arena, node.dep, node.deps * sizeof *node.dep);
+  if (task != NULL) {
+    node.task = task->id;
+    node.place = task->place;
+    if (task->name != NULL)
+      node.name = cel_arena_copy(&d->arena, task->name, strlen(task->name) + 1);
+  }
+  cel_vec_push(&d->nodes, node);
+}
+
+/* False when there are enough. */
+static bool begin(cel_drawing *d) {
+  cel_vec_clear(&d->text);
+  if (d->nodes.n < d->most) return true;
+  ++d->left_out;
+  return false;
+}
+
+static void saw_task(void *context, const cel_task *task) {
+  cel_drawing *d = context;
+  if (!begin(d)) return;
+  cel__drawing_say_task(&d->text, task);
+  keep(d,
+       (cel_drawn_node){.id = task->id,
+                        .kind = cel__drawing_task_kind(task->kind),
+                        .deps = task->deps,
+                        .dep = task->dep},
+       task);
+}
+
+static void saw_command(void *context, const cel_command *command) {
+  cel_drawing *d = context;
+  if (!begin(d)) return;
+  cel__drawing_say_command(&d->text, command);
+  keep(d,
+       (cel_drawn_node){.id = command->id,
+                        .kind = cel__drawing_command_kind(command->kind),
+                        .deps = command->deps,
+                        .dep = command->dep},
+       command->task);
+}
+
+static void saw_instr(void *context, const cel_instr *instr) {
+  cel_drawing *d = context;
+  if (!begin(d)) return;
+  cel__drawing_say_instr(&d->text, instr);
+  keep(d,
+       (cel_drawn_node){.id = instr->id,
+                        .kind = cel_instr_name(instr->kind),
+                        .deps = instr->deps,
+                        .dep = instr->dep},
+       instr->task);
+}
+
+void cel_drawing_attach(cel_drawing *drawing, cel_engine_config *config) {
+  config->saw_context = drawing;
+  switch (drawing->graph) {
+  case CEL_DRAWN_TASKS: config->saw_task = saw_task; break;
+  case CEL_DRAWN_COMMANDS: config->saw_command = saw_command; break;
+  case CEL_DRAWN_INSTRS: config->saw_instr = saw_instr; break;
+  }
+}
+
+uint32_t cel_drawing_nodes(const cel_drawing *drawing,
+                           const cel_drawn_node **out, uint64_t *left_out) {
+  *out = drawing->nodes.at;
+  *left_out = drawing->left_out;
+  return drawing->nodes.n;
+}

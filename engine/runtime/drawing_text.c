@@ -1,0 +1,233 @@
+#include "runtime/drawing_text.h"
+
+#include <stdio.h>
+
+#include "base/amount.h"
+
+enum { PIECE = 256, BOXES = 4 };
+
+typedef cel_drawing_text text;
+
+/* Less than PIECE bytes. */
+static void __attribute__((format(printf, 2, 3)))
+say(text *t, const char *format, ...) {
+  va_list arguments;
+  cel_vec_reserve(t, PIECE);
+  va_start(arguments, format);
+  int n = vsnprintf(t->at + t->n, PIECE, format, arguments);
+  va_end(arguments);
+  t->n += (uint32_t)(n < PIECE ? n : PIECE - 1);
+}
+
+static void say_box(text *t, const cel_box *box, int dims) {
+  say(t, " ");
+  if (dims == 0) say(t, "of one");
+  for (int d = 0; d < dims; ++d)
+    say(t, "%s[%lld,%lld)", d > 0 ? "x" : "", (long long)box->min[d],
+        (long long)box->max[d]);
+}
+
+static const char *name_of(const cel_buffer *buffer) {
+  return buffer->name != NULL ? buffer->name : "a buffer";
+}
+
+static void say_part(text *t, const cel_buffer *buffer, const cel_box *box) {
+  say(t, "%.80s", name_of(buffer));
+  say_box(t, box, buffer->dims);
+}
+
+static void say_bytes(text *t, uint64_t bytes) {
+  char amount[CEL_AMOUNT_TEXT];
+  cel_amount_text(bytes, amount, sizeof amount);
+  say(t, ", %s", amount);
+}
+
+/* ---- accesses and effects ------------------------------------------------ */
+
+/* What a chunk touches: the first few boxes. */
+static void say_boxes(text *t, const cel_access *access, const cel_box *chunk) {
+  cel_region region = {0};
+  if (access->rows > 0) {
+    say(t, " partial results");
+  } else if (cel_rule_eval(&access->use, chunk, &region) == CEL_E_OK) {
+    for (uint32_t i = 0; i < region.n && i < BOXES; ++i)
+      say_box(t, &region.at[i], access->buffer->dims);
+    if (region.n > BOXES) say(t, " and %u more", region.n - BOXES);
+    if (region.n == 0) say(t, " nothing");
+  }
+  cel_region_release(&region);
+}
+
+static void say_accesses(text *t, const cel_task *task, const cel_box *chunk) {
+  for (uint32_t i = 0; i < task->accesses; ++i) {
+    const cel_access *access = &task->access[i];
+    say(t, "%s %.80s", cel_mode_name(access->mode), name_of(access->buffer));
+    say_boxes(t, access, chunk);
+    say(t, "\n");
+  }
+}
+
+static void say_object(text *t, const cel_object *object) {
+  say(t, "%.80s", object->name != NULL ? object->name : "an object");
+}
+
+static void say_effects(text *t, const cel_task *task) {
+  for (uint32_t i = 0; i < task->effects; ++i) {
+    say(t, "%s effect on ", cel_order_name(task->effect[i].order));
+    say_object(t, task->effect[i].object);
+    say(t, "\n");
+  }
+}
+
+static bool computes(const cel_task *task) {
+  return task->kind == CEL_TASK_KERNEL || task->kind == CEL_TASK_HOST;
+}
+
+static void say_freed(text *t, const cel_task *task) {
+  if (task->freed != NULL) say(t, "%.80s", name_of(task->freed));
+  if (task->ended != NULL) say_object(t, task->ended);
+  say(t, "\n");
+}
+
+/* ---- nodes --------------------------------------------------------------- */
+
+const char *cel__drawing_task_kind(cel_task_kind kind) {
+  static const char *const names[] = {
+#define KIND_NAME(NAME, name, text) #name,
+      CEL_TASK_KINDS(KIND_NAME)
+#undef KIND_NAME
+  };
+  return names[kind];
+}
+
+const char *cel__drawing_command_kind(cel_command_kind kind) {
+  static const char *const names[] = {
+#define KIND_NAME(NAME, name, text) #name,
+      CEL_COMMAND_KINDS(KIND_NAME)
+#undef KIND_NAME
+  };
+  return names[kind];
+}
+
+void cel__drawing_say_task(cel_drawing_text *text, const cel_task *task) {
+  static const char *const where[] = {"", " once", " on each rank"};
+  if (task->kind == CEL_TASK_FREE) say_freed(text, task);
+  if (!computes(task)) return;
+  say(text, "over");
+  say_box(text, &task->range, task->dims);
+  say(text, "%s%s\n", where[task->placement],
+      task->collective != 0 ? ", together" : "");
+  say_accesses(text, task, &task->range);
+  say_effects(text, task);
+}
+
+static void say_pieces(text *t, const cel_message *m) {
+  if (m->object != NULL) {
+    say(t, "token of ");
+    say_object(t, m->object);
+    say(t, "\n");
+  }
+  for (uint32_t i = 0; i < m->pieces && i < BOXES; ++i) {
+    say_part(t, m->piece[i].buffer, &m->piece[i].box);
+    say(t, "\n");
+  }
+  if (m->pieces > BOXES) say(t, "and %u more\n", m->pieces - BOXES);
+}
+
+void cel__drawing_say_command(cel_drawing_text *text,
+                              const cel_command *command) {
+  const cel_message *m = &command->message;
+  switch (command->kind) {
+  case CEL_COMMAND_EXECUTE:
+    say(text, "chunk");
+    say_box(text, &command->chunk, command->task->dims);
+    say(text, "\n");
+    say_accesses(text, command->task, &command->chunk);
+    say_effects(text, command->task);
+    break;
+  case CEL_COMMAND_PUSH:
+  case CEL_COMMAND_AWAIT_PUSH:
+    say(text, "%s rank %lld", command->kind == CEL_COMMAND_PUSH ? "to" : "from",
+        (long long)m->peer);
+    say_bytes(text, m->bytes);
+    say(text, "\n");
+    say_pieces(text, m);
+    break;
+  case CEL_COMMAND_FREE: say_freed(text, command->task); break;
+  default: break;
+  }
+}
+
+static void say_memory(text *t, int32_t memory) {
+  if (memory == CEL_MEMORY_HOST)
+    say(t, "host");
+  else
+    say(t, "device memory %d", memory - 1);
+}
+
+static void say_allocation(text *t, const cel_instr *instr) {
+  const cel_allocation *a = instr->memory.allocation;
+  bool whole = instr->kind == CEL_INSTR_ALLOC || instr->kind == CEL_INSTR_FREE;
+  say_part(t, a->buffer, &a->layout);
+  say(t, "\nin ");
+  say_memory(t, a->memory);
+  say_bytes(t, whole ? a->reserve : instr->memory.end - instr->memory.begin);
+  say(t, "\n");
+}
+
+static void say_copy(text *t, const cel_instr *instr) {
+  say_part(t, instr->copy.to->buffer, &instr->copy.box);
+  say(t, "\n");
+  if (instr->copy.from != NULL) {
+    say_memory(t, instr->copy.from->memory);
+    say(t, " to ");
+  } else {
+    say(t, "in ");
+  }
+  say_memory(t, instr->copy.to->memory);
+  say(t, "\n");
+}
+
+static void say_run(text *t, const cel_instr *instr) {
+  const cel_task *task = instr->task;
+  say(t, "chunk");
+  say_box(t, &instr->run.chunk, task->dims);
+  if (instr->kind == CEL_INSTR_KERNEL) say(t, " on device %d", instr->device);
+  say(t, "\n");
+  for (uint32_t i = 0; i < task->accesses; ++i) {
+    if (instr->run.view[i].allocation == NULL) continue;
+    say(t, "%s ", cel_mode_name(task->access[i].mode));
+    say_part(t, task->access[i].buffer, &instr->run.view[i].box);
+    say(t, "\n");
+  }
+  say_effects(t, task);
+}
+
+static void say_message(text *t, const cel_instr *instr) {
+  say(t, "%s rank %lld", instr->kind == CEL_INSTR_SEND ? "to" : "from",
+      (long long)instr->message.peer);
+  say_bytes(t, instr->message.bytes);
+  say(t, "%s\n", instr->message.direct ? ", direct" : "");
+  for (uint32_t i = 0; i < instr->message.pieces && i < BOXES; ++i) {
+    const cel_place_in *piece = &instr->message.piece[i];
+    say_part(t, piece->allocation->buffer, &piece->box);
+    say(t, "\n");
+  }
+  if (instr->message.pieces > BOXES)
+    say(t, "and %u more\n", instr->message.pieces - BOXES);
+}
+
+void cel__drawing_say_instr(cel_drawing_text *text, const cel_instr *instr) {
+  switch (cel_instr_lane_of(instr->kind)) {
+  case CEL_LANE_MEMORY: say_allocation(text, instr); return;
+  case CEL_LANE_COMM: say_message(text, instr); return;
+  case CEL_LANE_NONE: return;
+  default: break;
+  }
+  if (instr->kind == CEL_INSTR_COPY || instr->kind == CEL_INSTR_INIT)
+    say_copy(text, instr);
+  else if (instr->kind == CEL_INSTR_RELEASE)
+    say_freed(text, instr->task);
+  else
+    say_run(text, instr);
+}
