@@ -79,14 +79,15 @@ end
 --- else. Gives what still writes there.
 ---@return fun(text: string)
 function M.aside(rank)
+  local out, err = io.stdout, io.stderr
   redirect(function(stream)
     if rank > 0 then return silent end
     return function(...)
-      if stream == io.stdout then io.stdout:flush() end
-      return io.stderr:write_plain(...)
+      if stream == out then out:flush() end
+      return err:write_plain(...)
     end
   end)
-  return function(text) io.stdout:write_plain(text) end
+  return function(text) out:write_plain(text) end
 end
 
 --- The driver's output.
