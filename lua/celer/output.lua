@@ -50,7 +50,7 @@ end
 
 -- Sends print, io.write, io.stdout and io.stderr of this state through writers,
 -- if any. Whoever writes, file:write gives the file, as in Lua 5.2: a chain must
--- not break on some ranks alone.
+-- not break on some ranks alone. Gives file:write as it was.
 local function redirect(make)
   local methods = getmetatable(io.stdout).__index
   local plain = methods.write_plain or methods.write
@@ -67,6 +67,7 @@ local function redirect(make)
   end
   io.write = function(...) return io.output():write(...) end -- luacheck: ignore
   print = print_to_stdout -- luacheck: ignore
+  return plain
 end
 
 --- Puts "[rank] " before each line of this state's output.
@@ -80,14 +81,14 @@ end
 ---@return fun(text: string)
 function M.aside(rank)
   local out, err = io.stdout, io.stderr
-  redirect(function(stream)
+  local plain = redirect(function(stream)
     if rank > 0 then return silent end
     return function(...)
       if stream == out then out:flush() end
-      return err:write_plain(...)
+      return stream.write_plain(err, ...)
     end
   end)
-  return function(text) out:write_plain(text) end
+  return function(text) plain(out, text) end
 end
 
 --- The driver's output.
