@@ -12,6 +12,10 @@ static void receive(cel_transport *t, const cel_posted *message) {
   inner_of(t)->receive(inner_of(t), message);
 }
 
+static void exchange(cel_transport *t, const cel_joint *joint) {
+  inner_of(t)->exchange(inner_of(t), joint);
+}
+
 static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
   uint32_t n = inner_of(t)->poll(inner_of(t), out, max);
   t->broken = inner_of(t)->broken;
@@ -76,6 +80,7 @@ void cel_around_init(cel_around *around, cel_transport *inner,
                                  .no_groups = inner->no_groups,
                                  .send = send,
                                  .receive = receive,
+                                 .exchange = exchange,
                                  .poll = poll,
                                  .busy = busy,
                                  .agree = agree,

@@ -4,6 +4,7 @@
 #include "base/park.h"
 #include "base/random.h"
 #include "base/vec.h"
+#include "comm/joint.h"
 #include "comm/meeting.h"
 #include "comm/strided.h"
 
@@ -55,6 +56,7 @@ typedef struct cluster {
   uint64_t slot0; /* index of slots.at[0] */
   CEL_VEC(slot) slots;
   cel_meeting *meeting;
+  cel__joints *joints;
   void *broadcast;
   uint64_t broadcast_size, broadcasts, broadcast_reads;
   cel_fault fault;
@@ -262,6 +264,26 @@ static void receive_inprocess(cel_transport *t, const cel_posted *message) {
   leave(e);
 }
 
+static void exchange_inprocess(cel_transport *t, const cel_joint *joint) {
+  endpoint *e = enter(t);
+  cluster *c = e->cluster;
+  cel__joints_post(c->joints, t->rank, joint);
+  for (int64_t k = 0; k < c->ranks; ++k) wake(&c->end[k]);
+  leave(e);
+}
+
+static bool moves(void *context) {
+  return chance(context, 50);
+}
+
+/* Lets collectives move on, as far as the seed wants it. */
+static void move_joints(endpoint *e) {
+  cluster *c = e->cluster;
+  cel_done done;
+  while (cel__joints_step(c->joints, e->base.rank, moves, c, &done))
+    cel_vec_push(&e->done, done);
+}
+
 static uint32_t take_done(endpoint *e, cel_done *out, uint32_t max) {
   uint32_t n = 0;
   while (n < max && e->done.n > 0) {
@@ -282,6 +304,7 @@ static uint32_t poll_inprocess(cel_transport *t, cel_done *out, uint32_t max) {
       if (chance(e->cluster, 40)) let_go(e, i);
     match(e);
   }
+  move_joints(e);
   uint32_t n = take_done(e, out, max);
   leave(e);
   return n;
@@ -481,6 +504,7 @@ static void destroy_inprocess(cel_transport *t) {
   pthread_cond_destroy(&c->broadcast_came);
   pthread_mutex_destroy(&c->lock);
   cel_meeting_destroy(c->meeting);
+  cel__joints_destroy(c->joints);
   cel_vec_release(&c->slots);
   cel_free(c->again);
   cel_free(c->broadcast);
@@ -491,6 +515,7 @@ static void destroy_inprocess(cel_transport *t) {
 static const cel_transport inprocess_table = {.name = "in-process",
                                               .send = send_inprocess,
                                               .receive = receive_inprocess,
+                                              .exchange = exchange_inprocess,
                                               .poll = poll_inprocess,
                                               .chained = chained_inprocess,
                                               .carry = carry_inprocess,
@@ -534,6 +559,7 @@ cel_status cel_transport_inprocess(const cel_inprocess_config *config,
   c->random.state = config->seed;
   c->ranks = c->alive = config->ranks;
   c->meeting = cel_meeting_create(config->ranks, config->threads);
+  c->joints = cel__joints_create(config->ranks, config->threads);
   c->fault = config->fault;
   c->fault_at = config->fault_at;
   c->end = cel_alloc_zero((size_t)c->ranks * sizeof *c->end);

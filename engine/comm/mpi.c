@@ -58,7 +58,10 @@ static void ended(cel__mpi *m, cel__mpi_row row, const MPI_Status *status,
   bool data = row.role == CEL__SEND || row.role == CEL__RECEIVE;
   if (row.what == NULL) return; /* it has been reported as failed */
   cel__mpi_transfer *transfer = data ? row.what : NULL;
-  if (data) {
+  if (row.role == CEL__JOINT) {
+    bool bad = cel__mpi_bad(m, code, "in a collective", -1);
+    cel__mpi_joined(m, row.what, !bad);
+  } else if (data) {
     int64_t peer = transfer->message->peer;
     cel__mpi_bad(m, code,
                  row.role == CEL__SEND ? "sending to" : "receiving from", peer);
@@ -215,6 +218,7 @@ static void release(cel__mpi *m) {
   cel__mpi_release_control(m);
   cel__mpi_release_peers(m);
   cel__mpi_release_pool(m);
+  cel__mpi_release_units(m);
   cel_vec_release(&m->request);
   cel_vec_release(&m->row);
   cel_vec_release(&m->index);
@@ -232,6 +236,7 @@ static void destroy(cel_transport *t) {
   if (m->failed || m->transfers > 0) end_all(t, 1);
   cancel_receives(m);
   MPI_Comm_free(&m->data);
+  MPI_Comm_free(&m->joint);
   MPI_Comm_free(&m->control);
   MPI_Comm_free(&m->agreement);
   bool finalize = m->finalize;
@@ -352,6 +357,7 @@ static int find_place(cel_transport *t) {
 static const cel_transport table = {.name = "mpi",
                                     .send = cel__mpi_send,
                                     .receive = cel__mpi_receive,
+                                    .exchange = cel__mpi_exchange,
                                     .poll = poll,
                                     .busy = busy,
                                     .agree = cel__mpi_agree,
@@ -385,6 +391,7 @@ static cel_status open_mpi(const cel_mpi_config *config, int level,
   m->flow[CEL__RECEIVE].bound = config->receives;
   int code = find_place(&m->base);
   if (code == MPI_SUCCESS) code = dup_world(&m->data);
+  if (code == MPI_SUCCESS) code = dup_world(&m->joint);
   if (code == MPI_SUCCESS) code = dup_world(&m->control);
   if (code == MPI_SUCCESS) code = dup_world(&m->agreement);
   if (cel__mpi_breaks(m, code, "making communicators", -1)) {

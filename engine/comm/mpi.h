@@ -3,14 +3,16 @@
  *   mpi.c          starts and ends it; broadcast; the table of functions
  *   mpi_data.c     messages: windows, bounds, starting and completing them
  *   mpi_pack.c     what a message looks like to MPI: direct, typed, or packed
+ *   mpi_joint.c    collectives
  *   mpi_control.c  credits, short texts, agreements
  *   mpi_comm.c     communicators of collective tasks
  *   mpi_file.c     their files
  *   mpi_alone.c    MPI for one rank without a launcher
  *   mpi_window.c   which transfers of one direction of one pair may start
  *
- * Every MPI request is a row of one table, tested together. Three
- * communicators keep data, control and agreements from matching each other.
+ * Every MPI request is a row of one table, tested together. Four
+ * communicators keep data, collectives, control and agreements from matching
+ * each other.
  *
  * Invariants:
  *   1. flow[d].in_flight counts the rows of role SEND (d = 0), RECEIVE (1).
@@ -46,12 +48,13 @@ cel_status cel_transport_mpi_with(const cel_mpi_config *config,
                                   cel_transport **out);
 
 enum { CEL__TAG_CREDIT = 1, CEL__TAG_TELL = 2, CEL__CREDIT_RECEIVES = 4 };
-enum { CEL__MPI_NO_GROUPS = 384 };
+enum { CEL__MPI_NO_GROUPS = 384, CEL__MPI_UNITS = 8 };
 enum { CEL__POOL_SMALLEST = 10, CEL__POOL_CLASSES = 7, CEL__POOL_KEPT = 32 };
 
 typedef enum cel__mpi_role {
   CEL__SEND,
   CEL__RECEIVE,
+  CEL__JOINT,     /* what: cel__mpi_joint */
   CEL__WORD_OUT,  /* a credit or text; what: the bytes, freed when done */
   CEL__CREDIT_IN, /* what: uint64_t, posted again */
   CEL__TELL_IN,   /* what: cel_told */
@@ -94,6 +97,19 @@ typedef struct cel__mpi_transfer {
   MPI_Datatype type;
 } cel__mpi_transfer;
 
+/* A collective on its way; ours until its ticket is reported. */
+typedef struct cel__mpi_joint {
+  const cel_joint *joint;
+  void *staging;     /* the whole as one run, or null */
+  MPI_Datatype type; /* made for it, or none */
+} cel__mpi_joint;
+
+/* The type of so many bytes, kept for the next collective of that unit. */
+typedef struct cel__mpi_unit {
+  uint64_t bytes; /* 0: none */
+  MPI_Datatype type;
+} cel__mpi_unit;
+
 typedef struct cel__mpi_vote cel__mpi_vote;
 struct cel__mpi_vote {
   uint64_t index;
@@ -115,7 +131,7 @@ typedef struct cel__mpi_pool {
 typedef struct cel__mpi {
   cel_transport base; /* first */
   cel_mpi_config config;
-  MPI_Comm data, control, agreement;
+  MPI_Comm data, joint, control, agreement;
   bool finalize;   /* we initialised MPI */
   bool failed;     /* no message can be relied on any more */
   cel_error error; /* the first, if `failed` */
@@ -132,6 +148,8 @@ typedef struct cel__mpi {
     uint32_t n, cap;
   } peers;
   cel__mpi_pool pool;
+  cel__mpi_unit unit[CEL__MPI_UNITS];
+  uint32_t oldest_unit;
   CEL_VEC(cel_done) done; /* to report, from done_head on */
   uint32_t done_head;
   CEL_VEC(cel_told *) told; /* likewise */
@@ -172,6 +190,9 @@ void cel__mpi_granted(cel__mpi *m, int64_t peer, uint64_t base);
 /* After a failure: every transfer fails. */
 void cel__mpi_fail_all(cel__mpi *m);
 void cel__mpi_release_peers(cel__mpi *m);
+/* The message of that ticket has ended, as the first failure says unless
+ * `good`. */
+void cel__mpi_report(cel__mpi *m, uint64_t ticket, bool good);
 
 /* mpi_pack.c */
 /* Finds out how `transfer` travels, and packs it if it does so packed and is
@@ -184,6 +205,12 @@ void cel__mpi_release_pool(cel__mpi *m);
 /* The type of so many bytes in a row, more than an int can count; not yet
  * committed. */
 int cel__mpi_big_type(uint64_t bytes, MPI_Datatype *out);
+
+/* mpi_joint.c */
+void cel__mpi_exchange(cel_transport *t, const cel_joint *joint);
+/* It has ended; `good` unless MPI says otherwise. */
+void cel__mpi_joined(cel__mpi *m, cel__mpi_joint *mine, bool good);
+void cel__mpi_release_units(cel__mpi *m);
 
 /* mpi_control.c */
 void cel__mpi_agree(cel_transport *t, const cel_agreement *mine);

@@ -68,8 +68,8 @@ void cel__mpi_release_peers(cel__mpi *m) {
 
 /* --- reporting --------------------------------------------------------- */
 
-static void report(cel__mpi *m, const cel_posted *message, bool good) {
-  cel_done done = {message->ticket, NULL};
+void cel__mpi_report(cel__mpi *m, uint64_t ticket, bool good) {
+  cel_done done = {ticket, NULL};
   if (!good) {
     done.error = cel_alloc(sizeof m->error);
     *done.error = m->error;
@@ -79,16 +79,20 @@ static void report(cel__mpi *m, const cel_posted *message, bool good) {
 
 /* A transfer has ended that MPI does not hold (or holds in a job that ends). */
 static void end(cel__mpi *m, cel__mpi_transfer *transfer, bool good) {
-  report(m, transfer->message, good);
+  cel__mpi_report(m, transfer->message->ticket, good);
   cel_free(transfer);
   --m->transfers;
 }
 
 void cel__mpi_fail_all(cel__mpi *m) {
   for (uint32_t i = 0; i < m->row.n; ++i) {
-    if (m->row.at[i].role > CEL__RECEIVE || m->row.at[i].what == NULL) continue;
-    end(m, m->row.at[i].what, false);
-    m->row.at[i].what = NULL; /* the request stays: MPI may write on */
+    cel__mpi_row *row = &m->row.at[i];
+    if (row->role > CEL__JOINT || row->what == NULL) continue;
+    if (row->role == CEL__JOINT)
+      cel__mpi_joined(m, row->what, false);
+    else
+      end(m, row->what, false);
+    row->what = NULL; /* the request stays: MPI may write on */
   }
   for (uint32_t i = 0; i < m->peers.cap; ++i)
     for (int d = 0; m->peers.at[i] != NULL && d < 2; ++d) {
@@ -169,7 +173,7 @@ static void changed(cel__mpi *m, cel__mpi_side *side) {
 static void post(cel__mpi *m, const cel_posted *message, cel__mpi_role role) {
   cel_assert(!message->direct);
   if (m->failed) {
-    report(m, message, false);
+    cel__mpi_report(m, message->ticket, false);
     return;
   }
   cel__mpi_transfer *transfer = cel_alloc(sizeof *transfer);

@@ -17,6 +17,12 @@ static void no_peer(cel_transport *t, const cel_posted *message) {
           (unsigned long long)message->sequence, (long long)message->peer);
 }
 
+static void exchange_nothing(cel_transport *t, const cel_joint *joint) {
+  (void)t;
+  cel_bug("collective %llu, but this rank is alone",
+          (unsigned long long)joint->nth);
+}
+
 static uint32_t poll_none(cel_transport *t, cel_done *out, uint32_t max) {
   (void)t, (void)out, (void)max;
   return 0;
@@ -96,6 +102,7 @@ cel_status cel_transport_single(cel_transport **out) {
                             .local_ranks = 1,
                             .send = no_peer,
                             .receive = no_peer,
+                            .exchange = exchange_nothing,
                             .poll = poll_none,
                             .busy = never_busy,
                             .agree = agree_alone,

@@ -5,6 +5,7 @@
  * Messages are matched by (peer, sequence): no pilots. Sends may start in any
  * order, receives may be posted in any order; the transport bounds what is
  * outstanding (a window per peer, acknowledged by credits) and queues the rest.
+ * Collectives are matched by the order in which they are posted.
  *
  * Beside the data there is a control plane: short texts to a peer, and the
  * agreement of all ranks on what they submitted.
@@ -16,6 +17,7 @@
 #define CEL_COMM_TRANSPORT_H
 
 #include "comm/communicator.h"
+#include "command/command.h"
 #include "device/backend.h"
 
 /* count[0] x count[1] runs of `run` bytes, `stride` bytes apart. */
@@ -36,6 +38,25 @@ typedef struct cel_posted {
                    a near rank */
   bool chained; /* direct, of chain_bytes at most; see cel_chained */
 } cel_posted;
+
+/* A posted collective: of a whole each rank gives what it has, and gets the
+ * rest. All ranks post the same ones in the same order, whatever is still under
+ * way; they and messages do not wait for each other. The poster owns it, its
+ * pieces and counts, until its ticket comes back. */
+typedef struct cel_joint {
+  uint64_t ticket;
+  uint64_t nth; /* from 0, without gaps */
+  cel_pattern pattern;
+  int64_t root;   /* BROADCAST */
+  uint64_t bytes; /* of the whole */
+  /* ALL_GATHER: see cel_parts. */
+  uint64_t unit; /* bytes */
+  const int32_t *count, *start;
+  /* One: the whole, which is dense unless it is broadcast, and where the parts
+   * of an all-gather lie as `start` says. Else the ranks' parts, by rank. */
+  uint32_t pieces;
+  const cel_strided *piece;
+} cel_joint;
 
 /* The poster's end of a message that is chained at both ends: some copying, for
  * a stream of its device that is in order with all that the message waits for.
@@ -90,7 +111,9 @@ struct cel_transport {
   const char *no_groups;
   void (*send)(cel_transport *t, const cel_posted *message);
   void (*receive)(cel_transport *t, const cel_posted *message);
-  /* Progress, and up to `max` completions of sends and receives. */
+  void (*exchange)(cel_transport *t, const cel_joint *joint);
+  /* Progress, and up to `max` completions of sends, receives and
+   * collectives. */
   uint32_t (*poll)(cel_transport *t, cel_done *out, uint32_t max);
   /* Up to `max` ends of chained messages that are to be enqueued now. They do
    * not complete by poll, unless they fail before. Null where chain_bytes is
@@ -141,7 +164,7 @@ enum { CEL_DRY_RANKS = 1 << 24 };
 cel_status cel_transport_dry(int64_t rank, int64_t ranks, cel_transport **out);
 
 typedef struct cel_dry_traffic {
-  uint64_t sent, received, bytes_sent, bytes_received;
+  uint64_t sent, received, bytes_sent, bytes_received, collectives;
   uint64_t peers; /* ranks that it sent to or received from */
 } cel_dry_traffic;
 /* What went through it. When nothing is under way. */

@@ -1,13 +1,15 @@
-/* command.h -- what this rank does for each task: execute, push, await-push.
+/* command.h -- what this rank does for each task: execute, push, await-push,
+ * take part in a collective.
  *
  * One command graph per rank, of this rank's commands only. Who owns what is
  * known symbolically (own.h), so nothing here grows with ranks that this rank
  * exchanges nothing with.
  *
- * For one task the commands come in this order: pushes (what others lack and
- * this rank owns), await-pushes (what this rank lacks), tokens to and from
- * other ranks where a host object of cluster scope is touched (shared.h), then
- * the execution, then tokens that wait for it.
+ * For one task the commands come in this order: collectives (what all ranks
+ * lack, see pattern.h), pushes (what others lack besides and this rank owns),
+ * await-pushes (what this rank lacks), tokens to and from other ranks where a
+ * host object of cluster scope is touched (shared.h), then the execution, then
+ * tokens that wait for it.
  * Messages: all boxes from one rank to another for one task are in canonical
  * order (buffer id, then box). Boxes of at most `small_bytes` travel together
  * as one message, the first (another begins where it would exceed
@@ -20,6 +22,11 @@
  * to the host while another travels and a third is copied to the device. Where
  * the transport moves messages between devices itself, it does that better:
  * with near ranks a box that a task on devices asks for travels whole.
+ *
+ * Collectives: every rank has the same ones, in the same order and numbered
+ * alike, whether it executes a chunk of the task or not. They are to be begun
+ * in that order everywhere: it is a linear extension of all dependencies, so
+ * ranks that do so cannot wait for each other in a circle.
  *
  * Dependencies are among this rank's commands, by id, ids ascending from 1
  * (the first epoch). Horizons and epochs as in the task graph.
@@ -35,6 +42,7 @@
   _(EXECUTE, execute, "this rank's chunk of a task")                           \
   _(PUSH, push, "one message to another rank")                                 \
   _(AWAIT_PUSH, await_push, "one message from another rank")                   \
+  _(COLLECTIVE, collective, "this rank's part in what all ranks exchange")     \
   _(HORIZON, horizon, "seed 002")                                              \
   _(EPOCH, epoch, "seed 000")                                                  \
   _(FREE, free, "the last mention of a buffer or a host object")
@@ -63,13 +71,51 @@ typedef struct cel_message {
   cel_order order;
 } cel_message;
 
+/* NAME, name, what it is. */
+#define CEL_PATTERNS(_)                                                        \
+  _(NONE, none, "no collective: messages between pairs of ranks")              \
+  _(BROADCAST, broadcast, "one rank has it, all read all of it")               \
+  _(ALL_GATHER, all_gather, "each rank has a part, all read all of them")
+
+typedef enum cel_pattern {
+#define CEL_PATTERN_ENUM(NAME, name, text) CEL_PATTERN_##NAME,
+  CEL_PATTERNS(CEL_PATTERN_ENUM)
+#undef CEL_PATTERN_ENUM
+} cel_pattern;
+
+/* Which part of a box each rank has, one part at most. Made once for all
+ * commands over the same parts, which share it; it lives as long as they do. */
+typedef struct cel_parts {
+  int64_t ranks;
+  int64_t unit; /* elements */
+  /* By rank: part k is count[k] units. Where `box` is null they are the slices
+   * from start[k] on of dimension `along`, so units of the whole in row-major
+   * order; else start[k] is where they are when each part is dense and the
+   * parts lie one behind the other. */
+  int32_t along;
+  const int32_t *count, *start;
+  const cel_box *box; /* by rank, as if the whole began at 0; may be empty */
+} cel_parts;
+
+/* What all ranks do together: afterwards each has the whole box. */
+typedef struct cel_exchange {
+  cel_pattern pattern;
+  uint64_t nth; /* from 0, the same on all ranks */
+  int64_t root; /* BROADCAST: who has it */
+  const cel_buffer *buffer;
+  cel_box box;
+  cel_box mine;           /* what this rank gives of it; may be empty */
+  const cel_parts *parts; /* ALL_GATHER */
+} cel_exchange;
+
 /* Lives in the arena of its horizon; immutable once emitted. */
 typedef struct cel_command {
   uint64_t id;
   cel_command_kind kind;
-  const cel_task *task; /* the task that it serves */
-  cel_box chunk;        /* EXECUTE */
-  cel_message message;  /* PUSH, AWAIT_PUSH */
+  const cel_task *task;         /* the task that it serves */
+  cel_box chunk;                /* EXECUTE */
+  cel_message message;          /* PUSH, AWAIT_PUSH */
+  const cel_exchange *exchange; /* COLLECTIVE */
   uint32_t deps;
   const cel_dep *dep;
 } cel_command;
@@ -87,9 +133,13 @@ typedef struct cel_command_graph_config {
   const int64_t *near;
   int32_t nears;
   int32_t replications; /* cap per version, default 8 */
+  /* Whether patterns become collectives; the same on all ranks. */
+  bool collectives;
   void (*emit)(void *context, const cel_command *command);
   void *context;
 } cel_command_graph_config;
+
+const char *cel_pattern_name(cel_pattern pattern);
 
 /* Where `rank` is in an ascending list, or -1. Thread: any. */
 int32_t cel_rank_find(const int64_t *list, int32_t n, int64_t rank);

@@ -1,11 +1,11 @@
 #include "command/emit.h"
 
 void cel__emitter_init(cel__emitter *e,
-                       void (*emit)(void *, const cel_command *),
-                       void *context) {
+                       void (*emit)(void *, const cel_command *), void *context,
+                       void (*drop)(void *kept)) {
   *e = (cel__emitter){.emit = emit, .context = context};
   cel_front_init(&e->front);
-  cel_eras_init(&e->eras, NULL);
+  cel_eras_init(&e->eras, drop);
 }
 
 void cel__emitter_release(cel__emitter *e) {

@@ -23,9 +23,10 @@ typedef struct cel__emitter {
   cel_eras eras;
 } cel__emitter;
 
+/* `drop` ends what the eras keep. */
 void cel__emitter_init(cel__emitter *e,
-                       void (*emit)(void *, const cel_command *),
-                       void *context);
+                       void (*emit)(void *, const cel_command *), void *context,
+                       void (*drop)(void *kept));
 void cel__emitter_release(cel__emitter *e);
 
 /* Clears the dependencies and returns the id of the command now to be made. */

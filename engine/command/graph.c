@@ -6,6 +6,7 @@
 #include "command/message.h"
 #include "command/overlap.h"
 #include "command/own.h"
+#include "command/parts.h"
 #include "command/shared.h"
 #include "command/table.h"
 #include "task/collective.h"
@@ -27,12 +28,14 @@ struct cel_command_graph {
   cel__emitter emitter;
   cel__table by_id;    /* buffer id -> a: its buffer_state */
   cel__table sequence; /* peer -> a: next sent, b: next received */
+  uint64_t exchanges;  /* until now */
+  cel__parts_kept parts;
   CEL_VEC(buffer_state *) buffers;
   cel_collectives collectives;
   cel_effect_track effects; /* of this rank's commands */
   cel__shares shares;       /* the same on all ranks */
   CEL_VEC(cel__use) uses;   /* scratch, as all below */
-  cel__transfers sends, receives;
+  cel__traffic traffic;
   cel__tokens tokens;
   cel__messages messages;
   cel__boxes boxes;
@@ -61,8 +64,10 @@ cel_command_graph_create(const cel_command_graph_config *config) {
   if (c->large_bytes < c->small_bytes) c->large_bytes = c->small_bytes;
   if (c->replications <= 0) c->replications = REPLICATIONS;
   cel__own_init(&g->own, c->rank, c->ranks, (uint32_t)c->replications);
+  g->own.collectives = c->collectives && c->ranks > 1;
   cel__footprints_init(&g->footprints, &g->own.reps, c->ranks);
-  cel__emitter_init(&g->emitter, c->emit, c->context);
+  cel__emitter_init(&g->emitter, c->emit, c->context, cel__parts_destroy);
+  cel__parts_init(&g->parts, c->ranks, &g->emitter.eras);
   return g;
 }
 
@@ -83,13 +88,13 @@ void cel_command_graph_destroy(cel_command_graph *g) {
   cel__table_release(&g->by_id);
   cel__table_release(&g->sequence);
   cel_vec_release(&g->uses);
-  cel_vec_release(&g->sends);
-  cel_vec_release(&g->receives);
+  cel__traffic_release(&g->traffic);
   cel_vec_release(&g->boxes);
   cel_region_release(&g->image);
   cel__messages_release(&g->messages);
   cel__footprints_clear(&g->footprints);
   cel__own_release(&g->own);
+  cel__parts_release(&g->parts);
   cel__emitter_release(&g->emitter);
   cel_free(g);
 }
@@ -216,6 +221,42 @@ static void emit_messages(cel_command_graph *g, const cel_task *task,
     emit_message(g, task, kind, &g->messages.message.at[i]);
 }
 
+/* What this rank gives. */
+static cel_box mine_of(const cel_command_graph *g, const cel__together *t) {
+  cel_box mine = {{0}, {0}};
+  if (t->pattern == CEL_PATTERN_ALL_GATHER)
+    cel__rep_box(cel__rep_at(&g->own.reps, t->owner), g->config.rank, &t->box,
+                 &mine);
+  else if (t->root == g->config.rank)
+    mine = t->box;
+  return mine;
+}
+
+static void emit_collective(cel_command_graph *g, const cel_task *task,
+                            const cel__together *t) {
+  cel_exchange exchange = {.pattern = t->pattern,
+                           .nth = g->exchanges++,
+                           .root = t->root,
+                           .buffer = t->buffer,
+                           .box = t->box,
+                           .mine = mine_of(g, t)};
+  if (t->pattern == CEL_PATTERN_ALL_GATHER)
+    exchange.parts =
+        cel__parts_find(&g->parts, &g->own.reps, t->owner, &t->box);
+  cel_command command = {.kind = CEL_COMMAND_COLLECTIVE, .task = task};
+  uint64_t id = cel__emit_begin(&g->emitter);
+  cel_track *track = track_of(g, find_state(g, t->buffer));
+  cel_box other[6];
+  int others = cel_box_subtract(&t->box, &exchange.mine, other);
+  if (!cel_box_is_empty(&exchange.mine))
+    cel_track_read(track, &exchange.mine, id, &g->emitter.deps);
+  for (int i = 0; i < others; ++i)
+    cel_track_write(track, &other[i], id, &g->emitter.deps);
+  command.exchange = cel_arena_copy(cel_eras_arena(&g->emitter.eras), &exchange,
+                                    sizeof exchange);
+  cel__emit_end(&g->emitter, &command);
+}
+
 /* Reports this rank's part of an access to its buffer's tracker. */
 static void track_use(cel_command_graph *g, const cel__use *use, uint64_t id,
                       void (*report)(cel_track *, const cel_box *, uint64_t,
@@ -266,8 +307,7 @@ static void change_ownership(cel_command_graph *g) {
     const cel_buffer *buffer = use->access->buffer;
     cel_map *map = state_of(g, buffer)->versions;
     if (cel_mode_consumes(use->access->mode))
-      cel__own_read(&g->own, map, buffer, use->footprint, &g->sends,
-                    &g->receives);
+      cel__own_read(&g->own, map, buffer, use->footprint, &g->traffic);
   }
   for (uint32_t i = 0; i < g->uses.n; ++i) {
     const cel__use *use = &g->uses.at[i];
@@ -285,12 +325,13 @@ static void tidy(cel_command_graph *g) {
   for (uint32_t i = 0; i < g->buffers.n; ++i)
     cel__own_mark(&g->own, g->buffers.at[i]->versions);
   cel__footprints_clear(&g->footprints);
+  cel__parts_clear(&g->parts);
   cel__own_sweep(&g->own);
 }
 
 void cel__command_graph_squeeze(cel_command_graph *g) {
   g->own.sweep_least = g->own.sweep_at = 0;
-  g->own.join_slots = g->footprints.most = 1;
+  g->own.join_slots = g->footprints.most = g->parts.most = 1;
 }
 
 void cel__command_graph_cap(cel_command_graph *g, uint32_t replications) {
@@ -342,11 +383,12 @@ static cel_status add_work(cel_command_graph *g, const cel_task *task) {
   if (g->config.ranks == 1) return add_alone(g, task);
   tidy(g);
   CEL_TRY(prepare(g, task));
-  cel_vec_clear(&g->sends);
-  cel_vec_clear(&g->receives);
+  cel__traffic_clear(&g->traffic);
   change_ownership(g);
-  emit_messages(g, task, CEL_COMMAND_PUSH, &g->sends);
-  emit_messages(g, task, CEL_COMMAND_AWAIT_PUSH, &g->receives);
+  for (uint32_t i = 0; i < g->traffic.together.n; ++i)
+    emit_collective(g, task, &g->traffic.together.at[i]);
+  emit_messages(g, task, CEL_COMMAND_PUSH, &g->traffic.sends);
+  emit_messages(g, task, CEL_COMMAND_AWAIT_PUSH, &g->traffic.receives);
   cel_split split = cel_task_split(task, g->config.ranks);
   cel__shares_pass(&g->shares, task, split.n, g->config.rank, &g->tokens);
   for (uint32_t i = 0; i < g->tokens.before.n; ++i)

@@ -3,8 +3,21 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "command/pattern.h"
 
-enum { SWEEP_LEAST = 1024, SWEEP_LEAST_BYTES = 16 << 20 };
+enum { SWEEP_LEAST = 1024, SWEEP_LEAST_BYTES = 16 << 20, ENTRIES_AT_ONCE = 16 };
+
+void cel__traffic_clear(cel__traffic *traffic) {
+  cel_vec_clear(&traffic->together);
+  cel_vec_clear(&traffic->sends);
+  cel_vec_clear(&traffic->receives);
+}
+
+void cel__traffic_release(cel__traffic *traffic) {
+  cel_vec_release(&traffic->together);
+  cel_vec_release(&traffic->sends);
+  cel_vec_release(&traffic->receives);
+}
 
 void cel__own_init(cel__own *own, int64_t me, int64_t ranks, uint32_t cap) {
   *own = (cel__own){.me = me, .ranks = ranks};
@@ -192,6 +205,15 @@ static void find_lacks(cel__own *own, const cel__version *v, uint32_t rep,
     take_out_rep(own, v->rep[i], k, box);
 }
 
+int64_t cel__own_lacked(cel__own *own, const cel__version *v, uint32_t rep,
+                        int64_t k, const cel_box *box) {
+  int64_t sum = 0;
+  find_lacks(own, v, rep, k, box);
+  for (uint32_t i = 0; i < own->lacks.n; ++i)
+    sum += cel_box_volume(&own->lacks.at[i]);
+  return sum;
+}
+
 static void transfer(const cel__own *own, cel__transfers *out, int64_t peer,
                      int64_t order, const cel_buffer *buffer, cel_box box) {
   cel__transfer t = {order < 0 ? order + own->ranks : order, peer, buffer, box};
@@ -242,24 +264,40 @@ static void send(cel__own *own, const cel__version *v, uint32_t rep,
   }
 }
 
+/* Whether all exchange `box` together, which is noted then. A read that meets
+ * many entries would make a collective of each, where messages take all of them
+ * along. */
+static bool exchange(cel__own *own, const cel__version *v, uint32_t rep,
+                     const cel_box *box, const cel_buffer *buffer,
+                     cel__traffic *traffic) {
+  if (!own->collectives || own->entries.n > ENTRIES_AT_ONCE) return false;
+  cel__choice choice = cel__pattern_choose(own, v, rep, box);
+  if (choice.pattern == CEL_PATTERN_NONE) return false;
+  cel__together t = {choice.pattern, choice.root, v->owner, buffer, *box};
+  cel_vec_push(&traffic->together, t);
+  return true;
+}
+
 /* One entry's part x in the frame of a read. */
 static void read_entry(cel__own *own, const cel_map_entry *x, uint32_t rep,
                        const cel_box *hull, const cel_buffer *buffer,
-                       cel__transfers *sends, cel__transfers *receives) {
+                       cel__traffic *traffic) {
   uint32_t version = (uint32_t)x->value;
   uint32_t after = joined(own, version, rep);
   if (after == version) return;
   const cel__version *v = version_at(own, version);
   cel_box box;
   cel_box_intersect(&x->box, hull, &box);
-  send(own, v, rep, &box, buffer, sends);
-  receive(own, v, rep, &box, buffer, receives);
+  if (!exchange(own, v, rep, &box, buffer, traffic)) {
+    send(own, v, rep, &box, buffer, &traffic->sends);
+    receive(own, v, rep, &box, buffer, &traffic->receives);
+  }
   cel_vec_push(&own->changes, (cel_map_entry){x->box, after});
 }
 
 static void read_shape(cel__own *own, const cel_map *map,
                        const cel_buffer *buffer, cel__shape *shape,
-                       cel__transfers *sends, cel__transfers *receives) {
+                       cel__traffic *traffic) {
   cel_map_query(map, &shape->hull, &own->entries);
   bool narrow = !cel_box_equal(&shape->hull, &shape->frame);
   for (uint32_t i = 0; i < own->entries.n; ++i) {
@@ -270,20 +308,20 @@ static void read_shape(cel__own *own, const cel_map *map,
       cel_box_intersect(&x.box, &shape->frame, &x.box);
     }
     uint32_t rep = cel__shape_rep(&own->reps, shape, &x.box);
-    read_entry(own, &x, rep, &shape->hull, buffer, sends, receives);
+    read_entry(own, &x, rep, &shape->hull, buffer, traffic);
   }
 }
 
 static void read_list(cel__own *own, const cel_map *map,
                       const cel_buffer *buffer, const cel__footprint *footprint,
-                      cel__transfers *sends, cel__transfers *receives) {
+                      cel__traffic *traffic) {
   const cel_box *hull = &footprint->hull;
   cel_map_query(map, hull, &own->entries);
   for (uint32_t i = 0; i < own->entries.n; ++i) {
     cel_map_entry x = own->entries.at[i];
     if (x.value == CEL__UNINITIALISED) continue;
     cel_map_at(map, x.box.min, &x);
-    read_entry(own, &x, footprint->list, hull, buffer, sends, receives);
+    read_entry(own, &x, footprint->list, hull, buffer, traffic);
   }
 }
 
@@ -295,13 +333,12 @@ static void apply_changes(cel__own *own, cel_map *map) {
 
 /* Box after box: what one has brought, the next no longer lacks. */
 void cel__own_read(cel__own *own, cel_map *map, const cel_buffer *buffer,
-                   cel__footprint *footprint, cel__transfers *sends,
-                   cel__transfers *receives) {
+                   cel__footprint *footprint, cel__traffic *traffic) {
   if (footprint->list != CEL__NO_ID)
-    read_list(own, map, buffer, footprint, sends, receives);
+    read_list(own, map, buffer, footprint, traffic);
   apply_changes(own, map);
   for (uint32_t i = 0; i < footprint->shapes; ++i) {
-    read_shape(own, map, buffer, &footprint->shape[i], sends, receives);
+    read_shape(own, map, buffer, &footprint->shape[i], traffic);
     apply_changes(own, map);
   }
 }

@@ -22,6 +22,7 @@
 #ifndef CEL_COMMAND_OWN_H
 #define CEL_COMMAND_OWN_H
 
+#include "command/command.h"
 #include "command/footprint.h"
 #include "region/map.h"
 
@@ -52,11 +53,30 @@ typedef struct cel__transfer {
 
 typedef CEL_VEC(cel__transfer) cel__transfers;
 
+/* A box that all ranks exchange together. */
+typedef struct cel__together {
+  cel_pattern pattern;
+  int64_t root;
+  uint32_t owner; /* ALL_GATHER: the representation of who has what */
+  const cel_buffer *buffer;
+  cel_box box;
+} cel__together;
+
+/* All that travels for a task. */
+typedef struct cel__traffic {
+  CEL_VEC(cel__together) together; /* the same on all ranks, in order */
+  cel__transfers sends, receives;
+} cel__traffic;
+
+void cel__traffic_clear(cel__traffic *traffic);
+void cel__traffic_release(cel__traffic *traffic);
+
 enum { CEL__JOINS = 1024 };
 
 typedef struct cel__own {
   int64_t me, ranks;
-  uint32_t cap; /* replications per version */
+  uint32_t cap;     /* replications per version */
+  bool collectives; /* are looked for */
   cel__reps reps;
   cel__interner versions;
   /* version + representation read -> version; direct-mapped */
@@ -80,11 +100,15 @@ uint64_t cel__own_everyone(cel__own *own);
 uint64_t cel__own_rank(cel__own *own, int64_t rank);
 uint64_t cel__own_parts(cel__own *own, uint32_t rep);
 
-/* The task reads `footprint`: appends what `me` must send and receive so that
- * every rank has its part, and notes that they then do. */
+/* The task reads `footprint`: appends what all exchange, and what `me` must
+ * send and receive besides, so that every rank has its part, and notes that
+ * they then do. */
 void cel__own_read(cel__own *own, cel_map *map, const cel_buffer *buffer,
-                   cel__footprint *footprint, cel__transfers *sends,
-                   cel__transfers *receives);
+                   cel__footprint *footprint, cel__traffic *traffic);
+/* How many elements rank k reads by `rep` of `box`, which is of version v, and
+ * does not hold. */
+int64_t cel__own_lacked(cel__own *own, const cel__version *v, uint32_t rep,
+                        int64_t k, const cel_box *box);
 
 /* The task has written `footprint`: each rank its own part. */
 void cel__own_write(cel__own *own, cel_map *map, const cel__footprints *all,

@@ -164,13 +164,9 @@ static void listed_boxes(const cel__rep *rep, int64_t k, const cel_box *clip,
   }
 }
 
-void cel__rep_boxes(const cel__rep *rep, int64_t k, const cel_box *clip,
-                    cel__boxes *out) {
-  if (k >= rep->n) return;
-  if (rep->list != NULL) {
-    listed_boxes(rep, k, clip, out);
-    return;
-  }
+bool cel__rep_box(const cel__rep *rep, int64_t k, const cel_box *clip,
+                  cel_box *out) {
+  if (k >= rep->n) return false;
   cel_box box = *clip;
   for (int j = 0; j < CEL_DIMS; ++j) {
     const cel__bound *lo = end(rep, j, CEL__LO), *hi = end(rep, j, CEL__HI);
@@ -182,9 +178,20 @@ void cel__rep_boxes(const cel__rep *rep, int64_t k, const cel_box *clip,
       int64_t v = cel__bound_of_rank(hi, k, CEL__HI);
       if (v < box.max[j]) box.max[j] = v;
     }
-    if (box.min[j] >= box.max[j]) return;
+    if (box.min[j] >= box.max[j]) return false;
   }
-  cel_vec_push(out, box);
+  *out = box;
+  return true;
+}
+
+void cel__rep_boxes(const cel__rep *rep, int64_t k, const cel_box *clip,
+                    cel__boxes *out) {
+  cel_box box;
+  if (rep->list == NULL) {
+    if (cel__rep_box(rep, k, clip, &box)) cel_vec_push(out, box);
+  } else if (k < rep->n) {
+    listed_boxes(rep, k, clip, out);
+  }
 }
 
 bool cel__rep_within(const cel__rep *a, const cel__rep *b) {

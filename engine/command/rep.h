@@ -64,6 +64,9 @@ void cel__reps_release(cel__reps *reps);
 
 /* Whether every rank below n gets all of the entry. */
 bool cel__rep_is_full(const cel__rep *rep);
+/* rep(k) within `clip`, of one that is not listed; false when it is empty. */
+bool cel__rep_box(const cel__rep *rep, int64_t k, const cel_box *clip,
+                  cel_box *out);
 /* rep(k) within `clip`, appended to `out`. */
 void cel__rep_boxes(const cel__rep *rep, int64_t k, const cel_box *clip,
                     cel__boxes *out);

@@ -28,6 +28,8 @@ struct cel_executor {
   const cel_instr *lost; /* what found a device lost, if anything did */
   cel_error lost_error;
   cel_held_list held;
+  uint64_t exchanges;          /* collectives begun */
+  CEL_VEC(uint64_t) early;     /* those that wait for their turn, READY */
   CEL_VEC(cel_node *) settled; /* about to be DONE; empty between calls */
   _Atomic(uint64_t) messages, bytes_sent, copies, bytes_copied, allocations;
 };
@@ -48,7 +50,8 @@ static void note_message(cel_executor *e, const cel_node *node, bool failed) {
   const cel_record *record = node->record;
   cel_timeline *t = e->config.timeline;
   cel_span span;
-  if (t == NULL || record->posted.chained) return;
+  bool collective = node->instr->kind == CEL_INSTR_COLLECTIVE;
+  if (t == NULL || (!collective && record->posted.chained)) return;
   cel_timeline_arrive(t, node->instr->kind == CEL_INSTR_SEND, record->track);
   cel_span_of_message(node->instr, record->issued, cel_now_ns(), record->track,
                       &span);
@@ -283,6 +286,40 @@ static void issue_message(cel_executor *e, cel_node *node) {
     mark_issued(e, node);
 }
 
+static const cel_exchange *exchange_of(const cel_node *node) {
+  return node->instr->collective.exchange;
+}
+
+static void begin_collective(cel_executor *e, cel_node *node) {
+  cel_transport *t = e->config.transport;
+  cel_record *record = take_record(e, node);
+  cel_translate_collective(record, node->instr);
+  if (e->config.timeline != NULL)
+    record->track = cel_timeline_post(e->config.timeline, false);
+  const cel_exchange *x = exchange_of(node);
+  count(&e->messages, 1);
+  count(&e->bytes_sent,
+        (uint64_t)cel_box_volume(&x->mine) * x->buffer->element_size);
+  ++e->exchanges;
+  t->exchange(t, &record->joint);
+  mark_issued(e, node);
+}
+
+/* In the order that all ranks share: what is ready early waits for its turn. */
+static void issue_collective(cel_executor *e, cel_node *node) {
+  cel_vec_push(&e->early, node->instr->id);
+  for (uint32_t i = 0; i < e->early.n;) {
+    cel_node *next = cel_window_node(&e->window, e->early.at[i]);
+    if (exchange_of(next)->nth != e->exchanges) {
+      ++i;
+      continue;
+    }
+    cel_vec_swap_out(&e->early, i);
+    begin_collective(e, next);
+    i = 0;
+  }
+}
+
 static void allocate(cel_executor *e, cel_node *node) {
   cel_allocation *a = node->instr->memory.allocation;
   cel_backend *b = e->config.backend;
@@ -378,6 +415,7 @@ static void issue(cel_executor *e, cel_node *node) {
     break;
   case CEL_INSTR_SEND:
   case CEL_INSTR_RECEIVE: issue_message(e, node); break;
+  case CEL_INSTR_COLLECTIVE: issue_collective(e, node); break;
   case CEL_INSTR_HORIZON:
   case CEL_INSTR_EPOCH: reach(e, node); break;
   }
@@ -510,6 +548,7 @@ void cel_executor_destroy(cel_executor *executor) {
   cel_conflicts_destroy(e->conflicts);
   cel_vec_release(&e->held.all);
   cel_vec_release(&e->settled);
+  cel_vec_release(&e->early);
   cel_free(e);
 }
 

@@ -59,7 +59,8 @@ bool cel_lanes_take(const cel_lanes *lanes, const cel_instr *instr) {
   case CEL_LANE_COPY: return true;
   case CEL_LANE_DEVICE: return lanes->backend->lua || !instr->task->work->lua;
   case CEL_LANE_COMM:
-    return instr->message.direct && instr->message.bytes <= lanes->chain_bytes;
+    return instr->kind != CEL_INSTR_COLLECTIVE && instr->message.direct &&
+           instr->message.bytes <= lanes->chain_bytes;
   default: return false;
   }
 }

@@ -31,6 +31,7 @@ static cel_span_kind kind_of(const cel_instr *instr) {
   case CEL_INSTR_RELEASE: return CEL_SPAN_RELEASE;
   case CEL_INSTR_SEND: return CEL_SPAN_SEND;
   case CEL_INSTR_RECEIVE: return CEL_SPAN_RECEIVE;
+  case CEL_INSTR_COLLECTIVE: return CEL_SPAN_COLLECTIVE;
   case CEL_INSTR_HORIZON: return CEL_SPAN_HORIZON;
   case CEL_INSTR_EPOCH: return CEL_SPAN_EPOCH;
   }
@@ -61,6 +62,13 @@ static void describe_copy(const cel_instr *instr, cel_span *out) {
   out->to = (int8_t)to->memory;
 }
 
+static void describe_collective(const cel_instr *instr, cel_span *out) {
+  const cel_exchange *x = instr->collective.exchange;
+  out->box = x->box;
+  out->dims = (int8_t)x->buffer->dims;
+  out->bytes = (uint64_t)cel_box_volume(&x->box) * x->buffer->element_size;
+}
+
 static void describe_job(const cel_instr *instr, cel_span *out) {
   switch (instr->kind) {
   case CEL_INSTR_COPY:
@@ -71,6 +79,7 @@ static void describe_job(const cel_instr *instr, cel_span *out) {
     out->peer = instr->message.peer;
     out->sequence = instr->message.sequence;
     break;
+  case CEL_INSTR_COLLECTIVE: describe_collective(instr, out); break;
   default: out->box = instr->run.chunk; out->dims = (int8_t)instr->task->dims;
   }
 }

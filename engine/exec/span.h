@@ -33,6 +33,7 @@ typedef enum cel_span_track {
   _(COMMIT, commit, EXECUTOR)                                                  \
   _(DECOMMIT, decommit, EXECUTOR)                                              \
   _(FREE, free, EXECUTOR)                                                      \
+  _(COLLECTIVE, collective, MESSAGE)                                           \
   _(HORIZON, horizon, EXECUTOR)                                                \
   _(EPOCH, epoch, EXECUTOR)                                                    \
   _(SCHEDULE, schedule, SCHEDULER) /* a task becomes instructions */           \

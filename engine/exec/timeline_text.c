@@ -57,7 +57,7 @@ static int32_t tid_of(const cel_span *s) {
   if (s->device >= 0) return TID_LANES + s->device * CEL_LANES + s->lane;
   if (cel_span_track_of(s->kind) == CEL_TRACK_LANE)
     return group ? TID_GROUPS - 1 - s->lane : TID_HOST + s->lane;
-  return TID_MESSAGES + 2 * s->lane + (s->kind == CEL_SPAN_RECEIVE);
+  return TID_MESSAGES + 2 * s->lane + (s->kind != CEL_SPAN_SEND);
 }
 
 static void name_track(const text *t, const cel_span *s, char *name,

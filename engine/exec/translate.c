@@ -122,3 +122,47 @@ void cel_translate_message(cel_record *record, const cel_instr *instr) {
                                 .pieces = record->pieces.n,
                                 .piece = record->pieces.at};
 }
+
+/* The part of rank k where the whole lies; a piece of nothing where it has
+ * none. */
+static cel_strided part_of(const cel_place_in *whole, const cel_parts *parts,
+                           int64_t k) {
+  cel_place_in part = *whole;
+  if (parts->count[k] == 0) return (cel_strided){0};
+  for (int d = 0; d < CEL_DIMS && parts->box != NULL; ++d) {
+    part.box.min[d] = whole->box.min[d] + parts->box[k].min[d];
+    part.box.max[d] = whole->box.min[d] + parts->box[k].max[d];
+  }
+  if (parts->box == NULL) {
+    int d = parts->along;
+    part.box.min[d] = whole->box.min[d] + parts->start[k];
+    part.box.max[d] = part.box.min[d] + parts->count[k];
+  }
+  return runs_of(&part);
+}
+
+void cel_translate_collective(cel_record *record, const cel_instr *instr) {
+  const cel_exchange *x = instr->collective.exchange;
+  const cel_parts *parts = x->parts;
+  const cel_place_in *whole = &instr->collective.place;
+  uint64_t size = x->buffer->element_size;
+  cel_strided runs = runs_of(whole);
+  bool dense = runs.count[0] == 1 && runs.count[1] == 1;
+  cel_vec_clear(&record->pieces);
+  if (parts == NULL || (dense && parts->box == NULL))
+    cel_vec_push(&record->pieces, runs);
+  else
+    for (int64_t k = 0; k < parts->ranks; ++k)
+      cel_vec_push(&record->pieces, part_of(whole, parts, k));
+  record->joint =
+      (cel_joint){.ticket = instr->id,
+                  .nth = x->nth,
+                  .pattern = x->pattern,
+                  .root = x->root,
+                  .bytes = (uint64_t)cel_box_volume(&x->box) * size,
+                  .unit = parts != NULL ? (uint64_t)parts->unit * size : 0,
+                  .count = parts != NULL ? parts->count : NULL,
+                  .start = parts != NULL ? parts->start : NULL,
+                  .pieces = record->pieces.n,
+                  .piece = record->pieces.at};
+}

@@ -18,6 +18,7 @@ typedef struct cel_record {
   struct cel_record *next; /* while free */
   cel_job job;
   cel_posted posted;
+  cel_joint joint;
   int64_t issued; /* ns of cel_now_ns; only where somebody notes times */
   int16_t track;  /* of a message, see cel_timeline_post */
   CEL_VEC(cel_view) views;
@@ -39,5 +40,8 @@ void cel_translate_job(cel_record *record, const cel_instr *instr, int64_t rank,
                        int64_t ranks);
 /* SEND, RECEIVE: fills record->posted, but for `chained`. */
 void cel_translate_message(cel_record *record, const cel_instr *instr);
+/* COLLECTIVE: fills record->joint. O(ranks) only where the whole is not dense
+ * in its allocation. */
+void cel_translate_collective(cel_record *record, const cel_instr *instr);
 
 #endif

@@ -40,7 +40,10 @@ static void list_node(const cel_window *window, const cel_node *node,
   const cel_instr *instr = node->instr;
   say(w, "  I%llu %s %s", (unsigned long long)instr->id,
       cel_instr_name(instr->kind), states[node->state]);
-  if (cel_instr_lane_of(instr->kind) == CEL_LANE_COMM)
+  if (instr->kind == CEL_INSTR_COLLECTIVE)
+    say(w, " %s %llu", cel_pattern_name(instr->collective.exchange->pattern),
+        (unsigned long long)instr->collective.exchange->nth);
+  else if (cel_instr_lane_of(instr->kind) == CEL_LANE_COMM)
     say(w, " peer %lld message %llu, %llu bytes%s",
         (long long)instr->message.peer,
         (unsigned long long)instr->message.sequence,
@@ -101,6 +104,17 @@ static void tell_message(const cel_instr *instr, writer *w) {
   tell_task(instr, w);
 }
 
+static void tell_collective(const cel_node *node, writer *w) {
+  const cel_exchange *x = node->instr->collective.exchange;
+  say(w, "a collective, %s of ", cel_pattern_name(x->pattern));
+  tell_box(x->buffer, &x->box, w);
+  say(w, node->state == CEL_NODE_ISSUED
+             ? ", with all ranks"
+             : ", which others come before that are not ready");
+  say(w, "; for task");
+  tell_task(node->instr, w);
+}
+
 static void tell_copy(const cel_instr *instr, writer *w) {
   say(w, instr->kind == CEL_INSTR_INIT ? "the initial contents of "
                                        : "a copy of ");
@@ -135,6 +149,7 @@ static void tell_node(const cel_node *node, writer *w) {
   switch (instr->kind) {
   case CEL_INSTR_SEND:
   case CEL_INSTR_RECEIVE: tell_message(instr, w); break;
+  case CEL_INSTR_COLLECTIVE: tell_collective(node, w); break;
   case CEL_INSTR_COPY:
   case CEL_INSTR_INIT: tell_copy(instr, w); break;
   case CEL_INSTR_KERNEL:

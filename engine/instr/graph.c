@@ -194,6 +194,21 @@ static cel_status message(cel_instr_graph *graph, cel_instr_kind kind,
   return CEL_E_OK;
 }
 
+/* ---- collectives --------------------------------------------------------- */
+
+static cel_status collective(cel_instr_graph *graph) {
+  const cel__plan *plan = &graph->plan;
+  CEL_TRY(prepare(graph, CEL__PRIORITY_SEND));
+  cel_instr *instr = cel__instr_begin(
+      graph, CEL_INSTR_COLLECTIVE, plan->command->task, CEL__PRIORITY_RECEIVE);
+  instr->collective.exchange = plan->command->exchange;
+  instr->collective.place =
+      use(graph, plan->touches.at, plan->used, instr->id)[0];
+  cel__instr_end(graph, instr);
+  produce_all(graph);
+  return CEL_E_OK;
+}
+
 /* ---- host objects -------------------------------------------------------- */
 
 static void release(cel_instr_graph *graph, const cel_task *task) {
@@ -219,6 +234,7 @@ cel_status cel__generate(cel_instr_graph *graph) {
     return message(graph, CEL_INSTR_SEND, CEL__PRIORITY_SEND);
   case CEL_COMMAND_AWAIT_PUSH:
     return message(graph, CEL_INSTR_RECEIVE, CEL__PRIORITY_RECEIVE);
+  case CEL_COMMAND_COLLECTIVE: return collective(graph);
   case CEL_COMMAND_HORIZON:
   case CEL_COMMAND_EPOCH: cel__instr_bound(graph, command); break;
   case CEL_COMMAND_FREE:

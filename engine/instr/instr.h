@@ -21,6 +21,10 @@
  * task is oversubscribed each device's part into runs along dimension 0: the
  * copies and messages of one then overlap the kernel of another.
  *
+ * Collectives take place in host memory, where one allocation has the whole
+ * box. They are to be begun in the order of their numbers; what they bring is
+ * tracked as if it were written at once.
+ *
  * Messages leave from host memory and arrive there; those between devices that
  * the transport reaches itself, direct ones, in device memory. Both ends decide
  * alike, by what both know: the peer, the bytes and the kind of the task that
@@ -70,6 +74,7 @@
   _(RELEASE, release, HOST) /* What the end of a host object takes. */         \
   _(SEND, send, COMM)       /* One message out of a memory. */                 \
   _(RECEIVE, receive, COMM) /* One message into a memory. */                   \
+  _(COLLECTIVE, collective, COMM) /* What all ranks exchange, in the host. */  \
   _(HORIZON, horizon, NONE) /* Everything before it has been completed. */     \
   _(EPOCH, epoch, NONE)     /* Likewise, and main may be waiting for it. */
 
@@ -144,6 +149,10 @@ typedef struct cel_instr {
       uint32_t pieces;
       const cel_place_in *piece;
     } message; /* SEND, RECEIVE */
+    struct {
+      const cel_exchange *exchange; /* the command's */
+      cel_place_in place;           /* of the whole box */
+    } collective;                   /* COLLECTIVE */
   };
 } cel_instr;
 

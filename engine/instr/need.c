@@ -227,13 +227,14 @@ static cel_status need_in(cel_instr_graph *graph, int32_t memory) {
   return too_large(graph, memory);
 }
 
-/* What messages of one task hold stays until all of them have been made: to
- * wait for one before another would be to wait for a rank that does the
- * same. */
+/* What messages and collectives of one task hold stays until all of them have
+ * been made: to wait for one before another would be to wait for a rank that
+ * does the same. */
 static void count_command(cel_instr_graph *graph) {
   const cel_command *command = graph->plan.command;
   bool message = command->kind == CEL_COMMAND_PUSH ||
-                 command->kind == CEL_COMMAND_AWAIT_PUSH;
+                 command->kind == CEL_COMMAND_AWAIT_PUSH ||
+                 command->kind == CEL_COMMAND_COLLECTIVE;
   if (!message || graph->told != command->task) cel__rooms_move_on(graph);
   graph->told = message ? command->task : NULL;
 }

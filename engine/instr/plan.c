@@ -150,6 +150,28 @@ static void plan_message(cel_instr_graph *graph, const cel_command *command) {
   }
 }
 
+static void touch_whole(cel__plan *plan, const cel_exchange *exchange,
+                        bool consumes, const cel_box *box, uint32_t n) {
+  if (n == 0) return;
+  cel__touch *touch = next_touch(plan);
+  touch->buffer = exchange->buffer;
+  touch->memory = CEL_MEMORY_HOST;
+  touch->consumes = consumes;
+  touch->produces = !consumes;
+  touch->arrives = false;
+  cel_region_assign(&touch->region, box, n);
+  touch->hull = exchange->box;
+}
+
+/* All of it in one place, however little this rank gives or gets. */
+static void plan_collective(cel__plan *plan, const cel_exchange *exchange) {
+  cel_box others[6];
+  int n = cel_box_subtract(&exchange->box, &exchange->mine, others);
+  touch_whole(plan, exchange, true, &exchange->mine,
+              !cel_box_is_empty(&exchange->mine));
+  touch_whole(plan, exchange, false, others, (uint32_t)n);
+}
+
 static bool both_write(const cel__touch *a, const cel__touch *b) {
   return a->produces && b->produces && a->buffer == b->buffer &&
          cel_box_meets(&a->hull, &b->hull);
@@ -294,6 +316,7 @@ cel_status cel__plan_make(cel_instr_graph *graph, const cel_command *command) {
     return plan_rounds(graph);
   case CEL_COMMAND_PUSH:
   case CEL_COMMAND_AWAIT_PUSH: plan_message(graph, command); break;
+  case CEL_COMMAND_COLLECTIVE: plan_collective(plan, command->exchange); break;
   case CEL_COMMAND_HORIZON:
   case CEL_COMMAND_EPOCH:
   case CEL_COMMAND_FREE: break;

@@ -144,6 +144,7 @@ void cel__scheduler_init(cel_engine *engine) {
                                        .large_bytes = c->large_bytes,
                                        .near = c->transport->near,
                                        .nears = nears,
+                                       .collectives = c->collectives,
                                        .emit = emit_command,
                                        .context = engine};
   cel_instr_graph_config instrs = {.rank = c->transport->rank,

@@ -8,6 +8,7 @@
 #define SPEC_COMMAND_FUZZ_H
 
 #include "base/random.h"
+#include "command/command.h"
 #include "task/graph.h"
 
 enum {
@@ -52,6 +53,7 @@ typedef struct fuzz_program {
   uint32_t squeeze; /* the ranks whose caches are tiny, as bits */
   uint64_t small_bytes, large_bytes;
   int64_t weight[FUZZ_WEIGHTS][FUZZ_RANKS];
+  bool collectives;
   int hosts; /* rank k is on host k % hosts, whose ranks are near; 0: none is */
   struct {
     int dims;
@@ -92,7 +94,14 @@ typedef struct fuzz_fault {
 /* Sums over all programs. */
 typedef struct fuzz_stats {
   uint64_t tasks, messages, points, refused, entries_most;
+  uint64_t broadcasts, all_gathers;
 } fuzz_stats;
+
+/* Whether what `of` each rank is the `nth` collective is one, of the buffer of
+ * that extent, whose points `owner` wrote; else why not. */
+const char *fuzz_exchange_check(const cel_exchange *const *of, int ranks,
+                                int64_t nth, const int64_t *ext,
+                                const int *owner);
 
 fuzz_fault fuzz_run(const fuzz_program *program, uint64_t seed,
                     fuzz_stats *stats);

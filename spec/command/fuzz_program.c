@@ -324,6 +324,7 @@ void fuzz_generate(fuzz_program *p, uint64_t seed, int max_ranks) {
   p->small_bytes = (uint64_t)PICK(&g, 1, 4, 16, 1000);
   p->large_bytes = (uint64_t)PICK(&g, 1, 8, 40, 100000);
   p->hosts = PICK(&g, 0, 0, 1, 2, 3);
+  p->collectives = chance(&g, 60);
   for (int b = 0; b < p->buffers; ++b) {
     p->buffer[b].dims = chance(&g, 3) ? 0 : PICK(&g, 1, 1, 2, 2, 3);
     p->buffer[b].init = chance(&g, 40);

@@ -16,11 +16,13 @@ enum { NOBODY = -1, EVERYBODY = -2, VALUE_INIT = 100, VALUE_FREED = 200 };
 typedef struct seen {
   cel_command command;
   const cel_command *emitted;
-  int task;  /* in the program; -1 for the epochs around it */
-  int waits; /* commands it depends on that are not done */
-  bool sent; /* AWAIT_PUSH: the message is there */
+  int task;   /* in the program; -1 for the epochs around it */
+  int waits;  /* commands it depends on that are not done */
+  bool sent;  /* AWAIT_PUSH: the message is there */
+  bool begun; /* COLLECTIVE */
   bool done;
   uint8_t *data; /* AWAIT_PUSH: what the sender had */
+  cel_exchange exchange;
 } seen;
 
 typedef CEL_VEC(seen) seen_list;
@@ -36,6 +38,9 @@ typedef struct run {
   int task;
   uint64_t retired[FUZZ_RANKS];
   uint64_t sequence[FUZZ_RANKS][FUZZ_RANKS];
+  int64_t exchanges;           /* emitted by each rank */
+  CEL_VEC(uint8_t *) gathered; /* their contents, by number */
+  uint64_t begins[FUZZ_RANKS]; /* the next to begin */
   int64_t near[FUZZ_RANKS][FUZZ_RANKS];
   /* Truth: who wrote last, who holds it, and which task wrote it. */
   int owner[FUZZ_BUFFERS][FUZZ_POINTS];
@@ -44,6 +49,7 @@ typedef struct run {
   uint8_t before[FUZZ_TASKS][FUZZ_BUFFERS][FUZZ_POINTS];
   uint8_t local[FUZZ_RANKS][FUZZ_BUFFERS][FUZZ_POINTS];
   bool got[FUZZ_BUFFERS][FUZZ_POINTS], want[FUZZ_BUFFERS][FUZZ_POINTS];
+  bool shared[FUZZ_BUFFERS][FUZZ_POINTS]; /* comes by a collective */
   int reads[FUZZ_BUFFERS]; /* boxes: the most that a version may hold */
   fuzz_fault fault;
 } run;
@@ -124,6 +130,7 @@ static void on_emit(void *context, const cel_command *command) {
   copy_in((const void **)&s.command.dep, command->deps * sizeof *command->dep);
   copy_in((const void **)&s.command.message.piece,
           command->message.pieces * sizeof *command->message.piece);
+  if (command->kind == CEL_COMMAND_COLLECTIVE) s.exchange = *command->exchange;
   s.waits = (int)command->deps;
   cel_vec_push(&r->seen[l->rank], s);
 }
@@ -158,7 +165,7 @@ static bool check_command(run *r, int rank, uint32_t i) {
       return fail(r, "rank %d: command %u depends on %u", rank, i + 1,
                   (unsigned)c->dep[d].id);
   if (i > r->task_begin[rank] && r->seen[rank].at[i - 1].task == s->task) {
-    static const int order[] = {2, 0, 1, 3, 3, 3};
+    static const int order[] = {3, 1, 2, 0, 4, 4, 4};
     if (order[r->seen[rank].at[i - 1].command.kind] > order[c->kind])
       return fail(r, "rank %d: command %u is out of order", rank, i + 1);
   }
@@ -289,10 +296,23 @@ static void note_fresh(run *r, int b, int x, int rank, void *context) {
   if (r->owner[b][x] >= 0) r->fresh[b][x] |= 1u << rank;
 }
 
+/* What collectives of this task bring to `rank`. */
+static void find_shared(run *r, int rank) {
+  memset(r->shared, 0, sizeof r->shared);
+  for (uint32_t i = r->task_begin[rank]; i < r->seen[rank].n; ++i) {
+    const seen *s = &r->seen[rank].at[i];
+    if (s->command.kind != CEL_COMMAND_COLLECTIVE) continue;
+    int b = (int)s->exchange.buffer->id;
+    EACH_POINT(r, b, &s->exchange.box, x)
+    r->shared[b][x] = r->owner[b][x] != rank;
+  }
+}
+
 static bool check_received(run *r, int rank) {
   memset(r->got, 0, sizeof r->got);
   memset(r->want, 0, sizeof r->want);
   each_access_point(r, false, rank, note_want, NULL);
+  find_shared(r, rank);
   for (uint32_t i = r->task_begin[rank]; i < r->seen[rank].n; ++i) {
     const cel_command *c = &r->seen[rank].at[i].command;
     if (c->kind != CEL_COMMAND_AWAIT_PUSH) continue;
@@ -311,9 +331,12 @@ static bool check_received(run *r, int rank) {
   for (int b = 0; b < r->program.buffers; ++b) {
     bool all_kept = r->reads[b] <= r->program.replications;
     for (int x = 0; x < FUZZ_POINTS; ++x) {
-      if (r->want[b][x] && !r->got[b][x])
+      if (r->want[b][x] && !r->got[b][x] && !r->shared[b][x])
         return fail(r, "rank %d lacks point %d of %c and does not get it", rank,
                     x, 'a' + b);
+      if (r->shared[b][x] && !r->want[b][x] && !(r->fresh[b][x] >> rank & 1))
+        return fail(r, "rank %d does not read point %d of %c, but gets it",
+                    rank, x, 'a' + b);
       if (all_kept && r->got[b][x] && !r->want[b][x])
         return fail(r, "rank %d gets point %d of %c in vain", rank, x, 'a' + b);
       r->stats->points += r->got[b][x];
@@ -332,6 +355,75 @@ static void apply_truth(run *r, const writers *w) {
       r->fresh[b][x] = 1u << r->owner[b][x];
       r->value[b][x] = (uint8_t)(r->task + 1);
     }
+}
+
+/* ---- collectives -----------------------------------------------------------
+ */
+
+/* The next collective of the rank's commands from *at on, or null. */
+static const cel_exchange *next_exchange(const run *r, int rank, uint32_t *at) {
+  while (*at < r->seen[rank].n) {
+    const seen *s = &r->seen[rank].at[(*at)++];
+    if (s->command.kind == CEL_COMMAND_COLLECTIVE) return &s->exchange;
+  }
+  return NULL;
+}
+
+static bool check_exchanges(run *r) {
+  uint32_t at[FUZZ_RANKS];
+  memcpy(at, r->task_begin, sizeof at);
+  for (;;) {
+    const cel_exchange *of[FUZZ_RANKS];
+    for (int k = 0; k < r->program.ranks; ++k) {
+      of[k] = next_exchange(r, k, &at[k]);
+      if ((of[k] == NULL) != (of[0] == NULL))
+        return fail(r, "rank %d has other collectives than rank 0", k);
+    }
+    if (of[0] == NULL) return true;
+    int b = (int)of[0]->buffer->id;
+    const char *fault =
+        fuzz_exchange_check(of, r->program.ranks, r->exchanges++,
+                            r->program.buffer[b].ext, r->owner[b]);
+    if (fault != NULL) return fail(r, "%s", fault);
+    cel_vec_push(&r->gathered, cel_alloc_zero(FUZZ_POINTS));
+    if (of[0]->pattern == CEL_PATTERN_BROADCAST)
+      ++r->stats->broadcasts;
+    else
+      ++r->stats->all_gathers;
+  }
+}
+
+/* Whether every rank reads all by its only access, whose rule is one box of
+ * constants. */
+static bool all_read_all(const run *r) {
+  const fuzz_task *t = &r->program.task[r->task];
+  cel_box chunk;
+  if (t->accesses != 1 || t->access[0].boxes != 1) return false;
+  if (!cel_mode_consumes(t->access[0].mode)) return false;
+  for (int i = 0; i < 6; ++i)
+    if (t->access[0].bound[0][i / 2][i % 2].a != 0) return false;
+  for (int k = 0; k < r->program.ranks; ++k)
+    if (!chunk_of(r, k, &chunk)) return false;
+  return true;
+}
+
+/* What is in the clear is decided so: of a buffer that nobody but its writers
+ * has any part of, what all read comes by collectives. */
+static bool check_clear_case(run *r) {
+  enum { FEW = 6 }; /* entries, or about */
+  int runs = 1, b = r->program.task[r->task].access[0].buffer;
+  if (!r->program.collectives || !all_read_all(r)) return true;
+  for (int x = 1; x < FUZZ_POINTS; ++x)
+    runs += r->owner[b][x] != r->owner[b][x - 1];
+  if (runs > FEW) return true;
+  for (int x = 0; x < FUZZ_POINTS; ++x)
+    if (r->owner[b][x] >= 0 && r->fresh[b][x] != 1u << r->owner[b][x])
+      return true;
+  for (int k = 0; k < r->program.ranks; ++k)
+    for (uint32_t i = r->task_begin[k]; i < r->seen[k].n; ++i)
+      if (r->seen[k].at[i].command.kind == CEL_COMMAND_PUSH)
+        return fail(r, "rank %d sends what a collective could bring", k);
+  return true;
 }
 
 /* ---- one task --------------------------------------------------------------
@@ -383,6 +475,7 @@ static bool check_counts(run *r) {
 }
 
 static bool check_task(run *r) {
+  if (!check_exchanges(r)) return false;
   for (int k = 0; k < r->program.ranks; ++k) {
     bool executed = false;
     cel_box chunk;
@@ -401,6 +494,7 @@ static bool check_task(run *r) {
     for (int s = 0; s < r->program.ranks; ++s)
       if (!check_pair(r, s, k)) return false;
     if (works && !check_received(r, k)) return false;
+    if (works && k == 0 && !check_clear_case(r)) return false;
   }
   return check_counts(r);
 }
@@ -522,6 +616,33 @@ static void execute_await(run *r, int rank, const seen *s) {
   }
 }
 
+/* Whether all that `rank` is to get has been given. */
+static bool all_given(const run *r, const seen *s) {
+  bool all = true;
+  for (int k = 0; k < r->program.ranks; ++k)
+    for (uint32_t i = 0; i < r->seen[k].n && all; ++i) {
+      const seen *t = &r->seen[k].at[i];
+      if (t->command.kind == CEL_COMMAND_COLLECTIVE &&
+          t->exchange.nth == s->exchange.nth)
+        all = t->begun || cel_box_is_empty(&t->exchange.mine);
+    }
+  return all;
+}
+
+/* First it gives what it has, some time later it gets the rest. */
+static void execute_collective(run *r, int rank, seen *s) {
+  int b = (int)s->exchange.buffer->id;
+  uint8_t *data = r->gathered.at[s->exchange.nth];
+  if (!s->begun) {
+    EACH_POINT(r, b, &s->exchange.mine, x) data[x] = r->local[rank][b][x];
+    s->begun = true;
+    ++r->begins[rank];
+    return;
+  }
+  EACH_POINT(r, b, &s->exchange.box, x) r->local[rank][b][x] = data[x];
+  s->done = true;
+}
+
 static void read_point(run *r, int b, int x, int rank, void *context) {
   (void)context;
   int expected = r->before[r->task][b][x];
@@ -557,6 +678,10 @@ static bool execute(run *r, int rank, uint32_t i) {
   switch (s->command.kind) {
   case CEL_COMMAND_PUSH: execute_push(r, rank, s); break;
   case CEL_COMMAND_AWAIT_PUSH: execute_await(r, rank, s); break;
+  case CEL_COMMAND_COLLECTIVE:
+    execute_collective(r, rank, s);
+    if (!s->done) return true;
+    break;
   case CEL_COMMAND_EXECUTE:
     each_access_point(r, false, rank, read_point, NULL);
     each_access_point(r, true, rank, write_point, NULL);
@@ -576,9 +701,14 @@ static bool execute(run *r, int rank, uint32_t i) {
   return r->fault.text[0] == 0;
 }
 
-static bool ready(const seen *s) {
-  return !s->done && s->waits == 0 &&
-         (s->command.kind != CEL_COMMAND_AWAIT_PUSH || s->sent);
+static bool ready(const run *r, int rank, const seen *s) {
+  if (s->done || s->waits > 0) return false;
+  switch (s->command.kind) {
+  case CEL_COMMAND_AWAIT_PUSH: return s->sent;
+  case CEL_COMMAND_COLLECTIVE:
+    return s->begun ? all_given(r, s) : s->exchange.nth == r->begins[rank];
+  default: return true;
+  }
 }
 
 /* A random one of the commands that may run now. */
@@ -586,7 +716,8 @@ static bool choose(run *r, int *rank, uint32_t *at) {
   int64_t n = 0;
   for (int k = 0; k < r->program.ranks; ++k)
     for (uint32_t i = 0; i < r->seen[k].n; ++i)
-      if (ready(&r->seen[k].at[i]) && cel_random_int(&r->random, 0, n++) == 0) {
+      if (ready(r, k, &r->seen[k].at[i]) &&
+          cel_random_int(&r->random, 0, n++) == 0) {
         *rank = k;
         *at = i;
       }
@@ -595,7 +726,7 @@ static bool choose(run *r, int *rank, uint32_t *at) {
 
 static bool execute_all(run *r) {
   memset(r->local, 0, sizeof r->local);
-  uint32_t left = 0;
+  int64_t left = r->exchanges * r->program.ranks; /* they take two steps */
   for (int k = 0; k < r->program.ranks; ++k) {
     left += r->seen[k].n;
     for (int b = 0; b < r->program.buffers; ++b)
@@ -605,7 +736,7 @@ static bool execute_all(run *r) {
   int rank = 0;
   for (uint32_t i = 0; left > 0 && choose(r, &rank, &i); --left)
     if (!execute(r, rank, i)) return false;
-  return left == 0 || fail(r, "%u commands never run", left);
+  return left == 0 || fail(r, "%d commands never run", (int)left);
 }
 
 /* ---- all of it -------------------------------------------------------------
@@ -630,6 +761,7 @@ static void begin(run *r, listener *l) {
                                        .near = r->near[k],
                                        .nears = nears,
                                        .replications = p->replications,
+                                       .collectives = p->collectives,
                                        .emit = on_emit,
                                        .context = &l[k]};
     r->graph[k] = cel_command_graph_create(&config);
@@ -648,6 +780,8 @@ static void end(run *r) {
     }
     cel_vec_release(&r->seen[k]);
   }
+  for (uint32_t i = 0; i < r->gathered.n; ++i) cel_free(r->gathered.at[i]);
+  cel_vec_release(&r->gathered);
   fuzz_records_release(r->records);
 }
 

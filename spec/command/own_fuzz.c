@@ -65,6 +65,10 @@ static bool simplify(fuzz_program *p, int i) {
     p->hosts = 0;
     return true;
   }
+  if (i == 2 + FUZZ_TASKS) {
+    p->collectives = false;
+    return true;
+  }
   if (i == 1) {
     if (p->ranks == 1) return false;
     --p->ranks;
@@ -144,6 +148,8 @@ int main(int argc, char **argv) {
          " entries at most\n",
          stats.tasks, stats.messages, stats.points, stats.refused,
          stats.entries_most);
+  printf("%" PRIu64 " broadcasts, %" PRIu64 " all-gathers\n", stats.broadcasts,
+         stats.all_gathers);
   printf("%" PRIu64 " passed, %" PRIu64 " failed\n", passed, failed);
   return failed > 0;
 }

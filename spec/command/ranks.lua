@@ -13,7 +13,7 @@ local M = {}
 M.__index = M
 
 local _, kind_names = program.enum("cel_command_kind", "CEL_COMMAND_",
-  "execute push await_push horizon epoch free")
+  "execute push await_push collective horizon epoch free")
 
 local function box_text(box, dims)
   local text = {}

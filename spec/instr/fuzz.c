@@ -82,7 +82,8 @@ typedef struct world {
   CEL_VEC(job *) jobs;
   CEL_VEC(cel_command *) commands;
   CEL_VEC(cel_piece *) pieces;
-  CEL_VEC(parcel) sent, received;
+  CEL_VEC(cel_exchange *) exchanges;
+  CEL_VEC(parcel) sent, received, exchanged;
   /* Emitted instructions by id - 1; null once done. */
   CEL_VEC(const cel_instr *) instr;
   uint64_t horizons[2]; /* ids: the last two made */
@@ -430,6 +431,27 @@ static void do_message(const world *w, const cel_instr *instr) {
   require(instr->message.bytes == i * 8);
 }
 
+/* What others give is the same for all: here it is given at once. */
+static void do_collective(const world *w, const cel_instr *instr) {
+  const cel_exchange *x = instr->collective.exchange;
+  const cel_place_in *whole = &instr->collective.place;
+  const parcel *parcel = &w->exchanged.at[x->nth];
+  require(whole->allocation->memory == CEL_MEMORY_HOST);
+  require(cel_box_equal(&whole->box, &x->box));
+  require(cel_box_covers(&whole->allocation->layout, &whole->box));
+  size_t i = 0;
+  each_point(p, &x->box) {
+    uint64_t *element = element_at(whole->allocation, p);
+    cel_box point = {{p[0], p[1], p[2]}, {p[0] + 1, p[1] + 1, p[2] + 1}};
+    bool mine = cel_box_meets(&point, &x->mine);
+    if (mine && parcel->defined[i])
+      require(*element == parcel->value[i]);
+    else if (!mine)
+      *element = parcel->value[i];
+    ++i;
+  }
+}
+
 static void do_bound(world *w, const cel_instr *instr) {
   w->last_done_bound = instr->id;
   /* Everything before it has been done. */
@@ -458,6 +480,7 @@ static void carry_out(world *w, uint64_t id) {
   case CEL_INSTR_RELEASE: require(false); break; /* no task has objects */
   case CEL_INSTR_SEND:
   case CEL_INSTR_RECEIVE: do_message(w, instr); break;
+  case CEL_INSTR_COLLECTIVE: do_collective(w, instr); break;
   case CEL_INSTR_HORIZON:
   case CEL_INSTR_EPOCH: do_bound(w, instr); break;
   }
@@ -878,10 +901,48 @@ static void message_any(world *w) {
   add(w, command);
 }
 
+static cel_box box_any(world *w, const cel_box *within) {
+  cel_box box;
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    box.min[d] = any(w, within->min[d], within->max[d] - 1);
+    box.max[d] = any(w, box.min[d] + 1, within->max[d]);
+  }
+  return box;
+}
+
+/* A collective by hand: this rank gives some of a box, or nothing, or all. */
+static void exchange_any(world *w) {
+  model *m = model_any(w);
+  cel_exchange *x = cel_alloc_zero(sizeof *x);
+  cel_vec_push(&w->exchanges, x);
+  *x = (cel_exchange){.pattern = CEL_PATTERN_BROADCAST,
+                      .nth = w->exchanged.n,
+                      .buffer = &m->buffer,
+                      .box = box_any(w, &m->buffer.extent)};
+  if (chance(w, 80)) x->mine = chance(w, 30) ? x->box : box_any(w, &x->box);
+  size_t n = (size_t)cel_box_volume(&x->box), at = 0;
+  parcel parcel = {cel_alloc(n * sizeof(uint64_t)), cel_alloc(n)};
+  each_point(p, &x->box) {
+    int64_t i = index_in(&m->buffer.extent, p);
+    cel_box point = {{p[0], p[1], p[2]}, {p[0] + 1, p[1] + 1, p[2] + 1}};
+    bool given = cel_box_meets(&point, &x->mine);
+    if (!given) m->value[i] = cel_random_next(&w->random);
+    if (!given) m->defined[i] = true;
+    parcel.value[at] = m->value[i];
+    parcel.defined[at++] = m->defined[i];
+  }
+  cel_vec_push(&w->exchanged, parcel);
+  cel_command *command = command_new(w, CEL_COMMAND_COLLECTIVE, w->last_task);
+  command->exchange = x;
+  add(w, command);
+}
+
 static void act(world *w) {
   int64_t what = any(w, 0, 99);
-  if (what < 60) {
+  if (what < 55) {
     task_any(w);
+  } else if (what < 60) {
+    exchange_any(w);
   } else if (what < 75) {
     message_any(w);
   } else if (what < 80) {
@@ -981,12 +1042,17 @@ static void world_close(world *w) {
     cel_free(w->sent.at[i].value), cel_free(w->sent.at[i].defined);
   for (uint32_t i = 0; i < w->received.n; ++i)
     cel_free(w->received.at[i].value), cel_free(w->received.at[i].defined);
+  for (uint32_t i = 0; i < w->exchanged.n; ++i)
+    cel_free(w->exchanged.at[i].value), cel_free(w->exchanged.at[i].defined);
+  for (uint32_t i = 0; i < w->exchanges.n; ++i) cel_free(w->exchanges.at[i]);
   cel_vec_release(&w->models);
   cel_vec_release(&w->jobs);
   cel_vec_release(&w->commands);
   cel_vec_release(&w->pieces);
   cel_vec_release(&w->sent);
   cel_vec_release(&w->received);
+  cel_vec_release(&w->exchanged);
+  cel_vec_release(&w->exchanges);
   cel_vec_release(&w->instr);
   cel_vec_release(&w->task_of_bound);
   cel_vec_release(&w->allocations);

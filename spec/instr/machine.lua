@@ -16,9 +16,9 @@ local M = {}
 M.__index = M
 
 local command_kinds = program.enum("cel_command_kind", "CEL_COMMAND_",
-  "execute push await_push horizon epoch free")
+  "execute push await_push collective horizon epoch free")
 local names = {}
-for i = 0, 12 do
+for i = 0, 13 do
   names[i] = ffi.string(c.cel_instr_name(ffi.cast("cel_instr_kind", i)))
 end
 

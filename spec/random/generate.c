@@ -320,6 +320,7 @@ static void generate_settings(cel_random *r, program *p, int ranks) {
   p->chains = cel_random_chance(r, 50);
   p->grain = pick_of(r, grain, 6);
   p->hosts = (int)pick_of(r, hosts, 5);
+  p->exchanges = cel_random_chance(r, 50);
   p->collectives = cel_random_chance(r, 25) ? 60 : 12;
   p->direct_bytes = pick_of(r, direct, 4);
   p->block = p->grain << pick(r, 0, 2);
@@ -482,18 +483,19 @@ static void print_step(const step *s) {
 }
 
 void program_print(const program *p) {
-  printf(
-      "  seed %llu: %d ranks, %d devices%s%s%s, horizons %d/%d/%d, small %llu, "
-      "large %llu, interior %lld, grain %llu, %d hosts, direct from %llu, "
-      "chained to %llu, blocks of %llu, whole below %llu, room %d %%\n",
-      (unsigned long long)p->seed, p->ranks, p->devices,
-      p->own_memory ? ", own memory" : "", p->lookahead ? ", lookahead" : "",
-      p->chains ? ", chains" : "", p->horizon_step, p->horizon_breadth,
-      p->horizons_ahead, (unsigned long long)p->small_bytes,
-      (unsigned long long)p->large_bytes, (long long)p->interior_items,
-      (unsigned long long)p->grain, p->hosts,
-      (unsigned long long)p->direct_bytes, (unsigned long long)p->chain_bytes,
-      (unsigned long long)p->block, (unsigned long long)p->whole, p->room);
+  printf("  seed %llu: %d ranks, %d devices%s%s%s%s, horizons %d/%d/%d, small "
+         "%llu, "
+         "large %llu, interior %lld, grain %llu, %d hosts, direct from %llu, "
+         "chained to %llu, blocks of %llu, whole below %llu, room %d %%\n",
+         (unsigned long long)p->seed, p->ranks, p->devices,
+         p->own_memory ? ", own memory" : "", p->lookahead ? ", lookahead" : "",
+         p->chains ? ", chains" : "", p->exchanges ? ", collectives" : "",
+         p->horizon_step, p->horizon_breadth, p->horizons_ahead,
+         (unsigned long long)p->small_bytes, (unsigned long long)p->large_bytes,
+         (long long)p->interior_items, (unsigned long long)p->grain, p->hosts,
+         (unsigned long long)p->direct_bytes,
+         (unsigned long long)p->chain_bytes, (unsigned long long)p->block,
+         (unsigned long long)p->whole, p->room);
   for (int b = 0; b < p->buffers; ++b) {
     char text[128];
     printf("  b%d: %s of %u bytes%s\n", b,

@@ -176,6 +176,42 @@ static bool check_messages(const check *c) {
   return true;
 }
 
+/* ---- collectives -------------------------------------------------------- */
+
+/* The next node of a kind, from *i on. */
+static const node *next_of(const nodes *all, int kind, uint32_t *i) {
+  while (*i < all->n)
+    if (all->at[(*i)++].kind == kind) return &all->at[*i - 1];
+  return NULL;
+}
+
+/* Whether rank k has the same collectives as rank 0, each of them one
+ * instruction, in order. */
+static bool check_exchanges_of(const check *c, int k) {
+  uint32_t at[3] = {0};
+  for (uint64_t n = 0;; ++n) {
+    const node *of[] = {
+        next_of(&c->records[0]->commands, CEL_COMMAND_COLLECTIVE, &at[0]),
+        next_of(&c->records[k]->commands, CEL_COMMAND_COLLECTIVE, &at[1]),
+        next_of(&c->records[k]->instrs, CEL_INSTR_COLLECTIVE, &at[2])};
+    if (of[0] == NULL && of[1] == NULL && of[2] == NULL) return true;
+    if (of[0] == NULL || of[1] == NULL || of[2] == NULL)
+      return say(c, "rank %d has no collective %llu", k, (ull)n);
+    if (of[0]->sequence != n || of[1]->sequence != n || of[2]->sequence != n)
+      return say(c, "collective %llu has another number on rank %d", (ull)n, k);
+    if (of[0]->task != of[1]->task || of[0]->nth != of[1]->nth ||
+        of[0]->peer != of[1]->peer || of[0]->buffer[0] != of[1]->buffer[0] ||
+        !cel_box_equal(&of[0]->piece[0].box, &of[1]->piece[0].box))
+      return say(c, "collective %llu is another one on rank %d", (ull)n, k);
+  }
+}
+
+static bool check_exchanges(const check *c) {
+  for (int k = 0; k < c->program->ranks; ++k)
+    if (!check_exchanges_of(c, k)) return false;
+  return true;
+}
+
 /* ---- who has what ------------------------------------------------------- */
 
 /* Brute force over all ranks: `has` is a bit for each rank that holds the
@@ -266,6 +302,24 @@ static void arrive(void *context, const int64_t *point) {
   h->lacks[h->buffer][at_point(h, point)] ^= 2;
 }
 
+/* A collective may bring what is there already, or what a message brings for
+ * another box of the task. */
+static void share(void *context, const int64_t *point) {
+  holdings *h = context;
+  uint8_t *lacks = &h->lacks[h->buffer][at_point(h, point)];
+  if ((*lacks & 1) != 0) *lacks |= 4;
+}
+
+static void arrive_all(holdings *h, const node *n) {
+  bool together = n->kind == CEL_COMMAND_COLLECTIVE;
+  if (!together && n->kind != CEL_COMMAND_AWAIT_PUSH) return;
+  for (uint32_t i = 0; i < (together ? 1 : n->pieces); ++i) {
+    h->buffer = n->buffer[i];
+    if (h->buffer < 0) continue;
+    each_point(&n->piece[i].box, 1, together ? share : arrive, h);
+  }
+}
+
 /* What rank h->rank awaits for a task is what it lacks, each point once, and
  * what was forgotten that it has. */
 static bool check_lacks(const check *c, holdings *h, const step *s,
@@ -276,13 +330,7 @@ static bool check_lacks(const check *c, holdings *h, const step *s,
     each_touched(h, s, &chunk, cel_mode_consumes, lack);
   const nodes *all = &c->records[h->rank]->commands;
   for (; *from < all->n && all->at[*from].task <= task; ++*from) {
-    const node *n = &all->at[*from];
-    if (n->task != task || n->kind != CEL_COMMAND_AWAIT_PUSH) continue;
-    for (uint32_t i = 0; i < n->pieces; ++i) {
-      h->buffer = n->buffer[i];
-      if (h->buffer < 0) continue;
-      each_point(&n->piece[i].box, 1, arrive, h);
-    }
+    if (all->at[*from].task == task) arrive_all(h, &all->at[*from]);
   }
   for (int b = 0; b < h->program->buffers; ++b)
     for (int i = 0; i < MOST_ELEMENTS; ++i)
@@ -335,5 +383,6 @@ bool records_check(const program *p, record **records, char *text,
                    size_t size) {
   check c = {p, records, text, size};
   for (int k = 0; k < p->ranks; ++k) record_share_numbers(records[k]);
-  return check_graphs(&c) && check_messages(&c) && check_holdings(&c);
+  return check_graphs(&c) && check_messages(&c) && check_exchanges(&c) &&
+         check_holdings(&c);
 }

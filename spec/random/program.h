@@ -117,9 +117,10 @@ typedef struct program {
   uint64_t seed;
   int ranks, devices;
   bool own_memory, lookahead;
-  bool cuda; /* on GPUs, where there are threads */
-  int hosts; /* whose ranks exchange direct messages; 0: none; in one
-                process */
+  bool cuda;      /* on GPUs, where there are threads */
+  int hosts;      /* whose ranks exchange direct messages; 0: none; in one
+                     process */
+  bool exchanges; /* what all exchange goes by collectives */
   uint64_t direct_bytes;
   uint64_t chain_bytes;  /* in one process; where it chains */
   uint64_t grain;        /* of devices' memories; simulated */
@@ -245,7 +246,9 @@ typedef struct node {
   bool onto;
   uint32_t deps;
   cel_dep *dep;
-  /* Commands and instructions that are messages. */
+  /* Commands and instructions that are messages; of a collective, the root, the
+   * number, the pattern as `nth`, and two pieces: the whole, and what this rank
+   * gives. */
   int64_t peer;
   uint64_t sequence, bytes;
   bool direct;     /* instructions */

@@ -459,7 +459,8 @@ void rank_start(rank *r, bool threads) {
                               .horizons_ahead = p->horizons_ahead,
                               .small_bytes = p->small_bytes,
                               .large_bytes = p->large_bytes,
-                              .interior_items = p->interior_items};
+                              .interior_items = p->interior_items,
+                              .collectives = p->exchanges};
   if (r->record != NULL) record_hook(r->record, &config);
   if (cel_engine_create(&config, &r->engine) != CEL_E_OK)
     cel_bug("no engine: %s", cel_error_last()->text);

@@ -53,10 +53,23 @@ static void saw_task(void *context, const cel_task *task) {
   n->onto = task->access[1].mode == CEL_MODE_READ_WRITE;
 }
 
+static void note_exchange(node *n, const cel_exchange *x) {
+  n->peer = x->root;
+  n->sequence = x->nth;
+  n->nth = (uint64_t)x->pattern;
+  n->pieces = 2;
+  n->piece = cel_alloc(2 * sizeof *n->piece);
+  n->piece[0] = (cel_piece){.box = x->box};
+  n->piece[1] = (cel_piece){.box = x->mine};
+  n->buffer = cel_alloc(2 * sizeof *n->buffer);
+  n->buffer[0] = n->buffer[1] = buffer_of(x->buffer);
+}
+
 static void saw_command(void *context, const cel_command *c) {
   record *r = context;
   node *n = add(&r->commands, c->id, (int)c->kind, c->deps, c->dep);
   n->task = c->task != NULL ? c->task->id : 0;
+  if (c->kind == CEL_COMMAND_COLLECTIVE) note_exchange(n, c->exchange);
   if (c->kind != CEL_COMMAND_PUSH && c->kind != CEL_COMMAND_AWAIT_PUSH) return;
   n->peer = c->message.peer;
   n->sequence = c->message.sequence;
@@ -75,6 +88,8 @@ static void saw_instr(void *context, const cel_instr *i) {
   record *r = context;
   node *n = add(&r->instrs, i->id, (int)i->kind, i->deps, i->dep);
   n->task = i->task != NULL ? i->task->id : 0;
+  if (i->kind == CEL_INSTR_COLLECTIVE)
+    n->sequence = i->collective.exchange->nth;
   if (i->kind != CEL_INSTR_SEND && i->kind != CEL_INSTR_RECEIVE) return;
   n->peer = i->message.peer;
   n->sequence = i->message.sequence;

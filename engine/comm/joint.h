@@ -1,0 +1,37 @@
+/* joint.h -- collectives within one process, for the simulated cluster; and
+ * what is known of a collective as such.
+ *
+ * Each rank's part in a collective goes two steps, at moments that the caller
+ * picks: what the rank has is taken, then, once all is there that it is to get,
+ * that is put into its memory. So one rank may have all of a broadcast before
+ * another has begun it.
+ *
+ * Invariant: the collectives of a rank are posted by ascending number; they
+ * complete in any order. The caller holds a lock where ranks are threads.
+ */
+#ifndef CEL_COMM_JOINT_H
+#define CEL_COMM_JOINT_H
+
+#include "comm/transport.h"
+
+/* Bytes that a rank gives. Pure. Thread: any. */
+uint64_t cel__joint_given(const cel_joint *joint, int64_t rank);
+/* Where the part of a rank is in the whole as one dense run of bytes, its parts
+ * one behind the other. Pure. Thread: any. */
+uint64_t cel__joint_start(const cel_joint *joint, int64_t rank);
+
+typedef struct cel__joints cel__joints;
+
+/* `at_once`: what is posted is taken at once, so that nobody needs to ask again
+ * for that. */
+cel__joints *cel__joints_create(int64_t ranks, bool at_once);
+void cel__joints_destroy(cel__joints *joints);
+void cel__joints_post(cel__joints *joints, int64_t rank,
+                      const cel_joint *joint);
+/* Lets what `rank` has posted move on where `moves` says so; true when one is
+ * complete: then call it again. */
+bool cel__joints_step(cel__joints *joints, int64_t rank,
+                      bool (*moves)(void *context), void *context,
+                      cel_done *done);
+
+#endif

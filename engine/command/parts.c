@@ -1,0 +1,120 @@
+#include "command/parts.h"
+
+enum { MOST_KEPT = 32, LEAST_KEPT = 2, ALL_KEPT = 1 << 19 };
+
+void cel__parts_init(cel__parts_kept *kept, int64_t ranks, cel_eras *eras) {
+  *kept = (cel__parts_kept){.ranks = ranks, .eras = eras, .most = MOST_KEPT};
+  if (ranks * MOST_KEPT > ALL_KEPT) kept->most = (uint32_t)(ALL_KEPT / ranks);
+  if (kept->most < LEAST_KEPT) kept->most = LEAST_KEPT;
+}
+
+void cel__parts_destroy(void *parts) {
+  cel__known_parts *known = parts;
+  cel_free((void *)(uintptr_t)known->parts.count);
+  cel_free((void *)(uintptr_t)known->parts.start);
+  cel_free((void *)(uintptr_t)known->parts.box);
+  cel_free(known);
+}
+
+void cel__parts_clear(cel__parts_kept *kept) {
+  for (uint32_t i = 0; i < kept->known.n; ++i)
+    cel_eras_keep(kept->eras, kept->known.at[i]);
+  cel_vec_clear(&kept->known);
+  kept->oldest = 0;
+}
+
+void cel__parts_release(cel__parts_kept *kept) {
+  for (uint32_t i = 0; i < kept->known.n; ++i)
+    cel__parts_destroy(kept->known.at[i]);
+  cel_vec_release(&kept->known);
+}
+
+/* ---- making them -----------------------------------------------------------
+ */
+
+/* The part of rank k, as if the whole began at 0; empty where it has none. */
+static cel_box part_of(const cel__rep *rep, int64_t k, const cel_box *whole) {
+  cel_box part;
+  if (!cel__rep_box(rep, k, whole, &part)) return (cel_box){{0}, {0}};
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    part.min[d] -= whole->min[d];
+    part.max[d] -= whole->min[d];
+  }
+  return part;
+}
+
+/* The one dimension along which the parts lie one behind the other in row-major
+ * order: the first of several coordinates, and none after it is cut. Or -1. */
+static int dimension_of(const cel__rep *rep, const cel_box *whole) {
+  int first = 0;
+  while (first < CEL_DIMS - 1 && whole->max[first] - whole->min[first] == 1)
+    ++first;
+  for (int d = first + 1; d < CEL_DIMS; ++d)
+    if (rep->end[d][CEL__LO].open || rep->end[d][CEL__HI].open) return -1;
+  return first;
+}
+
+static void write_out(cel_parts *parts, const cel__rep *rep,
+                      const cel_box *whole) {
+  size_t n = (size_t)parts->ranks;
+  int32_t *count = cel_alloc(n * sizeof *count);
+  int32_t *start = cel_alloc(n * sizeof *start);
+  int along = dimension_of(rep, whole);
+  cel_box *box = along < 0 ? cel_alloc(n * sizeof *box) : NULL;
+  parts->along = along;
+  parts->unit = 1;
+  for (int d = along < 0 ? CEL_DIMS : along + 1; d < CEL_DIMS; ++d)
+    parts->unit *= whole->max[d] - whole->min[d];
+  int64_t sum = 0;
+  for (int64_t k = 0; k < parts->ranks; ++k) {
+    cel_box part = part_of(rep, k, whole);
+    count[k] = (int32_t)(cel_box_volume(&part) / parts->unit);
+    start[k] = (int32_t)(along < 0 ? sum : part.min[along]);
+    if (box != NULL) box[k] = part;
+    sum += count[k];
+  }
+  parts->count = count;
+  parts->start = start;
+  parts->box = box;
+}
+
+/* ---- finding them ----------------------------------------------------------
+ */
+
+/* Where nobody cuts it matters how long the box is, not where it begins. */
+static cel_box without_offset(const cel__rep *rep, const cel_box *box) {
+  cel_box out = *box;
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    if (rep->end[d][CEL__LO].open || rep->end[d][CEL__HI].open) continue;
+    out.max[d] -= out.min[d];
+    out.min[d] = 0;
+  }
+  return out;
+}
+
+static void keep(cel__parts_kept *kept, cel__known_parts *made) {
+  if (kept->known.n < kept->most) {
+    cel_vec_push(&kept->known, made);
+    return;
+  }
+  kept->oldest %= kept->known.n;
+  cel_eras_keep(kept->eras, kept->known.at[kept->oldest]);
+  kept->known.at[kept->oldest++] = made;
+}
+
+const cel_parts *cel__parts_find(cel__parts_kept *kept, const cel__reps *reps,
+                                 uint32_t rep, const cel_box *box) {
+  const cel__rep *of = cel__rep_at(reps, rep);
+  cel_box key = without_offset(of, box);
+  for (uint32_t i = 0; i < kept->known.n; ++i) {
+    const cel__known_parts *known = kept->known.at[i];
+    if (known->rep == rep && cel_box_equal(&known->box, &key))
+      return &known->parts;
+  }
+  cel__known_parts *made = cel_alloc(sizeof *made);
+  *made = (cel__known_parts){
+      .parts = {.ranks = kept->ranks}, .rep = rep, .box = key};
+  write_out(&made->parts, of, &key);
+  keep(kept, made);
+  return &made->parts;
+}

@@ -1,0 +1,44 @@
+/* parts.h -- which part of a box each rank has, written out.
+ *
+ * The one place where something is made for every rank: who carries a
+ * collective out needs counts of all. They are made once for a representation
+ * and a box and kept; boxes that differ in where they begin along dimensions
+ * that no rank cuts (the rows that RSIM appends) share them.
+ *
+ * Invariant: what is kept changes no result. What is dropped lives on in the
+ * era that is open then, so as long as any command that names it.
+ * Cost: O(1) when kept, else O(ranks). The holder owns it: init ... release.
+ * Confined.
+ */
+#ifndef CEL_COMMAND_PARTS_H
+#define CEL_COMMAND_PARTS_H
+
+#include "base/eras.h"
+#include "command/command.h"
+#include "command/rep.h"
+
+typedef struct cel__known_parts {
+  cel_parts parts; /* first */
+  uint32_t rep;
+  cel_box box; /* begins at 0 where the representation has no bounds */
+} cel__known_parts;
+
+typedef struct cel__parts_kept {
+  int64_t ranks;
+  cel_eras *eras; /* borrowed */
+  CEL_VEC(cel__known_parts *) known;
+  uint32_t most, oldest;
+} cel__parts_kept;
+
+void cel__parts_init(cel__parts_kept *kept, int64_t ranks, cel_eras *eras);
+void cel__parts_release(cel__parts_kept *kept);
+/* Drops all of them: representations get other ids. */
+void cel__parts_clear(cel__parts_kept *kept);
+/* What rank k has of `box` by the representation `rep`, which is not listed;
+ * the box has at most INT32_MAX elements. Borrowed. */
+const cel_parts *cel__parts_find(cel__parts_kept *kept, const cel__reps *reps,
+                                 uint32_t rep, const cel_box *box);
+/* For the eras that keep them. */
+void cel__parts_destroy(void *parts);
+
+#endif

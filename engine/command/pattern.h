@@ -1,0 +1,37 @@
+/* pattern.h -- whether what all ranks lack for a read is a collective.
+ *
+ * Who has a part of an entry and who reads what of it are two functions of the
+ * rank (rep.h), known to all; so each rank sees by itself, from their forms and
+ * without looking at the others, what the exchange is:
+ *
+ *   has it         reads it            is
+ *   one rank       all ranks, all      a broadcast
+ *   each a part    all ranks, all      an all-gather
+ *   else                               messages between pairs of ranks
+ *
+ * Since it is decided when the reader is scheduled, by what is missing then, a
+ * part that was read before does not hide the rest: "gather, then all read" is
+ * found. Where some ranks hold replicas a collective brings them what they
+ * have; three ranks, the same ones everywhere, are asked what they lack, and
+ * unless that is half of what they would get it goes by messages.
+ *
+ * Invariant: a function of the program and the number of ranks, not of who
+ * asks.
+ * Cost: O(log ranks), whatever there is. Confined. Thread: scheduler.
+ */
+#ifndef CEL_COMMAND_PATTERN_H
+#define CEL_COMMAND_PATTERN_H
+
+#include "command/own.h"
+
+typedef struct cel__choice {
+  cel_pattern pattern;
+  int64_t root; /* BROADCAST */
+} cel__choice;
+
+/* What it takes to bring `box`, which is of version v, to all that read it by
+ * the representation `read`, some of whom lack something. */
+cel__choice cel__pattern_choose(cel__own *own, const cel__version *v,
+                                uint32_t read, const cel_box *box);
+
+#endif

@@ -1,0 +1,154 @@
+-- Which exchanges are collectives, in small cases; random ones against brute
+-- force are in fuzz_command.
+local ffi = require("ffi")
+local ranks = require("spec.command.ranks")
+local program = require("spec.task.program")
+local c = require("spec.support.cdef")("command/command.h")
+
+local function exchanges(r, k, task)
+  local list = {}
+  for i, command in ipairs(r:of(k, "collective", task)) do
+    local x = command.raw.exchange
+    list[i] = ("%s %d@%s"):format(ffi.string(c.cel_pattern_name(x.pattern)),
+      x.buffer.id, ranks.box_text(x.box, x.buffer.dims))
+  end
+  return list
+end
+
+local function mine(r, k, task)
+  local x = r:of(k, "collective", task)[1].raw.exchange
+  return ranks.box_text(x.mine, x.buffer.dims)
+end
+
+local function silent(r, task)
+  for k = 0, r.n - 1 do
+    assert.same({}, r:messages(k, "push", task))
+    assert.same({}, r:messages(k, "await_push", task))
+  end
+end
+
+local function new(n, config)
+  config = config or {}
+  config.collectives = true
+  return ranks.new(n, config)
+end
+
+-- All ranks write their part of `u` in dimension d, or rank 0 all of it.
+local function write(r, u, n, placement)
+  return r:submit({ range = { n }, placement = placement,
+    { u, "discard_write", program.same(1) } })
+end
+
+local function read_all(r, u, n)
+  return r:submit({ range = { n }, { u, "read", program.all(1) } })
+end
+
+describe("collective patterns", function()
+  it("are not looked for unless that is asked for", function()
+    local r = ranks.new(3)
+    local u = r:buffer({ 9 })
+    write(r, u, 9)
+    local t = read_all(r, u, 9)
+    assert.same({}, exchanges(r, 1, t))
+    assert.equal(2, #r:messages(1, "push", t))
+  end)
+
+  it("are an all-gather where each has a part and all read all", function()
+    local r = new(3)
+    local u = r:buffer({ 9 })
+    write(r, u, 9)
+    local t = read_all(r, u, 9)
+    silent(r, t)
+    for k = 0, 2 do
+      assert.same({ "all_gather 0@0:9" }, exchanges(r, k, t))
+      assert.equal(k * 3 .. ":" .. k * 3 + 3, mine(r, k, t))
+    end
+    local later = read_all(r, u, 9)
+    silent(r, later)
+    assert.same({}, exchanges(r, 0, later))
+  end)
+
+  it("are a broadcast where one rank has all", function()
+    local r = new(4)
+    local u = r:buffer({ 8 })
+    write(r, u, 8, "once")
+    local t = read_all(r, u, 8)
+    silent(r, t)
+    for k = 0, 3 do
+      assert.same({ "broadcast 0@0:8" }, exchanges(r, k, t))
+      assert.equal(k == 0 and "0:8" or "0:0", mine(r, k, t))
+      assert.equal(0, tonumber(r:of(k, "collective", t)[1].raw.exchange.root))
+    end
+  end)
+
+  it("are a broadcast where what is read lies within one rank's part", function()
+    local r = new(4)
+    local u = r:buffer({ 16 })
+    write(r, u, 16)
+    local t = r:submit({ range = { 16 }, { u, "read", { { { 9, 11 } } } } })
+    silent(r, t)
+    for k = 0, 3 do
+      assert.same({ "broadcast 0@9:11" }, exchanges(r, k, t))
+      assert.equal(2, tonumber(r:of(k, "collective", t)[1].raw.exchange.root))
+    end
+  end)
+
+  it("are found after a gather, which seed 001 misses", function()
+    local r = new(4)
+    local u = r:buffer({ 16 })
+    write(r, u, 16)
+    local gathered = r:submit({ range = { 16 }, placement = "once",
+      { u, "read", program.all(1) } })
+    assert.same({}, exchanges(r, 0, gathered))
+    local t = read_all(r, u, 16)
+    silent(r, t)
+    for k = 0, 3 do assert.same({ "all_gather 0@0:16" }, exchanges(r, k, t)) end
+  end)
+
+  it("are left where most ranks have most of it", function()
+    local r = new(4)
+    local u = r:buffer({ 16 })
+    write(r, u, 16)
+    -- All but the outermost ranks have all of it already.
+    r:submit({ range = { 16 }, { u, "read", program.grown(8), { clamp = true } } })
+    local t = read_all(r, u, 16)
+    for k = 0, 3 do assert.same({}, exchanges(r, k, t)) end
+  end)
+
+  it("come in one order on all ranks, also on those that compute nothing", function()
+    local r = new(4)
+    local u, v = r:buffer({ 16 }), r:buffer({ 16 })
+    write(r, u, 16)
+    write(r, v, 16, "once")
+    local t = r:submit({ range = { 16 }, { v, "read", program.all(1) },
+      { u, "read", program.all(1) } })
+    for k = 0, 3 do
+      assert.same({ "broadcast 1@0:16", "all_gather 0@0:16" }, exchanges(r, k, t))
+      for i, command in ipairs(r:of(k, "collective", t)) do
+        assert.equal(i - 1, tonumber(command.raw.exchange.nth))
+      end
+    end
+    -- Two chunks read: the other two ranks need nothing, so it is no collective.
+    write(r, u, 16)
+    local few = r:submit({ range = { 2 }, { u, "read", program.all(1) } })
+    assert.same({}, exchanges(r, 0, few))
+    assert.equal(2, #r:messages(3, "push", few))
+  end)
+
+  it("share their parts, whatever row they are of", function()
+    local r = new(4)
+    local u = r:buffer({ 8, 12 })
+    local parts
+    for t = 0, 7 do
+      r:submit({ range = { 12 }, { u, "discard_write",
+        { { { t, t + 1 }, { { "min", 0 }, { "max", 0 } } } } } })
+      local task = r:submit({ range = { 12 },
+        { u, "read", { { { t, t + 1 }, { 0, { "buffer", 1 } } } } } })
+      local x = r:of(2, "collective", task)[1].raw.exchange
+      parts = parts or x.parts
+      assert.equal(parts, x.parts)
+      assert.equal(3, x.parts.count[2])
+      assert.equal(6, x.parts.start[2])
+    end
+  end)
+end)
