@@ -133,6 +133,8 @@ function M.new()
   return the_queue
 end
 
+function M.is_queue(value) return getmetatable(value) == Queue end
+
 --- Executes what a script left behind, and agrees with all ranks on the end.
 function M.finish()
   if not core.started() then return end

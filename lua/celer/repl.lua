@@ -99,13 +99,8 @@ function Session:step()
 end
 
 local function greet()
-  local i = core.info()
-  local backend, devices, list = core.devices()
-  if not backend then return complain(devices) end -- the message
-  local what = backend == "cpu" and ("%s cores"):format(i.cores or "?")
-    or core.gpu(list[1]).name
-  print(("celer %s  1 rank, %d device%s (%s, %s)"):format(i.version, devices,
-    devices == 1 and "" or "s", backend, what))
+  local line, why = require("celer.repl.about").line()
+  if line then print(line) else complain(why) end
 end
 
 local function open_terminal(session)

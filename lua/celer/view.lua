@@ -241,6 +241,8 @@ function View:__tostring()
     self.dims == 0 and tostring(self.data[0]) or tostring(self.box))
 end
 
+function M.is_view(value) return getmetatable(value) == View end
+
 --- `fields` has name, dims, type, extents (the buffer's) and writable (nil for a
 --- snapshot); `data` is an address; layout and part are six numbers each, min
 --- then max.

@@ -1,0 +1,18 @@
+--- about.lua -- what a session runs on, in a line.
+local core = require "celer.core"
+
+local M = {}
+
+--- Version, ranks and devices.
+---@return string? line, string? why  there are no devices
+function M.line()
+  local i = core.info()
+  local backend, devices, list = core.devices()
+  if not backend then return nil, devices end -- the message
+  local what = backend == "cpu" and ("%s cores"):format(i.cores or "?")
+    or core.gpu(list[1]).name
+  return ("celer %s  1 rank, %d device%s (%s, %s)"):format(i.version, devices,
+    devices == 1 and "" or "s", backend, what)
+end
+
+return M

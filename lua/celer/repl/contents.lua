@@ -1,0 +1,205 @@
+--- contents.lua -- what a buffer or snapshot holds, for a person to see.
+local box = require "celer.box"
+
+local M = {}
+
+local WIDTH = 78
+local SMALL = 256 -- elements that are all shown
+local EDGE = 3 -- else so many at each end
+local MOST_BYTES = 2 ^ 28 -- that are brought to be summed up
+
+-- ---- elements ---------------------------------------------------------------
+
+-- The names that a struct's declaration gives, in order.
+local function field_names(type_)
+  local out = {}
+  local n = type_.name:match "^%a+([234])$"
+  if not type_.fields and n then return { unpack({ "x", "y", "z", "w" }, 1, tonumber(n)) } end
+  for declaration in (type_.fields or ""):gmatch "[^;]+" do
+    for one in declaration:gmatch "[^,]+" do
+      local name = one:match "([%a_][%w_]*)%s*$"
+      if name then out[#out + 1] = name end -- arrays are left out
+    end
+  end
+  return out
+end
+
+local function word(type_, value)
+  if type_.class == "s" then
+    local parts = {}
+    for i, name in ipairs(field_names(type_)) do
+      parts[i] = name .. " = " .. tostring(value[name])
+    end
+    return "{" .. table.concat(parts, ", ") .. "}"
+  end
+  return type_.name == "float" and ("%.7g"):format(value)
+    or (tostring(value):gsub("U?LL$", ""))
+end
+
+--- A struct of a type as text.
+---@param type_ celer.type
+---@return string
+function M.struct(type_, value) return word(type_, value) end
+
+-- Which of the coordinates lo to hi - 1 are shown; false stands for the others.
+local function pick(lo, hi, all)
+  local out = {}
+  for i = lo, hi - 1 do
+    if all or i < lo + EDGE or i >= hi - EDGE then out[#out + 1] = i
+    elseif out[#out] then out[#out + 1] = false end
+  end
+  return out
+end
+
+-- One row as words.
+local function row(view, index, picked)
+  local words, d = {}, #index + 1
+  for n, i in ipairs(picked) do
+    index[d] = i
+    words[n] = i and word(view.type, view(unpack(index, 1, d))) or "..."
+  end
+  index[d] = nil
+  return words
+end
+
+-- ---- layout -----------------------------------------------------------------
+
+local function pad(text, width) return (" "):rep(width - #text) .. text end
+
+local function widest(rows)
+  local width = 3
+  for _, words in ipairs(rows) do
+    for _, w in ipairs(words) do width = math.max(width, #w) end
+  end
+  return width
+end
+
+local function aligned(words, width)
+  local out = {}
+  for i, w in ipairs(words) do out[i] = pad(w, width) end
+  return " " .. table.concat(out, " ")
+end
+
+-- One dimension: as many to a line as fit, with the coordinate of the first where
+-- there are several lines.
+local function lines_of_one(view, all)
+  local picked = pick(view.min[0], view.max[0], all)
+  local words = row(view, {}, picked)
+  local width = widest { words }
+  if #words * (width + 1) <= WIDTH then return { aligned(words, width) } end
+  local label = #tostring(view.max[0]) + 2
+  local across = math.max(1, math.floor((WIDTH - label - 1) / (width + 1)))
+  local out = {}
+  for first = 1, #words, across do
+    out[#out + 1] = " " .. pad(picked[first] and ("[%d]"):format(picked[first]) or "", label)
+      .. aligned({ unpack(words, first, math.min(first + across - 1, #words)) }, width)
+  end
+  return out
+end
+
+local function plane(view, index, all)
+  local d, rows = #index, {}
+  local columns = pick(view.min[d + 1], view.max[d + 1], all)
+  for n, i in ipairs(pick(view.min[d], view.max[d], all)) do
+    index[d + 1] = i
+    rows[n] = i and row(view, index, columns) or { "..." }
+  end
+  index[d + 1] = nil
+  return rows
+end
+
+local function fits(rows)
+  local width = widest(rows)
+  return #rows == 0 or #rows[1] * (width + 1) <= WIDTH
+end
+
+local function lines_of_plane(view, index, all)
+  local rows = plane(view, index, all)
+  if all and not fits(rows) then rows = plane(view, index, false) end
+  local out, width = {}, widest(rows)
+  for i, words in ipairs(rows) do out[i] = aligned(words, width) end
+  return out
+end
+
+local function lines_of_three(view, all)
+  local out = {}
+  for _, i in ipairs(pick(view.min[0], view.max[0], all)) do
+    if not i then
+      out[#out + 1] = " ..."
+    else
+      out[#out + 1] = (" [%d]"):format(i)
+      for _, line in ipairs(lines_of_plane(view, { i }, all)) do out[#out + 1] = line end
+    end
+  end
+  return out
+end
+
+-- ---- sums -------------------------------------------------------------------
+
+-- Least and greatest of n numbers, and how many are none.
+local function range_of(p, n)
+  local least, most, odd = math.huge, -math.huge, 0
+  for i = 0, n - 1 do
+    local x = tonumber(p[i])
+    if x ~= x then odd = odd + 1 end
+    if x < least then least = x end
+    if x > most then most = x end
+  end
+  return least, most, odd
+end
+
+-- It is compiled, unlike what is typed: there may be millions.
+local function summary(view, n)
+  if view.type.class == "s" or view.type.class == "b" then return nil end
+  jit.on()
+  local ok, least, most, odd = pcall(range_of, view:pointer(), n)
+  jit.off()
+  if not ok then error(least, 0) end
+  local text = (" min %.7g, max %.7g"):format(least, most)
+  return odd > 0 and ("%s; %d are nan"):format(text, odd) or text
+end
+
+local function volume(view)
+  local n = 1
+  for d = 0, view.dims - 1 do n = n * (view.max[d] - view.min[d]) end
+  return n
+end
+
+--- What a snapshot holds, in lines: all of it where that is little.
+---@param view celer.view
+---@return string[]
+function M.lines(view)
+  local n, dims = volume(view), view.dims
+  if n == 0 then return {} end
+  if dims == 0 then return { " " .. word(view.type, view()) } end
+  local all = n <= SMALL and not (view.type.class == "s" and n > 4 * EDGE)
+  local out
+  if view.type.class == "s" and dims == 1 then
+    out = {}
+    for _, i in ipairs(pick(view.min[0], view.max[0], all)) do
+      out[#out + 1] = i and (" [%d] %s"):format(i, word(view.type, view(i))) or " ..."
+    end
+  elseif dims == 1 then out = lines_of_one(view, all)
+  elseif dims == 2 then out = lines_of_plane(view, {}, all)
+  else out = lines_of_three(view, all) end
+  if not all then out[#out + 1] = summary(view, n) end
+  return out
+end
+
+--- What a buffer holds now, by a fence; of one that is too large to bring, the
+--- first elements.
+---@param b celer.buffer
+---@return string[]
+function M.of_buffer(b)
+  if b.freed then return { " freed" } end
+  if b.bytes == 0 then return {} end
+  local q = require("celer.queue").new()
+  if b.bytes <= MOST_BYTES then return M.lines(q:fence(b):get()) end
+  local lo, hi = {}, {}
+  for d = 1, b.dims do lo[d], hi[d] = 0, math.min(b.size[d - 1], EDGE) end
+  local out = M.lines(q:fence(b, box.new(lo, hi)):get())
+  out[#out + 1] = " ... the first of them"
+  return out
+end
+
+return M
