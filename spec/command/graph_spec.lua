@@ -184,6 +184,19 @@ describe("the command graph", function()
     assert.is_false(r:reaches(0, await.id, write.id))
   end)
 
+  it("sends what was there before the same task overwrites it", function()
+    local r = ranks.new(3)
+    local u = r:buffer({ 9 })
+    r:submit({ range = { 9 }, { u, "discard_write", program.same(1) } })
+    local t = r:submit({ range = { 9 }, { u, "read", program.all(1) },
+      { u, "discard_write", program.same(1) } })
+    for k = 0, 2 do
+      local execute, pushes = r:of(k, "execute", t)[1], r:of(k, "push", t)
+      assert.equal(2, #pushes)
+      for _, push in ipairs(pushes) do assert.equal("anti", execute.deps[push.id]) end
+    end
+  end)
+
   it("frees after all users", function()
     local r = ranks.new(2)
     local u = r:buffer({ 8 })
