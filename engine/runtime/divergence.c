@@ -86,9 +86,8 @@ void cel__divergence_log(cel_divergence *d, const cel_task *task) {
     cel_vec_push(&d->log, entry);
   }
   if (task->kind == CEL_TASK_HORIZON || task->kind == CEL_TASK_EPOCH)
-    ask_agreement(d, task->agreement_hash, task->agreement_count, 0);
-  if (task->kind == CEL_TASK_EPOCH)
-    ask_agreement(d, ~task->agreement_hash, task->agreement_count, task->id);
+    ask_agreement(d, task->agreement_hash, task->agreement_count,
+                  task->kind == CEL_TASK_EPOCH ? task->id : 0);
   pthread_mutex_unlock(&d->lock);
 }
 
