@@ -82,8 +82,7 @@ void cel__divergence_init(cel_divergence *d, cel_transport *transport,
                           void (*failed)(void *, const cel_error *),
                           void *context);
 void cel__divergence_release(cel_divergence *d);
-/* Notes a task; starts an agreement at a horizon or epoch, and at an epoch the
- * one that is a barrier. Thread: main. */
+/* Notes a task; starts an agreement at a horizon or epoch. Thread: main. */
 void cel__divergence_log(cel_divergence *d, const cel_task *task);
 /* Starts the last agreement. Thread: main. */
 void cel__divergence_end(cel_divergence *d);

@@ -19,11 +19,14 @@
 #include "rule/listing.h"
 #include "task/graph.h"
 
-typedef struct cel_chunks {
+typedef struct cel_chunks cel_chunks;
+#ifndef CEL_CDEF
+struct cel_chunks {
   CEL_VEC(cel_box) chunk; /* different ones, as in cel_listing */
   CEL_VEC(int32_t) part;
   int32_t ranks, common, mine;
-} cel_chunks;
+};
+#endif
 
 typedef struct cel_chunks_of {
   int64_t rank, ranks;
