@@ -130,7 +130,7 @@ function M.run(person)
       .. "celer -e TEXT" }, 0)
   end
   jit.off() -- so that Ctrl-C reaches a running line
-  celer = require "celer" -- luacheck: ignore
+  celer, help = require "celer", require "celer.repl.help" -- luacheck: ignore
   local session = setmetatable({ lines = {}, first = 1, person = person, open = true,
     failed = false }, Session)
   if person then open_terminal(session) end

@@ -245,7 +245,8 @@ describe("Ctrl-C", function()
     t:type "print 'here' io.flush() ffi.C.pthread_mutex_lock(lock)\r"
     t:wait "\nhere"
     repeat t:type "\3" until not t:take() -- two that come at once may be one
-    assert.equal(130, t:status())
+    local status = t:status() -- a third may have come while it ended
+    assert.is_true(status == 130 or status == -terminal.SIGINT, status)
   end)
 end)
 

@@ -30,6 +30,9 @@ end
 ---@field fields {name: string, type: string, text: string}[]
 ---@field returns string[]
 ---@field class string?
+---@field name string?  of functions, as their source has it
+---@field parameters string[]?  of functions
+---@field method boolean?  it is called with a colon
 
 -- "type  what it is": types hold spaces inside brackets alone.
 local function split_type(rest)
@@ -70,6 +73,16 @@ local function comment_above(lines, at)
   return doc
 end
 
+-- The class that a source calls `name`: "celer.queue" for Queue.
+local function class_called(lines, name)
+  for at, line in ipairs(lines) do
+    if line:find("^local " .. name .. " =") then
+      local doc = comment_above(lines, at)
+      return doc and doc.class
+    end
+  end
+end
+
 -- ---- functions --------------------------------------------------------------
 
 local function names_of_parameters(f, info)
@@ -90,7 +103,11 @@ function M.of_function(f)
   local doc = comment_above(lines, info.linedefined)
     or { text = {}, params = {}, fields = {}, returns = {} }
   doc.parameters = names_of_parameters(f, info)
-  doc.method = lines[info.linedefined]:find "^function [%w_]+:" ~= nil
+  local line = lines[info.linedefined]
+  doc.name = line:match "function ([%w_.:]+)" or "function"
+  local class, method = line:match "^function (%u%w+):([%w_]+)"
+  if class then doc.name = (class_called(lines, class) or class) .. ":" .. method end
+  doc.method = line:find "^function [%w_]+:" ~= nil
   if doc.method then table.remove(doc.parameters, 1) end
   return doc
 end
@@ -140,6 +157,32 @@ function M.of_class(value)
   return classes[meta] or nil
 end
 
+-- ---- by name ----------------------------------------------------------------
+
+local function add_methods(out, lines, wanted)
+  for at, line in ipairs(lines) do
+    local class, name, parameters = line:match "^function (%u%w*):([%w_]+)%((.-)%)"
+    local doc = name == wanted and comment_above(lines, at)
+    if doc then
+      doc.of, doc.parameters, doc.method = class_called(lines, class), {}, true
+      for one in parameters:gmatch "[^, ]+" do table.insert(doc.parameters, one) end
+      out[#out + 1] = doc
+    end
+  end
+end
+
+--- What is written about methods of this name, each `of` a class.
+---@param name string
+---@return celer.doc[]
+function M.methods(name)
+  local out = {}
+  for _, module in ipairs { "queue", "group", "buffer", "box", "view", "snapshot", "object",
+    "kernel", "weights", "communicator", "shared_file", "device_view", "host_memory" } do
+    add_methods(out, lines_of("=celer/" .. module .. ".lua"), name)
+  end
+  return out
+end
+
 -- ---- guides -----------------------------------------------------------------
 
 ---@class celer.section
@@ -153,13 +196,13 @@ local sections
 function M.sections()
   if sections then return sections end
   sections = {}
-  for _, file in ipairs { "lua/README.md", "kernels/README.md" } do
+  for _, guide in ipairs { { "lua/README.md", "" }, { "kernels/README.md", "Kernels: " } } do
     local section, fenced
-    for line in (core.embedded(file) .. "\n"):gmatch "([^\n]*)\n" do
+    for line in (core.embedded(guide[1]) .. "\n"):gmatch "([^\n]*)\n" do
       if line:find "^```" then fenced = not fenced end
       local title = not fenced and line:match "^## (.*)$"
       if title then
-        section = { title = title, text = "" }
+        section = { title = guide[2] .. title, text = "" }
         sections[#sections + 1] = section
       elseif section then
         section.text = section.text .. line .. "\n"

@@ -1,0 +1,86 @@
+-- What `help` tells in a session.
+local celer = require("spec.support.celer")
+
+local function session(text)
+  local r = celer.run({ "repl" }, { stdin = text .. "\n" })
+  assert.same({ "", 0 }, { r.stderr, r.status })
+  return r.stdout
+end
+
+local function read(path)
+  local file = assert(io.open(path))
+  local text = file:read "*a"
+  file:close()
+  return text
+end
+
+describe("help", function()
+  it("lists the chapters of the guides", function()
+    local seen = session "help()"
+    local n = 0
+    for title in read("lua/README.md"):gmatch "\n## ([^\n]+)" do
+      n = n + 1
+      assert.truthy(seen:find("\n  " .. title .. "\n", 1, true), title)
+    end
+    assert.is_true(n > 20)
+    assert.truthy(seen:find("\n  Kernels: Work groups\n", 1, true))
+    assert.equal(seen, session "help")
+  end)
+
+  it("gives a chapter as it stands in the guide", function()
+    local function given(words, path, title)
+      local text = read(path):match("\n## " .. title:gsub("%p", "%%%0") .. "\n+(.-)\n+## ")
+      assert.truthy(text and #text > 200, title)
+      assert.truthy(session(("help %q"):format(words)):find("\n\n" .. text .. "\n", 1, true))
+    end
+    given("range mappers", "lua/README.md", "Say what a chunk touches: range mappers")
+    given("Make buffers", "lua/README.md", "Make buffers")
+    given("work groups", "kernels/README.md", "Work groups")
+    given("granularity", "lua/README.md", "Divide the work: hints")
+  end)
+
+  it("tells of functions what stands above them in the source", function()
+    local above = read("lua/celer/mapper.lua"):match "%-%-%- ([^\n]+)\nfunction M.all%("
+    assert.equal("celer.all(_, buffer)\n  " .. above .. "\n"
+      .. '  see help "Say what a chunk touches: range mappers"\n',
+      (session("help(celer.all)"):gsub('\n           ".*$', "\n")))
+    assert.equal(session "help(celer.buffer)", session "help 'celer.buffer'")
+    local read_text = session "help 'cg:read'"
+    assert.matches("^celer.command_group:read%(buffer, map%)\n  Reads the part", read_text)
+    assert.matches("\n  map%? +function: range mapper; default celer.one_to_one\n", read_text)
+    assert.matches("^celer.io.load%(path, options%)\n", session "help(celer.io.load)")
+  end)
+
+  it("tells of objects what their class has", function()
+    local seen = session "q = celer.queue() help(q) help(q.submit)"
+    assert.matches("^queue\n", seen)
+    assert.matches("\n  :submit%(f%) +Submits one command group", seen)
+    assert.matches("\nceler.queue:submit%(f%)\n", seen)
+    seen = session "help(celer.buffer('int', {3}, {name = 'u'}))"
+    assert.matches("^buffer u: int%[3%], 12 bytes\n", seen)
+    assert.matches("\n  dims +integer\n", seen)
+    assert.matches("\n  :free%(%) +Gives the memory back", seen)
+  end)
+
+  it("has something to say of all that celer has", function()
+    local seen = session "help(celer)"
+    local listed = session [[
+for name in celer.sorted_pairs(getmetatable(celer).__names) do print(name) end]]
+    local n = 0
+    for name in listed:gmatch "%S+" do
+      n = n + 1
+      assert.truthy(seen:find("\n  " .. (name == "io" and "io.load" or name) .. " +%S",
+        1) or seen:find("^  " .. name .. " +%S"), name)
+    end
+    assert.is_true(n > 30)
+  end)
+
+  it("has something to say of what it does not know", function()
+    assert.equal('there is nothing on "chekpoint", did you mean celer.checkpoint?\n',
+      session "help 'chekpoint'")
+    assert.equal('there is nothing on "zzzzzzzz"; help() lists the chapters\n',
+      session "help 'zzzzzzzz'")
+    assert.equal("a number, of which nothing is written\n", session "help(3)")
+    assert.equal("a function, of which nothing is written\n", session "help(math.sin)")
+  end)
+end)
