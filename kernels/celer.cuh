@@ -8,6 +8,7 @@
 //                        of one celer::arguments
 //   celer_params_<name>  its parameters, an array of celer::param that ends
 //                        with kind 0
+// and what reduce.cuh adds.
 // engine/device/kernel.h mirrors call, view, param and the kinds.
 #ifndef CELER_CUH
 #define CELER_CUH
@@ -136,7 +137,8 @@ enum kind : int {
   an_inout,
   a_value,
   a_group,
-  a_local
+  a_local,
+  a_reducer
 };
 
 struct param {
@@ -486,6 +488,8 @@ template <class Item, class... P> struct signature<void (*)(Item, P...)> {
                 "the first parameter of a kernel is item<D> or group<D>");
   static constexpr int count = sizeof...(P);
   static constexpr int dims = first::dims;
+  static constexpr bool reduces =
+      ((traits<typename bare<P>::type>::kind == a_reducer) || ... || false);
   using all = typename count_up<count>::type;
 
   static constexpr params<count + 1> describe() {
@@ -534,7 +538,8 @@ template <class Item, class... P> struct signature<void (*)(Item, P...)> {
 
 // ---- the host: loops over a chunk
 
-// The innermost dimension is contiguous, and items are independent.
+// The innermost dimension is contiguous, and items are independent, unless they
+// reduce.
 #ifdef __clang__
 #define CELER_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -571,6 +576,11 @@ template <class P, int V, index At> struct bind {
   }
 };
 
+// What a loop holds, as an item is given it.
+template <class P> static CELER_FN P copied(const P &p) {
+  return p;
+}
+
 template <auto F, class Item, class... A>
 static CELER_FN void compute(const Item &it, A... a) {
   F(it, marked(a, it.at, traits<Item>::dims)...);
@@ -579,38 +589,43 @@ static CELER_FN void compute(const Item &it, A... a) {
 // Items of one row. The first of all is apart, and the others are counted from
 // a constant, so that the compiler proves i > 0 there: u(max(i - 1, 0)) then is
 // contiguous.
-template <class X, class At>
+template <bool Apart, class X, class At>
 static CELER_FN void row(X begin, X end, const At &at) {
   if (begin == 0) at(begin);
   const X first = begin > 1 ? begin : 1, count = end - first;
-  CELER_INDEPENDENT
-  for (X i = 0; i < count; ++i) at(first + i);
+  if constexpr (Apart) {
+    CELER_INDEPENDENT
+    for (X i = 0; i < count; ++i) at(first + i);
+  } else {
+    for (X i = 0; i < count; ++i) at(first + i);
+  }
 }
 
 // X counts along rows: int where it suffices, for the vectoriser's sake.
 template <auto F, int D, class X, class... A>
 static CELER_FN void loop(const call *c, A... a) {
+  constexpr bool apart = !signature<decltype(F)>::reduces;
   const box &b = c->chunk;
   const index n0 = c->range.max[0], n1 = c->range.max[1], n2 = c->range.max[2];
   if constexpr (D == 0) {
-    compute<F>(item<0>{{0}, {1}}, A(a)...);
+    compute<F>(item<0>{{0}, {1}}, copied(a)...);
   } else if constexpr (D == 1) {
-    row(
+    row<apart>(
         X(b.min[0]), X(b.max[0]), [&](X i) __attribute__((always_inline)) {
-          compute<F>(item<1>{{i}, {n0}}, A(a)...);
+          compute<F>(item<1>{{i}, {n0}}, copied(a)...);
         });
   } else if constexpr (D == 2) {
     for (index i = b.min[0]; i < b.max[0]; ++i)
-      row(
+      row<apart>(
           X(b.min[1]), X(b.max[1]), [&](X j) __attribute__((always_inline)) {
-            compute<F>(item<2>{{i, j}, {n0, n1}}, A(a)...);
+            compute<F>(item<2>{{i, j}, {n0, n1}}, copied(a)...);
           });
   } else {
     for (index i = b.min[0]; i < b.max[0]; ++i)
       for (index j = b.min[1]; j < b.max[1]; ++j)
-        row(
+        row<apart>(
             X(b.min[2]), X(b.max[2]), [&](X k) __attribute__((always_inline)) {
-              compute<F>(item<3>{{i, j, k}, {n0, n1, n2}}, A(a)...);
+              compute<F>(item<3>{{i, j, k}, {n0, n1, n2}}, copied(a)...);
             });
   }
 }
@@ -650,6 +665,7 @@ struct entry<F, signature<void (*)(Item, P...)>> {
   CELER_EXPORT void celer_run_##name(const celer::call *c) {                   \
     celer::entry<&name>::run(c);                                               \
   }                                                                            \
+  CELER_REDUCES(name)                                                          \
   }
 
 #else
@@ -660,7 +676,7 @@ struct entry<F, signature<void (*)(Item, P...)>> {
 // at most 65535 blocks in y and z, so those dimensions stride.
 struct launch {
   index min[3], range[3];
-  unsigned extent[3], unused;
+  unsigned extent[3], flags; // for reduce.cuh
 };
 
 // A launch's one parameter: every parameter but the item, in order, each at
@@ -696,6 +712,7 @@ template <class P, class S, int K> struct bind {
   }
 };
 
+template <auto F, class S = signature<decltype(F)>> struct reducing;
 template <auto F, class S = signature<decltype(F)>> struct entry;
 template <auto F, class Item, class... P>
 struct entry<F, signature<void (*)(Item, P...)>> {
@@ -720,7 +737,9 @@ struct entry<F, signature<void (*)(Item, P...)>> {
     const unsigned z0 = blockIdx.z * blockDim.z + threadIdx.z;
     const unsigned dy = gridDim.y * blockDim.y;
     const unsigned dz = gridDim.z * blockDim.z;
-    if constexpr (D == 0) {
+    if constexpr (sig::reduces) {
+      reducing<F>::run(a);
+    } else if constexpr (D == 0) {
       if (x == 0) call(a, item<0>{{0}, {1}}, all);
     } else if constexpr (D == 1) {
       if (x < w.extent[0]) call(a, item<1>{{w.min[0] + x}, {w.range[0]}}, all);
@@ -756,9 +775,13 @@ struct entry<F, signature<void (*)(Item, P...)>> {
       ##name(const __grid_constant__ celer::entry<&name>::packed a) {          \
     celer::entry<&name>::run(a);                                               \
   }                                                                            \
+  CELER_REDUCES(name)                                                          \
   }
 
 #endif
+
+// What an entry has beside, where there are reducers.
+#define CELER_REDUCES(name)
 
 } // namespace celer
 

@@ -241,7 +241,9 @@ template <int D> struct group {
   static_assert(D >= 1 && D <= 3, "a group has 1 to 3 dimensions");
   index at[D], whole[D];
   int here[D], items[D];
-#ifndef CELER_CUDA
+#ifdef CELER_CUDA
+  bool stays; // items that have returned are still there
+#else
   turns *taken;
 #endif
 
@@ -266,7 +268,10 @@ template <int D> struct group {
   // Waits for all items of the group; what they wrote before is seen after.
   CELER_FN void barrier() const {
 #ifdef CELER_CUDA
-    __syncthreads();
+    if (stays)
+      __syncthreads_and(0); // see reduce.cuh
+    else
+      __syncthreads();
 #else
     int item = here[0];
     for (int d = 1; d < D; ++d) item = item * items[d] + here[d];
@@ -323,10 +328,18 @@ struct entry<F, signature<void (*)(group<D>, P...)>> {
   // The engine launches whole groups, and as many as a grid may have.
   static __device__ __forceinline__ void run(const packed &a) {
     check_locals<P...>();
+    if constexpr (sig::reduces)
+      reducing<F>::run(a);
+    else
+      call(a, here(a), typename sig::all());
+  }
+
+  static __device__ __forceinline__ group<D> here(const packed &a) {
     const unsigned block[] = {blockIdx.x, blockIdx.y, blockIdx.z};
     const unsigned size[] = {blockDim.x, blockDim.y, blockDim.z};
     const unsigned thread[] = {threadIdx.x, threadIdx.y, threadIdx.z};
     group<D> g;
+    g.stays = sig::reduces;
 #pragma unroll
     for (int d = 0; d < D; ++d) {
       const int x = D - 1 - d;
@@ -335,14 +348,14 @@ struct entry<F, signature<void (*)(group<D>, P...)>> {
       g.at[d] = a.where.min[d] + block[x] * size[x] + thread[x];
       g.whole[d] = a.where.range[d];
     }
-    call(a, g, typename sig::all());
+    return g;
   }
 };
 
 #else
 
 template <class P, int V, index At> struct group_argument {
-  static CELER_FN P from(const call *c, unsigned char *) {
+  static CELER_FN auto from(const call *c, unsigned char *) {
     return bind<P, V, At>::from(c);
   }
 };
@@ -379,7 +392,7 @@ struct entry<F, signature<void (*)(group<D>, P...)>> {
     }
     for (int i = from[0]; i < end[0]; ++i)
       for (int j = from[1]; j < end[1]; ++j)
-        if (!line(g, origin, f, i, j, begin, end[2], A(a)...)) return;
+        if (!line(g, origin, f, i, j, begin, end[2], copied(a)...)) return;
   }
 
   // Those along the last dimension; false once one met a barrier.
@@ -387,19 +400,30 @@ struct entry<F, signature<void (*)(group<D>, P...)>> {
   static CELER_FN bool line(group<D> g, const index *origin, fibers *f, int i,
                             int j, int begin, int end, A... a) {
     turns t = {f, false};
-    CELER_INDEPENDENT
-    for (int k = begin; k < end; ++k) {
-      const int here[] = {i, j, k};
-      group<D> mine = g;
-      for (int d = 0; d < D; ++d) {
-        mine.here[d] = here[3 - D + d];
-        mine.at[d] = origin[d] + mine.here[d];
-      }
-      mine.taken = &t;
-      compute<F>(mine, A(a)...);
-      if (t.met) return false;
+    if constexpr (sig::reduces) {
+      for (int k = begin; k < end; ++k)
+        if (item(g, origin, &t, i, j, k, copied(a)...)) return false;
+    } else {
+      CELER_INDEPENDENT
+      for (int k = begin; k < end; ++k)
+        if (item(g, origin, &t, i, j, k, copied(a)...)) return false;
     }
     return true;
+  }
+
+  // True once it met a barrier.
+  template <class... A>
+  static CELER_FN bool item(const group<D> &g, const index *origin, turns *t,
+                            int i, int j, int k, A... a) {
+    const int here[] = {i, j, k};
+    group<D> mine = g;
+    for (int d = 0; d < D; ++d) {
+      mine.here[d] = here[3 - D + d];
+      mine.at[d] = origin[d] + mine.here[d];
+    }
+    mine.taken = t;
+    compute<F>(mine, copied(a)...);
+    return t->met;
   }
 
   template <class... A> static CELER_FN void groups(const call *c, A... a) {
@@ -407,7 +431,7 @@ struct entry<F, signature<void (*)(group<D>, P...)>> {
     fibers &f = fibers::mine();
     index first[3];
     auto body = [&](const int *from, const int *to) __attribute__((noinline)) {
-      items(c, first, &f, from, to, A(a)...);
+      items(c, first, &f, from, to, copied(a)...);
     };
     f.context = &body;
     f.call = [](const void *context, const int *from, const int *to) {

@@ -128,6 +128,22 @@ static cel_status run_init(const cel_job *job) {
   return status;
 }
 
+static void begin_rows(const cel_job *job) {
+  for (int32_t i = 0; i < job->work->reducers; ++i) {
+    const cel_reducer *r = &job->work->reducer[i];
+    char *at = job->call.view[r->view].base;
+    for (int64_t n = cel_box_volume(&r->extent); n > 0; --n)
+      at = (char *)memcpy(at, r->identity, r->element_size) + r->element_size;
+  }
+}
+
+static cel_status run_call(const cel_job *job) {
+  begin_rows(job); /* of a chunk without items, too */
+  return cel_box_is_empty(&job->call.chunk)
+             ? CEL_E_OK
+             : job->work->fn(job->work, &job->call);
+}
+
 cel_status cel_job_run(const cel_job *job) {
   switch (job->kind) {
   case CEL_JOB_COPY:
@@ -135,10 +151,7 @@ cel_status cel_job_run(const cel_job *job) {
     return CEL_E_OK;
   case CEL_JOB_INIT:
     return cel_box_is_empty(&job->box) ? CEL_E_OK : run_init(job);
-  case CEL_JOB_CALL:
-    return cel_box_is_empty(&job->call.chunk)
-               ? CEL_E_OK
-               : job->work->fn(job->work, &job->call);
+  case CEL_JOB_CALL: return run_call(job);
   case CEL_JOB_PUT: return job->put(job->context, NULL);
   }
   cel_bug("no such job: %d", (int)job->kind);

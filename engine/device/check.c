@@ -29,9 +29,15 @@ static const cel_param *param_of(const cel_param *param, int32_t view,
   cel_bug("a kernel without that view");
 }
 
+static const char *spelling(const cel_param *p) {
+  return p->kind == CEL_PARAM_IN      ? "in"
+         : p->kind == CEL_PARAM_OUT   ? "out"
+         : p->kind == CEL_PARAM_INOUT ? "inout"
+                                      : "reducer";
+}
+
 cel_status cel__fault_report(const cel__fault *fault, const char *kernel,
                              const cel_param *param) {
-  static const char *const names[] = {"in", "out", "inout"};
   cel_text text = {0};
   int32_t number;
   const cel_param *p = param_of(param, fault->view, &number);
@@ -40,7 +46,7 @@ cel_status cel__fault_report(const cel__fault *fault, const char *kernel,
   cel_text_format(&text, " touches element ");
   add_point(&text, fault->at, fault->dims);
   cel_text_format(&text, " of argument %d, %s<%s, %d>, whose mapper promises ",
-                  number, names[p->kind - CEL_PARAM_IN], p->type, p->dims);
+                  number, spelling(p), p->type, p->dims);
   add_box(&text, &fault->promised, fault->dims);
   cel_text_format(&text, " to this chunk");
   cel_status status = cel_fail(CEL_E_TASK, "%s", text.at);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "device/clock.h"
+#include "device/partial.h"
 
 enum {
   BLOCKS_PER_THREAD = 8,
@@ -120,7 +121,10 @@ static void run_block(cel_share *share, int64_t i) {
   cel_job part = *share->entry->job;
   cel_box *box = part.kind == CEL_JOB_CALL ? &part.call.chunk : &part.box;
   *box = cel__crew_block(&share->box, share->unit, share->cuts, i);
-  if (cel_job_run(&part) == CEL_E_OK) return;
+  if ((share->rows != NULL
+           ? cel__partial_run(&part, share->rows, share->blocks, i)
+           : cel_job_run(&part)) == CEL_E_OK)
+    return;
   cel_error *error = cel_finished_error(), *none = NULL;
   if (!atomic_compare_exchange_strong(&share->error, &none, error))
     cel_free(error);
@@ -138,10 +142,25 @@ static cel_lane *lane_of(cel_share *share) {
   return (cel_lane *)((char *)share - offsetof(cel_lane, share));
 }
 
-/* The calling thread found no more blocks. Lock held. */
+/* All rows are there. */
+static void combine(cel_share *share) {
+  const cel_job *job = share->entry->job;
+  if (atomic_load(&share->error) == NULL &&
+      cel__partial_combine(job, share->rows, share->blocks) != CEL_E_OK)
+    atomic_store(&share->error, cel_finished_error());
+  cel_free(share->rows);
+}
+
+/* The calling thread found no more blocks. Called and returns with the lock
+ * held. */
 static void leave(cel_crew *crew, cel_share *share) {
   if (share->linked) unlink_share(crew, share);
   if (--share->inside > 0) return; /* the last one out completes it */
+  if (share->rows != NULL) {
+    pthread_mutex_unlock(&crew->lock);
+    combine(share);
+    pthread_mutex_lock(&crew->lock);
+  }
   share->entry->error = atomic_load(&share->error);
   complete(crew, lane_of(share));
 }
@@ -188,6 +207,33 @@ static const cel_box *cuttable(const cel_job *job) {
                                      : NULL;
 }
 
+static const cel_work *reducing(const cel_job *job) {
+  bool reduces = job->kind == CEL_JOB_CALL && job->work->reducers > 0;
+  return reduces ? job->work : NULL;
+}
+
+/* Cuts the head; false when it is one block. */
+static bool cut(cel_crew *crew, cel_lane *lane, const cel_box *box) {
+  cel_share *share = &lane->share;
+  const cel_job *job = lane->head->job;
+  const cel_work *work = reducing(job);
+  share->entry = lane->head;
+  share->box = *box;
+  bool grouped = job->kind == CEL_JOB_CALL;
+  for (int d = 0; d < CEL_DIMS; ++d)
+    share->unit[d] = grouped ? job->work->group[d] : 1;
+  int64_t want = work != NULL ? cel__partial_blocks(work)
+                              : (int64_t)crew->threads * BLOCKS_PER_THREAD;
+  share->blocks = cel__crew_cut(box, share->unit, want, share->cuts);
+  if (work != NULL && share->blocks <= 1) return false;
+  share->rows = work != NULL ? cel__partial_rows(work, share->blocks) : NULL;
+  atomic_store(&share->taken, 0);
+  atomic_store(&share->error, NULL);
+  share->inside = 1;
+  share->linked = false;
+  return true;
+}
+
 static void run_lane(cel_crew *crew, cel_lane *lane) {
   cel_entry *entry = lane->head;
   const cel_box *box = cuttable(entry->job);
@@ -197,31 +243,17 @@ static void run_lane(cel_crew *crew, cel_lane *lane) {
     return;
   }
   if (crew->timed) entry->job->begin = cel_now_ns();
-  bool alone = entry->job->kind == CEL_JOB_CALL && /* one row */
-               entry->job->work->reducers > 0;
-  if (crew->threads == 1 || box == NULL || cel_box_is_empty(box) || alone) {
+  bool alone = crew->threads == 1 && reducing(entry->job) == NULL;
+  if (alone || box == NULL || cel_box_is_empty(box) || !cut(crew, lane, box)) {
     entry->error =
         cel_job_run(entry->job) == CEL_E_OK ? NULL : cel_finished_error();
     pthread_mutex_lock(&crew->lock);
     complete(crew, lane);
     return;
   }
-  cel_share *share = &lane->share;
-  share->entry = entry;
-  share->box = *box;
-  bool grouped = entry->job->kind == CEL_JOB_CALL;
-  for (int d = 0; d < CEL_DIMS; ++d)
-    share->unit[d] = grouped ? entry->job->work->group[d] : 1;
-  share->blocks =
-      cel__crew_cut(box, share->unit,
-                    (int64_t)crew->threads * BLOCKS_PER_THREAD, share->cuts);
-  atomic_store(&share->taken, 0);
-  atomic_store(&share->error, NULL);
-  share->inside = 1;
-  share->linked = false;
-  own(crew, share);
+  own(crew, &lane->share);
   pthread_mutex_lock(&crew->lock);
-  leave(crew, share);
+  leave(crew, &lane->share);
 }
 
 /* Called and returns with the lock held. */

@@ -32,7 +32,8 @@ typedef struct cel_share {
   int64_t cuts[CEL_DIMS], blocks;
   _Atomic(int64_t) taken;
   _Atomic(cel_error *) error; /* the first; owned until completion */
-  int32_t inside;             /* threads at work on it */
+  char *rows;     /* of a reducing call, see partial.h; owned; else null */
+  int32_t inside; /* threads at work on it */
   bool linked;
 } cel_share;
 

@@ -81,9 +81,12 @@ cel_status cel_module_compile_cuda(const cel_source *source, cel_cuda *cuda,
  * parameter: 64 bytes of celer::launch, then `argument` by argument. */
 typedef struct cel_cuda_argument {
   bool view;     /* {origin, stride0, stride1} of the next view; else a value */
+  bool reducer;  /* a view, followed by how many elements, and an identity */
+  bool array;    /* a reducer, of more than one element */
   uint32_t at;   /* bytes from the beginning of the launch's parameter */
   uint32_t size; /* bytes of an element, or of the value */
-  uint32_t from; /* value: where it is among the packed values */
+  uint32_t from; /* value: where it is among the packed values; reducer: where
+                    the identity is, as `at` */
 } cel_cuda_argument;
 
 typedef struct cel_cuda_kernel {
@@ -101,6 +104,17 @@ typedef struct cel_cuda_kernel {
   /* CUDA's own kernel: threads of a block, x first, and an accessor's origin is
    * the first element of the view's box. 0: one of celer's. */
   int32_t block[3];
+  /* Where it reduces: launched before it, begins the rows of arrays; null, it
+   * reduces none. What combines rows. See kernels/reduce.cuh. */
+  CUfunction begin[CEL_DEVICES], combine[CEL_DEVICES];
+  bool grouped;
+  uint32_t shared; /* bytes of a block without those rows */
 } cel_cuda_kernel;
+
+/* The values of a work that combines rows. */
+typedef struct cel_cuda_combine {
+  int32_t view; /* of the kernel */
+  int32_t onto; /* what the result holds */
+} cel_cuda_combine;
 
 #endif

@@ -5,6 +5,7 @@
 #include "device/check.h"
 #include "device/cuda_copy.h"
 #include "device/cuda_lane.h"
+#include "device/cuda_reduce.h"
 
 enum { BLOCK = 256, ARGUMENTS = 4096 };
 /* The most that CUDA takes. */
@@ -66,7 +67,7 @@ static CUresult enqueue_copy(const cel_cuda *cuda, int32_t device,
 /* celer::launch, in kernels/celer.cuh. */
 typedef struct launch {
   int64_t min[3], range[3];
-  uint32_t extent[3], unused;
+  uint32_t extent[3], flags;
 } launch;
 
 typedef struct accessor {
@@ -87,10 +88,19 @@ static accessor accessor_of(const cel_view *view, uint64_t size,
   return (accessor){(uintptr_t)view->base - (uint64_t)bias * size, e1 * e2, e2};
 }
 
+/* Behind the accessor. */
+static void pack_reducer(const cel_cuda_argument *a, const cel_reducer *r,
+                         unsigned char *out) {
+  int64_t count = cel_box_volume(&r->extent);
+  memcpy(out + a->at + sizeof(accessor), &count, sizeof count);
+  memcpy(out + a->from, r->identity, r->element_size);
+}
+
 static void pack(const cel_cuda_kernel *kernel, const cel_job *job,
-                 unsigned char *out) {
+                 uint32_t flags, unsigned char *out) {
   const cel_call *call = &job->call;
-  launch where = {.unused = 0};
+  const cel_reducer *reducer = job->work->reducer;
+  launch where = {.flags = flags};
   for (int d = 0; d < CEL_DIMS; ++d) {
     where.min[d] = call->chunk.min[d];
     where.range[d] = call->range.max[d];
@@ -106,6 +116,7 @@ static void pack(const cel_cuda_kernel *kernel, const cel_job *job,
       bool moved = kernel->block[0] > 0;
       accessor it = accessor_of(view, a->size, moved ? view->box.min : zero);
       memcpy(out + a->at, &it, sizeof it);
+      if (a->reducer) pack_reducer(a, reducer++, out);
       ++view;
     } else {
       memcpy(out + a->at, values + a->from, a->size);
@@ -184,48 +195,96 @@ static cel_status check_launch(const cel_job *job) {
   return CEL_E_OK;
 }
 
-static CUresult launch_kernel(const cel_cuda *cuda, CUfunction function,
-                              const uint32_t grid[3], const uint32_t block[3],
-                              void *arguments, CUstream stream) {
-  void *params[] = {arguments};
-  return cuda->api->cuLaunchKernel(function, grid[0], grid[1], grid[2],
-                                   block[0], block[1], block[2], 0, stream,
-                                   params, NULL);
+/* What a call takes of the device. */
+typedef struct launching {
+  const cel_cuda *cuda;
+  const cel_job *job;
+  CUfunction function;
+  CUstream stream;
+  uint32_t shared; /* bytes, beside those known at compile time */
+  unsigned char *arguments;
+} launching;
+
+static CUresult launch_kernel(const launching *l, const uint32_t grid[3],
+                              const uint32_t block[3]) {
+  void *params[] = {l->arguments};
+  return l->cuda->api->cuLaunchKernel(l->function, grid[0], grid[1], grid[2],
+                                      block[0], block[1], block[2], l->shared,
+                                      l->stream, params, NULL);
+}
+
+/* Groups from `first` on, x first, `n` of them. */
+static CUresult launch_some(const launching *l, const launch *where,
+                            const int64_t first[3], const int64_t n[3],
+                            const uint32_t block[3]) {
+  const int32_t dims = l->job->work->cuda->dims;
+  launch part = *where;
+  uint32_t grid[3];
+  for (int i = 0; i < 3; ++i) grid[i] = (uint32_t)n[i];
+  for (int i = 0; i < dims; ++i) part.min[dims - 1 - i] += first[i] * block[i];
+  if (l->job->work->reducers > 0 && (first[0] | first[1] | first[2]) != 0)
+    part.flags |= CEL__LAUNCH_ONTO;
+  memcpy(l->arguments, &part, sizeof part);
+  return launch_kernel(l, grid, block);
 }
 
 /* Whole groups, which do not stride: one launch after the other where a grid
  * ends. */
-static CUresult launch_groups(const cel_cuda *cuda, const cel_job *job,
-                              CUfunction function, unsigned char *arguments,
-                              CUstream stream) {
+static CUresult launch_groups(const launching *l) {
+  const cel_job *job = l->job;
   const int32_t dims = job->work->cuda->dims;
   const cel_box *chunk = &job->call.chunk;
-  uint32_t block[3] = {1, 1, 1}, grid[3];
-  int64_t n[3] = {1, 1, 1}; /* groups, x first */
+  uint32_t block[3] = {1, 1, 1};
+  int64_t n[3] = {1, 1, 1}, at[3], some[3]; /* groups, x first */
+  int64_t most[3] = {INT32_MAX, GRID_YZ, GRID_YZ};
   launch where;
-  memcpy(&where, arguments, sizeof where);
+  memcpy(&where, l->arguments, sizeof where);
   for (int d = 0; d < dims; ++d) {
     block[dims - 1 - d] = (uint32_t)job->work->group[d];
     n[dims - 1 - d] = (chunk->max[d] - chunk->min[d]) / job->work->group[d];
   }
-  grid[0] = (uint32_t)n[0];
+  if (job->work->reducers > 0) cel__cuda_reduce_groups(n, most);
   CUresult code = CUDA_SUCCESS;
-  for (int64_t z = 0; z < n[2]; z += GRID_YZ)
-    for (int64_t y = 0; y < n[1] && code == CUDA_SUCCESS; y += GRID_YZ) {
-      launch part = where;
-      if (dims > 1) part.min[dims - 2] += y * block[1];
-      if (dims > 2) part.min[dims - 3] += z * block[2];
-      memcpy(arguments, &part, sizeof part);
-      grid[1] = ceil_div(n[1] - y, 1, GRID_YZ);
-      grid[2] = ceil_div(n[2] - z, 1, GRID_YZ);
-      code = launch_kernel(cuda, function, grid, block, arguments, stream);
-    }
+  for (at[2] = 0; at[2] < n[2]; at[2] += most[2])
+    for (at[1] = 0; at[1] < n[1]; at[1] += most[1])
+      for (at[0] = 0; at[0] < n[0] && code == CUDA_SUCCESS; at[0] += most[0]) {
+        for (int i = 0; i < 3; ++i)
+          some[i] = n[i] - at[i] < most[i] ? n[i] - at[i] : most[i];
+        code = launch_some(l, &where, at, some, block);
+      }
   return code;
 }
 
+/* How many blocks there are at most. */
+static int64_t blocks_of(const cel_job *job, const uint32_t grid[3]) {
+  const int32_t *group = job->work->group;
+  if (group[0] == 0) return (int64_t)grid[0] * grid[1] * grid[2];
+  int64_t items = 1;
+  for (int d = 0; d < CEL_DIMS; ++d) items *= group[d] > 0 ? group[d] : 1;
+  return cel_box_volume(&job->call.chunk) / items;
+}
+
+static CUresult launch_call(launching *l, int32_t device, uint32_t lane,
+                            uint32_t grid[3], const uint32_t block[3]) {
+  const cel_job *job = l->job;
+  const cel_cuda_kernel *kernel = job->work->cuda;
+  bool reduces = job->work->reducers > 0;
+  if (reduces && job->work->group[0] == 0) cel__cuda_reduce_grid(grid);
+  if (reduces) l->shared = cel__cuda_reduce_shared(job, blocks_of(job, grid));
+  if (l->shared > 0) lane |= CEL__LAUNCH_SHARED;
+  pack(kernel, job, reduces ? lane : 0, l->arguments);
+  if (reduces) {
+    CUresult code =
+        cel__cuda_reduce_begin(l->cuda, device, job, l->arguments, l->stream);
+    if (code != CUDA_SUCCESS) return code;
+  }
+  return job->work->group[0] > 0 ? launch_groups(l)
+                                 : launch_kernel(l, grid, block);
+}
+
 static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
-                               const cel_job *job, CUstream stream,
-                               CUresult *lost) {
+                               const cel_job *job, uint32_t lane,
+                               CUstream stream, CUresult *lost) {
   const cel_cuda_kernel *kernel = job->work->cuda;
   if (kernel == NULL)
     return cel_fail(CEL_E_TASK, "the task has no kernel for a GPU");
@@ -233,30 +292,31 @@ static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
   CEL_TRY(check_launch(job));
   _Alignas(16) unsigned char arguments[ARGUMENTS];
   cel_assert(kernel->bytes <= sizeof arguments);
-  pack(kernel, job, arguments);
-  CUfunction function = kernel->function[device];
-  CUresult code;
-  if (job->work->group[0] > 0) {
-    code = launch_groups(cuda, job, function, arguments, stream);
-  } else {
-    uint32_t grid[3], block[3];
-    if (!shape(&job->call.chunk, kernel, grid, block))
-      return cel_fail(CEL_E_RANGE,
-                      "kernel %s: a grid has at most %d blocks in y and z; use "
-                      "larger blocks, or more devices",
-                      kernel->name, GRID_YZ);
-    code = launch_kernel(cuda, function, grid, block, arguments, stream);
-  }
+  launching l = {.cuda = cuda,
+                 .job = job,
+                 .function = kernel->function[device],
+                 .stream = stream,
+                 .arguments = arguments};
+  uint32_t grid[3], block[3];
+  if (job->work->group[0] == 0 && !job->work->combines &&
+      !shape(&job->call.chunk, kernel, grid, block))
+    return cel_fail(CEL_E_RANGE,
+                    "kernel %s: a grid has at most %d blocks in y and z; use "
+                    "larger blocks, or more devices",
+                    kernel->name, GRID_YZ);
+  CUresult code = job->work->combines
+                      ? cel__cuda_reduce_combine(cuda, device, job, stream)
+                      : launch_call(&l, device, lane, grid, block);
   if (code != CUDA_SUCCESS) return refuse(cuda, device, job, code, lost);
-  return kernel->fault[device] != 0 ? check_fault(cuda, device, job, stream)
-                                    : CEL_E_OK;
+  bool checked = kernel->fault[device] != 0 && !job->work->combines;
+  return checked ? check_fault(cuda, device, job, stream) : CEL_E_OK;
 }
 
 cel_status cel__cuda_enqueue(const cel_cuda *cuda, int32_t device,
-                             const cel_job *job, CUstream stream,
+                             const cel_job *job, int32_t lane, CUstream stream,
                              CUresult *lost) {
   if (job->kind == CEL_JOB_CALL)
-    return enqueue_call(cuda, device, job, stream, lost);
+    return enqueue_call(cuda, device, job, (uint32_t)lane, stream, lost);
   cel_assert(job->kind == CEL_JOB_COPY);
   CUresult code = enqueue_copy(cuda, device, job, stream);
   return code == CUDA_SUCCESS ? CEL_E_OK

@@ -166,7 +166,8 @@ static cel_status enqueue(cel_cuda_worker *w, cel_cuda_lane *lane,
   if (entry->job->kind == CEL_JOB_CALL && entry->job->work->lua)
     return call_lua(w, lane, entry->job);
   if (!w->crew->host_works || entry->job->kind != CEL_JOB_CALL)
-    return cel__cuda_enqueue(cuda, w->device, entry->job, lane->stream, lost);
+    return cel__cuda_enqueue(cuda, w->device, entry->job, entry->lane,
+                             lane->stream, lost);
   *call = (struct cel_cuda_host_call){lane, entry};
   CUresult code = cuda->api->cuLaunchHostFunc(lane->stream, call_host, call);
   return code == CUDA_SUCCESS

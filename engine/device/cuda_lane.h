@@ -95,7 +95,7 @@ void cel_cuda_crew_submit(cel_cuda_crew *crew, int32_t device, int32_t lane,
  * words, CEL_E_FAULT when it was waited for and failed; or no error and *lost,
  * when the device failed at something before. Thread: the device's. */
 cel_status cel__cuda_enqueue(const cel_cuda *cuda, int32_t device,
-                             const cel_job *job, CUstream stream,
+                             const cel_job *job, int32_t lane, CUstream stream,
                              CUresult *lost);
 /* Sets the error record: what failed, where, in the driver's words. */
 cel_status cel__cuda_fail(const cel_cuda *cuda, int32_t device,

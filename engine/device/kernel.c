@@ -60,6 +60,7 @@ void cel__kernel_count(cel__kernel *kernel) {
     } else if (cel__param_is_view(p)) {
       ++kernel->views;
     }
+    kernel->reducers += p->kind == CEL_PARAM_REDUCER;
   }
 }
 
@@ -74,7 +75,10 @@ static bool open_kernel(const cel_module *module, uint32_t i) {
   if (run == NULL || kernel->param == NULL) return false;
   memcpy(&kernel->run, &run, sizeof run); /* ISO C has no cast for it */
   cel__kernel_count(kernel);
-  return true;
+  if (kernel->reducers == 0) return true;
+  void *combine = symbol(module->library, "celer_combine_", name);
+  memcpy(&kernel->combine, &combine, sizeof combine);
+  return combine != NULL;
 }
 
 static cel_status load_cpu(cel_module *module, const cel_source *source) {
@@ -245,6 +249,12 @@ static cel_status run_nowhere(const cel_work *work, const cel_call *call) {
 
 static void destroy_work(cel_work *work) {
   free((void *)(uintptr_t)work->values);
+  for (int32_t i = 0; i < work->reducers; ++i) {
+    cel_work_release(work->reducer[i].combine);
+    cel_work_release(work->reducer[i].combine_onto);
+    cel_free((void *)(uintptr_t)work->reducer[i].identity);
+  }
+  cel_free((void *)(uintptr_t)work->reducer);
   cel_free(work);
 }
 
@@ -273,4 +283,65 @@ cel_work *cel_module_work(const cel_module *module, int32_t kernel,
   work->kernel = k;
   work->name = cel_module_kernel_name(module, kernel);
   return &work->face;
+}
+
+/* ---- works that combine */
+
+typedef struct combine_work {
+  cel_work face; /* first */
+  const cel__kernel *kernel;
+  cel_cuda_combine what; /* its values */
+} combine_work;
+
+static cel_status run_combine(const cel_work *work, const cel_call *call) {
+  const combine_work *c = (const combine_work *)work;
+  c->kernel->combine(call, c->what.view, c->what.onto);
+  return CEL_E_OK;
+}
+
+static void destroy_combine(cel_work *work) {
+  cel_free(work);
+}
+
+static cel_work *make_combine(const kernel_work *of, int32_t view, bool onto) {
+  combine_work *work = cel_alloc_zero(sizeof *work);
+  work->kernel = of->kernel;
+  work->what = (cel_cuda_combine){view, onto};
+  work->face = (cel_work){
+      .references = 1,
+      .fn = of->kernel->combine != NULL ? run_combine : run_nowhere,
+      .destroy = destroy_combine,
+      .combines = true,
+      .cuda = of->face.cuda,
+      .values = &work->what,
+      .values_size = sizeof work->what,
+      .hash = cel_hash(&work->what, sizeof work->what, of->face.hash),
+  };
+  return &work->face;
+}
+
+const cel_reducer *cel_module_reduce(cel_work *work, int32_t view,
+                                     const cel_box *extent,
+                                     const void *identity) {
+  kernel_work *own = (kernel_work *)work;
+  const cel_param *p = own->kernel->param;
+  for (int32_t v = view;; ++p)
+    if (cel__param_is_view(p) && v-- == 0) break;
+  cel_assert(p->kind == CEL_PARAM_REDUCER);
+  cel_reducer *all = (cel_reducer *)(uintptr_t)work->reducer;
+  if (all == NULL)
+    all = cel_alloc_zero((size_t)own->kernel->reducers * sizeof *all);
+  work->reducer = all;
+  cel_assert(work->reducers < own->kernel->reducers);
+  void *copy = cel_alloc((size_t)p->size);
+  memcpy(copy, identity, (size_t)p->size);
+  work->hash = cel_hash(copy, (size_t)p->size, work->hash);
+  cel_reducer *made = &all[work->reducers++];
+  *made = (cel_reducer){.view = view,
+                        .element_size = (uint32_t)p->size,
+                        .extent = *extent,
+                        .identity = copy,
+                        .combine = make_combine(own, view, false),
+                        .combine_onto = make_combine(own, view, true)};
+  return made;
 }

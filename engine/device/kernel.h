@@ -24,14 +24,15 @@ typedef enum cel_param_kind {
   CEL_PARAM_OUT,
   CEL_PARAM_INOUT,
   CEL_PARAM_VALUE,
-  CEL_PARAM_GROUP, /* in place of ITEM: a kernel of work groups */
-  CEL_PARAM_LOCAL  /* `dims` elements that a group shares; nobody passes it */
+  CEL_PARAM_GROUP,  /* in place of ITEM: a kernel of work groups */
+  CEL_PARAM_LOCAL,  /* `dims` elements that a group shares; nobody passes it */
+  CEL_PARAM_REDUCER /* `dims` of the buffer; 0: one element of any buffer */
 } cel_param_kind;
 
 /* One parameter as the compiler saw it. The layout is known to celer.cuh. */
 typedef struct cel_param {
   int32_t kind;
-  int32_t dims;   /* ITEM, GROUP, IN, OUT, INOUT */
+  int32_t dims;   /* ITEM, GROUP, IN, OUT, INOUT, REDUCER */
   int32_t class_; /* element or value: 'i', 'u', 'f', 'b', or 's' struct */
   int32_t size;   /* bytes of the element or value */
   int32_t align;
@@ -120,6 +121,12 @@ uint32_t cel_module_values_size(const cel_module *module, int32_t kernel);
  * reference). Thread: main. */
 cel_work *cel_module_work(const cel_module *module, int32_t kernel,
                           const void *values, uint32_t size);
+/* Of a work just made: what the REDUCER that takes view number `view` reduces
+ * into, and one identity, which is copied. Once for each REDUCER, in order. The
+ * result lives with the work. Thread: main. */
+const cel_reducer *cel_module_reduce(cel_work *work, int32_t view,
+                                     const cel_box *extent,
+                                     const void *identity);
 
 /* Where compiled kernels are kept, for celer info: the folder, and in `warning`
  * why it is not the usual one (empty when it is). Thread: main. */

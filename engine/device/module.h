@@ -26,14 +26,16 @@ static inline cel_cuda_target cel__module_target(int32_t architecture,
 }
 
 typedef void cel__run_function(const cel_call *call);
+typedef void cel__combine_function(const cel_call *call, int view, int onto);
 
 typedef struct cel__kernel {
-  cel__run_function *run; /* null: for GPUs */
-  cel__fault *fault;      /* the library's; null: not checked */
+  cel__run_function *run;         /* null: for GPUs */
+  cel__combine_function *combine; /* null: nothing is reduced, or for GPUs */
+  cel__fault *fault;              /* the library's; null: not checked */
   const cel_param *param; /* ends with kind 0; the library's, or `owned` */
   cel_param *owned;
   cel_cuda_kernel *cuda[CEL__VARIANTS]; /* null: not compiled */
-  int32_t params, views;
+  int32_t params, views, reducers;
   uint32_t values_size;
 } cel__kernel;
 
@@ -62,7 +64,8 @@ struct cel_module {
 };
 
 static inline bool cel__param_is_view(const cel_param *p) {
-  return p->kind >= CEL_PARAM_IN && p->kind <= CEL_PARAM_INOUT;
+  return (p->kind >= CEL_PARAM_IN && p->kind <= CEL_PARAM_INOUT) ||
+         p->kind == CEL_PARAM_REDUCER;
 }
 
 /* Counts params and views of a kernel whose `param` is set. */

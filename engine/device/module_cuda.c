@@ -5,7 +5,13 @@
 #include "device/module.h"
 
 /* celer.cuh says the same. */
-enum { LAUNCH = 64, ACCESSOR = 24, ACCESSOR_ALIGN = 8, PARAMETER_ALIGN = 16 };
+enum {
+  LAUNCH = 64,
+  ACCESSOR = 24,
+  ACCESSOR_ALIGN = 8,
+  COUNT = 8,
+  PARAMETER_ALIGN = 16
+};
 
 static cel_status fail_call(const cel_cuda *cuda, CUresult code,
                             const char *what, const char *kernel) {
@@ -96,6 +102,7 @@ static cel_cuda_kernel *lay_out(const cel__kernel *kernel, const char *name,
     if (p->kind == CEL_PARAM_LOCAL) continue;
     if (p->kind == CEL_PARAM_ITEM || p->kind == CEL_PARAM_GROUP) {
       k->dims = p->dims;
+      k->grouped = p->kind == CEL_PARAM_GROUP;
       continue;
     }
     cel_cuda_argument *a = &k->argument[k->arguments++];
@@ -105,7 +112,16 @@ static cel_cuda_kernel *lay_out(const cel__kernel *kernel, const char *name,
     a->size = size;
     if (!a->view) a->from = value = aligned(value, align);
     if (!a->view) value += size;
-    at += a->view ? ACCESSOR : size;
+    a->reducer = p->kind == CEL_PARAM_REDUCER;
+    a->array = a->reducer && p->dims > 0;
+    if (a->reducer) {
+      uint32_t most = align > ACCESSOR_ALIGN ? align : ACCESSOR_ALIGN;
+      a->at = at = aligned(at, most);
+      a->from = aligned(at + ACCESSOR + COUNT, align);
+      at = aligned(a->from + size, most);
+    } else {
+      at += a->view ? ACCESSOR : size;
+    }
   }
   k->boxes_at = aligned(at, ACCESSOR_ALIGN);
   if (checked) at = k->boxes_at + (uint32_t)(kernel->views * sizeof(cel_box));
@@ -114,21 +130,47 @@ static cel_cuda_kernel *lay_out(const cel__kernel *kernel, const char *name,
   return k;
 }
 
+static CUresult find(const cel_module *module, int32_t variant, int32_t d,
+                     const char *prefix, const char *name, CUfunction *out) {
+  cel_text symbol = {0};
+  cel_text_format(&symbol, "%s%s", prefix, name);
+  CUresult code = module->cuda->api->cuModuleGetFunction(
+      out, module->loaded[variant][d], symbol.at);
+  cel_vec_release(&symbol);
+  return code;
+}
+
+static CUresult find_reducing(const cel_module *module, int32_t variant,
+                              int32_t d, const char *name,
+                              cel_cuda_kernel *kernel) {
+  bool arrays = false;
+  int32_t shared = 0;
+  for (const cel_param *p = kernel->param; p->kind != 0; ++p)
+    arrays |= p->kind == CEL_PARAM_REDUCER && p->dims > 0;
+  CUresult code =
+      find(module, variant, d, "celer_combine_", name, &kernel->combine[d]);
+  if (code == CUDA_SUCCESS && arrays)
+    code = find(module, variant, d, "celer_begin_", name, &kernel->begin[d]);
+  if (code == CUDA_SUCCESS)
+    code = module->cuda->api->cuFuncGetAttribute(
+        &shared, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernel->function[d]);
+  kernel->shared = (uint32_t)shared;
+  return code;
+}
+
 static cel_status find_functions(cel_module *module, uint32_t i,
                                  int32_t variant) {
   const cel_cuda *cuda = module->cuda;
   const char *name = module->found.at[i].name;
   cel_cuda_kernel *kernel = module->kernel[i].cuda[variant];
-  cel_text symbol = {0};
   CUresult code = CUDA_SUCCESS;
-  cel_text_format(&symbol, "celer_run_%s", name);
   for (int32_t d = 0; d < cuda->devices && code == CUDA_SUCCESS; ++d) {
     code = cuda->api->cuCtxSetCurrent(cuda->device[d].context);
     if (code == CUDA_SUCCESS)
-      code = cuda->api->cuModuleGetFunction(
-          &kernel->function[d], module->loaded[variant][d], symbol.at);
+      code = find(module, variant, d, "celer_run_", name, &kernel->function[d]);
+    if (code == CUDA_SUCCESS && module->kernel[i].reducers > 0)
+      code = find_reducing(module, variant, d, name, kernel);
   }
-  cel_vec_release(&symbol);
   for (int32_t d = 0; d < cuda->devices && module->checked; ++d) {
     size_t size;
     cuda->api->cuModuleGetGlobal_v2(&kernel->fault[d], &size,

@@ -77,9 +77,11 @@ static int rule_intern(lua_State *L) {
 }
 
 /* A group's accesses while it is read off a Lua array: per access buffer,
- * mode, rule, then its parameters. */
+ * mode, rule, then its parameters; of what is reduced into the identity as a
+ * string in place of a rule, which the table keeps. */
 typedef struct access_list {
   cel_access access[ACCESSES];
+  const char *identity[ACCESSES]; /* null: nothing is reduced */
   int64_t params[PARAMETERS];
   uint32_t n, used;
 } access_list;
@@ -89,6 +91,7 @@ static void read_accesses(lua_State *L, int index, uint32_t words,
   out->n = out->used = 0;
   for (uint32_t i = 1; i <= words;) {
     if (out->n == ACCESSES) luaL_error(L, "more than %d accesses", ACCESSES);
+    const char **identity = &out->identity[out->n];
     cel_access *a = &out->access[out->n++];
     lua_rawgeti(L, index, (int)i++);
     lua_rawgeti(L, index, (int)i++);
@@ -96,11 +99,16 @@ static void read_accesses(lua_State *L, int index, uint32_t words,
     const cel_buffer *buffer = cel__check_buffer(L, -3);
     *a = (cel_access){.buffer = buffer,
                       .mode = (cel_mode)lua_tointeger(L, -2),
-                      .use = {.rule = cel__check_rule(L, -1),
-                              .params = out->params + out->used,
+                      .use = {.params = out->params + out->used,
                               .range = *range,
                               .extent = buffer->extent}};
+    *identity = lua_tostring(L, -1);
+    if (*identity == NULL)
+      a->use.rule = cel__check_rule(L, -1);
+    else if (lua_objlen(L, -1) != buffer->element_size)
+      luaL_error(L, "an identity has the size of an element");
     lua_pop(L, 3);
+    if (*identity != NULL) continue;
     for (int32_t p = 0; p < a->use.rule->desc.params; ++p) {
       if (out->used == PARAMETERS) luaL_error(L, "too many captured numbers");
       lua_rawgeti(L, index, (int)i++);
@@ -184,6 +192,16 @@ static int32_t read_shape(lua_State *L, int index, int32_t out[CEL_DIMS]) {
   return items;
 }
 
+/* The accesses of a kernel come in the order of its views. */
+static void add_reducers(cel_work *work, access_list *list) {
+  for (uint32_t i = 0; i < list->n; ++i) {
+    cel_access *a = &list->access[i];
+    if (list->identity[i] != NULL)
+      a->reducer = cel_module_reduce(work, (int32_t)i, &a->buffer->extent,
+                                     list->identity[i]);
+  }
+}
+
 /* ... 14 module  15 kernel, from 0  16 values  17-19 group | nil */
 static int submit_kernel(lua_State *L) {
   access_list list;
@@ -198,6 +216,7 @@ static int submit_kernel(lua_State *L) {
   cel_work *work = cel_module_work(module, kernel, values, size);
   memcpy(work->group, shape, sizeof shape);
   if (items > 0) work->hash = cel_hash(shape, sizeof shape, work->hash);
+  add_reducers(work, &list);
   return submit(L, &group, work);
 }
 

@@ -37,6 +37,18 @@ static void translate_copy(cel_job *job, const cel_instr *instr) {
   if (instr->kind == CEL_INSTR_INIT) job->init = instr->copy.to->buffer->init;
 }
 
+/* One row of partial results as a view of what is reduced into. */
+static void see_row(cel_view *view, const cel_reducer *reducer) {
+  const cel_box *layout = &view->layout;
+  int64_t n = cel_box_volume(&reducer->extent);
+  cel_assert(view->box.max[0] - view->box.min[0] == 1 &&
+             cel_box_volume(&view->box) == n &&
+             layout->max[1] - layout->min[1] == n);
+  int64_t at = (view->box.min[0] - layout->min[0]) * n;
+  view->base = (char *)view->base + at * reducer->element_size;
+  view->layout = view->box = reducer->extent;
+}
+
 static void translate_call(cel_record *record, const cel_instr *instr,
                            int64_t rank, int64_t ranks) {
   const cel_task *task = instr->task;
@@ -50,6 +62,9 @@ static void translate_call(cel_record *record, const cel_instr *instr,
   }
   record->job.work =
       instr->kind == CEL_INSTR_RELEASE ? task->ended->release : task->work;
+  const cel_work *work = record->job.work;
+  for (int32_t i = 0; i < work->reducers; ++i)
+    see_row(&record->views.at[work->reducer[i].view], &work->reducer[i]);
   record->job.collective = task->collective;
   record->job.call = (cel_call){.chunk = instr->run.chunk,
                                 .range = task->range,

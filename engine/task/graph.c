@@ -429,7 +429,11 @@ static cel_status settle(cel_task_graph *graph, const cel_group *group,
 cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
                                  uint64_t *id) {
   *id = 0;
-  if (cel_box_is_empty(&group->range)) return CEL_E_OK;
+  if (cel_box_is_empty(&group->range)) {
+    CEL_TRY(cel__reductions_check(group));
+    cel__reductions_none(&graph->reductions, &graph->config, group);
+    return CEL_E_OK;
+  }
   bool apart = true;
   CEL_TRY(check_all(graph, group, &apart));
   CEL_TRY(settle(graph, group, &apart));

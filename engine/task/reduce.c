@@ -65,6 +65,8 @@ void cel__reductions_free(cel__reductions *reductions,
 
 /* ---- checks -------------------------------------------------------------- */
 
+enum { MOST_BYTES = 64 << 20 };
+
 static cel_status refuse(const cel_group *group, const cel_buffer *buffer,
                          const char *why) {
   cel_fail(CEL_E_ARGUMENT, "task '%s': buffer '%s' %s",
@@ -77,6 +79,11 @@ cel_status cel__reductions_check(const cel_group *group) {
   for (uint32_t i = 0; i < group->accesses; ++i) {
     const cel_access *access = &group->access[i];
     if (access->reducer == NULL) continue;
+    if (cel_box_volume(&access->buffer->extent) >
+        MOST_BYTES / access->buffer->element_size)
+      return refuse(group, access->buffer,
+                    "is too large to reduce into: every device has a copy of "
+                    "all of it, of 64 MiB at most");
     if (group->kind != CEL_TASK_KERNEL)
       return refuse(group, access->buffer,
                     "is reduced into; only kernels reduce");
@@ -235,19 +242,26 @@ static cel__reduced *entry_of(cel__reductions *r, const cel_buffer *buffer) {
   return &cel_vec_last(&r->all);
 }
 
+/* From now on the buffer is what these rows come to. */
+static void pend(cel__reductions *r, cel__reduced *at, const cel_buffer *rows,
+                 const cel_reducer *reducer, bool onto) {
+  cel_assert(at->rows == NULL);
+  at->rows = rows;
+  at->onto = onto;
+  at->combine = onto ? reducer->combine_onto : reducer->combine;
+  cel_work_retain(at->combine);
+  ++r->pending;
+}
+
 static void lower(cel__reductions *r, const cel_task_graph_config *config,
                   cel_arena *arena, const cel_task *task, cel_access *access) {
   const cel_reducer *reducer = access->reducer;
   cel_split split = cel_task_split(task, config->ranks);
   int64_t rows = rows_of(config, task);
   cel__reduced *at = entry_of(r, access->buffer);
-  cel_assert(at->rows == NULL);
-  at->rows =
-      rows_for(r, at, config, reducer, key_of(task, reducer), split.n * rows);
-  at->onto = access->mode == CEL_MODE_READ_WRITE;
-  at->combine = at->onto ? reducer->combine_onto : reducer->combine;
-  cel_work_retain(at->combine);
-  ++r->pending;
+  pend(r, at,
+       rows_for(r, at, config, reducer, key_of(task, reducer), split.n * rows),
+       reducer, access->mode == CEL_MODE_READ_WRITE);
   *access =
       (cel_access){.buffer = at->rows,
                    .mode = CEL_MODE_DISCARD_WRITE,
@@ -257,6 +271,22 @@ static void lower(cel__reductions *r, const cel_task_graph_config *config,
                            .extent = at->rows->extent},
                    .rows = rows};
   cel_rule_retain(access->use.rule);
+}
+
+void cel__reductions_none(cel__reductions *reductions,
+                          const cel_task_graph_config *config,
+                          const cel_group *group) {
+  for (uint32_t i = 0; i < group->accesses; ++i) {
+    const cel_reducer *reducer = group->access[i].reducer;
+    if (reducer == NULL || group->access[i].mode == CEL_MODE_READ_WRITE)
+      continue;
+    cel__reduced *at = entry_of(reductions, group->access[i].buffer);
+    if (at->rows != NULL) cel__reductions_forget(reductions, at);
+    uint64_t key = cel_hash(reducer->identity, reducer->element_size, 1);
+    pend(reductions, at, rows_for(reductions, at, config, reducer, key, 1),
+         reducer, false);
+  }
+  cel__reductions_tidy(reductions, config);
 }
 
 void cel__reductions_lower(cel__reductions *reductions,
@@ -276,17 +306,19 @@ void cel__reductions_settle(cel__reductions *reductions,
                             cel_access access[2]) {
   const cel_buffer *of[] = {at->rows, at->buffer};
   const cel_mode into = at->onto ? CEL_MODE_READ_WRITE : CEL_MODE_DISCARD_WRITE;
-  cel_box unit = cel_box_sized(1, 1, 1);
+  cel_box elements = cel_box_sized(cel_box_volume(&at->buffer->extent), 1, 1);
   for (int i = 0; i < 2; ++i)
     access[i] = (cel_access){
         .buffer = of[i],
         .mode = i == 0 ? CEL_MODE_READ : into,
         .use = {.rule = whole_rule(reductions, config->rules, of[i]->dims),
-                .range = unit,
+                .range = elements,
                 .extent = of[i]->extent}};
   *group = (cel_group){.kind = CEL_TASK_KERNEL,
                        .placement = CEL_PLACE_ONCE,
-                       .range = unit,
+                       .dims = 1,
+                       .range = elements,
+                       .permitted = {.granularity = {1, 1, 1}},
                        .accesses = 2,
                        .access = access,
                        .name = "combine"};

@@ -63,6 +63,12 @@ void cel__reductions_lower(cel__reductions *reductions,
                            cel_arena *arena, const cel_group *group,
                            const cel_task *task, cel_access *access);
 
+/* The same for a group without items, which is no task: what does not begin
+ * with what the buffer holds comes to the identity. */
+void cel__reductions_none(cel__reductions *reductions,
+                          const cel_task_graph_config *config,
+                          const cel_group *group);
+
 /* Frees what made room, once the task has been emitted. */
 void cel__reductions_tidy(cel__reductions *reductions,
                           const cel_task_graph_config *config);

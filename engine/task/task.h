@@ -106,7 +106,8 @@ typedef struct cel_group {
   uint32_t collective; /* a HOST task of CEL_PLACE_EACH: its group, from 1;
                           0: no collective task */
   int32_t dims;        /* of the index space, 0 to 3 */
-  cel_box range;       /* empty: the group is a no-op and submits nothing */
+  cel_box range;       /* empty: the group submits nothing, and does nothing but
+                          that what it reduces into comes to the identity */
   cel_split_kind permitted;
   /* SPLIT: what a device or host lane gets is cut further along dimension 0,
    * into so many runs at most, so that what one needs or leaves may travel

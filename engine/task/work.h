@@ -48,15 +48,19 @@ typedef struct cel_call {
 
 typedef struct cel_work cel_work;
 
-/* One view of a kernel that it does not write to but reduces into. A call finds
- * a row of the view's elements there and leaves in it what its chunk comes to,
- * whatever the row held before; rows are combined in order. */
+/* One view of a kernel that it does not write to but reduces into: dense memory
+ * of the shape of the buffer that is reduced into, layout and box alike. On the
+ * processor every element holds the identity when the call begins, and the call
+ * combines onto it; on a GPU the kernel begins it. Operators are associative and
+ * commutative, but for their rounding. */
 typedef struct cel_reducer {
   int32_t view;
   uint32_t element_size;
+  cel_box extent;       /* of the buffer */
   const void *identity; /* of one element */
-  /* Works of two views: rows, [first, last) x elements, and the result, dense
-   * memory of as many elements. `onto` begins with what the result holds. */
+  /* Works of two views: rows of partial results, [first, last) x elements, and
+   * the result, dense. They combine all rows in order, those elements of them
+   * that their chunk counts. `onto` begins with what the result holds. */
   cel_work *combine, *combine_onto;
 } cel_reducer;
 
@@ -80,6 +84,7 @@ struct cel_work {
   int32_t reducers; /* in the order of their views; they live with the work */
   const cel_reducer *reducer;
   bool marks;    /* marks what it touches of views with `touched` */
+  bool combines; /* is a reducer's `combine`; its values are its maker's */
   bool lua;      /* needs a thread with a Lua state */
   bool objects;  /* and that where Lua host objects live */
   void *context; /* the maker's own */

@@ -14,11 +14,13 @@ local fits = {
   [kernel.IN] = { read = true },
   [kernel.OUT] = { discard_write = true, write = true },
   [kernel.INOUT] = { read_write = true, write = true },
+  [kernel.REDUCER] = { reduce = true },
 }
 local asks_for = {
   [kernel.IN] = "cg:read",
   [kernel.OUT] = "cg:discard_write or cg:write",
   [kernel.INOUT] = "cg:read_write",
+  [kernel.REDUCER] = "cg:reduce",
 }
 
 local synonyms = {
@@ -97,6 +99,19 @@ end
 
 -- ---- accesses ---------------------------------------------------------------
 
+-- What a parameter says of its dimensions, and the buffer does not have.
+local function shape_fault(param, wanted, buffer)
+  if param.kind == kernel.REDUCER and param.dims == 0 then
+    local n = buffer.bytes / buffer.type.size
+    if n == 1 then return end
+    return ("the kernel declares %s, of one element, but %s has %.15g; reducer<%s, %d> "
+      .. "reduces into each"):format(wanted, buffer.name, n, param.type, buffer.dims)
+  elseif param.dims >= 0 and param.dims ~= buffer.dims then
+    return ("the kernel declares %s, but %s has %d dimensions"):format(wanted,
+      buffer.name, buffer.dims)
+  end
+end
+
 local function access_fault(param, access, is_access)
   local wanted = kernel.describe(param)
   if not is_access then
@@ -109,13 +124,14 @@ local function access_fault(param, access, is_access)
   end
   local buffer = access.buffer
   local pointer = param.dims < 0
+  local writes = access.mode ~= "read" and access.mode ~= "reduce"
+  local misshapen = shape_fault(param, wanted, buffer)
   if not fits[param.kind][access.mode]
-    and not (pointer and param.kind ~= kernel.IN and access.mode ~= "read") then
+    and not (pointer and param.kind ~= kernel.IN and writes) then
     return ("the kernel declares %s, but %s is accessed with cg:%s; use %s"):format(
       wanted, buffer.name, access.mode, asks_for[param.kind])
-  elseif not pointer and param.dims ~= buffer.dims then
-    return ("the kernel declares %s, but %s has %d dimensions"):format(wanted,
-      buffer.name, buffer.dims)
+  elseif misshapen then
+    return misshapen
   elseif param.size ~= buffer.type.size or not same_type(param.type, buffer.type)
   then
     return ("the kernel declares %s, but %s holds %s"):format(wanted, buffer.name,

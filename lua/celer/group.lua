@@ -12,6 +12,7 @@ local mapper = require "celer.mapper"
 local nd_range = require "celer.nd_range"
 local objects = require "celer.object"
 local place = require "celer.place"
+local reduce = require "celer.reduce"
 local rules = require "celer.rules"
 local settings = require "celer.settings"
 local spaces = require "celer.space"
@@ -21,7 +22,7 @@ local fail = place.fail
 
 local M = {}
 
--- cel_mode, in task.h's order.
+-- cel_mode, in task.h's order. What is reduced into is discarded or goes on.
 local modes = { read = 0, write = 1, discard_write = 2, read_write = 3 }
 -- cel_placement.
 local SPLIT, ONCE, EACH = 0, 1, 2
@@ -76,6 +77,16 @@ local function open(self, call)
   end
 end
 
+local function add(self, access)
+  if self.n == MOST_ACCESSES then
+    fail("cg:%s: %d accesses are the most", access.mode, MOST_ACCESSES)
+  end
+  if settings.check then access.file, access.line = place.user() end
+  self.n = self.n + 1
+  self[self.n] = setmetatable(access, Access)
+  return access
+end
+
 local function declare(self, mode, call, buffer, map)
   open(self, call)
   buffers.check(buffer, call)
@@ -83,16 +94,9 @@ local function declare(self, mode, call, buffer, map)
     fail("%s: the range mapper must be a function such as celer.one_to_one, not "
       .. "%s", call, box.is_box(map) and "a box; celer.fixed(box) is one"
         or words.a(map))
-  elseif self.n == MOST_ACCESSES then
-    fail("%s: %d accesses are the most", call, MOST_ACCESSES)
   end
-  local file, line
-  if settings.check then file, line = place.user() end
-  local access = setmetatable({ buffer = buffer, mode = mode, file = file, line = line,
-    map = map or mapper.one_to_one, group = self, passed = false }, Access)
-  self.n = self.n + 1
-  self[self.n] = access
-  return access
+  return add(self, { buffer = buffer, mode = mode, map = map or mapper.one_to_one,
+    group = self, passed = false })
 end
 
 --- Reads the part that the mapper gives for each chunk.
@@ -127,6 +131,23 @@ function Group:read_write(buffer, map)
   return declare(self, "read_write", "cg:read_write", buffer, map)
 end
 
+--- Combines what all items hand to a reducer of the kernel: into the buffer's one
+--- element, or into each of them. What the buffer held is discarded, unless
+--- include_current. The operator is "sum", "prod", "min", "max", "and" or "or", or
+--- one of your own, associative and commutative: C++ of a and b, and the value that
+--- changes nothing.
+---@param buffer celer.buffer
+---@param operator string|{combine: string, identity: any}
+---@param options? {include_current: boolean?}
+---@return celer.access
+function Group:reduce(buffer, operator, options)
+  open(self, "cg:reduce")
+  buffers.check(buffer, "cg:reduce")
+  local onto = reduce.includes_current(options)
+  return add(self, { buffer = buffer, mode = "reduce", group = self, passed = false,
+    onto = onto, operator = reduce.operator(operator, buffer) })
+end
+
 --- Declares that the host task touches a host object, and in which order beside
 --- others: "sequential" (the default) in submission order; "exclusive" in any
 --- order, one at a time; "relaxed" in any order, at the same time.
@@ -159,16 +180,24 @@ end
 
 -- ---- accesses, for the core --------------------------------------------------
 
--- Flat words for the core: per access buffer, mode, rule, parameters; and how
--- many. The rest is how the task is divided.
+-- Flat words for the core: per access buffer, mode, rule, parameters; of what is
+-- reduced into the identity in place of a rule. And how many. The rest is how the
+-- task is divided.
 local function flatten(accesses, space, placement, cuts, rest, on_devices)
   local out = { false, false, false, false, false, false, false, false, false }
   local n, count = 0, 0
   for i = 1, #accesses do
     local access = accesses[i]
-    local rule, params = rules.bind(access, space, placement, cuts, rest, on_devices)
+    local rule, params, mode
+    if access.mode == "reduce" then
+      rule, params = access.operator.identity, none
+      mode = access.onto and modes.read_write or modes.discard_write
+    else
+      rule, params = rules.bind(access, space, placement, cuts, rest, on_devices)
+      mode = modes[access.mode]
+    end
     out[n + 1] = access.buffer.handle
-    out[n + 2] = modes[access.mode]
+    out[n + 2] = mode
     out[n + 3] = rule
     n = n + 3
     for p = 1, #params do out[n + p] = params[p] end
@@ -219,6 +248,15 @@ local function group_of(kernel, range, grouped)
   return grouped and range.group or nil
 end
 
+-- The kernel with the operators of this group.
+local function with_operators(kernel, used)
+  local operators = {}
+  for i = 1, #used do
+    if used[i].mode == "reduce" then operators[i] = used[i].operator end
+  end
+  return kernels.reducing(kernel, operators, #used)
+end
+
 --- Runs a kernel once per item of the range.
 ---@param range integer[]|integer|celer.box|celer.nd_range
 ---@param kernel celer.kernel
@@ -237,8 +275,9 @@ function Group:parallel_for(range, kernel, ...)
   local group = group_of(kernel, range, grouped)
   local used, values = arguments.part(kernel, space.dims, is_access, n, ...)
   complete(self, used)
+  local made = kernel.reduces and with_operators(kernel, used) or kernel
   self.done = "cg:parallel_for"
-  if space.empty then return end
+  if space.empty and not kernel.reduces then return end
   if settings.check then checking.submit(self.label or kernel.name, used, kernel) end
   local a, b, c
   if group then a, b, c = group[1], group[2] or 1, group[3] or 1 end
@@ -247,7 +286,7 @@ function Group:parallel_for(range, kernel, ...)
   local lo, hi = space.lo, space.hi
   place.check(core.submit_kernel(SPLIT, space.dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
     hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, list, words_n,
-    self.label or kernel.name, kernel.module, kernel.index, values, a, b, c))
+    self.label or kernel.name, made.module, made.index, values, a, b, c))
 end
 
 local function marker(name)
@@ -301,10 +340,13 @@ local function encode(kind, f, used, effects, dims, list, is_collective)
   end)
 end
 
-local function accesses_among(n, ...)
+local function accesses_among(call, n, ...)
   local out = {}
   for i = 1, n do
     local argument = (select(i, ...))
+    if is_access(argument) and argument.mode == "reduce" then
+      fail("%s: %s is reduced into, which only kernels do", call, argument.buffer.name)
+    end
     if is_access(argument) then out[#out + 1] = argument end
   end
   return out
@@ -319,7 +361,7 @@ local function submit_function(self, kind, placement, range, group, f, ...)
   end
   local n, effects = select("#", ...), self.effects or none
   if kind.interop then objects.refuse(effects, kind.call, n, ...) end
-  local used = complete(self, accesses_among(n, ...))
+  local used = complete(self, accesses_among(kind.call, n, ...))
   local list = host_arguments(used, effects, group, n, ...)
   local blob, identity = encode(kind, f, used, effects, space.dims, list, group ~= nil)
   if group then identity = tostring(group) .. identity end

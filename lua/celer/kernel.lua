@@ -1,6 +1,7 @@
 --- kernel.lua -- CUDA C++ functions that run once per work item.
 local core = require "celer.core"
 local place = require "celer.place"
+local reduce = require "celer.reduce"
 local script = require "celer.script"
 local settings = require "celer.settings"
 local tables = require "celer.tables"
@@ -14,7 +15,9 @@ local M = {}
 
 -- cel_param_kind, in kernel.h's order.
 M.ITEM, M.IN, M.OUT, M.INOUT, M.VALUE, M.GROUP, M.LOCAL = 1, 2, 3, 4, 5, 6, 7
-local spelling = { [M.IN] = "in", [M.OUT] = "out", [M.INOUT] = "inout" }
+M.REDUCER = 8
+local spelling = { [M.IN] = "in", [M.OUT] = "out", [M.INOUT] = "inout",
+  [M.REDUCER] = "reducer" }
 
 ---@class celer.kernel
 ---@field name string
@@ -62,6 +65,9 @@ function M.describe(param)
     return ("local<%s, %d>"):format(param.type, param.dims)
   end
   if param.kind == M.VALUE then return param.type end
+  if param.kind == M.REDUCER and param.dims == 0 then
+    return ("reducer<%s>"):format(param.type)
+  end
   if param.dims < 0 then -- of celer.cuda_module
     return (param.kind == M.IN and "const %s *" or "%s *"):format(param.type)
   end
@@ -214,9 +220,14 @@ end
 
 local compiled = {} -- by all that goes in: the same source is one module
 
-local function declarations(text)
+-- `operators`: text before and after, as reduce.lua gives it.
+local function declarations(text, operators)
   local out = {}
   if text:find "group%s*<" then out[1] = core.embedded "kernels/group.cuh" end
+  if text:find "reducer%s*<" then
+    out[#out + 1] = operators and operators[1]
+    out[#out + 1] = core.embedded "kernels/reduce.cuh"
+  end
   -- What a source includes may have atomics, too.
   if text:find "atomic%u" or text:find "#%s*include" then
     out[#out + 1] = core.embedded "kernels/atomic.cuh"
@@ -224,12 +235,18 @@ local function declarations(text)
   for _, type_ in ipairs(types.structs_for(text)) do
     out[#out + 1] = type_.declaration
   end
+  out[#out + 1] = operators and operators[2]
   return #out > 0 and table.concat(out, "\n") or nil
 end
 
--- The kernels of a source: by name, and the only one when there is one. `plain`
--- is what plain.lua adds to CUDA's own: a prelude and the shape of blocks.
-local function compile(text, options, file, line, plain)
+---@class celer.source
+---@field text string
+---@field file string
+---@field line integer
+---@field defines string[]
+---@field flags string[]
+
+local function source_of(text, options, file, line, plain)
   local defines, flags = list_defines(options.defines), list_flags(options.options)
   if #defines > 64 or #flags > 64 then
     fail("celer.kernel: 64 defines and 64 options are the most")
@@ -239,25 +256,59 @@ local function compile(text, options, file, line, plain)
   elseif settings.check_bounds and not plain then
     flags[#flags + 1] = "-DCELER_CHECK"
   end
-  local structs = plain and plain.prelude or declarations(text)
-  local key = table.concat({ text, structs or "", table.concat(defines, "\1"),
+  return { text = text, file = file, line = line, defines = defines, flags = flags }
+end
+
+local function make(source, module, entry, i, plain)
+  local kernel = setmetatable({ module = module, index = i - 1, name = entry.name,
+    params = entry.params, plain = plain ~= nil, source = source,
+    variants = {} }, Kernel)
+  if plain then table.remove(kernel.params) end -- which are placeholders
+  kernel.signature = signature(entry, plain)
+  kernel.grouped = entry.params[1].kind == M.GROUP
+  kernel.params, kernel.reduces = passed(entry.params), false
+  for _, param in ipairs(entry.params) do
+    kernel.reduces = kernel.reduces or param.kind == M.REDUCER
+  end
+  return kernel
+end
+
+-- The kernels of a source: by name, and the only one when there is one. `plain`
+-- is what plain.lua adds to CUDA's own: a prelude and the shape of blocks.
+local function compile(source, plain, operators)
+  local text, defines, flags = source.text, source.defines, source.flags
+  local prelude = plain and plain.prelude or declarations(text, operators)
+  local key = table.concat({ text, prelude or "", table.concat(defines, "\1"),
     table.concat(flags, "\1") }, "\0")
   if compiled[key] then return unpack(compiled[key]) end
-  local module, list = place.check(core.kernel(text, file, line,
-    script.directory(), defines, flags, structs, plain and plain.block))
+  local module, list = place.check(core.kernel(text, source.file, source.line,
+    script.directory(), defines, flags, prelude, plain and plain.block))
   local found, only = setmetatable({}, Kernels), nil
   for i, entry in ipairs(list) do
-    local kernel = setmetatable({ module = module, index = i - 1, name = entry.name,
-      params = entry.params, plain = plain ~= nil }, Kernel)
-    if plain then table.remove(kernel.params) end -- which are placeholders
-    kernel.signature = signature(entry, plain)
-    kernel.grouped = entry.params[1].kind == M.GROUP
-    kernel.params = passed(entry.params)
+    local kernel = make(source, module, entry, i, plain)
     rawset(found, entry.name, kernel)
     if #list == 1 then only = kernel end
   end
   compiled[key] = { found, only }
   return found, only
+end
+
+--- The kernel as it is compiled for the operators of what it reduces into.
+---@param kernel celer.kernel
+---@param operators table<integer, celer.operator>  by the number of the access
+---@param n integer  accesses
+---@return celer.kernel
+function M.reducing(kernel, operators, n)
+  local key = reduce.key(operators, n)
+  if not key then return kernel end
+  local made = kernel.variants[key]
+  if not made then
+    local file, line = place.user()
+    made = rawget(compile(kernel.source, nil,
+      { reduce.declarations(operators, n, file or "?", line or 1) }), kernel.name)
+    kernel.variants[key] = made
+  end
+  return made
 end
 
 --- Compiles CUDA C++ source. With one kernel in it the result is that kernel,
@@ -280,14 +331,14 @@ function M.new(source, options)
     file, line = locate(text)
   end
   if text:find("%z") then fail("celer.kernel: the source holds a zero byte") end
-  local found, only = compile(text, options, file, line)
+  local found, only = compile(source_of(text, options, file, line))
   return only or found
 end
 
 --- For plain.lua: all kernels of a file, by name.
 function M.load(path, options, plain)
   local text, file = read_file(path)
-  return (compile(text, options, file, 1, plain))
+  return (compile(source_of(text, options, file, 1, plain), plain))
 end
 
 function M.is_kernel(value) return getmetatable(value) == Kernel end

@@ -147,7 +147,7 @@ continue decltype default delete do else enum explicit export extern for friend 
 if inline item kernel long mutable namespace new noexcept not operator or private
 protected public register return short signed sizeof static struct switch template
 this throw try typedef typeid typename union using virtual void volatile while
-xor in out inout]]):gmatch("%S+") do reserved[word] = true end
+xor in out inout group local reducer]]):gmatch("%S+") do reserved[word] = true end
 
 local function check_struct(name, fields)
   if type(name) ~= "string" or not name:match("^[%a_][%w_]*$") then

@@ -149,6 +149,7 @@ describe("cel_module_compile_images", function()
       for source in script:gmatch("celer%.kernel%s*%(?%s*%[=?%[(.-)%]=?%]") do
         n = n + 1
         local parts = { table.concat(structs) }
+        if source:find "reducer%s*<" then table.insert(parts, 1, k.read("kernels/reduce.cuh")) end
         if source:find "group%s*<" then table.insert(parts, 1, k.read("kernels/group.cuh")) end
         local ok, _, message = k.check_cuda(source, { file = path, architecture = 90,
           prelude = table.concat(parts), defines = { "T=16", "TILE=64" } })

@@ -93,6 +93,8 @@ static void note_written(const program *p, const step *s, memory *m) {
   for (int k = 0; k < s->accesses; ++k) {
     const access *a = &s->access[k];
     if (a->mode != CEL_MODE_DISCARD_WRITE) continue;
+    if (reduces(a) && atom_count(s) == 0)
+      memset(m->known[a->buffer], 1, elements(&p->buffer[a->buffer]));
     marking at = {m->known[a->buffer], &p->buffer[a->buffer].extent, s, k, 0};
     each_point(box, image_of(p, s, a, &s->range, box), mark, &at);
   }
@@ -120,7 +122,7 @@ static void run_group(const program *p, step *s, memory *m) {
   for (int k = 0; k < s->accesses; ++k) {
     const access *a = &s->access[k];
     const buffer *b = &p->buffer[a->buffer];
-    if (reduces(a) && a->mode == CEL_MODE_DISCARD_WRITE && atom_count(s) > 0)
+    if (reduces(a) && a->mode == CEL_MODE_DISCARD_WRITE)
       reduce_begin(a->reduce, places[k].base, elements(b), b->element_size);
   }
   uint64_t others = 0;

@@ -61,18 +61,17 @@ static bool fails(const kernel *k, const cel_call *call) {
          (s->collective == 0 || call->rank == odd);
 }
 
-/* What a reducing access is given is one row, which it begins. */
-static cel_status begin_row(const kernel *k, const cel_call *call, int i,
-                            place *at) {
-  const access *a = &k->step->access[i];
-  const buffer *b = &k->program->buffer[a->buffer];
-  int64_t n = cel_box_volume(&b->extent);
-  const cel_view *v = &call->view[i];
-  if (cel_box_volume(&v->box) != n || v->box.max[0] - v->box.min[0] != 1 ||
-      !cel_box_covers(&v->layout, &v->box) || v->box.max[1] != n)
+/* What a reducing access is given is a row, which has begun. */
+static cel_status check_row(const cel_view *v, const cel_reducer *reducer) {
+  const char *at = v->base;
+  if (!cel_box_equal(&v->box, &reducer->extent) ||
+      !cel_box_equal(&v->layout, &reducer->extent))
     return cel_fail(CEL_E_TASK, "not a row to reduce into");
-  at->base += (v->box.min[0] - v->layout.min[0]) * n * b->element_size;
-  reduce_begin(a->reduce, at->base, (uint64_t)n, b->element_size);
+  for (int64_t i = cel_box_volume(&v->box); i > 0; --i) {
+    if (memcmp(at, reducer->identity, reducer->element_size) != 0)
+      return cel_fail(CEL_E_TASK, "a row to reduce into has not begun");
+    at += reducer->element_size;
+  }
   return CEL_E_OK;
 }
 
@@ -81,11 +80,11 @@ static cel_status run_atoms(const kernel *k, const cel_call *call) {
   const step *s = k->step;
   place places[MOST_ACCESSES];
   uint64_t others;
-  for (int i = 0; i < s->accesses; ++i) {
+  for (int i = 0; i < s->accesses; ++i)
     places[i] =
         (place){call->view[i].base, call->view[i].layout, call->view[i].box};
-    if (reduces(&s->access[i])) CEL_TRY(begin_row(k, call, i, &places[i]));
-  }
+  for (int i = 0; i < k->work.reducers; ++i)
+    CEL_TRY(check_row(&call->view[k->reducer[i].view], &k->reducer[i]));
   CEL_TRY(hear(k, call, places, &others));
   for (int i = 0; i < atom_count(s); ++i) {
     cel_box atom = atom_at(s, i);
@@ -140,6 +139,7 @@ static cel_work *make_kernel(const program *p, const step *s) {
     cel_reducer *to = &k->reducer[k->work.reducers++];
     *to = *reduce_reducer(a->reduce, p->buffer[a->buffer].element_size);
     to->view = i;
+    to->extent = p->buffer[a->buffer].extent;
   }
   k->work.reducer = k->reducer;
   if (s->task == CEL_TASK_KERNEL && s->placement == CEL_PLACE_SPLIT)

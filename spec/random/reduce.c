@@ -66,22 +66,22 @@ typedef struct combiner {
   bool onto;
 } combiner;
 
-static const char *row_at(const cel_view *v, int64_t row, int64_t n,
-                          uint32_t size) {
-  return (const char *)v->base + (row - v->layout.min[0]) * n * size;
-}
-
 static cel_status run(const cel_work *work, const cel_call *call) {
   const combiner *c = (const combiner *)work;
   const cel_view *rows = &call->view[0], *into = &call->view[1];
-  int64_t n = cel_box_volume(&into->box);
+  int64_t n = cel_box_volume(&into->box), pitch = rows->layout.max[1];
+  int64_t first = call->chunk.min[0], some = call->chunk.max[0] - first;
   if (call->views != 2 || rows->box.max[1] - rows->box.min[1] != n ||
-      rows->layout.max[1] != n || !cel_box_equal(&into->box, &into->layout))
+      rows->layout.min[1] != 0 || first + some > n ||
+      !cel_box_equal(&into->box, &into->layout))
     return cel_fail(CEL_E_TASK, "not rows and what they are combined into");
-  if (!c->onto) reduce_begin(c->op, into->base, (uint64_t)n, c->size);
-  for (int64_t i = rows->box.min[0]; i < rows->box.max[0]; ++i)
-    reduce_into(c->op, into->base, row_at(rows, i, n, c->size), (uint64_t)n,
-                c->size);
+  char *to = (char *)into->base + first * c->size;
+  if (!c->onto) reduce_begin(c->op, to, (uint64_t)some, c->size);
+  for (int64_t i = rows->box.min[0]; i < rows->box.max[0]; ++i) {
+    int64_t at = (i - rows->layout.min[0]) * pitch + first;
+    reduce_into(c->op, to, (const char *)rows->base + at * c->size,
+                (uint64_t)some, c->size);
+  }
   return CEL_E_OK;
 }
 
