@@ -121,6 +121,13 @@ void cel_topology_pin(const cel_topology *topology, int32_t core) {
     pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
+int32_t cel_topology_spare(const cel_topology *topology, int32_t local_ranks) {
+  enum { ENOUGH = 4 };
+  int32_t each = topology->host_cores / (local_ranks < 1 ? 1 : local_ranks);
+  if (!topology->bound || each < 2 * topology->cores) return 0;
+  return each < ENOUGH ? each : ENOUGH;
+}
+
 void cel_topology_describe(char *text, size_t size) {
   char model[128] = "", line[512];
   FILE *file = fopen("/proc/cpuinfo", "r");

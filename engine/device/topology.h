@@ -28,6 +28,10 @@ void cel_topology_near(const cel_topology *topology, const char *bus,
 /* Pins the calling thread to one processing unit; -1 to all of this rank's.
  * A refusal by the system is not an error. */
 void cel_topology_pin(const cel_topology *topology, int32_t core);
+/* How many cores each of a host's ranks could have, where they are bound to no
+ * more than half of that; of all that there are, but 4 at most. Else 0. Pure.
+ */
+int32_t cel_topology_spare(const cel_topology *topology, int32_t local_ranks);
 /* "AMD EPYC, 2 cores" for celer info. */
 void cel_topology_describe(char *text, size_t size);
 

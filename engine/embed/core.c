@@ -49,15 +49,14 @@ cel_place cel__check_place(lua_State *L, int index) {
                      (int32_t)luaL_optinteger(L, index + 1, 0)};
 }
 
-/* Whether a frame is the user's: neither C nor one of celer's own files. */
-static bool is_users(lua_State *L, lua_Debug *frame) {
+bool cel__is_users(lua_State *L, lua_Debug *frame) {
   lua_getinfo(L, "Sl", frame);
   return *frame->what != 'C' && strncmp(frame->source, "=celer/", 7) != 0;
 }
 
 bool cel__find_user(lua_State *L, lua_Debug *frame) {
   for (int level = 1; lua_getstack(L, level, frame); ++level)
-    if (is_users(L, frame)) return true;
+    if (cel__is_users(L, frame)) return true;
   return false;
 }
 

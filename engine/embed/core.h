@@ -47,6 +47,8 @@ void cel__clock_start(void);
  * for the life of the state. */
 cel_place cel__check_place(lua_State *L, int index);
 
+/* Whether a frame is the user's: neither C nor one of celer's own files. */
+bool cel__is_users(lua_State *L, lua_Debug *frame);
 /* The innermost frame that is the user's, of the C function that asks; false
  * where there is none. */
 bool cel__find_user(lua_State *L, lua_Debug *frame);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "embed/advice.h"
 #include "embed/core.h"
 #include "embed/interrupt.h"
 
@@ -149,6 +150,8 @@ static int fence_get(lua_State *L) {
   fence_handle *h = luaL_checkudata(L, 1, fence_type);
   const void *data;
   uint64_t size;
+  if (!cel_fence_ready(h->fence))
+    cel_advice_waited(cel__session_of(L), cel__user_place(L));
   if (cel_engine_fence_get(cel__session_of(L)->engine, h->fence,
                            cel_interrupted, &data, &size) != CEL_E_OK)
     return cel__push_failure(L);

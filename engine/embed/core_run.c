@@ -7,6 +7,7 @@
 
 #include "base/version.h"
 #include "device/cuda.h"
+#include "embed/advice.h"
 #include "embed/core.h"
 #include "embed/interrupt.h"
 
@@ -58,7 +59,7 @@ static void read_wish(lua_State *L, cel_choice_wish *wish) {
 
 /* configure{backend =, devices =, list =, horizon_step =, quiet =,
  *           verbose =, profile =, staged =, device_memory = bytes,
- *           interactive =, watchdog = seconds, check =,
+ *           interactive =, watchdog = seconds, check =, advice =,
  *           architectures = {90, ...} | nil} */
 static int run_configure(lua_State *L) {
   cel_session *session = cel__session_of(L);
@@ -84,6 +85,8 @@ static int run_configure(lua_State *L) {
   session->options.watchdog = (int32_t)luaL_optinteger(L, -1, 0);
   lua_getfield(L, 1, "check");
   session->options.check = lua_toboolean(L, -1);
+  lua_getfield(L, 1, "advice");
+  session->options.advice = lua_toboolean(L, -1);
   return 0;
 }
 
@@ -198,7 +201,9 @@ static int run_started(lua_State *L) {
 static int run_wait(lua_State *L) {
   cel_engine *engine;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
-  uint64_t epoch = cel_engine_epoch(engine, cel__check_place(L, 1));
+  cel_place place = cel__check_place(L, 1);
+  cel_advice_waited(cel__session_of(L), place);
+  uint64_t epoch = cel_engine_epoch(engine, place);
   if (cel_engine_wait(engine, epoch, cel_interrupted) != CEL_E_OK)
     return cel__push_failure(L);
   lua_pushboolean(L, 1);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "embed/advice.h"
 #include "embed/core.h"
 #include "embed/core_kernel.h"
 
@@ -154,6 +155,7 @@ static cel_group read_group(lua_State *L, cel_task_kind kind,
       .name = luaL_optstring(L, 13, NULL),
       .place = cel__user_place(L),
   };
+  cel_advice_submitted(L, group.place);
   cel__read_division(L, &group);
   read_accesses(L, 11, (uint32_t)luaL_checkinteger(L, 12), &group.range, list);
   group.accesses = list->n;

@@ -11,6 +11,7 @@
 #include "device/cuda_pack.h"
 #include "device/kernel.h"
 #include "device/memory.h"
+#include "embed/advice.h"
 #include "embed/embedded.h"
 #include "embed/interrupt.h"
 #include "embed/state.h"
@@ -161,6 +162,7 @@ static cel_status start_backend(cel_session *s) {
   warn_cache(s);
   CEL_TRY(cel_session_connect(s));
   warn_staging(s);
+  cel_advice_bound(s);
   cel_backend_config config = {
       .devices = s->choice.devices,
       .cores = s->topology.cores,
@@ -246,6 +248,7 @@ cel_status cel_session_start(cel_session *s) {
       .interior_items = INTERIOR_ITEMS,
       .warn = warn,
       .warn_context = s,
+      .advise = s->options.advice && !s->options.dry,
       .watchdog_ns = (int64_t)s->options.watchdog * 1000000000,
       .stalled = tell_stall,
       .stalled_context = s,

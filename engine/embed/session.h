@@ -19,6 +19,7 @@ typedef struct cel_session_options {
   bool lookahead;
   int32_t watchdog;       /* seconds; see cel_engine_config; 0: never */
   bool quiet;             /* no warnings */
+  bool advice;            /* those of advice.h, if it is not quiet */
   bool verbose;           /* says what is slower than it could be */
   bool profile;           /* adds up how long jobs took */
   bool check;             /* notes what tasks touch */

@@ -21,6 +21,7 @@ struct cel_executor {
   cel_records records;
   cel_lanes lanes;
   cel_conflicts *conflicts;
+  uint64_t undone;       /* instructions */
   uint64_t jobs;         /* at devices and host lanes */
   uint64_t device_jobs;  /* of these, at devices */
   bool failed;           /* or halted: issues nothing more */
@@ -112,6 +113,7 @@ static void mark_issued(cel_executor *e, cel_node *node) {
 static void mark_done(cel_executor *e, cel_node *node) {
   bool was_issued = node->state >= CEL_NODE_ISSUED;
   node->state = CEL_NODE_DONE;
+  e->undone--;
   for (int32_t i = node->successors; i != CEL_NO_EDGE;
        i = e->window.edges.at[i].next) {
     cel_node *to = cel_window_node(&e->window, e->window.edges.at[i].to);
@@ -510,6 +512,7 @@ bool cel_executor_step(cel_executor *executor) {
 }
 
 void cel_executor_add(cel_executor *executor, const cel_instr *instr) {
+  executor->undone++;
   consider(executor, cel_window_add(&executor->window, instr));
 }
 
@@ -553,6 +556,10 @@ void cel_executor_destroy(cel_executor *executor) {
 }
 
 /* ---- questions ---------------------------------------------------------- */
+
+bool cel_executor_idle(const cel_executor *executor) {
+  return executor->undone == 0;
+}
 
 bool cel_executor_quiet(const cel_executor *executor) {
   return executor->jobs == 0;

@@ -58,6 +58,8 @@ bool cel_executor_step(cel_executor *executor);
 /* Issues nothing more, and drops what no host lane has begun; takes in
  * completions still. Thread: executor. */
 void cel_executor_halt(cel_executor *executor);
+/* Everything that was added is done. Thread: executor. */
+bool cel_executor_idle(const cel_executor *executor);
 /* No device and no host lane works for it: its memory may go. Messages may be
  * outstanding, after a failure. */
 bool cel_executor_quiet(const cel_executor *executor);

@@ -188,6 +188,8 @@ typedef struct cel_instr_graph_config {
    * cut whatever they lack, for specs. */
   int64_t interior_items;
   void (*emit)(void *context, const cel_instr *instr);
+  bool advise; /* warns also of buffers that are allocated anew again and again
+                */
   /* The first time that a memory is too small for all; may be null. */
   void (*warn)(void *context, const cel_task *task, const char *text);
   void *context;

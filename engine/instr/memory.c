@@ -1,6 +1,9 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "instr/state.h"
+
+enum { MOVES = 16 }; /* of a buffer's contents in one memory: worth a word */
 
 /* ---- records ------------------------------------------------------------- */
 
@@ -230,6 +233,22 @@ static bool make_room(cel_instr_graph *graph, cel__backing *in, int32_t memory,
   return !whole || cel__room_make(graph, memory, bytes);
 }
 
+/* Contents have moved to a larger allocation once more. */
+static void advise(cel_instr_graph *graph, const cel_buffer *buffer,
+                   int32_t moves) {
+  const cel_instr_graph_config *c = &graph->config;
+  if (moves < MOVES || !c->advise || graph->advised || c->warn == NULL) return;
+  graph->advised = true;
+  char text[512];
+  snprintf(text, sizeof text,
+           "the memory of buffer %s was allocated anew %d times, and what it "
+           "held was copied each time, because tasks touched ever more of it: "
+           "touch all that will be needed in one of the first tasks, such as "
+           "by writing it",
+           buffer->name != NULL ? buffer->name : "unnamed", (int)moves);
+  c->warn(c->context, graph->plan.command->task, text);
+}
+
 /* A new allocation around `box`, all live ones that it would meet, and what is
  * wanted there. */
 static cel__record *grow(cel_instr_graph *graph, const cel_buffer *buffer,
@@ -254,6 +273,7 @@ static cel__record *grow(cel_instr_graph *graph, const cel_buffer *buffer,
     if (!asked) cel__plan_discards(graph, buffer, &graph->discarded);
     asked = true;
     move_contents(graph, held, old, fresh);
+    if (graph->kept.n > 0) advise(graph, buffer, ++in->moves);
     cel__spots_remove(&in->live, i);
     emit_free(graph, old);
   }

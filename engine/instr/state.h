@@ -76,6 +76,7 @@ typedef struct cel__backing {
   cel__spots live;
   cel__spots wants;    /* what commands seen so far will need, hull-merged */
   cel__record *recent; /* the live one found last, or null */
+  int32_t moves;       /* into larger allocations */
 } cel__backing;
 
 typedef struct cel__held {
@@ -133,6 +134,7 @@ struct cel_instr_graph {
   cel__room *rooms;     /* by memory */
   bool limited;         /* some memory has a capacity */
   bool warned;          /* that it does not suffice */
+  bool advised;         /* that memory grows again and again */
   bool backwards;       /* the rounds of the next task that has some */
   uint64_t now;         /* counts commands; messages of one task are one */
   const cel_task *told; /* the task whose messages are being made, or null */

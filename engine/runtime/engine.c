@@ -142,6 +142,20 @@ static void rest(cel_engine *e, uint32_t seen, int *polls) {
     sleep_watched(e, seen, NAP_US);
 }
 
+/* Whether main leaves the executor without work. */
+static void watch_idle(cel_engine *e, bool progress) {
+  char text[256];
+  if (!e->config.advise || (!progress && !cel_executor_idle(e->executor)))
+    return;
+  if (atomic_load_explicit(&e->awaits, memory_order_relaxed))
+    cel__idle_forget(&e->idle);
+  else if (!progress)
+    cel__idle_begin(&e->idle, cel_now_ns());
+  else if (e->idle.since_ns != 0 &&
+           cel__idle_end(&e->idle, cel_now_ns(), text, sizeof text))
+    e->config.warn(e->config.warn_context, NULL, text);
+}
+
 static void *executor_main(void *engine) {
   cel_engine *e = engine;
   for (int polls = 0;;) {
@@ -151,7 +165,9 @@ static void *executor_main(void *engine) {
       cel_executor_halt(e->executor);
       if (cel_executor_quiet(e->executor)) return NULL;
     }
-    if (cel_engine_step_executor(e))
+    bool progress = cel_engine_step_executor(e);
+    watch_idle(e, progress);
+    if (progress)
       polls = 0;
     else
       rest(e, seen, &polls);
@@ -257,7 +273,9 @@ cel_status cel__engine_await(cel_engine *engine,
   if (ready(e, context)) return CEL_E_OK;
   if (!e->config.threads) return cel_fail(CEL_E_CANCELLED, "not there yet");
   int64_t begin = cel_now_ns();
+  atomic_store_explicit(&e->awaits, true, memory_order_relaxed);
   cel_status status = await(e, ready, context, interrupted);
+  atomic_store_explicit(&e->awaits, false, memory_order_relaxed);
   cel__engine_note(e, CEL_SPAN_WAIT, 0, NULL, e->at, begin);
   return status;
 }

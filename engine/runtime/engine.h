@@ -43,9 +43,10 @@ typedef struct cel_engine_config {
   bool collectives;
   int64_t reducing; /* devices of a rank that take part in a reduction; the same
                        on all ranks; default: the backend's */
-  /* Thread: main or scheduler. */
+  /* Thread: any of the engine's. */
   void (*warn)(void *context, const cel_task *task, const char *text);
   void *warn_context;
+  bool advise; /* warns also of what is slow */
   /* With threads, after so many ns in which nothing moved although the executor
    * waits for something: told what for, once per stall. 0: never. Thread:
    * executor. */

@@ -20,6 +20,7 @@
 #include "base/vec.h"
 #include "runtime/divergence.h"
 #include "runtime/engine.h"
+#include "runtime/idle.h"
 #include "runtime/watchdog.h"
 
 /* A horizon or epoch under way, for the scheduler to retire what it closes. */
@@ -80,6 +81,8 @@ struct cel_engine {
   _Atomic(bool) failed, stop, abandoned;
   bool told_others;      /* executor, as is the next */
   cel_watchdog watchdog; /* control messages move nothing */
+  cel_idle idle;
+  _Atomic(bool) awaits; /* by main: it waits */
   pthread_t scheduler_thread, executor_thread;
 };
 

@@ -160,6 +160,7 @@ void cel__scheduler_init(cel_engine *engine) {
                                    .lookahead = c->lookahead,
                                    .interior_items = c->interior_items,
                                    .emit = emit_instr,
+                                   .advise = c->advise,
                                    .warn = warn,
                                    .context = engine};
   for (int m = 0; m < c->backend->memories; ++m)

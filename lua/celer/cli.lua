@@ -82,7 +82,7 @@ end
 local function configure(resolved, interactive)
   local devices, list = settings.devices(resolved.devices)
   if settings.check then devices = devices > 0 and devices or checking.devices end
-  core.configure { check = settings.check,
+  core.configure { check = settings.check, advice = resolved.advice ~= "off",
     backend = resolved.backend, devices = devices, list = list,
     horizon_step = tonumber(resolved["horizon-step"]),
     device_memory = settings.bytes(resolved["device-memory"]),

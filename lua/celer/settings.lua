@@ -46,6 +46,9 @@ M.list = {
     text = "for which machines: cpu, or GPUs such as sm_90,sm_100; by default for what "
       .. "a run would use here",
     architectures = true },
+  { name = "advice", value = "WHETHER",
+    text = "on (the default) or off: warnings of what makes a script slow",
+    choices = { "on", "off" } },
   { name = "profile", flag = true,
     text = "say at the end how long kernels, copies and tasks took" },
   { name = "trace", value = "FILE", file = true,

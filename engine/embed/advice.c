@@ -1,0 +1,149 @@
+#include "embed/advice.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "device/clock.h"
+#include "embed/core.h"
+
+enum {
+  WAITS = 1000,      /* of one line */
+  WAIT_NS = 2000000, /* between two of them, on average */
+  LINES = 32,        /* that are counted */
+  SEEN = 256,        /* a power of two */
+  PLENTY = 3         /* cores of a rank that nobody need hear about */
+};
+
+static void advise(const cel_session *s, cel_place place, const char *format,
+                   ...) __attribute__((format(printf, 3, 4)));
+
+static void advise(const cel_session *s, cel_place place, const char *format,
+                   ...) {
+  if (!s->options.advice || s->options.quiet || s->transport->rank != 0) return;
+  char text[1024];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  if (place.file != NULL)
+    fprintf(stderr, "celer: warning: %s:%d: %s\n", place.file, place.line,
+            text);
+  else
+    fprintf(stderr, "celer: warning: %s\n", text);
+}
+
+static bool is_same(cel_place a, cel_place b) {
+  return a.file == b.file && a.line == b.line;
+}
+
+/* ---- waits --------------------------------------------------------------- */
+
+typedef struct waiting {
+  cel_place place;
+  int64_t since_ns; /* the first of those that are counted */
+  int64_t n;
+  bool told;
+} waiting;
+
+static waiting waits[LINES]; /* main's */
+
+static waiting *waiting_at(cel_place place) {
+  for (int i = 0; i < LINES; ++i) {
+    if (waits[i].place.file == NULL) waits[i].place = place;
+    if (is_same(waits[i].place, place)) return &waits[i];
+  }
+  return NULL;
+}
+
+void cel_advice_waited(const cel_session *session, cel_place place) {
+  waiting *w = place.file != NULL ? waiting_at(place) : NULL;
+  bool heard = session->options.advice && !session->options.dry;
+  if (w == NULL || w->told || !heard) return;
+  if (w->n++ == 0) w->since_ns = cel_now_ns();
+  if (w->n <= WAITS) return;
+  int64_t took = cel_now_ns() - w->since_ns;
+  w->told = took < (int64_t)WAITS * WAIT_NS;
+  w->n = 0;
+  if (w->told)
+    advise(session, place,
+           "this line has waited %d times, every %.2f ms: each time the queue "
+           "runs empty, and nothing is computed until more is submitted. Take "
+           "what is needed by q:fence, and get it some steps later",
+           WAITS, (double)took / WAITS / 1e6);
+}
+
+/* ---- pairs --------------------------------------------------------------- */
+
+/* Whether the order of a table's elements may differ from one process to the
+ * other: it follows from where keys lie, and from a seed of strings. */
+static bool is_unordered(lua_State *L, int table) {
+  int n = 0;
+  bool named = false;
+  if (!lua_istable(L, table)) return false;
+  for (lua_pushnil(L); lua_next(L, table) != 0; lua_pop(L, 1)) {
+    named = named || lua_type(L, -2) != LUA_TNUMBER;
+    if (++n < 2 || !named) continue;
+    lua_pop(L, 2);
+    return true;
+  }
+  return false;
+}
+
+/* A loop keeps its iterator and what it goes through in locals of these names.
+ */
+static bool loops_over_pairs(lua_State *L, lua_Debug *frame) {
+  const char *name;
+  bool found = false;
+  for (int i = 1; !found && (name = lua_getlocal(L, frame, i)) != NULL; ++i) {
+    lua_getglobal(L, "next");
+    bool next = strcmp(name, "(for generator)") == 0 && lua_rawequal(L, -1, -2);
+    lua_pop(L, 2);
+    if (!next || lua_getlocal(L, frame, i + 1) == NULL) continue;
+    found = is_unordered(L, lua_gettop(L));
+    lua_pop(L, 1);
+  }
+  return found;
+}
+
+static bool is_new(cel_place place) {
+  static cel_place seen[SEEN]; /* main's; the latest of those that share one */
+  uintptr_t slot = ((uintptr_t)place.file >> 4) + (uintptr_t)place.line;
+  cel_place *at = &seen[slot & (SEEN - 1)];
+  if (is_same(*at, place)) return false;
+  *at = place;
+  return true;
+}
+
+void cel_advice_submitted(lua_State *L, cel_place place) {
+  static bool told; /* main's */
+  const cel_session *s = cel__session_of(L);
+  if (told || !s->options.advice || place.file == NULL || !is_new(place))
+    return;
+  if (s->transport->ranks == 1 && !s->options.check) return;
+  lua_Debug frame;
+  for (int level = 0; !told && lua_getstack(L, level, &frame); ++level)
+    told = cel__is_users(L, &frame) && loops_over_pairs(L, &frame);
+  if (told)
+    advise(
+        s, place,
+        "what a loop over pairs submits may come in another order on each "
+        "rank, while all ranks must submit the same; celer.sorted_pairs goes "
+        "through it in one order");
+}
+
+/* ---- cores --------------------------------------------------------------- */
+
+void cel_advice_bound(const cel_session *session) {
+  const cel_transport *t = session->transport;
+  int32_t more = cel_topology_spare(&session->topology, t->local_ranks);
+  if (!session->choice.cuda || t->ranks == 1 || more == 0 ||
+      session->topology.cores >= PLENTY)
+    return;
+  advise(session, (cel_place){0},
+         "the launcher binds each rank to %d core%s, which leaves the threads "
+         "that feed its GPUs waiting for each other: start with mpirun "
+         "--map-by slot:PE=%d, or srun --cpus-per-task=%d",
+         session->topology.cores, session->topology.cores == 1 ? "" : "s", more,
+         more);
+}

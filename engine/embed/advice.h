@@ -1,0 +1,29 @@
+/* advice.h -- warnings of what makes a script slow, or ranks differ: once each,
+ * on stderr, from rank 0; none with `--advice off` or `--log error`.
+ *
+ *   waits      a line that waited WAITS times, less than WAIT_NS apart
+ *   pairs      a submission in a loop over pairs, whose order is not the same
+ *              on all ranks
+ *   cores      ranks with GPUs that the launcher bound to one core or two
+ *
+ * Others come from the engine: memory that grows often (instr/memory.c), tasks
+ * that come too slowly (runtime/idle.h).
+ * Thread: main.
+ */
+#ifndef CEL_EMBED_ADVICE_H
+#define CEL_EMBED_ADVICE_H
+
+#include <lua.h>
+
+#include "embed/session.h"
+
+/* The line waits for all that was submitted, or for a capture that is not there
+ * yet. */
+void cel_advice_waited(const cel_session *session, cel_place place);
+/* The line submits. Costs a look at a table, and at the stack when the line is
+ * new. */
+void cel_advice_submitted(lua_State *L, cel_place place);
+/* Once topology and devices are known. */
+void cel_advice_bound(const cel_session *session);
+
+#endif

@@ -1,0 +1,159 @@
+-- Warnings of what makes a script slow, or ranks differ.
+local celer = require("spec.support.celer")
+local cuda = require("spec.device.cuda")
+local fake = require("spec.device.fake_driver")
+
+local name = os.tmpname() .. ".lua"
+
+local function write(text)
+  local file = assert(io.open(name, "w"))
+  file:write('local celer = require "celer"\nlocal q = celer.queue()\n', text)
+  file:close()
+end
+
+local function run(text, options)
+  options = options or {}
+  write(text)
+  local args = { options.command or "run", unpack(options) }
+  args[#args + 1] = name
+  local r = celer.run(args, { ranks = options.ranks, timeout = 60 })
+  os.remove(name)
+  assert.equal(0, r.status, r.stderr)
+  return (r.stderr:gsub(name:gsub("%p", "%%%0"), "x"))
+end
+
+local UP = [==[
+local k = celer.kernel [=[ kernel void up(item<1> it, inout<int, 1> u) { u(it[0]) += 1; } ]=]
+local function buffer(name)
+  return celer.buffer("int", { 8 }, { name = name, init = function() return 0 end })
+end
+local function up(u) q:submit(function(cg) cg:parallel_for({ 8 }, k, cg:read_write(u)) end) end
+]==] -- lines 3 to 7
+
+describe("celer warns", function()
+  local WAITS = UP .. [==[
+local u = buffer "u"
+for _ = 1, 2500 do
+  up(u)
+  q:wait()
+end
+]==]
+
+  it("of a line that waits in every step, once", function()
+    assert.matches("^celer: warning: x:11: this line has waited 1000 times, every %d%.%d+ ms: "
+      .. "[^\n]*q:fence, and get it some steps later\n$", run(WAITS))
+    assert.matches("^celer: warning: x:11: [^\n]*\n$", run(WAITS, { ranks = 2 }))
+  end)
+
+  it("of a line that takes its fence at once", function()
+    assert.matches("^celer: warning: x:11: this line has waited 1000 times[^\n]*\n$",
+      run((WAITS:gsub("q:wait%(%)", "q:fence(u):get()"))))
+  end)
+
+  it("not of waits that are far apart", function()
+    assert.equal("", run(UP .. [==[
+local u = buffer "u"
+for i = 1, 1100 do
+  up(u)
+  q:wait()
+  if i % 2 == 0 then local till = celer.time() + 0.005 while celer.time() < till do end end
+end
+]==]))
+  end)
+
+  it("not with --advice off, --log error, or in a dry run", function()
+    assert.equal("", run(WAITS, { "--advice", "off" }))
+    assert.equal("", run(WAITS, { "--log", "error" }))
+    assert.not_matches("warning", run(WAITS, { "--dry-run", "2" }))
+  end)
+
+  local PAIRS = UP .. [==[
+local all = { a = buffer "a", b = buffer "b", c = buffer "c" }
+for _, u in PAIRS(all) do
+  up(u)
+end
+]==]
+
+  it("of submissions in a loop over pairs, on several ranks", function()
+    local text = PAIRS:gsub("PAIRS", "pairs")
+    -- One rank's order is as good as another's, unless they differ: then it ends.
+    write(text)
+    local r = celer.run({ "run", name }, { ranks = 2 })
+    os.remove(name)
+    assert.matches("celer: warning: %S+:7: what a loop over pairs submits may come in another "
+      .. "order on each rank, while all ranks must submit the same; celer.sorted_pairs goes "
+      .. "through it in one order\n", r.stderr)
+    assert.equal("", run(text))
+    assert.matches("^celer: warning: x:7: what a loop over pairs", run(text, { command = "check" }))
+  end)
+
+  it("not of loops whose order is the same everywhere", function()
+    for _, way in ipairs { "celer.sorted_pairs", "ipairs" } do
+      assert.equal("", run((PAIRS:gsub("PAIRS", way)), { ranks = 2 }))
+    end
+    assert.equal("", run(UP .. [==[
+local list, one = { buffer "a", buffer "b", buffer "c" }, { only = buffer "d" }
+for _, u in pairs(list) do up(u) end
+for _, u in pairs(one) do up(u) end
+for _ in pairs { a = 1, b = 2 } do end
+up(list[1])
+]==], { ranks = 2 }))
+  end)
+
+  it("of a buffer whose memory grows step by step", function()
+    local grows = [==[
+local k = celer.kernel [=[
+  kernel void up(item<2> it, inout<int, 2> u) { u(it[0], it[1]) += 1; }
+]=]
+local u = celer.buffer("int", { 4, 400 }, { name = "trail", init = function() return 0 end })
+for i = 1, 40 do
+  q:submit(function(cg)
+    local upto = FIRST and 40 or i
+    cg:parallel_for(celer.box({ 0, 0 }, { 4, 10 * upto }), k, cg:read_write(u))
+  end)
+  q:wait()
+end
+]==]
+    assert.matches("^celer: warning: x:10: the memory of buffer trail was allocated anew 16 times, "
+      .. "[^\n]*\n$", run((grows:gsub("FIRST", "false"))))
+    assert.equal("", run((grows:gsub("FIRST", "i == 1"))))
+  end)
+
+  it("of a script that submits more slowly than its tasks are carried out", function()
+    local slow = UP .. [==[
+local u = buffer "u"
+for _ = 1, 2600 do
+  up(u)
+  local till = celer.time() + 0.001
+  while celer.time() < till do end
+end
+]==]
+    assert.matches("^celer: warning: nothing was computed in %d+ %% of the last %d+%.%d s, "
+      .. "[^\n]*\n$", run(slow))
+  end)
+
+  -- A host of sixteen cores, of which the ranks get one each, and GPUs.
+  it("of ranks with GPUs that the launcher binds to one core, and says what to type", function()
+    if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
+    local folder = fake.build()
+    write('q:submit(function(cg) cg:host_task(celer.once, function() end) end)\nq:drain()\n')
+    local function start(cores, ...)
+      local r = celer.exec({ "mpirun", "--oversubscribe", "--allow-run-as-root", "-n", "2", "env",
+        "HWLOC_SYNTHETIC=core:" .. cores .. " pu:1", "HWLOC_THISSYSTEM=1", "FAKE_GPUS=2",
+        "LD_LIBRARY_PATH=" .. folder .. ":" .. (os.getenv("LD_LIBRARY_PATH") or ""),
+        "taskset", "-c", "0", celer.command(), "run", ... }, { timeout = 60 })
+      assert.equal(0, r.status, r.stderr)
+      return (r.stderr:gsub("launch [^\n]*\n", ""))
+    end
+    local words = "celer: warning: the launcher binds each rank to 1 core, which leaves the "
+      .. "threads that feed its GPUs waiting for each other: start with mpirun --map-by "
+      .. "slot:PE=4, or srun --cpus-per-task=4\n"
+    assert.equal(words, start(16, name))
+    assert.equal((words:gsub("PE=4", "PE=2"):gsub("task=4", "task=2")), start(4, name))
+    assert.equal("", start(2, name))
+    assert.equal("", start(16, "--advice", "off", name))
+    assert.equal("", start(16, "--backend", "cpu", name))
+    os.remove(name)
+    os.execute("rm -r '" .. folder .. "'")
+  end)
+end)
