@@ -1,5 +1,6 @@
 #include "region/track.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/vec.h"
@@ -25,6 +26,7 @@ typedef struct cells {
 typedef struct scratch {
   cel_map_entries hits;
   CEL_VEC(uint64_t) ids;
+  CEL_VEC(cel_dep) found; /* as the hits have them: not by id */
 } scratch;
 
 struct cel_track {
@@ -34,7 +36,10 @@ struct cel_track {
   scratch *scratch;
 };
 
-enum { COLLECT_LEAST = 64 };
+enum {
+  COLLECT_LEAST = 64,
+  FEW = 16 /* dependencies that are added one by one */
+};
 
 /* ---------------------------------------------------------------- states */
 
@@ -186,6 +191,7 @@ void cel_track_destroy(cel_track *track) {
   release_cells(&track->cells);
   cel_vec_release(&track->scratch->hits);
   cel_vec_release(&track->scratch->ids);
+  cel_vec_release(&track->scratch->found);
   cel_free(track->scratch);
   cel_free(track);
 }
@@ -199,26 +205,75 @@ static const cel_map_entries *ask(const cel_track *track, const cel_box *box) {
   return &track->scratch->hits;
 }
 
+static void note(const cel_track *track, uint64_t id, cel_dep_kind kind) {
+  cel_vec_push(&track->scratch->found, (cel_dep){id, kind});
+}
+
 static void add_writer(const cel_track *track, uint64_t state, uint64_t self,
                        cel_dep_kind kind, cel_deps *deps) {
   uint64_t writer = writer_of(&track->cells, state);
   if (writer == 0)
     deps->uninitialised |= kind == CEL_DEP_TRUE;
   else if (writer != self)
-    cel_deps_add(deps, writer, kind);
+    note(track, writer, kind);
 }
 
 /* Returns whether there is a reader but `self`. */
-static bool add_readers(const cel_track *track, uint64_t state, uint64_t self,
-                        cel_deps *deps) {
+static bool add_readers(const cel_track *track, uint64_t state, uint64_t self) {
   scratch *s = track->scratch;
   cel_vec_clear(&s->ids);
   for (const cell *c; (c = cell_of(&track->cells, state)); state = c->next)
     if (c->reader != self) cel_vec_push(&s->ids, c->reader);
   /* Oldest first: in the order of ids, which adds at the end of deps. */
-  for (uint32_t i = s->ids.n; i-- > 0;)
-    cel_deps_add(deps, s->ids.at[i], CEL_DEP_ANTI);
+  for (uint32_t i = s->ids.n; i-- > 0;) note(track, s->ids.at[i], CEL_DEP_ANTI);
   return s->ids.n > 0;
+}
+
+static int compare_deps(const void *left, const void *right) {
+  const cel_dep *a = left, *b = right;
+  if (a->id != b->id) return a->id < b->id ? -1 : 1;
+  return (int)a->kind - (int)b->kind;
+}
+
+/* `n` more, in ascending order of ids, from the back. */
+static void merge(cel_deps *deps, const cel_dep *more, uint32_t n) {
+  cel_vec_reserve(deps, n);
+  uint32_t i = deps->n, end = deps->n + n, to = end;
+  while (n > 0) {
+    const cel_dep *next = &more[n - 1];
+    bool both = i > 0 && deps->at[i - 1].id == next->id;
+    if (i > 0 && deps->at[i - 1].id > next->id) {
+      deps->at[--to] = deps->at[--i];
+      continue;
+    }
+    if (both) --i;
+    --to;
+    if (!both || next->kind < deps->at[i].kind)
+      deps->at[to] = *next;
+    else
+      deps->at[to] = deps->at[i];
+    --n;
+  }
+  memmove(&deps->at[i], &deps->at[to], (end - to) * sizeof *deps->at);
+  deps->n = i + end - to;
+}
+
+/* Adds what was noted. Where a box has come from many, in an order of theirs,
+ * to add one by one would take the square of their number. */
+static void add_found(const cel_track *track, cel_deps *deps) {
+  scratch *s = track->scratch;
+  if (s->found.n <= FEW) {
+    for (uint32_t i = 0; i < s->found.n; ++i)
+      cel_deps_add(deps, s->found.at[i].id, s->found.at[i].kind);
+  } else {
+    qsort(s->found.at, s->found.n, sizeof *s->found.at, compare_deps);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->found.n; ++i)
+      if (n == 0 || s->found.at[n - 1].id != s->found.at[i].id)
+        s->found.at[n++] = s->found.at[i];
+    merge(deps, s->found.at, n);
+  }
+  cel_vec_clear(&s->found);
 }
 
 void cel_track_read(cel_track *track, const cel_box *box, uint64_t id,
@@ -232,6 +287,7 @@ void cel_track_read(cel_track *track, const cel_box *box, uint64_t id,
     cel_map_update(track->map, &hits->at[i].box,
                    add_reader(&track->cells, state, id));
   }
+  add_found(track, deps);
 }
 
 void cel_track_write(cel_track *track, const cel_box *box, uint64_t id,
@@ -242,9 +298,10 @@ void cel_track_write(cel_track *track, const cel_box *box, uint64_t id,
   for (uint32_t i = 0; i < hits->n; ++i) {
     uint64_t state = hits->at[i].value;
     if (i > 0 && state == hits->at[i - 1].value) continue;
-    if (!add_readers(track, state, id, deps))
+    if (!add_readers(track, state, id))
       add_writer(track, state, id, CEL_DEP_OUTPUT, deps);
   }
+  add_found(track, deps);
   cel_map_update(track->map, box, state_of_writer(id));
 }
 
@@ -252,9 +309,10 @@ void cel_track_users(const cel_track *track, const cel_box *box,
                      cel_deps *deps) {
   const cel_map_entries *hits = ask(track, box);
   for (uint32_t i = 0; i < hits->n; ++i) {
-    add_readers(track, hits->at[i].value, 0, deps);
+    add_readers(track, hits->at[i].value, 0);
     add_writer(track, hits->at[i].value, 0, CEL_DEP_OUTPUT, deps);
   }
+  add_found(track, deps);
 }
 
 /* ---------------------------------------------------------- dependencies */

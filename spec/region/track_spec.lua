@@ -239,6 +239,60 @@ describe("cel_track", function()
     assert.equal(1, c.cel_track_count(track))
   end)
 
+  it("names the many that a box came from, in whatever order they wrote", function()
+    local random, POINTS = grid.random(9), 100
+    local track, id, writer, readers = create(grid.box(0, 0, 0, POINTS, 1, 1), 0), 0, {}, {}
+    local function at(point) return grid.box(point, 0, 0, point + 1, 1, 1) end
+    for _ = 1, 500 do
+      id = id + 1
+      local point = random:int(0, POINTS - 1)
+      if random:chance(60) then
+        c.cel_track_write(track, at(point), id, deps)
+        writer[point], readers[point] = id, {}
+      elseif readers[point] then
+        c.cel_track_read(track, at(point), id, deps)
+        table.insert(readers[point], id)
+      end
+    end
+    local want = { uninitialised = false }
+    c.cel_deps_clear(deps)
+    for other = 3, 500, 7 do -- there already
+      c.cel_deps_add(deps, other, OUTPUT)
+      want[other] = OUTPUT
+    end
+    local function expect(point, id_of, kind)
+      if point >= 10 and point < 90 then add(want, id_of, kind) end
+    end
+    for point, id_of in pairs(writer) do
+      expect(point, id_of, OUTPUT)
+      for _, reader in ipairs(readers[point]) do expect(point, reader, ANTI) end
+    end
+    c.cel_track_users(track, grid.box(10, 0, 0, 90, 1, 1), deps)
+    assert.same(want, answer())
+    for point, id_of in pairs(writer) do expect(point, id_of, TRUE) end
+    c.cel_track_read(track, grid.box(10, 0, 0, 90, 1, 1), 501, deps)
+    want.uninitialised = deps.uninitialised -- a point may have had no writer
+    assert.same(want, answer())
+    c.cel_deps_clear(deps)
+    c.cel_track_write(track, grid.box(0, 0, 0, POINTS, 1, 1), 502, deps)
+    assert.equal(ANTI, answer()[501])
+  end)
+
+  it("takes no time that grows with the square of how many wrote a box", function()
+    local WRITERS = 120000
+    local extent = grid.box(0, 0, 0, WRITERS, 1, 1)
+    local track = create(extent, 0)
+    for id = 1, WRITERS do -- the last points first
+      c.cel_track_write(track, grid.box(WRITERS - id, 0, 0, WRITERS - id + 1, 1, 1), id, deps)
+    end
+    c.cel_deps_clear(deps)
+    local began = os.clock()
+    c.cel_track_read(track, extent, WRITERS + 1, deps)
+    local took = os.clock() - began
+    assert.equal(WRITERS, deps.n)
+    assert.is_true(took < 1, took)
+  end)
+
   it("merges what a floor makes equal", function()
     local track = create(grid.box(0, 0, 0, 100, 1, 1), 0)
     for i = 0, 99 do
