@@ -12,6 +12,7 @@ enum {
   RING = 4096,
   HORIZONS_AHEAD = 8,
   POLLS = 64,         /* without a nap, with requests that only polling moves */
+  BOUND_POLLS = 400,  /* where the rank has cores, or one, of its own */
   SPARE_POLLS = 4000, /* where every rank has cores to spare */
   NAP_US = 50,        /* and then */
   LISTEN_US = 20000,  /* without */
@@ -448,7 +449,8 @@ static int polls_for(const cel_transport *t) {
   int64_t cores = cel_park_cores();
   bool bound = cores < sysconf(_SC_NPROCESSORS_ONLN);
   int64_t ranks = bound || t->local_ranks < 1 ? 1 : t->local_ranks;
-  return cores >= 8 * ranks ? SPARE_POLLS : POLLS;
+  if (cores >= 8 * ranks) return SPARE_POLLS;
+  return bound ? BOUND_POLLS : POLLS;
 }
 
 static void make_executor(cel_engine *e) {
