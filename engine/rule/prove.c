@@ -52,11 +52,13 @@ typedef struct unit_rule {
   int boxes;
   cel_domain domain[8];
   cel_linear_box box[8][CEL_RULE_BOXES];
-  bool empty[8][CEL_RULE_BOXES]; /* for every chunk */
   bool linear[CEL_RULE_BOXES], all_linear;
 } unit_rule;
 
-static bool always_empty(const cel_linear_box *box, const cel_domain *domain) {
+/* Whether box b is empty for every chunk: asked last, as few are. */
+static bool is_empty(const unit_rule *rule, unsigned at_end, int b) {
+  const cel_linear_box *box = &rule->box[at_end][b];
+  const cel_domain *domain = &rule->domain[at_end];
   if (cel_box_is_empty(&box->clip)) return true;
   for (int j = 0; j < CEL_DIMS; ++j) {
     cel_linear width;
@@ -82,7 +84,6 @@ static void unit_rule_init(const cel_rule_use *use, const cel_units *units,
       cel_linear_box *box = &out->box[at_end][b];
       out->linear[b] = out->linear[b] && cel__box_linear(use, domain, b, box);
       out->all_linear = out->all_linear && out->linear[b];
-      if (out->linear[b]) out->empty[at_end][b] = always_empty(box, domain);
     }
   }
 }
@@ -153,8 +154,8 @@ static bool apart_along(const unit_rule *rule, int d) {
       chunk_pair pair = {d, &rule->domain[m], &rule->domain[n]};
       for (int x = 0; x < rule->boxes; ++x)
         for (int y = 0; y < rule->boxes; ++y)
-          if (!rule->empty[m][x] && !rule->empty[n][y] &&
-              !boxes_apart(&pair, &rule->box[m][x], &rule->box[n][y]))
+          if (!boxes_apart(&pair, &rule->box[m][x], &rule->box[n][y]) &&
+              !is_empty(rule, m, x) && !is_empty(rule, n, y))
             return false;
     }
   return true;
@@ -266,8 +267,8 @@ static bool unites_along(const unit_rule *rule, int b, int d) {
     if (n & ~rule->ragged) continue;
     unsigned m = n & ~(1u << d); /* the first chunk is not at the end */
     touching t = {d, &rule->domain[n]};
-    if (!(rule->empty[m][b] && rule->empty[n][b]) &&
-        !box_unites(&t, &rule->box[m][b], &rule->box[n][b]))
+    if (!box_unites(&t, &rule->box[m][b], &rule->box[n][b]) &&
+        !(is_empty(rule, m, b) && is_empty(rule, n, b)))
       return false;
   }
   return true;
