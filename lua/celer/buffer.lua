@@ -218,6 +218,14 @@ function M.whole(self)
   return extent
 end
 
+--- Sets each element, or each of a part: celer.fill.
+---@param value any
+---@param part? celer.box
+function Buffer:fill(value, part)
+  place.method(self, Buffer, "buffer:fill")
+  require("celer.contents").fill(self, value, part)
+end
+
 --- Gives the memory back once the tasks that use it have ended.
 function Buffer:free()
   place.method(self, Buffer, "buffer:free")

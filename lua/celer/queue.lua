@@ -135,6 +135,15 @@ end
 
 function M.is_queue(value) return getmetatable(value) == Queue end
 
+--- Submits a command group of our own: `call` is what the user called.
+---@param call string
+---@param f fun(cg: celer.command_group)
+function M.run(call, f)
+  local queue = M.new()
+  usable(queue, call)
+  queue:submit(f)
+end
+
 --- Executes what a script left behind, and agrees with all ranks on the end.
 function M.finish()
   if not core.started() then return end
