@@ -284,7 +284,8 @@ end)
 local examples = {
   { "hello" }, { "jacobi", 61, 10 }, { "rsim", 37, 23 }, { "out_of_core", 1, 3, 2 },
   { "nbody_tiled", 128, 3 }, { "matmul", 48 }, { "mandelbrot", 60, 30 }, { "nbody", 53, 5 },
-  { "game_of_life", 13, 29, 9 }, { "matmul_cublas", 16 },
+  { "game_of_life", 13, 29, 9 }, { "matmul_cublas", 16 }, { "cg", 24 },
+  { "histogram", 9000, 7 },
   { "wave_restart", 41, 20, 10, folder = true }, { "distr_io", 37, 5, folder = true },
   { "movie", 40, 3, file = true }, { "wave_sim", 61, 20, 10, folder = true },
 }

@@ -310,7 +310,7 @@ describe("a dry run", function()
 
   for _, example in ipairs { "hello", "wave_sim", "wave_restart", "movie", "jacobi", "rsim",
     "out_of_core", "nbody", "nbody_tiled", "matmul", "matmul_cublas", "distr_io",
-    "mandelbrot", "game_of_life" } do
+    "mandelbrot", "game_of_life", "cg", "histogram" } do
     it("goes through examples/" .. example .. ".lua", function()
       local folder = os.tmpname()
       os.remove(folder)

@@ -114,6 +114,23 @@ describe("examples", function()
     assert.equal(("48 x 48: trace %d, last element %d\n"):format(trace, last), out)
   end)
 
+  everywhere("cg", { "48" }, function(out)
+    assert.matches("^48 x 48: %d+ steps, relative error below 1e%-06: true\n$", out)
+    assert.is_true(tonumber(out:match("(%d+) steps")) < 150)
+  end)
+
+  everywhere("histogram", { "50000", "13" }, function(out)
+    local all, middle, lines = 0, 0, 0
+    for n in out:gmatch("%f[%S](%d+) #*\n") do
+      all, lines = all + n, lines + 1
+      if lines == 7 then middle = n + 0 end
+    end
+    assert.equal(50000, all)
+    assert.equal(13, lines)
+    assert.is_true(middle > 9000 and middle < 11500)
+    assert.is_true(math.abs(out:match("mean (%S+),") - 0.5) < 0.01)
+  end)
+
   everywhere("mandelbrot", { "150", "90" }, function(out)
     local sum, middle = 0, 0
     for i = 0, 149 do
