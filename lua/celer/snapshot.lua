@@ -142,9 +142,16 @@ function Divided:here()
   return rawget(self, "view")
 end
 
+--- This rank's number, to name such a file by.
+---@return integer
+function Divided:rank()
+  place.method(self, Divided, "snapshot:rank")
+  return (core.rank())
+end
+
 function Divided:__index(key)
-  if key == "here" then return Divided.here end
-  refuse(self)
+  local method = (key == "here" or key == "rank") and Divided[key]
+  return method or refuse(self)
 end
 
 Divided.__newindex, Divided.__call, Divided.__len = refuse, refuse, refuse
