@@ -153,7 +153,8 @@ static int fence_get(lua_State *L) {
   if (!cel_fence_ready(h->fence))
     cel_advice_waited(cel__session_of(L), cel__user_place(L));
   if (cel_engine_fence_get(cel__session_of(L)->engine, h->fence,
-                           cel_interrupted, &data, &size) != CEL_E_OK)
+                           cel_interrupted, &data, &size) != CEL_E_OK ||
+      cel_engine_mishap(cel__session_of(L)->engine) != CEL_E_OK)
     return cel__push_failure(L);
   lua_pushlightuserdata(L, (void *)data);
   lua_pushnumber(L, (lua_Number)size);

@@ -99,11 +99,21 @@ static int attempt(lua_State *L) {
   return 2;
 }
 
+/* mishap() -> true; or what a host task has failed with since it was asked */
+static int mishap(lua_State *L) {
+  cel_engine *engine = cel__session_of(L)->engine;
+  if (engine != NULL && cel_engine_mishap(engine) != CEL_E_OK)
+    return cel__push_failure(L);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
 const luaL_Reg cel__core_line[] = {
     {"line_open", line_open},
     {"line_read", line_read},
     {"line_remember", line_remember},
     {"line_close", line_close},
     {"attempt", attempt},
+    {"mishap", mishap},
     {NULL, NULL},
 };

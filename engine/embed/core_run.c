@@ -59,8 +59,8 @@ static void read_wish(lua_State *L, cel_choice_wish *wish) {
 
 /* configure{backend =, devices =, list =, horizon_step =, quiet =,
  *           verbose =, profile =, staged =, device_memory = bytes,
- *           interactive =, watchdog = seconds, check =, advice =,
- *           architectures = {90, ...} | nil} */
+ *           interactive =, forgiving =, watchdog = seconds, check =,
+ *           advice =, architectures = {90, ...} | nil} */
 static int run_configure(lua_State *L) {
   cel_session *session = cel__session_of(L);
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -81,6 +81,8 @@ static int run_configure(lua_State *L) {
   session->options.device_memory = (uint64_t)luaL_optnumber(L, -2, 0);
   session->options.lookahead = true;
   cel_interrupt_catch(lua_toboolean(L, -1));
+  lua_getfield(L, 1, "forgiving");
+  session->options.forgiving = lua_toboolean(L, -1);
   lua_getfield(L, 1, "watchdog");
   session->options.watchdog = (int32_t)luaL_optinteger(L, -1, 0);
   lua_getfield(L, 1, "check");
@@ -204,7 +206,8 @@ static int run_wait(lua_State *L) {
   cel_place place = cel__check_place(L, 1);
   cel_advice_waited(cel__session_of(L), place);
   uint64_t epoch = cel_engine_epoch(engine, place);
-  if (cel_engine_wait(engine, epoch, cel_interrupted) != CEL_E_OK)
+  if (cel_engine_wait(engine, epoch, cel_interrupted) != CEL_E_OK ||
+      cel_engine_mishap(engine) != CEL_E_OK)
     return cel__push_failure(L);
   lua_pushboolean(L, 1);
   return 1;

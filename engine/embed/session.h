@@ -18,6 +18,7 @@ typedef struct cel_session_options {
   int32_t horizon_step; /* 0: default */
   bool lookahead;
   int32_t watchdog;       /* seconds; see cel_engine_config; 0: never */
+  bool forgiving;         /* see engine.h */
   bool quiet;             /* no warnings */
   bool advice;            /* those of advice.h, if it is not quiet */
   bool verbose;           /* says what is slower than it could be */

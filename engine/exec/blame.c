@@ -64,7 +64,15 @@ static const char *advice(const cel_instr *instr) {
   return "Run with --check-bounds, which finds the item and the accessor.";
 }
 
+static void add_place(const cel_task *task, cel_error *error) {
+  if (error->file[0] != '\0' || task == NULL || task->place.file == NULL)
+    return;
+  snprintf(error->file, sizeof error->file, "%s", task->place.file);
+  error->line = task->place.line;
+}
+
 void cel_blame(const cel_instr *instr, cel_error *error) {
+  add_place(instr->task, error);
   if (error->code != CEL_E_FAULT) return;
   if (instr->kind == CEL_INSTR_KERNEL) {
     add_accesses(error, instr);

@@ -144,17 +144,23 @@ static void halt(cel_executor *e) {
 }
 
 static void fail(cel_executor *e, const cel_instr *instr, cel_error *error) {
-  const cel_task *task = instr->task;
   halt(e);
   if (e->reported) return;
   e->reported = true;
-  if (error->file[0] == '\0' && task != NULL && task->place.file != NULL) {
-    snprintf(error->file, sizeof error->file, "%s", task->place.file);
-    error->line = task->place.line;
-  }
   cel_blame(instr, error);
   if (e->config.failed != NULL)
     e->config.failed(e->config.context, instr, error);
+}
+
+/* Whether a host lane's job failed in a way that is not to end anything. */
+static bool forgive(cel_executor *e, const cel_node *node, bool job,
+                    cel_error *error) {
+  if (e->config.forgive == NULL || !job || node->lane != CEL_NO_LANE ||
+      error->code != CEL_E_TASK || e->failed)
+    return false;
+  cel_blame(node->instr, error);
+  e->config.forgive(e->config.context, error);
+  return true;
 }
 
 /* A lost device gives the same error to whatever comes next; the job that it is
@@ -451,10 +457,12 @@ static void complete(cel_executor *e, const cel_done *done, bool job) {
   cel_records_give(&e->records, node->record);
   node->record = NULL;
   if (done->error != NULL) {
-    if (job)
-      fail(e, node->instr, done->error);
-    else
-      fail_later(e, node->instr, done->error);
+    if (!forgive(e, node, job, done->error)) {
+      if (job)
+        fail(e, node->instr, done->error);
+      else
+        fail_later(e, node->instr, done->error);
+    }
     cel_free(done->error);
   }
   if (e->lost != NULL && e->device_jobs == 0) fail(e, e->lost, &e->lost_error);

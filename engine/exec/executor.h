@@ -43,6 +43,9 @@ typedef struct cel_executor_config {
    * executor stops issuing. Called once: what fails later failed because of
    * it. Thread: executor. */
   void (*failed)(void *context, const cel_instr *instr, const cel_error *error);
+  /* A host task raised, and counts as done: `error` has its place. Null: that
+   * is a failure. Thread: executor. */
+  void (*forgive)(void *context, const cel_error *error);
   void *context;
 } cel_executor_config;
 

@@ -76,7 +76,7 @@ static cel_done run(lane *l, cel_job *job) {
   if (carry_out(l, job) != CEL_E_OK) {
     done.error = cel_alloc(sizeof *done.error);
     *done.error = *cel_error_last();
-    l->failed = l->group == 0;
+    l->failed = l->group == 0 && !l->lanes->config.forgiving;
   }
   if (timed) job->end = cel_now_ns();
   return done;

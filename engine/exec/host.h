@@ -31,7 +31,8 @@ typedef struct cel_host_config {
   /* Whose communicators groups join, each in its own lane before its first
    * task; outlives the lanes. Null where there are no collective tasks. */
   cel_transport *transport;
-  bool timed; /* fills in begin and end of its jobs, see cel_job */
+  bool forgiving; /* what follows a job that fails is run all the same */
+  bool timed;     /* fills in begin and end of its jobs, see cel_job */
   /* Makes and frees what a lane keeps for itself (a lua_State); both run in
    * the lane's thread; may be null. A work's fn finds it by
    * cel_host_lane_state(). */

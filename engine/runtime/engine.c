@@ -467,6 +467,8 @@ static void make_executor(cel_engine *e) {
                                 .audit = c->audit,
                                 .completed = completed,
                                 .failed = instr_failed,
+                                .forgive =
+                                    c->forgiving ? cel__engine_forgive : NULL,
                                 .context = e};
   e->executor = cel_executor_create(&config);
 }

@@ -35,6 +35,10 @@ typedef struct cel_engine_config {
   cel_audit *audit;
   bool threads;
   bool lookahead;
+  /* A host task that raises ends nothing: what it has done stays, and what
+   * comes after it runs; cel_engine_mishap tells. For a session, of one rank.
+   */
+  bool forgiving;
   int32_t horizon_step, horizon_breadth;
   int32_t horizons_ahead;            /* default 8 */
   uint64_t small_bytes, large_bytes; /* see command.h; 0: default */
@@ -152,6 +156,8 @@ cel_status cel_engine_wait(cel_engine *engine, uint64_t epoch,
 /* The first failure, if any: fills this thread's error record. CEL_E_CANCELLED
  * with the other rank's text when it happened elsewhere. */
 cel_status cel_engine_check(cel_engine *engine);
+/* The same of the first thing that was forgiven since it was last asked for. */
+cel_status cel_engine_mishap(cel_engine *engine);
 
 /* Nothing has moved for a while: asks all ranks what they submitted, in case
  * they wait for each other because they differ. With threads the waiting calls

@@ -24,6 +24,8 @@ struct cel_fence {
   void *data;
   bool mapped;
   cel_taking *taking; /* of a host object; else null */
+  bool forgiving;
+  cel_error *error; /* owned; why there is nothing, where that is forgiven */
 };
 
 /* Pages that are never touched cost nothing. */
@@ -46,6 +48,7 @@ static void let_go(cel_fence *fence) {
     cel__memory_unmap(fence->data, fence->size);
   else
     cel_free(fence->data);
+  cel_free(fence->error);
   cel_free(fence);
 }
 
@@ -78,7 +81,13 @@ static cel_status take_snapshot(const cel_work *work, const cel_call *call) {
 
 static cel_status take_object(const cel_work *work, const cel_call *call) {
   cel_fence *fence = work->context;
-  CEL_TRY(fence->taking->take(fence->taking, call, &fence->data, &fence->size));
+  cel_status status =
+      fence->taking->take(fence->taking, call, &fence->data, &fence->size);
+  if (status != CEL_E_OK && !fence->forgiving) return status;
+  if (status != CEL_E_OK) {
+    fence->error = cel_alloc(sizeof *fence->error);
+    *fence->error = *cel_error_last();
+  }
   publish(fence);
   return CEL_E_OK;
 }
@@ -223,6 +232,7 @@ cel_status cel_engine_fence_object(cel_engine *engine, const cel_object *object,
                                 .objects = taking->objects,
                                 .context = fence},
                        .park = &engine->park,
+                       .forgiving = engine->config.forgiving,
                        .taking = taking};
   atomic_init(&fence->owners, 2);
   cel_effect effect = {object, CEL_ORDER_SEQUENTIAL};
@@ -258,6 +268,7 @@ cel_status cel_engine_fence_get(cel_engine *engine, cel_fence *fence,
                                 uint64_t *size) {
   if (!cel_fence_ready(fence)) cel__engine_pass(engine, &engine->flush);
   CEL_TRY(cel__engine_await(engine, is_ready, fence, interrupted));
+  if (fence->error != NULL) return cel_fail_with(fence->error);
   *data = fence->data;
   *size = fence->size;
   return CEL_E_OK;

@@ -3,7 +3,7 @@
  * Threads and what each may touch: `main` holds the task graph and the buffers,
  * `scheduler` the command and instruction graphs, `executor` the executor;
  * between them are two rings, and atomics that only grow. `lock` guards the
- * failure record.
+ * records of failures.
  *
  * Retirement: the executor publishes the newest executed horizon (`reached`);
  * the scheduler then drops commands and instructions that are older and
@@ -78,6 +78,8 @@ struct cel_engine {
   _Atomic(uint64_t) tasks_made, commands_made, instrs_made;
   pthread_mutex_t lock;
   cel_error failure;
+  cel_error mishap; /* the first that was not asked for */
+  uint64_t mishaps; /* how many there are */
   _Atomic(bool) failed, stop, abandoned;
   bool told_others;      /* executor, as is the next */
   cel_watchdog watchdog; /* control messages move nothing */
@@ -89,6 +91,9 @@ struct cel_engine {
 /* Keeps the first failure and wakes everybody. Thread: any. */
 void cel__engine_fail(cel_engine *engine, const cel_error *error);
 bool cel__engine_failed(const cel_engine *engine);
+
+/* Keeps it for cel_engine_mishap. Thread: executor. */
+void cel__engine_forgive(void *engine, const cel_error *error);
 
 void cel__scheduler_init(cel_engine *engine);
 void cel__scheduler_release(cel_engine *engine);

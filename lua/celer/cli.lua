@@ -79,7 +79,7 @@ local function split_script(words)
   return words, {}
 end
 
-local function configure(resolved, interactive)
+local function configure(resolved, interactive, forgiving)
   local devices, list = settings.devices(resolved.devices)
   if settings.check then devices = devices > 0 and devices or checking.devices end
   core.configure { check = settings.check, advice = resolved.advice ~= "off",
@@ -87,6 +87,7 @@ local function configure(resolved, interactive)
     horizon_step = tonumber(resolved["horizon-step"]),
     device_memory = settings.bytes(resolved["device-memory"]),
     staged = resolved.transfers == "staged", interactive = interactive,
+    forgiving = forgiving,
     architectures = resolved.arch and settings.architectures(resolved.arch),
     watchdog = tonumber(resolved.watchdog) or (interactive and 0 or settings.watchdog),
     profile = settings.is_set(resolved.profile), quiet = resolved.log == "error",
@@ -296,7 +297,7 @@ function M.main(words)
     return usage("which script? see celer run --help")
   end
   local person = not path and not options.info and core.terminal()
-  configure(resolved, person)
+  configure(resolved, person, not path)
   if path then
     return run(path, options.graph and options.args or rest, resolved, text)
   elseif options.info then

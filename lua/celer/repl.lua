@@ -3,6 +3,7 @@
 --- What is typed is numbered by lines from the start of the session, and so are
 --- messages: "session:12: ..." is what stands behind the prompt "12>".
 local core = require "celer.core"
+local place = require "celer.place"
 
 local M = {}
 
@@ -95,7 +96,9 @@ function Session:step()
   require("celer.script").set_text(NAME, table.concat(self.lines, "\n"))
   if chunk then ok, message = core.attempt(chunk, require("celer.repl.show").values) end
   if not ok then complain(message) end
-  self.failed = self.failed or not ok
+  local fine, mishap = pcall(place.check, core.mishap())
+  if not fine then complain(mishap) end
+  self.failed = self.failed or not ok or not fine
 end
 
 local function greet()

@@ -36,7 +36,7 @@ describe("help", function()
     given("range mappers", "lua/README.md", "Say what a chunk touches: range mappers")
     given("Make buffers", "lua/README.md", "Make buffers")
     given("work groups", "kernels/README.md", "Work groups")
-    given("granularity", "lua/README.md", "Divide the work: hints")
+    given("XDG_STATE_HOME", "lua/README.md", "Try things out: the REPL")
   end)
 
   it("tells of functions what stands above them in the source", function()

@@ -250,6 +250,84 @@ describe("Ctrl-C", function()
   end)
 end)
 
+describe("a mistake", function()
+  -- A queue, a buffer u of 1, 2, 3 and a task that writes x, then fails.
+  local function start()
+    local t = open()
+    t:enter("q = celer.queue()", 2)
+    t:enter("u = celer.buffer('int', {3}, {name = 'u', init = {1, 2, 3}})", 3)
+    t:enter("function bad(x) q:submit(function(cg)", 4, true)
+    t:enter("  cg:host_task(celer.on_master, function(_, u)", 5, true)
+    t:enter("    u[0] = x", 6, true)
+    t:enter("    u[7] = x", 7, true)
+    t:enter("  end, cg:read_write(u, celer.all))", 8, true)
+    t:enter("end) end", 9)
+    return t
+  end
+  local said = "celer: session:6: u: element (7) is outside [0, 3), which is what this "
+    .. "task declared"
+
+  it("in a host task is said at the wait, and what is written stays", function()
+    local t = start()
+    assert.equal(said .. " (the task was submitted at session:4)",
+      t:enter("bad(5) q:wait()", 10))
+    assert.equal("buffer u: int[3], 12 bytes\n   5   2   3", t:enter("u", 11))
+    assert.equal(0, t:close())
+  end)
+
+  it("in many of them is said once", function()
+    local t = start()
+    assert.equal(said .. "; and 99 more have failed since (the task was submitted at "
+      .. "session:4)", t:enter("for i = 1, 100 do bad(i) end q:wait()", 10))
+    assert.equal("100", t:enter("q:wait(u)[0]", 11))
+    assert.equal(0, t:close())
+  end)
+
+  it("in a host task is said with a later line where nothing waits", function()
+    local t, number = start(), 10
+    t:enter("bad(5)", number)
+    while not t.all:find(said, 1, true) do
+      number = number + 1
+      assert.is_true(number < 10000)
+      t:enter("", number)
+    end
+    assert.matches("   5   2   3$", t:enter("u", number + 1))
+    assert.equal(0, t:close())
+  end)
+
+  it("in what takes a host object apart leaves the object", function()
+    local t = open()
+    t:enter("q = celer.queue()", 2)
+    t:enter("log = celer.host_object(function() return {n = 7} end, {name = 'log'})", 3)
+    t:enter("q:submit(function(cg) local log = cg:side_effect(log)", 4, true)
+    t:enter("  cg:host_task(celer.on_master, function() end, log) end)", 5)
+    assert.equal("celer: session:5: the capture of host object log: session:5: attempt to "
+      .. "index field 'm' (a nil value)",
+      t:enter("q:wait(celer.capture(log, function(log) return log.m.n end))", 6))
+    assert.equal("7", t:enter("q:wait(celer.capture(log, function(log) return log.n end)):here()",
+      7))
+    assert.equal(0, t:close())
+  end)
+
+  it("in a kernel is said by its line, and the next is compiled", function()
+    local t = open()
+    t:enter("k = celer.kernel [[", 2, true)
+    t:enter("  kernel void f(item<1> it, out<int, 1> u) {", 3, true)
+    t:enter("    u(it[0]) = oops;", 4, true)
+    t:enter("  }", 5, true)
+    assert.matches("^celer: session:3: the kernel does not compile\n.*session:3:.*oops",
+      t:enter("]]", 6))
+    t:enter("k = celer.kernel [[ kernel void f(item<1> it, out<int, 1> u) { u(it[0]) = 4; } ]]", 7)
+    t:enter("u = celer.buffer('int', {2}, {name = 'u'})", 8)
+    assert.matches("^celer: session:8: argument 1 of kernel f",
+      t:enter("celer.queue():submit(function(cg) cg:parallel_for({2}, k, 3) end)", 9))
+    t:enter("celer.queue():submit(function(cg) cg:parallel_for({2}, k, cg:discard_write(u)) end)",
+      10)
+    assert.equal("buffer u: int[2], 8 bytes\n   4   4", t:enter("u", 11))
+    assert.equal(0, t:close())
+  end)
+end)
+
 -- What both commands print and end with, without a launcher and under one.
 local function everywhere(name, args, stdin, out, err, status)
   for _, ranks in ipairs { 0, 3 } do

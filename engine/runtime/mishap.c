@@ -1,0 +1,23 @@
+/* What host tasks fail with in a session, which goes on. */
+#include "runtime/internal.h"
+
+void cel__engine_forgive(void *context, const cel_error *error) {
+  cel_engine *e = context;
+  pthread_mutex_lock(&e->lock);
+  if (e->mishaps++ == 0) e->mishap = *error;
+  pthread_mutex_unlock(&e->lock);
+}
+
+cel_status cel_engine_mishap(cel_engine *engine) {
+  pthread_mutex_lock(&engine->lock);
+  uint64_t n = engine->mishaps;
+  cel_error first = n > 0 ? engine->mishap : (cel_error){.code = CEL_E_OK};
+  engine->mishaps = 0;
+  pthread_mutex_unlock(&engine->lock);
+  if (n == 0) return CEL_E_OK;
+  cel_fail_with(&first);
+  if (n == 1) return first.code;
+  cel_fail(first.code, "%s; and %llu more have failed since", first.text,
+           (unsigned long long)n - 1);
+  return cel_fail_at(first.file, first.line);
+}
