@@ -7,7 +7,8 @@
 --     { u, "read", p.grown(1, 1) }, { v, "discard_write", p.same(2) } })
 --   p:depends(t, e)   p:reaches(t, e)
 --
--- Effects go into a field of the group: effects = { {object, "relaxed"} }.
+-- Effects go into a field of the group: effects = { {object, "relaxed"} }. What is
+-- reduced into is { u, "discard_write", reducer = p:reducer() }, or "read_write".
 -- A box of a mapper is a list of {lo, hi} per buffer dimension, expressions as
 -- in spec/rule/rules.lua; an access is {buffer, mode, boxes, options}.
 local ffi = require("ffi")
@@ -111,13 +112,28 @@ local warn = ffi.cast("void (*)(void *, const cel_task *, const char *)",
     current.warnings[#current.warnings + 1] = ffi.string(text)
   end)
 
+local make = ffi.cast("const cel_buffer *(*)(void *, int32_t, const int64_t *, uint32_t, "
+  .. "const char *, cel_init *)", function(_, dims, extent, size, name, init)
+    local extents = {}
+    for d = 0, dims - 1 do extents[d + 1] = tonumber(extent[d]) end
+    local b = current:buffer(extents, { size = size, name = ffi.string(name) })
+    b.init = init
+    current.made[#current.made + 1] = b
+    return b
+  end)
+local drop = ffi.cast("void (*)(void *, const cel_buffer *)", function(_, buffer)
+  current.dropped[#current.dropped + 1] = tonumber(buffer.id)
+end)
+
 -- ---- life ------------------------------------------------------------------
 
--- config: ranks, step, breadth, on_task(const cel_task *).
+-- config: ranks, reducing, step, breadth, on_task(const cel_task *). Of
+-- reductions, `made` are the buffers of rows, `dropped` the ids of those let go.
 function M.new(config)
   config = config or {}
   local p = setmetatable({
     tasks = {}, horizons = {}, warnings = {}, anchors = {}, buffers = 0,
+    made = {}, dropped = {},
     rules = ffi.gc(c.cel_rules_create(), c.cel_rules_destroy),
     on_task = config.on_task,
   }, M)
@@ -126,6 +142,7 @@ function M.new(config)
   cfg.horizon_step = config.step or 4
   cfg.horizon_breadth = config.breadth or 64
   cfg.emit, cfg.warn = emit, warn
+  cfg.reducing, cfg.rules, cfg.make, cfg.drop = config.reducing or 1, p.rules, make, drop
   current = p
   p.graph = c.cel_task_graph_create(cfg)
   return p
@@ -174,8 +191,23 @@ function M:object(options)
   return o
 end
 
+-- Of doubles; its works are never called.
+function M:reducer(identity)
+  local r = ffi.new("cel_reducer")
+  local bytes, works = ffi.new("double[1]", identity or 0), ffi.new("cel_work[2]")
+  works[0].references, works[1].references = 1, 1
+  r.element_size, r.identity = 8, bytes
+  r.combine, r.combine_onto = works, works + 1
+  self.anchors[#self.anchors + 1] = { r, bytes, works }
+  return r
+end
+
 local function access_of(self, access, group, out)
   local buffer, mode, boxes, options = unpack(access, 1, 4)
+  if access.reducer then
+    out.buffer, out.mode, out.reducer = buffer, modes[mode], access.reducer
+    return
+  end
   options = options or {}
   local count = options.params and #options.params or 0
   local rule = assert(rules.rule(self.rules, group.dims, buffer.dims, boxes,
