@@ -331,7 +331,8 @@ static cel_status judge_listed(const cel_group *group, const cel_access *access,
   if (produces && disjoint != CEL_REFUTED)
     disjoint = cel__listed_disjoint(listing, &access->buffer->extent, &why);
   if (disjoint == CEL_REFUTED) return fail_overlap(group, access, &why);
-  if (cel__listed_parts(listing, produces, &why) == CEL_REFUTED)
+  /* Of what is discarded some may stay unwritten. */
+  if (cel__listed_parts(listing, produces && consumes, &why) == CEL_REFUTED)
     return fail_parts(group, access, &why);
   return CEL_E_OK;
 }

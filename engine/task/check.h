@@ -51,9 +51,9 @@ void cel__listed_image(const cel_listing *listing, cel_region *image);
 cel_proof cel__listed_disjoint(const cel_listing *listing,
                                const cel_box *extent, cel_counter_example *why);
 /* Whether this rank's parts fit its chunk, which other ranks know alone: what
- * they touch lies in what it touches, and what they write makes that up.
- * Refuted with a part, the chunk and a point. */
-cel_proof cel__listed_parts(const cel_listing *listing, bool produces,
+ * they touch lies in what it touches, and with `all` makes that up. Refuted
+ * with a part, the chunk and a point. */
+cel_proof cel__listed_parts(const cel_listing *listing, bool all,
                             cel_counter_example *why);
 
 #endif

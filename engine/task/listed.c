@@ -60,7 +60,7 @@ static cel_proof left(const cel_region *rest, const cel_listing *listing,
   return CEL_REFUTED;
 }
 
-cel_proof cel__listed_parts(const cel_listing *listing, bool produces,
+cel_proof cel__listed_parts(const cel_listing *listing, bool all,
                             cel_counter_example *why) {
   const cel_box *box;
   cel_region mine = {0}, part = {0}, rest = {0};
@@ -76,7 +76,7 @@ cel_proof cel__listed_parts(const cel_listing *listing, bool produces,
     cel_region_subtract(&part, &part, &mine);
     proof = left(&part, listing, listing->part[i], why);
   }
-  if (proof != CEL_REFUTED && produces && listing->parts > 0)
+  if (proof != CEL_REFUTED && all && listing->parts > 0)
     proof = left(&rest, listing, listing->part[0], why);
   cel_region_release(&mine);
   cel_region_release(&part);

@@ -51,8 +51,8 @@ typedef struct cel_work cel_work;
 /* One view of a kernel that it does not write to but reduces into: dense memory
  * of the shape of the buffer that is reduced into, layout and box alike. On the
  * processor every element holds the identity when the call begins, and the call
- * combines onto it; on a GPU the kernel begins it. Operators are associative and
- * commutative, but for their rounding. */
+ * combines onto it; on a GPU the kernel begins it. Operators are associative
+ * and commutative, but for their rounding. */
 typedef struct cel_reducer {
   int32_t view;
   uint32_t element_size;

@@ -197,7 +197,7 @@ static bool generate_parts(cel_random *r, const program *p, step *s) {
     rule *made = rule_generate(r, s, &p->buffer[s->buffer], false);
     s->access[s->accesses++] =
         (access){.buffer = s->buffer, .mode = CEL_MODE_READ, .rule = made};
-    if (made->desc.boxes == 1 && step_valid(p, s)) return true;
+    if (made->desc.boxes == 1 && !made->opaque && step_valid(p, s)) return true;
     drop_last(s);
   }
   return false;
@@ -411,6 +411,10 @@ static const char *box_text(const cel_box *box, int dims, char *text) {
 
 static void print_rule(const rule *r) {
   char text[2048];
+  if (r->opaque) {
+    printf(" opaque");
+    return;
+  }
   cel_rules *rules = cel_rules_create();
   const cel_rule *made;
   if (cel_rules_intern(rules, &r->desc, &made) == CEL_E_OK)

@@ -26,6 +26,7 @@ enum {
   MOST_EFFECTS = 3,
   MOST_CODE = 160,
   MOST_PARAMS = 12,
+  MOST_TABLE = 65, /* more than a range has items */
   MOST_ELEMENTS = 512,
   MOST_RANKS = 16,
   MOST_DEVICES = 4,
@@ -36,6 +37,10 @@ typedef struct rule {
   cel_rule_desc desc; /* desc.code points to `code` */
   int64_t code[MOST_CODE];
   int64_t param[MOST_PARAMS];
+  /* The engine is told what it gives for chunks, not what it is. Such a rule
+   * may look bounds up by the chunk's, counted from the range's. */
+  bool opaque;
+  int64_t table[MOST_TABLE];
 } rule;
 
 /* How the atoms of a step reduce into all of a buffer, by bytes or, the last,
@@ -169,6 +174,10 @@ void program_print(const program *p);
  * (may be null) becomes true when one that is not clamped leaves the buffer. */
 int rule_image(const rule *r, const cel_box *range, const cel_box *extent,
                const cel_box *chunk, cel_box out[16], bool *left);
+/* An opaque rule for a group without accesses: what it gives for the chunks
+ * that there will be. The caller owns the reference. */
+const cel_rule *rule_list(const rule *r, const cel_group *group, bool reduces,
+                          const cel_box *extent, cel_engine *engine);
 /* All of the buffer, for any chunk. */
 rule *rule_whole(cel_random *r, const step *s, const buffer *b);
 /* Picks a rule for a mode; one that step_valid may still refuse. */

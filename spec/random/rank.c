@@ -201,21 +201,29 @@ static cel_place place_of(const step *s) {
   return (cel_place){"program", s->number};
 }
 
-static cel_status submit_group(rank *r, const step *s) {
-  cel_access accesses[MOST_ACCESSES];
+static cel_status make_accesses(rank *r, const step *s, const cel_group *group,
+                                cel_access *out) {
+  bool some = false;
+  for (int k = 0; k < s->accesses; ++k) some = some || reduces(&s->access[k]);
   for (int k = 0; k < s->accesses; ++k) {
     const access *a = &s->access[k];
+    const buffer *b = &r->program->buffer[a->buffer];
     const cel_rule *made;
-    CEL_TRY(
-        cel_rules_intern(cel_engine_rules(r->engine), &a->rule->desc, &made));
-    accesses[k] = (cel_access){.buffer = buffer_of(r, a->buffer),
-                               .mode = a->mode,
-                               .use = {made, a->rule->param, s->range,
-                                       r->program->buffer[a->buffer].extent}};
-    if (reduces(a))
-      accesses[k].reducer =
-          reduce_reducer(a->reduce, r->program->buffer[a->buffer].element_size);
+    if (a->rule->opaque)
+      made = rule_list(a->rule, group, some, &b->extent, r->engine);
+    else
+      CEL_TRY(
+          cel_rules_intern(cel_engine_rules(r->engine), &a->rule->desc, &made));
+    out[k] = (cel_access){.buffer = buffer_of(r, a->buffer),
+                          .mode = a->mode,
+                          .use = {made, a->rule->param, s->range, b->extent}};
+    if (reduces(a)) out[k].reducer = reduce_reducer(a->reduce, b->element_size);
   }
+  return CEL_E_OK;
+}
+
+static cel_status submit_group(rank *r, const step *s) {
+  cel_access accesses[MOST_ACCESSES];
   cel_effect effects[MOST_EFFECTS];
   for (int k = 0; k < s->effects; ++k)
     effects[k] =
@@ -236,10 +244,11 @@ static cel_status submit_group(rank *r, const step *s) {
                      .permitted = s->permitted,
                      .oversubscribe = s->oversubscribe,
                      .weights = &weights,
-                     .accesses = (uint32_t)s->accesses,
-                     .access = accesses,
-                     .work = make_kernel(r->program, s),
                      .place = place_of(s)};
+  CEL_TRY(make_accesses(r, s, &group, accesses));
+  group.accesses = (uint32_t)s->accesses;
+  group.access = accesses;
+  group.work = make_kernel(r->program, s);
   cel_status status = cel_engine_submit(r->engine, &group);
   cel_work_release(group.work);
   for (int k = 0; k < s->accesses; ++k) cel_rule_release(accesses[k].use.rule);

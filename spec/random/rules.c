@@ -2,6 +2,10 @@
  * nothing with the engine's. */
 #include "random/program.h"
 
+/* An operation that the engine does not have: table[chunk.{min|max}[d] - the
+ * range's], by the word 2*d or 2*d + 1. */
+enum { LOOKUP = CEL_RULE_OPS_N };
+
 /* ---- evaluation --------------------------------------------------------- */
 
 static int64_t floor_div(int64_t a, int64_t b) {
@@ -29,6 +33,9 @@ static int64_t value_of(const rule *r, int64_t op, int64_t i,
   case CEL_RULE_MAX: return chunk->max[i];
   case CEL_RULE_GLOBAL_MIN: return range->min[i];
   case CEL_RULE_GLOBAL_MAX: return range->max[i];
+  case LOOKUP:
+    return r->table[(i % 2 == 0 ? chunk->min[i / 2] : chunk->max[i / 2]) -
+                    range->min[i / 2]];
   default: return extent->max[i];
   }
 }
@@ -42,7 +49,7 @@ static int64_t bound(const rule *r, int b, int j, int side,
   int n = 0;
   while (at < end) {
     int64_t op = *at++;
-    if (op <= CEL_RULE_BUFFER) {
+    if (op <= CEL_RULE_BUFFER || op == LOOKUP) {
       stack[n++] = value_of(r, op, *at++, range, extent, chunk);
     } else {
       --n;
@@ -67,6 +74,30 @@ int rule_image(const rule *r, const cel_box *range, const cel_box *extent,
     if (cel_box_intersect(&box, extent, &box)) out[n++] = box;
   }
   return n;
+}
+
+const cel_rule *rule_list(const rule *r, const cel_group *group, bool reduces,
+                          const cel_box *extent, cel_engine *engine) {
+  cel_chunks chunks = {0};
+  cel_engine_chunks(engine, group, reduces, &chunks);
+  CEL_VEC(cel_box) boxes = {0};
+  CEL_VEC(int32_t) start = {0};
+  for (uint32_t i = 0; i < chunks.chunk.n; ++i) {
+    cel_box out[16];
+    int n =
+        rule_image(r, &group->range, extent, &chunks.chunk.at[i], out, NULL);
+    cel_vec_push(&start, (int32_t)boxes.n);
+    for (int b = 0; b < n; ++b) cel_vec_push(&boxes, out[b]);
+  }
+  cel_vec_push(&start, (int32_t)boxes.n);
+  cel_listing listing = cel_chunks_list(&chunks, start.at, boxes.at);
+  const cel_rule *made;
+  cel_rules_list(cel_engine_rules(engine), r->desc.task_dims,
+                 r->desc.buffer_dims, &listing, &made);
+  cel_vec_release(&boxes);
+  cel_vec_release(&start);
+  cel_chunks_release(&chunks);
+  return made;
 }
 
 /* ---- building ----------------------------------------------------------- */
@@ -221,12 +252,38 @@ static void affine_dim(builder *b, int box, int j, int d, bool write) {
   linear(b, box, j, 1, a, d, true, lo + more);
 }
 
+/* A table of ascending bounds; one for the rule. */
+static void make_table(builder *b, int64_t size) {
+  rule *r = b->rule;
+  if (r->opaque) return;
+  r->opaque = true;
+  int64_t at = cel_random_int(b->random, 0, 1);
+  for (int i = 0; i < MOST_TABLE; ++i) {
+    r->table[i] = at < size ? at : size;
+    if (cel_random_chance(b->random, 60)) at += cel_random_int(b->random, 0, 3);
+  }
+}
+
+/* table[chunk.min] ... table[chunk.max] */
+static void looked_up_dim(builder *b, int box, int j, int d) {
+  make_table(b, b->buffer->extent.max[j]);
+  for (int side = 0; side < 2; ++side) {
+    begin(b, box, j, side);
+    word(b, LOOKUP);
+    word(b, 2 * d + side);
+    variable(b, CEL_RULE_BUFFER, j);
+    word(b, CEL_RULE_LOW);
+    end(b, box, j, side);
+  }
+}
+
 static void random_dim(builder *b, int box, int j, bool write) {
   int dims = b->step->dims;
   int d = dims == 0 ? 0 : (int)cel_random_int(b->random, 0, dims - 1);
   if (j < dims && cel_random_chance(b->random, 70)) d = j;
   switch (dims == 0 ? cel_random_int(b->random, 0, 1)
-                    : cel_random_int(b->random, 0, 9)) {
+                    : cel_random_int(b->random, 0, 10)) {
+  case 10: looked_up_dim(b, box, j, d); break;
   case 0: full_dim(b, box, j); break;
   case 1: fixed_dim(b, box, j); break;
   case 2: mirror_dim(b, box, j, d); break;
@@ -333,6 +390,7 @@ rule *rule_generate(cel_random *r, const step *s, const buffer *b, bool write) {
     break;
   default: one_to_one(&made, 0);
   }
+  if (cel_random_chance(r, 10)) made.rule->opaque = true;
   return made.rule;
 }
 
@@ -353,7 +411,10 @@ static int cut_dim(const step *s) {
 /* Two chunks write one element; needs a cut. */
 static void overlapping(builder *b, int d) {
   for (int j = 0; j < b->buffer->dims; ++j) full_dim(b, 0, j);
-  if (b->buffer->dims == 0 || cel_random_chance(b->random, 30)) return;
+  if (b->buffer->dims == 0 || cel_random_chance(b->random, 30)) {
+    b->rule->opaque = cel_random_chance(b->random, 50);
+    return;
+  }
   /* [chunk.min, chunk.max + 1) of the cut dimension, clamped: the neighbour's
    * first element too. */
   b->rule->desc.clamp[0] = true;

@@ -192,11 +192,11 @@ q:wait()
 
   script.everywhere("must fit the parts that devices get", [==[
 local a = celer.buffer("int", { 16 }, { name = "a" })
-local k = celer.kernel [=[ kernel void w(item<1> it, out<int, 1> a) {} ]=]
+local k = celer.kernel [=[ kernel void w(item<1> it, inout<int, 1> a) {} ]=]
 local words = "does not give for the chunk [0, 16) what it gives for parts of it such as [0, 4)"
 refused(words, function()
   q:submit(function(cg)
-    cg:parallel_for({ 16 }, k, cg:discard_write(a, function(c)
+    cg:parallel_for({ 16 }, k, cg:read_write(a, function(c)
       return c.size[0] >= 8 and c or celer.box({ c.min[0] }, { c.max[0] - 1 })
     end))
   end)
