@@ -12,9 +12,9 @@ local function read(path)
 end
 
 -- All fenced blocks in order: their language, text, and the heading above.
-local function blocks()
+local function blocks(path)
   local out, title, open = {}, nil, nil
-  for line in read("lua/README.md"):gmatch("([^\n]*)\n") do
+  for line in read(path):gmatch("([^\n]*)\n") do
     local fence = line:match("^```(%a*)$")
     if fence == "" then
       out[#out + 1], open = open, nil
@@ -46,7 +46,7 @@ setup(function() os.execute("mkdir -p '" .. folder .. "'") end)
 teardown(function() os.execute("rm -rf '" .. folder .. "'") end)
 
 describe("the guide", function()
-  local all, programs, seen = blocks(), {}, {}
+  local all, programs, seen = blocks("lua/README.md"), {}, {}
   for i, block in ipairs(all) do
     if block.kind == "lua" then
       seen[block.title] = (seen[block.title] or 0) + 1
@@ -77,16 +77,31 @@ describe("the guide", function()
     assert.equal(1, tried)
   end)
 
+  -- A transcript, in a new session.
+  local function replay(transcript)
+    local t = terminal.open({}, { cwd = folder, env = { XDG_STATE_HOME = folder } })
+    assert.equal(transcript, t:replay(transcript))
+    assert.equal(0, t:close())
+  end
+
   it("shows a session as it is", function()
     local tried = 0
     for _, block in ipairs(all) do
       if block.kind == "console" then
         tried = tried + 1
-        local t = terminal.open({}, { cwd = folder, env = { XDG_STATE_HOME = folder } })
-        assert.equal(block.text, t:replay(block.text))
-        assert.equal(0, t:close())
+        replay(block.text)
       end
     end
     assert.equal(1, tried)
+  end)
+
+  it("leads through a session as it is", function()
+    local transcript = {}
+    for i, block in ipairs(blocks("examples/tour.md")) do
+      assert.equal("console", block.kind)
+      transcript[i] = block.text
+    end
+    assert.is_true(#transcript > 5)
+    replay(table.concat(transcript))
   end)
 end)

@@ -34,6 +34,8 @@ describe("help", function()
       assert.truthy(session(("help %q"):format(words)):find("\n\n" .. text .. "\n", 1, true))
     end
     given("range mappers", "lua/README.md", "Say what a chunk touches: range mappers")
+    local tour = read("examples/tour.md"):match "^# .-\n\n(.*)\n$"
+    assert.truthy(session("help 'tour'"):find(tour, 1, true))
     given("Make buffers", "lua/README.md", "Make buffers")
     given("work groups", "kernels/README.md", "Work groups")
     given("XDG_STATE_HOME", "lua/README.md", "Try things out: the REPL")

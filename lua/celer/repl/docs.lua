@@ -191,16 +191,23 @@ end
 
 local sections
 
---- The chapters of the guides: the user's, then that of kernels.
+-- Each with what comes before its titles, and how they begin.
+local guides = {
+  { "examples/tour.md", "", "^# (.*)$" },
+  { "lua/README.md", "", "^## (.*)$" },
+  { "kernels/README.md", "Kernels: ", "^## (.*)$" },
+}
+
+--- The chapters of the guides: the tour, the user's, then those of kernels.
 ---@return celer.section[]
 function M.sections()
   if sections then return sections end
   sections = {}
-  for _, guide in ipairs { { "lua/README.md", "" }, { "kernels/README.md", "Kernels: " } } do
+  for _, guide in ipairs(guides) do
     local section, fenced
     for line in (core.embedded(guide[1]) .. "\n"):gmatch "([^\n]*)\n" do
       if line:find "^```" then fenced = not fenced end
-      local title = not fenced and line:match "^## (.*)$"
+      local title = not fenced and line:match(guide[3])
       if title then
         section = { title = guide[2] .. title, text = "" }
         sections[#sections + 1] = section
