@@ -8,6 +8,7 @@
 
 #include "embed/core.h"
 #include "embed/embedded.h"
+#include "embed/progress.h"
 
 /* Set by main before the first lane starts, then only read. */
 static struct {
@@ -117,9 +118,20 @@ static int both_png_read(lua_State *L) {
   return 3;
 }
 
+/* progress_hide(whole): see cel_progress_hide. */
+static int both_progress_hide(lua_State *L) {
+  cel_progress_hide(lua_toboolean(L, 1));
+  return 0;
+}
+
 const luaL_Reg cel__core_both[] = {
-    {"place", both_place},       {"rank", both_rank},
-    {"time", both_time},         {"bundle", both_bundle},
-    {"embedded", both_embedded}, {"png", both_png},
-    {"png_read", both_png_read}, {NULL, NULL},
+    {"place", both_place},
+    {"rank", both_rank},
+    {"time", both_time},
+    {"bundle", both_bundle},
+    {"embedded", both_embedded},
+    {"png", both_png},
+    {"png_read", both_png_read},
+    {"progress_hide", both_progress_hide},
+    {NULL, NULL},
 };

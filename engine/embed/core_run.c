@@ -72,6 +72,9 @@ static int run_configure(lua_State *L) {
   lua_getfield(L, 1, "profile");
   lua_getfield(L, 1, "staged");
   lua_getfield(L, 1, "device_memory");
+  lua_getfield(L, 1, "progress");
+  session->options.progress = lua_toboolean(L, -1);
+  lua_pop(L, 1);
   lua_getfield(L, 1, "interactive");
   session->options.horizon_step = (int32_t)luaL_optinteger(L, -7, 0);
   session->options.quiet = lua_toboolean(L, -6);
@@ -256,7 +259,8 @@ static int run_info(lua_State *L) {
   return 1;
 }
 
-/* counts() -> what the engine has done, or nil when it never ran. */
+/* counts() -> what the engine has done, and in how many seconds, or nil when it
+ * never ran. */
 /* warn(text) */
 static int run_warn(lua_State *L) {
   cel_session_warn(cel__session_of(L), luaL_checkstring(L, 1));
@@ -267,7 +271,9 @@ static int run_counts(lua_State *L) {
   const cel_session *session = cel__session_of(L);
   if (session->engine == NULL) return 0;
   cel_engine_counts c;
+  cel_engine_times times;
   cel_engine_count(session->engine, &c);
+  cel_engine_time(session->engine, &times);
   const struct {
     const char *name;
     uint64_t value;
@@ -280,8 +286,11 @@ static int run_counts(lua_State *L) {
       {"copies", c.copies},
       {"bytes_copied", c.bytes_copied},
       {"allocations", c.allocations},
+      {"horizons", c.horizons},
   };
   lua_newtable(L);
+  set_number(L, "wall", (lua_Number)times.wall * 1e-9);
+  set_number(L, "waited", (lua_Number)times.waited * 1e-9);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     lua_pushnumber(L, (lua_Number)rows[i].value);
     lua_setfield(L, -2, rows[i].name);

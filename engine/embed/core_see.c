@@ -1,5 +1,11 @@
 /* Seeing what happens, for Lua. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device/clock.h"
 #include "embed/core.h"
+#include "embed/progress.h"
 
 /* launched() -> whether a launcher has started this process */
 static int see_launched(lua_State *L) {
@@ -73,7 +79,55 @@ static int see_drawn(lua_State *L) {
   return 2;
 }
 
+/* watched() -> whether somebody sees what stderr is given */
+static int see_watched(lua_State *L) {
+  const char *terminal = getenv("TERM");
+  lua_pushboolean(L, isatty(STDERR_FILENO) && terminal != NULL &&
+                         strcmp(terminal, "dumb") != 0);
+  return 1;
+}
+
+static uint64_t tasks_made(lua_State *L) {
+  const cel_session *session = cel__session_of(L);
+  cel_engine_counts counts = {0};
+  if (session->engine != NULL) cel_engine_count(session->engine, &counts);
+  return counts.tasks - counts.horizons;
+}
+
+/* progress_now() -> what progress_step needs to know of when a loop began */
+static int see_progress_now(lua_State *L) {
+  lua_pushnumber(L, (lua_Number)cel_now_ns());
+  lua_pushnumber(L, (lua_Number)tasks_made(L));
+  return 2;
+}
+
+/* progress_step(steps, step, begin, tasks): so many steps of a loop have been
+ * submitted; steps 0: it is over. */
+static int see_progress_step(lua_State *L) {
+  cel_progress_loop loop = {.steps = (uint64_t)luaL_checknumber(L, 1),
+                            .step = (uint64_t)luaL_checknumber(L, 2),
+                            .begin = (int64_t)luaL_checknumber(L, 3),
+                            .first_task = (uint64_t)luaL_checknumber(L, 4),
+                            .at_task = tasks_made(L)};
+  cel_progress_set_loop(&loop);
+  return 0;
+}
+
+/* progress_end() */
+static int see_progress_end(lua_State *L) {
+  (void)L;
+  cel_progress_stop();
+  return 0;
+}
+
 const luaL_Reg cel__core_see[] = {
-    {"launched", see_launched}, {"trace", see_trace}, {"draw", see_draw},
-    {"drawn", see_drawn},       {NULL, NULL},
+    {"launched", see_launched},
+    {"trace", see_trace},
+    {"draw", see_draw},
+    {"drawn", see_drawn},
+    {"watched", see_watched},
+    {"progress_now", see_progress_now},
+    {"progress_step", see_progress_step},
+    {"progress_end", see_progress_end},
+    {NULL, NULL},
 };

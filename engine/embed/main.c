@@ -6,6 +6,7 @@
 
 #include "comm/launch.h"
 #include "comm/report.h"
+#include "embed/progress.h"
 #include "embed/state.h"
 
 static cel_session session;
@@ -24,6 +25,7 @@ static void print_last(const char *text) {
 
 /* Ends the whole job after an error; once per job when all ranks share it. */
 static int fail(cel_status code, const char *text) {
+  cel_progress_stop();
   fflush(NULL);
   if (session.engine != NULL) cel_engine_abandon(session.engine);
   cel_session_end_trace(&session);

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "comm/cuda_link.h"
 #include "comm/mpi_gpu.h"
@@ -14,6 +15,7 @@
 #include "embed/advice.h"
 #include "embed/embedded.h"
 #include "embed/interrupt.h"
+#include "embed/progress.h"
 #include "embed/state.h"
 #include "exec/timeline_files.h"
 
@@ -182,6 +184,7 @@ static cel_status start_backend(cel_session *s) {
 
 static void warn(void *context, const cel_task *task, const char *text) {
   const cel_session *s = context;
+  cel_progress_hide(true);
   /* As a rule all ranks have the same to say. */
   if ((!speaks(s) && !s->options.verbose) || s->options.quiet) return;
   if (task != NULL && task->place.file != NULL)
@@ -257,7 +260,11 @@ cel_status cel_session_start(cel_session *s) {
       .interrupted = cel_interrupted,
   };
   if (s->drawing != NULL) cel_drawing_attach(s->drawing, &config);
-  return cel_engine_create(&config, &s->engine);
+  CEL_TRY(cel_engine_create(&config, &s->engine));
+  if (s->options.progress && speaks(s))
+    cel_progress_start(s->engine, s->transport->ranks,
+                       isatty(STDERR_FILENO) != 0);
+  return CEL_E_OK;
 }
 
 /* ---- the timeline -------------------------------------------------------- */
@@ -307,6 +314,7 @@ static void end_with(cel_session *s, int status) {
 }
 
 void cel_session_close(cel_session *s, int status) {
+  cel_progress_stop();
   fflush(NULL);
   if (status != 0 && s->transport->ranks > 1 && !s->transport->dry)
     end_with(s, status);

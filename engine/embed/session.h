@@ -23,6 +23,7 @@ typedef struct cel_session_options {
   bool advice;            /* those of advice.h, if it is not quiet */
   bool verbose;           /* says what is slower than it could be */
   bool profile;           /* adds up how long jobs took */
+  bool progress;          /* says how far it has come; on rank 0 */
   bool check;             /* notes what tasks touch */
   uint64_t device_memory; /* of each device, at most; 0: what is free */
   bool staged; /* messages between GPUs go by host memory; on all ranks */

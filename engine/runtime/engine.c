@@ -277,6 +277,7 @@ cel_status cel__engine_await(cel_engine *engine,
   atomic_store_explicit(&e->awaits, true, memory_order_relaxed);
   cel_status status = await(e, ready, context, interrupted);
   atomic_store_explicit(&e->awaits, false, memory_order_relaxed);
+  e->waited += cel_now_ns() - begin;
   cel__engine_note(e, CEL_SPAN_WAIT, 0, NULL, e->at, begin);
   return status;
 }
@@ -427,6 +428,13 @@ bool cel_engine_tell(const cel_engine *engine, char *text, size_t size) {
   return true;
 }
 
+/* Their numbers ascend, and what comes before an executed horizon is done. */
+static uint64_t executed(const cel_engine *e) {
+  uint64_t horizons = atomic_load(&e->horizons_done);
+  uint64_t reached = atomic_load(&e->reached);
+  return reached > horizons ? reached - horizons : 0;
+}
+
 void cel_engine_count(const cel_engine *engine, cel_engine_counts *out) {
   cel_executor_counts done;
   cel_executor_count(engine->executor, &done);
@@ -438,7 +446,8 @@ void cel_engine_count(const cel_engine *engine, cel_engine_counts *out) {
                              .copies = done.copies,
                              .bytes_copied = done.bytes_copied,
                              .allocations = done.allocations,
-                             .horizons = engine->horizons_made};
+                             .horizons = atomic_load(&engine->horizons_made),
+                             .done = executed(engine)};
 }
 
 /* ---- life --------------------------------------------------------------- */

@@ -178,13 +178,16 @@ typedef struct cel_engine_counts {
   uint64_t tasks, commands, instructions, messages, bytes_sent, copies,
       bytes_copied, allocations;
   uint64_t horizons; /* and epochs: that many of the tasks */
+  uint64_t done;     /* of the others: have been executed for certain */
 } cel_engine_counts;
+/* Thread: any. */
 void cel_engine_count(const cel_engine *engine, cel_engine_counts *out);
 
 /* Since the first submission, in ns: the clock on the wall, and the time that
  * each thread had a core. All zero before; of main alone without threads. */
 typedef struct cel_engine_times {
   int64_t wall, main, scheduler, executor;
+  int64_t waited; /* by main, for something to be executed */
 } cel_engine_times;
 void cel_engine_time(const cel_engine *engine, cel_engine_times *out);
 #endif

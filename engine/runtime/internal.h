@@ -58,11 +58,11 @@ struct cel_engine {
   CEL_VEC(cel_owned_object) objects;
   uint32_t objects_made;
   uint64_t last_task, retired_seen;
-  uint64_t horizons_made;
   int64_t began, main_began;     /* at the first submission; meter.c */
   const cel_rule *fence_rule[4]; /* by dimensions */
   bool stopped;
-  cel_place at; /* of what main submitted last */
+  cel_place at;   /* of what main submitted last */
+  int64_t waited; /* by main, ns */
   cel_park park, scheduler_park;
   cel_ring *tasks; /* to the scheduler: cel_task, or &flush */
   char flush;
@@ -72,6 +72,7 @@ struct cel_engine {
   cel_divergence divergence;
   /* Only grow. */
   _Atomic(uint64_t) reached;       /* task id; by the executor */
+  _Atomic(uint64_t) horizons_made; /* by main; and epochs, as the next */
   _Atomic(uint64_t) horizons_done; /* by the executor */
   _Atomic(uint64_t) retired;       /* task id; by the scheduler */
   _Atomic(uint64_t) moves;         /* executor steps with progress */

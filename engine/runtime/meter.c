@@ -25,6 +25,7 @@ void cel_engine_time(const cel_engine *engine, cel_engine_times *out) {
   *out = (cel_engine_times){0};
   if (e->began == 0) return;
   out->wall = read_ns(CLOCK_MONOTONIC) - e->began;
+  out->waited = e->waited;
   out->main = read_ns(CLOCK_THREAD_CPUTIME_ID) - e->main_began;
   if (!e->config.threads || e->stopped) return;
   out->scheduler = thread_ns(e->scheduler_thread);

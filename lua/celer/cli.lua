@@ -79,6 +79,13 @@ local function split_script(words)
   return words, {}
 end
 
+-- Whether a line says how far the run has come, and whether somebody asked for it.
+local function progress_of(resolved)
+  local asked = resolved.progress and settings.is_set(resolved.progress)
+  local quiet = resolved.drawing or resolved.builds or resolved.log == "error"
+  return asked or (resolved.progress == nil and not quiet and core.watched()), asked
+end
+
 local function configure(resolved, interactive, forgiving)
   local devices, list = settings.devices(resolved.devices)
   if settings.check then devices = devices > 0 and devices or checking.devices end
@@ -90,19 +97,10 @@ local function configure(resolved, interactive, forgiving)
     forgiving = forgiving,
     architectures = resolved.arch and settings.architectures(resolved.arch),
     watchdog = tonumber(resolved.watchdog) or (interactive and 0 or settings.watchdog),
+    progress = not interactive and progress_of(resolved),
     profile = settings.is_set(resolved.profile), quiet = resolved.log == "error",
     verbose = resolved.log == "info" or resolved.log == "debug" }
   require("celer.output").install(resolved.output or "master", core.rank())
-end
-
--- What `--log info` adds at the end, from rank 0.
-local function summary()
-  local c, rank, ranks = core.counts(), core.rank()
-  if not c or rank ~= 0 then return end
-  io.stderr:write(("celer: rank 0 of %d: %d tasks, %d instructions, %d messages "
-    .. "with %d bytes, %d copies with %d bytes, %d allocations\n"):format(ranks,
-    c.tasks, c.instructions, c.messages, c.bytes_sent, c.copies, c.bytes_copied,
-    c.allocations))
 end
 
 -- With `--log debug` an error shows how the driver came there.
@@ -120,7 +118,11 @@ local function finish(resolved)
     resolved.drawn()
     return 0
   end
-  if resolved.log == "info" or resolved.log == "debug" then summary() end
+  local _, asked = progress_of(resolved)
+  core.progress_end()
+  if asked or resolved.log == "info" or resolved.log == "debug" then
+    require("celer.progress").write_summary()
+  end
   require("celer.profile").write(resolved.output)
   if resolved.builds then require("celer.build").write()
   else require("celer.dry").write(resolved.report) end

@@ -46,6 +46,7 @@ local names = {
   io = { "io", nil, true },
   checkpoint = { "checkpoint", "save", true },
   restore = { "checkpoint", "restore", true },
+  progress = { "progress", "loop", true },
   sorted_pairs = { "tables", "sorted_pairs" },
 }
 

@@ -2,6 +2,7 @@
 ---
 --- What the driver prints appears once, from rank 0; what host tasks print
 --- appears always, and says from which rank where there are several.
+local core = require "celer.core"
 local place = require "celer.place"
 local words = require "celer.words"
 
@@ -41,6 +42,13 @@ local function check(stream, ...)
   end
 end
 
+-- The progress line makes room for what is written, and waits for its end.
+local function hide_progress(...)
+  local n = select("#", ...)
+  local last = n > 0 and tostring((select(n, ...))) or ""
+  core.progress_hide(last == "" or last:sub(-1) == "\n")
+end
+
 -- In one piece: lanes print at the same time.
 local function print_to_stdout(...)
   local texts = { ... }
@@ -59,6 +67,7 @@ local function redirect(make)
   function methods.write(stream, ...)
     check(stream, ...)
     local ok, message, code
+    if stream == io.stdout or stream == io.stderr then hide_progress(...) end
     if out and stream == io.stdout then ok = out(...)
     elseif err and stream == io.stderr then ok = err(...)
     else ok, message, code = plain(stream, ...) end

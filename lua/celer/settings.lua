@@ -51,6 +51,8 @@ M.list = {
     choices = { "on", "off" } },
   { name = "profile", flag = true,
     text = "say at the end how long kernels, copies and tasks took" },
+  { name = "progress", flag = true,
+    text = "say how far the run has come; by default on a terminal, CELER_PROGRESS=0: never" },
   { name = "trace", value = "FILE", file = true,
     text = "write a timeline of tasks, kernels, copies and messages, for Perfetto" },
 }

@@ -161,7 +161,7 @@ same("it grows", before > 0 and after > before and after < 60, true)
         .. "for _ = 1, 5 do q:submit(function(cg) cg:parallel_for(9, k, cg:read_write(o)) end) end"
       local r = script.run(text, script.shapes[i], { before = { "--log", "info" } })
       local tasks = r.stderr:match(
-        ("^celer: rank 0 of %d: (%%d+) tasks, %%d+ instructions, [^\n]*\n$")
+        ("^celer: rank 0 of %d: (%%d+) tasks, %%d+ instructions in [^\n]*\n$")
         :format(script.shapes[i].ranks or 1))
       assert.is_true(tonumber(tasks) >= 5, r.stderr)
       assert.equal(0, r.status)
