@@ -134,6 +134,15 @@ static void say_pieces(text *t, const cel_message *m) {
   if (m->pieces > BOXES) say(t, "and %u more\n", m->pieces - BOXES);
 }
 
+static void say_exchange(text *t, const cel_exchange *x) {
+  say_part(t, x->buffer, &x->box);
+  say(t, "\n");
+  if (cel_box_is_empty(&x->mine)) return;
+  say(t, "of which mine: ");
+  say_part(t, x->buffer, &x->mine);
+  say(t, "\n");
+}
+
 void cel__drawing_say_command(cel_drawing_text *text,
                               const cel_command *command) {
   const cel_message *m = &command->message;
@@ -153,6 +162,7 @@ void cel__drawing_say_command(cel_drawing_text *text,
     say(text, "\n");
     say_pieces(text, m);
     break;
+  case CEL_COMMAND_COLLECTIVE: say_exchange(text, command->exchange); break;
   case CEL_COMMAND_FREE: say_freed(text, command->task); break;
   default: break;
   }
@@ -218,6 +228,10 @@ static void say_message(text *t, const cel_instr *instr) {
 }
 
 void cel__drawing_say_instr(cel_drawing_text *text, const cel_instr *instr) {
+  if (instr->kind == CEL_INSTR_COLLECTIVE) {
+    say_exchange(text, instr->collective.exchange);
+    return;
+  }
   switch (cel_instr_lane_of(instr->kind)) {
   case CEL_LANE_MEMORY: say_allocation(text, instr); return;
   case CEL_LANE_COMM: say_message(text, instr); return;
