@@ -1,7 +1,6 @@
 --- progress.lua -- how far a run has come: loops that a script announces, and what
 --- is said at the end.
 local core = require "celer.core"
-local dry = require "celer.dry"
 local place = require "celer.place"
 local words = require "celer.words"
 
@@ -41,8 +40,8 @@ function M.write_summary()
     .. "%s with %s, %s with %s, %s\n"):format(ranks,
     count(c.tasks - c.horizons, "task", "tasks"),
     count(c.instructions, "instruction", "instructions"), c.wall, c.waited,
-    count(c.messages, "message", "messages"), dry.amount(c.bytes_sent),
-    count(c.copies, "copy", "copies"), dry.amount(c.bytes_copied),
+    count(c.messages, "message", "messages"), count(c.bytes_sent, "byte", "bytes"),
+    count(c.copies, "copy", "copies"), count(c.bytes_copied, "byte", "bytes"),
     count(c.allocations, "allocation", "allocations")))
 end
 

@@ -63,8 +63,8 @@ q:wait(celer.capture(u, celer.box({ 100, 2 }, { 300, 5 })))
 ]==]
 
 local function summary(r)
-  local tasks, messages, bytes = r.stderr:match("(%d+) tasks, %d+ instructions, (%d+) "
-    .. "messages with (%d+) bytes")
+  local tasks, messages, bytes = r.stderr:match("(%d+) tasks, %d+ instructions in [^;]*; "
+    .. "(%d+) messages with (%d+) bytes")
   return { tasks = tonumber(tasks), messages = tonumber(messages), bytes = tonumber(bytes) }
 end
 
