@@ -15,10 +15,12 @@ enum {
   BOUND_POLLS = 400,  /* where the rank has cores, or one, of its own */
   SPARE_POLLS = 4000, /* where every rank has cores to spare */
   NAP_US = 50,        /* and then */
-  LISTEN_US = 20000,  /* without */
-  LOOK_US = 50000,    /* how often a waiting main looks for an interrupt */
-  SUSPECT_LOOKS = 40, /* looks without a move until it suspects; then twice
-                         as many, and so on */
+  CROWDED_NS = 500000,   /* a yield that takes longer: others want the core */
+  CROWDED_NAPS = 64,     /* and so often it naps instead, then */
+  LISTEN_US = 20000,     /* without */
+  LOOK_US = 50000,       /* how often a waiting main looks for an interrupt */
+  SUSPECT_LOOKS = 40,    /* looks without a move until it suspects; then twice
+                            as many, and so on */
   PATIENCE_US = 1000000, /* between rank 0's answers to suspicion, at first */
   EXECUTOR_BATCH = 256   /* instructions taken in per step */
 };
@@ -131,15 +133,26 @@ static void sleep_watched(cel_engine *e, uint32_t seen, uint32_t timeout_us) {
     cel__watchdog_moved(&e->watchdog);
 }
 
+/* Lets others have the core, unless they have just kept it for long: who polls
+ * comes last, while a sleeper gets it back at once. */
+static bool yield(cel_engine *e) {
+  if (e->crowded > 0) {
+    e->crowded--;
+    return false;
+  }
+  int64_t begin = cel_now_ns();
+  sched_yield();
+  if (cel_now_ns() - begin > CROWDED_NS) e->crowded = CROWDED_NAPS;
+  return true;
+}
+
 /* Until there may be something to do. What the transport has under way moves
  * only when it is polled; another rank's word wakes nobody. */
 static void rest(cel_engine *e, uint32_t seen, int *polls) {
   cel_transport *t = e->config.transport;
   if (!t->busy(t))
     sleep_watched(e, seen, t->ranks > 1 ? LISTEN_US : UINT32_MAX);
-  else if (++*polls < e->polls)
-    sched_yield();
-  else
+  else if (++*polls >= e->polls || !yield(e))
     sleep_watched(e, seen, NAP_US);
 }
 

@@ -49,7 +49,8 @@ typedef struct cel_owned_object {
 
 struct cel_engine {
   cel_engine_config config;
-  int polls; /* before the executor naps, while messages are under way */
+  int polls;   /* before the executor naps, while messages are under way */
+  int crowded; /* executor: naps left before it tries to yield again */
   cel_rules *rules;
   /* main */
   cel_task_graph *graph;
