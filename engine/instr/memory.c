@@ -86,17 +86,6 @@ static bool widen(const cel__spots *spots, cel_box *layout) {
   return false;
 }
 
-/* Takes out what *layout covers. */
-static void drop_covered(cel__spots *spots, const cel_box *layout) {
-  for (uint32_t i = cel__spots_first(spots, layout);
-       i < spots->n && spots->at[i].layout.min[1] < layout->max[1];) {
-    if (cel_box_covers(layout, &spots->at[i].layout))
-      cel__spots_remove(spots, i);
-    else
-      ++i;
-  }
-}
-
 bool cel__memory_want(cel_instr_graph *graph, const cel_buffer *buffer,
                       int32_t memory, const cel_box *box) {
   cel__backing *in = &cel__held_of(graph, buffer)->in[memory];
@@ -109,7 +98,7 @@ bool cel__memory_want(cel_instr_graph *graph, const cel_buffer *buffer,
   cel_box layout = cel__memory_layout(buffer, box);
   while (widen(&in->wants, &layout)) {
   }
-  drop_covered(&in->wants, &layout);
+  cel__spots_remove_covered(&in->wants, &layout);
   cel__spots_insert(&in->wants, &layout, NULL);
   return true;
 }
@@ -259,7 +248,7 @@ static cel__record *grow(cel_instr_graph *graph, const cel_buffer *buffer,
   while (widen(&in->wants, &layout) || widen(&in->live, &layout)) {
   }
   if (!make_room(graph, in, memory, buffer, &layout)) return NULL;
-  drop_covered(&in->wants, &layout);
+  cel__spots_remove_covered(&in->wants, &layout);
   cel__record *fresh = record_new(graph, buffer, memory, &layout);
   fresh->used = *box;
   bool asked = false;

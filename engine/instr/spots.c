@@ -30,6 +30,17 @@ void cel__spots_remove(cel__spots *spots, uint32_t i) {
   if (spots->n == 0) spots->widest = 0;
 }
 
+void cel__spots_remove_covered(cel__spots *spots, const cel_box *layout) {
+  uint32_t i = cel__spots_first(spots, layout), to = i;
+  for (; i < spots->n && spots->at[i].layout.min[1] < layout->max[1]; ++i)
+    if (!cel_box_covers(layout, &spots->at[i].layout))
+      spots->at[to++] = spots->at[i];
+  if (to == i) return;
+  memmove(spots->at + to, spots->at + i, (spots->n - i) * sizeof *spots->at);
+  spots->n -= i - to;
+  if (spots->n == 0) spots->widest = 0;
+}
+
 void cel__spots_clear(cel__spots *spots) {
   spots->n = 0;
   spots->widest = 0;

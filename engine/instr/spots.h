@@ -37,6 +37,8 @@ uint32_t cel__spots_first(const cel__spots *spots, const cel_box *box);
 void cel__spots_insert(cel__spots *spots, const cel_box *layout,
                        struct cel__record *record);
 void cel__spots_remove(cel__spots *spots, uint32_t i);
+/* All that `layout` covers, at once. */
+void cel__spots_remove_covered(cel__spots *spots, const cel_box *layout);
 void cel__spots_clear(cel__spots *spots);
 
 #define cel__spots_each(i, spots, box)                                         \
