@@ -164,7 +164,8 @@ enum { CEL_DRY_RANKS = 1 << 24 };
 cel_status cel_transport_dry(int64_t rank, int64_t ranks, cel_transport **out);
 
 typedef struct cel_dry_traffic {
-  uint64_t sent, received, bytes_sent, bytes_received, collectives;
+  uint64_t sent, received, bytes_sent, bytes_received;
+  uint64_t collectives, bytes_shared; /* of the wholes */
   uint64_t peers; /* ranks that it sent to or received from */
 } cel_dry_traffic;
 /* What went through it. When nothing is under way. */

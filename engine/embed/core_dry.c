@@ -61,8 +61,10 @@ static void push_traffic(lua_State *L, const cel_transport *t) {
       {"received", (double)traffic.received},
       {"bytes_received", (double)traffic.bytes_received},
       {"peers", (double)traffic.peers},
+      {"collectives", (double)traffic.collectives},
+      {"bytes_shared", (double)traffic.bytes_shared},
   };
-  lua_createtable(L, 0, 5);
+  lua_createtable(L, 0, 7);
   SET_FIELDS(L, fields);
 }
 

@@ -104,6 +104,19 @@ static cel_status link_by_mpi(cel_session *s) {
                                &s->transport, s->no_mpi, sizeof s->no_mpi);
 }
 
+/* Between GPUs messages go a shorter way than collectives, which take place in
+ * host memory. What rank 0 does all do. */
+static cel_status share_direct(cel_session *s) {
+  cel_transport *t = s->transport;
+  uint64_t size = sizeof s->direct;
+  void *direct = cel_alloc(size);
+  *(bool *)direct = t->nears > 0;
+  cel_status status = t->broadcast(t, &direct, &size);
+  if (status == CEL_E_OK) s->direct = *(bool *)direct;
+  cel_free(direct);
+  return status;
+}
+
 /* Where ranks have GPUs, messages go from GPU to GPU: within a host by the
  * link, else by MPI. All ranks come here, also those that have none, and all
  * do the same. */
@@ -123,7 +136,8 @@ static cel_status link_gpus(cel_session *s) {
                                     s->no_link, sizeof s->no_link));
   else
     snprintf(s->no_link, sizeof s->no_link, "no other rank is on this host");
-  return one_host && s->no_link[0] != '\0' ? link_by_mpi(s) : CEL_E_OK;
+  if (one_host && s->no_link[0] != '\0') CEL_TRY(link_by_mpi(s));
+  return share_direct(s);
 }
 
 cel_status cel_session_connect(cel_session *s) {
@@ -251,6 +265,7 @@ cel_status cel_session_start(cel_session *s) {
       .lookahead = s->options.lookahead,
       .horizon_step = s->options.horizon_step,
       .interior_items = INTERIOR_ITEMS,
+      .collectives = !s->options.no_collectives && !s->direct,
       .warn = warn,
       .warn_context = s,
       .advise = s->options.advice && !s->options.dry,

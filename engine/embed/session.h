@@ -27,7 +27,8 @@ typedef struct cel_session_options {
   bool check;             /* notes what tasks touch */
   uint64_t device_memory; /* of each device, at most; 0: what is free */
   bool staged; /* messages between GPUs go by host memory; on all ranks */
-  bool dry;    /* see cel_session_imagine */
+  bool no_collectives;
+  bool dry; /* see cel_session_imagine */
   /* Of a dry run: kernels are compiled for GPUs of these; none: of the choice's
    * architecture. */
   int32_t architectures, architecture[CEL_TARGETS];
@@ -44,6 +45,7 @@ typedef struct cel_session {
   /* Once `connected`: why no message goes from GPU to GPU within a host, and
    * why none goes so by MPI. */
   char no_link[256], no_mpi[256];
+  bool direct; /* rank 0's messages go from GPU to GPU */
   struct cel_cuda
       *cuda; /* null until started, as is all below, or for the CPU */
   cel_backend *backend;

@@ -135,10 +135,17 @@ static void say_pieces(text *t, const cel_message *m) {
 }
 
 static void say_exchange(text *t, const cel_exchange *x) {
+  uint64_t size = x->buffer->element_size;
+  if (x->pattern == CEL_PATTERN_BROADCAST)
+    say(t, "broadcast from rank %lld", (long long)x->root);
+  else
+    say(t, "all-gather");
+  say_bytes(t, (uint64_t)cel_box_volume(&x->box) * size);
+  say(t, "\n");
   say_part(t, x->buffer, &x->box);
   say(t, "\n");
-  if (cel_box_is_empty(&x->mine)) return;
-  say(t, "of which mine: ");
+  if (cel_box_is_empty(&x->mine) || x->pattern == CEL_PATTERN_BROADCAST) return;
+  say(t, "gives ");
   say_part(t, x->buffer, &x->mine);
   say(t, "\n");
 }
@@ -228,13 +235,14 @@ static void say_message(text *t, const cel_instr *instr) {
 }
 
 void cel__drawing_say_instr(cel_drawing_text *text, const cel_instr *instr) {
-  if (instr->kind == CEL_INSTR_COLLECTIVE) {
-    say_exchange(text, instr->collective.exchange);
-    return;
-  }
   switch (cel_instr_lane_of(instr->kind)) {
   case CEL_LANE_MEMORY: say_allocation(text, instr); return;
-  case CEL_LANE_COMM: say_message(text, instr); return;
+  case CEL_LANE_COMM:
+    if (instr->kind == CEL_INSTR_COLLECTIVE)
+      say_exchange(text, instr->collective.exchange);
+    else
+      say_message(text, instr);
+    return;
   case CEL_LANE_NONE: return;
   default: break;
   }

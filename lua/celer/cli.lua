@@ -95,6 +95,7 @@ local function configure(resolved, interactive, forgiving)
     device_memory = settings.bytes(resolved["device-memory"]),
     staged = resolved.transfers == "staged", interactive = interactive,
     forgiving = forgiving,
+    no_collectives = settings.is_set(resolved["no-collectives"]),
     architectures = resolved.arch and settings.architectures(resolved.arch),
     watchdog = tonumber(resolved.watchdog) or (interactive and 0 or settings.watchdog),
     progress = not interactive and progress_of(resolved),

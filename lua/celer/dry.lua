@@ -104,6 +104,10 @@ local function rows(r)
   add("messages sent", ("%.0f"):format(m.sent), M.amount(m.bytes_sent))
   add("messages received", ("%.0f"):format(m.received), ("%s; %s in all"):format(
     M.amount(m.bytes_received), count(m.peers, "peer")))
+  if m.collectives > 0 then
+    add("collectives", ("%.0f"):format(m.collectives), ("%s, among all ranks"):format(
+      M.amount(m.bytes_shared)))
+  end
   memory_rows(r, add)
   add("cost of a task", per_task(s.main + s.scheduler + s.executor, r.tasks),
     ("main %s, scheduler %s, executor %s"):format(per_task(s.main, r.tasks),

@@ -22,6 +22,8 @@ M.list = {
     text = "direct (the default): messages between GPUs go from one to the other where "
       .. "that works; or staged: through the memory of their hosts",
     choices = { "direct", "staged" } },
+  { name = "no-collectives", unchecked = true, flag = true,
+    text = "what all ranks exchange goes by messages between pairs of them" },
   { name = "log", value = "LEVEL",
     text = "error, warning (the default), info (a summary) or debug (tracebacks)",
     choices = { "error", "warning", "info", "debug" } },

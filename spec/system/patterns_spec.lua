@@ -1,0 +1,108 @@
+-- What all ranks exchange goes by collectives: the same bits as by messages,
+-- fewer of these, and an end of the job when a rank dies.
+local celer = require("spec.support.celer")
+local script = require("spec.support.script")
+
+-- All read what all wrote, by rows and by columns of a matrix, so that what
+-- travels is dense and is not; and what rank 0 alone wrote. 12 collectives.
+local PROGRAM = [==[
+local n = 60
+local p = celer.buffer("double", { n, n }, { name = "p",
+  init = function(i, j) return i + 2 * j end })
+local w = celer.buffer("double", { n }, { name = "w" })
+local s = celer.buffer("double", { 3 }, { name = "s", init = { 1, 2, 3 } })
+local k = celer.kernel [=[
+  kernel void weigh(item<1> it, in<double, 2> p, out<double, 1> w) {
+    double sum = 0;
+    for (int i = 0; i < 60; ++i)
+      for (int j = 0; j < 60; ++j) sum += p(i, j) * ((i * it[0] + j) % 7);
+    w(it[0]) = sum;
+  }
+  kernel void rows(item<2> it, in<double, 1> w, in<double, 1> s, inout<double, 2> p) {
+    p(it[0], it[1]) = p(it[0], it[1]) * s(2) + w(it[1]) / (1 + w(it[0]));
+  }
+  kernel void column(item<1> it, in<double, 1> w, inout<double, 2> p) {
+    for (int i = 0; i < 60; ++i) p(i, it[0]) += w(i) * 1e-3;
+  }
+  kernel void alone(item<1> it, in<double, 1> w, out<double, 1> s) {
+    for (int i = 0; i < 3; ++i) s(i) = 1 / (2 + w(i));
+  }
+]=]
+local function columns(chunk) return celer.box({ 0, chunk.min[0] }, { n, chunk.max[0] }) end
+for step = 1, 3 do
+  q:submit(function(cg)
+    cg:parallel_for(n, k.weigh, cg:read(p, celer.all), cg:discard_write(w))
+  end)
+  q:submit(function(cg)
+    cg:parallel_for(1, k.alone, cg:read(w, celer.all), cg:discard_write(s, celer.all))
+  end)
+  q:submit(function(cg)
+    cg:parallel_for({ n, n }, k.rows, cg:read(w, celer.all), cg:read(s, celer.all),
+      cg:read_write(p))
+  end)
+  q:submit(function(cg)
+    cg:parallel_for(n, k.column, cg:read(w, celer.all), cg:read_write(p, columns))
+  end)
+  if STOP and step == 2 then
+    q:wait()
+    local ffi = require "ffi"
+    ffi.cdef "int raise(int); char *getenv(const char *);"
+    if ffi.string(ffi.C.getenv("OMPI_COMM_WORLD_RANK")) == "1" then
+      local file = io.open(arg[1], "w")
+      file:write(os.time())
+      file:close()
+      ffi.C.raise(9)
+    end
+  end
+end
+local got, sum = q:wait(p), 0
+for i = 0, n - 1 do for j = 0, n - 1 do sum = sum + got(i, j) * (i + 1) end end
+print(("%.17g"):format(sum))
+]==]
+
+local function run(ranks, devices, before)
+  before = before or {}
+  before[#before + 1], before[#before + 2] = "--log", "info"
+  local r = script.run("STOP = false\n" .. PROGRAM, { ranks = ranks, devices = devices },
+    { before = before })
+  assert.equal(0, r.status, r.stderr)
+  return r.stdout, tonumber(r.stderr:match("(%d+) messages"))
+end
+
+describe("collective patterns", function()
+  for _, shape in ipairs { { 2, 1 }, { 3, 2 }, { 4, 1 } } do
+    it(("give the same bits on %d ranks with %d devices"):format(unpack(shape)), function()
+      local alone = run(1, 1)
+      local together, few = run(shape[1], shape[2])
+      local apart, many = run(shape[1], shape[2], { "--no-collectives" })
+      assert.equal(alone, together)
+      assert.equal(alone, apart)
+      if shape[1] > 2 then assert.is_true(few < many, few .. " messages, " .. many) end
+    end)
+  end
+
+  it("are drawn", function()
+    local name = os.tmpname()
+    local file = assert(io.open(name, "w"))
+    file:write("local celer = require 'celer'\nlocal q = celer.queue()\n" .. PROGRAM)
+    file:close()
+    local r = celer.run({ "graph", "--ranks", "3", "--graph", "command", name }, { timeout = 30 })
+    os.remove(name)
+    assert.equal(0, r.status, r.stderr)
+    assert.matches("all-gather, 480 bytes", r.stdout, 1, true)
+    assert.matches("broadcast from rank 0, 24 bytes", r.stdout, 1, true)
+    assert.matches("gives w [0,20)", r.stdout, 1, true)
+  end)
+
+  it("end within seconds when a rank is killed while the others wait for it", function()
+    local path = os.tmpname()
+    local r = script.run("STOP = true\n" .. PROGRAM, { ranks = 3, devices = 1 },
+      { after = { path } })
+    local ended, file = os.time(), io.open(path)
+    local killed = file:read("*n")
+    file:close()
+    os.remove(path)
+    assert.not_equal(0, r.status)
+    assert.is_true(ended - killed <= 5, ended - killed .. " s")
+  end)
+end)
