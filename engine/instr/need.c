@@ -154,8 +154,7 @@ static cel_status too_large(cel_instr_graph *graph, int32_t memory) {
 
 /* ---- seeing to it -------------------------------------------------------- */
 
-/* Allocations for the plan's touches in one memory. */
-static bool allocate(cel_instr_graph *graph, int32_t memory, bool exactly) {
+static bool need_all(cel_instr_graph *graph, int32_t memory, bool exactly) {
   const cel__plan *plan = &graph->plan;
   for (uint32_t i = 0; i < plan->used; ++i) {
     const cel__touch *touch = &plan->touches.at[i];
@@ -169,6 +168,14 @@ static bool allocate(cel_instr_graph *graph, int32_t memory, bool exactly) {
       return false;
   }
   return true;
+}
+
+/* Allocations for the plan's touches in one memory. One that is made for a
+ * touch may take the place of another touch's, and is then used by both. */
+static bool allocate(cel_instr_graph *graph, int32_t memory, bool exactly) {
+  uint64_t next = graph->next_allocation;
+  return need_all(graph, memory, exactly) &&
+         (graph->next_allocation == next || need_all(graph, memory, exactly));
 }
 
 static bool all_committed(cel_instr_graph *graph, int32_t memory) {

@@ -82,6 +82,21 @@ describe("room", function()
     assert.same({ 0, 1 }, { #m:of("copy", t), #m:of("decommit", t) })
   end)
 
+  -- What is allocated for the second access takes the place of what the first one
+  -- has, and is later spilled with what both used.
+  it("is had by both accesses of a task that moves what it uses", function()
+    open({ capacity = 400 })
+    local b = m:buffer({ 5, 10 }, { name = "b", init = true })
+    local function rows(from, to)
+      return { min = { from[1], from[2], 0 }, max = { to[1], to[2], 1 } }
+    end
+    m:submit({ range = rows({ 0, 2 }, { 4, 10 }), { b, "read_write", same(2) } })
+    m:submit({ range = rows({ 0, 3 }, { 2, 10 }), { b, "read_write", same(2) },
+      { b, "read", { { { 1, 3 }, { 1, 4 } } } } })
+    local t = m:submit({ range = rows({ 1, 0 }, { 5, 2 }), { b, "discard_write", same(2) } })
+    assert.same({ ("%d: 0:2 3:10 0:1 1>0"):format(b.id) }, boxes(m:of("copy", t)))
+  end)
+
   it("is had again when a buffer has been freed", function()
     open({ grain = 64, capacity = 1024 })
     local a = line(128, "a")
