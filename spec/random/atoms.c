@@ -103,11 +103,14 @@ typedef struct running {
   bool lost;
 } running;
 
-static char *element(running *at, const int64_t *p) {
+/* `marks`: the access is there for that. */
+static char *element(running *at, const int64_t *p, bool marks) {
   if (!inside(&at->place->promised, p) || !inside(&at->place->layout, p)) {
     at->lost = true;
     return NULL;
   }
+  if (marks && at->place->touched != NULL)
+    touched_mark(at->place->touched, &at->place->promised, p);
   return at->place->base + index_of(&at->place->layout, p) * at->size;
 }
 
@@ -119,7 +122,7 @@ static uint64_t hash_point(const int64_t *p, uint64_t seed) {
 static void consume(void *context, const int64_t *p) {
   running *at = context;
   if (at->access->mask[index_of(at->extent, p)] == 0) return;
-  const char *bytes = element(at, p);
+  const char *bytes = element(at, p, true);
   if (bytes == NULL) return;
   uint64_t value = hash_point(p, (uint64_t)at->number);
   for (uint32_t i = 0; i < at->size; i += 8) {
@@ -151,7 +154,8 @@ static void produce(void *context, const int64_t *p) {
   running *at = context;
   if (!atom_writes(at->step, at->number, p)) return;
   uint64_t value = value_at(at->step, at->number, p);
-  char *bytes = element(at, p);
+  /* What is written first may be undefined. */
+  char *bytes = element(at, p, at->access->mode != CEL_MODE_READ_WRITE);
   if (bytes != NULL) fill(bytes, at->size, mix(value, at->sum));
 }
 

@@ -115,8 +115,8 @@ static void run_group(const program *p, step *s, memory *m) {
   place places[MOST_ACCESSES];
   for (int k = 0; k < s->accesses; ++k) {
     int b = s->access[k].buffer;
-    places[k] =
-        (place){(char *)m->bytes[b], p->buffer[b].extent, p->buffer[b].extent};
+    places[k] = (place){(char *)m->bytes[b], p->buffer[b].extent,
+                        p->buffer[b].extent, NULL};
   }
   note_masks(p, s, m);
   for (int k = 0; k < s->accesses; ++k) {

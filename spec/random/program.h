@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "base/vec.h"
 #include "runtime/engine.h"
+#include "task/touched.h"
 
 enum {
   MOST_BUFFERS = 8,
@@ -204,7 +205,8 @@ int64_t index_of(const cel_box *layout, const int64_t *point);
 typedef struct place {
   char *base;
   cel_box layout;
-  cel_box promised; /* points outside it must not be touched */
+  cel_box promised;     /* points outside it must not be touched */
+  cel_touched *touched; /* where it is audited */
 } place;
 /* What a fence brings to rank k; the zero box where that is nothing. */
 cel_box fence_box(const program *p, const step *s, int k);
@@ -319,7 +321,8 @@ typedef struct rank {
   cel_host_lanes *host;
   cel_park park;
   cel_engine *engine;
-  record *record; /* null: nobody looks */
+  record *record;   /* null: nobody looks */
+  cel_audit *audit; /* null: it is not audited */
   const cel_buffer *buffer[MOST_BUFFERS];
   const cel_object *object[MOST_OBJECTS];
   object_state own[MOST_OBJECTS];
@@ -347,6 +350,11 @@ cel_status object_look(rank *r, int o, cel_place place, cel_fence **out);
 bool object_seen(const rank *r, int i, char *text, size_t size);
 /* Whether all objects have become what they must. */
 bool objects_verify(const rank *r, char *text, size_t size);
+
+/* audited.c: marks a point, and whether the audit of a rank found no fault. */
+void touched_mark(cel_touched *touched, const cel_box *promised,
+                  const int64_t *point);
+bool audit_clean(const rank *r, char *text, size_t size);
 
 /* Creates the backend of a rank with threads. */
 void rank_backend(rank *r);

@@ -81,8 +81,8 @@ static cel_status run_atoms(const kernel *k, const cel_call *call) {
   place places[MOST_ACCESSES];
   uint64_t others;
   for (int i = 0; i < s->accesses; ++i)
-    places[i] =
-        (place){call->view[i].base, call->view[i].layout, call->view[i].box};
+    places[i] = (place){call->view[i].base, call->view[i].layout,
+                        call->view[i].box, call->view[i].touched};
   for (int i = 0; i < k->work.reducers; ++i)
     CEL_TRY(check_row(&call->view[k->reducer[i].view], &k->reducer[i]));
   CEL_TRY(hear(k, call, places, &others));
@@ -130,6 +130,7 @@ static cel_work *make_kernel(const program *p, const step *s) {
                          .fn = run_kernel,
                          .destroy = destroy_kernel,
                          .hash = s->salt,
+                         .marks = true,
                          .objects = s->effects > 0 && (s->salt & 1) != 0},
                 .program = p,
                 .step = s};
@@ -384,6 +385,7 @@ static bool verify_fence(const rank *r, int i, char *text, size_t size) {
 }
 
 bool rank_verify(const rank *r, char *text, size_t size) {
+  if (!audit_clean(r, text, size)) return false;
   for (int i = 0; i < r->program->steps; ++i) {
     if (r->fence[i] == NULL) continue;
     bool looks = r->program->step[i]->kind == STEP_LOOK;
@@ -470,6 +472,8 @@ void rank_start(rank *r, bool threads) {
                               .large_bytes = p->large_bytes,
                               .interior_items = p->interior_items,
                               .collectives = p->exchanges};
+  if (!p->cuda && p->seed % 4 == 0) r->audit = cel_audit_create();
+  config.audit = r->audit;
   if (r->record != NULL) record_hook(r->record, &config);
   if (cel_engine_create(&config, &r->engine) != CEL_E_OK)
     cel_bug("no engine: %s", cel_error_last()->text);
@@ -481,6 +485,7 @@ void rank_start(rank *r, bool threads) {
 
 void rank_release(rank *r) {
   if (r->engine != NULL) cel_engine_destroy(r->engine);
+  cel_audit_destroy(r->audit);
   for (int i = 0; i < MOST_STEPS; ++i)
     if (r->fence[i] != NULL) cel_fence_destroy(r->fence[i]);
   if (r->host != NULL) cel_host_lanes_destroy(r->host);
