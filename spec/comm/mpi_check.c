@@ -4,10 +4,13 @@
  *
  * `exchange`: every pair of ranks exchanges messages of random sizes and shapes
  * (exchange.h). Texts and agreements go along.
+ * `share`: all ranks exchange together what is of random sizes and shapes, too
+ * (share.h).
  *
  * The other commands end badly on purpose; the spec looks how.
  * The last line of a good run is `N passed, 0 failed`.
  */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +22,7 @@
 #include "comm/launch.h"
 #include "comm/mpi.h"
 #include "comm/report.h"
+#include "comm/share.h"
 #include "comm/transport.h"
 
 typedef struct settings {
@@ -221,6 +225,14 @@ static int spread(void) {
 }
 
 /* Waits for a message that never comes; rank 1 dies by `how`. */
+static int share(const settings *set) {
+  cel_transport *t = join();
+  uint64_t wrong = share_all(t, set->seed, set->messages);
+  printf("%d passed, %" PRIu64 " failed\n", wrong == 0, wrong);
+  t->destroy(t);
+  return wrong > 0;
+}
+
 static int die(const char *how) {
   cel_transport *t = join();
   char byte;
@@ -403,6 +415,7 @@ int main(int argc, char **argv) {
   const char *command = argc > 1 ? argv[1] : "";
   settings set = read_settings(argc, argv);
   if (strcmp(command, "exchange") == 0) return exchange(&set);
+  if (strcmp(command, "share") == 0) return share(&set);
   if (strcmp(command, "where") == 0) return where();
   if (strcmp(command, "spread") == 0) return spread();
   if (strcmp(command, "flood") == 0) return flood(&set);
@@ -415,9 +428,10 @@ int main(int argc, char **argv) {
     puts(cel_transport_launched() ? "launched" : "alone");
     return 0;
   }
-  fprintf(stderr, "usage: mpi_check "
-                  "exchange|where|spread|flood|mismatch|breaks|die|report|"
-                  "launched"
-                  " ...\n");
+  fprintf(stderr,
+          "usage: mpi_check "
+          "exchange|share|where|spread|flood|mismatch|breaks|die|report|"
+          "launched"
+          " ...\n");
   return 2;
 }

@@ -57,6 +57,14 @@ describe("the MPI transport", function()
     end)
   end
 
+  for ranks = 2, 4 do
+    it(("lets %d ranks exchange together, several times at once"):format(ranks), function()
+      local r = check(ranks, { "share", "--seed", ranks, "--messages", 300 })
+      assert.equal("", r.stderr)
+      assert.equal(("1 passed, 0 failed\n"):rep(ranks), r.stdout)
+    end)
+  end
+
   it("talks to itself when it is alone", function()
     local r = check(1, { "exchange" })
     assert.matches("1 passed, 0 failed", r.stdout, 1, true)

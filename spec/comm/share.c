@@ -1,0 +1,132 @@
+#include "comm/share.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/random.h"
+#include "base/vec.h"
+
+enum { AT_ONCE = 6, GAP = 24, UNTOUCHED = 0x5a };
+
+/* One of them, as this rank sees it. Its bytes are in rows: each part is rows
+ * of `run` bytes, which in memory lie `stride` apart. */
+typedef struct share {
+  cel_joint joint;
+  uint64_t rows, run, stride;
+  int32_t *count, *start; /* in units of one row */
+  cel_strided *piece;
+  uint8_t *memory;
+  bool ended;
+} share;
+
+static uint8_t byte_of(uint64_t nth, uint64_t at) {
+  uint64_t key[] = {nth, at};
+  return (uint8_t)cel_hash(key, sizeof key, 0);
+}
+
+static bool mine(const cel_transport *t, const share *s, uint64_t row) {
+  int64_t me = t->rank;
+  if (s->joint.pattern == CEL_PATTERN_BROADCAST) return s->joint.root == me;
+  return row >= (uint64_t)s->start[me] &&
+         row < (uint64_t)s->start[me] + (uint64_t)s->count[me];
+}
+
+static cel_strided rows_at(const share *s, uint64_t first, uint64_t n) {
+  return (cel_strided){.base = s->memory + first * s->stride,
+                       .count = {1, n},
+                       .stride = {n * s->stride, s->stride},
+                       .run = s->run};
+}
+
+/* What all ranks know of it. */
+static void plan(share *s, const cel_transport *t, cel_random *shared) {
+  bool all = cel_random_chance(shared, 60);
+  int64_t top = cel_random_chance(shared, 15) ? 3000 : 12;
+  s->run = (uint64_t)cel_random_int(shared, 1, top);
+  s->count = cel_alloc_zero((size_t)t->ranks * sizeof *s->count);
+  s->start = cel_alloc_zero((size_t)t->ranks * sizeof *s->start);
+  for (int64_t k = 0; k < t->ranks; ++k) {
+    s->start[k] = (int32_t)s->rows;
+    s->count[k] = (int32_t)(cel_random_chance(shared, 20)
+                                ? 0
+                                : cel_random_int(shared, 1, 30));
+    s->rows += (uint64_t)s->count[k];
+  }
+  if (s->rows == 0) s->rows = (uint64_t)(s->count[0] = 1);
+  for (int64_t k = 1; k < t->ranks; ++k)
+    s->start[k] = s->start[k - 1] + s->count[k - 1];
+  s->joint = (cel_joint){
+      .pattern = all ? CEL_PATTERN_ALL_GATHER : CEL_PATTERN_BROADCAST,
+      .root = all ? 0 : cel_random_int(shared, 0, t->ranks - 1),
+      .bytes = s->rows * s->run};
+  if (!all) return;
+  s->joint.unit = s->run;
+  s->joint.count = s->count;
+  s->joint.start = s->start;
+}
+
+/* How it lies in this rank's memory. */
+static void lay_out(share *s, const cel_transport *t, cel_random *own) {
+  bool parts = s->joint.pattern == CEL_PATTERN_ALL_GATHER;
+  s->stride = s->run;
+  bool gaps = cel_random_chance(own, 50);
+  if (gaps) s->stride += (uint64_t)cel_random_int(own, 1, GAP);
+  s->memory = cel_alloc(s->rows * s->stride);
+  memset(s->memory, UNTOUCHED, s->rows * s->stride);
+  s->joint.pieces = parts && gaps ? (uint32_t)t->ranks : 1;
+  s->piece = cel_alloc_zero((size_t)t->ranks * sizeof *s->piece);
+  s->piece[0] = gaps ? rows_at(s, 0, s->rows)
+                     : (cel_strided){.base = s->memory,
+                                     .count = {1, 1},
+                                     .run = s->joint.bytes};
+  for (uint32_t k = 0; k < s->joint.pieces && parts && gaps; ++k)
+    s->piece[k] = rows_at(s, (uint64_t)s->start[k], (uint64_t)s->count[k]);
+  s->joint.piece = s->piece;
+  for (uint64_t row = 0; row < s->rows; ++row)
+    for (uint64_t i = 0; i < s->run && mine(t, s, row); ++i)
+      s->memory[row * s->stride + i] = byte_of(s->joint.nth, row * s->run + i);
+}
+
+static uint64_t check(const share *s) {
+  uint64_t wrong = 0;
+  for (uint64_t row = 0; row < s->rows; ++row)
+    for (uint64_t i = 0; i < s->stride; ++i) {
+      uint8_t want =
+          i < s->run ? byte_of(s->joint.nth, row * s->run + i) : UNTOUCHED;
+      wrong += s->memory[row * s->stride + i] != want;
+    }
+  return wrong;
+}
+
+static void release(share *s) {
+  cel_free(s->count);
+  cel_free(s->start);
+  cel_free(s->piece);
+  cel_free(s->memory);
+}
+
+uint64_t share_all(cel_transport *t, uint64_t seed, int64_t n) {
+  cel_random shared = {seed}, own = {seed * 31 + (uint64_t)t->rank};
+  share *all = cel_alloc_zero((size_t)n * sizeof *all);
+  uint64_t wrong = 0;
+  for (int64_t posted = 0, ended = 0; ended < n;) {
+    if (posted < n && posted - ended < AT_ONCE && cel_random_chance(&own, 50)) {
+      share *s = &all[posted];
+      plan(s, t, &shared);
+      s->joint.ticket = s->joint.nth = (uint64_t)posted++;
+      lay_out(s, t, &own);
+      t->exchange(t, &s->joint);
+    }
+    cel_done done;
+    if (t->poll(t, &done, 1) == 0) continue;
+    share *s = &all[done.ticket];
+    wrong += s->ended || done.error != NULL || done.ticket >= (uint64_t)posted;
+    cel_free(done.error);
+    wrong += check(s);
+    s->ended = true;
+    ++ended;
+    release(s);
+  }
+  cel_free(all);
+  return wrong;
+}
