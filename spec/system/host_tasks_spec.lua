@@ -365,8 +365,9 @@ q:wait()
   } do
     it("fails at its own line by " .. case[1], function()
       for i = 1, 2 do
-        local r = script.run("q:submit(function(cg)\n  cg:host_task(celer.once, function(part)\n    "
-          .. case[1] .. "\n  end)\nend)\nq:wait()", script.shapes[i])
+        local r = script.run("q:submit(function(cg)\n"
+          .. "  cg:host_task(celer.once, function(part)\n    " .. case[1]
+          .. "\n  end)\nend)\nq:wait()", script.shapes[i])
         assert.matches("/case.lua:4: ", r.stderr, 1, true)
         assert.matches(case[2], r.stderr, 1, true)
         assert.matches("the task was submitted at %S*/case.lua:3%)", r.stderr)
