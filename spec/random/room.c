@@ -15,6 +15,8 @@ static uint64_t needs_access(const program *p, const step *s, const access *a,
   uint64_t runs = s->oversubscribe > 1 ? (uint64_t)s->oversubscribe : 1;
   uint64_t parts = (PARTS * runs + (uint64_t)p->ranks) * (uint64_t)s->accesses;
   uint64_t bytes = (uint64_t)cel_box_volume(e) * b->element_size;
+  /* What one message of a task holds while the next one's allocation grows. */
+  if (p->ranks > 1) bytes *= 2;
   return bytes + (most < parts ? most : parts) * block;
 }
 
