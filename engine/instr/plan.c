@@ -37,7 +37,7 @@ static cel_status make_runs(cel_instr_graph *graph, cel__part part,
   cel__plan *plan = &graph->plan;
   const cel_task *task = plan->command->task;
   bool final = whole || task->kind == CEL_TASK_HOST || calls_library(task) ||
-               cel_task_is_listed(task);
+               task->listed;
   cel_split split = cel_task_runs(task, &part.chunk);
   for (int64_t i = 0; i < split.n; ++i) {
     if (!cel_split_chunk(&split, i, &part.chunk)) continue;
@@ -293,7 +293,7 @@ static bool may_go_round(const cel_task *task) {
   return task->kind == CEL_TASK_KERNEL && task->permitted.cut[0] &&
          task->placement == CEL_PLACE_SPLIT && task->apart &&
          task->effects == 0 && !calls_library(task) && rows_of(task) == 0 &&
-         !cel_task_is_listed(task);
+         !task->listed;
 }
 
 static cel_status plan_rounds(cel_instr_graph *graph) {

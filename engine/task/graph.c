@@ -332,6 +332,9 @@ static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
   task->oversubscribe = group->oversubscribe;
   if (group->weights != NULL) copy_weights(graph, group->weights, task);
   task->accesses = group->accesses;
+  for (uint32_t i = 0; i < group->accesses; ++i)
+    task->listed |= group->access[i].reducer == NULL &&
+                    group->access[i].use.rule->listing != NULL;
   cel_access *access = copy_accesses(arena, group);
   cel__reductions_lower(&graph->reductions, &graph->config, arena, group, task,
                         access);

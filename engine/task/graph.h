@@ -85,8 +85,5 @@ cel_split cel_task_cut(const cel_task *task, const cel_box *chunk,
  * What has effects on more than its buffers is called once: runs of one task
  * have no order. */
 cel_split cel_task_runs(const cel_task *task, const cel_box *chunk);
-/* Whether the mapper of an access is opaque: chunks are then cut no further
- * than task/chunks.h says. */
-bool cel_task_is_listed(const cel_task *task);
 
 #endif

@@ -162,9 +162,3 @@ cel_split cel_task_runs(const cel_task *task, const cel_box *chunk) {
                  task->placement == CEL_PLACE_SPLIT && task->effects == 0;
   return cel_split_1d(chunk, several ? task->oversubscribe : 1, g < 1 ? 1 : g);
 }
-
-bool cel_task_is_listed(const cel_task *task) {
-  for (uint32_t i = 0; i < task->accesses; ++i)
-    if (task->access[i].use.rule->listing != NULL) return true;
-  return false;
-}

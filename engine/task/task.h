@@ -137,8 +137,10 @@ typedef struct cel_task {
   uint64_t weights;       /* hash of the weights; 0: there are none */
   const cel_split *split; /* over the ranks, with its sums; null: evenly */
   const int64_t *device_weight; /* null: all alike */
-  bool apart; /* proved: under every permitted split no two chunks write one
-                 element */
+  bool listed; /* some mapper is opaque: chunks are cut no further than
+                  task/chunks.h says */
+  bool apart;  /* proved: under every permitted split no two chunks write one
+                  element */
   uint32_t accesses;
   const cel_access *access; /* params copied into the arena; a reference on
                                each rule until the node is retired */

@@ -37,10 +37,12 @@ function M.bind(access, space, placement, cuts, rest, on_devices)
   if handle then return handle, known end
   local rule, params, read, variant = trace.rule(map, range, extent)
   if rule.opaque then
-    local effects = access.group.effects
+    local group = access.group
+    local effects, reduces = group.effects, false
+    for i = 1, group.n do reduces = reduces or group[i].mode == "reduce" end
     return opaque.rule(map, rule, read, access.buffer, range, extent, {
       placement = placement, cuts = cuts, rest = rest, on_devices = on_devices or false,
-      effects = effects and #effects > 0 or false, reduces = false }), none
+      effects = effects and #effects > 0 or false, reduces = reduces }), none
   end
   if not rule.handle then rule.handle = intern(rule.desc) end
   if not rule.volatile then

@@ -127,6 +127,28 @@ for k = 0, ranks - 1 do same("rank", s[k], (k + 1) % ranks) end
 same("last", t[starts[n] - 1], starts[n] - 1)
 ]==], nil, { shapes = { script.shapes[1], script.shapes[2], script.divided[4] } })
 
+  script.everywhere("may be of a task that reduces", [==[
+local n = 23
+local a = celer.buffer("double", { n }, { name = "a", init = function(i) return i end })
+local sum = celer.buffer("double", {}, { name = "sum" })
+local k = celer.kernel [=[
+  kernel void k(item<1> it, in<double, 1> a, reducer<double> sum) {
+    sum += 2 * a((it[0] + 1) % it.range(0));
+  }
+]=]
+local function next_ones(c)
+  if c.max[0] == n then return c, celer.box({ 0 }, { 1 }) end
+  return celer.box({ c.min[0] }, { c.max[0] + 1 })
+end
+for i, hint in ipairs { {}, { oversubscribe = 3 }, { weights = function(r) return r + 1 end } } do
+  q:submit(function(cg)
+    cg:hint(hint)
+    cg:parallel_for({ n }, k, cg:read(a, next_ones), cg:reduce(sum, "sum"))
+  end)
+  same("sum " .. i, q:wait(sum)(), n * (n - 1))
+end
+]==], nil, { shapes = { script.shapes[1], script.shapes[2], script.divided[4] } })
+
   script.everywhere("may come anew with other numbers in each step", [==[
 local a = celer.buffer("int", { 12 }, { name = "a", init = function(i) return i end })
 local b = celer.buffer("int", { 12 }, { name = "b" })
