@@ -36,8 +36,9 @@ local function describe(module)
       kernel.dims, kernel.bytes, #k.params(module, i))
     for j = 0, kernel.arguments - 1 do
       local a = kernel.argument[j]
-      lines[#lines + 1] = ("%s %d at %d%s"):format(a.view and "view" or "value", a.size, a.at,
-        a.view and "" or " from " .. a.from)
+      lines[#lines + 1] = ("%s %d at %d%s"):format(a.reducer and "reducer"
+        or a.view and "view" or "value", a.size, a.at, a.reducer and ", " .. a.from
+        or a.view and "" or " from " .. a.from)
     end
     work.destroy(work)
   end
@@ -110,6 +111,56 @@ describe("a module for GPUs", function()
     end
     assert.equal(13, #asserted)
     assert(k.check_cuda(SOURCE .. table.concat(asserted, "\n")))
+  end)
+
+  it("finds reducers where they are, and what begins and combines their rows", function()
+    local source = [[
+      struct pair { short a, b; };
+      kernel void few(item<1> it, reducer<char> c, char x, reducer<double4> d, in<int, 1> a,
+                      reducer<pair> p, int n, reducer<float, 2> h) {}
+      kernel void none(item<1> it, char x) {}
+      kernel void groups(group<2> g, reducer<long, 1> h, local<int, 16> l) {}
+    ]]
+    local r = child([[
+      local prelude = k.read("kernels/group.cuh") .. k.read("kernels/reduce.cuh")
+      local cuda = open(1, 0)
+      local module = assert(k.compile([=[]] .. source .. [[]=], { cuda = cuda, prelude = prelude }))
+      io.write(describe(module))
+      for i = 0, 2 do
+        local work = k.c.cel_module_work(module, i, ffi.new("char[16]"),
+          k.c.cel_module_values_size(module, i))
+        local kernel = work.cuda
+        print(i, kernel.begin[1] ~= nil, kernel.combine[1] ~= nil, kernel.grouped)
+      end
+    ]])
+    if not r then return end
+    local asserted, n = {}, 0
+    for line in r.stdout:gmatch("[^\n]+") do
+      local type_, at, from = line:match("^reducer (%d+) at (%d+), (%d+)$")
+      if at then
+        n = n + 1
+        local which = ({ "few", "few", "few", "few", "groups" })[n]
+        local place = ({ 0, 2, 4, 6, 0 })[n]
+        local t = ({ "char", "double4", "pair", "float", "long" })[n]
+        asserted[#asserted + 1] = ("static_assert(64 + celer::signature<decltype(&%s)>"
+          .. "::argument_at(%d) == %s, \"\");"):format(which, place, at)
+        asserted[#asserted + 1] = ("static_assert(sizeof(%s) == %s && 32 %% alignof(%s) == 0, "
+          .. "\"\");"):format(t, type_, t)
+        assert.equal(at + 32, tonumber(from)) -- behind four words
+      end
+      local name, bytes = line:match("^(%l+) %d%-d, (%d+) bytes")
+      if name then
+        asserted[#asserted + 1] = ("static_assert(sizeof(celer::entry<&%s>::packed) == %s, "
+          .. "\"\");"):format(name, bytes)
+      end
+    end
+    assert.equal(5, n, r.stdout .. r.stderr)
+    assert.equal(13, #asserted)
+    assert.matches("0\ttrue\ttrue\tfalse\n1\tfalse\tfalse\tfalse\n2\ttrue\ttrue\ttrue\n$",
+      r.stdout)
+    local ok, _, message = k.check_cuda(source .. table.concat(asserted, "\n"), { prelude =
+      k.read("kernels/group.cuh") .. k.read("kernels/reduce.cuh") })
+    assert.is_true(ok, message)
   end)
 
   it("is compiled again for wide strides, for works made from then on", function()

@@ -1,0 +1,332 @@
+-- Reductions on a GPU, from cel__cuda_enqueue to the kernel language, with a
+-- driver that runs blocks on the processor (gpu_host.h).
+local ffi = require("ffi")
+local k = require("spec.device.compile")
+local c = require("spec.support.cdef")("device/kernel.h", "device/cuda_lane.h")
+
+ffi.cdef([[
+typedef struct { float value; int at; } spec_best;
+cel_status cel__cuda_enqueue(const cel_cuda *cuda, int32_t device, const cel_job *job,
+  int32_t lane, CUstream stream, CUresult *lost);
+unsigned gpu_launches, gpu_blocks, gpu_shared;
+int gpu_launch(void);
+int spec_at(int kernel, int parameter);
+int spec_bytes(int kernel);
+void *spec_function(int kernel, int which);
+]])
+
+local OPS = "0, 0, 0, 0, 2, 6"
+
+local SOURCE = [[
+struct best { float value; int at; };
+namespace celer {
+template <> CELER_FN best customs<best>(int, best a, best b) {
+  return a.value > b.value || (a.value == b.value && a.at < b.at) ? a : b;
+}
+}
+// Views 0 to 5; the operators of some are those of OPS.
+kernel void one(item<1> it, in<int, 1> a, reducer<long> sum, reducer<float, 1> f,
+                reducer<int, 1> h, reducer<int> least, reducer<best> most, int n) {
+  const int x = a(it[0]);
+  if (x % n == 0) return;
+  sum += x;
+  least.combine(x);
+  most.combine({float(x), int(it[0])});
+  f(x % 5) += x;
+  h.combine(x % 37, 1);
+}
+kernel void two(item<2> it, reducer<long> sum, reducer<int, 2> h) {
+  sum += it[0] * 1000 + it[1];
+  h(it[0] % 3, it[1] % 4) += 1;
+}
+kernel void three(item<3> it, reducer<int> n) { n += 1; }
+kernel void grouped(group<1> g, in<int, 1> a, local<int, 96> t, reducer<long> sum,
+                    reducer<int, 1> h) {
+  const int l = g.local(0);
+  t[l] = a(g.global(0));
+  if (l % 7 == 2) return;
+  g.barrier();
+  sum += t[(l + 1) % g.size(0)];
+  h(l % 3) += 1;
+  if (l % 7 == 3) return;
+  g.barrier();
+  sum += 1;
+}
+kernel void cube(group<3> g, reducer<long> sum) {
+  sum += g.global(0) * 10000 + g.global(1) * 100 + g.global(2);
+}
+kernel void zero(item<0> it, reducer<int> n) { n += 5; }
+]]
+
+local NAMES = { "one", "two", "three", "grouped", "cube", "zero" }
+
+local function build()
+  local out = { '#include "spec/device/gpu_host.h"\n', k.header, k.read("kernels/group.cuh"),
+    "#define CELER_OPS " .. OPS .. "\n", (k.read("kernels/reduce.cuh")
+      :gsub("extern __shared__", "extern")), SOURCE }
+  local rows, ats, sizes = {}, {}, {}
+  for i, name in ipairs(NAMES) do
+    out[#out + 1] = ("CELER_ENTRY(%s)\n"):format(name)
+    out[#out + 1] = ([[
+static void run_%s(const void *a) { celer_run_%s(*(const celer::entry<&%s>::packed *)a); }
+static void begin_%s(const void *a) { celer_begin_%s(*(const celer::entry<&%s>::packed *)a); }
+static void combine_%s(const void *a) { celer_combine_%s(*(const celer::combining *)a); }
+]]):gsub("%%s", name)
+    rows[i] = ("{(void *)run_%s, (void *)begin_%s, (void *)combine_%s}"):format(name, name, name)
+    ats[i] = ("case %d: return int(celer::signature<decltype(&%s)>::argument_at(k));")
+      :format(i - 1, name)
+    sizes[i] = ("int(sizeof(celer::entry<&%s>::packed))"):format(name)
+  end
+  out[#out + 1] = ([[
+namespace celer { uint4 celer_shared[4096]; }
+extern "C" {
+void *spec_function(int i, int which) {
+  void *all[][3] = {%s};
+  return all[i][which];
+}
+int spec_at(int i, int k) { switch (i) { %s } return -1; }
+int spec_bytes(int i) { const int all[] = {%s}; return all[i]; }
+}
+]]):format(table.concat(rows, ", "), table.concat(ats, " "), table.concat(sizes, ", "))
+  local folder = k.folder()
+  local file = assert(io.open(folder .. "/unit.cpp", "wb"))
+  file:write(table.concat(out, "\n"))
+  file:close()
+  local command = ("%s -std=c++17 -O1 -w -I. -fPIC -shared %s/unit.cpp -o %s/unit.so"):format(
+    os.getenv("CXX") or "c++", folder, folder)
+  assert(os.execute(command) == 0, command)
+  return ffi.load(folder .. "/unit.so")
+end
+
+describe("a reduction on a GPU", function()
+  local gpu, api, cuda
+  local anchors
+  setup(function()
+    gpu = build()
+    api, cuda = ffi.new("cel_cuda_api"), ffi.new("cel_cuda")
+    api.cuLaunchKernel = ffi.cast(ffi.typeof(api.cuLaunchKernel), gpu.gpu_launch)
+    cuda.api, cuda.devices = api, 1
+  end)
+  teardown(k.clean)
+  before_each(function() anchors = {} end)
+
+  local function keep(value)
+    anchors[#anchors + 1] = value
+    return value
+  end
+
+  local function box(...)
+    local b = ffi.new("cel_box")
+    for d = 0, 2 do b.min[d], b.max[d] = 0, select(d + 1, ...) or 1 end
+    return b
+  end
+
+  -- The kernel as module_cuda.c would describe it. Parameters: {"view", size},
+  -- {"reduce", size, array} or {"value", size}.
+  local function kernel_of(i, dims, params)
+    local kernel = keep(ffi.new("cel_cuda_kernel"))
+    local arguments = keep(ffi.new("cel_cuda_argument[?]", #params + 1))
+    local place = 0
+    for _, p in ipairs(params) do
+      local at = 64 + gpu.spec_at(i, place)
+      place = place + 1
+      if p[1] ~= "local" then
+        local a = arguments[kernel.arguments]
+        kernel.arguments = kernel.arguments + 1
+        a.view, a.reducer, a.array = p[1] ~= "value", p[1] == "reduce", p[3] or false
+        a.at, a.size, a.from = at, p[2], p[1] == "reduce" and at + 32 or 0
+      end
+    end
+    kernel.argument, kernel.dims, kernel.bytes = arguments, dims, gpu.spec_bytes(i)
+    kernel["function"][0] = ffi.cast("CUfunction", gpu.spec_function(i, 0))
+    kernel.begin[0] = ffi.cast("CUfunction", gpu.spec_function(i, 1))
+    kernel.combine[0] = ffi.cast("CUfunction", gpu.spec_function(i, 2))
+    return kernel
+  end
+
+  -- A view of dense memory; a reducer that begins with `identity` where it is
+  -- given one, an array of it.
+  local function view_of(memory, extent)
+    local v = ffi.new("cel_view")
+    v.base, v.layout, v.box = memory, extent, extent
+    return v
+  end
+
+  local function enqueue(work, views, chunk, range, lane)
+    local job = keep(ffi.new("cel_job"))
+    job.kind = ffi.cast("cel_job_kind", "CEL_JOB_CALL")
+    job.work, job.call.chunk, job.call.range = work, chunk, range
+    local list = keep(ffi.new("cel_view[?]", #views + 1))
+    for i, v in ipairs(views) do list[i - 1] = v end
+    job.call.view, job.call.views = list, #views
+    local lost = ffi.new("CUresult[1]")
+    assert.equal(0, tonumber(c.cel__cuda_enqueue(cuda, 0, job, lane or 0, nil, lost)))
+    assert.equal(0, tonumber(lost[0]))
+  end
+
+  -- reducers: {view from 0, extent, identity}.
+  local function work_of(kernel, reducers, values)
+    local work = keep(ffi.new("cel_work"))
+    local list = keep(ffi.new("cel_reducer[?]", #reducers + 1))
+    for i, r in ipairs(reducers) do
+      list[i - 1].view, list[i - 1].extent = r[1], r[2]
+      list[i - 1].identity, list[i - 1].element_size = keep(r[3]), ffi.sizeof(r[3])
+    end
+    work.cuda, work.reducer, work.reducers, work.values = kernel, list, #reducers, values
+    return work
+  end
+
+  local function input(n, f)
+    local a = keep(ffi.new("int[?]", n))
+    for i = 0, n - 1 do a[i] = f(i) end
+    return a
+  end
+
+  local function value(i) return (i * 7919 + 31) % 4001 end
+
+  local ONE = { { "view", 4 }, { "reduce", 8 }, { "reduce", 4, true },
+    { "reduce", 4, true }, { "reduce", 4 }, { "reduce", 8 }, { "value", 4 } }
+
+  it("comes to what it should, for one block and many, and for its lanes", function()
+    for lane, n in ipairs { 1, 31, 256, 257, 4000, 20000 } do
+      local sum, least = keep(ffi.new("int64_t[1]", 77)), keep(ffi.new("int[1]", 77))
+      local most = keep(ffi.new("spec_best[1]"))
+      local f, h = keep(ffi.new("float[5]")), keep(ffi.new("int[37]"))
+      local kernel = kernel_of(0, 1, ONE)
+      local work = work_of(kernel, {
+        { 1, box(), ffi.new("int64_t[1]", 0) }, { 2, box(5), ffi.new("float[1]", 0) },
+        { 3, box(37), ffi.new("int[1]", 0) }, { 4, box(), ffi.new("int[1]", 2 ^ 31 - 1) },
+        { 5, box(), ffi.new("spec_best[1]", { { -1, 0 } }) },
+      }, keep(ffi.new("int[1]", 3)))
+      local views = { view_of(input(n, value), box(n)), view_of(sum, box()),
+        view_of(f, box(5)), view_of(h, box(37)), view_of(least, box()), view_of(most, box()) }
+      for _ = 1, 2 do enqueue(work, views, box(n), box(n), lane - 1) end
+      local w = { sum = 0, least = 2 ^ 31 - 1, most = -1, at = 0, f = {}, h = {} }
+      for i = 0, n - 1 do
+        local x = value(i)
+        if x % 3 ~= 0 then
+          w.sum, w.least = w.sum + x, math.min(w.least, x)
+          if x > w.most then w.most, w.at = x, i end
+          w.f[x % 5] = (w.f[x % 5] or 0) + x
+          w.h[x % 37] = (w.h[x % 37] or 0) + 1
+        end
+      end
+      assert.equal(w.sum, tonumber(sum[0]))
+      assert.equal(w.least, least[0])
+      assert.equal(w.most, most[0].value)
+      assert.equal(w.at, most[0].at)
+      for i = 0, 36 do assert.equal(w.h[i] or 0, h[i]) end
+      for i = 0, 4 do
+        assert.is_true(math.abs((w.f[i] or 0) - f[i]) <= 1e-4 * (w.f[i] or 0))
+      end
+    end
+  end)
+
+  it("has the block's shared memory where that pays, and no more blocks than there is room for",
+    function()
+      local function shared(n, bins)
+        local memory = keep(ffi.new("int[?]", bins))
+        local kernel = kernel_of(0, 1, ONE)
+        local one = box()
+        local work = work_of(kernel, {
+          { 1, one, ffi.new("int64_t[1]", 0) }, { 2, box(5), ffi.new("float[1]") },
+          { 3, box(bins), ffi.new("int[1]", 0) }, { 4, one, ffi.new("int[1]", 2 ^ 31 - 1) },
+          { 5, one, ffi.new("spec_best[1]") } }, keep(ffi.new("int[1]", 5)))
+        local room = keep(ffi.new("double[8]"))
+        enqueue(work, { view_of(input(n, value), box(n)), view_of(room, one),
+          view_of(room + 3, box(5)), view_of(memory, box(bins)), view_of(room + 1, one),
+          view_of(room + 2, one) }, box(n), box(n))
+        local all = 0
+        for i = 0, bins - 1 do all = all + memory[i] end
+        local wanted = 0
+        for i = 0, n - 1 do wanted = wanted + (value(i) % 5 ~= 0 and 1 or 0) end
+        assert.equal(wanted, all)
+        return gpu.gpu_shared
+      end
+      assert.equal(32 + 160, shared(5000, 37))
+      assert.equal(0, shared(300, 3000))
+      assert.equal(0, shared(20000, 9000))
+      local n = keep(ffi.new("int[1]"))
+      local three = work_of(kernel_of(2, 3, { { "reduce", 4 } }),
+        { { 0, box(), ffi.new("int[1]", 0) } })
+      enqueue(three, { view_of(n, box()) }, box(30, 70, 1100), box(30, 70, 1100))
+      assert.equal(30 * 70 * 1100, n[0])
+      assert.equal(0, gpu.gpu_shared)
+      assert.is_true(gpu.gpu_blocks > 3500 and gpu.gpu_blocks <= 4096)
+    end)
+
+  it("strides in two and three dimensions, and runs a single item", function()
+    local sum, h, n = keep(ffi.new("int64_t[1]")), keep(ffi.new("int[12]")), keep(ffi.new("int[1]"))
+    local two = work_of(kernel_of(1, 2, { { "reduce", 8 }, { "reduce", 4, true } }),
+      { { 0, box(), ffi.new("int64_t[1]", 0) }, { 1, box(3, 4), ffi.new("int[1]", 0) } })
+    local chunk = box(300, 770)
+    chunk.min[0], chunk.min[1] = 10, 33
+    enqueue(two, { view_of(sum, box()), view_of(h, box(3, 4)) }, chunk, box(400, 900))
+    local wanted, bins = 0, {}
+    for i = 10, 299 do for j = 33, 769 do
+      wanted = wanted + i * 1000 + j
+      local at = i % 3 * 4 + j % 4
+      bins[at] = (bins[at] or 0) + 1
+    end end
+    assert.equal(wanted, tonumber(sum[0]))
+    for i = 0, 11 do assert.equal(bins[i], h[i]) end
+    local three = work_of(kernel_of(2, 3, { { "reduce", 4 } }),
+      { { 0, box(), ffi.new("int[1]", 0) } })
+    enqueue(three, { view_of(n, box()) }, box(5, 9, 400), box(5, 9, 400))
+    assert.equal(18000, n[0])
+    local zero = work_of(kernel_of(5, 0, { { "reduce", 4 } }),
+      { { 0, box(), ffi.new("int[1]", 0) } })
+    enqueue(zero, { view_of(n, box()) }, box(), box())
+    assert.equal(5, n[0])
+  end)
+
+  it("works in groups whose items return, in several launches where there are many", function()
+    local GROUPED = { { "view", 4 }, { "local" }, { "reduce", 8 }, { "reduce", 4, true } }
+    for _, case in ipairs { { 96, 3 }, { 40, 50 }, { 3, 20000 } } do
+      local size, groups = unpack(case)
+      local n = size * groups
+      local sum, h = keep(ffi.new("int64_t[1]")), keep(ffi.new("int[3]"))
+      local work = work_of(kernel_of(3, 1, GROUPED),
+        { { 1, box(), ffi.new("int64_t[1]", 0) }, { 2, box(3), ffi.new("int[1]", 0) } })
+      work.group[0], work.group[1], work.group[2] = size, 1, 1
+      gpu.gpu_launches = 0
+      enqueue(work, { view_of(input(n, value), box(n)), view_of(sum, box()), view_of(h, box(3)) },
+        box(n), box(n), 5)
+      local wanted, bins = 0, { [0] = 0, 0, 0 }
+      for g = 0, groups - 1 do
+        for l = 0, size - 1 do
+          if l % 7 ~= 2 then
+            wanted = wanted + value(g * size + (l + 1) % size) + (l % 7 ~= 3 and 1 or 0)
+            bins[l % 3] = bins[l % 3] + 1
+          end
+        end
+      end
+      assert.equal(wanted, tonumber(sum[0]))
+      for i = 0, 2 do assert.equal(bins[i], h[i]) end
+      assert.equal(1 + math.ceil(groups / 16384), gpu.gpu_launches)
+    end
+    local sum = keep(ffi.new("int64_t[1]"))
+    local work = work_of(kernel_of(4, 3, { { "reduce", 8 } }),
+      { { 0, box(), ffi.new("int64_t[1]", 0) } })
+    work.group[0], work.group[1], work.group[2] = 2, 1, 2
+    gpu.gpu_launches = 0
+    enqueue(work, { view_of(sum, box()) }, box(60, 50, 80), box(60, 50, 80))
+    assert.equal(240000 * (29.5 * 10000 + 24.5 * 100 + 39.5), tonumber(sum[0]))
+    assert.equal(5, gpu.gpu_launches) -- what begins, then 8 planes of 40 x 50 at a time
+  end)
+
+  it("combines rows in order", function()
+    local rows = keep(ffi.new("int[15]"))
+    for i = 0, 14 do rows[i] = i end
+    local into = keep(ffi.new("int[4]", { 1000, 2000, 3000, 4000 }))
+    local work = keep(ffi.new("cel_work"))
+    work.cuda, work.combines = kernel_of(0, 1, ONE), true
+    for onto = 0, 1 do
+      work.values = keep(ffi.new("int32_t[2]", { 3, onto }))
+      local v = view_of(rows, box(3, 5))
+      v.box = box(3, 4)
+      enqueue(work, { v, view_of(into, box(2, 2)) }, box(4), box(4))
+      for i = 0, 3 do assert.equal((onto + 1) * (3 * i + 15), into[i]) end
+    end
+  end)
+end)
