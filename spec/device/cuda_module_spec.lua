@@ -160,7 +160,7 @@ describe("a module for GPUs", function()
       r.stdout)
     local ok, _, message = k.check_cuda(source .. table.concat(asserted, "\n"), { prelude =
       k.read("kernels/group.cuh") .. k.read("kernels/reduce.cuh") })
-    assert.is_true(ok, message)
+    assert.is_truthy(ok, message)
   end)
 
   it("is compiled again for wide strides, for works made from then on", function()
