@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "comm/clocks.h"
 #include "comm/cuda_link.h"
 #include "comm/mpi_gpu.h"
 #include "comm/report.h"
@@ -230,6 +231,16 @@ static int32_t lanes_for(int32_t cores) {
   return cores < 2 ? 2 : cores < 4 ? cores : 4;
 }
 
+/* With rank 0's clock. All ranks come here. */
+static cel_status start_timeline(cel_session *s) {
+  cel_clock clock;
+  cel_clock_offset offset;
+  cel_clock_here(&clock);
+  CEL_TRY(cel_clocks_compare(s->transport, &clock, &offset));
+  cel_timeline_start(s->timeline, offset.ahead, s->backend->kernel_lanes);
+  return CEL_E_OK;
+}
+
 cel_status cel_session_start(cel_session *s) {
   if (s->engine != NULL) return CEL_E_OK;
   if (s->backend == NULL) CEL_TRY(start_backend(s));
@@ -249,8 +260,7 @@ cel_status cel_session_start(cel_session *s) {
   }
   if (s->options.profile && s->profile == NULL)
     s->profile = cel_profile_create();
-  if (s->timeline != NULL)
-    cel_timeline_start(s->timeline, 0, s->backend->kernel_lanes);
+  if (s->timeline != NULL) CEL_TRY(start_timeline(s));
   if (s->options.check && s->audit == NULL) s->audit = cel_audit_create();
   cel_engine_config config = {
       .transport = s->transport,

@@ -188,6 +188,7 @@ cel_status cel_timeline_open(const cel_timeline_config *config,
 
 void cel_timeline_start(cel_timeline *timeline, int64_t offset,
                         int32_t kernel_lanes) {
+  if (timeline->started) return;
   timeline->text.offset = offset;
   timeline->text.kernel_lanes = kernel_lanes;
   for (int i = 0; i < RINGS; ++i)

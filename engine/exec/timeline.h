@@ -40,8 +40,8 @@ typedef struct cel_timeline_config {
 cel_status cel_timeline_open(const cel_timeline_config *config,
                              cel_timeline **out);
 /* What is known later: rank 0's clock less ours, in ns, and which lanes of a
- * device are for kernels. Starts the thread; before the first record. Thread:
- * main. */
+ * device are for kernels. Starts the thread; before the first record. Later
+ * calls do nothing. Thread: main. */
 void cel_timeline_start(cel_timeline *timeline, int64_t offset,
                         int32_t kernel_lanes);
 /* Writes down what happened. Of the kinds of one track, of the lanes' and

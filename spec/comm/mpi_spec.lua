@@ -37,6 +37,13 @@ describe("the MPI transport", function()
     assert.equal("1 passed, 0 failed\n", r.stdout)
   end)
 
+  it("lets ranks compare their clocks", function()
+    for ranks = 2, 4 do
+      local r = check(ranks, { "clocks" })
+      assert.equal("1 passed, 0 failed\n", r.stdout, r.stderr)
+    end
+  end)
+
   -- Windows and bounds far below what a run uses, so that all queues fill.
   local bounds = {
     { window = 2, sends = 1, receives = 1, ranks = 3, small = 100 },

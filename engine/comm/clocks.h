@@ -1,0 +1,37 @@
+/* clocks.h -- how much rank 0's clock is ahead of this rank's.
+ *
+ * Processes of one host share a monotonic clock; those of different hosts count
+ * from when each was started. A rank asks rank 0 for the time, a few times, and
+ * believes the answer that came fastest: it is wrong by half of that time at
+ * most. Clocks drift apart by some microseconds in a second, or less; that is
+ * not corrected.
+ * Cost: a few messages of each rank to rank 0, at the start; none where all
+ * ranks are on one host.
+ */
+#ifndef CEL_COMM_CLOCKS_H
+#define CEL_COMM_CLOCKS_H
+
+#include "comm/transport.h"
+
+/* Control messages; see report.h for others. */
+enum { CEL_CLOCKS_ASK = -3, CEL_CLOCKS_TIME = -4, CEL_CLOCKS_DONE = -5 };
+
+typedef struct cel_clock {
+  int64_t (*now)(void *context); /* ns */
+  void *context;
+  char host[64]; /* equal where the clock is the same one */
+} cel_clock;
+
+/* CLOCK_MONOTONIC, of the kernel that runs here. */
+void cel_clock_here(cel_clock *out);
+
+typedef struct cel_clock_offset {
+  int64_t ahead;  /* rank 0's clock, less this rank's, ns */
+  int64_t within; /* it is known to that */
+} cel_clock_offset;
+
+/* Collective, blocking; when transport->broadcast may be called. CEL_E_COMM.
+ * Thread: main. */
+cel_status cel_clocks_compare(cel_transport *transport, const cel_clock *clock,
+                              cel_clock_offset *out);
+#endif
