@@ -66,11 +66,12 @@ static void push_row(lua_State *L, const cel_audit_row *row) {
 }
 
 /* audit() -> this rank's rows (exec/audit.h); nil when nobody asked, or nothing
- * ran. When nothing is under way. */
+ * ran. Stops the engine. */
 static int check_audit(lua_State *L) {
   const cel_session *session = cel__session_of(L);
   const cel_audit_row *row;
   if (session->audit == NULL) return 0;
+  if (session->engine != NULL) cel_engine_stop(session->engine);
   uint32_t n = cel_audit_rows(session->audit, &row);
   lua_createtable(L, (int)n, 0);
   for (uint32_t i = 0; i < n; ++i) {
@@ -95,7 +96,7 @@ static cel_status gather(cel_comm *comm, const char *text, uint64_t length,
   return status;
 }
 
-/* gather(text) -> the texts of all ranks. Collective; the engine has finished,
+/* gather(text) -> the texts of all ranks. Collective; the engine has finished
  * and is stopped. */
 static int check_gather(lua_State *L) {
   cel_session *session = cel__session_of(L);
@@ -105,7 +106,6 @@ static int check_gather(lua_State *L) {
   cel_comm *comm;
   uint64_t size;
   char *all = NULL;
-  if (session->engine != NULL) cel_engine_stop(session->engine);
   if (t->join(t, GATHER_GROUP, &comm) != CEL_E_OK) return cel__push_failure(L);
   uint64_t *lengths = cel_alloc((size_t)t->ranks * sizeof *lengths);
   cel_status status = gather(comm, text, length, lengths, &all, &size);

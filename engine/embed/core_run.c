@@ -261,14 +261,16 @@ static int run_info(lua_State *L) {
   return 1;
 }
 
-/* counts() -> what the engine has done, and in how many seconds, or nil when it
- * never ran. */
-/* warn(text) */
-static int run_warn(lua_State *L) {
-  cel_session_warn(cel__session_of(L), luaL_checkstring(L, 1));
+/* advise(text): warns, unless `--advice off`. */
+static int run_advise(lua_State *L) {
+  cel_session *session = cel__session_of(L);
+  const char *text = luaL_checkstring(L, 1);
+  if (session->options.advice) cel_session_warn(session, text);
   return 0;
 }
 
+/* counts() -> what the engine has done, and in how many seconds, or nil when it
+ * never ran. */
 static int run_counts(lua_State *L) {
   const cel_session *session = cel__session_of(L);
   if (session->engine == NULL) return 0;
@@ -350,7 +352,7 @@ const luaL_Reg cel__core_run[] = {
     {"wait", run_wait},
     {"finish", run_finish},
     {"info", run_info},
-    {"warn", run_warn},
+    {"advise", run_advise},
     {"counts", run_counts},
     {"profile", run_profile},
     {"environment", run_environment},

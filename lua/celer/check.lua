@@ -188,6 +188,16 @@ local function findings(rows)
   return out
 end
 
+local function sort(rows)
+  table.sort(rows, function(a, b)
+    if a.file ~= b.file then return (a.file or "") < (b.file or "") end
+    if a.line ~= b.line then return a.line < b.line end
+    if a.name ~= b.name then return (a.name or "") < (b.name or "") end
+    return a.access < b.access
+  end)
+  return rows
+end
+
 local function write(out, rows)
   local chunks = 0
   for _, row in ipairs(rows) do chunks = chunks + row.chunks end
@@ -198,18 +208,27 @@ local function write(out, rows)
     times(#rows, "access", "accesses"), times(chunks, "chunk", "chunks")))
 end
 
+--- Calls f, which runs the script. When it fails, what rank 0 has found until then
+--- may be why.
+---@param f fun(): integer
+---@return integer status
+function M.guard(f)
+  local ok, result = pcall(f)
+  if ok then return result end
+  if core.rank() == 0 then
+    local rows = sort(core.audit() or {})
+    local out = findings(rows)
+    if out.mistakes > 0 then write(out, rows) end
+  end
+  error(result, 0)
+end
+
 --- Writes the report, from rank 0, once all has been executed. All ranks call it.
 ---@return integer status  1 where there are mistakes
 function M.finish()
   local texts = { codec.encode(core.audit() or {}) }
   if select(2, core.rank()) > 1 then texts = place.check(core.gather(texts[1])) end
-  local rows = merge(texts)
-  table.sort(rows, function(a, b)
-    if a.file ~= b.file then return (a.file or "") < (b.file or "") end
-    if a.line ~= b.line then return a.line < b.line end
-    if a.name ~= b.name then return (a.name or "") < (b.name or "") end
-    return a.access < b.access
-  end)
+  local rows = sort(merge(texts))
   local out = findings(rows)
   if core.rank() == 0 then write(out, rows) end
   return out.mistakes > 0 and 1 or 0

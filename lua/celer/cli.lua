@@ -161,9 +161,12 @@ local function run(path, arguments, resolved, text)
     require("celer.place").check(core.imagine(tonumber(resolved["as-rank"] or 0), ranks))
   end
   watch(resolved)
-  if resolved.log == "debug" then with_traceback(chunk, unpack(arguments))
-  else chunk(unpack(arguments)) end
-  return finish(resolved)
+  local function all()
+    if resolved.log == "debug" then with_traceback(chunk, unpack(arguments))
+    else chunk(unpack(arguments)) end
+    return finish(resolved)
+  end
+  return settings.check and checking.guard(all) or all()
 end
 
 -- Why there is no GPU, where one was asked for; as rank 0 sees it. Where only

@@ -88,7 +88,7 @@ local met = {} -- "file:line" -> times; false once it was told
 --- Called when a line has called its opaque mapper anew for many submissions, once
 --- for each line: a hint for whoever shows such.
 ---@type fun(text: string)
-function M.hint(text) core.warn(text) end
+function M.hint(text) core.advise(text) end
 
 local function count(buffer, rule, n)
   local file, line = place.user()

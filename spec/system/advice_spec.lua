@@ -100,6 +100,22 @@ up(list[1])
 ]==], { ranks = 2 }))
   end)
 
+  it("of a line whose mapper is called anew in every step, unless it is not to", function()
+    local text = UP .. [==[
+local u, first = buffer "u", { [0] = 0, 1, 2, 3, 4, 5, 6, 7, 8 }
+for _ = 1, 120 do
+  q:submit(function(cg)
+    cg:parallel_for({ 8 }, k, cg:read_write(u, function(chunk)
+      return celer.box({ first[chunk.min[0]] }, { first[chunk.max[0]] })
+    end))
+  end)
+end
+]==]
+    assert.matches("^celer: warning: x:11: the range mapper of u has no closed form [^\n]*\n$",
+      run(text))
+    assert.equal("", run(text, { "--advice", "off" }))
+  end)
+
   it("of a buffer whose memory grows step by step", function()
     local grows = [==[
 local k = celer.kernel [=[

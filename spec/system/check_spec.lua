@@ -227,6 +227,58 @@ print(q:drain(v)[0] ~= nil)
     assert.equal(1, r.status)
   end)
 
+  it("says what it found where the run fails", function()
+    for _, ranks in ipairs { false, 2 } do
+      local r = check([==[
+local v = celer.buffer("int", { 12 }, { name = "v" })
+local k = celer.kernel [=[
+  kernel void few(item<1> it, out<int, 1> v) { if (it[0] > 0) v(it[0]) = 1; }
+]=]
+q:submit(function(cg) cg:parallel_for({ 12 }, k, cg:discard_write(v)) end)
+q:wait()
+q:submit(function(cg)
+  cg:host_task(celer.once, function(_, v) assert(v[0] == 1, "not one") end, cg:read(v, celer.all))
+end)
+q:drain()
+]==], ranks or nil)
+      assert.equal(1, r.status)
+      assert.matches("^x:7: mistake: kernel few: cg:discard_write%(v%) does not write all [^\n]*\n"
+        .. "celer check: 1 mistake found", r.report)
+      assert.matches("celer: x:10: not one", r.report)
+    end
+  end)
+
+  it("looks at reductions, and at mappers without a closed form", function()
+    local text = [==[
+local u = celer.buffer("double", { 24 }, { name = "u", init = function(i) return i end })
+local sum = celer.buffer("double", {}, { name = "sum" })
+local function opaque(chunk)
+  if chunk.max[0] > 12 then return celer.box({ chunk.min[0] }, { chunk.max[0] }) end
+  return celer.box({ chunk.min[0] }, { chunk.max[0] })
+end
+local k = celer.kernel [=[
+  kernel void add(item<1> it, reducer<double> sum, in<double, 1> u) {
+    sum += u(it[0]) + (it[0] == 23 ? u(BESIDE) : 0);
+  }
+]=]
+q:submit(function(cg)
+  local total = cg:reduce(sum, "sum")
+  local a = cg:read(u, opaque)
+  cg:parallel_for({ 24 }, k, total, a)
+end)
+print(q:drain(sum)())
+]==]
+    for _, ranks in ipairs { false, 2 } do
+      local r = check((text:gsub("BESIDE", "23")), ranks or nil)
+      assert.equal("299\n", r.stdout)
+      assert.matches("^celer check: no mistakes found; ", r.report)
+      r = check((text:gsub("BESIDE", "0")), ranks or nil)
+      assert.matches("^x:16: mistake: kernel add: cg:read%(u%) touches what it was not promised: "
+        .. "item %(23%), whose chunk %[%d+, 24%) was promised %[%d+, 24%), touches element %(0%); "
+        .. "1 such access\n", r.report)
+    end
+  end)
+
   it("does not mind what an element is used for twice, nor atomic additions", function()
     local r = check([==[
 local u = celer.buffer("int", { 24 }, { name = "u", init = function(i) return i end })
