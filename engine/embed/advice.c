@@ -33,6 +33,11 @@ static void advise(const cel_session *s, cel_place place, const char *format,
     fprintf(stderr, "celer: warning: %s\n", text);
 }
 
+void cel_advice_give(const cel_session *session, cel_place place,
+                     const char *text) {
+  advise(session, place, "%s", text);
+}
+
 static bool is_same(cel_place a, cel_place b) {
   return a.file == b.file && a.line == b.line;
 }

@@ -5,6 +5,8 @@
  *   pairs      a submission in a loop over pairs, whose order is not the same
  *              on all ranks
  *   cores      ranks with GPUs that the launcher bound to one core or two
+ *   mappers    a line that has an opaque mapper called anew in each step
+ *              (lua/celer/opaque.lua)
  *
  * Others come from the engine: memory that grows often (instr/memory.c), tasks
  * that come too slowly (runtime/idle.h).
@@ -23,6 +25,9 @@ void cel_advice_waited(const cel_session *session, cel_place place);
 /* The line submits. Costs a look at a table, and at the stack when the line is
  * new. */
 void cel_advice_submitted(lua_State *L, cel_place place);
+/* What a Lua module of ours has found out, once. */
+void cel_advice_give(const cel_session *session, cel_place place,
+                     const char *text);
 /* Once topology and devices are known. */
 void cel_advice_bound(const cel_session *session);
 

@@ -261,11 +261,10 @@ static int run_info(lua_State *L) {
   return 1;
 }
 
-/* advise(text): warns, unless `--advice off`. */
+/* advise(text, file, line): warns, unless `--advice off`. */
 static int run_advise(lua_State *L) {
-  cel_session *session = cel__session_of(L);
-  const char *text = luaL_checkstring(L, 1);
-  if (session->options.advice) cel_session_warn(session, text);
+  cel_advice_give(cel__session_of(L), cel__check_place(L, 2),
+                  luaL_checkstring(L, 1));
   return 0;
 }
 

@@ -209,10 +209,6 @@ static void warn(void *context, const cel_task *task, const char *text) {
     fprintf(stderr, "celer: warning: %s\n", text);
 }
 
-void cel_session_warn(const cel_session *session, const char *text) {
-  warn((void *)session, NULL, text);
-}
-
 /* Every rank says it: one may wait for another, which is stopped. */
 static void tell_stall(void *context, const char *text) {
   const cel_session *s = context;

@@ -88,7 +88,4 @@ void cel_session_merge_trace(cel_session *session, int64_t patience_us);
  * same exit status. With one that is not 0 it may end the job at once. */
 void cel_session_close(cel_session *session, int status);
 
-/* A warning to the user, once from all ranks. Thread: main. */
-void cel_session_warn(const cel_session *session, const char *text);
-
 #endif

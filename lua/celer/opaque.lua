@@ -7,7 +7,7 @@
 --- gave becomes a rule that lists it, the same on all ranks, as ranks compare rules.
 ---
 --- What a mapper gave is kept while all that it captured is as it was. One that reads
---- what may change unseen is called anew at each submission: `hint` tells of it once.
+--- what may change unseen is called anew at each submission, which the user is told.
 local box = require "celer.box"
 local closure = require "celer.closure"
 local core = require "celer.core"
@@ -85,11 +85,7 @@ end
 
 local met = {} -- "file:line" -> times; false once it was told
 
---- Called when a line has called its opaque mapper anew for many submissions, once
---- for each line: a hint for whoever shows such.
----@type fun(text: string)
-function M.hint(text) core.advise(text) end
-
+-- Tells of a line that has called its mapper anew for many submissions, once.
 local function count(buffer, rule, n)
   local file, line = place.user()
   local where = ("%s:%d"):format(file or "?", line or 0)
@@ -98,11 +94,11 @@ local function count(buffer, rule, n)
   times = (times or 0) + 1
   met[where] = times < PATIENCE and times
   if times < PATIENCE then return end
-  M.hint(("%s: the range mapper of %s has no closed form (%s), so each submission calls "
-    .. "it for %d chunk%s, on every rank; %s"):format(where, buffer.name, rule.reason, n,
+  core.advise(("the range mapper of %s has no closed form (%s), so each submission calls "
+    .. "it for %d chunk%s, on every rank; %s"):format(buffer.name, rule.reason, n,
     n == 1 and "" or "s", rule.volatile
       and "what it gives is not kept, as " .. rule.volatile
-      or "what it gives is kept for numbers that come again"))
+      or "what it gives is kept for numbers that come again"), file, line)
 end
 
 -- ---- rules ------------------------------------------------------------------
