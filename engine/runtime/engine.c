@@ -118,21 +118,6 @@ bool cel_engine_step_executor(cel_engine *engine) {
   return progress;
 }
 
-/* Sleeps, but not beyond the moment in which it is to be said that nothing
- * moves. */
-static void sleep_watched(cel_engine *e, uint32_t seen, uint32_t timeout_us) {
-  char text[CEL_ERROR_TEXT];
-  bool speak;
-  int64_t now = e->watchdog.limit_ns > 0 ? cel_now_ns() : 0;
-  timeout_us = cel__watchdog_rest(&e->watchdog, timeout_us, now, &speak);
-  if (!speak)
-    cel_park_wait(e->config.park, seen, timeout_us);
-  else if (cel_engine_tell(e, text, sizeof text))
-    e->config.stalled(e->config.stalled_context, text);
-  else
-    cel__watchdog_moved(&e->watchdog);
-}
-
 /* Lets others have the core, unless they have just kept it for long: who polls
  * comes last, while a sleeper gets it back at once. */
 static bool yield(cel_engine *e) {
@@ -151,23 +136,9 @@ static bool yield(cel_engine *e) {
 static void rest(cel_engine *e, uint32_t seen, int *polls) {
   cel_transport *t = e->config.transport;
   if (!t->busy(t))
-    sleep_watched(e, seen, t->ranks > 1 ? LISTEN_US : UINT32_MAX);
+    cel__engine_sleep(e, seen, t->ranks > 1 ? LISTEN_US : UINT32_MAX);
   else if (++*polls >= e->polls || !yield(e))
-    sleep_watched(e, seen, NAP_US);
-}
-
-/* Whether main leaves the executor without work. */
-static void watch_idle(cel_engine *e, bool progress) {
-  char text[256];
-  if (!e->config.advise || (!progress && !cel_executor_idle(e->executor)))
-    return;
-  if (atomic_load_explicit(&e->awaits, memory_order_relaxed))
-    cel__idle_forget(&e->idle);
-  else if (!progress)
-    cel__idle_begin(&e->idle, cel_now_ns());
-  else if (e->idle.since_ns != 0 &&
-           cel__idle_end(&e->idle, cel_now_ns(), text, sizeof text))
-    e->config.warn(e->config.warn_context, NULL, text);
+    cel__engine_sleep(e, seen, NAP_US);
 }
 
 static void *executor_main(void *engine) {
@@ -180,7 +151,7 @@ static void *executor_main(void *engine) {
       if (cel_executor_quiet(e->executor)) return NULL;
     }
     bool progress = cel_engine_step_executor(e);
-    watch_idle(e, progress);
+    cel__engine_watch(e, progress);
     if (progress)
       polls = 0;
     else

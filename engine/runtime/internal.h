@@ -97,6 +97,13 @@ bool cel__engine_failed(const cel_engine *engine);
 /* Keeps it for cel_engine_mishap. Thread: executor. */
 void cel__engine_forgive(void *engine, const cel_error *error);
 
+/* Waits for news, but not beyond the moment in which it is to be said that
+ * nothing moves (watchdog.h). Thread: executor. */
+void cel__engine_sleep(cel_engine *engine, uint32_t seen, uint32_t timeout_us);
+/* After each step: whether main leaves the executor without work (idle.h).
+ * Thread: executor. */
+void cel__engine_watch(cel_engine *engine, bool progress);
+
 void cel__scheduler_init(cel_engine *engine);
 void cel__scheduler_release(cel_engine *engine);
 /* Takes in one item; whether there was any. Thread: scheduler. */

@@ -43,16 +43,22 @@ print(q:drain(v)(1))
 ]==]
 
 describe("celer run --watchdog", function()
-  it("names the rank, buffer and task of a message that does not come, once", function()
-    local r = run(stopped, { "--watchdog", "1", ranks = 2 })
-    assert.equal(0, r.status)
-    assert.equal("6\n", r.stdout)
-    local text = r.stderr:gsub("[^%s(]+%.lua:", "x.lua:")
-    assert.equal(1, select(2, text:gsub("nothing has moved", "")))
-    assert.matches("^celer: warning: rank 0: nothing has moved for 1 s %(%-%-watchdog%); "
-      .. "it waits for\n", text)
-    assert.matches("\n  a message from rank 1, 16 bytes: u %[4, 8%); for task 'turn' "
-      .. "%(x.lua:24%)\n", text)
+  it("names the buffer and task of what does not come, and from whom, once", function()
+    for collective, what in pairs {
+      [false] = "a message from rank 1, 16 bytes: u %[4, 8%); for task 'turn' %(x.lua:24%)",
+      [true] = "a collective, all_gather of u %[0, 8%), with all ranks; "
+        .. "for task 'turn' %(x.lua:24%)",
+    } do
+      local r = run(stopped, { "--watchdog", "1", collective and "--log" or "--no-collectives",
+        collective and "warning" or nil, ranks = 2 })
+      assert.equal(0, r.status)
+      assert.equal("6\n", r.stdout)
+      local text = r.stderr:gsub("[^%s(]+%.lua:", "x.lua:")
+      assert.equal(1, select(2, text:gsub("nothing has moved", "")))
+      assert.matches("^celer: warning: rank 0: nothing has moved for 1 s %(%-%-watchdog%); "
+        .. "it waits for\n", text)
+      assert.matches("\n  " .. what .. "\n", text)
+    end
   end)
 
   it("names the task that takes long, on one rank", function()
