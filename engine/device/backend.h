@@ -128,7 +128,7 @@ typedef struct cel_backend_config {
   bool chains;     /* simulated */
   uint64_t grain;  /* simulated, dry: of all its memories; 0: none */
   uint64_t whole;  /* simulated, dry */
-  uint64_t block;  /* simulated; 0: the grain */
+  uint64_t block;  /* simulated, dry; 0: the grain, or a good one */
   /* Of each device's own memory, at most; with one, a CPU has such. 0: CPU,
    * simulated, dry: no limit; CUDA: what is free, divided by those who share
    * the device. */

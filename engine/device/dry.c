@@ -146,7 +146,9 @@ cel_status cel_backend_dry(const cel_backend_config *config,
       .lua = true,
       .grain = config->grain,
       .whole = config->whole,
-      .block = cel__backend_block(config->capacity, config->grain),
+      .block = config->block != 0 || config->grain == 0
+                   ? config->block
+                   : cel__backend_block(config->capacity, config->grain),
       .reserve = reserve,
       .release = release,
       .commit = commit,

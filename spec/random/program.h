@@ -297,6 +297,9 @@ bool records_check(const program *p, record **records, char *text, size_t size);
 bool program_run(const program *p, char *text, size_t size);
 bool program_run_threads(const program *p, char *text, size_t size);
 
+/* imagined.c: the same for dry runs of all ranks, whose graphs are checked. */
+bool program_run_dry(const program *p, char *text, size_t size);
+
 /* processes.c: runs programs as one rank of an MPI job, which a mismatch ends.
  * Whether this is rank 0. */
 bool programs_run_mpi(uint64_t seed, uint64_t count);

@@ -1,5 +1,6 @@
-/* random_programs [--threads | --cuda | --mpi] [--count N] [--seconds N]
- *                 [--seed S] [--ranks R] [--shrink] [--print] [--diverge]
+/* random_programs [--threads | --cuda | --mpi | --dry] [--count N]
+ *                 [--seconds N] [--seed S] [--ranks R] [--shrink] [--print]
+ * [--diverge]
  * [--fail]
  *                 [--fault drop|swap|duplicate]
  *
@@ -8,7 +9,8 @@
  * its seed: `--seed S --count 1` runs it again, the same way without --threads.
  * With --cuda it runs on threads and the GPUs of this machine, and exits with
  * 77 where there is none. With --mpi it is one rank of an MPI job, and nothing
- * is simulated. With --diverge one rank skips a step, with --fail a task fails;
+ * is simulated. With --dry each rank makes a dry run, and their graphs are
+ * checked. With --diverge one rank skips a step, with --fail a task fails;
  * every rank must say so.
  */
 #include <stdio.h>
@@ -27,7 +29,7 @@
 #endif
 
 typedef struct options {
-  bool threads, cuda, mpi, shrink, print, diverge, fail;
+  bool threads, cuda, mpi, dry, shrink, print, diverge, fail;
   uint64_t seed, count;
   double seconds;
   int ranks;
@@ -37,10 +39,11 @@ typedef struct options {
 static char text[1 << 16];
 
 static int usage(void) {
-  fprintf(stderr, "random_programs [--threads | --cuda | --mpi] [--count N]\n"
-                  "  [--seconds N] [--seed S] [--ranks R] [--shrink] [--print] "
-                  "[--diverge] [--fail]\n"
-                  "  [--fault drop|swap|duplicate]\n");
+  fprintf(stderr,
+          "random_programs [--threads | --cuda | --mpi | --dry] [--count N]\n"
+          "  [--seconds N] [--seed S] [--ranks R] [--shrink] [--print] "
+          "[--diverge] [--fail]\n"
+          "  [--fault drop|swap|duplicate]\n");
   return 2;
 }
 
@@ -78,6 +81,8 @@ static bool parse(int argc, char **argv, options *o) {
       o->cuda = o->threads = true;
     else if (strcmp(argv[i], "--mpi") == 0)
       o->mpi = true;
+    else if (strcmp(argv[i], "--dry") == 0)
+      o->dry = true;
     else if (strcmp(argv[i], "--shrink") == 0)
       o->shrink = true;
     else if (strcmp(argv[i], "--diverge") == 0)
@@ -119,8 +124,10 @@ static bool run_seed(const options *o, uint64_t seed) {
   if (o->diverge) program_diverge(p);
   if (o->fail) program_fail(p);
   if (o->print) program_print(p);
-  bool (*run)(const program *, char *, size_t) =
-      o->threads ? program_run_threads : program_run;
+  bool (*run)(const program *, char *, size_t) = o->dry ? program_run_dry
+                                                 : o->threads
+                                                     ? program_run_threads
+                                                     : program_run;
   bool passed = run(p, text, sizeof text);
   if (!passed) {
     printf("seed %llu: %s\n", (unsigned long long)seed, text);

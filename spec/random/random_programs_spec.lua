@@ -34,6 +34,12 @@ describe("random programs", function()
     assert.are.equal(0, failures, text)
   end)
 
+  it("are scheduled in dry runs as on a cluster", function()
+    local programs, failures, text = run("--dry --count 300")
+    assert.are.equal(300, programs)
+    assert.are.equal(0, failures, text)
+  end)
+
   it("hold it on GPUs", function()
     local pipe = assert(io.popen(program .. " --cuda --count 20 2>&1; echo status $?"))
     local text = pipe:read("*a")
