@@ -16,12 +16,23 @@ M.devices, M.runs = 3, 2
 -- Of what a task is promised to read, less than this share touched is a hint.
 local ENOUGH = 0.9
 
+-- Buffers of one access that are named.
+local MOST_NAMES = 4
+
 -- ---- while the script runs ---------------------------------------------------
 
 local known = {} -- accesses by task and number
 
 local function key_of(file, line, name)
   return ("%s:%d:%s"):format(file or "?", line or 0, name or "")
+end
+
+-- A task may have other buffers in each step; a few names do.
+local function name_buffer(names, name)
+  for _, known_name in ipairs(names) do
+    if known_name == name then return end
+  end
+  if #names < MOST_NAMES then names[#names + 1] = name end
 end
 
 --- Notes the accesses of a task that is being submitted.
@@ -37,11 +48,7 @@ function M.submit(name, accesses, kernel)
     local one = all[i] or { file = access.file, line = access.line, mode = access.mode,
       buffers = {}, kernel = kernel and kernel.name }
     all[i] = one
-    for _, buffer in ipairs(one.buffers) do
-      if buffer == access.buffer.name then one.known = true end
-    end
-    if not one.known then one.buffers[#one.buffers + 1] = access.buffer.name end
-    one.known = nil
+    name_buffer(one.buffers, access.buffer.name)
   end
 end
 
@@ -166,36 +173,38 @@ local function plain_access(row)
     kernel = nil, plain = true }
 end
 
-local function findings(rows)
-  local out = { mistakes = 0, hints = 0 }
-  for _, row in ipairs(rows) do
-    local access = (known[key_of(row.file, row.line, row.name)] or {})[row.access]
-      or plain_access(row)
-    local what = access.plain and row.name or describe(row, access)
-    local at = ("%s:%d: "):format(access.file or "?", access.line or 0)
-    for _, name in ipairs(notes) do
-      if row[name] then
-        out.mistakes = out.mistakes + 1
-        out[#out + 1] = at .. "mistake: " .. finders[name](row, what)
-      end
-    end
-    local text = not access.plain and hint(row, access, what)
-    if text then
-      out.hints = out.hints + 1
-      out[#out + 1] = at .. "hint: " .. text
-    end
+-- By the places of accesses, as strings; with how many there are of each kind.
+local function in_order(list, out)
+  for i, one in ipairs(list) do one.at = i end
+  table.sort(list, function(a, b)
+    if a.file ~= b.file then return a.file < b.file end
+    if a.line ~= b.line then return a.line < b.line end
+    return a.at < b.at
+  end)
+  for i, one in ipairs(list) do
+    out[i] = ("%s:%d: %s: %s"):format(one.file, one.line, one.kind, one.text)
   end
   return out
 end
 
-local function sort(rows)
-  table.sort(rows, function(a, b)
-    if a.file ~= b.file then return (a.file or "") < (b.file or "") end
-    if a.line ~= b.line then return a.line < b.line end
-    if a.name ~= b.name then return (a.name or "") < (b.name or "") end
-    return a.access < b.access
-  end)
-  return rows
+local function findings(rows)
+  local out, list = { mistakes = 0, hints = 0 }, {}
+  for _, row in ipairs(rows) do
+    local access = (known[key_of(row.file, row.line, row.name)] or {})[row.access]
+      or plain_access(row)
+    local what = access.plain and row.name or describe(row, access)
+    local function say(kind, text)
+      out[kind .. "s"] = out[kind .. "s"] + 1
+      list[#list + 1] = { file = access.file or "?", line = access.line or 0, kind = kind,
+        text = text }
+    end
+    for _, name in ipairs(notes) do
+      if row[name] then say("mistake", finders[name](row, what)) end
+    end
+    local text = not access.plain and hint(row, access, what)
+    if text then say("hint", text) end
+  end
+  return in_order(list, out)
 end
 
 local function write(out, rows)
@@ -216,7 +225,7 @@ function M.guard(f)
   local ok, result = pcall(f)
   if ok then return result end
   if core.rank() == 0 then
-    local rows = sort(core.audit() or {})
+    local rows = core.audit() or {}
     local out = findings(rows)
     if out.mistakes > 0 then write(out, rows) end
   end
@@ -228,7 +237,7 @@ end
 function M.finish()
   local texts = { codec.encode(core.audit() or {}) }
   if select(2, core.rank()) > 1 then texts = place.check(core.gather(texts[1])) end
-  local rows = sort(merge(texts))
+  local rows = merge(texts)
   local out = findings(rows)
   if core.rank() == 0 then write(out, rows) end
   return out.mistakes > 0 and 1 or 0
