@@ -1,5 +1,6 @@
 #include "comm/report.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -28,8 +29,15 @@ bool cel_report_told(cel_report *report, const cel_told *told) {
   return true;
 }
 
+static atomic_bool left; /* to another rank */
+
+bool cel_report_left(void) {
+  return atomic_load(&left);
+}
+
 static void answer(cel_report *report, cel_transport *t) {
   report->answered = true;
+  atomic_store(&left, true);
   t->tell(t, report->asker, CEL_REPORT_YOURS, NULL, 0);
 }
 

@@ -41,6 +41,10 @@ bool cel_report_told(cel_report *report, const cel_told *told);
 /* Answers when it is time. Cheap when nobody has asked. Thread: likewise. */
 void cel_report_tick(cel_report *report, cel_transport *transport);
 
+/* Whether this rank, 0, has let another one print, which then ends the job: it
+ * has nothing to say when it is told to end. Thread: any. */
+bool cel_report_left(void);
+
 /* Ends the job with status 1; `print` is called with the line to show if it is
  * this rank that shows it. Returns only where transport->abort does. Blocks for
  * some seconds at most. Thread: main, when nobody else drives the transport. */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "comm/launch.h"
+#include "comm/report.h"
 #include "embed/state.h"
 
 /* mpirun passes on what it has read when its ranks are gone, or a second after
@@ -63,14 +64,14 @@ static void ask_to_end(int number) {
 }
 
 /* Flushes what the script wrote, which a signal handler must not do. Of a job,
- * rank 0 says what has happened. */
+ * rank 0 says what has happened, unless another rank does. */
 static void *wait_for_end(void *unused) {
   (void)unused;
   while (sem_wait(&ending) != 0) {
   }
   int number = atomic_load(&cause);
   signal(number, SIG_DFL); /* should that take long */
-  if (cel_launch_rank() == 0)
+  if (cel_launch_rank() == 0 && !cel_report_left())
     fprintf(stderr, "celer: %s\n",
             number == SIGINT ? "interrupted"
                              : "told to end, by SIGTERM: Ctrl-C, a time limit, "
