@@ -5,15 +5,51 @@
 #include "base/vec.h"
 #include "comm/strided.h"
 
-uint64_t cel__joint_given(const cel_joint *joint, int64_t rank) {
+static bool from_root(const cel_joint *joint) {
+  return joint->pattern == CEL_PATTERN_BROADCAST ||
+         joint->pattern == CEL_PATTERN_SCATTER;
+}
+
+bool cel__joint_whole(const cel_joint *joint, int64_t me) {
+  return joint->pattern == CEL_PATTERN_BROADCAST ||
+         joint->pattern == CEL_PATTERN_ALL_GATHER || joint->root == me;
+}
+
+uint64_t cel__joint_part(const cel_joint *joint, int64_t rank) {
   if (joint->pattern == CEL_PATTERN_BROADCAST)
     return joint->root == rank ? joint->bytes : 0;
   return (uint64_t)joint->count[rank] * joint->unit;
 }
 
-uint64_t cel__joint_start(const cel_joint *joint, int64_t rank) {
-  if (joint->pattern == CEL_PATTERN_BROADCAST) return 0;
-  return (uint64_t)joint->start[rank] * joint->unit;
+bool cel__joint_gives(const cel_joint *joint, int64_t me, int64_t rank) {
+  if (cel__joint_part(joint, rank) == 0) return false;
+  return from_root(joint) ? joint->root == me : rank == me;
+}
+
+bool cel__joint_gets(const cel_joint *joint, int64_t me, int64_t rank) {
+  if (cel__joint_part(joint, rank) == 0) return false;
+  switch (joint->pattern) {
+  case CEL_PATTERN_BROADCAST: return joint->root != me;
+  case CEL_PATTERN_SCATTER: return joint->root != me && rank == me;
+  case CEL_PATTERN_GATHER: return joint->root == me && rank != me;
+  default: return rank != me;
+  }
+}
+
+uint64_t cel__joint_start(const cel_joint *joint, int64_t me, int64_t rank) {
+  bool whole =
+      joint->pattern != CEL_PATTERN_BROADCAST && cel__joint_whole(joint, me);
+  return whole ? (uint64_t)joint->start[rank] * joint->unit : 0;
+}
+
+cel_strided cel__joint_at(const cel_joint *joint, int64_t me, int64_t rank) {
+  if (joint->pieces > 1) return joint->piece[rank];
+  if (joint->pattern == CEL_PATTERN_BROADCAST || !cel__joint_whole(joint, me))
+    return joint->piece[0];
+  char *base = joint->piece[0].base;
+  return (cel_strided){.base = base + cel__joint_start(joint, me, rank),
+                       .count = {1, 1},
+                       .run = cel__joint_part(joint, rank)};
 }
 
 /* One rank's part in one collective. */
@@ -60,35 +96,29 @@ void cel__joints_destroy(cel__joints *j) {
 /* ---- bytes -----------------------------------------------------------------
  */
 
-/* Moves what is in the memory of one rank of the part of another. */
-static void move_part(const cel_joint *mine, int64_t part, char *whole,
-                      bool out) {
-  uint64_t bytes = cel__joint_given(mine, part);
-  char *dense = whole + cel__joint_start(mine, part);
-  cel_strided run = {.count = {1, 1}, .run = bytes};
-  const cel_strided *piece = &run;
-  if (mine->pieces > 1)
-    piece = &mine->piece[part];
-  else if (mine->pattern == CEL_PATTERN_BROADCAST)
-    piece = mine->piece;
-  else
-    run.base = (char *)mine->piece->base + cel__joint_start(mine, part);
-  if (bytes == 0) return;
-  if (out)
-    cel__strided_gather(piece, 1, dense);
-  else
-    cel__strided_scatter(piece, 1, dense);
+/* Where the part of a rank is in one->whole. */
+static char *dense_at(const joint *one, const cel_joint *mine, int64_t part) {
+  bool all = mine->pattern == CEL_PATTERN_BROADCAST;
+  return one->whole + (all ? 0 : (uint64_t)mine->start[part] * mine->unit);
 }
 
-static void take(joint *one, int64_t rank) {
+static void take(const cel__joints *j, joint *one, int64_t rank) {
   side *mine = &one->side[rank];
-  if (!mine->taken) move_part(mine->posted, rank, one->whole, true);
+  for (int64_t k = 0; k < j->ranks && !mine->taken; ++k) {
+    if (!cel__joint_gives(mine->posted, rank, k)) continue;
+    cel_strided at = cel__joint_at(mine->posted, rank, k);
+    cel__strided_gather(&at, 1, dense_at(one, mine->posted, k));
+  }
   mine->taken = true;
 }
 
 static void put(const cel__joints *j, joint *one, int64_t rank) {
-  for (int64_t k = 0; k < j->ranks; ++k)
-    if (k != rank) move_part(one->side[rank].posted, k, one->whole, false);
+  const cel_joint *mine = one->side[rank].posted;
+  for (int64_t k = 0; k < j->ranks; ++k) {
+    if (!cel__joint_gets(mine, rank, k)) continue;
+    cel_strided at = cel__joint_at(mine, rank, k);
+    cel__strided_scatter(&at, 1, dense_at(one, mine, k));
+  }
 }
 
 /* ---- posting ---------------------------------------------------------------
@@ -117,7 +147,7 @@ void cel__joints_post(cel__joints *j, int64_t rank, const cel_joint *posted) {
   j->next[rank]++;
   joint *one = joint_of(j, rank, posted);
   one->side[rank].posted = posted;
-  if (j->at_once && alike(one, posted)) take(one, rank);
+  if (j->at_once && alike(one, posted)) take(j, one, rank);
 }
 
 /* ---- completing ------------------------------------------------------------
@@ -134,11 +164,13 @@ static cel_error *mismatch(const joint *one, int64_t rank) {
   return error;
 }
 
-/* Whether all has been taken that `posted` is to get. */
-static bool is_there(const cel__joints *j, const joint *one,
-                     const cel_joint *posted) {
-  for (int64_t k = 0; k < j->ranks; ++k)
-    if (!one->side[k].taken && cel__joint_given(posted, k) > 0) return false;
+/* Whether all has been taken that the rank is to get. */
+static bool is_there(const cel__joints *j, const joint *one, int64_t rank) {
+  const cel_joint *mine = one->side[rank].posted;
+  for (int64_t k = 0; k < j->ranks; ++k) {
+    int64_t giver = from_root(mine) ? mine->root : k;
+    if (cel__joint_gets(mine, rank, k) && !one->side[giver].taken) return false;
+  }
   return true;
 }
 
@@ -170,8 +202,8 @@ bool cel__joints_step(cel__joints *j, int64_t rank,
     const cel_joint *posted = one->side[rank].posted;
     if (posted == NULL || !moves(context)) continue;
     bool good = alike(one, posted);
-    if (good) take(one, rank);
-    if (good && (!is_there(j, one, posted) || !moves(context))) continue;
+    if (good) take(j, one, rank);
+    if (good && (!is_there(j, one, rank) || !moves(context))) continue;
     *done = end(j, one, rank);
     return true;
   }

@@ -14,11 +14,18 @@
 
 #include "comm/transport.h"
 
-/* Bytes that a rank gives. Pure. Thread: any. */
-uint64_t cel__joint_given(const cel_joint *joint, int64_t rank);
-/* Where the part of a rank is in the whole as one dense run of bytes, its parts
- * one behind the other. Pure. Thread: any. */
-uint64_t cel__joint_start(const cel_joint *joint, int64_t rank);
+/* Whether rank `me` has or gets the whole, not its part alone. Pure, as are the
+ * next ones. Thread: any. */
+bool cel__joint_whole(const cel_joint *joint, int64_t me);
+/* Bytes of a rank's part; of a broadcast, the root's is all of it. */
+uint64_t cel__joint_part(const cel_joint *joint, int64_t rank);
+/* Whether rank `me` gives, or gets, the part of `rank`. */
+bool cel__joint_gives(const cel_joint *joint, int64_t me, int64_t rank);
+bool cel__joint_gets(const cel_joint *joint, int64_t me, int64_t rank);
+/* Where the part is in what `me` has as one dense run of bytes; and in its
+ * memory. */
+uint64_t cel__joint_start(const cel_joint *joint, int64_t me, int64_t rank);
+cel_strided cel__joint_at(const cel_joint *joint, int64_t me, int64_t rank);
 
 typedef struct cel__joints cel__joints;
 

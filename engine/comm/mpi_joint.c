@@ -50,40 +50,44 @@ void cel__mpi_release_units(cel__mpi *m) {
 static bool is_dense(const cel_joint *joint) {
   if (joint->pieces > 1) return false;
   cel_strided only = cel__strided_merged(joint->piece[0]);
-  return only.count[0] * only.count[1] == 1;
-}
-
-static const cel_strided *part_of(const cel_joint *joint, int64_t rank) {
-  return &joint->piece[joint->pieces > 1 ? rank : 0];
+  return only.count[0] * only.count[1] <= 1;
 }
 
 static void pack(const cel__mpi *m, cel__mpi_joint *mine) {
   const cel_joint *joint = mine->joint;
   int64_t me = m->base.rank;
-  if (cel__joint_given(joint, me) == 0) return;
-  cel__strided_gather(part_of(joint, me), 1,
-                      (char *)mine->staging + cel__joint_start(joint, me));
+  for (int64_t k = 0; k < m->base.ranks; ++k) {
+    if (!cel__joint_gives(joint, me, k)) continue;
+    cel_strided at = cel__joint_at(joint, me, k);
+    cel__strided_gather(&at, 1,
+                        (char *)mine->staging + cel__joint_start(joint, me, k));
+  }
 }
 
 static void unpack(const cel__mpi *m, const cel__mpi_joint *mine) {
   const cel_joint *joint = mine->joint;
-  for (int64_t k = 0; k < m->base.ranks; ++k)
-    if (k != m->base.rank && cel__joint_given(joint, k) > 0)
-      cel__strided_scatter(part_of(joint, k), 1,
-                           (const char *)mine->staging +
-                               cel__joint_start(joint, k));
+  int64_t me = m->base.rank;
+  for (int64_t k = 0; k < m->base.ranks; ++k) {
+    if (!cel__joint_gets(joint, me, k)) continue;
+    cel_strided at = cel__joint_at(joint, me, k);
+    cel__strided_scatter(
+        &at, 1, (const char *)mine->staging + cel__joint_start(joint, me, k));
+  }
 }
 
-/* Where MPI finds the whole. */
+/* Where MPI finds what this rank has and gets. */
 static cel_status place(const cel__mpi *m, cel__mpi_joint *mine, void **out) {
   const cel_joint *joint = mine->joint;
+  int64_t me = m->base.rank;
   *out = joint->piece[0].base;
   if (is_dense(joint)) return CEL_E_OK;
-  *out = mine->staging = malloc(joint->bytes);
+  uint64_t bytes =
+      cel__joint_whole(joint, me) ? joint->bytes : cel__joint_part(joint, me);
+  *out = mine->staging = malloc(bytes);
   if (mine->staging == NULL)
     return cel_fail(CEL_E_MEMORY,
                     "no memory to pack a collective of %llu bytes",
-                    (unsigned long long)joint->bytes);
+                    (unsigned long long)bytes);
   pack(m, mine);
   return CEL_E_OK;
 }
@@ -91,21 +95,35 @@ static cel_status place(const cel__mpi *m, cel__mpi_joint *mine, void **out) {
 /* ---- starting and ending --------------------------------------------------
  */
 
-static int start(cel__mpi *m, cel__mpi_joint *mine, void *whole,
-                 MPI_Request *request) {
-  const cel_joint *joint = mine->joint;
+static int broadcast(cel__mpi *m, cel__mpi_joint *mine, void *whole,
+                     MPI_Request *request) {
   MPI_Datatype type;
-  int count;
-  if (joint->pattern == CEL_PATTERN_BROADCAST) {
-    int code = cel__mpi_bytes_begin(joint->bytes, &count, &type);
-    if (code != MPI_SUCCESS) return code;
-    mine->type = type == MPI_BYTE ? MPI_DATATYPE_NULL : type;
-    return MPI_Ibcast(whole, count, type, (int)joint->root, m->joint, request);
-  }
-  int code = unit_of(m, joint->unit, &type);
+  int count, code = cel__mpi_bytes_begin(mine->joint->bytes, &count, &type);
   if (code != MPI_SUCCESS) return code;
-  return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, whole,
-                         joint->count, joint->start, type, m->joint, request);
+  mine->type = type == MPI_BYTE ? MPI_DATATYPE_NULL : type;
+  return MPI_Ibcast(whole, count, type, (int)mine->joint->root, m->joint,
+                    request);
+}
+
+/* In place where a rank has its part of the whole that it gives or gets. */
+static int start(cel__mpi *m, cel__mpi_joint *mine, void *at,
+                 MPI_Request *request) {
+  const cel_joint *j = mine->joint;
+  if (j->pattern == CEL_PATTERN_BROADCAST)
+    return broadcast(m, mine, at, request);
+  MPI_Datatype type;
+  int code = unit_of(m, j->unit, &type), root = (int)j->root;
+  if (code != MPI_SUCCESS) return code;
+  int count = j->count[m->base.rank];
+  bool whole = cel__joint_whole(j, m->base.rank);
+  if (j->pattern == CEL_PATTERN_ALL_GATHER)
+    return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, at, j->count,
+                           j->start, type, m->joint, request);
+  if (j->pattern == CEL_PATTERN_GATHER)
+    return MPI_Igatherv(whole ? MPI_IN_PLACE : at, count, type, at, j->count,
+                        j->start, type, root, m->joint, request);
+  return MPI_Iscatterv(at, j->count, j->start, type, whole ? MPI_IN_PLACE : at,
+                       count, type, root, m->joint, request);
 }
 
 void cel__mpi_exchange(cel_transport *t, const cel_joint *joint) {

@@ -39,21 +39,22 @@ typedef struct cel_posted {
   bool chained; /* direct, of chain_bytes at most; see cel_chained */
 } cel_posted;
 
-/* A posted collective: of a whole each rank gives what it has, and gets the
- * rest. All ranks post the same ones in the same order, whatever is still under
- * way; they and messages do not wait for each other. The poster owns it, its
- * pieces and counts, until its ticket comes back. */
+/* A posted collective: of a whole each rank gives what it has, and gets what it
+ * is to get. All ranks post the same ones in the same order, whatever is still
+ * under way; they and messages do not wait for each other. The poster owns it,
+ * its pieces and counts, until its ticket comes back. */
 typedef struct cel_joint {
   uint64_t ticket;
   uint64_t nth; /* from 0, without gaps */
   cel_pattern pattern;
-  int64_t root;   /* BROADCAST */
+  int64_t root;   /* all but ALL_GATHER */
   uint64_t bytes; /* of the whole */
-  /* ALL_GATHER: see cel_parts. */
+  /* All but BROADCAST: see cel_parts. */
   uint64_t unit; /* bytes */
   const int32_t *count, *start;
-  /* One: the whole, which is dense unless it is broadcast, and where the parts
-   * of an all-gather lie as `start` says. Else the ranks' parts, by rank. */
+  /* Who gives all or gets all has one piece, the whole, which is dense unless
+   * it is broadcast, and where the parts lie as `start` says; or else the
+   * ranks' parts, by rank. Others have one piece, their part. */
   uint32_t pieces;
   const cel_strided *piece;
 } cel_joint;

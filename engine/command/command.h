@@ -75,6 +75,8 @@ typedef struct cel_message {
 #define CEL_PATTERNS(_)                                                        \
   _(NONE, none, "no collective: messages between pairs of ranks")              \
   _(BROADCAST, broadcast, "one rank has it, all read all of it")               \
+  _(SCATTER, scatter, "one rank has it, each reads a part of its own")         \
+  _(GATHER, gather, "each rank has a part, rank 0 reads all of them")          \
   _(ALL_GATHER, all_gather, "each rank has a part, all read all of them")
 
 typedef enum cel_pattern {
@@ -97,15 +99,20 @@ typedef struct cel_parts {
   const cel_box *box; /* by rank, as if the whole began at 0; may be empty */
 } cel_parts;
 
-/* What all ranks do together: afterwards each has the whole box. */
+/* What all ranks do together, as this one does it. */
 typedef struct cel_exchange {
   cel_pattern pattern;
-  uint64_t nth; /* from 0, the same on all ranks */
-  int64_t root; /* BROADCAST: who has it */
+  uint64_t nth; /* from 0, the same on all ranks, as are the next four */
+  int64_t root; /* BROADCAST, SCATTER: who has it; GATHER: who gets it */
   const cel_buffer *buffer;
-  cel_box box;
-  cel_box mine;           /* what this rank gives of it; may be empty */
-  const cel_parts *parts; /* ALL_GATHER */
+  cel_box box;            /* all that is exchanged */
+  const cel_parts *parts; /* null for a BROADCAST */
+  cel_box mine;           /* what this rank gives; may be empty */
+  /* What it gives and gets: all of `box`, or its part if it is neither the root
+   * nor to get all. Empty when it has nothing to do with it. */
+  cel_box place;
+  uint32_t gets;  /* boxes that it gets */
+  cel_box get[6]; /* `place` but for `mine` */
 } cel_exchange;
 
 /* Lives in the arena of its horizon; immutable once emitted. */

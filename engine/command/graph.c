@@ -221,39 +221,45 @@ static void emit_messages(cel_command_graph *g, const cel_task *task,
     emit_message(g, task, kind, &g->messages.message.at[i]);
 }
 
-/* What this rank gives. */
-static cel_box mine_of(const cel_command_graph *g, const cel__together *t) {
-  cel_box mine = {{0}, {0}};
-  if (t->pattern == CEL_PATTERN_ALL_GATHER)
-    cel__rep_box(cel__rep_at(&g->own.reps, t->owner), g->config.rank, &t->box,
-                 &mine);
-  else if (t->root == g->config.rank)
-    mine = t->box;
-  return mine;
+/* This rank's side of it. */
+static void take_side(const cel_command_graph *g, const cel__together *t,
+                      cel_exchange *x) {
+  int64_t me = g->config.rank;
+  cel_box part = {{0}, {0}};
+  if (t->parts != CEL__NO_ID)
+    cel__rep_box(cel__rep_at(&g->own.reps, t->parts), me, &t->box, &part);
+  bool gives_all =
+      t->pattern == CEL_PATTERN_BROADCAST || t->pattern == CEL_PATTERN_SCATTER;
+  bool sees_part =
+      t->pattern == CEL_PATTERN_SCATTER || t->pattern == CEL_PATTERN_GATHER;
+  x->place = sees_part && t->root != me ? part : t->box;
+  if (!gives_all)
+    x->mine = part;
+  else if (t->root == me)
+    x->mine = t->box;
+  if (!cel_box_is_empty(&x->place))
+    x->gets = (uint32_t)cel_box_subtract(&x->place, &x->mine, x->get);
 }
 
 static void emit_collective(cel_command_graph *g, const cel_task *task,
                             const cel__together *t) {
-  cel_exchange exchange = {.pattern = t->pattern,
-                           .nth = g->exchanges++,
-                           .root = t->root,
-                           .buffer = t->buffer,
-                           .box = t->box,
-                           .mine = mine_of(g, t)};
-  if (t->pattern == CEL_PATTERN_ALL_GATHER)
-    exchange.parts =
-        cel__parts_find(&g->parts, &g->own.reps, t->owner, &t->box);
+  cel_exchange x = {.pattern = t->pattern,
+                    .nth = g->exchanges++,
+                    .root = t->root,
+                    .buffer = t->buffer,
+                    .box = t->box};
+  if (t->parts != CEL__NO_ID)
+    x.parts = cel__parts_find(&g->parts, &g->own.reps, t->parts, &t->box);
+  take_side(g, t, &x);
   cel_command command = {.kind = CEL_COMMAND_COLLECTIVE, .task = task};
   uint64_t id = cel__emit_begin(&g->emitter);
   cel_track *track = track_of(g, find_state(g, t->buffer));
-  cel_box other[6];
-  int others = cel_box_subtract(&t->box, &exchange.mine, other);
-  if (!cel_box_is_empty(&exchange.mine))
-    cel_track_read(track, &exchange.mine, id, &g->emitter.deps);
-  for (int i = 0; i < others; ++i)
-    cel_track_write(track, &other[i], id, &g->emitter.deps);
-  command.exchange = cel_arena_copy(cel_eras_arena(&g->emitter.eras), &exchange,
-                                    sizeof exchange);
+  if (!cel_box_is_empty(&x.mine))
+    cel_track_read(track, &x.mine, id, &g->emitter.deps);
+  for (uint32_t i = 0; i < x.gets; ++i)
+    cel_track_write(track, &x.get[i], id, &g->emitter.deps);
+  command.exchange =
+      cel_arena_copy(cel_eras_arena(&g->emitter.eras), &x, sizeof x);
   cel__emit_end(&g->emitter, &command);
 }
 

@@ -268,27 +268,28 @@ static void send(cel__own *own, const cel__version *v, uint32_t rep,
  * many entries would make a collective of each, where messages take all of them
  * along. */
 static bool exchange(cel__own *own, const cel__version *v, uint32_t rep,
-                     const cel_box *box, const cel_buffer *buffer,
+                     bool tiles, const cel_box *box, const cel_buffer *buffer,
                      cel__traffic *traffic) {
   if (!own->collectives || own->entries.n > ENTRIES_AT_ONCE) return false;
-  cel__choice choice = cel__pattern_choose(own, v, rep, box);
+  cel__choice choice = cel__pattern_choose(own, v, rep, tiles, box);
   if (choice.pattern == CEL_PATTERN_NONE) return false;
-  cel__together t = {choice.pattern, choice.root, v->owner, buffer, *box};
+  cel__together t = {choice.pattern, choice.root, choice.parts, buffer, *box};
   cel_vec_push(&traffic->together, t);
   return true;
 }
 
-/* One entry's part x in the frame of a read. */
+/* One entry's part x in the frame of a read; `tiles`: the ranks' boxes are
+ * disjoint. */
 static void read_entry(cel__own *own, const cel_map_entry *x, uint32_t rep,
-                       const cel_box *hull, const cel_buffer *buffer,
-                       cel__traffic *traffic) {
+                       bool tiles, const cel_box *hull,
+                       const cel_buffer *buffer, cel__traffic *traffic) {
   uint32_t version = (uint32_t)x->value;
   uint32_t after = joined(own, version, rep);
   if (after == version) return;
   const cel__version *v = version_at(own, version);
   cel_box box;
   cel_box_intersect(&x->box, hull, &box);
-  if (!exchange(own, v, rep, &box, buffer, traffic)) {
+  if (!exchange(own, v, rep, tiles, &box, buffer, traffic)) {
     send(own, v, rep, &box, buffer, &traffic->sends);
     receive(own, v, rep, &box, buffer, &traffic->receives);
   }
@@ -308,7 +309,7 @@ static void read_shape(cel__own *own, const cel_map *map,
       cel_box_intersect(&x.box, &shape->frame, &x.box);
     }
     uint32_t rep = cel__shape_rep(&own->reps, shape, &x.box);
-    read_entry(own, &x, rep, &shape->hull, buffer, traffic);
+    read_entry(own, &x, rep, shape->partition, &shape->hull, buffer, traffic);
   }
 }
 
@@ -321,7 +322,7 @@ static void read_list(cel__own *own, const cel_map *map,
     cel_map_entry x = own->entries.at[i];
     if (x.value == CEL__UNINITIALISED) continue;
     cel_map_at(map, x.box.min, &x);
-    read_entry(own, &x, footprint->list, hull, buffer, traffic);
+    read_entry(own, &x, footprint->list, false, hull, buffer, traffic);
   }
 }
 

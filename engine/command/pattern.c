@@ -29,28 +29,65 @@ static int64_t sole_owner(const cel__own *own, const cel__version *v,
   return owned(own, v, it.rank, box) == cel_box_volume(box) ? it.rank : -1;
 }
 
+/* Whether half of the ranks at least have a part of the box. */
+static bool concerns_half(const cel__own *own, uint32_t parts,
+                          const cel_box *box) {
+  cel__ranks it;
+  if (!cel__ranks_first(&it, cel__rep_at(&own->reps, parts), box)) return false;
+  int64_t n = 1;
+  for (int32_t i = 0; i < it.axes; ++i) n *= it.axis[i].to - it.axis[i].from;
+  return 2 * n >= own->ranks;
+}
+
+/* What the choice brings to rank k. */
+static int64_t brought(const cel__own *own, const cel__version *v,
+                       const cel__choice *choice, int64_t k,
+                       const cel_box *box) {
+  cel_box part;
+  if (choice->pattern != CEL_PATTERN_SCATTER)
+    return cel_box_volume(box) - owned(own, v, k, box);
+  if (k == choice->root) return 0;
+  const cel__rep *parts = cel__rep_at(&own->reps, choice->parts);
+  return cel__rep_box(parts, k, box, &part) ? cel_box_volume(&part) : 0;
+}
+
 /* Whether enough of what a collective would bring is missing. */
 static bool pays(cel__own *own, const cel__version *v, uint32_t read,
-                 const cel_box *box) {
+                 const cel__choice *choice, const cel_box *box) {
   if (v->reps == 0) return true;
-  int64_t lacked = 0, brought = 0;
+  int64_t lacked = 0, all = 0;
   const int64_t asked[] = {0, own->ranks / 2, own->ranks - 1};
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < (choice->pattern == CEL_PATTERN_GATHER ? 1 : 3); ++i) {
     lacked += cel__own_lacked(own, v, read, asked[i], box);
-    brought += cel_box_volume(box) - owned(own, v, asked[i], box);
+    all += brought(own, v, choice, asked[i], box);
   }
-  return lacked > 0 && 2 * lacked >= brought;
+  return lacked > 0 && 2 * lacked >= all;
+}
+
+/* By the forms of the two functions alone. */
+static cel__choice match(const cel__own *own, const cel__version *v,
+                         uint32_t read, bool tiles, const cel_box *box) {
+  const cel__rep *rep = cel__rep_at(&own->reps, read);
+  int64_t root = sole_owner(own, v, box);
+  if (cel__rep_is_full(rep) && rep->n == own->ranks && root >= 0)
+    return (cel__choice){CEL_PATTERN_BROADCAST, root, CEL__NO_ID};
+  if (cel__rep_is_full(rep) && rep->n == own->ranks)
+    return (cel__choice){CEL_PATTERN_ALL_GATHER, 0, v->owner};
+  if (cel__rep_is_full(rep) && rep->n == 1 && root < 0 &&
+      concerns_half(own, v->owner, box))
+    return (cel__choice){CEL_PATTERN_GATHER, 0, v->owner};
+  if (tiles && rep->n > 1 && !cel__rep_is_full(rep) && root >= 0 &&
+      concerns_half(own, read, box))
+    return (cel__choice){CEL_PATTERN_SCATTER, root, read};
+  return (cel__choice){CEL_PATTERN_NONE, 0, CEL__NO_ID};
 }
 
 cel__choice cel__pattern_choose(cel__own *own, const cel__version *v,
-                                uint32_t read, const cel_box *box) {
-  const cel__rep *rep = cel__rep_at(&own->reps, read);
-  cel__choice none = {CEL_PATTERN_NONE, 0};
-  if (!cel__rep_is_full(rep) || rep->n < own->ranks) return none;
+                                uint32_t read, bool tiles, const cel_box *box) {
+  cel__choice none = {CEL_PATTERN_NONE, 0, CEL__NO_ID};
   /* Counts are ints to those who carry it out. */
   if (cel_box_volume(box) > INT32_MAX) return none;
-  if (!pays(own, v, read, box)) return none;
-  int64_t root = sole_owner(own, v, box);
-  if (root >= 0) return (cel__choice){CEL_PATTERN_BROADCAST, root};
-  return (cel__choice){CEL_PATTERN_ALL_GATHER, 0};
+  cel__choice choice = match(own, v, read, tiles, box);
+  if (choice.pattern == CEL_PATTERN_NONE) return none;
+  return pays(own, v, read, &choice, box) ? choice : none;
 }

@@ -6,14 +6,17 @@
  *
  *   has it         reads it            is
  *   one rank       all ranks, all      a broadcast
+ *   one rank       each a part         a scatter
+ *   each a part    rank 0, all         a gather
  *   each a part    all ranks, all      an all-gather
  *   else                               messages between pairs of ranks
  *
  * Since it is decided when the reader is scheduled, by what is missing then, a
  * part that was read before does not hide the rest: "gather, then all read" is
  * found. Where some ranks hold replicas a collective brings them what they
- * have; three ranks, the same ones everywhere, are asked what they lack, and
- * unless that is half of what they would get it goes by messages.
+ * have; three ranks, the same ones everywhere, are asked what they lack (of a
+ * gather the one that gets all), and unless that is half of what they would get
+ * it goes by messages. So does what concerns less than half of the ranks.
  *
  * Invariant: a function of the program and the number of ranks, not of who
  * asks.
@@ -26,12 +29,14 @@
 
 typedef struct cel__choice {
   cel_pattern pattern;
-  int64_t root; /* BROADCAST */
+  int64_t root;
+  uint32_t parts; /* the representation of the parts; none for a broadcast */
 } cel__choice;
 
 /* What it takes to bring `box`, which is of version v, to all that read it by
- * the representation `read`, some of whom lack something. */
+ * the representation `read`, some of whom lack something; `tiles`: what they
+ * read is disjoint. */
 cel__choice cel__pattern_choose(cel__own *own, const cel__version *v,
-                                uint32_t read, const cel_box *box);
+                                uint32_t read, bool tiles, const cel_box *box);
 
 #endif

@@ -301,7 +301,7 @@ static const cel_exchange *exchange_of(const cel_node *node) {
 static void begin_collective(cel_executor *e, cel_node *node) {
   cel_transport *t = e->config.transport;
   cel_record *record = take_record(e, node);
-  cel_translate_collective(record, node->instr);
+  cel_translate_collective(record, node->instr, e->config.rank);
   if (e->config.timeline != NULL)
     record->track = cel_timeline_post(e->config.timeline, false);
   const cel_exchange *x = exchange_of(node);

@@ -156,19 +156,32 @@ static cel_strided part_of(const cel_place_in *whole, const cel_parts *parts,
   return runs_of(&part);
 }
 
-void cel_translate_collective(cel_record *record, const cel_instr *instr) {
+/* The whole where it is to be found as one, else by rank; or this rank's part,
+ * or nothing. */
+static void find_pieces(cel_record *record, const cel_instr *instr,
+                        int64_t rank) {
   const cel_exchange *x = instr->collective.exchange;
+  const cel_place_in *place = &instr->collective.place;
   const cel_parts *parts = x->parts;
-  const cel_place_in *whole = &instr->collective.place;
-  uint64_t size = x->buffer->element_size;
-  cel_strided runs = runs_of(whole);
+  bool part = rank != x->root && (x->pattern == CEL_PATTERN_GATHER ||
+                                  x->pattern == CEL_PATTERN_SCATTER);
+  cel_strided runs = {0};
+  if (place->allocation != NULL) runs = runs_of(place);
   bool dense = runs.count[0] == 1 && runs.count[1] == 1;
   cel_vec_clear(&record->pieces);
-  if (parts == NULL || (dense && parts->box == NULL))
+  if (part || parts == NULL || (dense && parts->box == NULL))
     cel_vec_push(&record->pieces, runs);
   else
     for (int64_t k = 0; k < parts->ranks; ++k)
-      cel_vec_push(&record->pieces, part_of(whole, parts, k));
+      cel_vec_push(&record->pieces, part_of(place, parts, k));
+}
+
+void cel_translate_collective(cel_record *record, const cel_instr *instr,
+                              int64_t rank) {
+  const cel_exchange *x = instr->collective.exchange;
+  const cel_parts *parts = x->parts;
+  uint64_t size = x->buffer->element_size;
+  find_pieces(record, instr, rank);
   record->joint =
       (cel_joint){.ticket = instr->id,
                   .nth = x->nth,

@@ -42,6 +42,7 @@ void cel_translate_job(cel_record *record, const cel_instr *instr, int64_t rank,
 void cel_translate_message(cel_record *record, const cel_instr *instr);
 /* COLLECTIVE: fills record->joint. O(ranks) only where the whole is not dense
  * in its allocation. */
-void cel_translate_collective(cel_record *record, const cel_instr *instr);
+void cel_translate_collective(cel_record *record, const cel_instr *instr,
+                              int64_t rank);
 
 #endif

@@ -202,8 +202,9 @@ static cel_status collective(cel_instr_graph *graph) {
   cel_instr *instr = cel__instr_begin(
       graph, CEL_INSTR_COLLECTIVE, plan->command->task, CEL__PRIORITY_RECEIVE);
   instr->collective.exchange = plan->command->exchange;
-  instr->collective.place =
-      use(graph, plan->touches.at, plan->used, instr->id)[0];
+  const cel_place_in *place =
+      use(graph, plan->touches.at, plan->used, instr->id);
+  if (plan->used > 0) instr->collective.place = place[0];
   cel__instr_end(graph, instr);
   produce_all(graph);
   return CEL_E_OK;

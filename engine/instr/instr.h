@@ -21,9 +21,9 @@
  * task is oversubscribed each device's part into runs along dimension 0: the
  * copies and messages of one then overlap the kernel of another.
  *
- * Collectives take place in host memory, where one allocation has the whole
- * box. They are to be begun in the order of their numbers; what they bring is
- * tracked as if it were written at once.
+ * Collectives take place in host memory, where one allocation has all that
+ * this rank gives and gets. They are to be begun in the order of their numbers;
+ * what they bring is tracked as if it were written at once.
  *
  * Messages leave from host memory and arrive there; those between devices that
  * the transport reaches itself, direct ones, in device memory. Both ends decide
@@ -151,7 +151,7 @@ typedef struct cel_instr {
     } message; /* SEND, RECEIVE */
     struct {
       const cel_exchange *exchange; /* the command's */
-      cel_place_in place;           /* of the whole box */
+      cel_place_in place;           /* of exchange->place */
     } collective;                   /* COLLECTIVE */
   };
 } cel_instr;

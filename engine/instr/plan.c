@@ -150,7 +150,7 @@ static void plan_message(cel_instr_graph *graph, const cel_command *command) {
   }
 }
 
-static void touch_whole(cel__plan *plan, const cel_exchange *exchange,
+static void touch_place(cel__plan *plan, const cel_exchange *exchange,
                         bool consumes, const cel_box *box, uint32_t n) {
   if (n == 0) return;
   cel__touch *touch = next_touch(plan);
@@ -160,16 +160,14 @@ static void touch_whole(cel__plan *plan, const cel_exchange *exchange,
   touch->produces = !consumes;
   touch->arrives = false;
   cel_region_assign(&touch->region, box, n);
-  touch->hull = exchange->box;
+  touch->hull = exchange->place;
 }
 
-/* All of it in one place, however little this rank gives or gets. */
+/* What this rank gives and gets is in one place. */
 static void plan_collective(cel__plan *plan, const cel_exchange *exchange) {
-  cel_box others[6];
-  int n = cel_box_subtract(&exchange->box, &exchange->mine, others);
-  touch_whole(plan, exchange, true, &exchange->mine,
+  touch_place(plan, exchange, true, &exchange->mine,
               !cel_box_is_empty(&exchange->mine));
-  touch_whole(plan, exchange, false, others, (uint32_t)n);
+  touch_place(plan, exchange, false, exchange->get, exchange->gets);
 }
 
 static bool both_write(const cel__touch *a, const cel__touch *b) {

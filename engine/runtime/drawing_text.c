@@ -136,15 +136,18 @@ static void say_pieces(text *t, const cel_message *m) {
 
 static void say_exchange(text *t, const cel_exchange *x) {
   uint64_t size = x->buffer->element_size;
-  if (x->pattern == CEL_PATTERN_BROADCAST)
-    say(t, "broadcast from rank %lld", (long long)x->root);
-  else
-    say(t, "all-gather");
+  static const char *const how[] = {[CEL_PATTERN_NONE] = "",
+                                    [CEL_PATTERN_BROADCAST] = " from rank",
+                                    [CEL_PATTERN_SCATTER] = " from rank",
+                                    [CEL_PATTERN_GATHER] = " to rank",
+                                    [CEL_PATTERN_ALL_GATHER] = ""};
+  say(t, "%s%s", cel_pattern_name(x->pattern), how[x->pattern]);
+  if (how[x->pattern][0] != '\0') say(t, " %lld", (long long)x->root);
   say_bytes(t, (uint64_t)cel_box_volume(&x->box) * size);
   say(t, "\n");
   say_part(t, x->buffer, &x->box);
   say(t, "\n");
-  if (cel_box_is_empty(&x->mine) || x->pattern == CEL_PATTERN_BROADCAST) return;
+  if (cel_box_is_empty(&x->mine) || cel_box_equal(&x->mine, &x->box)) return;
   say(t, "gives ");
   say_part(t, x->buffer, &x->mine);
   say(t, "\n");

@@ -24,11 +24,24 @@ static uint8_t byte_of(uint64_t nth, uint64_t at) {
   return (uint8_t)cel_hash(key, sizeof key, 0);
 }
 
+static bool of_rank(const share *s, int64_t rank, uint64_t row) {
+  return row >= (uint64_t)s->start[rank] &&
+         row < (uint64_t)s->start[rank] + (uint64_t)s->count[rank];
+}
+
+static bool from_root(const share *s) {
+  return s->joint.pattern == CEL_PATTERN_BROADCAST ||
+         s->joint.pattern == CEL_PATTERN_SCATTER;
+}
+
 static bool mine(const cel_transport *t, const share *s, uint64_t row) {
-  int64_t me = t->rank;
-  if (s->joint.pattern == CEL_PATTERN_BROADCAST) return s->joint.root == me;
-  return row >= (uint64_t)s->start[me] &&
-         row < (uint64_t)s->start[me] + (uint64_t)s->count[me];
+  return from_root(s) ? s->joint.root == t->rank : of_rank(s, t->rank, row);
+}
+
+/* Whether this rank sees all of it, not its part alone. */
+static bool whole(const cel_transport *t, const share *s) {
+  return s->joint.pattern == CEL_PATTERN_BROADCAST ||
+         s->joint.pattern == CEL_PATTERN_ALL_GATHER || s->joint.root == t->rank;
 }
 
 static cel_strided rows_at(const share *s, uint64_t first, uint64_t n) {
@@ -40,7 +53,8 @@ static cel_strided rows_at(const share *s, uint64_t first, uint64_t n) {
 
 /* What all ranks know of it. */
 static void plan(share *s, const cel_transport *t, cel_random *shared) {
-  bool all = cel_random_chance(shared, 60);
+  cel_pattern pattern = (cel_pattern)cel_random_int(
+      shared, CEL_PATTERN_BROADCAST, CEL_PATTERN_ALL_GATHER);
   int64_t top = cel_random_chance(shared, 15) ? 3000 : 12;
   s->run = (uint64_t)cel_random_int(shared, 1, top);
   s->count = cel_alloc_zero((size_t)t->ranks * sizeof *s->count);
@@ -55,31 +69,36 @@ static void plan(share *s, const cel_transport *t, cel_random *shared) {
   if (s->rows == 0) s->rows = (uint64_t)(s->count[0] = 1);
   for (int64_t k = 1; k < t->ranks; ++k)
     s->start[k] = s->start[k - 1] + s->count[k - 1];
-  s->joint = (cel_joint){
-      .pattern = all ? CEL_PATTERN_ALL_GATHER : CEL_PATTERN_BROADCAST,
-      .root = all ? 0 : cel_random_int(shared, 0, t->ranks - 1),
-      .bytes = s->rows * s->run};
-  if (!all) return;
+  s->joint = (cel_joint){.pattern = pattern,
+                         .root = cel_random_int(shared, 0, t->ranks - 1),
+                         .bytes = s->rows * s->run};
+  if (pattern == CEL_PATTERN_BROADCAST) return;
   s->joint.unit = s->run;
   s->joint.count = s->count;
   s->joint.start = s->start;
 }
 
+/* Rows side by side are one. */
+static cel_strided merged(const cel_strided *rows) {
+  return (cel_strided){
+      .base = rows->base, .count = {1, 1}, .run = rows->count[1] * rows->run};
+}
+
 /* How it lies in this rank's memory. */
 static void lay_out(share *s, const cel_transport *t, cel_random *own) {
-  bool parts = s->joint.pattern == CEL_PATTERN_ALL_GATHER;
   s->stride = s->run;
   bool gaps = cel_random_chance(own, 50);
   if (gaps) s->stride += (uint64_t)cel_random_int(own, 1, GAP);
   s->memory = cel_alloc(s->rows * s->stride);
   memset(s->memory, UNTOUCHED, s->rows * s->stride);
-  s->joint.pieces = parts && gaps ? (uint32_t)t->ranks : 1;
+  bool parts = gaps && whole(t, s) && s->joint.pattern != CEL_PATTERN_BROADCAST;
+  s->joint.pieces = parts ? (uint32_t)t->ranks : 1;
   s->piece = cel_alloc_zero((size_t)t->ranks * sizeof *s->piece);
-  s->piece[0] = gaps ? rows_at(s, 0, s->rows)
-                     : (cel_strided){.base = s->memory,
-                                     .count = {1, 1},
-                                     .run = s->joint.bytes};
-  for (uint32_t k = 0; k < s->joint.pieces && parts && gaps; ++k)
+  s->piece[0] = whole(t, s) ? rows_at(s, 0, s->rows)
+                            : rows_at(s, (uint64_t)s->start[t->rank],
+                                      (uint64_t)s->count[t->rank]);
+  if (!gaps) s->piece[0] = merged(&s->piece[0]);
+  for (uint32_t k = 0; k < s->joint.pieces && parts; ++k)
     s->piece[k] = rows_at(s, (uint64_t)s->start[k], (uint64_t)s->count[k]);
   s->joint.piece = s->piece;
   for (uint64_t row = 0; row < s->rows; ++row)
@@ -87,12 +106,14 @@ static void lay_out(share *s, const cel_transport *t, cel_random *own) {
       s->memory[row * s->stride + i] = byte_of(s->joint.nth, row * s->run + i);
 }
 
-static uint64_t check(const share *s) {
+static uint64_t check(const cel_transport *t, const share *s) {
   uint64_t wrong = 0;
   for (uint64_t row = 0; row < s->rows; ++row)
     for (uint64_t i = 0; i < s->stride; ++i) {
-      uint8_t want =
-          i < s->run ? byte_of(s->joint.nth, row * s->run + i) : UNTOUCHED;
+      bool here = whole(t, s) || of_rank(s, t->rank, row);
+      uint8_t want = here && i < s->run
+                         ? byte_of(s->joint.nth, row * s->run + i)
+                         : UNTOUCHED;
       wrong += s->memory[row * s->stride + i] != want;
     }
   return wrong;
@@ -122,7 +143,7 @@ uint64_t share_all(cel_transport *t, uint64_t seed, int64_t n) {
     share *s = &all[done.ticket];
     wrong += s->ended || done.error != NULL || done.ticket >= (uint64_t)posted;
     cel_free(done.error);
-    wrong += check(s);
+    wrong += check(t, s);
     s->ended = true;
     ++ended;
     release(s);

@@ -50,13 +50,35 @@ static bool says(exchange *e, int k, const int64_t *at) {
   return in(&p->box[k], moved);
 }
 
+static bool gets(exchange *e, const int64_t *at) {
+  bool got = false;
+  for (uint32_t i = 0; i < e->gets; ++i) got |= in(&e->get[i], at);
+  return got;
+}
+
+static bool is_part(exchange *e) {
+  return e->pattern == CEL_PATTERN_GATHER || e->pattern == CEL_PATTERN_SCATTER;
+}
+
+/* Whether rank k, who does not own the point, is to get it. */
+static bool should_get(exchange *e, int k, const int64_t *at) {
+  if (e->pattern == CEL_PATTERN_SCATTER) return k != e->root && says(e, k, at);
+  return e->pattern != CEL_PATTERN_GATHER || k == e->root;
+}
+
 static const char *check_point(exchange *const *of, int ranks, int owner,
                                const int64_t *at) {
+  bool by_owner = of[0]->parts != NULL && of[0]->pattern != CEL_PATTERN_SCATTER;
   for (int k = 0; k < ranks; ++k) {
-    bool mine = in(&of[k]->mine, at);
-    if (mine != (owner == k)) return "a rank gives what another wrote";
-    if (of[k]->parts != NULL && says(of[k], k, at) != mine)
+    if (in(&of[k]->mine, at) != (owner == k))
+      return "a rank gives what another wrote";
+    if (by_owner && says(of[k], k, at) != (owner == k))
       return "the parts are not what the ranks give";
+    if (gets(of[k], at) != (owner != k && should_get(of[k], k, at)))
+      return "a rank gets what it should not, or not what it should";
+    if (is_part(of[k]) && k != of[k]->root &&
+        in(&of[k]->place, at) != says(of[k], k, at))
+      return "a part is not where it should be";
   }
   return NULL;
 }
@@ -78,8 +100,8 @@ const char *fuzz_exchange_check(exchange *const *of, int ranks, int64_t nth,
   for (int k = 0; k < ranks; ++k)
     if (!same(of[0], of[k])) return "two ranks mean different collectives";
   if (of[0]->nth != (uint64_t)nth) return "a wrong number";
-  if ((of[0]->pattern == CEL_PATTERN_ALL_GATHER) != (of[0]->parts != NULL))
-    return "parts of a broadcast, or none of an all-gather";
+  if ((of[0]->pattern == CEL_PATTERN_BROADCAST) != (of[0]->parts == NULL))
+    return "parts of a broadcast, or none of another collective";
   const char *fault = check_starts(of[0]);
   int64_t at[3];
   for (at[0] = box->min[0]; at[0] < box->max[0]; ++at[0])

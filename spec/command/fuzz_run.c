@@ -303,8 +303,8 @@ static void find_shared(run *r, int rank) {
     const seen *s = &r->seen[rank].at[i];
     if (s->command.kind != CEL_COMMAND_COLLECTIVE) continue;
     int b = (int)s->exchange.buffer->id;
-    EACH_POINT(r, b, &s->exchange.box, x)
-    r->shared[b][x] = r->owner[b][x] != rank;
+    for (uint32_t j = 0; j < s->exchange.gets; ++j)
+      EACH_POINT(r, b, &s->exchange.get[j], x) r->shared[b][x] = true;
   }
 }
 
@@ -386,10 +386,7 @@ static bool check_exchanges(run *r) {
                             r->program.buffer[b].ext, r->owner[b]);
     if (fault != NULL) return fail(r, "%s", fault);
     cel_vec_push(&r->gathered, cel_alloc_zero(FUZZ_POINTS));
-    if (of[0]->pattern == CEL_PATTERN_BROADCAST)
-      ++r->stats->broadcasts;
-    else
-      ++r->stats->all_gathers;
+    ++r->stats->patterns[of[0]->pattern];
   }
 }
 
@@ -619,6 +616,7 @@ static void execute_await(run *r, int rank, const seen *s) {
 /* Whether all that `rank` is to get has been given. */
 static bool all_given(const run *r, const seen *s) {
   bool all = true;
+  if (s->exchange.gets == 0) return true;
   for (int k = 0; k < r->program.ranks; ++k)
     for (uint32_t i = 0; i < r->seen[k].n && all; ++i) {
       const seen *t = &r->seen[k].at[i];
@@ -639,7 +637,8 @@ static void execute_collective(run *r, int rank, seen *s) {
     ++r->begins[rank];
     return;
   }
-  EACH_POINT(r, b, &s->exchange.box, x) r->local[rank][b][x] = data[x];
+  for (uint32_t i = 0; i < s->exchange.gets; ++i)
+    EACH_POINT(r, b, &s->exchange.get[i], x) r->local[rank][b][x] = data[x];
   s->done = true;
 }
 

@@ -148,8 +148,10 @@ int main(int argc, char **argv) {
          " entries at most\n",
          stats.tasks, stats.messages, stats.points, stats.refused,
          stats.entries_most);
-  printf("%" PRIu64 " broadcasts, %" PRIu64 " all-gathers\n", stats.broadcasts,
-         stats.all_gathers);
+  for (int i = CEL_PATTERN_BROADCAST; i <= CEL_PATTERN_ALL_GATHER; ++i)
+    printf("%" PRIu64 " %s%s", stats.patterns[i],
+           cel_pattern_name((cel_pattern)i),
+           i < CEL_PATTERN_ALL_GATHER ? ", " : "\n");
   printf("%" PRIu64 " passed, %" PRIu64 " failed\n", passed, failed);
   return failed > 0;
 }

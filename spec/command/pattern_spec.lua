@@ -93,13 +93,44 @@ describe("collective patterns", function()
     end
   end)
 
+  it("are a scatter where one rank has all and each reads a part of its own", function()
+    local r = new(4)
+    local u = r:buffer({ 8 })
+    write(r, u, 8, "once")
+    local t = r:submit({ range = { 8 }, { u, "read", program.same(1) } })
+    silent(r, t)
+    for k = 0, 3 do
+      assert.same({ "scatter 0@0:8" }, exchanges(r, k, t))
+      local x = r:of(k, "collective", t)[1].raw.exchange
+      assert.equal(k == 0 and "0:8" or k * 2 .. ":" .. k * 2 + 2,
+        ranks.box_text(x.place, 1))
+    end
+  end)
+
+  it("are no scatter where parts overlap, or few ranks read", function()
+    local r = new(4)
+    local u = r:buffer({ 8 })
+    write(r, u, 8, "once")
+    local halo = r:submit({ range = { 8 },
+      { u, "read", program.grown(1), { clamp = true } } })
+    assert.same({}, exchanges(r, 0, halo))
+    assert.equal(3, #r:messages(0, "push", halo))
+    local v = r:buffer({ 64 })
+    write(r, v, 64)
+    -- Each entry is of many owners, and only neighbours lack any of it.
+    local few = r:submit({ range = { 64 }, { v, "read", program.grown(2), { clamp = true } } })
+    for k = 0, 3 do assert.same({}, exchanges(r, k, few)) end
+  end)
+
   it("are found after a gather, which seed 001 misses", function()
     local r = new(4)
     local u = r:buffer({ 16 })
     write(r, u, 16)
     local gathered = r:submit({ range = { 16 }, placement = "once",
       { u, "read", program.all(1) } })
-    assert.same({}, exchanges(r, 0, gathered))
+    silent(r, gathered)
+    for k = 0, 3 do assert.same({ "gather 0@0:16" }, exchanges(r, k, gathered)) end
+    assert.equal("4:8", mine(r, 1, gathered))
     local t = read_all(r, u, 16)
     silent(r, t)
     for k = 0, 3 do assert.same({ "all_gather 0@0:16" }, exchanges(r, k, t)) end

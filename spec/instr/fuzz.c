@@ -920,6 +920,8 @@ static void exchange_any(world *w) {
                       .buffer = &m->buffer,
                       .box = box_any(w, &m->buffer.extent)};
   if (chance(w, 80)) x->mine = chance(w, 30) ? x->box : box_any(w, &x->box);
+  x->place = x->box;
+  x->gets = (uint32_t)cel_box_subtract(&x->place, &x->mine, x->get);
   size_t n = (size_t)cel_box_volume(&x->box), at = 0;
   parcel parcel = {cel_alloc(n * sizeof(uint64_t)), cel_alloc(n)};
   each_point(p, &x->box) {

@@ -313,7 +313,7 @@ static void share(void *context, const int64_t *point) {
 static void arrive_all(holdings *h, const node *n) {
   bool together = n->kind == CEL_COMMAND_COLLECTIVE;
   if (!together && n->kind != CEL_COMMAND_AWAIT_PUSH) return;
-  for (uint32_t i = 0; i < (together ? 1 : n->pieces); ++i) {
+  for (uint32_t i = together ? 2 : 0; i < n->pieces; ++i) {
     h->buffer = n->buffer[i];
     if (h->buffer < 0) continue;
     each_point(&n->piece[i].box, 1, together ? share : arrive, h);

@@ -258,8 +258,8 @@ typedef struct node {
   uint32_t deps;
   cel_dep *dep;
   /* Commands and instructions that are messages; of a collective, the root, the
-   * number, the pattern as `nth`, and two pieces: the whole, and what this rank
-   * gives. */
+   * number, the pattern as `nth`, and as pieces the whole, what this rank
+   * gives, and what it gets. */
   int64_t peer;
   uint64_t sequence, bytes;
   bool direct;     /* instructions */

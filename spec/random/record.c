@@ -57,12 +57,14 @@ static void note_exchange(node *n, const cel_exchange *x) {
   n->peer = x->root;
   n->sequence = x->nth;
   n->nth = (uint64_t)x->pattern;
-  n->pieces = 2;
-  n->piece = cel_alloc(2 * sizeof *n->piece);
+  n->pieces = 2 + x->gets;
+  n->piece = cel_alloc(n->pieces * sizeof *n->piece);
   n->piece[0] = (cel_piece){.box = x->box};
   n->piece[1] = (cel_piece){.box = x->mine};
-  n->buffer = cel_alloc(2 * sizeof *n->buffer);
-  n->buffer[0] = n->buffer[1] = buffer_of(x->buffer);
+  n->buffer = cel_alloc(n->pieces * sizeof *n->buffer);
+  for (uint32_t i = 0; i < x->gets; ++i)
+    n->piece[2 + i] = (cel_piece){.box = x->get[i]};
+  for (uint32_t i = 0; i < n->pieces; ++i) n->buffer[i] = buffer_of(x->buffer);
 }
 
 static void saw_command(void *context, const cel_command *c) {
