@@ -33,8 +33,10 @@ static bool never_busy(cel_transport *t) {
   return false;
 }
 
+/* In a session engines may follow each other, and each counts from 0. */
 static void agree_alone(cel_transport *t, const cel_agreement *mine) {
   single *s = (single *)t;
+  if (mine->index == 0) s->agreed = s->started = 0;
   cel_assert(mine->index == s->started);
   s->started = mine->index + 1;
 }

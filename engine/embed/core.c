@@ -10,6 +10,17 @@ cel_status cel__core_engine(lua_State *L, cel_engine **out) {
   return CEL_E_OK;
 }
 
+bool cel__is_lost(lua_State *L, uint32_t era) {
+  return era != cel__session_of(L)->era;
+}
+
+/* Without celer's own place, which luaL_error would give. */
+void cel__check_era(lua_State *L, uint32_t era, const char *what) {
+  if (!cel__is_lost(L, era)) return;
+  lua_pushfstring(L, "%s went with the work that failed; make it anew", what);
+  lua_error(L);
+}
+
 cel_box cel__check_box(lua_State *L, int index) {
   cel_box box;
   for (int d = 0; d < CEL_DIMS; ++d) {

@@ -22,6 +22,11 @@ cel_status cel__core_engine(lua_State *L, cel_engine **out);
 void *cel__new_handle(lua_State *L, size_t size, const char *type,
                       lua_CFunction collect);
 
+/* Whether what a handle of this era names went with an engine that failed. */
+bool cel__is_lost(lua_State *L, uint32_t era);
+/* Raises if so: "`what` went with ...". */
+void cel__check_era(lua_State *L, uint32_t era, const char *what);
+
 /* A buffer handle at `index`; raises when it is none or was freed. */
 const cel_buffer *cel__check_buffer(lua_State *L, int index);
 

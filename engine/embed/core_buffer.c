@@ -11,15 +11,18 @@ static const char fence_type[] = "celer.core.fence";
 
 typedef struct buffer_handle {
   const cel_buffer *buffer; /* null once freed */
+  uint32_t era;
 } buffer_handle;
 
 typedef struct fence_handle {
   cel_fence *fence;
+  uint32_t era;
 } fence_handle;
 
 const cel_buffer *cel__check_buffer(lua_State *L, int index) {
   buffer_handle *h = luaL_checkudata(L, index, buffer_type);
   if (h->buffer == NULL) luaL_error(L, "the buffer was freed");
+  cel__check_era(L, h->era, "the buffer");
   return h->buffer;
 }
 
@@ -27,7 +30,7 @@ const cel_buffer *cel__check_buffer(lua_State *L, int index) {
 static int buffer_free(lua_State *L) {
   buffer_handle *h = luaL_checkudata(L, 1, buffer_type);
   cel_session *session = cel__session_of(L);
-  if (h->buffer != NULL && session->engine != NULL)
+  if (h->buffer != NULL && session->engine != NULL && !cel__is_lost(L, h->era))
     cel_engine_buffer_free(session->engine, h->buffer);
   h->buffer = NULL;
   return 0;
@@ -65,6 +68,7 @@ static int buffer_new(lua_State *L) {
   const char *name = luaL_optstring(L, 6, NULL);
   const char *kind = luaL_optstring(L, 7, NULL);
   buffer_handle *h = cel__new_handle(L, sizeof *h, buffer_type, buffer_free);
+  h->era = cel__session_of(L)->era;
   cel_init *init = NULL;
   if (kind != NULL && strcmp(kind, "data") == 0) {
     cel_box box = cel_box_sized(extent[0], extent[1], extent[2]);
@@ -86,13 +90,19 @@ static int fence_collect(lua_State *L) {
   return 0;
 }
 
+static fence_handle *new_fence(lua_State *L) {
+  fence_handle *h = cel__new_handle(L, sizeof *h, fence_type, fence_collect);
+  h->era = cel__session_of(L)->era;
+  return h;
+}
+
 /* fence(buffer, min..., max..., file, line) */
 static int fence_new(lua_State *L) {
   cel_engine *engine = cel__session_of(L)->engine;
   const cel_buffer *buffer = cel__check_buffer(L, 1);
   cel_box box = cel__check_box(L, 2);
   cel_place place = cel__check_place(L, 8);
-  fence_handle *h = cel__new_handle(L, sizeof *h, fence_type, fence_collect);
+  fence_handle *h = new_fence(L);
   if (cel_engine_fence(engine, buffer, &box, place, &h->fence) != CEL_E_OK)
     return cel__push_failure(L);
   return 1;
@@ -111,7 +121,7 @@ static int fence_each(lua_State *L) {
     lua_pop(L, 1);
   }
   cel_place place = cel__check_place(L, 4);
-  fence_handle *h = cel__new_handle(L, sizeof *h, fence_type, fence_collect);
+  fence_handle *h = new_fence(L);
   if (cel_engine_fence_each(engine, buffer, rule, params, place, &h->fence) !=
       CEL_E_OK)
     return cel__push_failure(L);
@@ -130,7 +140,7 @@ static int fence_object(lua_State *L) {
   const char *blob = luaL_checklstring(L, 2, &size);
   const char *identity = luaL_checklstring(L, 3, &length);
   cel_place place = cel__check_place(L, 5);
-  fence_handle *h = cel__new_handle(L, sizeof *h, fence_type, fence_collect);
+  fence_handle *h = new_fence(L);
   cel_taking *taking = cel__lua_taking(
       blob, size, cel_hash(identity, length, 0), lua_toboolean(L, 4));
   if (cel_engine_fence_object(engine, object, taking, place, &h->fence) !=
@@ -150,6 +160,7 @@ static int fence_get(lua_State *L) {
   fence_handle *h = luaL_checkudata(L, 1, fence_type);
   const void *data;
   uint64_t size;
+  cel__check_era(L, h->era, "what the future is of");
   if (!cel_fence_ready(h->fence))
     cel_advice_waited(cel__session_of(L), cel__user_place(L));
   if (cel_engine_fence_get(cel__session_of(L)->engine, h->fence,

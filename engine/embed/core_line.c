@@ -108,6 +108,20 @@ static int mishap(lua_State *L) {
   return 1;
 }
 
+/* recover() -> true; or what has failed, once: buffers and host objects are
+ * gone with it */
+static int recover(lua_State *L) {
+  cel_session *session = cel__session_of(L);
+  if (session->engine == NULL ||
+      cel_engine_check(session->engine) == CEL_E_OK) {
+    lua_pushboolean(L, 1);
+    return 1;
+  }
+  int results = cel__push_failure(L);
+  cel_session_give_up(session);
+  return results;
+}
+
 const luaL_Reg cel__core_line[] = {
     {"line_open", line_open},
     {"line_read", line_read},
@@ -115,5 +129,6 @@ const luaL_Reg cel__core_line[] = {
     {"line_close", line_close},
     {"attempt", attempt},
     {"mishap", mishap},
+    {"recover", recover},
     {NULL, NULL},
 };

@@ -17,6 +17,7 @@ typedef struct lua_object {
 
 typedef struct object_handle {
   const cel_object *object; /* null once freed */
+  uint32_t era;
 } object_handle;
 
 static void destroy_object(cel_object *object) {
@@ -28,6 +29,7 @@ static void destroy_object(cel_object *object) {
 const cel_object *cel__check_object(lua_State *L, int index) {
   object_handle *h = luaL_checkudata(L, index, object_type);
   if (h->object == NULL) luaL_error(L, "the host object was freed");
+  cel__check_era(L, h->era, "the host object");
   return h->object;
 }
 
@@ -35,7 +37,7 @@ const cel_object *cel__check_object(lua_State *L, int index) {
 static int object_free(lua_State *L) {
   object_handle *h = luaL_checkudata(L, 1, object_type);
   cel_session *session = cel__session_of(L);
-  if (h->object != NULL && session->engine != NULL)
+  if (h->object != NULL && session->engine != NULL && !cel__is_lost(L, h->era))
     cel_engine_object_free(session->engine, h->object);
   h->object = NULL;
   return 0;
@@ -43,7 +45,7 @@ static int object_free(lua_State *L) {
 
 static int object_freed(lua_State *L) {
   object_handle *h = luaL_checkudata(L, 1, object_type);
-  lua_pushboolean(L, h->object == NULL);
+  lua_pushboolean(L, h->object == NULL || cel__is_lost(L, h->era));
   return 1;
 }
 
@@ -76,6 +78,7 @@ static int object_new(lua_State *L) {
   const char *constructor = luaL_checklstring(L, 3, &length);
   const char *release = luaL_optlstring(L, 5, NULL, &end);
   object_handle *h = cel__new_handle(L, sizeof *h, object_type, object_free);
+  h->era = cel__session_of(L)->era;
   lua_object *of = make(constructor, length, (size_t)luaL_checknumber(L, 4));
   if (of == NULL) return cel__push_failure(L);
   cel_object what = {

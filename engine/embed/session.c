@@ -256,12 +256,14 @@ cel_status cel_session_start(cel_session *s) {
   }
   if (s->options.profile && s->profile == NULL)
     s->profile = cel_profile_create();
-  if (s->timeline != NULL) CEL_TRY(start_timeline(s));
+  if (s->rules == NULL) s->rules = cel_rules_create();
+  if (s->timeline != NULL && s->era == 0) CEL_TRY(start_timeline(s));
   if (s->options.check && s->audit == NULL) s->audit = cel_audit_create();
   cel_engine_config config = {
       .transport = s->transport,
       .backend = s->backend,
       .host = s->host,
+      .rules = s->rules,
       .park = &s->park,
       .profile = s->profile,
       .timeline = s->timeline,
@@ -334,14 +336,27 @@ static void end_with(cel_session *s, int status) {
   cel_report_exit(s->transport, status);
 }
 
+static void stop(cel_session *s) {
+  if (s->engine != NULL) cel_engine_destroy(s->engine);
+  if (s->host != NULL) cel_host_lanes_destroy(s->host);
+  if (s->backend != NULL) s->backend->destroy(s->backend);
+  s->engine = NULL;
+  s->host = NULL;
+  s->backend = NULL;
+}
+
+void cel_session_give_up(cel_session *session) {
+  stop(session);
+  ++session->era;
+}
+
 void cel_session_close(cel_session *s, int status) {
   cel_progress_stop();
   fflush(NULL);
   if (status != 0 && s->transport->ranks > 1 && !s->transport->dry)
     end_with(s, status);
-  if (s->engine != NULL) cel_engine_destroy(s->engine);
-  if (s->host != NULL) cel_host_lanes_destroy(s->host);
-  if (s->backend != NULL) s->backend->destroy(s->backend);
+  stop(s);
+  if (s->rules != NULL) cel_rules_destroy(s->rules);
   cel_profile_destroy(s->profile);
   cel_session_end_trace(s);
   bool first = s->transport->rank == 0;
@@ -353,13 +368,11 @@ void cel_session_close(cel_session *s, int status) {
   cel_audit_destroy(s->audit);
   cel_cuda_close(s->cuda);
   s->cuda = NULL;
-  s->engine = NULL;
-  s->host = NULL;
+  s->rules = NULL;
   s->profile = NULL;
   s->timeline = NULL;
   s->drawing = NULL;
   s->timeline_path = NULL;
   s->audit = NULL;
-  s->backend = NULL;
   s->transport = NULL;
 }

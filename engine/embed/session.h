@@ -57,6 +57,8 @@ typedef struct cel_session {
   int64_t timeline_parts; /* files that it is written to */
   cel_audit *audit;       /* null unless options.check */
   cel_engine *engine;
+  cel_rules *rules; /* of all engines, as Lua keeps rules */
+  uint32_t era;     /* engines that were given up: what they owned is gone */
 } cel_session;
 
 /* Finds the transport: MPI where a launcher started us, else one rank. */
@@ -84,6 +86,10 @@ void cel_session_end_trace(cel_session *session);
  * and it waits for them, up to `patience_us`. By one rank. */
 enum { CEL_TRACE_PATIENCE_US = 1000000 };
 void cel_session_merge_trace(cel_session *session, int64_t patience_us);
+/* Gives up the engine and what it works with, after a failure: the next start
+ * makes others. Buffers and host objects are gone, kernels and rules stay. Of
+ * one rank. */
+void cel_session_give_up(cel_session *session);
 /* Stops what runs and leaves MPI with the other ranks, which have come to the
  * same exit status. With one that is not 0 it may end the job at once. */
 void cel_session_close(cel_session *session, int status);

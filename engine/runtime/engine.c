@@ -516,7 +516,7 @@ cel_status cel_engine_create(const cel_engine_config *config,
   cel__divergence_init(&e->divergence, config->transport, heard_failure, e);
   e->divergence.patience_us = config->threads ? PATIENCE_US : 0;
   if (config->stalled != NULL) e->watchdog.limit_ns = config->watchdog_ns;
-  e->rules = cel_rules_create();
+  e->rules = config->rules != NULL ? config->rules : cel_rules_create();
   e->tasks = cel_ring_create(RING);
   e->instrs = cel_ring_create(RING);
   make_executor(e);
@@ -566,7 +566,9 @@ void cel_engine_destroy(cel_engine *engine) {
   cel__objects_release(e);
   cel_ring_destroy(e->tasks);
   cel_ring_destroy(e->instrs);
-  cel_rules_destroy(e->rules);
+  for (int d = 0; d <= CEL_DIMS; ++d)
+    if (e->fence_rule[d] != NULL) cel_rule_release(e->fence_rule[d]);
+  if (e->config.rules == NULL) cel_rules_destroy(e->rules);
   cel__divergence_release(&e->divergence);
   pthread_mutex_destroy(&e->lock);
   cel_free(e);

@@ -29,7 +29,8 @@ typedef struct cel_engine_config {
   cel_transport *transport; /* borrowed, as is all below */
   cel_backend *backend;
   cel_host_lanes *host;
-  cel_park *park; /* the executor's, given to backend, host and transport */
+  cel_rules *rules; /* may be null: then it has its own */
+  cel_park *park;   /* the executor's, given to backend, host and transport */
   cel_profile *profile; /* may be null, as the next two: see executor.h */
   cel_timeline *timeline;
   cel_audit *audit;

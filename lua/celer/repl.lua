@@ -90,14 +90,25 @@ end
 
 -- ---- running ----------------------------------------------------------------
 
+-- What has gone wrong beside what the line itself has raised; whether all is well.
+local function look_around(raised)
+  local fine, why = pcall(place.check, core.mishap())
+  if not fine then complain(why) end
+  local going, failure = pcall(place.check, core.recover())
+  if going then return fine end
+  if failure ~= raised then complain(failure) end
+  complain("after that buffers and host objects are gone; variables, functions and "
+    .. "kernels are still there")
+  return false
+end
+
 function Session:step()
   local chunk, message = self:read_chunk()
   local ok = chunk ~= nil or message == nil
   require("celer.script").set_text(NAME, table.concat(self.lines, "\n"))
   if chunk then ok, message = core.attempt(chunk, require("celer.repl.show").values) end
   if not ok then complain(message) end
-  local fine, mishap = pcall(place.check, core.mishap())
-  if not fine then complain(mishap) end
+  local fine = look_around(message)
   self.failed = self.failed or not ok or not fine
 end
 

@@ -29,7 +29,8 @@ describe("help", function()
 
   it("gives a chapter as it stands in the guide", function()
     local function given(words, path, title)
-      local text = (read(path) .. "\n## "):match("\n## " .. title:gsub("%p", "%%%0") .. "\n+(.-)\n+## ")
+      local begin = "\n## " .. title:gsub("%p", "%%%0")
+      local text = (read(path) .. "\n## "):match(begin .. "\n+(.-)\n+## ")
       assert.truthy(text and #text > 200, title)
       assert.truthy(session(("help %q"):format(words)):find("\n\n" .. text .. "\n", 1, true))
     end

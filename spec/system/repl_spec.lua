@@ -15,7 +15,8 @@ local UP = "\27[A"
 -- A session at its first prompt.
 local function open(options)
   options = options or {}
-  options.env = { XDG_STATE_HOME = state }
+  options.env = options.env or {}
+  options.env.XDG_STATE_HOME = state
   local t = terminal.open(options.args or {}, options)
   t:wait "1> "
   return t
@@ -324,6 +325,38 @@ describe("a mistake", function()
     t:enter("celer.queue():submit(function(cg) cg:parallel_for({2}, k, cg:discard_write(u)) end)",
       10)
     assert.equal("buffer u: int[2], 8 bytes\n   4   4", t:enter("u", 11))
+    assert.equal(0, t:close())
+  end)
+end)
+
+describe("what ends a script", function()
+  it("takes buffers and host objects from a session, which goes on", function()
+    local t = open { env = { CELER_CHECK_BOUNDS = "1", CELER_BACKEND = "cpu" } }
+    t:enter("q = celer.queue()", 2)
+    t:enter("function make() return celer.buffer('int', {8}, {name = 'u', init = function(i) "
+      .. "return i end}) end", 3)
+    t:enter("u, log = make(), celer.host_object(function() return {} end, {name = 'log'})", 4)
+    t:enter("off = celer.kernel 'kernel void off(item<1> it, inout<int, 1> u) "
+      .. "{ u(it[0] + 5) = 4; }'", 5)
+    t:enter("add = celer.kernel 'kernel void add(item<1> it, inout<int, 1> u) "
+      .. "{ u(it[0]) += 4; }'", 6)
+    t:enter("function go(k) q:submit(function(cg) cg:parallel_for({8}, k, cg:read_write(u)) "
+      .. "end) end", 7)
+    t:enter("f = q:fence(u)", 8)
+    local gone = "\nceler: after that buffers and host objects are gone; variables, functions "
+      .. "and kernels are still there"
+    for number = 9, 15, 6 do -- also a second time
+      assert.equal("celer: session:6: kernel off: item (3) touches element (8) of argument 1, "
+        .. "inout<int, 1>, whose mapper promises [0, 8) to this chunk" .. gone,
+        t:enter("go(off) q:wait()", number))
+      assert.equal(("celer: session:%d: the buffer went with the work that failed; make it "
+        .. "anew"):format(number), t:enter("q:wait(u)", number + 1))
+      assert.matches("what the future is of went with", t:enter("f:get()", number + 2))
+      assert.matches("the host object log was freed", t:enter("log:free()", number + 3))
+      t:enter("u = make() go(add) go(add)", number + 4)
+      assert.equal("buffer u: int[8], 32 bytes\n   8   9  10  11  12  13  14  15",
+        t:enter("u", number + 5))
+    end
     assert.equal(0, t:close())
   end)
 end)
