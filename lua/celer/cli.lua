@@ -273,6 +273,9 @@ local function resolve(options)
     resolved, message = require("celer.build").prepare(resolved)
   end
   if not resolved then return nil, message end
+  if options.check and resolved["dry-run"] then
+    return nil, "celer check computes, and a dry run does not: unset CELER_DRY_RUN"
+  end
   resolved.builds, resolved.drawing = options.build, drawing
   local lacking = no_gpu(resolved)
   if lacking then return nil, lacking end
@@ -308,6 +311,9 @@ function M.main(words)
     return run(path, options.graph and options.args or rest, resolved, text)
   elseif options.info then
     return info()
+  end
+  if resolved["dry-run"] then
+    return usage("a session computes, and a dry run does not: unset CELER_DRY_RUN")
   end
   install_exit(resolved)
   watch(resolved)
