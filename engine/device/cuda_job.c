@@ -10,6 +10,7 @@
 enum { BLOCK = 256, ARGUMENTS = 4096 };
 /* The most that CUDA takes. */
 enum { BLOCK_Z = 64, GRID_YZ = 65535 };
+enum { SLICE = 1 << 30 }; /* items along a dimension */
 
 cel_status cel__cuda_fail(const cel_cuda *cuda, int32_t device,
                           const cel_job *job, cel_status status,
@@ -183,8 +184,20 @@ static bool shape(const cel_box *chunk, const cel_cuda_kernel *kernel,
                   (uint64_t)grid[2] * block[2] >= (uint64_t)n[2]);
 }
 
+/* Whether 31 bits count the items along each dimension. */
+static bool is_countable(const cel_box *chunk) {
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (chunk->max[d] - chunk->min[d] > INT32_MAX) return false;
+  return true;
+}
+
+/* Items by themselves are launched slice by slice. */
 static cel_status check_launch(const cel_job *job) {
   const cel_box *chunk = &job->call.chunk;
+  const cel_work *work = job->work;
+  if (is_countable(chunk) || (work->group[0] == 0 && work->reducers == 0 &&
+                              !work->combines && work->cuda->block[0] == 0))
+    return CEL_E_OK;
   for (int d = 0; d < CEL_DIMS; ++d)
     if (chunk->max[d] - chunk->min[d] > INT32_MAX)
       return cel_fail(CEL_E_RANGE,
@@ -211,6 +224,32 @@ static CUresult launch_kernel(const launching *l, const uint32_t grid[3],
   return l->cuda->api->cuLaunchKernel(l->function, grid[0], grid[1], grid[2],
                                       block[0], block[1], block[2], l->shared,
                                       l->stream, params, NULL);
+}
+
+/* A chunk that 31 bits do not count. */
+static CUresult launch_slices(const launching *l) {
+  const cel_box *chunk = &l->job->call.chunk;
+  int64_t step[CEL_DIMS], n = 1;
+  CUresult code = CUDA_SUCCESS;
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    int64_t size = chunk->max[d] - chunk->min[d];
+    step[d] = size < SLICE ? size : SLICE;
+    n *= (size + step[d] - 1) / step[d];
+  }
+  launch where;
+  memcpy(&where, l->arguments, sizeof where);
+  for (int64_t i = 0; i < n && code == CUDA_SUCCESS; ++i) {
+    cel_box part = cel_box_part(chunk, step, i);
+    uint32_t grid[3], block[3];
+    for (int d = 0; d < CEL_DIMS; ++d) {
+      where.min[d] = part.min[d];
+      where.extent[d] = (uint32_t)(part.max[d] - part.min[d]);
+    }
+    memcpy(l->arguments, &where, sizeof where);
+    shape(&part, l->job->work->cuda, grid, block);
+    code = launch_kernel(l, grid, block);
+  }
+  return code;
 }
 
 /* Groups from `first` on, x first, `n` of them. */
@@ -278,8 +317,9 @@ static CUresult launch_call(launching *l, int32_t device, uint32_t lane,
         cel__cuda_reduce_begin(l->cuda, device, job, l->arguments, l->stream);
     if (code != CUDA_SUCCESS) return code;
   }
-  return job->work->group[0] > 0 ? launch_groups(l)
-                                 : launch_kernel(l, grid, block);
+  if (job->work->group[0] > 0) return launch_groups(l);
+  return is_countable(&job->call.chunk) ? launch_kernel(l, grid, block)
+                                        : launch_slices(l);
 }
 
 static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,

@@ -1,0 +1,80 @@
+-- Chunks of 2^31 items and more on a GPU: what is launched, on fake_driver.lua; and
+-- that all items run, on a GPU.
+local cuda = require("spec.device.cuda")
+local fake = require("spec.device.fake_driver")
+local script = require("spec.support.script")
+
+describe("a chunk that 31 bits do not count", function()
+  local folder
+  setup(function() folder = fake.build() end)
+  teardown(function() os.execute("rm -r '" .. folder .. "'") end)
+
+  local function run(text)
+    return script.run(text, { devices = 1 }, { before = { "--backend", "cuda" },
+      env = { FAKE_GPUS = 1,
+        LD_LIBRARY_PATH = folder .. ":" .. (os.getenv("LD_LIBRARY_PATH") or "") } })
+  end
+
+  it("is launched in slices of 2^30", function()
+    if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
+    local r = run([==[
+local one = celer.buffer("int", {}, { init = 0 })
+local k = celer.kernel [=[
+  kernel void line(item<1> it, in<int, 0> one) {}
+  kernel void plane(item<2> it, in<int, 0> one) {}
+]=]
+q:submit(function(cg) cg:parallel_for({ 2 ^ 31 + 2000 }, k.line, cg:read(one, celer.all)) end)
+q:submit(function(cg) cg:parallel_for({ 2, 2 ^ 31 }, k.plane, cg:read(one, celer.all)) end)
+q:submit(function(cg) cg:parallel_for({ 2 ^ 31 - 1 }, k.line, cg:read(one, celer.all)) end)
+q:wait()
+]==])
+    local whole = 2 ^ 30
+    assert.equal(("launch %d 1 1 of 256 1 1\n"):format(whole / 256):rep(2)
+      .. "launch 8 1 1 of 256 1 1\n"
+      .. ("launch %d 1 1 of 32 2 1\n"):format(whole / 32):rep(2)
+      .. ("launch %d 1 1 of 256 1 1\n"):format(2 ^ 31 / 256), r.stderr)
+    assert.equal(0, r.status)
+  end)
+
+  it("is refused where blocks are the user's, or share memory", function()
+    if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
+    local r = run([==[
+local one = celer.buffer("int", {}, { init = 0 })
+local k = celer.kernel "kernel void g(group<1> g, in<int, 0> one) {}"
+q:submit(function(cg)
+  cg:parallel_for(celer.nd_range({ 2 ^ 31 }, { 256 }), k, cg:read(one, celer.all))
+end)
+q:wait()
+]==])
+    assert.equal(1, r.status)
+    assert.matches("kernel g: a GPU computes less than 2%^31 items of a dimension at once, not "
+      .. "2147483648", r.stderr)
+  end)
+
+  it("is computed item by item on a GPU", function()
+    if cuda.no_gpu then return pending(cuda.no_gpu) end
+    local r = script.run([==[
+local n = 2 ^ 31 + 1000
+local u = celer.buffer("uint8_t", { n }, { name = "u" })
+u:fill(3)
+local k = celer.kernel [=[
+  kernel void mark(item<1> it, inout<uint8_t, 1> u) {
+    const int64_t i = it[0];
+    if (i % 1000003 == 0) u(i) = i / 1000003;
+  }
+]=]
+q:submit(function(cg) cg:parallel_for({ n }, k, cg:read_write(u)) end)
+local far = 2147 * 1000003
+local a, b, c = q:wait(celer.capture(u, celer.box({ n - 5 }, { n })),
+  celer.capture(u, celer.box({ far }, { far + 2 })),
+  celer.capture(u, celer.box({ 2 ^ 30 - 1 }, { 2 ^ 30 + 1 })))
+same("the last", a[n - 1], 3)
+same("a far one", b[far], 2147 % 256)
+same("beside it", b[far + 1], 3)
+same("at the seam", c[2 ^ 30 - 1] + c[2 ^ 30], 6)
+print "checked"
+]==], { devices = 1 }, { before = { "--backend", "cuda" } })
+    assert.equal("", r.stderr)
+    assert.equal("checked\n", r.stdout)
+  end)
+end)
