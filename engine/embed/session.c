@@ -346,6 +346,7 @@ static void stop(cel_session *s) {
 }
 
 void cel_session_give_up(cel_session *session) {
+  cel_progress_stop(); /* it looks at the engine */
   stop(session);
   ++session->era;
 }

@@ -98,7 +98,7 @@ local function configure(resolved, interactive, forgiving)
     no_collectives = settings.is_set(resolved["no-collectives"]),
     architectures = resolved.arch and settings.architectures(resolved.arch),
     watchdog = tonumber(resolved.watchdog) or (interactive and 0 or settings.watchdog),
-    progress = not interactive and progress_of(resolved),
+    progress = not forgiving and progress_of(resolved),
     profile = settings.is_set(resolved.profile), quiet = resolved.log == "error",
     verbose = resolved.log == "info" or resolved.log == "debug" }
   require("celer.output").install(resolved.output or "master", core.rank())
