@@ -273,9 +273,6 @@ local function resolve(options)
     resolved, message = require("celer.build").prepare(resolved)
   end
   if not resolved then return nil, message end
-  if options.check and resolved["dry-run"] then
-    return nil, "celer check computes, and a dry run does not: unset CELER_DRY_RUN"
-  end
   resolved.builds, resolved.drawing = options.build, drawing
   local lacking = no_gpu(resolved)
   if lacking then return nil, lacking end
