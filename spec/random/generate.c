@@ -164,7 +164,10 @@ static void generate_group(cel_random *r, const program *p, step *s,
   int wanted = (int)pick(r, s->effects > 0 ? 0 : 1, 3);
   if (cel_random_chance(r, 10)) wanted = MOST_ACCESSES;
   for (int i = 0; i < wanted; ++i) generate_access(r, p, s, d);
-  for (int64_t i = cel_random_chance(r, 25) ? pick(r, 1, 2) : 0; i > 0; --i) {
+  /* Of no items they come to something, too. */
+  int often = cel_box_is_empty(&s->range) ? 80 : 25;
+  for (int64_t i = cel_random_chance(r, often) ? pick(r, 1, 2) : 0; i > 0;
+       --i) {
     int b = living(r, p, d);
     if (b >= 0) reduce_generate(r, p, s, b);
   }

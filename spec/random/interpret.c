@@ -93,8 +93,10 @@ static void note_written(const program *p, const step *s, memory *m) {
   for (int k = 0; k < s->accesses; ++k) {
     const access *a = &s->access[k];
     if (a->mode != CEL_MODE_DISCARD_WRITE) continue;
-    if (reduces(a) && atom_count(s) == 0)
+    if (reduces(a) && atom_count(s) == 0) {
       memset(m->known[a->buffer], 1, elements(&p->buffer[a->buffer]));
+      continue;
+    }
     marking at = {m->known[a->buffer], &p->buffer[a->buffer].extent, s, k, 0};
     each_point(box, image_of(p, s, a, &s->range, box), mark, &at);
   }
