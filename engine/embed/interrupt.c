@@ -16,6 +16,7 @@
 
 #include "comm/launch.h"
 #include "comm/report.h"
+#include "embed/progress.h"
 #include "embed/state.h"
 
 /* mpirun passes on what it has read when its ranks are gone, or a second after
@@ -27,6 +28,11 @@ static bool keep_session;
 static pthread_t main_thread;
 static int news = -1;
 static sem_t ending;
+static void (*do_last)(void);
+
+void cel_interrupt_set_last(void (*last)(void)) {
+  do_last = last;
+}
 
 bool cel_interrupted(void) {
   return atomic_load_explicit(&interrupted, memory_order_relaxed);
@@ -71,12 +77,14 @@ static void *wait_for_end(void *unused) {
   }
   int number = atomic_load(&cause);
   signal(number, SIG_DFL); /* should that take long */
+  cel_progress_hide(true);
   if (cel_launch_rank() == 0 && !cel_report_left())
     fprintf(stderr, "celer: %s\n",
             number == SIGINT ? "interrupted"
                              : "told to end, by SIGTERM: Ctrl-C, a time limit, "
                                "or the job was cancelled");
   fflush(NULL);
+  if (do_last != NULL) do_last();
   cel_launch launch;
   if (number == SIGTERM && cel_launch_look(&launch)) usleep(GRACE_US);
   _exit(128 + number);

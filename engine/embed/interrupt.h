@@ -18,6 +18,10 @@
 
 /* From now on. Thread: main. */
 void cel_interrupt_catch(bool interactive);
+/* What is still to be done before Ctrl-C ends the process, in some tenths of a
+ * second, while all its threads go on; in a thread of its own. Thread: main,
+ * before catch. */
+void cel_interrupt_set_last(void (*last)(void));
 /* Asked while main waits: whether Ctrl-C was pressed. Thread: any. */
 bool cel_interrupted(void);
 /* Around the running of a line. Thread: main. */

@@ -6,6 +6,7 @@
 
 #include "comm/launch.h"
 #include "comm/report.h"
+#include "embed/interrupt.h"
 #include "embed/progress.h"
 #include "embed/state.h"
 
@@ -21,6 +22,14 @@ static void print_error(const char *text) {
 static void print_last(const char *text) {
   print_error(text);
   cel_session_merge_trace(&session, CEL_TRACE_PATIENCE_US);
+}
+
+/* When Ctrl-C or a launcher ends the run: what is known until then. */
+static void end_trace(void) {
+  bool ended_before = cel_session_end_trace(&session);
+  /* A rank that failed puts the parts together itself. */
+  if (cel_launch_rank() == 0 && !ended_before && !cel_report_left())
+    cel_session_merge_trace(&session, CEL_TRACE_HURRY_US);
 }
 
 /* Ends the whole job after an error; once per job when all ranks share it. */
@@ -41,6 +50,7 @@ static int fail(cel_status code, const char *text) {
 }
 
 int main(int argc, char **argv) {
+  cel_interrupt_set_last(end_trace);
   if (cel_session_open(&session) != CEL_E_OK) {
     if (cel_launch_rank() == 0) print_error(cel_error_last()->text);
     return 1;

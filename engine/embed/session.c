@@ -213,6 +213,7 @@ static void warn(void *context, const cel_task *task, const char *text) {
 static void tell_stall(void *context, const char *text) {
   const cel_session *s = context;
   if (s->options.quiet) return;
+  cel_progress_hide(true);
   char who[32] = "";
   if (s->transport->ranks > 1)
     snprintf(who, sizeof who, "rank %lld: ", (long long)s->transport->rank);
@@ -306,9 +307,10 @@ static void warn_timeline(void) {
   fprintf(stderr, "celer: warning: %s\n", cel_error_last()->text);
 }
 
-void cel_session_end_trace(cel_session *s) {
-  if (s->timeline == NULL) return;
+bool cel_session_end_trace(cel_session *s) {
+  if (s->timeline == NULL || cel_timeline_is_closed(s->timeline)) return true;
   if (cel_timeline_close(s->timeline) != CEL_E_OK) warn_timeline();
+  return false;
 }
 
 void cel_session_merge_trace(cel_session *s, int64_t patience_us) {

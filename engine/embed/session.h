@@ -79,12 +79,13 @@ cel_status cel_session_start(cel_session *session);
 /* From now on what happens is written to a file, see exec/timeline.h. After
  * imagine, before start. CEL_E_IO. */
 cel_status cel_session_trace(cel_session *session, const char *path);
-/* This rank's part of the timeline is complete; does nothing where there is
- * none. Once its engine has been abandoned or destroyed. */
-void cel_session_end_trace(cel_session *session);
+/* This rank's part of the timeline is complete: what happens later is lost.
+ * Does nothing where there is none, or it has been ended: true then. Thread:
+ * any. */
+bool cel_session_end_trace(cel_session *session);
 /* Makes one file of all ranks' parts; all have ended theirs, or are about to
  * and it waits for them, up to `patience_us`. By one rank. */
-enum { CEL_TRACE_PATIENCE_US = 1000000 };
+enum { CEL_TRACE_PATIENCE_US = 1000000, CEL_TRACE_HURRY_US = 300000 };
 void cel_session_merge_trace(cel_session *session, int64_t patience_us);
 /* Gives up the engine and what it works with, after a failure: the next start
  * makes others. Buffers and host objects are gone, kernels and rules stay. Of

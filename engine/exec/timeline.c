@@ -41,7 +41,7 @@ enum { MAIN, SCHEDULER, EXECUTOR, RINGS };
 struct cel_timeline {
   ring ring[RINGS];
   cel_park news, room; /* the thread's; of who waits for room */
-  _Atomic(bool) stop, over;
+  _Atomic(bool) stop, over, closing;
   bool started;
   pthread_t thread;
   /* The thread's, and before it starts and after it has ended main's: */
@@ -198,9 +198,13 @@ void cel_timeline_start(cel_timeline *timeline, int64_t offset,
     cel_bug("no thread for the timeline");
 }
 
+bool cel_timeline_is_closed(const cel_timeline *timeline) {
+  return atomic_load(&timeline->closing);
+}
+
 cel_status cel_timeline_close(cel_timeline *timeline) {
   cel_timeline *t = timeline;
-  if (t->file < 0) return CEL_E_OK;
+  if (atomic_exchange(&t->closing, true)) return CEL_E_OK;
   if (t->started) {
     atomic_store(&t->stop, true);
     cel_park_wake(&t->news);

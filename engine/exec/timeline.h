@@ -53,9 +53,11 @@ void cel_timeline_add(cel_timeline *timeline, const cel_span *span);
 int16_t cel_timeline_post(cel_timeline *timeline, bool sending);
 void cel_timeline_arrive(cel_timeline *timeline, bool sending, int16_t track);
 /* Writes what there is to its end and closes the file; what is added later is
- * lost. The status says whether all could be written. Once. Thread: main, when
- * the executor has ended or a failure ends the run. */
+ * lost. The status says whether all could be written. Later calls do nothing.
+ * Thread: any. */
 cel_status cel_timeline_close(cel_timeline *timeline);
+/* Or is being closed. Thread: any. */
+bool cel_timeline_is_closed(const cel_timeline *timeline);
 /* Closed, and nobody adds any more. */
 void cel_timeline_destroy(cel_timeline *timeline);
 #endif

@@ -215,6 +215,28 @@ describe("--trace", function()
     assert.equal(40, select(4, sort_out(events)).kernel)
   end)
 
+  -- Ends by a signal to itself, or to mpirun, when all has been carried out.
+  local stopped = PROGRAM .. [==[
+    local ffi = require "ffi"
+    ffi.cdef "int getpid(void); int getppid(void); int kill(int, int); int usleep(unsigned);"
+    local rank = os.getenv "OMPI_COMM_WORLD_RANK"
+    if not rank then ffi.C.kill(ffi.C.getpid(), 2)
+    elseif rank == "0" then ffi.C.kill(ffi.C.getppid(), 15) end
+    for _ = 1, 100 do ffi.C.usleep(100000) end
+  ]==]
+
+  for _, ranks in ipairs { 1, 2 } do
+    it(("is written when Ctrl-C ends a run, on %d ranks"):format(ranks), function()
+      local r, events, text = trace(stopped, { devices = 1, ranks = ranks > 1 and ranks or nil })
+      assert.not_equal(0, r.status)
+      assert.is_nil(read(folder .. "/t.json.1"))
+      assert.equal("]\n", text:sub(-2))
+      local tracks, names, _, kinds = sort_out(events)
+      check_tracks(tracks, names)
+      assert.equal(20 * ranks, kinds.kernel)
+    end)
+  end
+
   it("is empty when nothing was computed", function()
     local r, events = trace("print(1)", { devices = 1 })
     assert.same({ 0, "1\n" }, { r.status, r.stdout })
