@@ -316,16 +316,17 @@ function M.encode(f, owner, arguments, extra)
   return encode(f, owner, arguments or { n = 0 }, extra, memo.new())
 end
 
---- The same for a task, which may come again and again: `extra` is called for
---- the table where it is needed, and gives the same for the same `given`, an
+--- The same for a task, which may come again and again: `extra` is called for the
+--- table where it is needed, with what follows it, and gives the same for the same `given`, an
 --- array, to which this adds.
 ---@param f function
 ---@param owner string
 ---@param arguments {n: integer}
 ---@param given any[]
----@param extra fun(): table
+---@param extra fun(...): table
+---@param ... any  for `extra`
 ---@return string encoded, string identity
-function M.encode_task(f, owner, arguments, given, extra)
+function M.encode_task(f, owner, arguments, given, extra, ...)
   local n = #given
   given[n + 1], given[n + 2] = arguments.n, #types.all_structs()
   for i = 1, arguments.n do
@@ -335,7 +336,7 @@ function M.encode_task(f, owner, arguments, given, extra)
   local encoded, identity = memo.find(f, given)
   if encoded then return encoded, identity end
   local notes = memo.new(f)
-  encoded, identity = encode(f, owner, arguments, extra(), notes)
+  encoded, identity = encode(f, owner, arguments, extra(...), notes)
   memo.keep(f, given, notes, encoded, identity)
   return encoded, identity
 end

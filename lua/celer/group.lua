@@ -299,14 +299,14 @@ M.once = marker "celer.once"
 M.on_master = marker "celer.on_master"
 
 -- A host task's arguments with placeholders for accesses and side effects.
-local function host_arguments(accesses, effects, group, n, ...)
-  local index = {}
-  for i, access in ipairs(accesses) do index[access] = i end
+local function host_arguments(accesses, effects, group, n, given)
   local list = { n = n }
   for i = 1, n do
-    local argument = (select(i, ...))
+    local argument = given[i]
     if is_access(argument) then
-      argument = capture.view(index[argument])
+      local k = 1
+      while accesses[k] ~= argument do k = k + 1 end
+      argument = capture.view(k)
     elseif objects.is_effect(argument) then
       argument = objects.argument(effects, argument, group)
     end
@@ -326,6 +326,12 @@ local function describe(accesses)
   return metas
 end
 
+-- What the lane must know of the task.
+local function meta_of(kind, used, effects, dims, is_collective)
+  return { accesses = describe(used), effects = objects.metas(effects), dims = dims,
+    interop = kind.interop, collective = is_collective }
+end
+
 -- The function, its arguments and what it is told, as one string.
 local function encode(kind, f, used, effects, dims, list, is_collective)
   local given = { kind, dims, is_collective }
@@ -334,20 +340,20 @@ local function encode(kind, f, used, effects, dims, list, is_collective)
     given[#given + 1] = access.mode
   end
   objects.describe(effects, given)
-  return capture.encode_task(f, "the " .. kind.noun, list, given, function()
-    return { accesses = describe(used), effects = objects.metas(effects), dims = dims,
-      interop = kind.interop, collective = is_collective }
-  end)
+  return capture.encode_task(f, kind.owner, list, given, meta_of, kind, used, effects,
+    dims, is_collective)
 end
 
-local function accesses_among(call, n, ...)
+local function accesses_among(call, n, given)
   local out = {}
   for i = 1, n do
-    local argument = (select(i, ...))
-    if is_access(argument) and argument.mode == "reduce" then
-      fail("%s: %s is reduced into, which only kernels do", call, argument.buffer.name)
+    local argument = given[i]
+    if is_access(argument) then
+      if argument.mode == "reduce" then
+        fail("%s: %s is reduced into, which only kernels do", call, argument.buffer.name)
+      end
+      out[#out + 1] = argument
     end
-    if is_access(argument) then out[#out + 1] = argument end
   end
   return out
 end
@@ -359,10 +365,10 @@ local function submit_function(self, kind, placement, range, group, f, ...)
   if type(f) ~= "function" then
     fail("%s: the second argument must be a function, not %s", kind.call, words.a(f))
   end
-  local n, effects = select("#", ...), self.effects or none
+  local n, given, effects = select("#", ...), { ... }, self.effects or none
   if kind.interop then objects.refuse(effects, kind.call, n, ...) end
-  local used = complete(self, accesses_among(kind.call, n, ...))
-  local list = host_arguments(used, effects, group, n, ...)
+  local used = complete(self, accesses_among(kind.call, n, given))
+  local list = host_arguments(used, effects, group, n, given)
   local blob, identity = encode(kind, f, used, effects, space.dims, list, group ~= nil)
   if group then identity = tostring(group) .. identity end
   self.done = kind.call
@@ -377,9 +383,10 @@ local function submit_function(self, kind, placement, range, group, f, ...)
     objects.flatten(effects)))
 end
 
-local host_task = { call = "cg:host_task", noun = "host task", submit = "submit_host" }
+local host_task = { call = "cg:host_task", noun = "host task", owner = "the host task",
+  submit = "submit_host" }
 local interop_task = { call = "cg:interop_task", noun = "interop task",
-  submit = "submit_interop", interop = true }
+  owner = "the interop task", submit = "submit_interop", interop = true }
 
 -- Placement, range and group of a host task.
 local function spread(where)
