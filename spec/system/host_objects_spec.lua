@@ -328,7 +328,7 @@ q:drain()
   script.everywhere("that are sequential keep relaxed ones on their side", [==[
 local _, ranks = require("celer.core").rank()
 local o = celer.host_object("struct { int64_t n; }", { name = "o" })
-local seen = celer.buffer("int64_t", { ranks, 20 })
+local seen = celer.buffer("int64_t", { 20, ranks })
 for i = 0, 19 do
   for _ = 1, 5 do
     q:submit(function(cg)
@@ -336,15 +336,15 @@ for i = 0, 19 do
     end)
   end
   q:submit(function(cg)
-    cg:host_task({ ranks }, function(part, o, seen) seen:set(part.min[0], i, o.n) end,
+    cg:host_task({ ranks }, function(part, o, seen) seen:set(i, part.min[0], o.n) end,
       cg:side_effect(o), cg:discard_write(seen, function(chunk)
-        return celer.box({ chunk.min[0], i }, { chunk.max[0], i + 1 })
+        return celer.box({ i, chunk.min[0] }, { i + 1, chunk.max[0] })
       end))
   end)
 end
 local s = q:drain(seen)
 for k = 0, ranks - 1 do
-  for i = 0, 19 do same("seen", tonumber(s(k, i)), 5 * (i + 1)) end
+  for i = 0, 19 do same("seen", tonumber(s(i, k)), 5 * (i + 1)) end
 end
 ]==], nil, anywhere)
 
