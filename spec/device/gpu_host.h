@@ -1,7 +1,8 @@
-// A GPU on the processor: what NVRTC knows by itself, for kernels that are to be
-// run without one. One block after the other; its threads take turns on stacks
-// of their own, and change at barriers and shuffles. A barrier that never comes
-// about ends the process. Before celer.cuh, compiled by g++ or clang++.
+// A GPU on the processor: what NVRTC knows by itself, for kernels that are to
+// be run without one. One block after the other; its threads take turns on
+// stacks of their own, and change at barriers and shuffles. A barrier that
+// never comes about ends the process. Before celer.cuh, compiled by g++ or
+// clang++.
 #include <csetjmp>
 #include <cstdint>
 #include <cstdio>
@@ -114,7 +115,8 @@ inline int __syncthreads_or(int x) {
   gpu::meet(x != 0);
   return gpu::result_any;
 }
-inline void __threadfence() {}
+inline void __threadfence() {
+}
 inline unsigned __shfl_down_sync(unsigned mask, unsigned x, int delta) {
   const int lane = gpu::now % 32, from = lane + delta;
   auto &w = gpu::warps[gpu::now / 32];
