@@ -20,24 +20,24 @@ static int64_t now_us(void) {
   return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-bool cel_report_told(cel_report *report, const cel_told *told) {
-  if (told->kind == CEL_REPORT_YOURS) return true; /* it came too late */
-  if (told->kind != CEL_REPORT_ASK) return false;
-  if (report->asked) return true;
-  *report =
-      (cel_report){.asked = true, .asker = told->peer, .since_us = now_us()};
-  return true;
-}
-
 static atomic_bool left; /* to another rank */
 
 bool cel_report_left(void) {
   return atomic_load(&left);
 }
 
+bool cel_report_told(cel_report *report, const cel_told *told) {
+  if (told->kind == CEL_REPORT_YOURS) return true; /* it came too late */
+  if (told->kind != CEL_REPORT_ASK) return false;
+  atomic_store(&left, true);
+  if (report->asked) return true;
+  *report =
+      (cel_report){.asked = true, .asker = told->peer, .since_us = now_us()};
+  return true;
+}
+
 static void answer(cel_report *report, cel_transport *t) {
   report->answered = true;
-  atomic_store(&left, true);
   t->tell(t, report->asker, CEL_REPORT_YOURS, NULL, 0);
 }
 

@@ -41,7 +41,7 @@ bool cel_report_told(cel_report *report, const cel_told *told);
 /* Answers when it is time. Cheap when nobody has asked. Thread: likewise. */
 void cel_report_tick(cel_report *report, cel_transport *transport);
 
-/* Whether this rank, 0, has let another one print, which then ends the job: it
+/* Whether another rank wants to print, which then ends the job: this one, 0,
  * has nothing to say when it is told to end. Thread: any. */
 bool cel_report_left(void);
 

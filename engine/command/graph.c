@@ -64,7 +64,6 @@ cel_command_graph_create(const cel_command_graph_config *config) {
   if (c->large_bytes < c->small_bytes) c->large_bytes = c->small_bytes;
   if (c->replications <= 0) c->replications = REPLICATIONS;
   cel__own_init(&g->own, c->rank, c->ranks, (uint32_t)c->replications);
-  g->own.collectives = c->collectives && c->ranks > 1;
   cel__footprints_init(&g->footprints, &g->own.reps, c->ranks);
   cel__emitter_init(&g->emitter, c->emit, c->context, cel__parts_destroy);
   cel__parts_init(&g->parts, c->ranks, &g->emitter.eras);
@@ -306,6 +305,14 @@ static cel_status prepare(cel_command_graph *g, const cel_task *task) {
   return cel__writes_check(&g->footprints, task, g->uses.at, g->uses.n);
 }
 
+/* Collectives are begun in one order on all ranks, so each waits for all before
+ * it to be ready. What host tasks read goes by messages: memory that a slow one
+ * still reads, or what one writes, would hold up all that kernels exchange. */
+static bool may_join(const cel_command_graph *g, const cel_task *task) {
+  return g->config.collectives && g->config.ranks > 1 &&
+         task->kind == CEL_TASK_KERNEL;
+}
+
 /* All reads see the state before the task, then all writes change it. */
 static void change_ownership(cel_command_graph *g) {
   for (uint32_t i = 0; i < g->uses.n; ++i) {
@@ -390,6 +397,7 @@ static cel_status add_work(cel_command_graph *g, const cel_task *task) {
   tidy(g);
   CEL_TRY(prepare(g, task));
   cel__traffic_clear(&g->traffic);
+  g->own.collectives = may_join(g, task);
   change_ownership(g);
   for (uint32_t i = 0; i < g->traffic.together.n; ++i)
     emit_collective(g, task, &g->traffic.together.at[i]);

@@ -195,7 +195,7 @@ refused("must be a table of buffers such as {u = u}, not a buffer", celer.checkp
 refused("'v' must be a buffer, not a number", celer.checkpoint, "kept", { v = 1 })
 refused('extra["a"][2] is a function; plain values can be kept', celer.checkpoint, "kept",
   { u = u }, { a = { 1, print } })
-refused("extra is a table with a metatable;", celer.checkpoint, "kept", { u = u },
+refused("extra is a box;", celer.checkpoint, "kept", { u = u },
   celer.box({ 1 }, { 2 }))
 local loop = {}
 loop.loop = loop

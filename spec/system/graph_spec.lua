@@ -105,11 +105,9 @@ describe("celer graph", function()
     local first, second = named(nodes, "execute", 1), named(nodes, "execute", 2)
     assert.same({ "chunk [10,20)", "read b [9,21)", "discard_write a [10,20)" },
       { unpack(nodes[second], 2) })
-    local sent, got, shared = {}, {}, {}
+    local sent, got = {}, {}
     for name, lines in pairs(nodes) do
-      if lines[1]:find("collective$") then
-        shared[lines[2] .. " " .. lines[3] .. " " .. lines[4]] = edges[second .. " " .. name]
-      elseif lines[1]:find("await_push$") then
+      if lines[1]:find("await_push$") then
         got[lines[2] .. " " .. lines[3]] = edges[name .. " " .. second]
       elseif lines[1]:find("push$") then
         sent[lines[2] .. " " .. lines[3]] = edges[first .. " " .. name]
@@ -118,9 +116,8 @@ describe("celer graph", function()
     end
     assert.same({ ["from rank 0, 4 bytes b [9,10)"] = "",
       ["from rank 2, 4 bytes b [20,21)"] = "" }, got)
-    assert.same({ ["to rank 0, 4 bytes b [10,11)"] = "", ["to rank 2, 4 bytes b [19,20)"] = "" },
-      sent)
-    assert.same({ ["gather to rank 0, 240 bytes a [0,60) gives a [10,20)"] = "" }, shared)
+    assert.same({ ["to rank 0, 4 bytes b [10,11)"] = "", ["to rank 2, 4 bytes b [19,20)"] = "",
+      ["to rank 0, 40 bytes a [10,20)"] = "" }, sent)
   end)
 
   it("draws instructions, on as many devices as are asked for", function()
