@@ -4,13 +4,18 @@
 # The specs run against BUILD_FOLDER; the random programs (if there are any) in
 # builds of their own, under address and undefined-behaviour sanitizers and
 # under the thread sanitizer, CELER_RANDOM_SECONDS each (default 20). Such a
-# program is called with `--seconds N` and ends with `N passed, N failed`.
-# The last line is the sum: `N passed, N failed, N skipped`.
+# program is called with `--seconds N` and ends with `N passed, N failed`; one
+# that hangs is ended ten minutes later, and says its seed.
+#
+# Specs that fail run once more (specs.lua). What failed and what was unsteady
+# stands once more at the end, after `== what failed ...`, for a log is often cut
+# in its middle. The last line is the sum: `N passed, N failed, N skipped`.
 build=$1
 sanitizers=$2
 seconds=${CELER_RANDOM_SECONDS:-20}
 passed=0 failed=0 skipped=0
-log=$(mktemp) && status=$(mktemp) || exit 1
+report=$build/failed.txt
+log=$(mktemp) && status=$(mktemp) && : >"$report" || exit 1
 trap 'rm -f "$log" "$status"' EXIT
 
 # Runs a command, shows its output and keeps it in $log; gives its status.
@@ -41,24 +46,30 @@ specs() {
       add 0 0 1 0
       return ;;
   esac
-  CELER_BUILD=$build CELER_PRELOAD=$preload logged cmake/busted.sh
+  CELER_BUILD=$build CELER_PRELOAD=$preload \
+    logged luajit cmake/specs.lua "$report"
   code=$?
-  set -- $(sed -nE 's!^([0-9]+) success(es)? / ([0-9]+) failures? /(.*)!\1 \3\4!p' \
-    "$log" | sed -nE 's!^(.*) ([0-9]+) errors? / ([0-9]+) pending.*!\1 \2 \3!p' |
-    tail -1)
-  add "${1:-0}" $((${2:-0} + ${3:-0})) "${4:-0}" $code
+  set -- $(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed, ([0-9]+) sk.*/\1 \2 \3/p' \
+    "$log" | tail -1)
+  add "${1:-0}" "${2:-0}" "${3:-0}" $code
 }
 
 random_programs() {
-  echo "== random programs ($1, $seconds s)"
-  logged sh -ec "cmake --preset $1 >/dev/null
-    cmake --build --preset $1 --target random_programs
-    build/$1/random_programs --seconds $seconds"
+  preset=$1
+  echo "== random programs ($preset, $seconds s)"
+  logged sh -ec "cmake --preset $preset >/dev/null
+    cmake --build --preset $preset --target random_programs
+    timeout -s ABRT $((seconds + 600)) build/$preset/random_programs \
+      --seconds $seconds"
   code=$?
   set -- $(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed.*/\1 \2/p' "$log" |
     tail -1)
   # A run that passes without saying how many programs counts as one.
   add "${1:-$((code == 0))}" "${2:-0}" 0 $code
+  [ $code -eq 0 ] && return
+  # The seeds; without one, how it ended.
+  { grep '^seed ' "$log" || tail -20 "$log"; } | cut -c 1-300 | head -40 |
+    sed "s/^/random programs ($preset): /" >>"$report"
 }
 
 specs
@@ -67,5 +78,9 @@ if ls spec/random/*.c >/dev/null 2>&1; then
   random_programs tsan
 fi
 
+if [ -s "$report" ]; then
+  echo "== what failed or was unsteady"
+  cat "$report"
+fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]

@@ -1,7 +1,6 @@
 /* random_programs [--threads | --cuda | --mpi | --dry] [--count N]
  *                 [--seconds N] [--seed S] [--ranks R] [--shrink] [--print]
- * [--diverge]
- * [--fail]
+ *                 [--diverge] [--fail]
  *                 [--fault drop|swap|duplicate]
  *
  * Runs random programs on a simulated cluster and compares with a sequential
@@ -19,6 +18,7 @@
 #include <time.h>
 
 #include "device/cuda.h"
+#include "random/last_words.h"
 #include "random/program.h"
 
 /* Without threads the thread sanitizer has nothing to see. */
@@ -117,6 +117,7 @@ static bool hold_gpus(cel_cuda **out) {
 
 /* Whether it passed. */
 static bool run_seed(const options *o, uint64_t seed) {
+  last_words_of(seed);
   program *p = program_generate(seed, o->ranks);
   p->fault = o->fault;
   p->cuda = o->cuda;
@@ -146,6 +147,7 @@ static bool run_seed(const options *o, uint64_t seed) {
 int main(int argc, char **argv) {
   options o = {.seed = 1, .threads = THREADS};
   if (!parse(argc, argv, &o)) return usage();
+  last_words_init();
   uint64_t run = 0, failures = 0;
   cel_cuda *gpus = NULL;
   if (o.cuda && !hold_gpus(&gpus)) {

@@ -77,6 +77,15 @@ describe("random programs", function()
     end
   end)
 
+  it("say the seed that they die of", function()
+    local pipe = assert(io.popen(([[
+      sh -c 'echo $$; exec %s --print --count 100000000' 2>/dev/null | {
+        read -r pid; read -r line; kill -ABRT $pid; tail -n 1; }]]):format(program)))
+    local text = pipe:read("*a")
+    pipe:close()
+    assert.matches("^seed %d+: died\n$", text)
+  end)
+
   for _, fault in ipairs({ "drop", "swap", "duplicate" }) do
     it("fail when a message is harmed: " .. fault, function()
       local _, failures = run("--ranks 3 --count 20 --fault " .. fault)
