@@ -123,7 +123,7 @@ typedef struct cel_command {
   cel_box chunk;                /* EXECUTE */
   cel_message message;          /* PUSH, AWAIT_PUSH */
   const cel_exchange *exchange; /* COLLECTIVE */
-  uint32_t deps;
+  uint32_t deps; /* none in a graph that is `unordered` */
   const cel_dep *dep;
 } cel_command;
 
@@ -142,6 +142,9 @@ typedef struct cel_command_graph_config {
   int32_t replications; /* cap per version, default 8 */
   /* Whether patterns become collectives; the same on all ranks. */
   bool collectives;
+  /* Commands get no dependencies. Nobody needs them but who draws or checks
+   * this graph: instructions are ordered by what they do to memory. */
+  bool unordered;
   void (*emit)(void *context, const cel_command *command);
   void *context;
 } cel_command_graph_config;

@@ -1,9 +1,10 @@
 #include "command/emit.h"
 
-void cel__emitter_init(cel__emitter *e,
-                       void (*emit)(void *, const cel_command *), void *context,
+void cel__emitter_init(cel__emitter *e, const cel_command_graph_config *config,
                        void (*drop)(void *kept)) {
-  *e = (cel__emitter){.emit = emit, .context = context};
+  *e = (cel__emitter){.emit = config->emit,
+                      .context = config->context,
+                      .unordered = config->unordered};
   cel_front_init(&e->front);
   cel_eras_init(&e->eras, drop);
 }
@@ -41,7 +42,7 @@ static void finish(cel__emitter *e, cel_command *command) {
 }
 
 void cel__emit_end(cel__emitter *e, cel_command *command) {
-  if (!has_true(&e->deps))
+  if (!e->unordered && !has_true(&e->deps))
     cel_deps_add(&e->deps, e->front.floor, CEL_DEP_ORDER);
   finish(e, command);
 }
@@ -51,7 +52,7 @@ void cel__emit_horizon(cel__emitter *e, const cel_task *task) {
   cel_command command = {
       .kind = epoch ? CEL_COMMAND_EPOCH : CEL_COMMAND_HORIZON, .task = task};
   uint64_t id = cel__emit_begin(e);
-  cel_front_collect(&e->front, &e->deps);
+  if (!e->unordered) cel_front_collect(&e->front, &e->deps);
   finish(e, &command);
   cel_front_bound(&e->front, epoch);
   cel_eras_close(&e->eras, id);

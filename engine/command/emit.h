@@ -18,14 +18,14 @@
 typedef struct cel__emitter {
   void (*emit)(void *context, const cel_command *command);
   void *context;
-  cel_deps deps; /* of the command being made */
+  bool unordered; /* commands have no dependencies */
+  cel_deps deps;  /* of the command being made */
   cel_front front;
   cel_eras eras;
 } cel__emitter;
 
 /* `drop` ends what the eras keep. */
-void cel__emitter_init(cel__emitter *e,
-                       void (*emit)(void *, const cel_command *), void *context,
+void cel__emitter_init(cel__emitter *e, const cel_command_graph_config *config,
                        void (*drop)(void *kept));
 void cel__emitter_release(cel__emitter *e);
 

@@ -16,7 +16,7 @@ enum { SMALL_BYTES = 64 << 10, NEAR_LARGE_BYTES = 1 << 30, REPLICATIONS = 8 };
 typedef struct buffer_state {
   const cel_buffer *buffer;
   cel_map *versions; /* the same on all ranks */
-  cel_track *track;  /* of this rank's commands */
+  cel_track *track;  /* of this rank's commands; null: they are unordered */
   uint64_t floor;    /* applied to `track` */
   uint32_t place;    /* in `buffers` */
 } buffer_state;
@@ -65,7 +65,7 @@ cel_command_graph_create(const cel_command_graph_config *config) {
   if (c->replications <= 0) c->replications = REPLICATIONS;
   cel__own_init(&g->own, c->rank, c->ranks, (uint32_t)c->replications);
   cel__footprints_init(&g->footprints, &g->own.reps, c->ranks);
-  cel__emitter_init(&g->emitter, c->emit, c->context, cel__parts_destroy);
+  cel__emitter_init(&g->emitter, c, cel__parts_destroy);
   cel__parts_init(&g->parts, c->ranks, &g->emitter.eras);
   return g;
 }
@@ -117,8 +117,9 @@ static buffer_state *state_of(cel_command_graph *g, const cel_buffer *buffer) {
   state->buffer = buffer;
   state->versions = cel_map_create(
       &buffer->extent, init ? cel__own_everyone(&g->own) : CEL__UNINITIALISED);
-  state->track =
-      cel_track_create(&buffer->extent, init ? g->emitter.front.floor : 0);
+  if (!g->config.unordered)
+    state->track =
+        cel_track_create(&buffer->extent, init ? g->emitter.front.floor : 0);
   state->floor = g->emitter.front.floor;
   state->place = g->buffers.n;
   cel_vec_push(&g->buffers, state);
@@ -137,8 +138,9 @@ static cel_track *track_of(cel_command_graph *g, buffer_state *state) {
 static void add_end(cel_command_graph *g, const cel_task *task) {
   cel_command command = {.kind = CEL_COMMAND_FREE, .task = task};
   cel__emit_begin(&g->emitter);
-  cel_effect_ask(&g->effects, task->ended, CEL_ORDER_SEQUENTIAL,
-                 g->emitter.front.floor, &g->emitter.deps);
+  if (!g->config.unordered)
+    cel_effect_ask(&g->effects, task->ended, CEL_ORDER_SEQUENTIAL,
+                   g->emitter.front.floor, &g->emitter.deps);
   cel__emit_end(&g->emitter, &command);
   cel_effect_forget(&g->effects, task->ended);
   cel__shares_forget(&g->shares, task->ended);
@@ -148,7 +150,7 @@ static void add_free(cel_command_graph *g, const cel_task *task) {
   cel_command command = {.kind = CEL_COMMAND_FREE, .task = task};
   buffer_state *state = find_state(g, task->freed);
   cel__emit_begin(&g->emitter);
-  if (state != NULL)
+  if (state != NULL && state->track != NULL)
     cel_track_users(track_of(g, state), &task->freed->extent, &g->emitter.deps);
   cel__emit_end(&g->emitter, &command);
   if (state == NULL) return;
@@ -176,7 +178,7 @@ static void emit_message(cel_command_graph *g, const cel_task *task,
   bool push = kind == CEL_COMMAND_PUSH;
   number(g, &command);
   uint64_t id = cel__emit_begin(&g->emitter);
-  for (uint32_t i = 0; i < message->pieces; ++i) {
+  for (uint32_t i = 0; i < message->pieces && !g->config.unordered; ++i) {
     const cel_piece *piece = &message->piece[i];
     cel_track *track = track_of(g, find_state(g, piece->buffer));
     if (push)
@@ -196,10 +198,10 @@ static void emit_token(cel_command_graph *g, const cel_task *task,
           .peer = token->peer, .object = token->object, .order = token->order}};
   number(g, &command);
   uint64_t id = cel__emit_begin(&g->emitter), floor = g->emitter.front.floor;
-  if (token->sent)
+  if (!g->config.unordered && token->sent)
     cel_effect_ask(&g->effects, token->object, token->order, floor,
                    &g->emitter.deps);
-  else
+  else if (!g->config.unordered)
     cel_effect_arrive(&g->effects, token->object, id, floor);
   cel__emit_end(&g->emitter, &command);
 }
@@ -240,6 +242,15 @@ static void take_side(const cel_command_graph *g, const cel__together *t,
     x->gets = (uint32_t)cel_box_subtract(&x->place, &x->mine, x->get);
 }
 
+static void track_collective(cel_command_graph *g, const cel_exchange *x,
+                             uint64_t id) {
+  cel_track *track = track_of(g, find_state(g, x->buffer));
+  if (!cel_box_is_empty(&x->mine))
+    cel_track_read(track, &x->mine, id, &g->emitter.deps);
+  for (uint32_t i = 0; i < x->gets; ++i)
+    cel_track_write(track, &x->get[i], id, &g->emitter.deps);
+}
+
 static void emit_collective(cel_command_graph *g, const cel_task *task,
                             const cel__together *t) {
   cel_exchange x = {.pattern = t->pattern,
@@ -252,11 +263,7 @@ static void emit_collective(cel_command_graph *g, const cel_task *task,
   take_side(g, t, &x);
   cel_command command = {.kind = CEL_COMMAND_COLLECTIVE, .task = task};
   uint64_t id = cel__emit_begin(&g->emitter);
-  cel_track *track = track_of(g, find_state(g, t->buffer));
-  if (!cel_box_is_empty(&x.mine))
-    cel_track_read(track, &x.mine, id, &g->emitter.deps);
-  for (uint32_t i = 0; i < x.gets; ++i)
-    cel_track_write(track, &x.get[i], id, &g->emitter.deps);
+  if (!g->config.unordered) track_collective(g, &x, id);
   command.exchange =
       cel_arena_copy(cel_eras_arena(&g->emitter.eras), &x, sizeof x);
   cel__emit_end(&g->emitter, &command);
@@ -274,22 +281,32 @@ static void track_use(cel_command_graph *g, const cel__use *use, uint64_t id,
     report(track, &g->boxes.at[i], id, &g->emitter.deps);
 }
 
-static void emit_execute(cel_command_graph *g, const cel_task *task,
-                         const cel_split *split) {
-  cel_command command = {.kind = CEL_COMMAND_EXECUTE, .task = task};
-  if (!cel_split_chunk(split, g->config.rank, &command.chunk)) return;
-  uint64_t id = cel__emit_begin(&g->emitter);
+static void track_effects(cel_command_graph *g, const cel_task *task,
+                          uint64_t id) {
+  cel_collectives_follow(&g->collectives, task->collective, id,
+                         g->emitter.front.floor, &g->emitter.deps);
+  cel_effects_note(&g->effects, task->effect, task->effects,
+                   task->collective != 0, id, g->emitter.front.floor,
+                   &g->emitter.deps);
+}
+
+static void track_uses(cel_command_graph *g, const cel_task *task,
+                       uint64_t id) {
   for (uint32_t i = 0; i < g->uses.n; ++i)
     if (cel_mode_consumes(g->uses.at[i].access->mode))
       track_use(g, &g->uses.at[i], id, cel_track_read);
   for (uint32_t i = 0; i < g->uses.n; ++i)
     if (cel_mode_produces(g->uses.at[i].access->mode))
       track_use(g, &g->uses.at[i], id, cel_track_write);
-  cel_collectives_follow(&g->collectives, task->collective, id,
-                         g->emitter.front.floor, &g->emitter.deps);
-  cel_effects_note(&g->effects, task->effect, task->effects,
-                   task->collective != 0, id, g->emitter.front.floor,
-                   &g->emitter.deps);
+  track_effects(g, task, id);
+}
+
+static void emit_execute(cel_command_graph *g, const cel_task *task,
+                         const cel_split *split) {
+  cel_command command = {.kind = CEL_COMMAND_EXECUTE, .task = task};
+  if (!cel_split_chunk(split, g->config.rank, &command.chunk)) return;
+  uint64_t id = cel__emit_begin(&g->emitter);
+  if (!g->config.unordered) track_uses(g, task, id);
   cel__emit_end(&g->emitter, &command);
 }
 
@@ -368,6 +385,18 @@ static cel_status track_alone(cel_command_graph *g, const cel_access *access,
   return CEL_E_OK;
 }
 
+static cel_status track_uses_alone(cel_command_graph *g, const cel_task *task,
+                                   const cel_box *chunk, uint64_t id) {
+  for (uint32_t i = 0; i < task->accesses; ++i)
+    if (cel_mode_consumes(task->access[i].mode))
+      CEL_TRY(track_alone(g, &task->access[i], chunk, id, cel_track_read));
+  for (uint32_t i = 0; i < task->accesses; ++i)
+    if (cel_mode_produces(task->access[i].mode))
+      CEL_TRY(track_alone(g, &task->access[i], chunk, id, cel_track_write));
+  track_effects(g, task, id);
+  return CEL_E_OK;
+}
+
 /* A rank that is alone has all there is: nobody is asked who owns what. The
  * task graph has evaluated the same rules for the same items. */
 static cel_status add_alone(cel_command_graph *g, const cel_task *task) {
@@ -375,19 +404,8 @@ static cel_status add_alone(cel_command_graph *g, const cel_task *task) {
   cel_split split = cel_task_split(task, 1);
   if (!cel_split_chunk(&split, 0, &command.chunk)) return CEL_E_OK;
   uint64_t id = cel__emit_begin(&g->emitter);
-  for (uint32_t i = 0; i < task->accesses; ++i)
-    if (cel_mode_consumes(task->access[i].mode))
-      CEL_TRY(
-          track_alone(g, &task->access[i], &command.chunk, id, cel_track_read));
-  for (uint32_t i = 0; i < task->accesses; ++i)
-    if (cel_mode_produces(task->access[i].mode))
-      CEL_TRY(track_alone(g, &task->access[i], &command.chunk, id,
-                          cel_track_write));
-  cel_collectives_follow(&g->collectives, task->collective, id,
-                         g->emitter.front.floor, &g->emitter.deps);
-  cel_effects_note(&g->effects, task->effect, task->effects,
-                   task->collective != 0, id, g->emitter.front.floor,
-                   &g->emitter.deps);
+  if (!g->config.unordered)
+    CEL_TRY(track_uses_alone(g, task, &command.chunk, id));
   cel__emit_end(&g->emitter, &command);
   return CEL_E_OK;
 }
@@ -444,7 +462,8 @@ void cel_command_graph_counts(const cel_command_graph *g, uint64_t *entries,
     uint32_t held = cel_map_count(state->versions);
     *entries += held;
     *replications += cel__own_replications(&g->own, state->versions);
-    *bytes += sizeof *state + held * sizeof(cel_map_entry) +
-              cel_track_count(state->track) * sizeof(cel_map_entry);
+    *bytes += sizeof *state + held * sizeof(cel_map_entry);
+    if (state->track != NULL)
+      *bytes += cel_track_count(state->track) * sizeof(cel_map_entry);
   }
 }

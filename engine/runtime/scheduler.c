@@ -145,6 +145,7 @@ void cel__scheduler_init(cel_engine *engine) {
                                        .near = c->transport->near,
                                        .nears = nears,
                                        .collectives = c->collectives,
+                                       .unordered = c->saw_command == NULL,
                                        .emit = emit_command,
                                        .context = engine};
   cel_instr_graph_config instrs = {.rank = c->transport->rank,

@@ -1,13 +1,19 @@
 /* graph.c -- how long it takes to make the graphs of six topologies.
  *
  *   bench_graph [MILLISECONDS_PER_FIGURE]
+ *   bench_graph messages [MILLISECONDS_PER_FIGURE]
  *   bench_graph shutdown [MILLISECONDS_PER_FIGURE]
+ *   bench_graph once RANKS DEVICES TOPOLOGY [TIMES]
  *
  * The topologies and what Celerity takes for them (soup, chain, two trees,
  * wave_sim, jacobi; 2 cores of a Xeon, its master of August 2026). Time covers
  * the rules, the buffers, all tasks with their horizons, the graphs through the
  * stage named, for rank 0 of N, and tearing them down. A figure is the median
  * of as many repetitions as fit.
+ *
+ * Collectives are on, as they are in the engine; `messages` goes without.
+ * `once` makes one graph through instructions, for a profiler or a counter of
+ * instructions; topologies are numbered from 0.
  *
  * `shutdown` draws figure 7 of seed 000: task and command graph with the epoch
  * at their end and without it, in turns, and what it adds, in percent. The last
@@ -32,6 +38,8 @@ typedef struct setup {
   bool weak;       /* buffers scaled so that every rank has work */
   double marks[6]; /* Celerity's, in microseconds; 0: none */
 } setup;
+
+static bool collectives = true;
 
 /* One repetition. */
 typedef struct run {
@@ -81,8 +89,11 @@ static void run_open(run *r, const setup *setup) {
     r->instrs = cel_instr_graph_create(&config);
   }
   if (setup->stage >= COMMANDS) {
-    cel_command_graph_config config = {
-        .ranks = setup->ranks, .emit = on_command, .context = r};
+    cel_command_graph_config config = {.ranks = setup->ranks,
+                                       .collectives = collectives,
+                                       .unordered = setup->stage > COMMANDS,
+                                       .emit = on_command,
+                                       .context = r};
     r->commands = cel_command_graph_create(&config);
   }
   cel_task_graph_config config = {.ranks = setup->ranks,
@@ -377,6 +388,12 @@ static const setup setups[] = {
      false,
      {3796, 476, 756, 804, 10658, 3036}},
     {"2 ranks, 8 devices", INSTRS, 2, 8, false, {0}},
+    {"2 ranks, 16 devices",
+     INSTRS,
+     2,
+     16,
+     false,
+     {3951, 489, 770, 838, 43218, 44509}},
     {"4 ranks, 1 device",
      INSTRS,
      4,
@@ -469,14 +486,37 @@ static void draw_shutdown(double budget) {
   printf("\n{\"shutdown_worst_percent\": %.2f}\n", worst);
 }
 
+static int usage(void) {
+  fprintf(stderr, "usage: bench_graph [messages | shutdown] [milliseconds]\n"
+                  "       bench_graph once ranks devices topology [times]\n");
+  return 2;
+}
+
+static int make_once(int argc, char **argv) {
+  int topology = argc > 4 ? atoi(argv[4]) : -1;
+  int64_t ranks = argc > 2 ? atoll(argv[2]) : 0;
+  int32_t devices = argc > 3 ? atoi(argv[3]) : 0;
+  setup s = {"once", INSTRS, ranks, devices, false, {0}};
+  if (topology < 0 || topology > 5 || ranks < 1 || devices < 1 || devices > 16)
+    return usage();
+  run r;
+  for (int i = argc > 5 ? atoi(argv[5]) : 1; i > 0; --i)
+    once(&s, topology, true, &r);
+  printf("%s: %d tasks, %d commands, %d instructions\n",
+         topologies[topology].name, (int)r.user_tasks, (int)r.n_commands,
+         (int)r.n_instrs);
+  return 0;
+}
+
 int main(int argc, char **argv) {
-  bool shutdown = argc > 1 && strcmp(argv[1], "shutdown") == 0;
-  const char *text = argc > 1 + shutdown ? argv[1 + shutdown] : "50";
+  const char *what = argc > 1 ? argv[1] : "";
+  if (strcmp(what, "once") == 0) return make_once(argc, argv);
+  bool shutdown = strcmp(what, "shutdown") == 0;
+  collectives = strcmp(what, "messages") != 0;
+  bool named = shutdown || !collectives;
+  const char *text = argc > 1 + named ? argv[1 + named] : "50";
   double budget = strtod(text, NULL) * 1e3;
-  if (budget <= 0) {
-    fprintf(stderr, "usage: bench_graph [shutdown] [milliseconds]\n");
-    return 2;
-  }
+  if (budget <= 0) return usage();
   (shutdown ? draw_shutdown : draw_stages)(budget);
   return 0;
 }

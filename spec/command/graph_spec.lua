@@ -213,6 +213,38 @@ describe("the command graph", function()
     end
   end)
 
+  it("emits the same without dependencies for who goes by memory", function()
+    local function commands(n, config)
+      local r = ranks.new(n, config)
+      local u, o = r:buffer({ 9 }), r:object({ scope = "cluster" })
+      for _ = 1, 5 do
+        r:submit({ range = { 9 }, { u, "discard_write", program.same(1) } })
+        r:submit({ kind = "host", range = { 9 }, { u, "read", program.all(1) },
+          effects = { { o, "sequential" } } })
+      end
+      r:free(u)
+      r:end_object(o)
+      r:epoch()
+      local list, deps = {}, 0
+      for k = 0, n - 1 do
+        for _, command in ipairs(r.rank[k].commands) do
+          deps = deps + command.raw.deps
+          local m = command.message
+          list[#list + 1] = ("%d %s %d %s %s"):format(k, command.kind, command.task,
+            command.chunk, m and m.peer .. "#" .. m.sequence .. " " .. m.pieces)
+        end
+      end
+      return list, deps
+    end
+    for n = 1, 3 do
+      local list, deps = commands(n, {})
+      assert.is_true(deps > #list - 2)
+      local same, none = commands(n, { unordered = true })
+      assert.same(list, same)
+      assert.equal(0, none)
+    end
+  end)
+
   it("sends the same whenever each rank frees another buffer", function()
     local function shifted(by) return { { program.span(0, by, by) } } end
     local function messages(free_early)
