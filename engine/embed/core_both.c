@@ -100,12 +100,13 @@ static int both_png(lua_State *L) {
   return 1;
 }
 
-/* png_read(path) -> the gray levels as a string, height, width */
+/* png_read(path, rgb) -> the gray levels, or red, green and blue of each pixel,
+ * as a string; height, width */
 static int both_png_read(lua_State *L) {
   png_image image = {.version = PNG_IMAGE_VERSION};
   const char *path = luaL_checkstring(L, 1);
   bool begun = png_image_begin_read_from_file(&image, path);
-  image.format = PNG_FORMAT_GRAY;
+  image.format = lua_toboolean(L, 2) ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
   void *pixels = lua_newuserdata(L, begun ? PNG_IMAGE_SIZE(image) : 0);
   if (!begun || !png_image_finish_read(&image, NULL, pixels, 0, NULL)) {
     lua_pushnil(L);

@@ -1,7 +1,9 @@
---- image.lua -- small two-dimensional data as PNG files.
+--- image.lua -- numbers as PNG files.
 local ffi = require "ffi"
 local core = require "celer.core"
+local palette = require "celer.palette"
 local place = require "celer.place"
+local tables = require "celer.tables"
 local view = require "celer.view"
 local words = require "celer.words"
 
@@ -9,18 +11,29 @@ local M = {}
 
 local MOST = 2 ^ 26 -- points
 
-local function level(t) return math.floor(255 * t + 0.5) end
+--- How celer.png and celer.io.save of a picture may be told to draw.
+M.options = { min = true, max = true, colors = true }
 
--- Red, green and blue of t in [0, 1]: blue through white to red.
-local function diverging(t)
-  local fade = level(1 - math.abs(2 * t - 1))
-  if t < 0.5 then return fade, fade, 255 end
-  return 255, fade, fade
+--- Why numbers of this type in so many dimensions, the third of which has `depth`,
+--- are no picture.
+function M.shape_fault(type_, dims, depth)
+  if not ("iuf"):find(type_.class) then return "does not hold numbers" end
+  if dims ~= 2 and not (dims == 3 and depth == 3) then
+    return "has neither 2 dimensions, nor 3 with red, green and blue in the last"
+  end
 end
 
-local function gray(t) return level(t), level(t), level(t) end
-
-local colors = { diverging = diverging, gray = gray }
+--- Why options for drawing are none.
+function M.options_fault(options)
+  local _, fault = palette.find(options.colors)
+  if fault then return fault end
+  for _, name in ipairs { "min", "max" } do
+    local x = options[name]
+    if x ~= nil and type(x) ~= "number" then
+      return ("%s must be a number, not %s"):format(name, words.a(x))
+    end
+  end
+end
 
 local function check(path, data, options)
   if type(path) ~= "string" then
@@ -29,57 +42,79 @@ local function check(path, data, options)
   elseif getmetatable(data) ~= view.View then
     place.fail("celer.png: the second argument must be a snapshot or what a host "
       .. "task got for an access, not %s", words.a(data))
-  elseif data.dims ~= 2 or not ("iuf"):find(data.type.class) then
-    place.fail("celer.png: %s must have 2 dimensions and hold numbers", data.name)
-  elseif data.size[0] < 1 or data.size[1] < 1 then
-    place.fail("celer.png: %s is empty", data.name)
-  elseif data.size[0] * data.size[1] > MOST then
-    place.fail("celer.png: %s has %d x %d points, more than 2^26; draw a part of it",
-      data.name, data.size[0], data.size[1])
-  elseif type(options) ~= "table" or not colors[options.colors or "gray"] then
-    place.fail("celer.png: colors must be gray or diverging")
+  elseif type(options) ~= "table" then
+    place.fail("celer.png: the options must be a table, not %s", words.a(options))
   end
-  for _, name in ipairs { "min", "max" } do
-    if options[name] ~= nil and type(options[name]) ~= "number" then
-      place.fail("celer.png: %s must be a number, not %s", name,
-        words.a(options[name]))
+  for key in tables.each(options) do
+    if not M.options[key] then
+      place.fail("celer.png: unknown option '%s'%s", tostring(key),
+        words.advice(key, M.options))
     end
+  end
+  local size = data.size
+  local fault = M.shape_fault(data.type, data.dims, data.dims == 3 and size[2])
+  if fault then place.fail("celer.png: %s %s", data.name, fault) end
+  fault = M.options_fault(options)
+  if fault then place.fail("celer.png: %s", fault) end
+  if size[0] < 1 or size[1] < 1 then
+    place.fail("celer.png: %s is empty", data.name)
+  elseif size[0] * size[1] > MOST then
+    place.fail("celer.png: %s has %d x %d points, more than 2^26; draw a part of it",
+      data.name, size[0], size[1])
   end
 end
 
--- Calls f(v) row by row; a number that is none counts as 0.
+-- Calls f(v) row by row.
 local function each(data, f)
-  local p, stride = data:pointer()
+  local p, s0, s1 = data:pointer()
+  local deep = data.dims == 3 and 3 or 1
   for y = 0, data.size[0] - 1 do
     for x = 0, data.size[1] - 1 do
-      local v = tonumber(p[y * stride + x])
-      f(v == v and v or 0)
+      for c = 0, deep - 1 do f(tonumber(p[y * s0 + x * s1 + c])) end
     end
   end
 end
 
+-- The least number, and how far the greatest is from it.
 local function span_of(data, options)
-  local low, high = math.huge, -math.huge
-  each(data, function(v) low, high = math.min(low, v), math.max(high, v) end)
-  low, high = options.min or low, options.max or high
+  local low, high = options.min, options.max
+  if data.dims == 3 then
+    low, high = low or 0, high or 255
+  elseif not low or not high then
+    local least, most = math.huge, -math.huge
+    each(data, function(v)
+      if v - v == 0 then least, most = math.min(least, v), math.max(most, v) end
+    end)
+    low, high = low or least, high or most
+  end
   return low, high > low and high - low or 1
 end
 
---- Writes a 2-D view or snapshot as a PNG file. Values from options.min to
---- options.max (the data's own by default) span the colours.
+--- Writes a view or snapshot of 2 dimensions as a PNG file: numbers from
+--- options.min to options.max (the data's own by default) span the colours, and
+--- what is none (NaN) is dark gray. Of 3 dimensions, the last is red, green and
+--- blue from 0 to 255, or from min to max.
 ---@param path string
 ---@param data celer.view
----@param options? {min: number?, max: number?, colors: "gray"|"diverging"|nil}
+---@param options? {min: number?, max: number?, colors: "gray"|"diverging"|"viridis"|
+---  "inferno"|integer[]|nil}  a list of colours 0xRRGGBB, from min to max
 function M.png(path, data, options)
   options = options == nil and {} or options
   check(path, data, options)
-  local color = colors[options.colors or "gray"]
   local low, span = span_of(data, options)
+  local shade = palette.shades(assert(palette.find(options.colors)))
+  local in_color = data.dims == 3
   local bytes, n = ffi.new("uint8_t[?]", 3 * data.size[0] * data.size[1]), 0
   each(data, function(v)
-    local t = math.max(0, math.min(1, (v - low) / span))
-    bytes[n], bytes[n + 1], bytes[n + 2] = color(t)
-    n = n + 3
+    local t = (v - low) / span
+    if t == t then t = math.max(0, math.min(1, t)) end
+    if in_color then
+      bytes[n] = t == t and math.floor(255 * t + 0.5) or 0
+      n = n + 1
+    else
+      bytes[n], bytes[n + 1], bytes[n + 2] = shade(t)
+      n = n + 3
+    end
   end)
   place.check(core.png(path, data.size[1], data.size[0], ffi.string(bytes, n)))
 end

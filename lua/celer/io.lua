@@ -11,6 +11,7 @@ local buffers = require "celer.buffer"
 local core = require "celer.core"
 local dtype = require "celer.io.dtype"
 local formats = require "celer.io.formats"
+local image = require "celer.image"
 local mapper = require "celer.mapper"
 local order = require "celer.io.order"
 local place = require "celer.place"
@@ -54,6 +55,7 @@ end
 -- ---- loading ----------------------------------------------------------------
 
 local load_options = { box = true, type = true, name = true, dataset = true }
+local load_picture_options = { box = true, type = true, name = true, colors = true }
 
 -- The type of the elements, or nil and why the file cannot be read.
 local function type_in(found, wanted)
@@ -106,13 +108,17 @@ end
 --- A buffer with the contents of a file: of all of it, or of a box. A rank reads
 --- what it needs, when a task needs it; the file may be replaced meanwhile.
 ---@param path string  ends in .npy, .h5, .hdf5 or .png
----@param options? {box: celer.box?, type: string|celer.type|nil, name: string?, dataset: string?}
+---@param options? {box: celer.box?, type: string|celer.type|nil, name: string?,
+---  dataset: string?, colors: "gray"|"rgb"|nil}  colors: of a PNG
 ---@return celer.buffer
 function M.load(path, options)
   local call = "celer.io.load"
   local format = format_of(call, path)
   options = options == nil and {} or options
-  check_options(call, options, load_options)
+  check_options(call, options, format.picture and load_picture_options or load_options)
+  if options.colors ~= nil and not ({ gray = 1, rgb = 1 })[options.colors] then
+    fail("%s: colors must be gray or rgb", call)
+  end
   local name = options.name and words.check_name(call, options.name)
   local wanted = options.type ~= nil and types.find(options.type) or nil
   order.wait(order.slot(path))
@@ -148,10 +154,11 @@ end
 
 local function picture(path, buffer, part, options)
   local call = "celer.io.save"
-  if buffer.dims ~= 2 or not ("iuf"):find(buffer.type.class) then
-    fail("%s: a picture shows 2 dimensions of numbers; %s is %s", call, buffer.name,
-      tostring(buffer))
-  end
+  local fault = image.shape_fault(buffer.type, buffer.dims,
+    buffer.dims == 3 and part.size[2])
+  if fault then fail("%s: %s %s", call, buffer.name, fault) end
+  fault = image.options_fault(options)
+  if fault then fail("%s: %s", call, fault) end
   local small = { min = options.min, max = options.max, colors = options.colors }
   submit.replace(call, "picture", path, function(cg, turn)
     return tasks.picture, cg:read(buffer, mapper.fixed(part)), turn, path, small
@@ -192,7 +199,7 @@ end
 ---@param path string  ends in .npy, .h5, .hdf5 or .png
 ---@param buffer celer.buffer|table<string, celer.buffer>  a table: datasets of HDF5
 ---@param options? celer.box|{box: celer.box?, dataset: string?, min: number?,
----  max: number?, colors: string?}
+---  max: number?, colors: string|integer[]|nil}  min, max, colors: as celer.png's
 function M.save(path, buffer, options)
   local call = "celer.io.save"
   local format = format_of(call, path)

@@ -52,6 +52,19 @@ describe("the kernel language under NVRTC", function()
     assert.equal("", log)
   end)
 
+  it("has the constants that a processor's headers have", function()
+    if not need(cuda.no_nvrtc) then return end
+    local image, log = cuda.compile(cuda.assemble([[
+      static_assert(INT_MAX == 0x7fffffff && INT_MIN < 0 && UINT_MAX == ~0u, "");
+      static_assert(FLT_MAX > 3.4e38 && FLT_MIN < 1.2e-38 && 1.f + FLT_EPSILON > 1.f, "");
+      static_assert(DBL_MAX > 1.7e308 && DBL_MIN < 2.3e-308 && 1 + DBL_EPSILON > 1, "");
+      static_assert(M_PI > 3.141592653589793 - 1e-15 && M_PI < 3.141592653589793 + 1e-15, "");
+      kernel void f(item<1> i, out<float, 1> x) { x(i[0]) = i[0] == 0 ? NAN : -INFINITY; }
+    ]], "f"))
+    assert.is_not_nil(image, log)
+    assert.equal("", log)
+  end)
+
   it("reports an error at the user's line", function()
     if not need(cuda.no_nvrtc) then return end
     local image, log = cuda.compile(cuda.assemble(

@@ -214,13 +214,15 @@ describe("a kernel", function()
         put(clamp(-0.5f, 0, 1)); put(third(make_double3(1, 2, 3))); put(twice(table[1]));
         put(plain(7)); put(fmaf(2.0f, 3.0f, 1.0f)); put(rsqrtf(4.0f)); put(fabs(-2.5));
         put(max(1u, 3)); put(make_uint4(1, 2, 3, 4).w);
+        put(INT_MAX); put(-INFINITY); put(FLT_EPSILON); put(UINT_MAX); put(M_PI);
         if (n == 0) printf("never %d\n", n);
       }
     ]]))
-    local o = ffi.new("double[13]")
+    local o = ffi.new("double[18]")
     local point = k.box({ 0 }, { 1 })
-    k.run(module, 0, point, point, { k.view(o, k.box({ 0 }, { 13 })) })
-    local want = { 2, 5, 2.5, 10, 0, 3, 4, 8, 7, 0.5, 2.5, 3, 4 }
+    k.run(module, 0, point, point, { k.view(o, k.box({ 0 }, { 18 })) })
+    local want = { 2, 5, 2.5, 10, 0, 3, 4, 8, 7, 0.5, 2.5, 3, 4,
+      2 ^ 31 - 1, -math.huge, 2 ^ -23, 2 ^ 32 - 1, math.pi }
     for i = 1, #want do assert.equal(want[i], o[i - 1]) end
   end)
 

@@ -1,6 +1,7 @@
 -- Every example gives its known result, and the same bits on any number of
 -- ranks and devices.
 local celer = require("spec.support.celer")
+local no_nvrtc = require("spec.device.cuda").no_nvrtc
 
 local shapes = {
   { ranks = nil, devices = 1 },
@@ -242,6 +243,48 @@ describe("examples", function()
       end)
     end
   end)
+
+  -- Runs an example that draws; its last argument is where to. Text but for the
+  -- path, and picture, are the same in all shapes.
+  local function draws(example, arguments, picture, check)
+    local first, drawn
+    for _, shape in ipairs { shapes[1], shapes[2], shapes[4], { ranks = 7, devices = 1 } } do
+      it(("%s draws the same on %s"):format(example, describe_shape(shape)), function()
+        local folder = os.tmpname()
+        os.remove(folder)
+        assert(os.execute("mkdir " .. folder) == 0)
+        local out = run(example, arguments, shape, folder .. picture.argument)
+        local file = assert(io.open(folder .. picture.file, "rb"))
+        local bytes = file:read("*a")
+        file:close()
+        os.execute("rm -r " .. folder)
+        if not first then
+          first, drawn = out:gsub(folder, ""), bytes
+          check(out)
+        end
+        assert.equal(first, (out:gsub(folder, "")))
+        assert.is_true(drawn == bytes)
+      end)
+    end
+    it(example .. " compiles for GPUs", function()
+      if no_nvrtc then return pending(no_nvrtc) end
+      local words = { "build", "--arch", "sm_90", "examples/" .. example .. ".lua" }
+      for _, word in ipairs(arguments) do words[#words + 1] = word end
+      local r = celer.run(words, { timeout = 120 })
+      assert.equal(0, r.status, r.stderr)
+    end)
+  end
+
+  draws("heat3d", { 22, 5 }, { argument = "/knot.png", file = "/knot.png" }, function(out)
+    assert.is_true(tonumber(out:match("light (%S+)")) > 10)
+  end)
+
+  draws("lattice_boltzmann", { 25, 40, 100 }, { argument = "", file = "/flow_00040.png" },
+    function(out)
+      local least, most = out:match("wind is from (%S+) to (%S+)")
+      assert.is_true(-0.05 < tonumber(least) and tonumber(least) < 0)
+      assert.is_true(0.05 > tonumber(most) and tonumber(most) > 0)
+    end)
 
   describe("wave_sim", function()
     local first, picture

@@ -379,6 +379,20 @@ local s, r = q:wait(p, row)
 print(p.size[1], p.size[0], s(0, 0), r(0, 0), s(19, 29), p)]], { ranks = 3 }))
     os.execute("rm " .. folder .. "/*")
   end)
+
+  it("has colours, by number or its own", function()
+    assert.equal("1\t2\t255\t85,85,255\t170,0,86\t80,80,80\n7,8,9\t255,0,0\n", passes([[
+local function pixel(s, i, j) return table.concat({ s(i, j, 0), s(i, j, 1), s(i, j, 2) }, ",") end
+local u = celer.buffer("float", { 1, 4 }, { init = { -9, 0, 1.5, 0 / 0 } })
+celer.io.save("u.png", u, { min = -1, max = 2, colors = { 0xffffff, 0x0000ff, 0xff0001 } })
+local rgb = celer.buffer("uint8_t", { 2, 1, 3 }, { init = { 7, 8, 9, 255, 0, 0 } })
+celer.io.save("rgb.png", rgb)
+local s, r, gray = q:wait(celer.io.load("u.png", { colors = "rgb" }),
+  celer.io.load("rgb.png", { colors = "rgb" }), celer.io.load("u.png"))
+print(r.size[1], r.size[0], gray(0, 0), pixel(s, 0, 1), pixel(s, 0, 2), pixel(s, 0, 3))
+print(pixel(r, 0, 0), pixel(r, 1, 0))]], { ranks = 2 }))
+    os.execute("rm " .. folder .. "/*")
+  end)
 end)
 
 describe("a file that cannot be", function()
@@ -453,7 +467,15 @@ refused("dataset u must be a buffer, not a string", "a.h5", { u = "u" })
 refused("unknown option 'max'", "a.npy", u, { max = 3 })
 refused("struct odd has fields that are not plain", "a.npy", celer.buffer(odd, { 3 }))
 refused("struct odd has fields that are not plain", "a.h5", celer.buffer(odd, { 3 }))
-refused("a picture shows 2 dimensions of numbers", "a.png", celer.buffer("int", { 3 }))
+refused("line has neither 2 dimensions, nor 3", "a.png",
+  celer.buffer("int", { 3 }, { name = "line" }))
+refused("neither 2 dimensions, nor 3", "a.png", celer.buffer("int", { 3, 3, 2 }))
+refused("does not hold numbers", "a.png", celer.buffer("float2", { 3, 3 }))
+refused("unknown colors 'virdis', did you mean viridis?", "a.png", u, { colors = "virdis" })
+refused("a box in the list of colors is no color", "a.png", u,
+  { colors = { 0, celer.box({}, {}) } })
+refused("16777216 in the list of colors is no color", "a.png", u, { colors = { 2 ^ 24, 0 } })
+refused("max must be a number, not a string", "a.png", u, { max = "3" })
 local ok, message = pcall(q.submit, q, function() celer.io.save("a.npy", u) end)
 if ok or not message:find("inside the function of a q:submit", 1, true) then error(message) end
 u:free()

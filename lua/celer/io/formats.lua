@@ -71,14 +71,15 @@ function Text:close() self.text = "" end
 
 M.png = {
   picture = true,
-  load = function(path)
+  load = function(path, options)
     local file, message = posix.open(path) -- says more than libpng
     if not file then return nil, message end
     file:close()
-    local gray, height, width = core.png_read(path)
-    if not gray then return nil, height end
-    return { file = setmetatable({ text = gray }, Text), at = 0, descr = "'|u1'",
-      shape = { height, width }, small = true }
+    local rgb = options.colors == "rgb"
+    local pixels, height, width = core.png_read(path, rgb)
+    if not pixels then return nil, height end
+    return { file = setmetatable({ text = pixels }, Text), at = 0, descr = "'|u1'",
+      shape = { height, width, rgb and 3 or nil }, small = true }
   end,
 }
 
