@@ -324,10 +324,12 @@ static cel_status prepare(cel_command_graph *g, const cel_task *task) {
 
 /* Collectives are begun in one order on all ranks, so each waits for all before
  * it to be ready. What host tasks read goes by messages: memory that a slow one
- * still reads, or what one writes, would hold up all that kernels exchange. */
+ * still reads, or what one writes, would hold up all that kernels exchange.
+ * Fences are not slow, and often all ranks have one of all there is. */
 static bool may_join(const cel_command_graph *g, const cel_task *task) {
+  bool brief = task->work != NULL && task->work->brief;
   return g->config.collectives && g->config.ranks > 1 &&
-         task->kind == CEL_TASK_KERNEL;
+         (task->kind == CEL_TASK_KERNEL || brief);
 }
 
 /* All reads see the state before the task, then all writes change it. */

@@ -87,6 +87,7 @@ struct cel_work {
   bool combines; /* is a reducer's `combine`; its values are its maker's */
   bool lua;      /* needs a thread with a Lua state */
   bool objects;  /* and that where Lua host objects live */
+  bool brief;    /* on the host, and yet done as soon as it can begin */
   void *context; /* the maker's own */
 };
 
