@@ -109,7 +109,6 @@ local function picture(step)
   q:submit(function(cg)
     cg:name "picture"
     cg:host_task(celer.on_master, function(_, seen)
-      os.execute("mkdir -p '" .. folder .. "'")
       celer.png(("%s/flow_%05d.png"):format(folder, step), seen,
         { min = -2, max = 2, colors = "diverging" })
     end, cg:read(vorticity, celer.all))

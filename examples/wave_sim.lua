@@ -46,9 +46,8 @@ local function picture(field, step)
   q:submit(function(cg)
     cg:name("picture")
     cg:host_task(celer.on_master, function(_, frame)
-      os.execute("mkdir -p '" .. folder .. "'")
       celer.png(("%s/wave_%05d.png"):format(folder, step), frame,
-        { min = -0.3, max = 0.3, colors = "diverging" })
+        { min = -0.2, max = 0.2, colors = "diverging" })
     end, cg:read(field, celer.all))
   end)
 end

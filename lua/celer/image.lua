@@ -3,6 +3,7 @@ local ffi = require "ffi"
 local core = require "celer.core"
 local palette = require "celer.palette"
 local place = require "celer.place"
+local posix = require "celer.io.posix"
 local tables = require "celer.tables"
 local view = require "celer.view"
 local words = require "celer.words"
@@ -93,7 +94,7 @@ end
 --- Writes a view or snapshot of 2 dimensions as a PNG file: numbers from
 --- options.min to options.max (the data's own by default) span the colours, and
 --- what is none (NaN) is dark gray. Of 3 dimensions, the last is red, green and
---- blue from 0 to 255, or from min to max.
+--- blue from 0 to 255, or from min to max. Folders that are missing are made.
 ---@param path string
 ---@param data celer.view
 ---@param options? {min: number?, max: number?, colors: "gray"|"diverging"|"viridis"|
@@ -116,6 +117,7 @@ function M.png(path, data, options)
       n = n + 3
     end
   end)
+  place.check(posix.make_folders_for(path))
   place.check(core.png(path, data.size[1], data.size[0], ffi.string(bytes, n)))
 end
 

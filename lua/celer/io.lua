@@ -195,7 +195,7 @@ end
 
 --- Writes a buffer, or a box of it, into a file, as it is now in the order of
 --- submission. The file has its name when all of it is written; q:wait waits for
---- that.
+--- that. Folders that are missing are made.
 ---@param path string  ends in .npy, .h5, .hdf5 or .png
 ---@param buffer celer.buffer|table<string, celer.buffer>  a table: datasets of HDF5
 ---@param options? celer.box|{box: celer.box?, dataset: string?, min: number?,

@@ -245,23 +245,24 @@ describe("examples", function()
   end)
 
   -- Runs an example that draws; its last argument is where to. Text but for the
-  -- path, and picture, are the same in all shapes.
-  local function draws(example, arguments, picture, check)
+  -- path, and picture, are the same in all shapes. `check` sees what it prints and
+  -- the path of the picture.
+  local function draws(example, arguments, where, picture, check)
     local first, drawn
     for _, shape in ipairs { shapes[1], shapes[2], shapes[4], { ranks = 7, devices = 1 } } do
       it(("%s draws the same on %s"):format(example, describe_shape(shape)), function()
         local folder = os.tmpname()
         os.remove(folder)
         assert(os.execute("mkdir " .. folder) == 0)
-        local out = run(example, arguments, shape, folder .. picture.argument)
-        local file = assert(io.open(folder .. picture.file, "rb"))
+        local out = run(example, arguments, shape, (where:gsub("FOLDER", folder)))
+        local file = assert(io.open(folder .. picture, "rb"))
         local bytes = file:read("*a")
         file:close()
-        os.execute("rm -r " .. folder)
         if not first then
           first, drawn = out:gsub(folder, ""), bytes
-          check(out)
+          check(out, folder .. picture)
         end
+        os.execute("rm -r " .. folder)
         assert.equal(first, (out:gsub(folder, "")))
         assert.is_true(drawn == bytes)
       end)
@@ -275,15 +276,47 @@ describe("examples", function()
     end)
   end
 
-  draws("heat3d", { 22, 5 }, { argument = "/knot.png", file = "/knot.png" }, function(out)
+  draws("heat3d", { 22, 5 }, "FOLDER/knot.png", "/knot.png", function(out)
     assert.is_true(tonumber(out:match("light (%S+)")) > 10)
   end)
 
-  draws("lattice_boltzmann", { 25, 40, 100 }, { argument = "", file = "/flow_00040.png" },
-    function(out)
-      local least, most = out:match("wind is from (%S+) to (%S+)")
-      assert.is_true(-0.05 < tonumber(least) and tonumber(least) < 0)
-      assert.is_true(0.05 > tonumber(most) and tonumber(most) > 0)
+  draws("lattice_boltzmann", { 25, 40, 100 }, "FOLDER", "/flow_00040.png", function(out)
+    local least, most = out:match("wind is from (%S+) to (%S+)")
+    assert.is_true(-0.05 < tonumber(least) and tonumber(least) < 0)
+    assert.is_true(0.05 > tonumber(most) and tonumber(most) > 0)
+  end)
+
+  draws("gray_scott", { "examples/coral.lua", "size={31,45}", "steps=60", "every=30", "spots=9" },
+    "folder=FOLDER", "/gray_scott_00060.png", function(out)
+      assert.matches("^60 steps on 31 x 45, sum", out)
+      assert.is_true(tonumber(out:match("row (%S+)")) > 0.1)
+    end)
+
+  it("gray_scott refuses what is no parameter", function()
+    local r = celer.run { "run", "examples/gray_scott.lua", "step=3" }
+    assert.equal(1, r.status)
+    assert.matches("gray_scott.lua:%d+: 'step=3' sets none of the parameters", r.stderr)
+  end)
+
+  draws("convolution", { "examples/pictures/flow.png" }, "FOLDER/filtered.png", "/filtered.png",
+    function(_, path)
+      local text = ([[
+        local q = celer.queue()
+        local rgb = { colors = "rgb" }
+        local s, t = q:drain(celer.io.load("examples/pictures/flow.png", rgb),
+          celer.io.load(%q, rgb))
+        for y = 40, 80 do
+          for x = 30, 70 do
+            for c = 0, 2 do
+              local want = 2 * s(y + 1, x + 1, c) - 2 * s(y - 1, x - 1, c) + s(y + 1, x, c)
+                - s(y - 1, x, c) + s(y, x + 1, c) - s(y, x - 1, c) + 128
+              assert(t(y, x, c) == math.max(0, math.min(255, want)))
+            end
+          end
+        end
+        print(t.size[0], t.size[1], t.size[2])]]):format(path)
+      local r = celer.run { "-e", text }
+      assert.equal("120\t360\t3\n", r.stdout, r.stderr)
     end)
 
   describe("wave_sim", function()

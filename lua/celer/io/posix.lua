@@ -143,6 +143,18 @@ end
 function M.remove(path) return C.celer_unlink(path) == 0 end
 function M.remove_folder(path) return C.celer_rmdir(path) == 0 end
 
+--- The folders in which a file is to lie, as far as they are missing.
+function M.make_folders_for(path)
+  local at = 1
+  while true do
+    local slash = path:find("/", at + 1, true)
+    if not slash then return true end
+    local ok, message = M.make_folder(path:sub(1, slash - 1))
+    if not ok then return nil, message end
+    at = slash
+  end
+end
+
 --- Names in a folder; none where there is no such folder.
 ---@return string[]
 function M.list(path)

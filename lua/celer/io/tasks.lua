@@ -69,6 +69,7 @@ function M.begin(_, slot, at, path, plans)
   if #posix.list(path) > 0 then
     check(nil, ("cannot write %s: it is a folder"):format(path))
   end
+  check(posix.make_folders_for(path))
   remove_left(path)
   local name = temporary(path, number)
   if plans[1].dataset then -- all of one file
