@@ -178,7 +178,8 @@ static void classify(cel__footprint *footprint) {
 /* The split as the proofs know it. */
 static cel_split_kind kind_of(const cel_task *task) {
   if (task->placement == CEL_PLACE_SPLIT) return task->permitted;
-  bool each = task->placement == CEL_PLACE_EACH;
+  bool each =
+      task->placement == CEL_PLACE_EACH || task->placement == CEL_PLACE_ALL;
   return (cel_split_kind){{each, false, false}, {1, 1, 1}};
 }
 

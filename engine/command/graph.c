@@ -305,6 +305,7 @@ static void emit_execute(cel_command_graph *g, const cel_task *task,
                          const cel_split *split) {
   cel_command command = {.kind = CEL_COMMAND_EXECUTE, .task = task};
   if (!cel_split_chunk(split, g->config.rank, &command.chunk)) return;
+  if (task->placement == CEL_PLACE_ALL) command.chunk = task->range;
   uint64_t id = cel__emit_begin(&g->emitter);
   if (!g->config.unordered) track_uses(g, task, id);
   cel__emit_end(&g->emitter, &command);
@@ -319,6 +320,7 @@ static cel_status prepare(cel_command_graph *g, const cel_task *task) {
         cel__footprint_find(&g->footprints, task, use.access, &use.footprint));
     cel_vec_push(&g->uses, use);
   }
+  if (task->placement == CEL_PLACE_ALL) return CEL_E_OK;
   return cel__writes_check(&g->footprints, task, g->uses.at, g->uses.n);
 }
 
@@ -333,7 +335,7 @@ static bool may_join(const cel_command_graph *g, const cel_task *task) {
 }
 
 /* All reads see the state before the task, then all writes change it. */
-static void change_ownership(cel_command_graph *g) {
+static void change_ownership(cel_command_graph *g, const cel_task *task) {
   for (uint32_t i = 0; i < g->uses.n; ++i) {
     const cel__use *use = &g->uses.at[i];
     const cel_buffer *buffer = use->access->buffer;
@@ -343,9 +345,12 @@ static void change_ownership(cel_command_graph *g) {
   }
   for (uint32_t i = 0; i < g->uses.n; ++i) {
     const cel__use *use = &g->uses.at[i];
-    if (cel_mode_produces(use->access->mode))
-      cel__own_write(&g->own, find_state(g, use->access->buffer)->versions,
-                     &g->footprints, use->footprint);
+    if (!cel_mode_produces(use->access->mode)) continue;
+    cel_map *map = find_state(g, use->access->buffer)->versions;
+    if (task->placement == CEL_PLACE_ALL)
+      cel__own_write_alike(&g->own, map, use->footprint);
+    else
+      cel__own_write(&g->own, map, &g->footprints, use->footprint);
   }
 }
 
@@ -418,7 +423,7 @@ static cel_status add_work(cel_command_graph *g, const cel_task *task) {
   CEL_TRY(prepare(g, task));
   cel__traffic_clear(&g->traffic);
   g->own.collectives = may_join(g, task);
-  change_ownership(g);
+  change_ownership(g, task);
   for (uint32_t i = 0; i < g->traffic.together.n; ++i)
     emit_collective(g, task, &g->traffic.together.at[i]);
   emit_messages(g, task, CEL_COMMAND_PUSH, &g->traffic.sends);

@@ -372,6 +372,11 @@ void cel__own_write(cel__own *own, cel_map *map, const cel__footprints *all,
   }
 }
 
+void cel__own_write_alike(cel__own *own, cel_map *map,
+                          const cel__footprint *footprint) {
+  cel_map_update(map, &footprint->hull, cel__own_everyone(own));
+}
+
 /* ---- keeping it small -----------------------------------------------------
  */
 

@@ -113,6 +113,9 @@ int64_t cel__own_lacked(cel__own *own, const cel__version *v, uint32_t rep,
 /* The task has written `footprint`: each rank its own part. */
 void cel__own_write(cel__own *own, cel_map *map, const cel__footprints *all,
                     const cel__footprint *footprint);
+/* Every rank has written all of it, alike. */
+void cel__own_write_alike(cel__own *own, cel_map *map,
+                          const cel__footprint *footprint);
 
 /* Between tasks: whether there is so much that a sweep is due; then mark every
  * map in use, and sweep. Footprints must be cleared with it. */

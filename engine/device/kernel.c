@@ -322,7 +322,7 @@ static cel_work *make_combine(const kernel_work *of, int32_t view, bool onto) {
 
 const cel_reducer *cel_module_reduce(cel_work *work, int32_t view,
                                      const cel_box *extent,
-                                     const void *identity) {
+                                     const void *identity, cel_op op) {
   kernel_work *own = (kernel_work *)work;
   const cel_param *p = own->kernel->param;
   for (int32_t v = view;; ++p)
@@ -341,6 +341,7 @@ const cel_reducer *cel_module_reduce(cel_work *work, int32_t view,
                         .element_size = (uint32_t)p->size,
                         .extent = *extent,
                         .identity = copy,
+                        .by = {op, p->class_, (uint32_t)p->size},
                         .combine = make_combine(own, view, false),
                         .combine_onto = make_combine(own, view, true)};
   return made;

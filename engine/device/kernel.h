@@ -126,7 +126,7 @@ cel_work *cel_module_work(const cel_module *module, int32_t kernel,
  * result lives with the work. Thread: main. */
 const cel_reducer *cel_module_reduce(cel_work *work, int32_t view,
                                      const cel_box *extent,
-                                     const void *identity);
+                                     const void *identity, cel_op op);
 
 /* Where compiled kernels are kept, for celer info: the folder, and in `warning`
  * why it is not the usual one (empty when it is). Thread: main. */

@@ -79,13 +79,21 @@ static int rule_intern(lua_State *L) {
 
 /* A group's accesses while it is read off a Lua array: per access buffer,
  * mode, rule, then its parameters; of what is reduced into the identity as a
- * string in place of a rule, which the table keeps. */
+ * string in place of a rule, which the table keeps, and a cel_op. */
 typedef struct access_list {
   cel_access access[ACCESSES];
   const char *identity[ACCESSES]; /* null: nothing is reduced */
+  cel_op op[ACCESSES];
   int64_t params[PARAMETERS];
   uint32_t n, used;
 } access_list;
+
+static int64_t read_number(lua_State *L, int index, int at) {
+  lua_rawgeti(L, index, at);
+  int64_t number = (int64_t)luaL_checknumber(L, -1);
+  lua_pop(L, 1);
+  return number;
+}
 
 static void read_accesses(lua_State *L, int index, uint32_t words,
                           const cel_box *range, access_list *out) {
@@ -109,7 +117,10 @@ static void read_accesses(lua_State *L, int index, uint32_t words,
     else if (lua_objlen(L, -1) != buffer->element_size)
       luaL_error(L, "an identity has the size of an element");
     lua_pop(L, 3);
-    if (*identity != NULL) continue;
+    if (*identity != NULL) {
+      out->op[out->n - 1] = (cel_op)read_number(L, index, (int)i++);
+      continue;
+    }
     for (int32_t p = 0; p < a->use.rule->desc.params; ++p) {
       if (out->used == PARAMETERS) luaL_error(L, "too many captured numbers");
       lua_rawgeti(L, index, (int)i++);
@@ -117,13 +128,6 @@ static void read_accesses(lua_State *L, int index, uint32_t words,
       lua_pop(L, 1);
     }
   }
-}
-
-static int64_t read_number(lua_State *L, int index, int at) {
-  lua_rawgeti(L, index, at);
-  int64_t number = (int64_t)luaL_checknumber(L, -1);
-  lua_pop(L, 1);
-  return number;
 }
 
 void cel__read_division(lua_State *L, cel_group *group) {
@@ -200,7 +204,7 @@ static void add_reducers(cel_work *work, access_list *list) {
     cel_access *a = &list->access[i];
     if (list->identity[i] != NULL)
       a->reducer = cel_module_reduce(work, (int32_t)i, &a->buffer->extent,
-                                     list->identity[i]);
+                                     list->identity[i], list->op[i]);
   }
 }
 

@@ -487,6 +487,7 @@ static void make_graph(cel_engine *e) {
   const cel_engine_config *c = &e->config;
   cel_task_graph_config config = {.ranks = c->transport->ranks,
                                   .reducing = reducing(c),
+                                  .collectives = c->collectives,
                                   .rules = e->rules,
                                   .audited = c->audit != NULL,
                                   .make = make_buffer,

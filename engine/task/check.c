@@ -173,7 +173,9 @@ static cel_status fail_parts(const cel_group *group, const cel_access *access,
 
 bool cel__is_cut(const cel_group *group) {
   return group->placement == CEL_PLACE_SPLIT ||
-         (group->placement == CEL_PLACE_ONCE && group->kind == CEL_TASK_KERNEL);
+         ((group->placement == CEL_PLACE_ONCE ||
+           group->placement == CEL_PLACE_ALL) &&
+          group->kind == CEL_TASK_KERNEL);
 }
 
 /* Whether there may be several chunks. */

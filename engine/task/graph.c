@@ -396,14 +396,14 @@ static bool wants(const cel_task_graph *graph, const cel_group *group,
 }
 
 /* At the place of the group that asks: that is where ranks may differ. */
-static cel_status combine(cel_task_graph *graph, cel__reduced *pending,
-                          cel_place place) {
+static cel_status combine(cel_task_graph *graph, const cel_group *asking,
+                          cel__reduced *pending) {
   cel_group group;
   cel_access access[2];
   bool apart = true;
-  cel__reductions_settle(&graph->reductions, &graph->config, pending, &group,
-                         access);
-  group.place = place;
+  cel__reductions_settle(&graph->reductions, &graph->config, asking, pending,
+                         &group, access);
+  group.place = asking->place;
   cel_status status = check_all(graph, &group, &apart);
   if (status == CEL_E_OK) add(graph, &group, apart);
   cel_work_release(group.work);
@@ -423,7 +423,7 @@ static cel_status settle(cel_task_graph *graph, const cel_group *group,
       cel__reductions_forget(&graph->reductions, pending);
       continue;
     }
-    CEL_TRY(combine(graph, pending, group->place));
+    CEL_TRY(combine(graph, group, pending));
     CEL_TRY(check_all(graph, group, apart)); /* the images are scratch */
   }
   return CEL_E_OK;

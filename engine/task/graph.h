@@ -30,6 +30,7 @@ typedef struct cel_task_graph cel_task_graph;
 typedef struct cel_task_graph_config {
   int64_t ranks;           /* for CEL_PLACE_EACH and for weights */
   int64_t reducing;        /* devices of a rank that reduce; default 1 */
+  bool collectives;        /* what all ranks exchange is one step */
   cel_rules *rules;        /* for reductions; may be null without any */
   int32_t horizon_step;    /* default 4 */
   int32_t horizon_breadth; /* default 64 */
@@ -70,7 +71,8 @@ void cel_task_graph_retire(cel_task_graph *graph, uint64_t id);
 /* Bytes held, for the memory benchmark. */
 size_t cel_task_graph_bytes(const cel_task_graph *graph);
 
-/* How `task` is split over `ranks`; the same on every rank. */
+/* How `task` is split over `ranks`; the same on every rank. Of CEL_PLACE_ALL
+ * the chunks count the ranks, and each computes the whole range. */
 cel_split cel_task_split(const cel_task *task, int64_t ranks);
 /* `chunk` of the task's range, cut into at most `pieces` as the task permits:
  * as many as can be, with the least surface between them. With weights, one for

@@ -247,6 +247,7 @@ static void pend(cel__reductions *r, cel__reduced *at, const cel_buffer *rows,
                  const cel_reducer *reducer, bool onto) {
   cel_assert(at->rows == NULL);
   at->rows = rows;
+  at->by = reducer->by;
   at->onto = onto;
   at->combine = onto ? reducer->combine_onto : reducer->combine;
   cel_work_retain(at->combine);
@@ -300,10 +301,48 @@ void cel__reductions_lower(cel__reductions *reductions,
 
 /* ---- combining ----------------------------------------------------------- */
 
+/* Of all rows, which every rank then has. Beyond that what they would take in
+ * memory and time outweighs one step less. */
+enum { MOST_SHARED_BYTES = 1 << 20 };
+
+/* Whether every rank has a chunk, but for one by weights that leave few. */
+static bool on_all_ranks(const cel_group *group, int64_t ranks) {
+  const cel_weights *weights = group->weights;
+  if (group->placement != CEL_PLACE_SPLIT)
+    return group->placement == CEL_PLACE_EACH;
+  for (int64_t k = 0; k < ranks && weights != NULL; ++k)
+    if (weights->rank != NULL && weights->rank[k] == 0) return false;
+  cel_task task = {.permitted = group->permitted};
+  return cel_task_cut(&task, &group->range, ranks, NULL, NULL).n == ranks;
+}
+
+/* Whether the group reads the same of `buffer` on all ranks. */
+static bool all_read(const cel_group *group, const cel_buffer *buffer,
+                     int64_t ranks) {
+  for (uint32_t i = 0; i < group->accesses; ++i) {
+    const cel_access *access = &group->access[i];
+    if (access->buffer == buffer && access->reducer == NULL &&
+        cel_mode_consumes(access->mode) && access->use.rule->listing == NULL &&
+        cel_rule_classify(&access->use) == CEL_RULE_IS_CONSTANT)
+      return on_all_ranks(group, ranks);
+  }
+  return false;
+}
+
+static bool is_shared(const cel_task_graph_config *config,
+                      const cel_group *asking, const cel__reduced *at) {
+  const cel_buffer *rows = at->rows;
+  return config->collectives && config->ranks > 1 &&
+         cel_operator_is_known(&at->by) &&
+         cel_box_volume(&rows->extent) <=
+             MOST_SHARED_BYTES / rows->element_size &&
+         all_read(asking, at->buffer, config->ranks);
+}
+
 void cel__reductions_settle(cel__reductions *reductions,
                             const cel_task_graph_config *config,
-                            cel__reduced *at, cel_group *group,
-                            cel_access access[2]) {
+                            const cel_group *asking, cel__reduced *at,
+                            cel_group *group, cel_access access[2]) {
   const cel_buffer *of[] = {at->rows, at->buffer};
   const cel_mode into = at->onto ? CEL_MODE_READ_WRITE : CEL_MODE_DISCARD_WRITE;
   cel_box elements = cel_box_sized(cel_box_volume(&at->buffer->extent), 1, 1);
@@ -314,13 +353,15 @@ void cel__reductions_settle(cel__reductions *reductions,
         .use = {.rule = whole_rule(reductions, config->rules, of[i]->dims),
                 .range = elements,
                 .extent = of[i]->extent}};
-  *group = (cel_group){.kind = CEL_TASK_KERNEL,
-                       .placement = CEL_PLACE_ONCE,
-                       .dims = 1,
-                       .range = elements,
-                       .permitted = {.granularity = {1, 1, 1}},
-                       .accesses = 2,
-                       .access = access,
-                       .name = "combine"};
+  *group =
+      (cel_group){.kind = CEL_TASK_KERNEL,
+                  .placement = is_shared(config, asking, at) ? CEL_PLACE_ALL
+                                                             : CEL_PLACE_ONCE,
+                  .dims = 1,
+                  .range = elements,
+                  .permitted = {.granularity = {1, 1, 1}},
+                  .accesses = 2,
+                  .access = access,
+                  .name = "combine"};
   group->work = take(reductions, at);
 }

@@ -3,10 +3,12 @@
  * A task that reduces into buffer B is given a buffer of partial results P
  * instead: `rows` rows for each rank that has a chunk, one for each part that
  * the rank cuts its chunk into, each row as long as B. B itself is then
- * *pending*: at the first access that wants any of its contents, a task on
- * rank 0 combines all rows of P in order into B, and from there B travels as
- * anything does. All ranks hence see the same bits. What is never asked for,
- * or overwritten before, is never combined.
+ * *pending*: at the first access that wants any of its contents, a task
+ * combines all rows of P in order into B. It is rank 0's, and from there B
+ * travels as anything does; or, where all ranks read the same of B, the rows
+ * are few bytes and the operator is one of ours, it is every rank's, so that
+ * one all-gather of the rows is all that travels. All ranks hence see the same
+ * bits. What is never asked for, or overwritten before, is never combined.
  *
  * Invariant: a row that nobody writes holds the identity. P begins with it, and
  * is only ever written by tasks that are cut alike, over ranks, devices and
@@ -39,6 +41,7 @@ typedef struct cel__reduced {
   /* Pending: the rows, and what combines them; one reference. Else null. */
   const cel_buffer *rows;
   cel_work *combine;
+  cel_operator by;
   bool onto; /* what the buffer holds */
 } cel__reduced;
 
@@ -79,13 +82,14 @@ cel__reduced *cel__reductions_find(cel__reductions *reductions,
 /* Nobody will see what was pending. */
 void cel__reductions_forget(cel__reductions *reductions, cel__reduced *at);
 
-/* The task that settles what is pending, which then no longer is; `group` is
- * filled in but for its place, with `access` for its two, and takes over the
- * reference on its work. */
+/* The task that settles what is pending, which then no longer is, for a group
+ * that was just checked and asks for it. `group` is filled in but for its
+ * place, with `access` for its two, and takes over the reference on its work.
+ */
 void cel__reductions_settle(cel__reductions *reductions,
                             const cel_task_graph_config *config,
-                            cel__reduced *at, cel_group *group,
-                            cel_access access[2]);
+                            const cel_group *asking, cel__reduced *at,
+                            cel_group *group, cel_access access[2]);
 /* The buffer is freed: so are its rows. */
 void cel__reductions_free(cel__reductions *reductions,
                           const cel_task_graph_config *config,

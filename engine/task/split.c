@@ -152,6 +152,10 @@ cel_split cel_task_split(const cel_task *task, int64_t ranks) {
   if (task->split != NULL) return *task->split;
   if (task->placement == CEL_PLACE_EACH)
     return cel_split_1d(&task->range, ranks, 1);
+  if (task->placement == CEL_PLACE_ALL) {
+    cel_box each = cel_box_sized(ranks, 1, 1);
+    return cel_split_1d(&each, ranks, 1);
+  }
   if (task->placement == CEL_PLACE_ONCE) return cel_split_none(&task->range);
   return cel_task_cut(task, &task->range, ranks, NULL, NULL);
 }

@@ -86,8 +86,10 @@ typedef enum cel_task_kind {
 typedef enum cel_placement {
   CEL_PLACE_SPLIT, /* the range, cut along the permitted dimensions */
   CEL_PLACE_ONCE,  /* rank 0 computes all of it */
-  CEL_PLACE_EACH   /* every rank computes one chunk: rank k gets [k, k+1) of
+  CEL_PLACE_EACH,  /* every rank computes one chunk: rank k gets [k, k+1) of
                       the range [0, ranks) */
+  CEL_PLACE_ALL    /* every rank computes all of it, alike, so all have what it
+                      writes; a kernel, whose rules do not ask for the chunk */
 } cel_placement;
 
 /* How much each rank is to compute of a task that is split, and of that each of

@@ -13,6 +13,7 @@
 #ifndef CEL_TASK_WORK_H
 #define CEL_TASK_WORK_H
 
+#include "base/operator.h"
 #include "base/status.h"
 #include "region/box.h"
 
@@ -58,6 +59,7 @@ typedef struct cel_reducer {
   uint32_t element_size;
   cel_box extent;       /* of the buffer */
   const void *identity; /* of one element */
+  cel_operator by;      /* an element is one number of it, or several */
   /* Works of two views: rows of partial results, [first, last) x elements, and
    * the result, dense. They combine all rows in order, those elements of them
    * that their chunk counts. `onto` begins with what the result holds. */

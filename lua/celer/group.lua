@@ -181,7 +181,7 @@ end
 -- ---- accesses, for the core --------------------------------------------------
 
 -- Flat words for the core: per access buffer, mode, rule, parameters; of what is
--- reduced into the identity in place of a rule. And how many. The rest is how the
+-- reduced into the identity in place of a rule, and the operator. And how many. The rest is how the
 -- task is divided.
 local function flatten(accesses, space, placement, cuts, rest, on_devices)
   local out = { false, false, false, false, false, false, false, false, false }
@@ -190,7 +190,7 @@ local function flatten(accesses, space, placement, cuts, rest, on_devices)
     local access = accesses[i]
     local rule, params, mode
     if access.mode == "reduce" then
-      rule, params = access.operator.identity, none
+      rule, params = access.operator.identity, access.operator.words
       mode = access.onto and modes.read_write or modes.discard_write
     else
       rule, params = rules.bind(access, space, placement, cuts, rest, on_devices)

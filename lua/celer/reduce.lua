@@ -54,6 +54,7 @@ end
 
 ---@class celer.operator
 ---@field code integer  celer::op
+---@field words integer[]  that code, for the core
 ---@field identity string  the bytes of one element
 ---@field type celer.type
 ---@field text string?  of the user's own: C++, of a and b
@@ -77,7 +78,7 @@ local function custom(what, buffer)
   local out = ffi.new(ffi.typeof("$[1]", buffer.type.ctype))
   local fault = types.store(buffer.type, out, 0, what.identity)
   if fault then fail("cg:reduce: the identity for %s: %s", buffer.name, fault) end
-  return { code = CUSTOM, type = buffer.type, text = what.combine,
+  return { code = CUSTOM, words = { CUSTOM }, type = buffer.type, text = what.combine,
     identity = ffi.string(out, buffer.type.size) }
 end
 
@@ -105,7 +106,7 @@ function M.operator(what, buffer)
   end
   local value = ffi.new(ffi.typeof("$[1]", type_.ctype), identities[what](type_))
   known[type_] = mine
-  mine[what] = { code = codes[what], type = type_,
+  mine[what] = { code = codes[what], words = { codes[what] }, type = type_,
     identity = ffi.string(value, type_.size) }
   return mine[what]
 end

@@ -68,6 +68,27 @@ describe("collective patterns", function()
     assert.same({}, exchanges(r, 0, later))
   end)
 
+  it("take the partial results of a reduction that all read to all", function()
+    local r = new(3)
+    local u = r:buffer({ 2 })
+    local reduced = r:submit({ range = { 9 },
+      { u, "discard_write", reducer = r.program:reducer() } })
+    local t = read_all(r, u, 9)
+    local combine = t - 1
+    for k = 0, 2 do
+      assert.same({}, exchanges(r, k, t))
+      assert.same({ "all_gather 1@0:3 0:2" }, exchanges(r, k, combine))
+      assert.equal(("%d:%d 0:2"):format(k, k + 1), mine(r, k, combine))
+      assert.equal("0:2", r:of(k, "execute", combine)[1].chunk)
+      assert.equal(1, #r:of(k, "execute", reduced))
+    end
+    silent(r, combine)
+    silent(r, t)
+    local once = r:submit({ range = { 1 }, { u, "read", program.all(1) } })
+    silent(r, once)
+    assert.same({}, exchanges(r, 0, once))
+  end)
+
   it("are a broadcast where one rank has all", function()
     local r = new(4)
     local u = r:buffer({ 8 })

@@ -73,7 +73,7 @@ function M.new(n, config, own)
     self.rank[k] = { graph = graph, commands = {} }
   end
   self.program = program.new({
-    ranks = n,
+    ranks = n, collectives = config and config.collectives,
     on_task = function(task)
       for k = 0, n - 1 do assert(add(self.rank[k], task)) end
     end,

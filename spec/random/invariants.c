@@ -221,6 +221,7 @@ typedef struct holdings {
   uint32_t has[MOST_BUFFERS][MOST_ELEMENTS];
   uint8_t lacks[MOST_BUFFERS][MOST_ELEMENTS]; /* the rank being looked at */
   int rank, buffer;
+  bool alike; /* what one rank writes the others write, too */
 } holdings;
 
 static int64_t at_point(const holdings *h, const int64_t *point) {
@@ -242,7 +243,8 @@ static void gain(void *context, const int64_t *point) {
 
 static void own(void *context, const int64_t *point) {
   holdings *h = context;
-  h->has[h->buffer][at_point(h, point)] = 1u << h->rank;
+  uint32_t *has = &h->has[h->buffer][at_point(h, point)];
+  *has = (h->alike && h->rank > 0 ? *has : 0) | 1u << h->rank;
 }
 
 bool step_chunk(const program *p, const step *s, int k, cel_box *chunk) {
@@ -341,10 +343,11 @@ static bool check_lacks(const check *c, holdings *h, const step *s,
   return true;
 }
 
-/* Rank 0 combines what was reduced into a buffer, all of it at once. */
+/* Rank 0 combines what was reduced into a buffer, all of it at once; or all
+ * ranks do. */
 static const step *combine_step(const node *task, step *out) {
   int b = task->combined - 1;
-  out->placement = CEL_PLACE_ONCE;
+  out->placement = task->alike ? CEL_PLACE_ALL : CEL_PLACE_ONCE;
   out->range = cel_box_sized(1, 1, 1);
   out->accesses = 1;
   out->access[0] = (access){.buffer = b,
@@ -358,6 +361,7 @@ static bool check_task(const check *c, holdings *h, const node *task,
   const step *s = h->program->step[task->step];
   step combining = {.kind = STEP_GROUP, .number = s->number};
   if (task->combined > 0) s = combine_step(task, &combining);
+  h->alike = task->alike;
   for (h->rank = 0; h->rank < h->program->ranks; ++h->rank)
     if (!check_lacks(c, h, s, task->task, &from[h->rank])) return false;
   each_rank(h, s, cel_mode_consumes, gain);

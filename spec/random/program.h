@@ -251,10 +251,10 @@ typedef struct node {
   int kind;
   int step;      /* tasks: which step submitted it */
   uint64_t task; /* its id; later its shared number */
-  /* Tasks that combine what was reduced: the buffer, plus 1, and whether onto
-   * what it held. */
+  /* Tasks that combine what was reduced: the buffer, plus 1, whether onto
+   * what it held, and whether every rank does. */
   int combined;
-  bool onto;
+  bool onto, alike;
   uint32_t deps;
   cel_dep *dep;
   /* Commands and instructions that are messages; of a collective, the root, the

@@ -51,6 +51,7 @@ static void saw_task(void *context, const cel_task *task) {
   if (task->access[0].mode != CEL_MODE_READ) return;
   n->combined = buffer_of(task->access[1].buffer) + 1;
   n->onto = task->access[1].mode == CEL_MODE_READ_WRITE;
+  n->alike = task->placement == CEL_PLACE_ALL;
 }
 
 static void note_exchange(node *n, const cel_exchange *x) {

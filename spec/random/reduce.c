@@ -91,6 +91,17 @@ static struct {
   combiner work[2];
   cel_reducer reducer;
 } made[OPS][MOST_SIZE + 1];
+/* Bytes wrap, whatever an element is. Not all are the engine's own. */
+static cel_operator operator_of(reduce_op op) {
+  switch (op) {
+  case REDUCE_ADD: return (cel_operator){CEL_OP_SUM, 'u', 1};
+  case REDUCE_MIN: return (cel_operator){CEL_OP_MIN, 'u', 1};
+  case REDUCE_MAX: return (cel_operator){CEL_OP_MAX, 'u', 1};
+  case REDUCE_DOUBLES: return (cel_operator){CEL_OP_SUM, 'f', sizeof(double)};
+  default: return (cel_operator){.op = CEL_OP_CUSTOM};
+  }
+}
+
 static const unsigned char zeros[MOST_SIZE];
 static unsigned char ones[MOST_SIZE];
 
@@ -109,6 +120,7 @@ __attribute__((constructor)) static void make_all(void) {
       made[op][size].reducer =
           (cel_reducer){.element_size = size,
                         .identity = op == REDUCE_MIN ? ones : zeros,
+                        .by = operator_of((reduce_op)op),
                         .combine = &made[op][size].work[0].work,
                         .combine_onto = &made[op][size].work[1].work};
     }

@@ -36,7 +36,7 @@ local kinds, kind_names = enum("cel_task_kind", "CEL_TASK_",
   "kernel host horizon epoch free")
 local orders = enum("cel_order", "CEL_ORDER_", "sequential exclusive relaxed")
 local scopes = enum("cel_scope", "CEL_SCOPE_", "rank cluster")
-local placements = enum("cel_placement", "CEL_PLACE_", "split once each")
+local placements, placement_names = enum("cel_placement", "CEL_PLACE_", "split once each all")
 local _, dep_names = enum("cel_dep_kind", "CEL_DEP_", "true anti output order")
 
 -- ---- mappers ---------------------------------------------------------------
@@ -93,6 +93,7 @@ local function record(task)
     deps = M.deps_of(task), hash = task.hash, raw = task,
     agreement_hash = task.agreement_hash,
     agreement_count = tonumber(task.agreement_count),
+    placement = placement_names[tonumber(task.placement)],
     name = task.name ~= nil and ffi.string(task.name) or nil,
   }
 end
@@ -127,7 +128,7 @@ end)
 
 -- ---- life ------------------------------------------------------------------
 
--- config: ranks, reducing, step, breadth, on_task(const cel_task *). Of
+-- config: ranks, reducing, collectives, step, breadth, on_task(const cel_task *). Of
 -- reductions, `made` are the buffers of rows, `dropped` the ids of those let go.
 function M.new(config)
   config = config or {}
@@ -142,6 +143,7 @@ function M.new(config)
   cfg.horizon_step = config.step or 4
   cfg.horizon_breadth = config.breadth or 64
   cfg.emit, cfg.warn = emit, warn
+  cfg.collectives = config.collectives or false
   cfg.reducing, cfg.rules, cfg.make, cfg.drop = config.reducing or 1, p.rules, make, drop
   current = p
   p.graph = c.cel_task_graph_create(cfg)
@@ -191,13 +193,16 @@ function M:object(options)
   return o
 end
 
--- Of doubles; its works are never called.
-function M:reducer(identity)
+-- Of doubles, summed unless `by` says otherwise ({"MIN", "i"}); its works are
+-- never called.
+function M:reducer(identity, by)
   local r = ffi.new("cel_reducer")
   local bytes, works = ffi.new("double[1]", identity or 0), ffi.new("cel_work[2]")
   works[0].references, works[1].references = 1, 1
   r.element_size, r.identity = 8, bytes
   r.combine, r.combine_onto = works, works + 1
+  by = by or { "SUM", "f" }
+  r.by = { "CEL_OP_" .. by[1], by[2]:byte(), 8 }
   self.anchors[#self.anchors + 1] = { r, bytes, works }
   return r
 end

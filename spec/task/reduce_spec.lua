@@ -65,6 +65,54 @@ describe("a reduction", function()
     assert.is_not_nil(id)
   end)
 
+  -- Where what was just reduced is combined: "once", on rank 0, or on "all".
+  local function where()
+    local list = combining()
+    return list[#list].placement
+  end
+
+  it("is combined by every rank where all of them read the same of it", function()
+    p:close()
+    open({ ranks = 3, reducing = 2, collectives = true })
+    assert(reduce())
+    read()
+    assert.equal("all", where())
+    assert(reduce(true))
+    read()
+    assert.equal("all", where())
+    assert(reduce())
+    assert(p:submit({ range = { 3 }, kind = "host", placement = "each",
+      { b, "read", { { { 1, 2 }, p.whole(1) } } } }))
+    assert.equal("all", where())
+    assert.equal(3, #combining())
+  end)
+
+  it("is combined on rank 0 where one reads it, or each a part, or nobody yet", function()
+    p:close()
+    open({ ranks = 3, reducing = 2, collectives = true })
+    local function once(spec)
+      assert(reduce())
+      assert(p:submit(spec))
+      assert.equal("once", where())
+    end
+    once({ range = { 2 }, { b, "read", p.all(2) } })
+    once({ range = { 100 }, cut = { false }, { b, "read", p.all(2) } })
+    once({ range = { 1 }, kind = "host", placement = "once", { b, "read", p.all(2) } })
+    once({ range = { 4, 3 }, { b, "read", p.same(2) } })
+    once({ range = { 8 }, { b, "read", p.all(2) }, weights = { ranks = { 1, 0, 1 } } })
+    once({ range = { 8 }, { b, "read_write", reducer = sum } })
+    sum = p:reducer(0, { "CUSTOM", "f" }) -- other code for other processors
+    once({ range = { 8 }, { b, "read", p.all(2) } })
+    sum, b = p:reducer(), p:buffer({ 2 ^ 16 }) -- rows of 3 MiB
+    once({ range = { 8 }, { b, "read", p.all(1) } })
+  end)
+
+  it("is combined on rank 0 without collectives", function()
+    assert(reduce())
+    read()
+    assert.equal("once", where())
+  end)
+
   it("is forgotten where all of it is overwritten, and only there", function()
     assert(reduce())
     assert(p:submit({ range = { 4, 3 }, { b, "discard_write", p.same(2) } }))

@@ -1,0 +1,69 @@
+#include "base/operator.h"
+
+#include "base/status.h"
+
+const char *cel_op_name(cel_op op) {
+  static const char *const names[] = {
+#define CEL_OP_TEXT(NAME, name) #name,
+      CEL_OPS(CEL_OP_TEXT)
+#undef CEL_OP_TEXT
+  };
+  return names[op];
+}
+
+bool cel_operator_is_known(const cel_operator *op) {
+  return op->class_ != 0 && op->class_ != 's' && op->op != CEL_OP_CUSTOM;
+}
+
+bool cel_operator_is_exact(const cel_operator *op) {
+  return cel_operator_is_known(op) && op->class_ != 'f';
+}
+
+/* Sums and products of signed numbers wrap as those of unsigned ones do, in
+ * `wide`, which no promotion makes signed again. */
+#define FOLD(type, wide)                                                       \
+  static void fold_##type(cel_op op, type *into, const type *from,             \
+                          uint64_t n) {                                        \
+    for (uint64_t i = 0; i < n; ++i) {                                         \
+      type a = into[i], b = from[i];                                           \
+      switch (op) {                                                            \
+      case CEL_OP_SUM: into[i] = (type)((wide)a + (wide)b); break;             \
+      case CEL_OP_PROD: into[i] = (type)((wide)a * (wide)b); break;            \
+      case CEL_OP_MIN: into[i] = b < a ? b : a; break;                         \
+      case CEL_OP_MAX: into[i] = a < b ? b : a; break;                         \
+      case CEL_OP_AND: into[i] = (type)(a & b); break;                         \
+      default: into[i] = (type)(a | b);                                        \
+      }                                                                        \
+    }                                                                          \
+  }
+FOLD(int8_t, uint32_t)
+FOLD(int16_t, uint32_t)
+FOLD(int32_t, uint32_t)
+FOLD(int64_t, uint64_t)
+FOLD(uint8_t, uint32_t)
+FOLD(uint16_t, uint32_t)
+FOLD(uint32_t, uint32_t)
+FOLD(uint64_t, uint64_t)
+#undef FOLD
+
+void cel_operator_fold(const cel_operator *op, void *into, const void *from,
+                       uint64_t bytes) {
+  uint64_t n = bytes / op->size;
+  cel_assert(cel_operator_is_exact(op) && bytes % op->size == 0);
+  bool is_signed = op->class_ == 'i';
+  switch (op->size) {
+  case 1:
+    return is_signed ? fold_int8_t(op->op, into, from, n)
+                     : fold_uint8_t(op->op, into, from, n);
+  case 2:
+    return is_signed ? fold_int16_t(op->op, into, from, n)
+                     : fold_uint16_t(op->op, into, from, n);
+  case 4:
+    return is_signed ? fold_int32_t(op->op, into, from, n)
+                     : fold_uint32_t(op->op, into, from, n);
+  case 8:
+    return is_signed ? fold_int64_t(op->op, into, from, n)
+                     : fold_uint64_t(op->op, into, from, n);
+  default: cel_bug("numbers of %u bytes", op->size);
+  }
+}

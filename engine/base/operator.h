@@ -1,0 +1,49 @@
+/* operator.h -- what a reduction combines numbers by, as the engine knows it.
+ *
+ * Kernels have their own code for it (kernels/reduce.cuh, whose celer::op this
+ * list follows); here it serves what ranks combine together.
+ */
+#ifndef CEL_BASE_OPERATOR_H
+#define CEL_BASE_OPERATOR_H
+
+#ifndef CEL_CDEF
+#include <stdbool.h>
+#include <stdint.h>
+#endif
+
+/* NAME, name. */
+#define CEL_OPS(_)                                                             \
+  _(SUM, sum)                                                                  \
+  _(PROD, prod)                                                                \
+  _(MIN, min)                                                                  \
+  _(MAX, max)                                                                  \
+  _(AND, and)                                                                  \
+  _(OR, or)                                                                    \
+  _(CUSTOM, custom)
+
+typedef enum cel_op {
+#define CEL_OP_ENUM(NAME, name) CEL_OP_##NAME,
+  CEL_OPS(CEL_OP_ENUM)
+#undef CEL_OP_ENUM
+} cel_op;
+
+/* All zero: nothing is known of it. */
+typedef struct cel_operator {
+  cel_op op;
+  int32_t class_; /* of its numbers, as in cel_param: 'i', 'u', 'f', 'b', 's' */
+  uint32_t size;  /* of one */
+} cel_operator;
+
+const char *cel_op_name(cel_op op);
+/* Whether it is one of ours, so that it gives the same bits wherever it is
+ * compiled for. Thread: any, as all here. */
+bool cel_operator_is_known(const cel_operator *op);
+/* Whether besides that the order does not show: whole numbers. Floating-point
+ * ones do not qualify even for min and max, which of 0 and -0, or of NaN and
+ * another, give either. */
+bool cel_operator_is_exact(const cel_operator *op);
+/* into[i] = into[i] op from[i] over `bytes`, by an exact operator. */
+void cel_operator_fold(const cel_operator *op, void *into, const void *from,
+                       uint64_t bytes);
+
+#endif
