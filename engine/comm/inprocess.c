@@ -6,6 +6,7 @@
 #include "base/vec.h"
 #include "comm/joint.h"
 #include "comm/meeting.h"
+#include "comm/members.h"
 #include "comm/strided.h"
 
 /* A message on its way. Held by the receiver until delivered and, where the
@@ -57,6 +58,7 @@ typedef struct cluster {
   CEL_VEC(slot) slots;
   cel_meeting *meeting;
   cel__joints *joints;
+  cel__members *members; /* null: no collectives between devices */
   void *broadcast;
   uint64_t broadcast_size, broadcasts, broadcast_reads;
   cel_fault fault;
@@ -272,6 +274,30 @@ static void exchange_inprocess(cel_transport *t, const cel_joint *joint) {
   leave(e);
 }
 
+static int64_t member_of(const endpoint *e, int32_t device) {
+  return e->base.rank * e->base.joint.devices + device;
+}
+
+static void exchange_devices_inprocess(cel_transport *t,
+                                       const cel_device_joint *joint) {
+  endpoint *e = enter(t);
+  cel__members_post(e->cluster->members, member_of(e, joint->device), joint);
+  leave(e);
+}
+
+static void unjoin_inprocess(cel_transport *t, void *context) {
+  endpoint *e = enter(t);
+  cel__members_unjoin(e->cluster->members, context);
+  leave(e);
+}
+
+static void halt_inprocess(cel_transport *t) {
+  endpoint *e = enter(t);
+  for (int32_t d = 0; d < t->joint.devices; ++d)
+    cel__members_halt(e->cluster->members, member_of(e, d));
+  leave(e);
+}
+
 static bool moves(void *context) {
   return chance(context, 50);
 }
@@ -319,6 +345,10 @@ static uint32_t chained_inprocess(cel_transport *t, cel_chained *out,
     out[n++] = e->chained.at[i];
     cel_vec_swap_out(&e->chained, i);
   }
+  for (int32_t d = 0; d < t->joint.devices && n < max; ++d)
+    if (chance(e->cluster, 50) &&
+        cel__members_next(e->cluster->members, member_of(e, d), &out[n]))
+      ++n;
   leave(e);
   return n;
 }
@@ -505,6 +535,7 @@ static void destroy_inprocess(cel_transport *t) {
   pthread_mutex_destroy(&c->lock);
   cel_meeting_destroy(c->meeting);
   cel__joints_destroy(c->joints);
+  cel__members_destroy(c->members);
   cel_vec_release(&c->slots);
   cel_free(c->again);
   cel_free(c->broadcast);
@@ -516,10 +547,14 @@ static const cel_transport inprocess_table = {.name = "in-process",
                                               .send = send_inprocess,
                                               .receive = receive_inprocess,
                                               .exchange = exchange_inprocess,
+                                              .exchange_devices =
+                                                  exchange_devices_inprocess,
                                               .poll = poll_inprocess,
                                               .chained = chained_inprocess,
                                               .carry = carry_inprocess,
                                               .unchain = unchain_inprocess,
+                                              .unjoin = unjoin_inprocess,
+                                              .halt = halt_inprocess,
                                               .busy = busy_inprocess,
                                               .agree = agree_inprocess,
                                               .agreed = agreed_inprocess,
@@ -560,6 +595,8 @@ cel_status cel_transport_inprocess(const cel_inprocess_config *config,
   c->ranks = c->alive = config->ranks;
   c->meeting = cel_meeting_create(config->ranks, config->threads);
   c->joints = cel__joints_create(config->ranks, config->threads);
+  if (config->joint.devices > 0 && !config->threads)
+    c->members = cel__members_create(config->ranks * config->joint.devices);
   c->fault = config->fault;
   c->fault_at = config->fault_at;
   c->end = cel_alloc_zero((size_t)c->ranks * sizeof *c->end);
@@ -569,6 +606,7 @@ cel_status cel_transport_inprocess(const cel_inprocess_config *config,
     e->base.rank = k;
     e->base.ranks = c->ranks;
     find_near(e, config);
+    if (c->members != NULL) e->base.joint = config->joint;
     e->cluster = c;
     e->park = config->park != NULL ? config->park[k] : NULL;
     out[k] = &e->base;

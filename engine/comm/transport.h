@@ -59,12 +59,35 @@ typedef struct cel_joint {
   const cel_strided *piece;
 } cel_joint;
 
-/* The poster's end of a message that is chained at both ends: some copying, for
+/* A device's part in a collective between the devices of all ranks, its
+ * *members*: number rank * devices + device. Each rank posts one for each of
+ * its devices, in order of the collectives and of the devices. Its end is given
+ * out by `chained` once all members' have been posted, in that order too; then
+ * none waits for what has not been put. The poster owns it, and its pieces,
+ * until its ticket comes back. */
+typedef struct cel_device_joint {
+  uint64_t ticket;
+  uint64_t nth; /* as cel_joint's */
+  cel_pattern pattern;
+  int32_t device;
+  int64_t root;   /* the member; all but ALL_GATHER */
+  uint64_t bytes; /* of the whole */
+  bool even;      /* all members have parts of one length */
+  /* By member: its part, if this one gives or gets it, in this device's memory;
+   * else of no bytes. BROADCAST: one, the whole. */
+  uint32_t pieces;
+  const cel_strided *piece;
+} cel_device_joint;
+
+/* The poster's end of a message that is chained at both ends, or of a
+ * collective between devices: some copying, for
  * a stream of its device that is in order with all that the message waits for.
  * So that may still be on its way when the message is posted, and what waits
  * for the message can be put on a stream when this has been. To put the
  * receiver's end takes until the sender's has been put; that is given out when
  * the sender's is on its way, so the oldest that is not put waits for nobody.
+ * Without streams, where jobs are simulated, it may answer CEL_E_AGAIN: it is
+ * to be put again later, before what comes after it in its lane.
  */
 typedef struct cel_chained {
   uint64_t ticket;
@@ -105,6 +128,9 @@ struct cel_transport {
   int32_t nears;
   uint64_t direct_bytes;
   uint64_t chain_bytes; /* of a chained message at most; 0: there are none */
+  /* The collectives between devices that it carries out, if any: with those
+   * there are no others. */
+  cel_joint_limits joint;
   /* Null while texts and agreements get through; then why they do not, for
    * good. A failed message alone does not set it. */
   const cel_error *broken;
@@ -113,17 +139,21 @@ struct cel_transport {
   void (*send)(cel_transport *t, const cel_posted *message);
   void (*receive)(cel_transport *t, const cel_posted *message);
   void (*exchange)(cel_transport *t, const cel_joint *joint);
+  /* Null where joint.devices is 0. */
+  void (*exchange_devices)(cel_transport *t, const cel_device_joint *joint);
   /* Progress, and up to `max` completions of sends, receives and
    * collectives. */
   uint32_t (*poll)(cel_transport *t, cel_done *out, uint32_t max);
-  /* Up to `max` ends of chained messages that are to be enqueued now. They do
-   * not complete by poll, unless they fail before. Null where chain_bytes is
-   * 0. */
+  /* Up to `max` ends of chained messages, and of collectives between devices,
+   * that are to be enqueued now. They do not complete by poll, unless they fail
+   * before. Null where there are neither. */
   uint32_t (*chained)(cel_transport *t, cel_chained *out, uint32_t max);
-  /* It will be put on a stream before whatever the poster puts there later. */
+  /* It will be put on a stream before whatever the poster puts there later. Of
+   * messages. */
   void (*carry)(cel_transport *t, void *context);
   /* The stream has done it, or never will. */
   void (*unchain)(cel_transport *t, void *context);
+  void (*unjoin)(cel_transport *t, void *context); /* of a collective's end */
   /* Nothing is to be put on streams any more: puts that wait for another rank
    * give up. May be null. */
   void (*halt)(cel_transport *t);
@@ -192,7 +222,8 @@ typedef struct cel_inprocess_config {
    * of so many bytes are direct. 0: one host, and no message is direct. */
   int64_t hosts;
   uint64_t direct_bytes;
-  uint64_t chain_bytes; /* of no account with threads or a fault */
+  uint64_t chain_bytes;   /* of no account with threads or a fault */
+  cel_joint_limits joint; /* likewise with threads */
   bool threads;
   uint64_t seed;
   cel_park **park; /* may be null */

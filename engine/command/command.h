@@ -26,7 +26,8 @@
  * Collectives: every rank has the same ones, in the same order and numbered
  * alike, whether it executes a chunk of the task or not. They are to be begun
  * in that order everywhere: it is a linear extension of all dependencies, so
- * ranks that do so cannot wait for each other in a circle.
+ * ranks that do so cannot wait for each other in a circle. They take place in
+ * host memory, or in the memories of the devices of all ranks (member.h).
  *
  * Dependencies are among this rank's commands, by id, ids ascending from 1
  * (the first epoch). Horizons and epochs as in the task graph.
@@ -102,6 +103,8 @@ typedef struct cel_parts {
 /* What all ranks do together, as this one does it. */
 typedef struct cel_exchange {
   cel_pattern pattern;
+  /* Of each rank, in whose memories it takes place; 0: in host memory. */
+  int32_t devices;
   uint64_t nth; /* from 0, the same on all ranks, as are the next four */
   int64_t root; /* BROADCAST, SCATTER: who has it; GATHER: who gets it */
   const cel_buffer *buffer;
@@ -131,6 +134,14 @@ enum { CEL_LARGE_BYTES = 8 << 20 };
 
 typedef struct cel_command_graph cel_command_graph;
 
+/* What collectives there are between devices; the same on all ranks. */
+typedef struct cel_joint_limits {
+  int32_t devices; /* of each rank; 0: they take place in host memory */
+  /* Bytes of the whole; what is larger goes by messages. The second where it
+   * may have to be packed: what is not whole rows of its buffer. */
+  uint64_t most, packed_most;
+} cel_joint_limits;
+
 typedef struct cel_command_graph_config {
   int64_t rank, ranks;
   uint64_t small_bytes; /* default 64 KiB */
@@ -145,6 +156,7 @@ typedef struct cel_command_graph_config {
   /* Commands get no dependencies. Nobody needs them but who draws or checks
    * this graph: instructions are ordered by what they do to memory. */
   bool unordered;
+  cel_joint_limits joint;
   void (*emit)(void *context, const cel_command *command);
   void *context;
 } cel_command_graph_config;

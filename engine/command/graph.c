@@ -64,6 +64,7 @@ cel_command_graph_create(const cel_command_graph_config *config) {
   if (c->large_bytes < c->small_bytes) c->large_bytes = c->small_bytes;
   if (c->replications <= 0) c->replications = REPLICATIONS;
   cel__own_init(&g->own, c->rank, c->ranks, (uint32_t)c->replications);
+  g->own.joint = c->joint;
   cel__footprints_init(&g->footprints, &g->own.reps, c->ranks);
   cel__emitter_init(&g->emitter, c, cel__parts_destroy);
   cel__parts_init(&g->parts, c->ranks, &g->emitter.eras);
@@ -254,6 +255,7 @@ static void track_collective(cel_command_graph *g, const cel_exchange *x,
 static void emit_collective(cel_command_graph *g, const cel_task *task,
                             const cel__together *t) {
   cel_exchange x = {.pattern = t->pattern,
+                    .devices = g->config.joint.devices,
                     .nth = g->exchanges++,
                     .root = t->root,
                     .buffer = t->buffer,
@@ -327,9 +329,11 @@ static cel_status prepare(cel_command_graph *g, const cel_task *task) {
 /* Collectives are begun in one order on all ranks, so each waits for all before
  * it to be ready. What host tasks read goes by messages: memory that a slow one
  * still reads, or what one writes, would hold up all that kernels exchange.
- * Fences are not slow, and often all ranks have one of all there is. */
+ * Fences are not slow, and often all ranks have one of all there is; but what
+ * they bring goes to host memory. */
 static bool may_join(const cel_command_graph *g, const cel_task *task) {
-  bool brief = task->work != NULL && task->work->brief;
+  bool brief = task->work != NULL && task->work->brief &&
+               g->config.joint.devices == 0;
   return g->config.collectives && g->config.ranks > 1 &&
          (task->kind == CEL_TASK_KERNEL || brief);
 }

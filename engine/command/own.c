@@ -264,6 +264,30 @@ static void send(cel__own *own, const cel__version *v, uint32_t rep,
   }
 }
 
+/* Whether the parts may lie in rows of a device's memory with gaps between
+ * them. */
+static bool has_gaps(const cel__own *own, const cel__choice *choice,
+                     const cel_box *box, const cel_buffer *buffer) {
+  const cel__rep *parts =
+      choice->parts != CEL__NO_ID ? rep_at(own, choice->parts) : NULL;
+  for (int d = 1; d < CEL_DIMS; ++d) {
+    if (box->max[d] - box->min[d] != buffer->extent.max[d]) return true;
+    if (parts == NULL) continue;
+    if (parts->end[d][CEL__LO].open || parts->end[d][CEL__HI].open) return true;
+  }
+  return false;
+}
+
+/* Between devices what is packed takes memory that nobody else has then. */
+static bool is_too_large(const cel__own *own, const cel__choice *choice,
+                         const cel_box *box, const cel_buffer *buffer) {
+  uint64_t bytes = (uint64_t)cel_box_volume(box) * buffer->element_size;
+  const cel_joint_limits *limits = &own->joint;
+  if (limits->devices == 0) return false;
+  return bytes > (has_gaps(own, choice, box, buffer) ? limits->packed_most
+                                                     : limits->most);
+}
+
 /* Whether all exchange `box` together, which is noted then. A read that meets
  * many entries would make a collective of each, where messages take all of them
  * along. */
@@ -272,7 +296,9 @@ static bool exchange(cel__own *own, const cel__version *v, uint32_t rep,
                      cel__traffic *traffic) {
   if (!own->collectives || own->entries.n > ENTRIES_AT_ONCE) return false;
   cel__choice choice = cel__pattern_choose(own, v, rep, tiles, box);
-  if (choice.pattern == CEL_PATTERN_NONE) return false;
+  if (choice.pattern == CEL_PATTERN_NONE ||
+      is_too_large(own, &choice, box, buffer))
+    return false;
   cel__together t = {choice.pattern, choice.root, choice.parts, buffer, *box};
   cel_vec_push(&traffic->together, t);
   return true;

@@ -77,6 +77,7 @@ typedef struct cel__own {
   int64_t me, ranks;
   uint32_t cap;     /* replications per version */
   bool collectives; /* are looked for */
+  cel_joint_limits joint;
   cel__reps reps;
   cel__interner versions;
   /* version + representation read -> version; direct-mapped */

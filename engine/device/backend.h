@@ -62,7 +62,8 @@ typedef struct cel_job {
    * cel_now_ns (device/clock.h); 0, both, when it was not carried out. */
   int64_t begin, end;
   /* PUT: called in the device's thread with its context current; `stream` is
-   * null where jobs are simulated. */
+   * null where jobs are simulated, and may be refused for now then, see
+   * cel_chained. */
   cel_status (*put)(void *context, void *stream);
   void *context;
 } cel_job;
@@ -83,8 +84,11 @@ struct cel_backend {
    * others wait for: the device prefers them. */
   int32_t urgent_lanes;
   bool chains; /* takes jobs with `after` */
-  bool puts;   /* takes jobs that are PUT, in copy lanes */
-  bool lua;    /* takes works that need a Lua state; else host lanes do */
+  bool puts;   /* takes jobs that are PUT, in copy lanes and those below */
+  /* Per device, behind the copy lanes: for a device's part in collectives. With
+   * `chains` and `puts`. */
+  int32_t joint_lanes;
+  bool lua; /* takes works that need a Lua state; else host lanes do */
   /* Bytes that memory is committed in, a power of two: what a job touches has
    * been committed before. 0: memory is committed by being touched. */
   uint64_t grain;
@@ -111,7 +115,8 @@ struct cel_backend {
    * memory has a capacity. */
   void (*decommit)(cel_backend *b, int32_t memory, void *p, uint64_t begin,
                    uint64_t end);
-  /* Lanes of device d: [0, kernel_lanes) for kernels, then copy_lanes. A copy
+  /* Lanes of device d: [0, kernel_lanes) for kernels, then copy_lanes, then
+   * joint_lanes. A copy
    * between host memories may use any device's copy lane. */
   void (*submit)(cel_backend *b, int32_t device, int32_t lane, cel_job *job);
   /* Takes up to `max` completions; returns how many. */

@@ -10,7 +10,12 @@
 #include "device/backend.h"
 #include "device/memory.h"
 
-enum { KERNEL_LANES = 2, COPY_LANES = 2, LANES = KERNEL_LANES + COPY_LANES };
+enum {
+  KERNEL_LANES = 2,
+  COPY_LANES = 2,
+  JOINT_LANES = 1,
+  LANES = KERNEL_LANES + COPY_LANES + JOINT_LANES
+};
 
 typedef struct lane {
   CEL_VEC(cel_job *) queued;
@@ -249,13 +254,24 @@ static bool is_lost(const simulated *s, const cel_job *job) {
   return false;
 }
 
+/* False: what is put waits for others, and nothing has happened. */
+static bool try_head(const simulated *s, const lane *l, cel_status *status) {
+  const cel_job *job = l->queued.at[0];
+  *status = CEL_E_OK;
+  if (l->ended != 0 || is_lost(s, job)) return true;
+  *status = cel_job_run(job);
+  return *status != CEL_E_AGAIN;
+}
+
 static void run_head(simulated *s, lane *l) {
   cel_job *job = l->queued.at[0];
+  cel_status status;
+  if (!try_head(s, l, &status)) return;
   memmove(l->queued.at, l->queued.at + 1, --l->queued.n * sizeof *l->queued.at);
   l->left++;
   cel_done done = {job->ticket, NULL};
   if (l->ended == 0 && is_lost(s, job)) l->ended = l->left;
-  if (l->ended == 0 && cel_job_run(job) != CEL_E_OK) {
+  if (status != CEL_E_OK) {
     l->ended = l->left;
     done.error = cel_alloc(sizeof *done.error);
     *done.error = *cel_error_last();
@@ -329,6 +345,7 @@ cel_status cel_backend_simulated(const cel_backend_config *config,
       .kernel_lanes = KERNEL_LANES,
       .urgent_lanes = 1,
       .copy_lanes = COPY_LANES,
+      .joint_lanes = config->chains ? JOINT_LANES : 0,
       .chains = config->chains,
       .puts = config->chains,
       .grain = config->grain,

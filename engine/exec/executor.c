@@ -52,7 +52,9 @@ static void note_message(cel_executor *e, const cel_node *node, bool failed) {
   cel_timeline *t = e->config.timeline;
   cel_span span;
   bool collective = node->instr->kind == CEL_INSTR_COLLECTIVE;
-  if (t == NULL || (!collective && record->posted.chained)) return;
+  if (t == NULL ||
+      (collective ? node->instr->device >= 0 : record->posted.chained))
+    return;
   cel_timeline_arrive(t, node->instr->kind == CEL_INSTR_SEND, record->track);
   cel_span_of_message(node->instr, record->issued, cel_now_ns(), record->track,
                       &span);
@@ -265,7 +267,8 @@ static void issue_put(cel_executor *e, cel_node *node) {
   if (!cel_lanes_enter(&e->lanes, &e->window, node)) return;
   e->jobs++;
   cel_lanes_submit(&e->lanes, &e->window, node);
-  e->config.transport->carry(e->config.transport, node->record->job.context);
+  if (node->instr->kind != CEL_INSTR_COLLECTIVE)
+    e->config.transport->carry(e->config.transport, node->record->job.context);
   mark_issued(e, node);
 }
 
@@ -298,27 +301,58 @@ static const cel_exchange *exchange_of(const cel_node *node) {
   return node->instr->collective.exchange;
 }
 
+static void count_collective(cel_executor *e, const cel_node *node) {
+  const cel_exchange *x = exchange_of(node);
+  ++e->exchanges;
+  if (node->instr->device > 0) return;
+  count(&e->messages, 1);
+  count(&e->bytes_sent,
+        (uint64_t)cel_box_volume(&x->mine) * x->buffer->element_size);
+}
+
+/* It goes to a lane when all are there (comm/transport.h). */
+static void begin_on_device(cel_executor *e, cel_node *node) {
+  cel_transport *t = e->config.transport;
+  cel_record *record = take_record(e, node);
+  cel_translate_device_joint(record, node->instr, e->config.rank,
+                             e->config.ranks);
+  node->state = CEL_NODE_POSTED;
+  t->exchange_devices(t, &record->device_joint);
+}
+
 static void begin_collective(cel_executor *e, cel_node *node) {
   cel_transport *t = e->config.transport;
+  count_collective(e, node);
+  if (node->instr->device >= 0) {
+    begin_on_device(e, node);
+    return;
+  }
   cel_record *record = take_record(e, node);
   cel_translate_collective(record, node->instr, e->config.rank);
   if (e->config.timeline != NULL)
     record->track = cel_timeline_post(e->config.timeline, false);
-  const cel_exchange *x = exchange_of(node);
-  count(&e->messages, 1);
-  count(&e->bytes_sent,
-        (uint64_t)cel_box_volume(&x->mine) * x->buffer->element_size);
-  ++e->exchanges;
   t->exchange(t, &record->joint);
   mark_issued(e, node);
 }
 
-/* In the order that all ranks share: what is ready early waits for its turn. */
+/* Its place in the order that all ranks share. */
+static uint64_t turn_of(const cel_node *node) {
+  const cel_exchange *x = exchange_of(node);
+  if (x->devices == 0) return x->nth;
+  return x->nth * (uint64_t)x->devices + (uint64_t)node->instr->device;
+}
+
+/* What is ready early waits for its turn; what was posted is back to go to a
+ * lane. */
 static void issue_collective(cel_executor *e, cel_node *node) {
+  if (node->record != NULL) {
+    issue_put(e, node);
+    return;
+  }
   cel_vec_push(&e->early, node->instr->id);
   for (uint32_t i = 0; i < e->early.n;) {
     cel_node *next = cel_window_node(&e->window, e->early.at[i]);
-    if (exchange_of(next)->nth != e->exchanges) {
+    if (turn_of(next) != e->exchanges) {
       ++i;
       continue;
     }
@@ -328,55 +362,13 @@ static void issue_collective(cel_executor *e, cel_node *node) {
   }
 }
 
-static void allocate(cel_executor *e, cel_node *node) {
-  cel_allocation *a = node->instr->memory.allocation;
-  cel_backend *b = e->config.backend;
-  if (b->reserve(b, a->memory, a->reserve, &a->address) != CEL_E_OK) {
-    fail_memory(e, node->instr, a);
+static void change_memory(cel_executor *e, cel_node *node) {
+  const cel_instr *instr = node->instr;
+  if (cel_held_change(&e->held, e->config.backend, instr) != CEL_E_OK) {
+    fail_memory(e, instr, instr->memory.allocation);
     return;
   }
-  count(&e->allocations, 1);
-  bool whole = b->grain != 0 && a->reserve < b->whole;
-  cel_held held = {a->memory, a->reserve, a->address, a->buffer,
-                   whole ? a->reserve : 0};
-  cel_vec_push(&e->held.all, held);
-  mark_done(e, node);
-}
-
-static void commit(cel_executor *e, cel_node *node) {
-  const cel_instr *instr = node->instr;
-  cel_allocation *a = instr->memory.allocation;
-  cel_backend *b = e->config.backend;
-  if (b->commit(b, a->memory, a->address, instr->memory.begin,
-                instr->memory.end) != CEL_E_OK) {
-    fail_memory(e, instr, a);
-    return;
-  }
-  cel_held *held = cel_held_at(&e->held, a->address);
-  if (held != NULL) held->committed += instr->memory.end - instr->memory.begin;
-  mark_done(e, node);
-}
-
-static void decommit(cel_executor *e, cel_node *node) {
-  const cel_instr *instr = node->instr;
-  const cel_allocation *a = instr->memory.allocation;
-  cel_backend *b = e->config.backend;
-  uint64_t bytes = instr->memory.end - instr->memory.begin;
-  cel_held *held = cel_held_at(&e->held, a->address);
-  if (held != NULL)
-    held->committed -= bytes < held->committed ? bytes : held->committed;
-  b->decommit(b, a->memory, a->address, instr->memory.begin, instr->memory.end);
-  mark_done(e, node);
-}
-
-static void release(cel_executor *e, cel_node *node) {
-  cel_allocation *a = node->instr->memory.allocation;
-  cel_backend *b = e->config.backend;
-  cel_held *held = cel_held_at(&e->held, a->address);
-  if (held != NULL)
-    cel_vec_swap_out(&e->held.all, (uint32_t)(held - e->held.all.at));
-  b->release(b, a->memory, a->address, a->reserve);
-  a->address = NULL;
+  if (instr->kind == CEL_INSTR_ALLOC) count(&e->allocations, 1);
   mark_done(e, node);
 }
 
@@ -407,10 +399,10 @@ static void issue(cel_executor *e, cel_node *node) {
   int64_t begin = now_of(e);
   note_step(e, instr, CEL_LANE_NONE, begin); /* it may go when it is reached */
   switch (instr->kind) {
-  case CEL_INSTR_ALLOC: allocate(e, node); break;
-  case CEL_INSTR_COMMIT: commit(e, node); break;
-  case CEL_INSTR_DECOMMIT: decommit(e, node); break;
-  case CEL_INSTR_FREE: release(e, node); break;
+  case CEL_INSTR_ALLOC:
+  case CEL_INSTR_COMMIT:
+  case CEL_INSTR_DECOMMIT:
+  case CEL_INSTR_FREE: change_memory(e, node); break;
   case CEL_INSTR_INIT:
   case CEL_INSTR_RELEASE: issue_to_host(e, node); break;
   case CEL_INSTR_HOST: issue_host_task(e, node); break;
@@ -432,6 +424,16 @@ static void issue(cel_executor *e, cel_node *node) {
 
 /* ---- completion --------------------------------------------------------- */
 
+/* What was put, or never will be. */
+static void let_go(cel_executor *e, const cel_node *node) {
+  cel_transport *t = e->config.transport;
+  void *context = node->record->job.context;
+  if (node->instr->kind == CEL_INSTR_COLLECTIVE)
+    t->unjoin(t, context);
+  else
+    t->unchain(t, context);
+}
+
 static void complete(cel_executor *e, const cel_done *done, bool job) {
   cel_node *node = cel_window_node(&e->window, done->ticket);
   cel_assert(node != NULL && node->instr->id == done->ticket);
@@ -451,9 +453,7 @@ static void complete(cel_executor *e, const cel_done *done, bool job) {
   if (node->instr->kind == CEL_INSTR_HOST &&
       cel_conflicts_concern(node->instr->task))
     cel_conflicts_done(e->conflicts, node->instr);
-  if (job && node->record->job.kind == CEL_JOB_PUT)
-    e->config.transport->unchain(e->config.transport,
-                                 node->record->job.context);
+  if (job && node->record->job.kind == CEL_JOB_PUT) let_go(e, node);
   cel_records_give(&e->records, node->record);
   node->record = NULL;
   if (done->error != NULL) {
@@ -474,7 +474,8 @@ static void complete(cel_executor *e, const cel_done *done, bool job) {
 static uint32_t take_chained(cel_executor *e) {
   cel_transport *t = e->config.transport;
   cel_chained chained[BATCH];
-  uint32_t n = t->chain_bytes > 0 ? t->chained(t, chained, BATCH) : 0;
+  bool any = t->chain_bytes > 0 || t->joint.devices > 0;
+  uint32_t n = any ? t->chained(t, chained, BATCH) : 0;
   for (uint32_t i = 0; i < n; ++i) {
     cel_node *node = cel_window_node(&e->window, chained[i].ticket);
     cel_assert(node != NULL && node->state == CEL_NODE_POSTED);
@@ -484,7 +485,7 @@ static uint32_t take_chained(cel_executor *e) {
                                   .context = chained[i].context,
                                   .name = node->instr->task->name};
     if (e->failed)
-      t->unchain(t, chained[i].context);
+      let_go(e, node);
     else
       issue_put(e, node);
   }

@@ -5,7 +5,7 @@
 
 #include "base/amount.h"
 
-cel_held *cel_held_at(const cel_held_list *list, const void *address) {
+static cel_held *held_at(const cel_held_list *list, const void *address) {
   for (uint32_t i = list->all.n; i-- > 0;)
     if (list->all.at[i].address == address) return &list->all.at[i];
   return NULL;
@@ -50,4 +50,49 @@ void cel_held_say(const cel_held_list *list, int32_t memory, char *text,
     cel_vec_swap_out(&all, most);
   }
   cel_vec_release(&all);
+}
+
+/* ---- changes ------------------------------------------------------------- */
+
+static cel_status reserve(cel_held_list *list, cel_backend *b,
+                          cel_allocation *a) {
+  CEL_TRY(b->reserve(b, a->memory, a->reserve, &a->address));
+  bool whole = b->grain != 0 && a->reserve < b->whole;
+  cel_held held = {a->memory, a->reserve, a->address, a->buffer,
+                   whole ? a->reserve : 0};
+  cel_vec_push(&list->all, held);
+  return CEL_E_OK;
+}
+
+static void release(cel_held_list *list, cel_backend *b, cel_allocation *a) {
+  cel_held *held = held_at(list, a->address);
+  if (held != NULL)
+    cel_vec_swap_out(&list->all, (uint32_t)(held - list->all.at));
+  b->release(b, a->memory, a->address, a->reserve);
+  a->address = NULL;
+}
+
+cel_status cel_held_change(cel_held_list *list, cel_backend *backend,
+                           const cel_instr *instr) {
+  cel_backend *b = backend;
+  cel_allocation *a = instr->memory.allocation;
+  uint64_t begin = instr->memory.begin, end = instr->memory.end;
+  cel_held *held;
+  switch (instr->kind) {
+  case CEL_INSTR_ALLOC: return reserve(list, b, a);
+  case CEL_INSTR_FREE: release(list, b, a); return CEL_E_OK;
+  case CEL_INSTR_COMMIT:
+    CEL_TRY(b->commit(b, a->memory, a->address, begin, end));
+    held = held_at(list, a->address);
+    if (held != NULL) held->committed += end - begin;
+    return CEL_E_OK;
+  default:
+    cel_assert(instr->kind == CEL_INSTR_DECOMMIT);
+    held = held_at(list, a->address);
+    if (held != NULL)
+      held->committed -=
+          end - begin < held->committed ? end - begin : held->committed;
+    b->decommit(b, a->memory, a->address, begin, end);
+    return CEL_E_OK;
+  }
 }

@@ -5,7 +5,8 @@
 #define CEL_EXEC_HELD_H
 
 #include "base/vec.h"
-#include "task/task.h"
+#include "device/backend.h"
+#include "instr/instr.h"
 
 typedef struct cel_held {
   int32_t memory;
@@ -20,8 +21,10 @@ typedef struct cel_held_list {
   CEL_VEC(cel_held) all;
 } cel_held_list;
 
-/* Null when nothing is reserved there. */
-cel_held *cel_held_at(const cel_held_list *list, const void *address);
+/* Carries out an ALLOC, COMMIT, DECOMMIT or FREE, and notes it. CEL_E_MEMORY,
+ * as the backend. */
+cel_status cel_held_change(cel_held_list *list, cel_backend *backend,
+                           const cel_instr *instr);
 /* Adds "; it is held by u (2.0 GiB), v (16.0 MiB)" to a text: of a memory the
  * buffers that have most committed. */
 void cel_held_say(const cel_held_list *list, int32_t memory, char *text,

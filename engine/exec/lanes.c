@@ -3,9 +3,10 @@
 void cel_lanes_init(cel_lanes *lanes, cel_backend *backend,
                     uint64_t chain_bytes, uint32_t depth) {
   const cel_backend *b = backend;
-  if (b->devices > CEL_DEVICES || b->kernel_lanes + b->copy_lanes > CEL_LANES)
-    cel_bug("%d devices of %d and %d lanes", b->devices, b->kernel_lanes,
-            b->copy_lanes);
+  if (b->devices > CEL_DEVICES ||
+      b->kernel_lanes + b->copy_lanes + b->joint_lanes > CEL_LANES)
+    cel_bug("%d devices of %d, %d and %d lanes", b->devices, b->kernel_lanes,
+            b->copy_lanes, b->joint_lanes);
   *lanes = (cel_lanes){.backend = backend,
                        .chain_bytes = b->chains && b->puts ? chain_bytes : 0,
                        .depth = depth > 0 ? depth : CEL_LANE_DEPTH};
@@ -27,14 +28,17 @@ typedef struct span {
 /* Those that the instruction may go to; none for what goes to no lane. */
 static span lanes_for(const cel_backend *b, const cel_instr *instr) {
   int32_t common = b->kernel_lanes - b->urgent_lanes;
+  int32_t copies = b->kernel_lanes + b->copy_lanes;
   switch (cel_instr_lane_of(instr->kind)) {
   case CEL_LANE_DEVICE:
     return instr->priority > 0 && b->urgent_lanes > 0
                ? (span){common, b->kernel_lanes}
                : (span){0, common};
-  case CEL_LANE_COPY:
   case CEL_LANE_COMM:
-    return (span){b->kernel_lanes, b->kernel_lanes + b->copy_lanes};
+    if (instr->kind == CEL_INSTR_COLLECTIVE)
+      return (span){copies, copies + b->joint_lanes};
+    return (span){b->kernel_lanes, copies};
+  case CEL_LANE_COPY: return (span){b->kernel_lanes, copies};
   default: return (span){0, 0};
   }
 }
@@ -59,8 +63,8 @@ bool cel_lanes_take(const cel_lanes *lanes, const cel_instr *instr) {
   case CEL_LANE_COPY: return true;
   case CEL_LANE_DEVICE: return lanes->backend->lua || !instr->task->work->lua;
   case CEL_LANE_COMM:
-    return instr->kind != CEL_INSTR_COLLECTIVE && instr->message.direct &&
-           instr->message.bytes <= lanes->chain_bytes;
+    if (instr->kind == CEL_INSTR_COLLECTIVE) return instr->device >= 0;
+    return instr->message.direct && instr->message.bytes <= lanes->chain_bytes;
   default: return false;
   }
 }

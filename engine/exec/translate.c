@@ -1,5 +1,7 @@
 #include "exec/translate.h"
 
+#include "command/member.h"
+
 cel_record *cel_records_take(cel_records *records) {
   cel_record *record = records->free;
   if (record == NULL) return cel_alloc_zero(sizeof *record);
@@ -193,4 +195,48 @@ void cel_translate_collective(cel_record *record, const cel_instr *instr,
                   .start = parts != NULL ? parts->start : NULL,
                   .pieces = record->pieces.n,
                   .piece = record->pieces.at};
+}
+
+/* ---- between devices ----------------------------------------------------- */
+
+/* Whether member `me` gives or gets the part of `other`. */
+static bool concerns(const cel_exchange *x, int64_t me, int64_t other) {
+  return x->pattern == CEL_PATTERN_ALL_GATHER || me == other ||
+         me == cel_member_root(x);
+}
+
+static void find_members(cel_record *record, const cel_instr *instr, int64_t me,
+                         int64_t members) {
+  const cel_exchange *x = instr->collective.exchange;
+  cel_place_in at = instr->collective.place;
+  int64_t first = -1;
+  record->device_joint.even = true;
+  for (int64_t m = 0; m < members; ++m) {
+    at.box = cel_member_share(x, m);
+    int64_t n = cel_box_volume(&at.box);
+    if (m == 0) first = n;
+    record->device_joint.even &= n == first;
+    bool here = n > 0 && concerns(x, me, m);
+    cel_vec_push(&record->pieces, here ? runs_of(&at) : (cel_strided){0});
+  }
+}
+
+void cel_translate_device_joint(cel_record *record, const cel_instr *instr,
+                                int64_t rank, int64_t ranks) {
+  const cel_exchange *x = instr->collective.exchange;
+  int64_t me = rank * x->devices + instr->device;
+  cel_vec_clear(&record->pieces);
+  record->device_joint = (cel_device_joint){
+      .ticket = instr->id,
+      .nth = x->nth,
+      .pattern = x->pattern,
+      .device = instr->device,
+      .root = cel_member_root(x),
+      .bytes = (uint64_t)cel_box_volume(&x->box) * x->buffer->element_size};
+  if (x->parts == NULL)
+    cel_vec_push(&record->pieces, runs_of(&instr->collective.place));
+  else
+    find_members(record, instr, me, ranks * x->devices);
+  record->device_joint.pieces = record->pieces.n;
+  record->device_joint.piece = record->pieces.at;
 }

@@ -19,6 +19,7 @@ typedef struct cel_record {
   cel_job job;
   cel_posted posted;
   cel_joint joint;
+  cel_device_joint device_joint;
   int64_t issued; /* ns of cel_now_ns; only where somebody notes times */
   int16_t track;  /* of a message, see cel_timeline_post */
   CEL_VEC(cel_view) views;
@@ -44,5 +45,9 @@ void cel_translate_message(cel_record *record, const cel_instr *instr);
  * in its allocation. */
 void cel_translate_collective(cel_record *record, const cel_instr *instr,
                               int64_t rank);
+
+/* The same of a device's part, into record->device_joint. O(members). */
+void cel_translate_device_joint(cel_record *record, const cel_instr *instr,
+                                int64_t rank, int64_t ranks);
 
 #endif

@@ -231,6 +231,19 @@ void cel__coherence_forget(cel_instr_graph *graph, const cel_buffer *buffer,
     cel_map_update(held->current, &region->at[b], 0);
 }
 
+void cel__coherence_join(cel_instr_graph *graph, const cel_buffer *buffer,
+                         int32_t memory, const cel_region *region) {
+  cel__held *held = cel__held_of(graph, buffer);
+  uint64_t marks = 1ull << memory | 1ull << CEL_MEMORY_ARRIVED;
+  for (uint32_t b = 0; b < region->n; ++b) {
+    cel_map_query(held->current, &region->at[b], &graph->entries);
+    for (uint32_t i = 0; i < graph->entries.n; ++i) {
+      const cel_map_entry *at = &graph->entries.at[i];
+      cel_map_update(held->current, &at->box, at->value | marks);
+    }
+  }
+}
+
 void cel__coherence_produce(cel_instr_graph *graph, const cel_buffer *buffer,
                             int32_t memory, const cel_region *region,
                             bool arrives) {

@@ -196,17 +196,53 @@ static cel_status message(cel_instr_graph *graph, cel_instr_kind kind,
 
 /* ---- collectives --------------------------------------------------------- */
 
-static cel_status collective(cel_instr_graph *graph) {
+/* With `n` touches, from `first` on. */
+static void emit_collective(cel_instr_graph *graph, int32_t device,
+                            uint32_t first, uint32_t n) {
   const cel__plan *plan = &graph->plan;
-  CEL_TRY(prepare(graph, CEL__PRIORITY_SEND));
   cel_instr *instr = cel__instr_begin(
       graph, CEL_INSTR_COLLECTIVE, plan->command->task, CEL__PRIORITY_RECEIVE);
+  instr->device = device;
   instr->collective.exchange = plan->command->exchange;
   const cel_place_in *place =
-      use(graph, plan->touches.at, plan->used, instr->id);
-  if (plan->used > 0) instr->collective.place = place[0];
+      use(graph, plan->touches.at + first, n, instr->id);
+  if (n > 0) instr->collective.place = place[0];
   cel__instr_end(graph, instr);
-  produce_all(graph);
+}
+
+/* What comes from other ranks is current on the devices that get it alone; what
+ * comes from a device of this one is current there, too. */
+static void spread(cel_instr_graph *graph) {
+  const cel__plan *plan = &graph->plan;
+  const cel_exchange *x = plan->command->exchange;
+  cel_region_assign(&graph->kept, x->get, x->gets);
+  cel__coherence_forget(graph, x->buffer, &graph->kept);
+  for (uint32_t i = 0; i < plan->used; ++i) {
+    const cel__touch *touch = &plan->touches.at[i];
+    if (touch->produces)
+      cel__coherence_join(graph, x->buffer, touch->memory, &touch->region);
+  }
+}
+
+static cel_status collective(cel_instr_graph *graph) {
+  const cel__plan *plan = &graph->plan;
+  const cel_exchange *x = plan->command->exchange;
+  CEL_TRY(prepare(graph, CEL__PRIORITY_SEND));
+  if (x->devices == 0) {
+    emit_collective(graph, -1, 0, plan->used);
+    produce_all(graph);
+    return CEL_E_OK;
+  }
+  uint32_t first = 0;
+  for (int32_t d = 0; d < x->devices; ++d) {
+    uint32_t end = first;
+    while (end < plan->used &&
+           plan->touches.at[end].memory == graph->config.device_memory[d])
+      ++end;
+    emit_collective(graph, d, first, end - first);
+    first = end;
+  }
+  spread(graph);
   return CEL_E_OK;
 }
 

@@ -22,8 +22,11 @@
  * copies and messages of one then overlap the kernel of another.
  *
  * Collectives take place in host memory, where one allocation has all that
- * this rank gives and gets. They are to be begun in the order of their numbers;
- * what they bring is tracked as if it were written at once.
+ * this rank gives and gets; or, where the exchange says so, in the memories of
+ * devices, with an instruction for each device, whose memory has what that one
+ * gives and gets (command/member.h). They are to be begun in the order of their
+ * numbers, and of the devices; what they bring is tracked as if it were written
+ * at once.
  *
  * Messages leave from host memory and arrive there; those between devices that
  * the transport reaches itself, direct ones, in device memory. Both ends decide
@@ -74,7 +77,7 @@
   _(RELEASE, release, HOST) /* What the end of a host object takes. */         \
   _(SEND, send, COMM)       /* One message out of a memory. */                 \
   _(RECEIVE, receive, COMM) /* One message into a memory. */                   \
-  _(COLLECTIVE, collective, COMM) /* What all ranks exchange, in the host. */  \
+  _(COLLECTIVE, collective, COMM) /* What all ranks exchange. */               \
   _(HORIZON, horizon, NONE) /* Everything before it has been completed. */     \
   _(EPOCH, epoch, NONE)     /* Likewise, and main may be waiting for it. */
 
@@ -121,7 +124,8 @@ typedef struct cel_place_in {
 typedef struct cel_instr {
   uint64_t id;
   cel_instr_kind kind;
-  int32_t device;       /* KERNEL: which; COPY: the device end, -1 if none */
+  int32_t device;       /* KERNEL: which; COPY: the device end, -1 if none;
+                           COLLECTIVE: which, -1 if it is in host memory */
   int32_t priority;     /* higher first */
   const cel_task *task; /* for names and places; null where none */
   uint32_t deps;
@@ -151,7 +155,7 @@ typedef struct cel_instr {
     } message; /* SEND, RECEIVE */
     struct {
       const cel_exchange *exchange; /* the command's */
-      cel_place_in place;           /* of exchange->place */
+      cel_place_in place;           /* of its place, or the device's */
     } collective;                   /* COLLECTIVE */
   };
 } cel_instr;

@@ -1,5 +1,6 @@
 #include <inttypes.h>
 
+#include "command/member.h"
 #include "instr/state.h"
 #include "task/graph.h"
 
@@ -151,23 +152,35 @@ static void plan_message(cel_instr_graph *graph, const cel_command *command) {
 }
 
 static void touch_place(cel__plan *plan, const cel_exchange *exchange,
-                        bool consumes, const cel_box *box, uint32_t n) {
+                        int32_t memory, const cel_box *place, bool consumes,
+                        const cel_box *box, uint32_t n) {
   if (n == 0) return;
   cel__touch *touch = next_touch(plan);
   touch->buffer = exchange->buffer;
-  touch->memory = CEL_MEMORY_HOST;
+  touch->memory = memory;
   touch->consumes = consumes;
   touch->produces = !consumes;
-  touch->arrives = false;
+  touch->arrives = !consumes && memory != CEL_MEMORY_HOST;
   cel_region_assign(&touch->region, box, n);
-  touch->hull = exchange->place;
+  touch->hull = *place;
 }
 
-/* What this rank gives and gets is in one place. */
-static void plan_collective(cel__plan *plan, const cel_exchange *exchange) {
-  touch_place(plan, exchange, true, &exchange->mine,
-              !cel_box_is_empty(&exchange->mine));
-  touch_place(plan, exchange, false, exchange->get, exchange->gets);
+/* What this rank, or a device of it, gives and gets is in one place. */
+static void plan_collective(cel_instr_graph *graph, const cel_exchange *x) {
+  cel__plan *plan = &graph->plan;
+  if (x->devices == 0) {
+    touch_place(plan, x, CEL_MEMORY_HOST, &x->place, true, &x->mine,
+                !cel_box_is_empty(&x->mine));
+    touch_place(plan, x, CEL_MEMORY_HOST, &x->place, false, x->get, x->gets);
+  }
+  for (int32_t d = 0; d < x->devices; ++d) {
+    cel_member side;
+    int32_t memory = graph->config.device_memory[d];
+    cel_member_side(x, graph->config.rank * x->devices + d, &side);
+    touch_place(plan, x, memory, &side.place, true, &side.mine,
+                !cel_box_is_empty(&side.mine));
+    touch_place(plan, x, memory, &side.place, false, side.get, side.gets);
+  }
 }
 
 static bool both_write(const cel__touch *a, const cel__touch *b) {
@@ -314,7 +327,7 @@ cel_status cel__plan_make(cel_instr_graph *graph, const cel_command *command) {
     return plan_rounds(graph);
   case CEL_COMMAND_PUSH:
   case CEL_COMMAND_AWAIT_PUSH: plan_message(graph, command); break;
-  case CEL_COMMAND_COLLECTIVE: plan_collective(plan, command->exchange); break;
+  case CEL_COMMAND_COLLECTIVE: plan_collective(graph, command->exchange); break;
   case CEL_COMMAND_HORIZON:
   case CEL_COMMAND_EPOCH:
   case CEL_COMMAND_FREE: break;

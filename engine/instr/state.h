@@ -285,6 +285,10 @@ bool cel__coherence_lacks(cel_instr_graph *graph, const cel_buffer *buffer,
 void cel__coherence_produce(cel_instr_graph *graph, const cel_buffer *buffer,
                             int32_t memory, const cel_region *region,
                             bool arrives);
+/* A message has brought the region there, too: it is current in `memory`
+ * besides where it is. */
+void cel__coherence_join(cel_instr_graph *graph, const cel_buffer *buffer,
+                         int32_t memory, const cel_region *region);
 /* Emits a copy of `box` and tracks it at both ends. */
 void cel__copy(cel_instr_graph *graph, cel__record *from, cel__record *to,
                const cel_box *box, int32_t priority);

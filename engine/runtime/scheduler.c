@@ -146,6 +146,7 @@ void cel__scheduler_init(cel_engine *engine) {
                                        .nears = nears,
                                        .collectives = c->collectives,
                                        .unordered = c->saw_command == NULL,
+                                       .joint = c->transport->joint,
                                        .emit = emit_command,
                                        .context = engine};
   cel_instr_graph_config instrs = {.rank = c->transport->rank,

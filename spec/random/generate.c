@@ -334,12 +334,26 @@ static void generate_settings(cel_random *r, program *p, int ranks) {
   p->chain_bytes = pick_of(r, chain, 4);
 }
 
+/* Collectives between devices, where they can be; drawn apart, so that other
+ * programs stay what they are. */
+static void generate_joint(program *p) {
+  static const uint64_t most[] = {0, 64, 1000, UINT64_MAX};
+  cel_random r = {p->seed ^ 0x6a6f696e74};
+  bool own = p->own_memory || p->devices > 1;
+  if (!p->chains || !own || !p->exchanges || cel_random_chance(&r, 30)) return;
+  p->joint = (cel_joint_limits){p->devices, pick_of(&r, most, 4),
+                                pick_of(&r, most, 4)};
+  if (cel_random_chance(&r, 60))
+    p->joint.most = p->joint.packed_most = UINT64_MAX;
+}
+
 program *program_generate(uint64_t seed, int ranks) {
   cel_random r = {seed * 0x2545f4914f6cdd1du + 1};
   program *p = cel_alloc_zero(sizeof *p);
   p->seed = seed;
   p->odd_rank = p->odd_step = p->failing_step = -1;
   generate_settings(&r, p, ranks);
+  generate_joint(p);
   p->buffers = (int)pick(&r, 1, 5);
   for (int b = 0; b < p->buffers; ++b) generate_buffer(&r, &p->buffer[b]);
   generate_objects(&r, p);
@@ -493,7 +507,8 @@ void program_print(const program *p) {
   printf("  seed %llu: %d ranks, %d devices%s%s%s%s, horizons %d/%d/%d, small "
          "%llu, "
          "large %llu, interior %lld, grain %llu, %d hosts, direct from %llu, "
-         "chained to %llu, blocks of %llu, whole below %llu, room %d %%\n",
+         "chained to %llu, blocks of %llu, whole below %llu, room %d %%, "
+         "collectives between %d devices up to %llu and %llu\n",
          (unsigned long long)p->seed, p->ranks, p->devices,
          p->own_memory ? ", own memory" : "", p->lookahead ? ", lookahead" : "",
          p->chains ? ", chains" : "", p->exchanges ? ", collectives" : "",
@@ -502,7 +517,9 @@ void program_print(const program *p) {
          (long long)p->interior_items, (unsigned long long)p->grain, p->hosts,
          (unsigned long long)p->direct_bytes,
          (unsigned long long)p->chain_bytes, (unsigned long long)p->block,
-         (unsigned long long)p->whole, p->room);
+         (unsigned long long)p->whole, p->room, p->joint.devices,
+         (unsigned long long)p->joint.most,
+         (unsigned long long)p->joint.packed_most);
   for (int b = 0; b < p->buffers; ++b) {
     char text[128];
     printf("  b%d: %s of %u bytes%s\n", b,

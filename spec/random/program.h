@@ -128,9 +128,10 @@ typedef struct program {
                      process */
   bool exchanges; /* what all exchange goes by collectives */
   uint64_t direct_bytes;
-  uint64_t chain_bytes;  /* in one process; where it chains */
-  uint64_t grain;        /* of devices' memories; simulated */
-  uint64_t whole, block; /* see backend.h; simulated */
+  uint64_t chain_bytes;   /* in one process; where it chains */
+  cel_joint_limits joint; /* likewise */
+  uint64_t grain;         /* of devices' memories; simulated */
+  uint64_t whole, block;  /* see backend.h; simulated */
   int room;    /* of each device's own memory, in percent of what is enough for
                   every step; below 100 a run may end for want of it; 0: no limit
                 */
@@ -258,8 +259,8 @@ typedef struct node {
   uint32_t deps;
   cel_dep *dep;
   /* Commands and instructions that are messages; of a collective, the root, the
-   * number, the pattern as `nth`, and as pieces the whole, what this rank
-   * gives, and what it gets. */
+   * number, the devices that it is between as `bytes`, the pattern as `nth`,
+   * and as pieces the whole, what this rank gives, and what it gets. */
   int64_t peer;
   uint64_t sequence, bytes;
   bool direct;     /* instructions */

@@ -58,6 +58,7 @@ static void note_exchange(node *n, const cel_exchange *x) {
   n->peer = x->root;
   n->sequence = x->nth;
   n->nth = (uint64_t)x->pattern;
+  n->bytes = (uint64_t)x->devices;
   n->pieces = 2 + x->gets;
   n->piece = cel_alloc(n->pieces * sizeof *n->piece);
   n->piece[0] = (cel_piece){.box = x->box};

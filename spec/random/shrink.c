@@ -29,6 +29,7 @@ static bool shrink_settings(program *p, runner run) {
   TRY(p, run, p->squeeze, 0);
   TRY(p, run, p->cap, 0);
   TRY(p, run, p->chain_bytes, 0);
+  TRY(p, run, p->joint.devices, 0);
   TRY(p, run, p->chains, false);
   TRY(p, run, p->exchanges, false);
   TRY(p, run, p->room, 0);

@@ -1,0 +1,168 @@
+#include "comm/members.h"
+
+#include "base/vec.h"
+#include "comm/strided.h"
+
+static bool from_root(const cel_device_joint *joint) {
+  return joint->pattern == CEL_PATTERN_BROADCAST ||
+         joint->pattern == CEL_PATTERN_SCATTER;
+}
+
+const cel_strided *cel__member_at(const cel_device_joint *joint,
+                                  int64_t member) {
+  return &joint->piece[joint->pattern == CEL_PATTERN_BROADCAST ? 0 : member];
+}
+
+static bool is_part(const cel_device_joint *joint, int64_t member) {
+  if (joint->pattern == CEL_PATTERN_BROADCAST) return member == joint->root;
+  return cel__strided_bytes(&joint->piece[member], 1) > 0;
+}
+
+bool cel__member_gives(const cel_device_joint *joint, int64_t me,
+                       int64_t member) {
+  if (!is_part(joint, member)) return false;
+  return from_root(joint) ? joint->root == me : member == me;
+}
+
+bool cel__member_gets(const cel_device_joint *joint, int64_t me,
+                      int64_t member) {
+  if (!is_part(joint, member)) return false;
+  switch (joint->pattern) {
+  case CEL_PATTERN_BROADCAST: return joint->root != me;
+  case CEL_PATTERN_SCATTER: return joint->root != me && member == me;
+  case CEL_PATTERN_GATHER: return joint->root == me && member != me;
+  default: return member != me;
+  }
+}
+
+/* One member's end of one collective. */
+typedef struct side {
+  struct cel__members *all;
+  struct joint *joint;
+  int64_t member;
+  const cel_device_joint *posted; /* null before */
+  bool taken;
+} side;
+
+typedef struct joint {
+  uint64_t nth;
+  int64_t posted, done; /* members */
+  char **part;          /* by member: what was taken */
+  side side[];
+} joint;
+
+struct cel__members {
+  int64_t members;
+  CEL_VEC(joint *) at; /* that some have posted and not all are through */
+  struct next {
+    uint64_t posted, given;
+    bool halted;
+  } next[]; /* by member */
+};
+
+cel__members *cel__members_create(int64_t members) {
+  cel__members *m =
+      cel_alloc_zero(sizeof *m + (size_t)members * sizeof(struct next));
+  m->members = members;
+  return m;
+}
+
+static void joint_free(const cel__members *m, joint *one) {
+  for (int64_t k = 0; k < m->members; ++k) cel_free(one->part[k]);
+  cel_free(one->part);
+  cel_free(one);
+}
+
+void cel__members_destroy(cel__members *m) {
+  if (m == NULL) return;
+  for (uint32_t i = 0; i < m->at.n; ++i) joint_free(m, m->at.at[i]);
+  cel_vec_release(&m->at);
+  cel_free(m);
+}
+
+static joint *find(const cel__members *m, uint64_t nth) {
+  for (uint32_t i = 0; i < m->at.n; ++i)
+    if (m->at.at[i]->nth == nth) return m->at.at[i];
+  return NULL;
+}
+
+static joint *make(cel__members *m, uint64_t nth) {
+  size_t n = (size_t)m->members;
+  joint *one = cel_alloc_zero(sizeof *one + n * sizeof(side));
+  one->nth = nth;
+  one->part = cel_alloc_zero(n * sizeof *one->part);
+  for (int64_t k = 0; k < m->members; ++k)
+    one->side[k] = (side){.all = m, .joint = one, .member = k};
+  cel_vec_push(&m->at, one);
+  return one;
+}
+
+void cel__members_post(cel__members *m, int64_t member,
+                       const cel_device_joint *posted) {
+  cel_assert(posted->nth == m->next[member].posted);
+  m->next[member].posted++;
+  joint *one = find(m, posted->nth);
+  if (one == NULL) one = make(m, posted->nth);
+  one->side[member].posted = posted;
+  one->posted++;
+}
+
+/* ---- putting ---------------------------------------------------------------
+ */
+
+static void take(side *mine) {
+  for (int64_t k = 0; k < mine->all->members && !mine->taken; ++k) {
+    if (!cel__member_gives(mine->posted, mine->member, k)) continue;
+    const cel_strided *at = cel__member_at(mine->posted, k);
+    char *part = cel_alloc(cel__strided_bytes(at, 1) + 1);
+    cel__strided_gather(at, 1, part);
+    mine->joint->part[k] = part;
+  }
+  mine->taken = true;
+}
+
+static bool is_there(const side *mine) {
+  for (int64_t k = 0; k < mine->all->members; ++k)
+    if (cel__member_gets(mine->posted, mine->member, k) &&
+        mine->joint->part[k] == NULL)
+      return false;
+  return true;
+}
+
+static cel_status put(void *context, void *stream) {
+  (void)stream;
+  side *mine = context;
+  if (mine->all->next[mine->member].halted)
+    return cel_fail(CEL_E_CANCELLED, "others do not go on");
+  take(mine);
+  if (!is_there(mine)) return CEL_E_AGAIN;
+  for (int64_t k = 0; k < mine->all->members; ++k)
+    if (cel__member_gets(mine->posted, mine->member, k))
+      cel__strided_scatter(cel__member_at(mine->posted, k), 1,
+                           mine->joint->part[k]);
+  return CEL_E_OK;
+}
+
+bool cel__members_next(cel__members *m, int64_t member, cel_chained *out) {
+  joint *one = find(m, m->next[member].given);
+  if (one == NULL || one->posted < m->members) return false;
+  m->next[member].given++;
+  side *mine = &one->side[member];
+  *out = (cel_chained){mine->posted->ticket, put, mine};
+  return true;
+}
+
+void cel__members_unjoin(cel__members *m, void *context) {
+  side *mine = context;
+  joint *one = mine->joint;
+  mine->posted = NULL;
+  if (++one->done < m->members) return;
+  uint32_t i = 0;
+  while (m->at.at[i] != one) ++i;
+  cel_vec_swap_out(&m->at, i);
+  joint_free(m, one);
+}
+
+void cel__members_halt(cel__members *m, int64_t member) {
+  m->next[member].halted = true;
+}

@@ -1,0 +1,65 @@
+#include "command/member.h"
+
+#include "region/split.h"
+
+static cel_box none(void) {
+  return (cel_box){{0}, {0}};
+}
+
+static cel_box part_of(const cel_exchange *x, int64_t rank) {
+  const cel_parts *parts = x->parts;
+  cel_box part = x->box;
+  if (parts->count[rank] == 0) return none();
+  for (int d = 0; d < CEL_DIMS && parts->box != NULL; ++d) {
+    part.min[d] = x->box.min[d] + parts->box[rank].min[d];
+    part.max[d] = x->box.min[d] + parts->box[rank].max[d];
+  }
+  if (parts->box == NULL) {
+    int d = parts->along;
+    part.min[d] = x->box.min[d] + parts->start[rank];
+    part.max[d] = part.min[d] + parts->count[rank];
+  }
+  return part;
+}
+
+/* The first that can be cut: a share of what is dense is dense. */
+static int dimension_of(const cel_box *part) {
+  int d = 0;
+  while (d < CEL_DIMS - 1 && part->max[d] - part->min[d] == 1) ++d;
+  return d;
+}
+
+int64_t cel_member_root(const cel_exchange *exchange) {
+  return exchange->root * exchange->devices;
+}
+
+cel_box cel_member_share(const cel_exchange *exchange, int64_t member) {
+  int64_t devices = exchange->devices;
+  cel_box part = part_of(exchange, member / devices);
+  if (devices == 1 || cel_box_is_empty(&part)) return part;
+  int d = dimension_of(&part);
+  cel_cut cut =
+      cel_cut_even(part.min[d], part.max[d] - part.min[d], devices, 1);
+  if (member % devices >= cut.P) return none();
+  part.min[d] = cel_cut_at(&cut, member % devices);
+  part.max[d] = cel_cut_at(&cut, member % devices + 1);
+  return part;
+}
+
+void cel_member_side(const cel_exchange *exchange, int64_t member,
+                     cel_member *out) {
+  const cel_exchange *x = exchange;
+  bool root = member == cel_member_root(x);
+  bool from_root =
+      x->pattern == CEL_PATTERN_BROADCAST || x->pattern == CEL_PATTERN_SCATTER;
+  bool sees_part =
+      x->pattern == CEL_PATTERN_SCATTER || x->pattern == CEL_PATTERN_GATHER;
+  cel_box share = x->parts != NULL ? cel_member_share(x, member) : none();
+  *out = (cel_member){.place = sees_part && !root ? share : x->box};
+  if (!from_root)
+    out->mine = share;
+  else if (root)
+    out->mine = x->box;
+  if (!cel_box_is_empty(&out->place))
+    out->gets = (uint32_t)cel_box_subtract(&out->place, &out->mine, out->get);
+}

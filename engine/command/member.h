@@ -1,0 +1,33 @@
+/* member.h -- a collective between devices: what each of them gives and gets.
+ *
+ * Where collectives take place in the memories of devices, their members are
+ * the devices of all ranks: number `rank * devices + device`, the same number
+ * of devices on every rank. The part of a rank is cut into a share for each of
+ * its devices, evenly along its first dimension, which is how chunks are cut
+ * over devices as a rule: so a device has its share already. The root is the
+ * first device of the rank that is the root. A rank that is to have all has it
+ * on each of its devices then, but for a GATHER.
+ *
+ * Invariant: a function of the exchange and the member alone, so that all ranks
+ * mean the same. Pure. Thread: any.
+ */
+#ifndef CEL_COMMAND_MEMBER_H
+#define CEL_COMMAND_MEMBER_H
+
+#include "command/command.h"
+
+typedef struct cel_member {
+  cel_box mine;  /* what it gives; may be empty */
+  cel_box place; /* what it gives and gets; may be empty */
+  uint32_t gets; /* boxes that it gets */
+  cel_box get[6];
+} cel_member;
+
+/* The member that has or gets all; none of an ALL_GATHER, which is 0. */
+int64_t cel_member_root(const cel_exchange *exchange);
+/* The part of a member; may be empty. Of all but a BROADCAST. */
+cel_box cel_member_share(const cel_exchange *exchange, int64_t member);
+void cel_member_side(const cel_exchange *exchange, int64_t member,
+                     cel_member *out);
+
+#endif
