@@ -15,19 +15,35 @@ bool cel__joint_whole(const cel_joint *joint, int64_t me) {
          joint->pattern == CEL_PATTERN_ALL_GATHER || joint->root == me;
 }
 
-uint64_t cel__joint_part(const cel_joint *joint, int64_t rank) {
+static bool all_to_all(const cel_joint *joint) {
+  return joint->pattern == CEL_PATTERN_ALL_TO_ALL;
+}
+
+static const cel_joint_parts *parts_of(const cel_joint *joint,
+                                       cel__joint_end end) {
+  return end == CEL__GIVEN ? &joint->to : &joint->from;
+}
+
+static uint64_t element_size(const cel_joint_parts *p) {
+  return p->stride[CEL_DIMS - 1];
+}
+
+uint64_t cel__joint_unit(const cel_joint *joint, cel__joint_end end) {
+  if (!all_to_all(joint)) return joint->unit;
+  const cel_joint_parts *p = parts_of(joint, end);
+  return (uint64_t)p->parts->unit * element_size(p);
+}
+
+uint64_t cel__joint_part(const cel_joint *joint, cel__joint_end end,
+                         int64_t rank) {
   if (joint->pattern == CEL_PATTERN_BROADCAST)
     return joint->root == rank ? joint->bytes : 0;
-  return (uint64_t)joint->count[rank] * joint->unit;
+  const int32_t *count =
+      all_to_all(joint) ? parts_of(joint, end)->parts->count : joint->count;
+  return (uint64_t)count[rank] * cel__joint_unit(joint, end);
 }
 
-bool cel__joint_gives(const cel_joint *joint, int64_t me, int64_t rank) {
-  if (cel__joint_part(joint, rank) == 0) return false;
-  return from_root(joint) ? joint->root == me : rank == me;
-}
-
-bool cel__joint_gets(const cel_joint *joint, int64_t me, int64_t rank) {
-  if (cel__joint_part(joint, rank) == 0) return false;
+static bool gets(const cel_joint *joint, int64_t me, int64_t rank) {
   switch (joint->pattern) {
   case CEL_PATTERN_BROADCAST: return joint->root != me;
   case CEL_PATTERN_SCATTER: return joint->root != me && rank == me;
@@ -36,26 +52,97 @@ bool cel__joint_gets(const cel_joint *joint, int64_t me, int64_t rank) {
   }
 }
 
-uint64_t cel__joint_start(const cel_joint *joint, int64_t me, int64_t rank) {
-  bool whole =
-      joint->pattern != CEL_PATTERN_BROADCAST && cel__joint_whole(joint, me);
-  return whole ? (uint64_t)joint->start[rank] * joint->unit : 0;
+bool cel__joint_has(const cel_joint *joint, cel__joint_end end, int64_t me,
+                    int64_t rank) {
+  if (cel__joint_part(joint, end, rank) == 0) return false;
+  if (end == CEL__GOT || all_to_all(joint)) return gets(joint, me, rank);
+  return from_root(joint) ? joint->root == me : rank == me;
 }
 
-cel_strided cel__joint_at(const cel_joint *joint, int64_t me, int64_t rank) {
+int64_t cel__joint_giver(const cel_joint *joint, int64_t rank) {
+  return from_root(joint) ? joint->root : rank;
+}
+
+uint64_t cel__joint_start(const cel_joint *joint, cel__joint_end end,
+                          int64_t me, int64_t rank) {
+  uint64_t unit = cel__joint_unit(joint, end);
+  if (all_to_all(joint))
+    return (uint64_t)parts_of(joint, end)->parts->start[rank] * unit;
+  bool whole =
+      joint->pattern != CEL_PATTERN_BROADCAST && cel__joint_whole(joint, me);
+  return whole ? (uint64_t)joint->start[rank] * unit : 0;
+}
+
+static cel_strided runs_of(const cel_joint_parts *p, const void *base,
+                           const uint64_t extent[CEL_DIMS]) {
+  return cel__strided_merged(
+      (cel_strided){.base = (void *)(uintptr_t)base,
+                    .count = {extent[0], extent[1]},
+                    .stride = {p->stride[0], p->stride[1]},
+                    .run = extent[2] * element_size(p)});
+}
+
+/* The part of a rank, cut out of the box. */
+static cel_strided cut_out(const cel_joint_parts *p, int64_t rank) {
+  uint64_t extent[CEL_DIMS];
+  const char *base = p->base;
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    int64_t from = 0, n = (int64_t)p->extent[d];
+    if (p->parts->box != NULL) {
+      from = p->parts->box[rank].min[d];
+      n = p->parts->box[rank].max[d] - from;
+    } else if (p->parts->along == d) {
+      from = p->parts->start[rank];
+      n = p->parts->count[rank];
+    }
+    extent[d] = (uint64_t)n;
+    base += (uint64_t)from * p->stride[d];
+  }
+  return runs_of(p, base, extent);
+}
+
+cel_strided cel__joint_at(const cel_joint *joint, cel__joint_end end,
+                          int64_t me, int64_t rank) {
+  if (all_to_all(joint)) return cut_out(parts_of(joint, end), rank);
   if (joint->pieces > 1) return joint->piece[rank];
   if (joint->pattern == CEL_PATTERN_BROADCAST || !cel__joint_whole(joint, me))
     return joint->piece[0];
   char *base = joint->piece[0].base;
-  return (cel_strided){.base = base + cel__joint_start(joint, me, rank),
+  return (cel_strided){.base = base + cel__joint_start(joint, end, me, rank),
                        .count = {1, 1},
-                       .run = cel__joint_part(joint, rank)};
+                       .run = cel__joint_part(joint, end, rank)};
+}
+
+void *cel__joint_dense(const cel_joint *joint, cel__joint_end end) {
+  const cel_joint_parts *p = parts_of(joint, end);
+  bool parts = all_to_all(joint) ? p->parts->box != NULL : joint->pieces > 1;
+  if (parts) return NULL;
+  cel_strided only = all_to_all(joint) ? runs_of(p, p->base, p->extent)
+                                       : cel__strided_merged(joint->piece[0]);
+  return only.count[0] * only.count[1] <= 1 ? only.base : NULL;
+}
+
+uint64_t cel__joint_bytes(const cel_joint *joint, cel__joint_end end,
+                          int64_t me, int64_t ranks) {
+  if (!all_to_all(joint))
+    return cel__joint_whole(joint, me) ? joint->bytes
+                                       : cel__joint_part(joint, end, me);
+  uint64_t most = 0;
+  for (int64_t k = 0; k < ranks; ++k) {
+    uint64_t to =
+        cel__joint_start(joint, end, me, k) + cel__joint_part(joint, end, k);
+    if (to > most) most = to;
+  }
+  return most;
 }
 
 /* One rank's part in one collective. */
 typedef struct side {
   const cel_joint *posted; /* null before, and when it is complete */
   bool taken, complete;
+  /* ALL_TO_ALL: what it gives, one part behind the other; by rank, where. */
+  char *given;
+  uint64_t *start;
 } side;
 
 typedef struct joint {
@@ -82,13 +169,17 @@ cel__joints *cel__joints_create(int64_t ranks, bool at_once) {
   return j;
 }
 
-static void joint_free(joint *one) {
+static void joint_free(const cel__joints *j, joint *one) {
+  for (int64_t k = 0; k < j->ranks; ++k) {
+    cel_free(one->side[k].given);
+    cel_free(one->side[k].start);
+  }
   cel_free(one->whole);
   cel_free(one);
 }
 
 void cel__joints_destroy(cel__joints *j) {
-  for (uint32_t i = 0; i < j->at.n; ++i) joint_free(j->at.at[i]);
+  for (uint32_t i = 0; i < j->at.n; ++i) joint_free(j, j->at.at[i]);
   cel_vec_release(&j->at);
   cel_free(j);
 }
@@ -102,12 +193,29 @@ static char *dense_at(const joint *one, const cel_joint *mine, int64_t part) {
   return one->whole + (all ? 0 : (uint64_t)mine->start[part] * mine->unit);
 }
 
+/* Room for what it gives, which lasts when it has ended and others have not. */
+static void keep_given(const cel__joints *j, side *giver) {
+  const cel_joint *mine = giver->posted;
+  uint64_t sum = 0;
+  giver->start = cel_alloc((size_t)j->ranks * sizeof *giver->start);
+  for (int64_t k = 0; k < j->ranks; ++k) {
+    giver->start[k] = sum;
+    sum += cel__joint_part(mine, CEL__GIVEN, k);
+  }
+  giver->given = cel_alloc(sum + 1);
+}
+
 static void take(const cel__joints *j, joint *one, int64_t rank) {
   side *mine = &one->side[rank];
-  for (int64_t k = 0; k < j->ranks && !mine->taken; ++k) {
-    if (!cel__joint_gives(mine->posted, rank, k)) continue;
-    cel_strided at = cel__joint_at(mine->posted, rank, k);
-    cel__strided_gather(&at, 1, dense_at(one, mine->posted, k));
+  if (mine->taken) return;
+  bool pairs = all_to_all(mine->posted);
+  if (pairs) keep_given(j, mine);
+  for (int64_t k = 0; k < j->ranks; ++k) {
+    if (!cel__joint_has(mine->posted, CEL__GIVEN, rank, k)) continue;
+    cel_strided at = cel__joint_at(mine->posted, CEL__GIVEN, rank, k);
+    cel__strided_gather(&at, 1,
+                        pairs ? mine->given + mine->start[k]
+                              : dense_at(one, mine->posted, k));
   }
   mine->taken = true;
 }
@@ -115,9 +223,12 @@ static void take(const cel__joints *j, joint *one, int64_t rank) {
 static void put(const cel__joints *j, joint *one, int64_t rank) {
   const cel_joint *mine = one->side[rank].posted;
   for (int64_t k = 0; k < j->ranks; ++k) {
-    if (!cel__joint_gets(mine, rank, k)) continue;
-    cel_strided at = cel__joint_at(mine, rank, k);
-    cel__strided_scatter(&at, 1, dense_at(one, mine, k));
+    if (!cel__joint_has(mine, CEL__GOT, rank, k)) continue;
+    cel_strided at = cel__joint_at(mine, CEL__GOT, rank, k);
+    const side *giver = &one->side[k];
+    cel__strided_scatter(&at, 1,
+                         all_to_all(mine) ? giver->given + giver->start[rank]
+                                          : dense_at(one, mine, k));
   }
 }
 
@@ -130,7 +241,7 @@ static joint *joint_of(cel__joints *j, int64_t rank, const cel_joint *posted) {
         cel_alloc_zero(sizeof *made + (size_t)j->ranks * sizeof(side));
     made->first = *posted;
     made->first_rank = rank;
-    made->whole = cel_alloc_zero(posted->bytes + 1);
+    if (!all_to_all(posted)) made->whole = cel_alloc_zero(posted->bytes + 1);
     cel_vec_push(&j->at, made);
   }
   return j->at.at[posted->nth - j->first];
@@ -168,8 +279,9 @@ static cel_error *mismatch(const joint *one, int64_t rank) {
 static bool is_there(const cel__joints *j, const joint *one, int64_t rank) {
   const cel_joint *mine = one->side[rank].posted;
   for (int64_t k = 0; k < j->ranks; ++k) {
-    int64_t giver = from_root(mine) ? mine->root : k;
-    if (cel__joint_gets(mine, rank, k) && !one->side[giver].taken) return false;
+    if (cel__joint_has(mine, CEL__GOT, rank, k) &&
+        !one->side[cel__joint_giver(mine, k)].taken)
+      return false;
   }
   return true;
 }
@@ -177,7 +289,7 @@ static bool is_there(const cel__joints *j, const joint *one, int64_t rank) {
 static void drop_ended(cel__joints *j) {
   uint32_t n = 0;
   while (n < j->at.n && j->at.at[n]->complete == j->ranks)
-    joint_free(j->at.at[n++]);
+    joint_free(j, j->at.at[n++]);
   cel_vec_drop_first(&j->at, n);
   j->first += n;
 }

@@ -14,18 +14,35 @@
 
 #include "comm/transport.h"
 
-/* Whether rank `me` has or gets the whole, not its part alone. Pure, as are the
- * next ones. Thread: any. */
+/* What a rank gives, or gets. */
+typedef enum cel__joint_end { CEL__GIVEN, CEL__GOT } cel__joint_end;
+
+/* Whether rank `me` has or gets the whole, not its part alone; of all but an
+ * ALL_TO_ALL. Pure, as are the next ones. Thread: any. */
 bool cel__joint_whole(const cel_joint *joint, int64_t me);
+/* Where it is in this rank's memory, if it is one dense run of bytes, else
+ * null. */
+void *cel__joint_dense(const cel_joint *joint, cel__joint_end end);
+/* Bytes of what parts are counted in; of all but a BROADCAST. */
+uint64_t cel__joint_unit(const cel_joint *joint, cel__joint_end end);
 /* Bytes of a rank's part; of a broadcast, the root's is all of it. */
-uint64_t cel__joint_part(const cel_joint *joint, int64_t rank);
-/* Whether rank `me` gives, or gets, the part of `rank`. */
-bool cel__joint_gives(const cel_joint *joint, int64_t me, int64_t rank);
-bool cel__joint_gets(const cel_joint *joint, int64_t me, int64_t rank);
-/* Where the part is in what `me` has as one dense run of bytes; and in its
- * memory. */
-uint64_t cel__joint_start(const cel_joint *joint, int64_t me, int64_t rank);
-cel_strided cel__joint_at(const cel_joint *joint, int64_t me, int64_t rank);
+uint64_t cel__joint_part(const cel_joint *joint, cel__joint_end end,
+                         int64_t rank);
+/* Whether rank `me` gives, or gets, the part of `rank`: of an ALL_TO_ALL, gives
+ * to that rank and gets from it. */
+bool cel__joint_has(const cel_joint *joint, cel__joint_end end, int64_t me,
+                    int64_t rank);
+/* Who gives what rank `me` gets as the part of `rank`. */
+int64_t cel__joint_giver(const cel_joint *joint, int64_t rank);
+/* Where the part is in what `me` gives or gets as one dense run of bytes; and
+ * in its memory. */
+uint64_t cel__joint_start(const cel_joint *joint, cel__joint_end end,
+                          int64_t me, int64_t rank);
+cel_strided cel__joint_at(const cel_joint *joint, cel__joint_end end,
+                          int64_t me, int64_t rank);
+/* Bytes of that run. */
+uint64_t cel__joint_bytes(const cel_joint *joint, cel__joint_end end,
+                          int64_t me, int64_t ranks);
 
 typedef struct cel__joints cel__joints;
 

@@ -100,7 +100,9 @@ typedef struct cel__mpi_transfer {
 /* A collective on its way; ours until its ticket is reported. */
 typedef struct cel__mpi_joint {
   const cel_joint *joint;
-  void *staging;     /* the whole as one run, or null */
+  void *got;         /* ALL_TO_ALL: where MPI puts what it gets */
+  char *staging[2];  /* what it gives and gets as one run, or null; both are in
+                        the first but for an ALL_TO_ALL */
   MPI_Datatype type; /* made for it, or none */
 } cel__mpi_joint;
 

@@ -47,48 +47,51 @@ void cel__mpi_release_units(cel__mpi *m) {
 /* ---- staging --------------------------------------------------------------
  */
 
-static bool is_dense(const cel_joint *joint) {
-  if (joint->pieces > 1) return false;
-  cel_strided only = cel__strided_merged(joint->piece[0]);
-  return only.count[0] * only.count[1] <= 1;
+/* Where in its staging an end is: that of both, unless each has its own. */
+static char **staging_of(cel__mpi_joint *mine, cel__joint_end end) {
+  bool two = mine->joint->pattern == CEL_PATTERN_ALL_TO_ALL;
+  return &mine->staging[two ? end : CEL__GIVEN];
 }
 
 static void pack(const cel__mpi *m, cel__mpi_joint *mine) {
   const cel_joint *joint = mine->joint;
   int64_t me = m->base.rank;
+  char *to = *staging_of(mine, CEL__GIVEN);
   for (int64_t k = 0; k < m->base.ranks; ++k) {
-    if (!cel__joint_gives(joint, me, k)) continue;
-    cel_strided at = cel__joint_at(joint, me, k);
+    if (!cel__joint_has(joint, CEL__GIVEN, me, k)) continue;
+    cel_strided at = cel__joint_at(joint, CEL__GIVEN, me, k);
     cel__strided_gather(&at, 1,
-                        (char *)mine->staging + cel__joint_start(joint, me, k));
+                        to + cel__joint_start(joint, CEL__GIVEN, me, k));
   }
 }
 
-static void unpack(const cel__mpi *m, const cel__mpi_joint *mine) {
+static void unpack(const cel__mpi *m, cel__mpi_joint *mine) {
   const cel_joint *joint = mine->joint;
   int64_t me = m->base.rank;
+  const char *from = *staging_of(mine, CEL__GOT);
+  if (from == NULL) return;
   for (int64_t k = 0; k < m->base.ranks; ++k) {
-    if (!cel__joint_gets(joint, me, k)) continue;
-    cel_strided at = cel__joint_at(joint, me, k);
-    cel__strided_scatter(
-        &at, 1, (const char *)mine->staging + cel__joint_start(joint, me, k));
+    if (!cel__joint_has(joint, CEL__GOT, me, k)) continue;
+    cel_strided at = cel__joint_at(joint, CEL__GOT, me, k);
+    cel__strided_scatter(&at, 1,
+                         from + cel__joint_start(joint, CEL__GOT, me, k));
   }
 }
 
-/* Where MPI finds what this rank has and gets. */
-static cel_status place(const cel__mpi *m, cel__mpi_joint *mine, void **out) {
+/* Where MPI finds what this rank gives, or gets. */
+static cel_status place(const cel__mpi *m, cel__mpi_joint *mine,
+                        cel__joint_end end, void **out) {
   const cel_joint *joint = mine->joint;
-  int64_t me = m->base.rank;
-  *out = joint->piece[0].base;
-  if (is_dense(joint)) return CEL_E_OK;
-  uint64_t bytes =
-      cel__joint_whole(joint, me) ? joint->bytes : cel__joint_part(joint, me);
-  *out = mine->staging = malloc(bytes);
-  if (mine->staging == NULL)
+  uint64_t bytes = cel__joint_bytes(joint, end, m->base.rank, m->base.ranks);
+  *out = cel__joint_dense(joint, end);
+  if (*out != NULL || bytes == 0) return CEL_E_OK;
+  char **staging = staging_of(mine, end);
+  *out = *staging = malloc(bytes);
+  if (*staging == NULL)
     return cel_fail(CEL_E_MEMORY,
                     "no memory to pack a collective of %llu bytes",
                     (unsigned long long)bytes);
-  pack(m, mine);
+  if (end == CEL__GIVEN) pack(m, mine);
   return CEL_E_OK;
 }
 
@@ -105,12 +108,28 @@ static int broadcast(cel__mpi *m, cel__mpi_joint *mine, void *whole,
                     request);
 }
 
+static int all_to_all(cel__mpi *m, cel__mpi_joint *mine, void *given,
+                      MPI_Request *request) {
+  const cel_joint *j = mine->joint;
+  const cel_parts *to = j->to.parts, *from = j->from.parts;
+  MPI_Datatype type[2];
+  int code = unit_of(m, cel__joint_unit(j, CEL__GIVEN), &type[CEL__GIVEN]);
+  if (code == MPI_SUCCESS)
+    code = unit_of(m, cel__joint_unit(j, CEL__GOT), &type[CEL__GOT]);
+  if (code != MPI_SUCCESS) return code;
+  return MPI_Ialltoallv(given, to->count, to->start, type[CEL__GIVEN],
+                        mine->got, from->count, from->start, type[CEL__GOT],
+                        m->joint, request);
+}
+
 /* In place where a rank has its part of the whole that it gives or gets. */
 static int start(cel__mpi *m, cel__mpi_joint *mine, void *at,
                  MPI_Request *request) {
   const cel_joint *j = mine->joint;
   if (j->pattern == CEL_PATTERN_BROADCAST)
     return broadcast(m, mine, at, request);
+  if (j->pattern == CEL_PATTERN_ALL_TO_ALL)
+    return all_to_all(m, mine, at, request);
   MPI_Datatype type;
   int code = unit_of(m, j->unit, &type), root = (int)j->root;
   if (code != MPI_SUCCESS) return code;
@@ -135,13 +154,14 @@ void cel__mpi_exchange(cel_transport *t, const cel_joint *joint) {
   cel__mpi_joint *mine = cel_alloc(sizeof *mine);
   *mine = (cel__mpi_joint){.joint = joint, .type = MPI_DATATYPE_NULL};
   ++m->transfers;
-  void *whole;
+  void *at;
   MPI_Request request;
-  if (place(m, mine, &whole) != CEL_E_OK)
+  bool two = joint->pattern == CEL_PATTERN_ALL_TO_ALL;
+  if (place(m, mine, CEL__GIVEN, &at) != CEL_E_OK ||
+      (two && place(m, mine, CEL__GOT, &mine->got) != CEL_E_OK))
     cel__mpi_fail(m);
   else
-    cel__mpi_bad(m, start(m, mine, whole, &request), "beginning a collective",
-                 -1);
+    cel__mpi_bad(m, start(m, mine, at, &request), "beginning a collective", -1);
   if (m->failed)
     cel__mpi_joined(m, mine, false);
   else
@@ -150,8 +170,8 @@ void cel__mpi_exchange(cel_transport *t, const cel_joint *joint) {
 
 /* In a job that has failed MPI may go on to write: staging stays. */
 void cel__mpi_joined(cel__mpi *m, cel__mpi_joint *mine, bool good) {
-  if (good && mine->staging != NULL) unpack(m, mine);
-  if (good) free(mine->staging);
+  if (good) unpack(m, mine);
+  for (int end = 0; good && end < 2; ++end) free(mine->staging[end]);
   if (mine->type != MPI_DATATYPE_NULL) MPI_Type_free(&mine->type);
   cel__mpi_report(m, mine->joint->ticket, good);
   cel_free(mine);

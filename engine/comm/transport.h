@@ -39,6 +39,15 @@ typedef struct cel_posted {
   bool chained; /* direct, of chain_bytes at most; see cel_chained */
 } cel_posted;
 
+/* What a rank gives to each other one, or gets from each: parts of a box in its
+ * memory, by rank. Nothing is made for every rank. */
+typedef struct cel_joint_parts {
+  const cel_parts *parts;
+  void *base; /* of the box, which may be of no elements */
+  /* Elements along each dimension, and bytes from one to the next. */
+  uint64_t extent[CEL_DIMS], stride[CEL_DIMS];
+} cel_joint_parts;
+
 /* A posted collective: of a whole each rank gives what it has, and gets what it
  * is to get. All ranks post the same ones in the same order, whatever is still
  * under way; they and messages do not wait for each other. The poster owns it,
@@ -47,8 +56,11 @@ typedef struct cel_joint {
   uint64_t ticket;
   uint64_t nth; /* from 0, without gaps */
   cel_pattern pattern;
-  int64_t root;   /* all but ALL_GATHER */
+  int64_t root;   /* BROADCAST, SCATTER, GATHER */
   uint64_t bytes; /* of the whole */
+  /* ALL_TO_ALL: what it gives to each rank, and gets from each; none of it is
+   * its own. The others have what follows. */
+  cel_joint_parts to, from;
   /* All but BROADCAST: see cel_parts. */
   uint64_t unit; /* bytes */
   const int32_t *count, *start;

@@ -78,7 +78,8 @@ typedef struct cel_message {
   _(BROADCAST, broadcast, "one rank has it, all read all of it")               \
   _(SCATTER, scatter, "one rank has it, each reads a part of its own")         \
   _(GATHER, gather, "each rank has a part, rank 0 reads all of them")          \
-  _(ALL_GATHER, all_gather, "each rank has a part, all read all of them")
+  _(ALL_GATHER, all_gather, "each rank has a part, all read all of them")      \
+  _(ALL_TO_ALL, all_to_all, "each rank has a part, each reads some of each")
 
 typedef enum cel_pattern {
 #define CEL_PATTERN_ENUM(NAME, name, text) CEL_PATTERN_##NAME,
@@ -109,13 +110,18 @@ typedef struct cel_exchange {
   int64_t root; /* BROADCAST, SCATTER: who has it; GATHER: who gets it */
   const cel_buffer *buffer;
   cel_box box;            /* all that is exchanged */
-  const cel_parts *parts; /* null for a BROADCAST */
+  const cel_parts *parts; /* of `box`; null for a BROADCAST, an ALL_TO_ALL */
   cel_box mine;           /* what this rank gives; may be empty */
+  /* ALL_TO_ALL: what this rank reads, of its own too; which part of it each
+   * other rank gives; and which part of `mine` each other one gets. */
+  cel_box wanted;
+  const cel_parts *from, *to;
   /* What it gives and gets: all of `box`, or its part if it is neither the root
-   * nor to get all. Empty when it has nothing to do with it. */
+   * nor to get all; what is around `mine` and `wanted`. Empty when it has
+   * nothing to do with it. */
   cel_box place;
   uint32_t gets;  /* boxes that it gets */
-  cel_box get[6]; /* `place` but for `mine` */
+  cel_box get[6]; /* `place`, or `wanted`, but for `mine` */
 } cel_exchange;
 
 /* Lives in the arena of its horizon; immutable once emitted. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "command/emit.h"
+#include "command/exchange.h"
 #include "command/message.h"
 #include "command/overlap.h"
 #include "command/own.h"
@@ -223,26 +224,6 @@ static void emit_messages(cel_command_graph *g, const cel_task *task,
     emit_message(g, task, kind, &g->messages.message.at[i]);
 }
 
-/* This rank's side of it. */
-static void take_side(const cel_command_graph *g, const cel__together *t,
-                      cel_exchange *x) {
-  int64_t me = g->config.rank;
-  cel_box part = {{0}, {0}};
-  if (t->parts != CEL__NO_ID)
-    cel__rep_box(cel__rep_at(&g->own.reps, t->parts), me, &t->box, &part);
-  bool gives_all =
-      t->pattern == CEL_PATTERN_BROADCAST || t->pattern == CEL_PATTERN_SCATTER;
-  bool sees_part =
-      t->pattern == CEL_PATTERN_SCATTER || t->pattern == CEL_PATTERN_GATHER;
-  x->place = sees_part && t->root != me ? part : t->box;
-  if (!gives_all)
-    x->mine = part;
-  else if (t->root == me)
-    x->mine = t->box;
-  if (!cel_box_is_empty(&x->place))
-    x->gets = (uint32_t)cel_box_subtract(&x->place, &x->mine, x->get);
-}
-
 static void track_collective(cel_command_graph *g, const cel_exchange *x,
                              uint64_t id) {
   cel_track *track = track_of(g, find_state(g, x->buffer));
@@ -254,15 +235,8 @@ static void track_collective(cel_command_graph *g, const cel_exchange *x,
 
 static void emit_collective(cel_command_graph *g, const cel_task *task,
                             const cel__together *t) {
-  cel_exchange x = {.pattern = t->pattern,
-                    .devices = g->config.joint.devices,
-                    .nth = g->exchanges++,
-                    .root = t->root,
-                    .buffer = t->buffer,
-                    .box = t->box};
-  if (t->parts != CEL__NO_ID)
-    x.parts = cel__parts_find(&g->parts, &g->own.reps, t->parts, &t->box);
-  take_side(g, t, &x);
+  cel_exchange x = cel__exchange_make(&g->parts, &g->own, t, g->exchanges++);
+  x.devices = g->config.joint.devices;
   cel_command command = {.kind = CEL_COMMAND_COLLECTIVE, .task = task};
   uint64_t id = cel__emit_begin(&g->emitter);
   if (!g->config.unordered) track_collective(g, &x, id);
@@ -332,8 +306,8 @@ static cel_status prepare(cel_command_graph *g, const cel_task *task) {
  * Fences are not slow, and often all ranks have one of all there is; but what
  * they bring goes to host memory. */
 static bool may_join(const cel_command_graph *g, const cel_task *task) {
-  bool brief = task->work != NULL && task->work->brief &&
-               g->config.joint.devices == 0;
+  bool brief =
+      task->work != NULL && task->work->brief && g->config.joint.devices == 0;
   return g->config.collectives && g->config.ranks > 1 &&
          (task->kind == CEL_TASK_KERNEL || brief);
 }

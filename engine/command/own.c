@@ -278,12 +278,16 @@ static bool has_gaps(const cel__own *own, const cel__choice *choice,
   return false;
 }
 
-/* Between devices what is packed takes memory that nobody else has then. */
-static bool is_too_large(const cel__own *own, const cel__choice *choice,
-                         const cel_box *box, const cel_buffer *buffer) {
+/* Whether collectives are between devices and this is none of those: what is
+ * packed takes memory that nobody else has then. */
+static bool is_not_between_devices(const cel__own *own,
+                                   const cel__choice *choice,
+                                   const cel_box *box,
+                                   const cel_buffer *buffer) {
   uint64_t bytes = (uint64_t)cel_box_volume(box) * buffer->element_size;
   const cel_joint_limits *limits = &own->joint;
   if (limits->devices == 0) return false;
+  if (choice->pattern == CEL_PATTERN_ALL_TO_ALL) return true;
   return bytes > (has_gaps(own, choice, box, buffer) ? limits->packed_most
                                                      : limits->most);
 }
@@ -297,9 +301,10 @@ static bool exchange(cel__own *own, const cel__version *v, uint32_t rep,
   if (!own->collectives || own->entries.n > ENTRIES_AT_ONCE) return false;
   cel__choice choice = cel__pattern_choose(own, v, rep, tiles, box);
   if (choice.pattern == CEL_PATTERN_NONE ||
-      is_too_large(own, &choice, box, buffer))
+      is_not_between_devices(own, &choice, box, buffer))
     return false;
-  cel__together t = {choice.pattern, choice.root, choice.parts, buffer, *box};
+  cel__together t = {choice.pattern, choice.root, choice.parts,
+                     choice.reads,   buffer,      *box};
   cel_vec_push(&traffic->together, t);
   return true;
 }

@@ -57,7 +57,7 @@ typedef CEL_VEC(cel__transfer) cel__transfers;
 typedef struct cel__together {
   cel_pattern pattern;
   int64_t root;
-  uint32_t parts; /* the representation of them, or none */
+  uint32_t parts, reads; /* representations, or none; see pattern.h */
   const cel_buffer *buffer;
   cel_box box;
 } cel__together;

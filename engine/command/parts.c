@@ -55,7 +55,7 @@ static int dimension_of(const cel__rep *rep, const cel_box *whole) {
 }
 
 static void write_out(cel_parts *parts, const cel__rep *rep,
-                      const cel_box *whole) {
+                      const cel_box *whole, int64_t but) {
   size_t n = (size_t)parts->ranks;
   int32_t *count = cel_alloc(n * sizeof *count);
   int32_t *start = cel_alloc(n * sizeof *start);
@@ -65,9 +65,10 @@ static void write_out(cel_parts *parts, const cel__rep *rep,
   parts->unit = 1;
   for (int d = along < 0 ? CEL_DIMS : along + 1; d < CEL_DIMS; ++d)
     parts->unit *= whole->max[d] - whole->min[d];
+  if (parts->unit < 1) parts->unit = 1; /* of nothing */
   int64_t sum = 0;
   for (int64_t k = 0; k < parts->ranks; ++k) {
-    cel_box part = part_of(rep, k, whole);
+    cel_box part = k == but ? (cel_box){{0}, {0}} : part_of(rep, k, whole);
     count[k] = (int32_t)(cel_box_volume(&part) / parts->unit);
     start[k] = (int32_t)(along < 0 ? sum : part.min[along]);
     if (box != NULL) box[k] = part;
@@ -103,18 +104,20 @@ static void keep(cel__parts_kept *kept, cel__known_parts *made) {
 }
 
 const cel_parts *cel__parts_find(cel__parts_kept *kept, const cel__reps *reps,
-                                 uint32_t rep, const cel_box *box) {
+                                 uint32_t rep, const cel_box *box,
+                                 int64_t but) {
   const cel__rep *of = cel__rep_at(reps, rep);
   cel_box key = without_offset(of, box);
   for (uint32_t i = 0; i < kept->known.n; ++i) {
     const cel__known_parts *known = kept->known.at[i];
-    if (known->rep == rep && cel_box_equal(&known->box, &key))
+    if (known->rep == rep && known->but == but &&
+        cel_box_equal(&known->box, &key))
       return &known->parts;
   }
   cel__known_parts *made = cel_alloc(sizeof *made);
   *made = (cel__known_parts){
-      .parts = {.ranks = kept->ranks}, .rep = rep, .box = key};
-  write_out(&made->parts, of, &key);
+      .parts = {.ranks = kept->ranks}, .rep = rep, .but = but, .box = key};
+  write_out(&made->parts, of, &key, but);
   keep(kept, made);
   return &made->parts;
 }

@@ -17,9 +17,12 @@
 #include "command/command.h"
 #include "command/rep.h"
 
+enum { CEL__NO_RANK = -1 };
+
 typedef struct cel__known_parts {
   cel_parts parts; /* first */
   uint32_t rep;
+  int64_t but;
   cel_box box; /* begins at 0 where the representation has no bounds */
 } cel__known_parts;
 
@@ -35,9 +38,10 @@ void cel__parts_release(cel__parts_kept *kept);
 /* Drops all of them: representations get other ids. */
 void cel__parts_clear(cel__parts_kept *kept);
 /* What rank k has of `box` by the representation `rep`, which is not listed;
- * the box has at most INT32_MAX elements. Borrowed. */
+ * rank `but` has none. The box has at most INT32_MAX elements and may be empty.
+ * Borrowed. */
 const cel_parts *cel__parts_find(cel__parts_kept *kept, const cel__reps *reps,
-                                 uint32_t rep, const cel_box *box);
+                                 uint32_t rep, const cel_box *box, int64_t but);
 /* For the eras that keep them. */
 void cel__parts_destroy(void *parts);
 

@@ -9,7 +9,12 @@
  *   one rank       each a part         a scatter
  *   each a part    rank 0, all         a gather
  *   each a part    all ranks, all      an all-gather
+ *   each a part    some of each part   an all-to-all
  *   else                               messages between pairs of ranks
+ *
+ * That a rank reads some of each part is seen from the dimensions: what cuts
+ * one function leaves the other whole. So a matrix that was written by rows and
+ * is read by columns is an all-to-all, whether columns overlap or not.
  *
  * Since it is decided when the reader is scheduled, by what is missing then, a
  * part that was read before does not hide the rest: "gather, then all read" is
@@ -31,6 +36,7 @@ typedef struct cel__choice {
   cel_pattern pattern;
   int64_t root;
   uint32_t parts; /* the representation of the parts; none for a broadcast */
+  uint32_t reads; /* of what the ranks read; for an all-to-all alone */
 } cel__choice;
 
 /* What it takes to bring `box`, which is of version v, to all that read it by

@@ -184,6 +184,30 @@ bool cel__rep_box(const cel__rep *rep, int64_t k, const cel_box *clip,
   return true;
 }
 
+/* Its ends within `clip` may be wider than what lies between. */
+static int64_t widest(const cel__rep *rep, int d, const cel_box *clip) {
+  const cel__bound *lo = end(rep, d, CEL__LO), *hi = end(rep, d, CEL__HI);
+  int64_t all = clip->max[d] - clip->min[d];
+  int64_t most = cel__bound_apart(lo, hi);
+  if (most == INT64_MAX) return all;
+  const int64_t p[] = {0, lo->P - 1};
+  for (int i = 0; i < 2; ++i) {
+    int64_t from = cel__bound_at(lo, p[i], CEL__LO);
+    int64_t to = cel__bound_at(hi, p[i], CEL__HI);
+    if (from < clip->min[d]) from = clip->min[d];
+    if (to > clip->max[d]) to = clip->max[d];
+    if (to - from > most) most = to - from;
+  }
+  return most < all ? most : all;
+}
+
+int64_t cel__rep_most(const cel__rep *rep, const cel_box *clip) {
+  int64_t most = 1;
+  if (rep->list != NULL) return cel_box_volume(clip);
+  for (int d = 0; d < CEL_DIMS; ++d) most *= widest(rep, d, clip);
+  return most;
+}
+
 void cel__rep_boxes(const cel__rep *rep, int64_t k, const cel_box *clip,
                     cel__boxes *out) {
   cel_box box;

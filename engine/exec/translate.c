@@ -178,12 +178,31 @@ static void find_pieces(cel_record *record, const cel_instr *instr,
       cel_vec_push(&record->pieces, part_of(place, parts, k));
 }
 
+/* Parts of a box in an allocation; of an empty one, of nothing. */
+static cel_joint_parts parts_in(const cel_place_in *place, const cel_box *box,
+                                const cel_parts *parts, uint64_t size) {
+  cel_joint_parts out = {.parts = parts};
+  uint64_t step = size;
+  bool none = cel_box_is_empty(box);
+  if (!none) out.base = place->allocation->address;
+  for (int d = CEL_DIMS - 1; d >= 0; --d) {
+    out.stride[d] = step;
+    if (none) continue;
+    const cel_box *layout = &place->allocation->layout;
+    out.extent[d] = (uint64_t)(box->max[d] - box->min[d]);
+    out.base =
+        (char *)out.base + (uint64_t)(box->min[d] - layout->min[d]) * step;
+    step *= (uint64_t)(layout->max[d] - layout->min[d]);
+  }
+  return out;
+}
+
 void cel_translate_collective(cel_record *record, const cel_instr *instr,
                               int64_t rank) {
   const cel_exchange *x = instr->collective.exchange;
+  const cel_place_in *place = &instr->collective.place;
   const cel_parts *parts = x->parts;
   uint64_t size = x->buffer->element_size;
-  find_pieces(record, instr, rank);
   record->joint =
       (cel_joint){.ticket = instr->id,
                   .nth = x->nth,
@@ -192,9 +211,15 @@ void cel_translate_collective(cel_record *record, const cel_instr *instr,
                   .bytes = (uint64_t)cel_box_volume(&x->box) * size,
                   .unit = parts != NULL ? (uint64_t)parts->unit * size : 0,
                   .count = parts != NULL ? parts->count : NULL,
-                  .start = parts != NULL ? parts->start : NULL,
-                  .pieces = record->pieces.n,
-                  .piece = record->pieces.at};
+                  .start = parts != NULL ? parts->start : NULL};
+  if (x->pattern == CEL_PATTERN_ALL_TO_ALL) {
+    record->joint.to = parts_in(place, &x->mine, x->to, size);
+    record->joint.from = parts_in(place, &x->wanted, x->from, size);
+    return;
+  }
+  find_pieces(record, instr, rank);
+  record->joint.pieces = record->pieces.n;
+  record->joint.piece = record->pieces.at;
 }
 
 /* ---- between devices ----------------------------------------------------- */

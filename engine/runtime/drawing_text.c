@@ -140,7 +140,8 @@ static void say_exchange(text *t, const cel_exchange *x) {
                                     [CEL_PATTERN_BROADCAST] = " from rank",
                                     [CEL_PATTERN_SCATTER] = " from rank",
                                     [CEL_PATTERN_GATHER] = " to rank",
-                                    [CEL_PATTERN_ALL_GATHER] = ""};
+                                    [CEL_PATTERN_ALL_GATHER] = "",
+                                    [CEL_PATTERN_ALL_TO_ALL] = ""};
   say(t, "%s%s", cel_pattern_name(x->pattern), how[x->pattern]);
   if (how[x->pattern][0] != '\0') say(t, " %lld", (long long)x->root);
   say_bytes(t, (uint64_t)cel_box_volume(&x->box) * size);

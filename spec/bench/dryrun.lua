@@ -24,6 +24,7 @@ local programs = {
   { "wave_sim 2d", "examples/wave_sim.lua 131072 %d 1000000 /tmp 2d", 200, 2200 },
   { "jacobi", "examples/jacobi.lua 65536 %d", 100, 1100 },
   { "rsim", "examples/rsim.lua 65536 %d", 100, 1100 },
+  { "transpose", "examples/transpose.lua 65536 65536 %d", 100, 2100 },
   { "all_gather", pattern("all_gather", 2 ^ 18), 100, 2100 },
   { "broadcast", pattern("broadcast", 2 ^ 18), 100, 2100 },
   { "broadcast_gather", pattern("broadcast_gather", 2 ^ 18), 100, 2100 },

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/vec.h"
+#include "comm/pairs.h"
 
 enum { AT_ONCE = 6, GAP = 24, UNTOUCHED = 0x5a };
 
@@ -16,6 +17,7 @@ typedef struct share {
   int32_t *count, *start; /* in units of one row */
   cel_strided *piece;
   uint8_t *memory;
+  pairs pairs; /* of an ALL_TO_ALL */
   bool ended;
 } share;
 
@@ -54,7 +56,12 @@ static cel_strided rows_at(const share *s, uint64_t first, uint64_t n) {
 /* What all ranks know of it. */
 static void plan(share *s, const cel_transport *t, cel_random *shared) {
   cel_pattern pattern = (cel_pattern)cel_random_int(
-      shared, CEL_PATTERN_BROADCAST, CEL_PATTERN_ALL_GATHER);
+      shared, CEL_PATTERN_BROADCAST, CEL_PATTERN_ALL_TO_ALL);
+  s->joint.pattern = pattern;
+  if (pattern == CEL_PATTERN_ALL_TO_ALL) {
+    pairs_plan(&s->pairs, t->ranks, shared);
+    return;
+  }
   int64_t top = cel_random_chance(shared, 15) ? 3000 : 12;
   s->run = (uint64_t)cel_random_int(shared, 1, top);
   s->count = cel_alloc_zero((size_t)t->ranks * sizeof *s->count);
@@ -86,6 +93,10 @@ static cel_strided merged(const cel_strided *rows) {
 
 /* How it lies in this rank's memory. */
 static void lay_out(share *s, const cel_transport *t, cel_random *own) {
+  if (s->joint.pattern == CEL_PATTERN_ALL_TO_ALL) {
+    pairs_lay_out(&s->pairs, t, own, &s->joint);
+    return;
+  }
   s->stride = s->run;
   bool gaps = cel_random_chance(own, 50);
   if (gaps) s->stride += (uint64_t)cel_random_int(own, 1, GAP);
@@ -107,6 +118,8 @@ static void lay_out(share *s, const cel_transport *t, cel_random *own) {
 }
 
 static uint64_t check(const cel_transport *t, const share *s) {
+  if (s->joint.pattern == CEL_PATTERN_ALL_TO_ALL)
+    return pairs_check(&s->pairs, t, s->joint.nth);
   uint64_t wrong = 0;
   for (uint64_t row = 0; row < s->rows; ++row)
     for (uint64_t i = 0; i < s->stride; ++i) {
@@ -120,6 +133,7 @@ static uint64_t check(const cel_transport *t, const share *s) {
 }
 
 static void release(share *s) {
+  pairs_release(&s->pairs);
   cel_free(s->count);
   cel_free(s->start);
   cel_free(s->piece);

@@ -94,7 +94,7 @@ typedef struct fuzz_fault {
 /* Sums over all programs. */
 typedef struct fuzz_stats {
   uint64_t tasks, messages, points, refused, entries_most;
-  uint64_t patterns[CEL_PATTERN_ALL_GATHER + 1];
+  uint64_t patterns[CEL_PATTERN_ALL_TO_ALL + 1];
 } fuzz_stats;
 
 /* Whether what `of` each rank is the `nth` collective is one, of the buffer of

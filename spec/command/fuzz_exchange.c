@@ -37,17 +37,22 @@ static bool in(const cel_box *box, const int64_t *at) {
   return true;
 }
 
-/* Whether the parts say that rank k has the point. */
-static bool says(exchange *e, int k, const int64_t *at) {
-  const cel_parts *p = e->parts;
+/* Whether the parts of the box say that rank k has the point. */
+static bool has(const cel_parts *p, const cel_box *box, int k,
+                const int64_t *at) {
+  if (!in(box, at)) return false;
   if (p->box == NULL) {
     int64_t from = p->start[k] * p->unit, n = p->count[k] * p->unit;
-    int64_t place = place_of(&e->box, at);
+    int64_t place = place_of(box, at);
     return place >= from && place < from + n;
   }
   int64_t moved[3];
-  for (int d = 0; d < 3; ++d) moved[d] = at[d] - e->box.min[d];
+  for (int d = 0; d < 3; ++d) moved[d] = at[d] - box->min[d];
   return in(&p->box[k], moved);
+}
+
+static bool says(exchange *e, int k, const int64_t *at) {
+  return has(e->parts, &e->box, k, at);
 }
 
 static bool gets(exchange *e, const int64_t *at) {
@@ -83,8 +88,30 @@ static const char *check_point(exchange *const *of, int ranks, int owner,
   return NULL;
 }
 
-static const char *check_starts(exchange *e) {
-  const cel_parts *p = e->parts;
+/* Of what each pair exchanges both mean the same, which is what one has and the
+ * other reads. */
+static const char *check_pairs(exchange *const *of, int ranks, int owner,
+                               const int64_t *at) {
+  for (int k = 0; k < ranks; ++k) {
+    bool reads = in(&of[k]->wanted, at);
+    if (in(&of[k]->mine, at) != (owner == k))
+      return "a rank gives what another wrote";
+    if (gets(of[k], at) != (reads && owner != k))
+      return "a rank gets what it should not, or not what it should";
+    if ((reads || owner == k) && !in(&of[k]->place, at))
+      return "what a rank reads or gives is not where it should be";
+    for (int s = 0; s < ranks; ++s) {
+      bool travels = s == owner && k != owner && reads;
+      if (has(of[s]->to, &of[s]->mine, k, at) != travels)
+        return "a rank gives another what it should not, or not what it should";
+      if (has(of[k]->from, &of[k]->wanted, s, at) != travels)
+        return "a rank gets from another what it does not give";
+    }
+  }
+  return NULL;
+}
+
+static const char *check_starts(const cel_parts *p) {
   int64_t sum = 0;
   for (int64_t k = 0; p != NULL && p->box != NULL && k < p->ranks; ++k) {
     if (p->start[k] != sum || p->count[k] != cel_box_volume(&p->box[k]))
@@ -94,20 +121,35 @@ static const char *check_starts(exchange *e) {
   return NULL;
 }
 
+static const char *check_tables(exchange *const *of, int ranks) {
+  bool pairs = of[0]->pattern == CEL_PATTERN_ALL_TO_ALL;
+  bool parts = !pairs && of[0]->pattern != CEL_PATTERN_BROADCAST;
+  const char *fault = NULL;
+  for (int k = 0; k < ranks && fault == NULL; ++k) {
+    if ((of[k]->parts != NULL) != parts || (of[k]->from != NULL) != pairs ||
+        (of[k]->to != NULL) != pairs)
+      return "tables that it should not have, or none";
+    fault = check_starts(of[k]->parts);
+    if (fault == NULL) fault = check_starts(of[k]->from);
+    if (fault == NULL) fault = check_starts(of[k]->to);
+  }
+  return fault;
+}
+
 const char *fuzz_exchange_check(exchange *const *of, int ranks, int64_t nth,
                                 const int64_t *ext, const int *owner) {
   const cel_box *box = &of[0]->box;
   for (int k = 0; k < ranks; ++k)
     if (!same(of[0], of[k])) return "two ranks mean different collectives";
   if (of[0]->nth != (uint64_t)nth) return "a wrong number";
-  if ((of[0]->pattern == CEL_PATTERN_BROADCAST) != (of[0]->parts == NULL))
-    return "parts of a broadcast, or none of another collective";
-  const char *fault = check_starts(of[0]);
+  const char *fault = check_tables(of, ranks);
+  bool pairs = of[0]->pattern == CEL_PATTERN_ALL_TO_ALL;
   int64_t at[3];
   for (at[0] = box->min[0]; at[0] < box->max[0]; ++at[0])
     for (at[1] = box->min[1]; at[1] < box->max[1]; ++at[1])
-      for (at[2] = box->min[2]; at[2] < box->max[2] && !fault; ++at[2])
-        fault = check_point(
-            of, ranks, owner[(at[0] * ext[1] + at[1]) * ext[2] + at[2]], at);
+      for (at[2] = box->min[2]; at[2] < box->max[2] && !fault; ++at[2]) {
+        int by = owner[(at[0] * ext[1] + at[1]) * ext[2] + at[2]];
+        fault = (pairs ? check_pairs : check_point)(of, ranks, by, at);
+      }
   return fault;
 }

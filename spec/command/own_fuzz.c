@@ -148,10 +148,10 @@ int main(int argc, char **argv) {
          " entries at most\n",
          stats.tasks, stats.messages, stats.points, stats.refused,
          stats.entries_most);
-  for (int i = CEL_PATTERN_BROADCAST; i <= CEL_PATTERN_ALL_GATHER; ++i)
+  for (int i = CEL_PATTERN_BROADCAST; i <= CEL_PATTERN_ALL_TO_ALL; ++i)
     printf("%" PRIu64 " %s%s", stats.patterns[i],
            cel_pattern_name((cel_pattern)i),
-           i < CEL_PATTERN_ALL_GATHER ? ", " : "\n");
+           i < CEL_PATTERN_ALL_TO_ALL ? ", " : "\n");
   printf("%" PRIu64 " passed, %" PRIu64 " failed\n", passed, failed);
   return failed > 0;
 }

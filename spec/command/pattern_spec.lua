@@ -143,6 +143,77 @@ describe("collective patterns", function()
     for k = 0, 3 do assert.same({}, exchanges(r, k, few)) end
   end)
 
+  -- Rows, or columns with some of their neighbours, of a matrix.
+  local function rows() return { { program.span(0), program.whole(1) } } end
+  local function columns(more)
+    return { { program.whole(0), program.span(0, -(more or 0), more or 0) } }
+  end
+
+  it("are an all-to-all where rows were written and columns are read", function()
+    local r = new(3)
+    local u = r:buffer({ 6, 9 })
+    r:submit({ range = { 6 }, { u, "discard_write", rows() } })
+    local t = r:submit({ range = { 9 }, { u, "read", columns() } })
+    silent(r, t)
+    for k = 0, 2 do
+      assert.same({ "all_to_all 0@0:6 0:9" }, exchanges(r, k, t))
+      local x = r:of(k, "collective", t)[1].raw.exchange
+      assert.equal(("%d:%d 0:9"):format(2 * k, 2 * k + 2), mine(r, k, t))
+      assert.equal(("0:6 %d:%d"):format(3 * k, 3 * k + 3), ranks.box_text(x.wanted, 2))
+      for peer = 0, 2 do
+        assert.equal(peer == k and 0 or 6, x.to.count[peer] * tonumber(x.to.unit))
+        assert.equal(peer == k and 0 or 6, x.from.count[peer] * tonumber(x.from.unit))
+      end
+    end
+    local again = r:submit({ range = { 9 }, { u, "read", columns() } })
+    silent(r, again)
+    assert.same({}, exchanges(r, 0, again))
+  end)
+
+  it("are one where columns overlap, and where some ranks have no chunk", function()
+    local r = new(4)
+    local u = r:buffer({ 3, 8 })
+    r:submit({ range = { 3 }, { u, "discard_write", rows() } })
+    local t = r:submit({ range = { 8 }, { u, "read", columns(1), { clamp = true } } })
+    silent(r, t)
+    for k = 0, 3 do assert.same({ "all_to_all 0@0:3 0:8" }, exchanges(r, k, t)) end
+    local x = r:of(3, "collective", t)[1].raw.exchange
+    assert.equal("0:0 0:0", mine(r, 3, t))
+    assert.equal("0:3 5:8", ranks.box_text(x.wanted, 2))
+    assert.equal(9, x.from.count[0] * tonumber(x.from.unit)
+      + x.from.count[1] * tonumber(x.from.unit) + x.from.count[2] * tonumber(x.from.unit))
+  end)
+
+  it("are found in a matrix of more than 2^31 elements", function()
+    local r = new(4)
+    local u = r:buffer({ 65536, 65536 })
+    r:submit({ range = { 65536 }, { u, "discard_write", rows() } })
+    local t = r:submit({ range = { 65536 }, { u, "read", columns() } })
+    silent(r, t)
+    assert.same({ "all_to_all 0@0:65536 0:65536" }, exchanges(r, 2, t))
+    assert.equal(2 ^ 28, tonumber(r:of(2, "collective", t)[1].raw.exchange.to.count[1]))
+    -- Of two ranks each has 2^31: more than can be counted.
+    local few = new(2)
+    local v = few:buffer({ 65536, 65536 })
+    few:submit({ range = { 65536 }, { v, "discard_write", rows() } })
+    local s = few:submit({ range = { 65536 }, { v, "read", columns() } })
+    assert.same({}, exchanges(few, 1, s))
+  end)
+
+  it("share the tables of an all-to-all from step to step", function()
+    local r = new(4)
+    local u, v = r:buffer({ 8, 8 }), r:buffer({ 8, 8 })
+    local to
+    for _ = 1, 4 do
+      r:submit({ range = { 8 }, { u, "discard_write", rows() } })
+      local t = r:submit({ range = { 8 }, { u, "read", columns() } })
+      local x = r:of(1, "collective", t)[1].raw.exchange
+      to = to or x.to
+      assert.equal(to, x.to)
+      u, v = v, u
+    end
+  end)
+
   it("are found after a gather, which seed 001 misses", function()
     local r = new(4)
     local u = r:buffer({ 16 })

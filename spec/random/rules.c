@@ -100,6 +100,18 @@ const cel_rule *rule_list(const rule *r, const cel_group *group, bool reduces,
   return made;
 }
 
+static bool cut_often(const step *s, int d) {
+  return d < s->dims && s->permitted.cut[d] &&
+         s->range.max[d] - s->range.min[d] > s->permitted.granularity[d];
+}
+
+/* Which dimension of the task is cut; -1: none. */
+static int cut_dim(const step *s) {
+  for (int d = 0; d < s->dims; ++d)
+    if (cut_often(s, d)) return d;
+  return -1;
+}
+
 /* ---- building ----------------------------------------------------------- */
 
 typedef struct builder {
@@ -329,6 +341,21 @@ static void sliced(builder *b, int box) {
   }
 }
 
+/* One dimension of the buffer, of the first one of the step that is cut; rows
+ * of one step are columns of another. */
+static void strips(builder *b, int box) {
+  int d = cut_dim(b->step);
+  int strip = b->buffer->dims == 0 || d < 0
+                  ? -1
+                  : (int)cel_random_int(b->random, 0, b->buffer->dims - 1);
+  for (int j = 0; j < b->buffer->dims; ++j) {
+    if (j == strip)
+      identity_dim(b, box, j, d);
+    else
+      full_dim(b, box, j);
+  }
+}
+
 static void grown(builder *b, int box, int only) {
   b->rule->desc.clamp[box] = true;
   for (int j = 0; j < b->buffer->dims; ++j) {
@@ -378,7 +405,7 @@ rule *rule_generate(cel_random *r, const step *s, const buffer *b, bool write) {
   switch (cel_random_int(r, 0, write ? 9 : 13)) {
   case 0: transposed(&made, 0); break;
   case 1: sliced(&made, 0); break;
-  case 2:
+  case 2: strips(&made, 0); break;
   case 3:
   case 4:
   case 5: mixed(&made, write); break;
@@ -395,18 +422,6 @@ rule *rule_generate(cel_random *r, const step *s, const buffer *b, bool write) {
 }
 
 /* ---- rules that must be refused ----------------------------------------- */
-
-static bool cut_often(const step *s, int d) {
-  return d < s->dims && s->permitted.cut[d] &&
-         s->range.max[d] - s->range.min[d] > s->permitted.granularity[d];
-}
-
-/* Which dimension of the task is cut; -1: none. */
-static int cut_dim(const step *s) {
-  for (int d = 0; d < s->dims; ++d)
-    if (cut_often(s, d)) return d;
-  return -1;
-}
 
 /* Two chunks write one element; needs a cut. */
 static void overlapping(builder *b, int d) {

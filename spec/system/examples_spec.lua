@@ -88,6 +88,15 @@ describe("examples", function()
     assert.is_true(worst < 1e-6)
   end)
 
+  everywhere("transpose", { "37", "23", "5" }, function(out)
+    assert.equal("37 x 23, transposed 5 times: 0 elements are wrong\n", out)
+  end)
+
+  it("transpose on more ranks than there are rows", function()
+    local out = run("transpose", { "5", "9", "3" }, { ranks = 7, devices = 1 })
+    assert.equal("5 x 9, transposed 3 times: 0 elements are wrong\n", out)
+  end)
+
   everywhere("rsim", { "37", "23" }, function(out)
     local light = tonumber(out:match("light left (%S+)"))
     assert.is_true(light > 0 and light < 1)

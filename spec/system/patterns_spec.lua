@@ -4,8 +4,8 @@ local celer = require("spec.support.celer")
 local script = require("spec.support.script")
 
 -- All read what all wrote, by rows and by columns of a matrix, so that what
--- travels is dense and is not; what rank 0 alone wrote, whole and in parts; and
--- rank 0 reads what all wrote.
+-- travels is dense and is not; columns of what was written by rows; what rank 0
+-- alone wrote, whole and in parts; and rank 0 reads what all wrote.
 local PROGRAM = [==[
 local n = 60
 local p = celer.buffer("double", { n, n }, { name = "p",
@@ -90,6 +90,7 @@ describe("collective patterns", function()
     assert.equal(0, r.status, r.stderr)
     assert.matches("all_gather, 480 bytes", r.stdout, 1, true)
     assert.matches("broadcast from rank 0, 24 bytes", r.stdout, 1, true)
+    assert.matches("all_to_all, 28.1 KiB", r.stdout, 1, true)
     assert.matches("gives w [0,20)", r.stdout, 1, true)
   end)
 

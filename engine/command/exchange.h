@@ -1,0 +1,20 @@
+/* exchange.h -- one rank's side of what all ranks exchange.
+ *
+ * Who gives what to whom is the same two functions of the rank on all of them
+ * (pattern.h); here they are evaluated as one rank, and written out where those
+ * who carry the collective out need that.
+ *
+ * Cost: O(1) where the parts are kept (parts.h), else O(ranks). Confined.
+ * Thread: scheduler.
+ */
+#ifndef CEL_COMMAND_EXCHANGE_H
+#define CEL_COMMAND_EXCHANGE_H
+
+#include "command/own.h"
+#include "command/parts.h"
+
+/* The side of own->me in `t`, which is collective number `nth`. */
+cel_exchange cel__exchange_make(cel__parts_kept *kept, const cel__own *own,
+                                const cel__together *t, uint64_t nth);
+
+#endif

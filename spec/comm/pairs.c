@@ -1,0 +1,110 @@
+#include "comm/pairs.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+
+enum { GAP = 24, UNTOUCHED = 0x5a };
+
+void pairs_plan(pairs *p, int64_t ranks, cel_random *shared) {
+  p->run = (uint64_t)cel_random_int(shared, 1, 40);
+  p->rows = cel_alloc_zero((size_t)(ranks * ranks) * sizeof *p->rows);
+  for (int64_t i = 0; i < ranks * ranks; ++i)
+    if (i / ranks != i % ranks && cel_random_chance(shared, 80))
+      p->rows[i] = (int32_t)cel_random_int(shared, 1, 20);
+}
+
+static uint8_t byte_of(uint64_t nth, int64_t from, int64_t to, uint64_t at) {
+  uint64_t key[] = {nth, (uint64_t)from, (uint64_t)to, at};
+  return (uint8_t)cel_hash(key, sizeof key, 0);
+}
+
+/* By slices of rows, or by boxes whose elements are bytes. */
+static void tell_parts(pairs_end *e, int64_t ranks, bool boxes) {
+  size_t n = (size_t)ranks;
+  int64_t unit = boxes ? 1 : (int64_t)e->run, each = (int64_t)e->run / unit;
+  e->count = cel_alloc(n * sizeof *e->count);
+  e->start = cel_alloc(n * sizeof *e->start);
+  e->box = boxes ? cel_alloc(n * sizeof *e->box) : NULL;
+  for (size_t k = 0; k < n; ++k) {
+    e->count[k] = (int32_t)(e->rows[k] * each);
+    e->start[k] = (int32_t)(e->first[k] * each);
+    if (boxes)
+      e->box[k] = (cel_box){{e->first[k], 0, 0},
+                            {e->first[k] + e->rows[k], 1, (int64_t)e->run}};
+  }
+  e->parts = (cel_parts){.ranks = ranks,
+                         .unit = unit,
+                         .along = boxes ? -1 : 0,
+                         .count = e->count,
+                         .start = e->start,
+                         .box = e->box};
+}
+
+static cel_joint_parts end_make(pairs_end *e, uint64_t run, int64_t ranks,
+                                cel_random *own) {
+  e->run = e->stride = run;
+  if (cel_random_chance(own, 50))
+    e->stride += (uint64_t)cel_random_int(own, 1, GAP);
+  e->first = cel_alloc((size_t)ranks * sizeof *e->first);
+  for (int64_t k = 0; k < ranks; ++k) {
+    e->first[k] = (int32_t)e->all;
+    e->all += (uint64_t)e->rows[k];
+  }
+  e->memory = cel_alloc(e->all * e->stride + 1);
+  memset(e->memory, UNTOUCHED, e->all * e->stride + 1);
+  tell_parts(e, ranks, cel_random_chance(own, 50));
+  return (cel_joint_parts){.parts = &e->parts,
+                           .base = e->all > 0 ? e->memory : NULL,
+                           .extent = {e->all, 1, run},
+                           .stride = {e->stride, e->stride, 1}};
+}
+
+void pairs_lay_out(pairs *p, const cel_transport *t, cel_random *own,
+                   cel_joint *joint) {
+  int64_t me = t->rank, n = t->ranks;
+  p->given.rows = cel_alloc((size_t)n * sizeof *p->given.rows);
+  p->got.rows = cel_alloc((size_t)n * sizeof *p->got.rows);
+  uint64_t sum = 0;
+  for (int64_t k = 0; k < n; ++k) {
+    p->given.rows[k] = p->rows[me * n + k];
+    p->got.rows[k] = p->rows[k * n + me];
+  }
+  for (int64_t i = 0; i < n * n; ++i) sum += (uint64_t)p->rows[i];
+  joint->bytes = sum * p->run;
+  joint->to = end_make(&p->given, p->run, n, own);
+  joint->from = end_make(&p->got, p->run, n, own);
+  const pairs_end *e = &p->given;
+  for (int64_t k = 0; k < n; ++k)
+    for (uint64_t i = 0; i < (uint64_t)e->rows[k] * e->run; ++i)
+      e->memory[((uint64_t)e->first[k] + i / e->run) * e->stride + i % e->run] =
+          byte_of(joint->nth, me, k, i);
+}
+
+uint64_t pairs_check(const pairs *p, const cel_transport *t, uint64_t nth) {
+  const pairs_end *e = &p->got;
+  uint64_t wrong = 0;
+  for (int64_t k = 0; k < t->ranks; ++k)
+    for (uint64_t i = 0; i < (uint64_t)e->rows[k] * e->stride; ++i) {
+      uint64_t row = i / e->stride, at = i % e->stride;
+      uint8_t want =
+          at < e->run ? byte_of(nth, k, t->rank, row * e->run + at) : UNTOUCHED;
+      wrong += e->memory[(uint64_t)e->first[k] * e->stride + i] != want;
+    }
+  return wrong;
+}
+
+static void end_release(pairs_end *e) {
+  cel_free(e->count);
+  cel_free(e->start);
+  cel_free(e->rows);
+  cel_free(e->first);
+  cel_free(e->box);
+  cel_free(e->memory);
+}
+
+void pairs_release(pairs *p) {
+  cel_free(p->rows);
+  end_release(&p->given);
+  end_release(&p->got);
+}

@@ -1,0 +1,35 @@
+/* pairs.h -- what each rank gives to each other one, for share.h: an all-to-all
+ * of random sizes, as one rank has it.
+ *
+ * Rows of some bytes; both ends lie in memory dense or with gaps, and say where
+ * by slices of rows or by boxes.
+ */
+#ifndef SPEC_COMM_PAIRS_H
+#define SPEC_COMM_PAIRS_H
+
+#include "base/random.h"
+#include "comm/transport.h"
+
+typedef struct pairs_end {
+  cel_parts parts;
+  int32_t *count, *start, *rows, *first; /* by rank; the last two in rows */
+  cel_box *box;
+  uint8_t *memory;
+  uint64_t all, run, stride;
+} pairs_end;
+
+typedef struct pairs {
+  int32_t *rows; /* from rank s to rank d: [s * ranks + d] */
+  uint64_t run;
+  pairs_end given, got;
+} pairs;
+
+/* What all ranks know of it; then `joint` as this rank posts it. */
+void pairs_plan(pairs *p, int64_t ranks, cel_random *shared);
+void pairs_lay_out(pairs *p, const cel_transport *t, cel_random *own,
+                   cel_joint *joint);
+/* How many bytes are wrong. */
+uint64_t pairs_check(const pairs *p, const cel_transport *t, uint64_t nth);
+void pairs_release(pairs *p);
+
+#endif
