@@ -101,16 +101,19 @@ CELER_FN float rsqrt(float x) {
 #endif
 
 // As CUDA's for one type; also for two. With a NaN the result is unspecified.
+// Branches, which tell the compiler more than `?:`: see row().
 template <class A, class B>
 CELER_FN constexpr auto min(A a, B b) -> decltype(true ? A() : B()) {
   using T = decltype(true ? A() : B());
-  return T(b) < T(a) ? T(b) : T(a);
+  if (T(b) < T(a)) return T(b);
+  return T(a);
 }
 
 template <class A, class B>
 CELER_FN constexpr auto max(A a, B b) -> decltype(true ? A() : B()) {
   using T = decltype(true ? A() : B());
-  return T(a) < T(b) ? T(b) : T(a);
+  if (T(a) < T(b)) return T(b);
+  return T(a);
 }
 
 template <class T, class L, class H>
@@ -600,18 +603,28 @@ static CELER_FN void compute(const Item &it, A... a) {
   F(it, marked(a, it.at, traits<Item>::dims)...);
 }
 
-// Items of one row. The first of all is apart, and the others are counted from
-// a constant, so that the compiler proves i > 0 there: u(max(i - 1, 0)) then is
-// contiguous.
+// Items [begin, end) of a row of `size`; those that reduce are in order. Others
+// are computed apart at the row's two ends, and between them the compiler is to
+// prove that there are neighbours: u(max(i - 1, 0)) and u(min(i + 1, size - 1))
+// then are contiguous. For the one it takes a count from a constant; for the
+// other that the right neighbour is what is compared, with a bound that is
+// known beside size - 1. (Its min must still be a branch: see compile_cpu.c.)
 template <bool Apart, class X, class At>
-static CELER_FN void row(X begin, X end, const At &at) {
-  if (begin == 0) at(begin);
-  const X first = begin > 1 ? begin : 1, count = end - first;
-  if constexpr (Apart) {
-    CELER_INDEPENDENT
-    for (X i = 0; i < count; ++i) at(first + i);
+static CELER_FN void row(X begin, X end, X size, const At &at) {
+  if constexpr (!Apart) {
+    for (X i = begin; i < end; ++i) at(i);
   } else {
-    for (X i = 0; i < count; ++i) at(first + i);
+    const X last = size - 1;
+#pragma GCC unroll 1
+    for (int side = 0; side < (last > 0 ? 2 : 1); ++side) {
+      const X i = side == 0 ? 0 : last;
+      if (begin <= i && i < end) at(i);
+    }
+    const X right = (begin > 1 ? begin : 1) + 1;
+    const X stop = end < last ? end : last;
+    if (stop > last) __builtin_unreachable();
+    CELER_INDEPENDENT
+    for (X k = 0; k + right <= stop; ++k) at(k + right - 1);
   }
 }
 
@@ -625,20 +638,23 @@ static CELER_FN void loop(const call *c, A... a) {
     compute<F>(item<0>{{0}, {1}}, copied(a)...);
   } else if constexpr (D == 1) {
     row<apart>(
-        X(b.min[0]), X(b.max[0]), [&](X i) __attribute__((always_inline)) {
+        X(b.min[0]), X(b.max[0]),
+        X(n0), [&](X i) __attribute__((always_inline)) {
           compute<F>(item<1>{{i}, {n0}}, copied(a)...);
         });
   } else if constexpr (D == 2) {
     for (index i = b.min[0]; i < b.max[0]; ++i)
       row<apart>(
-          X(b.min[1]), X(b.max[1]), [&](X j) __attribute__((always_inline)) {
+          X(b.min[1]), X(b.max[1]),
+          X(n1), [&](X j) __attribute__((always_inline)) {
             compute<F>(item<2>{{i, j}, {n0, n1}}, copied(a)...);
           });
   } else {
     for (index i = b.min[0]; i < b.max[0]; ++i)
       for (index j = b.min[1]; j < b.max[1]; ++j)
         row<apart>(
-            X(b.min[2]), X(b.max[2]), [&](X k) __attribute__((always_inline)) {
+            X(b.min[2]), X(b.max[2]),
+            X(n2), [&](X k) __attribute__((always_inline)) {
               compute<F>(item<3>{{i, j, k}, {n0, n1, n2}}, copied(a)...);
             });
   }

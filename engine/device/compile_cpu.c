@@ -18,7 +18,10 @@
 #include "device/process.h"
 
 /* Bits must not depend on how a chunk is cut: no contraction, nothing that
- * reorders arithmetic. errno and traps are nobody's business in a kernel. */
+ * reorders arithmetic. errno and traps are nobody's business in a kernel. For
+ * g++ a min or max remains a branch until it knows which of the two it is, so
+ * that it finds what a stencil reads beside itself contiguous (see `row` in
+ * celer.cuh). */
 static const char *const flags[] = {
     "-std=c++17",
     "-O3",
@@ -30,10 +33,11 @@ static const char *const flags[] = {
     "-fno-math-errno",
     "-fno-trapping-math",
     "-w",
-    "-fmax-errors=8",
     "-fdiagnostics-color=never",
+    "-fmax-errors=8", /* from here on for g++ alone */
+    "-fno-ssa-phiopt",
 };
-enum { FLAGS = sizeof flags / sizeof flags[0], WORDS = 8 };
+enum { FLAGS = sizeof flags / sizeof flags[0], GNU_FLAGS = 2, WORDS = 8 };
 
 /* ---- the compiler */
 
@@ -227,9 +231,8 @@ static void make_arguments(build *b) {
   for (int32_t i = 0; i < found.words; ++i)
     cel_vec_push(&b->argv, found.word[i]);
   bool clang = strstr(found.version, "clang") != NULL;
-  for (int i = 0; i < FLAGS; ++i)
-    if (!clang || strcmp(flags[i], "-fmax-errors=8") != 0)
-      cel_vec_push(&b->argv, flags[i]);
+  int n = FLAGS - (clang ? GNU_FLAGS : 0);
+  for (int i = 0; i < n; ++i) cel_vec_push(&b->argv, flags[i]);
   if (s->directory != NULL) made_word(b, "-I", s->directory);
   for (int32_t i = 0; i < s->options; ++i) cel_vec_push(&b->argv, s->option[i]);
   const char *const rest[] = {"-MMD",  "-MF",    b->needs.at, "-MT",

@@ -81,19 +81,11 @@ static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {
   return n;
 }
 
-static void free_queue(cel_entry *entry) {
-  while (entry != NULL) {
-    cel_entry *next = entry->next;
-    cel_free(entry);
-    entry = next;
-  }
-}
-
 static void destroy(cel_backend *b) {
   cpu *c = (cpu *)b;
   if (c->kernels != NULL) cel_crew_destroy(c->kernels);
   if (c->copies != NULL) cel_crew_destroy(c->copies);
-  for (int i = 0; i < CEL_DEVICES * LANES; ++i) free_queue(c->lane[i].head);
+  for (int i = 0; i < CEL_DEVICES * LANES; ++i) cel_lane_release(&c->lane[i]);
   cel_finished_release(&c->finished);
   cel_pool_clear(&c->pool);
   cel_free(c);

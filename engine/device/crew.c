@@ -8,12 +8,23 @@
 #include "device/partial.h"
 
 enum {
-  BLOCKS_PER_THREAD = 8,
-  ITEMS_PER_BLOCK = 4, /* at least */
-  ALIGN_ITEMS = 16,    /* keeps blocks of a row off each other's cache lines */
-  HELP_NS = 20000,     /* what is left must take longer to be worth a wake */
-  WAKES = 2            /* each thread that joins wakes so many others */
+  BLOCKS_PER_THREAD = 8, /* at least, unless items are too few */
+  FINE_BLOCKS = 64,      /* per thread at most */
+  FINE_ITEMS = 4096,     /* per block, to have more than the least */
+  ITEMS_PER_BLOCK = 4,   /* at least */
+  ALIGN_ITEMS = 16, /* keeps blocks of a row off each other's cache lines */
+  HELP_NS = 20000,  /* what is left must take longer to be worth a wake */
+  WAKES = 2         /* each thread that joins wakes so many others */
 };
+
+/* How many blocks for so many threads. Threads wait for each other's last one
+ * when a job ends, so that blocks should be short; but not so short that to
+ * take one costs as much. */
+static int64_t blocks_wanted(const cel_box *box, int64_t threads) {
+  int64_t fine = cel_box_volume(box) / FINE_ITEMS;
+  int64_t least = threads * BLOCKS_PER_THREAD, most = threads * FINE_BLOCKS;
+  return fine < least ? least : fine > most ? most : fine;
+}
 
 /* How many units a box has in dimension d. */
 static int64_t units(const cel_box *box, const int32_t unit[3], int d) {
@@ -84,6 +95,15 @@ static void make_runnable(cel_crew *crew, cel_lane *lane) {
   crew->last_runnable = lane;
 }
 
+void cel_lane_release(cel_lane *lane) {
+  for (cel_entry *entry = lane->head; entry != NULL;) {
+    cel_entry *next = entry->next;
+    cel_free(entry);
+    entry = next;
+  }
+  cel_free(lane->share.cursor);
+}
+
 void cel_crew_submit(cel_crew *crew, cel_lane *lane, cel_entry *entry) {
   cel_worker *woken[WAKES];
   int n = 0;
@@ -128,7 +148,8 @@ static void run_block(cel_share *share, int64_t i) {
   cel_error *error = cel_finished_error(), *none = NULL;
   if (!atomic_compare_exchange_strong(&share->error, &none, error))
     cel_free(error);
-  atomic_store(&share->taken, share->blocks); /* nothing further is begun */
+  for (int32_t r = 0; r < share->ranges; ++r) /* nothing further is begun */
+    atomic_store(&share->cursor[r].next, share->blocks);
 }
 
 static void unlink_share(cel_crew *crew, cel_share *share) {
@@ -165,13 +186,29 @@ static void leave(cel_crew *crew, cel_share *share) {
   complete(crew, lane_of(share));
 }
 
-/* Takes blocks until there are none. */
-static void help(cel_share *share) {
-  for (;;) {
-    int64_t i = atomic_fetch_add(&share->taken, 1);
-    if (i >= share->blocks) return;
-    run_block(share, i);
+/* Where range `r` of the blocks begins. */
+static int64_t range_at(const cel_share *share, int32_t r) {
+  return share->blocks * r / share->ranges;
+}
+
+/* The next block for the thread that counts ranges from `*range` on, which is
+ * the one where it was last; -1: none. */
+static int64_t take(cel_share *share, int32_t *range) {
+  for (int32_t n = 0; n < share->ranges; ++n) {
+    cel_cursor *cursor = &share->cursor[*range];
+    int64_t end = range_at(share, *range + 1);
+    if (atomic_load_explicit(&cursor->next, memory_order_relaxed) < end) {
+      int64_t i = atomic_fetch_add(&cursor->next, 1);
+      if (i < end) return i;
+    }
+    *range = (*range + 1) % share->ranges;
   }
+  return -1;
+}
+
+/* Takes blocks until there are none. */
+static void help(cel_share *share, int32_t range) {
+  for (int64_t i; (i = take(share, &range)) >= 0;) run_block(share, i);
 }
 
 static void offer(cel_crew *crew, cel_share *share) {
@@ -186,16 +223,14 @@ static void offer(cel_crew *crew, cel_share *share) {
 }
 
 /* Works on the share alone until it proves to be large; then offers it. */
-static void own(cel_crew *crew, cel_share *share) {
-  int64_t begin = cel_now_ns();
-  for (;;) {
-    int64_t i = atomic_fetch_add(&share->taken, 1);
-    if (i >= share->blocks) return;
+static void own(cel_crew *crew, cel_share *share, int32_t range) {
+  int64_t begin = cel_now_ns(), done = 0;
+  for (int64_t i; (i = take(share, &range)) >= 0;) {
     run_block(share, i);
-    int64_t left = share->blocks - 1 - i;
-    if (left > 0 && (cel_now_ns() - begin) / (i + 1) * left > HELP_NS) {
+    int64_t left = share->blocks - ++done;
+    if (left > 0 && (cel_now_ns() - begin) / done * left > HELP_NS) {
       offer(crew, share);
-      help(share);
+      help(share, range);
       return;
     }
   }
@@ -212,6 +247,14 @@ static const cel_work *reducing(const cel_job *job) {
   return reduces ? job->work : NULL;
 }
 
+static void start_ranges(cel_share *share, int32_t threads) {
+  if (share->cursor == NULL)
+    share->cursor = cel_alloc((size_t)threads * sizeof *share->cursor);
+  share->ranges = threads;
+  for (int32_t r = 0; r < threads; ++r)
+    atomic_store(&share->cursor[r].next, range_at(share, r));
+}
+
 /* Cuts the head; false when it is one block. */
 static bool cut(cel_crew *crew, cel_lane *lane, const cel_box *box) {
   cel_share *share = &lane->share;
@@ -223,18 +266,18 @@ static bool cut(cel_crew *crew, cel_lane *lane, const cel_box *box) {
   for (int d = 0; d < CEL_DIMS; ++d)
     share->unit[d] = grouped ? job->work->group[d] : 1;
   int64_t want = work != NULL ? cel__partial_blocks(work)
-                              : (int64_t)crew->threads * BLOCKS_PER_THREAD;
+                              : blocks_wanted(box, crew->threads);
   share->blocks = cel__crew_cut(box, share->unit, want, share->cuts);
   if (work != NULL && share->blocks <= 1) return false;
   share->rows = work != NULL ? cel__partial_rows(work, share->blocks) : NULL;
-  atomic_store(&share->taken, 0);
+  start_ranges(share, crew->threads);
   atomic_store(&share->error, NULL);
   share->inside = 1;
   share->linked = false;
   return true;
 }
 
-static void run_lane(cel_crew *crew, cel_lane *lane) {
+static void run_lane(cel_crew *crew, cel_lane *lane, int32_t worker) {
   cel_entry *entry = lane->head;
   const cel_box *box = cuttable(entry->job);
   if (lane->failed) { /* what follows may need what has failed */
@@ -251,18 +294,18 @@ static void run_lane(cel_crew *crew, cel_lane *lane) {
     complete(crew, lane);
     return;
   }
-  own(crew, &lane->share);
+  own(crew, &lane->share, worker);
   pthread_mutex_lock(&crew->lock);
   leave(crew, &lane->share);
 }
 
 /* Called and returns with the lock held. */
-static void run_something(cel_crew *crew) {
+static void run_something(cel_crew *crew, int32_t worker) {
   if (crew->runnable != NULL) {
     cel_lane *lane = crew->runnable;
     crew->runnable = lane->next;
     pthread_mutex_unlock(&crew->lock);
-    run_lane(crew, lane);
+    run_lane(crew, lane, worker);
     return;
   }
   cel_share *share = crew->shares;
@@ -271,7 +314,7 @@ static void run_something(cel_crew *crew) {
   int n = take_idle(crew, WAKES, woken);
   pthread_mutex_unlock(&crew->lock);
   wake_all(woken, n);
-  help(share);
+  help(share, worker);
   pthread_mutex_lock(&crew->lock);
   leave(crew, share);
 }
@@ -300,7 +343,7 @@ static void *work(void *argument) {
   pthread_mutex_lock(&crew->lock);
   while (!crew->stop) {
     if (crew->runnable != NULL || crew->shares != NULL)
-      run_something(crew);
+      run_something(crew, self->index);
     else
       sleep_idle(crew, self);
   }

@@ -4,6 +4,9 @@
  * large kernel or copy is cut into blocks along its slowest dimensions, and
  * threads that have nothing better to do help with them. A job counts as large
  * when what is left of it would take its owner longer than waking a helper.
+ * Each thread begins with a range of blocks of its own, the same in every job
+ * over the same box, so that it finds what it had touched in its cache and in
+ * memory near it; then it helps with the others' ranges.
  *
  * Invariants (under crew->lock): a lane is `active` iff it has jobs, and then
  * it is either in the list of runnable lanes or owned by a thread; a lane's
@@ -23,6 +26,12 @@
 #include "device/finished.h"
 #include "device/topology.h"
 
+/* Which block of a range is next; each on a cache line of its own. */
+typedef struct cel_cursor {
+  _Atomic(int64_t) next;
+  char apart[56];
+} cel_cursor;
+
 /* A job cut into blocks. */
 typedef struct cel_share {
   struct cel_share *next; /* linked: others may help */
@@ -30,7 +39,8 @@ typedef struct cel_share {
   cel_box box;
   int32_t unit[CEL_DIMS];
   int64_t cuts[CEL_DIMS], blocks;
-  _Atomic(int64_t) taken;
+  int32_t ranges;             /* of blocks, about equal: one for each thread */
+  cel_cursor *cursor;         /* of each; owned; null before the first job */
   _Atomic(cel_error *) error; /* the first; owned until completion */
   char *rows;     /* of a reducing call, see partial.h; owned; else null */
   int32_t inside; /* threads at work on it */
@@ -77,6 +87,9 @@ cel_status cel_crew_create(const char *name, int32_t threads,
                            cel_crew **out);
 /* Waits for the jobs that run and drops the rest. Thread: main. */
 void cel_crew_destroy(cel_crew *crew);
+/* Frees what the lane holds and the jobs in it; its crew is no more. Thread:
+ * executor. */
+void cel_lane_release(cel_lane *lane);
 /* Thread: executor. */
 void cel_crew_submit(cel_crew *crew, cel_lane *lane, cel_entry *entry);
 

@@ -47,6 +47,8 @@ local function random_boxes(random, dims, range)
 end
 
 describe("a kernel", function()
+  teardown(k.clean)
+
   local PLACES = [=[
     kernel void d0(item<0> it, inout<long, 0> a, in<long, 0> b, long k) {
       a() = a() * 3 + b() + k + it.linear();
@@ -76,7 +78,9 @@ describe("a kernel", function()
         lb.max[d] = tonumber(chunk.max[d]) + random(0, 2)
       end
       local whole = k.box({}, {})
-      for d = 0, dims - 1 do whole.max[d] = range[d + 1] + 3 end
+      for d = 0, dims - 1 do
+        whole.max[d] = math.max(range[d + 1], tonumber(chunk.max[d])) + random(0, 1) * 3
+      end
       local a, b = ffi.new("int64_t[?]", volume(la)), ffi.new("int64_t[?]", volume(lb))
       local want = ffi.new("int64_t[?]", volume(la))
       for i = 0, volume(la) - 1 do
@@ -121,6 +125,47 @@ describe("a kernel", function()
       end
       assert.equal(ffi.string(want, h * w * 4), ffi.string(got, h * w * 4))
     end
+  end)
+
+  -- As the engine compiles it, but for a processor that has gathers, as assembly; nil
+  -- where the compiler is not g++ for x86-64.
+  local function assembly(text)
+    local pipe = assert(io.popen("${CXX:-c++} --version; ${CXX:-c++} -dumpmachine"))
+    local about = pipe:read("*a")
+    pipe:close()
+    if about:find("clang") or not about:find("x86_64", 1, true) then return nil end
+    local folder = k.folder()
+    local file = assert(io.open(folder .. "/unit.cpp", "w"))
+    file:write(k.header, text)
+    file:close()
+    local flags = k.read("engine/device/compile_cpu.c"):match("flags%[%] = {(.-)};")
+    local words = { "${CXX:-c++}" }
+    for flag in flags:gmatch('"(%-[^"]+)"') do
+      if flag ~= "-shared" then words[#words + 1] = flag end
+    end
+    words[#words + 1] = "-march=haswell -S -o - " .. folder .. "/unit.cpp"
+    pipe = assert(io.popen(table.concat(words, " ")))
+    local out = pipe:read("*a")
+    pipe:close()
+    return out
+  end
+
+  it("reads the neighbours in a stencil's row by whole vectors", function()
+    local text = assembly([[
+      kernel void step(item<2> it, inout<float, 2> up, in<float, 2> u, float c) {
+        const int y = it[0], x = it[1], h = it.range(0), w = it.range(1);
+        const float uy = u(min(y + 1, h - 1), x) + u(max(y - 1, 0), x);
+        const float ux = u(y, min(x + 1, w - 1)) + u(y, max(x - 1, 0));
+        up(y, x) = 2 * u(y, x) - up(y, x) + c * (ux + uy - 4 * u(y, x));
+      }
+      using entry = celer::entry<&step>;
+      extern "C" __attribute__((visibility("default"))) void run(const celer::call *c) {
+        entry::run_as<int>(c, entry::sig::all());
+      }
+    ]])
+    if not text then return pending("needs g++ for x86-64") end
+    assert.truthy(text:find("vaddps[^\n]*%%ymm"))
+    assert.falsy(text:find("gather"))
   end)
 
   it("reaches coordinates beyond 32 bits", function()

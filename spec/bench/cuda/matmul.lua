@@ -1,9 +1,11 @@
--- Tiled matrix product in celer.
---   celer run matmul.lua size products
+-- Tiled matrix product in celer; with `plain` each item computes its element from
+-- a row and a column.
+--   celer run matmul.lua size products [plain]
 local celer = require "celer"
 local measure = require "measure"
 
 local n, steps = tonumber(arg[1]) or 64, tonumber(arg[2]) or 2
+local plain = arg[3] == "plain"
 local T = 16
 
 local q = celer.queue()
@@ -35,13 +37,20 @@ local k = celer.kernel([[
     const int i = it[0], j = it[1];
     m(i, j) = (i * 7 + j * 3 + seed) % 11 / 11.0f;
   }
+  kernel void element(item<2> it, in<float, 2> a, in<float, 2> b, out<float, 2> c, int n) {
+    const int i = it[0], j = it[1];
+    float sum = 0;
+    for (int k = 0; k < n; ++k) sum += a(i, k) * b(k, j);
+    c(i, j) = sum;
+  }
   kernel void row_sums(item<1> it, in<float, 2> c, out<double, 1> sums, int n) {
     double sum = 0;
     for (int j = 0; j < n; ++j) sum += c(it[0], j);
     sums(it[0]) = sum;
   }
 ]] .. tiles)
-local range = celer.nd_range({ n, n }, { T, T })
+local range = plain and { n, n } or celer.nd_range({ n, n }, { T, T })
+local mul = plain and k.element or k.mul
 
 for seed, m in ipairs { A, B } do
   q:submit(function(cg) cg:parallel_for({ n, n }, k.fill, cg:discard_write(m), seed) end)
@@ -50,7 +59,7 @@ measure.loop(q, 1, steps, function(from, to)
   for _ = from, to - 1 do
     q:submit(function(cg)
       local a, b = cg:read(A, celer.slice(1)), cg:read(B, celer.slice(0))
-      cg:parallel_for(range, k.mul, a, b, cg:discard_write(C), n)
+      cg:parallel_for(range, mul, a, b, cg:discard_write(C), n)
     end)
   end
 end)

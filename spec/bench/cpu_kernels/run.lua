@@ -1,0 +1,114 @@
+--- run.lua -- kernels on the processor beside the same loops in plain C, in turns.
+---
+---   luajit spec/bench/cpu_kernels/run.lua [--repeat N] [name ...]
+---
+--- The C programs are compiled by the compiler of kernels, with its flags, and with
+--- OpenMP; both use all cores of this process. From the root of the tree; CELER_BUILD
+--- names the build (build/release). `ratio`: plain C's time over celer's, the median of
+--- the turns; target: at least 0.95. The last line is JSON.
+local cjson = require("cjson")
+local celer = require("spec.support.celer")
+
+local here = "spec/bench/cpu_kernels/"
+
+-- Name, program, what both take, what only the C program or only celer takes.
+local benchmarks = {
+  { "wave", "wave", { 2048, 2048, 500 } },
+  { "matmul", "matmul", { 1024, 2 }, script = "plain" },
+  { "matmul_tiles", "matmul", { 512, 4 }, program = "tiles" },
+}
+
+local function options(words)
+  local repeats, names = 5, {}
+  local i = 1
+  while words[i] do
+    if words[i] == "--repeat" then
+      repeats = assert(tonumber(words[i + 1]), "--repeat takes a number")
+      i = i + 1
+    else
+      names[words[i]] = true
+    end
+    i = i + 1
+  end
+  return repeats, names
+end
+
+local function must(argv, more)
+  local r = celer.exec(argv, more)
+  assert(r.status == 0, table.concat(argv, " ") .. "\n" .. r.stderr .. r.stdout)
+  return r.stdout
+end
+
+-- The flags of kernels, but for what is about C++ and about libraries.
+local function flags()
+  local file = assert(io.open("engine/device/compile_cpu.c"))
+  local list = file:read("*a"):match("flags%[%] = {(.-)};")
+  file:close()
+  local out = {}
+  for flag in list:gmatch('"(%-[^"]+)"') do
+    if not flag:find("^%-std") and flag ~= "-shared" then out[#out + 1] = flag end
+  end
+  return out
+end
+
+local folder
+
+local function build(program)
+  local path = folder .. "/" .. program
+  local argv = {}
+  for word in (os.getenv("CXX") or "c++"):gmatch("%S+") do argv[#argv + 1] = word end
+  for _, flag in ipairs(flags()) do argv[#argv + 1] = flag end
+  for _, word in ipairs { "-fopenmp", "-x", "c", "-std=gnu11", "-o", path,
+    here .. program .. ".c", "-lm" } do
+    argv[#argv + 1] = word
+  end
+  must(argv)
+  return path
+end
+
+local function words_of(head, b, more)
+  local argv = { unpack(head) }
+  for _, word in ipairs(b[3]) do argv[#argv + 1] = word end
+  argv[#argv + 1] = more
+  return argv
+end
+
+local function measured(argv)
+  local text = must(argv, { timeout = 600, env = { OMP_PROC_BIND = "true" } })
+  return cjson.decode((assert(text:match('{"prepare": [^\n]*}'), text)))
+end
+
+local function median(values)
+  table.sort(values)
+  return values[math.ceil(#values / 2)]
+end
+
+local function bench(b, repeats)
+  local by_hand = words_of({ build(b[2]) }, b, b.program)
+  local ours = words_of({ celer.command(), "run", "--backend", "cpu", "--devices", 1, "--advice",
+    "off", "spec/bench/cuda/" .. b[2] .. ".lua" }, b, b.script)
+  local plain, kernel, ratio = {}, {}, {}
+  for i = 1, repeats do
+    local p, k = measured(by_hand), measured(ours)
+    local apart = math.abs(p.checksum - k.checksum)
+    assert(apart <= 1e-6 * math.abs(p.checksum), b[1] .. ": the checksums differ")
+    plain[i], kernel[i], ratio[i] = p.seconds, k.seconds, p.seconds / k.seconds
+  end
+  local steps = b[3][#b[3]]
+  return { name = b[1], plain_us = median(plain) / steps * 1e6,
+    celer_us = median(kernel) / steps * 1e6, ratio = median(ratio) }
+end
+
+local repeats, names = options(arg)
+local rows = {}
+folder = assert(io.popen("mktemp -d")):read("*l")
+print(("%-14s %14s %14s %8s"):format("us per step", "plain C", "celer", "ratio"))
+for _, b in ipairs(benchmarks) do
+  if names[b[1]] or next(names) == nil then
+    local row = bench(b, repeats)
+    rows[#rows + 1] = row
+    print(("%-14s %14.1f %14.1f %8.2f"):format(row.name, row.plain_us, row.celer_us, row.ratio))
+  end
+end
+os.execute("rm -r '" .. folder .. "'")
+print(cjson.encode { bench = "cpu_kernels", rows = rows })
