@@ -14,8 +14,18 @@ local function usage(message)
   return 2
 end
 
--- What a command that takes a script takes.
-local function add_script(command, name)
+local commands = {} -- their names
+
+local function add_command(parser, name, text)
+  commands[name] = true
+  return parser:command(name, text):add_help { description = "show this help and exit" }
+end
+
+-- A command that takes a script.
+local function add_script(parser, name, text)
+  local command = add_command(parser, name, text)
+    :usage(("Usage: celer %s [options] script.lua [args...]\n"):format(name)
+      .. ("       celer %s [options] -e TEXT [args...]"):format(name))
   command:argument("script", "a Lua file; - is what stdin gives"):args("?")
   command:argument("args", "what the script finds in `arg`"):args("*")
   for _, setting in ipairs(settings.list) do
@@ -35,24 +45,33 @@ local function days(text)
   return nil, ("--days must be a number of at least 0, not %q"):format(text)
 end
 
+local EPILOG = "`celer run --help` lists the options of a run; they stand before the script. "
+  .. "Each has an environment variable, CELER_DEVICES for --devices. `celer -e TEXT` runs "
+  .. "a text, celer alone begins a session. Under mpirun or srun every rank runs the same."
+
 local function build_parser()
-  local parser = argparse("celer", "One Lua script, from a laptop to a cluster.")
+  local parser = argparse("celer", "One Lua script, from a laptop to a cluster.", EPILOG)
+    :usage("Usage: celer <command> [options] ...")
     :require_command(false)
-    :add_help_command(false)
+    :help_max_width(80)
+    :add_help { description = "show this help and exit" }
+    :add_help_command { description = "the same as celer <command> --help" }
   parser:flag("-v --version", "print the version and exit")
-  add_script(parser:command("run", "run a script"), "run")
-  add_script(parser:command("check", "run a script on the processor, and compare what its "
-    .. "tasks touch with what they declare; slow"), "check")
-  add_script(parser:command("build", "compile all kernels of a script ahead"), "build")
-  require("celer.graph").add_command(parser)
-  parser:command("info", "what celer finds on this machine")
-  local cache = parser:command("cache", "the compiled kernels on this machine")
+  add_script(parser, "run", "run a script")
+  add_script(parser, "check", "run a script on the processor, and compare what its "
+    .. "tasks touch with what they declare; slow")
+  add_script(parser, "build", "compile all kernels of a script ahead")
+  require("celer.graph").add_options(add_command(parser, "graph",
+    "draw one of the graphs of a script"))
+  add_command(parser, "info", "what celer finds on this machine")
+  local cache = add_command(parser, "cache", "the compiled kernels on this machine")
+    :usage "Usage: celer cache [list | size | prune [--days N] | clear]"
   cache:argument("action", "list (the default), size, prune: remove what was not used "
     .. "for long, or clear: remove all"):args("?")
     :choices { "list", "size", "prune", "clear" }
   cache:option("--days", "how long that is for prune; 30 by default"):argname("N")
-    :convert(days):default "30"
-  parser:command("repl", "an interactive session (also: celer alone, on a terminal)")
+    :convert(days):default("30"):show_default(false)
+  add_command(parser, "repl", "an interactive session")
   return parser
 end
 
@@ -77,6 +96,25 @@ local function split_script(words)
     end
   end
   return words, {}
+end
+
+-- What may help where the words could not be parsed.
+local function hint(words)
+  local word = words[1] or ""
+  if commands[word] then return ("see celer %s --help"):format(word) end
+  for _, setting in ipairs(settings.list) do
+    if word:match("^[^=]*") == "--" .. setting.name then
+      return ("it goes behind the command: celer run %s"):format(word)
+    end
+  end
+  if word:find("%.lua$") then return ("did you mean celer run %s?"):format(word) end
+  return "see celer --help"
+end
+
+local function advise(message, words)
+  local what, meant = message:match("^(.*)\nDid you mean (.*%?)$")
+  if what then return ("%s, did you mean %s"):format(what, meant) end
+  return ("%s; %s"):format(message:gsub("\n", " "), hint(words))
 end
 
 -- Whether a line says how far the run has come, and whether somebody asked for it.
@@ -288,7 +326,7 @@ function M.main(words)
   local own, rest, text = words, {}, nil
   if scripted[words[1]] then own, rest, text = split_script(words) end
   local ok, options = parser:pparse({ unpack(own) })
-  if not ok then return usage(options:gsub("\n", " ") .. "; see celer --help") end
+  if not ok then return usage(advise(options, words)) end
   if options.version then
     if core.rank() == 0 then print("celer " .. core.info().version) end
     return 0
@@ -300,7 +338,7 @@ function M.main(words)
   if not resolved then return usage(message) end
   local path = script_of(words, options, text)
   if not path and (options.run or options.check or options.build) then
-    return usage("which script? see celer run --help")
+    return usage(("which script? see celer %s --help"):format(words[1]))
   end
   local person = not path and not options.info and core.terminal()
   configure(resolved, person, not path)

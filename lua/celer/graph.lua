@@ -12,18 +12,19 @@ local MOST = 1000 -- nodes that are drawn unless --nodes says otherwise
 local shared = { backend = true, devices = true, ["device-memory"] = true,
   ["horizon-step"] = true, log = true }
 
---- Adds the command to the parser of all.
-function M.add_command(parser)
-  local graph = parser:command("graph", "draw one of the graphs of a script")
+--- What the command takes.
+function M.add_options(graph)
+  graph:usage "Usage: celer graph [options] script.lua [args...]"
   graph:argument("script", "a Lua file"):args(1)
   graph:argument("args", "what the script finds in `arg`; those that begin with - after --")
     :args("*")
   graph:option("--graph", "which: task (the default), command or instruction")
     :argname("GRAPH"):target("which"):choices { "task", "command", "instruction" }:default("task")
+    :show_default(false)
   graph:option("--ranks", "as if it ran on N ranks; 1 by default"):argname("N")
   graph:option("--rank", "whose graph: 0 by default"):argname("K")
-  graph:option("-o --out", "where it goes: DOT to stdout by default, or to FILE.dot; "
-    .. "another ending is a format of Graphviz: FILE.svg, FILE.pdf"):argname("FILE")
+  graph:option("-o", "where it goes: DOT to stdout by default, or to FILE.dot; "
+    .. "another ending is a format of Graphviz: FILE.svg, FILE.pdf"):argname("FILE"):target("out")
   graph:option("--nodes", ("the first N nodes are drawn; %d by default"):format(MOST))
     :argname("N")
   for _, setting in ipairs(settings.list) do
@@ -72,6 +73,9 @@ function M.resolve(options)
   if launched and ranks ~= started then
     return nil, ("--ranks %d: %d were started; without mpirun or srun any number is "
       .. "imagined"):format(ranks, started)
+  end
+  if options.rank and not options.ranks and not launched then
+    return nil, "--rank goes with --ranks N"
   end
   local rank, fault = whole(options, "rank", 0, ranks - 1, 0)
   local most, many = whole(options, "nodes", 1, 1000000, MOST)

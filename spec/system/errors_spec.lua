@@ -344,12 +344,20 @@ end)
 describe("a call of celer with", function()
   local calls = {
     ["an unknown option"] = {
-      { "run", "--device", "2", "case.lua" }, { "unknown option", "%-%-devices" },
+      { "run", "--device", "2", "case.lua" },
+      { "unknown option.*, did you mean .*'%-%-devices'%?\n" },
+    },
+    ["no command"] = { { "case.lua" }, { "did you mean celer run case.lua%?\n" } },
+    ["an option before the command"] = {
+      { "--devices", "2", "run", "case.lua" }, { "behind the command: celer run %-%-devices\n" },
+    },
+    ["too many words"] = {
+      { "info", "case.lua" }, { "too many arguments; see celer info %-%-help" },
     },
     ["an option's wrong value"] = {
       { "run", "--devices", "nine", "case.lua" }, { "%-%-devices", "nine" },
     },
-    ["an unknown command"] = { { "rnu", "case.lua" }, { "rnu", "run" } },
+    ["an unknown command"] = { { "rnu", "case.lua" }, { "'rnu', did you mean 'run'%?\n" } },
     ["no script"] = { { "run" }, { "script" } },
     ["a script that is not there"] = {
       { "run", "/no/such/script.lua" }, { "/no/such/script.lua" },
@@ -361,6 +369,17 @@ describe("a call of celer with", function()
       { "run", "case.lua" }, { "CELER_LOG", "loud" }, env = { CELER_LOG = "loud" },
     },
   }
+  it("--help gets lines that fit a terminal", function()
+    for _, words in ipairs { {}, { "run" }, { "check" }, { "build" }, { "graph" }, { "info" },
+      { "cache" }, { "repl" } } do
+      words[#words + 1] = "--help"
+      local r = celer.run(words)
+      assert.equal(0, r.status)
+      assert.matches("^Usage: celer ", r.stdout)
+      for line in r.stdout:gmatch "[^\n]+" do assert.is_true(#line <= 80, line) end
+    end
+  end)
+
   for name, call in pairs(calls) do
     both(name, function(ranks)
       check_failure(run(ranks, { args = call[1], env = call.env }), call[2], 1)

@@ -190,6 +190,7 @@ describe("celer graph", function()
     end
     refused('--ranks must be a whole number from 1 to 16777216, not "0"', "--ranks", "0")
     refused('--rank must be a whole number from 0 to 2, not "3"', "--ranks", "3", "--rank", "3")
+    refused("--rank goes with --ranks N", "--rank", "0")
     refused('--nodes must be a whole number from 1 to 1000000, not "x"', "--nodes", "x")
     refused("-o g: end the name in .dot, or for Graphviz in .svg or .pdf", "-o", "g")
     assert(os.execute(("ln -s $(command -v timeout) %s/timeout"):format(folder)) == 0)

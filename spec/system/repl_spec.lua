@@ -381,7 +381,7 @@ describe("celer -e", function()
     "celer: (command line):2: attempt to call local 'x' (a nil value)\n", 1)
   everywhere("gives the script's own status", { "-e", "os.exit(3)" }, "", "", "", 3)
   everywhere("wants a text", { "-e" }, "", "",
-    "celer: option '-e' requires an argument; see celer --help\n", 2)
+    "celer: option '-e' requires an argument; see celer run --help\n", 2)
   everywhere("fails with what it has submitted", { "-e", [[celer.queue():submit(function(cg)
   cg:host_task(celer.on_master, function() error "no" end) end)]] }, "", "",
     "celer: (command line):2: no (the task was submitted at (command line):2)\n", 1)
