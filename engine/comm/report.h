@@ -4,16 +4,18 @@
  * by rank 0; one that another rank alone has, by that rank, after it has asked
  * rank 0. Whoever prints ends the job.
  *
- *   rank 0 fails: prints, ends the job
- *   rank k fails: asks rank 0, waits --YOURS--> prints, ends the job
- *                                  \--2 s----> the same: rank 0 is deaf
- *   rank 0 is asked, and is well: waits 1 s; if it has not failed by then,
- *     answers YOURS to the first that asked. Others are ended by that one.
+ *   rank 0 fails: prints, ends the job; unless it has said YOURS
+ *   rank k fails: asks rank 0 --HEARD--> waits --YOURS--> prints, ends the job
+ *                          \--2 s-> the same: rank 0 is deaf
+ *   rank 0 is asked, and is well: says HEARD, waits 1 s; if it has not failed
+ * by then, it says YOURS to the first that asked. Others are ended by that one.
  *   a failure that is another rank's (CEL_E_CANCELLED): waits for the end, and
  *     prints only if that does not come
  *
  * So one message appears, unless two ranks find rank 0 deaf at one moment: each
- * rank waits a little longer than the one before it.
+ * rank waits a little longer than the one before it. Times are those in which a
+ * rank runs: a machine that is busy, or stops for a while, takes no rank for
+ * deaf.
  *
  * Threads: the transport has one driver at a time. While the executor runs, it
  * hands what it is told to cel_report_told and calls cel_report_tick; before
@@ -26,24 +28,25 @@
 #include "comm/transport.h"
 
 /* Kinds of control messages; the caller's own are positive. */
-enum { CEL_REPORT_ASK = -1, CEL_REPORT_YOURS = -2 };
+enum { CEL_REPORT_ASK = -1, CEL_REPORT_YOURS = -2, CEL_REPORT_HEARD = -3 };
 
 /* Who asked rank 0. All zero: nobody has. Guard: the transport's driver. */
 typedef struct cel_report {
   bool asked, answered;
   int64_t asker;
-  int64_t since_us;
+  int64_t ticked_us, waited_us;
 } cel_report;
 
 /* Whether the message was one of this module's; then it has been dealt with.
  * The caller frees it, either way. Thread: the transport's driver. */
-bool cel_report_told(cel_report *report, const cel_told *told);
+bool cel_report_told(cel_report *report, cel_transport *transport,
+                     const cel_told *told);
 /* Answers when it is time. Cheap when nobody has asked. Thread: likewise. */
 void cel_report_tick(cel_report *report, cel_transport *transport);
 
-/* Whether another rank wants to print, which then ends the job: this one, 0,
- * has nothing to say when it is told to end. Thread: any. */
-bool cel_report_left(void);
+/* Whether the job's end is on its way, and this rank or another one says why:
+ * this one has nothing to say when it is told to end. Thread: any. */
+bool cel_report_settled(void);
 
 /* Ends the job with status 1; `print` is called with the line to show if it is
  * this rank that shows it. Returns only where transport->abort does. Blocks for

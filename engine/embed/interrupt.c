@@ -78,7 +78,7 @@ static void *wait_for_end(void *unused) {
   int number = atomic_load(&cause);
   signal(number, SIG_DFL); /* should that take long */
   cel_progress_hide(true);
-  if (cel_launch_rank() == 0 && !cel_report_left())
+  if (cel_launch_rank() == 0 && !cel_report_settled())
     fprintf(stderr, "celer: %s\n",
             number == SIGINT ? "interrupted"
                              : "told to end, by SIGTERM: Ctrl-C, a time limit, "

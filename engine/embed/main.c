@@ -28,7 +28,7 @@ static void print_last(const char *text) {
 static void end_trace(void) {
   bool ended_before = cel_session_end_trace(&session);
   /* A rank that failed puts the parts together itself. */
-  if (cel_launch_rank() == 0 && !ended_before && !cel_report_left())
+  if (cel_launch_rank() == 0 && !ended_before && !cel_report_settled())
     cel_session_merge_trace(&session, CEL_TRACE_HURRY_US);
 }
 

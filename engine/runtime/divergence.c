@@ -360,7 +360,7 @@ static void hear_failure(cel_divergence *d, const cel_told *told) {
 }
 
 static void hear(cel_divergence *d, cel_told *told) {
-  if (cel_report_told(&d->report, told) || d->over) {
+  if (cel_report_told(&d->report, d->transport, told) || d->over) {
     cel_free(told);
     return;
   }

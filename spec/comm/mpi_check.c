@@ -374,9 +374,16 @@ static void print_error(const char *text) {
   fprintf(stderr, "%s\n", text);
 }
 
+static void print_slowly(const char *text) {
+  print_error(text);
+  for (double since = exchange_now(); exchange_now() - since < 3;)
+    exchange_nap();
+}
+
 /* A failure, as the ranks of a program may have it: "all" alike, rank "1"
  * alone while rank 0 works on (its executor ticks) or is "deaf", or "two" with
  * rank 0 a little late. Rank "2" is where it began, the others are cancelled.
+ * "several" have it at once, and whichever prints takes long over it.
  */
 static int report(const char *how) {
   cel_transport *t = join();
@@ -386,8 +393,9 @@ static int report(const char *how) {
   bool second = strcmp(how, "cancelled") == 0, deaf = strcmp(how, "deaf") == 0;
   double since = exchange_now();
   if (second && t->rank != 2) error.code = CEL_E_CANCELLED;
-  if (all || second || (late && t->rank > 0) || t->rank == 1)
-    cel_report_error(t, &error, print_error);
+  bool several = strcmp(how, "several") == 0;
+  if (all || second || ((late || several) && t->rank > 0) || t->rank == 1)
+    cel_report_error(t, &error, several ? print_slowly : print_error);
   cel_report asked = {0};
   while (exchange_now() - since < (late && t->rank == 0 ? 0.5 : 20)) {
     cel_done done;
@@ -396,7 +404,7 @@ static int report(const char *how) {
     if (deaf) continue;
     t->poll(t, &done, 1);
     while ((told = t->told(t)) != NULL) {
-      cel_report_told(&asked, told);
+      cel_report_told(&asked, t, told);
       cel_free(told);
     }
     cel_report_tick(&asked, t);
