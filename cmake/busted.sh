@@ -5,6 +5,10 @@
 # `cmake/busted.sh spec/region/box_spec.lua`. CELER_BUILD is the build under
 # test (default build/release); CELER_PRELOAD a sanitizer's library.
 cd "$(dirname "$0")/.." || exit 1
-export LD_PRELOAD="${CELER_PRELOAD:-}"
+# Of temporary files nothing is left. (A short path: sockets lie there.)
+TMPDIR=$(mktemp -d /tmp/celer-XXXXXX) || exit 1
+trap 'rm -rf "$TMPDIR"' EXIT
+trap 'exit 1' HUP INT TERM
+export TMPDIR
 export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS:-}"
-exec luajit "$(command -v busted)" "$@"
+LD_PRELOAD="${CELER_PRELOAD:-}" luajit "$(command -v busted)" "$@"

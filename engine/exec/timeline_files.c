@@ -7,8 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "device/clock.h"
-
 enum { CHUNK = 1 << 20, NAP_NS = 1000000 };
 
 static const char TAIL[] = "\n]\n";
@@ -37,12 +35,13 @@ static off_t find_end(int file, char *buffer, bool *closed) {
   return n >= 2 ? from + n - 2 : 0;
 }
 
-/* The same, when it has been closed or the time is over. */
-static off_t await_end(int file, char *buffer, int64_t until) {
+/* The same, when it has been closed or no nap is left: time in which the whole
+ * machine stands still is nobody's. */
+static off_t await_end(int file, char *buffer, int64_t *naps) {
   struct timespec nap = {0, NAP_NS};
   bool closed;
   off_t end = find_end(file, buffer, &closed);
-  while (!closed && cel_now_ns() < until) {
+  for (; !closed && *naps > 0; --*naps) {
     nanosleep(&nap, NULL);
     end = find_end(file, buffer, &closed);
   }
@@ -74,16 +73,16 @@ static bool append(int out, int part, off_t end, char *buffer) {
   return true;
 }
 
-static bool merge(int out, const char *path, int64_t ranks, int64_t until,
+static bool merge(int out, const char *path, int64_t ranks, int64_t *naps,
                   int64_t *missing, char *buffer) {
-  off_t end = await_end(out, buffer, until);
+  off_t end = await_end(out, buffer, naps);
   if (end == 0 || ftruncate(out, end) != 0 || lseek(out, end, SEEK_SET) < 0)
     return false;
   for (int64_t k = 1; k < ranks; ++k) {
     char *name = cel_timeline_path(path, k);
     int part = open(name, O_RDONLY | O_CLOEXEC);
     bool ok =
-        part < 0 || append(out, part, await_end(part, buffer, until), buffer);
+        part < 0 || append(out, part, await_end(part, buffer, naps), buffer);
     if (part < 0) ++*missing;
     if (part >= 0) close(part);
     if (ok && part >= 0) unlink(name);
@@ -95,10 +94,10 @@ static bool merge(int out, const char *path, int64_t ranks, int64_t until,
 
 cel_status cel_timeline_merge(const char *path, int64_t ranks,
                               int64_t patience_us, int64_t *missing) {
-  int64_t until = cel_now_ns() + patience_us * 1000, absent = 0;
+  int64_t naps = patience_us * 1000 / NAP_NS, absent = 0;
   int out = open(path, O_RDWR | O_CLOEXEC);
   char *buffer = cel_alloc(CHUNK);
-  bool ok = out >= 0 && merge(out, path, ranks, until, &absent, buffer);
+  bool ok = out >= 0 && merge(out, path, ranks, &naps, &absent, buffer);
   int error = errno;
   cel_free(buffer);
   if (out >= 0 && close(out) != 0) ok = false;

@@ -1,10 +1,10 @@
 -- The layers check can fail: every kind of fault is put into a small tree.
 local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
 
 -- Runs the check on an engine/ that holds one file with one line.
 local function check(path, line)
-  local root = os.tmpname()
-  os.remove(root)
+  local root = scratch.path()
   local script = [[
     mkdir -p "$1/base" "$1/region" "$(dirname "$1/$2")"
     touch "$1/base/arena.h" "$1/celer.h"

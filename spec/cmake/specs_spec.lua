@@ -1,6 +1,7 @@
 -- What a log says at its end: a small tree, with the tree's own scripts and a suite
 -- in which things fail.
 local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
 
 local suite = [[
 local function first_time(name)
@@ -21,8 +22,7 @@ end)
 
 -- Runs a shell command in a tree of its own; `lines` go into the suite.
 local function run(lines, command)
-  local root = os.tmpname()
-  os.remove(root)
+  local root = scratch.path()
   local script = [[
     mkdir -p "$1/bin" "$1/cmake" "$1/spec/support" "$1/.ci" "$1/build/release"
     cp cmake/check.sh cmake/specs.lua cmake/record.lua cmake/busted.sh "$1/cmake"

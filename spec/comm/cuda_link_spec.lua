@@ -18,8 +18,7 @@ if not can_run() then
 end
 
 local function check(ranks, ...)
-  return celer.exec({ "mpirun", "--oversubscribe", "-n", ranks, program, ... },
-    { timeout = 120 })
+  return celer.exec({ "mpirun", "--oversubscribe", "-n", ranks, program, ... })
 end
 
 describe("the link between GPUs", function()
@@ -42,7 +41,7 @@ describe("the link between GPUs", function()
 
   it("is not made where a rank has no GPU", function()
     local r = celer.exec({ "env", "CUDA_VISIBLE_DEVICES=", "mpirun", "--oversubscribe",
-      "-n", 2, program, "exchange" }, { timeout = 60 })
+      "-n", 2, program, "exchange" })
     assert.equal("pending: rank 0: it uses no GPU\n", r.stdout, r.stderr)
   end)
 

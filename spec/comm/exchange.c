@@ -7,7 +7,7 @@
 
 #include "base/vec.h"
 
-enum { BACKGROUND = 0xA5, PATIENCE = 20 /* s */ };
+enum { BACKGROUND = 0xA5, PATIENCE = 120 /* s */ };
 
 _Noreturn void exchange_give_up(cel_transport *t, const char *why) {
   fprintf(stderr, "rank %lld: %s\n", (long long)t->rank, why);
@@ -206,7 +206,7 @@ void exchange_run(cel_transport *t, exchange_ends *ends, cel_random *r,
     if (ended + did > 0)
       last = exchange_now();
     else if (exchange_now() - last > PATIENCE)
-      exchange_give_up(t, "nothing has happened for 20 s");
+      exchange_give_up(t, "nothing has happened for 120 s");
     else
       exchange_nap();
   }

@@ -268,8 +268,8 @@ static int die(const char *how) {
       if (how[0] == 'e') exit(3);
       t->abort(t, 7);
     }
-    if (exchange_now() - since > 30)
-      exchange_give_up(t, "still here after 30 s");
+    if (exchange_now() - since > 120)
+      exchange_give_up(t, "still here after 120 s");
     exchange_nap();
   }
   return 1;
@@ -299,7 +299,7 @@ static int flood(const settings *set) {
   for (uint64_t i = 0; t->rank == 1 && i < N; ++i) t->receive(t, &message[i]);
   for (over = early; over < N; exchange_nap()) over += t->poll(t, &done, 1);
   for (double since = exchange_now(); t->busy(t); t->poll(t, &done, 1))
-    if (exchange_now() - since > 5) exchange_give_up(t, "busy with nothing");
+    if (exchange_now() - since > 120) exchange_give_up(t, "busy with nothing");
   if (t->rank == 0)
     printf("%u left early, %s\n", early, awake ? "awake" : "asleep");
   t->destroy(t);
@@ -317,7 +317,7 @@ static void keep_in_touch(cel_transport *t) {
   t->agree(t, &mine);
   for (double since = exchange_now();
        told == NULL || agreed == CEL_AGREED_PENDING;) {
-    if (exchange_now() - since > 5)
+    if (exchange_now() - since > 120)
       exchange_give_up(t, "no text, or no agreement");
     if (t->poll(t, &done, 1) > 0) exchange_give_up(t, "a ticket too many");
     if (told == NULL) told = t->told(t);
@@ -397,7 +397,7 @@ static int report(const char *how) {
   if (all || second || ((late || several) && t->rank > 0) || t->rank == 1)
     cel_report_error(t, &error, several ? print_slowly : print_error);
   cel_report asked = {0};
-  while (exchange_now() - since < (late && t->rank == 0 ? 0.5 : 20)) {
+  while (exchange_now() - since < (late && t->rank == 0 ? 0.5 : 120)) {
     cel_done done;
     cel_told *told;
     exchange_nap();

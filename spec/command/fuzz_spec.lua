@@ -12,7 +12,7 @@ describe("random programs on several ranks", function()
   file:close()
 
   it("send what is lacked, once, from its last writer", function()
-    local r = celer.exec({ fuzz, "2000", tostring(os.time() % 100000) }, { timeout = 120 })
+    local r = celer.exec({ fuzz, "2000", "1" })
     assert.equal("", r.stderr)
     assert.equal(0, r.status, r.stdout)
     assert.matches("2000 passed, 0 failed", r.stdout)

@@ -6,7 +6,7 @@ local program = celer.command():gsub("celer$", "cuda_check")
 local function check(words)
   local argv = { program }
   for _, word in ipairs(words) do argv[#argv + 1] = word end
-  return celer.exec(argv, { timeout = 300 })
+  return celer.exec(argv)
 end
 
 local first = check({ "jobs", "1" })

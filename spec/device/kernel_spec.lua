@@ -30,7 +30,7 @@ local function child(text, env)
   words[#words + 1] = "luajit"
   words[#words + 1] = "-e"
   words[#words + 1] = text
-  return celer.exec(words, { timeout = 60 })
+  return celer.exec(words)
 end
 
 local cache = k.cache

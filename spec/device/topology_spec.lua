@@ -1,5 +1,6 @@
 local ffi = require("ffi")
 local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
 local cdef = require("spec.support.cdef")
 local c = cdef("device/topology.h")
 
@@ -61,7 +62,7 @@ describe("cel_topology_find", function()
   -- What a run's threads may use, each thread's list of cores as the system has
   -- it; the script's own thread first.
   local function threads_of(prefix)
-    local script = os.tmpname()
+    local script = scratch.path()
     local file = assert(io.open(script, "w"))
     file:write([[
       local celer = require "celer"

@@ -6,7 +6,7 @@ local function check(name, ...)
   local file = io.open(program)
   if not file then return pending("not built: " .. program) end
   file:close()
-  local r = celer.exec({ program, ... }, { timeout = 60 })
+  local r = celer.exec({ program, ... })
   assert.equal(0, r.status)
   return r.stdout
 end

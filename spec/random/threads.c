@@ -8,7 +8,7 @@
 
 #include "random/program.h"
 
-enum { HANG_SECONDS = 60 };
+enum { HANG_SECONDS = 200 };
 
 typedef struct threads {
   const program *program;

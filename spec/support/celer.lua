@@ -3,7 +3,12 @@
 --   local celer = require("spec.support.celer")
 --   local r = celer.run({ "run", "examples/wave_sim.lua" }, { ranks = 4 })
 --   assert.equal(0, r.status)
+local scratch = require("spec.support.scratch")
 local M = {}
+
+-- Seconds until what hangs is killed. No spec measures by it how long something
+-- takes: a machine may stop for a while.
+local TIMEOUT = 300
 
 -- Lets OpenMPI start as root, with more ranks than cores, in a container.
 local mpi_env = {
@@ -42,7 +47,8 @@ function M.environment(extra)
     .. "-u CELER_KILLS" }
   local preload = os.getenv("CELER_PRELOAD")
   if preload and preload ~= "" then words[1] = words[1] .. " -u LD_PRELOAD" end
-  for _, variables in ipairs({ mpi_env, extra or {} }) do
+  local own = { CELER_CACHE = os.getenv("CELER_CACHE") or M.folder() .. "/kernel-cache" }
+  for _, variables in ipairs({ mpi_env, own, extra or {} }) do
     for name, value in pairs(variables) do
       words[#words + 1] = name .. "=" .. quote(value)
     end
@@ -56,14 +62,14 @@ end
 ---@return {status: integer, stdout: string, stderr: string, timed_out: boolean}
 function M.exec(argv, options)
   options = options or {}
-  local stem = os.tmpname()
+  local stem = scratch.path()
   local paths = { stem .. ".out", stem .. ".err", stem .. ".in" }
   write_all(paths[3], options.stdin or "")
   local words = {}
   for i, word in ipairs(argv) do words[i] = quote(word) end
-  local pipe = assert(io.popen(("%s%s timeout -k 2 %g %s >%s 2>%s <%s; echo $?"):format(
+  local pipe = assert(io.popen(("%s%s timeout -k 20 %g %s >%s 2>%s <%s; echo $?"):format(
     options.cwd and ("cd " .. quote(options.cwd) .. " && ") or "",
-    M.environment(options.env), options.timeout or 60, table.concat(words, " "),
+    M.environment(options.env), options.timeout or TIMEOUT, table.concat(words, " "),
     paths[1], paths[2], paths[3])))
   local status = tonumber(pipe:read("*a"):match("%d+"))
   pipe:close()
@@ -83,10 +89,13 @@ local function absolute(path)
   return assert(os.getenv("PWD")) .. "/" .. path
 end
 
---- The path of the command under test.
-function M.command()
-  return absolute(os.getenv("CELER_BUILD") or "build/release") .. "/celer"
+--- The folder of the build under test.
+function M.folder()
+  return absolute(os.getenv("CELER_BUILD") or "build/release")
 end
+
+--- The path of the command under test.
+function M.command() return M.folder() .. "/celer" end
 
 -- How many GPUs celer would use by default.
 local function gpus()
@@ -107,7 +116,7 @@ function M.devices(n, ranks)
 end
 
 --- Runs `celer` with `args`. With `ranks` it is started by mpirun; without, by
---- itself. After `timeout` seconds (60) all of it is killed and status is 124.
+--- itself. After `timeout` seconds (300) all of it is killed and status is 124.
 ---@param args string[]
 ---@param options? {ranks: integer?, env: table?, stdin: string?, timeout: number?, cwd: string?}
 function M.run(args, options)

@@ -8,6 +8,7 @@
 local assert = require("luassert")
 local busted = require("busted")
 local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
 
 local M = {}
 
@@ -56,9 +57,7 @@ prelude = prelude:gsub("%s+", " ") .. "\n"
 ---@param options? {files: table?, before: string[]?, after: string[]?, env: table?, bare: boolean?}
 function M.run(text, shape, options)
   options = options or {}
-  local folder = os.tmpname()
-  os.remove(folder)
-  assert(os.execute("mkdir '" .. folder .. "'") == 0)
+  local folder = scratch.folder()
   local files = { ["case.lua"] = (options.bare and "" or prelude) .. text }
   for name, other in pairs(options.files or {}) do files[name] = other end
   for name, content in pairs(files) do
@@ -72,7 +71,7 @@ function M.run(text, shape, options)
   for _, word in ipairs(options.before or {}) do args[#args + 1] = word end
   args[#args + 1] = folder .. "/case.lua"
   for _, word in ipairs(options.after or {}) do args[#args + 1] = word end
-  local r = celer.run(args, { ranks = shape.ranks, timeout = 30, env = options.env })
+  local r = celer.run(args, { ranks = shape.ranks, env = options.env })
   os.execute("rm -r '" .. folder .. "'")
   return r
 end

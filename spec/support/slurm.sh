@@ -68,7 +68,7 @@ up() {
   export SLURM_CONF="$folder/slurm.conf"
   slurmctld -c >"$folder/out" 2>&1 || die "slurmctld: $(cat "$folder/out")"
   slurmd >"$folder/out" 2>&1 || die "slurmd: $(cat "$folder/out")"
-  for _ in $(seq 100); do
+  for _ in $(seq 900); do
     case $(sinfo -h -o %T 2>/dev/null) in *idle*) exit 0 ;; esac
     sleep 0.1
   done
@@ -81,7 +81,7 @@ down() {
   for daemon in slurmd slurmctld munged; do
     pid=$(cat "$folder/$daemon.pid" 2>/dev/null) || continue
     kill "$pid" 2>/dev/null || continue
-    for _ in $(seq 50); do
+    for _ in $(seq 300); do
       kill -0 "$pid" 2>/dev/null || break
       sleep 0.1
     done

@@ -24,7 +24,7 @@ ffi.cdef [[
 ]]
 
 local c = ffi.C
-local TIMEOUT = 30000 -- ms
+local TIMEOUT = 200000 -- ms
 local SIGINT, SIGKILL = 2, 9
 
 local M = { SIGINT = SIGINT }

@@ -1,5 +1,6 @@
 -- celer build: kernels are compiled ahead, for a machine without a compiler.
 local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
 local nvrtc = require("spec.device.cuda").no_nvrtc == nil
 
 local folder
@@ -55,9 +56,7 @@ local function count(pattern)
 end
 
 before_each(function()
-  folder = os.tmpname()
-  os.remove(folder)
-  os.execute("mkdir '" .. folder .. "'")
+  folder = scratch.folder()
   write(PROGRAM)
 end)
 

@@ -1,5 +1,6 @@
 -- celer cache: the compiled kernels on disk, and what of them is removed.
 local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
 
 local folder, script
 
@@ -40,8 +41,7 @@ end
 local function touch(name) os.execute(("touch '%s/%s'"):format(folder, name)) end
 
 before_each(function()
-  folder = os.tmpname()
-  os.remove(folder)
+  folder = scratch.path()
   script = folder .. ".lua"
 end)
 

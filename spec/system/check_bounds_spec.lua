@@ -1,14 +1,15 @@
 -- celer run --check-bounds: the first access outside what a mapper promises.
 local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
 
-local name = os.tmpname() .. ".lua"
+local name = scratch.path(".lua")
 
 local function run(text, options)
   local file = assert(io.open(name, "w"))
   file:write('local celer = require "celer"\nlocal q = celer.queue()\n', text)
   file:close()
   local args = { "run", "--check-bounds", name }
-  local r = celer.run(args, { ranks = options and options.ranks, timeout = 60 })
+  local r = celer.run(args, { ranks = options and options.ranks })
   os.remove(name)
   return r
 end

@@ -1,8 +1,9 @@
 -- celer check: what tasks touch beside what they declare.
 local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
 
 local function write(text)
-  local name = os.tmpname() .. ".lua"
+  local name = scratch.path(".lua")
   local file = assert(io.open(name, "w"))
   file:write('local celer = require "celer"\nlocal q = celer.queue()\n', text)
   file:close()
@@ -15,7 +16,7 @@ local function check(text, ranks, options)
   local args = { "check" }
   for _, word in ipairs(options or {}) do args[#args + 1] = word end
   args[#args + 1] = name
-  local r = celer.run(args, { ranks = ranks, timeout = 60 })
+  local r = celer.run(args, { ranks = ranks })
   os.remove(name)
   r.report = r.stderr:gsub(name:gsub("%p", "%%%0"), "x")
   return r
@@ -309,7 +310,7 @@ print(q:drain(h)[3])
     local file = assert(io.open("lua/README.md"))
     local section = file:read("*a"):match("\n## Find mistakes: celer check\n(.-)\n## ")
     file:close()
-    local name = os.tmpname() .. ".lua"
+    local name = scratch.path(".lua")
     file = assert(io.open(name, "w"))
     file:write((section:match("```lua\n(.-)```")))
     file:close()
@@ -348,11 +349,10 @@ describe("celer check is silent on", function()
       it(("%s on %s"):format(example[1], ranks and "2 ranks" or "one rank"), function()
         local args = { "check", "examples/" .. example[1] .. ".lua" }
         for i = 2, #example do args[#args + 1] = tostring(example[i]) end
-        local place = os.tmpname()
-        os.remove(place)
+        local place = scratch.path()
         if example.folder then assert(os.execute("mkdir " .. place) == 0) end
         if example.folder or example.file then args[#args + 1] = place end
-        local r = celer.run(args, { ranks = ranks or nil, timeout = 120 })
+        local r = celer.run(args, { ranks = ranks or nil })
         os.execute("rm -rf " .. place)
         assert.matches("^celer check: no mistakes found; %d+ access[es]* looked at, "
           .. "in %d+ chunks?\n$", r.stderr)

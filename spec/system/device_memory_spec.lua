@@ -17,7 +17,7 @@ local function layers(shape, memory, arguments, backend)
   end
   args[#args + 1] = "examples/out_of_core.lua"
   for _, word in ipairs(arguments) do args[#args + 1] = word end
-  local r = celer.run(args, { ranks = shape.ranks, timeout = 300 })
+  local r = celer.run(args, { ranks = shape.ranks })
   assert.equal(0, r.status, r.stderr)
   return r.stdout, r.stderr
 end

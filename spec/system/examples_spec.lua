@@ -2,6 +2,7 @@
 -- ranks and devices.
 local celer = require("spec.support.celer")
 local no_nvrtc = require("spec.device.cuda").no_nvrtc
+local scratch = require("spec.support.scratch")
 
 local shapes = {
   { ranks = nil, devices = 1 },
@@ -16,7 +17,7 @@ local function run(example, arguments, shape, folder)
     "examples/" .. example .. ".lua" }
   for _, word in ipairs(arguments) do args[#args + 1] = word end
   if folder then args[#args + 1] = folder end
-  local r = celer.run(args, { ranks = shape.ranks, timeout = 120 })
+  local r = celer.run(args, { ranks = shape.ranks })
   assert.equal("", r.stderr)
   assert.equal(0, r.status)
   return r.stdout
@@ -167,8 +168,7 @@ describe("examples", function()
   end)
 
   it("wave_restart goes on where it was, on other ranks, to the same bits", function()
-    local folder = os.tmpname()
-    os.remove(folder)
+    local folder = scratch.path()
     local function result(steps, shape)
       return run("wave_restart", { 61, steps, 10 }, shape, folder)
     end
@@ -188,9 +188,7 @@ describe("examples", function()
   describe("distr_io", function()
     local folder
     before_each(function()
-      folder = os.tmpname()
-      os.remove(folder)
-      assert(os.execute("mkdir " .. folder) == 0)
+      folder = scratch.folder()
     end)
     after_each(function() os.execute("rm -r " .. folder) end)
 
@@ -234,7 +232,7 @@ describe("examples", function()
     local first
     for _, shape in ipairs(shapes) do
       it("writes the same film on " .. describe_shape(shape), function()
-        local path = os.tmpname()
+        local path = scratch.path()
         assert.equal("7 frames of 40 x 40\n", run("movie", { "40", "7" }, shape, path))
         local file = assert(io.open(path, "rb"))
         local bytes = file:read("*a")
@@ -260,8 +258,7 @@ describe("examples", function()
     local first, drawn
     for _, shape in ipairs { shapes[1], shapes[2], shapes[4], { ranks = 7, devices = 1 } } do
       it(("%s draws the same on %s"):format(example, describe_shape(shape)), function()
-        local folder = os.tmpname()
-        os.remove(folder)
+        local folder = scratch.path()
         assert(os.execute("mkdir " .. folder) == 0)
         local out = run(example, arguments, shape, (where:gsub("FOLDER", folder)))
         local file = assert(io.open(folder .. picture, "rb"))
@@ -280,7 +277,7 @@ describe("examples", function()
       if no_nvrtc then return pending(no_nvrtc) end
       local words = { "build", "--arch", "sm_90", "examples/" .. example .. ".lua" }
       for _, word in ipairs(arguments) do words[#words + 1] = word end
-      local r = celer.run(words, { timeout = 120 })
+      local r = celer.run(words)
       assert.equal(0, r.status, r.stderr)
     end)
   end
@@ -332,8 +329,7 @@ describe("examples", function()
     local first, picture
     local function draw(split, shape)
       it(("gives the same picture, split %s on %s"):format(split, describe_shape(shape)), function()
-        local folder = os.tmpname()
-        os.remove(folder)
+        local folder = scratch.path()
         local out = run("wave_sim", { "97", "50", "25", folder, split }, shape)
         local file = assert(io.open(folder .. "/wave_00050.png", "rb"))
         local bytes = file:read("*a")
@@ -353,7 +349,7 @@ describe("examples", function()
 
     it("matches the wave equation computed in Lua", function()
       local n, steps = 24, 9
-      local out = run("wave_sim", { n, steps, 100 }, shapes[1], os.tmpname() .. ".d")
+      local out = run("wave_sim", { n, steps, 100 }, shapes[1], scratch.path(".d"))
       local function fresh()
         local f = {}
         for y = 0, n - 1 do

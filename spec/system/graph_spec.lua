@@ -1,6 +1,7 @@
 -- celer graph: what is drawn of a script's graphs, for imagined ranks and for ones
 -- that were started.
 local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
 
 local PROGRAM = [==[
 local celer = require "celer"
@@ -66,9 +67,7 @@ end
 describe("celer graph", function()
   local folder, script
   before_each(function()
-    folder = os.tmpname()
-    os.remove(folder)
-    assert(os.execute("mkdir " .. folder) == 0)
+    folder = scratch.folder()
     script = folder .. "/case.lua"
     local file = assert(io.open(script, "w"))
     file:write(PROGRAM)
@@ -77,7 +76,7 @@ describe("celer graph", function()
   after_each(function() os.execute("rm -r " .. folder) end)
 
   local function graph(...)
-    return celer.run({ "graph", script, ... }, { timeout = 30 })
+    return celer.run({ "graph", script, ... })
   end
 
   it("draws tasks, with what they touch and their lines", function()

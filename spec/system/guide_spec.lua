@@ -1,8 +1,9 @@
 -- Every program of the guide prints exactly what stands below it.
 local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
 local terminal = require("spec.support.terminal")
 
-local folder = os.tmpname() .. ".guide"
+local folder = scratch.path(".guide")
 
 local function read(path)
   local file = assert(io.open(path, "rb"))

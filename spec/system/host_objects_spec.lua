@@ -11,13 +11,13 @@ local shapes = {
 local on_one = { shapes = { { name = "on one rank", devices = 1 } } }
 local anywhere = { shapes = shapes }
 
--- Waits until `is_there` for at most some seconds; then it raises.
+-- Waits until `is_there`; raises when that never comes.
 local patience = [==[
 local ffi = require "ffi"
 function await(what, is_there)
   pcall(ffi.cdef, "int sched_yield(void);") -- in each lane, and once
   local yield, time = ffi.C.sched_yield, celer.time
-  local ends = time() + 8
+  local ends = time() + 100
   while not is_there() do
     if time() > ends then error("waited in vain for " .. what) end
     yield()

@@ -1,6 +1,7 @@
 -- Buffers in files: NPY, HDF5 and PNG, written and read in parts by all ranks.
 local ffi = require("ffi")
 local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
 
 local ranks = { {}, { ranks = 2 }, { ranks = 3 }, { ranks = 4 } }
 
@@ -19,9 +20,7 @@ end
 
 local folder
 setup(function()
-  folder = os.tmpname()
-  os.remove(folder)
-  os.execute("mkdir " .. folder)
+  folder = scratch.folder()
 end)
 teardown(function() os.execute("rm -rf " .. folder) end)
 

@@ -1,5 +1,6 @@
 -- celer run --progress: on a terminal, and elsewhere; and what is said at the end.
 local script = require("spec.support.script")
+local scratch = require("spec.support.scratch")
 local terminal = require("spec.support.terminal")
 
 -- Steps that take some time each; what is printed lies between them.
@@ -59,9 +60,7 @@ end
 describe("--progress", function()
   local folder, path
   setup(function()
-    folder = os.tmpname()
-    os.remove(folder)
-    assert(os.execute("mkdir " .. folder) == 0)
+    folder = scratch.folder()
     path = folder .. "/case.lua"
     local file = assert(io.open(path, "w"))
     file:write(PROGRAM)

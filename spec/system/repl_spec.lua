@@ -1,12 +1,12 @@
 -- The interactive session, on a terminal and through a pipe.
 local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
 local terminal = require("spec.support.terminal")
 
 local state
 
 before_each(function()
-  state = os.tmpname()
-  os.remove(state)
+  state = scratch.path()
 end)
 after_each(function() os.execute("rm -rf '" .. state .. "'") end)
 

@@ -4,6 +4,7 @@ local cjson = require("cjson")
 local cuda = require("spec.device.cuda")
 local fake = require("spec.device.fake_driver")
 local script = require("spec.support.script")
+local scratch = require("spec.support.scratch")
 
 -- A stencil with halos, a host task, an object that ends.
 local PROGRAM = [==[
@@ -121,9 +122,7 @@ end
 
 describe("--trace", function()
   before_each(function()
-    folder = os.tmpname()
-    os.remove(folder)
-    assert(os.execute("mkdir " .. folder) == 0)
+    folder = scratch.folder()
   end)
   after_each(function() os.execute("rm -r " .. folder) end)
 

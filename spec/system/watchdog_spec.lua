@@ -1,15 +1,16 @@
 -- celer run --watchdog: a rank where nothing moves says what it waits for.
 local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
 
 local function run(text, options)
-  local name = os.tmpname() .. ".lua"
+  local name = scratch.path(".lua")
   local file = assert(io.open(name, "w"))
   file:write('local celer = require "celer"\nlocal q = celer.queue()\n', text)
   file:close()
   local args = { "run" }
   for _, word in ipairs(options) do args[#args + 1] = word end
   args[#args + 1] = name
-  local r = celer.run(args, { ranks = options.ranks, timeout = 60 })
+  local r = celer.run(args, { ranks = options.ranks })
   os.remove(name)
   return r
 end

@@ -1,0 +1,53 @@
+-- scratch.lua -- files and folders for a spec's own use.
+--
+--   local scratch = require("spec.support.scratch")
+--   local folder = scratch.folder()
+--   scratch.write(folder .. "/case.lua", "print(1)")
+--
+-- All lie in one folder, which goes with $TMPDIR, and cmake/busted.sh removes that:
+-- a spec need not clean up. Paths are short, for Lua shows no more than 59 bytes of
+-- a script's, and without blanks.
+local M = {}
+
+local root, made = nil, 0
+
+--- A path at which nothing is yet; no other call gives it.
+---@param ending? string
+---@return string
+function M.path(ending)
+  if not root then
+    local pipe = assert(io.popen("mktemp -d ${TMPDIR:-/tmp}/sXXXXXX"))
+    root = pipe:read("*l")
+    pipe:close()
+  end
+  made = made + 1
+  return ("%s/%d%s"):format(root, made, ending or "")
+end
+
+--- An empty folder.
+---@return string
+function M.folder()
+  local path = M.path()
+  assert(os.execute("mkdir '" .. path .. "'") == 0)
+  return path
+end
+
+--- Bytes, as they are.
+---@param path string
+---@param text string
+function M.write(path, text)
+  local file = assert(io.open(path, "wb"))
+  file:write(text)
+  file:close()
+end
+
+---@param path string
+---@return string
+function M.read(path)
+  local file = assert(io.open(path, "rb"))
+  local text = file:read("*a")
+  file:close()
+  return text
+end
+
+return M
