@@ -6,7 +6,7 @@
 # test (default build/release); CELER_PRELOAD a sanitizer's library.
 cd "$(dirname "$0")/.." || exit 1
 # Of temporary files nothing is left. (A short path: sockets lie there.)
-TMPDIR=$(mktemp -d /tmp/celer-XXXXXX) || exit 1
+TMPDIR=$(mktemp -d /tmp/celerXXXXXX) || exit 1
 trap 'rm -rf "$TMPDIR"' EXIT
 trap 'exit 1' HUP INT TERM
 export TMPDIR

@@ -6,7 +6,7 @@
 --
 -- All lie in one folder, which goes with $TMPDIR, and cmake/busted.sh removes that:
 -- a spec need not clean up. Paths are short, for Lua shows no more than 59 bytes of
--- a script's, and without blanks.
+-- a script's, and have nothing in them but letters, digits, slashes and dots.
 local M = {}
 
 local root, made = nil, 0

@@ -258,8 +258,7 @@ describe("examples", function()
     local first, drawn
     for _, shape in ipairs { shapes[1], shapes[2], shapes[4], { ranks = 7, devices = 1 } } do
       it(("%s draws the same on %s"):format(example, describe_shape(shape)), function()
-        local folder = scratch.path()
-        assert(os.execute("mkdir " .. folder) == 0)
+        local folder = scratch.folder()
         local out = run(example, arguments, shape, (where:gsub("FOLDER", folder)))
         local file = assert(io.open(folder .. picture, "rb"))
         local bytes = file:read("*a")
