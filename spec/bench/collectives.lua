@@ -6,10 +6,11 @@
 --- --no-collectives, and prints the medians of the rounds: microseconds of a step, and
 --- how many times as fast collectives are. The host needs cores for all ranks, best
 --- four for each; where it has not, threads wait for each other, and the counts alone
---- say something: collectives, messages and instructions of a middle rank in a step, by a
+--- say something: collectives, messages and instructions of a rank in a step, by a
 --- dry run, with collectives and without. The last line is JSON; `figures.lua` draws it.
 local cjson = require("cjson")
 local celer = require("spec.support.celer")
+local dry = require("spec.bench.dry")
 
 local ALL = { "all_gather", "broadcast", "broadcast_gather", "scatter_gather", "all_to_all",
   "stencil" }
@@ -22,14 +23,9 @@ local STEPS = 64 -- of a dry run
 -- By program and size: {us = {[true] = list, [false] = list}}, in order of the runs.
 local rows, row_of = {}, {}
 
-local function options(collectives)
+local function run(collectives)
   local words = { "run", "--backend", "cpu", "--devices", "1" }
   if not collectives then words[#words + 1] = "--no-collectives" end
-  return words
-end
-
-local function run(collectives)
-  local words = options(collectives)
   for _, word in ipairs { "spec/bench/patterns.lua", programs, sizes, milliseconds } do
     words[#words + 1] = word
   end
@@ -45,20 +41,10 @@ local function run(collectives)
   end
 end
 
--- Of a rank in the middle, per step.
+-- Of a rank inside, per step.
 local function counts(row, collectives)
-  local path = os.tmpname()
-  local words = options(collectives)
-  for _, word in ipairs { "--dry-run", ranks, "--as-rank", math.floor(ranks / 2), "--report", path,
-    "spec/bench/patterns.lua", row.program, row.bytes, "steps=" .. STEPS } do
-    words[#words + 1] = word
-  end
-  local r = celer.run(words, { timeout = 300 })
-  assert(r.status == 0, r.stderr)
-  local file = assert(io.open(path))
-  local report = cjson.decode(file:read("*a"))
-  file:close()
-  os.remove(path)
+  local report = dry.run(("spec/bench/patterns.lua %s %d steps=%d"):format(row.program, row.bytes,
+    STEPS), { ranks = ranks, words = not collectives and { "--no-collectives" } or nil })
   local sent = report.messages
   return { collectives = sent.collectives / STEPS, messages = (sent.sent + sent.received) / STEPS,
     instructions = report.instructions / STEPS }

@@ -9,7 +9,7 @@
 --- (wave_sim) nor where all exchange with all (all others) should the cost depend on the
 --- ranks. The last line is JSON.
 local cjson = require("cjson")
-local celer = require("spec.support.celer")
+local dry = require("spec.bench.dry")
 
 local RANKS = { 4, 65536 }
 
@@ -41,52 +41,6 @@ local rounds = tonumber(arg[1]) or 3
 local wanted = {}
 for i = 2, #arg do wanted[arg[i]] = true end
 
-local function measure(program, ranks, steps)
-  local path = os.tmpname()
-  local words = { "run", "--backend", "cpu", "--devices", "1", "--dry-run", ranks, "--as-rank",
-    ranks / 4, "--report", path, unpack(program.options or {}) }
-  for word in program[2]:format(steps):gmatch("%S+") do words[#words + 1] = word end
-  local r = celer.run(words, { timeout = 300 })
-  assert(r.status == 0, r.stderr)
-  local file = assert(io.open(path))
-  local report = cjson.decode(file:read("*a"))
-  file:close()
-  os.remove(path)
-  return report
-end
-
--- Microseconds of a core per task that the second has more than the first.
-local function row_of(few, many)
-  local n = many.tasks - few.tasks
-  local function per_task(thread)
-    return (many.seconds[thread] - few.seconds[thread]) / n * 1e6
-  end
-  local function more(what) return many.messages[what] - few.messages[what] end
-  local row = { tasks = n, main = per_task("main"), scheduler = per_task("scheduler"),
-    executor = per_task("executor"), collectives = more("collectives") / n,
-    messages = (more("sent") + more("received")) / n }
-  row.all = row.main + row.scheduler + row.executor
-  row.per_message = row.messages > 0 and (row.scheduler + row.executor) / row.messages or 0
-  return row
-end
-
--- The least of each thread's time.
-local function least(program, ranks)
-  local best
-  for _ = 1, rounds do
-    local few, many = measure(program, ranks, program[3]), measure(program, ranks, program[4])
-    if not best then best = { few, many } end
-    for i, report in ipairs { few, many } do
-      for thread, seconds in pairs(report.seconds) do
-        best[i].seconds[thread] = math.min(best[i].seconds[thread], seconds)
-      end
-    end
-  end
-  local row = row_of(best[1], best[2])
-  row.program, row.ranks = program[1], ranks
-  return row
-end
-
 local rows = {}
 print(("%-16s %6s %9s %10s %9s %6s %6s %9s %8s"):format("us per task", "ranks", "main",
   "scheduler", "executor", "times", "coll.", "messages", "us each"))
@@ -94,7 +48,9 @@ for _, program in ipairs(programs) do
   if next(wanted) == nil or wanted[program[1]] then
     local first
     for _, ranks in ipairs(program.ranks or RANKS) do
-      local row = least(program, ranks)
+      local row = dry.compare(program[2], program[3], program[4],
+        { ranks = ranks, words = program.options }, rounds)
+      row.program = program[1]
       first = first or row
       row.times = row.all / first.all
       rows[#rows + 1] = row
