@@ -86,11 +86,12 @@ static void add_kernel(cel_text *out, const char *name, size_t length) {
   cel_text_add(out, "\n", 1);
 }
 
+/* A name with a dot is a part that the compiler has split off. */
 static bool take_kernel(void *context, const char *name,
                         const Elf64_Sym *symbol) {
   (void)symbol;
   size_t skip = sizeof kernel_prefix - 1;
-  if (strncmp(name, kernel_prefix, skip) == 0)
+  if (strncmp(name, kernel_prefix, skip) == 0 && strchr(name, '.') == NULL)
     add_kernel(context, name + skip, strlen(name + skip));
   return false;
 }

@@ -55,8 +55,9 @@ int main(int argc, char **argv) {
     if (cel_launch_rank() == 0) print_error(cel_error_last()->text);
     return 1;
   }
-  /* A launcher passes on what ranks write: lines, not pieces of lines. */
-  if (session.transport->ranks > 1) setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+  /* A launcher passes on what ranks write: lines, not pieces of lines. In a
+   * file, too, one sees how far a run is, and in order with stderr. */
+  setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
   lua_State *L = cel__state_create_driver(&session);
   if (L == NULL) return fail(CEL_E_MEMORY, "no memory for Lua");
   lua_getglobal(L, "require");

@@ -17,15 +17,12 @@ local function files(pattern)
   return n
 end
 
-local function compile(kernel)
+local function compile(kernel, text)
   local file = assert(io.open(script, "w"))
-  file:write(([==[
-    local celer = require "celer"
-    celer.kernel [=[
-      kernel void %s(item<1> it, out<int, 1> v) { v(it[0]) = 1; }
-      kernel void %s_too(item<1> it, out<int, 1> v) { v(it[0]) = 2; }
-    ]=]
-  ]==]):format(kernel, kernel))
+  file:write(("require 'celer'.kernel [=[%s]=]"):format(text or ([[
+    kernel void %s(item<1> it, out<int, 1> v) { v(it[0]) = 1; }
+    kernel void %s_too(item<1> it, out<int, 1> v) { v(it[0]) = 2; }
+  ]]):format(kernel, kernel)))
   file:close()
   local r = celer.run({ "run", "--backend", "cpu", script },
     { env = { CELER_CACHE = folder } })
@@ -63,6 +60,17 @@ describe("celer cache", function()
     assert.truthy(b:find("^3 days ago +[%d.]+ KiB +cpu +first, first_too$"), b)
     assert.equal(out, (cache()))
     assert.equal(head .. "\n", (cache("size")))
+  end)
+
+  it("lists no parts that the compiler has split off", function()
+    compile(nil, [[
+      kernel void turn(group<1> g, inout<int, 1> v, local<int, 8> mine, reducer<long> sum) {
+        mine[g.local(0)] = v(g.global(0));
+        g.barrier();
+        sum += mine[g.size(0) - 1 - g.local(0)];
+      }
+    ]])
+    assert.truthy((cache()):find("cpu +turn\n$"))
   end)
 
   it("prunes what was not used for long, and keeps what is used", function()

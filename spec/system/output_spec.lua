@@ -33,6 +33,12 @@ f:close()
 refused("closed file", function() f:write("x") end)
 ]], function(out) assert.equal("a\nb1\nc\n", out) end)
 
+  it("is there when it was written, in a file, too", function()
+    local r = celer.exec { "sh", "-c", '"$@" 2>&1', "sh", celer.command(), "-e",
+      "print(1) io.stderr:write '2\\n' print(3) io.stderr:write '4\\n'" }
+    assert.equal("1\n2\n3\n4\n", r.stdout)
+  end)
+
   for i = 1, 2 do
     it("to io.stderr appears once, " .. script.shapes[i].name, function()
       local r = script.run("io.stderr:write('a ', 'warning\\n')", script.shapes[i])
