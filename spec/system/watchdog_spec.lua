@@ -2,20 +2,24 @@
 local celer = require("spec.support.celer")
 local scratch = require("spec.support.scratch")
 
+-- The script finds what the run says on stderr in the file `said`.
 local function run(text, options)
-  local name = scratch.path(".lua")
-  local file = assert(io.open(name, "w"))
-  file:write('local celer = require "celer"\nlocal q = celer.queue()\n', text)
-  file:close()
-  local args = { "run" }
-  for _, word in ipairs(options) do args[#args + 1] = word end
-  args[#args + 1] = name
-  local r = celer.run(args, { ranks = options.ranks })
-  os.remove(name)
+  local name, said = scratch.path(".lua"), scratch.path()
+  scratch.write(name, 'local celer = require "celer"\nlocal q = celer.queue() local said = arg[1]\n'
+    .. text)
+  local argv = { "sh", "-c", "exec \"$@\" 2>" .. said, "sh", celer.command(), "run" }
+  if options.ranks then
+    local launch = { "mpirun", "--oversubscribe", "--allow-run-as-root", "-n", options.ranks }
+    for i, word in ipairs(launch) do table.insert(argv, 4 + i, word) end
+  end
+  for _, word in ipairs(options) do argv[#argv + 1] = word end
+  argv[#argv + 1], argv[#argv + 2] = name, said
+  local r = celer.exec(argv)
+  r.stderr = scratch.read(said)
   return r
 end
 
--- Line 3 on. Rank 1 stops in the middle of its task, and is woken later.
+-- Line 3 on. Rank 1 stops in the middle of its task, until rank 0 has said so.
 local stopped = [==[
 local u = celer.buffer("int", { 8 }, { name = "u" })
 local v = celer.buffer("int", { 8 }, { name = "v" })
@@ -33,7 +37,10 @@ q:submit(function(cg)
     local ffi = require "ffi"
     ffi.cdef "int getpid(void); int kill(int, int);"
     local pid = ffi.C.getpid()
-    os.execute(("(sleep 2.5; kill -CONT %d) > /dev/null 2>&1 &"):format(pid))
+    os.execute(([[while [ -e /proc/$1 ]; do
+        grep -q "nothing has moved" $2 && grep -q "^State:.T" /proc/$1/status && kill -CONT $1
+        sleep 0.1
+      done > /dev/null 2>&1 &]]):gsub("$1", pid):gsub("$2", said))
     ffi.C.kill(pid, 19) -- SIGSTOP
   end, cg:read_write(u, halves))
 end)
@@ -46,9 +53,9 @@ print(q:drain(v)(1))
 describe("celer run --watchdog", function()
   it("names the buffer and task of what does not come, and from whom, once", function()
     for collective, what in pairs {
-      [false] = "a message from rank 1, 16 bytes: u %[4, 8%); for task 'turn' %(x.lua:24%)",
+      [false] = "a message from rank 1, 16 bytes: u %[4, 8%); for task 'turn' %(x.lua:27%)",
       [true] = "a collective, all_gather of u %[0, 8%), with all ranks; "
-        .. "for task 'turn' %(x.lua:24%)",
+        .. "for task 'turn' %(x.lua:27%)",
     } do
       local r = run(stopped, { "--watchdog", "1", collective and "--log" or "--no-collectives",
         collective and "warning" or nil, ranks = 2 })
@@ -66,7 +73,9 @@ describe("celer run --watchdog", function()
     local r = run([==[
 q:submit(function(cg)
   cg:name "sleeper"
-  cg:host_task(celer.once, function() os.execute("sleep 1.5") end)
+  cg:host_task(celer.once, function()
+    os.execute("until grep -q 'nothing has moved' " .. said .. "; do sleep 0.1; done")
+  end)
 end)
 q:wait()
 q:submit(function(cg) cg:host_task(celer.once, function() print "done" end) end)
