@@ -65,7 +65,7 @@ return function(options)
     return nil, true
   end)
   busted.subscribe({ "test", "end" }, function(element, _, status)
-    note("ended", about(element, { status = status }))
+    note("ended", about(element, { status = status, seconds = element.duration }))
     return nil, true
   end)
   busted.subscribe({ "failure" }, failed)

@@ -23,6 +23,7 @@ local function quote(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
 ---@field failed table[]  what failed
 ---@field last? table  the spec that ran last
 ---@field finished boolean
+---@field seconds table<string, number>  of each file
 
 -- Runs busted with `words`.
 ---@return specs.run
@@ -34,7 +35,7 @@ local function busted(words)
   local status = os.execute(table.concat(command, " "))
   -- The status of a shell, or the signal that ended it.
   status = status >= 256 and status / 256 or status > 0 and 128 + status or 0
-  local run = { status = status, count = {}, failed = {} }
+  local run = { status = status, count = {}, failed = {}, seconds = {} }
   local record = assert(loadfile(path))
   os.remove(path)
   setfenv(record, {
@@ -42,6 +43,7 @@ local function busted(words)
     ended = function(spec)
       run.count[spec.status] = (run.count[spec.status] or 0) + 1
       run.last = nil
+      run.seconds[spec.file] = (run.seconds[spec.file] or 0) + (spec.seconds or 0)
     end,
     failed = function(spec) run.failed[#run.failed + 1] = spec end,
     finished = function() run.finished = true end,
@@ -60,6 +62,17 @@ local function complete(run)
     message = ("busted ended with status %d %s"):format(run.status,
       run.last and "in the middle of this spec" or "between two specs"),
   }
+end
+
+local function print_slowest(run)
+  local files = {}
+  for file in pairs(run.seconds) do files[#files + 1] = file end
+  table.sort(files, function(a, b) return run.seconds[a] > run.seconds[b] end)
+  local words = {}
+  for i = 1, math.min(10, #files) do
+    words[i] = ("%s %.0f s"):format(files[i], run.seconds[files[i]])
+  end
+  print("== slowest: " .. table.concat(words, ", "))
 end
 
 local function place(spec)
@@ -102,6 +115,7 @@ end
 
 local run = busted({ unpack(arg, 2) })
 complete(run)
+print_slowest(run)
 local passed, failed = run.count.success or 0, 0
 local verdicts = {} -- of those that ran again
 for _, spec in ipairs(run.failed) do
