@@ -40,10 +40,11 @@ static char *prompt_of(EditLine *edit) {
 
 /* ---- reading ------------------------------------------------------------ */
 
-/* After a pause or in a window of another size. */
+/* After a pause or in a window of another size, over what is there. */
 static void redraw(EditLine *edit) {
   el_set(edit, EL_PREP_TERM, 1);
   el_resize(edit);
+  putchar('\r');
   el_set(edit, EL_REFRESH);
 }
 
@@ -85,6 +86,8 @@ cel_line_event cel_line_read(cel_line *line, const char *prompt,
   fflush(NULL);
   line->prompt = prompt;
   line->cancelled = false;
+  cel_interrupt_hear(); /* of a Ctrl-C that has ended what ran */
+  el_resize(line->edit);
   el_set(line->edit, EL_PREP_TERM, 1); /* the prompt says that it listens */
   const char *read = el_gets(line->edit, &n);
   if (line->cancelled) {

@@ -97,8 +97,7 @@ end
 --- blue from 0 to 255, or from min to max. Folders that are missing are made.
 ---@param path string
 ---@param data celer.view
----@param options? {min: number?, max: number?, colors: "gray"|"diverging"|"viridis"|
----  "inferno"|integer[]|nil}  a list of colours 0xRRGGBB, from min to max
+---@param options? {min: number?, max: number?, colors: celer.colors?}
 function M.png(path, data, options)
   options = options == nil and {} or options
   check(path, data, options)

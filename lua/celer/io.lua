@@ -105,11 +105,19 @@ local function name_for(path, dataset)
   return (name:gsub("%c", "?"):sub(-80))
 end
 
---- A buffer with the contents of a file: of all of it, or of a box. A rank reads
---- what it needs, when a task needs it; the file may be replaced meanwhile.
+---@class celer.io.load_options
+---@field box? celer.box
+---@field type? string|celer.type
+---@field name? string
+---@field dataset? string  of HDF5
+---@field colors? "gray"|"rgb"  of PNG
+
+--- A buffer with the contents of a file: of all of it, or of options.box. A rank
+--- reads what it needs, when a task needs it; the file may be replaced meanwhile.
+--- options.type says what the elements are, options.dataset which of an HDF5 file,
+--- and options.colors whether a picture is "gray" (the default) or "rgb".
 ---@param path string  ends in .npy, .h5, .hdf5 or .png
----@param options? {box: celer.box?, type: string|celer.type|nil, name: string?,
----  dataset: string?, colors: "gray"|"rgb"|nil}  colors: of a PNG
+---@param options? celer.io.load_options
 ---@return celer.buffer
 function M.load(path, options)
   local call = "celer.io.load"
@@ -193,13 +201,20 @@ local function save_all(format, path, list, options)
   submit.write("celer.io.save", path, jobs, tasks)
 end
 
---- Writes a buffer, or a box of it, into a file, as it is now in the order of
+---@class celer.io.save_options
+---@field box? celer.box
+---@field dataset? string  of HDF5
+---@field min? number  of PNG, as celer.png's
+---@field max? number
+---@field colors? celer.colors
+
+--- Writes a buffer, or options.box of it, into a file, as it is now in the order of
 --- submission. The file has its name when all of it is written; q:wait waits for
---- that. Folders that are missing are made.
+--- that. Folders that are missing are made. options.dataset is its name in an HDF5
+--- file; min, max and colors are for a picture, as celer.png's.
 ---@param path string  ends in .npy, .h5, .hdf5 or .png
 ---@param buffer celer.buffer|table<string, celer.buffer>  a table: datasets of HDF5
----@param options? celer.box|{box: celer.box?, dataset: string?, min: number?,
----  max: number?, colors: string|integer[]|nil}  min, max, colors: as celer.png's
+---@param options? celer.box|celer.io.save_options
 function M.save(path, buffer, options)
   local call = "celer.io.save"
   local format = format_of(call, path)

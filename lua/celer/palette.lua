@@ -26,8 +26,11 @@ local function is_color(c)
   return type(c) == "number" and c >= 0 and c <= 0xffffff and c % 1 == 0
 end
 
+--- A name, or colours 0xRRGGBB from the least number to the greatest.
+---@alias celer.colors "gray"|"viridis"|"inferno"|"diverging"|integer[]
+
 --- A list of colours 0xRRGGBB, or why `colors` is none.
----@param colors? string|integer[]
+---@param colors? celer.colors
 ---@return integer[]? list, string? message
 function M.find(colors)
   if type(colors) ~= "table" then

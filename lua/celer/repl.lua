@@ -52,11 +52,14 @@ local function without_local(text)
 end
 
 -- The text as a function of what shows values, with the lines of the session. An
--- expression is an argument, as a tail call would leave no line for messages.
+-- expression is an argument, as a tail call would leave no line for messages; what
+-- ends in a comment has the parenthesis in the next line, which some messages name.
 local function compile(text, first)
   local before, name = ("\n"):rep(first - 1), "@" .. NAME
-  local chunk = loadstring(before .. "(...)(" .. text .. "\n)", name)
-  if chunk then return chunk end
+  for _, close in ipairs { ")", "\n)" } do
+    local chunk = loadstring(before .. "(...)(" .. text .. close, name)
+    if chunk then return chunk end
+  end
   return loadstring(before .. without_local(text), name)
 end
 
