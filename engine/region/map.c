@@ -12,6 +12,7 @@ struct cel_map {
   cel_tree tree;
   cel_map_entries old;  /* scratch: entries taken out by an update */
   cel_map_entries made; /* scratch: entries whose neighbours are to be tried */
+  cel_map_entries hits; /* scratch: entries to be changed */
   uint32_t regroup_at;  /* entries at which to tidy up */
 };
 
@@ -36,6 +37,7 @@ void cel_map_destroy(cel_map *map) {
   cel__tree_release(&map->tree);
   cel_map_entries_release(&map->old);
   cel_map_entries_release(&map->made);
+  cel_map_entries_release(&map->hits);
   cel_free(map);
 }
 
@@ -73,9 +75,39 @@ static cel_tree_place partner(const cel_map *map, cel_tree_place at, int d,
   return (cel_tree_place){0};
 }
 
+/* Which face of x the box y shares, so that both together are a box: in the
+ * order in which faces are tried, or FACES. */
+enum { FACES = 2 * CEL_DIMS };
+
+static int shared_face(const cel_box *x, const cel_box *y) {
+  int d = 0;
+  while (x->min[d] == y->min[d] && x->max[d] == y->max[d])
+    if (++d == CEL_DIMS) return FACES;
+  if (!same_section(x, y, d)) return FACES;
+  if (y->max[d] == x->min[d]) return 2 * d;
+  return y->min[d] == x->max[d] ? 2 * d + 1 : FACES;
+}
+
+/* The same for all faces, where the leaf of `at` is the whole tree: few if any
+ * of the others have the value. */
+static cel_tree_place lone_partner(cel_tree_place at) {
+  const cel_tree_node *leaf = at.leaf;
+  cel_tree_place found = {0};
+  int least = FACES;
+  for (uint32_t i = 0; i < leaf->n; ++i) {
+    if (leaf->value[i] != leaf->value[at.i] || i == at.i) continue;
+    int face = shared_face(&leaf->box[at.i], &leaf->box[i]);
+    if (face >= least) continue;
+    least = face;
+    found = (cel_tree_place){at.leaf, i};
+  }
+  return found;
+}
+
 /* The same for all faces within the extent. */
 static cel_tree_place any_partner(const cel_map *map, cel_tree_place at,
                                   const cel_box *barren) {
+  if (at.leaf == map->tree.root) return lone_partner(at);
   const cel_box *x = &at.leaf->box[at.i];
   for (int d = 0; d < CEL_DIMS; ++d) {
     cel_tree_place y = {0};
@@ -287,6 +319,12 @@ static inline bool within(const cel_box *inner, const cel_box *outer) {
   return true;
 }
 
+static void keep_tidy(cel_map *map) {
+  uint32_t n = map->tree.count, high = map->regroup_at;
+  uint32_t low = high / (REGROUP_GROWTH * REGROUP_GROWTH);
+  if (n > high || (n < low && high > REGROUP_LEAST)) regroup(map, false);
+}
+
 void cel_map_update(cel_map *map, const cel_box *asked, uint64_t value) {
   cel_box clipped;
   const cel_box *box = asked;
@@ -299,9 +337,45 @@ void cel_map_update(cel_map *map, const cel_box *asked, uint64_t value) {
     overwrite_part(map, at, box, value);
   else
     overwrite_many(map, box, value);
-  uint32_t n = map->tree.count, high = map->regroup_at;
-  uint32_t low = high / (REGROUP_GROWTH * REGROUP_GROWTH);
-  if (n > high || (n < low && high > REGROUP_LEAST)) regroup(map, false);
+  keep_tidy(map);
+}
+
+/* Every entry of a lone leaf that meets the box lies within it: values change
+ * in their places. False, and nothing done, where that is not so. */
+static bool change_in_place(cel_map *map, const cel_box *box,
+                            uint64_t (*fn)(uint64_t, void *), void *context) {
+  cel_tree_node *leaf = map->tree.root;
+  if (leaf->height > 0) return false;
+  for (uint32_t i = 0; i < leaf->n; ++i)
+    if (cel_box_meets(&leaf->box[i], box) && !within(&leaf->box[i], box))
+      return false;
+  for (uint32_t i = 0; i < leaf->n; ++i)
+    if (within(&leaf->box[i], box))
+      leaf->value[i] = fn(leaf->value[i], context);
+  for (uint32_t i = 0; i < leaf->n;) {
+    uint32_t n = leaf->n;
+    if (within(&leaf->box[i], box))
+      settle_at(map, (cel_tree_place){leaf, i}, NULL);
+    i = leaf->n < n ? 0 : i + 1;
+  }
+  return true;
+}
+
+void cel_map_change(cel_map *map, const cel_box *asked,
+                    uint64_t (*fn)(uint64_t, void *), void *context) {
+  cel_box box;
+  if (!cel_box_intersect(asked, &map->extent, &box)) return;
+  cel_tree_place at = cel__tree_find(&map->tree, box.min, NULL);
+  if (within(&box, &at.leaf->box[at.i])) {
+    overwrite_part(map, at, &box, fn(at.leaf->value[at.i], context));
+    keep_tidy(map);
+  } else if (!change_in_place(map, &box, fn, context)) {
+    cel_map_query(map, &box, &map->hits);
+    for (uint32_t i = 0; i < map->hits.n; ++i) {
+      const cel_map_entry *hit = &map->hits.at[i];
+      cel_map_update(map, &hit->box, fn(hit->value, context));
+    }
+  }
 }
 
 /* ------------------------------------------------- querying and rewriting */
@@ -321,6 +395,14 @@ void cel_map_query(const cel_map *map, const cel_box *box,
   if (cel_box_is_empty(box)) return;
   cel__tree_collect(&map->tree, box, out);
   sort_entries(out);
+}
+
+bool cel_map_holds(const cel_map *map, const cel_box *box, uint64_t *value) {
+  if (cel_box_is_empty(box) || !cel__box_holds(&map->extent, box->min))
+    return false;
+  cel_tree_place at = cel__tree_find(&map->tree, box->min, NULL);
+  *value = at.leaf->value[at.i];
+  return within(box, &at.leaf->box[at.i]);
 }
 
 bool cel_map_at(const cel_map *map, const int64_t point[3],

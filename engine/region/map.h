@@ -39,6 +39,12 @@ void cel_map_query(const cel_map *map, const cel_box *box,
                    cel_map_entries *out);
 /* The entry that holds `point`, whole; false outside of the extent. */
 bool cel_map_at(const cel_map *map, const int64_t point[3], cel_map_entry *out);
+/* Whether one entry holds all of `box`; *value is then its. */
+bool cel_map_holds(const cel_map *map, const cel_box *box, uint64_t *value);
+/* Replaces each value v within `box` by fn(v, context), once per entry, in
+ * ascending box order of what a query gives. */
+void cel_map_change(cel_map *map, const cel_box *box,
+                    uint64_t (*fn)(uint64_t, void *), void *context);
 /* Replaces each value v by fn(v, context) and merges what became equal. */
 void cel_map_rewrite(cel_map *map, uint64_t (*fn)(uint64_t, void *),
                      void *context);

@@ -276,30 +276,45 @@ static void add_found(const cel_track *track, cel_deps *deps) {
   cel_vec_clear(&s->found);
 }
 
+typedef struct reading {
+  cel_track *track;
+  uint64_t id;
+  cel_deps *deps;
+} reading;
+
+static uint64_t read_state(uint64_t state, void *context) {
+  const reading *r = context;
+  add_writer(r->track, state, r->id, CEL_DEP_TRUE, r->deps);
+  return add_reader(&r->track->cells, state, r->id);
+}
+
 void cel_track_read(cel_track *track, const cel_box *box, uint64_t id,
                     cel_deps *deps) {
   cel_assert(id > 0);
   collect_garbage(track);
-  const cel_map_entries *hits = ask(track, box);
-  for (uint32_t i = 0; i < hits->n; ++i) {
-    uint64_t state = hits->at[i].value;
-    add_writer(track, state, id, CEL_DEP_TRUE, deps);
-    cel_map_update(track->map, &hits->at[i].box,
-                   add_reader(&track->cells, state, id));
-  }
+  reading r = {track, id, deps};
+  cel_map_change(track->map, box, read_state, &r);
   add_found(track, deps);
+}
+
+static void overwrite_state(const cel_track *track, uint64_t state, uint64_t id,
+                            cel_deps *deps) {
+  if (!add_readers(track, state, id))
+    add_writer(track, state, id, CEL_DEP_OUTPUT, deps);
 }
 
 void cel_track_write(cel_track *track, const cel_box *box, uint64_t id,
                      cel_deps *deps) {
   cel_assert(id > 0);
   collect_garbage(track);
-  const cel_map_entries *hits = ask(track, box);
-  for (uint32_t i = 0; i < hits->n; ++i) {
-    uint64_t state = hits->at[i].value;
-    if (i > 0 && state == hits->at[i - 1].value) continue;
-    if (!add_readers(track, state, id))
-      add_writer(track, state, id, CEL_DEP_OUTPUT, deps);
+  uint64_t only;
+  if (cel_map_holds(track->map, box, &only)) {
+    overwrite_state(track, only, id, deps);
+  } else {
+    const cel_map_entries *hits = ask(track, box);
+    for (uint32_t i = 0; i < hits->n; ++i)
+      if (i == 0 || hits->at[i].value != hits->at[i - 1].value)
+        overwrite_state(track, hits->at[i].value, id, deps);
   }
   add_found(track, deps);
   cel_map_update(track->map, box, state_of_writer(id));

@@ -22,7 +22,7 @@
 enum { BATCHES = 15 };
 
 typedef struct result {
-  char name[48];
+  char name[64];
   double us, mark;
 } result;
 

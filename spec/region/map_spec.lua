@@ -79,6 +79,22 @@ local function limit(set, box)
   return out
 end
 
+-- cel_map_holds says yes where one entry has all of the box, with its value.
+local function holds_rightly(map, box, shadow)
+  local value, volume = ffi.new("uint64_t[1]", 99), 0
+  grid.each(box, function() volume = volume + 1 end)
+  c.cel_map_query(map, box, entries)
+  local whole = entries.n == 1 and volume > 0
+  if whole then
+    for d = 0, 2 do
+      whole = whole and entries.at[0].box.min[d] == box.min[d]
+        and entries.at[0].box.max[d] == box.max[d]
+    end
+  end
+  if c.cel_map_holds(map, box, value) ~= whole then return false end
+  return not whole or n(value[0]) == shadow[grid.point(n(box.min[0]), n(box.min[1]), n(box.min[2]))]
+end
+
 describe("cel_map", function()
   it("equals a table of points after every update and rewrite", function()
     local random = grid.random(1)
@@ -97,6 +113,9 @@ describe("cel_map", function()
           jit.off(true, true)
           c.cel_map_rewrite(map, double, nil)
           for p, v in pairs(shadow) do shadow[p] = math.floor(v / 2) end
+        elseif random:chance(3) then
+          c.cel_map_change(map, box, double, nil)
+          grid.each(box, function(p) shadow[p] = shadow[p] and math.floor(shadow[p] / 2) end)
         else
           local value = random:int(0, values)
           c.cel_map_update(map, box, value)
@@ -106,6 +125,7 @@ describe("cel_map", function()
         assert.is_true(grid.same(shadow, query(map, extent)), "step " .. step)
         local part = random:box(dims)
         assert.is_true(grid.same(limit(shadow, part), query(map, part)))
+        assert.is_true(holds_rightly(map, part, shadow))
         assert.is_true(finds_entries(map, extent))
         assert.is_true(merged(map, extent))
       end
@@ -144,6 +164,7 @@ describe("cel_map", function()
 
   it("equals a table of points in trees of many leaves", function()
     local side, random = 14, grid.random(4)
+    local halve = ffi.cast("uint64_t (*)(uint64_t, void *)", function(v) return v / 2 end)
     local function point(x, y, z) return (x * side + y) * side + z end
     for case = 1, 6 do
       local depth = case % 2 == 0 and 1 or side
@@ -157,10 +178,18 @@ describe("cel_map", function()
             n(box.min[d]) + random:int(1, random:chance(10) and side or 2))
         end
         local value = random:int(1, case < 3 and 2 or 40)
-        c.cel_map_update(map, box, value)
+        if random:chance(4) then
+          c.cel_map_change(map, box, halve, nil)
+          value = nil
+        else
+          c.cel_map_update(map, box, value)
+        end
         for x = n(box.min[0]), n(box.max[0]) - 1 do
           for y = n(box.min[1]), n(box.max[1]) - 1 do
-            for z = n(box.min[2]), n(box.max[2]) - 1 do shadow[point(x, y, z)] = value end
+            for z = n(box.min[2]), n(box.max[2]) - 1 do
+              local p = point(x, y, z)
+              shadow[p] = value or shadow[p] / 2
+            end
           end
         end
         if step % 20 == 0 then
@@ -184,6 +213,7 @@ describe("cel_map", function()
         end
       end
     end
+    halve:free()
   end)
 
   it("is one entry again once all of it has one value", function()
