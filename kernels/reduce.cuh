@@ -191,13 +191,13 @@ CELER_FN reducer<T, D> marked(reducer<T, D> r, const index *item, int dims) {
   return r;
 }
 
-// ---- combining rows: elements [first, end) of the result
+// ---- combining rows: [first, end) of them, element i
 
 template <class T>
-CELER_FN void combine_rows(int op, bool onto, const T *rows, index count,
-                           index pitch, T *into, index i) {
-  T value = onto ? into[i] : rows[i];
-  for (index r = onto ? 0 : 1; r < count; ++r)
+CELER_FN void combine_rows(int op, bool onto, const T *rows, index first,
+                           index end, index pitch, T *into, index i) {
+  T value = onto ? into[i] : rows[first * pitch + i];
+  for (index r = onto ? first : first + 1; r < end; ++r)
     value = apply<T>(op, value, rows[r * pitch + i]);
   into[i] = value;
 }
@@ -208,24 +208,25 @@ struct combiner<signature<void (*)(Item, P...)>> {
   using sig = signature<void (*)(Item, P...)>;
 
   template <int K, class Q> struct one {
-    static CELER_FN void run(int, bool, const void *, index, index, void *,
-                             index) {
+    static CELER_FN void run(int, bool, const void *, index, index, index,
+                             void *, index) {
     }
   };
   template <int K, class T, int D> struct one<K, reducer<T, D>> {
-    static CELER_FN void run(int view, bool onto, const void *rows, index count,
-                             index pitch, void *into, index i) {
+    static CELER_FN void run(int view, bool onto, const void *rows, index first,
+                             index end, index pitch, void *into, index i) {
       if (view == sig::view_of(K))
-        combine_rows<T>(op_of(sig::view_of(K)), onto, (const T *)rows, count,
-                        pitch, (T *)into, i);
+        combine_rows<T>(op_of(sig::view_of(K)), onto, (const T *)rows, first,
+                        end, pitch, (T *)into, i);
     }
   };
 
   template <int... K>
-  static CELER_FN void run(int view, bool onto, const void *rows, index count,
-                           index pitch, void *into, index i, indices<K...>) {
-    (one<K, typename bare<P>::type>::run(view, onto, rows, count, pitch, into,
-                                         i),
+  static CELER_FN void run(int view, bool onto, const void *rows, index first,
+                           index end, index pitch, void *into, index i,
+                           indices<K...>) {
+    (one<K, typename bare<P>::type>::run(view, onto, rows, first, end, pitch,
+                                         into, i),
      ...);
   }
 };
@@ -270,8 +271,9 @@ template <class S>
 static inline void combine_chunk(const call *c, int number, bool onto) {
   const view &rows = c->view_at[0], &into = c->view_at[1];
   for (index i = c->chunk.min[0]; i < c->chunk.max[0]; ++i)
-    combiner<S>::run(number, onto, rows.base, rows.promised.max[0],
-                     rows.layout.max[1], into.base, i, typename S::all());
+    combiner<S>::run(number, onto, rows.base, rows.promised.min[0],
+                     rows.promised.max[0], rows.layout.max[1], into.base, i,
+                     typename S::all());
 }
 
 #undef CELER_REDUCES
@@ -646,7 +648,7 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
 struct combining {
   const void *rows;
   void *into;
-  index count, pitch, elements;
+  index first, end, pitch, elements;
   int view, onto;
 };
 
@@ -655,8 +657,8 @@ __device__ __forceinline__ void combine_all(const combining &c) {
   const index step = index(gridDim.x) * blockDim.x;
   for (index i = index(blockIdx.x) * blockDim.x + threadIdx.x; i < c.elements;
        i += step)
-    combiner<S>::run(c.view, c.onto != 0, c.rows, c.count, c.pitch, c.into, i,
-                     typename S::all());
+    combiner<S>::run(c.view, c.onto != 0, c.rows, c.first, c.end, c.pitch,
+                     c.into, i, typename S::all());
 }
 
 // Begins the rows of arrays; combines rows.

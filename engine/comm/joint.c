@@ -5,14 +5,20 @@
 #include "base/vec.h"
 #include "comm/strided.h"
 
+/* Parts are the whole. */
+static bool is_one(const cel_joint *joint) {
+  return joint->pattern == CEL_PATTERN_BROADCAST ||
+         joint->pattern == CEL_PATTERN_ALL_REDUCE;
+}
+
 static bool from_root(const cel_joint *joint) {
   return joint->pattern == CEL_PATTERN_BROADCAST ||
          joint->pattern == CEL_PATTERN_SCATTER;
 }
 
 bool cel__joint_whole(const cel_joint *joint, int64_t me) {
-  return joint->pattern == CEL_PATTERN_BROADCAST ||
-         joint->pattern == CEL_PATTERN_ALL_GATHER || joint->root == me;
+  return is_one(joint) || joint->pattern == CEL_PATTERN_ALL_GATHER ||
+         joint->root == me;
 }
 
 static bool all_to_all(const cel_joint *joint) {
@@ -38,6 +44,7 @@ uint64_t cel__joint_part(const cel_joint *joint, cel__joint_end end,
                          int64_t rank) {
   if (joint->pattern == CEL_PATTERN_BROADCAST)
     return joint->root == rank ? joint->bytes : 0;
+  if (joint->pattern == CEL_PATTERN_ALL_REDUCE) return joint->bytes;
   const int32_t *count =
       all_to_all(joint) ? parts_of(joint, end)->parts->count : joint->count;
   return (uint64_t)count[rank] * cel__joint_unit(joint, end);
@@ -48,6 +55,7 @@ static bool gets(const cel_joint *joint, int64_t me, int64_t rank) {
   case CEL_PATTERN_BROADCAST: return joint->root != me;
   case CEL_PATTERN_SCATTER: return joint->root != me && rank == me;
   case CEL_PATTERN_GATHER: return joint->root == me && rank != me;
+  case CEL_PATTERN_ALL_REDUCE: return true;
   default: return rank != me;
   }
 }
@@ -68,8 +76,7 @@ uint64_t cel__joint_start(const cel_joint *joint, cel__joint_end end,
   uint64_t unit = cel__joint_unit(joint, end);
   if (all_to_all(joint))
     return (uint64_t)parts_of(joint, end)->parts->start[rank] * unit;
-  bool whole =
-      joint->pattern != CEL_PATTERN_BROADCAST && cel__joint_whole(joint, me);
+  bool whole = !is_one(joint) && cel__joint_whole(joint, me);
   return whole ? (uint64_t)joint->start[rank] * unit : 0;
 }
 
@@ -105,8 +112,7 @@ cel_strided cel__joint_at(const cel_joint *joint, cel__joint_end end,
                           int64_t me, int64_t rank) {
   if (all_to_all(joint)) return cut_out(parts_of(joint, end), rank);
   if (joint->pieces > 1) return joint->piece[rank];
-  if (joint->pattern == CEL_PATTERN_BROADCAST || !cel__joint_whole(joint, me))
-    return joint->piece[0];
+  if (is_one(joint) || !cel__joint_whole(joint, me)) return joint->piece[0];
   char *base = joint->piece[0].base;
   return (cel_strided){.base = base + cel__joint_start(joint, end, me, rank),
                        .count = {1, 1},
@@ -149,6 +155,7 @@ typedef struct joint {
   cel_joint first; /* of the rank that came first; its pointers are not used */
   int64_t first_rank;
   char *whole;
+  bool folded;      /* of an ALL_REDUCE: what some rank has is there */
   int64_t complete; /* ranks */
   side side[];      /* by rank */
 } joint;
@@ -189,8 +196,18 @@ void cel__joints_destroy(cel__joints *j) {
 
 /* Where the part of a rank is in one->whole. */
 static char *dense_at(const joint *one, const cel_joint *mine, int64_t part) {
-  bool all = mine->pattern == CEL_PATTERN_BROADCAST;
-  return one->whole + (all ? 0 : (uint64_t)mine->start[part] * mine->unit);
+  return one->whole +
+         (is_one(mine) ? 0 : (uint64_t)mine->start[part] * mine->unit);
+}
+
+/* What ranks have comes together in the order in which it is taken. */
+static void fold(joint *one, const cel_joint *mine) {
+  const void *from = mine->piece[0].base;
+  if (one->folded)
+    cel_operator_fold(&mine->by, one->whole, from, mine->bytes);
+  else
+    memcpy(one->whole, from, mine->bytes);
+  one->folded = true;
 }
 
 /* Room for what it gives, which lasts when it has ended and others have not. */
@@ -208,6 +225,11 @@ static void keep_given(const cel__joints *j, side *giver) {
 static void take(const cel__joints *j, joint *one, int64_t rank) {
   side *mine = &one->side[rank];
   if (mine->taken) return;
+  mine->taken = true;
+  if (mine->posted->pattern == CEL_PATTERN_ALL_REDUCE) {
+    fold(one, mine->posted);
+    return;
+  }
   bool pairs = all_to_all(mine->posted);
   if (pairs) keep_given(j, mine);
   for (int64_t k = 0; k < j->ranks; ++k) {
@@ -217,11 +239,14 @@ static void take(const cel__joints *j, joint *one, int64_t rank) {
                         pairs ? mine->given + mine->start[k]
                               : dense_at(one, mine->posted, k));
   }
-  mine->taken = true;
 }
 
 static void put(const cel__joints *j, joint *one, int64_t rank) {
   const cel_joint *mine = one->side[rank].posted;
+  if (mine->pattern == CEL_PATTERN_ALL_REDUCE) {
+    memcpy(mine->piece[0].base, one->whole, mine->bytes);
+    return;
+  }
   for (int64_t k = 0; k < j->ranks; ++k) {
     if (!cel__joint_has(mine, CEL__GOT, rank, k)) continue;
     cel_strided at = cel__joint_at(mine, CEL__GOT, rank, k);
@@ -250,7 +275,8 @@ static joint *joint_of(cel__joints *j, int64_t rank, const cel_joint *posted) {
 static bool alike(const joint *one, const cel_joint *other) {
   const cel_joint *first = &one->first;
   return first->pattern == other->pattern && first->root == other->root &&
-         first->bytes == other->bytes && first->unit == other->unit;
+         first->bytes == other->bytes && first->unit == other->unit &&
+         first->by.op == other->by.op;
 }
 
 void cel__joints_post(cel__joints *j, int64_t rank, const cel_joint *posted) {

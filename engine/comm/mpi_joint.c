@@ -122,6 +122,39 @@ static int all_to_all(cel__mpi *m, cel__mpi_joint *mine, void *given,
                         m->joint, request);
 }
 
+/* Sums and products of signed numbers wrap as those of unsigned ones do. */
+static MPI_Datatype number_of(const cel_operator *by) {
+  bool compares = by->op == CEL_OP_MIN || by->op == CEL_OP_MAX;
+  bool is_signed = by->class_ == 'i' && compares;
+  switch (by->size) {
+  case 1: return is_signed ? MPI_INT8_T : MPI_UINT8_T;
+  case 2: return is_signed ? MPI_INT16_T : MPI_UINT16_T;
+  case 4: return is_signed ? MPI_INT32_T : MPI_UINT32_T;
+  default: return is_signed ? MPI_INT64_T : MPI_UINT64_T;
+  }
+}
+
+static MPI_Op operation_of(cel_op op) {
+  switch (op) {
+  case CEL_OP_SUM: return MPI_SUM;
+  case CEL_OP_PROD: return MPI_PROD;
+  case CEL_OP_MIN: return MPI_MIN;
+  case CEL_OP_MAX: return MPI_MAX;
+  case CEL_OP_AND: return MPI_BAND;
+  case CEL_OP_OR: return MPI_BOR;
+  case CEL_OP_CUSTOM: break;
+  }
+  cel_bug("nobody but its maker knows the operator");
+}
+
+/* Of 64 MiB at most, so an int counts them. */
+static int all_reduce(cel__mpi *m, const cel_joint *joint, void *at,
+                      MPI_Request *request) {
+  int count = (int)(joint->bytes / joint->by.size);
+  return MPI_Iallreduce(MPI_IN_PLACE, at, count, number_of(&joint->by),
+                        operation_of(joint->by.op), m->joint, request);
+}
+
 /* In place where a rank has its part of the whole that it gives or gets. */
 static int start(cel__mpi *m, cel__mpi_joint *mine, void *at,
                  MPI_Request *request) {
@@ -130,6 +163,8 @@ static int start(cel__mpi *m, cel__mpi_joint *mine, void *at,
     return broadcast(m, mine, at, request);
   if (j->pattern == CEL_PATTERN_ALL_TO_ALL)
     return all_to_all(m, mine, at, request);
+  if (j->pattern == CEL_PATTERN_ALL_REDUCE)
+    return all_reduce(m, j, at, request);
   MPI_Datatype type;
   int code = unit_of(m, j->unit, &type), root = (int)j->root;
   if (code != MPI_SUCCESS) return code;

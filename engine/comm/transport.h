@@ -56,17 +56,19 @@ typedef struct cel_joint {
   uint64_t ticket;
   uint64_t nth; /* from 0, without gaps */
   cel_pattern pattern;
-  int64_t root;   /* BROADCAST, SCATTER, GATHER */
-  uint64_t bytes; /* of the whole */
+  int64_t root;    /* BROADCAST, SCATTER, GATHER */
+  cel_operator by; /* ALL_REDUCE */
+  uint64_t bytes;  /* of the whole */
   /* ALL_TO_ALL: what it gives to each rank, and gets from each; none of it is
    * its own. The others have what follows. */
   cel_joint_parts to, from;
-  /* All but BROADCAST: see cel_parts. */
+  /* All but BROADCAST and ALL_REDUCE: see cel_parts. */
   uint64_t unit; /* bytes */
   const int32_t *count, *start;
   /* Who gives all or gets all has one piece, the whole, which is dense unless
-   * it is broadcast, and where the parts lie as `start` says; or else the
-   * ranks' parts, by rank. Others have one piece, their part. */
+   * it is broadcast (of an ALL_REDUCE always), and where the parts lie as
+   * `start` says; or else the ranks' parts, by rank. Others have one piece,
+   * their part. */
   uint32_t pieces;
   const cel_strided *piece;
 } cel_joint;

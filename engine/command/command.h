@@ -9,7 +9,7 @@
  * lack, see pattern.h), pushes (what others lack besides and this rank owns),
  * await-pushes (what this rank lacks), tokens to and from other ranks where a
  * host object of cluster scope is touched (shared.h), then the execution, then
- * tokens that wait for it.
+ * what wait for it: tokens, and a collective of what each rank has reduced.
  * Messages: all boxes from one rank to another for one task are in canonical
  * order (buffer id, then box). Boxes of at most `small_bytes` travel together
  * as one message, the first (another begins where it would exceed
@@ -79,7 +79,8 @@ typedef struct cel_message {
   _(SCATTER, scatter, "one rank has it, each reads a part of its own")         \
   _(GATHER, gather, "each rank has a part, rank 0 reads all of them")          \
   _(ALL_GATHER, all_gather, "each rank has a part, all read all of them")      \
-  _(ALL_TO_ALL, all_to_all, "each rank has a part, each reads some of each")
+  _(ALL_TO_ALL, all_to_all, "each rank has a part, each reads some of each")   \
+  _(ALL_REDUCE, all_reduce, "each rank has one, all get what they come to")
 
 typedef enum cel_pattern {
 #define CEL_PATTERN_ENUM(NAME, name, text) CEL_PATTERN_##NAME,
@@ -109,9 +110,11 @@ typedef struct cel_exchange {
   uint64_t nth; /* from 0, the same on all ranks, as are the next four */
   int64_t root; /* BROADCAST, SCATTER: who has it; GATHER: who gets it */
   const cel_buffer *buffer;
-  cel_box box;            /* all that is exchanged */
-  const cel_parts *parts; /* of `box`; null for a BROADCAST, an ALL_TO_ALL */
-  cel_box mine;           /* what this rank gives; may be empty */
+  cel_box box; /* all that is exchanged */
+  /* Of `box`; null for a BROADCAST, an ALL_TO_ALL, an ALL_REDUCE. */
+  const cel_parts *parts;
+  cel_operator by; /* ALL_REDUCE */
+  cel_box mine;    /* what this rank gives; may be empty */
   /* ALL_TO_ALL: what this rank reads, of its own too; which part of it each
    * other rank gives; and which part of `mine` each other one gets. */
   cel_box wanted;
@@ -120,8 +123,9 @@ typedef struct cel_exchange {
    * nor to get all; what is around `mine` and `wanted`. Empty when it has
    * nothing to do with it. */
   cel_box place;
-  uint32_t gets;  /* boxes that it gets */
-  cel_box get[6]; /* `place`, or `wanted`, but for `mine` */
+  uint32_t gets; /* boxes that it gets */
+  /* `place`, or `wanted`, but for `mine`; of an ALL_REDUCE both are all. */
+  cel_box get[6];
 } cel_exchange;
 
 /* Lives in the arena of its horizon; immutable once emitted. */
@@ -132,7 +136,7 @@ typedef struct cel_command {
   cel_box chunk;                /* EXECUTE */
   cel_message message;          /* PUSH, AWAIT_PUSH */
   const cel_exchange *exchange; /* COLLECTIVE */
-  uint32_t deps; /* none in a graph that is `unordered` */
+  uint32_t deps;                /* none in a graph that is `unordered` */
   const cel_dep *dep;
 } cel_command;
 

@@ -233,16 +233,37 @@ static void track_collective(cel_command_graph *g, const cel_exchange *x,
     cel_track_write(track, &x->get[i], id, &g->emitter.deps);
 }
 
+static void emit_exchange(cel_command_graph *g, const cel_task *task,
+                          const cel_exchange *x) {
+  cel_command command = {.kind = CEL_COMMAND_COLLECTIVE, .task = task};
+  uint64_t id = cel__emit_begin(&g->emitter);
+  if (!g->config.unordered) track_collective(g, x, id);
+  command.exchange =
+      cel_arena_copy(cel_eras_arena(&g->emitter.eras), x, sizeof *x);
+  cel__emit_end(&g->emitter, &command);
+}
+
 static void emit_collective(cel_command_graph *g, const cel_task *task,
                             const cel__together *t) {
   cel_exchange x = cel__exchange_make(&g->parts, &g->own, t, g->exchanges++);
   x.devices = g->config.joint.devices;
-  cel_command command = {.kind = CEL_COMMAND_COLLECTIVE, .task = task};
-  uint64_t id = cel__emit_begin(&g->emitter);
-  if (!g->config.unordered) track_collective(g, &x, id);
-  command.exchange =
-      cel_arena_copy(cel_eras_arena(&g->emitter.eras), &x, sizeof x);
-  cel__emit_end(&g->emitter, &command);
+  emit_exchange(g, task, &x);
+}
+
+/* What each rank has written is not what it is to hold before this. */
+static void emit_all_reduce(cel_command_graph *g, const cel_task *task,
+                            const cel_access *access) {
+  cel_box all = access->buffer->extent;
+  cel_exchange x = {.pattern = CEL_PATTERN_ALL_REDUCE,
+                    .nth = g->exchanges++,
+                    .buffer = access->buffer,
+                    .box = all,
+                    .by = access->by,
+                    .mine = all,
+                    .place = all,
+                    .gets = 1,
+                    .get = {all}};
+  emit_exchange(g, task, &x);
 }
 
 /* Reports this rank's part of an access to its buffer's tracker. */
@@ -318,7 +339,7 @@ static void change_ownership(cel_command_graph *g, const cel_task *task) {
     const cel__use *use = &g->uses.at[i];
     const cel_buffer *buffer = use->access->buffer;
     cel_map *map = state_of(g, buffer)->versions;
-    if (cel_mode_consumes(use->access->mode))
+    if (cel_mode_consumes(use->access->mode) && use->access->rows == 0)
       cel__own_read(&g->own, map, buffer, use->footprint, &g->traffic);
   }
   for (uint32_t i = 0; i < g->uses.n; ++i) {
@@ -411,6 +432,9 @@ static cel_status add_work(cel_command_graph *g, const cel_task *task) {
   for (uint32_t i = 0; i < g->tokens.before.n; ++i)
     emit_token(g, task, &g->tokens.before.at[i]);
   emit_execute(g, task, &split);
+  for (uint32_t i = 0; i < task->accesses; ++i)
+    if (task->access[i].by.class_ != 0)
+      emit_all_reduce(g, task, &task->access[i]);
   for (uint32_t i = 0; i < g->tokens.after.n; ++i)
     emit_token(g, task, &g->tokens.after.at[i]);
   return CEL_E_OK;

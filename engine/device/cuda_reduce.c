@@ -76,7 +76,7 @@ CUresult cel__cuda_reduce_begin(const cel_cuda *cuda, int32_t device,
 /* celer::combining, in kernels/reduce.cuh. */
 typedef struct combining {
   uint64_t rows, into;
-  int64_t count, pitch, elements;
+  int64_t first, end, pitch, elements;
   int32_t view, onto;
 } combining;
 
@@ -85,12 +85,12 @@ CUresult cel__cuda_reduce_combine(const cel_cuda *cuda, int32_t device,
   const cel_view *rows = &job->call.view[0], *into = &job->call.view[1];
   const cel_cuda_combine *what = job->work->values;
   int64_t n = job->call.chunk.max[0];
-  cel_assert(rows->box.min[0] == 0 && rows->layout.min[0] == 0 &&
-             rows->layout.min[1] == 0 && job->call.chunk.min[0] == 0 &&
-             cel_box_volume(&into->layout) == n);
+  cel_assert(rows->layout.min[0] == 0 && rows->layout.min[1] == 0 &&
+             job->call.chunk.min[0] == 0 && cel_box_volume(&into->layout) == n);
   combining all = {.rows = (uintptr_t)rows->base,
                    .into = (uintptr_t)into->base,
-                   .count = rows->box.max[0],
+                   .first = rows->box.min[0],
+                   .end = rows->box.max[0],
                    .pitch = rows->layout.max[1],
                    .elements = n,
                    .view = what->view,

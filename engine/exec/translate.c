@@ -211,7 +211,8 @@ void cel_translate_collective(cel_record *record, const cel_instr *instr,
                   .bytes = (uint64_t)cel_box_volume(&x->box) * size,
                   .unit = parts != NULL ? (uint64_t)parts->unit * size : 0,
                   .count = parts != NULL ? parts->count : NULL,
-                  .start = parts != NULL ? parts->start : NULL};
+                  .start = parts != NULL ? parts->start : NULL,
+                  .by = x->by};
   if (x->pattern == CEL_PATTERN_ALL_TO_ALL) {
     record->joint.to = parts_in(place, &x->mine, x->to, size);
     record->joint.from = parts_in(place, &x->wanted, x->from, size);

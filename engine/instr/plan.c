@@ -79,7 +79,8 @@ static cel_status make_parts(cel_instr_graph *graph, bool whole) {
   return CEL_E_OK;
 }
 
-/* What a part touches by an access; of rows each part has the next. */
+/* What a part touches by an access; of rows it writes each part has the next,
+ * and reads all of this rank's. */
 static cel_status evaluate(const cel_instr_graph *graph, uint32_t p,
                            const cel_access *access, cel_region *out) {
   const cel__plan *plan = &graph->plan;
@@ -87,9 +88,11 @@ static cel_status evaluate(const cel_instr_graph *graph, uint32_t p,
   if (access->rows == 0)
     return cel_rule_eval(&access->use, &plan->parts.at[p].chunk, out);
   cel_box row = access->buffer->extent;
-  row.min[0] = me * access->rows + p;
-  row.max[0] = row.min[0] + 1;
-  cel_assert(p < access->rows && row.max[0] <= access->buffer->extent.max[0]);
+  bool reads = cel_mode_consumes(access->mode);
+  row.min[0] = me * access->rows + (reads ? 0 : p);
+  row.max[0] = row.min[0] + (reads ? access->rows : 1);
+  cel_assert((reads || p < access->rows) &&
+             row.max[0] <= access->buffer->extent.max[0]);
   cel_region_assign(out, &row, 1);
   return CEL_E_OK;
 }

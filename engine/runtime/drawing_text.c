@@ -141,9 +141,13 @@ static void say_exchange(text *t, const cel_exchange *x) {
                                     [CEL_PATTERN_SCATTER] = " from rank",
                                     [CEL_PATTERN_GATHER] = " to rank",
                                     [CEL_PATTERN_ALL_GATHER] = "",
-                                    [CEL_PATTERN_ALL_TO_ALL] = ""};
+                                    [CEL_PATTERN_ALL_TO_ALL] = "",
+                                    [CEL_PATTERN_ALL_REDUCE] = " by "};
   say(t, "%s%s", cel_pattern_name(x->pattern), how[x->pattern]);
-  if (how[x->pattern][0] != '\0') say(t, " %lld", (long long)x->root);
+  if (x->pattern == CEL_PATTERN_ALL_REDUCE)
+    say(t, "%s", cel_op_name(x->by.op));
+  else if (how[x->pattern][0] != '\0')
+    say(t, " %lld", (long long)x->root);
   say_bytes(t, (uint64_t)cel_box_volume(&x->box) * size);
   say(t, "\n");
   say_part(t, x->buffer, &x->box);

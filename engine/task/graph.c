@@ -276,7 +276,7 @@ static cel_status check_all(cel_task_graph *graph, const cel_group *group,
   }
   for (uint32_t i = 0; i < group->accesses; ++i) {
     graph->exact.at[i] = true;
-    if (group->access[i].reducer != NULL)
+    if (group->access[i].reducer != NULL || group->access[i].rows > 0)
       cel_region_assign(&graph->images.at[i], &group->access[i].buffer->extent,
                         1);
     else
@@ -295,7 +295,7 @@ static cel_access *copy_accesses(cel_arena *arena, const cel_group *group) {
     if (copy[i].reducer != NULL) continue; /* it is lowered */
     size_t size = (size_t)use->rule->desc.params * sizeof(int64_t);
     use->params = size > 0 ? cel_arena_copy(arena, use->params, size) : NULL;
-    use->range = group->range;
+    if (copy[i].rows == 0) use->range = group->range;
     use->extent = copy[i].buffer->extent;
     cel_rule_retain(use->rule);
   }

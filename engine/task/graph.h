@@ -28,10 +28,11 @@
 typedef struct cel_task_graph cel_task_graph;
 
 typedef struct cel_task_graph_config {
-  int64_t ranks;           /* for CEL_PLACE_EACH and for weights */
-  int64_t reducing;        /* devices of a rank that reduce; default 1 */
-  bool collectives;        /* what all ranks exchange is one step */
-  cel_rules *rules;        /* for reductions; may be null without any */
+  int64_t ranks;    /* for CEL_PLACE_EACH and for weights */
+  int64_t reducing; /* devices of a rank that reduce; default 1 */
+  bool collectives; /* what all ranks exchange is one step */
+  bool all_reduces; /* and so is an all-reduce, which takes place on the host */
+  cel_rules *rules; /* for reductions; may be null without any */
   int32_t horizon_step;    /* default 4 */
   int32_t horizon_breadth; /* default 64 */
   bool audited; /* accesses are told what they read of what nobody wrote, and

@@ -184,13 +184,15 @@ static int64_t rows_of(const cel_task_graph_config *config,
   return (config->reducing > 1 ? config->reducing : 1) * runs;
 }
 
-static uint64_t key_of(const cel_task *task, const cel_reducer *reducer) {
+static uint64_t key_of(const cel_task *task, const cel_reducer *reducer,
+                       int64_t rows) {
   struct {
     cel_box range;
     int64_t granularity[3], cut[3];
-    int64_t placement, oversubscribe;
+    int64_t placement, oversubscribe, rows;
     uint64_t weights;
   } what = {.range = task->range,
+            .rows = rows,
             .placement = task->placement,
             .oversubscribe = task->oversubscribe,
             .weights = task->weights};
@@ -235,6 +237,13 @@ static const cel_buffer *rows_for(cel__reductions *r, cel__reduced *at,
   return made->buffer;
 }
 
+/* Where all ranks may combine their own, each has some. */
+static int64_t ranks_with_rows(const cel_task_graph_config *config,
+                               const cel_reducer *reducer, int64_t chunks) {
+  bool all = config->all_reduces && cel_operator_is_exact(&reducer->by);
+  return all && config->ranks > chunks ? config->ranks : chunks;
+}
+
 static cel__reduced *entry_of(cel__reductions *r, const cel_buffer *buffer) {
   cel__reduced *at = find(r, buffer);
   if (at != NULL) return at;
@@ -244,9 +253,10 @@ static cel__reduced *entry_of(cel__reductions *r, const cel_buffer *buffer) {
 
 /* From now on the buffer is what these rows come to. */
 static void pend(cel__reductions *r, cel__reduced *at, const cel_buffer *rows,
-                 const cel_reducer *reducer, bool onto) {
+                 int64_t each, const cel_reducer *reducer, bool onto) {
   cel_assert(at->rows == NULL);
   at->rows = rows;
+  at->each = each;
   at->by = reducer->by;
   at->onto = onto;
   at->combine = onto ? reducer->combine_onto : reducer->combine;
@@ -260,9 +270,9 @@ static void lower(cel__reductions *r, const cel_task_graph_config *config,
   cel_split split = cel_task_split(task, config->ranks);
   int64_t rows = rows_of(config, task);
   cel__reduced *at = entry_of(r, access->buffer);
-  pend(r, at,
-       rows_for(r, at, config, reducer, key_of(task, reducer), split.n * rows),
-       reducer, access->mode == CEL_MODE_READ_WRITE);
+  int64_t all = rows * ranks_with_rows(config, reducer, split.n);
+  pend(r, at, rows_for(r, at, config, reducer, key_of(task, reducer, all), all),
+       rows, reducer, access->mode == CEL_MODE_READ_WRITE);
   *access =
       (cel_access){.buffer = at->rows,
                    .mode = CEL_MODE_DISCARD_WRITE,
@@ -284,7 +294,7 @@ void cel__reductions_none(cel__reductions *reductions,
     cel__reduced *at = entry_of(reductions, group->access[i].buffer);
     if (at->rows != NULL) cel__reductions_forget(reductions, at);
     uint64_t key = cel_hash(reducer->identity, reducer->element_size, 1);
-    pend(reductions, at, rows_for(reductions, at, config, reducer, key, 1),
+    pend(reductions, at, rows_for(reductions, at, config, reducer, key, 1), 0,
          reducer, false);
   }
   cel__reductions_tidy(reductions, config);
@@ -329,14 +339,31 @@ static bool all_read(const cel_group *group, const cel_buffer *buffer,
   return false;
 }
 
-static bool is_shared(const cel_task_graph_config *config,
-                      const cel_group *asking, const cel__reduced *at) {
-  const cel_buffer *rows = at->rows;
-  return config->collectives && config->ranks > 1 &&
-         cel_operator_is_known(&at->by) &&
-         cel_box_volume(&rows->extent) <=
-             MOST_SHARED_BYTES / rows->element_size &&
-         all_read(asking, at->buffer, config->ranks);
+/* All have all rows, and combine them. */
+static bool is_shared(const cel__reduced *at) {
+  return cel_operator_is_known(&at->by) &&
+         cel_box_volume(&at->rows->extent) <=
+             MOST_SHARED_BYTES / at->rows->element_size;
+}
+
+/* Each combines its own rows, and these come together in any order: not where
+ * one of them is to begin with what the buffer holds. */
+static bool is_folded(const cel_task_graph_config *config,
+                      const cel__reduced *at) {
+  return config->all_reduces && at->each > 0 && !at->onto &&
+         cel_operator_is_exact(&at->by) &&
+         at->rows->extent.max[0] == at->each * config->ranks;
+}
+
+/* Of the rows each rank reads its own. */
+static void read_own(cel__reductions *r, const cel_task_graph_config *config,
+                     const cel__reduced *at, cel_access access[2]) {
+  access[0].rows = at->each;
+  access[0].use = (cel_rule_use){.rule = row_rule(r, config->rules),
+                                 .params = &at->each,
+                                 .range = cel_box_sized(config->ranks, 1, 1),
+                                 .extent = at->rows->extent};
+  access[1].by = at->by;
 }
 
 void cel__reductions_settle(cel__reductions *reductions,
@@ -353,15 +380,18 @@ void cel__reductions_settle(cel__reductions *reductions,
         .use = {.rule = whole_rule(reductions, config->rules, of[i]->dims),
                 .range = elements,
                 .extent = of[i]->extent}};
-  *group =
-      (cel_group){.kind = CEL_TASK_KERNEL,
-                  .placement = is_shared(config, asking, at) ? CEL_PLACE_ALL
-                                                             : CEL_PLACE_ONCE,
-                  .dims = 1,
-                  .range = elements,
-                  .permitted = {.granularity = {1, 1, 1}},
-                  .accesses = 2,
-                  .access = access,
-                  .name = "combine"};
+  bool all = config->collectives && config->ranks > 1 &&
+             all_read(asking, at->buffer, config->ranks);
+  bool folded = all && is_folded(config, at);
+  if (folded) read_own(reductions, config, at, access);
+  all = folded || (all && is_shared(at));
+  *group = (cel_group){.kind = CEL_TASK_KERNEL,
+                       .placement = all ? CEL_PLACE_ALL : CEL_PLACE_ONCE,
+                       .dims = 1,
+                       .range = elements,
+                       .permitted = {.granularity = {1, 1, 1}},
+                       .accesses = 2,
+                       .access = access,
+                       .name = "combine"};
   group->work = take(reductions, at);
 }

@@ -5,9 +5,10 @@
  * the rank cuts its chunk into, each row as long as B. B itself is then
  * *pending*: at the first access that wants any of its contents, a task
  * combines all rows of P in order into B. It is rank 0's, and from there B
- * travels as anything does; or, where all ranks read the same of B, the rows
- * are few bytes and the operator is one of ours, it is every rank's, so that
- * one all-gather of the rows is all that travels. All ranks hence see the same
+ * travels as anything does. Where all ranks read the same of B and the operator
+ * is one of ours it is every rank's: of whole numbers each combines its own
+ * rows, and an all-reduce does the rest; else, where the rows are few bytes,
+ * each combines all of them, after an all-gather. All ranks hence see the same
  * bits. What is never asked for, or overwritten before, is never combined.
  *
  * Invariant: a row that nobody writes holds the identity. P begins with it, and
@@ -40,6 +41,7 @@ typedef struct cel__reduced {
   cel__partial partial[CEL__PARTIALS];
   /* Pending: the rows, and what combines them; one reference. Else null. */
   const cel_buffer *rows;
+  int64_t each; /* rows of a rank; 0: what there is belongs to nobody */
   cel_work *combine;
   cel_operator by;
   bool onto; /* what the buffer holds */

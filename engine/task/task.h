@@ -60,8 +60,12 @@ typedef struct cel_access {
   const cel_reducer *reducer;
   /* A node's: 0; or what it writes are rows of partial results, so many for
    * each rank: chunk k of the ranks' split writes [k*rows, (k+1)*rows), its
-   * parts a row each in order; use.range counts the chunks. */
+   * parts a row each in order; use.range counts the chunks. Or it reads them,
+   * each rank its own, which therefore nobody sends. */
   int64_t rows;
+  /* A node's: of nothing; or every rank writes all of the buffer, each
+   * something else, and what they come to by this is then on all of them. */
+  cel_operator by;
   /* A node's, where the graph is audited: what it reads that no earlier task
    * wrote. */
   uint32_t undefined_boxes;

@@ -89,6 +89,26 @@ describe("collective patterns", function()
     assert.same({}, exchanges(r, 0, once))
   end)
 
+  it("are an all-reduce of what ranks have combined of whole numbers", function()
+    local r = new(3)
+    local u = r:buffer({ 2 })
+    r:submit({ range = { 9 },
+      { u, "discard_write", reducer = r.program:reducer(0, { "MAX", "u" }) } })
+    local t = read_all(r, u, 9)
+    local combine = t - 1
+    for k = 0, 2 do
+      assert.same({ "all_reduce 0@0:2" }, exchanges(r, k, combine))
+      local before, it = r:of(k, "execute", combine)[1], r:of(k, "collective", combine)[1]
+      assert.equal("true", it.deps[before.id])
+      assert.equal("true", r:of(k, "execute", t)[1].deps[it.id])
+      assert.equal("0:2", mine(r, k, combine))
+      assert.equal(1, it.raw.exchange.gets)
+    end
+    silent(r, combine)
+    silent(r, t)
+    assert.same({}, exchanges(r, 0, t))
+  end)
+
   it("are a broadcast where one rank has all", function()
     local r = new(4)
     local u = r:buffer({ 8 })

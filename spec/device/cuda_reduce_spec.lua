@@ -328,5 +328,11 @@ describe("a reduction on a GPU", function()
       enqueue(work, { v, view_of(into, box(2, 2)) }, box(4), box(4))
       for i = 0, 3 do assert.equal((onto + 1) * (3 * i + 15), into[i]) end
     end
+    local v = view_of(rows, box(3, 5)) -- one rank's own, from the second on
+    v.box = box(3, 4)
+    v.box.min[0] = 1
+    work.values = keep(ffi.new("int32_t[2]", { 3, 0 }))
+    enqueue(work, { v, view_of(into, box(2, 2)) }, box(4), box(4))
+    for i = 0, 3 do assert.equal(2 * i + 15, into[i]) end
   end)
 end)

@@ -81,6 +81,33 @@ describe("collective patterns", function()
     end)
   end
 
+  it("reduce to the same bits as rank 0 does", function()
+    local function reduced(before)
+      local r = script.run([==[
+local sum = celer.buffer("double", {}, { name = "sum" })
+local bins = celer.buffer("int64_t", 5, { name = "bins", init = function() return 7 end })
+local k = celer.kernel [[
+  kernel void f(item<1> it, reducer<double> sum, reducer<int64_t, 1> bins) {
+    sum += 1.0 / (it[0] + 1);
+    bins(it[0] % 5) += it[0];
+  }
+]]
+for i = 1, 4 do
+  q:submit(function(cg)
+    cg:parallel_for(i < 3 and 2 or 1001, k, cg:reduce(sum, "sum"),
+      cg:reduce(bins, "sum", { include_current = i > 1 }))
+  end)
+  local s, b = q:wait(sum, bins)
+  print(("%.17g"):format(s()), b[0], b[4])
+end]==], { ranks = 3, devices = 1 }, { before = before })
+      assert.equal(0, r.status, r.stderr)
+      return r.stdout
+    end
+    local together = reduced {}
+    assert.equal(together, reduced { "--no-collectives" })
+    assert.matches("1.5\t0LL\t0LL", together, 1, true)
+  end)
+
   it("are drawn", function()
     local name = scratch.path()
     local file = assert(io.open(name, "w"))
@@ -93,6 +120,35 @@ describe("collective patterns", function()
     assert.matches("broadcast from rank 0, 24 bytes", r.stdout, 1, true)
     assert.matches("all_to_all, 28.1 KiB", r.stdout, 1, true)
     assert.matches("gives w [0,20)", r.stdout, 1, true)
+  end)
+
+  it("are drawn where ranks reduce", function()
+    local name = os.tmpname()
+    local file = assert(io.open(name, "w"))
+    file:write([==[
+local celer = require "celer"
+local q = celer.queue()
+local most = celer.buffer("int", {}, { name = "most" })
+local sums = celer.buffer("double", { 2 }, { name = "sums" })
+local k = celer.kernel [[
+  kernel void f(item<1> it, reducer<int> most, reducer<double, 1> sums) {
+    most.combine(it[0]);
+    sums(it[0] % 2) += it[0];
+  }
+]]
+q:submit(function(cg)
+  cg:parallel_for(99, k, cg:reduce(most, "max"), cg:reduce(sums, "sum"))
+end)
+q:wait(most, sums)
+]==])
+    file:close()
+    local r = celer.run({ "graph", "--ranks", "3", "--rank", "2", "--graph", "command", name },
+      { timeout = 30 })
+    os.remove(name)
+    assert.equal(0, r.status, r.stderr)
+    assert.matches("all_reduce by max, 4 bytes", r.stdout, 1, true)
+    assert.matches("all_gather, 48 bytes", r.stdout, 1, true)
+    assert.is_nil(r.stdout:find("push", 1, true))
   end)
 
   it("are what the programs of seed 001 exchange", function()

@@ -144,6 +144,7 @@ function M.new(config)
   cfg.horizon_breadth = config.breadth or 64
   cfg.emit, cfg.warn = emit, warn
   cfg.collectives = config.collectives or false
+  cfg.all_reduces = cfg.collectives
   cfg.reducing, cfg.rules, cfg.make, cfg.drop = config.reducing or 1, p.rules, make, drop
   current = p
   p.graph = c.cel_task_graph_create(cfg)

@@ -87,6 +87,39 @@ describe("a reduction", function()
     assert.equal(3, #combining())
   end)
 
+  it("of whole numbers is combined by every rank from its own rows, if all read it", function()
+    p:close()
+    open({ ranks = 3, reducing = 2, collectives = true })
+    sum = p:reducer(0, { "SUM", "i" })
+    local task
+    p.on_task = function(t)
+      if t.accesses ~= 2 then return end
+      task = { rows = tonumber(t.access[0].rows), by = t.access[1].by }
+      task.op, task.class = tonumber(task.by.op), tonumber(task.by.class_)
+    end
+    local function combined(rows, class, spec)
+      assert(p:submit(spec or { range = { 8 }, { b, "read", p.all(2) } }))
+      assert.equal(rows, task.rows)
+      assert.equal(class, task.class)
+    end
+    assert(reduce())
+    combined(2, ("i"):byte())
+    assert.equal(0, task.op)
+    assert.equal("all", where())
+    assert(reduce(false, { 2 })) -- the third rank's rows hold the identity
+    combined(2, ("i"):byte())
+    assert.equal(3 * 2, tonumber(p.made[2].extent.max[0]))
+    assert(reduce(true)) -- only one may begin with what the buffer holds
+    combined(0, 0)
+    assert.equal("all", where())
+    assert.equal(0, reduce(false, { 0 }))
+    combined(0, 0)
+    assert.equal("all", where())
+    assert(reduce())
+    combined(0, 0, { range = { 2 }, { b, "read", p.all(2) } })
+    assert.equal("once", where())
+  end)
+
   it("is combined on rank 0 where one reads it, or each a part, or nobody yet", function()
     p:close()
     open({ ranks = 3, reducing = 2, collectives = true })
