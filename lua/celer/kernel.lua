@@ -23,9 +23,17 @@ local spelling = { [M.IN] = "in", [M.OUT] = "out", [M.INOUT] = "inout",
 ---@field name string
 ---@field signature string  as in the source, for messages
 ---@field params table[]  cel_param
-local Kernel = {}
-Kernel.__index = Kernel
-Kernel.__noun = "kernel"
+local Kernel = { __noun = "kernel" }
+
+--- A kernel is found by its name in what celer.kernel gives, also where there is
+--- no other and that is the kernel itself.
+function Kernel.__index(self, key)
+  local method = Kernel[key]
+  if method ~= nil or type(key) ~= "string" then return method end
+  if key == rawget(self, "name") then return self end
+  fail("kernel %s has no '%s'; celer.kernel gives a table of kernels where a source "
+    .. "has several, and the kernel itself where it has one", rawget(self, "name"), key)
+end
 
 function Kernel:__tostring() return "kernel " .. self.signature end
 

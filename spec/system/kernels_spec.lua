@@ -24,6 +24,8 @@ refused("a kernel runs in a command group", function() k.first(n) end)
 local from_file = celer.kernel { file = "file.cu" }
 q:submit(function(cg) cg:parallel_for(n, from_file, cg:discard_write(o)) end)
 same("from a file", q:wait(o)[5], 105)
+same("by its name", from_file.f, from_file)
+refused("kernel f has no 'g'; celer.kernel gives a table", function() return from_file.g end)
 ]==], nil, { files = {
     ["mine.h"] = "inline int mine(int x) { return x + 100; }\n",
     ["file.cu"] = '#include "mine.h"\n'
