@@ -10,7 +10,7 @@ add_dependencies(libceler layers)
 add_custom_target(check
   COMMAND cmake/check.sh "${CMAKE_CURRENT_BINARY_DIR}" "${CEL_SANITIZE}"
   WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" USES_TERMINAL VERBATIM)
-add_dependencies(check celer fuzz_instr)
+add_dependencies(check celer fuzz_instr bench_counts)
 if(TARGET mpi_check)
   add_dependencies(check mpi_check)
 endif()

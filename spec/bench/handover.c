@@ -2,7 +2,8 @@
  *
  * One rank. `epoch`: submit one and wait for it. `task`: a kernel of one item,
  * then the same. `fence`: a snapshot of one element, asked for at once. The
- * figures are medians; on fewer than four cores they hold futex wakes.
+ * figures are medians; on fewer than four cores they hold futex wakes. The last
+ * line is JSON.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,7 +84,8 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static void measure(run *r, const char *name, void (*round)(run *), int n) {
+/* The median, which it also prints. */
+static double measure(run *r, const char *name, void (*round)(run *), int n) {
   double *us = cel_alloc((size_t)n * sizeof *us);
   for (int i = 0; i < n / 10; ++i) round(r);
   for (int i = 0; i < n; ++i) {
@@ -94,7 +96,9 @@ static void measure(run *r, const char *name, void (*round)(run *), int n) {
   qsort(us, (size_t)n, sizeof *us, by_value);
   printf("%-6s %8.2f us, 90%% within %.2f us\n", name, us[n / 2],
          us[n * 9 / 10]);
+  double median = us[n / 2];
   cel_free(us);
+  return median;
 }
 
 int main(int argc, char **argv) {
@@ -114,13 +118,16 @@ int main(int argc, char **argv) {
   r.buffer = cel_engine_buffer(r.engine, 0, extent, 8, "n", &init);
   cel_rule_desc desc = {.boxes = 1};
   must(cel_rules_intern(cel_engine_rules(r.engine), &desc, &r.rule));
-  measure(&r, "epoch", epoch, n);
-  measure(&r, "task", task, n);
-  measure(&r, "fence", fence, n);
+  double median[] = {measure(&r, "epoch", epoch, n),
+                     measure(&r, "task", task, n),
+                     measure(&r, "fence", fence, n)};
   must(cel_engine_finish(r.engine, NULL));
   cel_engine_destroy(r.engine);
   cel_host_lanes_destroy(config.host);
   config.backend->destroy(config.backend);
   config.transport->destroy(config.transport);
+  printf("{\"bench\": \"handover\", \"epoch\": %.2f, \"task\": %.2f, "
+         "\"fence\": %.2f}\n",
+         median[0], median[1], median[2]);
   return 0;
 }

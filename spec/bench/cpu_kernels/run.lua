@@ -11,10 +11,11 @@ local celer = require("spec.support.celer")
 
 local here = "spec/bench/cpu_kernels/"
 
--- Name, program, what both take, what only the C program or only celer takes.
+-- Name, program, what both take, what only the C program or only celer takes. In tiles
+-- the C program has loops where celer's items wait for each other at barriers.
 local benchmarks = {
-  { "wave", "wave", { 2048, 2048, 500 } },
-  { "matmul", "matmul", { 1024, 2 }, script = "plain" },
+  { "wave", "wave", { 2048, 2048, 500 }, target = 0.95 },
+  { "matmul", "matmul", { 1024, 2 }, script = "plain", target = 0.95 },
   { "matmul_tiles", "matmul", { 512, 4 }, program = "tiles" },
 }
 
@@ -96,7 +97,7 @@ local function bench(b, repeats)
   end
   local steps = b[3][#b[3]]
   return { name = b[1], plain_us = median(plain) / steps * 1e6,
-    celer_us = median(kernel) / steps * 1e6, ratio = median(ratio) }
+    celer_us = median(kernel) / steps * 1e6, ratio = median(ratio), target = b.target }
 end
 
 local repeats, names = options(arg)

@@ -1,0 +1,127 @@
+--- counts.lua -- figures that are the same in every run and on every machine, and what
+--- they should be.
+---
+--- What bench_counts and dry runs of the examples count, beside spec/bench/expected.json.
+--- `luajit spec/bench/all.lua --counts` prints it; --renew writes that file anew, for a
+--- change that is meant to cost so much; spec/bench/counts_spec.lua is a part of all specs.
+local cjson = require("cjson")
+local celer = require("spec.support.celer")
+
+local M = {}
+
+local EXPECTED = "spec/bench/expected.json"
+
+-- Of what may differ a little with the C library, how much it may grow.
+local SLACK = { allocations = 0.02, held = 0.02 }
+
+-- Name, arguments, ranks; as a rank in the middle.
+local dry_runs = {
+  { "wave_sim", "wave_sim.lua 131072 200 1000000 /tmp", 4 },
+  { "wave_sim", "wave_sim.lua 131072 200 1000000 /tmp", 65536 },
+  { "wave_sim 2d", "wave_sim.lua 131072 200 1000000 /tmp 2d", 65536 },
+  { "jacobi", "jacobi.lua 65536 5", 65536 },
+  { "rsim", "rsim.lua 65536 5", 65536 },
+  { "cg", "cg.lua 65536 3", 65536 },
+}
+
+-- The counts of one dry run: no times, and nothing nested.
+local function dry_run(script, ranks)
+  local path = os.tmpname()
+  local words = { "run", "--backend", "cpu", "--devices", 1, "--advice", "off", "--dry-run",
+    ranks, "--as-rank", ranks / 4, "--report", path }
+  for word in ("examples/" .. script):gmatch("%S+") do words[#words + 1] = word end
+  local r = celer.run(words, { timeout = 120 })
+  assert(r.status == 0, r.stderr)
+  local file = assert(io.open(path))
+  local report = cjson.decode(file:read("*a"))
+  file:close()
+  os.remove(path)
+  local counts = { buffer_allocations = report.allocations, buffer_bytes = report.memory[1].peak }
+  for _, key in ipairs { "tasks", "commands", "instructions", "copies", "bytes_copied" } do
+    counts[key] = report[key]
+  end
+  for key, value in pairs(report.messages) do counts[key] = value end
+  return counts
+end
+
+local function graphs()
+  local r = celer.exec({ (celer.command():gsub("celer$", "bench_counts")) })
+  assert(r.status == 0, r.stderr)
+  local all = {}
+  for line in r.stdout:gmatch("[^\n]+") do
+    local row = cjson.decode(line)
+    local name = row.name
+    row.name = nil
+    for key, value in pairs(row) do
+      if value == cjson.null then row[key] = nil end
+    end
+    all[name] = row
+  end
+  return all
+end
+
+--- All counts, by case and by what is counted.
+---@return table<string, table<string, number>>
+function M.measure()
+  local all = graphs()
+  for _, run in ipairs(dry_runs) do
+    all[("dry run of %s, %d ranks"):format(run[1], run[3])] = dry_run(run[2], run[3])
+  end
+  return all
+end
+
+function M.expected()
+  local file = assert(io.open(EXPECTED))
+  local text = file:read("*a")
+  file:close()
+  return cjson.decode(text)
+end
+
+local function sorted(t)
+  local keys = {}
+  for key in pairs(t) do keys[#keys + 1] = key end
+  table.sort(keys)
+  return keys
+end
+
+--- What is more than it should be, and what is less, in words. Cases that have come or
+--- gone are more, too: they are not watched.
+---@return string[] more
+---@return string[] less
+function M.compare(measured, expected)
+  local more, less = {}, {}
+  for _, case in ipairs(sorted(measured)) do
+    local want = expected[case]
+    if not want then more[#more + 1] = case .. " is not expected" end
+    for _, key in ipairs(want and sorted(measured[case]) or {}) do
+      local is, was = measured[case][key], want[key]
+      local text = ("%s: %s %s, expected %s"):format(case, key, is, tostring(was))
+      if not was or is > was * (1 + (SLACK[key] or 0)) then
+        more[#more + 1] = text
+      elseif is < was * (1 - (SLACK[key] or 0)) then
+        less[#less + 1] = text
+      end
+    end
+  end
+  for _, case in ipairs(sorted(expected)) do
+    if not measured[case] then more[#more + 1] = case .. " is not measured" end
+  end
+  return more, less
+end
+
+--- Writes what is expected from now on, one case to a line.
+function M.renew(measured)
+  local lines = {}
+  for _, case in ipairs(sorted(measured)) do
+    local parts = {}
+    for _, key in ipairs(sorted(measured[case])) do
+      parts[#parts + 1] = ('"%s": %.0f'):format(key, measured[case][key])
+    end
+    lines[#lines + 1] = ('  "%s": {%s}'):format(case, table.concat(parts, ", "))
+  end
+  local file = assert(io.open(EXPECTED, "w"))
+  file:write("{\n", table.concat(lines, ",\n"), "\n}\n")
+  file:close()
+end
+
+return M
