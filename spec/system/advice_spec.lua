@@ -17,10 +17,20 @@ local function run(text, options)
   write(text)
   local args = { options.command or "run", unpack(options) }
   args[#args + 1] = name
-  local r = celer.run(args, { ranks = options.ranks })
+  local r = celer.run(args, { ranks = options.ranks, env = { CELER_ADVICE = "on" } })
   os.remove(name)
   assert.equal(0, r.status, r.stderr)
   return (r.stderr:gsub(name:gsub("%p", "%%%0"), "x"))
+end
+
+-- The same for what is said of fast runs only: on a busy machine some have to be tried.
+local function run_fast(text, options)
+  local said
+  for _ = 1, 10 do
+    said = run(text, options)
+    if said ~= "" then break end
+  end
+  return said
 end
 
 local UP = [==[
@@ -42,13 +52,13 @@ end
 
   it("of a line that waits in every step, once", function()
     assert.matches("^celer: warning: x:11: this line has waited 1000 times, every %d%.%d+ ms: "
-      .. "[^\n]*q:fence, and get it some steps later\n$", run(WAITS))
-    assert.matches("^celer: warning: x:11: [^\n]*\n$", run(WAITS, { ranks = 2 }))
+      .. "[^\n]*q:fence, and get it some steps later\n$", run_fast(WAITS))
+    assert.matches("^celer: warning: x:11: [^\n]*\n$", run_fast(WAITS, { ranks = 2 }))
   end)
 
   it("of a line that takes its fence at once", function()
     assert.matches("^celer: warning: x:11: this line has waited 1000 times[^\n]*\n$",
-      run((WAITS:gsub("q:wait%(%)", "q:fence(u):get()"))))
+      run_fast((WAITS:gsub("q:wait%(%)", "q:fence(u):get()"))))
   end)
 
   it("not of waits that are far apart", function()
@@ -79,7 +89,7 @@ end
     local text = PAIRS:gsub("PAIRS", "pairs")
     -- One rank's order is as good as another's, unless they differ: then it ends.
     write(text)
-    local r = celer.run({ "run", name }, { ranks = 2 })
+    local r = celer.run({ "run", name }, { ranks = 2, env = { CELER_ADVICE = "on" } })
     os.remove(name)
     assert.matches("celer: warning: %S+:7: what a loop over pairs submits may come in another "
       .. "order on each rank, while all ranks must submit the same; celer.sorted_pairs goes "
@@ -146,7 +156,7 @@ for _ = 1, 2600 do
 end
 ]==]
     assert.matches("^celer: warning: nothing was computed in %d+ %% of the last %d+%.%d s, "
-      .. "[^\n]*\n$", run(slow))
+      .. "[^\n]*\n$", run_fast(slow))
   end)
 
   -- A host of sixteen cores, of which the ranks get one each, and GPUs.
@@ -159,6 +169,7 @@ end
     write('q:submit(function(cg) cg:host_task(celer.once, function() end) end)\nq:drain()\n')
     local function start(cores, ...)
       local r = celer.exec({ "mpirun", "--oversubscribe", "--allow-run-as-root", "-n", "2", "env",
+        "CELER_ADVICE=on",
         "HWLOC_SYNTHETIC=core:" .. cores .. " pu:1", "HWLOC_THISSYSTEM=1", "FAKE_GPUS=2",
         "LD_LIBRARY_PATH=" .. folder .. ":" .. (os.getenv("LD_LIBRARY_PATH") or ""),
         "taskset", "-c", "0", celer.command(), "run", ... })
