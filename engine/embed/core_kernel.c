@@ -4,6 +4,7 @@
 #include "device/cuda.h"
 #include "embed/core.h"
 #include "embed/core_kernel.h"
+#include "embed/progress.h"
 
 static const char module_type[] = "celer.core.module";
 
@@ -88,8 +89,10 @@ static int kernel_new(lua_State *L) {
   cel_engine *engine;
   cel_module *module;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
-  if (compile(cel__session_of(L), &source, &module) != CEL_E_OK)
-    return cel__push_failure(L);
+  cel_progress_set_compiling(true);
+  cel_status status = compile(cel__session_of(L), &source, &module);
+  cel_progress_set_compiling(false);
+  if (status != CEL_E_OK) return cel__push_failure(L);
   cel_module **handle = lua_newuserdata(L, sizeof *handle);
   *handle = module;
   luaL_newmetatable(L, module_type);

@@ -33,6 +33,7 @@ static struct {
   pthread_mutex_t lock; /* of what is below */
   bool shown, broken;   /* the line; another that has no end yet */
   int64_t rest;         /* nothing is drawn before */
+  bool compiling;
   cel_progress_loop loop;
 } p = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -70,6 +71,10 @@ void cel_progress_text(const cel_progress_state *state, char *text,
                        size_t size) {
   char bytes[CEL_AMOUNT_TEXT], rate[32] = "", loop[64] = "", left[48] = "";
   double seconds = cel_progress_left(state);
+  if (state->compiling && state->tasks == 0) {
+    snprintf(text, size, "compiling kernels");
+    return;
+  }
   cel_amount_text(state->bytes, bytes, sizeof bytes);
   if (state->rate >= 0)
     snprintf(rate, sizeof rate, ", %.*f/s", state->rate < 10, state->rate);
@@ -77,9 +82,10 @@ void cel_progress_text(const cel_progress_state *state, char *text,
     snprintf(loop, sizeof loop, ", step %.0f of %llu", steps_done(state),
              (unsigned long long)state->loop.steps);
   if (seconds >= 0) say_time(seconds, left, sizeof left);
-  snprintf(text, size, "%llu of %llu tasks%s, %s moved%s%s",
+  snprintf(text, size, "%llu of %llu tasks%s, %s moved%s%s%s",
            (unsigned long long)state->done, (unsigned long long)state->tasks,
-           rate, bytes, loop, left);
+           rate, bytes, loop, left,
+           state->compiling ? ", compiling kernels" : "");
 }
 
 /* ---- drawing ------------------------------------------------------------- */
@@ -105,6 +111,7 @@ static void look(cel_progress_state *s) {
   *s = (cel_progress_state){.done = counts.done,
                             .bytes = counts.bytes_copied + counts.bytes_sent,
                             .now = cel_now_ns(),
+                            .compiling = p.compiling,
                             .loop = p.loop};
   /* A horizon may be executed between the two counts. */
   s->tasks = counts.tasks - counts.horizons;
@@ -172,6 +179,12 @@ void cel_progress_hide(bool whole) {
   erase();
   p.broken = !whole;
   p.rest = cel_now_ns() + (int64_t)REST_MS * MS;
+  pthread_mutex_unlock(&p.lock);
+}
+
+void cel_progress_set_compiling(bool compiling) {
+  pthread_mutex_lock(&p.lock);
+  p.compiling = compiling;
   pthread_mutex_unlock(&p.lock);
 }
 

@@ -28,6 +28,7 @@ typedef struct cel_progress_state {
   uint64_t bytes;         /* copied and sent */
   double rate;            /* tasks per second; less than 0: not known */
   int64_t now;            /* ns */
+  bool compiling;         /* the script waits for a compiler */
   cel_progress_loop loop; /* without steps: none */
 } cel_progress_state;
 
@@ -43,6 +44,7 @@ void cel_progress_stop(void);
  * nothing is drawn until something does. Thread: any. */
 void cel_progress_hide(bool whole);
 /* Thread: main. */
+void cel_progress_set_compiling(bool compiling);
 void cel_progress_set_loop(const cel_progress_loop *loop);
 
 /* How long the rest of the loop takes, in s; less than 0: not known. */

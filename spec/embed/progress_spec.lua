@@ -20,6 +20,12 @@ describe("the progress line", function()
     assert.equal("0 of 4 tasks, 0 bytes moved", text { tasks = 4, rate = -1 })
   end)
 
+  it("tells that the script waits for a compiler", function()
+    assert.equal("compiling kernels", text { compiling = true })
+    assert.equal("3 of 4 tasks, 0.0/s, 0 bytes moved, compiling kernels",
+      text { tasks = 4, done = 3, compiling = true })
+  end)
+
   -- A loop of 100 steps that began with task 10 submitted, at 5 s.
   local function loop_text(step, at_task, done, now)
     return text({ tasks = at_task, done = done, rate = 1, now = now * S },
