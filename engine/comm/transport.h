@@ -86,7 +86,8 @@ typedef struct cel_device_joint {
   int32_t device;
   int64_t root;   /* the member; all but ALL_GATHER */
   uint64_t bytes; /* of the whole */
-  bool even;      /* all members have parts of one length */
+  bool even; /* all members have parts of one length, in ascending order unless
+                those lie in memory with gaps anyway */
   /* By member: its part, if this one gives or gets it, in this device's memory;
    * else of no bytes. BROADCAST: one, the whole. */
   uint32_t pieces;

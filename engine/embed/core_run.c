@@ -143,6 +143,18 @@ static int run_staging(lua_State *L) {
   return 2;
 }
 
+/* joining() -> why what all ranks exchange does not go by NCCL, "" where it
+ * does, and whether it goes by messages else; nil on the processor.
+ * Collective. */
+static int run_joining(lua_State *L) {
+  cel_session *session = cel__session_of(L);
+  if (cel_session_connect(session) != CEL_E_OK) return cel__push_failure(L);
+  if (!session->choice.cuda) return 0;
+  lua_pushstring(L, session->no_nccl);
+  lua_pushboolean(L, session->direct || session->options.no_collectives);
+  return 2;
+}
+
 /* gpu_count() -> how many the driver shows, why none */
 static int run_gpu_count(lua_State *L) {
   char why[256] = "";
@@ -343,6 +355,7 @@ const luaL_Reg cel__core_run[] = {
     {"exit", run_exit},
     {"devices", run_devices},
     {"staging", run_staging},
+    {"joining", run_joining},
     {"gpu_count", run_gpu_count},
     {"gpu", run_gpu},
     {"terminal", run_terminal},

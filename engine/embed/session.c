@@ -7,6 +7,7 @@
 #include "comm/clocks.h"
 #include "comm/cuda_link.h"
 #include "comm/mpi_gpu.h"
+#include "comm/nccl.h"
 #include "comm/report.h"
 #include "device/cuda.h"
 #include "device/cuda_memory.h"
@@ -105,8 +106,8 @@ static cel_status link_by_mpi(cel_session *s) {
                                &s->transport, s->no_mpi, sizeof s->no_mpi);
 }
 
-/* Between GPUs messages go a shorter way than collectives, which take place in
- * host memory. What rank 0 does all do. */
+/* Between GPUs messages go a shorter way than collectives in host memory. What
+ * rank 0 does all do. */
 static cel_status share_direct(cel_session *s) {
   cel_transport *t = s->transport;
   uint64_t size = sizeof s->direct;
@@ -141,10 +142,30 @@ static cel_status link_gpus(cel_session *s) {
   return share_direct(s);
 }
 
+/* What all ranks exchange goes by NCCL then, between the memories of all GPUs.
+ * All ranks come here and do the same. */
+static cel_status join_gpus(cel_session *s) {
+  cel_transport *t = s->transport;
+  const char *why = s->options.staged           ? "--transfers staged"
+                    : s->options.no_collectives ? "--no-collectives"
+                                                : NULL;
+  if (t->ranks == 1 || t->dry || s->options.wish.backend == CEL_CHOICE_CPU)
+    return CEL_E_OK;
+  if (why != NULL) {
+    snprintf(s->no_nccl, sizeof s->no_nccl, "%s", why);
+    return CEL_E_OK;
+  }
+  cel_nccl_config config = {.cuda = s->cuda,
+                            .memory = s->options.device_memory};
+  return cel_transport_nccl(t, &config, &s->transport, s->no_nccl,
+                            sizeof s->no_nccl);
+}
+
 cel_status cel_session_connect(cel_session *s) {
   if (s->connected) return CEL_E_OK;
   CEL_TRY(open_gpus(s));
   CEL_TRY(link_gpus(s));
+  CEL_TRY(join_gpus(s));
   s->connected = true;
   return CEL_E_OK;
 }
@@ -158,6 +179,16 @@ static void warn_staging(const cel_session *s) {
           "celer: warning: messages between the GPUs of this host's ranks go "
           "through its memory: %s\n",
           s->no_link);
+}
+
+static void warn_joining(const cel_session *s) {
+  const cel_transport *t = s->transport;
+  if (!s->choice.cuda || s->no_nccl[0] == '\0' || t->rank != 0 ||
+      !s->options.verbose)
+    return;
+  fprintf(stderr,
+          "celer: warning: what all ranks exchange goes %s, not by NCCL: %s\n",
+          s->direct ? "by messages" : "through host memory", s->no_nccl);
 }
 
 /* Memory is committed by what it is committed by where GPUs are, and else by
@@ -179,6 +210,7 @@ static cel_status start_backend(cel_session *s) {
   warn_cache(s);
   CEL_TRY(cel_session_connect(s));
   warn_staging(s);
+  warn_joining(s);
   cel_advice_bound(s);
   cel_backend_config config = {
       .devices = s->choice.devices,
@@ -274,7 +306,8 @@ cel_status cel_session_start(cel_session *s) {
       .lookahead = s->options.lookahead,
       .horizon_step = s->options.horizon_step,
       .interior_items = INTERIOR_ITEMS,
-      .collectives = !s->options.no_collectives && !s->direct,
+      .collectives = !s->options.no_collectives &&
+                     (!s->direct || s->transport->joint.devices > 0),
       .warn = warn,
       .warn_context = s,
       .advise = s->options.advice && !s->options.dry,

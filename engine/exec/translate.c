@@ -231,20 +231,29 @@ static bool concerns(const cel_exchange *x, int64_t me, int64_t other) {
          me == cel_member_root(x);
 }
 
+/* Whether a part is what follows another along the dimension that the whole is
+ * cut along; parts that lie elsewhere are packed, and then in any order. */
+static bool follows(const cel_exchange *x, const cel_box *part,
+                    const cel_box *next) {
+  int d = x->parts->along;
+  return x->parts->box != NULL || next->min[d] == part->max[d];
+}
+
 static void find_members(cel_record *record, const cel_instr *instr, int64_t me,
                          int64_t members) {
   const cel_exchange *x = instr->collective.exchange;
   cel_place_in at = instr->collective.place;
-  int64_t first = -1;
-  record->device_joint.even = true;
+  bool even = true;
   for (int64_t m = 0; m < members; ++m) {
+    cel_box before = at.box;
     at.box = cel_member_share(x, m);
     int64_t n = cel_box_volume(&at.box);
-    if (m == 0) first = n;
-    record->device_joint.even &= n == first;
+    if (m > 0)
+      even &= n == cel_box_volume(&before) && follows(x, &before, &at.box);
     bool here = n > 0 && concerns(x, me, m);
     cel_vec_push(&record->pieces, here ? runs_of(&at) : (cel_strided){0});
   }
+  record->device_joint.even = even;
 }
 
 void cel_translate_device_joint(cel_record *record, const cel_instr *instr,

@@ -269,9 +269,18 @@ local function write_messages(no_link, no_mpi)
   io.write(("         between hosts: %s\n"):format(by_mpi or "by their memory: " .. no_mpi))
 end
 
+-- What all ranks exchange, between GPUs; why not by NCCL: nil where there are none.
+local function write_joining(no_nccl, by_messages)
+  if not no_nccl then return end
+  io.write(("collectives %s\n"):format(no_nccl == "" and "by NCCL, from GPU to GPU"
+    or (by_messages and "by messages: " or "by MPI, in host memory: ") .. no_nccl))
+end
+
 local function info()
   local backend, devices, list, why = core.devices() -- of all ranks of a host
   local no_link, no_mpi = find_staging(backend, devices)
+  local no_nccl, by_messages
+  if no_link then no_nccl, by_messages = core.joining() end
   if core.rank() ~= 0 then return 0 end
   local i = core.info()
   local _, ranks = core.rank()
@@ -281,6 +290,7 @@ local function info()
     i.cores or "?", i.host_cores or "?", i.bound and " (bound by the launcher)" or ""))
   write_devices(backend, devices, list, why, i)
   write_messages(no_link, no_mpi)
+  write_joining(no_nccl, by_messages)
   io.write(("compiler %s\n"):format(i.compiler))
   io.write(("cache    %s\n"):format(i.cache))
   io.write(("mpi      %s\n"):format(i.mpi))

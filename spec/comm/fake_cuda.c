@@ -19,7 +19,7 @@ typedef struct event {
   _Atomic(uint64_t) recorded, reached;
 } event;
 
-typedef enum work_kind { COPY, PACK, RECORD, WAIT } work_kind;
+typedef enum work_kind { COPY, PACK, RECORD, WAIT, CALL } work_kind;
 
 typedef struct work {
   work_kind kind;
@@ -28,6 +28,8 @@ typedef struct work {
   size_t unit;
   event *event;
   uint64_t count;
+  bool (*call)(void *context);
+  void *context;
 } work;
 
 struct CUstream_st {
@@ -150,6 +152,9 @@ static bool run_one(CUstream s) {
   case RECORD: atomic_store(&w->event->reached, w->count); break;
   case WAIT:
     if (atomic_load(&w->event->reached) < w->count) return false;
+    break;
+  case CALL:
+    if (!w->call(w->context)) return false;
   }
   if (++s->next == s->work.n) s->next = s->work.n = 0;
   return true;
@@ -219,6 +224,11 @@ static CUresult launch(CUfunction function, unsigned gx, unsigned gy,
   if (all % w.unit != 0) cel_bug("fake CUDA: a unit of %zu is astray", w.unit);
   cel_vec_push(&s->work, w);
   return CUDA_SUCCESS;
+}
+
+void fake_cuda_call(CUstream s, bool (*call)(void *context), void *context) {
+  cel_vec_push(&s->work,
+               (work){.kind = CALL, .call = call, .context = context});
 }
 
 static CUresult copy_in(CUdeviceptr to, const void *from, size_t size,
@@ -314,6 +324,12 @@ static CUresult set_current(CUcontext context) {
   return CUDA_SUCCESS;
 }
 
+static CUresult get_uuid(char *uuid, CUdevice device) {
+  int who[4] = {getpid(), device};
+  memcpy(uuid, who, sizeof who);
+  return CUDA_SUCCESS;
+}
+
 static CUresult error_text(CUresult code, const char **text) {
   (void)code;
   *text = "the fake driver refuses";
@@ -349,9 +365,11 @@ const cel_cuda *fake_cuda(uint64_t seed) {
                                    .cuMemcpyHtoD_v2 = copy_in_now,
                                    .cuMemcpyDtoH_v2 = copy_out_now,
                                    .cuCtxSetCurrent = set_current,
+                                   .cuDeviceGetUuid_v2 = get_uuid,
                                    .cuGetErrorName = error_text,
                                    .cuGetErrorString = error_text};
-  static cel_cuda cuda = {.api = &api, .devices = 1};
+  static cel_cuda cuda = {
+      .api = &api, .devices = 1, .device[0].memory = 256 << 20};
   static const size_t unit[CEL_CUDA_UNITS] = {1, 2, 4, 8, 16};
   for (int i = 0; i < CEL_CUDA_UNITS && seed % 4 != 0; ++i)
     cuda.device[0].pack[i] = (CUfunction)(uintptr_t)&unit[i];

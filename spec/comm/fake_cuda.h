@@ -15,4 +15,7 @@
 const cel_cuda *fake_cuda(uint64_t seed);
 /* From the next copy but `copies` on, all that is put on a stream fails. */
 void fake_cuda_break(int64_t copies);
+/* Something else on a stream; called again and again until it is done. */
+void fake_cuda_call(CUstream stream, bool (*call)(void *context),
+                    void *context);
 #endif

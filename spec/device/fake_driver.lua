@@ -1,4 +1,5 @@
--- fake_driver.lua -- builds a libcuda.so.1 that shows GPUs where there are none.
+-- fake_driver.lua -- builds a libcuda.so.1 that shows GPUs where there are none, and a
+-- libnccl.so.2 that is too old: a real one does not get along with such a driver.
 --
 --   local folder = require("spec.device.fake_driver").build()
 --   celer.run(args, { env = { LD_LIBRARY_PATH = folder, FAKE_GPUS = 4 } })
@@ -11,11 +12,17 @@ local function read(path)
   return text
 end
 
---- The folder that the library lies in; the caller removes it.
-function M.build()
-  local pipe = assert(io.popen("mktemp -d"))
-  local folder = pipe:read("*l")
-  pipe:close()
+-- A library of the folder from C.
+local function compile(folder, text, name, flags)
+  local file = assert(io.open(("%s/%s.c"):format(folder, name), "wb"))
+  file:write(text)
+  file:close()
+  local command = ("%s -std=gnu11 %s -fPIC -shared %s/%s.c -o %s/%s"):format(
+    os.getenv("CC") or "cc", flags, folder, name, folder, name)
+  assert(os.execute(command) == 0, command)
+end
+
+local function driver_text()
   local text = read("spec/device/fake_memory.c") .. read("spec/device/fake_driver.c")
   local parts = { text }
   for name in read("engine/device/cuda_api.h"):gmatch("_%(CUresult, ([%w_]+),") do
@@ -24,12 +31,26 @@ function M.build()
       parts[#parts + 1] = ("int %s(void);\nint %s(void) { return 801; }"):format(name, name)
     end
   end
-  local file = assert(io.open(folder .. "/driver.c", "wb"))
-  file:write(table.concat(parts, "\n"))
-  file:close()
-  local command = ("%s -std=gnu11 -pthread -fPIC -shared %s/driver.c -o %s/libcuda.so.1"):format(
-    os.getenv("CC") or "cc", folder, folder)
-  assert(os.execute(command) == 0, command)
+  return table.concat(parts, "\n")
+end
+
+local function nccl_text()
+  local parts = { "int ncclGetVersion(int *out) { *out = 21003; return 0; }" }
+  for name in read("engine/comm/nccl_api.h"):gmatch("(nccl%u%w+), %(") do
+    if name ~= "ncclGetVersion" then
+      parts[#parts + 1] = ("int %s(void) { return 3; }"):format(name)
+    end
+  end
+  return table.concat(parts, "\n")
+end
+
+--- The folder that the libraries lie in; the caller removes it.
+function M.build()
+  local pipe = assert(io.popen("mktemp -d"))
+  local folder = pipe:read("*l")
+  pipe:close()
+  compile(folder, driver_text(), "libcuda.so.1", "-pthread")
+  compile(folder, nccl_text(), "libnccl.so.2", "")
   return folder
 end
 

@@ -126,6 +126,22 @@ describe("celer info", function()
     assert.matches("\nnvrtc    %S", text)
   end)
 
+  it("says of several ranks which way goes what all of them exchange", function()
+    local command = ("FAKE_FIRST=$((2 * OMPI_COMM_WORLD_LOCAL_RANK)) exec %s info"):format(
+      celer.command())
+    local function lines(variables)
+      local r = celer.exec({ "mpirun", "--oversubscribe", "--allow-run-as-root", "-n", 2,
+        "sh", "-c", command }, { env = environment(variables) })
+      return r.stdout:match("\n(collectives [^\n]*)\n") or r.stdout .. r.stderr
+    end
+    assert.equal("collectives by MPI, in host memory: "
+      .. "rank 0: NCCL 2.10.3 is too old: 2.18 is needed", lines({ FAKE_GPUS = 2 }))
+    assert.equal("collectives by messages: --no-collectives",
+      lines({ FAKE_GPUS = 2, CELER_NO_COLLECTIVES = 1 }))
+    assert.equal("collectives by MPI, in host memory: --transfers staged",
+      lines({ FAKE_GPUS = 2, CELER_TRANSFERS = "staged" }))
+  end)
+
   it("says why there is none", function()
     local text = info({ FAKE_GPUS = 0 })
     assert.matches("\ndevices  1, the processor\ngpus     none: the NVIDIA driver shows no GPU\n",

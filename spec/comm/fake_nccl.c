@@ -1,0 +1,303 @@
+#define _GNU_SOURCE
+#include "comm/fake_nccl.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/random.h"
+#include "base/vec.h"
+#include "comm/fake_cuda.h"
+
+enum { MEMBERS = 16, RING = 1000, VERSION = 22809 };
+
+/* From one member to another. */
+typedef struct ring {
+  _Atomic(uint64_t) put, taken; /* bytes ever */
+  unsigned char byte[RING];
+} ring;
+
+typedef enum call { PAIR, BROADCAST, ALL_GATHER } call;
+
+typedef struct head {
+  uint64_t call, bytes;
+} head;
+
+struct ncclComm {
+  ring *rings; /* of all pairs */
+  int member, members, waits;
+  bool aborted;
+};
+
+typedef struct transfer {
+  ncclComm_t comm;
+  ring *ring;
+  bool sends;
+  head head;
+  size_t headed, bytes, done;
+  unsigned char *at;
+} transfer;
+
+/* What a group puts on one stream. */
+typedef struct group {
+  CUstream stream;
+  CEL_VEC(transfer) transfer;
+} group;
+
+static cel_random dice;
+static int depth;
+static CEL_VEC(group *) open_groups;
+static int64_t calls_left = INT64_MAX;
+
+/* ---- communicators ------------------------------------------------------- */
+
+typedef struct identity {
+  int pid, file;
+} identity;
+
+static size_t all_rings(void) {
+  return sizeof(ring) * MEMBERS * MEMBERS;
+}
+
+static ncclResult_t get_version(int *version) {
+  *version = VERSION;
+  return ncclSuccess;
+}
+
+static const char *error_string(ncclResult_t code) {
+  return code == 3 ? "internal error" : "no error";
+}
+
+static const char *last_error(ncclComm_t comm) {
+  (void)comm;
+  return "it is a fake";
+}
+
+static ncclResult_t get_id(ncclUniqueId *out) {
+  identity id = {getpid(), memfd_create("fake-nccl", 0)};
+  if (id.file < 0 || ftruncate(id.file, (off_t)all_rings()) != 0)
+    cel_bug("fake NCCL: no shared memory");
+  memcpy(out->internal, &id, sizeof id);
+  return ncclSuccess;
+}
+
+/* A call fails, or is in progress for a while. */
+static ncclResult_t answer(ncclComm_t comm) {
+  if (calls_left-- <= 0) return 3;
+  comm->waits = (int)cel_random_int(&dice, 0, 5);
+  return ncclInProgress;
+}
+
+static ncclResult_t init(ncclComm_t *out, int members, ncclUniqueId from,
+                         int member, ncclConfig *config) {
+  identity id;
+  char path[64];
+  memcpy(&id, from.internal, sizeof id);
+  cel_assert(members <= MEMBERS && config->blocking == 0);
+  cel_assert(config->size == sizeof *config);
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", id.pid, id.file);
+  int file = open(path, O_RDWR | O_CLOEXEC);
+  void *at =
+      mmap(NULL, all_rings(), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (at == MAP_FAILED) cel_bug("fake NCCL: no memory");
+  close(file);
+  *out = cel_alloc_zero(sizeof **out);
+  **out = (struct ncclComm){.rings = at, .member = member, .members = members};
+  return answer(*out);
+}
+
+static ncclResult_t async_error(ncclComm_t comm, ncclResult_t *out) {
+  *out = comm->waits > 0 ? ncclInProgress : ncclSuccess;
+  if (comm->waits > 0) --comm->waits;
+  return ncclSuccess;
+}
+
+static ncclResult_t finalize(ncclComm_t comm) {
+  return answer(comm);
+}
+
+/* Work that it is in may still be on a stream. */
+static ncclResult_t end(ncclComm_t comm) {
+  comm->aborted = true;
+  return ncclSuccess;
+}
+
+/* ---- bytes --------------------------------------------------------------- */
+
+static size_t least(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+
+/* Moves what goes now; how much. */
+static size_t move(ring *r, bool sends, unsigned char *at, size_t n) {
+  uint64_t put = atomic_load(&r->put), taken = atomic_load(&r->taken);
+  n = least(n, sends ? RING - (put - taken) : put - taken);
+  for (size_t i = 0; i < n; ++i) {
+    if (sends)
+      r->byte[(put + i) % RING] = at[i];
+    else
+      at[i] = r->byte[(taken + i) % RING];
+  }
+  atomic_fetch_add(sends ? &r->put : &r->taken, n);
+  return n;
+}
+
+static void check(const transfer *t, const head *got) {
+  if (got->call != t->head.call || got->bytes != t->head.bytes)
+    cel_bug("fake NCCL: member %d is at a call %llu of %llu bytes, and another "
+            "at a call %llu of %llu",
+            t->comm->member, (unsigned long long)t->head.call,
+            (unsigned long long)t->head.bytes, (unsigned long long)got->call,
+            (unsigned long long)got->bytes);
+}
+
+static void move_head(transfer *t) {
+  head got;
+  if (t->headed == sizeof got) return;
+  if (t->sends) {
+    t->headed += move(t->ring, true, (unsigned char *)&t->head + t->headed,
+                      sizeof got - t->headed);
+    return;
+  }
+  if (atomic_load(&t->ring->put) - atomic_load(&t->ring->taken) < sizeof got)
+    return;
+  t->headed = move(t->ring, false, (unsigned char *)&got, sizeof got);
+  check(t, &got);
+}
+
+/* Parts between two members go one after the other. */
+static bool is_next(const group *g, uint32_t i) {
+  for (uint32_t k = 0; k < i; ++k)
+    if (g->transfer.at[k].ring == g->transfer.at[i].ring &&
+        g->transfer.at[k].done < g->transfer.at[k].bytes)
+      return false;
+  return true;
+}
+
+static bool progress(void *context) {
+  group *g = context;
+  bool all = true;
+  for (uint32_t i = 0; i < g->transfer.n; ++i) {
+    transfer *t = &g->transfer.at[i];
+    if (t->comm->aborted || !is_next(g, i)) continue;
+    move_head(t);
+    if (t->headed == sizeof t->head)
+      t->done += move(t->ring, t->sends, t->at + t->done, t->bytes - t->done);
+  }
+  for (uint32_t i = 0; i < g->transfer.n; ++i) {
+    const transfer *t = &g->transfer.at[i];
+    all &= t->comm->aborted || t->done == t->bytes;
+  }
+  if (!all) return false;
+  cel_vec_release(&g->transfer);
+  cel_free(g);
+  return true;
+}
+
+/* ---- calls --------------------------------------------------------------- */
+
+static group *group_of(CUstream stream) {
+  for (uint32_t i = 0; i < open_groups.n; ++i)
+    if (open_groups.at[i]->stream == stream) return open_groups.at[i];
+  group *made = cel_alloc_zero(sizeof *made);
+  made->stream = stream;
+  cel_vec_push(&open_groups, made);
+  return made;
+}
+
+static void add(ncclComm_t comm, CUstream stream, call call, int peer,
+                bool sends, const void *at, size_t bytes) {
+  int from = sends ? comm->member : peer, to = sends ? peer : comm->member;
+  cel_assert(depth > 0 && bytes > 0 && peer != comm->member);
+  transfer t = {.comm = comm,
+                .ring = &comm->rings[from * MEMBERS + to],
+                .sends = sends,
+                .head = {call, bytes},
+                .bytes = bytes,
+                .at = (unsigned char *)(uintptr_t)at};
+  cel_vec_push(&group_of(stream)->transfer, t);
+}
+
+static ncclResult_t group_start(void) {
+  ++depth;
+  return ncclSuccess;
+}
+
+static ncclResult_t group_end(void) {
+  cel_assert(depth == 1);
+  ncclResult_t code = ncclSuccess;
+  for (uint32_t i = 0; i < open_groups.n; ++i) {
+    group *g = open_groups.at[i];
+    ncclComm_t comm = g->transfer.at[0].comm;
+    code = answer(comm);
+    fake_cuda_call(g->stream, progress, g);
+  }
+  cel_vec_clear(&open_groups);
+  --depth;
+  return code;
+}
+
+static ncclResult_t nccl_send(const void *from, size_t n, ncclDataType_t type,
+                              int peer, ncclComm_t comm, CUstream stream) {
+  (void)type;
+  add(comm, stream, PAIR, peer, true, from, n);
+  return ncclSuccess;
+}
+
+static ncclResult_t nccl_recv(void *to, size_t n, ncclDataType_t type, int peer,
+                              ncclComm_t comm, CUstream stream) {
+  (void)type;
+  add(comm, stream, PAIR, peer, false, to, n);
+  return ncclSuccess;
+}
+
+static ncclResult_t broadcast(const void *from, void *to, size_t n,
+                              ncclDataType_t type, int root, ncclComm_t comm,
+                              CUstream stream) {
+  (void)type;
+  cel_assert(from == to);
+  for (int k = 0; k < comm->members && root == comm->member; ++k)
+    if (k != root) add(comm, stream, BROADCAST, k, true, from, n);
+  if (root != comm->member) add(comm, stream, BROADCAST, root, false, to, n);
+  return ncclSuccess;
+}
+
+static ncclResult_t all_gather(const void *from, void *to, size_t n,
+                               ncclDataType_t type, ncclComm_t comm,
+                               CUstream stream) {
+  (void)type;
+  cel_assert(from == (char *)to + (size_t)comm->member * n);
+  for (int k = 0; k < comm->members; ++k) {
+    if (k == comm->member) continue;
+    add(comm, stream, ALL_GATHER, k, true, from, n);
+    add(comm, stream, ALL_GATHER, k, false, (char *)to + (size_t)k * n, n);
+  }
+  return ncclSuccess;
+}
+
+void fake_nccl_break(int64_t calls) {
+  calls_left = calls;
+}
+
+const cel_nccl_api *fake_nccl(uint64_t seed) {
+  static const cel_nccl_api api = {.ncclGetVersion = get_version,
+                                   .ncclGetErrorString = error_string,
+                                   .ncclGetLastError = last_error,
+                                   .ncclGetUniqueId = get_id,
+                                   .ncclCommInitRankConfig = init,
+                                   .ncclCommGetAsyncError = async_error,
+                                   .ncclCommFinalize = finalize,
+                                   .ncclCommDestroy = end,
+                                   .ncclCommAbort = end,
+                                   .ncclGroupStart = group_start,
+                                   .ncclGroupEnd = group_end,
+                                   .ncclBroadcast = broadcast,
+                                   .ncclAllGather = all_gather,
+                                   .ncclSend = nccl_send,
+                                   .ncclRecv = nccl_recv};
+  dice.state = seed;
+  return &api;
+}

@@ -1,0 +1,17 @@
+/* fake_nccl.h -- an NCCL between processes of one host, on fake_cuda's streams.
+ *
+ * Each pair of members has a short ring of bytes in shared memory each way, so
+ * what is put waits for others as NCCL's kernels do. Each part is announced by
+ * the call that it is of, and its length: calls that do not match are a bug
+ * that is reported. What is asked of a communicator is in progress for a while.
+ */
+#ifndef SPEC_COMM_FAKE_NCCL_H
+#define SPEC_COMM_FAKE_NCCL_H
+
+#include "comm/nccl_api.h"
+
+/* Up to 16 members. Never freed. Thread: main. */
+const cel_nccl_api *fake_nccl(uint64_t seed);
+/* From the next call but `calls` on, all fail. */
+void fake_nccl_break(int64_t calls);
+#endif

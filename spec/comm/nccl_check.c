@@ -1,0 +1,348 @@
+/* nccl_check.c -- collectives between the GPUs of all ranks.
+ *
+ *   mpirun -n 3 nccl_check spread [--seed S] [--count N] [--devices D] [--fake]
+ *   mpirun -n 2 nccl_check differ|halt|refuse --fake
+ *
+ * `spread`: N collectives of all shapes (spread.h), several under way, each
+ * posted when a message from the rank before has come, which is sent when the
+ * last one but two is through. `differ`: the ranks mean different collectives,
+ * and are told. `halt`: rank 0 puts its part, the others do not, and it gets
+ * its stream back. `refuse`: NCCL's calls fail.
+ * With --fake there is no GPU (fake_cuda.h, fake_nccl.h). The last line of a
+ * good run is `N passed, 0 failed`; where NCCL is not used, `pending: WHY`.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "comm/exchange.h"
+#include "comm/fake_cuda.h"
+#include "comm/fake_nccl.h"
+#include "comm/nccl.h"
+#include "comm/spread.h"
+#include "device/cuda_pack.h"
+#include "embed/embedded.h"
+
+enum { AT_ONCE = 3, MESSAGE = 8 };
+
+typedef struct settings {
+  uint64_t seed, count;
+  int32_t devices;
+  bool fake;
+} settings;
+
+/* A device's part of one that is under way. */
+typedef struct part {
+  spread spread;
+  CUdeviceptr memory;
+  uint8_t *image; /* the memory's, in the host */
+  CUevent through;
+  bool put, ended;
+} part;
+
+typedef struct run {
+  cel_transport *t;
+  const cel_cuda *cuda;
+  const settings *set;
+  CUstream stream[CEL_DEVICES];
+  part *part; /* count x devices */
+  uint64_t posted, ended, failed;
+  /* Messages round the ring of ranks. */
+  cel_posted out, in;
+  uint64_t sent, received, word[2];
+  cel_strided piece[2];
+  bool sending, receiving;
+} run;
+
+static void must(const run *r, CUresult code) {
+  if (code != CUDA_SUCCESS) exchange_give_up(r->t, "the driver refuses");
+}
+
+/* ---- parts --------------------------------------------------------------- */
+
+static void make_part(run *r, part *p, uint64_t nth, int32_t d) {
+  const cel_cuda_api *api = r->cuda->api;
+  int32_t devices = r->t->joint.devices;
+  int64_t member = r->t->rank * devices + d;
+  cel_random shared = {r->set->seed * 1000 + nth};
+  cel_random own = {r->set->seed * 77 + nth * 1000 + (uint64_t)member};
+  spread_make(&p->spread, nth, member, devices, r->t->ranks * devices, &shared,
+              &own);
+  size_t size = spread_room(&p->spread);
+  must(r, api->cuCtxSetCurrent(r->cuda->device[d].context));
+  must(r, api->cuMemAlloc_v2(&p->memory, size));
+  p->image = cel_alloc(size);
+  spread_fill(&p->spread, p->image);
+  must(r, api->cuMemcpyHtoD_v2(p->memory, p->image, size));
+  p->spread.joint.ticket = nth * (uint64_t)devices + (uint64_t)d + 1000;
+  for (uint32_t i = 0; i < p->spread.joint.pieces; ++i)
+    if (p->spread.piece[i].base != NULL)
+      p->spread.piece[i].base = (char *)(uintptr_t)p->memory +
+                                ((uint8_t *)p->spread.piece[i].base - p->image);
+}
+
+static void post_next(run *r) {
+  int32_t devices = r->t->joint.devices;
+  for (int32_t d = 0; d < devices; ++d) {
+    part *p = &r->part[r->posted * (uint64_t)devices + (uint64_t)d];
+    make_part(r, p, r->posted, d);
+    r->t->exchange_devices(r->t, &p->spread.joint);
+  }
+  ++r->posted;
+}
+
+static part *part_of(run *r, uint64_t ticket) {
+  return &r->part[ticket - 1000];
+}
+
+static void put(run *r, const cel_chained *end) {
+  part *p = part_of(r, end->ticket);
+  int32_t d = p->spread.joint.device;
+  const cel_cuda_api *api = r->cuda->api;
+  must(r, api->cuCtxSetCurrent(r->cuda->device[d].context));
+  if (end->enqueue(end->context, r->stream[d]) != CEL_E_OK)
+    exchange_give_up(r->t, cel_error_last()->text);
+  must(r, api->cuEventCreate(&p->through, CU_EVENT_DISABLE_TIMING));
+  must(r, api->cuEventRecord(p->through, r->stream[d]));
+  p->put = true;
+  r->t->unjoin(r->t, end->context);
+}
+
+static void end_part(run *r, part *p) {
+  const cel_cuda_api *api = r->cuda->api;
+  must(r, api->cuMemcpyDtoH_v2(p->image, p->memory, spread_room(&p->spread)));
+  if (spread_check(&p->spread) > 0) ++r->failed;
+  must(r, api->cuEventDestroy_v2(p->through));
+  must(r, api->cuMemFree_v2(p->memory));
+  cel_free(p->image);
+  spread_release(&p->spread);
+  p->ended = true;
+}
+
+static void end_some(run *r) {
+  uint64_t devices = (uint64_t)r->t->joint.devices;
+  for (uint64_t i = r->ended * devices; i < r->posted * devices; ++i) {
+    part *p = &r->part[i];
+    if (p->put && !p->ended &&
+        r->cuda->api->cuEventQuery(p->through) == CUDA_SUCCESS)
+      end_part(r, p);
+  }
+  while (r->ended < r->posted) {
+    for (uint64_t d = 0; d < devices; ++d)
+      if (!r->part[r->ended * devices + d].ended) return;
+    ++r->ended;
+  }
+}
+
+/* ---- messages ------------------------------------------------------------ */
+
+static void post_message(run *r, cel_posted *m, int side, int64_t peer,
+                         uint64_t sequence) {
+  r->piece[side] =
+      (cel_strided){&r->word[side], {1, 1}, {MESSAGE, MESSAGE}, MESSAGE};
+  *m = (cel_posted){.ticket = (uint64_t)side,
+                    .peer = peer,
+                    .sequence = sequence,
+                    .bytes = MESSAGE,
+                    .pieces = 1,
+                    .piece = &r->piece[side]};
+}
+
+static void pass_messages(run *r) {
+  int64_t rank = r->t->rank, ranks = r->t->ranks;
+  if (!r->sending && r->sent < r->set->count && r->sent < r->ended + AT_ONCE) {
+    post_message(r, &r->out, 0, (rank + 1) % ranks, r->sent++);
+    r->sending = true;
+    r->t->send(r->t, &r->out);
+  }
+  if (!r->receiving && r->received < r->set->count) {
+    post_message(r, &r->in, 1, (rank + ranks - 1) % ranks, r->received);
+    r->receiving = true;
+    r->t->receive(r->t, &r->in);
+  }
+}
+
+static void take(run *r) {
+  cel_done done[8];
+  uint32_t n = r->t->poll(r->t, done, 8);
+  for (uint32_t i = 0; i < n; ++i) {
+    if (done[i].error != NULL) exchange_give_up(r->t, done[i].error->text);
+    if (done[i].ticket == 0)
+      r->sending = false;
+    else
+      r->receiving = false;
+    r->received += done[i].ticket == 1;
+  }
+}
+
+/* ---- spread -------------------------------------------------------------- */
+
+static void begin(run *r, cel_transport *t, const cel_cuda *cuda,
+                  const settings *set) {
+  *r = (run){.t = t, .cuda = cuda, .set = set};
+  r->part = cel_alloc_zero((set->count + 1) * (size_t)t->joint.devices *
+                           sizeof *r->part);
+  for (int32_t d = 0; d < t->joint.devices; ++d) {
+    must(r, cuda->api->cuCtxSetCurrent(cuda->device[d].context));
+    must(r, cuda->api->cuStreamCreateWithPriority(&r->stream[d],
+                                                  CU_STREAM_NON_BLOCKING, 0));
+  }
+}
+
+static void finish(run *r) {
+  for (int32_t d = 0; d < r->t->joint.devices; ++d)
+    r->cuda->api->cuStreamDestroy_v2(r->stream[d]);
+  cel_free(r->part);
+}
+
+static void spread_all(cel_transport *t, const cel_cuda *cuda,
+                       const settings *set) {
+  run r;
+  begin(&r, t, cuda, set);
+  while (r.ended < set->count || r.sending) {
+    pass_messages(&r);
+    if (r.posted < set->count && r.received > r.posted) post_next(&r);
+    take(&r);
+    cel_chained end[CEL_DEVICES];
+    uint32_t n = t->chained(t, end, CEL_DEVICES);
+    for (uint32_t i = 0; i < n; ++i) put(&r, &end[i]);
+    end_some(&r);
+  }
+  if (r.failed > 0) exchange_give_up(t, "bytes differ");
+  finish(&r);
+}
+
+/* ---- what ends badly ----------------------------------------------------- */
+
+/* Rank 1 means another length. */
+static int differ(cel_transport *t, const cel_cuda *cuda, const settings *set) {
+  run r;
+  cel_done done;
+  begin(&r, t, cuda, set);
+  make_part(&r, &r.part[0], 0, 0);
+  r.part[0].spread.joint.bytes += t->rank == 1;
+  t->exchange_devices(t, &r.part[0].spread.joint);
+  while (t->poll(t, &done, 1) == 0) {
+  }
+  printf("rank %d: %s\n", (int)t->rank,
+         done.error != NULL ? done.error->text : "fine");
+  fflush(stdout);
+  cel_free(done.error);
+  return 3;
+}
+
+/* All ranks post; the other ranks never put their parts. */
+static int halt(cel_transport *t, const cel_cuda *cuda, const settings *set) {
+  run r;
+  cel_chained end;
+  cel_done done;
+  begin(&r, t, cuda, set);
+  post_next(&r);
+  while (t->chained(t, &end, 1) == 0) t->poll(t, &done, 1);
+  if (t->rank != 0) {
+    for (;;) t->poll(t, &done, 1);
+  }
+  if (end.enqueue(end.context, r.stream[0]) != CEL_E_OK)
+    exchange_give_up(t, cel_error_last()->text);
+  t->halt(t);
+  cel_status late = end.enqueue(end.context, r.stream[0]);
+  t->poll(t, &done, 1);
+  cuda->api->cuStreamSynchronize(r.stream[0]);
+  printf("the stream is free, and puts are %s\n", cel_status_name(late));
+  fflush(stdout);
+  return 3;
+}
+
+static int refuse(cel_transport *t, const cel_cuda *cuda, const settings *set) {
+  run r;
+  cel_chained end;
+  cel_done done;
+  begin(&r, t, cuda, set);
+  post_next(&r);
+  while (t->chained(t, &end, 1) == 0) t->poll(t, &done, 1);
+  fake_nccl_break(0);
+  if (end.enqueue(end.context, r.stream[0]) == CEL_E_OK)
+    exchange_give_up(t, "nothing is refused");
+  printf("rank %d: %s\n", (int)t->rank, cel_error_last()->text);
+  fflush(stdout);
+  return 3;
+}
+
+/* ---- main ---------------------------------------------------------------- */
+
+static const cel_cuda *fake_gpus(const cel_transport *t, const settings *set) {
+  static cel_cuda cuda;
+  cuda = *fake_cuda(set->seed + (uint64_t)t->rank);
+  cuda.devices = set->devices;
+  for (int32_t d = 1; d < set->devices; ++d) {
+    cuda.device[d] = cuda.device[0];
+    cuda.device[d].device = d;
+    cuda.device[d].ordinal = d;
+  }
+  return &cuda;
+}
+
+/* Its own GPUs, one rank's behind the other's. */
+static const cel_cuda *open_gpus(const cel_transport *t, const settings *set) {
+  char why[256];
+  cel_cuda *cuda = NULL;
+  int32_t ordinal[CEL_DEVICES], n = cel_cuda_count(why, sizeof why);
+  if (n == 0) return NULL;
+  for (int32_t d = 0; d < set->devices; ++d)
+    ordinal[d] = (t->local_rank * set->devices + d) % n;
+  if (cel_cuda_open(ordinal, set->devices, &cuda) != CEL_E_OK) return NULL;
+  const char *text = cel_embedded_find("kernels/strided.cuh")->data;
+  if (cel_cuda_pack_load(cuda, text) != CEL_E_OK)
+    fprintf(stderr, "nccl_check: %s\n", cel_error_last()->text);
+  return cuda;
+}
+
+static int carry_out(const char *mode, cel_transport *t, const cel_cuda *cuda,
+                     const settings *set) {
+  if (strcmp(mode, "differ") == 0) return differ(t, cuda, set);
+  if (strcmp(mode, "halt") == 0) return halt(t, cuda, set);
+  if (strcmp(mode, "refuse") == 0) return refuse(t, cuda, set);
+  spread_all(t, cuda, set);
+  return 0;
+}
+
+static int work(const char *mode, const settings *set) {
+  cel_transport *t;
+  char why[256] = "";
+  if (cel_transport_mpi(&t) != CEL_E_OK) {
+    fprintf(stderr, "nccl_check: %s\n", cel_error_last()->text);
+    return 1;
+  }
+  cel_nccl_config config = {
+      .cuda = set->fake ? fake_gpus(t, set) : open_gpus(t, set),
+      .api = set->fake ? fake_nccl(set->seed + (uint64_t)t->rank) : NULL};
+  if (cel_transport_nccl(t, &config, &t, why, sizeof why) != CEL_E_OK)
+    exchange_give_up(t, cel_error_last()->text);
+  bool joined = t->joint.devices > 0, first = t->rank == 0;
+  if (joined) {
+    int status = carry_out(mode, t, config.cuda, set);
+    if (status != 0) t->abort(t, status);
+  }
+  t->destroy(t);
+  if (first && joined) printf("1 passed, 0 failed\n");
+  if (first && !joined) printf("pending: %s\n", why);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  settings set = {.seed = 1, .count = 60, .devices = 1};
+  for (int i = 2; i < argc; ++i)
+    if (strcmp(argv[i], "--fake") == 0)
+      set.fake = true;
+    else if (i + 1 < argc && strcmp(argv[i], "--seed") == 0)
+      set.seed = strtoull(argv[++i], NULL, 10);
+    else if (i + 1 < argc && strcmp(argv[i], "--count") == 0)
+      set.count = strtoull(argv[++i], NULL, 10);
+    else if (i + 1 < argc && strcmp(argv[i], "--devices") == 0)
+      set.devices = atoi(argv[++i]);
+  if (argc >= 2) return work(argv[1], &set);
+  fprintf(stderr, "nccl_check spread|differ|halt|refuse [--seed S] [--count N] "
+                  "[--devices D] [--fake]\n");
+  return 2;
+}
