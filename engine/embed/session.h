@@ -46,7 +46,7 @@ typedef struct cel_session {
    * why none goes so by MPI. */
   char no_link[256], no_mpi[256];
   char no_nccl[256]; /* likewise, why NCCL does not do what all exchange */
-  bool direct; /* rank 0's messages go from GPU to GPU */
+  bool direct;       /* rank 0's messages go from GPU to GPU */
   struct cel_cuda
       *cuda; /* null until started, as is all below, or for the CPU */
   cel_backend *backend;
