@@ -60,7 +60,8 @@ static void read_wish(lua_State *L, cel_choice_wish *wish) {
 /* configure{backend =, devices =, list =, horizon_step =, quiet =,
  *           verbose =, profile =, staged =, device_memory = bytes,
  *           interactive =, forgiving =, watchdog = seconds, check =,
- *           advice =, no_collectives =, architectures = {90, ...} | nil} */
+ *           advice =, no_collectives =, measure =,
+ *           architectures = {90, ...} | nil} */
 static int run_configure(lua_State *L) {
   cel_session *session = cel__session_of(L);
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -94,6 +95,8 @@ static int run_configure(lua_State *L) {
   session->options.advice = lua_toboolean(L, -1);
   lua_getfield(L, 1, "no_collectives");
   session->options.no_collectives = lua_toboolean(L, -1);
+  lua_getfield(L, 1, "measure");
+  session->options.measure = lua_toboolean(L, -1);
   return 0;
 }
 

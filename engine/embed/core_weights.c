@@ -1,6 +1,8 @@
 /* Weights of ranks and devices for Lua. */
 #include "base/hash.h"
 #include "embed/core.h"
+#include "embed/interrupt.h"
+#include "embed/session.h"
 
 static const char weights_type[] = "celer.core.weights";
 
@@ -50,7 +52,60 @@ const cel_weights *cel__check_weights(lua_State *L, int index) {
   return &h->weights;
 }
 
+/* measures() -> whether kernels are timed */
+static int weights_measures(lua_State *L) {
+  cel_engine *engine;
+  if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
+  lua_pushboolean(L, cel_session_measures(cel__session_of(L)));
+  return 1;
+}
+
+static void push_rows(lua_State *L, const double *row, uint64_t ranks) {
+  lua_createtable(L, (int)ranks, 0);
+  for (uint64_t k = 0; k < ranks; ++k, row += CEL_PACE_NUMBERS) {
+    lua_createtable(L, CEL_PACE_NUMBERS - 1, 1);
+    lua_pushnumber(L, row[0]);
+    lua_setfield(L, -2, "devices");
+    for (int i = 1; i < CEL_PACE_NUMBERS; ++i) {
+      lua_pushnumber(L, row[i]);
+      lua_rawseti(L, -2, i);
+    }
+    lua_rawseti(L, -2, (int)k + 1);
+  }
+}
+
+/* paces(file, line) -> {{items, seconds, items, seconds, ..., devices = 2},
+ * ...}: by rank, of each device that there may be, since the last time. After a
+ * wait. */
+static int weights_paces(lua_State *L) {
+  cel_engine *engine;
+  if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
+  cel_fence *fence;
+  const void *data;
+  uint64_t size;
+  if (cel_engine_paces(engine, cel__check_place(L, 1), &fence) != CEL_E_OK)
+    return cel__push_failure(L);
+  cel_status status =
+      cel_engine_fence_get(engine, fence, cel_interrupted, &data, &size);
+  if (status == CEL_E_OK)
+    push_rows(L, data, size / sizeof(double) / CEL_PACE_NUMBERS);
+  cel_fence_destroy(fence);
+  return status == CEL_E_OK ? 1 : cel__push_failure(L);
+}
+
+/* follow(weights | nil): tasks that ask for no weights have these from now on,
+ * so their kernels are counted. */
+static int weights_follow(lua_State *L) {
+  cel_session *session = cel__session_of(L);
+  uint64_t hash = lua_isnoneornil(L, 1) ? 0 : cel__check_weights(L, 1)->hash;
+  if (session->pace != NULL) cel_pace_follow(session->pace, hash);
+  return 0;
+}
+
 const luaL_Reg cel__core_weights[] = {
     {"weights", weights_new},
+    {"measures", weights_measures},
+    {"paces", weights_paces},
+    {"follow", weights_follow},
     {NULL, NULL},
 };

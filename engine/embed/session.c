@@ -202,6 +202,12 @@ static cel_status start_dry(cel_backend_config *config, bool cuda,
   return cel_backend_dry(config, out);
 }
 
+/* On the processor that costs next to nothing. */
+bool cel_session_measures(const cel_session *s) {
+  return s->options.profile || s->timeline != NULL || s->options.measure ||
+         !s->choice.cuda;
+}
+
 static cel_status start_backend(cel_session *s) {
   const cel_transport *t = s->transport;
   CEL_TRY(cel_topology_find(t->local_rank, t->local_ranks, &s->topology));
@@ -216,7 +222,7 @@ static cel_status start_backend(cel_session *s) {
       .devices = s->choice.devices,
       .cores = s->topology.cores,
       .park = &s->park,
-      .timed = s->options.profile || s->timeline != NULL,
+      .timed = cel_session_measures(s),
       .capacity = s->options.device_memory,
       .sharing = s->choice.sharing,
       .topology = &s->topology,
@@ -289,6 +295,7 @@ cel_status cel_session_start(cel_session *s) {
   }
   if (s->options.profile && s->profile == NULL)
     s->profile = cel_profile_create();
+  if (!s->options.dry && s->pace == NULL) s->pace = cel_pace_create();
   if (s->rules == NULL) s->rules = cel_rules_create();
   if (s->timeline != NULL && s->era == 0) CEL_TRY(start_timeline(s));
   if (s->options.check && s->audit == NULL) s->audit = cel_audit_create();
@@ -300,6 +307,7 @@ cel_status cel_session_start(cel_session *s) {
       .park = &s->park,
       .profile = s->profile,
       .timeline = s->timeline,
+      .pace = s->pace,
       .audit = s->audit,
       .threads = true,
       .forgiving = s->options.forgiving,
@@ -394,6 +402,7 @@ void cel_session_close(cel_session *s, int status) {
   stop(s);
   if (s->rules != NULL) cel_rules_destroy(s->rules);
   cel_profile_destroy(s->profile);
+  cel_pace_destroy(s->pace);
   cel_session_end_trace(s);
   bool first = s->transport->rank == 0;
   s->transport->destroy(s->transport); /* all ranks have come here then */
@@ -406,6 +415,7 @@ void cel_session_close(cel_session *s, int status) {
   s->cuda = NULL;
   s->rules = NULL;
   s->profile = NULL;
+  s->pace = NULL;
   s->timeline = NULL;
   s->drawing = NULL;
   s->timeline_path = NULL;

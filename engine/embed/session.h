@@ -23,6 +23,7 @@ typedef struct cel_session_options {
   bool advice;            /* those of advice.h, if it is not quiet */
   bool verbose;           /* says what is slower than it could be */
   bool profile;           /* adds up how long jobs took */
+  bool measure;           /* times kernels on GPUs, too */
   bool progress;          /* says how far it has come; on rank 0 */
   bool check;             /* notes what tasks touch */
   uint64_t device_memory; /* of each device, at most; 0: what is free */
@@ -52,6 +53,7 @@ typedef struct cel_session {
   cel_backend *backend;
   cel_host_lanes *host;
   cel_profile *profile;   /* null unless options.profile */
+  cel_pace *pace;         /* null in a dry run */
   cel_drawing *drawing;   /* null unless a graph is drawn */
   cel_timeline *timeline; /* null unless asked for; so is the next */
   char *timeline_path;
@@ -77,6 +79,8 @@ cel_status cel_session_choose(cel_session *session);
 cel_status cel_session_connect(cel_session *session);
 /* Starts backend, host lanes and engine if they are not running. */
 cel_status cel_session_start(cel_session *session);
+/* Whether kernels are timed, once it has started. Thread: main. */
+bool cel_session_measures(const cel_session *session);
 /* From now on what happens is written to a file, see exec/timeline.h. After
  * imagine, before start. CEL_E_IO. */
 cel_status cel_session_trace(cel_session *session, const char *path);

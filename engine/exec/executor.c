@@ -66,6 +66,8 @@ static void note_job(cel_executor *e, const cel_node *node, bool failed) {
   const cel_executor_config *c = &e->config;
   const cel_record *record = node->record;
   cel_span span;
+  if (c->pace != NULL && !failed)
+    cel_pace_add(c->pace, node->instr, &record->job);
   if ((c->profile == NULL && c->timeline == NULL) ||
       !cel_span_of_job(node->instr, &record->job, record->issued, node->device,
                        node->lane, &span))

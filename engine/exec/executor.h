@@ -18,6 +18,7 @@
 #include "device/backend.h"
 #include "exec/audit.h"
 #include "exec/host.h"
+#include "exec/pace.h"
 #include "exec/profile.h"
 #include "exec/timeline.h"
 #include "instr/instr.h"
@@ -34,6 +35,7 @@ typedef struct cel_executor_config {
    * then. */
   cel_profile *profile;
   cel_timeline *timeline; /* likewise, and messages and memory */
+  cel_pace *pace;         /* adds up kernels that were timed; may be null */
   cel_audit *audit;       /* notes what tasks touch; null: nobody asked */
   /* Jobs that may be under way in a device's lane; 0: a few hundred. */
   uint32_t lane_depth;

@@ -457,6 +457,7 @@ static void make_executor(cel_engine *e) {
                                 .park = c->park,
                                 .profile = c->profile,
                                 .timeline = c->timeline,
+                                .pace = c->pace,
                                 .audit = c->audit,
                                 .completed = completed,
                                 .failed = instr_failed,

@@ -31,8 +31,9 @@ typedef struct cel_engine_config {
   cel_host_lanes *host;
   cel_rules *rules; /* may be null: then it has its own */
   cel_park *park;   /* the executor's, given to backend, host and transport */
-  cel_profile *profile; /* may be null, as the next two: see executor.h */
+  cel_profile *profile; /* may be null, as the next three: see executor.h */
   cel_timeline *timeline;
+  cel_pace *pace;
   cel_audit *audit;
   bool threads;
   bool lookahead;
@@ -135,6 +136,13 @@ typedef struct cel_taking {
 cel_status cel_engine_fence_object(cel_engine *engine, const cel_object *object,
                                    cel_taking *taking, cel_place place,
                                    cel_fence **out);
+/* A snapshot of what the devices of all ranks have computed since the last
+ * time, see exec/pace.h: a row for each rank, and in it how many devices it
+ * has, then items and seconds for each that there may be. After an epoch. The
+ * caller owns *out. */
+enum { CEL_PACE_NUMBERS = 1 + 2 * CEL_DEVICES };
+cel_status cel_engine_paces(cel_engine *engine, cel_place place,
+                            cel_fence **out);
 /* What of the buffer it holds, on this rank. */
 const cel_box *cel_fence_box(const cel_fence *fence);
 bool cel_fence_ready(const cel_fence *fence);

@@ -134,6 +134,7 @@ local function configure(resolved, interactive, forgiving)
     staged = resolved.transfers == "staged", interactive = interactive,
     forgiving = forgiving,
     no_collectives = settings.is_set(resolved["no-collectives"]),
+    measure = settings.is_set(resolved.measure),
     architectures = resolved.arch and settings.architectures(resolved.arch),
     watchdog = tonumber(resolved.watchdog) or (interactive and 0 or settings.watchdog),
     progress = not forgiving and progress_of(resolved),

@@ -1,4 +1,5 @@
 --- hints.lua -- how the work of a command group may be divided.
+local balance = require "celer.balance"
 local checking = require "celer.check"
 local place = require "celer.place"
 local each = require("celer.tables").each
@@ -111,6 +112,7 @@ end
 function M.resolve(hints, dims, range)
   local cuts = math.min(splits[hints.split or "1d"], dims)
   local granularity, runs, weights = hints.granularity, hints.oversubscribe, hints.weights
+  if weights == nil and not hints.split then weights = balance.weights end
   if settings.check then runs = runs or checking.runs end
   if not (granularity or runs or range or weights) then return cuts, nil end
   local list = type(granularity) == "table" and granularity or nil

@@ -35,6 +35,7 @@ local names = {
   nd_range = { "nd_range", "new", true },
   queue = { "queue", "new", true },
   weights = { "weights", "new", true },
+  rebalance = { "balance", "rebalance", true },
   once = { "group", "once", true },
   on_master = { "group", "on_master", true },
   collective = { "collective", "collective", true },

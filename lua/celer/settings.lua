@@ -52,6 +52,8 @@ M.list = {
   { name = "advice", value = "WHETHER",
     text = "on (the default) or off: warnings of what makes a script slow",
     choices = { "on", "off" } },
+  { name = "measure", unchecked = true, flag = true,
+    text = "time kernels on GPUs for celer.rebalance; the processor's always are" },
   { name = "profile", flag = true,
     text = "say at the end how long kernels, copies and tasks took" },
   { name = "progress", flag = true,

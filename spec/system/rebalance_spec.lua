@@ -1,0 +1,105 @@
+-- celer.rebalance: weights from how fast devices were. What they were is made up here
+-- by its option, so nothing depends on clocks.
+local script = require("spec.support.script")
+
+-- share() is how many of 1000 items each rank gets; `a` has been added to once per step.
+local PRELUDE = [==[
+local a = celer.buffer("int", { 1000 }, { name = "a", init = function(i) return i end })
+local who = celer.buffer("int", { 1000 }, { name = "who" })
+local add = celer.kernel "kernel void add(item<1> it, inout<int, 1> a) { a(it[0]) += 1; }"
+local steps = 0
+local function step(hints)
+  steps = steps + 1
+  q:submit(function(cg)
+    if hints then cg:hint(hints) end
+    cg:parallel_for(1000, add, cg:read_write(a))
+  end)
+  q:submit(function(cg)
+    if hints then cg:hint(hints) end
+    cg:host_task(1000, function(part, w)
+      for i = part.min[0], part.max[0] - 1 do w[i] = part.rank end
+    end, cg:discard_write(who))
+  end)
+  local got, w, n = q:wait(a, who)
+  for i = 0, 999 do same("a", got[i], i + steps) end
+  n = {}
+  for i = 0, 999 do n[w[i] + 1] = (n[w[i] + 1] or 0) + 1 end
+  return table.concat(n, " ")
+end
+-- Each rank's seconds for an item.
+local function rebalance(...)
+  local times = { ... }
+  local weights, changed = celer.rebalance {
+    seconds = function(rank, device, items, measured)
+      assert(measured >= 0)
+      return items * times[rank + 1] / (device + 1)
+    end }
+  return tostring(weights), changed
+end
+local function check(words, changed, ...)
+  local got, is_changed = rebalance(...)
+  same("weights", got, words)
+  same("changed", is_changed, changed)
+end
+]==]
+
+describe("celer.rebalance", function()
+  it("divides by what ranks have computed in which time, and keeps results", function()
+    local r = script.run(PRELUDE .. [==[
+same("first", step(), "334 333 333")
+check("weights 100d 50d 25d", true, 1, 2, 4)
+same("by weights", step(), "571 286 143")
+check("weights 100d 50d 25d", false, 1.05, 2, 4) -- noise
+same("by weights still", step(), "571 286 143")
+same("equal", step { weights = "equal" }, "334 333 333")
+same("its own", step { weights = { 1, 1, 2 } }, "250 250 500")
+same("a split of its own", step { split = "1d" }, "334 333 333")
+same("by weights again", step(), "571 286 143")
+check("weights 25d 50d 100d", true, 4, 2, 1)
+same("other weights", step(), "143 286 571")
+check("nil", true, 3, 3, 3)
+same("alike", step(), "334 333 333")
+check("nil", false, 0, 0, 0) -- too little to tell
+same("alike still", step(), "334 333 333")
+print "checked"]==], { ranks = 3, devices = 1 })
+    assert.equal("checked\n", r.stdout, r.stderr)
+    assert.equal(0, r.status)
+  end)
+
+  it("weighs the devices of each rank, and goes on from what was measured", function()
+    local r = script.run(PRELUDE .. [==[
+step()
+check("weights 50,100d 25,50d", true, 1, 2)
+same("by ranks", step(), "667 333")
+celer.rebalance()
+step()
+print "checked"]==], { ranks = 2, devices = 2 })
+    assert.equal("checked\n", r.stdout, r.stderr)
+  end)
+
+  it("does nothing in a dry run, and says so once", function()
+    local r = script.run(PRELUDE:gsub('same%("a"', 'tostring("a"') .. [==[
+for _ = 1, 2 do check("nil", false, 1, 2, 4) end
+print "checked"]==], { devices = 1 }, { before = { "--dry-run", "3" } })
+    assert.equal(0, r.status, r.stderr)
+    assert.matches("checked", r.stdout, 1, true)
+    local said = "celer.rebalance does nothing in a dry run"
+    local _, n = r.stderr:gsub(said:gsub("%.", "%%."), "")
+    assert.equal(1, n, r.stderr)
+    assert.matches("case.lua:%d+: " .. said, r.stderr)
+  end)
+
+  it("refuses what it does not know", function()
+    local r = script.run([==[
+refused("takes a table of options, not a number", function() local _ = celer.rebalance(3) end)
+refused("unknown option 'second', did you mean seconds?", function()
+  local _ = celer.rebalance { second = print }
+end)
+refused("seconds must be a function", function() local _ = celer.rebalance { seconds = 1 } end)
+refused("seconds must give a number of at least 0, not -1", function()
+  local _ = celer.rebalance { seconds = function() return -1 end }
+end)
+print "checked"]==], { devices = 1 })
+    assert.equal("checked\n", r.stdout, r.stderr)
+  end)
+end)
