@@ -418,6 +418,7 @@ static void issue(cel_executor *e, cel_node *node) {
   case CEL_INSTR_SEND:
   case CEL_INSTR_RECEIVE: issue_message(e, node); break;
   case CEL_INSTR_COLLECTIVE: issue_collective(e, node); break;
+  case CEL_INSTR_JOIN: mark_done(e, node); break;
   case CEL_INSTR_HORIZON:
   case CEL_INSTR_EPOCH: reach(e, node); break;
   }

@@ -32,6 +32,7 @@ static cel_span_kind kind_of(const cel_instr *instr) {
   case CEL_INSTR_SEND: return CEL_SPAN_SEND;
   case CEL_INSTR_RECEIVE: return CEL_SPAN_RECEIVE;
   case CEL_INSTR_COLLECTIVE: return CEL_SPAN_COLLECTIVE;
+  case CEL_INSTR_JOIN: return CEL_SPAN_JOIN;
   case CEL_INSTR_HORIZON: return CEL_SPAN_HORIZON;
   case CEL_INSTR_EPOCH: return CEL_SPAN_EPOCH;
   }

@@ -34,6 +34,7 @@ typedef enum cel_span_track {
   _(DECOMMIT, decommit, EXECUTOR)                                              \
   _(FREE, free, EXECUTOR)                                                      \
   _(COLLECTIVE, collective, MESSAGE)                                           \
+  _(JOIN, join, EXECUTOR)                                                      \
   _(HORIZON, horizon, EXECUTOR)                                                \
   _(EPOCH, epoch, EXECUTOR)                                                    \
   _(SCHEDULE, schedule, SCHEDULER) /* a task becomes instructions */           \

@@ -2,6 +2,8 @@
 
 #include "instr/state.h"
 
+enum { JOIN_PARTS = 16 };
+
 /* ---- execute ------------------------------------------------------------- */
 
 /* Memory behind what touch i meets; behind what the others do there too, so
@@ -191,6 +193,7 @@ static cel_status message(cel_instr_graph *graph, cel_instr_kind kind,
   track_token(graph, told, instr);
   cel__instr_end(graph, instr);
   produce_all(graph);
+  if (kind == CEL_INSTR_RECEIVE) cel__join_note(graph);
   return CEL_E_OK;
 }
 
@@ -266,7 +269,7 @@ static void release(cel_instr_graph *graph, const cel_task *task) {
 cel_status cel__generate(cel_instr_graph *graph) {
   const cel_command *command = graph->plan.command;
   switch (command->kind) {
-  case CEL_COMMAND_EXECUTE: return execute(graph);
+  case CEL_COMMAND_EXECUTE: cel__join_emit(graph); return execute(graph);
   case CEL_COMMAND_PUSH:
     return message(graph, CEL_INSTR_SEND, CEL__PRIORITY_SEND);
   case CEL_COMMAND_AWAIT_PUSH:
@@ -275,6 +278,7 @@ cel_status cel__generate(cel_instr_graph *graph) {
   case CEL_COMMAND_HORIZON:
   case CEL_COMMAND_EPOCH: cel__instr_bound(graph, command); break;
   case CEL_COMMAND_FREE:
+    cel_vec_clear(&graph->arrived); /* of a buffer that goes, perhaps */
     if (command->task->freed != NULL)
       cel__memory_drop(graph, command);
     else
@@ -299,6 +303,7 @@ cel_instr_graph *cel_instr_graph_create(const cel_instr_graph_config *config) {
   cel_instr_graph *graph = cel_alloc_zero(sizeof *graph);
   graph->config = *config;
   if (config->large_bytes == 0) graph->config.large_bytes = CEL_LARGE_BYTES;
+  if (config->join_parts == 0) graph->config.join_parts = JOIN_PARTS;
   graph->memories = 1;
   for (int32_t d = 0; d < config->devices; ++d)
     if (config->device_memory[d] >= graph->memories)
@@ -326,6 +331,8 @@ void cel_instr_graph_destroy(cel_instr_graph *graph) {
   cel_collectives_release(&graph->collectives);
   cel_effect_track_release(&graph->effects);
   cel_vec_release(&graph->wanted);
+  cel_vec_release(&graph->arrived);
+  cel_vec_release(&graph->parts);
   cel_vec_release(&graph->held);
   cel_map_entries_release(&graph->entries);
   cel_vec_release(&graph->lacking);

@@ -31,7 +31,9 @@
  * Messages leave from host memory and arrive there; those between devices that
  * the transport reaches itself, direct ones, in device memory. Both ends decide
  * alike, by what both know: the peer, the bytes and the kind of the task that
- * is served. What a host task asks for stays in host memory.
+ * is served. What a host task asks for stays in host memory. Where they bring
+ * many parts of a box for a task, a JOIN follows them: nothing to be done, but
+ * who reads the box depends on it alone.
  *
  * Boundaries: a chunk that lacks part of what it reads (a halo) is launched in
  * up to three pieces along each dimension that may be cut, where the first is
@@ -78,6 +80,7 @@
   _(SEND, send, COMM)       /* One message out of a memory. */                 \
   _(RECEIVE, receive, COMM) /* One message into a memory. */                   \
   _(COLLECTIVE, collective, COMM) /* What all ranks exchange. */               \
+  _(JOIN, join, NONE) /* What many messages bring for a task is there. */      \
   _(HORIZON, horizon, NONE) /* Everything before it has been completed. */     \
   _(EPOCH, epoch, NONE)     /* Likewise, and main may be waiting for it. */
 
@@ -187,6 +190,9 @@ typedef struct cel_instr_graph_config {
   /* Of what is copied at once from the host to a device, so that the parts of
    * a box follow the messages that bring them; default CEL_LARGE_BYTES. */
   uint64_t large_bytes;
+  /* So many parts of a box at least that messages bring for one task have a
+   * JOIN; default 16: a stencil's neighbours are not worth one. */
+  uint32_t join_parts;
   bool lookahead;
   /* Of an interior at least; 0: chunks stay whole; less: chunks of so many are
    * cut whatever they lack, for specs. */

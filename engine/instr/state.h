@@ -9,6 +9,7 @@
  *   need.c       what the present command needs there, and sees that it has it
  *   spots.c      the layouts of one buffer in one memory
  *   coherence.c  where data is current, and copies to where it is needed
+ *   join.c       many messages as one writer
  *   node.c       instructions, their dependencies, horizons, retirement
  *   graph.c      one function per command kind, on top of these
  *
@@ -141,8 +142,9 @@ struct cel_instr_graph {
   cel_collectives collectives;
   cel_effect_track effects;
   cel_front front;
-  cel_deps deps; /* of the instruction being made */
-  cel_eras eras; /* each keeps the records whose FREE is in it */
+  cel_deps deps;              /* of the instruction being made */
+  cel_eras eras;              /* each keeps the records whose FREE is in it */
+  CEL_VEC(cel_piece) arrived; /* by messages for the task that comes next */
   /* Lookahead. */
   CEL_VEC(const cel_command *) held;
   int32_t held_horizons, quiet_horizons;
@@ -158,6 +160,7 @@ struct cel_instr_graph {
   cel_region blocks;              /* that the command needs of a record */
   CEL_VEC(cel__victim) victims;
   CEL_VEC(cel_place_in) places;
+  CEL_VEC(cel_box) parts; /* of what arrived of a buffer */
 };
 
 /* ---- node.c -------------------------------------------------------------- */
@@ -314,6 +317,13 @@ void cel__plan_release(cel__plan *plan);
 /* Cuts a part into its interior and what lies around it, and appends
  * them to graph->plan.parts; or the part as it is. */
 cel_status cel__interior_cut(cel_instr_graph *graph, const cel__part *part);
+
+/* ---- join.c -------------------------------------------------------------- */
+
+/* The planned message has arrived in host memory. */
+void cel__join_note(cel_instr_graph *graph);
+/* A JOIN of what has, where that is worth it; all is forgotten. */
+void cel__join_emit(cel_instr_graph *graph);
 
 /* ---- lookahead.c --------------------------------------------------------- */
 

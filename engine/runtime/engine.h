@@ -45,6 +45,7 @@ typedef struct cel_engine_config {
   int32_t horizons_ahead;            /* default 8 */
   uint64_t small_bytes, large_bytes; /* see command.h; 0: default */
   int64_t interior_items;            /* see instr.h */
+  uint32_t join_parts;               /* likewise */
   /* Whether what all ranks exchange goes by collectives; the same on all. */
   bool collectives;
   int64_t reducing; /* devices of a rank that take part in a reduction; the same

@@ -161,6 +161,7 @@ void cel__scheduler_init(cel_engine *engine) {
                                    .large_bytes = c->large_bytes,
                                    .lookahead = c->lookahead,
                                    .interior_items = c->interior_items,
+                                   .join_parts = c->join_parts,
                                    .emit = emit_instr,
                                    .advise = c->advise,
                                    .warn = warn,

@@ -31,7 +31,7 @@ end
 function M:label(x, y, text, more)
   text = tostring(text):gsub("&", "&amp;"):gsub("<", "&lt;")
   self:add('<text x="%.1f" y="%.1f" %s>%s</text>', x, y, more or 'text-anchor="middle"', text)
-  cover(self, x, y + 10)
+  cover(self, more == "" and x + 6 * #text or x, y + 10)
 end
 
 -- The least and the greatest value that is to be seen.
@@ -123,7 +123,7 @@ function M:legend(left, top, entries)
     self:add('<path d="M%d %dh20" stroke="%s" stroke-width="2"%s/>', left, y, entry[2],
       entry[3] and ' stroke-dasharray="5 4"' or "")
     self:label(left + 26, y + 4, entry[1], "")
-    cover(self, left + 30 + 6 * #entry[1], y + 20)
+    cover(self, left, y + 20)
   end
 end
 

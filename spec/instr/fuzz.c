@@ -481,6 +481,7 @@ static void carry_out(world *w, uint64_t id) {
   case CEL_INSTR_SEND:
   case CEL_INSTR_RECEIVE: do_message(w, instr); break;
   case CEL_INSTR_COLLECTIVE: do_collective(w, instr); break;
+  case CEL_INSTR_JOIN: break;
   case CEL_INSTR_HORIZON:
   case CEL_INSTR_EPOCH: do_bound(w, instr); break;
   }
@@ -1004,6 +1005,7 @@ static void world_open(world *w, uint64_t seed) {
                                    .direct_bytes = DIRECT_BYTES,
                                    .devices = w->devices,
                                    .large_bytes = (uint64_t)any(w, 0, 3) * 40,
+                                   .join_parts = (uint32_t)any(w, 0, 3),
                                    .lookahead = w->lookahead,
                                    .emit = on_instr,
                                    .warn = on_warning,

@@ -256,6 +256,35 @@ describe("the instruction graph", function()
       assert.is_true(m:reaches(m:of("kernel", t)[1], receive))
     end)
 
+    -- Each step reads all rows before it, of which others sent a column each.
+    it("that bring many parts of a box for a task count as one", function()
+      open()
+      local b = m:buffer({ 8, 40 })
+      local function step(row, columns)
+        for column = 1, columns do
+          m:message("await_push", { b, { row, column }, { row + 1, column + 1 } })
+        end
+        return m:submit({ range = { 1 },
+          { b, "read", { { { 0, row + 1 }, { 1, columns + 1 } } } },
+          { b, "discard_write", { { { row + 1, row + 2 }, { 0, 1 } } } } })
+      end
+      m:submit({ range = { 1 }, { b, "discard_write", { { { 7, 8 }, { 0, 40 } } } } })
+      local first = step(0, 39)
+      local join, kernel = m:of("join")[1], m:of("kernel", first)[1]
+      for _, receive in ipairs(m:of("receive")) do
+        assert.is_true(m:reaches(join, receive))
+        assert.is_nil(kernel.deps[receive.id])
+      end
+      assert.equal("true", kernel.deps[join.id])
+      local second = m:of("kernel", step(1, 39))[1]
+      local n = 0
+      for _ in pairs(second.deps) do n = n + 1 end
+      assert.equal(3, n) -- both joins, and the allocation of what it writes
+      assert.equal(2, #m:of("join"))
+      step(2, 15) -- too few
+      assert.equal(2, #m:of("join"))
+    end)
+
     it("lets a halo's receive overlap with what does not need it", function()
       open({ devices = { 1, 2 } })
       local b = m:buffer({ 8 })

@@ -18,7 +18,7 @@ M.__index = M
 local command_kinds = program.enum("cel_command_kind", "CEL_COMMAND_",
   "execute push await_push collective horizon epoch free")
 local names = {}
-for i = 0, 13 do
+for i = 0, 14 do
   names[i] = ffi.string(c.cel_instr_name(ffi.cast("cel_instr_kind", i)))
 end
 
@@ -80,7 +80,7 @@ local readers = {
 readers.free, readers.init, readers.host = readers.alloc, readers.copy, readers.kernel
 readers.decommit = readers.commit
 readers.receive, readers.epoch = readers.send, readers.horizon
-readers.release = readers.horizon
+readers.release, readers.join = readers.horizon, readers.horizon
 
 local current
 local emit = ffi.cast("void (*)(void *, const cel_instr *)", function(_, instr)

@@ -320,6 +320,7 @@ static void generate_settings(cel_random *r, program *p, int ranks) {
   p->small_bytes = pick_of(r, small, 5);
   p->large_bytes = pick_of(r, large, 5);
   p->interior_items = pick(r, -6, 3);
+  p->join_parts = (uint32_t)pick(r, 0, 3);
   p->chains = cel_random_chance(r, 50);
   p->grain = pick_of(r, grain, 6);
   p->hosts = (int)pick_of(r, hosts, 5);
@@ -506,7 +507,8 @@ static void print_step(const step *s) {
 void program_print(const program *p) {
   printf("  seed %llu: %d ranks, %d devices%s%s%s%s, horizons %d/%d/%d, small "
          "%llu, "
-         "large %llu, interior %lld, grain %llu, %d hosts, direct from %llu, "
+         "large %llu, interior %lld, joins %u, grain %llu, %d hosts, direct "
+         "from %llu, "
          "chained to %llu, blocks of %llu, whole below %llu, room %d %%, "
          "collectives between %d devices up to %llu and %llu\n",
          (unsigned long long)p->seed, p->ranks, p->devices,
@@ -514,7 +516,8 @@ void program_print(const program *p) {
          p->chains ? ", chains" : "", p->exchanges ? ", collectives" : "",
          p->horizon_step, p->horizon_breadth, p->horizons_ahead,
          (unsigned long long)p->small_bytes, (unsigned long long)p->large_bytes,
-         (long long)p->interior_items, (unsigned long long)p->grain, p->hosts,
+         (long long)p->interior_items, p->join_parts,
+         (unsigned long long)p->grain, p->hosts,
          (unsigned long long)p->direct_bytes,
          (unsigned long long)p->chain_bytes, (unsigned long long)p->block,
          (unsigned long long)p->whole, p->room, p->joint.devices,

@@ -143,6 +143,7 @@ typedef struct program {
   int horizon_step, horizon_breadth, horizons_ahead;
   uint64_t small_bytes, large_bytes;
   int64_t interior_items;
+  uint32_t join_parts;
   cel_fault fault; /* to see the checks fail */
   uint64_t fault_at;
   int odd_rank, odd_step; /* who skips what; -1: nobody */

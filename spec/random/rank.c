@@ -471,6 +471,7 @@ void rank_start(rank *r, bool threads) {
                               .small_bytes = p->small_bytes,
                               .large_bytes = p->large_bytes,
                               .interior_items = p->interior_items,
+                              .join_parts = p->join_parts,
                               .collectives = p->exchanges};
   if (!p->cuda && p->seed % 4 == 0) r->audit = cel_audit_create();
   config.audit = r->audit;

@@ -39,6 +39,7 @@ static bool shrink_settings(program *p, runner run) {
   TRY(p, run, p->small_bytes, 0);
   TRY(p, run, p->large_bytes, 0);
   TRY(p, run, p->interior_items, 0);
+  TRY(p, run, p->join_parts, 0);
   TRY(p, run, p->horizon_step, 4);
   TRY(p, run, p->horizon_breadth, 64);
   TRY(p, run, p->horizons_ahead, 8);
