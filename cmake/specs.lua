@@ -8,10 +8,12 @@
 -- failed around specs (a file's text, a setup) runs again as a whole file. More than
 -- MOST are not chance, and not run again.
 --
--- REPORT gets what failed, in short; REPORT.full the same with all of each message.
+-- REPORT gets what failed, in short, and not more than a log's end may hold;
+-- REPORT.full all of it.
 -- The last line is `N passed, N failed, N skipped`; the exit status 1 where one failed.
 local MOST = 8
-local LINES, COLUMNS = 8, 200 -- of a message in short
+local LINES, COLUMNS = 8, 200 -- of a message in short,
+local MESSAGES = 40 -- and of these
 
 local report_path = assert(arg[1], "specs.lua REPORT [ARGUMENTS...]")
 
@@ -108,8 +110,12 @@ end
 local brief = assert(io.open(report_path, "w"))
 local full = assert(io.open(report_path .. ".full", "w"))
 
+local reported = 0
 local function report(word, spec)
-  brief:write(("%s: %s: %s\n"):format(word, place(spec), short(spec.message)))
+  reported = reported + 1
+  if reported <= MESSAGES then
+    brief:write(("%s: %s: %s\n"):format(word, place(spec), short(spec.message)))
+  end
   full:write(("%s: %s:\n%s\n\n"):format(word, place(spec), spec.message))
 end
 
@@ -128,6 +134,9 @@ for _, spec in ipairs(run.failed) do
 end
 if #run.failed > MOST then
   brief:write(("%d failed: too many to run each again\n"):format(#run.failed))
+end
+if reported > MESSAGES then
+  brief:write(("and %d more\n"):format(reported - MESSAGES))
 end
 if #run.failed > 0 then
   brief:write(("all of each message: %s.full\n"):format(report_path))

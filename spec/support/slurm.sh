@@ -17,7 +17,7 @@ die() {
 }
 
 write_conf() {
-  port=$((20000 + $$ % 20000 * 2))
+  port=$((20000 + $$ % 6000 * 2)) # below those that the system hands out
   cat >"$folder/slurm.conf" <<END
 ClusterName=spec
 SlurmctldHost=$node

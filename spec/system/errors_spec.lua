@@ -189,7 +189,7 @@ end
 -- No process of this script is left (mpirun and celer have ended).
 local function nobody_left()
   for _ = 1, 600 do
-    local r = celer.exec({ "sh", "-c", "ps -eo args | grep -F '" .. folder
+    local r = celer.exec({ "sh", "-c", "ps -ww -eo args | grep -F '" .. folder
       .. "/case.lua' | grep -v grep" })
     if r.stdout == "" then return "" end
     celer.exec({ "sleep", "0.1" })

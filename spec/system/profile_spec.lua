@@ -59,7 +59,7 @@ describe("--profile", function()
     assert.equal(3, row["kernel | turn"][1])
     assert.equal(1, row["host | look"][1])
     -- 20,480,000 steps that each wait for the one before.
-    assert.is_true(row["kernel | fill"][2] > 1 and row["kernel | fill"][2] < 10000, r.stderr)
+    assert.is_true(row["kernel | fill"][2] > 1 and row["kernel | fill"][2] < 1e6, r.stderr)
     assert.is_true(row["kernel | fill"][3] <= row["kernel | fill"][4])
     assert.near(row["kernel | fill"][2] * 1000 / 3, row["kernel | fill"][3], 1)
   end)
