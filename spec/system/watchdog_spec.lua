@@ -38,10 +38,12 @@ q:submit(function(cg)
     ffi.cdef "int getpid(void); int kill(int, int);"
     local pid = ffi.C.getpid()
     os.execute(([[while [ -e /proc/$1 ]; do
-        grep -q "nothing has moved" $2 && grep -q "^State:.T" /proc/$1/status && kill -CONT $1
+        grep -q "nothing has moved" $2 && grep -q "^State:.T" /proc/$1/status \
+          && touch $2.woken && kill -CONT $1
         sleep 0.1
       done > /dev/null 2>&1 &]]):gsub("$1", pid):gsub("$2", said))
-    ffi.C.kill(pid, 19) -- SIGSTOP
+    ffi.C.kill(pid, 19) -- SIGSTOP, which this thread may be the last to notice
+    repeat until io.open(said .. ".woken")
   end, cg:read_write(u, halves))
 end)
 q:submit(function(cg)
@@ -53,9 +55,9 @@ print(q:drain(v)(1))
 describe("celer run --watchdog", function()
   it("names the buffer and task of what does not come, and from whom, once", function()
     for collective, what in pairs {
-      [false] = "a message from rank 1, 16 bytes: u %[4, 8%); for task 'turn' %(x.lua:27%)",
+      [false] = "a message from rank 1, 16 bytes: u %[4, 8%); for task 'turn' %(x.lua:29%)",
       [true] = "a collective, all_gather of u %[0, 8%), with all ranks; "
-        .. "for task 'turn' %(x.lua:27%)",
+        .. "for task 'turn' %(x.lua:29%)",
     } do
       local r = run(stopped, { "--watchdog", "1", collective and "--log" or "--no-collectives",
         collective and "warning" or nil, ranks = 2 })
