@@ -24,6 +24,13 @@ local benchmarks = {
   { "copy_64", "copy", { 64, 200 }, least = 2, parts = true, within = 0 },
   { "copy_1024", "copy", { 1024, 50 }, least = 2, parts = true, within = 0 },
 }
+for _, pattern in ipairs { "all_gather", "uneven", "broadcast", "scatter", "gather" } do
+  for _, size in ipairs { { 1, 1000 }, { 64, 200 }, { 512, 50 } } do
+    benchmarks[#benchmarks + 1] = { ("%s_%d"):format(pattern, size[1]), "collectives",
+      { size[1], size[2], pattern }, least = 2, parts = true, within = 0 }
+  end
+end
+local libraries = { collectives = "-lnccl" }
 
 local celer = os.getenv("CELER") or "build/release/celer"
 local folder
@@ -77,8 +84,8 @@ local built = {}
 local function build(program)
   if built[program] then return built[program] end
   local path = folder .. "/" .. program
-  local ok, text = output(("%s -O3 -std=c++17 -arch=native -o %s %s%s.cu"):format(
-    compiler(), path, here, program))
+  local ok, text = output(("%s -O3 -std=c++17 -arch=native -o %s %s%s.cu %s"):format(
+    compiler(), path, here, program, libraries[program] or ""))
   assert(ok, text)
   built[program] = path
   return path
