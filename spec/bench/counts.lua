@@ -6,6 +6,7 @@
 --- change that is meant to cost so much; spec/bench/counts_spec.lua is a part of all specs.
 local cjson = require("cjson")
 local celer = require("spec.support.celer")
+local dry = require("spec.bench.dry")
 
 local M = {}
 
@@ -15,28 +16,21 @@ local EXPECTED = "spec/bench/expected.json"
 local SLACK = { allocations = 0.02, held = 0.02 }
 local BLOCK = { held = 96 * 1024 }
 
--- Name, arguments, ranks; as a rank in the middle.
+-- Name, script and arguments, ranks; as a rank inside.
+local PROGRAMS = "all_gather,broadcast,broadcast_gather,scatter_gather,all_to_all,stencil"
 local dry_runs = {
-  { "wave_sim", "wave_sim.lua 131072 200 1000000 /tmp", 4 },
-  { "wave_sim", "wave_sim.lua 131072 200 1000000 /tmp", 65536 },
-  { "wave_sim 2d", "wave_sim.lua 131072 200 1000000 /tmp 2d", 65536 },
-  { "jacobi", "jacobi.lua 65536 5", 65536 },
-  { "rsim", "rsim.lua 65536 5", 65536 },
-  { "cg", "cg.lua 65536 3", 65536 },
+  { "wave_sim", "examples/wave_sim.lua 131072 200 1000000 /tmp", 4 },
+  { "wave_sim", "examples/wave_sim.lua 131072 200 1000000 /tmp", 65536 },
+  { "wave_sim 2d", "examples/wave_sim.lua 131072 200 1000000 /tmp 2d", 65536 },
+  { "jacobi", "examples/jacobi.lua 65536 5", 65536 },
+  { "rsim", "examples/rsim.lua 65536 5", 65536 },
+  { "cg", "examples/cg.lua 65536 3", 65536 },
+  { "patterns", "spec/bench/patterns.lua " .. PROGRAMS .. " 4096 steps=10", 8 },
 }
 
 -- The counts of one dry run: no times, and nothing nested.
-local function dry_run(script, ranks)
-  local path = os.tmpname()
-  local words = { "run", "--backend", "cpu", "--devices", 1, "--advice", "off", "--dry-run",
-    ranks, "--as-rank", ranks / 4, "--report", path }
-  for word in ("examples/" .. script):gmatch("%S+") do words[#words + 1] = word end
-  local r = celer.run(words, { timeout = 120 })
-  assert(r.status == 0, r.stderr)
-  local file = assert(io.open(path))
-  local report = cjson.decode(file:read("*a"))
-  file:close()
-  os.remove(path)
+local function dry_run(command, ranks)
+  local report = dry.run(command, { ranks = ranks })
   local counts = { buffer_allocations = report.allocations, buffer_bytes = report.memory[1].peak }
   for _, key in ipairs { "tasks", "commands", "instructions", "copies", "bytes_copied" } do
     counts[key] = report[key]

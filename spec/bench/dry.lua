@@ -14,8 +14,8 @@ local M = {}
 ---@return table
 function M.run(command, options)
   local path = os.tmpname()
-  local words = { "run", "--backend", "cpu", "--devices", "1", "--dry-run", options.ranks,
-    "--as-rank", options.as or math.floor(options.ranks / 4), "--report", path,
+  local words = { "run", "--backend", "cpu", "--devices", "1", "--advice", "off", "--dry-run",
+    options.ranks, "--as-rank", options.as or math.floor(options.ranks / 4), "--report", path,
     unpack(options.words or {}) }
   for word in command:gmatch("%S+") do words[#words + 1] = word end
   local r = celer.run(words, { timeout = 600 })

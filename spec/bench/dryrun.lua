@@ -29,6 +29,7 @@ local programs = {
   { "broadcast", pattern("broadcast", 2 ^ 18), 100, 2100 },
   { "broadcast_gather", pattern("broadcast_gather", 2 ^ 18), 100, 2100 },
   { "scatter_gather", pattern("scatter_gather", 2 ^ 18), 100, 2100 },
+  { "all_to_all", pattern("all_to_all", 2 ^ 34), 100, 2100 },
   { "rsim early", "examples/rsim.lua 64 %d", 100, 1100, ranks = { 4 } },
   { "rsim late", "examples/rsim.lua 64 %d", 10000, 20000, ranks = { 4 } },
   { "jacobi messages", "examples/jacobi.lua 65536 %d", 5, 25, ranks = { 4, 1024 },

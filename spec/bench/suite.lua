@@ -61,9 +61,27 @@ local function dryrun(j)
   end
   ratio("wave_sim, 65,536 ranks over 4", "wave_sim65536", "wave_sim4", 1.5)
   ratio("wave_sim 2d, the same", "wave_sim 2d65536", "wave_sim 2d4", 1.5)
-  ratio("jacobi, the same", "jacobi65536", "jacobi4")
-  ratio("rsim, the same", "rsim65536", "rsim4")
+  for _, name in ipairs { "jacobi", "rsim", "all_gather", "broadcast", "all_to_all" } do
+    ratio(name .. ", the same", name .. "65536", name .. "4", 2)
+  end
   ratio("rsim, 10,000 steps over 1,000", "rsim late4", "rsim early4", 1.2)
+  return figures
+end
+
+-- How many times as fast collectives are as messages, at least: of small buffers, and of
+-- any where that is all that can be asked for.
+local function collectives(j)
+  local figures = {}
+  for _, wanted in ipairs { { "all_gather", 4096, 1.5 }, { "broadcast", 4096, 1.5 },
+    { "all_to_all", 4096, 1.5 }, { "scatter_gather", math.huge, 0.95 },
+    { "stencil", math.huge, 0.95 } } do
+    local program, most, bound = unpack(wanted)
+    local least = math.huge
+    for _, row in ipairs(j.rows) do
+      if row.program == program and row.bytes <= most then least = math.min(least, row.times) end
+    end
+    figures[#figures + 1] = { program .. ", over messages", least, "times", LEAST, bound }
+  end
   return figures
 end
 
@@ -118,11 +136,18 @@ return {
   end },
   { "dryrun", argv = function(o)
     local argv = { "luajit", "spec/bench/dryrun.lua", o.full and 5 or 1 }
-    for _, program in ipairs(o.full and {} or { "wave_sim", "jacobi", "rsim" }) do
+    for _, program in ipairs(o.full and {} or { "wave_sim", "jacobi", "rsim", "all_gather" }) do
       argv[#argv + 1] = program
     end
     return argv
   end, figures = dryrun },
+  { "collectives", full = true, argv = function(o)
+    local argv = { "luajit", "spec/bench/collectives.lua", 8, o.full and 5 or 1 }
+    if not o.full then
+      for _, word in ipairs { "", "4096,1048576", 50 } do argv[#argv + 1] = word end
+    end
+    return argv
+  end, figures = collectives },
   { "memory", lines = true, argv = function(o) return { o.bin("counts") } end,
     figures = memory_of_ranks },
   { "memory of a long run", full = true, argv = function(o)

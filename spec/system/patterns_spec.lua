@@ -157,8 +157,8 @@ q:wait(most, sums)
         "spec/bench/patterns.lua", program, "4096", "steps=2" })
       assert.equal(0, r.status, r.stderr)
       local found = {}
-      for _, words in ipairs { "all_gather,", "broadcast from", "gather to", "scatter from",
-        "push\\l" } do
+      for _, words in ipairs { "all_gather,", "all_to_all,", "broadcast from", "gather to",
+        "scatter from", "push\\l" } do
         if r.stdout:find(words, 1, true) then found[#found + 1] = words end
       end
       return found
@@ -167,6 +167,7 @@ q:wait(most, sums)
     assert.same({ "broadcast from" }, drawn "broadcast")
     assert.same({ "broadcast from", "gather to" }, drawn "broadcast_gather")
     assert.same({ "gather to", "scatter from" }, drawn "scatter_gather")
+    assert.same({ "all_to_all," }, drawn "all_to_all")
     assert.same({ "push\\l" }, drawn "stencil")
   end)
 
