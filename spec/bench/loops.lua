@@ -4,10 +4,11 @@
 ---
 --- As Celerity's own benchmark has them, on one rank with one device: independent
 --- tasks (each adds one to a column of its own), a 3 x 3 stencil on 128 x 128 cut
---- in one or two dimensions, whole or into three runs, and RSim (step t reads the
---- rows before t, so its mapper captures another number each time). Microseconds
---- per task, medians, with the wait at the end; on an idle machine with a core for
---- each thread. The last line is JSON.
+--- in one or two dimensions, whole or into three runs (`stencil_kernel`: 64 times as
+--- many rows in a task, per 128 of them, which is what the kernel itself takes), and
+--- RSim (step t reads the rows before t, so its mapper captures another number each
+--- time). Microseconds per task, medians, with the wait at the end; on an idle machine
+--- with a core for each thread. The last line is JSON.
 local celer = require "celer"
 
 local REPETITIONS = tonumber(arg[1]) or 9
@@ -48,19 +49,22 @@ local function independent(tasks)
   end
 end
 
-local function stencil(steps, hints)
+-- With `times` as many rows; counts as so many steps.
+local function stencil(steps, hints, times)
+  times = times or 1
+  local extent = { 128 * times, 128 }
   local zero = { init = function() return 0 end }
-  local u, v = celer.buffer("float", { 128, 128 }, zero), celer.buffer("float", { 128, 128 }, zero)
+  local u, v = celer.buffer("float", extent, zero), celer.buffer("float", extent, zero)
   return function()
     for _ = 1, steps do
       q:submit(function(cg)
         cg:hint(hints)
         local r = cg:read(u, celer.neighborhood(1, 1))
-        cg:parallel_for({ 128, 128 }, kernels.stencil, r, cg:discard_write(v))
+        cg:parallel_for(extent, kernels.stencil, r, cg:discard_write(v))
       end)
       u, v = v, u
     end
-    return steps
+    return steps * times
   end
 end
 
@@ -100,6 +104,7 @@ for _, loop in ipairs {
   { "independent_100", independent(100) }, { "independent_2500", independent(2500) },
   { "stencil_50", stencil(50, { split = "1d" }) },
   { "stencil_500", stencil(500, { split = "1d" }) },
+  { "stencil_kernel", stencil(20, { split = "1d" }, 64) },
   { "stencil_500_2d", stencil(500, { split = "2d" }) },
   { "stencil_500_runs", stencil(500, { split = "1d", oversubscribe = 3 }) },
   { "rsim_50", rsim(64, 50) }, { "rsim_500", rsim(64, 500) },

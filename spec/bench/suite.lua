@@ -92,7 +92,8 @@ end
 
 local function loops(j)
   return { { "independent tasks", j.independent_2500, "us", MOST, 6 },
-    { "stencil 128 x 128, with its kernel", j.stencil_500, "us" },
+    { "stencil 128 x 128, over its kernel", j.stencil_500 - j.stencil_kernel, "us", MOST, 10 },
+    { "its kernel", j.stencil_kernel, "us" },
     { "RSim, 500 steps", j.rsim_500, "us" } }
 end
 
@@ -120,6 +121,16 @@ local function memory_of_ranks(rows)
     figures[#figures + 1] = { "the last over the first", last / first, "times", MOST, 1.1 }
   end
   return figures
+end
+
+-- What a process takes as one of so many ranks.
+local function resident(ranks)
+  return { ("memory of %d ranks"):format(ranks), argv = function(o)
+    return { o.celer, "run", "--backend", "cpu", "--advice", "off", "--dry-run", ranks,
+      "--as-rank", ranks / 4, "--output", "all", "spec/bench/resident.lua" }
+  end, figures = function(j)
+    return { { "a stencil's rank, at its most", j.kib / 1024, "MiB" } }
+  end }
 end
 
 return {
@@ -150,6 +161,9 @@ return {
   end, figures = collectives },
   { "memory", lines = true, argv = function(o) return { o.bin("counts") } end,
     figures = memory_of_ranks },
+  resident(4),
+  resident(1024),
+  resident(65536),
   { "memory of a long run", full = true, argv = function(o)
     return run(o, "spec/bench/memory.lua", "1000000")
   end, figures = function(j)
@@ -200,6 +214,6 @@ return {
     return { "luajit", "spec/bench/ranks.lua", 4, o.full and 9 or 3 }
   end, figures = function(j)
     return { { "wave_sim, 4 ranks over 1", j.whole, "times", MOST, 1.5 },
-      { "its loop alone", j.loop, "times" } }
+      { "its loop, without mpirun's start", j.loop, "times", MOST, 1.5 } }
   end },
 }
