@@ -18,27 +18,24 @@ typedef struct cell {
 
 typedef struct cells {
   CEL_VEC(cell) all;
-  uint32_t *slots; /* hash table of cell + 1, 0 for free */
+  uint32_t *slots; /* hash table of cell + 1, 0 for free; null while few */
   uint32_t n_slots;
 } cells;
-
-/* What queries need room for, apart so that asking can take a const track. */
-typedef struct scratch {
-  cel_map_entries hits;
-  CEL_VEC(uint64_t) ids;
-  CEL_VEC(cel_dep) found; /* as the hits have them: not by id */
-} scratch;
 
 struct cel_track {
   cel_map *map;
   cells cells;
   uint32_t collect_at; /* cells at which to look for dead ones */
-  scratch *scratch;
+  cells old;           /* scratch, as the next three */
+  CEL_VEC(uint64_t) moved;
+  cel_map_entries hits;
+  CEL_VEC(cel_dep) found; /* as the hits have them: not by id */
 };
 
 enum {
   COLLECT_LEAST = 64,
-  FEW = 16 /* dependencies that are added one by one */
+  FEW = 16,     /* dependencies that are added one by one */
+  UNHASHED = 8, /* cells that are looked through */
 };
 
 /* ---------------------------------------------------------------- states */
@@ -68,7 +65,7 @@ static uint32_t slot_of(const cells *cells, uint64_t reader, uint64_t next) {
 
 static void grow_slots(cells *cells) {
   cel_free(cells->slots);
-  cells->n_slots = cells->n_slots ? 2 * cells->n_slots : 16;
+  cells->n_slots = cells->n_slots ? 2 * cells->n_slots : 4 * UNHASHED;
   cells->slots = cel_alloc_zero(cells->n_slots * sizeof *cells->slots);
   for (uint32_t i = 0; i < cells->all.n; ++i) {
     const cell *c = &cells->all.at[i];
@@ -76,15 +73,26 @@ static void grow_slots(cells *cells) {
   }
 }
 
+static uint64_t state_of_cell(uint32_t i) {
+  return (uint64_t)i << 1 | 1;
+}
+
 static uint64_t push_reader(cells *cells, uint64_t reader, uint64_t next) {
+  cell made = {reader, next, writer_of(cells, next)};
+  if (cells->all.n < UNHASHED) {
+    for (uint32_t i = cells->all.n; i-- > 0;)
+      if (cells->all.at[i].reader == reader && cells->all.at[i].next == next)
+        return state_of_cell(i);
+    cel_vec_push(&cells->all, made);
+    return state_of_cell(cells->all.n - 1);
+  }
   if (2 * cells->all.n >= cells->n_slots) grow_slots(cells);
   uint32_t *slot = &cells->slots[slot_of(cells, reader, next)];
   if (*slot == 0) {
-    cell c = {reader, next, writer_of(cells, next)};
-    cel_vec_push(&cells->all, c);
+    cel_vec_push(&cells->all, made);
     *slot = cells->all.n;
   }
-  return (uint64_t)(*slot - 1) << 1 | 1;
+  return state_of_cell(*slot - 1);
 }
 
 /* The state after `reader` has read too. Ids ascend, so the loop is for callers
@@ -97,9 +105,17 @@ static uint64_t add_reader(cells *cells, uint64_t state, uint64_t reader) {
   return push_reader(cells, newer, add_reader(cells, c->next, reader));
 }
 
-static void release_cells(cells *cells) {
-  cel_vec_release(&cells->all);
+/* Keeps what few cells need, which is what most tracks have. */
+static void clear_cells(cells *cells) {
+  cel_vec_clear(&cells->all);
   cel_free(cells->slots);
+  cells->slots = NULL;
+  cells->n_slots = 0;
+}
+
+static void release_cells(cells *cells) {
+  clear_cells(cells);
+  cel_vec_release(&cells->all);
 }
 
 /* ------------------------------------------------------------- the floor */
@@ -151,16 +167,15 @@ static uint64_t move_value(uint64_t value, void *context) {
 
 /* Moves all states in use to new cells, with ids below `floor` raised to it. */
 static void rebuild(cel_track *track, uint64_t floor) {
-  cells old = track->cells;
-  track->cells = (cells){0};
-  move m = {.from = &old, .to = &track->cells, .floor = floor};
-  if (old.all.n) {
-    m.moved = cel_alloc(old.all.n * sizeof *m.moved);
-    for (uint32_t i = 0; i < old.all.n; ++i) m.moved[i] = UNKNOWN;
-  }
+  cells swap = track->old;
+  track->old = track->cells;
+  track->cells = swap;
+  cel_vec_clear(&track->moved);
+  for (uint32_t i = 0; i < track->old.all.n; ++i)
+    cel_vec_push(&track->moved, UNKNOWN);
+  move m = {&track->old, &track->cells, floor, track->moved.at};
   cel_map_rewrite(track->map, move_value, &m);
-  cel_free(m.moved);
-  release_cells(&old);
+  clear_cells(&track->old);
   track->collect_at =
       COLLECT_LEAST + 2 * track->cells.all.n + cel_map_count(track->map);
 }
@@ -180,7 +195,6 @@ static void collect_garbage(cel_track *track) {
 cel_track *cel_track_create(const cel_box *extent, uint64_t written_by) {
   cel_track *track = cel_alloc_zero(sizeof *track);
   track->map = cel_map_create(extent, state_of_writer(written_by));
-  track->scratch = cel_alloc_zero(sizeof *track->scratch);
   track->collect_at = COLLECT_LEAST;
   return track;
 }
@@ -189,10 +203,10 @@ void cel_track_destroy(cel_track *track) {
   if (!track) return;
   cel_map_destroy(track->map);
   release_cells(&track->cells);
-  cel_vec_release(&track->scratch->hits);
-  cel_vec_release(&track->scratch->ids);
-  cel_vec_release(&track->scratch->found);
-  cel_free(track->scratch);
+  release_cells(&track->old);
+  cel_vec_release(&track->moved);
+  cel_map_entries_release(&track->hits);
+  cel_vec_release(&track->found);
   cel_free(track);
 }
 
@@ -200,33 +214,40 @@ uint32_t cel_track_count(const cel_track *track) {
   return cel_map_count(track->map) + track->cells.all.n;
 }
 
-static const cel_map_entries *ask(const cel_track *track, const cel_box *box) {
-  cel_map_query(track->map, box, &track->scratch->hits);
-  return &track->scratch->hits;
+static const cel_map_entries *ask(cel_track *track, const cel_box *box) {
+  cel_map_query(track->map, box, &track->hits);
+  return &track->hits;
 }
 
-static void note(const cel_track *track, uint64_t id, cel_dep_kind kind) {
-  cel_vec_push(&track->scratch->found, (cel_dep){id, kind});
+/* Where a box has come from many, in an order of theirs, to add one by one
+ * would take the square of their number: the rest waits for add_found. */
+static void note(cel_track *track, uint64_t id, cel_dep_kind kind,
+                 cel_deps *deps) {
+  if (deps->n < FEW)
+    cel_deps_add(deps, id, kind);
+  else
+    cel_vec_push(&track->found, (cel_dep){id, kind});
 }
 
-static void add_writer(const cel_track *track, uint64_t state, uint64_t self,
+static void add_writer(cel_track *track, uint64_t state, uint64_t self,
                        cel_dep_kind kind, cel_deps *deps) {
   uint64_t writer = writer_of(&track->cells, state);
   if (writer == 0)
     deps->uninitialised |= kind == CEL_DEP_TRUE;
   else if (writer != self)
-    note(track, writer, kind);
+    note(track, writer, kind, deps);
 }
 
 /* Returns whether there is a reader but `self`. */
-static bool add_readers(const cel_track *track, uint64_t state, uint64_t self) {
-  scratch *s = track->scratch;
-  cel_vec_clear(&s->ids);
-  for (const cell *c; (c = cell_of(&track->cells, state)); state = c->next)
-    if (c->reader != self) cel_vec_push(&s->ids, c->reader);
-  /* Oldest first: in the order of ids, which adds at the end of deps. */
-  for (uint32_t i = s->ids.n; i-- > 0;) note(track, s->ids.at[i], CEL_DEP_ANTI);
-  return s->ids.n > 0;
+static bool add_readers(cel_track *track, uint64_t state, uint64_t self,
+                        cel_deps *deps) {
+  bool any = false;
+  for (const cell *c; (c = cell_of(&track->cells, state)); state = c->next) {
+    if (c->reader == self) continue;
+    note(track, c->reader, CEL_DEP_ANTI, deps);
+    any = true;
+  }
+  return any;
 }
 
 static int compare_deps(const void *left, const void *right) {
@@ -258,22 +279,16 @@ static void merge(cel_deps *deps, const cel_dep *more, uint32_t n) {
   deps->n = i + end - to;
 }
 
-/* Adds what was noted. Where a box has come from many, in an order of theirs,
- * to add one by one would take the square of their number. */
-static void add_found(const cel_track *track, cel_deps *deps) {
-  scratch *s = track->scratch;
-  if (s->found.n <= FEW) {
-    for (uint32_t i = 0; i < s->found.n; ++i)
-      cel_deps_add(deps, s->found.at[i].id, s->found.at[i].kind);
-  } else {
-    qsort(s->found.at, s->found.n, sizeof *s->found.at, compare_deps);
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < s->found.n; ++i)
-      if (n == 0 || s->found.at[n - 1].id != s->found.at[i].id)
-        s->found.at[n++] = s->found.at[i];
-    merge(deps, s->found.at, n);
-  }
-  cel_vec_clear(&s->found);
+/* Adds what was noted and not added yet. */
+static void add_found(cel_track *track, cel_deps *deps) {
+  cel_dep *found = track->found.at;
+  if (track->found.n == 0) return;
+  qsort(found, track->found.n, sizeof *found, compare_deps);
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < track->found.n; ++i)
+    if (n == 0 || found[n - 1].id != found[i].id) found[n++] = found[i];
+  merge(deps, found, n);
+  cel_vec_clear(&track->found);
 }
 
 typedef struct reading {
@@ -297,9 +312,9 @@ void cel_track_read(cel_track *track, const cel_box *box, uint64_t id,
   add_found(track, deps);
 }
 
-static void overwrite_state(const cel_track *track, uint64_t state, uint64_t id,
+static void overwrite_state(cel_track *track, uint64_t state, uint64_t id,
                             cel_deps *deps) {
-  if (!add_readers(track, state, id))
+  if (!add_readers(track, state, id, deps))
     add_writer(track, state, id, CEL_DEP_OUTPUT, deps);
 }
 
@@ -320,11 +335,10 @@ void cel_track_write(cel_track *track, const cel_box *box, uint64_t id,
   cel_map_update(track->map, box, state_of_writer(id));
 }
 
-void cel_track_users(const cel_track *track, const cel_box *box,
-                     cel_deps *deps) {
+void cel_track_users(cel_track *track, const cel_box *box, cel_deps *deps) {
   const cel_map_entries *hits = ask(track, box);
   for (uint32_t i = 0; i < hits->n; ++i) {
-    add_readers(track, hits->at[i].value, 0);
+    add_readers(track, hits->at[i].value, 0, deps);
     add_writer(track, hits->at[i].value, 0, CEL_DEP_OUTPUT, deps);
   }
   add_found(track, deps);

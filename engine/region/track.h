@@ -58,8 +58,7 @@ void cel_track_write(cel_track *track, const cel_box *box, uint64_t id,
                      cel_deps *deps);
 /* Only asks: everybody whose access is still remembered there, readers and
  * writers: what freeing the memory must come after. */
-void cel_track_users(const cel_track *track, const cel_box *box,
-                     cel_deps *deps);
+void cel_track_users(cel_track *track, const cel_box *box, cel_deps *deps);
 /* Ids below `id` become `id` (0 stays 0). */
 void cel_track_floor(cel_track *track, uint64_t id);
 /* Entries held: bounded, see above. */

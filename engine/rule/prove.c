@@ -33,6 +33,15 @@ static cel_wide chain_least(int n, const int64_t *k, const int *gap,
   return least;
 }
 
+/* What most mappers are: `lo` begins with the chunk in dimension d and `hi`
+ * ends with it, both by the same factor and by nothing else. */
+static bool spans(const cel_linear *lo, const cel_linear *hi, int d) {
+  for (int i = 0; i < 2 * CEL_DIMS; ++i)
+    if ((i != d && lo->k[i] != 0) || (i != 3 + d && hi->k[i] != 0))
+      return false;
+  return lo->k[d] > 0 && lo->k[d] == hi->k[3 + d];
+}
+
 static const int one_chunk[] = {1};
 
 /* What dimension d of one chunk adds to the least value of sign * form. */
@@ -139,6 +148,9 @@ static bool separates(const chunk_pair *pair, const cel_linear *lo,
 static bool boxes_apart(const chunk_pair *pair, const cel_linear_box *x,
                         const cel_linear_box *y) {
   for (int j = 0; j < CEL_DIMS; ++j)
+    if (y->lo[j].c >= x->hi[j].c && spans(&y->lo[j], &x->hi[j], pair->d))
+      return true;
+  for (int j = 0; j < CEL_DIMS; ++j)
     if (separates(pair, &y->lo[j], y->clip.min[j], &x->hi[j], x->clip.max[j],
                   1) ||
         separates(pair, &x->lo[j], x->clip.min[j], &y->hi[j], y->clip.max[j],
@@ -243,6 +255,14 @@ static bool joins(const touching *t, const cel_linear *const lo[3],
          touch_least(t, hi[i], i, lo[k], k) >= 0;
 }
 
+/* Whether they do by looking at them: there is no gap where chunks touch. */
+static bool plainly_joins(int d, const cel_linear *const lo[3],
+                          const cel_linear *const hi[3]) {
+  return lo[0]->c <= hi[0]->c && spans(lo[0], hi[0], d) &&
+         memcmp(lo[0], lo[1], sizeof *lo[0]) == 0 &&
+         memcmp(hi[0], hi[1], sizeof *hi[0]) == 0;
+}
+
 /* Whether box `first` of a chunk and box `second` of the chunk after it (and
  * of the union) unite to that of the union: in all dimensions but one they are
  * equal, and there they join. */
@@ -253,6 +273,10 @@ static bool box_unites(const touching *t, const cel_linear_box *first,
   for (int j = 0; j < CEL_DIMS; ++j) {
     const cel_linear *lo[3] = {&first->lo[j], &second->lo[j], &second->lo[j]};
     const cel_linear *hi[3] = {&first->hi[j], &second->hi[j], &second->hi[j]};
+    if (plainly_joins(t->d, lo, hi)) {
+      if (++joined > 1) return false;
+      continue;
+    }
     if (taken_from(t, lo, 0) && taken_from(t, lo, 1) && taken_from(t, hi, 0) &&
         taken_from(t, hi, 1))
       continue;
