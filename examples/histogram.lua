@@ -12,18 +12,12 @@ local samples = tonumber(arg[1]) or 1000000
 local bins = tonumber(arg[2]) or 24
 
 local kernel = celer.kernel [[
-  // A good mixture of the bits of an item's number.
-  __device__ unsigned mix(unsigned long long x) {
-    x += 0x9e3779b97f4a7c15ull;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return unsigned(x >> 40);
-  }
   // The sum of four random numbers below 2^24, of which most lie in the middle.
   kernel void sample(item<1> it, reducer<unsigned, 1> counts, reducer<int64_t> sum,
                      reducer<int64_t> least, reducer<int64_t> most, int bins) {
-    const unsigned long long i = it[0] * 4;
-    const long long x = (long long)mix(i) + mix(i + 1) + mix(i + 2) + mix(i + 3);
+    philox random(1, it[0]);
+    int64_t x = 0;
+    for (int i = 0; i < 4; ++i) x += random.below(1 << 24);
     counts(x * bins >> 26) += 1;
     sum += x;
     least.combine(x);

@@ -240,6 +240,9 @@ local function declarations(text, operators)
   if text:find "atomic%u" or text:find "#%s*include" then
     out[#out + 1] = core.embedded "kernels/atomic.cuh"
   end
+  if text:find "%f[%w_]philox%f[^%w_]" then
+    out[#out + 1] = core.embedded "kernels/random.cuh"
+  end
   for _, type_ in ipairs(types.structs_for(text)) do
     out[#out + 1] = type_.declaration
   end

@@ -65,6 +65,20 @@ describe("the kernel language under NVRTC", function()
     assert.equal("", log)
   end)
 
+  it("has random numbers", function()
+    if not need(cuda.no_nvrtc) then return end
+    local file = assert(io.open("kernels/random.cuh"))
+    local image, log = cuda.compile(cuda.assemble(file:read("*a") .. [[
+      kernel void f(item<1> i, out<float, 1> x) {
+        philox random(7, i.linear());
+        x(i[0]) = random.uniform() + random.normal() + random.below(5) + random.bits();
+      }
+    ]], "f"))
+    file:close()
+    assert.is_not_nil(image, log)
+    assert.equal("", log)
+  end)
+
   it("reports an error at the user's line", function()
     if not need(cuda.no_nvrtc) then return end
     local image, log = cuda.compile(cuda.assemble(

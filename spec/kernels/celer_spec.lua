@@ -271,6 +271,38 @@ describe("a kernel", function()
     for i = 1, #want do assert.equal(want[i], o[i - 1]) end
   end)
 
+  it("has random numbers, those that Philox is known to give", function()
+    local module = assert(k.compile([[
+      kernel void f(item<1> it, out<double, 1> o) {
+        int n = 0;
+        auto put = [&](celer::random_block b) { for (int i = 0; i < 4; ++i) o(n++) = b.word[i]; };
+        put(celer::encipher({{0, 0, 0, 0}}, 0, 0));
+        put(celer::encipher({{~0u, ~0u, ~0u, ~0u}}, ~0u, ~0u));
+        put(celer::encipher({{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}}, 0xa4093822,
+                            0x299f31d0));
+        philox zero(0, 0), random(0x100000002, 0x300000004, 5);
+        for (int i = 0; i < 4; ++i) o(n++) = zero.bits();
+        put(celer::encipher({{0, 5, 4, 3}}, 2, 1));
+        for (int i = 0; i < 4; ++i) o(n++) = random.bits();
+        put(celer::encipher({{1, 5, 4, 3}}, 2, 1));
+        o(n++) = random.bits(); o(n++) = random.uniform(); o(n++) = random.below(1000);
+        o(n++) = random.normal();
+      }
+    ]], { prelude = k.read("kernels/random.cuh") }))
+    local o = ffi.new("double[32]")
+    local point = k.box({ 0 }, { 1 })
+    k.run(module, 0, point, point, { k.view(o, k.box({ 0 }, { 32 })) })
+    local known = { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8, 0x408f276d, 0x41c83b0e,
+      0xa20bc7c6, 0x6d5451fd, 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 }
+    for i = 1, 12 do assert.equal(known[i], o[i - 1]) end
+    for i = 0, 3 do assert.equal(o[i], o[12 + i]) end
+    for i = 0, 3 do assert.equal(o[16 + i], o[20 + i]) end
+    assert.equal(o[24], o[28])
+    assert.equal(math.floor(o[25] / 256) / 2 ^ 24, o[29])
+    assert.equal(math.floor(o[26] * 1000 / 2 ^ 32), o[30])
+    assert.is_true(math.abs(o[31]) < 6)
+  end)
+
   it("keeps the functions of one module from those of another", function()
     local function module(value)
       return assert(k.compile(([[
