@@ -72,24 +72,30 @@ static int64_t count(const cel_view *view, const cel_box *part, int marks,
 
 /* ---- before a job -------------------------------------------------------- */
 
-/* Rows of partial results are promised by no mapper of the user's. */
-static bool is_checked(const cel_task *task, uint32_t i) {
-  return task->work->marks && task->access[i].rows == 0;
+/* All of an array that is reduced into is the kernel's. */
+static void promise_view(cel_audit *audit, const cel_instr *instr,
+                         const cel_view *view, uint32_t i) {
+  const cel_access *access = &instr->task->access[i];
+  if (access->rows > 0) {
+    promise(view, &view->box);
+    return;
+  }
+  if (cel_rule_eval(&access->use, &instr->run.chunk, &audit->region) !=
+      CEL_E_OK)
+    cel_bug("a mapper that was evaluated before fails");
+  for (uint32_t b = 0; b < audit->region.n; ++b)
+    promise(view, &audit->region.at[b]);
 }
 
 void cel_audit_begin(cel_audit *audit, const cel_instr *instr,
                      cel_record *record) {
   const cel_task *task = instr->task;
   for (uint32_t i = 0; i < task->accesses; ++i) {
-    if (!is_checked(task, i)) continue;
+    if (!task->work->marks) continue;
     cel_view *view = &record->views.at[i];
     view->touched = cel_alloc_zero(sizeof *view->touched);
     view->touched->map = cel_alloc_zero((size_t)cel_box_volume(&view->box) + 1);
-    if (cel_rule_eval(&task->access[i].use, &instr->run.chunk,
-                      &audit->region) != CEL_E_OK)
-      cel_bug("a mapper that was evaluated before fails");
-    for (uint32_t b = 0; b < audit->region.n; ++b)
-      promise(view, &audit->region.at[b]);
+    promise_view(audit, instr, view, i);
   }
 }
 
@@ -113,7 +119,8 @@ static cel_audit_row *row_of(cel_audit *audit, const cel_task *task,
   cel_audit_row row = {.place = task->place,
                        .access = access,
                        .marks = task->work->marks,
-                       .dims = buffer->dims,
+                       .dims = task->access[access].rows > 0 ? CEL_DIMS
+                                                             : buffer->dims,
                        .task_dims = task->dims,
                        .element_size = buffer->element_size};
   if (task->name != NULL) {
@@ -138,7 +145,7 @@ static void note(cel_fault_note *note, int64_t n, const int64_t at[3],
 static bool is_elsewhere(cel_audit *audit, const cel_access *access,
                          const int64_t at[3]) {
   cel_box point;
-  if (!cel_mode_produces(access->mode) ||
+  if (!cel_mode_produces(access->mode) || access->rows > 0 ||
       cel_rule_eval(&access->use, &access->use.range, &audit->region) !=
           CEL_E_OK)
     return false;
@@ -189,7 +196,7 @@ static void take_in(cel_audit *audit, const cel_instr *instr,
   row->chunks++;
   note_undefined(instr, view, row);
   if (view->touched == NULL) return;
-  if (a->mode == CEL_MODE_DISCARD_WRITE) {
+  if (a->mode == CEL_MODE_DISCARD_WRITE && a->rows == 0) {
     int64_t first[3] = {0}, left = count(view, &view->box, CEL_PROMISED, first);
     note(&row->unwritten, left, first, &instr->run.chunk);
   }

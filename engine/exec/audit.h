@@ -4,7 +4,8 @@
  * A row for each access of each submission in the script, by place and name of
  * the task, whatever number of chunks and steps it had: sums, and the first
  * example of each fault. Of works that mark what they touch (cel_work.marks);
- * what others are promised counts as touched.
+ * what others are promised counts as touched. Of what is reduced into, the
+ * whole array is promised, and a row has CEL_DIMS dimensions.
  * Cost: a byte per promised element while a job is under way, and two looks at
  * each.
  * Threads: the executor; main reads when nothing is under way.

@@ -46,10 +46,23 @@ function M.submit(name, accesses, kernel)
   known[key] = all
   for i, access in ipairs(accesses) do
     local one = all[i] or { file = access.file, line = access.line, mode = access.mode,
-      buffers = {}, kernel = kernel and kernel.name }
+      buffers = {}, kernel = kernel and kernel.name, dims = access.buffer.dims }
     all[i] = one
     name_buffer(one.buffers, access.buffer.name)
   end
+end
+
+local overlaps, overlap_known = {}, {}
+
+--- Notes that chunks of a task would write one element twice.
+---@param text string  as the engine says it
+---@param file string
+---@param line integer
+function M.overlap(text, file, line)
+  local key = key_of(file, line, text)
+  if overlap_known[key] then return end
+  overlap_known[key] = true
+  overlaps[#overlaps + 1] = { file = file, line = line, kind = "mistake", text = text }
 end
 
 -- ---- all ranks ---------------------------------------------------------------
@@ -121,7 +134,18 @@ end
 
 local finders = {}
 
-function finders.outside(row, what)
+-- Of what is reduced into, the array has as many dimensions as its buffer.
+local function outside_array(row, access, what)
+  local note, dims = row.outside, access.dims
+  local who = #row.item > 0 and "item " .. point(row.item) or "it"
+  return ("%s hands values to what is outside the array: %s, %s, to element %s of %s; %s")
+    :format(what, who, chunk(note.chunk), point { unpack(note.at, 1, dims) },
+    box { min = { unpack(row.promise.min, 1, dims) }, max = { unpack(row.promise.max, 1, dims) } },
+    times(note.count, "such value", "such values"))
+end
+
+function finders.outside(row, what, access)
+  if access.mode == "reduce" then return outside_array(row, access, what) end
   local note = row.outside
   local who = #row.item > 0 and "item " .. point(row.item) or "it"
   local promise = #row.promise.min == 0 and "nothing" or box(row.promise)
@@ -188,7 +212,7 @@ local function in_order(list, out)
 end
 
 local function findings(rows)
-  local out, list = { mistakes = 0, hints = 0 }, {}
+  local out, list = { mistakes = #overlaps, hints = 0 }, { unpack(overlaps) }
   for _, row in ipairs(rows) do
     local access = (known[key_of(row.file, row.line, row.name)] or {})[row.access]
       or plain_access(row)
@@ -199,7 +223,7 @@ local function findings(rows)
         text = text }
     end
     for _, name in ipairs(notes) do
-      if row[name] then say("mistake", finders[name](row, what)) end
+      if row[name] then say("mistake", finders[name](row, what, access)) end
     end
     local text = not access.plain and hint(row, access, what)
     if text then say("hint", text) end

@@ -236,6 +236,18 @@ end
 
 -- ---- work -------------------------------------------------------------------
 
+-- What `submit` returns, when called with whether the task is to stay whole. Writes
+-- by two chunks to one element end a run; `celer check` notes them, and goes on with
+-- the task as one chunk.
+local function settle(submit, ...)
+  local result, text, file, line, code = submit(false, ...)
+  if code == "OVERLAP" and settings.check then
+    checking.overlap(text, file, line)
+    result, text, file, line, code = submit(true, ...)
+  end
+  place.check(result, text, file, line, code)
+end
+
 -- The group that the kernel and the range agree on; nil for items alone.
 local function group_of(kernel, range, grouped)
   if grouped and not kernel.grouped then
@@ -255,6 +267,18 @@ local function with_operators(kernel, used)
     if used[i].mode == "reduce" then operators[i] = used[i].operator end
   end
   return kernels.reducing(kernel, operators, #used)
+end
+
+local function submit_kernel(whole, self, space, made, used, values, group, range)
+  local a, b, c
+  if group then a, b, c = group[1], group[2] or 1, group[3] or 1 end
+  local cuts, rest = division.resolve(self.hints, space.dims, group and range)
+  if whole then cuts, rest = 0, nil end
+  local list, words_n = flatten(used, space, SPLIT, cuts, rest, true)
+  local lo, hi = space.lo, space.hi
+  return core.submit_kernel(SPLIT, space.dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
+    hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, list, words_n,
+    self.label or made.name, made.module, made.index, values, a, b, c)
 end
 
 --- Runs a kernel once per item of the range.
@@ -279,14 +303,7 @@ function Group:parallel_for(range, kernel, ...)
   self.done = "cg:parallel_for"
   if space.empty and not kernel.reduces then return end
   if settings.check then checking.submit(self.label or kernel.name, used, kernel) end
-  local a, b, c
-  if group then a, b, c = group[1], group[2] or 1, group[3] or 1 end
-  local cuts, rest = division.resolve(self.hints, space.dims, group and range)
-  local list, words_n = flatten(used, space, SPLIT, cuts, rest, true)
-  local lo, hi = space.lo, space.hi
-  place.check(core.submit_kernel(SPLIT, space.dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
-    hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, list, words_n,
-    self.label or kernel.name, made.module, made.index, values, a, b, c))
+  settle(submit_kernel, self, space, made, used, values, group, range)
 end
 
 local function marker(name)
@@ -358,6 +375,18 @@ local function accesses_among(call, n, given)
   return out
 end
 
+local function submit_text(whole, self, kind, placement, space, group, used, effects, blob,
+    identity)
+  local cuts, rest = division.resolve(self.hints, space.dims)
+  if whole then cuts, rest = 0, nil end
+  local flat, count = flatten(used, space, placement, cuts, rest, kind.interop)
+  local lo, hi = space.lo, space.hi
+  return core[kind.submit](placement, space.dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
+    hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, flat, count,
+    self.label or kind.noun, blob, identity, group and collective.number(group),
+    objects.flatten(effects))
+end
+
 -- Submits work that is a Lua function. ONCE has no range; a collective task has a
 -- `group`, whose name ranks must agree on.
 local function submit_function(self, kind, placement, range, group, f, ...)
@@ -374,13 +403,7 @@ local function submit_function(self, kind, placement, range, group, f, ...)
   self.done = kind.call
   if space.empty then return end
   if settings.check then checking.submit(self.label or kind.noun, used) end
-  local cuts, rest = division.resolve(self.hints, space.dims)
-  local flat, count = flatten(used, space, placement, cuts, rest, kind.interop)
-  local lo, hi = space.lo, space.hi
-  place.check(core[kind.submit](placement, space.dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
-    hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, flat, count,
-    self.label or kind.noun, blob, identity, group and collective.number(group),
-    objects.flatten(effects)))
+  settle(submit_text, self, kind, placement, space, group, used, effects, blob, identity)
 end
 
 local host_task = { call = "cg:host_task", noun = "host task", owner = "the host task",

@@ -85,6 +85,40 @@ q:drain(v)
     .. "item %(%d+%), whose chunk %[%d+, (%d+)%) was promised %[%d+, %1%), touches element %(%1%), "
     .. "which another chunk writes, too; %d+ such accesses\n")
 
+  planted("a reducer's index outside its array", [==[
+local h = celer.buffer("int", { 3, 2 }, { name = "h" })
+local sum = celer.buffer("int", {}, { name = "sum" })
+local k = celer.kernel [=[
+  kernel void count(item<1> it, reducer<int, 2> h, reducer<int> sum) {
+    h(it[0] % 3, it[0] == 7 ? 4 : 0) += 1;
+    sum += 1;
+  }
+]=]
+for _ = 1, 2 do
+  q:submit(function(cg)
+    cg:parallel_for({ 24 }, k, cg:reduce(h, "sum"), cg:reduce(sum, "sum"))
+  end)
+end
+local counts, n = q:drain(h, sum)
+assert(counts(1, 0) == 7 and n() == 24)
+]==], "^x:13: mistake: kernel count: cg:reduce%(h%) hands values to what is outside the array: "
+    .. "item %(7%), whose chunk %[%d+, %d+%), to element %(1, 4%) of %[0, 3%) x %[0, 2%); "
+    .. "2 such values\n")
+
+  -- The task stays whole then, so the rest is looked at as well.
+  planted("chunks that write one element", [==[
+local v = celer.buffer("int", { 24 }, { name = "v", init = function() return 0 end })
+local k = celer.kernel "kernel void set(item<1> it, inout<int, 1> v) { v(it[0]) = it[0] + 1; }"
+for _ = 1, 2 do
+  q:submit(function(cg)
+    cg:parallel_for({ 24 }, k, cg:read_write(v, celer.neighborhood(1)))
+  end)
+end
+local got = q:drain(v)
+for i = 0, 23 do assert(got[i] == i + 1) end
+]==], "^x:7: mistake: task 'set': its read_write access to buffer 'v' overlaps: chunks "
+    .. "%[0, 12%) and %[12, 24%) both write element %(11%); ")
+
   planted("what lies between the boxes of a mapper", [==[
 local u = celer.buffer("int", { 24 }, { name = "u", init = function(i) return i end })
 local v = celer.buffer("int", { 24 }, { name = "v" })
