@@ -45,9 +45,10 @@ uint64_t cel__joint_part(const cel_joint *joint, cel__joint_end end,
   if (joint->pattern == CEL_PATTERN_BROADCAST)
     return joint->root == rank ? joint->bytes : 0;
   if (joint->pattern == CEL_PATTERN_ALL_REDUCE) return joint->bytes;
-  const int32_t *count =
-      all_to_all(joint) ? parts_of(joint, end)->parts->count : joint->count;
-  return (uint64_t)count[rank] * cel__joint_unit(joint, end);
+  int64_t count = all_to_all(joint)
+                      ? cel_parts_count(parts_of(joint, end)->parts, rank)
+                      : joint->count[rank];
+  return (uint64_t)count * cel__joint_unit(joint, end);
 }
 
 static bool gets(const cel_joint *joint, int64_t me, int64_t rank) {
@@ -75,7 +76,7 @@ uint64_t cel__joint_start(const cel_joint *joint, cel__joint_end end,
                           int64_t me, int64_t rank) {
   uint64_t unit = cel__joint_unit(joint, end);
   if (all_to_all(joint))
-    return (uint64_t)parts_of(joint, end)->parts->start[rank] * unit;
+    return (uint64_t)cel_parts_start(parts_of(joint, end)->parts, rank) * unit;
   bool whole = !is_one(joint) && cel__joint_whole(joint, me);
   return whole ? (uint64_t)joint->start[rank] * unit : 0;
 }
@@ -99,8 +100,8 @@ static cel_strided cut_out(const cel_joint_parts *p, int64_t rank) {
       from = p->parts->box[rank].min[d];
       n = p->parts->box[rank].max[d] - from;
     } else if (p->parts->along == d) {
-      from = p->parts->start[rank];
-      n = p->parts->count[rank];
+      from = cel_parts_start(p->parts, rank);
+      n = cel_parts_count(p->parts, rank);
     }
     extent[d] = (uint64_t)n;
     base += (uint64_t)from * p->stride[d];

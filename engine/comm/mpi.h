@@ -4,6 +4,7 @@
  *   mpi_data.c     messages: windows, bounds, starting and completing them
  *   mpi_pack.c     what a message looks like to MPI: direct, typed, or packed
  *   mpi_joint.c    collectives
+ *   mpi_wide.c     those whose counts are no ints
  *   mpi_control.c  credits, short texts, agreements
  *   mpi_comm.c     communicators of collective tasks
  *   mpi_file.c     their files
@@ -104,6 +105,9 @@ typedef struct cel__mpi_joint {
   char *staging[2];  /* what it gives and gets as one run, or null; both are in
                         the first but for an ALL_TO_ALL */
   MPI_Datatype type; /* made for it, or none */
+  struct cel__mpi_types *wide;
+  char nothing[2]; /* an address for each end that has none: where both have
+                      one address MPI takes them to be in place */
 } cel__mpi_joint;
 
 /* The type of so many bytes, kept for the next collective of that unit. */
@@ -207,12 +211,19 @@ void cel__mpi_release_pool(cel__mpi *m);
 /* The type of so many bytes in a row, more than an int can count; not yet
  * committed. */
 int cel__mpi_big_type(uint64_t bytes, MPI_Datatype *out);
+int cel__mpi_strided_type(const cel_strided *s, MPI_Datatype *out);
 
 /* mpi_joint.c */
 void cel__mpi_exchange(cel_transport *t, const cel_joint *joint);
 /* It has ended; `good` unless MPI says otherwise. */
 void cel__mpi_joined(cel__mpi *m, cel__mpi_joint *mine, bool good);
 void cel__mpi_release_units(cel__mpi *m);
+
+/* mpi_wide.c */
+/* Begins an ALL_TO_ALL whose counts are no ints; end_wide when it has ended,
+ * and for all others. */
+int cel__mpi_wide(cel__mpi *m, cel__mpi_joint *mine, MPI_Request *request);
+void cel__mpi_end_wide(const cel__mpi *m, cel__mpi_joint *mine);
 
 /* mpi_control.c */
 void cel__mpi_agree(cel_transport *t, const cel_agreement *mine);

@@ -78,13 +78,15 @@ static void unpack(const cel__mpi *m, cel__mpi_joint *mine) {
   }
 }
 
-/* Where MPI finds what this rank gives, or gets. */
+/* Where MPI finds what this rank gives, or gets: that first, for what it gives
+ * must not begin where MPI puts what it gets. */
 static cel_status place(const cel__mpi *m, cel__mpi_joint *mine,
                         cel__joint_end end, void **out) {
   const cel_joint *joint = mine->joint;
   uint64_t bytes = cel__joint_bytes(joint, end, m->base.rank, m->base.ranks);
   *out = cel__joint_dense(joint, end);
-  if (*out != NULL || bytes == 0) return CEL_E_OK;
+  if (bytes == 0) *out = &mine->nothing[end];
+  if (joint->wide || (*out != NULL && *out != mine->got)) return CEL_E_OK;
   char **staging = staging_of(mine, end);
   *out = *staging = malloc(bytes);
   if (*staging == NULL)
@@ -111,6 +113,7 @@ static int broadcast(cel__mpi *m, cel__mpi_joint *mine, void *whole,
 static int all_to_all(cel__mpi *m, cel__mpi_joint *mine, void *given,
                       MPI_Request *request) {
   const cel_joint *j = mine->joint;
+  if (j->wide) return cel__mpi_wide(m, mine, request);
   const cel_parts *to = j->to.parts, *from = j->from.parts;
   MPI_Datatype type[2];
   int code = unit_of(m, cel__joint_unit(j, CEL__GIVEN), &type[CEL__GIVEN]);
@@ -192,8 +195,8 @@ void cel__mpi_exchange(cel_transport *t, const cel_joint *joint) {
   void *at;
   MPI_Request request;
   bool two = joint->pattern == CEL_PATTERN_ALL_TO_ALL;
-  if (place(m, mine, CEL__GIVEN, &at) != CEL_E_OK ||
-      (two && place(m, mine, CEL__GOT, &mine->got) != CEL_E_OK))
+  if ((two && place(m, mine, CEL__GOT, &mine->got) != CEL_E_OK) ||
+      place(m, mine, CEL__GIVEN, &at) != CEL_E_OK)
     cel__mpi_fail(m);
   else
     cel__mpi_bad(m, start(m, mine, at, &request), "beginning a collective", -1);
@@ -206,6 +209,7 @@ void cel__mpi_exchange(cel_transport *t, const cel_joint *joint) {
 /* In a job that has failed MPI may go on to write: staging stays. */
 void cel__mpi_joined(cel__mpi *m, cel__mpi_joint *mine, bool good) {
   if (good) unpack(m, mine);
+  cel__mpi_end_wide(m, mine);
   for (int end = 0; good && end < 2; ++end) free(mine->staging[end]);
   if (mine->type != MPI_DATATYPE_NULL) MPI_Type_free(&mine->type);
   cel__mpi_report(m, mine->joint->ticket, good);

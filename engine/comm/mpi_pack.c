@@ -67,7 +67,7 @@ int cel__mpi_big_type(uint64_t bytes, MPI_Datatype *out) {
   return code;
 }
 
-static int strided_type(const cel_strided *s, MPI_Datatype *out) {
+int cel__mpi_strided_type(const cel_strided *s, MPI_Datatype *out) {
   MPI_Datatype row = MPI_DATATYPE_NULL;
   MPI_Datatype run = MPI_BYTE;
   int length = (int)s->run, code = MPI_SUCCESS;
@@ -132,8 +132,8 @@ cel_status cel__mpi_pack(cel__mpi *m, cel__mpi_transfer *transfer, void **base,
                only.count[0] <= INT_MAX && only.count[1] <= INT_MAX;
   if (typed) {
     *base = only.base;
-    return use_type(transfer, strided_type(&only, &transfer->type), count,
-                    type);
+    return use_type(transfer, cel__mpi_strided_type(&only, &transfer->type),
+                    count, type);
   }
   *base = only.base;
   if (!dense) CEL_TRY(use_staging(m, transfer, base));

@@ -62,6 +62,7 @@ typedef struct cel_joint {
   /* ALL_TO_ALL: what it gives to each rank, and gets from each; none of it is
    * its own. The others have what follows. */
   cel_joint_parts to, from;
+  bool wide; /* counts may not fit into ints; the same on all ranks */
   /* All but BROADCAST and ALL_REDUCE: see cel_parts. */
   uint64_t unit; /* bytes */
   const int32_t *count, *start;

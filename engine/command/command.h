@@ -76,8 +76,8 @@ typedef struct cel_message {
 #define CEL_PATTERNS(_)                                                        \
   _(NONE, none, "no collective: messages between pairs of ranks")              \
   _(BROADCAST, broadcast, "one rank has it, all read all of it")               \
-  _(SCATTER, scatter, "one rank has it, each reads a part of its own")         \
-  _(GATHER, gather, "each rank has a part, rank 0 reads all of them")          \
+  _(SCATTER, scatter, "one rank has it, each reads a part")                    \
+  _(GATHER, gather, "each rank has a part, one reads all of them")             \
   _(ALL_GATHER, all_gather, "each rank has a part, all read all of them")      \
   _(ALL_TO_ALL, all_to_all, "each rank has a part, each reads some of each")   \
   _(ALL_REDUCE, all_reduce, "each rank has one, all get what they come to")
@@ -96,11 +96,23 @@ typedef struct cel_parts {
   /* By rank: part k is count[k] units. Where `box` is null they are the slices
    * from start[k] on of dimension `along`, so units of the whole in row-major
    * order; else start[k] is where they are when each part is dense and the
-   * parts lie one behind the other. */
+   * parts lie one behind the other. Null where some do not fit into them; then
+   * they are in the wide ones, which are null else. */
   int32_t along;
   const int32_t *count, *start;
+  const int64_t *wide_count, *wide_start;
   const cel_box *box; /* by rank, as if the whole began at 0; may be empty */
 } cel_parts;
+
+#ifndef CEL_CDEF
+static inline int64_t cel_parts_count(const cel_parts *parts, int64_t rank) {
+  return parts->count != NULL ? parts->count[rank] : parts->wide_count[rank];
+}
+
+static inline int64_t cel_parts_start(const cel_parts *parts, int64_t rank) {
+  return parts->start != NULL ? parts->start[rank] : parts->wide_start[rank];
+}
+#endif
 
 /* What all ranks do together, as this one does it. */
 typedef struct cel_exchange {
@@ -111,14 +123,16 @@ typedef struct cel_exchange {
   int64_t root; /* BROADCAST, SCATTER: who has it; GATHER: who gets it */
   const cel_buffer *buffer;
   cel_box box; /* all that is exchanged */
-  /* Of `box`; null for a BROADCAST, an ALL_TO_ALL, an ALL_REDUCE. */
+  /* Of `box`; null for a BROADCAST, an ALL_REDUCE, and in pairs. */
   const cel_parts *parts;
   cel_operator by; /* ALL_REDUCE */
   cel_box mine;    /* what this rank gives; may be empty */
-  /* ALL_TO_ALL: what this rank reads, of its own too; which part of it each
-   * other rank gives; and which part of `mine` each other one gets. */
+  /* In pairs, else null: what this rank reads, of its own too; which part of it
+   * each other rank gives; and which part of `mine` each other one gets. So is
+   * an ALL_TO_ALL, and of the others what is no such collective of MPI. */
   cel_box wanted;
   const cel_parts *from, *to;
+  bool wide; /* in pairs: a count of some rank may not fit into an int */
   /* What it gives and gets: all of `box`, or its part if it is neither the root
    * nor to get all; what is around `mine` and `wanted`. Empty when it has
    * nothing to do with it. */
@@ -163,6 +177,8 @@ typedef struct cel_command_graph_config {
   int32_t replications; /* cap per version, default 8 */
   /* Whether patterns become collectives; the same on all ranks. */
   bool collectives;
+  int64_t count_most; /* that counts are taken to hold, for specs; default
+                         INT32_MAX */
   /* Commands get no dependencies. Nobody needs them but who draws or checks
    * this graph: instructions are ordered by what they do to memory. */
   bool unordered;

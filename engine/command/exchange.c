@@ -1,5 +1,7 @@
 #include "command/exchange.h"
 
+#include "command/pattern.h"
+
 static const cel_box nothing = {{0}, {0}};
 
 /* What rank `me` has of the whole by a representation; empty where none. */
@@ -14,15 +16,17 @@ static cel_box part_of(const cel__own *own, uint32_t rep, const cel_box *box) {
 /* All of it is in one place, or this rank's part alone. */
 static void take_side(const cel__own *own, const cel__together *t,
                       cel_exchange *x) {
-  cel_box part = part_of(own, t->parts, &t->box);
+  cel_pattern pattern = t->choice.pattern;
+  cel_box part = part_of(own, cel__choice_parts(&t->choice), &t->box);
+  bool root = t->choice.root == own->me;
   bool gives_all =
-      t->pattern == CEL_PATTERN_BROADCAST || t->pattern == CEL_PATTERN_SCATTER;
+      pattern == CEL_PATTERN_BROADCAST || pattern == CEL_PATTERN_SCATTER;
   bool sees_part =
-      t->pattern == CEL_PATTERN_SCATTER || t->pattern == CEL_PATTERN_GATHER;
-  x->place = sees_part && t->root != own->me ? part : t->box;
+      pattern == CEL_PATTERN_SCATTER || pattern == CEL_PATTERN_GATHER;
+  x->place = sees_part && !root ? part : t->box;
   if (!gives_all)
     x->mine = part;
-  else if (t->root == own->me)
+  else if (root)
     x->mine = t->box;
   if (!cel_box_is_empty(&x->place))
     x->gets = (uint32_t)cel_box_subtract(&x->place, &x->mine, x->get);
@@ -30,31 +34,39 @@ static void take_side(const cel__own *own, const cel__together *t,
 
 /* What it gives to each is cut out of its part as they read, what it gets out
  * of what it reads as they have it; its own stays where it is. */
-static void take_both_sides(cel__parts_kept *kept, const cel__own *own,
-                            const cel__together *t, cel_exchange *x) {
-  x->mine = part_of(own, t->parts, &t->box);
-  x->wanted = part_of(own, t->reads, &t->box);
-  x->to = cel__parts_find(kept, &own->reps, t->reads, &x->mine, own->me);
-  x->from = cel__parts_find(kept, &own->reps, t->parts, &x->wanted, own->me);
+static void take_pairs(cel__parts_kept *kept, const cel__own *own,
+                       const cel__together *t, cel_exchange *x) {
+  const cel__choice *choice = &t->choice;
+  cel__giver have = {choice->have, choice->root};
+  cel__giver read = {choice->read, choice->root};
+  if (choice->have != CEL__NO_ID)
+    x->mine = part_of(own, choice->have, &t->box);
+  else if (choice->root == own->me)
+    x->mine = t->box;
+  x->wanted = part_of(own, choice->read, &t->box);
+  x->to = cel__parts_find(kept, &own->reps, read, &x->mine, own->me);
+  x->from = cel__parts_find(kept, &own->reps, have, &x->wanted, own->me);
   x->place = cel_box_hull(&x->mine, &x->wanted);
+  x->wide = choice->wide;
   if (!cel_box_is_empty(&x->wanted))
     x->gets = (uint32_t)cel_box_subtract(&x->wanted, &x->mine, x->get);
 }
 
 cel_exchange cel__exchange_make(cel__parts_kept *kept, const cel__own *own,
                                 const cel__together *t, uint64_t nth) {
-  cel_exchange x = {.pattern = t->pattern,
+  const cel__choice *choice = &t->choice;
+  cel_exchange x = {.pattern = choice->pattern,
                     .nth = nth,
-                    .root = t->root,
+                    .root = choice->root,
                     .buffer = t->buffer,
                     .box = t->box};
-  if (t->pattern == CEL_PATTERN_ALL_TO_ALL) {
-    take_both_sides(kept, own, t, &x);
+  if (choice->pairs) {
+    take_pairs(kept, own, t, &x);
     return x;
   }
-  if (t->parts != CEL__NO_ID)
-    x.parts =
-        cel__parts_find(kept, &own->reps, t->parts, &t->box, CEL__NO_RANK);
+  cel__giver parts = {cel__choice_parts(choice), choice->root};
+  if (parts.rep != CEL__NO_ID)
+    x.parts = cel__parts_find(kept, &own->reps, parts, &t->box, CEL__NO_RANK);
   take_side(own, t, &x);
   return x;
 }

@@ -64,8 +64,10 @@ cel_command_graph_create(const cel_command_graph_config *config) {
   if (c->large_bytes == 0) c->large_bytes = CEL_LARGE_BYTES;
   if (c->large_bytes < c->small_bytes) c->large_bytes = c->small_bytes;
   if (c->replications <= 0) c->replications = REPLICATIONS;
+  if (c->count_most <= 0) c->count_most = INT32_MAX;
   cel__own_init(&g->own, c->rank, c->ranks, (uint32_t)c->replications);
   g->own.joint = c->joint;
+  g->own.count_most = c->count_most;
   cel__footprints_init(&g->footprints, &g->own.reps, c->ranks);
   cel__emitter_init(&g->emitter, c, cel__parts_destroy);
   cel__parts_init(&g->parts, c->ranks, &g->emitter.eras);

@@ -268,8 +268,8 @@ static void send(cel__own *own, const cel__version *v, uint32_t rep,
  * them. */
 static bool has_gaps(const cel__own *own, const cel__choice *choice,
                      const cel_box *box, const cel_buffer *buffer) {
-  const cel__rep *parts =
-      choice->parts != CEL__NO_ID ? rep_at(own, choice->parts) : NULL;
+  uint32_t id = cel__choice_parts(choice);
+  const cel__rep *parts = id != CEL__NO_ID ? rep_at(own, id) : NULL;
   for (int d = 1; d < CEL_DIMS; ++d) {
     if (box->max[d] - box->min[d] != buffer->extent.max[d]) return true;
     if (parts == NULL) continue;
@@ -287,7 +287,7 @@ static bool is_not_between_devices(const cel__own *own,
   uint64_t bytes = (uint64_t)cel_box_volume(box) * buffer->element_size;
   const cel_joint_limits *limits = &own->joint;
   if (limits->devices == 0) return false;
-  if (choice->pattern == CEL_PATTERN_ALL_TO_ALL) return true;
+  if (choice->pairs) return true;
   return bytes > (has_gaps(own, choice, box, buffer) ? limits->packed_most
                                                      : limits->most);
 }
@@ -303,8 +303,7 @@ static bool exchange(cel__own *own, const cel__version *v, uint32_t rep,
   if (choice.pattern == CEL_PATTERN_NONE ||
       is_not_between_devices(own, &choice, box, buffer))
     return false;
-  cel__together t = {choice.pattern, choice.root, choice.parts,
-                     choice.reads,   buffer,      *box};
+  cel__together t = {choice, buffer, *box};
   cel_vec_push(&traffic->together, t);
   return true;
 }

@@ -53,11 +53,18 @@ typedef struct cel__transfer {
 
 typedef CEL_VEC(cel__transfer) cel__transfers;
 
-/* A box that all ranks exchange together. */
-typedef struct cel__together {
+typedef struct cel__choice {
   cel_pattern pattern;
   int64_t root;
-  uint32_t parts, reads; /* representations, or none; see pattern.h */
+  bool pairs, wide; /* as in cel_exchange */
+  /* Representations of who has what (none: the root has all) and of who reads
+   * what. */
+  uint32_t have, read;
+} cel__choice;
+
+/* A box that all ranks exchange together. */
+typedef struct cel__together {
+  cel__choice choice;
   const cel_buffer *buffer;
   cel_box box;
 } cel__together;
@@ -78,6 +85,7 @@ typedef struct cel__own {
   uint32_t cap;     /* replications per version */
   bool collectives; /* are looked for */
   cel_joint_limits joint;
+  int64_t count_most;
   cel__reps reps;
   cel__interner versions;
   /* version + representation read -> version; direct-mapped */

@@ -12,6 +12,8 @@ void cel__parts_destroy(void *parts) {
   cel__known_parts *known = parts;
   cel_free((void *)(uintptr_t)known->parts.count);
   cel_free((void *)(uintptr_t)known->parts.start);
+  cel_free((void *)(uintptr_t)known->parts.wide_count);
+  cel_free((void *)(uintptr_t)known->parts.wide_start);
   cel_free((void *)(uintptr_t)known->parts.box);
   cel_free(known);
 }
@@ -32,15 +34,28 @@ void cel__parts_release(cel__parts_kept *kept) {
 /* ---- making them -----------------------------------------------------------
  */
 
+typedef struct owner {
+  const cel__rep *rep; /* or null: */
+  int64_t rank, but;
+} owner;
+
 /* The part of rank k, as if the whole began at 0; empty where it has none. */
-static cel_box part_of(const cel__rep *rep, int64_t k, const cel_box *whole) {
-  cel_box part;
-  if (!cel__rep_box(rep, k, whole, &part)) return (cel_box){{0}, {0}};
+static cel_box part_of(const owner *of, int64_t k, const cel_box *whole) {
+  cel_box part = *whole;
+  bool some =
+      of->rep == NULL ? k == of->rank : cel__rep_box(of->rep, k, whole, &part);
+  if (!some || k == of->but || cel_box_is_empty(&part))
+    return (cel_box){{0}, {0}};
   for (int d = 0; d < CEL_DIMS; ++d) {
     part.min[d] -= whole->min[d];
     part.max[d] -= whole->min[d];
   }
   return part;
+}
+
+static bool cuts(const cel__rep *rep, int d) {
+  return rep != NULL &&
+         (rep->end[d][CEL__LO].open || rep->end[d][CEL__HI].open);
 }
 
 /* The one dimension along which the parts lie one behind the other in row-major
@@ -50,16 +65,40 @@ static int dimension_of(const cel__rep *rep, const cel_box *whole) {
   while (first < CEL_DIMS - 1 && whole->max[first] - whole->min[first] == 1)
     ++first;
   for (int d = first + 1; d < CEL_DIMS; ++d)
-    if (rep->end[d][CEL__LO].open || rep->end[d][CEL__HI].open) return -1;
+    if (cuts(rep, d)) return -1;
   return first;
 }
 
-static void write_out(cel_parts *parts, const cel__rep *rep,
-                      const cel_box *whole, int64_t but) {
+static bool fit(const int64_t *value, size_t n) {
+  for (size_t i = 0; i < n; ++i)
+    if (value[i] > INT32_MAX) return false;
+  return true;
+}
+
+/* The numbers as 32 bits; they are freed. */
+static const int32_t *narrowed(int64_t *value, size_t n) {
+  int32_t *out = cel_alloc(n * sizeof *out);
+  for (size_t i = 0; i < n; ++i) out[i] = (int32_t)value[i];
+  cel_free(value);
+  return out;
+}
+
+static void set_counts(cel_parts *parts, int64_t *count, int64_t *start) {
   size_t n = (size_t)parts->ranks;
-  int32_t *count = cel_alloc(n * sizeof *count);
-  int32_t *start = cel_alloc(n * sizeof *start);
-  int along = dimension_of(rep, whole);
+  if (!fit(count, n) || !fit(start, n)) {
+    parts->wide_count = count;
+    parts->wide_start = start;
+    return;
+  }
+  parts->count = narrowed(count, n);
+  parts->start = narrowed(start, n);
+}
+
+static void write_out(cel_parts *parts, const owner *of, const cel_box *whole) {
+  size_t n = (size_t)parts->ranks;
+  int64_t *count = cel_alloc(n * sizeof *count);
+  int64_t *start = cel_alloc(n * sizeof *start);
+  int along = dimension_of(of->rep, whole);
   cel_box *box = along < 0 ? cel_alloc(n * sizeof *box) : NULL;
   parts->along = along;
   parts->unit = 1;
@@ -68,14 +107,13 @@ static void write_out(cel_parts *parts, const cel__rep *rep,
   if (parts->unit < 1) parts->unit = 1; /* of nothing */
   int64_t sum = 0;
   for (int64_t k = 0; k < parts->ranks; ++k) {
-    cel_box part = k == but ? (cel_box){{0}, {0}} : part_of(rep, k, whole);
-    count[k] = (int32_t)(cel_box_volume(&part) / parts->unit);
-    start[k] = (int32_t)(along < 0 ? sum : part.min[along]);
+    cel_box part = part_of(of, k, whole);
+    count[k] = cel_box_volume(&part) / parts->unit;
+    start[k] = along < 0 ? sum : part.min[along];
     if (box != NULL) box[k] = part;
     sum += count[k];
   }
-  parts->count = count;
-  parts->start = start;
+  set_counts(parts, count, start);
   parts->box = box;
 }
 
@@ -86,7 +124,7 @@ static void write_out(cel_parts *parts, const cel__rep *rep,
 static cel_box without_offset(const cel__rep *rep, const cel_box *box) {
   cel_box out = *box;
   for (int d = 0; d < CEL_DIMS; ++d) {
-    if (rep->end[d][CEL__LO].open || rep->end[d][CEL__HI].open) continue;
+    if (cuts(rep, d)) continue;
     out.max[d] -= out.min[d];
     out.min[d] = 0;
   }
@@ -104,20 +142,22 @@ static void keep(cel__parts_kept *kept, cel__known_parts *made) {
 }
 
 const cel_parts *cel__parts_find(cel__parts_kept *kept, const cel__reps *reps,
-                                 uint32_t rep, const cel_box *box,
+                                 cel__giver of, const cel_box *box,
                                  int64_t but) {
-  const cel__rep *of = cel__rep_at(reps, rep);
-  cel_box key = without_offset(of, box);
+  owner who = {NULL, of.rank, but};
+  if (of.rep != CEL__NO_ID) who.rep = cel__rep_at(reps, of.rep);
+  if (of.rep != CEL__NO_ID) of.rank = CEL__NO_RANK;
+  cel_box key = without_offset(who.rep, box);
   for (uint32_t i = 0; i < kept->known.n; ++i) {
     const cel__known_parts *known = kept->known.at[i];
-    if (known->rep == rep && known->but == but &&
-        cel_box_equal(&known->box, &key))
+    if (known->of.rep == of.rep && known->of.rank == of.rank &&
+        known->but == but && cel_box_equal(&known->box, &key))
       return &known->parts;
   }
   cel__known_parts *made = cel_alloc(sizeof *made);
   *made = (cel__known_parts){
-      .parts = {.ranks = kept->ranks}, .rep = rep, .but = but, .box = key};
-  write_out(&made->parts, of, &key, but);
+      .parts = {.ranks = kept->ranks}, .of = of, .but = but, .box = key};
+  write_out(&made->parts, &who, &key);
   keep(kept, made);
   return &made->parts;
 }

@@ -19,9 +19,16 @@
 
 enum { CEL__NO_RANK = -1 };
 
+/* Who has parts: the representation, or where there is none the one rank that
+ * has all; that is of no account else. */
+typedef struct cel__giver {
+  uint32_t rep;
+  int64_t rank;
+} cel__giver;
+
 typedef struct cel__known_parts {
   cel_parts parts; /* first */
-  uint32_t rep;
+  cel__giver of;
   int64_t but;
   cel_box box; /* begins at 0 where the representation has no bounds */
 } cel__known_parts;
@@ -37,11 +44,11 @@ void cel__parts_init(cel__parts_kept *kept, int64_t ranks, cel_eras *eras);
 void cel__parts_release(cel__parts_kept *kept);
 /* Drops all of them: representations get other ids. */
 void cel__parts_clear(cel__parts_kept *kept);
-/* What rank k has of `box` by the representation `rep`, which is not listed;
- * rank `but` has none. The box has at most INT32_MAX elements and may be empty.
- * Borrowed. */
+/* What rank k has of `box`; rank `but` has none. The representation is not a
+ * listed one; the box may be empty. Borrowed. */
 const cel_parts *cel__parts_find(cel__parts_kept *kept, const cel__reps *reps,
-                                 uint32_t rep, const cel_box *box, int64_t but);
+                                 cel__giver of, const cel_box *box,
+                                 int64_t but);
 /* For the eras that keep them. */
 void cel__parts_destroy(void *parts);
 

@@ -7,7 +7,7 @@
  *   has it         reads it            is
  *   one rank       all ranks, all      a broadcast
  *   one rank       each a part         a scatter
- *   each a part    rank 0, all         a gather
+ *   each a part    one rank, all       a gather
  *   each a part    all ranks, all      an all-gather
  *   each a part    some of each part   an all-to-all
  *   else                               messages between pairs of ranks
@@ -23,6 +23,12 @@
  * gather the one that gets all), and unless that is half of what they would get
  * it goes by messages. So does what concerns less than half of the ranks.
  *
+ * Broadcast, scatter, gather and all-gather have parts that tile the whole, of
+ * which ranks have one or all. What is like them but has parts that overlap,
+ * leaves ranks out that have no chunk, or has more elements than can be counted
+ * is carried out *in pairs*, as an all-to-all is: each rank has a table of what
+ * it gives to each and gets from each.
+ *
  * Invariant: a function of the program and the number of ranks, not of who
  * asks.
  * Cost: O(log ranks), whatever there is. Confined. Thread: scheduler.
@@ -32,17 +38,16 @@
 
 #include "command/own.h"
 
-typedef struct cel__choice {
-  cel_pattern pattern;
-  int64_t root;
-  uint32_t parts; /* the representation of the parts; none for a broadcast */
-  uint32_t reads; /* of what the ranks read; for an all-to-all alone */
-} cel__choice;
-
 /* What it takes to bring `box`, which is of version v, to all that read it by
  * the representation `read`, some of whom lack something; `tiles`: what they
  * read is disjoint. */
 cel__choice cel__pattern_choose(cel__own *own, const cel__version *v,
                                 uint32_t read, bool tiles, const cel_box *box);
+
+/* The representation of the parts of what is not carried out in pairs, or none.
+ */
+static inline uint32_t cel__choice_parts(const cel__choice *choice) {
+  return choice->pattern == CEL_PATTERN_SCATTER ? choice->read : choice->have;
+}
 
 #endif

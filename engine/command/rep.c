@@ -201,11 +201,11 @@ static int64_t widest(const cel__rep *rep, int d, const cel_box *clip) {
   return most < all ? most : all;
 }
 
-int64_t cel__rep_most(const cel__rep *rep, const cel_box *clip) {
-  int64_t most = 1;
-  if (rep->list != NULL) return cel_box_volume(clip);
-  for (int d = 0; d < CEL_DIMS; ++d) most *= widest(rep, d, clip);
-  return most;
+void cel__rep_widths(const cel__rep *rep, const cel_box *clip,
+                     int64_t width[CEL_DIMS]) {
+  for (int d = 0; d < CEL_DIMS; ++d)
+    width[d] = rep == NULL || rep->list != NULL ? clip->max[d] - clip->min[d]
+                                                : widest(rep, d, clip);
 }
 
 void cel__rep_boxes(const cel__rep *rep, int64_t k, const cel_box *clip,

@@ -70,8 +70,10 @@ bool cel__rep_box(const cel__rep *rep, int64_t k, const cel_box *clip,
 /* rep(k) within `clip`, appended to `out`. */
 void cel__rep_boxes(const cel__rep *rep, int64_t k, const cel_box *clip,
                     cel__boxes *out);
-/* No rank has more elements within `clip`; O(1). */
-int64_t cel__rep_most(const cel__rep *rep, const cel_box *clip);
+/* No rank has more within `clip` along each dimension; O(1). Of none: a rank
+ * has all of it. */
+void cel__rep_widths(const cel__rep *rep, const cel_box *clip,
+                     int64_t width[CEL_DIMS]);
 /* Whether a(k) lies within b(k) for every rank k: true is certain. */
 bool cel__rep_within(const cel__rep *a, const cel__rep *b);
 /* The id of a(k) u b(k) where that is one box for every rank, else CEL__NO_ID.

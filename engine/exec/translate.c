@@ -203,17 +203,19 @@ void cel_translate_collective(cel_record *record, const cel_instr *instr,
   const cel_place_in *place = &instr->collective.place;
   const cel_parts *parts = x->parts;
   uint64_t size = x->buffer->element_size;
+  bool pairs = x->to != NULL;
   record->joint =
       (cel_joint){.ticket = instr->id,
                   .nth = x->nth,
-                  .pattern = x->pattern,
+                  .pattern = pairs ? CEL_PATTERN_ALL_TO_ALL : x->pattern,
                   .root = x->root,
+                  .wide = x->wide,
                   .bytes = (uint64_t)cel_box_volume(&x->box) * size,
                   .unit = parts != NULL ? (uint64_t)parts->unit * size : 0,
                   .count = parts != NULL ? parts->count : NULL,
                   .start = parts != NULL ? parts->start : NULL,
                   .by = x->by};
-  if (x->pattern == CEL_PATTERN_ALL_TO_ALL) {
+  if (pairs) {
     record->joint.to = parts_in(place, &x->mine, x->to, size);
     record->joint.from = parts_in(place, &x->wanted, x->from, size);
     return;

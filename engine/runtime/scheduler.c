@@ -145,6 +145,7 @@ void cel__scheduler_init(cel_engine *engine) {
                                        .near = c->transport->near,
                                        .nears = nears,
                                        .collectives = c->collectives,
+                                       .count_most = c->count_most,
                                        .unordered = c->saw_command == NULL,
                                        .joint = c->transport->joint,
                                        .emit = emit_command,

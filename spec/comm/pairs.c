@@ -8,6 +8,7 @@ enum { GAP = 24, UNTOUCHED = 0x5a };
 
 void pairs_plan(pairs *p, int64_t ranks, cel_random *shared) {
   p->run = (uint64_t)cel_random_int(shared, 1, 40);
+  p->wide = cel_random_chance(shared, 30);
   p->rows = cel_alloc_zero((size_t)(ranks * ranks) * sizeof *p->rows);
   for (int64_t i = 0; i < ranks * ranks; ++i)
     if (i / ranks != i % ranks && cel_random_chance(shared, 80))
@@ -72,6 +73,7 @@ void pairs_lay_out(pairs *p, const cel_transport *t, cel_random *own,
   }
   for (int64_t i = 0; i < n * n; ++i) sum += (uint64_t)p->rows[i];
   joint->bytes = sum * p->run;
+  joint->wide = p->wide;
   joint->to = end_make(&p->given, p->run, n, own);
   joint->from = end_make(&p->got, p->run, n, own);
   const pairs_end *e = &p->given;

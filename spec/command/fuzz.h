@@ -54,6 +54,7 @@ typedef struct fuzz_program {
   uint64_t small_bytes, large_bytes;
   int64_t weight[FUZZ_WEIGHTS][FUZZ_RANKS];
   bool collectives;
+  int64_t count_most;
   int hosts; /* rank k is on host k % hosts, whose ranks are near; 0: none is */
   struct {
     int dims;

@@ -11,7 +11,9 @@ static bool same(exchange *a, exchange *b) {
   if (a->pattern != b->pattern || a->nth != b->nth || a->root != b->root ||
       a->buffer != b->buffer || !cel_box_equal(&a->box, &b->box))
     return false;
-  if ((a->parts == NULL) != (b->parts == NULL)) return false;
+  if ((a->parts == NULL) != (b->parts == NULL) ||
+      (a->to == NULL) != (b->to == NULL) || a->wide != b->wide)
+    return false;
   if (a->parts == NULL) return true;
   const cel_parts *p = a->parts, *q = b->parts;
   size_t n = (size_t)p->ranks;
@@ -122,7 +124,7 @@ static const char *check_starts(const cel_parts *p) {
 }
 
 static const char *check_tables(exchange *const *of, int ranks) {
-  bool pairs = of[0]->pattern == CEL_PATTERN_ALL_TO_ALL;
+  bool pairs = of[0]->to != NULL;
   bool parts = !pairs && of[0]->pattern != CEL_PATTERN_BROADCAST;
   const char *fault = NULL;
   for (int k = 0; k < ranks && fault == NULL; ++k) {
@@ -143,7 +145,7 @@ const char *fuzz_exchange_check(exchange *const *of, int ranks, int64_t nth,
     if (!same(of[0], of[k])) return "two ranks mean different collectives";
   if (of[0]->nth != (uint64_t)nth) return "a wrong number";
   const char *fault = check_tables(of, ranks);
-  bool pairs = of[0]->pattern == CEL_PATTERN_ALL_TO_ALL;
+  bool pairs = of[0]->to != NULL;
   int64_t at[3];
   for (at[0] = box->min[0]; at[0] < box->max[0]; ++at[0])
     for (at[1] = box->min[1]; at[1] < box->max[1]; ++at[1])

@@ -325,6 +325,7 @@ void fuzz_generate(fuzz_program *p, uint64_t seed, int max_ranks) {
   p->large_bytes = (uint64_t)PICK(&g, 1, 8, 40, 100000);
   p->hosts = PICK(&g, 0, 0, 1, 2, 3);
   p->collectives = chance(&g, 60);
+  p->count_most = PICK(&g, 0, 0, 2, 10, 40);
   for (int b = 0; b < p->buffers; ++b) {
     p->buffer[b].dims = chance(&g, 3) ? 0 : PICK(&g, 1, 1, 2, 2, 3);
     p->buffer[b].init = chance(&g, 40);

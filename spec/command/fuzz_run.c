@@ -762,6 +762,7 @@ static void begin(run *r, listener *l) {
                                        .nears = nears,
                                        .replications = p->replications,
                                        .collectives = p->collectives,
+                                       .count_most = p->count_most,
                                        .emit = on_emit,
                                        .context = &l[k]};
     r->graph[k] = cel_command_graph_create(&config);

@@ -67,6 +67,7 @@ static bool simplify(fuzz_program *p, int i) {
   }
   if (i == 2 + FUZZ_TASKS) {
     p->collectives = false;
+    p->count_most = 0;
     return true;
   }
   if (i == 1) {

@@ -148,14 +148,29 @@ describe("collective patterns", function()
     end
   end)
 
-  it("are no scatter where parts overlap, or few ranks read", function()
+  -- What rank k gives to each rank, or gets from each, in elements; they are
+  -- carried out in pairs.
+  local function given(r, k, task, from)
+    local x = r:of(k, "collective", task)[1].raw.exchange
+    local parts, counts = from and x.from or x.to, {}
+    for peer = 0, r.n - 1 do
+      local count = parts.count ~= nil and parts.count or parts.wide_count
+      counts[peer + 1] = tonumber(count[peer]) * tonumber(parts.unit)
+    end
+    return counts
+  end
+
+  it("are a scatter also where parts overlap, but not where few ranks read", function()
     local r = new(4)
     local u = r:buffer({ 8 })
     write(r, u, 8, "once")
     local halo = r:submit({ range = { 8 },
       { u, "read", program.grown(1), { clamp = true } } })
-    assert.same({}, exchanges(r, 0, halo))
-    assert.equal(3, #r:messages(0, "push", halo))
+    silent(r, halo)
+    for k = 0, 3 do assert.same({ "scatter 0@0:8" }, exchanges(r, k, halo)) end
+    assert.same({ 0, 4, 4, 3 }, given(r, 0, halo))
+    assert.same({ 4, 0, 0, 0 }, given(r, 2, halo, true))
+    assert.same({ 0, 0, 0, 0 }, given(r, 2, halo))
     local v = r:buffer({ 64 })
     write(r, v, 64)
     -- Each entry is of many owners, and only neighbours lack any of it.
@@ -212,12 +227,36 @@ describe("collective patterns", function()
     silent(r, t)
     assert.same({ "all_to_all 0@0:65536 0:65536" }, exchanges(r, 2, t))
     assert.equal(2 ^ 28, tonumber(r:of(2, "collective", t)[1].raw.exchange.to.count[1]))
-    -- Of two ranks each has 2^31: more than can be counted.
+    assert.is_false(r:of(2, "collective", t)[1].raw.exchange.wide)
+    -- Of two ranks each has 2^31: more than an int can count.
     local few = new(2)
     local v = few:buffer({ 65536, 65536 })
     few:submit({ range = { 65536 }, { v, "discard_write", rows() } })
     local s = few:submit({ range = { 65536 }, { v, "read", columns() } })
-    assert.same({}, exchanges(few, 1, s))
+    assert.same({ "all_to_all 0@0:65536 0:65536" }, exchanges(few, 1, s))
+    assert.is_true(few:of(1, "collective", s)[1].raw.exchange.wide)
+    assert.same({ 2 ^ 30, 0 }, given(few, 1, s))
+  end)
+
+  it("are found for more than 2^31 elements, whatever they are", function()
+    local n, r = 2 ^ 33, new(2)
+    local u, v = r:buffer({ n }), r:buffer({ n })
+    write(r, u, n)
+    local gathered = r:submit({ range = { 1 }, { u, "read", program.all(1) } })
+    assert.same({ ("gather 0@0:%d"):format(n) }, exchanges(r, 1, gathered))
+    assert.same({ n / 2, 0 }, given(r, 1, gathered))
+    write(r, u, n)
+    local all = read_all(r, u, n)
+    assert.same({ ("all_gather 0@0:%d"):format(n) }, exchanges(r, 1, all))
+    assert.same({ n / 2, 0 }, given(r, 1, all, true))
+    write(r, v, n, "once")
+    local scattered = r:submit({ range = { n }, { v, "read", program.same(1) } })
+    assert.same({ ("scatter 1@0:%d"):format(n) }, exchanges(r, 1, scattered))
+    assert.same({ 0, n / 2 }, given(r, 0, scattered))
+    write(r, v, n, "once")
+    local spread = read_all(r, v, n)
+    assert.same({ ("broadcast 1@0:%d"):format(n) }, exchanges(r, 1, spread))
+    for _, t in ipairs { gathered, all, scattered, spread } do silent(r, t) end
   end)
 
   it("share the tables of an all-to-all from step to step", function()
@@ -271,11 +310,46 @@ describe("collective patterns", function()
         assert.equal(i - 1, tonumber(command.raw.exchange.nth))
       end
     end
-    -- Two chunks read: the other two ranks need nothing, so it is no collective.
+  end)
+
+  it("leave out ranks that have no chunk", function()
+    local r = new(4)
+    local u, v = r:buffer({ 16 }), r:buffer({ 16 })
     write(r, u, 16)
-    local few = r:submit({ range = { 2 }, { u, "read", program.all(1) } })
-    assert.same({}, exchanges(r, 0, few))
-    assert.equal(2, #r:messages(3, "push", few))
+    write(r, v, 16, "once")
+    local two = r:submit({ range = { 2 }, { u, "read", program.all(1) } })
+    silent(r, two)
+    for k = 0, 3 do assert.same({ "all_gather 0@0:16" }, exchanges(r, k, two)) end
+    assert.same({ 4, 4, 0, 0 }, given(r, 3, two))
+    assert.same({ 0, 0, 0, 0 }, given(r, 3, two, true))
+    local three = r:submit({ range = { 3 }, { v, "read", program.all(1) } })
+    silent(r, three)
+    assert.same({ "broadcast 1@0:16" }, exchanges(r, 3, three))
+    assert.same({ 0, 16, 16, 0 }, given(r, 0, three))
+    -- Less than half of the ranks: messages.
+    local many = new(5)
+    local x = many:buffer({ 20 })
+    write(many, x, 20)
+    local few = many:submit({ range = { 2 }, { x, "read", program.all(1) } })
+    assert.same({}, exchanges(many, 0, few))
+    assert.equal(2, #many:messages(3, "push", few))
+  end)
+
+  it("are a gather to whichever rank reads all alone", function()
+    local r = new(4)
+    local u = r:buffer({ 8, 12 })
+    -- Row 5, cut over the ranks; that of rank 2 reads it by rows.
+    r:submit({ range = { 12 }, { u, "discard_write", { { { 5, 6 }, program.span(0) } } } })
+    local t = r:submit({ range = { 8 },
+      { u, "read", { { program.span(0), program.whole(1) } } } })
+    silent(r, t)
+    for k = 0, 3 do
+      assert.same({ "gather 0@5:6 0:12" }, exchanges(r, k, t))
+      local x = r:of(k, "collective", t)[1].raw.exchange
+      assert.equal(2, tonumber(x.root))
+      assert.equal(k == 2 and "5:6 0:12" or ("5:6 %d:%d"):format(3 * k, 3 * k + 3),
+        ranks.box_text(x.place, 2))
+    end
   end)
 
   it("share their parts, whatever row they are of", function()

@@ -325,6 +325,7 @@ static void generate_settings(cel_random *r, program *p, int ranks) {
   p->grain = pick_of(r, grain, 6);
   p->hosts = (int)pick_of(r, hosts, 5);
   p->exchanges = cel_random_chance(r, 50);
+  if (cel_random_chance(r, 30)) p->count_most = pick(r, 1, 30);
   p->collectives = cel_random_chance(r, 25) ? 60 : 12;
   p->direct_bytes = pick_of(r, direct, 4);
   p->block = p->grain << pick(r, 0, 2);

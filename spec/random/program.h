@@ -123,10 +123,11 @@ typedef struct program {
   uint64_t seed;
   int ranks, devices;
   bool own_memory, lookahead;
-  bool cuda;      /* on GPUs, where there are threads */
-  int hosts;      /* whose ranks exchange direct messages; 0: none; in one
-                     process */
-  bool exchanges; /* what all exchange goes by collectives */
+  bool cuda;          /* on GPUs, where there are threads */
+  int hosts;          /* whose ranks exchange direct messages; 0: none; in one
+                         process */
+  bool exchanges;     /* what all exchange goes by collectives */
+  int64_t count_most; /* of which wider ones are carried out otherwise; or 0 */
   uint64_t direct_bytes;
   uint64_t chain_bytes;   /* in one process; where it chains */
   cel_joint_limits joint; /* likewise */

@@ -6,7 +6,8 @@ local script = require("spec.support.script")
 
 -- All read what all wrote, by rows and by columns of a matrix, so that what
 -- travels is dense and is not; columns of what was written by rows; what rank 0
--- alone wrote, whole and in parts; and rank 0 reads what all wrote.
+-- alone wrote, whole and in parts; rank 0 reads what all wrote, and so do three
+-- chunks; and parts that overlap.
 local PROGRAM = [==[
 local n = 60
 local p = celer.buffer("double", { n, n }, { name = "p",
@@ -27,14 +28,23 @@ local k = celer.kernel [=[
   kernel void column(item<1> it, in<double, 1> w, inout<double, 2> p) {
     for (int i = 0; i < 60; ++i) p(i, it[0]) += w(i) * 1e-3;
   }
+  kernel void few(item<1> it, in<double, 1> w, out<double, 1> d) {
+    for (int i = 20 * it[0]; i < 20 * it[0] + 20; ++i) d(i) = w(59 - i) + w(i) / 3;
+  }
   kernel void alone(item<1> it, in<double, 1> w, out<double, 1> s) {
     for (int i = 0; i < 3; ++i) s(i) = 1 / (2 + w(i));
   }
   kernel void deal(item<1> it, in<double, 1> w, out<double, 1> d) {
     for (int i = 0; i < 60; ++i) d(i) = w(i) / (i + 1);
   }
+  kernel void near(item<1> it, in<double, 1> d, inout<double, 1> w) {
+    w(it[0]) += d(it[0] > 0 ? it[0] - 1 : 0) + d(it[0] < 59 ? it[0] + 1 : 59);
+  }
   kernel void take(item<1> it, in<double, 1> d, inout<double, 1> w) { w(it[0]) += d(it[0]); }
 ]=]
+local function twenty(chunk)
+  return celer.box({ 20 * chunk.min[0] }, { 20 * chunk.max[0] })
+end
 local function columns(chunk) return celer.box({ 0, chunk.min[0] }, { n, chunk.max[0] }) end
 for step = 1, 3 do
   q:submit(function(cg)
@@ -47,6 +57,16 @@ for step = 1, 3 do
     cg:parallel_for(1, k.deal, cg:read(w, celer.all), cg:discard_write(d, celer.all))
   end)
   q:submit(function(cg) cg:parallel_for(n, k.take, cg:read(d), cg:read_write(w)) end)
+  q:submit(function(cg)
+    cg:parallel_for(3, k.few, cg:read(w, celer.all), cg:discard_write(d, twenty))
+  end)
+  q:submit(function(cg) cg:parallel_for(n, k.take, cg:read(d), cg:read_write(w)) end)
+  q:submit(function(cg)
+    cg:parallel_for(1, k.deal, cg:read(w, celer.all), cg:discard_write(d, celer.all))
+  end)
+  q:submit(function(cg)
+    cg:parallel_for(n, k.near, cg:read(d, celer.neighborhood(1)), cg:read_write(w))
+  end)
   q:submit(function(cg)
     cg:parallel_for({ n, n }, k.rows, cg:read(w, celer.all), cg:read(s, celer.all),
       cg:read_write(p))
