@@ -295,7 +295,8 @@ local function info()
   io.write(("compiler %s\n"):format(i.compiler))
   io.write(("cache    %s\n"):format(i.cache))
   io.write(("mpi      %s\n"):format(i.mpi))
-  io.write(("ranks    %d, by %s\n"):format(ranks, i.transport))
+  io.write(("ranks    %d, %s\n"):format(ranks, i.transport == "single"
+    and "without a launcher" or "by " .. i.transport))
   return 0
 end
 
