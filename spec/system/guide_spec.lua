@@ -43,6 +43,23 @@ local function check(expected, r)
   assert.equal(0, r.status)
 end
 
+describe("README.md", function()
+  it("has a program that prints what it says", function()
+    local text = read("README.md"):match("\n## A program\n(.-)\n## ")
+    local code = {}
+    for line in text:gmatch("([^\n]*)\n") do code[#code + 1] = line:match("^    (.*)") end
+    check(text:match("prints (%d+)") .. "\n", run(table.concat(code, "\n")))
+  end)
+
+  it("names every example", function()
+    local text = read("README.md")
+    for path in io.popen("ls examples/*"):lines() do
+      local name = path:match("([%w_]+%.%w+)$")
+      if name then assert.truthy(text:find(name, 1, true), name) end
+    end
+  end)
+end)
+
 setup(function() os.execute("mkdir -p '" .. folder .. "'") end)
 teardown(function() os.execute("rm -rf '" .. folder .. "'") end)
 
