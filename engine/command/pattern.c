@@ -96,15 +96,17 @@ static cel_pattern match_root(const cel__own *own, const cel__rep *read,
   return CEL_PATTERN_SCATTER;
 }
 
-/* Each has a part. */
+/* Each has a part. Where few have one that all read, each would send it to all:
+ * that is worth a collective, other things are not then. */
 static cel_pattern match_parts(const cel__own *own, const cel__rep *read,
                                const cel_box *box, cel__choice *out) {
-  if (!concerns_half(own, out->have, box)) return CEL_PATTERN_NONE;
+  bool half = concerns_half(own, out->have, box);
   int64_t root = sole_reader(read, box);
   if (root >= 0) {
     out->root = root;
-    return CEL_PATTERN_GATHER;
+    return half ? CEL_PATTERN_GATHER : CEL_PATTERN_NONE;
   }
+  if (!half && !cel__rep_is_full(read)) return CEL_PATTERN_NONE;
   if (!concerns_half(own, out->read, box)) return CEL_PATTERN_NONE;
   if (cel__rep_is_full(read)) {
     out->pairs = read->n < own->ranks;

@@ -21,7 +21,8 @@
  * found. Where some ranks hold replicas a collective brings them what they
  * have; three ranks, the same ones everywhere, are asked what they lack (of a
  * gather the one that gets all), and unless that is half of what they would get
- * it goes by messages. So does what concerns less than half of the ranks.
+ * it goes by messages. So does what concerns less than half of the ranks, but
+ * for what few have and all read.
  *
  * Broadcast, scatter, gather and all-gather have parts that tile the whole, of
  * which ranks have one or all. What is like them but has parts that overlap,

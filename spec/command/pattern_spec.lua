@@ -68,6 +68,17 @@ describe("collective patterns", function()
     assert.same({}, exchanges(r, 0, later))
   end)
 
+  it("are an all-gather, too, where few have a part and all read all", function()
+    local r = new(8)
+    local u = r:buffer({ 32 })
+    write(r, u, 32)
+    local t = r:submit({ range = { 32 }, { u, "read", { { { 2, 10 } } } } })
+    silent(r, t)
+    for k = 0, 7 do assert.same({ "all_gather 0@2:10" }, exchanges(r, k, t)) end
+    assert.equal("8:10", mine(r, 2, t))
+    assert.equal(ranks.box_text(ffi.new("cel_box"), 1), mine(r, 5, t))
+  end)
+
   it("take the partial results of a reduction that all read to all", function()
     local r = new(3)
     local u = r:buffer({ 2 })
