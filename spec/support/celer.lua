@@ -47,9 +47,7 @@ function M.environment(extra)
     .. "-u CELER_KILLS" }
   local preload = os.getenv("CELER_PRELOAD")
   if preload and preload ~= "" then words[1] = words[1] .. " -u LD_PRELOAD" end
-  -- What is advised, and how often, is a matter of how fast the machine is.
-  local own = { CELER_CACHE = os.getenv("CELER_CACHE") or M.folder() .. "/kernel-cache",
-    CELER_ADVICE = "off" }
+  local own = { CELER_CACHE = os.getenv("CELER_CACHE") or M.folder() .. "/kernel-cache" }
   for _, variables in ipairs({ mpi_env, own, extra or {} }) do
     for name, value in pairs(variables) do
       words[#words + 1] = name .. "=" .. quote(value)

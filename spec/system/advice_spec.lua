@@ -17,7 +17,7 @@ local function run(text, options)
   write(text)
   local args = { options.command or "run", unpack(options) }
   args[#args + 1] = name
-  local r = celer.run(args, { ranks = options.ranks, env = { CELER_ADVICE = "on" } })
+  local r = celer.run(args, { ranks = options.ranks })
   os.remove(name)
   assert.equal(0, r.status, r.stderr)
   return (r.stderr:gsub(name:gsub("%p", "%%%0"), "x"))
@@ -89,7 +89,7 @@ end
     local text = PAIRS:gsub("PAIRS", "pairs")
     -- One rank's order is as good as another's, unless they differ: then it ends.
     write(text)
-    local r = celer.run({ "run", name }, { ranks = 2, env = { CELER_ADVICE = "on" } })
+    local r = celer.run({ "run", name }, { ranks = 2 })
     os.remove(name)
     assert.matches("celer: warning: %S+:7: what a loop over pairs submits may come in another "
       .. "order on each rank, while all ranks must submit the same; celer.sorted_pairs goes "
@@ -169,7 +169,6 @@ end
     write('q:submit(function(cg) cg:host_task(celer.once, function() end) end)\nq:drain()\n')
     local function start(cores, ...)
       local r = celer.exec({ "mpirun", "--oversubscribe", "--allow-run-as-root", "-n", "2", "env",
-        "CELER_ADVICE=on",
         "HWLOC_SYNTHETIC=core:" .. cores .. " pu:1", "HWLOC_THISSYSTEM=1", "FAKE_GPUS=2",
         "LD_LIBRARY_PATH=" .. folder .. ":" .. (os.getenv("LD_LIBRARY_PATH") or ""),
         "taskset", "-c", "0", celer.command(), "run", ... })

@@ -236,7 +236,7 @@ for t = 1, 250 do
     end))
   end)
 end
-]==], { devices = 1, ranks = 3 })
+]==], { devices = 1, ranks = 3 }, { env = { CELER_ADVICE = "on" } })
     assert.equal(0, r.status)
     local _, lines = r.stderr:gsub("\n", "")
     assert.equal(1, lines)
