@@ -33,17 +33,21 @@ int64_t cel_member_root(const cel_exchange *exchange) {
   return exchange->root * exchange->devices;
 }
 
+cel_box cel_member_cut(const cel_box *box, int64_t i, int64_t n) {
+  cel_box slice = *box;
+  int d = dimension_of(box);
+  cel_cut cut = cel_cut_even(box->min[d], box->max[d] - box->min[d], n, 1);
+  if (i >= cut.P) return none();
+  slice.min[d] = cel_cut_at(&cut, i);
+  slice.max[d] = cel_cut_at(&cut, i + 1);
+  return slice;
+}
+
 cel_box cel_member_share(const cel_exchange *exchange, int64_t member) {
   int64_t devices = exchange->devices;
   cel_box part = part_of(exchange, member / devices);
   if (devices == 1 || cel_box_is_empty(&part)) return part;
-  int d = dimension_of(&part);
-  cel_cut cut =
-      cel_cut_even(part.min[d], part.max[d] - part.min[d], devices, 1);
-  if (member % devices >= cut.P) return none();
-  part.min[d] = cel_cut_at(&cut, member % devices);
-  part.max[d] = cel_cut_at(&cut, member % devices + 1);
-  return part;
+  return cel_member_cut(&part, member % devices, devices);
 }
 
 void cel_member_side(const cel_exchange *exchange, int64_t member,

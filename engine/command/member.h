@@ -27,6 +27,8 @@ typedef struct cel_member {
 int64_t cel_member_root(const cel_exchange *exchange);
 /* The part of a member; may be empty. Of all but a BROADCAST. */
 cel_box cel_member_share(const cel_exchange *exchange, int64_t member);
+/* Slice i of n of a box, evenly along its first dimension; may be empty. */
+cel_box cel_member_cut(const cel_box *box, int64_t i, int64_t n);
 void cel_member_side(const cel_exchange *exchange, int64_t member,
                      cel_member *out);
 

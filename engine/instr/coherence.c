@@ -49,6 +49,7 @@ static void stage_init(cel_instr_graph *graph, const cel_buffer *buffer,
 static int32_t source_of(const cel_instr_graph *graph, uint64_t where,
                          int32_t to) {
   uint64_t devices = where & ~1ull;
+  if ((devices & graph->only) != 0) devices &= graph->only;
   for (int32_t i = 1; i < graph->memories && devices != 0; ++i) {
     int32_t m = (to + i) % graph->memories;
     if ((devices >> m & 1) != 0) return m;
@@ -102,6 +103,14 @@ static void stage_lacking(cel_instr_graph *graph, const cel_buffer *buffer,
     cel__memory_want(graph, buffer, CEL_MEMORY_HOST, &boxes->at[b]);
   for (uint32_t b = 0; b < boxes->n; ++b)
     stage_init(graph, buffer, &boxes->at[b], priority);
+}
+
+void cel__coherence_stage(cel_instr_graph *graph, const cel_buffer *buffer,
+                          int32_t memory, const cel_region *region,
+                          int32_t priority) {
+  if (buffer->init == NULL) return;
+  find_lacking(graph, cel__held_of(graph, buffer), memory, region);
+  stage_lacking(graph, buffer, priority);
 }
 
 /* From the host in parts, as messages bring them: each waits for its own. */

@@ -39,6 +39,7 @@ static cel_status prepare(cel_instr_graph *graph, int32_t priority) {
   const cel__plan *plan = &graph->plan;
   CEL_TRY(cel__need_plan(graph));
   if (graph->config.grain != 0) commit_all(graph);
+  cel__alike_fetch(graph, priority);
   for (uint32_t i = 0; i < plan->used; ++i) {
     const cel__touch *touch = &plan->touches.at[i];
     if (touch->consumes)
@@ -336,6 +337,9 @@ void cel_instr_graph_destroy(cel_instr_graph *graph) {
   cel_vec_release(&graph->held);
   cel_map_entries_release(&graph->entries);
   cel_vec_release(&graph->lacking);
+  cel_vec_release(&graph->alike);
+  cel_map_entries_release(&graph->alike_found);
+  cel_region_release(&graph->alike_box);
   cel_region_release(&graph->boxes);
   cel_region_release(&graph->kept);
   cel_region_release(&graph->discarded);

@@ -11,6 +11,7 @@
  *   coherence.c  where data is current, and copies to where it is needed
  *   join.c       many messages as one writer
  *   node.c       instructions, their dependencies, horizons, retirement
+ *   alike.c      what several devices need alike
  *   graph.c      one function per command kind, on top of these
  *
  * Invariants: live allocations of one buffer in one memory never overlap, and
@@ -100,6 +101,12 @@ typedef struct cel__part {
   cel_box chunk;
 } cel__part;
 
+/* What several devices need alike and one of them has, or gets first. */
+typedef struct cel__alike {
+  cel_box box;
+  int32_t owner; /* memory */
+} cel__alike;
+
 /* What one part touches through one access; or one piece of a message. */
 typedef struct cel__touch {
   const cel_buffer *buffer;
@@ -151,13 +158,17 @@ struct cel_instr_graph {
   /* Scratch. */
   cel_map_entries entries;
   CEL_VEC(cel_map_entry) lacking; /* what a fetch is about */
-  cel_region boxes;               /* what of it comes from one place */
-  cel_region kept, discarded;     /* of an allocation that grows */
-  cel_region reads;               /* of a chunk or its interior */
-  cel_region rows, fresh;         /* to commit, and completed by that */
-  cel_region spilled;             /* what has to be copied to the host */
-  cel_map_entries grains;         /* of a record */
-  cel_region blocks;              /* that the command needs of a record */
+  uint64_t only; /* memories that it prefers to copy from, if they have it */
+  CEL_VEC(cel__alike) alike;   /* pieces of what devices need */
+  cel_map_entries alike_found; /* where that is */
+  cel_region alike_box;
+  cel_region boxes;           /* what of it comes from one place */
+  cel_region kept, discarded; /* of an allocation that grows */
+  cel_region reads;           /* of a chunk or its interior */
+  cel_region rows, fresh;     /* to commit, and completed by that */
+  cel_region spilled;         /* what has to be copied to the host */
+  cel_map_entries grains;     /* of a record */
+  cel_region blocks;          /* that the command needs of a record */
   CEL_VEC(cel__victim) victims;
   CEL_VEC(cel_place_in) places;
   CEL_VEC(cel_box) parts; /* of what arrived of a buffer */
@@ -279,6 +290,11 @@ void cel__coherence_forget(cel_instr_graph *graph, const cel_buffer *buffer,
 void cel__coherence_fetch(cel_instr_graph *graph, const cel_buffer *buffer,
                           int32_t memory, const cel_region *region,
                           int32_t priority);
+/* What of `region` is still initial contents, and not in `memory`, is made in
+ * host memory. */
+void cel__coherence_stage(cel_instr_graph *graph, const cel_buffer *buffer,
+                          int32_t memory, const cel_region *region,
+                          int32_t priority);
 /* Whether something of `region` is current only elsewhere, or was brought by a
  * message. */
 bool cel__coherence_lacks(cel_instr_graph *graph, const cel_buffer *buffer,
@@ -295,6 +311,12 @@ void cel__coherence_join(cel_instr_graph *graph, const cel_buffer *buffer,
 /* Emits a copy of `box` and tracks it at both ends. */
 void cel__copy(cel_instr_graph *graph, cel__record *from, cel__record *to,
                const cel_box *box, int32_t priority);
+
+/* ---- alike.c ------------------------------------------------------------- */
+
+/* Copies what several devices need alike so that as much leaves each of them,
+ * where it is much; a fetch of all of it follows. */
+void cel__alike_fetch(cel_instr_graph *graph, int32_t priority);
 
 /* ---- plan.c -------------------------------------------------------------- */
 

@@ -1,0 +1,137 @@
+/* What several devices need alike: a read of all of a buffer.
+ *
+ * Left to itself each device would copy what it lacks from whoever has it, and
+ * one device or the host would be asked by all. So that as much leaves each of
+ * them, it is cut into pieces, each with an owner that sends it to all others:
+ * where devices have parts of it, these; where one has all of it, or the host,
+ * a slice for each device that lacks it, which gets that first. In step k each
+ * owner sends to the kth device after it. */
+#include "command/member.h"
+#include "instr/state.h"
+
+/* Of what a message has at most, an entry has one part at least: else more
+ * copies cost more than they save. */
+enum { PARTS = 8 };
+
+/* The memories of the devices whose parts need, by access a, just what the
+ * first of them does; 0 where one needs something else. */
+static uint64_t who_needs(const cel__plan *plan, uint32_t a) {
+  uint32_t accesses = plan->command->task->accesses;
+  const cel__touch *first = &plan->touches.at[a];
+  uint64_t who = 0;
+  if (!first->consumes || first->region.n == 0) return 0;
+  for (uint32_t i = a; i < plan->used; i += accesses) {
+    const cel__touch *touch = &plan->touches.at[i];
+    if (touch->memory == CEL_MEMORY_HOST ||
+        !cel_box_equal(&touch->hull, &first->hull) ||
+        !cel_region_equal(&touch->region, &first->region))
+      return 0;
+    who |= 1ull << touch->memory;
+  }
+  return who;
+}
+
+static bool is_one(uint64_t set) {
+  return set != 0 && (set & (set - 1)) == 0;
+}
+
+/* Of where an entry is current, the devices' memories. */
+static uint64_t devices_of(uint64_t where) {
+  return where & ~(1ull << CEL_MEMORY_HOST | 1ull << CEL_MEMORY_ARRIVED |
+                   1ull << CEL_MEMORY_INIT);
+}
+
+/* Whether different devices have parts that no other device has. */
+static bool comes_from_several(const cel_map_entries *entries) {
+  uint64_t from = 0;
+  for (uint32_t i = 0; i < entries->n; ++i) {
+    uint64_t devices = devices_of(entries->at[i].value);
+    if (is_one(devices)) from |= devices;
+  }
+  return from != 0 && !is_one(from);
+}
+
+static void fetch_box(cel_instr_graph *graph, const cel_buffer *buffer,
+                      const cel_box *box, int32_t memory, int32_t priority) {
+  cel_region_assign(&graph->alike_box, box, 1);
+  cel__coherence_fetch(graph, buffer, memory, &graph->alike_box, priority);
+}
+
+/* A piece for each of those who lack the box, which they get. */
+static void slice(cel_instr_graph *graph, const cel_buffer *buffer,
+                  const cel_box *box, uint64_t takers, int32_t priority) {
+  int64_t n = __builtin_popcountll(takers), i = 0;
+  for (int32_t m = 0; m < graph->memories; ++m) {
+    if ((takers >> m & 1) == 0) continue;
+    cel__alike piece = {cel_member_cut(box, i++, n), m};
+    if (cel_box_is_empty(&piece.box)) continue;
+    fetch_box(graph, buffer, &piece.box, m, priority);
+    cel_vec_push(&graph->alike, piece);
+  }
+}
+
+/* Pieces of an entry, if it is worth it. */
+static void cut(cel_instr_graph *graph, const cel_buffer *buffer,
+                const cel_map_entry *at, uint64_t who, bool several,
+                int32_t priority) {
+  uint64_t devices = devices_of(at->value), takers = who & ~at->value;
+  uint64_t bytes = (uint64_t)cel_box_volume(&at->box) * buffer->element_size;
+  if (at->value == 0 || takers == 0 || is_one(takers) ||
+      bytes < graph->config.large_bytes / PARTS)
+    return;
+  if (is_one(devices) && several)
+    cel_vec_push(&graph->alike,
+                 (cel__alike){at->box, __builtin_ctzll(devices)});
+  else if (devices == 0 || is_one(devices))
+    slice(graph, buffer, &at->box, takers, priority);
+}
+
+/* The kth of `who` after `memory` in a circle. */
+static int32_t after(const cel_instr_graph *graph, uint64_t who, int32_t memory,
+                     int32_t k) {
+  while (k > 0) {
+    memory = (memory + 1) % graph->memories;
+    k -= (int32_t)(who >> memory & 1);
+  }
+  return memory;
+}
+
+static void hand_on(cel_instr_graph *graph, const cel_buffer *buffer,
+                    uint64_t who, int32_t priority) {
+  int32_t n = __builtin_popcountll(who);
+  for (int32_t k = 1; k <= n; ++k)
+    for (uint32_t i = 0; i < graph->alike.n; ++i) {
+      const cel__alike *piece = &graph->alike.at[i];
+      graph->only = 1ull << piece->owner;
+      fetch_box(graph, buffer, &piece->box, after(graph, who, piece->owner, k),
+                priority);
+    }
+  graph->only = 0;
+}
+
+static void fetch(cel_instr_graph *graph, const cel__touch *touch, uint64_t who,
+                  int32_t priority) {
+  const cel_buffer *buffer = touch->buffer;
+  cel__coherence_stage(graph, buffer, touch->memory, &touch->region, priority);
+  cel_vec_clear(&graph->alike);
+  for (uint32_t b = 0; b < touch->region.n; ++b) {
+    cel_map_query(cel__held_of(graph, buffer)->current, &touch->region.at[b],
+                  &graph->alike_found);
+    bool several = comes_from_several(&graph->alike_found);
+    for (uint32_t i = 0; i < graph->alike_found.n; ++i)
+      cut(graph, buffer, &graph->alike_found.at[i], who, several, priority);
+  }
+  hand_on(graph, buffer, who, priority);
+}
+
+void cel__alike_fetch(cel_instr_graph *graph, int32_t priority) {
+  const cel__plan *plan = &graph->plan;
+  if (plan->command->kind != CEL_COMMAND_EXECUTE || plan->parts.n < 2 ||
+      graph->config.devices < 2)
+    return;
+  for (uint32_t a = 0; a < plan->command->task->accesses; ++a) {
+    uint64_t who = who_needs(plan, a);
+    if (who != 0 && !is_one(who))
+      fetch(graph, &plan->touches.at[a], who, priority);
+  }
+}
