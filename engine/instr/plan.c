@@ -135,6 +135,12 @@ bool cel__plan_direct(const cel_instr_graph *graph,
          cel__plan_near(graph, command) >= 0;
 }
 
+/* Whether kernels find there what a message brings, without a copy. */
+static bool is_kernels_own(const cel_instr_graph *graph, int32_t memory) {
+  return memory != CEL_MEMORY_HOST ||
+         graph->config.device_memory[0] == CEL_MEMORY_HOST;
+}
+
 static void plan_message(cel_instr_graph *graph, const cel_command *command) {
   cel__plan *plan = &graph->plan;
   const cel_message *message = &command->message;
@@ -148,41 +154,40 @@ static void plan_message(cel_instr_graph *graph, const cel_command *command) {
     touch->memory = memory;
     touch->consumes = out;
     touch->produces = !out;
-    touch->arrives = !out && memory != CEL_MEMORY_HOST;
+    touch->arrives = !out && is_kernels_own(graph, memory);
     cel_region_assign(&touch->region, &message->piece[i].box, 1);
     touch->hull = message->piece[i].box;
   }
 }
 
-static void touch_place(cel__plan *plan, const cel_exchange *exchange,
+static void touch_place(cel_instr_graph *graph, const cel_exchange *exchange,
                         int32_t memory, const cel_box *place, bool consumes,
                         const cel_box *box, uint32_t n) {
   if (n == 0) return;
-  cel__touch *touch = next_touch(plan);
+  cel__touch *touch = next_touch(&graph->plan);
   touch->buffer = exchange->buffer;
   touch->memory = memory;
   touch->consumes = consumes;
   touch->produces = !consumes;
-  touch->arrives = !consumes && memory != CEL_MEMORY_HOST;
+  touch->arrives = !consumes && is_kernels_own(graph, memory);
   cel_region_assign(&touch->region, box, n);
   touch->hull = *place;
 }
 
 /* What this rank, or a device of it, gives and gets is in one place. */
 static void plan_collective(cel_instr_graph *graph, const cel_exchange *x) {
-  cel__plan *plan = &graph->plan;
   if (x->devices == 0) {
-    touch_place(plan, x, CEL_MEMORY_HOST, &x->place, true, &x->mine,
+    touch_place(graph, x, CEL_MEMORY_HOST, &x->place, true, &x->mine,
                 !cel_box_is_empty(&x->mine));
-    touch_place(plan, x, CEL_MEMORY_HOST, &x->place, false, x->get, x->gets);
+    touch_place(graph, x, CEL_MEMORY_HOST, &x->place, false, x->get, x->gets);
   }
   for (int32_t d = 0; d < x->devices; ++d) {
     cel_member side;
     int32_t memory = graph->config.device_memory[d];
     cel_member_side(x, graph->config.rank * x->devices + d, &side);
-    touch_place(plan, x, memory, &side.place, true, &side.mine,
+    touch_place(graph, x, memory, &side.place, true, &side.mine,
                 !cel_box_is_empty(&side.mine));
-    touch_place(plan, x, memory, &side.place, false, side.get, side.gets);
+    touch_place(graph, x, memory, &side.place, false, side.get, side.gets);
   }
 }
 

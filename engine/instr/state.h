@@ -112,7 +112,7 @@ typedef struct cel__touch {
   const cel_buffer *buffer;
   int32_t memory;
   bool consumes, produces;
-  bool arrives; /* a message brings it, straight into a device's memory */
+  bool arrives; /* a message brings it, straight to where kernels need it */
   cel_region region;
   cel_box hull;
 } cel__touch;
