@@ -8,8 +8,8 @@
  * The topologies and what Celerity takes for them (soup, chain, two trees,
  * wave_sim, jacobi; 2 cores of a Xeon, its master of August 2026). Time covers
  * the rules, the buffers, all tasks with their horizons, the graphs through the
- * stage named, for rank 0 of N, and tearing them down. A figure is the median
- * of as many repetitions as fit.
+ * stage named, for rank 0 of N, giving up what horizons have made old, and
+ * tearing all down. A figure is the median of as many repetitions as fit.
  *
  * Collectives are on, as they are in the engine; `messages` goes without.
  * `once` makes one graph through instructions, for a profiler or a counter of
@@ -238,6 +238,7 @@ static int make_once(int argc, char **argv) {
 
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
+  retiring = true;
   if (strcmp(what, "once") == 0) return make_once(argc, argv);
   bool shutdown = strcmp(what, "shutdown") == 0;
   collectives = strcmp(what, "messages") != 0;

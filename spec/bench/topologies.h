@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/vec.h"
 #include "instr/instr.h"
 #include "task/graph.h"
 
@@ -25,6 +26,14 @@ typedef struct setup {
 } setup;
 
 static bool collectives = true;
+/* Whether what is older than the newest horizon of the last graph is given up,
+ * as in an engine that has executed all of it. */
+static bool retiring = false;
+
+/* A horizon or epoch in each graph; 0: not there yet. */
+typedef struct bound_ids {
+  uint64_t task, command, instr;
+} bound_ids;
 
 /* One repetition. */
 typedef struct run {
@@ -37,6 +46,7 @@ typedef struct run {
   uint32_t n_buffers;
   uint64_t user_tasks, n_commands, n_instrs;
   uint64_t n_collectives, n_sends, n_receives, bytes_sent, bytes_received;
+  CEL_VEC(bound_ids) bounds; /* not given up yet */
 } run;
 
 static void must(cel_status status) {
@@ -58,18 +68,46 @@ static void on_instr(void *context, const cel_instr *instr) {
     r->bytes_received += instr->message.bytes;
   } else if (instr->kind == CEL_INSTR_COLLECTIVE) {
     ++r->n_collectives;
+  } else if (instr->kind == CEL_INSTR_HORIZON ||
+             instr->kind == CEL_INSTR_EPOCH) {
+    for (uint32_t i = 0; i < r->bounds.n; ++i)
+      if (r->bounds.at[i].task == instr->task->id)
+        r->bounds.at[i].instr = instr->id;
   }
 }
 
 static void on_command(void *context, const cel_command *command) {
   run *r = context;
   ++r->n_commands;
+  if (retiring && (command->kind == CEL_COMMAND_HORIZON ||
+                   command->kind == CEL_COMMAND_EPOCH))
+    cel_vec_last(&r->bounds).command = command->id;
   if (r->instrs != NULL) must(cel_instr_graph_add(r->instrs, command));
 }
 
 static void on_task(void *context, const cel_task *task) {
   run *r = context;
+  if (retiring &&
+      (task->kind == CEL_TASK_HORIZON || task->kind == CEL_TASK_EPOCH))
+    cel_vec_push(&r->bounds, (bound_ids){.task = task->id});
   if (r->commands != NULL) must(cel_command_graph_add(r->commands, task));
+}
+
+static bool is_reached(const run *r, const bound_ids *bound) {
+  if (r->instrs != NULL) return bound->instr != 0;
+  return r->commands == NULL || bound->command != 0;
+}
+
+static void retire(run *r) {
+  uint32_t n = 0;
+  while (n < r->bounds.n && is_reached(r, &r->bounds.at[n])) ++n;
+  if (n == 0) return;
+  bound_ids newest = r->bounds.at[n - 1];
+  cel_vec_drop_first(&r->bounds, n);
+  if (r->instrs != NULL) cel_instr_graph_retire(r->instrs, newest.instr);
+  if (r->commands != NULL)
+    cel_command_graph_retire(r->commands, newest.command);
+  cel_task_graph_retire(r->tasks, newest.task);
 }
 
 static void run_open(run *r, const setup *setup, int64_t rank) {
@@ -105,6 +143,7 @@ static void run_close(run *r) {
   if (r->commands != NULL) cel_command_graph_destroy(r->commands);
   cel_task_graph_destroy(r->tasks);
   cel_rules_destroy(r->rules);
+  cel_vec_release(&r->bounds);
 }
 
 /* ---- rules and tasks ----------------------------------------------------- */
@@ -197,6 +236,7 @@ static void submit(run *r, int dims, int64_t a, int64_t b, uint32_t n,
   uint64_t id;
   must(cel_task_graph_submit(r->tasks, &group, &id));
   ++r->user_tasks;
+  retire(r);
 }
 
 /* ---- topologies ---------------------------------------------------------- */
