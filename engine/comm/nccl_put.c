@@ -116,6 +116,11 @@ static cel_status copy_all(const putting *p, bool out) {
 
 /* ---- NCCL's calls -------------------------------------------------------- */
 
+/* Within a group nothing is waited for. */
+static ncclResult_t begun(ncclResult_t code) {
+  return code == ncclInProgress ? ncclSuccess : code;
+}
+
 static ncclResult_t all_gather(const putting *p) {
   return p->n->api->ncclAllGather(pointer(p->at[p->me]), pointer(p->at[0]),
                                   bytes_of(p, 0), ncclInt8, comm_of(p),
@@ -127,9 +132,9 @@ static ncclResult_t broadcast_parts(const putting *p) {
   ncclResult_t code = ncclSuccess;
   for (int64_t m = 0; m < p->n->members && code == ncclSuccess; ++m) {
     if (!concerns(p, m)) continue;
-    code = p->n->api->ncclBroadcast(pointer(p->at[m]), pointer(p->at[m]),
-                                    bytes_of(p, m), ncclInt8, (int)m,
-                                    comm_of(p), p->stream);
+    code = begun(p->n->api->ncclBroadcast(pointer(p->at[m]), pointer(p->at[m]),
+                                          bytes_of(p, m), ncclInt8, (int)m,
+                                          comm_of(p), p->stream));
   }
   return code;
 }
@@ -142,11 +147,13 @@ static ncclResult_t send_parts(const putting *p) {
     int64_t other = p->me == p->joint->root ? m : p->joint->root;
     if (!concerns(p, m)) continue;
     if (gives(p, m))
-      code = p->n->api->ncclSend(pointer(p->at[m]), bytes_of(p, m), ncclInt8,
-                                 (int)other, comm_of(p), p->stream);
+      code =
+          begun(p->n->api->ncclSend(pointer(p->at[m]), bytes_of(p, m), ncclInt8,
+                                    (int)other, comm_of(p), p->stream));
     else
-      code = p->n->api->ncclRecv(pointer(p->at[m]), bytes_of(p, m), ncclInt8,
-                                 (int)other, comm_of(p), p->stream);
+      code =
+          begun(p->n->api->ncclRecv(pointer(p->at[m]), bytes_of(p, m), ncclInt8,
+                                    (int)other, comm_of(p), p->stream));
   }
   return code;
 }
@@ -161,8 +168,7 @@ static ncclResult_t call(const putting *p) {
 static cel_status call_all(putting *p) {
   const cel_nccl_api *api = p->n->api;
   ncclResult_t code = api->ncclGroupStart();
-  if (code == ncclSuccess) code = call(p);
-  if (code == ncclInProgress) code = ncclSuccess;
+  if (code == ncclSuccess) code = begun(call(p));
   ncclResult_t ended = api->ncclGroupEnd();
   if (code == ncclSuccess) code = ended;
   return cel__nccl_await(p->n, p->joint->device,

@@ -3,6 +3,7 @@
 #include "comm/cuda_link.h"
 #include "comm/fake_cuda.h"
 #include "comm/mpi_gpu.h"
+#include "comm/nccl.h"
 #include "random/program.h"
 #include <stdio.h>
 #include <string.h>
@@ -28,11 +29,21 @@ static void come_near(rank *r) {
   r->transport->direct_bytes = p->direct_bytes;
 }
 
+/* Between GPUs what all exchange goes by NCCL, where there is one for each. */
+static void join(rank *r) {
+  char why[256];
+  cel_nccl_config config = {.cuda = r->cuda};
+  if (r->program->cuda && r->program->exchanges)
+    must(cel_transport_nccl(r->transport, &config, &r->transport, why,
+                            sizeof why));
+}
+
 static void start(rank *r, const program *p, cel_transport *t) {
   *r = (rank){.program = p, .index = (int)t->rank, .transport = t};
   cel_park_init(&r->park);
   rank_backend(r);
   come_near(r);
+  join(r);
   cel_host_config host = {
       .lanes = 2, .park = &r->park, .transport = r->transport};
   r->host = cel_host_lanes_create(&host);

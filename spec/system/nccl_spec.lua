@@ -1,0 +1,117 @@
+-- What kernels of all ranks exchange, by NCCL between their GPUs: the same bits as by
+-- messages and through host memory, and an end of the job when a rank dies. Pending
+-- where there are no two GPUs or no NCCL.
+local celer = require("spec.support.celer")
+local script = require("spec.support.script")
+
+local function mpirun(ranks, ...)
+  return celer.exec({ "mpirun", "--oversubscribe", "--allow-run-as-root", "-n", ranks,
+    celer.command(), ... }, { timeout = 60 })
+end
+
+-- Why what two ranks exchange does not go by NCCL; nil where it does.
+local function missing()
+  local text = mpirun(2, "info").stdout
+  local how = text:match("\ncollectives ([^\n]*)")
+  if not how then return "two ranks use no GPUs here" end
+  return how ~= "by NCCL, from GPU to GPU" and how or nil
+end
+
+-- All read what all wrote, by rows and columns; what one wrote, whole and in parts; one
+-- reads what all wrote. 61 rows: parts that differ, and are not all dense.
+local PROGRAM = [==[
+local n = 61
+local u = celer.buffer("double", { n, n }, { name = "u", init = function(i, j) return i - j end })
+local w = celer.buffer("double", { n }, { name = "w" })
+local s = celer.buffer("double", { 1 }, { name = "s", init = { 1 } })
+local k = celer.kernel [=[
+  kernel void weigh(item<1> it, in<double, 2> u, out<double, 1> w) {
+    double sum = 0;
+    for (int i = 0; i < 61; ++i)
+      for (int j = 0; j < 61; ++j) sum += u(i, j) * ((i * it[0] + j) % 7);
+    w(it[0]) = sum;
+  }
+  kernel void change(item<2> it, in<double, 1> w, in<double, 1> s, inout<double, 2> u) {
+    u(it[0], it[1]) = u(it[0], it[1]) / (1 + s(0)) + w(it[1]) / (2 + w(it[0]) * w(it[0]));
+  }
+  kernel void column(item<1> it, inout<double, 2> u) {
+    for (int i = 0; i < 61; ++i) u(i, it[0]) *= 1.0 + 1.0 / (it[0] + 2);
+  }
+  kernel void alone(item<1> it, inout<double, 1> w, out<double, 1> s) {
+    double sum = 0;
+    for (int i = 0; i < 61; ++i) { sum += w(i); w(i) /= 3; }
+    s(0) = 1 / (2 + sum * sum);
+  }
+  kernel void own(item<1> it, inout<double, 1> w) { w(it[0]) += it[0]; }
+]=]
+local function columns(chunk)
+  return celer.box({ 0, chunk.min[0] }, { n, chunk.max[0] })
+end
+for _ = 1, 8 do
+  q:submit(function(cg)
+    cg:parallel_for(n, k.weigh, cg:read(u, celer.all), cg:discard_write(w))
+  end)
+  q:submit(function(cg)
+    cg:parallel_for(1, k.alone, cg:read_write(w, celer.all), cg:discard_write(s, celer.all))
+  end)
+  q:submit(function(cg) cg:parallel_for(n, k.own, cg:read_write(w)) end)
+  q:submit(function(cg)
+    cg:parallel_for({ n, n }, k.change, cg:read(w, celer.all), cg:read(s, celer.all),
+      cg:read_write(u))
+  end)
+  q:submit(function(cg) cg:parallel_for(n, k.column, cg:read_write(u, columns)) end)
+end
+local bits = {}
+local a, b = q:wait(u, w)
+for i = 0, n - 1 do bits[#bits + 1] = ("%.17g %.17g"):format(a(i, (i * 7) % n), b[i]) end
+print(table.concat(bits, "\n"))]==]
+
+local function run(ranks, before)
+  local words = { "--backend", "cuda", "--devices", "1" }
+  for _, word in ipairs(before) do words[#words + 1] = word end
+  local r = script.run(PROGRAM, { ranks = ranks, devices = 1 }, { before = words })
+  assert.equal(0, r.status, r.stderr)
+  return r.stdout
+end
+
+describe("what all GPUs exchange by NCCL", function()
+  local why = missing()
+  if why then
+    pending(why)
+    return
+  end
+
+  it("is the same as by messages, and through host memory", function()
+    local by_nccl = run(2, {})
+    assert.equal(by_nccl, run(2, { "--no-collectives" }))
+    assert.equal(by_nccl, run(2, { "--transfers", "staged" }))
+  end)
+
+  it("ends with the job when a rank is killed in the middle of it", function()
+    local r = script.run([[
+local ffi = require "ffi"
+ffi.cdef "int raise(int); char *getenv(const char *);"
+local n = 2 ^ 20
+local u = celer.buffer("int", n, { init = function(i) return i end })
+local v = celer.buffer("int", n)
+local k = celer.kernel [=[
+  kernel void sum(item<1> it, in<int, 1> u, out<int, 1> v) { v(it[0]) = u(it[0]) + u(7); }
+]=]
+local function steps(m)
+  for _ = 1, m do
+    q:submit(function(cg) cg:parallel_for(n, k, cg:read(u, celer.all), cg:discard_write(v)) end)
+    u, v = v, u
+  end
+end
+steps(10)
+q:wait()
+steps(10)
+if ffi.string(ffi.C.getenv("OMPI_COMM_WORLD_RANK")) == "1" then ffi.C.raise(9) end
+steps(1000)
+q:wait()
+print "not reached"]], { ranks = 2, devices = 1 }, { before = { "--backend", "cuda" } })
+    assert.not_equal(0, r.status)
+    assert.not_equal(124, r.status, "timed out")
+    assert.equal("", r.stdout)
+  end)
+end)
