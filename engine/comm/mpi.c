@@ -218,7 +218,7 @@ static void release(cel__mpi *m) {
   cel__mpi_release_control(m);
   cel__mpi_release_peers(m);
   cel__mpi_release_pool(m);
-  cel__mpi_release_units(m);
+  cel__mpi_release_joint(m);
   cel_vec_release(&m->request);
   cel_vec_release(&m->row);
   cel_vec_release(&m->index);

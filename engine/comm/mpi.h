@@ -50,6 +50,7 @@ cel_status cel_transport_mpi_with(const cel_mpi_config *config,
 
 enum { CEL__TAG_CREDIT = 1, CEL__TAG_TELL = 2, CEL__CREDIT_RECEIVES = 4 };
 enum { CEL__MPI_NO_GROUPS = 384, CEL__MPI_UNITS = 8 };
+enum { CEL__MPI_OPERATIONS = CEL_OP_CUSTOM };
 enum { CEL__POOL_SMALLEST = 10, CEL__POOL_CLASSES = 7, CEL__POOL_KEPT = 32 };
 
 typedef enum cel__mpi_role {
@@ -116,6 +117,11 @@ typedef struct cel__mpi_unit {
   MPI_Datatype type;
 } cel__mpi_unit;
 
+typedef struct cel__mpi_operation {
+  bool made;
+  MPI_Op op;
+} cel__mpi_operation;
+
 typedef struct cel__mpi_vote cel__mpi_vote;
 struct cel__mpi_vote {
   uint64_t index;
@@ -155,6 +161,7 @@ typedef struct cel__mpi {
   } peers;
   cel__mpi_pool pool;
   cel__mpi_unit unit[CEL__MPI_UNITS];
+  cel__mpi_operation operation[CEL__MPI_OPERATIONS][2]; /* of signed numbers */
   uint32_t oldest_unit;
   CEL_VEC(cel_done) done; /* to report, from done_head on */
   uint32_t done_head;
@@ -217,7 +224,7 @@ int cel__mpi_strided_type(const cel_strided *s, MPI_Datatype *out);
 void cel__mpi_exchange(cel_transport *t, const cel_joint *joint);
 /* It has ended; `good` unless MPI says otherwise. */
 void cel__mpi_joined(cel__mpi *m, cel__mpi_joint *mine, bool good);
-void cel__mpi_release_units(cel__mpi *m);
+void cel__mpi_release_joint(cel__mpi *m);
 
 /* mpi_wide.c */
 /* Begins an ALL_TO_ALL whose counts are no ints; end_wide when it has ended,

@@ -39,11 +39,6 @@ static int unit_of(cel__mpi *m, uint64_t bytes, MPI_Datatype *out) {
   return MPI_SUCCESS;
 }
 
-void cel__mpi_release_units(cel__mpi *m) {
-  for (int i = 0; i < CEL__MPI_UNITS; ++i)
-    if (m->unit[i].bytes != 0) MPI_Type_free(&m->unit[i].type);
-}
-
 /* ---- staging --------------------------------------------------------------
  */
 
@@ -125,37 +120,73 @@ static int all_to_all(cel__mpi *m, cel__mpi_joint *mine, void *given,
                         m->joint, request);
 }
 
-/* Sums and products of signed numbers wrap as those of unsigned ones do. */
-static MPI_Datatype number_of(const cel_operator *by) {
-  bool compares = by->op == CEL_OP_MIN || by->op == CEL_OP_MAX;
-  bool is_signed = by->class_ == 'i' && compares;
-  switch (by->size) {
-  case 1: return is_signed ? MPI_INT8_T : MPI_UINT8_T;
-  case 2: return is_signed ? MPI_INT16_T : MPI_UINT16_T;
-  case 4: return is_signed ? MPI_INT32_T : MPI_UINT32_T;
-  default: return is_signed ? MPI_INT64_T : MPI_UINT64_T;
-  }
+/* Our own operations: of numbers of 8 and 16 bits MPI's may saturate (Open MPI
+ * 4.1, on processors with AVX), and kernels wrap. */
+static void fold(cel_op op, int class_, void *in, void *into, const int *n,
+                 const MPI_Datatype *type) {
+  int size;
+  MPI_Type_size(*type, &size);
+  const cel_operator by = {op, class_, (uint32_t)size};
+  cel_operator_fold(&by, into, in, (uint64_t)*n * by.size);
 }
 
-static MPI_Op operation_of(cel_op op) {
-  switch (op) {
-  case CEL_OP_SUM: return MPI_SUM;
-  case CEL_OP_PROD: return MPI_PROD;
-  case CEL_OP_MIN: return MPI_MIN;
-  case CEL_OP_MAX: return MPI_MAX;
-  case CEL_OP_AND: return MPI_BAND;
-  case CEL_OP_OR: return MPI_BOR;
-  case CEL_OP_CUSTOM: break;
+#define FOLD(NAME, class_)                                                     \
+  static void fold_##NAME##_                                                   \
+  ##class_(void *in, void *into, int *n, MPI_Datatype *type) {                 \
+    fold(CEL_OP_##NAME, #class_[0], in, into, n, type);                        \
   }
-  cel_bug("nobody but its maker knows the operator");
+#define FOLDS(_)                                                               \
+  _(SUM)                                                                       \
+  _(PROD)                                                                      \
+  _(MIN)                                                                       \
+  _(MAX)                                                                       \
+  _(AND)                                                                       \
+  _(OR)
+#define FOLD_BOTH(NAME) FOLD(NAME, u) FOLD(NAME, i)
+FOLDS(FOLD_BOTH)
+
+static int operation_of(cel__mpi *m, const cel_operator *by, MPI_Op *out) {
+  static MPI_User_function *const functions[][2] = {
+#define FOLD_ROW(NAME) [CEL_OP_##NAME] = {fold_##NAME##_u, fold_##NAME##_i},
+      FOLDS(FOLD_ROW)
+#undef FOLD_ROW
+  };
+  _Static_assert(sizeof functions / sizeof *functions == CEL__MPI_OPERATIONS,
+                 "all of ours");
+  bool is_signed = by->class_ == 'i';
+  cel__mpi_operation *one = &m->operation[by->op][is_signed];
+  int code = MPI_SUCCESS;
+  if (!one->made)
+    code = MPI_Op_create(functions[by->op][is_signed], 1, &one->op);
+  one->made = one->made || code == MPI_SUCCESS;
+  *out = one->op;
+  return code;
+}
+
+void cel__mpi_release_joint(cel__mpi *m) {
+  for (int i = 0; i < CEL__MPI_UNITS; ++i)
+    if (m->unit[i].bytes != 0) MPI_Type_free(&m->unit[i].type);
+  for (int i = 0; i < CEL__MPI_OPERATIONS; ++i)
+    for (int k = 0; k < 2; ++k)
+      if (m->operation[i][k].made) MPI_Op_free(&m->operation[i][k].op);
+}
+
+static MPI_Datatype number_of(uint32_t size) {
+  return size == 1   ? MPI_UINT8_T
+         : size == 2 ? MPI_UINT16_T
+         : size == 4 ? MPI_UINT32_T
+                     : MPI_UINT64_T;
 }
 
 /* Of 64 MiB at most, so an int counts them. */
 static int all_reduce(cel__mpi *m, const cel_joint *joint, void *at,
                       MPI_Request *request) {
   int count = (int)(joint->bytes / joint->by.size);
-  return MPI_Iallreduce(MPI_IN_PLACE, at, count, number_of(&joint->by),
-                        operation_of(joint->by.op), m->joint, request);
+  MPI_Op op;
+  int code = operation_of(m, &joint->by, &op);
+  if (code != MPI_SUCCESS) return code;
+  return MPI_Iallreduce(MPI_IN_PLACE, at, count, number_of(joint->by.size), op,
+                        m->joint, request);
 }
 
 /* In place where a rank has its part of the whole that it gives or gets. */

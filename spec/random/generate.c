@@ -247,6 +247,24 @@ static void generate_step(cel_random *r, program *p, dead *d) {
   }
 }
 
+/* What was just reduced is often asked for by all ranks, before any task reads
+ * it. By numbers of its own. */
+static void generate_asking(program *p, int from) {
+  cel_random r = {p->seed ^ 0x61736b ^ (uint64_t)from << 32};
+  const step *s = from < p->steps ? p->step[from] : NULL;
+  if (s == NULL || s->kind != STEP_GROUP || p->steps >= MOST_STEPS - 16 ||
+      !cel_random_chance(&r, 40))
+    return;
+  for (int k = 0; k < s->accesses; ++k) {
+    if (!reduces(&s->access[k])) continue;
+    step *fence = add_step(p);
+    fence->kind = STEP_FENCE;
+    fence->buffer = s->access[k].buffer;
+    fence->box = p->buffer[fence->buffer].extent;
+    fence->wait = cel_random_chance(&r, 20);
+  }
+}
+
 static void generate_look(cel_random *r, program *p, const dead *d) {
   int o = (int)pick(r, 0, p->objects - 1);
   if (d->object[o]) return;
@@ -363,7 +381,9 @@ program *program_generate(uint64_t seed, int ranks) {
   int64_t steps =
       cel_random_chance(&r, 20) ? pick(&r, 20, 45) : pick(&r, 1, 18);
   for (int64_t i = 0; i < steps; ++i) {
+    int from = p->steps;
     generate_step(&r, p, &d);
+    generate_asking(p, from);
     if (p->objects > 0 && p->steps < MOST_STEPS - 16 &&
         cel_random_chance(&r, 8))
       generate_look(&r, p, &d);

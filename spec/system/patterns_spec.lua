@@ -105,27 +105,31 @@ describe("collective patterns", function()
     local function reduced(before)
       local r = script.run([==[
 local sum = celer.buffer("double", {}, { name = "sum" })
+local small = celer.buffer("uint8_t", {}, { name = "small" })
 local bins = celer.buffer("int64_t", 5, { name = "bins", init = function() return 7 end })
 local k = celer.kernel [[
-  kernel void f(item<1> it, reducer<double> sum, reducer<int64_t, 1> bins) {
+  kernel void f(item<1> it, reducer<double> sum, reducer<int64_t, 1> bins,
+                reducer<uint8_t> small) {
     sum += 1.0 / (it[0] + 1);
+    small += it[0]; // wraps
     bins(it[0] % 5) += it[0];
   }
 ]]
 for i = 1, 4 do
   q:submit(function(cg)
     cg:parallel_for(i < 3 and 2 or 1001, k, cg:reduce(sum, "sum"),
-      cg:reduce(bins, "sum", { include_current = i > 1 }))
+      cg:reduce(bins, "sum", { include_current = i > 1 }), cg:reduce(small, "sum"))
   end)
-  local s, b = q:wait(sum, bins)
-  print(("%.17g"):format(s()), b[0], b[4])
+  local s, b, n = q:wait(sum, bins, small)
+  print(("%.17g"):format(s()), b[0], b[4], n())
 end]==], { ranks = 3, devices = 1 }, { before = before })
       assert.equal(0, r.status, r.stderr)
       return r.stdout
     end
     local together = reduced {}
     assert.equal(together, reduced { "--no-collectives" })
-    assert.matches("1.5\t0LL\t0LL", together, 1, true)
+    assert.matches("1.5\t0LL\t0LL\t1\n", together, 1, true)
+    assert.matches("\t20\n$", together)
   end)
 
   it("are drawn", function()
