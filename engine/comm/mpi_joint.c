@@ -79,9 +79,9 @@ static cel_status place(const cel__mpi *m, cel__mpi_joint *mine,
                         cel__joint_end end, void **out) {
   const cel_joint *joint = mine->joint;
   uint64_t bytes = cel__joint_bytes(joint, end, m->base.rank, m->base.ranks);
-  *out = cel__joint_dense(joint, end);
-  if (bytes == 0) *out = &mine->nothing[end];
-  if (joint->wide || (*out != NULL && *out != mine->got)) return CEL_E_OK;
+  *out = bytes > 0 ? cel__joint_dense(joint, end) : &mine->nothing[end];
+  if (bytes == 0 || joint->wide || (*out != NULL && *out != mine->got))
+    return CEL_E_OK;
   char **staging = staging_of(mine, end);
   *out = *staging = malloc(bytes);
   if (*staging == NULL)
