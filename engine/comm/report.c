@@ -21,8 +21,10 @@ static int64_t now_us(void) {
   return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* `given`: rank 0 has left it to another rank to print. */
+/* `given`: rank 0 has left it to another rank to print; `asker`: the first that
+ * asked, or -1. The executor may have heard what main is to answer. */
 static atomic_bool settled, given;
+static _Atomic int64_t asker = -1;
 
 bool cel_report_settled(void) {
   return atomic_load(&settled);
@@ -36,6 +38,8 @@ bool cel_report_told(cel_report *report, cel_transport *t,
   atomic_store(&settled, true);
   t->tell(t, told->peer, CEL_REPORT_HEARD, NULL, 0);
   if (report->asked) return true;
+  int64_t nobody = -1;
+  atomic_compare_exchange_strong(&asker, &nobody, told->peer);
   *report =
       (cel_report){.asked = true, .asker = told->peer, .ticked_us = now_us()};
   return true;
@@ -77,7 +81,9 @@ static void nap(void) {
 
 /* Waits until this rank is to print. */
 static void wait_for_turn(cel_transport *t, bool cancelled) {
-  cel_report report = {0};
+  cel_report report = {.asked = atomic_load(&asker) >= 0,
+                       .answered = atomic_load(&given),
+                       .asker = atomic_load(&asker)};
   int64_t place = t->rank < STAGGER_RANKS ? t->rank : STAGGER_RANKS;
   int64_t most = (cancelled ? ENDED : PATIENCE) + place * STAGGER;
   if (t->rank == 0 && !cancelled) return;

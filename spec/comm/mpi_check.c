@@ -383,7 +383,8 @@ static void print_slowly(const char *text) {
 /* A failure, as the ranks of a program may have it: "all" alike, rank "1"
  * alone while rank 0 works on (its executor ticks) or is "deaf", or "two" with
  * rank 0 a little late. Rank "2" is where it began, the others are cancelled.
- * "several" have it at once, and whichever prints takes long over it.
+ * "several" have it at once, and whichever prints takes long over it. "heard"
+ * is like "cancelled" of rank 1, whose question rank 0's executor has heard.
  */
 static int report(const char *how) {
   cel_transport *t = join();
@@ -397,7 +398,11 @@ static int report(const char *how) {
   if (all || second || ((late || several) && t->rank > 0) || t->rank == 1)
     cel_report_error(t, &error, several ? print_slowly : print_error);
   cel_report asked = {0};
-  while (exchange_now() - since < (late && t->rank == 0 ? 0.5 : 120)) {
+  bool heard = strcmp(how, "heard") == 0;
+  if (heard && t->rank > 1) error.code = CEL_E_CANCELLED;
+  if (heard && t->rank > 1) cel_report_error(t, &error, print_error);
+  while (!(heard && asked.asked) &&
+         exchange_now() - since < (late && t->rank == 0 ? 0.5 : 120)) {
     cel_done done;
     cel_told *told;
     exchange_nap();
@@ -409,6 +414,7 @@ static int report(const char *how) {
     }
     cel_report_tick(&asked, t);
   }
+  if (heard) error.code = CEL_E_CANCELLED;
   cel_report_error(t, &error, print_error);
   return 1;
 }

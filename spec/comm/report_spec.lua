@@ -11,6 +11,7 @@ local cases = {
   alone = { "rank 1: sim.lua:12: it went wrong", "an error of rank 1 alone" },
   deaf = { "rank 1: sim.lua:12: it went wrong", "an error while rank 0 listens to nobody" },
   several = { "rank %d: sim.lua:12: it went wrong", "an error that several have, of one of them" },
+  heard = { "rank 1: sim.lua:12: it went wrong", "an error whose rank was heard by an executor" },
   cancelled = { "rank 2: sim.lua:12: it went wrong", "an error that cancels the other ranks" },
 }
 
