@@ -108,6 +108,23 @@ describe("a dry run", function()
     assert.truthy(r.stderr:find("cost of a task +[%d.]+ us +main", 1), r.stderr)
   end)
 
+  it("counts the same of a script that takes its time", function()
+    local grows = [==[
+local k = celer.kernel "kernel void up(item<2> it, out<int, 2> u) { u(it[0], it[1]) = 1; }"
+local u = celer.buffer("int", { 4, 40 })
+for i = 1, 4 do
+  q:submit(function(cg)
+    cg:parallel_for(celer.box({ 0, 0 }, { 4, 10 * i }), k, cg:write(u))
+  end)
+  WAIT
+end
+]==]
+    local at_once = report(grows:gsub("WAIT", ""), 2)
+    local slowly = report(grows:gsub("WAIT", 'os.execute "sleep 0.1"'), 2)
+    assert.equal(at_once.allocations, slowly.allocations)
+    assert.equal(at_once.instructions, slowly.instructions)
+  end)
+
   it("schedules for GPUs that are not here", function()
     if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
     local plain = report(PROGRAM, 4, 1)
