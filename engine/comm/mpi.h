@@ -160,9 +160,8 @@ typedef struct cel__mpi {
     uint32_t n, cap;
   } peers;
   cel__mpi_pool pool;
-  cel__mpi_unit unit[CEL__MPI_UNITS];
+  cel__mpi_unit unit[CEL__MPI_UNITS]; /* what was used last comes first */
   cel__mpi_operation operation[CEL__MPI_OPERATIONS][2]; /* of signed numbers */
-  uint32_t oldest_unit;
   CEL_VEC(cel_done) done; /* to report, from done_head on */
   uint32_t done_head;
   CEL_VEC(cel_told *) told; /* likewise */

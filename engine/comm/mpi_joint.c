@@ -6,6 +6,7 @@
  */
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "comm/joint.h"
 #include "comm/mpi.h"
@@ -20,22 +21,24 @@ static int make_unit(uint64_t bytes, MPI_Datatype *out) {
   return code == MPI_SUCCESS ? MPI_Type_commit(out) : code;
 }
 
-/* A type of so many bytes. MPI keeps one that is freed while it is needed. */
+/* A type of so many bytes. MPI keeps one that is freed while it is under way;
+ * what was asked for last is kept here, so both ends of a collective are. */
 static int unit_of(cel__mpi *m, uint64_t bytes, MPI_Datatype *out) {
   *out = MPI_BYTE;
   if (bytes == 1) return MPI_SUCCESS;
-  for (int i = 0; i < CEL__MPI_UNITS; ++i)
-    if (m->unit[i].bytes == bytes) {
-      *out = m->unit[i].type;
-      return MPI_SUCCESS;
-    }
-  MPI_Datatype made;
-  int code = make_unit(bytes, &made);
-  if (code != MPI_SUCCESS) return code;
-  cel__mpi_unit *old = &m->unit[m->oldest_unit++ % CEL__MPI_UNITS];
-  if (old->bytes != 0) MPI_Type_free(&old->type);
-  *old = (cel__mpi_unit){bytes, made};
-  *out = made;
+  int i = 0;
+  while (i < CEL__MPI_UNITS - 1 && m->unit[i].bytes != bytes) ++i;
+  cel__mpi_unit found = m->unit[i];
+  if (found.bytes != bytes) {
+    MPI_Datatype made;
+    int code = make_unit(bytes, &made);
+    if (code != MPI_SUCCESS) return code;
+    if (found.bytes != 0) MPI_Type_free(&found.type);
+    found = (cel__mpi_unit){bytes, made};
+  }
+  memmove(m->unit + 1, m->unit, (size_t)i * sizeof *m->unit);
+  m->unit[0] = found;
+  *out = found.type;
   return MPI_SUCCESS;
 }
 

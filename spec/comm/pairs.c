@@ -7,7 +7,8 @@
 enum { GAP = 24, UNTOUCHED = 0x5a };
 
 void pairs_plan(pairs *p, int64_t ranks, cel_random *shared) {
-  p->run = (uint64_t)cel_random_int(shared, 1, 40);
+  p->element = (uint64_t)cel_random_int(shared, 1, 5);
+  p->run = p->element * (uint64_t)cel_random_int(shared, 1, 8);
   p->wide = cel_random_chance(shared, 30);
   p->rows = cel_alloc_zero((size_t)(ranks * ranks) * sizeof *p->rows);
   for (int64_t i = 0; i < ranks * ranks; ++i)
@@ -20,10 +21,10 @@ static uint8_t byte_of(uint64_t nth, int64_t from, int64_t to, uint64_t at) {
   return (uint8_t)cel_hash(key, sizeof key, 0);
 }
 
-/* By slices of rows, or by boxes whose elements are bytes. */
-static void tell_parts(pairs_end *e, int64_t ranks, bool boxes) {
+/* By slices of rows of so many elements, or by boxes of those. */
+static void tell_parts(pairs_end *e, int64_t ranks, int64_t width, bool boxes) {
   size_t n = (size_t)ranks;
-  int64_t unit = boxes ? 1 : (int64_t)e->run, each = (int64_t)e->run / unit;
+  int64_t unit = boxes ? 1 : width, each = width / unit;
   e->count = cel_alloc(n * sizeof *e->count);
   e->start = cel_alloc(n * sizeof *e->start);
   e->box = boxes ? cel_alloc(n * sizeof *e->box) : NULL;
@@ -31,8 +32,8 @@ static void tell_parts(pairs_end *e, int64_t ranks, bool boxes) {
     e->count[k] = (int32_t)(e->rows[k] * each);
     e->start[k] = (int32_t)(e->first[k] * each);
     if (boxes)
-      e->box[k] = (cel_box){{e->first[k], 0, 0},
-                            {e->first[k] + e->rows[k], 1, (int64_t)e->run}};
+      e->box[k] =
+          (cel_box){{e->first[k], 0, 0}, {e->first[k] + e->rows[k], 1, width}};
   }
   e->parts = (cel_parts){.ranks = ranks,
                          .unit = unit,
@@ -42,9 +43,10 @@ static void tell_parts(pairs_end *e, int64_t ranks, bool boxes) {
                          .box = e->box};
 }
 
-static cel_joint_parts end_make(pairs_end *e, uint64_t run, int64_t ranks,
+static cel_joint_parts end_make(const pairs *p, pairs_end *e, int64_t ranks,
                                 cel_random *own) {
-  e->run = e->stride = run;
+  uint64_t width = p->run / p->element;
+  e->run = e->stride = p->run;
   if (cel_random_chance(own, 50))
     e->stride += (uint64_t)cel_random_int(own, 1, GAP);
   e->first = cel_alloc((size_t)ranks * sizeof *e->first);
@@ -54,11 +56,11 @@ static cel_joint_parts end_make(pairs_end *e, uint64_t run, int64_t ranks,
   }
   e->memory = cel_alloc(e->all * e->stride + 1);
   memset(e->memory, UNTOUCHED, e->all * e->stride + 1);
-  tell_parts(e, ranks, cel_random_chance(own, 50));
+  tell_parts(e, ranks, (int64_t)width, cel_random_chance(own, 50));
   return (cel_joint_parts){.parts = &e->parts,
                            .base = e->all > 0 ? e->memory : NULL,
-                           .extent = {e->all, 1, run},
-                           .stride = {e->stride, e->stride, 1}};
+                           .extent = {e->all, 1, width},
+                           .stride = {e->stride, e->stride, p->element}};
 }
 
 void pairs_lay_out(pairs *p, const cel_transport *t, cel_random *own,
@@ -74,8 +76,8 @@ void pairs_lay_out(pairs *p, const cel_transport *t, cel_random *own,
   for (int64_t i = 0; i < n * n; ++i) sum += (uint64_t)p->rows[i];
   joint->bytes = sum * p->run;
   joint->wide = p->wide;
-  joint->to = end_make(&p->given, p->run, n, own);
-  joint->from = end_make(&p->got, p->run, n, own);
+  joint->to = end_make(p, &p->given, n, own);
+  joint->from = end_make(p, &p->got, n, own);
   const pairs_end *e = &p->given;
   for (int64_t k = 0; k < n; ++k)
     for (uint64_t i = 0; i < (uint64_t)e->rows[k] * e->run; ++i)

@@ -20,7 +20,7 @@ typedef struct pairs_end {
 
 typedef struct pairs {
   int32_t *rows; /* from rank s to rank d: [s * ranks + d] */
-  uint64_t run;
+  uint64_t run, element; /* bytes */
   bool wide;
   pairs_end given, got;
 } pairs;
