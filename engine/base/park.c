@@ -13,7 +13,7 @@ enum { SPIN_NS = 20000 };
 
 void cel_park_init(cel_park *park) {
   atomic_init(&park->news, 0);
-  atomic_init(&park->sleepers, 0);
+  atomic_init(&park->asleep, 0);
 }
 
 uint32_t cel_park_look(const cel_park *park) {
@@ -62,15 +62,15 @@ void cel_park_wait(cel_park *park, uint32_t seen, uint32_t timeout_us) {
   struct timespec limit = {timeout_us / 1000000,
                            (long)(timeout_us % 1000000) * 1000};
   /* Sequentially consistent with wake: either it sees a sleeper or the futex
-   * sees the news. */
-  atomic_fetch_add(&park->sleepers, 1);
+   * sees the news. Whoever leaves by itself leaves the mark to the next wake.
+   */
+  atomic_store(&park->asleep, 1);
   syscall(SYS_futex, &park->news, FUTEX_WAIT_PRIVATE, seen,
           timeout_us == UINT32_MAX ? NULL : &limit, NULL, 0);
-  atomic_fetch_sub(&park->sleepers, 1);
 }
 
 void cel_park_wake(cel_park *park) {
   atomic_fetch_add(&park->news, 1);
-  if (atomic_load(&park->sleepers) > 0)
+  if (atomic_load(&park->asleep) != 0 && atomic_exchange(&park->asleep, 0) != 0)
     syscall(SYS_futex, &park->news, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }

@@ -5,7 +5,9 @@
  *
  * Invariant: a wake between look and wait is never lost.
  * A waiter spins for some 20 us (where there is a core to spare) and then
- * sleeps on a futex. Wake costs one atomic increment unless somebody sleeps.
+ * sleeps on a futex. Wake costs one atomic increment unless somebody sleeps;
+ * then the first one pays for a system call, and those that follow before a
+ * sleeper has got a core do not.
  */
 #ifndef CEL_BASE_PARK_H
 #define CEL_BASE_PARK_H
@@ -18,7 +20,7 @@ typedef struct cel_park cel_park;
 
 struct cel_park {
   _Atomic(uint32_t) news;
-  _Atomic(uint32_t) sleepers;
+  _Atomic(uint32_t) asleep; /* some waiter may be, and nobody wakes it yet */
 };
 
 void cel_park_init(cel_park *park);
