@@ -101,8 +101,8 @@ bool cel__scheduler_step(cel_engine *engine) {
   return true;
 }
 
-/* Sleeps for news; where none comes for a while, what is held back goes out. Not
- * in a dry run, which counts the same however slow the script is. */
+/* Sleeps for news; where none comes for a while, what is held back goes out.
+ * Not in a dry run, which counts the same however slow the script is. */
 static void wait_for_task(cel_engine *e, uint32_t seen, bool *idle) {
   if (*idle || e->config.transport->dry) {
     cel_park_wait(&e->scheduler_park, seen, UINT32_MAX);
