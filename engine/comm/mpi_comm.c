@@ -110,12 +110,21 @@ static cel_status gather(cel_comm *c, const void *mine, uint64_t bytes,
   return cel__mpi_status(code, "gathering");
 }
 
+/* MPI's own sums of 8 and 16 bits may saturate, see mpi_joint.c. */
+static void add_wrapping(void *in, void *into, int *n, MPI_Datatype *type) {
+  int size;
+  MPI_Type_size(*type, &size);
+  const cel_operator by = {CEL_OP_SUM, 'u', (uint32_t)size};
+  cel_operator_fold(&by, into, in, (uint64_t)*n * by.size);
+}
+
 static cel_status reduce(cel_comm *c, const cel_comm_sum *what,
                          const void *mine, void *out, int64_t root) {
   MPI_Datatype type = type_of(what->type);
   MPI_Op op = op_of(what->op);
   uint64_t size = size_of(what->type);
-  int code = MPI_SUCCESS;
+  bool own = what->op == CEL_COMM_SUM && size < sizeof(int32_t);
+  int code = own ? MPI_Op_create(add_wrapping, 1, &op) : MPI_SUCCESS;
   for (uint64_t at = 0; at < what->count && code == MPI_SUCCESS;
        at += REDUCED_AT_ONCE) {
     uint64_t left = what->count - at;
@@ -126,6 +135,7 @@ static cel_status reduce(cel_comm *c, const cel_comm_sum *what,
                ? MPI_Allreduce(from, to, n, type, op, comm_of(c))
                : MPI_Reduce(from, to, n, type, op, (int)root, comm_of(c));
   }
+  if (own && code == MPI_SUCCESS) code = MPI_Op_free(&op);
   return cel__mpi_status(code, "reducing");
 }
 

@@ -86,7 +86,7 @@ static cel_status place(const cel__mpi *m, cel__mpi_joint *mine,
   if (bytes == 0 || joint->wide || (*out != NULL && *out != mine->got))
     return CEL_E_OK;
   char **staging = staging_of(mine, end);
-  *out = *staging = malloc(bytes);
+  *out = *staging = malloc(bytes + 1);
   if (*staging == NULL)
     return cel_fail(CEL_E_MEMORY,
                     "no memory to pack a collective of %llu bytes",

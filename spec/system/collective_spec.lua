@@ -234,6 +234,10 @@ all(function(part)
     comm:all_reduce(p, 3, "sum")
     same(name, tonumber(p[0] + 100 * p[1] + 1000 * p[2]), n * (n - 1) / 2 * 2001 + 100 * n)
   end
+  local wraps = ffi.new("uint8_t[40]") -- as C does, however MPI sums
+  for i = 0, 39 do wraps[i] = 200 end
+  comm:all_reduce(wraps, 40, "sum")
+  same("wrapped", wraps[39], 200 * n % 256)
   refused("'plus' does not name an operation", function() comm:all_reduce(1, "plus") end)
   refused("'and' is for whole numbers and booleans", function() comm:all_reduce(1.5, "and") end)
   refused("'sum' is for numbers; booleans have 'and' and 'or'", function()
