@@ -13,6 +13,10 @@ enum {
   PATIENCE_S = 60   /* for a peer that failed and cannot say so yet */
 };
 
+/* Where messages go from GPU to GPU between all ranks, they are faster with
+ * less. */
+enum { LEAST_BYTES = 64 << 10 };
+
 /* Of a GPU's memory: what a collective takes at most, and the staging. */
 enum { SHARE_MOST = 8, SHARE_STAGING = 512 };
 
@@ -22,6 +26,7 @@ typedef struct hello {
   int version;
   int32_t devices;
   uint64_t memory; /* of the smallest */
+  bool near;       /* messages with all others go from GPU to GPU */
   ncclUniqueId id; /* rank 0's */
   char uuid[CEL_DEVICES][UUID];
 } hello;
@@ -125,13 +130,17 @@ static bool compare(const hello *all, int64_t ranks, char *why, size_t size) {
 static void settle(cel__nccl *n, const hello *all) {
   static const uint64_t mib = 1 << 20;
   uint64_t memory = all[0].memory;
-  for (int64_t k = 1; k < n->around.base.ranks; ++k)
+  bool near = all[0].near;
+  for (int64_t k = 1; k < n->around.base.ranks; ++k) {
     if (all[k].memory < memory) memory = all[k].memory;
+    near &= all[k].near;
+  }
   n->devices = all[0].devices;
   n->members = n->around.base.ranks * n->devices;
   n->staging_bytes = (memory / SHARE_STAGING / mib + 1) * mib;
   n->around.base.joint =
       (cel_joint_limits){.devices = n->devices,
+                         .least = near ? LEAST_BYTES : 0,
                          .most = memory / SHARE_MOST,
                          .packed_most = n->staging_bytes / 2};
 }
@@ -297,7 +306,8 @@ static cel_status try_out(cel__nccl *n) {
 /* In steps that all ranks take, or none. */
 static cel_status meet(cel__nccl *n, const cel_nccl_config *config, hello *all,
                        bool *good, char *why, size_t size) {
-  hello mine = {.devices = 0};
+  const cel_transport *t = &n->around.base;
+  hello mine = {.near = t->nears == t->ranks - 1};
   CEL_TRY(hear(n, &mine, look(n, config, &mine), all, good, why, size));
   if (*good) *good = compare(all, n->around.base.ranks, why, size);
   if (!*good) return CEL_E_OK;

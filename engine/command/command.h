@@ -161,9 +161,9 @@ typedef struct cel_command_graph cel_command_graph;
 /* What collectives there are between devices; the same on all ranks. */
 typedef struct cel_joint_limits {
   int32_t devices; /* of each rank; 0: they take place in host memory */
-  /* Bytes of the whole; what is larger goes by messages. The second where it
-   * may have to be packed: what is not whole rows of its buffer. */
-  uint64_t most, packed_most;
+  /* Bytes of the whole; what is smaller or larger goes by messages. The last
+   * where it may have to be packed: what is not whole rows of its buffer. */
+  uint64_t least, most, packed_most;
 } cel_joint_limits;
 
 typedef struct cel_command_graph_config {

@@ -287,7 +287,7 @@ static bool is_not_between_devices(const cel__own *own,
   uint64_t bytes = (uint64_t)cel_box_volume(box) * buffer->element_size;
   const cel_joint_limits *limits = &own->joint;
   if (limits->devices == 0) return false;
-  if (choice->pairs) return true;
+  if (choice->pairs || bytes < limits->least) return true;
   return bytes > (has_gaps(own, choice, box, buffer) ? limits->packed_most
                                                      : limits->most);
 }

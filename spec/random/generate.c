@@ -361,8 +361,10 @@ static void generate_joint(program *p) {
   cel_random r = {p->seed ^ 0x6a6f696e74};
   bool own = p->own_memory || p->devices > 1;
   if (!p->chains || !own || !p->exchanges || cel_random_chance(&r, 30)) return;
-  p->joint = (cel_joint_limits){p->devices, pick_of(&r, most, 4),
-                                pick_of(&r, most, 4)};
+  p->joint = (cel_joint_limits){.devices = p->devices,
+                                .least = cel_random_chance(&r, 20) ? 100 : 0,
+                                .most = pick_of(&r, most, 4),
+                                .packed_most = pick_of(&r, most, 4)};
   if (cel_random_chance(&r, 60))
     p->joint.most = p->joint.packed_most = UINT64_MAX;
 }
