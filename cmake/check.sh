@@ -59,7 +59,7 @@ random_programs() {
   echo "== random programs ($preset, $seconds s)"
   logged sh -ec "cmake --preset $preset >/dev/null
     cmake --build --preset $preset --target random_programs
-    timeout -s ABRT $((seconds + 600)) build/$preset/random_programs \
+    timeout -s ABRT $((${seconds%.*} + 600)) build/$preset/random_programs \
       --seconds $seconds"
   code=$?
   set -- $(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed.*/\1 \2/p' "$log" |

@@ -31,7 +31,8 @@ end
 
 return function(options)
   local handler = plain(options)
-  local record = assert(io.open(options.arguments[1], "w"))
+  -- Busted cuts what has commas in it.
+  local record = assert(io.open(table.concat(options.arguments, ","), "w"))
 
   local function note(what, fields)
     local words = {}

@@ -92,6 +92,13 @@ describe("specs.lua", function()
     end
   end)
 
+  it("counts a suite of which nothing is known", function()
+    local r = run("os.remove 'report.record'", "luajit cmake/specs.lua report; s=$?; cat report; "
+      .. "exit $s")
+    assert.equal(1, r.status)
+    has(r.stdout, "failed: busted: busted ended with status")
+  end)
+
   it("runs nothing again where much failed", function()
     local r = run("for i = 1, 9 do it('is wrong ' .. i, function() error 'no' end) end",
       "luajit cmake/specs.lua report; cat report")
