@@ -133,6 +133,9 @@ typedef struct cel_exchange {
   cel_box wanted;
   const cel_parts *from, *to;
   bool wide; /* in pairs: a count of some rank may not fit into an int */
+  /* In pairs: of how many ranks each exchanges something among themselves
+   * alone, or so many at most; 0: all do. */
+  int64_t group;
   /* What it gives and gets: all of `box`, or its part if it is neither the root
    * nor to get all; what is around `mine` and `wanted`. Empty when it has
    * nothing to do with it. */

@@ -48,6 +48,7 @@ static void take_pairs(cel__parts_kept *kept, const cel__own *own,
   x->from = cel__parts_find(kept, &own->reps, have, &x->wanted, own->me);
   x->place = cel_box_hull(&x->mine, &x->wanted);
   x->wide = choice->wide;
+  x->group = choice->group;
   if (!cel_box_is_empty(&x->wanted))
     x->gets = (uint32_t)cel_box_subtract(&x->wanted, &x->mine, x->get);
 }

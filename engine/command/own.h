@@ -57,6 +57,7 @@ typedef struct cel__choice {
   cel_pattern pattern;
   int64_t root;
   bool pairs, wide; /* as in cel_exchange */
+  int64_t group;    /* likewise */
   /* Representations of who has what (none: the root has all) and of who reads
    * what. */
   uint32_t have, read;

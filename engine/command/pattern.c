@@ -1,5 +1,9 @@
 #include "command/pattern.h"
 
+/* With fewer ranks each, messages are as good: one costs a microsecond or two
+ * at each end, a collective some, whomever it is with. */
+enum { LEAST_GROUP = 4 };
+
 const char *cel_pattern_name(cel_pattern pattern) {
   static const char *const names[] = {
 #define CEL_PATTERN_TEXT(NAME, name, text) #name,
@@ -29,14 +33,19 @@ static int64_t sole_owner(const cel__own *own, const cel__version *v,
   return owned(own, v, it.rank, box) == cel_box_volume(box) ? it.rank : -1;
 }
 
-/* Whether half of the ranks at least have a part of the box. */
-static bool concerns_half(const cel__own *own, uint32_t parts,
-                          const cel_box *box) {
+/* How many ranks have a part of the box. */
+static int64_t ranks_with(const cel__rep *parts, const cel_box *box) {
   cel__ranks it;
-  if (!cel__ranks_first(&it, cel__rep_at(&own->reps, parts), box)) return false;
+  if (!cel__ranks_first(&it, parts, box)) return 0;
   int64_t n = 1;
   for (int32_t i = 0; i < it.axes; ++i) n *= it.axis[i].to - it.axis[i].from;
-  return 2 * n >= own->ranks;
+  return n;
+}
+
+/* Whether half of the ranks at least do. */
+static bool concerns_half(const cel__own *own, uint32_t parts,
+                          const cel_box *box) {
+  return 2 * ranks_with(cel__rep_at(&own->reps, parts), box) >= own->ranks;
 }
 
 /* The rank that reads all of it while nobody else reads any, or -1. */
@@ -76,11 +85,45 @@ static bool cuts(const cel__rep *rep, int d) {
   return rep->end[d][CEL__LO].open || rep->end[d][CEL__HI].open;
 }
 
-/* Whether whoever reads reads some of each part. */
-static bool crosses(const cel__rep *parts, const cel__rep *read) {
-  for (int d = 0; d < CEL_DIMS; ++d)
-    if (cuts(parts, d) && cuts(read, d)) return false;
-  return !cel__rep_is_full(parts) && !cel__rep_is_full(read);
+static bool cut_alike(const cel__rep *a, const cel__rep *b, int d) {
+  for (int side = CEL__LO; side <= CEL__HI; ++side)
+    if (!cel__bound_equal(&a->end[d][side], &b->end[d][side])) return false;
+  return true;
+}
+
+/* Dimension by dimension: what cuts both alike makes groups of ranks, of which
+ * none exchanges anything with another; within a group what cuts the parts must
+ * leave the reads whole. */
+static cel_pattern match_groups(const cel__rep *parts, const cel__rep *read,
+                                bool *groups) {
+  bool gathers = false, scatters = false;
+  *groups = false;
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    bool here = cuts(parts, d), there = cuts(read, d);
+    if (here && there && !cut_alike(parts, read, d)) return CEL_PATTERN_NONE;
+    *groups |= here && there;
+    gathers |= here && !there;
+    scatters |= there && !here;
+  }
+  if (!gathers) return CEL_PATTERN_NONE;
+  return scatters ? CEL_PATTERN_ALL_TO_ALL : CEL_PATTERN_ALL_GATHER;
+}
+
+/* The most ranks that have something of what one reads, as far as three of them
+ * tell. */
+static int64_t group_of(const cel__own *own, const cel__choice *choice,
+                        const cel_box *box) {
+  const cel__rep *have = cel__rep_at(&own->reps, choice->have);
+  const cel__rep *read = cel__rep_at(&own->reps, choice->read);
+  const int64_t asked[] = {0, own->ranks / 2, own->ranks - 1};
+  int64_t most = 0;
+  for (int i = 0; i < 3; ++i) {
+    cel_box part;
+    if (!cel__rep_box(read, asked[i], box, &part)) continue;
+    int64_t n = ranks_with(have, &part);
+    if (n > most) most = n;
+  }
+  return most;
 }
 
 /* One rank has it. */
@@ -112,9 +155,14 @@ static cel_pattern match_parts(const cel__own *own, const cel__rep *read,
     out->pairs = read->n < own->ranks;
     return CEL_PATTERN_ALL_GATHER;
   }
+  bool groups;
+  cel_pattern pattern =
+      match_groups(cel__rep_at(&own->reps, out->have), read, &groups);
   out->pairs = true;
-  return crosses(cel__rep_at(&own->reps, out->have), read)
-             ? CEL_PATTERN_ALL_TO_ALL
+  if (!groups || pattern == CEL_PATTERN_NONE) return pattern;
+  out->group = group_of(own, out, box);
+  return out->group >= LEAST_GROUP || 2 * out->group >= own->ranks
+             ? pattern
              : CEL_PATTERN_NONE;
 }
 

@@ -10,6 +10,7 @@
  *   each a part    one rank, all       a gather
  *   each a part    all ranks, all      an all-gather
  *   each a part    some of each part   an all-to-all
+ *   each a part    all of the group's  an all-gather in groups
  *   else                               messages between pairs of ranks
  *
  * That a rank reads some of each part is seen from the dimensions: what cuts
@@ -23,6 +24,12 @@
  * gather the one that gets all), and unless that is half of what they would get
  * it goes by messages. So does what concerns less than half of the ranks, but
  * for what few have and all read.
+ *
+ * What cuts both functions alike divides the ranks into groups, and each of
+ * them does that for itself: rows or columns of a grid of ranks. Groups have no
+ * communicators of their own, which would have to be made by all at once: they
+ * are rows of zeros in tables. A group must have four ranks at least, or half
+ * of all.
  *
  * Broadcast, scatter, gather and all-gather have parts that tile the whole, of
  * which ranks have one or all. What is like them but has parts that overlap,

@@ -148,6 +148,7 @@ static void say_exchange(text *t, const cel_exchange *x) {
     say(t, "%s", cel_op_name(x->by.op));
   else if (how[x->pattern][0] != '\0')
     say(t, " %lld", (long long)x->root);
+  if (x->group > 0) say(t, " in groups of %lld", (long long)x->group);
   say_bytes(t, (uint64_t)cel_box_volume(&x->box) * size);
   say(t, "\n");
   say_part(t, x->buffer, &x->box);

@@ -95,6 +95,7 @@ typedef struct fuzz_fault {
 /* Sums over all programs. */
 typedef struct fuzz_stats {
   uint64_t tasks, messages, points, refused, entries_most;
+  uint64_t pairs, groups; /* collectives */
   uint64_t patterns[CEL_PATTERN_ALL_TO_ALL + 1];
 } fuzz_stats;
 

@@ -12,6 +12,7 @@ typedef struct generator {
   fuzz_program *program;
   int live;   /* buffers from here on have been freed */
   int repeat; /* how many tasks are earlier ones again, in percent */
+  bool widen; /* the next task is to be a wider read of what this one wrote */
   bool reads; /* few writes, one access each: replications grow old */
 } generator;
 
@@ -264,6 +265,37 @@ static bool repeat_task(generator *g, int at) {
   return t.accesses > 0;
 }
 
+/* Tiles of a buffer are written over a grid of ranks. */
+static bool grid_task(generator *g, fuzz_task *t) {
+  int b = (int)in(g, 0, g->live - 1);
+  const int64_t *ext = g->program->buffer[b].ext;
+  if (g->program->buffer[b].dims < 2) return false;
+  *t = (fuzz_task){.kind = CEL_TASK_KERNEL,
+                   .placement = CEL_PLACE_SPLIT,
+                   .dims = 2,
+                   .range = cel_box_sized(ext[0], ext[1], 1),
+                   .permitted = {{true, true, false}, {1, 1, 1}},
+                   .accesses = 1};
+  fuzz_access *a = &t->access[0];
+  a->buffer = b;
+  a->mode = CEL_MODE_DISCARD_WRITE;
+  a->boxes = 1;
+  for (int j = 0; j < 2; ++j) image(a->bound[0][j], 1, j, 0, 0);
+  if (g->program->buffer[b].dims == 3) span(a->bound[0][2], 0, ext[2]);
+  return true;
+}
+
+/* What the last task wrote is read as it wrote it, but for one dimension, of
+ * which all is: rows or columns of tiles. */
+static void widen_task(generator *g, int at) {
+  fuzz_task *t = &g->program->task[at];
+  *t = t[-1];
+  t->access[0].mode = CEL_MODE_READ;
+  int d = (int)in(g, 0, 1);
+  span(t->access[0].bound[0][d], 0,
+       g->program->buffer[t->access[0].buffer].ext[d]);
+}
+
 /* A collector frees the last of the buffers, on each rank when it pleases. */
 static void free_buffer(generator *g, fuzz_task *t) {
   *t = (fuzz_task){.kind = CEL_TASK_FREE, .freed = --g->live};
@@ -276,6 +308,15 @@ static void random_task(generator *g, const fuzz_task *spaces, int n_spaces,
                         int at) {
   fuzz_task *t = &g->program->task[at];
   if (at > 0 && chance(g, g->repeat) && repeat_task(g, at)) return;
+  if (g->widen) {
+    g->widen = false;
+    widen_task(g, at);
+    return;
+  }
+  if (chance(g, 4) && grid_task(g, t)) {
+    g->widen = true;
+    return;
+  }
   *t = spaces[in(g, 0, n_spaces - 1)];
   int64_t kind = in(g, 0, 99);
   if (kind < 4 + g->repeat / 4 && g->live > 1) {

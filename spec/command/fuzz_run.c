@@ -387,6 +387,8 @@ static bool check_exchanges(run *r) {
     if (fault != NULL) return fail(r, "%s", fault);
     cel_vec_push(&r->gathered, cel_alloc_zero(FUZZ_POINTS));
     ++r->stats->patterns[of[0]->pattern];
+    r->stats->pairs += of[0]->to != NULL;
+    r->stats->groups += of[0]->group > 0;
   }
 }
 

@@ -152,7 +152,9 @@ int main(int argc, char **argv) {
   for (int i = CEL_PATTERN_BROADCAST; i <= CEL_PATTERN_ALL_TO_ALL; ++i)
     printf("%" PRIu64 " %s%s", stats.patterns[i],
            cel_pattern_name((cel_pattern)i),
-           i < CEL_PATTERN_ALL_TO_ALL ? ", " : "\n");
+           i < CEL_PATTERN_ALL_TO_ALL ? ", " : "; ");
+  printf("%" PRIu64 " in pairs, %" PRIu64 " in groups\n", stats.pairs,
+         stats.groups);
   printf("%" PRIu64 " passed, %" PRIu64 " failed\n", passed, failed);
   return failed > 0;
 }

@@ -323,6 +323,35 @@ describe("collective patterns", function()
     end
   end)
 
+  -- Tiles over a grid of ranks; each reads the row of tiles that its own is in.
+  local function tiles(r, u)
+    local cut = { true, true }
+    r:submit({ range = { 8, 8 }, cut = cut, { u, "discard_write", program.same(2) } })
+    return r:submit({ range = { 8, 8 }, cut = cut,
+      { u, "read", { { program.span(0), program.whole(1) } } } })
+  end
+
+  it("are an all-gather in groups where tiles were written and rows of them are read", function()
+    local r = new(16)
+    local t = tiles(r, r:buffer({ 8, 8 }))
+    silent(r, t)
+    for k = 0, 15 do
+      assert.same({ "all_gather 0@0:8 0:8" }, exchanges(r, k, t))
+      assert.equal(4, tonumber(r:of(k, "collective", t)[1].raw.exchange.group))
+    end
+    assert.same({ 0, 0, 0, 0, 4, 0, 4, 4, 0, 0, 0, 0, 0, 0, 0, 0 }, given(r, 5, t))
+    assert.same(given(r, 5, t), given(r, 5, t, true))
+  end)
+
+  it("are not looked for in groups of few of many ranks", function()
+    local r = new(9)
+    local t = tiles(r, r:buffer({ 8, 8 }))
+    for k = 0, 8 do
+      assert.same({}, exchanges(r, k, t))
+      assert.equal(2, #r:messages(k, "push", t))
+    end
+  end)
+
   it("leave out ranks that have no chunk", function()
     local r = new(4)
     local u, v = r:buffer({ 16 }), r:buffer({ 16 })

@@ -7,13 +7,14 @@ local script = require("spec.support.script")
 -- All read what all wrote, by rows and by columns of a matrix, so that what
 -- travels is dense and is not; columns of what was written by rows; what rank 0
 -- alone wrote, whole and in parts; rank 0 reads what all wrote, and so do three
--- chunks; and parts that overlap.
+-- chunks; parts that overlap; and rows and columns of tiles.
 local PROGRAM = [==[
 local n = 60
 local p = celer.buffer("double", { n, n }, { name = "p",
   init = function(i, j) return i + 2 * j end })
 local w = celer.buffer("double", { n }, { name = "w" })
 local d = celer.buffer("double", { n }, { name = "d" })
+local t = celer.buffer("double", { n, n }, { name = "t" })
 local s = celer.buffer("double", { 3 }, { name = "s", init = { 1, 2, 3 } })
 local k = celer.kernel [=[
   kernel void weigh(item<1> it, in<double, 2> p, out<double, 1> w) {
@@ -36,6 +37,11 @@ local k = celer.kernel [=[
   }
   kernel void deal(item<1> it, in<double, 1> w, out<double, 1> d) {
     for (int i = 0; i < 60; ++i) d(i) = w(i) / (i + 1);
+  }
+  kernel void along(item<2> it, in<double, 2> rows, in<double, 2> columns,
+                    out<double, 2> t) {
+    const int i = it[0], j = it[1];
+    t(i, j) = rows(i, 59 - j) + columns(59 - i, j) / 2;
   }
   kernel void near(item<1> it, in<double, 1> d, inout<double, 1> w) {
     w(it[0]) += d(it[0] > 0 ? it[0] - 1 : 0) + d(it[0] < 59 ? it[0] + 1 : 59);
@@ -71,6 +77,14 @@ for step = 1, 3 do
     cg:parallel_for({ n, n }, k.rows, cg:read(w, celer.all), cg:read(s, celer.all),
       cg:read_write(p))
   end)
+  for _ = 1, 2 do
+    q:submit(function(cg)
+      cg:hint { split = "2d" }
+      cg:parallel_for({ n, n }, k.along, cg:read(p, celer.slice(1)),
+        cg:read(p, celer.slice(0)), cg:discard_write(t))
+    end)
+    p, t = t, p
+  end
   q:submit(function(cg)
     cg:parallel_for(n, k.column, cg:read(w, celer.all), cg:read_write(p, columns))
   end)
