@@ -19,7 +19,7 @@ typedef struct pairs_end {
 } pairs_end;
 
 typedef struct pairs {
-  int32_t *rows; /* from rank s to rank d: [s * ranks + d] */
+  int32_t *rows;         /* from rank s to rank d: [s * ranks + d] */
   uint64_t run, element; /* bytes */
   bool wide;
   pairs_end given, got;
