@@ -18,8 +18,7 @@ if not can_run() then
 end
 
 local function check(ranks, ...)
-  return celer.exec({ "mpirun", "--oversubscribe", "-n", ranks, program, ... },
-    { timeout = 120 })
+  return celer.exec({ "mpirun", "--oversubscribe", "-n", ranks, program, ... })
 end
 
 describe("collectives by NCCL", function()
@@ -33,7 +32,7 @@ describe("collectives by NCCL", function()
 
   it("are not made where a rank has no GPU", function()
     local r = celer.exec({ "env", "CUDA_VISIBLE_DEVICES=", "mpirun", "--oversubscribe",
-      "-n", 2, program, "spread" }, { timeout = 60 })
+      "-n", 2, program, "spread" })
     assert.equal("pending: rank 0: it uses no GPU\n", r.stdout, r.stderr)
   end)
 

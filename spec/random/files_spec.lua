@@ -9,7 +9,7 @@ describe("random programs with files", function()
     for i, shape in ipairs { { 3, 1 }, { 1, 2 } } do
       local r = celer.run({ "run", "--devices", celer.devices(shape[2], shape[1]),
         "spec/random/files.lua", folder, tostring(i * 100), "3" },
-        { ranks = shape[1] > 1 and shape[1] or nil, timeout = 120 })
+        { ranks = shape[1] > 1 and shape[1] or nil })
       assert.equal("", r.stderr)
       assert.equal(0, r.status)
       assert.equal(("3 programs with files, %s\n"):format(i > 1 and "after a restore"

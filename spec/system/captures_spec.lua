@@ -116,7 +116,7 @@ add(1)
 local future, go = q:fence(u), arg[0] .. ".go"
 q:submit(function(cg)
   cg:host_task(celer.once, function()
-    local stop = os.clock() + 20
+    local stop = os.clock() + 100
     while not io.open(go) do assert(os.clock() < stop, "nobody came") end
   end)
 end)

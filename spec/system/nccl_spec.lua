@@ -6,7 +6,7 @@ local script = require("spec.support.script")
 
 local function mpirun(ranks, ...)
   return celer.exec({ "mpirun", "--oversubscribe", "--allow-run-as-root", "-n", ranks,
-    celer.command(), ... }, { timeout = 60 })
+    celer.command(), ... })
 end
 
 -- Why what two ranks exchange does not go by NCCL; nil where it does.
