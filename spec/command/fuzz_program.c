@@ -350,9 +350,10 @@ static void read_everything(fuzz_program *p, int b) {
 /* Never 0 on the first rank, so that not all are when there are fewer. */
 static void random_weights(generator *g, int64_t weight[FUZZ_RANKS]) {
   bool zeros = chance(g, 40);
-  for (int k = 0; k < FUZZ_RANKS; ++k)
-    weight[k] =
-        PICK(g, 1, 1, 2, 3, 5, 17) * (k == 0 || !zeros || chance(g, 75));
+  for (int k = 0; k < FUZZ_RANKS; ++k) {
+    int some = PICK(g, 1, 1, 2, 3, 5, 17);
+    weight[k] = k == 0 || !zeros || chance(g, 75) ? some : 0;
+  }
 }
 
 void fuzz_generate(fuzz_program *p, uint64_t seed, int max_ranks) {
