@@ -53,6 +53,10 @@ static cel_status gather(cel_transport *t, const void *mine, uint32_t size,
   return inner_of(t)->gather(inner_of(t), mine, size, all);
 }
 
+static cel_status most(cel_transport *t, int64_t *n) {
+  return inner_of(t)->most(inner_of(t), n);
+}
+
 static cel_status join(cel_transport *t, uint32_t group, cel_comm **out) {
   return inner_of(t)->join(inner_of(t), group, out);
 }
@@ -89,6 +93,7 @@ void cel_around_init(cel_around *around, cel_transport *inner,
                                  .told = told,
                                  .broadcast = broadcast,
                                  .gather = gather,
+                                 .most = inner->most != NULL ? most : NULL,
                                  .join = join,
                                  .abort = end_all,
                                  .destroy = destroy};

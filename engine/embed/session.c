@@ -161,11 +161,20 @@ static cel_status join_gpus(cel_session *s) {
                             sizeof s->no_nccl);
 }
 
+/* Whoever has most devices has most partial results of a reduction; all ranks
+ * have room for so many then. All come here. */
+static cel_status count_reducing(cel_session *s) {
+  cel_transport *t = s->transport;
+  s->reducing = s->choice.devices;
+  return t->most != NULL ? t->most(t, &s->reducing) : CEL_E_OK;
+}
+
 cel_status cel_session_connect(cel_session *s) {
   if (s->connected) return CEL_E_OK;
   CEL_TRY(open_gpus(s));
   CEL_TRY(link_gpus(s));
   CEL_TRY(join_gpus(s));
+  CEL_TRY(count_reducing(s));
   s->connected = true;
   return CEL_E_OK;
 }
@@ -316,6 +325,7 @@ cel_status cel_session_start(cel_session *s) {
       .interior_items = INTERIOR_ITEMS,
       .collectives = !s->options.no_collectives &&
                      (!s->direct || s->transport->joint.devices > 0),
+      .reducing = s->reducing,
       .warn = warn,
       .warn_context = s,
       .advise = s->options.advice && !s->options.dry,

@@ -48,6 +48,7 @@ typedef struct cel_session {
   char no_link[256], no_mpi[256];
   char no_nccl[256]; /* likewise, why NCCL does not do what all exchange */
   bool direct;       /* rank 0's messages go from GPU to GPU */
+  int64_t reducing;  /* devices of the rank that has most */
   struct cel_cuda
       *cuda; /* null until started, as is all below, or for the CPU */
   cel_backend *backend;

@@ -1,4 +1,6 @@
 -- Reductions: operators, one element and arrays, chains, and what is refused.
+local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
 local script = require("spec.support.script")
 
 local both = {}
@@ -427,6 +429,32 @@ q:wait()
     assert.equal("20\t1\t7\n", r.stdout)
     assert.matches("item %(7%) touches element %(1, 4%) of argument 2, reducer<int, 2>, whose "
       .. "mapper promises %[0, 3%) x %[0, 2%)", r.stderr)
+  end)
+
+  it("is the same on ranks with different numbers of devices", function()
+    local path = scratch.path(".lua")
+    scratch.write(path, [==[
+local celer = require "celer"
+local q = celer.queue()
+local k = celer.kernel [=[
+  kernel void f(item<1> it, reducer<int> n, reducer<double> sum) { n += 1; sum += it[0]; }
+]=]
+local n, sum = celer.buffer("int", {}), celer.buffer("double", {})
+q:submit(function(cg)
+  cg:parallel_for(1000, k, cg:reduce(n, "sum"), cg:reduce(sum, "sum"))
+end)
+local a, b = q:wait(n, sum)
+print(a(), b())
+]==])
+    local argv = { "mpirun", "--oversubscribe", "--allow-run-as-root" }
+    for rank, devices in ipairs { 1, 2, 1 } do
+      if rank > 1 then argv[#argv + 1] = ":" end
+      for _, word in ipairs { "-n", 1, celer.command(), "run", "--backend", "cpu",
+        "--devices", devices, path } do argv[#argv + 1] = word end
+    end
+    local r = celer.exec(argv)
+    assert.equal("", r.stderr)
+    assert.equal("1000\t499500\n", r.stdout)
   end)
 
   it("costs no more tasks when nobody wants to know", function()
