@@ -240,11 +240,13 @@ void cel__mpi_exchange(cel_transport *t, const cel_joint *joint) {
     cel__mpi_track(m, request, CEL__JOINT, mine);
 }
 
-/* In a job that has failed MPI may go on to write: staging stays. */
+/* In a job that has failed MPI may go on to write: what it was given stays. */
 void cel__mpi_joined(cel__mpi *m, cel__mpi_joint *mine, bool good) {
-  if (good) unpack(m, mine);
-  cel__mpi_end_wide(m, mine);
-  for (int end = 0; good && end < 2; ++end) free(mine->staging[end]);
+  if (good) {
+    unpack(m, mine);
+    cel__mpi_end_wide(m, mine);
+    for (int end = 0; end < 2; ++end) free(mine->staging[end]);
+  }
   if (mine->type != MPI_DATATYPE_NULL) MPI_Type_free(&mine->type);
   cel__mpi_report(m, mine->joint->ticket, good);
   cel_free(mine);

@@ -65,7 +65,8 @@ function M.decide(paces, devices, weights)
   if not known then return nil end
   complete(speeds, weights)
   if excess(speeds, weights) < 1 + GAIN then return nil end
-  local fastest, better = math.max(unpack(speeds)), {}
+  local fastest, better = 0, {}
+  for i = 1, #speeds do fastest = math.max(fastest, speeds[i]) end
   for i = 1, #speeds do
     better[i] = math.max(math.floor(speeds[i] / fastest * MOST + 0.5), 1)
   end

@@ -77,6 +77,18 @@ print "checked"]==], { ranks = 2, devices = 2 })
     assert.equal("checked\n", r.stdout, r.stderr)
   end)
 
+  it("weighs more devices than a function takes arguments", function()
+    local r = script.run([==[
+local paces, devices, weights = {}, {}, {}
+for k = 1, 20000 do paces[k], devices[k], weights[k] = { 100, k }, 1, 1 end
+local better = require("celer.balance").decide(paces, devices, weights)
+same("all", #better, 20000)
+same("the fastest", better[1], 100)
+same("the slowest", better[20000], 1)
+print "checked"]==], { devices = 1 })
+    assert.equal("checked\n", r.stdout, r.stderr)
+  end)
+
   it("does nothing in a dry run, and says so once", function()
     local r = script.run(PRELUDE:gsub('same%("a"', 'tostring("a"') .. [==[
 for _ = 1, 2 do check("nil", false, 1, 2, 4) end
