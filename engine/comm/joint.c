@@ -11,11 +11,6 @@ static bool is_one(const cel_joint *joint) {
          joint->pattern == CEL_PATTERN_ALL_REDUCE;
 }
 
-static bool from_root(const cel_joint *joint) {
-  return joint->pattern == CEL_PATTERN_BROADCAST ||
-         joint->pattern == CEL_PATTERN_SCATTER;
-}
-
 bool cel__joint_whole(const cel_joint *joint, int64_t me) {
   return is_one(joint) || joint->pattern == CEL_PATTERN_ALL_GATHER ||
          joint->root == me;
@@ -65,11 +60,12 @@ bool cel__joint_has(const cel_joint *joint, cel__joint_end end, int64_t me,
                     int64_t rank) {
   if (cel__joint_part(joint, end, rank) == 0) return false;
   if (end == CEL__GOT || all_to_all(joint)) return gets(joint, me, rank);
-  return from_root(joint) ? joint->root == me : rank == me;
+  return cel_pattern_is_from_root(joint->pattern) ? joint->root == me
+                                                  : rank == me;
 }
 
 int64_t cel__joint_giver(const cel_joint *joint, int64_t rank) {
-  return from_root(joint) ? joint->root : rank;
+  return cel_pattern_is_from_root(joint->pattern) ? joint->root : rank;
 }
 
 uint64_t cel__joint_start(const cel_joint *joint, cel__joint_end end,

@@ -3,11 +3,6 @@
 #include "base/vec.h"
 #include "comm/strided.h"
 
-static bool from_root(const cel_device_joint *joint) {
-  return joint->pattern == CEL_PATTERN_BROADCAST ||
-         joint->pattern == CEL_PATTERN_SCATTER;
-}
-
 const cel_strided *cel__member_at(const cel_device_joint *joint,
                                   int64_t member) {
   return &joint->piece[joint->pattern == CEL_PATTERN_BROADCAST ? 0 : member];
@@ -21,7 +16,8 @@ static bool is_part(const cel_device_joint *joint, int64_t member) {
 bool cel__member_gives(const cel_device_joint *joint, int64_t me,
                        int64_t member) {
   if (!is_part(joint, member)) return false;
-  return from_root(joint) ? joint->root == me : member == me;
+  return cel_pattern_is_from_root(joint->pattern) ? joint->root == me
+                                                  : member == me;
 }
 
 bool cel__member_gets(const cel_device_joint *joint, int64_t me,

@@ -26,9 +26,8 @@ static void *pointer(CUdeviceptr at) {
 
 /* Whether the part goes from one member to another. */
 static bool travels(const putting *p, int64_t member) {
-  bool pairs = p->joint->pattern == CEL_PATTERN_GATHER ||
-               p->joint->pattern == CEL_PATTERN_SCATTER;
-  return !pairs || member != p->joint->root;
+  return member != p->joint->root ||
+         !cel_pattern_is_by_parts(p->joint->pattern);
 }
 
 static bool gives(const putting *p, int64_t member) {

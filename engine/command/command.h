@@ -88,6 +88,18 @@ typedef enum cel_pattern {
 #undef CEL_PATTERN_ENUM
 } cel_pattern;
 
+#ifndef CEL_CDEF
+/* Whether the root gives all that is given. */
+static inline bool cel_pattern_is_from_root(cel_pattern pattern) {
+  return pattern == CEL_PATTERN_BROADCAST || pattern == CEL_PATTERN_SCATTER;
+}
+
+/* Whether all but the root have to do with their own part alone. */
+static inline bool cel_pattern_is_by_parts(cel_pattern pattern) {
+  return pattern == CEL_PATTERN_SCATTER || pattern == CEL_PATTERN_GATHER;
+}
+#endif
+
 /* Which part of a box each rank has, one part at most. Made once for all
  * commands over the same parts, which share it; it lives as long as they do. */
 typedef struct cel_parts {

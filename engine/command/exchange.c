@@ -19,12 +19,8 @@ static void take_side(const cel__own *own, const cel__together *t,
   cel_pattern pattern = t->choice.pattern;
   cel_box part = part_of(own, cel__choice_parts(&t->choice), &t->box);
   bool root = t->choice.root == own->me;
-  bool gives_all =
-      pattern == CEL_PATTERN_BROADCAST || pattern == CEL_PATTERN_SCATTER;
-  bool sees_part =
-      pattern == CEL_PATTERN_SCATTER || pattern == CEL_PATTERN_GATHER;
-  x->place = sees_part && !root ? part : t->box;
-  if (!gives_all)
+  x->place = cel_pattern_is_by_parts(pattern) && !root ? part : t->box;
+  if (!cel_pattern_is_from_root(pattern))
     x->mine = part;
   else if (root)
     x->mine = t->box;

@@ -54,13 +54,10 @@ void cel_member_side(const cel_exchange *exchange, int64_t member,
                      cel_member *out) {
   const cel_exchange *x = exchange;
   bool root = member == cel_member_root(x);
-  bool from_root =
-      x->pattern == CEL_PATTERN_BROADCAST || x->pattern == CEL_PATTERN_SCATTER;
-  bool sees_part =
-      x->pattern == CEL_PATTERN_SCATTER || x->pattern == CEL_PATTERN_GATHER;
+  bool sees_part = cel_pattern_is_by_parts(x->pattern) && !root;
   cel_box share = x->parts != NULL ? cel_member_share(x, member) : none();
-  *out = (cel_member){.place = sees_part && !root ? share : x->box};
-  if (!from_root)
+  *out = (cel_member){.place = sees_part ? share : x->box};
+  if (!cel_pattern_is_from_root(x->pattern))
     out->mine = share;
   else if (root)
     out->mine = x->box;

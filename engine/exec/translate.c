@@ -165,8 +165,7 @@ static void find_pieces(cel_record *record, const cel_instr *instr,
   const cel_exchange *x = instr->collective.exchange;
   const cel_place_in *place = &instr->collective.place;
   const cel_parts *parts = x->parts;
-  bool part = rank != x->root && (x->pattern == CEL_PATTERN_GATHER ||
-                                  x->pattern == CEL_PATTERN_SCATTER);
+  bool part = rank != x->root && cel_pattern_is_by_parts(x->pattern);
   cel_strided runs = {0};
   if (place->allocation != NULL) runs = runs_of(place);
   bool dense = runs.count[0] == 1 && runs.count[1] == 1;
