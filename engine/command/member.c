@@ -6,7 +6,8 @@ static cel_box none(void) {
   return (cel_box){{0}, {0}};
 }
 
-static cel_box part_of(const cel_exchange *x, int64_t rank) {
+cel_box cel_exchange_part(const cel_exchange *exchange, int64_t rank) {
+  const cel_exchange *x = exchange;
   const cel_parts *parts = x->parts;
   cel_box part = x->box;
   if (parts->count[rank] == 0) return none();
@@ -45,7 +46,7 @@ cel_box cel_member_cut(const cel_box *box, int64_t i, int64_t n) {
 
 cel_box cel_member_share(const cel_exchange *exchange, int64_t member) {
   int64_t devices = exchange->devices;
-  cel_box part = part_of(exchange, member / devices);
+  cel_box part = cel_exchange_part(exchange, member / devices);
   if (devices == 1 || cel_box_is_empty(&part)) return part;
   return cel_member_cut(&part, member % devices, devices);
 }

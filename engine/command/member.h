@@ -23,6 +23,8 @@ typedef struct cel_member {
   cel_box get[6];
 } cel_member;
 
+/* The part of a rank, of an exchange that has parts; may be empty. */
+cel_box cel_exchange_part(const cel_exchange *exchange, int64_t rank);
 /* The member that has or gets all; none of an ALL_GATHER, which is 0. */
 int64_t cel_member_root(const cel_exchange *exchange);
 /* The part of a member; may be empty. Of all but a BROADCAST. */

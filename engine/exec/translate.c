@@ -142,20 +142,10 @@ void cel_translate_message(cel_record *record, const cel_instr *instr) {
 
 /* The part of rank k where the whole lies; a piece of nothing where it has
  * none. */
-static cel_strided part_of(const cel_place_in *whole, const cel_parts *parts,
-                           int64_t k) {
-  cel_place_in part = *whole;
-  if (parts->count[k] == 0) return (cel_strided){0};
-  for (int d = 0; d < CEL_DIMS && parts->box != NULL; ++d) {
-    part.box.min[d] = whole->box.min[d] + parts->box[k].min[d];
-    part.box.max[d] = whole->box.min[d] + parts->box[k].max[d];
-  }
-  if (parts->box == NULL) {
-    int d = parts->along;
-    part.box.min[d] = whole->box.min[d] + parts->start[k];
-    part.box.max[d] = part.box.min[d] + parts->count[k];
-  }
-  return runs_of(&part);
+static cel_strided part_of(const cel_instr *instr, int64_t k) {
+  cel_place_in part = instr->collective.place;
+  part.box = cel_exchange_part(instr->collective.exchange, k);
+  return cel_box_is_empty(&part.box) ? (cel_strided){0} : runs_of(&part);
 }
 
 /* The whole where it is to be found as one, else by rank; or this rank's part,
@@ -174,7 +164,7 @@ static void find_pieces(cel_record *record, const cel_instr *instr,
     cel_vec_push(&record->pieces, runs);
   else
     for (int64_t k = 0; k < parts->ranks; ++k)
-      cel_vec_push(&record->pieces, part_of(place, parts, k));
+      cel_vec_push(&record->pieces, part_of(instr, k));
 }
 
 /* Parts of a box in an allocation; of an empty one, of nothing. */
