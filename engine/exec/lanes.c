@@ -1,5 +1,7 @@
 #include "exec/lanes.h"
 
+#include "exec/conflict.h"
+
 void cel_lanes_init(cel_lanes *lanes, cel_backend *backend,
                     uint64_t chain_bytes, uint32_t depth) {
   const cel_backend *b = backend;
@@ -90,11 +92,14 @@ bool cel_lanes_may_follow(const cel_lanes *lanes, cel_window *window,
   return true;
 }
 
-/* The work of a host task, or of an object's end; null for all else. */
+/* The work of a host task, or of an object's end; null for all else. What has
+ * conflicts follows nothing: it would keep out others, which what it waits for
+ * may wait for. */
 static const cel_work *host_work(const cel_instr *instr) {
   const cel_task *task = instr->task;
   if (instr->kind == CEL_INSTR_RELEASE) return task->ended->release;
-  bool follows = instr->kind == CEL_INSTR_HOST && task->collective == 0;
+  bool follows = instr->kind == CEL_INSTR_HOST && task->collective == 0 &&
+                 !cel_conflicts_concern(task);
   return follows ? task->work : NULL;
 }
 

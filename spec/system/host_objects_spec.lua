@@ -276,6 +276,8 @@ q:submit(function(cg)
     o.n = o.n + slow[part.min[0]]
   end, cg:read(slow), cg:side_effect(o, "exclusive"))
 end)
+-- That one is known then, and waits; it must not have its turn already.
+q:fence(celer.buffer("int", { 1 }, { init = function() return 1 end })):get()
 q:submit(function(cg)
   cg:host_task({ ranks }, function(_, o, flags)
     o.n = o.n + 10
