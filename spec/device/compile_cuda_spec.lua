@@ -142,7 +142,10 @@ describe("cel_module_compile_images", function()
   needs_nvrtc("compiles the kernels of the examples", function()
     local n = 0
     for _, path in ipairs(k.files("examples", "%.lua$")) do
-      local script, structs = k.read(path), {}
+      local script, structs, defines = k.read(path), {}, {}
+      for name in (script:match("defines = (%b{})") or ""):gmatch("(%w+) =") do
+        defines[#defines + 1] = name .. "=16"
+      end
       for name, fields in script:gmatch('celer%.struct%("(%w+)", "(.-)"%)') do
         structs[#structs + 1] = ("struct %s { %s };\n"):format(name, fields)
       end
@@ -150,9 +153,10 @@ describe("cel_module_compile_images", function()
         n = n + 1
         local parts = { table.concat(structs) }
         if source:find "reducer%s*<" then table.insert(parts, 1, k.read("kernels/reduce.cuh")) end
+        if source:find "philox" then table.insert(parts, 1, k.read("kernels/random.cuh")) end
         if source:find "group%s*<" then table.insert(parts, 1, k.read("kernels/group.cuh")) end
         local ok, _, message = k.check_cuda(source, { file = path, architecture = 90,
-          prelude = table.concat(parts), defines = { "T=16", "TILE=64" } })
+          prelude = table.concat(parts), defines = defines })
         assert.is_truthy(ok, message)
       end
     end
