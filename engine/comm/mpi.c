@@ -171,17 +171,6 @@ static cel_status gather(cel_transport *t, const void *mine, uint32_t size,
              : CEL_E_OK;
 }
 
-static cel_status most(cel_transport *t, int64_t *n) {
-  cel__mpi *m = (cel__mpi *)t;
-  int64_t all = *n;
-  int code =
-      MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT64_T, MPI_MAX, m->control);
-  if (cel__mpi_breaks(m, code, "comparing ranks", -1))
-    return cel_fail_with(&m->error);
-  *n = all;
-  return CEL_E_OK;
-}
-
 #ifdef OPEN_MPI
 /* MPI_Abort without the banner, which would bury our own message. */
 extern int ompi_mpi_abort(MPI_Comm comm, int status) __attribute__((weak));
@@ -377,7 +366,7 @@ static const cel_transport table = {.name = "mpi",
                                     .told = cel__mpi_told,
                                     .broadcast = broadcast,
                                     .gather = gather,
-                                    .most = most,
+                                    .most = cel__mpi_most,
                                     .join = cel__mpi_join,
                                     .abort = end_all,
                                     .destroy = destroy};

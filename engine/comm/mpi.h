@@ -237,6 +237,7 @@ cel_agreed cel__mpi_agreed(cel_transport *t, uint64_t *index);
 void cel__mpi_tell(cel_transport *t, int64_t peer, int32_t kind,
                    const void *data, uint32_t size);
 cel_told *cel__mpi_told(cel_transport *t);
+cel_status cel__mpi_most(cel_transport *t, int64_t *n);
 void cel__mpi_send_credit(cel__mpi *m, int64_t peer, uint64_t base);
 void cel__mpi_expect_credits(cel__mpi *m);
 /* Looks for a text that has come. */

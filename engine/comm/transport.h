@@ -190,9 +190,9 @@ struct cel_transport {
    * Thread: main. */
   cel_status (*gather)(cel_transport *t, const void *mine, uint32_t size,
                        void *all);
-  /* The largest of what all ranks have in *n, there. Collective, blocking; when
-   * broadcast may be called. Null where there are no other processes. Thread:
-   * main. */
+  /* The largest of what all ranks have in *n, there. Collective, blocking, but
+   * ranks that fail meanwhile are answered; when broadcast may be called. Null
+   * where there are no other processes. Thread: main. */
   cel_status (*most)(cel_transport *t, int64_t *n);
   /* The communicator of collective tasks of `group`, from 1, which the caller
    * owns and destroys before the transport. Collective, blocking. Thread: the

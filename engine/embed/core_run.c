@@ -214,8 +214,13 @@ static int run_broadcast(lua_State *L) {
   return status == CEL_E_OK ? 1 : cel__push_failure(L);
 }
 
-static int run_started(lua_State *L) {
-  lua_pushboolean(L, cel__session_of(L)->engine != NULL);
+/* works() -> whether this rank or another one has begun to work. Collective
+ * where none has. */
+static int run_works(lua_State *L) {
+  bool any;
+  if (cel_session_meet(cel__session_of(L), false, &any) != CEL_E_OK)
+    return cel__push_failure(L);
+  lua_pushboolean(L, any);
   return 1;
 }
 
@@ -363,7 +368,7 @@ const luaL_Reg cel__core_run[] = {
     {"gpu", run_gpu},
     {"terminal", run_terminal},
     {"broadcast", run_broadcast},
-    {"started", run_started},
+    {"works", run_works},
     {"wait", run_wait},
     {"finish", run_finish},
     {"info", run_info},

@@ -169,8 +169,19 @@ static cel_status count_reducing(cel_session *s) {
   return t->most != NULL ? t->most(t, &s->reducing) : CEL_E_OK;
 }
 
+cel_status cel_session_meet(cel_session *s, bool works, bool *any) {
+  cel_transport *t = s->transport;
+  int64_t most = works || s->met;
+  if (!s->met && t->most != NULL) CEL_TRY(t->most(t, &most));
+  *any = most > 0;
+  s->met = s->met || *any;
+  return CEL_E_OK;
+}
+
 cel_status cel_session_connect(cel_session *s) {
+  bool any;
   if (s->connected) return CEL_E_OK;
+  CEL_TRY(cel_session_meet(s, true, &any));
   CEL_TRY(open_gpus(s));
   CEL_TRY(link_gpus(s));
   CEL_TRY(join_gpus(s));

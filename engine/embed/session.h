@@ -42,6 +42,7 @@ typedef struct cel_session {
   cel_park park;
   cel_choice choice; /* once `chosen` */
   bool chosen;
+  bool met; /* all ranks have come to meet, and some have work */
   bool connected;
   /* Once `connected`: why no message goes from GPU to GPU within a host, and
    * why none goes so by MPI. */
@@ -75,6 +76,11 @@ cel_status cel_session_imagine(cel_session *session, int64_t rank,
 /* Fills in session->choice, if that was not done yet. Collective where `wish`
  * allows GPUs. */
 cel_status cel_session_choose(cel_session *session);
+/* Whether any rank has work for an engine: this one, if it `works`. All ranks
+ * come here on their way to what they do first, or else to their end. One that
+ * comes to its end while others begin must begin, too, to be found out: they
+ * would wait for it. */
+cel_status cel_session_meet(cel_session *session, bool works, bool *any);
 /* Opens the GPUs that were chosen, if any, and lets messages go from one to the
  * other where that works. Collective; once. */
 cel_status cel_session_connect(cel_session *session);

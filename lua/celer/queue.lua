@@ -146,7 +146,8 @@ end
 
 --- Executes what a script left behind, and agrees with all ranks on the end.
 function M.finish()
-  if not core.started() then return end
+  -- A rank without work goes on where others have some: they would wait for it.
+  if not place.check(core.works()) then return end
   -- Destructors may still do something, on each rank that made its object.
   if objects.end_all() or not (the_queue and the_queue.drained) then
     place.check(core.wait())

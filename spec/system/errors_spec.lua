@@ -242,6 +242,12 @@ describe("one rank alone", function()
     check_failure(run(3), { "^celer: rank 1: %S*case.lua:14: only here\n$" })
   end)
 
+  it("is heard while the others wait for it to begin", function()
+    write(rank .. "if rank == 1 then error('only here') end\n"
+      .. "require('celer').queue():wait()")
+    check_failure(run(3), { "^celer: rank 1: %S*case.lua:5: only here\n$" })
+  end)
+
   it("is heard while the others work", function()
     write(prelude .. rank
       .. "for t = 1, 1000 do\n  if t == 500 and rank == 2 then error('here') end\n"
@@ -276,6 +282,19 @@ describe("ranks that diverge", function()
     write(prelude .. rank .. "for _ = 1, 20 + 30 * rank % 60 do\n" .. set .. "end\nq:drain()")
     check_failure(run(3), { "different programs", "case.lua:15", "case.lua:17" })
   end)
+
+  for _, worker in ipairs { 0, 2 } do
+    it("are told when rank " .. worker .. " alone has any work", function()
+      write(rank .. "local celer = require 'celer'\nif rank == " .. worker .. [[ then
+  local a = celer.buffer("int", { 3 })
+  celer.queue():submit(function(cg)
+    cg:host_task({ 3 }, function() end, cg:discard_write(a))
+  end)
+end]])
+      check_failure(run(3), { "different programs",
+        "rank " .. worker .. " submitted a host task .* at %S*case.lua:9" })
+    end)
+  end
 
   -- What a rank of them sends has another length than the next one expects.
   local sizes = {
