@@ -235,7 +235,9 @@ local function part_of(size)
   return lo, hi
 end
 
-local function whole(list, value) return { list[1] or value, list[2] or value, list[3] or value } end
+local function whole(list, value)
+  return { list[1] or value, list[2] or value, list[3] or value }
+end
 
 -- ---- tasks -------------------------------------------------------------------
 
