@@ -108,10 +108,10 @@ static void set_hull(cel__shape *shape) {
 
 /* False when the box has no closed form. An empty one gets an empty hull. */
 static bool shape_make(const cel_rule_use *use, int b, const cel_split *split,
-                       cel__reps *reps, cel__shape *out) {
+                       const int64_t *who, cel__reps *reps, cel__shape *out) {
   cel_bound_box box;
   if (!cel_rule_bind(use, b, &box)) return false;
-  *out = (cel__shape){.frame = box.clip, .n = split->n};
+  *out = (cel__shape){.frame = box.clip, .n = split->n, .who = who};
   for (int j = 0; j < CEL_DIMS; ++j)
     if (!cel__line_make(&box.lo[j], split, CEL__LO, &out->line[j][CEL__LO]) ||
         !cel__line_make(&box.hi[j], split, CEL__HI, &out->line[j][CEL__HI]))
@@ -134,7 +134,7 @@ uint32_t cel__shape_rep(cel__reps *reps, cel__shape *shape,
   }
   for (uint32_t i = 0; i < shape->variants; ++i)
     if (shape->variant[i].closed == closed) return shape->variant[i].rep;
-  cel__rep rep = {.n = shape->n};
+  cel__rep rep = {.n = shape->n, .who = shape->who};
   for (int j = 0; j < CEL_DIMS; ++j)
     for (int side = CEL__LO; side <= CEL__HI; ++side)
       rep.end[j][side] = cel__reps_bound(reps, &shape->line[j][side],
@@ -200,29 +200,27 @@ static void take_split(cel__footprint *footprint, const cel_split *split) {
   }
 }
 
-/* Whether some rank gets nothing, though others after it do: a bound evaluated
- * there is some box, and the rank has none. */
-static bool leaves_out(const cel_split *split) {
-  for (int d = 0; d < CEL_DIMS; ++d) {
-    const cel_cut *cut = &split->cut[d];
-    if (cut->sums == NULL) continue;
-    for (int64_t i = 0; i < cut->P; ++i)
-      if (cel_cut_at(cut, i) == cel_cut_at(cut, i + 1)) return true;
-  }
-  return false;
+/* Who gets something: by weights some may not, though others after them do. A
+ * bound evaluated there is some box, and the rank has none. */
+static const int64_t *who_has(cel__reps *reps, const cel_split *split) {
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (split->cut[d].sums != NULL) return cel__reps_who(reps, split);
+  return NULL;
 }
 
-/* False when some box has no closed form, or the split is of none. */
+/* False when some box has no closed form, or rows would be of nobody. */
 static bool bind_shapes(cel__footprints *all, cel__footprint *footprint) {
   const cel_split *split = &footprint->split;
-  if (footprint->use.rule->listing != NULL || leaves_out(split)) return false;
+  if (footprint->use.rule->listing != NULL) return false;
+  const int64_t *who = who_has(all->reps, split);
+  if (footprint->rows && who != NULL) return false;
   cel_split counted = cel_split_1d(&footprint->use.range, split->n, 1);
   if (footprint->rows) split = &counted;
   int boxes = footprint->use.rule->desc.boxes;
   footprint->shape = cel_alloc((size_t)(boxes + 1) * sizeof(cel__shape));
   for (int b = 0; b < boxes; ++b) {
     cel__shape *shape = &footprint->shape[footprint->shapes];
-    if (!shape_make(&footprint->use, b, split, all->reps, shape)) {
+    if (!shape_make(&footprint->use, b, split, who, all->reps, shape)) {
       footprint->shapes = 0;
       return false;
     }
@@ -301,7 +299,8 @@ cel_status cel__footprint_find(cel__footprints *all, const cel_task *task,
 void cel__footprint_boxes(const cel__footprints *all,
                           const cel__footprint *footprint, int64_t k,
                           cel__boxes *out) {
-  if (k >= footprint->split.n) return;
+  cel_box chunk;
+  if (!cel_split_chunk(&footprint->split, k, &chunk)) return;
   if (footprint->list != CEL__NO_ID) {
     const cel__rep *rep = cel__rep_at(all->reps, footprint->list);
     cel__rep_boxes(rep, k, &footprint->use.extent, out);

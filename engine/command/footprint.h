@@ -22,6 +22,7 @@ typedef struct cel__shape {
   cel_box hull;         /* around all ranks; within the frame */
   cel__line line[3][2]; /* [dimension][cel__side] */
   int64_t n;            /* ranks with a chunk */
+  const int64_t *who;   /* as of representations */
   bool partition; /* disjoint over the ranks, and without gaps in the hull */
   uint32_t owner; /* where partition: the representation within the hull */
   /* Representations known so far, by which of the ends are closed. */

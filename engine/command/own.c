@@ -137,7 +137,7 @@ static uint32_t join(cel__own *own, uint32_t version, uint32_t rep) {
   if (covered(own, v, rep)) return version;
   rep = absorb(own, v, rep);
   const cel__rep *grown = rep_at(own, rep);
-  if (cel__rep_is_full(grown) && grown->n >= own->ranks)
+  if (cel__rep_is_full(grown) && cel__rep_ranks(grown) >= own->ranks)
     return (uint32_t)cel__own_everyone(own);
   cel__version w = {.owner_kind = v->owner_kind, .owner = v->owner};
   for (uint32_t i = 0; i < v->reps; ++i)

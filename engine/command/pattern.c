@@ -33,13 +33,14 @@ static int64_t sole_owner(const cel__own *own, const cel__version *v,
   return owned(own, v, it.rank, box) == cel_box_volume(box) ? it.rank : -1;
 }
 
-/* How many ranks have a part of the box. */
+/* How many ranks have a part of the box, or so many at most where weights leave
+ * some out. */
 static int64_t ranks_with(const cel__rep *parts, const cel_box *box) {
   cel__ranks it;
   if (!cel__ranks_first(&it, parts, box)) return 0;
   int64_t n = 1;
   for (int32_t i = 0; i < it.axes; ++i) n *= it.axis[i].to - it.axis[i].from;
-  return n;
+  return n < cel__rep_ranks(parts) ? n : cel__rep_ranks(parts);
 }
 
 /* Whether half of the ranks at least do. */
@@ -132,7 +133,7 @@ static cel_pattern match_root(const cel__own *own, const cel__rep *read,
                               cel__choice *out) {
   if (!concerns_half(own, out->read, box)) return CEL_PATTERN_NONE;
   if (cel__rep_is_full(read)) {
-    out->pairs = read->n < own->ranks;
+    out->pairs = cel__rep_ranks(read) < own->ranks;
     return CEL_PATTERN_BROADCAST;
   }
   out->pairs = !tiles;
@@ -152,7 +153,7 @@ static cel_pattern match_parts(const cel__own *own, const cel__rep *read,
   if (!half && !cel__rep_is_full(read)) return CEL_PATTERN_NONE;
   if (!concerns_half(own, out->read, box)) return CEL_PATTERN_NONE;
   if (cel__rep_is_full(read)) {
-    out->pairs = read->n < own->ranks;
+    out->pairs = cel__rep_ranks(read) < own->ranks;
     return CEL_PATTERN_ALL_GATHER;
   }
   bool groups;

@@ -32,8 +32,9 @@
  * of all.
  *
  * Broadcast, scatter, gather and all-gather have parts that tile the whole, of
- * which ranks have one or all. What is like them but has parts that overlap,
- * leaves ranks out that have no chunk, or has more elements than can be counted
+ * which ranks have one, none or all. What is like them but has parts that
+ * overlap, leaves out ranks that have no chunk and so read nothing, or has more
+ * elements than can be counted
  * is carried out *in pairs*, as an all-to-all is: each rank has a table of what
  * it gives to each and gets from each.
  *

@@ -7,7 +7,8 @@
 
 static bool equal(const cel__rep *a, const cel__rep *b) {
   if (a->n != b->n || (a->list == NULL) != (b->list == NULL)) return false;
-  if (a->list == NULL) return memcmp(a->end, b->end, sizeof a->end) == 0;
+  if (a->list == NULL)
+    return a->who == b->who && memcmp(a->end, b->end, sizeof a->end) == 0;
   size_t starts = ((size_t)a->n + 1) * sizeof *a->list->start;
   if (memcmp(a->list->start, b->list->start, starts) != 0) return false;
   size_t boxes = a->list->start[a->n] * sizeof *a->list->box;
@@ -95,6 +96,22 @@ cel__bound cel__reps_bound(cel__reps *reps, const cel__line *line,
   return bound;
 }
 
+static bool has_chunk(const cel_split *split, int64_t k) {
+  cel_box chunk;
+  return cel_split_chunk(split, k, &chunk);
+}
+
+const int64_t *cel__reps_who(cel__reps *reps, const cel_split *split) {
+  size_t n = (size_t)split->n + 1;
+  cel__table_of *made = cel_alloc_zero(sizeof *made + n * sizeof *made->value);
+  made->n = (int64_t)n;
+  for (int64_t k = 0; k < split->n; ++k)
+    made->value[k + 1] = made->value[k] + has_chunk(split, k);
+  if (made->value[split->n] < split->n) return intern_table(reps, made);
+  cel_free(made);
+  return NULL;
+}
+
 static void mark_table(const int64_t *value) {
   const char *at = (const char *)value - offsetof(cel__table_of, value);
   ((cel__interned *)(uintptr_t)at)->mark = 1;
@@ -108,6 +125,7 @@ static void drop_table(cel__interned *object) {
 static void sweep_tables(cel__reps *reps) {
   for (uint32_t id = 1; id < reps->in.object.n; ++id) {
     const cel__rep *rep = cel__rep_at(reps, id);
+    if (rep != NULL && rep->who != NULL) mark_table(rep->who);
     for (int i = 0; rep != NULL && i < 2 * CEL_DIMS; ++i)
       if (rep->end[i / 2][i % 2].table != NULL)
         mark_table(rep->end[i / 2][i % 2].table);
@@ -166,7 +184,7 @@ static void listed_boxes(const cel__rep *rep, int64_t k, const cel_box *clip,
 
 bool cel__rep_box(const cel__rep *rep, int64_t k, const cel_box *clip,
                   cel_box *out) {
-  if (k >= rep->n) return false;
+  if (k >= rep->n || cel__rep_leaves_out(rep, k)) return false;
   cel_box box = *clip;
   for (int j = 0; j < CEL_DIMS; ++j) {
     const cel__bound *lo = end(rep, j, CEL__LO), *hi = end(rep, j, CEL__HI);
@@ -221,6 +239,7 @@ void cel__rep_boxes(const cel__rep *rep, int64_t k, const cel_box *clip,
 bool cel__rep_within(const cel__rep *a, const cel__rep *b) {
   if (a == b) return true;
   if (a->list != NULL || b->list != NULL || a->n > b->n) return false;
+  if (b->who != NULL && a->who != b->who) return false;
   for (int j = 0; j < CEL_DIMS; ++j) {
     if (!cel__bound_at_most(end(b, j, CEL__LO), CEL__LO, end(a, j, CEL__LO),
                             CEL__LO) ||
@@ -244,7 +263,8 @@ static bool follows(const cel__rep *x, const cel__rep *y, int j) {
 uint32_t cel__rep_union(cel__reps *reps, uint32_t a_id, uint32_t b_id) {
   if (a_id == b_id) return a_id;
   const cel__rep *a = cel__rep_at(reps, a_id), *b = cel__rep_at(reps, b_id);
-  if (a->list != NULL || b->list != NULL || a->n != b->n) return CEL__NO_ID;
+  if (a->list != NULL || b->list != NULL || a->n != b->n || a->who != b->who)
+    return CEL__NO_ID;
   int j = -1; /* the one dimension in which they differ */
   for (int i = 0; i < CEL_DIMS; ++i) {
     if (memcmp(a->end[i], b->end[i], sizeof a->end[i]) == 0) continue;
@@ -258,7 +278,7 @@ uint32_t cel__rep_union(cel__reps *reps, uint32_t a_id, uint32_t b_id) {
   } else if (!follows(a, b, j)) {
     return CEL__NO_ID;
   }
-  cel__rep both = {.n = a->n};
+  cel__rep both = {.n = a->n, .who = a->who};
   memcpy(both.end, a->end, sizeof both.end);
   both.end[j][CEL__HI] = b->end[j][CEL__HI];
   return cel__reps_intern(reps, &both);
@@ -313,11 +333,29 @@ static bool next_listed(cel__ranks *it) {
   return false;
 }
 
+static bool next_of_grid(cel__ranks *it) {
+  for (int i = it->axes; i-- > 0;) {
+    if (++it->axis[i].at < it->axis[i].to) {
+      it->rank += it->axis[i].stride;
+      return true;
+    }
+    it->rank -= (it->axis[i].at - 1 - it->axis[i].from) * it->axis[i].stride;
+    it->axis[i].at = it->axis[i].from;
+  }
+  return false;
+}
+
+static bool next_with_chunk(cel__ranks *it, bool more) {
+  while (more && cel__rep_leaves_out(it->rep, it->rank))
+    more = next_of_grid(it);
+  return more;
+}
+
 bool cel__ranks_first(cel__ranks *it, const cel__rep *rep, const cel_box *box) {
   it->axes = 0;
   it->rank = 0;
-  it->rep = rep->list != NULL ? rep : NULL;
-  if (it->rep != NULL) {
+  it->rep = rep;
+  if (rep->list != NULL) {
     it->box = *box;
     return cel_box_meets(&rep->list->hull, box) && next_listed(it);
   }
@@ -331,21 +369,11 @@ bool cel__ranks_first(cel__ranks *it, const cel__rep *rep, const cel_box *box) {
     it->axis[i].at = it->axis[i].from;
     it->rank += it->axis[i].from * it->axis[i].stride;
   }
-  return rep->n > 0;
+  return next_with_chunk(it, rep->n > 0);
 }
 
 bool cel__ranks_next(cel__ranks *it) {
-  if (it->rep != NULL) {
-    ++it->rank;
-    return next_listed(it);
-  }
-  for (int i = it->axes; i-- > 0;) {
-    if (++it->axis[i].at < it->axis[i].to) {
-      it->rank += it->axis[i].stride;
-      return true;
-    }
-    it->rank -= (it->axis[i].at - 1 - it->axis[i].from) * it->axis[i].stride;
-    it->axis[i].at = it->axis[i].from;
-  }
-  return false;
+  if (it->rep->list == NULL) return next_with_chunk(it, next_of_grid(it));
+  ++it->rank;
+  return next_listed(it);
 }

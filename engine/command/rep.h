@@ -7,8 +7,10 @@
  * equal functions have one id, whichever rule and split they came from.
  *
  * Invariant: closed forms over equal axes and n are equal iff their ids are.
- * The number of ranks is part of the function. Tables of bounds (weighted cuts)
- * are interned too: equal ones have one address while one is in use.
+ * The number of ranks is part of the function, and so is which of them have a
+ * chunk, where a split by weights leaves some out. Tables of bounds (weighted
+ * cuts), and of who has a chunk, are interned too: equal ones have one address
+ * while one is in use.
  * Cost: O(1), invert O(log ranks) and then O(ranks found); listed ones O(n) to
  * make and to invert; a table O(n) to make. Confined.
  */
@@ -29,12 +31,15 @@ typedef struct cel__list {
 
 typedef struct cel__rep {
   cel__interned head;
-  int64_t n;            /* ranks with a chunk: 0 .. n - 1 */
+  int64_t n; /* ranks with a chunk: 0 .. n - 1 */
+  /* Null, or how many of the ranks below k have a chunk: n + 1 numbers. Others
+   * have nothing, whatever the bounds say. Not of a listed one. */
+  const int64_t *who;
   cel__bound end[3][2]; /* [dimension][cel__side] */
   cel__list *list;      /* listed: the bounds are then unbounded */
 } cel__rep;
 
-/* A table of a bound. */
+/* A table of a bound, or of who has a chunk. */
 typedef struct cel__table_of {
   cel__interned head;
   int64_t n;
@@ -51,7 +56,11 @@ static inline const cel__rep *cel__rep_at(const cel__reps *reps, uint32_t id) {
   return cel__interner_at(&reps->in, id);
 }
 
-/* The id of the function that `rep` (n and bounds) describes. */
+static inline bool cel__rep_leaves_out(const cel__rep *rep, int64_t k) {
+  return rep->who != NULL && rep->who[k] == rep->who[k + 1];
+}
+
+/* The id of the function that `rep` (n, who and bounds) describes. */
 uint32_t cel__reps_intern(cel__reps *reps, const cel__rep *rep);
 /* The same for a list of n ranks, taken over. */
 uint32_t cel__reps_intern_list(cel__reps *reps, int64_t n, cel__list *list);
@@ -59,11 +68,18 @@ void cel__list_destroy(cel__list *list);
 /* The bound that a line is, with its table if it takes one: to be interned as
  * part of a representation before the next sweep. */
 cel__bound cel__reps_bound(cel__reps *reps, const cel__line *line, bool closed);
+/* Who has a chunk in a split: null where the ranks below n do, else a table, to
+ * be interned likewise. O(n). */
+const int64_t *cel__reps_who(cel__reps *reps, const cel_split *split);
 void cel__reps_sweep(cel__reps *reps);
 void cel__reps_release(cel__reps *reps);
 
-/* Whether every rank below n gets all of the entry. */
+/* Whether every rank that has a chunk gets all of the entry. */
 bool cel__rep_is_full(const cel__rep *rep);
+/* How many have one, of one that is not listed. */
+static inline int64_t cel__rep_ranks(const cel__rep *rep) {
+  return rep->who != NULL ? rep->who[rep->n] : rep->n;
+}
 /* rep(k) within `clip`, of one that is not listed; false when it is empty. */
 bool cel__rep_box(const cel__rep *rep, int64_t k, const cel_box *clip,
                   cel_box *out);
@@ -92,9 +108,9 @@ typedef struct cel__ranks {
   int32_t axes;
   struct {
     int64_t stride, P, from, to, at;
-  } axis[7];           /* of descending stride */
-  const cel__rep *rep; /* of a listed one */
-  cel_box box;
+  } axis[7]; /* of descending stride */
+  const cel__rep *rep;
+  cel_box box; /* of a listed one */
 } cel__ranks;
 
 bool cel__ranks_first(cel__ranks *it, const cel__rep *rep, const cel_box *box);

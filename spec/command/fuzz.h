@@ -96,6 +96,7 @@ typedef struct fuzz_fault {
 typedef struct fuzz_stats {
   uint64_t tasks, messages, points, refused, entries_most;
   uint64_t pairs, groups; /* collectives */
+  uint64_t left_out;      /* whose readers weights have left some of without */
   uint64_t patterns[CEL_PATTERN_ALL_TO_ALL + 1];
 } fuzz_stats;
 

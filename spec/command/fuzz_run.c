@@ -369,6 +369,20 @@ static const cel_exchange *next_exchange(const run *r, int rank, uint32_t *at) {
   return NULL;
 }
 
+/* Whether weights leave some rank without a chunk though one after it has
+ * one. */
+static bool leaves_out(const run *r) {
+  bool ended = false;
+  cel_box chunk;
+  if (r->program.task[r->task].weights == 0) return false;
+  for (int k = r->program.ranks; k-- > 0;) {
+    bool some = chunk_of(r, k, &chunk);
+    if (ended && !some) return true;
+    ended |= some;
+  }
+  return false;
+}
+
 static bool check_exchanges(run *r) {
   uint32_t at[FUZZ_RANKS];
   memcpy(at, r->task_begin, sizeof at);
@@ -389,6 +403,7 @@ static bool check_exchanges(run *r) {
     ++r->stats->patterns[of[0]->pattern];
     r->stats->pairs += of[0]->to != NULL;
     r->stats->groups += of[0]->group > 0;
+    r->stats->left_out += leaves_out(r);
   }
 }
 

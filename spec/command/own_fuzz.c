@@ -153,8 +153,9 @@ int main(int argc, char **argv) {
     printf("%" PRIu64 " %s%s", stats.patterns[i],
            cel_pattern_name((cel_pattern)i),
            i < CEL_PATTERN_ALL_TO_ALL ? ", " : "; ");
-  printf("%" PRIu64 " in pairs, %" PRIu64 " in groups\n", stats.pairs,
-         stats.groups);
+  printf("%" PRIu64 " in pairs, %" PRIu64 " in groups, %" PRIu64
+         " that weights leave ranks out of\n",
+         stats.pairs, stats.groups, stats.left_out);
   printf("%" PRIu64 " passed, %" PRIu64 " failed\n", passed, failed);
   return failed > 0;
 }

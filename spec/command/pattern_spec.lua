@@ -375,6 +375,45 @@ describe("collective patterns", function()
     assert.equal(2, #many:messages(3, "push", few))
   end)
 
+  it("leave out ranks that weights give nothing", function()
+    local weights = { ranks = { 1, 0, 2, 0, 1 } }
+    local r = new(5)
+    local u, v = r:buffer({ 8 }), r:buffer({ 8, 8 })
+    local function submit(access) return r:submit { range = { 8 }, weights = weights, access } end
+    submit { u, "discard_write", program.same(1) }
+    local all = read_all(r, u, 8)
+    silent(r, all)
+    assert.same({ "all_gather 0@0:8" }, exchanges(r, 1, all))
+    local parts = r:of(3, "collective", all)[1].raw.exchange.parts
+    for k, count in ipairs { 2, 0, 4, 0, 2 } do
+      assert.equal(count, parts.count[k - 1] * tonumber(parts.unit))
+    end
+    submit { u, "discard_write", program.same(1) }
+    local some = submit { u, "read", program.all(1) }
+    silent(r, some)
+    assert.same({ "all_gather 0@0:8" }, exchanges(r, 1, some))
+    assert.same({ 4, 0, 0, 0, 4 }, given(r, 2, some))
+    assert.same({ 0, 0, 0, 0, 0 }, given(r, 1, some, true))
+    assert.equal("0:0", ranks.box_text(r:of(1, "collective", some)[1].raw.exchange.place, 1))
+    submit { v, "discard_write", rows() }
+    local turned = submit { v, "read", columns(1), { clamp = true } }
+    silent(r, turned)
+    assert.same({ "all_to_all 1@0:8 0:8" }, exchanges(r, 3, turned))
+    assert.same({ 12, 0, 0, 0, 12 }, given(r, 2, turned))
+    write(r, u, 8, "once")
+    local halo = submit { u, "read", program.grown(1), { clamp = true } }
+    silent(r, halo)
+    assert.same({ "scatter 0@0:8" }, exchanges(r, 3, halo))
+    assert.same({ 0, 0, 6, 0, 3 }, given(r, 0, halo))
+    -- The only one with work gathers.
+    write(r, u, 8)
+    local one = r:submit { range = { 8 }, weights = { ranks = { 0, 0, 0, 1, 0 } },
+      { u, "read", program.all(1) } }
+    silent(r, one)
+    assert.same({ "gather 0@0:8" }, exchanges(r, 1, one))
+    assert.equal(3, tonumber(r:of(1, "collective", one)[1].raw.exchange.root))
+  end)
+
   it("are a gather to whichever rank reads all alone", function()
     local r = new(4)
     local u = r:buffer({ 8, 12 })
