@@ -407,7 +407,7 @@ describe("collective patterns", function()
     assert.same({ 0, 0, 6, 0, 3 }, given(r, 0, halo))
     -- The only one with work gathers.
     write(r, u, 8)
-    local one = r:submit { range = { 8 }, weights = { ranks = { 0, 0, 0, 1, 0 } },
+    local one = r:submit { range = { 8 }, weights = { ranks = { 0, 0, 0, 1, 0 }, hash = 2 },
       { u, "read", program.all(1) } }
     silent(r, one)
     assert.same({ "gather 0@0:8" }, exchanges(r, 1, one))
