@@ -57,6 +57,10 @@ static cel_status most(cel_transport *t, int64_t *n) {
   return inner_of(t)->most(inner_of(t), n);
 }
 
+static void attend(cel_transport *t) {
+  inner_of(t)->attend(inner_of(t));
+}
+
 static cel_status join(cel_transport *t, uint32_t group, cel_comm **out) {
   return inner_of(t)->join(inner_of(t), group, out);
 }
@@ -72,29 +76,31 @@ static void destroy(cel_transport *t) {
 void cel_around_init(cel_around *around, cel_transport *inner,
                      const char *name) {
   around->inner = inner;
-  around->base = (cel_transport){.name = name,
-                                 .rank = inner->rank,
-                                 .ranks = inner->ranks,
-                                 .local_rank = inner->local_rank,
-                                 .local_ranks = inner->local_ranks,
-                                 .near = inner->near,
-                                 .nears = inner->nears,
-                                 .direct_bytes = inner->direct_bytes,
-                                 .broken = inner->broken,
-                                 .no_groups = inner->no_groups,
-                                 .send = send,
-                                 .receive = receive,
-                                 .exchange = exchange,
-                                 .poll = poll,
-                                 .busy = busy,
-                                 .agree = agree,
-                                 .agreed = agreed,
-                                 .tell = tell,
-                                 .told = told,
-                                 .broadcast = broadcast,
-                                 .gather = gather,
-                                 .most = inner->most != NULL ? most : NULL,
-                                 .join = join,
-                                 .abort = end_all,
-                                 .destroy = destroy};
+  around->base =
+      (cel_transport){.name = name,
+                      .rank = inner->rank,
+                      .ranks = inner->ranks,
+                      .local_rank = inner->local_rank,
+                      .local_ranks = inner->local_ranks,
+                      .near = inner->near,
+                      .nears = inner->nears,
+                      .direct_bytes = inner->direct_bytes,
+                      .broken = inner->broken,
+                      .no_groups = inner->no_groups,
+                      .send = send,
+                      .receive = receive,
+                      .exchange = exchange,
+                      .poll = poll,
+                      .busy = busy,
+                      .agree = agree,
+                      .agreed = agreed,
+                      .tell = tell,
+                      .told = told,
+                      .broadcast = broadcast,
+                      .gather = gather,
+                      .most = inner->most != NULL ? most : NULL,
+                      .attend = inner->attend != NULL ? attend : NULL,
+                      .join = join,
+                      .abort = end_all,
+                      .destroy = destroy};
 }

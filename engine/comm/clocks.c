@@ -31,6 +31,7 @@ void cel_clock_here(cel_clock *out) {
 static cel_told *listen(cel_transport *t) {
   cel_done done;
   for (;;) {
+    if (t->attend != NULL) t->attend(t);
     cel_told *told = t->told(t);
     if (told != NULL || t->broken != NULL) return told;
     if (t->poll(t, &done, 1) > 0) cel_free(done.error);

@@ -13,8 +13,8 @@
 
 #include "comm/transport.h"
 
-/* Control messages; see report.h for others. */
-enum { CEL_CLOCKS_ASK = -3, CEL_CLOCKS_TIME = -4, CEL_CLOCKS_DONE = -5 };
+/* Kinds of control messages; -1 to -3 are report.h's. */
+enum { CEL_CLOCKS_ASK = -4, CEL_CLOCKS_TIME = -5, CEL_CLOCKS_DONE = -6 };
 
 typedef struct cel_clock {
   int64_t (*now)(void *context); /* ns */

@@ -9,7 +9,6 @@ enum {
   WINDOW = 1024,
   REQUESTS = 256,
   SMALL_BYTES = 64 << 10,
-  BCAST_CHUNK = 1 << 30,
   LOOK_EVERY = 8 /* polls */
 };
 
@@ -126,50 +125,7 @@ static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
   return n;
 }
 
-/* --- collective calls -------------------------------------------------- */
-
-static int broadcast_bytes(cel__mpi *m, char *data, uint64_t size) {
-  int code = MPI_SUCCESS;
-  for (uint64_t at = 0; at < size && code == MPI_SUCCESS; at += BCAST_CHUNK) {
-    uint64_t chunk = size - at < BCAST_CHUNK ? size - at : BCAST_CHUNK;
-    code = MPI_Bcast(data + at, (int)chunk, MPI_BYTE, 0, m->control);
-  }
-  return code;
-}
-
-static cel_status broadcast(cel_transport *t, void **data, uint64_t *size) {
-  cel__mpi *m = (cel__mpi *)t;
-  uint64_t bytes = *size;
-  int code = MPI_Bcast(&bytes, 1, MPI_UINT64_T, 0, m->control);
-  char *at = t->rank == 0 ? *data : NULL;
-  if (code == MPI_SUCCESS && t->rank != 0) at = cel_alloc(bytes + 1);
-  if (code == MPI_SUCCESS) code = broadcast_bytes(m, at, bytes);
-  if (cel__mpi_breaks(m, code, "broadcasting", -1)) {
-    if (t->rank != 0) cel_free(at);
-    return cel_fail_with(&m->error);
-  }
-  if (t->rank == 0) return CEL_E_OK;
-  cel_free(*data);
-  *data = at;
-  *size = bytes;
-  return CEL_E_OK;
-}
-
-static cel_status gather(cel_transport *t, const void *mine, uint32_t size,
-                         void *all) {
-  cel__mpi *m = (cel__mpi *)t;
-  MPI_Comm host;
-  int code = MPI_Comm_split_type(m->control, MPI_COMM_TYPE_SHARED, (int)t->rank,
-                                 MPI_INFO_NULL, &host);
-  if (code == MPI_SUCCESS) {
-    code = MPI_Allgather(mine, (int)size, MPI_BYTE, all, (int)size, MPI_BYTE,
-                         host);
-    MPI_Comm_free(&host);
-  }
-  return cel__mpi_bad(m, code, "gathering on one host", -1)
-             ? cel_fail_with(&m->error)
-             : CEL_E_OK;
-}
+/* --- the end ----------------------------------------------------------- */
 
 #ifdef OPEN_MPI
 /* MPI_Abort without the banner, which would bury our own message. */
@@ -238,6 +194,7 @@ static void destroy(cel_transport *t) {
   MPI_Comm_free(&m->data);
   MPI_Comm_free(&m->joint);
   MPI_Comm_free(&m->control);
+  MPI_Comm_free(&m->host);
   MPI_Comm_free(&m->agreement);
   bool finalize = m->finalize;
   release(m);
@@ -337,21 +294,21 @@ static int dup_world(MPI_Comm *out) {
   return MPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN);
 }
 
-static int find_place(cel_transport *t) {
+static int find_place(cel__mpi *m) {
+  cel_transport *t = &m->base;
   int rank, ranks, local_rank, local_ranks;
-  MPI_Comm host;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   int code = MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank,
-                                 MPI_INFO_NULL, &host);
+                                 MPI_INFO_NULL, &m->host);
   if (code != MPI_SUCCESS) return code;
-  MPI_Comm_rank(host, &local_rank);
-  MPI_Comm_size(host, &local_ranks);
+  MPI_Comm_rank(m->host, &local_rank);
+  MPI_Comm_size(m->host, &local_ranks);
   t->rank = rank;
   t->ranks = ranks;
   t->local_rank = local_rank;
   t->local_ranks = local_ranks;
-  return MPI_Comm_free(&host);
+  return MPI_Comm_set_errhandler(m->host, MPI_ERRORS_RETURN);
 }
 
 static const cel_transport table = {.name = "mpi",
@@ -364,9 +321,10 @@ static const cel_transport table = {.name = "mpi",
                                     .agreed = cel__mpi_agreed,
                                     .tell = cel__mpi_tell,
                                     .told = cel__mpi_told,
-                                    .broadcast = broadcast,
-                                    .gather = gather,
+                                    .broadcast = cel__mpi_broadcast,
+                                    .gather = cel__mpi_gather,
                                     .most = cel__mpi_most,
+                                    .attend = cel__mpi_attend,
                                     .join = cel__mpi_join,
                                     .abort = end_all,
                                     .destroy = destroy};
@@ -390,7 +348,7 @@ static cel_status open_mpi(const cel_mpi_config *config, int level,
   m->config.window = fitting_window(config->window);
   m->flow[CEL__SEND].bound = config->sends;
   m->flow[CEL__RECEIVE].bound = config->receives;
-  int code = find_place(&m->base);
+  int code = find_place(m);
   if (code == MPI_SUCCESS) code = dup_world(&m->data);
   if (code == MPI_SUCCESS) code = dup_world(&m->joint);
   if (code == MPI_SUCCESS) code = dup_world(&m->control);

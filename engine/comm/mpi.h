@@ -1,11 +1,12 @@
 /* mpi.h -- the MPI transport's inside, shared by the files mpi_*.c.
  *
- *   mpi.c          starts and ends it; broadcast; the table of functions
+ *   mpi.c          starts and ends it; the table of functions
  *   mpi_data.c     messages: windows, bounds, starting and completing them
  *   mpi_pack.c     what a message looks like to MPI: direct, typed, or packed
  *   mpi_joint.c    collectives
  *   mpi_wide.c     those whose counts are no ints
  *   mpi_control.c  credits, short texts, agreements
+ *   mpi_meet.c     what all ranks do together before the executor starts
  *   mpi_comm.c     communicators of collective tasks
  *   mpi_file.c     their files
  *   mpi_alone.c    MPI for one rank without a launcher
@@ -13,7 +14,7 @@
  *
  * Every MPI request is a row of one table, tested together. Four
  * communicators keep data, collectives, control and agreements from matching
- * each other.
+ * each other; a fifth is of the ranks of one host.
  *
  * Invariants:
  *   1. flow[d].in_flight counts the rows of role SEND (d = 0), RECEIVE (1).
@@ -33,9 +34,11 @@
 
 #ifndef CEL_CDEF
 #include <mpi.h>
+#include <stddef.h>
 
 #include "base/vec.h"
 #include "comm/mpi_window.h"
+#include "comm/report.h"
 #include "comm/transport.h"
 
 typedef struct cel_mpi_config {
@@ -61,6 +64,7 @@ typedef enum cel__mpi_role {
   CEL__CREDIT_IN, /* what: uint64_t, posted again */
   CEL__TELL_IN,   /* what: cel_told */
   CEL__AGREE,     /* what: cel__mpi_vote */
+  CEL__MEET,      /* what: cel__mpi_meeting */
   CEL__ENDED      /* to be taken out of the table */
 } cel__mpi_role;
 
@@ -130,6 +134,13 @@ struct cel__mpi_vote {
   cel__mpi_vote *next;
 };
 
+/* A call of all ranks, or of a host's, that is waited for. The caller's once it
+ * is over; until then, and for good where MPI breaks, the request's. */
+typedef struct cel__mpi_meeting {
+  bool over;
+  _Alignas(max_align_t) char bytes[];
+} cel__mpi_meeting;
+
 typedef struct cel__mpi_block {
   struct cel__mpi_block *next;
 } cel__mpi_block;
@@ -143,7 +154,7 @@ typedef struct cel__mpi_pool {
 typedef struct cel__mpi {
   cel_transport base; /* first */
   cel_mpi_config config;
-  MPI_Comm data, joint, control, agreement;
+  MPI_Comm data, joint, control, agreement, host;
   bool finalize;   /* we initialised MPI */
   bool failed;     /* no message can be relied on any more */
   cel_error error; /* the first, if `failed` */
@@ -173,6 +184,7 @@ typedef struct cel__mpi {
   uint32_t polls;
   uint64_t next_vote;
   cel__mpi_vote *first_vote, *last_vote;
+  cel_report report; /* who failed before the executor started */
 } cel__mpi;
 
 /* mpi.c */
@@ -237,7 +249,6 @@ cel_agreed cel__mpi_agreed(cel_transport *t, uint64_t *index);
 void cel__mpi_tell(cel_transport *t, int64_t peer, int32_t kind,
                    const void *data, uint32_t size);
 cel_told *cel__mpi_told(cel_transport *t);
-cel_status cel__mpi_most(cel_transport *t, int64_t *n);
 void cel__mpi_send_credit(cel__mpi *m, int64_t peer, uint64_t base);
 void cel__mpi_expect_credits(cel__mpi *m);
 /* Looks for a text that has come. */
@@ -246,6 +257,13 @@ void cel__mpi_look(cel__mpi *m);
 void cel__mpi_control_ended(cel__mpi *m, cel__mpi_row row,
                             const MPI_Status *status);
 void cel__mpi_release_control(cel__mpi *m);
+
+/* mpi_meet.c */
+cel_status cel__mpi_broadcast(cel_transport *t, void **data, uint64_t *size);
+cel_status cel__mpi_gather(cel_transport *t, const void *mine, uint32_t size,
+                           void *all);
+cel_status cel__mpi_most(cel_transport *t, int64_t *n);
+void cel__mpi_attend(cel_transport *t);
 
 /* mpi_comm.c; Thread: any */
 /* How MPI is told of any number of bytes: *count of *type. */

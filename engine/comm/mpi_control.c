@@ -1,13 +1,9 @@
-/* Beside the data: credits that open windows, short texts, agreements, and what
- * ranks compare before they start.
+/* Beside the data: credits that open windows, short texts, and agreements.
  *
  * Credits are 8 bytes and always expected: a few receives for them stand open.
  * Texts are rare and of any size: now and then poll looks whether one has come.
  */
 #include "comm/mpi.h"
-#include "comm/report.h"
-
-#include <sched.h>
 
 /* --- credits ----------------------------------------------------------- */
 
@@ -129,42 +125,6 @@ cel_agreed cel__mpi_agreed(cel_transport *t, uint64_t *index) {
   return same ? CEL_AGREED_SAME : CEL_AGREED_DIFFERENT;
 }
 
-/* --- comparing, before the executor starts ----------------------------- */
-
-/* Only a rank that fails is answered; the rest is for whoever comes later. */
-static void hear(cel__mpi *m, cel_report *report) {
-  uint32_t kept = m->told_head;
-  for (uint32_t i = kept; i < m->told.n; ++i) {
-    cel_told *told = m->told.at[i];
-    if (cel_report_told(report, &m->base, told))
-      cel_free(told);
-    else
-      m->told.at[kept++] = told;
-  }
-  m->told.n = kept;
-  cel_report_tick(report, &m->base);
-}
-
-/* Another rank may never come here, as it fails before: it must be heard. */
-cel_status cel__mpi_most(cel_transport *t, int64_t *n) {
-  cel__mpi *m = (cel__mpi *)t;
-  int64_t mine = *n, all = 0;
-  MPI_Request request;
-  cel_report report = {0};
-  int over = 0, code = MPI_Iallreduce(&mine, &all, 1, MPI_INT64_T, MPI_MAX,
-                                      m->control, &request);
-  while (!cel__mpi_breaks(m, code, "comparing ranks", -1) && !over &&
-         t->broken == NULL) {
-    code = MPI_Test(&request, &over, MPI_STATUS_IGNORE);
-    t->poll(t, NULL, 0);
-    hear(m, &report);
-    sched_yield();
-  }
-  if (t->broken != NULL) return cel_fail_with(&m->error);
-  *n = all;
-  return CEL_E_OK;
-}
-
 /* --- completions ------------------------------------------------------- */
 
 void cel__mpi_control_ended(cel__mpi *m, cel__mpi_row row,
@@ -185,6 +145,7 @@ void cel__mpi_control_ended(cel__mpi *m, cel__mpi_row row,
     cel_vec_push(&m->told, row.what);
     break;
   case CEL__AGREE: ((cel__mpi_vote *)row.what)->complete = true; break;
+  case CEL__MEET: ((cel__mpi_meeting *)row.what)->over = true; break;
   default: cel_bug("request of role %d", (int)row.role);
   }
 }

@@ -1,6 +1,5 @@
 #include "comm/mpi_gpu.h"
 
-#include <limits.h>
 #include <mpi.h>
 #ifdef OPEN_MPI
 #include <mpi-ext.h>
@@ -219,20 +218,22 @@ static void destroy(cel_transport *t) {
 
 /* ---- who takes part ------------------------------------------------------ */
 
-/* Whether all ranks are fine; else the first one's reason. */
-static cel_status agree(int rank, cel_status status, bool *good, char *why,
-                        size_t size) {
+/* Whether all ranks are fine; else the first one's reason. Once all have come
+ * to say so they are here: what follows may block. */
+static cel_status agree(const gpu_link *g, cel_status status, bool *good,
+                        char *why, size_t size) {
+  cel_transport *inner = g->around.inner;
   char text[WHY] = "";
-  int mine = status == CEL_E_OK ? INT_MAX : rank, first = INT_MAX;
+  int64_t left = status == CEL_E_OK ? 0 : inner->ranks - inner->rank;
   if (status != CEL_E_OK)
     snprintf(text, sizeof text, "%.*s", WHY - 1, cel_error_last()->text);
-  int code = MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-  if (code == MPI_SUCCESS && first != INT_MAX)
-    code = MPI_Bcast(text, WHY, MPI_CHAR, first, MPI_COMM_WORLD);
-  if (code != MPI_SUCCESS)
+  CEL_TRY(inner->most(inner, &left));
+  *good = left == 0;
+  if (*good) return CEL_E_OK;
+  int first = (int)(inner->ranks - left);
+  if (MPI_Bcast(text, WHY, MPI_CHAR, first, MPI_COMM_WORLD) != MPI_SUCCESS)
     return cel_fail(CEL_E_COMM, "MPI failed while ranks told of their GPUs");
-  *good = first == INT_MAX;
-  if (!*good) snprintf(why, size, "rank %d: %s", first, text);
+  snprintf(why, size, "rank %d: %s", first, text);
   return CEL_E_OK;
 }
 
@@ -282,13 +283,12 @@ static cel_status probe(const gpu_link *g, CUdeviceptr at) {
  * before others wait for it. */
 static cel_status meet(gpu_link *g, bool takes, bool *good, char *why,
                        size_t size) {
-  int rank = (int)g->around.base.rank;
   CUdeviceptr at = 0;
-  CEL_TRY(agree(rank, look(g->cuda, takes), good, why, size));
+  CEL_TRY(agree(g, look(g->cuda, takes), good, why, size));
   if (!*good) return CEL_E_OK;
-  cel_status status = agree(rank, prepare_probe(g, &at), good, why, size);
+  cel_status status = agree(g, prepare_probe(g, &at), good, why, size);
   if (status == CEL_E_OK && *good)
-    status = agree(rank, probe(g, at), good, why, size);
+    status = agree(g, probe(g, at), good, why, size);
   if (at != 0) g->cuda->api->cuMemFree_v2(at);
   if (status != CEL_E_OK || !*good) return status;
   return cel_transport_mpi(&g->second);

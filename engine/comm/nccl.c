@@ -287,7 +287,10 @@ cel_status cel__nccl_gather(cel__nccl *n, const void *mine, uint32_t size,
   ++n->meetings;
   cel_done done;
   inner->exchange(inner, &joint);
-  while (inner->poll(inner, &done, 1) == 0) sched_yield();
+  while (inner->poll(inner, &done, 1) == 0) {
+    if (inner->attend != NULL) inner->attend(inner);
+    sched_yield();
+  }
   cel_assert(done.ticket == joint.ticket);
   if (done.error == NULL) return CEL_E_OK;
   cel_status status = cel_fail_with(done.error);

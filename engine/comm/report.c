@@ -30,6 +30,12 @@ bool cel_report_settled(void) {
   return atomic_load(&settled);
 }
 
+cel_report cel_report_so_far(void) {
+  int64_t who = atomic_load(&asker);
+  return (cel_report){
+      .asked = who >= 0, .answered = atomic_load(&given), .asker = who};
+}
+
 bool cel_report_told(cel_report *report, cel_transport *t,
                      const cel_told *told) {
   if (told->kind == CEL_REPORT_YOURS || told->kind == CEL_REPORT_HEARD)
@@ -81,9 +87,7 @@ static void nap(void) {
 
 /* Waits until this rank is to print. */
 static void wait_for_turn(cel_transport *t, bool cancelled) {
-  cel_report report = {.asked = atomic_load(&asker) >= 0,
-                       .answered = atomic_load(&given),
-                       .asker = atomic_load(&asker)};
+  cel_report report = cel_report_so_far();
   int64_t place = t->rank < STAGGER_RANKS ? t->rank : STAGGER_RANKS;
   int64_t most = (cancelled ? ENDED : PATIENCE) + place * STAGGER;
   if (t->rank == 0 && !cancelled) return;

@@ -17,10 +17,11 @@
  * rank runs: a machine that is busy, or stops for a while, takes no rank for
  * deaf.
  *
- * Threads: the transport has one driver at a time. While the executor runs, it
- * hands what it is told to cel_report_told and calls cel_report_tick; before
- * main calls cel_report_error it ends the executor, and drives the transport
- * itself from then on.
+ * Threads: the transport has one driver at a time. While main waits for other
+ * ranks, before the executor runs, the transport itself does what follows.
+ * While the executor runs, it hands what it is told to cel_report_told and
+ * calls cel_report_tick; before main calls cel_report_error it ends the
+ * executor, and drives the transport itself from then on.
  */
 #ifndef CEL_COMM_REPORT_H
 #define CEL_COMM_REPORT_H
@@ -36,6 +37,9 @@ typedef struct cel_report {
   int64_t asker;
   int64_t ticked_us, waited_us;
 } cel_report;
+
+/* What this process has been asked so far, by whoever drove the transport. */
+cel_report cel_report_so_far(void);
 
 /* Whether the message was one of this module's; then it has been dealt with.
  * The caller frees it, either way. Thread: the transport's driver. */

@@ -183,17 +183,21 @@ struct cel_transport {
                uint32_t size);
   cel_told *(*told)(cel_transport *t); /* null: nothing */
   /* Rank 0's bytes on all ranks; *data is replaced on the others (cel_free).
-   * Collective, blocking; before the executor starts. Thread: main. */
+   * Collective; before the executor starts. As the next two it waits for all,
+   * and ranks that fail meanwhile are answered. Thread: main. */
   cel_status (*broadcast)(cel_transport *t, void **data, uint64_t *size);
   /* `size` bytes of every rank of this host, in the order of local_rank, into
-   * *all. Collective over the host, blocking; when broadcast may be called.
-   * Thread: main. */
+   * *all. Collective over the host; when broadcast may be called. Thread: main.
+   */
   cel_status (*gather)(cel_transport *t, const void *mine, uint32_t size,
                        void *all);
-  /* The largest of what all ranks have in *n, there. Collective, blocking, but
-   * ranks that fail meanwhile are answered; when broadcast may be called. Null
-   * where there are no other processes. Thread: main. */
+  /* The largest of what all ranks have in *n, there. Collective; when broadcast
+   * may be called. Null where there are no other processes. Thread: main. */
   cel_status (*most)(cel_transport *t, int64_t *n);
+  /* Answers ranks that have failed, of which poll has heard; other texts stay.
+   * For whoever polls until others have come, before the executor starts. Null
+   * where there are no other processes. Thread: main. */
+  void (*attend)(cel_transport *t);
   /* The communicator of collective tasks of `group`, from 1, which the caller
    * owns and destroys before the transport. Collective, blocking. Thread: the
    * group's. */

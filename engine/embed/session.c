@@ -106,17 +106,19 @@ static cel_status link_by_mpi(cel_session *s) {
                                &s->transport, s->no_mpi, sizeof s->no_mpi);
 }
 
+/* The largest of all ranks' *n. */
+static cel_status find_most(cel_session *s, int64_t *n) {
+  cel_transport *t = s->transport;
+  return t->most != NULL ? t->most(t, n) : CEL_E_OK;
+}
+
 /* Between GPUs messages go a shorter way than collectives in host memory. What
  * rank 0 does all do. */
 static cel_status share_direct(cel_session *s) {
-  cel_transport *t = s->transport;
-  uint64_t size = sizeof s->direct;
-  void *direct = cel_alloc(size);
-  *(bool *)direct = t->nears > 0;
-  cel_status status = t->broadcast(t, &direct, &size);
-  if (status == CEL_E_OK) s->direct = *(bool *)direct;
-  cel_free(direct);
-  return status;
+  int64_t direct = s->transport->rank == 0 && s->transport->nears > 0;
+  CEL_TRY(find_most(s, &direct));
+  s->direct = direct > 0;
+  return CEL_E_OK;
 }
 
 /* Where ranks have GPUs, messages go from GPU to GPU: within a host by the
@@ -164,15 +166,13 @@ static cel_status join_gpus(cel_session *s) {
 /* Whoever has most devices has most partial results of a reduction; all ranks
  * have room for so many then. All come here. */
 static cel_status count_reducing(cel_session *s) {
-  cel_transport *t = s->transport;
   s->reducing = s->choice.devices;
-  return t->most != NULL ? t->most(t, &s->reducing) : CEL_E_OK;
+  return find_most(s, &s->reducing);
 }
 
 cel_status cel_session_meet(cel_session *s, bool works, bool *any) {
-  cel_transport *t = s->transport;
   int64_t most = works || s->met;
-  if (!s->met && t->most != NULL) CEL_TRY(t->most(t, &most));
+  if (!s->met) CEL_TRY(find_most(s, &most));
   *any = most > 0;
   s->met = s->met || *any;
   return CEL_E_OK;

@@ -38,8 +38,10 @@ typedef struct log_text {
 void cel__divergence_init(cel_divergence *d, cel_transport *transport,
                           void (*failed)(void *, const cel_error *),
                           void *context) {
-  *d = (cel_divergence){
-      .transport = transport, .failed = failed, .context = context};
+  *d = (cel_divergence){.transport = transport,
+                        .failed = failed,
+                        .context = context,
+                        .report = cel_report_so_far()};
   pthread_mutex_init(&d->lock, NULL);
   if (transport->rank != 0) return;
   d->answer = cel_alloc_zero((size_t)transport->ranks * sizeof *d->answer);

@@ -235,8 +235,7 @@ static int share(const settings *set) {
 
 /* Ranks that do not know that they are on one host: their clocks are alike, and
  * they find out as well as they can. */
-static int clocks(void) {
-  cel_transport *t = join();
+static void compare_clocks(cel_transport *t) {
   cel_clock clock;
   cel_clock_offset found = {-1, -1};
   cel_clock_here(&clock);
@@ -247,9 +246,78 @@ static int clocks(void) {
   if (found.ahead > found.within || -found.ahead > found.within ||
       (t->rank > 0 && found.within == 0))
     exchange_give_up(t, "a clock that is not what it is");
+}
+
+static int clocks(void) {
+  cel_transport *t = join();
+  compare_clocks(t);
   if (t->rank == 0) puts("1 passed, 0 failed");
   t->destroy(t);
   return 0;
+}
+
+/* Waits until rank 0 leaves it to this rank to say what went wrong. */
+static void ask_for_word(cel_transport *t) {
+  cel_done done;
+  bool heard = false;
+  t->tell(t, 0, CEL_REPORT_ASK, NULL, 0);
+  for (double since = exchange_now(); !heard; exchange_nap()) {
+    if (exchange_now() - since > 60) exchange_give_up(t, "rank 0 is deaf");
+    t->poll(t, &done, 1);
+    for (cel_told *told; (told = t->told(t)) != NULL; cel_free(told))
+      heard |= told->kind == CEL_REPORT_YOURS;
+  }
+}
+
+/* Rank 1 fails before it comes to where the others wait for it. */
+static int absent(const char *where) {
+  cel_transport *t = join();
+  uint64_t size = 4 << 20; /* more than leaves before anybody takes it */
+  void *data = cel_alloc_zero(size);
+  int64_t most = 1, all[4];
+  if (t->rank == 1) {
+    ask_for_word(t);
+    puts("heard");
+    fflush(stdout);
+    t->abort(t, 4);
+  }
+  if (strcmp(where, "broadcast") == 0) t->broadcast(t, &data, &size);
+  if (strcmp(where, "gather") == 0) t->gather(t, &most, sizeof most, all);
+  if (strcmp(where, "most") == 0) t->most(t, &most);
+  if (strcmp(where, "clocks") == 0) compare_clocks(t);
+  if (t->rank == 0) exchange_give_up(t, "rank 1 is not missed");
+  for (;;) exchange_nap();
+}
+
+static bool probes_fail;
+
+/* Before MPI's own, which is reached by its other name. */
+int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag,
+               MPI_Status *status) {
+  if (probes_fail) return MPI_ERR_OTHER;
+  return PMPI_Iprobe(source, tag, comm, flag, status);
+}
+
+/* MPI breaks while rank 0 waits for rank 1, which comes later: what is still
+ * written then lies in memory that is kept for it. */
+static int outlives(void) {
+  cel_transport *t = join();
+  cel__mpi *m = (cel__mpi *)t;
+  int64_t most = t->rank == 0 ? 3 : 7;
+  probes_fail = t->rank == 0;
+  if (t->rank == 0 && t->most(t, &most) == CEL_E_OK)
+    exchange_give_up(t, "MPI does not break");
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (t->rank > 0) t->most(t, &most);
+  if (t->rank > 0)
+    for (;;) exchange_nap();
+  if (m->row.n != 1) exchange_give_up(t, "nobody keeps the request");
+  const cel__mpi_meeting *meeting = m->row.at[0].what;
+  MPI_Wait(&m->request.at[0], MPI_STATUS_IGNORE);
+  memcpy(&most, meeting->bytes, sizeof most);
+  printf("%s; %lld\n", t->broken->text, (long long)most);
+  t->abort(t, 4);
+  return 1;
 }
 
 /* Waits for a message that never comes; rank 1 dies by `how`. */
@@ -457,6 +525,8 @@ int main(int argc, char **argv) {
   if (strcmp(command, "mismatch") == 0)
     return mismatch(argc > 2 ? atoi(argv[2]) : 9);
   if (strcmp(command, "breaks") == 0) return breaks();
+  if (strcmp(command, "outlives") == 0) return outlives();
+  if (strcmp(command, "absent") == 0) return absent(argc > 2 ? argv[2] : "");
   if (strcmp(command, "report") == 0) return report(argc > 2 ? argv[2] : "all");
   if (strcmp(command, "die") == 0) return die(argc > 2 ? argv[2] : "abort");
   if (strcmp(command, "launched") == 0) {
@@ -465,8 +535,7 @@ int main(int argc, char **argv) {
   }
   fprintf(stderr,
           "usage: mpi_check "
-          "exchange|share|where|spread|clocks|flood|mismatch|breaks|die|report|"
-          "launched"
-          " ...\n");
+          "exchange|share|where|spread|clocks|flood|mismatch|breaks|outlives|"
+          "absent|die|report|launched ...\n");
   return 2;
 }

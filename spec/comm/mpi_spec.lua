@@ -96,6 +96,18 @@ describe("the MPI transport", function()
     assert.matches("^MPI failed while agreeing: MPI_ERR_COMM", r.stdout)
   end)
 
+  it("keeps what MPI may still write to where it breaks", function()
+    local r = check(2, { "outlives" })
+    assert.matches("^MPI failed while looking for messages: [^\n]*; 7\n$", r.stdout)
+  end)
+
+  for _, where in ipairs({ "broadcast", "gather", "most", "clocks" }) do
+    it("hears a rank that fails where others wait for it: " .. where, function()
+      local r = check(3, { "absent", where })
+      assert.equal("heard\n", r.stdout, r.stderr)
+    end)
+  end
+
   for _, how in ipairs({ "kill", "exit", "abort" }) do
     it("ends all ranks when one of them ends by " .. how, function()
       local r = check(3, { "die", how })
