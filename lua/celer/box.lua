@@ -32,7 +32,7 @@ end
 ---@field min table<integer, integer>  indexed from 0
 ---@field max table<integer, integer>
 ---@field size table<integer, integer>
----@field clamp boolean?  may leave the buffer; what is outside is cut off
+---@field clamp? boolean  may leave the buffer; what is outside is cut off
 local Box = {}
 
 ---@class celer.chunk: celer.box
@@ -163,6 +163,7 @@ end
 
 --- Grows the box on both sides, by one extent per dimension. What leaves the
 --- buffer is cut off.
+---@param ... integer
 ---@return celer.box
 function Box:grow(...)
   local n = select("#", ...)
@@ -181,6 +182,9 @@ function Box:grow(...)
 end
 
 --- The same box but [lo, hi) in dimension `dim`.
+---@param dim integer  from 0
+---@param lo integer
+---@param hi integer
 ---@return celer.box
 function Box:with(dim, lo, hi)
   local min, max = M.bounds(self)

@@ -71,6 +71,7 @@ local function build_parser()
     :choices { "list", "size", "prune", "clear" }
   cache:option("--days", "how long that is for prune; 30 by default"):argname("N")
     :convert(days):default("30"):show_default(false)
+  add_command(parser, "types", "what editors know of celer: declarations, on stdout")
   add_command(parser, "repl", "an interactive session")
   return parser
 end
@@ -346,6 +347,7 @@ function M.main(words)
   if options.cache then
     return require("celer.cache").run(options.action or "list", options.days)
   end
+  if options.types then return require("celer.definitions").run() end
   local resolved, message = resolve(options)
   if not resolved then return usage(message) end
   local path = script_of(words, options, text)

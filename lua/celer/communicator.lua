@@ -73,6 +73,7 @@ end
 
 -- ---- calls ------------------------------------------------------------------
 
+---@class celer.communicator
 local Methods = {}
 
 --- Until every rank has come here.
@@ -154,7 +155,7 @@ end
 --- ranks.
 ---@param value any
 ---@param ... any
----@return table?
+---@return table  nil but on that rank
 function Methods:gather(value, ...)
   local call = "comm:gather"
   place.method(self, Comm, call)

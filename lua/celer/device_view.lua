@@ -24,6 +24,7 @@ DeviceView.__call, DeviceView.__newindex = refuse, refuse
 DeviceView.set, DeviceView.string = refuse, refuse
 
 --- As a host task's, but the address is one of the GPU.
+---@return ffi.cdata* pointer, integer? ...  distances
 function DeviceView:pointer()
   place.method(self, DeviceView, "view:pointer")
   return view.pointer(self)

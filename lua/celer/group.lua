@@ -101,7 +101,7 @@ end
 
 --- Reads the part that the mapper gives for each chunk.
 ---@param buffer celer.buffer
----@param map? function  range mapper; default celer.one_to_one
+---@param map? celer.range_mapper  default: celer.one_to_one
 ---@return celer.access
 function Group:read(buffer, map)
   return declare(self, "read", "cg:read", buffer, map)
@@ -109,7 +109,7 @@ end
 
 --- Writes some of it and keeps what is not overwritten.
 ---@param buffer celer.buffer
----@param map? function
+---@param map? celer.range_mapper
 ---@return celer.access
 function Group:write(buffer, map)
   return declare(self, "write", "cg:write", buffer, map)
@@ -117,7 +117,7 @@ end
 
 --- Writes all of it; what was there before need not be kept.
 ---@param buffer celer.buffer
----@param map? function
+---@param map? celer.range_mapper
 ---@return celer.access
 function Group:discard_write(buffer, map)
   return declare(self, "discard_write", "cg:discard_write", buffer, map)
@@ -125,7 +125,7 @@ end
 
 --- Reads it, then writes it.
 ---@param buffer celer.buffer
----@param map? function
+---@param map? celer.range_mapper
 ---@return celer.access
 function Group:read_write(buffer, map)
   return declare(self, "read_write", "cg:read_write", buffer, map)
@@ -137,7 +137,7 @@ end
 --- one of your own, associative and commutative: C++ of a and b, and the value that
 --- changes nothing.
 ---@param buffer celer.buffer
----@param operator string|{combine: string, identity: any}
+---@param operator "sum"|"prod"|"min"|"max"|"and"|"or"|{combine: string, identity: any}
 ---@param options? {include_current: boolean?}
 ---@return celer.access
 function Group:reduce(buffer, operator, options)
@@ -152,7 +152,7 @@ end
 --- others: "sequential" (the default) in submission order; "exclusive" in any
 --- order, one at a time; "relaxed" in any order, at the same time.
 ---@param object celer.host_object
----@param order? string
+---@param order? "sequential"|"exclusive"|"relaxed"
 ---@return celer.side_effect
 function Group:side_effect(object, order)
   open(self, "cg:side_effect")
@@ -306,13 +306,17 @@ function Group:parallel_for(range, kernel, ...)
   settle(submit_kernel, self, space, made, used, values, group, range)
 end
 
+---@class celer.placement  where a host task runs
+
 local function marker(name)
   return setmetatable({}, { __tostring = function() return name end })
 end
 
 --- Where a host task runs: one call, on one rank.
+---@type celer.placement
 M.once = marker "celer.once"
 --- One call, on rank 0.
+---@type celer.placement
 M.on_master = marker "celer.on_master"
 
 -- A host task's arguments with placeholders for accesses and side effects.
@@ -424,7 +428,7 @@ local function spread(where)
 end
 
 --- Runs a Lua function off the main thread.
----@param where any  celer.once, celer.on_master, celer.collective(), or a range to be divided
+---@param where celer.placement|celer.collective|celer.box|integer[]|integer  or a range to divide
 ---@param f fun(part: celer.part, ...)
 ---@param ... any  accesses and plain values, passed to f after its part
 function Group:host_task(where, f, ...)

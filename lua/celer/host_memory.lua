@@ -161,6 +161,8 @@ local function number(self, call, value)
 end
 
 --- The value of a field, or of element `i` of one; atomic, as all below.
+---@param ... any  the field, and which element of an array
+---@return number|ffi.cdata*
 function Memory:load(...)
   local p, type_ = locate(self, "load", ...)
   if type_.class == "f" then return C.cel_atomic_load_real(p, type_.size) end
@@ -168,6 +170,7 @@ function Memory:load(...)
 end
 
 --- Sets it: object:store("n", i, value), or object:store("total", value).
+---@param ... any  field, element, value
 function Memory:store(...)
   local p, type_, value = locate(self, "store", ...)
   if type_.class == "f" then
@@ -180,6 +183,8 @@ end
 local signed = { [4] = types.find("int32_t"), [8] = types.find("int64_t") }
 
 --- Adds to it; gives what it was.
+---@param ... any  field, element, value
+---@return number|ffi.cdata*
 function Memory:add(...)
   local p, type_, value = locate(self, "add", ...)
   if type_.class == "f" then
@@ -191,6 +196,8 @@ function Memory:add(...)
 end
 
 --- Sets it; gives what it was.
+---@param ... any  field, element, value
+---@return number|ffi.cdata*
 function Memory:exchange(...)
   local p, type_, value = locate(self, "exchange", ...)
   if type_.class == "f" then
@@ -201,6 +208,8 @@ function Memory:exchange(...)
 end
 
 --- Sets it if it is `expected`; whether it was.
+---@param ... any  field, element, what is expected, value
+---@return boolean
 function Memory:compare(...)
   local p, type_, expected, desired = locate(self, "compare", ...)
   if type_.class == "f" then
@@ -211,6 +220,7 @@ function Memory:compare(...)
 end
 
 --- An FFI pointer to the struct, good as long as the task runs.
+---@return ffi.cdata*
 function Memory:pointer()
   if not shapes[self] then fail("call it with a colon: object:pointer()") end
   return shapes[self].struct

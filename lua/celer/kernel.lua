@@ -23,6 +23,7 @@ local spelling = { [M.IN] = "in", [M.OUT] = "out", [M.INOUT] = "inout",
 ---@field name string
 ---@field signature string  as in the source, for messages
 ---@field params table[]  cel_param
+---@field [string] celer.kernel  of a source with several
 local Kernel = { __noun = "kernel" }
 
 --- A kernel is found by its name in what celer.kernel gives, also where there is
@@ -326,7 +327,7 @@ end
 --- with several a table of them by name.
 ---@param source string|{file: string}  text, or a file beside the script
 ---@param options? {defines: table<string, number|string|boolean>?, options: table?}
----@return celer.kernel|table<string, celer.kernel>
+---@return celer.kernel
 function M.new(source, options)
   options = options == nil and {} or options
   check_options(options)

@@ -123,9 +123,9 @@ local kept = {}
 ---@field rank integer
 ---@field ranks integer
 ---@field stream ffi.cdata*|false  interop tasks: what to enqueue on; false on the processor
----@field device integer?  interop tasks
----@field kept table?  interop and collective tasks: outlives the call
----@field comm celer.communicator?  collective tasks
+---@field device integer  interop tasks
+---@field kept table  interop and collective tasks: outlives the call
+---@field comm celer.communicator  collective tasks
 local function make_part(call, extra)
   local dims = extra.dims
   local a0, a1, a2, b0, b1, b2, c0, c1, c2, d0, d1, d2 = core.part(call)

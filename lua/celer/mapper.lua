@@ -11,6 +11,14 @@ local make, new, whole = box.make, box.new, box.whole
 local floor, least_of = symbol.floor, symbol.min
 local fail = place.fail
 
+--- What a chunk of the work touches of a buffer: a box, or several, or a table of
+--- boxes.
+---@alias celer.range_mapper fun(chunk: celer.chunk, buffer: celer.extents): ...
+
+---@class celer.extents  of a buffer, as a range mapper sees it
+---@field dims integer
+---@field size table<integer, integer>  indexed from 0
+
 local M = {
   --- Arithmetic for mappers; on plain numbers the same as math's.
   floor = symbol.floor,
@@ -33,16 +41,23 @@ end
 M.same_dims = same_dims
 
 --- Each item touches the element at its own coordinates.
+---@param chunk celer.chunk
+---@param buffer celer.extents
+---@return celer.box
 function M.one_to_one(chunk, buffer)
   same_dims("one_to_one", chunk, buffer)
   return chunk
 end
 
 --- Every chunk touches all of the buffer.
+---@param _ celer.chunk
+---@param buffer celer.extents
+---@return celer.box
 function M.all(_, buffer) return whole(buffer) end
 
 --- Every chunk touches this box.
 ---@param part celer.box
+---@return celer.range_mapper
 function M.fixed(part)
   if not box.is_box(part) then
     fail("celer.fixed takes a celer.box, not a %s", type(part))
@@ -64,6 +79,9 @@ M.one_by_rows = one_by_rows
 --- of an index space of as many do where all ranks have one weight; so a rank
 --- touches what it computed. Where the ranks divide the rows it is in closed form,
 --- else listed once, rank by rank.
+---@param chunk celer.chunk
+---@param buffer celer.extents
+---@return celer.box
 function M.even_split(chunk, buffer)
   one_by_rows(chunk, buffer)
   local rows, items = buffer.size[0], chunk.global[0]
@@ -81,6 +99,7 @@ end
 
 --- The chunk's own coordinates, but all of the buffer along `dim`.
 ---@param dim integer
+---@return celer.range_mapper
 function M.slice(dim)
   check_dim("slice", dim)
   return function(chunk, buffer)
@@ -122,7 +141,8 @@ end
 --- The chunk and what lies around it, up to an extent per dimension; what leaves
 --- the buffer is cut off. Shapes: "bounding_box" (default) with the corners,
 --- "along_axes" without them.
----@param ... integer|string  extents, then the shape
+---@param ... integer|"bounding_box"|"along_axes"  extents, then the shape
+---@return celer.range_mapper
 function M.neighborhood(...)
   local extents, shape = { ... }, "bounding_box"
   if type(extents[#extents]) == "string" then
@@ -150,6 +170,7 @@ end
 --- Dimension j of the buffer is dimension permutation[j] of the chunk:
 --- celer.transposed(1, 0).
 ---@param ... integer
+---@return celer.range_mapper
 function M.transposed(...)
   local p = { ... }
   check_permutation(p)

@@ -9,7 +9,8 @@ local fail = place.fail
 
 local M = {}
 
--- A number that each chunk has of its own; code as plain.cuh reads it.
+--- A number that each chunk has of its own; code as plain.cuh reads it.
+---@class celer.plain_argument
 local Placeholder = {}
 Placeholder.__index = Placeholder
 
@@ -25,16 +26,25 @@ end
 
 --- For an integer of a kernel from celer.cuda_module: how many items of dimension
 --- `d` (0) the chunk has.
+---@param d? integer
+---@return celer.plain_argument
 function M.chunk_size(d) return placeholder("celer.chunk_size", 0, d) end
 
 --- Where the chunk begins in dimension `d` of the range.
+---@param d? integer
+---@return celer.plain_argument
 function M.chunk_start(d) return placeholder("celer.chunk_start", 1, d) end
 
 --- How many items the whole range has in dimension `d`.
+---@param d? integer
+---@return celer.plain_argument
 function M.range_size(d) return placeholder("celer.range_size", 2, d) end
 
 --- How many elements lie between two neighbours along dimension `d` of what
 --- argument number `argument` points to.
+---@param argument integer
+---@param d? integer
+---@return celer.plain_argument
 function M.stride(argument, d)
   if type(argument) ~= "number" or argument % 1 ~= 0 or argument < 1 or argument > 64 then
     fail("celer.stride: which argument? a whole number from 1")

@@ -82,7 +82,7 @@ local function engine()
 end
 
 --- What a range mapper is compiled to for a buffer, and what is proved of it.
----@param map function
+---@param map celer.range_mapper
 ---@param buffer celer.buffer
 ---@param range? integer[]|integer|celer.box  index space; default the buffer's
 ---@return string

@@ -76,7 +76,7 @@ end
 --- which computes nothing, it brings `dry`: a value for all elements or a function
 --- of their coordinates; of an object, what its function would give.
 ---@param buffer celer.buffer|celer.host_object
----@param part? celer.box|fun(rank: integer, ranks: integer): celer.box|fun(object: any): any
+---@param part? celer.box|fun(rank_or_object: any, ranks: integer): any
 ---@param options? {dry: any}
 ---@return celer.capture
 function M.capture(buffer, part, options)

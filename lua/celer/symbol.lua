@@ -165,6 +165,8 @@ local function whole(x)
 end
 
 --- The largest whole number not above x; x may be a plain number.
+---@param x number
+---@return integer
 function M.floor(x)
   if not is_symbol(x) then return floor(x) end
   if not is_fraction(check(x)) then return x end
@@ -172,6 +174,8 @@ function M.floor(x)
 end
 
 --- The smallest whole number not below x.
+---@param x number
+---@return integer
 function M.ceil(x)
   if not is_symbol(x) then return ceil(x) end
   if not is_fraction(check(x)) then return x end
@@ -185,6 +189,10 @@ local function choose(o, plain, a, b)
 end
 
 --- The smallest of its arguments, plain numbers or not.
+---@param a number
+---@param b number
+---@param ... number
+---@return number
 function M.min(a, b, ...)
   if type(b) == "nil" then return a end -- a symbol compared would refuse
   local r = choose(LOW, min, a, b)
@@ -193,6 +201,10 @@ function M.min(a, b, ...)
 end
 
 --- The largest of its arguments.
+---@param a number
+---@param b number
+---@param ... number
+---@return number
 function M.max(a, b, ...)
   if type(b) == "nil" then return a end -- a symbol compared would refuse
   local r = choose(HIGH, max, a, b)

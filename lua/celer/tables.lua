@@ -16,6 +16,9 @@ local each = M.each
 
 --- Like pairs, in ascending order of keys (numbers, strings and booleans).
 --- `pairs` visits string keys in an order that differs between ranks.
+---@generic K, V
+---@param t table<K, V>
+---@return fun(): K, V
 function M.sorted_pairs(t)
   local keys = {}
   for k in each(t) do keys[#keys + 1] = k end

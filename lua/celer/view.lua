@@ -9,6 +9,8 @@ local place = require "celer.place"
 local types = require "celer.types"
 
 ---@class celer.view
+---@overload fun(i?: integer, j?: integer, k?: integer): any
+---@field [integer] any  of one dimension
 ---@field name string  the buffer's, for messages
 ---@field dims integer
 ---@field type celer.type
@@ -118,6 +120,7 @@ local function put(self, at, value)
 end
 
 --- Writes one element: v:set(i, j, value) in two dimensions.
+---@param ... any  as many coordinates as there are dimensions, and the value
 function View:set(...)
   place.method(self, View, "view:set")
   if not self.writable then
@@ -159,6 +162,7 @@ end
 --- A pointer to the first element of the part, and the distance, in elements,
 --- from one to the next along each dimension. Nothing checks what is done with
 --- it; it is good as long as the task runs, or the snapshot lives.
+---@return ffi.cdata* pointer, integer? ...  distances
 function View:pointer()
   place.method(self, View, "view:pointer")
   return M.pointer(self)

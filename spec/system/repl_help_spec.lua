@@ -43,15 +43,36 @@ describe("help", function()
   end)
 
   it("tells of functions what stands above them in the source", function()
-    local above = read("lua/celer/mapper.lua"):match "%-%-%- ([^\n]+)\nfunction M.all%("
-    assert.equal("celer.all(_, buffer)\n  " .. above .. "\n"
+    local above = read("lua/celer/mapper.lua"):match("%-%-%- ([^\n]+)\n"
+      .. ("%-%-%-@[^\n]+\n"):rep(3) .. "function M.all%(")
+    assert.equal("celer.all(_, buffer)\n  " .. above .. "\n  _               celer.chunk\n"
+      .. "  buffer          celer.extents\n  gives celer.box\n"
       .. '  see help "Say what a chunk touches: range mappers"\n',
       (session("help(celer.all)"):gsub('\n           ".*$', "\n")))
     assert.equal(session "help(celer.buffer)", session "help 'celer.buffer'")
     local read_text = session "help 'cg:read'"
     assert.matches("^celer.command_group:read%(buffer, map%)\n  Reads the part", read_text)
-    assert.matches("\n  map%? +function: range mapper; default celer.one_to_one\n", read_text)
+    assert.matches("\n  map%? +celer.range_mapper: default: celer.one_to_one\n", read_text)
     assert.matches("^celer.io.load%(path, options%)\n", session "help(celer.io.load)")
+    assert.equal(session "help(celer.io.load)", session "help 'celer.io.load'")
+    assert.matches("^celer.communicator:barrier%(%)\n  Until", session "help 'comm:barrier'")
+    assert.matches("^celer.once\n  Where a host task runs", session "help(celer.once)")
+  end)
+
+  it("has something to tell of every name in celer", function()
+    assert.equal("41 or more\n", (session [==[
+      local said, names, print_ = 0, 0, print
+      local function count(...) said = said + #table.concat { ... } end
+      for name in celer.sorted_pairs(getmetatable(celer).__names) do
+        for _, what in ipairs { celer[name], name, "celer." .. name } do
+          said, print = 0, count
+          help(what)
+          print = print_
+          if said < 50 then print(name, what, said) end
+        end
+        names = names + 1
+      end
+      print(names >= 42 and "41 or more" or names)]==]:gsub("\n +", " ")))
   end)
 
   it("tells of objects what their class has", function()

@@ -6,6 +6,11 @@ local core = require "celer.core"
 
 local M = {}
 
+--- The modules that have what is public, but for the functions in `celer` itself.
+M.modules = { "queue", "group", "buffer", "box", "view", "snapshot", "object", "kernel",
+  "weights", "communicator", "shared_file", "device_view", "host_memory", "lane", "hints",
+  "collective", "nd_range", "types", "mapper", "io", "palette", "balance", "plain" }
+
 local texts = {} -- lines of a source, by name
 
 -- The lines of the celer source that a function comes from; nil for others.
@@ -63,13 +68,27 @@ local function take(doc, line)
   elseif not tag then doc.text[#doc.text + 1] = line:gsub("^ ", "") end
 end
 
--- The comment that ends above line `at`; nil for none.
-local function comment_above(lines, at)
+--- The lines of a module's source.
+---@param module string
+---@return string[]
+function M.source(module) return lines_of("=celer/" .. module .. ".lua") end
+
+--- The comment that ends above line `at`, as it stands.
+---@param lines string[]
+---@param at integer
+---@return string[]
+function M.comment_lines(lines, at)
   local first = at
   while first > 1 and lines[first - 1]:find "^%s*%-%-%-" do first = first - 1 end
-  if first == at then return nil end
+  return { unpack(lines, first, at - 1) }
+end
+
+-- The comment that ends above line `at`; nil for none.
+local function comment_above(lines, at)
+  local comment = M.comment_lines(lines, at)
+  if #comment == 0 then return nil end
   local doc = { text = {}, params = {}, fields = {}, returns = {} }
-  for i = first, at - 1 do take(doc, (lines[i]:gsub("^%s*%-%-%-", ""))) end
+  for _, line in ipairs(comment) do take(doc, (line:gsub("^%s*%-%-%-", ""))) end
   return doc
 end
 
@@ -90,6 +109,26 @@ local function names_of_parameters(f, info)
   for i = 1, info.nparams do out[i] = debug.getlocal(f, i) end
   if info.isvararg then out[#out + 1] = "..." end
   return out
+end
+
+--- The comment above a function of celer's as it stands, and its parameters.
+---@param f function
+---@return string[] comment, string[] parameters
+function M.above(f)
+  local info = debug.getinfo(f, "Su")
+  return M.comment_lines(lines_of(info.source), info.linedefined), names_of_parameters(f, info)
+end
+
+--- The comment above what a module gives to celer.<name>, where that is no function.
+---@param name string
+---@return string[]
+function M.comment_of_name(name)
+  local entry = getmetatable(require "celer").__names[name]
+  local lines = M.source(entry[1])
+  for at, line in ipairs(lines) do
+    if line:find("^M%." .. tostring(entry[2]) .. " = ") then return M.comment_lines(lines, at) end
+  end
+  return {}
 end
 
 --- What is written above a function of celer's, with `parameters`, their names;
@@ -176,10 +215,7 @@ end
 ---@return celer.doc[]
 function M.methods(name)
   local out = {}
-  for _, module in ipairs { "queue", "group", "buffer", "box", "view", "snapshot", "object",
-    "kernel", "weights", "communicator", "shared_file", "device_view", "host_memory" } do
-    add_methods(out, lines_of("=celer/" .. module .. ".lua"), name)
-  end
+  for _, module in ipairs(M.modules) do add_methods(out, M.source(module), name) end
   return out
 end
 

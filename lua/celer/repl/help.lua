@@ -86,6 +86,15 @@ local function of_function(f)
   put_doc(name_in_celer(f) or doc.name, doc)
 end
 
+-- What is no function, such as celer.once.
+local function of_value(path)
+  put(path)
+  for _, line in ipairs(docs.comment_of_name(path:match "[%w_]+$")) do
+    if not line:find "^%-%-%-@" then put(" ", (line:gsub("^%-%-%-", ""))) end
+  end
+  put_mentions(path)
+end
+
 local function of_class(value, doc)
   put(tostring(value))
   if #doc.text > 0 then put("  ", table.concat(doc.text, "\n  ")) end
@@ -102,13 +111,17 @@ local function put_function(name, f)
   item(name, first_sentence(docs.of_function(f)))
 end
 
+local function of_io()
+  for one, f in tables.sorted_pairs(require("celer").io) do put_function("io." .. one, f) end
+end
+
 local function of_celer()
   local celer = require "celer"
   for name in tables.sorted_pairs(names_of_celer()) do
     local value = celer[name]
     local chapter = chapters_with("celer." .. name)[1]
     if name == "io" then
-      for one, f in tables.sorted_pairs(value) do put_function("io." .. one, f) end
+      of_io()
     elseif type(value) == "function" then
       put_function(name, value)
     elseif chapter then
@@ -157,7 +170,11 @@ local function of_words(text)
   if names_of_celer()[name] then
     local value = require("celer")[name]
     if type(value) == "function" then return of_function(value) end
+    if name == "io" then return of_io() end
+    return of_value("celer." .. name)
   end
+  local in_io = require("celer").io[text:match "^celer%.io%.([%w_]+)$" or 1]
+  if in_io then return of_function(in_io) end
   local methods = docs.methods(text:match "[:.]([%w_]+)$" or text)
   for _, doc in ipairs(methods) do put_doc(doc.of .. ":" .. (text:match "[%w_]+$"), doc) end
   if #methods > 0 then return end
@@ -175,6 +192,9 @@ local function help(_, ...)
   if value == require "celer" then return of_celer() end
   local doc = docs.of_class(value)
   if doc then return of_class(value, doc) end
+  local path = name_in_celer(value)
+  if path == "celer.io" then return of_io() end
+  if path then return of_value(path) end
   put(words.a(value), ", of which nothing is written")
 end
 
