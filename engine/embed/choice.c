@@ -5,8 +5,9 @@
 #include "device/cuda.h"
 
 /* Which of the host's ranks that see the GPUs that I see I am. */
-static cel_status find_place(cel_transport *t, int32_t *index, int32_t *of) {
-  uint64_t mine = cel_cuda_identity();
+static cel_status find_place(cel_transport *t, bool looks, int32_t *index,
+                             int32_t *of) {
+  uint64_t mine = looks ? cel_cuda_identity() : 0;
   uint64_t *all = cel_alloc((size_t)t->local_ranks * sizeof *all);
   cel_status status = t->gather(t, &mine, sizeof mine, all);
   *index = *of = 0;
@@ -54,11 +55,10 @@ static cel_status take_gpus(const cel_choice_wish *wish, int32_t gpus,
 cel_status cel_choose(const cel_choice_wish *wish, cel_transport *transport,
                       cel_choice *out) {
   cel_choice choice = {.devices = wish->devices > 0 ? wish->devices : 1};
-  int32_t gpus = 0, index = 0, of = 1;
-  if (wish->backend != CEL_CHOICE_CPU) {
-    gpus = count_usable(wish, choice.why, sizeof choice.why);
-    CEL_TRY(find_place(transport, &index, &of));
-  }
+  int32_t gpus = 0, index, of;
+  bool looks = wish->backend != CEL_CHOICE_CPU;
+  if (looks) gpus = count_usable(wish, choice.why, sizeof choice.why);
+  CEL_TRY(find_place(transport, looks, &index, &of));
   if (gpus > 0)
     CEL_TRY(take_gpus(wish, gpus, index, of, &choice));
   else if (wish->backend == CEL_CHOICE_CUDA)

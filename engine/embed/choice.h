@@ -20,7 +20,7 @@ typedef enum cel_choice_backend {
   CEL_CHOICE_CUDA
 } cel_choice_backend;
 
-/* What the user asked for; the same on all ranks. */
+/* What the user asked for; each rank may have options of its own. */
 typedef struct cel_choice_wish {
   cel_choice_backend backend;
   int32_t devices;               /* per rank; 0: all, or one processor */
@@ -37,7 +37,7 @@ typedef struct cel_choice {
   int32_t architecture;         /* of GPUs of a dry run: 90 for sm_90 */
 } cel_choice;
 
-/* Collective over the ranks of the host unless the wish is for the processor.
+/* Collective over the ranks of the host, whatever they wish for.
  * CEL_E_MISSING: a GPU was asked for, and there is none; CEL_E_RANGE.
  * Thread: main, before the executor starts. */
 cel_status cel_choose(const cel_choice_wish *wish, cel_transport *transport,

@@ -112,13 +112,19 @@ static cel_status find_most(cel_session *s, int64_t *n) {
   return t->most != NULL ? t->most(t, n) : CEL_E_OK;
 }
 
+/* Whether any rank has *any. */
+static cel_status find_any(cel_session *s, bool *any) {
+  int64_t most = *any;
+  CEL_TRY(find_most(s, &most));
+  *any = most > 0;
+  return CEL_E_OK;
+}
+
 /* Between GPUs messages go a shorter way than collectives in host memory. What
  * rank 0 does all do. */
 static cel_status share_direct(cel_session *s) {
-  int64_t direct = s->transport->rank == 0 && s->transport->nears > 0;
-  CEL_TRY(find_most(s, &direct));
-  s->direct = direct > 0;
-  return CEL_E_OK;
+  s->direct = s->transport->rank == 0 && s->transport->nears > 0;
+  return find_any(s, &s->direct);
 }
 
 /* Where ranks have GPUs, messages go from GPU to GPU: within a host by the
@@ -127,8 +133,7 @@ static cel_status share_direct(cel_session *s) {
 static cel_status link_gpus(cel_session *s) {
   cel_transport *t = s->transport;
   bool one_host = t->local_ranks == t->ranks;
-  if (t->ranks == 1 || t->dry || s->options.wish.backend == CEL_CHOICE_CPU)
-    return CEL_E_OK;
+  if (t->ranks == 1 || t->dry || !s->seeks_gpus) return CEL_E_OK;
   if (s->options.staged) {
     snprintf(s->no_link, sizeof s->no_link, "--transfers staged");
     snprintf(s->no_mpi, sizeof s->no_mpi, "--transfers staged");
@@ -151,8 +156,7 @@ static cel_status join_gpus(cel_session *s) {
   const char *why = s->options.staged           ? "--transfers staged"
                     : s->options.no_collectives ? "--no-collectives"
                                                 : NULL;
-  if (t->ranks == 1 || t->dry || s->options.wish.backend == CEL_CHOICE_CPU)
-    return CEL_E_OK;
+  if (t->ranks == 1 || t->dry || !s->seeks_gpus) return CEL_E_OK;
   if (why != NULL) {
     snprintf(s->no_nccl, sizeof s->no_nccl, "%s", why);
     return CEL_E_OK;
@@ -171,17 +175,26 @@ static cel_status count_reducing(cel_session *s) {
 }
 
 cel_status cel_session_meet(cel_session *s, bool works, bool *any) {
-  int64_t most = works || s->met;
-  if (!s->met) CEL_TRY(find_most(s, &most));
-  *any = most > 0;
-  s->met = s->met || *any;
+  *any = works || s->met;
+  if (!s->met) CEL_TRY(find_any(s, any));
+  s->met = *any;
   return CEL_E_OK;
+}
+
+/* Ranks may have been started with options of their own: what concerns messages
+ * all do as soon as one of them is to. */
+static cel_status share_options(cel_session *s) {
+  s->seeks_gpus = s->options.wish.backend != CEL_CHOICE_CPU;
+  CEL_TRY(find_any(s, &s->seeks_gpus));
+  CEL_TRY(find_any(s, &s->options.staged));
+  return find_any(s, &s->options.no_collectives);
 }
 
 cel_status cel_session_connect(cel_session *s) {
   bool any;
   if (s->connected) return CEL_E_OK;
   CEL_TRY(cel_session_meet(s, true, &any));
+  CEL_TRY(share_options(s));
   CEL_TRY(open_gpus(s));
   CEL_TRY(link_gpus(s));
   CEL_TRY(join_gpus(s));

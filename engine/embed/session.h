@@ -27,7 +27,8 @@ typedef struct cel_session_options {
   bool progress;          /* says how far it has come; on rank 0 */
   bool check;             /* notes what tasks touch */
   uint64_t device_memory; /* of each device, at most; 0: what is free */
-  bool staged; /* messages between GPUs go by host memory; on all ranks */
+  bool staged; /* messages between GPUs go by host memory; as the next, once
+                  connected, on all ranks if on one */
   bool no_collectives;
   bool dry; /* see cel_session_imagine */
   /* Of a dry run: kernels are compiled for GPUs of these; none: of the choice's
@@ -44,6 +45,7 @@ typedef struct cel_session {
   bool chosen;
   bool met; /* all ranks have come to meet, and some have work */
   bool connected;
+  bool seeks_gpus; /* once `connected`: some rank does not keep to processors */
   /* Once `connected`: why no message goes from GPU to GPU within a host, and
    * why none goes so by MPI. */
   char no_link[256], no_mpi[256];
@@ -73,8 +75,8 @@ cel_status cel_session_open(cel_session *session);
  * anything is started, and not where a launcher started us. CEL_E_RANGE. */
 cel_status cel_session_imagine(cel_session *session, int64_t rank,
                                int64_t ranks);
-/* Fills in session->choice, if that was not done yet. Collective where `wish`
- * allows GPUs. */
+/* Fills in session->choice, if that was not done yet. Collective over a host's
+ * ranks. */
 cel_status cel_session_choose(cel_session *session);
 /* Whether any rank has work for an engine: this one, if it `works`. All ranks
  * come here on their way to what they do first, or else to their end. One that

@@ -32,13 +32,17 @@ typedef struct log_row {
 typedef struct log_text {
   uint64_t first;
   uint32_t rows, ended;
+  int32_t devices;
+  char backend[12];
   log_row row[];
 } log_text;
 
 void cel__divergence_init(cel_divergence *d, cel_transport *transport,
+                          const cel_backend *backend,
                           void (*failed)(void *, const cel_error *),
                           void *context) {
   *d = (cel_divergence){.transport = transport,
+                        .backend = backend,
                         .failed = failed,
                         .context = context,
                         .report = cel_report_so_far()};
@@ -126,6 +130,8 @@ static log_text *write_log(cel_divergence *d, uint32_t *size) {
   text->first = d->log0 + skip;
   text->rows = rows;
   text->ended = d->ended;
+  text->devices = d->backend->devices;
+  snprintf(text->backend, sizeof text->backend, "%s", d->backend->name);
   for (uint32_t i = 0; i < rows; ++i) {
     const cel_log_entry *e = &d->log.at[skip + i];
     log_row *row = &text->row[i];
@@ -184,17 +190,34 @@ typedef struct saying {
   int64_t rank;
 } saying;
 
+/* What the program of a rank may depend on, though it should not. */
+static void say_devices(saying a, saying b, char *text, size_t size) {
+  saying who[] = {a, b};
+  size_t at = 0;
+  text[0] = '\0';
+  if (a.log->devices == b.log->devices &&
+      strcmp(a.log->backend, b.log->backend) == 0)
+    return;
+  for (int i = 0; i < 2 && at < size; ++i)
+    at += (size_t)snprintf(
+        text + at, size - at, "%s rank %lld has %d device%s (%s)",
+        i == 0 ? ";" : ",", (long long)who[i].rank, who[i].log->devices,
+        who[i].log->devices == 1 ? "" : "s", who[i].log->backend);
+}
+
 static void set_verdict(saying a, saying b, uint64_t number, cel_error *out) {
-  char mine[WHAT], theirs[WHAT];
+  char mine[WHAT], theirs[WHAT], devices[160];
   say(a.log, number, mine);
   say(b.log, number, theirs);
   const char *hint = "";
   if (strcmp(mine, theirs) == 0)
     hint = ", with another range, buffer, mapper, hint or argument";
+  say_devices(a, b, devices, sizeof devices);
   *out = (cel_error){.code = CEL_E_DIVERGED};
-  snprintf(out->text, sizeof out->text,
-           "the ranks run different programs: rank %lld %s, but rank %lld %s%s",
-           (long long)a.rank, mine, (long long)b.rank, theirs, hint);
+  snprintf(
+      out->text, sizeof out->text,
+      "the ranks run different programs: rank %lld %s, but rank %lld %s%s%s",
+      (long long)a.rank, mine, (long long)b.rank, theirs, hint, devices);
   const log_row *row = row_at(a.log, number);
   if (row == NULL) row = row_at(b.log, number);
   if (row == NULL) return;

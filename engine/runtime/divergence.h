@@ -47,6 +47,7 @@ typedef struct cel_log_mark {
 
 typedef struct cel_divergence {
   cel_transport *transport;
+  const cel_backend *backend;
   /* Called at a verdict and when another rank has failed. Thread: executor. */
   void (*failed)(void *context, const cel_error *error);
   void *context;
@@ -78,7 +79,9 @@ typedef struct cel_divergence {
   cel_report report; /* which rank wants to print an error of its own */
 } cel_divergence;
 
+/* The backend is only named, where ranks differ in it: borrowed, as all. */
 void cel__divergence_init(cel_divergence *d, cel_transport *transport,
+                          const cel_backend *backend,
                           void (*failed)(void *, const cel_error *),
                           void *context);
 void cel__divergence_release(cel_divergence *d);

@@ -517,7 +517,8 @@ cel_status cel_engine_create(const cel_engine_config *config,
   cel_park_init(&e->park);
   cel_park_init(&e->scheduler_park);
   pthread_mutex_init(&e->lock, NULL);
-  cel__divergence_init(&e->divergence, config->transport, heard_failure, e);
+  cel__divergence_init(&e->divergence, config->transport, config->backend,
+                       heard_failure, e);
   e->divergence.patience_us = config->threads ? PATIENCE_US : 0;
   if (config->stalled != NULL) e->watchdog.limit_ns = config->watchdog_ns;
   e->rules = config->rules != NULL ? config->rules : cel_rules_create();

@@ -52,8 +52,8 @@ end
 
 local function engine_of(self, k, config)
   local rank = { transport = self.transports[k] }
-  local backend = ffi.new("cel_backend_config", { devices = 1, seed = self.pick(1, 2 ^ 30),
-    grain = config.grain or 0 })
+  local backend = ffi.new("cel_backend_config", { seed = self.pick(1, 2 ^ 30),
+    devices = config.devices and config.devices[k + 1] or 1, grain = config.grain or 0 })
   local out = ffi.new("cel_backend *[1]")
   rank.backend = made(c.cel_backend_simulated(backend, out), out)
   rank.host = c.cel_host_lanes_create(ffi.new("cel_host_config", {
@@ -70,7 +70,8 @@ local function engine_of(self, k, config)
   return rank
 end
 
--- config: ranks, seed, step (of horizons), ahead (horizons), grain, fault and fault_at
+-- config: ranks, seed, devices (by rank from 1, or one each), step (of horizons),
+-- ahead (horizons), grain, fault and fault_at
 -- as in comm/transport.h.
 function M.new(config)
   local self = setmetatable({ n = config.ranks or 2, rank = {}, anchors = {}, fences = {} }, M)

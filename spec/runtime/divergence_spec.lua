@@ -55,6 +55,16 @@ describe("the divergence check", function()
       .. "host task 't' at spec.lua:4, with another range, buffer, mapper, hint or argument", 4)
   end)
 
+  it("says which devices the two ranks have where these differ", function()
+    open({ ranks = 3, devices = { 1, 3, 3 } })
+    local u = c:buffer({ 8 })
+    for k = 0, 2 do touch(u, 4 + k % 2, k % 2, k) end
+    c:epoch()
+    assert_verdict("rank 0 submitted a host task 't' at spec.lua:4, but rank 1 submitted a "
+      .. "host task 't' at spec.lua:5; rank 0 has 1 device (simulated), rank 1 has 3 devices "
+      .. "(simulated)", 4)
+  end)
+
   it("finds a rank that ends before the others", function()
     cluster.orders({ ranks = 2 }, function(made, seed)
       c = made

@@ -53,6 +53,22 @@ describe("by default the ranks of a host compute", function()
   end)
 end)
 
+describe("ranks that were started with options of their own", function()
+  it("compute together", function()
+    local argv = { "mpirun", "--oversubscribe" }
+    for i, options in ipairs { { "--backend", "cpu", "--devices", 3 }, { "--no-collectives" },
+      { "--transfers", "staged" } } do
+      if i > 1 then argv[#argv + 1] = ":" end
+      for _, word in ipairs { "-n", 1, celer.command(), "run" } do argv[#argv + 1] = word end
+      for _, word in ipairs(options) do argv[#argv + 1] = word end
+      argv[#argv + 1] = "examples/hello.lua"
+    end
+    local r = celer.exec(argv)
+    assert.equal("", r.stderr)
+    assert.equal("squares: 0 1 4 9 16 25 36 49 64 81\n", r.stdout)
+  end)
+end)
+
 describe("--backend and --devices", function()
   it("choose the processor", function()
     assert.equal("cpu 3 ; cpu 3 ", (where(4, 2, "--backend", "cpu", "--devices", 3)))
