@@ -3,32 +3,42 @@
 #include "base/vec.h"
 #include "comm/strided.h"
 
-const cel_strided *cel__member_at(const cel_device_joint *joint,
+static bool in_pairs(const cel_device_joint *joint) {
+  return joint->pattern == CEL_PATTERN_ALL_TO_ALL;
+}
+
+/* Null where there is nothing. */
+static const cel_strided *part_of(const cel_device_joint *joint,
                                   int64_t member) {
-  return &joint->piece[joint->pattern == CEL_PATTERN_BROADCAST ? 0 : member];
+  if (joint->pattern == CEL_PATTERN_BROADCAST)
+    return member == joint->root ? &joint->piece[0] : NULL;
+  const cel_strided *part = &joint->piece[member];
+  return cel__strided_bytes(part, 1) > 0 ? part : NULL;
 }
 
-static bool is_part(const cel_device_joint *joint, int64_t member) {
-  if (joint->pattern == CEL_PATTERN_BROADCAST) return member == joint->root;
-  return cel__strided_bytes(&joint->piece[member], 1) > 0;
+const cel_strided *cel__member_gives(const cel_device_joint *joint, int64_t me,
+                                     int64_t member) {
+  bool gives = in_pairs(joint) ||
+               (cel_pattern_is_from_root(joint->pattern) ? joint->root == me
+                                                         : member == me);
+  return gives ? part_of(joint, member) : NULL;
 }
 
-bool cel__member_gives(const cel_device_joint *joint, int64_t me,
-                       int64_t member) {
-  if (!is_part(joint, member)) return false;
-  return cel_pattern_is_from_root(joint->pattern) ? joint->root == me
-                                                  : member == me;
-}
-
-bool cel__member_gets(const cel_device_joint *joint, int64_t me,
-                      int64_t member) {
-  if (!is_part(joint, member)) return false;
+static bool gets(const cel_device_joint *joint, int64_t me, int64_t member) {
   switch (joint->pattern) {
   case CEL_PATTERN_BROADCAST: return joint->root != me;
   case CEL_PATTERN_SCATTER: return joint->root != me && member == me;
   case CEL_PATTERN_GATHER: return joint->root == me && member != me;
   default: return member != me;
   }
+}
+
+const cel_strided *cel__member_gets(const cel_device_joint *joint, int64_t me,
+                                    int64_t member) {
+  if (!in_pairs(joint))
+    return gets(joint, me, member) ? part_of(joint, member) : NULL;
+  const cel_strided *part = &joint->from[member];
+  return cel__strided_bytes(part, 1) > 0 ? part : NULL;
 }
 
 /* One member's end of one collective. */
@@ -43,7 +53,8 @@ typedef struct side {
 typedef struct joint {
   uint64_t nth;
   int64_t posted, done; /* members */
-  char **part;          /* by member: what was taken */
+  int64_t parts;
+  char **part; /* by member, in pairs by giver and getter: what was taken */
   side side[];
 } joint;
 
@@ -63,15 +74,15 @@ cel__members *cel__members_create(int64_t members) {
   return m;
 }
 
-static void joint_free(const cel__members *m, joint *one) {
-  for (int64_t k = 0; k < m->members; ++k) cel_free(one->part[k]);
+static void joint_free(joint *one) {
+  for (int64_t k = 0; k < one->parts; ++k) cel_free(one->part[k]);
   cel_free(one->part);
   cel_free(one);
 }
 
 void cel__members_destroy(cel__members *m) {
   if (m == NULL) return;
-  for (uint32_t i = 0; i < m->at.n; ++i) joint_free(m, m->at.at[i]);
+  for (uint32_t i = 0; i < m->at.n; ++i) joint_free(m->at.at[i]);
   cel_vec_release(&m->at);
   cel_free(m);
 }
@@ -82,11 +93,12 @@ static joint *find(const cel__members *m, uint64_t nth) {
   return NULL;
 }
 
-static joint *make(cel__members *m, uint64_t nth) {
+static joint *make(cel__members *m, const cel_device_joint *posted) {
   size_t n = (size_t)m->members;
   joint *one = cel_alloc_zero(sizeof *one + n * sizeof(side));
-  one->nth = nth;
-  one->part = cel_alloc_zero(n * sizeof *one->part);
+  one->nth = posted->nth;
+  one->parts = m->members * (in_pairs(posted) ? m->members : 1);
+  one->part = cel_alloc_zero((size_t)one->parts * sizeof *one->part);
   for (int64_t k = 0; k < m->members; ++k)
     one->side[k] = (side){.all = m, .joint = one, .member = k};
   cel_vec_push(&m->at, one);
@@ -98,7 +110,7 @@ void cel__members_post(cel__members *m, int64_t member,
   cel_assert(posted->nth == m->next[member].posted);
   m->next[member].posted++;
   joint *one = find(m, posted->nth);
-  if (one == NULL) one = make(m, posted->nth);
+  if (one == NULL) one = make(m, posted);
   one->side[member].posted = posted;
   one->posted++;
 }
@@ -106,21 +118,32 @@ void cel__members_post(cel__members *m, int64_t member,
 /* ---- putting ---------------------------------------------------------------
  */
 
+/* The part that is given as that of `member`, and that is got as such. */
+static char **given(const side *mine, int64_t member) {
+  int64_t row = in_pairs(mine->posted) ? mine->member * mine->all->members : 0;
+  return &mine->joint->part[row + member];
+}
+
+static char **got(const side *mine, int64_t member) {
+  if (!in_pairs(mine->posted)) return &mine->joint->part[member];
+  return &mine->joint->part[member * mine->all->members + mine->member];
+}
+
 static void take(side *mine) {
   for (int64_t k = 0; k < mine->all->members && !mine->taken; ++k) {
-    if (!cel__member_gives(mine->posted, mine->member, k)) continue;
-    const cel_strided *at = cel__member_at(mine->posted, k);
+    const cel_strided *at = cel__member_gives(mine->posted, mine->member, k);
+    if (at == NULL) continue;
     char *part = cel_alloc(cel__strided_bytes(at, 1) + 1);
     cel__strided_gather(at, 1, part);
-    mine->joint->part[k] = part;
+    *given(mine, k) = part;
   }
   mine->taken = true;
 }
 
 static bool is_there(const side *mine) {
   for (int64_t k = 0; k < mine->all->members; ++k)
-    if (cel__member_gets(mine->posted, mine->member, k) &&
-        mine->joint->part[k] == NULL)
+    if (cel__member_gets(mine->posted, mine->member, k) != NULL &&
+        *got(mine, k) == NULL)
       return false;
   return true;
 }
@@ -132,10 +155,10 @@ static cel_status put(void *context, void *stream) {
     return cel_fail(CEL_E_CANCELLED, "others do not go on");
   take(mine);
   if (!is_there(mine)) return CEL_E_AGAIN;
-  for (int64_t k = 0; k < mine->all->members; ++k)
-    if (cel__member_gets(mine->posted, mine->member, k))
-      cel__strided_scatter(cel__member_at(mine->posted, k), 1,
-                           mine->joint->part[k]);
+  for (int64_t k = 0; k < mine->all->members; ++k) {
+    const cel_strided *at = cel__member_gets(mine->posted, mine->member, k);
+    if (at != NULL) cel__strided_scatter(at, 1, *got(mine, k));
+  }
   return CEL_E_OK;
 }
 
@@ -156,7 +179,7 @@ void cel__members_unjoin(cel__members *m, void *context) {
   uint32_t i = 0;
   while (m->at.at[i] != one) ++i;
   cel_vec_swap_out(&m->at, i);
-  joint_free(m, one);
+  joint_free(one);
 }
 
 void cel__members_halt(cel__members *m, int64_t member) {

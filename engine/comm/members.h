@@ -14,15 +14,14 @@
 
 #include "comm/transport.h"
 
-/* Whether member `me` gives, or gets, the part of `member`; of a broadcast,
- * whose only part is the root's. Where the part is in its memory. Pure.
+/* What member `me` gives, or gets, of the part of `member`, of no account
+ * whose it is then; of a broadcast, whose only part is the root's; in pairs,
+ * what it gives to that member or gets from it. Null: nothing. Pure.
  * Thread: any. */
-bool cel__member_gives(const cel_device_joint *joint, int64_t me,
-                       int64_t member);
-bool cel__member_gets(const cel_device_joint *joint, int64_t me,
-                      int64_t member);
-const cel_strided *cel__member_at(const cel_device_joint *joint,
-                                  int64_t member);
+const cel_strided *cel__member_gives(const cel_device_joint *joint, int64_t me,
+                                     int64_t member);
+const cel_strided *cel__member_gets(const cel_device_joint *joint, int64_t me,
+                                    int64_t member);
 
 typedef struct cel__members cel__members;
 

@@ -6,14 +6,24 @@
 
 enum { ALIGN = 256 };
 
-/* Where NCCL finds the parts, by member: in the device's memory, or packed. */
+/* What the device gives, or gets, and where NCCL finds it: in its memory, or
+ * packed. */
+typedef struct item {
+  const cel_strided *piece;
+  int peer; /* the other end, or, of what goes to all, whose it is */
+  bool gives;
+  bool copied; /* between its memory and the staging memory */
+  CUdeviceptr at;
+} item;
+
 typedef struct putting {
   cel__nccl *n;
   const cel_device_joint *joint;
   int64_t me;
   CUstream stream;
   bool ordered; /* the parts lie one behind the other, by member */
-  CUdeviceptr *at;
+  uint32_t items;
+  item *item;
 } putting;
 
 static ncclComm_t comm_of(const putting *p) {
@@ -24,59 +34,75 @@ static void *pointer(CUdeviceptr at) {
   return (void *)(uintptr_t)at; // NOLINT: the driver's addresses
 }
 
-/* Whether the part goes from one member to another. */
-static bool travels(const putting *p, int64_t member) {
-  return member != p->joint->root ||
-         !cel_pattern_is_by_parts(p->joint->pattern);
+static uint64_t bytes_of(const item *it) {
+  return cel__strided_bytes(it->piece, 1);
 }
 
-static bool gives(const putting *p, int64_t member) {
-  return travels(p, member) && cel__member_gives(p->joint, p->me, member);
+/* ---- what ---------------------------------------------------------------- */
+
+static void add(putting *p, const cel_strided *piece, int64_t member,
+                bool gives) {
+  bool by_parts = cel_pattern_is_by_parts(p->joint->pattern);
+  int64_t peer = by_parts && p->me != p->joint->root ? p->joint->root : member;
+  if (piece == NULL) return;
+  p->item[p->items++] = (item){.piece = piece,
+                               .peer = (int)peer,
+                               .gives = gives,
+                               .at = (uintptr_t)piece->base};
 }
 
-static bool gets(const putting *p, int64_t member) {
-  return travels(p, member) && cel__member_gets(p->joint, p->me, member);
+/* The root's own part stays where it is. */
+static void list_items(putting *p) {
+  bool by_parts = cel_pattern_is_by_parts(p->joint->pattern);
+  for (int64_t m = 0; m < p->n->members; ++m) {
+    if (by_parts && m == p->joint->root) continue;
+    add(p, cel__member_gives(p->joint, p->me, m), m, true);
+    add(p, cel__member_gets(p->joint, p->me, m), m, false);
+  }
 }
 
-static bool concerns(const putting *p, int64_t member) {
-  return gives(p, member) || gets(p, member);
-}
-
-static uint64_t bytes_of(const putting *p, int64_t member) {
-  return cel__strided_bytes(cel__member_at(p->joint, member), 1);
-}
+/* ---- where --------------------------------------------------------------- */
 
 static bool is_dense(const cel_strided *piece) {
   return piece->count[0] * piece->count[1] <= 1;
 }
 
-/* ---- where --------------------------------------------------------------- */
+static bool is_same(const cel_strided *a, const cel_strided *b) {
+  return a->base == b->base && a->run == b->run && a->count[0] == b->count[0] &&
+         a->count[1] == b->count[1] && a->stride[0] == b->stride[0] &&
+         a->stride[1] == b->stride[1];
+}
 
 /* Whether all parts are there, as NCCL's all-gather wants them. */
 static bool is_in_order(const putting *p) {
-  uint64_t bytes = bytes_of(p, 0);
-  const char *first = cel__member_at(p->joint, 0)->base;
-  for (int64_t m = 0; m < p->n->members; ++m) {
-    const cel_strided *piece = cel__member_at(p->joint, m);
-    if (!is_dense(piece) || piece->base != first + (uint64_t)m * bytes)
+  uint64_t bytes = bytes_of(&p->item[0]);
+  for (uint32_t i = 0; i < p->items; ++i) {
+    const item *it = &p->item[i];
+    if (!is_dense(it->piece) || it->at != p->item[0].at + i * bytes)
       return false;
   }
   return true;
 }
 
-/* What has gaps goes to the staging memory; all of it, one behind the other, if
- * it is to be ordered and is not. */
+/* What has gaps goes to the staging memory, once if several get the same; all
+ * of it, one behind the other, if it is to be ordered and is not. */
 static cel_status find_places(putting *p) {
   const cel__nccl_device *device = &p->n->device[p->joint->device];
+  const item *last = NULL;
   uint64_t used = 0;
   bool all = p->ordered && !is_in_order(p);
-  for (int64_t m = 0; m < p->n->members; ++m) {
-    const cel_strided *piece = cel__member_at(p->joint, m);
-    p->at[m] = (uintptr_t)piece->base;
-    if (!concerns(p, m) || (is_dense(piece) && !all)) continue;
-    p->at[m] = device->staging + used;
-    used += bytes_of(p, m);
+  for (uint32_t i = 0; i < p->items; ++i) {
+    item *it = &p->item[i];
+    if (is_dense(it->piece) && !all) continue;
+    if (last != NULL && it->gives && is_same(last->piece, it->piece)) {
+      it->at = last->at;
+      continue;
+    }
+    it->at = device->staging + used;
+    it->copied = true;
+    used += bytes_of(it);
     if (!all) used = (used + ALIGN - 1) / ALIGN * ALIGN;
+    if (it->gives) last = it;
   }
   if (used <= p->n->staging_bytes) return CEL_E_OK;
   return cel_fail(
@@ -86,25 +112,23 @@ static cel_status find_places(putting *p) {
 
 /* ---- copies -------------------------------------------------------------- */
 
-static CUresult copy(const putting *p, int64_t member, bool out) {
-  const cel_strided *piece = cel__member_at(p->joint, member);
+static CUresult copy(const putting *p, const item *it) {
+  const cel_strided *piece = it->piece;
   uint64_t planes = piece->count[0], rows = piece->count[1], run = piece->run;
   cel_cuda_end far = {(uintptr_t)piece->base, rows > 1 ? piece->stride[1] : run,
                       piece->stride[0]};
   if (planes == 1) far.plane = far.row * rows;
-  cel_cuda_end near = {p->at[member], run, run * rows};
-  return cel_cuda_copy(p->n->cuda, p->joint->device, out ? far : near,
-                       out ? near : far, run, planes, rows, p->stream);
+  cel_cuda_end near = {it->at, run, run * rows};
+  return cel_cuda_copy(p->n->cuda, p->joint->device, it->gives ? far : near,
+                       it->gives ? near : far, run, planes, rows, p->stream);
 }
 
 /* Between the device's memory and the staging memory. */
 static cel_status copy_all(const putting *p, bool out) {
   CUresult code = CUDA_SUCCESS;
-  for (int64_t m = 0; m < p->n->members && code == CUDA_SUCCESS; ++m) {
-    bool moves = out ? gives(p, m) : gets(p, m);
-    if (moves && p->at[m] != (uintptr_t)cel__member_at(p->joint, m)->base)
-      code = copy(p, m, out);
-  }
+  for (uint32_t i = 0; i < p->items && code == CUDA_SUCCESS; ++i)
+    if (p->item[i].copied && p->item[i].gives == out)
+      code = copy(p, &p->item[i]);
   if (code == CUDA_SUCCESS) return CEL_E_OK;
   const cel_cuda *cuda = p->n->cuda;
   return cel_fail(cel_cuda_is_fault(code) ? CEL_E_FAULT : CEL_E_COMM,
@@ -121,47 +145,32 @@ static ncclResult_t begun(ncclResult_t code) {
 }
 
 static ncclResult_t all_gather(const putting *p) {
-  return p->n->api->ncclAllGather(pointer(p->at[p->me]), pointer(p->at[0]),
-                                  bytes_of(p, 0), ncclInt8, comm_of(p),
-                                  p->stream);
+  return p->n->api->ncclAllGather(pointer(p->item[p->me].at),
+                                  pointer(p->item[0].at), bytes_of(p->item),
+                                  ncclInt8, comm_of(p), p->stream);
 }
 
-/* Of each part, by who gives it. */
-static ncclResult_t broadcast_parts(const putting *p) {
-  ncclResult_t code = ncclSuccess;
-  for (int64_t m = 0; m < p->n->members && code == ncclSuccess; ++m) {
-    if (!concerns(p, m)) continue;
-    code = begun(p->n->api->ncclBroadcast(pointer(p->at[m]), pointer(p->at[m]),
-                                          bytes_of(p, m), ncclInt8, (int)m,
-                                          comm_of(p), p->stream));
-  }
-  return code;
-}
-
-/* From the root, or to it; the other end of a part is the member whose it is.
- */
-static ncclResult_t send_parts(const putting *p) {
-  ncclResult_t code = ncclSuccess;
-  for (int64_t m = 0; m < p->n->members && code == ncclSuccess; ++m) {
-    int64_t other = p->me == p->joint->root ? m : p->joint->root;
-    if (!concerns(p, m)) continue;
-    if (gives(p, m))
-      code =
-          begun(p->n->api->ncclSend(pointer(p->at[m]), bytes_of(p, m), ncclInt8,
-                                    (int)other, comm_of(p), p->stream));
-    else
-      code =
-          begun(p->n->api->ncclRecv(pointer(p->at[m]), bytes_of(p, m), ncclInt8,
-                                    (int)other, comm_of(p), p->stream));
-  }
-  return code;
+/* To all, by whose it is; or to or from another member. */
+static ncclResult_t call_for(const putting *p, const item *it) {
+  const cel_nccl_api *api = p->n->api;
+  cel_pattern pattern = p->joint->pattern;
+  void *at = pointer(it->at);
+  uint64_t bytes = bytes_of(it);
+  ncclComm_t comm = comm_of(p);
+  if (pattern == CEL_PATTERN_BROADCAST || pattern == CEL_PATTERN_ALL_GATHER)
+    return api->ncclBroadcast(at, at, bytes, ncclInt8, it->peer, comm,
+                              p->stream);
+  return it->gives
+             ? api->ncclSend(at, bytes, ncclInt8, it->peer, comm, p->stream)
+             : api->ncclRecv(at, bytes, ncclInt8, it->peer, comm, p->stream);
 }
 
 static ncclResult_t call(const putting *p) {
   if (p->ordered) return all_gather(p);
-  bool all = p->joint->pattern == CEL_PATTERN_BROADCAST ||
-             p->joint->pattern == CEL_PATTERN_ALL_GATHER;
-  return all ? broadcast_parts(p) : send_parts(p);
+  ncclResult_t code = ncclSuccess;
+  for (uint32_t i = 0; i < p->items && code == ncclSuccess; ++i)
+    code = begun(call_for(p, &p->item[i]));
+  return code;
 }
 
 static cel_status call_all(putting *p) {
@@ -177,6 +186,8 @@ static cel_status call_all(putting *p) {
 /* ---- all of it ----------------------------------------------------------- */
 
 static cel_status carry_out(putting *p) {
+  list_items(p);
+  if (p->items == 0) return CEL_E_OK;
   CEL_TRY(find_places(p));
   CEL_TRY(copy_all(p, true));
   CEL_TRY(call_all(p));
@@ -198,9 +209,9 @@ cel_status cel__nccl_put(void *context, void *stream) {
   if (atomic_load(&n->halted)) {
     status = cel_fail(CEL_E_CANCELLED, "others do not go on");
   } else {
-    p.at = cel_alloc((size_t)n->members * sizeof *p.at);
+    p.item = cel_alloc(2 * (size_t)n->members * sizeof *p.item);
     status = carry_out(&p);
-    cel_free(p.at);
+    cel_free(p.item);
   }
   atomic_fetch_sub(&n->putting, 1);
   return status;

@@ -85,14 +85,15 @@ typedef struct cel_device_joint {
   uint64_t nth; /* as cel_joint's */
   cel_pattern pattern;
   int32_t device;
-  int64_t root;   /* the member; all but ALL_GATHER */
+  int64_t root;   /* the member; BROADCAST, SCATTER, GATHER */
   uint64_t bytes; /* of the whole */
-  bool even; /* all members have parts of one length, in ascending order unless
-                those lie in memory with gaps anyway */
+  bool even; /* ALL_GATHER: all members have parts of one length, in ascending
+                order unless those lie in memory with gaps anyway */
   /* By member: its part, if this one gives or gets it, in this device's memory;
-   * else of no bytes. BROADCAST: one, the whole. */
+   * else of no bytes. BROADCAST: one, the whole. ALL_TO_ALL: what it gives to
+   * the member, and what it gets from it, which do not meet. */
   uint32_t pieces;
-  const cel_strided *piece;
+  const cel_strided *piece, *from;
 } cel_device_joint;
 
 /* The poster's end of a message that is chained at both ends, or of a

@@ -145,6 +145,10 @@ typedef struct cel_exchange {
   cel_box wanted;
   const cel_parts *from, *to;
   bool wide; /* in pairs: a count of some rank may not fit into an int */
+  /* In pairs between devices: along which dimension what ranks give is cut over
+   * their devices (-1: the first one gives all), and what they get (-1: each
+   * gets all). */
+  int32_t give_along, get_along;
   /* In pairs: of how many ranks each exchanges something among themselves
    * alone, or so many at most; 0: all do. */
   int64_t group;
@@ -176,8 +180,9 @@ typedef struct cel_command_graph cel_command_graph;
 /* What collectives there are between devices; the same on all ranks. */
 typedef struct cel_joint_limits {
   int32_t devices; /* of each rank; 0: they take place in host memory */
-  /* Bytes of the whole; what is smaller or larger goes by messages. The last
-   * where it may have to be packed: what is not whole rows of its buffer. */
+  /* Bytes of the whole; what is smaller or larger goes by messages. The last:
+   * of what a device may have to pack, which is not whole rows of its buffer.
+   */
   uint64_t least, most, packed_most;
 } cel_joint_limits;
 

@@ -28,6 +28,15 @@ static void take_side(const cel__own *own, const cel__together *t,
     x->gets = (uint32_t)cel_box_subtract(&x->place, &x->mine, x->get);
 }
 
+/* The first dimension in which ranks have different parts, or -1. */
+static int32_t first_cut(const cel__own *own, uint32_t id) {
+  if (id == CEL__NO_ID) return -1;
+  const cel__rep *rep = cel__rep_at(&own->reps, id);
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (rep->end[d][CEL__LO].open || rep->end[d][CEL__HI].open) return d;
+  return -1;
+}
+
 /* What it gives to each is cut out of its part as they read, what it gets out
  * of what it reads as they have it; its own stays where it is. */
 static void take_pairs(cel__parts_kept *kept, const cel__own *own,
@@ -45,6 +54,8 @@ static void take_pairs(cel__parts_kept *kept, const cel__own *own,
   x->place = cel_box_hull(&x->mine, &x->wanted);
   x->wide = choice->wide;
   x->group = choice->group;
+  x->give_along = first_cut(own, choice->have);
+  x->get_along = first_cut(own, choice->read);
   if (!cel_box_is_empty(&x->wanted))
     x->gets = (uint32_t)cel_box_subtract(&x->wanted, &x->mine, x->get);
 }

@@ -8,6 +8,13 @@
  * first device of the rank that is the root. A rank that is to have all has it
  * on each of its devices then, but for a GATHER.
  *
+ * In pairs what a rank gives is cut along the first dimension that cuts what
+ * ranks have, and what it gets along the first that cuts what they read. What
+ * one rank gives to another is as long along these as all that the one gives
+ * and all that the other gets (pattern.h sees to that), so a slice of a slice
+ * is what a device gives to a device. What devices of one rank have for one
+ * another they copy.
+ *
  * Invariant: a function of the exchange and the member alone, so that all ranks
  * mean the same. Pure. Thread: any.
  */
@@ -29,9 +36,16 @@ cel_box cel_exchange_part(const cel_exchange *exchange, int64_t rank);
 int64_t cel_member_root(const cel_exchange *exchange);
 /* The part of a member; may be empty. Of all but a BROADCAST. */
 cel_box cel_member_share(const cel_exchange *exchange, int64_t member);
+/* In pairs: what device `device` of the exchange's rank gives to a member of
+ * another one, and gets from it; may be empty. */
+cel_box cel_member_gives(const cel_exchange *exchange, int32_t device,
+                         int64_t member);
+cel_box cel_member_gets(const cel_exchange *exchange, int32_t device,
+                        int64_t member);
 /* Slice i of n of a box, evenly along its first dimension; may be empty. */
 cel_box cel_member_cut(const cel_box *box, int64_t i, int64_t n);
-void cel_member_side(const cel_exchange *exchange, int64_t member,
+/* Of device `device` of the exchange's rank, which is `rank`. */
+void cel_member_side(const cel_exchange *exchange, int64_t rank, int32_t device,
                      cel_member *out);
 
 #endif

@@ -264,11 +264,10 @@ static void send(cel__own *own, const cel__version *v, uint32_t rep,
   }
 }
 
-/* Whether the parts may lie in rows of a device's memory with gaps between
- * them. */
-static bool has_gaps(const cel__own *own, const cel__choice *choice,
-                     const cel_box *box, const cel_buffer *buffer) {
-  uint32_t id = cel__choice_parts(choice);
+/* Whether parts by a representation may lie in rows of a device's memory with
+ * gaps between them. */
+static bool has_gaps(const cel__own *own, uint32_t id, const cel_box *box,
+                     const cel_buffer *buffer) {
   const cel__rep *parts = id != CEL__NO_ID ? rep_at(own, id) : NULL;
   for (int d = 1; d < CEL_DIMS; ++d) {
     if (box->max[d] - box->min[d] != buffer->extent.max[d]) return true;
@@ -278,18 +277,37 @@ static bool has_gaps(const cel__own *own, const cel__choice *choice,
   return false;
 }
 
+/* The most elements that a device may have to pack; what it gives to all alike
+ * is packed once. */
+static int64_t most_packed(const cel__own *own, const cel__choice *choice,
+                           bool tiles, const cel_box *box,
+                           const cel_buffer *buffer) {
+  bool gaps = has_gaps(own, cel__choice_parts(choice), box, buffer);
+  if (!choice->pairs) return gaps ? cel_box_volume(box) : 0;
+  gaps = gaps || has_gaps(own, choice->read, box, buffer) ||
+         has_gaps(own, choice->have, box, buffer);
+  if (!gaps) return 0;
+  cel__widest w = cel__pattern_widest(own, choice, box);
+  bool alike = tiles || choice->pattern == CEL_PATTERN_BROADCAST ||
+               choice->pattern == CEL_PATTERN_ALL_GATHER;
+  if (alike) return w.has + w.reads;
+  return w.gives > INT64_MAX / 2 / w.readers ? INT64_MAX / 2
+                                             : w.gives * w.readers + w.reads;
+}
+
 /* Whether collectives are between devices and this is none of those: what is
  * packed takes memory that nobody else has then. */
 static bool is_not_between_devices(const cel__own *own,
-                                   const cel__choice *choice,
+                                   const cel__choice *choice, bool tiles,
                                    const cel_box *box,
                                    const cel_buffer *buffer) {
-  uint64_t bytes = (uint64_t)cel_box_volume(box) * buffer->element_size;
+  uint64_t size = buffer->element_size,
+           bytes = (uint64_t)cel_box_volume(box) * size;
   const cel_joint_limits *limits = &own->joint;
   if (limits->devices == 0) return false;
-  if (choice->pairs || bytes < limits->least) return true;
-  return bytes > (has_gaps(own, choice, box, buffer) ? limits->packed_most
-                                                     : limits->most);
+  return bytes < limits->least || bytes > limits->most ||
+         (uint64_t)most_packed(own, choice, tiles, box, buffer) >
+             limits->packed_most / size;
 }
 
 /* Whether all exchange `box` together, which is noted then. A read that meets
@@ -301,7 +319,7 @@ static bool exchange(cel__own *own, const cel__version *v, uint32_t rep,
   if (!own->collectives || own->entries.n > ENTRIES_AT_ONCE) return false;
   cel__choice choice = cel__pattern_choose(own, v, rep, tiles, box);
   if (choice.pattern == CEL_PATTERN_NONE ||
-      is_not_between_devices(own, &choice, box, buffer))
+      is_not_between_devices(own, &choice, tiles, box, buffer))
     return false;
   cel__together t = {choice, buffer, *box};
   cel_vec_push(&traffic->together, t);

@@ -186,24 +186,32 @@ static cel__choice match(const cel__own *own, const cel__version *v,
   return out;
 }
 
-/* Whether what some rank counts may be more than `most`: its own part, what it
- * reads, all that it gives. */
-static bool is_wide(const cel__own *own, const cel__choice *choice, bool tiles,
-                    const cel_box *box) {
-  int64_t most = own->count_most;
-  if (!choice->pairs) return cel_box_volume(box) > most;
-  int64_t width[2][CEL_DIMS], size[2] = {1, 1}, both = 1;
+cel__widest cel__pattern_widest(const cel__own *own, const cel__choice *choice,
+                                const cel_box *box) {
+  int64_t width[2][CEL_DIMS];
   const cel__rep *read = cel__rep_at(&own->reps, choice->read), *have = NULL;
   if (choice->have != CEL__NO_ID) have = cel__rep_at(&own->reps, choice->have);
   cel__rep_widths(have, box, width[0]);
   cel__rep_widths(read, box, width[1]);
+  cel__widest out = {1, 1, 1, read->n};
   for (int d = 0; d < CEL_DIMS; ++d) {
-    size[0] *= width[0][d];
-    size[1] *= width[1][d];
-    both *= width[0][d] < width[1][d] ? width[0][d] : width[1][d];
+    out.has *= width[0][d];
+    out.reads *= width[1][d];
+    out.gives *= width[0][d] < width[1][d] ? width[0][d] : width[1][d];
   }
-  bool given = !tiles && both > most / read->n;
-  return size[0] > most || size[1] > most || given;
+  return out;
+}
+
+/* Whether what some rank counts may be more than `most`: its own part, what it
+ * reads, all that it gives. Only MPI counts. */
+static bool is_wide(const cel__own *own, const cel__choice *choice, bool tiles,
+                    const cel_box *box) {
+  int64_t most = own->count_most;
+  if (own->joint.devices > 0) return false;
+  if (!choice->pairs) return cel_box_volume(box) > most;
+  cel__widest w = cel__pattern_widest(own, choice, box);
+  return w.has > most || w.reads > most ||
+         (!tiles && w.gives > most / w.readers);
 }
 
 cel__choice cel__pattern_choose(cel__own *own, const cel__version *v,

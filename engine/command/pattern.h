@@ -53,6 +53,14 @@
 cel__choice cel__pattern_choose(cel__own *own, const cel__version *v,
                                 uint32_t read, bool tiles, const cel_box *box);
 
+/* The most elements of `box` that any rank has, reads, and gives to one other;
+ * and how many read. In pairs. */
+typedef struct cel__widest {
+  int64_t has, reads, gives, readers;
+} cel__widest;
+cel__widest cel__pattern_widest(const cel__own *own, const cel__choice *choice,
+                                const cel_box *box);
+
 /* The representation of the parts of what is not carried out in pairs, or none.
  */
 static inline uint32_t cel__choice_parts(const cel__choice *choice) {

@@ -247,22 +247,43 @@ static void find_members(cel_record *record, const cel_instr *instr, int64_t me,
   record->device_joint.even = even;
 }
 
+static cel_strided runs_in(const cel_instr *instr, cel_box box) {
+  cel_place_in at = {instr->collective.place.allocation, box};
+  return cel_box_is_empty(&box) ? (cel_strided){0} : runs_of(&at);
+}
+
+/* What it gives to each member, then what it gets from each. */
+static void find_pairs(cel_record *record, const cel_instr *instr,
+                       int64_t members) {
+  const cel_exchange *x = instr->collective.exchange;
+  for (int64_t m = 0; m < members; ++m)
+    cel_vec_push(&record->pieces,
+                 runs_in(instr, cel_member_gives(x, instr->device, m)));
+  for (int64_t m = 0; m < members; ++m)
+    cel_vec_push(&record->pieces,
+                 runs_in(instr, cel_member_gets(x, instr->device, m)));
+}
+
 void cel_translate_device_joint(cel_record *record, const cel_instr *instr,
                                 int64_t rank, int64_t ranks) {
   const cel_exchange *x = instr->collective.exchange;
-  int64_t me = rank * x->devices + instr->device;
+  int64_t members = ranks * x->devices;
+  bool pairs = x->to != NULL;
   cel_vec_clear(&record->pieces);
   record->device_joint = (cel_device_joint){
       .ticket = instr->id,
       .nth = x->nth,
-      .pattern = x->pattern,
+      .pattern = pairs ? CEL_PATTERN_ALL_TO_ALL : x->pattern,
       .device = instr->device,
       .root = cel_member_root(x),
       .bytes = (uint64_t)cel_box_volume(&x->box) * x->buffer->element_size};
-  if (x->parts == NULL)
+  if (pairs)
+    find_pairs(record, instr, members);
+  else if (x->parts == NULL)
     cel_vec_push(&record->pieces, runs_of(&instr->collective.place));
   else
-    find_members(record, instr, me, ranks * x->devices);
-  record->device_joint.pieces = record->pieces.n;
+    find_members(record, instr, rank * x->devices + instr->device, members);
+  record->device_joint.pieces = pairs ? (uint32_t)members : record->pieces.n;
   record->device_joint.piece = record->pieces.at;
+  if (pairs) record->device_joint.from = record->pieces.at + members;
 }

@@ -184,7 +184,7 @@ static void plan_collective(cel_instr_graph *graph, const cel_exchange *x) {
   for (int32_t d = 0; d < x->devices; ++d) {
     cel_member side;
     int32_t memory = graph->config.device_memory[d];
-    cel_member_side(x, graph->config.rank * x->devices + d, &side);
+    cel_member_side(x, graph->config.rank, d, &side);
     touch_place(graph, x, memory, &side.place, true, &side.mine,
                 !cel_box_is_empty(&side.mine));
     touch_place(graph, x, memory, &side.place, false, side.get, side.gets);

@@ -76,7 +76,7 @@ static void make_part(run *r, part *p, uint64_t nth, int32_t d) {
   spread_fill(&p->spread, p->image);
   must(r, api->cuMemcpyHtoD_v2(p->memory, p->image, size));
   p->spread.joint.ticket = nth * (uint64_t)devices + (uint64_t)d + 1000;
-  for (uint32_t i = 0; i < p->spread.joint.pieces; ++i)
+  for (int64_t i = 0; i < 2 * p->spread.members; ++i)
     if (p->spread.piece[i].base != NULL)
       p->spread.piece[i].base = (char *)(uintptr_t)p->memory +
                                 ((uint8_t *)p->spread.piece[i].base - p->image);

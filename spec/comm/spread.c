@@ -16,6 +16,10 @@ static bool broadcasts(const spread *s) {
   return s->joint.pattern == CEL_PATTERN_BROADCAST;
 }
 
+static bool in_pairs(const spread *s) {
+  return s->joint.pattern == CEL_PATTERN_ALL_TO_ALL;
+}
+
 static bool of_member(const spread *s, int64_t member, uint64_t row) {
   return row >= s->start[member] && row < s->start[member] + s->count[member];
 }
@@ -30,14 +34,31 @@ static bool has_at_first(const spread *s, uint64_t row) {
   return from_root ? s->joint.root == s->member : of_member(s, s->member, row);
 }
 
-/* What all know of it. */
-static void plan(spread *s, cel_random *shared) {
+/* ---- what all know of it ------------------------------------------------- */
+
+static uint64_t *pair_of(const spread *s, int64_t giver, int64_t getter) {
+  return &s->pair[giver * s->members + getter];
+}
+
+/* Rows that one gives to another; to all alike, or to nobody. */
+static void plan_pairs(spread *s, cel_random *shared) {
+  uint64_t all = 0;
+  s->alike = cel_random_chance(shared, 30);
+  for (int64_t a = 0; a < s->members; ++a) {
+    uint64_t same = (uint64_t)cel_random_int(shared, 1, 20);
+    for (int64_t b = 0; b < s->members; ++b) {
+      uint64_t n = (uint64_t)cel_random_int(shared, 1, 20);
+      bool none = cel_random_chance(shared, 25) || a == b;
+      *pair_of(s, a, b) = none ? 0 : s->alike ? same : n;
+      all += *pair_of(s, a, b);
+    }
+  }
+  s->joint.bytes = all * s->run;
+}
+
+static void plan_parts(spread *s, cel_random *shared) {
   bool even = cel_random_chance(shared, 40);
-  int64_t top = cel_random_chance(shared, 15) ? 3000 : 12;
   uint64_t all = (uint64_t)cel_random_int(shared, 1, 20);
-  s->joint.pattern = (cel_pattern)cel_random_int(shared, CEL_PATTERN_BROADCAST,
-                                                 CEL_PATTERN_ALL_GATHER);
-  s->run = (uint64_t)cel_random_int(shared, 1, top);
   for (int64_t k = 0; k < s->members; ++k) {
     s->count[k] = cel_random_chance(shared, 20)
                       ? 0
@@ -55,6 +76,19 @@ static void plan(spread *s, cel_random *shared) {
   s->joint.even = even;
 }
 
+static void plan(spread *s, cel_random *shared) {
+  int64_t top = cel_random_chance(shared, 15) ? 3000 : 12;
+  s->joint.pattern = (cel_pattern)cel_random_int(shared, CEL_PATTERN_BROADCAST,
+                                                 CEL_PATTERN_ALL_TO_ALL);
+  s->run = (uint64_t)cel_random_int(shared, 1, top);
+  if (in_pairs(s))
+    plan_pairs(s, shared);
+  else
+    plan_parts(s, shared);
+}
+
+/* ---- where it is in memory ----------------------------------------------- */
+
 /* Rows in one plane, or in several where there is one more gap. */
 static cel_strided rows_at(const spread *s, uint64_t first, uint64_t n) {
   uint8_t *base = s->memory + first * s->stride;
@@ -66,6 +100,33 @@ static cel_strided rows_at(const spread *s, uint64_t first, uint64_t n) {
                        .run = s->run};
 }
 
+/* Without memory yet it says how many rows there are. */
+static void place_pairs(spread *s) {
+  uint64_t row = 0, last = 0;
+  bool here = s->memory != NULL;
+  for (int64_t b = 0; b < s->members; ++b) {
+    uint64_t n = *pair_of(s, s->member, b);
+    if (n > 0 && here) s->piece[b] = rows_at(s, row, n);
+    if (n > 0) last = row + n;
+    if (!s->alike) row += n;
+  }
+  row = last;
+  for (int64_t a = 0; a < s->members; ++a) {
+    uint64_t n = *pair_of(s, a, s->member);
+    if (n > 0 && here) s->piece[s->members + a] = rows_at(s, row, n);
+    row += n;
+  }
+  s->rows = row;
+}
+
+static void place(spread *s) {
+  if (in_pairs(s)) place_pairs(s);
+  if (broadcasts(s)) s->piece[0] = rows_at(s, 0, s->rows);
+  for (int64_t k = 0; k < s->members && !broadcasts(s) && !in_pairs(s); ++k)
+    if (s->count[k] > 0 && (whole(s) || k == s->member))
+      s->piece[k] = rows_at(s, s->start[k], s->count[k]);
+}
+
 void spread_make(spread *s, uint64_t nth, int64_t member, int32_t devices,
                  int64_t members, cel_random *shared, cel_random *own) {
   size_t n = (size_t)members;
@@ -74,47 +135,75 @@ void spread_make(spread *s, uint64_t nth, int64_t member, int32_t devices,
   s->joint.device = (int32_t)(member % devices);
   s->count = cel_alloc_zero(n * sizeof *s->count);
   s->start = cel_alloc_zero(n * sizeof *s->start);
-  s->piece = cel_alloc_zero(n * sizeof *s->piece);
+  s->pair = cel_alloc_zero(n * n * sizeof *s->pair);
+  s->piece = cel_alloc_zero(2 * n * sizeof *s->piece);
   plan(s, shared);
   s->stride = s->run;
   if (cel_random_chance(own, 40))
     s->stride += (uint64_t)cel_random_int(own, 1, GAP);
+  if (in_pairs(s)) place_pairs(s);
 }
 
 uint64_t spread_room(const spread *s) {
-  return s->rows * s->stride;
+  return s->rows * s->stride + 1;
+}
+
+/* ---- contents ------------------------------------------------------------ */
+
+/* The bytes of a piece within `image`, as giver and getter know them. */
+static void write_pair(const spread *s, uint8_t *image, const cel_strided *at,
+                       int64_t giver, int64_t getter) {
+  uint64_t n = *pair_of(s, giver, getter), of = (uint64_t)giver * 64;
+  if (!s->alike) of += (uint64_t)getter;
+  if (n > 0) image += (uint8_t *)at->base - s->memory;
+  for (uint64_t i = 0; i < n * s->run; ++i)
+    image[i / s->run * s->stride + i % s->run] =
+        byte_of(s->joint.nth, of << 32 | i);
+}
+
+static void write_pairs(const spread *s, uint8_t *image, bool after) {
+  for (int64_t k = 0; k < s->members; ++k) {
+    write_pair(s, image, &s->piece[k], s->member, k);
+    if (after) write_pair(s, image, &s->piece[s->members + k], k, s->member);
+  }
+}
+
+/* What is there before, or after. */
+static void write_all(const spread *s, uint8_t *image, bool after) {
+  memset(image, UNTOUCHED, spread_room(s));
+  if (in_pairs(s)) {
+    write_pairs(s, image, after);
+    return;
+  }
+  for (uint64_t row = 0; row < s->rows; ++row) {
+    bool got = after && (whole(s) || of_member(s, s->member, row));
+    for (uint64_t i = 0; i < s->run && (got || has_at_first(s, row)); ++i)
+      image[row * s->stride + i] = byte_of(s->joint.nth, row * s->run + i);
+  }
 }
 
 void spread_fill(spread *s, uint8_t *memory) {
   s->memory = memory;
-  memset(memory, UNTOUCHED, spread_room(s));
-  if (broadcasts(s)) s->piece[0] = rows_at(s, 0, s->rows);
-  for (int64_t k = 0; k < s->members && !broadcasts(s); ++k)
-    if (s->count[k] > 0 && (whole(s) || k == s->member))
-      s->piece[k] = rows_at(s, s->start[k], s->count[k]);
+  place(s);
   s->joint.pieces = broadcasts(s) ? 1 : (uint32_t)s->members;
   s->joint.piece = s->piece;
-  for (uint64_t row = 0; row < s->rows; ++row)
-    for (uint64_t i = 0; i < s->run && has_at_first(s, row); ++i)
-      memory[row * s->stride + i] = byte_of(s->joint.nth, row * s->run + i);
+  s->joint.from = s->piece + s->members;
+  write_all(s, memory, false);
 }
 
-uint64_t spread_check(const spread *s) {
-  uint64_t wrong = 0;
-  for (uint64_t row = 0; row < s->rows; ++row)
-    for (uint64_t i = 0; i < s->stride; ++i) {
-      bool here =
-          has_at_first(s, row) || whole(s) || of_member(s, s->member, row);
-      uint8_t want = here && i < s->run
-                         ? byte_of(s->joint.nth, row * s->run + i)
-                         : UNTOUCHED;
-      wrong += s->memory[row * s->stride + i] != want;
-    }
+uint64_t spread_check(spread *s) {
+  uint64_t wrong = 0, n = spread_room(s);
+  place(s); /* where the host sees it */
+  uint8_t *wanted = cel_alloc(n);
+  write_all(s, wanted, true);
+  for (uint64_t i = 0; i < n; ++i) wrong += s->memory[i] != wanted[i];
+  cel_free(wanted);
   return wrong;
 }
 
 void spread_release(spread *s) {
   cel_free(s->count);
   cel_free(s->start);
+  cel_free(s->pair);
   cel_free(s->piece);
 }

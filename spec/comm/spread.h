@@ -11,14 +11,19 @@
 #include "comm/transport.h"
 
 /* One of them, as one device sees it. Its bytes are in rows of `run` bytes, in
- * memory `stride` apart; a member's part is some rows. */
+ * memory `stride` apart. A member's part is some rows; in pairs those that it
+ * gives, to one after the other or to all alike, come before those that it
+ * gets.
+ */
 typedef struct spread {
   cel_device_joint joint;
   int64_t member, members;
   uint64_t rows, run, stride;
   uint64_t *count, *start; /* by member */
-  cel_strided *piece;
-  uint8_t *memory; /* the device's, which the host can touch */
+  uint64_t *pair;          /* by giver and getter: rows */
+  bool alike;
+  cel_strided *piece; /* 2 x members */
+  uint8_t *memory;    /* the device's, which the host can touch */
 } spread;
 
 /* Number nth; `shared` in the same state on all members, `own` not. `memory` is
@@ -27,7 +32,8 @@ void spread_make(spread *s, uint64_t nth, int64_t member, int32_t devices,
                  int64_t members, cel_random *shared, cel_random *own);
 uint64_t spread_room(const spread *s);
 void spread_fill(spread *s, uint8_t *memory);
-/* How many bytes are not what they must be. */
-uint64_t spread_check(const spread *s);
+/* How many bytes are not what they must be. The pieces are in the host's image
+ * of the memory then. */
+uint64_t spread_check(spread *s);
 void spread_release(spread *s);
 #endif

@@ -1,0 +1,122 @@
+-- What each device gives to each, where collectives are between the devices of
+-- all ranks.
+local ffi = require("ffi")
+local ranks = require("spec.command.ranks")
+local program = require("spec.task.program")
+local c = require("spec.support.cdef")("command/member.h")
+
+local function new(n, devices, limits)
+  limits = limits or {}
+  return ranks.new(n, { collectives = true, joint = { devices = devices,
+    least = limits.least or 0, most = limits.most or 2 ^ 40,
+    packed_most = limits.packed_most or 2 ^ 40 } })
+end
+
+local function exchange(r, k, task)
+  local command = r:of(k, "collective", task)[1]
+  return command and command.raw.exchange
+end
+
+local function volume(box)
+  local n = 1
+  for d = 0, 2 do n = n * tonumber(box.max[d] - box.min[d]) end
+  return n
+end
+
+local function text(box) return volume(box) == 0 and "" or ranks.box_text(box, 3) end
+
+local function covers(outer, inner)
+  if volume(inner) == 0 then return true end
+  for d = 0, 2 do
+    if inner.min[d] < outer.min[d] or inner.max[d] > outer.max[d] then return false end
+  end
+  return true
+end
+
+-- Both ends of each pair of devices mean the same; what a device gives it has,
+-- and what it gets is all that it gets, once.
+local function check(r, devices, task)
+  local moved = 0
+  for a = 0, r.n - 1 do
+    local x, side = exchange(r, a, task), ffi.new("cel_member")
+    for da = 0, devices - 1 do
+      c.cel_member_side(x, a, da, side)
+      local got, awaited = 0, 0
+      for m = 0, r.n * devices - 1 do
+        local b, db = math.floor(m / devices), m % devices
+        local given = c.cel_member_gives(x, da, m)
+        assert.equal(text(c.cel_member_gets(exchange(r, b, task), db, a * devices + da)),
+          text(given))
+        assert.is_true(covers(side.mine, given), text(given))
+        got = got + volume(c.cel_member_gets(x, da, m))
+      end
+      for i = 0, side.gets - 1 do awaited = awaited + volume(side.get[i]) end
+      assert.equal(awaited, got)
+      moved = moved + got
+    end
+  end
+  return moved
+end
+
+local function rows() return { { program.span(0), program.whole(1) } } end
+local function columns() return { { program.whole(0), program.span(0) } } end
+
+describe("devices that exchange in pairs", function()
+  for devices = 1, 3 do
+    it(("transpose, %d on each rank"):format(devices), function()
+      local r = new(3, devices)
+      local u = r:buffer({ 7, 11 })
+      r:submit({ range = { 7 }, { u, "discard_write", rows() } })
+      local t = r:submit({ range = { 11 }, { u, "read", columns() } })
+      local x = exchange(r, 1, t)
+      assert.same({ 0, 1 }, { x.give_along, x.get_along })
+      -- 3, 2 and 2 rows; 4, 4 and 3 columns.
+      assert.equal(77 - 3 * 4 - 2 * 4 - 2 * 3, check(r, devices, t))
+    end)
+  end
+
+  it("give to each device of a rank that reads all, and to none of one that does not", function()
+    local r = new(4, 2)
+    local u, v = r:buffer({ 16 }), r:buffer({ 16 })
+    r:submit({ range = { 16 }, { u, "discard_write", program.same(1) } })
+    local t = r:submit({ range = { 2 }, { u, "read", program.all(1) } })
+    assert.is_true(exchange(r, 0, t).to ~= nil)
+    assert.equal(2 * 2 * 12, check(r, 2, t))
+    r:submit({ range = { 16 }, placement = "once", { v, "discard_write", program.same(1) } })
+    t = r:submit({ range = { 3 }, { v, "read", program.all(1) } })
+    assert.equal(2 * 2 * 16, check(r, 2, t))
+  end)
+
+  it("deal out parts that overlap, from the first device of the root", function()
+    local r = new(4, 2)
+    local u = r:buffer({ 16 })
+    r:submit({ range = { 16 }, placement = "once", { u, "discard_write", program.same(1) } })
+    local t = r:submit({ range = { 16 },
+      { u, "read", program.grown(1), { clamp = true } } })
+    assert.equal(6 + 6 + 5, check(r, 2, t))
+    assert.equal("7:10 0:1 0:1", text(c.cel_member_gives(exchange(r, 0, t), 0, 4)))
+    assert.equal("", text(c.cel_member_gives(exchange(r, 0, t), 1, 4)))
+  end)
+
+  it("keep to their groups", function()
+    local r = new(4, 2)
+    local u = r:buffer({ 8, 8 })
+    local cut = { true, true }
+    r:submit({ range = { 8, 8 }, cut = cut, { u, "discard_write", program.same(2) } })
+    local t = r:submit({ range = { 8, 8 }, cut = cut, { u, "read", rows() } })
+    -- Each of four ranks gets the other tile of its row, 4 x 4.
+    assert.equal(4 * 16, check(r, 2, t))
+  end)
+
+  it("leave to messages what takes too much memory to pack", function()
+    local function transposed(most)
+      local r = new(3, 1, { packed_most = most })
+      local u = r:buffer({ 9, 9 })
+      r:submit({ range = { 9 }, { u, "discard_write", rows() } })
+      return exchange(r, 0, r:submit({ range = { 9 }, { u, "read", columns() } })) ~= nil
+    end
+    local size = tonumber(new(1, 1):buffer({ 1 }).element_size)
+    assert.is_true(transposed(2 * 27 * size))
+    assert.is_false(transposed(2 * 27 * size - 1))
+  end)
+end)
