@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "embed/code.h"
+
 cel_status cel__core_engine(lua_State *L, cel_engine **out) {
   cel_session *session = cel__session_of(L);
   CEL_TRY(cel_session_start(session));
@@ -93,11 +95,13 @@ static void add_functions(lua_State *L, const luaL_Reg *functions) {
 
 int cel__open_core(lua_State *L) {
   cel__clock_start();
+  cel__code_learn(L);
   lua_newtable(L);
   add_functions(L, cel__core_both);
   add_functions(L, cel__core_buffer);
   add_functions(L, cel__core_object);
   add_functions(L, cel__core_submit);
+  add_functions(L, cel__core_again);
   add_functions(L, cel__core_listing);
   add_functions(L, cel__core_weights);
   add_functions(L, cel__core_kernel);

@@ -29,6 +29,11 @@ void cel__check_era(lua_State *L, uint32_t era, const char *what);
 
 /* A buffer handle at `index`; raises when it is none or was freed. */
 const cel_buffer *cel__check_buffer(lua_State *L, int index);
+/* The metatable of such handles, on the stack. */
+void cel__push_buffer_type(lua_State *L);
+/* The buffer of a handle that is known to be one; null when it was freed or
+ * went with a failure. */
+const cel_buffer *cel__buffer_of(lua_State *L, const void *handle);
 
 /* A handle of weights at `index`; raises when it is none. */
 const cel_weights *cel__check_weights(lua_State *L, int index);
@@ -37,10 +42,6 @@ const cel_weights *cel__check_weights(lua_State *L, int index);
 const cel_rule *cel__check_rule(lua_State *L, int index);
 /* An empty one, on the stack, for a rule with a reference. */
 const cel_rule **cel__new_rule(lua_State *L);
-
-/* How a group is divided, from arguments 9 and 10: dimensions that may be cut;
- * nil | {granularity of 3 dimensions, runs, weights | nil}. */
-void cel__read_division(lua_State *L, cel_group *group);
 
 /* A box from six integers starting at `index`: min, then max. */
 cel_box cel__check_box(lua_State *L, int index);
@@ -83,9 +84,9 @@ cel_init *cel__data_init(const void *data, const cel_box *extent,
                          uint32_t element_size);
 
 extern const luaL_Reg cel__core_weights[], cel__core_buffer[],
-    cel__core_submit[], cel__core_listing[], cel__core_kernel[],
-    cel__core_run[], cel__core_lane[], cel__core_both[], cel__core_object[],
-    cel__core_lane_object[], cel__core_dry[], cel__core_see[], cel__core_line[],
-    cel__core_cache[], cel__core_check[];
+    cel__core_submit[], cel__core_again[], cel__core_listing[],
+    cel__core_kernel[], cel__core_run[], cel__core_lane[], cel__core_both[],
+    cel__core_object[], cel__core_lane_object[], cel__core_dry[],
+    cel__core_see[], cel__core_line[], cel__core_cache[], cel__core_check[];
 
 #endif

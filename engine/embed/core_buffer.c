@@ -26,6 +26,11 @@ const cel_buffer *cel__check_buffer(lua_State *L, int index) {
   return h->buffer;
 }
 
+const cel_buffer *cel__buffer_of(lua_State *L, const void *handle) {
+  const buffer_handle *h = handle;
+  return cel__is_lost(L, h->era) ? NULL : h->buffer;
+}
+
 /* Frees once; also the collector's. */
 static int buffer_free(lua_State *L) {
   buffer_handle *h = luaL_checkudata(L, 1, buffer_type);
@@ -42,16 +47,23 @@ static int buffer_freed(lua_State *L) {
   return 1;
 }
 
+static void push_type(lua_State *L, const char *type, lua_CFunction collect) {
+  if (!luaL_newmetatable(L, type)) return;
+  lua_pushcfunction(L, collect);
+  lua_setfield(L, -2, "__gc");
+}
+
 void *cel__new_handle(lua_State *L, size_t size, const char *type,
                       lua_CFunction collect) {
   void *handle = lua_newuserdata(L, size);
   memset(handle, 0, size);
-  if (luaL_newmetatable(L, type)) {
-    lua_pushcfunction(L, collect);
-    lua_setfield(L, -2, "__gc");
-  }
+  push_type(L, type, collect);
   lua_setmetatable(L, -2);
   return handle;
+}
+
+void cel__push_buffer_type(lua_State *L) {
+  push_type(L, buffer_type, buffer_free);
 }
 
 /* buffer(element_size, dims, e0, e1, e2, name | nil, init kind, init, fd | nil)

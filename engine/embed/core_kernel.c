@@ -153,6 +153,15 @@ static void pack_float(lua_State *L, const cel_param *p, unsigned char *to) {
          (size_t)p->size);
 }
 
+void cel__pack_value(lua_State *L, const cel_param *param, unsigned char *out) {
+  switch (param->class_) {
+  case 'f': pack_float(L, param, out); break;
+  case 'b': *out = (unsigned char)lua_toboolean(L, -1); break;
+  case 's': memcpy(out, lua_topointer(L, -1), (size_t)param->size); break;
+  default: pack_integer(L, param, out);
+  }
+}
+
 uint32_t cel__pack_values(lua_State *L, int index, const cel_module *module,
                           int32_t kernel, unsigned char *out, uint32_t room) {
   const cel_param *param;
@@ -168,14 +177,7 @@ uint32_t cel__pack_values(lua_State *L, int index, const cel_module *module,
       luaL_error(L, "kernel arguments take more than %d bytes", (int)room);
     memset(out + at, 0, start - at);
     lua_rawgeti(L, index, next++);
-    if (p->class_ == 'f')
-      pack_float(L, p, out + start);
-    else if (p->class_ == 'b')
-      out[start] = (unsigned char)lua_toboolean(L, -1);
-    else if (p->class_ == 's')
-      memcpy(out + start, lua_topointer(L, -1), (size_t)p->size);
-    else
-      pack_integer(L, p, out + start);
+    cel__pack_value(L, p, out + start);
     lua_pop(L, 1);
     at = start + (uint32_t)p->size;
   }

@@ -7,6 +7,10 @@
 /* The module handle at `index`; raises when it is none. */
 cel_module *cel__check_module(lua_State *L, int index);
 
+/* Packs the value on top of the stack, which fits, as a VALUE parameter wants
+ * it. */
+void cel__pack_value(lua_State *L, const cel_param *param, unsigned char *out);
+
 /* Packs the array of values at `index` as the kernel's VALUE parameters want
  * them; returns the bytes used, raises when `room` is too small. */
 uint32_t cel__pack_values(lua_State *L, int index, const cel_module *module,

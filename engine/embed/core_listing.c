@@ -1,6 +1,7 @@
 /* Opaque mappers for Lua: which chunks they are asked about, and what they
  * gave. */
 #include "embed/core.h"
+#include "embed/core_submit.h"
 
 static const char chunks_type[] = "celer.core.chunks";
 
@@ -38,7 +39,7 @@ static int chunks_new(lua_State *L) {
       .range = cel__check_box(L, 3),
       .effects = lua_toboolean(L, 12) ? 1 : 0,
   };
-  cel__read_division(L, &group);
+  cel__read_division(L, 9, &group);
   cel_chunks *chunks =
       cel__new_handle(L, sizeof *chunks, chunks_type, chunks_collect);
   cel_engine_chunks(engine, &group, lua_toboolean(L, 13), chunks);

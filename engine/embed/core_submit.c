@@ -5,6 +5,7 @@
 #include "embed/advice.h"
 #include "embed/core.h"
 #include "embed/core_kernel.h"
+#include "embed/core_submit.h"
 
 enum {
   ACCESSES = 64,
@@ -130,17 +131,17 @@ static void read_accesses(lua_State *L, int index, uint32_t words,
   }
 }
 
-void cel__read_division(lua_State *L, cel_group *group) {
-  int64_t cuts = luaL_checkinteger(L, 9);
-  bool hinted = lua_istable(L, 10);
+void cel__read_division(lua_State *L, int index, cel_group *group) {
+  int64_t cuts = luaL_checkinteger(L, index++);
+  bool hinted = lua_istable(L, index);
   for (int d = 0; d < CEL_DIMS; ++d) {
     group->permitted.cut[d] = d < cuts;
-    group->permitted.granularity[d] = hinted ? read_number(L, 10, d + 1) : 1;
+    group->permitted.granularity[d] = hinted ? read_number(L, index, d + 1) : 1;
   }
-  int64_t runs = hinted ? read_number(L, 10, 4) : 1;
+  int64_t runs = hinted ? read_number(L, index, 4) : 1;
   group->oversubscribe = (int32_t)(runs < MOST_RUNS ? runs : MOST_RUNS);
   if (!hinted) return;
-  lua_rawgeti(L, 10, 5);
+  lua_rawgeti(L, index, 5);
   if (!lua_isnil(L, -1)) group->weights = cel__check_weights(L, -1);
   lua_pop(L, 1); /* the table keeps it */
 }
@@ -160,14 +161,14 @@ static cel_group read_group(lua_State *L, cel_task_kind kind,
       .place = cel__user_place(L),
   };
   cel_advice_submitted(L, group.place);
-  cel__read_division(L, &group);
+  cel__read_division(L, 9, &group);
   read_accesses(L, 11, (uint32_t)luaL_checkinteger(L, 12), &group.range, list);
   group.accesses = list->n;
   group.access = list->access;
   return group;
 }
 
-static int submit(lua_State *L, cel_group *group, cel_work *work) {
+int cel__submit(lua_State *L, cel_group *group, cel_work *work) {
   group->work = work;
   cel_engine *engine; /* the first thing of all may be a task */
   cel_status status = cel__core_engine(L, &engine);
@@ -178,11 +179,10 @@ static int submit(lua_State *L, cel_group *group, cel_work *work) {
   return 1;
 }
 
-/* Whether a row or plane of a buffer takes a stride that an int cannot hold. */
-static bool is_wide(const access_list *list) {
+bool cel__is_wide(const cel_access *access, uint32_t n) {
   bool wide = false;
-  for (uint32_t i = 0; i < list->n; ++i) {
-    const cel_box *extent = &list->access[i].buffer->extent;
+  for (uint32_t i = 0; i < n; ++i) {
+    const cel_box *extent = &access[i].buffer->extent;
     int64_t row = extent->max[2] - extent->min[2];
     int64_t rows = extent->max[1] - extent->min[1];
     wide = wide || (row > 0 && rows > INT32_MAX / row);
@@ -217,13 +217,14 @@ static int submit_kernel(lua_State *L) {
   int32_t kernel = (int32_t)luaL_checkinteger(L, 15);
   uint32_t size = cel__pack_values(L, 16, module, kernel, values, VALUES);
   int32_t shape[CEL_DIMS], items = read_shape(L, 17, shape);
-  if (cel_module_suit(module, is_wide(&list), items) != CEL_E_OK)
+  if (cel_module_suit(module, cel__is_wide(list.access, list.n), items) !=
+      CEL_E_OK)
     return cel__push_failure(L);
   cel_work *work = cel_module_work(module, kernel, values, size);
   memcpy(work->group, shape, sizeof shape);
   if (items > 0) work->hash = cel_hash(shape, sizeof shape, work->hash);
   add_reducers(work, &list);
-  return submit(L, &group, work);
+  return cel__submit(L, &group, work);
 }
 
 /* Effects off a Lua array: object and order, object and order... */
@@ -256,7 +257,7 @@ static int submit_lua(lua_State *L, cel_task_kind kind) {
   cel_work *work = cel__lua_work(blob, size, cel_hash(identity, length, 0));
   work->objects = lua_toboolean(L, 18);
   work->marks = kind == CEL_TASK_HOST;
-  return submit(L, &group, work);
+  return cel__submit(L, &group, work);
 }
 
 static int submit_host(lua_State *L) {

@@ -52,34 +52,53 @@ local function look(entry, f)
   return params
 end
 
+--- What tells whether the rule holds for other numbers.
+---@param entry celer.bound
+---@return fun(f: function, params: integer[]): boolean
+function M.check_of(entry)
+  entry.check = entry.check or trace.spot_check(entry.desc, entry.range, entry.extent)
+  return entry.check
+end
+
 -- The parameters now; nil where it is not the same rule.
 local function params_of(entry, f)
   local params = look(entry, f)
   if not params or params == entry.params then return params or nil end
-  entry.check = entry.check or trace.spot_check(entry.desc, entry.range, entry.extent)
-  if not entry.check(f, params) then return nil end
+  if not M.check_of(entry)(f, params) then return nil end
   for k, p in each(entry.param) do entry.value[k] = params[p] end
   entry.params = params
   return params
 end
 
+--- Whether a mapper is recognised as that very function, not by its code.
+function M.is_exact(f) return known(f) ~= nil end
+
 local function code_of(f) return known(f) and f or fingerprint(f) end
 
---- The rule and the parameters of a mapper; nil when it is not known. Index space
---- and extent are recognised as objects.
+--- What is known of a mapper, with its parameters as they are now; nil when that is
+--- nothing. Index space and extent are recognised as objects.
 ---@param f function
 ---@param range celer.box
 ---@param extent celer.box
----@return userdata? rule, integer[]? params
-function M.find(f, range, extent)
+---@return celer.bound?
+function M.entry(f, range, extent)
   local by_extent = by_code[code_of(f)]
   local entries = by_extent and by_extent[extent]
   if not entries then return nil end
   for i = 1, #entries do
     local entry = entries[i]
-    local params = rawequal(entry.range, range) and params_of(entry, f)
-    if params then return entry.rule, params end
+    if rawequal(entry.range, range) and params_of(entry, f) then return entry end
   end
+end
+
+--- Its rule and its parameters; nil when it is not known.
+---@param f function
+---@param range celer.box
+---@param extent celer.box
+---@return userdata? rule, integer[]? params
+function M.find(f, range, extent)
+  local entry = M.entry(f, range, extent)
+  if entry then return entry.rule, entry.params end
 end
 
 -- Which number is which parameter, by cell.

@@ -1,6 +1,8 @@
 --- group.lua -- command groups: declare what is touched, then the work.
 local core = require "celer.core"
+local again = require "celer.again"
 local arguments = require "celer.arguments"
+local balance = require "celer.balance"
 local box = require "celer.box"
 local buffers = require "celer.buffer"
 local capture = require "celer.capture"
@@ -19,6 +21,7 @@ local spaces = require "celer.space"
 local words = require "celer.words"
 
 local fail = place.fail
+local is_buffer = buffers.is_buffer
 
 local M = {}
 
@@ -88,8 +91,8 @@ local function add(self, access)
 end
 
 local function declare(self, mode, call, buffer, map)
-  open(self, call)
-  buffers.check(buffer, call)
+  if getmetatable(self) ~= Group or self.done or self.closed then open(self, call) end
+  if not is_buffer(buffer) or buffer.freed then buffers.check(buffer, call) end
   if map ~= nil and type(map) ~= "function" then
     fail("%s: the range mapper must be a function such as celer.one_to_one, not "
       .. "%s", call, box.is_box(map) and "a box; celer.fixed(box) is one"
@@ -218,6 +221,8 @@ local function complete(self, used)
       fail("the access to %s belongs to another command group", access.buffer.name)
     elseif access.passed then
       fail("the access to %s is passed twice", access.buffer.name)
+    elseif access.buffer.freed then
+      fail("the buffer %s was freed", access.buffer.name)
     end
     access.passed = true
   end
@@ -281,11 +286,35 @@ local function submit_kernel(whole, self, space, made, used, values, group, rang
     self.label or made.name, made.module, made.index, values, a, b, c)
 end
 
+local submit_again = core.again_with(Access)
+local plans_of = again.of
+
+-- Submits it if it is like a group before; see again.lua.
+local function did_again(self, plans, range, kernel, ...)
+  if getmetatable(self) ~= Group or self.done or self.closed or self.effects
+    or settings.check then
+    return false
+  end
+  local cuts, rest = 1, nil
+  if self.hints ~= unhinted or balance.weights then
+    if getmetatable(range) then return false end
+    cuts, rest = division.resolve(self.hints, type(range) == "table" and #range or 1)
+  end
+  local result, text, file, line, code = submit_again(plans, self.label or kernel.name,
+    cuts, rest, self, range, ...)
+  if result == false then return false end
+  place.check(result, text, file, line, code)
+  self.done = "cg:parallel_for"
+  return true
+end
+
 --- Runs a kernel once per item of the range.
 ---@param range integer[]|integer|celer.box|celer.nd_range
 ---@param kernel celer.kernel
 ---@param ... any  accesses and values, as the kernel's parameters want them
 function Group:parallel_for(range, kernel, ...)
+  local plans = plans_of(kernel)
+  if plans and did_again(self, plans, range, kernel, ...) then return end
   open(self, "cg:parallel_for")
   local grouped = nd_range.is_nd_range(range)
   local space = spaces.of(grouped and range.size or range, "cg:parallel_for")
@@ -298,12 +327,17 @@ function Group:parallel_for(range, kernel, ...)
   if self.effects then objects.refuse(self.effects, "cg:parallel_for", n, ...) end
   local group = group_of(kernel, range, grouped)
   local used, values = arguments.part(kernel, space.dims, is_access, n, ...)
+  local all = #used == self.n
   complete(self, used)
   local made = kernel.reduces and with_operators(kernel, used) or kernel
   self.done = "cg:parallel_for"
   if space.empty and not kernel.reduces then return end
   if settings.check then checking.submit(self.label or kernel.name, used, kernel) end
   settle(submit_kernel, self, space, made, used, values, group, range)
+  if all and not (kernel.reduces or kernel.grouped or kernel.plain or settings.check
+    or box.is_box(range)) then
+    again.note(kernel, space, modes, is_access, ...)
+  end
 end
 
 ---@class celer.placement  where a host task runs

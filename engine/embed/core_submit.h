@@ -1,0 +1,19 @@
+/* core_submit.h -- what the ways to submit a command group share. */
+#ifndef CEL_EMBED_CORE_SUBMIT_H
+#define CEL_EMBED_CORE_SUBMIT_H
+
+#include "embed/core.h"
+
+/* How a group is divided, from the arguments at `index` and behind it:
+ * dimensions that may be cut; nil | {granularity of 3 dimensions, runs,
+ * weights | nil}. */
+void cel__read_division(lua_State *L, int index, cel_group *group);
+
+/* Submits the group with this work, which it takes over; pushes a core
+ * function's results, of which there are so many. */
+int cel__submit(lua_State *L, cel_group *group, cel_work *work);
+
+/* Whether a row or plane of a buffer takes a stride that an int cannot hold. */
+bool cel__is_wide(const cel_access *access, uint32_t n);
+
+#endif

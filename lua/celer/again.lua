@@ -1,0 +1,76 @@
+--- again.lua -- command groups that are like one before.
+---
+--- A loop submits one kernel over one range in each step, with closures made anew. Here
+--- is what makes a plan of such a group, from what bound.lua knows of its mappers;
+--- core_again.c submits those that are like it.
+local core = require "celer.core"
+local bound = require "celer.bound"
+local buffers = require "celer.buffer"
+
+local M = {}
+
+local MOST = 16 -- plans for one kernel
+local PATIENCE = 200 -- plans of one kernel that are made, in all
+
+local plans = setmetatable({}, { __mode = "k" }) -- kernel -> array, the newest first
+local made = setmetatable({}, { __mode = "k" }) -- kernel -> how many
+
+--- The plans for a kernel; nil: there are none.
+---@param kernel celer.kernel
+---@return userdata[]?
+function M.of(kernel) return plans[kernel] end
+
+-- What a mapper saw, as core_again.c takes it.
+local function looks_of(entry)
+  local looks = {}
+  for k = 1, #entry.index do
+    looks[k] = { owner = entry.owner[k], index = entry.index[k], value = entry.value[k],
+      param = entry.param[k] }
+  end
+  for _, g in ipairs(entry.globals) do
+    looks[#looks + 1] = { owner = g.owner, name = g.name, value = g.value }
+  end
+  return looks
+end
+
+-- Of an access; nil where its mapper is not known.
+local function describe(access, space, mode)
+  local map, buffer = access.map, access.buffer
+  local entry = map and bound.entry(map, space.box, buffers.whole(buffer))
+  if not entry then return nil end
+  return { mode = access.mode, as = mode, type = buffer.type, handle = buffer.handle,
+    map = map, exact = bound.is_exact(map), rule = entry.rule, params = entry.params,
+    looks = looks_of(entry), check = bound.check_of(entry) }
+end
+
+local function keep(kernel, plan)
+  local list = plans[kernel] or {}
+  plans[kernel] = list
+  table.insert(list, 1, plan)
+  list[MOST + 1] = nil
+  made[kernel] = (made[kernel] or 0) + 1
+end
+
+--- Makes a plan of a group that has just been submitted, if it is one that is likely
+--- to come again.
+---@param kernel celer.kernel
+---@param space celer.space  from zero on
+---@param modes table<string, integer>  cel_mode by name
+---@param is_access fun(value: any): boolean
+---@param ... any  the work's arguments
+function M.note(kernel, space, modes, is_access, ...)
+  if made[kernel] == PATIENCE then return end
+  local arguments = {}
+  for i = 1, select("#", ...) do
+    local argument = (select(i, ...))
+    local one = is_access(argument) and describe(argument, space, modes[argument.mode])
+    if one == nil then return end
+    arguments[i] = one
+  end
+  local hi = space.hi
+  local plan = core.plan(space.dims, hi[1], hi[2], hi[3], kernel.module, kernel.index,
+    arguments)
+  if plan then keep(kernel, plan) end
+end
+
+return M
