@@ -54,18 +54,24 @@ static void note_failure(cel__nccl *n) {
   n->failed = true;
 }
 
-/* What NCCL has found out by itself: a peer that is lost. */
-static void look_for_errors(cel__nccl *n) {
+static void look_for_error(cel__nccl *n, int32_t d) {
   ncclResult_t code;
+  if (n->api->ncclCommGetAsyncError(n->device[d].comm, &code) != ncclSuccess ||
+      code == ncclSuccess || code == ncclInProgress)
+    return;
+  cel__nccl_fail(n, d, "exchanging with all ranks", code);
+  note_failure(n);
+  n->around.base.broken = &n->error;
+  atomic_store(&n->halted, true);
+}
+
+/* What NCCL has found out by itself: a peer that is lost. A thread that puts
+ * sees it itself. */
+static void look_for_errors(cel__nccl *n) {
   for (int32_t d = 0; d < n->devices && !n->failed; ++d) {
-    if (n->api->ncclCommGetAsyncError(n->device[d].comm, &code) !=
-            ncclSuccess ||
-        code == ncclSuccess || code == ncclInProgress)
-      continue;
-    cel__nccl_fail(n, d, "exchanging with all ranks", code);
-    note_failure(n);
-    n->around.base.broken = &n->error;
-    atomic_store(&n->halted, true);
+    if (pthread_mutex_trylock(&n->device[d].lock) != 0) continue;
+    look_for_error(n, d);
+    pthread_mutex_unlock(&n->device[d].lock);
   }
 }
 
@@ -326,6 +332,7 @@ void cel__nccl_release(cel__nccl *n) {
     cuda->api->cuCtxSetCurrent(cuda->device[d].context);
     if (n->device[d].staging != 0)
       cuda->api->cuMemFree_v2(n->device[d].staging);
+    pthread_mutex_destroy(&n->device[d].lock);
   }
   for (uint32_t i = 0; i < n->posted.n; ++i) cel_free(n->posted.at[i]);
   for (uint32_t i = 0; i < n->meeting.n; ++i) cel_free(n->meeting.at[i]);

@@ -175,12 +175,16 @@ static ncclResult_t call(const putting *p) {
 
 static cel_status call_all(putting *p) {
   const cel_nccl_api *api = p->n->api;
+  cel__nccl_device *device = &p->n->device[p->joint->device];
+  pthread_mutex_lock(&device->lock);
   ncclResult_t code = api->ncclGroupStart();
   if (code == ncclSuccess) code = begun(call(p));
   ncclResult_t ended = api->ncclGroupEnd();
   if (code == ncclSuccess) code = ended;
-  return cel__nccl_await(p->n, p->joint->device,
-                         cel_pattern_name(p->joint->pattern), code, 0);
+  cel_status status = cel__nccl_await(
+      p->n, p->joint->device, cel_pattern_name(p->joint->pattern), code, 0);
+  pthread_mutex_unlock(&device->lock);
+  return status;
 }
 
 /* ---- all of it ----------------------------------------------------------- */

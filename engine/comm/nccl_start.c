@@ -329,6 +329,8 @@ cel_status cel_transport_nccl(cel_transport *inner,
   n->cuda = config->cuda;
   if (n->cuda != NULL)
     n->device = cel_alloc_zero((size_t)n->cuda->devices * sizeof *n->device);
+  for (int32_t d = 0; n->cuda != NULL && d < n->cuda->devices; ++d)
+    pthread_mutex_init(&n->device[d].lock, NULL);
   hello *all = cel_alloc_zero((size_t)inner->ranks * sizeof *all);
   cel_status status = meet(n, config, all, &good, why, size);
   cel_free(all);

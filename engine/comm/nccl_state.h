@@ -2,6 +2,7 @@
 #ifndef CEL_COMM_NCCL_STATE_H
 #define CEL_COMM_NCCL_STATE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/vec.h"
@@ -27,8 +28,11 @@ typedef struct cel__nccl_meeting {
   uint64_t word[]; /* by rank */
 } cel__nccl_meeting;
 
+/* NCCL takes a communicator from one thread at a time: asking how it is, too,
+ * ends what was put last, and twice if two ask. */
 typedef struct cel__nccl_device {
   ncclComm_t comm; /* null: none, or aborted */
+  pthread_mutex_t lock;
   CUdeviceptr staging;
 } cel__nccl_device;
 

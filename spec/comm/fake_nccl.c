@@ -30,6 +30,7 @@ struct ncclComm {
   ring *rings; /* of all pairs */
   int member, members, waits;
   bool aborted;
+  _Atomic(bool) asked; /* by a thread that is at it */
 };
 
 typedef struct transfer {
@@ -51,6 +52,7 @@ static cel_random dice;
 static int depth;
 static CEL_VEC(group *) open_groups;
 static int64_t calls_left = INT64_MAX;
+static bool slow;
 
 /* ---- communicators ------------------------------------------------------- */
 
@@ -87,7 +89,7 @@ static ncclResult_t get_id(ncclUniqueId *out) {
 /* A call fails, or is in progress for a while. */
 static ncclResult_t answer(ncclComm_t comm) {
   if (calls_left-- <= 0) return 3;
-  comm->waits = (int)cel_random_int(&dice, 0, 5);
+  comm->waits = slow ? 300 : (int)cel_random_int(&dice, 0, 5);
   return ncclInProgress;
 }
 
@@ -110,8 +112,12 @@ static ncclResult_t init(ncclComm_t *out, int members, ncclUniqueId from,
 }
 
 static ncclResult_t async_error(ncclComm_t comm, ncclResult_t *out) {
+  if (atomic_exchange(&comm->asked, true))
+    cel_bug("fake NCCL: two threads at one communicator");
+  if (slow) usleep(100);
   *out = comm->waits > 0 ? ncclInProgress : ncclSuccess;
   if (comm->waits > 0) --comm->waits;
+  atomic_store(&comm->asked, false);
   return ncclSuccess;
 }
 
@@ -280,6 +286,10 @@ static ncclResult_t all_gather(const void *from, void *to, size_t n,
 
 void fake_nccl_break(int64_t calls) {
   calls_left = calls;
+}
+
+void fake_nccl_slow(void) {
+  slow = true;
 }
 
 const cel_nccl_api *fake_nccl(uint64_t seed) {

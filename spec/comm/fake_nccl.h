@@ -3,7 +3,8 @@
  * Each pair of members has a short ring of bytes in shared memory each way, so
  * what is put waits for others as NCCL's kernels do. Each part is announced by
  * the call that it is of, and its length: calls that do not match are a bug
- * that is reported. What is asked of a communicator is in progress for a while.
+ * that is reported. What is asked of a communicator is in progress for a while;
+ * that two threads ask at once is a bug, too.
  */
 #ifndef SPEC_COMM_FAKE_NCCL_H
 #define SPEC_COMM_FAKE_NCCL_H
@@ -14,4 +15,6 @@
 const cel_nccl_api *fake_nccl(uint64_t seed);
 /* From the next call but `calls` on, all fail. */
 void fake_nccl_break(int64_t calls);
+/* From now on a call is in progress for long, and so is an answer. */
+void fake_nccl_slow(void);
 #endif

@@ -1,16 +1,19 @@
 /* nccl_check.c -- collectives between the GPUs of all ranks.
  *
  *   mpirun -n 3 nccl_check spread [--seed S] [--count N] [--devices D] [--fake]
- *   mpirun -n 2 nccl_check differ|halt|refuse --fake
+ *   mpirun -n 2 nccl_check differ|halt|refuse|share --fake
  *
  * `spread`: N collectives of all shapes (spread.h), several under way, each
  * posted when a message from the rank before has come, which is sent when the
  * last one but two is through. `differ`: the ranks mean different collectives,
  * and are told. `halt`: rank 0 puts its part, the others do not, and it gets
- * its stream back. `refuse`: NCCL's calls fail.
+ * its stream back. `refuse`: NCCL's calls fail. `share`: one
+ * thread puts, slowly, while another polls.
  * With --fake there is no GPU (fake_cuda.h, fake_nccl.h). The last line of a
  * good run is `N passed, 0 failed`; where NCCL is not used, `pending: WHY`.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -269,6 +272,38 @@ static int refuse(cel_transport *t, const cel_cuda *cuda, const settings *set) {
   return 3;
 }
 
+/* ---- threads ------------------------------------------------------------- */
+
+typedef struct putter {
+  run *run;
+  cel_chained end;
+  _Atomic(bool) through;
+} putter;
+
+static void *put_slowly(void *context) {
+  putter *p = context;
+  put(p->run, &p->end);
+  atomic_store(&p->through, true);
+  return NULL;
+}
+
+static void share(cel_transport *t, const cel_cuda *cuda, const settings *set) {
+  run r;
+  cel_done done;
+  pthread_t thread;
+  putter p = {.run = &r};
+  begin(&r, t, cuda, set);
+  fake_nccl_slow();
+  post_next(&r);
+  while (t->chained(t, &p.end, 1) == 0) t->poll(t, &done, 1);
+  if (pthread_create(&thread, NULL, put_slowly, &p) != 0)
+    exchange_give_up(t, "there is no thread");
+  while (!atomic_load(&p.through)) t->poll(t, &done, 1);
+  pthread_join(thread, NULL);
+  while (r.ended < r.posted) end_some(&r);
+  finish(&r);
+}
+
 /* ---- main ---------------------------------------------------------------- */
 
 static const cel_cuda *fake_gpus(const cel_transport *t, const settings *set) {
@@ -303,7 +338,10 @@ static int carry_out(const char *mode, cel_transport *t, const cel_cuda *cuda,
   if (strcmp(mode, "differ") == 0) return differ(t, cuda, set);
   if (strcmp(mode, "halt") == 0) return halt(t, cuda, set);
   if (strcmp(mode, "refuse") == 0) return refuse(t, cuda, set);
-  spread_all(t, cuda, set);
+  if (strcmp(mode, "share") == 0)
+    share(t, cuda, set);
+  else
+    spread_all(t, cuda, set);
   return 0;
 }
 
@@ -342,7 +380,7 @@ int main(int argc, char **argv) {
     else if (i + 1 < argc && strcmp(argv[i], "--devices") == 0)
       set.devices = atoi(argv[++i]);
   if (argc >= 2) return work(argv[1], &set);
-  fprintf(stderr, "nccl_check spread|differ|halt|refuse [--seed S] [--count N] "
-                  "[--devices D] [--fake]\n");
+  fprintf(stderr, "nccl_check spread|differ|halt|refuse|share [--seed S] "
+                  "[--count N] [--devices D] [--fake]\n");
   return 2;
 }

@@ -51,6 +51,11 @@ describe("collectives by NCCL", function()
     assert.equal(3, r.status)
   end)
 
+  it("are put by one thread while another asks how they are", function()
+    local r = check(2, "share", "--fake")
+    assert.equal("1 passed, 0 failed\n", r.stdout, r.stderr)
+  end)
+
   it("say so when NCCL fails", function()
     local r = check(2, "refuse", "--fake")
     assert.matches("rank %d: GPU 0: NCCL failed while %g+: internal error: it is a fake\n",

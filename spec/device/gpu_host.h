@@ -3,6 +3,7 @@
 // stacks of their own, and change at barriers and shuffles. A barrier that
 // never comes about ends the process. Before celer.cuh, compiled by g++ or
 // clang++.
+#undef _FORTIFY_SOURCE // which forbids to jump from stack to stack
 #include <csetjmp>
 #include <cstdint>
 #include <cstdio>
