@@ -4,14 +4,17 @@
  * one device or the host would be asked by all. So that as much leaves each of
  * them, it is cut into pieces, each with an owner that sends it to all others:
  * where devices have parts of it, these; where one has all of it, or the host,
- * a slice for each device that lacks it, which gets that first. In step k each
- * owner sends to the kth device after it. */
+ * slices for each device that lacks it, which gets them first, and hands one
+ * on while the next one comes. Each owner begins with the device after it. */
 #include "command/member.h"
 #include "instr/state.h"
 
 /* Of what a message has at most, an entry has one part at least: else more
  * copies cost more than they save. */
 enum { PARTS = 8 };
+
+/* Slices that an owner gets at most, each of half a message at least. */
+enum { ROUNDS = 4 };
 
 /* The memories of the devices whose parts need, by access a, just what the
  * first of them does; 0 where one needs something else. */
@@ -57,13 +60,24 @@ static void fetch_box(cel_instr_graph *graph, const cel_buffer *buffer,
   cel__coherence_fetch(graph, buffer, memory, &graph->alike_box, priority);
 }
 
-/* A piece for each of those who lack the box, which they get. */
+/* How many pieces each of `takers` gets of so much. */
+static int64_t rounds_of(const cel_instr_graph *graph, uint64_t bytes,
+                         int64_t takers) {
+  uint64_t least = graph->config.large_bytes / 2;
+  uint64_t rounds = bytes / (uint64_t)takers / least;
+  return rounds < 1 ? 1 : rounds < ROUNDS ? (int64_t)rounds : ROUNDS;
+}
+
+/* Pieces for each of those who lack the box, which they get. */
 static void slice(cel_instr_graph *graph, const cel_buffer *buffer,
-                  const cel_box *box, uint64_t takers, int32_t priority) {
-  int64_t n = __builtin_popcountll(takers), i = 0;
-  for (int32_t m = 0; m < graph->memories; ++m) {
-    if ((takers >> m & 1) == 0) continue;
-    cel__alike piece = {cel_member_cut(box, i++, n), m};
+                  const cel_box *box, uint64_t takers, int64_t rounds,
+                  int32_t priority) {
+  int64_t n = rounds * __builtin_popcountll(takers);
+  int32_t m = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    do m = (m + 1) % graph->memories;
+    while ((takers >> m & 1) == 0);
+    cel__alike piece = {cel_member_cut(box, i, n), m};
     if (cel_box_is_empty(&piece.box)) continue;
     fetch_box(graph, buffer, &piece.box, m, priority);
     cel_vec_push(&graph->alike, piece);
@@ -83,7 +97,8 @@ static void cut(cel_instr_graph *graph, const cel_buffer *buffer,
     cel_vec_push(&graph->alike,
                  (cel__alike){at->box, __builtin_ctzll(devices)});
   else if (devices == 0 || is_one(devices))
-    slice(graph, buffer, &at->box, takers, priority);
+    slice(graph, buffer, &at->box, takers,
+          rounds_of(graph, bytes, __builtin_popcountll(takers)), priority);
 }
 
 /* The kth of `who` after `memory` in a circle. */
@@ -99,13 +114,13 @@ static int32_t after(const cel_instr_graph *graph, uint64_t who, int32_t memory,
 static void hand_on(cel_instr_graph *graph, const cel_buffer *buffer,
                     uint64_t who, int32_t priority) {
   int32_t n = __builtin_popcountll(who);
-  for (int32_t k = 1; k <= n; ++k)
-    for (uint32_t i = 0; i < graph->alike.n; ++i) {
-      const cel__alike *piece = &graph->alike.at[i];
-      graph->only = 1ull << piece->owner;
+  for (uint32_t i = 0; i < graph->alike.n; ++i) {
+    const cel__alike *piece = &graph->alike.at[i];
+    graph->only = 1ull << piece->owner;
+    for (int32_t k = 1; k <= n; ++k)
       fetch_box(graph, buffer, &piece->box, after(graph, who, piece->owner, k),
                 priority);
-    }
+  }
   graph->only = 0;
 }
 

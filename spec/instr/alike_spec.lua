@@ -31,13 +31,20 @@ describe("what several devices need alike", function()
   end
 
   it("leaves one device once, in slices that the others hand on", function()
-    open({ devices = { 1, 2, 3, 4 } })
+    open({ devices = { 1, 2, 3, 4 }, large_bytes = 256 })
     local b = m:buffer({ 96 })
     m:submit({ range = { 1 }, { b, "discard_write", whole(1) } })
     local from, n = traffic(read_all(b))
-    -- A third to each, which hands it on to two.
+    -- A third to each, in two slices, each of which it hands on to two.
     assert.same({ [1] = 768, [2] = 512, [3] = 512, [4] = 512 }, from)
-    assert.equal(9, n)
+    assert.equal(18, n)
+    m:close()
+    open({ devices = { 1, 2, 3, 4 } })
+    b = m:buffer({ 96 })
+    m:submit({ range = { 1 }, { b, "discard_write", whole(1) } })
+    from, n = traffic(read_all(b))
+    assert.same({ [1] = 768, [2] = 512, [3] = 512, [4] = 512 }, from)
+    assert.equal(36, n) -- four slices at most
   end)
 
   it("leaves the host once", function()
