@@ -102,6 +102,14 @@ end
 -- What may help where the words could not be parsed.
 local function hint(words)
   local word = words[1] or ""
+  for _, setting in ipairs(settings.list) do
+    local given = setting.only and setting.only ~= word and "--" .. setting.name
+    for _, one in ipairs(given and words or {}) do
+      if one:match("^[^=]*") == given then
+        return ("it goes with celer %s"):format(setting.only)
+      end
+    end
+  end
   if commands[word] then return ("see celer %s --help"):format(word) end
   for _, setting in ipairs(settings.list) do
     if word:match("^[^=]*") == "--" .. setting.name then

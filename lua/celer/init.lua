@@ -57,8 +57,9 @@ local celer = {}
 local function load(self, name)
   local entry = names[name]
   if not entry then
-    place.fail("there is no celer.%s%s", tostring(name),
-      require("celer.words").advice(name, names))
+    local method = require("celer.repl.docs").method(name)
+    place.fail("there is no celer.%s%s", tostring(name), method and ": it is " .. method
+      or require("celer.words").advice(name, names))
   end
   local value
   if entry[3] and require("celer.core").view then -- a lane's core has views

@@ -371,6 +371,9 @@ describe("a call of celer with", function()
     ["an option before the command"] = {
       { "--devices", "2", "run", "case.lua" }, { "behind the command: celer run %-%-devices\n" },
     },
+    ["another command's option"] = {
+      { "run", "--arch", "cpu", "case.lua" }, { "'%-%-arch'; it goes with celer build\n" },
+    },
     ["too many words"] = {
       { "info", "case.lua" }, { "too many arguments; see celer info %-%-help" },
     },
@@ -391,7 +394,7 @@ describe("a call of celer with", function()
   }
   it("--help gets lines that fit a terminal", function()
     for _, words in ipairs { {}, { "run" }, { "check" }, { "build" }, { "graph" }, { "info" },
-      { "cache" }, { "repl" } } do
+      { "cache" }, { "types" }, { "repl" } } do
       words[#words + 1] = "--help"
       local r = celer.run(words)
       assert.equal(0, r.status)

@@ -58,7 +58,9 @@ describe("lines", function()
       t:enter("celer.buffer('float', {8}, {nmae = 'v'})", 9))
     assert.equal("celer: session:9: there is no celer.bufer, did you mean buffer?",
       t:enter("celer.bufer", 10))
-    assert.equal("4", t:enter("2 * 2 -- comment", 11))
+    assert.equal("celer: session:10: there is no celer.wait: it is q:wait",
+      t:enter("celer.wait()", 11))
+    assert.equal("4", t:enter("2 * 2 -- comment", 12))
     assert.equal(0, t:close())
   end)
 

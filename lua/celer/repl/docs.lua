@@ -219,6 +219,18 @@ function M.methods(name)
   return out
 end
 
+local objects = { ["celer.queue"] = "q:", ["celer.command_group"] = "cg:" }
+
+--- How a method of the queue or of a command group is called: "q:wait"; nil for
+--- what is none.
+---@param name any
+---@return string?
+function M.method(name)
+  for _, doc in ipairs(M.methods(name)) do
+    if objects[doc.of] then return objects[doc.of] .. name end
+  end
+end
+
 -- ---- guides -----------------------------------------------------------------
 
 ---@class celer.section
