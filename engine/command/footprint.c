@@ -46,16 +46,14 @@ void cel__footprints_init(cel__footprints *all, cel__reps *reps,
   *all = (cel__footprints){.reps = reps, .ranks = ranks, .most = FOOTPRINTS};
 }
 
+/* The arena has all of it. */
 static void drop(cel__interned *object) {
-  cel__footprint *footprint = (cel__footprint *)object;
-  cel_free(footprint->key);
-  cel_free(footprint->shape);
-  cel_free(footprint->sums);
-  cel_free(footprint);
+  (void)object;
 }
 
 void cel__footprints_clear(cel__footprints *all) {
   cel__interner_release(&all->in, drop);
+  cel_arena_release(&all->arena);
 }
 
 void cel__footprints_trim(cel__footprints *all) {
@@ -184,13 +182,14 @@ static cel_split_kind kind_of(const cel_task *task) {
 }
 
 /* The split of the task, with sums of its own. */
-static void take_split(cel__footprint *footprint, const cel_split *split) {
+static void take_split(cel__footprints *all, cel__footprint *footprint,
+                       const cel_split *split) {
   footprint->split = *split;
   size_t n = 0;
   for (int d = 0; d < CEL_DIMS; ++d)
     if (split->cut[d].sums != NULL) n += (size_t)split->cut[d].P + 1;
   if (n == 0) return;
-  int64_t *room = footprint->sums = cel_alloc(n * sizeof *room);
+  int64_t *room = cel_arena_alloc(&all->arena, n * sizeof *room);
   for (int d = 0; d < CEL_DIMS; ++d) {
     if (split->cut[d].sums == NULL) continue;
     size_t count = (size_t)split->cut[d].P + 1;
@@ -214,10 +213,14 @@ static bool bind_shapes(cel__footprints *all, cel__footprint *footprint) {
   if (footprint->use.rule->listing != NULL) return false;
   const int64_t *who = who_has(all->reps, split);
   if (footprint->rows && who != NULL) return false;
-  cel_split counted = cel_split_1d(&footprint->use.range, split->n, 1);
-  if (footprint->rows) split = &counted;
+  cel_split counted;
+  if (footprint->rows) {
+    counted = cel_split_1d(&footprint->use.range, split->n, 1);
+    split = &counted;
+  }
   int boxes = footprint->use.rule->desc.boxes;
-  footprint->shape = cel_alloc((size_t)(boxes + 1) * sizeof(cel__shape));
+  footprint->shape =
+      cel_arena_alloc(&all->arena, (size_t)boxes * sizeof(cel__shape));
   for (int b = 0; b < boxes; ++b) {
     cel__shape *shape = &footprint->shape[footprint->shapes];
     if (!shape_make(&footprint->use, b, split, who, all->reps, shape)) {
@@ -276,21 +279,16 @@ cel_status cel__footprint_find(cel__footprints *all, const cel_task *task,
     *out = old;
     return CEL_E_OK;
   }
-  cel__footprint *made = cel_alloc_zero(sizeof *made);
-  made->key = cel_alloc(size);
-  memcpy(made->key, &key, size);
-  made->use = access->use;
+  cel__footprint *made = cel_arena_alloc(&all->arena, sizeof *made);
+  *made = (cel__footprint){.key = cel_arena_copy(&all->arena, &key, size),
+                           .use = access->use};
   made->rows = access->rows > 0;
   if (!made->rows) made->use.range = task->range;
   made->use.params = made->key->param;
   made->permitted = kind_of(task);
   cel_split split = cel_task_split(task, all->ranks);
-  take_split(made, &split);
-  cel_status status = bind_shapes(all, made) ? CEL_E_OK : evaluate(all, made);
-  if (status != CEL_E_OK) {
-    drop(&made->head);
-    return status;
-  }
+  take_split(all, made, &split);
+  if (!bind_shapes(all, made)) CEL_TRY(evaluate(all, made));
   cel__interner_add(&all->in, &made->head, hash);
   *out = made;
   return CEL_E_OK;
@@ -318,7 +316,5 @@ void cel__footprint_boxes(const cel__footprints *all,
 }
 
 size_t cel__footprints_bytes(const cel__footprints *all) {
-  size_t each =
-      sizeof(cel__footprint) + sizeof(footprint_key) + 2 * sizeof(cel__shape);
-  return all->in.count * each + cel__interner_bytes(&all->in);
+  return cel_arena_bytes(&all->arena) + cel__interner_bytes(&all->in);
 }

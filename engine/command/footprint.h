@@ -11,6 +11,7 @@
 #ifndef CEL_COMMAND_FOOTPRINT_H
 #define CEL_COMMAND_FOOTPRINT_H
 
+#include "base/arena.h"
 #include "command/rep.h"
 #include "task/graph.h"
 
@@ -35,16 +36,15 @@ typedef struct cel__shape {
 typedef struct cel__footprint {
   cel__interned head;
   struct cel__footprint_key *key;
-  /* Owned copy of the parameters. The rule is there only while it is made: it
+  /* With a copy of the parameters. The rule is there only while it is made: it
    * may be gone before the footprint is. */
   cel_rule_use use;
   cel_split_kind permitted;
-  cel_split split;
-  int64_t *sums; /* of its weighted cuts; owned; or null */
-  bool rows;     /* the rule is of the chunks' numbers: see cel_access */
-  bool tiled;    /* every shape partitions: as a write it stays symbolic */
-  bool disjoint; /* no two ranks meet: proved, or seen on this split */
-  uint32_t list; /* no closed form: the representation; else CEL__NO_ID */
+  cel_split split; /* with sums of its own */
+  bool rows;       /* the rule is of the chunks' numbers: see cel_access */
+  bool tiled;      /* every shape partitions: as a write it stays symbolic */
+  bool disjoint;   /* no two ranks meet: proved, or seen on this split */
+  uint32_t list;   /* no closed form: the representation; else CEL__NO_ID */
   cel_box hull;
   uint32_t shapes;
   cel__shape *shape;
@@ -52,6 +52,7 @@ typedef struct cel__footprint {
 
 typedef struct cel__footprints {
   cel__interner in;
+  cel_arena arena; /* all that footprints are made of */
   cel__reps *reps;
   int64_t ranks;
   uint32_t most; /* kept by trim */

@@ -33,7 +33,12 @@ static uint32_t intern(cel__reps *reps, const cel__rep *rep, uint64_t hash) {
 }
 
 uint32_t cel__reps_intern(cel__reps *reps, const cel__rep *rep) {
-  uint64_t hash = cel_hash(rep->end, sizeof rep->end, (uint64_t)rep->n);
+  uint64_t hash = (uint64_t)rep->n;
+  for (int i = 0; i < 2 * CEL_DIMS; ++i) {
+    const cel__bound *b = &rep->end[i / 2][i % 2];
+    if (b->open != CEL__UNBOUNDED)
+      hash = cel_hash(b, sizeof *b, hash + (uint64_t)i);
+  }
   return intern(reps, rep, hash);
 }
 

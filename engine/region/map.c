@@ -58,21 +58,10 @@ static inline bool same_section(const cel_box *a, const cel_box *b, int d) {
   return true;
 }
 
-/* The entry beyond a face of `at` in dimension d, the upper or the lower one,
- * if both together are a box of one value. There is known to be none in
- * `barren` (null: nothing is known). */
-static cel_tree_place partner(const cel_map *map, cel_tree_place at, int d,
-                              bool upper, const cel_box *barren) {
-  const cel_box *x = &at.leaf->box[at.i];
-  int64_t point[3] = {x->min[0], x->min[1], x->min[2]};
-  point[d] = upper ? x->max[d] : x->min[d] - 1;
-  if (!(barren && cel__box_holds(barren, point))) {
-    cel_tree_place y = cel__tree_find(&map->tree, point, at.leaf);
-    if (y.leaf->value[y.i] == at.leaf->value[at.i] &&
-        same_section(x, &y.leaf->box[y.i], d))
-      return y;
-  }
-  return (cel_tree_place){0};
+static inline bool touches(const cel_box *a, const cel_box *b) {
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (a->min[d] > b->max[d] || b->min[d] > a->max[d]) return false;
+  return true;
 }
 
 /* Which face of x the box y shares, so that both together are a box: in the
@@ -82,41 +71,45 @@ enum { FACES = 2 * CEL_DIMS };
 static int shared_face(const cel_box *x, const cel_box *y) {
   int d = 0;
   while (x->min[d] == y->min[d] && x->max[d] == y->max[d])
-    if (++d == CEL_DIMS) return FACES;
+    if (++d == CEL_DIMS) return FACES; /* the same box */
   if (!same_section(x, y, d)) return FACES;
   if (y->max[d] == x->min[d]) return 2 * d;
   return y->min[d] == x->max[d] ? 2 * d + 1 : FACES;
 }
 
-/* The same for all faces, where the leaf of `at` is the whole tree: few if any
- * of the others have the value. */
-static cel_tree_place lone_partner(cel_tree_place at) {
-  const cel_tree_node *leaf = at.leaf;
-  cel_tree_place found = {0};
-  int least = FACES;
+/* The entry that makes a box of one value with the one at `at`, the first in
+ * the order of faces; a null leaf: there is none. */
+typedef struct search {
+  cel_tree_place at, found;
+  int face;
+} search;
+
+/* Values lie side by side, and few if any of the others have this one. */
+static void look_in_leaf(search *s, cel_tree_node *leaf) {
+  uint64_t value = s->at.leaf->value[s->at.i];
   for (uint32_t i = 0; i < leaf->n; ++i) {
-    if (leaf->value[i] != leaf->value[at.i] || i == at.i) continue;
-    int face = shared_face(&leaf->box[at.i], &leaf->box[i]);
-    if (face >= least) continue;
-    least = face;
-    found = (cel_tree_place){at.leaf, i};
+    if (leaf->value[i] != value) continue;
+    int face = shared_face(&s->at.leaf->box[s->at.i], &leaf->box[i]);
+    if (face >= s->face) continue;
+    s->face = face;
+    s->found = (cel_tree_place){leaf, i};
   }
-  return found;
 }
 
-/* The same for all faces within the extent. */
-static cel_tree_place any_partner(const cel_map *map, cel_tree_place at,
-                                  const cel_box *barren) {
-  if (at.leaf == map->tree.root) return lone_partner(at);
-  const cel_box *x = &at.leaf->box[at.i];
-  for (int d = 0; d < CEL_DIMS; ++d) {
-    cel_tree_place y = {0};
-    if (x->min[d] > map->extent.min[d]) y = partner(map, at, d, false, barren);
-    if (!y.leaf && x->max[d] < map->extent.max[d])
-      y = partner(map, at, d, true, barren);
-    if (y.leaf) return y;
+static void look_near(search *s, cel_tree_node *node) {
+  if (node->height == 0) {
+    look_in_leaf(s, node);
+    return;
   }
-  return (cel_tree_place){0};
+  const cel_box *x = &s->at.leaf->box[s->at.i];
+  for (uint32_t i = 0; i < node->n; ++i)
+    if (touches(x, &node->box[i])) look_near(s, node->child[i]);
+}
+
+static cel_tree_place partner(const cel_map *map, cel_tree_place at) {
+  search s = {.at = at, .face = FACES};
+  look_near(&s, map->tree.root);
+  return s.found;
 }
 
 /* Makes one entry of two; returns it. */
@@ -138,14 +131,13 @@ static cel_tree_place join(cel_map *map, cel_tree_place x, cel_tree_place y) {
 
 /* Joins the entry with neighbours for as long as there is a partner. Returns
  * whether leaves stayed as they were. */
-static bool settle_at(cel_map *map, cel_tree_place at, const cel_box *barren) {
+static bool settle_at(cel_map *map, cel_tree_place at) {
   bool stayed = true;
   for (;;) {
-    cel_tree_place y = any_partner(map, at, barren);
+    cel_tree_place y = partner(map, at);
     if (!y.leaf) return stayed;
     stayed = stayed && y.leaf == at.leaf;
     at = join(map, at, y);
-    barren = NULL;
   }
 }
 
@@ -153,10 +145,10 @@ static bool settle_at(cel_map *map, cel_tree_place at, const cel_box *barren) {
  * in the leaf `near`, or null. Returns a leaf that is safe to look into next,
  * or null. */
 static cel_tree_node *settle(cel_map *map, const cel_box *box,
-                             const cel_box *barren, cel_tree_node *near) {
+                             cel_tree_node *near) {
   cel_tree_place at = cel__tree_find(&map->tree, box->min, near);
   if (!cel_box_equal(&at.leaf->box[at.i], box)) return near;
-  return settle_at(map, at, barren) ? near : NULL;
+  return settle_at(map, at) ? near : NULL;
 }
 
 /* ------------------------------------------------------------ regrouping */
@@ -220,8 +212,7 @@ static void regroup(cel_map *map, bool rewritten) {
   }
   /* The canonical form may leave partners in neighbouring slabs. */
   if (all->n < before || rewritten)
-    for (uint32_t i = 0; i < all->n; ++i)
-      settle(map, &all->at[i].box, NULL, NULL);
+    for (uint32_t i = 0; i < all->n; ++i) settle(map, &all->at[i].box, NULL);
   map->regroup_at = map->tree.count * REGROUP_GROWTH;
   if (map->regroup_at < REGROUP_LEAST) map->regroup_at = REGROUP_LEAST;
 }
@@ -236,7 +227,7 @@ static void overwrite_part(cel_map *map, cel_tree_place at, const cel_box *box,
   if (old == value) return;
   if (cel_box_equal(&whole, box)) {
     at.leaf->value[at.i] = value;
-    settle_at(map, at, NULL);
+    settle_at(map, at);
     return;
   }
   cel_map_entry parts[7];
@@ -246,8 +237,7 @@ static void overwrite_part(cel_map *map, cel_tree_place at, const cel_box *box,
   cel__tree_divide(&map->tree, at, parts, n);
   /* No two parts are partners. A split keeps the lower half in the leaf. */
   cel_tree_node *near = at.leaf;
-  for (uint32_t i = 0; i < n; ++i)
-    near = settle(map, &parts[i].box, &whole, near);
+  for (uint32_t i = 0; i < n; ++i) near = settle(map, &parts[i].box, near);
 }
 
 /* Appends what is left of an entry outside `box`. */
@@ -306,9 +296,9 @@ static void overwrite_many(cel_map *map, const cel_box *box, uint64_t value) {
     overwrite_anywhere(map, box, value);
     near = NULL;
   }
-  near = settle(map, box, NULL, near);
+  near = settle(map, box, near);
   for (uint32_t i = 0; i < made->n; ++i)
-    near = settle(map, &made->at[i].box, box, near);
+    near = settle(map, &made->at[i].box, near);
 }
 
 /* cel_box_covers for boxes that are not empty. */
@@ -325,18 +315,42 @@ static void keep_tidy(cel_map *map) {
   if (n > high || (n < low && high > REGROUP_LEAST)) regroup(map, false);
 }
 
+/* The part of `asked` within the extent, `clipped` if it is not all; null if
+ * there is none. */
+static const cel_box *clip(const cel_map *map, const cel_box *asked,
+                           cel_box *clipped) {
+  if (within(asked, &map->extent) && !cel_box_is_empty(asked)) return asked;
+  return cel_box_intersect(asked, &map->extent, clipped) ? clipped : NULL;
+}
+
 void cel_map_update(cel_map *map, const cel_box *asked, uint64_t value) {
   cel_box clipped;
-  const cel_box *box = asked;
-  if (!within(asked, &map->extent) || cel_box_is_empty(asked)) {
-    if (!cel_box_intersect(asked, &map->extent, &clipped)) return;
-    box = &clipped;
-  }
+  const cel_box *box = clip(map, asked, &clipped);
+  if (box == NULL) return;
   cel_tree_place at = cel__tree_find(&map->tree, box->min, NULL);
   if (within(box, &at.leaf->box[at.i]))
     overwrite_part(map, at, box, value);
   else
     overwrite_many(map, box, value);
+  keep_tidy(map);
+}
+
+void cel_map_replace(cel_map *map, const cel_box *asked, uint64_t value,
+                     void (*seen)(uint64_t, void *), void *context) {
+  cel_box clipped;
+  const cel_box *box = clip(map, asked, &clipped);
+  if (box == NULL) return;
+  cel_tree_place at = cel__tree_find(&map->tree, box->min, NULL);
+  if (within(box, &at.leaf->box[at.i])) {
+    seen(at.leaf->value[at.i], context);
+    overwrite_part(map, at, box, value);
+  } else {
+    cel_map_query(map, box, &map->hits);
+    for (uint32_t i = 0; i < map->hits.n; ++i)
+      if (i == 0 || map->hits.at[i].value != map->hits.at[i - 1].value)
+        seen(map->hits.at[i].value, context);
+    overwrite_many(map, box, value);
+  }
   keep_tidy(map);
 }
 
@@ -354,8 +368,7 @@ static bool change_in_place(cel_map *map, const cel_box *box,
       leaf->value[i] = fn(leaf->value[i], context);
   for (uint32_t i = 0; i < leaf->n;) {
     uint32_t n = leaf->n;
-    if (within(&leaf->box[i], box))
-      settle_at(map, (cel_tree_place){leaf, i}, NULL);
+    if (within(&leaf->box[i], box)) settle_at(map, (cel_tree_place){leaf, i});
     i = leaf->n < n ? 0 : i + 1;
   }
   return true;
@@ -363,14 +376,15 @@ static bool change_in_place(cel_map *map, const cel_box *box,
 
 void cel_map_change(cel_map *map, const cel_box *asked,
                     uint64_t (*fn)(uint64_t, void *), void *context) {
-  cel_box box;
-  if (!cel_box_intersect(asked, &map->extent, &box)) return;
-  cel_tree_place at = cel__tree_find(&map->tree, box.min, NULL);
-  if (within(&box, &at.leaf->box[at.i])) {
-    overwrite_part(map, at, &box, fn(at.leaf->value[at.i], context));
+  cel_box clipped;
+  const cel_box *box = clip(map, asked, &clipped);
+  if (box == NULL) return;
+  cel_tree_place at = cel__tree_find(&map->tree, box->min, NULL);
+  if (within(box, &at.leaf->box[at.i])) {
+    overwrite_part(map, at, box, fn(at.leaf->value[at.i], context));
     keep_tidy(map);
-  } else if (!change_in_place(map, &box, fn, context)) {
-    cel_map_query(map, &box, &map->hits);
+  } else if (!change_in_place(map, box, fn, context)) {
+    cel_map_query(map, box, &map->hits);
     for (uint32_t i = 0; i < map->hits.n; ++i) {
       const cel_map_entry *hit = &map->hits.at[i];
       cel_map_update(map, &hit->box, fn(hit->value, context));
@@ -451,8 +465,7 @@ void cel_map_rewrite(cel_map *map, uint64_t (*fn)(uint64_t, void *),
     regroup(map, true);
     return;
   }
-  for (uint32_t i = 0; i < made->n; ++i)
-    settle(map, &made->at[i].box, NULL, NULL);
+  for (uint32_t i = 0; i < made->n; ++i) settle(map, &made->at[i].box, NULL);
 }
 
 /* -------------------------------------------------------------- checking */
@@ -469,7 +482,7 @@ void cel_map_check(const cel_map *map) {
     cel_region_add(&cover, box);
     cel_tree_place at = cel__tree_find(&map->tree, box->min, NULL);
     cel_assert(cel_box_equal(&at.leaf->box[at.i], box));
-    cel_assert(!any_partner(map, at, NULL).leaf);
+    cel_assert(!partner(map, at).leaf);
   }
   cel_assert(cel_region_covers_box(&cover, &map->extent));
   cel_region_release(&cover);

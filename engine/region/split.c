@@ -13,9 +13,11 @@ cel_cut cel_cut_even(int64_t lo, int64_t N, int64_t pieces,
                      int64_t granularity) {
   cel_assert(pieces >= 1 && granularity >= 1);
   if (N < 0) N = 0;
-  int64_t units = units_of(N, granularity);
+  int64_t units = granularity == 1 ? N : units_of(N, granularity);
   int64_t P = pieces < units ? pieces : units;
-  if (P < 1) P = 1;
+  if (P <= 1) /* no division for what most dimensions are */
+    return (cel_cut){
+        .lo = lo, .N = N, .P = 1, .A = granularity * units, .G = granularity};
   return (cel_cut){
       .lo = lo,
       .N = N,
@@ -118,9 +120,10 @@ bool cel_split_chunk(const cel_split *split, int64_t k, cel_box *out) {
   if (k < 0 || k >= split->n) return false;
   cel_box chunk;
   for (int d = 0; d < CEL_DIMS; ++d) {
-    int64_t i = k / split->stride[d] % split->cut[d].P;
-    chunk.min[d] = cel_cut_at(&split->cut[d], i);
-    chunk.max[d] = cel_cut_at(&split->cut[d], i + 1);
+    const cel_cut *cut = &split->cut[d];
+    int64_t i = cut->P == 1 ? 0 : k / split->stride[d] % cut->P;
+    chunk.min[d] = cel_cut_at(cut, i);
+    chunk.max[d] = cel_cut_at(cut, i + 1);
   }
   if (cel_box_is_empty(&chunk)) return false;
   *out = chunk;

@@ -16,10 +16,14 @@ typedef struct cell {
   uint64_t writer;
 } cell;
 
+/* Ids ascend, so the cells of one reader lie side by side, and only the last
+ * ones can be what is looked for. While states are rewritten they are mixed. */
 typedef struct cells {
   CEL_VEC(cell) all;
+  bool mixed;
   uint32_t *slots; /* hash table of cell + 1, 0 for free; null while few */
   uint32_t n_slots;
+  uint32_t hashed; /* the first cell in it; the others are of its reader */
 } cells;
 
 struct cel_track {
@@ -35,7 +39,7 @@ struct cel_track {
 enum {
   COLLECT_LEAST = 64,
   FEW = 16,     /* dependencies that are added one by one */
-  UNHASHED = 8, /* cells that are looked through */
+  UNHASHED = 8, /* cells that are looked through first */
 };
 
 /* ---------------------------------------------------------------- states */
@@ -67,32 +71,52 @@ static void grow_slots(cells *cells) {
   cel_free(cells->slots);
   cells->n_slots = cells->n_slots ? 2 * cells->n_slots : 4 * UNHASHED;
   cells->slots = cel_alloc_zero(cells->n_slots * sizeof *cells->slots);
-  for (uint32_t i = 0; i < cells->all.n; ++i) {
+  for (uint32_t i = cells->hashed; i < cells->all.n; ++i) {
     const cell *c = &cells->all.at[i];
     cells->slots[slot_of(cells, c->reader, c->next)] = i + 1;
   }
+}
+
+static void drop_slots(cells *cells) {
+  cel_free(cells->slots);
+  cells->slots = NULL;
+  cells->n_slots = 0;
 }
 
 static uint64_t state_of_cell(uint32_t i) {
   return (uint64_t)i << 1 | 1;
 }
 
-static uint64_t push_reader(cells *cells, uint64_t reader, uint64_t next) {
-  cell made = {reader, next, writer_of(cells, next)};
-  if (cells->all.n < UNHASHED) {
-    for (uint32_t i = cells->all.n; i-- > 0;)
-      if (cells->all.at[i].reader == reader && cells->all.at[i].next == next)
-        return state_of_cell(i);
-    cel_vec_push(&cells->all, made);
-    return state_of_cell(cells->all.n - 1);
-  }
-  if (2 * cells->all.n >= cells->n_slots) grow_slots(cells);
+static uint64_t add_cell(cells *cells, uint64_t reader, uint64_t next) {
+  cel_vec_push(&cells->all, (cell){reader, next, writer_of(cells, next)});
+  return state_of_cell(cells->all.n - 1);
+}
+
+static uint64_t push_hashed(cells *cells, uint64_t reader, uint64_t next) {
+  if (2 * (cells->all.n - cells->hashed) >= cells->n_slots) grow_slots(cells);
   uint32_t *slot = &cells->slots[slot_of(cells, reader, next)];
-  if (*slot == 0) {
-    cel_vec_push(&cells->all, made);
-    *slot = cells->all.n;
+  if (*slot != 0) return state_of_cell(*slot - 1);
+  *slot = cells->all.n + 1;
+  return add_cell(cells, reader, next);
+}
+
+static uint64_t push_reader(cells *cells, uint64_t reader, uint64_t next) {
+  const cell *at = cells->all.at;
+  uint32_t n = cells->all.n, i = n;
+  if (cells->n_slots > 0) {
+    if (cells->mixed || at[cells->hashed].reader == reader)
+      return push_hashed(cells, reader, next);
+    drop_slots(cells);
   }
-  return state_of_cell(*slot - 1);
+  for (; i > 0 && (cells->mixed || at[i - 1].reader == reader); --i) {
+    if (at[i - 1].reader == reader && at[i - 1].next == next)
+      return state_of_cell(i - 1);
+    if (n - i < UNHASHED) continue;
+    while (i > 0 && (cells->mixed || at[i - 1].reader == reader)) --i;
+    cells->hashed = i;
+    return push_hashed(cells, reader, next);
+  }
+  return add_cell(cells, reader, next);
 }
 
 /* The state after `reader` has read too. Ids ascend, so the loop is for callers
@@ -108,9 +132,7 @@ static uint64_t add_reader(cells *cells, uint64_t state, uint64_t reader) {
 /* Keeps what few cells need, which is what most tracks have. */
 static void clear_cells(cells *cells) {
   cel_vec_clear(&cells->all);
-  cel_free(cells->slots);
-  cells->slots = NULL;
-  cells->n_slots = 0;
+  drop_slots(cells);
 }
 
 static void release_cells(cells *cells) {
@@ -171,10 +193,13 @@ static void rebuild(cel_track *track, uint64_t floor) {
   track->old = track->cells;
   track->cells = swap;
   cel_vec_clear(&track->moved);
-  for (uint32_t i = 0; i < track->old.all.n; ++i)
-    cel_vec_push(&track->moved, UNKNOWN);
+  cel_vec_reserve(&track->moved, track->old.all.n);
+  for (uint32_t i = 0; i < track->old.all.n; ++i) track->moved.at[i] = UNKNOWN;
   move m = {&track->old, &track->cells, floor, track->moved.at};
+  track->cells.mixed = true;
   cel_map_rewrite(track->map, move_value, &m);
+  track->cells.mixed = false;
+  drop_slots(&track->cells);
   clear_cells(&track->old);
   track->collect_at =
       COLLECT_LEAST + 2 * track->cells.all.n + cel_map_count(track->map);
@@ -212,11 +237,6 @@ void cel_track_destroy(cel_track *track) {
 
 uint32_t cel_track_count(const cel_track *track) {
   return cel_map_count(track->map) + track->cells.all.n;
-}
-
-static const cel_map_entries *ask(cel_track *track, const cel_box *box) {
-  cel_map_query(track->map, box, &track->hits);
-  return &track->hits;
 }
 
 /* Where a box has come from many, in an order of theirs, to add one by one
@@ -280,9 +300,8 @@ static void merge(cel_deps *deps, const cel_dep *more, uint32_t n) {
 }
 
 /* Adds what was noted and not added yet. */
-static void add_found(cel_track *track, cel_deps *deps) {
+static void add_many_found(cel_track *track, cel_deps *deps) {
   cel_dep *found = track->found.at;
-  if (track->found.n == 0) return;
   qsort(found, track->found.n, sizeof *found, compare_deps);
   uint32_t n = 0;
   for (uint32_t i = 0; i < track->found.n; ++i)
@@ -291,14 +310,18 @@ static void add_found(cel_track *track, cel_deps *deps) {
   cel_vec_clear(&track->found);
 }
 
-typedef struct reading {
+static inline void add_found(cel_track *track, cel_deps *deps) {
+  if (track->found.n > 0) add_many_found(track, deps);
+}
+
+typedef struct access {
   cel_track *track;
   uint64_t id;
   cel_deps *deps;
-} reading;
+} access;
 
 static uint64_t read_state(uint64_t state, void *context) {
-  const reading *r = context;
+  const access *r = context;
   add_writer(r->track, state, r->id, CEL_DEP_TRUE, r->deps);
   return add_reader(&r->track->cells, state, r->id);
 }
@@ -307,36 +330,29 @@ void cel_track_read(cel_track *track, const cel_box *box, uint64_t id,
                     cel_deps *deps) {
   cel_assert(id > 0);
   collect_garbage(track);
-  reading r = {track, id, deps};
+  access r = {track, id, deps};
   cel_map_change(track->map, box, read_state, &r);
   add_found(track, deps);
 }
 
-static void overwrite_state(cel_track *track, uint64_t state, uint64_t id,
-                            cel_deps *deps) {
-  if (!add_readers(track, state, id, deps))
-    add_writer(track, state, id, CEL_DEP_OUTPUT, deps);
+static void overwrite_state(uint64_t state, void *context) {
+  const access *w = context;
+  if (!add_readers(w->track, state, w->id, w->deps))
+    add_writer(w->track, state, w->id, CEL_DEP_OUTPUT, w->deps);
 }
 
 void cel_track_write(cel_track *track, const cel_box *box, uint64_t id,
                      cel_deps *deps) {
   cel_assert(id > 0);
   collect_garbage(track);
-  uint64_t only;
-  if (cel_map_holds(track->map, box, &only)) {
-    overwrite_state(track, only, id, deps);
-  } else {
-    const cel_map_entries *hits = ask(track, box);
-    for (uint32_t i = 0; i < hits->n; ++i)
-      if (i == 0 || hits->at[i].value != hits->at[i - 1].value)
-        overwrite_state(track, hits->at[i].value, id, deps);
-  }
+  access w = {track, id, deps};
+  cel_map_replace(track->map, box, state_of_writer(id), overwrite_state, &w);
   add_found(track, deps);
-  cel_map_update(track->map, box, state_of_writer(id));
 }
 
 void cel_track_users(cel_track *track, const cel_box *box, cel_deps *deps) {
-  const cel_map_entries *hits = ask(track, box);
+  cel_map_entries *hits = &track->hits;
+  cel_map_query(track->map, box, hits);
   for (uint32_t i = 0; i < hits->n; ++i) {
     add_readers(track, hits->at[i].value, 0, deps);
     add_writer(track, hits->at[i].value, 0, CEL_DEP_OUTPUT, deps);
@@ -361,7 +377,9 @@ void cel_deps_add(cel_deps *deps, uint64_t id, cel_dep_kind kind) {
     return;
   }
   cel_vec_reserve(deps, 1);
-  memmove(&deps->at[lo + 1], &deps->at[lo], (deps->n - lo) * sizeof *deps->at);
+  if (lo < deps->n)
+    memmove(&deps->at[lo + 1], &deps->at[lo],
+            (deps->n - lo) * sizeof *deps->at);
   deps->at[lo] = (cel_dep){id, kind};
   deps->n++;
 }

@@ -1,3 +1,4 @@
+#include "rule/eval.h"
 #include "rule/linear.h"
 
 /* A form of one variable at most. */
@@ -33,14 +34,40 @@ static void settle(cel_bound_box *box) {
   }
 }
 
+/* Of a plain rule; false where an expression has no value. */
+static bool bind_plain(const cel_rule_use *use, cel_bound_box *out) {
+  const cel_rule_desc *desc = &use->rule->desc;
+  *out = (cel_bound_box){.clip = use->extent};
+  for (int j = 0; j < CEL_DIMS; ++j) {
+    cel_affine *lo = &out->lo[j], *hi = &out->hi[j];
+    int d = use->rule->follows[j];
+    hi->c = 1;
+    if (j >= desc->buffer_dims) continue;
+    if (d >= 0) {
+      *lo = (cel_affine){.a = 1, .dim = d};
+      *hi = (cel_affine){.a = 1, .dim = d, .of_max = true};
+    } else if (cel__program_eval(use, desc->code + desc->start[0][j][0],
+                                 desc->length[0][j][0], &use->range, &lo->c) ||
+               cel__program_eval(use, desc->code + desc->start[0][j][1],
+                                 desc->length[0][j][1], &use->range, &hi->c)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool cel_rule_bind(const cel_rule_use *use, int b, cel_bound_box *out) {
   cel_domain domain;
   cel_linear_box linear;
-  cel__domain_whole(&use->range, &domain);
-  if (cel__domain_is_empty(&domain)) {
+  if (cel_box_is_empty(&use->range)) {
     *out = (cel_bound_box){0};
     return true;
   }
+  if (use->rule->plain && bind_plain(use, out)) {
+    settle(out);
+    return true;
+  }
+  cel__domain_whole(&use->range, &domain);
   if (!cel__box_linear(use, &domain, b, &linear)) return false;
   cel_bound_box r = {.clip = linear.clip};
   for (int j = 0; j < CEL_DIMS; ++j)

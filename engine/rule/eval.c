@@ -51,6 +51,13 @@ cel_rule_fault cel__program_eval(const cel_rule_use *use, const int64_t *code,
                                  int64_t *out) {
   int64_t stack[CEL_RULE_DEPTH];
   int top = 0;
+  if (length == 2) { /* a lone variable, as most are */
+    int64_t value = variable(use, chunk, code[0], code[1]);
+    if (value > CEL_RULE_LIMIT || value < -CEL_RULE_LIMIT)
+      return CEL_RULE_OVERFLOWS;
+    *out = value;
+    return CEL_RULE_FINE;
+  }
   for (int i = 0; i < length; ++i) {
     int64_t op = code[i];
     if (op >= CEL_RULE_ADD) {

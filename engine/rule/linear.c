@@ -13,12 +13,6 @@ void cel__domain_whole(const cel_box *range, cel_domain *out) {
   }
 }
 
-bool cel__domain_is_empty(const cel_domain *domain) {
-  for (int d = 0; d < CEL_DIMS; ++d)
-    if (domain->low[d] >= domain->high[d]) return true;
-  return false;
-}
-
 /* A linear form takes its extremes over low <= v < w <= high at one of the
  * three corners of that triangle. */
 cel_wide cel__linear_least(const cel_linear *form, const cel_domain *domain) {

@@ -45,9 +45,6 @@ typedef struct cel_domain {
 /* Every non-empty chunk within `range`, cut anywhere. */
 void cel__domain_whole(const cel_box *range, cel_domain *out);
 
-/* Whether some chunk is in the domain. */
-bool cel__domain_is_empty(const cel_domain *domain);
-
 /* Extremes of a form over a domain that is not empty; exact. */
 cel_wide cel__linear_least(const cel_linear *form, const cel_domain *domain);
 cel_wide cel__linear_most(const cel_linear *form, const cel_domain *domain);

@@ -173,12 +173,26 @@ static bool apart_along(const unit_rule *rule, int d) {
   return true;
 }
 
+bool cel_rule_plainly_disjoint(const cel_rule_use *use,
+                               const cel_split_kind *kind) {
+  const cel_rule *rule = use->rule;
+  unsigned cut = 0;
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    int64_t n = use->range.max[d] - use->range.min[d];
+    cut |= (unsigned)(kind->cut[d] && n > 1 && n > kind->granularity[d]) << d;
+  }
+  for (int j = 0; j < CEL_DIMS; ++j)
+    if (rule->follows[j] >= 0) cut &= ~(1u << rule->follows[j]);
+  return rule->plain && cut == 0;
+}
+
 cel_proof cel_rule_prove_disjoint(const cel_rule_use *use,
                                   const cel_split_kind *kind,
                                   cel_counter_example *why) {
   cel_units units;
   unit_rule rule;
-  if (cel_box_is_empty(&use->range)) return CEL_PROVED;
+  if (cel_box_is_empty(&use->range) || cel_rule_plainly_disjoint(use, kind))
+    return CEL_PROVED;
   cel__units_init(&use->range, kind, &units);
   if (use->rule->listing != NULL) return cel__search_disjoint(use, &units, why);
   unit_rule_init(use, &units, &rule);
@@ -310,7 +324,7 @@ cel_proof cel_rule_prove_union(const cel_rule_use *use,
                                cel_counter_example *why) {
   cel_units units;
   unit_rule rule;
-  if (cel_box_is_empty(&use->range)) return CEL_PROVED;
+  if (cel_box_is_empty(&use->range) || use->rule->plain) return CEL_PROVED;
   cel__units_init(&use->range, kind, &units);
   if (use->rule->listing != NULL) return cel__search_union(use, &units, why);
   unit_rule_init(use, &units, &rule);

@@ -176,6 +176,36 @@ static void table_grow(cel_rules *rules) {
   cel_free(old);
 }
 
+static bool is_constant(const int64_t *code, int length) {
+  for (int i = 0; i < length; ++i) {
+    if (code[i] == CEL_RULE_MIN || code[i] == CEL_RULE_MAX) return false;
+    if (pops(code[i]) == 0) ++i; /* its operand */
+  }
+  return true;
+}
+
+/* What buffer dimension j of box 0 follows; -2: something else. */
+static int follows(const cel_rule_desc *desc, int j) {
+  const int64_t *lo = desc->code + desc->start[0][j][0];
+  const int64_t *hi = desc->code + desc->start[0][j][1];
+  int32_t n_lo = desc->length[0][j][0], n_hi = desc->length[0][j][1];
+  if (is_constant(lo, n_lo) && is_constant(hi, n_hi)) return -1;
+  bool spans = n_lo == 2 && n_hi == 2 && lo[0] == CEL_RULE_MIN &&
+               hi[0] == CEL_RULE_MAX && lo[1] == hi[1];
+  return spans ? (int)lo[1] : -2;
+}
+
+static void look_whether_plain(cel_rule *rule) {
+  unsigned used = 0;
+  rule->plain = rule->listing == NULL && rule->desc.boxes == 1;
+  for (int j = 0; j < rule->desc.buffer_dims && rule->plain; ++j) {
+    int d = follows(&rule->desc, j);
+    rule->plain = d == -1 || (d >= 0 && (used >> d & 1) == 0);
+    if (d >= 0) used |= 1u << d;
+    rule->follows[j] = (int8_t)d;
+  }
+}
+
 /* A new one, with a reference. Takes what it owns. */
 static const cel_rule *add(cel_rules *rules, uint64_t hash,
                            const cel_rule_desc *desc, cel_listing *listing) {
@@ -185,9 +215,11 @@ static const cel_rule *add(cel_rules *rules, uint64_t hash,
                      .hash = hash,
                      .desc = *desc,
                      .listing = listing,
+                     .follows = {-1, -1, -1},
                      .store = rules,
                      .next = *head,
                      .references = 1};
+  look_whether_plain(rule);
   *head = rule;
   ++rules->count;
   return rule;

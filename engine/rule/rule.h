@@ -79,6 +79,12 @@ typedef struct cel_rule {
   uint64_t hash;
   cel_rule_desc desc;   /* owns desc.code; no boxes where there is a listing */
   cel_listing *listing; /* owned; null: it has programs */
+  /* One box, of which each buffer dimension j follows the chunk in dimension
+   * follows[j], one of its own, or (-1) is the same for all chunks: such a rule
+   * is a union homomorphism, and chunks that are apart in a dimension that it
+   * follows have disjoint images. Most mappers are so. */
+  bool plain;
+  int8_t follows[3];
   struct cel_rules *store;
   struct cel_rule *next; /* in its chain */
   uint64_t references;
@@ -162,6 +168,9 @@ typedef struct cel_counter_example {
 cel_proof cel_rule_prove_disjoint(const cel_rule_use *use,
                                   const cel_split_kind *kind,
                                   cel_counter_example *why);
+/* Whether that is seen at once, as the rule is plain and follows all cuts. */
+bool cel_rule_plainly_disjoint(const cel_rule_use *use,
+                               const cel_split_kind *kind);
 /* Non-overlap of two uses taken together, over one index space and one buffer:
  * what a chunk maps to under either is disjoint from what a disjoint chunk maps
  * to under either. CEL_UNKNOWN also where the two do not fit into one rule. */

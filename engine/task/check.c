@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "region/map.h"
+#include "rule/eval.h"
 #include "rule/listing.h"
 #include "rule/print.h"
 
@@ -355,6 +356,19 @@ static cel_status judge(const cel_group *group, const cel_access *access,
   return CEL_E_OK;
 }
 
+/* What a plain mapper gives is known as soon as it is evaluated: it is exact,
+ * and stays within the buffer for each chunk if it does for all of the range.
+ * False where that does not say all. */
+static bool judge_plain(const cel_group *group, const cel_access *access,
+                        cel_region *image) {
+  if (!access->use.rule->plain || group->placement == CEL_PLACE_EACH)
+    return false;
+  if (cel_mode_produces(access->mode) && has_chunks(group) &&
+      !cel_rule_plainly_disjoint(&access->use, &group->permitted))
+    return false;
+  return cel__rule_eval(&access->use, &group->range, image) == CEL_RULE_FINE;
+}
+
 /* Returns the bytes of *out that count. */
 static size_t make_key(const cel_group *group, const cel_access *access,
                        key *out) {
@@ -401,6 +415,8 @@ cel_status cel__check_access(cel__checks *checks, const cel_group *group,
                              bool *apart) {
   const cel_access *access = &group->access[i];
   key wanted;
+  *exact = true;
+  if (judge_plain(group, access, image)) return CEL_E_OK;
   size_t size = make_key(group, access, &wanted);
   uint64_t hash = hash_key(&wanted);
   uint32_t n = (uint32_t)(hash >> 1) % SLOTS;

@@ -113,6 +113,20 @@ describe("cel_map", function()
           jit.off(true, true)
           c.cel_map_rewrite(map, double, nil)
           for p, v in pairs(shadow) do shadow[p] = math.floor(v / 2) end
+        elseif random:chance(8) then
+          jit.off(true, true)
+          c.cel_map_query(map, box, entries)
+          local before, seen, value = {}, {}, random:int(0, values)
+          for i = 0, entries.n - 1 do
+            local old = n(entries.at[i].value)
+            if old ~= before[#before] then before[#before + 1] = old end
+          end
+          local see = ffi.cast("void (*)(uint64_t, void *)",
+            function(old) seen[#seen + 1] = n(old) end)
+          c.cel_map_replace(map, box, value, see, nil)
+          see:free()
+          assert.same(before, seen)
+          grid.each(box, function(p) if shadow[p] then shadow[p] = value end end)
         elseif random:chance(3) then
           c.cel_map_change(map, box, double, nil)
           grid.each(box, function(p) shadow[p] = shadow[p] and math.floor(shadow[p] / 2) end)

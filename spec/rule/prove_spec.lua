@@ -149,6 +149,8 @@ local function random_case(pick)
     boxes[b] = {}
     for j = 1, buffer_dims do
       boxes[b][j] = { likely_bound(pick, false, task_dims), likely_bound(pick, true, task_dims) }
+      local d = pick(0, task_dims - 1)
+      if pick(1, 3) == 1 then boxes[b][j] = { { "min", d }, { "max", d } } end
     end
   end
   local rule = rules.rule(store, task_dims, buffer_dims, boxes, { clamp = pick(1, 4) > 1 })
