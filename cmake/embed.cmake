@@ -56,6 +56,25 @@ cel__embedded_count:
   target_sources(${target} PRIVATE "${source}")
 endfunction()
 
+# cel_kernel_headers(out_variable): NAME=PATH for each header in kernels/; the
+# file that the build makes of it has what it includes from there in its place.
+function(cel_kernel_headers out_variable)
+  set(folder "${CMAKE_CURRENT_SOURCE_DIR}/kernels")
+  set(script "${CMAKE_CURRENT_SOURCE_DIR}/cmake/flatten.awk")
+  file(GLOB headers CONFIGURE_DEPENDS "${folder}/*.cuh")
+  set(list)
+  foreach(header IN LISTS headers)
+    get_filename_component(name "${header}" NAME)
+    set(made "${CMAKE_CURRENT_BINARY_DIR}/kernels/${name}")
+    add_custom_command(OUTPUT "${made}" DEPENDS ${headers} "${script}" VERBATIM
+      COMMAND "${CMAKE_COMMAND}" -E make_directory
+        "${CMAKE_CURRENT_BINARY_DIR}/kernels"
+      COMMAND awk -v "folder=${folder}" -f "${script}" "${name}" > "${made}")
+    list(APPEND list "kernels/${name}=${made}")
+  endforeach()
+  set(${out_variable} "${list}" PARENT_SCOPE)
+endfunction()
+
 # cel_cdef(header out_variable): the header, from engine/, as ffi.cdef reads it;
 # the file that the build makes of it.
 function(cel_cdef header out_variable)

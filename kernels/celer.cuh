@@ -1,9 +1,10 @@
 // celer.cuh -- the kernel language of celer; kernels/README.md explains it.
 //
 // One header for three compilers: NVRTC (which has no other header), g++ and
-// clang++. A kernel is a function `kernel void name(item<D> it, ...)`. The
-// engine appends CELER_ENTRY(name) for each; the templates below then read the
-// function's type and make of it
+// clang++; the build puts the parts that it includes in their places. A kernel
+// is a function `kernel void name(item<D> it, ...)`. The engine appends
+// CELER_ENTRY(name) for each; the templates below then read the function's type
+// and make of it
 //   celer_run_<name>     host: runs a celer::call; CUDA: a __global__ function
 //                        of one celer::arguments
 //   celer_params_<name>  its parameters, an array of celer::param that ends
@@ -200,111 +201,16 @@ using stride = index;
 
 template <class P> struct traits;
 
+} // namespace celer
+
 #ifdef CELER_MARK
 #define CELER_CHECK 1
-#endif
-
-#if defined(CELER_MARK)
-// ---- `celer check`, on the processor: what is touched, and what else
-
-// Mirrored in engine/task/touched.h.
-struct touched {
-  unsigned char *map; // 1: promised, 2: touched
-  index outside;
-  int set, item_dims;
-  index at[3], item[3];
-};
-
-// What an accessor knows beside its strides.
-struct checked {
-  box promised;
-  const index *item;
-  int item_dims, view;
-  touched *marks; // null: what is promised is not known by elements
-
-  // Marks the element, if it was promised.
-  template <int D> CELER_FN bool holds(const index *at) const {
-    for (int d = 0; d < D; ++d)
-      if (at[d] < promised.min[d] || at[d] >= promised.max[d]) return false;
-    if (promised.min[0] >= promised.max[0]) return false;
-    if (marks == nullptr) return true;
-    index place = 0;
-    for (int d = 0; d < D; ++d)
-      place =
-          place * (promised.max[d] - promised.min[d]) + at[d] - promised.min[d];
-    if (marks->map[place] == 0) return false;
-    marks->map[place] = 3;
-    return true;
-  }
-
-  template <class T, int D>
-  __attribute__((noinline)) T *missed(const index *at) const {
-    static thread_local struct {
-      alignas(T) unsigned char bytes[sizeof(T)];
-    } scratch;
-    memset(&scratch, 0, sizeof scratch);
-    if (marks == nullptr) return (T *)&scratch;
-    __atomic_fetch_add(&marks->outside, 1, __ATOMIC_RELAXED);
-    if (__atomic_exchange_n(&marks->set, 1, __ATOMIC_RELAXED) == 0) {
-      for (int d = 0; d < D; ++d) marks->at[d] = at[d];
-      for (int d = 0; d < item_dims; ++d) marks->item[d] = item[d];
-      marks->item_dims = item_dims;
-    }
-    return (T *)&scratch;
-  }
-};
+#include "mark.cuh"
 #elif defined(CELER_CHECK)
-// ---- `celer run --check-bounds`: the first access outside what was promised
-
-// Mirrored in engine/device/check.h.
-struct fault {
-  int set, view, dims, item_dims;
-  index at[3], item[3];
-  box promised;
-  alignas(16) unsigned char scratch[1024]; // what such an access is given
-};
-
-extern "C" {
-#ifdef CELER_CUDA
-__device__ fault celer_fault;
-#else
-__attribute__((visibility("default"))) fault celer_fault;
+#include "bounds.cuh"
 #endif
-}
 
-// What an accessor knows beside its strides.
-struct checked {
-  box promised;
-  const index *item;
-  int item_dims, view;
-
-  template <int D> CELER_FN bool holds(const index *at) const {
-    for (int d = 0; d < D; ++d)
-      if (at[d] < promised.min[d] || at[d] >= promised.max[d]) return false;
-    return promised.min[0] < promised.max[0];
-  }
-
-  template <class T, int D> CELER_FN T *missed(const index *at) const {
-    static_assert(sizeof(T) <= sizeof celer_fault.scratch,
-                  "elements of more than 1 KiB cannot be checked");
-    fault &f = celer_fault;
-#ifdef __CUDA_ARCH__
-    bool first = atomicExch(&f.set, 1) == 0;
-#else
-    bool first = __atomic_exchange_n(&f.set, 1, __ATOMIC_RELAXED) == 0;
-#endif
-    if (first) {
-      f.view = view;
-      f.dims = D;
-      f.item_dims = item_dims;
-      f.promised = promised;
-      for (int d = 0; d < D; ++d) f.at[d] = at[d];
-      for (int d = 0; d < item_dims; ++d) f.item[d] = item[d];
-    }
-    return (T *)f.scratch;
-  }
-};
-#endif
+namespace celer {
 
 template <class T, int D> struct accessor {
   static_assert(D >= 0 && D <= 3, "a buffer has 0 to 3 dimensions");
@@ -551,269 +457,16 @@ template <class Item, class... P> struct signature<void (*)(Item, P...)> {
   }
 };
 
-#ifndef CELER_CUDA
+} // namespace celer
 
-// ---- the host: loops over a chunk
-
-// The innermost dimension is contiguous, and items are independent, unless they
-// reduce.
-#ifdef __clang__
-#define CELER_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#ifdef CELER_CUDA
+#include "launch.cuh"
 #else
-#define CELER_INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
-template <class P, int V, index At> struct bind {
-  static CELER_FN P from(const call *c) {
-    if constexpr (traits<P>::views == 1) {
-      const view &v = c->view_at[V];
-      const box &l = v.layout;
-      const index e1 = l.max[1] - l.min[1], e2 = l.max[2] - l.min[2];
-      const index bias = (l.min[0] * e1 + l.min[1]) * e2 + l.min[2];
-      P p;
-      using element = decltype(p.origin);
-      p.origin =
-          (element)((uintptr_t)v.base - (uintptr_t)bias * sizeof(*p.origin));
-      // A 2-D buffer keeps [0, 1) in dimension 2, and so e2 is 1 there.
-      p.stride0 = e1 * e2;
-      p.stride1 = e2;
-#ifdef CELER_CHECK
-      p.check.promised = v.promised;
-      p.check.view = V;
-#ifdef CELER_MARK
-      p.check.marks = v.marks;
-#endif
-#endif
-      return p;
-    } else {
-      P p;
-      memcpy(&p, c->values + At, sizeof p);
-      return p;
-    }
-  }
-};
-
-// What a loop holds, as an item is given it.
-template <class P> static CELER_FN P copied(const P &p) {
-  return p;
-}
-
-template <auto F, class Item, class... A>
-static CELER_FN void compute(const Item &it, A... a) {
-  F(it, marked(a, it.at, traits<Item>::dims)...);
-}
-
-// Items [begin, end) of a row of `size`; those that reduce are in order. Others
-// are computed apart at the row's two ends, and between them the compiler is to
-// prove that there are neighbours: u(max(i - 1, 0)) and u(min(i + 1, size - 1))
-// then are contiguous. For the one it takes a count from a constant; for the
-// other that the right neighbour is what is compared, with a bound that is
-// known beside size - 1. (Its min must still be a branch: see compile_cpu.c.)
-template <bool Apart, class X, class At>
-static CELER_FN void row(X begin, X end, X size, const At &at) {
-  if constexpr (!Apart) {
-    for (X i = begin; i < end; ++i) at(i);
-  } else {
-    const X last = size - 1;
-#pragma GCC unroll 1
-    for (int side = 0; side < (last > 0 ? 2 : 1); ++side) {
-      const X i = side == 0 ? 0 : last;
-      if (begin <= i && i < end) at(i);
-    }
-    const X right = (begin > 1 ? begin : 1) + 1;
-    const X stop = end < last ? end : last;
-    if (stop > last) __builtin_unreachable();
-    CELER_INDEPENDENT
-    for (X k = 0; k + right <= stop; ++k) at(k + right - 1);
-  }
-}
-
-// X counts along rows: int where it suffices, for the vectoriser's sake.
-template <auto F, int D, class X, class... A>
-static CELER_FN void loop(const call *c, A... a) {
-  constexpr bool apart = !signature<decltype(F)>::reduces;
-  const box &b = c->chunk;
-  const index n0 = c->range.max[0], n1 = c->range.max[1], n2 = c->range.max[2];
-  if constexpr (D == 0) {
-    compute<F>(item<0>{{0}, {1}}, copied(a)...);
-  } else if constexpr (D == 1) {
-    row<apart>(
-        X(b.min[0]), X(b.max[0]),
-        X(n0), [&](X i) __attribute__((always_inline)) {
-          compute<F>(item<1>{{i}, {n0}}, copied(a)...);
-        });
-  } else if constexpr (D == 2) {
-    for (index i = b.min[0]; i < b.max[0]; ++i)
-      row<apart>(
-          X(b.min[1]), X(b.max[1]),
-          X(n1), [&](X j) __attribute__((always_inline)) {
-            compute<F>(item<2>{{i, j}, {n0, n1}}, copied(a)...);
-          });
-  } else {
-    for (index i = b.min[0]; i < b.max[0]; ++i)
-      for (index j = b.min[1]; j < b.max[1]; ++j)
-        row<apart>(
-            X(b.min[2]), X(b.max[2]),
-            X(n2), [&](X k) __attribute__((always_inline)) {
-              compute<F>(item<3>{{i, j, k}, {n0, n1, n2}}, copied(a)...);
-            });
-  }
-}
-
-template <auto F, class S = signature<decltype(F)>> struct entry;
-template <auto F, class Item, class... P>
-struct entry<F, signature<void (*)(Item, P...)>> {
-  using sig = signature<void (*)(Item, P...)>;
-
-  template <class X, int... K>
-  static CELER_FN void run_as(const call *c, indices<K...>) {
-    loop<F, sig::dims, X>(
-        c,
-        bind<typename bare<P>::type, sig::view_of(K), sig::value_at(K)>::from(
-            c)...);
-  }
-
-  static CELER_FN void run(const call *c) {
-    constexpr int last = sig::dims > 0 ? sig::dims - 1 : 0;
-    for (int d = 0; d < 3; ++d)
-      if (c->chunk.min[d] >= c->chunk.max[d]) return;
-    if (c->range.max[last] <= 0x7fffffff)
-      run_as<int>(c, typename sig::all());
-    else
-      run_as<index>(c, typename sig::all());
-  }
-};
-
-#define CELER_EXPORT __attribute__((visibility("default")))
-#define CELER_ENTRY(name)                                                      \
-  extern "C" {                                                                 \
-  extern CELER_EXPORT const                                                    \
-      celer::params<celer::signature<decltype(&name)>::count + 1>              \
-          celer_params_##name;                                                 \
-  const celer::params<celer::signature<decltype(&name)>::count + 1>            \
-      celer_params_##name = celer::signature<decltype(&name)>::describe();     \
-  CELER_EXPORT void celer_run_##name(const celer::call *c) {                   \
-    celer::entry<&name>::run(c);                                               \
-  }                                                                            \
-  CELER_REDUCES(name)                                                          \
-  }
-
-#else
-
-// ---- CUDA: one thread per item, in blocks of up to 256
-
-// Where a launch computes; at most 2^31 - 1 items in each dimension. Grids have
-// at most 65535 blocks in y and z, so those dimensions stride.
-struct launch {
-  index min[3], range[3];
-  unsigned extent[3], flags; // for reduce.cuh
-};
-
-// A launch's one parameter: every parameter but the item, in order, each at
-// its alignment; an accessor is {origin, stride0, stride1}, 8 bytes each.
-template <index N> struct alignas(16) arguments {
-  launch where;
-  unsigned char bytes[N > 0 ? N : 1];
-};
-static_assert(sizeof(launch) == 64, "the CUDA backend says the same");
-#ifndef CELER_CHECK
-static_assert(sizeof(accessor<int, 3>) == 24, "the CUDA backend says the same");
-#endif
-
-// Parameter K of a signature, for an item at `item`.
-template <class P, class S, int K> struct bind {
-  template <class A>
-  static __device__ __forceinline__ P from(const A &a, const index *item,
-                                           int item_dims) {
-    const unsigned char *from = a.bytes + S::argument_at(K);
-#ifdef CELER_CHECK
-    if constexpr (traits<P>::views == 1) {
-      P p;
-      p.origin = *(decltype(p.origin) *)from;
-      p.stride0 = *(const stride *)(from + 8);
-      p.stride1 = *(const stride *)(from + 16);
-      p.check.promised =
-          ((const box *)(a.bytes + S::boxes_at()))[S::view_of(K)];
-      p.check.view = S::view_of(K);
-      return marked(p, item, item_dims);
-    }
-#endif
-    return *(const P *)from;
-  }
-};
-
-template <auto F, class S = signature<decltype(F)>> struct reducing;
-template <auto F, class S = signature<decltype(F)>> struct entry;
-template <auto F, class Item, class... P>
-struct entry<F, signature<void (*)(Item, P...)>> {
-  using sig = signature<void (*)(Item, P...)>;
-  using packed = arguments<sig::packed_size()>;
-  static constexpr int threads = 256; // of a block at most
-  static_assert(sizeof(packed) <= 4096,
-                "the parameters of a kernel take more than 4 KB");
-
-  template <class Work, int... K>
-  static __device__ __forceinline__ void call(const packed &a, const Work &at,
-                                              indices<K...>) {
-    F(at, bind<typename bare<P>::type, sig, K>::from(a, at.at, sig::dims)...);
-  }
-
-  static __device__ __forceinline__ void run(const packed &a) {
-    constexpr int D = sig::dims;
-    const launch &w = a.where;
-    const typename sig::all all;
-    const unsigned x = blockIdx.x * blockDim.x + threadIdx.x;
-    const unsigned y0 = blockIdx.y * blockDim.y + threadIdx.y;
-    const unsigned z0 = blockIdx.z * blockDim.z + threadIdx.z;
-    const unsigned dy = gridDim.y * blockDim.y;
-    const unsigned dz = gridDim.z * blockDim.z;
-    if constexpr (sig::reduces) {
-      reducing<F>::run(a);
-    } else if constexpr (D == 0) {
-      if (x == 0) call(a, item<0>{{0}, {1}}, all);
-    } else if constexpr (D == 1) {
-      if (x < w.extent[0]) call(a, item<1>{{w.min[0] + x}, {w.range[0]}}, all);
-    } else if constexpr (D == 2) {
-      if (x < w.extent[1])
-#pragma unroll 1
-        for (unsigned y = y0; y < w.extent[0]; y += dy)
-          call(a,
-               item<2>{{w.min[0] + y, w.min[1] + x}, {w.range[0], w.range[1]}},
-               all);
-    } else {
-      if (x < w.extent[2])
-#pragma unroll 1
-        for (unsigned z = z0; z < w.extent[0]; z += dz)
-#pragma unroll 1
-          for (unsigned y = y0; y < w.extent[1]; y += dy)
-            call(a,
-                 item<3>{{w.min[0] + z, w.min[1] + y, w.min[2] + x},
-                         {w.range[0], w.range[1], w.range[2]}},
-                 all);
-    }
-  }
-};
-
-#define CELER_ENTRY(name)                                                      \
-  extern "C" {                                                                 \
-  extern __device__ const                                                      \
-      celer::params<celer::signature<decltype(&name)>::count + 1>              \
-          celer_params_##name;                                                 \
-  __device__ const celer::params<celer::signature<decltype(&name)>::count + 1> \
-      celer_params_##name = celer::signature<decltype(&name)>::describe();     \
-  __global__ void __launch_bounds__(celer::entry<&name>::threads) celer_run_   \
-      ##name(const __grid_constant__ celer::entry<&name>::packed a) {          \
-    celer::entry<&name>::run(a);                                               \
-  }                                                                            \
-  CELER_REDUCES(name)                                                          \
-  }
-
+#include "loop.cuh"
 #endif
 
 // What an entry has beside, where there are reducers.
 #define CELER_REDUCES(name)
-
-} // namespace celer
 
 using celer::in;
 using celer::inout;

@@ -7,7 +7,7 @@
 #include "device/kernel.h"
 
 #ifndef CEL_CDEF
-/* celer::fault, in kernels/celer.cuh. */
+/* celer::fault, in kernels/bounds.cuh. */
 typedef struct cel__fault {
   int32_t set, view, dims, item_dims;
   int64_t at[3], item[3];

@@ -21,7 +21,7 @@
  * reorders arithmetic. errno and traps are nobody's business in a kernel. For
  * g++ a min or max remains a branch until it knows which of the two it is, so
  * that it finds what a stencil reads beside itself contiguous (see `row` in
- * celer.cuh). */
+ * loop.cuh). */
 static const char *const flags[] = {
     "-std=c++17",
     "-O3",

@@ -105,7 +105,7 @@ typedef struct cel_cuda_kernel {
    * the first element of the view's box. 0: one of celer's. */
   int32_t block[3];
   /* Where it reduces: launched before it, begins the rows of arrays; null, it
-   * reduces none. What combines rows. See kernels/reduce.cuh. */
+   * reduces none. What combines rows. See kernels/reduce_launch.cuh. */
   CUfunction begin[CEL_DEVICES], combine[CEL_DEVICES];
   bool grouped;
   uint32_t shared; /* bytes of a block without those rows */

@@ -65,7 +65,7 @@ static CUresult enqueue_copy(const cel_cuda *cuda, int32_t device,
 /* ---- launches --------------------------------------------------------------
  */
 
-/* celer::launch, in kernels/celer.cuh. */
+/* celer::launch, in kernels/launch.cuh. */
 typedef struct launch {
   int64_t min[3], range[3];
   uint32_t extent[3], flags;
@@ -77,7 +77,7 @@ typedef struct accessor {
 } accessor;
 
 _Static_assert(sizeof(launch) == 64 && sizeof(accessor) == 24,
-               "kernels/celer.cuh says the same");
+               "kernels/launch.cuh says the same");
 
 /* Where `at` lies, or would; nobody looks when the view is empty. */
 static accessor accessor_of(const cel_view *view, uint64_t size,

@@ -73,7 +73,7 @@ CUresult cel__cuda_reduce_begin(const cel_cuda *cuda, int32_t device,
   return launch(cuda, begin, n, arguments, stream);
 }
 
-/* celer::combining, in kernels/reduce.cuh. */
+/* celer::combining, in kernels/reduce_launch.cuh. */
 typedef struct combining {
   uint64_t rows, into;
   int64_t first, end, pitch, elements;

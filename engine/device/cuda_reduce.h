@@ -1,5 +1,5 @@
 /* cuda_reduce.h -- launches of kernels that reduce, and what combines rows of
- * partial results on a GPU. kernels/reduce.cuh is the other side.
+ * partial results on a GPU. kernels/reduce_launch.cuh is the other side.
  *
  * A launch combines what its blocks come to by itself: the last block to end
  * does. There is room for so many blocks of one launch of each lane, whose

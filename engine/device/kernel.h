@@ -54,8 +54,8 @@ typedef struct cel_source {
 
 typedef struct cel_module cel_module;
 
-/* The text of kernels/celer.cuh, borrowed for the life of the process; before
- * the first compile. Thread: main. */
+/* The text of kernels/celer.cuh with its parts, borrowed for the life of the
+ * process; before the first compile. Thread: main. */
 void cel_module_set_header(const char *text, size_t size);
 
 /* Compiles for the CPU, or finds it in the cache. CEL_E_COMPILE: the error

@@ -4,7 +4,7 @@
 #include "device/compile.h"
 #include "device/module.h"
 
-/* celer.cuh says the same. */
+/* launch.cuh says the same. */
 enum {
   LAUNCH = 64,
   ACCESSOR = 24,

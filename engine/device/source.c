@@ -177,7 +177,6 @@ static void add_define(cel_text *out, const char *define) {
 void cel_source_assemble(const cel_source *source, const char *header,
                          size_t header_size, const cel_found_list *kernels,
                          cel_text *out) {
-  add_line(out, 1, CEL_SOURCE_HEADER);
   cel_text_add(out, header, header_size);
   cel_text_add(out, "\n", 1);
   if (source->prelude != NULL)
@@ -202,7 +201,7 @@ typedef struct cleaner {
   char place[512]; /* "file:line:" that celer's next error stands for */
   char held[512];  /* celer's error that waits for a place (clang) */
   bool dropping;   /* source lines that belong to what was dropped */
-  bool refused;    /* celer.cuh said why; what follows from that is noise */
+  bool refused;    /* a header said why; what follows from that is noise */
 } cleaner;
 
 static bool begins(const char *text, const char *with) {
@@ -258,7 +257,8 @@ static bool take_assertion(const char *message, char *out, size_t size) {
   return true;
 }
 
-/* An error inside celer.cuh is the fault of the kernel that led there. */
+/* An error inside a header of celer's is the fault of the kernel that led
+ * there. */
 static void celer_line(cleaner *c, const char *text) {
   char words[512];
   const char *message = strstr(text, "error: ");
@@ -303,7 +303,7 @@ static bool chain_line(cleaner *c, const char *text) {
 static void clean_line(cleaner *c, const char *text) {
   if (c->dropping && !is_head(text)) return;
   if (chain_line(c, text)) return;
-  if (begins(text, CEL_SOURCE_HEADER)) {
+  if (begins(text, CEL_SOURCE_HEADERS)) {
     celer_line(c, text);
     return;
   }
@@ -335,8 +335,8 @@ void cel_source_clean(const cel_source *source, const char *said, cel_text *out,
  *   file(3): error: text          becomes   file:3: error: text
  *     the source's line                     as it is
  *         ^
- *   celer.cuh(9): error: text               file:3: required from here
- *     ...                                   celer.cuh:9: error: text
+ *   <celer>/x.cuh(9): error: text           file:3: required from here
+ *     ...                                   <celer>/x.cuh:9: error: text
  *     detected during ... at line 3 of file
  */
 
@@ -380,7 +380,7 @@ static void nvrtc_head(const char *line, size_t size, const char *number,
                        cel_text *out) {
   const char *rest = strchr(number, ')') + 1;
   const char *fatal = ": catastrophic error:";
-  if (begins(line, CEL_SOURCE_HEADER "("))
+  if (begins(line, CEL_SOURCE_HEADERS))
     nvrtc_origin(line + size + (line[size] == '\n'), out);
   cel_text_format(out, "%.*s:%.*s", (int)(number - 1 - line), line,
                   (int)strspn(number, "0123456789"), number);

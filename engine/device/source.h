@@ -33,8 +33,9 @@ void cel_source_clean(const cel_source *source, const char *said, cel_text *out,
 /* What NVRTC said, in the shape of the other compilers' messages, so that
  * cel_source_clean can read it. Thread: any. */
 void cel_source_as_gnu(const char *said, cel_text *out);
-/* The header's name in #line. */
-#define CEL_SOURCE_HEADER "celer.cuh"
+/* What the names of celer's headers begin with in #line; cmake/flatten.awk and
+ * lua/celer/reduce.lua say the same. */
+#define CEL_SOURCE_HEADERS "<celer>/"
 #endif
 
 #endif

@@ -13,7 +13,7 @@
 
 enum { CEL_PROMISED = 1, CEL_TOUCHED = 2 };
 
-/* celer::touched, in kernels/celer.cuh. */
+/* celer::touched, in kernels/mark.cuh. */
 typedef struct cel_touched {
   unsigned char *map; /* row by row */
   /* Accesses to what was not promised; which of them was the first is noted by

@@ -176,7 +176,7 @@ function M.declarations(operators, n, file, line)
       list[i] = CUSTOM + i - 1
       if not cases[name] then names[#names + 1], cases[name] = name, {} end
       table.insert(cases[name], ("  if (which == %d) return (\n@LINE@\n%s\n"
-        .. "#line 1 \"celer.cuh\"\n);\n"):format(i - 1, operator.text))
+        .. "#line 1 \"<celer>/reduce.lua\"\n);\n"):format(i - 1, operator.text))
     end
   end
   local after = {}

@@ -1,16 +1,17 @@
 -- compile.lua -- kernels for specs: compiles by libceler, calls by FFI.
 local ffi = require("ffi")
 local cdef = require("spec.support.cdef")
-local c = cdef("device/kernel.h", "device/backend.h", "device/cuda.h")
+local c = cdef("device/kernel.h", "device/backend.h", "device/cuda.h", "embed/embedded.h")
 
 local M = { c = c }
 
-do
-  local file = assert(io.open("kernels/celer.cuh", "rb"))
-  M.header = file:read("*a") -- the engine borrows it
-  file:close()
-  c.cel_module_set_header(M.header, #M.header)
+--- A kernel header, with what it includes: "group.cuh".
+function M.embedded(name)
+  return ffi.string(c.cel_embedded_find("kernels/" .. name).data)
 end
+
+M.header = M.embedded("celer.cuh") -- the engine borrows it
+c.cel_module_set_header(M.header, #M.header)
 
 ffi.cdef([[
 int setenv(const char *name, const char *value, int overwrite);

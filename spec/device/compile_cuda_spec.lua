@@ -152,9 +152,9 @@ describe("cel_module_compile_images", function()
       for source in script:gmatch("celer%.kernel%s*%(?%s*%[=?%[(.-)%]=?%]") do
         n = n + 1
         local parts = { table.concat(structs) }
-        if source:find "reducer%s*<" then table.insert(parts, 1, k.read("kernels/reduce.cuh")) end
-        if source:find "philox" then table.insert(parts, 1, k.read("kernels/random.cuh")) end
-        if source:find "group%s*<" then table.insert(parts, 1, k.read("kernels/group.cuh")) end
+        if source:find "reducer%s*<" then table.insert(parts, 1, k.embedded("reduce.cuh")) end
+        if source:find "philox" then table.insert(parts, 1, k.embedded("random.cuh")) end
+        if source:find "group%s*<" then table.insert(parts, 1, k.embedded("group.cuh")) end
         local ok, _, message = k.check_cuda(source, { file = path, architecture = 90,
           prelude = table.concat(parts), defines = defines })
         assert.is_truthy(ok, message)

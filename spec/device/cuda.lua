@@ -111,9 +111,9 @@ end
 
 --- Header, user's text and entries, as the engine puts them together.
 function M.assemble(text, ...)
-  local file = assert(io.open("kernels/celer.cuh", "rb"))
-  local parts = { '#line 1 "celer.cuh"\n', file:read("*a"), '\n#line 1 "sim.lua"\n', text, "\n" }
-  file:close()
+  local header = require("spec.support.cdef")("embed/embedded.h")
+    .cel_embedded_find("kernels/celer.cuh")
+  local parts = { ffi.string(header.data), '\n#line 1 "sim.lua"\n', text, "\n" }
   for _, name in ipairs({ ... }) do parts[#parts + 1] = "CELER_ENTRY(" .. name .. ")\n" end
   return table.concat(parts)
 end

@@ -54,11 +54,8 @@ static void open_all(void) {
   cuda->pack_rows = 1;
   const cel_backend_config config = {.devices = n};
   check(cel_backend_cuda(&config, cuda, &backend));
-  static char header[1 << 20];
-  FILE *file = fopen("kernels/celer.cuh", "rb");
-  size_t size = file == NULL ? 0 : fread(header, 1, sizeof header, file);
-  if (file != NULL) fclose(file);
-  cel_module_set_header(header, size);
+  const cel_embedded *header = cel_embedded_find("kernels/celer.cuh");
+  cel_module_set_header(header->data, header->size);
   const cel_source text = {.text = source, .file = "check.cu", .line = 1};
   check(cel_module_compile_cuda(&text, cuda, &module));
 }

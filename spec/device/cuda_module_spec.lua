@@ -122,7 +122,7 @@ describe("a module for GPUs", function()
       kernel void groups(group<2> g, reducer<long, 1> h, local<int, 16> l) {}
     ]]
     local r = child([[
-      local prelude = k.read("kernels/group.cuh") .. k.read("kernels/reduce.cuh")
+      local prelude = k.embedded("group.cuh") .. k.embedded("reduce.cuh")
       local cuda = open(1, 0)
       local module = assert(k.compile([=[]] .. source .. [[]=], { cuda = cuda, prelude = prelude }))
       io.write(describe(module))
@@ -159,7 +159,7 @@ describe("a module for GPUs", function()
     assert.matches("0\ttrue\ttrue\tfalse\n1\tfalse\tfalse\tfalse\n2\ttrue\ttrue\ttrue\n$",
       r.stdout)
     local ok, _, message = k.check_cuda(source .. table.concat(asserted, "\n"), { prelude =
-      k.read("kernels/group.cuh") .. k.read("kernels/reduce.cuh") })
+      k.embedded("group.cuh") .. k.embedded("reduce.cuh") })
     assert.is_truthy(ok, message)
   end)
 
@@ -208,11 +208,8 @@ describe("a module for GPUs", function()
           for (int i = 0; i < 96; ++i) a(g.global(0) * 96 + i) = x[i];
         }
       ]=]
-      local file = assert(io.open("kernels/group.cuh"))
-      local prelude = file:read("*a")
-      file:close()
       local cuda = open(0)
-      local module = assert(k.compile(source, { cuda = cuda, prelude = prelude }))
+      local module = assert(k.compile(source, { cuda = cuda, prelude = k.embedded("group.cuh") }))
       local function work(items)
         assert(k.c.cel_module_suit(module, false, items) == 0)
         local work = k.c.cel_module_work(module, 0, ffi.new("char[8]"), 0)

@@ -61,8 +61,8 @@ kernel void zero(item<0> it, reducer<int> n) { n += 5; }
 local NAMES = { "one", "two", "three", "grouped", "cube", "zero" }
 
 local function build()
-  local out = { '#include "spec/device/gpu_host.h"\n', k.header, k.read("kernels/group.cuh"),
-    "#define CELER_OPS " .. OPS .. "\n", (k.read("kernels/reduce.cuh")
+  local out = { '#include "spec/device/gpu_host.h"\n', k.header, k.embedded("group.cuh"),
+    "#define CELER_OPS " .. OPS .. "\n", (k.embedded("reduce.cuh")
       :gsub("extern __shared__", "extern")), SOURCE }
   local rows, ats, sizes = {}, {}, {}
   for i, name in ipairs(NAMES) do

@@ -21,7 +21,7 @@ describe("cel_module_compile_images", function()
   for _, case in ipairs { { "a module", 90 }, { "PTX, for what NVRTC does not know", 999 } } do
     it("reads the parameters of kernels from " .. case[1], function()
       if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
-      local options = { prelude = k.read("kernels/group.cuh"), architecture = case[2] }
+      local options = { prelude = k.embedded("group.cuh"), architecture = case[2] }
       local here = assert(k.compile(TEXT, options))
       local there = assert(k.check_cuda(TEXT, options))
       assert.equal(2, k.c.cel_module_kernels(there))

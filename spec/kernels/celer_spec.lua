@@ -288,7 +288,7 @@ describe("a kernel", function()
         o(n++) = random.bits(); o(n++) = random.uniform(); o(n++) = random.below(1000);
         o(n++) = random.normal();
       }
-    ]], { prelude = k.read("kernels/random.cuh") }))
+    ]], { prelude = k.embedded("random.cuh") }))
     local o = ffi.new("double[32]")
     local point = k.box({ 0 }, { 1 })
     k.run(module, 0, point, point, { k.view(o, k.box({ 0 }, { 32 })) })

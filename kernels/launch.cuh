@@ -1,0 +1,111 @@
+// launch.cuh -- CUDA: an entry is launched with one thread per item, in blocks
+// of up to 256. A part of celer.cuh.
+namespace celer {
+
+// Where a launch computes; at most 2^31 - 1 items in each dimension. Grids have
+// at most 65535 blocks in y and z, so those dimensions stride.
+struct launch {
+  index min[3], range[3];
+  unsigned extent[3], flags; // for reduce.cuh
+};
+
+// A launch's one parameter: every parameter but the item, in order, each at
+// its alignment; an accessor is {origin, stride0, stride1}, 8 bytes each.
+template <index N> struct alignas(16) arguments {
+  launch where;
+  unsigned char bytes[N > 0 ? N : 1];
+};
+static_assert(sizeof(launch) == 64, "the CUDA backend says the same");
+#ifndef CELER_CHECK
+static_assert(sizeof(accessor<int, 3>) == 24, "the CUDA backend says the same");
+#endif
+
+// Parameter K of a signature, for an item at `item`.
+template <class P, class S, int K> struct bind {
+  template <class A>
+  static __device__ __forceinline__ P from(const A &a, const index *item,
+                                           int item_dims) {
+    const unsigned char *from = a.bytes + S::argument_at(K);
+#ifdef CELER_CHECK
+    if constexpr (traits<P>::views == 1) {
+      P p;
+      p.origin = *(decltype(p.origin) *)from;
+      p.stride0 = *(const stride *)(from + 8);
+      p.stride1 = *(const stride *)(from + 16);
+      p.check.promised =
+          ((const box *)(a.bytes + S::boxes_at()))[S::view_of(K)];
+      p.check.view = S::view_of(K);
+      return marked(p, item, item_dims);
+    }
+#endif
+    return *(const P *)from;
+  }
+};
+
+template <auto F, class S = signature<decltype(F)>> struct reducing;
+template <auto F, class S = signature<decltype(F)>> struct entry;
+template <auto F, class Item, class... P>
+struct entry<F, signature<void (*)(Item, P...)>> {
+  using sig = signature<void (*)(Item, P...)>;
+  using packed = arguments<sig::packed_size()>;
+  static constexpr int threads = 256; // of a block at most
+  static_assert(sizeof(packed) <= 4096,
+                "the parameters of a kernel take more than 4 KB");
+
+  template <class Work, int... K>
+  static __device__ __forceinline__ void call(const packed &a, const Work &at,
+                                              indices<K...>) {
+    F(at, bind<typename bare<P>::type, sig, K>::from(a, at.at, sig::dims)...);
+  }
+
+  static __device__ __forceinline__ void run(const packed &a) {
+    constexpr int D = sig::dims;
+    const launch &w = a.where;
+    const typename sig::all all;
+    const unsigned x = blockIdx.x * blockDim.x + threadIdx.x;
+    const unsigned y0 = blockIdx.y * blockDim.y + threadIdx.y;
+    const unsigned z0 = blockIdx.z * blockDim.z + threadIdx.z;
+    const unsigned dy = gridDim.y * blockDim.y;
+    const unsigned dz = gridDim.z * blockDim.z;
+    if constexpr (sig::reduces) {
+      reducing<F>::run(a);
+    } else if constexpr (D == 0) {
+      if (x == 0) call(a, item<0>{{0}, {1}}, all);
+    } else if constexpr (D == 1) {
+      if (x < w.extent[0]) call(a, item<1>{{w.min[0] + x}, {w.range[0]}}, all);
+    } else if constexpr (D == 2) {
+      if (x < w.extent[1])
+#pragma unroll 1
+        for (unsigned y = y0; y < w.extent[0]; y += dy)
+          call(a,
+               item<2>{{w.min[0] + y, w.min[1] + x}, {w.range[0], w.range[1]}},
+               all);
+    } else {
+      if (x < w.extent[2])
+#pragma unroll 1
+        for (unsigned z = z0; z < w.extent[0]; z += dz)
+#pragma unroll 1
+          for (unsigned y = y0; y < w.extent[1]; y += dy)
+            call(a,
+                 item<3>{{w.min[0] + z, w.min[1] + y, w.min[2] + x},
+                         {w.range[0], w.range[1], w.range[2]}},
+                 all);
+    }
+  }
+};
+
+#define CELER_ENTRY(name)                                                      \
+  extern "C" {                                                                 \
+  extern __device__ const                                                      \
+      celer::params<celer::signature<decltype(&name)>::count + 1>              \
+          celer_params_##name;                                                 \
+  __device__ const celer::params<celer::signature<decltype(&name)>::count + 1> \
+      celer_params_##name = celer::signature<decltype(&name)>::describe();     \
+  __global__ void __launch_bounds__(celer::entry<&name>::threads) celer_run_   \
+      ##name(const __grid_constant__ celer::entry<&name>::packed a) {          \
+    celer::entry<&name>::run(a);                                               \
+  }                                                                            \
+  CELER_REDUCES(name)                                                          \
+  }
+
+} // namespace celer

@@ -1,0 +1,147 @@
+// loop.cuh -- the host: an entry loops over its chunk. A part of celer.cuh.
+namespace celer {
+
+// The innermost dimension is contiguous, and items are independent, unless they
+// reduce.
+#ifdef __clang__
+#define CELER_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define CELER_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+template <class P, int V, index At> struct bind {
+  static CELER_FN P from(const call *c) {
+    if constexpr (traits<P>::views == 1) {
+      const view &v = c->view_at[V];
+      const box &l = v.layout;
+      const index e1 = l.max[1] - l.min[1], e2 = l.max[2] - l.min[2];
+      const index bias = (l.min[0] * e1 + l.min[1]) * e2 + l.min[2];
+      P p;
+      using element = decltype(p.origin);
+      p.origin =
+          (element)((uintptr_t)v.base - (uintptr_t)bias * sizeof(*p.origin));
+      // A 2-D buffer keeps [0, 1) in dimension 2, and so e2 is 1 there.
+      p.stride0 = e1 * e2;
+      p.stride1 = e2;
+#ifdef CELER_CHECK
+      p.check.promised = v.promised;
+      p.check.view = V;
+#ifdef CELER_MARK
+      p.check.marks = v.marks;
+#endif
+#endif
+      return p;
+    } else {
+      P p;
+      memcpy(&p, c->values + At, sizeof p);
+      return p;
+    }
+  }
+};
+
+// What a loop holds, as an item is given it.
+template <class P> static CELER_FN P copied(const P &p) {
+  return p;
+}
+
+template <auto F, class Item, class... A>
+static CELER_FN void compute(const Item &it, A... a) {
+  F(it, marked(a, it.at, traits<Item>::dims)...);
+}
+
+// Items [begin, end) of a row of `size`; those that reduce are in order. Others
+// are computed apart at the row's two ends, and between them the compiler is to
+// prove that there are neighbours: u(max(i - 1, 0)) and u(min(i + 1, size - 1))
+// then are contiguous. For the one it takes a count from a constant; for the
+// other that the right neighbour is what is compared, with a bound that is
+// known beside size - 1. (Its min must still be a branch: see compile_cpu.c.)
+template <bool Apart, class X, class At>
+static CELER_FN void row(X begin, X end, X size, const At &at) {
+  if constexpr (!Apart) {
+    for (X i = begin; i < end; ++i) at(i);
+  } else {
+    const X last = size - 1;
+#pragma GCC unroll 1
+    for (int side = 0; side < (last > 0 ? 2 : 1); ++side) {
+      const X i = side == 0 ? 0 : last;
+      if (begin <= i && i < end) at(i);
+    }
+    const X right = (begin > 1 ? begin : 1) + 1;
+    const X stop = end < last ? end : last;
+    if (stop > last) __builtin_unreachable();
+    CELER_INDEPENDENT
+    for (X k = 0; k + right <= stop; ++k) at(k + right - 1);
+  }
+}
+
+// X counts along rows: int where it suffices, for the vectoriser's sake.
+template <auto F, int D, class X, class... A>
+static CELER_FN void loop(const call *c, A... a) {
+  constexpr bool apart = !signature<decltype(F)>::reduces;
+  const box &b = c->chunk;
+  const index n0 = c->range.max[0], n1 = c->range.max[1], n2 = c->range.max[2];
+  if constexpr (D == 0) {
+    compute<F>(item<0>{{0}, {1}}, copied(a)...);
+  } else if constexpr (D == 1) {
+    row<apart>(
+        X(b.min[0]), X(b.max[0]),
+        X(n0), [&](X i) __attribute__((always_inline)) {
+          compute<F>(item<1>{{i}, {n0}}, copied(a)...);
+        });
+  } else if constexpr (D == 2) {
+    for (index i = b.min[0]; i < b.max[0]; ++i)
+      row<apart>(
+          X(b.min[1]), X(b.max[1]),
+          X(n1), [&](X j) __attribute__((always_inline)) {
+            compute<F>(item<2>{{i, j}, {n0, n1}}, copied(a)...);
+          });
+  } else {
+    for (index i = b.min[0]; i < b.max[0]; ++i)
+      for (index j = b.min[1]; j < b.max[1]; ++j)
+        row<apart>(
+            X(b.min[2]), X(b.max[2]),
+            X(n2), [&](X k) __attribute__((always_inline)) {
+              compute<F>(item<3>{{i, j, k}, {n0, n1, n2}}, copied(a)...);
+            });
+  }
+}
+
+template <auto F, class S = signature<decltype(F)>> struct entry;
+template <auto F, class Item, class... P>
+struct entry<F, signature<void (*)(Item, P...)>> {
+  using sig = signature<void (*)(Item, P...)>;
+
+  template <class X, int... K>
+  static CELER_FN void run_as(const call *c, indices<K...>) {
+    loop<F, sig::dims, X>(
+        c,
+        bind<typename bare<P>::type, sig::view_of(K), sig::value_at(K)>::from(
+            c)...);
+  }
+
+  static CELER_FN void run(const call *c) {
+    constexpr int last = sig::dims > 0 ? sig::dims - 1 : 0;
+    for (int d = 0; d < 3; ++d)
+      if (c->chunk.min[d] >= c->chunk.max[d]) return;
+    if (c->range.max[last] <= 0x7fffffff)
+      run_as<int>(c, typename sig::all());
+    else
+      run_as<index>(c, typename sig::all());
+  }
+};
+
+#define CELER_EXPORT __attribute__((visibility("default")))
+#define CELER_ENTRY(name)                                                      \
+  extern "C" {                                                                 \
+  extern CELER_EXPORT const                                                    \
+      celer::params<celer::signature<decltype(&name)>::count + 1>              \
+          celer_params_##name;                                                 \
+  const celer::params<celer::signature<decltype(&name)>::count + 1>            \
+      celer_params_##name = celer::signature<decltype(&name)>::describe();     \
+  CELER_EXPORT void celer_run_##name(const celer::call *c) {                   \
+    celer::entry<&name>::run(c);                                               \
+  }                                                                            \
+  CELER_REDUCES(name)                                                          \
+  }
+
+} // namespace celer
