@@ -253,13 +253,15 @@ end
 
 -- ---- tracing ----------------------------------------------------------------
 
--- Calls fn without the JIT: it would take a captured variable for the constant
--- that it was when the code was compiled, and we are about to change it.
-local function interpreted(read, fn)
+-- Calls fn(...) without the JIT: it would take a captured variable for the constant
+-- that it was when the code was compiled, and we are about to change it. All that
+-- was compiled goes, as such code need not belong to the mapper: what begins in a
+-- function that the mapper calls may lead back into the mapper.
+local function interpreted(fn, ...)
   local on = jit.status()
-  for _, f in pairs(read.functions) do jit.flush(f, true) end
+  jit.flush()
   jit.off()
-  local ok, result = pcall(fn)
+  local ok, result = pcall(fn, ...)
   if on then jit.on() end
   if not ok then error(result, 0) end
   return result
@@ -273,7 +275,7 @@ local function with_values(read, values, fn)
     held[cell] = closure.get(read, cell)
     if type(values[cell]) ~= "nil" then closure.set(read, cell, values[cell]) end
   end
-  local ok, result = pcall(interpreted, read, fn)
+  local ok, result = pcall(fn)
   for _, cell in ipairs(read.cells) do
     local expected = values[cell]
     if type(expected) == "nil" then expected = held[cell] end
@@ -571,7 +573,7 @@ function M.rule(f, range, extent, by_rank)
     end
   end
   M.traces = M.traces + 1
-  local variant = compile(read, f, range, extent)
+  local variant = interpreted(compile, read, f, range, extent)
   if not variant.rule.volatile then remember(variants, variant) end
   return variant.rule, params_of(variant, read), read, variant
 end
