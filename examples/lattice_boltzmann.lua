@@ -21,11 +21,11 @@ local velocity = celer.buffer("float2", { h, w }, { name = "velocity" })
 local vorticity = celer.buffer("float", { h, w }, { name = "vorticity" })
 
 local kernels = celer.kernel([[
-  // Direction q leads (DY[q], DX[q]) cells on; that of q % 2 == 1 and the next one are
-  // opposite.
-  #define DIRECTIONS const int DY[] = {0, 0, 0, 1, -1, 1, -1, 1, -1}, \
-                               DX[] = {0, 1, -1, 0, 0, 1, -1, -1, 1}
-  __device__ int opposite(int q) { return q == 0 ? 0 : q % 2 == 1 ? q + 1 : q - 1; }
+  // Direction q leads (DY[q], DX[q]) cells on: 3 to 5 to the next row, 6 to 8 to the
+  // one before.
+  #define DIRECTIONS const int DY[] = {0, 0, 0, 1, 1, 1, -1, -1, -1}, \
+                               DX[] = {0, 1, -1, 0, 1, -1, 0, -1, 1}
+  __device__ int opposite(int q) { return q == 0 ? 0 : q < 3 ? 3 - q : q < 6 ? q + 3 : q - 3; }
 
   // What there is of each direction when density and velocity are settled.
   __device__ float settled(int dy, int dx, float density, float v, float u) {
@@ -92,11 +92,18 @@ local kernels = celer.kernel([[
   }
 ]], { defines = { WIND = wind, OMEGA = omega, RADIUS = radius, CY = 0.49 * h, CX = h / 2 } })
 
--- The nine directions of a chunk's cells, and those of the cells around it.
+-- The nine directions of a chunk's cells.
 local function cells(chunk)
   return celer.box({ 0, chunk.min[0], chunk.min[1] }, { 9, chunk.max[0], chunk.max[1] })
 end
-local function around(chunk) return cells(chunk):grow(0, 1, 1) end
+-- With the cells around it: from the row before come three directions, and three from
+-- the one after.
+local function around(chunk)
+  local near = cells(chunk):grow(0, 0, 1)
+  local first, last = chunk.min[0], chunk.max[0]
+  return near, near:with(0, 3, 6):with(1, celer.max(first - 1, 0), last),
+    near:with(0, 6, 9):with(1, first, celer.min(last + 1, h))
+end
 
 local function picture(step)
   q:submit(function(cg)
