@@ -12,6 +12,7 @@ enum {
   WAIT_NS = 2000000, /* between two of them, on average */
   LINES = 32,        /* that are counted */
   SEEN = 256,        /* a power of two */
+  OFTEN = 64,        /* a line's uses that are each looked at */
   PLENTY = 3         /* cores of a rank that nobody need hear about */
 };
 
@@ -111,29 +112,36 @@ static bool loops_over_pairs(lua_State *L, lua_Debug *frame) {
   return found;
 }
 
-static bool is_new(cel_place place) {
-  static cel_place seen[SEEN]; /* main's; the latest of those that share one */
+typedef struct line_use {
+  cel_place place; /* the latest of those that share a slot */
+  uint32_t n;
+} line_use;
+
+/* A line may be that of a function that a loop over pairs calls later than
+ * others do. */
+static bool is_due(cel_place place) {
+  static line_use seen[SEEN]; /* main's */
   uintptr_t slot = ((uintptr_t)place.file >> 4) + (uintptr_t)place.line;
-  cel_place *at = &seen[slot & (SEEN - 1)];
-  if (is_same(*at, place)) return false;
-  *at = place;
-  return true;
+  line_use *at = &seen[slot & (SEEN - 1)];
+  if (!is_same(at->place, place)) *at = (line_use){.place = place};
+  ++at->n;
+  return at->n <= OFTEN || (at->n & (at->n - 1)) == 0;
 }
 
 void cel_advice_submitted(lua_State *L, cel_place place) {
   static bool told; /* main's */
   const cel_session *s = cel__session_of(L);
-  if (told || !s->options.advice || place.file == NULL || !is_new(place))
-    return;
+  if (told || !s->options.advice || place.file == NULL) return;
   if (s->transport->ranks == 1 && !s->options.check) return;
+  if (!is_due(place)) return;
   lua_Debug frame;
   for (int level = 0; !told && lua_getstack(L, level, &frame); ++level)
     told = cel__is_users(L, &frame) && loops_over_pairs(L, &frame);
   if (told)
     advise(
         s, place,
-        "what a loop over pairs submits may come in another order on each "
-        "rank, while all ranks must submit the same; celer.sorted_pairs goes "
+        "what a loop over pairs submits or makes may come in another order on "
+        "each rank, while it must be the same on all; celer.sorted_pairs goes "
         "through it in one order");
 }
 

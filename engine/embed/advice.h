@@ -2,8 +2,8 @@
  * on stderr, from rank 0; none with `--advice off` or `--log error`.
  *
  *   waits      a line that waited WAITS times, less than WAIT_NS apart
- *   pairs      a submission in a loop over pairs, whose order is not the same
- *              on all ranks
+ *   pairs      a submission, a capture, a new buffer or host object in a loop
+ *              over pairs, whose order is not the same on all ranks
  *   cores      ranks with GPUs that the launcher bound to one core or two
  *   mappers    a line that has an opaque mapper called anew in each step
  *              (lua/celer/opaque.lua)
@@ -22,8 +22,8 @@
 /* The line waits for all that was submitted, or for a capture that is not there
  * yet. */
 void cel_advice_waited(const cel_session *session, cel_place place);
-/* The line submits. Costs a look at a table, and at the stack when the line is
- * new. */
+/* The line submits or makes what all ranks must have in one order. Costs a look
+ * at a table, and at the stack while the line has not been seen often. */
 void cel_advice_submitted(lua_State *L, cel_place place);
 /* What a Lua module of ours has found out, once. */
 void cel_advice_give(const cel_session *session, cel_place place,

@@ -72,6 +72,7 @@ void cel__push_buffer_type(lua_State *L) {
 static int buffer_new(lua_State *L) {
   cel_engine *engine;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
+  cel_advice_submitted(L, cel__user_place(L));
   uint32_t element_size = (uint32_t)luaL_checkinteger(L, 1);
   int32_t dims = (int32_t)luaL_checkinteger(L, 2);
   int64_t extent[3];
@@ -114,6 +115,7 @@ static int fence_new(lua_State *L) {
   const cel_buffer *buffer = cel__check_buffer(L, 1);
   cel_box box = cel__check_box(L, 2);
   cel_place place = cel__check_place(L, 8);
+  cel_advice_submitted(L, place);
   fence_handle *h = new_fence(L);
   if (cel_engine_fence(engine, buffer, &box, place, &h->fence) != CEL_E_OK)
     return cel__push_failure(L);
@@ -133,6 +135,7 @@ static int fence_each(lua_State *L) {
     lua_pop(L, 1);
   }
   cel_place place = cel__check_place(L, 4);
+  cel_advice_submitted(L, place);
   fence_handle *h = new_fence(L);
   if (cel_engine_fence_each(engine, buffer, rule, params, place, &h->fence) !=
       CEL_E_OK)
@@ -152,6 +155,7 @@ static int fence_object(lua_State *L) {
   const char *blob = luaL_checklstring(L, 2, &size);
   const char *identity = luaL_checklstring(L, 3, &length);
   cel_place place = cel__check_place(L, 5);
+  cel_advice_submitted(L, place);
   fence_handle *h = new_fence(L);
   cel_taking *taking = cel__lua_taking(
       blob, size, cel_hash(identity, length, 0), lua_toboolean(L, 4));
@@ -167,13 +171,14 @@ static int fence_ready(lua_State *L) {
   return 1;
 }
 
-/* Waits; returns the address of the data (the fence's) and its bytes. */
+/* fence_get(fence, whether that is no business of the line's)
+ * Waits; returns the address of the data (the fence's) and its bytes. */
 static int fence_get(lua_State *L) {
   fence_handle *h = luaL_checkudata(L, 1, fence_type);
   const void *data;
   uint64_t size;
   cel__check_era(L, h->era, "what the future is of");
-  if (!cel_fence_ready(h->fence))
+  if (!cel_fence_ready(h->fence) && !lua_toboolean(L, 2))
     cel_advice_waited(cel__session_of(L), cel__user_place(L));
   if (cel_engine_fence_get(cel__session_of(L)->engine, h->fence,
                            cel_interrupted, &data, &size) != CEL_E_OK ||

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "embed/advice.h"
 #include "embed/core.h"
 
 static const char object_type[] = "celer.core.object";
@@ -74,6 +75,7 @@ static lua_object *make(const char *constructor, size_t length, size_t bytes) {
 static int object_new(lua_State *L) {
   cel_engine *engine;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
+  cel_advice_submitted(L, cel__check_place(L, 6));
   size_t length, end;
   const char *constructor = luaL_checklstring(L, 3, &length);
   const char *release = luaL_optlstring(L, 5, NULL, &end);

@@ -15,12 +15,16 @@ local MOST = 2 ^ 26 -- points
 --- How celer.png and celer.io.save of a picture may be told to draw.
 M.options = { min = true, max = true, colors = true }
 
---- Why numbers of this type in so many dimensions, the third of which has `depth`,
---- are no picture.
-function M.shape_fault(type_, dims, depth)
+--- Why numbers of this type in so many dimensions, of these sizes from [0] on, are
+--- no picture.
+function M.shape_fault(type_, dims, size)
   if not ("iuf"):find(type_.class) then return "does not hold numbers" end
-  if dims ~= 2 and not (dims == 3 and depth == 3) then
+  if dims ~= 2 and not (dims == 3 and size[2] == 3) then
     return "has neither 2 dimensions, nor 3 with red, green and blue in the last"
+  end
+  if size[0] < 1 or size[1] < 1 then return "has no point to draw" end
+  if size[0] * size[1] > MOST then
+    return ("has %d x %d points, more than 2^26; draw a part of it"):format(size[0], size[1])
   end
 end
 
@@ -52,17 +56,10 @@ local function check(path, data, options)
         words.advice(key, M.options))
     end
   end
-  local size = data.size
-  local fault = M.shape_fault(data.type, data.dims, data.dims == 3 and size[2])
+  local fault = M.shape_fault(data.type, data.dims, data.size)
   if fault then place.fail("celer.png: %s %s", data.name, fault) end
   fault = M.options_fault(options)
   if fault then place.fail("celer.png: %s", fault) end
-  if size[0] < 1 or size[1] < 1 then
-    place.fail("celer.png: %s is empty", data.name)
-  elseif size[0] * size[1] > MOST then
-    place.fail("celer.png: %s has %d x %d points, more than 2^26; draw a part of it",
-      data.name, size[0], size[1])
-  end
 end
 
 -- Calls f(v) row by row.

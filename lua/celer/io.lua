@@ -162,8 +162,7 @@ end
 
 local function picture(path, buffer, part, options)
   local call = "celer.io.save"
-  local fault = image.shape_fault(buffer.type, buffer.dims,
-    buffer.dims == 3 and part.size[2])
+  local fault = image.shape_fault(buffer.type, buffer.dims, part.size)
   if fault then fail("%s: %s %s", call, buffer.name, fault) end
   fault = image.options_fault(options)
   if fault then fail("%s: %s", call, fault) end

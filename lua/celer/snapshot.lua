@@ -217,7 +217,7 @@ end
 ---@param captures celer.capture[]
 ---@return celer.future
 function M.request(captures)
-  local self = setmetatable({ captures = captures, handles = {}, bounds = {},
+  local self = setmetatable({ captures = captures, handles = {}, bounds = {}, unadvised = false,
     snapshots = false }, Future)
   local file, line = place.user()
   for i = 1, #captures do
@@ -249,8 +249,8 @@ local function captured(capture, data, size)
     or capture.dry
 end
 
-local function snapshot_of(handle, capture, bounds)
-  local data, size = place.check(core.fence_get(handle))
+local function snapshot_of(handle, capture, bounds, unadvised)
+  local data, size = place.check(core.fence_get(handle, unadvised))
   local name = "snapshot of " .. name_of(capture)
   if core.dry() and capture.dry == nil then dry.note(name_of(capture)) end
   if capture.object then return divided(name, captured(capture, data, size)) end
@@ -271,7 +271,8 @@ function Future:get()
   if not self.snapshots then
     local snapshots = {}
     for i = 1, #self.handles do
-      snapshots[i] = snapshot_of(self.handles[i], self.captures[i], self.bounds[i])
+      snapshots[i] = snapshot_of(self.handles[i], self.captures[i], self.bounds[i],
+        self.unadvised)
     end
     self.snapshots = snapshots
   end

@@ -91,11 +91,24 @@ end
     write(text)
     local r = celer.run({ "run", name }, { ranks = 2 })
     os.remove(name)
-    assert.matches("celer: warning: %S+:7: what a loop over pairs submits may come in another "
-      .. "order on each rank, while all ranks must submit the same; celer.sorted_pairs goes "
+    assert.matches("celer: warning: %S+:7: what a loop over pairs submits or makes may come in "
+      .. "another order on each rank, while it must be the same on all; celer.sorted_pairs goes "
       .. "through it in one order\n", r.stderr)
     assert.equal("", run(text))
     assert.matches("^celer: warning: x:7: what a loop over pairs", run(text, { command = "check" }))
+  end)
+
+  it("of what such a loop makes, and of a line that it comes to late", function()
+    local function warns(line, text)
+      assert.matches("^celer: warning: x:" .. line .. ": what a loop over pairs[^\n]*\n",
+        run(text, { command = "check" }))
+    end
+    warns(3, "for name in pairs { a = 1, b = 2 } do celer.buffer('int', 3, { name = name }) end")
+    warns(3, "for _ in pairs { a = 1, b = 2 } do celer.host_object(function() return {} end) end")
+    warns(4, "local u = celer.buffer('int', 3, { init = { 1, 2, 3 } })\n"
+      .. "for _ in pairs { a = 1, b = 2 } do q:fence(u) end")
+    warns(7, UP .. "local all = { a = buffer 'a', b = buffer 'b' }\n"
+      .. "for _ = 1, 10 do up(all.a) up(all.b) end\nfor _, u in pairs(all) do up(u) end")
   end)
 
   it("not of loops whose order is the same everywhere", function()

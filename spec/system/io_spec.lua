@@ -482,6 +482,10 @@ refused("line has neither 2 dimensions, nor 3", "a.png",
   celer.buffer("int", { 3 }, { name = "line" }))
 refused("neither 2 dimensions, nor 3", "a.png", celer.buffer("int", { 3, 3, 2 }))
 refused("does not hold numbers", "a.png", celer.buffer("float2", { 3, 3 }))
+refused("none has no point to draw", "a.png", celer.buffer("int", { 3, 0 }, { name = "none" }))
+refused("u has no point to draw", "a.png", u, celer.box({ 1, 1 }, { 1, 2 }))
+refused("has 8192 x 8193 points, more than 2^26; draw a part of it", "a.png",
+  celer.buffer("char", { 8192, 8193 }))
 refused("unknown colors 'virdis', did you mean viridis?", "a.png", u, { colors = "virdis" })
 refused("a box in the list of colors is no color", "a.png", u,
   { colors = { 0, celer.box({}, {}) } })
