@@ -1,4 +1,5 @@
 -- Every program of the guide prints exactly what stands below it.
+local cuda = require("spec.device.cuda")
 local celer = require("spec.support.celer")
 local scratch = require("spec.support.scratch")
 local terminal = require("spec.support.terminal")
@@ -16,8 +17,8 @@ end
 local function blocks(path)
   local out, title, open = {}, nil, nil
   for line in read(path):gmatch("([^\n]*)\n") do
-    local fence = line:match("^```(%a*)$")
-    if fence == "" then
+    local fence = line:match("^```(%S*)$")
+    if fence == "" and open then
       out[#out + 1], open = open, nil
     elseif fence then
       open = { kind = fence, title = title, text = "" }
@@ -102,6 +103,19 @@ describe("the guide", function()
     assert.equal(0, t:close())
   end
 
+  it("shows what celer check says", function()
+    for i, block in ipairs(all) do
+      local said = block.text:match "^%$ celer check guide.lua\n(.*)$"
+      if said then
+        run(all[i - 2].text)
+        local r = celer.run({ "check", "guide.lua" }, { cwd = folder })
+        assert.same({ said, 1 }, { r.stdout .. r.stderr, r.status })
+        return
+      end
+    end
+    error "it shows nothing"
+  end)
+
   it("shows a session as it is", function()
     local tried = 0
     for _, block in ipairs(all) do
@@ -121,5 +135,33 @@ describe("the guide", function()
     end
     assert.is_true(#transcript > 5)
     replay(table.concat(transcript))
+  end)
+end)
+
+describe("the page of kernels", function()
+  local by_kind = {}
+  for _, block in ipairs(blocks("kernels/README.md")) do by_kind[block.kind] = block.text end
+
+  it("has a kernel that compiles", function()
+    local r = run(("print(require('celer').kernel [[%s]])"):format(by_kind.cpp))
+    check("kernel step(item<2>, inout<float, 2>, in<float, 2>, float)\n", r)
+  end)
+
+  it("has a CUDA file that compiles, and is called as it says", function()
+    if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
+    local file = assert(io.open(folder .. "/saxpy.cu", "w"))
+    file:write(by_kind["c++"])
+    file:close()
+    local before = [[local celer = require "celer"
+      local q, x = celer.queue(), celer.buffer("float", { 1000 }, { init = function() return 1 end })
+      local y = celer.buffer("float", { 1000 }, { init = function() return 1 end })
+    ]]
+    file = assert(io.open(folder .. "/guide.lua", "w"))
+    file:write(before .. by_kind.lua)
+    file:close()
+    local r = celer.run({ "build", "--arch", "sm_90", "guide.lua" }, { cwd = folder })
+    assert.equal("", r.stdout)
+    assert.matches("^celer: build: %d compiled, ", r.stderr)
+    assert.equal(0, r.status)
   end)
 end)
