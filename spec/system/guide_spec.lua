@@ -153,8 +153,8 @@ describe("the page of kernels", function()
     file:write(by_kind["c++"])
     file:close()
     local before = [[local celer = require "celer"
-      local q, x = celer.queue(), celer.buffer("float", { 1000 }, { init = function() return 1 end })
-      local y = celer.buffer("float", { 1000 }, { init = function() return 1 end })
+      local q, one = celer.queue(), { init = function() return 1 end }
+      local x, y = celer.buffer("float", { 1000 }, one), celer.buffer("float", { 1000 }, one)
     ]]
     file = assert(io.open(folder .. "/guide.lua", "w"))
     file:write(before .. by_kind.lua)
