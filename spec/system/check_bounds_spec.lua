@@ -83,6 +83,19 @@ q:wait()
       .. "whose mapper promises nothing", r.stderr)
   end)
 
+  it("says in which line of the script what cannot be checked stands", function()
+    local r = run([==[
+celer.struct("large", "float x[500];")
+local a = celer.buffer("large", 4)
+local k = celer.kernel [=[
+  kernel void set(item<1> it, out<large, 1> a) { a(it[0]).x[0] = 1; }
+]=]
+q:submit(function(cg) cg:parallel_for(4, k, cg:discard_write(a)) end)
+]==])
+    assert.matches("lua:%d+: error: elements of more than 1 KiB cannot be checked\n$", r.stderr)
+    assert.is_nil(r.stderr:find("<celer>", 1, true))
+  end)
+
   it("changes no result", function()
     for _, example in ipairs({ "jacobi", "matmul", "nbody_tiled" }) do
       local path = "examples/" .. example .. ".lua"
