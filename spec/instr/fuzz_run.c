@@ -1,0 +1,233 @@
+/* Carries the instructions of fuzz_instr out, on memory that shows what is
+ * missing. */
+#include "instr/fuzz.h"
+
+/* Behind the elements: whether there is memory for each. */
+static uint8_t *committed_of(const cel_allocation *a) {
+  require(a->address != NULL);
+  return (uint8_t *)a->address + a->reserve;
+}
+
+static uint64_t *element_at(const cel_allocation *a, const int64_t p[3]) {
+  require(committed_of(a)[index_in(&a->layout, p)]);
+  return (uint64_t *)a->address + index_in(&a->layout, p);
+}
+
+static bool is_whole(const world *w, const cel_allocation *a) {
+  return w->grain == 0 || a->reserve < w->whole;
+}
+
+/* Whichever order instructions come in, a memory never holds more than it
+ * has. */
+static void hold(world *w, const cel_allocation *a, uint64_t bytes) {
+  w->held[a->memory] += bytes;
+  if (w->capacity != 0 && a->memory != CEL_MEMORY_HOST)
+    require(w->held[a->memory] <= w->capacity);
+}
+
+static void do_alloc(world *w, cel_allocation *a) {
+  require(a->address == NULL);
+  require(a->reserve == (uint64_t)cel_box_volume(&a->layout) * 8);
+  a->address = malloc(a->reserve + a->reserve / 8);
+  memset(a->address, (int)cel_random_int(&w->random, 1, 255), a->reserve);
+  memset(committed_of(a), is_whole(w, a), a->reserve / 8);
+  if (is_whole(w, a)) hold(w, a, a->reserve);
+}
+
+static void do_commit(world *w, const cel_instr *instr) {
+  const cel_allocation *a = instr->memory.allocation;
+  uint64_t begin = instr->memory.begin, end = instr->memory.end;
+  require(!is_whole(w, a));
+  require(begin < end && end <= a->reserve && begin % w->grain == 0);
+  require(end % w->grain == 0 || end == a->reserve);
+  uint8_t *committed = committed_of(a);
+  bool news = false;
+  for (uint64_t i = begin / 8; i < end / 8; ++i) {
+    news |= !committed[i];
+    if (!committed[i] && i * 8 % w->grain == 0) hold(w, a, w->grain);
+    committed[i] = true;
+  }
+  fuzz_total.repeated += !news;
+}
+
+static void do_decommit(world *w, const cel_instr *instr) {
+  const cel_allocation *a = instr->memory.allocation;
+  uint64_t begin = instr->memory.begin, end = instr->memory.end;
+  require(!is_whole(w, a) && w->capacity != 0 && a->memory != CEL_MEMORY_HOST);
+  require(begin < end && end <= a->reserve && begin % w->block == 0);
+  require(end % w->block == 0 || end == a->reserve);
+  uint8_t *committed = committed_of(a);
+  for (uint64_t i = begin / 8; i < end / 8; ++i) {
+    if (committed[i] && i * 8 % w->grain == 0) w->held[a->memory] -= w->grain;
+    committed[i] = false;
+  }
+  memset((char *)a->address + begin, (int)cel_random_int(&w->random, 1, 255),
+         end - begin);
+}
+
+static void do_free(world *w, cel_allocation *a) {
+  uint8_t *committed = committed_of(a);
+  if (is_whole(w, a)) w->held[a->memory] -= a->reserve;
+  for (uint64_t i = 0; i < a->reserve / 8 && !is_whole(w, a); ++i)
+    if (committed[i] && i * 8 % w->grain == 0) w->held[a->memory] -= w->grain;
+  free(a->address);
+  a->address = NULL;
+}
+
+static void do_copy(const cel_instr *instr) {
+  const cel_allocation *from = instr->copy.from, *to = instr->copy.to;
+  require(from != to && from->buffer == to->buffer);
+  require(cel_box_covers(&from->layout, &instr->copy.box));
+  require(cel_box_covers(&to->layout, &instr->copy.box));
+  require(!cel_box_is_empty(&instr->copy.box));
+  each_point(p, &instr->copy.box) * element_at(to, p) = *element_at(from, p);
+}
+
+static void do_init(const cel_instr *instr) {
+  const cel_allocation *to = instr->copy.to;
+  require(to->memory == CEL_MEMORY_HOST && instr->copy.from == NULL);
+  uint64_t *dense = malloc((size_t)cel_box_volume(&instr->copy.box) * 8);
+  const cel_init *init = to->buffer->init;
+  init->fill(init, &instr->copy.box, dense);
+  uint64_t *from = dense;
+  each_point(p, &instr->copy.box) * element_at(to, p) = *from++;
+  free(dense);
+}
+
+static void do_run(const world *w, const cel_instr *instr) {
+  const cel_task *task = instr->task;
+  cel_view views[ACCESSES] = {{0}};
+  bool host = instr->kind == CEL_INSTR_HOST;
+  require(host == (instr->device < 0) && instr->device < w->devices);
+  int32_t memory = host ? 0 : w->device_memory[instr->device];
+  for (uint32_t a = 0; a < task->accesses; ++a) {
+    const cel_place_in *place = &instr->run.view[a];
+    views[a].box = place->box;
+    if (place->allocation == NULL) continue;
+    require(place->allocation->memory == memory);
+    require(place->allocation->buffer == task->access[a].buffer);
+    require(cel_box_covers(&place->allocation->layout, &place->box));
+    views[a].base = place->allocation->address;
+    views[a].layout = place->allocation->layout;
+    cel_region r = {0};
+    require(cel_rule_eval(&task->access[a].use, &instr->run.chunk, &r) ==
+            CEL_E_OK);
+    for (uint32_t b = 0; b < r.n; ++b)
+      each_point(p, &r.at[b])(void) element_at(place->allocation, p);
+    cel_region_release(&r);
+    require(views[a].base != NULL);
+  }
+  cel_call call = {.chunk = instr->run.chunk,
+                   .range = task->range,
+                   .views = (int32_t)task->accesses,
+                   .view = views};
+  task->work->fn(task->work, &call);
+}
+
+/* Of one device, where the message is long enough and no host task asks. */
+static bool may_be_direct(const world *w, const cel_instr *instr) {
+  return w->near && w->devices == 1 && w->device_memory[0] != CEL_MEMORY_HOST &&
+         instr->task->kind != CEL_TASK_HOST &&
+         instr->message.bytes >= DIRECT_BYTES;
+}
+
+static void do_message(const world *w, const cel_instr *instr) {
+  bool out = instr->kind == CEL_INSTR_SEND;
+  const parcel *parcel =
+      &(out ? w->sent.at : w->received.at)[instr->message.sequence];
+  size_t i = 0;
+  require(instr->message.direct == may_be_direct(w, instr));
+  for (uint32_t n = 0; n < instr->message.pieces; ++n) {
+    const cel_place_in *piece = &instr->message.piece[n];
+    require(piece->allocation->memory ==
+            (instr->message.direct ? w->device_memory[0] : CEL_MEMORY_HOST));
+    require(cel_box_covers(&piece->allocation->layout, &piece->box));
+    each_point(p, &piece->box) {
+      uint64_t *element = element_at(piece->allocation, p);
+      if (out && parcel->defined[i])
+        require(*element == parcel->value[i]);
+      else if (!out)
+        *element = parcel->value[i];
+      ++i;
+    }
+  }
+  require(instr->message.bytes == i * 8);
+}
+
+/* What others give is the same for all: here it is given at once. */
+static void do_collective(const world *w, const cel_instr *instr) {
+  const cel_exchange *x = instr->collective.exchange;
+  const cel_place_in *whole = &instr->collective.place;
+  const parcel *parcel = &w->exchanged.at[x->nth];
+  require(whole->allocation->memory == CEL_MEMORY_HOST);
+  require(cel_box_equal(&whole->box, &x->box));
+  require(cel_box_covers(&whole->allocation->layout, &whole->box));
+  size_t i = 0;
+  each_point(p, &x->box) {
+    uint64_t *element = element_at(whole->allocation, p);
+    cel_box point = {{p[0], p[1], p[2]}, {p[0] + 1, p[1] + 1, p[2] + 1}};
+    bool mine = cel_box_meets(&point, &x->mine);
+    if (mine && parcel->defined[i])
+      require(*element == parcel->value[i]);
+    else if (!mine)
+      *element = parcel->value[i];
+    ++i;
+  }
+}
+
+static void do_bound(world *w, const cel_instr *instr) {
+  w->last_done_bound = instr->id;
+  /* Everything before it has been done. */
+  for (uint64_t id = 1; id < instr->id; ++id)
+    require(w->instr.at[id - 1] == NULL);
+  if (cel_random_chance(&w->random, 70)) {
+    cel_instr_graph_retire(w->instrs, instr->id);
+    cel_task_graph_retire(w->tasks, w->task_of_bound.at[instr->id - 1]);
+  }
+}
+
+static void carry_out(world *w, uint64_t id) {
+  const cel_instr *instr = w->instr.at[id - 1];
+  w->instr.at[id - 1] = NULL;
+  ++w->done;
+  ++fuzz_total.kinds[instr->kind];
+  switch (instr->kind) {
+  case CEL_INSTR_ALLOC: do_alloc(w, instr->memory.allocation); break;
+  case CEL_INSTR_COMMIT: do_commit(w, instr); break;
+  case CEL_INSTR_DECOMMIT: do_decommit(w, instr); break;
+  case CEL_INSTR_FREE: do_free(w, instr->memory.allocation); break;
+  case CEL_INSTR_INIT: do_init(instr); break;
+  case CEL_INSTR_COPY: do_copy(instr); break;
+  case CEL_INSTR_KERNEL:
+  case CEL_INSTR_HOST: do_run(w, instr); break;
+  case CEL_INSTR_RELEASE: require(false); break; /* no task has objects */
+  case CEL_INSTR_SEND:
+  case CEL_INSTR_RECEIVE: do_message(w, instr); break;
+  case CEL_INSTR_COLLECTIVE: do_collective(w, instr); break;
+  case CEL_INSTR_JOIN: break;
+  case CEL_INSTR_HORIZON:
+  case CEL_INSTR_EPOCH: do_bound(w, instr); break;
+  }
+}
+
+static bool is_ready(const world *w, const cel_instr *instr) {
+  for (uint32_t i = 0; i < instr->deps; ++i)
+    if (w->instr.at[instr->dep[i].id - 1] != NULL) return false;
+  return true;
+}
+
+bool fuzz_step(world *w) {
+  CEL_VEC(uint64_t) ready = {0};
+  for (uint32_t i = 0; i < w->instr.n; ++i)
+    if (w->instr.at[i] != NULL && is_ready(w, w->instr.at[i]))
+      cel_vec_push(&ready, (uint64_t)i + 1);
+  bool any = ready.n > 0;
+  if (any) {
+    int64_t pick = cel_random_int(&w->random, 0, ready.n - 1);
+    if (w->policy == 1) pick = ready.n - 1;
+    if (w->policy == 2) pick = 0;
+    carry_out(w, ready.at[pick]);
+  }
+  cel_vec_release(&ready);
+  return any;
+}
