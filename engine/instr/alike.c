@@ -5,7 +5,10 @@
  * them, it is cut into pieces, each with an owner that sends it to all others:
  * where devices have parts of it, these; where one has all of it, or the host,
  * slices for each device that lacks it, which gets them first, and hands one
- * on while the next one comes. Each owner begins with the device after it. */
+ * on while the next one comes. What leaves a device leaves in turn, first to
+ * the device before it in a circle: so each gets from one at a time. */
+#include <string.h>
+
 #include "command/member.h"
 #include "instr/state.h"
 
@@ -117,7 +120,7 @@ static void hand_on(cel_instr_graph *graph, const cel_buffer *buffer,
   for (uint32_t i = 0; i < graph->alike.n; ++i) {
     const cel__alike *piece = &graph->alike.at[i];
     graph->only = 1ull << piece->owner;
-    for (int32_t k = 1; k <= n; ++k)
+    for (int32_t k = n; k > 0; --k)
       fetch_box(graph, buffer, &piece->box, after(graph, who, piece->owner, k),
                 priority);
   }
@@ -129,6 +132,8 @@ static void fetch(cel_instr_graph *graph, const cel__touch *touch, uint64_t who,
   const cel_buffer *buffer = touch->buffer;
   cel__coherence_stage(graph, buffer, touch->memory, &touch->region, priority);
   cel_vec_clear(&graph->alike);
+  memset(graph->turn, 0, sizeof graph->turn);
+  graph->in_turn = true;
   for (uint32_t b = 0; b < touch->region.n; ++b) {
     cel_map_query(cel__held_of(graph, buffer)->current, &touch->region.at[b],
                   &graph->alike_found);
@@ -137,6 +142,7 @@ static void fetch(cel_instr_graph *graph, const cel__touch *touch, uint64_t who,
       cut(graph, buffer, &graph->alike_found.at[i], who, several, priority);
   }
   hand_on(graph, buffer, who, priority);
+  graph->in_turn = false;
 }
 
 void cel__alike_fetch(cel_instr_graph *graph, int32_t priority) {

@@ -15,6 +15,14 @@ static int32_t device_of(const cel_instr_graph *graph, int32_t from,
   return cel__device_in(graph, from != CEL_MEMORY_HOST ? from : to);
 }
 
+/* What waits in one lane keeps its order. */
+static void take_turn(cel_instr_graph *graph, int32_t from, uint64_t id) {
+  if (from == CEL_MEMORY_HOST) return;
+  if (graph->turn[from] != 0)
+    cel_deps_add(&graph->deps, graph->turn[from], CEL_DEP_ORDER);
+  graph->turn[from] = id;
+}
+
 void cel__copy(cel_instr_graph *graph, cel__record *from, cel__record *to,
                const cel_box *box, int32_t priority) {
   cel_instr *instr = cel__instr_begin(graph, CEL_INSTR_COPY,
@@ -23,6 +31,7 @@ void cel__copy(cel_instr_graph *graph, cel__record *from, cel__record *to,
   instr->copy.from = &from->made;
   instr->copy.to = &to->made;
   instr->copy.box = *box;
+  if (graph->in_turn) take_turn(graph, from->made.memory, instr->id);
   cel_track_read(cel__record_track(graph, from), box, instr->id, &graph->deps);
   cel_track_write(cel__record_track(graph, to), box, instr->id, &graph->deps);
   cel__instr_end(graph, instr);

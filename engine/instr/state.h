@@ -159,6 +159,9 @@ struct cel_instr_graph {
   cel_map_entries entries;
   CEL_VEC(cel_map_entry) lacking; /* what a fetch is about */
   uint64_t only; /* memories that it prefers to copy from, if they have it */
+  /* The last copy out of each device, while they go one after the other. */
+  uint64_t turn[1 + CEL_DEVICES];
+  bool in_turn;
   CEL_VEC(cel__alike) alike;   /* pieces of what devices need */
   cel_map_entries alike_found; /* where that is */
   cel_region alike_box;

@@ -64,6 +64,20 @@ describe("what several devices need alike", function()
     assert.equal(12, n)
   end)
 
+  it("leaves each device in turn, to the one before it first", function()
+    open({ devices = { 1, 2, 3, 4 } })
+    local b = m:buffer({ 96 })
+    m:submit({ range = { 96 }, { b, "discard_write", same(1) } })
+    local read, last, order = read_all(b), {}, {}
+    for _, copy in ipairs(m:of("copy", read)) do
+      local from = copy.from.memory
+      order[from] = (order[from] or "") .. copy.to.memory
+      assert.is_true(last[from] == nil or m:reaches(copy, last[from]))
+      last[from] = copy
+    end
+    assert.same({ "432", "143", "214", "321" }, order)
+  end)
+
   it("goes to each in one copy where it is little, or there are two", function()
     open({ devices = { 1, 2, 3, 4 }, large_bytes = 8192 })
     local b = m:buffer({ 96 })
