@@ -18,7 +18,6 @@ local fail = place.fail
 ---@field extents integer[]  the same, indexed from 1
 ---@field name string
 local Buffer = {}
-Buffer.__index = Buffer
 Buffer.__noun = "buffer"
 local M = { Buffer = Buffer }
 
@@ -243,9 +242,26 @@ function Buffer:__tostring()
     table.concat(extents), self.bytes)
 end
 
-function Buffer:__call()
+local function not_here(name)
   fail("the contents of buffer %s are not here: q:wait(celer.capture(%s)) brings "
-    .. "a copy, and a task reads it through an access", self.name, self.name)
+    .. "a copy, and a task reads it through an access", name, name)
+end
+
+function Buffer:__call() not_here(self.name) end
+
+-- Elements are no fields: they would be nil, or set here and nowhere else.
+function Buffer:__index(key)
+  local method = Buffer[key]
+  if method == nil and type(key) == "number" then not_here(rawget(self, "name")) end
+  return method
+end
+
+function Buffer:__newindex(key, value)
+  if type(key) == "number" then
+    fail("the contents of buffer %s are not here: a task writes them through an access, "
+      .. "and buffer:fill all of them", rawget(self, "name"))
+  end
+  rawset(self, key, value)
 end
 
 function Buffer.__capture(self, refuse)

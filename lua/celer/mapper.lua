@@ -120,20 +120,44 @@ local function check_extents(extents)
   end
 end
 
+-- Raises unless the index space has as many dimensions as the mapper was given numbers.
+local function of_dims(chunk, n, name)
+  if chunk.dims == n then return end
+  fail("celer.%s has %d number%s, and the index space %d dimension%s: one is for each",
+    name, n, n == 1 and "" or "s", chunk.dims, chunk.dims == 1 and "" or "s")
+end
+M.of_dims = of_dims -- known to closure.lua by that, as what does not change
+
 local function around(a, b, c)
-  if c then return function(chunk) return chunk:grow(a, b, c) end end
-  if b then return function(chunk) return chunk:grow(a, b) end end
-  return function(chunk) return chunk:grow(a) end
+  if c then
+    return function(chunk)
+      of_dims(chunk, 3, "neighborhood")
+      return chunk:grow(a, b, c)
+    end
+  elseif b then
+    return function(chunk)
+      of_dims(chunk, 2, "neighborhood")
+      return chunk:grow(a, b)
+    end
+  end
+  return function(chunk)
+    of_dims(chunk, 1, "neighborhood")
+    return chunk:grow(a)
+  end
 end
 
 local function along(a, b, c)
   if c then
     return function(chunk)
+      of_dims(chunk, 3, "neighborhood")
       return chunk:grow(a, 0, 0), chunk:grow(0, b, 0), chunk:grow(0, 0, c)
     end
   end
   if b then
-    return function(chunk) return chunk:grow(a, 0), chunk:grow(0, b) end
+    return function(chunk)
+      of_dims(chunk, 2, "neighborhood")
+      return chunk:grow(a, 0), chunk:grow(0, b)
+    end
   end
   return around(a)
 end
@@ -177,6 +201,7 @@ function M.transposed(...)
   local a, b, c = p[1], p[2], p[3]
   return function(chunk, buffer)
     same_dims("transposed", chunk, buffer)
+    of_dims(chunk, c and 3 or b and 2 or 1, "transposed")
     local lo, hi = chunk.min, chunk.max
     if c then return new({ lo[a], lo[b], lo[c] }, { hi[a], hi[b], hi[c] }) end
     if b then return new({ lo[a], lo[b] }, { hi[a], hi[b] }) end

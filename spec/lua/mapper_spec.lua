@@ -81,8 +81,12 @@ describe("the built-in mappers", function()
       flaw(trace.rule, mapper.one_to_one, range, box.new({ 0 }, { 4 })))
     match("celer.slice: the index space has 2 dimensions and the buffer has 3",
       flaw(trace.rule, mapper.slice(0), range, box.new({ 0, 0, 0 }, { 4, 4, 4 })))
-    match("one extent per dimension: 2, not 1",
+    match("neighborhood has 1 number, and the index space 2 dimensions",
       flaw(trace.rule, mapper.neighborhood(1), range, range))
+    match("neighborhood has 3 numbers, and the index space 2 dimensions",
+      flaw(trace.rule, mapper.neighborhood(1, 2, 3, "along_axes"), range, range))
+    match("transposed has 3 numbers, and the index space 2 dimensions",
+      flaw(trace.rule, mapper.transposed(2, 1, 0), range, range))
     match("extent 1 is %-1", flaw(mapper.neighborhood, -1))
     match("no shape 'star'", flaw(mapper.neighborhood, 1, "star"))
     match("each dimension from 0 to 1 once", flaw(mapper.transposed, 0, 0))

@@ -177,6 +177,12 @@ refused("the options must be a table", function() celer.buffer("int", 3, "u") en
 refused("must be a string", function() celer.buffer("int", 3, { name = 3 }) end)
 refused("one line of text", function() celer.buffer("int", 3, { name = "a\nb" }) end)
 refused("the contents of buffer u are not here", function()
+  return celer.buffer("int", 3, { name = "u" })[0], nil
+end)
+refused("a task writes them through an access", function()
+  celer.buffer("int", 3, { name = "u" })[0] = 1
+end)
+refused("the contents of buffer u are not here", function()
   celer.buffer("int", 3, { name = "u" })(0)
 end)
 ]])
