@@ -116,7 +116,41 @@ cel_strided cel__joint_at(const cel_joint *joint, cel__joint_end end,
                        .run = cel__joint_part(joint, end, rank)};
 }
 
+/* Of box i of several, all of it where it has no parts. */
+static cel_strided one_of(const cel_joint *joint, cel__joint_end end,
+                          uint32_t i, int64_t rank) {
+  const cel_joint_parts *p = &joint->each[end][i];
+  return p->parts != NULL ? cut_out(p, rank) : runs_of(p, p->base, p->extent);
+}
+
+void cel__joint_gather(const cel_joint *joint, cel__joint_end end, int64_t me,
+                       int64_t rank, void *dense) {
+  char *to = dense;
+  for (uint32_t i = 0; i < joint->several; ++i) {
+    cel_strided at = one_of(joint, end, i, rank);
+    cel__strided_gather(&at, 1, to);
+    to += cel__strided_bytes(&at, 1);
+  }
+  if (joint->several > 0) return;
+  cel_strided at = cel__joint_at(joint, end, me, rank);
+  cel__strided_gather(&at, 1, to);
+}
+
+void cel__joint_scatter(const cel_joint *joint, cel__joint_end end, int64_t me,
+                        int64_t rank, const void *dense) {
+  const char *from = dense;
+  for (uint32_t i = 0; i < joint->several; ++i) {
+    cel_strided at = one_of(joint, end, i, rank);
+    cel__strided_scatter(&at, 1, from);
+    from += cel__strided_bytes(&at, 1);
+  }
+  if (joint->several > 0) return;
+  cel_strided at = cel__joint_at(joint, end, me, rank);
+  cel__strided_scatter(&at, 1, from);
+}
+
 void *cel__joint_dense(const cel_joint *joint, cel__joint_end end) {
+  if (joint->several > 0) return NULL;
   const cel_joint_parts *p = parts_of(joint, end);
   bool parts = all_to_all(joint) ? p->parts->box != NULL : joint->pieces > 1;
   if (parts) return NULL;
@@ -231,10 +265,9 @@ static void take(const cel__joints *j, joint *one, int64_t rank) {
   if (pairs) keep_given(j, mine);
   for (int64_t k = 0; k < j->ranks; ++k) {
     if (!cel__joint_has(mine->posted, CEL__GIVEN, rank, k)) continue;
-    cel_strided at = cel__joint_at(mine->posted, CEL__GIVEN, rank, k);
-    cel__strided_gather(&at, 1,
-                        pairs ? mine->given + mine->start[k]
-                              : dense_at(one, mine->posted, k));
+    cel__joint_gather(mine->posted, CEL__GIVEN, rank, k,
+                      pairs ? mine->given + mine->start[k]
+                            : dense_at(one, mine->posted, k));
   }
 }
 
@@ -246,11 +279,10 @@ static void put(const cel__joints *j, joint *one, int64_t rank) {
   }
   for (int64_t k = 0; k < j->ranks; ++k) {
     if (!cel__joint_has(mine, CEL__GOT, rank, k)) continue;
-    cel_strided at = cel__joint_at(mine, CEL__GOT, rank, k);
     const side *giver = &one->side[k];
-    cel__strided_scatter(&at, 1,
-                         all_to_all(mine) ? giver->given + giver->start[rank]
-                                          : dense_at(one, mine, k));
+    cel__joint_scatter(mine, CEL__GOT, rank, k,
+                       all_to_all(mine) ? giver->given + giver->start[rank]
+                                        : dense_at(one, mine, k));
   }
 }
 

@@ -20,8 +20,8 @@ typedef enum cel__joint_end { CEL__GIVEN, CEL__GOT } cel__joint_end;
 /* Whether rank `me` has or gets the whole, not its part alone; of all but an
  * ALL_TO_ALL. Pure, as are the next ones. Thread: any. */
 bool cel__joint_whole(const cel_joint *joint, int64_t me);
-/* Where it is in this rank's memory, if it is one dense run of bytes, else
- * null. */
+/* Where what this rank gives, or gets, is in its memory, if it is one dense run
+ * of bytes, else null. */
 void *cel__joint_dense(const cel_joint *joint, cel__joint_end end);
 /* Bytes of what parts are counted in; of all but a BROADCAST. */
 uint64_t cel__joint_unit(const cel_joint *joint, cel__joint_end end);
@@ -34,10 +34,16 @@ bool cel__joint_has(const cel_joint *joint, cel__joint_end end, int64_t me,
                     int64_t rank);
 /* Who gives what rank `me` gets as the part of `rank`. */
 int64_t cel__joint_giver(const cel_joint *joint, int64_t rank);
-/* Where the part is in what `me` gives or gets as one dense run of bytes; and
- * in its memory. */
+/* Where the part is in what `me` gives or gets as one dense run of bytes. */
 uint64_t cel__joint_start(const cel_joint *joint, cel__joint_end end,
                           int64_t me, int64_t rank);
+/* From where the part is in this rank's memory into so many dense bytes, and
+ * from these into its memory. */
+void cel__joint_gather(const cel_joint *joint, cel__joint_end end, int64_t me,
+                       int64_t rank, void *dense);
+void cel__joint_scatter(const cel_joint *joint, cel__joint_end end, int64_t me,
+                        int64_t rank, const void *dense);
+/* Where it is, of one box. */
 cel_strided cel__joint_at(const cel_joint *joint, cel__joint_end end,
                           int64_t me, int64_t rank);
 /* Bytes of that run. */

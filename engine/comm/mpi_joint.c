@@ -57,9 +57,8 @@ static void pack(const cel__mpi *m, cel__mpi_joint *mine) {
   char *to = *staging_of(mine, CEL__GIVEN);
   for (int64_t k = 0; k < m->base.ranks; ++k) {
     if (!cel__joint_has(joint, CEL__GIVEN, me, k)) continue;
-    cel_strided at = cel__joint_at(joint, CEL__GIVEN, me, k);
-    cel__strided_gather(&at, 1,
-                        to + cel__joint_start(joint, CEL__GIVEN, me, k));
+    cel__joint_gather(joint, CEL__GIVEN, me, k,
+                      to + cel__joint_start(joint, CEL__GIVEN, me, k));
   }
 }
 
@@ -70,9 +69,8 @@ static void unpack(const cel__mpi *m, cel__mpi_joint *mine) {
   if (from == NULL) return;
   for (int64_t k = 0; k < m->base.ranks; ++k) {
     if (!cel__joint_has(joint, CEL__GOT, me, k)) continue;
-    cel_strided at = cel__joint_at(joint, CEL__GOT, me, k);
-    cel__strided_scatter(&at, 1,
-                         from + cel__joint_start(joint, CEL__GOT, me, k));
+    cel__joint_scatter(joint, CEL__GOT, me, k,
+                       from + cel__joint_start(joint, CEL__GOT, me, k));
   }
 }
 

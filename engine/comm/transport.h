@@ -72,6 +72,13 @@ typedef struct cel_joint {
    * their part. */
   uint32_t pieces;
   const cel_strided *piece;
+  /* Of so many boxes, whose parts are packed: those of a rank lie box after
+   * box, and are counted in bytes, also by what `to` and `from` have. Then
+   * `each` says where they are, box by box: what it gives to each rank, and
+   * gets from each; of all but an ALL_TO_ALL both are the wholes (of a
+   * BROADCAST without parts), and there are no pieces. 0: of one. */
+  uint32_t several;
+  const cel_joint_parts *each[2];
 } cel_joint;
 
 /* A device's part in a collective between the devices of all ranks, its

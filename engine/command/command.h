@@ -126,8 +126,15 @@ static inline int64_t cel_parts_start(const cel_parts *parts, int64_t rank) {
 }
 #endif
 
-/* What all ranks do together, as this one does it. */
+/* What all ranks do together, as this one does it. Several boxes that a task
+ * asks for may be exchanged as one collective (joined.h): then there is one of
+ * these for each, in a list, and the boxes do not meet. */
 typedef struct cel_exchange {
+  /* The next of a list, whose head stands for all in a command; or null. */
+  const struct cel_exchange *next;
+  /* Of the head of several, else null: bytes of all that each rank has; or in
+   * pairs what this rank gives to each, and what it gets from each. */
+  const cel_parts *sum[2];
   cel_pattern pattern;
   /* Of each rank, in whose memories it takes place; 0: in host memory. */
   int32_t devices;
@@ -158,7 +165,7 @@ typedef struct cel_exchange {
   cel_box place;
   uint32_t gets; /* boxes that it gets */
   /* `place`, or `wanted`, but for `mine`; of an ALL_REDUCE both are all. */
-  cel_box get[6];
+  const cel_box *get;
 } cel_exchange;
 
 /* Lives in the arena of its horizon; immutable once emitted. */
@@ -208,6 +215,9 @@ typedef struct cel_command_graph_config {
 } cel_command_graph_config;
 
 const char *cel_pattern_name(cel_pattern pattern);
+/* Bytes of all that is exchanged, and of what this rank gives; of a list. */
+uint64_t cel_exchange_bytes(const cel_exchange *exchange);
+uint64_t cel_exchange_given(const cel_exchange *exchange);
 
 /* Where `rank` is in an ascending list, or -1. Thread: any. */
 int32_t cel_rank_find(const int64_t *list, int32_t n, int64_t rank);

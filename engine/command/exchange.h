@@ -10,11 +10,14 @@
 #ifndef CEL_COMMAND_EXCHANGE_H
 #define CEL_COMMAND_EXCHANGE_H
 
+#include "base/arena.h"
 #include "command/own.h"
 #include "command/parts.h"
 
-/* The side of own->me in `t`, which is collective number `nth`. */
-cel_exchange cel__exchange_make(cel__parts_kept *kept, const cel__own *own,
-                                const cel__together *t, uint64_t nth);
+/* The side of own->me in `t` and what is joined with it, `n` in all, which are
+ * collective number `nth`: a list in the arena. */
+cel_exchange *cel__exchange_make(cel__parts_kept *kept, const cel__own *own,
+                                 const cel__together *t, uint32_t n,
+                                 uint64_t nth, cel_arena *arena);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "command/emit.h"
 #include "command/exchange.h"
+#include "command/joined.h"
 #include "command/message.h"
 #include "command/overlap.h"
 #include "command/own.h"
@@ -235,21 +236,29 @@ static void track_collective(cel_command_graph *g, const cel_exchange *x,
     cel_track_write(track, &x->get[i], id, &g->emitter.deps);
 }
 
+/* Of an exchange in the arena of the era that is open. */
 static void emit_exchange(cel_command_graph *g, const cel_task *task,
-                          const cel_exchange *x) {
-  cel_command command = {.kind = CEL_COMMAND_COLLECTIVE, .task = task};
+                          const cel_exchange *exchange) {
+  cel_command command = {
+      .kind = CEL_COMMAND_COLLECTIVE, .task = task, .exchange = exchange};
   uint64_t id = cel__emit_begin(&g->emitter);
-  if (!g->config.unordered) track_collective(g, x, id);
-  command.exchange =
-      cel_arena_copy(cel_eras_arena(&g->emitter.eras), x, sizeof *x);
+  if (!g->config.unordered)
+    for (const cel_exchange *x = exchange; x != NULL; x = x->next)
+      track_collective(g, x, id);
   cel__emit_end(&g->emitter, &command);
 }
 
-static void emit_collective(cel_command_graph *g, const cel_task *task,
-                            const cel__together *t) {
-  cel_exchange x = cel__exchange_make(&g->parts, &g->own, t, g->exchanges++);
-  x.devices = g->config.joint.devices;
-  emit_exchange(g, task, &x);
+static void emit_collectives(cel_command_graph *g, const cel_task *task) {
+  const cel__together *t = g->traffic.together.at;
+  cel__joined_find(&g->traffic, &g->own, g->config.small_bytes,
+                   g->config.large_bytes);
+  for (uint32_t n, i = 0; i < g->traffic.together.n; i += n) {
+    for (n = 1; i + n < g->traffic.together.n && t[i + n].joined;) ++n;
+    cel_arena *arena = cel_eras_arena(&g->emitter.eras);
+    emit_exchange(g, task,
+                  cel__exchange_make(&g->parts, &g->own, &t[i], n,
+                                     g->exchanges++, arena));
+  }
 }
 
 /* What each rank has written is not what it is to hold before this. */
@@ -263,9 +272,10 @@ static void emit_all_reduce(cel_command_graph *g, const cel_task *task,
                     .by = access->by,
                     .mine = all,
                     .place = all,
-                    .gets = 1,
-                    .get = {all}};
-  emit_exchange(g, task, &x);
+                    .gets = 1};
+  cel_arena *arena = cel_eras_arena(&g->emitter.eras);
+  x.get = cel_arena_copy(arena, &all, sizeof all);
+  emit_exchange(g, task, cel_arena_copy(arena, &x, sizeof x));
 }
 
 /* Reports this rank's part of an access to its buffer's tracker. */
@@ -425,8 +435,7 @@ static cel_status add_work(cel_command_graph *g, const cel_task *task) {
   cel__traffic_clear(&g->traffic);
   g->own.collectives = may_join(g, task);
   change_ownership(g, task);
-  for (uint32_t i = 0; i < g->traffic.together.n; ++i)
-    emit_collective(g, task, &g->traffic.together.at[i]);
+  emit_collectives(g, task);
   emit_messages(g, task, CEL_COMMAND_PUSH, &g->traffic.sends);
   emit_messages(g, task, CEL_COMMAND_AWAIT_PUSH, &g->traffic.receives);
   cel_split split = cel_task_split(task, g->config.ranks);

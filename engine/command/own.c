@@ -321,7 +321,7 @@ static bool exchange(cel__own *own, const cel__version *v, uint32_t rep,
   if (choice.pattern == CEL_PATTERN_NONE ||
       is_not_between_devices(own, &choice, tiles, box, buffer))
     return false;
-  cel__together t = {choice, buffer, *box};
+  cel__together t = {.choice = choice, .buffer = buffer, .box = *box};
   cel_vec_push(&traffic->together, t);
   return true;
 }

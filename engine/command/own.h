@@ -58,6 +58,7 @@ typedef struct cel__choice {
   int64_t root;
   bool pairs, wide; /* as in cel_exchange */
   int64_t group;    /* likewise */
+  int64_t most;     /* elements that some rank counts, or more */
   /* Representations of who has what (none: the root has all) and of who reads
    * what. */
   uint32_t have, read;
@@ -68,6 +69,7 @@ typedef struct cel__together {
   cel__choice choice;
   const cel_buffer *buffer;
   cel_box box;
+  bool joined; /* with the one before it: see joined.h */
 } cel__together;
 
 /* All that travels for a task. */

@@ -15,6 +15,7 @@ void cel__parts_destroy(void *parts) {
   cel_free((void *)(uintptr_t)known->parts.wide_count);
   cel_free((void *)(uintptr_t)known->parts.wide_start);
   cel_free((void *)(uintptr_t)known->parts.box);
+  cel_free(known->term);
   cel_free(known);
 }
 
@@ -132,6 +133,7 @@ static cel_box without_offset(const cel__rep *rep, const cel_box *box) {
 }
 
 static void keep(cel__parts_kept *kept, cel__known_parts *made) {
+  made->serial = ++kept->serials;
   if (kept->known.n < kept->most) {
     cel_vec_push(&kept->known, made);
     return;
@@ -150,14 +152,65 @@ const cel_parts *cel__parts_find(cel__parts_kept *kept, const cel__reps *reps,
   cel_box key = without_offset(who.rep, box);
   for (uint32_t i = 0; i < kept->known.n; ++i) {
     const cel__known_parts *known = kept->known.at[i];
-    if (known->of.rep == of.rep && known->of.rank == of.rank &&
-        known->but == but && cel_box_equal(&known->box, &key))
+    if (known->term == NULL && known->of.rep == of.rep &&
+        known->of.rank == of.rank && known->but == but &&
+        cel_box_equal(&known->box, &key))
       return &known->parts;
   }
   cel__known_parts *made = cel_alloc(sizeof *made);
   *made = (cel__known_parts){
       .parts = {.ranks = kept->ranks}, .of = of, .but = but, .box = key};
   write_out(&made->parts, &who, &key);
+  keep(kept, made);
+  return &made->parts;
+}
+
+/* ---- sums ------------------------------------------------------------------
+ */
+
+static void write_sum(cel_parts *parts, const cel__term *term, uint32_t terms) {
+  size_t n = (size_t)parts->ranks;
+  int64_t *count = cel_alloc(n * sizeof *count);
+  int64_t *start = cel_alloc(n * sizeof *start);
+  int64_t sum = 0;
+  for (int64_t k = 0; k < parts->ranks; ++k) {
+    count[k] = 0;
+    start[k] = sum;
+    for (uint32_t i = 0; i < terms; ++i)
+      count[k] += cel_parts_count(term[i].parts, k) * term[i].parts->unit *
+                  (int64_t)term[i].size;
+    sum += count[k];
+  }
+  parts->unit = 1;
+  parts->along = -1;
+  set_counts(parts, count, start);
+}
+
+static bool is_sum(const cel__known_parts *known, const cel__term *term,
+                   uint32_t terms) {
+  bool same = known->term != NULL && known->terms == terms;
+  for (uint32_t i = 0; i < terms && same; ++i) {
+    const cel__known_parts *of = (const cel__known_parts *)term[i].parts;
+    same = known->term[2 * i] == of->serial &&
+           known->term[2 * i + 1] == term[i].size;
+  }
+  return same;
+}
+
+const cel_parts *cel__parts_sum(cel__parts_kept *kept, const cel__term *term,
+                                uint32_t terms) {
+  for (uint32_t i = 0; i < kept->known.n; ++i)
+    if (is_sum(kept->known.at[i], term, terms))
+      return &kept->known.at[i]->parts;
+  cel__known_parts *made = cel_alloc_zero(sizeof *made);
+  made->parts.ranks = kept->ranks;
+  made->terms = terms;
+  made->term = cel_alloc(2 * terms * sizeof *made->term);
+  for (uint32_t i = 0; i < terms; ++i) {
+    made->term[2 * i] = ((const cel__known_parts *)term[i].parts)->serial;
+    made->term[2 * i + 1] = term[i].size;
+  }
+  write_sum(&made->parts, term, terms);
   keep(kept, made);
   return &made->parts;
 }

@@ -202,16 +202,20 @@ cel__widest cel__pattern_widest(const cel__own *own, const cel__choice *choice,
   return out;
 }
 
-/* Whether what some rank counts may be more than `most`: its own part, what it
- * reads, all that it gives. Only MPI counts. */
-static bool is_wide(const cel__own *own, const cel__choice *choice, bool tiles,
-                    const cel_box *box) {
-  int64_t most = own->count_most;
-  if (own->joint.devices > 0) return false;
-  if (!choice->pairs) return cel_box_volume(box) > most;
+static int64_t greater(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+
+/* What no rank counts more of: its own part, what it reads, all that it
+ * gives. */
+static int64_t most_counted(const cel__own *own, const cel__choice *choice,
+                            bool tiles, const cel_box *box) {
+  if (!choice->pairs) return cel_box_volume(box);
   cel__widest w = cel__pattern_widest(own, choice, box);
-  return w.has > most || w.reads > most ||
-         (!tiles && w.gives > most / w.readers);
+  int64_t held = greater(w.has, w.reads);
+  if (tiles) return held;
+  return w.gives > INT64_MAX / w.readers ? INT64_MAX
+                                         : greater(held, w.gives * w.readers);
 }
 
 cel__choice cel__pattern_choose(cel__own *own, const cel__version *v,
@@ -219,9 +223,11 @@ cel__choice cel__pattern_choose(cel__own *own, const cel__version *v,
   cel__choice choice = match(own, v, read, tiles, box);
   if (choice.pattern == CEL_PATTERN_NONE || !pays(own, v, &choice, box))
     return (cel__choice){.pattern = CEL_PATTERN_NONE};
-  choice.wide = is_wide(own, &choice, tiles, box);
-  if (choice.pattern == CEL_PATTERN_BROADCAST && !choice.pairs)
-    choice.wide = false; /* it has no counts */
+  choice.most = most_counted(own, &choice, tiles, box);
+  choice.wide = choice.most > own->count_most;
+  if (own->joint.devices > 0 ||
+      (choice.pattern == CEL_PATTERN_BROADCAST && !choice.pairs))
+    choice.wide = false; /* it has no counts: only MPI counts */
   choice.pairs |= choice.wide;
   return choice;
 }

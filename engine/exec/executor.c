@@ -308,8 +308,7 @@ static void count_collective(cel_executor *e, const cel_node *node) {
   ++e->exchanges;
   if (node->instr->device > 0) return;
   count(&e->messages, 1);
-  count(&e->bytes_sent,
-        (uint64_t)cel_box_volume(&x->mine) * x->buffer->element_size);
+  count(&e->bytes_sent, cel_exchange_given(x));
 }
 
 /* It goes to a lane when all are there (comm/transport.h). */

@@ -67,7 +67,7 @@ static void describe_collective(const cel_instr *instr, cel_span *out) {
   const cel_exchange *x = instr->collective.exchange;
   out->box = x->box;
   out->dims = (int8_t)x->buffer->dims;
-  out->bytes = (uint64_t)cel_box_volume(&x->box) * x->buffer->element_size;
+  out->bytes = cel_exchange_bytes(x);
 }
 
 static void describe_job(const cel_instr *instr, cel_span *out) {

@@ -21,6 +21,7 @@ void cel_records_release(cel_records *records) {
     cel_vec_release(&record->views);
     cel_vec_release(&record->afters);
     cel_vec_release(&record->pieces);
+    cel_vec_release(&record->parts);
     cel_free(record);
   }
 }
@@ -143,7 +144,7 @@ void cel_translate_message(cel_record *record, const cel_instr *instr) {
 /* The part of rank k where the whole lies; a piece of nothing where it has
  * none. */
 static cel_strided part_of(const cel_instr *instr, int64_t k) {
-  cel_place_in part = instr->collective.place;
+  cel_place_in part = *instr->collective.place;
   part.box = cel_exchange_part(instr->collective.exchange, k);
   return cel_box_is_empty(&part.box) ? (cel_strided){0} : runs_of(&part);
 }
@@ -153,7 +154,7 @@ static cel_strided part_of(const cel_instr *instr, int64_t k) {
 static void find_pieces(cel_record *record, const cel_instr *instr,
                         int64_t rank) {
   const cel_exchange *x = instr->collective.exchange;
-  const cel_place_in *place = &instr->collective.place;
+  const cel_place_in *place = instr->collective.place;
   const cel_parts *parts = x->parts;
   bool part = rank != x->root && cel_pattern_is_by_parts(x->pattern);
   cel_strided runs = {0};
@@ -186,10 +187,43 @@ static cel_joint_parts parts_in(const cel_place_in *place, const cel_box *box,
   return out;
 }
 
+/* One side of each of a list: what goes to others, or comes from them; of a
+ * whole both are one. */
+static void push_parts(cel_record *record, const cel_instr *instr, bool to) {
+  const cel_place_in *place = instr->collective.place;
+  const cel_exchange *x = instr->collective.exchange;
+  for (; x != NULL; x = x->next, ++place) {
+    bool pairs = x->to != NULL;
+    const cel_box *box = !pairs ? &x->box : to ? &x->mine : &x->wanted;
+    const cel_parts *parts = !pairs ? x->parts : to ? x->to : x->from;
+    cel_vec_push(&record->parts,
+                 parts_in(place, box, parts, x->buffer->element_size));
+  }
+}
+
+/* What is packed is counted in bytes. */
+static void translate_several(cel_record *record, const cel_instr *instr) {
+  const cel_exchange *x = instr->collective.exchange;
+  cel_joint *joint = &record->joint;
+  cel_vec_clear(&record->parts);
+  push_parts(record, instr, true);
+  joint->several = record->parts.n;
+  if (x->to != NULL) push_parts(record, instr, false);
+  joint->each[0] = record->parts.at;
+  joint->each[1] = record->parts.at + (x->to != NULL ? joint->several : 0);
+  joint->to = joint->from = (cel_joint_parts){.stride = {1, 1, 1}};
+  joint->to.parts = x->sum[0];
+  joint->from.parts = x->sum[1];
+  joint->unit = 1;
+  if (x->sum[0] == NULL) return;
+  joint->count = x->sum[0]->count;
+  joint->start = x->sum[0]->start;
+}
+
 void cel_translate_collective(cel_record *record, const cel_instr *instr,
                               int64_t rank) {
   const cel_exchange *x = instr->collective.exchange;
-  const cel_place_in *place = &instr->collective.place;
+  const cel_place_in *place = instr->collective.place;
   const cel_parts *parts = x->parts;
   uint64_t size = x->buffer->element_size;
   bool pairs = x->to != NULL;
@@ -199,11 +233,15 @@ void cel_translate_collective(cel_record *record, const cel_instr *instr,
                   .pattern = pairs ? CEL_PATTERN_ALL_TO_ALL : x->pattern,
                   .root = x->root,
                   .wide = x->wide,
-                  .bytes = (uint64_t)cel_box_volume(&x->box) * size,
+                  .bytes = cel_exchange_bytes(x),
                   .unit = parts != NULL ? (uint64_t)parts->unit * size : 0,
                   .count = parts != NULL ? parts->count : NULL,
                   .start = parts != NULL ? parts->start : NULL,
                   .by = x->by};
+  if (x->next != NULL) {
+    translate_several(record, instr);
+    return;
+  }
   if (pairs) {
     record->joint.to = parts_in(place, &x->mine, x->to, size);
     record->joint.from = parts_in(place, &x->wanted, x->from, size);
@@ -233,7 +271,7 @@ static bool follows(const cel_exchange *x, const cel_box *part,
 static void find_members(cel_record *record, const cel_instr *instr, int64_t me,
                          int64_t members) {
   const cel_exchange *x = instr->collective.exchange;
-  cel_place_in at = instr->collective.place;
+  cel_place_in at = *instr->collective.place;
   bool even = true;
   for (int64_t m = 0; m < members; ++m) {
     cel_box before = at.box;
@@ -248,7 +286,7 @@ static void find_members(cel_record *record, const cel_instr *instr, int64_t me,
 }
 
 static cel_strided runs_in(const cel_instr *instr, cel_box box) {
-  cel_place_in at = {instr->collective.place.allocation, box};
+  cel_place_in at = {instr->collective.place->allocation, box};
   return cel_box_is_empty(&box) ? (cel_strided){0} : runs_of(&at);
 }
 
@@ -280,7 +318,7 @@ void cel_translate_device_joint(cel_record *record, const cel_instr *instr,
   if (pairs)
     find_pairs(record, instr, members);
   else if (x->parts == NULL)
-    cel_vec_push(&record->pieces, runs_of(&instr->collective.place));
+    cel_vec_push(&record->pieces, runs_of(instr->collective.place));
   else
     find_members(record, instr, rank * x->devices + instr->device, members);
   record->device_joint.pieces = pairs ? (uint32_t)members : record->pieces.n;

@@ -25,6 +25,7 @@ typedef struct cel_record {
   CEL_VEC(cel_view) views;
   CEL_VEC(cel_after) afters;
   CEL_VEC(cel_strided) pieces;
+  CEL_VEC(cel_joint_parts) parts;
 } cel_record;
 
 typedef struct cel_records {

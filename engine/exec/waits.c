@@ -108,6 +108,7 @@ static void tell_collective(const cel_node *node, writer *w) {
   const cel_exchange *x = node->instr->collective.exchange;
   say(w, "a collective, %s of ", cel_pattern_name(x->pattern));
   tell_box(x->buffer, &x->box, w);
+  if (x->next != NULL) say(w, ", ...");
   say(w, node->state == CEL_NODE_ISSUED
              ? ", with all ranks"
              : ", which others come before that are not ready");

@@ -200,17 +200,39 @@ static cel_status message(cel_instr_graph *graph, cel_instr_kind kind,
 
 /* ---- collectives --------------------------------------------------------- */
 
+/* Where each of a list lies, of which `used` has those that have a place. */
+static const cel_place_in *spread_out(cel_instr_graph *graph,
+                                      const cel_exchange *list,
+                                      const cel_place_in *used) {
+  size_t n = 0;
+  for (const cel_exchange *x = list; x != NULL; x = x->next) ++n;
+  cel_place_in *place =
+      cel_arena_alloc(cel_eras_arena(&graph->eras), n * sizeof *place);
+  for (const cel_exchange *x = list; x != NULL; x = x->next, ++place) {
+    int touches = !cel_box_is_empty(&x->mine) + (x->gets > 0);
+    *place = touches > 0 ? *used : (cel_place_in){0};
+    used += touches;
+  }
+  return place - n;
+}
+
 /* With `n` touches, from `first` on. */
 static void emit_collective(cel_instr_graph *graph, int32_t device,
                             uint32_t first, uint32_t n) {
+  static const cel_place_in nowhere;
   const cel__plan *plan = &graph->plan;
+  const cel_exchange *x = plan->command->exchange;
   cel_instr *instr = cel__instr_begin(
       graph, CEL_INSTR_COLLECTIVE, plan->command->task, CEL__PRIORITY_RECEIVE);
   instr->device = device;
-  instr->collective.exchange = plan->command->exchange;
+  instr->collective.exchange = x;
   const cel_place_in *place =
       use(graph, plan->touches.at + first, n, instr->id);
-  if (n > 0) instr->collective.place = place[0];
+  if (x->next != NULL)
+    place = spread_out(graph, x, place);
+  else if (n == 0)
+    place = &nowhere;
+  instr->collective.place = place;
   cel__instr_end(graph, instr);
 }
 

@@ -158,8 +158,9 @@ typedef struct cel_instr {
     } message; /* SEND, RECEIVE */
     struct {
       const cel_exchange *exchange; /* the command's */
-      cel_place_in place;           /* of its place, or the device's */
-    } collective;                   /* COLLECTIVE */
+      /* Of its place, and of those of others in its list; or the device's. */
+      const cel_place_in *place;
+    } collective; /* COLLECTIVE */
   };
 } cel_instr;
 

@@ -176,10 +176,10 @@ static void touch_place(cel_instr_graph *graph, const cel_exchange *exchange,
 
 /* What this rank, or a device of it, gives and gets is in one place. */
 static void plan_collective(cel_instr_graph *graph, const cel_exchange *x) {
-  if (x->devices == 0) {
-    touch_place(graph, x, CEL_MEMORY_HOST, &x->place, true, &x->mine,
-                !cel_box_is_empty(&x->mine));
-    touch_place(graph, x, CEL_MEMORY_HOST, &x->place, false, x->get, x->gets);
+  for (const cel_exchange *i = x; i != NULL && x->devices == 0; i = i->next) {
+    touch_place(graph, i, CEL_MEMORY_HOST, &i->place, true, &i->mine,
+                !cel_box_is_empty(&i->mine));
+    touch_place(graph, i, CEL_MEMORY_HOST, &i->place, false, i->get, i->gets);
   }
   for (int32_t d = 0; d < x->devices; ++d) {
     cel_member side;

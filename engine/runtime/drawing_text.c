@@ -134,8 +134,16 @@ static void say_pieces(text *t, const cel_message *m) {
   if (m->pieces > BOXES) say(t, "and %u more\n", m->pieces - BOXES);
 }
 
+static void say_share(text *t, const cel_exchange *x) {
+  say_part(t, x->buffer, &x->box);
+  say(t, "\n");
+  if (cel_box_is_empty(&x->mine) || cel_box_equal(&x->mine, &x->box)) return;
+  say(t, "gives ");
+  say_part(t, x->buffer, &x->mine);
+  say(t, "\n");
+}
+
 static void say_exchange(text *t, const cel_exchange *x) {
-  uint64_t size = x->buffer->element_size;
   static const char *const how[] = {[CEL_PATTERN_NONE] = "",
                                     [CEL_PATTERN_BROADCAST] = " from rank",
                                     [CEL_PATTERN_SCATTER] = " from rank",
@@ -149,14 +157,9 @@ static void say_exchange(text *t, const cel_exchange *x) {
   else if (how[x->pattern][0] != '\0')
     say(t, " %lld", (long long)x->root);
   if (x->group > 0) say(t, " in groups of %lld", (long long)x->group);
-  say_bytes(t, (uint64_t)cel_box_volume(&x->box) * size);
+  say_bytes(t, cel_exchange_bytes(x));
   say(t, "\n");
-  say_part(t, x->buffer, &x->box);
-  say(t, "\n");
-  if (cel_box_is_empty(&x->mine) || cel_box_equal(&x->mine, &x->box)) return;
-  say(t, "gives ");
-  say_part(t, x->buffer, &x->mine);
-  say(t, "\n");
+  for (; x != NULL; x = x->next) say_share(t, x);
 }
 
 void cel__drawing_say_command(cel_drawing_text *text,

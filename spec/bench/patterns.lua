@@ -4,8 +4,9 @@
 ---     [programs] [sizes] [milliseconds | steps=N]
 ---
 --- The programs of seed 001's table 3 with empty kernels: `all_gather`: all read what
---- all wrote; `broadcast`: all read what one wrote; `broadcast_gather`: that, and one
---- reads what all wrote; `scatter_gather`: each reads its part of what one wrote, and
+--- all wrote, `two_all_gathers`: in two buffers of half the size, `weighted_all_gather`:
+--- all but one, whom weights give nothing; `broadcast`: all read what one wrote;
+--- `broadcast_gather`: that, and one reads what all wrote; `scatter_gather`: each reads its part of what one wrote, and
 --- one reads what all wrote; `all_to_all`: a matrix, read by columns and written by
 --- rows; `stencil`: the control. Buffers have `sizes` bytes, all ranks together; of a
 --- matrix, the next square below. Names and sizes are lists with commas. A step's time
@@ -17,7 +18,8 @@ local core = require "celer.core"
 
 local BATCHES, WARM = 20, 40
 local function zero() return 0 end
-local names = arg[1] or "all_gather,broadcast,broadcast_gather,scatter_gather,all_to_all,stencil"
+local names = arg[1] or "all_gather,two_all_gathers,weighted_all_gather,broadcast," ..
+  "broadcast_gather,scatter_gather,all_to_all,stencil"
 local sizes = arg[2] or "1024,4096,65536,1048576"
 local seconds = (tonumber(arg[3]) or 1000) / 1000
 local steps = tonumber((arg[3] or ""):match("^steps=(%d+)$"))
@@ -27,6 +29,8 @@ local q = celer.queue()
 
 local k = celer.kernel [[
   kernel void work(item<1> it, in<float, 1> from, out<float, 1> to) {}
+  kernel void work2(item<1> it, in<float, 1> from, in<float, 1> from2,
+                    out<float, 1> to, out<float, 1> to2) {}
   kernel void turn(item<1> it, in<float, 2> from, out<float, 2> to) {}
   kernel void make(item<1> it, out<float, 1> to) {}
   kernel void look(item<1> it, in<float, 1> from) {}
@@ -49,6 +53,32 @@ function programs.all_gather(bytes)
   local from, to, part = row_of(bytes)
   return function()
     q:submit(function(cg)
+      cg:parallel_for(ITEMS, k.work, cg:read(from, celer.all), cg:discard_write(to, part))
+    end)
+    from, to = to, from
+  end
+end
+
+function programs.two_all_gathers(bytes)
+  local from, to, part = row_of(bytes / 2)
+  local from2, to2 = row_of(bytes / 2)
+  return function()
+    q:submit(function(cg)
+      cg:parallel_for(ITEMS, k.work2, cg:read(from, celer.all), cg:read(from2, celer.all),
+        cg:discard_write(to, part), cg:discard_write(to2, part))
+    end)
+    from, to, from2, to2 = to, from, to2, from2
+  end
+end
+
+function programs.weighted_all_gather(bytes)
+  local from, to, part = row_of(bytes)
+  local weights = celer.weights(function(rank, all)
+    return rank == all - 2 and 0 or 1
+  end)
+  return function()
+    q:submit(function(cg)
+      cg:hint { weights = weights }
       cg:parallel_for(ITEMS, k.work, cg:read(from, celer.all), cg:discard_write(to, part))
     end)
     from, to = to, from

@@ -43,10 +43,10 @@ static void tell_parts(pairs_end *e, int64_t ranks, int64_t width, bool boxes) {
                          .box = e->box};
 }
 
-static cel_joint_parts end_make(const pairs *p, pairs_end *e, int64_t ranks,
-                                cel_random *own) {
-  uint64_t width = p->run / p->element;
-  e->run = e->stride = p->run;
+cel_joint_parts pairs_end_make(pairs_end *e, uint64_t run, uint64_t element,
+                               int64_t ranks, cel_random *own) {
+  uint64_t width = run / element;
+  e->run = e->stride = run;
   if (cel_random_chance(own, 50))
     e->stride += (uint64_t)cel_random_int(own, 1, GAP);
   e->first = cel_alloc((size_t)ranks * sizeof *e->first);
@@ -60,7 +60,7 @@ static cel_joint_parts end_make(const pairs *p, pairs_end *e, int64_t ranks,
   return (cel_joint_parts){.parts = &e->parts,
                            .base = e->all > 0 ? e->memory : NULL,
                            .extent = {e->all, 1, width},
-                           .stride = {e->stride, e->stride, p->element}};
+                           .stride = {e->stride, e->stride, element}};
 }
 
 void pairs_lay_out(pairs *p, const cel_transport *t, cel_random *own,
@@ -76,29 +76,39 @@ void pairs_lay_out(pairs *p, const cel_transport *t, cel_random *own,
   for (int64_t i = 0; i < n * n; ++i) sum += (uint64_t)p->rows[i];
   joint->bytes = sum * p->run;
   joint->wide = p->wide;
-  joint->to = end_make(p, &p->given, n, own);
-  joint->from = end_make(p, &p->got, n, own);
-  const pairs_end *e = &p->given;
+  joint->to = pairs_end_make(&p->given, p->run, p->element, n, own);
+  joint->from = pairs_end_make(&p->got, p->run, p->element, n, own);
   for (int64_t k = 0; k < n; ++k)
-    for (uint64_t i = 0; i < (uint64_t)e->rows[k] * e->run; ++i)
-      e->memory[((uint64_t)e->first[k] + i / e->run) * e->stride + i % e->run] =
-          byte_of(joint->nth, me, k, i);
+    pairs_end_fill(&p->given, k, joint->nth, me, k);
 }
 
-uint64_t pairs_check(const pairs *p, const cel_transport *t, uint64_t nth) {
-  const pairs_end *e = &p->got;
+void pairs_end_fill(pairs_end *e, int64_t k, uint64_t nth, int64_t from,
+                    int64_t to) {
+  for (uint64_t i = 0; i < (uint64_t)e->rows[k] * e->run; ++i)
+    e->memory[((uint64_t)e->first[k] + i / e->run) * e->stride + i % e->run] =
+        byte_of(nth, from, to, i);
+}
+
+uint64_t pairs_end_check(const pairs_end *e, int64_t k, uint64_t nth,
+                         int64_t from, int64_t to) {
   uint64_t wrong = 0;
-  for (int64_t k = 0; k < t->ranks; ++k)
-    for (uint64_t i = 0; i < (uint64_t)e->rows[k] * e->stride; ++i) {
-      uint64_t row = i / e->stride, at = i % e->stride;
-      uint8_t want =
-          at < e->run ? byte_of(nth, k, t->rank, row * e->run + at) : UNTOUCHED;
-      wrong += e->memory[(uint64_t)e->first[k] * e->stride + i] != want;
-    }
+  for (uint64_t i = 0; i < (uint64_t)e->rows[k] * e->stride; ++i) {
+    uint64_t row = i / e->stride, at = i % e->stride;
+    uint8_t want =
+        at < e->run ? byte_of(nth, from, to, row * e->run + at) : UNTOUCHED;
+    wrong += e->memory[(uint64_t)e->first[k] * e->stride + i] != want;
+  }
   return wrong;
 }
 
-static void end_release(pairs_end *e) {
+uint64_t pairs_check(const pairs *p, const cel_transport *t, uint64_t nth) {
+  uint64_t wrong = 0;
+  for (int64_t k = 0; k < t->ranks; ++k)
+    wrong += pairs_end_check(&p->got, k, nth, k, t->rank);
+  return wrong;
+}
+
+void pairs_end_release(pairs_end *e) {
   cel_free(e->count);
   cel_free(e->start);
   cel_free(e->rows);
@@ -109,6 +119,6 @@ static void end_release(pairs_end *e) {
 
 void pairs_release(pairs *p) {
   cel_free(p->rows);
-  end_release(&p->given);
-  end_release(&p->got);
+  pairs_end_release(&p->given);
+  pairs_end_release(&p->got);
 }

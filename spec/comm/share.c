@@ -5,7 +5,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/vec.h"
-#include "comm/pairs.h"
+#include "comm/several.h"
 
 enum { AT_ONCE = 6, GAP = 24, UNTOUCHED = 0x5a };
 
@@ -18,6 +18,7 @@ typedef struct share {
   cel_strided *piece;
   uint8_t *memory;
   pairs pairs; /* of an ALL_TO_ALL */
+  several several;
   bool ended;
 } share;
 
@@ -58,6 +59,13 @@ static void plan(share *s, const cel_transport *t, cel_random *shared) {
   cel_pattern pattern = (cel_pattern)cel_random_int(
       shared, CEL_PATTERN_BROADCAST, CEL_PATTERN_ALL_TO_ALL);
   s->joint.pattern = pattern;
+  bool to_root =
+      pattern == CEL_PATTERN_GATHER || pattern == CEL_PATTERN_SCATTER;
+  if (!to_root && cel_random_chance(shared, 30)) {
+    s->joint.root = cel_random_int(shared, 0, t->ranks - 1);
+    several_plan(&s->several, pattern, t->ranks, s->joint.root, shared);
+    return;
+  }
   if (pattern == CEL_PATTERN_ALL_TO_ALL) {
     pairs_plan(&s->pairs, t->ranks, shared);
     return;
@@ -93,6 +101,10 @@ static cel_strided merged(const cel_strided *rows) {
 
 /* How it lies in this rank's memory. */
 static void lay_out(share *s, const cel_transport *t, cel_random *own) {
+  if (s->several.boxes > 0) {
+    several_lay_out(&s->several, t, own, &s->joint);
+    return;
+  }
   if (s->joint.pattern == CEL_PATTERN_ALL_TO_ALL) {
     pairs_lay_out(&s->pairs, t, own, &s->joint);
     return;
@@ -118,6 +130,7 @@ static void lay_out(share *s, const cel_transport *t, cel_random *own) {
 }
 
 static uint64_t check(const cel_transport *t, const share *s) {
+  if (s->several.boxes > 0) return several_check(&s->several, t, &s->joint);
   if (s->joint.pattern == CEL_PATTERN_ALL_TO_ALL)
     return pairs_check(&s->pairs, t, s->joint.nth);
   uint64_t wrong = 0;
@@ -134,6 +147,7 @@ static uint64_t check(const cel_transport *t, const share *s) {
 
 static void release(share *s) {
   pairs_release(&s->pairs);
+  several_release(&s->several);
   cel_free(s->count);
   cel_free(s->start);
   cel_free(s->piece);

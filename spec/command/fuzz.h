@@ -97,6 +97,7 @@ typedef struct fuzz_stats {
   uint64_t tasks, messages, points, refused, entries_most;
   uint64_t pairs, groups; /* collectives */
   uint64_t left_out;      /* whose readers weights have left some of without */
+  uint64_t joined;        /* of several boxes */
   uint64_t patterns[CEL_PATTERN_ALL_TO_ALL + 1];
 } fuzz_stats;
 
@@ -105,6 +106,8 @@ typedef struct fuzz_stats {
 const char *fuzz_exchange_check(const cel_exchange *const *of, int ranks,
                                 int64_t nth, const int64_t *ext,
                                 const int *owner);
+/* Whether the heads of lists count what all of a list come to; else why not. */
+const char *fuzz_exchange_sums(const cel_exchange *const *of, int ranks);
 
 fuzz_fault fuzz_run(const fuzz_program *program, uint64_t seed,
                     fuzz_stats *stats);

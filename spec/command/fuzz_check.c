@@ -132,9 +132,11 @@ static void find_shared(run *r, int rank) {
   for (uint32_t i = r->task_begin[rank]; i < r->seen[rank].n; ++i) {
     const seen *s = &r->seen[rank].at[i];
     if (s->command.kind != CEL_COMMAND_COLLECTIVE) continue;
-    int b = (int)s->exchange.buffer->id;
-    for (uint32_t j = 0; j < s->exchange.gets; ++j)
-      EACH_POINT(r, b, &s->exchange.get[j], x) r->shared[b][x] = true;
+    for (const cel_exchange *e = &s->exchange; e != NULL; e = e->next)
+      for (uint32_t j = 0; j < e->gets; ++j) {
+        int b = (int)e->buffer->id;
+        EACH_POINT(r, b, &e->get[j], x) r->shared[b][x] = true;
+      }
   }
 }
 
@@ -204,6 +206,23 @@ static bool leaves_out(const run *r) {
   return false;
 }
 
+/* Of a list; moves on to the next of it. */
+static const char *check_one(run *r, const cel_exchange **of) {
+  int b = (int)of[0]->buffer->id;
+  const char *fault =
+      fuzz_exchange_check(of, r->program.ranks, r->exchanges,
+                          r->program.buffer[b].ext, r->owner[b]);
+  ++r->stats->patterns[of[0]->pattern];
+  r->stats->pairs += of[0]->to != NULL;
+  r->stats->groups += of[0]->group > 0;
+  r->stats->left_out += leaves_out(r);
+  for (int k = 1; k < r->program.ranks && fault == NULL; ++k)
+    if ((of[k]->next != NULL) != (of[0]->next != NULL))
+      return "two ranks have joined different ones";
+  for (int k = 0; k < r->program.ranks; ++k) of[k] = of[k]->next;
+  return fault;
+}
+
 static bool check_exchanges(run *r) {
   uint32_t at[FUZZ_RANKS];
   memcpy(at, r->task_begin, sizeof at);
@@ -215,16 +234,12 @@ static bool check_exchanges(run *r) {
         return fuzz_fail(r, "rank %d has other collectives than rank 0", k);
     }
     if (of[0] == NULL) return true;
-    int b = (int)of[0]->buffer->id;
-    const char *fault =
-        fuzz_exchange_check(of, r->program.ranks, r->exchanges++,
-                            r->program.buffer[b].ext, r->owner[b]);
+    const char *fault = fuzz_exchange_sums(of, r->program.ranks);
+    r->stats->joined += of[0]->next != NULL;
+    while (fault == NULL && of[0] != NULL) fault = check_one(r, of);
     if (fault != NULL) return fuzz_fail(r, "%s", fault);
-    cel_vec_push(&r->gathered, cel_alloc_zero(FUZZ_POINTS));
-    ++r->stats->patterns[of[0]->pattern];
-    r->stats->pairs += of[0]->to != NULL;
-    r->stats->groups += of[0]->group > 0;
-    r->stats->left_out += leaves_out(r);
+    ++r->exchanges;
+    cel_vec_push(&r->gathered, cel_alloc_zero(FUZZ_BUFFERS * FUZZ_POINTS));
   }
 }
 

@@ -155,3 +155,45 @@ const char *fuzz_exchange_check(exchange *const *of, int ranks, int64_t nth,
       }
   return fault;
 }
+
+/* Bytes that the parts of a list give rank k: all of its, or in pairs what it
+ * is given or gives. */
+static int64_t bytes_of(exchange *list, bool to, int64_t k) {
+  int64_t sum = 0;
+  for (exchange *x = list; x != NULL; x = x->next) {
+    const cel_parts *p = x->to == NULL ? x->parts : to ? x->to : x->from;
+    sum += cel_parts_count(p, k) * p->unit * (int64_t)x->buffer->element_size;
+  }
+  return sum;
+}
+
+static const char *check_list(exchange *list, int ranks) {
+  bool pairs = list->to != NULL;
+  bool parts = pairs || list->pattern != CEL_PATTERN_BROADCAST;
+  for (exchange *x = list->next; x != NULL; x = x->next) {
+    if ((x->to != NULL) != pairs || (!pairs && x->pattern != list->pattern))
+      return "things of two kinds are joined";
+    if (!parts && x->root != list->root) return "two roots are joined";
+    if (x->wide || x->sum[0] != NULL) return "what may not be joined is";
+  }
+  if ((list->sum[0] != NULL) != (list->next != NULL && parts) ||
+      (list->sum[1] != NULL) != (list->next != NULL && pairs))
+    return "sums that it should not have, or none";
+  int64_t start[2] = {0, 0};
+  for (int k = 0; k < ranks; ++k)
+    for (int end = 0; end < 2 && list->sum[end] != NULL; ++end) {
+      const cel_parts *sum = list->sum[end];
+      if (sum->unit != 1 || cel_parts_count(sum, k) != bytes_of(list, !end, k))
+        return "a sum is not what its terms come to";
+      if (cel_parts_start(sum, k) != start[end]) return "a gap in a sum";
+      start[end] += cel_parts_count(sum, k);
+    }
+  return NULL;
+}
+
+const char *fuzz_exchange_sums(exchange *const *of, int ranks) {
+  const char *fault = NULL;
+  for (int k = 0; k < ranks && fault == NULL; ++k)
+    fault = check_list(of[k], ranks);
+  return fault;
+}

@@ -36,33 +36,37 @@ static void execute_await(run *r, int rank, const seen *s) {
   }
 }
 
+static bool gets_any(const cel_exchange *x) {
+  while (x != NULL && x->gets == 0) x = x->next;
+  return x != NULL;
+}
+
 /* Whether all that `rank` is to get has been given. */
 static bool all_given(const run *r, const seen *s) {
   bool all = true;
-  if (s->exchange.gets == 0) return true;
+  if (!gets_any(&s->exchange)) return true;
   for (int k = 0; k < r->program.ranks; ++k)
     for (uint32_t i = 0; i < r->seen[k].n && all; ++i) {
       const seen *t = &r->seen[k].at[i];
       if (t->command.kind == CEL_COMMAND_COLLECTIVE &&
           t->exchange.nth == s->exchange.nth)
-        all = t->begun || cel_box_is_empty(&t->exchange.mine);
+        all = t->begun || cel_exchange_given(&t->exchange) == 0;
     }
   return all;
 }
 
 /* First it gives what it has, some time later it gets the rest. */
 static void execute_collective(run *r, int rank, seen *s) {
-  int b = (int)s->exchange.buffer->id;
-  uint8_t *data = r->gathered.at[s->exchange.nth];
-  if (!s->begun) {
-    EACH_POINT(r, b, &s->exchange.mine, x) data[x] = r->local[rank][b][x];
-    s->begun = true;
-    ++r->begins[rank];
-    return;
+  for (const cel_exchange *e = &s->exchange; e != NULL; e = e->next) {
+    int b = (int)e->buffer->id;
+    uint8_t *data = r->gathered.at[e->nth] + (ptrdiff_t)b * FUZZ_POINTS;
+    if (!s->begun) EACH_POINT(r, b, &e->mine, x) data[x] = r->local[rank][b][x];
+    for (uint32_t i = 0; s->begun && i < e->gets; ++i)
+      EACH_POINT(r, b, &e->get[i], x) r->local[rank][b][x] = data[x];
   }
-  for (uint32_t i = 0; i < s->exchange.gets; ++i)
-    EACH_POINT(r, b, &s->exchange.get[i], x) r->local[rank][b][x] = data[x];
-  s->done = true;
+  if (!s->begun) ++r->begins[rank];
+  s->done = s->begun;
+  s->begun = true;
 }
 
 static void read_point(run *r, int b, int x, int rank, void *context) {

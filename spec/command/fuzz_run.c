@@ -39,6 +39,22 @@ static void copy_in(const void **at, size_t size) {
   *at = copy;
 }
 
+/* A list, with copies of what its arena holds. */
+static void copy_exchange(cel_exchange *to, const cel_exchange *from) {
+  *to = *from;
+  copy_in((const void **)&to->get, to->gets * sizeof *to->get);
+  if (to->next == NULL) return;
+  cel_exchange *next = cel_alloc(sizeof *next);
+  copy_exchange(next, to->next);
+  to->next = next;
+}
+
+static void release_exchange(const cel_exchange *list) {
+  cel_free((void *)(uintptr_t)list->get);
+  if (list->next != NULL) release_exchange(list->next);
+  cel_free((void *)(uintptr_t)list->next);
+}
+
 static void on_emit(void *context, const cel_command *command) {
   listener *l = context;
   run *r = l->run;
@@ -46,7 +62,8 @@ static void on_emit(void *context, const cel_command *command) {
   copy_in((const void **)&s.command.dep, command->deps * sizeof *command->dep);
   copy_in((const void **)&s.command.message.piece,
           command->message.pieces * sizeof *command->message.piece);
-  if (command->kind == CEL_COMMAND_COLLECTIVE) s.exchange = *command->exchange;
+  if (command->kind == CEL_COMMAND_COLLECTIVE)
+    copy_exchange(&s.exchange, command->exchange);
   s.waits = (int)command->deps;
   cel_vec_push(&r->seen[l->rank], s);
 }
@@ -235,6 +252,7 @@ static void end(run *r) {
       cel_free((void *)s->command.dep);
       cel_free((void *)s->command.message.piece);
       cel_free(s->data);
+      release_exchange(&s->exchange);
     }
     cel_vec_release(&r->seen[k]);
   }

@@ -154,8 +154,8 @@ int main(int argc, char **argv) {
            cel_pattern_name((cel_pattern)i),
            i < CEL_PATTERN_ALL_TO_ALL ? ", " : "; ");
   printf("%" PRIu64 " in pairs, %" PRIu64 " in groups, %" PRIu64
-         " that weights leave ranks out of\n",
-         stats.pairs, stats.groups, stats.left_out);
+         " that weights leave ranks out of, %" PRIu64 " joined\n",
+         stats.pairs, stats.groups, stats.left_out, stats.joined);
   printf("%" PRIu64 " passed, %" PRIu64 " failed\n", passed, failed);
   return failed > 0;
 }

@@ -8,9 +8,13 @@ local c = require("spec.support.cdef")("command/command.h")
 local function exchanges(r, k, task)
   local list = {}
   for i, command in ipairs(r:of(k, "collective", task)) do
-    local x = command.raw.exchange
-    list[i] = ("%s %d@%s"):format(ffi.string(c.cel_pattern_name(x.pattern)),
-      x.buffer.id, ranks.box_text(x.box, x.buffer.dims))
+    local x, boxes = command.raw.exchange, {}
+    local pattern = ffi.string(c.cel_pattern_name(x.pattern))
+    while x ~= nil do
+      boxes[#boxes + 1] = ("%d@%s"):format(x.buffer.id, ranks.box_text(x.box, x.buffer.dims))
+      x = x.next
+    end
+    list[i] = pattern .. " " .. table.concat(boxes, ", ")
   end
   return list
 end
@@ -308,8 +312,90 @@ describe("collective patterns", function()
     for k = 0, 3 do assert.same({}, exchanges(r, k, t)) end
   end)
 
-  it("come in one order on all ranks, also on those that compute nothing", function()
+  -- Bytes that rank k gives to, or gets from, each; or that each has.
+  local function sums(r, k, task, from)
+    local x, list = r:of(k, "collective", task)[1].raw.exchange, {}
+    for peer = 0, r.n - 1 do list[peer + 1] = x.sum[from and 1 or 0].count[peer] end
+    return list
+  end
+
+  it("are one for all that a task reads in pieces that several tasks wrote", function()
     local r = new(4)
+    local u = r:buffer({ 24 })
+    r:submit { range = { 8 }, { u, "discard_write", program.same(1) } }
+    r:submit { range = { 8 }, { u, "discard_write", { { program.span(0, 16, 16) } } } }
+    r:submit { range = { 1 }, { u, "discard_write", { { { 8, 11 } } } } }
+    local t = read_all(r, u, 24)
+    silent(r, t)
+    for k = 0, 3 do
+      assert.same({ "all_gather 0@0:8, 0@8:11, 0@16:24" }, exchanges(r, k, t))
+      local size = r:of(k, "collective", t)[1].raw.exchange.buffer.element_size
+      assert.same({ 7 * size, 4 * size, 4 * size, 4 * size }, sums(r, k, t))
+    end
+  end)
+
+  it("are one for several buffers: in pairs where not all get all", function()
+    local r = new(4)
+    local u, v, w = r:buffer({ 4 }), r:buffer({ 8 }), r:buffer({ 4, 4 })
+    local function again()
+      write(r, u, 4)
+      write(r, v, 8)
+      r:submit({ range = { 4 }, { w, "discard_write", rows() } })
+    end
+    again()
+    local size = u.element_size
+    local function both(n)
+      return r:submit { range = { n }, { u, "read", program.all(1) },
+        { v, "read", program.all(1) } }
+    end
+    local t = both(1)
+    silent(r, t)
+    assert.same({ "gather 0@0:4, 1@0:8" }, exchanges(r, 2, t))
+    assert.same({ 3 * size, 0, 0, 0 }, sums(r, 2, t))
+    assert.same({ 0, 3 * size, 3 * size, 3 * size }, sums(r, 0, t, true))
+    again()
+    local turned = r:submit { range = { 4 }, { u, "read", program.all(1) },
+      { w, "read", columns() }, { v, "read", program.all(1) } }
+    silent(r, turned)
+    for k = 0, 3 do
+      assert.same({ "all_gather 0@0:4, 1@0:8", "all_to_all 2@0:4 0:4" }, exchanges(r, k, turned))
+    end
+    write(r, u, 4, "once")
+    write(r, v, 8, "once")
+    local spread = both(4)
+    silent(r, spread)
+    assert.same({ "broadcast 0@0:4, 1@0:8" }, exchanges(r, 3, spread))
+    assert.equal(nil, r:of(3, "collective", spread)[1].raw.exchange.sum[0])
+  end)
+
+  it("share their sums from step to step", function()
+    local r = new(4)
+    local u, v = r:buffer({ 8 }), r:buffer({ 8 })
+    local sum
+    for _ = 1, 3 do
+      write(r, u, 8)
+      write(r, v, 8)
+      local t = r:submit { range = { 8 }, { u, "read", program.all(1) },
+        { v, "read", program.all(1) } }
+      assert.same({ "all_gather 0@0:8, 1@0:8" }, exchanges(r, 1, t))
+      local x = r:of(1, "collective", t)[1].raw.exchange
+      sum = sum or x.sum[0]
+      assert.equal(sum, x.sum[0])
+    end
+  end)
+
+  it("stay apart where they are large: nothing has to be packed then", function()
+    local r = new(4, { small_bytes = 100 })
+    local u, v, w = r:buffer({ 8 }), r:buffer({ 8 }), r:buffer({ 101 })
+    for _, b in ipairs { u, v } do write(r, b, 8) end
+    write(r, w, 101)
+    local t = r:submit { range = { 8 }, { u, "read", program.all(1) },
+      { w, "read", program.all(1) }, { v, "read", program.all(1) } }
+    assert.same({ "all_gather 0@0:8, 1@0:8", "all_gather 2@0:101" }, exchanges(r, 1, t))
+  end)
+
+  it("come in one order on all ranks, also on those that compute nothing", function()
+    local r = new(4, { small_bytes = 1 })
     local u, v = r:buffer({ 16 }), r:buffer({ 16 })
     write(r, u, 16)
     write(r, v, 16, "once")

@@ -196,7 +196,10 @@ static void world_close(world *w) {
     cel_free(w->received.at[i].value), cel_free(w->received.at[i].defined);
   for (uint32_t i = 0; i < w->exchanged.n; ++i)
     cel_free(w->exchanged.at[i].value), cel_free(w->exchanged.at[i].defined);
-  for (uint32_t i = 0; i < w->exchanges.n; ++i) cel_free(w->exchanges.at[i]);
+  for (uint32_t i = 0; i < w->exchanges.n; ++i) {
+    cel_free((void *)(uintptr_t)w->exchanges.at[i]->get);
+    cel_free(w->exchanges.at[i]);
+  }
   cel_vec_release(&w->models);
   cel_vec_release(&w->jobs);
   cel_vec_release(&w->commands);

@@ -295,18 +295,30 @@ static cel_box box_any(world *w, const cel_box *within) {
   return box;
 }
 
-/* A collective by hand: this rank gives some of a box, or nothing, or all. */
-static void exchange_any(world *w) {
+static bool meets_any(const cel_exchange *x, const cel_buffer *buffer,
+                      const cel_box *box) {
+  for (; x != NULL; x = x->next)
+    if (x->buffer == buffer && cel_box_meets(&x->box, box)) return true;
+  return false;
+}
+
+/* This rank gives some of a box, or nothing, or all; `list` has those that it
+ * is exchanged with. Null where it would meet one. */
+static cel_exchange *share_any(world *w, const cel_exchange *list) {
   model *m = model_any(w);
+  cel_box box = box_any(w, &m->buffer.extent);
+  if (meets_any(list, &m->buffer, &box)) return NULL;
   cel_exchange *x = cel_alloc_zero(sizeof *x);
+  cel_box *get = cel_alloc(6 * sizeof *get);
   cel_vec_push(&w->exchanges, x);
   *x = (cel_exchange){.pattern = CEL_PATTERN_BROADCAST,
-                      .nth = w->exchanged.n,
+                      .nth = list != NULL ? list->nth : w->exchanged.n,
                       .buffer = &m->buffer,
-                      .box = box_any(w, &m->buffer.extent)};
+                      .box = box,
+                      .get = get};
   if (chance(w, 80)) x->mine = chance(w, 30) ? x->box : box_any(w, &x->box);
   x->place = x->box;
-  x->gets = (uint32_t)cel_box_subtract(&x->place, &x->mine, x->get);
+  x->gets = (uint32_t)cel_box_subtract(&x->place, &x->mine, get);
   size_t n = (size_t)cel_box_volume(&x->box), at = 0;
   parcel parcel = {cel_alloc(n * sizeof(uint64_t)), cel_alloc(n)};
   each_point(p, &x->box) {
@@ -319,9 +331,21 @@ static void exchange_any(world *w) {
     parcel.defined[at++] = m->defined[i];
   }
   cel_vec_push(&w->exchanged, parcel);
+  return x;
+}
+
+/* A collective by hand, of one box or several. */
+static void exchange_any(world *w) {
+  cel_exchange *first = share_any(w, NULL), *last = first;
+  while (chance(w, 40)) {
+    cel_exchange *x = share_any(w, first);
+    if (x == NULL) continue;
+    last->next = x;
+    last = x;
+  }
   cel_command *command =
       fuzz_command_new(w, CEL_COMMAND_COLLECTIVE, w->last_task);
-  command->exchange = x;
+  command->exchange = first;
   fuzz_command_add(w, command);
 }
 

@@ -155,10 +155,8 @@ static void do_message(const world *w, const cel_instr *instr) {
 }
 
 /* What others give is the same for all: here it is given at once. */
-static void do_collective(const world *w, const cel_instr *instr) {
-  const cel_exchange *x = instr->collective.exchange;
-  const cel_place_in *whole = &instr->collective.place;
-  const parcel *parcel = &w->exchanged.at[x->nth];
+static void do_share(const cel_exchange *x, const cel_place_in *whole,
+                     const parcel *parcel) {
   require(whole->allocation->memory == CEL_MEMORY_HOST);
   require(cel_box_equal(&whole->box, &x->box));
   require(cel_box_covers(&whole->allocation->layout, &whole->box));
@@ -173,6 +171,13 @@ static void do_collective(const world *w, const cel_instr *instr) {
       *element = parcel->value[i];
     ++i;
   }
+}
+
+static void do_collective(const world *w, const cel_instr *instr) {
+  const cel_exchange *x = instr->collective.exchange;
+  const parcel *parcel = &w->exchanged.at[x->nth];
+  const cel_place_in *place = instr->collective.place;
+  for (; x != NULL; x = x->next) do_share(x, place++, parcel++);
 }
 
 static void do_bound(world *w, const cel_instr *instr) {

@@ -262,7 +262,8 @@ typedef struct node {
   cel_dep *dep;
   /* Commands and instructions that are messages; of a collective, the root, the
    * number, the devices that it is between as `bytes`, the pattern as `nth`,
-   * and as pieces the whole, what this rank gives, and what it gets. */
+   * and as pieces the whole, what this rank gives, and what it gets: of several
+   * boxes that of all, but the whole of the first. */
   int64_t peer;
   uint64_t sequence, bytes;
   bool direct;     /* instructions */
@@ -279,12 +280,21 @@ typedef struct nodes {
   uint32_t n, cap;
 } nodes;
 
+/* How many collectives there were; in pairs, of several boxes, with parts of
+ * nothing between others. */
+typedef struct tally {
+  uint64_t collectives, pairs, joined, holes;
+} tally;
+
 typedef struct record {
   nodes tasks, commands, instrs;
   int step;
+  tally tally;
 } record;
 record *record_create(void);
 void record_destroy(record *r);
+/* Of all records that have been destroyed. Thread: as record_destroy's. */
+tally records_tally(void);
 void record_hook(record *r, cel_engine_config *config);
 /* The step that is being submitted. Thread: main of that rank. */
 void record_step(record *r, int step);

@@ -163,6 +163,11 @@ int main(int argc, char **argv) {
   for (; run < o.count && (o.seconds <= 0 || now() < end); ++run)
     failures += !run_seed(&o, o.seed + run);
   if (gpus != NULL) cel_cuda_close(gpus);
+  tally t = records_tally();
+  printf("%llu collectives of all ranks: %llu in pairs, %llu of several boxes, "
+         "%llu where ranks between others have nothing\n",
+         (unsigned long long)t.collectives, (unsigned long long)t.pairs,
+         (unsigned long long)t.joined, (unsigned long long)t.holes);
   printf("%llu passed, %llu failed\n", (unsigned long long)(run - failures),
          (unsigned long long)failures);
   printf("%llu programs, %llu failures\n", (unsigned long long)run,

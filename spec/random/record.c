@@ -16,7 +16,17 @@ static void nodes_release(nodes *all) {
   cel_vec_release(all);
 }
 
+static tally all;
+
+tally records_tally(void) {
+  return all;
+}
+
 void record_destroy(record *r) {
+  all.collectives += r->tally.collectives;
+  all.pairs += r->tally.pairs;
+  all.joined += r->tally.joined;
+  all.holes += r->tally.holes;
   nodes_release(&r->tasks);
   nodes_release(&r->commands);
   nodes_release(&r->instrs);
@@ -54,26 +64,54 @@ static void saw_task(void *context, const cel_task *task) {
   n->alike = task->placement == CEL_PLACE_ALL;
 }
 
+static void note_piece(node *n, const cel_buffer *buffer, const cel_box *box) {
+  n->piece[n->pieces] = (cel_piece){.box = *box};
+  n->buffer[n->pieces++] = buffer_of(buffer);
+}
+
+/* The first box of a list and what the rank gives of it; what it gets of all.
+ */
 static void note_exchange(node *n, const cel_exchange *x) {
   n->peer = x->root;
   n->sequence = x->nth;
   n->nth = (uint64_t)x->pattern;
   n->bytes = (uint64_t)x->devices;
-  n->pieces = 2 + x->gets;
-  n->piece = cel_alloc(n->pieces * sizeof *n->piece);
-  n->piece[0] = (cel_piece){.box = x->box};
-  n->piece[1] = (cel_piece){.box = x->mine};
-  n->buffer = cel_alloc(n->pieces * sizeof *n->buffer);
-  for (uint32_t i = 0; i < x->gets; ++i)
-    n->piece[2 + i] = (cel_piece){.box = x->get[i]};
-  for (uint32_t i = 0; i < n->pieces; ++i) n->buffer[i] = buffer_of(x->buffer);
+  uint32_t pieces = 2;
+  for (const cel_exchange *e = x; e != NULL; e = e->next) pieces += e->gets;
+  n->piece = cel_alloc(pieces * sizeof *n->piece);
+  n->buffer = cel_alloc(pieces * sizeof *n->buffer);
+  note_piece(n, x->buffer, &x->box);
+  note_piece(n, x->buffer, &x->mine);
+  for (; x != NULL; x = x->next)
+    for (uint32_t i = 0; i < x->gets; ++i) note_piece(n, x->buffer, &x->get[i]);
+}
+
+static bool has_hole(const cel_parts *parts) {
+  bool some = false, ended = false, hole = false;
+  for (int64_t k = 0; parts != NULL && k < parts->ranks; ++k) {
+    bool here = cel_parts_count(parts, k) > 0;
+    hole |= here && ended;
+    ended |= some && !here;
+    some |= here;
+  }
+  return hole;
+}
+
+static void count_exchange(tally *t, const cel_exchange *x) {
+  ++t->collectives;
+  t->pairs += x->to != NULL;
+  t->joined += x->next != NULL;
+  t->holes += has_hole(x->parts);
 }
 
 static void saw_command(void *context, const cel_command *c) {
   record *r = context;
   node *n = add(&r->commands, c->id, (int)c->kind, c->deps, c->dep);
   n->task = c->task != NULL ? c->task->id : 0;
-  if (c->kind == CEL_COMMAND_COLLECTIVE) note_exchange(n, c->exchange);
+  if (c->kind == CEL_COMMAND_COLLECTIVE) {
+    note_exchange(n, c->exchange);
+    count_exchange(&r->tally, c->exchange);
+  }
   if (c->kind != CEL_COMMAND_PUSH && c->kind != CEL_COMMAND_AWAIT_PUSH) return;
   n->peer = c->message.peer;
   n->sequence = c->message.sequence;
