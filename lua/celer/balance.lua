@@ -1,7 +1,6 @@
 --- balance.lua -- weights from how fast the devices of all ranks have been.
 local core = require "celer.core"
 local place = require "celer.place"
-local each = require("celer.tables").each
 local weighing = require "celer.weights"
 local words = require "celer.words"
 
@@ -137,15 +136,7 @@ local known_options = { seconds = true }
 
 local function check(options)
   if options == nil then return end
-  if type(options) ~= "table" then
-    fail("celer.rebalance takes a table of options, not %s", words.a(options))
-  end
-  for key in each(options) do
-    if not known_options[key] then
-      fail("celer.rebalance: unknown option '%s'%s", tostring(key),
-        words.advice(key, known_options))
-    end
-  end
+  words.check_options("celer.rebalance", options, known_options)
   if options.seconds ~= nil and type(options.seconds) ~= "function" then
     fail("celer.rebalance: seconds must be a function (rank, device, items, measured), "
       .. "not %s", words.a(options.seconds))

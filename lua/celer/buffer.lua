@@ -147,16 +147,7 @@ end
 local known_options = { name = true, init = true }
 
 local function check_options(options)
-  if type(options) ~= "table" then
-    fail("celer.buffer: the options must be a table such as {name = \"u\"}, not "
-      .. "%s", words.a(options))
-  end
-  for key in each(options) do
-    if not known_options[key] then
-      fail("celer.buffer: unknown option '%s'%s", tostring(key),
-        words.advice(key, known_options))
-    end
-  end
+  words.check_options("celer.buffer", options, known_options, '{name = "u"}')
   if options.name ~= nil then words.check_name("celer.buffer", options.name) end
 end
 

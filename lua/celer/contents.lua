@@ -9,7 +9,6 @@ local buffers = require "celer.buffer"
 local kernels = require "celer.kernel"
 local place = require "celer.place"
 local queues = require "celer.queue"
-local each = require("celer.tables").each
 local types = require "celer.types"
 local words = require "celer.words"
 
@@ -83,19 +82,6 @@ function M.fill(buffer, value, part)
 end
 
 local options_known = { part = true, at = true }
-
-local function check_options(options)
-  if type(options) ~= "table" or getmetatable(options) then
-    fail("celer.copy: the options must be a table such as {part = celer.box({0}, {8})}, "
-      .. "not %s", words.a(options))
-  end
-  for key in each(options) do
-    if not options_known[key] then
-      fail("celer.copy: unknown option '%s'%s", tostring(key),
-        words.advice(key, options_known))
-    end
-  end
-end
 
 local function check_pair(from, to)
   buffers.check(from, "celer.copy")
@@ -177,7 +163,7 @@ end
 function M.copy(from, to, options)
   check_pair(from, to)
   options = options == nil and {} or options
-  check_options(options)
+  words.check_options("celer.copy", options, options_known, "{part = celer.box({0}, {8})}")
   local part = part_of(from, options.part, "celer.copy")
   local target, back = target_of(from, part, to, options.at)
   local kernel, dims = kernels_for(from).copy, from.dims

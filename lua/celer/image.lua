@@ -4,7 +4,6 @@ local core = require "celer.core"
 local palette = require "celer.palette"
 local place = require "celer.place"
 local posix = require "celer.io.posix"
-local tables = require "celer.tables"
 local view = require "celer.view"
 local words = require "celer.words"
 
@@ -47,15 +46,8 @@ local function check(path, data, options)
   elseif getmetatable(data) ~= view.View then
     place.fail("celer.png: the second argument must be a snapshot or what a host "
       .. "task got for an access, not %s", words.a(data))
-  elseif type(options) ~= "table" then
-    place.fail("celer.png: the options must be a table, not %s", words.a(options))
   end
-  for key in tables.each(options) do
-    if not M.options[key] then
-      place.fail("celer.png: unknown option '%s'%s", tostring(key),
-        words.advice(key, M.options))
-    end
-  end
+  words.check_options("celer.png", options, M.options)
   local fault = M.shape_fault(data.type, data.dims, data.size)
   if fault then place.fail("celer.png: %s %s", data.name, fault) end
   fault = M.options_fault(options)

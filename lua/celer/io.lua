@@ -23,21 +23,12 @@ local tasks = require "celer.io.tasks"
 local types = require "celer.types"
 local words = require "celer.words"
 
-local each = tables.each
 local fail = place.fail
 
 local M = {}
 
 local function check_options(call, options, known)
-  if type(options) ~= "table" then
-    fail("%s: the options must be a table, not %s", call, words.a(options))
-  end
-  for key in each(options) do
-    if not known[key] then
-      fail("%s: unknown option '%s'%s", call, tostring(key), words.advice(key, known))
-    end
-  end
-  local dataset = options.dataset
+  local dataset = words.check_options(call, options, known).dataset
   if dataset ~= nil and (type(dataset) ~= "string" or dataset == "") then
     fail("%s: dataset must be a name, not %s", call, words.a(dataset))
   end

@@ -152,15 +152,9 @@ end
 local known_options = { defines = true, options = true }
 
 local function check_options(options)
-  if type(options) ~= "table" then
-    fail("celer.kernel: the options must be a table such as {defines = {N = 3}}, "
-      .. "not %s", words.a(options))
-  end
+  words.check_options("celer.kernel", options, known_options, "{defines = {N = 3}}")
   for key, value in each(options) do
-    if not known_options[key] then
-      fail("celer.kernel: unknown option '%s'%s", tostring(key),
-        words.advice(key, known_options))
-    elseif type(value) ~= "table" then
+    if type(value) ~= "table" then
       fail("celer.kernel: %s must be a table, not %s", key, words.a(value))
     end
   end

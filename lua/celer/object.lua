@@ -3,7 +3,6 @@ local capture = require "celer.capture"
 local core = require "celer.core"
 local host_memory = require "celer.host_memory"
 local place = require "celer.place"
-local each = require("celer.tables").each
 local words = require "celer.words"
 
 local fail = place.fail
@@ -40,16 +39,7 @@ local known_options = { name = true, scope = true, destructor = true }
 local scopes = { rank = true, cluster = true }
 
 local function check_options(options)
-  if type(options) ~= "table" then
-    fail("celer.host_object: the options must be a table such as {name = \"log\"}, "
-      .. "not %s", words.a(options))
-  end
-  for key in each(options) do
-    if not known_options[key] then
-      fail("celer.host_object: unknown option '%s'%s", tostring(key),
-        words.advice(key, known_options))
-    end
-  end
+  words.check_options("celer.host_object", options, known_options, '{name = "log"}')
   if options.name ~= nil then words.check_name("celer.host_object", options.name) end
   if options.scope ~= nil and not scopes[options.scope] then
     fail("celer.host_object: no scope is called %s%s", tostring(options.scope),

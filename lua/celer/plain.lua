@@ -2,7 +2,6 @@
 local core = require "celer.core"
 local kernel = require "celer.kernel"
 local place = require "celer.place"
-local each = require("celer.tables").each
 local words = require "celer.words"
 
 local fail = place.fail
@@ -86,15 +85,8 @@ function M.load(path, options)
   options = options == nil and {} or options
   if type(path) ~= "string" then
     fail("celer.cuda_module: expected the path of a CUDA file, not %s", words.a(path))
-  elseif type(options) ~= "table" then
-    fail("celer.cuda_module: the options must be a table, not %s", words.a(options))
   end
-  for key in each(options) do
-    if not known[key] then
-      fail("celer.cuda_module: unknown option '%s'%s", tostring(key),
-        words.advice(key, known))
-    end
-  end
+  words.check_options("celer.cuda_module", options, known)
   local block, threads = block_of(options.block or 256)
   if place.check(core.devices()) ~= "cuda" then
     fail("celer.cuda_module: %s holds kernels for a GPU, and this run computes on "

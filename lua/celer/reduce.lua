@@ -111,21 +111,14 @@ function M.operator(what, buffer)
   return mine[what]
 end
 
+local known_options = { include_current = true }
+
 --- Whether the options say to begin with what the buffer holds.
 ---@param options? {include_current: boolean?}
 ---@return boolean
 function M.includes_current(options)
   if options == nil then return false end
-  if type(options) ~= "table" then
-    fail("cg:reduce: the options must be a table such as {include_current = true}, "
-      .. "not %s", words.a(options))
-  end
-  for key in each(options) do
-    if key ~= "include_current" then
-      fail("cg:reduce: unknown option '%s'%s", tostring(key),
-        words.advice(key, { include_current = true }))
-    end
-  end
+  words.check_options("cg:reduce", options, known_options, "{include_current = true}")
   local value = options.include_current
   if value ~= nil and type(value) ~= "boolean" then
     fail("cg:reduce: include_current must be true or false, not %s", words.a(value))

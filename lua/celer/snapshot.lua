@@ -7,7 +7,6 @@ local dry = require "celer.dry"
 local objects = require "celer.object"
 local place = require "celer.place"
 local rules = require "celer.rules"
-local each = require("celer.tables").each
 local view = require "celer.view"
 local words = require "celer.words"
 
@@ -57,19 +56,6 @@ end
 
 local known_options = { dry = true }
 
-local function check_options(options)
-  if type(options) ~= "table" or getmetatable(options) then
-    fail("celer.capture: the options must be a table such as {dry = 0.5}, not %s",
-      words.a(options))
-  end
-  for key in each(options) do
-    if not known_options[key] then
-      fail("celer.capture: unknown option '%s'%s", tostring(key),
-        words.advice(key, known_options))
-    end
-  end
-end
-
 --- What q:wait, q:drain and q:fence take: a buffer, or a box of it, or a box of
 --- its own on each rank: the function is compiled as a range mapper is. Of a host
 --- object the function says what is brought, where the object lives. In a dry run,
@@ -82,7 +68,7 @@ end
 function M.capture(buffer, part, options)
   local self = setmetatable({}, Capture)
   if options ~= nil then
-    check_options(options)
+    words.check_options("celer.capture", options, known_options, "{dry = 0.5}")
     self.dry = options.dry
   end
   if objects.is_object(buffer) then

@@ -79,6 +79,25 @@ function M.methods(class)
   end })
 end
 
+--- Refuses options that are no table, or that the call does not know.
+---@param call string  begins the message
+---@param options any
+---@param known table<string, any>  the options that there are, as keys
+---@param example? string
+---@return table options
+function M.check_options(call, options, known, example)
+  if type(options) ~= "table" or getmetatable(options) then
+    place.fail("%s: the options must be a table%s, not %s", call,
+      example and " such as " .. example or "", M.a(options))
+  end
+  for key in tables.each(options) do
+    if not known[key] then
+      place.fail("%s: unknown option '%s'%s", call, tostring(key), M.advice(key, known))
+    end
+  end
+  return options
+end
+
 local LONGEST = 80
 
 --- The name of a buffer or task, for messages; raises unless it is one line.

@@ -103,7 +103,7 @@ print "checked"]==], { devices = 1 }, { before = { "--dry-run", "3" } })
 
   it("refuses what it does not know", function()
     local r = script.run([==[
-refused("takes a table of options, not a number", function() local _ = celer.rebalance(3) end)
+refused("the options must be a table, not a number", function() local _ = celer.rebalance(3) end)
 refused("unknown option 'second', did you mean seconds?", function()
   local _ = celer.rebalance { second = print }
 end)
