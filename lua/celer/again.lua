@@ -12,13 +12,12 @@ local M = {}
 local MOST = 16 -- plans for one kernel
 local PATIENCE = 200 -- plans of one kernel that are made, in all
 
-local plans = setmetatable({}, { __mode = "k" }) -- kernel -> array, the newest first
-local made = setmetatable({}, { __mode = "k" }) -- kernel -> how many
+--- Those of each kernel that has some, the newest first.
+---@type table<celer.kernel, userdata[]>
+M.plans = setmetatable({}, { __mode = "k" })
 
---- The plans for a kernel; nil: there are none.
----@param kernel celer.kernel
----@return userdata[]?
-function M.of(kernel) return plans[kernel] end
+local plans = M.plans
+local made = setmetatable({}, { __mode = "k" }) -- kernel -> how many
 
 -- What a mapper saw, as core_again.c takes it.
 local function looks_of(entry)

@@ -21,7 +21,7 @@ local spaces = require "celer.space"
 local words = require "celer.words"
 
 local fail = place.fail
-local is_buffer = buffers.is_buffer
+local Buffer, one_to_one = buffers.Buffer, mapper.one_to_one
 
 local M = {}
 
@@ -69,10 +69,12 @@ function Group.__capture(_, refuse)
   refuse("the command group", "; a host task cannot declare anything")
 end
 
+local over = {} -- what is done when q:submit has returned
+
 -- Raises when nothing can be declared any more.
 local function open(self, call)
   place.method(self, Group, call)
-  if self.closed then
+  if self.done == over then
     fail("%s: this command group is over; its q:submit has returned", call)
   elseif self.done then
     fail("%s: this command group has its work already (%s); declare everything "
@@ -81,25 +83,34 @@ local function open(self, call)
 end
 
 local function add(self, access)
-  if self.n == MOST_ACCESSES then
+  local n = self.n + 1
+  if n > MOST_ACCESSES then
     fail("cg:%s: %d accesses are the most", access.mode, MOST_ACCESSES)
   end
   if settings.check then access.file, access.line = place.user() end
-  self.n = self.n + 1
-  self[self.n] = setmetatable(access, Access)
+  self.n = n
+  self[n] = setmetatable(access, Access)
   return access
 end
 
-local function declare(self, mode, call, buffer, map)
-  if getmetatable(self) ~= Group or self.done or self.closed then open(self, call) end
-  if not is_buffer(buffer) or buffer.freed then buffers.check(buffer, call) end
+-- Raises unless it can be declared.
+local function check_access(self, call, buffer, map)
+  open(self, call)
+  buffers.check(buffer, call)
   if map ~= nil and type(map) ~= "function" then
     fail("%s: the range mapper must be a function such as celer.one_to_one, not "
       .. "%s", call, box.is_box(map) and "a box; celer.fixed(box) is one"
         or words.a(map))
   end
-  return add(self, { buffer = buffer, mode = mode, map = map or mapper.one_to_one,
-    group = self, passed = false })
+end
+
+-- The table is as small as can be: one is made for each access of each submission.
+local function declare(self, mode, call, buffer, map)
+  if getmetatable(self) ~= Group or self.done or getmetatable(buffer) ~= Buffer
+    or buffer.freed or (map and type(map) ~= "function") then
+    check_access(self, call, buffer, map)
+  end
+  return add(self, { buffer = buffer, mode = mode, map = map or one_to_one, group = self })
 end
 
 --- Reads the part that the mapper gives for each chunk.
@@ -147,9 +158,21 @@ function Group:reduce(buffer, operator, options)
   open(self, "cg:reduce")
   buffers.check(buffer, "cg:reduce")
   local onto = reduce.includes_current(options)
-  return add(self, { buffer = buffer, mode = "reduce", group = self, passed = false,
+  return add(self, { buffer = buffer, mode = "reduce", group = self,
     onto = onto, operator = reduce.operator(operator, buffer) })
 end
+
+-- What few groups have: a name, effects, hints of their own.
+local function more_of(self)
+  self.more = self.more or {}
+  return self.more
+end
+
+local function label_of(self, default)
+  return self.more and self.more.label or default
+end
+
+local function effects_of(self) return self.more and self.more.effects end
 
 --- Declares that the host task touches a host object, and in which order beside
 --- others: "sequential" (the default) in submission order; "exclusive" in any
@@ -159,24 +182,26 @@ end
 ---@return celer.side_effect
 function Group:side_effect(object, order)
   open(self, "cg:side_effect")
-  self.effects = self.effects or {}
-  return objects.effect(self.effects, object, order)
+  local more = more_of(self)
+  more.effects = more.effects or {}
+  return objects.effect(more.effects, object, order)
 end
 
 --- Names the task, for messages and graphs.
 ---@param text string
 function Group:name(text)
   open(self, "cg:name")
-  self.label = words.check_name("cg:name", text)
+  more_of(self).label = words.check_name("cg:name", text)
 end
 
 --- How the work may be divided.
 ---@param hints celer.hints
 function Group:hint(hints)
   open(self, "cg:hint")
-  if not self.hinted then
+  local more = more_of(self)
+  if not more.hinted then
     self.hints = setmetatable({}, { __index = self.hints })
-    self.hinted = true
+    more.hinted = true
   end
   division.add(self.hints, hints, "cg:hint")
 end
@@ -219,20 +244,20 @@ local function complete(self, used)
     local access = used[i]
     if access.group ~= self then
       fail("the access to %s belongs to another command group", access.buffer.name)
-    elseif access.passed then
+    elseif rawget(access, "passed") then
       fail("the access to %s is passed twice", access.buffer.name)
     elseif access.buffer.freed then
       fail("the buffer %s was freed", access.buffer.name)
     end
-    access.passed = true
+    rawset(access, "passed", true)
   end
   if #used == self.n then return used end
   for i = 1, self.n do
     local access = self[i]
-    if not access.passed and access.mode ~= "read" then
+    if not rawget(access, "passed") and access.mode ~= "read" then
       fail("the access to %s (cg:%s) is declared but not passed to the work: "
         .. "nothing would be written", access.buffer.name, access.mode)
-    elseif not access.passed then
+    elseif not rawget(access, "passed") then
       used[#used + 1] = access
     end
   end
@@ -283,38 +308,23 @@ local function submit_kernel(whole, self, space, made, used, values, group, rang
   local lo, hi = space.lo, space.hi
   return core.submit_kernel(SPLIT, space.dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
     hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, list, words_n,
-    self.label or made.name, made.module, made.index, values, a, b, c)
+    label_of(self, made.name), made.module, made.index, values, a, b, c)
 end
 
 local submit_again = core.again_with(Access)
-local plans_of = again.of
+local plans_of = again.plans
 
--- Submits it if it is like a group before; see again.lua.
-local function did_again(self, plans, range, kernel, ...)
-  if getmetatable(self) ~= Group or self.done or self.closed or self.effects
-    or settings.check then
-    return false
-  end
+-- The core's answer where it knows a group that this one is like; else false.
+local function submit_known(self, plans, range, kernel, ...)
   local cuts, rest = 1, nil
   if self.hints ~= unhinted or balance.weights then
     if getmetatable(range) then return false end
     cuts, rest = division.resolve(self.hints, type(range) == "table" and #range or 1)
   end
-  local result, text, file, line, code = submit_again(plans, self.label or kernel.name,
-    cuts, rest, self, range, ...)
-  if result == false then return false end
-  place.check(result, text, file, line, code)
-  self.done = "cg:parallel_for"
-  return true
+  return submit_again(plans, label_of(self, kernel.name), cuts, rest, self, range, ...)
 end
 
---- Runs a kernel once per item of the range.
----@param range integer[]|integer|celer.box|celer.nd_range
----@param kernel celer.kernel
----@param ... any  accesses and values, as the kernel's parameters want them
-function Group:parallel_for(range, kernel, ...)
-  local plans = plans_of(kernel)
-  if plans and did_again(self, plans, range, kernel, ...) then return end
+local function submit_anew(self, range, kernel, ...)
   open(self, "cg:parallel_for")
   local grouped = nd_range.is_nd_range(range)
   local space = spaces.of(grouped and range.size or range, "cg:parallel_for")
@@ -324,7 +334,8 @@ function Group:parallel_for(range, kernel, ...)
       or words.a(kernel))
   end
   local n = select("#", ...)
-  if self.effects then objects.refuse(self.effects, "cg:parallel_for", n, ...) end
+  local effects = effects_of(self)
+  if effects then objects.refuse(effects, "cg:parallel_for", n, ...) end
   local group = group_of(kernel, range, grouped)
   local used, values = arguments.part(kernel, space.dims, is_access, n, ...)
   local all = #used == self.n
@@ -332,7 +343,7 @@ function Group:parallel_for(range, kernel, ...)
   local made = kernel.reduces and with_operators(kernel, used) or kernel
   self.done = "cg:parallel_for"
   if space.empty and not kernel.reduces then return end
-  if settings.check then checking.submit(self.label or kernel.name, used, kernel) end
+  if settings.check then checking.submit(label_of(self, kernel.name), used, kernel) end
   settle(submit_kernel, self, space, made, used, values, group, range)
   if all and not (kernel.reduces or kernel.grouped or kernel.plain or settings.check
     or box.is_box(range)) then
@@ -341,6 +352,23 @@ function Group:parallel_for(range, kernel, ...)
 end
 
 ---@class celer.placement  where a host task runs
+
+--- Runs a kernel once per item of the range.
+---@param range integer[]|integer|celer.box|celer.nd_range
+---@param kernel celer.kernel
+---@param ... any  accesses and values, as the kernel's parameters want them
+function Group:parallel_for(range, kernel, ...)
+  local plans = plans_of[kernel]
+  if plans and getmetatable(self) == Group and not (self.done or settings.check) then
+    local result, text, file, line, code = submit_known(self, plans, range, kernel, ...)
+    if result == nil then place.check(nil, text, file, line, code) end
+    if result then
+      self.done = "cg:parallel_for"
+      return
+    end
+  end
+  submit_anew(self, range, kernel, ...)
+end
 
 local function marker(name)
   return setmetatable({}, { __tostring = function() return name end })
@@ -421,7 +449,7 @@ local function submit_text(whole, self, kind, placement, space, group, used, eff
   local lo, hi = space.lo, space.hi
   return core[kind.submit](placement, space.dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
     hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, flat, count,
-    self.label or kind.noun, blob, identity, group and collective.number(group),
+    label_of(self, kind.noun), blob, identity, group and collective.number(group),
     objects.flatten(effects))
 end
 
@@ -432,7 +460,7 @@ local function submit_function(self, kind, placement, range, group, f, ...)
   if type(f) ~= "function" then
     fail("%s: the second argument must be a function, not %s", kind.call, words.a(f))
   end
-  local n, given, effects = select("#", ...), { ... }, self.effects or none
+  local n, given, effects = select("#", ...), { ... }, effects_of(self) or none
   if kind.interop then objects.refuse(effects, kind.call, n, ...) end
   local used = complete(self, accesses_among(kind.call, n, given))
   local list = host_arguments(used, effects, group, n, given)
@@ -440,7 +468,7 @@ local function submit_function(self, kind, placement, range, group, f, ...)
   if group then identity = tostring(group) .. identity end
   self.done = kind.call
   if space.empty then return end
-  if settings.check then checking.submit(self.label or kind.noun, used) end
+  if settings.check then checking.submit(label_of(self, kind.noun), used) end
   settle(submit_text, self, kind, placement, space, group, used, effects, blob, identity)
 end
 
@@ -491,14 +519,15 @@ end
 ---@param hints? celer.hints  what its queue asks for
 ---@return celer.command_group
 function M.new(hints)
-  return setmetatable({ n = 0, hints = hints or unhinted, hinted = false, label = false,
-    effects = false, done = false, closed = false, false, false, false, false }, Group)
+  return setmetatable({ n = 0, hints = hints or unhinted, done = false, more = false,
+    false, false, false }, Group)
 end
 
 --- Ends it; raises when it has no work.
 function M.close(group)
-  group.closed = true
-  if not group.done then
+  local done = group.done
+  group.done = over
+  if not done then
     fail("q:submit: the command group has no work; call cg:parallel_for, "
       .. "cg:host_task or cg:interop_task in it")
   end

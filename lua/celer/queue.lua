@@ -10,6 +10,7 @@ local each = require("celer.tables").each
 local words = require "celer.words"
 
 local fail = place.fail
+local new_group, close_group = groups.new, groups.close
 
 local M = {}
 
@@ -48,15 +49,15 @@ end
 --- Submits one command group: f declares accesses and work on it.
 ---@param f fun(cg: celer.command_group)
 function Queue:submit(f)
-  usable(self, "q:submit")
+  if in_submit or getmetatable(self) ~= Queue or self.drained then usable(self, "q:submit") end
   if type(f) ~= "function" then
     fail("q:submit takes a function of the command group, not %s", words.a(f))
   end
-  local group = groups.new(self.hints)
+  local group = new_group(self.hints)
   in_submit = true
   f(group)
   in_submit = false
-  groups.close(group)
+  close_group(group)
 end
 
 --- Hints for all command groups that are submitted from now on, unless they ask
@@ -68,7 +69,7 @@ function Queue:hint(hints)
     fail("q:hint: the granularity depends on the work: give it by cg:hint")
   end
   local all = {}
-  for key, value in each(self.hints) do all[key] = value end
+  for key, value in each(self.hints or {}) do all[key] = value end
   division.add(all, hints, "q:hint")
   self.hints = all
 end
@@ -128,7 +129,7 @@ local the_queue
 ---@return celer.queue
 function M.new()
   if not the_queue or the_queue.drained then
-    the_queue = setmetatable({ hints = {} }, Queue)
+    the_queue = setmetatable({ hints = false, drained = false }, Queue)
   end
   return the_queue
 end

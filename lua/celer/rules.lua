@@ -38,7 +38,7 @@ function M.bind(access, space, placement, cuts, rest, on_devices)
   local rule, params, read, variant = trace.rule(map, range, extent)
   if rule.opaque then
     local group = access.group
-    local effects, reduces = group.effects, false
+    local effects, reduces = group.more and group.more.effects, false
     for i = 1, group.n do reduces = reduces or group[i].mode == "reduce" end
     return opaque.rule(map, rule, read, access.buffer, range, extent, {
       placement = placement, cuts = cuts, rest = rest, on_devices = on_devices or false,
