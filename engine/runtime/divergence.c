@@ -81,14 +81,20 @@ static void ask_agreement(cel_divergence *d, uint64_t hash, uint64_t count,
   atomic_store_explicit(&d->asked, d->next_index, memory_order_release);
 }
 
+/* As much of it as there is room for. */
+static void copy_name(char out[CEL_LOG_NAME], const char *name) {
+  size_t n = strnlen(name, CEL_LOG_NAME - 1);
+  memcpy(out, name, n);
+  out[n] = '\0';
+}
+
 void cel__divergence_log(cel_divergence *d, const cel_task *task) {
   pthread_mutex_lock(&d->lock);
   /* A FREE comes when this rank's collector likes; see task/graph.c. */
   if (task->kind != CEL_TASK_HORIZON && task->kind != CEL_TASK_FREE) {
     cel_log_entry entry = {
         .hash = task->hash, .place = task->place, .kind = (int32_t)task->kind};
-    if (task->name != NULL)
-      snprintf(entry.name, sizeof entry.name, "%s", task->name);
+    if (task->name != NULL) copy_name(entry.name, task->name);
     cel_vec_push(&d->log, entry);
   }
   if (task->kind == CEL_TASK_HORIZON || task->kind == CEL_TASK_EPOCH)

@@ -31,11 +31,13 @@
 #include "comm/transport.h"
 #include "task/task.h"
 
+enum { CEL_LOG_NAME = 44 };
+
 typedef struct cel_log_entry {
   uint64_t hash;
   cel_place place;
   int32_t kind;  /* cel_task_kind */
-  char name[44]; /* the task's, cut */
+  char name[CEL_LOG_NAME]; /* the task's, cut */
 } cel_log_entry;
 
 /* An agreement that main has asked for. */
