@@ -1,7 +1,7 @@
 #include "device/kernel.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -103,6 +103,9 @@ static cel_status scan(const cel_source *source, cel_module *module) {
     return cel_fail_at(source->file, source->line);
   }
   module->kernel = cel_alloc_zero(n * sizeof *module->kernel);
+  for (uint32_t i = 0; i < n; ++i)
+    module->kernel[i].hash =
+        hash_string(module->found.at[i].name, module->hash);
   cel_source_assemble(source, header_text, header_size, &module->found,
                       &module->unit);
   return CEL_E_OK;
@@ -248,7 +251,6 @@ static cel_status run_nowhere(const cel_work *work, const cel_call *call) {
 }
 
 static void destroy_work(cel_work *work) {
-  free((void *)(uintptr_t)work->values);
   for (int32_t i = 0; i < work->reducers; ++i) {
     cel_work_release(work->reducer[i].combine);
     cel_work_release(work->reducer[i].combine_onto);
@@ -262,14 +264,11 @@ cel_work *cel_module_work(const cel_module *module, int32_t kernel,
                           const void *values, uint32_t size) {
   const cel__kernel *k = &module->kernel[kernel];
   cel_assert(size == k->values_size);
-  kernel_work *work = cel_alloc_zero(sizeof *work);
-  size_t room = ((size_t)k->values_size / VALUES_ALIGN + 1) * VALUES_ALIGN;
-  char *copy = aligned_alloc(VALUES_ALIGN, room);
-  if (copy == NULL) cel_bug("no memory for %zu bytes", room);
-  memset(copy, 0, room);
-  if (size > 0) memcpy(copy, values, size < room ? size : room);
-  uint64_t hash =
-      hash_string(cel_module_kernel_name(module, kernel), module->hash);
+  /* In one piece with its values: one is made for each task. */
+  kernel_work *work = cel_alloc(sizeof *work + VALUES_ALIGN + k->values_size);
+  char *copy = (char *)(work + 1);
+  copy += -(uintptr_t)copy % VALUES_ALIGN;
+  if (size > 0) memcpy(copy, values, size);
   work->face = (cel_work){
       .references = 1,
       .fn = k->run != NULL ? run_kernel : run_nowhere,
@@ -278,7 +277,7 @@ cel_work *cel_module_work(const cel_module *module, int32_t kernel,
       .marks = module->marks,
       .values = copy,
       .values_size = k->values_size,
-      .hash = cel_hash(copy, k->values_size, hash),
+      .hash = size > 0 ? cel_hash(copy, size, k->hash) : k->hash,
   };
   work->kernel = k;
   work->name = cel_module_kernel_name(module, kernel);

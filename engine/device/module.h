@@ -37,6 +37,7 @@ typedef struct cel__kernel {
   cel_cuda_kernel *cuda[CEL__VARIANTS]; /* null: not compiled */
   int32_t params, views, reducers;
   uint32_t values_size;
+  uint64_t hash; /* of the module's source and its name */
 } cel__kernel;
 
 /* What compiling again takes; copies of the user's. */

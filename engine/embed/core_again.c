@@ -197,7 +197,9 @@ static int plan_new(lua_State *L) {
 /* again(plans, label, cuts, rest, group, range, ...) */
 enum { PLANS = 1, LABEL, CUTS, REST, GROUP, RANGE, FIRST };
 /* What its closure has. */
-enum { CLASS = 1, HANDLE_TYPE, OWNER, BUFFER, MAP, MODE, HANDLE, TYPE, COUNT };
+enum { CLASS = 1, HANDLE_TYPE, HANDLE, TYPE, COUNT };
+/* What an access has; as in group.lua. */
+enum { BUFFER = 1, MODE, MAP, OWNER };
 
 typedef struct given_access {
   const void *table;
@@ -274,14 +276,14 @@ static bool read_access(lua_State *L, int index, given *g) {
   a->table = lua_topointer(L, index);
   for (uint32_t i = 0; i + 1 < g->accesses; ++i)
     if (g->access[i].table == a->table) return false;
-  push_field(L, index, OWNER);
+  lua_rawgeti(L, index, OWNER);
   bool ours = lua_rawequal(L, -1, GROUP);
-  push_field(L, index, MODE);
+  lua_rawgeti(L, index, MODE);
   a->mode = lua_tostring(L, -1);
   lua_pop(L, 2);
-  push_field(L, index, BUFFER);
+  lua_rawgeti(L, index, BUFFER);
   if (!ours || !lua_istable(L, -1) || !read_buffer(L, a)) return false;
-  push_field(L, index, MAP);
+  lua_rawgeti(L, index, MAP);
   a->map = lua_gettop(L);
   return lua_isfunction(L, -1);
 }
@@ -532,8 +534,7 @@ static int again(lua_State *L) {
 
 /* again_with(the metatable of accesses) -> again */
 static int again_with(lua_State *L) {
-  static const char *const fields[] = {"group",  "buffer", "map", "mode",
-                                       "handle", "type",   "n"};
+  static const char *const fields[] = {"handle", "type", "n"};
   lua_settop(L, 1);
   cel__push_buffer_type(L);
   for (int i = 0; i < (int)(sizeof fields / sizeof *fields); ++i)

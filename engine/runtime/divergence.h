@@ -36,7 +36,7 @@ enum { CEL_LOG_NAME = 44 };
 typedef struct cel_log_entry {
   uint64_t hash;
   cel_place place;
-  int32_t kind;  /* cel_task_kind */
+  int32_t kind;            /* cel_task_kind */
   char name[CEL_LOG_NAME]; /* the task's, cut */
 } cel_log_entry;
 

@@ -37,6 +37,10 @@ local nowhere = { dims = 0, lo = {}, hi = {}, empty = false, box = box.make(0) }
 
 -- ---- accesses ---------------------------------------------------------------
 
+-- One is made for each access of each submission, so it is small and an array.
+-- As in core_again.c.
+local fields = { buffer = 1, mode = 2, map = 3, group = 4 }
+
 ---@class celer.access
 ---@field buffer celer.buffer
 ---@field mode string
@@ -49,7 +53,11 @@ local function not_here(access)
     .. "argument", access.buffer.name)
 end
 
-function Access.__index(access) not_here(access) end
+function Access.__index(access, key)
+  if not fields[key] then not_here(access) end
+  return rawget(access, fields[key])
+end
+
 Access.__newindex, Access.__call = not_here, not_here
 
 function Access.__tostring(access)
@@ -104,13 +112,12 @@ local function check_access(self, call, buffer, map)
   end
 end
 
--- The table is as small as can be: one is made for each access of each submission.
 local function declare(self, mode, call, buffer, map)
   if getmetatable(self) ~= Group or self.done or getmetatable(buffer) ~= Buffer
     or buffer.freed or (map and type(map) ~= "function") then
     check_access(self, call, buffer, map)
   end
-  return add(self, { buffer = buffer, mode = mode, map = map or one_to_one, group = self })
+  return add(self, { buffer, mode, map or one_to_one, self })
 end
 
 --- Reads the part that the mapper gives for each chunk.
@@ -158,8 +165,8 @@ function Group:reduce(buffer, operator, options)
   open(self, "cg:reduce")
   buffers.check(buffer, "cg:reduce")
   local onto = reduce.includes_current(options)
-  return add(self, { buffer = buffer, mode = "reduce", group = self,
-    onto = onto, operator = reduce.operator(operator, buffer) })
+  return add(self, { buffer, "reduce", false, self, onto = onto,
+    operator = reduce.operator(operator, buffer) })
 end
 
 -- What few groups have: a name, effects, hints of their own.
