@@ -65,6 +65,27 @@ function M.overlap(text, file, line)
   overlaps[#overlaps + 1] = { file = file, line = line, kind = "mistake", text = text }
 end
 
+local opaque, opaque_known = {}, {}
+
+--- Notes that a range mapper without a closed form was called for its chunks.
+---@param what string  which, and why it has none
+---@param kept string  whether it is called again
+---@param chunks integer
+---@param seconds number
+---@param file string?
+---@param line integer?
+function M.opaque(what, kept, chunks, seconds, file, line)
+  local key = key_of(file, line, what)
+  local one = opaque_known[key]
+  if not one then
+    one = { file = file or "?", line = line or 0, what = what, kept = kept, times = 0,
+      chunks = 0, seconds = 0 }
+    opaque_known[key], opaque[#opaque + 1] = one, one
+  end
+  one.times, one.chunks = one.times + 1, math.max(one.chunks, chunks)
+  one.seconds = one.seconds + seconds
+end
+
 -- ---- all ranks ---------------------------------------------------------------
 
 local notes = { "outside", "unwritten", "undefined" }
@@ -211,8 +232,19 @@ local function in_order(list, out)
   return out
 end
 
+-- What mappers without a closed form cost: the same chunks are asked about on all ranks.
+local function add_opaque(list)
+  for _, one in ipairs(opaque) do
+    list[#list + 1] = { file = one.file, line = one.line, kind = "hint",
+      text = ("%s: it was called for up to %s, on every rank, %s, which took %.3g ms; there "
+        .. "are more chunks on more ranks; %s"):format(one.what, times(one.chunks, "chunk",
+        "chunks"), times(one.times, "time", "times"), one.seconds * 1000, one.kept) }
+  end
+end
+
 local function findings(rows)
-  local out, list = { mistakes = #overlaps, hints = 0 }, { unpack(overlaps) }
+  local out, list = { mistakes = #overlaps, hints = #opaque }, { unpack(overlaps) }
+  add_opaque(list)
   for _, row in ipairs(rows) do
     local access = (known[key_of(row.file, row.line, row.name)] or {})[row.access]
       or plain_access(row)

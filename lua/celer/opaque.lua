@@ -12,6 +12,7 @@ local box = require "celer.box"
 local closure = require "celer.closure"
 local core = require "celer.core"
 local place = require "celer.place"
+local settings = require "celer.settings"
 local trace = require "celer.trace"
 
 local M = {}
@@ -72,33 +73,43 @@ local function call_all(f, n, bounds, range, extent)
   return counts, flat
 end
 
+-- The rule, for how many chunks, and how long that took.
 local function list(f, range, extent, division)
+  local begin = core.time()
   local lo, hi = box.bounds(range)
   local chunks, n, bounds = place.check(core.chunks(division.placement, range.dims,
     lo[1] or 0, lo[2] or 0, lo[3] or 0, hi[1] or 1, hi[2] or 1, hi[3] or 1, division.cuts,
     division.rest, division.on_devices, division.effects, division.reduces))
   local counts, flat = call_all(f, n, bounds, range, extent)
-  return place.check(core.list(chunks, range.dims, extent.dims, counts, flat)), n
+  local rule = place.check(core.list(chunks, range.dims, extent.dims, counts, flat))
+  return rule, n, core.time() - begin
 end
 
 -- ---- what costs -------------------------------------------------------------
 
 local met = {} -- "file:line" -> times; false once it was told
 
+local function in_words(buffer, rule)
+  return ("the range mapper of %s has no closed form (%s)"):format(buffer.name, rule.reason),
+    rule.volatile and "what it gives is not kept, as " .. rule.volatile
+      or "what it gives is kept for numbers that come again"
+end
+
 -- Tells of a line that has called its mapper anew for many submissions, once.
-local function count(buffer, rule, n)
+local function count(buffer, rule, n, seconds)
   local file, line = place.user()
+  local what, kept = in_words(buffer, rule)
+  if settings.check then
+    return require("celer.check").opaque(what, kept, n, seconds, file, line)
+  end
   local where = ("%s:%d"):format(file or "?", line or 0)
   local times = met[where]
   if times == false then return end
   times = (times or 0) + 1
   met[where] = times < PATIENCE and times
   if times < PATIENCE then return end
-  core.advise(("the range mapper of %s has no closed form (%s), so each submission calls "
-    .. "it for %d chunk%s, on every rank; %s"):format(buffer.name, rule.reason, n,
-    n == 1 and "" or "s", rule.volatile
-      and "what it gives is not kept, as " .. rule.volatile
-      or "what it gives is kept for numbers that come again"), file, line)
+  core.advise(("%s, so each submission calls it for %d chunk%s, on every rank; %s"):format(
+    what, n, n == 1 and "" or "s", kept), file, line)
 end
 
 -- ---- rules ------------------------------------------------------------------
@@ -114,19 +125,19 @@ end
 ---@return userdata
 function M.rule(f, rule, read, buffer, range, extent, division)
   if rule.volatile then
-    local made, n = list(f, range, extent, division)
-    count(buffer, rule, n)
+    local made, n, seconds = list(f, range, extent, division)
+    count(buffer, rule, n, seconds)
     return made
   end
   local key = values_of(read, { key_of(division, range, extent) })
   if not rule.listed or rule.listings == MOST then rule.listed, rule.listings = {}, 0 end
   local kept = rule.listed[key]
   if kept then return kept.rule end
-  local made, n = list(f, range, extent, division)
+  local made, n, seconds = list(f, range, extent, division)
   -- Keeps the weights, whose address is in the key.
   rule.listed[key] = { rule = made, rest = division.rest }
   rule.listings = rule.listings + 1
-  count(buffer, rule, n)
+  count(buffer, rule, n, seconds)
   return made
 end
 
