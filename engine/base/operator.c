@@ -19,6 +19,19 @@ bool cel_operator_is_exact(const cel_operator *op) {
   return cel_operator_is_known(op) && op->class_ != 'f';
 }
 
+bool cel_operator_is_for_gpus(const cel_operator *op) {
+  if (!cel_operator_is_exact(op) || op->size == 2) return false;
+  bool truth = op->class_ == 'b';
+  switch (op->op) {
+  case CEL_OP_SUM: return !truth;
+  case CEL_OP_MIN:
+  case CEL_OP_MAX: return true;
+  case CEL_OP_AND:
+  case CEL_OP_OR: return truth;
+  default: return false;
+  }
+}
+
 /* Sums and products of signed numbers wrap as those of unsigned ones do, in
  * `wide`, which no promotion makes signed again. */
 #define FOLD(type, wide)                                                       \

@@ -42,6 +42,9 @@ bool cel_operator_is_known(const cel_operator *op);
  * ones do not qualify even for min and max, which of 0 and -0, or of NaN and
  * another, give either. */
 bool cel_operator_is_exact(const cel_operator *op);
+/* Whether besides that GPUs combine them among each other: NCCL has no numbers
+ * of 16 bits and nothing bit by bit. */
+bool cel_operator_is_for_gpus(const cel_operator *op);
 /* into[i] = into[i] op from[i] over `bytes`, by an exact operator. */
 void cel_operator_fold(const cel_operator *op, void *into, const void *from,
                        uint64_t bytes);

@@ -1,7 +1,14 @@
 #include "comm/members.h"
 
+#include <string.h>
+
+#include "base/operator.h"
 #include "base/vec.h"
 #include "comm/strided.h"
+
+static bool reduces(const cel_device_joint *joint) {
+  return joint->pattern == CEL_PATTERN_ALL_REDUCE;
+}
 
 static bool in_pairs(const cel_device_joint *joint) {
   return joint->pattern == CEL_PATTERN_ALL_TO_ALL;
@@ -12,6 +19,7 @@ static const cel_strided *part_of(const cel_device_joint *joint,
                                   int64_t member) {
   if (joint->pattern == CEL_PATTERN_BROADCAST)
     return member == joint->root ? &joint->piece[0] : NULL;
+  if (reduces(joint)) return &joint->piece[0];
   const cel_strided *part = &joint->piece[member];
   return cel__strided_bytes(part, 1) > 0 ? part : NULL;
 }
@@ -29,6 +37,7 @@ static bool gets(const cel_device_joint *joint, int64_t me, int64_t member) {
   case CEL_PATTERN_BROADCAST: return joint->root != me;
   case CEL_PATTERN_SCATTER: return joint->root != me && member == me;
   case CEL_PATTERN_GATHER: return joint->root == me && member != me;
+  case CEL_PATTERN_ALL_REDUCE: return true;
   default: return member != me;
   }
 }
@@ -133,8 +142,9 @@ static void take(side *mine) {
   for (int64_t k = 0; k < mine->all->members && !mine->taken; ++k) {
     const cel_strided *at = cel__member_gives(mine->posted, mine->member, k);
     if (at == NULL) continue;
-    char *part = cel_alloc(cel__strided_bytes(at, 1) + 1);
-    cel__strided_gather(at, 1, part);
+    char *part = cel_alloc_zero(cel__strided_bytes(at, 1) + 1);
+    if (!reduces(mine->posted) || !mine->posted->zero)
+      cel__strided_gather(at, 1, part);
     *given(mine, k) = part;
   }
   mine->taken = true;
@@ -148,6 +158,17 @@ static bool is_there(const side *mine) {
   return true;
 }
 
+static void reduce(const side *mine) {
+  const cel_strided *at = &mine->posted->piece[0];
+  uint64_t bytes = cel__strided_bytes(at, 1);
+  char *all = cel_alloc(bytes + 1);
+  memcpy(all, *got(mine, 0), bytes);
+  for (int64_t k = 1; k < mine->all->members; ++k)
+    cel_operator_fold(&mine->posted->by, all, *got(mine, k), bytes);
+  cel__strided_scatter(at, 1, all);
+  cel_free(all);
+}
+
 static cel_status put(void *context, void *stream) {
   (void)stream;
   side *mine = context;
@@ -155,7 +176,8 @@ static cel_status put(void *context, void *stream) {
     return cel_fail(CEL_E_CANCELLED, "others do not go on");
   take(mine);
   if (!is_there(mine)) return CEL_E_AGAIN;
-  for (int64_t k = 0; k < mine->all->members; ++k) {
+  if (reduces(mine->posted)) reduce(mine);
+  for (int64_t k = 0; k < mine->all->members && !reduces(mine->posted); ++k) {
     const cel_strided *at = cel__member_gets(mine->posted, mine->member, k);
     if (at != NULL) cel__strided_scatter(at, 1, *got(mine, k));
   }

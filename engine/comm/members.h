@@ -15,7 +15,8 @@
 #include "comm/transport.h"
 
 /* What member `me` gives, or gets, of the part of `member`, of no account
- * whose it is then; of a broadcast, whose only part is the root's; in pairs,
+ * whose it is then; of a broadcast, whose only part is the root's; of an
+ * all-reduce, in which each has the whole; in pairs,
  * what it gives to that member or gets from it. Null: nothing. Pure.
  * Thread: any. */
 const cel_strided *cel__member_gives(const cel_device_joint *joint, int64_t me,

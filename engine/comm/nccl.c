@@ -79,8 +79,12 @@ static void look_for_errors(cel__nccl *n) {
 
 /* What all ranks must mean alike. */
 static uint64_t meaning(const cel_device_joint *joint) {
-  uint64_t what[] = {joint->nth, (uint64_t)joint->pattern,
-                     (uint64_t)joint->root, joint->bytes, joint->even};
+  uint64_t what[] = {joint->nth,
+                     (uint64_t)joint->pattern,
+                     (uint64_t)joint->root,
+                     joint->bytes,
+                     joint->even,
+                     (uint64_t)joint->by.op};
   return cel_hash(what, sizeof what, 0);
 }
 

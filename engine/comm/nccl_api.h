@@ -9,13 +9,21 @@
 
 #include "device/cuda_api.h"
 
-typedef int ncclResult_t, ncclDataType_t;
+typedef int ncclResult_t, ncclDataType_t, ncclRedOp_t;
 typedef struct ncclComm *ncclComm_t;
 
 enum {
   ncclSuccess = 0,
   ncclInProgress = 7,
   ncclInt8 = 0,
+  ncclUint8 = 1,
+  ncclInt32 = 2,
+  ncclUint32 = 3,
+  ncclInt64 = 4,
+  ncclUint64 = 5,
+  ncclSum = 0,
+  ncclMax = 2,
+  ncclMin = 3,
   CEL_NCCL_OLDEST = 21800,
   CEL_NCCL_MAGIC = (int)0xcafebeef,
   CEL_NCCL_UNDEFINED = INT32_MIN
@@ -50,6 +58,7 @@ typedef struct ncclConfig {
   _(ncclResult_t, ncclGroupEnd, (void)) \
   _(ncclResult_t, ncclBroadcast, (const void *from, void *to, size_t count, ncclDataType_t type, int root, ncclComm_t comm, CUstream stream)) \
   _(ncclResult_t, ncclAllGather, (const void *from, void *to, size_t count, ncclDataType_t type, ncclComm_t comm, CUstream stream)) \
+  _(ncclResult_t, ncclAllReduce, (const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, CUstream stream)) \
   _(ncclResult_t, ncclSend, (const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, CUstream stream)) \
   _(ncclResult_t, ncclRecv, (void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, CUstream stream))
 /* clang-format on */

@@ -51,9 +51,13 @@ static void add(putting *p, const cel_strided *piece, int64_t member,
                                .at = (uintptr_t)piece->base};
 }
 
-/* The root's own part stays where it is. */
+/* The root's own part stays where it is. Of an all-reduce there is one. */
 static void list_items(putting *p) {
   bool by_parts = cel_pattern_is_by_parts(p->joint->pattern);
+  if (p->joint->pattern == CEL_PATTERN_ALL_REDUCE) {
+    add(p, &p->joint->piece[0], p->me, true);
+    return;
+  }
   for (int64_t m = 0; m < p->n->members; ++m) {
     if (by_parts && m == p->joint->root) continue;
     add(p, cel__member_gives(p->joint, p->me, m), m, true);
@@ -123,9 +127,17 @@ static CUresult copy(const putting *p, const item *it) {
                        it->gives ? near : far, run, planes, rows, p->stream);
 }
 
+/* What the others' numbers are to be added to. */
+static CUresult clear(const putting *p) {
+  return p->n->cuda->api->cuMemsetD8Async(p->item[0].at, 0, p->joint->bytes,
+                                          p->stream);
+}
+
 /* Between the device's memory and the staging memory. */
 static cel_status copy_all(const putting *p, bool out) {
   CUresult code = CUDA_SUCCESS;
+  if (p->joint->pattern == CEL_PATTERN_ALL_REDUCE && p->joint->zero && out)
+    code = clear(p);
   for (uint32_t i = 0; i < p->items && code == CUDA_SUCCESS; ++i)
     if (p->item[i].copied && p->item[i].gives == out)
       code = copy(p, &p->item[i]);
@@ -150,6 +162,37 @@ static ncclResult_t all_gather(const putting *p) {
                                   ncclInt8, comm_of(p), p->stream);
 }
 
+static ncclDataType_t type_of(const cel_operator *by) {
+  bool is_signed = by->class_ == 'i';
+  switch (by->size) {
+  case 1: return is_signed ? ncclInt8 : ncclUint8;
+  case 4: return is_signed ? ncclInt32 : ncclUint32;
+  case 8: return is_signed ? ncclInt64 : ncclUint64;
+  default: cel_bug("numbers of %u bytes", by->size);
+  }
+}
+
+/* Truth values are 0 and 1. */
+static ncclRedOp_t op_of(const cel_operator *by) {
+  switch (by->op) {
+  case CEL_OP_SUM: return ncclSum;
+  case CEL_OP_MIN:
+  case CEL_OP_AND: return ncclMin;
+  case CEL_OP_MAX:
+  case CEL_OP_OR: return ncclMax;
+  default: cel_bug("GPUs do not combine by %s", cel_op_name(by->op));
+  }
+}
+
+static ncclResult_t all_reduce(const putting *p) {
+  const cel_operator *by = &p->joint->by;
+  void *at = pointer(p->item[0].at);
+  cel_assert(is_dense(p->item[0].piece));
+  return p->n->api->ncclAllReduce(at, at, p->joint->bytes / by->size,
+                                  type_of(by), op_of(by), comm_of(p),
+                                  p->stream);
+}
+
 /* To all, by whose it is; or to or from another member. */
 static ncclResult_t call_for(const putting *p, const item *it) {
   const cel_nccl_api *api = p->n->api;
@@ -167,6 +210,7 @@ static ncclResult_t call_for(const putting *p, const item *it) {
 
 static ncclResult_t call(const putting *p) {
   if (p->ordered) return all_gather(p);
+  if (p->joint->pattern == CEL_PATTERN_ALL_REDUCE) return all_reduce(p);
   ncclResult_t code = ncclSuccess;
   for (uint32_t i = 0; i < p->items && code == ncclSuccess; ++i)
     code = begun(call_for(p, &p->item[i]));

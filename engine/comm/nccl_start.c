@@ -18,7 +18,7 @@ enum {
 enum { LEAST_BYTES = 64 << 10 };
 
 /* Of a GPU's memory: what a collective takes at most, and the staging. */
-enum { SHARE_MOST = 8, SHARE_STAGING = 512 };
+enum { SHARE_MOST = 8, SHARE_STAGING = 128 };
 
 /* What a rank tells all. */
 typedef struct hello {

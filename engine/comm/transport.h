@@ -92,13 +92,15 @@ typedef struct cel_device_joint {
   uint64_t nth; /* as cel_joint's */
   cel_pattern pattern;
   int32_t device;
-  int64_t root;   /* the member; BROADCAST, SCATTER, GATHER */
-  uint64_t bytes; /* of the whole */
+  int64_t root;    /* the member; BROADCAST, SCATTER, GATHER */
+  cel_operator by; /* ALL_REDUCE: one that is for GPUs */
+  bool zero;       /* likewise: it gives 0, not what is in its memory */
+  uint64_t bytes;  /* of the whole */
   bool even; /* ALL_GATHER: all members have parts of one length, in ascending
                 order unless those lie in memory with gaps anyway */
   /* By member: its part, if this one gives or gets it, in this device's memory;
-   * else of no bytes. BROADCAST: one, the whole. ALL_TO_ALL: what it gives to
-   * the member, and what it gets from it, which do not meet. */
+   * else of no bytes. BROADCAST, ALL_REDUCE: one, the whole. ALL_TO_ALL: what
+   * it gives to the member, and what it gets from it, which do not meet. */
   uint32_t pieces;
   const cel_strided *piece, *from;
 } cel_device_joint;

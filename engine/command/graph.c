@@ -266,6 +266,7 @@ static void emit_all_reduce(cel_command_graph *g, const cel_task *task,
                             const cel_access *access) {
   cel_box all = access->buffer->extent;
   cel_exchange x = {.pattern = CEL_PATTERN_ALL_REDUCE,
+                    .devices = g->config.joint.devices,
                     .nth = g->exchanges++,
                     .buffer = access->buffer,
                     .box = all,

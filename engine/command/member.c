@@ -109,6 +109,17 @@ static void side_in_pairs(const cel_exchange *x, int32_t device,
     if (cel_box_intersect(&x->get[i], &gets, &get)) out->get[out->gets++] = get;
 }
 
+/* ---- an all-reduce ------------------------------------------------------- */
+
+static void side_of_sum(const cel_exchange *x, int32_t device,
+                        cel_member *out) {
+  bool has = device == 0 || x->by.op != CEL_OP_SUM;
+  *out = (cel_member){.mine = has ? x->box : none(),
+                      .place = x->box,
+                      .gets = 1,
+                      .get = {x->box}};
+}
+
 /* ---- all of them --------------------------------------------------------- */
 
 void cel_member_side(const cel_exchange *exchange, int64_t rank, int32_t device,
@@ -116,6 +127,10 @@ void cel_member_side(const cel_exchange *exchange, int64_t rank, int32_t device,
   const cel_exchange *x = exchange;
   if (x->to != NULL) {
     side_in_pairs(x, device, out);
+    return;
+  }
+  if (x->pattern == CEL_PATTERN_ALL_REDUCE) {
+    side_of_sum(x, device, out);
     return;
   }
   int64_t member = rank * x->devices + device;

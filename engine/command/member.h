@@ -15,6 +15,10 @@
  * is what a device gives to a device. What devices of one rank have for one
  * another they copy.
  *
+ * In an all-reduce all devices of a rank have what it has come to, and each
+ * gives that, twice being as good as once; but for a sum, where the first
+ * device does, and the others give nothing, which counts as 0.
+ *
  * Invariant: a function of the exchange and the member alone, so that all ranks
  * mean the same. Pure. Thread: any.
  */

@@ -264,15 +264,32 @@ static void send(cel__own *own, const cel__version *v, uint32_t rep,
   }
 }
 
-/* Whether parts by a representation may lie in rows of a device's memory with
- * gaps between them. */
-static bool has_gaps(const cel__own *own, uint32_t id, const cel_box *box,
-                     const cel_buffer *buffer) {
-  const cel__rep *parts = id != CEL__NO_ID ? rep_at(own, id) : NULL;
-  for (int d = 1; d < CEL_DIMS; ++d) {
-    if (box->max[d] - box->min[d] != buffer->extent.max[d]) return true;
-    if (parts == NULL) continue;
-    if (parts->end[d][CEL__LO].open || parts->end[d][CEL__HI].open) return true;
+static bool cuts(const cel__own *own, uint32_t id, int d) {
+  if (id == CEL__NO_ID) return false;
+  const cel__rep *rep = rep_at(own, id);
+  return rep->end[d][CEL__LO].open || rep->end[d][CEL__HI].open;
+}
+
+/* Whether what one gives to another may lie in rows of a device's memory with
+ * gaps between them: unless it is of one coordinate, then of any, then of all
+ * that the buffer has. In pairs it is what the one has and the other reads. */
+static bool has_gaps(const cel__own *own, const cel__choice *choice,
+                     const cel_box *box, const cel_buffer *buffer) {
+  uint32_t parts[2] = {cel__choice_parts(choice), CEL__NO_ID};
+  if (choice->pairs) parts[0] = choice->have, parts[1] = choice->read;
+  bool rows = true;
+  for (int d = CEL_DIMS - 1; d >= 0; --d) {
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < 2; ++i) {
+      int64_t width[CEL_DIMS];
+      const cel__rep *rep =
+          parts[i] != CEL__NO_ID ? rep_at(own, parts[i]) : NULL;
+      cel__rep_widths(rep, box, width);
+      if (width[d] < least) least = width[d];
+    }
+    if (!rows && least > 1) return true;
+    rows = rows && !cuts(own, parts[0], d) && !cuts(own, parts[1], d) &&
+           box->max[d] - box->min[d] == buffer->extent.max[d];
   }
   return false;
 }
@@ -282,11 +299,8 @@ static bool has_gaps(const cel__own *own, uint32_t id, const cel_box *box,
 static int64_t most_packed(const cel__own *own, const cel__choice *choice,
                            bool tiles, const cel_box *box,
                            const cel_buffer *buffer) {
-  bool gaps = has_gaps(own, cel__choice_parts(choice), box, buffer);
-  if (!choice->pairs) return gaps ? cel_box_volume(box) : 0;
-  gaps = gaps || has_gaps(own, choice->read, box, buffer) ||
-         has_gaps(own, choice->have, box, buffer);
-  if (!gaps) return 0;
+  if (!has_gaps(own, choice, box, buffer)) return 0;
+  if (!choice->pairs) return cel_box_volume(box);
   cel__widest w = cel__pattern_widest(own, choice, box);
   bool alike = tiles || choice->pattern == CEL_PATTERN_BROADCAST ||
                choice->pattern == CEL_PATTERN_ALL_GATHER;

@@ -144,6 +144,7 @@ typedef struct CUDA_MEMCPY3D {
   _(CUresult, cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t size, CUstream stream)) \
   _(CUresult, cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t size, CUstream stream)) \
   _(CUresult, cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D *copy, CUstream stream)) \
+  _(CUresult, cuMemsetD8Async, (CUdeviceptr at, unsigned char byte, size_t size, CUstream stream)) \
   _(CUresult, cuMemAddressReserve, (CUdeviceptr *out, size_t size, size_t align, CUdeviceptr at, unsigned long long flags)) \
   _(CUresult, cuMemAddressFree, (CUdeviceptr at, size_t size)) \
   _(CUresult, cuMemCreate, (CUmemGenericAllocationHandle *out, size_t size, const CUmemAllocationProp *prop, unsigned long long flags)) \

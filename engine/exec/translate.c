@@ -307,6 +307,8 @@ void cel_translate_device_joint(cel_record *record, const cel_instr *instr,
   const cel_exchange *x = instr->collective.exchange;
   int64_t members = ranks * x->devices;
   bool pairs = x->to != NULL;
+  cel_member side;
+  cel_member_side(x, rank, instr->device, &side);
   cel_vec_clear(&record->pieces);
   record->device_joint = (cel_device_joint){
       .ticket = instr->id,
@@ -314,6 +316,8 @@ void cel_translate_device_joint(cel_record *record, const cel_instr *instr,
       .pattern = pairs ? CEL_PATTERN_ALL_TO_ALL : x->pattern,
       .device = instr->device,
       .root = cel_member_root(x),
+      .by = x->by,
+      .zero = cel_box_is_empty(&side.mine),
       .bytes = (uint64_t)cel_box_volume(&x->box) * x->buffer->element_size};
   if (pairs)
     find_pairs(record, instr, members);

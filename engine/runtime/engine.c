@@ -484,22 +484,27 @@ static void drop_buffer(void *context, const cel_buffer *buffer) {
   cel_engine_buffer_free(context, buffer);
 }
 
+static cel_all_reduces all_reduces(const cel_engine_config *c) {
+  if (!c->collectives) return CEL_ALL_REDUCES_NOWHERE;
+  return c->transport->joint.devices > 0 ? CEL_ALL_REDUCES_ON_GPUS
+                                         : CEL_ALL_REDUCES_ON_HOSTS;
+}
+
 static void make_graph(cel_engine *e) {
   const cel_engine_config *c = &e->config;
-  cel_task_graph_config config = {
-      .ranks = c->transport->ranks,
-      .reducing = reducing(c),
-      .collectives = c->collectives,
-      .all_reduces = c->collectives && c->transport->joint.devices == 0,
-      .rules = e->rules,
-      .audited = c->audit != NULL,
-      .make = make_buffer,
-      .drop = drop_buffer,
-      .horizon_step = c->horizon_step,
-      .horizon_breadth = c->horizon_breadth,
-      .emit = emit_task,
-      .warn = warn,
-      .context = e};
+  cel_task_graph_config config = {.ranks = c->transport->ranks,
+                                  .reducing = reducing(c),
+                                  .collectives = c->collectives,
+                                  .all_reduces = all_reduces(c),
+                                  .rules = e->rules,
+                                  .audited = c->audit != NULL,
+                                  .make = make_buffer,
+                                  .drop = drop_buffer,
+                                  .horizon_step = c->horizon_step,
+                                  .horizon_breadth = c->horizon_breadth,
+                                  .emit = emit_task,
+                                  .warn = warn,
+                                  .context = e};
   e->graph = cel_task_graph_create(&config);
 }
 

@@ -27,14 +27,21 @@
 
 typedef struct cel_task_graph cel_task_graph;
 
+/* Where all ranks' numbers are combined by one step. */
+typedef enum cel_all_reduces {
+  CEL_ALL_REDUCES_NOWHERE,
+  CEL_ALL_REDUCES_ON_HOSTS, /* all exact operators */
+  CEL_ALL_REDUCES_ON_GPUS   /* those that are for GPUs */
+} cel_all_reduces;
+
 typedef struct cel_task_graph_config {
-  int64_t ranks;    /* for CEL_PLACE_EACH and for weights */
-  int64_t reducing; /* devices of a rank that reduce; default 1 */
-  bool collectives; /* what all ranks exchange is one step */
-  bool all_reduces; /* and so is an all-reduce, which takes place on the host */
-  cel_rules *rules; /* for reductions; may be null without any */
-  int32_t horizon_step;    /* default 4 */
-  int32_t horizon_breadth; /* default 64 */
+  int64_t ranks;               /* for CEL_PLACE_EACH and for weights */
+  int64_t reducing;            /* devices of a rank that reduce; default 1 */
+  bool collectives;            /* what all ranks exchange is one step */
+  cel_all_reduces all_reduces; /* and so is an all-reduce, there */
+  cel_rules *rules;            /* for reductions; may be null without any */
+  int32_t horizon_step;        /* default 4 */
+  int32_t horizon_breadth;     /* default 64 */
   bool audited; /* accesses are told what they read of what nobody wrote, and
                    nobody is warned of it */
   /* Called for each finished node, in id order. */

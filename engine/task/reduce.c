@@ -237,10 +237,20 @@ static const cel_buffer *rows_for(cel__reductions *r, cel__reduced *at,
   return made->buffer;
 }
 
+/* Whether an all-reduce can be of it. */
+static bool all_reduces(const cel_task_graph_config *config,
+                        const cel_operator *by) {
+  switch (config->all_reduces) {
+  case CEL_ALL_REDUCES_ON_HOSTS: return cel_operator_is_exact(by);
+  case CEL_ALL_REDUCES_ON_GPUS: return cel_operator_is_for_gpus(by);
+  default: return false;
+  }
+}
+
 /* Where all ranks may combine their own, each has some. */
 static int64_t ranks_with_rows(const cel_task_graph_config *config,
                                const cel_reducer *reducer, int64_t chunks) {
-  bool all = config->all_reduces && cel_operator_is_exact(&reducer->by);
+  bool all = all_reduces(config, &reducer->by);
   return all && config->ranks > chunks ? config->ranks : chunks;
 }
 
@@ -350,8 +360,7 @@ static bool is_shared(const cel__reduced *at) {
  * one of them is to begin with what the buffer holds. */
 static bool is_folded(const cel_task_graph_config *config,
                       const cel__reduced *at) {
-  return config->all_reduces && at->each > 0 && !at->onto &&
-         cel_operator_is_exact(&at->by) &&
+  return at->each > 0 && !at->onto && all_reduces(config, &at->by) &&
          at->rows->extent.max[0] == at->each * config->ranks;
 }
 

@@ -7,9 +7,10 @@
  * combines all rows of P in order into B. It is rank 0's, and from there B
  * travels as anything does. Where all ranks read the same of B and the operator
  * is one of ours it is every rank's: of whole numbers each combines its own
- * rows, and an all-reduce does the rest; else, where the rows are few bytes,
- * each combines all of them, after an all-gather. All ranks hence see the same
- * bits. What is never asked for, or overwritten before, is never combined.
+ * rows, and an all-reduce does the rest, which between GPUs has fewer
+ * operators; else, where the rows are few bytes, each combines all of them,
+ * after an all-gather. All ranks hence see the same bits. What is never asked
+ * for, or overwritten before, is never combined.
  *
  * Invariant: a row that nobody writes holds the identity. P begins with it, and
  * is only ever written by tasks that are cut alike, over ranks, devices and

@@ -19,13 +19,15 @@ typedef struct event {
   _Atomic(uint64_t) recorded, reached;
 } event;
 
-typedef enum work_kind { COPY, PACK, RECORD, WAIT, CALL } work_kind;
+typedef enum work_kind { COPY, PACK, SET, RECORD, WAIT, CALL } work_kind;
 
 typedef struct work {
   work_kind kind;
   CUDA_MEMCPY3D copy;
   cel_cuda_strided strided;
-  size_t unit;
+  size_t unit; /* SET: bytes */
+  CUdeviceptr at;
+  unsigned char byte;
   event *event;
   uint64_t count;
   bool (*call)(void *context);
@@ -149,6 +151,7 @@ static bool run_one(CUstream s) {
   switch (w->kind) {
   case COPY: copy_now(&w->copy); break;
   case PACK: pack_now(&w->strided, w->unit); break;
+  case SET: memset((void *)(uintptr_t)w->at, w->byte, w->unit); break;
   case RECORD: atomic_store(&w->event->reached, w->count); break;
   case WAIT:
     if (atomic_load(&w->event->reached) < w->count) return false;
@@ -197,6 +200,13 @@ static CUresult stream_destroy(CUstream s) {
 static CUresult copy_3d(const CUDA_MEMCPY3D *copy, CUstream s) {
   if (copies_left-- <= 0) return CUDA_ERROR_OUT_OF_MEMORY;
   cel_vec_push(&s->work, (work){.kind = COPY, .copy = *copy});
+  return CUDA_SUCCESS;
+}
+
+static CUresult set_bytes(CUdeviceptr at, unsigned char byte, size_t size,
+                          CUstream s) {
+  cel_vec_push(&s->work,
+               (work){.kind = SET, .at = at, .byte = byte, .unit = size});
   return CUDA_SUCCESS;
 }
 
@@ -359,6 +369,7 @@ const cel_cuda *fake_cuda(uint64_t seed) {
                                    .cuEventQuery = event_query,
                                    .cuLaunchKernel = launch,
                                    .cuMemcpyAsync = copy_1d,
+                                   .cuMemsetD8Async = set_bytes,
                                    .cuMemcpy3DAsync_v2 = copy_3d,
                                    .cuMemcpyHtoDAsync_v2 = copy_in,
                                    .cuMemcpyDtoHAsync_v2 = copy_out,

@@ -20,7 +20,7 @@ typedef struct ring {
   unsigned char byte[RING];
 } ring;
 
-typedef enum call { PAIR, BROADCAST, ALL_GATHER } call;
+typedef enum call { PAIR, BROADCAST, ALL_GATHER, ALL_REDUCE } call;
 
 typedef struct head {
   uint64_t call, bytes;
@@ -42,10 +42,19 @@ typedef struct transfer {
   unsigned char *at;
 } transfer;
 
+/* What is to be done when all members' numbers are here. */
+typedef struct reduction {
+  int members, me;
+  cel_operator by;
+  unsigned char *at, *got; /* by member: owned */
+  size_t bytes;
+} reduction;
+
 /* What a group puts on one stream. */
 typedef struct group {
   CUstream stream;
   CEL_VEC(transfer) transfer;
+  CEL_VEC(reduction) reduction;
 } group;
 
 static cel_random dice;
@@ -183,6 +192,15 @@ static bool is_next(const group *g, uint32_t i) {
   return true;
 }
 
+/* In the order of members. */
+static void reduce(const reduction *r) {
+  memcpy(r->got + (size_t)r->me * r->bytes, r->at, r->bytes);
+  for (int k = 1; k < r->members; ++k)
+    cel_operator_fold(&r->by, r->got, r->got + (size_t)k * r->bytes, r->bytes);
+  memcpy(r->at, r->got, r->bytes);
+  cel_free(r->got);
+}
+
 static bool progress(void *context) {
   group *g = context;
   bool all = true;
@@ -198,6 +216,8 @@ static bool progress(void *context) {
     all &= t->comm->aborted || t->done == t->bytes;
   }
   if (!all) return false;
+  for (uint32_t i = 0; i < g->reduction.n; ++i) reduce(&g->reduction.at[i]);
+  cel_vec_release(&g->reduction);
   cel_vec_release(&g->transfer);
   cel_free(g);
   return true;
@@ -284,6 +304,41 @@ static ncclResult_t all_gather(const void *from, void *to, size_t n,
   return ncclSuccess;
 }
 
+static cel_operator operator_of(ncclDataType_t type, ncclRedOp_t op) {
+  static const cel_operator numbers[] = {
+      [ncclInt8] = {.class_ = 'i', .size = 1},
+      [ncclUint8] = {.class_ = 'u', .size = 1},
+      [ncclInt32] = {.class_ = 'i', .size = 4},
+      [ncclUint32] = {.class_ = 'u', .size = 4},
+      [ncclInt64] = {.class_ = 'i', .size = 8},
+      [ncclUint64] = {.class_ = 'u', .size = 8}};
+  static const cel_op ops[] = {
+      [ncclSum] = CEL_OP_SUM, [ncclMax] = CEL_OP_MAX, [ncclMin] = CEL_OP_MIN};
+  cel_operator by = numbers[type];
+  by.op = ops[op];
+  return by;
+}
+
+static ncclResult_t all_reduce(const void *from, void *to, size_t n,
+                               ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, CUstream stream) {
+  cel_assert(from == to);
+  reduction r = {.members = comm->members,
+                 .me = comm->member,
+                 .by = operator_of(type, op),
+                 .at = to};
+  r.bytes = n * r.by.size;
+  r.got = cel_alloc((size_t)r.members * r.bytes);
+  for (int k = 0; k < comm->members; ++k) {
+    if (k == comm->member) continue;
+    add(comm, stream, ALL_REDUCE, k, true, from, r.bytes);
+    add(comm, stream, ALL_REDUCE, k, false, r.got + (size_t)k * r.bytes,
+        r.bytes);
+  }
+  cel_vec_push(&group_of(stream)->reduction, r);
+  return ncclSuccess;
+}
+
 void fake_nccl_break(int64_t calls) {
   calls_left = calls;
 }
@@ -306,6 +361,7 @@ const cel_nccl_api *fake_nccl(uint64_t seed) {
                                    .ncclGroupEnd = group_end,
                                    .ncclBroadcast = broadcast,
                                    .ncclAllGather = all_gather,
+                                   .ncclAllReduce = all_reduce,
                                    .ncclSend = nccl_send,
                                    .ncclRecv = nccl_recv};
   dice.state = seed;

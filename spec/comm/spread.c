@@ -20,6 +20,10 @@ static bool in_pairs(const spread *s) {
   return s->joint.pattern == CEL_PATTERN_ALL_TO_ALL;
 }
 
+static bool is_reduced(const spread *s) {
+  return s->joint.pattern == CEL_PATTERN_ALL_REDUCE;
+}
+
 static bool of_member(const spread *s, int64_t member, uint64_t row) {
   return row >= s->start[member] && row < s->start[member] + s->count[member];
 }
@@ -76,13 +80,31 @@ static void plan_parts(spread *s, cel_random *shared) {
   s->joint.even = even;
 }
 
+/* By one of those that are for GPUs, of rows of one number. */
+static void plan_reduction(spread *s, cel_random *shared) {
+  static const uint32_t sizes[] = {1, 4, 8};
+  static const char classes[] = {'i', 'u', 'b'};
+  cel_operator *by = &s->joint.by;
+  do {
+    by->op = (cel_op)cel_random_int(shared, CEL_OP_SUM, CEL_OP_OR);
+    by->class_ = classes[cel_random_int(shared, 0, 2)];
+    by->size = by->class_ == 'b' ? 1 : sizes[cel_random_int(shared, 0, 2)];
+  } while (!cel_operator_is_for_gpus(by));
+  s->run = by->size;
+  s->rows = (uint64_t)cel_random_int(shared, 1, 900);
+  s->joint.bytes = s->rows * s->run;
+  s->joint.zero = by->op == CEL_OP_SUM && s->joint.device > 0;
+}
+
 static void plan(spread *s, cel_random *shared) {
   int64_t top = cel_random_chance(shared, 15) ? 3000 : 12;
   s->joint.pattern = (cel_pattern)cel_random_int(shared, CEL_PATTERN_BROADCAST,
-                                                 CEL_PATTERN_ALL_TO_ALL);
+                                                 CEL_PATTERN_ALL_REDUCE);
   s->run = (uint64_t)cel_random_int(shared, 1, top);
   if (in_pairs(s))
     plan_pairs(s, shared);
+  else if (is_reduced(s))
+    plan_reduction(s, shared);
   else
     plan_parts(s, shared);
 }
@@ -120,9 +142,10 @@ static void place_pairs(spread *s) {
 }
 
 static void place(spread *s) {
+  bool one = broadcasts(s) || is_reduced(s);
   if (in_pairs(s)) place_pairs(s);
-  if (broadcasts(s)) s->piece[0] = rows_at(s, 0, s->rows);
-  for (int64_t k = 0; k < s->members && !broadcasts(s) && !in_pairs(s); ++k)
+  if (one) s->piece[0] = rows_at(s, 0, s->rows);
+  for (int64_t k = 0; k < s->members && !one && !in_pairs(s); ++k)
     if (s->count[k] > 0 && (whole(s) || k == s->member))
       s->piece[k] = rows_at(s, s->start[k], s->count[k]);
 }
@@ -133,13 +156,14 @@ void spread_make(spread *s, uint64_t nth, int64_t member, int32_t devices,
   *s = (spread){.member = member, .members = members};
   s->joint.nth = nth;
   s->joint.device = (int32_t)(member % devices);
+  s->devices = (uint32_t)devices;
   s->count = cel_alloc_zero(n * sizeof *s->count);
   s->start = cel_alloc_zero(n * sizeof *s->start);
   s->pair = cel_alloc_zero(n * n * sizeof *s->pair);
   s->piece = cel_alloc_zero(2 * n * sizeof *s->piece);
   plan(s, shared);
   s->stride = s->run;
-  if (cel_random_chance(own, 40))
+  if (cel_random_chance(own, 40) && !is_reduced(s))
     s->stride += (uint64_t)cel_random_int(own, 1, GAP);
   if (in_pairs(s)) place_pairs(s);
 }
@@ -168,11 +192,36 @@ static void write_pairs(const spread *s, uint8_t *image, bool after) {
   }
 }
 
+/* A rank's devices have the same; truth values are 0 and 1. */
+static void write_numbers(const spread *s, uint8_t *image, int64_t member) {
+  uint64_t rank = (uint64_t)member / s->devices;
+  bool truth = s->joint.by.class_ == 'b';
+  for (uint64_t i = 0; i < s->joint.bytes; ++i)
+    image[i] = byte_of(s->joint.nth, rank << 32 | i) & (truth ? 1 : 0xff);
+}
+
+static void write_reduced(const spread *s, uint8_t *image) {
+  uint8_t *one = cel_alloc(s->joint.bytes);
+  write_numbers(s, image, 0);
+  for (int64_t k = s->devices; k < s->members; k += s->devices) {
+    write_numbers(s, one, k);
+    cel_operator_fold(&s->joint.by, image, one, s->joint.bytes);
+  }
+  cel_free(one);
+}
+
 /* What is there before, or after. */
 static void write_all(const spread *s, uint8_t *image, bool after) {
   memset(image, UNTOUCHED, spread_room(s));
   if (in_pairs(s)) {
     write_pairs(s, image, after);
+    return;
+  }
+  if (is_reduced(s)) {
+    if (after)
+      write_reduced(s, image);
+    else if (!s->joint.zero)
+      write_numbers(s, image, s->member);
     return;
   }
   for (uint64_t row = 0; row < s->rows; ++row) {
@@ -185,7 +234,7 @@ static void write_all(const spread *s, uint8_t *image, bool after) {
 void spread_fill(spread *s, uint8_t *memory) {
   s->memory = memory;
   place(s);
-  s->joint.pieces = broadcasts(s) ? 1 : (uint32_t)s->members;
+  s->joint.pieces = broadcasts(s) || is_reduced(s) ? 1 : (uint32_t)s->members;
   s->joint.piece = s->piece;
   s->joint.from = s->piece + s->members;
   write_all(s, memory, false);

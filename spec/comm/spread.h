@@ -22,6 +22,7 @@ typedef struct spread {
   uint64_t *count, *start; /* by member */
   uint64_t *pair;          /* by giver and getter: rows */
   bool alike;
+  uint32_t devices;   /* of each rank */
   cel_strided *piece; /* 2 x members */
   uint8_t *memory;    /* the device's, which the host can touch */
 } spread;

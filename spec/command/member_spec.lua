@@ -98,6 +98,21 @@ describe("devices that exchange in pairs", function()
     assert.equal("", text(c.cel_member_gives(exchange(r, 0, t), 1, 4)))
   end)
 
+  it("add up what each rank has once, and give their least as often as there are devices", function()
+    local x = ffi.new("cel_exchange", { pattern = "CEL_PATTERN_ALL_REDUCE", devices = 2,
+      box = { { 0, 0, 0 }, { 5, 1, 1 } }, by = { op = "CEL_OP_SUM", class_ = 105, size = 4 } })
+    local side, has = ffi.new("cel_member"), {}
+    for _, op in ipairs { "CEL_OP_SUM", "CEL_OP_MIN" } do
+      x.by.op = op
+      for device = 0, 1 do
+        c.cel_member_side(x, 1, device, side)
+        has[#has + 1] = volume(side.mine)
+        assert.equal("0:5 0:1 0:1", text(side.get[0]))
+      end
+    end
+    assert.same({ 5, 0, 5, 5 }, has)
+  end)
+
   it("keep to their groups", function()
     local r = new(4, 2)
     local u = r:buffer({ 8, 8 })
@@ -118,5 +133,21 @@ describe("devices that exchange in pairs", function()
     local size = tonumber(new(1, 1):buffer({ 1 }).element_size)
     assert.is_true(transposed(2 * 27 * size))
     assert.is_false(transposed(2 * 27 * size - 1))
+  end)
+
+  it("pack nothing where each block lies side by side", function()
+    local r = new(3, 1, { packed_most = 0 })
+    local u, v = r:buffer({ 3, 3, 5 }), r:buffer({ 9 })
+    local function along(d)
+      local box = { program.whole(0), program.whole(1), program.whole(2) }
+      box[d] = program.span(0)
+      return { box }
+    end
+    r:submit({ range = { 3 }, { u, "discard_write", along(1) } })
+    assert.is_not_nil(exchange(r, 0, r:submit({ range = { 3 }, { u, "read", along(2) } })))
+    r:submit({ range = { 3 }, { u, "discard_write", along(1) } })
+    assert.is_nil(exchange(r, 0, r:submit({ range = { 5 }, { u, "read", along(3) } })))
+    r:submit({ range = { 9 }, { v, "discard_write", program.same(1) } })
+    assert.is_not_nil(exchange(r, 0, r:submit({ range = { 2 }, { v, "read", program.all(1) } })))
   end)
 end)

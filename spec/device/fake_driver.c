@@ -364,6 +364,13 @@ int cuMemcpyAsync(address to, address from, size_t size, handle stream) {
   return 0;
 }
 
+int cuMemsetD8Async(address at, unsigned char byte, size_t size,
+                    handle stream) {
+  (void)stream;
+  memset((void *)at, byte, size);
+  return 0;
+}
+
 /* As CUDA_MEMCPY3D has it; all memory is the host's. */
 typedef struct box_end {
   size_t x, y, z, lod;

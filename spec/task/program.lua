@@ -144,7 +144,8 @@ function M.new(config)
   cfg.horizon_breadth = config.breadth or 64
   cfg.emit, cfg.warn = emit, warn
   cfg.collectives = config.collectives or false
-  cfg.all_reduces = cfg.collectives
+  cfg.all_reduces = config.all_reduces
+    or (cfg.collectives and "CEL_ALL_REDUCES_ON_HOSTS" or "CEL_ALL_REDUCES_NOWHERE")
   cfg.reducing, cfg.rules, cfg.make, cfg.drop = config.reducing or 1, p.rules, make, drop
   current = p
   p.graph = c.cel_task_graph_create(cfg)
@@ -200,10 +201,10 @@ function M:reducer(identity, by)
   local r = ffi.new("cel_reducer")
   local bytes, works = ffi.new("double[1]", identity or 0), ffi.new("cel_work[2]")
   works[0].references, works[1].references = 1, 1
-  r.element_size, r.identity = 8, bytes
+  r.element_size, r.identity = by and by[3] or 8, bytes
   r.combine, r.combine_onto = works, works + 1
   by = by or { "SUM", "f" }
-  r.by = { "CEL_OP_" .. by[1], by[2]:byte(), 8 }
+  r.by = { "CEL_OP_" .. by[1], by[2]:byte(), r.element_size }
   self.anchors[#self.anchors + 1] = { r, bytes, works }
   return r
 end

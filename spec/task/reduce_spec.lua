@@ -120,6 +120,33 @@ describe("a reduction", function()
     assert.equal("once", where())
   end)
 
+  it("comes together between GPUs by what their library has", function()
+    p:close()
+    open({ ranks = 3, reducing = 2, collectives = true,
+      all_reduces = "CEL_ALL_REDUCES_ON_GPUS" })
+    local rows
+    p.on_task = function(t)
+      if t.accesses == 2 then rows = tonumber(t.access[0].rows) end
+    end
+    local function own(...)
+      sum, rows = p:reducer(0, { ... }), nil
+      assert(reduce())
+      read()
+      assert.equal("all", where())
+      return rows > 0
+    end
+    for _, op in ipairs { "SUM", "MIN", "MAX" } do
+      assert.is_true(own(op, "i"))
+      assert.is_true(own(op, "u", 4))
+      assert.is_false(own(op, "i", 2))
+      assert.is_false(own(op, "f"))
+    end
+    assert.is_true(own("OR", "b", 1))
+    assert.is_true(own("AND", "b", 1))
+    assert.is_false(own("OR", "u")) -- all have all rows then
+    assert.is_false(own("PROD", "i"))
+  end)
+
   it("is combined on rank 0 where one reads it, or each a part, or nobody yet", function()
     p:close()
     open({ ranks = 3, reducing = 2, collectives = true })

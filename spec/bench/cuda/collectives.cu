@@ -1,19 +1,7 @@
 // What all GPUs exchange, by bare calls of NCCL from one thread, between kernels
 // that touch next to nothing of it.
 //   collectives GPUS MiB rounds all_gather|uneven|broadcast|scatter|gather
-#include <nccl.h>
-
-#include "common.cuh"
-
-#define NCCL(call)                                                             \
-  do {                                                                         \
-    ncclResult_t r_ = (call);                                                  \
-    if (r_ != ncclSuccess) {                                                   \
-      std::fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call,       \
-                   ncclGetErrorString(r_));                                    \
-      std::exit(1);                                                            \
-    }                                                                          \
-  } while (0)
+#include "nccl.cuh"
 
 enum { ROWS = 16 };
 

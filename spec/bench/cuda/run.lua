@@ -30,7 +30,17 @@ for _, pattern in ipairs { "all_gather", "uneven", "broadcast", "scatter", "gath
       { size[1], size[2], pattern }, least = 2, parts = true, within = 0 }
   end
 end
-local libraries = { collectives = "-lnccl" }
+for _, size in ipairs { { 1, 1000 }, { 64, 200 }, { 512, 50 } } do
+  for _, pattern in ipairs { "transpose", "blocks" } do
+    benchmarks[#benchmarks + 1] = { ("%s_%d"):format(pattern, size[1]), "matrix",
+      { size[1], size[2], pattern }, least = 2, parts = true, within = 0 }
+  end
+end
+for _, size in ipairs { { 1, 1000 }, { 64, 200 } } do
+  benchmarks[#benchmarks + 1] = { ("all_reduce_%d"):format(size[1]), "reduce",
+    { size[1], size[2] }, least = 2, parts = true, within = 0 }
+end
+local libraries = { collectives = "-lnccl", matrix = "-lnccl", reduce = "-lnccl" }
 
 local celer = os.getenv("CELER") or "build/release/celer"
 local folder
