@@ -309,7 +309,8 @@ print(q:drain(sum)())
       assert.matches("^x:17: hint: the range mapper of u has no closed form %(it compares bounds "
         .. "of its chunk, or captured numbers%): it was called for up to %d+ chunks, on every "
         .. "rank, 1 time, which took %S+ ms; there are more chunks on more ranks; what it gives "
-        .. "is kept for numbers that come again\nceler check: no mistakes found, 1 hint; ", r.report)
+        .. "is kept for numbers that come again\nceler check: no mistakes found, 1 hint; ",
+        r.report)
       r = check((text:gsub("BESIDE", "0")), ranks or nil)
       assert.matches("^x:16: mistake: kernel add: cg:read%(u%) touches what it was not promised: "
         .. "item %(23%), whose chunk %[%d+, 24%) was promised %[%d+, 24%), touches element %(0%); "
