@@ -51,13 +51,16 @@ local function without_local(text)
   return rest:find("^[%w_, \t]+=") and rest or names .. " = nil" .. rest:sub(#names + 1)
 end
 
--- The text as a function of what shows values, with the lines of the session. An
+-- The text as a function of what shows values, with the lines of the session. `= x` and
+-- `return x` show x, as at Lua's own prompt. An
 -- expression is an argument, as a tail call would leave no line for messages; what
 -- ends in a comment has the parenthesis in the next line, which some messages name.
 local function compile(text, first)
   local before, name = ("\n"):rep(first - 1), "@" .. NAME
+  text = text:gsub("^%s*=", "return ")
+  local expression = text:match "^%s*return%s+(.*)$" or text
   for _, close in ipairs { ")", "\n)" } do
-    local chunk = loadstring(before .. "(...)(" .. text .. close, name)
+    local chunk = loadstring(before .. "(...)(" .. expression .. close, name)
     if chunk then return chunk end
   end
   return loadstring(before .. without_local(text), name)

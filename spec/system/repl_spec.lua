@@ -31,6 +31,8 @@ describe("lines", function()
     assert.equal("", t:enter("  return x", 5, true))
     assert.equal("", t:enter("end", 6))
     assert.equal("7", t:enter("f()", 7))
+    assert.equal("7\t8", t:enter("return f(), 8", 8))
+    assert.equal("49", t:enter("= x * -- so much", 9, true) .. t:enter("  x", 10))
     assert.equal(0, t:close())
   end)
 
