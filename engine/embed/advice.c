@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "device/clock.h"
-#include "embed/core.h"
+#include "embed/frame.h"
+#include "embed/state.h"
 
 enum {
   WAITS = 1000,      /* of one line */

@@ -32,58 +32,19 @@ cel_box cel__check_box(lua_State *L, int index) {
   return box;
 }
 
-static const char files_key;
-
-/* Lua strings are interned: once anchored, equal names are one pointer. */
-static const char *keep_name(lua_State *L, int index) {
-  static const char *last;
-  const char *name = luaL_checkstring(L, index);
-  if (name == last) return name;
-  lua_pushlightuserdata(L, (void *)&files_key);
-  lua_rawget(L, LUA_REGISTRYINDEX);
-  if (lua_isnil(L, -1)) {
-    lua_pop(L, 1);
-    lua_newtable(L);
-    lua_pushlightuserdata(L, (void *)&files_key);
-    lua_pushvalue(L, -2);
-    lua_rawset(L, LUA_REGISTRYINDEX);
-  }
-  lua_pushvalue(L, index);
-  lua_pushboolean(L, 1);
-  lua_rawset(L, -3);
-  lua_pop(L, 1);
-  last = name;
-  return name;
+void cel__set_text(lua_State *L, const char *key, const char *text) {
+  lua_pushstring(L, text);
+  lua_setfield(L, -2, key);
 }
 
-cel_place cel__check_place(lua_State *L, int index) {
-  if (lua_isnoneornil(L, index)) return (cel_place){0};
-  return (cel_place){keep_name(L, index),
-                     (int32_t)luaL_optinteger(L, index + 1, 0)};
+void cel__set_number(lua_State *L, const char *key, lua_Number value) {
+  lua_pushnumber(L, value);
+  lua_setfield(L, -2, key);
 }
 
-bool cel__is_users(lua_State *L, lua_Debug *frame) {
-  lua_getinfo(L, "Sl", frame);
-  return *frame->what != 'C' && strncmp(frame->source, "=celer/", 7) != 0;
-}
-
-bool cel__find_user(lua_State *L, lua_Debug *frame) {
-  for (int level = 1; lua_getstack(L, level, frame); ++level)
-    if (cel__is_users(L, frame)) return true;
-  return false;
-}
-
-const char *cel__file_of(const lua_Debug *frame) {
-  return frame->source[0] == '@' ? frame->source + 1 : frame->short_src;
-}
-
-cel_place cel__user_place(lua_State *L) {
-  lua_Debug frame;
-  if (!cel__find_user(L, &frame)) return (cel_place){0};
-  lua_pushstring(L, cel__file_of(&frame));
-  cel_place place = {keep_name(L, lua_gettop(L)), frame.currentline};
-  lua_pop(L, 1);
-  return place;
+void cel__set_integer(lua_State *L, const char *key, lua_Integer value) {
+  lua_pushinteger(L, value);
+  lua_setfield(L, -2, key);
 }
 
 static void add_functions(lua_State *L, const luaL_Reg *functions) {

@@ -12,6 +12,7 @@
 #include <lauxlib.h>
 
 #include "device/kernel.h"
+#include "embed/frame.h"
 #include "embed/state.h"
 
 /* Starts the engine when it is not running; raises nothing, returns a status.
@@ -46,22 +47,13 @@ const cel_rule **cel__new_rule(lua_State *L);
 /* A box from six integers starting at `index`: min, then max. */
 cel_box cel__check_box(lua_State *L, int index);
 
+/* Fields of the table on top of the stack. */
+void cel__set_text(lua_State *L, const char *key, const char *text);
+void cel__set_number(lua_State *L, const char *key, lua_Number value);
+void cel__set_integer(lua_State *L, const char *key, lua_Integer value);
+
 /* Where time() counts from, before any lane runs. */
 void cel__clock_start(void);
-
-/* A place from file and line at `index`, `index + 1`; the file name is kept
- * for the life of the state. */
-cel_place cel__check_place(lua_State *L, int index);
-
-/* Whether a frame is the user's: neither C nor one of celer's own files. */
-bool cel__is_users(lua_State *L, lua_Debug *frame);
-/* The innermost frame that is the user's, of the C function that asks; false
- * where there is none. */
-bool cel__find_user(lua_State *L, lua_Debug *frame);
-/* Its file, as the script was named, in full. */
-const char *cel__file_of(const lua_Debug *frame);
-/* Where that frame is, as cel__check_place. */
-cel_place cel__user_place(lua_State *L);
 
 /* A work that runs the encoded Lua function `blob` in a thread with a Lua
  * state, a host lane or for an interop task a GPU's; `hash` is equal on all

@@ -6,11 +6,6 @@
 /* Collective tasks number their groups from 1. */
 enum { GATHER_GROUP = 32767 };
 
-static void set_number(lua_State *L, const char *key, lua_Number value) {
-  lua_pushnumber(L, value);
-  lua_setfield(L, -2, key);
-}
-
 static void set_point(lua_State *L, const char *key, const int64_t *at,
                       int32_t dims) {
   lua_createtable(L, dims, 0);
@@ -35,7 +30,7 @@ static void set_note(lua_State *L, const char *key, const cel_fault_note *note,
                      const cel_audit_row *row) {
   if (note->count == 0) return;
   lua_createtable(L, 0, 3);
-  set_number(L, "count", (lua_Number)note->count);
+  cel__set_number(L, "count", (lua_Number)note->count);
   set_point(L, "at", note->at, row->dims);
   set_box(L, "chunk", &note->chunk, row->task_dims);
   lua_setfield(L, -2, key);
@@ -47,12 +42,12 @@ static void push_row(lua_State *L, const cel_audit_row *row) {
   lua_setfield(L, -2, "name");
   lua_pushstring(L, row->place.file);
   lua_setfield(L, -2, "file");
-  set_number(L, "line", row->place.line);
-  set_number(L, "access", row->access + 1);
-  set_number(L, "bytes", (lua_Number)row->element_size);
-  set_number(L, "chunks", (lua_Number)row->chunks);
-  set_number(L, "promised", (lua_Number)row->seen.promised);
-  set_number(L, "touched", (lua_Number)row->seen.touched);
+  cel__set_number(L, "line", row->place.line);
+  cel__set_number(L, "access", row->access + 1);
+  cel__set_number(L, "bytes", (lua_Number)row->element_size);
+  cel__set_number(L, "chunks", (lua_Number)row->chunks);
+  cel__set_number(L, "promised", (lua_Number)row->seen.promised);
+  cel__set_number(L, "touched", (lua_Number)row->seen.touched);
   lua_pushboolean(L, row->marks);
   lua_setfield(L, -2, "marks");
   set_note(L, "unwritten", &row->unwritten, row);

@@ -28,21 +28,16 @@ static int32_t read_list(lua_State *L, int index, const char **out) {
   return n;
 }
 
-static void set_integer(lua_State *L, const char *key, lua_Integer value) {
-  lua_pushinteger(L, value);
-  lua_setfield(L, -2, key);
-}
-
 static void push_params(lua_State *L, const cel_module *module, int32_t k) {
   const cel_param *param;
   int32_t n = cel_module_params(module, k, &param);
   lua_createtable(L, n, 0);
   for (int32_t i = 0; i < n; ++i) {
     lua_createtable(L, 0, 6);
-    set_integer(L, "kind", param[i].kind);
-    set_integer(L, "dims", param[i].dims);
-    set_integer(L, "size", param[i].size);
-    set_integer(L, "align", param[i].align);
+    cel__set_integer(L, "kind", param[i].kind);
+    cel__set_integer(L, "dims", param[i].dims);
+    cel__set_integer(L, "size", param[i].size);
+    cel__set_integer(L, "align", param[i].align);
     char class_ = (char)param[i].class_;
     lua_pushlstring(L, &class_, 1);
     lua_setfield(L, -2, "class");
@@ -126,12 +121,12 @@ static int kernel_info(lua_State *L) {
     return cel__push_failure(L);
   lua_createtable(L, 0, 8);
   if (info.architecture == 0) return 1;
-  set_integer(L, "architecture", info.architecture);
-  set_integer(L, "registers", info.registers);
-  set_integer(L, "shared_bytes", info.shared);
-  set_integer(L, "local_bytes", info.local_);
-  set_integer(L, "threads_per_block", info.threads);
-  set_integer(L, "blocks_per_multiprocessor", info.blocks);
+  cel__set_integer(L, "architecture", info.architecture);
+  cel__set_integer(L, "registers", info.registers);
+  cel__set_integer(L, "shared_bytes", info.shared);
+  cel__set_integer(L, "local_bytes", info.local_);
+  cel__set_integer(L, "threads_per_block", info.threads);
+  cel__set_integer(L, "blocks_per_multiprocessor", info.blocks);
   lua_pushnumber(L, info.occupancy);
   lua_setfield(L, -2, "occupancy");
   return 1;

@@ -11,16 +11,6 @@
 #include "embed/core.h"
 #include "embed/interrupt.h"
 
-static void set_text(lua_State *L, const char *key, const char *text) {
-  lua_pushstring(L, text);
-  lua_setfield(L, -2, key);
-}
-
-static void set_number(lua_State *L, const char *key, lua_Number value) {
-  lua_pushnumber(L, value);
-  lua_setfield(L, -2, key);
-}
-
 /* The array at the top of the stack. */
 static void read_list(lua_State *L, cel_choice_wish *wish) {
   wish->listed = lua_istable(L, -1) ? (int32_t)lua_objlen(L, -1) : 0;
@@ -174,11 +164,11 @@ static int run_gpu(lua_State *L) {
   int32_t ordinal = (int32_t)luaL_checkinteger(L, 1);
   if (cel_cuda_look(ordinal, &device) != CEL_E_OK) return cel__push_failure(L);
   lua_newtable(L);
-  set_text(L, "name", device.name);
-  set_text(L, "bus", device.bus);
-  set_number(L, "major", device.major);
-  set_number(L, "minor", device.minor);
-  set_number(L, "memory", (lua_Number)device.memory);
+  cel__set_text(L, "name", device.name);
+  cel__set_text(L, "bus", device.bus);
+  cel__set_number(L, "major", device.major);
+  cel__set_number(L, "minor", device.minor);
+  cel__set_number(L, "memory", (lua_Number)device.memory);
   lua_newtable(L);
   int32_t gpus = cel_cuda_count(why, sizeof why);
   for (int32_t i = 0, n = 0; i < gpus; ++i) {
@@ -253,7 +243,7 @@ static int run_info(lua_State *L) {
   char text[256];
   cel_topology_describe(text, sizeof text);
   lua_newtable(L);
-  set_text(L, "cpu", text);
+  cel__set_text(L, "cpu", text);
   cel_topology topology;
   const cel_transport *t = session->transport;
   if (cel_topology_find(t->local_rank, t->local_ranks, &topology) == CEL_E_OK) {
@@ -265,19 +255,19 @@ static int run_info(lua_State *L) {
     lua_setfield(L, -2, "bound");
   }
   const char *compiler = cel_compiler_describe();
-  set_text(L, "compiler", compiler != NULL ? compiler : "none found");
+  cel__set_text(L, "compiler", compiler != NULL ? compiler : "none found");
   cel_cuda_describe(text, sizeof text);
-  set_text(L, "driver", text);
+  cel__set_text(L, "driver", text);
   const char *nvrtc = cel_nvrtc_version();
   if (nvrtc == NULL) cel_nvrtc_api_load(text, sizeof text);
-  set_text(L, "nvrtc", nvrtc != NULL ? nvrtc : text);
+  cel__set_text(L, "nvrtc", nvrtc != NULL ? nvrtc : text);
   char warning[256], folder[512];
   cel_cache_describe(folder, sizeof folder, warning, sizeof warning);
-  set_text(L, "cache", folder);
+  cel__set_text(L, "cache", folder);
   cel_mpi_describe(text, sizeof text);
-  set_text(L, "mpi", text);
-  set_text(L, "transport", t->name);
-  set_text(L, "version", cel_version());
+  cel__set_text(L, "mpi", text);
+  cel__set_text(L, "transport", t->name);
+  cel__set_text(L, "version", cel_version());
   return 1;
 }
 
@@ -312,8 +302,8 @@ static int run_counts(lua_State *L) {
       {"horizons", c.horizons},
   };
   lua_newtable(L);
-  set_number(L, "wall", (lua_Number)times.wall * 1e-9);
-  set_number(L, "waited", (lua_Number)times.waited * 1e-9);
+  cel__set_number(L, "wall", (lua_Number)times.wall * 1e-9);
+  cel__set_number(L, "waited", (lua_Number)times.waited * 1e-9);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     lua_pushnumber(L, (lua_Number)rows[i].value);
     lua_setfield(L, -2, rows[i].name);
@@ -332,13 +322,13 @@ static int run_profile(lua_State *L) {
   lua_createtable(L, (int)n, 0);
   for (uint32_t i = 0; i < n; ++i, ++row) {
     lua_createtable(L, 0, 7);
-    set_text(L, "kind", cel_span_name(row->kind));
-    set_text(L, "name", row->name);
-    set_text(L, "way", cel_profile_way(row));
-    set_number(L, "count", (lua_Number)row->count);
-    set_number(L, "total", (lua_Number)row->total);
-    set_number(L, "max", (lua_Number)row->max);
-    set_number(L, "bytes", (lua_Number)row->bytes);
+    cel__set_text(L, "kind", cel_span_name(row->kind));
+    cel__set_text(L, "name", row->name);
+    cel__set_text(L, "way", cel_profile_way(row));
+    cel__set_number(L, "count", (lua_Number)row->count);
+    cel__set_number(L, "total", (lua_Number)row->total);
+    cel__set_number(L, "max", (lua_Number)row->max);
+    cel__set_number(L, "bytes", (lua_Number)row->bytes);
     lua_rawseti(L, -2, (int)i + 1);
   }
   return 1;

@@ -32,23 +32,13 @@ static int see_draw(lua_State *L) {
   return 0;
 }
 
-static void set_text(lua_State *L, const char *key, const char *text) {
-  lua_pushstring(L, text);
-  lua_setfield(L, -2, key);
-}
-
-static void set_number(lua_State *L, const char *key, lua_Number value) {
-  lua_pushnumber(L, value);
-  lua_setfield(L, -2, key);
-}
-
 static void push_dependencies(lua_State *L, const cel_drawn_node *node) {
   static const char *const kinds[] = {"true", "anti", "output", "order"};
   lua_createtable(L, (int)node->deps, 0);
   for (uint32_t i = 0; i < node->deps; ++i) {
     lua_createtable(L, 0, 2);
-    set_number(L, "id", (lua_Number)node->dep[i].id);
-    set_text(L, "kind", kinds[node->dep[i].kind]);
+    cel__set_number(L, "id", (lua_Number)node->dep[i].id);
+    cel__set_text(L, "kind", kinds[node->dep[i].kind]);
     lua_rawseti(L, -2, (int)i + 1);
   }
 }
@@ -64,13 +54,13 @@ static int see_drawn(lua_State *L) {
   lua_createtable(L, (int)n, 0);
   for (uint32_t i = 0; i < n; ++i, ++node) {
     lua_createtable(L, 0, 8);
-    set_number(L, "id", (lua_Number)node->id);
-    set_number(L, "task", (lua_Number)node->task);
-    set_text(L, "kind", node->kind);
-    set_text(L, "name", node->name);
-    set_text(L, "text", node->text);
-    set_text(L, "file", node->place.file);
-    set_number(L, "line", node->place.line);
+    cel__set_number(L, "id", (lua_Number)node->id);
+    cel__set_number(L, "task", (lua_Number)node->task);
+    cel__set_text(L, "kind", node->kind);
+    cel__set_text(L, "name", node->name);
+    cel__set_text(L, "text", node->text);
+    cel__set_text(L, "file", node->place.file);
+    cel__set_number(L, "line", node->place.line);
     push_dependencies(L, node);
     lua_setfield(L, -2, "after");
     lua_rawseti(L, -2, (int)i + 1);

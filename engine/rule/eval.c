@@ -32,8 +32,8 @@ static cel_rule_fault apply(int64_t op, int64_t a, int64_t b, int64_t *out) {
   return CEL_RULE_FINE;
 }
 
-static int64_t variable(const cel_rule_use *use, const cel_box *chunk,
-                        int64_t op, int64_t word) {
+int64_t cel__variable_eval(const cel_rule_use *use, const cel_box *chunk,
+                           int64_t op, int64_t word) {
   switch (op) {
   case CEL_RULE_CONST: return word;
   case CEL_RULE_PARAM: return use->params[word];
@@ -52,7 +52,7 @@ cel_rule_fault cel__program_eval(const cel_rule_use *use, const int64_t *code,
   int64_t stack[CEL_RULE_DEPTH];
   int top = 0;
   if (length == 2) { /* a lone variable, as most are */
-    int64_t value = variable(use, chunk, code[0], code[1]);
+    int64_t value = cel__variable_eval(use, chunk, code[0], code[1]);
     if (value > CEL_RULE_LIMIT || value < -CEL_RULE_LIMIT)
       return CEL_RULE_OVERFLOWS;
     *out = value;
@@ -66,7 +66,7 @@ cel_rule_fault cel__program_eval(const cel_rule_use *use, const int64_t *code,
       if (fault) return fault;
       --top;
     } else {
-      int64_t value = variable(use, chunk, op, code[++i]);
+      int64_t value = cel__variable_eval(use, chunk, op, code[++i]);
       if (value > CEL_RULE_LIMIT || value < -CEL_RULE_LIMIT)
         return CEL_RULE_OVERFLOWS;
       stack[top++] = value;

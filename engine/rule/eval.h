@@ -16,6 +16,10 @@ typedef enum cel_rule_fault {
   CEL_RULE_UNLISTED   /* an opaque mapper was not asked about the chunk */
 } cel_rule_fault;
 
+/* What pushes a word onto the stack: a constant, a parameter, or an end of the
+ * chunk, the range or the buffer. */
+int64_t cel__variable_eval(const cel_rule_use *use, const cel_box *chunk,
+                           int64_t op, int64_t word);
 /* One program for one chunk; *out untouched unless FINE. */
 cel_rule_fault cel__program_eval(const cel_rule_use *use, const int64_t *code,
                                  int length, const cel_box *chunk,

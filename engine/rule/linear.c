@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "rule/eval.h"
+
 /* ---- domains and extremes ------------------------------------------------ */
 
 void cel__domain_whole(const cel_box *range, cel_domain *out) {
@@ -224,15 +226,9 @@ static bool choose(const cel_clamped *a, const cel_clamped *b, bool larger,
 static bool variable(const cel_rule_use *use, const cel_domain *domain,
                      int64_t op, int64_t word, cel_clamped *out) {
   cel_linear r = {0};
-  switch (op) {
-  case CEL_RULE_CONST: r.c = word; break;
-  case CEL_RULE_PARAM: r.c = use->params[word]; break;
-  case CEL_RULE_GLOBAL_MIN: r.c = use->range.min[word]; break;
-  case CEL_RULE_GLOBAL_MAX: r.c = use->range.max[word]; break;
-  case CEL_RULE_BUFFER:
-    r.c = use->extent.max[word] - use->extent.min[word];
-    break;
-  default:
+  if (op != CEL_RULE_MIN && op != CEL_RULE_MAX) {
+    r.c = cel__variable_eval(use, &use->range, op, word);
+  } else {
     if (op == CEL_RULE_MAX) word += 3;
     r.c = domain->offset[word];
     r.k[word] = domain->scale[word];

@@ -1,5 +1,7 @@
 #include "rule/monotone.h"
 
+#include "rule/eval.h"
+
 /* low <= den * x <= high, where the value is x or, `clamped`, the larger or the
  * smaller of x and a constant, perhaps repeatedly. Clamps do no harm: where
  * [lo, hi) unites, so do its intersection with [c, ...) and its union with
@@ -23,22 +25,12 @@ static bool is_constant(const enclosed *x, int64_t *out) {
 static bool variable(const cel_rule_use *use, const cel_units *units,
                      int64_t op, int64_t word, enclosed *out) {
   cel_linear r = {0};
-  bool varies = false;
-  switch (op) {
-  case CEL_RULE_CONST: r.c = word; break;
-  case CEL_RULE_PARAM: r.c = use->params[word]; break;
-  case CEL_RULE_GLOBAL_MIN: r.c = use->range.min[word]; break;
-  case CEL_RULE_GLOBAL_MAX: r.c = use->range.max[word]; break;
-  case CEL_RULE_BUFFER:
-    r.c = use->extent.max[word] - use->extent.min[word];
-    break;
-  default:
-    varies = units->count[word] > 1;
-    if (!varies)
-      r.c = op == CEL_RULE_MIN ? use->range.min[word] : use->range.max[word];
-    else
-      r.k[word += op == CEL_RULE_MAX ? 3 : 0] = 1;
-  }
+  bool varies =
+      (op == CEL_RULE_MIN || op == CEL_RULE_MAX) && units->count[word] > 1;
+  if (varies)
+    r.k[word += op == CEL_RULE_MAX ? 3 : 0] = 1;
+  else
+    r.c = cel__variable_eval(use, &use->range, op, word);
   *out = exactly(r);
   out->rises = varies ? 1u << word : 0;
   return r.c <= CEL_RULE_LIMIT && r.c >= -CEL_RULE_LIMIT;

@@ -73,20 +73,26 @@ size_t cel__checks_bytes(const cel__checks *checks) {
 
 /* ---- texts --------------------------------------------------------------- */
 
-static const char *box_text(const cel_box *box, int dims, char *text,
-                            int size) {
-  cel__box_text(box, dims, text, size);
-  return text;
-}
+/* A counter-example in words. */
+typedef struct shown {
+  char a[BOX_TEXT], b[BOX_TEXT], point[BOX_TEXT];
+} shown;
 
-static const char *point_text(const int64_t point[3], int dims, char *text,
-                              int size) {
+static void point_text(const int64_t point[3], int dims, char *text, int size) {
   int n = snprintf(text, (size_t)size, "(");
   for (int d = 0; d < dims && n < size - 2; ++d)
     n += snprintf(text + n, (size_t)(size - n), "%s%" PRId64,
                   d == 0 ? "" : ", ", point[d]);
   if (n < size) snprintf(text + n, (size_t)(size - n), ")");
-  return text;
+}
+
+static shown show(const cel_group *group, const cel_access *access,
+                  const cel_counter_example *why) {
+  shown s;
+  cel__box_text(&why->a, group->dims, s.a, sizeof s.a);
+  cel__box_text(&why->b, group->dims, s.b, sizeof s.b);
+  point_text(why->point, access->buffer->dims, s.point, sizeof s.point);
+  return s;
 }
 
 static const char *name_of(const char *name) {
@@ -106,23 +112,20 @@ static cel_status fail_left(const cel_group *group, const cel_access *access) {
 
 static cel_status fail_overlap(const cel_group *group, const cel_access *access,
                                const cel_counter_example *why) {
-  char a[BOX_TEXT], b[BOX_TEXT], point[BOX_TEXT];
+  shown s = show(group, access, why);
   cel_fail(CEL_E_OVERLAP,
            "task '%s': its %s access to buffer '%s' overlaps: chunks %s and %s "
            "both write element %s; map every chunk to elements of its own, or "
            "permit only splits that keep them apart",
            name_of(group->name), cel_mode_name(access->mode),
-           name_of(access->buffer->name),
-           box_text(&why->a, group->dims, a, sizeof a),
-           box_text(&why->b, group->dims, b, sizeof b),
-           point_text(why->point, access->buffer->dims, point, sizeof point));
+           name_of(access->buffer->name), s.a, s.b, s.point);
   return cel_fail_at(group->place.file, group->place.line);
 }
 
 static cel_status fail_pair(const cel_group *group, uint32_t i, uint32_t j,
                             const cel_counter_example *why) {
-  char a[BOX_TEXT], b[BOX_TEXT], point[BOX_TEXT];
   const cel_access *x = &group->access[i], *y = &group->access[j];
+  shown s = show(group, x, why);
   cel_fail(
       CEL_E_OVERLAP,
       "task '%s': its accesses %u (%s) and %u (%s) to buffer '%s' overlap: "
@@ -130,32 +133,26 @@ static cel_status fail_pair(const cel_group *group, uint32_t i, uint32_t j,
       "every chunk to elements of its own in all accesses together, or "
       "permit only splits that keep them apart",
       name_of(group->name), i + 1, cel_mode_name(x->mode), j + 1,
-      cel_mode_name(y->mode), name_of(x->buffer->name),
-      box_text(&why->a, group->dims, a, sizeof a),
-      box_text(&why->b, group->dims, b, sizeof b),
-      point_text(why->point, x->buffer->dims, point, sizeof point));
+      cel_mode_name(y->mode), name_of(x->buffer->name), s.a, s.b, s.point);
   return cel_fail_at(group->place.file, group->place.line);
 }
 
 static cel_status fail_union(const cel_group *group, const cel_access *access,
                              const cel_counter_example *why) {
-  char a[BOX_TEXT], b[BOX_TEXT], point[BOX_TEXT];
+  shown s = show(group, access, why);
   cel_fail(CEL_E_ARGUMENT,
            "task '%s': the mapper of its %s access to buffer '%s' depends on "
            "how the range is split: chunks %s and %s together do not map to "
            "what their union maps to, see element %s; a mapper must give for a "
            "chunk what it gives for the chunk's parts",
            name_of(group->name), cel_mode_name(access->mode),
-           name_of(access->buffer->name),
-           box_text(&why->a, group->dims, a, sizeof a),
-           box_text(&why->b, group->dims, b, sizeof b),
-           point_text(why->point, access->buffer->dims, point, sizeof point));
+           name_of(access->buffer->name), s.a, s.b, s.point);
   return cel_fail_at(group->place.file, group->place.line);
 }
 
 static cel_status fail_parts(const cel_group *group, const cel_access *access,
                              const cel_counter_example *why) {
-  char a[BOX_TEXT], b[BOX_TEXT], point[BOX_TEXT];
+  shown s = show(group, access, why);
   cel_fail(
       CEL_E_ARGUMENT,
       "task '%s': the mapper of its %s access to buffer '%s' does not give "
@@ -163,10 +160,7 @@ static cel_status fail_parts(const cel_group *group, const cel_access *access,
       "element %s; a mapper must give for a chunk what it gives for the "
       "chunk's parts",
       name_of(group->name), cel_mode_name(access->mode),
-      name_of(access->buffer->name),
-      box_text(&why->b, group->dims, b, sizeof b),
-      box_text(&why->a, group->dims, a, sizeof a),
-      point_text(why->point, access->buffer->dims, point, sizeof point));
+      name_of(access->buffer->name), s.b, s.a, s.point);
   return cel_fail_at(group->place.file, group->place.line);
 }
 

@@ -1,0 +1,27 @@
+/* frame.h -- which lines of Lua are the user's, and places of them.
+ *
+ * Thread: that of the state.
+ */
+#ifndef CEL_EMBED_FRAME_H
+#define CEL_EMBED_FRAME_H
+
+#include <lua.h>
+#include <stdbool.h>
+
+#include "task/place.h"
+
+/* A place from file and line at `index`, `index + 1`; the file name is kept
+ * for the life of the state. */
+cel_place cel__check_place(lua_State *L, int index);
+
+/* Whether a frame is the user's: neither C nor one of celer's own files. */
+bool cel__is_users(lua_State *L, lua_Debug *frame);
+/* The innermost frame that is the user's, of the C function that asks; false
+ * where there is none. */
+bool cel__find_user(lua_State *L, lua_Debug *frame);
+/* Its file, as the script was named, in full. */
+const char *cel__file_of(const lua_Debug *frame);
+/* Where that frame is, as cel__check_place. */
+cel_place cel__user_place(lua_State *L);
+
+#endif
