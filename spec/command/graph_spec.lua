@@ -197,6 +197,30 @@ describe("the command graph", function()
     end
   end)
 
+  it("has epochs between all that comes before and all that comes after", function()
+    local r = ranks.new(3)
+    local u, v = two_buffers(r, 12)
+    for step = 1, 7 do
+      stencil(r, u, v, 12)
+      stencil(r, v, u, 12)
+      if step % 3 == 0 then r:epoch() end
+    end
+    for k = 0, 2 do
+      local epochs = r:of(k, "epoch")
+      assert.equal(3, #epochs) -- with the one it begins with
+      for i, epoch in ipairs(epochs) do
+        local before, next_ = epochs[i - 1], epochs[i + 1]
+        for id = before and before.id + 1 or epoch.id + 1, epoch.id - 1 do
+          assert.is_true(r:reaches(k, epoch.id, id))
+        end
+        for id = epoch.id + 1, (next_ and next_.id or #r.rank[k].commands) do
+          assert.is_true(r:reaches(k, id, epoch.id))
+          for dep in pairs(r.rank[k].commands[id].deps) do assert.is_true(dep >= epoch.id) end
+        end
+      end
+    end
+  end)
+
   it("frees after all users", function()
     local r = ranks.new(2)
     local u = r:buffer({ 8 })

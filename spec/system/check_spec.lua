@@ -71,6 +71,20 @@ q:drain(v)
     .. "item %((%d+)%), whose chunk %[%1, %d+%) was promised %[%d+, %d+%), touches element "
     .. "%(%d+%); %d+ such accesses\n")
 
+  planted("an element outside in the last of three dimensions", [==[
+local u = celer.buffer("int", { 12, 3, 5 }, { name = "u", init = function() return 1 end })
+local v = celer.buffer("int", { 12, 3, 5 }, { name = "v" })
+local k = celer.kernel [=[
+  kernel void shift(item<3> it, in<int, 3> u, out<int, 3> v) {
+    v(it[0], it[1], it[2]) = u(it[0], it[1], it[1] == 1 ? it[2] + 1 : it[2]);
+  }
+]=]
+q:submit(function(cg) cg:parallel_for({ 12, 3, 5 }, k, cg:read(u), cg:discard_write(v)) end)
+q:drain(v)
+]==], "^x:10: mistake: kernel shift: cg:read%(u%) touches what it was not promised: "
+    .. "item %((%d+), 1, 4%), whose chunk %[(%d+), (%d+)%) x %[0, 3%) x %[0, 5%) was promised "
+    .. "%[%2, %3%) x %[0, 3%) x %[0, 5%), touches element %(%1, 1, 5%); 12 such accesses\n")
+
   planted("a write that belongs to another chunk", [==[
 local v = celer.buffer("int", { 24 }, { name = "v", init = function() return 0 end })
 local k = celer.kernel [=[
