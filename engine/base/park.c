@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SPIN_NS = 20000 };
+enum { SPIN_NS = 20000, SPIN_CORES = 4 };
 
 void cel_park_init(cel_park *park) {
   atomic_init(&park->news, 0);
@@ -46,8 +46,17 @@ int32_t cel_park_cores(void) {
   return n;
 }
 
+bool cel_park_crowded(void) {
+  return cel_park_cores() < SPIN_CORES;
+}
+
+void cel_park_defer(void) {
+  struct sched_param none = {0};
+  if (cel_park_crowded()) sched_setscheduler(0, SCHED_BATCH, &none);
+}
+
 static bool spin(const cel_park *park, uint32_t seen) {
-  if (cel_park_cores() < 4) return cel_park_look(park) != seen;
+  if (cel_park_crowded()) return cel_park_look(park) != seen;
   for (int64_t end = now_ns() + SPIN_NS; now_ns() < end;) {
     for (int i = 0; i < 64; ++i) {
       if (cel_park_look(park) != seen) return true;

@@ -27,6 +27,13 @@ void cel_park_init(cel_park *park);
 /* Cores that this process may run on: a launcher may have bound it to few, as
  * mpirun binds two ranks to one each. Thread: any. */
 int32_t cel_park_cores(void);
+/* Cores are so few that the threads of an engine share them. Thread: any. */
+bool cel_park_crowded(void);
+/* Where cores are few, the calling thread is from now on one that is woken for
+ * work to be done some time, and does not take the core from who wakes it: that
+ * one goes on until it waits, and has more ready by then. For threads which
+ * nobody waits for but by others that are not such. Thread: the one. */
+void cel_park_defer(void);
 /* Thread: any waiter. */
 uint32_t cel_park_look(const cel_park *park);
 /* Returns when there was a wake since `seen`, or after `timeout_us`

@@ -107,9 +107,8 @@ static void progress(cel__mpi *m) {
 /* A send that waits for a credit counts, too: the credit wakes nobody. */
 static bool busy(cel_transport *t) {
   const cel__mpi *m = (const cel__mpi *)t;
-  return m->transfers > 0 || m->words_out > 0 || m->telling ||
-         m->first_vote != NULL || m->done_head < m->done.n ||
-         m->told_head < m->told.n;
+  return m->transfers > 0 || m->words_out > 0 || m->telling || m->awaited > 0 ||
+         m->done_head < m->done.n || m->told_head < m->told.n;
 }
 
 static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {

@@ -130,7 +130,7 @@ typedef struct cel__mpi_vote cel__mpi_vote;
 struct cel__mpi_vote {
   uint64_t index;
   uint64_t mine[6], most[6];
-  bool complete;
+  bool complete, awaited;
   cel__mpi_vote *next;
 };
 
@@ -185,6 +185,7 @@ typedef struct cel__mpi {
   uint64_t next_vote;
   cel__mpi_vote *first_vote, *last_vote;
   cel_report report; /* who failed before the executor started */
+  uint32_t awaited;  /* of the votes that have not been reported */
 } cel__mpi;
 
 /* mpi.c */

@@ -94,6 +94,7 @@ void cel__mpi_agree(cel_transport *t, const cel_agreement *mine) {
   if (m->base.broken != NULL) return;
   cel__mpi_vote *vote = cel_alloc_zero(sizeof *vote);
   *vote = (cel__mpi_vote){.index = mine->index,
+                          .awaited = mine->awaited,
                           .mine = {mine->hash, ~mine->hash, mine->count,
                                    ~mine->count, mine->index, ~mine->index}};
   MPI_Request request;
@@ -108,6 +109,7 @@ void cel__mpi_agree(cel_transport *t, const cel_agreement *mine) {
   else
     m->first_vote = vote;
   m->last_vote = vote;
+  if (vote->awaited) ++m->awaited;
   cel__mpi_track(m, request, CEL__AGREE, vote);
 }
 
@@ -119,6 +121,7 @@ cel_agreed cel__mpi_agreed(cel_transport *t, uint64_t *index) {
   for (int i = 0; i < 6; i += 2)
     same = same && vote->most[i] == ~vote->most[i + 1];
   *index = vote->index;
+  if (vote->awaited) --m->awaited;
   m->first_vote = vote->next;
   if (m->first_vote == NULL) m->last_vote = NULL;
   cel_free(vote);

@@ -126,6 +126,7 @@ typedef struct cel_chained {
 typedef struct cel_agreement {
   uint64_t index; /* 0, 1, 2, ... */
   uint64_t hash, count;
+  bool awaited; /* somebody waits for it; else it may take its time */
 } cel_agreement;
 
 typedef enum cel_agreed {
@@ -183,7 +184,8 @@ struct cel_transport {
   /* Nothing is to be put on streams any more: puts that wait for another rank
    * give up. May be null. */
   void (*halt)(cel_transport *t);
-  /* Whether anything is outstanding, so that a waiter must nap, not sleep. */
+  /* Whether anything is outstanding, so that a waiter must nap, not sleep. An
+   * agreement that nobody waits for is nothing of that kind. */
   bool (*busy)(cel_transport *t);
   /* Starts the next agreement; one at a time per index, indices in order. */
   void (*agree)(cel_transport *t, const cel_agreement *mine);

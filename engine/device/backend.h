@@ -56,6 +56,7 @@ typedef struct cel_job {
   const cel_work *work; /* CALL */
   int32_t lane;         /* of a host's, once it is there */
   bool follows;         /* what it begins after may be before it there */
+  bool quiet;           /* who waits for it is behind it there; see exec/host.h */
   cel_call call;        /* CALL; call.view is the submitter's too */
   const char *name;     /* of the task, for profilers; may be null */
   /* By a backend that is `timed`: when the device worked on it, in ns of

@@ -243,6 +243,7 @@ static void issue_to_host(cel_executor *e, cel_node *node) {
   node->host =
       (int16_t)cel_host_lanes_submit(e->config.host, &record->job, node->host);
   mark_issued(e, node);
+  cel_lanes_hush(e->config.host, &e->window, node);
 }
 
 /* Or waits for room in its lane, READY as before. */
@@ -523,8 +524,11 @@ bool cel_executor_step(cel_executor *executor) {
 }
 
 void cel_executor_add(cel_executor *executor, const cel_instr *instr) {
-  executor->undone++;
-  consider(executor, cel_window_add(&executor->window, instr));
+  cel_executor *e = executor;
+  cel_node *node = cel_window_add(&e->window, instr);
+  e->undone++;
+  cel_lanes_hush(e->config.host, &e->window, node);
+  consider(e, node);
 }
 
 void cel_executor_halt(cel_executor *executor) {

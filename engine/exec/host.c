@@ -9,7 +9,7 @@
 #include "base/vec.h"
 #include "device/clock.h"
 
-enum { MAX_LANES = 64 };
+enum { MAX_LANES = 64, QUIET_NS = 50000 };
 
 /* Jobs in the order in which they came; taken from `head`. */
 typedef struct queue {
@@ -24,6 +24,7 @@ typedef struct lane {
   queue queue;
   uint32_t load; /* queued and running */
   uint64_t last; /* newest ticket, or what is to follow it; the executor's */
+  int64_t quiet; /* the thread's: since when it has woken nobody; 0: not yet */
   bool failed;   /* a job has, since then none that follows is begun */
   bool started;
   uint32_t group; /* the collective tasks that it is for; 0: all else */
@@ -115,21 +116,40 @@ static cel_job *next_job(lane *l) {
   }
 }
 
+/* Whether the executor has to know now that it is done. */
+static bool is_news(lane *l, const cel_job *job, const cel_done *done) {
+  if (!job->quiet || done->error != NULL || l->queue.head == l->queue.jobs.n)
+    return true;
+  int64_t now = cel_now_ns();
+  if (l->quiet == 0) l->quiet = now;
+  return now - l->quiet > l->lanes->config.quiet_ns;
+}
+
+/* The job is the executor's again. */
+static void give_back(lane *l, const cel_job *job, cel_done done) {
+  struct cel_host_lanes *all = l->lanes;
+  pthread_mutex_lock(&all->lock);
+  bool news = is_news(l, job, &done);
+  l->load--;
+  cel_vec_push(&all->done, done);
+  atomic_store_explicit(&all->finished, all->done.n, memory_order_release);
+  pthread_mutex_unlock(&all->lock);
+  if (!news || all->config.park == NULL) return;
+  l->quiet = 0;
+  cel_park_wake(all->config.park);
+}
+
 static void *lane_main(void *argument) {
   lane *l = argument;
   struct cel_host_lanes *all = l->lanes;
   const cel_host_config *c = &all->config;
   pthread_setname_np(pthread_self(),
                      l->group != 0 ? "host-group" : "host-lane");
+  cel_park_defer();
   if (c->enter != NULL) lane_state = c->enter(c->context);
   for (cel_job *job; (job = next_job(l)) != NULL;) {
     cel_done done = run(l, job);
-    pthread_mutex_lock(&all->lock);
-    l->load--;
-    cel_vec_push(&all->done, done);
-    atomic_store_explicit(&all->finished, all->done.n, memory_order_release);
-    pthread_mutex_unlock(&all->lock);
-    if (c->park != NULL) cel_park_wake(c->park);
+    give_back(l, job, done);
   }
   if (c->leave != NULL) c->leave(c->context, lane_state);
   cel_comm_destroy(l->comm);
@@ -264,6 +284,7 @@ cel_host_lanes *cel_host_lanes_create(const cel_host_config *config) {
   lanes->random.state = config->seed;
   lanes->n = config->lanes < 1 ? 1 : config->lanes;
   if (lanes->n > MAX_LANES) lanes->n = MAX_LANES;
+  if (lanes->config.quiet_ns == 0) lanes->config.quiet_ns = QUIET_NS;
   pthread_mutex_init(&lanes->lock, NULL);
   for (int32_t i = 0; i < lanes->n; ++i) init_lane(lanes, &lanes->lane[i], 0);
   init_lane(lanes, &lanes->objects, 0);
@@ -339,6 +360,12 @@ int32_t cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job,
     cel_park_wake(&l->news);
   }
   return job->lane < 0 ? -1 : job->lane;
+}
+
+void cel_host_lanes_hush(cel_host_lanes *lanes, cel_job *job, bool quiet) {
+  pthread_mutex_lock(&lanes->lock);
+  job->quiet = quiet;
+  pthread_mutex_unlock(&lanes->lock);
 }
 
 static void drop(cel_host_lanes *lanes, const cel_job *job) {

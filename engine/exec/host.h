@@ -27,12 +27,13 @@ typedef struct cel_host_config {
   /* Nothing is run: a job is complete once it has been submitted, and its
    * work's stand-in has been called. */
   bool dry;
-  cel_park *park; /* woken at each completion */
+  cel_park *park; /* woken at completions, see cel_host_lanes_hush */
   /* Whose communicators groups join, each in its own lane before its first
    * task; outlives the lanes. Null where there are no collective tasks. */
   cel_transport *transport;
-  bool forgiving; /* what follows a job that fails is run all the same */
-  bool timed;     /* fills in begin and end of its jobs, see cel_job */
+  bool forgiving;   /* what follows a job that fails is run all the same */
+  bool timed;       /* fills in begin and end of its jobs, see cel_job */
+  int64_t quiet_ns; /* see cel_host_lanes_hush; 0: some 50 us */
   /* Makes and frees what a lane keeps for itself (a lua_State); both run in
    * the lane's thread; may be null. A work's fn finds it by
    * cel_host_lane_state(). */
@@ -54,6 +55,12 @@ int32_t cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job,
  * or where nobody else does. Thread: executor. */
 bool cel_host_lanes_follow(cel_host_lanes *lanes, const cel_work *work,
                            int32_t after, uint64_t ticket, uint64_t own);
+/* Whether all that waits for a job is behind it in its lane. Then nobody is
+ * woken when it is done, as long as the lane goes on with another and quiet_ns
+ * have not passed since somebody was: it comes back with the next. What a chain
+ * costs is that of its jobs, and not a switch of threads for each. Thread:
+ * executor. */
+void cel_host_lanes_hush(cel_host_lanes *lanes, cel_job *job, bool quiet);
 /* Jobs that no lane has begun come back without having been run. Thread:
  * executor. */
 void cel_host_lanes_drop(cel_host_lanes *lanes);

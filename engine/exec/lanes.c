@@ -2,6 +2,8 @@
 
 #include "exec/conflict.h"
 
+enum { FOLLOWERS = 8 };
+
 void cel_lanes_init(cel_lanes *lanes, cel_backend *backend,
                     uint64_t chain_bytes, uint32_t depth) {
   const cel_backend *b = backend;
@@ -121,6 +123,31 @@ bool cel_lanes_may_follow_host(cel_host_lanes *host, cel_window *window,
     return false;
   node->host = newest->host;
   return true;
+}
+
+/* Few are looked at: else somebody waits. */
+static bool is_followed(cel_window *window, const cel_node *node) {
+  int32_t i = node->successors;
+  for (int n = 0; i != CEL_NO_EDGE; i = window->edges.at[i].next) {
+    const cel_node *to = cel_window_node(window, window->edges.at[i].to);
+    bool behind = to->state >= CEL_NODE_ISSUED && to->host == node->host;
+    if (++n > FOLLOWERS || (!behind && to->instr->kind != CEL_INSTR_HORIZON))
+      return false;
+  }
+  return true;
+}
+
+void cel_lanes_hush(cel_host_lanes *host, cel_window *window,
+                    const cel_node *node) {
+  for (uint32_t i = 0; i < node->instr->deps; ++i) {
+    const cel_node *dep = incomplete(window, node->instr, i);
+    if (dep == NULL || dep->host == CEL_NO_LANE ||
+        dep->state != CEL_NODE_ISSUED)
+      continue;
+    bool quiet = is_followed(window, dep);
+    if (quiet != dep->record->job.quiet)
+      cel_host_lanes_hush(host, &dep->record->job, quiet);
+  }
 }
 
 static uint32_t load_of(const cel_lane_use *lane) {

@@ -76,7 +76,10 @@ void cel__divergence_release(cel_divergence *d) {
 
 static void ask_agreement(cel_divergence *d, uint64_t hash, uint64_t count,
                           uint64_t epoch) {
-  cel_agreement mine = {d->next_index++, hash, count};
+  cel_agreement mine = {.index = d->next_index++,
+                        .hash = hash,
+                        .count = count,
+                        .awaited = epoch != 0 || d->ended};
   cel_vec_push(&d->marks, (cel_log_mark){mine, d->log0 + d->log.n, epoch});
   atomic_store_explicit(&d->asked, d->next_index, memory_order_release);
 }
@@ -105,8 +108,9 @@ void cel__divergence_log(cel_divergence *d, const cel_task *task) {
 
 void cel__divergence_end(cel_divergence *d) {
   pthread_mutex_lock(&d->lock);
-  if (!d->ended) ask_agreement(d, UINT64_MAX, UINT64_MAX, 0);
+  bool first = !d->ended;
   d->ended = true;
+  if (first) ask_agreement(d, UINT64_MAX, UINT64_MAX, 0);
   pthread_mutex_unlock(&d->lock);
 }
 

@@ -14,6 +14,7 @@ enum {
   POLLS = 64,         /* without a nap, with requests that only polling moves */
   BOUND_POLLS = 400,  /* where the rank has cores, or one, of its own */
   SPARE_POLLS = 4000, /* where every rank has cores to spare */
+  ALONE_POLLS = 100,  /* without letting others have the core */
   NAP_US = 50,        /* and then */
   CROWDED_NS = 500000,   /* a yield that takes longer: others want the core */
   CROWDED_NAPS = 64,     /* and so often it naps instead, then */
@@ -60,16 +61,13 @@ cel_status cel_engine_check(cel_engine *engine) {
 static void completed(void *context, const cel_instr *instr) {
   cel_engine *e = context;
   atomic_store_explicit(&e->reached, instr->task->id, memory_order_release);
-  atomic_fetch_add_explicit(&e->horizons_done, 1, memory_order_release);
-  /* An epoch is reached when all ranks have executed it. The scheduler retires
-   * what a horizon closes; after an epoch the next task has it do so: main is
-   * waiting, perhaps for the same core. */
-  if (instr->kind == CEL_INSTR_EPOCH) {
+  /* The next task has the scheduler retire what this closes: nobody waits for
+   * that, and main may, for the same core. Of an epoch main is told when all
+   * ranks have executed it. */
+  atomic_fetch_add(&e->horizons_done, 1);
+  if (instr->kind == CEL_INSTR_EPOCH)
     cel__divergence_executed(&e->divergence, instr->task->id);
-  } else {
-    cel_park_wake(&e->park);
-    cel_park_wake(&e->scheduler_park);
-  }
+  if (atomic_load(&e->awaits_turn)) cel_park_wake(&e->park);
 }
 
 static void instr_failed(void *context, const cel_instr *instr,
@@ -131,13 +129,24 @@ static bool yield(cel_engine *e) {
   return true;
 }
 
+/* Whether no other thread of the rank has work, and no other rank the core:
+ * then to let others have it gives it to nobody, and costs this thread its
+ * place before those that it will wake. */
+static bool is_alone(const cel_engine *e) {
+  return e->own_cores &&
+         atomic_load_explicit(&e->awaits, memory_order_relaxed) &&
+         cel_executor_quiet(e->executor) && cel_ring_empty(e->tasks);
+}
+
 /* Until there may be something to do. What the transport has under way moves
  * only when it is polled; another rank's word wakes nobody. */
 static void rest(cel_engine *e, uint32_t seen, int *polls) {
   cel_transport *t = e->config.transport;
   if (!t->busy(t))
     cel__engine_sleep(e, seen, t->ranks > 1 ? LISTEN_US : UINT32_MAX);
-  else if (++*polls >= e->polls || !yield(e))
+  else if (++*polls < ALONE_POLLS && is_alone(e))
+    return;
+  else if (*polls >= e->polls || !yield(e))
     cel__engine_sleep(e, seen, NAP_US);
 }
 
@@ -176,8 +185,7 @@ void cel__engine_pass(cel_engine *engine, void *item) {
 }
 
 bool cel_engine_congested(const cel_engine *engine) {
-  uint64_t done =
-      atomic_load_explicit(&engine->horizons_done, memory_order_acquire);
+  uint64_t done = atomic_load(&engine->horizons_done);
   return engine->horizons_made - done > (uint64_t)engine->config.horizons_ahead;
 }
 
@@ -277,7 +285,11 @@ static cel_status enter(cel_engine *e) {
   CEL_TRY(cel_engine_check(e));
   retire(e);
   if (!e->config.threads || !cel_engine_congested(e)) return CEL_E_OK;
-  return cel__engine_await(e, is_uncongested, NULL, e->config.interrupted);
+  atomic_store(&e->awaits_turn, true);
+  cel_status status =
+      cel__engine_await(e, is_uncongested, NULL, e->config.interrupted);
+  atomic_store_explicit(&e->awaits_turn, false, memory_order_relaxed);
+  return status;
 }
 
 /* ---- main: the program -------------------------------------------------- */
@@ -436,11 +448,20 @@ void cel_engine_count(const cel_engine *engine, cel_engine_counts *out) {
 
 /* ---- life --------------------------------------------------------------- */
 
+static bool is_bound(void) {
+  return cel_park_cores() < sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* Those that it is bound to; as far as can be told. */
+static bool has_own_cores(const cel_transport *t) {
+  return is_bound() && t->local_ranks <= sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 /* A nap takes longer than a message between neighbours. Ranks that are not
  * bound share all cores. */
 static int polls_for(const cel_transport *t) {
   int64_t cores = cel_park_cores();
-  bool bound = cores < sysconf(_SC_NPROCESSORS_ONLN);
+  bool bound = is_bound();
   int64_t ranks = bound || t->local_ranks < 1 ? 1 : t->local_ranks;
   if (cores >= 8 * ranks) return SPARE_POLLS;
   return bound ? BOUND_POLLS : POLLS;
@@ -448,6 +469,7 @@ static int polls_for(const cel_transport *t) {
 
 static void make_executor(cel_engine *e) {
   e->polls = polls_for(e->config.transport);
+  e->own_cores = has_own_cores(e->config.transport);
   const cel_engine_config *c = &e->config;
   cel_executor_config config = {.rank = c->transport->rank,
                                 .ranks = c->transport->ranks,

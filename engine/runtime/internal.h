@@ -49,8 +49,9 @@ typedef struct cel_owned_object {
 
 struct cel_engine {
   cel_engine_config config;
-  int polls;   /* before the executor naps, while messages are under way */
-  int crowded; /* executor: naps left before it tries to yield again */
+  int polls;      /* before the executor naps, while messages are under way */
+  bool own_cores; /* of this rank alone */
+  int crowded;    /* executor: naps left before it tries to yield again */
   cel_rules *rules;
   /* main */
   cel_task_graph *graph;
@@ -87,6 +88,9 @@ struct cel_engine {
   cel_watchdog watchdog; /* control messages move nothing */
   cel_idle idle;
   _Atomic(bool) awaits; /* by main: it waits */
+  /* By main, before it looks: it waits until fewer horizons are under way; the
+   * executor looks when one is done. One of them sees the other's. */
+  _Atomic(bool) awaits_turn;
   pthread_t scheduler_thread, executor_thread;
 };
 

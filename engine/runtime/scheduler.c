@@ -1,6 +1,6 @@
 #include "runtime/internal.h"
 
-enum { NAP_US = 50, IDLE_US = 20000 };
+enum { NAP_US = 50, IDLE_US = 20000, BATCH = 16 };
 
 /* ---- what the graphs emit ----------------------------------------------- */
 
@@ -118,12 +118,15 @@ static void wait_for_task(cel_engine *e, uint32_t seen, bool *idle) {
 
 void *cel__scheduler_main(void *engine) {
   cel_engine *e = engine;
-  bool idle = true;
+  bool idle = true, crowded = cel_park_crowded();
+  uint32_t steps = 0;
+  cel_park_defer();
   for (;;) {
     uint32_t seen = cel_park_look(&e->scheduler_park);
     if (atomic_load(&e->stop)) return NULL;
     if (cel__scheduler_step(e)) {
-      cel_park_wake(e->config.park);
+      if (!crowded || ++steps % BATCH == 0 || cel_ring_empty(e->tasks))
+        cel_park_wake(e->config.park);
       idle = false;
     } else {
       wait_for_task(e, seen, &idle);

@@ -102,8 +102,10 @@ static void hear(cel_transport *t, const settings *set, extras *x) {
 /* Every fifth vote one rank disagrees, in hash or in count. */
 static cel_agreement vote_of(const cel_transport *t, int64_t i) {
   bool odd = i % 5 == 4 && t->rank == i % t->ranks && t->ranks > 1;
-  cel_agreement a = {(uint64_t)i, 0x8000000000000000u + (uint64_t)i * 977,
-                     (uint64_t)i * 3};
+  cel_agreement a = {.index = (uint64_t)i,
+                     .hash = 0x8000000000000000u + (uint64_t)i * 977,
+                     .count = (uint64_t)i * 3,
+                     .awaited = i % 3 == 0};
   if (odd && i % 2 == 0) a.hash ^= (uint64_t)1 << (i % 64);
   if (odd && i % 2 == 1) a.count += 1;
   return a;

@@ -1,4 +1,4 @@
--- Host lanes with threads, through executor_check and groups_check.
+-- Host lanes with threads, through executor_check, hush_check and groups_check.
 local celer = require("spec.support.celer")
 
 local function check(name, ...)
@@ -14,6 +14,10 @@ end
 describe("host lanes", function()
   it("do each job once, each lane in a state of its own", function()
     assert.equal("2000 jobs\n", check("executor_check", "lanes"))
+  end)
+
+  it("wake the executor when somebody waits for what is done, and once for a chain", function()
+    assert.equal("told\n", check("hush_check"))
   end)
 
   it("give each group of collective tasks a thread, which may block", function()
