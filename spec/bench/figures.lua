@@ -58,6 +58,15 @@ local function place_of(list, value)
   end
 end
 
+-- What rows have by that name, each once.
+local function places_of(rows, name)
+  local places = {}
+  for _, row in ipairs(rows) do
+    if not place_of(places, row[name]) then places[#places + 1] = row[name] end
+  end
+  return places
+end
+
 -- The middle one, the least and the greatest of a list.
 local function spread(list)
   table.sort(list)
@@ -69,9 +78,17 @@ local function series(colour, dash)
   return { values = {}, low = {}, high = {}, colour = colour, dash = dash }
 end
 
--- One panel per program, three in a row. `fill(name)` gives its series.
-local function by_program(data, x, places, what, fill)
-  local p = plot.new()
+-- One panel per program, three in a row, over what rows have as `key`. `put(row, i,
+-- with, without)` adds a row to the two series, at place `i`.
+local function by_program(data, x, key, what, put)
+  local p, places = plot.new(), places_of(data.rows, key)
+  local function fill(name)
+    local with, without = series(WITH), series(WITHOUT)
+    for _, row in ipairs(data.rows) do
+      if row.program == name then put(row, place_of(places, row[key]), with, without) end
+    end
+    return { without, with }
+  end
   p:label(LEFT, 16, data.note, "")
   for i, name in ipairs(PROGRAMS) do
     p:panel { left = LEFT + (i - 1) % 3 * (plot.width + GAP),
@@ -118,20 +135,11 @@ function figures.scheduling.measure()
 end
 
 function figures.scheduling.draw(data)
-  local places = {}
-  for _, row in ipairs(data.rows) do
-    if not place_of(places, row.ranks) then places[#places + 1] = row.ranks end
-  end
-  return by_program(data, "ranks", places, "tasks scheduled a second", function(name)
-    local with, without = series(WITH), series(WITHOUT)
-    for _, row in ipairs(data.rows) do
-      if row.program == name then
-        local s = row.collectives and with or without
-        s.values[place_of(places, row.ranks)] = 1e6 / row.us
-      end
-    end
-    return { without, with }
-  end)
+  return by_program(data, "ranks", "ranks", "tasks scheduled a second",
+    function(row, i, with, without)
+      local s = row.collectives and with or without
+      s.values[i] = 1e6 / row.us
+    end)
 end
 
 -- ---- communication ------------------------------------------------------------------
@@ -151,23 +159,13 @@ function figures.communication.measure()
 end
 
 function figures.communication.draw(data)
-  local places = {}
-  for _, row in ipairs(data.rows) do
-    if not place_of(places, row.bytes) then places[#places + 1] = row.bytes end
-  end
-  return by_program(data, "bytes of a buffer", places, "steps a second", function(name)
-    local with, without = series(WITH), series(WITHOUT)
-    for _, row in ipairs(data.rows) do
-      if row.program == name then
-        local i = place_of(places, row.bytes)
-        for s, list in pairs { [with] = row.all.collectives, [without] = row.all.point_to_point } do
-          local middle, least, most = spread(list)
-          s.values[i], s.low[i], s.high[i] = 1e6 / middle, 1e6 / most, 1e6 / least
-        end
+  return by_program(data, "bytes of a buffer", "bytes", "steps a second",
+    function(row, i, with, without)
+      for s, list in pairs { [with] = row.all.collectives, [without] = row.all.point_to_point } do
+        local middle, least, most = spread(list)
+        s.values[i], s.low[i], s.high[i] = 1e6 / middle, 1e6 / most, 1e6 / least
       end
-    end
-    return { without, with }
-  end)
+    end)
 end
 
 -- ---- n-body -------------------------------------------------------------------------
@@ -215,12 +213,11 @@ function figures.nbody.measure()
 end
 
 function figures.nbody.draw(data)
-  local places, ideal = {}, series(plot.colours[6], true)
+  local places, ideal = places_of(data.rows, "ranks"), series(plot.colours[6], true)
   local lines = { [true] = { series(WITH), series(WITH, true) },
     [false] = { series(WITHOUT), series(WITHOUT, true) } }
   local alone = spread(data.rows[1].seconds)
   for _, row in ipairs(data.rows) do
-    if not place_of(places, row.ranks) then places[#places + 1] = row.ranks end
     local i, real, limit = place_of(places, row.ranks), unpack(lines[row.collectives])
     ideal.values[i] = row.ranks
     limit.values[i] = math.min(row.ranks, alone / row.scheduled)
@@ -262,9 +259,8 @@ function figures.generative.measure()
 end
 
 function figures.generative.draw(data)
-  local places, lines, by, names = {}, {}, {}, {}
+  local places, lines, by, names = places_of(data.rows, "from"), {}, {}, {}
   for _, row in ipairs(data.rows) do
-    if not place_of(places, row.from) then places[#places + 1] = row.from end
     if not by[row.apart] then
       local colour = plot.colours[#lines + 1]
       by[row.apart] = series(colour)

@@ -8,26 +8,10 @@
 local celer = require "celer"
 
 local steps = tonumber(arg[1]) or 2000
-local n = 1048576
+local step = require "smooth"(1048576, function() return celer.neighborhood(1) end)
 
-local q = celer.queue()
-local u = celer.buffer("float", { n }, { name = "u", init = function(i) return i end })
-local v = celer.buffer("float", { n }, { name = "v" })
-local smooth = celer.kernel [[
-  kernel void smooth(item<1> it, in<float, 1> u, out<float, 1> v) {
-    const int i = it[0], n = it.range(0);
-    v(i) = (u(max(i - 1, 0)) + u(i) + u(min(i + 1, n - 1))) / 3;
-  }
-]]
-
-for _ = 1, steps do
-  q:submit(function(cg)
-    local r = cg:read(u, celer.neighborhood(1))
-    cg:parallel_for({ n }, smooth, r, cg:discard_write(v))
-  end)
-  u, v = v, u
-end
-q:wait()
+for _ = 1, steps do step() end
+celer.queue():wait()
 
 local file = assert(io.open("/proc/self/status"))
 local kib = tonumber(file:read("*a"):match("VmHWM:%s*(%d+)"))

@@ -1,4 +1,5 @@
 -- Kernels compiled by NVRTC into the cache; no GPU is needed.
+local scratch = require("spec.support.scratch")
 local celer = require("spec.support.celer")
 local k = require("spec.device.compile")
 local nvrtc = require("spec.device.cuda").no_nvrtc == nil
@@ -17,12 +18,6 @@ local function entries(pattern)
   end
   pipe:close()
   return n
-end
-
-local function write(path, text)
-  local file = assert(io.open(path, "wb"))
-  file:write(text)
-  file:close()
 end
 
 -- How many entries a compile adds.
@@ -59,8 +54,8 @@ describe("cel_module_compile_images", function()
 
   needs_nvrtc("compiles anew when text, defines, options or a header change", function()
     local folder = k.folder()
-    write(folder .. "/one.h", "#include \"two.h\"\n")
-    write(folder .. "/two.h", "#define FACTOR 2\n")
+    scratch.write(folder .. "/one.h", "#include \"two.h\"\n")
+    scratch.write(folder .. "/two.h", "#define FACTOR 2\n")
     local text = unique([[
       #include "one.h"
       kernel void f(item<0>, out<int, 0> x) { x() = FACTOR * N + M; }
@@ -73,27 +68,27 @@ describe("cel_module_compile_images", function()
     assert.equal(1, run({ defines = { "N=3" } }))
     assert.equal(1, run({ defines = { "N=4" } }))
     assert.equal(1, run({ defines = { "N=3" }, options = { "-DM=5" } }))
-    write(folder .. "/two.h", "#define FACTOR 3\n")
+    scratch.write(folder .. "/two.h", "#define FACTOR 3\n")
     assert.equal(1, run({ defines = { "N=3" } }))
-    write(folder .. "/two.h", "#define FACTOR 2\n")
+    scratch.write(folder .. "/two.h", "#define FACTOR 2\n")
     assert.equal(0, run({ defines = { "N=3" } }))
     assert.equal(0, run({ defines = { "N=3" }, options = { "-DM=5" } }))
   end)
 
   needs_nvrtc("finds headers in the folders of -I, and sees one that comes before", function()
     local first, second = k.folder(), k.folder()
-    write(second .. "/size.h", "#define SIZE 1\n")
+    scratch.write(second .. "/size.h", "#define SIZE 1\n")
     local text = unique("#include <size.h>\nkernel void f(item<0>, out<int, 0> x) { x() = SIZE; }")
     local options = { options = { "-I", first, "-I" .. second } }
     assert.equal(1, added(text, options))
     assert.equal(0, added(text, options))
-    write(first .. "/size.h", "#define SIZE 2\n")
+    scratch.write(first .. "/size.h", "#define SIZE 2\n")
     assert.equal(1, added(text, options))
   end)
 
   needs_nvrtc("keeps nothing where it cannot tell what is included", function()
     local folder = k.folder()
-    write(folder .. "/a.h", "#define A 1\n")
+    scratch.write(folder .. "/a.h", "#define A 1\n")
     local text = unique("#define WHICH \"a.h\"\n#include WHICH\n"
       .. "kernel void f(item<0>, out<int, 0> x) { x() = A; }")
     assert.equal(0, added(text, { directory = folder }))
@@ -132,7 +127,7 @@ describe("cel_module_compile_images", function()
     for _, path in ipairs(k.files(k.cache, "%.cubin$")) do
       if not before[path] then
         local size = #k.read(path)
-        write(path, "damaged")
+        scratch.write(path, "damaged")
         assert(k.check_cuda(text))
         assert.equal(size, #k.read(path))
       end
@@ -242,7 +237,7 @@ describe("NVRTC in other processes", function()
   -- A library of that name, with nothing in it.
   local function no_library()
     local folder = k.folder()
-    write(folder .. "/none.c", "")
+    scratch.write(folder .. "/none.c", "")
     assert(os.execute(("%s -shared -fPIC %s/none.c -o %s/libnvrtc.so"):format(
       os.getenv("CC") or "cc", folder, folder)) == 0)
     return folder
@@ -262,7 +257,7 @@ describe("NVRTC in other processes", function()
 
   needs_nvrtc("ends with one entry when several race", function()
     local cache, folder = k.folder(), k.folder()
-    write(folder .. "/check.lua", CHECK)
+    scratch.write(folder .. "/check.lua", CHECK)
     local r = celer.exec({ "sh", "-c", ([[
       export CELER_BUILD=%s LD_PRELOAD=%s CELER_CACHE=%s
       for i in 1 2 3 4 5; do luajit %s/check.lua & done; wait

@@ -1,4 +1,5 @@
 local ffi = require("ffi")
+local scratch = require("spec.support.scratch")
 local k = require("spec.device.compile")
 local celer = require("spec.support.celer")
 local c = k.c
@@ -9,13 +10,7 @@ kernel void add(item<1> i, out<float, 1> c, in<float, 1> a, in<float, 1> b) {
 }
 ]=]
 
-local function write(path, text)
-  local file = assert(io.open(path, "wb"))
-  file:write(text)
-  file:close()
-end
-
-local files, read = k.files, k.read
+local files, read, write = k.files, k.read, scratch.write
 
 local build = require("spec.support.cdef").build_folder()
 local preload = os.getenv("CELER_PRELOAD") or ""
@@ -52,13 +47,13 @@ describe("cel_module_compile_cpu", function()
   it("keeps the folder private and finds the entry again", function()
     assert(k.compile(ADD))
     local before = #files(cache, "%.so$")
-    local scratch = #files(cache, "^scratch") -- of ranks that were killed
+    local left = #files(cache, "^scratch") -- of ranks that were killed
     local pipe = io.popen("stat -c %a '" .. cache .. "'")
     assert.equal("700", pipe:read("*l"))
     pipe:close()
     local module = assert(k.compile(ADD))
     assert.equal(before, #files(cache, "%.so$"))
-    assert.equal(scratch, #files(cache, "^scratch"))
+    assert.equal(left, #files(cache, "^scratch"))
     assert.is_not_nil(module)
   end)
 

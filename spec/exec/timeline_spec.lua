@@ -14,12 +14,6 @@ local function read(path)
   return text
 end
 
-local function write(path, text)
-  local file = assert(io.open(path, "wb"))
-  file:write(text)
-  file:close()
-end
-
 -- The events of a file that are no metadata.
 local function events(path)
   local out = {}
@@ -182,9 +176,9 @@ describe("a timeline", function()
     ring()
     local text = read(path .. ".1")
     local cut = text:find('"ph":"X"', 1, true) -- within the first event
-    write(path .. ".1", text:sub(1, cut + 60))
+    scratch.write(path .. ".1", text:sub(1, cut + 60))
     local whole = read(path)
-    write(path, whole:sub(1, #whole - 30))
+    scratch.write(path, whole:sub(1, #whole - 30))
     os.remove(path .. ".2")
     assert.same({ 0, 1 }, { merge(2000) })
     local kinds = {}
@@ -195,7 +189,7 @@ describe("a timeline", function()
   it("waits for ranks that are still writing", function()
     ring()
     local text = read(path .. ".2")
-    write(path .. ".2", text:sub(1, -3))
+    scratch.write(path .. ".2", text:sub(1, -3))
     os.execute(("(sleep 0.2; printf ']\\n' >> '%s.2') &"):format(path))
     assert.same({ 0, 0 }, { merge(100000000) })
     assert.equal(12, #events(path))

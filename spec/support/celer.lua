@@ -25,19 +25,6 @@ local function quote(text)
   return "'" .. tostring(text):gsub("'", "'\\''") .. "'"
 end
 
-local function read_all(path)
-  local file = assert(io.open(path, "rb"))
-  local text = file:read("*a")
-  file:close()
-  return text
-end
-
-local function write_all(path, text)
-  local file = assert(io.open(path, "wb"))
-  file:write(text)
-  file:close()
-end
-
 --- The environment as a call of env(1) for a shell. The harness's own variables go: the
 --- command reports a CELER_ variable that it does not know.
 ---@param extra? table<string, string>
@@ -64,7 +51,7 @@ function M.exec(argv, options)
   options = options or {}
   local stem = scratch.path()
   local paths = { stem .. ".out", stem .. ".err", stem .. ".in" }
-  write_all(paths[3], options.stdin or "")
+  scratch.write(paths[3], options.stdin or "")
   local words = {}
   for i, word in ipairs(argv) do words[i] = quote(word) end
   local pipe = assert(io.popen(("%s%s timeout -k 20 %g %s >%s 2>%s <%s; echo $?"):format(
@@ -75,8 +62,8 @@ function M.exec(argv, options)
   pipe:close()
   local result = {
     status = status,
-    stdout = read_all(paths[1]),
-    stderr = read_all(paths[2]),
+    stdout = scratch.read(paths[1]),
+    stderr = scratch.read(paths[2]),
     timed_out = status == 124 or status == 137,
   }
   os.remove(stem)

@@ -6,17 +6,10 @@ local terminal = require("spec.support.terminal")
 
 local folder = scratch.path(".guide")
 
-local function read(path)
-  local file = assert(io.open(path, "rb"))
-  local text = file:read("*a")
-  file:close()
-  return text
-end
-
 -- All fenced blocks in order: their language, text, and the heading above.
 local function blocks(path)
   local out, title, open = {}, nil, nil
-  for line in read(path):gmatch("([^\n]*)\n") do
+  for line in scratch.read(path):gmatch("([^\n]*)\n") do
     local fence = line:match("^```(%S*)$")
     if fence == "" and open then
       out[#out + 1], open = open, nil
@@ -46,14 +39,14 @@ end
 
 describe("README.md", function()
   it("has a program that prints what it says", function()
-    local text = read("README.md"):match("\n## A program\n(.-)\n## ")
+    local text = scratch.read("README.md"):match("\n## A program\n(.-)\n## ")
     local code = {}
     for line in text:gmatch("([^\n]*)\n") do code[#code + 1] = line:match("^    (.*)") end
     check(text:match("prints (%d+)") .. "\n", run(table.concat(code, "\n")))
   end)
 
   it("names every example", function()
-    local text = read("README.md")
+    local text = scratch.read("README.md")
     for path in io.popen("ls examples/*"):lines() do
       local name = path:match("([%w_]+%.%w+)$")
       if name then assert.truthy(text:find(name, 1, true), name) end

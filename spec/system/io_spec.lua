@@ -5,19 +5,6 @@ local scratch = require("spec.support.scratch")
 
 local ranks = { {}, { ranks = 2 }, { ranks = 3 }, { ranks = 4 } }
 
-local function read(path)
-  local file = assert(io.open(path, "rb"))
-  local text = file:read("*a")
-  file:close()
-  return text
-end
-
-local function write(path, text)
-  local file = assert(io.open(path, "wb"))
-  file:write(text)
-  file:close()
-end
-
 local folder
 setup(function()
   folder = scratch.folder()
@@ -35,7 +22,7 @@ local function names() return output("cd " .. folder .. " && ls -A") end
 
 -- Runs `text` in the folder; what stands in it afterwards stays.
 local function run(text, shape, prefix)
-  write(folder .. "/case.lua", "local celer = require 'celer'; local q = celer.queue();"
+  scratch.write(folder .. "/case.lua", "local celer = require 'celer'; local q = celer.queue();"
     .. text)
   local argv = { "run", "--devices", celer.devices(shape.devices or 1, shape.ranks), "case.lua" }
   if prefix then
@@ -88,7 +75,7 @@ celer.io.save("pairs.npy", celer.buffer(pair, { 2 }, { init = function(i)
   return { tag = 65 + i, x = { i, 0.5 }, n = -i }
 end }))]], shape)
       local function is(name, dict, data)
-        assert.equal(npy(dict, data), read(folder .. "/" .. name))
+        assert.equal(npy(dict, data), scratch.read(folder .. "/" .. name))
       end
       is("u.npy", "{'descr': '<i2', 'fortran_order': False, 'shape': (3, 2), }",
         bytes("int16_t", 0, 1, 10, 11, 20, 21))
@@ -107,7 +94,7 @@ end }))]], shape)
 
     it("is read as NumPy writes it on " .. (shape.ranks or 1) .. " rank(s)", function()
       local function put(name, descr, dims, data, version)
-        write(folder .. "/" .. name .. ".npy", npy(("{'descr': %s, 'fortran_order': False, "
+        scratch.write(folder .. "/" .. name .. ".npy", npy(("{'descr': %s, 'fortran_order': False, "
           .. "'shape': (%s), }"):format(descr, dims), data, version))
       end
       put("f", "'<f4'", "2, 3", bytes("float", 0, 1, 2, 10, 11, 12))
@@ -188,7 +175,7 @@ print "checked"]], { ranks = 3 }))
   end)
 
   it("is read in the parts that are needed", function()
-    write(folder .. "/huge.npy",
+    scratch.write(folder .. "/huge.npy",
       npy("{'descr': '<f8', 'fortran_order': False, 'shape': (68719476736, 2), }"))
     os.execute("truncate -s 1099511627904 " .. folder .. "/huge.npy")
     local file = assert(io.open(folder .. "/huge.npy", "r+b"))
@@ -282,8 +269,8 @@ print "checked"]], shape))
   end
 
   it("is read where it is chunked and compressed, in parts", function()
-    write(folder .. "/text", ("1 2 3 4 5 6 7 8 9 10 11 12 13 14 15\n"):rep(4))
-    write(folder .. "/conf", "PATH zip\nINPUT-CLASS TEXTIN\nINPUT-SIZE 32\nRANK 2\n"
+    scratch.write(folder .. "/text", ("1 2 3 4 5 6 7 8 9 10 11 12 13 14 15\n"):rep(4))
+    scratch.write(folder .. "/conf", "PATH zip\nINPUT-CLASS TEXTIN\nINPUT-SIZE 32\nRANK 2\n"
       .. "DIMENSION-SIZES 4 15\nOUTPUT-CLASS IN\nOUTPUT-SIZE 32\nOUTPUT-ARCHITECTURE STD\n"
       .. "OUTPUT-BYTE-ORDER LE\nCHUNKED-DIMENSION-SIZES 3 4\nCOMPRESSION-TYPE GZIP\n"
       .. "COMPRESSION-PARAM 5\n")
@@ -408,7 +395,9 @@ end)
 
 describe("a file that cannot be", function()
   it("read is refused at the script's line", function()
-    local function put(name, dict, data) write(folder .. "/" .. name .. ".npy", npy(dict, data)) end
+    local function put(name, dict, data)
+      scratch.write(folder .. "/" .. name .. ".npy", npy(dict, data))
+    end
     put("fortran", "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }", ("x"):rep(16))
     put("swapped", "{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }", ("x"):rep(8))
     put("text", "{'descr': '<U5', 'fortran_order': False, 'shape': (2,), }", ("x"):rep(40))
@@ -418,11 +407,11 @@ describe("a file that cannot be", function()
     put("record", "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }",
       ("x"):rep(8))
     put("none", "{'descr': '<f4', 'shape': (2,), }")
-    write(folder .. "/short.npy", "\147NUM")
-    write(folder .. "/cut.npy", "\147NUMPY\1\0\255\1{'descr'")
-    write(folder .. "/junk.npy", ("junk"):rep(20))
-    write(folder .. "/junk.h5", ("junk"):rep(20))
-    write(folder .. "/junk.png", ("junk"):rep(20))
+    scratch.write(folder .. "/short.npy", "\147NUM")
+    scratch.write(folder .. "/cut.npy", "\147NUMPY\1\0\255\1{'descr'")
+    scratch.write(folder .. "/junk.npy", ("junk"):rep(20))
+    scratch.write(folder .. "/junk.h5", ("junk"):rep(20))
+    scratch.write(folder .. "/junk.png", ("junk"):rep(20))
     assert.equal("checked\n", passes([[
 
 local function refused(words, ...)
