@@ -16,12 +16,6 @@ describe("coherence", function()
     m = nil
   end)
 
-  local function fill(buffer, extents)
-    return m:submit({
-      range = extents, { buffer, "discard_write", same(#extents) },
-    })
-  end
-
   it("copies nothing where the device shares the host's memory", function()
     open({ devices = { 0 } })
     local b = m:buffer({ 8 }, { init = true })
@@ -49,7 +43,7 @@ describe("coherence", function()
   it("makes no initial contents for what is written over", function()
     open({ devices = { 1 } })
     local b = m:buffer({ 8 }, { init = true })
-    fill(b, { 8 })
+    m:fill(b, { 8 })
     m:submit({ range = { 8 }, { b, "read", same(1) }, kind = "host" })
     assert.equal(0, #m:of("init"))
   end)
@@ -57,7 +51,7 @@ describe("coherence", function()
   it("fetches once, and again after it was written elsewhere", function()
     open({ devices = { 1 } })
     local b = m:buffer({ 8 })
-    fill(b, { 8 })
+    m:fill(b, { 8 })
     local look = { range = { 8 }, { b, "read", same(1) }, kind = "host" }
     local first, second = m:submit(look), m:submit(look)
     assert.equal(1, #m:of("copy", first))
@@ -82,7 +76,7 @@ describe("coherence", function()
   it("copies only the halo between devices, directly", function()
     open({ devices = { 1, 2 } })
     local u, v = m:buffer({ 64, 32 }), m:buffer({ 64, 32 })
-    fill(u, { 64, 32 })
+    m:fill(u, { 64, 32 })
     for _ = 1, 3 do
       local t = m:submit({
         range = { 64, 32 }, { v, "discard_write", same(2) },
@@ -113,7 +107,7 @@ describe("coherence", function()
   it("splits a copy where its source changes", function()
     open({ devices = { 1, 2 } })
     local b = m:buffer({ 8 })
-    fill(b, { 8 })
+    m:fill(b, { 8 })
     local t = m:submit({ range = { 8 }, { b, "read", same(1) }, kind = "host" })
     local copies = m:of("copy", t)
     assert.equal(2, #copies)

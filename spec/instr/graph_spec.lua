@@ -18,16 +18,10 @@ describe("the instruction graph", function()
     m = nil
   end)
 
-  local function fill(buffer, extents)
-    return m:submit({
-      range = extents, { buffer, "discard_write", same(#extents) },
-    })
-  end
-
   it("begins with the epoch, on which depends what depends on nothing", function()
     open()
     assert.equal("epoch", m.instrs[1].kind)
-    fill(m:buffer({ 8 }), { 8 })
+    m:fill(m:buffer({ 8 }), { 8 })
     assert.same({ [1] = "order" }, m:of("alloc")[1].deps)
   end)
 
@@ -35,7 +29,7 @@ describe("the instruction graph", function()
     it("has all copies of a task before its first launch", function()
       open({ devices = { 1, 2, 3, 4 } })
       local u, v = m:buffer({ 64 }), m:buffer({ 64 })
-      fill(u, { 64 })
+      m:fill(u, { 64 })
       for _ = 1, 4 do
         local t = m:submit({
           range = { 64 }, { u, "read", grown(1), { clamp = true } },
@@ -53,7 +47,7 @@ describe("the instruction graph", function()
     it("lets devices work at the same time", function()
       open({ devices = { 1, 2 } })
       local b = m:buffer({ 8 })
-      local kernels = m:of("kernel", fill(b, { 8 }))
+      local kernels = m:of("kernel", m:fill(b, { 8 }))
       assert.equal(2, #kernels)
       assert.same({ "0:4 0:1 0:1", "4:8 0:1 0:1" },
         { kernels[1].chunk, kernels[2].chunk })
@@ -76,9 +70,9 @@ describe("the instruction graph", function()
     it("overwrites only after what is being copied away", function()
       open({ devices = { 1 } })
       local b = m:buffer({ 8 })
-      fill(b, { 8 })
+      m:fill(b, { 8 })
       local look = m:submit({ range = { 8 }, { b, "read", same(1) }, kind = "host" })
-      local over = m:of("kernel", fill(b, { 8 }))[1]
+      local over = m:of("kernel", m:fill(b, { 8 }))[1]
       assert.is_true(m:reaches(over, m:of("copy", look)[1]))
       assert.is_false(m:reaches(over, m:of("host", look)[1])) -- has a copy
     end)
@@ -96,7 +90,7 @@ describe("the instruction graph", function()
     it("send from the host what a device wrote", function()
       open({ devices = { 1 } })
       local b = m:buffer({ 8, 4 })
-      local t = fill(b, { 8, 4 })
+      local t = m:fill(b, { 8, 4 })
       m:message("push", { b, { 7, 0 }, { 8, 4 } })
       local send, copy = m:of("send")[1], m:of("copy")[1]
       assert.equal("7:8 0:4 0:1", copy.box)
@@ -106,7 +100,7 @@ describe("the instruction graph", function()
       assert.is_true(m:reaches(copy, m:of("kernel", t)[1]))
       assert.is_true(copy.priority > m:of("kernel", t)[1].priority)
       -- The next kernel may begin while the message is under way.
-      local over = m:of("kernel", fill(b, { 8, 4 }))[1]
+      local over = m:of("kernel", m:fill(b, { 8, 4 }))[1]
       assert.is_true(m:concurrent(over, send))
       assert.is_true(m:reaches(over, copy))
     end)
@@ -161,7 +155,7 @@ describe("the instruction graph", function()
     it("lets a halo's receive overlap with what does not need it", function()
       open({ devices = { 1, 2 } })
       local b = m:buffer({ 8 })
-      fill(b, { 8 })
+      m:fill(b, { 8 })
       m:message("await_push", { b, { 0 }, { 1 } })
       local t = m:submit({ range = { 8 }, { b, "read", same(1) } })
       local receive, kernels = m:of("receive")[1], m:of("kernel", t)
@@ -172,7 +166,7 @@ describe("the instruction graph", function()
     it("go on to the device part by part, as they come", function()
       open({ devices = { 1 }, large_bytes = 128 })
       local b = m:buffer({ 8, 4 })
-      fill(b, { 8, 4 })
+      m:fill(b, { 8, 4 })
       m:message("await_push", { b, { 0, 0 }, { 4, 4 } })
       m:message("await_push", { b, { 4, 0 }, { 8, 4 } })
       local t = m:submit({ range = { 8, 4 }, { b, "read", same(2) } })
@@ -189,7 +183,7 @@ describe("the instruction graph", function()
     it("stay in device memory where both ranks reach it", function()
       open({ devices = { 1 }, near = { 1, 5 }, direct_bytes = 32 })
       local b = m:buffer({ 8, 4 })
-      local t = fill(b, { 8, 4 })
+      local t = m:fill(b, { 8, 4 })
       m:message("push", { b, { 7, 0 }, { 8, 4 } })
       m:message("push", { b, { 7, 0 }, { 8, 3 } })
       m:message("push", { b, { 0, 0 }, { 2, 4 } })
@@ -211,7 +205,7 @@ describe("the instruction graph", function()
         { devices = { 1 }, near = { 0, 2 } },
       }) do
         open(config)
-        fill(m:buffer({ 8 }), { 8 })
+        m:fill(m:buffer({ 8 }), { 8 })
         m:message("push", { m:buffer({ 8 }), { 0 }, { 8 } })
         assert.is_false(m:of("send")[1].direct)
       end
@@ -235,7 +229,7 @@ describe("the instruction graph", function()
   it("copies from the device that has the data, to and from the host as well", function()
     open({ devices = { 1, 2 } })
     local b = m:buffer({ 8 })
-    fill(b, { 8 })
+    m:fill(b, { 8 })
     local t = m:submit({ range = { 2 }, { b, "read", all(1) } })
     local copies = m:of("copy", t)
     assert.equal(2, #copies)
@@ -398,7 +392,7 @@ describe("the instruction graph", function()
     it("synchronise nothing: what comes next depends on what it needs", function()
       open({ devices = { 1 }, step = 1 })
       local b = m:buffer({ 8 })
-      local before = m:of("kernel", fill(b, { 8 }))[1]
+      local before = m:of("kernel", m:fill(b, { 8 }))[1]
       assert.equal(1, #m:of("horizon"))
       local t = m:submit({ range = { 8 }, { b, "read_write", same(1) } })
       assert.same({ [before.id] = "true" }, m:of("kernel", t)[1].deps)
@@ -409,7 +403,7 @@ describe("the instruction graph", function()
       local u = m:buffer({ 64 }, { init = true })
       for _ = 1, 20 do
         m:submit({ range = { 64 }, { u, "read_write", same(1) } })
-        fill(m:buffer({ 8 }), { 8 })
+        m:fill(m:buffer({ 8 }), { 8 })
       end
       for _, h in ipairs(m:of("horizon")) do
         for id = 1, h.id - 1 do

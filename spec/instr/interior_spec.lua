@@ -17,12 +17,6 @@ describe("interiors", function()
     m = nil
   end)
 
-  local function fill(buffer, extents)
-    return m:submit({
-      range = extents, { buffer, "discard_write", same(#extents) },
-    })
-  end
-
   local function stencil(u, v)
     return m:submit({ range = { 64, 8 }, { u, "read", grown(1, 1), { clamp = true } },
       { v, "discard_write", same(2) } })
@@ -36,7 +30,7 @@ describe("interiors", function()
   it("start without what lies around them; boundaries wait and go first", function()
     open({ devices = { 1, 2 }, interior_items = 8 })
     local u, v = m:buffer({ 64, 8 }), m:buffer({ 64, 8 })
-    fill(u, { 64, 8 })
+    m:fill(u, { 64, 8 })
     local first, second = stencil(u, v), stencil(v, u)
     assert.same({ "0:31", "31:32", "33:64", "32:33" }, chunks(first))
     assert.same({ "0:31", "31:32", "33:64", "32:33" }, chunks(second))
@@ -59,11 +53,11 @@ describe("interiors", function()
   it("are not made of what is small, lacks nothing or everything, or is not to be cut", function()
     open({ devices = { 1, 2 }, interior_items = 249 })
     local u, v = m:buffer({ 64, 8 }), m:buffer({ 64, 8 })
-    fill(u, { 64, 8 })
+    m:fill(u, { 64, 8 })
     assert.same({ "0:32", "32:64" }, chunks(stencil(u, v)))
     open({ devices = { 1, 2 }, interior_items = 1 })
     u, v = m:buffer({ 64, 8 }), m:buffer({ 64, 8 })
-    fill(u, { 64, 8 })
+    m:fill(u, { 64, 8 })
     local every = m:submit({ range = { 64, 8 }, { u, "read", all(2) },
       { v, "discard_write", same(2) } })
     assert.same({ "0:32", "32:64" }, chunks(every))
@@ -73,7 +67,7 @@ describe("interiors", function()
   it("do not wait for what a message brings straight into a device", function()
     open({ devices = { 1 }, near = { 1 }, interior_items = 8 })
     local u, v = m:buffer({ 64, 8 }), m:buffer({ 64, 8 })
-    fill(u, { 64, 8 })
+    m:fill(u, { 64, 8 })
     m:message("await_push", { u, { 0, 0 }, { 1, 8 } })
     m.chunk = ffi.new("cel_box", { { 1, 0, 0 }, { 64, 8, 1 } })
     local kernels, receive = m:of("kernel", stencil(u, v)), m:of("receive")[1]
@@ -87,7 +81,7 @@ describe("interiors", function()
   it("do not wait for it where kernels work in host memory either", function()
     open({ devices = { 0 }, interior_items = 8 })
     local u, v = m:buffer({ 64, 8 }), m:buffer({ 64, 8 })
-    fill(u, { 64, 8 })
+    m:fill(u, { 64, 8 })
     m:message("await_push", { u, { 0, 0 }, { 1, 8 } })
     m.chunk = ffi.new("cel_box", { { 1, 0, 0 }, { 64, 8, 1 } })
     local kernels, receive = m:of("kernel", stencil(u, v)), m:of("receive")[1]
@@ -106,7 +100,7 @@ describe("interiors", function()
         { to, "discard_write", same(2) },
         { from, "read", grown(1, 1), { clamp = true } } })
     end
-    fill(u, { 32, 32 })
+    m:fill(u, { 32, 32 })
     for _ = 1, 2 do -- memory that grows is copied
       step(u, v)
       step(v, u)
@@ -128,7 +122,7 @@ describe("interiors", function()
   it("keep to the granularity", function()
     open({ devices = { 1, 2 }, interior_items = 1 })
     local u, v = m:buffer({ 64, 8 }), m:buffer({ 64, 8 })
-    fill(u, { 64, 8 })
+    m:fill(u, { 64, 8 })
     local t = m:submit({ range = { 64, 8 }, granularity = { 4 },
       { u, "read", grown(1, 1), { clamp = true } }, { v, "discard_write", same(2) } })
     assert.same({ "0:28", "28:32", "36:64", "32:36" }, chunks(t))

@@ -203,6 +203,10 @@ function M:object(...) return self.program:object(...) end
 function M:end_object(object) self.program:end_object(object) end
 function M:buffer(...) return self.program:buffer(...) end
 function M:submit(...) return assert(self.program:submit(...)) end
+--- Writes a whole buffer.
+function M:fill(buffer, extents)
+  return self:submit({ range = extents, { buffer, "discard_write", program.same(#extents) } })
+end
 function M:epoch() return self.program:epoch() end
 function M:free(buffer) self.program:free(buffer) end
 function M:bytes() return tonumber(c.cel_instr_graph_bytes(self.graph)) end
