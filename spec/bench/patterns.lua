@@ -6,9 +6,9 @@
 --- The programs of seed 001's table 3 with empty kernels: `all_gather`: all read what
 --- all wrote, `two_all_gathers`: in two buffers of half the size, `weighted_all_gather`:
 --- all but one, whom weights give nothing; `broadcast`: all read what one wrote;
---- `broadcast_gather`: that, and one reads what all wrote; `scatter_gather`: each reads its part of what one wrote, and
---- one reads what all wrote; `all_to_all`: a matrix, read by columns and written by
---- rows; `stencil`: the control. Buffers have `sizes` bytes, all ranks together; of a
+--- `broadcast_gather`: that, and one reads what all wrote; `scatter_gather`: each reads
+--- its part of what one wrote, and one reads what all wrote; `all_to_all`: a matrix, read
+--- by columns and written by rows; `stencil`: the control. Buffers have `sizes` bytes, all ranks together; of a
 --- matrix, the next square below. Names and sizes are lists with commas. A step's time
 --- is the median of batches that take so long together; with steps=N each program takes
 --- N steps and nothing is measured here. The last line is JSON. `collectives.lua` and

@@ -98,7 +98,7 @@ describe("devices that exchange in pairs", function()
     assert.equal("", text(c.cel_member_gives(exchange(r, 0, t), 1, 4)))
   end)
 
-  it("add up what each rank has once, and give their least as often as there are devices", function()
+  it("add up what each rank has once, and give the least as often as there are devices", function()
     local x = ffi.new("cel_exchange", { pattern = "CEL_PATTERN_ALL_REDUCE", devices = 2,
       box = { { 0, 0, 0 }, { 5, 1, 1 } }, by = { op = "CEL_OP_SUM", class_ = 105, size = 4 } })
     local side, has = ffi.new("cel_member"), {}
