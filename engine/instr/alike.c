@@ -87,6 +87,11 @@ static void slice(cel_instr_graph *graph, const cel_buffer *buffer,
   }
 }
 
+/* So much is worth it. */
+static uint64_t least_bytes(const cel_instr_graph *graph) {
+  return graph->config.large_bytes / PARTS;
+}
+
 /* Pieces of an entry, if it is worth it. */
 static void cut(cel_instr_graph *graph, const cel_buffer *buffer,
                 const cel_map_entry *at, uint64_t who, bool several,
@@ -94,7 +99,7 @@ static void cut(cel_instr_graph *graph, const cel_buffer *buffer,
   uint64_t devices = devices_of(at->value), takers = who & ~at->value;
   uint64_t bytes = (uint64_t)cel_box_volume(&at->box) * buffer->element_size;
   if (at->value == 0 || takers == 0 || is_one(takers) ||
-      bytes < graph->config.large_bytes / PARTS)
+      bytes < least_bytes(graph))
     return;
   if (is_one(devices) && several)
     cel_vec_push(&graph->alike,
@@ -130,6 +135,8 @@ static void hand_on(cel_instr_graph *graph, const cel_buffer *buffer,
 static void fetch(cel_instr_graph *graph, const cel__touch *touch, uint64_t who,
                   int32_t priority) {
   const cel_buffer *buffer = touch->buffer;
+  uint64_t most = (uint64_t)cel_box_volume(&touch->hull) * buffer->element_size;
+  if (most < least_bytes(graph)) return;
   cel__coherence_stage(graph, buffer, touch->memory, &touch->region, priority);
   cel_vec_clear(&graph->alike);
   memset(graph->turn, 0, sizeof graph->turn);

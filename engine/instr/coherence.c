@@ -73,6 +73,12 @@ static void find_lacking(cel_instr_graph *graph, const cel__held *held,
                          int32_t memory, const cel_region *region) {
   cel_vec_clear(&graph->lacking);
   for (uint32_t b = 0; b < region->n; ++b) {
+    uint64_t only;
+    if (cel_map_holds(held->current, &region->at[b], &only)) {
+      if (only != 0 && (only >> memory & 1) == 0)
+        cel_vec_push(&graph->lacking, (cel_map_entry){region->at[b], only});
+      continue;
+    }
     cel_map_query(held->current, &region->at[b], &graph->entries);
     for (uint32_t i = 0; i < graph->entries.n; ++i) {
       uint64_t where = graph->entries.at[i].value;
@@ -125,12 +131,15 @@ void cel__coherence_stage(cel_instr_graph *graph, const cel_buffer *buffer,
 /* From the host in parts, as messages bring them: each waits for its own. */
 static void copy_parts(cel_instr_graph *graph, cel__record *from,
                        cel__record *to, const cel_box *box, int32_t priority) {
-  uint64_t bytes = from->made.memory == CEL_MEMORY_HOST
-                       ? graph->config.large_bytes
-                       : UINT64_MAX;
+  uint64_t bytes = graph->config.large_bytes;
+  uint64_t size = from->made.buffer->element_size;
+  if (from->made.memory != CEL_MEMORY_HOST ||
+      (uint64_t)cel_box_volume(box) * size <= bytes) {
+    cel__copy(graph, from, to, box, priority);
+    return;
+  }
   int64_t step[CEL_DIMS];
-  int64_t parts =
-      cel_box_parts(box, from->made.buffer->element_size, bytes, step);
+  int64_t parts = cel_box_parts(box, size, bytes, step);
   for (int64_t i = 0; i < parts; ++i) {
     cel_box part = cel_box_part(box, step, i);
     cel__copy(graph, from, to, &part, priority);
@@ -177,9 +186,8 @@ void cel__coherence_fetch(cel_instr_graph *graph, const cel_buffer *buffer,
   uint64_t sources = 0;
   for (uint32_t i = 0; i < graph->lacking.n; ++i)
     sources |= 1ull << source_of(graph, graph->lacking.at[i].value, memory);
-  for (int32_t m = 0; m < graph->memories; ++m)
-    if ((sources >> m & 1) != 0 && m != memory)
-      fetch_from(graph, buffer, m, memory, priority);
+  for (sources &= ~(1ull << memory); sources != 0; sources &= sources - 1)
+    fetch_from(graph, buffer, __builtin_ctzll(sources), memory, priority);
 }
 
 /* Where an entry is current besides a memory, in other memories. */

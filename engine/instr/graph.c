@@ -11,8 +11,7 @@ enum { JOIN_PARTS = 16 };
 static void commit_touch(cel_instr_graph *graph, uint32_t i) {
   const cel__plan *plan = &graph->plan;
   const cel__touch *touch = &plan->touches.at[i];
-  cel__record *record =
-      cel__memory_find(graph, touch->buffer, touch->memory, &touch->hull);
+  cel__record *record = touch->record;
   if (cel__memory_is_committed(record, &touch->hull)) return;
   cel_region *together = &graph->kept;
   cel_region_copy(together, &touch->region);
@@ -50,39 +49,43 @@ static cel_status prepare(cel_instr_graph *graph, int32_t priority) {
 }
 
 static void track_touch(cel_instr_graph *graph, const cel__touch *touch,
-                        cel__record *record, uint64_t id, bool writes) {
-  if (!(writes ? touch->produces : touch->consumes)) return;
+                        uint64_t id,
+                        void (*report)(cel_track *, const cel_box *, uint64_t,
+                                       cel_deps *)) {
   if (touch->region.n == 0) return;
-  cel_track *track = cel__record_track(graph, record);
-  for (uint32_t b = 0; b < touch->region.n; ++b) {
-    if (writes)
-      cel_track_write(track, &touch->region.at[b], id, &graph->deps);
-    else
-      cel_track_read(track, &touch->region.at[b], id, &graph->deps);
-  }
+  cel_track *track = cel__record_track(graph, touch->record);
+  for (uint32_t b = 0; b < touch->region.n; ++b)
+    report(track, &touch->region.at[b], id, &graph->deps);
 }
 
-/* Where the touch's hull lies; no record for an empty one. */
-static cel_place_in place_of(cel_instr_graph *graph, const cel__touch *touch) {
-  cel_place_in place = {.box = touch->hull};
-  if (cel_box_is_empty(&touch->hull)) return place;
-  cel__record *record =
-      cel__memory_find(graph, touch->buffer, touch->memory, &touch->hull);
-  place.allocation = &record->made;
-  return place;
+/* Whether no other touch is of its buffer: then it needs not be tracked twice,
+ * with all reads before all writes. */
+static bool updates_alone(const cel__touch *touch, uint32_t n, uint32_t i) {
+  if (!touch[i].consumes || !touch[i].produces) return false;
+  for (uint32_t k = 0; k < n; ++k)
+    if (k != i && touch[k].buffer == touch[i].buffer) return false;
+  return true;
 }
 
 /* Tracks `n` touches as one instruction's, all reads before all writes, and
- * returns where they lie. */
+ * returns where they lie; no allocation for an empty one. */
 static const cel_place_in *use(cel_instr_graph *graph, const cel__touch *touch,
                                uint32_t n, uint64_t id) {
   cel_place_in *place =
       cel_arena_alloc(cel_eras_arena(&graph->eras), n * sizeof(cel_place_in));
-  for (uint32_t i = 0; i < n; ++i) place[i] = place_of(graph, &touch[i]);
-  for (int writes = 0; writes < 2; ++writes)
-    for (uint32_t i = 0; i < n; ++i)
-      track_touch(graph, &touch[i], (cel__record *)place[i].allocation, id,
-                  writes == 1);
+  for (uint32_t i = 0; i < n; ++i) {
+    bool empty = cel_box_is_empty(&touch[i].hull);
+    place[i] =
+        (cel_place_in){.allocation = empty ? NULL : &touch[i].record->made,
+                       .box = touch[i].hull};
+    if (updates_alone(touch, n, i))
+      track_touch(graph, &touch[i], id, cel_track_update);
+    else if (touch[i].consumes)
+      track_touch(graph, &touch[i], id, cel_track_read);
+  }
+  for (uint32_t i = 0; i < n; ++i)
+    if (touch[i].produces && !updates_alone(touch, n, i))
+      track_touch(graph, &touch[i], id, cel_track_write);
   return place;
 }
 

@@ -6,17 +6,10 @@
  * executed: holding back must end before that. */
 enum { QUIET_HORIZONS = 2, HELD_HORIZONS = 4 };
 
-/* Whether the planned command needs memory that is not there. */
+/* Whether the planned command needs memory that is not there; else it is placed
+ * then. */
 static bool would_allocate(cel_instr_graph *graph) {
-  const cel__plan *plan = &graph->plan;
-  for (uint32_t i = 0; i < plan->used; ++i) {
-    const cel__touch *touch = &plan->touches.at[i];
-    if (!cel_box_is_empty(&touch->hull) &&
-        cel__memory_find(graph, touch->buffer, touch->memory, &touch->hull) ==
-            NULL)
-      return true;
-  }
-  return false;
+  return !(graph->plan.placed || cel__need_find(graph));
 }
 
 /* Announces what the planned command needs; whether that is new. Initial

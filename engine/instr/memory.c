@@ -22,16 +22,14 @@ cel_track *cel__record_track(cel_instr_graph *graph, cel__record *record) {
   return record->track;
 }
 
-cel__held *cel__held_of(cel_instr_graph *graph, const cel_buffer *buffer) {
+cel__held *cel__held_new(cel_instr_graph *graph, const cel_buffer *buffer) {
   while (graph->buffers.n <= buffer->id)
     cel_vec_push(&graph->buffers, (cel__held){0});
   cel__held *held = &graph->buffers.at[buffer->id];
-  if (held->buffer == NULL) {
-    uint64_t first = buffer->init != NULL ? 1ull << CEL_MEMORY_INIT : 0;
-    held->buffer = buffer;
-    held->current = cel_map_create(&buffer->extent, first);
-    held->in = cel_alloc_zero((size_t)graph->memories * sizeof(cel__backing));
-  }
+  uint64_t first = buffer->init != NULL ? 1ull << CEL_MEMORY_INIT : 0;
+  held->buffer = buffer;
+  held->current = cel_map_create(&buffer->extent, first);
+  held->in = cel_alloc_zero((size_t)graph->memories * sizeof(cel__backing));
   return held;
 }
 

@@ -246,8 +246,37 @@ static void count_command(cel_instr_graph *graph) {
   graph->told = message ? command->task : NULL;
 }
 
+bool cel__need_find(cel_instr_graph *graph) {
+  cel__plan *plan = &graph->plan;
+  for (uint32_t i = 0; i < plan->used; ++i) {
+    cel__touch *touch = &plan->touches.at[i];
+    if (cel_box_is_empty(&touch->hull)) continue;
+    touch->record =
+        cel__memory_find(graph, touch->buffer, touch->memory, &touch->hull);
+    if (touch->record == NULL) return false;
+  }
+  return plan->placed = true;
+}
+
+/* The plan is placed already, and room is of no account. */
+static void note_use(cel__plan *plan) {
+  for (uint32_t i = 0; i < plan->used; ++i) {
+    const cel__touch *touch = &plan->touches.at[i];
+    if (!cel_box_is_empty(&touch->hull) &&
+        !cel_box_covers(&touch->record->used, &touch->hull))
+      touch->record->used = cel_box_hull(&touch->record->used, &touch->hull);
+  }
+}
+
 cel_status cel__need_plan(cel_instr_graph *graph) {
   count_command(graph);
+  if (graph->plan.placed && !graph->limited) {
+    note_use(&graph->plan);
+    return CEL_E_OK;
+  }
   for (int32_t m = 0; m < graph->memories; ++m) CEL_TRY(need_in(graph, m));
+  bool found = cel__need_find(graph);
+  cel_assert(found);
+  (void)found;
   return CEL_E_OK;
 }

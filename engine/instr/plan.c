@@ -273,6 +273,7 @@ static cel_status make_round(cel_instr_graph *graph, int64_t rounds,
 
 cel_status cel__plan_round(cel_instr_graph *graph, int64_t rounds, int64_t i) {
   graph->plan.used = 0;
+  graph->plan.placed = false;
   return make_round(graph, rounds, i);
 }
 
@@ -328,6 +329,7 @@ cel_status cel__plan_make(cel_instr_graph *graph, const cel_command *command) {
   cel__plan *plan = &graph->plan;
   plan->command = command;
   plan->used = 0;
+  plan->placed = false;
   plan->rounds = 1;
   switch (command->kind) {
   case CEL_COMMAND_EXECUTE:

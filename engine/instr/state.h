@@ -115,6 +115,7 @@ typedef struct cel__touch {
   bool arrives; /* a message brings it, straight to where kernels need it */
   cel_region region;
   cel_box hull;
+  cel__record *record; /* that covers the hull, once the plan is *placed* */
 } cel__touch;
 
 /* What the present command needs; the room is reused. Touches of part p are
@@ -125,6 +126,7 @@ typedef struct cel__plan {
   CEL_VEC(cel__touch) touches; /* n counts those made; `used` those valid */
   uint32_t used;
   int64_t rounds; /* a kernel's chunk in so many runs, one after another */
+  bool placed;    /* every touch with a hull has its record */
 } cel__plan;
 
 struct cel_instr_graph {
@@ -194,7 +196,13 @@ void cel__nodes_release(cel_instr_graph *graph);
 /* ---- memory.c ------------------------------------------------------------ */
 
 /* The buffer's state, made at first mention. */
-cel__held *cel__held_of(cel_instr_graph *graph, const cel_buffer *buffer);
+cel__held *cel__held_new(cel_instr_graph *graph, const cel_buffer *buffer);
+static inline cel__held *cel__held_of(cel_instr_graph *graph,
+                                      const cel_buffer *buffer) {
+  cel__held *held = graph->buffers.at + buffer->id;
+  if (buffer->id < graph->buffers.n && held->buffer != NULL) return held;
+  return cel__held_new(graph, buffer);
+}
 /* The live allocation that covers `box`, or null. */
 cel__record *cel__memory_find(cel_instr_graph *graph, const cel_buffer *buffer,
                               int32_t memory, const cel_box *box);
@@ -271,6 +279,8 @@ void cel__rooms_move_on(cel_instr_graph *graph);
 
 /* ---- need.c -------------------------------------------------------------- */
 
+/* Places the plan where there are allocations for all that it touches. */
+bool cel__need_find(cel_instr_graph *graph);
 /* Allocations for all that the plan touches, and room for what they have no
  * memory for yet. CEL_E_MEMORY: it needs more than there is at once. */
 cel_status cel__need_plan(cel_instr_graph *graph);

@@ -14,6 +14,9 @@ struct cel_map {
   cel_map_entries made; /* scratch: entries whose neighbours are to be tried */
   cel_map_entries hits; /* scratch: entries to be changed */
   uint32_t regroup_at;  /* entries at which to tidy up */
+  /* No entry has a value above the one of its parity. Trackers' values ascend
+   * in two series, writers and readers: what is new has no partner. */
+  uint64_t highest[2];
 };
 
 /* Joining pairs can end in a pattern of many entries of one value. So a map
@@ -25,6 +28,7 @@ cel_map *cel_map_create(const cel_box *extent, uint64_t value) {
   cel_map *map = cel_alloc_zero(sizeof *map);
   cel__tree_init(&map->tree);
   map->regroup_at = REGROUP_LEAST;
+  map->highest[value & 1] = value;
   if (!cel_box_is_empty(extent)) {
     map->extent = *extent;
     cel__tree_insert(&map->tree, extent, value);
@@ -50,6 +54,14 @@ void cel_map_entries_release(cel_map_entries *entries) {
 }
 
 /* --------------------------------------------------------------- merging */
+
+/* cel_box_covers for boxes that are not empty. */
+static inline bool within(const cel_box *inner, const cel_box *outer) {
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (inner->min[d] < outer->min[d] || inner->max[d] > outer->max[d])
+      return false;
+  return true;
+}
 
 static inline bool same_section(const cel_box *a, const cel_box *b, int d) {
   for (int e = 0; e < CEL_DIMS; ++e)
@@ -219,17 +231,26 @@ static void regroup(cel_map *map, bool rewritten) {
 
 /* -------------------------------------------------------------- updating */
 
+/* Notes that an entry is to have the value; whether none has it yet. */
+static bool is_new(cel_map *map, uint64_t value) {
+  uint64_t *highest = &map->highest[value & 1];
+  if (value <= *highest) return false;
+  *highest = value;
+  return true;
+}
+
 /* One entry covers the box. */
 static void overwrite_part(cel_map *map, cel_tree_place at, const cel_box *box,
                            uint64_t value) {
-  cel_box rest[6], whole = at.leaf->box[at.i];
   uint64_t old = at.leaf->value[at.i];
   if (old == value) return;
-  if (cel_box_equal(&whole, box)) {
+  bool lone = is_new(map, value);
+  if (cel_box_equal(&at.leaf->box[at.i], box)) {
     at.leaf->value[at.i] = value;
-    settle_at(map, at);
+    if (!lone) settle_at(map, at);
     return;
   }
+  cel_box rest[6], whole = at.leaf->box[at.i];
   cel_map_entry parts[7];
   parts[0] = (cel_map_entry){*box, value};
   uint32_t n = 1 + (uint32_t)cel_box_subtract(&whole, box, rest);
@@ -237,12 +258,13 @@ static void overwrite_part(cel_map *map, cel_tree_place at, const cel_box *box,
   cel__tree_divide(&map->tree, at, parts, n);
   /* No two parts are partners. A split keeps the lower half in the leaf. */
   cel_tree_node *near = at.leaf;
-  for (uint32_t i = 0; i < n; ++i) near = settle(map, &parts[i].box, near);
+  for (uint32_t i = lone; i < n; ++i) near = settle(map, &parts[i].box, near);
 }
 
 /* Appends what is left of an entry outside `box`. */
 static void push_rest(cel_map_entries *out, const cel_box *entry,
                       const cel_box *box, uint64_t value) {
+  if (within(entry, box)) return;
   cel_box rest[6];
   int n = cel_box_subtract(entry, box, rest);
   for (int i = 0; i < n; ++i)
@@ -254,19 +276,18 @@ static void push_rest(cel_map_entries *out, const cel_box *entry,
 static bool overwrite_in_leaf(cel_map *map, cel_tree_node *leaf,
                               const cel_box *box, uint64_t value) {
   cel_map_entries *made = &map->made;
-  uint32_t met = 0;
+  uint32_t met = 0, n = 0;
   for (uint32_t i = 0; i < leaf->n; ++i) {
-    if (!cel_box_meets(&leaf->box[i], box)) continue;
+    if (!cel__boxes_meet(&leaf->box[i], box)) continue;
     push_rest(made, &leaf->box[i], box, leaf->value[i]);
-    ++met;
+    met |= 1u << i;
+    ++n;
   }
-  if (leaf->n - met + 1 + made->n > CEL__TREE_FAN) {
+  if (leaf->n - n + 1 + made->n > CEL__TREE_FAN) {
     made->n = 0;
     return false;
   }
-  for (uint32_t i = leaf->n; i-- > 0;)
-    if (cel_box_meets(&leaf->box[i], box))
-      cel__leaf_remove(&map->tree, leaf, i);
+  cel__leaf_remove_all(&map->tree, leaf, met);
   cel__leaf_insert(&map->tree, leaf, box, value);
   for (uint32_t i = 0; i < made->n; ++i)
     cel__leaf_insert(&map->tree, leaf, &made->at[i].box, made->at[i].value);
@@ -288,7 +309,10 @@ static void overwrite_anywhere(cel_map *map, const cel_box *box,
 /* The box meets several entries. */
 static void overwrite_many(cel_map *map, const cel_box *box, uint64_t value) {
   cel_map_entries *made = &map->made;
-  cel_tree_probe seen = cel__tree_probe(&map->tree, box, value);
+  bool lone = is_new(map, value);
+  cel_tree_probe seen = {.leaf = map->tree.root, .one_leaf = true};
+  if (seen.leaf->height > 0 || !lone)
+    seen = cel__tree_probe(&map->tree, box, value);
   if (seen.uniform) return;
   made->n = 0;
   cel_tree_node *near = seen.leaf;
@@ -296,17 +320,9 @@ static void overwrite_many(cel_map *map, const cel_box *box, uint64_t value) {
     overwrite_anywhere(map, box, value);
     near = NULL;
   }
-  near = settle(map, box, near);
+  if (!lone) near = settle(map, box, near);
   for (uint32_t i = 0; i < made->n; ++i)
     near = settle(map, &made->at[i].box, near);
-}
-
-/* cel_box_covers for boxes that are not empty. */
-static inline bool within(const cel_box *inner, const cel_box *outer) {
-  for (int d = 0; d < CEL_DIMS; ++d)
-    if (inner->min[d] < outer->min[d] || inner->max[d] > outer->max[d])
-      return false;
-  return true;
 }
 
 static void keep_tidy(cel_map *map) {
@@ -361,11 +377,13 @@ static bool change_in_place(cel_map *map, const cel_box *box,
   cel_tree_node *leaf = map->tree.root;
   if (leaf->height > 0) return false;
   for (uint32_t i = 0; i < leaf->n; ++i)
-    if (cel_box_meets(&leaf->box[i], box) && !within(&leaf->box[i], box))
+    if (cel__boxes_meet(&leaf->box[i], box) && !within(&leaf->box[i], box))
       return false;
   for (uint32_t i = 0; i < leaf->n; ++i)
-    if (within(&leaf->box[i], box))
+    if (within(&leaf->box[i], box)) {
       leaf->value[i] = fn(leaf->value[i], context);
+      is_new(map, leaf->value[i]);
+    }
   for (uint32_t i = 0; i < leaf->n;) {
     uint32_t n = leaf->n;
     if (within(&leaf->box[i], box)) settle_at(map, (cel_tree_place){leaf, i});
@@ -428,14 +446,16 @@ bool cel_map_at(const cel_map *map, const int64_t point[3],
 }
 
 /* Rewrites the values below `node` and lists the entries that changed. */
-static void rewrite(cel_tree_node *node, uint64_t (*fn)(uint64_t, void *),
-                    void *context, cel_map_entries *changed) {
+static void rewrite(cel_map *map, cel_tree_node *node,
+                    uint64_t (*fn)(uint64_t, void *), void *context) {
+  cel_map_entries *changed = &map->made;
   for (uint32_t i = 0; i < node->n; ++i) {
     if (node->height > 0) {
-      rewrite(node->child[i], fn, context, changed);
+      rewrite(map, node->child[i], fn, context);
       continue;
     }
     uint64_t value = fn(node->value[i], context);
+    is_new(map, value);
     if (value == node->value[i]) continue;
     node->value[i] = value;
     cel_vec_push(changed, (cel_map_entry){node->box[i], value});
@@ -452,7 +472,8 @@ void cel_map_rewrite(cel_map *map, uint64_t (*fn)(uint64_t, void *),
                      void *context) {
   cel_map_entries *made = &map->made;
   made->n = 0;
-  rewrite(map->tree.root, fn, context, made);
+  map->highest[0] = map->highest[1] = 0;
+  rewrite(map, map->tree.root, fn, context);
   if (made->n == 0) return;
   if (made->n == map->tree.count && all_equal(made, made->at[0].value)) {
     uint64_t value = made->at[0].value;
@@ -478,6 +499,8 @@ void cel_map_check(const cel_map *map) {
   cel_region cover = {0};
   for (uint32_t i = 0; i < all.n; ++i) {
     const cel_box *box = &all.at[i].box;
+    uint64_t value = all.at[i].value;
+    cel_assert(value <= map->highest[value & 1]);
     cel_assert(!cel_region_meets_box(&cover, box));
     cel_region_add(&cover, box);
     cel_tree_place at = cel__tree_find(&map->tree, box->min, NULL);

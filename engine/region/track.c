@@ -350,6 +350,21 @@ void cel_track_write(cel_track *track, const cel_box *box, uint64_t id,
   add_found(track, deps);
 }
 
+static void update_state(uint64_t state, void *context) {
+  const access *u = context;
+  add_writer(u->track, state, u->id, CEL_DEP_TRUE, u->deps);
+  add_readers(u->track, state, u->id, u->deps);
+}
+
+void cel_track_update(cel_track *track, const cel_box *box, uint64_t id,
+                      cel_deps *deps) {
+  cel_assert(id > 0);
+  collect_garbage(track);
+  access u = {track, id, deps};
+  cel_map_replace(track->map, box, state_of_writer(id), update_state, &u);
+  add_found(track, deps);
+}
+
 void cel_track_users(cel_track *track, const cel_box *box, cel_deps *deps) {
   cel_map_entries *hits = &track->hits;
   cel_map_query(track->map, box, hits);

@@ -56,6 +56,9 @@ void cel_track_read(cel_track *track, const cel_box *box, uint64_t id,
 /* Node `id` writes `box`: adds anti and output dependencies to *deps. */
 void cel_track_write(cel_track *track, const cel_box *box, uint64_t id,
                      cel_deps *deps);
+/* Both: reads `box`, then writes it, where the node touches nothing else. */
+void cel_track_update(cel_track *track, const cel_box *box, uint64_t id,
+                      cel_deps *deps);
 /* Only asks: everybody whose access is still remembered there, readers and
  * writers: what freeing the memory must come after. */
 void cel_track_users(cel_track *track, const cel_box *box, cel_deps *deps);

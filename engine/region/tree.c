@@ -38,19 +38,19 @@ _Static_assert(sizeof(uint64_t) == sizeof(cel_tree_node *),
 
 static void put(cel_tree_node *node, uint32_t i, const cel_box *box,
                 uint64_t item) {
-  memmove(&node->box[i + 1], &node->box[i], (node->n - i) * sizeof *node->box);
-  memmove(&node->value[i + 1], &node->value[i],
-          (node->n - i) * sizeof *node->value);
+  for (uint32_t k = node->n++; k > i; --k) {
+    node->box[k] = node->box[k - 1];
+    node->value[k] = node->value[k - 1];
+  }
   node->box[i] = *box;
   node->value[i] = item;
-  node->n++;
 }
 
 static void drop(cel_tree_node *node, uint32_t i) {
-  node->n--;
-  memmove(&node->box[i], &node->box[i + 1], (node->n - i) * sizeof *node->box);
-  memmove(&node->value[i], &node->value[i + 1],
-          (node->n - i) * sizeof *node->value);
+  for (--node->n; i < node->n; ++i) {
+    node->box[i] = node->box[i + 1];
+    node->value[i] = node->value[i + 1];
+  }
 }
 
 /* As in box.h, of boxes that are not empty. */
@@ -61,12 +61,6 @@ static inline cel_box hull_both(const cel_box *a, const cel_box *b) {
     r.max[d] = a->max[d] > b->max[d] ? a->max[d] : b->max[d];
   }
   return r;
-}
-
-static inline bool meets(const cel_box *a, const cel_box *b) {
-  for (int d = 0; d < CEL_DIMS; ++d)
-    if (a->min[d] >= b->max[d] || b->min[d] >= a->max[d]) return false;
-  return true;
 }
 
 static cel_box hull_of(const cel_tree_node *node) {
@@ -92,6 +86,20 @@ void cel__leaf_remove(cel_tree *tree, cel_tree_node *leaf, uint32_t i) {
   cel_assert(leaf->height == 0 && i < leaf->n);
   drop(leaf, i);
   tree->count--;
+}
+
+void cel__leaf_remove_all(cel_tree *tree, cel_tree_node *leaf, uint32_t set) {
+  uint32_t to = 0;
+  for (uint32_t i = 0; i < leaf->n; ++i) {
+    if (set >> i & 1) continue;
+    if (to != i) {
+      leaf->box[to] = leaf->box[i];
+      leaf->value[to] = leaf->value[i];
+    }
+    ++to;
+  }
+  tree->count -= leaf->n - to;
+  leaf->n = to;
 }
 
 /* ------------------------------------------------------------- splitting */
@@ -300,7 +308,7 @@ static bool extract(cel_tree_node *node, const cel_box *box,
                     cel_map_entries *out) {
   bool taken = false;
   for (uint32_t i = node->n; i-- > 0;) {
-    if (!meets(&node->box[i], box)) continue;
+    if (!cel__boxes_meet(&node->box[i], box)) continue;
     if (node->height == 0) {
       cel_vec_push(out, (cel_map_entry){node->box[i], node->value[i]});
       drop(node, i);
@@ -346,10 +354,11 @@ static inline cel_tree_place find_in_leaf(cel_tree_node *leaf,
 }
 
 static cel_tree_place find(cel_tree_node *node, const int64_t point[3]) {
-  if (node->height == 0) return find_in_leaf(node, point);
   for (uint32_t i = 0; i < node->n; ++i) {
     if (!cel__box_holds(&node->box[i], point)) continue;
-    cel_tree_place found = find(node->child[i], point);
+    cel_tree_node *child = node->child[i];
+    cel_tree_place found =
+        child->height == 0 ? find_in_leaf(child, point) : find(child, point);
     if (found.leaf) return found;
   }
   return (cel_tree_place){0};
@@ -357,9 +366,10 @@ static cel_tree_place find(cel_tree_node *node, const int64_t point[3]) {
 
 cel_tree_place cel__tree_find(const cel_tree *tree, const int64_t point[3],
                               cel_tree_node *near) {
+  if (tree->root->height == 0) return find_in_leaf(tree->root, point);
   if (near) {
     cel_tree_place found = find_in_leaf(near, point);
-    if (found.leaf || near == tree->root) return found;
+    if (found.leaf) return found;
   }
   return find(tree->root, point);
 }
@@ -368,7 +378,7 @@ static void collect(const cel_tree_node *node, const cel_box *box,
                     cel_map_entries *out) {
   if (node->height == 0) cel_vec_reserve(out, node->n);
   for (uint32_t i = 0; i < node->n; ++i) {
-    if (!meets(&node->box[i], box)) continue;
+    if (!cel__boxes_meet(&node->box[i], box)) continue;
     if (node->height > 0) {
       collect(node->child[i], box, out);
     } else {
@@ -387,7 +397,7 @@ void cel__tree_collect(const cel_tree *tree, const cel_box *box,
 static void probe(cel_tree_node *node, const cel_box *box, uint64_t value,
                   cel_tree_probe *seen) {
   for (uint32_t i = 0; i < node->n; ++i) {
-    if (!meets(&node->box[i], box)) continue;
+    if (!cel__boxes_meet(&node->box[i], box)) continue;
     if (node->height > 0) {
       probe(node->child[i], box, value, seen);
       continue;

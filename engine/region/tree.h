@@ -54,6 +54,13 @@ static inline bool cel__box_holds(const cel_box *b, const int64_t p[3]) {
              (uint64_t)b->max[2] - (uint64_t)b->min[2];
 }
 
+/* As cel_box_meets, of boxes that are not empty. */
+static inline bool cel__boxes_meet(const cel_box *a, const cel_box *b) {
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (a->min[d] >= b->max[d] || b->min[d] >= a->max[d]) return false;
+  return true;
+}
+
 /* What an update wants to know of the entries that meet its box. */
 typedef struct cel_tree_probe {
   cel_tree_node *leaf; /* of one of them */
@@ -89,5 +96,7 @@ void cel__tree_check(const cel_tree *tree);
 void cel__leaf_insert(cel_tree *tree, cel_tree_node *leaf, const cel_box *box,
                       uint64_t value);
 void cel__leaf_remove(cel_tree *tree, cel_tree_node *leaf, uint32_t i);
+/* Removes the entries whose bits are in `set`. */
+void cel__leaf_remove_all(cel_tree *tree, cel_tree_node *leaf, uint32_t set);
 
 #endif

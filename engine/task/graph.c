@@ -237,15 +237,33 @@ static void warn_unwritten(cel_task_graph *graph, const cel_task *task,
   graph->config.warn(graph->config.context, task, text);
 }
 
+/* Whether the access reads and writes, and no other is of its buffer: then it
+ * needs not be tracked twice. */
+static bool updates_alone(const cel_task *task, uint32_t i) {
+  const cel_access *access = task->access;
+  if (!cel_mode_consumes(access[i].mode) || !cel_mode_produces(access[i].mode))
+    return false;
+  for (uint32_t k = 0; k < task->accesses; ++k)
+    if (k != i && access[k].buffer == access[i].buffer) return false;
+  return true;
+}
+
+static void track_image(cel_track *track, const cel_region *image, uint64_t id,
+                        cel_deps *deps,
+                        void (*report)(cel_track *, const cel_box *, uint64_t,
+                                       cel_deps *)) {
+  for (uint32_t b = 0; b < image->n; ++b)
+    report(track, &image->at[b], id, deps);
+}
+
 static void track_reads(cel_task_graph *graph, const cel_task *task) {
   for (uint32_t i = 0; i < task->accesses; ++i) {
     const cel_access *access = &task->access[i];
     if (!cel_mode_consumes(access->mode)) continue;
     const cel_region *image = &graph->images.at[i];
-    cel_track *track = track_of(graph, access->buffer);
     graph->deps.uninitialised = false;
-    for (uint32_t b = 0; b < image->n; ++b)
-      cel_track_read(track, &image->at[b], task->id, &graph->deps);
+    track_image(track_of(graph, access->buffer), image, task->id, &graph->deps,
+                updates_alone(task, i) ? cel_track_update : cel_track_read);
     /* A write may fetch what nobody wrote: it is there to keep, not to use. */
     if (graph->deps.uninitialised && access->mode != CEL_MODE_WRITE &&
         graph->exact.at[i])
@@ -256,11 +274,9 @@ static void track_reads(cel_task_graph *graph, const cel_task *task) {
 static void track_writes(cel_task_graph *graph, const cel_task *task) {
   for (uint32_t i = 0; i < task->accesses; ++i) {
     const cel_access *access = &task->access[i];
-    if (!cel_mode_produces(access->mode)) continue;
-    const cel_region *image = &graph->images.at[i];
-    cel_track *track = track_of(graph, access->buffer);
-    for (uint32_t b = 0; b < image->n; ++b)
-      cel_track_write(track, &image->at[b], task->id, &graph->deps);
+    if (!cel_mode_produces(access->mode) || updates_alone(task, i)) continue;
+    track_image(track_of(graph, access->buffer), &graph->images.at[i], task->id,
+                &graph->deps, cel_track_write);
   }
 }
 

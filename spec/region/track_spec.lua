@@ -104,12 +104,19 @@ describe("cel_track", function()
         id = id + random:int(1, 2)
         c.cel_deps_clear(deps)
         local want = { uninitialised = false }
-        for _ = 1, random:int(0, 3) do
+        local lone = random:chance(25)
+        if lone then
+          local box = random:box(dims)
+          c.cel_track_update(track, box, id, deps)
+          shadow:read(box, id, want)
+          shadow:write(box, id, want)
+        end
+        for _ = 1, lone and 0 or random:int(0, 3) do
           local box = random:box(dims)
           c.cel_track_read(track, box, id, deps)
           shadow:read(box, id, want)
         end
-        for _ = 1, random:int(0, 2) do
+        for _ = 1, lone and 0 or random:int(0, 2) do
           local box = random:box(dims)
           c.cel_track_write(track, box, id, deps)
           shadow:write(box, id, want)
