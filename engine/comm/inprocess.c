@@ -1,83 +1,9 @@
-#include <pthread.h>
 #include <string.h>
 
-#include "base/park.h"
-#include "base/random.h"
-#include "base/vec.h"
-#include "comm/joint.h"
-#include "comm/meeting.h"
-#include "comm/members.h"
+#include "comm/inprocess_state.h"
 #include "comm/strided.h"
 
-/* A message on its way. Held by the receiver until delivered and, where the
- * sender has not been told yet, by the sender; the last one frees it. */
-typedef struct flight {
-  int64_t from;
-  uint64_t sequence, bytes;
-  bool direct;
-  const cel_posted *posted; /* null once the sender has been told */
-  char *transit;            /* the bytes, once they have left the sender */
-  bool delivered;
-  bool chained;                /* at the sender: it does the gathering */
-  const cel_posted *receiving; /* chained at the receiver, which was told */
-} flight;
-
-typedef struct slot {
-  int64_t arrived, reported;
-  uint64_t hash, count;
-  bool different;
-} slot;
-
-struct cluster;
-
-typedef struct endpoint {
-  cel_transport base;
-  struct cluster *cluster;
-  cel_park *park;
-  int64_t *near;
-  CEL_VEC(flight *) incoming;
-  CEL_VEC(flight *) outgoing; /* sender not yet told */
-  CEL_VEC(const cel_posted *) receives;
-  CEL_VEC(cel_done) done;
-  CEL_VEC(cel_chained) chained;
-  CEL_VEC(cel_told *) told;
-  uint64_t agreed; /* the next agreement to report */
-  uint64_t started;
-} endpoint;
-
-/* All ranks of the process. `lock` guards everything in it and in its
- * endpoints; without threads nobody contends for it. */
-typedef struct cluster {
-  pthread_mutex_t lock;
-  pthread_cond_t broadcast_came;
-  bool threads;
-  cel_random random;
-  int64_t ranks, alive;
-  endpoint *end;
-  uint64_t slot0; /* index of slots.at[0] */
-  CEL_VEC(slot) slots;
-  cel_meeting *meeting;
-  cel__joints *joints;
-  cel__members *members; /* null: no collectives between devices */
-  void *broadcast;
-  uint64_t broadcast_size, broadcasts, broadcast_reads;
-  cel_fault fault;
-  uint64_t fault_at, sent;
-  flight *held; /* FAULT_SWAP: waits for its partner */
-  char *again;  /* FAULT_DUPLICATE: what is to come once more */
-  uint64_t again_bytes;
-  int64_t again_from, again_to;
-} cluster;
-
 /* ---- messages; the lock is held ----------------------------------------- */
-
-static bool chance(cluster *c, int percent) {
-  return c->threads || cel_random_chance(&c->random, percent);
-}
-
-static void wake(endpoint *e) {
-  if (e->park != NULL) cel_park_wake(e->park);
-}
 
 static void report(endpoint *e, uint64_t ticket, cel_error *error) {
   cel_vec_push(&e->done, (cel_done){ticket, error});
@@ -220,16 +146,6 @@ static bool pass_fault(cluster *c, flight *f, endpoint *to) {
 
 /* ---- the table --------------------------------------------------------------
  */
-
-static endpoint *enter(cel_transport *t) {
-  endpoint *e = (endpoint *)t;
-  pthread_mutex_lock(&e->cluster->lock);
-  return e;
-}
-
-static void leave(endpoint *e) {
-  pthread_mutex_unlock(&e->cluster->lock);
-}
 
 static void send_inprocess(cel_transport *t, const cel_posted *message) {
   endpoint *e = enter(t);
@@ -378,116 +294,6 @@ static bool busy_inprocess(cel_transport *t) {
   return false;
 }
 
-/* ---- control plane ----------------------------------------------------------
- */
-
-static void agree_inprocess(cel_transport *t, const cel_agreement *mine) {
-  endpoint *e = enter(t);
-  cluster *c = e->cluster;
-  cel_assert(mine->index == e->started);
-  e->started++;
-  while (c->slot0 + c->slots.n <= mine->index)
-    cel_vec_push(&c->slots, (slot){0});
-  slot *s = &c->slots.at[mine->index - c->slot0];
-  if (s->arrived++ == 0) {
-    s->hash = mine->hash;
-    s->count = mine->count;
-  }
-  if (s->hash != mine->hash || s->count != mine->count) s->different = true;
-  if (s->arrived == c->ranks)
-    for (int64_t k = 0; k < c->ranks; ++k) wake(&c->end[k]);
-  leave(e);
-}
-
-static cel_agreed agreed_inprocess(cel_transport *t, uint64_t *index) {
-  endpoint *e = enter(t);
-  cluster *c = e->cluster;
-  cel_agreed answer = CEL_AGREED_PENDING;
-  if (e->agreed < e->started) {
-    slot *s = &c->slots.at[e->agreed - c->slot0];
-    if (s->arrived == c->ranks && chance(c, 50)) {
-      answer = s->different ? CEL_AGREED_DIFFERENT : CEL_AGREED_SAME;
-      *index = e->agreed++;
-      s->reported++;
-    }
-  }
-  while (c->slots.n > 0 && c->slots.at[0].reported == c->ranks) {
-    memmove(c->slots.at, c->slots.at + 1, --c->slots.n * sizeof(slot));
-    c->slot0++;
-  }
-  leave(e);
-  return answer;
-}
-
-static void tell_inprocess(cel_transport *t, int64_t peer, int32_t kind,
-                           const void *data, uint32_t size) {
-  cel_told *told = cel_alloc(sizeof *told + size);
-  *told = (cel_told){.peer = t->rank, .kind = kind, .size = size};
-  if (size > 0) memcpy(told->data, data, size);
-  endpoint *e = enter(t);
-  endpoint *to = &e->cluster->end[peer];
-  cel_vec_push(&to->told, told);
-  wake(to);
-  leave(e);
-}
-
-/* What one peer tells stays in order; between peers the seed decides. */
-static cel_told *told_inprocess(cel_transport *t) {
-  endpoint *e = enter(t);
-  cel_told *first = NULL;
-  if (e->told.n > 0 && chance(e->cluster, 50)) {
-    int64_t picked =
-        e->cluster->threads
-            ? 0
-            : cel_random_int(&e->cluster->random, 0, (int64_t)e->told.n - 1);
-    uint32_t i = 0;
-    while (e->told.at[i]->peer != e->told.at[picked]->peer) ++i;
-    first = e->told.at[i];
-    memmove(e->told.at + i, e->told.at + i + 1,
-            (--e->told.n - i) * sizeof first);
-  }
-  leave(e);
-  return first;
-}
-
-static cel_status broadcast_inprocess(cel_transport *t, void **data,
-                                      uint64_t *size) {
-  endpoint *e = enter(t);
-  cluster *c = e->cluster;
-  cel_status status = CEL_E_OK;
-  if (t->rank == 0) {
-    while (c->broadcast_reads > 0 && c->threads)
-      pthread_cond_wait(&c->broadcast_came, &c->lock);
-    cel_free(c->broadcast);
-    c->broadcast = cel_alloc(*size > 0 ? *size : 1);
-    memcpy(c->broadcast, *data, *size);
-    c->broadcast_size = *size;
-    c->broadcast_reads = (uint64_t)c->ranks - 1;
-  } else {
-    while (c->broadcast_reads == 0 && c->threads)
-      pthread_cond_wait(&c->broadcast_came, &c->lock);
-    if (c->broadcast_reads == 0) {
-      status = cel_fail(CEL_E_COMM, "rank 0 has broadcast nothing yet");
-    } else {
-      c->broadcast_reads--;
-      cel_free(*data);
-      *size = c->broadcast_size;
-      *data = cel_alloc(*size > 0 ? *size : 1);
-      memcpy(*data, c->broadcast, *size);
-    }
-  }
-  pthread_cond_broadcast(&c->broadcast_came);
-  leave(e);
-  return status;
-}
-
-/* One process has one set of devices: nobody asks. */
-static cel_status gather_inprocess(cel_transport *t, const void *mine,
-                                   uint32_t size, void *all) {
-  (void)t, (void)mine, (void)size, (void)all;
-  return cel_fail(CEL_E_COMM, "the in-process transport does not gather");
-}
-
 static cel_status join_inprocess(cel_transport *t, uint32_t group,
                                  cel_comm **out) {
   *out = cel_meeting_join(((endpoint *)t)->cluster->meeting, t->rank, group);
@@ -543,28 +349,28 @@ static void destroy_inprocess(cel_transport *t) {
   cel_free(c);
 }
 
-static const cel_transport inprocess_table = {.name = "in-process",
-                                              .send = send_inprocess,
-                                              .receive = receive_inprocess,
-                                              .exchange = exchange_inprocess,
-                                              .exchange_devices =
-                                                  exchange_devices_inprocess,
-                                              .poll = poll_inprocess,
-                                              .chained = chained_inprocess,
-                                              .carry = carry_inprocess,
-                                              .unchain = unchain_inprocess,
-                                              .unjoin = unjoin_inprocess,
-                                              .halt = halt_inprocess,
-                                              .busy = busy_inprocess,
-                                              .agree = agree_inprocess,
-                                              .agreed = agreed_inprocess,
-                                              .tell = tell_inprocess,
-                                              .told = told_inprocess,
-                                              .broadcast = broadcast_inprocess,
-                                              .gather = gather_inprocess,
-                                              .join = join_inprocess,
-                                              .abort = abort_inprocess,
-                                              .destroy = destroy_inprocess};
+static const cel_transport inprocess_table = {
+    .name = "in-process",
+    .send = send_inprocess,
+    .receive = receive_inprocess,
+    .exchange = exchange_inprocess,
+    .exchange_devices = exchange_devices_inprocess,
+    .poll = poll_inprocess,
+    .chained = chained_inprocess,
+    .carry = carry_inprocess,
+    .unchain = unchain_inprocess,
+    .unjoin = unjoin_inprocess,
+    .halt = halt_inprocess,
+    .busy = busy_inprocess,
+    .agree = cel__inprocess_agree,
+    .agreed = cel__inprocess_agreed,
+    .tell = cel__inprocess_tell,
+    .told = cel__inprocess_told,
+    .broadcast = cel__inprocess_broadcast,
+    .gather = cel__inprocess_gather,
+    .join = join_inprocess,
+    .abort = abort_inprocess,
+    .destroy = destroy_inprocess};
 
 /* Those of this rank's host, itself left out. */
 static void find_near(endpoint *e, const cel_inprocess_config *config) {
