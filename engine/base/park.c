@@ -70,16 +70,19 @@ void cel_park_wait(cel_park *park, uint32_t seen, uint32_t timeout_us) {
   if (timeout_us == 0 || spin(park, seen)) return;
   struct timespec limit = {timeout_us / 1000000,
                            (long)(timeout_us % 1000000) * 1000};
-  /* Sequentially consistent with wake: either it sees a sleeper or the futex
-   * sees the news. Whoever leaves by itself leaves the mark to the next wake.
-   */
+  /* Sequentially consistent with wake: either it sees a sleeper or this one
+   * sees the news. It sleeps on the mark, not on the news: whoever takes the
+   * mark then wakes it, even where that one's news had been seen. Whoever
+   * leaves by itself leaves the mark to the next wake. */
   atomic_store(&park->asleep, 1);
-  syscall(SYS_futex, &park->news, FUTEX_WAIT_PRIVATE, seen,
+  if (atomic_load(&park->news) != seen) return;
+  syscall(SYS_futex, &park->asleep, FUTEX_WAIT_PRIVATE, 1,
           timeout_us == UINT32_MAX ? NULL : &limit, NULL, 0);
 }
 
 void cel_park_wake(cel_park *park) {
   atomic_fetch_add(&park->news, 1);
   if (atomic_load(&park->asleep) != 0 && atomic_exchange(&park->asleep, 0) != 0)
-    syscall(SYS_futex, &park->news, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    syscall(SYS_futex, &park->asleep, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL,
+            0);
 }

@@ -20,7 +20,8 @@ typedef struct cel_park cel_park;
 
 struct cel_park {
   _Atomic(uint32_t) news;
-  _Atomic(uint32_t) asleep; /* some waiter may be, and nobody wakes it yet */
+  _Atomic(uint32_t) asleep; /* a futex: some waiter may be, and nobody wakes it
+                               yet */
 };
 
 void cel_park_init(cel_park *park);

@@ -1,7 +1,14 @@
--- How many cores a process has, which decides whether waiters spin.
+-- No wake is lost; how many cores a process has, which decides whether waiters spin.
 local celer = require("spec.support.celer")
 
 describe("park", function()
+  it("loses no wake", function()
+    local program = celer.command():gsub("celer$", "park_check")
+    local r = celer.exec({ program }, { timeout = 120 })
+    assert.equal(0, r.status)
+    assert.equal("60000 rounds\n", r.stdout)
+  end)
+
   it("counts the cores that the process is bound to", function()
     if celer.exec({ "taskset", "--version" }).status ~= 0 then
       return pending("needs taskset")
