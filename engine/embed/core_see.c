@@ -92,7 +92,7 @@ static int see_progress_now(lua_State *L) {
 }
 
 /* progress_step(steps, step, begin, tasks): so many steps of a loop have been
- * submitted; steps 0: it is over. */
+ * submitted; all of them: it has ended. */
 static int see_progress_step(lua_State *L) {
   cel_progress_loop loop = {.steps = (uint64_t)luaL_checknumber(L, 1),
                             .step = (uint64_t)luaL_checknumber(L, 2),

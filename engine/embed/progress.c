@@ -17,7 +17,7 @@ enum {
   TICK_US = 200000,
   REST_MS = 300, /* after something else was written */
   LINE_TICKS = 50,
-  RATES = 10, /* ticks that a rate is taken over */
+  RATES = 10, /* ticks that a rate is taken over, in which something was done */
   FIRST_MS = 500,
   MS = 1000000
 };
@@ -50,9 +50,15 @@ static double steps_done(const cel_progress_state *s) {
   return (double)l->step * (part < 1 ? part : 1);
 }
 
+/* Also one that the script has left, while something of it is to be executed. */
+static bool in_loop(const cel_progress_state *s) {
+  const cel_progress_loop *l = &s->loop;
+  return l->steps > 0 && (l->step < l->steps || s->done < l->at_task);
+}
+
 double cel_progress_left(const cel_progress_state *state) {
   double done = steps_done(state);
-  if (state->loop.steps == 0 || done <= 0) return -1;
+  if (!in_loop(state) || done <= 0) return -1;
   double took = (double)(state->now - state->loop.begin) * 1e-9;
   return took * ((double)state->loop.steps - done) / done;
 }
@@ -76,9 +82,12 @@ void cel_progress_text(const cel_progress_state *state, char *text,
     return;
   }
   cel_amount_text(state->bytes, bytes, sizeof bytes);
+  int digits = state->rate >= 10                        ? 0
+               : state->rate >= 0.1 || state->rate == 0 ? 1
+                                                        : 2;
   if (state->rate >= 0)
-    snprintf(rate, sizeof rate, ", %.*f/s", state->rate < 10, state->rate);
-  if (state->loop.steps > 0)
+    snprintf(rate, sizeof rate, ", %.*f/s", digits, state->rate);
+  if (in_loop(state))
     snprintf(loop, sizeof loop, ", step %.0f of %llu", steps_done(state),
              (unsigned long long)state->loop.steps);
   if (seconds >= 0) say_time(seconds, left, sizeof left);
@@ -95,14 +104,22 @@ typedef struct past {
   uint64_t done;
 } past;
 
-/* Over the last few ticks; they are kept in a circle. */
-static void set_rate(cel_progress_state *s, past *all, int *n) {
-  const past *old = &all[*n >= RATES ? *n % RATES : 0];
+typedef struct rates {
+  past all[RATES]; /* in a circle */
+  int n, ticks;
+} rates;
+
+/* Over the last few ticks in which something was done: tasks may take longer
+ * than a tick, or many. */
+static void set_rate(cel_progress_state *s, rates *r) {
+  const past *old = &r->all[r->n >= RATES ? r->n % RATES : 0];
   s->rate = -1;
-  if (*n > 0 && s->now > old->at)
+  ++r->ticks;
+  if (r->n > 0 && s->now > old->at)
     s->rate =
         (double)(s->done - old->done) / ((double)(s->now - old->at) * 1e-9);
-  all[(*n)++ % RATES] = (past){s->now, s->done};
+  if (r->n == 0 || s->done > r->all[(r->n - 1) % RATES].done)
+    r->all[r->n++ % RATES] = (past){s->now, s->done};
 }
 
 static void look(cel_progress_state *s) {
@@ -135,13 +152,14 @@ static void put(const char *before, const char *text, const char *after) {
   (void)written; /* nobody is told less for it */
 }
 
-static void draw(past *all, int *n) {
+static void draw(rates *r) {
   char text[300];
   cel_progress_state s;
   pthread_mutex_lock(&p.lock);
   look(&s);
-  set_rate(&s, all, n);
-  bool due = p.terminal ? !p.broken && s.now >= p.rest : *n % LINE_TICKS == 0;
+  set_rate(&s, r);
+  bool due =
+      p.terminal ? !p.broken && s.now >= p.rest : r->ticks % LINE_TICKS == 0;
   if (due && s.now - p.begin >= (int64_t)FIRST_MS * MS) {
     char said[200], who[40] = "";
     cel_progress_text(&s, said, sizeof said);
@@ -155,13 +173,12 @@ static void draw(past *all, int *n) {
 }
 
 static void *draw_main(void *nothing) {
-  past all[RATES];
-  int n = 0;
+  rates r = {.n = 0};
   (void)nothing;
   pthread_setname_np(pthread_self(), "progress");
   while (!atomic_load(&p.stop)) {
     uint32_t seen = cel_park_look(&p.park);
-    draw(all, &n);
+    draw(&r);
     if (!atomic_load(&p.stop)) cel_park_wait(&p.park, seen, TICK_US);
   }
   return NULL;

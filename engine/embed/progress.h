@@ -17,7 +17,8 @@
 
 /* A loop that the script has announced. */
 typedef struct cel_progress_loop {
-  uint64_t steps, step; /* how many there are; the one to come, from 0 */
+  uint64_t steps, step; /* how many there are; the one to come, from 0, or
+                           `steps` once it has ended */
   uint64_t first_task, at_task; /* submitted before the loop, and until now */
   int64_t begin;                /* ns */
 } cel_progress_loop;

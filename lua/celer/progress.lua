@@ -21,7 +21,7 @@ function M.loop(n)
   local step = 0
   local begin, first = core.progress_now()
   return function()
-    core.progress_step(step < n and n or 0, step, begin, first)
+    core.progress_step(n, step, begin, first)
     if step >= n then return nil end
     step = step + 1
     return step

@@ -17,6 +17,7 @@ describe("the progress line", function()
     assert.equal("12 of 40 tasks, 250/s, 1.5 KiB moved",
       text { tasks = 40, done = 12, rate = 250.4, bytes = 1536 })
     assert.equal("0 of 4 tasks, 2.5/s, 0 bytes moved", text { tasks = 4, rate = 2.5 })
+    assert.equal("0 of 4 tasks, 0.04/s, 0 bytes moved", text { tasks = 4, rate = 0.04 })
     assert.equal("0 of 4 tasks, 0 bytes moved", text { tasks = 4, rate = -1 })
   end)
 
@@ -42,6 +43,12 @@ describe("the progress line", function()
   it("knows nothing of the time that is left before a step has been executed", function()
     assert.equal(", step 0 of 100", loop_text(0, 10, 10, 6))
     assert.equal(", step 0 of 100", loop_text(40, 90, 7, 15))
+  end)
+
+  it("knows of a loop that the script has left until all of it has been executed", function()
+    assert.equal(", step 75 of 100, 5 s left", loop_text(100, 90, 70, 20))
+    assert.equal("", loop_text(100, 90, 90, 25))
+    assert.equal("", loop_text(100, 90, 95, 25))
   end)
 
   it("takes steps that submit nothing as executed", function()
