@@ -50,7 +50,7 @@ static double steps_done(const cel_progress_state *s) {
   return (double)l->step * (part < 1 ? part : 1);
 }
 
-/* Also one that the script has left, while something of it is to be executed. */
+/* Also one that the script has left, while some of it is to be executed. */
 static bool in_loop(const cel_progress_state *s) {
   const cel_progress_loop *l = &s->loop;
   return l->steps > 0 && (l->step < l->steps || s->done < l->at_task);
