@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void cel_nccl_version_text(int version, char *text, size_t size) {
@@ -38,6 +39,7 @@ const cel_nccl_api *cel_nccl_api_load(char *why, size_t size) {
   static cel_nccl_api api;
   static bool loaded;
   if (loaded) return &api;
+  setenv("NCCL_RUNTIME_CONNECT", "0", 1); /* see nccl.h */
   void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) {
     const char *said = dlerror();

@@ -9,8 +9,8 @@
 enum {
   WHY = 160,
   UUID = 16,
-  PROBE_BYTES = 64, /* of each member */
-  PATIENCE_S = 60   /* for a peer that failed and cannot say so yet */
+  PATIENCE_S = 60, /* for a peer that failed and cannot say so yet */
+  MOST_PAIRS = 64  /* members that are all connected to each other */
 };
 
 /* Where messages go from GPU to GPU between all ranks, they are faster with
@@ -31,7 +31,7 @@ typedef struct hello {
   char uuid[CEL_DEVICES][UUID];
 } hello;
 
-static int64_t deadline_of(void) {
+int64_t cel__nccl_deadline(void) {
   return cel_now_ns() + (int64_t)PATIENCE_S * 1000000000;
 }
 
@@ -140,6 +140,7 @@ static void settle(cel__nccl *n, const hello *all) {
   n->staging_bytes = (memory / SHARE_STAGING / mib + 1) * mib;
   n->around.base.joint =
       (cel_joint_limits){.devices = n->devices,
+                         .pairs = n->members <= MOST_PAIRS,
                          .least = near ? LEAST_BYTES : 0,
                          .most = memory / SHARE_MOST,
                          .packed_most = n->staging_bytes / 2};
@@ -158,7 +159,7 @@ static cel_status connect(cel__nccl *n, ncclUniqueId id) {
                        .maxCTAs = CEL_NCCL_UNDEFINED,
                        .splitShare = CEL_NCCL_UNDEFINED};
   int first = (int)(n->around.base.rank * n->devices);
-  int64_t deadline = deadline_of();
+  int64_t deadline = cel__nccl_deadline();
   ncclResult_t code = n->api->ncclGroupStart();
   for (int32_t d = 0; d < n->devices && code == ncclSuccess; ++d) {
     n->cuda->api->cuCtxSetCurrent(n->cuda->device[d].context);
@@ -189,118 +190,6 @@ static cel_status make_staging(cel__nccl *n) {
   return CEL_E_OK;
 }
 
-/* ---- a probe ------------------------------------------------------------- */
-
-typedef struct probe {
-  cel__nccl *n;
-  CUstream stream[CEL_DEVICES];
-  CUevent event[CEL_DEVICES];
-  unsigned char *bytes; /* of all members */
-} probe;
-
-static unsigned char probe_byte(int64_t member, int64_t i) {
-  return (unsigned char)(member * 37 + i * 11 + 5);
-}
-
-/* Each member's bytes into its place in the staging memory. */
-static CUresult begin_probe(probe *p, int32_t d) {
-  const cel__nccl *n = p->n;
-  const cel_cuda_api *api = n->cuda->api;
-  int64_t me = n->around.base.rank * n->devices + d;
-  unsigned char mine[PROBE_BYTES];
-  for (int64_t i = 0; i < PROBE_BYTES; ++i) mine[i] = probe_byte(me, i);
-  api->cuCtxSetCurrent(n->cuda->device[d].context);
-  CUresult code =
-      api->cuStreamCreateWithPriority(&p->stream[d], CU_STREAM_NON_BLOCKING, 0);
-  if (code == CUDA_SUCCESS)
-    code = api->cuEventCreate(&p->event[d], CU_EVENT_DISABLE_TIMING);
-  if (code == CUDA_SUCCESS)
-    code = api->cuMemcpyHtoD_v2(
-        n->device[d].staging + (uint64_t)me * PROBE_BYTES, mine, sizeof mine);
-  return code;
-}
-
-static cel_status gather_probe(const probe *p) {
-  cel__nccl *n = p->n;
-  int64_t deadline = deadline_of(), first = n->around.base.rank * n->devices;
-  ncclResult_t code = n->api->ncclGroupStart();
-  for (int32_t d = 0; d < n->devices && code == ncclSuccess; ++d) {
-    n->cuda->api->cuCtxSetCurrent(n->cuda->device[d].context);
-    CUdeviceptr at = n->device[d].staging;
-    CUdeviceptr from = at + (uint64_t)(first + d) * PROBE_BYTES;
-    // NOLINTNEXTLINE: the driver's addresses
-    void *to = (void *)(uintptr_t)at, *mine = (void *)(uintptr_t)from;
-    code = n->api->ncclAllGather(mine, to, PROBE_BYTES, ncclInt8,
-                                 n->device[d].comm, p->stream[d]);
-    if (code == ncclInProgress) code = ncclSuccess;
-  }
-  ncclResult_t ended = n->api->ncclGroupEnd();
-  if (code == ncclSuccess) code = ended;
-  for (int32_t d = 0; d < n->devices; ++d)
-    CEL_TRY(cel__nccl_await(n, d, "trying it out", code, deadline));
-  return CEL_E_OK;
-}
-
-static cel_status read_probe(const probe *p, int32_t d, int64_t deadline) {
-  const cel__nccl *n = p->n;
-  const cel_cuda_api *api = n->cuda->api;
-  size_t size = (size_t)n->members * PROBE_BYTES;
-  api->cuCtxSetCurrent(n->cuda->device[d].context);
-  CUresult code = api->cuEventRecord(p->event[d], p->stream[d]);
-  while (code == CUDA_SUCCESS) {
-    code = api->cuEventQuery(p->event[d]);
-    if (code != CUDA_ERROR_NOT_READY) break;
-    if (cel_now_ns() > deadline)
-      return cel_fail(CEL_E_MISSING, "NCCL takes too long to try out");
-    code = CUDA_SUCCESS;
-    sched_yield();
-  }
-  if (code == CUDA_SUCCESS)
-    code = api->cuMemcpyDtoH_v2(p->bytes, n->device[d].staging, size);
-  if (code != CUDA_SUCCESS)
-    return cel_fail(CEL_E_MISSING, "GPU %d failed while trying NCCL out: %s",
-                    n->cuda->device[d].ordinal, cel_cuda_api_text(api, code));
-  for (int64_t m = 0; m < n->members; ++m)
-    for (int64_t i = 0; i < PROBE_BYTES; ++i)
-      if (p->bytes[m * PROBE_BYTES + i] != probe_byte(m, i))
-        return cel_fail(CEL_E_MISSING, "NCCL brings it other bytes");
-  return CEL_E_OK;
-}
-
-static cel_status run_probe(probe *p) {
-  cel__nccl *n = p->n;
-  for (int32_t d = 0; d < n->devices; ++d) {
-    CUresult code = begin_probe(p, d);
-    if (code != CUDA_SUCCESS)
-      return cel_fail(CEL_E_MISSING, "GPU %d has no stream: %s",
-                      n->cuda->device[d].ordinal,
-                      cel_cuda_api_text(n->cuda->api, code));
-  }
-  CEL_TRY(gather_probe(p));
-  int64_t deadline = deadline_of();
-  for (int32_t d = 0; d < n->devices; ++d) CEL_TRY(read_probe(p, d, deadline));
-  return CEL_E_OK;
-}
-
-static cel_status try_out(cel__nccl *n) {
-  probe p = {.n = n};
-  uint64_t all = (uint64_t)n->members * PROBE_BYTES;
-  if (all > n->staging_bytes)
-    return cel_fail(CEL_E_MISSING, "there are %lld GPUs",
-                    (long long)n->members);
-  p.bytes = cel_alloc(all);
-  cel_status status = run_probe(&p);
-  if (status != CEL_E_OK) cel__nccl_abort(n); /* streams may wait for others */
-  const cel_cuda_api *api = n->cuda->api;
-  for (int32_t d = 0; d < n->devices; ++d) {
-    api->cuCtxSetCurrent(n->cuda->device[d].context);
-    if (p.stream[d] != NULL) api->cuStreamDestroy_v2(p.stream[d]);
-    if (p.event[d] != NULL) api->cuEventDestroy_v2(p.event[d]);
-  }
-  cel_free(p.bytes);
-  return status;
-}
-
 /* ---- agreement ----------------------------------------------------------- */
 
 /* In steps that all ranks take, or none. */
@@ -315,7 +204,7 @@ static cel_status meet(cel__nccl *n, const cel_nccl_config *config, hello *all,
   ncclUniqueId id = all[0].id;
   CEL_TRY(hear(n, &mine, make_staging(n), all, good, why, size));
   if (*good) CEL_TRY(hear(n, &mine, connect(n, id), all, good, why, size));
-  if (*good) CEL_TRY(hear(n, &mine, try_out(n), all, good, why, size));
+  if (*good) CEL_TRY(hear(n, &mine, cel__nccl_probe(n), all, good, why, size));
   if (!*good) cel__nccl_abort(n);
   return CEL_E_OK;
 }

@@ -76,6 +76,13 @@ cel_status cel__nccl_gather(cel__nccl *n, const void *mine, uint32_t size,
                             void *all);
 void cel__nccl_init(cel__nccl *n, cel_transport *inner);
 
+/* nccl_start.c, nccl_probe.c ----------------------------------------------- */
+
+/* Until when peers are waited for at the start. */
+int64_t cel__nccl_deadline(void);
+/* Collective; CEL_E_MISSING. Thread: main. */
+cel_status cel__nccl_probe(cel__nccl *n);
+
 /* nccl_put.c --------------------------------------------------------------- */
 
 /* See cel_chained; the context is a cel__nccl_end. */

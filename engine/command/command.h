@@ -187,6 +187,8 @@ typedef struct cel_command_graph cel_command_graph;
 /* What collectives there are between devices; the same on all ranks. */
 typedef struct cel_joint_limits {
   int32_t devices; /* of each rank; 0: they take place in host memory */
+  bool pairs; /* and what one device gives to another: scatters, gathers, what
+                 is in pairs */
   /* Bytes of the whole; what is smaller or larger goes by messages. The last:
    * of what a device may have to pack, which is not whole rows of its buffer.
    */

@@ -319,6 +319,9 @@ static bool is_not_between_devices(const cel__own *own,
            bytes = (uint64_t)cel_box_volume(box) * size;
   const cel_joint_limits *limits = &own->joint;
   if (limits->devices == 0) return false;
+  if (!limits->pairs &&
+      (choice->pairs || cel_pattern_is_by_parts(choice->pattern)))
+    return true;
   return bytes < limits->least || bytes > limits->most ||
          (uint64_t)most_packed(own, choice, tiles, box, buffer) >
              limits->packed_most / size;

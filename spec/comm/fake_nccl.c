@@ -29,6 +29,8 @@ typedef struct head {
 struct ncclComm {
   ring *rings; /* of all pairs */
   int member, members, waits;
+  unsigned connected; /* to whom, since its first group: later is too late */
+  bool started;
   bool aborted;
   _Atomic(bool) asked; /* by a thread that is at it */
 };
@@ -238,6 +240,9 @@ static void add(ncclComm_t comm, CUstream stream, call call, int peer,
                 bool sends, const void *at, size_t bytes) {
   int from = sends ? comm->member : peer, to = sends ? peer : comm->member;
   cel_assert(depth > 0 && bytes > 0 && peer != comm->member);
+  if (!comm->started && call == PAIR) comm->connected |= 1u << peer;
+  if (call == PAIR && (comm->connected >> peer & 1) == 0)
+    cel_bug("fake NCCL: members are connected in the middle of a run");
   transfer t = {.comm = comm,
                 .ring = &comm->rings[from * MEMBERS + to],
                 .sends = sends,
@@ -258,6 +263,7 @@ static ncclResult_t group_end(void) {
   for (uint32_t i = 0; i < open_groups.n; ++i) {
     group *g = open_groups.at[i];
     ncclComm_t comm = g->transfer.at[0].comm;
+    comm->started = true;
     code = answer(comm);
     fake_cuda_call(g->stream, progress, g);
   }

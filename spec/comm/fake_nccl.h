@@ -4,7 +4,8 @@
  * what is put waits for others as NCCL's kernels do. Each part is announced by
  * the call that it is of, and its length: calls that do not match are a bug
  * that is reported. What is asked of a communicator is in progress for a while;
- * that two threads ask at once is a bug, too.
+ * that two threads ask at once is a bug, too, and so is a pair of members that
+ * did not exchange anything in their first group.
  */
 #ifndef SPEC_COMM_FAKE_NCCL_H
 #define SPEC_COMM_FAKE_NCCL_H

@@ -8,7 +8,7 @@ local c = require("spec.support.cdef")("command/member.h")
 local function new(n, devices, limits)
   limits = limits or {}
   return ranks.new(n, { collectives = true, joint = { devices = devices,
-    least = limits.least or 0, most = limits.most or 2 ^ 40,
+    pairs = limits.pairs ~= false, least = limits.least or 0, most = limits.most or 2 ^ 40,
     packed_most = limits.packed_most or 2 ^ 40 } })
 end
 
@@ -133,6 +133,17 @@ describe("devices that exchange in pairs", function()
     local size = tonumber(new(1, 1):buffer({ 1 }).element_size)
     assert.is_true(transposed(2 * 27 * size))
     assert.is_false(transposed(2 * 27 * size - 1))
+  end)
+
+  it("leave to messages what goes from one to another where not all can", function()
+    local r = new(3, 1, { pairs = false })
+    local u = r:buffer({ 9, 9 })
+    r:submit({ range = { 9 }, { u, "discard_write", rows() } })
+    assert.is_nil(exchange(r, 0, r:submit({ range = { 9 }, { u, "read", columns() } })))
+    assert.is_nil(exchange(r, 0, r:submit({ range = { 1 }, { u, "read", program.all(2) } })))
+    r:submit({ range = { 9 }, { u, "discard_write", rows() } })
+    assert.is_not_nil(exchange(r, 0, r:submit({ range = { 9 }, { u, "read", { { program.whole(0),
+      program.whole(1) } } } })))
   end)
 
   it("pack nothing where each block lies side by side", function()

@@ -362,6 +362,7 @@ static void generate_joint(program *p) {
   bool own = p->own_memory || p->devices > 1;
   if (!p->chains || !own || !p->exchanges || cel_random_chance(&r, 30)) return;
   p->joint = (cel_joint_limits){.devices = p->devices,
+                                .pairs = p->seed % 8 != 0,
                                 .least = cel_random_chance(&r, 20) ? 100 : 0,
                                 .most = pick_of(&r, most, 4),
                                 .packed_most = pick_of(&r, most, 4)};
