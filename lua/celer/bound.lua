@@ -7,8 +7,8 @@
 ---
 --- What is kept holds what mappers captured, up to a limit.
 local closure = require "celer.closure"
+local confirm = require "celer.confirm"
 local each = require("celer.tables").each
-local trace = require "celer.trace"
 
 local M = {}
 
@@ -56,7 +56,7 @@ end
 ---@param entry celer.bound
 ---@return fun(f: function, params: integer[]): boolean
 function M.check_of(entry)
-  entry.check = entry.check or trace.spot_check(entry.desc, entry.range, entry.extent)
+  entry.check = entry.check or confirm.spot_check(entry.desc, entry.range, entry.extent)
   return entry.check
 end
 

@@ -8,12 +8,12 @@
 ---
 --- What a mapper gave is kept while all that it captured is as it was. One that reads
 --- what may change unseen is called anew at each submission, which the user is told.
+local asked = require "celer.asked"
 local box = require "celer.box"
 local closure = require "celer.closure"
 local core = require "celer.core"
 local place = require "celer.place"
 local settings = require "celer.settings"
-local trace = require "celer.trace"
 
 local M = {}
 
@@ -62,7 +62,7 @@ local function call_all(f, n, bounds, range, extent)
     local at = 6 * (i - 1)
     local chunk = box.make(dims, bounds[at + 1], bounds[at + 2], bounds[at + 3],
       bounds[at + 4], bounds[at + 5], bounds[at + 6])
-    local boxes = trace.evaluate(f, chunk, range, extent)
+    local boxes = asked.evaluate(f, chunk, range, extent)
     counts[i] = #boxes
     for _, b in ipairs(boxes) do
       local lo, hi = box.bounds(b)

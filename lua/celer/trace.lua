@@ -1,18 +1,20 @@
 --- trace.lua -- from a range mapper to a rule.
 ---
 --- The mapper is called once with a symbolic chunk; what it returns are
---- expressions (symbol.lua). They are then *confirmed*: the mapper and the
---- compiled program must agree on corner chunks and random chunks of the actual
---- range. A mapper that cannot be put so is *opaque*: evaluated chunk by chunk.
+--- expressions (symbol.lua). They are then *confirmed* (confirm.lua): the mapper
+--- and the compiled program must agree on corner chunks and random chunks of the
+--- actual range. A mapper that cannot be put so is *opaque*: evaluated chunk by
+--- chunk (asked.lua).
 ---
 --- Captured whole numbers become parameters where the trace shows them in
 --- bounds alone and further values confirm it, so that a closure made anew in
 --- each step, with another number, is recognised and not traced again. What else
 --- it captured is part of its key; one that reads what may change unseen is
 --- traced at each use.
+local asked = require "celer.asked"
 local box = require "celer.box"
 local closure = require "celer.closure"
-local place = require "celer.place"
+local confirm = require "celer.confirm"
 local symbol = require "celer.symbol"
 
 -- A trace compiled from here would hold a mapper's captured variables as the
@@ -21,8 +23,7 @@ jit.off(true, true)
 
 local M = {}
 
-local MOST_BOXES, MOST_PARAMS, MOST_VARIANTS = 16, 32, 16
-local VARIABLE = symbol.variables
+local MOST_PARAMS, MOST_VARIANTS = 32, 16
 
 ---@class celer.rule_desc
 ---@field task_dims integer
@@ -40,7 +41,7 @@ local VARIABLE = symbol.variables
 ---@field reason string?  why it is opaque
 ---@field volatile string?  why it is traced at each use
 
--- ---- chunks ----------------------------------------------------------------
+-- ---- programs ---------------------------------------------------------------
 
 -- A symbolic chunk and buffer for these dimensions.
 local function symbolic(task_dims, buffer_dims)
@@ -54,68 +55,6 @@ local function symbolic(task_dims, buffer_dims)
   return box.chunk(task_dims, lo[1], lo[2], lo[3], hi[1], hi[2], hi[3], global[1],
     global[2], global[3]), box.shape(buffer_dims, size[1], size[2], size[3])
 end
-
-local function shape_of(extent)
-  local size = extent.size
-  local n = extent.dims
-  return box.shape(n, n > 0 and size[0], n > 1 and size[1], n > 2 and size[2])
-end
-
--- The chunk [lo, hi), arrays from 1, of a range.
-local function chunk_of(range, lo, hi)
-  local n, size = range.dims, range.size
-  return box.chunk(n, lo[1], lo[2], lo[3], hi[1], hi[2], hi[3], n > 0 and size[0],
-    n > 1 and size[1], n > 2 and size[2])
-end
-
--- ---- what a mapper returns --------------------------------------------------
-
-local function check_box(value, dims)
-  if not box.is_box(value) then
-    place.fail("a range mapper must return a celer.box, or several; this one "
-      .. "returned %s", type(value) == "nil" and "nothing" or "a " .. type(value))
-  elseif value.dims ~= dims then
-    place.fail("the range mapper returned a box of %d dimensions for a buffer of %d",
-      value.dims, dims)
-  end
-  return value
-end
-
--- One box, several, or a table of them.
-local function check_boxes(dims, first, ...)
-  local boxes = { first, ... }
-  if type(first) == "table" and not box.is_box(first) then
-    if select("#", ...) == 0 then boxes = first end
-  end
-  local n = math.max(#boxes, 1)
-  if n > MOST_BOXES then
-    place.fail("the range mapper returned %d boxes; %d are the most", n, MOST_BOXES)
-  end
-  for b = 1, n do check_box(boxes[b], dims) end
-  return boxes
-end
-
-local function check_whole(boxes)
-  for _, b in ipairs(boxes) do
-    for d = 0, b.dims - 1 do
-      if symbol.is_symbol(b.min[d]) or symbol.is_symbol(b.max[d]) then
-        place.fail("the range mapper keeps bounds of its chunk from one call to the "
-          .. "next; it must be a pure function")
-      elseif not closure.is_whole(b.min[d]) or not closure.is_whole(b.max[d]) then
-        place.fail("the range mapper returned the box %s, whose bounds are not "
-          .. "whole numbers; celer.floor(x) rounds", tostring(b))
-      end
-    end
-  end
-  return boxes
-end
-
--- The mapper's boxes for a chunk of plain numbers, as it returned them.
-local function call(f, chunk, shape, dims)
-  return check_whole(check_boxes(dims, f(chunk, shape)))
-end
-
--- ---- programs ---------------------------------------------------------------
 
 local function compile_boxes(boxes, task_dims, buffer_dims, params)
   local desc = { task_dims = task_dims, buffer_dims = buffer_dims, boxes = #boxes,
@@ -133,122 +72,6 @@ local function compile_boxes(boxes, task_dims, buffer_dims, params)
     end
   end
   return desc
-end
-
-local function environment(chunk, shape, range, params)
-  return {
-    [VARIABLE.min] = chunk.min, [VARIABLE.max] = chunk.max,
-    [VARIABLE.global_min] = range.min, [VARIABLE.global_max] = range.max,
-    [VARIABLE.buffer] = shape.size, [VARIABLE.param] = params,
-  }
-end
-
-local function is_empty(b)
-  for d = 0, b.dims - 1 do
-    if b.min[d] >= b.max[d] then return true end
-  end
-  return false
-end
-
-local function box_agrees(desc, b, one, env)
-  local same, at = (one.clamp or false) == desc.clamp[b], (b - 1) * desc.buffer_dims * 4
-  local empty = false
-  for d = 0, desc.buffer_dims - 1 do
-    local spans = desc.spans
-    local lo = symbol.run(desc.code, spans[at + 1], spans[at + 2], env)
-    local hi = symbol.run(desc.code, spans[at + 3], spans[at + 4], env)
-    same = same and lo == one.min[d] and hi == one.max[d]
-    empty = empty or lo >= hi
-    at = at + 4
-  end
-  return same or (empty and is_empty(one))
-end
-
--- Whether mapper and program give the same boxes for a chunk.
-local function agrees_for(desc, f, chunk, shape, env)
-  local ok, boxes = pcall(call, f, chunk, shape, desc.buffer_dims)
-  if not ok or #boxes ~= desc.boxes then return false end
-  for b = 1, #boxes do
-    if not box_agrees(desc, b, boxes[b], env) then return false end
-  end
-  return true
-end
-
--- The same for [lo, hi). params: from 0.
-local function agrees(desc, f, range, shape, lo, hi, params)
-  local chunk = chunk_of(range, lo, hi)
-  return agrees_for(desc, f, chunk, shape, environment(chunk, shape, range, params))
-end
-
--- The first item of the range as a chunk.
-local function first_corner(range)
-  local lo, hi = {}, {}
-  for d = 1, range.dims do
-    lo[d], hi[d] = range.min[d - 1], range.min[d - 1] + 1
-  end
-  return lo, hi
-end
-
---- What tells whether a known rule holds for new numbers: the first item of the
---- range as a chunk.
----@param desc celer.rule_desc
----@param range celer.box
----@param extent celer.box
----@return fun(f: function, params: integer[]): boolean
-function M.spot_check(desc, range, extent)
-  if is_empty(range) then return function() return true end end
-  local lo, hi = first_corner(range)
-  local chunk, shape, from_zero = chunk_of(range, lo, hi), shape_of(extent), {}
-  local env = environment(chunk, shape, range, from_zero)
-  return function(f, params)
-    for k = 1, #params do from_zero[k - 1] = params[k] end
-    return agrees_for(desc, f, chunk, shape, env)
-  end
-end
-
--- ---- confirmation -----------------------------------------------------------
-
--- Chunks that tell mappers apart: all of the range, its corners, its halves, and
--- some between.
-local function samples(range)
-  local min, max = box.bounds(range)
-  local out = { { min, max } }
-  local function add(pick)
-    local lo, hi = {}, {}
-    for d = 1, range.dims do lo[d], hi[d] = pick(min[d], max[d], d) end
-    out[#out + 1] = { lo, hi }
-  end
-  add(function(a) return a, a + 1 end)
-  add(function(_, b) return b - 1, b end)
-  for turn = 0, 2 ^ range.dims - 1 do
-    add(function(a, b, d)
-      local half = a + math.ceil((b - a) / 2)
-      if math.floor(turn / 2 ^ (d - 1)) % 2 == 0 then return a, half end
-      return math.min(half, b - 1), b
-    end)
-  end
-  local state = 12345
-  local function random(n)
-    state = state * 16807 % 2147483647
-    return state % n
-  end
-  for _ = 1, 8 do
-    add(function(a, b)
-      local lo = a + random(b - a)
-      return lo, lo + 1 + random(b - lo)
-    end)
-  end
-  return out
-end
-
-local function confirm(desc, f, range, shape, params)
-  if is_empty(range) then return true end
-  for _, s in ipairs(samples(range)) do
-    if not agrees(desc, f, range, shape, s[1], s[2], params) then
-      return false
-    end
-  end
-  return true
 end
 
 -- ---- tracing ----------------------------------------------------------------
@@ -333,7 +156,7 @@ local function attempt(read, f, task_dims, buffer_dims, chosen)
   local chunk, shape = symbolic(task_dims, buffer_dims)
   local ok, result, changed = with_globals(read, seen, function()
     return with_values(read, values, function()
-      return check_boxes(buffer_dims, f(chunk, shape))
+      return asked.check_boxes(buffer_dims, f(chunk, shape))
     end)
   end)
   local desc
@@ -358,7 +181,7 @@ end
 
 -- Two further values for each parameter: the program must follow.
 local function follows(read, desc, f, range, shape, chosen)
-  if #chosen == 0 or is_empty(range) then return true end
+  if #chosen == 0 or asked.is_empty(range) then return true end
   for turn = 1, 2 do
     local values, params = {}, {}
     for k, cell in ipairs(chosen) do
@@ -367,9 +190,9 @@ local function follows(read, desc, f, range, shape, chosen)
     end
     local ok, same = with_values(read, values, function()
       local min, max = box.bounds(range)
-      local lo, hi = first_corner(range)
-      return agrees(desc, f, range, shape, min, max, params)
-        and agrees(desc, f, range, shape, lo, hi, params)
+      local lo, hi = confirm.first_corner(range)
+      return confirm.agrees(desc, f, range, shape, min, max, params)
+        and confirm.agrees(desc, f, range, shape, lo, hi, params)
     end)
     if not ok or not same then return false end
   end
@@ -380,8 +203,8 @@ end
 local function confirmed(read, f, range, extent, chosen)
   local desc, reason, seen = attempt(read, f, range.dims, extent.dims, chosen)
   if not desc then return nil, reason, seen end
-  local shape = shape_of(extent)
-  if not confirm(desc, f, range, shape, values_of(read, chosen))
+  local shape = asked.shape_of(extent)
+  if not confirm.confirm(desc, f, range, shape, values_of(read, chosen))
     or not follows(read, desc, f, range, shape, chosen) then
     return nil, "it takes another course for another chunk", seen
   end
@@ -434,9 +257,9 @@ local function compile(read, f, range, extent)
   local globals, volatile = globals_of(seen)
   local rule = { desc = desc, opaque = not desc, reason = reason,
     volatile = read.volatile or volatile }
-  if not desc and not is_empty(range) then -- the user's own mistake comes first
+  if not desc and not asked.is_empty(range) then -- the user's own mistake comes first
     local lo, hi = box.bounds(range)
-    call(f, chunk_of(range, lo, hi), shape_of(extent), extent.dims)
+    asked.call(f, asked.chunk_of(range, lo, hi), asked.shape_of(extent), extent.dims)
   end
   local is_param, variant = {}, { rule = rule, params = {}, constants = {}, globals = globals }
   for _, cell in ipairs(chosen) do is_param[cell] = true end
@@ -507,10 +330,10 @@ end
 -- Whether a known rule holds for new numbers: one corner chunk tells.
 local function still_holds(variant, f, range, extent, params)
   local desc = variant.rule.desc
-  if not desc or is_empty(range) or is_checked(variant, range, extent, params) then
+  if not desc or asked.is_empty(range) or is_checked(variant, range, extent, params) then
     return true
   end
-  return M.spot_check(desc, range, extent)(f, params)
+  return confirm.spot_check(desc, range, extent)(f, params)
 end
 
 local function variants_of(read, range, extent, by_rank)
@@ -576,40 +399,6 @@ function M.rule(f, range, extent, by_rank)
   local variant = interpreted(compile, read, f, range, extent)
   if not variant.rule.volatile then remember(variants, variant) end
   return variant.rule, params_of(variant, read), read, variant
-end
-
--- ---- evaluation -------------------------------------------------------------
-
-local function clip(b, extent, chunk)
-  local lo, hi = {}, {}
-  for d = 0, b.dims - 1 do
-    local leaves = b.min[d] < extent.min[d] or b.max[d] > extent.max[d]
-    if leaves and not b.clamp then
-      place.fail("the range mapper gives the box %s for the chunk %s, which leaves "
-        .. "the buffer %s", tostring(b), tostring(chunk), tostring(extent))
-    end
-    lo[d + 1] = math.max(b.min[d], extent.min[d])
-    hi[d + 1] = math.min(b.max[d], extent.max[d])
-    if lo[d + 1] >= hi[d + 1] then return nil end
-  end
-  return box.new(lo, hi)
-end
-
---- Calls a mapper for one chunk: its boxes, cut to the buffer, without empty
---- ones. Raises where one leaves the buffer that may not.
----@param f function
----@param chunk celer.box
----@param range celer.box
----@param extent celer.box
----@return celer.box[]
-function M.evaluate(f, chunk, range, extent)
-  local lo, hi = box.bounds(chunk)
-  local whole = chunk_of(range, lo, hi)
-  local out = {}
-  for _, b in ipairs(call(f, whole, shape_of(extent), extent.dims)) do
-    out[#out + 1] = not is_empty(b) and clip(b, extent, chunk) or nil
-  end
-  return out
 end
 
 --- See celer.describe.

@@ -1,4 +1,5 @@
 local ffi = require("ffi")
+local asked = require("celer.asked")
 local box = require("celer.box")
 local describe_rule = require("celer.describe")
 local mapper = require("celer.mapper")
@@ -85,7 +86,7 @@ describe("a traced rule", function()
         local chunk = ffi.new("cel_box", { { a, 3, 0 }, { a + 1, 8, 1 } })
         assert.equal(0, tonumber(c.cel_rule_eval(use, chunk, region)))
         local expected = ffi.new("cel_region")
-        for _, b in ipairs(trace.evaluate(f, box.new({ a, 3 }, { a + 1, 8 }), range, extent)) do
+        for _, b in ipairs(asked.evaluate(f, box.new({ a, 3 }, { a + 1, 8 }), range, extent)) do
           local lo, hi = box.bounds(b)
           c.cel_region_add(expected, ffi.new("cel_box", { { lo[1], lo[2] }, { hi[1], hi[2], 1 } }))
         end

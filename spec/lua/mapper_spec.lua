@@ -1,3 +1,4 @@
+local asked = require("celer.asked")
 local box = require("celer.box")
 local mapper = require("celer.mapper")
 local trace = require("celer.trace")
@@ -5,7 +6,7 @@ local trace = require("celer.trace")
 local range = box.new({ 0, 0 }, { 6, 9 })
 
 local function boxes(f, chunk, extent)
-  local out = trace.evaluate(f, chunk, range, extent or range)
+  local out = asked.evaluate(f, chunk, range, extent or range)
   for i, b in ipairs(out) do out[i] = tostring(b) end
   return out
 end
@@ -56,7 +57,7 @@ describe("the built-in mappers", function()
         for k = 0, ranks - 1 do
           local lo = tonumber(k < cut.P and c.cel_cut_at(cut, k) or rows)
           local hi = tonumber(k < cut.P and c.cel_cut_at(cut, k + 1) or rows)
-          local out = trace.evaluate(mapper.even_split, box.new({ k }, { k + 1 }),
+          local out = asked.evaluate(mapper.even_split, box.new({ k }, { k + 1 }),
             box.new({ 0 }, { ranks }), box.new({ 0, 0 }, { rows, 3 }))
           assert.equal(lo < hi and ("[%d, %d) x [0, 3)"):format(lo, hi) or "nil",
             tostring(out[1]))

@@ -1,3 +1,4 @@
+local asked = require("celer.asked")
 local box = require("celer.box")
 local mapper = require("celer.mapper")
 local symbol = require("celer.symbol")
@@ -195,18 +196,18 @@ describe("what cannot be in closed form", function()
   it("is evaluated chunk by chunk", function()
     local function f(c) if c.min[0] == 0 then return c:grow(1, 0) end return c end
     local function boxes(lo, hi)
-      local out = trace.evaluate(f, box.new({ lo, 0 }, { hi, 10 }), range, plane)
+      local out = asked.evaluate(f, box.new({ lo, 0 }, { hi, 10 }), range, plane)
       for i, b in ipairs(out) do out[i] = tostring(b) end
       return out
     end
     assert.same({ "[0, 5) x [0, 10)" }, boxes(0, 4))
     assert.same({ "[4, 8) x [0, 10)" }, boxes(4, 8))
     local function out_of_it(c) return c:with(0, c.min[0], c.max[0] + 20) end
-    local ok, message = pcall(trace.evaluate, out_of_it, range, range, plane)
+    local ok, message = pcall(asked.evaluate, out_of_it, range, range, plane)
     assert.is_false(ok)
     assert.matches("gives the box %[0, 32%) x %[0, 10%) for the chunk %[0, 12%) x %[0, 10%), "
       .. "which leaves the buffer %[0, 12%)", message)
-    assert.same({}, trace.evaluate(function(c) return c:with(0, 5, 5) end, range, range, plane))
+    assert.same({}, asked.evaluate(function(c) return c:with(0, 5, 5) end, range, range, plane))
   end)
 end)
 
