@@ -144,7 +144,13 @@ static cel_status run_call(const cel_job *job) {
              : job->work->fn(job->work, &job->call);
 }
 
-cel_status cel_job_run(const cel_job *job) {
+static _Thread_local const cel_job *under_way;
+
+const cel_job *cel_job_under_way(void) {
+  return under_way;
+}
+
+static cel_status carry_out(const cel_job *job) {
   switch (job->kind) {
   case CEL_JOB_COPY:
     cel_copy_box(&job->from, &job->to, &job->box, job->element_size);
@@ -155,4 +161,12 @@ cel_status cel_job_run(const cel_job *job) {
   case CEL_JOB_PUT: return job->put(job->context, NULL);
   }
   cel_bug("no such job: %d", (int)job->kind);
+}
+
+cel_status cel_job_run(const cel_job *job) {
+  const cel_job *before = under_way;
+  under_way = job;
+  cel_status status = carry_out(job);
+  under_way = before;
+  return status;
 }

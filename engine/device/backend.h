@@ -56,9 +56,10 @@ typedef struct cel_job {
   const cel_work *work; /* CALL */
   int32_t lane;         /* of a host's, once it is there */
   bool follows;         /* what it begins after may be before it there */
-  bool quiet;           /* who waits for it is behind it there; see exec/host.h */
-  cel_call call;        /* CALL; call.view is the submitter's too */
-  const char *name;     /* of the task, for profilers; may be null */
+  bool quiet;       /* who waits for it is behind it there; see exec/host.h */
+  cel_call call;    /* CALL; call.view is the submitter's too */
+  const char *name; /* of the task, for profilers; may be null */
+  cel_place place;  /* of the task, for what ends the process */
   /* By a backend that is `timed`: when the device worked on it, in ns of
    * cel_now_ns (device/clock.h); 0, both, when it was not carried out. */
   int64_t begin, end;
@@ -186,5 +187,8 @@ void cel_copy_box(const cel_layout *from, const cel_layout *to,
                   const cel_box *box, uint32_t element_size);
 /* Carries out one job in the calling thread. */
 cel_status cel_job_run(const cel_job *job);
+/* What the calling thread is carrying out so; null: nothing. Thread: any; in
+ * signal handlers where the thread has called it, or run a job, before. */
+const cel_job *cel_job_under_way(void);
 
 #endif

@@ -16,6 +16,7 @@
 
 #include "comm/launch.h"
 #include "comm/report.h"
+#include "device/backend.h"
 #include "embed/progress.h"
 #include "embed/state.h"
 
@@ -116,32 +117,88 @@ static void on_interrupt(int number) {
   errno = before;
 }
 
-/* Who may have touched memory that is not there, by the thread it happened in
- * (crew.c names those that work); a signal handler may ask for no more. */
-static const char *suspect(void) {
-  char name[16] = "";
-  if (syscall(SYS_gettid) == getpid())
-    return "in the script's own thread: a C function called through FFI, or "
-           "a fault of celer";
-  prctl(PR_GET_NAME, name);
-  if (strncmp(name, "kernel", 6) == 0)
-    return "in a kernel: it reads or writes outside its data; check its "
-           "indices";
-  if (strncmp(name, "host", 4) == 0)
-    return "in a host task or init function: what it does through :pointer() "
-           "or FFI, or a fault of celer";
-  return "in a thread of celer itself: a kernel, host task or C function may "
-         "have spoilt its memory, or it is a fault of celer";
+/* What ends the process, in one piece: a signal handler may ask for no more. */
+enum { PIECES = 16 };
+typedef struct last_words {
+  struct iovec piece[PIECES];
+  int n;
+  char digits[12];
+} last_words;
+
+static void add(last_words *w, const char *text) {
+  if (text != NULL && w->n < PIECES)
+    w->piece[w->n++] = (struct iovec){(void *)text, strlen(text)};
 }
 
-/* Says so, in one piece, then lets the default action end the process. */
+static void add_line(last_words *w, int32_t line) {
+  char *at = w->digits + sizeof w->digits - 1;
+  *at = 0;
+  do {
+    *--at = (char)('0' + line % 10);
+    line /= 10;
+  } while (line > 0);
+  add(w, at);
+}
+
+static bool is_kernel(const cel_job *job) {
+  return job->kind == CEL_JOB_CALL && !job->work->lua;
+}
+
+static void add_place(last_words *w, cel_place place) {
+  if (place.file == NULL) return;
+  add(w, " (");
+  add(w, place.file);
+  add(w, ":");
+  add_line(w, place.line);
+  add(w, ")");
+}
+
+/* The user's task, or whoever else may have done it. */
+static void add_suspect(last_words *w, const cel_job *job) {
+  const char *name = job != NULL ? job->name : NULL;
+  if (job == NULL) {
+    bool script = syscall(SYS_gettid) == getpid();
+    add(w, script ? "the script's own thread" : "a thread of celer itself");
+  } else if (job->kind == CEL_JOB_INIT) {
+    add(w, "the initial contents for ");
+    add(w, name != NULL ? name : "a capture");
+  } else {
+    bool plain = name == NULL || strcmp(name, "host task") == 0;
+    add(w, is_kernel(job) ? "kernel" : "host task");
+    if (!plain) add(w, " "), add(w, name);
+  }
+  if (job != NULL) add_place(w, job->place);
+}
+
+static const char *reason(const cel_job *job, int number) {
+  if (number == SIGFPE) return ": it divides a whole number by 0";
+  if (number == SIGILL)
+    return ": it does what has no meaning in C++, such as to divide by 0";
+  if (job == NULL)
+    return ": a kernel, a host task or a C function called through FFI may "
+           "have spoilt its memory, or it is a fault of celer";
+  if (is_kernel(job))
+    return ": it reads or writes outside its data; celer check finds where";
+  return ": what it does through :pointer() or FFI, or a fault of celer";
+}
+
+/* Says so, then lets the default action end the process. Of several threads the
+ * first speaks. */
 static void on_fault(int number) {
-  static const char what[] = "celer: invalid memory access ";
-  const char *who = suspect();
-  struct iovec pieces[] = {{(void *)what, sizeof what - 1},
-                           {(void *)who, strlen(who)},
-                           {(void *)"\n", 1}};
-  (void)!writev(STDERR_FILENO, pieces, 3);
+  static atomic_flag said = ATOMIC_FLAG_INIT;
+  const cel_job *job = cel_job_under_way();
+  bool users =
+      job != NULL && (job->kind == CEL_JOB_CALL || job->kind == CEL_JOB_INIT);
+  if (!users) job = NULL;
+  while (atomic_flag_test_and_set(&said)) pause();
+  last_words w = {.n = 0};
+  add(&w, number == SIGFPE   ? "celer: an arithmetic error in "
+          : number == SIGILL ? "celer: an illegal instruction in "
+                             : "celer: invalid memory access in ");
+  add_suspect(&w, job);
+  add(&w, reason(job, number));
+  add(&w, "\n");
+  (void)!writev(STDERR_FILENO, w.piece, w.n);
   signal(number, SIG_DFL);
   raise(number);
 }
@@ -158,6 +215,7 @@ void cel_interrupt_catch(bool interactive) {
   if (caught) return;
   caught = true;
   main_thread = pthread_self();
+  (void)cel_job_under_way();
   news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   pthread_t thread;
   sem_init(&ending, 0, 0);
@@ -169,6 +227,7 @@ void cel_interrupt_catch(bool interactive) {
     handle(SIGWINCH, tell_news);
     handle(SIGCONT, tell_news);
   }
-  handle(SIGSEGV, on_fault);
-  handle(SIGBUS, on_fault);
+  static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+  for (size_t i = 0; i < sizeof faults / sizeof faults[0]; ++i)
+    handle(faults[i], on_fault);
 }

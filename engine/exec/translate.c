@@ -86,6 +86,7 @@ void cel_translate_job(cel_record *record, const cel_instr *instr, int64_t rank,
   record->job = (cel_job){
       .ticket = instr->id,
       .name = instr->task != NULL ? instr->task->name : NULL,
+      .place = instr->task != NULL ? instr->task->place : (cel_place){0},
   };
   switch (instr->kind) {
   case CEL_INSTR_COPY:

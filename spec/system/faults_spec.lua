@@ -142,3 +142,44 @@ q:wait()
     end)
   end
 end)
+
+-- ---- on the processor ----------------------------------------------------------
+
+describe("what ends the process", function()
+  local function wild(name, code)
+    return ("local v = celer.buffer('int', 12, { init = function() return 1 end })\n"
+      .. "local k = celer.kernel [[ kernel void %s(item<1> it, inout<int, 1> v) { %s } ]]\n"
+      .. "q:submit(function(cg) cg:parallel_for(12, k, cg:read_write(v)) end)\n"
+      .. "q:drain()"):format(name, code)
+  end
+  local function native(before, range)
+    return ("q:submit(function(cg)\n%s\n cg:host_task(%s, function()\n"
+      .. "local ffi = require 'ffi' ffi.cast('int *', 8)[0] = 1\n"
+      .. "end)\nend)\nq:drain()"):format(before, range)
+  end
+  local cases = {
+    { "a kernel", wild("astray", "*(volatile int *)(8 + 0 * v(it[0])) = 1;"),
+      "invalid memory access in kernel astray (case.lua:4): it reads or writes outside its "
+        .. "data; celer check finds where" },
+    { "a kernel's division", wild("part", "volatile int none = 0; v(it[0]) /= none;"),
+      "an arithmetic error in kernel part (case.lua:4): it divides a whole number by 0" },
+    { "a host task", native("", 12), "invalid memory access in host task (case.lua:4): what it "
+      .. "does through :pointer() or FFI, or a fault of celer" },
+    { "a collective task", native("cg:name 'all'", "celer.collective()"),
+      "invalid memory access in host task all (case.lua:4): what it does through :pointer() or "
+        .. "FFI, or a fault of celer" },
+    { "the script", "require('ffi').cast('int *', 8)[0] = 1",
+      "invalid memory access in the script's own thread: a kernel, a host task or a C function "
+        .. "called through FFI may have spoilt its memory, or it is a fault of celer" },
+  }
+  for k, case in ipairs(cases) do
+    for i = 1, k == 1 and 2 or 1 do
+      it(("is named: %s, %s"):format(case[1], script.shapes[i].name), function()
+        local r = script.run(case[2], script.shapes[i], { before = { "--backend", "cpu" } })
+        assert.is_true(r.status ~= 0)
+        assert.is_false(r.timed_out)
+        assert.matches("celer: " .. case[3] .. "\n", (r.stderr:gsub("/%S*/case", "case")), 1, true)
+      end)
+    end
+  end
+end)
