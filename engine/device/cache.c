@@ -74,16 +74,17 @@ static const char *fault_of(char *path) {
 const char *cel_cache_folder(void) {
   if (folder[0] != '\0') return folder;
   char wanted[sizeof folder] = "";
-  const char *fault = wanted_folder(wanted, sizeof wanted)
-                          ? fault_of(wanted)
-                          : "no home folder is known";
+  bool known = wanted_folder(wanted, sizeof wanted);
+  const char *fault =
+      known ? fault_of(wanted) : "no home folder is known; set CELER_CACHE";
   if (fault == NULL) {
     memcpy(folder, wanted, sizeof folder);
     return folder;
   }
   snprintf(folder_warning, sizeof folder_warning,
-           "compiled kernels are not kept: cannot use the cache folder %s: %s",
-           wanted, fault);
+           "compiled kernels are not kept: %s%s%s%s",
+           known ? "cannot use the cache folder " : "", wanted,
+           known ? ": " : "", fault);
   const char *temporary = getenv("TMPDIR");
   snprintf(folder, sizeof folder, "%.400s/celer-XXXXXX",
            temporary != NULL && temporary[0] == '/' ? temporary : "/tmp");

@@ -131,6 +131,11 @@ describe("celer cache", function()
     file:close()
     _, r = cache("clear")
     assert.equal(1, r.status)
-    assert.truthy(r.stderr:find("cannot use the cache folder", 1, true), r.stderr)
+    assert.truthy(r.stderr:find("cannot use the cache folder " .. folder .. ": ", 1, true),
+      r.stderr)
+    local nowhere = { CELER_CACHE = "", XDG_CACHE_HOME = "", HOME = "" }
+    r = celer.run({ "cache", "clear" }, { env = nowhere })
+    assert.same({ 1, true }, { r.status, r.stderr:find("not kept: no home folder is known; set "
+      .. "CELER_CACHE\n", 1, true) ~= nil }, r.stderr)
   end)
 end)
