@@ -1,28 +1,7 @@
 -- The MPI transport between real processes, through mpi_check.
-local celer = require("spec.support.celer")
+local checker = require("spec.support.checker")
 
-local program = celer.command():gsub("celer$", "mpi_check")
-
-local function can_run()
-  local file = io.open(program)
-  if file then file:close() end
-  return file and celer.exec({ "mpirun", "--version" }).status == 0
-end
-
-local function check(ranks, args)
-  local argv = { "mpirun", "--oversubscribe", "-n", ranks, program }
-  for _, word in ipairs(args) do argv[#argv + 1] = word end
-  return celer.exec(argv)
-end
-
-if not can_run() then
-  describe("the MPI transport", function()
-    pending("needs mpirun and the program mpi_check")
-  end)
-  return
-end
-
-describe("the MPI transport", function()
+checker.describe("the MPI transport", "mpi_check", function(check)
   it("knows its place", function()
     local r = check(3, { "where" })
     assert.equal(0, r.status)

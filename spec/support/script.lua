@@ -97,6 +97,46 @@ function M.everywhere(name, text, check, options)
   end
 end
 
+--- Rank 1 is killed in the middle of what all ranks exchange in a loop, and the job is to
+--- end. `setup` makes a function step(), which submits some of it.
+---@param setup string
+---@param shape {ranks: integer?, devices: integer}
+---@param options? table  as M.run takes them
+function M.killed(setup, shape, options)
+  local r = M.run([[
+local ffi = require "ffi"
+ffi.cdef "int raise(int); char *getenv(const char *);"
+]] .. setup .. [[
+
+local function steps(n) for _ = 1, n do step() end end
+steps(10)
+q:wait()
+print "begun"
+io.stdout:flush()
+steps(10)
+if ffi.string(ffi.C.getenv("OMPI_COMM_WORLD_RANK")) == "1" then ffi.C.raise(9) end
+steps(1000)
+q:wait()
+print "not reached"]], shape, options)
+  assert.not_equal(0, r.status)
+  assert.not_equal(124, r.status, "timed out")
+  assert.equal("begun\n", r.stdout, r.stderr)
+end
+
+--- What M.killed does where all read what all have written.
+function M.all_read(n)
+  return ([[
+local u = celer.buffer("int", %d, { init = function(i) return i end })
+local v = celer.buffer("int", %d)
+local k = celer.kernel [=[
+  kernel void sum(item<1> it, in<int, 1> u, out<int, 1> v) { v(it[0]) = u(it[0]) + u(7); }
+]=]
+local function step()
+  q:submit(function(cg) cg:parallel_for(%d, k, cg:read(u, celer.all), cg:discard_write(v)) end)
+  u, v = v, u
+end]]):format(n, n, n)
+end
+
 --- The lines of `text`, sorted, without the "[rank] " before each; and how many
 --- there are of each rank.
 function M.lines(text)
