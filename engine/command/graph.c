@@ -44,18 +44,6 @@ struct cel_command_graph {
   cel_region image;
 };
 
-int32_t cel_rank_find(const int64_t *list, int32_t n, int64_t rank) {
-  int32_t from = 0, to = n;
-  while (from < to) {
-    int32_t middle = (from + to) / 2;
-    if (list[middle] < rank)
-      from = middle + 1;
-    else
-      to = middle;
-  }
-  return from < n && list[from] == rank ? from : -1;
-}
-
 cel_command_graph *
 cel_command_graph_create(const cel_command_graph_config *config) {
   cel_command_graph *g = cel_alloc_zero(sizeof *g);

@@ -94,6 +94,18 @@ static void add_buffer(cel__messages *m, const cel__transfer *from,
     add_box(m, from, m->region.at[i], limits, begun);
 }
 
+int32_t cel_rank_find(const int64_t *list, int32_t n, int64_t rank) {
+  int32_t from = 0, to = n;
+  while (from < to) {
+    int32_t middle = (from + to) / 2;
+    if (list[middle] < rank)
+      from = middle + 1;
+    else
+      to = middle;
+  }
+  return from < n && list[from] == rank ? from : -1;
+}
+
 static void pack_peer(cel__messages *m, const cel__transfer *from,
                       const cel__transfer *to, const cel__limits *limits) {
   bool begun = false;

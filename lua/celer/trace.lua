@@ -401,7 +401,4 @@ function M.rule(f, range, extent, by_rank)
   return variant.rule, params_of(variant, read), read, variant
 end
 
---- See celer.describe.
-function M.describe(...) return require("celer.describe").rule(...) end
-
 return M

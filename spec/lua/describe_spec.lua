@@ -17,7 +17,7 @@ local function intern(desc)
 end
 
 local function text(f, range, extent, split)
-  return trace.describe(c, intern, f, range, extent or range, split)
+  return describe_rule.rule(c, intern, f, range, extent or range, split)
 end
 
 local square = box.new({ 0, 0 }, { 4, 4 })
