@@ -11,9 +11,9 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/random.h"
+#include "device/clock.h"
 #include "exec/conflict.h"
 
 enum { MOST_GRAPHS = 1000, LARGEST = 500, ROUNDS = 3 };
@@ -32,9 +32,7 @@ static cel_conflict_room room;
 static cel_conflict_set near[LARGEST];
 
 static double now_us(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+  return (double)cel_now_ns() * 1e-3;
 }
 
 static int by_value(const void *a, const void *b) {

@@ -8,17 +8,15 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "device/backend.h"
+#include "device/clock.h"
 #include "device/topology.h"
 
 enum { ROUNDS = 5000, SIDE = 4096 };
 
 static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+  return (double)cel_now_ns() * 1e-9;
 }
 
 static cel_status nothing(const cel_work *work, const cel_call *call) {

@@ -7,9 +7,9 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
-#include "runtime/engine.h"
+#include "bench/alone.h"
+#include "device/clock.h"
 
 enum { ROUNDS = 20000 };
 
@@ -19,16 +19,8 @@ typedef struct run {
   const cel_rule *rule;
 } run;
 
-static void must(cel_status status) {
-  if (status == CEL_E_OK) return;
-  fprintf(stderr, "%s\n", cel_error_last()->text);
-  exit(2);
-}
-
 static double now_us(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+  return (double)cel_now_ns() * 1e-3;
 }
 
 static cel_status add_one(const cel_work *work, const cel_call *call) {
@@ -103,16 +95,9 @@ static double measure(run *r, const char *name, void (*round)(run *), int n) {
 
 int main(int argc, char **argv) {
   int n = argc > 1 ? atoi(argv[1]) : ROUNDS;
-  cel_park park;
-  cel_park_init(&park);
-  cel_engine_config config = {.park = &park, .threads = true};
-  cel_backend_config cpu = {.devices = 1, .cores = 1, .park = &park};
-  cel_host_config host = {.lanes = 1, .park = &park};
-  must(cel_transport_single(&config.transport));
-  must(cel_backend_cpu(&cpu, &config.backend));
-  config.host = cel_host_lanes_create(&host);
-  run r = {0};
-  must(cel_engine_create(&config, &r.engine));
+  alone a;
+  alone_open(&a, false);
+  run r = {.engine = a.engine};
   static cel_init init = {.fill = fill};
   const int64_t extent[3] = {1, 1, 1};
   r.buffer = cel_engine_buffer(r.engine, 0, extent, 8, "n", &init);
@@ -121,11 +106,7 @@ int main(int argc, char **argv) {
   double median[] = {measure(&r, "epoch", epoch, n),
                      measure(&r, "task", task, n),
                      measure(&r, "fence", fence, n)};
-  must(cel_engine_finish(r.engine, NULL));
-  cel_engine_destroy(r.engine);
-  cel_host_lanes_destroy(config.host);
-  config.backend->destroy(config.backend);
-  config.transport->destroy(config.transport);
+  alone_close(&a);
   printf("{\"bench\": \"handover\", \"epoch\": %.2f, \"task\": %.2f, "
          "\"fence\": %.2f}\n",
          median[0], median[1], median[2]);

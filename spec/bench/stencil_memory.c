@@ -6,17 +6,15 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "runtime/engine.h"
+#include "bench/alone.h"
+#include "device/clock.h"
 
 enum { CELLS = 256, WARM = 10000, LIMIT_KIB = 1024 };
 
 static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+  return (double)cel_now_ns() * 1e-9;
 }
 
 static long resident_kib(void) {
@@ -25,12 +23,6 @@ static long resident_kib(void) {
   if (file == NULL || fscanf(file, "%ld %ld", &ignored, &pages) != 2) exit(2);
   fclose(file);
   return pages * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
-static void must(cel_status status) {
-  if (status == CEL_E_OK) return;
-  fprintf(stderr, "%s\n", cel_error_last()->text);
-  exit(2);
 }
 
 static cel_status stencil(const cel_work *work, const cel_call *call) {
@@ -109,17 +101,9 @@ static void steps(run *r, long n) {
 
 int main(int argc, char **argv) {
   long n = argc > 1 ? atol(argv[1]) : 1000000;
-  cel_park park;
-  cel_park_init(&park);
-  cel_engine_config config = {
-      .park = &park, .threads = true, .lookahead = true};
-  cel_backend_config cpu = {.devices = 1, .cores = 1, .park = &park};
-  cel_host_config host = {.lanes = 1, .park = &park};
-  must(cel_transport_single(&config.transport));
-  must(cel_backend_cpu(&cpu, &config.backend));
-  config.host = cel_host_lanes_create(&host);
-  run r = {0};
-  must(cel_engine_create(&config, &r.engine));
+  alone a;
+  alone_open(&a, true);
+  run r = {.engine = a.engine};
   static cel_init init = {.fill = fill};
   const int64_t extent[3] = {CELLS, 1, 1};
   for (int b = 0; b < 2; ++b)
@@ -136,11 +120,7 @@ int main(int argc, char **argv) {
   must(cel_engine_wait(r.engine, epoch, NULL));
   double seconds = now() - start;
   long grown_kib = resident_kib() - before;
-  must(cel_engine_finish(r.engine, NULL));
-  cel_engine_destroy(r.engine);
-  cel_host_lanes_destroy(config.host);
-  config.backend->destroy(config.backend);
-  config.transport->destroy(config.transport);
+  alone_close(&a);
   printf("%ld steps: %.2f us each; resident %ld KiB after %d steps, %+ld KiB "
          "since\n",
          n, seconds * 1e6 / (double)(n - WARM), before, WARM, grown_kib);

@@ -1,0 +1,43 @@
+/* alone.h -- an engine of one rank on one core, with threads, for benchmarks.
+ * Header only, as each benchmark is one source. */
+#ifndef SPEC_BENCH_ALONE_H
+#define SPEC_BENCH_ALONE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/engine.h"
+
+typedef struct alone {
+  cel_park park;
+  cel_engine_config config;
+  cel_engine *engine;
+} alone;
+
+static inline void must(cel_status status) {
+  if (status == CEL_E_OK) return;
+  fprintf(stderr, "%s\n", cel_error_last()->text);
+  exit(2);
+}
+
+static inline void alone_open(alone *a, bool lookahead) {
+  *a = (alone){
+      .config = {.park = &a->park, .threads = true, .lookahead = lookahead}};
+  cel_park_init(&a->park);
+  cel_backend_config cpu = {.devices = 1, .cores = 1, .park = &a->park};
+  cel_host_config host = {.lanes = 1, .park = &a->park};
+  must(cel_transport_single(&a->config.transport));
+  must(cel_backend_cpu(&cpu, &a->config.backend));
+  a->config.host = cel_host_lanes_create(&host);
+  must(cel_engine_create(&a->config, &a->engine));
+}
+
+static inline void alone_close(alone *a) {
+  must(cel_engine_finish(a->engine, NULL));
+  cel_engine_destroy(a->engine);
+  cel_host_lanes_destroy(a->config.host);
+  a->config.backend->destroy(a->config.backend);
+  a->config.transport->destroy(a->config.transport);
+}
+
+#endif
