@@ -18,15 +18,16 @@
 typedef struct cel_arena_block cel_arena_block;
 
 typedef struct cel_arena {
-  cel_arena_block *blocks; /* newest first */
-  size_t used;             /* bytes used of the newest block */
+  cel_arena_block *blocks;  /* all, in order of use */
+  cel_arena_block *current; /* those after it are free */
+  size_t used;              /* bytes used of it */
 } cel_arena;
 
 /* An empty arena; the holder owns it and calls release. Thread: any. */
 void cel_arena_init(cel_arena *arena);
 /* Frees every block. */
 void cel_arena_release(cel_arena *arena);
-/* Forgets every piece and keeps the largest block for reuse. */
+/* Forgets every piece and keeps the blocks for reuse. */
 void cel_arena_clear(cel_arena *arena);
 /* `size` bytes, uninitialised; never null. Owned by the arena. */
 void *cel_arena_alloc(cel_arena *arena, size_t size);

@@ -99,7 +99,7 @@ void cel__bound_where(const cel__bound *b, cel__side side, int64_t limit,
 }
 
 static int64_t line_at(const cel__line *line, int64_t p) {
-  return line->a * cel_cut_at(&line->cut, p + line->end) + line->c;
+  return line->a * cel_cut_at(line->cut, p + line->end) + line->c;
 }
 
 static bool fits(int64_t a, int64_t x, int64_t c) {
@@ -117,16 +117,16 @@ bool cel__line_make(const cel_affine *affine, const cel_split *split,
     *out = line;
     return fits(0, 0, line.c);
   }
-  line.cut = split->cut[affine->dim];
+  line.cut = &split->cut[affine->dim];
   line.stride = split->stride[affine->dim];
-  if (!fits(line.a, line.cut.lo, line.c) ||
-      !fits(line.a, line.cut.lo + line.cut.N, line.c))
+  if (!fits(line.a, line.cut->lo, line.c) ||
+      !fits(line.a, line.cut->lo + line.cut->N, line.c))
     return false;
-  if (line.cut.P > 1) /* the lowest lower end, the highest upper end */
+  if (line.cut->P > 1) /* the lowest lower end, the highest upper end */
     line.open =
         (line.a > 0) == (side == CEL__LO) ? CEL__OPEN_FIRST : CEL__OPEN_LAST;
   line.extreme =
-      line_at(&line, line.open == CEL__OPEN_LAST ? line.cut.P - 1 : 0);
+      line_at(&line, line.open == CEL__OPEN_LAST ? line.cut->P - 1 : 0);
   *out = line;
   return true;
 }
@@ -148,7 +148,7 @@ static void set_steps(cel__bound *b, int64_t steps, int64_t big, int64_t small,
 cel__bound cel__line_bound(const cel__line *line, bool closed) {
   cel__bound b = {.open = closed && line->open ? CEL__CLOSED : line->open};
   if (b.open == CEL__UNBOUNDED) return b;
-  const cel_cut *cut = &line->cut;
+  const cel_cut *cut = line->cut;
   b.stride = line->stride;
   b.P = cut->P;
   int64_t from = b.open == CEL__OPEN_FIRST;
@@ -181,7 +181,7 @@ cel__bound cel__line_bound(const cel__line *line, bool closed) {
  */
 
 bool cel__line_weighted(const cel__line *line) {
-  return line->open != CEL__UNBOUNDED && line->cut.sums != NULL;
+  return line->open != CEL__UNBOUNDED && line->cut->sums != NULL;
 }
 
 static int64_t run_length(const int64_t *value, int64_t from, int64_t to) {
@@ -221,7 +221,7 @@ cel__bound cel__line_values(const cel__line *line, bool closed, int64_t *values,
                             bool *tabled) {
   cel__bound b = {.open = closed ? CEL__CLOSED : line->open,
                   .stride = line->stride,
-                  .P = line->cut.P};
+                  .P = line->cut->P};
   int64_t from = b.open == CEL__OPEN_FIRST;
   int64_t to = b.P - 1 - (b.open == CEL__OPEN_LAST);
   values[0] = values[b.P - 1] = 0;

@@ -81,7 +81,7 @@ void cel__bound_where(const cel__bound *b, cel__side side, int64_t limit,
 
 /* A bound as bound to a split: still knows its value at the open end. */
 typedef struct cel__line {
-  cel_cut cut;
+  const cel_cut *cut; /* borrowed from the split; null for a constant */
   int64_t stride, a, c;
   int64_t extreme; /* value at the end that the whole access has in common */
   int32_t end;     /* 1 when it follows chunk.max */
@@ -100,8 +100,8 @@ cel__bound cel__line_values(const cel__line *line, bool closed, int64_t *values,
 /* Its value on a rank. */
 static inline int64_t cel__line_of_rank(const cel__line *line, int64_t rank) {
   if (line->open == CEL__UNBOUNDED) return line->extreme;
-  int64_t p = rank / line->stride % line->cut.P;
-  return line->a * cel_cut_at(&line->cut, p + line->end) + line->c;
+  int64_t p = rank / line->stride % line->cut->P;
+  return line->a * cel_cut_at(line->cut, p + line->end) + line->c;
 }
 
 #endif

@@ -67,7 +67,7 @@ void cel__footprints_trim(cel__footprints *all) {
 static bool tiles(const cel__line *lo, const cel__line *hi) {
   return lo->open && hi->open && lo->stride == hi->stride && lo->a == hi->a &&
          lo->c == hi->c && lo->end == (lo->a > 0 ? 0 : 1) &&
-         hi->end == 1 - lo->end && cel_cut_equal(&lo->cut, &hi->cut);
+         hi->end == 1 - lo->end && cel_cut_equal(lo->cut, hi->cut);
 }
 
 /* Each axis with several pieces drives one dimension of its own, and nothing
@@ -84,7 +84,7 @@ static bool partitions(const cel__shape *shape, const cel_split *split) {
     for (int i = 0; i < n; ++i)
       if (used[i] == lo->stride) return false;
     used[n++] = lo->stride;
-    ranks *= lo->cut.P;
+    ranks *= lo->cut->P;
   }
   return ranks == split->n;
 }
@@ -135,8 +135,9 @@ uint32_t cel__shape_rep(cel__reps *reps, cel__shape *shape,
   cel__rep rep = {.n = shape->n, .who = shape->who};
   for (int j = 0; j < CEL_DIMS; ++j)
     for (int side = CEL__LO; side <= CEL__HI; ++side)
-      rep.end[j][side] = cel__reps_bound(reps, &shape->line[j][side],
-                                         closed >> (2 * j + side) & 1);
+      if (shape->line[j][side].open)
+        rep.end[j][side] = cel__reps_bound(reps, &shape->line[j][side],
+                                           closed >> (2 * j + side) & 1);
   uint32_t id = cel__reps_intern(reps, &rep);
   uint32_t i = shape->variants < CEL__VARIANTS ? shape->variants++ : 0;
   shape->variant[i].closed = closed;
@@ -213,10 +214,9 @@ static bool bind_shapes(cel__footprints *all, cel__footprint *footprint) {
   if (footprint->use.rule->listing != NULL) return false;
   const int64_t *who = who_has(all->reps, split);
   if (footprint->rows && who != NULL) return false;
-  cel_split counted;
   if (footprint->rows) {
-    counted = cel_split_1d(&footprint->use.range, split->n, 1);
-    split = &counted;
+    cel_split counted = cel_split_1d(&footprint->use.range, split->n, 1);
+    split = cel_arena_copy(&all->arena, &counted, sizeof counted);
   }
   int boxes = footprint->use.rule->desc.boxes;
   footprint->shape =

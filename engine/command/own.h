@@ -81,7 +81,7 @@ typedef struct cel__traffic {
 void cel__traffic_clear(cel__traffic *traffic);
 void cel__traffic_release(cel__traffic *traffic);
 
-enum { CEL__JOINS = 1024 };
+enum { CEL__JOINS = 256 };
 
 typedef struct cel__own {
   int64_t me, ranks;

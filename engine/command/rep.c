@@ -88,7 +88,7 @@ static const int64_t *intern_table(cel__reps *reps, cel__table_of *made) {
 cel__bound cel__reps_bound(cel__reps *reps, const cel__line *line,
                            bool closed) {
   if (!cel__line_weighted(line)) return cel__line_bound(line, closed);
-  int64_t n = line->cut.P;
+  int64_t n = line->cut->P;
   cel__table_of *made =
       cel_alloc_zero(sizeof *made + (size_t)n * sizeof *made->value);
   made->n = n;

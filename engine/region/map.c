@@ -361,10 +361,7 @@ void cel_map_replace(cel_map *map, const cel_box *asked, uint64_t value,
     seen(at.leaf->value[at.i], context);
     overwrite_part(map, at, box, value);
   } else {
-    cel_map_query(map, box, &map->hits);
-    for (uint32_t i = 0; i < map->hits.n; ++i)
-      if (i == 0 || map->hits.at[i].value != map->hits.at[i - 1].value)
-        seen(map->hits.at[i].value, context);
+    cel__tree_visit(&map->tree, box, seen, context);
     overwrite_many(map, box, value);
   }
   keep_tidy(map);
@@ -419,6 +416,11 @@ static void sort_entries(cel_map_entries *out) {
       qsort(out->at, out->n, sizeof *out->at, by_box);
       return;
     }
+}
+
+void cel_map_visit(const cel_map *map, const cel_box *box,
+                   void (*seen)(uint64_t, void *), void *context) {
+  if (!cel_box_is_empty(box)) cel__tree_visit(&map->tree, box, seen, context);
 }
 
 void cel_map_query(const cel_map *map, const cel_box *box,

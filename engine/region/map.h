@@ -33,10 +33,13 @@ cel_map *cel_map_create(const cel_box *extent, uint64_t value);
 void cel_map_destroy(cel_map *map);
 /* Points of `box` (clipped to the extent) map to `value` from now on. */
 void cel_map_update(cel_map *map, const cel_box *box, uint64_t value);
-/* The same; tells `seen` the values that were there, in ascending box order and
- * one that follows itself once. */
+/* The same; tells `seen` the value of each entry that meets the box, in any
+ * order, before it changes. */
 void cel_map_replace(cel_map *map, const cel_box *box, uint64_t value,
                      void (*seen)(uint64_t, void *), void *context);
+/* Tells `seen` the value of each entry that meets `box`, in any order. */
+void cel_map_visit(const cel_map *map, const cel_box *box,
+                   void (*seen)(uint64_t, void *), void *context);
 /* Appends nothing: *out becomes the entries that meet `box`, clipped to it, in
  * ascending box order. */
 void cel_map_query(const cel_map *map, const cel_box *box,

@@ -30,10 +30,9 @@ struct cel_track {
   cel_map *map;
   cells cells;
   uint32_t collect_at; /* cells at which to look for dead ones */
-  cells old;           /* scratch, as the next three */
+  cells old;           /* scratch, as the next two */
   CEL_VEC(uint64_t) moved;
-  cel_map_entries hits;
-  CEL_VEC(cel_dep) found; /* as the hits have them: not by id */
+  CEL_VEC(cel_dep) found; /* as the map has them: not by id */
 };
 
 enum {
@@ -230,7 +229,6 @@ void cel_track_destroy(cel_track *track) {
   release_cells(&track->cells);
   release_cells(&track->old);
   cel_vec_release(&track->moved);
-  cel_map_entries_release(&track->hits);
   cel_vec_release(&track->found);
   cel_free(track);
 }
@@ -365,13 +363,15 @@ void cel_track_update(cel_track *track, const cel_box *box, uint64_t id,
   add_found(track, deps);
 }
 
+static void list_users(uint64_t state, void *context) {
+  const access *a = context;
+  add_readers(a->track, state, 0, a->deps);
+  add_writer(a->track, state, 0, CEL_DEP_OUTPUT, a->deps);
+}
+
 void cel_track_users(cel_track *track, const cel_box *box, cel_deps *deps) {
-  cel_map_entries *hits = &track->hits;
-  cel_map_query(track->map, box, hits);
-  for (uint32_t i = 0; i < hits->n; ++i) {
-    add_readers(track, hits->at[i].value, 0, deps);
-    add_writer(track, hits->at[i].value, 0, CEL_DEP_OUTPUT, deps);
-  }
+  access a = {track, 0, deps};
+  cel_map_visit(track->map, box, list_users, &a);
   add_found(track, deps);
 }
 

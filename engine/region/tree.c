@@ -394,6 +394,22 @@ void cel__tree_collect(const cel_tree *tree, const cel_box *box,
   collect(tree->root, box, out);
 }
 
+static void visit(const cel_tree_node *node, const cel_box *box,
+                  void (*seen)(uint64_t, void *), void *context) {
+  for (uint32_t i = 0; i < node->n; ++i) {
+    if (!cel__boxes_meet(&node->box[i], box)) continue;
+    if (node->height > 0)
+      visit(node->child[i], box, seen, context);
+    else
+      seen(node->value[i], context);
+  }
+}
+
+void cel__tree_visit(const cel_tree *tree, const cel_box *box,
+                     void (*seen)(uint64_t, void *), void *context) {
+  visit(tree->root, box, seen, context);
+}
+
 static void probe(cel_tree_node *node, const cel_box *box, uint64_t value,
                   cel_tree_probe *seen) {
   for (uint32_t i = 0; i < node->n; ++i) {

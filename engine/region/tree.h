@@ -86,6 +86,9 @@ void cel__tree_divide(cel_tree *tree, cel_tree_place at,
 /* Appends the entries that meet `box`, clipped to it. */
 void cel__tree_collect(const cel_tree *tree, const cel_box *box,
                        cel_map_entries *out);
+/* Tells `seen` the value of each of them. */
+void cel__tree_visit(const cel_tree *tree, const cel_box *box,
+                     void (*seen)(uint64_t, void *), void *context);
 cel_tree_probe cel__tree_probe(const cel_tree *tree, const cel_box *box,
                                uint64_t value);
 /* Asserts the invariants that concern nodes. */

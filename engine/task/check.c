@@ -41,33 +41,33 @@ typedef struct pair {
 struct cel__checks {
   int64_t ranks;
   uint64_t hash[SLOTS]; /* 0: the slot holds no verdict */
-  bool made[SLOTS];     /* the slot is initialised */
-  slot *slots;
-  pair *pairs; /* null until a task writes a buffer twice */
+  slot *slots[SLOTS];   /* null until it is used */
+  pair *pairs;          /* null until a task writes a buffer twice */
   bool pair_apart[PAIRS];
 };
 
 cel__checks *cel__checks_create(int64_t ranks) {
   cel__checks *checks = cel_alloc_zero(sizeof *checks);
   checks->ranks = ranks;
-  /* Not cleared: most programs touch a few of them only. */
-  checks->slots = cel_alloc(SLOTS * sizeof(slot));
   return checks;
 }
 
 void cel__checks_destroy(cel__checks *checks) {
-  for (int i = 0; i < SLOTS; ++i)
-    if (checks->made[i]) cel_region_release(&checks->slots[i].image);
-  cel_free(checks->slots);
+  for (int i = 0; i < SLOTS; ++i) {
+    if (checks->slots[i] == NULL) continue;
+    cel_region_release(&checks->slots[i]->image);
+    cel_free(checks->slots[i]);
+  }
   cel_free(checks->pairs);
   cel_free(checks);
 }
 
 size_t cel__checks_bytes(const cel__checks *checks) {
-  size_t sum = sizeof *checks + SLOTS * sizeof(slot);
+  size_t sum = sizeof *checks;
   if (checks->pairs != NULL) sum += PAIRS * sizeof(pair);
   for (int i = 0; i < SLOTS; ++i)
-    if (checks->made[i]) sum += checks->slots[i].image.cap * sizeof(cel_box);
+    if (checks->slots[i] != NULL)
+      sum += sizeof(slot) + checks->slots[i]->image.cap * sizeof(cel_box);
   return sum;
 }
 
@@ -414,11 +414,13 @@ cel_status cel__check_access(cel__checks *checks, const cel_group *group,
   size_t size = make_key(group, access, &wanted);
   uint64_t hash = hash_key(&wanted);
   uint32_t n = (uint32_t)(hash >> 1) % SLOTS;
-  slot *s = &checks->slots[n];
+  slot *s = checks->slots[n];
+  if (s == NULL) {
+    s = checks->slots[n] = cel_alloc(sizeof *s);
+    s->image = (cel_region){0};
+  }
   if (checks->hash[n] != hash || memcmp(&s->key, &wanted, size) != 0) {
     checks->hash[n] = 0;
-    if (!checks->made[n]) s->image = (cel_region){0};
-    checks->made[n] = true;
     CEL_TRY(judge(group, access, &s->image, &s->exact, &s->apart));
     memcpy(&s->key, &wanted, size);
     checks->hash[n] = hash;

@@ -116,16 +116,18 @@ describe("cel_map", function()
         elseif random:chance(8) then
           jit.off(true, true)
           c.cel_map_query(map, box, entries)
-          local before, seen, value = {}, {}, random:int(0, values)
-          for i = 0, entries.n - 1 do
-            local old = n(entries.at[i].value)
-            if old ~= before[#before] then before[#before + 1] = old end
-          end
+          local before, visited, seen = {}, {}, {}
+          local into, value = visited, random:int(0, values)
+          for i = 0, entries.n - 1 do before[i + 1] = n(entries.at[i].value) end
           local see = ffi.cast("void (*)(uint64_t, void *)",
-            function(old) seen[#seen + 1] = n(old) end)
+            function(old) into[#into + 1] = n(old) end)
+          c.cel_map_visit(map, box, see, nil)
+          into = seen
           c.cel_map_replace(map, box, value, see, nil)
           see:free()
+          for _, list in ipairs({ before, visited, seen }) do table.sort(list) end
           assert.same(before, seen)
+          assert.same(before, visited)
           grid.each(box, function(p) if shadow[p] then shadow[p] = value end end)
         elseif random:chance(3) then
           c.cel_map_change(map, box, double, nil)
