@@ -40,7 +40,8 @@ function M.nearest(word, candidates)
     local d = distance(word, candidate)
     if not least or d < least then best, least = candidate, d end
   end
-  return least and least <= math.max(2, #word / 3) and best or nil
+  local most = #word > 3 and math.max(2, #word / 3) or 1
+  return least and least <= most and best or nil
 end
 
 --- "; did you mean x?", or all there are: the end of a message.
