@@ -162,15 +162,17 @@ static void quiesce(cel__mpi *m) {
 /* After the barrier nothing new can come; the open receives are taken back. */
 static void cancel_receives(cel__mpi *m) {
   for (uint32_t i = 0; i < m->row.n; ++i) {
-    if (m->row.at[i].role != CEL__CREDIT_IN) continue;
+    cel__mpi_role role = m->row.at[i].role;
+    if (role != CEL__CREDIT_IN && role != CEL__BALLOT_IN) continue;
     MPI_Cancel(&m->request.at[i]);
     MPI_Wait(&m->request.at[i], MPI_STATUS_IGNORE);
-    cel_free(m->row.at[i].what);
+    if (role == CEL__CREDIT_IN) cel_free(m->row.at[i].what);
   }
 }
 
 static void release(cel__mpi *m) {
   cel__mpi_release_control(m);
+  cel__mpi_release_votes(m);
   cel__mpi_release_peers(m);
   cel__mpi_release_pool(m);
   cel__mpi_release_joint(m);

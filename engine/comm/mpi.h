@@ -5,7 +5,8 @@
  *   mpi_pack.c     what a message looks like to MPI: direct, typed, or packed
  *   mpi_joint.c    collectives
  *   mpi_wide.c     those whose counts are no ints
- *   mpi_control.c  credits, short texts, agreements
+ *   mpi_control.c  credits, short texts
+ *   mpi_agree.c    agreements
  *   mpi_meet.c     what all ranks do together before the executor starts
  *   mpi_comm.c     communicators of collective tasks
  *   mpi_file.c     their files
@@ -51,7 +52,12 @@ typedef struct cel_mpi_config {
 cel_status cel_transport_mpi_with(const cel_mpi_config *config,
                                   cel_transport **out);
 
-enum { CEL__TAG_CREDIT = 1, CEL__TAG_TELL = 2, CEL__CREDIT_RECEIVES = 4 };
+enum {
+  CEL__TAG_CREDIT = 1,
+  CEL__TAG_TELL = 2,
+  CEL__TAG_VOTE = 3,
+  CEL__CREDIT_RECEIVES = 4
+};
 enum { CEL__MPI_NO_GROUPS = 384, CEL__MPI_UNITS = 8 };
 enum { CEL__MPI_OPERATIONS = CEL_OP_CUSTOM };
 enum { CEL__POOL_SMALLEST = 10, CEL__POOL_CLASSES = 7, CEL__POOL_KEPT = 32 };
@@ -63,7 +69,7 @@ typedef enum cel__mpi_role {
   CEL__WORD_OUT,  /* a credit or text; what: the bytes, freed when done */
   CEL__CREDIT_IN, /* what: uint64_t, posted again */
   CEL__TELL_IN,   /* what: cel_told */
-  CEL__AGREE,     /* what: cel__mpi_vote */
+  CEL__BALLOT_IN, /* what: cel__mpi_round */
   CEL__MEET,      /* what: cel__mpi_meeting */
   CEL__ENDED      /* to be taken out of the table */
 } cel__mpi_role;
@@ -126,11 +132,22 @@ typedef struct cel__mpi_operation {
   MPI_Op op;
 } cel__mpi_operation;
 
+/* What a rank says, and whether all that it has heard of say the same. */
+typedef struct cel__mpi_ballot {
+  uint64_t index, hash, count, same;
+} cel__mpi_ballot;
+
+/* The receive that stands open for ballots of a round. */
+typedef struct cel__mpi_round {
+  cel__mpi_ballot ballot;
+  bool here; /* it has come, and no vote has taken it */
+} cel__mpi_round;
+
 typedef struct cel__mpi_vote cel__mpi_vote;
 struct cel__mpi_vote {
-  uint64_t index;
-  uint64_t mine[6], most[6];
-  bool complete, awaited;
+  cel__mpi_ballot said;
+  uint32_t round; /* that it is in; `rounds`: it is over */
+  bool awaited;
   cel__mpi_vote *next;
 };
 
@@ -184,6 +201,8 @@ typedef struct cel__mpi {
   uint32_t polls;
   uint64_t next_vote;
   cel__mpi_vote *first_vote, *last_vote;
+  cel__mpi_round *round; /* null before the first vote */
+  uint32_t rounds;
   cel_report report; /* who failed before the executor started */
   uint32_t awaited;  /* of the votes that have not been reported */
 } cel__mpi;
@@ -244,9 +263,14 @@ void cel__mpi_release_joint(cel__mpi *m);
 int cel__mpi_wide(cel__mpi *m, cel__mpi_joint *mine, MPI_Request *request);
 void cel__mpi_end_wide(const cel__mpi *m, cel__mpi_joint *mine);
 
-/* mpi_control.c */
+/* mpi_agree.c */
 void cel__mpi_agree(cel_transport *t, const cel_agreement *mine);
 cel_agreed cel__mpi_agreed(cel_transport *t, uint64_t *index);
+/* A ballot of that round has come. */
+void cel__mpi_voted(cel__mpi *m, cel__mpi_round *round);
+void cel__mpi_release_votes(cel__mpi *m);
+
+/* mpi_control.c */
 void cel__mpi_tell(cel_transport *t, int64_t peer, int32_t kind,
                    const void *data, uint32_t size);
 cel_told *cel__mpi_told(cel_transport *t);

@@ -1,4 +1,4 @@
-/* Beside the data: credits that open windows, short texts, and agreements.
+/* Beside the data: credits that open windows, and short texts.
  *
  * Credits are 8 bytes and always expected: a few receives for them stand open.
  * Texts are rare and of any size: now and then poll looks whether one has come.
@@ -84,50 +84,6 @@ cel_told *cel__mpi_told(cel_transport *t) {
   return told;
 }
 
-/* --- agreements -------------------------------------------------------- */
-
-/* The greatest of x and of ~x over all ranks say whether all x are equal. */
-void cel__mpi_agree(cel_transport *t, const cel_agreement *mine) {
-  cel__mpi *m = (cel__mpi *)t;
-  cel_assert(mine->index == m->next_vote);
-  m->next_vote = mine->index + 1;
-  if (m->base.broken != NULL) return;
-  cel__mpi_vote *vote = cel_alloc_zero(sizeof *vote);
-  *vote = (cel__mpi_vote){.index = mine->index,
-                          .awaited = mine->awaited,
-                          .mine = {mine->hash, ~mine->hash, mine->count,
-                                   ~mine->count, mine->index, ~mine->index}};
-  MPI_Request request;
-  int code = MPI_Iallreduce(vote->mine, vote->most, 6, MPI_UINT64_T, MPI_MAX,
-                            m->agreement, &request);
-  if (cel__mpi_breaks(m, code, "agreeing", -1)) {
-    cel_free(vote);
-    return;
-  }
-  if (m->last_vote != NULL)
-    m->last_vote->next = vote;
-  else
-    m->first_vote = vote;
-  m->last_vote = vote;
-  if (vote->awaited) ++m->awaited;
-  cel__mpi_track(m, request, CEL__AGREE, vote);
-}
-
-cel_agreed cel__mpi_agreed(cel_transport *t, uint64_t *index) {
-  cel__mpi *m = (cel__mpi *)t;
-  cel__mpi_vote *vote = m->first_vote;
-  if (vote == NULL || !vote->complete) return CEL_AGREED_PENDING;
-  bool same = true;
-  for (int i = 0; i < 6; i += 2)
-    same = same && vote->most[i] == ~vote->most[i + 1];
-  *index = vote->index;
-  if (vote->awaited) --m->awaited;
-  m->first_vote = vote->next;
-  if (m->first_vote == NULL) m->last_vote = NULL;
-  cel_free(vote);
-  return same ? CEL_AGREED_SAME : CEL_AGREED_DIFFERENT;
-}
-
 /* --- completions ------------------------------------------------------- */
 
 void cel__mpi_control_ended(cel__mpi *m, cel__mpi_row row,
@@ -147,7 +103,7 @@ void cel__mpi_control_ended(cel__mpi *m, cel__mpi_row row,
     m->telling = false;
     cel_vec_push(&m->told, row.what);
     break;
-  case CEL__AGREE: ((cel__mpi_vote *)row.what)->complete = true; break;
+  case CEL__BALLOT_IN: cel__mpi_voted(m, row.what); break;
   case CEL__MEET: ((cel__mpi_meeting *)row.what)->over = true; break;
   default: cel_bug("request of role %d", (int)row.role);
   }
@@ -157,8 +113,4 @@ void cel__mpi_release_control(cel__mpi *m) {
   for (cel_told *told; (told = cel__mpi_told(&m->base)) != NULL;)
     cel_free(told);
   cel_vec_release(&m->told);
-  for (cel__mpi_vote *vote; (vote = m->first_vote) != NULL;) {
-    m->first_vote = vote->next;
-    cel_free(vote);
-  }
 }

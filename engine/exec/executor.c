@@ -520,6 +520,7 @@ bool cel_executor_step(cel_executor *executor) {
   }
   /* All that could start is known then. */
   if (e->ready.heap.n == 0 && !e->failed) issue_picked(e);
+  cel_host_lanes_begin(e->config.host);
   return progress;
 }
 

@@ -17,7 +17,8 @@ typedef struct queue {
   uint32_t head;
 } queue;
 
-typedef struct lane {
+typedef struct lane lane;
+struct lane {
   struct cel_host_lanes *lanes;
   pthread_t thread;
   cel_park news;
@@ -27,15 +28,19 @@ typedef struct lane {
   int64_t quiet; /* the thread's: since when it has woken nobody; 0: not yet */
   bool failed;   /* a job has, since then none that follows is begun */
   bool started;
+  lane *next;     /* of those to be woken; the executor's */
   uint32_t group; /* the collective tasks that it is for; 0: all else */
   cel_comm *comm; /* the group's, joined by the first; of the lane's thread */
-} lane;
+  bool called;    /* it is to be woken */
+};
 
 /* `lock` guards all but the configuration. */
 struct cel_host_lanes {
   cel_host_config config;
   pthread_mutex_t lock;
   bool stop;
+  bool crowded; /* cel_park_crowded, for good */
+  lane *called; /* to be woken; the executor's */
   int32_t n;
   lane lane[MAX_LANES];
   lane objects;
@@ -282,6 +287,7 @@ cel_host_lanes *cel_host_lanes_create(const cel_host_config *config) {
   cel_host_lanes *lanes = cel_alloc_zero(sizeof *lanes);
   lanes->config = *config;
   lanes->random.state = config->seed;
+  lanes->crowded = cel_park_crowded();
   lanes->n = config->lanes < 1 ? 1 : config->lanes;
   if (lanes->n > MAX_LANES) lanes->n = MAX_LANES;
   if (lanes->config.quiet_ns == 0) lanes->config.quiet_ns = QUIET_NS;
@@ -337,6 +343,16 @@ static void pass_over(cel_host_lanes *lanes, const cel_job *job) {
   atomic_store_explicit(&lanes->finished, lanes->done.n, memory_order_release);
 }
 
+static void call(cel_host_lanes *lanes, lane *l) {
+  if (!lanes->crowded) {
+    cel_park_wake(&l->news);
+  } else if (!l->called) {
+    l->called = true;
+    l->next = lanes->called;
+    lanes->called = l;
+  }
+}
+
 int32_t cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job,
                               int32_t after) {
   bool simulated = lanes->config.simulated;
@@ -357,9 +373,17 @@ int32_t cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job,
     begin(lanes, job);
     cel_vec_push(&lanes->waiting, job);
   } else {
-    cel_park_wake(&l->news);
+    call(lanes, l);
   }
   return job->lane < 0 ? -1 : job->lane;
+}
+
+void cel_host_lanes_begin(cel_host_lanes *lanes) {
+  for (lane *l; (l = lanes->called) != NULL;) {
+    lanes->called = l->next;
+    l->called = false;
+    cel_park_wake(&l->news);
+  }
 }
 
 void cel_host_lanes_hush(cel_host_lanes *lanes, cel_job *job, bool quiet) {

@@ -50,6 +50,10 @@ void cel_host_lanes_destroy(cel_host_lanes *lanes);
  * they came, and after one that failed none that follows. Thread: executor. */
 int32_t cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job,
                               int32_t after);
+/* Where threads share cores, jobs may lie in lanes that sleep until this is
+ * called: a lane that was woken for the first would take the core. Thread:
+ * executor. */
+void cel_host_lanes_begin(cel_host_lanes *lanes);
 /* Whether a job of that work, number `own`, is to go into the lane of job
  * `ticket` while that is under way, to begin after it: where it must go anyway,
  * or where nobody else does. Thread: executor. */

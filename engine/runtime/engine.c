@@ -14,7 +14,8 @@ enum {
   POLLS = 64,         /* without a nap, with requests that only polling moves */
   BOUND_POLLS = 400,  /* where the rank has cores, or one, of its own */
   SPARE_POLLS = 4000, /* where every rank has cores to spare */
-  ALONE_POLLS = 100,  /* without letting others have the core */
+  SPARE_BOUND = 4,    /* cores of a rank's own of which one is to spare */
+  ALONE_POLLS = 1000, /* without letting others have the core */
   NAP_US = 50,        /* and then */
   CROWDED_NS = 500000,   /* a yield that takes longer: others want the core */
   CROWDED_NAPS = 64,     /* and so often it naps instead, then */
@@ -146,7 +147,7 @@ static void rest(cel_engine *e, uint32_t seen, int *polls) {
     cel__engine_sleep(e, seen, t->ranks > 1 ? LISTEN_US : UINT32_MAX);
   else if (++*polls < ALONE_POLLS && is_alone(e))
     return;
-  else if (*polls >= e->polls || !yield(e))
+  else if (*polls >= (is_alone(e) ? SPARE_POLLS : e->polls) || !yield(e))
     cel__engine_sleep(e, seen, NAP_US);
 }
 
@@ -181,7 +182,10 @@ void cel__engine_pass(cel_engine *engine, void *item) {
     uint32_t seen = cel_park_look(&e->park);
     cel_park_wait(&e->park, seen, NAP_US);
   }
-  if (e->config.threads) cel_park_wake(&e->scheduler_park);
+  /* Either it is seen that the scheduler dozes, or that sees the item. */
+  atomic_thread_fence(memory_order_seq_cst);
+  if (e->config.threads && !atomic_load(&e->dozes))
+    cel_park_wake(&e->scheduler_park);
 }
 
 bool cel_engine_congested(const cel_engine *engine) {
@@ -258,6 +262,13 @@ static cel_status await(cel_engine *e,
   }
 }
 
+/* Nothing more comes before main waits. */
+static void hurry(cel_engine *e) {
+  if (atomic_load_explicit(&e->hurries, memory_order_relaxed)) return;
+  atomic_store(&e->hurries, true);
+  if (atomic_load(&e->dozes)) cel_park_wake(&e->scheduler_park);
+}
+
 cel_status cel__engine_await(cel_engine *engine,
                              bool (*ready)(const cel_engine *, const void *),
                              const void *context, bool (*interrupted)(void)) {
@@ -267,6 +278,7 @@ cel_status cel__engine_await(cel_engine *engine,
   if (!e->config.threads) return cel_fail(CEL_E_CANCELLED, "not there yet");
   int64_t begin = cel_now_ns();
   atomic_store_explicit(&e->awaits, true, memory_order_relaxed);
+  hurry(e);
   cel_status status = await(e, ready, context, interrupted);
   atomic_store_explicit(&e->awaits, false, memory_order_relaxed);
   e->waited += cel_now_ns() - begin;
@@ -283,6 +295,7 @@ static bool is_uncongested(const cel_engine *engine, const void *context) {
  * turn. */
 static cel_status enter(cel_engine *e) {
   CEL_TRY(cel_engine_check(e));
+  atomic_store_explicit(&e->hurries, false, memory_order_relaxed);
   retire(e);
   if (!e->config.threads || !cel_engine_congested(e)) return CEL_E_OK;
   atomic_store(&e->awaits_turn, true);
@@ -361,6 +374,7 @@ cel_status cel_engine_submit(cel_engine *engine, const cel_group *group) {
 uint64_t cel_engine_epoch(cel_engine *engine, cel_place place) {
   retire(engine);
   engine->at = place;
+  hurry(engine);
   return cel_task_graph_epoch(engine->graph, place);
 }
 
@@ -463,7 +477,7 @@ static int polls_for(const cel_transport *t) {
   int64_t cores = cel_park_cores();
   bool bound = is_bound();
   int64_t ranks = bound || t->local_ranks < 1 ? 1 : t->local_ranks;
-  if (cores >= 8 * ranks) return SPARE_POLLS;
+  if (cores >= (bound ? SPARE_BOUND : 8 * ranks)) return SPARE_POLLS;
   return bound ? BOUND_POLLS : POLLS;
 }
 

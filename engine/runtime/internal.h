@@ -87,7 +87,9 @@ struct cel_engine {
   bool told_others;      /* executor, as is the next */
   cel_watchdog watchdog; /* control messages move nothing */
   cel_idle idle;
-  _Atomic(bool) awaits; /* by main: it waits */
+  _Atomic(bool) awaits;  /* by main: it waits */
+  _Atomic(bool) hurries; /* by main: it waits, or is about to */
+  _Atomic(bool) dozes;   /* by the scheduler: it is woken for no more tasks */
   /* By main, before it looks: it waits until fewer horizons are under way; the
    * executor looks when one is done. One of them sees the other's. */
   _Atomic(bool) awaits_turn;

@@ -101,16 +101,31 @@ bool cel__scheduler_step(cel_engine *engine) {
   return true;
 }
 
+/* On one core main has it, and submits more if it is let: what this thread does
+ * is done just as soon at the end of that. Main wakes it when it waits. */
+static void doze(cel_engine *e) {
+  if (cel_park_cores() > 1) return;
+  atomic_store(&e->dozes, true);
+  uint32_t seen = cel_park_look(&e->scheduler_park);
+  if (!atomic_load(&e->hurries) && !atomic_load(&e->stop))
+    cel_park_wait(&e->scheduler_park, seen, NAP_US);
+  atomic_store(&e->dozes, false);
+}
+
 /* Sleeps for news; where none comes for a while, what is held back goes out.
  * Not in a dry run, which counts the same however slow the script is. */
 static void wait_for_task(cel_engine *e, uint32_t seen, bool *idle) {
   if (*idle || e->config.transport->dry) {
     cel_park_wait(&e->scheduler_park, seen, UINT32_MAX);
     *idle = false;
+    doze(e);
     return;
   }
   cel_park_wait(&e->scheduler_park, seen, IDLE_US);
-  if (cel_park_look(&e->scheduler_park) != seen) return;
+  if (cel_park_look(&e->scheduler_park) != seen) {
+    doze(e);
+    return;
+  }
   *idle = true;
   if (!cel__engine_failed(e)) take(e, &e->flush);
   cel_park_wake(e->config.park);

@@ -62,6 +62,7 @@ static int submit(rank *r, uint32_t group, int64_t nth) {
                      .work = &work};
   j->job.call = (cel_call){.chunk = {{0}, {1, 1, 1}}, .values = j};
   cel_host_lanes_submit(r->lanes, &j->job, -1);
+  cel_host_lanes_begin(r->lanes);
   return r->submitted++;
 }
 

@@ -53,6 +53,7 @@ int main(void) {
         .ticket = (uint64_t)i, .kind = CEL_JOB_CALL, .work = &lane_work};
     jobs[i].call.chunk = (cel_box){{i, 0, 0}, {i + 1, 1, 1}};
     cel_host_lanes_submit(lanes, &jobs[i], -1);
+    if (i % 7 == 0 || i == JOBS - 1) cel_host_lanes_begin(lanes);
   }
   for (int n = 0; n < JOBS;) {
     cel_done done[16];
