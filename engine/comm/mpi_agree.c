@@ -20,7 +20,7 @@ static void expect(cel__mpi *m, uint32_t k) {
   MPI_Request request;
   int code = MPI_Irecv(&m->round[k].ballot, WORDS, MPI_UINT64_T, (int)from,
                        CEL__TAG_VOTE + (int)k, m->agreement, &request);
-  if (!cel__mpi_breaks(m, code, "hearing what ranks agree on from", from))
+  if (!cel__mpi_breaks(m, code, "agreeing", -1))
     cel__mpi_track(m, request, CEL__BALLOT_IN, &m->round[k]);
 }
 
@@ -38,7 +38,7 @@ static void say(cel__mpi *m, const cel__mpi_vote *vote) {
   MPI_Request request;
   int code = MPI_Isend(said, WORDS, MPI_UINT64_T, (int)to,
                        CEL__TAG_VOTE + (int)k, m->agreement, &request);
-  if (cel__mpi_breaks(m, code, "agreeing with", to)) {
+  if (cel__mpi_breaks(m, code, "agreeing", -1)) {
     cel_free(said);
     return;
   }

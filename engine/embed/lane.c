@@ -26,6 +26,20 @@ static blob *blob_new(const char *data, size_t size) {
   return b;
 }
 
+/* celer.lane, which the state's registry keeps; else what went wrong. */
+static bool push_lane(lua_State *L) {
+  static const char key[] = "celer.lane";
+  lua_getfield(L, LUA_REGISTRYINDEX, key);
+  if (!lua_isnil(L, -1)) return true;
+  lua_settop(L, 0);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "celer.lane");
+  if (lua_pcall(L, 1, 1, 0) != 0) return false;
+  lua_pushvalue(L, -1);
+  lua_setfield(L, LUA_REGISTRYINDEX, key);
+  return true;
+}
+
 /* Calls function `name` of celer.lane with the blob and `n` light userdata;
  * leaves its result on the stack of *out if that is not null. */
 static cel_status ask_lane(const blob *b, const char *name, int n,
@@ -33,9 +47,7 @@ static cel_status ask_lane(const blob *b, const char *name, int n,
   lua_State *L = cel_host_lane_state();
   if (L == NULL) return cel_fail(CEL_E_MEMORY, "no memory for a Lua state");
   lua_settop(L, 0);
-  lua_getglobal(L, "require");
-  lua_pushliteral(L, "celer.lane");
-  if (lua_pcall(L, 1, 1, 0) == 0) {
+  if (push_lane(L)) {
     lua_getfield(L, -1, name);
     lua_pushlstring(L, b->data, b->size);
     for (int i = 0; i < n; ++i) lua_pushlightuserdata(L, (void *)arguments[i]);

@@ -143,11 +143,13 @@ static bool is_alone(const cel_engine *e) {
  * only when it is polled; another rank's word wakes nobody. */
 static void rest(cel_engine *e, uint32_t seen, int *polls) {
   cel_transport *t = e->config.transport;
-  if (!t->busy(t))
+  if (!t->busy(t)) {
     cel__engine_sleep(e, seen, t->ranks > 1 ? LISTEN_US : UINT32_MAX);
-  else if (++*polls < ALONE_POLLS && is_alone(e))
     return;
-  else if (*polls >= (is_alone(e) ? SPARE_POLLS : e->polls) || !yield(e))
+  }
+  bool alone = is_alone(e);
+  if (++*polls < ALONE_POLLS && alone) return;
+  if (*polls >= (alone ? SPARE_POLLS : e->polls) || !yield(e))
     cel__engine_sleep(e, seen, NAP_US);
 }
 

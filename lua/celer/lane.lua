@@ -84,6 +84,19 @@ function Decoder:decode(value)
   return self.views[value.__view]
 end
 
+-- Whether it is one function that captures nothing, and that nothing leads to.
+local function is_alone(from)
+  if #from.functions ~= 1 or #from.functions[1].up > 0 or #from.tables > 0
+    or next(from.globals) ~= nil then
+    return false
+  end
+  for i = 1, from.n or 0 do
+    local value = from.arguments[i]
+    if type(value) == "table" and value.__f then return false end
+  end
+  return true
+end
+
 -- What was read off the newest few strings, as a task may come again and again.
 -- Decoders copy what they hand out.
 local MOST, LONGEST = 64, 65536
@@ -100,16 +113,28 @@ local function read_off(blob)
   return found
 end
 
--- What one call sees: globals that it sets are its own.
+local open_globals = { __index = _G }
+
+-- What one call sees: globals that it sets are its own. A function that is alone
+-- is the same one in each call, and so is what LuaJIT has compiled of it.
 local function open(blob)
   local from = read_off(blob)
-  local self = setmetatable({ main = from.main, functions = from.functions,
+  local self = from.decoder
+  if self then
+    setfenv(self.made_functions[1], setmetatable({}, open_globals))
+    return self
+  end
+  self = setmetatable({ main = from.main, functions = from.functions,
     tables = from.tables, cells = from.cells, globals = from.globals,
     arguments = from.arguments, n = from.n, extra = from.extra,
     made_functions = {}, made_tables = {}, owners = {}, views = {}, effects = {},
-    environment = setmetatable({}, { __index = _G }) }, Decoder)
+    environment = setmetatable({}, open_globals) }, Decoder)
   for name, value in each(self.globals) do
     self.environment[name] = self:decode(value)
+  end
+  if is_alone(from) then
+    self:function_at(1)
+    from.decoder = self
   end
   return self
 end
@@ -118,6 +143,8 @@ end
 
 -- Of this thread: a device's, or a group's.
 local kept = {}
+
+local rank, ranks = core.rank()
 
 ---@class celer.part: celer.chunk
 ---@field rank integer
@@ -130,7 +157,7 @@ local function make_part(call, extra)
   local dims = extra.dims
   local a0, a1, a2, b0, b1, b2, c0, c1, c2, d0, d1, d2 = core.part(call)
   local part = box.chunk(dims, a0, a1, a2, b0, b1, b2, d0 - c0, d1 - c1, d2 - c2)
-  part.rank, part.ranks = core.rank()
+  part.rank, part.ranks = rank, ranks
   if extra.interop or extra.collective then part.kept = kept end
   if extra.collective then
     part.comm = require("celer.communicator").of(core.comm(call))
