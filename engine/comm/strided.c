@@ -25,7 +25,7 @@ void cel__strided_gather(const cel_strided *piece, uint32_t pieces,
                          void *dense) {
   char *to = dense;
   for (const cel_strided *p = piece; p < piece + pieces; ++p)
-    for (uint64_t i = 0; i < p->count[0]; ++i)
+    for (uint64_t i = 0; p->run > 0 && i < p->count[0]; ++i)
       for (uint64_t j = 0; j < p->count[1]; ++j, to += p->run)
         memcpy(to, (char *)p->base + i * p->stride[0] + j * p->stride[1],
                p->run);
@@ -35,7 +35,7 @@ void cel__strided_scatter(const cel_strided *piece, uint32_t pieces,
                           const void *dense) {
   const char *from = dense;
   for (const cel_strided *p = piece; p < piece + pieces; ++p)
-    for (uint64_t i = 0; i < p->count[0]; ++i)
+    for (uint64_t i = 0; p->run > 0 && i < p->count[0]; ++i)
       for (uint64_t j = 0; j < p->count[1]; ++j, from += p->run)
         memcpy((char *)p->base + i * p->stride[0] + j * p->stride[1], from,
                p->run);
