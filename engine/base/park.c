@@ -86,3 +86,7 @@ void cel_park_wake(cel_park *park) {
     syscall(SYS_futex, &park->asleep, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL,
             0);
 }
+
+bool cel_park_asleep(const cel_park *park) {
+  return atomic_load_explicit(&park->asleep, memory_order_relaxed) != 0;
+}

@@ -42,6 +42,8 @@ uint32_t cel_park_look(const cel_park *park);
 void cel_park_wait(cel_park *park, uint32_t seen, uint32_t timeout_us);
 /* Thread: any. */
 void cel_park_wake(cel_park *park);
+/* Whether to wake it takes a system call. Thread: any. */
+bool cel_park_asleep(const cel_park *park);
 #endif
 
 #endif

@@ -13,8 +13,13 @@ enum {
   FINE_ITEMS = 4096,     /* per block, to have more than the least */
   ITEMS_PER_BLOCK = 4,   /* at least */
   ALIGN_ITEMS = 16, /* keeps blocks of a row off each other's cache lines */
-  HELP_NS = 20000,  /* what is left must take longer to be worth a wake */
-  WAKES = 2         /* each thread that joins wakes so many others */
+  /* What is left of a job must take longer by so much for each thread that is
+   * called to help: one that sleeps, and costs a system call; one that is about
+   * to. */
+  ASLEEP_NS = 20000,
+  AWAKE_NS = 4000,
+  PARTS = 8, /* of a job's blocks at most that are run as one, untried */
+  WAKES = 2  /* each thread that joins wakes so many others */
 };
 
 /* How many blocks for so many threads. Threads wait for each other's last one
@@ -70,10 +75,14 @@ cel_box cel__crew_block(const cel_box *box, const int32_t unit[3],
 }
 
 /* Takes up to `most` threads off the idle list, to be woken once the lock is
- * released. Lock held. */
-static int take_idle(cel_crew *crew, int most, cel_worker *out[WAKES]) {
+ * released, while what is to be done is worth it, which grows less. The one
+ * that idles for the shortest time comes first. Lock held. */
+static int take_idle(cel_crew *crew, int most, int64_t *worth_ns,
+                     cel_worker *out[WAKES]) {
   int n = 0;
   for (; n < most && crew->idle != NULL; ++n) {
+    *worth_ns -= cel_park_asleep(&crew->idle->park) ? ASLEEP_NS : AWAKE_NS;
+    if (*worth_ns < 0) break;
     out[n] = crew->idle;
     crew->idle = out[n]->next_idle;
     out[n]->idle = false;
@@ -117,7 +126,8 @@ void cel_crew_submit(cel_crew *crew, cel_lane *lane, cel_entry *entry) {
   if (!lane->active) {
     lane->active = true;
     make_runnable(crew, lane);
-    n = take_idle(crew, 1, woken);
+    int64_t anything = INT64_MAX;
+    n = take_idle(crew, 1, &anything, woken);
   }
   pthread_mutex_unlock(&crew->lock);
   wake_all(woken, n);
@@ -137,19 +147,38 @@ static void complete(cel_crew *crew, cel_lane *lane) {
   if (crew->finished->park != NULL) cel_park_wake(crew->finished->park);
 }
 
-static void run_block(cel_share *share, int64_t i) {
+/* The box of block i and of as many behind it, at most n in all, as are one
+ * box; returns how many. The innermost dimension counts fastest. */
+static int64_t join_blocks(const cel_share *share, int64_t i, int64_t n,
+                           cel_box *out) {
+  int64_t inner = 1, joined = 1;
+  for (int d = CEL_DIMS - 1; d >= 0; --d) {
+    int64_t at = i / inner % share->cuts[d], rows = n / inner;
+    if (i % inner != 0 || rows < 1) break;
+    if (rows > share->cuts[d] - at) rows = share->cuts[d] - at;
+    joined = rows * inner;
+    inner *= share->cuts[d];
+  }
+  cel_box last =
+      cel__crew_block(&share->box, share->unit, share->cuts, i + joined - 1);
+  *out = cel__crew_block(&share->box, share->unit, share->cuts, i);
+  for (int d = 0; d < CEL_DIMS; ++d) out->max[d] = last.max[d];
+  return joined;
+}
+
+/* Runs block i and up to n - 1 behind it; returns how many. */
+static int64_t run_blocks(cel_share *share, int64_t i, int64_t n) {
   cel_job part = *share->entry->job;
   cel_box *box = part.kind == CEL_JOB_CALL ? &part.call.chunk : &part.box;
-  *box = cel__crew_block(&share->box, share->unit, share->cuts, i);
+  int64_t run = join_blocks(share, i, share->rows != NULL ? 1 : n, box);
   if ((share->rows != NULL
            ? cel__partial_run(&part, share->rows, share->blocks, i)
            : cel_job_run(&part)) == CEL_E_OK)
-    return;
+    return run;
   cel_error *error = cel_finished_error(), *none = NULL;
   if (!atomic_compare_exchange_strong(&share->error, &none, error))
     cel_free(error);
-  for (int32_t r = 0; r < share->ranges; ++r) /* nothing further is begun */
-    atomic_store(&share->cursor[r].next, share->blocks);
+  return run;
 }
 
 static void unlink_share(cel_crew *crew, cel_share *share) {
@@ -192,8 +221,10 @@ static int64_t range_at(const cel_share *share, int32_t r) {
 }
 
 /* The next block for the thread that counts ranges from `*range` on, which is
- * the one where it was last; -1: none. */
+ * the one where it was last; -1: none, or nothing further is to be begun. */
 static int64_t take(cel_share *share, int32_t *range) {
+  if (atomic_load_explicit(&share->error, memory_order_relaxed) != NULL)
+    return -1;
   for (int32_t n = 0; n < share->ranges; ++n) {
     cel_cursor *cursor = &share->cursor[*range];
     int64_t end = range_at(share, *range + 1);
@@ -208,31 +239,57 @@ static int64_t take(cel_share *share, int32_t *range) {
 
 /* Takes blocks until there are none. */
 static void help(cel_share *share, int32_t range) {
-  for (int64_t i; (i = take(share, &range)) >= 0;) run_block(share, i);
+  for (int64_t i; (i = take(share, &range)) >= 0;) run_blocks(share, i, 1);
 }
 
-static void offer(cel_crew *crew, cel_share *share) {
+/* The first `done` blocks from those of `range` on, in a ring, are done. */
+static void start_ranges(cel_crew *crew, cel_share *share, int32_t range,
+                         int64_t done) {
+  int64_t first = range_at(share, range);
+  if (share->cursor == NULL)
+    share->cursor = cel_alloc((size_t)crew->threads * sizeof *share->cursor);
+  for (int32_t r = 0; r < share->ranges; ++r) {
+    int64_t begin = range_at(share, r), n = range_at(share, r + 1) - begin;
+    int64_t before =
+        begin >= first ? begin - first : begin - first + share->blocks;
+    int64_t mine = done <= before ? 0 : done - before < n ? done - before : n;
+    atomic_store(&share->cursor[r].next, begin + mine);
+  }
+}
+
+/* Lets others help, to whom it is worth that much. */
+static void offer(cel_crew *crew, cel_share *share, int64_t worth_ns) {
   cel_worker *woken[WAKES];
   pthread_mutex_lock(&crew->lock);
   share->linked = true;
+  share->worth_ns = worth_ns;
   share->next = crew->shares;
   crew->shares = share;
-  int n = take_idle(crew, WAKES, woken);
+  int n = take_idle(crew, WAKES, &share->worth_ns, woken);
   pthread_mutex_unlock(&crew->lock);
   wake_all(woken, n);
 }
 
-/* Works on the share alone until it proves to be large; then offers it. */
+/* Works on the share alone until it proves to be large; then offers it. What
+ * has been short so far is taken to be short for as many blocks again, but not
+ * for more than a part of all. */
 static void own(cel_crew *crew, cel_share *share, int32_t range) {
-  int64_t begin = cel_now_ns(), done = 0;
-  for (int64_t i; (i = take(share, &range)) >= 0;) {
-    run_block(share, i);
-    int64_t left = share->blocks - ++done;
-    if (left > 0 && (cel_now_ns() - begin) / done * left > HELP_NS) {
-      offer(crew, share);
+  int64_t first = range_at(share, range), done = 0, n = 1;
+  int64_t begin = cel_now_ns(), most = share->blocks / PARTS;
+  while (atomic_load_explicit(&share->error, memory_order_relaxed) == NULL) {
+    int64_t i = (first + done) % share->blocks, left = share->blocks - done;
+    int64_t room = share->blocks - i < left ? share->blocks - i : left;
+    done += run_blocks(share, i, n < room ? n : room);
+    left = share->blocks - done;
+    if (left == 0) return;
+    int64_t worth_ns = (cel_now_ns() - begin) / done * left;
+    if (worth_ns > ASLEEP_NS) {
+      start_ranges(crew, share, range, done);
+      offer(crew, share, worth_ns);
       help(share, range);
       return;
     }
+    n = done < most ? done : most > 1 ? most : 1;
   }
 }
 
@@ -245,14 +302,6 @@ static const cel_box *cuttable(const cel_job *job) {
 static const cel_work *reducing(const cel_job *job) {
   bool reduces = job->kind == CEL_JOB_CALL && job->work->reducers > 0;
   return reduces ? job->work : NULL;
-}
-
-static void start_ranges(cel_share *share, int32_t threads) {
-  if (share->cursor == NULL)
-    share->cursor = cel_alloc((size_t)threads * sizeof *share->cursor);
-  share->ranges = threads;
-  for (int32_t r = 0; r < threads; ++r)
-    atomic_store(&share->cursor[r].next, range_at(share, r));
 }
 
 /* Cuts the head; false when it is one block. */
@@ -270,7 +319,7 @@ static bool cut(cel_crew *crew, cel_lane *lane, const cel_box *box) {
   share->blocks = cel__crew_cut(box, share->unit, want, share->cuts);
   if (work != NULL && share->blocks <= 1) return false;
   share->rows = work != NULL ? cel__partial_rows(work, share->blocks) : NULL;
-  start_ranges(share, crew->threads);
+  share->ranges = crew->threads;
   atomic_store(&share->error, NULL);
   share->inside = 1;
   share->linked = false;
@@ -311,7 +360,7 @@ static void run_something(cel_crew *crew, int32_t worker) {
   cel_share *share = crew->shares;
   cel_worker *woken[WAKES];
   share->inside += 1;
-  int n = take_idle(crew, WAKES, woken);
+  int n = take_idle(crew, WAKES, &share->worth_ns, woken);
   pthread_mutex_unlock(&crew->lock);
   wake_all(woken, n);
   help(share, worker);

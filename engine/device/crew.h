@@ -3,7 +3,10 @@
  * A lane is a queue. One thread at a time owns a lane and runs its head; a
  * large kernel or copy is cut into blocks along its slowest dimensions, and
  * threads that have nothing better to do help with them. A job counts as large
- * when what is left of it would take its owner longer than waking a helper.
+ * when what is left of it would take its owner longer than waking a helper, and
+ * as many are woken as that is worth: to wake sixty for a job of a hundred
+ * microseconds takes longer than the job. Until then its owner joins blocks, as
+ * each costs something.
  * Each thread begins with a range of blocks of its own, the same in every job
  * over the same box, so that it finds what it had touched in its cache and in
  * memory near it; then it helps with the others' ranges.
@@ -42,8 +45,9 @@ typedef struct cel_share {
   int32_t ranges;             /* of blocks, about equal: one for each thread */
   cel_cursor *cursor;         /* of each; owned; null before the first job */
   _Atomic(cel_error *) error; /* the first; owned until completion */
-  char *rows;     /* of a reducing call, see partial.h; owned; else null */
-  int32_t inside; /* threads at work on it */
+  char *rows;       /* of a reducing call, see partial.h; owned; else null */
+  int64_t worth_ns; /* what is left when linked, less those who were called */
+  int32_t inside;   /* threads at work on it */
   bool linked;
 } cel_share;
 

@@ -5,7 +5,7 @@ local grid = require("spec.region.grid")
 local c = cdef("device/backend.h")
 
 ffi.cdef([[
-typedef struct { int64_t factor, busy, items, fail_at; } cel_spec_context;
+typedef struct { int64_t factor, busy, items, fail_at, busy_from; } cel_spec_context;
 cel_status cel_spec_scale(const cel_work *work, const cel_call *call);
 cel_status cel_spec_fill(const cel_init *init, const cel_box *box, void *out);
 cel_status cel_spec_stamp(const cel_work *work, const cel_call *call);
@@ -487,22 +487,43 @@ describe("a backend", function()
     end
   end)
 
+  -- Each element is met once: by the thread that has the job, a few blocks at a time,
+  -- or by others, who join when it proves to be large.
+  local function check_shared(b, e, busy, busy_from)
+    local context = ffi.new("cel_spec_context", { 3, busy, 0, -1, busy_from })
+    local work = ffi.new("cel_work", { fn = works.cel_spec_scale, context = context })
+    local layout = grid.box(0, 0, 0, e[1], e[2], e[3])
+    local n = volume(layout)
+    local memory = ffi.new("int64_t[?]", n)
+    local job = ffi.new("cel_job", { ticket = 1, kind = "CEL_JOB_CALL", work = work })
+    local view = ffi.new("cel_view[1]", { { memory, layout, layout } })
+    job.call.chunk, job.call.views, job.call.view = layout, 1, view
+    b.submit(b, 0, 0, job)
+    local done = ffi.new("cel_done[1]")
+    while b.poll(b, done, 1) == 0 do end
+    assert.equal(n, tonumber(context.items))
+    for i = 0, n - 1 do assert(memory[i] == 1) end
+  end
+
   it("shares a large kernel among its threads", function()
     local b = create("cpu", { devices = 1, cores = 4 })
     for _, e in ipairs({ { 100, 100, 10 }, { 100003, 1, 1 }, { 1, 40003, 1 }, { 1, 2, 50021 } }) do
-      local context = ffi.new("cel_spec_context", { 3, 100, 0, -1 })
-      local work = ffi.new("cel_work", { fn = works.cel_spec_scale, context = context })
-      local layout = grid.box(0, 0, 0, e[1], e[2], e[3])
-      local n = volume(layout)
-      local memory = ffi.new("int64_t[?]", n)
-      local job = ffi.new("cel_job", { ticket = 1, kind = "CEL_JOB_CALL", work = work })
-      local view = ffi.new("cel_view[1]", { { memory, layout, layout } })
-      job.call.chunk, job.call.views, job.call.view = layout, 1, view
-      b.submit(b, 0, 0, job)
-      local done = ffi.new("cel_done[1]")
-      while b.poll(b, done, 1) == 0 do end
-      assert.equal(n, tonumber(context.items))
-      for i = 0, n - 1 do assert(memory[i] == 1) end
+      check_shared(b, e, 100, 0)
+    end
+  end)
+
+  it("shares a kernel that proves to be large late", function()
+    local b = create("cpu", { devices = 1, cores = 5 })
+    for _, from in ipairs { 1, 3, 17, 40, 59 } do
+      check_shared(b, { 60, 7, 1 }, 3000, from)
+    end
+  end)
+
+  it("carries out a small kernel in any cut", function()
+    local b = create("cpu", { devices = 1, cores = 16 })
+    for _, e in ipairs { { 1, 1, 1 }, { 3, 1, 1 }, { 257, 1, 1 }, { 5, 7, 11 }, { 2, 3, 50 },
+      { 128, 9, 1 }, { 13, 40, 3 }, { 1, 1, 999 } } do
+      for _ = 1, 4 do check_shared(b, e, 0, 0) end
     end
   end)
 end)

@@ -4,11 +4,12 @@
 #include <stdatomic.h>
 
 /* a := a * factor + 1 over the chunk of one view; the context is the factor.
- * `busy` repeats make a kernel long enough to be shared. */
+ * `busy` repeats make a kernel long enough to be shared, from a row on. */
 typedef struct cel_spec_context {
   int64_t factor, busy;
   _Atomic(int64_t) items; /* touched so far */
   int64_t fail_at;        /* row that fails, or -1 */
+  int64_t busy_from;
 } cel_spec_context;
 
 cel_status cel_spec_scale(const cel_work *work, const cel_call *call);
@@ -28,7 +29,8 @@ cel_status cel_spec_scale(const cel_work *work, const cel_call *call) {
                      ((i - l->min[0]) * e1 + j - l->min[1]) * e2 + k -
                      l->min[2];
         *p = (int64_t)((uint64_t)*p * (uint64_t)c->factor + 1);
-        for (volatile int64_t n = 0; n < c->busy; ++n) {
+        for (volatile int64_t n = i < c->busy_from ? c->busy : 0; n < c->busy;
+             ++n) {
         }
         atomic_fetch_add(&c->items, 1);
       }
