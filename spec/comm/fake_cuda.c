@@ -1,7 +1,5 @@
-#define _GNU_SOURCE
 #include "comm/fake_cuda.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +8,7 @@
 
 #include "base/random.h"
 #include "base/vec.h"
+#include "comm/memory_file.h"
 #include "device/cuda_pack.h"
 
 enum { EVENTS = 4096 };
@@ -55,22 +54,9 @@ static int64_t copies_left = INT64_MAX;
 
 /* ---- memory -------------------------------------------------------------- */
 
-static void *map(int file, size_t size) {
-  void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (at == MAP_FAILED) cel_bug("fake CUDA: no memory");
-  return at;
-}
-
-static int make_file(size_t size) {
-  int file = memfd_create("fake-cuda", 0);
-  if (file < 0 || ftruncate(file, (off_t)size) != 0)
-    cel_bug("fake CUDA: no shared memory");
-  return file;
-}
-
 static CUresult mem_alloc(CUdeviceptr *out, size_t size) {
-  segment s = {.size = size, .file = make_file(size)};
-  s.at = (uintptr_t)map(s.file, size);
+  segment s = {.size = size, .file = memory_file_make("fake-cuda", size)};
+  s.at = (uintptr_t)memory_file_map(s.file, size);
   cel_vec_push(&segments, s);
   *out = s.at;
   return CUDA_SUCCESS;
@@ -86,12 +72,6 @@ static CUresult mem_free(CUdeviceptr at) {
     return CUDA_SUCCESS;
   }
   cel_bug("fake CUDA: memory is freed that there is not");
-}
-
-static int open_other(int pid, int file) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, file);
-  return open(path, O_RDWR | O_CLOEXEC);
 }
 
 typedef struct handle {
@@ -113,9 +93,9 @@ static CUresult open_mem(CUdeviceptr *out, CUipcHandle from, unsigned flags) {
   (void)flags;
   handle h;
   memcpy(&h, from.bytes, sizeof h);
-  segment s = {.size = h.number, .file = open_other(h.pid, h.file)};
+  segment s = {.size = h.number, .file = memory_file_open(h.pid, h.file)};
   if (s.file < 0) return CUDA_ERROR_OUT_OF_MEMORY;
-  s.at = (uintptr_t)map(s.file, s.size);
+  s.at = (uintptr_t)memory_file_map(s.file, s.size);
   cel_vec_push(&segments, s);
   *out = s.at;
   return CUDA_SUCCESS;
@@ -317,10 +297,10 @@ static CUresult open_event(CUevent *out, CUipcHandle from) {
   int i = 0;
   while (seen[i].at != NULL && seen[i].pid != h.pid) ++i;
   if (seen[i].at == NULL) {
-    int file = open_other(h.pid, h.file);
+    int file = memory_file_open(h.pid, h.file);
     if (file < 0) return CUDA_ERROR_OUT_OF_MEMORY;
     seen[i].pid = h.pid;
-    seen[i].at = map(file, EVENTS * sizeof(event));
+    seen[i].at = memory_file_map(file, EVENTS * sizeof(event));
     close(file);
   }
   *out = (CUevent)(seen[i].at + h.number);
@@ -386,7 +366,7 @@ const cel_cuda *fake_cuda(uint64_t seed) {
     cuda.device[0].pack[i] = (CUfunction)(uintptr_t)&unit[i];
   cuda.pack_rows = seed % 2 == 0 ? CEL_CUDA_PACK_ROWS : 1;
   dice.state = seed;
-  events_file = make_file(EVENTS * sizeof(event));
-  events = map(events_file, EVENTS * sizeof(event));
+  events_file = memory_file_make("fake-cuda", EVENTS * sizeof(event));
+  events = memory_file_map(events_file, EVENTS * sizeof(event));
   return &cuda;
 }

@@ -1,16 +1,13 @@
-#define _GNU_SOURCE
 #include "comm/fake_nccl.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/random.h"
 #include "base/vec.h"
 #include "comm/fake_cuda.h"
+#include "comm/memory_file.h"
 
 enum { MEMBERS = 16, RING = 1000, VERSION = 22809 };
 
@@ -90,9 +87,7 @@ static const char *last_error(ncclComm_t comm) {
 }
 
 static ncclResult_t get_id(ncclUniqueId *out) {
-  identity id = {getpid(), memfd_create("fake-nccl", 0)};
-  if (id.file < 0 || ftruncate(id.file, (off_t)all_rings()) != 0)
-    cel_bug("fake NCCL: no shared memory");
+  identity id = {getpid(), memory_file_make("fake-nccl", all_rings())};
   memcpy(out->internal, &id, sizeof id);
   return ncclSuccess;
 }
@@ -107,15 +102,11 @@ static ncclResult_t answer(ncclComm_t comm) {
 static ncclResult_t init(ncclComm_t *out, int members, ncclUniqueId from,
                          int member, ncclConfig *config) {
   identity id;
-  char path[64];
   memcpy(&id, from.internal, sizeof id);
   cel_assert(members <= MEMBERS && config->blocking == 0);
   cel_assert(config->size == sizeof *config);
-  snprintf(path, sizeof path, "/proc/%d/fd/%d", id.pid, id.file);
-  int file = open(path, O_RDWR | O_CLOEXEC);
-  void *at =
-      mmap(NULL, all_rings(), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (at == MAP_FAILED) cel_bug("fake NCCL: no memory");
+  int file = memory_file_open(id.pid, id.file);
+  void *at = memory_file_map(file, all_rings());
   close(file);
   *out = cel_alloc_zero(sizeof **out);
   **out = (struct ncclComm){.rings = at, .member = member, .members = members};

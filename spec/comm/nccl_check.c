@@ -199,6 +199,17 @@ static void finish(run *r) {
   cel_free(r->part);
 }
 
+/* The first collective's end is there. */
+static cel_chained begin_one(run *r, cel_transport *t, const cel_cuda *cuda,
+                             const settings *set) {
+  cel_chained end;
+  cel_done done;
+  begin(r, t, cuda, set);
+  post_next(r);
+  while (t->chained(t, &end, 1) == 0) t->poll(t, &done, 1);
+  return end;
+}
+
 static void spread_all(cel_transport *t, const cel_cuda *cuda,
                        const settings *set) {
   run r;
@@ -238,11 +249,8 @@ static int differ(cel_transport *t, const cel_cuda *cuda, const settings *set) {
 /* All ranks post; the other ranks never put their parts. */
 static int halt(cel_transport *t, const cel_cuda *cuda, const settings *set) {
   run r;
-  cel_chained end;
   cel_done done;
-  begin(&r, t, cuda, set);
-  post_next(&r);
-  while (t->chained(t, &end, 1) == 0) t->poll(t, &done, 1);
+  cel_chained end = begin_one(&r, t, cuda, set);
   if (t->rank != 0) {
     for (;;) t->poll(t, &done, 1);
   }
@@ -259,11 +267,7 @@ static int halt(cel_transport *t, const cel_cuda *cuda, const settings *set) {
 
 static int refuse(cel_transport *t, const cel_cuda *cuda, const settings *set) {
   run r;
-  cel_chained end;
-  cel_done done;
-  begin(&r, t, cuda, set);
-  post_next(&r);
-  while (t->chained(t, &end, 1) == 0) t->poll(t, &done, 1);
+  cel_chained end = begin_one(&r, t, cuda, set);
   fake_nccl_break(0);
   if (end.enqueue(end.context, r.stream[0]) == CEL_E_OK)
     exchange_give_up(t, "nothing is refused");
@@ -292,10 +296,8 @@ static void share(cel_transport *t, const cel_cuda *cuda, const settings *set) {
   cel_done done;
   pthread_t thread;
   putter p = {.run = &r};
-  begin(&r, t, cuda, set);
   fake_nccl_slow();
-  post_next(&r);
-  while (t->chained(t, &p.end, 1) == 0) t->poll(t, &done, 1);
+  p.end = begin_one(&r, t, cuda, set);
   if (pthread_create(&thread, NULL, put_slowly, &p) != 0)
     exchange_give_up(t, "there is no thread");
   while (!atomic_load(&p.through)) t->poll(t, &done, 1);
