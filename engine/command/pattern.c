@@ -1,8 +1,9 @@
 #include "command/pattern.h"
 
 /* With fewer ranks each, messages are as good: one costs a microsecond or two
- * at each end, a collective some, whomever it is with. */
-enum { LEAST_GROUP = 4 };
+ * at each end, a collective some, whomever it is with. And a message takes as
+ * long as a look at the counts of about MANY ranks. */
+enum { LEAST_GROUP = 4, MANY = 64 };
 
 const char *cel_pattern_name(cel_pattern pattern) {
   static const char *const names[] = {
@@ -43,10 +44,12 @@ static int64_t ranks_with(const cel__rep *parts, const cel_box *box) {
   return n < cel__rep_ranks(parts) ? n : cel__rep_ranks(parts);
 }
 
-/* Whether half of the ranks at least do. */
-static bool concerns_half(const cel__own *own, uint32_t parts,
+/* Whether half of the ranks at least do, or so many that to send messages to
+ * all of them takes longer than to look through tables of all ranks. */
+static bool concerns_many(const cel__own *own, uint32_t parts,
                           const cel_box *box) {
-  return 2 * ranks_with(cel__rep_at(&own->reps, parts), box) >= own->ranks;
+  int64_t n = ranks_with(cel__rep_at(&own->reps, parts), box);
+  return 2 * n >= own->ranks || (n >= MANY && MANY * n >= own->ranks);
 }
 
 /* The rank that reads all of it while nobody else reads any, or -1. */
@@ -131,7 +134,7 @@ static int64_t group_of(const cel__own *own, const cel__choice *choice,
 static cel_pattern match_root(const cel__own *own, const cel__rep *read,
                               bool tiles, const cel_box *box,
                               cel__choice *out) {
-  if (!concerns_half(own, out->read, box)) return CEL_PATTERN_NONE;
+  if (!concerns_many(own, out->read, box)) return CEL_PATTERN_NONE;
   if (cel__rep_is_full(read)) {
     out->pairs = cel__rep_ranks(read) < own->ranks;
     return CEL_PATTERN_BROADCAST;
@@ -144,14 +147,14 @@ static cel_pattern match_root(const cel__own *own, const cel__rep *read,
  * that is worth a collective, other things are not then. */
 static cel_pattern match_parts(const cel__own *own, const cel__rep *read,
                                const cel_box *box, cel__choice *out) {
-  bool half = concerns_half(own, out->have, box);
+  bool many = concerns_many(own, out->have, box);
   int64_t root = sole_reader(read, box);
   if (root >= 0) {
     out->root = root;
-    return half ? CEL_PATTERN_GATHER : CEL_PATTERN_NONE;
+    return many ? CEL_PATTERN_GATHER : CEL_PATTERN_NONE;
   }
-  if (!half && !cel__rep_is_full(read)) return CEL_PATTERN_NONE;
-  if (!concerns_half(own, out->read, box)) return CEL_PATTERN_NONE;
+  if (!many && !cel__rep_is_full(read)) return CEL_PATTERN_NONE;
+  if (!concerns_many(own, out->read, box)) return CEL_PATTERN_NONE;
   if (cel__rep_is_full(read)) {
     out->pairs = cel__rep_ranks(read) < own->ranks;
     return CEL_PATTERN_ALL_GATHER;

@@ -461,6 +461,18 @@ describe("collective patterns", function()
     assert.equal(2, #many:messages(3, "push", few))
   end)
 
+  it("concern many ranks of still more", function()
+    for n = 63, 64 do
+      local r = new(130)
+      local x = r:buffer({ n })
+      write(r, x, n)
+      local t = r:submit({ range = { n }, { x, "read", program.all(1) } })
+      local found = exchanges(r, 129, t)
+      assert.same(n == 64 and { "all_gather 0@0:64" } or {}, found)
+      assert.equal(n == 64 and 0 or 62, #r:messages(0, "push", t))
+    end
+  end)
+
   it("leave out ranks that weights give nothing", function()
     local weights = { ranks = { 1, 0, 2, 0, 1 } }
     local r = new(5)
