@@ -9,11 +9,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SPIN_NS = 20000, SPIN_CORES = 4 };
+enum { SPIN_NS = 20000, SPIN_CORES = 4, LINGER_NS = 100000, LINGER_CORES = 16 };
 
 void cel_park_init(cel_park *park) {
   atomic_init(&park->news, 0);
   atomic_init(&park->asleep, 0);
+  park->spin_ns = SPIN_NS;
+}
+
+void cel_park_linger(cel_park *park) {
+  if (cel_park_cores() >= LINGER_CORES) park->spin_ns = LINGER_NS;
 }
 
 uint32_t cel_park_look(const cel_park *park) {
@@ -57,7 +62,7 @@ void cel_park_defer(void) {
 
 static bool spin(const cel_park *park, uint32_t seen) {
   if (cel_park_crowded()) return cel_park_look(park) != seen;
-  for (int64_t end = now_ns() + SPIN_NS; now_ns() < end;) {
+  for (int64_t end = now_ns() + park->spin_ns; now_ns() < end;) {
     for (int i = 0; i < 64; ++i) {
       if (cel_park_look(park) != seen) return true;
       pause_cpu();

@@ -4,8 +4,8 @@
  *   if (nothing to do) cel_park_wait(&p, seen, timeout);
  *
  * Invariant: a wake between look and wait is never lost.
- * A waiter spins for some 20 us (where there is a core to spare) and then
- * sleeps on a futex. Wake costs one atomic increment unless somebody sleeps;
+ * A waiter spins for some 20 us (where there is a core to spare; see also
+ * cel_park_linger) and then sleeps on a futex. Wake costs one atomic increment unless somebody sleeps;
  * then the first one pays for a system call, and those that follow before a
  * sleeper has got a core do not.
  */
@@ -22,9 +22,14 @@ struct cel_park {
   _Atomic(uint32_t) news;
   _Atomic(uint32_t) asleep; /* a futex: some waiter may be, and nobody wakes it
                                yet */
+  uint32_t spin_ns;         /* before a waiter sleeps; set before any waits */
 };
 
 void cel_park_init(cel_park *park);
+/* Waiters spin for 100 us where there are many cores: for the few threads that
+ * hand each task on, whom to wake takes longer than the task. Before any waits.
+ */
+void cel_park_linger(cel_park *park);
 /* Cores that this process may run on: a launcher may have bound it to few, as
  * mpirun binds two ranks to one each. Thread: any. */
 int32_t cel_park_cores(void);

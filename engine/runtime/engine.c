@@ -1,9 +1,7 @@
 #include "runtime/engine.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "device/clock.h"
 #include "runtime/internal.h"
@@ -11,15 +9,7 @@
 enum {
   RING = 4096,
   HORIZONS_AHEAD = 8,
-  POLLS = 64,         /* without a nap, with requests that only polling moves */
-  BOUND_POLLS = 400,  /* where the rank has cores, or one, of its own */
-  SPARE_POLLS = 4000, /* where every rank has cores to spare */
-  SPARE_BOUND = 4,    /* cores of a rank's own of which one is to spare */
-  ALONE_POLLS = 1000, /* without letting others have the core */
-  NAP_US = 50,        /* and then */
-  CROWDED_NS = 500000,   /* a yield that takes longer: others want the core */
-  CROWDED_NAPS = 64,     /* and so often it naps instead, then */
-  LISTEN_US = 20000,     /* without */
+  NAP_US = 50,
   LOOK_US = 50000,       /* how often a waiting main looks for an interrupt */
   SUSPECT_LOOKS = 40,    /* looks without a move until it suspects; then twice
                             as many, and so on */
@@ -117,42 +107,6 @@ bool cel_engine_step_executor(cel_engine *engine) {
   return progress;
 }
 
-/* Lets others have the core, unless they have just kept it for long: who polls
- * comes last, while a sleeper gets it back at once. */
-static bool yield(cel_engine *e) {
-  if (e->crowded > 0) {
-    e->crowded--;
-    return false;
-  }
-  int64_t begin = cel_now_ns();
-  sched_yield();
-  if (cel_now_ns() - begin > CROWDED_NS) e->crowded = CROWDED_NAPS;
-  return true;
-}
-
-/* Whether no other thread of the rank has work, and no other rank the core:
- * then to let others have it gives it to nobody, and costs this thread its
- * place before those that it will wake. */
-static bool is_alone(const cel_engine *e) {
-  return e->own_cores &&
-         atomic_load_explicit(&e->awaits, memory_order_relaxed) &&
-         cel_executor_quiet(e->executor) && cel_ring_empty(e->tasks);
-}
-
-/* Until there may be something to do. What the transport has under way moves
- * only when it is polled; another rank's word wakes nobody. */
-static void rest(cel_engine *e, uint32_t seen, int *polls) {
-  cel_transport *t = e->config.transport;
-  if (!t->busy(t)) {
-    cel__engine_sleep(e, seen, t->ranks > 1 ? LISTEN_US : UINT32_MAX);
-    return;
-  }
-  bool alone = is_alone(e);
-  if (++*polls < ALONE_POLLS && alone) return;
-  if (*polls >= (alone ? SPARE_POLLS : e->polls) || !yield(e))
-    cel__engine_sleep(e, seen, NAP_US);
-}
-
 static void *executor_main(void *engine) {
   cel_engine *e = engine;
   for (int polls = 0;;) {
@@ -167,7 +121,7 @@ static void *executor_main(void *engine) {
     if (progress)
       polls = 0;
     else
-      rest(e, seen, &polls);
+      cel__engine_rest(e, seen, &polls);
   }
 }
 
@@ -464,28 +418,8 @@ void cel_engine_count(const cel_engine *engine, cel_engine_counts *out) {
 
 /* ---- life --------------------------------------------------------------- */
 
-static bool is_bound(void) {
-  return cel_park_cores() < sysconf(_SC_NPROCESSORS_ONLN);
-}
-
-/* Those that it is bound to; as far as can be told. */
-static bool has_own_cores(const cel_transport *t) {
-  return is_bound() && t->local_ranks <= sysconf(_SC_NPROCESSORS_ONLN);
-}
-
-/* A nap takes longer than a message between neighbours. Ranks that are not
- * bound share all cores. */
-static int polls_for(const cel_transport *t) {
-  int64_t cores = cel_park_cores();
-  bool bound = is_bound();
-  int64_t ranks = bound || t->local_ranks < 1 ? 1 : t->local_ranks;
-  if (cores >= (bound ? SPARE_BOUND : 8 * ranks)) return SPARE_POLLS;
-  return bound ? BOUND_POLLS : POLLS;
-}
-
 static void make_executor(cel_engine *e) {
-  e->polls = polls_for(e->config.transport);
-  e->own_cores = has_own_cores(e->config.transport);
+  cel__engine_find_cores(e);
   const cel_engine_config *c = &e->config;
   cel_executor_config config = {.rank = c->transport->rank,
                                 .ranks = c->transport->ranks,
@@ -559,6 +493,9 @@ cel_status cel_engine_create(const cel_engine_config *config,
   if (e->config.horizons_ahead <= 0) e->config.horizons_ahead = HORIZONS_AHEAD;
   cel_park_init(&e->park);
   cel_park_init(&e->scheduler_park);
+  cel_park_linger(&e->park);
+  cel_park_linger(&e->scheduler_park);
+  if (config->park != NULL) cel_park_linger(config->park);
   pthread_mutex_init(&e->lock, NULL);
   cel__divergence_init(&e->divergence, config->transport, config->backend,
                        heard_failure, e);

@@ -51,6 +51,7 @@ struct cel_engine {
   cel_engine_config config;
   int polls;      /* before the executor naps, while messages are under way */
   bool own_cores; /* of this rank alone */
+  bool to_spare;  /* more cores than threads, but for those of kernels */
   int crowded;    /* executor: naps left before it tries to yield again */
   cel_rules *rules;
   /* main */
@@ -106,6 +107,11 @@ void cel__engine_forgive(void *engine, const cel_error *error);
 /* Waits for news, but not beyond the moment in which it is to be said that
  * nothing moves (watchdog.h). Thread: executor. */
 void cel__engine_sleep(cel_engine *engine, uint32_t seen, uint32_t timeout_us);
+/* What the next goes by. Thread: main, before the executor's runs. */
+void cel__engine_find_cores(cel_engine *engine);
+/* Until there may be something to do; polls in a row without any: `polls`.
+ * Thread: executor. */
+void cel__engine_rest(cel_engine *engine, uint32_t seen, int *polls);
 /* After each step: whether main leaves the executor without work (idle.h).
  * Thread: executor. */
 void cel__engine_watch(cel_engine *engine, bool progress);

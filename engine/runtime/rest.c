@@ -1,0 +1,71 @@
+/* How the executor waits for other ranks, whose words wake nobody: it polls,
+ * and lets others have the core, or naps, as cores are.
+ */
+#include <sched.h>
+#include <unistd.h>
+
+#include "device/clock.h"
+#include "runtime/internal.h"
+
+enum {
+  POLLS = 64,         /* without a nap, with requests that only polling moves */
+  BOUND_POLLS = 400,  /* where the rank has cores, or one, of its own */
+  SPARE_POLLS = 4000, /* where a core is to spare, or nobody else wants it */
+  SPARE_CORES = 8,    /* that each rank needs for that where all share them */
+  SPARE_BOUND = 4,    /* and where each has its own */
+  GREEDY_POLLS = 1000, /* of these, without letting others have the core */
+  NAP_US = 50,         /* and then */
+  CROWDED_NS = 500000, /* a yield that takes longer: others want the core */
+  CROWDED_NAPS = 64,   /* and so often it naps instead, then */
+  LISTEN_US = 20000    /* without requests */
+};
+
+/* Ranks that are not bound share all cores. A nap takes longer than a message
+ * between neighbours: a rank that naps is late, so that others come to nap as
+ * well, and are late in turn. */
+void cel__engine_find_cores(cel_engine *engine) {
+  const cel_transport *t = engine->config.transport;
+  int64_t all = sysconf(_SC_NPROCESSORS_ONLN), cores = cel_park_cores();
+  int64_t ranks = t->local_ranks < 1 ? 1 : t->local_ranks;
+  bool bound = cores < all;
+  engine->own_cores = bound && ranks <= all;
+  engine->to_spare = cores >= SPARE_CORES * (bound ? 1 : ranks);
+  engine->polls = bound ? BOUND_POLLS : POLLS;
+  if (engine->to_spare || (bound && cores >= SPARE_BOUND))
+    engine->polls = SPARE_POLLS;
+}
+
+/* Lets others have the core, unless they have just kept it for long: who polls
+ * comes last, while a sleeper gets it back at once. */
+static bool yield(cel_engine *e) {
+  if (e->crowded > 0) {
+    e->crowded--;
+    return false;
+  }
+  int64_t begin = cel_now_ns();
+  sched_yield();
+  if (cel_now_ns() - begin > CROWDED_NS) e->crowded = CROWDED_NAPS;
+  return true;
+}
+
+/* Whether no other thread of the rank has work, and no other rank the core:
+ * then to let others have it gives it to nobody, and costs this thread its
+ * place before those that it will wake. */
+static bool is_alone(const cel_engine *e) {
+  return e->own_cores &&
+         atomic_load_explicit(&e->awaits, memory_order_relaxed) &&
+         cel_executor_quiet(e->executor) && cel_ring_empty(e->tasks);
+}
+
+void cel__engine_rest(cel_engine *engine, uint32_t seen, int *polls) {
+  cel_engine *e = engine;
+  cel_transport *t = e->config.transport;
+  if (!t->busy(t)) {
+    cel__engine_sleep(e, seen, t->ranks > 1 ? LISTEN_US : UINT32_MAX);
+    return;
+  }
+  bool free = e->to_spare || is_alone(e);
+  if (++*polls < GREEDY_POLLS && free) return;
+  if (*polls >= (free ? SPARE_POLLS : e->polls) || !yield(e))
+    cel__engine_sleep(e, seen, NAP_US);
+}
