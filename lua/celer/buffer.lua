@@ -122,9 +122,17 @@ function M.source(f, argument, fd)
   return setmetatable({ f = f, argument = argument, fd = fd }, Source)
 end
 
+local function constant(value)
+  return function() return value end
+end
+
 -- The core's init kind and init for what the user gave.
 local function prepare_init(self, init)
   local kind = type(init)
+  if self.dims > 0 and (kind == "number" or kind == "boolean") then
+    from_value(self, init) -- refuses what no element can hold
+    init, kind = constant(init), "function"
+  end
   if kind == "nil" then return nil, nil end
   if getmetatable(init) == Source then
     return "lua", (capture.encode(init.f, "the source of " .. self.name,
@@ -138,8 +146,8 @@ local function prepare_init(self, init)
   if self.dims == 0 and not is_array then return "data", from_value(self, init) end
   if kind == "table" then return "data", from_table(self, init, total_of(self)) end
   if kind == "cdata" then return "data", from_cdata(self, init, total_of(self)) end
-  fail("buffer %s: init must be a table, an array of the FFI or a function, not "
-    .. "%s", self.name, words.a(init))
+  fail("buffer %s: init must be a number, a table, an array of the FFI or a function, "
+    .. "not %s", self.name, words.a(init))
 end
 
 -- ---- buffers ----------------------------------------------------------------
@@ -161,7 +169,7 @@ end
 
 --- Makes a buffer. An init function is called with the coordinates of each
 --- element that a rank needs, as if all at once: it sees copies of what it
---- captured.
+--- captured. A number or boolean is what each element has.
 ---@param element string|celer.type  element type
 ---@param extents? integer[]|integer  0 to 3 extents; none: one element
 ---@param options? {name: string?, init: table|ffi.cdata*|function|number|boolean|nil}

@@ -70,6 +70,10 @@ same("nested structs", nested(0, 1).x, 3)
   script.everywhere("are copies of what was given", [[
 local ffi = require "ffi"
 local t, a, n = { 1, 2 }, ffi.new("int[2]", 3, 4), 5
+local sevens, yes = q:wait(celer.buffer("float", { 9, 2 }, { init = 7.5 }),
+  celer.buffer("bool", { 9 }, { init = true }))
+same("a number", sevens(8, 1), 7.5)
+same("a boolean", yes[8], true)
 local from_t = celer.buffer("int", 2, { init = t })
 local from_a = celer.buffer("int", 2, { init = a })
 local from_f = celer.buffer("int", 2, { init = function(i) return n + t[i + 1] end })
@@ -120,7 +124,9 @@ refused("init[1]: 0.5 is no whole number", function() celer.buffer(int(2, { 0.5,
 refused("does not fit", function() celer.buffer(int(1, { 2 ^ 31 })) end)
 refused("does not fit", function() celer.buffer("uint8_t", 1, { init = { -1 } }) end)
 refused("does not fit", function() celer.buffer("int8_t", {}, { init = 128 }) end)
-refused("not a number", function() celer.buffer(int(2, 7)) end)
+refused("does not fit", function() celer.buffer("int8_t", { 4 }, { init = 128 }) end)
+refused("a boolean is no float2", function() celer.buffer("float2", { 4 }, { init = true }) end)
+refused("0.5 is no whole number", function() celer.buffer(int(2, 0.5)) end)
 refused("not a string", function() celer.buffer(int(2, "zeros")) end)
 refused("init is a", function() celer.buffer(int(2, ffi.new("float[2]"))) end)
 refused("init has 3 elements, the buffer has 2", function()
