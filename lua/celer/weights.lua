@@ -15,19 +15,22 @@ local function is_weight(w)
   return type(w) == "number" and w >= 0 and w < math.huge
 end
 
+local function shown(value)
+  return type(value) == "number" and tostring(value) or words.a(value)
+end
+
 -- A rank's entry as a list; whether it names devices.
 local function entry_of(value, rank)
   if is_weight(value) then return { value }, false end
   if type(value) ~= "table" or getmetatable(value) or #value == 0 then
     fail("celer.weights: rank %d has %s, not a number of at least 0 or a table of "
-      .. "one for each of its devices", rank, words.a(value))
+      .. "one for each of its devices", rank, shown(value))
   end
   local list = {}
   for i = 1, #value do
     if not is_weight(value[i]) then
       fail("celer.weights: device %d of rank %d has %s, not a number of at least 0",
-        i - 1, rank, type(value[i]) == "number" and tostring(value[i])
-          or words.a(value[i]))
+        i - 1, rank, shown(value[i]))
     end
     list[i] = value[i]
   end

@@ -177,7 +177,7 @@ for k = 1, ranks + 1 do many[k] = 1 end
 for k = 1, ranks do nothing[k], list[k] = 0, 1 end
 refused(("celer.weights: %d for %d rank"):format(ranks + 1, ranks), weights(many))
 refused("all are 0; somebody has to compute", weights(nothing))
-refused("not a number of at least 0 or a table", weights(function() return -1 end))
+refused("rank 0 has -1, not a number of at least 0 or a table", weights(function() return -1 end))
 refused("rank 0 has nil, not a number", weights(function() end))
 refused("device 0 of rank 0 has -2, not a number", weights(function() return { -2 } end))
 refused("not a string", weights("2"))
