@@ -30,7 +30,8 @@ local M = {}
 local function check_options(call, options, known)
   local dataset = words.check_options(call, options, known).dataset
   if dataset ~= nil and (type(dataset) ~= "string" or dataset == "") then
-    fail("%s: dataset must be a name, not %s", call, words.a(dataset))
+    fail("%s: dataset must be a name, not %s", call,
+      dataset == "" and "an empty string" or words.a(dataset))
   end
 end
 
@@ -182,10 +183,11 @@ local function save_all(format, path, list, options)
   for name, buffer in tables.sorted_pairs(list) do
     if type(name) ~= "string" or name == "" then
       fail("celer.io.save: a buffer's name in the file must be a string, not %s",
-        words.a(name))
+        name == "" and "an empty one" or words.a(name))
     end
     check_buffer(buffer, "dataset " .. name)
-    jobs[#jobs + 1] = job(format, path, buffer, buffers.whole(buffer), { dataset = name })
+    jobs[#jobs + 1] = job(format, path, buffer, buffers.whole(buffer),
+      { dataset = name, others = list })
   end
   if #jobs == 0 then fail("celer.io.save: the table has no buffer") end
   submit.write("celer.io.save", path, jobs, tasks)

@@ -464,6 +464,12 @@ refused("the box [0, 5) x [0, 3) leaves buffer u, which is 4 x 3", "a.npy", u,
   celer.box({ 0, 0 }, { 5, 3 }))
 refused("a.npy holds one buffer; an HDF5 file takes a table of them", "a.npy", { u = u })
 refused("dataset u must be a buffer, not a string", "a.h5", { u = "u" })
+refused("dataset must be a name, not an empty string", "a.h5", u, { dataset = "" })
+for _, name in ipairs { "a/", "/a", "a//b", "./a", "a/.", "a\0b" } do
+  refused("names no dataset: words with single slashes", "a.h5", u, { dataset = name })
+end
+refused("dataset 'a/b' cannot lie in 'a', which is a dataset itself", "a.h5",
+  { a = u, ["a/b"] = u })
 refused("unknown option 'max'", "a.npy", u, { max = 3 })
 refused("struct odd has fields that are not plain", "a.npy", celer.buffer(odd, { 3 }))
 refused("struct odd has fields that are not plain", "a.h5", celer.buffer(odd, { 3 }))

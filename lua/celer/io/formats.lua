@@ -55,7 +55,8 @@ M.hdf5 = {
     plan.kind, plan.shape = hdf5.kind(buffer.type), shape
     plan.dataset = options.dataset or "data"
     if not plan.kind then return nil, not_plain(buffer.type) end
-    return true
+    local fault = hdf5.name_fault(plan.dataset, options.others or {})
+    return not fault, fault
   end,
 }
 

@@ -235,6 +235,23 @@ end
 
 local TRUNCATE, CONTIGUOUS, EARLY, NEVER, SCALAR = 2, 1, 1, 1, 0
 
+--- Why a dataset of a new file cannot be called so, beside others.
+---@param name string
+---@param others table<string, any>
+function M.name_fault(name, others)
+  local path = "/" .. name .. "/"
+  if path:find("//", 1, true) or path:find("/./", 1, true) or name:find("%z") then
+    return ("'%s' names no dataset: words with single slashes between them do, but for '.'")
+      :format(name)
+  end
+  for group in name:gmatch("()/") do
+    local above = name:sub(1, group - 1)
+    if others[above] then
+      return ("dataset '%s' cannot lie in '%s', which is a dataset itself"):format(name, above)
+    end
+  end
+end
+
 -- Room for a dataset in one piece, which nothing is written into yet.
 local function create_dataset(H, keep, file, plan)
   local n = #plan.shape
@@ -259,7 +276,9 @@ function M.create(path, plans)
     if id < 0 then fault = reason(H) end
     for _, plan in ipairs(plans) do
       fault = fault or scope(function(keep)
-        if not create_dataset(H, keep, id, plan) then return reason(H) end
+        if not create_dataset(H, keep, id, plan) then
+          return ("dataset '%s': %s"):format(plan.dataset, reason(H))
+        end
       end)
     end
     if id >= 0 and H.H5Fclose(id) < 0 then fault = fault or reason(H) end
