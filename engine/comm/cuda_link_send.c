@@ -95,12 +95,11 @@ static bool fill_one(cel__link *link, cel__link_transfer *transfer) {
     cel__link_chain_send(link, transfer, (uint32_t)slot);
     return true;
   }
-  CUstream stream = link->stream[link->turn++ % CEL__LINK_STREAMS];
   CUresult code =
       cel__link_copy(link, transfer, cel_mailbox_slot(peer->mailbox.out, slot),
-                     bytes, true, stream);
+                     bytes, true, link->stream);
   if (code == CUDA_SUCCESS)
-    code = api->cuEventRecord(peer->mailbox.filled[slot], stream);
+    code = api->cuEventRecord(peer->mailbox.filled[slot], link->stream);
   if (cel__link_bad(link, code, "sending to", transfer->message->peer))
     return false;
   peer->full[slot] = peer->filling[slot] = true;

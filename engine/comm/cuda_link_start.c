@@ -58,9 +58,7 @@ void cel__link_let_go(cel__link *link) {
 void cel__link_release(cel__link *link) {
   if (link->cuda != NULL)
     link->cuda->api->cuCtxSetCurrent(link->cuda->device[0].context);
-  for (int i = 0; i < CEL__LINK_STREAMS; ++i)
-    if (link->stream[i] != NULL)
-      link->cuda->api->cuStreamDestroy_v2(link->stream[i]);
+  if (link->stream != NULL) link->cuda->api->cuStreamDestroy_v2(link->stream);
   for (int32_t p = 0; p < link->peers; ++p)
     cel_mailbox_close(&link->peer[p].mailbox);
   for (uint32_t i = 0; i < link->done.n; ++i) cel_free(link->done.at[i].error);
@@ -111,9 +109,7 @@ static cel_status offer(cel__link *link, hello *mine) {
     return cel_fail(CEL_E_MISSING, "it has %d GPUs, not one", cuda->devices);
   for (int32_t i = 0; i < base->local_ranks; ++i)
     if (i != base->local_rank) CEL_TRY(make_peer(link, i, mine));
-  CUresult code = CUDA_SUCCESS;
-  for (int i = 0; i < CEL__LINK_STREAMS && code == CUDA_SUCCESS; ++i)
-    code = make_stream(link, &link->stream[i]);
+  CUresult code = make_stream(link, &link->stream);
   if (code != CUDA_SUCCESS)
     return cel_mailbox_fail(cuda, "cuStreamCreateWithPriority", code);
   return base->local_rank == 0 ? make_rings(link, mine) : CEL_E_OK;
@@ -129,17 +125,17 @@ static unsigned char probe_byte(int64_t rank, int i) {
 static cel_status send_probe(cel__link *link, cel__link_peer *peer) {
   const cel_cuda_api *api = link->cuda->api;
   const cel_mailbox *mailbox = &peer->mailbox;
-  CUstream stream = link->stream[0];
   unsigned char bytes[PROBE_BYTES];
   for (int i = 0; i < PROBE_BYTES; ++i)
     bytes[i] = probe_byte(link->around.base.rank, i);
   CUdeviceptr last = cel_mailbox_slot(mailbox->in, CEL_MAIL_SLOTS - 1);
-  CUresult code = api->cuMemcpyHtoDAsync_v2(last, bytes, sizeof bytes, stream);
+  CUresult code =
+      api->cuMemcpyHtoDAsync_v2(last, bytes, sizeof bytes, link->stream);
   if (code == CUDA_SUCCESS)
-    code = api->cuMemcpyAsync(mailbox->out, last, sizeof bytes, stream);
+    code = api->cuMemcpyAsync(mailbox->out, last, sizeof bytes, link->stream);
   if (code == CUDA_SUCCESS)
-    code = api->cuEventRecord(mailbox->filled[0], stream);
-  if (code == CUDA_SUCCESS) code = api->cuStreamSynchronize(stream);
+    code = api->cuEventRecord(mailbox->filled[0], link->stream);
+  if (code == CUDA_SUCCESS) code = api->cuStreamSynchronize(link->stream);
   return code == CUDA_SUCCESS
              ? CEL_E_OK
              : cel_mailbox_fail(link->cuda, "filling a mailbox", code);

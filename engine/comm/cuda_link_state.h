@@ -71,9 +71,7 @@ typedef struct cel__link {
   int32_t peers;
   cel__link_peer *peer;
   int64_t *near;
-  /* Fill slots in turns: a copy from GPU to GPU begins and ends slowly. */
-  CUstream stream[CEL__LINK_STREAMS];
-  uint32_t turn;
+  CUstream stream;                      /* fills slots */
   CEL_VEC(cel__link_part) parts;        /* being filled, oldest first */
   CEL_VEC(cel__link_transfer *) wanted; /* and not all in slots yet */
   CEL_VEC(cel_chained) chained;         /* that nobody took yet */
