@@ -57,8 +57,17 @@ bool cel_cuda_is_fault(CUresult code) {
   }
 }
 
+/* Streams beyond what the driver is told, by default 8, wait for each other. */
+enum { MOST_STREAMS = 32 };
+
 #define FIND(result, name, parameters)                                         \
   if (!find(library, #name, &api.name, why, size)) return NULL;
+
+void cel_cuda_api_streams(int32_t n) {
+  char text[16];
+  snprintf(text, sizeof text, "%d", n);
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", text, 0);
+}
 
 const cel_cuda_api *cel_cuda_api_load(char *why, size_t size) {
   static const char *const names[] = {
@@ -69,8 +78,7 @@ const cel_cuda_api *cel_cuda_api_load(char *why, size_t size) {
   void *library = open_first(names, "no NVIDIA driver", why, size);
   if (library == NULL) return NULL;
   CEL_CUDA_FUNCTIONS(FIND)
-  /* Streams beyond the default of 8 would wait for each other. */
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  cel_cuda_api_streams(MOST_STREAMS);
   CUresult code = api.cuInit(0);
   if (code != CUDA_SUCCESS) {
     snprintf(why, size, "the NVIDIA driver: %s", cel_cuda_api_text(&api, code));

@@ -3,6 +3,11 @@
 #include <stdio.h>
 
 #include "device/cuda.h"
+#include "device/cuda_api.h"
+
+/* For all lanes of a device. The link to other ranks of the host has streams of
+ * its own, for each of them. */
+enum { STREAMS_ALONE = 16 };
 
 /* Which of the host's ranks that see the GPUs that I see I am. */
 static cel_status find_place(cel_transport *t, bool looks, int32_t *index,
@@ -57,6 +62,7 @@ cel_status cel_choose(const cel_choice_wish *wish, cel_transport *transport,
   cel_choice choice = {.devices = wish->devices > 0 ? wish->devices : 1};
   int32_t gpus = 0, index, of;
   bool looks = wish->backend != CEL_CHOICE_CPU;
+  if (transport->local_ranks == 1) cel_cuda_api_streams(STREAMS_ALONE);
   if (looks) gpus = count_usable(wish, choice.why, sizeof choice.why);
   CEL_TRY(find_place(transport, looks, &index, &of));
   if (gpus > 0)
