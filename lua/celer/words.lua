@@ -14,18 +14,20 @@ function M.a(value)
   return (noun:find("^[aeiou]") and "an " or "a ") .. noun
 end
 
--- Number of edits between two words.
+-- Number of edits between two words; two letters that changed places are one.
 local function distance(a, b)
-  local row = {}
+  local above, row = nil, {}
   for j = 0, #b do row[j] = j end
   for i = 1, #a do
-    local diagonal = row[0]
-    row[0] = i
+    local below = { [0] = i }
     for j = 1, #b do
       local cost = a:byte(i) == b:byte(j) and 0 or 1
-      local value = math.min(row[j] + 1, row[j - 1] + 1, diagonal + cost)
-      diagonal, row[j] = row[j], value
+      below[j] = math.min(row[j] + 1, below[j - 1] + 1, row[j - 1] + cost)
+      if above and j > 1 and a:byte(i) == b:byte(j - 1) and a:byte(i - 1) == b:byte(j) then
+        below[j] = math.min(below[j], above[j - 2] + 1)
+      end
     end
+    above, row = row, below
   end
   return row[#b]
 end

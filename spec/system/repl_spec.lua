@@ -62,7 +62,9 @@ describe("lines", function()
       t:enter("celer.bufer", 10))
     assert.equal("celer: session:10: there is no celer.wait: it is q:wait",
       t:enter("celer.wait()", 11))
-    assert.equal("4", t:enter("2 * 2 -- comment", 12))
+    assert.equal("celer: session:11: a queue has no 'wiat', did you mean wait?",
+      t:enter("celer.queue():wiat()", 12))
+    assert.equal("4", t:enter("2 * 2 -- comment", 13))
     assert.equal(0, t:close())
   end)
 
