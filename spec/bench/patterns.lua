@@ -9,10 +9,10 @@
 --- `broadcast_gather`: that, and one reads what all wrote; `scatter_gather`: each reads
 --- its part of what one wrote, and one reads what all wrote; `all_to_all`: a matrix, read
 --- by columns and written by rows; `stencil`: the control. Buffers have `sizes` bytes, all
---- ranks together; of a matrix, the next square below. Names and sizes are lists with commas. A step's time
---- is the median of batches that take so long together; with steps=N each program takes
---- N steps and nothing is measured here. The last line is JSON. `collectives.lua` and
---- `dryrun.lua` run this.
+--- ranks together; of a matrix, the next square below. Names and sizes are lists with
+--- commas. A step's time is the median of batches that take so long together; with
+--- steps=N each program takes N steps and nothing is measured here. The last line is
+--- JSON. `collectives.lua` and `dryrun.lua` run this.
 local celer = require "celer"
 local core = require "celer.core"
 
