@@ -4,6 +4,7 @@ local ffi = require("ffi")
 local ranks = require("spec.command.ranks")
 local program = require("spec.task.program")
 local c = require("spec.support.cdef")("command/member.h")
+local volume = require("spec.support.points").volume
 
 local function new(n, devices, limits)
   limits = limits or {}
@@ -15,12 +16,6 @@ end
 local function exchange(r, k, task)
   local command = r:of(k, "collective", task)[1]
   return command and command.raw.exchange
-end
-
-local function volume(box)
-  local n = 1
-  for d = 0, 2 do n = n * tonumber(box.max[d] - box.min[d]) end
-  return n
 end
 
 local function text(box) return volume(box) == 0 and "" or ranks.box_text(box, 3) end

@@ -2,7 +2,10 @@ local ffi = require("ffi")
 local scratch = require("spec.support.scratch")
 local cdef = require("spec.support.cdef")
 local grid = require("spec.region.grid")
+local points = require("spec.support.points")
 local c = cdef("device/backend.h")
+
+local volume, offset, each = points.volume, points.offset, points.each
 
 ffi.cdef([[
 typedef struct { int64_t factor, busy, items, fail_at, busy_from; } cel_spec_context;
@@ -22,27 +25,6 @@ setup(function()
   works = ffi.load(path)
   os.remove(path)
 end)
-
-local function volume(box)
-  local v = 1
-  for d = 0, 2 do v = v * tonumber(box.max[d] - box.min[d]) end
-  return v
-end
-
--- Index of a point in dense memory of `box`.
-local function offset(box, i, j, l)
-  local e1, e2 = tonumber(box.max[1] - box.min[1]), tonumber(box.max[2] - box.min[2])
-  return ((i - tonumber(box.min[0])) * e1 + j - tonumber(box.min[1])) * e2
-    + l - tonumber(box.min[2])
-end
-
-local function each(box, f)
-  for i = tonumber(box.min[0]), tonumber(box.max[0]) - 1 do
-    for j = tonumber(box.min[1]), tonumber(box.max[1]) - 1 do
-      for l = tonumber(box.min[2]), tonumber(box.max[2]) - 1 do f(i, j, l) end
-    end
-  end
-end
 
 -- A box around `inner`, sometimes flush with it.
 local function around(random, inner, dims)

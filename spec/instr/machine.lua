@@ -10,6 +10,7 @@ local ffi = require("ffi")
 local program = require("spec.task.program")
 local rules = require("spec.rule.rules")
 local c = require("spec.support.cdef")("instr/instr.h", "task/graph.h")
+local volume = require("spec.support.points").volume
 jit.off(true, true)
 
 local M = {}
@@ -32,12 +33,6 @@ local function box_text(box)
   return table.concat(text, " ")
 end
 M.box_text = box_text
-
-local function volume(box)
-  local v = 1
-  for d = 0, 2 do v = v * tonumber(box.max[d] - box.min[d]) end
-  return v
-end
 
 local function allocation(a)
   if a == nil then return nil end

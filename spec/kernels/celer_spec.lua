@@ -1,6 +1,9 @@
 -- The kernel language, as compiled for the CPU.
 local ffi = require("ffi")
 local k = require("spec.device.compile")
+local points = require("spec.support.points")
+
+local volume, offset, each = points.volume, points.offset, points.each
 
 -- A seeded generator of small integers (a linear congruence mod 2^31).
 local function generator(seed)
@@ -8,28 +11,6 @@ local function generator(seed)
   return function(lo, hi)
     state = (state * 1103515245 + 12345) % 2147483648
     return lo + math.floor(state / 65536) % (hi - lo + 1)
-  end
-end
-
-local function volume(box)
-  local v = 1
-  for d = 0, 2 do v = v * tonumber(box.max[d] - box.min[d]) end
-  return v
-end
-
-local function offset(box, i, j, l)
-  local e1 = tonumber(box.max[1] - box.min[1])
-  local e2 = tonumber(box.max[2] - box.min[2])
-  return ((i - tonumber(box.min[0])) * e1 + j - tonumber(box.min[1])) * e2
-    + l - tonumber(box.min[2])
-end
-
--- Calls f(i, j, l) for each point.
-local function each(box, f)
-  for i = tonumber(box.min[0]), tonumber(box.max[0]) - 1 do
-    for j = tonumber(box.min[1]), tonumber(box.max[1]) - 1 do
-      for l = tonumber(box.min[2]), tonumber(box.max[2]) - 1 do f(i, j, l) end
-    end
   end
 end
 

@@ -63,9 +63,7 @@ function M.run(text, shape, options)
   for name, content in pairs(files) do
     local inner = name:match("^(.*)/")
     if inner then os.execute("mkdir -p '" .. folder .. "/" .. inner .. "'") end
-    local file = assert(io.open(folder .. "/" .. name, "w"))
-    file:write(content)
-    file:close()
+    scratch.write(folder .. "/" .. name, content)
   end
   local args = { "run", "--devices", celer.devices(shape.devices, shape.ranks) }
   for _, word in ipairs(options.before or {}) do args[#args + 1] = word end

@@ -1,6 +1,9 @@
 local ffi = require("ffi")
 local c = require("spec.support.cdef")("task/chunks.h")
 local grid = require("spec.region.grid")
+local points = require("spec.support.points")
+
+local volume = points.volume
 
 local KERNEL, HOST = 0, 1
 local SPLIT, ONCE, EACH = 0, 1, 2
@@ -9,12 +12,6 @@ local function key(box)
   local out = {}
   for d = 0, 2 do out[d + 1] = ("%d-%d"):format(tonumber(box.min[d]), tonumber(box.max[d])) end
   return table.concat(out, " ")
-end
-
-local function volume(box)
-  local n = 1
-  for d = 0, 2 do n = n * tonumber(box.max[d] - box.min[d]) end
-  return n
 end
 
 -- What is found, as {ranks, common, mine, chunk = {boxes}, part = {indices}}.
