@@ -72,15 +72,27 @@ local function make(dims, a, b, c, d, e, f, clamp)
   if dims < 3 then c, f = nil, nil end
   if dims < 2 then b, e = nil, nil end
   if dims < 1 then a, d = nil, nil end
-  return setmetatable({ dims = dims, min = coordinates(a, b, c),
-    max = coordinates(d, e, f), clamp = clamp }, Box)
+  return setmetatable({ dims = dims, min = setmetatable({ [0] = a, b, c }, Coordinates),
+    max = setmetatable({ [0] = d, e, f }, Coordinates), clamp = clamp }, Box)
 end
 
 --- A box of `dims` dimensions from its bounds: three of min, three of max.
 M.make = make
 
 local function is_whole(x)
-  return symbol.is_symbol(x) or (type(x) == "number" and x % 1 == 0)
+  return type(x) == "number" and x % 1 == 0 or symbol.is_symbol(x)
+end
+
+-- Whether it is a plain table of whole numbers, as most are; how many.
+local function plain_length(bounds)
+  if type(bounds) ~= "table" or getmetatable(bounds) then return nil end
+  local n = #bounds
+  if n > 3 then return nil end
+  for d = 1, n do
+    local x = bounds[d]
+    if type(x) ~= "number" or x % 1 ~= 0 then return nil end
+  end
+  return n
 end
 
 local function list(bounds, which)
@@ -102,6 +114,10 @@ end
 ---@param hi integer[]
 ---@return celer.box
 function M.new(lo, hi)
+  local n = plain_length(lo)
+  if n and n == plain_length(hi) then
+    return make(n, lo[1], lo[2], lo[3], hi[1], hi[2], hi[3])
+  end
   lo, hi = list(lo, "the lower corner"), list(hi, "the upper corner")
   if #lo ~= #hi then
     place.fail("celer.box: the lower corner has %d dimensions, the upper has %d",
@@ -170,15 +186,16 @@ function Box:grow(...)
   if n ~= self.dims then
     place.fail("grow takes one extent per dimension: %d, not %d", self.dims, n)
   end
-  local lo, hi = {}, {}
   for d = 1, n do
     local by = (select(d, ...))
     if not is_whole(by) then
       place.fail("grow: extent %d is %s, not a whole number", d, tostring(by))
     end
-    lo[d], hi[d] = self.min[d - 1] - by, self.max[d - 1] + by
   end
-  return make(n, lo[1], lo[2], lo[3], hi[1], hi[2], hi[3], true)
+  local min, max, a, b, c = self.min, self.max, ...
+  if n == 0 then return make(0, nil, nil, nil, nil, nil, nil, true) end
+  return make(n, min[0] - a, n > 1 and min[1] - b, n > 2 and min[2] - c, max[0] + a,
+    n > 1 and max[1] + b, n > 2 and max[2] + c, true)
 end
 
 --- The same box but [lo, hi) in dimension `dim`.

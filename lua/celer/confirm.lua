@@ -18,24 +18,47 @@ local function environment(chunk, shape, range, params)
   }
 end
 
-local function box_agrees(desc, b, one, env)
-  local same, at = (one.clamp or false) == desc.clamp[b], (b - 1) * desc.buffer_dims * 4
-  local empty = false
-  for d = 0, desc.buffer_dims - 1 do
-    local spans = desc.spans
-    local lo = symbol.run(desc.code, spans[at + 1], spans[at + 2], env)
-    local hi = symbol.run(desc.code, spans[at + 3], spans[at + 4], env)
-    same = same and lo == one.min[d] and hi == one.max[d]
-    empty = empty or lo >= hi
-    at = at + 4
+-- What gives the bounds of box b: lower and upper of each dimension.
+local function program_of(desc, b)
+  desc.programs = desc.programs or {}
+  local program = desc.programs[b]
+  if not program then
+    local n = desc.buffer_dims
+    program = symbol.compile(desc.code, desc.spans, (b - 1) * n * 4 + 1, 2 * n)
+    desc.programs[b] = program
   end
-  return same or (empty and asked.is_empty(one))
+  return program
 end
 
--- Whether mapper and program give the same boxes for a chunk.
+-- Dimension d of a box; what it has may be no number.
+local function spans_alike(one, d, lo, hi)
+  local a, b = one.min[d], one.max[d]
+  return type(a) == "number" and type(b) == "number" and a == lo and b == hi
+end
+
+-- A box without points is the same as any other.
+local function is_void(n, a, b, c, d, e, f)
+  return n > 0 and a >= b or n > 1 and c >= d or n > 2 and e >= f
+end
+
+local function box_agrees(desc, b, one, env)
+  local n, l0, h0, l1, h1, l2, h2 = desc.buffer_dims, program_of(desc, b)(env)
+  return (rawget(one, "clamp") or false) == desc.clamp[b]
+    and (n < 1 or spans_alike(one, 0, l0, h0)) and (n < 2 or spans_alike(one, 1, l1, h1))
+    and (n < 3 or spans_alike(one, 2, l2, h2))
+    or is_void(n, l0, h0, l1, h1, l2, h2) and asked.is_empty(one)
+end
+
+-- Whether mapper and program give the same boxes for a chunk. Most mappers return one.
 local function agrees_for(desc, f, chunk, shape, env)
-  local ok, boxes = pcall(asked.call, f, chunk, shape, desc.buffer_dims)
-  if not ok or #boxes ~= desc.boxes then return false end
+  local ok, first, second = pcall(f, chunk, shape)
+  if not ok then return false end
+  if desc.boxes == 1 and second == nil and box.is_box(first) then
+    local found, same = pcall(box_agrees, desc, 1, first, env)
+    return found and same and first.dims == desc.buffer_dims
+  end
+  local valid, boxes = pcall(asked.call, f, chunk, shape, desc.buffer_dims)
+  if not valid or #boxes ~= desc.boxes then return false end
   for b = 1, #boxes do
     if not box_agrees(desc, b, boxes[b], env) then return false end
   end

@@ -287,6 +287,29 @@ local binary = {
   [HIGH] = max,
 }
 
+local LONGEST = 200 -- words of a program that may be one expression of Lua
+
+-- What Lua has a sign for.
+local infix = { [ADD] = "+", [SUB] = "-", [MUL] = "*" }
+
+-- The program code[first .. first + length) as an expression of Lua.
+local function expression(code, first, length)
+  local out, i = {}, first + 1
+  while i <= first + length do
+    local o = code[i]
+    if o >= ADD then
+      local b, a = table.remove(out), table.remove(out)
+      out[#out + 1] = infix[o] and ("(%s %s %s)"):format(a, infix[o], b)
+        or ("op[%d](%s, %s)"):format(o, a, b)
+      i = i + 1
+    else
+      out[#out + 1] = (o == CONST and "(%.17g)" or "env[" .. o .. "][%d]"):format(code[i + 1])
+      i = i + 2
+    end
+  end
+  return out[1]
+end
+
 local stack = {}
 
 --- The value of code[first .. first + length) (counted from 0); env holds, per
@@ -306,6 +329,36 @@ function M.run(code, first, length, env)
     end
   end
   return stack[1]
+end
+
+-- What compile gives for programs that are too long for one expression.
+local function runs(code, spans, from, n)
+  return function(env)
+    local values = {}
+    for k = 1, n do
+      values[k] = M.run(code, spans[from + 2 * k - 2], spans[from + 2 * k - 1], env)
+    end
+    return unpack(values, 1, n)
+  end
+end
+
+--- A function of env (see run) that gives the values of several programs, one after
+--- the other: for what is run again and again.
+---@param code integer[]
+---@param spans integer[]  first and length of each
+---@param from integer  the first of them in spans
+---@param n integer  programs
+---@return fun(env: table): ...
+function M.compile(code, spans, from, n)
+  local list = {}
+  for k = 1, n do
+    local first, length = spans[from + 2 * k - 2], spans[from + 2 * k - 1]
+    if length > LONGEST then return runs(code, spans, from, n) end
+    list[k] = expression(code, first, length)
+  end
+  local text = ("local op = ... return function(env) return %s end"):format(
+    table.concat(list, ", "))
+  return assert(loadstring(text, "=celer/rule"))(binary)
 end
 
 return M

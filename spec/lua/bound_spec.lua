@@ -35,6 +35,21 @@ describe("a mapper that was met before", function()
     assert.is_nil(bound.find(make "3", range, extent))
   end)
 
+  it("is found where its bounds are long", function()
+    local function make(n)
+      return function(c)
+        local x = c.min[0]
+        for _ = 1, 150 do x = mapper.max(mapper.min(x + n, 100), n) end
+        return box.new({ x }, { x + 1 }):clamped()
+      end
+    end
+    local rule = keep(make(1))
+    assert.is_true(#rule.desc.code > 1000)
+    local again, params = bound.find(make(2), range, extent)
+    assert.equal(rule, again)
+    assert.same({ 2 }, params)
+  end)
+
   it("is not found where another number leads to another rule", function()
     local function make(n)
       return function(c) return rawequal(n, 9) and c or c:grow(n) end -- no symbol is 9
