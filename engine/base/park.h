@@ -5,9 +5,9 @@
  *
  * Invariant: a wake between look and wait is never lost.
  * A waiter spins for some 20 us (where there is a core to spare; see also
- * cel_park_linger) and then sleeps on a futex. Wake costs one atomic increment unless somebody sleeps;
- * then the first one pays for a system call, and those that follow before a
- * sleeper has got a core do not.
+ * cel_park_linger) and then sleeps on a futex. Wake costs one atomic increment
+ * unless somebody sleeps; then the first one pays for a system call, and those
+ * that follow before a sleeper has got a core do not.
  */
 #ifndef CEL_BASE_PARK_H
 #define CEL_BASE_PARK_H
