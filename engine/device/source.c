@@ -233,7 +233,13 @@ static void emit(cleaner *c, const char *text) {
   int32_t line = user_line(c, text);
   if (line > 0 && *c->line == 0 && strstr(text, "error:") != NULL)
     *c->line = line;
-  cel_text_format(c->out, "%s\n", text);
+  /* What takes a kernel's address finds all functions of its name. */
+  bool several = strstr(text, "error:") != NULL &&
+                 strstr(text, "overloaded function") != NULL;
+  cel_text_format(c->out, "%s%s\n", text,
+                  several ? "; a kernel may not have the name of another "
+                            "function, such as min"
+                          : "");
 }
 
 static void emit_celer(cleaner *c, const char *message) {

@@ -256,6 +256,15 @@ describe("a compile error", function()
     end
   end)
 
+  it("says that a kernel has the name of another function", function()
+    for _, name in ipairs { "div", "min", "exp" } do
+      local message, line = fails("kernel void " .. name .. "(item<1> i) {}", { line = 10 })
+      assert.matches("sim%.lua:10:[^\n]*overloaded function[^\n]*; a kernel may not have the name "
+        .. "of another function, such as min\n", message)
+      assert.equal(10, line)
+    end
+  end)
+
   it("says how many coordinates an accessor takes", function()
     local message, line = fails(
       "\n\nkernel void f(item<1> i, out<int, 2> x) {\n  x(i[0]) = 1;\n}", { line = 10 })
