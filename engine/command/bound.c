@@ -42,13 +42,14 @@ bool cel__bound_at_most(const cel__bound *f, cel__side f_side,
 /* Again the difference is linear between the places tried. */
 int64_t cel__bound_apart(const cel__bound *lo, const cel__bound *hi) {
   if (lo->open == CEL__UNBOUNDED || hi->open == CEL__UNBOUNDED ||
-      lo->stride != hi->stride || lo->P != hi->P || lo->table != NULL ||
-      hi->table != NULL)
+      lo->stride != hi->stride || lo->P != hi->P)
     return INT64_MAX;
   int64_t most = 0;
   const int64_t places[] = {0, 1, lo->P - 2, lo->P - 1, bend(lo), bend(hi)};
-  for (size_t i = 0; i < sizeof places / sizeof *places; ++i) {
-    int64_t p = places[i];
+  bool all = lo->table != NULL || hi->table != NULL;
+  int64_t n = all ? lo->P : (int64_t)(sizeof places / sizeof *places);
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t p = all ? i : places[i];
     if (p < 0 || p >= lo->P) continue;
     int64_t from = cel__bound_at(lo, p, CEL__LO);
     int64_t to = cel__bound_at(hi, p, CEL__HI);

@@ -72,7 +72,7 @@ bool cel__bound_equal(const cel__bound *a, const cel__bound *b);
 bool cel__bound_at_most(const cel__bound *f, cel__side f_side,
                         const cel__bound *g, cel__side g_side);
 /* The most that `hi` is above `lo` where neither is infinite, or INT64_MAX
- * where that is not seen at once: bounds of several axes, or with tables. */
+ * where that is not seen: bounds of several axes. With a table O(P). */
 int64_t cel__bound_apart(const cel__bound *lo, const cel__bound *hi);
 /* Coordinates [*from, *to) where the bound is below `limit` (CEL__LO) or above
  * it (CEL__HI): where that end leaves room for the box that `limit` ends. */

@@ -7,7 +7,8 @@
  *
  * For one task the commands come in this order: collectives (what all ranks
  * lack, see pattern.h), pushes (what others lack besides and this rank owns),
- * await-pushes (what this rank lacks), tokens to and from other ranks where a
+ * await-pushes (what this rank lacks), both of what is passed on from rank to
+ * rank (relay.h), tokens to and from other ranks where a
  * host object of cluster scope is touched (shared.h), then the execution, then
  * what wait for it: tokens, and a collective of what each rank has reduced.
  * Messages: all boxes from one rank to another for one task are in canonical
@@ -206,8 +207,9 @@ typedef struct cel_command_graph_config {
   int32_t replications; /* cap per version, default 8 */
   /* Whether patterns become collectives; the same on all ranks. */
   bool collectives;
-  int64_t count_most; /* that counts are taken to hold, for specs; default
-                         INT32_MAX */
+  int64_t relay_least; /* readers of what is passed on, for specs; default 16 */
+  int64_t count_most;  /* that counts are taken to hold, for specs; default
+                          INT32_MAX */
   /* Commands get no dependencies. Nobody needs them but who draws or checks
    * this graph: instructions are ordered by what they do to memory. */
   bool unordered;

@@ -30,6 +30,10 @@ static void take_side(const cel__own *own, const cel__together *t,
   cel_box part =
       part_of(own, &t->choice, cel__choice_parts(&t->choice), &t->box);
   bool root = t->choice.root == own->me;
+  if (t->choice.some && !root) {
+    cel_box wanted = part_of(own, &t->choice, t->choice.read, &t->box);
+    if (cel_box_is_empty(&wanted)) return;
+  }
   x->place = cel_pattern_is_by_parts(pattern) && !root ? part : t->box;
   if (!cel_pattern_is_from_root(pattern))
     x->mine = part;

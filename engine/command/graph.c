@@ -9,11 +9,17 @@
 #include "command/overlap.h"
 #include "command/own.h"
 #include "command/parts.h"
+#include "command/relay.h"
 #include "command/shared.h"
 #include "command/table.h"
 #include "task/collective.h"
 
-enum { SMALL_BYTES = 64 << 10, NEAR_LARGE_BYTES = 1 << 30, REPLICATIONS = 8 };
+enum {
+  SMALL_BYTES = 64 << 10,
+  NEAR_LARGE_BYTES = 1 << 30,
+  REPLICATIONS = 8,
+  RELAY_LEAST = 16
+};
 
 typedef struct buffer_state {
   const cel_buffer *buffer;
@@ -57,6 +63,8 @@ cel_command_graph_create(const cel_command_graph_config *config) {
   cel__own_init(&g->own, c->rank, c->ranks, (uint32_t)c->replications);
   g->own.joint = c->joint;
   g->own.count_most = c->count_most;
+  g->own.relay_least = c->relay_least > 0 ? c->relay_least : RELAY_LEAST;
+  g->own.small = c->small_bytes;
   cel__footprints_init(&g->footprints, &g->own.reps, c->ranks);
   cel__emitter_init(&g->emitter, c, cel__parts_destroy);
   cel__parts_init(&g->parts, c->ranks, &g->emitter.eras);
@@ -213,6 +221,17 @@ static void emit_messages(cel_command_graph *g, const cel_task *task,
   cel__messages_pack(&g->messages, transfers, &limits);
   for (uint32_t i = 0; i < g->messages.message.n; ++i)
     emit_message(g, task, kind, &g->messages.message.at[i]);
+}
+
+/* Each by itself: see relay.h. */
+static void emit_relays(cel_command_graph *g, const cel_task *task) {
+  cel__traffic *traffic = &g->traffic;
+  for (uint32_t i = 0; i < traffic->relays.n; ++i) {
+    cel__relay_side(&g->own, &traffic->relays.at[i], &traffic->receives,
+                    &traffic->sends);
+    emit_messages(g, task, CEL_COMMAND_AWAIT_PUSH, &traffic->receives);
+    emit_messages(g, task, CEL_COMMAND_PUSH, &traffic->sends);
+  }
 }
 
 static void track_collective(cel_command_graph *g, const cel_exchange *x,
@@ -427,6 +446,7 @@ static cel_status add_work(cel_command_graph *g, const cel_task *task) {
   emit_collectives(g, task);
   emit_messages(g, task, CEL_COMMAND_PUSH, &g->traffic.sends);
   emit_messages(g, task, CEL_COMMAND_AWAIT_PUSH, &g->traffic.receives);
+  emit_relays(g, task);
   cel_split split = cel_task_split(task, g->config.ranks);
   cel__shares_pass(&g->shares, task, split.n, g->config.rank, &g->tokens);
   for (uint32_t i = 0; i < g->tokens.before.n; ++i)

@@ -6,6 +6,7 @@
 static uint64_t bytes_of(const cel__together *t) {
   uint64_t size = t->buffer->element_size;
   uint64_t most = (uint64_t)t->choice.most;
+  if (t->choice.some) return UINT64_MAX; /* who does not read has no room */
   return most > UINT64_MAX / size ? UINT64_MAX : most * size;
 }
 

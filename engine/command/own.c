@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "command/pattern.h"
+#include "command/relay.h"
 
 enum { SWEEP_LEAST = 1024, SWEEP_LEAST_BYTES = 16 << 20, ENTRIES_AT_ONCE = 16 };
 
@@ -11,12 +12,14 @@ void cel__traffic_clear(cel__traffic *traffic) {
   cel_vec_clear(&traffic->together);
   cel_vec_clear(&traffic->sends);
   cel_vec_clear(&traffic->receives);
+  cel_vec_clear(&traffic->relays);
 }
 
 void cel__traffic_release(cel__traffic *traffic) {
   cel_vec_release(&traffic->together);
   cel_vec_release(&traffic->sends);
   cel_vec_release(&traffic->receives);
+  cel_vec_release(&traffic->relays);
 }
 
 void cel__own_init(cel__own *own, int64_t me, int64_t ranks, uint32_t cap) {
@@ -334,12 +337,24 @@ static bool exchange(cel__own *own, const cel__version *v, uint32_t rep,
                      bool tiles, const cel_box *box, const cel_buffer *buffer,
                      cel__traffic *traffic) {
   if (!own->collectives || own->entries.n > ENTRIES_AT_ONCE) return false;
-  cel__choice choice = cel__pattern_choose(own, v, rep, tiles, box);
+  cel__choice choice =
+      cel__pattern_choose(own, v, rep, tiles, box, buffer->element_size);
   if (choice.pattern == CEL_PATTERN_NONE ||
       is_not_between_devices(own, &choice, tiles, box, buffer))
     return false;
   cel__together t = {.choice = choice, .buffer = buffer, .box = *box};
   cel_vec_push(&traffic->together, t);
+  return true;
+}
+
+/* Whether it is passed on. */
+static bool relay(const cel__own *own, const cel__version *v, uint32_t rep,
+                  const cel_box *box, const cel_buffer *buffer,
+                  cel__traffic *traffic) {
+  cel__relay passed;
+  if (!own->collectives || !cel__relay_find(own, v, rep, box, buffer, &passed))
+    return false;
+  cel_vec_push(&traffic->relays, passed);
   return true;
 }
 
@@ -354,7 +369,8 @@ static void read_entry(cel__own *own, const cel_map_entry *x, uint32_t rep,
   const cel__version *v = version_at(own, version);
   cel_box box;
   cel_box_intersect(&x->box, hull, &box);
-  if (!exchange(own, v, rep, tiles, &box, buffer, traffic)) {
+  if (!exchange(own, v, rep, tiles, &box, buffer, traffic) &&
+      !relay(own, v, rep, &box, buffer, traffic)) {
     send(own, v, rep, &box, buffer, &traffic->sends);
     receive(own, v, rep, &box, buffer, &traffic->receives);
   }

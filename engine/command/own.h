@@ -57,6 +57,7 @@ typedef struct cel__choice {
   cel_pattern pattern;
   int64_t root;
   bool pairs, wide; /* as in cel_exchange */
+  bool some;        /* BROADCAST: not all ranks read it */
   int64_t group;    /* likewise */
   int64_t most;     /* elements that some rank counts, or more */
   /* Representations of who has what (none: the root has all) and of who reads
@@ -72,10 +73,20 @@ typedef struct cel__together {
   bool joined; /* with the one before it: see joined.h */
 } cel__together;
 
+/* A box that one rank has and others pass on: relay.h. */
+typedef struct cel__relay {
+  int64_t root;
+  uint32_t read; /* the representation of who reads it, and reads all of it */
+  const cel_buffer *buffer;
+  cel_box box;
+} cel__relay;
+
 /* All that travels for a task. */
 typedef struct cel__traffic {
-  CEL_VEC(cel__together) together; /* the same on all ranks, in order */
+  /* The same on all ranks, in order, as are the relays. */
+  CEL_VEC(cel__together) together;
   cel__transfers sends, receives;
+  CEL_VEC(cel__relay) relays;
 } cel__traffic;
 
 void cel__traffic_clear(cel__traffic *traffic);
@@ -88,7 +99,8 @@ typedef struct cel__own {
   uint32_t cap;     /* replications per version */
   bool collectives; /* are looked for */
   cel_joint_limits joint;
-  int64_t count_most;
+  int64_t count_most, relay_least; /* as in the configuration */
+  uint64_t small; /* bytes of a box that is rather packed than sent alone */
   cel__reps reps;
   cel__interner versions;
   /* version + representation read -> version; direct-mapped */

@@ -1,5 +1,7 @@
 #include "command/pattern.h"
 
+#include "command/relay.h"
+
 /* With fewer ranks each, messages are as good: one costs a microsecond or two
  * at each end, a collective some, whomever it is with. And a message takes as
  * long as a look at the counts of about MANY ranks. */
@@ -24,10 +26,8 @@ static int64_t owned(const cel__own *own, const cel__version *v, int64_t k,
   return cel__rep_box(parts, k, box, &part) ? cel_box_volume(&part) : 0;
 }
 
-/* The rank that has all of it, or -1. An entry may lie within one rank's
- * part. */
-static int64_t sole_owner(const cel__own *own, const cel__version *v,
-                          const cel_box *box) {
+int64_t cel__pattern_sole_owner(const cel__own *own, const cel__version *v,
+                                const cel_box *box) {
   if (v->owner_kind == CEL__ONE_RANK) return v->owner;
   cel__ranks it;
   if (!cel__ranks_first(&it, cel__rep_at(&own->reps, v->owner), box)) return -1;
@@ -136,7 +136,7 @@ static cel_pattern match_root(const cel__own *own, const cel__rep *read,
                               cel__choice *out) {
   if (!concerns_many(own, out->read, box)) return CEL_PATTERN_NONE;
   if (cel__rep_is_full(read)) {
-    out->pairs = cel__rep_ranks(read) < own->ranks;
+    out->some = cel__rep_ranks(read) < own->ranks;
     return CEL_PATTERN_BROADCAST;
   }
   out->pairs = !tiles;
@@ -176,7 +176,7 @@ static cel__choice match(const cel__own *own, const cel__version *v,
   const cel__rep *read = cel__rep_at(&own->reps, read_id);
   cel__choice out = {.read = read_id};
   if (read->list != NULL) return out;
-  int64_t root = sole_owner(own, v, box);
+  int64_t root = cel__pattern_sole_owner(own, v, box);
   if (root >= 0) {
     out.root = root;
     out.pattern = sole_reader(read, box) >= 0
@@ -221,10 +221,47 @@ static int64_t most_counted(const cel__own *own, const cel__choice *choice,
                                          : greater(held, w.gives * w.readers);
 }
 
+/* A broadcast of much goes by messages, from rank to rank if they are many: MPI
+ * moves it in many parts, each of which waits until the ranks before look
+ * again. And those that do not read it have to find room for it, which is
+ * nothing if it is small. */
+static bool is_for_broadcast(const cel__own *own, const cel__version *v,
+                             uint64_t bytes, cel__choice *choice) {
+  if (bytes <= own->small) return true;
+  choice->pairs = choice->some;
+  choice->some = false;
+  return cel__rep_ranks(cel__rep_at(&own->reps, choice->read)) >=
+             own->relay_least &&
+         !cel__relay_may(own, v, choice->read);
+}
+
+/* Whether a collective pays for what any two ranks exchange: one saves what
+ * messages cost, however small they are, and is no faster at moving what is
+ * large. But that of which each has a part for all is the less for MPI to do.
+ */
+static bool is_for_collective(const cel__own *own, const cel__version *v,
+                              cel__choice *choice, const cel_box *box,
+                              uint64_t size) {
+  if (own->joint.devices > 0) {
+    choice->pairs |= choice->some;
+    choice->some = false;
+    return true;
+  }
+  if (choice->pattern == CEL_PATTERN_BROADCAST)
+    return is_for_broadcast(own, v, (uint64_t)cel_box_volume(box) * size,
+                            choice);
+  if (choice->pattern == CEL_PATTERN_ALL_GATHER && !choice->pairs) return true;
+  cel__widest w = cel__pattern_widest(own, choice, box);
+  return (uint64_t)w.gives <= own->small / size;
+}
+
 cel__choice cel__pattern_choose(cel__own *own, const cel__version *v,
-                                uint32_t read, bool tiles, const cel_box *box) {
+                                uint32_t read, bool tiles, const cel_box *box,
+                                uint32_t element_size) {
   cel__choice choice = match(own, v, read, tiles, box);
-  if (choice.pattern == CEL_PATTERN_NONE || !pays(own, v, &choice, box))
+  if (choice.pattern == CEL_PATTERN_NONE ||
+      !is_for_collective(own, v, &choice, box, element_size) ||
+      !pays(own, v, &choice, box))
     return (cel__choice){.pattern = CEL_PATTERN_NONE};
   choice.most = most_counted(own, &choice, tiles, box);
   choice.wide = choice.most > own->count_most;

@@ -35,12 +35,17 @@
  * Broadcast, scatter, gather and all-gather have parts that tile the whole, of
  * which ranks have one, none or all. What is like them but has parts that
  * overlap, leaves out ranks that have no chunk and so read nothing, or has more
- * elements than can be counted
- * is carried out *in pairs*, as an all-to-all is: each rank has a table of what
- * it gives to each and gets from each.
+ * elements than can be counted is carried out *in pairs*, as an all-to-all is:
+ * each rank has a table of what it gives to each and gets from each. But of a
+ * broadcast those that do not read it throw away what they get.
  *
- * Invariant: a function of the program and the number of ranks, not of who
- * asks.
+ * A collective saves what messages cost that are small. So what is large goes
+ * by messages: a broadcast of more bytes than a piece that travels with others
+ * may have, and where one rank gives so much to one other; but not an
+ * all-gather, nor what takes place between devices.
+ *
+ * Invariant: a function of the program, its configuration and the number of
+ * ranks, not of who asks.
  * Cost: O(log ranks), whatever there is. Confined. Thread: scheduler.
  */
 #ifndef CEL_COMMAND_PATTERN_H
@@ -52,7 +57,13 @@
  * the representation `read`, some of whom lack something; `tiles`: what they
  * read is disjoint. */
 cel__choice cel__pattern_choose(cel__own *own, const cel__version *v,
-                                uint32_t read, bool tiles, const cel_box *box);
+                                uint32_t read, bool tiles, const cel_box *box,
+                                uint32_t element_size);
+
+/* The rank that has all of it, or -1. An entry may lie within one rank's
+ * part. */
+int64_t cel__pattern_sole_owner(const cel__own *own, const cel__version *v,
+                                const cel_box *box);
 
 /* The most elements of `box` that any rank has, reads, and gives to one other;
  * and how many read. In pairs. */

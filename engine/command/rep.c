@@ -28,6 +28,9 @@ static uint32_t intern(cel__reps *reps, const cel__rep *rep, uint64_t hash) {
   if (id != CEL__NO_ID) return id;
   cel__rep *made = cel_alloc(sizeof *made);
   *made = *rep;
+  for (int d = 0; d < CEL_DIMS && rep->list == NULL; ++d)
+    made->apart[d] =
+        cel__bound_apart(&rep->end[d][CEL__LO], &rep->end[d][CEL__HI]);
   reps->bytes += sizeof *made + list_size(made);
   return cel__interner_add(&reps->in, &made->head, hash);
 }
@@ -211,7 +214,7 @@ bool cel__rep_box(const cel__rep *rep, int64_t k, const cel_box *clip,
 static int64_t widest(const cel__rep *rep, int d, const cel_box *clip) {
   const cel__bound *lo = end(rep, d, CEL__LO), *hi = end(rep, d, CEL__HI);
   int64_t all = clip->max[d] - clip->min[d];
-  int64_t most = cel__bound_apart(lo, hi);
+  int64_t most = rep->apart[d];
   if (most == INT64_MAX) return all;
   const int64_t p[] = {0, lo->P - 1};
   for (int i = 0; i < 2; ++i) {

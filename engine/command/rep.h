@@ -36,7 +36,10 @@ typedef struct cel__rep {
    * have nothing, whatever the bounds say. Not of a listed one. */
   const int64_t *who;
   cel__bound end[3][2]; /* [dimension][cel__side] */
-  cel__list *list;      /* listed: the bounds are then unbounded */
+  /* By dimension, the most that its ends are apart: cel__bound_apart. Not of a
+   * listed one. */
+  int64_t apart[CEL_DIMS];
+  cel__list *list; /* listed: the bounds are then unbounded */
 } cel__rep;
 
 /* A table of a bound, or of who has a chunk. */

@@ -48,7 +48,7 @@ typedef struct cel_engine_config {
   uint32_t join_parts;               /* likewise */
   /* Whether what all ranks exchange goes by collectives; the same on all. */
   bool collectives;
-  int64_t count_most; /* see command.h */
+  int64_t count_most, relay_least; /* see command.h */
   int64_t reducing; /* devices of a rank that take part in a reduction; the same
                        on all ranks; default: the backend's */
   /* Thread: any of the engine's. */

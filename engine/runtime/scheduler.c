@@ -165,6 +165,7 @@ void cel__scheduler_init(cel_engine *engine) {
                                        .nears = nears,
                                        .collectives = c->collectives,
                                        .count_most = c->count_most,
+                                       .relay_least = c->relay_least,
                                        .unordered = c->saw_command == NULL,
                                        .joint = c->transport->joint,
                                        .emit = emit_command,

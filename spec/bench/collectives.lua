@@ -13,7 +13,7 @@ local celer = require("spec.support.celer")
 local dry = require("spec.bench.dry")
 
 local ALL = { "all_gather", "two_all_gathers", "weighted_all_gather", "broadcast",
-  "broadcast_gather", "scatter_gather", "all_to_all", "stencil" }
+  "broadcast_most", "broadcast_few", "broadcast_gather", "scatter_gather", "all_to_all", "stencil" }
 local ranks, rounds = tonumber(arg[1]) or 8, tonumber(arg[2]) or 5
 local programs = arg[3] ~= "" and arg[3] or table.concat(ALL, ",")
 local sizes = arg[4] or "1024,4096,65536,1048576,16777216"

@@ -17,8 +17,8 @@ local SLACK = { allocations = 0.02, held = 0.02 }
 local BLOCK = { held = 96 * 1024 }
 
 -- Name, script and arguments, ranks; as a rank inside.
-local PROGRAMS = "all_gather,two_all_gathers,weighted_all_gather,broadcast,broadcast_gather," ..
-  "scatter_gather,all_to_all,stencil"
+local PROGRAMS = "all_gather,two_all_gathers,weighted_all_gather,broadcast,broadcast_most," ..
+  "broadcast_few,broadcast_gather,scatter_gather,all_to_all,stencil"
 local dry_runs = {
   { "wave_sim", "examples/wave_sim.lua 131072 200 1000000 /tmp", 4 },
   { "wave_sim", "examples/wave_sim.lua 131072 200 1000000 /tmp", 65536 },

@@ -5,8 +5,9 @@
 ---
 --- The programs of seed 001's table 3 with empty kernels: `all_gather`: all read what
 --- all wrote, `two_all_gathers`: in two buffers of half the size, `weighted_all_gather`:
---- all but one, whom weights give nothing; `broadcast`: all read what one wrote;
---- `broadcast_gather`: that, and one reads what all wrote; `scatter_gather`: each reads
+--- all but one, whom weights give nothing; `broadcast`: all read what one wrote,
+--- `broadcast_most`: three of four do, `broadcast_few`: three of eight;
+--- `broadcast_gather`: all do, and one reads what all wrote; `scatter_gather`: each reads
 --- its part of what one wrote, and one reads what all wrote; `all_to_all`: a matrix, read
 --- by columns and written by rows; `stencil`: the control. Buffers have `sizes` bytes, all
 --- ranks together; of a matrix, the next square below. Names and sizes are lists with
@@ -19,7 +20,7 @@ local core = require "celer.core"
 local BATCHES, WARM = 20, 40
 local function zero() return 0 end
 local names = arg[1] or "all_gather,two_all_gathers,weighted_all_gather,broadcast," ..
-  "broadcast_gather,scatter_gather,all_to_all,stencil"
+  "broadcast_most,broadcast_few,broadcast_gather,scatter_gather,all_to_all,stencil"
 local sizes = arg[2] or "1024,4096,65536,1048576"
 local seconds = (tonumber(arg[3]) or 1000) / 1000
 local steps = tonumber((arg[3] or ""):match("^steps=(%d+)$"))
@@ -85,15 +86,22 @@ function programs.weighted_all_gather(bytes)
   end
 end
 
-function programs.broadcast(bytes)
+-- By so many items.
+local function broadcast(bytes, items)
   local from = row_of(bytes)
   return function()
     q:submit(function(cg)
       cg:parallel_for(1, k.make, cg:discard_write(from, celer.all))
     end)
-    q:submit(function(cg) cg:parallel_for(ITEMS, k.look, cg:read(from, celer.all)) end)
+    q:submit(function(cg) cg:parallel_for(items, k.look, cg:read(from, celer.all)) end)
   end
 end
+
+function programs.broadcast(bytes) return broadcast(bytes, ITEMS) end
+
+function programs.broadcast_most(bytes) return broadcast(bytes, math.ceil(ranks * 3 / 4)) end
+
+function programs.broadcast_few(bytes) return broadcast(bytes, math.ceil(ranks * 3 / 8)) end
 
 -- One reads all that was written, and writes all that is read by `how`.
 local function through_one(bytes, how)

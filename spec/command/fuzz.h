@@ -18,7 +18,8 @@ enum {
   FUZZ_ACCESSES = 3,
   FUZZ_BOXES = 3,
   FUZZ_WEIGHTS = 2,
-  FUZZ_POINTS = 512
+  FUZZ_POINTS = 512,
+  FUZZ_SMALL = 10000 /* bytes: any box is small */
 };
 
 /* floor(a * chunk.{min|max}[dim] / divisor) + c; a == 0: c. */
@@ -54,7 +55,7 @@ typedef struct fuzz_program {
   uint64_t small_bytes, large_bytes;
   int64_t weight[FUZZ_WEIGHTS][FUZZ_RANKS];
   bool collectives;
-  int64_t count_most;
+  int64_t count_most, relay_least;
   int hosts; /* rank k is on host k % hosts, whose ranks are near; 0: none is */
   struct {
     int dims;
@@ -98,6 +99,7 @@ typedef struct fuzz_stats {
   uint64_t pairs, groups; /* collectives */
   uint64_t left_out;      /* whose readers weights have left some of without */
   uint64_t joined;        /* of several boxes */
+  uint64_t passed;        /* points that come from who got them before */
   uint64_t patterns[CEL_PATTERN_ALL_TO_ALL + 1];
 } fuzz_stats;
 

@@ -70,6 +70,8 @@ static bool is_part(exchange *e) {
 /* Whether rank k, who does not own the point, is to get it. */
 static bool should_get(exchange *e, int k, const int64_t *at) {
   if (e->pattern == CEL_PATTERN_SCATTER) return k != e->root && says(e, k, at);
+  if (e->pattern == CEL_PATTERN_BROADCAST && cel_box_is_empty(&e->place))
+    return false; /* it does not read it */
   return e->pattern != CEL_PATTERN_GATHER || k == e->root;
 }
 

@@ -237,6 +237,7 @@ static void begin(run *r, listener *l) {
                                        .replications = p->replications,
                                        .collectives = p->collectives,
                                        .count_most = p->count_most,
+                                       .relay_least = p->relay_least,
                                        .emit = on_emit,
                                        .context = &l[k]};
     r->graph[k] = cel_command_graph_create(&config);

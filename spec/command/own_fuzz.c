@@ -61,13 +61,13 @@ static bool drop_box(fuzz_program *p, int i) {
 static bool simplify(fuzz_program *p, int i) {
   if (i == 0) {
     p->squeeze = 0;
-    p->small_bytes = p->large_bytes = 1000;
+    p->small_bytes = p->large_bytes = FUZZ_SMALL;
     p->hosts = 0;
     return true;
   }
   if (i == 2 + FUZZ_TASKS) {
     p->collectives = false;
-    p->count_most = 0;
+    p->count_most = p->relay_least = 0;
     return true;
   }
   if (i == 1) {
@@ -154,8 +154,9 @@ int main(int argc, char **argv) {
            cel_pattern_name((cel_pattern)i),
            i < CEL_PATTERN_ALL_TO_ALL ? ", " : "; ");
   printf("%" PRIu64 " in pairs, %" PRIu64 " in groups, %" PRIu64
-         " that weights leave ranks out of, %" PRIu64 " joined\n",
-         stats.pairs, stats.groups, stats.left_out, stats.joined);
+         " that weights leave ranks out of, %" PRIu64 " joined; %" PRIu64
+         " points passed on\n",
+         stats.pairs, stats.groups, stats.left_out, stats.joined, stats.passed);
   printf("%" PRIu64 " passed, %" PRIu64 " failed\n", passed, failed);
   return failed > 0;
 }

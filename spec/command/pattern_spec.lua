@@ -31,9 +31,11 @@ local function silent(r, task)
   end
 end
 
+-- Nothing is large unless the configuration says so.
 local function new(n, config)
   config = config or {}
   config.collectives = true
+  config.small_bytes = config.small_bytes or 2 ^ 50
   return ranks.new(n, config)
 end
 
@@ -395,7 +397,7 @@ describe("collective patterns", function()
   end)
 
   it("come in one order on all ranks, also on those that compute nothing", function()
-    local r = new(4, { small_bytes = 1 })
+    local r = new(4, { small_bytes = 128, large_bytes = 128 })
     local u, v = r:buffer({ 16 }), r:buffer({ 16 })
     write(r, u, 16)
     write(r, v, 16, "once")
@@ -451,7 +453,9 @@ describe("collective patterns", function()
     local three = r:submit({ range = { 3 }, { v, "read", program.all(1) } })
     silent(r, three)
     assert.same({ "broadcast 1@0:16" }, exchanges(r, 3, three))
-    assert.same({ 0, 16, 16, 0 }, given(r, 0, three))
+    for k, place in pairs { [0] = "0:16", "0:16", "0:16", "0:0" } do
+      assert.equal(place, ranks.box_text(r:of(k, "collective", three)[1].raw.exchange.place, 1))
+    end
     -- Less than half of the ranks: messages.
     local many = new(5)
     local x = many:buffer({ 20 })
@@ -510,6 +514,75 @@ describe("collective patterns", function()
     silent(r, one)
     assert.same({ "gather 0@0:8" }, exchanges(r, 1, one))
     assert.equal(3, tonumber(r:of(1, "collective", one)[1].raw.exchange.root))
+  end)
+
+  it("are not for what is large, unless each has a part that all read", function()
+    local r = new(4, { small_bytes = 200 })
+    local u, v = r:buffer({ 128 }), r:buffer({ 16, 16 })
+    local function gather() return r:submit { range = { 1 }, { u, "read", program.all(1) } } end
+    local function scatter() return r:submit { range = { 128 }, { u, "read", program.same(1) } } end
+    write(r, u, 128)
+    assert.same({ "all_gather 0@0:128" }, exchanges(r, 1, read_all(r, u, 128)))
+    write(r, u, 128)
+    local t = gather()
+    assert.same({}, exchanges(r, 1, t))
+    assert.equal(3, #r:messages(0, "await_push", t))
+    write(r, u, 128, "once")
+    assert.same({}, exchanges(r, 1, scatter()))
+    write(r, u, 128, "once")
+    assert.same({}, exchanges(r, 1, read_all(r, u, 128)))
+    r:submit { range = { 16 }, { v, "discard_write", rows() } }
+    t = r:submit { range = { 16 }, { v, "read", columns() } }
+    assert.same({ "all_to_all 1@0:16 0:16" }, exchanges(r, 1, t)) -- 128 bytes a pair
+    local other = new(4, { small_bytes = 127 })
+    v = other:buffer({ 16, 16 })
+    other:submit { range = { 16 }, { v, "discard_write", rows() } }
+    t = other:submit { range = { 16 }, { v, "read", columns() } }
+    assert.same({}, exchanges(other, 1, t))
+    assert.equal(3, #other:messages(1, "push", t))
+  end)
+
+  -- Who sends to whom, as "0>1 0>4".
+  local function sent(r, task)
+    local list = {}
+    for k = 0, r.n - 1 do
+      for _, command in ipairs(r:of(k, "push", task)) do
+        list[#list + 1] = ("%d>%d"):format(k, command.message.peer)
+      end
+    end
+    return table.concat(list, " ")
+  end
+
+  it("leave what few ranks read, or is large, to these to pass on", function()
+    local r = new(16, { small_bytes = 64, relay_least = 4 })
+    local u = r:buffer({ 16 })
+    write(r, u, 16, "once")
+    local t = r:submit { range = { 7 }, { u, "read", program.all(1) } }
+    assert.equal("0>4 0>1 1>3 1>2 4>6 4>5", sent(r, t))
+    assert.same({}, exchanges(r, 1, t))
+    assert.equal(0, #r:messages(9, "await_push", t))
+    local again = r:submit { range = { 7 }, { u, "read", program.all(1) } }
+    assert.equal("", sent(r, again))
+    -- What rank 9 alone has of what all have written.
+    write(r, u, 16)
+    local part = r:submit { range = { 5 }, { u, "read", { { { 9, 10 } } } } }
+    assert.equal("0>2 0>1 3>4 9>3 9>0", sent(r, part))
+    assert.equal("true", r:of(3, "push", part)[1].deps[r:of(3, "await_push", part)[1].id])
+    -- Much that all read: two messages for each rank at most, however many.
+    write(r, u, 16, "once")
+    local all = read_all(r, u, 16)
+    for k = 0, 15 do
+      assert.is_true(#r:messages(k, "push", all) <= 2)
+      assert.equal(k == 0 and 0 or 1, #r:messages(k, "await_push", all))
+    end
+    assert.same({}, exchanges(r, 1, all))
+  end)
+
+  it("leave few readers to the one that has it", function()
+    local r = new(8, { small_bytes = 64 })
+    local u = r:buffer({ 16 })
+    write(r, u, 16, "once")
+    assert.equal("0>1 0>2 0>3 0>4 0>5 0>6 0>7", sent(r, read_all(r, u, 16)))
   end)
 
   it("are a gather to whichever rank reads all alone", function()

@@ -354,8 +354,14 @@ static void generate_settings(cel_random *r, program *p, int ranks) {
   p->chain_bytes = pick_of(r, chain, 4);
 }
 
-/* Collectives between devices, where they can be; drawn apart, so that other
- * programs stay what they are. */
+/* From how many readers on what one has is passed on; drawn apart, as what
+ * follows is, so that other programs stay what they are. */
+static void generate_relays(program *p) {
+  cel_random r = {p->seed ^ 0x72656c6179};
+  if (cel_random_chance(&r, 60)) p->relay_least = pick(&r, 1, 4);
+}
+
+/* Collectives between devices, where they can be. */
 static void generate_joint(program *p) {
   static const uint64_t most[] = {0, 64, 1000, UINT64_MAX};
   cel_random r = {p->seed ^ 0x6a6f696e74};
@@ -377,6 +383,7 @@ program *program_generate(uint64_t seed, int ranks) {
   p->odd_rank = p->odd_step = p->failing_step = -1;
   generate_settings(&r, p, ranks);
   generate_joint(p);
+  generate_relays(p);
   p->buffers = (int)pick(&r, 1, 5);
   for (int b = 0; b < p->buffers; ++b) generate_buffer(&r, &p->buffer[b]);
   generate_objects(&r, p);

@@ -123,11 +123,12 @@ typedef struct program {
   uint64_t seed;
   int ranks, devices;
   bool own_memory, lookahead;
-  bool cuda;          /* on GPUs, where there are threads */
-  int hosts;          /* whose ranks exchange direct messages; 0: none; in one
-                         process */
-  bool exchanges;     /* what all exchange goes by collectives */
-  int64_t count_most; /* of which wider ones are carried out otherwise; or 0 */
+  bool cuda;           /* on GPUs, where there are threads */
+  int hosts;           /* whose ranks exchange direct messages; 0: none; in one
+                          process */
+  bool exchanges;      /* what all exchange goes by collectives */
+  int64_t count_most;  /* of which wider ones are carried out otherwise; or 0 */
+  int64_t relay_least; /* see command.h; or 0 */
   uint64_t direct_bytes;
   uint64_t chain_bytes;   /* in one process; where it chains */
   cel_joint_limits joint; /* likewise */
@@ -284,12 +285,15 @@ typedef struct nodes {
  * nothing between others. */
 typedef struct tally {
   uint64_t collectives, pairs, joined, holes;
+  uint64_t
+      passed; /* messages that are sent after others have come for a task */
 } tally;
 
 typedef struct record {
   nodes tasks, commands, instrs;
   int step;
   tally tally;
+  uint64_t awaited; /* the task of the last await-push */
 } record;
 record *record_create(void);
 void record_destroy(record *r);

@@ -165,9 +165,11 @@ int main(int argc, char **argv) {
   if (gpus != NULL) cel_cuda_close(gpus);
   tally t = records_tally();
   printf("%llu collectives of all ranks: %llu in pairs, %llu of several boxes, "
-         "%llu where ranks between others have nothing\n",
+         "%llu where ranks between others have nothing; %llu messages passed "
+         "on\n",
          (unsigned long long)t.collectives, (unsigned long long)t.pairs,
-         (unsigned long long)t.joined, (unsigned long long)t.holes);
+         (unsigned long long)t.joined, (unsigned long long)t.holes,
+         (unsigned long long)t.passed);
   printf("%llu passed, %llu failed\n", (unsigned long long)(run - failures),
          (unsigned long long)failures);
   printf("%llu programs, %llu failures\n", (unsigned long long)run,

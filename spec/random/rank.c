@@ -473,7 +473,8 @@ void rank_start(rank *r, bool threads) {
                               .interior_items = p->interior_items,
                               .join_parts = p->join_parts,
                               .collectives = p->exchanges,
-                              .count_most = p->count_most};
+                              .count_most = p->count_most,
+                              .relay_least = p->relay_least};
   if (!p->cuda && p->seed % 4 == 0) r->audit = cel_audit_create();
   config.audit = r->audit;
   if (r->record != NULL) record_hook(r->record, &config);

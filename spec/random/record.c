@@ -27,6 +27,7 @@ void record_destroy(record *r) {
   all.pairs += r->tally.pairs;
   all.joined += r->tally.joined;
   all.holes += r->tally.holes;
+  all.passed += r->tally.passed;
   nodes_release(&r->tasks);
   nodes_release(&r->commands);
   nodes_release(&r->instrs);
@@ -117,6 +118,9 @@ static void saw_command(void *context, const cel_command *c) {
   n->sequence = c->message.sequence;
   n->bytes = c->message.bytes;
   n->pieces = c->message.pieces;
+  if (c->kind == CEL_COMMAND_AWAIT_PUSH && n->pieces > 0) r->awaited = n->task;
+  if (c->kind == CEL_COMMAND_PUSH && n->pieces > 0)
+    r->tally.passed += r->awaited == n->task;
   if (c->message.object != NULL) n->object = c->message.object->id + 1;
   if (n->pieces == 0) return;
   n->piece = cel_alloc(n->pieces * sizeof *n->piece);

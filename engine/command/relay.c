@@ -1,0 +1,104 @@
+#include "command/relay.h"
+
+#include "command/pattern.h"
+
+/* Who is in the tree: the root is place 0, the readers after it follow in their
+ * order, around. */
+typedef struct tree {
+  const cel__rep *read;
+  int64_t first; /* the reader that the root is, or -1 */
+  int64_t readers, n;
+} tree;
+
+/* Which of the readers rank k is, or -1. */
+static int64_t reader_of(const cel__rep *read, int64_t k) {
+  if (k >= read->n || cel__rep_leaves_out(read, k)) return -1;
+  return read->who != NULL ? read->who[k] : k;
+}
+
+static int64_t rank_of(const cel__rep *read, int64_t reader) {
+  int64_t from = 0, to = read->n;
+  if (read->who == NULL) return reader;
+  while (to - from > 1) { /* who[from] <= reader */
+    int64_t middle = from + (to - from) / 2;
+    if (read->who[middle] <= reader)
+      from = middle;
+    else
+      to = middle;
+  }
+  return from;
+}
+
+static tree tree_of(const cel__own *own, const cel__relay *relay) {
+  tree t = {.read = cel__rep_at(&own->reps, relay->read)};
+  t.readers = cel__rep_ranks(t.read);
+  t.first = reader_of(t.read, relay->root);
+  t.n = t.readers + (t.first < 0);
+  return t;
+}
+
+/* The place of a rank, or -1. */
+static int64_t place_of(const tree *t, const cel__relay *relay, int64_t k) {
+  int64_t reader = reader_of(t->read, k);
+  if (k == relay->root) return 0;
+  if (reader < 0) return -1;
+  if (t->first < 0) return reader + 1;
+  return (reader - t->first + t->readers) % t->readers;
+}
+
+static int64_t rank_at(const tree *t, const cel__relay *relay, int64_t place) {
+  if (place == 0) return relay->root;
+  if (t->first < 0) return rank_of(t->read, place - 1);
+  return rank_of(t->read, (place + t->first) % t->readers);
+}
+
+bool cel__relay_may(const cel__own *own, const cel__version *v, uint32_t read) {
+  const cel__rep *readers = cel__rep_at(&own->reps, read);
+  return v->reps == 0 && own->joint.devices == 0 && cel__rep_is_full(readers) &&
+         cel__rep_ranks(readers) >= own->relay_least;
+}
+
+bool cel__relay_find(const cel__own *own, const cel__version *v, uint32_t read,
+                     const cel_box *box, const cel_buffer *buffer,
+                     cel__relay *out) {
+  if (!cel__relay_may(own, v, read)) return false;
+  *out = (cel__relay){.root = cel__pattern_sole_owner(own, v, box),
+                      .read = read,
+                      .buffer = buffer,
+                      .box = *box};
+  return out->root >= 0;
+}
+
+static void add(const cel__relay *relay, int64_t peer, cel__transfers *out) {
+  cel__transfer t = {.order = out->n,
+                     .peer = peer,
+                     .buffer = relay->buffer,
+                     .box = relay->box};
+  cel_vec_push(out, t);
+}
+
+/* The one at the first of some places sends to the second, and to the first of
+ * the later half of the others. */
+static int64_t half_of(int64_t first, int64_t end) {
+  return first + 1 + (end - first) / 2;
+}
+
+void cel__relay_side(const cel__own *own, const cel__relay *relay,
+                     cel__transfers *receives, cel__transfers *sends) {
+  tree t = tree_of(own, relay);
+  int64_t me = place_of(&t, relay, own->me), above = -1, first = 0, end = t.n;
+  cel_vec_clear(receives);
+  cel_vec_clear(sends);
+  if (me < 0) return;
+  while (first != me) {
+    int64_t half = half_of(first, end);
+    above = first;
+    if (me < half) end = half;
+    first = me < half ? first + 1 : half;
+  }
+  int64_t half = half_of(me, end);
+  if (above >= 0) add(relay, rank_at(&t, relay, above), receives);
+  if (half < end) add(relay, rank_at(&t, relay, half), sends);
+  if (me + 1 < half && me + 1 < end)
+    add(relay, rank_at(&t, relay, me + 1), sends);
+}
