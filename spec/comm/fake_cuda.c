@@ -326,6 +326,15 @@ static CUresult error_text(CUresult code, const char **text) {
   return CUDA_SUCCESS;
 }
 
+void fake_cuda_devices(cel_cuda *cuda, int32_t devices) {
+  cuda->devices = devices;
+  for (int32_t d = 1; d < devices; ++d) {
+    cuda->device[d] = cuda->device[0];
+    cuda->device[d].device = d;
+    cuda->device[d].ordinal = d;
+  }
+}
+
 void fake_cuda_break(int64_t copies) {
   copies_left = copies;
 }

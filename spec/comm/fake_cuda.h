@@ -13,6 +13,8 @@
 
 /* One device; never freed. Thread: main. */
 const cel_cuda *fake_cuda(uint64_t seed);
+/* So many of it; they are all alike. */
+void fake_cuda_devices(cel_cuda *cuda, int32_t devices);
 /* From the next copy but `copies` on, all that is put on a stream fails. */
 void fake_cuda_break(int64_t copies);
 /* Something else on a stream; called again and again until it is done. */

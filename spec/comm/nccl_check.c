@@ -311,12 +311,7 @@ static void share(cel_transport *t, const cel_cuda *cuda, const settings *set) {
 static const cel_cuda *fake_gpus(const cel_transport *t, const settings *set) {
   static cel_cuda cuda;
   cuda = *fake_cuda(set->seed + (uint64_t)t->rank);
-  cuda.devices = set->devices;
-  for (int32_t d = 1; d < set->devices; ++d) {
-    cuda.device[d] = cuda.device[0];
-    cuda.device[d].device = d;
-    cuda.device[d].ordinal = d;
-  }
+  fake_cuda_devices(&cuda, set->devices);
   return &cuda;
 }
 

@@ -29,6 +29,14 @@ static void come_near(rank *r) {
   r->transport->direct_bytes = p->direct_bytes;
 }
 
+/* Whether what all exchange goes by the fake of NCCL, between simulated
+ * devices. */
+static bool is_fake(const program *p, const cel_transport *t) {
+  enum { MOST_MEMBERS = 16 };
+  return !p->cuda && p->joint.devices > 0 && t->ranks > 1 &&
+         t->ranks * p->devices <= MOST_MEMBERS;
+}
+
 /* Between GPUs what all exchange goes by NCCL, where there is one for each. */
 static void join(rank *r) {
   char why[256];
@@ -41,9 +49,14 @@ static void join(rank *r) {
 static void start(rank *r, const program *p, cel_transport *t) {
   *r = (rank){.program = p, .index = (int)t->rank, .transport = t};
   cel_park_init(&r->park);
-  rank_backend(r);
-  come_near(r);
-  join(r);
+  if (is_fake(p, t)) {
+    rank_simulated(r);
+    rank_fake_gpus(r);
+  } else {
+    rank_backend(r);
+    come_near(r);
+    join(r);
+  }
   cel_host_config host = {
       .lanes = 2, .park = &r->park, .transport = r->transport};
   r->host = cel_host_lanes_create(&host);

@@ -379,6 +379,10 @@ bool audit_clean(const rank *r, char *text, size_t size);
 /* Creates the backend of a rank with threads. */
 void rank_backend(rank *r);
 /* Creates the engine over what is there already. */
+/* Devices that are simulated, which carry out all that is put on streams. */
+void rank_simulated(rank *r);
+/* fake_gpus.c: what they exchange goes by a fake of NCCL. All ranks. */
+void rank_fake_gpus(rank *r);
 void rank_start(rank *r, bool threads);
 /* Submits step pc, nothing else. False and a text when it went wrong. */
 bool rank_submit(rank *r, char *text, size_t size);

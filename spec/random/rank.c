@@ -457,6 +457,16 @@ void rank_backend(rank *r) {
   }
 }
 
+void rank_simulated(rank *r) {
+  const program *p = r->program;
+  cel_backend_config config = {.devices = p->devices,
+                               .park = &r->park,
+                               .seed = p->seed * 16 + (uint64_t)r->index,
+                               .chains = true,
+                               .own_memory = p->own_memory};
+  must(cel_backend_simulated(&config, &r->backend));
+}
+
 void rank_start(rank *r, bool threads) {
   const program *p = r->program;
   cel_engine_config config = {.transport = r->transport,
