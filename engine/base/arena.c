@@ -4,12 +4,12 @@
 
 #include "base/status.h"
 
-enum { FIRST_BLOCK = 4096, LARGEST_STEP = 32 << 10, ALIGN = 16 };
+enum { FIRST_BLOCK = 4096, LARGEST_STEP = 32 << 10 };
 
 struct cel_arena_block {
   cel_arena_block *next; /* in order of use */
   size_t size;           /* of data */
-  _Alignas(ALIGN) unsigned char data[];
+  _Alignas(CEL_ARENA_ALIGN) unsigned char data[];
 };
 
 void cel_arena_init(cel_arena *arena) {
@@ -26,9 +26,14 @@ void cel_arena_release(cel_arena *arena) {
   cel_arena_init(arena);
 }
 
+static void go_on_in(cel_arena *arena, cel_arena_block *block) {
+  arena->current = block;
+  arena->at = block->data;
+  arena->end = block->data + block->size;
+}
+
 void cel_arena_clear(cel_arena *arena) {
-  arena->current = arena->blocks;
-  arena->used = 0;
+  if (arena->blocks != NULL) go_on_in(arena, arena->blocks);
 }
 
 static cel_arena_block *make_block(const cel_arena_block *before, size_t need) {
@@ -43,25 +48,17 @@ static cel_arena_block *make_block(const cel_arena_block *before, size_t need) {
 
 /* Goes on in the next block, if there is one from before, and it is large
  * enough; else in a new one before that. */
-static void next_block(cel_arena *arena, size_t need) {
+void *cel__arena_more(cel_arena *arena, size_t size) {
   cel_arena_block *current = arena->current;
   cel_arena_block **next = current != NULL ? &current->next : &arena->blocks;
-  if (*next == NULL || (*next)->size < need) {
-    cel_arena_block *block = make_block(current, need);
+  if (*next == NULL || (*next)->size < size) {
+    cel_arena_block *block = make_block(current, size);
     block->next = *next;
     *next = block;
   }
-  arena->current = *next;
-  arena->used = 0;
-}
-
-void *cel_arena_alloc(cel_arena *arena, size_t size) {
-  size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
-  if (arena->current == NULL || arena->current->size - arena->used < size)
-    next_block(arena, size);
-  void *piece = arena->current->data + arena->used;
-  arena->used += size;
-  return piece;
+  go_on_in(arena, *next);
+  arena->at += size;
+  return arena->current->data;
 }
 
 void *cel_arena_copy(cel_arena *arena, const void *data, size_t size) {

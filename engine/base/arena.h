@@ -15,12 +15,14 @@
 #include <stdint.h>
 #endif
 
+enum { CEL_ARENA_ALIGN = 16 };
+
 typedef struct cel_arena_block cel_arena_block;
 
 typedef struct cel_arena {
   cel_arena_block *blocks;  /* all, in order of use */
   cel_arena_block *current; /* those after it are free */
-  size_t used;              /* bytes used of it */
+  unsigned char *at, *end;  /* what is left of it */
 } cel_arena;
 
 /* An empty arena; the holder owns it and calls release. Thread: any. */
@@ -29,8 +31,20 @@ void cel_arena_init(cel_arena *arena);
 void cel_arena_release(cel_arena *arena);
 /* Forgets every piece and keeps the blocks for reuse. */
 void cel_arena_clear(cel_arena *arena);
+/* cel_arena_alloc where the present block is full; `size` is aligned. */
+void *cel__arena_more(cel_arena *arena, size_t size);
+#ifndef CEL_CDEF
 /* `size` bytes, uninitialised; never null. Owned by the arena. */
-void *cel_arena_alloc(cel_arena *arena, size_t size);
+static inline void *cel_arena_alloc(cel_arena *arena, size_t size) {
+  size_t aligned =
+      (size + CEL_ARENA_ALIGN - 1) & ~(size_t)(CEL_ARENA_ALIGN - 1);
+  if ((size_t)(arena->end - arena->at) < aligned || arena->at == NULL)
+    return cel__arena_more(arena, aligned);
+  void *piece = arena->at;
+  arena->at += aligned;
+  return piece;
+}
+#endif
 /* A copy of `size` bytes at `data`. */
 void *cel_arena_copy(cel_arena *arena, const void *data, size_t size);
 /* Bytes held from the system. */

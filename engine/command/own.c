@@ -330,15 +330,31 @@ static bool is_not_between_devices(const cel__own *own,
              limits->packed_most / size;
 }
 
+static cel__choice choose(cel__own *own, uint32_t version, uint32_t rep,
+                          bool tiles, const cel_box *box, uint64_t size) {
+  struct cel__chosen *slot = &own->chosen[(version ^ rep) % CEL__CHOSEN];
+  if (slot->version != version || slot->rep != rep || slot->tiles != tiles ||
+      slot->size != size || !cel_box_equal(&slot->box, box))
+    *slot =
+        (struct cel__chosen){version,
+                             rep,
+                             tiles,
+                             size,
+                             *box,
+                             cel__pattern_choose(own, version_at(own, version),
+                                                 rep, tiles, box, size)};
+  return slot->choice;
+}
+
 /* Whether all exchange `box` together, which is noted then. A read that meets
  * many entries would make a collective of each, where messages take all of them
  * along. */
-static bool exchange(cel__own *own, const cel__version *v, uint32_t rep,
-                     bool tiles, const cel_box *box, const cel_buffer *buffer,
+static bool exchange(cel__own *own, uint32_t version, uint32_t rep, bool tiles,
+                     const cel_box *box, const cel_buffer *buffer,
                      cel__traffic *traffic) {
   if (!own->collectives || own->entries.n > ENTRIES_AT_ONCE) return false;
   cel__choice choice =
-      cel__pattern_choose(own, v, rep, tiles, box, buffer->element_size);
+      choose(own, version, rep, tiles, box, buffer->element_size);
   if (choice.pattern == CEL_PATTERN_NONE ||
       is_not_between_devices(own, &choice, tiles, box, buffer))
     return false;
@@ -369,7 +385,7 @@ static void read_entry(cel__own *own, const cel_map_entry *x, uint32_t rep,
   const cel__version *v = version_at(own, version);
   cel_box box;
   cel_box_intersect(&x->box, hull, &box);
-  if (!exchange(own, v, rep, tiles, &box, buffer, traffic) &&
+  if (!exchange(own, version, rep, tiles, &box, buffer, traffic) &&
       !relay(own, v, rep, &box, buffer, traffic)) {
     send(own, v, rep, &box, buffer, &traffic->sends);
     receive(own, v, rep, &box, buffer, &traffic->receives);
@@ -492,6 +508,7 @@ void cel__own_sweep(cel__own *own) {
   cel__interner_sweep(&own->versions, drop);
   cel__reps_sweep(&own->reps);
   memset(own->joins, 0, CEL__JOINS * sizeof *own->joins);
+  memset(own->chosen, 0, sizeof own->chosen);
   uint32_t held = own->versions.count + own->reps.in.count;
   own->sweep_at = own->sweep_least == 0 ? 0 : own->sweep_least + 2 * held;
   own->sweep_at_bytes = 2 * own->reps.bytes + SWEEP_LEAST_BYTES;

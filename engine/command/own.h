@@ -92,7 +92,7 @@ typedef struct cel__traffic {
 void cel__traffic_clear(cel__traffic *traffic);
 void cel__traffic_release(cel__traffic *traffic);
 
-enum { CEL__JOINS = 256 };
+enum { CEL__JOINS = 256, CEL__CHOSEN = 8 };
 
 typedef struct cel__own {
   int64_t me, ranks;
@@ -108,6 +108,14 @@ typedef struct cel__own {
     uint32_t version, rep, result;
   } * joins;
   uint32_t join_slots;
+  /* What was found of reads of an entry, for loops; direct-mapped. */
+  struct cel__chosen {
+    uint32_t version, rep;
+    bool tiles;
+    uint64_t size; /* of an element */
+    cel_box box;
+    cel__choice choice;
+  } chosen[CEL__CHOSEN];
   uint32_t sweep_least, sweep_at; /* versions and representations held */
   uint64_t sweep_at_bytes;        /* of representations */
   cel_map_entries entries;        /* scratch, as all below */

@@ -402,8 +402,11 @@ void cel_map_change(cel_map *map, const cel_box *asked,
     cel_map_query(map, box, &map->hits);
     for (uint32_t i = 0; i < map->hits.n; ++i) {
       const cel_map_entry *hit = &map->hits.at[i];
-      cel_map_update(map, &hit->box, fn(hit->value, context));
+      cel_tree_place place = cel__tree_find(&map->tree, hit->box.min, NULL);
+      cel_assert(within(&hit->box, &place.leaf->box[place.i]));
+      overwrite_part(map, place, &hit->box, fn(hit->value, context));
     }
+    keep_tidy(map);
   }
 }
 

@@ -343,32 +343,21 @@ void cel__tree_extract(cel_tree *tree, const cel_box *box,
 
 /* --------------------------------------------------------------- looking */
 
-/* The last entry that begins at or before the point in the leaf's order is
- * mostly the one, so from the end. */
-static inline cel_tree_place find_in_leaf(cel_tree_node *leaf,
-                                          const int64_t point[3]) {
-  for (uint32_t i = leaf->n; i-- > 0;)
-    if (leaf->box[i].min[0] <= point[0] && cel__box_holds(&leaf->box[i], point))
-      return (cel_tree_place){leaf, i};
-  return (cel_tree_place){0};
-}
-
 static cel_tree_place find(cel_tree_node *node, const int64_t point[3]) {
   for (uint32_t i = 0; i < node->n; ++i) {
     if (!cel__box_holds(&node->box[i], point)) continue;
     cel_tree_node *child = node->child[i];
     cel_tree_place found =
-        child->height == 0 ? find_in_leaf(child, point) : find(child, point);
+        child->height == 0 ? cel__leaf_find(child, point) : find(child, point);
     if (found.leaf) return found;
   }
   return (cel_tree_place){0};
 }
 
-cel_tree_place cel__tree_find(const cel_tree *tree, const int64_t point[3],
-                              cel_tree_node *near) {
-  if (tree->root->height == 0) return find_in_leaf(tree->root, point);
+cel_tree_place cel__tree_descend(const cel_tree *tree, const int64_t point[3],
+                                 cel_tree_node *near) {
   if (near) {
-    cel_tree_place found = find_in_leaf(near, point);
+    cel_tree_place found = cel__leaf_find(near, point);
     if (found.leaf) return found;
   }
   return find(tree->root, point);

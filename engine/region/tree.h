@@ -54,6 +54,16 @@ static inline bool cel__box_holds(const cel_box *b, const int64_t p[3]) {
              (uint64_t)b->max[2] - (uint64_t)b->min[2];
 }
 
+/* The last entry that begins at or before the point in the leaf's order is
+ * mostly the one, so from the end. */
+static inline cel_tree_place cel__leaf_find(cel_tree_node *leaf,
+                                            const int64_t point[3]) {
+  for (uint32_t i = leaf->n; i-- > 0;)
+    if (leaf->box[i].min[0] <= point[0] && cel__box_holds(&leaf->box[i], point))
+      return (cel_tree_place){leaf, i};
+  return (cel_tree_place){0};
+}
+
 /* As cel_box_meets, of boxes that are not empty. */
 static inline bool cel__boxes_meet(const cel_box *a, const cel_box *b) {
   for (int d = 0; d < CEL_DIMS; ++d)
@@ -76,10 +86,17 @@ void cel__tree_insert(cel_tree *tree, const cel_box *box, uint64_t value);
 /* Takes out the entries that meet `box` and appends them, whole. */
 void cel__tree_extract(cel_tree *tree, const cel_box *box,
                        cel_map_entries *out);
+/* cel__tree_find where the root is no leaf. */
+cel_tree_place cel__tree_descend(const cel_tree *tree, const int64_t point[3],
+                                 cel_tree_node *near);
 /* The entry that holds `point`; looks into the leaf `near` first unless it is
  * null. */
-cel_tree_place cel__tree_find(const cel_tree *tree, const int64_t point[3],
-                              cel_tree_node *near);
+static inline cel_tree_place cel__tree_find(const cel_tree *tree,
+                                            const int64_t point[3],
+                                            cel_tree_node *near) {
+  if (tree->root->height == 0) return cel__leaf_find(tree->root, point);
+  return cel__tree_descend(tree, point, near);
+}
 /* Makes `n` <= 7 entries of one, in its place; their union is the old box. */
 void cel__tree_divide(cel_tree *tree, cel_tree_place at,
                       const cel_map_entry *parts, uint32_t n);

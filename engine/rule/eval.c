@@ -108,9 +108,42 @@ static cel_rule_fault look_up(const cel_rule_use *use, const cel_box *chunk,
   return CEL_RULE_FINE;
 }
 
+/* Box 0 of a plain rule, raw, for a chunk that is not empty; false where a
+ * number is out of bounds. */
+static bool eval_plain(const cel_rule_use *use, const cel_box *chunk,
+                       cel_box *out) {
+  const cel_rule_desc *desc = &use->rule->desc;
+  cel_box r = cel_box_sized(1, 1, 1);
+  for (int j = 0; j < desc->buffer_dims; ++j) {
+    int d = use->rule->follows[j];
+    if (d < 0) {
+      for (int upper = 0; upper < 2; ++upper)
+        if (cel__program_eval(use, desc->code + desc->start[0][j][upper],
+                              desc->length[0][j][upper], chunk,
+                              upper ? &r.max[j] : &r.min[j]) != CEL_RULE_FINE)
+          return false;
+      continue;
+    }
+    if (chunk->min[d] < -CEL_RULE_LIMIT || chunk->max[d] > CEL_RULE_LIMIT)
+      return false;
+    r.min[j] = chunk->min[d];
+    r.max[j] = chunk->max[d];
+  }
+  *out = r;
+  return true;
+}
+
 cel_rule_fault cel__rule_eval(const cel_rule_use *use, const cel_box *chunk,
                               cel_region *out) {
   if (use->rule->listing != NULL) return look_up(use, chunk, out);
+  cel_box box;
+  if (use->rule->plain && !cel_box_is_empty(chunk) &&
+      eval_plain(use, chunk, &box) &&
+      (use->rule->desc.clamp[0] || cel_box_covers(&use->extent, &box))) {
+    cel_box_intersect(&box, &use->extent, &box);
+    cel_region_assign(out, &box, 1);
+    return CEL_RULE_FINE;
+  }
   cel_box boxes[CEL_RULE_BOXES], raw;
   int n = use->rule->desc.boxes;
   for (int b = 0; b < n; ++b) {
