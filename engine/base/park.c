@@ -9,16 +9,17 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SPIN_NS = 20000, SPIN_CORES = 4, LINGER_NS = 100000, LINGER_CORES = 16 };
+enum { SPIN_NS = 20000, SPIN_CORES = 4, LINGER_NS = 100000, LINGER_CORES = 4 };
 
 void cel_park_init(cel_park *park) {
   atomic_init(&park->news, 0);
   atomic_init(&park->asleep, 0);
-  park->spin_ns = SPIN_NS;
+  atomic_init(&park->usual_ns, 0);
+  park->lingers = false;
 }
 
-void cel_park_linger(cel_park *park) {
-  if (cel_park_cores() >= LINGER_CORES) park->spin_ns = LINGER_NS;
+void cel_park_linger(cel_park *park, int32_t processes) {
+  park->lingers = cel_park_share(processes) >= LINGER_CORES;
 }
 
 uint32_t cel_park_look(const cel_park *park) {
@@ -51,6 +52,12 @@ int32_t cel_park_cores(void) {
   return n;
 }
 
+int32_t cel_park_share(int32_t processes) {
+  int32_t cores = cel_park_cores();
+  bool bound = cores < (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
+  return bound || processes < 1 ? cores : cores / processes;
+}
+
 bool cel_park_crowded(void) {
   return cel_park_cores() < SPIN_CORES;
 }
@@ -60,9 +67,9 @@ void cel_park_defer(void) {
   if (cel_park_crowded()) sched_setscheduler(0, SCHED_BATCH, &none);
 }
 
-static bool spin(const cel_park *park, uint32_t seen) {
-  if (cel_park_crowded()) return cel_park_look(park) != seen;
-  for (int64_t end = now_ns() + park->spin_ns; now_ns() < end;) {
+/* Whether there was a wake before `end`. */
+static bool spin(const cel_park *park, uint32_t seen, int64_t end) {
+  while (now_ns() < end) {
     for (int i = 0; i < 64; ++i) {
       if (cel_park_look(park) != seen) return true;
       pause_cpu();
@@ -71,8 +78,7 @@ static bool spin(const cel_park *park, uint32_t seen) {
   return false;
 }
 
-void cel_park_wait(cel_park *park, uint32_t seen, uint32_t timeout_us) {
-  if (timeout_us == 0 || spin(park, seen)) return;
+static void sleep_on(cel_park *park, uint32_t seen, uint32_t timeout_us) {
   struct timespec limit = {timeout_us / 1000000,
                            (long)(timeout_us % 1000000) * 1000};
   /* Sequentially consistent with wake: either it sees a sleeper or this one
@@ -83,6 +89,31 @@ void cel_park_wait(cel_park *park, uint32_t seen, uint32_t timeout_us) {
   if (atomic_load(&park->news) != seen) return;
   syscall(SYS_futex, &park->asleep, FUTEX_WAIT_PRIVATE, 1,
           timeout_us == UINT32_MAX ? NULL : &limit, NULL, 0);
+}
+
+/* One long wait ends lingering, and two or three short ones bring it back. */
+static void learn(cel_park *park, int64_t took) {
+  int64_t old = atomic_load_explicit(&park->usual_ns, memory_order_relaxed);
+  if (took > 4 * LINGER_NS) took = 4 * LINGER_NS;
+  atomic_store_explicit(&park->usual_ns, (int32_t)(old + (took - old) / 4),
+                        memory_order_relaxed);
+}
+
+void cel_park_wait(cel_park *park, uint32_t seen, uint32_t timeout_us) {
+  if (timeout_us == 0 || cel_park_look(park) != seen) return;
+  if (cel_park_crowded()) {
+    sleep_on(park, seen, timeout_us);
+    return;
+  }
+  bool naps = timeout_us < LINGER_NS / 1000;
+  bool learns = park->lingers && !naps;
+  bool lingers =
+      learns &&
+      atomic_load_explicit(&park->usual_ns, memory_order_relaxed) < LINGER_NS;
+  int64_t begin = now_ns();
+  if (!spin(park, seen, begin + (lingers ? LINGER_NS : SPIN_NS)))
+    sleep_on(park, seen, timeout_us);
+  if (learns) learn(park, now_ns() - begin);
 }
 
 void cel_park_wake(cel_park *park) {

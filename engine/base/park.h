@@ -20,19 +20,24 @@ typedef struct cel_park cel_park;
 
 struct cel_park {
   _Atomic(uint32_t) news;
-  _Atomic(uint32_t) asleep; /* a futex: some waiter may be, and nobody wakes it
-                               yet */
-  uint32_t spin_ns;         /* before a waiter sleeps; set before any waits */
+  _Atomic(uint32_t) asleep;  /* a futex: some waiter may be, and nobody wakes it
+                                yet */
+  _Atomic(int32_t) usual_ns; /* that a wait takes; where it lingers */
+  bool lingers;              /* set before any waits */
 };
 
 void cel_park_init(cel_park *park);
-/* Waiters spin for 100 us where there are many cores: for the few threads that
- * hand each task on, whom to wake takes longer than the task. Before any waits.
- */
-void cel_park_linger(cel_park *park);
+/* Waiters spin for 100 us as long as waits take less than that: for the few
+ * threads that hand each task on, whom to wake takes longer than a short task.
+ * Only where each of so many processes of this host has cores for them. Before
+ * any waits. */
+void cel_park_linger(cel_park *park, int32_t processes);
 /* Cores that this process may run on: a launcher may have bound it to few, as
  * mpirun binds two ranks to one each. Thread: any. */
 int32_t cel_park_cores(void);
+/* Cores for each of so many processes of this host: its own, where it is bound
+ * to some; else all share all. Thread: any. */
+int32_t cel_park_share(int32_t processes);
 /* Cores are so few that the threads of an engine share them. Thread: any. */
 bool cel_park_crowded(void);
 /* Where cores are few, the calling thread is from now on one that is woken for

@@ -164,7 +164,8 @@ static void *lane_main(void *argument) {
 static void init_lane(cel_host_lanes *lanes, lane *l, uint32_t group) {
   *l = (lane){.lanes = lanes, .group = group};
   cel_park_init(&l->news);
-  cel_park_linger(&l->news);
+  const cel_transport *t = lanes->config.transport;
+  cel_park_linger(&l->news, t != NULL ? t->local_ranks : 1);
 }
 
 static lane *lane_of_group(cel_host_lanes *lanes, uint32_t group) {

@@ -493,9 +493,10 @@ cel_status cel_engine_create(const cel_engine_config *config,
   if (e->config.horizons_ahead <= 0) e->config.horizons_ahead = HORIZONS_AHEAD;
   cel_park_init(&e->park);
   cel_park_init(&e->scheduler_park);
-  cel_park_linger(&e->park);
-  cel_park_linger(&e->scheduler_park);
-  if (config->park != NULL) cel_park_linger(config->park);
+  int32_t ranks = config->transport->local_ranks;
+  cel_park_linger(&e->park, ranks);
+  cel_park_linger(&e->scheduler_park, ranks);
+  if (config->park != NULL) cel_park_linger(config->park, ranks);
   pthread_mutex_init(&e->lock, NULL);
   cel__divergence_init(&e->divergence, config->transport, config->backend,
                        heard_failure, e);
