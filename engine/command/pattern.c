@@ -143,7 +143,8 @@ static cel_pattern match_root(const cel__own *own, const cel__rep *read,
   return CEL_PATTERN_SCATTER;
 }
 
-/* Each has a part. Where few have one that all read, each would send it to all:
+/* Each has a part. Where few have one that all read, each would send it to all,
+ * and where few read all of which each has a part, each would get it from all:
  * that is worth a collective, other things are not then. */
 static cel_pattern match_parts(const cel__own *own, const cel__rep *read,
                                const cel_box *box, cel__choice *out) {
@@ -153,9 +154,11 @@ static cel_pattern match_parts(const cel__own *own, const cel__rep *read,
     out->root = root;
     return many ? CEL_PATTERN_GATHER : CEL_PATTERN_NONE;
   }
-  if (!many && !cel__rep_is_full(read)) return CEL_PATTERN_NONE;
-  if (!concerns_many(own, out->read, box)) return CEL_PATTERN_NONE;
-  if (cel__rep_is_full(read)) {
+  bool full = cel__rep_is_full(read);
+  bool read_by_many = concerns_many(own, out->read, box);
+  if (full ? !many && !read_by_many : !many || !read_by_many)
+    return CEL_PATTERN_NONE;
+  if (full) {
     out->pairs = cel__rep_ranks(read) < own->ranks;
     return CEL_PATTERN_ALL_GATHER;
   }
@@ -227,12 +230,13 @@ static int64_t most_counted(const cel__own *own, const cel__choice *choice,
  * nothing if it is small. */
 static bool is_for_broadcast(const cel__own *own, const cel__version *v,
                              uint64_t bytes, cel__choice *choice) {
-  if (bytes <= own->small) return true;
+  int64_t readers = cel__rep_ranks(cel__rep_at(&own->reps, choice->read));
+  bool passed = cel__relay_may(own, v, choice->read);
+  if (bytes <= own->small && (2 * readers >= own->ranks || !passed))
+    return true;
   choice->pairs = choice->some;
   choice->some = false;
-  return cel__rep_ranks(cel__rep_at(&own->reps, choice->read)) >=
-             own->relay_least &&
-         !cel__relay_may(own, v, choice->read);
+  return readers >= own->relay_least && !passed;
 }
 
 /* Whether a collective pays for what any two ranks exchange: one saves what

@@ -23,8 +23,8 @@
  * have; three ranks, the same ones everywhere, are asked what they lack (of a
  * gather the one that gets all), and unless that is half of what they would get
  * it goes by messages. So does what concerns less than half of the ranks, but
- * for what few have and all read, and for what concerns 64 ranks and a 64th of
- * them.
+ * for what few have and all read, what all have and few read all of, and what
+ * concerns 64 ranks and a 64th of them.
  *
  * What cuts both functions alike divides the ranks into groups, and each of
  * them does that for itself: rows or columns of a grid of ranks. Groups have no

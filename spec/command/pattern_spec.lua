@@ -456,13 +456,21 @@ describe("collective patterns", function()
     for k, place in pairs { [0] = "0:16", "0:16", "0:16", "0:0" } do
       assert.equal(place, ranks.box_text(r:of(k, "collective", three)[1].raw.exchange.place, 1))
     end
-    -- Less than half of the ranks: messages.
+    -- Less than half of the ranks, who would get something from each.
     local many = new(5)
     local x = many:buffer({ 20 })
     write(many, x, 20)
     local few = many:submit({ range = { 2 }, { x, "read", program.all(1) } })
-    assert.same({}, exchanges(many, 0, few))
-    assert.equal(2, #many:messages(3, "push", few))
+    silent(many, few)
+    assert.same({ "all_gather 0@0:20" }, exchanges(many, 0, few))
+    assert.same({ 4, 4, 0, 0, 0 }, given(many, 3, few))
+    -- Less than half, of what less than half have: messages.
+    local m = new(7)
+    x = m:buffer({ 14 })
+    write(m, x, 14)
+    few = m:submit({ range = { 3 }, { x, "read", { { { 0, 5 } } } } })
+    assert.same({}, exchanges(m, 0, few))
+    assert.equal(2, #m:messages(2, "push", few))
   end)
 
   it("concern many ranks of still more", function()
