@@ -9,7 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SPIN_NS = 20000, SPIN_CORES = 4, LINGER_NS = 100000, LINGER_CORES = 4 };
+enum {
+  SPIN_NS = 20000,
+  SPIN_CORES = 4,
+  LINGER_NS = 100000,
+  LINGER_CORES = 4,
+  LONG_NS = 4 * LINGER_NS
+};
 
 void cel_park_init(cel_park *park) {
   atomic_init(&park->news, 0);
@@ -94,7 +100,7 @@ static void sleep_on(cel_park *park, uint32_t seen, uint32_t timeout_us) {
 /* One long wait ends lingering, and two or three short ones bring it back. */
 static void learn(cel_park *park, int64_t took) {
   int64_t old = atomic_load_explicit(&park->usual_ns, memory_order_relaxed);
-  if (took > 4 * LINGER_NS) took = 4 * LINGER_NS;
+  if (took > LONG_NS) took = LONG_NS;
   atomic_store_explicit(&park->usual_ns, (int32_t)(old + (took - old) / 4),
                         memory_order_relaxed);
 }
