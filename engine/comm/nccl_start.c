@@ -10,7 +10,7 @@ enum {
   WHY = 160,
   UUID = 16,
   PATIENCE_S = 60, /* for a peer that failed and cannot say so yet */
-  MOST_PAIRS = 64  /* members that are all connected to each other */
+  MOST_PAIRS = 32  /* members that are all connected to each other */
 };
 
 /* Where messages go from GPU to GPU between all ranks, they are faster with
