@@ -151,6 +151,7 @@ describe("Tab", function()
     tab("whi", "le")
     tab("q:", choices("drain ", "fence ", "hint  ", "submit", "wait"))
     tab("u.", choices("dims   ", "extents", "name   ", "size   ", "type"))
+    tab("s.", "\n" .. choices("dims", "max ", "min ", "name", "size", "type"))
     assert.equal(0, t:close())
   end)
 

@@ -57,7 +57,10 @@ local function names_in(value, separator)
   elseif separator == ":" then
     for key in each(class.methods) do set[key] = "function" end
   else
-    for _, one in ipairs(class.fields) do set[one.name:gsub("%?$", "")] = "field" end
+    for _, one in ipairs(class.fields) do
+      local name = one.name:gsub("%?$", "")
+      if is_name(name) then set[name] = "field" end -- not "[integer]"
+    end
   end
   return set
 end
