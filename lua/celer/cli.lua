@@ -6,10 +6,13 @@ local settings = require "celer.settings"
 
 local M = {}
 
--- Ends with a message about how celer was called; printed by rank 0 alone.
-local function usage(message)
+-- Ends with a message about how celer was called. Rank 0 prints it; another rank
+-- may be the only one that was called so, and raises it, unless it is `shared`.
+local function usage(message, shared)
   if core.rank() == 0 then
     io.stderr:write("celer: ", message, "\n")
+  elseif not shared then
+    error(message, 0)
   end
   return 2
 end
@@ -217,16 +220,23 @@ local function run(path, arguments, resolved, text)
   return settings.check and checking.guard(all) or all()
 end
 
--- Why there is no GPU, where one was asked for; as rank 0 sees it. Where only
--- another rank lacks one, that rank says so when it starts.
+-- Why there is no GPU, where one was asked for: what rank 0 finds, which ends all
+-- ranks. Where only another rank lacks one, that rank says so when it starts. All
+-- ranks come here, whatever they were told: each may have options of its own.
 local function no_gpu(resolved)
   local _, list = settings.devices(resolved.devices)
-  if resolved["dry-run"] or resolved.backend ~= "cuda" and #list == 0 then return nil end
-  local gpus, why = core.gpu_count()
-  local first = core.broadcast(gpus == 0 and why or "")
-  if first == "" then return nil end
-  return ("%s asks for a GPU: %s"):format(resolved.backend and "--backend cuda"
-    or "--devices " .. resolved.devices, first)
+  local asks = resolved.backend == "cuda" or #list > 0
+  local found = ""
+  if resolved["dry-run"] then return nil end
+  if asks and core.rank() == 0 then
+    local gpus, why = core.gpu_count()
+    if gpus == 0 then
+      found = ("%s asks for a GPU: %s"):format(resolved.backend and "--backend cuda"
+        or "--devices " .. resolved.devices, why)
+    end
+  end
+  found = core.broadcast(found)
+  return found ~= "" and found or nil
 end
 
 local function write_gpu(ordinal)
@@ -318,8 +328,8 @@ local function script_of(words, options, text)
   return #words == 0 and ranks == 1 and not core.terminal() and "-" or nil
 end
 
--- What was asked for by options and environment; nil and a message for what is
--- wrong with that.
+-- What was asked for by options and environment; nil, a message for what is wrong
+-- with that, and whether all ranks have it.
 local function resolve(options)
   local drawing, fault
   if options.graph then drawing, fault = require("celer.graph").resolve(options) end
@@ -334,7 +344,7 @@ local function resolve(options)
   if not resolved then return nil, message end
   resolved.builds, resolved.drawing = options.build, drawing
   local lacking = no_gpu(resolved)
-  if lacking then return nil, lacking end
+  if lacking then return nil, lacking, true end
   return resolved
 end
 
@@ -356,8 +366,8 @@ function M.main(words)
     return require("celer.cache").run(options.action or "list", options.days)
   end
   if options.types then return require("celer.definitions").run() end
-  local resolved, message = resolve(options)
-  if not resolved then return usage(message) end
+  local resolved, message, shared = resolve(options)
+  if not resolved then return usage(message, shared) end
   local path = script_of(words, options, text)
   if not path and (options.run or options.check or options.build) then
     return usage(("which script? see celer %s --help"):format(words[1]))

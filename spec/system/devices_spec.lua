@@ -54,18 +54,35 @@ describe("by default the ranks of a host compute", function()
 end)
 
 describe("ranks that were started with options of their own", function()
-  it("compute together", function()
+  -- A rank for each list of options.
+  local function hello(...)
     local argv = { "mpirun", "--oversubscribe" }
-    for i, options in ipairs { { "--backend", "cpu", "--devices", 3 }, { "--no-collectives" },
-      { "--transfers", "staged" } } do
+    for i, options in ipairs { ... } do
       if i > 1 then argv[#argv + 1] = ":" end
       for _, word in ipairs { "-n", 1, celer.command(), "run" } do argv[#argv + 1] = word end
       for _, word in ipairs(options) do argv[#argv + 1] = word end
       argv[#argv + 1] = "examples/hello.lua"
     end
-    local r = celer.exec(argv)
+    return celer.exec(argv)
+  end
+
+  it("compute together", function()
+    local r = hello({ "--backend", "cpu", "--devices", 3 }, { "--no-collectives" },
+      { "--transfers", "staged" })
     assert.equal("", r.stderr)
     assert.equal("squares: 0 1 4 9 16 25 36 49 64 81\n", r.stdout)
+  end)
+
+  it("say which of them has a wrong one", function()
+    local r = hello({}, {}, { "--devices", "nine" })
+    assert.matches("^celer: rank 2: %-%-devices must be [^\n]*\n$", r.stderr)
+    assert.equal(1, r.status)
+  end)
+
+  it("say which of them lacks a GPU that it was to use", function()
+    local r = hello({}, { "--backend", "cuda" })
+    if r.status == 0 then return pending("there is a GPU here") end
+    assert.matches("^celer: rank 1: [^\n]*%-%-backend cuda asks for a GPU: [^\n]*\n$", r.stderr)
   end)
 end)
 
