@@ -188,7 +188,8 @@ static int to_message(lua_State *L) {
   if (!luaL_callmeta(L, 1, "__tostring")) lua_pushvalue(L, 1);
   const char *message = lua_tostring(L, -1);
   if (message == NULL)
-    message = lua_pushfstring(L, "the error is a %s", luaL_typename(L, 1));
+    message = lua_pushfstring(L, "the error is %s%s",
+                              lua_isnil(L, 1) ? "" : "a ", luaL_typename(L, 1));
   if (!has_place(message)) {
     push_user_place(L, 1);
     message = lua_pushfstring(L, "%s%s", lua_tostring(L, -1), message);

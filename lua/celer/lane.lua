@@ -9,6 +9,7 @@ local host_memory = require "celer.host_memory"
 local each = require("celer.tables").each
 local types = require "celer.types"
 local view = require "celer.view"
+local words = require "celer.words"
 
 local M = {}
 
@@ -182,12 +183,21 @@ end
 -- Those that functions made, by id; of the lane where these live.
 local objects = {}
 
+-- What was raised, in words; see to_message in embed/state.c.
+local function text_of(raised)
+  local kind, meta = type(raised), getmetatable(raised)
+  if kind == "table" and type(raised.message) == "string" then return raised.message end
+  if kind == "string" or (type(meta) == "table" and meta.__tostring) then
+    return tostring(raised)
+  end
+  return "the error is " .. words.a(raised)
+end
+
 -- Calls a function of the user's about an object, which a failure names.
 local function call_about(name, what, f, ...)
   local ok, result = pcall(f, ...)
   if ok then return result end
-  local text = type(result) == "table" and result.message or tostring(result)
-  error({ message = ("the %s of host object %s: %s"):format(what, name, text) }, 0)
+  error({ message = ("the %s of host object %s: %s"):format(what, name, text_of(result)) }, 0)
 end
 
 local function construct(blob, name)

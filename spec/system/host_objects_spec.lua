@@ -546,6 +546,10 @@ local o = celer.host_object(function() return {} end, { name = "movie",
   destructor = function() error("no more disk") end })
 q:submit(function(cg) cg:host_task(celer.once, function() end, cg:side_effect(o)) end)
 q:drain()]==], "case.lua:2: ", "the destructor of host object movie: ", "no more disk")
+    fails("by what is no text says what it was", [==[
+local o = celer.host_object(function() error { code = 3 } end, { name = "movie" })
+q:submit(function(cg) cg:host_task(celer.once, function() end, cg:side_effect(o)) end)
+q:drain()]==], "case.lua:3: the constructor of host object movie: the error is a table")
     fails("is not hidden by others", [==[
 local o = celer.host_object(function() return {} end, { name = "movie", scope = "cluster" })
 for i = 1, 5 do
