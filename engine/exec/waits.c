@@ -87,7 +87,33 @@ static void tell_box(const cel_buffer *buffer, const cel_box *box, writer *w) {
       buffer->dims > 0 ? " " : "", buffer->dims > 0 ? text : "");
 }
 
-static void tell_message(const cel_instr *instr, writer *w) {
+/* Of a task's effects, the first that orders it among ranks, or among those of
+ * this rank that exclude each other; null: there is none. */
+static const cel_object *object_of(const cel_task *task, cel_scope scope) {
+  for (uint32_t i = 0; i < task->effects; ++i)
+    if (task->effect[i].object->scope == scope &&
+        (scope == CEL_SCOPE_CLUSTER ||
+         task->effect[i].order != CEL_ORDER_SEQUENTIAL))
+      return task->effect[i].object;
+  return NULL;
+}
+
+static const char *name_of(const cel_object *object) {
+  return object->name != NULL ? object->name : "without a name";
+}
+
+/* What has no pieces tells that an object is the other one's now. */
+static void tell_turn(const cel_instr *instr, writer *w) {
+  const cel_object *object = object_of(instr->task, CEL_SCOPE_CLUSTER);
+  say(w,
+      instr->kind == CEL_INSTR_SEND
+          ? "rank %lld to hear that host object %s is free"
+          : "rank %lld to be done with host object %s",
+      (long long)instr->message.peer,
+      object != NULL ? name_of(object) : "of the cluster");
+}
+
+static void tell_pieces(const cel_instr *instr, writer *w) {
   char bytes[CEL_AMOUNT_TEXT];
   cel_amount_text(instr->message.bytes, bytes, sizeof bytes);
   say(w,
@@ -100,6 +126,13 @@ static void tell_message(const cel_instr *instr, writer *w) {
     tell_box(in->allocation->buffer, &in->box, w);
   }
   if (instr->message.pieces > PIECES) say(w, ", ...");
+}
+
+static void tell_message(const cel_instr *instr, writer *w) {
+  if (instr->message.pieces == 0)
+    tell_turn(instr, w);
+  else
+    tell_pieces(instr, w);
   say(w, "; for task");
   tell_task(instr, w);
 }
@@ -124,13 +157,29 @@ static void tell_copy(const cel_instr *instr, writer *w) {
   tell_task(instr, w);
 }
 
+static void tell_release(const cel_instr *instr, writer *w) {
+  const cel_object *object = instr->task->ended;
+  say(w, "the end of host object %s", name_of(object));
+  if (object->place.file != NULL)
+    say(w, " (%s:%d)", object->place.file, object->place.line);
+}
+
+static void tell_state(const cel_node *node, writer *w) {
+  const cel_instr *instr = node->instr;
+  const cel_object *object = instr->kind == CEL_INSTR_HOST
+                                 ? object_of(instr->task, CEL_SCOPE_RANK)
+                                 : NULL;
+  if (node->state == CEL_NODE_ISSUED)
+    say(w, ": it was begun, or is next in its lane");
+  else if (object != NULL)
+    say(w, ": others are at host object %s", name_of(object));
+  else
+    say(w, ": it is not begun");
+}
+
 static void tell_run(const cel_node *node, writer *w) {
   const cel_instr *instr = node->instr;
   char text[BOX_TEXT];
-  if (instr->kind == CEL_INSTR_RELEASE) {
-    say(w, "the end of a host object");
-    return;
-  }
   say(w, instr->kind == CEL_INSTR_KERNEL ? "task" : "host task");
   tell_task(instr, w);
   if (instr->task->dims > 0) {
@@ -139,9 +188,7 @@ static void tell_run(const cel_node *node, writer *w) {
   }
   if (instr->kind == CEL_INSTR_KERNEL && node->lane != CEL_NO_LANE)
     say(w, ", on device %d", instr->device);
-  say(w, node->state == CEL_NODE_ISSUED
-             ? ": it was begun, or is next in its lane"
-             : ": it is not begun");
+  tell_state(node, w);
 }
 
 static void tell_node(const cel_node *node, writer *w) {
@@ -154,8 +201,8 @@ static void tell_node(const cel_node *node, writer *w) {
   case CEL_INSTR_COPY:
   case CEL_INSTR_INIT: tell_copy(instr, w); break;
   case CEL_INSTR_KERNEL:
-  case CEL_INSTR_HOST:
-  case CEL_INSTR_RELEASE: tell_run(node, w); break;
+  case CEL_INSTR_HOST: tell_run(node, w); break;
+  case CEL_INSTR_RELEASE: tell_release(instr, w); break;
   default: say(w, "%s", cel_instr_name(instr->kind)); break;
   }
   say(w, "\n");

@@ -90,6 +90,54 @@ q:drain()
       .. "%d+ instructions? waits? for these.\n$", r.stderr)
   end)
 
+  -- Line 3 on. Who is at an object stays until the run has said what it waits for.
+  local objects = [==[
+local object = celer.host_object(KIND)
+local function task(name, range, f)
+  q:submit(function(cg)
+    cg:name(name)
+    cg:host_task(range, f, cg:side_effect(object, "exclusive"))
+  end)
+end
+task("holder", { 2 }, function(part)
+  local _ = part.min[0] == 0 and
+    os.execute("until grep -q '" .. said .. "; do sleep 0.1; done")
+end)
+task("other", celer.on_master, function() end)
+object:free()
+q:drain()
+]==]
+  local function say(kind, words, ranks)
+    local text = objects:gsub("KIND", kind):gsub("grep %-q '", "%0" .. words .. "' ")
+    local r = run(text, { "--watchdog", "1", ranks = ranks })
+    assert.equal(0, r.status, r.stderr)
+    return (r.stderr:gsub("[^%s(]+%.lua:", "x.lua:"))
+  end
+
+  it("names the host object that others are at", function()
+    assert.matches("\n  host task 'holder' (x.lua:7), chunk [0, 2): it was begun, or is next in "
+      .. "its lane\n  host task 'other' (x.lua:7): others are at host object lock\n",
+      say("'struct { int x; }', { name = 'lock' }", "nothing has moved"), 1, true)
+  end)
+
+  it("names the rank that a host object of the cluster is at", function()
+    assert.matches("rank 1: nothing has moved for 1 s (--watchdog); it waits for\n"
+      .. "  rank 0 to be done with host object file; for task 'holder' (x.lua:7)\n",
+      say("function() return 1 end, { name = 'file', scope = 'cluster' }", "rank 1: nothing", 2),
+      1, true)
+  end)
+
+  it("names the host object that does not end", function()
+    local made = "function() return 1 end, { name = 'log', destructor = function() "
+      .. "os.execute(\"until grep -q 'host object log' \" .. said .. \"; do sleep 0.1; done\") "
+      .. "end }"
+    local r = run("local o = celer.host_object(" .. made .. ")\nq:submit(function(cg)\n"
+      .. "cg:host_task(celer.once, function() end, cg:side_effect(o))\nend)\no:free()\nq:drain()",
+      { "--watchdog", "1" })
+    assert.equal(0, r.status, r.stderr)
+    assert.matches("\n  the end of host object log %(%S+%.lua:3%)\n", r.stderr)
+  end)
+
   it("says nothing of a script that computes by itself, nor when it is off", function()
     local lonely = [==[
 q:submit(function(cg) cg:host_task(celer.once, function() end) end)
