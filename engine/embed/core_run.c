@@ -220,8 +220,7 @@ static int run_wait(lua_State *L) {
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
   cel_place place = cel__check_place(L, 1);
   cel_advice_waited(cel__session_of(L), place);
-  uint64_t epoch = cel_engine_epoch(engine, place);
-  if (cel_engine_wait(engine, epoch, cel_interrupted) != CEL_E_OK ||
+  if (cel_engine_meet(engine, place, cel_interrupted) != CEL_E_OK ||
       cel_engine_mishap(engine) != CEL_E_OK)
     return cel__push_failure(L);
   lua_pushboolean(L, 1);

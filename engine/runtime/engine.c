@@ -140,7 +140,7 @@ void cel__engine_pass(cel_engine *engine, void *item) {
   }
   /* Either it is seen that the scheduler dozes, or that sees the item. */
   atomic_thread_fence(memory_order_seq_cst);
-  if (e->config.threads && !atomic_load(&e->dozes))
+  if (e->config.threads && !e->helps && !atomic_load(&e->dozes))
     cel_park_wake(&e->scheduler_park);
 }
 
@@ -347,6 +347,17 @@ cel_status cel_engine_wait(cel_engine *engine, uint64_t epoch,
   CEL_TRY(cel__engine_await(engine, is_reached, &epoch, interrupted));
   retire(engine);
   return CEL_E_OK;
+}
+
+cel_status cel_engine_meet(cel_engine *engine, cel_place place,
+                           bool (*interrupted)(void)) {
+  cel_engine *e = engine;
+  bool helps = cel__scheduler_lends(e);
+  e->helps = helps;
+  uint64_t epoch = cel_engine_epoch(e, place);
+  e->helps = false;
+  if (helps) cel__scheduler_help(e);
+  return cel_engine_wait(e, epoch, interrupted);
 }
 
 static bool is_settled(const cel_engine *engine, const void *context) {

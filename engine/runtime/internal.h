@@ -88,9 +88,11 @@ struct cel_engine {
   bool told_others;      /* executor, as is the next */
   cel_watchdog watchdog; /* control messages move nothing */
   cel_idle idle;
-  _Atomic(bool) awaits;  /* by main: it waits */
-  _Atomic(bool) hurries; /* by main: it waits, or is about to */
-  _Atomic(bool) dozes;   /* by the scheduler: it is woken for no more tasks */
+  _Atomic(bool) awaits;     /* by main: it waits */
+  bool helps;               /* main: it takes in what it pushes */
+  _Atomic(bool) scheduling; /* by scheduler or main: it holds `scheduler` */
+  _Atomic(bool) hurries;    /* by main: it waits, or is about to */
+  _Atomic(bool) dozes; /* by the scheduler: it is woken for no more tasks */
   /* By main, before it looks: it waits until fewer horizons are under way; the
    * executor looks when one is done. One of them sees the other's. */
   _Atomic(bool) awaits_turn;
@@ -120,6 +122,11 @@ void cel__scheduler_init(cel_engine *engine);
 void cel__scheduler_release(cel_engine *engine);
 /* Takes in one item; whether there was any. Thread: scheduler. */
 bool cel__scheduler_step(cel_engine *engine);
+/* Whether main may do the scheduler's work while it waits: on one core another
+ * thread would have to be given that for it, and back. */
+bool cel__scheduler_lends(const cel_engine *engine);
+/* Takes in all items. Thread: main, where it lends. */
+void cel__scheduler_help(cel_engine *engine);
 void *cel__scheduler_main(void *engine);
 
 /* Waits until `ready` or a failure; without threads it only looks. Thread:

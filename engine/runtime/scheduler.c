@@ -101,6 +101,49 @@ bool cel__scheduler_step(cel_engine *engine) {
   return true;
 }
 
+/* ---- whose work it is ---------------------------------------------------- */
+
+static bool begin(cel_engine *e) {
+  return !atomic_exchange_explicit(&e->scheduling, true, memory_order_acquire);
+}
+
+static void end(cel_engine *e) {
+  atomic_store_explicit(&e->scheduling, false, memory_order_release);
+}
+
+bool cel__scheduler_lends(const cel_engine *engine) {
+  const cel_engine_config *c = &engine->config;
+  return c->threads && c->timeline == NULL && !c->transport->dry &&
+         cel_park_cores() == 1;
+}
+
+/* What main has pushed is all that there is, so it leaves nothing that its
+ * thread would have to be woken for. */
+void cel__scheduler_help(cel_engine *engine) {
+  if (!begin(engine)) {
+    cel_park_wake(&engine->scheduler_park); /* it may have looked before */
+    return;
+  }
+  while (cel__scheduler_step(engine)) {
+  }
+  end(engine);
+  cel_park_wake(engine->config.park);
+}
+
+/* As cel__scheduler_step; false, too, where main does it. */
+static bool step(cel_engine *e) {
+  if (!begin(e)) return false;
+  bool more = cel__scheduler_step(e);
+  end(e);
+  return more;
+}
+
+static void flush(cel_engine *e) {
+  if (!begin(e)) return;
+  if (!cel__engine_failed(e)) take(e, &e->flush);
+  end(e);
+}
+
 /* On one core main has it, and submits more if it is let: what this thread does
  * is done just as soon at the end of that. Main wakes it when it waits. */
 static void doze(cel_engine *e) {
@@ -127,7 +170,7 @@ static void wait_for_task(cel_engine *e, uint32_t seen, bool *idle) {
     return;
   }
   *idle = true;
-  if (!cel__engine_failed(e)) take(e, &e->flush);
+  flush(e);
   cel_park_wake(e->config.park);
 }
 
@@ -139,7 +182,7 @@ void *cel__scheduler_main(void *engine) {
   for (;;) {
     uint32_t seen = cel_park_look(&e->scheduler_park);
     if (atomic_load(&e->stop)) return NULL;
-    if (cel__scheduler_step(e)) {
+    if (step(e)) {
       if (!crowded || ++steps % BATCH == 0 || cel_ring_empty(e->tasks))
         cel_park_wake(e->config.park);
       idle = false;

@@ -40,8 +40,7 @@ static void destroy_nothing(cel_work *work) {
 }
 
 static void epoch(run *r) {
-  uint64_t id = cel_engine_epoch(r->engine, (cel_place){0});
-  must(cel_engine_wait(r->engine, id, NULL));
+  must(cel_engine_meet(r->engine, (cel_place){0}, NULL));
 }
 
 static void task(run *r) {

@@ -98,7 +98,7 @@ static void forget(rank *r) {
   }
   for (int o = 0; o < MOST_OBJECTS; ++o)
     if (r->object[o] != NULL) object_end(r, o);
-  cel_engine_wait(r->engine, cel_engine_epoch(r->engine, (cel_place){0}), NULL);
+  cel_engine_meet(r->engine, (cel_place){0}, NULL);
   memset(r->own, 0, sizeof r->own);
   memset(r->ended, 0, sizeof r->ended);
   memset(r->late_object, 0, sizeof r->late_object);
