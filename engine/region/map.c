@@ -1,5 +1,6 @@
 #include "region/map.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,6 @@
 
 struct cel_map {
   cel_box extent;
-  cel_tree tree;
   cel_map_entries old;  /* scratch: entries taken out by an update */
   cel_map_entries made; /* scratch: entries whose neighbours are to be tried */
   cel_map_entries hits; /* scratch: entries to be changed */
@@ -17,6 +17,7 @@ struct cel_map {
   /* No entry has a value above the one of its parity. Trackers' values ascend
    * in two series, writers and readers: what is new has no partner. */
   uint64_t highest[2];
+  cel_tree tree;
 };
 
 /* Joining pairs can end in a pattern of many entries of one value. So a map
@@ -25,7 +26,8 @@ struct cel_map {
 enum { REGROUP_GROWTH = 2, REGROUP_LEAST = 128 };
 
 cel_map *cel_map_create(const cel_box *extent, uint64_t value) {
-  cel_map *map = cel_alloc_zero(sizeof *map);
+  cel_map *map = cel_alloc(sizeof *map);
+  memset(map, 0, offsetof(cel_map, tree));
   cel__tree_init(&map->tree);
   map->regroup_at = REGROUP_LEAST;
   map->highest[value & 1] = value;

@@ -10,23 +10,33 @@ enum { FAN = CEL__TREE_FAN };
 static cel_tree_node *make_node(uint32_t height) {
   cel_tree_node *node = cel_alloc(sizeof *node);
   node->n = 0;
-  node->height = height;
+  node->height = (uint16_t)height;
+  node->own = false;
   return node;
 }
 
-static void free_node(cel_tree_node *node) {
+static void discard(cel_tree_node *node) {
+  if (!node->own) cel_free(node);
+}
+
+static void discard_all(cel_tree_node *node) {
   if (node->height > 0)
-    for (uint32_t i = 0; i < node->n; ++i) free_node(node->child[i]);
-  cel_free(node);
+    for (uint32_t i = 0; i < node->n; ++i) discard_all(node->child[i]);
+  discard(node);
 }
 
 void cel__tree_init(cel_tree *tree) {
-  *tree = (cel_tree){.root = make_node(0)};
+  tree->root = &tree->first;
+  tree->count = 0;
+  tree->first.n = 0;
+  tree->first.height = 0;
+  tree->first.own = true;
 }
 
 void cel__tree_release(cel_tree *tree) {
-  free_node(tree->root);
-  *tree = (cel_tree){0};
+  discard_all(tree->root);
+  tree->root = NULL;
+  tree->count = 0;
 }
 
 /* -------------------------------------------------------------- one node */
@@ -299,7 +309,7 @@ static void join_sibling(cel_tree_node *node, uint32_t i) {
     put(into, into->height ? into->n : slot_for(into, &child->box[k]),
         &child->box[k], child->value[k]);
   node->box[best] = hull_both(&node->box[best], &node->box[i]);
-  cel_free(child);
+  discard(child);
   drop(node, i);
 }
 
@@ -316,7 +326,7 @@ static bool extract(cel_tree_node *node, const cel_box *box,
     } else if (extract(node->child[i], box, out)) {
       taken = true;
       if (node->child[i]->n == 0) {
-        cel_free(node->child[i]);
+        discard(node->child[i]);
         drop(node, i);
       } else {
         node->box[i] = hull_of(node->child[i]);
@@ -337,7 +347,7 @@ void cel__tree_extract(cel_tree *tree, const cel_box *box,
   while (tree->root->height > 0 && tree->root->n <= 1) {
     cel_tree_node *root = tree->root;
     tree->root = root->n ? root->child[0] : make_node(0);
-    cel_free(root);
+    discard(root);
   }
 }
 

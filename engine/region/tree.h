@@ -25,7 +25,9 @@
 enum { CEL__TREE_FAN = 16 };
 
 typedef struct cel_tree_node {
-  uint32_t n, height; /* height 0: a leaf */
+  uint32_t n;
+  uint16_t height; /* 0: a leaf */
+  bool own;        /* the tree's first */
   cel_box box[CEL__TREE_FAN];
   union {
     uint64_t value[CEL__TREE_FAN];
@@ -36,6 +38,7 @@ typedef struct cel_tree_node {
 typedef struct cel_tree {
   cel_tree_node *root;
   uint32_t count;
+  cel_tree_node first; /* the lone leaf; somewhere below, or unused, later */
 } cel_tree;
 
 /* An entry; valid until the tree changes. A null leaf: none. */
@@ -78,7 +81,7 @@ typedef struct cel_tree_probe {
   bool uniform;        /* all have the value asked for */
 } cel_tree_probe;
 
-/* The holder owns the nodes: init ... release. */
+/* The holder owns the nodes: init ... release. A tree stays where it is. */
 void cel__tree_init(cel_tree *tree);
 void cel__tree_release(cel_tree *tree);
 /* `box` meets no entry. */
