@@ -333,12 +333,14 @@ static int run_profile(lua_State *L) {
   return 1;
 }
 
-/* environment() -> {name = value} of every variable that begins CELER_. */
+/* environment(prefix) -> {name = value} of every variable that begins so. */
 static int run_environment(lua_State *L) {
+  size_t length;
+  const char *prefix = luaL_checklstring(L, 1, &length);
   lua_newtable(L);
   for (char **e = environ; *e != NULL; ++e) {
     const char *equals = strchr(*e, '=');
-    if (strncmp(*e, "CELER_", 6) != 0 || equals == NULL) continue;
+    if (strncmp(*e, prefix, length) != 0 || equals == NULL) continue;
     lua_pushlstring(L, *e, (size_t)(equals - *e));
     lua_pushstring(L, equals + 1);
     lua_rawset(L, -3);

@@ -1,5 +1,5 @@
---- script.lua -- the user's script and the modules beside it, the same on all
---- ranks: rank 0 reads them and sends them as one bundle.
+--- script.lua -- the user's script, the modules beside it and the environment, the
+--- same on all ranks: rank 0 reads them and sends them as one bundle.
 local buffer = require "string.buffer"
 local core = require "celer.core"
 
@@ -49,7 +49,24 @@ local function gather(path, name, text)
   if not text then return { message = message, files = {}, folder = folder } end
   local files = { [name] = text }
   add_modules(files, folder, text, LIMIT - #text)
-  return { files = files, folder = folder }
+  local _, ranks = core.rank()
+  return { files = files, folder = folder, environment = ranks > 1 and core.environment "" }
+end
+
+-- What launchers tell each rank of itself.
+local launchers = { "^OMPI_", "^PMIX_", "^PMI_", "^PRTE_", "^SLURM", "^MPI", "^HYDRA_",
+  "^CUDA_VISIBLE_DEVICES$" }
+
+-- The driver of another rank sees rank 0's environment, or it would decide by its own.
+local function share_environment(environment)
+  local own = os.getenv
+  function os.getenv(name) -- luacheck: ignore
+    if type(name) ~= "string" then return own(name) end
+    for _, pattern in ipairs(launchers) do
+      if name:find(pattern) then return own(name) end
+    end
+    return environment[name]
+  end
 end
 
 local function search_bundle(name)
@@ -88,6 +105,7 @@ function M.load(path, text)
   end
   M.adopt(encoded)
   core.set_bundle(encoded)
+  if rank > 0 and bundle.environment then share_environment(bundle.environment) end
   if bundle.message then return nil, bundle.message end
   local source = bundle.files[name]:gsub("^#[^\n]*", "")
   return loadstring(source, "@" .. name)

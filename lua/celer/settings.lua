@@ -176,7 +176,7 @@ end
 ---@param given table<string, string>
 ---@return table<string, string>? settings, string? message
 function M.resolve(given)
-  local environment, names = core.environment(), {}
+  local environment, names = core.environment "CELER_", {}
   for _, setting in ipairs(M.list) do names[#names + 1] = variable(setting.name) end
   for name in pairs(others) do names[#names + 1] = name end
   local known = {}

@@ -203,3 +203,20 @@ describe("a mistake in", function()
     assert.equal(1, r.status)
   end)
 end)
+
+describe("the environment", function()
+  it("is rank 0's for all scripts but for what the launcher tells; a task's is its own", function()
+    local r = celer.exec { "mpirun", "--oversubscribe", "-n", 2, "sh", "-c",
+      'MINE=$OMPI_COMM_WORLD_RANK exec "$@"', "sh", celer.command(), "run", "--output", "all",
+      "-e", [[
+        print(os.getenv "MINE", os.getenv "OMPI_COMM_WORLD_RANK", os.getenv "NOBODYS")
+        celer.queue():submit(function(cg)
+          cg:host_task(celer.collective(), function() print("task", os.getenv "MINE") end)
+        end)]] }
+    assert.same({ "", 0 }, { r.stderr, r.status })
+    local lines = {}
+    for line in r.stdout:gmatch "[^\n]+" do lines[#lines + 1] = line end
+    table.sort(lines)
+    assert.same({ "[0] 0\t0\tnil", "[0] task\t0", "[1] 0\t1\tnil", "[1] task\t1" }, lines)
+  end)
+end)
