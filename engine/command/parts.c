@@ -15,7 +15,7 @@ void cel__parts_destroy(void *parts) {
   cel_free((void *)(uintptr_t)known->parts.wide_count);
   cel_free((void *)(uintptr_t)known->parts.wide_start);
   cel_free((void *)(uintptr_t)known->parts.box);
-  cel_free(known->term);
+  cel_free(known->summed);
   cel_free(known);
 }
 
@@ -152,7 +152,7 @@ const cel_parts *cel__parts_find(cel__parts_kept *kept, const cel__reps *reps,
   cel_box key = without_offset(who.rep, box);
   for (uint32_t i = 0; i < kept->known.n; ++i) {
     const cel__known_parts *known = kept->known.at[i];
-    if (known->term == NULL && known->of.rep == of.rep &&
+    if (known->summed == NULL && known->of.rep == of.rep &&
         known->of.rank == of.rank && known->but == but &&
         cel_box_equal(&known->box, &key))
       return &known->parts;
@@ -186,14 +186,16 @@ static void write_sum(cel_parts *parts, const cel__term *term, uint32_t terms) {
   set_counts(parts, count, start);
 }
 
+static uint64_t serial_of(const cel__term *term) {
+  return ((const cel__known_parts *)term->parts)->serial;
+}
+
 static bool is_sum(const cel__known_parts *known, const cel__term *term,
                    uint32_t terms) {
-  bool same = known->term != NULL && known->terms == terms;
-  for (uint32_t i = 0; i < terms && same; ++i) {
-    const cel__known_parts *of = (const cel__known_parts *)term[i].parts;
-    same = known->term[2 * i] == of->serial &&
-           known->term[2 * i + 1] == term[i].size;
-  }
+  bool same = known->summed != NULL && known->terms == terms;
+  for (uint32_t i = 0; i < terms && same; ++i)
+    same = known->summed[i].serial == serial_of(&term[i]) &&
+           known->summed[i].size == term[i].size;
   return same;
 }
 
@@ -205,11 +207,9 @@ const cel_parts *cel__parts_sum(cel__parts_kept *kept, const cel__term *term,
   cel__known_parts *made = cel_alloc_zero(sizeof *made);
   made->parts.ranks = kept->ranks;
   made->terms = terms;
-  made->term = cel_alloc(2 * terms * sizeof *made->term);
-  for (uint32_t i = 0; i < terms; ++i) {
-    made->term[2 * i] = ((const cel__known_parts *)term[i].parts)->serial;
-    made->term[2 * i + 1] = term[i].size;
-  }
+  made->summed = cel_alloc(terms * sizeof *made->summed);
+  for (uint32_t i = 0; i < terms; ++i)
+    made->summed[i] = (cel__summed){serial_of(&term[i]), term[i].size};
   write_sum(&made->parts, term, terms);
   keep(kept, made);
   return &made->parts;

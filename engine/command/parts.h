@@ -27,14 +27,18 @@ typedef struct cel__giver {
   int64_t rank;
 } cel__giver;
 
+/* What a sum is of: parts, and the size of their elements. */
+typedef struct cel__summed {
+  uint64_t serial, size;
+} cel__summed;
+
 typedef struct cel__known_parts {
   cel_parts parts; /* first */
   cel__giver of;
   int64_t but;
   cel_box box; /* begins at 0 where the representation has no bounds */
   uint64_t serial;
-  /* Of a sum, else null: `terms` serials and sizes of elements; owned. */
-  uint64_t *term;
+  cel__summed *summed; /* of a sum, else null; owned */
   uint32_t terms;
 } cel__known_parts;
 

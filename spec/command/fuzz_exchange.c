@@ -169,9 +169,17 @@ static int64_t bytes_of(exchange *list, bool to, int64_t k) {
   return sum;
 }
 
+static bool meets_later(exchange *x) {
+  for (exchange *y = x->next; y != NULL; y = y->next)
+    if (x->buffer == y->buffer && cel_box_meets(&x->box, &y->box)) return true;
+  return false;
+}
+
 static const char *check_list(exchange *list, int ranks) {
   bool pairs = list->to != NULL;
   bool parts = pairs || list->pattern != CEL_PATTERN_BROADCAST;
+  for (exchange *x = list; x != NULL; x = x->next)
+    if (meets_later(x)) return "boxes that meet are joined";
   for (exchange *x = list->next; x != NULL; x = x->next) {
     if ((x->to != NULL) != pairs || (!pairs && x->pattern != list->pattern))
       return "things of two kinds are joined";
