@@ -66,6 +66,11 @@ void *cel_alloc_zero(size_t size) {
   return or_die(calloc(1, size), size);
 }
 
+void *cel_alloc_lines(size_t size) {
+  size_t all = (size + CEL_LINE - 1) / CEL_LINE * CEL_LINE;
+  return memset(or_die(aligned_alloc(CEL_LINE, all), all), 0, all);
+}
+
 void *cel_realloc(void *p, size_t size) {
   return or_die(realloc(p, size), size);
 }

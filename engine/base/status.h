@@ -76,10 +76,15 @@ const char *cel_status_name(cel_status code);
 void cel_bug_at(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4), noreturn));
 
+enum { CEL_LINE = 64 }; /* bytes of a cache line */
+
 /* Memory for bookkeeping: never null; aborts with a message when there is none.
  * The caller owns the result and gives it to cel_free. Thread: any. */
 void *cel_alloc(size_t size);
 void *cel_alloc_zero(size_t size);
+/* Zeroed, and begins a cache line: for what has members of different threads,
+ * each aligned to a line of its own. */
+void *cel_alloc_lines(size_t size);
 void *cel_realloc(void *p, size_t size);
 void cel_free(void *p);
 char *cel_strdup(const char *text);

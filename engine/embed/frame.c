@@ -49,10 +49,15 @@ const char *cel__file_of(const lua_Debug *frame) {
 }
 
 cel_place cel__user_place(lua_State *L) {
+  static const char *source, *name; /* of a frame before; kept */
   lua_Debug frame;
   if (!cel__find_user(L, &frame)) return (cel_place){0};
-  lua_pushstring(L, cel__file_of(&frame));
-  cel_place place = {keep_name(L, lua_gettop(L)), frame.currentline};
-  lua_pop(L, 1);
-  return place;
+  if (frame.source != source) {
+    lua_pushstring(L, cel__file_of(&frame));
+    lua_pushstring(L, frame.source);
+    name = keep_name(L, lua_gettop(L) - 1);
+    source = keep_name(L, lua_gettop(L));
+    lua_pop(L, 2);
+  }
+  return (cel_place){name, frame.currentline};
 }

@@ -53,19 +53,21 @@ typedef struct cel_divergence {
   /* Called at a verdict and when another rank has failed. Thread: executor. */
   void (*failed)(void *context, const cel_error *error);
   void *context;
-  pthread_mutex_t lock;
+  /* Set once, as what is above, before the threads run: rank 0 asks all ranks
+   * on a suspicion at most once in this time, which doubles until something is
+   * agreed. */
+  int64_t patience_us;
+  /* main's, for each task */
+  _Alignas(CEL_LINE) pthread_mutex_t lock;
   CEL_VEC(cel_log_entry) log;
   uint64_t log0;               /* number of log.at[0] */
   CEL_VEC(cel_log_mark) marks; /* asked for and not agreed; oldest first */
   uint64_t next_index;
   bool ended;
-  _Atomic(uint64_t) asked;  /* agreements asked for */
-  _Atomic(uint64_t) agreed; /* agreements reached */
-  _Atomic(uint64_t) met;    /* the newest epoch that all ranks have executed */
+  _Alignas(CEL_LINE) _Atomic(uint64_t) asked; /* agreements asked for */
+  _Atomic(uint64_t) agreed;                   /* agreements reached */
+  _Atomic(uint64_t) met; /* the newest epoch that all ranks have executed */
   _Atomic(bool) suspicious;
-  /* Rank 0 asks all ranks on a suspicion at most once in this time, which
-   * doubles until something is agreed. Set once, before the threads run. */
-  int64_t patience_us;
   /* Executor only. */
   uint64_t started;
   uint64_t executed, awaited; /* the newest epoch here; before the next can be

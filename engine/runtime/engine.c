@@ -499,7 +499,7 @@ static void start_threads(cel_engine *e) {
 
 cel_status cel_engine_create(const cel_engine_config *config,
                              cel_engine **out) {
-  cel_engine *e = cel_alloc_zero(sizeof *e);
+  cel_engine *e = cel_alloc_lines(sizeof *e);
   e->config = *config;
   if (e->config.horizons_ahead <= 0) e->config.horizons_ahead = HORIZONS_AHEAD;
   cel_park_init(&e->park);

@@ -47,16 +47,35 @@ typedef struct cel_owned_object {
   uint64_t freed; /* as a buffer's */
 } cel_owned_object;
 
+/* What one thread writes for each task, and another one reads, has lines of its
+ * own: a line that two of them write goes to and fro. */
 struct cel_engine {
   cel_engine_config config;
   int polls;      /* before the executor naps, while messages are under way */
   bool own_cores; /* of this rank alone */
   bool to_spare;  /* more cores than threads, but for those of kernels */
-  int crowded;    /* executor: naps left before it tries to yield again */
   cel_rules *rules;
+  cel_task_graph *graph; /* main's */
+  cel_ring *tasks;       /* to the scheduler: cel_task, or &flush */
+  cel_ring *instrs;      /* to the executor */
+  cel_executor *executor;
+  pthread_t scheduler_thread, executor_thread;
+  /* Written seldom. */
+  _Alignas(CEL_LINE) _Atomic(bool) failed;
+  _Atomic(bool) stop, abandoned;
+  _Atomic(uint64_t) retired;       /* task id; by the scheduler; only grows */
+  _Atomic(uint64_t) reached;       /* task id; by the executor; as the next */
+  _Atomic(uint64_t) horizons_done; /* and epochs, as horizons_made */
+  _Atomic(bool) awaits;            /* by main: it waits */
+  _Atomic(bool) hurries;           /* by main: it waits, or is about to */
+  _Atomic(bool) dozes; /* by the scheduler: it is woken for no more tasks */
+  /* By main, before it looks: it waits until fewer horizons are under way; the
+   * executor looks when one is done. One of them sees the other's. */
+  _Atomic(bool) awaits_turn;
+  _Alignas(CEL_LINE) cel_park park;
+  _Alignas(CEL_LINE) cel_park scheduler_park;
   /* main */
-  cel_task_graph *graph;
-  CEL_VEC(cel_owned_buffer) buffers;
+  _Alignas(CEL_LINE) CEL_VEC(cel_owned_buffer) buffers;
   uint32_t buffers_made;
   CEL_VEC(cel_owned_object) objects;
   uint32_t objects_made;
@@ -66,37 +85,24 @@ struct cel_engine {
   bool stopped;
   cel_place at;   /* of what main submitted last */
   int64_t waited; /* by main, ns */
-  cel_park park, scheduler_park;
-  cel_ring *tasks; /* to the scheduler: cel_task, or &flush */
   char flush;
-  cel_scheduler scheduler;
-  cel_ring *instrs; /* to the executor */
-  cel_executor *executor;
-  cel_divergence divergence;
-  /* Only grow. */
-  _Atomic(uint64_t) reached;       /* task id; by the executor */
-  _Atomic(uint64_t) horizons_made; /* by main; and epochs, as the next */
-  _Atomic(uint64_t) horizons_done; /* by the executor */
-  _Atomic(uint64_t) retired;       /* task id; by the scheduler */
-  _Atomic(uint64_t) moves;         /* executor steps with progress */
-  _Atomic(uint64_t) tasks_made, commands_made, instrs_made;
-  pthread_mutex_t lock;
+  bool helps;                                  /* it takes in what it pushes */
+  _Atomic(uint64_t) horizons_made, tasks_made; /* only grow, as all of these */
+  /* scheduler */
+  _Alignas(CEL_LINE) cel_scheduler scheduler;
+  _Atomic(bool) scheduling; /* by scheduler or main: it holds the above */
+  _Atomic(uint64_t) commands_made, instrs_made;
+  /* executor */
+  _Alignas(CEL_LINE) _Atomic(uint64_t) moves; /* steps with progress */
+  int crowded; /* naps left before it tries to yield again */
+  bool told_others;
+  cel_watchdog watchdog; /* control messages move nothing */
+  cel_idle idle;
+  _Alignas(CEL_LINE) cel_divergence divergence;
+  pthread_mutex_t lock; /* guards the three */
   cel_error failure;
   cel_error mishap; /* the first that was not asked for */
   uint64_t mishaps; /* how many there are */
-  _Atomic(bool) failed, stop, abandoned;
-  bool told_others;      /* executor, as is the next */
-  cel_watchdog watchdog; /* control messages move nothing */
-  cel_idle idle;
-  _Atomic(bool) awaits;     /* by main: it waits */
-  bool helps;               /* main: it takes in what it pushes */
-  _Atomic(bool) scheduling; /* by scheduler or main: it holds `scheduler` */
-  _Atomic(bool) hurries;    /* by main: it waits, or is about to */
-  _Atomic(bool) dozes; /* by the scheduler: it is woken for no more tasks */
-  /* By main, before it looks: it waits until fewer horizons are under way; the
-   * executor looks when one is done. One of them sees the other's. */
-  _Atomic(bool) awaits_turn;
-  pthread_t scheduler_thread, executor_thread;
 };
 
 /* Keeps the first failure and wakes everybody. Thread: any. */

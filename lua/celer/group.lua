@@ -22,6 +22,7 @@ local words = require "celer.words"
 
 local fail = place.fail
 local Buffer, one_to_one = buffers.Buffer, mapper.one_to_one
+local type, getmetatable, setmetatable = type, getmetatable, setmetatable
 
 local M = {}
 
@@ -321,14 +322,12 @@ end
 local submit_again = core.again_with(Access)
 local plans_of = again.plans
 
--- The core's answer where it knows a group that this one is like; else false.
-local function submit_known(self, plans, range, kernel, ...)
-  local cuts, rest = 1, nil
-  if self.hints ~= unhinted or balance.weights then
-    if getmetatable(range) then return false end
-    cuts, rest = division.resolve(self.hints, type(range) == "table" and #range or 1)
-  end
-  return submit_again(plans, label_of(self, kernel.name), cuts, rest, self, range, ...)
+-- How a range is divided that is no object, as division.resolve has it; nothing for
+-- one that is.
+local function divide(self, range)
+  if self.hints == unhinted and not balance.weights then return 1, nil end
+  if getmetatable(range) then return nil end
+  return division.resolve(self.hints, type(range) == "table" and #range or 1)
 end
 
 local function submit_anew(self, range, kernel, ...)
@@ -367,7 +366,9 @@ end
 function Group:parallel_for(range, kernel, ...)
   local plans = plans_of[kernel]
   if plans and getmetatable(self) == Group and not (self.done or settings.check) then
-    local result, text, file, line, code = submit_known(self, plans, range, kernel, ...)
+    local cuts, rest = divide(self, range)
+    local result, text, file, line, code = submit_again(cuts and plans or none,
+      label_of(self, kernel.name), cuts, rest, self, range, ...)
     if result == nil then place.check(nil, text, file, line, code) end
     if result then
       self.done = "cg:parallel_for"

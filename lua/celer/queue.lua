@@ -11,6 +11,7 @@ local words = require "celer.words"
 
 local fail = place.fail
 local new_group, close_group = groups.new, groups.close
+local type, getmetatable = type, getmetatable
 
 local M = {}
 
