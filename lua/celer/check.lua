@@ -194,6 +194,7 @@ end
 -- have accesses for the sake of their order.
 local function hint(row, access, what)
   if row.promised == 0 or row.name:find("^celer%.") then return nil end
+  if row.touched == 0 and row.outside then return nil end -- it was to be used there
   if row.touched == 0 then
     return ("%s is never used; %s may be moved for it in vain"):format(what,
       amount(row.promised * row.bytes))

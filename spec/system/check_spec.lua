@@ -85,6 +85,18 @@ q:drain(v)
     .. "item %((%d+), 1, 4%), whose chunk %[(%d+), (%d+)%) x %[0, 3%) x %[0, 5%) was promised "
     .. "%[%2, %3%) x %[0, 3%) x %[0, 5%), touches element %(%1, 1, 5%); 12 such accesses\n")
 
+  -- That is all there is to say of it.
+  planted("an access that only goes elsewhere", [==[
+local u = celer.buffer("int", { 24 }, { name = "u", init = function() return 1 end })
+local v = celer.buffer("int", { 24 }, { name = "v" })
+local k = celer.kernel [=[
+  kernel void across(item<1> it, in<int, 1> u, out<int, 1> v) { v(it[0]) = u(it[0] ^ 16); }
+]=]
+q:submit(function(cg) cg:parallel_for({ 8 }, k, cg:read(u), cg:discard_write(v)) end)
+q:wait(celer.capture(v, celer.box({ 0 }, { 8 })))
+]==], "^x:8: mistake: kernel across: cg:read%(u%) touches what it was not promised: item %(%d+%), "
+    .. "[^\n]*; 8 such accesses\nceler check: 1 mistake found; ")
+
   planted("a write that belongs to another chunk", [==[
 local v = celer.buffer("int", { 24 }, { name = "v", init = function() return 0 end })
 local k = celer.kernel [=[
