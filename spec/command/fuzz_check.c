@@ -256,7 +256,8 @@ static bool check_exchanges(run *r) {
     while (fault == NULL && of[0] != NULL) fault = check_one(r, of);
     if (fault != NULL) return fuzz_fail(r, "%s", fault);
     ++r->exchanges;
-    cel_vec_push(&r->gathered, cel_alloc_zero(FUZZ_BUFFERS * FUZZ_POINTS));
+    cel_vec_push(&r->gathered,
+                 cel_alloc_zero((size_t)FUZZ_BUFFERS * FUZZ_POINTS));
   }
 }
 

@@ -7,7 +7,8 @@ local script = require("spec.support.script")
 -- All read what all wrote, by rows and by columns of a matrix, so that what
 -- travels is dense and is not; columns of what was written by rows; what rank 0
 -- alone wrote, whole and in parts; rank 0 reads what all wrote, and so do three
--- chunks; parts that overlap; and rows and columns of tiles.
+-- chunks; parts that overlap; rows and columns of tiles; what three chunks of four
+-- ranks read of one; and ranks between others without work.
 local PROGRAM = [==[
 local n = 60
 local p = celer.buffer("double", { n, n }, { name = "p",
@@ -52,8 +53,10 @@ local function twenty(chunk)
   return celer.box({ 20 * chunk.min[0] }, { 20 * chunk.max[0] })
 end
 local function columns(chunk) return celer.box({ 0, chunk.min[0] }, { n, chunk.max[0] }) end
+local uneven = celer.weights(function(rank, ranks) return rank == ranks - 2 and 0 or 1 end)
 for step = 1, 3 do
   q:submit(function(cg)
+    if step == 2 then cg:hint { weights = uneven } end
     cg:parallel_for(n, k.weigh, cg:read(p, celer.all), cg:discard_write(w))
   end)
   q:submit(function(cg)
@@ -69,6 +72,9 @@ for step = 1, 3 do
   q:submit(function(cg) cg:parallel_for(n, k.take, cg:read(d), cg:read_write(w)) end)
   q:submit(function(cg)
     cg:parallel_for(1, k.deal, cg:read(w, celer.all), cg:discard_write(d, celer.all))
+  end)
+  q:submit(function(cg)
+    cg:parallel_for(3, k.few, cg:read(d, celer.all), cg:discard_write(w, twenty))
   end)
   q:submit(function(cg)
     cg:parallel_for(n, k.near, cg:read(d, celer.neighborhood(1)), cg:read_write(w))
