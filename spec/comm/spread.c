@@ -83,7 +83,7 @@ static void plan_parts(spread *s, cel_random *shared) {
 /* By one of those that are for GPUs, of rows of one number. */
 static void plan_reduction(spread *s, cel_random *shared) {
   static const uint32_t sizes[] = {1, 4, 8};
-  static const char classes[] = {'i', 'u', 'b'};
+  static const int32_t classes[] = {'i', 'u', 'b'};
   cel_operator *by = &s->joint.by;
   do {
     by->op = (cel_op)cel_random_int(shared, CEL_OP_SUM, CEL_OP_OR);

@@ -5,6 +5,7 @@
 #include "comm/mpi_gpu.h"
 #include "comm/nccl.h"
 #include "random/program.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -116,8 +117,7 @@ bool programs_run_mpi(uint64_t seed, uint64_t count) {
     program *p = program_generate(seed + i, (int)t->ranks);
     r.program = p;
     if (!run(&r, text, sizeof text)) {
-      printf("seed %llu on rank %d: %s\n", (unsigned long long)(seed + i),
-             r.index, text);
+      printf("seed %" PRIu64 " on rank %d: %s\n", seed + i, r.index, text);
       fflush(stdout);
       t->abort(t, 1);
     }
