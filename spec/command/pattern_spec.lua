@@ -3,51 +3,9 @@
 local ffi = require("ffi")
 local ranks = require("spec.command.ranks")
 local program = require("spec.task.program")
-local c = require("spec.support.cdef")("command/command.h")
-
-local function exchanges(r, k, task)
-  local list = {}
-  for i, command in ipairs(r:of(k, "collective", task)) do
-    local x, boxes = command.raw.exchange, {}
-    local pattern = ffi.string(c.cel_pattern_name(x.pattern))
-    while x ~= nil do
-      boxes[#boxes + 1] = ("%d@%s"):format(x.buffer.id, ranks.box_text(x.box, x.buffer.dims))
-      x = x.next
-    end
-    list[i] = pattern .. " " .. table.concat(boxes, ", ")
-  end
-  return list
-end
-
-local function mine(r, k, task)
-  local x = r:of(k, "collective", task)[1].raw.exchange
-  return ranks.box_text(x.mine, x.buffer.dims)
-end
-
-local function silent(r, task)
-  for k = 0, r.n - 1 do
-    assert.same({}, r:messages(k, "push", task))
-    assert.same({}, r:messages(k, "await_push", task))
-  end
-end
-
--- Nothing is large unless the configuration says so.
-local function new(n, config)
-  config = config or {}
-  config.collectives = true
-  config.small_bytes = config.small_bytes or 2 ^ 50
-  return ranks.new(n, config)
-end
-
--- All ranks write their part of `u` in dimension d, or rank 0 all of it.
-local function write(r, u, n, placement)
-  return r:submit({ range = { n }, placement = placement,
-    { u, "discard_write", program.same(1) } })
-end
-
-local function read_all(r, u, n)
-  return r:submit({ range = { n }, { u, "read", program.all(1) } })
-end
+local asked = require("spec.command.exchanges")
+local exchanges, mine, silent, new = asked.exchanges, asked.mine, asked.silent, asked.new
+local write, read_all, rows, columns = asked.write, asked.read_all, asked.rows, asked.columns
 
 describe("collective patterns", function()
   it("are not looked for unless that is asked for", function()
@@ -195,12 +153,6 @@ describe("collective patterns", function()
     for k = 0, 3 do assert.same({}, exchanges(r, k, few)) end
   end)
 
-  -- Rows, or columns with some of their neighbours, of a matrix.
-  local function rows() return { { program.span(0), program.whole(1) } } end
-  local function columns(more)
-    return { { program.whole(0), program.span(0, -(more or 0), more or 0) } }
-  end
-
   it("are an all-to-all where rows were written and columns are read", function()
     local r = new(3)
     local u = r:buffer({ 6, 9 })
@@ -312,88 +264,6 @@ describe("collective patterns", function()
     r:submit({ range = { 16 }, { u, "read", program.grown(8), { clamp = true } } })
     local t = read_all(r, u, 16)
     for k = 0, 3 do assert.same({}, exchanges(r, k, t)) end
-  end)
-
-  -- Bytes that rank k gives to, or gets from, each; or that each has.
-  local function sums(r, k, task, from)
-    local x, list = r:of(k, "collective", task)[1].raw.exchange, {}
-    for peer = 0, r.n - 1 do list[peer + 1] = x.sum[from and 1 or 0].count[peer] end
-    return list
-  end
-
-  it("are one for all that a task reads in pieces that several tasks wrote", function()
-    local r = new(4)
-    local u = r:buffer({ 24 })
-    r:submit { range = { 8 }, { u, "discard_write", program.same(1) } }
-    r:submit { range = { 8 }, { u, "discard_write", { { program.span(0, 16, 16) } } } }
-    r:submit { range = { 1 }, { u, "discard_write", { { { 8, 11 } } } } }
-    local t = read_all(r, u, 24)
-    silent(r, t)
-    for k = 0, 3 do
-      assert.same({ "all_gather 0@0:8, 0@8:11, 0@16:24" }, exchanges(r, k, t))
-      local size = r:of(k, "collective", t)[1].raw.exchange.buffer.element_size
-      assert.same({ 7 * size, 4 * size, 4 * size, 4 * size }, sums(r, k, t))
-    end
-  end)
-
-  it("are one for several buffers: in pairs where not all get all", function()
-    local r = new(4)
-    local u, v, w = r:buffer({ 4 }), r:buffer({ 8 }), r:buffer({ 4, 4 })
-    local function again()
-      write(r, u, 4)
-      write(r, v, 8)
-      r:submit({ range = { 4 }, { w, "discard_write", rows() } })
-    end
-    again()
-    local size = u.element_size
-    local function both(n)
-      return r:submit { range = { n }, { u, "read", program.all(1) },
-        { v, "read", program.all(1) } }
-    end
-    local t = both(1)
-    silent(r, t)
-    assert.same({ "gather 0@0:4, 1@0:8" }, exchanges(r, 2, t))
-    assert.same({ 3 * size, 0, 0, 0 }, sums(r, 2, t))
-    assert.same({ 0, 3 * size, 3 * size, 3 * size }, sums(r, 0, t, true))
-    again()
-    local turned = r:submit { range = { 4 }, { u, "read", program.all(1) },
-      { w, "read", columns() }, { v, "read", program.all(1) } }
-    silent(r, turned)
-    for k = 0, 3 do
-      assert.same({ "all_gather 0@0:4, 1@0:8", "all_to_all 2@0:4 0:4" }, exchanges(r, k, turned))
-    end
-    write(r, u, 4, "once")
-    write(r, v, 8, "once")
-    local spread = both(4)
-    silent(r, spread)
-    assert.same({ "broadcast 0@0:4, 1@0:8" }, exchanges(r, 3, spread))
-    assert.equal(nil, r:of(3, "collective", spread)[1].raw.exchange.sum[0])
-  end)
-
-  it("share their sums from step to step", function()
-    local r = new(4)
-    local u, v = r:buffer({ 8 }), r:buffer({ 8 })
-    local sum
-    for _ = 1, 3 do
-      write(r, u, 8)
-      write(r, v, 8)
-      local t = r:submit { range = { 8 }, { u, "read", program.all(1) },
-        { v, "read", program.all(1) } }
-      assert.same({ "all_gather 0@0:8, 1@0:8" }, exchanges(r, 1, t))
-      local x = r:of(1, "collective", t)[1].raw.exchange
-      sum = sum or x.sum[0]
-      assert.equal(sum, x.sum[0])
-    end
-  end)
-
-  it("stay apart where they are large: nothing has to be packed then", function()
-    local r = new(4, { small_bytes = 100 })
-    local u, v, w = r:buffer({ 8 }), r:buffer({ 8 }), r:buffer({ 101 })
-    for _, b in ipairs { u, v } do write(r, b, 8) end
-    write(r, w, 101)
-    local t = r:submit { range = { 8 }, { u, "read", program.all(1) },
-      { w, "read", program.all(1) }, { v, "read", program.all(1) } }
-    assert.same({ "all_gather 0@0:8, 1@0:8", "all_gather 2@0:101" }, exchanges(r, 1, t))
   end)
 
   it("come in one order on all ranks, also on those that compute nothing", function()
@@ -548,49 +418,6 @@ describe("collective patterns", function()
     t = other:submit { range = { 16 }, { v, "read", columns() } }
     assert.same({}, exchanges(other, 1, t))
     assert.equal(3, #other:messages(1, "push", t))
-  end)
-
-  -- Who sends to whom, as "0>1 0>4".
-  local function sent(r, task)
-    local list = {}
-    for k = 0, r.n - 1 do
-      for _, command in ipairs(r:of(k, "push", task)) do
-        list[#list + 1] = ("%d>%d"):format(k, command.message.peer)
-      end
-    end
-    return table.concat(list, " ")
-  end
-
-  it("leave what few ranks read, or is large, to these to pass on", function()
-    local r = new(16, { small_bytes = 64, relay_least = 4 })
-    local u = r:buffer({ 16 })
-    write(r, u, 16, "once")
-    local t = r:submit { range = { 7 }, { u, "read", program.all(1) } }
-    assert.equal("0>4 0>1 1>3 1>2 4>6 4>5", sent(r, t))
-    assert.same({}, exchanges(r, 1, t))
-    assert.equal(0, #r:messages(9, "await_push", t))
-    local again = r:submit { range = { 7 }, { u, "read", program.all(1) } }
-    assert.equal("", sent(r, again))
-    -- What rank 9 alone has of what all have written.
-    write(r, u, 16)
-    local part = r:submit { range = { 5 }, { u, "read", { { { 9, 10 } } } } }
-    assert.equal("0>2 0>1 3>4 9>3 9>0", sent(r, part))
-    assert.equal("true", r:of(3, "push", part)[1].deps[r:of(3, "await_push", part)[1].id])
-    -- Much that all read: two messages for each rank at most, however many.
-    write(r, u, 16, "once")
-    local all = read_all(r, u, 16)
-    for k = 0, 15 do
-      assert.is_true(#r:messages(k, "push", all) <= 2)
-      assert.equal(k == 0 and 0 or 1, #r:messages(k, "await_push", all))
-    end
-    assert.same({}, exchanges(r, 1, all))
-  end)
-
-  it("leave few readers to the one that has it", function()
-    local r = new(8, { small_bytes = 64 })
-    local u = r:buffer({ 16 })
-    write(r, u, 16, "once")
-    assert.equal("0>1 0>2 0>3 0>4 0>5 0>6 0>7", sent(r, read_all(r, u, 16)))
   end)
 
   it("are a gather to whichever rank reads all alone", function()
