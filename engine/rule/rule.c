@@ -202,7 +202,7 @@ static void look_whether_plain(cel_rule *rule) {
     int d = follows(&rule->desc, j);
     rule->plain = d == -1 || (d >= 0 && (used >> d & 1) == 0);
     if (d >= 0) used |= 1u << d;
-    rule->follows[j] = (int8_t)d;
+    rule->follows[j] = d;
   }
 }
 

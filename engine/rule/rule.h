@@ -84,7 +84,7 @@ typedef struct cel_rule {
    * is a union homomorphism, and chunks that are apart in a dimension that it
    * follows have disjoint images. Most mappers are so. */
   bool plain;
-  int8_t follows[3];
+  int32_t follows[3];
   struct cel_rules *store;
   struct cel_rule *next; /* in its chain */
   uint64_t references;
