@@ -7,9 +7,9 @@
  * they are, and none gets it after more than log2(readers) others. Under each
  * rank are the next ones in order, so that of those of a host one has it from
  * elsewhere. What is large is cut (command.h), and its parts follow one another
- * down the tree. A few readers get it from the one who has it: on one host they
- * take it out of its memory at the same time, where those in a tree wait for
- * one another.
+ * down the tree. A few readers on one host get it from the one who has it: they
+ * can take it out of its memory at the same time, where those in a tree wait
+ * for one another.
  *
  * The messages of one relay carry nothing else: two relays whose trees lead in
  * opposite directions would else wait for each other in a circle. So by the

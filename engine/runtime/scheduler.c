@@ -194,6 +194,16 @@ void *cel__scheduler_main(void *engine) {
 
 /* ---- life --------------------------------------------------------------- */
 
+/* From how many readers on much is passed on from rank to rank; 0: the default,
+ * which suits one host. Between hosts a rank sends as fast as its link lets it,
+ * so that the second one after it would wait twice as long. */
+static int64_t relay_least(const cel_engine_config *c) {
+  enum { APART = 3 };
+  const cel_transport *t = c->transport;
+  if (c->relay_least > 0 || t->local_ranks == t->ranks) return c->relay_least;
+  return APART;
+}
+
 void cel__scheduler_init(cel_engine *engine) {
   const cel_engine_config *c = &engine->config;
   const cel_backend *b = c->backend;
@@ -208,7 +218,7 @@ void cel__scheduler_init(cel_engine *engine) {
                                        .nears = nears,
                                        .collectives = c->collectives,
                                        .count_most = c->count_most,
-                                       .relay_least = c->relay_least,
+                                       .relay_least = relay_least(c),
                                        .unordered = c->saw_command == NULL,
                                        .joint = c->transport->joint,
                                        .emit = emit_command,
