@@ -29,7 +29,7 @@ typedef struct cel_arena {
 void cel_arena_init(cel_arena *arena);
 /* Frees every block. */
 void cel_arena_release(cel_arena *arena);
-/* Forgets every piece and keeps the blocks for reuse. */
+/* Forgets every piece and keeps the blocks for reuse, of long ones one. */
 void cel_arena_clear(cel_arena *arena);
 /* cel_arena_alloc where the present block is full; `size` is aligned. */
 void *cel__arena_more(cel_arena *arena, size_t size);

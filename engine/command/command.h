@@ -207,8 +207,8 @@ typedef struct cel_command_graph_config {
   int32_t replications; /* cap per version, default 8 */
   /* Whether patterns become collectives; the same on all ranks. */
   bool collectives;
-  int64_t relay_least; /* readers of what is passed on; default 16, as on one
-                          host; the same on all ranks */
+  int64_t relay_least; /* readers of what is passed on, for specs; default 16 */
+  bool apart;          /* ranks are on several hosts; the same on all */
   int64_t count_most;  /* that counts are taken to hold, for specs; default
                           INT32_MAX */
   /* Commands get no dependencies. Nobody needs them but who draws or checks

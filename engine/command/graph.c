@@ -64,6 +64,7 @@ cel_command_graph_create(const cel_command_graph_config *config) {
   g->own.joint = c->joint;
   g->own.count_most = c->count_most;
   g->own.relay_least = c->relay_least > 0 ? c->relay_least : RELAY_LEAST;
+  g->own.apart = c->apart;
   g->own.small = c->small_bytes;
   cel__footprints_init(&g->footprints, &g->own.reps, c->ranks);
   cel__emitter_init(&g->emitter, c, cel__parts_destroy);

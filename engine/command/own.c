@@ -346,13 +346,10 @@ static cel__choice choose(cel__own *own, uint32_t version, uint32_t rep,
   return slot->choice;
 }
 
-/* Whether all exchange `box` together, which is noted then. A read that meets
- * many entries would make a collective of each, where messages take all of them
- * along. */
+/* Whether all exchange `box` together, which is noted then. */
 static bool exchange(cel__own *own, uint32_t version, uint32_t rep, bool tiles,
                      const cel_box *box, const cel_buffer *buffer,
                      cel__traffic *traffic) {
-  if (!own->collectives || own->entries.n > ENTRIES_AT_ONCE) return false;
   cel__choice choice =
       choose(own, version, rep, tiles, box, buffer->element_size);
   if (choice.pattern == CEL_PATTERN_NONE ||
@@ -368,8 +365,7 @@ static bool relay(const cel__own *own, const cel__version *v, uint32_t rep,
                   const cel_box *box, const cel_buffer *buffer,
                   cel__traffic *traffic) {
   cel__relay passed;
-  if (!own->collectives || !cel__relay_find(own, v, rep, box, buffer, &passed))
-    return false;
+  if (!cel__relay_find(own, v, rep, box, buffer, &passed)) return false;
   cel_vec_push(&traffic->relays, passed);
   return true;
 }
@@ -385,8 +381,11 @@ static void read_entry(cel__own *own, const cel_map_entry *x, uint32_t rep,
   const cel__version *v = version_at(own, version);
   cel_box box;
   cel_box_intersect(&x->box, hull, &box);
-  if (!exchange(own, version, rep, tiles, &box, buffer, traffic) &&
-      !relay(own, v, rep, &box, buffer, traffic)) {
+  /* Of a read that meets many entries each would be a collective, or passed on
+   * alone, where messages take all of them along. */
+  bool alone = own->collectives && own->entries.n <= ENTRIES_AT_ONCE;
+  if (!alone || (!exchange(own, version, rep, tiles, &box, buffer, traffic) &&
+                 !relay(own, v, rep, &box, buffer, traffic))) {
     send(own, v, rep, &box, buffer, &traffic->sends);
     receive(own, v, rep, &box, buffer, &traffic->receives);
   }

@@ -100,6 +100,7 @@ typedef struct cel__own {
   bool collectives; /* are looked for */
   cel_joint_limits joint;
   int64_t count_most, relay_least; /* as in the configuration */
+  bool apart;
   uint64_t small; /* bytes of a box that is rather packed than sent alone */
   cel__reps reps;
   cel__interner versions;

@@ -226,12 +226,13 @@ static int64_t most_counted(const cel__own *own, const cel__choice *choice,
 
 /* A broadcast of much goes by messages, from rank to rank if they are many: MPI
  * moves it in many parts, each of which waits until the ranks before look
- * again. And those that do not read it have to find room for it, which is
- * nothing if it is small. */
+ * again; unless they are many of whom some have it already, who cannot pass it
+ * on. And those that do not read it have to find room for it, which is nothing
+ * if it is small. */
 static bool is_for_broadcast(const cel__own *own, const cel__version *v,
                              uint64_t bytes, cel__choice *choice) {
   int64_t readers = cel__rep_ranks(cel__rep_at(&own->reps, choice->read));
-  bool passed = cel__relay_may(own, v, choice->read);
+  bool passed = cel__relay_may(own, v, choice->read, bytes);
   if (bytes <= own->small && (2 * readers >= own->ranks || !passed))
     return true;
   choice->pairs = choice->some;

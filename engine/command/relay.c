@@ -52,16 +52,25 @@ static int64_t rank_at(const tree *t, const cel__relay *relay, int64_t place) {
   return rank_of(t->read, (place + t->first) % t->readers);
 }
 
-bool cel__relay_may(const cel__own *own, const cel__version *v, uint32_t read) {
+/* A link between hosts carries much to one after the other. */
+static int64_t least_of(const cel__own *own, uint64_t bytes) {
+  enum { APART = 3 };
+  bool much = own->apart && bytes > own->small && own->relay_least > APART;
+  return much ? APART : own->relay_least;
+}
+
+bool cel__relay_may(const cel__own *own, const cel__version *v, uint32_t read,
+                    uint64_t bytes) {
   const cel__rep *readers = cel__rep_at(&own->reps, read);
   return v->reps == 0 && own->joint.devices == 0 && cel__rep_is_full(readers) &&
-         cel__rep_ranks(readers) >= own->relay_least;
+         cel__rep_ranks(readers) >= least_of(own, bytes);
 }
 
 bool cel__relay_find(const cel__own *own, const cel__version *v, uint32_t read,
                      const cel_box *box, const cel_buffer *buffer,
                      cel__relay *out) {
-  if (!cel__relay_may(own, v, read)) return false;
+  uint64_t bytes = (uint64_t)cel_box_volume(box) * buffer->element_size;
+  if (!cel__relay_may(own, v, read, bytes)) return false;
   *out = (cel__relay){.root = cel__pattern_sole_owner(own, v, box),
                       .read = read,
                       .buffer = buffer,

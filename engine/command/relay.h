@@ -25,9 +25,10 @@
 
 #include "command/own.h"
 
-/* Whether readers of what is of version v may pass it on: all of them read all
+/* Whether readers of so much of version v may pass it on: all of them read all
  * of it, and nobody has any of it, unless one rank has all. */
-bool cel__relay_may(const cel__own *own, const cel__version *v, uint32_t read);
+bool cel__relay_may(const cel__own *own, const cel__version *v, uint32_t read,
+                    uint64_t bytes);
 /* Whether one has all of `box`; then *out says what is passed on. */
 bool cel__relay_find(const cel__own *own, const cel__version *v, uint32_t read,
                      const cel_box *box, const cel_buffer *buffer,

@@ -210,8 +210,6 @@ static uint64_t lacks(cel_instr_graph *graph, int32_t memory) {
   return sum;
 }
 
-/* An allocation may be larger than the present command would need, where it
- * serves others too: then one that fits takes its place. */
 /* When things were used matters for what room is short of, and for messages. */
 static bool make_room(cel_instr_graph *graph, int32_t memory) {
   cel__room *room = &graph->rooms[memory];
@@ -229,6 +227,8 @@ static bool fits(cel_instr_graph *graph, int32_t memory, bool exactly) {
   return room->capacity == 0 || make_room(graph, memory);
 }
 
+/* An allocation may be larger than the present command would need, where it
+ * serves others too: then one that fits takes its place. */
 static cel_status need_in(cel_instr_graph *graph, int32_t memory) {
   if (fits(graph, memory, false) || fits(graph, memory, true)) return CEL_E_OK;
   return too_large(graph, memory);

@@ -194,14 +194,10 @@ void *cel__scheduler_main(void *engine) {
 
 /* ---- life --------------------------------------------------------------- */
 
-/* From how many readers on much is passed on from rank to rank; 0: the default,
- * which suits one host. Between hosts a rank sends as fast as its link lets it,
- * so that the second one after it would wait twice as long. */
-static int64_t relay_least(const cel_engine_config *c) {
-  enum { APART = 3 };
-  const cel_transport *t = c->transport;
-  if (c->relay_least > 0 || t->local_ranks == t->ranks) return c->relay_least;
-  return APART;
+/* All ranks come to the same. What a dry run is for nobody has said: one host,
+ * as that shows what its messages are alone. */
+static bool are_apart(const cel_transport *t) {
+  return !t->dry && t->local_ranks < t->ranks;
 }
 
 void cel__scheduler_init(cel_engine *engine) {
@@ -218,7 +214,8 @@ void cel__scheduler_init(cel_engine *engine) {
                                        .nears = nears,
                                        .collectives = c->collectives,
                                        .count_most = c->count_most,
-                                       .relay_least = relay_least(c),
+                                       .relay_least = c->relay_least,
+                                       .apart = are_apart(c->transport),
                                        .unordered = c->saw_command == NULL,
                                        .joint = c->transport->joint,
                                        .emit = emit_command,

@@ -238,6 +238,7 @@ static void begin(run *r, listener *l) {
                                        .collectives = p->collectives,
                                        .count_most = p->count_most,
                                        .relay_least = p->relay_least,
+                                       .apart = p->hosts > 1,
                                        .emit = on_emit,
                                        .context = &l[k]};
     r->graph[k] = cel_command_graph_create(&config);

@@ -47,4 +47,25 @@ describe("relays", function()
     write(r, u, 16, "once")
     assert.equal("0>1 0>2 0>3 0>4 0>5 0>6 0>7", sent(r, read_all(r, u, 16)))
   end)
+
+  it("pass what is large on from three readers on, where ranks are on several hosts", function()
+    local r = new(8, { small_bytes = 64, apart = true })
+    local u = r:buffer({ 16 })
+    write(r, u, 16, "once")
+    assert.equal("0>5 0>1 1>4 1>2 2>3 5>7 5>6", sent(r, read_all(r, u, 16)))
+    local few = r:buffer({ 4 })
+    write(r, few, 4, "once")
+    local t = r:submit { range = { 3 }, { few, "read", program.all(1) } }
+    assert.equal("0>1 0>2", sent(r, t))
+  end)
+
+  it("leave many small boxes to messages that take all along", function()
+    local r = new(4, { small_bytes = 64, relay_least = 2 })
+    local u = r:buffer({ 40 })
+    for i = 0, 39, 2 do -- every second one by rank 0, in a task of its own
+      r:submit { range = { 1 }, { u, "discard_write", { { { i, i + 1 } } } } }
+    end
+    local t = r:submit { range = { 3 }, { u, "read", program.all(1) } }
+    assert.equal("0>1 0>2", sent(r, t))
+  end)
 end)
