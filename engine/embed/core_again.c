@@ -16,12 +16,12 @@
 #include "embed/core_kernel.h"
 #include "embed/core_submit.h"
 
-/* At most; a group that has more has no plan. As in again.lua. */
+/* At most; a group that has more has no plan. */
 enum {
-  ACCESSES = 8,
-  ARGUMENTS = 24,
-  LOOKS = 32,  /* at what mappers captured and at globals */
-  PARAMS = 16, /* numbers of all mappers */
+  ACCESSES = 8,   /* this and */
+  ARGUMENTS = 24, /* this: as in again.lua */
+  LOOKS = 32,     /* at what mappers captured and at globals */
+  PARAMS = 16,    /* numbers of all mappers */
   VALUES = 1024
 };
 
@@ -42,6 +42,7 @@ typedef struct met {
   const char *mode; /* a string of Lua's */
   cel_mode as;
   const void *type; /* of the buffer's elements */
+  int32_t dims;     /* of the buffer; extents do not tell {n} from {n, 1} */
   cel_box extent;
   const void *code; /* the mapper's; the mapper where it is always the same */
   bool exact;
@@ -151,7 +152,9 @@ static bool read_met(lua_State *L, int index, int kept, plan *p) {
   lua_getfield(L, index, "rule");
   m->rule = cel__check_rule(L, -1);
   lua_getfield(L, index, "handle");
-  m->extent = cel__check_buffer(L, -1)->extent;
+  const cel_buffer *buffer = cel__check_buffer(L, -1);
+  m->dims = buffer->dims;
+  m->extent = buffer->extent;
   lua_pop(L, 5);
   lua_pushnil(L); /* a plan keeps no buffer alive */
   lua_setfield(L, index, "handle");
@@ -366,6 +369,7 @@ static bool is_like(lua_State *L, const plan *p, given *g, int kept) {
     const met *m = &p->access[i];
     const given_access *a = &g->access[i];
     if (m->mode != a->mode || m->type != a->type ||
+        m->dims != a->buffer->dims ||
         !cel_box_equal(&m->extent, &a->buffer->extent) ||
         m->code !=
             (m->exact ? lua_topointer(L, a->map) : cel__code_of(L, a->map)))
@@ -512,9 +516,9 @@ static plan *find(lua_State *L, given *g) {
 }
 
 /* again(plans, label, cuts, rest, group, range, ...) -> false where no plan is
- * for it: nothing has been done then; else as submit_kernel. The group is open,
- * and has no effects; plans are of its kernel. Label, cuts and rest: as
- * submit_kernel's. */
+ * for it: nothing has been done then; else as submit_kernel. That the group is
+ * a group, has no work yet and no effects, and that plans are of its kernel is
+ * checked in group.lua. Label, cuts and rest: as submit_kernel's. */
 static int again(lua_State *L) {
   _Alignas(16) unsigned char values[VALUES];
   given g;

@@ -49,15 +49,19 @@ const char *cel__file_of(const lua_Debug *frame) {
 }
 
 cel_place cel__user_place(lua_State *L) {
-  static const char *source, *name; /* of a frame before; kept */
+  static const char *source, *name; /* of a file before; kept */
   lua_Debug frame;
   if (!cel__find_user(L, &frame)) return (cel_place){0};
-  if (frame.source != source) {
-    lua_pushstring(L, cel__file_of(&frame));
-    lua_pushstring(L, frame.source);
-    name = keep_name(L, lua_gettop(L) - 1);
-    source = keep_name(L, lua_gettop(L));
-    lua_pop(L, 2);
-  }
-  return (cel_place){name, frame.currentline};
+  int32_t line = frame.currentline;
+  if (frame.source == source) return (cel_place){name, line};
+  lua_pushstring(L, cel__file_of(&frame));
+  const char *file = keep_name(L, lua_gettop(L));
+  lua_pop(L, 1);
+  /* The source of what is no file is its text, which is not to be kept. */
+  if (*frame.source != '@') return (cel_place){file, line};
+  lua_pushstring(L, frame.source);
+  source = keep_name(L, lua_gettop(L));
+  lua_pop(L, 1);
+  name = file;
+  return (cel_place){file, line};
 }

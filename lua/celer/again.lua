@@ -10,14 +10,17 @@ local buffers = require "celer.buffer"
 local M = {}
 
 local MOST = 16 -- plans for one kernel
-local PATIENCE = 200 -- plans of one kernel that are made, in all
+local PATIENCE = 200 -- groups of one kernel that are looked at, in all
+local WHOLE = 2 ^ 53 -- the largest whole number that is packed
+-- As in core_again.c.
+local MOST_ACCESSES, MOST_ARGUMENTS = 8, 24
 
 --- Those of each kernel that has some, the newest first.
 ---@type table<celer.kernel, userdata[]>
 M.plans = setmetatable({}, { __mode = "k" })
 
 local plans = M.plans
-local made = setmetatable({}, { __mode = "k" }) -- kernel -> how many
+local looked_at = setmetatable({}, { __mode = "k" }) -- kernel -> how many groups
 
 -- What a mapper saw, as core_again.c takes it.
 local function looks_of(entry)
@@ -47,7 +50,27 @@ local function keep(kernel, plan)
   plans[kernel] = list
   table.insert(list, 1, plan)
   list[MOST + 1] = nil
-  made[kernel] = (made[kernel] or 0) + 1
+end
+
+-- Whether core_again.c may pack a value that fits its parameter: no struct, no cdata.
+local function is_packed(param, value)
+  if type(value) ~= "number" then return type(value) == "boolean" end
+  return param.class == "f" or math.abs(value) <= WHOLE
+end
+
+-- Whether a plan can take such arguments.
+local function takes(kernel, is_access, ...)
+  local params, n, accesses = kernel.params, select("#", ...), 0
+  if n > MOST_ARGUMENTS then return false end
+  for i = 1, n do
+    local argument = (select(i, ...))
+    if is_access(argument) then
+      accesses = accesses + 1
+    elseif not is_packed(params[#params - n + i], argument) then
+      return false
+    end
+  end
+  return accesses <= MOST_ACCESSES
 end
 
 --- Makes a plan of a group that has just been submitted, if it is one that is likely
@@ -58,7 +81,9 @@ end
 ---@param is_access fun(value: any): boolean
 ---@param ... any  the work's arguments
 function M.note(kernel, space, modes, is_access, ...)
-  if made[kernel] == PATIENCE then return end
+  local before = looked_at[kernel] or 0
+  if before == PATIENCE or not takes(kernel, is_access, ...) then return end
+  looked_at[kernel] = before + 1
   local arguments = {}
   for i = 1, select("#", ...) do
     local argument = (select(i, ...))

@@ -40,7 +40,7 @@ local nowhere = { dims = 0, lo = {}, hi = {}, empty = false, box = box.make(0) }
 
 -- One is made for each access of each submission, so it is small and an array.
 -- As in core_again.c.
-local fields = { buffer = 1, mode = 2, map = 3, group = 4 }
+local fields = { buffer = 1, mode = 2, map = 3, owner = 4 }
 
 ---@class celer.access
 ---@field buffer celer.buffer
@@ -250,7 +250,7 @@ end
 local function complete(self, used)
   for i = 1, #used do
     local access = used[i]
-    if access.group ~= self then
+    if access.owner ~= self then
       fail("the access to %s belongs to another command group", access.buffer.name)
     elseif rawget(access, "passed") then
       fail("the access to %s is passed twice", access.buffer.name)
@@ -323,11 +323,12 @@ local submit_again = core.again_with(Access)
 local plans_of = again.plans
 
 -- How a range is divided that is no object, as division.resolve has it; nothing for
--- one that is.
+-- one that is, and for what is no range.
 local function divide(self, range)
   if self.hints == unhinted and not balance.weights then return 1, nil end
-  if getmetatable(range) then return nil end
-  return division.resolve(self.hints, type(range) == "table" and #range or 1)
+  local dims = type(range) == "table" and #range or type(range) == "number" and 1 or 0
+  if dims == 0 or getmetatable(range) then return nil end
+  return division.resolve(self.hints, dims)
 end
 
 local function submit_anew(self, range, kernel, ...)
@@ -365,15 +366,15 @@ end
 ---@param ... any  accesses and values, as the kernel's parameters want them
 function Group:parallel_for(range, kernel, ...)
   local plans = plans_of[kernel]
-  if plans and getmetatable(self) == Group and not (self.done or settings.check) then
+  if plans and getmetatable(self) == Group
+    and not (self.done or settings.check or effects_of(self)) then
+    self.done = "cg:parallel_for" -- whatever is raised from here on
     local cuts, rest = divide(self, range)
     local result, text, file, line, code = submit_again(cuts and plans or none,
       label_of(self, kernel.name), cuts, rest, self, range, ...)
     if result == nil then place.check(nil, text, file, line, code) end
-    if result then
-      self.done = "cg:parallel_for"
-      return
-    end
+    if result then return end
+    self.done = false
   end
   submit_anew(self, range, kernel, ...)
 end

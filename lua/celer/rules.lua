@@ -37,7 +37,7 @@ function M.bind(access, space, placement, cuts, rest, on_devices)
   if handle then return handle, known end
   local rule, params, read, variant = trace.rule(map, range, extent)
   if rule.opaque then
-    local group = access.group
+    local group = access.owner
     local effects, reduces = group.more and group.more.effects, false
     for i = 1, group.n do reduces = reduces or group[i].mode == "reduce" end
     return opaque.rule(map, rule, read, access.buffer, range, extent, {

@@ -89,8 +89,9 @@ holds("another global", 11, 0)
 ]==], nil, { shapes = { script.shapes[1], script.shapes[2] } })
 
 script.everywhere("a mistake in a group like one before", sums .. [==[
+local function near(chunk) return chunk:grow(1) end
 local function group(words, f)
-  submit(1, 1)
+  submit(1, 1, a, b, near)
   local ok, message = pcall(q.submit, q, f)
   local info = debug.getinfo(f, "S")
   local line = tonumber(tostring(message):match("/case%.lua:(%d+): ")) or 0
@@ -99,7 +100,6 @@ local function group(words, f)
     error(("wanted %s, got %s"):format(words, ok and "no error" or message), 2)
   end
 end
-local function near(chunk) return chunk:grow(1) end
 local kept
 local both = celer.kernel [=[
   kernel void both(item<1> it, in<int, 1> a, in<int, 1> b) {}
@@ -133,6 +133,23 @@ end)
 group("expected a number", function(cg)
   cg:parallel_for({ 12 }, k, cg:read(a, near), cg:discard_write(b), "1", 1)
 end)
+local log = celer.host_object(function() return {} end, { name = "log" })
+group("host objects are for host tasks", function(cg)
+  cg:side_effect(log)
+  cg:parallel_for({ 12 }, k, cg:read(a, near), cg:discard_write(b), 1, 1)
+end)
+local column = celer.buffer("int", { 12, 1 }, { init = function() return 0 end })
+group("the kernel declares in<int, 1>", function(cg)
+  cg:parallel_for({ 12 }, k, cg:read(column, near), cg:discard_write(b), 1, 1)
+end)
+group("the range has 0 dimensions", function(cg)
+  cg:hint { granularity = { 2, 2 } }
+  cg:parallel_for({}, k, cg:read(a, near), cg:discard_write(b), 1, 1)
+end)
+group("the granularity has 2 numbers", function(cg)
+  cg:hint { granularity = { 2, 2 } }
+  cg:parallel_for({ 12 }, k, cg:read(a, near), cg:discard_write(b), 1, 1)
+end)
 group("the range", function(cg)
   cg:parallel_for({ 12, x = 1 }, k, cg:read(a, near), cg:discard_write(b), 1, 1)
 end)
@@ -156,6 +173,20 @@ group("does not stay within the buffer", function(cg)
     return celer.box({ chunk.min[0] }, { chunk.max[0] + far })
   end), cg:discard_write(b), 1, 1)
 end)
+-- What the engine refuses was the group's work all the same.
+for _, far in ipairs { 0, 0, 1 } do
+  local function next_one(cg)
+    local r = cg:read(a, function(chunk)
+      return celer.box({ chunk.min[0] + far }, { chunk.max[0] + far })
+    end)
+    local w = cg:discard_write(b)
+    if far == 0 then return cg:parallel_for({ 12 }, k, r, w, 1, 0) end
+    local ok, message = pcall(cg.parallel_for, cg, { 12 }, k, r, w, 1, 0)
+    same("refused", not ok and message:find("does not stay within", 1, true) ~= nil, true)
+    cg:parallel_for({ 12 }, k, r, w, 1, 0)
+  end
+  if far == 0 then q:submit(next_one) else group("has its work already", next_one) end
+end
 local old = new(12)
 submit(1, 1, old)
 group("was freed", function(cg)
@@ -165,4 +196,72 @@ group("was freed", function(cg)
 end)
 submit(2, 1)
 holds("after all that", 2, 1)
+]==], nil, { shapes = { script.shapes[1] } })
+
+script.everywhere("groups that no plan is made of", [==[
+local core, again, bound = require "celer.core", require "celer.again", require "celer.bound"
+local plans, plan = 0, core.plan
+function core.plan(...) plans = plans + 1; return plan(...) end
+local noting, met = false, 0
+local note, entry = again.note, bound.entry
+function again.note(...) noting = true; note(...); noting = false end
+function bound.entry(...) if noting then met = met + 1 end; return entry(...) end
+
+-- A value that is never packed the short way.
+local b = celer.buffer("int64_t", { 4 })
+local k = celer.kernel [=[
+  kernel void set(item<1> it, out<long, 1> b, long n) { b(it[0]) = n; }
+]=]
+local function set(n)
+  q:submit(function(cg) cg:parallel_for({ 4 }, k, cg:discard_write(b), n) end)
+  same("set", q:wait(b)[3] == n, true)
+end
+for i = 1, 3 do
+  set(2LL ^ 60 + i)
+  set(2 ^ 60)
+end
+same("plans", plans, 0)
+for i = 1, 3 do set(i) end
+same("plans of what can be packed", plans, 1)
+
+-- A mapper that is never recognised.
+local c = celer.buffer("int", { 4 }, { init = function() return 5 end })
+local d = celer.buffer("int", { 4 })
+local copy = celer.kernel [=[
+  kernel void copy(item<1> it, in<int, 1> c, out<int, 1> d) { d(it[0]) = c(it[0]); }
+]=]
+local whole = celer.box({ 0 }, { 4 })
+for _ = 1, 210 do
+  q:submit(function(cg)
+    cg:parallel_for({ 4 }, copy, cg:read(c, function() return whole end), cg:discard_write(d))
+  end)
+end
+same("copied", q:wait(d)[3], 5)
+same("plans, after all that", plans, 1)
+if met > 210 then error(("looked at for ever: %d times"):format(met)) end
+]==], nil, { shapes = { script.shapes[1] } })
+
+script.everywhere("texts that submit", [==[
+-- A text of a megabyte that submits is not kept after it has been run.
+local b = celer.buffer("int", { 4 })
+local k = celer.kernel "kernel void one(item<1> it, out<int, 1> b) { b(it[0]) = 1; }"
+submit = function(f) q:submit(f) end
+local padding, before = (" "):rep(2 ^ 20), 0
+for i = 1, 24 do
+  local f = load(("local b, k = ...; submit(function(cg) cg:parallel_for({ 4 }, k, "
+    .. "cg:discard_write(b)); return %d end)%s"):format(i, padding))
+  f(b, k)
+  f = nil
+  if i == 4 or i == 24 then
+    q:wait()
+    collectgarbage()
+    collectgarbage()
+    local now = collectgarbage "count"
+    if i == 24 and now - before > 8192 then
+      error(("%d KiB more are kept"):format(now - before))
+    end
+    before = now
+  end
+end
+same("the last", q:wait(b)[3], 1)
 ]==], nil, { shapes = { script.shapes[1] } })
