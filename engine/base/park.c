@@ -89,11 +89,13 @@ static void sleep_on(cel_park *park, uint32_t seen, uint32_t timeout_us) {
                            (long)(timeout_us % 1000000) * 1000};
   /* Sequentially consistent with wake: either it sees a sleeper or this one
    * sees the news. It sleeps on the mark, not on the news: whoever takes the
-   * mark then wakes it, even where that one's news had been seen. Whoever
-   * leaves by itself leaves the mark to the next wake. */
-  atomic_store(&park->asleep, 1);
+   * mark then wakes it, even where that one's news had been seen. A mark that
+   * was taken does not come again, so nobody falls asleep by that of another
+   * who came later. Whoever leaves by itself leaves the mark to the next wake.
+   */
+  uint32_t mark = atomic_fetch_or(&park->asleep, 1) | 1;
   if (atomic_load(&park->news) != seen) return;
-  syscall(SYS_futex, &park->asleep, FUTEX_WAIT_PRIVATE, 1,
+  syscall(SYS_futex, &park->asleep, FUTEX_WAIT_PRIVATE, mark,
           timeout_us == UINT32_MAX ? NULL : &limit, NULL, 0);
 }
 
@@ -124,11 +126,13 @@ void cel_park_wait(cel_park *park, uint32_t seen, uint32_t timeout_us) {
 
 void cel_park_wake(cel_park *park) {
   atomic_fetch_add(&park->news, 1);
-  if (atomic_load(&park->asleep) != 0 && atomic_exchange(&park->asleep, 0) != 0)
+  uint32_t mark = atomic_load(&park->asleep);
+  if (mark % 2 != 0 &&
+      atomic_compare_exchange_strong(&park->asleep, &mark, mark + 1))
     syscall(SYS_futex, &park->asleep, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL,
             0);
 }
 
 bool cel_park_asleep(const cel_park *park) {
-  return atomic_load_explicit(&park->asleep, memory_order_relaxed) != 0;
+  return atomic_load_explicit(&park->asleep, memory_order_relaxed) % 2 != 0;
 }

@@ -3,7 +3,7 @@
  *   uint32_t seen = cel_park_look(&p);
  *   if (nothing to do) cel_park_wait(&p, seen, timeout);
  *
- * Invariant: a wake between look and wait is never lost.
+ * Invariant: a wake between look and wait is never lost, however many wait.
  * A waiter spins for some 20 us (where there is a core to spare; see also
  * cel_park_linger) and then sleeps on a futex. Wake costs one atomic increment
  * unless somebody sleeps; then the first one pays for a system call, and those
@@ -20,8 +20,8 @@ typedef struct cel_park cel_park;
 
 struct cel_park {
   _Atomic(uint32_t) news;
-  _Atomic(uint32_t) asleep;  /* a futex: some waiter may be, and nobody wakes it
-                                yet */
+  _Atomic(uint32_t) asleep;  /* a futex; odd: some waiter may be, and nobody
+                                wakes it yet; wakes count it up */
   _Atomic(int32_t) usual_ns; /* that a wait takes; where it lingers */
   bool lingers;              /* set before any waits */
 };

@@ -3,8 +3,10 @@
  *   park_check [ROUNDS]
  *
  * Some threads have news for one, over and over, each when its last was taken;
- * so does it for them, each with a park of its own. Nobody waits with a limit:
- * a wake that is lost ends everything. Run by park_spec.lua.
+ * so does it for them, each with a park of its own. Then it has news for all of
+ * them at once, who wait in one park, and the next when all have taken it.
+ * Nobody waits with a limit: a wake that is lost ends everything. Run by
+ * park_spec.lua.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -51,20 +53,73 @@ static int take(void) {
   return n;
 }
 
-int main(int argc, char **argv) {
-  if (argc > 1) rounds = atoll(argv[1]);
-  cel_park_init(&news);
-  for (int i = 0; i < TELLERS; ++i) cel_park_init(&tellers[i].park);
+static cel_park crowd;
+static _Atomic(int64_t) round_of_all;
+
+static void *join_in(void *argument) {
+  teller *t = argument;
+  for (int64_t i = 1; i <= rounds; ++i) {
+    for (;;) {
+      uint32_t seen = cel_park_look(&crowd);
+      if (atomic_load(&round_of_all) == i) break;
+      cel_park_wait(&crowd, seen, UINT32_MAX);
+    }
+    atomic_store(&t->taken, i);
+    cel_park_wake(&news);
+  }
+  return NULL;
+}
+
+static bool all_took(int64_t round) {
   for (int i = 0; i < TELLERS; ++i)
-    if (pthread_create(&tellers[i].thread, NULL, tell, &tellers[i]) != 0)
-      return 1;
+    if (atomic_load(&tellers[i].taken) != round) return false;
+  return true;
+}
+
+static void begin(void *(*run)(void *)) {
+  for (int i = 0; i < TELLERS; ++i) {
+    atomic_store(&tellers[i].taken, 0);
+    if (pthread_create(&tellers[i].thread, NULL, run, &tellers[i]) != 0)
+      exit(1);
+  }
+}
+
+static void end(void) {
+  for (int i = 0; i < TELLERS; ++i) pthread_join(tellers[i].thread, NULL);
+}
+
+static void check_each(void) {
+  begin(tell);
   for (int64_t left = TELLERS * rounds; left > 0;) {
     uint32_t seen = cel_park_look(&news);
     int n = take();
     left -= n;
     if (n == 0) cel_park_wait(&news, seen, UINT32_MAX);
   }
-  for (int i = 0; i < TELLERS; ++i) pthread_join(tellers[i].thread, NULL);
+  end();
+}
+
+static void check_crowd(void) {
+  begin(join_in);
+  for (int64_t i = 1; i <= rounds; ++i) {
+    atomic_store(&round_of_all, i);
+    cel_park_wake(&crowd);
+    for (;;) {
+      uint32_t seen = cel_park_look(&news);
+      if (all_took(i)) break;
+      cel_park_wait(&news, seen, UINT32_MAX);
+    }
+  }
+  end();
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1) rounds = atoll(argv[1]);
+  cel_park_init(&news);
+  cel_park_init(&crowd);
+  for (int i = 0; i < TELLERS; ++i) cel_park_init(&tellers[i].park);
+  check_each();
+  check_crowd();
   printf("%lld rounds\n", (long long)rounds);
   return 0;
 }
