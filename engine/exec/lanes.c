@@ -125,29 +125,70 @@ bool cel_lanes_may_follow_host(cel_host_lanes *host, cel_window *window,
   return true;
 }
 
+/* Whether the node can do without being told at once of what it waits for. A
+ * horizon can: it lets memory go, and main submit more where it is many of them
+ * ahead, and the next completion that is told of brings along what it waits
+ * for. But what comes later may wait for all that is old through a horizon
+ * alone. An epoch can, too: it waits for all that lanes may have behind that.
+ */
+static bool is_patient(cel_window *window, const cel_node *node) {
+  while (node->instr->kind == CEL_INSTR_HORIZON) {
+    if (node->successors == CEL_NO_EDGE) return true;
+    cel_edge edge = window->edges.at[node->successors];
+    if (edge.next != CEL_NO_EDGE) return false;
+    node = cel_window_node(window, edge.to);
+  }
+  return node->instr->kind == CEL_INSTR_EPOCH;
+}
+
+/* What it excludes waits for it, too, and is no successor. */
+static bool excludes(const cel_instr *instr) {
+  return instr->kind == CEL_INSTR_HOST && cel_conflicts_concern(instr->task);
+}
+
 /* Few are looked at: else somebody waits. */
 static bool is_followed(cel_window *window, const cel_node *node) {
   int32_t i = node->successors;
+  if (excludes(node->instr)) return false;
   for (int n = 0; i != CEL_NO_EDGE; i = window->edges.at[i].next) {
     const cel_node *to = cel_window_node(window, window->edges.at[i].to);
     bool behind = to->state >= CEL_NODE_ISSUED && to->host == node->host;
-    if (++n > FOLLOWERS || (!behind && to->instr->kind != CEL_INSTR_HORIZON))
-      return false;
+    if (++n > FOLLOWERS || (!behind && !is_patient(window, to))) return false;
   }
   return true;
 }
 
-void cel_lanes_hush(cel_host_lanes *host, cel_window *window,
-                    const cel_node *node) {
+/* Whether what the horizon waits for has been looked at when earlier ones
+ * came: with two successors it is not patient any more. */
+static bool is_settled(const cel_window *window, const cel_node *horizon) {
+  const cel_edge *edge = window->edges.at;
+  int32_t i = horizon->successors;
+  for (int n = 0; n < 2 && i != CEL_NO_EDGE; ++n) i = edge[i].next;
+  return i != CEL_NO_EDGE;
+}
+
+/* The dependencies of the node. Returns a horizon among them whose own may have
+ * to be told of now, too: there is one at most, as all that is old is waited
+ * for through one. */
+static const cel_node *hush(cel_host_lanes *host, cel_window *window,
+                            const cel_node *node) {
+  const cel_node *horizon = NULL;
   for (uint32_t i = 0; i < node->instr->deps; ++i) {
     const cel_node *dep = incomplete(window, node->instr, i);
-    if (dep == NULL || dep->host == CEL_NO_LANE ||
-        dep->state != CEL_NODE_ISSUED)
-      continue;
+    if (dep == NULL) continue;
+    if (dep->instr->kind == CEL_INSTR_HORIZON && !is_settled(window, dep))
+      horizon = dep;
+    if (dep->host == CEL_NO_LANE || dep->state != CEL_NODE_ISSUED) continue;
     bool quiet = is_followed(window, dep);
     if (quiet != dep->record->job.quiet)
       cel_host_lanes_hush(host, &dep->record->job, quiet);
   }
+  return horizon;
+}
+
+void cel_lanes_hush(cel_host_lanes *host, cel_window *window,
+                    const cel_node *node) {
+  while (node != NULL) node = hush(host, window, node);
 }
 
 static uint32_t load_of(const cel_lane_use *lane) {

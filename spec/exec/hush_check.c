@@ -13,8 +13,8 @@ enum { CHAIN = 20, PATIENCE_US = 120000000 };
 
 static cel_park gates, news;
 static _Atomic(int64_t) open_until; /* jobs below are let through */
-static cel_instr instrs[CHAIN + 2];
-static cel_dep deps[CHAIN + 2];
+static cel_instr instrs[CHAIN + 4];
+static cel_dep deps[CHAIN + 4][2];
 static uint64_t reached;
 
 static void wrong(const char *what, uint64_t n) {
@@ -53,21 +53,31 @@ static void completed(void *context, const cel_instr *instr) {
 
 static cel_work work = {.references = 1, .fn = run};
 static cel_task task = {.id = 1, .work = &work};
+static cel_object object = {.id = 1, .scope = CEL_SCOPE_RANK};
+static cel_effect exclusive = {&object, CEL_ORDER_EXCLUSIVE};
+static cel_task alone = {
+    .id = 2, .work = &work, .effects = 1, .effect = &exclusive};
 static cel_backend backend = {.devices = 1, .poll = poll_backend};
 static cel_transport transport = {.ranks = 1, .poll = poll_transport};
 
-/* Instruction `id`, after `after` if that is not 0. */
-static const cel_instr *make(uint64_t id, cel_instr_kind kind, uint64_t after) {
-  deps[id] = (cel_dep){after, CEL_DEP_TRUE};
+/* Instruction `id`, after `after` if that is not 0, and so `also`. */
+static cel_instr *make_after(uint64_t id, cel_instr_kind kind, uint64_t after,
+                             uint64_t also) {
+  deps[id][0] = (cel_dep){after, CEL_DEP_TRUE};
+  deps[id][1] = (cel_dep){also, CEL_DEP_TRUE};
   instrs[id] = (cel_instr){.id = id,
                            .kind = kind,
                            .task = &task,
-                           .dep = &deps[id],
-                           .deps = after != 0,
+                           .dep = deps[id],
+                           .deps = (after != 0) + (also != 0),
                            .run.chunk = cel_box_sized(1, 1, 1)};
   instrs[id].run.chunk.min[0] = (int64_t)id;
   instrs[id].run.chunk.max[0] = (int64_t)id + 1;
   return &instrs[id];
+}
+
+static cel_instr *make(uint64_t id, cel_instr_kind kind, uint64_t after) {
+  return make_after(id, kind, after, 0);
 }
 
 static cel_executor *begin(cel_host_lanes **host) {
@@ -95,24 +105,83 @@ static void await(uint32_t seen, const char *what) {
   if (cel_park_look(&news) == seen) wrong(what, 0);
 }
 
-/* A chain is told of once. */
+/* A chain is told of once, and bounds change nothing. */
 static void check_chain(void) {
+  enum { HALF = CHAIN / 2, BOUND = HALF + 1 };
   cel_host_lanes *host;
   cel_executor *e = begin(&host);
-  for (uint64_t id = 1; id <= CHAIN; ++id) {
-    cel_executor_add(e, make(id, CEL_INSTR_HOST, id - 1));
+  for (uint64_t id = 1; id <= CHAIN + 1; ++id) {
+    uint64_t after = id == BOUND + 1 ? HALF : id - 1;
+    cel_executor_add(e, id == BOUND ? make(id, CEL_INSTR_HORIZON, HALF)
+                                    : make(id, CEL_INSTR_HOST, after));
     cel_executor_step(e);
   }
-  cel_executor_add(e, make(CHAIN + 1, CEL_INSTR_HORIZON, CHAIN));
+  cel_executor_add(e,
+                   make_after(CHAIN + 2, CEL_INSTR_HORIZON, CHAIN + 1, BOUND));
+  cel_executor_add(e, make(CHAIN + 3, CEL_INSTR_EPOCH, CHAIN + 2));
   uint32_t before = cel_park_look(&news);
-  let_through(CHAIN + 1);
+  let_through(CHAIN + 2);
   await(before, "a chain is not told of");
   while (cel_executor_step(e)) {
   }
-  if (reached != CHAIN + 1) wrong("told of too early, after", reached);
+  if (reached != CHAIN + 3) wrong("told of too early, after", reached);
   end(e, host);
   uint32_t wakes = cel_park_look(&news) - before;
   if (wakes != 1) wrong("wakes of a chain", wakes);
+}
+
+static void finish(cel_executor *e, cel_host_lanes *host) {
+  let_through(CHAIN);
+  for (;;) {
+    uint32_t seen = cel_park_look(&news);
+    if (cel_executor_step(e)) continue;
+    if (cel_executor_idle(e)) break;
+    await(seen, "the last job is not told of");
+  }
+  end(e, host);
+}
+
+/* What waits for a job through so many horizons alone waits for it, too. */
+static void check_horizons(uint64_t horizons) {
+  cel_host_lanes *host;
+  cel_executor *e = begin(&host);
+  uint64_t last = 1 + horizons;
+  cel_executor_add(e, make(1, CEL_INSTR_HOST, 0));
+  for (uint64_t id = 2; id <= last; ++id)
+    cel_executor_add(e, make(id, CEL_INSTR_HORIZON, id - 1));
+  cel_executor_add(e, make(last + 1, CEL_INSTR_HOST, 1));
+  cel_executor_add(e, make_after(last + 2, CEL_INSTR_HORIZON, last, last + 1));
+  while (cel_executor_step(e)) {
+  }
+  cel_executor_add(e, make(last + 3, CEL_INSTR_JOIN, last));
+  uint32_t seen = cel_park_look(&news);
+  let_through(2);
+  await(seen, "what something waits for through horizons is not told of");
+  while (cel_executor_step(e)) {
+  }
+  if (reached != last) wrong("another horizon is reached", reached);
+  finish(e, host);
+}
+
+/* Of two that exclude each other the second begins when the first is done,
+ * though that has something behind it. */
+static void check_conflict(void) {
+  cel_host_lanes *host;
+  cel_executor *e = begin(&host);
+  for (uint64_t id = 1; id <= 2; ++id) {
+    cel_instr *instr = make(id, CEL_INSTR_HOST, 0);
+    instr->task = &alone;
+    cel_executor_add(e, instr);
+  }
+  while (cel_executor_step(e)) {
+  }
+  cel_executor_add(e, make(3, CEL_INSTR_HOST, 1));
+  while (cel_executor_step(e)) {
+  }
+  uint32_t seen = cel_park_look(&news);
+  let_through(2);
+  await(seen, "what excludes another is not told of");
+  finish(e, host);
 }
 
 /* What is behind a job runs on while something else waits for that: it is told
@@ -144,6 +213,9 @@ int main(void) {
   check_chain();
   check_other(false);
   check_other(true);
+  for (uint64_t horizons = 1; horizons <= 3; ++horizons)
+    check_horizons(horizons);
+  check_conflict();
   printf("told\n");
   return 0;
 }
