@@ -312,7 +312,8 @@ static void each_rank(holdings *h, const step *s, bool (*does)(cel_mode),
 
 static void arrive(void *context, const int64_t *point) {
   holdings *h = context;
-  h->lacks[h->buffer][at_point(h, point)] ^= 2;
+  uint8_t *lacks = &h->lacks[h->buffer][at_point(h, point)];
+  *lacks |= (*lacks & 2) != 0 ? 8 : 2;
 }
 
 /* A collective may bring what is there already, or what a message brings for
@@ -334,7 +335,7 @@ static void arrive_all(holdings *h, const node *n) {
 }
 
 /* What rank h->rank awaits for a task is what it lacks, each point once, and
- * what was forgotten that it has. */
+ * what was forgotten that it has, be it since another box of the task. */
 static bool check_lacks(const check *c, holdings *h, const step *s,
                         uint64_t task, uint32_t *from) {
   cel_box chunk;
@@ -347,7 +348,8 @@ static bool check_lacks(const check *c, holdings *h, const step *s,
   }
   for (int b = 0; b < h->program->buffers; ++b)
     for (int i = 0; i < MOST_ELEMENTS; ++i)
-      if (h->lacks[b][i] == 1 || (h->lacks[b][i] == 2 && c->program->cap == 0))
+      if (h->lacks[b][i] == 1 ||
+          (c->program->cap == 0 && (h->lacks[b][i] == 2 || h->lacks[b][i] > 7)))
         return say(
             c, "step %d: rank %d %s element %d of b%d", s->number, h->rank,
             h->lacks[b][i] == 1 ? "does not get" : "gets, but has,", i, b);
