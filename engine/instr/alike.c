@@ -63,11 +63,11 @@ static void fetch_box(cel_instr_graph *graph, const cel_buffer *buffer,
   cel__coherence_fetch(graph, buffer, memory, &graph->alike_box, priority);
 }
 
-/* How many pieces each of `takers` gets of so much. */
+/* How many pieces each of `takers` gets of so much. Messages may be as short
+ * as a byte: half of one is not divided by. */
 static int64_t rounds_of(const cel_instr_graph *graph, uint64_t bytes,
                          int64_t takers) {
-  uint64_t least = graph->config.large_bytes / 2;
-  uint64_t rounds = bytes / (uint64_t)takers / least;
+  uint64_t rounds = 2 * bytes / (uint64_t)takers / graph->config.large_bytes;
   return rounds < 1 ? 1 : rounds < ROUNDS ? (int64_t)rounds : ROUNDS;
 }
 

@@ -47,6 +47,14 @@ describe("what several devices need alike", function()
     assert.equal(36, n) -- four slices at most
   end)
 
+  it("is cut in four at most where messages are of a byte", function()
+    open({ devices = { 1, 2, 3, 4 }, large_bytes = 1 })
+    local b = m:buffer({ 96 })
+    m:submit({ range = { 1 }, { b, "discard_write", whole(1) } })
+    local _, n = traffic(read_all(b))
+    assert.equal(36, n)
+  end)
+
   it("leaves the host once", function()
     open({ devices = { 1, 2, 3, 4 } })
     local b = m:buffer({ 96 }, { init = true })
