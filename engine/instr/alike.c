@@ -7,8 +7,6 @@
  * slices for each device that lacks it, which gets them first, and hands one
  * on while the next one comes. What leaves a device leaves in turn, first to
  * the device before it in a circle: so each gets from one at a time. */
-#include <string.h>
-
 #include "command/member.h"
 #include "instr/state.h"
 
@@ -58,9 +56,10 @@ static bool comes_from_several(const cel_map_entries *entries) {
 }
 
 static void fetch_box(cel_instr_graph *graph, const cel_buffer *buffer,
-                      const cel_box *box, int32_t memory, int32_t priority) {
+                      const cel_box *box, int32_t memory,
+                      const cel__manner *manner) {
   cel_region_assign(&graph->alike_box, box, 1);
-  cel__coherence_fetch(graph, buffer, memory, &graph->alike_box, priority);
+  cel__coherence_fetch(graph, buffer, memory, &graph->alike_box, manner);
 }
 
 /* How many pieces each of `takers` gets of so much. Messages may be as short
@@ -74,7 +73,7 @@ static int64_t rounds_of(const cel_instr_graph *graph, uint64_t bytes,
 /* Pieces for each of those who lack the box, which they get. */
 static void slice(cel_instr_graph *graph, const cel_buffer *buffer,
                   const cel_box *box, uint64_t takers, int64_t rounds,
-                  int32_t priority) {
+                  const cel__manner *manner) {
   int64_t n = rounds * __builtin_popcountll(takers);
   int32_t m = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -82,7 +81,7 @@ static void slice(cel_instr_graph *graph, const cel_buffer *buffer,
     while ((takers >> m & 1) == 0);
     cel__alike piece = {cel_member_cut(box, i, n), m};
     if (cel_box_is_empty(&piece.box)) continue;
-    fetch_box(graph, buffer, &piece.box, m, priority);
+    fetch_box(graph, buffer, &piece.box, m, manner);
     cel_vec_push(&graph->alike, piece);
   }
 }
@@ -95,7 +94,7 @@ static uint64_t least_bytes(const cel_instr_graph *graph) {
 /* Pieces of an entry, if it is worth it. */
 static void cut(cel_instr_graph *graph, const cel_buffer *buffer,
                 const cel_map_entry *at, uint64_t who, bool several,
-                int32_t priority) {
+                const cel__manner *manner) {
   uint64_t devices = devices_of(at->value), takers = who & ~at->value;
   uint64_t bytes = (uint64_t)cel_box_volume(&at->box) * buffer->element_size;
   if (at->value == 0 || takers == 0 || is_one(takers) ||
@@ -106,7 +105,7 @@ static void cut(cel_instr_graph *graph, const cel_buffer *buffer,
                  (cel__alike){at->box, __builtin_ctzll(devices)});
   else if (devices == 0 || is_one(devices))
     slice(graph, buffer, &at->box, takers,
-          rounds_of(graph, bytes, __builtin_popcountll(takers)), priority);
+          rounds_of(graph, bytes, __builtin_popcountll(takers)), manner);
 }
 
 /* The kth of `who` after `memory` in a circle. */
@@ -120,16 +119,16 @@ static int32_t after(const cel_instr_graph *graph, uint64_t who, int32_t memory,
 }
 
 static void hand_on(cel_instr_graph *graph, const cel_buffer *buffer,
-                    uint64_t who, int32_t priority) {
+                    uint64_t who, const cel__manner *manner) {
   int32_t n = __builtin_popcountll(who);
   for (uint32_t i = 0; i < graph->alike.n; ++i) {
     const cel__alike *piece = &graph->alike.at[i];
-    graph->only = 1ull << piece->owner;
+    cel__manner from_owner = *manner;
+    from_owner.from = 1ull << piece->owner;
     for (int32_t k = n; k > 0; --k)
       fetch_box(graph, buffer, &piece->box, after(graph, who, piece->owner, k),
-                priority);
+                &from_owner);
   }
-  graph->only = 0;
 }
 
 static void fetch(cel_instr_graph *graph, const cel__touch *touch, uint64_t who,
@@ -139,17 +138,16 @@ static void fetch(cel_instr_graph *graph, const cel__touch *touch, uint64_t who,
   if (most < least_bytes(graph)) return;
   cel__coherence_stage(graph, buffer, touch->memory, &touch->region, priority);
   cel_vec_clear(&graph->alike);
-  memset(graph->turn, 0, sizeof graph->turn);
-  graph->in_turn = true;
+  uint64_t last[CEL_MEMORIES] = {0};
+  cel__manner manner = {.priority = priority, .last = last};
   for (uint32_t b = 0; b < touch->region.n; ++b) {
     cel_map_query(cel__held_of(graph, buffer)->current, &touch->region.at[b],
                   &graph->alike_found);
     bool several = comes_from_several(&graph->alike_found);
     for (uint32_t i = 0; i < graph->alike_found.n; ++i)
-      cut(graph, buffer, &graph->alike_found.at[i], who, several, priority);
+      cut(graph, buffer, &graph->alike_found.at[i], who, several, &manner);
   }
-  hand_on(graph, buffer, who, priority);
-  graph->in_turn = false;
+  hand_on(graph, buffer, who, &manner);
 }
 
 void cel__alike_fetch(cel_instr_graph *graph, int32_t priority) {

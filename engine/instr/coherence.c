@@ -16,22 +16,22 @@ static int32_t device_of(const cel_instr_graph *graph, int32_t from,
 }
 
 /* What waits in one lane keeps its order. */
-static void take_turn(cel_instr_graph *graph, int32_t from, uint64_t id) {
-  if (from == CEL_MEMORY_HOST) return;
-  if (graph->turn[from] != 0)
-    cel_deps_add(&graph->deps, graph->turn[from], CEL_DEP_ORDER);
-  graph->turn[from] = id;
+static void take_turn(cel_instr_graph *graph, uint64_t *last, int32_t from,
+                      uint64_t id) {
+  if (last == NULL || from == CEL_MEMORY_HOST) return;
+  if (last[from] != 0) cel_deps_add(&graph->deps, last[from], CEL_DEP_ORDER);
+  last[from] = id;
 }
 
 void cel__copy(cel_instr_graph *graph, cel__record *from, cel__record *to,
-               const cel_box *box, int32_t priority) {
-  cel_instr *instr = cel__instr_begin(graph, CEL_INSTR_COPY,
-                                      graph->plan.command->task, priority);
+               const cel_box *box, const cel__manner *manner) {
+  cel_instr *instr = cel__instr_begin(
+      graph, CEL_INSTR_COPY, graph->plan.command->task, manner->priority);
   instr->device = device_of(graph, from->made.memory, to->made.memory);
   instr->copy.from = &from->made;
   instr->copy.to = &to->made;
   instr->copy.box = *box;
-  if (graph->in_turn) take_turn(graph, from->made.memory, instr->id);
+  take_turn(graph, manner->last, from->made.memory, instr->id);
   cel_track_read(cel__record_track(graph, from), box, instr->id, &graph->deps);
   cel_track_write(cel__record_track(graph, to), box, instr->id, &graph->deps);
   cel__instr_end(graph, instr);
@@ -56,9 +56,9 @@ static void stage_init(cel_instr_graph *graph, const cel_buffer *buffer,
 /* Where to copy from into `to`: the next device after it in a circle, so that
  * not all read from the first; else the host. */
 static int32_t source_of(const cel_instr_graph *graph, uint64_t where,
-                         int32_t to) {
+                         int32_t to, const cel__manner *manner) {
   uint64_t devices = where & ~1ull;
-  if ((devices & graph->only) != 0) devices &= graph->only;
+  if ((devices & manner->from) != 0) devices &= manner->from;
   for (int32_t i = 1; i < graph->memories && devices != 0; ++i) {
     int32_t m = (to + i) % graph->memories;
     if ((devices >> m & 1) != 0) return m;
@@ -130,64 +130,67 @@ void cel__coherence_stage(cel_instr_graph *graph, const cel_buffer *buffer,
 
 /* From the host in parts, as messages bring them: each waits for its own. */
 static void copy_parts(cel_instr_graph *graph, cel__record *from,
-                       cel__record *to, const cel_box *box, int32_t priority) {
+                       cel__record *to, const cel_box *box,
+                       const cel__manner *manner) {
   uint64_t bytes = graph->config.large_bytes;
   uint64_t size = from->made.buffer->element_size;
   if (from->made.memory != CEL_MEMORY_HOST ||
       (uint64_t)cel_box_volume(box) * size <= bytes) {
-    cel__copy(graph, from, to, box, priority);
+    cel__copy(graph, from, to, box, manner);
     return;
   }
   int64_t step[CEL_DIMS];
   int64_t parts = cel_box_parts(box, size, bytes, step);
   for (int64_t i = 0; i < parts; ++i) {
     cel_box part = cel_box_part(box, step, i);
-    cel__copy(graph, from, to, &part, priority);
+    cel__copy(graph, from, to, &part, manner);
   }
 }
 
 /* Copies `box` from wherever allocations in `source` cover parts of it. */
 static void copy_from(cel_instr_graph *graph, const cel_buffer *buffer,
                       int32_t source, int32_t memory, const cel_box *box,
-                      int32_t priority) {
+                      const cel__manner *manner) {
   cel__held *held = cel__held_of(graph, buffer);
   cel__record *to = cel__memory_find(graph, buffer, memory, box);
   const cel__spots *live = &held->in[source].live;
   cel__spots_each(i, live, box) {
     cel_box part;
     if (cel_box_intersect(box, &live->at[i].layout, &part))
-      copy_parts(graph, live->at[i].record, to, &part, priority);
+      copy_parts(graph, live->at[i].record, to, &part, manner);
   }
 }
 
 /* Copies what of graph->lacking comes from `source`; all of it together, so
  * that neighbours travel as one box. */
 static void fetch_from(cel_instr_graph *graph, const cel_buffer *buffer,
-                       int32_t source, int32_t memory, int32_t priority) {
+                       int32_t source, int32_t memory,
+                       const cel__manner *manner) {
   cel__held *held = cel__held_of(graph, buffer);
   cel_region *boxes = &graph->boxes;
   cel_region_clear(boxes);
   for (uint32_t i = 0; i < graph->lacking.n; ++i) {
     const cel_map_entry *entry = &graph->lacking.at[i];
-    if (source_of(graph, entry->value, memory) != source) continue;
+    if (source_of(graph, entry->value, memory, manner) != source) continue;
     cel_region_add(boxes, &entry->box);
     cel_map_update(held->current, &entry->box, entry->value | 1ull << memory);
   }
   for (uint32_t b = 0; b < boxes->n; ++b)
-    copy_from(graph, buffer, source, memory, &boxes->at[b], priority);
+    copy_from(graph, buffer, source, memory, &boxes->at[b], manner);
 }
 
 void cel__coherence_fetch(cel_instr_graph *graph, const cel_buffer *buffer,
                           int32_t memory, const cel_region *region,
-                          int32_t priority) {
+                          const cel__manner *manner) {
   find_lacking(graph, cel__held_of(graph, buffer), memory, region);
   if (graph->lacking.n == 0) return;
-  if (buffer->init != NULL) stage_lacking(graph, buffer, priority);
+  if (buffer->init != NULL) stage_lacking(graph, buffer, manner->priority);
   uint64_t sources = 0;
   for (uint32_t i = 0; i < graph->lacking.n; ++i)
-    sources |= 1ull << source_of(graph, graph->lacking.at[i].value, memory);
+    sources |=
+        1ull << source_of(graph, graph->lacking.at[i].value, memory, manner);
   for (sources &= ~(1ull << memory); sources != 0; sources &= sources - 1)
-    fetch_from(graph, buffer, __builtin_ctzll(sources), memory, priority);
+    fetch_from(graph, buffer, __builtin_ctzll(sources), memory, manner);
 }
 
 /* Where an entry is current besides a memory, in other memories. */
@@ -231,7 +234,8 @@ static void copy_to_host(cel_instr_graph *graph, cel__record *record,
       cel__memory_find(graph, record->made.buffer, CEL_MEMORY_HOST, box);
   cel_region_assign(&graph->boxes, box, 1);
   cel__memory_commit(graph, host, &graph->boxes);
-  cel__copy(graph, record, host, box, CEL__PRIORITY_MEMORY);
+  cel__copy(graph, record, host, box,
+            &(cel__manner){.priority = CEL__PRIORITY_MEMORY});
 }
 
 void cel__coherence_spill(cel_instr_graph *graph, cel__record *record,

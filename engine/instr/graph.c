@@ -39,11 +39,12 @@ static cel_status prepare(cel_instr_graph *graph, int32_t priority) {
   CEL_TRY(cel__need_plan(graph));
   if (graph->config.grain != 0) commit_all(graph);
   cel__alike_fetch(graph, priority);
+  cel__manner manner = {.priority = priority};
   for (uint32_t i = 0; i < plan->used; ++i) {
     const cel__touch *touch = &plan->touches.at[i];
     if (touch->consumes)
       cel__coherence_fetch(graph, touch->buffer, touch->memory, &touch->region,
-                           priority);
+                           &manner);
   }
   return CEL_E_OK;
 }

@@ -171,7 +171,8 @@ static void move_contents(cel_instr_graph *graph, cel__held *held,
   cel_region_subtract(keep, keep, &graph->discarded);
   cel__memory_commit(graph, fresh, keep);
   for (uint32_t i = 0; i < keep->n; ++i)
-    cel__copy(graph, old, fresh, &keep->at[i], CEL__PRIORITY_MEMORY);
+    cel__copy(graph, old, fresh, &keep->at[i],
+              &(cel__manner){.priority = CEL__PRIORITY_MEMORY});
   fresh->used = cel_box_hull(&fresh->used, &old->used);
 }
 

@@ -107,6 +107,15 @@ typedef struct cel__alike {
   int32_t owner; /* memory */
 } cel__alike;
 
+/* How data is copied. */
+typedef struct cel__manner {
+  int32_t priority;
+  uint64_t from; /* memories preferred to others that have it, too */
+  /* By memory: the last copy out of it, after which the next one comes; null:
+   * they keep no order. */
+  uint64_t *last;
+} cel__manner;
+
 /* What one part touches through one access; or one piece of a message. */
 typedef struct cel__touch {
   const cel_buffer *buffer;
@@ -160,12 +169,8 @@ struct cel_instr_graph {
   /* Scratch. */
   cel_map_entries entries;
   CEL_VEC(cel_map_entry) lacking; /* what a fetch is about */
-  uint64_t only; /* memories that it prefers to copy from, if they have it */
-  /* The last copy out of each device, while they go one after the other. */
-  uint64_t turn[1 + CEL_DEVICES];
-  bool in_turn;
-  CEL_VEC(cel__alike) alike;   /* pieces of what devices need */
-  cel_map_entries alike_found; /* where that is */
+  CEL_VEC(cel__alike) alike;      /* pieces of what devices need */
+  cel_map_entries alike_found;    /* where that is */
   cel_region alike_box;
   cel_region boxes;           /* what of it comes from one place */
   cel_region kept, discarded; /* of an allocation that grows */
@@ -302,7 +307,7 @@ void cel__coherence_forget(cel_instr_graph *graph, const cel_buffer *buffer,
 /* Makes `region` current in `memory`, where allocations cover it already. */
 void cel__coherence_fetch(cel_instr_graph *graph, const cel_buffer *buffer,
                           int32_t memory, const cel_region *region,
-                          int32_t priority);
+                          const cel__manner *manner);
 /* What of `region` is still initial contents, and not in `memory`, is made in
  * host memory. */
 void cel__coherence_stage(cel_instr_graph *graph, const cel_buffer *buffer,
@@ -323,7 +328,7 @@ void cel__coherence_join(cel_instr_graph *graph, const cel_buffer *buffer,
                          int32_t memory, const cel_region *region);
 /* Emits a copy of `box` and tracks it at both ends. */
 void cel__copy(cel_instr_graph *graph, cel__record *from, cel__record *to,
-               const cel_box *box, int32_t priority);
+               const cel_box *box, const cel__manner *manner);
 
 /* ---- alike.c ------------------------------------------------------------- */
 
