@@ -4,14 +4,10 @@ local program = require("spec.task.program")
 local same, whole = program.same, program.all
 
 describe("what several devices need alike", function()
-  local m
-  after_each(function()
-    m:close()
-  end)
-
+  local m = machine.each(after_each)
   local function open(config)
     config.large_bytes = config.large_bytes or 8
-    m = machine.new(config)
+    m:open(config)
   end
 
   -- Bytes that copies of a task take from each memory, and how many copies there are.
@@ -38,7 +34,6 @@ describe("what several devices need alike", function()
     -- A third to each, in two slices, each of which it hands on to two.
     assert.same({ [1] = 768, [2] = 512, [3] = 512, [4] = 512 }, from)
     assert.equal(18, n)
-    m:close()
     open({ devices = { 1, 2, 3, 4 } })
     b = m:buffer({ 96 })
     m:submit({ range = { 1 }, { b, "discard_write", whole(1) } })
@@ -92,7 +87,6 @@ describe("what several devices need alike", function()
     m:submit({ range = { 1 }, { b, "discard_write", whole(1) } })
     local _, n = traffic(read_all(b))
     assert.equal(3, n)
-    m:close()
     open({ devices = { 1, 2 } })
     local other = m:buffer({ 96 })
     m:submit({ range = { 1 }, { other, "discard_write", whole(1) } })

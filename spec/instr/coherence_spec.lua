@@ -6,18 +6,10 @@ jit.off(true, true)
 local same, grown, span = program.same, program.grown, program.span
 
 describe("coherence", function()
-  local m
-  local function open(config)
-    if m then m:close() end
-    m = machine.new(config)
-  end
-  after_each(function()
-    m:close()
-    m = nil
-  end)
+  local m = machine.each(after_each)
 
   it("copies nothing where the device shares the host's memory", function()
-    open({ devices = { 0 } })
+    m:open({ devices = { 0 } })
     local b = m:buffer({ 8 }, { init = true })
     m:submit({ range = { 8 }, { b, "read_write", same(1) } })
     m:submit({ range = { 8 }, { b, "read", same(1) }, kind = "host" })
@@ -27,7 +19,7 @@ describe("coherence", function()
   end)
 
   it("makes initial contents in the host, only what is needed", function()
-    open({ devices = { 1 } })
+    m:open({ devices = { 1 } })
     local b = m:buffer({ 8, 4 }, { init = true })
     assert.equal(0, #m:of("init"))
     local t = m:submit({ range = { 2 }, { b, "read", { { span(0, 3), { 1, 2 } } } } })
@@ -41,7 +33,7 @@ describe("coherence", function()
   end)
 
   it("makes no initial contents for what is written over", function()
-    open({ devices = { 1 } })
+    m:open({ devices = { 1 } })
     local b = m:buffer({ 8 }, { init = true })
     m:fill(b, { 8 })
     m:submit({ range = { 8 }, { b, "read", same(1) }, kind = "host" })
@@ -49,7 +41,7 @@ describe("coherence", function()
   end)
 
   it("fetches once, and again after it was written elsewhere", function()
-    open({ devices = { 1 } })
+    m:open({ devices = { 1 } })
     local b = m:buffer({ 8 })
     m:fill(b, { 8 })
     local look = { range = { 8 }, { b, "read", same(1) }, kind = "host" }
@@ -63,7 +55,7 @@ describe("coherence", function()
   end)
 
   it("fetches what a write keeps, and nothing for what it discards", function()
-    open({ devices = { 1 } })
+    m:open({ devices = { 1 } })
     local b = m:buffer({ 8 }, { init = true })
     local keeps = m:submit({ range = { 4 }, { b, "write", same(1) } })
     local discards = m:submit({
@@ -74,7 +66,7 @@ describe("coherence", function()
   end)
 
   it("copies only the halo between devices, directly", function()
-    open({ devices = { 1, 2 } })
+    m:open({ devices = { 1, 2 } })
     local u, v = m:buffer({ 64, 32 }), m:buffer({ 64, 32 })
     m:fill(u, { 64, 32 })
     for _ = 1, 3 do
@@ -95,7 +87,7 @@ describe("coherence", function()
   end)
 
   it("prefers another device to the host", function()
-    open({ devices = { 1, 2 } })
+    m:open({ devices = { 1, 2 } })
     local b = m:buffer({ 8 })
     m:submit({ range = { 8 }, cut = {}, { b, "discard_write", same(1) } })
     m:submit({ range = { 8 }, { b, "read", same(1) }, kind = "host" })
@@ -105,7 +97,7 @@ describe("coherence", function()
   end)
 
   it("splits a copy where its source changes", function()
-    open({ devices = { 1, 2 } })
+    m:open({ devices = { 1, 2 } })
     local b = m:buffer({ 8 })
     m:fill(b, { 8 })
     local t = m:submit({ range = { 8 }, { b, "read", same(1) }, kind = "host" })
@@ -121,7 +113,7 @@ describe("coherence", function()
   end)
 
   it("touches nothing for an empty access", function()
-    open({ devices = { 1 } })
+    m:open({ devices = { 1 } })
     local b = m:buffer({ 8 }, { init = true })
     local t = m:submit({ range = { 8 }, { b, "read", { { { 3, 3 } } } } })
     assert.equal(0, #m:of("alloc"))
@@ -129,7 +121,7 @@ describe("coherence", function()
   end)
 
   it("reads along the axes without the corners", function()
-    open({ devices = { 1 } })
+    m:open({ devices = { 1 } })
     local b = m:buffer({ 8, 8 }, { init = true })
     local t = m:submit({
       range = { min = { 2, 2 }, max = { 4, 4 } },

@@ -6,15 +6,7 @@ jit.off(true, true)
 local same, span, whole = program.same, program.span, program.whole
 
 describe("commits", function()
-  local m
-  local function open(config)
-    if m then m:close() end
-    m = machine.new(config)
-  end
-  after_each(function()
-    m:close()
-    m = nil
-  end)
+  local m = machine.each(after_each)
 
   -- A kernel over rows [lo, hi) of a 2-D buffer.
   local function rows(b, lo, hi, mode)
@@ -30,13 +22,13 @@ describe("commits", function()
   end
 
   it("are for all memories where there is a grain", function()
-    open({ devices = { 1 } })
+    m:open({ devices = { 1 } })
     rows(m:buffer({ 10, 10 }), 0, 10)
     assert.same({}, ranges())
-    open({ devices = { 0 }, grain = 64 })
+    m:open({ devices = { 0 }, grain = 64 })
     rows(m:buffer({ 10, 10 }), 0, 10)
     assert.same({ "0:800" }, ranges())
-    open({ devices = { 1 }, grain = 64 })
+    m:open({ devices = { 1 }, grain = 64 })
     local t = rows(m:buffer({ 10, 10 }, { init = true }), 2, 4)
     local commits = m:of("commit", t)
     assert.same({ "128:320", "128:320" }, ranges(t))
@@ -46,7 +38,7 @@ describe("commits", function()
   end)
 
   it("cover the rows touched, out to the grain and to the end of the layout", function()
-    open({ devices = { 1 }, grain = 64 })
+    m:open({ devices = { 1 }, grain = 64 })
     local b = m:buffer({ 10, 10 }) -- rows of 80 bytes
     assert.same({ "128:320" }, ranges(rows(b, 2, 4)))
     assert.same({ "640:800" }, ranges(rows(b, 8, 10)))
@@ -54,7 +46,7 @@ describe("commits", function()
   end)
 
   it("come once", function()
-    open({ devices = { 1 }, grain = 1024 })
+    m:open({ devices = { 1 }, grain = 1024 })
     local b = m:buffer({ 100, 16 }) -- 128 bytes, eight rows in a grain
     assert.same({ "0:1024" }, ranges(rows(b, 0, 3)))
     assert.same({}, ranges(rows(b, 2, 8)))
@@ -64,7 +56,7 @@ describe("commits", function()
   end)
 
   it("leave out what lies between", function()
-    open({ devices = { 1 }, grain = 64 })
+    m:open({ devices = { 1 }, grain = 64 })
     local b = m:buffer({ 1000, 8 })
     rows(b, 0, 10)
     rows(b, 900, 910)
@@ -79,7 +71,7 @@ describe("commits", function()
   end)
 
   it("are shared by the accesses of a task that meet", function()
-    open({ devices = { 1 }, grain = 64 })
+    m:open({ devices = { 1 }, grain = 64 })
     local b = m:buffer({ 1000, 8 })
     local t = m:submit({
       range = { 10 },
@@ -91,7 +83,7 @@ describe("commits", function()
   end)
 
   it("come before what touches the rows, and after the allocation alone", function()
-    open({ devices = { 1 }, grain = 64 })
+    m:open({ devices = { 1 }, grain = 64 })
     local b = m:buffer({ 1000, 3 }) -- 24 bytes: row 2 lies in two grains
     local first = m:of("kernel", rows(b, 0, 2))[1]
     local second = m:of("kernel", rows(b, 0, 4))[1]
@@ -109,7 +101,7 @@ describe("commits", function()
   end)
 
   it("come before copies too, also into an allocation that grew", function()
-    open({ devices = { 1, 2 }, grain = 64 })
+    m:open({ devices = { 1, 2 }, grain = 64 })
     local b = m:buffer({ 100, 8 })
     m:submit({ range = { 100, 2 }, { b, "discard_write", same(2) } })
     m:submit({ range = { 100, 8 }, { b, "read", program.all(2) } })
@@ -125,7 +117,7 @@ describe("commits", function()
 
   -- Step t writes row t.
   local function grow(steps, grain)
-    open({ devices = { 1 }, grain = grain, step = 4 })
+    m:open({ devices = { 1 }, grain = grain, step = 4 })
     local b = m:buffer({ steps, 64 }) -- 512 bytes
     for t = 0, steps - 1 do
       m:submit({

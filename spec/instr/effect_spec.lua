@@ -4,9 +4,8 @@ local machine = require("spec.instr.machine")
 local program = require("spec.task.program")
 
 describe("side effects among instructions", function()
-  local m
-  before_each(function() m = machine.new() end)
-  after_each(function() m:close() end)
+  local m = machine.each(after_each)
+  before_each(function() m:open() end)
 
   local function task(...)
     local effects, list = {}, { ... }

@@ -7,19 +7,10 @@ jit.off(true, true)
 local same, all, grown = program.same, program.all, program.grown
 
 describe("the instruction graph", function()
-  local m
-  local function open(config)
-    if m then m:close() end
-    m = machine.new(config)
-    return m
-  end
-  after_each(function()
-    m:close()
-    m = nil
-  end)
+  local m = machine.each(after_each)
 
   it("begins with the epoch, on which depends what depends on nothing", function()
-    open()
+    m:open()
     assert.equal("epoch", m.instrs[1].kind)
     m:fill(m:buffer({ 8 }), { 8 })
     assert.same({ [1] = "order" }, m:of("alloc")[1].deps)
@@ -27,7 +18,7 @@ describe("the instruction graph", function()
 
   describe("order", function()
     it("has all copies of a task before its first launch", function()
-      open({ devices = { 1, 2, 3, 4 } })
+      m:open({ devices = { 1, 2, 3, 4 } })
       local u, v = m:buffer({ 64 }), m:buffer({ 64 })
       m:fill(u, { 64 })
       for _ = 1, 4 do
@@ -45,7 +36,7 @@ describe("the instruction graph", function()
     end)
 
     it("lets devices work at the same time", function()
-      open({ devices = { 1, 2 } })
+      m:open({ devices = { 1, 2 } })
       local b = m:buffer({ 8 })
       local kernels = m:of("kernel", m:fill(b, { 8 }))
       assert.equal(2, #kernels)
@@ -55,7 +46,7 @@ describe("the instruction graph", function()
     end)
 
     it("cuts over devices at the granularity, or not at all", function()
-      open({ devices = { 1, 2 } })
+      m:open({ devices = { 1, 2 } })
       local b = m:buffer({ 10 })
       local t = m:submit({
         range = { 10 }, granularity = { 4 }, { b, "discard_write", same(1) },
@@ -68,7 +59,7 @@ describe("the instruction graph", function()
     end)
 
     it("overwrites only after what is being copied away", function()
-      open({ devices = { 1 } })
+      m:open({ devices = { 1 } })
       local b = m:buffer({ 8 })
       m:fill(b, { 8 })
       local look = m:submit({ range = { 8 }, { b, "read", same(1) }, kind = "host" })
@@ -78,7 +69,7 @@ describe("the instruction graph", function()
     end)
 
     it("lets readers be", function()
-      open({ devices = { 0 } })
+      m:open({ devices = { 0 } })
       local b = m:buffer({ 8 }, { init = true })
       local look = { range = { 8 }, { b, "read", same(1) } }
       local x, y = m:submit(look), m:submit(look)
@@ -88,7 +79,7 @@ describe("the instruction graph", function()
 
   describe("messages", function()
     it("send from the host what a device wrote", function()
-      open({ devices = { 1 } })
+      m:open({ devices = { 1 } })
       local b = m:buffer({ 8, 4 })
       local t = m:fill(b, { 8, 4 })
       m:message("push", { b, { 7, 0 }, { 8, 4 } })
@@ -106,7 +97,7 @@ describe("the instruction graph", function()
     end)
 
     it("receive into the host, from where it is copied", function()
-      open({ devices = { 1 } })
+      m:open({ devices = { 1 } })
       local b = m:buffer({ 8, 4 }, { init = true })
       m:message("await_push", { b, { 3, 0 }, { 4, 4 } }, { b, { 6, 0 }, { 7, 4 } })
       local receive = m:of("receive")[1]
@@ -125,7 +116,7 @@ describe("the instruction graph", function()
 
     -- Each step reads all rows before it, of which others sent a column each.
     it("that bring many parts of a box for a task count as one", function()
-      open()
+      m:open()
       local b = m:buffer({ 8, 40 })
       local function step(row, columns)
         for column = 1, columns do
@@ -153,7 +144,7 @@ describe("the instruction graph", function()
     end)
 
     it("lets a halo's receive overlap with what does not need it", function()
-      open({ devices = { 1, 2 } })
+      m:open({ devices = { 1, 2 } })
       local b = m:buffer({ 8 })
       m:fill(b, { 8 })
       m:message("await_push", { b, { 0 }, { 1 } })
@@ -164,7 +155,7 @@ describe("the instruction graph", function()
     end)
 
     it("go on to the device part by part, as they come", function()
-      open({ devices = { 1 }, large_bytes = 128 })
+      m:open({ devices = { 1 }, large_bytes = 128 })
       local b = m:buffer({ 8, 4 })
       m:fill(b, { 8, 4 })
       m:message("await_push", { b, { 0, 0 }, { 4, 4 } })
@@ -181,7 +172,7 @@ describe("the instruction graph", function()
     end)
 
     it("stay in device memory where both ranks reach it", function()
-      open({ devices = { 1 }, near = { 1, 5 }, direct_bytes = 32 })
+      m:open({ devices = { 1 }, near = { 1, 5 }, direct_bytes = 32 })
       local b = m:buffer({ 8, 4 })
       local t = m:fill(b, { 8, 4 })
       m:message("push", { b, { 7, 0 }, { 8, 4 } })
@@ -204,19 +195,19 @@ describe("the instruction graph", function()
         { devices = { 1, 2 }, near = { 1 } }, { devices = { 0 }, near = { 1 } },
         { devices = { 1 }, near = { 0, 2 } },
       }) do
-        open(config)
+        m:open(config)
         m:fill(m:buffer({ 8 }), { 8 })
         m:message("push", { m:buffer({ 8 }), { 0 }, { 8 } })
         assert.is_false(m:of("send")[1].direct)
       end
-      open({ devices = { 1 }, near = { 1 } })
+      m:open({ devices = { 1 }, near = { 1 } })
       m:submit({ kind = "host", range = { 8 }, { m:buffer({ 8 }), "write", same(1) } })
       m:message("push", { m:buffer({ 8 }), { 0 }, { 8 } })
       assert.is_false(m:of("send")[1].direct)
     end)
 
     it("carry boxes of several buffers", function()
-      open({ devices = { 1 } })
+      m:open({ devices = { 1 } })
       local a, b = m:buffer({ 8 }), m:buffer({ 8 }, { size = 4 })
       m:message("await_push", { a, { 0 }, { 2 } }, { b, { 4 }, { 8 } })
       assert.equal(32, m:of("receive")[1].bytes)
@@ -227,7 +218,7 @@ describe("the instruction graph", function()
   end)
 
   it("copies from the device that has the data, to and from the host as well", function()
-    open({ devices = { 1, 2 } })
+    m:open({ devices = { 1, 2 } })
     local b = m:buffer({ 8 })
     m:fill(b, { 8 })
     local t = m:submit({ range = { 2 }, { b, "read", all(1) } })
@@ -240,7 +231,7 @@ describe("the instruction graph", function()
 
   it("serves buffers of no dimensions, on every device", function()
     for _, devices in ipairs({ { 0 }, { 1 }, { 1, 2 } }) do
-      open({ devices = devices })
+      m:open({ devices = devices })
       local sum = m:buffer({}, { init = true })
       m:submit({ range = { 1 }, { sum, "read_write", { {} } } })
       local t = m:submit({ range = { 8 }, { sum, "read", { {} } } })
@@ -250,7 +241,7 @@ describe("the instruction graph", function()
   end)
 
   it("refuses what two devices both write, proof or no proof", function()
-    open({ devices = { 1, 2 } })
+    m:open({ devices = { 1, 2 } })
     local b = m:buffer({ 8 }, { name = "u" })
     local id = m:submit({
       range = { 8 }, placement = "once", kind = "host", line = 7,
@@ -267,7 +258,7 @@ describe("the instruction graph", function()
   end)
 
   it("refuses what two devices both write by different accesses", function()
-    open({ devices = { 1, 2 } })
+    m:open({ devices = { 1, 2 } })
     local b, v = m:buffer({ 12 }, { name = "u" }), m:buffer({ 12 }, { name = "v" })
     local function shifted(by) return { { program.span(0, by) } } end
     local function try(...)
@@ -300,7 +291,7 @@ describe("the instruction graph", function()
     end
 
     it("is cut over devices in all dimensions that may be", function()
-      open({ devices = { 1, 2, 3, 4 } })
+      m:open({ devices = { 1, 2, 3, 4 } })
       local b = m:buffer({ 8, 8 })
       assert.same({ "0 0:4 0:4 0:1", "1 0:4 4:8 0:1", "2 4:8 0:4 0:1", "3 4:8 4:8 0:1" },
         chunks(m:submit({ range = { 8, 8 }, cut = { true, true },
@@ -311,7 +302,7 @@ describe("the instruction graph", function()
     end)
 
     it("is cut at multiples of the granularity, each device's part by itself", function()
-      open({ devices = { 1, 2 } })
+      m:open({ devices = { 1, 2 } })
       local b = m:buffer({ 20 })
       assert.same({ "0 0:4 0:1 0:1", "0 4:8 0:1 0:1", "0 8:12 0:1 0:1",
         "1 12:16 0:1 0:1", "1 16:20 0:1 0:1" },
@@ -320,7 +311,7 @@ describe("the instruction graph", function()
     end)
 
     it("is cut by the devices' weights", function()
-      open({ devices = { 1, 2, 3, 4 } })
+      m:open({ devices = { 1, 2, 3, 4 } })
       local b = m:buffer({ 20, 20 })
       assert.same({ "0 0:10 0:20 0:1", "2 10:15 0:20 0:1", "3 15:20 0:20 0:1" },
         chunks(m:submit({ range = { 20, 20 }, weights = { devices = { 2, 0, 1, 1 } },
@@ -332,7 +323,7 @@ describe("the instruction graph", function()
     end)
 
     it("waits, where it is cut into runs, in each for that run's data", function()
-      open({ devices = { 1 } })
+      m:open({ devices = { 1 } })
       local b = m:buffer({ 16 })
       m:message("await_push", { b, { 0 }, { 8 } })
       m:message("await_push", { b, { 8 }, { 16 } })
@@ -347,7 +338,7 @@ describe("the instruction graph", function()
     end)
 
     it("leaves, where it is cut into runs, what one has done to be sent", function()
-      open({ devices = { 1 } })
+      m:open({ devices = { 1 } })
       local b = m:buffer({ 16 })
       local t = m:submit({ range = { 16 }, oversubscribe = 2,
         { b, "discard_write", same(1) } })
@@ -358,7 +349,7 @@ describe("the instruction graph", function()
     end)
 
     it("of a host task is cut into runs too, but not what is done once", function()
-      open({ devices = { 1, 2 } })
+      m:open({ devices = { 1, 2 } })
       local b = m:buffer({ 6 })
       local function hosts(placement)
         return #m:of("host", m:submit({ range = { 6 }, kind = "host", oversubscribe = 3,
@@ -371,7 +362,7 @@ describe("the instruction graph", function()
 
   describe("horizons", function()
     it("bound what an instruction depends on", function()
-      open({ devices = { 1, 2 }, step = 2 })
+      m:open({ devices = { 1, 2 }, step = 2 })
       local u, v = m:buffer({ 64 }, { init = true }), m:buffer({ 64 })
       for i = 1, 100 do
         m:submit({
@@ -390,7 +381,7 @@ describe("the instruction graph", function()
     end)
 
     it("synchronise nothing: what comes next depends on what it needs", function()
-      open({ devices = { 1 }, step = 1 })
+      m:open({ devices = { 1 }, step = 1 })
       local b = m:buffer({ 8 })
       local before = m:of("kernel", m:fill(b, { 8 }))[1]
       assert.equal(1, #m:of("horizon"))
@@ -399,7 +390,7 @@ describe("the instruction graph", function()
     end)
 
     it("come after everything before them", function()
-      open({ devices = { 1, 2 }, step = 2 })
+      m:open({ devices = { 1, 2 }, step = 2 })
       local u = m:buffer({ 64 }, { init = true })
       for _ = 1, 20 do
         m:submit({ range = { 64 }, { u, "read_write", same(1) } })
@@ -413,7 +404,7 @@ describe("the instruction graph", function()
     end)
 
     it("keep a long run from growing", function()
-      open({ devices = { 1, 2 }, step = 4, lookahead = true })
+      m:open({ devices = { 1, 2 }, step = 4, lookahead = true })
       local u, v = m:buffer({ 64, 8 }, { init = true }), m:buffer({ 64, 8 })
       local anchors, settled = #m.program.anchors, nil
       for step = 1, 4000 do
@@ -434,7 +425,7 @@ describe("the instruction graph", function()
   end)
 
   it("gives memory back after its last user", function()
-    open({ devices = { 1, 2 } })
+    m:open({ devices = { 1, 2 } })
     local b = m:buffer({ 8 }, { init = true })
     local reads = m:submit({ range = { 8 }, { b, "read", same(1) } })
     local look = m:submit({ range = { 8 }, { b, "read", all(1) }, kind = "host" })

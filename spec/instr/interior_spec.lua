@@ -7,15 +7,7 @@ jit.off(true, true)
 local same, all, grown = program.same, program.all, program.grown
 
 describe("interiors", function()
-  local m
-  local function open(config)
-    if m then m:close() end
-    m = machine.new(config)
-  end
-  after_each(function()
-    m:close()
-    m = nil
-  end)
+  local m = machine.each(after_each)
 
   local function stencil(u, v)
     return m:submit({ range = { 64, 8 }, { u, "read", grown(1, 1), { clamp = true } },
@@ -28,7 +20,7 @@ describe("interiors", function()
   end
 
   it("start without what lies around them; boundaries wait and go first", function()
-    open({ devices = { 1, 2 }, interior_items = 8 })
+    m:open({ devices = { 1, 2 }, interior_items = 8 })
     local u, v = m:buffer({ 64, 8 }), m:buffer({ 64, 8 })
     m:fill(u, { 64, 8 })
     local first, second = stencil(u, v), stencil(v, u)
@@ -51,11 +43,11 @@ describe("interiors", function()
   end)
 
   it("are not made of what is small, lacks nothing or everything, or is not to be cut", function()
-    open({ devices = { 1, 2 }, interior_items = 249 })
+    m:open({ devices = { 1, 2 }, interior_items = 249 })
     local u, v = m:buffer({ 64, 8 }), m:buffer({ 64, 8 })
     m:fill(u, { 64, 8 })
     assert.same({ "0:32", "32:64" }, chunks(stencil(u, v)))
-    open({ devices = { 1, 2 }, interior_items = 1 })
+    m:open({ devices = { 1, 2 }, interior_items = 1 })
     u, v = m:buffer({ 64, 8 }), m:buffer({ 64, 8 })
     m:fill(u, { 64, 8 })
     local every = m:submit({ range = { 64, 8 }, { u, "read", all(2) },
@@ -65,7 +57,7 @@ describe("interiors", function()
   end)
 
   it("do not wait for what a message brings straight into a device", function()
-    open({ devices = { 1 }, near = { 1 }, interior_items = 8 })
+    m:open({ devices = { 1 }, near = { 1 }, interior_items = 8 })
     local u, v = m:buffer({ 64, 8 }), m:buffer({ 64, 8 })
     m:fill(u, { 64, 8 })
     m:message("await_push", { u, { 0, 0 }, { 1, 8 } })
@@ -79,7 +71,7 @@ describe("interiors", function()
   end)
 
   it("do not wait for it where kernels work in host memory either", function()
-    open({ devices = { 0 }, interior_items = 8 })
+    m:open({ devices = { 0 }, interior_items = 8 })
     local u, v = m:buffer({ 64, 8 }), m:buffer({ 64, 8 })
     m:fill(u, { 64, 8 })
     m:message("await_push", { u, { 0, 0 }, { 1, 8 } })
@@ -93,7 +85,7 @@ describe("interiors", function()
   end)
 
   it("have a rim on all sides where all may be cut", function()
-    open({ devices = { 1, 2, 3, 4 }, interior_items = 8 })
+    m:open({ devices = { 1, 2, 3, 4 }, interior_items = 8 })
     local u, v = m:buffer({ 32, 32 }), m:buffer({ 32, 32 })
     local function step(from, to)
       return m:submit({ range = { 32, 32 }, cut = { true, true },
@@ -120,7 +112,7 @@ describe("interiors", function()
   end)
 
   it("keep to the granularity", function()
-    open({ devices = { 1, 2 }, interior_items = 1 })
+    m:open({ devices = { 1, 2 }, interior_items = 1 })
     local u, v = m:buffer({ 64, 8 }), m:buffer({ 64, 8 })
     m:fill(u, { 64, 8 })
     local t = m:submit({ range = { 64, 8 }, granularity = { 4 },

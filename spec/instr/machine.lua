@@ -1,7 +1,8 @@
 -- machine.lua -- for the specs of instr/: one rank's instruction graph, fed by
 -- a task graph, with what it emits as Lua records to ask questions of.
 --
---   local m = machine.new({ devices = { 1, 2 }, lookahead = true })
+--   local m = machine.each(after_each)   in a `describe`
+--   m:open({ devices = { 1, 2 }, lookahead = true })
 --   local t = m:submit({ ... })          as in spec/task/program.lua
 --   m:of("copy", t)   m:reaches(a, b)
 --
@@ -108,11 +109,13 @@ end
 -- config: devices (memory of each; default one that shares the host's),
 -- grain, whole, block, capacity (of each device's memory), near (a list of
 -- ranks), direct_bytes, large_bytes, lookahead, step, breadth.
-function M.new(config)
+-- A machine that is open is closed first.
+function M:open(config)
   config = config or {}
-  local m = setmetatable({
-    instrs = {}, horizons = {}, commands = {}, messages = {}, warnings = {},
-  }, M)
+  self:close()
+  self.instrs, self.horizons, self.commands = {}, {}, {}
+  self.messages, self.warnings = {}, {}
+  self.chunk, self.last, self.failure = nil, nil, nil
   local devices = config.devices or { 0 }
   local cfg = ffi.new("cel_instr_graph_config")
   cfg.ranks, cfg.devices = 2, #devices
@@ -121,24 +124,38 @@ function M.new(config)
   cfg.block = config.block or cfg.grain
   for memory = 1, 61 do cfg.capacity[memory] = config.capacity or 0 end
   local near = config.near or {}
-  m.near = ffi.new("int64_t[?]", #near, near)
-  cfg.near, cfg.nears, cfg.direct_bytes = m.near, #near, config.direct_bytes or 0
+  self.near = ffi.new("int64_t[?]", #near, near)
+  cfg.near, cfg.nears, cfg.direct_bytes = self.near, #near, config.direct_bytes or 0
   cfg.large_bytes = config.large_bytes or 0
   cfg.lookahead = config.lookahead or false
   cfg.interior_items = config.interior_items or 0
   cfg.emit, cfg.warn = emit, warn
-  m.graph = c.cel_instr_graph_create(cfg)
-  current = m
-  m.program = program.new({
+  self.graph = c.cel_instr_graph_create(cfg)
+  current = self
+  self.program = program.new({
     step = config.step or 1000, breadth = config.breadth or 1000,
-    on_task = function(task) m:take(task) end,
+    on_task = function(task) self:take(task) end,
   })
-  return m
+  return self
 end
 
 function M:close()
+  if not self.graph then return end
   c.cel_instr_graph_destroy(self.graph)
   self.program:close()
+  self.graph = nil
+end
+
+function M.new(config)
+  return setmetatable({}, M):open(config)
+end
+
+--- One for all tests of a `describe`, each of which opens it; closed after each.
+-- (busted shows `after_each` to spec files alone.)
+function M.each(after_each)
+  local m = setmetatable({}, M)
+  after_each(function() m:close() end)
+  return m
 end
 
 function M:command(kind, task)

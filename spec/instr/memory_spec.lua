@@ -34,15 +34,7 @@ local function rsim(m, n, steps)
 end
 
 describe("allocations", function()
-  local m
-  local function open(config)
-    if m then m:close() end
-    m = machine.new(config)
-  end
-  after_each(function()
-    m:close()
-    m = nil
-  end)
+  local m = machine.each(after_each)
 
   -- Elements that were moved from one allocation to another of one memory.
   local function moved()
@@ -58,7 +50,7 @@ describe("allocations", function()
   end
 
   it("cover what is touched, with room along dimension 0", function()
-    open({ devices = { 1 } })
+    m:open({ devices = { 1 } })
     local b = m:buffer({ 100, 50 })
     m:submit({ range = { 4 }, { b, "discard_write", { { span(0, 20), { 10, 12 } } } } })
     local a = m:of("alloc")[1].at
@@ -69,14 +61,14 @@ describe("allocations", function()
   end)
 
   it("of different columns are different", function()
-    open({ devices = { 1 } })
+    m:open({ devices = { 1 } })
     local b = m:buffer({ 8, 8 })
     for j = 0, 7 do column(b, j) end
     assert.same({ 8, 0 }, { #m:of("alloc"), #m:of("free") })
   end)
 
   it("grow by moving what is still current, no more", function()
-    open({ devices = { 1 } })
+    m:open({ devices = { 1 } })
     local b = m:buffer({ 8, 8 })
     column(b, 2)
     m:submit({ range = { 8 }, kind = "host", { b, "write", { { span(0), { 2, 3 } } } } })
@@ -92,12 +84,12 @@ describe("allocations", function()
   end)
 
   it("do not move what is about to be overwritten", function()
-    open({ devices = { 1 } })
+    m:open({ devices = { 1 } })
     local b = m:buffer({ 8, 8 })
     column(b, 2)
     m:submit({ range = { 8, 8 }, { b, "discard_write", same(2) } })
     assert.same({ 0, 1 }, { moved(), #m:of("free") })
-    open({ devices = { 1 } })
+    m:open({ devices = { 1 } })
     b = m:buffer({ 8, 8 })
     column(b, 2)
     m:submit({ range = { 8, 8 }, { b, "write", same(2) } })
@@ -105,7 +97,7 @@ describe("allocations", function()
   end)
 
   it("give the old one back after it was read", function()
-    open({ devices = { 1 } })
+    m:open({ devices = { 1 } })
     local b = m:buffer({ 8, 8 })
     local first = column(b, 2)
     m:submit({ range = { 8, 8 }, { b, "write", same(2) } })
@@ -118,7 +110,7 @@ describe("allocations", function()
     for _, lookahead in ipairs({ false, true }) do
       local how = ("on %d devices%s"):format(#devices, lookahead and ", looking ahead" or "")
       it("never move wave_sim " .. how, function()
-        open({ devices = devices, lookahead = lookahead, step = 4 })
+        m:open({ devices = devices, lookahead = lookahead, step = 4 })
         wave_sim(m, 64, 30)
         m:epoch()
         assert.same({ 2 * #devices, 0 }, { #m:of("alloc"), moved() })
@@ -126,7 +118,7 @@ describe("allocations", function()
       end)
     end
     it(("never move rsim on %d devices, looking ahead"):format(#devices), function()
-      open({ devices = devices, lookahead = true, step = 4 })
+      m:open({ devices = devices, lookahead = true, step = 4 })
       rsim(m, 64, 60)
       m:epoch()
       assert.same({ #devices, 0 }, { #m:of("alloc"), moved() })
@@ -134,7 +126,7 @@ describe("allocations", function()
   end
 
   it("grow once for rsim without looking ahead, before there is much", function()
-    open({ devices = { 1, 2 }, step = 4 })
+    m:open({ devices = { 1, 2 }, step = 4 })
     rsim(m, 64, 60)
     m:epoch()
     assert.is_true(#m:of("alloc") <= 4)
@@ -143,10 +135,8 @@ describe("allocations", function()
 end)
 
 describe("the lookahead", function()
-  local m
-  local function open(config) m = machine.new(config) end
-  before_each(function() open({ devices = { 1 }, lookahead = true, step = 1 }) end)
-  after_each(function() m:close() end)
+  local m = machine.each(after_each)
+  before_each(function() m:open({ devices = { 1 }, lookahead = true, step = 1 }) end)
 
   local function touch(b, lo, hi, mode)
     return m:submit({ range = { 8 }, { b, mode or "read_write", { { span(0), { lo, hi } } } } })

@@ -7,16 +7,11 @@ local same, whole = program.same, program.whole
 local everything = { { whole(0) } }
 
 describe("room", function()
-  local m
+  local m = machine.each(after_each)
   local function open(config)
-    if m then m:close() end
     config.devices = config.devices or { 1 }
-    m = machine.new(config)
+    m:open(config)
   end
-  after_each(function()
-    m:close()
-    m = nil
-  end)
 
   -- A kernel that keeps to one chunk.
   local function touch(b, mode)
