@@ -4,7 +4,7 @@ local program = require("spec.task.program")
 local same, whole = program.same, program.all
 
 describe("what several devices need alike", function()
-  local m = machine.each(after_each)
+  local m = machine.each()
   local function open(config)
     config.large_bytes = config.large_bytes or 8
     m:open(config)

@@ -6,7 +6,7 @@ jit.off(true, true)
 local same, grown, span = program.same, program.grown, program.span
 
 describe("coherence", function()
-  local m = machine.each(after_each)
+  local m = machine.each()
 
   it("copies nothing where the device shares the host's memory", function()
     m:open({ devices = { 0 } })

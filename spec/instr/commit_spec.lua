@@ -6,7 +6,7 @@ jit.off(true, true)
 local same, span, whole = program.same, program.span, program.whole
 
 describe("commits", function()
-  local m = machine.each(after_each)
+  local m = machine.each()
 
   -- A kernel over rows [lo, hi) of a 2-D buffer.
   local function rows(b, lo, hi, mode)

@@ -4,7 +4,7 @@ local machine = require("spec.instr.machine")
 local program = require("spec.task.program")
 
 describe("side effects among instructions", function()
-  local m = machine.each(after_each)
+  local m = machine.each()
   before_each(function() m:open() end)
 
   local function task(...)

@@ -7,7 +7,7 @@ jit.off(true, true)
 local same, all, grown = program.same, program.all, program.grown
 
 describe("the instruction graph", function()
-  local m = machine.each(after_each)
+  local m = machine.each()
 
   it("begins with the epoch, on which depends what depends on nothing", function()
     m:open()

@@ -7,7 +7,7 @@ jit.off(true, true)
 local same, all, grown = program.same, program.all, program.grown
 
 describe("interiors", function()
-  local m = machine.each(after_each)
+  local m = machine.each()
 
   local function stencil(u, v)
     return m:submit({ range = { 64, 8 }, { u, "read", grown(1, 1), { clamp = true } },

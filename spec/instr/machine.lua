@@ -1,12 +1,13 @@
 -- machine.lua -- for the specs of instr/: one rank's instruction graph, fed by
 -- a task graph, with what it emits as Lua records to ask questions of.
 --
---   local m = machine.each(after_each)   in a `describe`
+--   local m = machine.each()             in a `describe`
 --   m:open({ devices = { 1, 2 }, lookahead = true })
 --   local t = m:submit({ ... })          as in spec/task/program.lua
 --   m:of("copy", t)   m:reaches(a, b)
 --
 -- This rank executes each task whole, or `m.chunk` of it if that is set.
+local busted = require("busted")
 local ffi = require("ffi")
 local program = require("spec.task.program")
 local rules = require("spec.rule.rules")
@@ -151,10 +152,9 @@ function M.new(config)
 end
 
 --- One for all tests of a `describe`, each of which opens it; closed after each.
--- (busted shows `after_each` to spec files alone.)
-function M.each(after_each)
+function M.each()
   local m = setmetatable({}, M)
-  after_each(function() m:close() end)
+  busted.after_each(function() m:close() end)
   return m
 end
 

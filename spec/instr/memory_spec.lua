@@ -34,7 +34,7 @@ local function rsim(m, n, steps)
 end
 
 describe("allocations", function()
-  local m = machine.each(after_each)
+  local m = machine.each()
 
   -- Elements that were moved from one allocation to another of one memory.
   local function moved()
@@ -135,7 +135,7 @@ describe("allocations", function()
 end)
 
 describe("the lookahead", function()
-  local m = machine.each(after_each)
+  local m = machine.each()
   before_each(function() m:open({ devices = { 1 }, lookahead = true, step = 1 }) end)
 
   local function touch(b, lo, hi, mode)

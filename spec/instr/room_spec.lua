@@ -7,7 +7,7 @@ local same, whole = program.same, program.whole
 local everything = { { whole(0) } }
 
 describe("room", function()
-  local m = machine.each(after_each)
+  local m = machine.each()
   local function open(config)
     config.devices = config.devices or { 1 }
     m:open(config)
