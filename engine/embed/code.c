@@ -1,7 +1,6 @@
 #include "embed/code.h"
 
 #include <lauxlib.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -44,7 +43,11 @@ void cel__code_learn(lua_State *L) {
   lua_settop(L, top);
 }
 
+bool cel__code_is_known(void) {
+  return size != 0;
+}
+
 const void *cel__code_of(lua_State *L, int index) {
-  if (size == 0 || lua_iscfunction(L, index)) return NULL;
+  if (!cel__code_is_known() || lua_iscfunction(L, index)) return NULL;
   return word_of(L, index);
 }

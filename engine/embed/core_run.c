@@ -8,6 +8,7 @@
 #include "base/version.h"
 #include "device/cuda.h"
 #include "embed/advice.h"
+#include "embed/code.h"
 #include "embed/core.h"
 #include "embed/interrupt.h"
 
@@ -253,6 +254,8 @@ static int run_info(lua_State *L) {
     lua_pushboolean(L, topology.bound);
     lua_setfield(L, -2, "bound");
   }
+  lua_pushboolean(L, cel__code_is_known());
+  lua_setfield(L, -2, "knows_code");
   const char *compiler = cel_compiler_describe();
   cel__set_text(L, "compiler", compiler != NULL ? compiler : "none found");
   cel_cuda_describe(text, sizeof text);

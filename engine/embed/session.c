@@ -15,6 +15,7 @@
 #include "device/kernel.h"
 #include "device/memory.h"
 #include "embed/advice.h"
+#include "embed/code.h"
 #include "embed/embedded.h"
 #include "embed/interrupt.h"
 #include "embed/progress.h"
@@ -224,6 +225,13 @@ static void warn_joining(const cel_session *s) {
           s->direct ? "by messages" : "through host memory", s->no_nccl);
 }
 
+static void warn_code(const cel_session *s) {
+  if (cel__code_is_known() || !speaks(s) || !s->options.verbose) return;
+  fprintf(stderr,
+          "celer: warning: command groups are submitted the long way: where "
+          "this LuaJIT keeps the code of a function is not known\n");
+}
+
 /* Memory is committed by what it is committed by where GPUs are, and else by
  * the page, so that the account is of what is used. */
 static cel_status start_dry(cel_backend_config *config, bool cuda,
@@ -247,6 +255,7 @@ static cel_status start_backend(cel_session *s) {
   const cel_embedded *header = cel_embedded_find("kernels/celer.cuh");
   cel_module_set_header(header->data, header->size);
   warn_cache(s);
+  warn_code(s);
   CEL_TRY(cel_session_connect(s));
   warn_staging(s);
   warn_joining(s);

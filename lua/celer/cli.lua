@@ -305,6 +305,9 @@ local function info()
   local i = core.info()
   local _, ranks = core.rank()
   io.write(("celer    %s (%s)\n"):format(i.version, jit.version))
+  if not i.knows_code then
+    io.write("groups   the long way: where this LuaJIT keeps the code of a function is not known\n")
+  end
   io.write(("cpu      %s\n"):format(i.cpu))
   io.write(("cores    %s of this host's %s belong to this rank%s\n"):format(
     i.cores or "?", i.host_cores or "?", i.bound and " (bound by the launcher)" or ""))

@@ -1,5 +1,7 @@
 -- Command groups like one before go a short way: with the same results, and the same
 -- mistakes found.
+local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
 local script = require("spec.support.script")
 
 -- b[i] becomes n plus the sum of what `map` gives of a around i, a[i] being i + 1.
@@ -265,3 +267,32 @@ for i = 1, 24 do
 end
 same("the last", q:wait(b)[3], 1)
 ]==], nil, { shapes = { script.shapes[1] } })
+
+describe("a LuaJIT that keeps the code of functions elsewhere", function()
+  local env
+  setup(function()
+    local library = scratch.path(".so")
+    assert(os.execute(("%s -shared -fPIC $(pkg-config --cflags luajit) -o %s %s"):format(
+      os.getenv("CC") or "cc", library, "spec/system/other_luajit.c")) == 0)
+    env = { LD_PRELOAD = library, CELER_BACKEND = "cpu",
+      ASAN_OPTIONS = "detect_leaks=0:verify_asan_link_order=0" }
+  end)
+
+  it("is found out: groups go the long way, and --log info says so", function()
+    local r = script.run(sums .. [==[
+looked_up(2, "again", function() submit(2, 1) end)
+holds("another value", 2, 1)
+print "checked"]==], script.shapes[1], { before = { "--log", "info" }, env = env })
+    assert.equal(0, r.status, r.stderr)
+    assert.equal("checked\n", r.stdout)
+    assert.matches("celer: warning: command groups are submitted the long way: where "
+      .. "this LuaJIT keeps the code of a function is not known\n", r.stderr, 1, true)
+  end)
+
+  it("is shown by celer info, and no other", function()
+    local words = "\ngroups   the long way: where this LuaJIT keeps the code of a function "
+    assert.matches(words, celer.run({ "info" }, { env = env }).stdout, 1, true)
+    local usual = celer.run({ "info" }, { env = { CELER_BACKEND = "cpu" } }).stdout
+    assert.not_matches(words, usual, 1, true)
+  end)
+end)
