@@ -4,10 +4,13 @@
 
 #include "device/cuda.h"
 #include "device/cuda_api.h"
+#include "device/cuda_lane.h"
 
 /* For all lanes of a device. The link to other ranks of the host has streams of
  * its own, for each of them. */
 enum { STREAMS_ALONE = 16 };
+_Static_assert(CEL_CUDA_LANES + 1 <= STREAMS_ALONE,
+               "each lane of a device has a stream of its own, as its timer");
 
 /* Which of the host's ranks that see the GPUs that I see I am. */
 static cel_status find_place(cel_transport *t, bool looks, int32_t *index,
