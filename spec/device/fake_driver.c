@@ -2,9 +2,10 @@
  * to reach the next one. Their identities count from $FAKE_FIRST. Memory is the
  * host's, streams do at once what they are given, and a launch writes its shape
  * to stderr; of what it computes only saxpy is known. From launch $FAKE_FAULT
- * on, counted from 1, all is an illegal address; with $FAKE_LATE the streams
- * say so only when so many launches more have come, with $FAKE_SILENT only when
- * 64 MiB were asked for. fake_driver.lua adds the functions that fail. */
+ * on, counted from 1, all is an illegal address, or the error $FAKE_CODE; with
+ * $FAKE_LATE the streams say so only when so many launches more have come, with
+ * $FAKE_SILENT only when 64 MiB were asked for. Launch $FAKE_REFUSED asks for
+ * too much. fake_driver.lua adds the functions that fail. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,15 +34,33 @@ int cuDriverGetVersion(int *version) {
   return 0;
 }
 
+static const struct {
+  int code;
+  const char *name, *text;
+} errors[] = {
+    {100, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {700, "CUDA_ERROR_ILLEGAL_ADDRESS",
+     "an illegal memory access was encountered"},
+    {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
+     "too many resources requested for launch"},
+    {715, "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+     "an illegal instruction was encountered"},
+    {719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {0, "CUDA_ERROR_FAKE", "it is a fake"}};
+
+static int error_of(int code) {
+  int i = 0;
+  while (errors[i].code != code && errors[i].code != 0) ++i;
+  return i;
+}
+
 int cuGetErrorString(int code, const char **text) {
-  *text = code == 100   ? "no CUDA-capable device is detected"
-          : code == 700 ? "an illegal memory access was encountered"
-                        : "it is a fake";
+  *text = errors[error_of(code)].text;
   return 0;
 }
 
 int cuGetErrorName(int code, const char **name) {
-  *name = code == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_FAKE";
+  *name = errors[error_of(code)].name;
   return 0;
 }
 
@@ -318,7 +337,8 @@ static int fault(void) {
   int at = number("FAKE_FAULT");
   if (at == 0 || launches < at) return 0;
   if (number("FAKE_SILENT") > 0 && !asked) return 600;
-  return launches < at + number("FAKE_LATE") ? 600 : 700;
+  if (launches < at + number("FAKE_LATE")) return 600;
+  return number("FAKE_CODE") > 0 ? number("FAKE_CODE") : 700;
 }
 
 #define AS_FAULTY(name)                                                        \
@@ -422,7 +442,7 @@ int cuLaunchKernel(const Elf64_Sym *function, unsigned gx, unsigned gy,
                    void **extra) {
   (void)shared, (void)stream, (void)extra;
   const saxpy *p = params[0];
-  ++launches;
+  if (++launches == number("FAKE_REFUSED")) return 701;
   if (fault() == 700 && number("FAKE_LATE") > 0) return 700;
   fprintf(stderr, "launch %u %u %u of %u %u %u\n", gx, gy, gz, bx, by, bz);
   if (number("FAKE_FAULT") > 0 ||

@@ -19,6 +19,13 @@ M.shapes = {
   { name = "on two devices", devices = 2 },
 }
 
+--- For what runs on GPUs alone: where there are fewer they are named several times.
+M.gpus = {
+  { name = "on one device", devices = 1 },
+  { name = "on four devices", devices = 4 },
+  { name = "on four ranks", devices = 1, ranks = 4 },
+}
+
 --- Where it matters how a range is cut: more ranks, more devices.
 M.divided = {
   { name = "on four devices", devices = 4 },

@@ -121,7 +121,7 @@ print "checked"
     assert.equal(1, r.status)
   end)
 
-  for _, shape in ipairs(script.shapes) do
+  for _, shape in ipairs(script.gpus) do
     it("computes on a GPU " .. shape.name, function()
       if cuda.no_gpu then return pending(cuda.no_gpu) end
       local r = script.run([==[

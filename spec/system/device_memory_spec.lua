@@ -11,7 +11,9 @@ local shapes = {
 
 -- What the example prints with so much memory per device, and what it warns of.
 local function layers(shape, memory, arguments, backend)
-  local args = { "run", "--devices", tostring(shape.devices), "--backend", backend or "cpu" }
+  local args = { "run", "--devices",
+    backend and celer.devices(shape.devices, shape.ranks) or shape.devices, "--backend",
+    backend or "cpu" }
   if memory then
     args[#args + 1], args[#args + 2] = "--device-memory", memory
   end
@@ -95,18 +97,21 @@ describe("more data than GPUs hold", function()
     return
   end
 
-  for _, memory in ipairs { "512M", "96M" } do
-    it(("give the same with %s of 1 GiB"):format(memory), function()
-      local arguments = { "1024", "4", "3" }
-      local all, nothing = layers(shapes[1], nil, arguments, "cuda")
-      local out, text = layers(shapes[1], memory, arguments, "cuda")
+  local arguments = { "1024", "4", "3" }
+  local all, nothing
+  setup(function() all, nothing = layers(shapes[1], nil, arguments, "cuda") end)
+
+  for _, case in ipairs { { 1, "512M" }, { 1, "96M" }, { 2, "48M" }, { 3, "48M" } } do
+    local shape, memory = script.gpus[case[1]], case[2]
+    it(("give the same %s with %s of 1 GiB"):format(shape.name, memory), function()
+      local out, text = layers(shape, memory, arguments, "cuda")
       assert.same({ all, "" }, { out, nothing })
       assert.equal(1, warnings(text), text)
     end)
   end
 
   it("give what the processor gives", function()
-    local arguments = { "64", "4", "2" }
-    assert.equal(layers(shapes[1], nil, arguments), (layers(shapes[1], "16M", arguments, "cuda")))
+    local fewer = { "64", "4", "2" }
+    assert.equal(layers(shapes[1], nil, fewer), (layers(shapes[1], "16M", fewer, "cuda")))
   end)
 end)

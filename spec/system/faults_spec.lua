@@ -39,7 +39,23 @@ local files = { ["wild.cu"] = [[
   extern "C" __global__ void wild(float *x) { x[1ll << 40] = 1; }
 ]] }
 
+-- Other devices, or ranks, have nothing to compute before the first has.
+local AWAITED = [==[
+local u = celer.buffer("float", 64, { name = "u" })
+local v = celer.buffer("float", 64, { name = "v" })
+local k = celer.kernel [=[
+  kernel void first(item<1> it, out<float, 1> u) { (&u(it[0]))[it[0] == 0 ? 1ll << 40 : 0] = 1; }
+  kernel void second(item<1> it, in<float, 1> u, out<float, 1> v) { v(it[0]) = u(0); }
+]=]
+q:submit(function(cg) cg:parallel_for(64, k.first, cg:discard_write(u)) end)
+q:submit(function(cg)
+  cg:parallel_for(64, k.second, cg:read(u, celer.all), cg:discard_write(v))
+end)
+q:wait(v)
+]==]
+
 local ILLEGAL = "an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS)"
+local PATTERN = "an illegal memory access was encountered %(CUDA_ERROR_ILLEGAL_ADDRESS%)"
 
 describe("a kernel that fails on a GPU", function()
   local folder
@@ -47,15 +63,15 @@ describe("a kernel that fails on a GPU", function()
   teardown(function() os.execute("rm -r '" .. folder .. "'") end)
 
   -- What is said on stderr, but for the launches, without the script's folder.
-  local function said(text, env, before)
+  local function said(text, env, before, shape)
     env = env or {}
     env.FAKE_GPUS = env.FAKE_GPUS or 1
     env.LD_LIBRARY_PATH = folder .. ":" .. (os.getenv("LD_LIBRARY_PATH") or "")
-    local r = script.run(text, { devices = 1 },
+    local r = script.run(text, shape or { devices = 1 },
       { env = env, files = files, before = { "--backend", "cuda", unpack(before or {}) } })
     assert.equal(1, r.status, r.stderr)
     assert.is_false(r.timed_out)
-    return (r.stderr:gsub("launch [^\n]*\n", ""):gsub("/%S*/case", "case"))
+    return (r.stderr:gsub("launch %d[^\n]*\n", ""):gsub("/%S*/case", "case"))
   end
 
   local function on_fake(name, test)
@@ -107,6 +123,35 @@ q:wait()
     assert.is_nil(text:find("buffer b", 1, true), text)
   end)
 
+  for code, words in pairs({
+    [715] = "an illegal instruction was encountered (CUDA_ERROR_ILLEGAL_INSTRUCTION)",
+    [719] = "unspecified launch failure (CUDA_ERROR_LAUNCH_FAILED)",
+  }) do
+    on_fake("is named whatever the driver calls it: " .. words, function()
+      local text = said(shift(4), { FAKE_FAULT = 4, FAKE_CODE = code })
+      assert.truthy(text:find("case.lua:14: kernel last failed on GPU 0: " .. words .. "\n", 1,
+        true), text)
+      assert.truthy(text:find("\n  read u: [0, 8) x [0, 8)\n", 1, true), text)
+    end)
+  end
+
+  on_fake("is named when it is not even launched", function()
+    assert.equal("celer: case.lua:14: kernel shift failed on GPU 0: too many resources requested "
+      .. "for launch (CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)\n", said(shift(2), { FAKE_REFUSED = 2 }))
+  end)
+
+  for _, shape in ipairs({ { devices = 2 }, { devices = 1, ranks = 2 } }) do
+    on_fake(("is named on whichever of %d devices of %d ranks"):format(shape.devices,
+      shape.ranks or 1), function()
+      local text = said(shift(1), { FAKE_FAULT = 1, FAKE_GPUS = 2 }, nil, shape)
+      local gpu, lines = text:match("^celer: r?a?n?k? ?1?:? ?case.lua:14: kernel shift failed on "
+        .. "GPU (%d): an illegal [^\n]*\n(.*)")
+      assert.truthy(gpu == "0" or gpu == "1", text)
+      assert.matches("chunk %[[04], [48]%) x %[0, 8%),\n  read u: %[0, 8%) x %[0, 8%)\n  "
+        .. "discard_write v: %[[04], [48]%) x %[0, 8%)\nRun with %-%-check%-bounds", lines)
+    end)
+  end
+
   on_fake("is named by its task's name, too", function()
     local text = said(shift(2), { FAKE_FAULT = 2 })
     assert.truthy(text:find("The task later 2 was given, for its chunk", 1, true), text)
@@ -124,22 +169,21 @@ q:wait()
       text)
   end)
 
-  for name, case in pairs({ dialect = { shift(1), "kernel shift failed on GPU 0: " .. ILLEGAL,
-      "read u: [0, 8) x [0, 8)" }, plain = { PLAIN, "kernel wild failed on GPU 0: " .. ILLEGAL,
-      "discard_write x: [0, 100)" } }) do
-    it("is named on a real one, " .. name, function()
-      if cuda.no_gpu then return pending(cuda.no_gpu) end
-      for _, shape in ipairs({ { devices = 1 }, { devices = 1, ranks = 2 } }) do
-        local r = script.run(case[1], shape,
-          { files = files, before = { "--backend", "cuda" } })
+  for name, case in pairs({
+    dialect = { shift(1), "kernel shift failed on GPU %d: " .. PATTERN, "read u: [0, 8) x [0, 8)" },
+    plain = { PLAIN, "kernel wild failed on GPU %d: " .. PATTERN, "discard_write x: [" },
+    ["which others wait for"] = { AWAITED, "kernel first failed on GPU 0: " .. PATTERN,
+      "discard_write u: [0, " },
+  }) do
+    for _, shape in ipairs(script.gpus) do
+      it(("is named on a real one, %s, %s"):format(name, shape.name), function()
+        if cuda.no_gpu then return pending(cuda.no_gpu) end
+        local r = script.run(case[1], shape, { files = files, before = { "--backend", "cuda" } })
         assert.truthy(r.status ~= 0 and not r.timed_out)
-        if not shape.ranks then
-          assert.truthy(r.stderr:find(case[2], 1, true), r.stderr)
-          assert.truthy(r.stderr:find(case[3], 1, true), r.stderr)
-        end
-        assert.truthy(r.stderr:find("failed on GPU", 1, true), r.stderr)
-      end
-    end)
+        assert.matches("case.lua:%d+: " .. case[2], r.stderr)
+        assert.truthy(r.stderr:find(case[3], 1, true), r.stderr)
+      end)
+    end
   end
 end)
 
