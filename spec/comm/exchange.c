@@ -6,6 +6,8 @@
 #include <time.h>
 
 #include "base/vec.h"
+#include "comm/clocks.h"
+#include "comm/report.h"
 
 enum { BACKGROUND = 0xA5, PATIENCE = 120 /* s */ };
 
@@ -211,4 +213,40 @@ void exchange_run(cel_transport *t, exchange_ends *ends, cel_random *r,
       exchange_nap();
   }
   cel_free(order);
+}
+
+/* Ranks that do not know that they are on one host: their clocks are alike, and
+ * they find out as well as they can. */
+void exchange_compare_clocks(cel_transport *t) {
+  cel_clock clock;
+  cel_clock_offset found = {-1, -1};
+  cel_clock_here(&clock);
+  t->local_ranks = 1;
+  snprintf(clock.host, sizeof clock.host, "rank %lld", (long long)t->rank);
+  if (cel_clocks_compare(t, &clock, &found) != CEL_E_OK)
+    exchange_give_up(t, cel_error_last()->text);
+  if (found.ahead > found.within || -found.ahead > found.within ||
+      (t->rank > 0 && found.within == 0))
+    exchange_give_up(t, "a clock that is not what it is");
+}
+
+/* Until rank 0 leaves it to this rank to say what went wrong. */
+static void ask_for_word(cel_transport *t) {
+  cel_done done;
+  bool heard = false;
+  t->tell(t, 0, CEL_REPORT_ASK, NULL, 0);
+  for (double since = exchange_now(); !heard; exchange_nap()) {
+    if (exchange_now() - since > 60) exchange_give_up(t, "rank 0 is deaf");
+    t->poll(t, &done, 1);
+    for (cel_told *told; (told = t->told(t)) != NULL; cel_free(told))
+      heard |= told->kind == CEL_REPORT_YOURS;
+  }
+}
+
+void exchange_fail_alone(cel_transport *t) {
+  ask_for_word(t);
+  puts("heard");
+  fflush(stdout);
+  t->abort(t, 4);
+  abort();
 }

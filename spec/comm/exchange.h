@@ -58,6 +58,13 @@ _Noreturn void exchange_give_up(cel_transport *t, const char *why);
 double exchange_now(void);
 void exchange_nap(void);
 
+/* Compares the clocks of ranks that do not know that they are on one host:
+ * theirs are alike, and they find out as well as they can. */
+void exchange_compare_clocks(cel_transport *t);
+/* This rank does not come to where others wait for it: asks rank 0 for the word
+ * as one that failed does, says `heard` and ends the job. */
+_Noreturn void exchange_fail_alone(cel_transport *t);
+
 /* Numbers the messages, as each way does between two ranks. */
 void exchange_number(exchange_planned *plan, int64_t n, int64_t ranks);
 /* This rank's ends, with their memory; sends wait for a receive with a chance

@@ -18,7 +18,6 @@
 
 #include "base/hash.h"
 #include "base/random.h"
-#include "comm/clocks.h"
 #include "comm/exchange.h"
 #include "comm/launch.h"
 #include "comm/mpi.h"
@@ -235,40 +234,12 @@ static int share(const settings *set) {
   return wrong > 0;
 }
 
-/* Ranks that do not know that they are on one host: their clocks are alike, and
- * they find out as well as they can. */
-static void compare_clocks(cel_transport *t) {
-  cel_clock clock;
-  cel_clock_offset found = {-1, -1};
-  cel_clock_here(&clock);
-  t->local_ranks = 1;
-  snprintf(clock.host, sizeof clock.host, "rank %lld", (long long)t->rank);
-  if (cel_clocks_compare(t, &clock, &found) != CEL_E_OK)
-    exchange_give_up(t, cel_error_last()->text);
-  if (found.ahead > found.within || -found.ahead > found.within ||
-      (t->rank > 0 && found.within == 0))
-    exchange_give_up(t, "a clock that is not what it is");
-}
-
 static int clocks(void) {
   cel_transport *t = join();
-  compare_clocks(t);
+  exchange_compare_clocks(t);
   if (t->rank == 0) puts("1 passed, 0 failed");
   t->destroy(t);
   return 0;
-}
-
-/* Waits until rank 0 leaves it to this rank to say what went wrong. */
-static void ask_for_word(cel_transport *t) {
-  cel_done done;
-  bool heard = false;
-  t->tell(t, 0, CEL_REPORT_ASK, NULL, 0);
-  for (double since = exchange_now(); !heard; exchange_nap()) {
-    if (exchange_now() - since > 60) exchange_give_up(t, "rank 0 is deaf");
-    t->poll(t, &done, 1);
-    for (cel_told *told; (told = t->told(t)) != NULL; cel_free(told))
-      heard |= told->kind == CEL_REPORT_YOURS;
-  }
 }
 
 /* Rank 1 fails before it comes to where the others wait for it. */
@@ -277,16 +248,11 @@ static int absent(const char *where) {
   uint64_t size = 4 << 20; /* more than leaves before anybody takes it */
   void *data = cel_alloc_zero(size);
   int64_t most = 1, all[4];
-  if (t->rank == 1) {
-    ask_for_word(t);
-    puts("heard");
-    fflush(stdout);
-    t->abort(t, 4);
-  }
+  if (t->rank == 1) exchange_fail_alone(t);
   if (strcmp(where, "broadcast") == 0) t->broadcast(t, &data, &size);
   if (strcmp(where, "gather") == 0) t->gather(t, &most, sizeof most, all);
   if (strcmp(where, "most") == 0) t->most(t, &most);
-  if (strcmp(where, "clocks") == 0) compare_clocks(t);
+  if (strcmp(where, "clocks") == 0) exchange_compare_clocks(t);
   if (t->rank == 0) exchange_give_up(t, "rank 1 is not missed");
   for (;;) exchange_nap();
 }

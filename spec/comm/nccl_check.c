@@ -2,13 +2,15 @@
  *
  *   mpirun -n 3 nccl_check spread [--seed S] [--count N] [--devices D] [--fake]
  *   mpirun -n 2 nccl_check differ|halt|refuse|share --fake
+ *   mpirun -n 3 nccl_check absent|missing --fake
  *
  * `spread`: N collectives of all shapes (spread.h), several under way, each
  * posted when a message from the rank before has come, which is sent when the
  * last one but two is through. `differ`: the ranks mean different collectives,
  * and are told. `halt`: rank 0 puts its part, the others do not, and it gets
  * its stream back. `refuse`: NCCL's calls fail. `share`: one
- * thread puts, slowly, while another polls.
+ * thread puts, slowly, while another polls. `absent`: rank 1 fails before the
+ * ranks meet over NCCL, and `missing` behind that, and rank 0 hears it.
  * With --fake there is no GPU (fake_cuda.h, fake_nccl.h). The last line of a
  * good run is `N passed, 0 failed`; where NCCL is not used, `pending: WHY`.
  */
@@ -276,6 +278,14 @@ static int refuse(cel_transport *t, const cel_cuda *cuda, const settings *set) {
   return 3;
 }
 
+/* The others compare their clocks; rank 1 has failed. */
+static void miss(cel_transport *t) {
+  if (t->rank == 1) exchange_fail_alone(t);
+  exchange_compare_clocks(t);
+  if (t->rank == 0) exchange_give_up(t, "rank 1 is not missed");
+  for (;;) exchange_nap();
+}
+
 /* ---- threads ------------------------------------------------------------- */
 
 typedef struct putter {
@@ -335,6 +345,7 @@ static int carry_out(const char *mode, cel_transport *t, const cel_cuda *cuda,
   if (strcmp(mode, "differ") == 0) return differ(t, cuda, set);
   if (strcmp(mode, "halt") == 0) return halt(t, cuda, set);
   if (strcmp(mode, "refuse") == 0) return refuse(t, cuda, set);
+  if (strcmp(mode, "missing") == 0) miss(t);
   if (strcmp(mode, "share") == 0)
     share(t, cuda, set);
   else
@@ -352,6 +363,7 @@ static int work(const char *mode, const settings *set) {
   cel_nccl_config config = {
       .cuda = set->fake ? fake_gpus(t, set) : open_gpus(t, set),
       .api = set->fake ? fake_nccl(set->seed + (uint64_t)t->rank) : NULL};
+  if (strcmp(mode, "absent") == 0 && t->rank == 1) exchange_fail_alone(t);
   if (cel_transport_nccl(t, &config, &t, why, sizeof why) != CEL_E_OK)
     exchange_give_up(t, cel_error_last()->text);
   bool joined = t->joint.devices > 0, first = t->rank == 0;
@@ -377,7 +389,7 @@ int main(int argc, char **argv) {
     else if (i + 1 < argc && strcmp(argv[i], "--devices") == 0)
       set.devices = atoi(argv[++i]);
   if (argc >= 2) return work(argv[1], &set);
-  fprintf(stderr, "nccl_check spread|differ|halt|refuse|share [--seed S] "
-                  "[--count N] [--devices D] [--fake]\n");
+  fprintf(stderr, "nccl_check spread|differ|halt|refuse|share|absent|missing "
+                  "[--seed S] [--count N] [--devices D] [--fake]\n");
   return 2;
 }

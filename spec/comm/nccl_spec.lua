@@ -43,6 +43,13 @@ checker.describe("collectives by NCCL", "nccl_check", function(check)
     assert.equal(3, r.status)
   end)
 
+  for mode, where in pairs({ absent = "before they meet", missing = "behind that" }) do
+    it(("hear a rank that fails %s, while others wait for it"):format(where), function()
+      local r = check(3, { mode, "--fake" })
+      assert.equal("heard\n", r.stdout, r.stderr)
+    end)
+  end
+
   for devices = 1, 2 do
     it(("do all of it on GPUs, %d to a rank"):format(devices), function()
       checker.passes(check(2, { "spread", "--devices", devices }), pending)
