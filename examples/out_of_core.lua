@@ -6,7 +6,7 @@
 local celer = require "celer"
 
 local MiB = tonumber(arg[1]) or 16
-local layers = tonumber(arg[2]) or 4
+local layers = math.max(2, tonumber(arg[2]) or 4) -- none is smoothed with itself
 local sweeps = tonumber(arg[3]) or 2
 local columns = 1024
 local rows = math.floor(MiB * 2 ^ 20 / layers / columns / 4)

@@ -52,6 +52,44 @@ describe("more data than devices hold", function()
   end)
 end)
 
+describe("a buffer larger than a device's memory", function()
+  -- 16 MiB, of which each of two devices, or ranks, has a half.
+  local function run(shape)
+    return script.run([[
+local n = 4096
+local a = celer.buffer("unsigned", { n, 1024 }, { name = "a" })
+local k = celer.kernel [=[
+  kernel void set(item<2> it, out<unsigned, 2> a) { a(it[0], it[1]) = it[0]; }
+  kernel void add(item<2> it, inout<unsigned, 2> a) { a(it[0], it[1]) += it[1]; }
+]=]
+q:submit(function(cg) cg:parallel_for({ n, 1024 }, k.set, cg:discard_write(a)) end)
+for _ = 1, 3 do
+  q:submit(function(cg) cg:parallel_for({ n, 1024 }, k.add, cg:read_write(a)) end)
+end
+local s = q:wait(celer.capture(a, celer.box({ n / 2 - 1, 7 }, { n / 2 + 1, 9 })))
+for i = n / 2 - 1, n / 2 do
+  for j = 7, 8 do same(i .. " " .. j, s(i, j), i + 3 * j) end
+end
+print "checked"
+]], shape, { before = { "--backend", "cpu", "--device-memory", "10M" } })
+  end
+
+  for _, shape in ipairs { { devices = 2 }, { devices = 1, ranks = 2 } } do
+    it(("is divided over %d devices of %d ranks, and nothing is moved away"):format(shape.devices,
+      shape.ranks or 1), function()
+      local r = run(shape)
+      assert.equal("", r.stderr)
+      assert.equal("checked\n", r.stdout)
+    end)
+  end
+
+  it("takes turns on one", function()
+    local r = run { devices = 1 }
+    assert.equal(1, warnings(r.stderr), r.stderr)
+    assert.equal("checked\n", r.stdout)
+  end)
+end)
+
 describe("a task that needs more than a device holds", function()
   it("fails with what it needs, and where it was submitted", function()
     local r = script.run([[
