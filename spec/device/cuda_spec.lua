@@ -126,7 +126,8 @@ describe("GPUs", function()
     local identity = "print(c.cel_cuda_identity())"
     local two = on({ FAKE_GPUS = 2 }, identity)
     assert.equal(two, on({ FAKE_GPUS = 2 }, identity))
-    assert.not_equal(two, on({ FAKE_GPUS = 2, FAKE_FIRST = 2 }, identity))
+    assert.not_equal(two, on({ FAKE_GPUS = 4, FAKE_VISIBLE = 1,
+      CUDA_VISIBLE_DEVICES = "2,3" }, identity))
     assert.not_equal(two, on({ FAKE_GPUS = 1 }, identity))
   end)
 end)

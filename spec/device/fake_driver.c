@@ -1,8 +1,9 @@
 /* A driver that shows GPUs which are not there: $FAKE_GPUS of them, each able
- * to reach the next one. Their identities count from $FAKE_FIRST. Memory is the
- * host's, streams do at once what they are given, and a launch writes its shape
- * to stderr; of what it computes only saxpy is known. From launch $FAKE_FAULT
- * on, counted from 1, all is an illegal address, or the error $FAKE_CODE; with
+ * to reach the next one. With $FAKE_VISIBLE it shows those alone that
+ * $CUDA_VISIBLE_DEVICES names, as a real one always does. Memory is the host's,
+ * streams do at once what they are given, and a launch writes its shape to
+ * stderr; of what it computes only saxpy is known. From launch $FAKE_FAULT on,
+ * counted from 1, all is an illegal address, or the error $FAKE_CODE; with
  * $FAKE_LATE the streams say so only when so many launches more have come, with
  * $FAKE_SILENT only when 64 MiB were asked for. Launch $FAKE_REFUSED asks for
  * too much. fake_driver.lua adds the functions that fail. */
@@ -64,14 +65,31 @@ int cuGetErrorName(int code, const char **name) {
   return 0;
 }
 
+/* The GPU that is shown as number `ordinal`, or -1: the list ends at what there
+ * is not. */
+static int shown(int ordinal) {
+  int gpus = number("FAKE_GPUS");
+  const char *list = getenv("CUDA_VISIBLE_DEVICES");
+  if (number("FAKE_VISIBLE") == 0 || list == NULL)
+    return ordinal < gpus ? ordinal : -1;
+  for (int i = 0;; ++i) {
+    char *end;
+    long device = strtol(list, &end, 10);
+    if (end == list || device < 0 || device >= gpus) return -1;
+    if (i == ordinal) return (int)device;
+    list = *end == ',' ? end + 1 : end;
+  }
+}
+
 int cuDeviceGetCount(int *count) {
-  *count = number("FAKE_GPUS");
+  *count = 0;
+  while (shown(*count) >= 0) ++*count;
   return 0;
 }
 
 int cuDeviceGet(int *device, int ordinal) {
-  *device = number("FAKE_FIRST") + ordinal;
-  return 0;
+  *device = shown(ordinal);
+  return *device >= 0 ? 0 : 101;
 }
 
 int cuDeviceGetName(char *name, int size, int device) {

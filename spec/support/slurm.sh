@@ -3,8 +3,9 @@
 # slurm.sh down FOLDER -- ends it
 #
 # All of it lives in FOLDER, which `up` makes: keys, sockets, state, logs, and
-# slurm.conf; with SLURM_CONF=FOLDER/slurm.conf srun talks to it. Ports are its
-# own, so that it disturbs no other Slurm. Needs root (slurmd does) and the
+# slurm.conf; with SLURM_CONF=FOLDER/slurm.conf srun talks to it. Its node has
+# four GPUs to hand out, which are none. Ports are its own, so that it disturbs
+# no other Slurm. Needs root (slurmd does) and the
 # packages slurm-wlm, slurm-wlm-basic-plugins and munge; what is missing is said
 # on stderr, and the status is 1.
 set -u
@@ -42,9 +43,14 @@ SlurmctldPidFile=$folder/slurmctld.pid
 SlurmdPidFile=$folder/slurmd.pid
 SlurmctldLogFile=$folder/slurmctld.log
 SlurmdLogFile=$folder/slurmd.log
-NodeName=$node CPUs=2 State=UNKNOWN
+GresTypes=gpu
+NodeName=$node CPUs=2 Gres=gpu:4 State=UNKNOWN
 PartitionName=spec Nodes=ALL Default=YES State=UP OverSubscribe=FORCE:8
 END
+  for gpu in 0 1 2 3; do # it takes devices alone for GPUs
+    ln -s /dev/null "$folder/gpu$gpu"
+  done
+  echo "Name=gpu File=$folder/gpu[0-3]" >"$folder/gres.conf"
 }
 
 start_munge() {

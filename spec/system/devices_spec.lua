@@ -3,6 +3,8 @@
 local celer = require("spec.support.celer")
 local fake = require("spec.device.fake_driver")
 local nvrtc = require("spec.device.cuda").no_nvrtc == nil
+local scratch = require("spec.support.scratch")
+local script = require("spec.support.script")
 
 local WHERE = [[
 local core = require "celer.core"
@@ -10,12 +12,19 @@ local backend, devices, list = core.devices()
 print(backend or devices, backend and devices, backend and table.concat(list, " "))
 ]]
 
+-- By the names that the driver gives them.
+local WHICH = [[
+local core = require "celer.core"
+local names = {}
+for i, ordinal in ipairs(select(3, core.devices())) do names[i] = core.gpu(ordinal).name end
+print(table.concat(names, ", "))
+]]
+
 local folder
 setup(function()
   folder = fake.build()
-  local file = assert(io.open(folder .. "/where.lua", "w"))
-  file:write(WHERE)
-  file:close()
+  scratch.write(folder .. "/where.lua", WHERE)
+  scratch.write(folder .. "/which.lua", WHICH)
 end)
 teardown(function() os.execute("rm -r '" .. folder .. "'") end)
 
@@ -130,16 +139,33 @@ describe("--backend and --devices", function()
   end)
 end)
 
-describe("ranks that a launcher bound to GPUs of their own", function()
-  -- Each rank sees two GPUs, which it calls 0 and 1.
-  it("take all that they see", function()
-    local command = ("FAKE_FIRST=$((2 * OMPI_COMM_WORLD_LOCAL_RANK)) exec %s run --output all "
-      .. "--backend cuda %s/where.lua"):format(celer.command(), folder)
-    local r = celer.exec({ "mpirun", "--oversubscribe", "--allow-run-as-root", "-n", 3, "sh",
-      "-c", command }, { env = environment({ FAKE_GPUS = 2 }) })
-    for rank = 0, 2 do
-      assert.matches(("[%d] cuda\t2\t0 1\n"):format(rank), r.stdout, 1, true)
-    end
+describe("CUDA_VISIBLE_DEVICES", function()
+  -- Which GPUs of six each rank takes.
+  local function which(ranks, visible)
+    local command = ("CUDA_VISIBLE_DEVICES=%s exec %s run --output all --backend cuda "
+      .. "%s/which.lua"):format(visible, celer.command(), folder)
+    local r = celer.exec({ "mpirun", "--oversubscribe", "--allow-run-as-root", "-n", ranks, "sh",
+      "-c", command }, { env = environment({ FAKE_GPUS = 6, FAKE_VISIBLE = 1 }) })
+    return table.concat(script.lines(r.stdout), "; "), r
+  end
+
+  it("leaves all ranks the same GPUs, which they divide", function()
+    assert.equal("Fake 4, Fake 1; Fake 5, Fake 2", (which(2, "4,1,5,2")))
+    assert.equal("Fake 3; Fake 3; Fake 5", (which(3, "3,5")))
+  end)
+
+  it("gives each rank GPUs of its own, which it takes", function()
+    assert.equal("Fake 0, Fake 1; Fake 2, Fake 3; Fake 4, Fake 5",
+      (which(3, "$((2 * OMPI_COMM_WORLD_LOCAL_RANK)),$((2 * OMPI_COMM_WORLD_LOCAL_RANK + 1))")))
+    assert.equal("Fake 2; Fake 3; Fake 5", (which(3, "$((OMPI_COMM_WORLD_LOCAL_RANK == 2 ? "
+      .. "5 : 2 + OMPI_COMM_WORLD_LOCAL_RANK))")))
+  end)
+
+  it("may leave none, which is said", function()
+    local said, r = which(1, "''")
+    assert.equal("", said)
+    assert.matches("^celer: %-%-backend cuda asks for a GPU: the NVIDIA driver shows no GPU\n",
+      r.stderr)
   end)
 end)
 
@@ -160,19 +186,19 @@ describe("celer info", function()
   end)
 
   it("says of several ranks which way goes what all of them exchange", function()
-    local command = ("FAKE_FIRST=$((2 * OMPI_COMM_WORLD_LOCAL_RANK)) exec %s info"):format(
+    local command = ("CUDA_VISIBLE_DEVICES=$OMPI_COMM_WORLD_LOCAL_RANK exec %s info"):format(
       celer.command())
     local function lines(variables)
+      variables.FAKE_GPUS, variables.FAKE_VISIBLE = 2, 1
       local r = celer.exec({ "mpirun", "--oversubscribe", "--allow-run-as-root", "-n", 2,
         "sh", "-c", command }, { env = environment(variables) })
       return r.stdout:match("\n(collectives [^\n]*)\n") or r.stdout .. r.stderr
     end
     assert.equal("collectives by MPI, in host memory: "
-      .. "rank 0: NCCL 2.10.3 is too old: 2.18 is needed", lines({ FAKE_GPUS = 2 }))
-    assert.equal("collectives by messages: --no-collectives",
-      lines({ FAKE_GPUS = 2, CELER_NO_COLLECTIVES = 1 }))
+      .. "rank 0: NCCL 2.10.3 is too old: 2.18 is needed", lines({}))
+    assert.equal("collectives by messages: --no-collectives", lines({ CELER_NO_COLLECTIVES = 1 }))
     assert.equal("collectives by MPI, in host memory: --transfers staged",
-      lines({ FAKE_GPUS = 2, CELER_TRANSFERS = "staged" }))
+      lines({ CELER_TRANSFERS = "staged" }))
   end)
 
   it("says why there is none", function()

@@ -1,7 +1,9 @@
 -- Under a real Slurm: ranks start by srun, agree with one rank to the bit, and
 -- end together.
 local celer = require("spec.support.celer")
+local fake = require("spec.device.fake_driver")
 local scratch = require("spec.support.scratch")
+local script = require("spec.support.script")
 
 local folder = scratch.path(".slurm")
 local program = celer.command():gsub("celer$", "mpi_check")
@@ -13,11 +15,12 @@ local function exists(path)
 end
 
 local function srun(argv, options)
-  local words = { "srun", "--mpi=" .. (options.mpi or "pmix"), "-n", options.ranks, "--overcommit" }
+  local words = { "srun", "--mpi=" .. (options.mpi or "pmix"), "-n", options.ranks, "--overcommit",
+    options.gpus }
   for _, word in ipairs(argv) do words[#words + 1] = word end
-  return celer.exec(words, {
-    env = { SLURM_CONF = folder .. "/slurm.conf" },
-  })
+  local env = { SLURM_CONF = folder .. "/slurm.conf" }
+  for name, value in pairs(options.env or {}) do env[name] = value end
+  return celer.exec(words, { env = env })
 end
 
 -- What a program says, without what Slurm says about how it ended.
@@ -96,6 +99,27 @@ describe("under Slurm", function()
       { env = { SLURM_CONF = folder .. "/slurm.conf" } })
     assert.equal("alone\n", r.stdout)
   end)
+
+  with_slurm("each rank takes the GPUs that Slurm gives it, and ranks divide what they share",
+    function()
+      local driver = fake.build()
+      scratch.write(folder .. "/which.lua", [[
+        local core, names = require "celer.core", {}
+        for i, gpu in ipairs(select(3, core.devices())) do names[i] = core.gpu(gpu).name end
+        print(table.concat(names, ", "))]])
+      for gpus, want in pairs({
+        ["--gpus-per-task=1"] = "Fake 0; Fake 1",
+        ["--gpus-per-task=2"] = "Fake 0, Fake 1; Fake 2, Fake 3",
+        ["--gres=gpu:4"] = "Fake 0, Fake 1; Fake 2, Fake 3",
+      }) do
+        local r = srun({ celer.command(), "run", "--output", "all", "--backend", "cuda",
+          folder .. "/which.lua" }, { ranks = 2, gpus = gpus, env = { FAKE_GPUS = 4,
+          FAKE_VISIBLE = 1, LD_LIBRARY_PATH = driver .. ":" .. (os.getenv("LD_LIBRARY_PATH")
+          or "") } })
+        assert.equal(want, table.concat(script.lines(r.stdout), "; "), gpus .. ": " .. r.stderr)
+      end
+      os.execute("rm -r '" .. driver .. "'")
+    end, true)
 
   with_slurm("a wave looks as it does on one rank, to the bit", function()
     local one, four = folder .. "/one", folder .. "/four"
