@@ -57,6 +57,7 @@ typedef struct cel_job {
   int32_t lane;         /* of a host's, once it is there */
   bool follows;         /* what it begins after may be before it there */
   bool quiet;       /* who waits for it is behind it there; see exec/host.h */
+  bool bounded;     /* and so does a horizon or an epoch */
   cel_call call;    /* CALL; call.view is the submitter's too */
   const char *name; /* of the task, for profilers; may be null */
   cel_place place;  /* of the task, for what ends the process */

@@ -39,6 +39,7 @@ struct cel_host_lanes {
   cel_host_config config;
   pthread_mutex_t lock;
   bool stop;
+  bool bounds;  /* are waited for, see cel_host_lanes_expect */
   bool crowded; /* cel_park_crowded, for good */
   lane *called; /* to be woken; the executor's */
   int32_t n;
@@ -123,7 +124,8 @@ static cel_job *next_job(lane *l) {
 
 /* Whether the executor has to know now that it is done. */
 static bool is_news(lane *l, const cel_job *job, const cel_done *done) {
-  if (!job->quiet || done->error != NULL || l->queue.head == l->queue.jobs.n)
+  if (!job->quiet || (job->bounded && l->lanes->bounds) ||
+      done->error != NULL || l->queue.head == l->queue.jobs.n)
     return true;
   int64_t now = cel_now_ns();
   if (l->quiet == 0) l->quiet = now;
@@ -388,10 +390,20 @@ void cel_host_lanes_begin(cel_host_lanes *lanes) {
   }
 }
 
-void cel_host_lanes_hush(cel_host_lanes *lanes, cel_job *job, bool quiet) {
+void cel_host_lanes_hush(cel_host_lanes *lanes, cel_job *job, bool quiet,
+                         bool bounded) {
   pthread_mutex_lock(&lanes->lock);
   job->quiet = quiet;
+  job->bounded = bounded;
   pthread_mutex_unlock(&lanes->lock);
+}
+
+bool cel_host_lanes_expect(cel_host_lanes *lanes, bool bounds) {
+  pthread_mutex_lock(&lanes->lock);
+  lanes->bounds = bounds;
+  bool done = lanes->done.n > 0;
+  pthread_mutex_unlock(&lanes->lock);
+  return done;
 }
 
 static void drop(cel_host_lanes *lanes, const cel_job *job) {

@@ -126,10 +126,18 @@ bool cel_lanes_may_follow_host(cel_host_lanes *host, cel_window *window,
 }
 
 /* Whether the node can do without being told at once of what it waits for. A
- * horizon can: it lets memory go, and main submit more where it is many of them
- * ahead, and the next completion that is told of brings along what it waits
- * for. But what comes later may wait for all that is old through a horizon
- * alone. An epoch can, too: it waits for all that lanes may have behind that.
+ * horizon can: it lets memory go, and the next completion that is told of
+ * brings along what it waits for. Where main waits for it, being many of them
+ * ahead, lanes tell of what is `bounded` at once: the next completion may come
+ * after any time, or never, if that job waits for what main does then. But what
+ * comes later may wait for all that is old through a horizon alone. An epoch
+ * can, too: it waits for all that lanes may have behind that.
+ *
+ * No completion is missed that main waits for. A job is done with the lock of
+ * lanes held, and is told of if it is bounded and main waits by then. Else main
+ * comes to wait later, finds that something is done and wakes the executor; or
+ * the job is found to be bounded later, as a horizon is added, and the executor
+ * looks for what is done after it has added something.
  */
 static bool is_patient(cel_window *window, const cel_node *node) {
   while (node->instr->kind == CEL_INSTR_HORIZON) {
@@ -146,14 +154,17 @@ static bool excludes(const cel_instr *instr) {
   return instr->kind == CEL_INSTR_HOST && cel_conflicts_concern(instr->task);
 }
 
-/* Few are looked at: else somebody waits. */
-static bool is_followed(cel_window *window, const cel_node *node) {
+/* Few are looked at: else somebody waits. *bounded: not all are in the lane. */
+static bool is_followed(cel_window *window, const cel_node *node,
+                        bool *bounded) {
   int32_t i = node->successors;
+  *bounded = false;
   if (excludes(node->instr)) return false;
   for (int n = 0; i != CEL_NO_EDGE; i = window->edges.at[i].next) {
     const cel_node *to = cel_window_node(window, window->edges.at[i].to);
     bool behind = to->state >= CEL_NODE_ISSUED && to->host == node->host;
     if (++n > FOLLOWERS || (!behind && !is_patient(window, to))) return false;
+    *bounded |= !behind;
   }
   return true;
 }
@@ -179,9 +190,10 @@ static const cel_node *hush(cel_host_lanes *host, cel_window *window,
     if (dep->instr->kind == CEL_INSTR_HORIZON && !is_settled(window, dep))
       horizon = dep;
     if (dep->host == CEL_NO_LANE || dep->state != CEL_NODE_ISSUED) continue;
-    bool quiet = is_followed(window, dep);
-    if (quiet != dep->record->job.quiet)
-      cel_host_lanes_hush(host, &dep->record->job, quiet);
+    cel_job *job = &dep->record->job;
+    bool bounded, quiet = is_followed(window, dep, &bounded);
+    if (quiet != job->quiet || bounded != job->bounded)
+      cel_host_lanes_hush(host, job, quiet, bounded);
   }
   return horizon;
 }

@@ -247,6 +247,18 @@ static bool is_uncongested(const cel_engine *engine, const void *context) {
   return !cel_engine_congested(engine);
 }
 
+/* Whoever knows of a horizon's end tells at once while main waits for it. */
+static cel_status await_turn(cel_engine *e) {
+  atomic_store(&e->awaits_turn, true);
+  if (cel_host_lanes_expect(e->config.host, true))
+    cel_park_wake(e->config.park);
+  cel_status status =
+      cel__engine_await(e, is_uncongested, NULL, e->config.interrupted);
+  cel_host_lanes_expect(e->config.host, false);
+  atomic_store_explicit(&e->awaits_turn, false, memory_order_relaxed);
+  return status;
+}
+
 /* Before main submits: reports a failure, drops what is done with, waits its
  * turn. */
 static cel_status enter(cel_engine *e) {
@@ -254,11 +266,7 @@ static cel_status enter(cel_engine *e) {
   atomic_store_explicit(&e->hurries, false, memory_order_relaxed);
   retire(e);
   if (!e->config.threads || !cel_engine_congested(e)) return CEL_E_OK;
-  atomic_store(&e->awaits_turn, true);
-  cel_status status =
-      cel__engine_await(e, is_uncongested, NULL, e->config.interrupted);
-  atomic_store_explicit(&e->awaits_turn, false, memory_order_relaxed);
-  return status;
+  return await_turn(e);
 }
 
 /* ---- main: the program -------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* alone.h -- an engine of one rank on one core, with threads, for benchmarks.
- * Header only, as each benchmark is one source. */
+/* alone.h -- an engine of one rank on one core, with threads, for benchmarks
+ * and checks. Header only, as each of them is one source. */
 #ifndef SPEC_BENCH_ALONE_H
 #define SPEC_BENCH_ALONE_H
 
@@ -20,9 +20,11 @@ static inline void must(cel_status status) {
   exit(2);
 }
 
-static inline void alone_open(alone *a, bool lookahead) {
-  *a = (alone){
-      .config = {.park = &a->park, .threads = true, .lookahead = lookahead}};
+/* `config` but for what this makes. */
+static inline void alone_open(alone *a, const cel_engine_config *config) {
+  *a = (alone){.config = *config};
+  a->config.park = &a->park;
+  a->config.threads = true;
   cel_park_init(&a->park);
   cel_backend_config cpu = {.devices = 1, .cores = 1, .park = &a->park};
   cel_host_config host = {.lanes = 1, .park = &a->park};

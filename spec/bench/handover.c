@@ -95,7 +95,7 @@ static double measure(run *r, const char *name, void (*round)(run *), int n) {
 int main(int argc, char **argv) {
   int n = argc > 1 ? atoi(argv[1]) : ROUNDS;
   alone a;
-  alone_open(&a, false);
+  alone_open(&a, &(cel_engine_config){0});
   run r = {.engine = a.engine};
   static cel_init init = {.fill = fill};
   const int64_t extent[3] = {1, 1, 1};

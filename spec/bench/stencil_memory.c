@@ -102,7 +102,7 @@ static void steps(run *r, long n) {
 int main(int argc, char **argv) {
   long n = argc > 1 ? atol(argv[1]) : 1000000;
   alone a;
-  alone_open(&a, true);
+  alone_open(&a, &(cel_engine_config){.lookahead = true});
   run r = {.engine = a.engine};
   static cel_init init = {.fill = fill};
   const int64_t extent[3] = {CELLS, 1, 1};

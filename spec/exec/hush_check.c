@@ -11,8 +11,9 @@
 
 enum { CHAIN = 20, PATIENCE_US = 120000000 };
 
-static cel_park gates, news;
+static cel_park gates, news, begins;
 static _Atomic(int64_t) open_until; /* jobs below are let through */
+static _Atomic(int64_t) begun;      /* the newest job that has */
 static cel_instr instrs[CHAIN + 4];
 static cel_dep deps[CHAIN + 4][2];
 static uint64_t reached;
@@ -24,6 +25,8 @@ static void wrong(const char *what, uint64_t n) {
 
 static cel_status run(const cel_work *work, const cel_call *call) {
   (void)work;
+  begun = call->chunk.min[0];
+  cel_park_wake(&begins);
   for (;;) {
     uint32_t seen = cel_park_look(&gates);
     if (call->chunk.min[0] < open_until) return CEL_E_OK;
@@ -91,6 +94,7 @@ static cel_executor *begin(cel_host_lanes **host) {
                                 .completed = completed};
   reached = 0;
   open_until = 0;
+  begun = 0;
   return cel_executor_create(&config);
 }
 
@@ -163,6 +167,41 @@ static void check_horizons(uint64_t horizons) {
   finish(e, host);
 }
 
+/* Until the job has begun: what was before it in its lane is done. */
+static void await_begin(int64_t id) {
+  for (;;) {
+    uint32_t seen = cel_park_look(&begins);
+    if (begun == id) return;
+    cel_park_wait(&begins, seen, PATIENCE_US);
+    if (cel_park_look(&begins) == seen) wrong("does not begin", (uint64_t)id);
+  }
+}
+
+/* Main waits for the horizon after a job which has another one behind it that
+ * does not end: it begins to wait before the job is done, or `late`. */
+static void check_expected(bool late) {
+  cel_host_lanes *host;
+  cel_executor *e = begin(&host);
+  cel_executor_add(e, make(1, CEL_INSTR_HOST, 0));
+  cel_executor_add(e, make(2, CEL_INSTR_HORIZON, 1));
+  cel_executor_add(e, make(3, CEL_INSTR_HOST, 1));
+  while (cel_executor_step(e)) {
+  }
+  uint32_t seen = cel_park_look(&news);
+  if (!late && cel_host_lanes_expect(host, true)) wrong("what is done", 0);
+  let_through(2);
+  await_begin(3);
+  if (!late) await(seen, "what main waits for is not told of");
+  if (late && cel_park_look(&news) != seen) wrong("told of too early", 1);
+  if (late && !cel_host_lanes_expect(host, true))
+    wrong("main is not told of what is done", 1);
+  while (cel_executor_step(e)) {
+  }
+  if (reached != 2) wrong("the horizon is not reached, but", reached);
+  cel_host_lanes_expect(host, false);
+  finish(e, host);
+}
+
 /* Of two that exclude each other the second begins when the first is done,
  * though that has something behind it. */
 static void check_conflict(void) {
@@ -210,11 +249,14 @@ static void check_other(bool late) {
 int main(void) {
   cel_park_init(&gates);
   cel_park_init(&news);
+  cel_park_init(&begins);
   check_chain();
   check_other(false);
   check_other(true);
   for (uint64_t horizons = 1; horizons <= 3; ++horizons)
     check_horizons(horizons);
+  check_expected(false);
+  check_expected(true);
   check_conflict();
   printf("told\n");
   return 0;
