@@ -1,13 +1,15 @@
 --- collectives.lua -- the programs of seed 001, with collectives and without.
 ---
 ---   luajit spec/bench/collectives.lua [ranks] [rounds] [programs] [sizes] [milliseconds]
+---     [backend]
 ---
 --- Runs patterns.lua as so many ranks of this host, by turns with collectives and with
---- --no-collectives, and prints the medians of the rounds: microseconds of a step, and
---- how many times as fast collectives are. The host needs cores for all ranks, best
---- four for each; where it has not, threads wait for each other, and the counts alone
---- say something: collectives, messages and instructions of a rank in a step, by a
---- dry run, with collectives and without. The last line is JSON; `figures.lua` draws it.
+--- --no-collectives, and prints medians: microseconds of a step, and how many times as
+--- fast collectives are. A rank has one device, of the processor unless `backend` is cuda.
+--- The host needs cores for all ranks, best four for each; where it has not, threads wait
+--- for each other, and the counts alone say something: collectives, messages and
+--- instructions of a rank in a step, by a dry run, with collectives and without. The last
+--- line is JSON; `figures.lua` draws it.
 local cjson = require("cjson")
 local celer = require("spec.support.celer")
 local dry = require("spec.bench.dry")
@@ -18,13 +20,15 @@ local ranks, rounds = tonumber(arg[1]) or 8, tonumber(arg[2]) or 5
 local programs = arg[3] ~= "" and arg[3] or table.concat(ALL, ",")
 local sizes = arg[4] or "1024,4096,65536,1048576,16777216"
 local milliseconds = arg[5] or 500
+local backend = arg[6] or "cpu"
 local STEPS = 64 -- of a dry run
 
--- By program and size: {us = {[true] = list, [false] = list}}, in order of the runs.
+-- By program and size, and whether with collectives: microseconds of a step, of all
+-- batches of all runs.
 local rows, row_of = {}, {}
 
 local function run(collectives)
-  local words = { "run", "--backend", "cpu", "--devices", "1" }
+  local words = { "run", "--backend", backend, "--devices", "1" }
   if not collectives then words[#words + 1] = "--no-collectives" end
   for _, word in ipairs { "spec/bench/patterns.lua", programs, sizes, milliseconds } do
     words[#words + 1] = word
@@ -37,7 +41,7 @@ local function run(collectives)
       rows[#rows + 1] = { program = row.program, bytes = row.bytes, [true] = {}, [false] = {} }
       row_of[key] = rows[#rows]
     end
-    table.insert(row_of[key][collectives], row.us)
+    for _, us in ipairs(row.all) do table.insert(row_of[key][collectives], us) end
   end
 end
 
@@ -72,4 +76,4 @@ for _, row in ipairs(rows) do
     row.bytes, row.collectives, row.point_to_point, row.times, with.collectives, with.messages,
     without.messages, with.instructions, without.instructions))
 end
-print(cjson.encode { bench = "collectives", ranks = ranks, rows = rows })
+print(cjson.encode { bench = "collectives", ranks = ranks, backend = backend, rows = rows })

@@ -11,22 +11,22 @@ local TOP, LEFT, GAP = 40, 60, 90
 local COLOURS = { "#999999", "#56b4e9", "#d55e00", "#009e73", "#cc79a7" }
 
 -- A panel of one field over the densities.
-local function panel(p, left, title, data, field, decades)
+local function panel(p, left, title, data, field, range)
   local series, places = {}, {}
   for k, one in ipairs(data.by_candidates) do
     series[k] = { values = one[field], colour = COLOURS[k] }
   end
   for i, density in ipairs(data.densities) do places[i] = ("%g"):format(density) end
   p:panel { left = left, top = TOP, title = title, x = "conflicts among all pairs",
-    places = places, series = series, decades = decades }
+    places = places, series = series, range = range }
 end
 
 local function draw(data, path)
   local p, names = plot.new(), {}
   local second = LEFT + plot.width + GAP
   panel(p, LEFT, ("microseconds of a search among %d commands"):format(data.commands), data, "us",
-    { -1, 4 })
-  panel(p, second, "commands that may start together", data, "found", { 0, 3 })
+    { 0.1, 1e4 })
+  panel(p, second, "commands that may start together", data, "found", { 1, 1000 })
   for k, one in ipairs(data.by_candidates) do
     names[k] = { ("%d candidate%s"):format(one.candidates, one.candidates == 1 and "" or "s"),
       COLOURS[k] }

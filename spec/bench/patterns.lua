@@ -157,14 +157,15 @@ local function time_of(step, n)
   return (celer.time() - start) / n
 end
 
--- The median of batches that take so long together.
+-- Microseconds of a step in batches that take so long together, the least first, and how
+-- many steps one has.
 local function measure(step)
   time_of(step, WARM) -- until all is compiled and everybody awake
   local n = math.max(1, math.floor(seconds / BATCHES / time_of(step, WARM)))
   local took = {}
-  for i = 1, BATCHES do took[i] = time_of(step, n) end
+  for i = 1, BATCHES do took[i] = time_of(step, n) * 1e6 end
   table.sort(took)
-  return took[BATCHES / 2] * 1e6, n
+  return took, n
 end
 
 local rows = {}
@@ -176,9 +177,10 @@ for name in names:gmatch("[%w_]+") do
     if steps then
       for _ = 1, steps do step() end
     else
-      local us, n = measure(step)
-      rows[#rows + 1] = ('{"program": "%s", "bytes": %d, "us": %.2f, "steps": %d}'):format(name,
-        bytes, us, n)
+      local took, n = measure(step)
+      for i, us in ipairs(took) do took[i] = ("%.2f"):format(us) end
+      rows[#rows + 1] = ('{"program": "%s", "bytes": %d, "us": %s, "steps": %d, "all": [%s]}')
+        :format(name, bytes, took[BATCHES / 2], n, table.concat(took, ", "))
     end
   end
 end

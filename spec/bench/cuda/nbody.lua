@@ -1,5 +1,5 @@
 -- N-body in celer.
---   celer run nbody.lua bodies steps [double]
+--   celer run nbody.lua bodies steps [double [times]]
 local celer = require "celer"
 local measure = require "measure"
 
@@ -96,7 +96,7 @@ measure.loop(q, warm, steps, function(from, to)
       cg:parallel_for({ n }, k.move, p, v, dt)
     end)
   end
-end)
+end, tonumber(arg[4]))
 q:submit(function(cg)
   cg:parallel_for({ n }, k.square, cg:read(V), cg:discard_write(energy))
 end)
