@@ -87,8 +87,8 @@ end
 
 -- 1,048,576
 local function grouped(n)
-  local text, more = tostring(n)
-  repeat text, more = text:gsub("^(%d+)(%d%d%d)", "%1,%2") until more == 0
+  local text = tostring(n)
+  while text:find("^%d%d%d%d") do text = text:gsub("^(%d+)(%d%d%d)", "%1,%2") end
   return text
 end
 
