@@ -44,18 +44,22 @@ static void pause_cpu(void) {
 #endif
 }
 
-/* Main's cores: its thread has the process's number, and is not pinned as
- * others may be. */
-int32_t cel_park_cores(void) {
-  static _Atomic(int32_t) cores;
-  int32_t n = atomic_load_explicit(&cores, memory_order_relaxed);
-  if (n > 0) return n;
+static _Atomic(int32_t) main_cores;
+
+/* Main's thread has the process's number, and is not pinned as others may be.
+ */
+void cel_park_count_cores(void) {
   cpu_set_t set;
-  n = sched_getaffinity(getpid(), sizeof set, &set) == 0
-          ? CPU_COUNT(&set)
-          : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
-  atomic_store_explicit(&cores, n, memory_order_relaxed);
-  return n;
+  int32_t n = sched_getaffinity(getpid(), sizeof set, &set) == 0
+                  ? CPU_COUNT(&set)
+                  : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
+  atomic_store_explicit(&main_cores, n, memory_order_relaxed);
+}
+
+int32_t cel_park_cores(void) {
+  if (atomic_load_explicit(&main_cores, memory_order_relaxed) == 0)
+    cel_park_count_cores();
+  return atomic_load_explicit(&main_cores, memory_order_relaxed);
 }
 
 int32_t cel_park_share(int32_t processes) {

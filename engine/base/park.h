@@ -35,6 +35,8 @@ void cel_park_linger(cel_park *park, int32_t processes);
 /* Cores that this process may run on: a launcher may have bound it to few, as
  * mpirun binds two ranks to one each. Thread: any. */
 int32_t cel_park_cores(void);
+/* Counts them anew: main has just been given others. Thread: main. */
+void cel_park_count_cores(void);
 /* Cores for each of so many processes of this host: its own, where it is bound
  * to some; else all share all. Thread: any. */
 int32_t cel_park_share(int32_t processes);

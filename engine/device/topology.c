@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
+#include "base/park.h"
+
 /* Null when hwloc fails. */
 static hwloc_topology_t load(void) {
   hwloc_topology_t t;
@@ -22,16 +25,18 @@ static hwloc_topology_t load(void) {
   return t;
 }
 
+static hwloc_obj_t next_core(hwloc_topology_t t, hwloc_obj_t core) {
+  bool known = hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_CORE) > 0;
+  return hwloc_get_next_obj_by_type(t, known ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU,
+                                    core);
+}
+
 /* One processing unit of each core that `set` touches, in hwloc's order. */
 static int32_t list_cores(hwloc_topology_t t, hwloc_const_cpuset_t set,
                           int32_t out[CEL_TOPOLOGY_CORES]) {
   int32_t n = 0;
-  hwloc_obj_type_t type = hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_CORE) > 0
-                              ? HWLOC_OBJ_CORE
-                              : HWLOC_OBJ_PU;
   hwloc_bitmap_t common = hwloc_bitmap_alloc();
-  hwloc_obj_t core = NULL;
-  while ((core = hwloc_get_next_obj_by_type(t, type, core)) != NULL) {
+  for (hwloc_obj_t core = NULL; (core = next_core(t, core)) != NULL;) {
     hwloc_bitmap_and(common, core->cpuset, set);
     int unit = hwloc_bitmap_first(common);
     if (unit >= 0 && n < CEL_TOPOLOGY_CORES) out[n++] = unit;
@@ -40,20 +45,41 @@ static int32_t list_cores(hwloc_topology_t t, hwloc_const_cpuset_t set,
   return n;
 }
 
-/* Keeps this rank's part of the cores that all local ranks see. */
+/* All processing units of the cores that are listed, as far as in `set`. */
+static void list_units(hwloc_topology_t t, hwloc_const_cpuset_t set,
+                       cel_topology *out) {
+  hwloc_bitmap_t common = hwloc_bitmap_alloc();
+  int32_t i = 0;
+  for (hwloc_obj_t core = NULL; (core = next_core(t, core)) != NULL;) {
+    hwloc_bitmap_and(common, core->cpuset, set);
+    if (i == out->cores || hwloc_bitmap_first(common) != out->core[i]) continue;
+    ++i;
+    int unit;
+    hwloc_bitmap_foreach_begin(unit, common) if (unit < CEL_TOPOLOGY_UNITS)
+        out->unit[unit / 64] |= (uint64_t)1 << unit % 64;
+    hwloc_bitmap_foreach_end();
+  }
+  hwloc_bitmap_free(common);
+}
+
+/* Keeps this rank's part of the cores that so many ranks have. */
 static void divide(cel_topology *t, int32_t rank, int32_t ranks) {
   int64_t n = t->cores;
   int64_t begin = n * rank / ranks, end = n * (rank + 1) / ranks;
-  if (begin == end) { /* more ranks than cores */
-    begin = rank % n;
-    end = begin + 1;
-  }
+  if (n < ranks) end = begin + 1;
+  t->keeps = n >= ranks || ranks % n == 0;
   memmove(t->core, t->core + begin, (size_t)(end - begin) * sizeof *t->core);
   t->cores = (int32_t)(end - begin);
 }
 
-cel_status cel_topology_find(int32_t local_rank, int32_t local_ranks,
-                             cel_topology *out) {
+uint64_t cel_topology_identity(void) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  return cel_hash(&set, sizeof set, 0);
+}
+
+cel_status cel_topology_find(int32_t rank, int32_t ranks, cel_topology *out) {
   hwloc_topology_t t = load();
   if (t == NULL)
     return cel_fail(CEL_E_MISSING, "hwloc cannot describe this machine");
@@ -68,13 +94,14 @@ cel_status cel_topology_find(int32_t local_rank, int32_t local_ranks,
   found.bound = !hwloc_bitmap_isequal(mine, whole);
   found.host_cores = list_cores(t, whole, host);
   found.cores = list_cores(t, mine, found.core);
-  hwloc_bitmap_free(mine);
-  hwloc_topology_destroy(t);
   if (found.cores < 1) { /* nothing we understand: one core, wherever */
     found.cores = 1;
     found.core[0] = -1;
   }
-  if (!found.bound && local_ranks > 1) divide(&found, local_rank, local_ranks);
+  if (ranks > 1) divide(&found, rank, ranks);
+  list_units(t, mine, &found);
+  hwloc_bitmap_free(mine);
+  hwloc_topology_destroy(t);
   *out = found;
   return CEL_E_OK;
 }
@@ -119,6 +146,16 @@ void cel_topology_pin(const cel_topology *topology, int32_t core) {
   }
   if (CPU_COUNT(&set) > 0)
     pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+void cel_topology_keep(const cel_topology *topology) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (size_t i = 0; i < CEL_TOPOLOGY_UNITS && i < CPU_SETSIZE; ++i)
+    if (topology->unit[i / 64] >> i % 64 & 1) CPU_SET(i, &set);
+  if (!topology->keeps || CPU_COUNT(&set) == 0) return;
+  sched_setaffinity(0, sizeof set, &set);
+  cel_park_count_cores();
 }
 
 int32_t cel_topology_spare(const cel_topology *topology, int32_t local_ranks) {

@@ -1,25 +1,36 @@
 /* topology.h -- the cores that belong to this rank (hwloc).
  *
- * The launcher's binding is respected. Where ranks of one host are unbound
- * (every one sees all cores) the cores are divided among them.
+ * The launcher's binding is respected. Ranks that have the same cores, such as
+ * all of a host's where the launcher binds none, divide them.
  */
 #ifndef CEL_DEVICE_TOPOLOGY_H
 #define CEL_DEVICE_TOPOLOGY_H
 
 #include "base/status.h"
 
-enum { CEL_TOPOLOGY_CORES = 1024 };
+enum { CEL_TOPOLOGY_CORES = 1024, CEL_TOPOLOGY_UNITS = 4096 };
 
 typedef struct cel_topology {
   int32_t cores;      /* this rank's, at least 1 */
   int32_t host_cores; /* of the whole host */
   bool bound;         /* by the launcher */
+  bool keeps;         /* divided with other ranks, and no rank's are fewer for
+                         that than an equal part */
   int32_t core[1024]; /* OS index of a processing unit of each core */
+  uint64_t unit[64];  /* a bit for each processing unit of these cores */
 } cel_topology;
 
-/* `local_rank` of `local_ranks` on this host. Thread: main. */
-cel_status cel_topology_find(int32_t local_rank, int32_t local_ranks,
-                             cel_topology *out);
+/* Tells processes apart that have other cores than this one. Thread: main. */
+uint64_t cel_topology_identity(void);
+/* Of the ranks of this host that have the same cores, this is one of `ranks`.
+ * Thread: main. */
+cel_status cel_topology_find(int32_t rank, int32_t ranks, cel_topology *out);
+/* Where it `keeps`, the calling thread, and those that it starts, keep to this
+ * rank's cores. Left to all that the host's ranks have, threads that poll for
+ * what others send sit down where yet others are to wake, which wait then for
+ * the rest of a slice of time: 0.7 ms where 10 us would do. A refusal by the
+ * system is not an error. Thread: main, before it starts any. */
+void cel_topology_keep(const cel_topology *topology);
 /* Those of *topology's cores that are near the PCI device `bus`
  * ("0000:1b:00.0"); all of them where none is, or hwloc does not know. Takes
  * some 20 ms. Thread: any. */

@@ -12,16 +12,14 @@ enum { STREAMS_ALONE = 16 };
 _Static_assert(CEL_CUDA_LANES + 1 <= STREAMS_ALONE,
                "each lane of a device has a stream of its own, as its timer");
 
-/* Which of the host's ranks that see the GPUs that I see I am. */
-static cel_status find_place(cel_transport *t, bool looks, int32_t *index,
-                             int32_t *of) {
-  uint64_t mine = looks ? cel_cuda_identity() : 0;
+cel_status cel_choice_place(cel_transport *t, uint64_t what, int32_t *index,
+                            int32_t *of) {
   uint64_t *all = cel_alloc((size_t)t->local_ranks * sizeof *all);
-  cel_status status = t->gather(t, &mine, sizeof mine, all);
+  cel_status status = t->gather(t, &what, sizeof what, all);
   *index = *of = 0;
   for (int32_t i = 0; i < t->local_ranks && status == CEL_E_OK; ++i) {
     if (i == t->local_rank) *index = *of;
-    *of += all[i] == mine;
+    *of += all[i] == what;
   }
   cel_free(all);
   return status;
@@ -67,7 +65,8 @@ cel_status cel_choose(const cel_choice_wish *wish, cel_transport *transport,
   bool looks = wish->backend != CEL_CHOICE_CPU;
   if (transport->local_ranks == 1) cel_cuda_api_streams(STREAMS_ALONE);
   if (looks) gpus = count_usable(wish, choice.why, sizeof choice.why);
-  CEL_TRY(find_place(transport, looks, &index, &of));
+  CEL_TRY(cel_choice_place(transport, looks ? cel_cuda_identity() : 0, &index,
+                           &of));
   if (gpus > 0)
     CEL_TRY(take_gpus(wish, gpus, index, of, &choice));
   else if (wish->backend == CEL_CHOICE_CUDA)

@@ -51,7 +51,7 @@ static void read_wish(lua_State *L, cel_choice_wish *wish) {
 /* configure{backend =, devices =, list =, horizon_step =, quiet =,
  *           verbose =, profile =, staged =, device_memory = bytes,
  *           interactive =, forgiving =, watchdog = seconds, check =,
- *           advice =, no_collectives =, measure =,
+ *           advice =, no_collectives =, no_bind =, measure =,
  *           architectures = {90, ...} | nil} */
 static int run_configure(lua_State *L) {
   cel_session *session = cel__session_of(L);
@@ -86,6 +86,8 @@ static int run_configure(lua_State *L) {
   session->options.advice = lua_toboolean(L, -1);
   lua_getfield(L, 1, "no_collectives");
   session->options.no_collectives = lua_toboolean(L, -1);
+  lua_getfield(L, 1, "no_bind");
+  session->options.unbound = lua_toboolean(L, -1);
   lua_getfield(L, 1, "measure");
   session->options.measure = lua_toboolean(L, -1);
   return 0;
@@ -244,14 +246,13 @@ static int run_info(lua_State *L) {
   cel_topology_describe(text, sizeof text);
   lua_newtable(L);
   cel__set_text(L, "cpu", text);
-  cel_topology topology;
-  const cel_transport *t = session->transport;
-  if (cel_topology_find(t->local_rank, t->local_ranks, &topology) == CEL_E_OK) {
-    lua_pushinteger(L, topology.cores);
+  if (session->chosen) {
+    const cel_topology *topology = &session->topology;
+    lua_pushinteger(L, topology->cores);
     lua_setfield(L, -2, "cores");
-    lua_pushinteger(L, topology.host_cores);
+    lua_pushinteger(L, topology->host_cores);
     lua_setfield(L, -2, "host_cores");
-    lua_pushboolean(L, topology.bound);
+    lua_pushboolean(L, topology->bound);
     lua_setfield(L, -2, "bound");
   }
   lua_pushboolean(L, cel__code_is_known());
@@ -268,7 +269,7 @@ static int run_info(lua_State *L) {
   cel__set_text(L, "cache", folder);
   cel_mpi_describe(text, sizeof text);
   cel__set_text(L, "mpi", text);
-  cel__set_text(L, "transport", t->name);
+  cel__set_text(L, "transport", session->transport->name);
   cel__set_text(L, "version", cel_version());
   return 1;
 }

@@ -74,8 +74,20 @@ static void warn_cache(const cel_session *s) {
     fprintf(stderr, "celer: warning: %s\n", text);
 }
 
+/* Of those that have the same, each rank keeps to its part. */
+static cel_status find_cores(cel_session *s) {
+  int32_t index = 0, of = 1;
+  if (!s->options.dry)
+    CEL_TRY(
+        cel_choice_place(s->transport, cel_topology_identity(), &index, &of));
+  CEL_TRY(cel_topology_find(index, of, &s->topology));
+  if (!s->options.unbound) cel_topology_keep(&s->topology);
+  return CEL_E_OK;
+}
+
 cel_status cel_session_choose(cel_session *s) {
   if (s->chosen) return CEL_E_OK;
+  CEL_TRY(find_cores(s));
   if (s->options.dry)
     cel_choose_dry(&s->options.wish, &s->choice);
   else
@@ -250,8 +262,6 @@ bool cel_session_measures(const cel_session *s) {
 }
 
 static cel_status start_backend(cel_session *s) {
-  const cel_transport *t = s->transport;
-  CEL_TRY(cel_topology_find(t->local_rank, t->local_ranks, &s->topology));
   const cel_embedded *header = cel_embedded_find("kernels/celer.cuh");
   cel_module_set_header(header->data, header->size);
   warn_cache(s);

@@ -30,7 +30,8 @@ typedef struct cel_session_options {
   bool staged; /* messages between GPUs go by host memory; as the next, once
                   connected, on all ranks if on one */
   bool no_collectives;
-  bool dry; /* see cel_session_imagine */
+  bool unbound; /* leaves threads to all cores of the host */
+  bool dry;     /* see cel_session_imagine */
   /* Of a dry run: kernels are compiled for GPUs of these; none: of the choice's
    * architecture. */
   int32_t architectures, architecture[CEL_TARGETS];
@@ -39,7 +40,7 @@ typedef struct cel_session_options {
 typedef struct cel_session {
   cel_session_options options;
   cel_transport *transport; /* never null */
-  cel_topology topology;
+  cel_topology topology;    /* once `chosen` */
   cel_park park;
   cel_choice choice; /* once `chosen` */
   bool chosen;
@@ -75,8 +76,8 @@ cel_status cel_session_open(cel_session *session);
  * anything is started, and not where a launcher started us. CEL_E_RANGE. */
 cel_status cel_session_imagine(cel_session *session, int64_t rank,
                                int64_t ranks);
-/* Fills in session->choice, if that was not done yet. Collective over a host's
- * ranks. */
+/* Finds this rank's devices and its cores, and keeps to these, if that was not
+ * done yet. Collective over a host's ranks. */
 cel_status cel_session_choose(cel_session *session);
 /* Whether any rank has work for an engine: this one, if it `works`. All ranks
  * come here on their way to what they do first, or else to their end. One that

@@ -146,6 +146,7 @@ local function configure(resolved, interactive, forgiving)
     staged = resolved.transfers == "staged", interactive = interactive,
     forgiving = forgiving,
     no_collectives = settings.is_set(resolved["no-collectives"]),
+    no_bind = settings.is_set(resolved["no-bind"]),
     measure = settings.is_set(resolved.measure),
     architectures = resolved.arch and settings.architectures(resolved.arch),
     watchdog = tonumber(resolved.watchdog) or (interactive and 0 or settings.watchdog),

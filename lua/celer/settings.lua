@@ -24,6 +24,8 @@ M.list = {
     choices = { "direct", "staged" } },
   { name = "no-collectives", unchecked = true, flag = true,
     text = "what all ranks exchange goes by messages between pairs of them" },
+  { name = "no-bind", flag = true,
+    text = "ranks that the launcher gave the same cores do not divide them" },
   { name = "log", value = "LEVEL",
     text = "error, warning (the default), info (a summary) or debug (tracebacks)",
     choices = { "error", "warning", "info", "debug" } },
