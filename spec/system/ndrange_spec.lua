@@ -1,4 +1,7 @@
 -- Work groups: barriers, local memory, atomics, and what is refused.
+local celer = require("spec.support.celer")
+local cuda = require("spec.device.cuda")
+local scratch = require("spec.support.scratch")
 local script = require("spec.support.script")
 
 describe("work groups", function()
@@ -153,6 +156,61 @@ for i = 0, n - 1 do want[i * i % 7] = (want[i * i % 7] or 0) + 1 end
 for v = 0, 6 do same("count", s[v], want[v] or 0) end
 same("most", x(), 4)
 ]==])
+
+  -- For GPUs alone: a processor's compiler does not know them.
+  describe("vote and shuffle within warps", function()
+    local text = [==[
+local k = celer.kernel [=[
+  kernel void warps(group<1> g, in<int, 1> a, out<int, 1> sum, out<unsigned, 1> odd) {
+    const int mine = a(g.global(0));
+    const unsigned vote = __ballot_sync(0xffffffffu, mine & 1);
+    int all = mine;
+    for (int by = 16; by > 0; by /= 2) all += __shfl_xor_sync(0xffffffffu, all, by);
+    if (g.local(0) % warpSize == 0) {
+      sum(g.global(0) / warpSize) = all;
+      odd(g.global(0) / warpSize) = __popc(vote);
+    }
+  }
+]=]
+local n = 4096
+local a = celer.buffer("int", n, { init = function(i) return i * i % 11 end })
+local sum, odd = celer.buffer("int", n / 32), celer.buffer("unsigned", n / 32)
+local function warps(chunk) return celer.box({ chunk.min[0] / 32 }, { chunk.max[0] / 32 }) end
+q:submit(function(cg)
+  cg:parallel_for(celer.nd_range(n, 128), k, cg:read(a), cg:discard_write(sum, warps),
+    cg:discard_write(odd, warps))
+end)
+local s, o = q:wait(sum, odd)
+for w = 0, n / 32 - 1 do
+  local all, votes = 0, 0
+  for i = 32 * w, 32 * w + 31 do
+    all, votes = all + i * i % 11, votes + i * i % 11 % 2
+  end
+  same("sum", s[w], all)
+  same("votes", o[w], votes)
+end
+print "checked"
+]==]
+
+    for _, shape in ipairs(script.gpus) do
+      it(shape.name, function()
+        if cuda.no_gpu then return pending(cuda.no_gpu) end
+        local r = script.run(text, shape, { before = { "--backend", "cuda" } })
+        assert.equal("checked\n", r.stdout, r.stderr)
+      end)
+    end
+
+    it("in kernels that compile", function()
+      if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
+      local path = scratch.path(".lua")
+      scratch.write(path, 'local celer = require "celer" local q = celer.queue()\n'
+        .. (text:gsub("local s, o = q:wait.*", "")))
+      local r = celer.run { "build", "--arch", "sm_90", path }
+      os.remove(path)
+      assert.equal(0, r.status, r.stderr)
+      assert.matches("celer: build: %d compiled", r.stderr)
+    end)
+  end)
 
   script.everywhere("of all sizes take turns with one kernel", [==[
 local backend = require("celer.core").devices()
