@@ -2,6 +2,9 @@ local ffi = require("ffi")
 local celer = require("spec.support.celer")
 local scratch = require("spec.support.scratch")
 local cdef = require("spec.support.cdef")
+local cuda = require("spec.device.cuda")
+local fake = require("spec.device.fake_driver")
+local script = require("spec.support.script")
 local c = cdef("device/topology.h")
 
 local function find(rank, ranks)
@@ -10,6 +13,39 @@ local function find(rank, ranks)
   local list = {}
   for i = 0, t.cores - 1 do list[i + 1] = t.core[i] end
   return t, list
+end
+
+-- Two sockets of so many cores, and a GPU near each, as hwloc describes machines.
+local function two_sockets(cores, buses)
+  local lines = {}
+  local function add(...) lines[#lines + 1] = string.format(...) end
+  local function open(kind, number, cpus, nodes, more)
+    add('<object type="%s" os_index="%d" cpuset="0x%x" complete_cpuset="0x%x" nodeset="0x%x" '
+      .. 'complete_nodeset="0x%x" %s>', kind, number, cpus, cpus, nodes, nodes, more or "")
+  end
+  local all = 2 ^ (2 * cores) - 1
+  add('<topology version="2.0">')
+  open("Machine", 0, all, 3, ('allowed_cpuset="0x%x" allowed_nodeset="0x3"'):format(all))
+  for s = 0, 1 do
+    local own = (2 ^ cores - 1) * 2 ^ (s * cores)
+    open("Package", s, own, 2 ^ s)
+    open("NUMANode", s, own, 2 ^ s, 'local_memory="4096"')
+    add("</object>")
+    for core = s * cores, (s + 1) * cores - 1 do
+      open("Core", core, 2 ^ core, 2 ^ s)
+      open("PU", core, 2 ^ core, 2 ^ s)
+      add("</object></object>")
+    end
+    local bus = buses[s + 1]
+    add('<object type="Bridge" bridge_type="0-1" depth="0" bridge_pci="0000:[%s-%s]">', bus, bus)
+    add('<object type="PCIDev" pci_busid="0000:%s:00.0" pci_type="0302 [10de:2335] [10de:18be] '
+      .. 'a1" pci_link_speed="0"/>', bus)
+    add("</object></object>")
+  end
+  add("</object></topology>")
+  local path = scratch.path(".xml")
+  scratch.write(path, table.concat(lines, "\n"))
+  return path
 end
 
 describe("cel_topology_find", function()
@@ -63,8 +99,8 @@ describe("cel_topology_find", function()
   -- What a run's threads may use, each thread's list of cores as the system has
   -- it; the script's own thread first.
   local function threads_of(prefix)
-    local script = scratch.path()
-    local file = assert(io.open(script, "w"))
+    local path = scratch.path()
+    local file = assert(io.open(path, "w"))
     file:write([[
       local celer = require "celer"
       local q = celer.queue()
@@ -84,11 +120,11 @@ describe("cel_topology_find", function()
       end)]])
     file:close()
     local argv = prefix
-    for _, word in ipairs { celer.command(), "run", "--backend", "cpu", script } do
+    for _, word in ipairs { celer.command(), "run", "--backend", "cpu", path } do
       argv[#argv + 1] = word
     end
     local r = celer.exec(argv)
-    os.remove(script)
+    os.remove(path)
     assert.equal("", r.stderr)
     local list = {}
     for line in r.stdout:gmatch("[^\n]+") do list[#list + 1] = line end
@@ -111,6 +147,61 @@ describe("cel_topology_find", function()
     for _, cores in ipairs(threads_of { "taskset", "-c", tostring(all[#all]) }) do
       assert.equal(tostring(all[#all]), cores)
     end
+  end)
+
+  it("knows the cores that a GPU is near, and takes all where none of them is ours", function()
+    local path = two_sockets(2, { "10", "90" })
+    local text = [[
+      local ffi = require("ffi")
+      local c = require("spec.support.cdef")("device/topology.h")
+      local function near(bus, ...)
+        local t, out = ffi.new("cel_topology"), ffi.new("cel_topology")
+        for i, core in ipairs { ... } do t.core[i - 1] = core end
+        t.cores = select("#", ...)
+        c.cel_topology_near(t, bus, out)
+        local list = {}
+        for i = 0, out.cores - 1 do list[i + 1] = out.core[i] end
+        return table.concat(list, " ")
+      end
+      print(near("0000:10:00.0", 0, 1, 2, 3))
+      print(near("0000:90:00.0", 0, 1, 2, 3))
+      print(near("0000:90:00.0", 1, 2))
+      print(near("0000:90:00.0", 0, 1))
+      print(near("0000:20:00.0", 0, 1, 2, 3))]]
+    local r = celer.exec({ "env", "CELER_BUILD=" .. cdef.build_folder(), "HWLOC_XMLFILE=" .. path,
+      "LD_PRELOAD=" .. (os.getenv("CELER_PRELOAD") or ""), "luajit", "-e", text })
+    os.remove(path)
+    assert.equal("0 1\n2 3\n2\n0 1\n0 1 2 3\n", r.stdout, r.stderr)
+  end)
+
+  it("has the thread of each GPU pinned near it", function()
+    if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
+    local _, all = find()
+    if #all < 2 or all[1] ~= 0 or all[2] ~= 1 then return pending("needs cores 0 and 1") end
+    local driver, path = fake.build(), two_sockets(1, { "10", "11" })
+    -- They have launched something before they are looked at.
+    local r = script.run([[
+      local v = celer.buffer("int", 512)
+      local k = celer.kernel "kernel void k(item<1> it, out<int, 1> v) { v(it[0]) = 1; }"
+      q:submit(function(cg) cg:parallel_for(512, k, cg:discard_write(v)) end)
+      q:submit(function(cg)
+        cg:host_task(celer.once, function()
+          local pipe = io.popen("for t in /proc/$PPID/task/*; do cat $t/comm $t/status; done")
+          local name
+          for line in pipe:lines() do
+            name = line:match("^celer gpu %d$") or name
+            local cores = name and line:match("^Cpus_allowed_list:%s*(.*)")
+            if cores then print(name, cores) name = nil end
+          end
+        end, cg:read(v, celer.all))
+      end)
+      q:wait()]], { devices = 2 }, { before = { "--backend", "cuda", "--devices", 2 }, env = { FAKE_GPUS = 2,
+      HWLOC_XMLFILE = path, LD_LIBRARY_PATH = driver .. ":" .. (os.getenv("LD_LIBRARY_PATH")
+      or "") } })
+    os.execute("rm -r '" .. driver .. "'")
+    os.remove(path)
+    assert.equal("celer gpu 0\t0; celer gpu 1\t1", table.concat(script.lines(r.stdout), "; "),
+      r.stderr)
   end)
 
   it("describes the machine", function()
