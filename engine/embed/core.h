@@ -1,7 +1,7 @@
 /* core.h -- what the parts of the Lua binding share (core_*.c).
  *
  * Every core function either returns its results or nil, text, file, line,
- * code (cel__push_failure): raising at the user's line is Lua's business.
+ * code, task (cel__push_failure): raising at the user's line is Lua's business.
  * Arguments come from our own Lua modules, which have checked them; what would
  * crash C is checked again by luaL_check*.
  * Thread: main (the driver's state).

@@ -50,6 +50,8 @@ static void push_row(lua_State *L, const cel_audit_row *row) {
   cel__set_number(L, "touched", (lua_Number)row->seen.touched);
   lua_pushboolean(L, row->marks);
   lua_setfield(L, -2, "marks");
+  lua_pushboolean(L, row->combines);
+  lua_setfield(L, -2, "combines");
   set_note(L, "unwritten", &row->unwritten, row);
   set_note(L, "undefined", &row->undefined, row);
   if (row->outside.count == 0) return;

@@ -221,5 +221,6 @@ int cel__push_failure(lua_State *L) {
   lua_pushstring(L, e->file);
   lua_pushinteger(L, e->line);
   lua_pushstring(L, cel_status_name(e->code));
-  return 5;
+  lua_pushstring(L, e->task);
+  return 6;
 }

@@ -40,8 +40,8 @@ bool cel__state_call(lua_State *L, int arguments, int results);
 int cel__open_core(lua_State *L);
 int cel__open_lanecore(lua_State *L);
 
-/* Leaves nil, text, file, line of the thread's error record: what every core
- * function returns when it fails. */
+/* Leaves nil, text, file, line, code and task of the thread's error record:
+ * what every core function returns when it fails. */
 int cel__push_failure(lua_State *L);
 
 #endif

@@ -101,10 +101,17 @@ void cel_audit_begin(cel_audit *audit, const cel_instr *instr,
 
 /* ---- after it ------------------------------------------------------------ */
 
+/* Where the user is to look: not where the result of a reduction is asked for,
+ * but where it was reduced. */
+static cel_place place_of(const cel_task *task) {
+  return task->reduced.file != NULL ? task->reduced : task->place;
+}
+
 static bool is_row(const cel_audit_row *row, const cel_task *task,
                    int32_t access) {
-  if (row->access != access || row->place.file != task->place.file ||
-      row->place.line != task->place.line)
+  cel_place place = place_of(task);
+  if (row->access != access || row->place.file != place.file ||
+      row->place.line != place.line)
     return false;
   return row->name == NULL || task->name == NULL
              ? row->name == task->name
@@ -116,7 +123,8 @@ static cel_audit_row *row_of(cel_audit *audit, const cel_task *task,
   for (uint32_t i = 0; i < audit->rows.n; ++i)
     if (is_row(&audit->rows.at[i], task, access)) return &audit->rows.at[i];
   const cel_buffer *buffer = task->access[access].buffer;
-  cel_audit_row row = {.place = task->place,
+  cel_audit_row row = {.place = place_of(task),
+                       .combines = task->reduced.file != NULL,
                        .access = access,
                        .marks = task->work->marks,
                        .dims = task->access[access].rows > 0 ? CEL_DIMS

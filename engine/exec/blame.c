@@ -71,8 +71,16 @@ static void add_place(const cel_task *task, cel_error *error) {
   error->line = task->place.line;
 }
 
+/* What kernels fail with has the kernel's name in it. */
+static void add_name(const cel_task *task, cel_error *error) {
+  if (task == NULL || task->name == NULL) return;
+  if (task->kind != CEL_TASK_HOST && !(task->work && task->work->lua)) return;
+  snprintf(error->task, sizeof error->task, "%s", task->name);
+}
+
 void cel_blame(const cel_instr *instr, cel_error *error) {
   add_place(instr->task, error);
+  add_name(instr->task, error);
   if (error->code != CEL_E_FAULT) return;
   if (instr->kind == CEL_INSTR_KERNEL) {
     add_accesses(error, instr);

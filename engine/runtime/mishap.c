@@ -1,4 +1,7 @@
 /* What host tasks fail with in a session, which goes on. */
+#include <stdio.h>
+#include <string.h>
+
 #include "runtime/internal.h"
 
 void cel__engine_forgive(void *context, const cel_error *error) {
@@ -15,9 +18,10 @@ cel_status cel_engine_mishap(cel_engine *engine) {
   engine->mishaps = 0;
   pthread_mutex_unlock(&engine->lock);
   if (n == 0) return CEL_E_OK;
-  cel_fail_with(&first);
-  if (n == 1) return first.code;
-  cel_fail(first.code, "%s; and %llu more have failed since", first.text,
-           (unsigned long long)n - 1);
-  return cel_fail_at(first.file, first.line);
+  if (n > 1) {
+    size_t at = strlen(first.text);
+    snprintf(first.text + at, sizeof first.text - at,
+             "; and %llu more have failed since", (unsigned long long)n - 1);
+  }
+  return cel_fail_with(&first);
 }

@@ -223,18 +223,31 @@ static bool warn_at(cel_task_graph *graph, cel_place place) {
 
 static void warn_unwritten(cel_task_graph *graph, const cel_task *task,
                            const cel_access *access, const cel_region *image) {
+  static const char advice[] =
+      "of which some was never written; give the buffer an init, or write it "
+      "first";
+  bool combines = task->reduced.file != NULL;
+  cel_task at = *task;
+  if (combines) at.place = task->reduced;
   if (graph->config.warn == NULL || graph->config.audited ||
-      !warn_at(graph, task->place))
+      !warn_at(graph, at.place))
     return;
+  const char *of =
+      access->buffer->name != NULL ? access->buffer->name : "unnamed";
   char box[BOX_TEXT], text[CEL_ERROR_TEXT];
   cel_box hull = cel_region_hull(image);
   cel__box_text(&hull, access->buffer->dims, box, sizeof box);
-  snprintf(text, sizeof text,
-           "task '%s' reads %s of buffer '%s', of which some was never "
-           "written; give the buffer an init, or write it first",
-           task->name != NULL ? task->name : "unnamed", box,
-           access->buffer->name != NULL ? access->buffer->name : "unnamed");
-  graph->config.warn(graph->config.context, task, text);
+  if (combines)
+    snprintf(text, sizeof text,
+             "cg:reduce begins with what buffer '%s' holds (include_current), "
+             "%s",
+             of, advice);
+  else
+    snprintf(text, sizeof text, "task '%s' reads %s%sbuffer '%s', %s",
+             task->name != NULL ? task->name : "unnamed",
+             access->buffer->dims > 0 ? box : "",
+             access->buffer->dims > 0 ? " of " : "", of, advice);
+  graph->config.warn(graph->config.context, &at, text);
 }
 
 /* Whether the access reads and writes, and no other is of its buffer: then it
@@ -362,6 +375,7 @@ static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
   task->effect =
       cel_arena_copy(arena, group->effect, group->effects * sizeof(cel_effect));
   task->place = group->place;
+  task->reduced = group->reduced;
   if (group->name != NULL)
     task->name = cel_arena_copy(arena, group->name, strlen(group->name) + 1);
   if (group->work != NULL) {

@@ -263,8 +263,10 @@ static cel__reduced *entry_of(cel__reductions *r, const cel_buffer *buffer) {
 
 /* From now on the buffer is what these rows come to. */
 static void pend(cel__reductions *r, cel__reduced *at, const cel_buffer *rows,
-                 int64_t each, const cel_reducer *reducer, bool onto) {
+                 int64_t each, const cel_reducer *reducer, bool onto,
+                 cel_place place) {
   cel_assert(at->rows == NULL);
+  at->place = place;
   at->rows = rows;
   at->each = each;
   at->by = reducer->by;
@@ -275,14 +277,15 @@ static void pend(cel__reductions *r, cel__reduced *at, const cel_buffer *rows,
 }
 
 static void lower(cel__reductions *r, const cel_task_graph_config *config,
-                  cel_arena *arena, const cel_task *task, cel_access *access) {
+                  cel_arena *arena, const cel_task *task, cel_place place,
+                  cel_access *access) {
   const cel_reducer *reducer = access->reducer;
   cel_split split = cel_task_split(task, config->ranks);
   int64_t rows = rows_of(config, task);
   cel__reduced *at = entry_of(r, access->buffer);
   int64_t all = rows * ranks_with_rows(config, reducer, split.n);
   pend(r, at, rows_for(r, at, config, reducer, key_of(task, reducer, all), all),
-       rows, reducer, access->mode == CEL_MODE_READ_WRITE);
+       rows, reducer, access->mode == CEL_MODE_READ_WRITE, place);
   *access =
       (cel_access){.buffer = at->rows,
                    .mode = CEL_MODE_DISCARD_WRITE,
@@ -305,7 +308,7 @@ void cel__reductions_none(cel__reductions *reductions,
     if (at->rows != NULL) cel__reductions_forget(reductions, at);
     uint64_t key = cel_hash(reducer->identity, reducer->element_size, 1);
     pend(reductions, at, rows_for(reductions, at, config, reducer, key, 1), 0,
-         reducer, false);
+         reducer, false, group->place);
   }
   cel__reductions_tidy(reductions, config);
 }
@@ -316,7 +319,7 @@ void cel__reductions_lower(cel__reductions *reductions,
                            const cel_task *task, cel_access *access) {
   for (uint32_t i = 0; i < group->accesses; ++i)
     if (access[i].reducer != NULL)
-      lower(reductions, config, arena, task, &access[i]);
+      lower(reductions, config, arena, task, group->place, &access[i]);
 }
 
 /* ---- combining ----------------------------------------------------------- */
@@ -401,6 +404,7 @@ void cel__reductions_settle(cel__reductions *reductions,
                        .permitted = {.granularity = {1, 1, 1}},
                        .accesses = 2,
                        .access = access,
-                       .name = "combine"};
+                       .name = "combine",
+                       .reduced = at->place};
   group->work = take(reductions, at);
 }

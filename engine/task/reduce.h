@@ -45,7 +45,8 @@ typedef struct cel__reduced {
   int64_t each; /* rows of a rank; 0: what there is belongs to nobody */
   cel_work *combine;
   cel_operator by;
-  bool onto; /* what the buffer holds */
+  bool onto;       /* what the buffer holds */
+  cel_place place; /* of the group that reduced */
 } cel__reduced;
 
 typedef struct cel__reductions {

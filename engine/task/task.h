@@ -127,6 +127,7 @@ typedef struct cel_group {
   cel_work *work;   /* the graph takes a reference of its own */
   const char *name; /* may be null */
   cel_place place;
+  cel_place reduced; /* combines: where was reduced what it does; else null */
 } cel_group;
 
 /* A node of the task graph. Lives in the arena of its horizon; immutable once
@@ -156,7 +157,7 @@ typedef struct cel_task {
   const cel_buffer *freed; /* CEL_TASK_FREE: a buffer, or else an object */
   const cel_object *ended;
   const char *name;
-  cel_place place;
+  cel_place place, reduced;
   uint32_t deps;
   const cel_dep *dep; /* on earlier tasks */
   uint64_t hash;      /* equal on all ranks */

@@ -186,7 +186,8 @@ end
 
 function finders.undefined(row, what)
   local note = row.undefined
-  return ("%s reads what nobody wrote: %s; %s"):format(what, element(note.at),
+  local verb = row.combines and "begins with" or "reads"
+  return ("%s %s what nobody wrote: %s; %s"):format(what, verb, element(note.at),
     times(note.count, "such element", "such elements"))
 end
 
@@ -249,7 +250,8 @@ local function findings(rows)
   for _, row in ipairs(rows) do
     local access = (known[key_of(row.file, row.line, row.name)] or {})[row.access]
       or plain_access(row)
-    local what = access.plain and row.name or describe(row, access)
+    local what = row.combines and "cg:reduce with include_current"
+      or access.plain and row.name or describe(row, access)
     local function say(kind, text)
       out[kind .. "s"] = out[kind .. "s"] + 1
       list[#list + 1] = { file = access.file or "?", line = access.line or 0, kind = kind,

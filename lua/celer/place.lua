@@ -25,21 +25,27 @@ end
 
 local Elsewhere = { __tostring = function(self) return self.message end }
 
+-- Names that the user has not given.
+local nameless = { [""] = true, ["host task"] = true, ["interop task"] = true, fence = true }
+
 -- What a host task raises says where in the script it did; the place is then
 -- that of its submission.
-local function with_place(text, file, line)
+local function with_place(text, file, line, task)
+  local named = task and not nameless[task] and not task:find("^celer%.")
+  local name = named and (" '%s'"):format(task) or ""
   if text:find("^[^\n:]+:%d+: ") then
-    return ("%s (the task was submitted at %s:%d)"):format(text, file, line)
+    return ("%s (the task%s was submitted at %s:%d)"):format(text, name, file, line)
   end
+  if named then text = ("task%s: %s"):format(name, text) end
   return ("%s:%d: %s"):format(file, line, text)
 end
 
 --- Passes a core function's results on, or raises its failure: at the place it
 --- names, else at the user's line.
-function M.check(result, text, file, line, code, ...)
-  if result ~= nil then return result, text, file, line, code, ... end
+function M.check(result, text, file, line, code, task, ...)
+  if result ~= nil then return result, text, file, line, code, task, ... end
   if not file or file == "" then file, line = M.user() end
-  if file then text = with_place(text, file, line) end
+  if file then text = with_place(text, file, line, task) end
   if code == "CANCELLED" then -- another rank's failure, or Ctrl-C
     error(setmetatable({ message = text, cancelled = true }, Elsewhere), 0)
   end

@@ -196,6 +196,16 @@ q:drain(v)
 ]==], "^x:13: mistake: kernel sum: cg:read%(u%) reads what nobody wrote: element %(10%); "
     .. "1 such element\n")
 
+  planted("a reduction onto what nobody wrote", [==[
+local s = celer.buffer("int", { 2 }, { name = "s" })
+local k = celer.kernel "kernel void f(item<1> it, reducer<int, 1> s) { s(it[0]) += 1; }"
+q:submit(function(cg)
+  cg:parallel_for({ 2 }, k, cg:reduce(s, "sum", { include_current = true }))
+end)
+q:drain(s)
+]==], "^x:6: mistake: cg:reduce with include_current begins with what nobody wrote: "
+    .. "element %(0%); %d such elements\n")
+
   planted("a capture of what nobody wrote", [==[
 local u = celer.buffer("int", { 12 }, { name = "u" })
 local k = celer.kernel [=[ kernel void set(item<1> it, out<int, 1> u) { u(it[0]) = 1; } ]=]

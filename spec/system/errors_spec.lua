@@ -351,6 +351,23 @@ describe("what is no error", function()
     assert.equal(0, r.status)
   end)
 
+  -- Not where the result is asked for.
+  both("so is reducing onto what nobody wrote, at its own line", function(ranks)
+    write([==[
+local celer = require "celer"
+local q = celer.queue()
+local s = celer.buffer("int", {}, { name = "s" })
+local k = celer.kernel "kernel void f(item<1> it, reducer<int> s) { s += 1; }"
+q:submit(function(cg)
+  cg:parallel_for({ 5 }, k, cg:reduce(s, "sum", { include_current = true }))
+end)
+q:drain(s)]==])
+    local r = run(ranks)
+    assert.matches("^celer: warning: %S*case.lua:6: cg:reduce begins with what buffer 's' holds "
+      .. "%(include_current%), of which some was never written[^\n]*\n$", r.stderr)
+    assert.equal(0, r.status)
+  end)
+
   both("a script that ends without draining is drained", function(ranks)
     write(prelude .. set .. "q:submit(function(cg)\n  local r = cg:read(a, celer.all)\n"
       .. "  cg:host_task(celer.on_master, function(_, r) print('last', r(5)) end, r)\nend)")

@@ -376,4 +376,19 @@ q:wait()
       end
     end)
   end
+
+  it("fails by its name, if it has one", function()
+    for _, case in ipairs {
+      { "error 'no'", "^celer: %S*case.lua:5: no %(the task 'the third' was submitted at "
+        .. "%S*case.lua:4%)\n$" },
+      { "error { message = 'no' }", "^celer: %S*case.lua:4: task 'the third': no\n$" },
+    } do
+      for _, work in ipairs { "host_task(celer.once", "interop_task({ 1 }" } do
+        local r = script.run("q:submit(function(cg)\n  cg:name 'the third'\n  cg:" .. work
+          .. ", function()\n    " .. case[1] .. "\n  end)\nend)\nq:wait()", script.shapes[2])
+        assert.matches(case[2], r.stderr)
+        assert.equal(1, r.status)
+      end
+    end
+  end)
 end)
