@@ -138,9 +138,11 @@ void cel__engine_pass(cel_engine *engine, void *item) {
     uint32_t seen = cel_park_look(&e->park);
     cel_park_wait(&e->park, seen, NAP_US);
   }
-  /* Either it is seen that the scheduler dozes, or that sees the item. */
+  /* Either the scheduler is seen not to doze, or it sees the item: see there.
+   */
   atomic_thread_fence(memory_order_seq_cst);
-  if (e->config.threads && !e->helps && !atomic_load(&e->dozes))
+  if (e->config.threads && !e->helps &&
+      !atomic_load_explicit(&e->dozes, memory_order_relaxed))
     cel_park_wake(&e->scheduler_park);
 }
 

@@ -145,14 +145,25 @@ static void flush(cel_engine *e) {
 }
 
 /* On one core main has it, and submits more if it is let: what this thread does
- * is done just as soon at the end of that. Main wakes it when it waits. */
+ * is done just as soon at the end of that. Main wakes it when it waits.
+ *
+ * Who writes one word and then reads another, while a second thread reads and
+ * writes the two the other way round, is not to miss what that wrote. Of
+ * `dozes` and `hurries` either main sees that this thread may nap, and wakes
+ * it, or this one sees that main waits: all four are in one order, that of
+ * sequential consistency. Of `dozes` and the ring of tasks either main sees
+ * that there is no more dozing, or what main has pushed is seen after this. The
+ * ring's own accesses are in no such order, and what is read after a store may
+ * be read before others see that, even of the strongest kind: so a fence stands
+ * here, as one does in cel__engine_pass. */
 static void doze(cel_engine *e) {
   if (cel_park_cores() > 1) return;
   atomic_store(&e->dozes, true);
   uint32_t seen = cel_park_look(&e->scheduler_park);
   if (!atomic_load(&e->hurries) && !atomic_load(&e->stop))
     cel_park_wait(&e->scheduler_park, seen, NAP_US);
-  atomic_store(&e->dozes, false);
+  atomic_store_explicit(&e->dozes, false, memory_order_relaxed);
+  atomic_thread_fence(memory_order_seq_cst);
 }
 
 /* Sleeps for news; where none comes for a while, what is held back goes out.
