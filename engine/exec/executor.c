@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device/clock.h"
 #include "device/memory.h"
 #include "exec/blame.h"
 #include "exec/conflict.h"
 #include "exec/held.h"
 #include "exec/lanes.h"
+#include "exec/note.h"
 #include "exec/waits.h"
 
 enum { BATCH = 64, ISSUES = 256 };
@@ -37,53 +37,6 @@ struct cel_executor {
 
 static void count(_Atomic(uint64_t) *counter, uint64_t n) {
   atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
-}
-
-/* ---- times --------------------------------------------------------------- */
-
-/* Asked for only where there is a timeline. */
-static int64_t now_of(const cel_executor *e) {
-  return e->config.timeline != NULL ? cel_now_ns() : 0;
-}
-
-/* A message that no lane had is complete. */
-static void note_message(cel_executor *e, const cel_node *node, bool failed) {
-  const cel_record *record = node->record;
-  cel_timeline *t = e->config.timeline;
-  cel_span span;
-  bool collective = node->instr->kind == CEL_INSTR_COLLECTIVE;
-  if (t == NULL ||
-      (collective ? node->instr->device >= 0 : record->posted.chained))
-    return;
-  cel_timeline_arrive(t, node->instr->kind == CEL_INSTR_SEND, record->track);
-  cel_span_of_message(node->instr, record->issued, cel_now_ns(), record->track,
-                      &span);
-  span.failed = failed;
-  cel_timeline_add(t, &span);
-}
-
-static void note_job(cel_executor *e, const cel_node *node, bool failed) {
-  const cel_executor_config *c = &e->config;
-  const cel_record *record = node->record;
-  cel_span span;
-  if (c->pace != NULL && !failed)
-    cel_pace_add(c->pace, node->instr, &record->job);
-  if ((c->profile == NULL && c->timeline == NULL) ||
-      !cel_span_of_job(node->instr, &record->job, record->issued, node->device,
-                       node->lane, &span))
-    return;
-  span.failed = failed;
-  if (c->profile != NULL && !failed) cel_profile_add(c->profile, &span);
-  if (c->timeline != NULL) cel_timeline_add(c->timeline, &span);
-}
-
-/* What is done here, in a lane of that name: since `begin`. */
-static void note_step(cel_executor *e, const cel_instr *instr,
-                      cel_instr_lane lane, int64_t begin) {
-  cel_span span;
-  if (begin == 0 || cel_instr_lane_of(instr->kind) != lane) return;
-  cel_span_of_step(instr, begin, cel_now_ns(), &span);
-  cel_timeline_add(e->config.timeline, &span);
 }
 
 /* ---- readiness ---------------------------------------------------------- */
@@ -220,7 +173,7 @@ static bool job_fits(cel_executor *e, const cel_instr *instr) {
 
 static cel_record *take_record(cel_executor *e, cel_node *node) {
   node->record = cel_records_take(&e->records);
-  node->record->issued = now_of(e);
+  node->record->issued = cel__note_now(&e->config);
   return node->record;
 }
 
@@ -398,8 +351,9 @@ static void issue_picked(cel_executor *e) {
 
 static void issue(cel_executor *e, cel_node *node) {
   const cel_instr *instr = node->instr;
-  int64_t begin = now_of(e);
-  note_step(e, instr, CEL_LANE_NONE, begin); /* it may go when it is reached */
+  int64_t begin = cel__note_now(&e->config);
+  /* It may go when it is reached. */
+  cel__note_step(&e->config, instr, CEL_LANE_NONE, begin);
   switch (instr->kind) {
   case CEL_INSTR_ALLOC:
   case CEL_INSTR_COMMIT:
@@ -422,7 +376,7 @@ static void issue(cel_executor *e, cel_node *node) {
   case CEL_INSTR_HORIZON:
   case CEL_INSTR_EPOCH: reach(e, node); break;
   }
-  note_step(e, instr, CEL_LANE_MEMORY, begin);
+  cel__note_step(&e->config, instr, CEL_LANE_MEMORY, begin);
 }
 
 /* ---- completion --------------------------------------------------------- */
@@ -447,9 +401,9 @@ static void complete(cel_executor *e, const cel_done *done, bool job) {
   if (job) e->jobs--;
   if (job && node->lane != CEL_NO_LANE) e->device_jobs--;
   if (job)
-    note_job(e, node, done->error != NULL);
+    cel__note_job(&e->config, node, done->error != NULL);
   else
-    note_message(e, node, done->error != NULL);
+    cel__note_message(&e->config, node, done->error != NULL);
   if (e->config.audit != NULL && is_task(node->instr))
     cel_audit_end(e->config.audit, node->instr, node->record,
                   done->error == NULL && !e->failed);
