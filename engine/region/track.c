@@ -333,6 +333,16 @@ void cel_track_read(cel_track *track, const cel_box *box, uint64_t id,
   add_found(track, deps);
 }
 
+/* The node becomes the writer of all; `note` adds what it comes after. */
+static void replace(cel_track *track, const cel_box *box, uint64_t id,
+                    cel_deps *deps, void (*note)(uint64_t, void *)) {
+  cel_assert(id > 0);
+  collect_garbage(track);
+  access w = {track, id, deps};
+  cel_map_replace(track->map, box, state_of_writer(id), note, &w);
+  add_found(track, deps);
+}
+
 static void overwrite_state(uint64_t state, void *context) {
   const access *w = context;
   if (!add_readers(w->track, state, w->id, w->deps))
@@ -341,11 +351,7 @@ static void overwrite_state(uint64_t state, void *context) {
 
 void cel_track_write(cel_track *track, const cel_box *box, uint64_t id,
                      cel_deps *deps) {
-  cel_assert(id > 0);
-  collect_garbage(track);
-  access w = {track, id, deps};
-  cel_map_replace(track->map, box, state_of_writer(id), overwrite_state, &w);
-  add_found(track, deps);
+  replace(track, box, id, deps, overwrite_state);
 }
 
 static void update_state(uint64_t state, void *context) {
@@ -356,11 +362,7 @@ static void update_state(uint64_t state, void *context) {
 
 void cel_track_update(cel_track *track, const cel_box *box, uint64_t id,
                       cel_deps *deps) {
-  cel_assert(id > 0);
-  collect_garbage(track);
-  access u = {track, id, deps};
-  cel_map_replace(track->map, box, state_of_writer(id), update_state, &u);
-  add_found(track, deps);
+  replace(track, box, id, deps, update_state);
 }
 
 static void list_users(uint64_t state, void *context) {
