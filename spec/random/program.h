@@ -396,6 +396,10 @@ void rank_release(rank *r);
 bool program_troubled(const program *p);
 bool rank_troubled(const rank *r, char *text, size_t size);
 
+/* census.c: what programs have, by name; and says how often it was there. */
+void census_take(const program *p);
+void census_print(void);
+
 /* shrink.c: the smallest program that still fails; replaces *p. */
 void program_shrink(program *p, bool (*run)(const program *, char *, size_t));
 

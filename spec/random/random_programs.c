@@ -125,6 +125,7 @@ static bool run_seed(const options *o, uint64_t seed) {
   if (o->diverge) program_diverge(p);
   if (o->fail) program_fail(p);
   if (o->print) program_print(p);
+  census_take(p);
   bool (*run)(const program *, char *, size_t) = o->dry ? program_run_dry
                                                  : o->threads
                                                      ? program_run_threads
@@ -163,6 +164,7 @@ int main(int argc, char **argv) {
   for (; run < o.count && (o.seconds <= 0 || now() < end); ++run)
     failures += !run_seed(&o, o.seed + run);
   if (gpus != NULL) cel_cuda_close(gpus);
+  census_print();
   tally t = records_tally();
   printf("%llu collectives of all ranks: %llu in pairs, %llu of several boxes, "
          "%llu where ranks between others have nothing; %llu messages passed "

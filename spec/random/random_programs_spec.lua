@@ -33,6 +33,12 @@ describe("random programs", function()
     for _, count in ipairs { joined, holes, passed } do
       assert.is_true(tonumber(count) > 0, text)
     end
+    local features = 0
+    for count, words in text:match("programs with (%d[^\n]*)\n"):gmatch("(%d+) ([^,]+)") do
+      assert.is_true(tonumber(count) > 0, words)
+      features = features + 1
+    end
+    assert.is_true(features > 30)
   end)
 
   it("hold it with threads", function()

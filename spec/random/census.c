@@ -1,0 +1,172 @@
+/* What programs have: a generator that no longer makes something of it tests
+ * less than it seems to. */
+#include <stdio.h>
+
+#include "random/program.h"
+
+/* NAME, words. */
+#define FEATURES(_)                                                            \
+  _(SEQUENTIAL, "sequential effects")                                          \
+  _(EXCLUSIVE, "exclusive ones")                                               \
+  _(RELAXED, "relaxed ones")                                                   \
+  _(SHARED_SEQUENTIAL, "sequential ones of the cluster")                       \
+  _(SHARED_EXCLUSIVE, "exclusive ones of the cluster")                         \
+  _(SHARED_RELAXED, "relaxed ones of the cluster")                             \
+  _(SHARED_BY_FEW, "of the cluster where ranks have nothing to do")            \
+  _(SEVERAL_EFFECTS, "tasks with several effects")                             \
+  _(OPAQUE_EFFECTS, "tasks with effects and an opaque mapper")                 \
+  _(COLLECTIVE, "collective tasks")                                            \
+  _(COLLECTIVE_EFFECTS, "collective tasks with effects")                       \
+  _(COLLECTIVE_EXCLUSIVE, "exclusive effects of collective tasks")             \
+  _(ADD, "sums")                                                               \
+  _(XOR, "reductions by exclusive or")                                         \
+  _(MAX, "by the greatest")                                                    \
+  _(MIN, "by the least")                                                       \
+  _(DOUBLES, "sums of doubles")                                                \
+  _(ONTO, "reductions onto what was there")                                    \
+  _(ONE, "reductions into one element")                                        \
+  _(ARRAYS, "into arrays")                                                     \
+  _(SEVERAL_REDUCTIONS, "kernels with several reductions")                     \
+  _(GROUP_REDUCTIONS, "reductions of work groups")                             \
+  _(WEIGHED_REDUCTIONS, "reductions by ranks of different weights")            \
+  _(REDUCTIONS_BY_FEW, "reductions where ranks have nothing to do")            \
+  _(REDUCTIONS_OF_NOTHING, "reductions of no items")                           \
+  _(CAPTURES, "captures")                                                      \
+  _(CAPTURES_OF_PARTS, "captures of a part")                                   \
+  _(CAPTURES_OF_EACH, "captures of another part on each rank")                 \
+  _(CAPTURES_OF_OBJECTS, "captures of objects")                                \
+  _(ENDS_OF_OBJECTS, "ends of objects")                                        \
+  _(CUT_2D, "tasks cut along two dimensions")                                  \
+  _(CUT_3D, "along three")                                                     \
+  _(GRANULAR, "at a granularity")                                              \
+  _(OVERSUBSCRIBED, "into runs")                                               \
+  _(RANK_WEIGHTS, "by weights of ranks")                                       \
+  _(DEVICE_WEIGHTS, "by weights of devices")
+
+typedef enum feature {
+#define FEATURE_ENUM(name, words) HAS_##name,
+  FEATURES(FEATURE_ENUM)
+#undef FEATURE_ENUM
+      FEATURE_COUNT
+} feature;
+
+static uint64_t seen[FEATURE_COUNT];
+
+static void note(feature what, bool there) {
+  seen[what] += there;
+}
+
+static bool leaves_out(const program *p, const step *s) {
+  cel_box chunk;
+  for (int k = 0; k < p->ranks; ++k)
+    if (!step_chunk(p, s, k, &chunk)) return true;
+  return false;
+}
+
+static bool has_opaque(const step *s) {
+  for (int k = 0; k < s->accesses; ++k)
+    if (s->access[k].rule->opaque) return true;
+  return false;
+}
+
+static void note_effects(const program *p, const step *s) {
+  bool collective = s->collective > 0;
+  for (int k = 0; k < s->effects; ++k) {
+    bool shared = p->scope[s->effect[k].object] == CEL_SCOPE_CLUSTER;
+    cel_order order = s->effect[k].order;
+    note((shared ? HAS_SHARED_SEQUENTIAL : HAS_SEQUENTIAL) + order, true);
+    note(HAS_SHARED_BY_FEW, shared && leaves_out(p, s));
+    note(HAS_COLLECTIVE_EXCLUSIVE,
+         collective && !shared && order == CEL_ORDER_EXCLUSIVE);
+  }
+  note(HAS_SEVERAL_EFFECTS, s->effects > 1);
+  note(HAS_OPAQUE_EFFECTS, s->effects > 0 && has_opaque(s));
+  note(HAS_COLLECTIVE, collective);
+  note(HAS_COLLECTIVE_EFFECTS, collective && s->effects > 0);
+}
+
+/* Whether the items that a kernel keeps together are a work group. */
+static bool has_groups(const step *s) {
+  for (int d = 0; d < s->dims; ++d) {
+    int64_t n = s->range.max[d] - s->range.min[d];
+    int64_t g = s->permitted.granularity[d];
+    if (g > 1 && n % g == 0 && s->placement == CEL_PLACE_SPLIT) return true;
+  }
+  return false;
+}
+
+static void note_reduction(const program *p, const step *s, const access *a) {
+  bool none = cel_box_is_empty(&s->range);
+  note(HAS_ADD + (a->reduce - REDUCE_ADD), true);
+  note(HAS_ONTO, a->mode == CEL_MODE_READ_WRITE);
+  bool one = cel_box_volume(&p->buffer[a->buffer].extent) == 1;
+  note(one ? HAS_ONE : HAS_ARRAYS, true);
+  note(HAS_REDUCTIONS_OF_NOTHING, none);
+  if (none) return;
+  note(HAS_GROUP_REDUCTIONS, has_groups(s));
+  note(HAS_WEIGHED_REDUCTIONS, s->rank_weights);
+  note(HAS_REDUCTIONS_BY_FEW, leaves_out(p, s));
+}
+
+static void note_reductions(const program *p, const step *s) {
+  int n = 0;
+  for (int k = 0; k < s->accesses; ++k) {
+    if (!reduces(&s->access[k])) continue;
+    note_reduction(p, s, &s->access[k]);
+    ++n;
+  }
+  note(HAS_SEVERAL_REDUCTIONS, n > 1);
+}
+
+static void note_split(const step *s) {
+  int cut = 0;
+  bool granular = false;
+  for (int d = 0; d < s->dims; ++d) {
+    cut += s->permitted.cut[d];
+    granular |= s->permitted.cut[d] && s->permitted.granularity[d] > 1;
+  }
+  note(HAS_CUT_2D, cut == 2);
+  note(HAS_CUT_3D, cut == 3);
+  note(HAS_GRANULAR, granular);
+  note(HAS_OVERSUBSCRIBED, s->oversubscribe > 1);
+  note(HAS_RANK_WEIGHTS, s->rank_weights);
+  note(HAS_DEVICE_WEIGHTS, s->device_weights);
+}
+
+static void note_group(const program *p, const step *s) {
+  note_reductions(p, s);
+  if (cel_box_is_empty(&s->range)) return;
+  note_effects(p, s);
+  note_split(s);
+}
+
+static void note_fence(const program *p, const step *s) {
+  bool each = s->accesses > 0;
+  note(HAS_CAPTURES, true);
+  note(HAS_CAPTURES_OF_EACH, each);
+  note(HAS_CAPTURES_OF_PARTS,
+       !each && !cel_box_equal(&s->box, &p->buffer[s->buffer].extent));
+}
+
+void census_take(const program *p) {
+  for (int i = 0; i < p->steps; ++i) {
+    const step *s = p->step[i];
+    if (s->dropped) continue;
+    if (s->kind == STEP_GROUP) note_group(p, s);
+    if (s->kind == STEP_FENCE) note_fence(p, s);
+    note(HAS_CAPTURES_OF_OBJECTS, s->kind == STEP_LOOK);
+    note(HAS_ENDS_OF_OBJECTS, s->kind == STEP_END);
+  }
+}
+
+void census_print(void) {
+  static const char *const words[] = {
+#define FEATURE_WORDS(name, words) words,
+      FEATURES(FEATURE_WORDS)
+#undef FEATURE_WORDS
+  };
+  for (int i = 0; i < FEATURE_COUNT; ++i)
+    printf("%s%llu %s", i == 0 ? "programs with " : ", ",
+           (unsigned long long)seen[i], words[i]);
+  printf("\n");
+}
