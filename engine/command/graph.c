@@ -363,6 +363,7 @@ static void change_ownership(cel_command_graph *g, const cel_task *task) {
     if (cel_mode_consumes(use->access->mode) && use->access->rows == 0)
       cel__own_read(&g->own, map, buffer, use->footprint, &g->traffic);
   }
+  cel__own_forget(&g->own);
   for (uint32_t i = 0; i < g->uses.n; ++i) {
     const cel__use *use = &g->uses.at[i];
     if (!cel_mode_produces(use->access->mode)) continue;

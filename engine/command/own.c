@@ -24,7 +24,7 @@ void cel__traffic_release(cel__traffic *traffic) {
 
 void cel__own_init(cel__own *own, int64_t me, int64_t ranks, uint32_t cap) {
   *own = (cel__own){.me = me, .ranks = ranks};
-  own->cap = cap < CEL__REPLICATIONS ? cap : CEL__REPLICATIONS;
+  own->cap = cap;
   own->sweep_at = own->sweep_least = SWEEP_LEAST;
   own->sweep_at_bytes = SWEEP_LEAST_BYTES;
   own->join_slots = CEL__JOINS;
@@ -41,6 +41,8 @@ void cel__own_release(cel__own *own) {
   cel_free(own->joins);
   cel_map_entries_release(&own->entries);
   cel_vec_release(&own->changes);
+  cel_vec_release(&own->surplus);
+  cel_vec_release(&own->kept);
   cel_vec_release(&own->lacks);
   cel_vec_release(&own->rest);
   cel_vec_release(&own->mine);
@@ -58,28 +60,32 @@ static const cel__rep *rep_at(const cel__own *own, uint32_t id) {
   return cel__rep_at(&own->reps, id);
 }
 
-static bool same_version(const cel__version *a, const cel__version *b) {
-  return a->owner_kind == b->owner_kind && a->owner == b->owner &&
-         a->reps == b->reps &&
-         memcmp(a->rep, b->rep, a->reps * sizeof *a->rep) == 0;
+static bool is_version(const cel__version *v, uint32_t kind, uint32_t owner,
+                       const uint32_t *rep, uint32_t reps) {
+  return v->owner_kind == kind && v->owner == owner && v->reps == reps &&
+         (reps == 0 || memcmp(v->rep, rep, reps * sizeof *rep) == 0);
 }
 
-/* The id of the version; `v` is a template, its head unset. */
-static uint32_t intern(cel__own *own, const cel__version *v) {
-  uint64_t seed = (uint64_t)v->owner << 32 | v->owner_kind << 8 | v->reps;
-  uint64_t hash = cel_hash(v->rep, v->reps * sizeof *v->rep, seed);
+static uint32_t intern(cel__own *own, uint32_t kind, uint32_t owner,
+                       const uint32_t *rep, uint32_t reps) {
+  size_t size = reps * sizeof *rep;
+  uint64_t seed = (uint64_t)owner << 32 | (uint64_t)kind << 16 | reps;
+  uint64_t hash = cel_hash(rep, size, seed);
   uint32_t id = cel__interner_first(&own->versions, hash);
-  while (id != CEL__NO_ID && !same_version(version_at(own, id), v))
+  while (id != CEL__NO_ID &&
+         !is_version(version_at(own, id), kind, owner, rep, reps))
     id = cel__interner_next(&own->versions, id, hash);
   if (id != CEL__NO_ID) return id;
-  cel__version *made = cel_alloc(sizeof *made);
-  *made = *v;
+  cel__version *made = cel_alloc(sizeof *made + size);
+  made->owner_kind = kind;
+  made->owner = owner;
+  made->reps = reps;
+  if (reps > 0) memcpy(made->rep, rep, size);
   return cel__interner_add(&own->versions, &made->head, hash);
 }
 
 static uint64_t owned(cel__own *own, cel__owner_kind kind, uint32_t owner) {
-  cel__version v = {.owner_kind = kind, .owner = owner};
-  return intern(own, &v);
+  return intern(own, kind, owner, NULL, 0);
 }
 
 uint64_t cel__own_everyone(cel__own *own) {
@@ -114,23 +120,28 @@ static bool covered(const cel__own *own, const cel__version *v, uint32_t id) {
 }
 
 /* Grows `id` by the owner's own part and by replications where the union is
- * one box for every rank. Each is absorbed at most once, so this ends. */
+ * one box for every rank, and leaves the others in own->kept. Each is absorbed
+ * at most once, so this ends. */
 static uint32_t absorb(cel__own *own, const cel__version *v, uint32_t id) {
   if (v->owner_kind == CEL__PARTS) {
     uint32_t both = cel__rep_union(&own->reps, id, v->owner);
     if (both != CEL__NO_ID) id = both;
   }
-  bool done[CEL__REPLICATIONS] = {false};
+  cel_vec_clear(&own->kept);
+  for (uint32_t i = 0; i < v->reps; ++i) cel_vec_push(&own->kept, v->rep[i]);
   for (bool again = true; again;) {
     again = false;
-    for (uint32_t i = 0; i < v->reps; ++i) {
-      if (done[i]) continue;
-      uint32_t both = cel__rep_union(&own->reps, id, v->rep[i]);
-      if (both == CEL__NO_ID) continue;
-      done[i] = true;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < own->kept.n; ++i) {
+      uint32_t both = cel__rep_union(&own->reps, id, own->kept.at[i]);
+      if (both == CEL__NO_ID) {
+        own->kept.at[n++] = own->kept.at[i];
+        continue;
+      }
       again = again || both != id;
       id = both;
     }
+    own->kept.n = n;
   }
   return id;
 }
@@ -142,14 +153,13 @@ static uint32_t join(cel__own *own, uint32_t version, uint32_t rep) {
   const cel__rep *grown = rep_at(own, rep);
   if (cel__rep_is_full(grown) && cel__rep_ranks(grown) >= own->ranks)
     return (uint32_t)cel__own_everyone(own);
-  cel__version w = {.owner_kind = v->owner_kind, .owner = v->owner};
-  for (uint32_t i = 0; i < v->reps; ++i)
-    if (!cel__rep_within(rep_at(own, v->rep[i]), grown))
-      w.rep[w.reps++] = v->rep[i];
-  if (w.reps == own->cap) /* the oldest is forgotten, and may be sent again */
-    memmove(w.rep, w.rep + 1, --w.reps * sizeof *w.rep);
-  w.rep[w.reps++] = rep;
-  return intern(own, &w);
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < own->kept.n; ++i)
+    if (!cel__rep_within(rep_at(own, own->kept.at[i]), grown))
+      own->kept.at[n++] = own->kept.at[i];
+  own->kept.n = n;
+  cel_vec_push(&own->kept, rep);
+  return intern(own, v->owner_kind, v->owner, own->kept.at, own->kept.n);
 }
 
 /* The version after `rep` was read; the same when nothing has to travel. */
@@ -423,8 +433,12 @@ static void read_list(cel__own *own, const cel_map *map,
 }
 
 static void apply_changes(cel__own *own, cel_map *map) {
-  for (uint32_t i = 0; i < own->changes.n; ++i)
-    cel_map_update(map, &own->changes.at[i].box, own->changes.at[i].value);
+  for (uint32_t i = 0; i < own->changes.n; ++i) {
+    const cel_map_entry *x = &own->changes.at[i];
+    cel_map_update(map, &x->box, x->value);
+    if (version_at(own, (uint32_t)x->value)->reps > own->cap)
+      cel_vec_push(&own->surplus, (cel__surplus){map, x->box});
+  }
   cel_vec_clear(&own->changes);
 }
 
@@ -438,6 +452,21 @@ void cel__own_read(cel__own *own, cel_map *map, const cel_buffer *buffer,
     read_shape(own, map, buffer, &footprint->shape[i], traffic);
     apply_changes(own, map);
   }
+}
+
+static uint64_t without_oldest(uint64_t version, void *context) {
+  cel__own *own = context;
+  const cel__version *v = version_at(own, (uint32_t)version);
+  if (v->reps <= own->cap) return version;
+  return intern(own, v->owner_kind, v->owner, v->rep + v->reps - own->cap,
+                own->cap);
+}
+
+void cel__own_forget(cel__own *own) {
+  for (uint32_t i = 0; i < own->surplus.n; ++i)
+    cel_map_change(own->surplus.at[i].map, &own->surplus.at[i].box,
+                   without_oldest, own);
+  cel_vec_clear(&own->surplus);
 }
 
 /* ---- writing --------------------------------------------------------------
@@ -525,7 +554,11 @@ uint64_t cel__own_replications(const cel__own *own, const cel_map *map) {
 }
 
 uint64_t cel__own_bytes(const cel__own *own) {
-  return own->reps.bytes + own->versions.count * sizeof(cel__version) +
-         cel__interner_bytes(&own->versions) +
-         cel__interner_bytes(&own->reps.in) + CEL__JOINS * sizeof *own->joins;
+  uint64_t versions = cel__interner_bytes(&own->versions);
+  for (uint32_t id = 1; id < own->versions.object.n; ++id)
+    if (version_at(own, id) != NULL)
+      versions +=
+          sizeof(cel__version) + version_at(own, id)->reps * sizeof(uint32_t);
+  return own->reps.bytes + versions + cel__interner_bytes(&own->reps.in) +
+         CEL__JOINS * sizeof *own->joins;
 }

@@ -9,7 +9,7 @@
  * Invariants:
  * 1. on an entry, owner(k) and the union of the replications at k are exactly
  *    what rank k wrote last and holds fresh, or less after a replication was
- *    forgotten;
+ *    forgotten, which none is while the reads of a task are looked at;
  * 2. what k lacks is the same whoever computes it, so both ends of a transfer
  *    name the same boxes;
  * 3. whether two ids are equal decides things, what they are does not: ids
@@ -26,8 +26,6 @@
 #include "command/footprint.h"
 #include "region/map.h"
 
-enum { CEL__REPLICATIONS = 16 }; /* the most that a version holds */
-
 typedef enum cel__owner_kind {
   CEL__EVERYONE, /* fresh on every rank; no replications then */
   CEL__ONE_RANK,
@@ -35,12 +33,14 @@ typedef enum cel__owner_kind {
 } cel__owner_kind;
 
 /* The age of replications decides which one is forgotten, so it is part of
- * what a version is: the same ones in another order are another version. */
+ * what a version is: the same ones in another order are another version. There
+ * are at most `cap` of them, and more only while a task's reads are looked
+ * at. */
 typedef struct cel__version {
   cel__interned head;
   uint32_t owner_kind, owner; /* rank or representation */
   uint32_t reps;
-  uint32_t rep[CEL__REPLICATIONS]; /* oldest first */
+  uint32_t rep[]; /* oldest first */
 } cel__version;
 
 /* A box that travels between this rank and a peer. */
@@ -92,6 +92,12 @@ typedef struct cel__traffic {
 void cel__traffic_clear(cel__traffic *traffic);
 void cel__traffic_release(cel__traffic *traffic);
 
+/* A part of a buffer that has been given more replications than are kept. */
+typedef struct cel__surplus {
+  cel_map *map;
+  cel_box box;
+} cel__surplus;
+
 enum { CEL__JOINS = 256, CEL__CHOSEN = 8 };
 
 typedef struct cel__own {
@@ -119,9 +125,11 @@ typedef struct cel__own {
   } chosen[CEL__CHOSEN];
   uint32_t sweep_least, sweep_at; /* versions and representations held */
   uint64_t sweep_at_bytes;        /* of representations */
+  CEL_VEC(cel__surplus) surplus;  /* until the task's reads are done */
   cel_map_entries entries;        /* scratch, as all below */
   CEL_VEC(cel_map_entry) changes;
   cel__boxes lacks, rest, mine, held;
+  CEL_VEC(uint32_t) kept; /* replications */
 } cel__own;
 
 void cel__own_init(cel__own *own, int64_t me, int64_t ranks, uint32_t cap);
@@ -135,9 +143,14 @@ uint64_t cel__own_parts(cel__own *own, uint32_t rep);
 
 /* The task reads `footprint`: appends what all exchange, and what `me` must
  * send and receive besides, so that every rank has its part, and notes that
- * they then do. */
+ * they then do: what one read of a task brings, another one lacks no more. */
 void cel__own_read(cel__own *own, cel_map *map, const cel_buffer *buffer,
                    cel__footprint *footprint, cel__traffic *traffic);
+/* After all reads of a task: forgets the oldest replications beyond `cap`, so
+ * that what they brought is sent again when a later task reads it. Not before,
+ * or what one box of the task has brought, or what a rank had, would be sent
+ * for another box. */
+void cel__own_forget(cel__own *own);
 /* How many elements rank k reads by `rep` of `box`, which is of version v, and
  * does not hold. */
 int64_t cel__own_lacked(cel__own *own, const cel__version *v, uint32_t rep,

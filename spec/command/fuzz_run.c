@@ -206,8 +206,8 @@ static bool step(run *r) {
     read_only(r);
     memset(&w, 0, sizeof w);
   }
-  count_reads(r, &r->program.task[at]);
   if (!add_everywhere(r, task, false) || !fuzz_check_task(r)) return false;
+  count_reads(r, &r->program.task[at]);
   apply_truth(r, &w);
   ++r->stats->tasks;
   return retire(r);

@@ -53,7 +53,8 @@ typedef struct run {
   uint8_t local[FUZZ_RANKS][FUZZ_BUFFERS][FUZZ_POINTS];
   bool got[FUZZ_BUFFERS][FUZZ_POINTS], want[FUZZ_BUFFERS][FUZZ_POINTS];
   bool shared[FUZZ_BUFFERS][FUZZ_POINTS]; /* comes by a collective */
-  int reads[FUZZ_BUFFERS]; /* boxes: the most that a version may hold */
+  /* Boxes that tasks before this one read: what a version may hold. */
+  int reads[FUZZ_BUFFERS];
   fuzz_fault fault;
 } run;
 

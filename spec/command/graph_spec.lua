@@ -296,6 +296,34 @@ describe("the command graph", function()
     assert.same(messages(false), messages(true))
   end)
 
+  it("forgets nothing that a task reads before all of it has been read", function()
+    local function shifted(by) return { { program.span(0, by, by) } } end
+    local function messages(most)
+      local r = ranks.new(4, { replications = most })
+      local u = r:buffer({ 400 })
+      local function read(...)
+        local spec = { range = { 400 } }
+        for i, by in ipairs({ ... }) do
+          spec[i] = { u, "read", shifted(by), { clamp = true } }
+        end
+        return r:submit(spec)
+      end
+      r:submit({ range = { 400 }, { u, "discard_write", program.same(1) } })
+      read(120)
+      local t, list = read(-130, 120, 250, -130), {}
+      for k = 0, 3 do list[k + 1] = r:messages(k, "await_push", t) end
+      local _, kept = r:counts(0)
+      return list, kept, #r:of(0, "push", read(-130)) + #r:of(0, "await_push", read(120))
+    end
+    local all, kept, again = messages(16)
+    assert.same({ 3, 0 }, { kept, again })
+    local same
+    same, kept, again = messages(1)
+    assert.same(all, same)
+    assert.equal(1, kept)
+    assert.is_true(again > 0)
+  end)
+
   it("refuses writes that overlap on the split, and names them", function()
     local r = ranks.new(2)
     local u = r:buffer({ 8 }, { name = "field" })

@@ -225,6 +225,9 @@ static bool check_exchanges(const check *c) {
 
 /* ---- who has what ------------------------------------------------------- */
 
+/* Of an element and a rank, in a task. */
+enum { LACKS = 1, GETS = 2, SHARES = 4, TWICE = 8 };
+
 /* Brute force over all ranks: `has` is a bit for each rank that holds the
  * current value of an element; 0: nobody ever wrote it. */
 typedef struct holdings {
@@ -243,7 +246,7 @@ static void lack(void *context, const int64_t *point) {
   holdings *h = context;
   int64_t i = at_point(h, point);
   uint32_t has = h->has[h->buffer][i];
-  if (has != 0 && (has >> h->rank & 1) == 0) h->lacks[h->buffer][i] = 1;
+  if (has != 0 && (has >> h->rank & 1) == 0) h->lacks[h->buffer][i] = LACKS;
 }
 
 static void gain(void *context, const int64_t *point) {
@@ -313,7 +316,7 @@ static void each_rank(holdings *h, const step *s, bool (*does)(cel_mode),
 static void arrive(void *context, const int64_t *point) {
   holdings *h = context;
   uint8_t *lacks = &h->lacks[h->buffer][at_point(h, point)];
-  *lacks |= (*lacks & 2) != 0 ? 8 : 2;
+  *lacks |= (*lacks & GETS) != 0 ? TWICE : GETS;
 }
 
 /* A collective may bring what is there already, or what a message brings for
@@ -321,7 +324,7 @@ static void arrive(void *context, const int64_t *point) {
 static void share(void *context, const int64_t *point) {
   holdings *h = context;
   uint8_t *lacks = &h->lacks[h->buffer][at_point(h, point)];
-  if ((*lacks & 1) != 0) *lacks |= 4;
+  if ((*lacks & LACKS) != 0) *lacks |= SHARES;
 }
 
 static void arrive_all(holdings *h, const node *n) {
@@ -334,8 +337,15 @@ static void arrive_all(holdings *h, const node *n) {
   }
 }
 
-/* What rank h->rank awaits for a task is what it lacks, each point once, and
- * what was forgotten that it has, be it since another box of the task. */
+/* What is wrong with what a rank gets of an element, or null. Only what was
+ * forgotten comes though it is there. */
+static const char *wrong(const check *c, uint8_t lacks) {
+  if (lacks == LACKS) return "does not get";
+  if ((lacks & TWICE) != 0) return "gets twice";
+  return lacks == GETS && c->program->cap == 0 ? "gets, but has," : NULL;
+}
+
+/* What rank h->rank awaits for a task is what it lacks, each point once. */
 static bool check_lacks(const check *c, holdings *h, const step *s,
                         uint64_t task, uint32_t *from) {
   cel_box chunk;
@@ -348,11 +358,9 @@ static bool check_lacks(const check *c, holdings *h, const step *s,
   }
   for (int b = 0; b < h->program->buffers; ++b)
     for (int i = 0; i < MOST_ELEMENTS; ++i)
-      if (h->lacks[b][i] == 1 ||
-          (c->program->cap == 0 && (h->lacks[b][i] == 2 || h->lacks[b][i] > 7)))
-        return say(
-            c, "step %d: rank %d %s element %d of b%d", s->number, h->rank,
-            h->lacks[b][i] == 1 ? "does not get" : "gets, but has,", i, b);
+      if (wrong(c, h->lacks[b][i]) != NULL)
+        return say(c, "step %d: rank %d %s element %d of b%d", s->number,
+                   h->rank, wrong(c, h->lacks[b][i]), i, b);
   return true;
 }
 
