@@ -38,9 +38,11 @@ static void each_under_way(cel_cuda_worker *w,
   }
 }
 
-/* The kernel that was submitted first, or copy if there is no kernel. */
+/* The kernel that was submitted first, or copy if there is no kernel; none that
+ * has been refused. */
 static void find_first(void *context, cel_entry *entry) {
   cel_entry **first = context;
+  if (entry->error != NULL) return;
   if (*first == NULL || is_call(entry) > is_call(*first) ||
       (is_call(entry) == is_call(*first) &&
        entry->job->ticket < (*first)->job->ticket))
@@ -76,15 +78,25 @@ static void add_others(cel_cuda_worker *w, const cel_entry *first,
   }
 }
 
-/* Says whose fault it is, unless `known` came back with an error of its own. */
-static void lose(cel_cuda_worker *w, CUresult code, const cel_entry *known) {
+/* Whether what the driver said when a job was submitted is for others to answer
+ * for: a message, or a library that an interop task calls, fails because of a
+ * kernel before it; one with checks has been waited for. */
+static bool yields(const cel_entry *known, const cel_entry *first) {
+  bool waited = is_call(known) && known->error->code == CEL_E_FAULT;
+  return is_call(first) && !waited;
+}
+
+/* Says whose fault it is. `known`, or null, is what was being submitted. */
+static void lose(cel_cuda_worker *w, CUresult code, cel_entry *known) {
   if (w->lost) return;
   w->lost = true;
   cel_entry *entry = NULL;
   each_under_way(w, find_first, &entry);
-  if (entry == NULL || (known != NULL && known->error != NULL)) return;
+  bool speaks = known != NULL && known->error != NULL;
+  if (entry == NULL || (speaks && !yields(known, entry))) return;
+  if (speaks) cel_free(known->error);
+  if (speaks) known->error = NULL;
   cel__cuda_fail(w->crew->cuda, w->device, entry->job, CEL_E_FAULT, code);
-  cel_free(entry->error);
   entry->error = cel_finished_error();
   add_others(w, entry, entry->error);
 }

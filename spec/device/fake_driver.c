@@ -167,8 +167,11 @@ static void note(char *image) {
     }
 }
 
+static int fault(void);
+
 int cuModuleLoadData(void **out, const void *image) {
   const Elf64_Ehdr *head = image;
+  if (fault() != 0 && fault() != 600) return fault();
   if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0) return 200;
   size_t size = head->e_shoff + (size_t)head->e_shnum * head->e_shentsize;
   for (int i = 0; i < head->e_shnum; ++i) {
@@ -329,7 +332,7 @@ int cuEventDestroy_v2(event *e) {
 int cuEventRecord(event *e, handle stream) {
   (void)stream;
   e->ms = (float)++ticks;
-  return 0;
+  return fault() == 600 ? 0 : fault();
 }
 
 int cuEventElapsedTime(float *ms, const event *from, const event *to) {

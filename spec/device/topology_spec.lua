@@ -195,9 +195,9 @@ describe("cel_topology_find", function()
           end
         end, cg:read(v, celer.all))
       end)
-      q:wait()]], { devices = 2 }, { before = { "--backend", "cuda", "--devices", 2 }, env = { FAKE_GPUS = 2,
-      HWLOC_XMLFILE = path, LD_LIBRARY_PATH = driver .. ":" .. (os.getenv("LD_LIBRARY_PATH")
-      or "") } })
+      q:wait()]], { devices = 2 }, { before = { "--backend", "cuda", "--devices", 2 },
+      env = { FAKE_GPUS = 2, HWLOC_XMLFILE = path,
+        LD_LIBRARY_PATH = driver .. ":" .. (os.getenv("LD_LIBRARY_PATH") or "") } })
     os.execute("rm -r '" .. driver .. "'")
     os.remove(path)
     assert.equal("celer gpu 0\t0; celer gpu 1\t1", table.concat(script.lines(r.stdout), "; "),

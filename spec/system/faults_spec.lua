@@ -152,6 +152,32 @@ q:wait()
     end)
   end
 
+  -- A driver that says nothing before it is asked for memory, as a library does.
+  local ASKED = [==[
+local a = celer.buffer("float", 8, { name = "a" })
+local k = celer.kernel [=[
+  kernel void one(item<1> it, out<float, 1> a) { a(it[0]) = 1; }
+]=]
+local function ask()
+  local ffi = require "ffi"
+  ffi.cdef "int fake_launches(void); int cuMemAlloc_v2(uint64_t *out, size_t size);"
+  local driver, at = ffi.load "libcuda.so.1", ffi.new "uint64_t[1]"
+  while driver.fake_launches() < 1 do end
+  return driver.cuMemAlloc_v2(at, 2 ^ 26)
+end
+q:submit(function(cg) cg:parallel_for(8, k, cg:discard_write(a)) end)
+]==]
+
+  on_fake("is named when a library says so in an interop task", function()
+    local text = said(ASKED .. [==[
+q:submit(function(cg)
+  cg:interop_task(8, function() error("the library says " .. ask()) end, cg:read(a))
+end)
+q:wait()]==], { FAKE_FAULT = 1, FAKE_SILENT = 1 })
+    assert.truthy(text:find("case.lua:13: kernel one failed on GPU 0: " .. ILLEGAL, 1, true), text)
+    assert.is_nil(text:find("the library says", 1, true), text)
+  end)
+
   on_fake("is named by its task's name, too", function()
     local text = said(shift(2), { FAKE_FAULT = 2 })
     assert.truthy(text:find("The task later 2 was given, for its chunk", 1, true), text)
