@@ -15,7 +15,8 @@ enum {
 
 static cel_status fail_call(const cel_cuda *cuda, CUresult code,
                             const char *what, const char *kernel) {
-  return cel_fail(CEL_E_MISSING, "cannot %s the kernel %s: %s", what, kernel,
+  return cel_fail(cel_cuda_is_fault(code) ? CEL_E_FAULT : CEL_E_MISSING,
+                  "cannot %s the kernel %s: %s", what, kernel,
                   cel_cuda_api_text(cuda->api, code));
 }
 

@@ -4,6 +4,7 @@
 #include "device/cuda.h"
 #include "embed/core.h"
 #include "embed/core_kernel.h"
+#include "embed/interrupt.h"
 #include "embed/progress.h"
 
 static const char module_type[] = "celer.core.module";
@@ -13,6 +14,13 @@ enum { LIST_MAX = 64 };
 cel_module *cel__check_module(lua_State *L, int index) {
   cel_module **handle = luaL_checkudata(L, index, module_type);
   return *handle;
+}
+
+int cel__push_module_failure(lua_State *L) {
+  cel_engine *engine = cel__session_of(L)->engine;
+  if (cel_error_last()->code == CEL_E_FAULT && engine != NULL)
+    cel_engine_lost(engine, cel_interrupted);
+  return cel__push_failure(L);
 }
 
 /* Strings of the array at `index`, borrowed from it. */
@@ -87,7 +95,7 @@ static int kernel_new(lua_State *L) {
   cel_progress_set_compiling(true);
   cel_status status = compile(cel__session_of(L), &source, &module);
   cel_progress_set_compiling(false);
-  if (status != CEL_E_OK) return cel__push_failure(L);
+  if (status != CEL_E_OK) return cel__push_module_failure(L);
   cel_module **handle = lua_newuserdata(L, sizeof *handle);
   *handle = module;
   luaL_newmetatable(L, module_type);
@@ -118,7 +126,7 @@ static int kernel_info(lua_State *L) {
   bool grouped = param[0].kind == CEL_PARAM_GROUP;
   if (cel_module_suit(module, false, grouped ? threads : 0) != CEL_E_OK ||
       cel_module_info(module, kernel, threads, &info) != CEL_E_OK)
-    return cel__push_failure(L);
+    return cel__push_module_failure(L);
   lua_createtable(L, 0, 8);
   if (info.architecture == 0) return 1;
   cel__set_integer(L, "architecture", info.architecture);

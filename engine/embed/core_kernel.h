@@ -7,6 +7,10 @@
 /* The module handle at `index`; raises when it is none. */
 cel_module *cel__check_module(lua_State *L, int index);
 
+/* As cel__push_failure, of what a module failed with: where a GPU has been
+ * lost, the failure of what was at fault. */
+int cel__push_module_failure(lua_State *L);
+
 /* Packs the value on top of the stack, which fits, as a VALUE parameter wants
  * it. */
 void cel__pack_value(lua_State *L, const cel_param *param, unsigned char *out);

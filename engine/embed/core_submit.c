@@ -219,7 +219,7 @@ static int submit_kernel(lua_State *L) {
   int32_t shape[CEL_DIMS], items = read_shape(L, 17, shape);
   if (cel_module_suit(module, cel__is_wide(list.access, list.n), items) !=
       CEL_E_OK)
-    return cel__push_failure(L);
+    return cel__push_module_failure(L);
   cel_work *work = cel_module_work(module, kernel, values, size);
   memcpy(work->group, shape, sizeof shape);
   if (items > 0) work->hash = cel_hash(shape, sizeof shape, work->hash);

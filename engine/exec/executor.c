@@ -21,12 +21,13 @@ struct cel_executor {
   cel_records records;
   cel_lanes lanes;
   cel_conflicts *conflicts;
-  uint64_t undone;       /* instructions */
-  uint64_t jobs;         /* at devices and host lanes */
-  uint64_t device_jobs;  /* of these, at devices */
-  bool failed;           /* or halted: issues nothing more */
-  bool reported;         /* a failure: later ones follow from it */
-  const cel_instr *lost; /* what found a device lost, if anything did */
+  uint64_t undone;        /* instructions */
+  uint64_t jobs;          /* at devices and host lanes */
+  uint64_t device_jobs;   /* of these, at devices */
+  bool failed;            /* or halted: issues nothing more */
+  bool reported;          /* a failure: later ones follow from it */
+  bool lost;              /* a device, as was found meanwhile: */
+  const cel_instr *loser; /* by this, or null: by somebody else */
   cel_error lost_error;
   cel_held_list held;
   uint64_t exchanges;          /* collectives begun */
@@ -104,7 +105,7 @@ static void fail(cel_executor *e, const cel_instr *instr, cel_error *error) {
   halt(e);
   if (e->reported) return;
   e->reported = true;
-  cel_blame(instr, error);
+  if (instr != NULL) cel_blame(instr, error);
   if (e->config.failed != NULL)
     e->config.failed(e->config.context, instr, error);
 }
@@ -129,9 +130,15 @@ static void fail_later(cel_executor *e, const cel_instr *instr,
     return;
   }
   halt(e);
-  if (e->lost != NULL) return;
-  e->lost = instr;
+  if (e->lost) return;
+  e->lost = true;
+  e->loser = instr;
   e->lost_error = *error;
+}
+
+void cel_executor_lose(cel_executor *executor, const cel_error *error) {
+  cel_error own = *error;
+  fail_later(executor, NULL, &own);
 }
 
 /* ---- issue -------------------------------------------------------------- */
@@ -422,7 +429,7 @@ static void complete(cel_executor *e, const cel_done *done, bool job) {
     }
     cel_free(done->error);
   }
-  if (e->lost != NULL && e->device_jobs == 0) fail(e, e->lost, &e->lost_error);
+  if (e->lost && e->device_jobs == 0) fail(e, e->loser, &e->lost_error);
   /* It may have been dropped; nobody waits for it any more. */
   if (!e->failed) settle(e, node);
 }

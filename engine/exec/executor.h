@@ -41,9 +41,9 @@ typedef struct cel_executor_config {
   uint32_t lane_depth;
   /* A horizon or epoch has completed. Thread: executor. */
   void (*completed)(void *context, const cel_instr *instr);
-  /* An instruction failed: its task's place is already in `error`. The
-   * executor stops issuing. Called once: what fails later failed because of
-   * it. Thread: executor. */
+  /* An instruction failed: its task's place is already in `error`; null: what
+   * cel_executor_lose was told of. The executor stops issuing. Called once:
+   * what fails later failed because of it. Thread: executor. */
   void (*failed)(void *context, const cel_instr *instr, const cel_error *error);
   /* A host task raised, and counts as done: `error` has its place. Null: that
    * is a failure. Thread: executor. */
@@ -63,6 +63,10 @@ bool cel_executor_step(cel_executor *executor);
 /* Issues nothing more, and drops what no host lane has begun; takes in
  * completions still. Thread: executor. */
 void cel_executor_halt(cel_executor *executor);
+/* Somebody else's call of the driver failed with CEL_E_FAULT: if the job at
+ * fault is under way that fails when it is back, and else *error does. Thread:
+ * executor. */
+void cel_executor_lose(cel_executor *executor, const cel_error *error);
 /* Everything that was added is done. Thread: executor. */
 bool cel_executor_idle(const cel_executor *executor);
 /* No device and no host lane works for it: its memory may go. Messages may be

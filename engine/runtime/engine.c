@@ -94,6 +94,7 @@ bool cel_engine_step_executor(cel_engine *engine) {
     moved = true;
   }
   if (cel__engine_failed(e)) take_failure(e);
+  cel__engine_take_loss(e);
   for (int i = 0; i < EXECUTOR_BATCH; ++i) {
     const cel_instr *instr = cel_ring_pop(e->instrs);
     if (instr == NULL) break;

@@ -171,6 +171,10 @@ cel_status cel_engine_meet(cel_engine *engine, cel_place place,
 /* The first failure, if any: fills this thread's error record. CEL_E_CANCELLED
  * with the other rank's text when it happened elsewhere. */
 cel_status cel_engine_check(cel_engine *engine);
+/* A call of the driver has failed with CEL_E_FAULT, the last error, as a device
+ * is lost: waits for the failure of what was at fault, and returns that; or the
+ * error itself, where nothing is under way. */
+cel_status cel_engine_lost(cel_engine *engine, bool (*interrupted)(void));
 /* The same of the first thing that was forgiven since it was last asked for. */
 cel_status cel_engine_mishap(cel_engine *engine);
 

@@ -63,8 +63,9 @@ struct cel_engine {
   /* Written seldom. */
   _Alignas(CEL_LINE) _Atomic(bool) failed;
   _Atomic(bool) stop, abandoned;
-  _Atomic(uint64_t) retired;       /* task id; by the scheduler; only grows */
-  _Atomic(uint64_t) reached;       /* task id; by the executor; as the next */
+  _Atomic(bool) lost;        /* by main: `loss` is there for the executor */
+  _Atomic(uint64_t) retired; /* task id; by the scheduler; only grows */
+  _Atomic(uint64_t) reached; /* task id; by the executor; as the next */
   _Atomic(uint64_t) horizons_done; /* and epochs, as horizons_made */
   _Atomic(bool) awaits;            /* by main: it waits */
   _Atomic(bool) hurries;           /* by main: it waits, or is about to */
@@ -85,6 +86,7 @@ struct cel_engine {
   bool stopped;
   cel_place at;   /* of what main submitted last */
   int64_t waited; /* by main, ns */
+  cel_error loss; /* what found a device lost */
   char flush;
   bool helps;                                  /* it takes in what it pushes */
   _Atomic(uint64_t) horizons_made, tasks_made; /* only grow, as all of these */
@@ -109,6 +111,8 @@ struct cel_engine {
 void cel__engine_fail(cel_engine *engine, const cel_error *error);
 bool cel__engine_failed(const cel_engine *engine);
 
+/* Passes on what main found lost, once. Thread: executor. */
+void cel__engine_take_loss(cel_engine *engine);
 /* Keeps it for cel_engine_mishap. Thread: executor. */
 void cel__engine_forgive(void *engine, const cel_error *error);
 

@@ -178,6 +178,14 @@ q:wait()]==], { FAKE_FAULT = 1, FAKE_SILENT = 1 })
     assert.is_nil(text:find("the library says", 1, true), text)
   end)
 
+  on_fake("is named when another kernel is compiled next", function()
+    local text = said(ASKED .. [==[
+ask()
+celer.kernel "kernel void two(item<1> it, out<float, 1> a) { a(it[0]) = 2; }"
+q:wait()]==], { FAKE_FAULT = 1, FAKE_SILENT = 1 })
+    assert.truthy(text:find("case.lua:13: kernel one failed on GPU 0: " .. ILLEGAL, 1, true), text)
+  end)
+
   on_fake("is named by its task's name, too", function()
     local text = said(shift(2), { FAKE_FAULT = 2 })
     assert.truthy(text:find("The task later 2 was given, for its chunk", 1, true), text)
