@@ -1,20 +1,22 @@
 /* nccl_check.c -- collectives between the GPUs of all ranks.
  *
  *   mpirun -n 3 nccl_check spread [--seed S] [--count N] [--devices D] [--fake]
- *   mpirun -n 2 nccl_check differ|halt|refuse|share --fake
+ *   mpirun -n 2 nccl_check differ|halt|die|refuse|share --fake
  *   mpirun -n 3 nccl_check absent|missing --fake
  *
  * `spread`: N collectives of all shapes (spread.h), several under way, each
  * posted when a message from the rank before has come, which is sent when the
  * last one but two is through. `differ`: the ranks mean different collectives,
  * and are told. `halt`: rank 0 puts its part, the others do not, and it gets
- * its stream back. `refuse`: NCCL's calls fail. `share`: one
+ * its stream back. `die`: rank 1 is killed in its place, and the job ends.
+ * `refuse`: NCCL's calls fail. `share`: one
  * thread puts, slowly, while another polls. `absent`: rank 1 fails before the
  * ranks meet over NCCL, and `missing` behind that, and rank 0 hears it.
  * With --fake there is no GPU (fake_cuda.h, fake_nccl.h). The last line of a
  * good run is `N passed, 0 failed`; where NCCL is not used, `pending: WHY`.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -267,6 +269,17 @@ static int halt(cel_transport *t, const cel_cuda *cuda, const settings *set) {
   return 3;
 }
 
+/* Rank 1 has posted its part, and will not put it; the others' wait for that.
+ */
+static void die(cel_transport *t, const cel_cuda *cuda, const settings *set) {
+  run r;
+  cel_chained end = begin_one(&r, t, cuda, set);
+  if (t->rank == 1) raise(SIGKILL);
+  put(&r, &end);
+  cuda->api->cuStreamSynchronize(r.stream[0]);
+  exchange_give_up(t, "still here");
+}
+
 static int refuse(cel_transport *t, const cel_cuda *cuda, const settings *set) {
   run r;
   cel_chained end = begin_one(&r, t, cuda, set);
@@ -346,6 +359,7 @@ static int carry_out(const char *mode, cel_transport *t, const cel_cuda *cuda,
   if (strcmp(mode, "halt") == 0) return halt(t, cuda, set);
   if (strcmp(mode, "refuse") == 0) return refuse(t, cuda, set);
   if (strcmp(mode, "missing") == 0) miss(t);
+  if (strcmp(mode, "die") == 0) die(t, cuda, set);
   if (strcmp(mode, "share") == 0)
     share(t, cuda, set);
   else
@@ -389,7 +403,7 @@ int main(int argc, char **argv) {
     else if (i + 1 < argc && strcmp(argv[i], "--devices") == 0)
       set.devices = atoi(argv[++i]);
   if (argc >= 2) return work(argv[1], &set);
-  fprintf(stderr, "nccl_check spread|differ|halt|refuse|share|absent|missing "
-                  "[--seed S] [--count N] [--devices D] [--fake]\n");
+  fprintf(stderr, "nccl_check spread|differ|halt|die|refuse|share|absent|"
+                  "missing [--seed S] [--count N] [--devices D] [--fake]\n");
   return 2;
 }

@@ -31,6 +31,13 @@ checker.describe("collectives by NCCL", "nccl_check", function(check)
     assert.equal(3, r.status)
   end)
 
+  it("end with the job when a rank is killed whose part others wait for", function()
+    local r = check(2, { "die", "--fake" })
+    -- 137 may be mpirun's own account of a rank that was killed.
+    assert.is_true(r.status ~= 0 and r.status ~= 124, r.status)
+    assert.is_nil((r.stdout .. r.stderr):find("still here", 1, true))
+  end)
+
   it("are put by one thread while another asks how they are", function()
     local r = check(2, { "share", "--fake" })
     assert.equal("1 passed, 0 failed\n", r.stdout, r.stderr)

@@ -128,18 +128,43 @@ print "not reached"]], shape, options)
   assert.equal("begun\n", r.stdout, r.stderr)
 end
 
---- What M.killed does where all read what all have written.
-function M.all_read(n)
-  return ([[
-local u = celer.buffer("int", %d, { init = function(i) return i end })
-local v = celer.buffer("int", %d)
+--- What all ranks exchange in a step, by what it is, of n x n elements: setups for M.killed.
+---@param n integer
+---@return table<string, string>
+function M.exchanges(n)
+  local begin = ([==[
+local n = %d
+local u = celer.buffer("int", { n, n }, { init = function(i, j) return i + j end })
+local v = celer.buffer("int", { n, n }, { init = function(i, j) return i - j end })
+local s = celer.buffer("int", 1)
 local k = celer.kernel [=[
-  kernel void sum(item<1> it, in<int, 1> u, out<int, 1> v) { v(it[0]) = u(it[0]) + u(7); }
+  kernel void from(item<1> it, in<int, 2> u, out<int, 2> v) { v(it[0], 7) = u(7, it[0]); }
+  kernel void alone(item<1> it, in<int, 2> u, out<int, 2> v) { v(7, 5) = u(5, 7); }
+  kernel void row(item<1> it, inout<int, 2> u) { u(it[0], 7) += 1; }
+  kernel void column(item<1> it, inout<int, 2> u) { u(7, it[0]) += 1; }
+  kernel void count(item<1> it, reducer<int> s) { s += it[0]; }
+  kernel void take(item<1> it, in<int, 1> s, inout<int, 2> u) { u(it[0], 7) += s(0); }
 ]=]
+local function rows(c) return celer.box({ c.min[0], 0 }, { c.max[0], n }) end
+local function columns(c) return celer.box({ 0, c.min[0] }, { n, c.max[0] }) end
 local function step()
-  q:submit(function(cg) cg:parallel_for(%d, k, cg:read(u, celer.all), cg:discard_write(v)) end)
-  u, v = v, u
-end]]):format(n, n, n)
+]==]):format(n)
+  local function task(what)
+    return "  q:submit(function(cg) cg:parallel_for(" .. what .. ") end)\n"
+  end
+  local alone = task "1, k.alone, cg:read(u, celer.all), cg:discard_write(v, celer.all)"
+  return {
+    ["all read what all wrote"] = begin ..
+      task "n, k.from, cg:read(u, celer.all), cg:discard_write(v, rows)" .. "u, v = v, u end",
+    ["one gathers, and all read"] = begin .. alone ..
+      task "n, k.from, cg:read(v, celer.all), cg:discard_write(u, rows)" .. "end",
+    ["one gathers and scatters"] = begin .. alone ..
+      task "n, k.from, cg:read(v, rows), cg:discard_write(u, rows)" .. "end",
+    ["a transposition"] = begin .. task "n, k.row, cg:read_write(u, rows)" ..
+      task "n, k.column, cg:read_write(u, columns)" .. "end",
+    ["a sum"] = begin .. task 'n, k.count, cg:reduce(s, "sum")' ..
+      task "n, k.take, cg:read(s, celer.all), cg:read_write(u, rows)" .. "end",
+  }
 end
 
 --- The lines of `text`, sorted, without the "[rank] " before each; and how many

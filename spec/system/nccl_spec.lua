@@ -115,34 +115,7 @@ describe("what all GPUs exchange by NCCL", function()
     assert.equal(by_nccl, run(2, { "--transfers", "staged" }))
   end)
 
-  -- All read what all wrote; columns of what was written by rows; a sum that all read.
-  local killed = {
-    ["all read"] = script.all_read(2 ^ 20),
-    ["a transposition"] = [==[
-local n = 512
-local u = celer.buffer("int", { n, n }, { init = function(i, j) return i + j end })
-local k = celer.kernel [=[
-  kernel void row(item<1> it, inout<int, 2> u) { u(it[0], 7) += 1; }
-  kernel void column(item<1> it, inout<int, 2> u) { u(7, it[0]) += 1; }
-]=]
-local function rows(c) return celer.box({ c.min[0], 0 }, { c.max[0], n }) end
-local function columns(c) return celer.box({ 0, c.min[0] }, { n, c.max[0] }) end
-local function step()
-  q:submit(function(cg) cg:parallel_for(n, k.row, cg:read_write(u, rows)) end)
-  q:submit(function(cg) cg:parallel_for(n, k.column, cg:read_write(u, columns)) end)
-end]==],
-    ["a sum"] = [==[
-local n, u = celer.buffer("int", 1), celer.buffer("int", 512)
-local k = celer.kernel [=[
-  kernel void count(item<1> it, reducer<int> n) { n += it[0]; }
-  kernel void take(item<1> it, in<int, 1> n, inout<int, 1> u) { u(it[0]) += n(0); }
-]=]
-local function step()
-  q:submit(function(cg) cg:parallel_for(512, k.count, cg:reduce(n, "sum")) end)
-  q:submit(function(cg) cg:parallel_for(512, k.take, cg:read(n, celer.all), cg:read_write(u)) end)
-end]==],
-  }
-  for what, setup in pairs(killed) do
+  for what, setup in pairs(script.exchanges(512)) do
     it("ends with the job when a rank is killed in the middle of it: " .. what, function()
       script.killed(setup, { ranks = 2, devices = 1 }, { before = { "--backend", "cuda" } })
     end)
