@@ -47,7 +47,7 @@ static int32_t first_cut(const cel__own *own, uint32_t id) {
   if (id == CEL__NO_ID) return -1;
   const cel__rep *rep = cel__rep_at(&own->reps, id);
   for (int d = 0; d < CEL_DIMS; ++d)
-    if (rep->end[d][CEL__LO].open || rep->end[d][CEL__HI].open) return d;
+    if (cel__rep_cuts(rep, d)) return d;
   return -1;
 }
 

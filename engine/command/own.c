@@ -277,95 +277,33 @@ static void send(cel__own *own, const cel__version *v, uint32_t rep,
   }
 }
 
-static bool cuts(const cel__own *own, uint32_t id, int d) {
-  if (id == CEL__NO_ID) return false;
-  const cel__rep *rep = rep_at(own, id);
-  return rep->end[d][CEL__LO].open || rep->end[d][CEL__HI].open;
-}
-
-/* Whether what one gives to another may lie in rows of a device's memory with
- * gaps between them: unless it is of one coordinate, then of any, then of all
- * that the buffer has. In pairs it is what the one has and the other reads. */
-static bool has_gaps(const cel__own *own, const cel__choice *choice,
-                     const cel_box *box, const cel_buffer *buffer) {
-  uint32_t parts[2] = {cel__choice_parts(choice), CEL__NO_ID};
-  if (choice->pairs) parts[0] = choice->have, parts[1] = choice->read;
-  bool rows = true;
-  for (int d = CEL_DIMS - 1; d >= 0; --d) {
-    int64_t least = INT64_MAX;
-    for (int i = 0; i < 2; ++i) {
-      int64_t width[CEL_DIMS];
-      const cel__rep *rep =
-          parts[i] != CEL__NO_ID ? rep_at(own, parts[i]) : NULL;
-      cel__rep_widths(rep, box, width);
-      if (width[d] < least) least = width[d];
-    }
-    if (!rows && least > 1) return true;
-    rows = rows && !cuts(own, parts[0], d) && !cuts(own, parts[1], d) &&
-           box->max[d] - box->min[d] == buffer->extent.max[d];
-  }
-  return false;
-}
-
-/* The most elements that a device may have to pack; what it gives to all alike
- * is packed once. */
-static int64_t most_packed(const cel__own *own, const cel__choice *choice,
-                           bool tiles, const cel_box *box,
-                           const cel_buffer *buffer) {
-  if (!has_gaps(own, choice, box, buffer)) return 0;
-  if (!choice->pairs) return cel_box_volume(box);
-  cel__widest w = cel__pattern_widest(own, choice, box);
-  bool alike = tiles || choice->pattern == CEL_PATTERN_BROADCAST ||
-               choice->pattern == CEL_PATTERN_ALL_GATHER;
-  if (alike) return w.has + w.reads;
-  return w.gives > INT64_MAX / 2 / w.readers ? INT64_MAX / 2
-                                             : w.gives * w.readers + w.reads;
-}
-
-/* Whether collectives are between devices and this is none of those: what is
- * packed takes memory that nobody else has then. */
-static bool is_not_between_devices(const cel__own *own,
-                                   const cel__choice *choice, bool tiles,
-                                   const cel_box *box,
-                                   const cel_buffer *buffer) {
-  uint64_t size = buffer->element_size,
-           bytes = (uint64_t)cel_box_volume(box) * size;
-  const cel_joint_limits *limits = &own->joint;
-  if (limits->devices == 0) return false;
-  if (!limits->pairs &&
-      (choice->pairs || cel_pattern_is_by_parts(choice->pattern)))
-    return true;
-  return bytes < limits->least || bytes > limits->most ||
-         (uint64_t)most_packed(own, choice, tiles, box, buffer) >
-             limits->packed_most / size;
-}
-
-static cel__choice choose(cel__own *own, uint32_t version, uint32_t rep,
-                          bool tiles, const cel_box *box, uint64_t size) {
+static const cel__choice *choose(cel__own *own, uint32_t version, uint32_t rep,
+                                 bool tiles, const cel_box *box,
+                                 const cel_buffer *buffer) {
   struct cel__chosen *slot = &own->chosen[(version ^ rep) % CEL__CHOSEN];
   if (slot->version != version || slot->rep != rep || slot->tiles != tiles ||
-      slot->size != size || !cel_box_equal(&slot->box, box))
-    *slot =
-        (struct cel__chosen){version,
-                             rep,
-                             tiles,
-                             size,
-                             *box,
-                             cel__pattern_choose(own, version_at(own, version),
-                                                 rep, tiles, box, size)};
-  return slot->choice;
+      slot->size != buffer->element_size ||
+      !cel_box_equal(&slot->extent, &buffer->extent) ||
+      !cel_box_equal(&slot->box, box))
+    *slot = (struct cel__chosen){
+        .version = version,
+        .rep = rep,
+        .tiles = tiles,
+        .size = buffer->element_size,
+        .extent = buffer->extent,
+        .box = *box,
+        .choice = cel__pattern_choose(own, version_at(own, version), rep, tiles,
+                                      box, buffer)};
+  return &slot->choice;
 }
 
 /* Whether all exchange `box` together, which is noted then. */
 static bool exchange(cel__own *own, uint32_t version, uint32_t rep, bool tiles,
                      const cel_box *box, const cel_buffer *buffer,
                      cel__traffic *traffic) {
-  cel__choice choice =
-      choose(own, version, rep, tiles, box, buffer->element_size);
-  if (choice.pattern == CEL_PATTERN_NONE ||
-      is_not_between_devices(own, &choice, tiles, box, buffer))
-    return false;
-  cel__together t = {.choice = choice, .buffer = buffer, .box = *box};
+  const cel__choice *choice = choose(own, version, rep, tiles, box, buffer);
+  if (choice->pattern == CEL_PATTERN_NONE) return false;
+  cel__together t = {.choice = *choice, .buffer = buffer, .box = *box};
   cel_vec_push(&traffic->together, t);
   return true;
 }

@@ -120,7 +120,7 @@ typedef struct cel__own {
     uint32_t version, rep;
     bool tiles;
     uint64_t size; /* of an element */
-    cel_box box;
+    cel_box extent, box;
     cel__choice choice;
   } chosen[CEL__CHOSEN];
   uint32_t sweep_least, sweep_at; /* versions and representations held */

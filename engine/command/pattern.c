@@ -16,6 +16,9 @@ const char *cel_pattern_name(cel_pattern pattern) {
   return names[pattern];
 }
 
+/* ---- who has it and who reads it ------------------------------------------
+ */
+
 /* Elements of `box` that rank k owns. */
 static int64_t owned(const cel__own *own, const cel__version *v, int64_t k,
                      const cel_box *box) {
@@ -85,10 +88,6 @@ static bool pays(cel__own *own, const cel__version *v,
   return lacked > 0 && 2 * lacked >= all;
 }
 
-static bool cuts(const cel__rep *rep, int d) {
-  return rep->end[d][CEL__LO].open || rep->end[d][CEL__HI].open;
-}
-
 static bool cut_alike(const cel__rep *a, const cel__rep *b, int d) {
   for (int side = CEL__LO; side <= CEL__HI; ++side)
     if (!cel__bound_equal(&a->end[d][side], &b->end[d][side])) return false;
@@ -103,7 +102,7 @@ static cel_pattern match_groups(const cel__rep *parts, const cel__rep *read,
   bool gathers = false, scatters = false;
   *groups = false;
   for (int d = 0; d < CEL_DIMS; ++d) {
-    bool here = cuts(parts, d), there = cuts(read, d);
+    bool here = cel__rep_cuts(parts, d), there = cel__rep_cuts(read, d);
     if (here && there && !cut_alike(parts, read, d)) return CEL_PATTERN_NONE;
     *groups |= here && there;
     gathers |= here && !there;
@@ -192,14 +191,27 @@ static cel__choice match(const cel__own *own, const cel__version *v,
   return out;
 }
 
-cel__widest cel__pattern_widest(const cel__own *own, const cel__choice *choice,
-                                const cel_box *box) {
+/* ---- how much it is -------------------------------------------------------
+ */
+
+/* The most elements of a box that any rank has, reads, and gives to one other;
+ * and how many read. */
+typedef struct widest {
+  int64_t has, reads, gives, readers;
+} widest;
+
+/* Of none, which means that a rank has all: null. */
+static const cel__rep *rep_of(const cel__own *own, uint32_t id) {
+  return id == CEL__NO_ID ? NULL : cel__rep_at(&own->reps, id);
+}
+
+static widest widest_of(const cel__own *own, const cel__choice *choice,
+                        const cel_box *box) {
   int64_t width[2][CEL_DIMS];
-  const cel__rep *read = cel__rep_at(&own->reps, choice->read), *have = NULL;
-  if (choice->have != CEL__NO_ID) have = cel__rep_at(&own->reps, choice->have);
-  cel__rep_widths(have, box, width[0]);
+  const cel__rep *read = cel__rep_at(&own->reps, choice->read);
+  cel__rep_widths(rep_of(own, choice->have), box, width[0]);
   cel__rep_widths(read, box, width[1]);
-  cel__widest out = {1, 1, 1, read->n};
+  widest out = {1, 1, 1, read->n};
   for (int d = 0; d < CEL_DIMS; ++d) {
     out.has *= width[0][d];
     out.reads *= width[1][d];
@@ -217,11 +229,64 @@ static int64_t greater(int64_t a, int64_t b) {
 static int64_t most_counted(const cel__own *own, const cel__choice *choice,
                             bool tiles, const cel_box *box) {
   if (!choice->pairs) return cel_box_volume(box);
-  cel__widest w = cel__pattern_widest(own, choice, box);
+  widest w = widest_of(own, choice, box);
   int64_t held = greater(w.has, w.reads);
   if (tiles) return held;
   return w.gives > INT64_MAX / w.readers ? INT64_MAX
                                          : greater(held, w.gives * w.readers);
+}
+
+/* Whether what one gives to another may lie in rows of a device's memory with
+ * gaps between them: unless it is of one coordinate, then of any, then of all
+ * that the buffer has. In pairs it is what the one has and the other reads. */
+static bool has_gaps(const cel__own *own, const cel__choice *choice,
+                     const cel_box *box, const cel_box *extent) {
+  uint32_t first = choice->pairs ? choice->have : cel__choice_parts(choice);
+  const cel__rep *parts[] = {rep_of(own, first),
+                             choice->pairs ? rep_of(own, choice->read) : NULL};
+  int64_t width[2][CEL_DIMS];
+  bool rows = true;
+  for (int i = 0; i < 2; ++i) cel__rep_widths(parts[i], box, width[i]);
+  for (int d = CEL_DIMS - 1; d >= 0; --d) {
+    if (!rows && width[0][d] > 1 && width[1][d] > 1) return true;
+    for (int i = 0; i < 2; ++i)
+      rows = rows && (parts[i] == NULL || !cel__rep_cuts(parts[i], d));
+    rows = rows && box->max[d] - box->min[d] == extent->max[d];
+  }
+  return false;
+}
+
+/* The most elements that a device may have to pack; what it gives to all alike
+ * is packed once. */
+static int64_t most_packed(const cel__own *own, const cel__choice *choice,
+                           bool tiles, const cel_box *box,
+                           const cel_box *extent) {
+  if (!has_gaps(own, choice, box, extent)) return 0;
+  if (!choice->pairs) return cel_box_volume(box);
+  widest w = widest_of(own, choice, box);
+  bool alike = tiles || choice->pattern == CEL_PATTERN_BROADCAST ||
+               choice->pattern == CEL_PATTERN_ALL_GATHER;
+  if (alike) return w.has + w.reads;
+  return w.gives > INT64_MAX / 2 / w.readers ? INT64_MAX / 2
+                                             : w.gives * w.readers + w.reads;
+}
+
+/* ---- whether it pays ------------------------------------------------------
+ */
+
+/* Between devices: what is packed takes memory that nobody else has then. */
+static bool is_for_devices(const cel__own *own, const cel__choice *choice,
+                           bool tiles, const cel_box *box,
+                           const cel_buffer *buffer) {
+  const cel_joint_limits *limits = &own->joint;
+  uint64_t size = buffer->element_size;
+  uint64_t bytes = (uint64_t)cel_box_volume(box) * size;
+  if (!limits->pairs &&
+      (choice->pairs || cel_pattern_is_by_parts(choice->pattern)))
+    return false;
+  return bytes >= limits->least && bytes <= limits->most &&
+         (uint64_t)most_packed(own, choice, tiles, box, &buffer->extent) <=
+             limits->packed_most / size;
 }
 
 /* A broadcast of much goes by messages, from rank to rank if they are many: MPI
@@ -245,27 +310,28 @@ static bool is_for_broadcast(const cel__own *own, const cel__version *v,
  * large. But that of which each has a part for all is the less for MPI to do.
  */
 static bool is_for_collective(const cel__own *own, const cel__version *v,
-                              cel__choice *choice, const cel_box *box,
-                              uint64_t size) {
+                              cel__choice *choice, bool tiles,
+                              const cel_box *box, const cel_buffer *buffer) {
+  uint64_t size = buffer->element_size;
   if (own->joint.devices > 0) {
     choice->pairs |= choice->some;
     choice->some = false;
-    return true;
+    return is_for_devices(own, choice, tiles, box, buffer);
   }
   if (choice->pattern == CEL_PATTERN_BROADCAST)
     return is_for_broadcast(own, v, (uint64_t)cel_box_volume(box) * size,
                             choice);
   if (choice->pattern == CEL_PATTERN_ALL_GATHER && !choice->pairs) return true;
-  cel__widest w = cel__pattern_widest(own, choice, box);
+  widest w = widest_of(own, choice, box);
   return (uint64_t)w.gives <= own->small / size;
 }
 
 cel__choice cel__pattern_choose(cel__own *own, const cel__version *v,
                                 uint32_t read, bool tiles, const cel_box *box,
-                                uint32_t element_size) {
+                                const cel_buffer *buffer) {
   cel__choice choice = match(own, v, read, tiles, box);
   if (choice.pattern == CEL_PATTERN_NONE ||
-      !is_for_collective(own, v, &choice, box, element_size) ||
+      !is_for_collective(own, v, &choice, tiles, box, buffer) ||
       !pays(own, v, &choice, box))
     return (cel__choice){.pattern = CEL_PATTERN_NONE};
   choice.most = most_counted(own, &choice, tiles, box);

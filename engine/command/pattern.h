@@ -42,7 +42,8 @@
  * A collective saves what messages cost that are small. So what is large goes
  * by messages: a broadcast of more bytes than a piece that travels with others
  * may have, and where one rank gives so much to one other; but not an
- * all-gather, nor what takes place between devices.
+ * all-gather. Between devices it is the limits of these (cel_joint_limits) that
+ * decide.
  *
  * Invariant: a function of the program, its configuration and the number of
  * ranks, not of who asks.
@@ -58,19 +59,11 @@
  * read is disjoint. */
 cel__choice cel__pattern_choose(cel__own *own, const cel__version *v,
                                 uint32_t read, bool tiles, const cel_box *box,
-                                uint32_t element_size);
+                                const cel_buffer *buffer);
 
 /* The rank that has all of it, or -1. An entry may lie within one rank's
  * part. */
 int64_t cel__pattern_sole_owner(const cel__own *own, const cel__version *v,
-                                const cel_box *box);
-
-/* The most elements of `box` that any rank has, reads, and gives to one other;
- * and how many read. In pairs. */
-typedef struct cel__widest {
-  int64_t has, reads, gives, readers;
-} cel__widest;
-cel__widest cel__pattern_widest(const cel__own *own, const cel__choice *choice,
                                 const cel_box *box);
 
 /* The representation of the parts of what is not carried out in pairs, or none.

@@ -63,6 +63,12 @@ static inline bool cel__rep_leaves_out(const cel__rep *rep, int64_t k) {
   return rep->who != NULL && rep->who[k] == rep->who[k + 1];
 }
 
+/* Whether ranks may have different parts along a dimension. Not of a listed
+ * one. */
+static inline bool cel__rep_cuts(const cel__rep *rep, int d) {
+  return rep->end[d][CEL__LO].open || rep->end[d][CEL__HI].open;
+}
+
 /* The id of the function that `rep` (n, who and bounds) describes. */
 uint32_t cel__reps_intern(cel__reps *reps, const cel__rep *rep);
 /* The same for a list of n ranks, taken over. */
