@@ -389,7 +389,7 @@ static void tidy(cel_command_graph *g) {
 
 void cel__command_graph_squeeze(cel_command_graph *g) {
   g->own.sweep_least = g->own.sweep_at = 0;
-  g->own.join_slots = g->footprints.most = g->parts.most = 1;
+  g->own.after_slots = g->footprints.most = g->parts.most = 1;
 }
 
 void cel__command_graph_cap(cel_command_graph *g, uint32_t replications) {

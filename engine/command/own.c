@@ -27,8 +27,8 @@ void cel__own_init(cel__own *own, int64_t me, int64_t ranks, uint32_t cap) {
   own->cap = cap;
   own->sweep_at = own->sweep_least = SWEEP_LEAST;
   own->sweep_at_bytes = SWEEP_LEAST_BYTES;
-  own->join_slots = CEL__JOINS;
-  own->joins = cel_alloc_zero(CEL__JOINS * sizeof *own->joins);
+  own->after_slots = CEL__AFTERS;
+  own->afters = cel_alloc_zero(CEL__AFTERS * sizeof *own->afters);
 }
 
 static void drop(cel__interned *object) {
@@ -38,7 +38,7 @@ static void drop(cel__interned *object) {
 void cel__own_release(cel__own *own) {
   cel__interner_release(&own->versions, drop);
   cel__reps_release(&own->reps);
-  cel_free(own->joins);
+  cel_free(own->afters);
   cel_map_entries_release(&own->entries);
   cel_vec_release(&own->changes);
   cel_vec_release(&own->surplus);
@@ -92,13 +92,13 @@ uint64_t cel__own_everyone(cel__own *own) {
   return owned(own, CEL__EVERYONE, 0);
 }
 
-uint64_t cel__own_rank(cel__own *own, int64_t rank) {
+static uint64_t by_rank(cel__own *own, int64_t rank) {
   return owned(own, CEL__ONE_RANK, (uint32_t)rank);
 }
 
-uint64_t cel__own_parts(cel__own *own, uint32_t rep) {
+static uint64_t by_parts(cel__own *own, uint32_t rep) {
   const cel__rep *parts = rep_at(own, rep);
-  if (parts->n == 1 && cel__rep_is_full(parts)) return cel__own_rank(own, 0);
+  if (parts->n == 1 && cel__rep_is_full(parts)) return by_rank(own, 0);
   return owned(own, CEL__PARTS, rep);
 }
 
@@ -146,7 +146,7 @@ static uint32_t absorb(cel__own *own, const cel__version *v, uint32_t id) {
   return id;
 }
 
-static uint32_t join(cel__own *own, uint32_t version, uint32_t rep) {
+static uint32_t grow(cel__own *own, uint32_t version, uint32_t rep) {
   const cel__version *v = version_at(own, version);
   if (covered(own, v, rep)) return version;
   rep = absorb(own, v, rep);
@@ -163,13 +163,13 @@ static uint32_t join(cel__own *own, uint32_t version, uint32_t rep) {
 }
 
 /* The version after `rep` was read; the same when nothing has to travel. */
-static uint32_t joined(cel__own *own, uint32_t version, uint32_t rep) {
-  struct cel__join *slot =
-      &own->joins[(version * 0x9e3779b1u ^ rep * 0x85ebca6bu) %
-                  own->join_slots];
+static uint32_t after_reading(cel__own *own, uint32_t version, uint32_t rep) {
+  struct cel__after *slot =
+      &own->afters[(version * 0x9e3779b1u ^ rep * 0x85ebca6bu) %
+                   own->after_slots];
   if (slot->version != version || slot->rep != rep)
-    *slot = (struct cel__join){version, rep, join(own, version, rep)};
-  return slot->result;
+    *slot = (struct cel__after){version, rep, grow(own, version, rep)};
+  return slot->after;
 }
 
 /* ---- what travels ---------------------------------------------------------
@@ -196,24 +196,23 @@ static void take_out_rep(cel__own *own, uint32_t rep, int64_t k,
     take_out(&own->lacks, &own->rest, &own->held.at[i]);
 }
 
-static void owned_by(const cel__own *own, const cel__version *v, int64_t k,
-                     const cel_box *within, cel__boxes *out) {
+bool cel__own_part(const cel__own *own, const cel__version *v, int64_t k,
+                   const cel_box *within, cel_box *out) {
   if (v->owner_kind == CEL__PARTS)
-    cel__rep_boxes(rep_at(own, v->owner), k, within, out);
-  else if (v->owner_kind == CEL__EVERYONE || (int64_t)v->owner == k)
-    cel_vec_push(out, *within);
+    return cel__rep_box(rep_at(own, v->owner), k, within, out);
+  *out = *within;
+  return (int64_t)v->owner == k;
 }
 
 /* own->lacks becomes what rank k reads of `box` and does not hold. */
 static void find_lacks(cel__own *own, const cel__version *v, uint32_t rep,
                        int64_t k, const cel_box *box) {
+  cel_box owned;
   cel_vec_clear(&own->lacks);
   cel__rep_boxes(rep_at(own, rep), k, box, &own->lacks);
   if (own->lacks.n == 0) return;
-  if (v->owner_kind == CEL__PARTS)
-    take_out_rep(own, v->owner, k, box);
-  else if ((int64_t)v->owner == k)
-    cel_vec_clear(&own->lacks);
+  if (cel__own_part(own, v, k, box, &owned))
+    take_out(&own->lacks, &own->rest, &owned);
   for (uint32_t i = 0; i < v->reps && own->lacks.n > 0; ++i)
     take_out_rep(own, v->rep[i], k, box);
 }
@@ -228,8 +227,12 @@ int64_t cel__own_lacked(cel__own *own, const cel__version *v, uint32_t rep,
 }
 
 static void transfer(const cel__own *own, cel__transfers *out, int64_t peer,
-                     int64_t order, const cel_buffer *buffer, cel_box box) {
-  cel__transfer t = {order < 0 ? order + own->ranks : order, peer, buffer, box};
+                     int64_t order, const cel_buffer *buffer,
+                     const cel_box *box) {
+  cel__transfer t = {.order = order < 0 ? order + own->ranks : order,
+                     .peer = peer,
+                     .buffer = buffer,
+                     .box = *box};
   cel_vec_push(out, t);
 }
 
@@ -239,21 +242,18 @@ static void receive(cel__own *own, const cel__version *v, uint32_t rep,
                     cel__transfers *out) {
   find_lacks(own, v, rep, own->me, box);
   for (uint32_t i = 0; i < own->lacks.n; ++i) {
-    cel_box part = own->lacks.at[i];
+    const cel_box *lacked = &own->lacks.at[i];
     if (v->owner_kind == CEL__ONE_RANK) {
-      int64_t s = v->owner;
-      transfer(own, out, s, own->me - s, buffer, part);
+      transfer(own, out, v->owner, own->me - v->owner, buffer, lacked);
       continue;
     }
     const cel__rep *parts = rep_at(own, v->owner);
     cel__ranks it;
-    for (bool more = cel__ranks_first(&it, parts, &part); more;
-         more = cel__ranks_next(&it)) {
-      cel_vec_clear(&own->rest);
-      cel__rep_boxes(parts, it.rank, &part, &own->rest);
-      for (uint32_t j = 0; j < own->rest.n; ++j)
-        transfer(own, out, it.rank, own->me - it.rank, buffer, own->rest.at[j]);
-    }
+    cel_box part;
+    for (bool more = cel__ranks_first(&it, parts, lacked); more;
+         more = cel__ranks_next(&it))
+      if (cel__rep_box(parts, it.rank, lacked, &part))
+        transfer(own, out, it.rank, own->me - it.rank, buffer, &part);
   }
 }
 
@@ -261,19 +261,15 @@ static void receive(cel__own *own, const cel__version *v, uint32_t rep,
 static void send(cel__own *own, const cel__version *v, uint32_t rep,
                  const cel_box *box, const cel_buffer *buffer,
                  cel__transfers *out) {
-  cel_vec_clear(&own->mine);
-  owned_by(own, v, own->me, box, &own->mine);
-  for (uint32_t i = 0; i < own->mine.n; ++i) {
-    const cel_box *part = &own->mine.at[i];
-    cel__ranks it;
-    for (bool more = cel__ranks_first(&it, rep_at(own, rep), part); more;
-         more = cel__ranks_next(&it)) {
-      if (it.rank == own->me) continue;
-      find_lacks(own, v, rep, it.rank, part);
-      for (uint32_t j = 0; j < own->lacks.n; ++j)
-        transfer(own, out, it.rank, it.rank - own->me, buffer,
-                 own->lacks.at[j]);
-    }
+  cel_box mine;
+  cel__ranks it;
+  if (!cel__own_part(own, v, own->me, box, &mine)) return;
+  for (bool more = cel__ranks_first(&it, rep_at(own, rep), &mine); more;
+       more = cel__ranks_next(&it)) {
+    if (it.rank == own->me) continue;
+    find_lacks(own, v, rep, it.rank, &mine);
+    for (uint32_t i = 0; i < own->lacks.n; ++i)
+      transfer(own, out, it.rank, it.rank - own->me, buffer, &own->lacks.at[i]);
   }
 }
 
@@ -324,7 +320,7 @@ static void read_entry(cel__own *own, const cel_map_entry *x, uint32_t rep,
                        bool tiles, const cel_box *hull,
                        const cel_buffer *buffer, cel__traffic *traffic) {
   uint32_t version = (uint32_t)x->value;
-  uint32_t after = joined(own, version, rep);
+  uint32_t after = after_reading(own, version, rep);
   if (after == version) return;
   const cel__version *v = version_at(own, version);
   cel_box box;
@@ -417,9 +413,8 @@ static void write_by_rank(cel__own *own, cel_map *map,
   for (int64_t k = 0; k < footprint->split.n; ++k) {
     cel_vec_clear(&own->mine);
     cel__footprint_boxes(all, footprint, k, &own->mine);
-    uint64_t value = own->mine.n > 0 ? cel__own_rank(own, k) : 0;
     for (uint32_t i = 0; i < own->mine.n; ++i)
-      cel_map_update(map, &own->mine.at[i], value);
+      cel_map_update(map, &own->mine.at[i], by_rank(own, k));
   }
 }
 
@@ -431,7 +426,7 @@ void cel__own_write(cel__own *own, cel_map *map, const cel__footprints *all,
   }
   for (uint32_t i = 0; i < footprint->shapes; ++i) {
     const cel__shape *shape = &footprint->shape[i];
-    cel_map_update(map, &shape->hull, cel__own_parts(own, shape->owner));
+    cel_map_update(map, &shape->hull, by_parts(own, shape->owner));
   }
 }
 
@@ -473,7 +468,7 @@ void cel__own_mark(cel__own *own, const cel_map *map) {
 void cel__own_sweep(cel__own *own) {
   cel__interner_sweep(&own->versions, drop);
   cel__reps_sweep(&own->reps);
-  memset(own->joins, 0, CEL__JOINS * sizeof *own->joins);
+  memset(own->afters, 0, CEL__AFTERS * sizeof *own->afters);
   memset(own->chosen, 0, sizeof own->chosen);
   uint32_t held = own->versions.count + own->reps.in.count;
   own->sweep_at = own->sweep_least == 0 ? 0 : own->sweep_least + 2 * held;
@@ -498,5 +493,5 @@ uint64_t cel__own_bytes(const cel__own *own) {
       versions +=
           sizeof(cel__version) + version_at(own, id)->reps * sizeof(uint32_t);
   return own->reps.bytes + versions + cel__interner_bytes(&own->reps.in) +
-         CEL__JOINS * sizeof *own->joins;
+         CEL__AFTERS * sizeof *own->afters;
 }

@@ -29,7 +29,7 @@
 typedef enum cel__owner_kind {
   CEL__EVERYONE, /* fresh on every rank; no replications then */
   CEL__ONE_RANK,
-  CEL__PARTS /* a representation */
+  CEL__PARTS /* a representation, not a listed one */
 } cel__owner_kind;
 
 /* The age of replications decides which one is forgotten, so it is part of
@@ -58,7 +58,7 @@ typedef struct cel__choice {
   int64_t root;
   bool pairs, wide; /* as in cel_exchange */
   bool some;        /* BROADCAST: not all ranks read it */
-  int64_t group;    /* likewise */
+  int64_t group;    /* as in cel_exchange */
   int64_t most;     /* elements that some rank counts, or more */
   /* Representations of who has what (none: the root has all) and of who reads
    * what. */
@@ -98,7 +98,7 @@ typedef struct cel__surplus {
   cel_box box;
 } cel__surplus;
 
-enum { CEL__JOINS = 256, CEL__CHOSEN = 8 };
+enum { CEL__AFTERS = 256, CEL__CHOSEN = 8 };
 
 typedef struct cel__own {
   int64_t me, ranks;
@@ -111,10 +111,10 @@ typedef struct cel__own {
   cel__reps reps;
   cel__interner versions;
   /* version + representation read -> version; direct-mapped */
-  struct cel__join {
-    uint32_t version, rep, result;
-  } * joins;
-  uint32_t join_slots;
+  struct cel__after {
+    uint32_t version, rep, after;
+  } * afters;
+  uint32_t after_slots;
   /* What was found of reads of an entry, for loops; direct-mapped. */
   struct cel__chosen {
     uint32_t version, rep;
@@ -138,12 +138,11 @@ void cel__own_release(cel__own *own);
 /* Values of a buffer's map: 0 is uninitialised. */
 enum { CEL__UNINITIALISED = 0 };
 uint64_t cel__own_everyone(cel__own *own);
-uint64_t cel__own_rank(cel__own *own, int64_t rank);
-uint64_t cel__own_parts(cel__own *own, uint32_t rep);
 
-/* The task reads `footprint`: appends what all exchange, and what `me` must
- * send and receive besides, so that every rank has its part, and notes that
- * they then do: what one read of a task brings, another one lacks no more. */
+/* The task reads `footprint`: appends what all exchange, what is passed on, and
+ * what `me` must send and receive besides, so that every rank has its part, and
+ * notes that they then do: what one read of a task brings, another one lacks no
+ * more. */
 void cel__own_read(cel__own *own, cel_map *map, const cel_buffer *buffer,
                    cel__footprint *footprint, cel__traffic *traffic);
 /* After all reads of a task: forgets the oldest replications beyond `cap`, so
@@ -151,6 +150,10 @@ void cel__own_read(cel__own *own, cel_map *map, const cel_buffer *buffer,
  * or what one box of the task has brought, or what a rank had, would be sent
  * for another box. */
 void cel__own_forget(cel__own *own);
+/* What rank k wrote of `within`, which is of version v: one box; false when it
+ * is none. Not of what everyone has. */
+bool cel__own_part(const cel__own *own, const cel__version *v, int64_t k,
+                   const cel_box *within, cel_box *out);
 /* How many elements rank k reads by `rep` of `box`, which is of version v, and
  * does not hold. */
 int64_t cel__own_lacked(cel__own *own, const cel__version *v, uint32_t rep,

@@ -23,10 +23,7 @@ const char *cel_pattern_name(cel_pattern pattern) {
 static int64_t owned(const cel__own *own, const cel__version *v, int64_t k,
                      const cel_box *box) {
   cel_box part;
-  if (v->owner_kind == CEL__ONE_RANK)
-    return (int64_t)v->owner == k ? cel_box_volume(box) : 0;
-  const cel__rep *parts = cel__rep_at(&own->reps, v->owner);
-  return cel__rep_box(parts, k, box, &part) ? cel_box_volume(&part) : 0;
+  return cel__own_part(own, v, k, box, &part) ? cel_box_volume(&part) : 0;
 }
 
 int64_t cel__pattern_sole_owner(const cel__own *own, const cel__version *v,

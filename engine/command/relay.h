@@ -4,12 +4,12 @@
  * it is so much that a collective does not pay (pattern.h), messages bring it:
  * whoever has got it sends it on, down a binary tree of the readers, with the
  * one who has it at the top. So nobody sends it more than twice, however many
- * they are, and none gets it after more than log2(readers) others. Under each
- * rank are the next ones in order, so that of those of a host one has it from
- * elsewhere. What is large is cut (command.h), and its parts follow one another
- * down the tree. A few readers on one host get it from the one who has it: they
- * can take it out of its memory at the same time, where those in a tree wait
- * for one another.
+ * they are, and there are at most log2(readers + 1) steps to each. Under each
+ * rank are the next ones in order, so that most of a host have it from others
+ * of the host. What is large is cut (command.h), and its parts follow one
+ * another down the tree. A few readers on one host get it from the one who has
+ * it: they can take it out of its memory at the same time, where those in a
+ * tree wait for one another.
  *
  * The messages of one relay carry nothing else: two relays whose trees lead in
  * opposite directions would else wait for each other in a circle. So by the
