@@ -204,7 +204,7 @@ typedef struct cel_command_graph_config {
    * borrowed. Rank a is near b as b is near a. */
   const int64_t *near;
   int32_t nears;
-  int32_t replications; /* cap per version, default 8 */
+  int32_t replications; /* that a version keeps between tasks, default 8 */
   /* Whether patterns become collectives; the same on all ranks. */
   bool collectives;
   int64_t relay_least; /* readers of what is passed on, for specs; default 16 */

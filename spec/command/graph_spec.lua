@@ -324,6 +324,25 @@ describe("the command graph", function()
     assert.is_true(again > 0)
   end)
 
+  it("sends again one box of a task that reads one more than are kept, not all", function()
+    local r = ranks.new(4, { replications = 2 })
+    local u = r:buffer({ 400 })
+    r:submit({ range = { 400 }, { u, "discard_write", program.same(1) } })
+    local function bytes()
+      local sum, spec = 0, { range = { 400 } }
+      for i, by in ipairs({ 101, -120, 250 }) do
+        spec[i] = { u, "read", { { program.span(0, by, by) } }, { clamp = true } }
+      end
+      local t = r:submit(spec)
+      for k = 0, 3 do
+        for _, command in ipairs(r:of(k, "push", t)) do sum = sum + command.message.bytes end
+      end
+      return sum / u.element_size
+    end
+    assert.equal(299 + 280 + 150, bytes())
+    for _, box in ipairs({ 299, 280, 150, 299 }) do assert.equal(box, bytes()) end
+  end)
+
   it("refuses writes that overlap on the split, and names them", function()
     local r = ranks.new(2)
     local u = r:buffer({ 8 }, { name = "field" })
