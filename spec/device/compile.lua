@@ -22,39 +22,6 @@ M.cache = os.getenv("CELER_CACHE")
   or require("spec.support.cdef").build_folder() .. "/kernel-cache"
 ffi.C.setenv("CELER_CACHE", M.cache, 1)
 
---- A folder of this process, removed by clean().
-local folders = {}
-function M.folder()
-  local pipe = assert(io.popen("mktemp -d"))
-  local path = pipe:read("*l")
-  pipe:close()
-  folders[#folders + 1] = path
-  return path
-end
-
-function M.clean()
-  for _, path in ipairs(folders) do os.execute("rm -rf '" .. path .. "'") end
-  folders = {}
-end
-
---- The paths in a folder whose names match.
-function M.files(folder, pattern)
-  local list = {}
-  local pipe = assert(io.popen("ls '" .. folder .. "' 2>/dev/null")) -- none: no files
-  for name in pipe:lines() do
-    if name:match(pattern) then list[#list + 1] = folder .. "/" .. name end
-  end
-  pipe:close()
-  return list
-end
-
-function M.read(path)
-  local file = assert(io.open(path, "rb"))
-  local text = file:read("*a")
-  file:close()
-  return text
-end
-
 local function strings(list)
   return ffi.new("const char *[?]", #list + 1, list), list
 end

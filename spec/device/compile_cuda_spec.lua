@@ -10,15 +10,7 @@ kernel void add(item<1> i, out<float, 1> c, in<float, 1> a, in<float, 1> b) {
 }
 ]=]
 
-local function entries(pattern)
-  local n = 0
-  local pipe = assert(io.popen("ls '" .. k.cache .. "'"))
-  for name in pipe:lines() do
-    if name:match(pattern or "%.cubin$") then n = n + 1 end
-  end
-  pipe:close()
-  return n
-end
+local function entries(pattern) return #scratch.files(k.cache, pattern or "%.cubin$") end
 
 -- How many entries a compile adds.
 local function added(text, options)
@@ -31,7 +23,7 @@ end
 local fresh = 0
 local function unique(text)
   fresh = fresh + 1
-  return ("%s// %d %s\n"):format(text, fresh, k.folder())
+  return ("%s// %d %s\n"):format(text, fresh, scratch.folder())
 end
 
 local function needs_nvrtc(name, test)
@@ -41,7 +33,6 @@ local function needs_nvrtc(name, test)
   end)
 end
 
-teardown(k.clean)
 
 describe("cel_module_compile_images", function()
   needs_nvrtc("compiles into the cache, once per architecture", function()
@@ -53,7 +44,7 @@ describe("cel_module_compile_images", function()
   end)
 
   needs_nvrtc("compiles anew when text, defines, options or a header change", function()
-    local folder = k.folder()
+    local folder = scratch.folder()
     scratch.write(folder .. "/one.h", "#include \"two.h\"\n")
     scratch.write(folder .. "/two.h", "#define FACTOR 2\n")
     local text = unique([[
@@ -76,7 +67,7 @@ describe("cel_module_compile_images", function()
   end)
 
   needs_nvrtc("finds headers in the folders of -I, and sees one that comes before", function()
-    local first, second = k.folder(), k.folder()
+    local first, second = scratch.folder(), scratch.folder()
     scratch.write(second .. "/size.h", "#define SIZE 1\n")
     local text = unique("#include <size.h>\nkernel void f(item<0>, out<int, 0> x) { x() = SIZE; }")
     local options = { options = { "-I", first, "-I" .. second } }
@@ -87,7 +78,7 @@ describe("cel_module_compile_images", function()
   end)
 
   needs_nvrtc("keeps nothing where it cannot tell what is included", function()
-    local folder = k.folder()
+    local folder = scratch.folder()
     scratch.write(folder .. "/a.h", "#define A 1\n")
     local text = unique("#define WHICH \"a.h\"\n#include WHICH\n"
       .. "kernel void f(item<0>, out<int, 0> x) { x() = A; }")
@@ -112,32 +103,34 @@ describe("cel_module_compile_images", function()
 
   needs_nvrtc("leaves the rest to the driver for an architecture yet to come", function()
     local before, text = {}, unique(ADD)
-    for _, path in ipairs(k.files(k.cache, "%.cubin$")) do before[path] = true end
+    for _, path in ipairs(scratch.files(k.cache, "%.cubin$")) do before[path] = true end
     assert.equal(1, added(text, { architecture = 999 }))
-    for _, path in ipairs(k.files(k.cache, "%.cubin$")) do
-      if not before[path] then assert.matches("%.visible %.entry celer_run_add", k.read(path)) end
+    for _, path in ipairs(scratch.files(k.cache, "%.cubin$")) do
+      if not before[path] then
+        assert.matches("%.visible %.entry celer_run_add", scratch.read(path))
+      end
     end
   end)
 
   needs_nvrtc("rebuilds an entry that is damaged", function()
     local text = unique(ADD)
     local before = {}
-    for _, path in ipairs(k.files(k.cache, "%.cubin$")) do before[path] = true end
+    for _, path in ipairs(scratch.files(k.cache, "%.cubin$")) do before[path] = true end
     assert(k.check_cuda(text))
-    for _, path in ipairs(k.files(k.cache, "%.cubin$")) do
+    for _, path in ipairs(scratch.files(k.cache, "%.cubin$")) do
       if not before[path] then
-        local size = #k.read(path)
+        local size = #scratch.read(path)
         scratch.write(path, "damaged")
         assert(k.check_cuda(text))
-        assert.equal(size, #k.read(path))
+        assert.equal(size, #scratch.read(path))
       end
     end
   end)
 
   needs_nvrtc("compiles the kernels of the examples", function()
     local n = 0
-    for _, path in ipairs(k.files("examples", "%.lua$")) do
-      local script, structs, defines = k.read(path), {}, {}
+    for _, path in ipairs(scratch.files("examples", "%.lua$")) do
+      local script, structs, defines = scratch.read(path), {}, {}
       for name in (script:match("defines = (%b{})") or ""):gmatch("(%w+) =") do
         defines[#defines + 1] = name .. "=16"
       end
@@ -236,7 +229,7 @@ describe("NVRTC in other processes", function()
 
   -- A library of that name, with nothing in it.
   local function no_library()
-    local folder = k.folder()
+    local folder = scratch.folder()
     scratch.write(folder .. "/none.c", "")
     assert(os.execute(("%s -shared -fPIC %s/none.c -o %s/libnvrtc.so"):format(
       os.getenv("CC") or "cc", folder, folder)) == 0)
@@ -244,26 +237,26 @@ describe("NVRTC in other processes", function()
   end
 
   it("that is missing or too old is named, with what to do", function()
-    local r = child(k.folder(), no_library())
+    local r = child(scratch.folder(), no_library())
     assert.matches("^missing: .*NVRTC is too old: it lacks nvrtcVersion; install CUDA's NVRTC, "
       .. "or run with %-%-backend cpu\n$", r.stdout, nil, r.stderr)
   end)
 
   needs_nvrtc("does not matter when the kernel is in the cache", function()
-    local cache, none = k.folder(), no_library()
+    local cache, none = scratch.folder(), no_library()
     assert.equal("found\n", child(cache, "").stdout)
     assert.equal("found\n", child(cache, none).stdout)
   end)
 
   needs_nvrtc("ends with one entry when several race", function()
-    local cache, folder = k.folder(), k.folder()
+    local cache, folder = scratch.folder(), scratch.folder()
     scratch.write(folder .. "/check.lua", CHECK)
     local r = celer.exec({ "sh", "-c", ([[
       export CELER_BUILD=%s LD_PRELOAD=%s CELER_CACHE=%s
       for i in 1 2 3 4 5; do luajit %s/check.lua & done; wait
     ]]):format(build, os.getenv("CELER_PRELOAD") or "", cache, folder) })
     assert.equal(("found\n"):rep(5), r.stdout, r.stderr)
-    assert.equal(1, #k.files(cache, "%.cubin$"))
-    assert.equal(0, #k.files(cache, "%.new$"))
+    assert.equal(1, #scratch.files(cache, "%.cubin$"))
+    assert.equal(0, #scratch.files(cache, "%.new$"))
   end)
 end)

@@ -2,6 +2,7 @@
 -- moves the right bytes, run thread by thread on the processor.
 local ffi = require("ffi")
 local nvrtc = require("spec.device.cuda")
+local scratch = require("spec.support.scratch")
 local c = require("spec.support.cdef")("device/cuda_pack.h")
 
 ffi.cdef([[
@@ -13,16 +14,11 @@ int launch(void), copy_1d(void), copy_3d(void);
 ]])
 
 local function build()
-  local pipe = assert(io.popen("mktemp -d"))
-  local folder = pipe:read("*l")
-  pipe:close()
-  local library = folder .. "/strided.so"
+  local library = scratch.path(".so")
   local command = ("%s -std=c++17 -O1 -I. -fPIC -shared spec/device/strided_host.cc -o %s")
     :format(os.getenv("CXX") or "c++", library)
   assert(os.execute(command) == 0, command)
-  local loaded = ffi.load(library)
-  os.execute("rm -r '" .. folder .. "'")
-  return loaded
+  return ffi.load(library)
 end
 
 local driver = build()
@@ -133,9 +129,7 @@ end)
 describe("the kernel for short rows", function()
   it("is one that NVRTC compiles", function()
     if nvrtc.no_nvrtc then return pending(nvrtc.no_nvrtc) end
-    local file = assert(io.open("kernels/strided.cuh", "rb"))
-    local image, said = nvrtc.compile(file:read("*a"), "strided.cuh")
-    file:close()
+    local image, said = nvrtc.compile(scratch.read("kernels/strided.cuh"), "strided.cuh")
     assert.is_not_nil(image, said)
     assert.equal("", (said:gsub("%z", "")))
   end)

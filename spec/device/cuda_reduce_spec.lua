@@ -2,6 +2,7 @@
 -- driver that runs blocks on the processor (gpu_host.h).
 local ffi = require("ffi")
 local k = require("spec.device.compile")
+local scratch = require("spec.support.scratch")
 local c = require("spec.support.cdef")("device/kernel.h", "device/cuda_lane.h")
 
 ffi.cdef([[
@@ -88,10 +89,8 @@ int spec_at(int i, int k) { switch (i) { %s } return -1; }
 int spec_bytes(int i) { const int all[] = {%s}; return all[i]; }
 }
 ]]):format(table.concat(rows, ", "), table.concat(ats, " "), table.concat(sizes, ", "))
-  local folder = k.folder()
-  local file = assert(io.open(folder .. "/unit.cpp", "wb"))
-  file:write(table.concat(out, "\n"))
-  file:close()
+  local folder = scratch.folder()
+  scratch.write(folder .. "/unit.cpp", table.concat(out, "\n"))
   local command = ("%s -std=c++17 -O1 -w -I. -fPIC -shared %s/unit.cpp -o %s/unit.so"):format(
     os.getenv("CXX") or "c++", folder, folder)
   assert(os.execute(command) == 0, command)
@@ -107,7 +106,6 @@ describe("a reduction on a GPU", function()
     api.cuLaunchKernel = ffi.cast(ffi.typeof(api.cuLaunchKernel), gpu.gpu_launch)
     cuda.api, cuda.devices = api, 1
   end)
-  teardown(k.clean)
   before_each(function() anchors = {} end)
 
   local function keep(value)

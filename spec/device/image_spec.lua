@@ -15,7 +15,6 @@ kernel void second(group<1> g, inout<int, 1> v, local<int, 4> t, float x) {
 }
 ]=]
 
-teardown(k.clean)
 
 describe("cel_module_compile_images", function()
   for _, case in ipairs { { "a module", 90 }, { "PTX, for what NVRTC does not know", 999 } } do

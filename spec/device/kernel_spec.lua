@@ -10,7 +10,7 @@ kernel void add(item<1> i, out<float, 1> c, in<float, 1> a, in<float, 1> b) {
 }
 ]=]
 
-local files, read, write = k.files, k.read, scratch.write
+local files, read, write = scratch.files, scratch.read, scratch.write
 
 local build = require("spec.support.cdef").build_folder()
 local preload = os.getenv("CELER_PRELOAD") or ""
@@ -58,7 +58,7 @@ describe("cel_module_compile_cpu", function()
   end)
 
   it("compiles anew when text, defines, options or a header change", function()
-    local folder = k.folder()
+    local folder = scratch.folder()
     write(folder .. "/twice.h", "#define FACTOR 2\n")
     local text = [[
       #include "twice.h"
@@ -91,7 +91,7 @@ describe("cel_module_compile_cpu", function()
   end)
 
   it("rebuilds an entry that is damaged in any way", function()
-    local folder = k.folder()
+    local folder = scratch.folder()
     local function sum()
       return child([[
         local k = require("spec.device.compile")
@@ -123,7 +123,7 @@ describe("cel_module_compile_cpu", function()
   end)
 
   it("compiles once when several processes race", function()
-    local folder = k.folder()
+    local folder = scratch.folder()
     write(folder .. "/cxx", ("#!/bin/sh\ncase \"$*\" in *-shared*) echo x >>%s/count;; esac\n"
       .. "exec g++ \"$@\"\n"):format(folder))
     os.execute("chmod +x " .. folder .. "/cxx")
@@ -144,7 +144,7 @@ describe("cel_module_compile_cpu", function()
   end)
 
   it("falls back to a folder of its own when the cache cannot be used", function()
-    local folder = k.folder()
+    local folder = scratch.folder()
     os.execute("chmod 777 " .. folder)
     local r = child([[
       local k = require("spec.device.compile")
@@ -169,12 +169,12 @@ describe("a missing compiler", function()
     print(m and "found" or code .. ": " .. message)
   ]]
   it("is named, with what to install", function()
-    local r = child(text, { CELER_CACHE = k.folder(), CXX = "no-such-compiler" })
+    local r = child(text, { CELER_CACHE = scratch.folder(), CXX = "no-such-compiler" })
     assert.matches("^missing: .*CXX.*no%-such%-compiler", r.stdout)
   end)
 
   it("does not matter when the kernel is in the cache", function()
-    local folder, empty = k.folder(), k.folder()
+    local folder, empty = scratch.folder(), scratch.folder()
     assert.equal("found\n", child(text, { CELER_CACHE = folder, CXX = "" }).stdout)
     -- cdef needs cc; so only the names that celer tries are hidden.
     local r = child("require('ffi').cdef('int setenv(const char *, const char *, int)')"
@@ -183,7 +183,7 @@ describe("a missing compiler", function()
     assert.equal("found\n", r.stdout, r.stderr)
     r = child("require('ffi').cdef('int setenv(const char *, const char *, int)')"
       .. "require('spec.device.compile') require('ffi').C.setenv('PATH', '" .. empty .. "', 1)"
-      .. text, { CELER_CACHE = k.folder(), CXX = "" })
+      .. text, { CELER_CACHE = scratch.folder(), CXX = "" })
     assert.matches("^missing: .*install g%+%+", r.stdout)
   end)
 end)
@@ -207,7 +207,7 @@ describe("a compile error", function()
   end)
 
   it("shows the user's own source line where the file can be read", function()
-    local folder = k.folder()
+    local folder = scratch.folder()
     local text = "kernel void f(item<1> i, out<int, 1> x) { x(i[0]) = y; }"
     write(folder .. "/sim.lua", "-- a script\nlocal f = celer.kernel [[" .. text .. "]]\n")
     local message = fails(text, { file = folder .. "/sim.lua", line = 2 })
@@ -250,7 +250,7 @@ describe("a compile error", function()
     }, "\n")
     for _, compiler in ipairs({ "g++", "clang++" }) do
       if os.execute("command -v " .. compiler .. " >/dev/null") == 0 then
-        local r = child(text:gsub("\\\\", "\\"), { CELER_CACHE = k.folder(), CXX = compiler })
+        local r = child(text:gsub("\\\\", "\\"), { CELER_CACHE = scratch.folder(), CXX = compiler })
         assert.equal(want, r.stdout, r.stderr)
       end
     end
@@ -279,7 +279,6 @@ describe("a compile error", function()
 end)
 
 describe("finding kernels", function()
-  teardown(k.clean)
 
   it("skips comments and literals and takes every kernel once", function()
     local module = assert(k.compile([==[

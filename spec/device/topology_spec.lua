@@ -100,8 +100,7 @@ describe("cel_topology_find", function()
   -- it; the script's own thread first.
   local function threads_of(prefix)
     local path = scratch.path()
-    local file = assert(io.open(path, "w"))
-    file:write([[
+    scratch.write(path, [[
       local celer = require "celer"
       local q = celer.queue()
       local v = celer.buffer("int", 512)
@@ -118,7 +117,6 @@ describe("cel_topology_find", function()
           end
         end, cg:read(v, celer.all))
       end)]])
-    file:close()
     local argv = prefix
     for _, word in ipairs { celer.command(), "run", "--backend", "cpu", path } do
       argv[#argv + 1] = word

@@ -6,18 +6,10 @@ local ffi = require("ffi")
 local c = require("spec.support.cdef")("exec/timeline.h", "exec/timeline_files.h",
   "base/status.h")
 
-local function read(path)
-  local file = io.open(path, "rb")
-  if not file then return nil end
-  local text = file:read("*a")
-  file:close()
-  return text
-end
-
 -- The events of a file that are no metadata.
 local function events(path)
   local out = {}
-  for _, event in ipairs(cjson.decode(read(path))) do
+  for _, event in ipairs(cjson.decode(scratch.look(path))) do
     if event.ph ~= "M" then out[#out + 1] = event end
   end
   return out
@@ -26,7 +18,7 @@ end
 -- Names of tracks, "rank tid" to text.
 local function tracks(path)
   local out = {}
-  for _, event in ipairs(cjson.decode(read(path))) do
+  for _, event in ipairs(cjson.decode(scratch.look(path))) do
     if event.name == "thread_name" then
       out[event.pid - 1 .. " " .. event.tid] = event.args.name
     end
@@ -153,8 +145,8 @@ describe("a timeline", function()
   it("is one of all ranks, with an arrow from each send to its receive", function()
     ring()
     assert.same({ 0, 0 }, { merge() })
-    assert.is_nil(read(path .. ".1"))
-    assert.is_nil(read(path .. ".2"))
+    assert.is_nil(scratch.look(path .. ".1"))
+    assert.is_nil(scratch.look(path .. ".2"))
     local ends = { s = {}, f = {} }
     for _, e in ipairs(events(path)) do
       if e.ph ~= "X" then
@@ -174,10 +166,10 @@ describe("a timeline", function()
 
   it("has what was written by ranks that did not come to their end", function()
     ring()
-    local text = read(path .. ".1")
+    local text = scratch.look(path .. ".1")
     local cut = text:find('"ph":"X"', 1, true) -- within the first event
     scratch.write(path .. ".1", text:sub(1, cut + 60))
-    local whole = read(path)
+    local whole = scratch.look(path)
     scratch.write(path, whole:sub(1, #whole - 30))
     os.remove(path .. ".2")
     assert.same({ 0, 1 }, { merge(2000) })
@@ -188,7 +180,7 @@ describe("a timeline", function()
 
   it("waits for ranks that are still writing", function()
     ring()
-    local text = read(path .. ".2")
+    local text = scratch.look(path .. ".2")
     scratch.write(path .. ".2", text:sub(1, -3))
     os.execute(("(sleep 0.2; printf ']\\n' >> '%s.2') &"):format(path))
     assert.same({ 0, 0 }, { merge(100000000) })

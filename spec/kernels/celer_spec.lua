@@ -2,6 +2,7 @@
 local ffi = require("ffi")
 local k = require("spec.device.compile")
 local points = require("spec.support.points")
+local scratch = require("spec.support.scratch")
 
 local volume, offset, each = points.volume, points.offset, points.each
 
@@ -28,7 +29,6 @@ local function random_boxes(random, dims, range)
 end
 
 describe("a kernel", function()
-  teardown(k.clean)
 
   local PLACES = [=[
     kernel void d0(item<0> it, inout<long, 0> a, in<long, 0> b, long k) {
@@ -111,24 +111,17 @@ describe("a kernel", function()
   -- As the engine compiles it, but for a processor that has gathers, as assembly; nil
   -- where the compiler is not g++ for x86-64.
   local function assembly(text)
-    local pipe = assert(io.popen("${CXX:-c++} --version; ${CXX:-c++} -dumpmachine"))
-    local about = pipe:read("*a")
-    pipe:close()
+    local about = scratch.output("${CXX:-c++} --version; ${CXX:-c++} -dumpmachine")
     if about:find("clang") or not about:find("x86_64", 1, true) then return nil end
-    local folder = k.folder()
-    local file = assert(io.open(folder .. "/unit.cpp", "w"))
-    file:write(k.header, text)
-    file:close()
-    local flags = k.read("engine/device/compile_cpu.c"):match("flags%[%] = {(.-)};")
+    local folder = scratch.folder()
+    scratch.write(folder .. "/unit.cpp", k.header .. text)
+    local flags = scratch.read("engine/device/compile_cpu.c"):match("flags%[%] = {(.-)};")
     local words = { "${CXX:-c++}" }
     for flag in flags:gmatch('"(%-[^"]+)"') do
       if flag ~= "-shared" then words[#words + 1] = flag end
     end
     words[#words + 1] = "-march=haswell -S -o - " .. folder .. "/unit.cpp"
-    pipe = assert(io.popen(table.concat(words, " ")))
-    local out = pipe:read("*a")
-    pipe:close()
-    return out
+    return scratch.output(table.concat(words, " "))
   end
 
   it("reads the neighbours in a stencil's row by whole vectors", function()

@@ -1,4 +1,5 @@
 -- The random programs, a few of them: that they pass, and that they can fail.
+local scratch = require("spec.support.scratch")
 local build = os.getenv("CELER_BUILD") or "build/release"
 local program = build .. "/random_programs"
 
@@ -9,9 +10,7 @@ local function exists(path)
 end
 
 local function run(options)
-  local pipe = assert(io.popen(("%s %s 2>&1"):format(program, options)))
-  local text = pipe:read("*a")
-  pipe:close()
+  local text = scratch.output(("%s %s 2>&1"):format(program, options))
   local programs, failures = text:match("(%d+) programs, (%d+) failures\n$")
   assert(programs, text)
   return tonumber(programs), tonumber(failures), text
@@ -53,9 +52,7 @@ describe("random programs", function()
   end)
 
   it("hold it on GPUs", function()
-    local pipe = assert(io.popen(program .. " --cuda --count 20 2>&1; echo status $?"))
-    local text = pipe:read("*a")
-    pipe:close()
+    local text = scratch.output(program .. " --cuda --count 20 2>&1; echo status $?")
     if text:find("status 77\n$") then
       pending("no GPU: " .. text:match("^[^\n]*"))
       return
@@ -91,11 +88,9 @@ describe("random programs", function()
   end)
 
   it("say the seed that they die of", function()
-    local pipe = assert(io.popen(([[
+    local text = scratch.output(([[
       sh -c 'echo $$; exec %s --print --count 100000000' 2>/dev/null | {
-        read -r pid; read -r line; kill -ABRT $pid; tail -n 1; }]]):format(program)))
-    local text = pipe:read("*a")
-    pipe:close()
+        read -r pid; read -r line; kill -ABRT $pid; tail -n 1; }]]):format(program))
     assert.matches("^seed %d+: died\n$", text)
   end)
 

@@ -1,20 +1,14 @@
 -- What spec/README.md names is there.
-local function read(path)
-  local file = io.open(path)
-  if not file then return nil end
-  local text = file:read("*a")
-  file:close()
-  return text
-end
+local scratch = require("spec.support.scratch")
 
 -- The text of a spec, with strings that are cut over lines whole again.
 local function source(name)
-  local text = read("spec/" .. name .. "_spec.lua")
+  local text = scratch.look("spec/" .. name .. "_spec.lua")
   return text and text:gsub('"%s*%.%.%s*"', "")
 end
 
 describe("spec/README.md", function()
-  local text = read("spec/README.md")
+  local text = scratch.read("spec/README.md")
 
   it("names specs that are there", function()
     local n = 0

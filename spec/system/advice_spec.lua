@@ -7,9 +7,7 @@ local fake = require("spec.device.fake_driver")
 local name = scratch.path(".lua")
 
 local function write(text)
-  local file = assert(io.open(name, "w"))
-  file:write('local celer = require "celer"\nlocal q = celer.queue()\n', text)
-  file:close()
+  scratch.write(name, 'local celer = require "celer"\nlocal q = celer.queue()\n' .. text)
 end
 
 local function run(text, options)

@@ -1,7 +1,7 @@
 -- Command groups like one before go a short way: with the same results, and the same
 -- mistakes found.
 local celer = require("spec.support.celer")
-local scratch = require("spec.support.scratch")
+local preload = require("spec.support.preload")
 local script = require("spec.support.script")
 
 -- b[i] becomes n plus the sum of what `map` gives of a around i, a[i] being i + 1.
@@ -271,11 +271,8 @@ same("the last", q:wait(b)[3], 1)
 describe("a LuaJIT that keeps the code of functions elsewhere", function()
   local env
   setup(function()
-    local library = scratch.path(".so")
-    assert(os.execute(("%s -shared -fPIC $(pkg-config --cflags luajit) -o %s %s"):format(
-      os.getenv("CC") or "cc", library, "spec/system/other_luajit.c")) == 0)
-    env = { LD_PRELOAD = library, CELER_BACKEND = "cpu",
-      ASAN_OPTIONS = "detect_leaks=0:verify_asan_link_order=0" }
+    env = preload("other_luajit", "$(pkg-config --cflags luajit)")
+    env.CELER_BACKEND = "cpu"
   end)
 
   it("is found out: groups go the long way, and --log info says so", function()

@@ -28,9 +28,7 @@ print(q:drain(v)[0])
 ]==]
 
 local function write(text)
-  local file = assert(io.open(folder .. "/case.lua", "w"))
-  file:write(text)
-  file:close()
+  scratch.write(folder .. "/case.lua", text)
 end
 
 local function run(words, env)
@@ -47,13 +45,7 @@ end
 
 local function built(r) return r.stderr:match("celer: build: (.-); in ") end
 
-local function count(pattern)
-  local n = 0
-  local pipe = assert(io.popen("ls '" .. folder .. "/cache'"))
-  for name in pipe:lines() do n = n + (name:find(pattern) and 1 or 0) end
-  pipe:close()
-  return n
-end
+local function count(pattern) return #scratch.files(folder .. "/cache", pattern) end
 
 before_each(function()
   folder = scratch.folder()

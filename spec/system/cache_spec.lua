@@ -9,21 +9,13 @@ local function cache(...)
   return r.stdout, r
 end
 
-local function files(pattern)
-  local n = 0
-  local pipe = assert(io.popen("ls -a '" .. folder .. "'"))
-  for name in pipe:lines() do n = n + (name:find(pattern) and 1 or 0) end
-  pipe:close()
-  return n
-end
+local function files(pattern) return #scratch.files(folder, pattern) end
 
 local function compile(kernel, text)
-  local file = assert(io.open(script, "w"))
-  file:write(("require 'celer'.kernel [=[%s]=]"):format(text or ([[
+  scratch.write(script, ("require 'celer'.kernel [=[%s]=]"):format(text or ([[
     kernel void %s(item<1> it, out<int, 1> v) { v(it[0]) = 1; }
     kernel void %s_too(item<1> it, out<int, 1> v) { v(it[0]) = 2; }
   ]]):format(kernel, kernel)))
-  file:close()
   local r = celer.run({ "run", "--backend", "cpu", script },
     { env = { CELER_CACHE = folder } })
   assert.equal(0, r.status, r.stderr)

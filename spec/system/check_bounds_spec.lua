@@ -5,9 +5,7 @@ local scratch = require("spec.support.scratch")
 local name = scratch.path(".lua")
 
 local function run(text, options)
-  local file = assert(io.open(name, "w"))
-  file:write('local celer = require "celer"\nlocal q = celer.queue()\n', text)
-  file:close()
+  scratch.write(name, 'local celer = require "celer"\nlocal q = celer.queue()\n' .. text)
   local args = { "run", "--check-bounds", name }
   local r = celer.run(args, { ranks = options and options.ranks })
   os.remove(name)

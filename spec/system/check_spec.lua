@@ -4,9 +4,7 @@ local scratch = require("spec.support.scratch")
 
 local function write(text)
   local name = scratch.path(".lua")
-  local file = assert(io.open(name, "w"))
-  file:write('local celer = require "celer"\nlocal q = celer.queue()\n', text)
-  file:close()
+  scratch.write(name, 'local celer = require "celer"\nlocal q = celer.queue()\n' .. text)
   return name
 end
 
@@ -381,13 +379,10 @@ print(q:drain(h)[3])
     end)
 
   it("says what the guide shows", function()
-    local file = assert(io.open("lua/README.md"))
-    local section = file:read("*a"):match("\n## Find mistakes: celer check\n(.-)\n## ")
-    file:close()
+    local section =
+      scratch.read("lua/README.md"):match("\n## Find mistakes: celer check\n(.-)\n## ")
     local name = scratch.path(".lua")
-    file = assert(io.open(name, "w"))
-    file:write((section:match("```lua\n(.-)```")))
-    file:close()
+    scratch.write(name, (section:match("```lua\n(.-)```")))
     local r = celer.run({ "check", name })
     os.remove(name)
     local report = r.stderr:gsub(name:gsub("%p", "%%%0"), "guide.lua")

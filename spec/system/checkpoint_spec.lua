@@ -1,6 +1,7 @@
 -- Checkpoints: what is kept comes back, on any number of ranks, whenever the run
 -- that kept it was killed.
 local celer = require("spec.support.celer")
+local preload = require("spec.support.preload")
 local scratch = require("spec.support.scratch")
 
 local folder
@@ -11,23 +12,13 @@ after_each(function() os.execute("rm -rf " .. folder) end)
 
 -- An environment in which fsync takes so many milliseconds more.
 local function slow_disk(ms)
-  local library = folder .. "/slow.so"
-  assert(os.execute("cc -shared -fPIC -o " .. library .. " spec/system/slow_disk.c") == 0)
-  return { LD_PRELOAD = library, SLOW_DISK = ms,
-    ASAN_OPTIONS = (os.getenv("ASAN_OPTIONS") or "") .. ":verify_asan_link_order=0" }
-end
-
-local function output(command)
-  local pipe = io.popen(command)
-  local text = pipe:read("*a")
-  pipe:close()
-  return text
+  local env = preload("slow_disk")
+  env.SLOW_DISK = ms
+  return env
 end
 
 local function write(name, text)
-  local file = assert(io.open(folder .. "/" .. name, "wb"))
-  file:write(text)
-  file:close()
+  scratch.write(folder .. "/" .. name, text)
 end
 
 local prelude = ([[
@@ -97,7 +88,7 @@ q:submit(function(cg) -- after it, so not in it
     for i = part.min[0], part.max[0] - 1 do v[i] = 0 end
   end, cg:discard_write(b.long))
 end)]], ranks)
-      assert.equal(2, select(2, output("ls -A " .. folder .. "/kept"):gsub("\n", "")))
+      assert.equal(2, #scratch.files(folder .. "/kept"))
       for others = 1, 4 do
         assert.equal("checked\n", passes(make .. [[
 local into = make(11)
@@ -220,7 +211,7 @@ celer.checkpoint("kept", { u = celer.buffer("int", { 5000 },
   { init = function(i) return i end }) })]]
     for _, ranks in ipairs { 1, 3 } do
       passes(keep, 2)
-      local name = output("ls " .. folder .. "/kept/data-*/1-u.npy"):match("[^\n]+")
+      local name = scratch.output("ls " .. folder .. "/kept/data-*/1-u.npy"):match("[^\n]+")
       local file = assert(io.open(name, "r+b"))
       file:seek("set", 17003)
       file:write("x")

@@ -1,6 +1,7 @@
 -- Collective host tasks: one call per rank, groups that do not wait for each other,
 -- and the communicator.
 local celer = require("spec.support.celer")
+local preload = require("spec.support.preload")
 local scratch = require("spec.support.scratch")
 local script = require("spec.support.script")
 
@@ -416,8 +417,7 @@ q:drain()
 
   it("ends at Ctrl-C", function()
     local folder = scratch.folder()
-    local file = assert(io.open(folder .. "/case.lua", "w"))
-    file:write([==[
+    scratch.write(folder .. "/case.lua", [==[
 local celer = require "celer"
 celer.queue():submit(function(cg)
   cg:host_task(celer.collective(), function(part)
@@ -427,7 +427,6 @@ celer.queue():submit(function(cg)
 end)
 celer.queue():drain()
 ]==])
-    file:close()
     local shell = "set -m; mpirun --oversubscribe -n 3 " .. celer.command()
       .. " run case.lua >out 2>err & p=$!\n"
       .. "trap 'kill -KILL -- -$p; exit 1' TERM\n"
@@ -443,14 +442,8 @@ end)
 -- ---- an MPI with fewer threads --------------------------------------------------
 
 describe("an MPI without MPI_THREAD_MULTIPLE", function()
-  local library
-  setup(function()
-    local folder = scratch.path()
-    library = folder .. ".so"
-    assert(os.execute(("%s -shared -fPIC -o %s spec/system/serialized_mpi.c"):format(
-      os.getenv("CC") or "cc", library)) == 0)
-  end)
-  teardown(function() os.remove(library) end)
+  local env
+  setup(function() env = preload("serialized_mpi") end)
 
   for _, ranks in ipairs { 1, 2 } do
     it(("does all but collective tasks, %d ranks"):format(ranks), function()
@@ -465,8 +458,7 @@ q:submit(function(cg)
 end)
 q:drain()
 ]==], { devices = 1, ranks = ranks > 1 and ranks or nil },
-        { env = { LD_PRELOAD = library,
-          ASAN_OPTIONS = "detect_leaks=0:verify_asan_link_order=0" } })
+        { env = env })
       assert.matches("2\n", r.stdout, 1, true)
       assert.matches("^celer: %S*case.lua:%d+: [^\n]*MPI_THREAD_MULTIPLE[^\n]* gives "
         .. "MPI_THREAD_SERIALIZED: use one that is built with thread support", r.stderr)

@@ -26,9 +26,7 @@ local function report(text, ranks, rank, more, backend)
   for _, word in ipairs(more or {}) do words[#words + 1] = word end
   local r = dry(text, ranks, rank, words, backend)
   assert.equal(0, r.status, r.stderr)
-  local file = assert(io.open(path))
-  local out = cjson.decode(file:read("*a"))
-  file:close()
+  local out = cjson.decode(scratch.read(path))
   os.remove(path)
   return out, r
 end

@@ -175,9 +175,7 @@ local cases = {
 }
 
 local function write(text, name)
-  local file = assert(io.open(folder .. "/" .. (name or "case.lua"), "w"))
-  file:write(text)
-  file:close()
+  scratch.write(folder .. "/" .. (name or "case.lua"), text)
 end
 
 local function run(ranks, options)

@@ -25,9 +25,7 @@ local function blocks(path)
 end
 
 local function run(code, ranks)
-  local file = assert(io.open(folder .. "/guide.lua", "w"))
-  file:write(code)
-  file:close()
+  scratch.write(folder .. "/guide.lua", code)
   return celer.run({ "run", "guide.lua" }, { ranks = ranks, cwd = folder })
 end
 
@@ -142,16 +140,12 @@ describe("the page of kernels", function()
 
   it("has a CUDA file that compiles, and is called as it says", function()
     if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
-    local file = assert(io.open(folder .. "/saxpy.cu", "w"))
-    file:write(by_kind["c++"])
-    file:close()
+    scratch.write(folder .. "/saxpy.cu", by_kind["c++"])
     local before = [[local celer = require "celer"
       local q, one = celer.queue(), { init = function() return 1 end }
       local x, y = celer.buffer("float", { 1000 }, one), celer.buffer("float", { 1000 }, one)
     ]]
-    file = assert(io.open(folder .. "/guide.lua", "w"))
-    file:write(before .. by_kind.lua)
-    file:close()
+    scratch.write(folder .. "/guide.lua", before .. by_kind.lua)
     local r = celer.run({ "build", "--arch", "sm_90", "guide.lua" }, { cwd = folder })
     assert.equal("", r.stdout)
     assert.matches("^celer: build: %d compiled, ", r.stderr)

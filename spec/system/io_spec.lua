@@ -11,14 +11,7 @@ setup(function()
 end)
 teardown(function() os.execute("rm -rf " .. folder) end)
 
-local function output(command)
-  local pipe = io.popen(command)
-  local text = pipe:read("*a")
-  pipe:close()
-  return text
-end
-
-local function names() return output("cd " .. folder .. " && ls -A") end
+local function names() return scratch.output("cd " .. folder .. " && ls -A") end
 
 -- Runs `text` in the folder; what stands in it afterwards stays.
 local function run(text, shape, prefix)
@@ -502,7 +495,7 @@ print "checked"]], { ranks = 2 }))
     assert.equal(1, select(2, r.stderr:gsub("celer: ", "")), r.stderr)
     assert.equal("", r.stdout)
     assert.equal(1, r.status)
-    assert.equal("", output("find " .. folder .. " -name '*.npy.*.part' -size +0"))
+    assert.equal("", scratch.output("find " .. folder .. " -name '*.npy.*.part' -size +0"))
   end
 
   for _, shape in ipairs { {}, { ranks = 3 } } do

@@ -154,9 +154,7 @@ end]==], { ranks = 3, devices = 1 }, { before = before })
 
   it("are drawn", function()
     local name = scratch.path()
-    local file = assert(io.open(name, "w"))
-    file:write("local celer = require 'celer'\nlocal q = celer.queue()\n" .. PROGRAM)
-    file:close()
+    scratch.write(name, "local celer = require 'celer'\nlocal q = celer.queue()\n" .. PROGRAM)
     local r = celer.run({ "graph", "--ranks", "3", "--graph", "command", name })
     os.remove(name)
     assert.equal(0, r.status, r.stderr)
@@ -168,8 +166,7 @@ end]==], { ranks = 3, devices = 1 }, { before = before })
 
   it("are drawn where ranks reduce", function()
     local name = scratch.path()
-    local file = assert(io.open(name, "w"))
-    file:write([==[
+    scratch.write(name, [==[
 local celer = require "celer"
 local q = celer.queue()
 local most = celer.buffer("int", {}, { name = "most" })
@@ -185,7 +182,6 @@ q:submit(function(cg)
 end)
 q:wait(most, sums)
 ]==])
-    file:close()
     local r = celer.run({ "graph", "--ranks", "3", "--rank", "2", "--graph", "command", name })
     os.remove(name)
     assert.equal(0, r.status, r.stderr)

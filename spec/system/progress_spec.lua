@@ -62,9 +62,7 @@ describe("--progress", function()
   setup(function()
     folder = scratch.folder()
     path = folder .. "/case.lua"
-    local file = assert(io.open(path, "w"))
-    file:write(PROGRAM)
-    file:close()
+    scratch.write(path, PROGRAM)
   end)
   teardown(function() os.execute("rm -r " .. folder) end)
 
@@ -104,9 +102,7 @@ describe("--progress", function()
 
   it("makes room for errors", function()
     local failing = folder .. "/failing.lua"
-    local file = assert(io.open(failing, "w"))
-    file:write((PROGRAM:gsub("q:drain%(%)", "error 'on purpose'")))
-    file:close()
+    scratch.write(failing, (PROGRAM:gsub("q:drain%(%)", "error 'on purpose'")))
     local all, status = on_terminal { failing, "20" }
     assert.not_equal(0, status)
     local lines = screen(all)

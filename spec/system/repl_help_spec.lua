@@ -1,5 +1,6 @@
 -- What `help` tells in a session.
 local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
 
 local function session(text)
   local r = celer.run({ "repl" }, { stdin = text .. "\n" })
@@ -7,18 +8,11 @@ local function session(text)
   return r.stdout
 end
 
-local function read(path)
-  local file = assert(io.open(path))
-  local text = file:read "*a"
-  file:close()
-  return text
-end
-
 describe("help", function()
   it("lists the chapters of the guides", function()
     local seen = session "help()"
     local n = 0
-    for title in read("lua/README.md"):gmatch "\n## ([^\n]+)" do
+    for title in scratch.read("lua/README.md"):gmatch "\n## ([^\n]+)" do
       n = n + 1
       assert.truthy(seen:find("\n  " .. title .. "\n", 1, true), title)
     end
@@ -30,12 +24,12 @@ describe("help", function()
   it("gives a chapter as it stands in the guide", function()
     local function given(words, path, title)
       local begin = "\n## " .. title:gsub("%p", "%%%0")
-      local text = (read(path) .. "\n## "):match(begin .. "\n+(.-)\n+## ")
+      local text = (scratch.read(path) .. "\n## "):match(begin .. "\n+(.-)\n+## ")
       assert.truthy(text and #text > 200, title)
       assert.truthy(session(("help %q"):format(words)):find("\n\n" .. text .. "\n", 1, true))
     end
     given("range mappers", "lua/README.md", "Say what a chunk touches: range mappers")
-    local tour = read("examples/tour.md"):match "^# .-\n\n(.*)\n$"
+    local tour = scratch.read("examples/tour.md"):match "^# .-\n\n(.*)\n$"
     assert.truthy(session("help 'tour'"):find(tour, 1, true))
     given("Make buffers", "lua/README.md", "Make buffers")
     given("work groups", "kernels/README.md", "Work groups")
@@ -43,7 +37,7 @@ describe("help", function()
   end)
 
   it("tells of functions what stands above them in the source", function()
-    local above = read("lua/celer/mapper.lua"):match("%-%-%- ([^\n]+)\n"
+    local above = scratch.read("lua/celer/mapper.lua"):match("%-%-%- ([^\n]+)\n"
       .. ("%-%-%-@[^\n]+\n"):rep(3) .. "function M.all%(")
     assert.equal("celer.all(_, buffer)\n  " .. above .. "\n  _               celer.chunk\n"
       .. "  buffer          celer.extents\n  gives celer.box\n"

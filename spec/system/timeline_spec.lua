@@ -37,20 +37,13 @@ q:wait()
 
 local folder
 
-local function read(path)
-  local file = io.open(path, "rb")
-  local text = file and file:read("*a")
-  if file then file:close() end
-  return text
-end
-
 -- Runs `text` with a timeline; gives its events as well, nil of a file that is cut.
 local function trace(text, shape, options)
   options = options or {}
   local before = { "--trace", folder .. "/t.json" }
   for _, word in ipairs(options.before or { "--backend", "cpu" }) do before[#before + 1] = word end
   local r = script.run(text, shape, { before = before, env = options.env })
-  local file = read(folder .. "/t.json") or ""
+  local file = scratch.look(folder .. "/t.json") or ""
   local whole, events = pcall(cjson.decode, file)
   return r, whole and events or nil, file
 end
@@ -184,7 +177,7 @@ describe("--trace", function()
         if e.name == "process_name" then pids[e.pid] = e.args.name:match("^rank %d") end
       end
       assert.equal(ranks, #pids)
-      for rank = 1, ranks - 1 do assert.is_nil(read(folder .. "/t.json." .. rank)) end
+      for rank = 1, ranks - 1 do assert.is_nil(scratch.look(folder .. "/t.json." .. rank)) end
     end)
   end
 
@@ -202,7 +195,7 @@ describe("--trace", function()
       local failed
       for _, e in ipairs(events) do failed = failed or (e.args and e.args.failed and e.name) end
       assert.equal("look", failed)
-      assert.is_nil(read(folder .. "/t.json.1"))
+      assert.is_nil(scratch.look(folder .. "/t.json.1"))
     end)
   end
 
@@ -232,13 +225,13 @@ describe("--trace", function()
       -- mpirun kills its ranks a second after it has told them to end, whether they
       -- had that second or not.
       for _ = 1, 2 do
-        if ranks > 1 and (not events or read(folder .. "/t.json.1")) then
+        if ranks > 1 and (not events or scratch.look(folder .. "/t.json.1")) then
           os.execute("rm " .. folder .. "/t.json*")
           r, events, text = trace(stopped, shape)
         end
       end
       assert.not_equal(0, r.status)
-      assert.is_nil(read(folder .. "/t.json.1"))
+      assert.is_nil(scratch.look(folder .. "/t.json.1"))
       assert.equal("]\n", text:sub(-2))
       local tracks, names, _, kinds = sort_out(events)
       check_tracks(tracks, names)
