@@ -67,8 +67,8 @@ static void find_kernels(void *context, cel_entry *entry) {
  * been told yet: other kernels are named, too. */
 static void add_others(cel_cuda_worker *w, const cel_entry *first,
                        cel_error *error) {
-  kernels all = {.n = 1, .at = {first->job->work->cuda}};
   if (!is_call(first)) return;
+  kernels all = {.n = 1, .at = {first->job->work->cuda}};
   each_under_way(w, find_kernels, &all);
   for (int i = 1; i < all.n; ++i) {
     size_t end = strlen(error->text);
@@ -93,7 +93,10 @@ static void lose(cel_cuda_worker *w, CUresult code, cel_entry *known) {
   cel_entry *entry = NULL;
   each_under_way(w, find_first, &entry);
   bool speaks = known != NULL && known->error != NULL;
-  if (entry == NULL || (speaks && !yields(known, entry))) return;
+  bool keeps = speaks && (entry == NULL || !yields(known, entry));
+  if (keeps) entry = known;
+  if (entry != NULL) w->told_of = entry->lane;
+  if (keeps || entry == NULL) return;
   if (speaks) cel_free(known->error);
   if (speaks) known->error = NULL;
   cel__cuda_fail(w->crew->cuda, w->device, entry->job, CEL_E_FAULT, code);
@@ -239,13 +242,14 @@ static void submit(cel_cuda_worker *w, cel_entry *entry) {
 
 /* ---- completion ---------------------------------------------------------- */
 
-/* Whether job n of the lane is complete, and with it all before. */
+/* Whether job n of the lane is complete, and with it all before; false, too,
+ * when the device is found lost. */
 static bool is_complete(cel_cuda_worker *w, cel_cuda_lane *lane, uint64_t n) {
   if (w->lost) return true;
   CUresult code = w->crew->cuda->api->cuEventQuery(lane->event[n % DEPTH]);
   if (code == CUDA_ERROR_NOT_READY) return false;
   if (code != CUDA_SUCCESS) lose(w, code, NULL);
-  return true;
+  return code == CUDA_SUCCESS;
 }
 
 /* When the device worked on the job in a slot, which is complete. */
@@ -268,7 +272,7 @@ static bool collect_lane(cel_cuda_worker *w, cel_cuda_lane *lane) {
     uint64_t to = end - n < STRIDE ? end : n + STRIDE;
     if (!is_complete(w, lane, to)) {
       to = n + 1;
-      if (any || !is_complete(w, lane, to)) break;
+      if (any || w->lost || !is_complete(w, lane, to)) break;
     }
     any = true;
     while (n < to) {
@@ -292,9 +296,9 @@ static bool is_due(cel_cuda_lane *lane, int64_t now) {
 }
 
 static bool collect(cel_cuda_worker *w) {
-  bool any = false;
   int64_t now = cel_now_ns();
-  for (int l = 0; l < LANES; ++l)
+  bool lost = w->lost, any = lost && collect_lane(w, &w->lane[w->told_of]);
+  for (int l = 0; l < LANES && lost == w->lost; ++l)
     if (is_due(&w->lane[l], now)) any |= collect_lane(w, &w->lane[l]);
   if (any && w->crew->finished.park != NULL)
     cel_park_wake(w->crew->finished.park);

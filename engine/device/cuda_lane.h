@@ -18,7 +18,8 @@
  * nothing else is submitted to this device.
  *
  * After an error of the driver a device is lost: the job at fault gets the
- * error, all others come back undone.
+ * error and comes back before what is in other lanes, so that nobody takes what
+ * they should have made for good; all others come back undone.
  */
 #ifndef CEL_DEVICE_CUDA_LANE_H
 #define CEL_DEVICE_CUDA_LANE_H
@@ -63,6 +64,7 @@ typedef struct cel_cuda_worker {
   pthread_t thread;
   bool started;
   _Atomic(bool) lost; /* the driver gives nothing but errors any more */
+  int32_t told_of;    /* the lane whose error comes back first then */
   bool entered;
   void *state; /* for works with `lua`, once entered */
   cel_park park;

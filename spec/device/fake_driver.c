@@ -5,8 +5,9 @@
  * stderr; of what it computes only saxpy is known. From launch $FAKE_FAULT on,
  * counted from 1, all is an illegal address, or the error $FAKE_CODE; with
  * $FAKE_LATE the streams say so only when so many launches more have come, with
- * $FAKE_SILENT only when 64 MiB were asked for. Launch $FAKE_REFUSED asks for
- * too much. fake_driver.lua adds the functions that fail. */
+ * $FAKE_SILENT only when 64 MiB were asked for, with $FAKE_URGENT without
+ * any launch, and a stream of priority first. Launch $FAKE_REFUSED asks for too
+ * much. fake_driver.lua adds the functions that fail. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -295,25 +296,24 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *out, void *function,
 typedef unsigned long long address;
 typedef void *handle;
 
-static int some(handle *out) {
-  static char there;
-  *out = &there;
-  return 0;
-}
+static char streams[2]; /* the second one is of priority */
 
 int cuStreamCreate(handle *out, unsigned flags) {
   (void)flags;
-  return some(out);
+  *out = &streams[0];
+  return 0;
 }
 
 int cuStreamCreateWithPriority(handle *out, unsigned flags, int priority) {
-  (void)flags, (void)priority;
-  return some(out);
+  (void)flags;
+  *out = &streams[priority < 0];
+  return 0;
 }
 
 /* Each record of an event takes a millisecond, and nothing else does. */
 typedef struct event {
   float ms;
+  handle stream;
 } event;
 
 static _Atomic int ticks;
@@ -330,7 +330,7 @@ int cuEventDestroy_v2(event *e) {
 }
 
 int cuEventRecord(event *e, handle stream) {
-  (void)stream;
+  e->stream = stream;
   e->ms = (float)++ticks;
   return fault() == 600 ? 0 : fault();
 }
@@ -367,7 +367,14 @@ static int fault(void) {
   int name(void) {                                                             \
     return fault();                                                            \
   }
-AS_FAULTY(cuEventQuery)
+
+int cuEventQuery(const event *e) {
+  static _Atomic int told;
+  if (number("FAKE_URGENT") == 0) return fault();
+  if (e->stream == &streams[1]) told = 1;
+  return told ? 700 : 600;
+}
+
 AS_FAULTY(cuStreamSynchronize)
 NOTHING(cuStreamDestroy_v2)
 NOTHING(cuStreamWaitEvent)

@@ -1,0 +1,50 @@
+-- The lanes of a GPU, on the driver of fake_driver.lua.
+local cdef = require("spec.support.cdef")
+local celer = require("spec.support.celer")
+local fake = require("spec.device.fake_driver")
+
+-- A copy in a kernel lane, and one in a copy lane; tickets in the order in which they
+-- come back, with the words of those that failed.
+local TWO_COPIES = [[
+  local ffi = require("ffi")
+  local c = require("spec.support.cdef")("device/cuda.h")
+  local cuda, backend = ffi.new("cel_cuda *[1]"), ffi.new("cel_backend *[1]")
+  assert(c.cel_cuda_open(ffi.new("int32_t[1]", 0), 1, cuda) == 0)
+  assert(c.cel_backend_cuda(ffi.new("cel_backend_config"), cuda[0], backend) == 0)
+  local b, from, to = backend[0], ffi.new("int[8]"), ffi.new("int[8]")
+  local box, jobs = ffi.new("cel_box", { { 0, 0, 0 }, { 1, 1, 8 } }), {}
+  for i = 1, 2 do
+    jobs[i] = ffi.new("cel_job", { ticket = i, kind = "CEL_JOB_COPY", element_size = 4, box = box })
+    jobs[i].from, jobs[i].to = { from, box }, { to, box }
+    b.submit(b, 0, i == 1 and 0 or b.kernel_lanes, jobs[i])
+  end
+  local done, n = ffi.new("cel_done[1]"), 0
+  while n < 2 do
+    if b.poll(b, done, 1) == 1 then
+      n = n + 1
+      local failed = done[0].error ~= nil
+      print(tonumber(done[0].ticket), failed and ffi.string(done[0].error.text) or "")
+    end
+  end
+  b.destroy(b)
+  c.cel_cuda_close(cuda[0])
+]]
+
+describe("lanes of a GPU", function()
+  local folder
+  setup(function() folder = fake.build() end)
+  teardown(function() os.execute("rm -r '" .. folder .. "'") end)
+
+  local function run(text, env)
+    env.FAKE_GPUS = 1
+    env.LD_LIBRARY_PATH = folder .. ":" .. (os.getenv("LD_LIBRARY_PATH") or "")
+    return celer.exec({ "env", "CELER_BUILD=" .. cdef.build_folder(),
+      "LD_PRELOAD=" .. (os.getenv("CELER_PRELOAD") or ""), "luajit", "-e", text }, { env = env })
+  end
+
+  it("give back what is at fault before what is not complete because of it", function()
+    local r = run(TWO_COPIES, { FAKE_URGENT = 1 })
+    assert.equal("1\ta copy failed on GPU 0: an illegal memory access was encountered "
+      .. "(CUDA_ERROR_ILLEGAL_ADDRESS)\n2\t\n", r.stdout, r.stderr)
+  end)
+end)
