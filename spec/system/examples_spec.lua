@@ -99,6 +99,22 @@ describe("examples", function()
     assert.equal("5 x 9, transposed 3 times: 0 elements are wrong\n", out)
   end)
 
+  everywhere("kmeans", { "700", "7", "3" }, function(out)
+    local all = 0
+    for points in out:gmatch("group %d: (%d+) points around") do all = all + points end
+    assert.equal(700, all)
+    assert.matches("group 3: 100 points around %(2%d%d%d%d, 4%d%d%d%d%)", out)
+  end)
+
+  everywhere("exposure", { "33", "5" }, function(out)
+    local last, pictures = 0, 0
+    for bright in out:gmatch("brightness (%d+)") do
+      assert.is_true(tonumber(bright) > last)
+      last, pictures = tonumber(bright), pictures + 1
+    end
+    assert.equal(5, pictures)
+  end)
+
   everywhere("rsim", { "37", "23" }, function(out)
     local light = tonumber(out:match("light left (%S+)"))
     assert.is_true(light > 0 and light < 1)

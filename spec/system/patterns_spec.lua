@@ -190,17 +190,70 @@ q:wait(most, sums)
     assert.is_nil(r.stdout:find("push", 1, true))
   end)
 
+  it("are drawn in groups, where some is there already, and after a gather", function()
+    local name = scratch.path()
+    scratch.write(name, [==[
+local celer = require "celer"
+local q = celer.queue()
+local function zero() return 0 end
+local t = celer.buffer("int", { 64, 64 }, { name = "t", init = zero })
+local t2 = celer.buffer("int", { 64, 64 }, { name = "t2" })
+local u = celer.buffer("int", { 64 }, { name = "u", init = zero })
+local v = celer.buffer("int", { 64 }, { name = "v" })
+local k = celer.kernel [=[
+  kernel void tile(item<2> it, in<int, 2> t, out<int, 2> t2) { t2(it[0], it[1]) = t(it[0], 0); }
+  kernel void copy(item<1> it, in<int, 1> u, out<int, 1> v) { v(it[0]) = u(it[0]); }
+  kernel void look(item<1> it, in<int, 1> u) {}
+]=]
+for _ = 1, 2 do
+  q:submit(function(cg)
+    cg:hint { split = "2d" }
+    cg:parallel_for({ 64, 64 }, k.tile, cg:read(t, celer.slice(1)), cg:discard_write(t2))
+  end)
+  t, t2 = t2, t
+end
+q:submit(function(cg) cg:parallel_for(64, k.copy, cg:read(u), cg:discard_write(v)) end)
+for _, read in ipairs { celer.neighborhood(1), celer.all } do
+  q:submit(function(cg) cg:parallel_for(64, k.look, cg:read(v, read)) end)
+end
+q:submit(function(cg) cg:parallel_for(64, k.copy, cg:read(v), cg:discard_write(u)) end)
+for _, items in ipairs { 1, 64 } do
+  q:submit(function(cg) cg:parallel_for(items, k.look, cg:read(u, celer.all)) end)
+end
+q:drain()
+]==])
+    local r = celer.run({ "graph", "--ranks", "16", "--rank", "5", "--graph", "command", name })
+    os.remove(name)
+    assert.equal(0, r.status, r.stderr)
+    assert.matches("all_gather in groups of 4, 16.0 KiB", r.stdout, 1, true)
+    assert.matches("from rank 4, 4 bytes\\lv [19,20)", r.stdout, 1, true)
+    assert.matches("all_gather, 256 bytes\\lv [0,64)\\lgives v [20,24)", r.stdout, 1, true)
+    assert.matches("gather to rank 0, 256 bytes\\lu [0,64)", r.stdout, 1, true)
+    assert.matches("all_gather, 256 bytes\\lu [0,64)", r.stdout, 1, true)
+  end)
+
+  local function found(...)
+    local r = celer.run({ "graph", "--ranks", "4", "--graph", "command", ... })
+    assert.equal(0, r.status, r.stderr)
+    local names = {}
+    for _, words in ipairs { "all_gather,", "all_to_all,", "broadcast from", "gather to",
+      "scatter from", "push\\l" } do
+      if r.stdout:find(words, 1, true) then names[#names + 1] = words end
+    end
+    return names
+  end
+
+  it("are what the examples exchange", function()
+    assert.same({ "all_gather," }, found("examples/nbody.lua"))
+    assert.same({ "all_to_all," }, found("examples/transpose.lua"))
+    assert.same({ "broadcast from", "gather to", "scatter from" }, found("examples/exposure.lua"))
+    -- All ask for the result.
+    assert.same({ "all_gather,", "broadcast from", "gather to" }, found("examples/kmeans.lua"))
+  end)
+
   it("are what the programs of seed 001 exchange", function()
     local function drawn(program)
-      local r = celer.run({ "graph", "--ranks", "4", "--graph", "command",
-        "spec/bench/patterns.lua", program, "4096", "steps=2" })
-      assert.equal(0, r.status, r.stderr)
-      local found = {}
-      for _, words in ipairs { "all_gather,", "all_to_all,", "broadcast from", "gather to",
-        "scatter from", "push\\l" } do
-        if r.stdout:find(words, 1, true) then found[#found + 1] = words end
-      end
-      return found
+      return found("spec/bench/patterns.lua", program, "4096", "steps=2")
     end
     assert.same({ "all_gather," }, drawn "all_gather")
     assert.same({ "all_gather," }, drawn "two_all_gathers")
