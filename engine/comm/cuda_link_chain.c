@@ -9,10 +9,10 @@
 static cel_status failed(const cel__link_transfer *transfer, CUresult code,
                          const char *doing) {
   const cel_cuda *cuda = transfer->link->cuda;
-  return cel_fail(CEL_E_COMM, "GPU %d failed while %s rank %lld: %s",
-                  cuda->device[0].ordinal, doing,
-                  (long long)transfer->message->peer,
-                  cel_cuda_api_text(cuda->api, code));
+  return cel_fail(
+      cel_cuda_is_fault(code) ? CEL_E_FAULT : CEL_E_COMM,
+      "GPU %d failed while %s rank %lld: %s", cuda->device[0].ordinal, doing,
+      (long long)transfer->message->peer, cel_cuda_api_text(cuda->api, code));
 }
 
 /* What the sender's word for the slot says when the slot's event has been

@@ -33,12 +33,17 @@ static const hello *hello_of(const cel__link *link, const void *all,
 
 /* ---- the end ------------------------------------------------------------- */
 
+/* Where others would not, or could not, it is called twice. */
 static void let_peer_go(cel__link *link, cel__link_peer *peer) {
   const cel_cuda_api *api = link->cuda->api;
-  for (int i = 0; i < CEL__LINK_STREAMS; ++i)
+  for (int i = 0; i < CEL__LINK_STREAMS; ++i) {
     if (peer->stream[i] != NULL) api->cuStreamDestroy_v2(peer->stream[i]);
-  for (int i = 0; i < CEL_MAIL_SLOTS; ++i)
+    peer->stream[i] = NULL;
+  }
+  for (int i = 0; i < CEL_MAIL_SLOTS; ++i) {
     if (peer->emptied[i] != NULL) api->cuEventDestroy_v2(peer->emptied[i]);
+    peer->emptied[i] = NULL;
+  }
   cel_mailbox_let_go(&peer->mailbox);
   cel_vec_release(&peer->parts);
   cel_vec_release(&peer->receives);

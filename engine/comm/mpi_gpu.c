@@ -53,9 +53,9 @@ bool cel_mpi_takes_gpus(void) {
 /* ---- staging ------------------------------------------------------------- */
 
 static cel_status fail(const gpu_link *g, CUresult code, const char *doing) {
-  return cel_fail(CEL_E_COMM, "GPU %d failed while %s: %s",
-                  g->cuda->device[0].ordinal, doing,
-                  cel_cuda_api_text(g->cuda->api, code));
+  return cel_fail(cel_cuda_is_fault(code) ? CEL_E_FAULT : CEL_E_COMM,
+                  "GPU %d failed while %s: %s", g->cuda->device[0].ordinal,
+                  doing, cel_cuda_api_text(g->cuda->api, code));
 }
 
 /* The smallest that is large enough, or a new one. */

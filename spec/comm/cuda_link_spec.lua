@@ -25,6 +25,13 @@ checker.describe("the link between GPUs", "link_check", function(check)
     assert.equal("pending: rank 0: it uses no GPU\n", r.stdout, r.stderr)
   end)
 
+  it("is not made where a probe fails, on all ranks and with nothing left", function()
+    local r = check(3, { "refused", "--fake" })
+    assert.equal("pending: rank 2: filling a mailbox: the fake driver refuses\n", r.stdout,
+      r.stderr)
+    assert.equal(0, r.status, r.stderr)
+  end)
+
   it("tells both ends when their lengths differ", function()
     local r = check(2, { "mismatch", "--fake" })
     assert.matches("rank 0: direct message 0 has 100 bytes here, but 120 on rank 1",

@@ -169,9 +169,12 @@ static CUresult stream_sync(CUstream s) {
 }
 
 static CUresult stream_destroy(CUstream s) {
+  uint32_t i = 0;
+  while (i < streams.n && streams.at[i] != s) ++i;
+  if (i == streams.n)
+    cel_bug("fake CUDA: a stream is destroyed that there is not");
   stream_sync(s);
-  for (uint32_t i = 0; i < streams.n; ++i)
-    if (streams.at[i] == s) cel_vec_swap_out(&streams, i);
+  cel_vec_swap_out(&streams, i);
   cel_vec_release(&s->work);
   cel_free(s);
   return CUDA_SUCCESS;

@@ -1,13 +1,14 @@
 /* link_check.c -- direct messages between the GPUs of one host's ranks.
  *
  *   mpirun -n 4 link_check exchange [--seed S] [--messages N] [--fake] [--mpi]
- *   mpirun -n 2 link_check speed|mismatch|breaks
+ *   mpirun -n 2 link_check speed|mismatch|breaks|refused
  *
  * `exchange`: N messages for each rank, between random pairs, of one byte to 40
  * MiB (exchange.h). A part of them goes the inner transport's way, a part is
  * chained.
  * `mismatch`: the two ends of a message expect other lengths, and both are
  * told. `breaks`: rank 0's driver fails, and it gets back all that it posted.
+ * `refused`: the last rank's driver fails before that.
  * `speed`: from each even rank to the next odd one.
  * With --mpi it is MPI that moves memory of GPUs (mpi_gpu.h), which the fake is
  * whatever MPI says. With --fake there is no GPU (fake_cuda.h). The last line
@@ -360,6 +361,8 @@ static int run(const char *mode, const settings *set) {
   }
   const cel_cuda *cuda =
       set->fake ? fake_cuda(set->seed + (uint64_t)t->rank) : open_gpu(t);
+  if (strcmp(mode, "refused") == 0 && t->rank == t->ranks - 1)
+    fake_cuda_break(0);
   bool takes = set->fake || cel_mpi_takes_gpus();
   cel_status status =
       set->mpi ? cel_transport_mpi_gpu(t, cuda, takes, &t, why, sizeof why)
@@ -392,7 +395,7 @@ int main(int argc, char **argv) {
     else if (i + 1 < argc && strcmp(argv[i], "--messages") == 0)
       set.messages = strtoll(argv[++i], NULL, 10);
   if (argc >= 2) return run(argv[1], &set);
-  fprintf(stderr, "link_check exchange|speed|mismatch|breaks [--seed S] "
-                  "[--messages N] [--fake] [--mpi]\n");
+  fprintf(stderr, "link_check exchange|speed|mismatch|breaks|refused "
+                  "[--seed S] [--messages N] [--fake] [--mpi]\n");
   return 2;
 }
