@@ -45,10 +45,12 @@ typedef enum cel_status {
 enum { CEL_ERROR_TEXT = 2048 };
 
 /* The last failure of one thread. `file` is empty where no user line is known,
- * `task` where it is of no task that the user has named, or says so itself. */
+ * `task` where it is of no task that the user has named, or says so itself;
+ * `access` is that of the task which is to blame, counted from 1; 0: none. */
 typedef struct cel_error {
   cel_status code;
   int32_t line;
+  int32_t access;
   char file[256];
   char task[64];
   char text[CEL_ERROR_TEXT];

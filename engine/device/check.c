@@ -49,7 +49,9 @@ cel_status cel__fault_report(const cel__fault *fault, const char *kernel,
                   number, spelling(p), p->type, p->dims);
   add_box(&text, &fault->promised, fault->dims);
   cel_text_format(&text, " to this chunk");
-  cel_status status = cel_fail(CEL_E_TASK, "%s", text.at);
+  cel_fail(CEL_E_TASK, "%s", text.at);
   cel_vec_release(&text);
-  return status;
+  cel_error error = *cel_error_last();
+  error.access = fault->view + 1;
+  return cel_fail_with(&error);
 }

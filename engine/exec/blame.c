@@ -5,6 +5,7 @@
 
 #include "device/cuda.h"
 #include "rule/print.h"
+#include "task/reduce.h"
 
 enum { LISTED = 12, ADVICE = 220 };
 
@@ -78,9 +79,23 @@ static void add_name(const cel_task *task, cel_error *error) {
   snprintf(error->task, sizeof error->task, "%s", task->name);
 }
 
+/* A kernel knows its arguments, and not whose they are. What is reduced goes to
+ * rows that are named after the buffer. */
+static void add_buffer(const cel_task *task, cel_error *error) {
+  if (task == NULL || error->access == 0) return;
+  const cel_access *access = &task->access[error->access - 1];
+  const char *name = access->buffer->name;
+  if (name == NULL) return;
+  size_t n = strlen(name);
+  if (access->rows > 0) n -= sizeof CEL_REDUCE_ROWS - 1;
+  add(error, "; the buffer is %.*s", (int)n, name);
+  error->access = 0;
+}
+
 void cel_blame(const cel_instr *instr, cel_error *error) {
   add_place(instr->task, error);
   add_name(instr->task, error);
+  add_buffer(instr->task, error);
   if (error->code != CEL_E_FAULT) return;
   if (instr->kind == CEL_INSTR_KERNEL) {
     add_accesses(error, instr);

@@ -9,10 +9,10 @@
 
 #include "instr/instr.h"
 
-/* Adds the place of the task, if there is none yet, and the name of a task in
- * Lua; and to an error of code CEL_E_FAULT: the task's name, its chunk, each
- * access with the box in it, or a copy's buffer and box; and what finds the
- * item. */
+/* Adds the place of the task, if there is none yet, the name of a task in Lua,
+ * and that of the buffer of the access that is to blame; and to an error of
+ * code CEL_E_FAULT: the task's name, its chunk, each access with the box in it,
+ * or a copy's buffer and box; and what finds the item. */
 void cel_blame(const cel_instr *instr, cel_error *error);
 
 #endif

@@ -228,7 +228,7 @@ static const cel_buffer *rows_for(cel__reductions *r, cel__reduced *at,
   cel__partial *made = make_room(r, at);
   const char *of = at->buffer->name != NULL ? at->buffer->name : "unnamed";
   char name[128];
-  snprintf(name, sizeof name, "%.100s, partial", of);
+  snprintf(name, sizeof name, "%.100s" CEL_REDUCE_ROWS, of);
   int64_t extent[] = {rows, cel_box_volume(&at->buffer->extent), 1};
   *made = (cel__partial){key, ++r->clock,
                          config->make(config->context, 2, extent,

@@ -28,6 +28,9 @@
 
 enum { CEL__PARTIALS = 4 }; /* kept for a buffer */
 
+/* What follows B's name in that of P. */
+#define CEL_REDUCE_ROWS ", partial"
+
 /* Rows of tasks that are cut alike. */
 typedef struct cel__partial {
   uint64_t key;  /* of all that the cuts depend on */

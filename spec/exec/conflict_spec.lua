@@ -202,6 +202,36 @@ describe("conflicts", function()
     assert.same({ 2 }, pick())
   end)
 
+  -- As many as after a hundred candidates, and no fewer than the largest first one.
+  it("start the largest set that a hundred rejected candidates leave", function()
+    math.randomseed(21)
+    local first, hundred, more = 0, 0, 0
+    for _ = 1, 20 do
+      local objects, list = {}, {}
+      for i = 1, 40 do objects[i] = object(i) end
+      for i = 1, 120 do
+        local a = math.random(40)
+        list[i] = wait({ { objects[a], "exclusive" },
+          { objects[(a + math.random(38)) % 40 + 1], "exclusive" } })
+      end
+      local near = ffi.new("cel_conflict_set[?]", #list)
+      for i, x in ipairs(list) do
+        for k, y in ipairs(list) do
+          if i ~= k and c.cel_effects_conflict(x.task.effect, 2, y.task.effect, 2) then
+            include(near[i - 1], k - 1)
+          end
+        end
+      end
+      local picked = pick()
+      assert.equal(#search(near, #list, 100), #picked)
+      first, hundred = first + #search(near, #list, 1), hundred + #picked
+      more = more + #search(near, #list, 1000)
+      conflicts = ffi.gc(c.cel_conflicts_create(), c.cel_conflicts_destroy)
+    end
+    assert.is_true(first < hundred)
+    assert.is_true(hundred < more)
+  end)
+
   it("keep apart whatever comes, and let nothing lie that could run", function()
     math.randomseed(11)
     local objects, waiting, running = {}, {}, {}

@@ -443,14 +443,15 @@ end
 
 local kinds = { "result", "result", "array", "divided", "object", "object" }
 
-local function look(n, waits)
+-- `how` is "wait", "drain" or "fence".
+local function look(n, how)
   local wanted, checks = {}, {}
   for i = 1, n do wanted[i], checks[i] = captures[one_of(kinds)]() end
   if n > 1 then note "several captures" end
-  wrote("%s %d", waits and "wait for" or "fence of", n)
-  if waits then
-    note "wait"
-    local got = { q:wait(unpack(wanted)) }
+  wrote("%s of %d", how, n)
+  note(how)
+  if how ~= "fence" then
+    local got = { q[how](q, unpack(wanted)) }
     for i = 1, n do checks[i](got[i]) end
   else
     program.fences[#program.fences + 1] = { future = q:fence(unpack(wanted)), checks = checks }
@@ -463,12 +464,12 @@ local function compare(fence)
 end
 
 function doings.fence()
-  look(between(1, 3), false)
+  look(between(1, 3), "fence")
   -- As a loop does that ends when it has converged.
   if chance(50) and #program.fences > 3 then compare(table.remove(program.fences, 1)) end
 end
 
-function doings.wait() look(between(0, 3), true) end
+function doings.wait() look(between(0, 3), "wait") end
 
 -- ---- ends --------------------------------------------------------------------
 
@@ -507,13 +508,14 @@ local function begin_program(seed)
 end
 
 local function end_program()
-  for _ = 1, 3 do look(3, false) end
+  for _ = 1, 3 do look(3, "fence") end
   for _, fence in ipairs(program.fences) do compare(fence) end
   q:submit(function(cg)
     cg:host_task(celer.on_master, function(_, path) os.remove(path) end,
       cg:side_effect(program.shared.object))
   end)
   program.shared.object:free()
+  if program.seed == first + count - 1 then look(4, "drain") end
 end
 
 for seed = first, first + count - 1 do
@@ -521,7 +523,6 @@ for seed = first, first + count - 1 do
   for _ = 1, steps do doings[one_of(words)]() end
   end_program()
 end
-q:drain()
 local said = {}
 for what, times in celer.sorted_pairs(seen) do said[#said + 1] = what .. " " .. times end
 print(("%d programs of the model: %s"):format(count, table.concat(said, "; ")))

@@ -7,7 +7,8 @@ local features = { "sequential", "exclusive", "relaxed", "sequential, collective
   "exclusive, collective", "relaxed, collective", "sequential, cluster", "exclusive, cluster",
   "relaxed, cluster", "collective", "opaque", "even_split", "reduction", "group reduction",
   "include_current", "of nothing", "step", "divided capture", "capture of an object",
-  "capture of memory", "several captures", "wait", "object freed", "result freed" }
+  "capture of memory", "several captures", "fence", "wait", "drain", "object freed",
+  "result freed" }
 
 describe("random programs of the model", function()
   for _, shape in ipairs { { 1, 3 }, { 3, 1 }, { 4, 2 } } do

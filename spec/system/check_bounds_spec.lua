@@ -15,7 +15,7 @@ end
 -- Line 3 on.
 local case = [==[
 local n = 8
-local u = celer.buffer("float", { n, n }, { init = function() return 1 end })
+local u = celer.buffer("float", { n, n }, { name = "u", init = function() return 1 end })
 local v = celer.buffer("float", { n, n })
 local k = celer.kernel [=[
   kernel void shift(item<2> it, in<float, 2> u, out<float, 2> v, int by) {
@@ -43,7 +43,8 @@ describe("celer run --check-bounds", function()
       assert.is_false(r.timed_out)
       local item, element = r.stderr:match(
         "%.lua:12: kernel shift: item %((%d, %d)%) touches element %((%d, %d+)%) of "
-        .. "argument 1, in<float, 2>, whose mapper promises %[%d, %d%) x %[0, 8%) to this chunk")
+        .. "argument 1, in<float, 2>, whose mapper promises %[%d, %d%) x %[0, 8%) to this chunk; the "
+        .. "buffer is u\n")
       assert.is_not_nil(item, r.stderr)
       assert.equal(item:match("%d"), element:match("%d"))
       assert.equal(tonumber(item:match("%d$")) + 3, tonumber(element:match("%d+$")))

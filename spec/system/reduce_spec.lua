@@ -428,7 +428,7 @@ q:wait()
 ]==], script.shapes[1], { before = { "--check-bounds" } })
     assert.equal("20\t1\t7\n", r.stdout)
     assert.matches("item %(7%) touches element %(1, 4%) of argument 2, reducer<int, 2>, whose "
-      .. "mapper promises %[0, 3%) x %[0, 2%)", r.stderr)
+      .. "mapper promises %[0, 3%) x %[0, 2%) to this chunk; the buffer is h\n", r.stderr)
   end)
 
   it("is the same on ranks with different numbers of devices", function()
