@@ -16,5 +16,9 @@ describe("random programs on several ranks", function()
     assert.equal("", r.stderr)
     assert.equal(0, r.status, r.stdout)
     assert.matches("2000 passed, 0 failed", r.stdout)
+    for _, what in ipairs { "broadcast", "scatter", "gather", "all_gather", "all_to_all",
+      "in pairs", "in groups", "that weights leave ranks out of", "joined", "points passed on" } do
+      assert.is_true(tonumber((" " .. r.stdout):match("%s(%d+) " .. what)) > 0, r.stdout)
+    end
   end)
 end)

@@ -281,10 +281,11 @@ typedef struct nodes {
   uint32_t n, cap;
 } nodes;
 
-/* How many collectives there were; in pairs, of several boxes, with parts of
- * nothing between others. */
+/* How many collectives there were, and of each pattern; in pairs, in groups, of
+ * several boxes, with parts of nothing between others. */
 typedef struct tally {
-  uint64_t collectives, pairs, joined, holes;
+  uint64_t collectives, of[CEL_PATTERN_ALL_REDUCE + 1];
+  uint64_t pairs, groups, joined, holes;
   uint64_t
       passed; /* messages that are sent after others have come for a task */
 } tally;

@@ -145,6 +145,18 @@ static bool run_seed(const options *o, uint64_t seed) {
   return passed;
 }
 
+static void print_tally(tally t) {
+  printf("%llu collectives of all ranks:", (unsigned long long)t.collectives);
+  for (int k = CEL_PATTERN_BROADCAST; k <= CEL_PATTERN_ALL_REDUCE; ++k)
+    printf(" %llu %s,", (unsigned long long)t.of[k], cel_pattern_name(k));
+  printf(" of these %llu in pairs, %llu in groups, %llu of several boxes, "
+         "%llu where ranks between others have nothing; %llu messages passed "
+         "on\n",
+         (unsigned long long)t.pairs, (unsigned long long)t.groups,
+         (unsigned long long)t.joined, (unsigned long long)t.holes,
+         (unsigned long long)t.passed);
+}
+
 int main(int argc, char **argv) {
   options o = {.seed = 1, .threads = THREADS};
   if (!parse(argc, argv, &o)) return usage();
@@ -165,13 +177,7 @@ int main(int argc, char **argv) {
     failures += !run_seed(&o, o.seed + run);
   if (gpus != NULL) cel_cuda_close(gpus);
   census_print();
-  tally t = records_tally();
-  printf("%llu collectives of all ranks: %llu in pairs, %llu of several boxes, "
-         "%llu where ranks between others have nothing; %llu messages passed "
-         "on\n",
-         (unsigned long long)t.collectives, (unsigned long long)t.pairs,
-         (unsigned long long)t.joined, (unsigned long long)t.holes,
-         (unsigned long long)t.passed);
+  print_tally(records_tally());
   printf("%llu passed, %llu failed\n", (unsigned long long)(run - failures),
          (unsigned long long)failures);
   printf("%llu programs, %llu failures\n", (unsigned long long)run,

@@ -27,9 +27,11 @@ describe("random programs", function()
     assert.are.equal(300, programs)
     assert.are.equal(0, failures, text)
     -- So many of them are, with these seeds, what few programs have.
-    local joined, holes, passed = text:match(
-      "(%d+) of several boxes, (%d+) where [%a ]+; (%d+) messages passed on")
-    for _, count in ipairs { joined, holes, passed } do
+    local collectives = text:match("collectives of all ranks: ([^\n]*)\n")
+    for _, what in ipairs { "broadcast", "scatter", "gather", "all_gather", "all_to_all",
+      "all_reduce", "in pairs", "of several boxes", "where ranks between others",
+      "messages passed on" } do
+      local count = (" " .. collectives):match(" (%d+) " .. what)
       assert.is_true(tonumber(count) > 0, text)
     end
     local features = 0

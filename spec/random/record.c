@@ -24,7 +24,9 @@ tally records_tally(void) {
 
 void record_destroy(record *r) {
   all.collectives += r->tally.collectives;
+  for (int k = 0; k <= CEL_PATTERN_ALL_REDUCE; ++k) all.of[k] += r->tally.of[k];
   all.pairs += r->tally.pairs;
+  all.groups += r->tally.groups;
   all.joined += r->tally.joined;
   all.holes += r->tally.holes;
   all.passed += r->tally.passed;
@@ -100,6 +102,8 @@ static bool has_hole(const cel_parts *parts) {
 
 static void count_exchange(tally *t, const cel_exchange *x) {
   ++t->collectives;
+  ++t->of[x->pattern];
+  t->groups += x->group > 0;
   t->pairs += x->to != NULL;
   t->joined += x->next != NULL;
   t->holes += has_hole(x->parts);
