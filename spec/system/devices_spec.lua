@@ -139,6 +139,18 @@ describe("--backend and --devices", function()
   end)
 end)
 
+describe("a GPU that cannot be opened", function()
+  it("is named by the rank that has it, and the others do not wait for that", function()
+    if not nvrtc then return pending("no NVRTC here") end
+    local r = celer.run({ "run", "--backend", "cuda", "--devices", 1, "examples/hello.lua" },
+      { ranks = 2, env = environment({ FAKE_GPUS = 2, FAKE_BROKEN = 2 }) })
+    assert.equal("celer: rank 1: examples/hello.lua:7: GPU 1 cannot be used: its primary "
+      .. "context: it is a fake\n", r.stderr)
+    assert.equal("", r.stdout)
+    assert.is_true(r.status ~= 0 and not r.timed_out)
+  end)
+end)
+
 describe("CUDA_VISIBLE_DEVICES", function()
   -- Which GPUs of six each rank takes.
   local function which(ranks, visible)
