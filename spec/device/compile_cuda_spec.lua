@@ -1,6 +1,6 @@
 -- Kernels compiled by NVRTC into the cache; no GPU is needed.
 local scratch = require("spec.support.scratch")
-local celer = require("spec.support.celer")
+local child = require("spec.support.child")
 local k = require("spec.device.compile")
 local nvrtc = require("spec.device.cuda").no_nvrtc == nil
 
@@ -213,18 +213,15 @@ describe("what NVRTC says", function()
 end)
 
 describe("NVRTC in other processes", function()
-  local build = require("spec.support.cdef").build_folder()
   local CHECK = [==[
     local k = require("spec.device.compile")
     local ok, code, message = k.check_cuda("kernel void f(item<0>, out<int, 0> x) { x() = 7; }")
     print(ok and "found" or code .. ": " .. message)
   ]==]
 
-  local function child(cache, libraries)
-    return celer.exec({ "env", "CELER_BUILD=" .. build, "CELER_CACHE=" .. cache,
-      "LD_PRELOAD=" .. (os.getenv("CELER_PRELOAD") or ""),
-      "LD_LIBRARY_PATH=" .. libraries .. ":" .. (os.getenv("LD_LIBRARY_PATH") or ""),
-      "luajit", "-e", CHECK })
+  local function check(cache, libraries)
+    return child(CHECK, { CELER_CACHE = cache,
+      LD_LIBRARY_PATH = libraries .. ":" .. (os.getenv("LD_LIBRARY_PATH") or "") })
   end
 
   -- A library of that name, with nothing in it.
@@ -237,24 +234,23 @@ describe("NVRTC in other processes", function()
   end
 
   it("that is missing or too old is named, with what to do", function()
-    local r = child(scratch.folder(), no_library())
+    local r = check(scratch.folder(), no_library())
     assert.matches("^missing: .*NVRTC is too old: it lacks nvrtcVersion; install CUDA's NVRTC, "
       .. "or run with %-%-backend cpu\n$", r.stdout, nil, r.stderr)
   end)
 
   needs_nvrtc("does not matter when the kernel is in the cache", function()
     local cache, none = scratch.folder(), no_library()
-    assert.equal("found\n", child(cache, "").stdout)
-    assert.equal("found\n", child(cache, none).stdout)
+    assert.equal("found\n", check(cache, "").stdout)
+    assert.equal("found\n", check(cache, none).stdout)
   end)
 
   needs_nvrtc("ends with one entry when several race", function()
     local cache, folder = scratch.folder(), scratch.folder()
     scratch.write(folder .. "/check.lua", CHECK)
-    local r = celer.exec({ "sh", "-c", ([[
-      export CELER_BUILD=%s LD_PRELOAD=%s CELER_CACHE=%s
-      for i in 1 2 3 4 5; do luajit %s/check.lua & done; wait
-    ]]):format(build, os.getenv("CELER_PRELOAD") or "", cache, folder) })
+    local r = child.exec({ "sh", "-c",
+      ("for i in 1 2 3 4 5; do luajit %s/check.lua & done; wait"):format(folder) },
+      { CELER_CACHE = cache })
     assert.equal(("found\n"):rep(5), r.stdout, r.stderr)
     assert.equal(1, #scratch.files(cache, "%.cubin$"))
     assert.equal(0, #scratch.files(cache, "%.new$"))

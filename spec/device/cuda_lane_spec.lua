@@ -1,6 +1,5 @@
 -- The lanes of a GPU, on the driver of fake_driver.lua.
-local cdef = require("spec.support.cdef")
-local celer = require("spec.support.celer")
+local child = require("spec.support.child")
 local fake = require("spec.device.fake_driver")
 
 -- A copy in a kernel lane, and one in a copy lane; tickets in the order in which they
@@ -31,15 +30,9 @@ local TWO_COPIES = [[
 ]]
 
 describe("lanes of a GPU", function()
-  local folder
-  setup(function() folder = fake.build() end)
-  teardown(function() os.execute("rm -r '" .. folder .. "'") end)
-
   local function run(text, env)
     env.FAKE_GPUS = 1
-    env.LD_LIBRARY_PATH = folder .. ":" .. (os.getenv("LD_LIBRARY_PATH") or "")
-    return celer.exec({ "env", "CELER_BUILD=" .. cdef.build_folder(),
-      "LD_PRELOAD=" .. (os.getenv("CELER_PRELOAD") or ""), "luajit", "-e", text }, { env = env })
+    return child(text, fake.env(env))
   end
 
   it("give back what is at fault before what is not complete because of it", function()

@@ -5,15 +5,10 @@ local fake = require("spec.device.fake_driver")
 local check = celer.command():gsub("celer$", "memory_check")
 local programs = celer.command():gsub("celer$", "random_programs")
 
-local folder
-setup(function() folder = fake.build() end)
-teardown(function() os.execute("rm -r '" .. folder .. "'") end)
-
 -- As if there were two GPUs with so many MiB.
 local function faked(program, args, memory)
-  return celer.exec({ program, unpack(args) }, { env = {
-    LD_LIBRARY_PATH = folder .. ":" .. (os.getenv("LD_LIBRARY_PATH") or ""),
-    FAKE_GPUS = 2, FAKE_MEMORY = memory, FAKE_COUNT = 1 } })
+  return celer.exec({ program, unpack(args) }, {
+    env = fake.env({ FAKE_GPUS = 2, FAKE_MEMORY = memory, FAKE_COUNT = 1 }) })
 end
 
 describe("memory of a GPU", function()

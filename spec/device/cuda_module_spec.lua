@@ -1,7 +1,7 @@
 -- Modules for GPUs. Without one: parameters and layout, on the driver that
 -- spec/device/fake_driver.lua makes. With one: also what the kernels compute.
 local ffi = require("ffi")
-local celer = require("spec.support.celer")
+local child = require("spec.support.child")
 local cuda = require("spec.device.cuda")
 local fake = require("spec.device.fake_driver")
 local k = require("spec.device.compile")
@@ -63,28 +63,21 @@ nothing 0-d, 80 bytes, 1 params
 ]]
 
 describe("a module for GPUs", function()
-  local folder
-  setup(function() folder = fake.build() end)
-  teardown(function() os.execute("rm -r '" .. folder .. "'") end)
-
-  local function child(text, env)
+  local function on_fake(text, env)
     if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
-    env = env or {}
-    env.LD_LIBRARY_PATH = folder .. ":" .. (os.getenv("LD_LIBRARY_PATH") or "")
-    env.FAKE_GPUS = env.FAKE_GPUS or 2
-    return celer.exec({ "env", "CELER_BUILD=" .. require("spec.support.cdef").build_folder(),
-      "CELER_CACHE=" .. k.cache, "LD_PRELOAD=" .. (os.getenv("CELER_PRELOAD") or ""),
-      "luajit", "-e", DESCRIBE .. "local SOURCE = [==[" .. SOURCE .. "]==]\n" .. [[
+    env = fake.env(env or {})
+    env.FAKE_GPUS, env.CELER_CACHE = env.FAKE_GPUS or 2, k.cache
+    return child(DESCRIBE .. "local SOURCE = [==[" .. SOURCE .. "]==]\n" .. [[
         local function open(...)
           local out = ffi.new("cel_cuda *[1]")
           assert(k.c.cel_cuda_open(ffi.new("int32_t[2]", ...), select("#", ...), out) == 0)
           return out[0]
         end
-      ]] .. text }, { env = env })
+      ]] .. text, env)
   end
 
   it("describes its parameters and where they lie", function()
-    local r = child([[
+    local r = on_fake([[
       local cuda = open(1, 0)
       local module = assert(k.compile(SOURCE, { cuda = cuda }))
       io.write(describe(module))
@@ -121,7 +114,7 @@ describe("a module for GPUs", function()
       kernel void none(item<1> it, char x) {}
       kernel void groups(group<2> g, reducer<long, 1> h, local<int, 16> l) {}
     ]]
-    local r = child([[
+    local r = on_fake([[
       local prelude = k.embedded("group.cuh") .. k.embedded("reduce.cuh")
       local cuda = open(1, 0)
       local module = assert(k.compile([=[]] .. source .. [[]=], { cuda = cuda, prelude = prelude }))
@@ -164,7 +157,7 @@ describe("a module for GPUs", function()
   end)
 
   it("is compiled again for wide strides, for works made from then on", function()
-    local r = child([[
+    local r = on_fake([[
       local cuda = open(0, 1)
       local module = assert(k.compile(SOURCE, { cuda = cuda }))
       local function kernel()
@@ -184,7 +177,7 @@ describe("a module for GPUs", function()
   end)
 
   it("says what a kernel takes of the GPU", function()
-    local r = child([[
+    local r = on_fake([[
       local cuda = open(0)
       local module = assert(k.compile(SOURCE, { cuda = cuda }))
       local info = ffi.new("cel_kernel_info")
@@ -197,7 +190,7 @@ describe("a module for GPUs", function()
   end)
 
   it("has the registers for the groups that are launched, and no fewer", function()
-    local r = child([[
+    local r = on_fake([[
       local source = [=[
         kernel void many(group<1> g, inout<float, 1> a) {
           float x[96];

@@ -5,14 +5,9 @@ local fake = require("spec.device.fake_driver")
 local script = require("spec.support.script")
 
 describe("a chunk that 31 bits do not count", function()
-  local folder
-  setup(function() folder = fake.build() end)
-  teardown(function() os.execute("rm -r '" .. folder .. "'") end)
-
   local function run(text)
     return script.run(text, { devices = 1 }, { before = { "--backend", "cuda" },
-      env = { FAKE_GPUS = 1,
-        LD_LIBRARY_PATH = folder .. ":" .. (os.getenv("LD_LIBRARY_PATH") or "") } })
+      env = fake.env({ FAKE_GPUS = 1 }) })
   end
 
   it("is launched in slices of 2^30", function()

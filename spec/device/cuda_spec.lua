@@ -1,6 +1,6 @@
 -- Choosing and opening GPUs, on a driver that shows some which are not there.
 local ffi = require("ffi")
-local celer = require("spec.support.celer")
+local child = require("spec.support.child")
 local fake = require("spec.device.fake_driver")
 local c = require("spec.support.cdef")("device/cuda.h")
 
@@ -56,15 +56,9 @@ describe("cel_cuda_share", function()
 end)
 
 describe("GPUs", function()
-  local folder
-  setup(function() folder = fake.build() end)
-  teardown(function() os.execute("rm -r '" .. folder .. "'") end)
-
   -- Runs `text` in a process whose driver is the fake one; what it prints.
   local function on(env, text)
-    env.LD_LIBRARY_PATH = folder .. ":" .. (os.getenv("LD_LIBRARY_PATH") or "")
-    local words = { "env", "CELER_BUILD=" .. require("spec.support.cdef").build_folder(),
-      "LD_PRELOAD=" .. (os.getenv("CELER_PRELOAD") or ""), "luajit", "-e", [[
+    local r = child([[
       local ffi = require("ffi")
       local c = require("spec.support.cdef")("device/cuda.h")
       local why = ffi.new("char[256]")
@@ -74,8 +68,7 @@ describe("GPUs", function()
         if c.cel_cuda_open(ffi.new("int32_t[?]", n, ...), n, out) == 0 then return out[0] end
         print(ffi.string(c.cel_error_last().text))
       end
-    ]] .. text }
-    local r = celer.exec(words, { env = env })
+    ]] .. text, fake.env(env))
     assert.equal("", r.stderr)
     return r.stdout
   end

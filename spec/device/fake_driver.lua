@@ -1,8 +1,8 @@
 -- fake_driver.lua -- builds a libcuda.so.1 that shows GPUs where there are none, and a
 -- libnccl.so.2 that is too old: a real one does not get along with such a driver.
 --
---   local folder = require("spec.device.fake_driver").build()
---   celer.run(args, { env = { LD_LIBRARY_PATH = folder, FAKE_GPUS = 4 } })
+--   local fake = require("spec.device.fake_driver")
+--   celer.run(args, { env = fake.env({ FAKE_GPUS = 4 }) })
 local scratch = require("spec.support.scratch")
 
 local M = {}
@@ -38,12 +38,26 @@ local function nccl_text()
   return table.concat(parts, "\n")
 end
 
---- The folder that the libraries lie in.
+--- A folder with these libraries, for others to lie beside them.
+---@return string
 function M.build()
   local folder = scratch.folder()
   compile(folder, driver_text(), "libcuda.so.1", "-pthread")
   compile(folder, nccl_text(), "libnccl.so.2", "")
   return folder
+end
+
+local built
+
+--- `env`, in which the libraries of such a folder are found first; by default of one
+--- for all.
+---@param env table<string, any>
+---@param folder? string
+---@return table<string, any>
+function M.env(env, folder)
+  built = built or folder == nil and M.build()
+  env.LD_LIBRARY_PATH = (folder or built) .. ":" .. (os.getenv("LD_LIBRARY_PATH") or "")
+  return env
 end
 
 return M

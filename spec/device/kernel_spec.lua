@@ -1,7 +1,7 @@
 local ffi = require("ffi")
 local scratch = require("spec.support.scratch")
 local k = require("spec.device.compile")
-local celer = require("spec.support.celer")
+local child = require("spec.support.child")
 local c = k.c
 
 local ADD = [=[
@@ -11,22 +11,6 @@ kernel void add(item<1> i, out<float, 1> c, in<float, 1> a, in<float, 1> b) {
 ]=]
 
 local files, read, write = scratch.files, scratch.read, scratch.write
-
-local build = require("spec.support.cdef").build_folder()
-local preload = os.getenv("CELER_PRELOAD") or ""
-
--- Runs `text` in another process with this spec's helpers; returns its result.
-local function child(text, env)
-  env = env or {}
-  env.CELER_BUILD = build
-  env.LD_PRELOAD = preload
-  local words = { "env" }
-  for name, value in pairs(env) do words[#words + 1] = name .. "=" .. value end
-  words[#words + 1] = "luajit"
-  words[#words + 1] = "-e"
-  words[#words + 1] = text
-  return celer.exec(words)
-end
 
 local cache = k.cache
 
@@ -135,10 +119,9 @@ describe("cel_module_compile_cpu", function()
       k.run(m, 0, p, p, { k.view(x, p) })
       print(x[0])
     ]])
-    local r = celer.exec({ "sh", "-c", ([[
-      export CELER_BUILD=%s LD_PRELOAD=%s CELER_CACHE=%s/cache CXX=%s/cxx
-      for i in 1 2 3 4 5; do luajit %s/race.lua & done; wait
-    ]]):format(build, preload, folder, folder, folder) })
+    local r = child.exec({ "sh", "-c",
+      ("for i in 1 2 3 4 5; do luajit %s/race.lua & done; wait"):format(folder) },
+      { CELER_CACHE = folder .. "/cache", CXX = folder .. "/cxx" })
     assert.equal(("7\n"):rep(5), r.stdout, r.stderr)
     assert.equal("x\n", read(folder .. "/count"))
   end)

@@ -12,7 +12,6 @@ describe("NVTX", function()
       :format(os.getenv("CC") or "cc", folder)
     assert(os.execute(command) == 0, command)
   end)
-  teardown(function() os.execute("rm -r '" .. folder .. "'") end)
 
   local function run(profiler)
     return script.run([==[
@@ -25,9 +24,8 @@ for i = 1, 2 do
   end)
 end
 q:wait()
-]==], { devices = 1 }, { before = { "--backend", "cuda" }, env = { FAKE_GPUS = 1,
-      LD_LIBRARY_PATH = folder .. ":" .. (os.getenv("LD_LIBRARY_PATH") or ""),
-      NVTX_INJECTION64_PATH = profiler and folder .. "/" .. profiler } })
+]==], { devices = 1 }, { before = { "--backend", "cuda" }, env = fake.env({ FAKE_GPUS = 1,
+      NVTX_INJECTION64_PATH = profiler and folder .. "/" .. profiler }) })
   end
 
   it("has a range around each submission, named after the task", function()

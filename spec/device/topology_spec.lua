@@ -1,5 +1,6 @@
 local ffi = require("ffi")
 local celer = require("spec.support.celer")
+local child = require("spec.support.child")
 local scratch = require("spec.support.scratch")
 local cdef = require("spec.support.cdef")
 local cuda = require("spec.device.cuda")
@@ -89,9 +90,7 @@ describe("cel_topology_find", function()
       end
     ]])
     local last = all[#all]
-    local r = celer.exec({ "env", "CELER_BUILD=" .. cdef.build_folder(),
-      "LD_PRELOAD=" .. (os.getenv("CELER_PRELOAD") or ""),
-      "taskset", "-c", tostring(last), "luajit", "-e", text })
+    local r = child.exec({ "taskset", "-c", tostring(last), "luajit", "-e", text })
     local want = ("1 %d %s; "):format(last, tostring(#all > 1))
     assert.equal(want:rep(3), r.stdout, r.stderr)
   end)
@@ -166,8 +165,7 @@ describe("cel_topology_find", function()
       print(near("0000:90:00.0", 1, 2))
       print(near("0000:90:00.0", 0, 1))
       print(near("0000:20:00.0", 0, 1, 2, 3))]]
-    local r = celer.exec({ "env", "CELER_BUILD=" .. cdef.build_folder(), "HWLOC_XMLFILE=" .. path,
-      "LD_PRELOAD=" .. (os.getenv("CELER_PRELOAD") or ""), "luajit", "-e", text })
+    local r = child(text, { HWLOC_XMLFILE = path })
     os.remove(path)
     assert.equal("0 1\n2 3\n2\n0 1\n0 1 2 3\n", r.stdout, r.stderr)
   end)
@@ -176,7 +174,7 @@ describe("cel_topology_find", function()
     if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
     local _, all = find()
     if #all < 2 or all[1] ~= 0 or all[2] ~= 1 then return pending("needs cores 0 and 1") end
-    local driver, path = fake.build(), two_sockets(1, { "10", "11" })
+    local path = two_sockets(1, { "10", "11" })
     -- They have launched something before they are looked at.
     local r = script.run([[
       local v = celer.buffer("int", 512)
@@ -194,9 +192,7 @@ describe("cel_topology_find", function()
         end, cg:read(v, celer.all))
       end)
       q:wait()]], { devices = 2 }, { before = { "--backend", "cuda", "--devices", 2 },
-      env = { FAKE_GPUS = 2, HWLOC_XMLFILE = path,
-        LD_LIBRARY_PATH = driver .. ":" .. (os.getenv("LD_LIBRARY_PATH") or "") } })
-    os.execute("rm -r '" .. driver .. "'")
+      env = fake.env({ FAKE_GPUS = 2, HWLOC_XMLFILE = path }) })
     os.remove(path)
     assert.equal("celer gpu 0\t0; celer gpu 1\t1", table.concat(script.lines(r.stdout), "; "),
       r.stderr)

@@ -176,13 +176,12 @@ end
     if celer.exec({ "taskset", "-c", "0", "true" }).status ~= 0 then
       return pending("needs the first core")
     end
-    local folder = fake.build()
     write('q:submit(function(cg) cg:host_task(celer.once, function() end) end)\nq:drain()\n')
     local function start(cores, ...)
       local r = celer.exec({ "mpirun", "--oversubscribe", "--allow-run-as-root", "-n", "2", "env",
-        "HWLOC_SYNTHETIC=core:" .. cores .. " pu:1", "HWLOC_THISSYSTEM=1", "FAKE_GPUS=2",
-        "LD_LIBRARY_PATH=" .. folder .. ":" .. (os.getenv("LD_LIBRARY_PATH") or ""),
-        "taskset", "-c", "0", celer.command(), "run", ... })
+        "HWLOC_SYNTHETIC=core:" .. cores .. " pu:1", "HWLOC_THISSYSTEM=1",
+        "taskset", "-c", "0", celer.command(), "run", ... },
+        { env = fake.env({ FAKE_GPUS = 2 }) })
       assert.equal(0, r.status, r.stderr)
       return (r.stderr:gsub("launch [^\n]*\n", ""))
     end
@@ -195,6 +194,5 @@ end
     assert.equal("", start(16, "--advice", "off", name))
     assert.equal("", start(16, "--backend", "cpu", name))
     os.remove(name)
-    os.execute("rm -r '" .. folder .. "'")
   end)
 end)

@@ -43,8 +43,8 @@ describe("celer run --check-bounds", function()
       assert.is_false(r.timed_out)
       local item, element = r.stderr:match(
         "%.lua:12: kernel shift: item %((%d, %d)%) touches element %((%d, %d+)%) of "
-        .. "argument 1, in<float, 2>, whose mapper promises %[%d, %d%) x %[0, 8%) to this chunk; the "
-        .. "buffer is u\n")
+        .. "argument 1, in<float, 2>, whose mapper promises %[%d, %d%) x %[0, 8%) to this chunk; "
+        .. "the buffer is u\n")
       assert.is_not_nil(item, r.stderr)
       assert.equal(item:match("%d"), element:match("%d"))
       assert.equal(tonumber(item:match("%d$")) + 3, tonumber(element:match("%d+$")))

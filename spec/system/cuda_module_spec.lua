@@ -28,18 +28,13 @@ __global__ void rows(float *m, size_t pitch, int w, int h, const float *all, int
 }
 ]]
 
-local folder
-setup(function() folder = fake.build() end)
-teardown(function() os.execute("rm -r '" .. folder .. "'") end)
-
 local function on_fake(name, text, check, shape, devices)
   it(name, function()
     if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
     local r = script.run(text, shape or script.shapes[1], {
       files = { ["saxpy.cu"] = SAXPY, ["bad.cu"] = "\n__global__ void f(int *p) { y = 1; }\n" },
       before = { "--backend", "cuda", "--devices", devices or "0," },
-      env = { FAKE_GPUS = 2,
-        LD_LIBRARY_PATH = folder .. ":" .. (os.getenv("LD_LIBRARY_PATH") or "") },
+      env = fake.env({ FAKE_GPUS = 2 }),
     })
     check(r)
   end)

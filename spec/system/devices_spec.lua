@@ -22,23 +22,16 @@ print(table.concat(names, ", "))
 
 local folder
 setup(function()
-  folder = fake.build()
+  folder = scratch.folder()
   scratch.write(folder .. "/where.lua", WHERE)
   scratch.write(folder .. "/which.lua", WHICH)
 end)
-teardown(function() os.execute("rm -r '" .. folder .. "'") end)
-
--- The fake driver comes before what the loader would find.
-local function environment(env)
-  env.LD_LIBRARY_PATH = folder .. ":" .. (os.getenv("LD_LIBRARY_PATH") or "")
-  return env
-end
 
 -- What each rank says, by rank.
 local function where(gpus, ranks, ...)
   local args = { "run", "--output", "all", ... }
   args[#args + 1] = folder .. "/where.lua"
-  local r = celer.run(args, { ranks = ranks, env = environment({ FAKE_GPUS = gpus }) })
+  local r = celer.run(args, { ranks = ranks, env = fake.env({ FAKE_GPUS = gpus }) })
   local out = {}
   for line in r.stdout:gmatch("[^\n]+") do
     local rank, text = line:match("^%[(%d+)%] (.*)$")
@@ -157,7 +150,7 @@ describe("CUDA_VISIBLE_DEVICES", function()
     local command = ("CUDA_VISIBLE_DEVICES=%s exec %s run --output all --backend cuda "
       .. "%s/which.lua"):format(visible, celer.command(), folder)
     local r = celer.exec({ "mpirun", "--oversubscribe", "--allow-run-as-root", "-n", ranks, "sh",
-      "-c", command }, { env = environment({ FAKE_GPUS = 6, FAKE_VISIBLE = 1 }) })
+      "-c", command }, { env = fake.env({ FAKE_GPUS = 6, FAKE_VISIBLE = 1 }) })
     return table.concat(script.lines(r.stdout), "; "), r
   end
 
@@ -183,7 +176,7 @@ end)
 
 describe("celer info", function()
   local function info(env)
-    local r = celer.run({ "info" }, { env = environment(env) })
+    local r = celer.run({ "info" }, { env = fake.env(env) })
     assert.equal(0, r.status, r.stderr)
     return r.stdout
   end
@@ -203,7 +196,7 @@ describe("celer info", function()
     local function lines(variables)
       variables.FAKE_GPUS, variables.FAKE_VISIBLE = 2, 1
       local r = celer.exec({ "mpirun", "--oversubscribe", "--allow-run-as-root", "-n", 2,
-        "sh", "-c", command }, { env = environment(variables) })
+        "sh", "-c", command }, { env = fake.env(variables) })
       return r.stdout:match("\n(collectives [^\n]*)\n") or r.stdout .. r.stderr
     end
     assert.equal("collectives by MPI, in host memory: "
@@ -222,7 +215,7 @@ describe("celer info", function()
   it("says how messages go between the GPUs of several ranks", function()
     local function messages(gpus, ...)
       local r = celer.run({ "info" }, { ranks = 2,
-        env = environment({ FAKE_GPUS = gpus, CELER_TRANSFERS = ... }) })
+        env = fake.env({ FAKE_GPUS = gpus, CELER_TRANSFERS = ... }) })
       assert.equal(0, r.status, r.stderr)
       return r.stdout:match("\nmessages within a host: ([^\n]*)\n"),
         r.stdout:match("\n         between hosts: ([^\n]*)\n")
@@ -238,7 +231,7 @@ describe("celer info", function()
   end)
 
   it("ends where a rank does not know what to compute on", function()
-    local r = celer.run({ "info" }, { ranks = 2, env = environment({
+    local r = celer.run({ "info" }, { ranks = 2, env = fake.env({
       FAKE_GPUS = 2, CELER_BACKEND = "cuda", CELER_DEVICES = "7," }) })
     assert.equal("celer: --devices asks for GPU 7, and there are 2 (counted from 0)\n", r.stderr)
     assert.equal(1, r.status)

@@ -58,15 +58,10 @@ local ILLEGAL = "an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_AD
 local PATTERN = "an illegal memory access was encountered %(CUDA_ERROR_ILLEGAL_ADDRESS%)"
 
 describe("a kernel that fails on a GPU", function()
-  local folder
-  setup(function() folder = fake.build() end)
-  teardown(function() os.execute("rm -r '" .. folder .. "'") end)
-
   -- What is said on stderr, but for the launches, without the script's folder.
   local function said(text, env, before, shape)
-    env = env or {}
+    env = fake.env(env or {})
     env.FAKE_GPUS = env.FAKE_GPUS or 1
-    env.LD_LIBRARY_PATH = folder .. ":" .. (os.getenv("LD_LIBRARY_PATH") or "")
     local r = script.run(text, shape or { devices = 1 },
       { env = env, files = files, before = { "--backend", "cuda", unpack(before or {}) } })
     assert.equal(1, r.status, r.stderr)

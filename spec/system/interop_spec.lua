@@ -12,11 +12,8 @@ setup(function()
   assert(os.execute(("%s -shared -fPIC spec/system/fake_cublas.c -o %s/libcublas.so"):format(
     os.getenv("CC") or "cc", folder)) == 0)
 end)
-teardown(function() os.execute("rm -r '" .. folder .. "'") end)
 
-local function fake_env()
-  return { FAKE_GPUS = 2, LD_LIBRARY_PATH = folder .. ":" .. (os.getenv("LD_LIBRARY_PATH") or "") }
-end
+local function fake_env() return fake.env({ FAKE_GPUS = 2 }, folder) end
 
 -- How each way runs: the words before the script.
 local ways = {

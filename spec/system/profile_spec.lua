@@ -113,15 +113,10 @@ describe("--profile", function()
   end)
 
   describe("on the driver of the specs", function()
-    local folder
-    setup(function() folder = fake.build() end)
-    teardown(function() os.execute("rm -r '" .. folder .. "'") end)
-
     it("says what the events say", function()
       if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
       local r = script.run(PROGRAM, { devices = 1 }, {
-        before = { "--backend", "cuda", "--profile" }, env = { FAKE_GPUS = 1,
-          LD_LIBRARY_PATH = folder .. ":" .. (os.getenv("LD_LIBRARY_PATH") or "") } })
+        before = { "--backend", "cuda", "--profile" }, env = fake.env({ FAKE_GPUS = 1 }) })
       assert.equal(0, r.status, r.stderr)
       local row = rows(r.stderr, 0, 1)
       assert.same({ 3, 3, 1000, 1000 }, row["kernel | fill"], r.stderr)

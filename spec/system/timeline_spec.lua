@@ -260,15 +260,10 @@ describe("--trace", function()
   end)
 
   describe("on the driver of the specs", function()
-    local driver
-    setup(function() driver = fake.build() end)
-    teardown(function() os.execute("rm -r '" .. driver .. "'") end)
-
     it("has the times of the events", function()
       if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
       local r, events = trace(PROGRAM, { devices = 1 }, { before = { "--backend", "cuda" },
-        env = { FAKE_GPUS = 1, LD_LIBRARY_PATH = driver .. ":"
-          .. (os.getenv("LD_LIBRARY_PATH") or "") } })
+        env = fake.env({ FAKE_GPUS = 1 }) })
       assert.equal(0, r.status, r.stderr)
       local tracks, names, _, kinds = sort_out(events)
       check_tracks(tracks, names)
