@@ -8,22 +8,14 @@
 --- model wants to know what that item may touch. Kernels work it out by themselves. Says
 --- at the end how often what occurred; or the seed that fails, and its steps.
 local celer = require "celer"
+local dice = require "chance"
 local q = celer.queue()
 
 local first, count = tonumber(arg[1]), tonumber(arg[2])
 local steps = tonumber(arg[3]) or 16
 local MOST = 65521
+local random, between, chance = dice.random, dice.between, dice.chance
 
--- ---- chance ------------------------------------------------------------------
-
--- The same on all ranks.
-local state
-local function random(n)
-  state = (state * 1103515245 + 12345) % 2 ^ 31
-  return math.floor(state / 2 ^ 31 * n)
-end
-local function between(lo, hi) return lo + random(hi - lo + 1) end
-local function chance(percent) return random(100) < percent end
 
 local seen, log = {}, {}
 local function note(what) seen[what] = (seen[what] or 0) + 1 end
@@ -532,7 +524,8 @@ local words = { "compute", "compute", "compute", "compute", "compute", "even_spl
   "fill", "copy", "copy", "free", "look", "look" }
 
 for seed = first, first + count - 1 do
-  state, log = seed * 2654435761 % 2 ^ 31, {}
+  dice.begin(seed)
+  log = {}
   program = { seed = seed, buffers = {}, fences = {}, made = 0 }
   for i = 1, between(2, 5) do program.buffers[i] = fresh() end
   for _ = 1, steps do doings[words[between(1, #words)]]() end

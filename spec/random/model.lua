@@ -8,24 +8,15 @@
 --- fails if that is not so. Every rank keeps what its own host objects must have come to.
 --- Says at the end how often what occurred; or the seed that fails, and its steps.
 local celer = require "celer"
+local dice = require "chance"
 local q = celer.queue()
 
 local folder, first, count = arg[1], tonumber(arg[2]), tonumber(arg[3])
 local steps = tonumber(arg[4]) or 20
 local rank, ranks = require("celer.core").rank()
 local MOST = 65521
+local random, between, chance, one_of = dice.random, dice.between, dice.chance, dice.one_of
 
--- ---- chance ------------------------------------------------------------------
-
--- The same on all ranks.
-local state
-local function random(n)
-  state = (state * 1103515245 + 12345) % 2 ^ 31
-  return math.floor(state / 2 ^ 31 * n)
-end
-local function between(lo, hi) return lo + random(hi - lo + 1) end
-local function chance(percent) return random(100) < percent end
-local function one_of(list) return list[between(1, #list)] end
 
 local seen, log = {}, {}
 local function note(what) seen[what] = (seen[what] or 0) + 1 end
@@ -496,7 +487,8 @@ local words = { "reduce", "reduce", "reduce", "step", "step", "touch", "touch", 
   "touch", "rows", "share", "fence", "fence", "wait", "replace" }
 
 local function begin_program(seed)
-  state, log = seed * 2654435761 % 2 ^ 31, {}
+  dice.begin(seed)
+  log = {}
   program = { seed = seed, made = 0, fences = {}, ones = {}, arrays = {}, objects = {} }
   program.u = fresh_array()
   for i = 1, 2 do program.ones[i] = fresh_result(1) end
