@@ -111,14 +111,23 @@ local function fresh_result(most)
   return one
 end
 
+-- The last task tells it how many there were.
+local function object_ends(o)
+  if o.count ~= o.wanted then
+    error(("ends after %d tasks of %s"):format(o.count, tostring(o.wanted)))
+  end
+end
+
 -- A host object, and what it is on this rank: a table, or plain memory.
 local function fresh_object()
-  local one = { plain = chance(60), fold = 0, alone = 0, sum = 0,
-    name = "o" .. program.made, touched = false }
+  local one = { plain = chance(60), fold = 0, alone = 0, sum = 0, count = 0,
+    name = "o" .. program.made, touched = false, tasks = {} }
   program.made = program.made + 1
-  local made = one.plain and "struct { int64_t fold, alone, sum; }"
-    or function() return { fold = 0, alone = 0, sum = 0 } end
-  one.object = celer.host_object(made, { name = one.name })
+  for k = 0, ranks - 1 do one.tasks[k] = 0 end
+  local made = one.plain
+    and "struct { int64_t fold, alone, sum; int32_t count, wanted, strict, relaxed; }"
+    or function() return { fold = 0, alone = 0, sum = 0, count = 0 } end
+  one.object = celer.host_object(made, { name = one.name, destructor = object_ends })
   return one
 end
 
@@ -223,6 +232,7 @@ end
 
 -- What a task does to an object: also to its model.
 local function change(o, order, salt, atomic)
+  if atomic then o:add("count", 1) else o.count = o.count + 1 end
   if order == "sequential" then
     o.fold = (o.fold * 31 + salt + tonumber(o.alone) + tonumber(o.sum)) % 65521
   elseif order == "exclusive" then
@@ -234,21 +244,34 @@ local function change(o, order, salt, atomic)
   end
 end
 
+-- Who is inside of plain memory, which several may be that are relaxed.
+local function enter(o, order)
+  local strict = order ~= "relaxed"
+  local others = o:add(strict and "strict" or "relaxed", 1)
+  if (strict and others > 0) or o:load(strict and "relaxed" or "strict") > 0 then
+    error("others are at the object")
+  end
+end
+
+local function leave(o, order) o:add(order == "relaxed" and "relaxed" or "strict", -1) end
+
 -- The body of all host tasks: looks at what it reads, and changes what it touches.
 local function body(part, task, u, s, ...)
-  local sum = 0
+  local objects, sum = { ... }, 0
+  for i, order in ipairs(task.orders) do
+    if task.plain[i] then enter(objects[i], order) end
+  end
   for i = u.min[0], u.max[0] - 1 do sum = (sum + u[i] * (i + 1)) % 65521 end
   if sum ~= task.sum then error(("u sums up to %d, not %d"):format(sum, task.sum)) end
   local value = s(unpack({ 0, 0, 0 }, 1, task.dims))
   if value ~= task.value then error(("the result is %d, not %d"):format(value, task.value)) end
-  local objects = { ... }
+  local all = task.together and part.comm:all_gather(part.rank * task.salt)
+  for k = 0, all and part.ranks - 1 or -1 do
+    if all[k] ~= k * task.salt then error("rank " .. k .. " said " .. tostring(all[k])) end
+  end
   for i, order in ipairs(task.orders) do
     change(objects[i], order, task.salt, task.plain[i])
-  end
-  if not task.together then return end
-  local all = part.comm:all_gather(part.rank * task.salt)
-  for k = 0, part.ranks - 1 do
-    if all[k] ~= k * task.salt then error("rank " .. k .. " said " .. tostring(all[k])) end
+    if task.plain[i] then leave(objects[i], order) end
   end
 end
 
@@ -312,6 +335,7 @@ function doings.touch()
       cg:read(s.buffer, celer.all), unpack(effects))
   end)
   for i, o in ipairs(objects) do
+    for k = 0, ranks - 1 do o.tasks[k] = o.tasks[k] + (has(k) and 1 or 0) end
     if has(rank) then
       o.touched = true
       change(o, task.orders[i], task.salt)
@@ -464,12 +488,23 @@ function doings.wait() look(between(0, 3), "wait") end
 
 -- ---- ends --------------------------------------------------------------------
 
+-- Relaxed, as what comes last: those before it are still at the object. It may be left to
+-- the script's end.
+local function end_object(o, left)
+  q:submit(function(cg)
+    cg:host_task({ ranks }, function(part, x, wanted) x.wanted = wanted[part.rank] end,
+      cg:side_effect(o.object, "relaxed"), o.tasks)
+  end)
+  o.touched = true
+  if not left then o.object:free() end
+end
+
 function doings.replace()
   local i = between(1, #program.objects)
   if chance(50) then
     note "object freed"
     wrote("free %s", program.objects[i].name)
-    program.objects[i].object:free()
+    end_object(program.objects[i])
     program.objects[i] = fresh_object()
   else
     note "result freed"
@@ -507,7 +542,9 @@ local function end_program()
       cg:side_effect(program.shared.object))
   end)
   program.shared.object:free()
-  if program.seed == first + count - 1 then look(4, "drain") end
+  local last = program.seed == first + count - 1
+  for _, o in ipairs(program.objects) do end_object(o, last) end
+  if last then look(4, "drain") end
 end
 
 for seed = first, first + count - 1 do
