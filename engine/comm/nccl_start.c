@@ -14,8 +14,8 @@ enum {
 };
 
 /* Where messages go from GPU to GPU between all ranks, they are faster with
- * less. */
-enum { LEAST_BYTES = 64 << 10 };
+ * less; README.md has the figures. */
+enum { LEAST_BYTES = 4 << 20, LEAST_PARTS_BYTES = 64 << 20 };
 
 /* Of a GPU's memory: what a collective takes at most, and the staging. */
 enum { SHARE_MOST = 8, SHARE_STAGING = 128 };
@@ -142,6 +142,7 @@ static void settle(cel__nccl *n, const hello *all) {
       (cel_joint_limits){.devices = n->devices,
                          .pairs = n->members <= MOST_PAIRS,
                          .least = near ? LEAST_BYTES : 0,
+                         .least_parts = near ? LEAST_PARTS_BYTES : 0,
                          .most = memory / SHARE_MOST,
                          .packed_most = n->staging_bytes / 2};
 }

@@ -190,10 +190,11 @@ typedef struct cel_joint_limits {
   int32_t devices; /* of each rank; 0: they take place in host memory */
   bool pairs; /* and what one device gives to another: scatters, gathers, what
                  is in pairs */
-  /* Bytes of the whole; what is smaller or larger goes by messages. The last:
-   * of what a device may have to pack, which is not whole rows of its buffer.
-   */
-  uint64_t least, most, packed_most;
+  /* Bytes of the whole; what is smaller or larger goes by messages: less than
+   * the second where each gets a part of its own, or one alone gets any. The
+   * last: of what a device may have to pack, which is not whole rows of its
+   * buffer. */
+  uint64_t least, least_parts, most, packed_most;
 } cel_joint_limits;
 
 typedef struct cel_command_graph_config {

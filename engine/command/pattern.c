@@ -281,7 +281,10 @@ static bool is_for_devices(const cel__own *own, const cel__choice *choice,
   if (!limits->pairs &&
       (choice->pairs || cel_pattern_is_by_parts(choice->pattern)))
     return false;
-  return bytes >= limits->least && bytes <= limits->most &&
+  bool alike = choice->pattern == CEL_PATTERN_BROADCAST ||
+               choice->pattern == CEL_PATTERN_ALL_GATHER;
+  return bytes >= (alike ? limits->least : limits->least_parts) &&
+         bytes <= limits->most &&
          (uint64_t)most_packed(own, choice, tiles, box, &buffer->extent) <=
              limits->packed_most / size;
 }

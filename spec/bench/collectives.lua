@@ -6,7 +6,7 @@
 --- Runs patterns.lua as so many ranks of this host, by turns with collectives and with
 --- --no-collectives, and prints medians: microseconds of a step, and how many times as
 --- fast collectives are. A rank has one device, of the processor unless `backend` is cuda.
---- The host needs cores for all ranks, best four for each; where it has not, threads wait
+--- The host needs cores for all ranks, best eight for each; where it has not, threads wait
 --- for each other, and the counts alone say something: collectives, messages and
 --- instructions of a rank in a step, by a dry run, with collectives and without. The last
 --- line is JSON; `figures.lua` draws it.

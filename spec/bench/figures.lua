@@ -74,7 +74,8 @@ end
 local function host()
   local gpu = output("nvidia-smi --query-gpu=name --format=csv,noheader | sort | uniq -c")
   local count, name = gpu:match("^%s*(%d+)%s+([^\n]+)")
-  return { cores = tonumber(output("nproc --all")), gpu = count and ("%s x %s"):format(count, name),
+  return { cores = tonumber(output("nproc --all")), may = tonumber(output("nproc")),
+    gpu = count and ("%s x %s"):format(count, name),
     processor = output("lscpu | sed -n 's/^Model name: *//p' | head -1"),
     commit = output("git rev-parse --short HEAD") }
 end

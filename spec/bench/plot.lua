@@ -57,8 +57,9 @@ end
 
 local PREFIXES = { { 1e9, "G" }, { 1e6, "M" }, { 1e3, "k" } }
 
--- 0.5, 20, 100 k, 2 M.
-local function number(value)
+-- 0.5, 20, 100 k, 2 M; powers of another base than 10 as they are.
+local function number(value, base)
+  if base then return ("%g"):format(value) end
   for _, prefix in ipairs(PREFIXES) do
     if value >= prefix[1] then return ("%g %s"):format(value / prefix[1], prefix[2]) end
   end
@@ -118,7 +119,7 @@ local function grid(self, panel, at, y_of)
   local left, top, width, height = panel.left, panel.top, panel.width, panel.height
   for _, value in ipairs(at) do
     self:add('<path d="M%d %.1fh%d" stroke="#dddddd"/>', left, y_of(value), width)
-    self:label(left - 6, y_of(value) + 4, number(value), RIGHT)
+    self:label(left - 6, y_of(value) + 4, number(value, panel.base), RIGHT)
   end
   self:add('<rect x="%d" y="%d" width="%d" height="%d" fill="none" stroke="black"/>', left, top,
     width, height)

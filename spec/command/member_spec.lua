@@ -9,7 +9,8 @@ local volume = require("spec.support.points").volume
 local function new(n, devices, limits)
   limits = limits or {}
   return ranks.new(n, { collectives = true, joint = { devices = devices,
-    pairs = limits.pairs ~= false, least = limits.least or 0, most = limits.most or 2 ^ 40,
+    pairs = limits.pairs ~= false, least = limits.least or 0,
+    least_parts = limits.least_parts or 0, most = limits.most or 2 ^ 40,
     packed_most = limits.packed_most or 2 ^ 40 } })
 end
 
@@ -139,6 +140,28 @@ describe("devices that exchange in pairs", function()
     r:submit({ range = { 9 }, { u, "discard_write", rows() } })
     assert.is_not_nil(exchange(r, 0, r:submit({ range = { 9 }, { u, "read", { { program.whole(0),
       program.whole(1) } } } })))
+  end)
+
+  it("leave to messages what is small, sooner where each gets a part of its own", function()
+    local size = tonumber(new(1, 1):buffer({ 1 }).element_size)
+    local r = new(3, 1, { least = 9 * size, least_parts = 81 * size })
+    -- Whether n elements are a collective, where ranks write and where they read.
+    local function is(n, range, written, reads)
+      local u = r:buffer({ n, 9 })
+      r:submit({ range = { range }, { u, "discard_write", written } })
+      return exchange(r, 0, r:submit({ range = { 9 }, { u, "read", reads } })) ~= nil
+    end
+    local all = program.all(2)
+    assert.is_true(is(9, 9, columns(), all))
+    assert.is_true(is(1, 9, columns(), all))
+    assert.is_true(is(1, 1, all, all))
+    assert.is_true(is(9, 1, all, columns()))
+    assert.is_false(is(8, 1, all, columns()))
+    assert.is_true(is(9, 9, rows(), columns()))
+    r = new(3, 1, { least = 9 * size + 1, least_parts = 81 * size + 1 })
+    assert.is_false(is(1, 9, columns(), all))
+    assert.is_false(is(9, 1, all, columns()))
+    assert.is_false(is(9, 9, rows(), columns()))
   end)
 
   it("pack nothing where each block lies side by side", function()

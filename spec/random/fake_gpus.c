@@ -90,6 +90,7 @@ static void destroy(cel_transport *t) {
 /* What goes there is as long as the program says, which has memory for it. */
 static void limit(cel_joint_limits *joint, const program *p) {
   joint->least = p->joint.least;
+  joint->least_parts = p->joint.least_parts;
   joint->pairs &= p->joint.pairs;
   if (p->joint.most < joint->most) joint->most = p->joint.most;
   if (p->joint.packed_most < joint->packed_most)

@@ -374,6 +374,7 @@ static void generate_joint(program *p) {
                                 .packed_most = pick_of(&r, most, 4)};
   if (cel_random_chance(&r, 60))
     p->joint.most = p->joint.packed_most = UINT64_MAX;
+  if (cel_random_chance(&r, 20)) p->joint.least_parts = 200;
 }
 
 program *program_generate(uint64_t seed, int ranks) {

@@ -61,7 +61,8 @@ end
 
 local function host_of(data)
   local host = data.host
-  return ("%s, %d cores%s"):format(host.processor, host.cores,
+  local some = host.may and host.may < host.cores and host.may .. " of its " or ""
+  return ("%s, %s%d cores%s"):format(host.processor, some, host.cores,
     type(host.gpu) == "string" and ", " .. host.gpu or "")
 end
 
@@ -126,8 +127,8 @@ function M.scheduling(parts)
   local p = plot.new("Tasks per second of the scheduler, by ranks (higher is better)", {
     ("Dry runs, all of them: 2 to %d imagined ranks, as rank 0 and as rank n/4, of which the "
       .. "slower one is shown; nothing is computed or sent."):format(ranks[#ranks]),
-    ("Commands and instructions are made; what the first steps build once is left out. Median, "
-      .. "quartiles, least and greatest of %d runs."):format(#data.rows[1].us),
+    ("Commands and instructions of small exchanges; what the first steps build once is left "
+      .. "out. Median, quartiles, least and greatest of %d runs."):format(#data.rows[1].us),
     host_of(data) })
   p:legend(LEFT, p.top - 8, LEGEND, true)
   p.top = p.top + 20
