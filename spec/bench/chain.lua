@@ -4,9 +4,11 @@
 ---
 --- Draws figure 6 of seed 000: `effects`: ten empty tasks of every rank on one host
 --- object, then q:wait; `barriers`: the same ten with a q:wait after each instead;
---- `wait`: one q:wait alone. In microseconds, medians of batches; on an idle machine
---- with at least four cores per rank, else they hold what threads wait for each
---- other. The last line is JSON.
+--- `wait`: one q:wait alone. In microseconds, medians of batches: what a chain takes
+--- where there are many, with what Lua collects now and then, on whichever rank;
+--- `single` and `single_wait` are the medians of each alone. On an idle machine with at
+--- least four cores per rank, else they hold what threads wait for each other. The last
+--- line is JSON.
 local celer = require "celer"
 local core = require "celer.core"
 
@@ -24,16 +26,26 @@ end
 local chained, shared = on(o), on(plain)
 local function alone(cg) cg:host_task({ ranks }, nothing) end
 
--- Microseconds of one of `n` calls, the median of batches.
+local function median(list)
+  table.sort(list)
+  return list[math.ceil(#list / 2)]
+end
+
+-- Microseconds of one of `n` calls, the median of batches; and of all calls.
 local function measure(n, call)
-  local took = {}
+  local took, single = {}, {}
   for i = 1, BATCHES do
     local start = celer.time()
-    for _ = 1, n do call() end
-    took[i] = (celer.time() - start) / n * 1e6
+    local last = start
+    for _ = 1, n do
+      call()
+      local now = celer.time()
+      single[#single + 1] = (now - last) * 1e6
+      last = now
+    end
+    took[i] = (last - start) / n * 1e6
   end
-  table.sort(took)
-  return took[BATCHES / 2]
+  return median(took), median(single)
 end
 
 local function chain_of(task)
@@ -55,12 +67,13 @@ local function wait() q:wait() end
 for _, call in ipairs { chain_of(chained), chain_of(shared), waited, wait } do
   for _ = 1, 100 do call() end -- until all is compiled and everybody awake
 end
-local effects = measure(rounds, chain_of(chained))
+local effects, single = measure(rounds, chain_of(chained))
 local memory = measure(rounds, chain_of(shared))
 local barriers = measure(math.ceil(rounds / 5), waited)
-local waits = measure(rounds, wait)
+local waits, single_wait = measure(rounds, wait)
 
 print(('{"ranks": %d, "effects": %.2f, "plain_memory": %.2f, "barriers": %.2f, '
-  .. '"wait": %.2f, "barriers_over_effects": %.2f}'):format(ranks, effects, memory,
-  barriers, waits, barriers / effects))
+  .. '"wait": %.2f, "single": %.2f, "single_wait": %.2f, "barriers_over_effects": %.2f}')
+  :format(ranks, effects, memory, barriers, waits, single, single_wait,
+    barriers / effects))
 q:drain()
