@@ -265,6 +265,16 @@ static void generate_asking(program *p, int from) {
   }
 }
 
+/* By numbers of its own. */
+static void generate_tiles(program *p, const dead *d) {
+  cel_random r = {p->seed ^ 0x74696c6573 ^ (uint64_t)p->steps << 32};
+  if (p->steps >= MOST_STEPS - 16 || !cel_random_chance(&r, 15)) return;
+  int first = living(&r, p, d), second = living(&r, p, d);
+  if (first < 0 || !tiles_suit(p, first, second)) return;
+  step *writes = add_step(p), *reads = add_step(p);
+  tiles_generate(&r, p, first, second, writes, reads);
+}
+
 static void generate_look(cel_random *r, program *p, const dead *d) {
   int o = (int)pick(r, 0, p->objects - 1);
   if (d->object[o]) return;
@@ -395,6 +405,7 @@ program *program_generate(uint64_t seed, int ranks) {
     int from = p->steps;
     generate_step(&r, p, &d);
     generate_asking(p, from);
+    generate_tiles(p, &d);
     if (p->objects > 0 && p->steps < MOST_STEPS - 16 &&
         cel_random_chance(&r, 8))
       generate_look(&r, p, &d);

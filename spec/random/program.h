@@ -185,6 +185,9 @@ const cel_rule *rule_list(const rule *r, const cel_group *group, bool reduces,
                           const cel_box *extent, cel_engine *engine);
 /* All of the buffer, for any chunk. */
 rule *rule_whole(cel_random *r, const step *s, const buffer *b);
+/* Of the first two dimensions what a tile of the step has, but for the `whole`
+ * one: what the step's range has of that. Of the others all. */
+rule *rule_tile(cel_random *r, const step *s, const buffer *b, int whole);
 /* Picks a rule for a mode; one that step_valid may still refuse. */
 rule *rule_generate(cel_random *r, const step *s, const buffer *b, bool write);
 /* One of a kind that must be refused, and with what; null when there is none
@@ -198,6 +201,11 @@ int atom_count(const step *s);
 cel_box atom_at(const step *s, int i);
 /* Whether any permitted split gives the same result. */
 bool step_valid(const program *p, const step *s);
+/* Whether tiles can be made of two buffers; a step that writes the first by
+ * tiles and one that reads rows or columns of these and writes the second. */
+bool tiles_suit(const program *p, int first, int second);
+void tiles_generate(cel_random *r, const program *p, int first, int second,
+                    step *writes, step *reads);
 /* The same, where all but the last access are known to be valid. */
 bool step_valid_last(const program *p, const step *s);
 /* Calls for each point of the union of boxes, each once. */

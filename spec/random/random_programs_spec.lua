@@ -29,7 +29,7 @@ describe("random programs", function()
     -- So many of them are, with these seeds, what few programs have.
     local collectives = text:match("collectives of all ranks: ([^\n]*)\n")
     for _, what in ipairs { "broadcast", "scatter", "gather", "all_gather", "all_to_all",
-      "all_reduce", "in pairs", "of several boxes", "where ranks between others",
+      "all_reduce", "in pairs", "in groups", "of several boxes", "where ranks between others",
       "messages passed on" } do
       local count = (" " .. collectives):match(" (%d+) " .. what)
       assert.is_true(tonumber(count) > 0, text)

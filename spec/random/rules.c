@@ -400,6 +400,21 @@ rule *rule_whole(cel_random *r, const step *s, const buffer *b) {
   return made.rule;
 }
 
+rule *rule_tile(cel_random *r, const step *s, const buffer *b, int whole) {
+  builder made = builder_for(r, s, b);
+  for (int j = 0; j < b->dims; ++j) {
+    if (j < 2 && j != whole) {
+      identity_dim(&made, 0, j, j);
+    } else if (j < 2) {
+      constant(&made, 0, j, 0, 0);
+      constant(&made, 0, j, 1, s->range.max[j]);
+    } else {
+      full_dim(&made, 0, j);
+    }
+  }
+  return made.rule;
+}
+
 rule *rule_generate(cel_random *r, const step *s, const buffer *b, bool write) {
   builder made = builder_for(r, s, b);
   switch (cel_random_int(r, 0, write ? 9 : 13)) {
