@@ -25,16 +25,21 @@ int32_t cel_cuda_count(char *why, size_t size) {
   return code == CUDA_SUCCESS ? count : 0;
 }
 
-uint64_t cel_cuda_identity(void) {
+void cel_cuda_uuid(int32_t ordinal, char out[CEL_CUDA_UUID]) {
   char why[256];
   const cel_cuda_api *api = cel_cuda_api_load(why, sizeof why);
+  CUdevice device;
+  memset(out, 0, CEL_CUDA_UUID);
+  if (api != NULL && api->cuDeviceGet(&device, ordinal) == CUDA_SUCCESS)
+    api->cuDeviceGetUuid_v2(out, device);
+}
+
+uint64_t cel_cuda_identity(void) {
+  char why[256], uuid[CEL_CUDA_UUID];
   int32_t count = cel_cuda_count(why, sizeof why);
   uint64_t hash = 0;
   for (int32_t i = 0; i < count; ++i) {
-    char uuid[16] = "";
-    CUdevice device;
-    if (api->cuDeviceGet(&device, i) == CUDA_SUCCESS)
-      api->cuDeviceGetUuid_v2(uuid, device);
+    cel_cuda_uuid(i, uuid);
     hash = cel_hash(uuid, sizeof uuid, hash);
   }
   return hash;

@@ -12,7 +12,7 @@
 
 #include "device/cuda_api.h"
 
-enum { CEL_CUDA_UNITS = 5 };
+enum { CEL_CUDA_UNITS = 5, CEL_CUDA_UUID = 16 };
 
 typedef struct cel_cuda_device {
   CUdevice device;
@@ -47,6 +47,9 @@ void cel_cuda_describe(char *text, size_t size);
 cel_status cel_cuda_look(int32_t ordinal, cel_cuda_device *out);
 /* Whether a device can reach the memory of another. Thread: main. */
 bool cel_cuda_reaches(const cel_cuda_device *from, const cel_cuda_device *to);
+/* What tells a GPU from all others, whoever looks; zero where the driver does
+ * not say. Thread: main. */
+void cel_cuda_uuid(int32_t ordinal, char out[CEL_CUDA_UUID]);
 /* A hash of which GPUs this process sees, and in which order. Thread: main. */
 uint64_t cel_cuda_identity(void);
 /* Which of `n` GPUs, at least 1, the rank `index` of `of` that see the same

@@ -1,6 +1,7 @@
 #include "embed/choice.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "device/cuda.h"
 #include "device/cuda_api.h"
@@ -47,15 +48,38 @@ static cel_status take_gpus(const cel_choice_wish *wish, int32_t gpus,
   out->cuda = true;
   const int32_t *list = wish->listed > 0 ? wish->list : all;
   int32_t n = wish->listed > 0 ? wish->listed : gpus;
-  CEL_TRY(cel_cuda_share(list, n, wish->devices, index, of, out->ordinal,
-                         &out->devices));
-  out->sharing = 0;
-  for (int32_t i = 0; i < of; ++i) {
-    int32_t theirs[CEL_DEVICES], devices;
-    CEL_TRY(cel_cuda_share(list, n, wish->devices, i, of, theirs, &devices));
-    out->sharing += theirs[0] == out->ordinal[0];
+  return cel_cuda_share(list, n, wish->devices, index, of, out->ordinal,
+                        &out->devices);
+}
+
+/* What a rank uses. */
+typedef struct taken {
+  int32_t gpus;
+  char uuid[CEL_DEVICES][CEL_CUDA_UUID];
+} taken;
+
+static bool uses(const taken *t, const char uuid[CEL_CUDA_UUID]) {
+  for (int32_t d = 0; d < t->gpus; ++d)
+    if (memcmp(t->uuid[d], uuid, CEL_CUDA_UUID) == 0) return true;
+  return false;
+}
+
+/* Ranks that see different GPUs, or in another order, may use one all the same.
+ */
+static cel_status count_sharing(cel_transport *t, cel_choice *choice) {
+  taken mine = {.gpus = choice->cuda ? choice->devices : 0};
+  for (int32_t d = 0; d < mine.gpus; ++d)
+    cel_cuda_uuid(choice->ordinal[d], mine.uuid[d]);
+  taken *all = cel_alloc((size_t)t->local_ranks * sizeof *all);
+  cel_status status = t->gather(t, &mine, sizeof mine, all);
+  for (int32_t d = 0; d < mine.gpus && status == CEL_E_OK; ++d) {
+    int32_t ranks = 0;
+    for (int32_t i = 0; i < t->local_ranks; ++i)
+      ranks += uses(&all[i], mine.uuid[d]);
+    if (ranks > choice->sharing) choice->sharing = ranks;
   }
-  return CEL_E_OK;
+  cel_free(all);
+  return status;
 }
 
 cel_status cel_choose(const cel_choice_wish *wish, cel_transport *transport,
@@ -76,6 +100,7 @@ cel_status cel_choose(const cel_choice_wish *wish, cel_transport *transport,
     return cel_fail(CEL_E_MISSING,
                     "--devices names GPUs, and none can be used: %s",
                     choice.why);
+  CEL_TRY(count_sharing(transport, &choice));
   *out = choice;
   return CEL_E_OK;
 }

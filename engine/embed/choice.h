@@ -5,7 +5,8 @@
  * (cel_cuda_share). Where a launcher has given each rank GPUs of its own, ranks
  * see different ones, and each takes all that it sees: GPUs are told apart by
  * the identity that the driver gives them, not by their numbers or by the
- * environment, so it does not matter how the launcher did it.
+ * environment, so it does not matter how the launcher did it. Where ranks that
+ * see different ones use the same GPU, its memory is divided among them.
  */
 #ifndef CEL_EMBED_CHOICE_H
 #define CEL_EMBED_CHOICE_H
@@ -32,7 +33,7 @@ typedef struct cel_choice {
   bool cuda;
   int32_t devices;
   int32_t ordinal[CEL_DEVICES]; /* cuda: of each device */
-  int32_t sharing;              /* cuda: how many ranks use them */
+  int32_t sharing;              /* cuda: how many ranks use one of them, at most */
   char why[256];                /* the processor, though nobody asked for it */
   int32_t architecture;         /* of GPUs of a dry run: 90 for sm_90 */
 } cel_choice;

@@ -166,6 +166,26 @@ describe("CUDA_VISIBLE_DEVICES", function()
       .. "5 : 2 + OMPI_COMM_WORLD_LOCAL_RANK))")))
   end)
 
+  it("may name GPUs in another order on each rank, which divide their memory then", function()
+    if not nvrtc then return pending("no NVRTC here") end
+    local path = folder .. "/full.lua"
+    scratch.write(path, [[
+      local celer = require "celer"
+      local q, n = celer.queue(), 64 * 2 ^ 20
+      local a = celer.buffer("int", n, { name = "a" })
+      local k = celer.kernel "kernel void k(item<1> it, out<int, 1> a) { a(it[0]) = 1; }"
+      q:submit(function(cg) cg:parallel_for(n, k, cg:discard_write(a)) end)
+      q:wait()]])
+    local rank = "OMPI_COMM_WORLD_LOCAL_RANK"
+    local r = celer.exec({ "mpirun", "--oversubscribe", "--allow-run-as-root", "-n", 2, "sh", "-c",
+      ("CUDA_VISIBLE_DEVICES=$((%s)),$((1 - %s)) exec %s run --backend cuda %s"):format(rank, rank,
+        celer.command(), path) },
+      { env = environment({ FAKE_GPUS = 2, FAKE_VISIBLE = 1, FAKE_MEMORY = 64 }) })
+    -- A half of what each GPU has, but for a sixteenth.
+    assert.matches("the memory of device 0 is full (30.0 MiB)", r.stderr, 1, true)
+    assert.equal(0, r.status)
+  end)
+
   it("may leave none, which is said", function()
     local said, r = which(1, "''")
     assert.equal("", said)
