@@ -33,9 +33,9 @@ typedef struct cel_choice {
   bool cuda;
   int32_t devices;
   int32_t ordinal[CEL_DEVICES]; /* cuda: of each device */
-  int32_t sharing;              /* cuda: how many ranks use one of them, at most */
-  char why[256];                /* the processor, though nobody asked for it */
-  int32_t architecture;         /* of GPUs of a dry run: 90 for sm_90 */
+  int32_t sharing;      /* cuda: how many ranks use one of them, at most */
+  char why[256];        /* the processor, though nobody asked for it */
+  int32_t architecture; /* of GPUs of a dry run: 90 for sm_90 */
 } cel_choice;
 
 /* Collective over the ranks of the host, whatever they wish for.
