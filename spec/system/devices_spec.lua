@@ -136,7 +136,7 @@ describe("a GPU that cannot be opened", function()
   it("is named by the rank that has it, and the others do not wait for that", function()
     if not nvrtc then return pending("no NVRTC here") end
     local r = celer.run({ "run", "--backend", "cuda", "--devices", 1, "examples/hello.lua" },
-      { ranks = 2, env = environment({ FAKE_GPUS = 2, FAKE_BROKEN = 2 }) })
+      { ranks = 2, env = fake.env({ FAKE_GPUS = 2, FAKE_BROKEN = 2 }) })
     assert.equal("celer: rank 1: examples/hello.lua:7: GPU 1 cannot be used: its primary "
       .. "context: it is a fake\n", r.stderr)
     assert.equal("", r.stdout)
@@ -180,7 +180,7 @@ describe("CUDA_VISIBLE_DEVICES", function()
     local r = celer.exec({ "mpirun", "--oversubscribe", "--allow-run-as-root", "-n", 2, "sh", "-c",
       ("CUDA_VISIBLE_DEVICES=$((%s)),$((1 - %s)) exec %s run --backend cuda %s"):format(rank, rank,
         celer.command(), path) },
-      { env = environment({ FAKE_GPUS = 2, FAKE_VISIBLE = 1, FAKE_MEMORY = 64 }) })
+      { env = fake.env({ FAKE_GPUS = 2, FAKE_VISIBLE = 1, FAKE_MEMORY = 64 }) })
     -- A half of what each GPU has, but for a sixteenth.
     assert.matches("the memory of device 0 is full (30.0 MiB)", r.stderr, 1, true)
     assert.equal(0, r.status)
