@@ -33,7 +33,7 @@ local SPLIT, ONCE, EACH = 0, 1, 2
 -- As in core_submit.c.
 local MOST_ACCESSES, MOST_PARAMS = 64, 256
 
-local unhinted, none = {}, {}
+local unhinted, none, no_arguments = {}, {}, { n = 0 }
 local nowhere = { dims = 0, lo = {}, hi = {}, empty = false, box = box.make(0) }
 
 -- ---- accesses ---------------------------------------------------------------
@@ -220,6 +220,7 @@ end
 -- reduced into the identity in place of a rule, and the operator. And how many. The rest is how the
 -- task is divided.
 local function flatten(accesses, space, placement, cuts, rest, on_devices)
+  if #accesses == 0 then return none, 0 end
   local out = { false, false, false, false, false, false, false, false, false }
   local n, count = 0, 0
   for i = 1, #accesses do
@@ -469,10 +470,14 @@ local function submit_function(self, kind, placement, range, group, f, ...)
   if type(f) ~= "function" then
     fail("%s: the second argument must be a function, not %s", kind.call, words.a(f))
   end
-  local n, given, effects = select("#", ...), { ... }, effects_of(self) or none
+  local n, effects = select("#", ...), effects_of(self) or none
   if kind.interop then objects.refuse(effects, kind.call, n, ...) end
-  local used = complete(self, accesses_among(kind.call, n, given))
-  local list = host_arguments(used, effects, group, n, given)
+  local used, list = none, no_arguments
+  if n > 0 or self.n > 0 then -- many tasks only touch host objects, or nothing
+    local given = { ... }
+    used = complete(self, accesses_among(kind.call, n, given))
+    list = host_arguments(used, effects, group, n, given)
+  end
   local blob, identity = encode(kind, f, used, effects, space.dims, list, group ~= nil)
   if group then identity = tostring(group) .. identity end
   self.done = kind.call

@@ -252,7 +252,7 @@ end
 ---@param list celer.side_effect[]
 function M.flatten(list)
   if #list == 0 then return nil, false end
-  local out, lives = {}, false
+  local out, lives = { false, false }, false
   for i, effect in ipairs(list) do
     out[2 * i - 1], out[2 * i] = effect.object.handle, orders[effect.order]
     lives = lives or (effect.passed and not effect.object.layout)
