@@ -1,8 +1,9 @@
 /* Virtual memory of the fake driver: $FAKE_MEMORY MiB on each GPU, as many as
  * it takes in the host; none where that is not set. Memory is a file without a
  * name, full of garbage, so that what is mapped elsewhere keeps its contents
- * and what is not mapped faults. With $FAKE_COUNT it says at the end how often
- * memory was made. */
+ * and what is not mapped faults. $FAKE_FREE MiB of it
+ * are said to be free, all where that is not set. With $FAKE_COUNT it says at
+ * the end how often memory was made. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -143,6 +144,8 @@ int cuMemSetAccess(unsigned long long at, size_t size, const void *desc,
 
 int cuMemGetInfo_v2(size_t *free_bytes, size_t *all) {
   size_t bytes = fake_memory_bytes();
+  const char *promised = getenv("FAKE_FREE");
+  if (promised != NULL) bytes = (size_t)atoi(promised) << 20;
   *free_bytes = *all = bytes != 0 ? bytes : (size_t)80 << 30;
   return 0;
 }

@@ -1,6 +1,8 @@
 -- --device-memory: what a device has no room for waits in host memory, and the
 -- result is the same.
 local celer = require("spec.support.celer")
+local cuda = require("spec.device.cuda")
+local fake = require("spec.device.fake_driver")
 local script = require("spec.support.script")
 
 local shapes = {
@@ -108,6 +110,25 @@ q:wait(b)
     assert.matches("case.lua:9: out of memory on device 0: task 'k' needs 1.1 MiB there at once, "
       .. "a (392.0 KiB), b (784.0 KiB), and this rank has 1.0 MiB of it; nothing else is left "
       .. "there, and the chunk cannot be cut further", r.stderr, 1, true)
+  end)
+end)
+
+describe("a GPU whose memory others take meanwhile", function()
+  it("is named, with what holds the rest", function()
+    if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
+    local r = script.run([[
+local k = celer.kernel "kernel void k(item<1> it, out<int, 1> a) { a(it[0]) = 1; }"
+for _, name in ipairs { "a", "b", "c" } do
+  local u = celer.buffer("int", 5 * 2 ^ 20, { name = name })
+  q:submit(function(cg) cg:parallel_for(5 * 2 ^ 20, k, cg:discard_write(u)) end)
+  _G[name] = u
+end
+q:wait()
+]], { devices = 1 }, { before = { "--backend", "cuda" },
+      env = fake.env({ FAKE_GPUS = 1, FAKE_MEMORY = 50, FAKE_FREE = 1000 }) })
+    assert.equal(1, r.status)
+    assert.matches("case.lua:5: buffer c: out of memory on GPU 0: ", r.stderr, 1, true)
+    assert.matches("; it is held by a (20.0 MiB), b (20.0 MiB)", r.stderr, 1, true)
   end)
 end)
 
