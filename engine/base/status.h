@@ -52,7 +52,7 @@ typedef struct cel_error {
   int32_t line;
   int32_t access;
   char file[256];
-  char task[64];
+  char task[96];
   char text[CEL_ERROR_TEXT];
 } cel_error;
 

@@ -279,12 +279,12 @@ end
 -- by two chunks to one element end a run; `celer check` notes them, and goes on with
 -- the task as one chunk.
 local function settle(submit, ...)
-  local result, text, file, line, code = submit(false, ...)
+  local result, text, file, line, code, task = submit(false, ...)
   if code == "OVERLAP" and settings.check then
     checking.overlap(text, file, line)
-    result, text, file, line, code = submit(true, ...)
+    result, text, file, line, code, task = submit(true, ...)
   end
-  place.check(result, text, file, line, code)
+  place.check(result, text, file, line, code, task)
 end
 
 -- The group that the kernel and the range agree on; nil for items alone.
@@ -371,9 +371,9 @@ function Group:parallel_for(range, kernel, ...)
     and not (self.done or settings.check or effects_of(self)) then
     self.done = "cg:parallel_for" -- whatever is raised from here on
     local cuts, rest = divide(self, range)
-    local result, text, file, line, code = submit_again(cuts and plans or none,
+    local result, text, file, line, code, task = submit_again(cuts and plans or none,
       label_of(self, kernel.name), cuts, rest, self, range, ...)
-    if result == nil then place.check(nil, text, file, line, code) end
+    if result == nil then place.check(nil, text, file, line, code, task) end
     if result then return end
     self.done = false
   end

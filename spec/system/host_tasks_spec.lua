@@ -377,7 +377,19 @@ q:wait()
     end)
   end
 
-  it("fails by its name, if it has one", function()
+  it("fails by its name, if it has one, wherever that is raised", function()
+    local name = ("%n"):rep(40)
+    local known = "local u, k = celer.buffer('int', 3), celer.kernel 'kernel void f(item<1> it, "
+      .. "out<int, 1> u) { u(it[0]) = 1; }' local function go() q:submit(function(cg) "
+      .. "cg:parallel_for({ 3 }, k, cg:discard_write(u)) end) end go() go() q:submit(function(cg)"
+    for _, rest in ipairs { "q:submit(function(cg) cg:host_task(celer.once, print) end)", "go()",
+      "q:drain()" } do
+      local r = script.run(known .. "\n  cg:name '" .. name .. "'\n  cg:host_task(celer.once, "
+        .. "function()\n    error 'no'\n  end)\nend)\npcall(q.wait, q)\n" .. rest,
+        script.shapes[1])
+      assert.is_truthy(r.stderr:find("case.lua:5: no (the task '" .. name .. "' was submitted at ",
+        1, true), r.stderr)
+    end
     for _, case in ipairs {
       { "error 'no'", "^celer: %S*case.lua:5: no %(the task 'the third' was submitted at "
         .. "%S*case.lua:4%)\n$" },
