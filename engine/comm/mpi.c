@@ -193,7 +193,7 @@ static void destroy(cel_transport *t) {
   if (m->failed || m->transfers > 0) end_all(t, 1);
   cancel_receives(m);
   MPI_Comm_free(&m->data);
-  MPI_Comm_free(&m->joint);
+  for (int i = 0; i < CEL__MPI_JOINTS; ++i) MPI_Comm_free(&m->joint[i]);
   MPI_Comm_free(&m->control);
   MPI_Comm_free(&m->host);
   MPI_Comm_free(&m->agreement);
@@ -330,12 +330,17 @@ static const cel_transport table = {.name = "mpi",
                                     .abort = end_all,
                                     .destroy = destroy};
 
-/* The tag bound of MPI may be as low as 32767. */
-static uint32_t fitting_window(uint32_t window) {
+/* The tag bound of MPI may be as low as 32767. A tag is a message's place in
+ * its window, and which length it has. */
+static void divide_tags(cel__mpi *m) {
   int *bound = NULL, there = 0;
   MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, (void *)&bound, &there);
-  while (there && window > 2 && window - 1 > (uint32_t)*bound) window /= 2;
-  return window;
+  uint32_t most = there ? (uint32_t)*bound : CEL__MPI_TAGS - 1;
+  uint32_t window = m->config.window;
+  while (window > 2 && window - 1 > most) window /= 2;
+  uint32_t tags = most < CEL__MPI_TAGS - 1 ? most + 1 : CEL__MPI_TAGS;
+  m->config.window = window;
+  m->apart = (int)(tags / window);
 }
 
 static cel_status open_mpi(const cel_mpi_config *config, int level,
@@ -346,12 +351,13 @@ static cel_status open_mpi(const cel_mpi_config *config, int level,
   m->finalize = finalize;
   forbid_groups(m, level);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  m->config.window = fitting_window(config->window);
+  divide_tags(m);
   m->flow[CEL__SEND].bound = config->sends;
   m->flow[CEL__RECEIVE].bound = config->receives;
   int code = find_place(m);
   if (code == MPI_SUCCESS) code = dup_world(&m->data);
-  if (code == MPI_SUCCESS) code = dup_world(&m->joint);
+  for (int i = 0; i < CEL__MPI_JOINTS && code == MPI_SUCCESS; ++i)
+    code = dup_world(&m->joint[i]);
   if (code == MPI_SUCCESS) code = dup_world(&m->control);
   if (code == MPI_SUCCESS) code = dup_world(&m->agreement);
   if (cel__mpi_breaks(m, code, "making communicators", -1)) {

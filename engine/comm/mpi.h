@@ -59,6 +59,17 @@ enum {
   CEL__CREDIT_RECEIVES = 4
 };
 enum { CEL__MPI_NO_GROUPS = 384, CEL__MPI_UNITS = 8 };
+/* Ranks that run different programs may take different messages or collectives
+ * for the same. Of more bytes than the first of these Open MPI (4.1, between
+ * processes of a host) writes what is longer than expected behind the memory
+ * that is there for it. So those of other lengths have other tags or
+ * communicators, most of them, and do not meet; what waits is told why by the
+ * agreement of the next horizon. */
+enum {
+  CEL__MPI_SAFE_BYTES = 1024,
+  CEL__MPI_JOINTS = 8,
+  CEL__MPI_TAGS = 1 << 24 /* at most */
+};
 enum { CEL__MPI_OPERATIONS = CEL_OP_CUSTOM };
 enum { CEL__POOL_SMALLEST = 10, CEL__POOL_CLASSES = 7, CEL__POOL_KEPT = 32 };
 
@@ -171,7 +182,8 @@ typedef struct cel__mpi_pool {
 typedef struct cel__mpi {
   cel_transport base; /* first */
   cel_mpi_config config;
-  MPI_Comm data, joint, control, agreement, host;
+  MPI_Comm data, joint[CEL__MPI_JOINTS], control, agreement, host;
+  int apart;       /* lengths that messages' tags tell apart */
   bool finalize;   /* we initialised MPI */
   bool failed;     /* no message can be relied on any more */
   cel_error error; /* the first, if `failed` */
@@ -256,6 +268,11 @@ void cel__mpi_exchange(cel_transport *t, const cel_joint *joint);
 /* It has ended; `good` unless MPI says otherwise. */
 void cel__mpi_joined(cel__mpi *m, cel__mpi_joint *mine, bool good);
 void cel__mpi_release_joint(cel__mpi *m);
+/* A number below `n` by which those of other lengths are told apart: 0 if it is
+ * safe anyway. */
+int cel__mpi_apart(uint64_t bytes, int n);
+/* What it goes by, the same on all ranks. */
+MPI_Comm cel__mpi_joint_comm(const cel__mpi *m, const cel_joint *joint);
 
 /* mpi_wide.c */
 /* Begins an ALL_TO_ALL whose counts are no ints; end_wide when it has ended,

@@ -108,7 +108,9 @@ void cel__mpi_fail_all(cel__mpi *m) {
 static void start(cel__mpi *m, cel__mpi_transfer *transfer) {
   const cel_posted *message = transfer->message;
   cel__mpi_side *side = transfer->side;
-  int tag = (int)(message->sequence & (m->config.window - 1));
+  int window = (int)m->config.window;
+  int tag = (int)(message->sequence & (m->config.window - 1)) +
+            window * cel__mpi_apart(message->bytes, m->apart);
   int count, code, peer = (int)message->peer;
   void *base;
   MPI_Datatype type;

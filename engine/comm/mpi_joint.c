@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "comm/joint.h"
 #include "comm/mpi.h"
 #include "comm/strided.h"
@@ -96,14 +97,23 @@ static cel_status place(const cel__mpi *m, cel__mpi_joint *mine,
 /* ---- starting and ending --------------------------------------------------
  */
 
+int cel__mpi_apart(uint64_t bytes, int n) {
+  if (bytes <= CEL__MPI_SAFE_BYTES || n < 2) return 0;
+  return 1 + (int)(cel_hash(&bytes, sizeof bytes, 0) % ((uint64_t)n - 1));
+}
+
+MPI_Comm cel__mpi_joint_comm(const cel__mpi *m, const cel_joint *joint) {
+  return m->joint[cel__mpi_apart(joint->bytes, CEL__MPI_JOINTS)];
+}
+
 static int broadcast(cel__mpi *m, cel__mpi_joint *mine, void *whole,
                      MPI_Request *request) {
   MPI_Datatype type;
   int count, code = cel__mpi_bytes_begin(mine->joint->bytes, &count, &type);
   if (code != MPI_SUCCESS) return code;
   mine->type = type == MPI_BYTE ? MPI_DATATYPE_NULL : type;
-  return MPI_Ibcast(whole, count, type, (int)mine->joint->root, m->joint,
-                    request);
+  return MPI_Ibcast(whole, count, type, (int)mine->joint->root,
+                    cel__mpi_joint_comm(m, mine->joint), request);
 }
 
 static int all_to_all(cel__mpi *m, cel__mpi_joint *mine, void *given,
@@ -118,7 +128,7 @@ static int all_to_all(cel__mpi *m, cel__mpi_joint *mine, void *given,
   if (code != MPI_SUCCESS) return code;
   return MPI_Ialltoallv(given, to->count, to->start, type[CEL__GIVEN],
                         mine->got, from->count, from->start, type[CEL__GOT],
-                        m->joint, request);
+                        cel__mpi_joint_comm(m, j), request);
 }
 
 /* Our own operations: of numbers of 8 and 16 bits MPI's may saturate (Open MPI
@@ -187,7 +197,7 @@ static int all_reduce(cel__mpi *m, const cel_joint *joint, void *at,
   int code = operation_of(m, &joint->by, &op);
   if (code != MPI_SUCCESS) return code;
   return MPI_Iallreduce(MPI_IN_PLACE, at, count, number_of(joint->by.size), op,
-                        m->joint, request);
+                        cel__mpi_joint_comm(m, joint), request);
 }
 
 /* In place where a rank has its part of the whole that it gives or gets. */
@@ -201,18 +211,19 @@ static int start(cel__mpi *m, cel__mpi_joint *mine, void *at,
   if (j->pattern == CEL_PATTERN_ALL_REDUCE)
     return all_reduce(m, j, at, request);
   MPI_Datatype type;
+  MPI_Comm comm = cel__mpi_joint_comm(m, j);
   int code = unit_of(m, j->unit, &type), root = (int)j->root;
   if (code != MPI_SUCCESS) return code;
   int count = j->count[m->base.rank];
   bool whole = cel__joint_whole(j, m->base.rank);
   if (j->pattern == CEL_PATTERN_ALL_GATHER)
     return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, at, j->count,
-                           j->start, type, m->joint, request);
+                           j->start, type, comm, request);
   if (j->pattern == CEL_PATTERN_GATHER)
     return MPI_Igatherv(whole ? MPI_IN_PLACE : at, count, type, at, j->count,
-                        j->start, type, root, m->joint, request);
+                        j->start, type, root, comm, request);
   return MPI_Iscatterv(at, j->count, j->start, type, whole ? MPI_IN_PLACE : at,
-                       count, type, root, m->joint, request);
+                       count, type, root, comm, request);
 }
 
 void cel__mpi_exchange(cel_transport *t, const cel_joint *joint) {

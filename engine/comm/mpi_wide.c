@@ -58,7 +58,8 @@ int cel__mpi_wide(cel__mpi *m, cel__mpi_joint *mine, MPI_Request *request) {
   return MPI_Ialltoallw(&mine->nothing[CEL__GIVEN], wide->count[CEL__GIVEN],
                         wide->at, wide->type[CEL__GIVEN],
                         &mine->nothing[CEL__GOT], wide->count[CEL__GOT],
-                        wide->at, wide->type[CEL__GOT], m->joint, request);
+                        wide->at, wide->type[CEL__GOT],
+                        cel__mpi_joint_comm(m, mine->joint), request);
 }
 
 void cel__mpi_end_wide(const cel__mpi *m, cel__mpi_joint *mine) {

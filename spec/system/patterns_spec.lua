@@ -276,6 +276,32 @@ print "checked"]], { ranks = 3, devices = 1 }, { before = { "--log", "info" } })
     assert.matches("; 1 message with 80 bytes", r.stderr, 1, true)
   end)
 
+  -- Open MPI would write what is longer than expected, if it is some KiB long, behind the
+  -- memory that is there for it, where it copies from process to process.
+  for _, how in ipairs { "--devices=1", "--no-collectives" } do
+    it("do not meet where ranks mean different ones, but say so: " .. how, function()
+      local r = script.run([==[
+local rank = require("celer.core").rank()
+local long = celer.buffer("int", 65536, { name = "long" })
+local short = celer.buffer("int", 2048, { name = "short" })
+local k = celer.kernel [[
+  kernel void make(item<1> it, out<int, 1> u) { u(0) = 1; }
+  kernel void look(item<1> it, in<int, 1> u) {}
+]]
+for step = 1, 40 do
+  local u = (rank == 1 and step == 21) and short or long
+  q:submit(function(cg) cg:parallel_for(1, k.make, cg:discard_write(u, celer.all)) end)
+  q:submit(function(cg) cg:parallel_for(60, k.look, cg:read(u, celer.all)) end)
+end
+q:wait()
+print "not reached"]==], { ranks = 3, devices = 1 }, { before = { how },
+        env = { OMPI_MCA_btl_vader_single_copy_mechanism = "cma" } })
+      assert.equal(1, r.status, r.stderr)
+      assert.equal("", r.stdout)
+      assert.matches("case.lua:11: the ranks run different programs", r.stderr, 1, true)
+    end)
+  end
+
   -- Rank 1 submits many, so that the others are in the middle of one.
   for what, setup in pairs(script.exchanges(60)) do
     it("end the job when a rank is killed while the others wait for it: " .. what, function()
