@@ -77,6 +77,46 @@ print "checked"]==], { ranks = 2, devices = 2 })
     assert.equal("checked\n", r.stdout, r.stderr)
   end)
 
+  it("leaves what all ranks exchange what it is, in other parts", function()
+    local function exchanged(way)
+      local r = script.run(PRELUDE .. [==[
+local b = celer.buffer("int", { 1000 }, { name = "b" })
+local mix = celer.kernel [[
+  kernel void mix(item<1> it, in<int, 1> a, out<int, 1> b) {
+    int sum = it[0];
+    for (int i = 0; i < 1000; ++i) sum = sum * 31 + a(i);
+    b(it[0]) = sum;
+  }
+]]
+local turn = celer.kernel [[
+  kernel void turn(item<1> it, in<int, 1> b, out<int, 1> a) {
+    for (int i = 0; i < 1000; ++i) a(i) = b(999 - i);
+  }
+]]
+for round = 1, 3 do
+  for _ = 1, 5 do
+    q:submit(function(cg)
+      cg:parallel_for(1000, mix, cg:read(a, celer.all), cg:discard_write(b))
+    end)
+    q:submit(function(cg)
+      cg:parallel_for(1, turn, cg:read(b, celer.all), cg:discard_write(a, celer.all))
+    end)
+  end
+  local _, changed = rebalance(round, 2, 4 / round)
+  same("changed", changed, true)
+end
+local got, sum = q:wait(a), 0
+for i = 0, 999 do sum = (sum * 7 + got[i]) % 1000003 end
+print(sum)]==], { ranks = 3, devices = 1 }, { before = { way, "--log", "info" } })
+      assert.equal(0, r.status, r.stderr)
+      return r.stdout, tonumber(r.stderr:match("(%d+) messages"))
+    end
+    local together, few = exchanged("--devices=1")
+    local apart, many = exchanged("--no-collectives")
+    assert.equal(apart, together)
+    assert.is_true(few < many, few .. " messages, " .. many)
+  end)
+
   it("weighs more devices than a function takes arguments", function()
     local r = script.run([==[
 local paces, devices, weights = {}, {}, {}
