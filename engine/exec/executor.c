@@ -489,7 +489,9 @@ void cel_executor_add(cel_executor *executor, const cel_instr *instr) {
   cel_executor *e = executor;
   cel_node *node = cel_window_add(&e->window, instr);
   e->undone++;
-  cel_lanes_hush(e->config.host, &e->window, node);
+  /* What comes back after a failure has no record any more, and counts as under
+   * way. */
+  if (!e->failed) cel_lanes_hush(e->config.host, &e->window, node);
   consider(e, node);
 }
 

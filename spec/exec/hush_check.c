@@ -246,6 +246,27 @@ static void check_other(bool late) {
   end(e, host);
 }
 
+/* What comes back after a failure is still known to what is added then. */
+static void check_failure(void) {
+  cel_host_lanes *host;
+  cel_executor *e = begin(&host);
+  cel_executor_add(e, make(1, CEL_INSTR_HOST, 0));
+  while (cel_executor_step(e)) {
+  }
+  await_begin(1);
+  cel_executor_halt(e);
+  let_through(2);
+  while (!cel_executor_quiet(e)) {
+    uint32_t seen = cel_park_look(&news);
+    if (!cel_executor_step(e)) await(seen, "a job is not told of");
+  }
+  cel_executor_add(e, make(2, CEL_INSTR_HOST, 1));
+  while (cel_executor_step(e)) {
+  }
+  if (begun != 1) wrong("begun after a failure", 2);
+  end(e, host);
+}
+
 int main(void) {
   cel_park_init(&gates);
   cel_park_init(&news);
@@ -258,6 +279,7 @@ int main(void) {
   check_expected(false);
   check_expected(true);
   check_conflict();
+  check_failure();
   printf("told\n");
   return 0;
 }

@@ -11,7 +11,7 @@ local features = { "sequential", "exclusive", "relaxed", "sequential, collective
   "result freed" }
 
 describe("random programs of the model", function()
-  for _, shape in ipairs { { 1, 3 }, { 3, 1 }, { 4, 2 } } do
+  for _, shape in ipairs { { 1, 3 }, { 2, 2 }, { 3, 1 }, { 4, 2 } } do
     local ranks, devices = unpack(shape)
     it(("see what plain Lua says on %d ranks with %d devices"):format(ranks, devices), function()
       local r = celer.run({ "run", "--advice", "off", "--devices", celer.devices(devices, ranks),
