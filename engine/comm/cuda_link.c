@@ -80,9 +80,11 @@ static uint64_t copy_some(const cel_cuda *cuda, const cel_strided *piece,
                           bool out, CUstream stream, CUresult *code) {
   uint64_t run = piece->run, lines = piece->count[1], line = within / run;
   uint64_t planes = 1, rows = 1, width = run - within % run;
-  cel_cuda_end far = {(uintptr_t)piece->base + line / lines * piece->stride[0] +
-                          line % lines * piece->stride[1] + within % run,
-                      lines > 1 ? piece->stride[1] : run, piece->stride[0]};
+  cel_cuda_end far = {.at = (uintptr_t)piece->base +
+                            line / lines * piece->stride[0] +
+                            line % lines * piece->stride[1] + within % run,
+                      .row = lines > 1 ? piece->stride[1] : run,
+                      .plane = piece->stride[0]};
   if (bytes < width) width = bytes;
   if (within % (run * lines) == 0 && bytes >= run * lines) {
     planes = bytes / (run * lines);
@@ -92,7 +94,7 @@ static uint64_t copy_some(const cel_cuda *cuda, const cel_strided *piece,
     if (rows > lines - line % lines) rows = lines - line % lines;
   }
   if (planes == 1) far.plane = far.row * rows;
-  cel_cuda_end near = {slot, width, width * rows};
+  cel_cuda_end near = {.at = slot, .row = width, .plane = width * rows};
   *code = out ? cel_cuda_copy(cuda, 0, far, near, width, planes, rows, stream)
               : cel_cuda_copy(cuda, 0, near, far, width, planes, rows, stream);
   return planes * rows * width;

@@ -87,8 +87,10 @@ static cel_status copy(gpu_link *g, const transfer *t) {
     const cel_strided *p = &t->message->piece[i];
     uint64_t bytes = p->count[0] * p->count[1] * p->run;
     if (bytes == 0) continue;
-    cel_cuda_end far = {(uintptr_t)p->base, p->stride[1], p->stride[0]};
-    cel_cuda_end near = {at, p->run, p->run * p->count[1]};
+    cel_cuda_end far = {
+        .at = (uintptr_t)p->base, .row = p->stride[1], .plane = p->stride[0]};
+    cel_cuda_end near = {
+        .at = at, .row = p->run, .plane = p->run * p->count[1]};
     code = cel_cuda_copy(g->cuda, 0, t->sending ? far : near,
                          t->sending ? near : far, p->run, p->count[0],
                          p->count[1], g->stream);

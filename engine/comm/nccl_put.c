@@ -119,10 +119,11 @@ static cel_status find_places(putting *p) {
 static CUresult copy(const putting *p, const item *it) {
   const cel_strided *piece = it->piece;
   uint64_t planes = piece->count[0], rows = piece->count[1], run = piece->run;
-  cel_cuda_end far = {(uintptr_t)piece->base, rows > 1 ? piece->stride[1] : run,
-                      piece->stride[0]};
+  cel_cuda_end far = {.at = (uintptr_t)piece->base,
+                      .row = rows > 1 ? piece->stride[1] : run,
+                      .plane = piece->stride[0]};
   if (planes == 1) far.plane = far.row * rows;
-  cel_cuda_end near = {it->at, run, run * rows};
+  cel_cuda_end near = {.at = it->at, .row = run, .plane = run * rows};
   return cel_cuda_copy(p->n->cuda, p->joint->device, it->gives ? far : near,
                        it->gives ? near : far, run, planes, rows, p->stream);
 }

@@ -50,8 +50,9 @@ typedef struct cel_job {
   cel_job_kind kind;
   uint32_t collective; /* CALL: the task's */
   uint32_t element_size;
-  cel_layout from, to; /* COPY: both; INIT: to */
-  cel_box box;         /* COPY, INIT */
+  cel_layout from, to;            /* COPY: both; INIT: to */
+  int32_t from_memory, to_memory; /* COPY; 0, too, where devices reach both */
+  cel_box box;                    /* COPY, INIT */
   const cel_init *init;
   const cel_work *work; /* CALL */
   int32_t lane;         /* of a host's, once it is there */

@@ -106,7 +106,8 @@ static cel_status open_device(cel_cuda *cuda, int32_t ordinal) {
   return CEL_E_OK;
 }
 
-/* A pair that refuses is no error: copies between them are staged. */
+/* A pair that refuses is no error: the driver takes copies between them through
+ * the host (cuda_copy.h). */
 static void enable_peers(cel_cuda *cuda) {
   for (int32_t a = 0; a < cuda->devices; ++a) {
     cel_cuda_device *from = &cuda->device[a];

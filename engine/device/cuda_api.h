@@ -43,6 +43,7 @@ enum {
   CU_STREAM_NON_BLOCKING = 1,
   CU_EVENT_DISABLE_TIMING = 2,
   CU_EVENT_INTERPROCESS = 4,
+  CU_MEMORYTYPE_DEVICE = 2,
   CU_MEMORYTYPE_UNIFIED = 4,
   CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR = 39,
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
@@ -81,6 +82,7 @@ typedef struct CUmemAccessDesc {
   int flags;
 } CUmemAccessDesc;
 
+/* CUDA_MEMCPY3D_PEER has the ends' contexts for what is reserved here. */
 typedef struct CUDA_MEMCPY3D {
   size_t srcXInBytes, srcY, srcZ, srcLOD;
   int srcMemoryType;
@@ -144,6 +146,8 @@ typedef struct CUDA_MEMCPY3D {
   _(CUresult, cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t size, CUstream stream)) \
   _(CUresult, cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t size, CUstream stream)) \
   _(CUresult, cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D *copy, CUstream stream)) \
+  _(CUresult, cuMemcpyPeerAsync, (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size, CUstream stream)) \
+  _(CUresult, cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D *copy, CUstream stream)) \
   _(CUresult, cuMemsetD8Async, (CUdeviceptr at, unsigned char byte, size_t size, CUstream stream)) \
   _(CUresult, cuMemAddressReserve, (CUdeviceptr *out, size_t size, size_t align, CUdeviceptr at, unsigned long long flags)) \
   _(CUresult, cuMemAddressFree, (CUdeviceptr at, size_t size)) \

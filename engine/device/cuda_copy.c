@@ -4,16 +4,27 @@
 
 enum { PITCH = INT32_MAX /* the most that CUDA takes */ };
 
+static CUresult copy_row(const cel_cuda_api *api, const cel_cuda_end *from,
+                         const cel_cuda_end *to, size_t width,
+                         CUstream stream) {
+  return from->apart == NULL
+             ? api->cuMemcpyAsync(to->at, from->at, width, stream)
+             : api->cuMemcpyPeerAsync(to->at, to->apart, from->at, from->apart,
+                                      width, stream);
+}
+
 /* Rows one after the other, for pitches that the driver does not take. */
 static CUresult copy_rows(const cel_cuda_api *api, const cel_cuda_end *from,
                           const cel_cuda_end *to, size_t width,
                           const size_t n[2], CUstream stream) {
   CUresult code = CUDA_SUCCESS;
   for (size_t i = 0; i < n[0] && code == CUDA_SUCCESS; ++i)
-    for (size_t j = 0; j < n[1] && code == CUDA_SUCCESS; ++j)
-      code = api->cuMemcpyAsync(to->at + i * to->plane + j * to->row,
-                                from->at + i * from->plane + j * from->row,
-                                width, stream);
+    for (size_t j = 0; j < n[1] && code == CUDA_SUCCESS; ++j) {
+      cel_cuda_end a = *from, b = *to;
+      a.at += i * from->plane + j * from->row;
+      b.at += i * to->plane + j * to->row;
+      code = copy_row(api, &a, &b, width, stream);
+    }
   return code;
 }
 
@@ -27,18 +38,22 @@ static CUresult copy_planes(const cel_cuda_api *api, const cel_cuda_end *from,
                             const size_t n[2], CUstream stream) {
   if (from->row > PITCH || to->row > PITCH)
     return copy_rows(api, from, to, width, n, stream);
-  const CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+  int type = from->apart != NULL ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_UNIFIED;
+  const CUDA_MEMCPY3D copy = {.srcMemoryType = type,
                               .srcDevice = from->at,
+                              .reserved0 = from->apart,
                               .srcPitch = from->row,
                               .srcHeight = height_of(from, n[1]),
-                              .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                              .dstMemoryType = type,
                               .dstDevice = to->at,
+                              .reserved1 = to->apart,
                               .dstPitch = to->row,
                               .dstHeight = height_of(to, n[1]),
                               .WidthInBytes = width,
                               .Height = n[1],
                               .Depth = n[0]};
-  return api->cuMemcpy3DAsync_v2(&copy, stream);
+  return from->apart != NULL ? api->cuMemcpy3DPeerAsync(&copy, stream)
+                             : api->cuMemcpy3DAsync_v2(&copy, stream);
 }
 
 CUresult cel_cuda_copy(const cel_cuda *cuda, int32_t device, cel_cuda_end from,
@@ -54,9 +69,9 @@ CUresult cel_cuda_copy(const cel_cuda *cuda, int32_t device, cel_cuda_end from,
     n[1] = n[0], n[0] = 1;
     from.row = from.plane, to.row = to.plane;
   }
-  if (n[0] * n[1] == 1)
-    return api->cuMemcpyAsync(to.at, from.at, width, stream);
-  if (cel_cuda_pack_suits(cuda, device, width, n[0], n[1]))
+  if (n[0] * n[1] == 1) return copy_row(api, &from, &to, width, stream);
+  if (from.apart == NULL &&
+      cel_cuda_pack_suits(cuda, device, width, n[0], n[1]))
     return cel_cuda_pack(cuda, device, from, to, width, n[0], n[1], stream);
   if (n[0] == 1 || (from.plane % from.row == 0 && to.plane % to.row == 0))
     return copy_planes(api, &from, &to, width, n, stream);

@@ -3,7 +3,9 @@
  * By the driver, or where rows are short by a kernel (cuda_pack.h): that is
  * decided here, by the shape alone.
  * Between memories that the stream's device reaches: its own, pinned memory of
- * the host, other devices'. Thread: any, with a context of CUDA's current.
+ * the host, other devices'. Between devices that do not reach each other the
+ * driver goes through the host: both ends have a context then. Thread: any,
+ * with a context of CUDA's current.
  */
 #ifndef CEL_DEVICE_CUDA_COPY_H
 #define CEL_DEVICE_CUDA_COPY_H
@@ -15,6 +17,7 @@
 typedef struct cel_cuda_end {
   CUdeviceptr at;
   size_t row, plane;
+  CUcontext apart; /* of the device that it is on; as a rule null */
 } cel_cuda_end;
 
 /* `planes` of `rows` of `width` bytes, none of them 0, on a stream of the

@@ -47,7 +47,13 @@ static cel_cuda_end end_of(const cel_layout *l, const cel_box *box,
   uint64_t at = (uint64_t)(box->min[0] - l->box.min[0]) * plane +
                 (uint64_t)(box->min[1] - l->box.min[1]) * row +
                 (uint64_t)(box->min[2] - l->box.min[2]) * size;
-  return (cel_cuda_end){(uintptr_t)l->base + at, row, plane};
+  return (cel_cuda_end){
+      .at = (uintptr_t)l->base + at, .row = row, .plane = plane};
+}
+
+/* Whether the device does not reach a memory. */
+static bool is_apart(const cel_cuda *cuda, int32_t device, int32_t memory) {
+  return memory > 0 && !cuda->device[device].peer[memory - 1];
 }
 
 static CUresult enqueue_copy(const cel_cuda *cuda, int32_t device,
@@ -56,6 +62,12 @@ static CUresult enqueue_copy(const cel_cuda *cuda, int32_t device,
   if (cel_box_is_empty(box)) return CUDA_SUCCESS;
   cel_cuda_end from = end_of(&job->from, box, job->element_size);
   cel_cuda_end to = end_of(&job->to, box, job->element_size);
+  if (job->from_memory > 0 && job->to_memory > 0 &&
+      (is_apart(cuda, device, job->from_memory) ||
+       is_apart(cuda, device, job->to_memory))) {
+    from.apart = cuda->device[job->from_memory - 1].context;
+    to.apart = cuda->device[job->to_memory - 1].context;
+  }
   size_t width = (size_t)(box->max[2] - box->min[2]) * job->element_size;
   return cel_cuda_copy(cuda, device, from, to, width,
                        (size_t)(box->max[0] - box->min[0]),

@@ -34,6 +34,8 @@ static cel_layout layout_of(const cel_allocation *a) {
 
 static void translate_copy(cel_job *job, const cel_instr *instr) {
   job->from = layout_of(instr->copy.from);
+  if (instr->copy.from != NULL) job->from_memory = instr->copy.from->memory;
+  job->to_memory = instr->copy.to->memory;
   job->to = layout_of(instr->copy.to);
   job->box = instr->copy.box;
   job->element_size = instr->copy.to->buffer->element_size;

@@ -184,6 +184,8 @@ static void random_copy(const cel_box *core, int n) {
                       .element_size = sizeof(int32_t),
                       .from = real[from],
                       .to = real[to],
+                      .from_memory = from,
+                      .to_memory = to,
                       .box = random_part(core)};
   cel_copy_box(&shadow[from], &shadow[to], &jobs[n].box, sizeof(int32_t));
 }

@@ -129,9 +129,11 @@ int cuDeviceCanAccessPeer(int *can, int device, int peer) {
   return 0;
 }
 
+static char contexts[FAKE_DEVICES];
+static __thread int current; /* device */
+
 int cuDevicePrimaryCtxRetain(void **out, int device) {
-  static char context[64];
-  *out = &context[device];
+  *out = &contexts[device];
   return number("FAKE_BROKEN") == device + 1 ? 2 : 0;
 }
 
@@ -141,7 +143,7 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
 }
 
 int cuCtxSetCurrent(void *context) {
-  (void)context;
+  if (context != NULL) current = (int)((char *)context - contexts);
   return 0;
 }
 
@@ -408,6 +410,17 @@ int cuMemFreeHost(void *at) {
 
 int cuMemcpyAsync(address to, address from, size_t size, handle stream) {
   (void)stream;
+  if (!fake_reaches(current, to) || !fake_reaches(current, from)) return 1;
+  memmove((void *)to, (void *)from, size);
+  return 0;
+}
+
+int cuMemcpyPeerAsync(address to, char *to_context, address from,
+                      char *from_context, size_t size, handle stream) {
+  (void)stream;
+  if (!fake_reaches((int)(to_context - contexts), to) ||
+      !fake_reaches((int)(from_context - contexts), from))
+    return 1;
   memmove((void *)to, (void *)from, size);
   return 0;
 }
@@ -429,16 +442,30 @@ typedef struct box_end {
   size_t pitch, height;
 } box_end;
 
-int cuMemcpy3DAsync_v2(const void *copy, handle stream) {
-  const box_end *from = copy, *to = from + 1;
+static int copy_box(const box_end *from, int from_device, int to_device) {
+  const box_end *to = from + 1;
   const size_t *size = (const size_t *)(to + 1); /* width, height, depth */
-  (void)stream;
+  if (!fake_reaches(from_device, from->device) ||
+      !fake_reaches(to_device, to->device))
+    return 1;
   for (size_t z = 0; z < size[2]; ++z)
     for (size_t y = 0; y < size[1]; ++y)
       memmove((char *)to->device + (z * to->height + y) * to->pitch,
               (char *)from->device + (z * from->height + y) * from->pitch,
               size[0]);
   return 0;
+}
+
+int cuMemcpy3DAsync_v2(const void *copy, handle stream) {
+  (void)stream;
+  return copy_box(copy, current, current);
+}
+
+int cuMemcpy3DPeerAsync(const void *copy, handle stream) {
+  const box_end *from = copy, *to = from + 1;
+  (void)stream;
+  return copy_box(copy, (int)((char *)from->reserved - contexts),
+                  (int)((char *)to->reserved - contexts));
 }
 
 int cuLaunchHostFunc(handle stream, void (*fn)(void *), void *data) {

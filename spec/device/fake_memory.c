@@ -1,9 +1,9 @@
 /* Virtual memory of the fake driver: $FAKE_MEMORY MiB on each GPU, as many as
  * it takes in the host; none where that is not set. Memory is a file without a
  * name, full of garbage, so that what is mapped elsewhere keeps its contents
- * and what is not mapped faults. $FAKE_FREE MiB of it
- * are said to be free, all where that is not set. With $FAKE_COUNT it says at
- * the end how often memory was made. */
+ * and what is not mapped faults. $FAKE_FREE MiB of it are said to be free, all
+ * where that is not set. With $FAKE_COUNT it says at the end how often memory
+ * was made. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -22,6 +22,7 @@ typedef struct fake_physical {
 typedef struct fake_mapping {
   unsigned long long at;
   fake_physical *physical;
+  unsigned long long open; /* to which devices, a bit each */
 } fake_mapping;
 
 static struct {
@@ -112,7 +113,7 @@ int cuMemMap(unsigned long long at, size_t size, size_t offset,
     fake.cap = fake.cap * 2 + 16;
     fake.at = realloc(fake.at, (size_t)fake.cap * sizeof *fake.at);
   }
-  fake.at[fake.n++] = (fake_mapping){at, physical};
+  fake.at[fake.n++] = (fake_mapping){at, physical, 0};
   pthread_mutex_unlock(&fake.lock);
   return 0;
 }
@@ -136,9 +137,25 @@ int cuMemUnmap(unsigned long long at, size_t size) {
   return code;
 }
 
-int cuMemSetAccess(unsigned long long at, size_t size, const void *desc,
+/* Whether a device may touch what lies there; plain memory any may. */
+static int fake_reaches(int device, unsigned long long at) {
+  int reaches = 1;
+  pthread_mutex_lock(&fake.lock);
+  for (int i = 0; i < fake.n; ++i)
+    if (at >= fake.at[i].at && at - fake.at[i].at < fake.at[i].physical->size)
+      reaches = (int)(fake.at[i].open >> device & 1);
+  pthread_mutex_unlock(&fake.lock);
+  return reaches;
+}
+
+/* Each is a location, type 1 a device, and what it may do. */
+int cuMemSetAccess(unsigned long long at, size_t size, const int (*desc)[3],
                    size_t count) {
-  (void)desc, (void)count;
+  pthread_mutex_lock(&fake.lock);
+  for (int i = 0; i < fake.n; ++i)
+    for (size_t k = 0; k < count && fake.at[i].at == at; ++k)
+      if (desc[k][0] == 1) fake.at[i].open |= 1ull << desc[k][1];
+  pthread_mutex_unlock(&fake.lock);
   return mprotect((void *)at, size, PROT_READ | PROT_WRITE) == 0 ? 0 : 1;
 }
 

@@ -107,6 +107,39 @@ for i = 0, h - 1 do
 end
 ]==])
 
+  -- Each GPU of the driver that is none reaches the next one alone. Its memory is the host's.
+  it("is given what was made on GPUs that do not reach each other", function()
+    local r = script.run([==[
+local ffi = require "ffi"
+local h, w = 31, 7
+local a = celer.buffer("int", { h, w }, { name = "a" })
+local function write(part, a)
+  local p, row = a:pointer()
+  for i = 0, part.size[0] - 1 do
+    for j = 0, w - 1 do ffi.cast("int *", p)[i * row + j] = 100 * (a.min[0] + i) + j end
+  end
+end
+local function check(part, a)
+  local p, row = a:pointer()
+  for i = 0, a.size[0] - 1 do
+    for j = 0, a.size[1] - 1 do
+      same(part.device .. ": " .. i .. " " .. j, p[i * row + j],
+        100 * (a.min[0] + i) + a.min[1] + j)
+    end
+  end
+end
+local function columns() return celer.box({ 0, 2 }, { h, 5 }) end
+for _, mapper in ipairs { celer.all, columns } do
+  q:submit(function(cg) cg:interop_task({ h, w }, write, cg:discard_write(a)) end)
+  q:submit(function(cg) cg:interop_task({ h, w }, check, cg:read(a, mapper)) end)
+end
+q:wait()
+print "checked"]==], { devices = 3 }, { before = { "--backend", "cuda", "--devices", 3 },
+      env = fake.env({ FAKE_GPUS = 3, FAKE_MEMORY = 64 }) })
+    assert.equal("", r.stderr)
+    assert.equal("checked\n", r.stdout)
+  end)
+
   local function with_kernels(name, way, why_not)
     for _, shape in ipairs(way.shapes) do
       it(("takes its turn among kernels, %s %s"):format(name, shape.name), function()
