@@ -15,7 +15,7 @@ enum {
 
 /* Where messages go from GPU to GPU between all ranks, they are faster with
  * less; README.md has the figures. */
-enum { LEAST_BYTES = 4 << 20, LEAST_PARTS_BYTES = 64 << 20 };
+enum { LEAST_BYTES = 4 << 20, LEAST_PARTS_BYTES = 32 << 20 };
 
 /* Of a GPU's memory: what a collective takes at most, and the staging. */
 enum { SHARE_MOST = 8, SHARE_STAGING = 128 };

@@ -49,9 +49,10 @@ local function by_cells(names, set)
   end
   local function collect()
     local pipe = table.remove(running, 1)
-    local data = cjson.decode(pipe:read("*a"))
+    local text = pipe:read("*a")
     pipe:close()
-    for _, row in ipairs(data) do rows[#rows + 1] = row end
+    if text == "" then error("a dry run failed, see above", 0) end
+    for _, row in ipairs(cjson.decode(text)) do rows[#rows + 1] = row end
   end
   for _, name in ipairs(names) do
     if #running == set.jobs then collect() end
