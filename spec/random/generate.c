@@ -220,6 +220,7 @@ static void generate_fence(cel_random *r, const program *p, step *s, int b) {
 }
 
 static step *add_step(program *p) {
+  cel_assert(p->steps < MOST_STEPS);
   step *s = cel_alloc_zero(sizeof *s);
   s->number = p->steps;
   p->step[p->steps++] = s;
@@ -401,7 +402,8 @@ program *program_generate(uint64_t seed, int ranks) {
   dead d = {0};
   int64_t steps =
       cel_random_chance(&r, 20) ? pick(&r, 20, 45) : pick(&r, 1, 18);
-  for (int64_t i = 0; i < steps; ++i) {
+  /* What one turn adds, and the end, have room. */
+  for (int64_t i = 0; i < steps && p->steps < MOST_STEPS - 12; ++i) {
     int from = p->steps;
     generate_step(&r, p, &d);
     generate_asking(p, from);
