@@ -1,5 +1,10 @@
 #include "comm/cuda_link_state.h"
 
+enum {
+  WHOLE = 16 << 20, /* so much is one part */
+  LAST = 8 << 20    /* of more, the last part has so much */
+};
+
 /* ---- who wants what ------------------------------------------------------ */
 
 static void start(cel__link *link, cel__link_transfer *transfer,
@@ -49,16 +54,18 @@ void cel__link_free(cel__link_peer *peer, const cel_host_record *word) {
   peer->full[word->slot] = false;
 }
 
-/* Of what size a slot is for the next part. The first one of a long message is
- * smaller, so that emptying begins soon. */
-static const cel_mail_size *size_for(const cel__link *link,
-                                     const cel__link_transfer *transfer) {
+/* How many bytes the next part is to have, if a slot holds as many. Each part
+ * costs 7 us besides its bytes, on however many streams. While the last one is
+ * copied out of its slot nothing else moves: 10 us up to 4 MiB, 12 for 8, 14
+ * for 16 and 41 for 64. */
+static uint64_t part_of(const cel__link_transfer *transfer) {
   uint64_t left = transfer->message->bytes - transfer->begun;
+  return left <= WHOLE ? left : left - LAST;
+}
+
+static const cel_mail_size *size_for(uint64_t part) {
   int i = 0;
-  while (i + 1 < CEL_MAIL_SIZES && left > cel_mail_sizes[i].bytes &&
-         (i == 0 || transfer->begun > 0 ||
-          transfer->message->bytes <= link->around.base.chain_bytes))
-    ++i;
+  while (i + 1 < CEL_MAIL_SIZES && part > cel_mail_sizes[i].bytes) ++i;
   return &cel_mail_sizes[i];
 }
 
@@ -87,8 +94,9 @@ static uint64_t fitting(const cel__link_transfer *transfer, uint64_t n) {
 static bool fill_one(cel__link *link, cel__link_transfer *transfer) {
   const cel_cuda_api *api = link->cuda->api;
   cel__link_peer *peer = transfer->peer;
-  const cel_mail_size *size = size_for(link, transfer);
-  uint64_t bytes = fitting(transfer, size->bytes);
+  uint64_t part = part_of(transfer);
+  const cel_mail_size *size = size_for(part);
+  uint64_t bytes = fitting(transfer, part < size->bytes ? part : size->bytes);
   int slot = find_slot(peer, size);
   if (slot < 0) return false;
   if (transfer->message->chained) {

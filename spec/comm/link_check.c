@@ -3,7 +3,7 @@
  *   mpirun -n 4 link_check exchange [--seed S] [--messages N] [--fake] [--mpi]
  *   mpirun -n 2 link_check speed|mismatch|breaks|refused
  *
- * `exchange`: N messages for each rank, between random pairs, of one byte to 40
+ * `exchange`: N messages for each rank, between random pairs, of one byte to 80
  * MiB (exchange.h). A part of them goes the inner transport's way, a part is
  * chained.
  * `mismatch`: the two ends of a message expect other lengths, and both are
@@ -38,8 +38,9 @@ static uint64_t random_bytes(cel_random *r) {
   int64_t kind = cel_random_int(r, 0, 99);
   if (kind < 30) return (uint64_t)cel_random_int(r, 1, 1000);
   if (kind < 70) return (uint64_t)cel_random_int(r, 1000, 256 << 10);
-  if (kind < 95) return (uint64_t)cel_random_int(r, 256 << 10, 4 << 20);
-  return (uint64_t)cel_random_int(r, 8 << 20, 40 << 20);
+  if (kind < 96) return (uint64_t)cel_random_int(r, 256 << 10, 4 << 20);
+  if (kind < 99) return (uint64_t)cel_random_int(r, 8 << 20, 40 << 20);
+  return (uint64_t)cel_random_int(r, 64 << 20, 80 << 20);
 }
 
 /* About so many bytes; no more rows than a copy of rows bears. */
