@@ -14,8 +14,8 @@ typedef struct cel_topology {
   int32_t cores;      /* this rank's, at least 1 */
   int32_t host_cores; /* of the whole host */
   bool bound;         /* by the launcher */
-  bool keeps;         /* divided with other ranks, and no rank's are fewer for
-                         that than an equal part */
+  bool keeps;         /* divided with other ranks; where those are more than
+                         the cores, only if each core is as many ranks' */
   int32_t core[1024]; /* OS index of a processing unit of each core */
   uint64_t unit[64];  /* a bit for each processing unit of these cores */
 } cel_topology;

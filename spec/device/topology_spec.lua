@@ -78,6 +78,45 @@ describe("cel_topology_find", function()
     end
   end)
 
+  -- Of each rank: how many cores, whether it keeps to them, and their processing units.
+  for machine, want in pairs({
+    ["core:4 pu:2(indexes=0,4,1,5,2,6,3,7)"] = {
+      "4 false 0,1,2,3,4,5,6,7",
+      "2 true 0,1,4,5; 2 true 2,3,6,7",
+      "1 true 0,4; 1 true 1,5; 2 true 2,3,6,7",
+      "1 true 0,4; 1 true 1,5; 1 true 2,6; 1 true 3,7",
+      "1 false 0,4; 1 false 0,4; 1 false 1,5; 1 false 2,6; 1 false 3,7",
+      [8] = ("1 true 0,4; 1 true 0,4; 1 true 1,5; 1 true 1,5; "
+        .. "1 true 2,6; 1 true 2,6; 1 true 3,7; 1 true 3,7"),
+    },
+    ["pu:3"] = { "3 false 0,1,2", "1 true 0; 2 true 1,2", "1 true 0; 1 true 1; 1 true 2" },
+  }) do
+    it("gives whole cores, with all their hyperthreads, of " .. machine, function()
+      local text = [[
+        local ffi = require("ffi")
+        local c = require("spec.support.cdef")("device/topology.h")
+        for ranks = 1, 8 do
+          local parts = {}
+          for rank = 0, ranks - 1 do
+            local t, units = ffi.new("cel_topology"), {}
+            assert(c.cel_topology_find(rank, ranks, t) == 0)
+            for i = 0, 63 do
+              if bit.band(tonumber(t.unit[0] / 2ULL ^ i), 1) == 1 then units[#units + 1] = i end
+            end
+            parts[#parts + 1] = ("%d %s %s"):format(t.cores, t.keeps, table.concat(units, ","))
+          end
+          print(table.concat(parts, "; "))
+        end]]
+      local r = child(text, { HWLOC_SYNTHETIC = machine })
+      local ranks = 0
+      for line in r.stdout:gmatch("[^\n]+") do
+        ranks = ranks + 1
+        assert.equal(want[ranks] or line, line)
+      end
+      assert.equal(8, ranks, r.stderr)
+    end)
+  end
+
   it("respects a binding, whatever the number of ranks", function()
     local _, all = find()
     local text = ([[
