@@ -43,17 +43,30 @@ static void push_dependencies(lua_State *L, const cel_drawn_node *node) {
   }
 }
 
+/* By id. */
+static void push_conflicts(lua_State *L, cel_drawing *drawing,
+                           const cel_drawn_node *nodes, uint32_t at) {
+  const uint32_t *with = NULL;
+  uint32_t n = cel_drawing_conflicts(drawing, at, &with);
+  lua_createtable(L, (int)n, 0);
+  for (uint32_t i = 0; i < n; ++i) {
+    lua_pushnumber(L, (lua_Number)nodes[with[i]].id);
+    lua_rawseti(L, -2, (int)i + 1);
+  }
+}
+
 /* drawn() -> {{id =, task =, kind =, name =, text = lines, file =, line =,
- * after = {{id =, kind =}, ...}}, ...}, how many were left out. When nothing is
- * under way. */
+ * after = {{id =, kind =}, ...}, excludes = {id, ...}}, ...}, how many were
+ * left out. When nothing is under way. */
 static int see_drawn(lua_State *L) {
   const cel_session *session = cel__session_of(L);
   const cel_drawn_node *node = NULL;
   uint64_t left_out;
   uint32_t n = cel_drawing_nodes(session->drawing, &node, &left_out);
   lua_createtable(L, (int)n, 0);
+  const cel_drawn_node *nodes = node;
   for (uint32_t i = 0; i < n; ++i, ++node) {
-    lua_createtable(L, 0, 8);
+    lua_createtable(L, 0, 9);
     cel__set_number(L, "id", (lua_Number)node->id);
     cel__set_number(L, "task", (lua_Number)node->task);
     cel__set_text(L, "kind", node->kind);
@@ -63,6 +76,8 @@ static int see_drawn(lua_State *L) {
     cel__set_number(L, "line", node->place.line);
     push_dependencies(L, node);
     lua_setfield(L, -2, "after");
+    push_conflicts(L, session->drawing, nodes, i);
+    lua_setfield(L, -2, "excludes");
     lua_rawseti(L, -2, (int)i + 1);
   }
   lua_pushnumber(L, (lua_Number)left_out);

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "runtime/drawing_text.h"
+#include "task/effect.h"
 
 struct cel_drawing {
   cel_drawn graph;
@@ -12,6 +13,8 @@ struct cel_drawing {
   CEL_VEC(cel_drawn_node) nodes;
   cel_arena arena; /* what they point to */
   cel_drawing_text text;
+  CEL_VEC(uint32_t) conflicts;
+  CEL_VEC(bool) before; /* by node: whether one comes after it; scratch */
 };
 
 cel_drawing *cel_drawing_create(cel_drawn graph, uint32_t most) {
@@ -26,6 +29,8 @@ void cel_drawing_destroy(cel_drawing *drawing) {
   if (drawing == NULL) return;
   cel_vec_release(&drawing->nodes);
   cel_vec_release(&drawing->text);
+  cel_vec_release(&drawing->conflicts);
+  cel_vec_release(&drawing->before);
   cel_arena_release(&drawing->arena);
   cel_free(drawing);
 }
@@ -35,7 +40,10 @@ static void keep(cel_drawing *d, cel_drawn_node node, const cel_task *task) {
   cel_vec_push(&d->text, '\0');
   node.text = cel_arena_copy(&d->arena, d->text.at, d->text.n);
   node.dep = cel_arena_copy(&d->arena, node.dep, node.deps * sizeof *node.dep);
+  node.effect = cel_arena_copy(&d->arena, node.effect,
+                               node.effects * sizeof *node.effect);
   if (task != NULL) {
+    node.ended = task->ended;
     node.task = task->id;
     node.place = task->place;
     if (task->name != NULL)
@@ -60,7 +68,9 @@ static void saw_task(void *context, const cel_task *task) {
        (cel_drawn_node){.id = task->id,
                         .kind = cel__drawing_task_kind(task->kind),
                         .deps = task->deps,
-                        .dep = task->dep},
+                        .dep = task->dep,
+                        .effects = task->effects,
+                        .effect = task->effect},
        task);
 }
 
@@ -68,11 +78,14 @@ static void saw_command(void *context, const cel_command *command) {
   cel_drawing *d = context;
   if (!begin(d)) return;
   cel__drawing_say_command(&d->text, command);
+  bool runs = command->kind == CEL_COMMAND_EXECUTE;
   keep(d,
        (cel_drawn_node){.id = command->id,
                         .kind = cel__drawing_command_kind(command->kind),
                         .deps = command->deps,
-                        .dep = command->dep},
+                        .dep = command->dep,
+                        .effects = runs ? command->task->effects : 0,
+                        .effect = runs ? command->task->effect : NULL},
        command->task);
 }
 
@@ -102,4 +115,48 @@ uint32_t cel_drawing_nodes(const cel_drawing *drawing,
   *out = drawing->nodes.at;
   *left_out = drawing->left_out;
   return drawing->nodes.n;
+}
+
+/* ---- conflicts ----------------------------------------------------------- */
+
+/* Marks what node `at` comes after, as far back as `first`. */
+static void mark_before(cel_drawing *d, uint32_t at, uint32_t first) {
+  const cel_drawn_node *node = d->nodes.at;
+  while (d->before.n < d->nodes.n) cel_vec_push(&d->before, false);
+  for (uint32_t i = first; i < at; ++i) d->before.at[i] = false;
+  d->before.at[at] = true;
+  for (uint32_t i = at + 1; i-- > first;) {
+    for (uint32_t k = 0; d->before.at[i] && k < node[i].deps; ++k) {
+      uint64_t back = node[i].id - node[i].dep[k].id;
+      if (back <= i - first) d->before.at[i - back] = true;
+    }
+  }
+}
+
+/* Whether nothing before `by` has to do with the node: a new object may lie
+ * where one has ended. */
+static bool ends(const cel_drawn_node *by, const cel_drawn_node *node) {
+  if (strcmp(by->kind, "epoch") == 0) return true;
+  for (uint32_t i = 0; by->ended != NULL && i < node->effects; ++i)
+    if (node->effect[i].object == by->ended) return true;
+  return false;
+}
+
+uint32_t cel_drawing_conflicts(cel_drawing *drawing, uint32_t at,
+                               const uint32_t **out) {
+  cel_drawing *d = drawing;
+  const cel_drawn_node *node = d->nodes.at, *me = &node[at];
+  cel_vec_clear(&d->conflicts);
+  for (uint32_t i = at; me->effects > 0 && i-- > 0 && !ends(&node[i], me);)
+    if (cel_effects_conflict(node[i].effect, node[i].effects, me->effect,
+                             me->effects))
+      cel_vec_push(&d->conflicts, i);
+  if (d->conflicts.n > 0) mark_before(d, at, cel_vec_last(&d->conflicts));
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < d->conflicts.n; ++i)
+    if (!d->before.at[d->conflicts.at[i]])
+      d->conflicts.at[kept++] = d->conflicts.at[i];
+  d->conflicts.n = kept;
+  *out = d->conflicts.at;
+  return kept;
 }

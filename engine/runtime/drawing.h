@@ -25,6 +25,10 @@ typedef struct cel_drawn_node {
   cel_place place;
   uint32_t deps;
   const cel_dep *dep;
+  uint32_t
+      effects; /* of a host task that is carried out; objects may be gone */
+  const cel_effect *effect;
+  const cel_object *ended; /* of which there is nothing after it; or null */
 } cel_drawn_node;
 
 typedef struct cel_drawing cel_drawing;
@@ -37,4 +41,8 @@ void cel_drawing_attach(cel_drawing *drawing, cel_engine_config *config);
 /* In the order of their ids; *left_out: how many more there were. */
 uint32_t cel_drawing_nodes(const cel_drawing *drawing,
                            const cel_drawn_node **out, uint64_t *left_out);
+/* Which earlier nodes exclude node number `at`, as numbers in the same order:
+ * conflicts that no dependencies settle. Valid until the next call. */
+uint32_t cel_drawing_conflicts(cel_drawing *drawing, uint32_t at,
+                               const uint32_t **out);
 #endif

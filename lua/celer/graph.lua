@@ -98,6 +98,8 @@ local colors = { kernel = "#cfe8cf", execute = "#cfe8cf", host = "#fff0c2",
 -- What lies behind an edge: data, or that something is overwritten, or order alone.
 local styles = { ["true"] = "", anti = " [style=dashed]", output = " [style=dotted]",
   order = ' [color="#aaaaaa"]' }
+-- In any order, but never at the same time.
+local apart = ' [dir=none, color="#d04030", constraint=false]'
 
 local function quoted(text) return '"' .. text:gsub('[\\"]', "\\%0") .. '"' end
 
@@ -153,6 +155,9 @@ local function add_edges(out, nodes)
       if known[dep.id] then
         out[#out + 1] = ("n%.0f -> n%.0f%s;"):format(dep.id, node.id, styles[dep.kind])
       end
+    end
+    for _, id in ipairs(node.excludes) do
+      out[#out + 1] = ("n%.0f -> n%.0f%s;"):format(id, node.id, apart)
     end
   end
 end

@@ -93,6 +93,51 @@ describe("celer graph", function()
     assert.equal(' [color="#aaaaaa"]', edges[look .. " " .. epoch])
   end)
 
+  -- The figure of seed 000: 1 sequential, 2 exclusive, 3 and 4 relaxed, 5 exclusive, 6
+  -- sequential; 7 and 8 have a buffer between them, 9 and 10 objects of their own.
+  it("draws between which tasks there are conflicts", function()
+    scratch.write(script, [==[
+local celer = require "celer"
+local q = celer.queue()
+local o = celer.host_object("struct { int n; }", { name = "o" })
+local u = celer.buffer("int", 8, { name = "u", init = 0 })
+local function touch(name, object, order, ...)
+  local accesses = { ... }
+  q:submit(function(cg)
+    cg:name(name)
+    for i, mode in ipairs(accesses) do accesses[i] = cg[mode](cg, u) end
+    cg:host_task({ 8 }, function() end, cg:side_effect(object, order), unpack(accesses))
+  end)
+end
+for i, order in ipairs { "sequential", "exclusive", "relaxed", "relaxed", "exclusive",
+  "sequential" } do touch("t" .. i, o, order) end
+touch("t7", o, "exclusive", "read_write")
+touch("t8", o, "exclusive", "read_write")
+q:wait()
+touch("t9", o, "exclusive")
+o:free()
+local p = celer.host_object("struct { int n; }", { name = "p" })
+touch("t10", p, "exclusive")
+]==])
+    for _, which in ipairs { "task", "command" } do
+      local r = graph("--graph", which, "--ranks", "2")
+      assert.same({ 0, "" }, { r.status, r.stderr })
+      local nodes, edges = parse(r.stdout)
+      local number, seen = {}, {}
+      for i = 1, 10 do
+        number[which == "task" and named(nodes, "host t" .. i) or named(nodes, "execute", i)] = i
+      end
+      for edge, style in pairs(edges) do
+        local from, to = edge:match("(%S+) (%S+)")
+        if style:find("dir=none", 1, true) then
+          seen[#seen + 1] = ("%d-%d"):format(number[from], number[to])
+        end
+      end
+      table.sort(seen)
+      assert.same({ "2-3", "2-4", "2-5", "3-5", "4-5" }, seen)
+    end
+  end)
+
   it("draws the commands of a rank of many, with messages", function()
     local r = graph("--ranks", "6", "--rank", "1", "--graph", "command")
     local nodes, edges, boxes = parse(r.stdout)
