@@ -12,9 +12,10 @@ enum {
   RING = 8192,
   BATCH = 16, /* submissions between two looks at the events */
   STRIDE = 8,
-  DEEP = 8,        /* jobs under way in a lane: it has much to do */
-  DEEP_NS = 10000, /* between two looks at such a lane */
-  POLLS = 2000,    /* looks in vain before the thread naps */
+  DEEP = 8,               /* jobs under way in a lane: it has much to do */
+  DEEP_NS = 10000,        /* between two looks at such a lane */
+  POLLS = 2000,           /* looks in vain before the thread naps */
+  OTHERS_NS = 2000000000, /* for another device to say that it is lost */
   NAP_US = 20,
   LANES = CEL_CUDA_LANES,
   DEPTH = CEL_CUDA_DEPTH
@@ -86,6 +87,39 @@ static bool yields(const cel_entry *known, const cel_entry *first) {
   return is_call(first) && !waited;
 }
 
+typedef struct awaited {
+  const cel_cuda_worker *worker;
+  uint64_t ticket; /* of no interest is what was submitted later */
+  bool any;
+} awaited;
+
+/* Whether it begins after something that another device has not completed. */
+static void find_awaited(void *context, cel_entry *entry) {
+  awaited *a = context;
+  const cel_job *job = entry->job;
+  if (job->ticket > a->ticket) return;
+  for (uint32_t i = 0; i < job->afters; ++i) {
+    const cel_after *after = &job->after[i];
+    const cel_cuda_worker *other = &a->worker->crew->worker[after->device];
+    a->any |= other != a->worker &&
+              atomic_load_explicit(&other->lane[after->lane].completed,
+                                   memory_order_acquire) < after->nth;
+  }
+}
+
+/* A device that waits for one that is lost is lost with it, and may be told so
+ * first. The other is to come back before it, with the kernel whose fault it
+ * is. Devices that wait for each other here do so for OTHERS_NS. */
+static void let_others_speak(cel_cuda_worker *w, const cel_entry *first) {
+  int64_t end = cel_now_ns() + OTHERS_NS;
+  awaited a;
+  do {
+    a = (awaited){.worker = w, .ticket = first->job->ticket};
+    each_under_way(w, find_awaited, &a);
+    if (a.any) sched_yield();
+  } while (a.any && cel_now_ns() < end);
+}
+
 /* Says whose fault it is. `known`, or null, is what was being submitted. */
 static void lose(cel_cuda_worker *w, CUresult code, cel_entry *known) {
   if (w->lost) return;
@@ -95,8 +129,10 @@ static void lose(cel_cuda_worker *w, CUresult code, cel_entry *known) {
   bool speaks = known != NULL && known->error != NULL;
   bool keeps = speaks && (entry == NULL || !yields(known, entry));
   if (keeps) entry = known;
-  if (entry != NULL) w->told_of = entry->lane;
-  if (keeps || entry == NULL) return;
+  if (entry == NULL) return;
+  w->told_of = entry->lane;
+  let_others_speak(w, entry);
+  if (keeps) return;
   if (speaks) cel_free(known->error);
   if (speaks) known->error = NULL;
   cel__cuda_fail(w->crew->cuda, w->device, entry->job, CEL_E_FAULT, code);
@@ -278,8 +314,8 @@ static bool collect_lane(cel_cuda_worker *w, cel_cuda_lane *lane) {
     while (n < to) {
       cel_entry *entry = lane->entry[++n % DEPTH];
       if (entry->job->begin != 0) read_times(w, lane, n % DEPTH);
-      atomic_store_explicit(&lane->completed, n, memory_order_release);
       cel_finished_push(&w->crew->finished, entry); /* no longer ours */
+      atomic_store_explicit(&lane->completed, n, memory_order_release);
     }
   }
   return any;

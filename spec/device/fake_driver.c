@@ -6,8 +6,10 @@
  * counted from 1, all is an illegal address, or the error $FAKE_CODE; with
  * $FAKE_LATE the streams say so only when so many launches more have come, with
  * $FAKE_SILENT only when 64 MiB were asked for, with $FAKE_URGENT without
- * any launch, and a stream of priority first. Launch $FAKE_REFUSED asks for too
- * much. fake_driver.lua adds the functions that fail. */
+ * any launch, and a stream of priority first; with $FAKE_LAST likewise, and GPU
+ * number $FAKE_LAST, counted from 1, long after the others. Launch
+ * $FAKE_REFUSED asks for too much. fake_driver.lua adds the functions that
+ * fail. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -370,8 +372,17 @@ static int fault(void) {
     return fault();                                                            \
   }
 
+static int last_of_all(void) {
+  static _Atomic int told, questions;
+  if (current == number("FAKE_LAST") - 1)
+    return told && ++questions > 50 ? 700 : 600;
+  told = 1;
+  return 700;
+}
+
 int cuEventQuery(const event *e) {
   static _Atomic int told;
+  if (number("FAKE_LAST") > 0) return last_of_all();
   if (number("FAKE_URGENT") == 0) return fault();
   if (e->stream == &streams[1]) told = 1;
   return told ? 700 : 600;
