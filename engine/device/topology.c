@@ -68,6 +68,7 @@ static void divide(cel_topology *t, int32_t rank, int32_t ranks) {
   int64_t begin = n * rank / ranks, end = n * (rank + 1) / ranks;
   if (n < ranks) end = begin + 1;
   t->keeps = n >= ranks || ranks % n == 0;
+  t->shared = n < ranks;
   memmove(t->core, t->core + begin, (size_t)(end - begin) * sizeof *t->core);
   t->cores = (int32_t)(end - begin);
 }

@@ -16,6 +16,7 @@ typedef struct cel_topology {
   bool bound;         /* by the launcher */
   bool keeps;         /* divided with other ranks; where those are more than
                          the cores, only if each core is as many ranks' */
+  bool shared;        /* they are other ranks', too */
   int32_t core[1024]; /* OS index of a processing unit of each core */
   uint64_t unit[64];  /* a bit for each processing unit of these cores */
 } cel_topology;

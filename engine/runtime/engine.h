@@ -36,6 +36,7 @@ typedef struct cel_engine_config {
   cel_pace *pace;
   cel_audit *audit;
   bool threads;
+  bool shares_cores; /* with other ranks, though it may be bound to them */
   bool lookahead;
   /* A host task that raises ends nothing: what it has done stays, and what
    * comes after it runs; cel_engine_mishap tells. For a session, of one rank.

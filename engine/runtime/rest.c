@@ -27,7 +27,8 @@ void cel__engine_find_cores(cel_engine *engine) {
   const cel_transport *t = engine->config.transport;
   int64_t all = sysconf(_SC_NPROCESSORS_ONLN), cores = cel_park_cores();
   bool bound = cores < all;
-  engine->own_cores = bound && t->local_ranks <= all;
+  engine->own_cores =
+      bound && !engine->config.shares_cores && t->local_ranks <= all;
   engine->to_spare = cel_park_share(t->local_ranks) >= SPARE_CORES;
   engine->polls = bound ? BOUND_POLLS : POLLS;
   if (engine->to_spare || (bound && cores >= SPARE_BOUND))
