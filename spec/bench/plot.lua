@@ -145,13 +145,13 @@ local function line(self, s, x_of, y_of)
   local dash = s.dash and ' stroke-dasharray="5 4"' or ""
   for i = 1, table.maxn(s.values) do
     local value, before = s.values[i], s.values[i - 1]
-    local x = x_of(i) + (s.shift or 0)
+    local x = x_of(i)
     if value and before then
       self:add('<path d="M%.1f %.1fL%.1f %.1f" stroke="%s" stroke-width="%g"%s/>',
-        x_of(i - 1) + (s.shift or 0), y_of(before), x, y_of(value), s.colour, s.thin or 2, dash)
+        x_of(i - 1), y_of(before), x, y_of(value), s.colour, s.thin or 2, dash)
     end
     if value and s.spread and s.spread[i] then
-      box(self, s, x, s.spread[i], y_of)
+      box(self, s, x + s.shift, s.spread[i], y_of)
     end
     if value and not s.dash then
       self:add('<circle cx="%.1f" cy="%.1f" r="2.2" fill="%s"/>', x, y_of(value), s.colour)
@@ -159,7 +159,7 @@ local function line(self, s, x_of, y_of)
   end
 end
 
--- Boxes of several series beside each other.
+-- Boxes of several series beside each other, where their lines are at one place.
 local function shift(series)
   local boxes = {}
   for _, s in ipairs(series) do

@@ -1,5 +1,6 @@
 --- draw.lua -- the pictures of figures.lua: a function for each, which takes what was
---- measured by the names of the parts, and gives a plot.
+--- measured by the names of the parts, and gives a plot. What else is to be said of
+--- communication on GPUs is its part's `note`.
 local measure = require("spec.bench.figures.measure")
 local plot = require("spec.bench.plot")
 
@@ -163,8 +164,8 @@ function M.communication(parts)
   notes[1] = "Real runs, all of them, on one host, nothing is computed. Median, quartiles, least "
     .. "and greatest of batches of steps, each with the wait of all ranks at its end."
   if gpu then
-    notes[#notes + 1] = ("GPUs: %d ranks with a GPU each, buffers in its memory. %s"):format(
-      gpu.rows[1].ranks, host_of(gpu))
+    notes[#notes + 1] = ("GPUs: %d ranks with a GPU each, buffers in its memory. %s%s"):format(
+      gpu.rows[1].ranks, host_of(gpu), gpu.note and ". " .. gpu.note or "")
   end
   if cpu then notes[#notes + 1] = "Ranks: on the processor alone. " .. host_of(cpu) end
   local p = plot.new("Communication alone: steps per second by size of buffers (higher is better)",
