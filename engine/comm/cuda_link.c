@@ -67,6 +67,7 @@ static void fail_all(cel__link *link) {
   for (uint32_t i = 0; i < link->wanted.n; ++i)
     cel__link_end(link, link->wanted.at[i], false);
   cel_vec_clear(&link->parts);
+  link->told = 0;
   cel_vec_clear(&link->wanted);
   for (int32_t p = 0; p < link->peers; ++p) end_peer(link, &link->peer[p]);
 }

@@ -15,7 +15,8 @@
  * The words go through rings in shared memory, the bytes from GPU to GPU. Slots
  * are filled for messages only that the receiver waits for, so each is emptied
  * in time whatever others do: nothing can hang. Long messages go through
- * several slots, of which one is filled while others are emptied.
+ * several slots, of which one is filled while others are emptied; of all but
+ * the last of them FILL says that the bytes are there.
  *
  *   cuda_link.c          the table, completions, the end
  *   cuda_link_start.c    who takes part: handles exchanged, a probe

@@ -24,7 +24,8 @@ static CUresult enqueue(cel__link *link, cel__link_peer *peer,
   CUresult code = CUDA_SUCCESS;
   if (*emptied == NULL)
     code = api->cuEventCreate(emptied, CU_EVENT_DISABLE_TIMING);
-  if (code == CUDA_SUCCESS)
+  if (code == CUDA_SUCCESS &&
+      transfer->begun + word->bytes == transfer->message->bytes)
     code = api->cuStreamWaitEvent(stream, peer->mailbox.arrived[word->slot], 0);
   if (code == CUDA_SUCCESS)
     code = cel__link_copy(link, transfer,
@@ -47,7 +48,8 @@ void cel__link_filled(cel__link *link, cel__link_peer *peer,
   CUresult code = enqueue(link, peer, transfer, word);
   if (cel__link_bad(link, code, "receiving from", peer->rank)) return;
   ++transfer->copies;
-  cel_vec_push(&peer->parts, (cel__link_part){transfer, word->slot});
+  cel_vec_push(&peer->parts,
+               (cel__link_part){.transfer = transfer, .slot = word->slot});
 }
 
 void cel__link_refused(cel__link *link, cel__link_peer *peer,
@@ -64,8 +66,7 @@ static void take_one(cel__link *link, cel__link_peer *peer,
   cel__link_transfer *transfer = part.transfer;
   cel__link_tell(link, peer,
                  (cel_host_record){.kind = CEL__LINK_FREE, .slot = part.slot});
-  if (--transfer->copies > 0 || transfer->begun < transfer->message->bytes)
-    return;
+  if (--transfer->copies > 0 || !cel__link_all_begun(transfer)) return;
   uint32_t i = find(peer, transfer->message->sequence);
   cel_vec_swap_out(&peer->receives, i);
   cel__link_end(link, transfer, true);

@@ -42,7 +42,8 @@ static void let_peer_go(cel__link *link, cel__link_peer *peer) {
   }
   for (int i = 0; i < CEL_MAIL_SLOTS; ++i) {
     if (peer->emptied[i] != NULL) api->cuEventDestroy_v2(peer->emptied[i]);
-    peer->emptied[i] = NULL;
+    if (peer->sent[i] != NULL) api->cuEventDestroy_v2(peer->sent[i]);
+    peer->emptied[i] = peer->sent[i] = NULL;
   }
   cel_mailbox_let_go(&peer->mailbox);
   cel_vec_release(&peer->parts);

@@ -13,9 +13,11 @@
 
 enum {
   CEL__LINK_WANT = 1, /* sequence, bytes expected */
-  CEL__LINK_FILL,     /* slot, sequence, bytes in it; parts come in order */
-  CEL__LINK_FREE,     /* slot */
-  CEL__LINK_REFUSE    /* sequence, bytes there are: not those expected */
+  /* Slot, sequence, bytes; parts come in order. The last one's event has been
+   * recorded, the others are there. */
+  CEL__LINK_FILL,
+  CEL__LINK_FREE,  /* slot */
+  CEL__LINK_REFUSE /* sequence, bytes there are: not those expected */
 };
 
 enum { CEL__LINK_STREAMS = 2 };
@@ -43,6 +45,9 @@ typedef struct cel__link_transfer {
 typedef struct cel__link_part {
   cel__link_transfer *transfer;
   uint32_t slot;
+  /* That we fill: */
+  uint64_t bytes;
+  bool last; /* of the message */
 } cel__link_part;
 
 /* Another rank of this host. */
@@ -57,6 +62,7 @@ typedef struct cel__link_peer {
   CUstream stream[CEL__LINK_STREAMS];
   uint32_t turn;
   CUevent emptied[CEL_MAIL_SLOTS];
+  CUevent sent[CEL_MAIL_SLOTS];  /* of mailbox.out, for ourselves */
   CEL_VEC(cel__link_part) parts; /* being emptied, oldest first */
   CEL_VEC(cel__link_transfer *) receives;
   CEL_VEC(cel__link_transfer *) sends; /* that it does not want yet */
@@ -73,6 +79,7 @@ typedef struct cel__link {
   int64_t *near;
   CUstream stream;                      /* fills slots */
   CEL_VEC(cel__link_part) parts;        /* being filled, oldest first */
+  uint32_t told;                        /* of those */
   CEL_VEC(cel__link_transfer *) wanted; /* and not all in slots yet */
   CEL_VEC(cel_chained) chained;         /* that nobody took yet */
   _Atomic(bool) halted;
@@ -81,6 +88,10 @@ typedef struct cel__link {
   bool failed;
   cel_error error;
 } cel__link;
+
+static inline bool cel__link_all_begun(const cel__link_transfer *transfer) {
+  return transfer->begun == transfer->message->bytes;
+}
 
 /* ---- cuda_link.c --------------------------------------------------------- */
 

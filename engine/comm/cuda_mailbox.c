@@ -3,7 +3,7 @@
 enum { LAZY_ENABLE_PEER_ACCESS = 1 };
 
 const cel_mail_size cel_mail_sizes[CEL_MAIL_SIZES] = {
-    {0, 16, 256 << 10}, {16, 4, 4 << 20}, {20, 2, 56 << 20}};
+    {0, 16, 256 << 10}, {16, 4, 4 << 20}, {20, 2, 48 << 20}};
 
 /* Where a slot begins, or where the last one ends. */
 static uint64_t offset_of(uint32_t slot) {
