@@ -35,13 +35,21 @@ void cel_drawing_destroy(cel_drawing *drawing) {
   cel_free(drawing);
 }
 
+/* What an object does to orders is not to be asked when it is gone. */
+static void keep_effects(cel_drawing *d, cel_drawn_node *node) {
+  cel_effect *own = cel_arena_copy(&d->arena, node->effect,
+                                   node->effects * sizeof *node->effect);
+  for (uint32_t i = 0; i < node->effects; ++i)
+    own[i].order = cel_effect_order(&own[i]);
+  node->effect = own;
+}
+
 /* Of the node that drawing->text describes. */
 static void keep(cel_drawing *d, cel_drawn_node node, const cel_task *task) {
   cel_vec_push(&d->text, '\0');
   node.text = cel_arena_copy(&d->arena, d->text.at, d->text.n);
   node.dep = cel_arena_copy(&d->arena, node.dep, node.deps * sizeof *node.dep);
-  node.effect = cel_arena_copy(&d->arena, node.effect,
-                               node.effects * sizeof *node.effect);
+  keep_effects(d, &node);
   if (task != NULL) {
     node.ended = task->ended;
     node.task = task->id;
@@ -142,15 +150,22 @@ static bool ends(const cel_drawn_node *by, const cel_drawn_node *node) {
   return false;
 }
 
+static bool conflict(const cel_drawn_node *a, const cel_drawn_node *b) {
+  for (uint32_t i = 0; i < a->effects; ++i)
+    for (uint32_t k = 0; k < b->effects; ++k)
+      if (a->effect[i].object == b->effect[k].object &&
+          cel_orders_conflict(a->effect[i].order, b->effect[k].order))
+        return true;
+  return false;
+}
+
 uint32_t cel_drawing_conflicts(cel_drawing *drawing, uint32_t at,
                                const uint32_t **out) {
   cel_drawing *d = drawing;
   const cel_drawn_node *node = d->nodes.at, *me = &node[at];
   cel_vec_clear(&d->conflicts);
   for (uint32_t i = at; me->effects > 0 && i-- > 0 && !ends(&node[i], me);)
-    if (cel_effects_conflict(node[i].effect, node[i].effects, me->effect,
-                             me->effects))
-      cel_vec_push(&d->conflicts, i);
+    if (conflict(&node[i], me)) cel_vec_push(&d->conflicts, i);
   if (d->conflicts.n > 0) mark_before(d, at, cel_vec_last(&d->conflicts));
   uint32_t kept = 0;
   for (uint32_t i = 0; i < d->conflicts.n; ++i)

@@ -25,8 +25,9 @@ typedef struct cel_drawn_node {
   cel_place place;
   uint32_t deps;
   const cel_dep *dep;
-  uint32_t
-      effects; /* of a host task that is carried out; objects may be gone */
+  /* Of a host task that is carried out, in the order that it is given them;
+   * objects may be gone. */
+  uint32_t effects;
   const cel_effect *effect;
   const cel_object *ended; /* of which there is nothing after it; or null */
 } cel_drawn_node;

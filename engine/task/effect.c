@@ -16,7 +16,7 @@ cel_order cel_effect_order(const cel_effect *effect) {
   return effect->order;
 }
 
-static bool pair_conflicts(cel_order a, cel_order b) {
+bool cel_orders_conflict(cel_order a, cel_order b) {
   if (a == CEL_ORDER_SEQUENTIAL || b == CEL_ORDER_SEQUENTIAL) return false;
   return a == CEL_ORDER_EXCLUSIVE || b == CEL_ORDER_EXCLUSIVE;
 }
@@ -26,7 +26,7 @@ bool cel_effects_conflict(const cel_effect *a, uint32_t n, const cel_effect *b,
   for (uint32_t i = 0; i < n; ++i)
     for (uint32_t k = 0; k < m; ++k)
       if (a[i].object == b[k].object &&
-          pair_conflicts(cel_effect_order(&a[i]), cel_effect_order(&b[k])))
+          cel_orders_conflict(cel_effect_order(&a[i]), cel_effect_order(&b[k])))
         return true;
   return false;
 }
@@ -111,7 +111,7 @@ static void note_other(cel_effect_use *use, const cel_effect_user *user,
   for (uint32_t i = 0; use->collective && i < use->since.n; ++i) {
     const cel_effect_user *before = &use->since.at[i];
     if ((before->collective || user->collective) &&
-        pair_conflicts(before->order, user->order))
+        cel_orders_conflict(before->order, user->order))
       cel_deps_add(deps, before->id, CEL_DEP_TRUE);
   }
   cel_vec_push(&use->since, *user);

@@ -73,6 +73,9 @@ typedef struct cel_effect {
 const char *cel_order_name(cel_order order);
 /* The order that it is to be given. */
 cel_order cel_effect_order(const cel_effect *effect);
+/* Whether two tasks that are given one object in these exclude one another
+ * without a dependency. */
+bool cel_orders_conflict(cel_order a, cel_order b);
 /* Whether two tasks with these effects exclude one another without a
  * dependency. O(n m). */
 bool cel_effects_conflict(const cel_effect *a, uint32_t n, const cel_effect *b,

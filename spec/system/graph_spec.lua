@@ -138,6 +138,32 @@ touch("t10", p, "exclusive")
     end
   end)
 
+  it("draws conflicts about objects that are gone", function()
+    scratch.write(script, [==[
+local celer = require "celer"
+local q = celer.queue()
+for i = 1, 20 do
+  local o = celer.host_object(function() return {} end, { name = "o" .. i })
+  for _ = 1, 2 do
+    q:submit(function(cg)
+      cg:host_task(celer.on_master, function() end, cg:side_effect(o, "exclusive"))
+    end)
+  end
+  o:free()
+  if i % 5 == 0 then q:wait() end
+end]==])
+    for _, which in ipairs { "task", "command" } do
+      local r = graph("--graph", which)
+      assert.same({ 0, "" }, { r.status, r.stderr })
+      local _, edges = parse(r.stdout)
+      local conflicts = 0
+      for _, style in pairs(edges) do
+        if style:find("dir=none", 1, true) then conflicts = conflicts + 1 end
+      end
+      assert.equal(20, conflicts)
+    end
+  end)
+
   it("draws the commands of a rank of many, with messages", function()
     local r = graph("--ranks", "6", "--rank", "1", "--graph", "command")
     local nodes, edges, boxes = parse(r.stdout)
