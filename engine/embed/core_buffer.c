@@ -66,9 +66,10 @@ void cel__push_buffer_type(lua_State *L) {
   push_type(L, buffer_type, buffer_free);
 }
 
-/* buffer(element_size, dims, e0, e1, e2, name | nil, init kind, init, fd | nil)
- * init kind: nil, "data" (cdata of the whole buffer) or "lua" (encoded). The
- * file becomes the buffer's. */
+/* buffer(element_size, dims, e0, e1, e2, name | nil, init kind, init, what
+ * ranks must agree on of it | nil, fd | nil) init kind: nil, "data" (cdata of
+ * the whole buffer) or "lua" (encoded). Ranks agree on data as it is. The file
+ * becomes the buffer's. */
 static int buffer_new(lua_State *L) {
   cel_engine *engine;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
@@ -85,11 +86,15 @@ static int buffer_new(lua_State *L) {
   cel_init *init = NULL;
   if (kind != NULL && strcmp(kind, "data") == 0) {
     cel_box box = cel_box_sized(extent[0], extent[1], extent[2]);
-    init = cel__data_init(lua_topointer(L, 8), &box, element_size);
+    const void *data = lua_topointer(L, 8);
+    init = cel__data_init(data, &box, element_size);
+    init->hash = cel_hash(data, cel_box_volume(&box) * element_size, 0);
   } else if (kind != NULL) {
-    size_t size;
+    size_t size, length;
     const char *blob = luaL_checklstring(L, 8, &size);
-    init = cel__lua_init(blob, size, (int)luaL_optinteger(L, 9, -1));
+    const char *identity = luaL_optlstring(L, 9, NULL, &length);
+    init = cel__lua_init(blob, size, (int)luaL_optinteger(L, 10, -1));
+    if (identity != NULL) init->hash = cel_hash(identity, length, 0);
   }
   h->buffer = cel_engine_buffer(engine, dims, extent, element_size, name, init);
   return 1;

@@ -69,12 +69,13 @@ static uint64_t hash_access(const cel_access *access, uint64_t seed) {
     uint32_t buffer;
     int32_t mode;
     cel_box extent;
-    uint64_t element_size;
+    uint64_t element_size, init;
   } what = {.rule = use->rule->hash,
             .buffer = access->buffer->id,
             .mode = (int32_t)access->mode,
             .extent = access->buffer->extent,
             .element_size = access->buffer->element_size};
+  if (access->buffer->init != NULL) what.init = access->buffer->init->hash;
   size_t params = (size_t)use->rule->desc.params * sizeof(int64_t);
   if (params > 0) seed = cel_hash(use->params, params, seed);
   return cel_hash(&what, sizeof what, seed);

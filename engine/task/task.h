@@ -36,6 +36,7 @@ typedef struct cel_init {
                      void *out);
   void (*destroy)(struct cel_init *init);
   bool lua;
+  uint64_t hash; /* of what ranks must agree on of it; 0: of nothing */
   void *context;
 } cel_init;
 

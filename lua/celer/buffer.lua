@@ -126,21 +126,31 @@ local function constant(value)
   return function() return value end
 end
 
--- The core's init kind and init for what the user gave.
+-- Whether it is what each element has: a number, a boolean, or a struct by its
+-- fields' names.
+local function is_value(self, init)
+  local kind = type(init)
+  return kind == "number" or kind == "boolean"
+    or kind == "table" and not getmetatable(init) and self.type.class == "s"
+      and type((next(init))) == "string"
+end
+
+-- The core's init kind and init for what the user gave, and what ranks must agree
+-- on of an encoded one.
 local function prepare_init(self, init)
   local kind = type(init)
-  if self.dims > 0 and (kind == "number" or kind == "boolean") then
+  if self.dims > 0 and is_value(self, init) then
     from_value(self, init) -- refuses what no element can hold
     init, kind = constant(init), "function"
   end
   if kind == "nil" then return nil, nil end
   if getmetatable(init) == Source then
     return "lua", (capture.encode(init.f, "the source of " .. self.name,
-      { n = 1, init.argument }, { bulk = true })), init.fd
+      { n = 1, init.argument }, { bulk = true })), nil, init.fd
   end
   if kind == "function" then
-    return "lua", (capture.encode(init, "the init function of " .. self.name, nil,
-      { type = self.type.name, dims = self.dims, name = self.name }))
+    return "lua", capture.encode(init, "the init function of " .. self.name, nil,
+      { type = self.type.name, dims = self.dims, name = self.name })
   end
   local is_array = kind == "cdata" and tostring(ffi.typeof(init)):find("[%[*]")
   if self.dims == 0 and not is_array then return "data", from_value(self, init) end
@@ -169,7 +179,8 @@ end
 
 --- Makes a buffer. An init function is called with the coordinates of each
 --- element that a rank needs, as if all at once: it sees copies of what it
---- captured. A number or boolean is what each element has.
+--- captured. A number, a boolean, or a struct as a table of its fields, is what each
+--- element has.
 ---@param element string|celer.type  element type
 ---@param extents? integer[]|integer  0 to 3 extents; none: one element
 ---@param options? {name: string?, init: table|ffi.cdata*|function|number|boolean|nil}
@@ -187,9 +198,9 @@ function M.new(element, extents, options)
   if self.bytes > 2 ^ 62 then
     fail("celer.buffer: %s would have %.3g bytes", self.name, self.bytes)
   end
-  local kind, init, fd = prepare_init(self, options.init)
+  local kind, init, identity, fd = prepare_init(self, options.init)
   self.handle = place.check(core.buffer(type_.size, dims, size[1] or 1,
-    size[2] or 1, size[3] or 1, self.name, kind, init, fd))
+    size[2] or 1, size[3] or 1, self.name, kind, init, identity, fd))
   return self
 end
 

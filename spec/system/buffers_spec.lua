@@ -65,6 +65,10 @@ local flat = q:wait(celer.buffer(point, { 1, 2 }, { init = { { x = 1 }, { x = 2 
 same("flat structs", flat(0, 1).x, 2)
 local nested = q:wait(celer.buffer(point, { 1, 2 }, { init = { { { x = 1 }, { x = 3 } } } }))
 same("nested structs", nested(0, 1).x, 3)
+local one = { x = 0.5, n = { 1, 2 } }
+local alike = celer.buffer(point, { 9, 2 }, { init = one })
+one.x = 7
+same("one struct for all", q:wait(alike)(8, 1).x + q:wait(alike)(8, 1).n[1], 2.5)
 ]])
 
   script.everywhere("are copies of what was given", [[
@@ -109,6 +113,19 @@ for i = 6, 23 do same("copied", s[i], i) end
     end
   end)
 
+  -- A number that a loop over `pairs` chose, say, and what a function captured.
+  it("must be the same on all ranks", function()
+    for _, init in ipairs { "rank", "{ 1, rank, 3 }", "function(i) return i + rank end" } do
+      local r = script.run(([[
+local rank = require("celer.core").rank()
+local u = celer.buffer("int", { 3 }, { name = "u", init = %s })
+q:submit(function(cg) cg:host_task({ 3 }, function() end, cg:read(u)) end)
+]]):format(init), { devices = 1, ranks = 2 })
+      assert.equal(1, r.status)
+      assert.matches("case%.lua:%d: the ranks run different programs: .*init", r.stderr)
+    end
+  end)
+
   script.everywhere("that do not fit are refused at their line", [[
 local ffi = require "ffi"
 local function int(extents, init) return "int", extents, { name = "u", init = init } end
@@ -125,6 +142,9 @@ refused("does not fit", function() celer.buffer(int(1, { 2 ^ 31 })) end)
 refused("does not fit", function() celer.buffer("uint8_t", 1, { init = { -1 } }) end)
 refused("does not fit", function() celer.buffer("int8_t", {}, { init = 128 }) end)
 refused("does not fit", function() celer.buffer("int8_t", { 4 }, { init = 128 }) end)
+refused("a float2 has no field 'z'", function()
+  celer.buffer("float2", { 4 }, { init = { z = 1 } })
+end)
 refused("a boolean is no float2", function() celer.buffer("float2", { 4 }, { init = true }) end)
 refused("0.5 is no whole number", function() celer.buffer(int(2, 0.5)) end)
 refused("not a string", function() celer.buffer(int(2, "zeros")) end)
