@@ -23,12 +23,26 @@ local M = {}
 ---@field map? fun(rank: integer, ranks: integer): celer.box  in place of both
 ---@field dry any  what it brings in a dry run; nil: zeros
 local Capture = {}
-Capture.__index = Capture
 Capture.__noun = "capture"
 
 local function name_of(capture) return (capture.buffer or capture.object).name end
 
 function Capture:__tostring() return "capture of " .. name_of(self) end
+
+-- The snapshot's own ways in, tried before there is one.
+local function not_brought(self)
+  fail("%s has no elements and no fields: q:wait, q:drain or the :get() of a q:fence that "
+    .. "it is given to returns the snapshot", tostring(self))
+end
+
+local fields = { buffer = true, object = true, take = true, lo = true, hi = true,
+  map = true, dry = true }
+
+function Capture:__index(key)
+  if not fields[key] then not_brought(self) end
+end
+
+Capture.__call = not_brought
 
 -- Bounds, three of each, of a part of `buffer`; nil is all of it.
 local function part_of(buffer, part)

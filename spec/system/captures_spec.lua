@@ -145,6 +145,11 @@ refused("future of u has no elements and no fields: :get() waits", function()
   return q:fence(u)[0]
 end)
 refused("future of u has no elements and no fields", function() local _ = q:fence(u)(0) end)
+refused("capture of u has no elements and no fields: q:wait", function()
+  return celer.capture(u)[0]
+end)
+refused("capture of u has no elements", function() local _ = celer.capture(u)(0) end)
+refused("capture of u has no elements", function() return celer.capture(u).min end)
 refused("argument 2 must be a buffer or celer.capture(buffer, box), not a box", function()
   q:wait(u, celer.box({ 0 }, { 1 }))
 end)
