@@ -201,6 +201,12 @@ local function watch(resolved)
   if resolved.trace then require("celer.place").check(core.trace(resolved.trace)) end
 end
 
+-- The script of a dry run, or of one that draws.
+local function run_dry(chunk, ...)
+  local ok, failure = pcall(chunk, ...)
+  if not ok then error(require("celer.dry").explain(failure), 0) end
+end
+
 local function run(path, arguments, resolved, text)
   local chunk, message = require("celer.script").load(path, text)
   if not chunk then error({ message = message }, 0) end
@@ -215,6 +221,7 @@ local function run(path, arguments, resolved, text)
   watch(resolved)
   local function all()
     if resolved.log == "debug" then with_traceback(chunk, unpack(arguments))
+    elseif core.dry() then run_dry(chunk, unpack(arguments))
     else chunk(unpack(arguments)) end
     return finish(resolved)
   end

@@ -23,9 +23,20 @@ function M.note(name)
   local at = ("%s:%d"):format(file or "?", line)
   seen[at] = (seen[at] or 0) + 1
   if seen[at] < MOST then return end
+  seen = {} -- the message says all; see M.explain
   place.fail("this line has brought zeros of %s %d times: nothing is executed in a dry "
     .. "run, so a loop that waits for another value does not end; give it one: "
     .. "celer.capture(%s, nil, {dry = ...})", name, MOST, name)
+end
+
+--- What the script raised, with why that may be: a check of results fails where
+--- there are none.
+---@param failure any
+---@return any
+function M.explain(failure)
+  if type(failure) ~= "string" or next(seen) == nil then return failure end
+  return failure .. "\nnothing is executed here, and what the script captured is zero: give "
+    .. "captures what it expects, by celer.capture(u, nil, {dry = ...}), or leave checks out"
 end
 
 local function each_element(lo, hi, f)

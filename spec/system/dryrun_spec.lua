@@ -278,6 +278,19 @@ end
     os.execute("rm -r '" .. folder .. "'")
   end)
 
+  it("says why a check of results fails, where it has brought zeros", function()
+    local text = [==[
+      local x = celer.buffer("double", {}, { name = "x", init = 1 })
+      if q:wait(celer.capture(x, nil, { dry = DRY }))() ~= 1 then error "no 1" end
+      error "at the end"
+    ]==]
+    local r = dry(text:gsub("DRY", "nil"), 4)
+    assert.equal(1, r.status)
+    assert.matches("^celer: %S+case%.lua:3: no 1\nnothing is executed here, and what the script "
+      .. "captured is zero: [^\n]*\n$", r.stderr)
+    assert.matches("^celer: %S+case%.lua:4: at the end\n$", dry(text:gsub("DRY", "1"), 4).stderr)
+  end)
+
   it("ends a loop that waits for what never comes, and says why", function()
     local text = [==[
       local x = celer.buffer("double", {}, { name = "x", init = 1 })
