@@ -16,7 +16,7 @@
 
 /* It takes so many gaps, so much time in them, and that share of all time (one
  * in so many). */
-enum { CEL__IDLE_GAPS = 2000, CEL__IDLE_SHARE = 2 };
+enum { CEL__IDLE_GAPS = 500, CEL__IDLE_SHARE = 2 };
 #ifndef CEL_CDEF
 #define CEL__IDLE_NS INT64_C(2000000000)
 #endif
