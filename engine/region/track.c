@@ -66,9 +66,11 @@ static uint32_t slot_of(const cells *cells, uint64_t reader, uint64_t next) {
   return i;
 }
 
+/* For what is there, which may be much where there were none, and one more. */
 static void grow_slots(cells *cells) {
   cel_free(cells->slots);
-  cells->n_slots = cells->n_slots ? 2 * cells->n_slots : 4 * UNHASHED;
+  do cells->n_slots = cells->n_slots ? 2 * cells->n_slots : 4 * UNHASHED;
+  while (2 * (cells->all.n - cells->hashed) >= cells->n_slots);
   cells->slots = cel_alloc_zero(cells->n_slots * sizeof *cells->slots);
   for (uint32_t i = cells->hashed; i < cells->all.n; ++i) {
     const cell *c = &cells->all.at[i];

@@ -18,10 +18,8 @@ checker.describe("collectives by NCCL", "nccl_check", function(check)
 
   it("tell ranks that mean different ones, where NCCL would wait for ever", function()
     local r = check(2, { "differ", "--fake" })
-    assert.matches("rank 0: ranks 0 and 1 mean different collectives by number 0",
-      r.stdout, 1, true)
-    assert.matches("rank 1: ranks 1 and 0 mean different collectives by number 0",
-      r.stdout, 1, true)
+    -- The rank that ends first may end the job before the other one has said it.
+    assert.matches("rank (%d): ranks %1 and %d mean different collectives by number 0", r.stdout)
     assert.equal(3, r.status)
   end)
 

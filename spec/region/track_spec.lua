@@ -300,6 +300,23 @@ describe("cel_track", function()
     assert.is_true(took < 3, took) -- s of the processor
   end)
 
+  it("lets a reader go on that has read much when states are moved", function()
+    local SIZE, READ, READER = 200, 100, 1000
+    local track = create(grid.box(0, 0, 0, SIZE, 1, 1), 0)
+    local function at(i) return grid.box(i, 0, 0, i + 1, 1, 1) end
+    for i = 0, SIZE - 1 do c.cel_track_write(track, at(i), i + 1, deps) end
+    for i = 0, READ - 1 do c.cel_track_read(track, at(i), READER, deps) end
+    c.cel_track_floor(track, 1)
+    for i = READ, SIZE - 1 do
+      c.cel_deps_clear(deps)
+      c.cel_track_read(track, at(i), READER, deps)
+      assert.same({ uninitialised = false, [i + 1] = TRUE }, answer())
+    end
+    c.cel_deps_clear(deps)
+    c.cel_track_write(track, grid.box(0, 0, 0, SIZE, 1, 1), READER + 1, deps)
+    assert.same({ uninitialised = false, [READER] = ANTI }, answer())
+  end)
+
   it("merges what a floor makes equal", function()
     local track = create(grid.box(0, 0, 0, 100, 1, 1), 0)
     for i = 0, 99 do
