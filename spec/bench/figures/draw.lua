@@ -95,7 +95,9 @@ local function grouped(n)
 end
 
 -- Panels that share one range of values, `columns` in a row: {title, x, y, places, series}.
-local function panels(p, list, columns, width, height)
+local function panels(p, legend, list, columns, width, height)
+  p:legend(LEFT, p.top - 8, legend, true)
+  p.top = p.top + 20
   local all = {}
   for _, panel in ipairs(list) do
     for _, s in ipairs(panel.series) do all[#all + 1] = s end
@@ -108,6 +110,7 @@ local function panels(p, list, columns, width, height)
     panel.width, panel.height, panel.range = width, height, panel.range or range
     p:panel(panel)
   end
+  return p
 end
 
 -- ---- seed 001, figure 3 -------------------------------------------------------------
@@ -131,10 +134,7 @@ function M.scheduling(parts)
     ("Commands and instructions of small exchanges; what the first steps build once is left "
       .. "out. Median, quartiles, least and greatest of %d runs."):format(#data.rows[1].us),
     host_of(data) })
-  p:legend(LEFT, p.top - 8, LEGEND, true)
-  p.top = p.top + 20
-  panels(p, list, 3, 330, 200)
-  return p
+  return panels(p, LEGEND, list, 3, 330, 200)
 end
 
 -- ---- seed 001, figure 4 -------------------------------------------------------------
@@ -170,10 +170,7 @@ function M.communication(parts)
   if cpu then notes[#notes + 1] = "Ranks: on the processor alone. " .. host_of(cpu) end
   local p = plot.new("Communication alone: steps per second by size of buffers (higher is better)",
     notes)
-  p:legend(LEFT, p.top - 8, LEGEND, true)
-  p.top = p.top + 20
-  panels(p, list, #measure.programs, 250, 165)
-  return p
+  return panels(p, LEGEND, list, #measure.programs, 250, 165)
 end
 
 -- ---- seed 001, figure 5 -------------------------------------------------------------
@@ -255,11 +252,8 @@ function M.nbody(parts)
     .. "by the ranks, or what the slowest thread takes to schedule a step (dry runs); transfers "
     .. "are not in it."
   local p = plot.new("Direct N-body simulation in double precision, strong scaling", notes)
-  p:legend(LEFT, p.top - 8, { LEGEND[1], LEGEND[2], { "collectives, not run", WITH, true },
-    { "messages, not run", WITHOUT, true }, { "linear", IDEAL, true } }, true)
-  p.top = p.top + 20
-  panels(p, list, 2, 400, 250)
-  return p
+  return panels(p, { LEGEND[1], LEGEND[2], { "collectives, not run", WITH, true },
+    { "messages, not run", WITHOUT, true }, { "linear", IDEAL, true } }, list, 2, 400, 250)
 end
 
 -- ---- seed 002 -----------------------------------------------------------------------
@@ -298,10 +292,7 @@ function M.generative(parts)
         .. "Nothing is computed or sent."):format(data.patches),
       "S: steps from a horizon to the next, after which finished work is forgotten.",
       host_of(data) })
-  p:legend(LEFT, p.top - 8, names, true)
-  p.top = p.top + 20
-  panels(p, list, 3, 330, 230)
-  return p
+  return panels(p, names, list, 3, 330, 230)
 end
 
 return M
