@@ -65,7 +65,7 @@ enum { MOST_STREAMS = 32 };
 
 void cel_cuda_api_streams(int32_t n) {
   char text[16];
-  snprintf(text, sizeof text, "%d", n);
+  snprintf(text, sizeof text, "%d", n < MOST_STREAMS ? n : MOST_STREAMS);
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", text, 0);
 }
 

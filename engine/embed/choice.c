@@ -3,15 +3,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "comm/cuda_link.h"
 #include "device/cuda.h"
 #include "device/cuda_api.h"
 #include "device/cuda_lane.h"
 
-/* For all lanes of a device. The link to other ranks of the host has streams of
- * its own, for each of them. */
-enum { STREAMS_ALONE = 16 };
-_Static_assert(CEL_CUDA_LANES + 1 <= STREAMS_ALONE,
-               "each lane of a device has a stream of its own, as its timer");
+/* On a GPU: those of all lanes, its timer's and, of several ranks, the probe's
+ * of collectives and the link's. */
+static int32_t count_streams(const cel_transport *t) {
+  int32_t streams = CEL_CUDA_LANES + 1;
+  if (t->ranks > 1) streams += 1;
+  if (t->local_ranks > 1) streams += cel_cuda_link_streams(t->local_ranks);
+  return streams;
+}
 
 cel_status cel_choice_place(cel_transport *t, uint64_t what, int32_t *index,
                             int32_t *of) {
@@ -87,7 +91,7 @@ cel_status cel_choose(const cel_choice_wish *wish, cel_transport *transport,
   cel_choice choice = {.devices = wish->devices > 0 ? wish->devices : 1};
   int32_t gpus = 0, index, of;
   bool looks = wish->backend != CEL_CHOICE_CPU;
-  if (transport->local_ranks == 1) cel_cuda_api_streams(STREAMS_ALONE);
+  cel_cuda_api_streams(count_streams(transport));
   if (looks) gpus = count_usable(wish, choice.why, sizeof choice.why);
   CEL_TRY(cel_choice_place(transport, looks ? cel_cuda_identity() : 0, &index,
                            &of));

@@ -165,13 +165,16 @@ static cel_status link_gpus(cel_session *s) {
   return share_direct(s);
 }
 
-/* What all ranks exchange goes by NCCL then, between the memories of all GPUs.
- * All ranks come here and do the same. */
+/* What all ranks exchange goes by NCCL then, between the memories of all GPUs;
+ * but for two of one host, which takes longer to start than it saves. All ranks
+ * come here and do the same. */
 static cel_status join_gpus(cel_session *s) {
   cel_transport *t = s->transport;
   const char *why = s->options.staged           ? "--transfers staged"
                     : s->options.no_collectives ? "--no-collectives"
-                                                : NULL;
+                    : t->ranks == 2 && t->local_ranks == 2 && s->direct
+                        ? "two ranks send each other messages as fast"
+                        : NULL;
   if (t->ranks == 1 || t->dry || !s->seeks_gpus) return CEL_E_OK;
   if (why != NULL) {
     snprintf(s->no_nccl, sizeof s->no_nccl, "%s", why);
@@ -370,8 +373,8 @@ cel_status cel_session_start(cel_session *s) {
       .lookahead = s->options.lookahead,
       .horizon_step = s->options.horizon_step,
       .interior_items = INTERIOR_ITEMS,
-      .collectives = !s->options.no_collectives &&
-                     (!s->direct || s->transport->joint.devices > 0),
+      .collectives = !s->options.no_collectives,
+      .by_messages = s->direct && s->transport->joint.devices == 0,
       .reducing = s->reducing,
       .warn = warn,
       .warn_context = s,

@@ -479,7 +479,7 @@ static void drop_buffer(void *context, const cel_buffer *buffer) {
 }
 
 static cel_all_reduces all_reduces(const cel_engine_config *c) {
-  if (!c->collectives) return CEL_ALL_REDUCES_NOWHERE;
+  if (!c->collectives || c->by_messages) return CEL_ALL_REDUCES_NOWHERE;
   return c->transport->joint.devices > 0 ? CEL_ALL_REDUCES_ON_GPUS
                                          : CEL_ALL_REDUCES_ON_HOSTS;
 }

@@ -47,8 +47,9 @@ typedef struct cel_engine_config {
   uint64_t small_bytes, large_bytes; /* see command.h; 0: default */
   int64_t interior_items;            /* see instr.h */
   uint32_t join_parts;               /* likewise */
-  /* Whether what all ranks exchange goes by collectives; the same on all. */
-  bool collectives;
+  /* Whether what all ranks exchange is one step: by collectives, or still by
+   * messages, as between GPUs these are faster. The same on all. */
+  bool collectives, by_messages;
   int64_t count_most, relay_least; /* see command.h */
   int64_t reducing; /* devices of a rank that take part in a reduction; the same
                        on all ranks; default: the backend's */

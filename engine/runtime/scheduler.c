@@ -223,7 +223,8 @@ void cel__scheduler_init(cel_engine *engine) {
                                        .large_bytes = c->large_bytes,
                                        .near = c->transport->near,
                                        .nears = nears,
-                                       .collectives = c->collectives,
+                                       .collectives =
+                                           c->collectives && !c->by_messages,
                                        .count_most = c->count_most,
                                        .relay_least = c->relay_least,
                                        .apart = are_apart(c->transport),

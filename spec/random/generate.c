@@ -372,6 +372,13 @@ static void generate_relays(program *p) {
   if (cel_random_chance(&r, 60)) p->relay_least = pick(&r, 1, 4);
 }
 
+/* Where collectives are not for what is exchanged, reductions may be one step
+ * all the same. */
+static void generate_steps(program *p) {
+  cel_random r = {p->seed ^ 0x73746570};
+  p->by_messages = !p->exchanges && cel_random_chance(&r, 40);
+}
+
 /* Collectives between devices, where they can be. */
 static void generate_joint(program *p) {
   static const uint64_t most[] = {0, 64, 1000, UINT64_MAX};
@@ -396,6 +403,7 @@ program *program_generate(uint64_t seed, int ranks) {
   generate_settings(&r, p, ranks);
   generate_joint(p);
   generate_relays(p);
+  generate_steps(p);
   p->buffers = (int)pick(&r, 1, 5);
   for (int b = 0; b < p->buffers; ++b) generate_buffer(&r, &p->buffer[b]);
   generate_objects(&r, p);
@@ -558,7 +566,10 @@ void program_print(const program *p) {
          "collectives between %d devices up to %llu and %llu\n",
          (unsigned long long)p->seed, p->ranks, p->devices,
          p->own_memory ? ", own memory" : "", p->lookahead ? ", lookahead" : "",
-         p->chains ? ", chains" : "", p->exchanges ? ", collectives" : "",
+         p->chains ? ", chains" : "",
+         p->exchanges     ? ", collectives"
+         : p->by_messages ? ", one step"
+                          : "",
          p->horizon_step, p->horizon_breadth, p->horizons_ahead,
          (unsigned long long)p->small_bytes, (unsigned long long)p->large_bytes,
          (long long)p->interior_items, p->join_parts,

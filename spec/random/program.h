@@ -127,6 +127,7 @@ typedef struct program {
   int hosts;           /* whose ranks exchange direct messages; 0: none; in one
                           process */
   bool exchanges;      /* what all exchange goes by collectives */
+  bool by_messages;    /* or is one step, but of messages */
   int64_t count_most;  /* of which wider ones are carried out otherwise; or 0 */
   int64_t relay_least; /* see command.h; or 0 */
   uint64_t direct_bytes;

@@ -482,7 +482,8 @@ void rank_start(rank *r, bool threads) {
                               .large_bytes = p->large_bytes,
                               .interior_items = p->interior_items,
                               .join_parts = p->join_parts,
-                              .collectives = p->exchanges,
+                              .collectives = p->exchanges || p->by_messages,
+                              .by_messages = p->by_messages,
                               .count_most = p->count_most,
                               .relay_least = p->relay_least};
   if (!p->cuda && p->seed % 4 == 0) r->audit = cel_audit_create();

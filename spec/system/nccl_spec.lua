@@ -1,6 +1,6 @@
 -- What kernels of all ranks exchange, by NCCL between their GPUs: the same bits as by
 -- messages and through host memory, and an end of the job when a rank dies. Pending
--- where there are no two GPUs or no NCCL.
+-- where there are no three GPUs or no NCCL.
 local celer = require("spec.support.celer")
 local script = require("spec.support.script")
 
@@ -9,11 +9,11 @@ local function mpirun(ranks, ...)
     celer.command(), ... })
 end
 
--- Why what two ranks exchange does not go by NCCL; nil where it does.
+-- Why what three ranks exchange does not go by NCCL; nil where it does.
 local function missing()
-  local text = mpirun(2, "info").stdout
+  local text = mpirun(3, "info").stdout
   local how = text:match("\ncollectives ([^\n]*)")
-  if not how then return "two ranks use no GPUs here" end
+  if not how then return "three ranks use no GPUs here" end
   return how ~= "by NCCL, from GPU to GPU" and how or nil
 end
 
@@ -110,15 +110,15 @@ describe("what all GPUs exchange by NCCL", function()
   end
 
   it("is the same as by messages, and through host memory", function()
-    local by_nccl = run(2, {})
-    assert.equal(by_nccl, run(2, { "--no-collectives" }))
-    assert.equal(by_nccl, run(2, { "--transfers", "staged" }))
+    local by_nccl = run(3, {})
+    assert.equal(by_nccl, run(3, { "--no-collectives" }))
+    assert.equal(by_nccl, run(3, { "--transfers", "staged" }))
   end)
 
   -- 64 MiB, which go by NCCL between GPUs of one host, too.
   for what, setup in pairs(script.exchanges(4096)) do
     it("ends with the job when a rank is killed in the middle of it: " .. what, function()
-      script.killed(setup, { ranks = 2, devices = 1 }, { before = { "--backend", "cuda" } })
+      script.killed(setup, { ranks = 3, devices = 1 }, { before = { "--backend", "cuda" } })
     end)
   end
 end)
