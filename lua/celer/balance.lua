@@ -185,6 +185,7 @@ end
 ---@return boolean changed
 function M.rebalance(options)
   check(options)
+  require("celer.queue").check_outside("celer.rebalance") -- it requires this module
   if core.dry() then
     tell_dry()
     return M.weights, false

@@ -37,14 +37,24 @@ end
 
 local in_submit = false -- may be left behind by an error
 
+local function refuse_inside(call)
+  fail("%s inside the function of a q:submit: a command group is one "
+    .. "cg:parallel_for, cg:host_task or cg:interop_task", call)
+end
+
 local function usable(self, call)
   place.method(self, Queue, call)
   if self.drained then
     fail("%s: the queue was drained; nothing can be submitted after that", call)
   elseif in_submit and is_submitting() then
-    fail("%s inside the function of a q:submit: a command group is one "
-      .. "cg:parallel_for, cg:host_task or cg:interop_task", call)
+    refuse_inside(call)
   end
+end
+
+--- Raises inside the function of a q:submit; for what is no method of the queue.
+---@param call string  what the user called, by the caller of this
+function M.check_outside(call)
+  if in_submit and is_submitting() then refuse_inside(call) end
 end
 
 --- Submits one command group: f declares accesses and work on it.

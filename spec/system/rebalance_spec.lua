@@ -151,6 +151,10 @@ refused("seconds must be a function", function() local _ = celer.rebalance { sec
 refused("seconds must give a number of at least 0, not -1", function()
   local _ = celer.rebalance { seconds = function() return -1 end }
 end)
+refused("celer.rebalance inside the function of a q:submit", function()
+  q:submit(function() return celer.rebalance() end)
+end)
+celer.rebalance()
 print "checked"]==], { devices = 1 })
     assert.equal("checked\n", r.stdout, r.stderr)
   end)
