@@ -49,11 +49,24 @@ static cel_status take_gpus(const cel_choice_wish *wish, int32_t gpus,
                       "--devices asks for GPU %d, and there %s %d (counted "
                       "from 0)",
                       wish->list[i], gpus == 1 ? "is" : "are", gpus);
-  out->cuda = true;
   const int32_t *list = wish->listed > 0 ? wish->list : all;
   int32_t n = wish->listed > 0 ? wish->listed : gpus;
-  return cel_cuda_share(list, n, wish->devices, index, of, out->ordinal,
-                        &out->devices);
+  CEL_TRY(cel_cuda_share(list, n, wish->devices, index, of, out->ordinal,
+                         &out->devices));
+  out->cuda = true;
+  return CEL_E_OK;
+}
+
+static cel_status take(const cel_choice_wish *wish, int32_t gpus, int32_t index,
+                       int32_t of, cel_choice *out) {
+  if (gpus > 0) return take_gpus(wish, gpus, index, of, out);
+  if (wish->backend == CEL_CHOICE_CUDA)
+    return cel_fail(CEL_E_MISSING, "--backend cuda asks for a GPU: %s",
+                    out->why);
+  if (wish->listed > 0)
+    return cel_fail(CEL_E_MISSING,
+                    "--devices names GPUs, and none can be used: %s", out->why);
+  return CEL_E_OK;
 }
 
 /* What a rank uses. */
@@ -95,16 +108,10 @@ cel_status cel_choose(const cel_choice_wish *wish, cel_transport *transport,
   if (looks) gpus = count_usable(wish, choice.why, sizeof choice.why);
   CEL_TRY(cel_choice_place(transport, looks ? cel_cuda_identity() : 0, &index,
                            &of));
-  if (gpus > 0)
-    CEL_TRY(take_gpus(wish, gpus, index, of, &choice));
-  else if (wish->backend == CEL_CHOICE_CUDA)
-    return cel_fail(CEL_E_MISSING, "--backend cuda asks for a GPU: %s",
-                    choice.why);
-  else if (wish->listed > 0)
-    return cel_fail(CEL_E_MISSING,
-                    "--devices names GPUs, and none can be used: %s",
-                    choice.why);
+  /* The others of the host come there, too, whatever this one was refused. */
+  cel_status taken = take(wish, gpus, index, of, &choice);
   CEL_TRY(count_sharing(transport, &choice));
+  if (taken != CEL_E_OK) return taken;
   *out = choice;
   return CEL_E_OK;
 }

@@ -88,8 +88,15 @@ static cel_status find_cores(cel_session *s) {
   return CEL_E_OK;
 }
 
-cel_status cel_session_choose(cel_session *s) {
-  if (s->chosen) return CEL_E_OK;
+/* What a rank among others was refused it is refused again, without a second
+ * try: that would meet the others in what they have come to since. */
+static cel_status keep_refusal(cel_session *s, cel_status status) {
+  if (status != CEL_E_OK && s->transport->ranks > 1)
+    s->refused = *cel_error_last();
+  return status;
+}
+
+static cel_status choose(cel_session *s) {
   CEL_TRY(find_cores(s));
   if (s->options.dry)
     cel_choose_dry(&s->options.wish, &s->choice);
@@ -97,6 +104,12 @@ cel_status cel_session_choose(cel_session *s) {
     CEL_TRY(cel_choose(&s->options.wish, s->transport, &s->choice));
   s->chosen = true;
   return CEL_E_OK;
+}
+
+cel_status cel_session_choose(cel_session *s) {
+  if (s->chosen) return CEL_E_OK;
+  if (s->refused.code != CEL_E_OK) return cel_fail_with(&s->refused);
+  return keep_refusal(s, choose(s));
 }
 
 /* A GPU without the kernel for short rows copies as well, only slower. */
@@ -209,9 +222,8 @@ static cel_status share_options(cel_session *s) {
   return find_any(s, &s->options.no_collectives);
 }
 
-cel_status cel_session_connect(cel_session *s) {
+static cel_status connect(cel_session *s) {
   bool any;
-  if (s->connected) return CEL_E_OK;
   CEL_TRY(cel_session_meet(s, true, &any));
   CEL_TRY(share_options(s));
   CEL_TRY(open_gpus(s));
@@ -220,6 +232,12 @@ cel_status cel_session_connect(cel_session *s) {
   CEL_TRY(count_reducing(s));
   s->connected = true;
   return CEL_E_OK;
+}
+
+cel_status cel_session_connect(cel_session *s) {
+  if (s->connected) return CEL_E_OK;
+  if (s->refused.code != CEL_E_OK) return cel_fail_with(&s->refused);
+  return keep_refusal(s, connect(s));
 }
 
 static void warn_staging(const cel_session *s) {

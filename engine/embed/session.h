@@ -44,7 +44,9 @@ typedef struct cel_session {
   cel_park park;
   cel_choice choice; /* once `chosen` */
   bool chosen;
-  bool met; /* all ranks have come to meet, and some have work */
+  cel_error refused; /* why it could not choose or connect; ranks alone try
+                        again */
+  bool met;          /* all ranks have come to meet, and some have work */
   bool connected;
   bool seeks_gpus; /* once `connected`: some rank does not keep to processors */
   /* Once `connected`: why no message goes from GPU to GPU within a host, and
@@ -77,7 +79,8 @@ cel_status cel_session_open(cel_session *session);
 cel_status cel_session_imagine(cel_session *session, int64_t rank,
                                int64_t ranks);
 /* Finds this rank's devices and its cores, and keeps to these, if that was not
- * done yet. Collective over a host's ranks. */
+ * done yet. Collective over a host's ranks; so a rank that fails here, or in
+ * connect, fails later without meeting the others again. */
 cel_status cel_session_choose(cel_session *session);
 /* Whether any rank has work for an engine: this one, if it `works`. All ranks
  * come here on their way to what they do first, or else to their end. One that

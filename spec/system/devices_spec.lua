@@ -57,15 +57,31 @@ end)
 
 describe("ranks that were started with options of their own", function()
   -- A rank for each list of options.
-  local function hello(...)
+  local function run(path, more, ...)
     local argv = { "mpirun", "--oversubscribe" }
     for i, options in ipairs { ... } do
       if i > 1 then argv[#argv + 1] = ":" end
       for _, word in ipairs { "-n", 1, celer.command(), "run" } do argv[#argv + 1] = word end
       for _, word in ipairs(options) do argv[#argv + 1] = word end
-      argv[#argv + 1] = "examples/hello.lua"
+      argv[#argv + 1] = path
     end
-    return celer.exec(argv)
+    return celer.exec(argv, more)
+  end
+
+  local function hello(...) return run("examples/hello.lua", nil, ...) end
+
+  -- Rank 0 is refused its GPUs, which rank 1 does not look for, at each of two tries.
+  local refusal = "--devices asks for GPU 5, and there are 4 (counted from 0)"
+  local function try_twice(text)
+    local path = folder .. "/twice.lua"
+    scratch.write(path, ("for try = 1, 2 do %s end"):format(text))
+    local r = run(path, { env = fake.env({ FAKE_GPUS = 4 }), timeout = 60 },
+      { "--output", "all", "--backend", "cuda", "--devices", "0,5" },
+      { "--output", "all", "--backend", "cpu" })
+    local lines = {}
+    for line in r.stdout:gmatch "[^\n]+" do lines[#lines + 1] = line end
+    table.sort(lines)
+    return r, table.concat(lines, "; ")
   end
 
   it("compute together", function()
@@ -85,6 +101,24 @@ describe("ranks that were started with options of their own", function()
     local r = hello({}, { "--backend", "cuda" })
     if r.status == 0 then return pending("there is a GPU here") end
     assert.matches("^celer: rank 1: [^\n]*%-%-backend cuda asks for a GPU: [^\n]*\n$", r.stderr)
+  end)
+
+  it("go on where one of them is refused its devices, and goes on", function()
+    local r, said = try_twice [[
+      local first, second = require("celer.core").devices()
+      io.write(try, ": ", first or second, "\n")]]
+    assert.equal(("[0] 1: %s; [0] 2: %s; [1] 1: cpu; [1] 2: cpu"):format(refusal, refusal), said)
+    assert.equal("", r.stderr)
+    assert.equal(0, r.status)
+  end)
+
+  it("end with it where it was to compute, however often it tries", function()
+    local r, said = try_twice [[
+      local ok, message = pcall(require("celer").buffer, "int", 4)
+      io.write(try, ": ", ok and "made" or message:match "%-%-.*", "\n")]]
+    assert.equal(("[0] 1: %s; [0] 2: %s"):format(refusal, refusal), said)
+    assert.equal(("celer: %s\n"):format(refusal), r.stderr)
+    assert.equal(1, r.status)
   end)
 end)
 
