@@ -304,6 +304,13 @@ local function write_joining(no_nccl, by_messages)
     or (by_messages and "by messages: " or "by MPI, in host memory: ") .. no_nccl))
 end
 
+-- Kernels on the processor have cores of their own all the same.
+local function write_cores(i)
+  io.write(("cores    %s of this host's %s %s%s\n"):format(i.cores or "?", i.host_cores or "?",
+    i.keeps_to_none and "are for this rank's kernels; its other threads keep to none (--no-bind)"
+    or "belong to this rank", i.bound and " (bound by the launcher)" or ""))
+end
+
 local function info()
   local backend, devices, list, why = core.devices() -- of all ranks of a host
   local no_link, no_mpi = find_staging(backend, devices)
@@ -317,8 +324,7 @@ local function info()
     io.write("groups   the long way: where this LuaJIT keeps the code of a function is not known\n")
   end
   io.write(("cpu      %s\n"):format(i.cpu))
-  io.write(("cores    %s of this host's %s belong to this rank%s\n"):format(
-    i.cores or "?", i.host_cores or "?", i.bound and " (bound by the launcher)" or ""))
+  write_cores(i)
   write_devices(backend, devices, list, why, i)
   write_messages(no_link, no_mpi)
   write_joining(no_nccl, by_messages)

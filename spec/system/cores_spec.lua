@@ -77,6 +77,17 @@ describe("the cores of a host", function()
     end
   end)
 
+  it("are said to be for kernels alone where ranks are not to keep to any", function()
+    for ranks, want in ipairs { "belong to this rank",
+      "are for this rank's kernels; its other threads keep to none %(%-%-no%-bind%)" } do
+      local r = celer.run({ "info" }, { ranks = ranks, env = { CELER_NO_BIND = "1" } })
+      assert.equal(0, r.status, r.stderr)
+      local n, said = r.stdout:match "\ncores +(%d+) of this host's %d+ ([^\n]*)"
+      assert.matches("^" .. want, said)
+      assert.equal(math.max(1, math.floor(count / ranks)), tonumber(n))
+    end
+  end)
+
   it("are those of one rank alone", function()
     local _, n = set_of(parts_of(1)[1])
     assert.equal(count, n)
