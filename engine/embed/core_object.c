@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "embed/advice.h"
 #include "embed/core.h"
 
@@ -71,14 +72,17 @@ static lua_object *make(const char *constructor, size_t length, size_t bytes) {
 }
 
 /* object(name, of the cluster?, constructor or "", bytes of memory or 0,
- *        what its end takes or nil, file, line) */
+ *        what its end takes or nil, what ranks must agree on of it, file, line)
+ */
 static int object_new(lua_State *L) {
   cel_engine *engine;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
-  cel_advice_submitted(L, cel__check_place(L, 6));
-  size_t length, end;
+  cel_place place = cel__check_place(L, 7);
+  cel_advice_submitted(L, place);
+  size_t length, end, said;
   const char *constructor = luaL_checklstring(L, 3, &length);
   const char *release = luaL_optlstring(L, 5, NULL, &end);
+  const char *identity = luaL_checklstring(L, 6, &said);
   object_handle *h = cel__new_handle(L, sizeof *h, object_type, object_free);
   h->era = cel__session_of(L)->era;
   lua_object *of = make(constructor, length, (size_t)luaL_checknumber(L, 4));
@@ -86,7 +90,8 @@ static int object_new(lua_State *L) {
   cel_object what = {
       .scope = lua_toboolean(L, 2) ? CEL_SCOPE_CLUSTER : CEL_SCOPE_RANK,
       .name = luaL_checkstring(L, 1),
-      .place = cel__check_place(L, 6),
+      .place = place,
+      .hash = cel_hash(identity, said, 0),
       .context = of,
       .destroy = destroy_object,
   };

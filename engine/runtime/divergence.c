@@ -221,7 +221,8 @@ static void set_verdict(saying a, saying b, uint64_t number, cel_error *out) {
   say(b.log, number, theirs);
   const char *hint = "";
   if (strcmp(mine, theirs) == 0)
-    hint = ", with another range, buffer, init, mapper, hint or argument";
+    hint = ", with another range, buffer, init, host object, mapper, hint or "
+           "argument";
   say_devices(a, b, devices, sizeof devices);
   *out = (cel_error){.code = CEL_E_DIVERGED};
   snprintf(

@@ -57,6 +57,7 @@ typedef struct cel_object {
   cel_scope scope;
   const char *name;
   cel_place place; /* where it was made */
+  uint64_t hash;   /* of what makes and ends it: all ranks' must be the same */
   void *context;   /* the maker's own */
   /* What is to be run after the last task that touches it, on each rank; may be
    * null. One reference. */

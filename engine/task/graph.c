@@ -82,8 +82,9 @@ static uint64_t hash_access(const cel_access *access, uint64_t seed) {
 }
 
 static uint64_t hash_effect(const cel_effect *effect, uint64_t seed) {
-  uint64_t what[] = {effect->object->id, (uint64_t)effect->object->scope,
-                     (uint64_t)effect->order};
+  const cel_object *object = effect->object;
+  uint64_t what[] = {object->id, object->hash,
+                     (uint64_t)object->scope << 32 | (uint64_t)effect->order};
   return cel_hash(what, sizeof what, seed);
 }
 

@@ -59,12 +59,13 @@ local function name_of(options)
   return ("object%d"):format(unnamed)
 end
 
--- What a lane runs when an object ends; nil for nothing.
+-- What a lane runs when an object ends, nil for nothing; and what ranks must agree
+-- on of it.
 local function release_of(self, destructor)
-  if not destructor and self.layout then return nil end
-  return (capture.encode(destructor or function() end,
+  if not destructor and self.layout then return nil, "" end
+  return capture.encode(destructor or function() end,
     "the destructor of " .. self.name, nil,
-    { name = self.name, memory = self.layout and self.layout.text }))
+    { name = self.name, memory = self.layout and self.layout.text })
 end
 
 local living = setmetatable({}, { __mode = "v" }) -- by number
@@ -81,17 +82,19 @@ function M.new(what, options)
   check_options(options)
   local self = setmetatable({ name = name_of(options), layout = false,
     scope = options.scope or "rank" }, Object)
-  local constructor = ""
+  local constructor, identity
   if type(what) == "function" then
-    constructor = capture.encode(what, "the constructor of " .. self.name, nil,
+    constructor, identity = capture.encode(what, "the constructor of " .. self.name, nil,
       { name = self.name })
   else
     self.layout = host_memory.layout(what, "celer.host_object")
+    constructor, identity = "", self.layout.text
   end
+  local release, ending = release_of(self, options.destructor)
   local file, line = place.user()
   self.handle = place.check(core.object(self.name, self.scope == "cluster",
     constructor, self.layout and self.layout.size or 0,
-    release_of(self, options.destructor), file, line))
+    release, identity .. "\0" .. ending, file, line))
   made = made + 1
   living[made] = self
   return self

@@ -518,6 +518,25 @@ q:drain()]==], shapes[1])
   end)
 end)
 
+describe("a host object that is another on each rank", function()
+  for what, made in pairs({
+    ["what its constructor captured"] = "function() return { rank } end",
+    ["its memory"] = '"struct { int n[" .. 1 + rank .. "]; }"',
+    ["what its destructor captured"] =
+      "function() return {} end, { destructor = function() return rank end }",
+  }) do
+    it("is found out by " .. what, function()
+      local r = script.run(([==[
+local rank = require("celer.core").rank()
+local o = celer.host_object(%s)
+q:submit(function(cg) cg:host_task({ 2 }, function() end, cg:side_effect(o)) end)
+q:drain()]==]):format(made), { devices = 1, ranks = 2 })
+      assert.equal(1, r.status)
+      assert.matches("case%.lua:%d: the ranks run different programs: .*host object", r.stderr)
+    end)
+  end
+end)
+
 describe("a host object that fails", function()
   for _, shape in ipairs({ shapes[1], shapes[3] }) do
     local function fails(name, text, ...)

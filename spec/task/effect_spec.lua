@@ -175,10 +175,11 @@ describe("side effects", function()
   end)
 
   it("are part of what ranks must agree on", function()
-    local function hash(scope, order)
+    local function hash(scope, order, made_by)
       local q = program.new({})
-      local t = q:submit({ range = { 8 }, kind = "host",
-        effects = { { q:object({ scope = scope }), order } } })
+      local object = q:object({ scope = scope })
+      object.hash = made_by or 0
+      local t = q:submit({ range = { 8 }, kind = "host", effects = { { object, order } } })
       local h = q.tasks[t].hash
       q:close()
       return h
@@ -190,6 +191,7 @@ describe("side effects", function()
         assert.is_nil(seen[h])
         seen[h] = true
         assert.equal(h, tostring(hash(scope, order)))
+        assert.not_equal(h, tostring(hash(scope, order, 1)))
       end
     end
   end)
