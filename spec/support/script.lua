@@ -72,8 +72,12 @@ function M.run(text, shape, options)
     if inner then os.execute("mkdir -p '" .. folder .. "/" .. inner .. "'") end
     scratch.write(folder .. "/" .. name, content)
   end
-  local args = { "run", "--devices", celer.devices(shape.devices, shape.ranks) }
-  for _, word in ipairs(options.before or {}) do args[#args + 1] = word end
+  local before = options.before or {}
+  local cpu = options.env and options.env.CELER_BACKEND == "cpu"
+  for _, word in ipairs(before) do cpu = cpu or word == "cpu" end
+  local args = { "run", "--devices", cpu and shape.devices
+    or celer.devices(shape.devices, shape.ranks) }
+  for _, word in ipairs(before) do args[#args + 1] = word end
   args[#args + 1] = folder .. "/case.lua"
   for _, word in ipairs(options.after or {}) do args[#args + 1] = word end
   -- What is advised is a matter of how fast the machine is.
