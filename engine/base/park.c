@@ -44,28 +44,31 @@ static void pause_cpu(void) {
 #endif
 }
 
-static _Atomic(int32_t) main_cores;
+static _Atomic(int32_t) main_cores, core_sharers;
 
 /* Main's thread has the process's number, and is not pinned as others may be.
  */
-void cel_park_count_cores(void) {
+void cel_park_count_cores(int32_t sharers) {
   cpu_set_t set;
   int32_t n = sched_getaffinity(getpid(), sizeof set, &set) == 0
                   ? CPU_COUNT(&set)
                   : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
+  atomic_store_explicit(&core_sharers, sharers, memory_order_relaxed);
   atomic_store_explicit(&main_cores, n, memory_order_relaxed);
 }
 
 int32_t cel_park_cores(void) {
   if (atomic_load_explicit(&main_cores, memory_order_relaxed) == 0)
-    cel_park_count_cores();
+    cel_park_count_cores(0);
   return atomic_load_explicit(&main_cores, memory_order_relaxed);
 }
 
 int32_t cel_park_share(int32_t processes) {
   int32_t cores = cel_park_cores();
+  int32_t among = atomic_load_explicit(&core_sharers, memory_order_relaxed);
   bool bound = cores < (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
-  return bound || processes < 1 ? cores : cores / processes;
+  if (!bound && processes > among) among = processes;
+  return among > 1 ? cores / among : cores;
 }
 
 bool cel_park_crowded(void) {

@@ -35,10 +35,12 @@ void cel_park_linger(cel_park *park, int32_t processes);
 /* Cores that this process may run on: a launcher may have bound it to few, as
  * mpirun binds two ranks to one each. Thread: any. */
 int32_t cel_park_cores(void);
-/* Counts them anew: main has just been given others. Thread: main. */
-void cel_park_count_cores(void);
-/* Cores for each of so many processes of this host: its own, where it is bound
- * to some; else all share all. Thread: any. */
+/* Counts them anew: main has just been given others, which are as many
+ * processes'; 0: it is not known whose. Thread: main. */
+void cel_park_count_cores(int32_t sharers);
+/* Cores for each of so many processes of this host: of those that it is bound
+ * to its own part, all of them where it is not known whose they are; else all
+ * share all. Thread: any. */
 int32_t cel_park_share(int32_t processes);
 /* Cores are so few that the threads of an engine share them. Thread: any. */
 bool cel_park_crowded(void);

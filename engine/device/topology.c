@@ -68,7 +68,7 @@ static void divide(cel_topology *t, int32_t rank, int32_t ranks) {
   int64_t begin = n * rank / ranks, end = n * (rank + 1) / ranks;
   if (n < ranks) end = begin + 1;
   t->keeps = n >= ranks || ranks % n == 0;
-  t->shared = n < ranks;
+  t->sharers = n >= ranks ? 1 : t->keeps ? (int32_t)(ranks / n) : ranks;
   memmove(t->core, t->core + begin, (size_t)(end - begin) * sizeof *t->core);
   t->cores = (int32_t)(end - begin);
 }
@@ -84,7 +84,7 @@ cel_status cel_topology_find(int32_t rank, int32_t ranks, cel_topology *out) {
   hwloc_topology_t t = load();
   if (t == NULL)
     return cel_fail(CEL_E_MISSING, "hwloc cannot describe this machine");
-  cel_topology found = {0};
+  cel_topology found = {.sharers = 1};
   int32_t host[CEL_TOPOLOGY_CORES];
   hwloc_const_cpuset_t whole = hwloc_topology_get_topology_cpuset(t);
   hwloc_bitmap_t mine = hwloc_bitmap_alloc();
@@ -154,9 +154,9 @@ void cel_topology_keep(const cel_topology *topology) {
   CPU_ZERO(&set);
   for (size_t i = 0; i < CEL_TOPOLOGY_UNITS && i < CPU_SETSIZE; ++i)
     if (topology->unit[i / 64] >> i % 64 & 1) CPU_SET(i, &set);
-  if (!topology->keeps || CPU_COUNT(&set) == 0) return;
-  sched_setaffinity(0, sizeof set, &set);
-  cel_park_count_cores();
+  if (topology->keeps && CPU_COUNT(&set) > 0)
+    sched_setaffinity(0, sizeof set, &set);
+  cel_park_count_cores(topology->sharers);
 }
 
 int32_t cel_topology_spare(const cel_topology *topology, int32_t local_ranks) {

@@ -16,7 +16,8 @@ typedef struct cel_topology {
   bool bound;         /* by the launcher */
   bool keeps;         /* divided with other ranks; where those are more than
                          the cores, only if each core is as many ranks' */
-  bool shared;        /* they are other ranks', too */
+  int32_t sharers;    /* ranks that have the cores which this one's threads may
+                         be on, with it: 1, unless it has them with others */
   int32_t core[1024]; /* OS index of a processing unit of each core */
   uint64_t unit[64];  /* a bit for each processing unit of these cores */
 } cel_topology;
@@ -30,7 +31,8 @@ cel_status cel_topology_find(int32_t rank, int32_t ranks, cel_topology *out);
  * rank's cores. Left to all that the host's ranks have, threads that poll for
  * what others send sit down where yet others are to wake, which wait then for
  * the rest of a slice of time: 0.7 ms where 10 us would do. A refusal by the
- * system is not an error. Thread: main, before it starts any. */
+ * system is not an error. How many have the cores is what cel_park_share goes
+ * by then. Thread: main, before it starts any. */
 void cel_topology_keep(const cel_topology *topology);
 /* Those of *topology's cores that are near the PCI device `bus`
  * ("0000:1b:00.0"); all of them where none is, or hwloc does not know. Takes

@@ -254,7 +254,7 @@ static int run_info(lua_State *L) {
     lua_setfield(L, -2, "host_cores");
     lua_pushboolean(L, topology->bound);
     lua_setfield(L, -2, "bound");
-    lua_pushboolean(L, session->options.unbound && topology->shared);
+    lua_pushboolean(L, session->options.unbound && topology->sharers > 1);
     lua_setfield(L, -2, "keeps_to_none");
   }
   lua_pushboolean(L, cel__code_is_known());

@@ -81,10 +81,11 @@ static cel_status find_cores(cel_session *s) {
     CEL_TRY(
         cel_choice_place(s->transport, cel_topology_identity(), &index, &of));
   CEL_TRY(cel_topology_find(index, of, &s->topology));
-  if (s->options.unbound)
-    s->topology.shared = of > 1;
-  else
-    cel_topology_keep(&s->topology);
+  if (s->options.unbound) {
+    s->topology.keeps = false;
+    s->topology.sharers = of;
+  }
+  cel_topology_keep(&s->topology);
   return CEL_E_OK;
 }
 
@@ -386,7 +387,7 @@ cel_status cel_session_start(cel_session *s) {
       .pace = s->pace,
       .audit = s->audit,
       .threads = true,
-      .shares_cores = s->topology.shared,
+      .shares_cores = s->topology.sharers > 1,
       .forgiving = s->options.forgiving,
       .lookahead = s->options.lookahead,
       .horizon_step = s->options.horizon_step,

@@ -26,12 +26,11 @@ enum {
 void cel__engine_find_cores(cel_engine *engine) {
   const cel_transport *t = engine->config.transport;
   int64_t all = sysconf(_SC_NPROCESSORS_ONLN), cores = cel_park_cores();
-  bool bound = cores < all;
-  engine->own_cores =
-      bound && !engine->config.shares_cores && t->local_ranks <= all;
+  bool bound = cores < all, own = bound && !engine->config.shares_cores;
+  engine->own_cores = own && t->local_ranks <= all;
   engine->to_spare = cel_park_share(t->local_ranks) >= SPARE_CORES;
   engine->polls = bound ? BOUND_POLLS : POLLS;
-  if (engine->to_spare || (bound && cores >= SPARE_BOUND))
+  if (engine->to_spare || (own && cores >= SPARE_BOUND))
     engine->polls = SPARE_POLLS;
 }
 

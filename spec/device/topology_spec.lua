@@ -78,20 +78,20 @@ describe("cel_topology_find", function()
     end
   end)
 
-  -- Of each rank: how many cores, whether it keeps to them, whether they are others' as
-  -- well, and their processing units.
+  -- Of each rank: how many cores, whether it keeps to them, how many ranks have those that
+  -- it may be on, and the processing units of its own.
   for machine, want in pairs({
     ["core:4 pu:2(indexes=0,4,1,5,2,6,3,7)"] = {
-      "4 - - 0,1,2,3,4,5,6,7",
-      "2 keeps - 0,1,4,5; 2 keeps - 2,3,6,7",
-      "1 keeps - 0,4; 1 keeps - 1,5; 2 keeps - 2,3,6,7",
-      "1 keeps - 0,4; 1 keeps - 1,5; 1 keeps - 2,6; 1 keeps - 3,7",
-      "1 - shared 0,4; 1 - shared 0,4; 1 - shared 1,5; 1 - shared 2,6; 1 - shared 3,7",
-      [8] = ("1 keeps shared 0,4; "):rep(2) .. ("1 keeps shared 1,5; "):rep(2)
-        .. ("1 keeps shared 2,6; "):rep(2) .. "1 keeps shared 3,7; 1 keeps shared 3,7",
+      "4 - 1 0,1,2,3,4,5,6,7",
+      "2 keeps 1 0,1,4,5; 2 keeps 1 2,3,6,7",
+      "1 keeps 1 0,4; 1 keeps 1 1,5; 2 keeps 1 2,3,6,7",
+      "1 keeps 1 0,4; 1 keeps 1 1,5; 1 keeps 1 2,6; 1 keeps 1 3,7",
+      "1 - 5 0,4; 1 - 5 0,4; 1 - 5 1,5; 1 - 5 2,6; 1 - 5 3,7",
+      [8] = ("1 keeps 2 0,4; "):rep(2) .. ("1 keeps 2 1,5; "):rep(2)
+        .. ("1 keeps 2 2,6; "):rep(2) .. "1 keeps 2 3,7; 1 keeps 2 3,7",
     },
-    ["pu:3"] = { "3 - - 0,1,2", "1 keeps - 0; 2 keeps - 1,2",
-      "1 keeps - 0; 1 keeps - 1; 1 keeps - 2" },
+    ["pu:3"] = { "3 - 1 0,1,2", "1 keeps 1 0; 2 keeps 1 1,2",
+      "1 keeps 1 0; 1 keeps 1 1; 1 keeps 1 2" },
   }) do
     it("gives whole cores, with all their hyperthreads, of " .. machine, function()
       local text = [[
@@ -105,8 +105,8 @@ describe("cel_topology_find", function()
             for i = 0, 63 do
               if bit.band(tonumber(t.unit[0] / 2ULL ^ i), 1) == 1 then units[#units + 1] = i end
             end
-            parts[#parts + 1] = ("%d %s %s %s"):format(t.cores, t.keeps and "keeps" or "-",
-              t.shared and "shared" or "-", table.concat(units, ","))
+            parts[#parts + 1] = ("%d %s %d %s"):format(t.cores, t.keeps and "keeps" or "-",
+              t.sharers, table.concat(units, ","))
           end
           print(table.concat(parts, "; "))
         end]]

@@ -77,6 +77,21 @@ describe("the cores of a host", function()
     end
   end)
 
+  -- Threads poll where a rank has many.
+  it("count as each rank's part of them where ranks are not to keep to any", function()
+    local own = scratch.path(".lua")
+    scratch.write(own, ([[
+local ffi = require "ffi"
+ffi.cdef "int cel_park_share(int processes);"
+require("celer").queue():wait()
+print(ffi.load "%s/libceler.so".cel_park_share(2))]]):format(celer.folder()))
+    local r = celer.exec { "mpirun", "--oversubscribe", "-n", 2, "taskset", "-c", next(all),
+      celer.command(), "run", "--no-bind", "--output", "all", own }
+    os.remove(own)
+    assert.equal("", r.stderr)
+    assert.equal("0; 0", (r.stdout:gsub("%[%d%] ", ""):gsub("\n(.)", "; %1"):gsub("\n", "")))
+  end)
+
   it("are said to be for kernels alone where ranks are not to keep to any", function()
     for ranks, want in ipairs { "belong to this rank",
       "are for this rank's kernels; its other threads keep to none %(%-%-no%-bind%)" } do
