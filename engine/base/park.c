@@ -49,9 +49,9 @@ static _Atomic(int32_t) main_cores, core_sharers;
 /* Main's thread has the process's number, and is not pinned as others may be.
  */
 void cel_park_count_cores(int32_t sharers) {
-  cpu_set_t set;
-  int32_t n = sched_getaffinity(getpid(), sizeof set, &set) == 0
-                  ? CPU_COUNT(&set)
+  cpu_set_t set[CEL_CPUS / CPU_SETSIZE];
+  int32_t n = sched_getaffinity(getpid(), sizeof set, set) == 0
+                  ? CPU_COUNT_S(sizeof set, set)
                   : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
   atomic_store_explicit(&core_sharers, sharers, memory_order_relaxed);
   atomic_store_explicit(&main_cores, n, memory_order_relaxed);

@@ -12,6 +12,10 @@
 #ifndef CEL_BASE_PARK_H
 #define CEL_BASE_PARK_H
 
+/* Processors of a host, as many as Linux can be made to count. It refuses to
+ * fill a smaller set than it counts, as a cpu_set_t of 1,024 may be. */
+enum { CEL_CPUS = 8192 };
+
 typedef struct cel_park cel_park;
 
 #ifndef CEL_CDEF

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/park.h"
 
 /* Null when hwloc fails. */
 static hwloc_topology_t load(void) {
@@ -33,13 +32,13 @@ static hwloc_obj_t next_core(hwloc_topology_t t, hwloc_obj_t core) {
 
 /* One processing unit of each core that `set` touches, in hwloc's order. */
 static int32_t list_cores(hwloc_topology_t t, hwloc_const_cpuset_t set,
-                          int32_t out[CEL_TOPOLOGY_CORES]) {
+                          int16_t out[CEL_CPUS]) {
   int32_t n = 0;
   hwloc_bitmap_t common = hwloc_bitmap_alloc();
   for (hwloc_obj_t core = NULL; (core = next_core(t, core)) != NULL;) {
     hwloc_bitmap_and(common, core->cpuset, set);
     int unit = hwloc_bitmap_first(common);
-    if (unit >= 0 && n < CEL_TOPOLOGY_CORES) out[n++] = unit;
+    if (unit >= 0 && unit < CEL_CPUS) out[n++] = (int16_t)unit;
   }
   hwloc_bitmap_free(common);
   return n;
@@ -55,7 +54,7 @@ static void list_units(hwloc_topology_t t, hwloc_const_cpuset_t set,
     if (i == out->cores || hwloc_bitmap_first(common) != out->core[i]) continue;
     ++i;
     int unit;
-    hwloc_bitmap_foreach_begin(unit, common) if (unit < CEL_TOPOLOGY_UNITS)
+    hwloc_bitmap_foreach_begin(unit, common) if (unit < CEL_CPUS)
         out->unit[unit / 64] |= (uint64_t)1 << unit % 64;
     hwloc_bitmap_foreach_end();
   }
@@ -73,11 +72,17 @@ static void divide(cel_topology *t, int32_t rank, int32_t ranks) {
   t->cores = (int32_t)(end - begin);
 }
 
+/* For the system, which takes words of bits as well. */
+typedef union processors {
+  uint64_t unit[CEL_CPUS / 64];
+  cpu_set_t set[CEL_CPUS / CPU_SETSIZE];
+} processors;
+_Static_assert(sizeof(processors) == CEL_CPUS / 8, "a bit for each");
+
 uint64_t cel_topology_identity(void) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  sched_getaffinity(0, sizeof set, &set);
-  return cel_hash(&set, sizeof set, 0);
+  processors mine = {{0}};
+  sched_getaffinity(0, sizeof mine, mine.set);
+  return cel_hash(&mine, sizeof mine, 0);
 }
 
 cel_status cel_topology_find(int32_t rank, int32_t ranks, cel_topology *out) {
@@ -85,7 +90,7 @@ cel_status cel_topology_find(int32_t rank, int32_t ranks, cel_topology *out) {
   if (t == NULL)
     return cel_fail(CEL_E_MISSING, "hwloc cannot describe this machine");
   cel_topology found = {.sharers = 1};
-  int32_t host[CEL_TOPOLOGY_CORES];
+  int16_t host[CEL_CPUS];
   hwloc_const_cpuset_t whole = hwloc_topology_get_topology_cpuset(t);
   hwloc_bitmap_t mine = hwloc_bitmap_alloc();
   if (hwloc_get_cpubind(t, mine, HWLOC_CPUBIND_PROCESS) != 0 ||
@@ -138,24 +143,21 @@ void cel_topology_near(const cel_topology *topology, const char *bus,
 }
 
 void cel_topology_pin(const cel_topology *topology, int32_t core) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
+  processors to = {{0}};
   for (int32_t i = 0; i < topology->cores; ++i) {
     int32_t unit = topology->core[i];
-    if ((core < 0 || i == core) && unit >= 0 && unit < CPU_SETSIZE)
-      CPU_SET((size_t)unit, &set);
+    if ((core < 0 || i == core) && unit >= 0)
+      CPU_SET_S((size_t)unit, sizeof to, to.set);
   }
-  if (CPU_COUNT(&set) > 0)
-    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+  if (CPU_COUNT_S(sizeof to, to.set) > 0)
+    pthread_setaffinity_np(pthread_self(), sizeof to, to.set);
 }
 
 void cel_topology_keep(const cel_topology *topology) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (size_t i = 0; i < CEL_TOPOLOGY_UNITS && i < CPU_SETSIZE; ++i)
-    if (topology->unit[i / 64] >> i % 64 & 1) CPU_SET(i, &set);
-  if (topology->keeps && CPU_COUNT(&set) > 0)
-    sched_setaffinity(0, sizeof set, &set);
+  processors to;
+  memcpy(to.unit, topology->unit, sizeof to);
+  if (topology->keeps && CPU_COUNT_S(sizeof to, to.set) > 0)
+    sched_setaffinity(0, sizeof to, to.set);
   cel_park_count_cores(topology->sharers);
 }
 

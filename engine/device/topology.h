@@ -6,9 +6,8 @@
 #ifndef CEL_DEVICE_TOPOLOGY_H
 #define CEL_DEVICE_TOPOLOGY_H
 
+#include "base/park.h"
 #include "base/status.h"
-
-enum { CEL_TOPOLOGY_CORES = 1024, CEL_TOPOLOGY_UNITS = 4096 };
 
 typedef struct cel_topology {
   int32_t cores;      /* this rank's, at least 1 */
@@ -18,8 +17,10 @@ typedef struct cel_topology {
                          the cores, only if each core is as many ranks' */
   int32_t sharers;    /* ranks that have the cores which this one's threads may
                          be on, with it: 1, unless it has them with others */
-  int32_t core[1024]; /* OS index of a processing unit of each core */
-  uint64_t unit[64];  /* a bit for each processing unit of these cores */
+  /* OS index of a processing unit of each core; a bit for each processing unit
+   * of these cores. */
+  int16_t core[CEL_CPUS];
+  uint64_t unit[CEL_CPUS / 64];
 } cel_topology;
 
 /* Tells processes apart that have other cores than this one. Thread: main. */

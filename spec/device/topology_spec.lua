@@ -5,6 +5,7 @@ local scratch = require("spec.support.scratch")
 local cdef = require("spec.support.cdef")
 local cuda = require("spec.device.cuda")
 local fake = require("spec.device.fake_driver")
+local preload = require("spec.support.preload")
 local script = require("spec.support.script")
 local c = cdef("device/topology.h")
 
@@ -186,6 +187,36 @@ describe("cel_topology_find", function()
     for _, cores in ipairs(threads_of { "taskset", "-c", tostring(all[#all]) }) do
       assert.equal(tostring(all[#all]), cores)
     end
+  end)
+
+  it("knows, and keeps to, cores of a host that counts more than 1,024", function()
+    local env = preload("many_cpus")
+    env.LD_PRELOAD = (os.getenv("CELER_PRELOAD") or "") .. " " .. env.LD_PRELOAD
+    env.HWLOC_SYNTHETIC, env.HWLOC_THISSYSTEM = "pu:2048", 1
+    local r = child([[
+      local ffi = require("ffi")
+      local c = require("spec.support.cdef")("device/topology.h")
+      ffi.cdef "int cel_park_cores(void);"
+      local FIRST = 1500
+      local function allowed()
+        local list = io.open("/proc/thread-self/status"):read("*a"):match("allowed_list:%s*(%S+)")
+        return list, tonumber(list:match("^%d+")), tonumber(list:match("%d+$"))
+      end
+      local all, first, last = allowed()
+      local t, before = ffi.new("cel_topology"), c.cel_topology_identity()
+      assert(c.cel_topology_find(0, 1, t) == 0)
+      print(t.host_cores, t.bound, t.core[0] - FIRST == first, t.core[t.cores - 1] - FIRST == last)
+      print(t.cores == c.cel_park_cores())
+      c.cel_topology_pin(t, t.cores - 1)
+      print(allowed() == tostring(last), c.cel_topology_identity() ~= before or first == last)
+      c.cel_topology_pin(t, -1)
+      print(allowed() == all, c.cel_topology_identity() == before)
+      assert(c.cel_topology_find(t.cores - 1, t.cores, t) == 0)
+      t.keeps = true -- though it be the only one
+      c.cel_topology_keep(t)
+      print(allowed() == tostring(last), c.cel_park_cores())]], env)
+    assert.equal("2048 true true true; true; true true; true true; true 1; ",
+      (r.stdout:gsub("\t", " "):gsub("\n", "; ")), r.stderr)
   end)
 
   it("knows the cores that a GPU is near, and takes all where none of them is ours", function()
