@@ -42,7 +42,4 @@
  * host. CEL_E_COMM. Thread: main. */
 cel_status cel_transport_cuda_link(cel_transport *inner, const cel_cuda *cuda,
                                    cel_transport **out, char *why, size_t size);
-
-/* How many streams it makes on its GPU, of `local_ranks` with each other. */
-int32_t cel_cuda_link_streams(int32_t local_ranks);
 #endif

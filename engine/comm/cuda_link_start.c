@@ -240,10 +240,6 @@ static void come_near(cel__link *link) {
   link->around.base.chain_bytes = CHAIN_BYTES;
 }
 
-int32_t cel_cuda_link_streams(int32_t local_ranks) {
-  return CEL__LINK_STREAMS * (local_ranks - 1) + 1;
-}
-
 cel_status cel_transport_cuda_link(cel_transport *inner, const cel_cuda *cuda,
                                    cel_transport **out, char *why,
                                    size_t size) {

@@ -189,13 +189,9 @@ typedef struct cel_nvrtc_api {
 #undef CEL_CUDA_MEMBER
 } cel_nvrtc_api;
 
-/* How many streams of a GPU are to go on beside each other, 32 at most and if
- * this is not called; a GPU opens sooner for fewer. Before the first load;
- * where the user has set CUDA_DEVICE_MAX_CONNECTIONS that stays. Thread: main.
- */
-void cel_cuda_api_streams(int32_t n);
 /* The driver, loaded and initialised once; null, and `why`, where it is not to
- * be had: "no NVIDIA driver: libcuda.so.1: cannot open ...". Thread: main. */
+ * be had: "no NVIDIA driver: libcuda.so.1: cannot open ...". GPUs open for the
+ * streams of their lanes, or for CUDA_DEVICE_MAX_CONNECTIONS. Thread: main. */
 const cel_cuda_api *cel_cuda_api_load(char *why, size_t size);
 /* "an illegal memory access was encountered"; the driver's. Thread: any. */
 const char *cel_cuda_api_text(const cel_cuda_api *api, CUresult code);

@@ -3,19 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "comm/cuda_link.h"
 #include "device/cuda.h"
 #include "device/cuda_api.h"
-#include "device/cuda_lane.h"
-
-/* On a GPU: those of all lanes, its timer's and, of several ranks, the probe's
- * of collectives and the link's. */
-static int32_t count_streams(const cel_transport *t) {
-  int32_t streams = CEL_CUDA_LANES + 1;
-  if (t->ranks > 1) streams += 1;
-  if (t->local_ranks > 1) streams += cel_cuda_link_streams(t->local_ranks);
-  return streams;
-}
 
 cel_status cel_choice_place(cel_transport *t, uint64_t what, int32_t *index,
                             int32_t *of) {
@@ -104,7 +93,6 @@ cel_status cel_choose(const cel_choice_wish *wish, cel_transport *transport,
   cel_choice choice = {.devices = wish->devices > 0 ? wish->devices : 1};
   int32_t gpus = 0, index, of;
   bool looks = wish->backend != CEL_CHOICE_CPU;
-  cel_cuda_api_streams(count_streams(transport));
   if (looks) gpus = count_usable(wish, choice.why, sizeof choice.why);
   CEL_TRY(cel_choice_place(transport, looks ? cel_cuda_identity() : 0, &index,
                            &of));
