@@ -23,6 +23,18 @@ cel_status cel__core_engine(lua_State *L, cel_engine **out);
 void *cel__new_handle(lua_State *L, size_t size, const char *type,
                       lua_CFunction collect);
 
+/* Memory behind a handle, of which Lua's collector knows nothing. */
+typedef struct cel_held {
+  uint64_t bytes;
+} cel_held;
+
+/* A handle on the stack has it from now on. When as much has come since the
+ * last time as a collection is worth, and the script has not stopped it, what
+ * nobody uses any more is collected now: other handles end in here. */
+void cel__hold(lua_State *L, cel_held *what, uint64_t bytes);
+/* It is given back; more than once does nothing. */
+void cel__let_go(lua_State *L, cel_held *what);
+
 /* Whether what a handle of this era names went with an engine that failed. */
 bool cel__is_lost(lua_State *L, uint32_t era);
 /* Raises if so: "`what` went with ...". */

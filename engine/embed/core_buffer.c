@@ -12,11 +12,13 @@ static const char fence_type[] = "celer.core.fence";
 typedef struct buffer_handle {
   const cel_buffer *buffer; /* null once freed */
   uint32_t era;
+  cel_held held; /* as much as if each rank had its part */
 } buffer_handle;
 
 typedef struct fence_handle {
   cel_fence *fence;
   uint32_t era;
+  cel_held held;
 } fence_handle;
 
 const cel_buffer *cel__check_buffer(lua_State *L, int index) {
@@ -38,6 +40,7 @@ static int buffer_free(lua_State *L) {
   if (h->buffer != NULL && session->engine != NULL && !cel__is_lost(L, h->era))
     cel_engine_buffer_free(session->engine, h->buffer);
   h->buffer = NULL;
+  cel__let_go(L, &h->held);
   return 0;
 }
 
@@ -64,6 +67,12 @@ void *cel__new_handle(lua_State *L, size_t size, const char *type,
 
 void cel__push_buffer_type(lua_State *L) {
   push_type(L, buffer_type, buffer_free);
+}
+
+/* Bytes of one rank's part. */
+static uint64_t part_of(lua_State *L, const cel_buffer *buffer) {
+  return (uint64_t)cel_box_volume(&buffer->extent) * buffer->element_size /
+         (uint64_t)cel__session_of(L)->transport->ranks;
 }
 
 /* buffer(element_size, dims, e0, e1, e2, name | nil, init kind, init, what
@@ -97,6 +106,7 @@ static int buffer_new(lua_State *L) {
     if (identity != NULL) init->hash = cel_hash(identity, length, 0);
   }
   h->buffer = cel_engine_buffer(engine, dims, extent, element_size, name, init);
+  cel__hold(L, &h->held, part_of(L, h->buffer));
   return 1;
 }
 
@@ -105,6 +115,7 @@ static int fence_collect(lua_State *L) {
   if (h->fence != NULL && cel__session_of(L)->engine != NULL)
     cel_fence_destroy(h->fence);
   h->fence = NULL;
+  cel__let_go(L, &h->held);
   return 0;
 }
 
@@ -112,6 +123,11 @@ static fence_handle *new_fence(lua_State *L) {
   fence_handle *h = cel__new_handle(L, sizeof *h, fence_type, fence_collect);
   h->era = cel__session_of(L)->era;
   return h;
+}
+
+static void hold_copy(lua_State *L, fence_handle *h, const cel_buffer *buffer) {
+  uint64_t elements = (uint64_t)cel_box_volume(cel_fence_box(h->fence));
+  cel__hold(L, &h->held, elements * buffer->element_size);
 }
 
 /* fence(buffer, min..., max..., file, line) */
@@ -124,6 +140,7 @@ static int fence_new(lua_State *L) {
   fence_handle *h = new_fence(L);
   if (cel_engine_fence(engine, buffer, &box, place, &h->fence) != CEL_E_OK)
     return cel__push_failure(L);
+  hold_copy(L, h, buffer);
   return 1;
 }
 
@@ -145,6 +162,7 @@ static int fence_each(lua_State *L) {
   if (cel_engine_fence_each(engine, buffer, rule, params, place, &h->fence) !=
       CEL_E_OK)
     return cel__push_failure(L);
+  hold_copy(L, h, buffer);
   const cel_box *box = cel_fence_box(h->fence);
   for (int d = 0; d < CEL_DIMS; ++d) lua_pushnumber(L, (lua_Number)box->min[d]);
   for (int d = 0; d < CEL_DIMS; ++d) lua_pushnumber(L, (lua_Number)box->max[d]);

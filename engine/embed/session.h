@@ -69,6 +69,9 @@ typedef struct cel_session {
   cel_engine *engine;
   cel_rules *rules; /* of all engines, as Lua keeps rules */
   uint32_t era;     /* engines that were given up: what they owned is gone */
+  /* Bytes behind Lua's handles, and so many after they were last collected, or
+   * the fewest since (held.c). */
+  uint64_t held, held_last;
 } cel_session;
 
 /* Finds the transport: MPI where a launcher started us, else one rank. */

@@ -244,4 +244,17 @@ local view = q:wait(s)
 for i = 0, n - 1 do same("sum", view[i], 210) end
 refused("buffer:free(...)", function() s.free() end)
 ]])
+
+  script.everywhere("is freed before too many are that nobody has any more", [[
+local n, kept = 3 * 2 ^ 20, setmetatable({}, { __mode = "k" })
+local fill = celer.kernel " kernel void f(item<1> i, out<double, 1> u) { u(i[0]) = 1; } "
+for _ = 1, 40 do
+  local u = celer.buffer("double", n)
+  kept[u] = true
+  q:submit(function(cg) cg:parallel_for(n, fill, cg:discard_write(u)) end)
+end
+local count = 0
+for _ in pairs(kept) do count = count + 1 end
+same("few live", count <= 12, true)
+]])
 end)

@@ -334,4 +334,20 @@ local future = q:fence(u)
 refused("call it with a colon", function() future.get() end)
 same("still works", future:get()[0], 1)
 ]==])
+
+  -- 8 MiB each, of which Lua's collector sees some hundred bytes.
+  script.everywhere("that nobody reads any more go before they are many", [==[
+local n, kept = 2 ^ 20, setmetatable({}, { __mode = "k" })
+local x = celer.buffer("double", n, { init = 1 })
+local function living()
+  local count = 0
+  for _ in pairs(kept) do count = count + 1 end
+  return count
+end
+for _ = 1, 30 do kept[q:wait(x)] = true end
+same("few live", living() <= 10, true)
+collectgarbage "stop"
+for _ = 1, 12 do kept[q:wait(x)] = true end
+same("the script has its way", living() >= 12, true)
+]==], nil, { before = { "--backend", "cpu" } })
 end)
