@@ -61,6 +61,10 @@ static void attend(cel_transport *t) {
   inner_of(t)->attend(inner_of(t));
 }
 
+static void found(cel_transport *t, uint32_t group) {
+  inner_of(t)->found(inner_of(t), group);
+}
+
 static cel_status join(cel_transport *t, uint32_t group, cel_comm **out) {
   return inner_of(t)->join(inner_of(t), group, out);
 }
@@ -100,6 +104,7 @@ void cel_around_init(cel_around *around, cel_transport *inner,
                       .gather = gather,
                       .most = inner->most != NULL ? most : NULL,
                       .attend = inner->attend != NULL ? attend : NULL,
+                      .found = inner->found != NULL ? found : NULL,
                       .join = join,
                       .abort = end_all,
                       .destroy = destroy};

@@ -60,6 +60,9 @@ static void ended(cel__mpi *m, cel__mpi_row row, const MPI_Status *status,
   if (row.role == CEL__JOINT) {
     bool bad = cel__mpi_bad(m, code, "in a collective", -1);
     cel__mpi_joined(m, row.what, !bad);
+  } else if (row.role == CEL__GROUP) {
+    bool bad = cel__mpi_bad(m, code, "making a communicator", -1);
+    cel__mpi_group_made(m, row.what, !bad);
   } else if (data) {
     int64_t peer = transfer->message->peer;
     cel__mpi_bad(m, code,
@@ -108,11 +111,13 @@ static void progress(cel__mpi *m) {
 static bool busy(cel_transport *t) {
   const cel__mpi *m = (const cel__mpi *)t;
   return m->transfers > 0 || m->words_out > 0 || m->telling || m->awaited > 0 ||
-         m->done_head < m->done.n || m->told_head < m->told.n;
+         m->groups.making || m->done_head < m->done.n ||
+         m->told_head < m->told.n;
 }
 
 static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
   cel__mpi *m = (cel__mpi *)t;
+  cel__mpi_make_groups(m);
   if (m->base.broken == NULL) progress(m);
   if (m->failed) cel__mpi_fail_all(m);
   if (++m->polls % LOOK_EVERY == 0 || !busy(t)) cel__mpi_look(m);
@@ -176,6 +181,7 @@ static void release(cel__mpi *m) {
   cel__mpi_release_peers(m);
   cel__mpi_release_pool(m);
   cel__mpi_release_joint(m);
+  cel__mpi_release_groups(&m->groups);
   cel_vec_release(&m->request);
   cel_vec_release(&m->row);
   cel_vec_release(&m->index);
@@ -326,6 +332,7 @@ static const cel_transport table = {.name = "mpi",
                                     .gather = cel__mpi_gather,
                                     .most = cel__mpi_most,
                                     .attend = cel__mpi_attend,
+                                    .found = cel__mpi_found,
                                     .join = cel__mpi_join,
                                     .abort = end_all,
                                     .destroy = destroy};
@@ -350,6 +357,7 @@ static cel_status open_mpi(const cel_mpi_config *config, int level,
   m->config = *config;
   m->finalize = finalize;
   forbid_groups(m, level);
+  cel__mpi_init_groups(&m->groups);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   divide_tags(m);
   m->flow[CEL__SEND].bound = config->sends;

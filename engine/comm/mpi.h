@@ -9,6 +9,7 @@
  *   mpi_agree.c    agreements
  *   mpi_meet.c     what all ranks do together before the executor starts
  *   mpi_comm.c     communicators of collective tasks
+ *   mpi_groups.c   how these come to be
  *   mpi_file.c     their files
  *   mpi_alone.c    MPI for one rank without a launcher
  *   mpi_window.c   which transfers of one direction of one pair may start
@@ -28,13 +29,15 @@
  *      and agreements go on, so that the ranks can find out why. Where those
  *      fail, or the table cannot be tested, all ends (`base.broken`, too).
  * Confined to the thread that drives the transport, but for mpi_comm.c,
- * mpi_file.c and mpi_alone.c.
+ * mpi_groups.c, mpi_file.c and mpi_alone.c.
  */
 #ifndef CEL_COMM_MPI_H
 #define CEL_COMM_MPI_H
 
 #ifndef CEL_CDEF
 #include <mpi.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "base/vec.h"
@@ -82,6 +85,7 @@ typedef enum cel__mpi_role {
   CEL__TELL_IN,   /* what: cel_told */
   CEL__BALLOT_IN, /* what: cel__mpi_round */
   CEL__MEET,      /* what: cel__mpi_meeting */
+  CEL__GROUP,     /* what: cel__mpi_group */
   CEL__ENDED      /* to be taken out of the table */
 } cel__mpi_role;
 
@@ -179,6 +183,24 @@ typedef struct cel__mpi_pool {
   uint32_t kept[CEL__POOL_CLASSES];
 } cel__mpi_pool;
 
+/* Of collective tasks. */
+typedef struct cel__mpi_group {
+  uint32_t number; /* 0: it is no more */
+  bool made;
+  MPI_Comm comm; /* once `made`: of the group's thread */
+} cel__mpi_group;
+
+typedef struct cel__mpi_groups {
+  pthread_mutex_t lock; /* of `all`, what is in there, and `failed` */
+  pthread_cond_t news;
+  CEL_VEC(cel__mpi_group *) all; /* as they were found */
+  _Atomic(uint32_t) found;       /* how many these are */
+  bool failed;
+  /* The driver's: how many are made or being made, and whether one is. */
+  uint32_t begun;
+  bool making;
+} cel__mpi_groups;
+
 typedef struct cel__mpi {
   cel_transport base; /* first */
   cel_mpi_config config;
@@ -188,6 +210,7 @@ typedef struct cel__mpi {
   bool failed;     /* no message can be relied on any more */
   cel_error error; /* the first, if `failed` */
   char no_groups[CEL__MPI_NO_GROUPS];
+  cel__mpi_groups groups;
   /* The table of requests: three arrays of one length. */
   CEL_VEC(MPI_Request) request;
   CEL_VEC(cel__mpi_row) row;
@@ -313,9 +336,24 @@ int cel__mpi_bytes_begin(uint64_t bytes, int *count, MPI_Datatype *type);
 void cel__mpi_bytes_end(MPI_Datatype *type);
 /* OK, or CEL_E_COMM and what went wrong. */
 cel_status cel__mpi_status(int code, const char *doing);
-/* Of all ranks; collective over the threads of that group. */
+/* Of all ranks; collective over the threads of that group, of which there is
+ * one at a time. */
 cel_status cel__mpi_comm_of_group(uint32_t group, MPI_Comm *out);
 cel_status cel__mpi_join(cel_transport *t, uint32_t group, cel_comm **out);
+
+/* mpi_groups.c */
+void cel__mpi_init_groups(cel__mpi_groups *groups);
+void cel__mpi_release_groups(cel__mpi_groups *groups);
+void cel__mpi_found(cel_transport *t, uint32_t number);
+/* Begins the next communicator, unless one is being made or none is wanted. */
+void cel__mpi_make_groups(cel__mpi *m);
+/* The request for it has ended. */
+void cel__mpi_group_made(cel__mpi *m, cel__mpi_group *group, bool good);
+/* Waits for that of a group that was found; else makes it. Thread: the
+ * group's. */
+cel_status cel__mpi_await_group(cel__mpi *m, uint32_t number, MPI_Comm *out);
+/* It has been freed. Thread: the group's. */
+void cel__mpi_lose_group(cel__mpi *m, uint32_t number);
 #endif
 
 #endif

@@ -1,7 +1,4 @@
-/* Communicators of groups over MPI. The ranks' threads of one group make theirs
- * together: MPI_Comm_create_group is collective over the group alone and the
- * number of the group tells it from others that are made at the same moment, so
- * no order between groups is needed, as MPI_Comm_dup would.
+/* Communicators of groups over MPI.
  * Threads: a group's own, at the same time as the transport's driver and as
  * other groups: MPI_THREAD_MULTIPLE. */
 #include <limits.h>
@@ -15,6 +12,8 @@ enum { REDUCED_AT_ONCE = 1 << 30 };
 typedef struct group_comm {
   cel_comm base;
   MPI_Comm comm;
+  cel__mpi *mpi;
+  uint32_t group;
 } group_comm;
 
 /* ---- numbers and bytes ----------------------------------------------------
@@ -147,6 +146,7 @@ static cel_status handle(cel_comm *c, void *out) {
 static void destroy(cel_comm *c) {
   group_comm *g = (group_comm *)c;
   MPI_Comm_free(&g->comm);
+  cel__mpi_lose_group(g->mpi, g->group);
   cel_free(g);
 }
 
@@ -171,9 +171,10 @@ cel_status cel__mpi_comm_of_group(uint32_t group, MPI_Comm *out) {
 
 cel_status cel__mpi_join(cel_transport *t, uint32_t group, cel_comm **out) {
   MPI_Comm comm;
-  CEL_TRY(cel__mpi_comm_of_group(group, &comm));
+  cel__mpi *m = (cel__mpi *)t;
+  CEL_TRY(cel__mpi_await_group(m, group, &comm));
   group_comm *g = cel_alloc_zero(sizeof *g);
-  *g = (group_comm){.base = table, .comm = comm};
+  *g = (group_comm){.base = table, .comm = comm, .mpi = m, .group = group};
   g->base.rank = t->rank;
   g->base.ranks = t->ranks;
   *out = &g->base;

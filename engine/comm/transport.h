@@ -210,6 +210,9 @@ struct cel_transport {
    * For whoever polls until others have come, before the executor starts. Null
    * where there are no other processes. Thread: main. */
   void (*attend)(cel_transport *t);
+  /* The program comes to use collective tasks of `group`: on all ranks in the
+   * same order. More than once does nothing. May be null. Thread: main. */
+  void (*found)(cel_transport *t, uint32_t group);
   /* The communicator of collective tasks of `group`, from 1, which the caller
    * owns and destroys before the transport. Collective, blocking. Thread: the
    * group's. */

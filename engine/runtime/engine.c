@@ -323,11 +323,13 @@ void cel_engine_chunks(const cel_engine *engine, const cel_group *group,
 
 cel_status cel_engine_submit(cel_engine *engine, const cel_group *group) {
   uint64_t id;
-  const char *no_groups = engine->config.transport->no_groups;
-  if (group->collective != 0 && no_groups != NULL) {
-    cel_fail(CEL_E_COMM, "%s", no_groups);
+  cel_transport *t = engine->config.transport;
+  if (group->collective != 0 && t->no_groups != NULL) {
+    cel_fail(CEL_E_COMM, "%s", t->no_groups);
     return cel_fail_at(group->place.file, group->place.line);
   }
+  if (group->collective != 0 && t->found != NULL)
+    t->found(t, group->collective);
   if (engine->began == 0) cel__engine_begin(engine);
   int64_t begin = cel__engine_now(engine);
   engine->at = group->place;

@@ -79,13 +79,15 @@ describe("random programs", function()
       return
     end
     -- The first seed is all settings'; those of 18 make messages direct, those of 12 let
-    -- what all exchange go by the fake of NCCL, between four devices of each rank.
-    for _, case in ipairs({ { 1, 1 }, { 3, 1 }, { 3, 18 }, { 3, 12 } }) do
+    -- what all exchange go by the fake of NCCL, between four devices of each rank. In the
+    -- last a group's first task waits on one rank for that of another group.
+    for _, case in ipairs({ { 1, 1, 30 }, { 3, 1, 30 }, { 3, 18, 30 }, { 3, 12, 30 },
+      { 4, 32710, 1 } }) do
       local r = celer.exec({
         "mpirun", "--oversubscribe", "-n", case[1], program, "--mpi",
-        "--count", 30, "--seed", case[2],
-      })
-      assert.equal("30 programs, 0 failures\n", r.stdout)
+        "--count", case[3], "--seed", case[2],
+      }, { timeout = 120 })
+      assert.equal(("%d programs, 0 failures\n"):format(case[3]), r.stdout)
     end
   end)
 
