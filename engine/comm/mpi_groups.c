@@ -3,8 +3,10 @@
  * and without waiting. Open MPI (4.1) finds a context for one communicator of
  * a process at a time: made by the groups' own threads, as
  * MPI_Comm_create_group allows, that of a group whose first task comes late on
- * one rank held up all others. Threads: found by main, made by the transport's
- * driver, awaited by the group's own. */
+ * one rank held up all others.
+ *
+ * Threads: found by main, made by the transport's driver, awaited by the
+ * group's own. */
 #include "comm/mpi.h"
 
 void cel__mpi_init_groups(cel__mpi_groups *groups) {
