@@ -187,7 +187,7 @@ static cel_status join_gpus(cel_session *s) {
   const char *why = s->options.staged           ? "--transfers staged"
                     : s->options.no_collectives ? "--no-collectives"
                     : t->ranks == 2 && t->local_ranks == 2 && s->direct
-                        ? "two ranks send each other messages as fast"
+                        ? "it takes two ranks longer to start than it saves"
                         : NULL;
   if (t->ranks == 1 || t->dry || !s->seeks_gpus) return CEL_E_OK;
   if (why != NULL) {
