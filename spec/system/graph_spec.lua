@@ -209,7 +209,8 @@ end]==])
         "host_task(1, function() io.open('" .. folder .. "/touched', 'w'):close() end")
       scratch.write(script, touch)
       for _, which in ipairs { "task", "command", "instruction" } do
-        local imagined = graph("--ranks", "3", "--rank", "2", "--graph", which)
+        local imagined = graph("--ranks", "3", "--rank", "2", "--graph", which,
+          "--backend", "cpu")
         assert.equal(0, imagined.status, imagined.stderr)
         assert.is_nil(io.open(folder .. "/touched"))
         local started = celer.run({ "graph", script, "--rank", "2", "--graph", which,

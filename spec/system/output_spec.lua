@@ -166,10 +166,13 @@ same("it grows", before > 0 and after > before and after < 60, true)
         .. "local o = celer.buffer('int', 9, { init = function() return 0 end })\n"
         .. "for _ = 1, 5 do q:submit(function(cg) cg:parallel_for(9, k, cg:read_write(o)) end) end"
       local r = script.run(text, script.shapes[i], { before = { "--log", "info" } })
-      local tasks = r.stderr:match(
+      -- Ranks with GPUs also say how these exchange, where they do not by the shortest way.
+      local said = r.stderr:gsub("celer: warning: messages between the GPUs [^\n]*\n", "")
+        :gsub("celer: warning: what all ranks exchange goes [^\n]*\n", "")
+      local tasks = said:match(
         ("^celer: rank 0 of %d: (%%d+) tasks, %%d+ instructions in [^\n]*\n$")
         :format(script.shapes[i].ranks or 1))
-      assert.is_true(tonumber(tasks) >= 5, r.stderr)
+      assert.is_true((tonumber(tasks) or 0) >= 5, r.stderr)
       assert.equal(0, r.status)
     end)
   end
