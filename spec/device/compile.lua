@@ -22,6 +22,14 @@ M.cache = os.getenv("CELER_CACHE")
   or require("spec.support.cdef").build_folder() .. "/kernel-cache"
 ffi.C.setenv("CELER_CACHE", M.cache, 1)
 
+--- What compilers' results came to in this process: found in the cache, made, not kept.
+---@return {found: integer, made: integer, unkept: integer}
+function M.counts()
+  local n = ffi.new("cel_compiled")
+  c.cel_compile_count(n)
+  return { found = tonumber(n.found), made = tonumber(n.made), unkept = tonumber(n.unkept) }
+end
+
 local function strings(list)
   return ffi.new("const char *[?]", #list + 1, list), list
 end

@@ -12,8 +12,6 @@ kernel void add(item<1> i, out<float, 1> c, in<float, 1> a, in<float, 1> b) {
 
 local files, read, write = scratch.files, scratch.read, scratch.write
 
-local cache = k.cache
-
 describe("cel_module_compile_cpu", function()
   it("compiles, and the kernel computes", function()
     local module = assert(k.compile(ADD))
@@ -29,16 +27,18 @@ describe("cel_module_compile_cpu", function()
   end)
 
   it("keeps the folder private and finds the entry again", function()
-    assert(k.compile(ADD))
-    local before = #files(cache, "%.so$")
-    local left = #files(cache, "^scratch") -- of ranks that were killed
-    local pipe = io.popen("stat -c %a '" .. cache .. "'")
-    assert.equal("700", pipe:read("*l"))
-    pipe:close()
-    local module = assert(k.compile(ADD))
-    assert.equal(before, #files(cache, "%.so$"))
-    assert.equal(left, #files(cache, "^scratch"))
-    assert.is_not_nil(module)
+    local folder = scratch.folder() .. "/cache"
+    for _, want in ipairs({ "1 made, 1 found\n", "0 made, 2 found\n" }) do
+      local r = child([[
+        local k = require("spec.device.compile")
+        for _ = 1, 2 do assert(k.compile("kernel void f(item<0>, out<int, 0> x) { x() = 3; }")) end
+        print(("%d made, %d found"):format(k.counts().made, k.counts().found))
+      ]], { CELER_CACHE = folder })
+      assert.equal(want, r.stdout, r.stderr)
+      assert.equal("700\n", scratch.output("stat -c %a " .. folder))
+      assert.equal(1, #files(folder, "%.so$"))
+      assert.same({}, files(folder, "^scratch"))
+    end
   end)
 
   it("compiles anew when text, defines, options or a header change", function()
@@ -62,9 +62,9 @@ describe("cel_module_compile_cpu", function()
     write(folder .. "/twice.h", "#define FACTOR 3\n")
     assert.equal(9, run({ defines = { "N=3" } }))
     write(folder .. "/twice.h", "#define FACTOR 2\n")
-    local before = #files(cache, "%.so$")
+    local made = k.counts().made
     assert.equal(6, run({ defines = { "N=3" } }))
-    assert.equal(before, #files(cache, "%.so$"))
+    assert.equal(made, k.counts().made)
   end)
 
   it("gives the same hash for the same source, and another for another", function()
