@@ -401,6 +401,24 @@ template <int... I> struct count_up<0, I...> { using type = indices<I...>; };
 
 template <int N> struct params { param at[N + 1]; };
 
+// CELER_KERNEL(name) is a kernel's address, also where there are functions of
+// its name, as NVRTC has all(int), and C div(int, int): of these, the one whose
+// first parameter is an item or a group (group.cuh). Not so where there are
+// templates: engine/device/source.c lists these. Whatever else is one function
+// is taken as it is, and refused by `signature`.
+template <int D, class... P>
+constexpr auto chosen(void (*f)(item<D>, P...), int) {
+  return f;
+}
+template <int D, class... P>
+constexpr auto chosen(void (*f)(const item<D> &, P...), int) {
+  return f;
+}
+template <class F> constexpr F chosen(F f, ...) {
+  return f;
+}
+#define CELER_KERNEL(name) celer::chosen(&name, 0)
+
 template <class F> struct signature {
   static_assert(sizeof(F) == 0, "a kernel is a function that returns void");
 };

@@ -281,6 +281,11 @@ template <int D> struct group {
   }
 };
 
+template <int D, class... P>
+constexpr auto chosen(void (*f)(group<D>, P...), int) {
+  return f;
+}
+
 template <int D> struct traits<group<D>> {
   static constexpr int kind = a_group, views = 0, dims = D;
   static constexpr param describe() {

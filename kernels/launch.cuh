@@ -97,13 +97,17 @@ struct entry<F, signature<void (*)(Item, P...)>> {
 #define CELER_ENTRY(name)                                                      \
   extern "C" {                                                                 \
   extern __device__ const                                                      \
-      celer::params<celer::signature<decltype(&name)>::count + 1>              \
+      celer::params<celer::signature<decltype(CELER_KERNEL(name))>::count + 1> \
           celer_params_##name;                                                 \
-  __device__ const celer::params<celer::signature<decltype(&name)>::count + 1> \
-      celer_params_##name = celer::signature<decltype(&name)>::describe();     \
-  __global__ void __launch_bounds__(celer::entry<&name>::threads) celer_run_   \
-      ##name(const __grid_constant__ celer::entry<&name>::packed a) {          \
-    celer::entry<&name>::run(a);                                               \
+  __device__ const                                                             \
+      celer::params<celer::signature<decltype(CELER_KERNEL(name))>::count + 1> \
+          celer_params_##name =                                                \
+              celer::signature<decltype(CELER_KERNEL(name))>::describe();      \
+  __global__ void                                                              \
+  __launch_bounds__(celer::entry<CELER_KERNEL(name)>::threads) celer_run_      \
+      ##name(const __grid_constant__ celer::entry<CELER_KERNEL(name)>::packed  \
+                 a) {                                                          \
+    celer::entry<CELER_KERNEL(name)>::run(a);                                  \
   }                                                                            \
   CELER_REDUCES(name)                                                          \
   }

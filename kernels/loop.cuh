@@ -134,12 +134,14 @@ struct entry<F, signature<void (*)(Item, P...)>> {
 #define CELER_ENTRY(name)                                                      \
   extern "C" {                                                                 \
   extern CELER_EXPORT const                                                    \
-      celer::params<celer::signature<decltype(&name)>::count + 1>              \
+      celer::params<celer::signature<decltype(CELER_KERNEL(name))>::count + 1> \
           celer_params_##name;                                                 \
-  const celer::params<celer::signature<decltype(&name)>::count + 1>            \
-      celer_params_##name = celer::signature<decltype(&name)>::describe();     \
+  const celer::params<celer::signature<decltype(CELER_KERNEL(name))>::count +  \
+                      1>                                                       \
+      celer_params_##name =                                                    \
+          celer::signature<decltype(CELER_KERNEL(name))>::describe();          \
   CELER_EXPORT void celer_run_##name(const celer::call *c) {                   \
-    celer::entry<&name>::run(c);                                               \
+    celer::entry<CELER_KERNEL(name)>::run(c);                                  \
   }                                                                            \
   CELER_REDUCES(name)                                                          \
   }

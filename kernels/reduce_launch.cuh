@@ -378,14 +378,14 @@ __device__ __forceinline__ void combine_all(const combining &c) {
 #undef CELER_REDUCES
 #define CELER_REDUCES(name)                                                    \
   __global__ void celer_begin_##name(                                          \
-      const __grid_constant__ celer::entry<&name>::packed a) {                 \
-    using sig = celer::signature<decltype(&name)>;                             \
+      const __grid_constant__ celer::entry<CELER_KERNEL(name)>::packed a) {    \
+    using sig = celer::signature<decltype(CELER_KERNEL(name))>;                \
     if constexpr (sig::reduces)                                                \
-      celer::reducing<&name>::fill_all(a, typename sig::all());                \
+      celer::reducing<CELER_KERNEL(name)>::fill_all(a, typename sig::all());   \
   }                                                                            \
   __global__ void celer_combine_##name(                                        \
       const __grid_constant__ celer::combining c) {                            \
-    celer::combine_all<celer::signature<decltype(&name)>>(c);                  \
+    celer::combine_all<celer::signature<decltype(CELER_KERNEL(name))>>(c);     \
   }
 
 } // namespace celer

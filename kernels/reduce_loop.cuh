@@ -46,8 +46,8 @@ static inline void combine_chunk(const call *c, int number, bool onto) {
 #define CELER_REDUCES(name)                                                    \
   CELER_EXPORT void celer_combine_##name(const celer::call *c, int view,       \
                                          int onto) {                           \
-    celer::combine_chunk<celer::signature<decltype(&name)>>(c, view,           \
-                                                            onto != 0);        \
+    celer::combine_chunk<celer::signature<decltype(CELER_KERNEL(name))>>(      \
+        c, view, onto != 0);                                                   \
   }
 
 } // namespace celer

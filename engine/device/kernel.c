@@ -102,6 +102,12 @@ static cel_status scan(const cel_source *source, cel_module *module) {
                                     "{ ... }");
     return cel_fail_at(source->file, source->line);
   }
+  const cel_found *taken = cel_found_taken(&module->found);
+  if (taken != NULL && source->block[0] == 0) {
+    cel_fail(CEL_E_COMPILE, "a kernel may not have the name of the function %s",
+             taken->name);
+    return cel_fail_at(source->file, taken->line);
+  }
   module->kernel = cel_alloc_zero(n * sizeof *module->kernel);
   for (uint32_t i = 0; i < n; ++i)
     module->kernel[i].hash =

@@ -156,6 +156,35 @@ void cel_found_release(cel_found_list *list) {
   cel_vec_release(list);
 }
 
+/* What celer.cuh has templates of, and <math.h> in g++. The address of a
+ * function with such a name cannot be told without its type (CELER_KERNEL). */
+static const char *const templates[] = {
+    "acos",      "acosh",      "asin",        "asinh",
+    "atan",      "atan2",      "atanh",       "cbrt",
+    "ceil",      "clamp",      "copysign",    "cos",
+    "cosh",      "erf",        "erfc",        "exp",
+    "exp2",      "expm1",      "fabs",        "fdim",
+    "floor",     "fma",        "fmax",        "fmin",
+    "fmod",      "fpclassify", "frexp",       "hypot",
+    "ilogb",     "isfinite",   "isgreater",   "isgreaterequal",
+    "isinf",     "isless",     "islessequal", "islessgreater",
+    "isnan",     "isnormal",   "isunordered", "ldexp",
+    "lgamma",    "llrint",     "llround",     "log",
+    "log10",     "log1p",      "log2",        "logb",
+    "lrint",     "lround",     "max",         "min",
+    "nearbyint", "nextafter",  "nexttoward",  "pow",
+    "remainder", "remquo",     "rint",        "round",
+    "scalbln",   "scalbn",     "signbit",     "sin",
+    "sinh",      "sqrt",       "tan",         "tanh",
+    "tgamma",    "trunc"};
+
+const cel_found *cel_found_taken(const cel_found_list *list) {
+  for (uint32_t i = 0; i < list->n; ++i)
+    for (size_t k = 0; k < sizeof templates / sizeof *templates; ++k)
+      if (strcmp(list->at[i].name, templates[k]) == 0) return &list->at[i];
+  return NULL;
+}
+
 /* ---- assembling */
 
 static void add_line(cel_text *out, int32_t line, const char *file) {
@@ -235,10 +264,11 @@ static void emit(cleaner *c, const char *text) {
     *c->line = line;
   /* What takes a kernel's address finds all functions of its name. */
   bool several = strstr(text, "error:") != NULL &&
-                 strstr(text, "overloaded function") != NULL;
+                 (strstr(text, "overloaded function") != NULL ||
+                  strstr(text, "call to 'chosen'") != NULL);
   cel_text_format(c->out, "%s%s\n", text,
                   several ? "; a kernel may not have the name of another "
-                            "function, such as min"
+                            "function"
                           : "");
 }
 

@@ -22,6 +22,9 @@ typedef CEL_VEC(cel_found) cel_found_list;
 /* Appends each kernel once, in order. Thread: any. */
 void cel_source_scan(const cel_source *source, cel_found_list *out);
 void cel_found_release(cel_found_list *list);
+/* The first whose name is that of a function template that a compiler or celer
+ * has; null if none. The same for all compilers. Thread: any. */
+const cel_found *cel_found_taken(const cel_found_list *list);
 /* The whole text for a compiler. Thread: any. */
 void cel_source_assemble(const cel_source *source, const char *header,
                          size_t header_size, const cel_found_list *kernels,

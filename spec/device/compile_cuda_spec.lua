@@ -125,6 +125,15 @@ describe("cel_module_compile_images", function()
     assert.equal(0, added(text))
   end)
 
+  needs_nvrtc("takes kernels with the names of functions", function()
+    for _, first in ipairs(k.first_parameters) do
+      local m, _, message = k.check_cuda(k.named_as_functions(first),
+        { prelude = k.embedded("group.cuh") })
+      assert.is_truthy(m, message)
+      for i = 0, #k.function_names - 1 do assert.equal(2, #k.params(m, i)) end
+    end
+  end)
+
   needs_nvrtc("compiles the kernels of the examples", function()
     local n = 0
     for _, path in ipairs(scratch.files("examples", "%.lua$")) do
@@ -185,6 +194,18 @@ describe("what NVRTC says", function()
       local message, line = fails("\n" .. text, { line = 10 })
       assert.equal("the kernel does not compile\nsim.lua:11: error: " .. want, message)
       assert.equal(11, line)
+    end
+  end)
+
+  needs_nvrtc("is of a kernel that has the name of a template, and of C's it is celer's", function()
+    local message, line = fails("template <class T> __device__ T mine(T x) { return x; }\n"
+      .. "kernel void mine(item<1> i) {}", { line = 10 })
+    assert.matches("sim%.lua:11: error: [^\n]*; a kernel may not have the name of another "
+      .. "function\n", message)
+    assert.equal(11, line)
+    for _, name in ipairs { "min", "exp", "log" } do
+      assert.equal("a kernel may not have the name of the function " .. name,
+        (fails("kernel void " .. name .. "(item<1> i) {}")))
     end
   end)
 

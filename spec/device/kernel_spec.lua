@@ -240,11 +240,46 @@ describe("a compile error", function()
   end)
 
   it("says that a kernel has the name of another function", function()
-    for _, name in ipairs { "div", "min", "exp" } do
-      local message, line = fails("kernel void " .. name .. "(item<1> i) {}", { line = 10 })
-      assert.matches("sim%.lua:10:[^\n]*overloaded function[^\n]*; a kernel may not have the name "
-        .. "of another function, such as min\n", message)
-      assert.equal(10, line)
+    for _, name in ipairs { "min", "exp", "log" } do
+      local message, line = fails("\nkernel void " .. name .. "(item<1> i) {}", { line = 10 })
+      assert.equal("a kernel may not have the name of the function " .. name, message)
+      assert.equal(11, line)
+    end
+  end)
+
+  it("says that a kernel has the name of a template, by each compiler", function()
+    local text = [==[
+      local k = require("spec.device.compile")
+      local _, _, message, line = k.compile("template <class T> T mine(T x) { return x; }\n"
+        .. "kernel void mine(item<1> i) {}", { line = 10 })
+      print(line, message:match("sim%.lua:11:.- error: [^\n]*; (a kernel [^\n]*)\n"))
+    ]==]
+    for _, compiler in ipairs({ "g++", "clang++" }) do
+      if os.execute("command -v " .. compiler .. " >/dev/null") == 0 then
+        local r = child(text, { CELER_CACHE = scratch.folder(), CXX = compiler })
+        assert.equal("11\ta kernel may not have the name of another function\n", r.stdout, r.stderr)
+      end
+    end
+  end)
+
+  it("takes kernels with the names of functions, by each compiler", function()
+    local text = [==[
+      local k = require("spec.device.compile")
+      for _, first in ipairs(k.first_parameters) do
+        local m, _, message = k.compile(k.named_as_functions(first),
+          { prelude = k.embedded("group.cuh") })
+        if not m then print(message) end
+        for i = 0, m and #k.function_names - 1 or -1 do
+          if #k.params(m, i) ~= 2 then print(first, k.function_names[i + 1]) end
+        end
+      end
+    ]==]
+    for _, compiler in ipairs({ "g++", "clang++" }) do
+      if os.execute("command -v " .. compiler .. " >/dev/null") == 0 then
+        local r = child(text, { CELER_CACHE = scratch.folder(), CXX = compiler })
+        assert.equal("", r.stdout)
+        assert.equal("", r.stderr)
+      end
     end
   end)
 
