@@ -34,8 +34,15 @@ local function by_mapper(mapper)
     .. ")\n  cg:parallel_for({ n }, k.set, w, 1)\nend)\nq:drain()"
 end
 
+-- Writes 4 PiB, in rows of 4 GiB.
+local large = "local big = celer.buffer('float', { 2 ^ 20, 2 ^ 20, 2 ^ 10 }, { name = 'big' })\n"
+  .. "local s = celer.kernel [[ kernel void s(item<1> i, out<float, 3> b) {} ]]\n"
+  .. "q:submit(function(cg)\n  local w = cg:discard_write(big, function(chunk)\n"
+  .. "    return celer.box({ chunk.min[0], 0, 0 }, { chunk.max[0], 2 ^ 20, 2 ^ 10 })\n"
+  .. "  end)\n  cg:parallel_for({ 2 ^ 20 }, s, w)\nend)\nq:drain()"
+
 -- name = { script, message by rank 0 (patterns that must all be there), options }
--- `bare`: without the prelude; `alone`: the message when one rank fails.
+-- `bare`: without the prelude; `env`: variables; `lines`: of the message, 20 at most.
 local cases = {
   ["a syntax error"] = {
     bare = true, "local x = = 3\n", { "^celer: [^\n]*case.lua:1: ", "near '='" },
@@ -140,17 +147,20 @@ local cases = {
     { "case.lua:1%d: .*bad init" },
   },
   ["more memory than there is"] = {
-    "local big = celer.buffer('float', { 2 ^ 20, 2 ^ 20, 2 ^ 10 }, { name = 'big' })\n"
-      .. "local s = celer.kernel [[ kernel void s(item<1> i, out<float, 3> b) {} ]]\n"
-      .. "q:submit(function(cg)\n  local w = cg:discard_write(big, function(chunk)\n"
-      .. "    return celer.box({ chunk.min[0], 0, 0 }, { chunk.max[0], 2 ^ 20, 2 ^ 10 })\n"
-      .. "  end)\n  cg:parallel_for({ 2 ^ 20 }, s, w)\nend)\nq:drain()",
-    { "case.lua:1%d: ", "buffer .?big", "out of", "4.0 PiB asked for", "available" },
+    large, env = { CELER_BACKEND = "cpu" },
+    { "case.lua:1%d: ", "buffer .?big", "out of host memory", "4.0 PiB asked for", "available" },
+  },
+  ["more memory than a device has"] = {
+    large, env = { CELER_DEVICE_MEMORY = "1G" },
+    { "case.lua:1%d: ", "out of memory on device %d: task 's' needs %d%.%d PiB there at once, ",
+      "big %(%d%.%d PiB%), and this rank has %d[%d.]* [GM]iB of it", "cannot be cut further" },
   },
   ["more memory than the host has, all of it to be touched"] = {
     "local big = celer.buffer('float', { 2 ^ 40 }, { name = 'big' })\n"
       .. "q:submit(function(cg)\n  local w = cg:discard_write(big)\n"
       .. "  cg:parallel_for({ 2 ^ 40 }, k.set, w, 1)\nend)\nq:drain()",
+    -- A device's memory goes on to the host piece by piece, until there is none.
+    env = { CELER_BACKEND = "cpu" },
     { "case.lua:13: ", "buffer .?big", "out of host memory", "[14].[03] TiB", "in all" },
   },
   ["a slice along a dimension that is not there"] = {
@@ -229,7 +239,7 @@ describe("a script with", function()
     local case = cases[name]
     both(name, function(ranks)
       write(case.bare and case[1] or prelude .. case[1])
-      check_failure(run(ranks), case[2], case.lines)
+      check_failure(run(ranks, { env = case.env }), case[2], case.lines)
     end)
   end
 end)
