@@ -61,7 +61,8 @@ describe("celer run --watchdog", function()
       ["a collective, all_gather of u %[0, 8%), with all ranks; for task 'turn' %(x.lua:29%)"] =
         { "--backend", "cpu" },
     } do
-      local r = run(stopped, { "--watchdog", "1", words[1], words[2], ranks = 2 })
+      local r = run(stopped, { "--watchdog", "1", "--devices", "1", words[1], words[2],
+        ranks = 2 })
       assert.equal(0, r.status)
       assert.equal("6\n", r.stdout)
       local text = r.stderr:gsub("[^%s(]+%.lua:", "x.lua:")
