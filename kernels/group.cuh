@@ -234,6 +234,48 @@ struct turns {
   bool met;
 };
 
+#else
+
+// ---- a GPU: barriers of items that are needed after they have returned
+
+// Who has returned comes to the others' barriers until all have. Threads of one
+// warp are in different places then: barrier.sync lets them; __syncthreads may
+// not, and barriers that vote hang. So items say by a flag that they have not
+// returned. Of three flags one is this barrier's, one may still be read by
+// those who are late from the last, and one is cleared for the next.
+struct turns {
+  volatile unsigned *flags; // 3, in shared memory
+  unsigned now;             // this barrier's; all threads have the same
+
+  // For all threads.
+  __device__ __forceinline__ void begin() {
+    __shared__ unsigned room[3];
+    flags = room;
+    now = 0;
+    if (threadIdx.x + threadIdx.y + threadIdx.z == 0)
+      flags[0] = flags[1] = flags[2] = 0;
+    __syncthreads();
+  }
+  // By who has not returned.
+  __device__ __forceinline__ void meet() {
+    flags[now] = 1;
+    come();
+  }
+  // By who has; true once all have.
+  __device__ __forceinline__ bool all_returned() {
+    const unsigned mine = now;
+    come();
+    return flags[mine] == 0;
+  }
+
+private:
+  __device__ __forceinline__ void come() {
+    now = now == 2 ? 0 : now + 1;
+    flags[now] = 0;
+    __barrier_sync(0);
+  }
+};
+
 #endif
 
 // An item of a group, and its group. Dimension 0 is the slowest.
@@ -241,11 +283,7 @@ template <int D> struct group {
   static_assert(D >= 1 && D <= 3, "a group has 1 to 3 dimensions");
   index at[D], whole[D];
   int here[D], items[D];
-#ifdef CELER_CUDA
-  bool stays; // items that have returned are still there
-#else
-  turns *taken;
-#endif
+  turns *taken; // on a GPU null, but in kernels that reduce
 
   // Coordinate in the whole index space, and its extent.
   CELER_FN index global(int d) const {
@@ -268,8 +306,8 @@ template <int D> struct group {
   // Waits for all items of the group; what they wrote before is seen after.
   CELER_FN void barrier() const {
 #ifdef CELER_CUDA
-    if (stays)
-      __syncthreads_and(0); // see reduce.cuh
+    if (taken != nullptr)
+      taken->meet();
     else
       __syncthreads();
 #else
@@ -336,15 +374,27 @@ struct entry<F, signature<void (*)(group<D>, P...)>> {
     if constexpr (sig::reduces)
       reducing<F>::run(a);
     else
-      call(a, here(a), typename sig::all());
+      call(a, here(a, nullptr), typename sig::all());
   }
 
-  static __device__ __forceinline__ group<D> here(const packed &a) {
+  // Where what all items come to is needed: comes back once all have returned.
+  template <class Work>
+  static __device__ __forceinline__ void each_item(const packed &a,
+                                                   const Work &work) {
+    turns t;
+    t.begin();
+    work(here(a, &t));
+    while (!t.all_returned()) {
+    }
+  }
+
+  static __device__ __forceinline__ group<D> here(const packed &a,
+                                                  turns *taken) {
     const unsigned block[] = {blockIdx.x, blockIdx.y, blockIdx.z};
     const unsigned size[] = {blockDim.x, blockDim.y, blockDim.z};
     const unsigned thread[] = {threadIdx.x, threadIdx.y, threadIdx.z};
     group<D> g;
-    g.stays = sig::reduces;
+    g.taken = taken;
 #pragma unroll
     for (int d = 0; d < D; ++d) {
       const int x = D - 1 - d;

@@ -284,7 +284,7 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
     const unsigned dy = gridDim.y * blockDim.y;
     const unsigned dz = gridDim.z * blockDim.z;
     if constexpr (traits<first>::kind == a_group) {
-      work(entry<F, sig>::here(a));
+      entry<F, sig>::each_item(a, work);
     } else if constexpr (D == 0) {
       if (x0 == 0) work(item<0>{{0}, {1}});
     } else if constexpr (D == 1) {
@@ -325,19 +325,15 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
   template <int... K>
   static __device__ __forceinline__ void run_all(const packed &a,
                                                  indices<K...>) {
+    const bool shares = a.where.flags & flag_shared;
     all p;
     unsigned at = 0;
     (one<K, typename bare<P>::type>::begin(a, p, at), ...);
-    if (a.where.flags & flag_shared) __syncthreads();
+    if (shares) __syncthreads();
     each_item(a, [&](const first &item) {
       F(item, one<K, typename bare<P>::type>::give(a, p, item)...);
     });
-    // Who has returned comes to the barriers of the others until all have.
-    if constexpr (traits<first>::kind == a_group)
-      while (!__syncthreads_and(1)) {
-      }
-    else if (a.where.flags & flag_shared)
-      __syncthreads();
+    if (shares) __syncthreads();
     (one<K, typename bare<P>::type>::merge(a, p), ...);
     (one<K, typename bare<P>::type>::leave(a, p), ...);
     if constexpr (room_at(sig::count) > 0) {

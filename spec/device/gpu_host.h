@@ -43,6 +43,7 @@ enum { MOST = 1024, STACK = 64 << 10 };
 struct thread {
   jmp_buf place;
   unsigned x, y, z;
+  int line; // of the barrier it is at; 0: it may be at another than its warp
   bool begun, done;
 };
 
@@ -70,8 +71,9 @@ inline void yield() {
 }
 
 // Until all threads that have not ended are here.
-inline void meet(bool vote) {
+inline void meet(int line, bool vote) {
   const unsigned long mine = turn;
+  threads[now].line = line;
   ++arrived;
   all &= vote;
   any |= vote;
@@ -105,17 +107,20 @@ struct dim3_of_gpu {
 };
 inline dim3_of_gpu gridDim, blockDim, blockIdx, threadIdx;
 
-inline void __syncthreads() {
-  gpu::meet(true);
+inline void __barrier_sync(unsigned) {
+  gpu::meet(0, true);
 }
-inline int __syncthreads_and(int x) {
-  gpu::meet(x != 0);
+inline int syncthreads_and(int line, int x) {
+  gpu::meet(line, x != 0);
   return gpu::result_all;
 }
-inline int __syncthreads_or(int x) {
-  gpu::meet(x != 0);
+inline int syncthreads_or(int line, int x) {
+  gpu::meet(line, x != 0);
   return gpu::result_any;
 }
+#define __syncthreads() gpu::meet(__LINE__, true)
+#define __syncthreads_and(x) syncthreads_and(__LINE__, x)
+#define __syncthreads_or(x) syncthreads_or(__LINE__, x)
 inline void __threadfence() {
 }
 inline unsigned __shfl_down_sync(unsigned mask, unsigned x, int delta) {
@@ -161,6 +166,19 @@ inline void begin(int i) {
   setcontext(&context);
 }
 
+// Threads of a warp come to one barrier, or to such as take them from anywhere.
+inline void check_lines() {
+  int wanted[MOST / 32];
+  for (int &w : wanted) w = -1;
+  for (int i = 0; i < count; ++i) {
+    if (threads[i].done) continue;
+    int &w = wanted[i / 32];
+    if (w < 0) w = threads[i].line;
+    if (w != threads[i].line)
+      fail("a warp's threads are at different barriers");
+  }
+}
+
 inline void run_block() {
   count = int(blockDim.x * blockDim.y * blockDim.z);
   if (count > MOST) fail("too many threads");
@@ -191,6 +209,7 @@ inline void run_block() {
         begin(now);
     }
     if (alive == 0 || arrived < alive) continue;
+    check_lines();
     result_all = all;
     result_any = any;
     arrived = 0;
