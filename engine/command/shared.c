@@ -60,27 +60,29 @@ static void gather(const passing *p) {
   *s = (cel__shared){.last = 0};
 }
 
-/* The ranks below `chunks` learn that the newest sequential effect has ended.
- */
-static void tell(const passing *p) {
+/* The ranks below `chunks` learn that the newest sequential effect has ended,
+ * and with it what an effect of `order` comes after. */
+static void tell(const passing *p, cel_order order) {
   cel__shared *s = p->shared;
   if (s->last >= 0)
     for (int64_t k = s->told; k < p->chunks; ++k)
       if (k != s->last && (p->me == k || p->me == s->last))
-        pass(p, s->last, k, CEL_ORDER_RELAXED);
+        pass(p, s->last, k, order);
   if (s->told < p->chunks) s->told = p->chunks;
 }
 
 static void relaxed(const passing *p) {
   cel__shared *s = p->shared;
   if (s->all) gather(p);
-  tell(p);
+  tell(p, CEL_ORDER_RELAXED);
   if (s->relaxed < p->chunks) s->relaxed = p->chunks;
 }
 
+/* Rank 0's own relaxed effects send no token, so what it tells comes after
+ * them too. */
 static void together(const passing *p) {
   gather(p);
-  tell(p);
+  tell(p, CEL_ORDER_SEQUENTIAL);
   p->shared->relaxed = p->chunks;
   p->shared->all = true;
 }

@@ -101,15 +101,99 @@ describe("side effects among commands", function()
     end
     assert.equal("", exchanged(r, collective("exclusive")))
     assert.equal("0>1 0>2 1>0 2>0", exchanged(r, collective("sequential")))
-    assert.equal("0>1 1>0 2>0", exchanged(r, task(r, 2, o, "relaxed")))
+    local relaxed = task(r, 2, o, "relaxed")
+    assert.equal("0>1 1>0 2>0", exchanged(r, relaxed))
     local t = collective("sequential")
     assert.equal("0>1 0>2 1>0", exchanged(r, t))
-    -- Rank 0 lets others begin when it has heard of all.
+    -- Rank 0 lets others begin when it has heard of all, and is through itself.
     for _, push in ipairs(r:of(0, "push", t)) do
       assert.is_true(r:reaches(0, push.id, r:of(0, "await_push", t)[1].id))
+      assert.is_true(r:reaches(0, push.id, execute(r, 0, relaxed).id))
       assert.is_false(r:reaches(0, push.id, execute(r, 0, t).id))
     end
     assert.equal("0>1 1>0 2>0", exchanged(r, task(r, 2, o, "sequential")))
+  end)
+
+  -- By "task/rank", all parts of tasks that come before, on whatever rank.
+  local function parts_before(r)
+    local pushes, known = {}, {}
+    for k = 0, r.n - 1 do
+      for _, push in ipairs(r:of(k, "push")) do
+        pushes[("%d>%d %d"):format(k, push.message.peer, push.message.sequence)] = push
+      end
+    end
+    local function before(k, command)
+      local set = known[command]
+      if set then return set end
+      set = {}
+      known[command] = set
+      local function follow(rank, dep)
+        for part in pairs(before(rank, dep)) do set[part] = true end
+        if dep.kind == "execute" then set[dep.task .. "/" .. rank] = true end
+      end
+      for id in pairs(command.deps) do follow(k, r.rank[k].commands[id]) end
+      if command.kind == "await_push" then
+        local peer = command.message.peer
+        follow(peer, pushes[("%d>%d %d"):format(peer, k, command.message.sequence)])
+      end
+      return set
+    end
+    return before
+  end
+
+  -- Sequential (or exclusive) ones, with anything; their ranks ascend, but for those of a
+  -- collective one, which are at it together.
+  local function check_all_pairs(r, tasks)
+    local before, parts = parts_before(r), {}
+    for i, t in ipairs(tasks) do
+      parts[i] = {}
+      for k = 0, r.n - 1 do parts[i][k] = execute(r, k, t.id) end
+    end
+    local function check(i, k, j, l)
+      local must = tasks[i].order ~= "relaxed" or tasks[j].order ~= "relaxed"
+      if i == j then must = must and not tasks[i].together and k < l end
+      local later = parts[j][l]
+      if must and parts[i][k] and later and not before(l, later)[tasks[i].id .. "/" .. k] then
+        error(("task %d (%s%s) of rank %d does not wait for task %d (%s%s) of rank %d"):format(
+          j, tasks[j].together and "collective, " or "", tasks[j].order, l,
+          i, tasks[i].together and "collective, " or "", tasks[i].order, k))
+      end
+    end
+    for j = 1, #tasks do
+      for i = 1, j do
+        for k = 0, r.n - 1 do
+          for l = 0, r.n - 1 do check(i, k, j, l) end
+        end
+      end
+    end
+  end
+
+  it("order each pair of tasks, from every rank to every other", function()
+    math.randomseed(7)
+    local orders = { "sequential", "exclusive", "relaxed", "relaxed" }
+    for round = 1, 40 do
+      local n = 1 + round % 4
+      local r = ranks.new(n)
+      local o, own = r:object({ scope = "cluster" }), r:object()
+      local tasks = {}
+      for i = 1, 24 do
+        local t = { order = orders[math.random(4)], together = math.random(3) == 1 }
+        local spec = { range = { t.together and n or math.random(n) }, kind = "host",
+          effects = { { o, t.order }, math.random(2) == 1 and { own, "relaxed" } or nil } }
+        if t.together then
+          spec.placement, spec.collective = "each", math.random(2)
+        elseif math.random(4) == 1 then
+          local weights = { hash = i, ranks = {} }
+          for k = 1, n do weights.ranks[k] = math.random(0, 2) end
+          weights.ranks[math.random(n)] = 1
+          spec.range, spec.weights = { 4 * n }, weights
+        end
+        t.id = r:submit(spec)
+        tasks[i] = t
+        if math.random(20) == 1 then r:epoch() end
+      end
+      check_all_pairs(r, tasks)
+    end
   end)
 
   it("let relaxed ones of a rank be concurrent, with what is told in between", function()
