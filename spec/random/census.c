@@ -18,6 +18,7 @@
   _(COLLECTIVE, "collective tasks")                                            \
   _(COLLECTIVE_EFFECTS, "collective tasks with effects")                       \
   _(COLLECTIVE_EXCLUSIVE, "exclusive effects of collective tasks")             \
+  _(COLLECTIVE_SHARED, "effects of such on what ranks share")                  \
   _(ADD, "sums")                                                               \
   _(XOR, "reductions by exclusive or")                                         \
   _(MAX, "by the greatest")                                                    \
@@ -78,6 +79,8 @@ static void note_effects(const program *p, const step *s) {
     note(HAS_SHARED_BY_FEW, shared && leaves_out(p, s));
     note(HAS_COLLECTIVE_EXCLUSIVE,
          collective && !shared && order == CEL_ORDER_EXCLUSIVE);
+    note(HAS_COLLECTIVE_SHARED,
+         collective && shared && order != CEL_ORDER_RELAXED);
   }
   note(HAS_SEVERAL_EFFECTS, s->effects > 1);
   note(HAS_OPAQUE_EFFECTS, s->effects > 0 && has_opaque(s));

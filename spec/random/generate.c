@@ -276,6 +276,32 @@ static void generate_tiles(program *p, const dead *d) {
   tiles_generate(&r, p, first, second, writes, reads);
 }
 
+/* Tasks in a row at what ranks share, most of them with nothing else that would
+ * order them. By numbers of its own. */
+static void generate_turns(program *p, const dead *d) {
+  cel_random r = {p->seed ^ 0x7475726e73 ^ (uint64_t)p->steps << 32};
+  if (p->objects == 0 || p->steps >= MOST_STEPS - 16 ||
+      !cel_random_chance(&r, 20))
+    return;
+  int o = (int)pick(&r, 0, p->objects - 1);
+  if (d->object[o] || p->scope[o] != CEL_SCOPE_CLUSTER) return;
+  for (int64_t i = pick(&r, 2, 4); i > 0; --i) {
+    step *s = add_step(p);
+    s->kind = STEP_GROUP;
+    s->salt = cel_random_next(&r);
+    generate_shape(&r, p, s);
+    s->task = CEL_TASK_HOST;
+    if (cel_random_chance(&r, 35)) {
+      place_each(p, s);
+      s->collective = (uint32_t)pick(&r, 1, MOST_GROUPS);
+    }
+    bool relaxed = cel_random_chance(&r, 50);
+    s->effect[s->effects++] =
+        (effect){o, relaxed ? CEL_ORDER_RELAXED : CEL_ORDER_SEQUENTIAL};
+    if (cel_random_chance(&r, 25)) generate_access(&r, p, s, d);
+  }
+}
+
 static void generate_look(cel_random *r, program *p, const dead *d) {
   int o = (int)pick(r, 0, p->objects - 1);
   if (d->object[o]) return;
@@ -416,6 +442,7 @@ program *program_generate(uint64_t seed, int ranks) {
     generate_step(&r, p, &d);
     generate_asking(p, from);
     generate_tiles(p, &d);
+    generate_turns(p, &d);
     if (p->objects > 0 && p->steps < MOST_STEPS - 16 &&
         cel_random_chance(&r, 8))
       generate_look(&r, p, &d);

@@ -2,7 +2,9 @@
  *
  * A sequential effect folds in all that was added before it, so it shows when
  * it is out of place; the others add, where exclusive ones do so in a way that
- * loses something when two do it at once. Who is inside is counted, so that an
+ * loses something when two do it at once. What all ranks of a collective task
+ * do to an object that they share they do as one, in no order among them: each
+ * adds what it finds of the tasks before. Who is inside is counted, so that an
  * overlap shows as well. */
 #include <sched.h>
 #include <stdio.h>
@@ -28,28 +30,34 @@ static uint64_t mix(const step *s, int64_t k) {
   return cel_hash(what, sizeof what, s->salt);
 }
 
+/* How a step is at an object: in an order, or on all ranks as one. */
+typedef enum manner { SEQUENTIAL, EXCLUSIVE, RELAXED, TOGETHER } manner;
+
+static manner manner_of(const program *p, const step *s, const effect *e) {
+  if (e->order == CEL_ORDER_RELAXED) return RELAXED;
+  if (p->scope[e->object] == CEL_SCOPE_CLUSTER)
+    return s->collective != 0 ? TOGETHER : SEQUENTIAL;
+  return e->order == CEL_ORDER_EXCLUSIVE ? EXCLUSIVE : SEQUENTIAL;
+}
+
 /* `k` is the rank, where ranks share the object. */
-static void change(object_state *state, cel_order order, const step *s,
-                   int64_t k, bool yields) {
+static void change(object_state *state, manner how, const step *s, int64_t k,
+                   bool yields) {
   uint64_t value = mix(s, k);
-  if (order == CEL_ORDER_SEQUENTIAL) {
-    uint64_t seen[] = {value, state->alone, atomic_load(&state->sum)};
-    state->fold = cel_hash(seen, sizeof seen, state->fold);
-  } else if (order == CEL_ORDER_EXCLUSIVE) {
+  if (how == RELAXED) {
+    atomic_fetch_add(&state->sum, value);
+  } else if (how == EXCLUSIVE) {
     uint64_t before = state->alone;
     if (yields) sched_yield();
     state->alone = before + value;
+  } else if (how == TOGETHER) {
+    uint64_t seen[] = {value, state->alone, atomic_load(&state->sum)};
+    atomic_fetch_add(&state->joint, cel_hash(seen, sizeof seen, state->fold));
   } else {
-    atomic_fetch_add(&state->sum, value);
+    uint64_t seen[] = {value, state->alone, atomic_load(&state->sum),
+                       atomic_load(&state->joint)};
+    state->fold = cel_hash(seen, sizeof seen, state->fold);
   }
-}
-
-/* What ranks do together is in no order among them. */
-static cel_order order_of(const program *p, const step *s, const effect *e) {
-  bool shared = p->scope[e->object] == CEL_SCOPE_CLUSTER;
-  if (shared && s->collective != 0) return CEL_ORDER_RELAXED;
-  return shared && e->order == CEL_ORDER_EXCLUSIVE ? CEL_ORDER_SEQUENTIAL
-                                                   : e->order;
 }
 
 static int64_t who(const program *p, const effect *e, int64_t rank) {
@@ -60,18 +68,76 @@ static const slot *slot_of(const cel_call *call, int i) {
   return call->effect[i].object->context;
 }
 
+/* All that the steps before `end` do to object `o`: of all ranks, where they
+ * share what is kept of it, else of rank `me`. */
+static void expect(const program *p, int o, bool shared, int me, int end,
+                   object_state *state) {
+  int from = shared ? 0 : me, to = shared ? p->ranks : me + 1;
+  for (int i = 0; i < end; ++i) {
+    const step *s = p->step[i];
+    if (s->dropped || s->kind != STEP_GROUP || cel_box_is_empty(&s->range))
+      continue;
+    cel_box chunk;
+    for (int e = 0; e < s->effects; ++e)
+      for (int k = from; s->effect[e].object == o && k < to; ++k)
+        if (step_chunk(p, s, k, &chunk))
+          change(state, manner_of(p, s, &s->effect[e]), s,
+                 who(p, &s->effect[e], k), false);
+  }
+}
+
+static bool shares(const rank *r, int o) {
+  return r->program->scope[o] == CEL_SCOPE_CLUSTER && r->shared != NULL;
+}
+
+static uint64_t one_of(const step *s) {
+  return ((uint64_t)s->number + 1) << 32 | 1;
+}
+
+/* Whether nobody is inside who keeps it out. It says first that it is there
+ * itself, so that one of two sees the other. */
+static bool enter(object_state *state, manner how, const step *s) {
+  if (how == TOGETHER) {
+    uint64_t one = one_of(s);
+    uint64_t now = atomic_fetch_add(&state->together, one) + one;
+    return now == (now & UINT32_MAX) * one &&
+           atomic_load(&state->strict) == 0 &&
+           atomic_load(&state->relaxed) == 0;
+  }
+  bool relaxed = how == RELAXED;
+  int before = atomic_fetch_add(relaxed ? &state->relaxed : &state->strict, 1);
+  return (relaxed || before == 0) && atomic_load(&state->together) == 0 &&
+         atomic_load(relaxed ? &state->strict : &state->relaxed) == 0;
+}
+
+static void leave(object_state *state, manner how, const step *s) {
+  if (how == TOGETHER)
+    atomic_fetch_sub(&state->together, one_of(s));
+  else
+    atomic_fetch_sub(how == RELAXED ? &state->relaxed : &state->strict, 1);
+}
+
+/* Whether the tasks before have ended on all ranks, and none after has begun.
+ * What a collective task finds it must say when it begins: it does not end on
+ * one rank before it has begun on all. */
+static bool in_turn(const program *p, const step *s, int o, const slot *at,
+                    int64_t rank) {
+  object_state should = {0};
+  expect(p, o, at->state != at->own, (int)rank, s->number, &should);
+  return at->state->fold == should.fold && at->state->alone == should.alone &&
+         atomic_load(&at->state->sum) == should.sum;
+}
+
 bool objects_enter(const program *p, const step *s, const cel_call *call) {
   if (call->effects != s->effects) return false;
   for (int i = 0; i < s->effects; ++i) {
     const slot *at = slot_of(call, i);
-    bool relaxed = order_of(p, s, &s->effect[i]) == CEL_ORDER_RELAXED;
+    const effect *e = &s->effect[i];
+    manner how = manner_of(p, s, e);
     if (atomic_load(&at->own->released) > 0) complain(at->own);
-    if (relaxed)
-      atomic_fetch_add(&at->state->relaxed, 1);
-    else if (atomic_fetch_add(&at->state->strict, 1) > 0)
-      complain(at->own);
-    if (atomic_load(relaxed ? &at->state->strict : &at->state->relaxed) > 0)
-      complain(at->own);
+    if (!enter(at->state, how, s)) complain(at->own);
+    if (how == TOGETHER && !in_turn(p, s, e->object, at, call->rank))
+      atomic_store(&at->own->early, true);
   }
   return true;
 }
@@ -81,10 +147,9 @@ void objects_leave(const program *p, const step *s, const cel_call *call,
   for (int i = 0; i < s->effects; ++i) {
     const slot *at = slot_of(call, i);
     const effect *e = &s->effect[i];
-    cel_order order = order_of(p, s, e);
-    if (done) change(at->state, order, s, who(p, e, call->rank), true);
-    bool relaxed = order == CEL_ORDER_RELAXED;
-    atomic_fetch_sub(relaxed ? &at->state->relaxed : &at->state->strict, 1);
+    manner how = manner_of(p, s, e);
+    if (done) change(at->state, how, s, who(p, e, call->rank), true);
+    leave(at->state, how, s);
   }
 }
 
@@ -109,9 +174,8 @@ static void destroy(cel_object *object) {
 const cel_object *object_of(rank *r, int o) {
   if (r->object[o] != NULL) return r->object[o];
   object_state *own = &r->own[o];
-  bool shared = r->program->scope[o] == CEL_SCOPE_CLUSTER && r->shared != NULL;
   slot *at = cel_alloc(sizeof *at);
-  *at = (slot){shared ? &r->shared[o] : own, own};
+  *at = (slot){shares(r, o) ? &r->shared[o] : own, own};
   cel_work *work = NULL;
   if (r->program->releases >> o & 1) {
     work = cel_alloc_zero(sizeof *work);
@@ -137,32 +201,11 @@ void object_end(rank *r, int o) {
   r->ended[o] = true;
 }
 
-/* ---- verification ---------------------------------------------------------
- */
-
-/* All that the steps before `end` do to object `o`, as rank `me` sees it. */
-static void expect(const rank *r, int o, int end, object_state *state) {
-  const program *p = r->program;
-  bool shared = p->scope[o] == CEL_SCOPE_CLUSTER && r->shared != NULL;
-  int from = shared ? 0 : r->index, to = shared ? p->ranks : r->index + 1;
-  for (int i = 0; i < end; ++i) {
-    const step *s = p->step[i];
-    if (s->dropped || s->kind != STEP_GROUP || cel_box_is_empty(&s->range))
-      continue;
-    cel_box chunk;
-    for (int e = 0; e < s->effects; ++e)
-      for (int k = from; s->effect[e].object == o && k < to; ++k)
-        if (step_chunk(p, s, k, &chunk))
-          change(state, order_of(p, s, &s->effect[e]), s,
-                 who(p, &s->effect[e], k), false);
-  }
-}
-
 /* ---- looking --------------------------------------------------------------
  */
 
 typedef struct looked {
-  uint64_t fold, alone, sum;
+  uint64_t fold, alone, sum, joint;
 } looked;
 
 static cel_status take(const cel_taking *taking, const cel_call *call,
@@ -170,11 +213,13 @@ static cel_status take(const cel_taking *taking, const cel_call *call,
   const slot *at = slot_of(call, 0);
   (void)taking;
   if (atomic_fetch_add(&at->state->strict, 1) > 0 ||
-      atomic_load(&at->state->relaxed) > 0)
+      atomic_load(&at->state->relaxed) > 0 ||
+      atomic_load(&at->state->together) > 0)
     complain(at->own);
   looked *seen = malloc(sizeof *seen);
   *seen =
-      (looked){at->state->fold, at->state->alone, atomic_load(&at->state->sum)};
+      (looked){at->state->fold, at->state->alone, atomic_load(&at->state->sum),
+               atomic_load(&at->state->joint)};
   atomic_fetch_sub(&at->state->strict, 1);
   *data = seen;
   *size = sizeof *seen;
@@ -204,28 +249,30 @@ bool object_seen(const rank *r, int i, char *text, size_t size) {
   object_state should = {0};
   const void *data;
   uint64_t bytes;
-  expect(r, o, i, &should);
+  expect(r->program, o, shares(r, o), r->index, i, &should);
   if (cel_engine_fence_get(r->engine, r->fence[i], NULL, &data, &bytes) !=
       CEL_E_OK)
     return fail(r, o, text, size, "brings no snapshot");
   const looked *seen = data;
   if (bytes == sizeof *seen && seen->fold == should.fold &&
-      seen->alone == should.alone && seen->sum == should.sum)
+      seen->alone == should.alone && seen->sum == should.sum &&
+      seen->joint == should.joint)
     return true;
   return fail(r, o, text, size, "is not in a snapshot as it was");
 }
 
 bool objects_verify(const rank *r, char *text, size_t size) {
   for (int o = 0; o < r->program->objects; ++o) {
-    bool shared =
-        r->program->scope[o] == CEL_SCOPE_CLUSTER && r->shared != NULL;
-    const object_state *is = shared ? &r->shared[o] : &r->own[o];
+    const object_state *is = shares(r, o) ? &r->shared[o] : &r->own[o];
     object_state should = {0};
-    expect(r, o, r->program->steps, &should);
-    if (is->fold != should.fold)
+    expect(r->program, o, shares(r, o), r->index, r->program->steps, &should);
+    if (is->fold != should.fold || is->joint != should.joint)
       return fail(r, o, text, size, "was touched in a wrong order");
     if (is->alone != should.alone || is->sum != should.sum)
       return fail(r, o, text, size, "lost what tasks did");
+    if (r->own[o].early)
+      return fail(r, o, text, size,
+                  "was touched by a collective task out of its turn");
     if (is->wrong || r->own[o].wrong)
       return fail(r, o, text, size, "was touched by two at once, or too late");
     bool must = r->ended[o] && (r->program->releases >> o & 1) != 0;

@@ -336,9 +336,13 @@ typedef struct object_state {
   uint64_t fold;                /* by sequential effects */
   uint64_t alone;               /* by exclusive ones */
   _Atomic(uint64_t) sum;        /* by relaxed ones */
+  _Atomic(uint64_t) joint;      /* by those of all ranks as one */
   _Atomic(int) strict, relaxed; /* who is inside */
+  _Atomic(uint64_t) together;   /* how many of a step, and that many times its
+                                   number in the upper half */
   _Atomic(int) released;
   _Atomic(bool) wrong;
+  _Atomic(bool) early; /* or late: a task of all ranks */
 } object_state;
 
 /* rank.c: one rank's side of a run, common to both. */
