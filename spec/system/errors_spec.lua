@@ -436,7 +436,7 @@ describe("a call of celer with", function()
 
   both("no compiler on the machine", function(ranks)
     write(prelude .. set .. "q:drain()")
-    local argv = { "env", "PATH=/none", "CELER_CACHE=" .. folder .. "/empty",
+    local argv = { "env", "PATH=/none", "CXX=", "CELER_CACHE=" .. folder .. "/empty",
       celer.command(), "run", "--backend", "cpu", folder .. "/case.lua" }
     if ranks then
       local words = { "mpirun", "--oversubscribe", "-n", ranks }
