@@ -156,32 +156,29 @@ void cel_found_release(cel_found_list *list) {
   cel_vec_release(list);
 }
 
-/* What celer.cuh has templates of, and <math.h> in g++. The address of a
- * function with such a name cannot be told without its type (CELER_KERNEL). */
-static const char *const templates[] = {
-    "acos",      "acosh",      "asin",        "asinh",
-    "atan",      "atan2",      "atanh",       "cbrt",
-    "ceil",      "clamp",      "copysign",    "cos",
-    "cosh",      "erf",        "erfc",        "exp",
-    "exp2",      "expm1",      "fabs",        "fdim",
-    "floor",     "fma",        "fmax",        "fmin",
-    "fmod",      "fpclassify", "frexp",       "hypot",
-    "ilogb",     "isfinite",   "isgreater",   "isgreaterequal",
-    "isinf",     "isless",     "islessequal", "islessgreater",
-    "isnan",     "isnormal",   "isunordered", "ldexp",
-    "lgamma",    "llrint",     "llround",     "log",
-    "log10",     "log1p",      "log2",        "logb",
-    "lrint",     "lround",     "max",         "min",
-    "nearbyint", "nextafter",  "nexttoward",  "pow",
-    "remainder", "remquo",     "rint",        "round",
-    "scalbln",   "scalbn",     "signbit",     "sin",
-    "sinh",      "sqrt",       "tan",         "tanh",
-    "tgamma",    "trunc"};
+/* What celer's headers have templates of, <math.h> in g++, and NVRTC. The
+ * address of a function with such a name cannot be told without its type
+ * (CELER_KERNEL). */
+static const char templates[] =
+    " acos acosh asin asinh atan atan2 atanh atomicAdd atomicAnd atomicCAS "
+    "atomicDec atomicExch atomicInc atomicMax atomicMin atomicOr atomicSub "
+    "atomicXor cbrt ceil clamp copysign cos cosh erf erfc exp exp2 expm1 "
+    "fabs fdim floor fma fmax fmin fmod fpclassify frexp hypot ilogb "
+    "isfinite isgreater isgreaterequal isinf isless islessequal "
+    "islessgreater isnan isnormal isunordered ldexp lgamma llrint llround "
+    "log log10 log1p log2 logb lrint lround max min nearbyint nextafter "
+    "nexttoward pow remainder remquo rint round scalbln scalbn signbit sin "
+    "sinh sqrt tan tanh tgamma trunc ";
+
+static bool is_template(const char *name) {
+  char word[32];
+  int n = snprintf(word, sizeof word, " %s ", name);
+  return n < (int)sizeof word && strstr(templates, word) != NULL;
+}
 
 const cel_found *cel_found_taken(const cel_found_list *list) {
   for (uint32_t i = 0; i < list->n; ++i)
-    for (size_t k = 0; k < sizeof templates / sizeof *templates; ++k)
-      if (strcmp(list->at[i].name, templates[k]) == 0) return &list->at[i];
+    if (is_template(list->at[i].name)) return &list->at[i];
   return NULL;
 }
 
@@ -258,18 +255,24 @@ static int32_t user_line(const cleaner *c, const char *text) {
   return (int32_t)strtol(text + n + 1, NULL, 10);
 }
 
+/* What takes a kernel's address finds all functions of its name: CELER_KERNEL,
+ * and plain.cuh. */
+static const char *hint(const char *text) {
+  if (strstr(text, "error:") == NULL) return "";
+  if (strstr(text, "celer::chosen") != NULL ||
+      strstr(text, "call to 'chosen") != NULL)
+    return "; of the functions with a kernel's name one begins with an item or "
+           "a group, and none is a template";
+  if (strstr(text, "which instance of overloaded function") != NULL)
+    return "; a kernel may not have the name of another function";
+  return "";
+}
+
 static void emit(cleaner *c, const char *text) {
   int32_t line = user_line(c, text);
   if (line > 0 && *c->line == 0 && strstr(text, "error:") != NULL)
     *c->line = line;
-  /* What takes a kernel's address finds all functions of its name. */
-  bool several = strstr(text, "error:") != NULL &&
-                 (strstr(text, "overloaded function") != NULL ||
-                  strstr(text, "call to 'chosen'") != NULL);
-  cel_text_format(c->out, "%s%s\n", text,
-                  several ? "; a kernel may not have the name of another "
-                            "function"
-                          : "");
+  cel_text_format(c->out, "%s%s\n", text, hint(text));
 }
 
 static void emit_celer(cleaner *c, const char *message) {

@@ -58,6 +58,14 @@ end
 M.function_names = { "div", "exit", "select", "all", "any", "clock", "erfinv", "norm3d", "mine" }
 M.first_parameters = { "item<1> i", "const item<2> &i", "group<1> g" }
 
+--- Kernels that cannot be told from other functions, and what is said then: line 2.
+M.unclear_names = {
+  "template <class T> __device__ T mine(T x) { return x; }\nkernel void mine(item<1> i) {}",
+  "__device__ static int mine(int x) { return x; }\nkernel void mine(out<float, 1> o) {}",
+}
+M.unclear = "of the functions with a kernel's name one begins with an item or a group, "
+  .. "and none is a template"
+
 --- The source of a kernel of each such name.
 function M.named_as_functions(first)
   local lines = { "__device__ static float mine(float x) { return x; }" }
