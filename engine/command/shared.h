@@ -10,9 +10,9 @@
  *   relaxed     the last rank of the sequential effect before it lets every
  *               rank begin, once
  *   collective  a task that runs on all ranks at once has a sequential effect
- *               as one: rank 0, when all have told it that they are through and
- *               it is itself, lets every rank begin, and what follows waits for
- *               all of them
+ *               as one: rank 0, once it is through and all others have told it
+ *               that they are, lets every rank begin, and what follows waits
+ *               for all of them
  *
  * Which tokens there are follows from the tasks alone: all ranks hold the same
  * few numbers per object, and both ends of a token find it at the same place

@@ -118,14 +118,15 @@ static void leave(object_state *state, manner how, const step *s) {
 }
 
 /* Whether the tasks before have ended on all ranks, and none after has begun.
- * What a collective task finds it must say when it begins: it does not end on
- * one rank before it has begun on all. */
+ * A collective task is to ask when it begins: it does not end on one rank
+ * before it has begun on all. */
 static bool in_turn(const program *p, const step *s, int o, const slot *at,
                     int64_t rank) {
   object_state should = {0};
   expect(p, o, at->state != at->own, (int)rank, s->number, &should);
   return at->state->fold == should.fold && at->state->alone == should.alone &&
-         atomic_load(&at->state->sum) == should.sum;
+         atomic_load(&at->state->sum) == should.sum &&
+         atomic_load(&at->state->joint) == should.joint;
 }
 
 bool objects_enter(const program *p, const step *s, const cel_call *call) {
@@ -137,7 +138,7 @@ bool objects_enter(const program *p, const step *s, const cel_call *call) {
     if (atomic_load(&at->own->released) > 0) complain(at->own);
     if (!enter(at->state, how, s)) complain(at->own);
     if (how == TOGETHER && !in_turn(p, s, e->object, at, call->rank))
-      atomic_store(&at->own->early, true);
+      atomic_store(&at->own->out_of_turn, true);
   }
   return true;
 }
@@ -270,7 +271,7 @@ bool objects_verify(const rank *r, char *text, size_t size) {
       return fail(r, o, text, size, "was touched in a wrong order");
     if (is->alone != should.alone || is->sum != should.sum)
       return fail(r, o, text, size, "lost what tasks did");
-    if (r->own[o].early)
+    if (r->own[o].out_of_turn)
       return fail(r, o, text, size,
                   "was touched by a collective task out of its turn");
     if (is->wrong || r->own[o].wrong)

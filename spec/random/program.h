@@ -342,7 +342,7 @@ typedef struct object_state {
                                    number in the upper half */
   _Atomic(int) released;
   _Atomic(bool) wrong;
-  _Atomic(bool) early; /* or late: a task of all ranks */
+  _Atomic(bool) out_of_turn; /* a task of all ranks */
 } object_state;
 
 /* rank.c: one rank's side of a run, common to both. */
