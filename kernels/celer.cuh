@@ -401,6 +401,9 @@ template <int... I> struct count_up<0, I...> { using type = indices<I...>; };
 
 template <int N> struct params { param at[N + 1]; };
 
+// What a parameter takes of the shared memory that groups have on a GPU.
+template <class P> struct shared_of { static constexpr index bytes = 0; };
+
 // CELER_KERNEL(name) is a kernel's address, also where there are functions of
 // its name, as NVRTC has all(int), and C div(int, int): of these, the one whose
 // first parameter is an item or a group (group.cuh). Not so where there are

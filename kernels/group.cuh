@@ -36,9 +36,13 @@ template <class P> struct is_local { static constexpr index bytes = 0; };
 template <class T, int N> struct is_local<local<T, N>> {
   static constexpr index bytes = (index(sizeof(T)) * N + 63) / 64 * 64;
 };
-template <class... P> CELER_FN void check_locals() {
-  static_assert((is_local<typename bare<P>::type>::bytes + ... + 0) <= 48 << 10,
-                "the local memory of a group is 48 KiB at most");
+template <class T, int N>
+struct shared_of<local<T, N>> : is_local<local<T, N>> {};
+template <bool Reduces, class... P> CELER_FN void check_locals() {
+  static_assert((shared_of<typename bare<P>::type>::bytes + ... +
+                 (Reduces ? 64 : 0)) <= 48 << 10,
+                "the local memory of a group is 48 KiB at most, with that of "
+                "its reducers");
 }
 
 #ifndef CELER_CUDA
@@ -240,7 +244,7 @@ struct turns {
 
 // Who has returned comes to the others' barriers until all have. Threads of one
 // warp are in different places then: barrier.sync lets them; __syncthreads may
-// not, and barriers that vote hang. So items say by a flag that they have not
+// not, and barrier.red hangs. So items say by a flag that they have not
 // returned. Of three flags one is this barrier's, one may still be read by
 // those who are late from the last, and one is cleared for the next.
 struct turns {
@@ -259,20 +263,21 @@ struct turns {
   // By who has not returned.
   __device__ __forceinline__ void meet() {
     flags[now] = 1;
-    come();
+    clear_next();
+    __barrier_sync(0);
   }
   // By who has; true once all have.
   __device__ __forceinline__ bool all_returned() {
     const unsigned mine = now;
-    come();
+    clear_next();
+    __barrier_sync(0);
     return flags[mine] == 0;
   }
 
 private:
-  __device__ __forceinline__ void come() {
+  __device__ __forceinline__ void clear_next() {
     now = now == 2 ? 0 : now + 1;
     flags[now] = 0;
-    __barrier_sync(0);
   }
 };
 
@@ -370,7 +375,7 @@ struct entry<F, signature<void (*)(group<D>, P...)>> {
 
   // The engine launches whole groups, and as many as a grid may have.
   static __device__ __forceinline__ void run(const packed &a) {
-    check_locals<P...>();
+    check_locals<sig::reduces, P...>();
     if constexpr (sig::reduces)
       reducing<F>::run(a);
     else
@@ -504,7 +509,7 @@ struct entry<F, signature<void (*)(group<D>, P...)>> {
 
   template <int... K>
   static CELER_FN void call_all(const call *c, indices<K...>) {
-    check_locals<P...>();
+    check_locals<sig::reduces, P...>();
     alignas(64) unsigned char room[local_at(sig::count) + 1];
     groups(c, group_argument<typename bare<P>::type, sig::view_of(K),
                              sig::value_at(K)>::from(c, room + local_at(K))...);

@@ -145,6 +145,10 @@ template <class T, int D> struct reducer_array {
     return {&row[i], op};
   }
 };
+// Of each warp one.
+template <class T> struct shared_of<reducer<T, 0>> {
+  static constexpr index bytes = 32 * ((sizeof(T) + 3) / 4 * 4);
+};
 template <class T> struct reducer<T, 1> : reducer_array<T, 1> {
   // combine(i, x): as (i).combine(x).
   CELER_FN void combine(index i, const T &x) const {

@@ -52,6 +52,8 @@ kernel void grouped(group<1> g, in<int, 1> a, local<int, 96> t, reducer<long> su
   if (l % 7 == 3) return;
   g.barrier();
   sum += 1;
+  if (l % 7 == 5) return;
+  for (int i = 0; i < 4; ++i) g.barrier();
 }
 kernel void cube(group<3> g, reducer<long> sum) {
   sum += g.global(0) * 10000 + g.global(1) * 100 + g.global(2);

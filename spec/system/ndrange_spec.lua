@@ -265,6 +265,16 @@ refused("the local memory of a group is 48 KiB at most", function()
   ]=]
   return l
 end)
+refused("the local memory of a group is 48 KiB at most", function()
+  local l = celer.kernel "kernel void f(group<1> g, local<double, 6144> a, reducer<int, 1> r) {}"
+  return l
+end)
+refused("the local memory of a group is 48 KiB at most", function()
+  local l = celer.kernel "kernel void f(group<1> g, local<double, 6112> a, reducer<double> r) {}"
+  return l
+end)
+celer.kernel "kernel void full(group<1> g, local<double, 6144> a) {}"
+celer.kernel "kernel void full(group<1> g, local<double, 6104> a, reducer<double> b) {}"
 refused("takes no group", run(celer.nd_range({ 8, 8 }, { 4, 4 }), k.of_items))
 refused("takes a group<2>, but the range has 1 dimensions", run(celer.nd_range(8, 4), k.of_groups))
 run(celer.nd_range({ 8, 8 }, { 4, 2 }), k.of_groups)()
