@@ -117,16 +117,15 @@ static void leave(object_state *state, manner how, const step *s) {
     atomic_fetch_sub(how == RELAXED ? &state->relaxed : &state->strict, 1);
 }
 
-/* Whether the tasks before have ended on all ranks, and none after has begun.
- * A collective task is to ask when it begins: it does not end on one rank
- * before it has begun on all. */
+/* Whether the tasks before have ended on all ranks, and none after has begun;
+ * for a collective task that begins. Of `joint` other ranks may already have
+ * added their part of it. */
 static bool in_turn(const program *p, const step *s, int o, const slot *at,
                     int64_t rank) {
   object_state should = {0};
   expect(p, o, at->state != at->own, (int)rank, s->number, &should);
   return at->state->fold == should.fold && at->state->alone == should.alone &&
-         atomic_load(&at->state->sum) == should.sum &&
-         atomic_load(&at->state->joint) == should.joint;
+         atomic_load(&at->state->sum) == should.sum;
 }
 
 bool objects_enter(const program *p, const step *s, const cel_call *call) {
