@@ -125,6 +125,9 @@ struct cel_backend {
   void (*submit)(cel_backend *b, int32_t device, int32_t lane, cel_job *job);
   /* Takes up to `max` completions; returns how many. */
   uint32_t (*poll)(cel_backend *b, cel_done *out, uint32_t max);
+  /* From now on it is `timed`. Null: it was made so, or never is. Thread: any.
+   */
+  void (*time)(cel_backend *b);
   void (*destroy)(cel_backend *b);
 };
 

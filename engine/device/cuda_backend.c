@@ -47,6 +47,10 @@ static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {
   return n;
 }
 
+static void time_jobs(cel_backend *b) {
+  atomic_store(&((gpus *)b)->crew.timed, true);
+}
+
 static void destroy(cel_backend *b) {
   gpus *g = (gpus *)b;
   cel_cuda_crew_stop(&g->crew);
@@ -110,6 +114,7 @@ cel_status cel_backend_cuda(const cel_backend_config *config, cel_cuda *cuda,
       .decommit = decommit,
       .submit = submit,
       .poll = poll,
+      .time = time_jobs,
       .destroy = destroy,
   };
   cel_cuda_memory_init(&g->memory[0], cuda, -1, true);
@@ -119,7 +124,7 @@ cel_status cel_backend_cuda(const cel_backend_config *config, cel_cuda *cuda,
   }
   limit(g, config, cuda);
   g->crew.host_works = config->host_works;
-  g->crew.timed = config->timed;
+  atomic_init(&g->crew.timed, config->timed);
   g->crew.enter = config->enter;
   g->crew.leave = config->leave;
   g->crew.context = config->context;

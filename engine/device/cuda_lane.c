@@ -232,9 +232,25 @@ static CUresult record(const cel_cuda_worker *w, const cel_cuda_lane *lane,
   const cel_cuda_api *api = w->crew->cuda->api;
   CUresult code = CUDA_SUCCESS;
   if (*event == NULL)
-    code =
-        api->cuEventCreate(event, w->crew->timed ? 0 : CU_EVENT_DISABLE_TIMING);
+    code = api->cuEventCreate(event, w->timing ? 0 : CU_EVENT_DISABLE_TIMING);
   return code == CUDA_SUCCESS ? api->cuEventRecord(*event, lane->stream) : code;
+}
+
+/* Begins a job that is to be timed. */
+static CUresult begin_time(cel_cuda_worker *w, cel_cuda_lane *lane,
+                           cel_job *job, uint64_t slot) {
+  const cel_cuda_api *api = w->crew->cuda->api;
+  if (!w->timing) cel_cuda_timer_start(&w->timer, api);
+  w->timing = true;
+  if (lane->begin[slot] == NULL && lane->event[slot] != NULL) {
+    CUevent timed;
+    CUresult code = api->cuEventCreate(&timed, 0);
+    if (code != CUDA_SUCCESS) return code;
+    lane->untimed[slot] = lane->event[slot];
+    lane->event[slot] = timed;
+  }
+  job->begin = 1; /* to be looked up */
+  return record(w, lane, &lane->begin[slot]);
 }
 
 /* Puts the job on the stream; its own failure ends the lane. */
@@ -242,10 +258,8 @@ static CUresult carry_out(cel_cuda_worker *w, cel_cuda_lane *lane,
                           cel_entry *entry, uint64_t slot) {
   cel_job *job = entry->job;
   CUresult code = CUDA_SUCCESS;
-  if (w->crew->timed) {
-    code = record(w, lane, &lane->begin[slot]);
-    job->begin = 1; /* to be looked up */
-  }
+  if (atomic_load_explicit(&w->crew->timed, memory_order_relaxed))
+    code = begin_time(w, lane, job, slot);
   if (code != CUDA_SUCCESS) return code;
   cel_nvtx_begin(is_call(entry) && job->name != NULL ? job->name : "copy");
   if (enqueue(w, lane, entry, &lane->host_call[slot], &code) != CEL_E_OK) {
@@ -375,7 +389,6 @@ static void *worker_main(void *argument) {
   cel_cuda_crew *crew = w->crew;
   pin(w);
   crew->cuda->api->cuCtxSetCurrent(crew->cuda->device[w->device].context);
-  if (crew->timed) cel_cuda_timer_start(&w->timer, crew->cuda->api);
   for (int polls = 0;;) {
     uint32_t seen = cel_park_look(&w->park);
     bool any = submit_some(w);
@@ -449,6 +462,8 @@ static void free_lane(const cel_cuda_api *api, cel_cuda_lane *lane) {
     if (lane->event[i] != NULL) api->cuEventDestroy_v2(lane->event[i]);
   for (int i = 0; i < DEPTH; ++i)
     if (lane->begin[i] != NULL) api->cuEventDestroy_v2(lane->begin[i]);
+  for (int i = 0; i < DEPTH; ++i)
+    if (lane->untimed[i] != NULL) api->cuEventDestroy_v2(lane->untimed[i]);
   if (lane->stream != NULL) api->cuStreamDestroy_v2(lane->stream);
 }
 

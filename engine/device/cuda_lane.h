@@ -47,6 +47,9 @@ typedef struct cel_cuda_lane {
   CUstream stream;
   CUevent event[CEL_CUDA_DEPTH];
   CUevent begin[CEL_CUDA_DEPTH]; /* timed: before the job's work */
+  /* Of slots that were used before jobs were timed: others may still be about
+   * to wait for them. */
+  CUevent untimed[CEL_CUDA_DEPTH];
   cel_entry *entry[CEL_CUDA_DEPTH];
   _Atomic(uint64_t) submitted, completed;
   int64_t next_look; /* ns; the thread's */
@@ -69,13 +72,15 @@ typedef struct cel_cuda_worker {
   void *state; /* for works with `lua`, once entered */
   cel_park park;
   cel_ring *ring; /* of cel_entry */
+  bool timing;    /* the timer was started */
   cel_cuda_timer timer;
   cel_cuda_lane lane[CEL_CUDA_LANES];
 } cel_cuda_worker;
 
 typedef struct cel_cuda_crew {
   const cel_cuda *cuda;
-  bool host_works, timed;        /* as cel_backend_config's */
+  bool host_works;               /* as cel_backend_config's */
+  _Atomic(bool) timed;           /* likewise; once true, it stays so */
   void *(*enter)(void *context); /* as cel_backend_config's */
   void (*leave)(void *context, void *state);
   void *context;

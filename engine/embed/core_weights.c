@@ -52,11 +52,12 @@ const cel_weights *cel__check_weights(lua_State *L, int index) {
   return &h->weights;
 }
 
-/* measures() -> whether kernels are timed */
-static int weights_measures(lua_State *L) {
+/* measure() -> true: kernels are timed from now on */
+static int weights_measure(lua_State *L) {
   cel_engine *engine;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
-  lua_pushboolean(L, cel_session_measures(cel__session_of(L)));
+  cel_session_measure(cel__session_of(L));
+  lua_pushboolean(L, true);
   return 1;
 }
 
@@ -104,7 +105,7 @@ static int weights_follow(lua_State *L) {
 
 const luaL_Reg cel__core_weights[] = {
     {"weights", weights_new},
-    {"measures", weights_measures},
+    {"measure", weights_measure},
     {"paces", weights_paces},
     {"follow", weights_follow},
     {NULL, NULL},

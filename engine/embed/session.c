@@ -281,9 +281,13 @@ static cel_status start_dry(cel_backend_config *config, bool cuda,
 }
 
 /* On the processor that costs next to nothing. */
-bool cel_session_measures(const cel_session *s) {
+static bool measures(const cel_session *s) {
   return s->options.profile || s->timeline != NULL || s->options.measure ||
          !s->choice.cuda;
+}
+
+void cel_session_measure(cel_session *s) {
+  if (s->backend->time != NULL) s->backend->time(s->backend);
 }
 
 static cel_status start_backend(cel_session *s) {
@@ -299,7 +303,7 @@ static cel_status start_backend(cel_session *s) {
       .devices = s->choice.devices,
       .cores = s->topology.cores,
       .park = &s->park,
-      .timed = cel_session_measures(s),
+      .timed = measures(s),
       .capacity = s->options.device_memory,
       .sharing = s->choice.sharing,
       .topology = &s->topology,

@@ -95,8 +95,8 @@ cel_status cel_session_meet(cel_session *session, bool works, bool *any);
 cel_status cel_session_connect(cel_session *session);
 /* Starts backend, host lanes and engine if they are not running. */
 cel_status cel_session_start(cel_session *session);
-/* Whether kernels are timed, once it has started. Thread: main. */
-bool cel_session_measures(const cel_session *session);
+/* From now on kernels are timed, once it has started. Thread: main. */
+void cel_session_measure(cel_session *session);
 /* From now on what happens is written to a file, see exec/timeline.h. After
  * imagine, before start. CEL_E_IO. */
 cel_status cel_session_trace(cel_session *session, const char *path);

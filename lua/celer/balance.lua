@@ -159,6 +159,7 @@ end
 local function ask(seconds)
   local file, line = place.user()
   place.check(core.wait(file, line))
+  place.check(core.measure())
   local paces, devices = place.check(core.paces(file, line)), {}
   for k, row in ipairs(paces) do devices[k] = row.devices end
   if seconds then correct(paces, devices, seconds) end
@@ -179,7 +180,8 @@ end
 --- weights and no split of their own are divided by how fast the devices of all ranks
 --- have computed since the last time, where that saves a tenth of the time at least.
 --- `seconds` says how long a device is to be taken to have needed for so many items, on
---- all ranks the same, in place of what was measured.
+--- all ranks the same, in place of what was measured. On GPUs kernels are timed from the
+--- first call on, which so has nothing to go by, or from the start by `--measure`.
 ---@param options? celer.rebalance_options
 ---@return celer.weights? weights  in force from now on; nil: all alike
 ---@return boolean changed
@@ -189,10 +191,6 @@ function M.rebalance(options)
   if core.dry() then
     tell_dry()
     return M.weights, false
-  end
-  if not place.check(core.measures()) then
-    fail("celer.rebalance: kernels on GPUs are timed where the run is started with "
-      .. "--measure, --profile or --trace")
   end
   local paces, devices = ask(options and options.seconds)
   local better = enough(paces) and M.decide(paces, devices, current(devices)) or nil

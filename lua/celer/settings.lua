@@ -55,7 +55,7 @@ M.list = {
     text = "on (the default) or off: warnings of what makes a script slow",
     choices = { "on", "off" } },
   { name = "measure", unchecked = true, flag = true,
-    text = "time kernels on GPUs for celer.rebalance; the processor's always are" },
+    text = "time kernels on GPUs for celer.rebalance from the start, not from its first call on" },
   { name = "profile", flag = true,
     text = "say at the end how long kernels, copies and tasks took" },
   { name = "progress", flag = true,

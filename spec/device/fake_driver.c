@@ -318,13 +318,14 @@ int cuStreamCreateWithPriority(handle *out, unsigned flags, int priority) {
 typedef struct event {
   float ms;
   handle stream;
+  int timed;
 } event;
 
 static _Atomic int ticks;
 
 int cuEventCreate(event **out, unsigned flags) {
-  (void)flags;
   *out = calloc(1, sizeof **out);
+  (*out)->timed = !(flags & 2);
   return 0;
 }
 
@@ -340,6 +341,7 @@ int cuEventRecord(event *e, handle stream) {
 }
 
 int cuEventElapsedTime(float *ms, const event *from, const event *to) {
+  if (!from->timed || !to->timed) return 400;
   *ms = to->ms - from->ms;
   return 0;
 }

@@ -1,5 +1,6 @@
 -- celer.rebalance: weights from how fast devices were. What they were is made up here
 -- by its option, so nothing depends on clocks; GPUs must time their kernels all the same.
+local fake = require("spec.device.fake_driver")
 local script = require("spec.support.script")
 
 local measured = { before = { "--measure" } }
@@ -66,6 +67,40 @@ same("alike still", step(), "334 333 333")
 print "checked"]==], { ranks = 3, devices = 1 }, measured)
     assert.equal("checked\n", r.stdout, r.stderr)
     assert.equal(0, r.status)
+  end)
+
+  it("has kernels on GPUs timed from its first call on", function()
+    local text = [==[
+local a = celer.buffer("int", { 1000 }, { name = "a" })
+local add = celer.kernel "kernel void add(item<1> it, out<int, 1> a) { a(it[0]) = 1; }"
+local function steps(n)
+  for _ = 1, n do
+    q:submit(function(cg) cg:parallel_for(1000, add, cg:discard_write(a)) end)
+  end
+end
+local function rebalance()
+  local seen = {}
+  celer.rebalance { seconds = function(_, device, items, seconds)
+    seen[device + 1] = ("%g %s"):format(items, seconds > 0)
+    return seconds
+  end }
+  return table.concat(seen, ", ")
+end
+steps(700) -- each lane has used all of its events
+print(rebalance())
+for n = 100, 600, 250 do
+  steps(n)
+  print(rebalance())
+end]==]
+    local env = fake.env({ FAKE_GPUS = 2, CELER_BACKEND = "cuda" })
+    local function printed(...)
+      local r = script.run(text, { devices = 2 }, { before = { ... }, env = env })
+      assert.equal(0, r.status, r.stderr)
+      return r.stdout:gsub("launch[^\n]*\n", "")
+    end
+    local later = "50000 true, 50000 true\n175000 true, 175000 true\n300000 true, 300000 true\n"
+    assert.equal("0 false, 0 false\n" .. later, (printed()))
+    assert.equal("350000 true, 350000 true\n" .. later, (printed("--measure")))
   end)
 
   it("weighs the devices of each rank, and goes on from what was measured", function()
