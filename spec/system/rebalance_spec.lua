@@ -1,5 +1,6 @@
 -- celer.rebalance: weights from how fast devices were. What they were is made up here
--- by its option, so nothing depends on clocks; GPUs must time their kernels all the same.
+-- by its option, so nothing depends on clocks; GPUs time their kernels from the start.
+local cuda = require("spec.device.cuda")
 local fake = require("spec.device.fake_driver")
 local script = require("spec.support.script")
 
@@ -70,6 +71,7 @@ print "checked"]==], { ranks = 3, devices = 1 }, measured)
   end)
 
   it("has kernels on GPUs timed from its first call on", function()
+    if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
     local text = [==[
 local a = celer.buffer("int", { 1000 }, { name = "a" })
 local add = celer.kernel "kernel void add(item<1> it, out<int, 1> a) { a(it[0]) = 1; }"
@@ -82,7 +84,7 @@ local function rebalance()
   local seen = {}
   celer.rebalance { seconds = function(_, device, items, seconds)
     seen[device + 1] = ("%g %s"):format(items, seconds > 0)
-    return seconds
+    return 0 -- so shares stay what they are
   end }
   return table.concat(seen, ", ")
 end
