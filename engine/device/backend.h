@@ -44,7 +44,8 @@ typedef struct cel_after {
 typedef struct cel_job {
   uint64_t ticket;
   /* Where the backend chains: jobs of other lanes, submitted before, that it
-   * begins after. The backend does the waiting. */
+   * begins after. The backend does the waiting. What these, or jobs before it
+   * in its lane, begin after need not be named again. */
   uint32_t afters;
   const cel_after *after;
   cel_job_kind kind;

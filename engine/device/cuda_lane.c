@@ -45,8 +45,7 @@ static void find_first(void *context, cel_entry *entry) {
   cel_entry **first = context;
   if (entry->error != NULL) return;
   if (*first == NULL || is_call(entry) > is_call(*first) ||
-      (is_call(entry) == is_call(*first) &&
-       entry->job->ticket < (*first)->job->ticket))
+      (is_call(entry) == is_call(*first) && entry->nth < (*first)->nth))
     *first = entry;
 }
 
@@ -89,7 +88,7 @@ static bool yields(const cel_entry *known, const cel_entry *first) {
 
 typedef struct awaited {
   const cel_cuda_worker *worker;
-  uint64_t ticket; /* of no interest is what was submitted later */
+  uint64_t nth; /* of no interest is what was submitted later */
   bool any;
 } awaited;
 
@@ -97,7 +96,7 @@ typedef struct awaited {
 static void find_awaited(void *context, cel_entry *entry) {
   awaited *a = context;
   const cel_job *job = entry->job;
-  if (job->ticket > a->ticket) return;
+  if (entry->nth > a->nth) return;
   for (uint32_t i = 0; i < job->afters; ++i) {
     const cel_after *after = &job->after[i];
     const cel_cuda_worker *other = &a->worker->crew->worker[after->device];
@@ -114,7 +113,7 @@ static void let_others_speak(cel_cuda_worker *w, const cel_entry *first) {
   int64_t end = cel_now_ns() + OTHERS_NS;
   awaited a;
   do {
-    a = (awaited){.worker = w, .ticket = first->job->ticket};
+    a = (awaited){.worker = w, .nth = first->nth};
     each_under_way(w, find_awaited, &a);
     if (a.any) sched_yield();
   } while (a.any && cel_now_ns() < end);
@@ -278,6 +277,7 @@ static void submit(cel_cuda_worker *w, cel_entry *entry) {
          DEPTH)
     collect(w);
   lane->entry[slot] = entry;
+  entry->nth = ++w->taken;
   CUresult code = CUDA_SUCCESS;
   if (!atomic_load(&lane->failed) && !w->lost) {
     code = wait_for(w, entry->job, lane);
@@ -286,6 +286,8 @@ static void submit(cel_cuda_worker *w, cel_entry *entry) {
   }
   if (code == CUDA_SUCCESS && !w->lost)
     code = record(w, lane, &lane->event[slot]);
+  /* Before others may go on that begin after it. */
+  if (code != CUDA_SUCCESS) atomic_store(&lane->failed, true);
   atomic_store_explicit(&lane->submitted, n, memory_order_release);
   if (code != CUDA_SUCCESS) lose(w, code, entry);
 }

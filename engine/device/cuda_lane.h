@@ -67,6 +67,7 @@ typedef struct cel_cuda_worker {
   pthread_t thread;
   bool started;
   _Atomic(bool) lost; /* the driver gives nothing but errors any more */
+  uint64_t taken;     /* jobs, in all */
   int32_t told_of;    /* the lane whose error comes back first then */
   bool entered;
   void *state; /* for works with `lua`, once entered */

@@ -18,6 +18,7 @@ typedef struct cel_entry {
   cel_job *job;
   cel_error *error;
   int32_t lane; /* the backend's number */
+  uint64_t nth; /* of its device's, as the backend counts; GPUs alone do */
 } cel_entry;
 
 /* All zero but for `park` to begin. */

@@ -1,5 +1,7 @@
 #include "exec/lanes.h"
 
+#include <string.h>
+
 #include "exec/conflict.h"
 
 enum { FOLLOWERS = 8 };
@@ -7,19 +9,27 @@ enum { FOLLOWERS = 8 };
 void cel_lanes_init(cel_lanes *lanes, cel_backend *backend,
                     uint64_t chain_bytes, uint32_t depth) {
   const cel_backend *b = backend;
-  if (b->devices > CEL_DEVICES ||
-      b->kernel_lanes + b->copy_lanes + b->joint_lanes > CEL_LANES)
+  int32_t per_device = b->kernel_lanes + b->copy_lanes + b->joint_lanes;
+  if (b->devices > CEL_DEVICES || per_device > CEL_LANES)
     cel_bug("%d devices of %d, %d and %d lanes", b->devices, b->kernel_lanes,
             b->copy_lanes, b->joint_lanes);
   *lanes = (cel_lanes){.backend = backend,
                        .chain_bytes = b->chains && b->puts ? chain_bytes : 0,
-                       .depth = depth > 0 ? depth : CEL_LANE_DEPTH};
+                       .depth = depth > 0 ? depth : CEL_LANE_DEPTH,
+                       .per_device = (uint32_t)per_device,
+                       .all = (uint32_t)(b->devices * per_device)};
+  for (int d = 0; b->chains && d < b->devices; ++d)
+    for (int l = 0; l < per_device; ++l)
+      lanes->at[d][l].known =
+          cel_alloc_zero(lanes->all * sizeof *lanes->at[d][l].known);
 }
 
 void cel_lanes_release(cel_lanes *lanes) {
   for (int d = 0; d < CEL_DEVICES; ++d)
-    for (int l = 0; l < CEL_LANES; ++l)
+    for (int l = 0; l < CEL_LANES; ++l) {
       cel_ready_release(&lanes->at[d][l].waiting);
+      cel_free(lanes->at[d][l].known);
+    }
 }
 
 /* ---- which --------------------------------------------------------------- */
@@ -254,33 +264,63 @@ bool cel_lanes_enter(cel_lanes *lanes, cel_window *window, cel_node *node) {
   return false;
 }
 
-/* The highest nth of each other lane that a dependency is in. */
-static void note_afters(cel_window *window, const cel_node *node) {
-  cel_record *record = node->record;
-  cel_vec_clear(&record->afters);
-  for (uint32_t i = 0; i < node->instr->deps; ++i) {
-    const cel_node *dep = incomplete(window, node->instr, i);
-    if (dep == NULL) continue;
-    if (dep->device == node->device && dep->lane == node->lane) continue;
-    uint32_t k = 0;
-    while (k < record->afters.n &&
-           (record->afters.at[k].device != dep->device ||
-            record->afters.at[k].lane != dep->lane))
-      ++k;
-    if (k == record->afters.n)
-      cel_vec_push(&record->afters, (cel_after){dep->device, dep->lane, 0});
-    if (record->afters.at[k].nth < dep->nth)
-      record->afters.at[k].nth = dep->nth;
+static uint64_t *known_of(const cel_lanes *lanes, uint64_t *known,
+                          const cel_node *node) {
+  return &known[(uint32_t)node->device * lanes->per_device +
+                (uint32_t)node->lane];
+}
+
+/* Each lane is named once. */
+static void begin_after(cel_record *record, const cel_node *dep) {
+  uint32_t k = 0;
+  while (k < record->afters.n && (record->afters.at[k].device != dep->device ||
+                                  record->afters.at[k].lane != dep->lane))
+    ++k;
+  if (k == record->afters.n)
+    cel_vec_push(&record->afters, (cel_after){dep->device, dep->lane, 0});
+  record->afters.at[k].nth = dep->nth;
+}
+
+/* Takes over what the dependency knows, and that it has been carried out. */
+static void learn(const cel_lanes *lanes, uint64_t *known,
+                  const cel_node *dep) {
+  /* What is back without all that it waits for keeps no record. */
+  if (dep->record != NULL) {
+    const uint64_t *theirs = dep->record->known;
+    for (uint32_t i = 0; i < lanes->all; ++i)
+      if (known[i] < theirs[i]) known[i] = theirs[i];
   }
+  *known_of(lanes, known, dep) = dep->nth;
+}
+
+/* The newest first, as these know most. */
+static void note_afters(cel_lanes *lanes, cel_window *window,
+                        const cel_node *node) {
+  cel_record *record = node->record;
+  const cel_instr *instr = node->instr;
+  uint64_t *in_lane = lanes->at[node->device][node->lane].known;
+  size_t size = lanes->all * sizeof *in_lane;
+  if (record->known == NULL) record->known = cel_alloc(size);
+  uint64_t *known = record->known;
+  memcpy(known, in_lane, size);
+  cel_vec_clear(&record->afters);
+  for (uint32_t i = instr->deps; i-- > 0;) {
+    const cel_node *dep = incomplete(window, instr, i);
+    if (dep == NULL || *known_of(lanes, known, dep) >= dep->nth) continue;
+    learn(lanes, known, dep);
+    begin_after(record, dep);
+  }
+  *known_of(lanes, known, node) = node->nth;
+  memcpy(in_lane, known, size);
   record->job.afters = record->afters.n;
   record->job.after = record->afters.at;
 }
 
 void cel_lanes_submit(cel_lanes *lanes, cel_window *window, cel_node *node) {
   cel_lane_use *lane = &lanes->at[node->device][node->lane];
-  note_afters(window, node);
   node->nth = ++lane->submitted;
   lane->under_way++;
+  if (lanes->backend->chains) note_afters(lanes, window, node);
   lanes->backend->submit(lanes->backend, node->device, node->lane,
                          &node->record->job);
 }

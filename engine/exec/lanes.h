@@ -3,12 +3,17 @@
  * A lane carries its jobs out in order, so a job may go into the lane of what
  * it depends on before that is complete. Where the backend chains, it may go
  * into any lane as soon as all that it waits for is in lanes: it is told which
- * jobs of other lanes it begins after, and the backend does the waiting.
+ * jobs of other lanes it begins after, and the backend does the waiting. Those
+ * that come before it anyway are left out, as each costs a call of the driver,
+ * a microsecond or more where it is another GPU's. So a job *knows*, of each
+ * lane, a job that has surely been carried out when it begins: from the jobs
+ * that it is told of, and from the one before it in its lane.
  *
  * Invariants: at most `depth` jobs are under way in a lane; what waits for room
  * in a lane goes into that lane, and while something waits, `depth` jobs are
- * under way or on their way there.
- * Cost: the dependencies, and when a job follows nothing also the lanes.
+ * under way or on their way there. What a job knows only grows along its lane.
+ * Cost: the dependencies, and when a job follows nothing also the lanes; where
+ * the backend chains, the lanes for each job and for each that it is told of.
  * Confined to the executor.
  */
 #ifndef CEL_EXEC_LANES_H
@@ -24,12 +29,15 @@ typedef struct cel_lane_use {
   uint64_t submitted; /* the nth of its newest job */
   uint32_t under_way; /* of these, not complete */
   cel_ready waiting;  /* what waits for room */
+  /* Where the backend chains: what its newest job knows, by lane. */
+  uint64_t *known;
 } cel_lane_use;
 
 typedef struct cel_lanes {
   cel_backend *backend;
   uint64_t chain_bytes; /* of a message that goes to a lane, at most */
   uint32_t depth;
+  uint32_t per_device, all; /* lanes */
   cel_lane_use at[CEL_DEVICES][CEL_LANES];
 } cel_lanes;
 

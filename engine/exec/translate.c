@@ -20,6 +20,7 @@ void cel_records_release(cel_records *records) {
     records->free = record->next;
     cel_vec_release(&record->views);
     cel_vec_release(&record->afters);
+    cel_free(record->known);
     cel_vec_release(&record->pieces);
     cel_vec_release(&record->parts);
     cel_free(record);

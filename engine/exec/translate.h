@@ -24,6 +24,7 @@ typedef struct cel_record {
   int16_t track;  /* of a message, see cel_timeline_post */
   CEL_VEC(cel_view) views;
   CEL_VEC(cel_after) afters;
+  uint64_t *known; /* of a job in a lane, where the backend chains: lanes.h */
   CEL_VEC(cel_strided) pieces;
   CEL_VEC(cel_joint_parts) parts;
 } cel_record;

@@ -2,10 +2,11 @@
 local child = require("spec.support.child")
 local fake = require("spec.device.fake_driver")
 
--- Two copies on $FAKE_GPUS GPUs: one in a kernel lane, and one in a copy lane, or on
--- another GPU and after the first; tickets in the order in which they come back, with the
--- words of those that failed.
-local TWO_COPIES = [[
+-- Copies on $FAKE_GPUS GPUs, $COPIES in the order of their submission, each as ticket and
+-- GPU, with a + where it is to begin after the first: that is in a kernel lane, the others
+-- in a copy lane. Prints tickets in the order in which they come back, with the words of
+-- those that failed.
+local SOME_COPIES = [[
   local ffi = require("ffi")
   local c = require("spec.support.cdef")("device/cuda.h")
   local cuda, backend = ffi.new("cel_cuda *[1]"), ffi.new("cel_backend *[1]")
@@ -16,14 +17,16 @@ local TWO_COPIES = [[
   assert(c.cel_backend_cuda(config, cuda[0], backend) == 0)
   local b, from, to = backend[0], ffi.new("int[8]"), ffi.new("int[8]")
   local box, jobs = ffi.new("cel_box", { { 0, 0, 0 }, { 1, 1, 8 } }), {}
-  for i = 1, 2 do
-    jobs[i] = ffi.new("cel_job", { ticket = i, kind = "CEL_JOB_COPY", element_size = 4, box = box })
-    jobs[i].from, jobs[i].to = { from, box }, { to, box }
-    if gpus > 1 and i == 2 then jobs[i].afters, jobs[i].after = 1, after end
-    b.submit(b, gpus > 1 and i - 1 or 0, i == 1 and 0 or b.kernel_lanes, jobs[i])
+  for ticket, gpu, follows in os.getenv("COPIES"):gmatch("(%d)@(%d)(%+?)") do
+    local job = ffi.new("cel_job", { ticket = tonumber(ticket), kind = "CEL_JOB_COPY",
+      element_size = 4, box = box })
+    job.from, job.to = { from, box }, { to, box }
+    if follows ~= "" then job.afters, job.after = 1, after end
+    b.submit(b, tonumber(gpu), #jobs == 0 and 0 or b.kernel_lanes, job)
+    jobs[#jobs + 1] = job
   end
   local done, n = ffi.new("cel_done[1]"), 0
-  while n < 2 do
+  while n < #jobs do
     if b.poll(b, done, 1) == 1 then
       n = n + 1
       local failed = done[0].error ~= nil
@@ -35,9 +38,9 @@ local TWO_COPIES = [[
 ]]
 
 describe("lanes of a GPU", function()
-  local function run(text, env)
+  local function run(env)
     env.FAKE_GPUS = env.FAKE_GPUS or 1
-    return child(text, fake.env(env))
+    return child(SOME_COPIES, fake.env(env))
   end
 
   local function failed(gpu)
@@ -46,12 +49,18 @@ describe("lanes of a GPU", function()
   end
 
   it("give back what is at fault before what is not complete because of it", function()
-    local r = run(TWO_COPIES, { FAKE_URGENT = 1 })
+    local r = run({ FAKE_URGENT = 1, COPIES = "1@0 2@0" })
     assert.equal(("1\t%s\n2\t\n"):format(failed(0)), r.stdout, r.stderr)
   end)
 
   it("give it back before what another GPU has lost by waiting for it", function()
-    local r = run(TWO_COPIES, { FAKE_GPUS = 2, FAKE_LAST = 1 })
+    local r = run({ FAKE_GPUS = 2, FAKE_LAST = 1, COPIES = "1@0 2@1+" })
     assert.equal(("1\t%s\n2\t%s\n"):format(failed(0), failed(1)), r.stdout, r.stderr)
+  end)
+
+  -- 2 is not told of 1, as 3 comes before it in its lane.
+  it("give it back first, too, where an older job is behind one that waits for it", function()
+    local r = run({ FAKE_GPUS = 2, FAKE_LAST = 1, COPIES = "1@0 3@1+ 2@1" })
+    assert.equal("1\t" .. failed(0), r.stdout:match("^[^\n]*"), r.stderr)
   end)
 end)

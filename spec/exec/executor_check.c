@@ -21,6 +21,7 @@ enum {
 };
 
 typedef struct state {
+  bool posted; /* a chained message: the transport has it */
   bool issued, ran, back;
   bool done;        /* back, and all that it waits for */
   int device, lane; /* -1: none */
@@ -34,17 +35,20 @@ typedef struct flight {
 } flight;
 
 static cel_random chosen;
-static int count, eager, chained, crowded, late;
+static int count, eager, chained, spared, handed, crowded, late;
 static uint32_t depth; /* of a lane; 0: the executor's own */
 static uint64_t submitted[DEVICES][KERNEL_LANES + COPY_LANES];
+static uint64_t in_lane[DEVICES][KERNEL_LANES + COPY_LANES][MOST + 1];
+static bool before[MOST + 1][MOST + 1]; /* of a job: it begins after that one */
 static cel_instr instrs[MOST + 1];
 static cel_dep deps[MOST + 1][MOST_DEPS];
 static cel_allocation allocations[MOST + 1];
 static state states[MOST + 1];
-static CEL_VEC(flight) flights, messages;
+static CEL_VEC(flight) flights, messages, posted;
 static uint64_t added, reached;
 static cel_buffer buffer = {.dims = 1, .element_size = 8, .name = "b"};
 static cel_backend backend;
+static cel_transport transport;
 static cel_status refuse = CEL_E_OK;
 static bool (*is_failing)(uint64_t id);
 static uint64_t failed_id;
@@ -60,6 +64,13 @@ static bool all_done(uint64_t id) {
   for (uint32_t i = 0; i < instrs[id].deps; ++i)
     if (!states[instrs[id].dep[i].id].done) return false;
   return true;
+}
+
+/* A message that goes to a lane. */
+static bool is_chained(uint64_t id) {
+  const cel_instr *instr = &instrs[id];
+  return cel_instr_lane_of(instr->kind) == CEL_LANE_COMM &&
+         instr->message.direct && backend.chains && transport.chain_bytes > 0;
 }
 
 static bool same_lane(const state *a, const state *b) {
@@ -81,35 +92,51 @@ static void check_issue(uint64_t id, const state *to) {
   }
 }
 
-/* The highest nth of what it waits for in a lane; 0 if nothing. */
-static uint64_t last_in(uint64_t id, int device, int lane) {
-  uint64_t nth = 0;
-  for (uint32_t i = 0; i < instrs[id].deps; ++i) {
-    const state *s = &states[instrs[id].dep[i].id];
-    if (s->device == device && s->lane == lane && !s->done && s->nth > nth)
-      nth = s->nth;
-  }
-  return nth;
+static void begin_after(uint64_t id, uint64_t other) {
+  before[id][other] = true;
+  for (int k = 1; k <= count; ++k) before[id][k] |= before[other][k];
 }
 
-/* Its `after` names each other lane that it waits for once, as far as needed
- * and no further. */
+static bool waits_for(uint64_t id, uint64_t other) {
+  for (uint32_t i = 0; i < instrs[id].deps; ++i)
+    if (instrs[id].dep[i].id == other) return true;
+  return false;
+}
+
+/* Its `after` names jobs that it waits for, at most one of each other lane;
+ * with these it begins after all that it waits for. */
 static void check_afters(const cel_job *job, const state *to) {
   uint64_t id = job->ticket;
-  uint32_t lanes = 0;
-  for (int d = 0; d < DEVICES; ++d)
-    for (int l = 0; l < KERNEL_LANES + COPY_LANES; ++l)
-      lanes += last_in(id, d, l) > 0 && (d != to->device || l != to->lane);
-  if (job->afters != lanes) wrong("begins after too much or too little", id);
+  memset(before[id], 0, sizeof before[id]);
+  in_lane[to->device][to->lane][to->nth] = id;
+  if (to->nth > 1) begin_after(id, in_lane[to->device][to->lane][to->nth - 1]);
   for (uint32_t i = 0; i < job->afters; ++i) {
     const cel_after *a = &job->after[i];
+    uint64_t other = in_lane[a->device][a->lane][a->nth];
     for (uint32_t k = 0; k < i; ++k)
       if (job->after[k].device == a->device && job->after[k].lane == a->lane)
         wrong("begins after a lane twice", id);
-    if (a->nth != last_in(id, a->device, a->lane))
+    if (a->device == to->device && a->lane == to->lane)
+      wrong("begins after its own lane", id);
+    if (a->nth == 0 || a->nth > submitted[a->device][a->lane] ||
+        !waits_for(id, other) || states[other].done)
       wrong("begins after a wrong job", id);
+  }
+  for (uint32_t i = 0; i < job->afters; ++i) {
+    const cel_after *a = &job->after[i];
+    begin_after(id, in_lane[a->device][a->lane][a->nth]);
     chained++;
   }
+  bool waits[DEVICES][KERNEL_LANES + COPY_LANES] = {0};
+  for (uint32_t i = 0; i < instrs[id].deps; ++i) {
+    uint64_t other = instrs[id].dep[i].id;
+    const state *s = &states[other];
+    if (s->done) continue;
+    if (!before[id][other]) wrong("does not begin after all", id);
+    spared += !same_lane(s, to) && !waits[s->device][s->lane];
+    waits[s->device][s->lane] = true;
+  }
+  spared -= (int)job->afters;
 }
 
 /* Whether no lane that suits it is full; of what is in no lane, always. */
@@ -147,7 +174,9 @@ static bool seen_at_issue(cel_instr_kind kind) {
  * waited for room in a lane goes when there is some. */
 static void check_priority(uint64_t id) {
   for (uint64_t k = 1; k <= added; ++k) {
-    if (states[k].issued || k == id || !seen_at_issue(instrs[k].kind)) continue;
+    if (states[k].issued || states[k].posted || k == id ||
+        !seen_at_issue(instrs[k].kind))
+      continue;
     cel_instr_lane lane = cel_instr_lane_of(instrs[k].kind);
     if (depth > 0 && (lane == CEL_LANE_COPY || lane == CEL_LANE_DEVICE))
       continue;
@@ -168,7 +197,7 @@ static void come_back(uint64_t id) {
 
 static void note_issue(uint64_t id, const state *to) {
   check_issue(id, to);
-  check_priority(id);
+  if (!states[id].posted) check_priority(id);
   states[id] = *to;
 }
 
@@ -178,7 +207,7 @@ static bool may_follow(uint64_t id) {
   const cel_instr *instr = &instrs[id];
   const state *common = NULL;
   bool kernel = instr->kind == CEL_INSTR_KERNEL;
-  if (!kernel && instr->kind != CEL_INSTR_COPY) return false;
+  if (!kernel && instr->kind != CEL_INSTR_COPY && !is_chained(id)) return false;
   for (uint32_t i = 0; i < instr->deps; ++i) {
     const state *s = &states[instr->dep[i].id];
     if (s->done && instrs[instr->dep[i].id].kind != CEL_INSTR_HOST) continue;
@@ -194,7 +223,7 @@ static bool may_follow(uint64_t id) {
 /* Whatever could start has started. */
 static void check_busy(void) {
   for (uint64_t k = 1; k <= added; ++k) {
-    if (states[k].issued) continue;
+    if (states[k].issued || states[k].posted) continue;
     bool follows = may_follow(k);
     bool goes = seen_at_issue(instrs[k].kind) && may_go(k);
     if (!has_room(k)) {
@@ -308,10 +337,35 @@ static uint32_t poll_backend(cel_backend *b, cel_done *out, uint32_t max) {
   return n;
 }
 
+/* A chained one waits for what is in lanes there, once it is handed out. */
 static void post(cel_transport *t, const cel_posted *message) {
   (void)t;
-  note_issue(message->ticket, &nowhere);
-  cel_vec_push(&messages, (flight){message->ticket, -1, -1});
+  static const state somewhere = {.device = 0, .lane = KERNEL_LANES};
+  uint64_t id = message->ticket;
+  if (message->chained != is_chained(id)) wrong("chained, or not", id);
+  if (message->chained) {
+    check_issue(id, &somewhere);
+    check_priority(id);
+    states[id].posted = true;
+    cel_vec_push(&posted, (flight){id, -1, -1});
+    return;
+  }
+  note_issue(id, &nowhere);
+  cel_vec_push(&messages, (flight){id, -1, -1});
+}
+
+static uint32_t hand_out(cel_transport *t, cel_chained *out, uint32_t max) {
+  (void)t;
+  if (max == 0 || posted.n == 0 || cel_random_chance(&chosen, 40)) return 0;
+  uint32_t i = (uint32_t)cel_random_int(&chosen, 0, posted.n - 1);
+  *out = (cel_chained){.ticket = posted.at[i].id};
+  cel_vec_swap_out(&posted, i);
+  ++handed;
+  return 1;
+}
+
+static void let_go(cel_transport *t, void *context) {
+  (void)t, (void)context;
 }
 
 static uint32_t poll_transport(cel_transport *t, cel_done *out, uint32_t max) {
@@ -398,6 +452,10 @@ static void make_instr(uint64_t id, uint64_t floor) {
   } else if (instr->kind <= CEL_INSTR_HOST) {
     instr->run.chunk = (cel_box){{(int64_t)id, 0, 0}, {(int64_t)id + 1, 1, 1}};
   }
+  if (cel_instr_lane_of(instr->kind) == CEL_LANE_COMM) {
+    instr->message.bytes = 1;
+    instr->message.direct = cel_random_chance(&chosen, 60);
+  }
   depend(instr, floor);
 }
 
@@ -433,6 +491,7 @@ static cel_executor *make_executor(cel_host_lanes **host) {
                           .kernel_lanes = KERNEL_LANES,
                           .copy_lanes = COPY_LANES,
                           .chains = cel_random_chance(&chosen, 70),
+                          .puts = true,
                           .reserve = reserve,
                           .release = release,
                           .commit = commit,
@@ -443,8 +502,13 @@ static cel_executor *make_executor(cel_host_lanes **host) {
               ? 0
               : (uint32_t)cel_random_int(&chosen, 1, 4);
   memset(submitted, 0, sizeof submitted);
-  static cel_transport transport = {
-      .send = post, .receive = post, .poll = poll_transport};
+  transport = (cel_transport){.send = post,
+                              .receive = post,
+                              .poll = poll_transport,
+                              .chain_bytes = cel_random_chance(&chosen, 80),
+                              .chained = hand_out,
+                              .carry = let_go,
+                              .unchain = let_go};
   cel_host_config lanes = {
       .lanes = 1, .simulated = true, .seed = cel_random_next(&chosen)};
   *host = cel_host_lanes_create(&lanes);
@@ -456,7 +520,7 @@ static cel_executor *make_executor(cel_host_lanes **host) {
                                 .completed = completed,
                                 .failed = failed};
   added = reached = failed_id = 0;
-  flights.n = messages.n = 0;
+  flights.n = messages.n = posted.n = 0;
   return cel_executor_create(&config);
 }
 
@@ -516,6 +580,8 @@ static int check_issues(int n) {
   /* The lanes have to have done some of the waiting. */
   if (eager < n) wrong("eager issues are rare", (uint64_t)eager);
   if (chained < n) wrong("chained issues are rare", (uint64_t)chained);
+  if (spared < n / 2) wrong("what it knows is rare", (uint64_t)spared);
+  if (handed < n) wrong("chained messages are rare", (uint64_t)handed);
   if (late < n) wrong("what was waited for is never late", (uint64_t)late);
   if (crowded < n) wrong("full lanes are rare", (uint64_t)crowded);
   printf("%d graphs\n", n);
