@@ -195,9 +195,10 @@ typedef struct cel_instr_graph_config {
    * JOIN; default 16: a stencil's neighbours are not worth one. */
   uint32_t join_parts;
   bool lookahead;
-  /* Of an interior at least; 0: chunks stay whole; less: chunks of so many are
-   * cut whatever they lack, for specs. */
-  int64_t interior_items;
+  /* What an interior touches at least, taken to be an element of each access
+   * for each item; 0: chunks stay whole; less: chunks of so much are cut
+   * whatever they lack, for specs. */
+  int64_t interior_bytes;
   void (*emit)(void *context, const cel_instr *instr);
   bool advise; /* warns also of buffers that are allocated anew again and again
                 */

@@ -56,18 +56,28 @@ static cel_box middle_of(const cel_box *chunk,
   return middle;
 }
 
+/* An interior has so many items at least; 0: there is none. An item is taken to
+ * touch an element by each access. */
+static int64_t least_items(const cel_task *task, int64_t bytes) {
+  int64_t each = 0;
+  for (uint32_t a = 0; a < task->accesses; ++a)
+    each += task->access[a].buffer->element_size;
+  if (bytes < 0) bytes = -bytes;
+  return each == 0 ? 0 : (bytes + each - 1) / each;
+}
+
 /* Finds the interior; false where there is none, or it is too small, or the
  * part lacks nothing. */
 static cel_status find(cel_instr_graph *graph, const cel__part *part,
                        cel_box *out, bool *found) {
   const cel_box *chunk = &part->chunk;
   const cel_split_kind *permitted = &graph->plan.command->task->permitted;
-  int64_t least = graph->config.interior_items;
-  bool always = least < 0, lacks = false;
+  int64_t bytes = graph->config.interior_bytes;
+  int64_t least = least_items(graph->plan.command->task, bytes);
+  bool always = bytes < 0, lacks = false;
   *found = false;
   if (!permitted->cut[0] && !permitted->cut[1] && !permitted->cut[2])
     return CEL_E_OK;
-  if (always) least = -least;
   if (least == 0 || cel_box_volume(chunk) < least) return CEL_E_OK;
   cel_box inner = *chunk;
   CEL_TRY(look(graph, part, chunk, &inner, &lacks));

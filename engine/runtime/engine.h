@@ -45,7 +45,7 @@ typedef struct cel_engine_config {
   int32_t horizon_step, horizon_breadth;
   int32_t horizons_ahead;            /* default 8 */
   uint64_t small_bytes, large_bytes; /* see command.h; 0: default */
-  int64_t interior_items;            /* see instr.h */
+  int64_t interior_bytes;            /* see instr.h */
   uint32_t join_parts;               /* likewise */
   /* Whether what all ranks exchange is one step: by collectives, or still by
    * messages, as between GPUs these are faster. The same on all. */

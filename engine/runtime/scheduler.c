@@ -243,7 +243,7 @@ void cel__scheduler_init(cel_engine *engine) {
                                    .direct_bytes = c->transport->direct_bytes,
                                    .large_bytes = c->large_bytes,
                                    .lookahead = c->lookahead,
-                                   .interior_items = c->interior_items,
+                                   .interior_bytes = c->interior_bytes,
                                    .join_parts = c->join_parts,
                                    .emit = emit_instr,
                                    .advise = c->advise,

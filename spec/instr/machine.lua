@@ -129,7 +129,7 @@ function M:open(config)
   cfg.near, cfg.nears, cfg.direct_bytes = self.near, #near, config.direct_bytes or 0
   cfg.large_bytes = config.large_bytes or 0
   cfg.lookahead = config.lookahead or false
-  cfg.interior_items = config.interior_items or 0
+  cfg.interior_bytes = config.interior_bytes or 0
   cfg.emit, cfg.warn = emit, warn
   self.graph = c.cel_instr_graph_create(cfg)
   current = self

@@ -145,7 +145,7 @@ typedef struct program {
   int collectives;  /* how often a task is of every rank, in percent */
   int horizon_step, horizon_breadth, horizons_ahead;
   uint64_t small_bytes, large_bytes;
-  int64_t interior_items;
+  int64_t interior_bytes;
   uint32_t join_parts;
   cel_fault fault; /* to see the checks fail */
   uint64_t fault_at;

@@ -480,7 +480,7 @@ void rank_start(rank *r, bool threads) {
                               .horizons_ahead = p->horizons_ahead,
                               .small_bytes = p->small_bytes,
                               .large_bytes = p->large_bytes,
-                              .interior_items = p->interior_items,
+                              .interior_bytes = p->interior_bytes,
                               .join_parts = p->join_parts,
                               .collectives = p->exchanges || p->by_messages,
                               .by_messages = p->by_messages,

@@ -41,7 +41,7 @@ static bool shrink_settings(program *p, runner run) {
   if (p->room == 0) TRY(p, run, p->grain, 0);
   TRY(p, run, p->small_bytes, 0);
   TRY(p, run, p->large_bytes, 0);
-  TRY(p, run, p->interior_items, 0);
+  TRY(p, run, p->interior_bytes, 0);
   TRY(p, run, p->join_parts, 0);
   TRY(p, run, p->horizon_step, 4);
   TRY(p, run, p->horizon_breadth, 64);
