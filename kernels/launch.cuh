@@ -106,8 +106,8 @@ struct entry<F, signature<void (*)(Item, P...)>> {
   __global__ void                                                              \
   __launch_bounds__(celer::entry<CELER_KERNEL(name)>::threads) celer_run_      \
       ##name(const __grid_constant__ celer::entry<CELER_KERNEL(name)>::packed  \
-                 a) {                                                          \
-    celer::entry<CELER_KERNEL(name)>::run(a);                                  \
+                 celer_given) {                                                \
+    celer::entry<CELER_KERNEL(name)>::run(celer_given);                        \
   }                                                                            \
   CELER_REDUCES(name)                                                          \
   }

@@ -140,8 +140,8 @@ struct entry<F, signature<void (*)(Item, P...)>> {
                       1>                                                       \
       celer_params_##name =                                                    \
           celer::signature<decltype(CELER_KERNEL(name))>::describe();          \
-  CELER_EXPORT void celer_run_##name(const celer::call *c) {                   \
-    celer::entry<CELER_KERNEL(name)>::run(c);                                  \
+  CELER_EXPORT void celer_run_##name(const celer::call *celer_given) {         \
+    celer::entry<CELER_KERNEL(name)>::run(celer_given);                        \
   }                                                                            \
   CELER_REDUCES(name)                                                          \
   }

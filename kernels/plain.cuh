@@ -110,9 +110,9 @@ template <auto F, class... P> struct plain_entry<F, void (*)(P...)> {
   __attribute__((global)) void                                                 \
       __attribute__((launch_bounds(CELER_PLAIN_THREADS)))                      \
       celer_run_##name(const __attribute__((grid_constant))                    \
-                       celer::plain_entry<&name>::packed a) {                  \
-    using entry = celer::plain_entry<&name>;                                   \
-    entry::run(a, entry::sig::all());                                          \
+                       celer::plain_entry<&name>::packed celer_given) {        \
+    using celer_entry = celer::plain_entry<&name>;                             \
+    celer_entry::run(celer_given, celer_entry::sig::all());                    \
   }                                                                            \
   }
 

@@ -374,14 +374,17 @@ __device__ __forceinline__ void combine_all(const combining &c) {
 #undef CELER_REDUCES
 #define CELER_REDUCES(name)                                                    \
   __global__ void celer_begin_##name(                                          \
-      const __grid_constant__ celer::entry<CELER_KERNEL(name)>::packed a) {    \
-    using sig = celer::signature<decltype(CELER_KERNEL(name))>;                \
-    if constexpr (sig::reduces)                                                \
-      celer::reducing<CELER_KERNEL(name)>::fill_all(a, typename sig::all());   \
+      const __grid_constant__ celer::entry<CELER_KERNEL(name)>::packed         \
+          celer_given) {                                                       \
+    using celer_sig = celer::signature<decltype(CELER_KERNEL(name))>;          \
+    if constexpr (celer_sig::reduces)                                          \
+      celer::reducing<CELER_KERNEL(name)>::fill_all(                           \
+          celer_given, typename celer_sig::all());                             \
   }                                                                            \
   __global__ void celer_combine_##name(                                        \
-      const __grid_constant__ celer::combining c) {                            \
-    celer::combine_all<celer::signature<decltype(CELER_KERNEL(name))>>(c);     \
+      const __grid_constant__ celer::combining celer_given) {                  \
+    celer::combine_all<celer::signature<decltype(CELER_KERNEL(name))>>(        \
+        celer_given);                                                          \
   }
 
 } // namespace celer

@@ -44,10 +44,10 @@ static inline void combine_chunk(const call *c, int number, bool onto) {
 
 #undef CELER_REDUCES
 #define CELER_REDUCES(name)                                                    \
-  CELER_EXPORT void celer_combine_##name(const celer::call *c, int view,       \
-                                         int onto) {                           \
+  CELER_EXPORT void celer_combine_##name(const celer::call *celer_given,       \
+                                         int celer_view, int celer_onto) {     \
     celer::combine_chunk<celer::signature<decltype(CELER_KERNEL(name))>>(      \
-        c, view, onto != 0);                                                   \
+        celer_given, celer_view, celer_onto != 0);                             \
   }
 
 } // namespace celer

@@ -200,6 +200,22 @@ static void add_define(cel_text *out, const char *define) {
                   define[n] == '=' ? define + n + 1 : "1");
 }
 
+static bool is_kernel(const cel_found_list *kernels, const char *name,
+                      size_t size) {
+  for (uint32_t i = 0; i < kernels->n; ++i)
+    if (is_word(name, size, kernels->at[i].name)) return true;
+  return false;
+}
+
+/* Before the entries, which have names of celer's too. That of a kernel stands
+ * for the one that it defines. */
+static void end_define(cel_text *out, const char *define,
+                       const cel_found_list *kernels) {
+  size_t n = strcspn(define, "=");
+  if (!is_kernel(kernels, define, n))
+    cel_text_format(out, "#undef %.*s\n", (int)n, define);
+}
+
 void cel_source_assemble(const cel_source *source, const char *header,
                          size_t header_size, const cel_found_list *kernels,
                          cel_text *out) {
@@ -212,6 +228,9 @@ void cel_source_assemble(const cel_source *source, const char *header,
     add_define(out, source->define[i]);
   add_line(out, source->line, source->file);
   cel_text_add(out, source->text, strlen(source->text));
+  cel_text_add(out, "\n", 1);
+  for (int32_t i = 0; i < source->defines; ++i)
+    end_define(out, source->define[i], kernels);
   for (uint32_t i = 0; i < kernels->n; ++i) {
     add_line(out, kernels->at[i].line, source->file);
     cel_text_format(out, "CELER_ENTRY(%s)\n", kernels->at[i].name);

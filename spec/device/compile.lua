@@ -66,6 +66,15 @@ M.unclear_names = {
 M.unclear = "of the functions with a kernel's name one begins with an item or a group, "
   .. "and none is a template"
 
+--- Names that parameters and members in celer's headers have.
+M.header_names = { "c", "a", "call", "count", "entry", "sig", "view", "onto", "run", "params" }
+
+--- The source of a kernel that reduces, and what goes before it.
+function M.reducing(name)
+  return ("kernel void %s(item<1> i, reducer<int> sum, out<int, 1> o) { sum += 1; o(i[0]) = 1; }")
+    :format(name), "#define CELER_OPS 0\n" .. M.embedded("reduce.cuh")
+end
+
 --- The source of a kernel of each such name.
 function M.named_as_functions(first)
   local lines = { "__device__ static float mine(float x) { return x; }" }
