@@ -20,7 +20,7 @@
 #include "embed/session.h"
 
 /* The line waits for all that was submitted, or for a capture that is not there
- * yet. */
+ * yet and with which all is done. */
 void cel_advice_waited(const cel_session *session, cel_place place);
 /* The line submits or makes what all ranks must have in one order. Costs a look
  * at a table, and at the stack while the line has not been seen often. */

@@ -201,11 +201,13 @@ static int fence_get(lua_State *L) {
   const void *data;
   uint64_t size;
   cel__check_era(L, h->era, "what the future is of");
-  if (!cel_fence_ready(h->fence) && !lua_toboolean(L, 2))
+  cel_engine *engine = cel__session_of(L)->engine;
+  if (!cel_fence_ready(h->fence) && cel_fence_is_last(engine, h->fence) &&
+      !lua_toboolean(L, 2))
     cel_advice_waited(cel__session_of(L), cel__user_place(L));
-  if (cel_engine_fence_get(cel__session_of(L)->engine, h->fence,
-                           cel_interrupted, &data, &size) != CEL_E_OK ||
-      cel_engine_mishap(cel__session_of(L)->engine) != CEL_E_OK)
+  if (cel_engine_fence_get(engine, h->fence, cel_interrupted, &data, &size) !=
+          CEL_E_OK ||
+      cel_engine_mishap(engine) != CEL_E_OK)
     return cel__push_failure(L);
   lua_pushlightuserdata(L, (void *)data);
   lua_pushnumber(L, (lua_Number)size);

@@ -150,6 +150,8 @@ cel_status cel_engine_paces(cel_engine *engine, cel_place place,
 /* What of the buffer it holds, on this rank. */
 const cel_box *cel_fence_box(const cel_fence *fence);
 bool cel_fence_ready(const cel_fence *fence);
+/* Whether nothing has been submitted since: who waits for it waits for all. */
+bool cel_fence_is_last(const cel_engine *engine, const cel_fence *fence);
 /* Waits for it (with threads), flushing the lookahead. `interrupted` is
  * polled while waiting (may be null): true ends the wait with
  * CEL_E_CANCELLED. The data stays the fence's. */

@@ -18,6 +18,7 @@ struct cel_fence {
   _Atomic(int32_t) owners;
   _Atomic(bool) ready;
   cel_park *park; /* main's */
+  uint64_t nth;   /* submission of the engine */
   cel_box box;
   uint32_t element_size;
   uint64_t size;
@@ -172,7 +173,9 @@ static cel_status submit(cel_engine *e, const cel_buffer *buffer,
 }
 
 /* Gives up the maker's hold of the work, and of the fence if it failed. */
-static cel_status finish(cel_fence *fence, cel_status status, cel_fence **out) {
+static cel_status finish(const cel_engine *e, cel_fence *fence,
+                         cel_status status, cel_fence **out) {
+  fence->nth = e->submissions;
   cel_work_release(&fence->work);
   if (status == CEL_E_OK)
     *out = fence;
@@ -188,7 +191,7 @@ cel_status cel_engine_fence(cel_engine *engine, const cel_buffer *buffer,
   if (fence == NULL) return cel_error_last()->code;
   if (fence->size == 0) {
     atomic_store(&fence->ready, true);
-    return finish(fence, CEL_E_OK, out);
+    return finish(engine, fence, CEL_E_OK, out);
   }
   int64_t params[2 * CEL_DIMS];
   for (int d = 0; d < buffer->dims; ++d) {
@@ -198,7 +201,7 @@ cel_status cel_engine_fence(cel_engine *engine, const cel_buffer *buffer,
   }
   const cel_rule *rule = rule_of(engine, buffer->dims);
   cel_rule_use use = use_of(engine, buffer, rule, params);
-  return finish(fence, submit(engine, buffer, fence, &use, place), out);
+  return finish(engine, fence, submit(engine, buffer, fence, &use, place), out);
 }
 
 /* Submitted on every rank, also where the box is empty. */
@@ -217,7 +220,7 @@ cel_status cel_engine_fence_each(cel_engine *engine, const cel_buffer *buffer,
   }
   cel_fence *fence = make(engine, buffer, &box);
   if (fence == NULL) return cel_error_last()->code;
-  return finish(fence, submit(engine, buffer, fence, &use, place), out);
+  return finish(engine, fence, submit(engine, buffer, fence, &use, place), out);
 }
 
 cel_status cel_engine_fence_object(cel_engine *engine, const cel_object *object,
@@ -248,7 +251,7 @@ cel_status cel_engine_fence_object(cel_engine *engine, const cel_object *object,
                      .work = &fence->work,
                      .name = "fence",
                      .place = place};
-  return finish(fence, cel_engine_submit(engine, &group), out);
+  return finish(engine, fence, cel_engine_submit(engine, &group), out);
 }
 
 const cel_box *cel_fence_box(const cel_fence *fence) {
@@ -257,6 +260,10 @@ const cel_box *cel_fence_box(const cel_fence *fence) {
 
 bool cel_fence_ready(const cel_fence *fence) {
   return atomic_load_explicit(&fence->ready, memory_order_acquire);
+}
+
+bool cel_fence_is_last(const cel_engine *engine, const cel_fence *fence) {
+  return fence->nth == engine->submissions;
 }
 
 static bool is_ready(const cel_engine *engine, const void *fence) {

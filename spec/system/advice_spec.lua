@@ -59,6 +59,18 @@ end
       run_fast((WAITS:gsub("q:wait%(%)", "q:fence(u):get()"))))
   end)
 
+  it("not of a line that takes it while more is to be computed", function()
+    assert.equal("", run(UP .. [==[
+local u = buffer "u"
+local behind = {}
+for i = 1, 2500 do
+  up(u)
+  behind[i] = q:fence(u)
+  if i > 3 then behind[i - 3]:get() end
+end
+]==]))
+  end)
+
   it("not of waits that are far apart", function()
     assert.equal("", run(UP .. [==[
 local u = buffer "u"
