@@ -177,7 +177,7 @@ local function current(devices)
 end
 
 --- Waits until all that was submitted has been executed; then tasks that ask for no
---- weights and no split of their own are divided by how fast the devices of all ranks
+--- weights and are cut in one dimension are divided by how fast the devices of all ranks
 --- have computed since the last time, where that saves a tenth of the time at least.
 --- `seconds` says how long a device is to be taken to have needed for so many items, on
 --- all ranks the same, in place of what was measured. On GPUs kernels are timed from the

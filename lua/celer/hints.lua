@@ -112,7 +112,7 @@ end
 function M.resolve(hints, dims, range)
   local cuts = math.min(splits[hints.split or "1d"], dims)
   local granularity, runs, weights = hints.granularity, hints.oversubscribe, hints.weights
-  if weights == nil and not hints.split then weights = balance.weights end
+  if weights == nil and cuts == 1 then weights = balance.weights end
   if settings.check then runs = runs or checking.runs end
   if not (granularity or runs or range or weights) then return cuts, nil end
   local list = type(granularity) == "table" and granularity or nil
