@@ -37,6 +37,24 @@ local function is_memory(x)
   return type(x) == "cdata" and not ffi.istype(int64, x) and not ffi.istype(uint64, x)
 end
 
+--- How many bytes memory of FFI has, and its type; nil of what a pointer points to.
+---@param p ffi.cdata*
+---@return integer? bytes, string type
+function M.room(p)
+  local type_ = tostring(ffi.typeof(p)):match("^ctype<(.*)>$")
+  if type_:find("%*[%l &]*$") or type_:find("(*", 1, true) then return nil, type_ end
+  return ffi.sizeof(p), type_
+end
+
+-- Refuses memory of fewer bytes than `what` takes.
+local function check_room(call, p, bytes, what, ...)
+  local room, type_ = M.room(p)
+  if room and room < bytes then
+    fail("%s: %s has %.0f bytes, and %s take %.0f", call, type_, room, what:format(...),
+      bytes)
+  end
+end
+
 -- Address and bytes of `n` elements.
 local function memory(call, p, n)
   if type(n) ~= "number" or n < 0 or n % 1 ~= 0 then
@@ -49,6 +67,7 @@ local function memory(call, p, n)
   if not good then
     fail("%s: %s is no pointer to elements", call, tostring(ffi.typeof(p)))
   end
+  check_room(call, p, n * size, "%.0f elements", n)
   return ffi.cast("void *", p), n * size
 end
 
@@ -142,9 +161,12 @@ end
 local function gather_memory(self, call, root, p, n, all)
   local mine, bytes = memory(call, p, n)
   local wanted = root == ALL or root == self.rank
-  if wanted and not is_memory(all) then
-    fail("%s: memory for %d times %d elements comes third, not %s", call, self.ranks,
-      n, words.a(all))
+  if wanted then
+    if not is_memory(all) then
+      fail("%s: memory for %d times %d elements comes third, not %s", call, self.ranks,
+        n, words.a(all))
+    end
+    check_room(call, all, self.ranks * bytes, "%d times %.0f elements", self.ranks, n)
   end
   check(C.cel_comm_gather(self.comm, mine, bytes,
     wanted and ffi.cast("void *", all) or nil, root))

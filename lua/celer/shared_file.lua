@@ -7,12 +7,13 @@
 --- Offsets and lengths are in bytes. What is written: a view (its elements row by
 --- row), a string, or memory of FFI and its bytes. Loaded by communicator.lua.
 local ffi = require "ffi"
-local check = require("celer.communicator").check
+local communicator = require "celer.communicator"
 local packed = require "celer.packed"
 local place = require "celer.place"
 local words = require "celer.words"
 
 local C, fail = ffi.C, place.fail
+local check = communicator.check
 
 local M = {}
 
@@ -36,13 +37,15 @@ end
 
 -- Address and bytes of FFI memory; an array knows how many.
 local function memory(call, p, bytes)
+  local room, type_ = communicator.room(p)
   if bytes == nil then
-    if tostring(ffi.typeof(p)):find("%*>$") then
-      fail("%s: a pointer is followed by the number of bytes", call)
-    end
-    bytes = ffi.sizeof(p)
+    bytes = room or fail("%s: a pointer is followed by the number of bytes", call)
   end
-  return ffi.cast("void *", p), whole(call, "length", bytes)
+  whole(call, "length", bytes)
+  if room and room < bytes then
+    fail("%s: %s has %.0f bytes, not %.0f", call, type_, room, bytes)
+  end
+  return ffi.cast("void *", p), bytes
 end
 
 -- ---- reading and writing ----------------------------------------------------
