@@ -87,6 +87,25 @@ describe("the guide", function()
     assert.equal(1, tried)
   end)
 
+  it("has ranks that come late lose no rows of a file of all", function()
+    local late = [[
+require("celer").queue():wait() -- all ranks have begun
+local remove = os.remove
+function os.remove(path)
+  if require("celer.core").rank() == 2 then os.execute "sleep 0.5" end
+  return remove(path)
+end
+]]
+    local tried = 0
+    for _, program in ipairs(programs) do
+      if program.code:find('scope = "cluster"', 1, true) then
+        tried = tried + 1
+        check("[0] " .. program.after.text, run(late .. program.code, 3))
+      end
+    end
+    assert.equal(1, tried)
+  end)
+
   -- A transcript, in a new session.
   local function replay(transcript)
     local t = terminal.open({}, { cwd = folder, env = { XDG_STATE_HOME = folder } })
