@@ -45,7 +45,7 @@ end
 local function usable(self, call)
   place.method(self, Queue, call)
   if self.drained then
-    fail("%s: the queue was drained; nothing can be submitted after that", call)
+    fail("%s: the queue was drained; celer.queue() gives a new one", call)
   elseif in_submit and is_submitting() then
     refuse_inside(call)
   end
@@ -107,7 +107,7 @@ function Queue:wait(...)
   return finish(request("q:wait", select("#", ...), ...))
 end
 
---- Like wait, and nothing may be submitted afterwards.
+--- Like wait, and the queue takes nothing afterwards; celer.queue() gives a new one.
 ---@param ... celer.capture|celer.buffer
 ---@return celer.view|celer.divided_snapshot ...
 function Queue:drain(...)
@@ -136,7 +136,7 @@ end
 
 local the_queue
 
---- The queue of this run; there is one.
+--- The queue of this run; there is one at a time, a new one after a drain.
 ---@return celer.queue
 function M.new()
   if not the_queue or the_queue.drained then
