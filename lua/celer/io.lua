@@ -27,11 +27,13 @@ local fail = place.fail
 
 local M = {}
 
-local function check_options(call, options, known)
+local function check_options(call, path, format, options, known)
   local dataset = words.check_options(call, options, known).dataset
   if dataset ~= nil and (type(dataset) ~= "string" or dataset == "") then
     fail("%s: dataset must be a name, not %s", call,
       dataset == "" and "an empty string" or words.a(dataset))
+  elseif dataset and not format.datasets then
+    fail("%s: %s: dataset is for HDF5, whose files hold buffers by name", call, path)
   end
 end
 
@@ -115,7 +117,8 @@ function M.load(path, options)
   local call = "celer.io.load"
   local format = format_of(call, path)
   options = options == nil and {} or options
-  check_options(call, options, format.picture and load_picture_options or load_options)
+  check_options(call, path, format, options,
+    format.picture and load_picture_options or load_options)
   if options.colors ~= nil and not ({ gray = 1, rgb = 1 })[options.colors] then
     fail("%s: colors must be gray or rgb", call)
   end
@@ -212,7 +215,8 @@ function M.save(path, buffer, options)
   local format = format_of(call, path)
   if box.is_box(options) then options = { box = options } end
   options = options == nil and {} or options
-  check_options(call, options, format.picture and picture_options or save_options)
+  check_options(call, path, format, options,
+    format.picture and picture_options or save_options)
   if type(buffer) == "table" and not getmetatable(buffer) then
     return save_all(format, path, buffer, options)
   end

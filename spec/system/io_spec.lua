@@ -422,10 +422,12 @@ refused("cannot read swapped.npy: its elements '>f4' are byte-swapped on this ma
 refused("no element type is like its '<U5'", "text.npy")
 refused("it has 4 dimensions; 3 are the most", "deep.npy")
 refused("it has 132 bytes and should have 528; it was not written to its end", "torn.npy")
-refused("its elements are structs, [('a', '<f4')]; give the type", "record.npy")
+refused("its elements are structs, [('a', '<f4')]; give the type: {type = celer.struct(...)}",
+  "record.npy")
 for _, name in ipairs { "short", "cut", "junk" } do refused("it is no NPY file", name .. ".npy") end
 refused("it is no HDF5 file", "junk.h5")
 refused("cannot read junk.png: ", "junk.png")
+refused("celer.io.load: good.npy: dataset is for HDF5", "good.npy", { dataset = "u" })
 refused("it holds '<f4' (float), not double, which is '<f8'", "good.npy", { type = "double" })
 refused("it holds [('a', '<f4')], not rec", "record.npy", { type = celer.struct("rec", "int a;") })
 refused("the box has 1 dimensions, what it holds has 2", "good.npy",
@@ -458,6 +460,8 @@ refused("the box [0, 5) x [0, 3) leaves buffer u, which is 4 x 3", "a.npy", u,
 refused("a.npy holds one buffer; an HDF5 file takes a table of them", "a.npy", { u = u })
 refused("dataset u must be a buffer, not a string", "a.h5", { u = "u" })
 refused("dataset must be a name, not an empty string", "a.h5", u, { dataset = "" })
+refused("celer.io.save: a.npy: dataset is for HDF5", "a.npy", u, { dataset = "x" })
+refused("unknown option 'dataset'", "a.png", u, { dataset = "x" })
 for _, name in ipairs { "a/", "/a", "a//b", "./a", "a/.", "a\0b" } do
   refused("names no dataset: words with single slashes", "a.h5", u, { dataset = name })
 end
