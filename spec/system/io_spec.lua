@@ -405,6 +405,8 @@ describe("a file that cannot be", function()
     scratch.write(folder .. "/junk.npy", ("junk"):rep(20))
     scratch.write(folder .. "/junk.h5", ("junk"):rep(20))
     scratch.write(folder .. "/junk.png", ("junk"):rep(20))
+    scratch.write(folder .. "/short.png", "\137PNG")
+    scratch.write(folder .. "/cut.png", "\137PNG\r\n\26\n\0\0")
     assert.equal("checked\n", passes([[
 
 local function refused(words, ...)
@@ -426,7 +428,10 @@ refused("its elements are structs, [('a', '<f4')]; give the type: {type = celer.
   "record.npy")
 for _, name in ipairs { "short", "cut", "junk" } do refused("it is no NPY file", name .. ".npy") end
 refused("it is no HDF5 file", "junk.h5")
-refused("cannot read junk.png: ", "junk.png")
+for _, name in ipairs { "short", "junk" } do
+  refused("cannot read " .. name .. ".png: it is no PNG file", name .. ".png")
+end
+refused("cannot read cut.png: ", "cut.png")
 refused("celer.io.load: good.npy: dataset is for HDF5", "good.npy", { dataset = "u" })
 refused("it holds '<f4' (float), not double, which is '<f8'", "good.npy", { type = "double" })
 refused("it holds [('a', '<f4')], not rec", "record.npy", { type = celer.struct("rec", "int a;") })

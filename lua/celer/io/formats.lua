@@ -70,12 +70,22 @@ end
 function Text:size() return #self.text end
 function Text:close() self.text = "" end
 
+local SIGNATURE = "\137PNG\r\n\26\n"
+
+local function is_png(file)
+  local start = ffi.new("char[?]", #SIGNATURE)
+  return file:size() >= #SIGNATURE and file:read(start, #SIGNATURE, 0)
+    and ffi.string(start, #SIGNATURE) == SIGNATURE
+end
+
 M.png = {
   picture = true,
   load = function(path, options)
     local file, message = posix.open(path) -- says more than libpng
     if not file then return nil, message end
+    local good = is_png(file)
     file:close()
+    if not good then return nil, ("cannot read %s: it is no PNG file"):format(path) end
     local rgb = options.colors == "rgb"
     local pixels, height, width = core.png_read(path, rgb)
     if not pixels then return nil, height end
