@@ -399,6 +399,8 @@ describe("a file that cannot be", function()
     put("good", "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }", ("x"):rep(16))
     put("record", "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }",
       ("x"):rep(8))
+    put("pair", "{'descr': [('x', '<f8'), ('y', '<f8')], 'fortran_order': False, "
+      .. "'shape': (2,), }", ("x"):rep(32))
     put("none", "{'descr': '<f4', 'shape': (2,), }")
     scratch.write(folder .. "/short.npy", "\147NUM")
     scratch.write(folder .. "/cut.npy", "\147NUMPY\1\0\255\1{'descr'")
@@ -426,6 +428,9 @@ refused("it has 4 dimensions; 3 are the most", "deep.npy")
 refused("it has 132 bytes and should have 528; it was not written to its end", "torn.npy")
 refused("its elements are structs, [('a', '<f4')]; give the type: {type = celer.struct(...)}",
   "record.npy")
+refused("('y', '<f8')]; give the type: {type = \"double2\"}, or {type = celer.struct(...)}",
+  "pair.npy")
+assert(tostring(celer.io.load("pair.npy", { type = "double2" })):find("double2[2]", 1, true))
 for _, name in ipairs { "short", "cut", "junk" } do refused("it is no NPY file", name .. ".npy") end
 refused("it is no HDF5 file", "junk.h5")
 for _, name in ipairs { "short", "junk" } do

@@ -141,6 +141,19 @@ local default = { b1 = "bool", i1 = "int8_t", i2 = "int16_t", i4 = "int", i8 = "
   f8 = "double", c8 = "float2", c16 = "double2" }
 local complex = { float2 = "c8", double2 = "c16" }
 
+-- How to give the type of a record: CUDA's vectors are such, too.
+local function type_to_give(descr)
+  for _, element in ipairs { "int", "uint", "float", "double" } do
+    for n = 2, 4 do
+      local name = element .. n
+      if M.describe(types.find(name)) == descr then
+        return ('{type = "%s"}, or {type = celer.struct(...)}'):format(name)
+      end
+    end
+  end
+  return "{type = celer.struct(...)}"
+end
+
 --- The element type for what a file holds, in Python's words; `wanted` is the
 --- user's, if any. Or nil and why not.
 ---@param descr string
@@ -155,8 +168,9 @@ function M.find(descr, wanted)
   local name = code and default[code]
   if not wanted then
     if name then return types.find(name) end
-    return nil, descr:find("^%[") and ("its elements are structs, %s; give the type: "
-      .. "{type = celer.struct(...)}"):format(descr)
+    return nil, descr:find("^%[")
+      and ("its elements are structs, %s; give the type: %s"):format(descr,
+        type_to_give(descr))
       or ("no element type is like its %s"):format(descr)
   end
   if descr == M.describe(wanted) or (code and complex[wanted.name] == code)
