@@ -17,8 +17,10 @@ local types = require "celer.types"
 ---@field min table<integer, integer>  first coordinates, indexed from 0
 ---@field max table<integer, integer>  one past the last
 ---@field size table<integer, integer>
-local View = { __noun = "view" }
+local View = {}
 local M = { View = View }
+
+function View.__noun(self) return self.writable == nil and "snapshot" or "view" end
 
 -- Pointers to elements, by type: asking for one parses its name.
 local pointers = setmetatable({}, { __mode = "k" })

@@ -11,6 +11,7 @@ function M.a(value)
   if kind == "nil" then return "nil" end
   local meta = kind == "table" and getmetatable(value)
   local noun = type(meta) == "table" and rawget(meta, "__noun") or kind
+  if type(noun) == "function" then noun = noun(value) end
   return (noun:find("^[aeiou]") and "an " or "a ") .. noun
 end
 

@@ -472,6 +472,7 @@ refused("dataset u must be a buffer, not a string", "a.h5", { u = "u" })
 refused("dataset must be a name, not an empty string", "a.h5", u, { dataset = "" })
 refused("celer.io.save: a.npy: dataset is for HDF5", "a.npy", u, { dataset = "x" })
 refused("unknown option 'dataset'", "a.png", u, { dataset = "x" })
+refused("must be a buffer, not a snapshot", "a.npy", q:wait(u))
 for _, name in ipairs { "a/", "/a", "a//b", "./a", "a/.", "a\0b" } do
   refused("names no dataset: words with single slashes", "a.h5", u, { dataset = name })
 end
