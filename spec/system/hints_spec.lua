@@ -165,6 +165,32 @@ show("other", { weights = { 1, 1, 1, 5 } })
         "plain\t0\t0\t32", "plain\t2\t32\t48", "plain\t3\t48\t64" }, (script.lines(out)))
     end, { shapes = { script.divided[3] } })
 
+  script.everywhere("is cut in strips again by the split \"1d\"", [==[
+local function show(name, hints)
+  q:submit(function(cg)
+    cg:hint(hints)
+    cg:host_task({ 8, 8 }, function(part) print(name, part) end)
+  end)
+end
+q:hint { split = "2d" }
+show("tiles", {})
+show("strips", { split = "1d" })
+q:hint { split = "1d" }
+show("again", {})
+]==], function(out)
+      local found = {}
+      for _, name in ipairs { "again", "strips" } do
+        for k = 0, 3 do
+          found[#found + 1] = ("%s\t[%d, %d) x [0, 8)"):format(name, 2 * k, 2 * k + 2)
+        end
+      end
+      for k = 0, 3 do
+        local i, j = k < 2 and "[0, 4)" or "[4, 8)", k % 2 == 0 and "[0, 4)" or "[4, 8)"
+        found[#found + 1] = ("tiles\t%s x %s"):format(i, j)
+      end
+      assert.same(found, (script.lines(out)))
+    end, { shapes = { script.divided[3] } })
+
   script.everywhere("is not divided by weights that make no sense", [==[
 local _, ranks = require("celer.core").rank()
 local _, devices = require("celer.core").devices()
