@@ -37,7 +37,7 @@ static void set_note(lua_State *L, const char *key, const cel_fault_note *note,
 }
 
 static void push_row(lua_State *L, const cel_audit_row *row) {
-  lua_createtable(L, 0, 16);
+  lua_createtable(L, 0, 18);
   lua_pushstring(L, row->name);
   lua_setfield(L, -2, "name");
   lua_pushstring(L, row->place.file);
@@ -54,6 +54,8 @@ static void push_row(lua_State *L, const cel_audit_row *row) {
   lua_setfield(L, -2, "combines");
   set_note(L, "unwritten", &row->unwritten, row);
   set_note(L, "undefined", &row->undefined, row);
+  set_note(L, "crossed", &row->crossed, row);
+  set_box(L, "writer", &row->writer, row->task_dims);
   if (row->outside.count == 0) return;
   set_note(L, "outside", &row->outside, row);
   set_point(L, "item", row->item, row->item_dims);

@@ -9,7 +9,8 @@ struct cel_audit {
   CEL_VEC(cel_audit_row) rows;
   CEL_VEC(char *) names;
   cel_coverage coverage; /* by row */
-  cel_region region;     /* scratch of one call */
+  cel_crossings crossings;
+  cel_region region; /* scratch of one call */
 };
 
 cel_audit *cel_audit_create(void) {
@@ -22,6 +23,7 @@ void cel_audit_destroy(cel_audit *audit) {
   cel_vec_release(&audit->names);
   cel_vec_release(&audit->rows);
   cel_coverage_release(&audit->coverage);
+  cel_crossings_release(&audit->crossings);
   cel_region_release(&audit->region);
   cel_free(audit);
 }
@@ -37,10 +39,7 @@ uint32_t cel_audit_rows(cel_audit *audit, const cel_audit_row **out) {
 
 static unsigned char *byte_at(const cel_view *view, int64_t i, int64_t j,
                               int64_t k) {
-  const cel_box *b = &view->box;
-  int64_t e1 = b->max[1] - b->min[1], e2 = b->max[2] - b->min[2];
-  return view->touched->map + ((i - b->min[0]) * e1 + (j - b->min[1])) * e2 +
-         (k - b->min[2]);
+  return cel_touched_byte(view->touched, &view->box, i, j, k);
 }
 
 /* Marks what of the view is promised. */
@@ -215,6 +214,23 @@ static void take_in(cel_audit *audit, const cel_instr *instr,
   note_outside(audit, instr, view, row);
 }
 
+/* What this job and earlier ones of its task touched of one buffer; the row is
+ * that of the access that reads. */
+static void take_crossings(cel_audit *audit, const cel_instr *instr,
+                           cel_view *view, uint32_t access) {
+  cel_crossing crossing;
+  if (!cel_crossings_concern(instr->task, access)) return;
+  for (uint32_t i = 0; i < audit->crossings.traces.n; ++i) {
+    if (!cel_crossings_with(&audit->crossings, i, instr, access, view,
+                            &crossing))
+      continue;
+    cel_audit_row *row = row_of(audit, instr->task, (int32_t)crossing.access);
+    if (row->crossed.count == 0) row->writer = crossing.writer;
+    note(&row->crossed, crossing.count, crossing.at, &crossing.reader);
+  }
+  cel_crossings_keep(&audit->crossings, instr, access, view);
+}
+
 void cel_audit_end(cel_audit *audit, const cel_instr *instr, cel_record *record,
                    bool done) {
   for (uint32_t i = 0; i < instr->task->accesses; ++i) {
@@ -222,6 +238,7 @@ void cel_audit_end(cel_audit *audit, const cel_instr *instr, cel_record *record,
     if (done &&
         (view->touched != NULL || instr->task->access[i].undefined_boxes > 0))
       take_in(audit, instr, view, (int32_t)i);
+    if (done && view->touched != NULL) take_crossings(audit, instr, view, i);
     if (view->touched == NULL) continue;
     cel_free(view->touched->map);
     cel_free(view->touched);

@@ -15,6 +15,7 @@
 
 #ifndef CEL_CDEF
 #include "exec/coverage.h"
+#include "exec/crossing.h"
 #include "exec/translate.h"
 #include "instr/instr.h"
 #endif
@@ -46,6 +47,8 @@ typedef struct cel_audit_row {
   bool elsewhere;           /* it writes what another chunk was promised */
   cel_fault_note unwritten; /* promised by discard_write, and not touched */
   cel_fault_note undefined; /* touched, by reading, and never written */
+  cel_fault_note crossed;   /* read, and written by another chunk, */
+  cel_box writer;           /* this one */
 } cel_audit_row;
 
 /* The caller owns the result. Thread: main. */

@@ -23,4 +23,15 @@ typedef struct cel_touched {
   int64_t at[3], item[3];
 } cel_touched;
 
+#ifndef CEL_CDEF
+/* The byte of an element of the view's box. */
+static inline unsigned char *cel_touched_byte(const cel_touched *touched,
+                                              const cel_box *box, int64_t i,
+                                              int64_t j, int64_t k) {
+  int64_t e1 = box->max[1] - box->min[1], e2 = box->max[2] - box->min[2];
+  return touched->map + ((i - box->min[0]) * e1 + (j - box->min[1])) * e2 +
+         (k - box->min[2]);
+}
+#endif
+
 #endif

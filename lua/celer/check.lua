@@ -88,7 +88,7 @@ end
 
 -- ---- all ranks ---------------------------------------------------------------
 
-local notes = { "outside", "unwritten", "undefined" }
+local notes = { "outside", "unwritten", "undefined", "crossed" }
 
 -- Adds the row of another rank; what was found first stays the example.
 local function add(row, other)
@@ -98,6 +98,7 @@ local function add(row, other)
   if not row.outside and other.outside then
     row.item, row.promise, row.elsewhere = other.item, other.promise, other.elsewhere
   end
+  if not row.crossed then row.writer = other.writer end
   for _, name in ipairs(notes) do
     local mine, theirs = row[name], other[name]
     if mine and theirs then mine.count = mine.count + theirs.count end
@@ -189,6 +190,13 @@ function finders.undefined(row, what)
   local verb = row.combines and "begins with" or "reads"
   return ("%s %s what nobody wrote: %s; %s"):format(what, verb, element(note.at),
     times(note.count, "such element", "such elements"))
+end
+
+function finders.crossed(row, what)
+  local note = row.crossed
+  return ("%s reads what another chunk writes: %s, read by chunk %s, written by chunk %s; %s; "
+    .. "no chunk waits for another"):format(what, element(note.at), box(note.chunk),
+    box(row.writer), times(note.count, "such case", "such cases"))
 end
 
 -- What is moved in vain, of an access that reads or keeps. Tasks of celer's own

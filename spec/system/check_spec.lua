@@ -211,6 +211,70 @@ q:submit(function(cg) cg:parallel_for({ 10 }, k, cg:discard_write(u)) end)
 q:drain(u)
 ]==], "^x:6: mistake: fence reads what nobody wrote: element %(10%); ")
 
+  planted("a stencil in place", [==[
+local u = celer.buffer("float", { 24 }, { name = "u", init = function(i) return i end })
+local k = celer.kernel [=[
+  kernel void mean(item<1> it, in<float, 1> u, inout<float, 1> w) {
+    const int i = it[0];
+    if (i > 0 && i < 23) w(i) = (u(i - 1) + u(i + 1)) / 2;
+  }
+]=]
+for _ = 1, 3 do
+  q:submit(function(cg)
+    local r = cg:read(u, celer.neighborhood(1))
+    cg:parallel_for({ 24 }, k, r, cg:read_write(u))
+  end)
+end
+q:drain(u)
+]==], "^x:12: mistake: kernel mean: cg:read%(u%) reads what another chunk writes: element "
+    .. "%(%d+%), read by chunk %[%d+, %d+%), written by chunk %[%d+, %d+%); %d+ such cases; ")
+
+  it("finds what only meets between two devices", function()
+    local r = check([==[
+local u = celer.buffer("int", { 6, 4 }, { name = "u", init = function(i) return i end })
+local k = celer.kernel [=[
+  kernel void copy(item<2> it, in<int, 2> u, out<int, 2> w) {
+    w(it[0] + 3, it[1]) = u(it[0] == 2 && it[1] == 1 ? 3 : it[0], it[1]);
+  }
+]=]
+q:submit(function(cg)
+  local r = cg:read(u, celer.all)
+  local w = cg:discard_write(u, function(c)
+    return celer.box({ c.min[0] + 3, c.min[1] }, { c.max[0] + 3, c.max[1] })
+  end)
+  cg:parallel_for({ 3, 4 }, k, r, w)
+end)
+q:drain(u)
+]==])
+    assert.matches("\n?x:10: mistake: kernel copy: cg:read%(u%) reads what another chunk writes: "
+      .. "element %(3, 1%), read by chunk %[2, 3%) x %[0, 4%), written by chunk "
+      .. "%[0, 1%) x %[0, 4%); 1 such case; no chunk waits for another\n", r.report)
+    assert.equal(1, select(2, r.report:gsub(": mistake: ", "")))
+    assert.equal(1, r.status)
+  end)
+
+  -- Red cells from black ones.
+  it("does not mind an update in place that reads what stays as it is", function()
+    for _, ranks in ipairs { false, 2 } do
+      local r = check([==[
+local u = celer.buffer("int", { 24 }, { name = "u", init = function(i) return i end })
+local k = celer.kernel [=[
+  kernel void red(item<1> it, in<int, 1> u, inout<int, 1> w) {
+    const int i = it[0];
+    if (i % 2 == 1 && i < 23) w(i) = u(i - 1) + u(i + 1);
+  }
+]=]
+q:submit(function(cg)
+  local r = cg:read(u, celer.neighborhood(1))
+  cg:parallel_for({ 24 }, k, r, cg:read_write(u))
+end)
+q:drain(u)
+]==], ranks or nil)
+      assert.not_matches("mistake:", r.report)
+      assert.equal(0, r.status)
+    end
+  end)
+
   planted("a host task that does not write what it promised", [==[
 local v = celer.buffer("int", { 6 }, { name = "v" })
 q:submit(function(cg)
