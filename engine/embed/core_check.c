@@ -80,6 +80,15 @@ static int check_audit(lua_State *L) {
   return 1;
 }
 
+/* found(text): what this rank found in a run that fails. */
+static int check_found(lua_State *L) {
+  cel_session *session = cel__session_of(L);
+  const char *text = luaL_checkstring(L, 1);
+  cel_free(session->found);
+  session->found = cel_strdup(text);
+  return 0;
+}
+
 /* Texts of all ranks, each in its slot of `size` bytes. */
 static cel_status gather(cel_comm *comm, const char *text, uint64_t length,
                          uint64_t *lengths, char **out, uint64_t *size) {
@@ -121,6 +130,7 @@ static int check_gather(lua_State *L) {
 
 const luaL_Reg cel__core_check[] = {
     {"audit", check_audit},
+    {"found", check_found},
     {"gather", check_gather},
     {NULL, NULL},
 };

@@ -238,18 +238,32 @@ static int64_t place_of(const cel_view *view, int64_t offset, int64_t at[3]) {
          at[2] - b->min[2];
 }
 
-/* touch(view, offset in elements from its base): marks one element of its box.
- */
+static void note_outside(cel_touched *touched, const int64_t at[3]) {
+  if (touched->outside++ == 0) memcpy(touched->at, at, sizeof touched->at);
+}
+
+/* touch(view, offset in elements from its base) -> whether that element of its
+ * box was promised, and is now marked. */
 static int lane_touch(lua_State *L) {
   const cel_view *view = lua_touserdata(L, 1);
-  cel_touched *touched = view->touched;
   int64_t at[3];
   int64_t place = place_of(view, (int64_t)luaL_checknumber(L, 2), at);
-  if (touched->map[place] != 0) {
-    touched->map[place] |= CEL_TOUCHED;
-    return 0;
-  }
-  if (touched->outside++ == 0) memcpy(touched->at, at, sizeof at);
+  bool promised = view->touched->map[place] != 0;
+  if (promised)
+    view->touched->map[place] |= CEL_TOUCHED;
+  else
+    note_outside(view->touched, at);
+  lua_pushboolean(L, promised);
+  return 1;
+}
+
+/* touch_outside(view, i, j, k): an element outside its box; 0 for what the
+ * buffer has no dimension for. */
+static int lane_touch_outside(lua_State *L) {
+  const cel_view *view = lua_touserdata(L, 1);
+  int64_t at[3];
+  for (int d = 0; d < 3; ++d) at[d] = (int64_t)luaL_checknumber(L, d + 2);
+  note_outside(view->touched, at);
   return 0;
 }
 
@@ -293,7 +307,13 @@ static int lane_box(lua_State *L) {
 }
 
 const luaL_Reg cel__core_lane[] = {
-    {"view", lane_view},           {"part", lane_part}, {"device", lane_device},
-    {"comm", lane_comm},           {"box", lane_box},   {"touch", lane_touch},
-    {"touch_all", lane_touch_all}, {NULL, NULL},
+    {"view", lane_view},
+    {"part", lane_part},
+    {"device", lane_device},
+    {"comm", lane_comm},
+    {"box", lane_box},
+    {"touch", lane_touch},
+    {"touch_all", lane_touch_all},
+    {"touch_outside", lane_touch_outside},
+    {NULL, NULL},
 };

@@ -14,7 +14,8 @@ static cel_session session;
 
 static void print_error(const char *text) {
   fflush(stdout);
-  fprintf(stderr, "celer: %s\n", text);
+  fprintf(stderr, "%sceler: %s\n", session.found != NULL ? session.found : "",
+          text);
   fflush(stderr);
 }
 

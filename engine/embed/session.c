@@ -496,6 +496,7 @@ void cel_session_close(cel_session *s, int status) {
   cel_drawing_destroy(s->drawing);
   cel_free(s->timeline_path);
   cel_audit_destroy(s->audit);
+  cel_free(s->found);
   cel_cuda_close(s->cuda);
   s->cuda = NULL;
   s->rules = NULL;
@@ -505,5 +506,6 @@ void cel_session_close(cel_session *s, int status) {
   s->drawing = NULL;
   s->timeline_path = NULL;
   s->audit = NULL;
+  s->found = NULL;
   s->transport = NULL;
 }

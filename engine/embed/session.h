@@ -66,6 +66,7 @@ typedef struct cel_session {
   char *timeline_path;
   int64_t timeline_parts; /* files that it is written to */
   cel_audit *audit;       /* null unless options.check */
+  char *found; /* what is printed before the error that ends the run; or null */
   cel_engine *engine;
   cel_rules *rules; /* of all engines, as Lua keeps rules */
   uint32_t era;     /* engines that were given up: what they owned is gone */

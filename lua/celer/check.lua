@@ -252,9 +252,10 @@ local function add_opaque(list)
   end
 end
 
-local function findings(rows)
-  local out, list = { mistakes = #overlaps, hints = #opaque }, { unpack(overlaps) }
-  add_opaque(list)
+-- Hints are about a whole run: none of one that `ended` early.
+local function findings(rows, ended)
+  local out, list = { mistakes = #overlaps, hints = ended and 0 or #opaque }, { unpack(overlaps) }
+  if not ended then add_opaque(list) end
   for _, row in ipairs(rows) do
     local access = (known[key_of(row.file, row.line, row.name)] or {})[row.access]
       or plain_access(row)
@@ -268,34 +269,32 @@ local function findings(rows)
     for _, name in ipairs(notes) do
       if row[name] then say("mistake", finders[name](row, what, access)) end
     end
-    local text = not access.plain and hint(row, access, what)
+    local text = not ended and not access.plain and hint(row, access, what)
     if text then say("hint", text) end
   end
   return in_order(list, out)
 end
 
-local function write(out, rows)
+local function report(out, rows, ended)
   local chunks = 0
   for _, row in ipairs(rows) do chunks = chunks + row.chunks end
-  for _, text in ipairs(out) do io.stderr:write(text, "\n") end
-  io.stderr:write(("celer check: %s found%s; %s looked at, in %s\n"):format(
+  out[#out + 1] = ("celer check: %s found%s; %s looked at, in %s\n"):format(
     out.mistakes == 0 and "no mistakes" or times(out.mistakes, "mistake", "mistakes"),
-    out.hints > 0 and ", " .. times(out.hints, "hint", "hints") or "",
-    times(#rows, "access", "accesses"), times(chunks, "chunk", "chunks")))
+    out.hints > 0 and ", " .. times(out.hints, "hint", "hints")
+      or ended and " before the run ended early" or "",
+    times(#rows, "access", "accesses"), times(chunks, "chunk", "chunks"))
+  return table.concat(out, "\n")
 end
 
---- Calls f, which runs the script. When it fails, what rank 0 has found until then
---- may be why.
+--- Calls f, which runs the script. When it fails, what this rank has found until
+--- then may be why: the rank that prints the error prints that first.
 ---@param f fun(): integer
 ---@return integer status
 function M.guard(f)
   local ok, result = pcall(f)
   if ok then return result end
-  if core.rank() == 0 then
-    local rows = core.audit() or {}
-    local out = findings(rows)
-    if out.mistakes > 0 then write(out, rows) end
-  end
+  local rows = core.audit() or {}
+  core.found(report(findings(rows, true), rows, true))
   error(result, 0)
 end
 
@@ -306,7 +305,7 @@ function M.finish()
   if select(2, core.rank()) > 1 then texts = place.check(core.gather(texts[1])) end
   local rows = merge(texts)
   local out = findings(rows)
-  if core.rank() == 0 then write(out, rows) end
+  if core.rank() == 0 then io.stderr:write(report(out, rows)) end
   return out.mistakes > 0 and 1 or 0
 end
 

@@ -43,7 +43,8 @@ end
 
 local offset
 
--- What is no plain element: raises, but for 64-bit integers.
+-- What is no plain element: raises, but for 64-bit integers; nil for what is
+-- outside, where `celer check` looks.
 local function misplaced(self, i, j, k)
   local at, n = { i, j, k }, 0
   for d = 1, 3 do
@@ -64,6 +65,10 @@ local function misplaced(self, i, j, k)
     at[d] = tonumber(at[d])
   end
   if boxed then return offset(self, unpack(at)) end
+  if self.marks then
+    core.touch_outside(self.marks, at[1] or 0, at[2] or 0, at[3] or 0)
+    return nil
+  end
   place.fail("%s: element (%s) is outside %s, which is what %s", self.name,
     table.concat(words, ", "), tostring(self.box), self.writable ~= nil
       and "this task declared" or "the snapshot holds")
@@ -95,19 +100,22 @@ function offset(self, i, j, k)
   return misplaced(self, i, j, k)
 end
 
--- For `celer check`: the element was touched, or any may be.
-local function mark(self, at)
-  if at then core.touch(self.marks, at) else core.touch_all(self.marks) end
-end
-
 --- What is done with a view's memory cannot be seen: it may be all.
 function M.touch(self)
-  if self.marks then mark(self) end
+  if self.marks then core.touch_all(self.marks) end
+end
+
+-- For `celer check`: marks an element. What was not promised is not carried out,
+-- but reads 0, and is written nowhere.
+local function marked(self, at)
+  if at and core.touch(self.marks, at) then return self.data, at end
+  return ffi.new(ffi.typeof("$[1]", self.type.ctype)), 0
 end
 
 local function get(self, at)
-  if self.marks then mark(self, at) end
-  local value = self.data[at]
+  local data = self.data
+  if self.marks then data, at = marked(self, at) end
+  local value = data[at]
   if self.is_struct then return self.type.ctype(value) end -- not a reference
   return value
 end
@@ -116,8 +124,9 @@ end
 function View:__call(i, j, k) return get(self, offset(self, i, j, k)) end
 
 local function put(self, at, value)
-  if self.marks then mark(self, at) end
-  local fault = types.store(self.type, self.data, at, value)
+  local data = self.data
+  if self.marks then data, at = marked(self, at) end
+  local fault = types.store(self.type, data, at, value)
   if fault then place.fail("%s: %s", self.name, fault) end
 end
 
@@ -145,7 +154,7 @@ end
 
 --- What view:pointer gives, of views of any class.
 function M.pointer(self)
-  if self.marks then mark(self) end
+  M.touch(self)
   local at = 0
   if self.l0 < self.h0 then
     at = (self.l0 - self.o0) * self.s0 + (self.l1 - self.o1) * self.s1 + self.l2
@@ -178,7 +187,7 @@ end
 
 --- What view:window gives, of views of any class.
 function M.window(self)
-  if self.marks then mark(self) end
+  M.touch(self)
   local e = self.extents
   local p = self.data
   if not self.writable then
@@ -202,7 +211,7 @@ end
 function View:string()
   place.method(self, View, "view:string")
   local rows, n, dims = {}, self.type.size, self.dims
-  if self.marks then mark(self) end
+  M.touch(self)
   if dims == 1 then n = n * (self.h0 - self.l0) end
   if dims == 2 then n = n * (self.h1 - self.l1) end
   if dims == 3 then n = n * (self.h2 - self.l2) end

@@ -289,6 +289,35 @@ q:drain(v)
 ]==], "^x:10: mistake: host task: cg:discard_write%(v%) does not write all that it promises, "
     .. "and what it leaves out is undefined: element %(4%), in chunk %[%d, %d%); 1 such element; ")
 
+  planted("a host task that reads one element too far", [==[
+local u = celer.buffer("double", { 12 }, { name = "u", init = function(i) return i end })
+local seen = celer.buffer("double", { 12 }, { name = "seen" })
+q:submit(function(cg)
+  local r = cg:read(u)
+  cg:host_task({ 12 }, function(part, u, seen)
+    for i = part.min[0], part.max[0] - 1 do seen[i] = u[i + 1] end
+    assert(u(1LL * part.max[0]) == 0)
+  end, r, cg:discard_write(seen))
+end)
+print(q:drain(seen)[11])
+]==], "^x:6: mistake: host task: cg:read%(u%) touches what it was not promised: it, whose chunk "
+    .. "%[%d+, (%d+)%) was promised %[%d+, %1%), touches element %(%1%); %d+ such accesses\n")
+
+  planted("a host task that writes one element too far", [==[
+local v = celer.buffer("int64_t", { 12, 2 }, { name = "v", init = function() return 7 end })
+q:submit(function(cg)
+  local rows = cg:write(v, function(c)
+    return celer.box({ c.min[0], 0 }, { c.max[0], 2 })
+  end)
+  cg:host_task({ 12 }, function(part, v)
+    for i = part.min[0], part.max[0] do v:set(i, 1, i) end
+  end, rows)
+end)
+local got = q:drain(v)
+for i = 0, 11 do assert(got(i, 0) == 7 and got(i, 1) == i) end
+]==], "^x:5: mistake: host task: cg:write%(v%) touches what it was not promised: it, whose chunk "
+    .. "%[%d+, (%d+)%) was promised %[%d+, %1%) x %[0, 2%), touches element %(%1, 1%)")
+
   planted("a host task that touches what lies between its boxes", [==[
 local u = celer.buffer("int", { 6 }, { name = "u", init = function(i) return i end })
 q:submit(function(cg)
@@ -360,24 +389,58 @@ print(q:drain(v)[0] ~= nil)
     assert.equal(1, r.status)
   end)
 
-  it("says what it found where the run fails", function()
-    for _, ranks in ipairs { false, 2 } do
+  it("goes on after a host task's mistake, and finds those of others", function()
+    for _, ranks in ipairs { false, 3 } do
       local r = check([==[
+local u = celer.buffer("int", { 12 }, { name = "u", init = function(i) return i end })
 local v = celer.buffer("int", { 12 }, { name = "v" })
 local k = celer.kernel [=[
-  kernel void few(item<1> it, out<int, 1> v) { if (it[0] > 0) v(it[0]) = 1; }
+  kernel void left(item<1> it, in<int, 1> u, out<int, 1> v) { v(it[0]) = u(it[0] - 1); }
+]=]
+q:submit(function(cg) cg:parallel_for({ 12 }, k, cg:read(u), cg:discard_write(v)) end)
+q:submit(function(cg)
+  cg:host_task({ 12 }, function(part, u)
+    local s = 0
+    for i = part.min[0], part.max[0] do s = s + u[i] end
+  end, cg:read(u))
+end)
+q:drain(v)
+]==], ranks or nil)
+      assert.equal(1, r.status)
+      assert.matches("^x:8: mistake: kernel left: [^\n]* touches what it was not promised: ",
+        r.report)
+      assert.matches("\nx:13: mistake: host task: [^\n]* touches what it was not promised: ",
+        r.report)
+      assert.matches("\nceler check: 2 mistakes found[^\n]*; 3 accesses looked at, "
+        .. "in %d+ chunks\n$", r.report)
+    end
+  end)
+
+  -- AT: the rank that fails.
+  it("says what was found where the run fails, once, on any rank", function()
+    local text = [==[
+local v = celer.buffer("int", { 12 }, { name = "v" })
+local k = celer.kernel [=[
+  kernel void few(item<1> it, out<int, 1> v) { if (it[0] % 2 > 0) v(it[0]) = 1; }
 ]=]
 q:submit(function(cg) cg:parallel_for({ 12 }, k, cg:discard_write(v)) end)
 q:wait()
 q:submit(function(cg)
-  cg:host_task(celer.once, function(_, v) assert(v[0] == 1, "not one") end, cg:read(v, celer.all))
+  cg:host_task({ 3 }, function(part, v)
+    if part.min[0] <= AT and AT < part.max[0] then error("not one") end
+  end, cg:read(v, celer.all))
 end)
 q:drain()
-]==], ranks or nil)
+]==]
+    for _, case in ipairs { { false, 0 }, { 2, 0 }, { 3, 0 }, { 3, 2 } } do
+      local ranks, at = case[1], case[2]
+      local r = check((text:gsub("AT", at)), ranks or nil)
       assert.equal(1, r.status)
       assert.matches("^x:7: mistake: kernel few: cg:discard_write%(v%) does not write all [^\n]*\n"
-        .. "celer check: 1 mistake found", r.report)
-      assert.matches("celer: x:10: not one", r.report)
+        .. "celer check: 1 mistake found before the run ended early; %d access[es]* looked at, "
+        .. "in %d+ chunks\nceler: [^\n]*x:11: not one", r.report)
+      assert.equal(1, select(2, r.report:gsub("celer check:", "")))
+      assert.equal(1, select(2, r.report:gsub("not one", "")))
     end
   end)
 
