@@ -37,7 +37,30 @@ function Session:read(number, more)
 end
 
 local function is_incomplete(message)
-  return message:find("'<eof>'", 1, true) ~= nil
+  return message:find("near '<eof>'$") ~= nil
+end
+
+-- How many bytes of a text were not read when it was found to be wrong.
+local function unread(text)
+  local at = 0
+  load(function()
+    at = at + 1
+    return at <= #text and text:sub(at, at) or nil
+  end)
+  return #text - at
+end
+
+-- What is wrong with a text that is neither a statement nor an expression: that of the
+-- two which it may yet become, or of which there is more before the mistake.
+local function fault_of(before, statement, expression, name)
+  expression = "return " .. expression
+  local _, fault = loadstring(before .. statement, name)
+  local _, other = loadstring(before .. expression, name)
+  if other and not is_incomplete(fault)
+      and (is_incomplete(other) or unread(expression) < unread(statement)) then
+    return other
+  end
+  return fault
 end
 
 -- A line's own variables would be gone with it: a `local` that it begins with is
@@ -63,7 +86,10 @@ local function compile(text, first)
     local chunk = loadstring(before .. "(...)(" .. expression .. close, name)
     if chunk then return chunk end
   end
-  return loadstring(before .. without_local(text), name)
+  local statement = without_local(text)
+  local chunk = loadstring(before .. statement, name)
+  if chunk then return chunk end
+  return nil, fault_of(before, statement, expression, name)
 end
 
 local function add_lines(lines, text)

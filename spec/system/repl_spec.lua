@@ -36,6 +36,36 @@ describe("lines", function()
     assert.equal(0, t:close())
   end)
 
+  it("go on in the next where an expression is not complete", function()
+    local t = open()
+    assert.equal("", t:enter("1 + 2 *", 2, true))
+    assert.equal("7", t:enter("3", 3))
+    assert.equal("", t:enter("'a' ..", 4, true))
+    assert.equal("ab", t:enter("'b'", 5))
+    assert.equal("", t:enter("#{1, -- so much", 6, true))
+    assert.equal("2", t:enter("2}", 7))
+    assert.equal("", t:enter("not", 8, true))
+    assert.equal("false", t:enter("7", 9))
+    assert.equal(0, t:close())
+  end)
+
+  it("that are wrong are given up, and the message has what is wrong in them", function()
+    local t = open()
+    for i, case in ipairs {
+      { "1 + 2 * )", "unexpected symbol near ')'" },
+      { "1 2", "'<eof>' expected near '2'" },
+      { "x + 1 y", "'<eof>' expected near 'y'" },
+      { "return 1 2", "'<eof>' expected near '2'" },
+      { "x = = 1", "unexpected symbol near '='" },
+      { "x y", "'=' expected near 'y'" },
+      { "if x the", "'then' expected near 'the'" },
+      { "f() end", "'<eof>' expected near 'end'" },
+    } do
+      assert.equal(("celer: session:%d: %s"):format(i, case[2]), t:enter(case[1], i + 1))
+    end
+    assert.equal(0, t:close())
+  end)
+
   it("of a script keep their variables", function()
     local t = open()
     t:enter("local a, b = 1, 2", 2)
