@@ -147,6 +147,7 @@ end
 local function greet()
   local line, why = require("celer.repl.about").line()
   if line then print(line) else complain(why) end
+  print "help() tells more, Ctrl-D leaves"
 end
 
 local function open_terminal(session)

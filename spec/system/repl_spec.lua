@@ -22,6 +22,15 @@ local function open(options)
   return t
 end
 
+describe("a session", function()
+  it("begins with what it runs on, and with how to get help and to leave", function()
+    local t = open()
+    assert.matches("celer %S+  1 rank, %d+ devices? %(%a+, .*\nhelp%(%) .*Ctrl%-D leaves", t.all)
+    assert.is_nil(t.all:find("? cores", 1, true), t.all)
+    assert.equal(0, t:close())
+  end)
+end)
+
 describe("lines", function()
   it("are values to see or statements, and may be several", function()
     local t = open()

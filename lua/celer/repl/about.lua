@@ -6,8 +6,8 @@ local M = {}
 --- Version, ranks and devices.
 ---@return string? line, string? why  there are no devices
 function M.line()
+  local backend, devices, list = core.devices() -- finds the cores, too
   local i = core.info()
-  local backend, devices, list = core.devices()
   if not backend then return nil, devices end -- the message
   local what = backend == "cpu" and ("%s cores"):format(i.cores or "?")
     or core.gpu(list[1]).name
