@@ -82,7 +82,8 @@ local function clip(b, extent, chunk)
     local leaves = b.min[d] < extent.min[d] or b.max[d] > extent.max[d]
     if leaves and not b.clamp then
       place.fail("the range mapper gives the box %s for the chunk %s, which leaves "
-        .. "the buffer %s", tostring(b), tostring(chunk), tostring(extent))
+        .. "the buffer %s; clamp it to the buffer or shrink the task's range",
+        tostring(b), tostring(chunk), tostring(extent))
     end
     lo[d + 1] = math.max(b.min[d], extent.min[d])
     hi[d + 1] = math.min(b.max[d], extent.max[d])

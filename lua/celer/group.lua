@@ -217,9 +217,9 @@ end
 -- ---- accesses, for the core --------------------------------------------------
 
 -- Flat words for the core: per access buffer, mode, rule, parameters; of what is
--- reduced into the identity in place of a rule, and the operator. And how many. The rest is how the
--- task is divided.
-local function flatten(accesses, space, placement, cuts, rest, on_devices)
+-- reduced into the identity in place of a rule, and the operator. And how many. `task`
+-- is its name; the rest is how it is divided.
+local function flatten(accesses, task, space, placement, cuts, rest, on_devices)
   if #accesses == 0 then return none, 0 end
   local out = { false, false, false, false, false, false, false, false, false }
   local n, count = 0, 0
@@ -230,7 +230,8 @@ local function flatten(accesses, space, placement, cuts, rest, on_devices)
       rule, params = access.operator.identity, access.operator.words
       mode = access.onto and modes.read_write or modes.discard_write
     else
-      rule, params = rules.bind(access, space, placement, cuts, rest, on_devices)
+      rule, params = rules.bind(access, task, space, placement, cuts, rest,
+        on_devices)
       mode = modes[access.mode]
     end
     out[n + 1] = access.buffer.handle
@@ -313,11 +314,12 @@ local function submit_kernel(whole, self, space, made, used, values, group, rang
   if group then a, b, c = group[1], group[2] or 1, group[3] or 1 end
   local cuts, rest = division.resolve(self.hints, space.dims, group and range)
   if whole then cuts, rest = 0, nil end
-  local list, words_n = flatten(used, space, SPLIT, cuts, rest, true)
+  local task = label_of(self, made.name)
+  local list, words_n = flatten(used, task, space, SPLIT, cuts, rest, true)
   local lo, hi = space.lo, space.hi
   return core.submit_kernel(SPLIT, space.dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
-    hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, list, words_n,
-    label_of(self, made.name), made.module, made.index, values, a, b, c)
+    hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, list, words_n, task,
+    made.module, made.index, values, a, b, c)
 end
 
 local submit_again = core.again_with(Access)
@@ -455,12 +457,12 @@ local function submit_text(whole, self, kind, placement, space, group, used, eff
     identity)
   local cuts, rest = division.resolve(self.hints, space.dims)
   if whole then cuts, rest = 0, nil end
-  local flat, count = flatten(used, space, placement, cuts, rest, kind.interop)
+  local task = label_of(self, kind.noun)
+  local flat, count = flatten(used, task, space, placement, cuts, rest, kind.interop)
   local lo, hi = space.lo, space.hi
   return core[kind.submit](placement, space.dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
-    hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, flat, count,
-    label_of(self, kind.noun), blob, identity, group and collective.number(group),
-    objects.flatten(effects))
+    hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, flat, count, task,
+    blob, identity, group and collective.number(group), objects.flatten(effects))
 end
 
 -- Submits work that is a Lua function. ONCE has no range; a collective task has a

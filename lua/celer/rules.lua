@@ -23,18 +23,9 @@ local function intern(desc)
     desc.params, desc.clamp, desc.spans, desc.code))
 end
 
---- The engine's rule for an access under this index space, and the parameters.
----@param access celer.access
----@param space celer.space
----@param placement integer  this and what follows: how the task is divided, as the
----@param cuts integer      core takes it
----@param rest? table
----@param on_devices? boolean
----@return userdata rule, integer[] params  not to be changed
-function M.bind(access, space, placement, cuts, rest, on_devices)
-  local map, range, extent = access.map, space.box, buffers.whole(access.buffer)
-  local handle, known = bound.find(map, range, extent)
-  if handle then return handle, known end
+-- The rule and the parameters of a mapper that is not known to be bound as now.
+local function bind_anew(access, range, extent, placement, cuts, rest, on_devices)
+  local map = access.map
   local rule, params, read, variant = trace.rule(map, range, extent)
   if rule.opaque then
     local group = access.owner
@@ -49,6 +40,33 @@ function M.bind(access, space, placement, cuts, rest, on_devices)
     bound.keep(map, range, extent, rule.handle, params, read, variant)
   end
   return rule.handle, params
+end
+
+-- Raises what a mapper's own mistake says, with whose mapper it is after the place.
+local function blame(message, access, task)
+  if type(message) ~= "string" then error(message, 0) end
+  local where, what = message:match "^([^\n:]+:%d+: )(.*)$"
+  error(("%stask '%s': the mapper of its %s access to buffer '%s': %s"):format(where or "",
+    task, access.mode, access.buffer.name, what or message), 0)
+end
+
+--- The engine's rule for an access under this index space, and the parameters.
+---@param access celer.access
+---@param task string  its name
+---@param space celer.space
+---@param placement integer  this and what follows: how the task is divided, as the
+---@param cuts integer      core takes it
+---@param rest? table
+---@param on_devices? boolean
+---@return userdata rule, integer[] params  not to be changed
+function M.bind(access, task, space, placement, cuts, rest, on_devices)
+  local range, extent = space.box, buffers.whole(access.buffer)
+  local handle, known = bound.find(access.map, range, extent)
+  if handle then return handle, known end
+  local ok, rule, params = pcall(bind_anew, access, range, extent, placement, cuts, rest,
+    on_devices)
+  if not ok then blame(rule, access, task) end
+  return rule, params
 end
 
 --- The same for a function from the rank and the number of ranks to one box.

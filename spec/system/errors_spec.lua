@@ -119,10 +119,22 @@ local cases = {
     { "case.lua:1%d: ", "task 'copy'", "buffer 'a'", "how the range is split" },
   },
   ["a mapper that raises"] = {
-    by_mapper("function() error('my mapper') end"), { "case.lua:1%d: .*my mapper" },
+    by_mapper("function() error('my mapper') end"),
+    { "case.lua:1%d: task 'set': the mapper of its discard_write access to buffer 'a': ",
+      "my mapper" },
   },
   ["a mapper that returns no box"] = {
-    by_mapper("function() return 3 end"), { "case.lua:1%d: ", "must return a celer.box" },
+    by_mapper("function() return 3 end"),
+    { "case.lua:1%d: ", "task 'set'", "discard_write", "buffer 'a'", "must return a celer.box" },
+  },
+  ["a mapper that returns a box of fractions"] = {
+    by_mapper("function(c) return c:with(0, c.min[0] / 3, c.max[0] / 3) end"),
+    { "case.lua:1%d: ", "task 'set'", "discard_write", "buffer 'a'", "whole number" },
+  },
+  ["a mapper that branches and leaves the buffer"] = {
+    by_mapper("function(c) return c.min[0] == 0 and c:with(0, 0, 99) or c end"),
+    { "case.lua:1%d: ", "task 'set'", "discard_write", "buffer 'a'", "leaves the buffer",
+      "clamp it" },
   },
   ["a host task that raises"] = {
     set .. "q:submit(function(cg)\n  local r = cg:read(a, celer.all)\n"
