@@ -21,7 +21,7 @@ local spaces = require "celer.space"
 local words = require "celer.words"
 
 local fail = place.fail
-local Buffer, one_to_one = buffers.Buffer, mapper.one_to_one
+local Buffer, one_to_one, makers = buffers.Buffer, mapper.one_to_one, mapper.makers
 local type, getmetatable, setmetatable = type, getmetatable, setmetatable
 
 local M = {}
@@ -111,11 +111,12 @@ local function check_access(self, call, buffer, map)
       .. "%s", call, box.is_box(map) and "a box; celer.fixed(box) is one"
         or words.a(map))
   end
+  mapper.refuse_maker(call, map)
 end
 
 local function declare(self, mode, call, buffer, map)
   if getmetatable(self) ~= Group or self.done or getmetatable(buffer) ~= Buffer
-    or buffer.freed or (map and type(map) ~= "function") then
+    or buffer.freed or (map and (type(map) ~= "function" or makers[map])) then
     check_access(self, call, buffer, map)
   end
   return add(self, { buffer, mode, map or one_to_one, self })

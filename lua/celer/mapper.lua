@@ -209,4 +209,18 @@ function M.transposed(...)
   end
 end
 
+-- What makes range mappers, and is none; with how it is called.
+local makers = { [M.fixed] = "fixed(box)", [M.slice] = "slice(0)",
+  [M.neighborhood] = "neighborhood(1)", [M.transposed] = "transposed(1, 0)" }
+M.makers = makers
+
+--- Raises for what only makes range mappers: its parentheses were forgotten.
+---@param call string  what it was given to
+---@param map any
+function M.refuse_maker(call, map)
+  local usage = makers[map]
+  if not usage then return end
+  fail("%s: celer.%s makes a range mapper: write celer.%s", call, usage:match "%w+", usage)
+end
+
 return M

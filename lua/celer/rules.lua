@@ -5,6 +5,7 @@ local box = require "celer.box"
 local buffers = require "celer.buffer"
 local core = require "celer.core"
 local extents = require "celer.extents"
+local mapper = require "celer.mapper"
 local opaque = require "celer.opaque"
 local place = require "celer.place"
 local trace = require "celer.trace"
@@ -112,6 +113,7 @@ function M.describe(map, buffer, range)
     place.fail("celer.rule: the second argument must be a buffer, not %s",
       words.a(buffer))
   end
+  mapper.refuse_maker("celer.rule", map)
   local extent = buffers.whole(buffer)
   if range == nil then
     range = extent

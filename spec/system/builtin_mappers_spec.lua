@@ -231,6 +231,18 @@ end)
 ]==], nil, { shapes = shapes })
   end
 
+  script.everywhere("are refused where what makes them is given in their place", [==[
+local a = celer.buffer("int", { 8 }, { name = "a" })
+for name, usage in pairs { fixed = "fixed(box)", slice = "slice(0)",
+  neighborhood = "neighborhood(1)", transposed = "transposed(1, 0)" } do
+  local words = (": celer.%s makes a range mapper: write celer.%s"):format(name, usage)
+  refused("cg:read" .. words, function()
+    q:submit(function(cg) cg:read(a, celer[name]) end)
+  end)
+  refused("celer.rule" .. words, function() celer.rule(celer[name], a) end)
+end
+]==], nil, { shapes = { script.shapes[1] } })
+
   script.everywhere("divide rows among ranks, whatever there is of them", [==[
 local _, ranks = require("celer.core").rank()
 for _, rows in ipairs { 0, 1, ranks - 1, ranks, 2 * ranks + 1, 23 } do
