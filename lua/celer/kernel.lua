@@ -223,7 +223,7 @@ end
 
 local compiled = {} -- by all that goes in: the same source is one module
 
--- `operators`: text before and after, as reduce.lua gives it.
+-- `operators`: text before and after, as reduce.lua gives it, and what it is of.
 local function declarations(text, operators)
   local out = {}
   if text:find "group%s*<" then out[1] = core.embedded "kernels/group.cuh" end
@@ -287,8 +287,12 @@ local function compile(source, plain, operators)
   local key = table.concat({ text, prelude or "", table.concat(defines, "\1"),
     table.concat(flags, "\1") }, "\0")
   if compiled[key] then return unpack(compiled[key]) end
-  local module, list = place.check(core.kernel(text, source.file, source.line,
-    script.directory(), defines, flags, prelude, plain and plain.block))
+  local module, list, file, line, code = core.kernel(text, source.file, source.line,
+    script.directory(), defines, flags, prelude, plain and plain.block)
+  if code == "COMPILE" and operators then
+    list, file, line = reduce.blame(operators.by_access, list, file, line)
+  end
+  place.check(module, list, file, line, code)
   local found, only = setmetatable({}, Kernels), nil
   for i, entry in ipairs(list) do
     local kernel = make(source, module, entry, i, plain)
@@ -309,9 +313,9 @@ function M.reducing(kernel, operators, n)
   if not key then return kernel end
   local made = kernel.variants[key]
   if not made then
-    local file, line = place.user()
+    local before, after = reduce.declarations(operators, n)
     made = rawget(compile(kernel.source, nil,
-      { reduce.declarations(operators, n, file or "?", line or 1) }), kernel.name)
+      { before, after, by_access = operators }), kernel.name)
     kernel.variants[key] = made
   end
   return made

@@ -58,6 +58,8 @@ end
 ---@field identity string  the bytes of one element
 ---@field type celer.type
 ---@field text string?  of the user's own: C++, of a and b
+---@field file string?  where that was given
+---@field line integer?
 
 local known_fields = { combine = true, identity = true }
 
@@ -78,8 +80,9 @@ local function custom(what, buffer)
   local out = ffi.new(ffi.typeof("$[1]", buffer.type.ctype))
   local fault = types.store(buffer.type, out, 0, what.identity)
   if fault then fail("cg:reduce: the identity for %s: %s", buffer.name, fault) end
+  local file, line = place.user()
   return { code = CUSTOM, words = { CUSTOM }, type = buffer.type, text = what.combine,
-    identity = ffi.string(out, buffer.type.size) }
+    identity = ffi.string(out, buffer.type.size), file = file or "?", line = line or 1 }
 end
 
 local known = {} -- ours, by type and word
@@ -128,13 +131,24 @@ end
 
 -- ---- for the compiler -------------------------------------------------------
 
--- A function of one type; the text keeps its place in the script.
-local function function_of(type_, cases, file, line)
+-- The line that the user's text ends in.
+local function last_line(operator)
+  return operator.line + select(2, operator.text:gsub("\n", ""))
+end
+
+-- All that a mistake in the text may be said of has its place in the script.
+local function case_of(operator, which)
+  local file = operator.file:gsub('[\\"]', "\\%0")
+  return ("  if (which == %d)\n#line %d \"%s\"\n    return (%s\n#line %d \"%s\"\n);\n"
+    .. "#line 1 \"<celer>/reduce.lua\"\n"):format(which, operator.line, file, operator.text,
+    last_line(operator), file)
+end
+
+-- A function of one type.
+local function function_of(type_, cases)
   return ("namespace celer { template <> CELER_FN %s customs<%s>(int which, %s a, %s b) "
     .. "{\n%s  return which < 0 ? b : a;\n} }\n"):format(type_, type_, type_, type_,
-    (table.concat(cases):gsub("@LINE@", function()
-      return ('#line %d "%s"'):format(line, (file:gsub('[\\"]', "\\%0")))
-    end)))
+    table.concat(cases))
 end
 
 --- What tells apart the operators of a kernel's accesses; nil where all are sums,
@@ -156,10 +170,8 @@ end
 --- before reduce.cuh, and text that goes after it and after structs.
 ---@param operators table<integer, celer.operator>
 ---@param n integer
----@param file string  of the command group
----@param line integer
 ---@return string before, string after
-function M.declarations(operators, n, file, line)
+function M.declarations(operators, n)
   local list, cases, names = {}, {}, {}
   for i = 1, n do
     local operator = operators[i]
@@ -168,15 +180,33 @@ function M.declarations(operators, n, file, line)
       local name = operator.type.name
       list[i] = CUSTOM + i - 1
       if not cases[name] then names[#names + 1], cases[name] = name, {} end
-      table.insert(cases[name], ("  if (which == %d) return (\n@LINE@\n%s\n"
-        .. "#line 1 \"<celer>/reduce.lua\"\n);\n"):format(i - 1, operator.text))
+      table.insert(cases[name], case_of(operator, i - 1))
     end
   end
   local after = {}
   for k, name in ipairs(names) do
-    after[k] = function_of(name, cases[name], file, line)
+    after[k] = function_of(name, cases[name])
   end
   return ("#define CELER_OPS %s\n"):format(table.concat(list, ", ")), table.concat(after)
+end
+
+--- The same of a message that a kernel does not compile, and its place; of what `combine`
+--- says where the mistake is there.
+---@param operators table<integer, celer.operator>
+---@param text string
+---@param file string
+---@param line integer
+---@return string text, string file, integer line
+function M.blame(operators, text, file, line)
+  local first, at = text:match "\n([^\n]-):(%d+):[^\n]*error"
+  at = tonumber(at)
+  for _, operator in pairs(operators) do
+    if operator.text and operator.file == first and at >= operator.line
+      and at <= last_line(operator) then
+      return (text:gsub("^the kernel", "the combine of cg:reduce")), first, at
+    end
+  end
+  return text, file, line
 end
 
 return M

@@ -77,6 +77,14 @@ local cases = {
       .. "q:submit(function(cg) cg:parallel_for({ n }, bad, cg:discard_write(a)) end)",
     { "case.lua:12", "nonsense", "does not compile" }, lines = 20,
   },
+  ["a combine that does not compile"] = {
+    "local s = celer.buffer('float')\n"
+      .. "local add = celer.kernel 'kernel void add(item<1> it, reducer<float> s) { s += 1; }'\n"
+      .. "q:submit(function(cg)\n  cg:parallel_for({ n }, add,\n"
+      .. "    cg:reduce(s, { combine = 'a +', identity = 0 }))\nend)",
+    { "case.lua:14: the combine of cg:reduce does not compile", "case.lua:14[:%d]*: error: " },
+    lines = 20,
+  },
   ["too few kernel arguments"] = {
     "q:submit(function(cg) cg:parallel_for({ n }, k.set, cg:discard_write(a)) end)",
     { "case.lua:10: ", "kernel set", "2 arguments", "got 1" },
