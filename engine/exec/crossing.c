@@ -4,7 +4,7 @@
 
 #include "task/touched.h"
 
-enum { FAR = 16 }; /* tasks, after which none of the jobs is under way */
+enum { FAR = 16 }; /* tasks, after which few of its jobs can be under way */
 
 static bool only_reads(const cel_access *access) {
   return !cel_mode_produces(access->mode);

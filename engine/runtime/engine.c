@@ -335,7 +335,6 @@ cel_status cel_engine_submit(cel_engine *engine, const cel_group *group) {
   engine->at = group->place;
   CEL_TRY(enter(engine));
   CEL_TRY(cel_task_graph_submit(engine->graph, group, &id));
-  ++engine->submissions;
   cel__engine_note(engine, CEL_SPAN_SUBMIT, id, group->name, group->place,
                    begin);
   return CEL_E_OK;

@@ -18,7 +18,7 @@ struct cel_fence {
   _Atomic(int32_t) owners;
   _Atomic(bool) ready;
   cel_park *park; /* main's */
-  uint64_t nth;   /* submission of the engine */
+  uint64_t task;  /* the last one once it was submitted, a horizon maybe */
   cel_box box;
   uint32_t element_size;
   uint64_t size;
@@ -175,7 +175,7 @@ static cel_status submit(cel_engine *e, const cel_buffer *buffer,
 /* Gives up the maker's hold of the work, and of the fence if it failed. */
 static cel_status finish(const cel_engine *e, cel_fence *fence,
                          cel_status status, cel_fence **out) {
-  fence->nth = e->submissions;
+  fence->task = e->last_task;
   cel_work_release(&fence->work);
   if (status == CEL_E_OK)
     *out = fence;
@@ -263,7 +263,7 @@ bool cel_fence_ready(const cel_fence *fence) {
 }
 
 bool cel_fence_is_last(const cel_engine *engine, const cel_fence *fence) {
-  return fence->nth == engine->submissions;
+  return fence->task == engine->last_task;
 }
 
 static bool is_ready(const cel_engine *engine, const void *fence) {

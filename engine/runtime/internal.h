@@ -81,7 +81,6 @@ struct cel_engine {
   CEL_VEC(cel_owned_object) objects;
   uint32_t objects_made;
   uint64_t last_task, retired_seen;
-  uint64_t submissions;
   int64_t began, main_began;     /* at the first submission; meter.c */
   const cel_rule *fence_rule[4]; /* by dimensions */
   bool stopped;

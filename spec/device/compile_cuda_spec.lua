@@ -210,14 +210,7 @@ describe("what NVRTC says", function()
   end)
 
   needs_nvrtc("does not say so of names that celer's entries might have", function()
-    for _, name in ipairs(k.header_names) do
-      local text, prelude = k.reducing(name)
-      local module, _, message = k.check_cuda(text, { prelude = prelude })
-      assert(module, message)
-    end
-    local text, prelude = k.reducing("f")
-    local module, _, message = k.check_cuda(text, { prelude = prelude, defines = k.header_names })
-    assert(module, message)
+    k.check_header_names(k.check_cuda)
   end)
 
   needs_nvrtc("places each of several errors", function()

@@ -240,14 +240,7 @@ describe("a compile error", function()
   end)
 
   it("takes names that celer's entries might have", function()
-    for _, name in ipairs(k.header_names) do
-      local text, prelude = k.reducing(name)
-      local module, _, message = k.compile(text, { prelude = prelude })
-      assert(module, message)
-    end
-    local text, prelude = k.reducing("f")
-    local module, _, message = k.compile(text, { prelude = prelude, defines = k.header_names })
-    assert(module, message)
+    k.check_header_names(k.compile)
   end)
 
   it("says that a kernel has the name of another function", function()
