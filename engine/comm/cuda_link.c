@@ -58,6 +58,7 @@ static void end_peer(cel__link *link, cel__link_peer *peer) {
 static void fail_all(cel__link *link) {
   cel_fail_with(&link->error);
   cel__link_chain_fail(link);
+  cel__link_fail_written(link);
   for (uint32_t i = 0; i < link->wanted.n; ++i) link->wanted.at[i]->begun = 0;
   for (uint32_t i = 0; i < link->parts.n; ++i) {
     cel__link_transfer *transfer = link->parts.at[i].transfer;
@@ -148,7 +149,11 @@ static void listen(cel__link *link, cel__link_peer *peer) {
          cel_host_rings_pop(link->rings, peer->local,
                             link->around.base.local_rank, &word))
     switch (word.kind) {
-    case CEL__LINK_WANT: cel__link_want(link, peer, &word); break;
+    case CEL__LINK_WANT:
+    case CEL__LINK_WANT_PLACED: cel__link_want(link, peer, &word); break;
+    case CEL__LINK_PLACE: cel__link_hear_place(peer, &word); break;
+    case CEL__LINK_THERE: cel__link_there(link, peer, &word); break;
+    case CEL__LINK_CANNOT: cel__link_cannot(link, peer, &word); break;
     case CEL__LINK_FILL: cel__link_filled(link, peer, &word); break;
     case CEL__LINK_FREE: cel__link_free(peer, &word); break;
     case CEL__LINK_REFUSE: cel__link_refused(link, peer, &word); break;
@@ -165,6 +170,7 @@ static void progress(cel__link *link) {
     cel__link_empty(link, peer);
   }
   if (link->wanted.n > 0 || link->parts.n > 0) cel__link_fill(link);
+  cel__link_take_written(link);
   for (int32_t p = 0; p < link->peers; ++p) tell_rest(link, &link->peer[p]);
 }
 

@@ -1,11 +1,15 @@
 #include "comm/cuda_link_state.h"
 
-void cel__link_receive(cel__link *link, cel__link_transfer *transfer) {
-  cel_vec_push(&transfer->peer->receives, transfer);
+static void want(cel__link *link, const cel__link_transfer *transfer) {
   cel__link_tell(link, transfer->peer,
                  (cel_host_record){.kind = CEL__LINK_WANT,
                                    .sequence = transfer->message->sequence,
                                    .bytes = transfer->message->bytes});
+}
+
+void cel__link_receive(cel__link *link, cel__link_transfer *transfer) {
+  cel_vec_push(&transfer->peer->receives, transfer);
+  if (!cel__link_lend(link, transfer)) want(link, transfer);
 }
 
 static uint32_t find(const cel__link_peer *peer, uint64_t sequence) {
@@ -59,6 +63,20 @@ void cel__link_refused(cel__link *link, cel__link_peer *peer,
   cel_vec_swap_out(&peer->receives, i);
   cel__link_mismatch(transfer->message, word->bytes);
   cel__link_end(link, transfer, false);
+}
+
+void cel__link_there(cel__link *link, cel__link_peer *peer,
+                     const cel_host_record *word) {
+  uint32_t i = find(peer, word->sequence);
+  cel__link_transfer *transfer = peer->receives.at[i];
+  cel_vec_swap_out(&peer->receives, i);
+  cel__link_end(link, transfer, true);
+}
+
+void cel__link_cannot(cel__link *link, cel__link_peer *peer,
+                      const cel_host_record *word) {
+  peer->refuses = true;
+  want(link, peer->receives.at[find(peer, word->sequence)]);
 }
 
 static void take_one(cel__link *link, cel__link_peer *peer,

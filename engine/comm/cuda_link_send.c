@@ -4,13 +4,9 @@ enum { WHOLE = 16 << 20 /* bytes that are one part */ };
 
 /* ---- who wants what ------------------------------------------------------ */
 
-static void start(cel__link *link, cel__link_transfer *transfer,
-                  uint64_t expected) {
+static void refuse(cel__link *link, cel__link_transfer *transfer,
+                   uint64_t expected) {
   const cel_posted *message = transfer->message;
-  if (message->bytes == expected) {
-    cel_vec_push(&link->wanted, transfer);
-    return;
-  }
   cel__link_tell(link, transfer->peer,
                  (cel_host_record){.kind = CEL__LINK_REFUSE,
                                    .sequence = message->sequence,
@@ -19,29 +15,60 @@ static void start(cel__link *link, cel__link_transfer *transfer,
   cel__link_end(link, transfer, false);
 }
 
+/* The message is here and wanted. What `want` owns is freed. */
+static void start(cel__link *link, cel__link_transfer *transfer,
+                  const cel__link_wish *want) {
+  cel__link_peer *peer = transfer->peer;
+  if (transfer->message->bytes != want->bytes) {
+    refuse(link, transfer, want->bytes);
+  } else if (want->place == NULL) {
+    cel_vec_push(&link->wanted, transfer);
+  } else if (!cel__link_write(link, transfer, want)) {
+    cel_vec_push(&peer->sends, transfer);
+    cel__link_tell(link, peer,
+                   (cel_host_record){.kind = CEL__LINK_CANNOT,
+                                     .sequence = want->sequence});
+  }
+  cel_free(want->place);
+}
+
 void cel__link_send(cel__link *link, cel__link_transfer *transfer) {
   cel__link_peer *peer = transfer->peer;
   for (uint32_t i = 0; i < peer->wants.n; ++i) {
-    if (peer->wants.at[i].sequence != transfer->message->sequence) continue;
-    uint64_t expected = peer->wants.at[i].bytes;
+    cel__link_wish want = peer->wants.at[i];
+    if (want.sequence != transfer->message->sequence) continue;
     cel_vec_swap_out(&peer->wants, i);
-    start(link, transfer, expected);
+    start(link, transfer, &want);
     cel__link_fill(link);
     return;
   }
   cel_vec_push(&peer->sends, transfer);
 }
 
+/* With the places that were named before it. */
+static cel__link_wish want_of(cel__link_peer *peer,
+                              const cel_host_record *word) {
+  cel__link_wish want = {.sequence = word->sequence, .bytes = word->bytes};
+  if (word->kind == CEL__LINK_WANT) return want;
+  cel_assert(peer->places.n == word->slot);
+  want.places = word->slot;
+  want.place = cel_alloc(want.places * sizeof *want.place);
+  memcpy(want.place, peer->places.at, want.places * sizeof *want.place);
+  cel_vec_clear(&peer->places);
+  return want;
+}
+
 void cel__link_want(cel__link *link, cel__link_peer *peer,
                     const cel_host_record *word) {
+  cel__link_wish want = want_of(peer, word);
   for (uint32_t i = 0; i < peer->sends.n; ++i) {
     cel__link_transfer *transfer = peer->sends.at[i];
     if (transfer->message->sequence != word->sequence) continue;
     cel_vec_swap_out(&peer->sends, i);
-    start(link, transfer, word->bytes);
+    start(link, transfer, &want);
     return;
   }
-  cel_vec_push(&peer->wants, *word);
+  cel_vec_push(&peer->wants, want);
 }
 
 /* ---- slots --------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 
 enum {
   CHAIN_BYTES = 4 << 20, /* a slot of the mailbox holds it */
+  PLACE_BYTES = 8 << 20, /* less is as fast through the mailbox */
   PROBE_BYTES = 256,
   WHY = 160
 };
@@ -46,6 +47,7 @@ static void let_peer_go(cel__link *link, cel__link_peer *peer) {
     peer->emptied[i] = peer->sent[i] = NULL;
   }
   cel_mailbox_let_go(&peer->mailbox);
+  cel__link_close_loans(link, peer);
   cel_vec_release(&peer->parts);
   cel_vec_release(&peer->receives);
   cel_vec_release(&peer->sends);
@@ -58,7 +60,9 @@ void cel__link_let_go(cel__link *link) {
     link->cuda->api->cuCtxSetCurrent(link->cuda->device[0].context);
   for (int32_t p = 0; p < link->peers; ++p) let_peer_go(link, &link->peer[p]);
   cel_host_rings_close(link->rings);
+  cel_host_fds_close(link->fds);
   link->rings = NULL;
+  link->fds = NULL;
 }
 
 void cel__link_release(cel__link *link) {
@@ -67,7 +71,12 @@ void cel__link_release(cel__link *link) {
   if (link->stream != NULL) link->cuda->api->cuStreamDestroy_v2(link->stream);
   for (int32_t p = 0; p < link->peers; ++p)
     cel_mailbox_close(&link->peer[p].mailbox);
+  for (uint32_t i = 0; i < link->spare.n; ++i)
+    link->cuda->api->cuEventDestroy_v2(link->spare.at[i]);
   for (uint32_t i = 0; i < link->done.n; ++i) cel_free(link->done.at[i].error);
+  cel_vec_release(&link->spare);
+  cel_vec_release(&link->written);
+  cel_vec_release(&link->loans);
   cel_vec_release(&link->done);
   cel_vec_release(&link->parts);
   cel_vec_release(&link->wanted);
@@ -173,9 +182,10 @@ static int by_rank(const void *left, const void *right) {
 
 static cel_status open_all(cel__link *link, const void *all) {
   const cel_transport *base = &link->around.base;
+  const char *name = hello_of(link, all, 0)->rings;
   if (link->rings == NULL)
-    CEL_TRY(cel_host_rings_open(hello_of(link, all, 0)->rings,
-                                base->local_ranks, &link->rings));
+    CEL_TRY(cel_host_rings_open(name, base->local_ranks, &link->rings));
+  CEL_TRY(cel_host_fds_open(name, base->local_rank, &link->fds));
   for (int32_t p = 0; p < link->peers; ++p) {
     cel__link_peer *peer = &link->peer[p];
     const hello *theirs = hello_of(link, all, peer->local);
@@ -248,6 +258,7 @@ cel_status cel_transport_cuda_link(cel_transport *inner, const cel_cuda *cuda,
   cel__link *link = cel_alloc_zero(sizeof *link);
   cel__link_init(link, inner);
   link->cuda = cuda;
+  link->place_least = PLACE_BYTES;
   link->peer = cel_alloc_zero((size_t)inner->local_ranks * sizeof *link->peer);
   hello *mine = cel_alloc_zero(size_of_hello(link));
   void *all = cel_alloc_zero((size_t)inner->local_ranks * size_of_hello(link));

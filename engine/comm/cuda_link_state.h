@@ -9,15 +9,23 @@
 #include "comm/around.h"
 #include "comm/cuda_link.h"
 #include "comm/cuda_mailbox.h"
+#include "comm/host_fds.h"
 #include "comm/host_rings.h"
+#include "device/cuda_memory.h"
 
 enum {
   CEL__LINK_WANT = 1, /* sequence, bytes expected */
   /* Slot, sequence, bytes; parts come in order. The last one's event has been
    * recorded, the others are there. */
   CEL__LINK_FILL,
-  CEL__LINK_FREE,  /* slot */
-  CEL__LINK_REFUSE /* sequence, bytes there are: not those expected */
+  CEL__LINK_FREE,   /* slot */
+  CEL__LINK_REFUSE, /* sequence, bytes there are: not those expected */
+  /* Loan, offset, bytes: one of the places of the message that is wanted next,
+   * in the order of its bytes. */
+  CEL__LINK_PLACE,
+  CEL__LINK_WANT_PLACED, /* how many places, sequence, bytes expected */
+  CEL__LINK_THERE,       /* sequence: all of it is in its places */
+  CEL__LINK_CANNOT       /* sequence: its places, and no other loan */
 };
 
 enum { CEL__LINK_STREAMS = 2 };
@@ -40,6 +48,30 @@ typedef struct cel__link_transfer {
   uint64_t begun;  /* bytes that have been given to a stream */
   uint32_t copies; /* of those, under way */
 } cel__link_transfer;
+
+typedef struct cel__link_place {
+  uint32_t loan;
+  uint64_t offset, bytes;
+} cel__link_place;
+
+/* A message that the peer wants. */
+typedef struct cel__link_wish {
+  uint64_t sequence, bytes;
+  uint32_t places;
+  cel__link_place *place; /* owned; null: it is to go through the mailbox */
+} cel__link_wish;
+
+/* A block of the peer's memory that we have mapped; of no bytes: not yet. */
+typedef struct cel__link_opened {
+  CUdeviceptr at;
+  uint64_t bytes;
+} cel__link_opened;
+
+/* A message on its way to its places. */
+typedef struct cel__link_written {
+  cel__link_transfer *transfer;
+  CUevent event;
+} cel__link_written;
 
 /* A slot that we fill, or one that we empty. */
 typedef struct cel__link_part {
@@ -66,14 +98,19 @@ typedef struct cel__link_peer {
   CEL_VEC(cel__link_part) parts; /* being emptied, oldest first */
   CEL_VEC(cel__link_transfer *) receives;
   CEL_VEC(cel__link_transfer *) sends; /* that it does not want yet */
-  CEL_VEC(cel_host_record) wants;      /* of what we have not been given */
+  CEL_VEC(cel__link_wish) wants;       /* of what we have not been given */
   CEL_VEC(cel_host_record) words;      /* that had no room in the ring */
+  CEL_VEC(bool) given;                 /* by our loan: it has that one's file */
+  bool refuses;                        /* it could not open a loan */
+  CEL_VEC(cel__link_opened) opened;    /* by its loan */
+  CEL_VEC(cel__link_place) places;     /* of what it wants next */
 } cel__link_peer;
 
 typedef struct cel__link {
   cel_around around; /* first */
   const cel_cuda *cuda;
   cel_host_rings *rings;
+  cel_host_fds *fds; /* or null: nothing is lent */
   int32_t peers;
   cel__link_peer *peer;
   int64_t *near;
@@ -82,6 +119,10 @@ typedef struct cel__link {
   uint32_t told;                        /* of those */
   CEL_VEC(cel__link_transfer *) wanted; /* and not all in slots yet */
   CEL_VEC(cel_chained) chained;         /* that nobody took yet */
+  CEL_VEC(cel__link_written) written;   /* oldest first */
+  CEL_VEC(CUevent) spare;               /* for these */
+  cel_cuda_loans loans;                 /* of the message that is posted */
+  uint64_t place_least;                 /* bytes of one that is not chained */
   _Atomic(bool) halted;
   uint64_t transfers; /* given, not reported */
   CEL_VEC(cel_done) done;
@@ -127,8 +168,28 @@ void cel__link_filled(cel__link *link, cel__link_peer *peer,
                       const cel_host_record *word);
 void cel__link_refused(cel__link *link, cel__link_peer *peer,
                        const cel_host_record *word);
+/* It is in its places. */
+void cel__link_there(cel__link *link, cel__link_peer *peer,
+                     const cel_host_record *word);
+/* It is to go through the mailbox instead. */
+void cel__link_cannot(cel__link *link, cel__link_peer *peer,
+                      const cel_host_record *word);
 /* Takes in what has been emptied. */
 void cel__link_empty(cel__link *link, cel__link_peer *peer);
+
+/* ---- cuda_link_place.c --------------------------------------------------- */
+
+/* Says where the message belongs; false where the mailbox is to be used. */
+bool cel__link_lend(cel__link *link, const cel__link_transfer *transfer);
+void cel__link_hear_place(cel__link_peer *peer, const cel_host_record *word);
+/* Copies the message to its places; false, with nothing done, where they cannot
+ * be opened. */
+bool cel__link_write(cel__link *link, cel__link_transfer *transfer,
+                     const cel__link_wish *want);
+/* Takes in what has been written. */
+void cel__link_take_written(cel__link *link);
+void cel__link_fail_written(cel__link *link);
+void cel__link_close_loans(cel__link *link, cel__link_peer *peer);
 
 /* ---- cuda_link_chain.c --------------------------------------------------- */
 

@@ -77,6 +77,10 @@ cel_status cel_cuda_look(int32_t ordinal, cel_cuda_device *out) {
   d.virtual_memory =
       ask(api, d.device,
           CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0) != 0;
+  d.exports =
+      ask(api, d.device,
+          CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+          0) != 0;
   d.host_virtual_memory =
       d.numa >= 0 &&
       ask(api, d.device,

@@ -22,6 +22,7 @@ typedef struct cel_cuda_device {
   uint64_t memory; /* bytes in all */
   int32_t numa;    /* the node of the host that is near, or -1 */
   bool virtual_memory, host_virtual_memory;
+  bool exports;           /* its memory can be opened by other processes */
   bool peer[CEL_DEVICES]; /* reaches the memory of that device of ours */
   /* cuda_pack.h: copies short rows, in units of 1 << i bytes; or null. */
   CUmodule packer;
@@ -33,6 +34,9 @@ typedef struct cel_cuda_device {
 typedef struct cel_cuda {
   const cel_cuda_api *api;
   int32_t devices;
+  bool lends; /* other ranks may be lent memory of the only device */
+  /* That memory, while a backend has it; see cel_cuda_memory_lend. */
+  struct cel_cuda_memory *lender;
   uint32_t pack_rows; /* fewer short rows are left to the driver */
   cel_cuda_device device[CEL_DEVICES];
 } cel_cuda;

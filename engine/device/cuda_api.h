@@ -49,12 +49,14 @@ enum {
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
   CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102,
+  CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103,
   CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID = 134,
   CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 141,
   CU_MEM_ALLOCATION_TYPE_PINNED = 1,
   CU_MEM_LOCATION_TYPE_DEVICE = 1,
   CU_MEM_LOCATION_TYPE_HOST_NUMA = 3,
   CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3,
+  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1,
   CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,
   CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,
   CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3,
@@ -156,6 +158,8 @@ typedef struct CUDA_MEMCPY3D {
   _(CUresult, cuMemMap, (CUdeviceptr at, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)) \
   _(CUresult, cuMemUnmap, (CUdeviceptr at, size_t size)) \
   _(CUresult, cuMemSetAccess, (CUdeviceptr at, size_t size, const CUmemAccessDesc *desc, size_t count)) \
+  _(CUresult, cuMemExportToShareableHandle, (void *out, CUmemGenericAllocationHandle handle, int type, unsigned long long flags)) \
+  _(CUresult, cuMemImportFromShareableHandle, (CUmemGenericAllocationHandle *out, void *from, int type)) \
   _(CUresult, cuIpcGetEventHandle, (CUipcHandle *out, CUevent event)) \
   _(CUresult, cuIpcOpenEventHandle, (CUevent *out, CUipcHandle handle)) \
   _(CUresult, cuIpcGetMemHandle, (CUipcHandle *out, CUdeviceptr at)) \

@@ -5,6 +5,7 @@
 
 typedef struct gpus {
   cel_backend face; /* first */
+  cel_cuda *cuda;
   cel_cuda_memory memory[1 + CEL_DEVICES];
   cel_cuda_crew crew;
 } gpus;
@@ -54,6 +55,7 @@ static void time_jobs(cel_backend *b) {
 static void destroy(cel_backend *b) {
   gpus *g = (gpus *)b;
   cel_cuda_crew_stop(&g->crew);
+  g->cuda->lender = NULL;
   for (int32_t m = 0; m < b->memories; ++m)
     cel_cuda_memory_clear(&g->memory[m]);
   cel_free(g);
@@ -81,6 +83,7 @@ static void limit(gpus *g, const cel_backend_config *config, cel_cuda *cuda) {
   bool virtual_memory = true;
   for (int32_t d = 0; d < cuda->devices; ++d) {
     uint64_t share = share_of(cuda, d, config->sharing);
+    if (share > g->memory[1 + d].lent_most) share -= g->memory[1 + d].lent_most;
     if (config->capacity != 0 && (share == 0 || config->capacity < share))
       share = config->capacity;
     b->capacity[1 + d] = share;
@@ -117,6 +120,7 @@ cel_status cel_backend_cuda(const cel_backend_config *config, cel_cuda *cuda,
       .time = time_jobs,
       .destroy = destroy,
   };
+  g->cuda = cuda;
   cel_cuda_memory_init(&g->memory[0], cuda, -1, true);
   for (int32_t d = 0; d < cuda->devices; ++d) {
     g->face.device_memory[d] = 1 + d;
@@ -134,6 +138,7 @@ cel_status cel_backend_cuda(const cel_backend_config *config, cel_cuda *cuda,
     cel_free(g);
     return status;
   }
+  if (g->memory[1].lent_most != 0) cuda->lender = &g->memory[1];
   *out = &g->face;
   return CEL_E_OK;
 }

@@ -10,6 +10,9 @@ enum { SLAB = 8 << 20, SMALLEST = 256, LARGE_BLOCK = 64 << 20 };
 /* Idle memory that is kept, at most. */
 static const uint64_t IDLE_MOST = 2ull << 30;
 
+/* Of a GPU's memory: what is lent at most. */
+enum { LENT_SHARE = 64 };
+
 static uint64_t up_to_grain(uint64_t bytes) {
   return (bytes + CEL_CUDA_GRAIN - 1) / CEL_CUDA_GRAIN * CEL_CUDA_GRAIN;
 }
@@ -67,6 +70,11 @@ void cel_cuda_memory_init(cel_cuda_memory *memory, const cel_cuda *cuda,
     memory->virtual_memory = cuda->device[device].virtual_memory;
     memory->prop.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE,
                                             cuda->device[device].device};
+    if (cuda->lends && cuda->device[device].exports) {
+      memory->prop.requestedHandleTypes =
+          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+      memory->lent_most = cuda->device[device].memory / LENT_SHARE;
+    }
   }
 }
 
@@ -155,14 +163,14 @@ static void remove_span(cel_cuda_memory *m, cel_cuda_span *span) {
 
 /* ---- idle memory --------------------------------------------------------- */
 
-/* Takes mapping i off the span; its handle is the caller's. */
-static CUmemGenericAllocationHandle unmap(cel_cuda_memory *m,
-                                          cel_cuda_span *span, uint32_t i) {
+/* Takes mapping i off the span; its block is the caller's. */
+static cel_cuda_block unmap(cel_cuda_memory *m, cel_cuda_span *span,
+                            uint32_t i) {
   cel_cuda_mapping at = span->mappings.at[i];
   m->cuda->api->cuMemUnmap(span->base + at.begin, at.end - at.begin);
   m->mapped -= at.end - at.begin;
   cel_vec_swap_out(&span->mappings, i);
-  return at.handle;
+  return at.block;
 }
 
 /* Forgets that mapping i, the kth idle one, is idle. */
@@ -187,23 +195,33 @@ static void put_to_sleep(cel_cuda_memory *m, cel_cuda_span *span, uint32_t i) {
                (cel_cuda_idle){span->base, at->begin, at->end - at->begin});
 }
 
-/* Unmaps the kth idle mapping; its handle is the caller's. */
-static CUmemGenericAllocationHandle take_idle(cel_cuda_memory *m, uint32_t k) {
+/* Unmaps the kth idle mapping; its block is the caller's. */
+static cel_cuda_block take_idle(cel_cuda_memory *m, uint32_t k) {
   cel_cuda_idle idle = m->idles.at[k];
   cel_cuda_span *span = &m->spans.at[span_at(m, idle.base)];
   uint32_t i = 0;
   while (span->mappings.at[i].begin != idle.begin) ++i;
   wake(m, span, i, k);
-  CUmemGenericAllocationHandle handle = unmap(m, span, i);
+  cel_cuda_block block = unmap(m, span, i);
   if (span->spare && span->mappings.n == 0) {
     m->spares--;
     remove_span(m, span);
   }
-  return handle;
+  return block;
+}
+
+/* Gives the kth idle block back to the driver, unless others have it open. */
+static void drop_idle(cel_cuda_memory *m, uint32_t k) {
+  uint64_t bytes = m->idles.at[k].bytes;
+  cel_cuda_block block = take_idle(m, k);
+  if (block.loan != 0)
+    cel_vec_push(&m->kept, (cel_cuda_kept){block, bytes});
+  else
+    m->cuda->api->cuMemRelease(block.handle);
 }
 
 static void trim(cel_cuda_memory *m, uint64_t most) {
-  while (m->idle > most) m->cuda->api->cuMemRelease(take_idle(m, 0));
+  while (m->idle > most) drop_idle(m, 0);
 }
 
 /* ---- commitment ---------------------------------------------------------- */
@@ -225,21 +243,33 @@ static CUresult open_access(const cel_cuda_memory *m, CUdeviceptr at,
   return c->api->cuMemSetAccess(at, bytes, who, n);
 }
 
-/* Memory of so many bytes: some that is idle, else new. */
+static bool take_kept(cel_cuda_memory *m, uint64_t bytes, cel_cuda_block *out) {
+  for (uint32_t k = 0; k < m->kept.n; ++k) {
+    if (m->kept.at[k].bytes != bytes) continue;
+    *out = m->kept.at[k].block;
+    cel_vec_swap_out(&m->kept, k);
+    return true;
+  }
+  return false;
+}
+
+/* Memory of so many bytes: some that is kept or idle, else new. */
 static CUresult get_memory(cel_cuda_memory *m, uint64_t bytes,
-                           CUmemGenericAllocationHandle *out) {
+                           cel_cuda_block *out) {
   const cel_cuda_api *api = m->cuda->api;
+  if (take_kept(m, bytes, out)) return CUDA_SUCCESS;
   for (uint32_t k = 0; k < m->idles.n; ++k) {
     if (m->idles.at[k].bytes != bytes) continue;
     *out = take_idle(m, k);
     return CUDA_SUCCESS;
   }
   while (m->limit != 0 && m->idle > 0 && m->mapped + bytes > m->limit)
-    api->cuMemRelease(take_idle(m, 0));
-  CUresult code = api->cuMemCreate(out, bytes, &m->prop, 0);
+    drop_idle(m, 0);
+  *out = (cel_cuda_block){0};
+  CUresult code = api->cuMemCreate(&out->handle, bytes, &m->prop, 0);
   if (code != CUDA_ERROR_OUT_OF_MEMORY || m->idle == 0) return code;
   trim(m, 0);
-  return api->cuMemCreate(out, bytes, &m->prop, 0);
+  return api->cuMemCreate(&out->handle, bytes, &m->prop, 0);
 }
 
 /* Spans may go when memory is found for another, so this one is told by its
@@ -247,22 +277,22 @@ static CUresult get_memory(cel_cuda_memory *m, uint64_t bytes,
 static cel_status map(cel_cuda_memory *m, CUdeviceptr base, uint64_t begin,
                       uint64_t end) {
   const cel_cuda_api *api = m->cuda->api;
-  CUmemGenericAllocationHandle handle;
+  cel_cuda_block block;
   CUdeviceptr at = base + begin;
-  CUresult code = get_memory(m, end - begin, &handle);
+  CUresult code = get_memory(m, end - begin, &block);
   if (code != CUDA_SUCCESS) return fail(m, end - begin, code);
-  code = api->cuMemMap(at, end - begin, 0, handle, 0);
+  code = api->cuMemMap(at, end - begin, 0, block.handle, 0);
   if (code == CUDA_SUCCESS) {
     code = open_access(m, at, end - begin);
     if (code != CUDA_SUCCESS) api->cuMemUnmap(at, end - begin);
   }
   if (code != CUDA_SUCCESS) {
-    api->cuMemRelease(handle);
+    api->cuMemRelease(block.handle);
     return fail(m, end - begin, code);
   }
   m->mapped += end - begin;
   cel_cuda_span *span = &m->spans.at[span_at(m, base)];
-  cel_vec_push(&span->mappings, (cel_cuda_mapping){begin, end, handle, false});
+  cel_vec_push(&span->mappings, (cel_cuda_mapping){begin, end, block, false});
   return CEL_E_OK;
 }
 
@@ -295,7 +325,7 @@ static cel_status commit_run(cel_cuda_memory *m, CUdeviceptr base,
     cel_cuda_mapping at = span->mappings.at[i];
     uint32_t k = idle_index(m, base, at.begin);
     if (at.begin < begin || at.end > end) {
-      m->cuda->api->cuMemRelease(take_idle(m, k));
+      drop_idle(m, k);
       continue;
     }
     wake(m, span, (uint32_t)i, k);
@@ -435,10 +465,57 @@ void cel_cuda_memory_clear(cel_cuda_memory *memory) {
   enter(memory);
   for (uint32_t i = 0; i < memory->spans.n; ++i) {
     cel_cuda_span *span = &memory->spans.at[i];
-    while (span->mappings.n > 0) api->cuMemRelease(unmap(memory, span, 0));
+    while (span->mappings.n > 0)
+      api->cuMemRelease(unmap(memory, span, 0).handle);
     free_addresses(memory, span);
   }
+  for (uint32_t k = 0; k < memory->kept.n; ++k)
+    api->cuMemRelease(memory->kept.at[k].block.handle);
   cel_vec_release(&memory->spans);
   cel_vec_release(&memory->idles);
+  cel_vec_release(&memory->kept);
   for (int c = 0; c < CEL_CUDA_CLASSES; ++c) cel_vec_release(&memory->free[c]);
+}
+
+/* ---- loans --------------------------------------------------------------- */
+
+/* The mapping that the address lies in, and its span; null: none, or idle. */
+static cel_cuda_mapping *mapping_at(cel_cuda_memory *m, CUdeviceptr at,
+                                    CUdeviceptr *base) {
+  uint32_t after = span_at(m, at + 1);
+  if (after == 0) return NULL;
+  cel_cuda_span *span = &m->spans.at[after - 1];
+  for (uint32_t i = 0; i < span->mappings.n; ++i) {
+    cel_cuda_mapping *mapping = &span->mappings.at[i];
+    *base = span->base;
+    if (at >= span->base + mapping->begin && at < span->base + mapping->end)
+      return mapping->idle ? NULL : mapping;
+  }
+  return NULL;
+}
+
+static bool lend(cel_cuda_memory *m, cel_cuda_mapping *mapping) {
+  uint64_t bytes = mapping->end - mapping->begin;
+  if (mapping->block.loan != 0) return true;
+  if (m->lent + bytes > m->lent_most) return false;
+  m->lent += bytes;
+  mapping->block.loan = ++m->loans;
+  return true;
+}
+
+bool cel_cuda_memory_lend(cel_cuda_memory *memory, CUdeviceptr at,
+                          uint64_t bytes, cel_cuda_loans *out) {
+  for (CUdeviceptr end = at + bytes; at < end;) {
+    CUdeviceptr base;
+    cel_cuda_mapping *mapping = mapping_at(memory, at, &base);
+    if (mapping == NULL || !lend(memory, mapping)) return false;
+    cel_cuda_loan loan = {.block = mapping->block,
+                          .whole = mapping->end - mapping->begin,
+                          .offset = at - base - mapping->begin};
+    loan.bytes = loan.whole - loan.offset;
+    if (loan.bytes > end - at) loan.bytes = end - at;
+    cel_vec_push(out, loan);
+    at += loan.bytes;
+  }
+  return true;
 }

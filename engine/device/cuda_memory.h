@@ -8,6 +8,8 @@
  * the next piece of the same size, find it there; others take its handle, and
  * what nobody takes is given back, the oldest first, when there is too much of
  * it, when live memory needs the room, and before anything fails.
+ * What has been lent to another process stays open there, so it is never given
+ * back before the end, but kept for pieces of the same size.
  * Small pieces are cut from slabs by size class and are never given back before
  * the end. Where the driver has no virtual memory, large pieces are plain
  * allocations, whole, and on the host plain pages, which are not pinned.
@@ -33,11 +35,30 @@ enum {
   CEL_CUDA_CLASSES = 13     /* class c: pieces of 256 << c bytes */
 };
 
+typedef struct cel_cuda_block {
+  CUmemGenericAllocationHandle handle;
+  uint32_t loan; /* its number, once it has been lent; 0: it has not */
+} cel_cuda_block;
+
 typedef struct cel_cuda_mapping {
   uint64_t begin, end; /* bytes in the span, multiples of the grain */
-  CUmemGenericAllocationHandle handle;
+  cel_cuda_block block;
   bool idle;
 } cel_cuda_mapping;
+
+/* A part of lent memory: [offset, offset + bytes) of a block of `whole`. */
+typedef struct cel_cuda_loan {
+  cel_cuda_block block;
+  uint64_t whole, offset, bytes;
+} cel_cuda_loan;
+
+typedef CEL_VEC(cel_cuda_loan) cel_cuda_loans;
+
+/* Lent, and mapped nowhere. */
+typedef struct cel_cuda_kept {
+  cel_cuda_block block;
+  uint64_t bytes;
+} cel_cuda_kept;
 
 typedef struct cel_cuda_span {
   CUdeviceptr base;
@@ -65,6 +86,9 @@ typedef struct cel_cuda_memory {
   uint64_t idle, idle_most;
   uint32_t spares;
   CEL_VEC(cel_cuda_idle) idles;
+  CEL_VEC(cel_cuda_kept) kept;
+  uint64_t lent, lent_most; /* bytes of blocks; the latter 0: none */
+  uint32_t loans;
   CEL_VEC(cel_cuda_span) spans;
   CEL_VEC(CUdeviceptr) free[CEL_CUDA_CLASSES];
 } cel_cuda_memory;
@@ -87,6 +111,11 @@ cel_status cel_cuda_memory_commit(cel_cuda_memory *memory, void *p,
 void cel_cuda_memory_decommit(cel_cuda_memory *memory, void *p, uint64_t begin,
                               uint64_t end);
 void cel_cuda_memory_release(cel_cuda_memory *memory, void *p, uint64_t bytes);
+/* Adds to *out, in order, what lies behind these bytes, for others to open by
+ * its handle. False where part of it is not to be lent: it is no committed
+ * memory of ours, or too much is lent already. */
+bool cel_cuda_memory_lend(cel_cuda_memory *memory, CUdeviceptr at,
+                          uint64_t bytes, cel_cuda_loans *out);
 #endif
 
 #endif

@@ -177,6 +177,7 @@ static cel_status link_gpus(cel_session *s) {
                                     s->no_link, sizeof s->no_link));
   else
     snprintf(s->no_link, sizeof s->no_link, "no other rank is on this host");
+  if (s->no_link[0] == '\0') s->cuda->lends = true;
   if (one_host && s->no_link[0] != '\0') CEL_TRY(link_by_mpi(s));
   return share_direct(s);
 }

@@ -101,6 +101,98 @@ static CUresult open_mem(CUdeviceptr *out, CUipcHandle from, unsigned flags) {
   return CUDA_SUCCESS;
 }
 
+/* ---- mapped memory ------------------------------------------------------- */
+
+/* A block that is made or opened, by its number from 1. */
+typedef struct block {
+  size_t size;
+  int file;
+} block;
+
+static CEL_VEC(block) blocks;
+static bool refuses_loans;
+
+static CUresult reserve(CUdeviceptr *out, size_t size, size_t align,
+                        CUdeviceptr at, unsigned long long flags) {
+  (void)align, (void)at, (void)flags;
+  void *p = mmap(NULL, size, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  *out = (uintptr_t)p;
+  return p == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+static CUresult free_address(CUdeviceptr at, size_t size) {
+  munmap((void *)(uintptr_t)at, size);
+  return CUDA_SUCCESS;
+}
+
+static CUresult create(CUmemGenericAllocationHandle *out, size_t size,
+                       const CUmemAllocationProp *prop,
+                       unsigned long long flags) {
+  (void)prop, (void)flags;
+  cel_vec_push(&blocks, (block){size, memory_file_make("fake-cuda", size)});
+  *out = blocks.n;
+  return CUDA_SUCCESS;
+}
+
+static CUresult release(CUmemGenericAllocationHandle handle) {
+  block *b = &blocks.at[handle - 1];
+  if (b->file < 0) cel_bug("fake CUDA: memory is released twice");
+  close(b->file);
+  b->file = -1;
+  return CUDA_SUCCESS;
+}
+
+static CUresult map(CUdeviceptr at, size_t size, size_t offset,
+                    CUmemGenericAllocationHandle handle,
+                    unsigned long long flags) {
+  (void)flags;
+  const block *b = &blocks.at[handle - 1];
+  if (b->file < 0 || offset != 0 || size != b->size)
+    cel_bug("fake CUDA: what is mapped is no block");
+  void *p = mmap((void *)(uintptr_t)at, size, PROT_READ | PROT_WRITE,
+                 MAP_SHARED | MAP_FIXED, b->file, 0);
+  return p == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+static CUresult unmap(CUdeviceptr at, size_t size) {
+  void *p =
+      mmap((void *)(uintptr_t)at, size, PROT_NONE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  return p == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+static CUresult set_access(CUdeviceptr at, size_t size,
+                           const CUmemAccessDesc *who, size_t count) {
+  (void)at, (void)size, (void)who, (void)count;
+  return CUDA_SUCCESS;
+}
+
+static CUresult export_block(void *out, CUmemGenericAllocationHandle handle,
+                             int type, unsigned long long flags) {
+  (void)type, (void)flags;
+  int file = dup(blocks.at[handle - 1].file);
+  memcpy(out, &file, sizeof file);
+  return CUDA_SUCCESS;
+}
+
+static CUresult import_block(CUmemGenericAllocationHandle *out, void *from,
+                             int type) {
+  (void)type;
+  if (refuses_loans) return CUDA_ERROR_OUT_OF_MEMORY;
+  block b = {.file = dup((int)(intptr_t)from)};
+  off_t size = lseek(b.file, 0, SEEK_END);
+  if (size <= 0) cel_bug("fake CUDA: an empty block is opened");
+  b.size = (size_t)size;
+  cel_vec_push(&blocks, b);
+  *out = blocks.n;
+  return CUDA_SUCCESS;
+}
+
+void fake_cuda_refuse_loans(void) {
+  refuses_loans = true;
+}
+
 /* ---- streams ------------------------------------------------------------- */
 
 static void copy_now(const CUDA_MEMCPY3D *c) {
@@ -342,7 +434,7 @@ void fake_cuda_break(int64_t copies) {
   copies_left = copies;
 }
 
-const cel_cuda *fake_cuda(uint64_t seed) {
+cel_cuda *fake_cuda(uint64_t seed) {
   static const cel_cuda_api api = {.cuMemAlloc_v2 = mem_alloc,
                                    .cuMemFree_v2 = mem_free,
                                    .cuIpcGetMemHandle = get_mem,
@@ -363,6 +455,16 @@ const cel_cuda *fake_cuda(uint64_t seed) {
                                    .cuMemcpyAsync = copy_1d,
                                    .cuMemsetD8Async = set_bytes,
                                    .cuMemcpy3DAsync_v2 = copy_3d,
+                                   .cuMemAddressReserve = reserve,
+                                   .cuMemAddressFree = free_address,
+                                   .cuMemCreate = create,
+                                   .cuMemRelease = release,
+                                   .cuMemMap = map,
+                                   .cuMemUnmap = unmap,
+                                   .cuMemSetAccess = set_access,
+                                   .cuMemExportToShareableHandle = export_block,
+                                   .cuMemImportFromShareableHandle =
+                                       import_block,
                                    .cuMemcpyHtoDAsync_v2 = copy_in,
                                    .cuMemcpyDtoHAsync_v2 = copy_out,
                                    .cuMemcpyHtoD_v2 = copy_in_now,
@@ -373,6 +475,7 @@ const cel_cuda *fake_cuda(uint64_t seed) {
                                    .cuGetErrorString = error_text};
   static cel_cuda cuda = {
       .api = &api, .devices = 1, .device[0].memory = 256 << 20};
+  cuda.device[0].virtual_memory = cuda.device[0].exports = true;
   static const size_t unit[CEL_CUDA_UNITS] = {1, 2, 4, 8, 16};
   for (int i = 0; i < CEL_CUDA_UNITS && seed % 4 != 0; ++i)
     cuda.device[0].pack[i] = (CUfunction)(uintptr_t)&unit[i];

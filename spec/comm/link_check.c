@@ -5,7 +5,9 @@
  *
  * `exchange`: N messages for each rank, between random pairs, of one byte to 80
  * MiB (exchange.h). A part of them goes the inner transport's way, a part is
- * chained.
+ * chained. Of the others the dense ones are written to their places: with every
+ * third seed as long as little has been lent, and with every third, without a
+ * GPU, none, as loans cannot be opened.
  * `mismatch`: the two ends of a message expect other lengths, and both are
  * told. `breaks`: rank 0's driver fails, and it gets back all that it posted.
  * `refused`: the last rank's driver fails before that.
@@ -81,12 +83,38 @@ static exchange_planned *make_plan(const settings *set, const cel_transport *t,
 
 /* --- the GPU's memory ----------------------------------------------------- */
 
+/* As a backend has it, so that it can be lent. */
+static cel_cuda_memory pool;
+typedef struct piece {
+  uint64_t at, size;
+} piece;
+
+static CEL_VEC(piece) made;
+
+static uint64_t reserve(size_t size) {
+  void *p;
+  if (cel_cuda_memory_reserve(&pool, size, &p) != CEL_E_OK ||
+      cel_cuda_memory_commit(&pool, p, 0, size) != CEL_E_OK)
+    cel_bug("no memory of the GPU: %s", cel_error_last()->text);
+  cel_vec_push(&made, (piece){(uintptr_t)p, size});
+  return (uintptr_t)p;
+}
+
+static void give_back(uint64_t at) {
+  for (uint32_t i = 0; i < made.n; ++i) {
+    if (made.at[i].at != at) continue;
+    // NOLINTNEXTLINE: the driver's addresses are integers
+    cel_cuda_memory_release(&pool, (void *)(uintptr_t)at, made.at[i].size);
+    cel_vec_swap_out(&made, i);
+    return;
+  }
+}
+
 static uint64_t gpu_make(void *context, const void *bytes, size_t size) {
   const cel_cuda_api *api = ((const cel_cuda *)context)->api;
-  CUdeviceptr memory;
-  if (api->cuMemAlloc_v2(&memory, size) != CUDA_SUCCESS ||
-      api->cuMemcpyHtoD_v2(memory, bytes, size) != CUDA_SUCCESS)
-    cel_bug("no memory of the GPU");
+  uint64_t memory = reserve(size);
+  if (api->cuMemcpyHtoD_v2(memory, bytes, size) != CUDA_SUCCESS)
+    cel_bug("the GPU does not take bytes");
   return memory;
 }
 
@@ -97,7 +125,8 @@ static void gpu_read(void *context, void *out, uint64_t memory, size_t size) {
 }
 
 static void gpu_release(void *context, uint64_t memory) {
-  ((const cel_cuda *)context)->api->cuMemFree_v2(memory);
+  (void)context;
+  give_back(memory);
 }
 
 static exchange_memory memory_of(const cel_cuda *cuda) {
@@ -161,6 +190,8 @@ static void exchange(cel_transport *t, const cel_cuda *cuda,
   exchange_memory memory = memory_of(cuda);
   exchange_ends ends;
   cel_random r = {set->seed * 77 + (uint64_t)t->rank};
+  cel__link *link = set->mpi ? NULL : (cel__link *)t;
+  if (link != NULL) link->place_least = 1000;
   exchange_make_ends(&ends, plan, messages, t->rank, &r, 40, &memory);
   chains c = {.t = t, .api = cuda->api, .ends = &ends};
   c.put = cel_alloc_zero((ends.n + 1) * sizeof *c.put);
@@ -172,6 +203,8 @@ static void exchange(cel_transport *t, const cel_cuda *cuda,
   for (int i = 0; i < 2; ++i) cuda->api->cuStreamDestroy_v2(c.stream[i]);
   cel_free(c.put);
   if (ends.faults > 0) exchange_give_up(t, "bytes differ");
+  if (link != NULL && set->seed % 3 == 2 && link->spare.n == 0)
+    exchange_give_up(t, "nothing was written to its place");
   exchange_free_ends(&ends);
   cel_free(plan);
 }
@@ -181,8 +214,8 @@ static void exchange(cel_transport *t, const cel_cuda *cuda,
 
 static int mismatch(cel_transport *t, const cel_cuda *cuda) {
   uint64_t bytes = t->rank == 0 ? 100 : 120;
-  CUdeviceptr memory;
-  cuda->api->cuMemAlloc_v2(&memory, bytes);
+  uint64_t memory = reserve(bytes);
+  (void)cuda;
   cel_strided piece = {
       (void *)(uintptr_t)memory, {1, 1}, {bytes, bytes}, bytes};
   cel_posted message = {1, 1 - t->rank, 0, bytes, 1, &piece, true, false};
@@ -196,7 +229,7 @@ static int mismatch(cel_transport *t, const cel_cuda *cuda) {
   printf("rank %d: %s\n", (int)t->rank,
          done.error != NULL ? done.error->text : "fine");
   cel_free(done.error);
-  cuda->api->cuMemFree_v2(memory);
+  give_back(memory);
   return 0;
 }
 
@@ -320,11 +353,10 @@ static void speed_of(cel_transport *t, CUdeviceptr memory, uint64_t bytes,
 static void speed(cel_transport *t, const cel_cuda *cuda, bool mpi) {
   static const uint64_t bytes[] = {32 << 10, 256 << 10, 1 << 20,
                                    8 << 20,  64 << 20,  MEMORY};
-  CUdeviceptr memory;
   uint64_t sequence = 0;
   if (t->ranks % 2 != 0) return;
-  if (cuda->api->cuMemAlloc_v2(&memory, MEMORY) != CUDA_SUCCESS)
-    exchange_give_up(t, "no memory of the GPU");
+  CUdeviceptr memory = reserve(MEMORY);
+  (void)cuda;
   for (size_t i = 0; i < sizeof bytes / sizeof *bytes; ++i)
     speed_of(t, memory, bytes[i], mpi, &sequence);
   for (uint64_t run = 4; run <= 256; run *= 4) {
@@ -335,13 +367,24 @@ static void speed(cel_transport *t, const cel_cuda *cuda, bool mpi) {
       printf("16384 rows of %3llu bytes: %7.1f us\n", (unsigned long long)run,
              (double)run * 16384 / one * 1e-3);
   }
-  cuda->api->cuMemFree_v2(memory);
+  give_back(memory);
 }
 
 /* --- main ----------------------------------------------------------------- */
 
+/* Memory that may be lent once ranks are linked. */
+static void open_pool(cel_transport *t, cel_cuda *cuda, const settings *set) {
+  bool linked = t->nears > 0 && !set->mpi;
+  cuda->lends = linked;
+  cel_cuda_memory_init(&pool, cuda, 0, false);
+  if (!linked) return;
+  cuda->lender = &pool;
+  pool.lent_most = set->seed % 3 == 1 ? 16 << 20 : 1 << 30;
+  if (set->seed % 3 == 0 && set->fake) fake_cuda_refuse_loans();
+}
+
 /* Its own GPU, taken in turns. */
-static const cel_cuda *open_gpu(const cel_transport *t) {
+static cel_cuda *open_gpu(const cel_transport *t) {
   char why[256];
   cel_cuda *cuda = NULL;
   int32_t n = cel_cuda_count(why, sizeof why);
@@ -360,7 +403,7 @@ static int run(const char *mode, const settings *set) {
     fprintf(stderr, "link_check: %s\n", cel_error_last()->text);
     return 1;
   }
-  const cel_cuda *cuda =
+  cel_cuda *cuda =
       set->fake ? fake_cuda(set->seed + (uint64_t)t->rank) : open_gpu(t);
   if (strcmp(mode, "refused") == 0 && t->rank == t->ranks - 1)
     fake_cuda_break(0);
@@ -370,6 +413,7 @@ static int run(const char *mode, const settings *set) {
                : cel_transport_cuda_link(t, cuda, &t, why, sizeof why);
   if (status != CEL_E_OK) exchange_give_up(t, cel_error_last()->text);
   bool linked = t->nears > 0, first = t->rank == 0;
+  if (cuda != NULL) open_pool(t, cuda, set);
   if (linked && strcmp(mode, "speed") == 0)
     speed(t, cuda, set->mpi);
   else if (linked && strcmp(mode, "mismatch") == 0)
@@ -379,6 +423,7 @@ static int run(const char *mode, const settings *set) {
   else if (linked)
     exchange(t, cuda, set);
   t->destroy(t);
+  if (cuda != NULL) cel_cuda_memory_clear(&pool);
   if (first && linked) printf("1 passed, 0 failed\n");
   if (first && !linked) printf("pending: %s\n", why);
   return 0;

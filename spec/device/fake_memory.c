@@ -137,6 +137,25 @@ int cuMemUnmap(unsigned long long at, size_t size) {
   return code;
 }
 
+int cuMemExportToShareableHandle(void *out, unsigned long long handle, int type,
+                                 unsigned long long flags) {
+  (void)type, (void)flags;
+  int fd = dup(((fake_physical *)handle)->fd);
+  memcpy(out, &fd, sizeof fd);
+  return fd >= 0 ? 0 : 1;
+}
+
+int cuMemImportFromShareableHandle(unsigned long long *out, void *from,
+                                   int type) {
+  (void)type;
+  fake_physical *physical = calloc(1, sizeof *physical);
+  *physical = (fake_physical){.fd = dup((int)(long)from), .device = -1};
+  off_t size = lseek(physical->fd, 0, SEEK_END);
+  physical->size = size > 0 ? (size_t)size : 0;
+  *out = (unsigned long long)physical;
+  return physical->size > 0 ? 0 : 1;
+}
+
 /* Whether a device may touch what lies there; plain memory any may. */
 static int fake_reaches(int device, unsigned long long at) {
   int reaches = 1;
