@@ -14,17 +14,30 @@
  *
  * The words go through rings in shared memory, the bytes from GPU to GPU. Slots
  * are filled for messages only that the receiver waits for, so each is emptied
- * in time whatever others do: nothing can hang. Long messages go through
+ * in time whatever others do: nothing can hang. Longer messages go through
  * several slots, of which one is filled while others are emptied; of all but
  * the last of them FILL says that the bytes are there.
  *
+ * Of long ones the receiver lends the sender the memory that they are for:
+ *
+ *   the blocks' files, once,
+ *   then for each message --PLACE...-->
+ *                         --WANT-->     opens the blocks, for good;
+ *                                       copies the message to its places
+ *                         <--THERE--    when the copy is done
+ *
+ * What cannot be lent, or opened, goes through the mailbox.
+ *
  *   cuda_link.c          the table, completions, the end
- *   cuda_link_start.c    who takes part: handles exchanged, a probe
+ *   cuda_link_start.c    who takes part: handles exchanged
+ *   cuda_link_probe.c    a few bytes each way from each to each
  *   cuda_link_send.c     sender: slots filled
  *   cuda_link_receive.c  receiver: slots emptied
  *   cuda_link_chain.c    chained messages: one slot, carried by the poster
+ *   cuda_link_place.c    both: long messages, written to where they belong
  *   cuda_mailbox.c       slots and their events
  *   host_rings.c         rings in shared memory
+ *   host_fds.c           open files from rank to rank
  *
  * After a failing call of the driver all direct messages fail, now and later.
  */
@@ -34,12 +47,18 @@
 #include "comm/transport.h"
 #include "device/cuda.h"
 
+enum { CEL_LINK_WHY = 256 };
+
 /* Where the ranks of this host all have one GPU each, and reach each other's
  * memory, *out is such a transport, which owns `inner` and borrows `cuda` until
  * it is destroyed; else it is `inner`, and `why` says what is missing ("rank 2:
- * cuIpcGetMemHandle: operation not supported"). All of them come to the same.
- * `cuda` is null in a rank without a GPU. Collective over the ranks of the
- * host. CEL_E_COMM. Thread: main. */
-cel_status cel_transport_cuda_link(cel_transport *inner, const cel_cuda *cuda,
-                                   cel_transport **out, char *why, size_t size);
+ * cuIpcGetMemHandle: operation not supported"). Where it is, `unlent` is empty,
+ * and cuda->lends set: what has memory of the GPU then lends it
+ * (cel_cuda_memory_lend); or it says why no memory can be lent. All of them
+ * come to the same. `cuda` is null in a rank without a GPU. Both texts have
+ * CEL_LINK_WHY bytes. Collective over the ranks of the host. CEL_E_COMM.
+ * Thread: main. */
+cel_status cel_transport_cuda_link(cel_transport *inner, cel_cuda *cuda,
+                                   cel_transport **out, char *why,
+                                   char *unlent);
 #endif

@@ -39,20 +39,21 @@ static bool lend_all(cel__link *link, const cel_posted *message) {
   return link->loans.n <= MOST_PARTS;
 }
 
-/* Once for each block and peer. */
-static bool give(cel__link *link, cel__link_peer *peer,
-                 const cel_cuda_loan *loan) {
+cel_status cel__link_give(cel__link *link, cel__link_peer *peer,
+                          const cel_cuda_loan *loan) {
   uint32_t number = loan->block.loan;
   while (peer->given.n <= number) cel_vec_push(&peer->given, false);
-  if (peer->given.at[number]) return true;
+  if (peer->given.at[number]) return CEL_E_OK;
   cel_host_fd what = {.number = number, .bytes = loan->whole};
   CUresult code = link->cuda->api->cuMemExportToShareableHandle(
       &what.file, loan->block.handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
       0);
-  if (code != CUDA_SUCCESS) return false;
-  peer->given.at[number] = cel_host_fds_send(link->fds, peer->local, &what);
+  if (code != CUDA_SUCCESS)
+    return cel_mailbox_fail(link->cuda, "cuMemExportToShareableHandle", code);
+  cel_status status = cel_host_fds_send(link->fds, peer->local, &what);
   close(what.file);
-  return peer->given.at[number];
+  peer->given.at[number] = status == CEL_E_OK;
+  return status;
 }
 
 bool cel__link_lend(cel__link *link, const cel__link_transfer *transfer) {
@@ -63,7 +64,8 @@ bool cel__link_lend(cel__link *link, const cel__link_transfer *transfer) {
       !lend_all(link, message))
     return false;
   for (uint32_t i = 0; i < link->loans.n; ++i)
-    if (!give(link, peer, &link->loans.at[i])) return false;
+    if (cel__link_give(link, peer, &link->loans.at[i]) != CEL_E_OK)
+      return false;
   for (uint32_t i = 0; i < link->loans.n; ++i) {
     const cel_cuda_loan *loan = &link->loans.at[i];
     cel__link_tell(link, peer,
@@ -82,39 +84,57 @@ bool cel__link_lend(cel__link *link, const cel__link_transfer *transfer) {
 
 /* ---- sender -------------------------------------------------------------- */
 
+static void close_loan(cel__link *link, cel__link_opened *opened) {
+  const cel_cuda_api *api = link->cuda->api;
+  if (opened->bytes == 0) return;
+  api->cuMemUnmap(opened->at, opened->bytes);
+  api->cuMemAddressFree(opened->at, opened->bytes);
+  opened->bytes = 0;
+}
+
 /* A place of the next message that is wanted so. */
 void cel__link_hear_place(cel__link_peer *peer, const cel_host_record *word) {
   cel_vec_push(&peer->places,
                (cel__link_place){word->slot, word->sequence, word->bytes});
 }
 
-/* Maps a block that the peer lends. */
-static CUresult open_loan(cel__link *link, cel__link_opened *opened, int file,
-                          uint64_t bytes) {
+/* Where a block is to be mapped, and that. */
+static cel_status map_loan(cel__link *link, CUmemGenericAllocationHandle handle,
+                           cel__link_opened *opened, uint64_t bytes) {
   const cel_cuda_api *api = link->cuda->api;
   CUmemAccessDesc ours = {
       {CU_MEM_LOCATION_TYPE_DEVICE, link->cuda->device[0].device},
       CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUdeviceptr at;
+  CUresult code = api->cuMemAddressReserve(&at, bytes, 0, 0, 0);
+  if (code != CUDA_SUCCESS)
+    return cel_mailbox_fail(link->cuda, "cuMemAddressReserve", code);
+  code = api->cuMemMap(at, bytes, 0, handle, 0);
+  if (code != CUDA_SUCCESS) {
+    api->cuMemAddressFree(at, bytes);
+    return cel_mailbox_fail(link->cuda, "cuMemMap", code);
+  }
+  *opened = (cel__link_opened){at, bytes};
+  code = api->cuMemSetAccess(at, bytes, &ours, 1);
+  if (code == CUDA_SUCCESS) return CEL_E_OK;
+  close_loan(link, opened);
+  return cel_mailbox_fail(link->cuda, "cuMemSetAccess", code);
+}
+
+/* A block that the peer lends. */
+static cel_status open_loan(cel__link *link, cel__link_opened *opened, int file,
+                            uint64_t bytes) {
+  const cel_cuda_api *api = link->cuda->api;
   CUmemGenericAllocationHandle handle;
-  CUdeviceptr at = 0;
   // NOLINTNEXTLINE: the driver takes the number as an address
   void *from = (void *)(intptr_t)file;
   CUresult code = api->cuMemImportFromShareableHandle(
       &handle, from, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-  if (code != CUDA_SUCCESS) return code;
-  code = api->cuMemAddressReserve(&at, bytes, 0, 0, 0);
-  bool reserved = code == CUDA_SUCCESS, mapped = false;
-  if (code == CUDA_SUCCESS) code = api->cuMemMap(at, bytes, 0, handle, 0);
-  mapped = code == CUDA_SUCCESS;
-  if (code == CUDA_SUCCESS) code = api->cuMemSetAccess(at, bytes, &ours, 1);
-  if (code == CUDA_SUCCESS) {
-    *opened = (cel__link_opened){at, bytes};
-  } else {
-    if (mapped) api->cuMemUnmap(at, bytes);
-    if (reserved) api->cuMemAddressFree(at, bytes);
-  }
+  if (code != CUDA_SUCCESS)
+    return cel_mailbox_fail(link->cuda, "cuMemImportFromShareableHandle", code);
+  cel_status status = map_loan(link, handle, opened, bytes);
   api->cuMemRelease(handle); /* a mapping keeps it */
-  return code;
+  return status;
 }
 
 static cel__link_peer *peer_at(cel__link *link, int32_t local) {
@@ -123,18 +143,22 @@ static cel__link_peer *peer_at(cel__link *link, int32_t local) {
   return NULL;
 }
 
-/* Opens all that has come, whoever lends it; what fails stays unopened. */
-static void open_loans(cel__link *link) {
+cel_status cel__link_open_loans(cel__link *link) {
   cel_host_fd what;
+  cel_status status = CEL_E_OK;
   while (cel_host_fds_take(link->fds, &what)) {
     cel__link_peer *peer = peer_at(link, what.from);
+    cel_status one = CEL_E_OK;
     if (peer != NULL) {
       while (peer->opened.n <= what.number)
         cel_vec_push(&peer->opened, (cel__link_opened){0});
-      open_loan(link, &peer->opened.at[what.number], what.file, what.bytes);
+      one =
+          open_loan(link, &peer->opened.at[what.number], what.file, what.bytes);
     }
     close(what.file);
+    if (one != CEL_E_OK) status = one;
   }
+  return status;
 }
 
 static bool is_open(const cel__link_peer *peer, const cel__link_place *place) {
@@ -147,7 +171,7 @@ static bool open_places(cel__link *link, const cel__link_peer *peer,
                         const cel__link_wish *want) {
   bool looked = link->fds == NULL;
   for (uint32_t i = 0; i < want->places; ++i) {
-    if (!is_open(peer, &want->place[i]) && !looked) open_loans(link);
+    if (!is_open(peer, &want->place[i]) && !looked) cel__link_open_loans(link);
     looked = true;
     if (!is_open(peer, &want->place[i])) return false;
   }
@@ -211,13 +235,8 @@ void cel__link_fail_written(cel__link *link) {
 }
 
 void cel__link_close_loans(cel__link *link, cel__link_peer *peer) {
-  const cel_cuda_api *api = link->cuda->api;
-  for (uint32_t i = 0; i < peer->opened.n; ++i) {
-    const cel__link_opened *opened = &peer->opened.at[i];
-    if (opened->bytes == 0) continue;
-    api->cuMemUnmap(opened->at, opened->bytes);
-    api->cuMemAddressFree(opened->at, opened->bytes);
-  }
+  for (uint32_t i = 0; i < peer->opened.n; ++i)
+    close_loan(link, &peer->opened.at[i]);
   for (uint32_t i = 0; i < peer->wants.n; ++i)
     cel_free(peer->wants.at[i].place);
   cel_vec_release(&peer->opened);

@@ -9,7 +9,6 @@
 enum {
   CHAIN_BYTES = 4 << 20, /* a slot of the mailbox holds it */
   PLACE_BYTES = 8 << 20, /* less is as fast through the mailbox */
-  PROBE_BYTES = 256,
   WHY = 160
 };
 
@@ -132,49 +131,6 @@ static cel_status offer(cel__link *link, hello *mine) {
 
 /* ---- what others offer --------------------------------------------------- */
 
-static unsigned char probe_byte(int64_t rank, int i) {
-  return (unsigned char)(rank * 37 + (int64_t)i * 11 + 5);
-}
-
-/* Puts a pattern into the peer's slot 0, and the event behind it. */
-static cel_status send_probe(cel__link *link, cel__link_peer *peer) {
-  const cel_cuda_api *api = link->cuda->api;
-  const cel_mailbox *mailbox = &peer->mailbox;
-  unsigned char bytes[PROBE_BYTES];
-  for (int i = 0; i < PROBE_BYTES; ++i)
-    bytes[i] = probe_byte(link->around.base.rank, i);
-  CUdeviceptr last = cel_mailbox_slot(mailbox->in, CEL_MAIL_SLOTS - 1);
-  CUresult code =
-      api->cuMemcpyHtoDAsync_v2(last, bytes, sizeof bytes, link->stream);
-  if (code == CUDA_SUCCESS)
-    code = api->cuMemcpyAsync(mailbox->out, last, sizeof bytes, link->stream);
-  if (code == CUDA_SUCCESS)
-    code = api->cuEventRecord(mailbox->filled[0], link->stream);
-  if (code == CUDA_SUCCESS) code = api->cuStreamSynchronize(link->stream);
-  return code == CUDA_SUCCESS
-             ? CEL_E_OK
-             : cel_mailbox_fail(link->cuda, "filling a mailbox", code);
-}
-
-/* Waits for the peer's event and reads its pattern, as messages do. */
-static cel_status take_probe(cel__link *link, cel__link_peer *peer) {
-  const cel_cuda_api *api = link->cuda->api;
-  unsigned char bytes[PROBE_BYTES] = {0};
-  CUresult code =
-      api->cuStreamWaitEvent(peer->stream[0], peer->mailbox.arrived[0], 0);
-  if (code == CUDA_SUCCESS)
-    code = api->cuMemcpyDtoHAsync_v2(bytes, peer->mailbox.in, sizeof bytes,
-                                     peer->stream[0]);
-  if (code == CUDA_SUCCESS) code = api->cuStreamSynchronize(peer->stream[0]);
-  if (code != CUDA_SUCCESS)
-    return cel_mailbox_fail(link->cuda, "reading a mailbox", code);
-  for (int i = 0; i < PROBE_BYTES; ++i)
-    if (bytes[i] != probe_byte(peer->rank, i))
-      return cel_fail(CEL_E_MISSING, "rank %lld sent it other bytes",
-                      (long long)peer->rank);
-  return CEL_E_OK;
-}
-
 static int by_rank(const void *left, const void *right) {
   const cel__link_peer *a = left, *b = right;
   return a->rank < b->rank ? -1 : 1;
@@ -185,29 +141,34 @@ static cel_status open_all(cel__link *link, const void *all) {
   const char *name = hello_of(link, all, 0)->rings;
   if (link->rings == NULL)
     CEL_TRY(cel_host_rings_open(name, base->local_ranks, &link->rings));
-  CEL_TRY(cel_host_fds_open(name, base->local_rank, &link->fds));
   for (int32_t p = 0; p < link->peers; ++p) {
     cel__link_peer *peer = &link->peer[p];
     const hello *theirs = hello_of(link, all, peer->local);
     peer->rank = theirs->rank;
     CEL_TRY(
         cel_mailbox_open(&peer->mailbox, &theirs->handles[base->local_rank]));
-    CEL_TRY(send_probe(link, peer));
+    CEL_TRY(cel__link_probe_send(link, peer));
   }
   return CEL_E_OK;
 }
 
 static cel_status take_probes(cel__link *link) {
   for (int32_t p = 0; p < link->peers; ++p)
-    CEL_TRY(take_probe(link, &link->peer[p]));
+    CEL_TRY(cel__link_probe_take(link, &link->peer[p]));
   return CEL_E_OK;
+}
+
+/* Before others send something there. */
+static cel_status open_fds(cel__link *link, const void *all) {
+  return cel_host_fds_open(hello_of(link, all, 0)->rings,
+                           link->around.base.local_rank, &link->fds);
 }
 
 /* ---- agreement ----------------------------------------------------------- */
 
 /* All ranks' words; false and why where one of them cannot. */
 static cel_status hear(cel__link *link, hello *mine, cel_status status,
-                       void *all, bool *good, char *why, size_t size) {
+                       void *all, bool *good, char *why) {
   cel_transport *inner = link->around.inner;
   mine->rank = link->around.base.rank;
   snprintf(mine->why, sizeof mine->why, "%.*s", WHY - 1,
@@ -217,7 +178,8 @@ static cel_status hear(cel__link *link, hello *mine, cel_status status,
   for (int32_t i = 0; i < link->around.base.local_ranks && *good; ++i) {
     const hello *theirs = hello_of(link, all, i);
     if (theirs->why[0] == '\0') continue;
-    snprintf(why, size, "rank %lld: %s", (long long)theirs->rank, theirs->why);
+    snprintf(why, CEL_LINK_WHY, "rank %lld: %s", (long long)theirs->rank,
+             theirs->why);
     *good = false;
   }
   return CEL_E_OK;
@@ -226,15 +188,34 @@ static cel_status hear(cel__link *link, hello *mine, cel_status status,
 /* What all offer, whether all could take it, and whether a first message came.
  * Where not, nobody frees what another has still open. */
 static cel_status meet(cel__link *link, hello *mine, void *all, bool *good,
-                       char *why, size_t size) {
+                       char *why) {
   cel_transport *inner = link->around.inner;
-  CEL_TRY(hear(link, mine, offer(link, mine), all, good, why, size));
+  CEL_TRY(hear(link, mine, offer(link, mine), all, good, why));
   if (!*good) return CEL_E_OK;
-  CEL_TRY(hear(link, mine, open_all(link, all), all, good, why, size));
-  if (*good) CEL_TRY(hear(link, mine, take_probes(link), all, good, why, size));
+  CEL_TRY(hear(link, mine, open_all(link, all), all, good, why));
+  if (*good) CEL_TRY(hear(link, mine, take_probes(link), all, good, why));
   if (*good) return CEL_E_OK;
   cel__link_let_go(link);
   return inner->gather(inner, mine, (uint32_t)size_of_hello(link), all);
+}
+
+/* Whether all can lend each other memory. */
+static cel_status meet_lenders(cel__link *link, hello *mine, void *all,
+                               char *why) {
+  bool good;
+  why[0] = '\0';
+  CEL_TRY(hear(link, mine, open_fds(link, all), all, &good, why));
+  if (good)
+    CEL_TRY(hear(link, mine, cel__link_probe_lend(link), all, &good, why));
+  if (good)
+    CEL_TRY(hear(link, mine, cel__link_probe_write(link), all, &good, why));
+  if (good)
+    CEL_TRY(hear(link, mine, cel__link_probe_look(link), all, &good, why));
+  cel__link_probe_end(link);
+  if (good) return CEL_E_OK;
+  cel_host_fds_close(link->fds);
+  link->fds = NULL;
+  return CEL_E_OK;
 }
 
 /* Where all ranks are near already, they stay so, and nothing is chained: the
@@ -250,9 +231,9 @@ static void come_near(cel__link *link) {
   link->around.base.chain_bytes = CHAIN_BYTES;
 }
 
-cel_status cel_transport_cuda_link(cel_transport *inner, const cel_cuda *cuda,
+cel_status cel_transport_cuda_link(cel_transport *inner, cel_cuda *cuda,
                                    cel_transport **out, char *why,
-                                   size_t size) {
+                                   char *unlent) {
   bool good = false;
   cel_transport *result = inner;
   cel__link *link = cel_alloc_zero(sizeof *link);
@@ -262,7 +243,12 @@ cel_status cel_transport_cuda_link(cel_transport *inner, const cel_cuda *cuda,
   link->peer = cel_alloc_zero((size_t)inner->local_ranks * sizeof *link->peer);
   hello *mine = cel_alloc_zero(size_of_hello(link));
   void *all = cel_alloc_zero((size_t)inner->local_ranks * size_of_hello(link));
-  cel_status status = meet(link, mine, all, &good, why, size);
+  cel_status status = meet(link, mine, all, &good, why);
+  if (status == CEL_E_OK && good) {
+    cuda->lends = true;
+    status = meet_lenders(link, mine, all, unlent);
+    cuda->lends = link->fds != NULL;
+  }
   if (status == CEL_E_OK && good) {
     come_near(link);
     result = &link->around.base;

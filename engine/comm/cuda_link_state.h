@@ -110,7 +110,8 @@ typedef struct cel__link {
   cel_around around; /* first */
   const cel_cuda *cuda;
   cel_host_rings *rings;
-  cel_host_fds *fds; /* or null: nothing is lent */
+  cel_host_fds *fds;             /* or null: nothing is lent */
+  struct cel__link_probe *probe; /* at the start */
   int32_t peers;
   cel__link_peer *peer;
   int64_t *near;
@@ -177,8 +178,28 @@ void cel__link_cannot(cel__link *link, cel__link_peer *peer,
 /* Takes in what has been emptied. */
 void cel__link_empty(cel__link *link, cel__link_peer *peer);
 
+/* ---- cuda_link_probe.c --------------------------------------------------- */
+
+/* CEL_E_MISSING, all: what failed. All ranks do each before one does the next.
+ */
+cel_status cel__link_probe_send(cel__link *link, cel__link_peer *peer);
+cel_status cel__link_probe_take(cel__link *link, cel__link_peer *peer);
+/* Lends all peers some memory, writes to what all lend, and looks at what they
+ * wrote. */
+cel_status cel__link_probe_lend(cel__link *link);
+cel_status cel__link_probe_write(cel__link *link);
+cel_status cel__link_probe_look(cel__link *link);
+/* Of lent memory; also where one of these failed. */
+void cel__link_probe_end(cel__link *link);
+
 /* ---- cuda_link_place.c --------------------------------------------------- */
 
+/* Hands the loan's file to the peer, once. CEL_E_MISSING, CEL_E_IO. */
+cel_status cel__link_give(cel__link *link, cel__link_peer *peer,
+                          const cel_cuda_loan *loan);
+/* Opens all that has come, whoever lends it; what fails stays unopened, and the
+ * last of that is told of. CEL_E_MISSING. */
+cel_status cel__link_open_loans(cel__link *link);
 /* Says where the message belongs; false where the mailbox is to be used. */
 bool cel__link_lend(cel__link *link, const cel__link_transfer *transfer);
 void cel__link_hear_place(cel__link_peer *peer, const cel_host_record *word);

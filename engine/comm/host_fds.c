@@ -61,7 +61,8 @@ void cel_host_fds_close(cel_host_fds *fds) {
   cel_free(fds);
 }
 
-bool cel_host_fds_send(cel_host_fds *fds, int32_t to, const cel_host_fd *what) {
+cel_status cel_host_fds_send(cel_host_fds *fds, int32_t to,
+                             const cel_host_fd *what) {
   struct sockaddr_un address;
   control control = {0};
   words said = {fds->local, what->number, what->bytes};
@@ -77,7 +78,9 @@ bool cel_host_fds_send(cel_host_fds *fds, int32_t to, const cel_host_fd *what) {
   head->cmsg_type = SCM_RIGHTS;
   head->cmsg_len = CMSG_LEN(sizeof what->file);
   memcpy(CMSG_DATA(head), &what->file, sizeof what->file);
-  return sendmsg(fds->socket, &message, MSG_NOSIGNAL) == (ssize_t)sizeof said;
+  if (sendmsg(fds->socket, &message, MSG_NOSIGNAL) == (ssize_t)sizeof said)
+    return CEL_E_OK;
+  return cel_fail(CEL_E_IO, "handing a file over: %s", strerror(errno));
 }
 
 /* What came along; the file is -1 where there is none. */

@@ -25,9 +25,10 @@ typedef struct cel_host_fd {
 cel_status cel_host_fds_open(const char *name, int32_t local,
                              cel_host_fds **out);
 void cel_host_fds_close(cel_host_fds *fds);
-/* The file stays the caller's. False where it is not taken: too many are under
- * way, or the other one has no end. */
-bool cel_host_fds_send(cel_host_fds *fds, int32_t to, const cel_host_fd *what);
+/* The file stays the caller's. CEL_E_IO where it is not taken: too many are
+ * under way, or the other one has no end. */
+cel_status cel_host_fds_send(cel_host_fds *fds, int32_t to,
+                             const cel_host_fd *what);
 /* The oldest that has come; false: none. */
 bool cel_host_fds_take(cel_host_fds *fds, cel_host_fd *out);
 #endif

@@ -174,10 +174,9 @@ static cel_status link_gpus(cel_session *s) {
   if (!one_host) CEL_TRY(link_by_mpi(s));
   if (t->local_ranks > 1)
     CEL_TRY(cel_transport_cuda_link(s->transport, s->cuda, &s->transport,
-                                    s->no_link, sizeof s->no_link));
+                                    s->no_link, s->no_loans));
   else
     snprintf(s->no_link, sizeof s->no_link, "no other rank is on this host");
-  if (s->no_link[0] == '\0') s->cuda->lends = true;
   if (one_host && s->no_link[0] != '\0') CEL_TRY(link_by_mpi(s));
   return share_direct(s);
 }
@@ -255,6 +254,16 @@ static void warn_staging(const cel_session *s) {
           s->no_link);
 }
 
+static void warn_unlent(const cel_session *s) {
+  if (s->no_loans[0] == '\0' || s->transport->local_rank != 0 ||
+      !s->options.verbose)
+    return;
+  fprintf(stderr,
+          "celer: warning: long messages between the GPUs of this host's ranks "
+          "are copied once more: %s\n",
+          s->no_loans);
+}
+
 static void warn_joining(const cel_session *s) {
   const cel_transport *t = s->transport;
   if (!s->choice.cuda || s->no_nccl[0] == '\0' || t->rank != 0 ||
@@ -300,6 +309,7 @@ static cel_status start_backend(cel_session *s) {
   warn_code(s);
   CEL_TRY(cel_session_connect(s));
   warn_staging(s);
+  warn_unlent(s);
   warn_joining(s);
   cel_advice_bound(s);
   cel_backend_config config = {

@@ -32,6 +32,15 @@ checker.describe("the link between GPUs", "link_check", function(check)
     assert.equal(0, r.status, r.stderr)
   end)
 
+  it("goes through mailboxes alone where a rank cannot open what others lend", function()
+    local r = check(3, { "unlent", "--fake", "--messages", 20, "--seed", 2 })
+    for rank = 0, 2 do
+      assert.matches(("rank %d: unlent: rank 2: cuMemImportFromShareableHandle: the fake driver refuses\n")
+        :format(rank), r.stdout, 1, true)
+    end
+    assert.matches("1 passed, 0 failed\n", r.stdout, 1, true)
+  end)
+
   it("tells both ends when their lengths differ", function()
     local r = check(2, { "mismatch", "--fake" })
     assert.matches("rank 0: direct message 0 has 100 bytes here, but 120 on rank 1",

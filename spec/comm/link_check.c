@@ -1,7 +1,7 @@
 /* link_check.c -- direct messages between the GPUs of one host's ranks.
  *
  *   mpirun -n 4 link_check exchange [--seed S] [--messages N] [--fake] [--mpi]
- *   mpirun -n 2 link_check speed|mismatch|breaks|refused
+ *   mpirun -n 2 link_check speed|mismatch|breaks|refused|unlent
  *
  * `exchange`: N messages for each rank, between random pairs, of one byte to 80
  * MiB (exchange.h). A part of them goes the inner transport's way, a part is
@@ -10,7 +10,8 @@
  * GPU, none, as loans cannot be opened.
  * `mismatch`: the two ends of a message expect other lengths, and both are
  * told. `breaks`: rank 0's driver fails, and it gets back all that it posted.
- * `refused`: the last rank's driver fails before that.
+ * `refused`: the last rank's driver fails before that. `unlent`: it cannot open
+ * memory of others.
  * `speed`: from each even rank to the next odd one.
  * With --mpi it is MPI that moves memory of GPUs (mpi_gpu.h), which the fake is
  * whatever MPI says. With --fake there is no GPU (fake_cuda.h). The last line
@@ -203,7 +204,7 @@ static void exchange(cel_transport *t, const cel_cuda *cuda,
   for (int i = 0; i < 2; ++i) cuda->api->cuStreamDestroy_v2(c.stream[i]);
   cel_free(c.put);
   if (ends.faults > 0) exchange_give_up(t, "bytes differ");
-  if (link != NULL && set->seed % 3 == 2 && link->spare.n == 0)
+  if (link != NULL && cuda->lends && set->seed % 3 == 2 && link->spare.n == 0)
     exchange_give_up(t, "nothing was written to its place");
   exchange_free_ends(&ends);
   cel_free(plan);
@@ -372,12 +373,10 @@ static void speed(cel_transport *t, const cel_cuda *cuda, bool mpi) {
 
 /* --- main ----------------------------------------------------------------- */
 
-/* Memory that may be lent once ranks are linked. */
-static void open_pool(cel_transport *t, cel_cuda *cuda, const settings *set) {
-  bool linked = t->nears > 0 && !set->mpi;
-  cuda->lends = linked;
+/* Memory that may be lent, once ranks are linked. */
+static void open_pool(cel_cuda *cuda, const settings *set) {
   cel_cuda_memory_init(&pool, cuda, 0, false);
-  if (!linked) return;
+  if (!cuda->lends) return;
   cuda->lender = &pool;
   pool.lent_most = set->seed % 3 == 1 ? 16 << 20 : 1 << 30;
   if (set->seed % 3 == 0 && set->fake) fake_cuda_refuse_loans();
@@ -398,22 +397,24 @@ static cel_cuda *open_gpu(const cel_transport *t) {
 
 static int run(const char *mode, const settings *set) {
   cel_transport *t;
-  char why[256] = "";
+  char why[CEL_LINK_WHY] = "", unlent[CEL_LINK_WHY] = "";
   if (cel_transport_mpi(&t) != CEL_E_OK) {
     fprintf(stderr, "link_check: %s\n", cel_error_last()->text);
     return 1;
   }
   cel_cuda *cuda =
       set->fake ? fake_cuda(set->seed + (uint64_t)t->rank) : open_gpu(t);
-  if (strcmp(mode, "refused") == 0 && t->rank == t->ranks - 1)
-    fake_cuda_break(0);
+  bool last = t->rank == t->ranks - 1;
+  if (strcmp(mode, "refused") == 0 && last) fake_cuda_break(0);
+  if (strcmp(mode, "unlent") == 0 && last) fake_cuda_refuse_loans();
   bool takes = set->fake || cel_mpi_takes_gpus();
   cel_status status =
       set->mpi ? cel_transport_mpi_gpu(t, cuda, takes, &t, why, sizeof why)
-               : cel_transport_cuda_link(t, cuda, &t, why, sizeof why);
+               : cel_transport_cuda_link(t, cuda, &t, why, unlent);
   if (status != CEL_E_OK) exchange_give_up(t, cel_error_last()->text);
   bool linked = t->nears > 0, first = t->rank == 0;
-  if (cuda != NULL) open_pool(t, cuda, set);
+  if (unlent[0] != '\0') printf("rank %d: unlent: %s\n", (int)t->rank, unlent);
+  if (cuda != NULL) open_pool(cuda, set);
   if (linked && strcmp(mode, "speed") == 0)
     speed(t, cuda, set->mpi);
   else if (linked && strcmp(mode, "mismatch") == 0)

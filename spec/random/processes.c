@@ -1,6 +1,6 @@
 /* Over MPI: each process is a rank, and all programs run on one engine, one
  * after another, with the settings of the first. */
-#include "comm/cuda_link.h"
+#include "comm/cuda_link_state.h"
 #include "comm/fake_cuda.h"
 #include "comm/mpi_gpu.h"
 #include "comm/nccl.h"
@@ -13,20 +13,31 @@ static void must(cel_status status) {
   if (status != CEL_E_OK) cel_bug("%s", cel_error_last()->text);
 }
 
+/* Half of what is not chained is long. */
+static void link_up(rank *r, cel_cuda *cuda) {
+  const program *p = r->program;
+  char why[CEL_LINK_WHY], unlent[CEL_LINK_WHY];
+  cel_transport *inner = r->transport;
+  must(cel_transport_cuda_link(inner, cuda, &r->transport, why, unlent));
+  if (r->transport == inner) return;
+  ((cel__link *)r->transport)->place_least = 2 * p->direct_bytes;
+  if (p->seed % 2 == 0) r->transport->chain_bytes = p->chain_bytes;
+}
+
 /* Direct messages between device memories, which lie in the host where there is
  * no GPU, so that MPI can be given them, too. */
 static void come_near(rank *r) {
   const program *p = r->program;
-  char why[256];
+  char why[CEL_LINK_WHY];
   if (p->hosts == 0 || p->devices != 1 || (!p->cuda && !p->own_memory)) return;
-  const cel_cuda *cuda =
+  if (p->cuda) rank_open_gpus(r);
+  cel_cuda *cuda =
       p->cuda ? r->cuda : fake_cuda(p->seed * 16 + (uint64_t)r->index);
   if (p->hosts == 2 && !p->cuda)
     must(cel_transport_mpi_gpu(r->transport, cuda, true, &r->transport, why,
                                sizeof why));
   else
-    must(cel_transport_cuda_link(r->transport, cuda, &r->transport, why,
-                                 sizeof why));
+    link_up(r, cuda);
   r->transport->direct_bytes = p->direct_bytes;
 }
 
@@ -54,8 +65,8 @@ static void start(rank *r, const program *p, cel_transport *t) {
     rank_simulated(r);
     rank_fake_gpus(r);
   } else {
-    rank_backend(r);
     come_near(r);
+    rank_backend(r);
     join(r);
   }
   cel_host_config host = {

@@ -390,7 +390,9 @@ void touched_mark(cel_touched *touched, const cel_box *promised,
                   const int64_t *point);
 bool audit_clean(const rank *r, char *text, size_t size);
 
-/* Creates the backend of a rank with threads. */
+void rank_open_gpus(rank *r);
+/* Creates the backend of a rank with threads; opens its GPUs, if there are to
+ * be some that are not open. */
 void rank_backend(rank *r);
 /* Creates the engine over what is there already. */
 /* Devices that are simulated, which carry out all that is put on streams. */

@@ -426,7 +426,7 @@ static void must(cel_status status) {
 
 /* As many devices as the program asks for, however few GPUs there are; in every
  * other program all copies of several rows go by the kernel. */
-static void open_gpus(rank *r) {
+void rank_open_gpus(rank *r) {
   char why[256];
   int32_t n = cel_cuda_count(why, sizeof why), ordinal[CEL_DEVICES];
   if (n == 0) cel_bug("no GPU: %s", why);
@@ -450,7 +450,7 @@ void rank_backend(rank *r) {
                                                : 0,
                                .host_works = true};
   if (p->cuda) {
-    open_gpus(r);
+    if (r->cuda == NULL) rank_open_gpus(r);
     must(cel_backend_cuda(&config, r->cuda, &r->backend));
   } else {
     must(cel_backend_cpu(&config, &r->backend));
