@@ -18,25 +18,29 @@ enum { MOST_PARTS = 64 }; /* of the places of one message */
 
 /* ---- receiver ------------------------------------------------------------ */
 
+static uint64_t bytes_of(const cel_strided *piece) {
+  return piece->run * piece->count[0] * piece->count[1];
+}
+
 static bool is_dense(const cel_strided *piece) {
+  if (bytes_of(piece) == 0) return true;
   return (piece->count[1] == 1 || piece->stride[1] == piece->run) &&
          (piece->count[0] == 1 ||
           piece->stride[0] == piece->run * piece->count[1]);
 }
 
-/* What the message is for, into link->loans. */
+/* What the message is for, into link->loans; all of it, or none is lent. */
 static bool lend_all(cel__link *link, const cel_posted *message) {
   cel_vec_clear(&link->loans);
+  for (uint32_t i = 0; i < message->pieces; ++i)
+    if (!is_dense(&message->piece[i])) return false;
   for (uint32_t i = 0; i < message->pieces; ++i) {
     const cel_strided *piece = &message->piece[i];
-    uint64_t bytes = piece->run * piece->count[0] * piece->count[1];
-    if (bytes == 0) continue;
-    if (!is_dense(piece) || link->loans.n >= MOST_PARTS ||
-        !cel_cuda_memory_lend(link->cuda->lender, (uintptr_t)piece->base, bytes,
-                              &link->loans))
+    if (!cel_cuda_memory_lend(link->cuda->lender, (uintptr_t)piece->base,
+                              bytes_of(piece), MOST_PARTS, &link->loans))
       return false;
   }
-  return link->loans.n <= MOST_PARTS;
+  return true;
 }
 
 cel_status cel__link_give(cel__link *link, cel__link_peer *peer,

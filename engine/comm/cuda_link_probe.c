@@ -87,8 +87,8 @@ cel_status cel__link_probe_lend(cel__link *link) {
       cel_cuda_memory_commit(&probe->memory, probe->lent, 0, CEL_CUDA_GRAIN));
   cel_vec_clear(&link->loans);
   if (!cel_cuda_memory_lend(&probe->memory, (uintptr_t)probe->lent,
-                            CEL_CUDA_GRAIN, &link->loans) ||
-      link->loans.n != 1 || link->loans.at[0].offset != 0)
+                            CEL_CUDA_GRAIN, 1, &link->loans) ||
+      link->loans.at[0].offset != 0)
     return cel_fail(CEL_E_MISSING, "its memory is not to be lent");
   for (int32_t p = 0; p < link->peers; ++p)
     CEL_TRY(cel__link_give(link, &link->peer[p], &link->loans.at[0]));

@@ -503,15 +503,33 @@ static bool lend(cel_cuda_memory *m, cel_cuda_mapping *mapping) {
   return true;
 }
 
+/* Nobody has heard of these yet. */
+static void take_back(cel_cuda_memory *m, cel_cuda_loans *loans) {
+  for (uint32_t i = 0; i < loans->n; ++i) {
+    CUdeviceptr base;
+    if (!loans->at[i].fresh) continue;
+    mapping_at(m, loans->at[i].at, &base)->block.loan = 0;
+    m->lent -= loans->at[i].whole;
+    m->loans--;
+  }
+  cel_vec_clear(loans);
+}
+
 bool cel_cuda_memory_lend(cel_cuda_memory *memory, CUdeviceptr at,
-                          uint64_t bytes, cel_cuda_loans *out) {
+                          uint64_t bytes, uint32_t most, cel_cuda_loans *out) {
   for (CUdeviceptr end = at + bytes; at < end;) {
     CUdeviceptr base;
     cel_cuda_mapping *mapping = mapping_at(memory, at, &base);
-    if (mapping == NULL || !lend(memory, mapping)) return false;
+    bool fresh = mapping != NULL && mapping->block.loan == 0;
+    if (mapping == NULL || out->n == most || !lend(memory, mapping)) {
+      take_back(memory, out);
+      return false;
+    }
     cel_cuda_loan loan = {.block = mapping->block,
+                          .at = base + mapping->begin,
                           .whole = mapping->end - mapping->begin,
-                          .offset = at - base - mapping->begin};
+                          .offset = at - base - mapping->begin,
+                          .fresh = fresh};
     loan.bytes = loan.whole - loan.offset;
     if (loan.bytes > end - at) loan.bytes = end - at;
     cel_vec_push(out, loan);

@@ -46,10 +46,13 @@ typedef struct cel_cuda_mapping {
   bool idle;
 } cel_cuda_mapping;
 
-/* A part of lent memory: [offset, offset + bytes) of a block of `whole`. */
+/* A part of lent memory: [offset, offset + bytes) of a block of `whole`, which
+ * lies at `at`. */
 typedef struct cel_cuda_loan {
   cel_cuda_block block;
+  CUdeviceptr at;
   uint64_t whole, offset, bytes;
+  bool fresh; /* the block was not lent before */
 } cel_cuda_loan;
 
 typedef CEL_VEC(cel_cuda_loan) cel_cuda_loans;
@@ -113,9 +116,11 @@ void cel_cuda_memory_decommit(cel_cuda_memory *memory, void *p, uint64_t begin,
 void cel_cuda_memory_release(cel_cuda_memory *memory, void *p, uint64_t bytes);
 /* Adds to *out, in order, what lies behind these bytes, for others to open by
  * its handle. False where part of it is not to be lent: it is no committed
- * memory of ours, or too much is lent already. */
+ * memory of ours, too much is lent already, or *out would have more than `most`
+ * parts. Then *out is empty, and nothing that was added to it is lent by
+ * that. */
 bool cel_cuda_memory_lend(cel_cuda_memory *memory, CUdeviceptr at,
-                          uint64_t bytes, cel_cuda_loans *out);
+                          uint64_t bytes, uint32_t most, cel_cuda_loans *out);
 #endif
 
 #endif

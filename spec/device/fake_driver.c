@@ -114,7 +114,7 @@ int cuDeviceGetAttribute(int *out, int attribute, int device) {
   (void)device;
   *out = attribute == 75 ? 9 : attribute == 39 ? 2048 : 0;
   if (number("FAKE_MEMORY") > 0 && attribute >= 102) {
-    *out = attribute == 102 || attribute == 141;
+    *out = attribute == 102 || attribute == 103 || attribute == 141;
     return 0;
   }
   return attribute > 102; /* an old one, without virtual memory */
