@@ -175,7 +175,8 @@ static bool open_places(cel__link *link, const cel__link_peer *peer,
                         const cel__link_wish *want) {
   bool looked = link->fds == NULL;
   for (uint32_t i = 0; i < want->places; ++i) {
-    if (!is_open(peer, &want->place[i]) && !looked) cel__link_open_loans(link);
+    if (is_open(peer, &want->place[i])) continue;
+    if (!looked) cel__link_open_loans(link);
     looked = true;
     if (!is_open(peer, &want->place[i])) return false;
   }

@@ -41,6 +41,11 @@ checker.describe("the link between GPUs", "link_check", function(check)
     assert.matches("1 passed, 0 failed\n", r.stdout, 1, true)
   end)
 
+  it("opens the blocks that it lacks of a message's", function()
+    local r = check(2, { "blocks", "--fake", "--seed", 1 })
+    assert.equal("1 passed, 0 failed\n", r.stdout, r.stderr)
+  end)
+
   it("tells both ends when their lengths differ", function()
     local r = check(2, { "mismatch", "--fake" })
     assert.matches("rank 0: direct message 0 has 100 bytes here, but 120 on rank 1",

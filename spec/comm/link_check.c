@@ -1,7 +1,7 @@
 /* link_check.c -- direct messages between the GPUs of one host's ranks.
  *
  *   mpirun -n 4 link_check exchange [--seed S] [--messages N] [--fake] [--mpi]
- *   mpirun -n 2 link_check speed|mismatch|breaks|refused|unlent
+ *   mpirun -n 2 link_check speed|mismatch|breaks|refused|unlent|blocks
  *
  * `exchange`: N messages for each rank, between random pairs, of one byte to 80
  * MiB (exchange.h). A part of them goes the inner transport's way, a part is
@@ -11,7 +11,8 @@
  * `mismatch`: the two ends of a message expect other lengths, and both are
  * told. `breaks`: rank 0's driver fails, and it gets back all that it posted.
  * `refused`: the last rank's driver fails before that. `unlent`: it cannot open
- * memory of others.
+ * memory of others. `blocks`: each of rank 0's messages is for one block more
+ * than the one before, and all are written to their places.
  * `speed`: from each even rank to the next odd one.
  * With --mpi it is MPI that moves memory of GPUs (mpi_gpu.h), which the fake is
  * whatever MPI says. With --fake there is no GPU (fake_cuda.h). The last line
@@ -371,6 +372,38 @@ static void speed(cel_transport *t, const cel_cuda *cuda, bool mpi) {
   give_back(memory);
 }
 
+/* --- many blocks ---------------------------------------------------------- */
+
+static void move_blocks(cel_transport *t, uint64_t memory, uint64_t bytes,
+                        uint64_t sequence) {
+  cel_strided piece = {
+      (void *)(uintptr_t)memory, {1, 1}, {bytes, bytes}, bytes};
+  cel_posted message = {.ticket = 1,
+                        .peer = t->rank ^ 1,
+                        .sequence = sequence,
+                        .bytes = bytes,
+                        .pieces = 1,
+                        .piece = &piece,
+                        .direct = true};
+  if (t->rank == 0)
+    t->send(t, &message);
+  else
+    t->receive(t, &message);
+  await(t, 1);
+}
+
+static void blocks(cel_transport *t) {
+  enum { BLOCK = 2 << 20, MOST = 40 };
+  const cel__link *link = (cel__link *)t;
+  pool.block = BLOCK;
+  pool.lent_most = (uint64_t)MOST * BLOCK;
+  uint64_t memory = reserve((size_t)MOST * BLOCK);
+  for (uint64_t n = 5; n <= 9; ++n) move_blocks(t, memory, n * BLOCK, n);
+  if (link->peer[0].refuses || (t->rank == 0 && link->spare.n == 0))
+    exchange_give_up(t, "something was not written to its place");
+  give_back(memory);
+}
+
 /* --- main ----------------------------------------------------------------- */
 
 /* Memory that may be lent, once ranks are linked. */
@@ -419,6 +452,8 @@ static int run(const char *mode, const settings *set) {
     speed(t, cuda, set->mpi);
   else if (linked && strcmp(mode, "mismatch") == 0)
     mismatch(t, cuda);
+  else if (linked && strcmp(mode, "blocks") == 0)
+    blocks(t);
   else if (linked && strcmp(mode, "breaks") == 0)
     breaks(t, cuda, set);
   else if (linked)
