@@ -154,6 +154,7 @@ static void listen(cel__link *link, cel__link_peer *peer) {
     case CEL__LINK_PLACE: cel__link_hear_place(peer, &word); break;
     case CEL__LINK_THERE: cel__link_there(link, peer, &word); break;
     case CEL__LINK_CANNOT: cel__link_cannot(link, peer, &word); break;
+    case CEL__LINK_FILES: cel__link_open_loans(link); break;
     case CEL__LINK_FILL: cel__link_filled(link, peer, &word); break;
     case CEL__LINK_FREE: cel__link_free(peer, &word); break;
     case CEL__LINK_REFUSE: cel__link_refused(link, peer, &word); break;

@@ -60,6 +60,18 @@ cel_status cel__link_give(cel__link *link, cel__link_peer *peer,
   return status;
 }
 
+/* The files of link->loans. The kernel holds few of them under way: where there
+ * are more, the peer is told to take these, and a later message has the rest.
+ */
+static bool give_all(cel__link *link, cel__link_peer *peer) {
+  for (uint32_t i = 0; i < link->loans.n; ++i) {
+    if (cel__link_give(link, peer, &link->loans.at[i]) == CEL_E_OK) continue;
+    cel__link_tell(link, peer, (cel_host_record){.kind = CEL__LINK_FILES});
+    return false;
+  }
+  return true;
+}
+
 bool cel__link_lend(cel__link *link, const cel__link_transfer *transfer) {
   const cel_posted *message = transfer->message;
   cel__link_peer *peer = transfer->peer;
@@ -67,9 +79,7 @@ bool cel__link_lend(cel__link *link, const cel__link_transfer *transfer) {
       link->fds == NULL || link->cuda->lender == NULL || peer->refuses ||
       !lend_all(link, message))
     return false;
-  for (uint32_t i = 0; i < link->loans.n; ++i)
-    if (cel__link_give(link, peer, &link->loans.at[i]) != CEL_E_OK)
-      return false;
+  if (!give_all(link, peer)) return false;
   for (uint32_t i = 0; i < link->loans.n; ++i) {
     const cel_cuda_loan *loan = &link->loans.at[i];
     cel__link_tell(link, peer,
@@ -150,6 +160,7 @@ static cel__link_peer *peer_at(cel__link *link, int32_t local) {
 cel_status cel__link_open_loans(cel__link *link) {
   cel_host_fd what;
   cel_status status = CEL_E_OK;
+  link->cuda->api->cuCtxSetCurrent(link->cuda->device[0].context);
   while (cel_host_fds_take(link->fds, &what)) {
     cel__link_peer *peer = peer_at(link, what.from);
     cel_status one = CEL_E_OK;

@@ -25,7 +25,8 @@ enum {
   CEL__LINK_PLACE,
   CEL__LINK_WANT_PLACED, /* how many places, sequence, bytes expected */
   CEL__LINK_THERE,       /* sequence: all of it is in its places */
-  CEL__LINK_CANNOT       /* sequence: its places, and no other loan */
+  CEL__LINK_CANNOT,      /* sequence: its places, and no other loan */
+  CEL__LINK_FILES        /* to be taken: there is no room for more of them */
 };
 
 enum { CEL__LINK_STREAMS = 2 };

@@ -12,7 +12,8 @@
  * told. `breaks`: rank 0's driver fails, and it gets back all that it posted.
  * `refused`: the last rank's driver fails before that. `unlent`: it cannot open
  * memory of others. `blocks`: each of rank 0's messages is for one block more
- * than the one before, and all are written to their places.
+ * than the one before, and all are written to their places; and so in the end
+ * is one for more blocks than the kernel holds files of under way.
  * `speed`: from each even rank to the next odd one.
  * With --mpi it is MPI that moves memory of GPUs (mpi_gpu.h), which the fake is
  * whatever MPI says. With --fake there is no GPU (fake_cuda.h). The last line
@@ -399,7 +400,11 @@ static void blocks(cel_transport *t) {
   pool.lent_most = (uint64_t)MOST * BLOCK;
   uint64_t memory = reserve((size_t)MOST * BLOCK);
   for (uint64_t n = 5; n <= 9; ++n) move_blocks(t, memory, n * BLOCK, n);
-  if (link->peer[0].refuses || (t->rank == 0 && link->spare.n == 0))
+  for (uint64_t n = 10; n <= 13; ++n)
+    move_blocks(t, memory, (uint64_t)MOST * BLOCK, n);
+  if (link->peer[0].refuses || (t->rank == 0 && link->spare.n == 0) ||
+      (t->rank == 1 && link->peer[0].given.n <= MOST) ||
+      (t->rank == 1 && !link->peer[0].given.at[MOST]))
     exchange_give_up(t, "something was not written to its place");
   give_back(memory);
 }
