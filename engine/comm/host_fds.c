@@ -83,6 +83,21 @@ cel_status cel_host_fds_send(cel_host_fds *fds, int32_t to,
   return cel_fail(CEL_E_IO, "handing a file over: %s", strerror(errno));
 }
 
+/* The first file; a stranger may have sent more than one. */
+static int read_files(const struct cmsghdr *head) {
+  int file = -1;
+  for (size_t at = CMSG_LEN(0); at + sizeof file <= head->cmsg_len;
+       at += sizeof file) {
+    int next;
+    memcpy(&next, (const char *)head + at, sizeof next);
+    if (file < 0)
+      file = next;
+    else
+      close(next);
+  }
+  return file;
+}
+
 /* What came along; the file is -1 where there is none. */
 static uid_t read_control(struct msghdr *message, int *file) {
   uid_t user = (uid_t)-1;
@@ -91,8 +106,7 @@ static uid_t read_control(struct msghdr *message, int *file) {
        head = CMSG_NXTHDR(message, head)) {
     struct ucred who;
     if (head->cmsg_level != SOL_SOCKET) continue;
-    if (head->cmsg_type == SCM_RIGHTS)
-      memcpy(file, CMSG_DATA(head), sizeof *file);
+    if (head->cmsg_type == SCM_RIGHTS) *file = read_files(head);
     if (head->cmsg_type != SCM_CREDENTIALS) continue;
     memcpy(&who, CMSG_DATA(head), sizeof who);
     user = who.uid;
