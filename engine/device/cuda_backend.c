@@ -83,7 +83,6 @@ static void limit(gpus *g, const cel_backend_config *config, cel_cuda *cuda) {
   bool virtual_memory = true;
   for (int32_t d = 0; d < cuda->devices; ++d) {
     uint64_t share = share_of(cuda, d, config->sharing);
-    if (share > g->memory[1 + d].lent_most) share -= g->memory[1 + d].lent_most;
     if (config->capacity != 0 && (share == 0 || config->capacity < share))
       share = config->capacity;
     b->capacity[1 + d] = share;
@@ -92,8 +91,10 @@ static void limit(gpus *g, const cel_backend_config *config, cel_cuda *cuda) {
   }
   b->whole = virtual_memory ? CEL_CUDA_SMALL : UINT64_MAX;
   b->block = cel__backend_block(most, CEL_CUDA_GRAIN);
-  for (int32_t d = 0; d < cuda->devices; ++d)
-    cel_cuda_memory_limit(&g->memory[1 + d], b->capacity[1 + d], b->block);
+  for (int32_t m = 1; m <= cuda->devices; ++m) {
+    cel_cuda_memory_limit(&g->memory[m], b->capacity[m], b->block);
+    b->capacity[m] = g->memory[m].limit;
+  }
 }
 
 cel_status cel_backend_cuda(const cel_backend_config *config, cel_cuda *cuda,

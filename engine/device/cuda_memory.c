@@ -80,8 +80,11 @@ void cel_cuda_memory_init(cel_cuda_memory *memory, const cel_cuda *cuda,
 
 void cel_cuda_memory_limit(cel_cuda_memory *memory, uint64_t capacity,
                            uint64_t block) {
-  memory->limit = capacity;
   memory->block = block;
+  if (capacity != 0 && memory->lent_most > capacity / LENT_SHARE)
+    memory->lent_most = capacity / LENT_SHARE;
+  if (capacity != 0) capacity -= memory->lent_most;
+  memory->limit = capacity;
   if (capacity != 0 && memory->idle_most > capacity / 8)
     memory->idle_most = capacity / 8;
 }

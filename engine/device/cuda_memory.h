@@ -84,7 +84,8 @@ typedef struct cel_cuda_memory {
   bool virtual_memory;
   CUmemAllocationProp prop;
   uint64_t block;  /* see backend.h */
-  uint64_t limit;  /* on what is mapped, while something is idle; 0: none */
+  uint64_t limit;  /* on what is mapped when more is made, while something is
+                      idle; 0: none */
   uint64_t mapped; /* bytes, with those that are idle */
   uint64_t idle, idle_most;
   uint32_t spares;
@@ -100,8 +101,9 @@ typedef struct cel_cuda_memory {
  * the processor reaches it too. Thread: main. */
 void cel_cuda_memory_init(cel_cuda_memory *memory, const cel_cuda *cuda,
                           int32_t device, bool in_host);
-/* How much of it is to be committed at once, at most, 0 for any amount, and the
- * block that goes with it. Before the first piece. Thread: main. */
+/* How much of it is to be taken at once, at most, 0 for any amount, and the
+ * block that goes with it. A part is set aside for what is lent, `lent_most`;
+ * the rest, `limit`, may be committed. Before the first piece. Thread: main. */
 void cel_cuda_memory_limit(cel_cuda_memory *memory, uint64_t capacity,
                            uint64_t block);
 /* Frees all of it. Nothing runs any more. Thread: main. */

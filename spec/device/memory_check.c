@@ -220,9 +220,12 @@ int main(int argc, char **argv) {
   }
   cuda->lends = true;
   cel_cuda_memory_init(&memory, cuda, 0, false);
-  if (memory.lent_most != 0) memory.lent_most = (uint64_t)LENT * CEL_CUDA_GRAIN;
   cel_cuda_memory_limit(&memory, (uint64_t)CAPACITY * CEL_CUDA_GRAIN,
                         (uint64_t)BLOCK * CEL_CUDA_GRAIN);
+  require(memory.limit + memory.lent_most ==
+          (uint64_t)CAPACITY * CEL_CUDA_GRAIN);
+  if (memory.lent_most != 0) memory.lent_most = (uint64_t)LENT * CEL_CUDA_GRAIN;
+  memory.limit = (uint64_t)CAPACITY * CEL_CUDA_GRAIN;
   for (int i = 0; i < steps; ++i) {
     step();
     if (i % 8 == 0) verify();
