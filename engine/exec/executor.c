@@ -229,6 +229,7 @@ static void issue_put(cel_executor *e, cel_node *node) {
   node->state = CEL_NODE_READY;
   if (!cel_lanes_enter(&e->lanes, &e->window, node)) return;
   e->jobs++;
+  e->device_jobs++;
   cel_lanes_submit(&e->lanes, &e->window, node);
   if (node->instr->kind != CEL_INSTR_COLLECTIVE)
     e->config.transport->carry(e->config.transport, node->record->job.context);

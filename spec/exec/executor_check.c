@@ -50,6 +50,7 @@ static cel_buffer buffer = {.dims = 1, .element_size = 8, .name = "b"};
 static cel_backend backend;
 static cel_transport transport;
 static cel_status refuse = CEL_E_OK;
+static uint64_t refused_from; /* on, ids */
 static bool (*is_failing)(uint64_t id);
 static uint64_t failed_id;
 
@@ -246,7 +247,8 @@ static cel_status reserve(cel_backend *b, int32_t memory, uint64_t bytes,
   (void)b, (void)memory, (void)bytes;
   uint64_t id = of_address(out);
   note_issue(id, &nowhere);
-  if (refuse != CEL_E_OK) return cel_fail(refuse, "there is none");
+  if (refuse != CEL_E_OK && id >= refused_from)
+    return cel_fail(refuse, "there is none");
   *out = cel_alloc(bytes);
   states[id].done = true;
   return CEL_E_OK;
@@ -258,7 +260,8 @@ static cel_status commit(cel_backend *b, int32_t memory, void *p,
   (void)b, (void)p;
   if (memory != 1 || end != begin + 1) wrong("commits something else", begin);
   note_issue(begin, &nowhere);
-  if (refuse != CEL_E_OK) return cel_fail(refuse, "there is none");
+  if (refuse != CEL_E_OK && begin >= refused_from)
+    return cel_fail(refuse, "there is none");
   states[begin].done = true;
   return CEL_E_OK;
 }
@@ -602,7 +605,10 @@ static int check_failure(void) {
     make_graph();
     cel_executor *e = make_executor(&host);
     is_failing = seed % 2 == 0 ? fails_half : NULL;
-    refuse = seed % 2 == 0 ? CEL_E_OK : CEL_E_MEMORY;
+    refuse = seed % 2 == 0   ? CEL_E_OK
+             : seed % 4 == 1 ? CEL_E_MEMORY
+                             : CEL_E_FAULT; /* told when all jobs are back */
+    refused_from = refuse == CEL_E_FAULT ? (uint64_t)count / 2 : 0;
     while (added < (uint64_t)count) cel_executor_add(e, &instrs[++added]);
     for (int i = 0; i < 100000 && failed_id == 0; ++i) cel_executor_step(e);
     if (failed_id == 0 && reached < (uint64_t)count)
