@@ -39,8 +39,21 @@ typedef struct span {
   int32_t begin, end;
 } span;
 
+/* What the end of a received message waits for may come late, and what is
+ * behind it then, too; a send might, that others wait for. So where there are
+ * such ends, they have half of the lanes for themselves. */
+static span copy_lanes_for(const cel_lanes *lanes, const cel_instr *instr) {
+  const cel_backend *b = lanes->backend;
+  int32_t begin = b->kernel_lanes, end = begin + b->copy_lanes;
+  int32_t middle = begin + b->copy_lanes / 2;
+  if (lanes->chain_bytes == 0 || middle == begin) return (span){begin, end};
+  return instr->kind == CEL_INSTR_RECEIVE ? (span){middle, end}
+                                          : (span){begin, middle};
+}
+
 /* Those that the instruction may go to; none for what goes to no lane. */
-static span lanes_for(const cel_backend *b, const cel_instr *instr) {
+static span lanes_for(const cel_lanes *lanes, const cel_instr *instr) {
+  const cel_backend *b = lanes->backend;
   int32_t common = b->kernel_lanes - b->urgent_lanes;
   int32_t copies = b->kernel_lanes + b->copy_lanes;
   switch (cel_instr_lane_of(instr->kind)) {
@@ -51,8 +64,8 @@ static span lanes_for(const cel_backend *b, const cel_instr *instr) {
   case CEL_LANE_COMM:
     if (instr->kind == CEL_INSTR_COLLECTIVE)
       return (span){copies, copies + b->joint_lanes};
-    return (span){b->kernel_lanes, copies};
-  case CEL_LANE_COPY: return (span){b->kernel_lanes, copies};
+    return copy_lanes_for(lanes, instr);
+  case CEL_LANE_COPY: return copy_lanes_for(lanes, instr);
   default: return (span){0, 0};
   }
 }
@@ -60,7 +73,7 @@ static span lanes_for(const cel_backend *b, const cel_instr *instr) {
 /* Whether the instruction may go to the lane that `at` is in. */
 static bool fits(const cel_lanes *lanes, const cel_instr *instr,
                  const cel_node *at) {
-  span may = lanes_for(lanes->backend, instr);
+  span may = lanes_for(lanes, instr);
   return at->lane >= may.begin && at->lane < may.end &&
          (instr->device < 0 || at->device == instr->device);
 }
@@ -240,7 +253,7 @@ static uint32_t follow(const cel_lanes *lanes, cel_window *window,
 
 static void choose(const cel_lanes *lanes, cel_window *window, cel_node *node) {
   const cel_backend *b = lanes->backend;
-  span may = lanes_for(b, node->instr);
+  span may = lanes_for(lanes, node->instr);
   int d0 = node->instr->device, d1 = d0 + 1;
   if (d0 < 0) d0 = 0, d1 = b->devices;
   uint32_t best = follow(lanes, window, node);
