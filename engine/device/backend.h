@@ -146,9 +146,10 @@ typedef struct cel_backend_config {
    * simulated, dry: no limit; CUDA: what is free, divided by those who share
    * the device. */
   uint64_t capacity;
-  int32_t sharing; /* CUDA: ranks that use these devices; 0: one */
-  bool own_memory; /* CPU, simulated, dry: each device has a memory of its
-                      own, as always when there are several */
+  int32_t sharing;     /* CUDA: ranks that use these devices; 0: one */
+  int32_t local_ranks; /* CUDA: of this host, that may share cores; 0: one */
+  bool own_memory;     /* CPU, simulated, dry: each device has a memory of its
+                          own, as always when there are several */
   /* CUDA: device memory lies in the host and works are C functions, called in
    * stream order; for programs that check what is above the kernels. */
   bool host_works;

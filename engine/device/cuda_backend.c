@@ -128,13 +128,7 @@ cel_status cel_backend_cuda(const cel_backend_config *config, cel_cuda *cuda,
     cel_cuda_memory_init(&g->memory[1 + d], cuda, d, config->host_works);
   }
   limit(g, config, cuda);
-  g->crew.host_works = config->host_works;
-  atomic_init(&g->crew.timed, config->timed);
-  g->crew.enter = config->enter;
-  g->crew.leave = config->leave;
-  g->crew.context = config->context;
-  cel_status status =
-      cel_cuda_crew_start(&g->crew, cuda, config->park, config->topology);
+  cel_status status = cel_cuda_crew_start(&g->crew, cuda, config);
   if (status != CEL_E_OK) {
     cel_free(g);
     return status;

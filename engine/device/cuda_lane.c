@@ -17,6 +17,8 @@ enum {
   POLLS = 2000,           /* looks in vain before the thread naps */
   OTHERS_NS = 2000000000, /* for another device to say that it is lost */
   NAP_US = 20,
+  LINGER_NS = 5000000, /* without work, before the thread sleeps */
+  SPARE_CORES = 4,     /* besides one for each device, for that */
   LANES = CEL_CUDA_LANES,
   DEPTH = CEL_CUDA_DEPTH
 };
@@ -377,6 +379,14 @@ static bool submit_some(cel_cuda_worker *w) {
   return n > 0;
 }
 
+/* Whether the thread is not to sleep yet, having had no work `since`: to wake
+ * it takes 40 us, and 250 where its core sleeps, too. */
+static bool lingers(const cel_cuda_crew *crew, int64_t *since) {
+  int64_t now = cel_now_ns();
+  if (*since == 0) *since = now;
+  return crew->lingers && now - *since < LINGER_NS;
+}
+
 static void pin(const cel_cuda_worker *w) {
   const cel_cuda_crew *crew = w->crew;
   cel_topology near_gpu;
@@ -391,17 +401,20 @@ static void *worker_main(void *argument) {
   cel_cuda_crew *crew = w->crew;
   pin(w);
   crew->cuda->api->cuCtxSetCurrent(crew->cuda->device[w->device].context);
+  int64_t idle = 0;
   for (int polls = 0;;) {
     uint32_t seen = cel_park_look(&w->park);
     bool any = submit_some(w);
     if (collect(w) || any)
-      polls = 0;
+      polls = 0, idle = 0;
     else if (is_busy(w) && ++polls < POLLS)
       sched_yield();
     else if (is_busy(w))
       cel_park_wait(&w->park, seen, NAP_US);
     else if (atomic_load(&crew->stop))
       break;
+    else if (lingers(crew, &idle))
+      sched_yield();
     else
       cel_park_wait(&w->park, seen, UINT32_MAX);
   }
@@ -447,10 +460,17 @@ static cel_status make_worker(cel_cuda_crew *crew, int32_t device) {
 }
 
 cel_status cel_cuda_crew_start(cel_cuda_crew *crew, const cel_cuda *cuda,
-                               cel_park *park, const cel_topology *topology) {
+                               const cel_backend_config *config) {
   crew->cuda = cuda;
-  if (topology != NULL) crew->topology = *topology;
-  crew->finished.park = park;
+  if (config->topology != NULL) crew->topology = *config->topology;
+  crew->finished.park = config->park;
+  crew->host_works = config->host_works;
+  atomic_init(&crew->timed, config->timed);
+  crew->enter = config->enter;
+  crew->leave = config->leave;
+  crew->context = config->context;
+  crew->lingers =
+      cel_park_share(config->local_ranks) >= SPARE_CORES + cuda->devices;
   cel_nvtx_start();
   cel_status status = CEL_E_OK;
   for (int32_t d = 0; d < cuda->devices && status == CEL_E_OK; ++d)

@@ -86,15 +86,16 @@ typedef struct cel_cuda_crew {
   void (*leave)(void *context, void *state);
   void *context;
   cel_topology topology; /* cores 0: threads are not pinned */
+  bool lingers;          /* cores are to spare for threads without work */
   cel_finished finished;
   _Atomic(bool) stop;
   cel_cuda_worker worker[CEL_DEVICES];
 } cel_cuda_crew;
 
 /* Makes streams and events and starts the threads. CEL_E_MISSING. Borrows
- * `cuda` and, for the call, `topology` (may be null). Thread: main. */
+ * `cuda` and, for the call, `config`. Thread: main. */
 cel_status cel_cuda_crew_start(cel_cuda_crew *crew, const cel_cuda *cuda,
-                               cel_park *park, const cel_topology *topology);
+                               const cel_backend_config *config);
 /* Waits for what has been submitted; drops nothing. Thread: main. */
 void cel_cuda_crew_stop(cel_cuda_crew *crew);
 /* Thread: executor. */

@@ -319,6 +319,7 @@ static cel_status start_backend(cel_session *s) {
       .timed = measures(s),
       .capacity = s->options.device_memory,
       .sharing = s->choice.sharing,
+      .local_ranks = s->transport->local_ranks,
       .topology = &s->topology,
       .enter = enter_device,
       .leave = leave_lane,
