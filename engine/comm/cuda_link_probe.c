@@ -99,11 +99,12 @@ cel_status cel__link_probe_lend(cel__link *link) {
 cel_status cel__link_probe_write(cel__link *link) {
   CUresult code = CUDA_SUCCESS;
   CEL_TRY(cel__link_open_loans(link));
+  for (int32_t p = 0; p < link->peers; ++p)
+    if (link->peer[p].opened.n == 0)
+      return cel_fail(CEL_E_MISSING, "no memory came from rank %lld",
+                      (long long)link->peer[p].rank);
   for (int32_t p = 0; p < link->peers && code == CUDA_SUCCESS; ++p) {
     const cel__link_peer *peer = &link->peer[p];
-    if (peer->opened.n == 0)
-      return cel_fail(CEL_E_MISSING, "no memory came from rank %lld",
-                      (long long)peer->rank);
     code = put(link, peer,
                peer->opened.at[peer->opened.n - 1].at +
                    place_of(link->around.base.local_rank));

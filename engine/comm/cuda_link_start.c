@@ -8,7 +8,7 @@
 
 enum {
   CHAIN_BYTES = 4 << 20, /* a slot of the mailbox holds it */
-  PLACE_BYTES = 8 << 20, /* less is as fast through the mailbox */
+  PLACE_BYTES = 4 << 20, /* of a message that is not chained */
   WHY = 160
 };
 

@@ -70,11 +70,11 @@ void cel_cuda_memory_init(cel_cuda_memory *memory, const cel_cuda *cuda,
     memory->virtual_memory = cuda->device[device].virtual_memory;
     memory->prop.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE,
                                             cuda->device[device].device};
-    if (cuda->lends && cuda->device[device].exports) {
-      memory->prop.requestedHandleTypes =
-          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-      memory->lent_most = cuda->device[device].memory / LENT_SHARE;
-    }
+  }
+  if (device >= 0 && cuda->lends && cuda->device[device].exports) {
+    memory->prop.requestedHandleTypes =
+        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    memory->lent_most = cuda->device[device].memory / LENT_SHARE;
   }
 }
 
@@ -213,14 +213,17 @@ static cel_cuda_block take_idle(cel_cuda_memory *m, uint32_t k) {
   return block;
 }
 
-/* Gives the kth idle block back to the driver, unless others have it open. */
-static void drop_idle(cel_cuda_memory *m, uint32_t k) {
-  uint64_t bytes = m->idles.at[k].bytes;
-  cel_cuda_block block = take_idle(m, k);
+/* Gives a block back to the driver, unless others have it open. */
+static void drop(cel_cuda_memory *m, cel_cuda_block block, uint64_t bytes) {
   if (block.loan != 0)
     cel_vec_push(&m->kept, (cel_cuda_kept){block, bytes});
   else
     m->cuda->api->cuMemRelease(block.handle);
+}
+
+static void drop_idle(cel_cuda_memory *m, uint32_t k) {
+  uint64_t bytes = m->idles.at[k].bytes;
+  drop(m, take_idle(m, k), bytes);
 }
 
 static void trim(cel_cuda_memory *m, uint64_t most) {
@@ -290,7 +293,7 @@ static cel_status map(cel_cuda_memory *m, CUdeviceptr base, uint64_t begin,
     if (code != CUDA_SUCCESS) api->cuMemUnmap(at, end - begin);
   }
   if (code != CUDA_SUCCESS) {
-    api->cuMemRelease(block.handle);
+    drop(m, block, end - begin);
     return fail(m, end - begin, code);
   }
   m->mapped += end - begin;
