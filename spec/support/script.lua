@@ -143,6 +143,7 @@ local v = celer.buffer("int", { n, n }, { init = function(i, j) return i - j end
 local s = celer.buffer("int", 1)
 local k = celer.kernel [=[
   kernel void from(item<1> it, in<int, 2> u, out<int, 2> v) { v(it[0], 7) = u(7, it[0]); }
+  kernel void over(item<1> it, in<int, 2> u, out<int, 2> v) { v(it[0], 7) = u(it[0], 5); }
   kernel void alone(item<1> it, in<int, 2> u, out<int, 2> v) { v(7, 5) = u(5, 7); }
   kernel void row(item<1> it, inout<int, 2> u) { u(it[0], 7) += 1; }
   kernel void column(item<1> it, inout<int, 2> u) { u(7, it[0]) += 1; }
@@ -163,7 +164,7 @@ local function step()
     ["one gathers, and all read"] = begin .. alone ..
       task "n, k.from, cg:read(v, celer.all), cg:discard_write(u, rows)" .. "end",
     ["one gathers and scatters"] = begin .. alone ..
-      task "n, k.from, cg:read(v, rows), cg:discard_write(u, rows)" .. "end",
+      task "n, k.over, cg:read(v, rows), cg:discard_write(u, rows)" .. "end",
     ["a transposition"] = begin .. task "n, k.row, cg:read_write(u, rows)" ..
       task "n, k.column, cg:read_write(u, columns)" .. "end",
     ["a sum"] = begin .. task 'n, k.count, cg:reduce(s, "sum")' ..
