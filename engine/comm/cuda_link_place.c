@@ -77,9 +77,8 @@ bool cel__link_lend(cel__link *link, const cel__link_transfer *transfer) {
   cel__link_peer *peer = transfer->peer;
   if (message->chained || message->bytes < link->place_least ||
       link->fds == NULL || link->cuda->lender == NULL || peer->refuses ||
-      !lend_all(link, message))
+      !lend_all(link, message) || !give_all(link, peer))
     return false;
-  if (!give_all(link, peer)) return false;
   for (uint32_t i = 0; i < link->loans.n; ++i) {
     const cel_cuda_loan *loan = &link->loans.at[i];
     cel__link_tell(link, peer,
