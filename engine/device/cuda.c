@@ -175,8 +175,9 @@ cel_status cel_cuda_share(const int32_t *list, int32_t n, int32_t want,
                           int32_t *devices) {
   int32_t begin, end;
   if (n >= of * (want > 0 ? want : 1)) {
-    begin = want > 0 ? index * want : n * index / of;
-    end = want > 0 ? begin + want : n * (index + 1) / of;
+    int32_t each = want > 0 ? want : n / of;
+    begin = index * each;
+    end = begin + each;
   } else if (want <= 1) {
     begin = index % n;
     end = begin + 1;

@@ -53,6 +53,12 @@ describe("by default the ranks of a host compute", function()
     assert.equal("cuda 2 0 1; cuda 2 2 3", (where(4, 2)))
     assert.equal("cuda 1 0; cuda 1 1; cuda 1 0", (where(2, 3)))
   end)
+
+  it("on as many GPUs each, though some are left over", function()
+    if not nvrtc then return pending("no NVRTC here") end
+    assert.equal("cuda 1 0; cuda 1 1; cuda 1 2", (where(4, 3)))
+    assert.equal("cuda 2 0 1; cuda 2 2 3; cuda 2 4 5", (where(7, 3)))
+  end)
 end)
 
 describe("ranks that were started with options of their own", function()
