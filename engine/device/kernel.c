@@ -96,10 +96,14 @@ static cel_status scan(const cel_source *source, cel_module *module) {
   cel_source_scan(source, &module->found);
   uint32_t n = module->found.n;
   if (n == 0) {
-    cel_fail(CEL_E_COMPILE, "the source holds no kernel; write `%s`",
-             source->block[0] > 0 ? "__global__ void name(...) { ... }"
-                                  : "kernel void name(item<1> it, ...) "
-                                    "{ ... }");
+    bool plain = source->block[0] > 0;
+    cel_fail(CEL_E_COMPILE, "the source holds no kernel; write `%s`%s",
+             plain ? "__global__ void name(...) { ... }"
+                   : "kernel void name(item<1> it, ...) { ... }",
+             !plain && cel_source_is_plain(source)
+                 ? ", or take `__global__` functions from a file by "
+                   "celer.cuda_module"
+                 : "");
     return cel_fail_at(source->file, source->line);
   }
   const cel_found *taken = cel_found_taken(&module->found);

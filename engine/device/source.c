@@ -133,22 +133,39 @@ static void scan_global(scan *s, cel_found_list *out) {
   }
 }
 
+/* The next word outside of comments and literals; empty: there is none. */
+static size_t next_word(scan *s, const char **word) {
+  while (*s->at != '\0') {
+    if (skip_other(s)) continue;
+    size_t size = take_word(s, word);
+    if (size == 0)
+      step(s);
+    else if (*s->at == '"' && (*word)[size - 1] == 'R')
+      skip_raw(s);
+    else
+      return size;
+  }
+  return 0;
+}
+
 void cel_source_scan(const cel_source *source, cel_found_list *out) {
   bool plain = source->block[0] > 0;
   scan s = {source->text, source->line};
-  while (*s.at != '\0') {
-    const char *word;
-    if (skip_other(&s)) continue;
-    size_t size = take_word(&s, &word);
-    if (size == 0)
-      step(&s);
-    else if (*s.at == '"' && word[size - 1] == 'R')
-      skip_raw(&s);
-    else if (plain && is_word(word, size, "__global__"))
+  const char *word;
+  for (size_t size; (size = next_word(&s, &word)) > 0;) {
+    if (plain && is_word(word, size, "__global__"))
       scan_global(&s, out);
     else if (!plain && is_word(word, size, "kernel"))
       scan_kernel(&s, out);
   }
+}
+
+bool cel_source_is_plain(const cel_source *source) {
+  scan s = {source->text, source->line};
+  const char *word;
+  for (size_t size; (size = next_word(&s, &word)) > 0;)
+    if (is_word(word, size, "__global__")) return true;
+  return false;
 }
 
 void cel_found_release(cel_found_list *list) {
@@ -209,11 +226,29 @@ static bool is_kernel(const cel_found_list *kernels, const char *name,
 
 /* Before the entries, which have names of celer's too. That of a kernel stands
  * for the one that it defines. */
-static void end_define(cel_text *out, const char *define,
+static void end_define(cel_text *out, const char *name, size_t size,
                        const cel_found_list *kernels) {
-  size_t n = strcspn(define, "=");
-  if (!is_kernel(kernels, define, n))
-    cel_text_format(out, "#undef %.*s\n", (int)n, define);
+  if (!is_kernel(kernels, name, size))
+    cel_text_format(out, "#undef %.*s\n", (int)size, name);
+}
+
+static bool is_directive(const char *text, const char *word) {
+  while (word > text && isblank((unsigned char)word[-1])) --word;
+  return word > text && word[-1] == '#';
+}
+
+/* Those in the text. */
+static void end_defines(cel_text *out, const cel_source *source,
+                        const cel_found_list *kernels) {
+  scan s = {source->text, source->line};
+  const char *word;
+  for (size_t size; (size = next_word(&s, &word)) > 0;) {
+    if (!is_word(word, size, "define") || !is_directive(source->text, word))
+      continue;
+    skip_space(&s);
+    size = take_word(&s, &word);
+    if (size > 0) end_define(out, word, size, kernels);
+  }
 }
 
 void cel_source_assemble(const cel_source *source, const char *header,
@@ -230,7 +265,9 @@ void cel_source_assemble(const cel_source *source, const char *header,
   cel_text_add(out, source->text, strlen(source->text));
   cel_text_add(out, "\n", 1);
   for (int32_t i = 0; i < source->defines; ++i)
-    end_define(out, source->define[i], kernels);
+    end_define(out, source->define[i], strcspn(source->define[i], "="),
+               kernels);
+  end_defines(out, source, kernels);
   for (uint32_t i = 0; i < kernels->n; ++i) {
     add_line(out, kernels->at[i].line, source->file);
     cel_text_format(out, "CELER_ENTRY(%s)\n", kernels->at[i].name);

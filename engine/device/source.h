@@ -21,6 +21,8 @@ typedef CEL_VEC(cel_found) cel_found_list;
 
 /* Appends each kernel once, in order. Thread: any. */
 void cel_source_scan(const cel_source *source, cel_found_list *out);
+/* Whether there is a `__global__` in it. */
+bool cel_source_is_plain(const cel_source *source);
 void cel_found_release(cel_found_list *list);
 /* The first whose name is that of a function template that a compiler or celer
  * has; null if none. The same for all compilers. Thread: any. */

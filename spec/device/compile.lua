@@ -69,18 +69,23 @@ M.unclear = "of the functions with a kernel's name one begins with an item or a 
 --- Names that parameters and members in celer's headers have.
 M.header_names = { "c", "a", "call", "count", "entry", "sig", "view", "onto", "run", "params" }
 
---- Compiles kernels that reduce, of each such name, and one beside defines of all.
+--- Compiles kernels that reduce, of each such name, and beside defines of all.
 ---@param compile function  M.compile, M.check_cuda
 function M.check_header_names(compile)
   local prelude = "#define CELER_OPS 0\n" .. M.embedded("reduce.cuh")
-  local function check(name, defines)
-    local module, _, message = compile(("kernel void %s(item<1> i, reducer<int> sum, "
-      .. "out<int, 1> o) { sum += 1; o(i[0]) = 1; }"):format(name),
+  local function check(name, defines, before)
+    local module, _, message = compile((before or "") .. ("kernel void %s(item<1> i, "
+      .. "reducer<int> sum, out<int, 1> o) { sum += 1; o(i[0]) = 1; }"):format(name),
       { prelude = prelude, defines = defines })
     assert(module, message)
   end
-  for _, name in ipairs(M.header_names) do check(name) end
+  local lines = {}
+  for i, name in ipairs(M.header_names) do
+    check(name)
+    lines[i] = ("# define %s %d\n"):format(name, i)
+  end
   check("f", M.header_names)
+  check("g", nil, table.concat(lines))
 end
 
 --- The source of a kernel of each such name.

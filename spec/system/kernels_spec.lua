@@ -296,6 +296,8 @@ describe("a source that does not compile", function()
     ["names a file that is not there"] = {
       "\nceler.kernel { file = 'none.cu' }", "/case.lua:3: ", "none.cu",
     },
+    ["has only what is CUDA's own"] = { "celer.kernel '__global__ void f(int *p) {}'",
+      "/case.lua:2: ", "or take `__global__` functions from a file by celer.cuda_module" },
     ["has no kernel"] = { "celer.kernel 'int x;'", "/case.lua:2: ", "kernel" },
     ["takes a pointer"] = {
       "celer.kernel 'kernel void f(item<1> it, int *p) {}'", "/case.lua:2:", "not by pointers",
