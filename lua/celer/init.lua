@@ -42,6 +42,7 @@ local names = {
   capture = { "snapshot", "capture", true },
   random = { "random", "random", true },
   time = { "time", "time" },
+  ranks = { "ranks", "ranks" },
   seed = { "random", "seed", true },
   png = { "image", "png" },
   io = { "io", nil, true },

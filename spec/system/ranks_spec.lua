@@ -12,6 +12,7 @@ local shapes = {
 describe("a program of few and odd sizes", function()
   script.everywhere("computes, tells and keeps the same", [==[
 local rank, ranks = require("celer.core").rank()
+assert(celer.ranks() == ranks)
 local path = arg[0]:gsub("case%.lua$", "")
 local k = celer.kernel [=[
   kernel void add(item<2> it, inout<int, 2> u, int x) { u(it[0], it[1]) += x; }
