@@ -58,7 +58,8 @@ local function build_parser()
     :require_command(false)
     :help_max_width(80)
     :add_help { description = "show this help and exit" }
-    :add_help_command { description = "the same as celer <command> --help" }
+    :add_help_command { description = "the same as celer <command> --help; celer help "
+      .. "buffer tells of celer.buffer, and celer help 'cg:read' of a method" }
   parser:flag("-v --version", "print the version and exit")
   add_script(parser, "run", "run a script")
   add_script(parser, "check", "run a script on the processor, and compare what its "
@@ -100,6 +101,13 @@ local function split_script(words)
     end
   end
   return words, {}
+end
+
+-- celer help, with words that are no command.
+local function explain(words)
+  if core.rank() ~= 0 then return 0 end
+  local text = table.concat(words, " ", 2)
+  return require("celer.repl.help").of_words(text) == false and 1 or 0
 end
 
 -- What may help where the words could not be parsed.
@@ -372,6 +380,8 @@ end
 ---@return integer status
 function M.main(words)
   local parser = build_parser()
+  local topic = words[1] == "help" and words[2] or "-"
+  if not commands[topic] and topic:sub(1, 1) ~= "-" then return explain(words) end
   if words[1] == "-e" then table.insert(words, 1, "run") end
   local own, rest, text = words, {}, nil
   if scripted[words[1]] then own, rest, text = split_script(words) end

@@ -36,6 +36,18 @@ describe("help", function()
     given("XDG_STATE_HOME", "lua/README.md", "Try things out: the REPL")
   end)
 
+  it("tells the same without a session", function()
+    for _, words in ipairs { "buffer", "cg:read", "range mappers" } do
+      local r = celer.run({ "help", words })
+      assert.same({ "", 0 }, { r.stderr, r.status })
+      assert.is_true(#r.stdout > 100)
+      assert.truthy(session(("help %q"):format(words)):find(r.stdout, 1, true), words)
+    end
+    local r = celer.run({ "help", "bufer" }, { ranks = 2 })
+    assert.same({ 'there is nothing on "bufer", did you mean celer.buffer?\n', 1 },
+      { r.stdout, r.status })
+  end)
+
   it("tells of functions what stands above them in the source", function()
     local above = scratch.read("lua/celer/mapper.lua"):match("%-%-%- ([^\n]+)\n"
       .. ("%-%-%-@[^\n]+\n"):rep(3) .. "function M.all%(")

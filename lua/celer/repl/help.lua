@@ -163,8 +163,10 @@ local function nothing(text)
   local near = words.nearest(text, all)
   put("there is nothing on ", ("%q"):format(text),
     near and (", did you mean celer.%s?"):format(near) or "; help() lists the chapters")
+  return false
 end
 
+-- False: there is nothing on that.
 local function of_words(text)
   local name = text:match "^celer%.([%w_]+)$" or text
   if names_of_celer()[name] then
@@ -187,7 +189,10 @@ end
 local function help(_, ...)
   local value = ...
   if select("#", ...) == 0 then return put(overview()) end
-  if type(value) == "string" then return of_words(value) end
+  if type(value) == "string" then
+    of_words(value)
+    return
+  end
   if type(value) == "function" then return of_function(value) end
   if value == require "celer" then return of_celer() end
   local doc = docs.of_class(value)
@@ -198,4 +203,4 @@ local function help(_, ...)
   put(words.a(value), ", of which nothing is written")
 end
 
-return setmetatable({}, { __call = help, __tostring = overview })
+return setmetatable({ of_words = of_words }, { __call = help, __tostring = overview })
