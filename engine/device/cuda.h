@@ -58,10 +58,11 @@ void cel_cuda_uuid(int32_t ordinal, char out[CEL_CUDA_UUID]);
 /* A hash of which GPUs this process sees, and in which order. Thread: main. */
 uint64_t cel_cuda_identity(void);
 /* Which of `n` GPUs, at least 1, the rank `index` of `of` that see the same
- * ones takes: `want` of them, or with 0 as many as each other one can have, as a
- * contiguous block of the list: ranks have equal parts of the work, so one that
- * had more GPUs would wait for the others. Where there are more ranks than GPUs
- * they take turns. At most CEL_DEVICES into *out. CEL_E_RANGE. Thread: any. */
+ * ones takes: `want` of them, or with 0 as many as each other one can have, as
+ * a contiguous block of the list: ranks have equal parts of the work, so one
+ * that had more GPUs would wait for the others. Where there are more ranks than
+ * GPUs they take turns. At most CEL_DEVICES into *out. CEL_E_RANGE. Thread:
+ * any. */
 cel_status cel_cuda_share(const int32_t *list, int32_t n, int32_t want,
                           int32_t index, int32_t of, int32_t *out,
                           int32_t *devices);
