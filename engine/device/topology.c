@@ -9,6 +9,18 @@
 
 #include "base/hash.h"
 
+/* By one thread at a time: libudev, which hwloc asks for devices, makes the key
+ * of its hashes anew in each thread that finds none, and then does not find
+ * what others have put there. */
+static bool fill(hwloc_topology_t t) {
+  static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&one);
+  bool filled = hwloc_topology_load(t) == 0;
+  pthread_mutex_unlock(&one);
+  if (!filled) hwloc_topology_destroy(t);
+  return filled;
+}
+
 /* Null when hwloc fails. */
 static hwloc_topology_t load(void) {
   hwloc_topology_t t;
@@ -17,11 +29,7 @@ static hwloc_topology_t load(void) {
    * it is loaded at every start. */
   hwloc_topology_set_all_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_type_filter(t, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
-  if (hwloc_topology_load(t) != 0) {
-    hwloc_topology_destroy(t);
-    return NULL;
-  }
-  return t;
+  return fill(t) ? t : NULL;
 }
 
 static hwloc_obj_t next_core(hwloc_topology_t t, hwloc_obj_t core) {
@@ -112,20 +120,22 @@ cel_status cel_topology_find(int32_t rank, int32_t ranks, cel_topology *out) {
   return CEL_E_OK;
 }
 
-/* Devices and what they hang from. */
-static hwloc_topology_t load_devices(void) {
+/* Devices and what they hang from; null when hwloc fails. Kept for all. */
+static hwloc_topology_t devices;
+
+static void load_devices(void) {
   hwloc_topology_t t;
-  if (hwloc_topology_init(&t) != 0) return NULL;
+  if (hwloc_topology_init(&t) != 0) return;
   hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
-  if (hwloc_topology_load(t) == 0) return t;
-  hwloc_topology_destroy(t);
-  return NULL;
+  if (fill(t)) devices = t;
 }
 
 void cel_topology_near(const cel_topology *topology, const char *bus,
                        cel_topology *out) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
   *out = *topology;
-  hwloc_topology_t t = load_devices();
+  pthread_once(&once, load_devices);
+  hwloc_topology_t t = devices;
   if (t == NULL) return;
   hwloc_obj_t device = hwloc_get_pcidev_by_busidstring(t, bus);
   hwloc_obj_t home =
@@ -139,7 +149,6 @@ void cel_topology_near(const cel_topology *topology, const char *bus,
     out->cores = n;
   else
     *out = *topology;
-  hwloc_topology_destroy(t);
 }
 
 void cel_topology_pin(const cel_topology *topology, int32_t core) {

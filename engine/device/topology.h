@@ -36,8 +36,8 @@ cel_status cel_topology_find(int32_t rank, int32_t ranks, cel_topology *out);
  * by then. Thread: main, before it starts any. */
 void cel_topology_keep(const cel_topology *topology);
 /* Those of *topology's cores that are near the PCI device `bus`
- * ("0000:1b:00.0"); all of them where none is, or hwloc does not know. Takes
- * some 20 ms. Thread: any. */
+ * ("0000:1b:00.0"); all of them where none is, or hwloc does not know. The
+ * first call takes some 20 ms. Thread: any. */
 void cel_topology_near(const cel_topology *topology, const char *bus,
                        cel_topology *out);
 /* Pins the calling thread to one processing unit; -1 to all of this rank's.

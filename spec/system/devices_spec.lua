@@ -3,6 +3,7 @@
 local celer = require("spec.support.celer")
 local fake = require("spec.device.fake_driver")
 local nvrtc = require("spec.device.cuda").no_nvrtc == nil
+local preload = require("spec.support.preload")
 local scratch = require("spec.support.scratch")
 local script = require("spec.support.script")
 
@@ -59,6 +60,16 @@ describe("by default the ranks of a host compute", function()
     assert.equal("cuda 1 0; cuda 1 1; cuda 1 2", (where(4, 3)))
     assert.equal("cuda 2 0 1; cuda 2 2 3; cuda 2 4 5", (where(7, 3)))
   end)
+end)
+
+-- libudev, which hwloc asks, is not for several threads at a time.
+it("GPUs' threads load no topologies at a time", function()
+  local env = preload("hwloc_loads")
+  env.FAKE_GPUS, env.FAKE_MEMORY = 4, 64
+  local r = celer.run({ "run", "--devices", 4, "--backend", "cuda", "-e",
+    "celer.buffer('int', 1)" }, { env = fake.env(env) })
+  assert.equal(0, r.status, r.stderr)
+  assert.equal("topologies at a time: 1\n", r.stderr)
 end)
 
 describe("ranks that were started with options of their own", function()
