@@ -17,7 +17,7 @@ local function usage(message, shared)
   return 2
 end
 
-local commands = {} -- their names
+local commands = { help = true } -- their names
 
 local function add_command(parser, name, text)
   commands[name] = true

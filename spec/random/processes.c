@@ -13,7 +13,7 @@ static void must(cel_status status) {
   if (status != CEL_E_OK) cel_bug("%s", cel_error_last()->text);
 }
 
-/* Half of what is not chained is long. */
+/* Between GPUs half of what is not chained is long; without, none is lent. */
 static void link_up(rank *r, cel_cuda *cuda) {
   const program *p = r->program;
   char why[CEL_LINK_WHY], unlent[CEL_LINK_WHY];

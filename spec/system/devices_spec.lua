@@ -63,7 +63,7 @@ describe("by default the ranks of a host compute", function()
 end)
 
 -- libudev, which hwloc asks, is not for several threads at a time.
-it("GPUs' threads load no topologies at a time", function()
+it("GPUs' threads load topologies one at a time", function()
   local env = preload("hwloc_loads")
   env.FAKE_GPUS, env.FAKE_MEMORY = 4, 64
   local r = celer.run({ "run", "--devices", 4, "--backend", "cuda", "-e",

@@ -43,6 +43,7 @@ describe("help", function()
       assert.is_true(#r.stdout > 100)
       assert.truthy(session(("help %q"):format(words)):find(r.stdout, 1, true), words)
     end
+    assert.matches("^Usage: celer help ", celer.run({ "help", "help" }).stdout)
     local r = celer.run({ "help", "bufer" }, { ranks = 2 })
     assert.same({ 'there is nothing on "bufer", did you mean celer.buffer?\n', 1 },
       { r.stdout, r.status })
