@@ -120,13 +120,16 @@ cel_status cel_topology_find(int32_t rank, int32_t ranks, cel_topology *out) {
   return CEL_E_OK;
 }
 
-/* Devices and what they hang from; null when hwloc fails. Kept for all. */
+/* PCI devices and what they hang from; null when hwloc fails. Kept for all. No
+ * more than that is asked for: to tell what the system calls them, hwloc starts
+ * each OpenCL platform, with its compiler and its threads. */
 static hwloc_topology_t devices;
 
 static void load_devices(void) {
   hwloc_topology_t t;
   if (hwloc_topology_init(&t) != 0) return;
-  hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  hwloc_topology_set_type_filter(t, HWLOC_OBJ_PCI_DEVICE,
+                                 HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   if (fill(t)) devices = t;
 }
 

@@ -62,14 +62,14 @@ describe("by default the ranks of a host compute", function()
   end)
 end)
 
--- libudev, which hwloc asks, is not for several threads at a time.
-it("GPUs' threads load topologies one at a time", function()
+-- libudev, which hwloc asks, is not for several threads at a time, and OpenCL not for hwloc.
+it("GPUs' threads load topologies one at a time, and start no OpenCL", function()
   local env = preload("hwloc_loads")
   env.FAKE_GPUS, env.FAKE_MEMORY = 4, 64
   local r = celer.run({ "run", "--devices", 4, "--backend", "cuda", "-e",
     "celer.buffer('int', 1)" }, { env = fake.env(env) })
   assert.equal(0, r.status, r.stderr)
-  assert.equal("topologies at a time: 1\n", r.stderr)
+  assert.equal("topologies at a time: 1, by OpenCL: 0\n", r.stderr)
 end)
 
 describe("ranks that were started with options of their own", function()
