@@ -2,6 +2,7 @@
 #include "embed/interrupt.h"
 
 #include <errno.h>
+#include <execinfo.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -153,12 +154,15 @@ static void add_place(last_words *w, cel_place place) {
   add(w, ")");
 }
 
+static bool is_script(void) {
+  return syscall(SYS_gettid) == getpid();
+}
+
 /* The user's task, or whoever else may have done it. */
 static void add_suspect(last_words *w, const cel_job *job) {
   const char *name = job != NULL ? job->name : NULL;
   if (job == NULL) {
-    bool script = syscall(SYS_gettid) == getpid();
-    add(w, script ? "the script's own thread" : "a thread of celer itself");
+    add(w, is_script() ? "the script's own thread" : "a thread of celer itself");
   } else if (job->kind == CEL_JOB_INIT) {
     add(w, "the initial contents for ");
     add(w, name != NULL ? name : "a capture");
@@ -182,6 +186,15 @@ static const char *reason(const cel_job *job, int number) {
   return ": what it does through :pointer() or FFI, or a fault of celer";
 }
 
+/* Where it happened, as far as the stack can be read. */
+static void tell_calls(void) {
+  enum { CALLS = 24 };
+  static const char head[] = "celer: a report of it should have these lines:\n";
+  void *call[CALLS];
+  (void)!write(STDERR_FILENO, head, sizeof head - 1);
+  backtrace_symbols_fd(call, backtrace(call, CALLS), STDERR_FILENO);
+}
+
 /* Says so, then lets the default action end the process. Of several threads the
  * first speaks. */
 static void on_fault(int number) {
@@ -199,6 +212,7 @@ static void on_fault(int number) {
   add(&w, reason(job, number));
   add(&w, "\n");
   (void)!writev(STDERR_FILENO, w.piece, w.n);
+  if (job == NULL && !is_script()) tell_calls();
   signal(number, SIG_DFL);
   raise(number);
 }
@@ -216,6 +230,7 @@ void cel_interrupt_catch(bool interactive) {
   caught = true;
   main_thread = pthread_self();
   (void)cel_job_under_way();
+  (void)backtrace((void *[1]){NULL}, 1); /* loads what it needs by malloc */
   news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   pthread_t thread;
   sem_init(&ending, 0, 0);

@@ -255,4 +255,22 @@ describe("what ends the process", function()
       end)
     end
   end
+
+  it("is shown with its calls: a thread of celer itself", function()
+    local r = script.run([[
+      local ffi = require "ffi"
+      ffi.cdef "long syscall(long number, ...);"
+      local TGKILL, SEGV = ffi.arch == "x64" and 234 or 131, 11
+      local own = ffi.new("long", io.open("/proc/self/stat"):read "*n")
+      for task in io.popen("ls /proc/$PPID/task"):lines() do
+        local thread = ffi.new("long", tonumber(task))
+        if thread ~= own then
+          ffi.C.syscall(TGKILL, own, thread, ffi.new("long", SEGV))
+        end
+      end
+      io.popen("sleep 20"):read()]], script.shapes[1], { before = { "--backend", "cpu" } })
+    assert.is_true(r.status ~= 0)
+    assert.matches("celer: invalid memory access in a thread of celer itself: [^\n]+\n"
+      .. "celer: a report of it should have these lines:\n%S*libceler%S+\n", r.stderr)
+  end)
 end)
