@@ -16,11 +16,12 @@ static int32_t device_of(const cel_instr_graph *graph, int32_t from,
 }
 
 /* What waits in one lane keeps its order. */
-static void take_turn(cel_instr_graph *graph, uint64_t *last, int32_t from,
+static void take_turn(cel_instr_graph *graph, uint64_t *last, int32_t memory,
                       uint64_t id) {
-  if (last == NULL || from == CEL_MEMORY_HOST) return;
-  if (last[from] != 0) cel_deps_add(&graph->deps, last[from], CEL_DEP_ORDER);
-  last[from] = id;
+  if (last == NULL || memory == CEL_MEMORY_HOST) return;
+  if (last[memory] != 0)
+    cel_deps_add(&graph->deps, last[memory], CEL_DEP_ORDER);
+  last[memory] = id;
 }
 
 void cel__copy(cel_instr_graph *graph, cel__record *from, cel__record *to,
@@ -31,7 +32,8 @@ void cel__copy(cel_instr_graph *graph, cel__record *from, cel__record *to,
   instr->copy.from = &from->made;
   instr->copy.to = &to->made;
   instr->copy.box = *box;
-  take_turn(graph, manner->last, from->made.memory, instr->id);
+  take_turn(graph, manner->last_out, from->made.memory, instr->id);
+  take_turn(graph, manner->last_in, to->made.memory, instr->id);
   cel_track_read(cel__record_track(graph, from), box, instr->id, &graph->deps);
   cel_track_write(cel__record_track(graph, to), box, instr->id, &graph->deps);
   cel__instr_end(graph, instr);

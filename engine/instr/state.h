@@ -105,15 +105,16 @@ typedef struct cel__part {
 typedef struct cel__alike {
   cel_box box;
   int32_t owner; /* memory */
+  bool comes;    /* it gets it first */
 } cel__alike;
 
 /* How data is copied. */
 typedef struct cel__manner {
   int32_t priority;
   uint64_t from; /* memories preferred to others that have it, too */
-  /* By memory: the last copy out of it, after which the next one comes; null:
-   * they keep no order. */
-  uint64_t *last;
+  /* By memory: the last copy out of it, and into it, after which the next one
+   * comes; null: they keep no order. */
+  uint64_t *last_out, *last_in;
 } cel__manner;
 
 /* What one part touches through one access; or one piece of a message. */

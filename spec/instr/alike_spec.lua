@@ -67,18 +67,22 @@ describe("what several devices need alike", function()
     assert.equal(12, n)
   end)
 
-  it("leaves each device in turn, to the one before it first", function()
+  it("leaves each device in turn, to the one before it first, and comes in turn", function()
     open({ devices = { 1, 2, 3, 4 } })
     local b = m:buffer({ 96 })
     m:submit({ range = { 96 }, { b, "discard_write", same(1) } })
-    local read, last, order = read_all(b), {}, {}
+    local read, last, order = read_all(b), { from = {}, to = {} }, { from = {}, to = {} }
     for _, copy in ipairs(m:of("copy", read)) do
-      local from = copy.from.memory
-      order[from] = (order[from] or "") .. copy.to.memory
-      assert.is_true(last[from] == nil or m:reaches(copy, last[from]))
-      last[from] = copy
+      for here, there in pairs { from = "to", to = "from" } do
+        local memory = copy[here].memory
+        local before = last[here][memory]
+        order[here][memory] = (order[here][memory] or "") .. copy[there].memory
+        assert.is_true(before == nil or m:reaches(copy, before))
+        last[here][memory] = copy
+      end
     end
-    assert.same({ "432", "143", "214", "321" }, order)
+    assert.same({ "432", "143", "214", "321" }, order.from)
+    assert.same({ "234", "341", "412", "123" }, order.to)
   end)
 
   it("goes to each in one copy where it is little, or there are two", function()
