@@ -162,7 +162,8 @@ static bool is_script(void) {
 static void add_suspect(last_words *w, const cel_job *job) {
   const char *name = job != NULL ? job->name : NULL;
   if (job == NULL) {
-    add(w, is_script() ? "the script's own thread" : "a thread of celer itself");
+    add(w,
+        is_script() ? "the script's own thread" : "a thread of celer itself");
   } else if (job->kind == CEL_JOB_INIT) {
     add(w, "the initial contents for ");
     add(w, name != NULL ? name : "a capture");
