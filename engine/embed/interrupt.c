@@ -224,6 +224,17 @@ static void handle(int number, void (*handler)(int)) {
   sigaction(number, &action, NULL);
 }
 
+/* A fault of the handler's own, as where the stack is spoilt, ends the process
+ * at once: it is blocked there. */
+static void handle_faults(void) {
+  static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+  enum { FAULTS = sizeof faults / sizeof faults[0] };
+  struct sigaction action = {.sa_handler = on_fault};
+  sigemptyset(&action.sa_mask);
+  for (int i = 0; i < FAULTS; ++i) sigaddset(&action.sa_mask, faults[i]);
+  for (int i = 0; i < FAULTS; ++i) sigaction(faults[i], &action, NULL);
+}
+
 void cel_interrupt_catch(bool interactive) {
   static bool caught;
   keep_session = interactive;
@@ -243,7 +254,5 @@ void cel_interrupt_catch(bool interactive) {
     handle(SIGWINCH, tell_news);
     handle(SIGCONT, tell_news);
   }
-  static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-  for (size_t i = 0; i < sizeof faults / sizeof faults[0]; ++i)
-    handle(faults[i], on_fault);
+  handle_faults();
 }

@@ -2,6 +2,7 @@
 -- Without a GPU on the driver of spec/device/fake_driver.lua.
 local cuda = require("spec.device.cuda")
 local fake = require("spec.device.fake_driver")
+local preload = require("spec.support.preload")
 local script = require("spec.support.script")
 
 -- Line 2 on. The task that is to fail is number `i`.
@@ -256,21 +257,36 @@ describe("what ends the process", function()
     end
   end
 
-  it("is shown with its calls: a thread of celer itself", function()
-    local r = script.run([[
+  local function strike_threads(signal, options)
+    options.before = { "--backend", "cpu" }
+    return script.run(([[
       local ffi = require "ffi"
       ffi.cdef "long syscall(long number, ...);"
-      local TGKILL, SEGV = ffi.arch == "x64" and 234 or 131, 11
+      local TGKILL = ffi.arch == "x64" and 234 or 131
       local own = ffi.new("long", io.open("/proc/self/stat"):read "*n")
       for task in io.popen("ls /proc/$PPID/task"):lines() do
         local thread = ffi.new("long", tonumber(task))
         if thread ~= own then
-          ffi.C.syscall(TGKILL, own, thread, ffi.new("long", SEGV))
+          ffi.C.syscall(TGKILL, own, thread, ffi.new("long", %d))
         end
       end
-      io.popen("sleep 20"):read()]], script.shapes[1], { before = { "--backend", "cpu" } })
+      io.popen("sleep 20"):read()]]):format(signal), script.shapes[1], options)
+  end
+  local SEGV, BUS = 11, 7
+  local SHOWN = "celer: invalid memory access in a thread of celer itself: [^\n]+\n"
+    .. "celer: a report of it should have these lines:\n"
+
+  it("is shown with its calls: a thread of celer itself", function()
+    local r = strike_threads(SEGV, {})
     assert.is_true(r.status ~= 0)
-    assert.matches("celer: invalid memory access in a thread of celer itself: [^\n]+\n"
-      .. "celer: a report of it should have these lines:\n%S*libceler%S+\n", r.stderr)
+    assert.matches(SHOWN .. "%S*libceler%S+\n", r.stderr)
+  end)
+
+  it("ends it though its calls cannot be read", function()
+    local r = strike_threads(BUS, { env = preload("spoilt_stack") })
+    assert.is_true(r.status ~= 0)
+    assert.matches(SHOWN, r.stderr)
+    assert.not_matches("libceler", r.stderr)
+    assert.is_false(r.timed_out)
   end)
 end)
