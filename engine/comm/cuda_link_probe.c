@@ -73,7 +73,7 @@ static uint64_t place_of(int32_t local) {
 }
 
 cel_status cel__link_probe_lend(cel__link *link) {
-  const cel_cuda *cuda = link->cuda;
+  cel_cuda *cuda = link->cuda;
   if (place_of(link->around.base.local_ranks) > CEL_CUDA_GRAIN)
     return cel_fail(CEL_E_MISSING, "too many ranks are on this host");
   if (!cuda->device[0].exports || !cuda->device[0].virtual_memory)

@@ -109,7 +109,7 @@ typedef struct cel__link_peer {
 
 typedef struct cel__link {
   cel_around around; /* first */
-  const cel_cuda *cuda;
+  cel_cuda *cuda;
   cel_host_rings *rings;
   cel_host_fds *fds;             /* or null: nothing is lent */
   struct cel__link_probe *probe; /* at the start */

@@ -35,9 +35,9 @@ typedef struct cel_cuda {
   const cel_cuda_api *api;
   int32_t devices;
   bool lends; /* other ranks may be lent memory of the only device */
-  /* That memory, while a backend has it; see cel_cuda_memory_lend. Numbers of
-   * loans begin anew with a backend, so ranks that lend have one, once. */
+  /* That memory, while a backend has it; see cel_cuda_memory_lend. */
   struct cel_cuda_memory *lender;
+  uint32_t loans; /* so far: others keep them, whatever becomes of a backend */
   uint32_t pack_rows; /* fewer short rows are left to the driver */
   cel_cuda_device device[CEL_DEVICES];
 } cel_cuda;

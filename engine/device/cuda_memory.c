@@ -54,7 +54,7 @@ static bool host_has_virtual_memory(const cel_cuda *cuda) {
   return true;
 }
 
-void cel_cuda_memory_init(cel_cuda_memory *memory, const cel_cuda *cuda,
+void cel_cuda_memory_init(cel_cuda_memory *memory, cel_cuda *cuda,
                           int32_t device, bool in_host) {
   *memory = (cel_cuda_memory){.cuda = cuda,
                               .device = device,
@@ -505,7 +505,7 @@ static bool lend(cel_cuda_memory *m, cel_cuda_mapping *mapping) {
   if (mapping->block.loan != 0) return true;
   if (m->lent + bytes > m->lent_most) return false;
   m->lent += bytes;
-  mapping->block.loan = ++m->loans;
+  mapping->block.loan = ++m->cuda->loans;
   return true;
 }
 
@@ -516,7 +516,7 @@ static void take_back(cel_cuda_memory *m, cel_cuda_loans *loans) {
     if (!loans->at[i].fresh) continue;
     mapping_at(m, loans->at[i].at, &base)->block.loan = 0;
     m->lent -= loans->at[i].whole;
-    m->loans--;
+    m->cuda->loans--;
   }
   cel_vec_clear(loans);
 }

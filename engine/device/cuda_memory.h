@@ -78,7 +78,7 @@ typedef struct cel_cuda_idle {
 } cel_cuda_idle;
 
 typedef struct cel_cuda_memory {
-  const cel_cuda *cuda;
+  cel_cuda *cuda; /* of which nothing but the number of loans is changed */
   int32_t device; /* -1: the host's */
   bool in_host;
   bool virtual_memory;
@@ -92,14 +92,13 @@ typedef struct cel_cuda_memory {
   CEL_VEC(cel_cuda_idle) idles;
   CEL_VEC(cel_cuda_kept) kept;
   uint64_t lent, lent_most; /* bytes of blocks; the latter 0: none */
-  uint32_t loans;
   CEL_VEC(cel_cuda_span) spans;
   CEL_VEC(CUdeviceptr) free[CEL_CUDA_CLASSES];
 } cel_cuda_memory;
 
 /* `cuda` is borrowed. With `in_host` a device's memory lies in the host, where
  * the processor reaches it too. Thread: main. */
-void cel_cuda_memory_init(cel_cuda_memory *memory, const cel_cuda *cuda,
+void cel_cuda_memory_init(cel_cuda_memory *memory, cel_cuda *cuda,
                           int32_t device, bool in_host);
 /* How much of it is to be taken at once, at most, 0 for any amount, and the
  * block that goes with it. A part is set aside for what is lent, `lent_most`;

@@ -46,6 +46,11 @@ checker.describe("the link between GPUs", "link_check", function(check)
     assert.equal("1 passed, 0 failed\n", r.stdout, r.stderr)
   end)
 
+  it("writes to no block of memory that there is no more", function()
+    local r = check(2, { "anew", "--fake" })
+    assert.equal("1 passed, 0 failed\n", r.stdout, r.stderr)
+  end)
+
   it("tells both ends when their lengths differ", function()
     local r = check(2, { "mismatch", "--fake" })
     assert.matches("rank 0: direct message 0 has 100 bytes here, but 120 on rank 1",

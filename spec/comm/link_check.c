@@ -1,7 +1,7 @@
 /* link_check.c -- direct messages between the GPUs of one host's ranks.
  *
  *   mpirun -n 4 link_check exchange [--seed S] [--messages N] [--fake] [--mpi]
- *   mpirun -n 2 link_check speed|mismatch|breaks|refused|unlent|blocks
+ *   mpirun -n 2 link_check speed|mismatch|breaks|refused|unlent|blocks|anew
  *
  * `exchange`: N messages for each rank, between random pairs, of one byte to 80
  * MiB (exchange.h). A part of them goes the inner transport's way, a part is
@@ -13,7 +13,8 @@
  * `refused`: the last rank's driver fails before that. `unlent`: it cannot open
  * memory of others. `blocks`: each of rank 0's messages is for one block more
  * than the one before, and all are written to their places; and so in the end
- * is one for more blocks than the kernel holds files of under way.
+ * is one for more blocks than the kernel holds files of under way. `anew`: two
+ * messages are for blocks of memories that came one after the other.
  * `speed`: from each even rank to the next odd one.
  * With --mpi it is MPI that moves memory of GPUs (mpi_gpu.h), which the fake is
  * whatever MPI says. With --fake there is no GPU (fake_cuda.h). The last line
@@ -410,7 +411,20 @@ static void blocks(cel_transport *t) {
   give_back(memory);
 }
 
-/* --- main ----------------------------------------------------------------- */
+/* --- one memory after another --------------------------------------------- */
+
+static void move_bytes(cel_transport *t, cel_cuda *cuda, uint64_t sequence) {
+  enum { BYTES = 8 << 20 };
+  unsigned char *bytes = cel_alloc(BYTES);
+  memset(bytes, t->rank == 0 ? (int)sequence : 0, BYTES);
+  uint64_t memory = gpu_make(cuda, bytes, BYTES);
+  move_blocks(t, memory, BYTES, sequence);
+  gpu_read(cuda, bytes, memory, BYTES);
+  for (size_t i = 0; i < BYTES; ++i)
+    if (bytes[i] != sequence) exchange_give_up(t, "bytes differ");
+  give_back(memory);
+  cel_free(bytes);
+}
 
 /* Memory that may be lent, once ranks are linked. */
 static void open_pool(cel_cuda *cuda, const settings *set) {
@@ -420,6 +434,17 @@ static void open_pool(cel_cuda *cuda, const settings *set) {
   pool.lent_most = set->seed % 3 == 1 ? 16 << 20 : 1 << 30;
   if (set->seed % 3 == 0 && set->fake) fake_cuda_refuse_loans();
 }
+
+static void anew(cel_transport *t, cel_cuda *cuda, const settings *set) {
+  move_bytes(t, cuda, 1);
+  cel_cuda_memory_clear(&pool);
+  open_pool(cuda, set);
+  move_bytes(t, cuda, 2);
+  if (t->rank == 0 && ((cel__link *)t)->spare.n == 0)
+    exchange_give_up(t, "nothing was written to its place");
+}
+
+/* --- main ----------------------------------------------------------------- */
 
 /* Its own GPU, taken in turns. */
 static cel_cuda *open_gpu(const cel_transport *t) {
@@ -460,6 +485,8 @@ static int run(const char *mode, const settings *set) {
     mismatch(t, cuda);
   else if (linked && strcmp(mode, "blocks") == 0)
     blocks(t);
+  else if (linked && strcmp(mode, "anew") == 0)
+    anew(t, cuda, set);
   else if (linked && strcmp(mode, "breaks") == 0)
     breaks(t, cuda, set);
   else if (linked)
