@@ -8,8 +8,9 @@
  * $FAKE_SILENT only when 64 MiB were asked for, with $FAKE_URGENT without
  * any launch, and a stream of priority first; with $FAKE_LAST likewise, and GPU
  * number $FAKE_LAST, counted from 1, long after the others. Launch
- * $FAKE_REFUSED asks for too much. fake_driver.lua adds the functions that
- * fail. */
+ * $FAKE_REFUSED asks for too much. With $FAKE_IPC other processes can open
+ * memory of 64 MiB or more. fake_driver.lua adds the functions that fail. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -398,16 +399,86 @@ NOTHING(cuCtxSynchronize)
 NOTHING(cuMemHostRegister_v2)
 NOTHING(cuMemHostUnregister)
 
+/* Memory that other processes can open: a file. */
+typedef struct shared {
+  address at;
+  size_t size;
+  int fd, pid;
+} shared;
+
+static shared shares[64];
+
+static shared *share_at(address at) {
+  for (int i = 0; i < 64; ++i)
+    if (shares[i].at == at) return &shares[i];
+  return NULL;
+}
+
+static int share(address *out, size_t size, int fd) {
+  shared *free_one = share_at(0);
+  void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (p == MAP_FAILED || free_one == NULL) return 2;
+  *free_one = (shared){(address)p, size, fd, getpid()};
+  *out = (address)p;
+  return 0;
+}
+
+static void share_no_more(shared *s) {
+  munmap((void *)s->at, s->size);
+  close(s->fd);
+  s->at = 0;
+}
+
 int cuMemAlloc_v2(address *out, size_t size) {
-  if (size >= (size_t)64 << 20) asked = 1;
+  int large = size >= (size_t)64 << 20;
+  if (large) asked = 1;
   if (asked && fault() != 0) return fault();
+  if (large && number("FAKE_IPC") > 0) {
+    int fd = memfd_create("fake", 0);
+    return ftruncate(fd, (off_t)size) == 0 ? share(out, size, fd) : 2;
+  }
   *out = (address)calloc(1, size);
   return 0;
 }
 
 int cuMemFree_v2(address at) {
-  free((void *)at);
+  if (at != 0 && share_at(at) != NULL)
+    share_no_more(share_at(at));
+  else
+    free((void *)at);
   return 0;
+}
+
+typedef struct ipc_handle {
+  shared of;
+  char rest[64 - sizeof(shared)];
+} ipc_handle;
+
+int cuIpcGetMemHandle(ipc_handle *out, address at) {
+  const shared *s = share_at(at);
+  if (s == NULL) return 801;
+  *out = (ipc_handle){.of = *s};
+  return 0;
+}
+
+int cuIpcOpenMemHandle_v2(address *out, ipc_handle theirs, unsigned flags) {
+  char path[64];
+  (void)flags;
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", theirs.of.pid, theirs.of.fd);
+  int fd = open(path, O_RDWR);
+  return fd >= 0 ? share(out, theirs.of.size, fd) : 2;
+}
+
+int cuIpcCloseMemHandle(address at) {
+  share_no_more(share_at(at));
+  return 0;
+}
+
+NOTHING(cuIpcGetEventHandle)
+
+int cuIpcOpenEventHandle(event **out, ipc_handle theirs) {
+  (void)theirs;
+  return cuEventCreate(out, 2);
 }
 
 int cuMemHostAlloc(void **out, size_t size, unsigned flags) {
@@ -425,6 +496,19 @@ int cuMemcpyAsync(address to, address from, size_t size, handle stream) {
   (void)stream;
   if (!fake_reaches(current, to) || !fake_reaches(current, from)) return 1;
   memmove((void *)to, (void *)from, size);
+  return 0;
+}
+
+int cuMemcpyHtoDAsync_v2(address to, const void *from, size_t size,
+                         handle stream) {
+  (void)stream;
+  memcpy((void *)to, from, size);
+  return 0;
+}
+
+int cuMemcpyDtoHAsync_v2(void *to, address from, size_t size, handle stream) {
+  (void)stream;
+  memcpy(to, (const void *)from, size);
   return 0;
 }
 

@@ -301,6 +301,30 @@ describe("celer info", function()
     assert.equal("by their memory: --transfers staged", between)
   end)
 
+  describe("where messages go from GPU to GPU,", function()
+    local UNLENT = "copied once more: rank 0: its GPU cannot export memory\n"
+    local function run(args, memory)
+      local r = celer.run(args, { ranks = 2, env = fake.env({
+        FAKE_GPUS = 2, FAKE_IPC = 1, FAKE_MEMORY = memory, CELER_BACKEND = "cuda" }) })
+      assert.equal(0, r.status, r.stderr)
+      return r
+    end
+
+    it("says whether long ones are copied once more", function()
+      assert.matches("\nmessages within a host: from GPU to GPU, long ones " .. UNLENT,
+        run({ "info" }).stdout, 1, true)
+      assert.matches("\nmessages within a host: from GPU to GPU\n",
+        run({ "info" }, 64).stdout, 1, true)
+    end)
+
+    it("and --log info does, too", function()
+      local args = { "run", "--log", "info", "-e", "celer.buffer('int', 1)" }
+      assert.matches("celer: warning: long messages between the GPUs of this host's ranks are "
+        .. UNLENT, run(args).stderr, 1, true)
+      assert.not_matches("long messages", run(args, 64).stderr, 1, true)
+    end)
+  end)
+
   it("ends where a rank does not know what to compute on", function()
     local r = celer.run({ "info" }, { ranks = 2, env = fake.env({
       FAKE_GPUS = 2, CELER_BACKEND = "cuda", CELER_DEVICES = "7," }) })
