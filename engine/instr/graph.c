@@ -332,9 +332,12 @@ cel_instr_graph *cel_instr_graph_create(const cel_instr_graph_config *config) {
   if (config->large_bytes == 0) graph->config.large_bytes = CEL_LARGE_BYTES;
   if (config->join_parts == 0) graph->config.join_parts = JOIN_PARTS;
   graph->memories = 1;
-  for (int32_t d = 0; d < config->devices; ++d)
+  for (int32_t d = 0; d < config->devices; ++d) {
+    cel_assert(config->devices == 1 ||
+               config->device_memory[d] != CEL_MEMORY_HOST);
     if (config->device_memory[d] >= graph->memories)
       graph->memories = config->device_memory[d] + 1;
+  }
   cel_assert(config->devices >= 1 && graph->memories <= CEL_MEMORIES);
   if (config->devices > 1 || config->device_memory[0] == CEL_MEMORY_HOST)
     graph->config.nears = 0;

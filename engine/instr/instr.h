@@ -2,7 +2,8 @@
  * launches, messages.
  *
  * Memories: 0 is the host; device d of `devices` works in memory
- * device_memory[d] (0 when it shares the host's, as a single CPU device does).
+ * device_memory[d] (0 when it shares the host's, as a single CPU device does;
+ * of several none does).
  * A buffer is backed per memory by allocations that cover the boxes needed
  * there, never by the whole buffer; allocations of one buffer in one memory
  * never overlap. An allocation's layout box reserves address space for all of

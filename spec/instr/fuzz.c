@@ -141,7 +141,8 @@ static void world_open(world *w, uint64_t seed) {
   w->rules = cel_rules_create();
   w->devices = chance(w, 50) ? 1 : (int32_t)any(w, 2, 4);
   for (int32_t d = 0; d < w->devices; ++d)
-    w->device_memory[d] = (int32_t)(chance(w, 75) ? d + 1 : any(w, 0, 4));
+    w->device_memory[d] =
+        (int32_t)(chance(w, 75) ? d + 1 : any(w, w->devices == 1 ? 0 : 1, 4));
   w->policy = (int)any(w, 0, 2);
   w->grain = chance(w, 40) ? 0 : 8ull << any(w, 0, 5);
   static const int64_t other = 1;
