@@ -113,45 +113,54 @@ static void cut(cel_instr_graph *graph, const cel_buffer *buffer,
           rounds_of(graph, bytes, __builtin_popcountll(takers)), manner);
 }
 
-/* The kth of `who` after `memory` in a circle. */
-static int32_t after(const cel_instr_graph *graph, uint64_t who, int32_t memory,
-                     int32_t k) {
-  while (k > 0) {
-    memory = (memory + 1) % graph->memories;
-    k -= (int32_t)(who >> memory & 1);
-  }
-  return memory;
+/* How many of `set` come before `memory`. */
+static int32_t place_in(uint64_t set, int32_t memory) {
+  return __builtin_popcountll(set & ((1ull << memory) - 1));
 }
 
-/* To the kth of `who` after its owner. */
-static void send(cel_instr_graph *graph, const cel_buffer *buffer, uint64_t who,
-                 const cel__alike *piece, int32_t k,
+/* Of `who`, the ith from the first on, in a circle. */
+static int32_t at_place(uint64_t who, int32_t i) {
+  for (i %= __builtin_popcountll(who); i > 0; --i) who &= who - 1;
+  return __builtin_ctzll(who);
+}
+
+static void send(cel_instr_graph *graph, const cel_buffer *buffer,
+                 const cel__alike *piece, int32_t to,
                  const cel__manner *manner) {
   cel__manner from_owner = *manner;
   from_owner.from = 1ull << piece->owner;
-  fetch_box(graph, buffer, &piece->box, after(graph, who, piece->owner, k),
-            &from_owner);
+  fetch_box(graph, buffer, &piece->box, to, &from_owner);
 }
 
-/* Each part to one device before the first goes to the next. */
+/* Each part to one device before the first goes to the next; owners begin with
+ * one device each, as far as there are enough. */
 static void exchange(cel_instr_graph *graph, const cel_buffer *buffer,
                      uint64_t who, const cel__manner *manner) {
-  uint64_t last_in[CEL_MEMORIES] = {0};
+  uint64_t last_in[CEL_MEMORIES] = {0}, owners = 0;
   cel__manner in_turn = *manner;
   in_turn.last_in = last_in;
-  for (int32_t k = __builtin_popcountll(who); k > 0; --k)
-    for (uint32_t i = 0; i < graph->alike.n; ++i)
-      if (!graph->alike.at[i].comes)
-        send(graph, buffer, who, &graph->alike.at[i], k, &in_turn);
+  for (uint32_t i = 0; i < graph->alike.n; ++i)
+    if (!graph->alike.at[i].comes) owners |= 1ull << graph->alike.at[i].owner;
+  for (int32_t k = __builtin_popcountll(who); k-- > 0;)
+    for (uint32_t i = 0; i < graph->alike.n; ++i) {
+      const cel__alike *piece = &graph->alike.at[i];
+      if (piece->comes) continue;
+      int32_t place = place_in(owners, piece->owner) + k;
+      send(graph, buffer, piece, at_place(who, place), &in_turn);
+    }
 }
 
 /* Each slice to all others before the next one. */
 static void hand_on(cel_instr_graph *graph, const cel_buffer *buffer,
                     uint64_t who, const cel__manner *manner) {
-  for (uint32_t i = 0; i < graph->alike.n; ++i)
-    for (int32_t k = __builtin_popcountll(who); k > 0; --k)
-      if (graph->alike.at[i].comes)
-        send(graph, buffer, who, &graph->alike.at[i], k, manner);
+  for (uint32_t i = 0; i < graph->alike.n; ++i) {
+    const cel__alike *piece = &graph->alike.at[i];
+    if (!piece->comes) continue;
+    for (int32_t k = __builtin_popcountll(who); k-- > 0;) {
+      int32_t place = place_in(who, piece->owner) + k;
+      send(graph, buffer, piece, at_place(who, place), manner);
+    }
+  }
 }
 
 static void fetch(cel_instr_graph *graph, const cel__touch *touch, uint64_t who,

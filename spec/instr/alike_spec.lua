@@ -85,6 +85,21 @@ describe("what several devices need alike", function()
     assert.same({ "234", "341", "412", "123" }, order.to)
   end)
 
+  it("comes to few devices in as few turns as these need", function()
+    open({ devices = { 1, 2, 3, 4 } })
+    local b = m:buffer({ 96 })
+    m:submit({ range = { 96 }, { b, "discard_write", same(1) } })
+    local last, most = { from = {}, to = {} }, 0
+    local read = m:submit({ range = { 2 }, { b, "read", whole(1) } })
+    for _, copy in ipairs(m:of("copy", read)) do
+      local from, to = copy.from.memory, copy.to.memory
+      local turn = 1 + math.max(last.from[from] or 0, last.to[to] or 0)
+      last.from[from], last.to[to] = turn, turn
+      most = math.max(most, turn)
+    end
+    assert.equal(3, most)
+  end)
+
   it("goes to each in one copy where it is little, or there are two", function()
     open({ devices = { 1, 2, 3, 4 }, large_bytes = 8192 })
     local b = m:buffer({ 96 })
