@@ -11,9 +11,9 @@ local symbol = require "celer.symbol"
 
 local M = {}
 
--- min, max and size: indexed from 0; a dimension that is not there is a
+-- min, max and size, also of a buffer: indexed from 0; a dimension that is not there is a
 -- mistake, not nil.
-local Coordinates = {}
+local Coordinates = { __noun = "table that counts from 0" }
 
 function Coordinates.__index(self, d)
   if symbol.is_symbol(d) then symbol.refuse("it indexes with a captured number") end
@@ -25,6 +25,11 @@ end
 
 local function coordinates(a, b, c)
   return setmetatable({ [0] = a, b, c }, Coordinates)
+end
+M.coordinates = coordinates
+
+function Coordinates.__capture(self)
+  return { __coordinates = { rawget(self, 0), rawget(self, 1), rawget(self, 2) } }
 end
 
 ---@class celer.box

@@ -1,5 +1,6 @@
 --- buffer.lua -- dense, typed, virtual data that no rank holds all of.
 local ffi = require "ffi"
+local box = require "celer.box"
 local capture = require "celer.capture"
 local core = require "celer.core"
 local extents_of = require "celer.extents"
@@ -191,9 +192,9 @@ function M.new(element, extents, options)
     "celer.buffer: the extents")
   options = options == nil and {} or options
   check_options(options)
-  local self = setmetatable({ type = type_, dims = dims, size = {},
-    extents = size, name = name_of(options), freed = false }, Buffer)
-  for d = 1, dims do self.size[d - 1] = size[d] end
+  local self = setmetatable({ type = type_, dims = dims,
+    size = box.coordinates(unpack(size)), extents = size, name = name_of(options),
+    freed = false }, Buffer)
   self.bytes = total_of(self) * type_.size
   if self.bytes > 2 ^ 62 then
     fail("celer.buffer: %s would have %.3g bytes", self.name, self.bytes)

@@ -80,6 +80,7 @@ function Decoder:decode(value)
   if value.__m then return require(value.__m) end
   if value.__mf then return require(value.__mf[1])[value.__mf[2]] end
   if value.__box then return box.new(unpack(value.__box)) end
+  if value.__coordinates then return box.coordinates(unpack(value.__coordinates)) end
   if value.__c then return struct(value.__c, value.bytes) end
   if value.__effect then return self.effects[value.__effect] end
   return self.views[value.__view]
