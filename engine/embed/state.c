@@ -136,8 +136,9 @@ void cel__state_destroy(lua_State *L) {
   lua_close(L);
 }
 
-/* Whether a message begins with a place: "file:12: ". */
+/* Whether a message begins with a place, "file:12: ", that is the user's. */
 static bool has_place(const char *text) {
+  if (strncmp(text, "celer/", 6) == 0) return false;
   for (const char *c = strchr(text, ':'); c != NULL; c = strchr(c + 1, ':')) {
     size_t digits = strspn(c + 1, "0123456789");
     if (digits > 0 && c[1 + digits] == ':') return true;
@@ -197,7 +198,9 @@ static int to_message(lua_State *L) {
                               lua_isnil(L, 1) ? "" : "a ", luaL_typename(L, 1));
   if (!has_place(message)) {
     push_user_place(L, 1);
-    message = lua_pushfstring(L, "%s%s", lua_tostring(L, -1), message);
+    const char *place = lua_tostring(L, -1);
+    if (strncmp(message, place, strlen(place)) != 0)
+      message = lua_pushfstring(L, "%s%s", place, message);
   }
   lua_createtable(L, 0, 1);
   lua_pushstring(L, message);

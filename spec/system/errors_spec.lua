@@ -56,6 +56,9 @@ local cases = {
   ["a module that is not there"] = {
     "require 'no_such_module'", { "case.lua:10: module 'no_such_module' not found" },
   },
+  ["what celer itself stumbles over"] = {
+    "celer.sorted_pairs(nil)", { "celer: [^ ]*/case.lua:10: celer/tables.lua:%d+: bad argument" },
+  },
   ["a misspelt method of a queue"] = {
     "q:sumbit(function() end)", { "case.lua:10: ", "a queue has no 'sumbit', did you mean submit" },
   },
