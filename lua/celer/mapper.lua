@@ -40,20 +40,32 @@ local function same_dims(name, chunk, buffer, dim)
 end
 M.same_dims = same_dims
 
+-- Raises where the mapper was called in the place of being given.
+local function refuse_call(name, chunk)
+  if type(chunk) == "nil" then
+    fail("celer.%s is a range mapper already: write it without ()", name)
+  end
+end
+M.refuse_call = refuse_call
+
 --- Each item touches the element at its own coordinates.
 ---@param chunk celer.chunk
 ---@param buffer celer.extents
 ---@return celer.box
 function M.one_to_one(chunk, buffer)
+  refuse_call("one_to_one", chunk)
   same_dims("one_to_one", chunk, buffer)
   return chunk
 end
 
 --- Every chunk touches all of the buffer.
----@param _ celer.chunk
+---@param chunk celer.chunk
 ---@param buffer celer.extents
 ---@return celer.box
-function M.all(_, buffer) return whole(buffer) end
+function M.all(chunk, buffer)
+  refuse_call("all", chunk)
+  return whole(buffer)
+end
 
 --- Every chunk touches this box.
 ---@param part celer.box
@@ -83,6 +95,7 @@ M.one_by_rows = one_by_rows
 ---@param buffer celer.extents
 ---@return celer.box
 function M.even_split(chunk, buffer)
+  refuse_call("even_split", chunk)
   one_by_rows(chunk, buffer)
   local rows, items = buffer.size[0], chunk.global[0]
   local least = floor(rows / items)

@@ -59,6 +59,10 @@ local cases = {
   ["what celer itself stumbles over"] = {
     "celer.sorted_pairs(nil)", { "celer: [^ ]*/case.lua:10: celer/tables.lua:%d+: bad argument" },
   },
+  ["a range mapper that is called"] = {
+    "q:submit(function(cg)\n  cg:read(a, celer.all())\nend)",
+    { "case.lua:11: celer.all is a range mapper already: write it without %(%)" },
+  },
   ["a misspelt method of a queue"] = {
     "q:sumbit(function() end)", { "case.lua:10: ", "a queue has no 'sumbit', did you mean submit" },
   },

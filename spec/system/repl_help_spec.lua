@@ -52,7 +52,7 @@ describe("help", function()
   it("tells of functions what stands above them in the source", function()
     local above = scratch.read("lua/celer/mapper.lua"):match("%-%-%- ([^\n]+)\n"
       .. ("%-%-%-@[^\n]+\n"):rep(3) .. "function M.all%(")
-    assert.equal("celer.all(_, buffer)\n  " .. above .. "\n  _               celer.chunk\n"
+    assert.equal("celer.all(chunk, buffer)\n  " .. above .. "\n  chunk           celer.chunk\n"
       .. "  buffer          celer.extents\n  gives celer.box\n"
       .. '  see help "Say what a chunk touches: range mappers"\n',
       (session("help(celer.all)"):gsub('\n           ".*$', "\n")))
