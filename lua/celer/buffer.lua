@@ -280,6 +280,6 @@ function Buffer.__capture(self, refuse)
     "; declare an access (cg:read(...)) and pass it as an argument")
 end
 
-words.methods(Buffer)
+words.methods(Buffer, { "bytes", "dims", "extents", "name", "size", "type" })
 
 return M

@@ -60,14 +60,15 @@ function M.advice(word, set)
     table.concat(names, ", "))
 end
 
---- Makes a misspelt method of a class say what it was meant to be. Fields that
---- an object merely lacks stay nil.
+--- Makes a misspelt method or field of a class say what it was meant to be. Other
+--- fields that an object lacks stay nil.
 ---@param class table  the metatable and __index of its objects
-function M.methods(class)
+---@param fields? string[]  those that users read
+function M.methods(class, fields)
   local lacking = {}
   setmetatable(class, { __index = function(_, key)
     if lacking[key] or type(key) ~= "string" then return nil end
-    local names = {}
+    local names = { unpack(fields or {}) }
     for name, value in tables.sorted_pairs(class) do
       if type(value) == "function" and not name:find("^_") then
         names[#names + 1] = name
