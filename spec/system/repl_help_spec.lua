@@ -112,6 +112,7 @@ for name in celer.sorted_pairs(getmetatable(celer).__names) do print(name) end]]
     assert.equal('there is nothing on "zzzzzzzz"; help() lists the chapters\n',
       session "help 'zzzzzzzz'")
     assert.equal("a number, of which nothing is written\n", session "help(3)")
+    assert.equal("nil, of which nothing is written\n", session "help(nil)")
     assert.equal("a function, of which nothing is written\n", session "help(math.sin)")
   end)
 end)

@@ -197,7 +197,7 @@ local function help(_, ...)
   if value == require "celer" then return of_celer() end
   local doc = docs.of_class(value)
   if doc then return of_class(value, doc) end
-  local path = name_in_celer(value)
+  local path = value ~= nil and name_in_celer(value)
   if path == "celer.io" then return of_io() end
   if path then return of_value(path) end
   put(words.a(value), ", of which nothing is written")
