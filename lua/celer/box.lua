@@ -28,6 +28,8 @@ local function coordinates(a, b, c)
 end
 M.coordinates = coordinates
 
+function M.is_coordinates(value) return getmetatable(value) == Coordinates end
+
 function Coordinates.__capture(self)
   return { __coordinates = { rawget(self, 0), rawget(self, 1), rawget(self, 2) } }
 end

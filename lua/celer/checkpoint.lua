@@ -1,5 +1,6 @@
 --- checkpoint.lua -- the state of a program, kept so that a run that is killed
 --- can be continued, on any number of ranks.
+local box = require "celer.box"
 local buffers = require "celer.buffer"
 local core = require "celer.core"
 local dtype = require "celer.io.dtype"
@@ -47,7 +48,7 @@ local function check_plain(value, path, depth)
   local kind = type(value)
   if kind == "number" or kind == "string" or kind == "boolean" or kind == "nil" then
     return
-  elseif kind ~= "table" or getmetatable(value) then
+  elseif kind ~= "table" or getmetatable(value) and not box.is_coordinates(value) then
     fail("celer.checkpoint: %s is %s; plain values can be kept: numbers, strings, "
       .. "booleans and tables of such", path, words.a(value)
       .. (words.a(value) == "a table" and " with a metatable" or ""))

@@ -82,6 +82,7 @@ local extra = { step = 17, name = "run\0x", tiny = 5e-324, inf = -1 / 0, [true] 
   list = { 1, { true } } }
 celer.checkpoint("kept", make(3), extra)
 local b = make(5)
+extra.size = b.deep.size
 celer.checkpoint("kept", b, extra)
 q:submit(function(cg) -- after it, so not in it
   cg:host_task({ 9001 }, function(part, v)
@@ -110,6 +111,7 @@ same("tiny", extra.tiny, 5e-324)
 same("infinite", extra.inf, -1 / 0)
 same("nested", extra.list[2][1], true)
 same("key", extra[true], 0.1)
+same("size", extra.size[0] .. extra.size[1] .. extra.size[2], "357")
 same("twice", again.step, 17)
 same("absent", celer.restore("absent"), nil)
 print "checked"]], others))
