@@ -4,6 +4,7 @@ local kernel = require "celer.kernel"
 local place = require "celer.place"
 local plain = require "celer.plain"
 local types = require "celer.types"
+local words = require "celer.words"
 
 local M = {}
 
@@ -107,8 +108,8 @@ local function shape_fault(param, wanted, buffer)
     return ("the kernel declares %s, of one element, but %s has %.15g; reducer<%s, %d> "
       .. "reduces into each"):format(wanted, buffer.name, n, param.type, buffer.dims)
   elseif param.dims >= 0 and param.dims ~= buffer.dims then
-    return ("the kernel declares %s, but %s has %d dimensions"):format(wanted,
-      buffer.name, buffer.dims)
+    return ("the kernel declares %s, but %s has %s"):format(wanted, buffer.name,
+      words.count(buffer.dims, "dimension"))
   end
 end
 
@@ -144,11 +145,11 @@ end
 local function check_count(k, first, dims, n)
   local item = k.params[1]
   if k.plain and item.dims ~= dims then
-    place.fail("kernel %s was loaded for blocks of %d dimensions, but the range "
-      .. "has %d", k.name, item.dims, dims)
+    place.fail("kernel %s was loaded for blocks of %s, but the range has %d", k.name,
+      words.count(item.dims, "dimension"), dims)
   elseif first == 2 and item.dims ~= dims then
-    place.fail("kernel %s takes %s, but the range has %d dimensions", k.name,
-      (k.grouped and "a " or "an ") .. kernel.describe(item), dims)
+    place.fail("kernel %s takes %s, but the range has %s", k.name,
+      (k.grouped and "a " or "an ") .. kernel.describe(item), words.count(dims, "dimension"))
   end
   local wanted = #k.params - first + 1
   if n ~= wanted then

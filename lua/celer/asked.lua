@@ -4,6 +4,7 @@ local box = require "celer.box"
 local closure = require "celer.closure"
 local place = require "celer.place"
 local symbol = require "celer.symbol"
+local words = require "celer.words"
 
 jit.off(true, true) -- see trace.lua
 
@@ -29,8 +30,8 @@ local function check_box(value, dims)
     place.fail("a range mapper must return a celer.box, or several; this one "
       .. "returned %s", type(value) == "nil" and "nothing" or "a " .. type(value))
   elseif value.dims ~= dims then
-    place.fail("the range mapper returned a box of %d dimensions for a buffer of %d",
-      value.dims, dims)
+    place.fail("the range mapper returned a box of %s for a buffer of %d",
+      words.count(value.dims, "dimension"), dims)
   end
   return value
 end

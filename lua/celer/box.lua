@@ -8,6 +8,7 @@
 --- with a bound must work for both, so nothing compares one.
 local place = require "celer.place"
 local symbol = require "celer.symbol"
+local words = require "celer.words"
 
 local M = {}
 
@@ -127,8 +128,8 @@ function M.new(lo, hi)
   end
   lo, hi = list(lo, "the lower corner"), list(hi, "the upper corner")
   if #lo ~= #hi then
-    place.fail("celer.box: the lower corner has %d dimensions, the upper has %d",
-      #lo, #hi)
+    place.fail("celer.box: the lower corner has %s, the upper has %d",
+      words.count(#lo, "dimension"), #hi)
   end
   return make(#lo, lo[1], lo[2], lo[3], hi[1], hi[2], hi[3])
 end

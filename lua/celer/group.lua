@@ -502,6 +502,9 @@ local function spread(where)
   elseif collective.is_collective(where) then
     local _, ranks = core.rank()
     return EACH, ranks, where
+  elseif type(where) ~= "table" and type(where) ~= "number" then
+    fail("cg:host_task: the first argument says where it runs, celer.on_master, celer.once, "
+      .. "celer.collective() or a range to divide, and is not %s", words.a(where))
   end
   return SPLIT, where
 end

@@ -229,4 +229,6 @@ function M.save(path, buffer, options)
   submit.write(call, path, { job(format, path, buffer, part, options) }, tasks)
 end
 
-return M
+return setmetatable(M, { __index = function(_, name)
+  fail("there is no celer.io.%s%s", tostring(name), words.advice(name, M))
+end })

@@ -6,6 +6,7 @@
 local box = require "celer.box"
 local place = require "celer.place"
 local symbol = require "celer.symbol"
+local words = require "celer.words"
 
 local make, new, whole = box.make, box.new, box.whole
 local floor, least_of = symbol.floor, symbol.min
@@ -33,9 +34,9 @@ local function same_dims(name, chunk, buffer, dim)
       .. "dimension%s; they count from 0", name, dim, dim, chunk.dims,
       chunk.dims == 1 and "" or "s")
   elseif chunk.dims ~= buffer.dims then
-    fail("celer.%s: the index space has %d dimensions and the buffer has %d; "
+    fail("celer.%s: the index space has %s and the buffer has %d; "
       .. "give a range mapper that leads from one to the other", name,
-      chunk.dims, buffer.dims)
+      words.count(chunk.dims, "dimension"), buffer.dims)
   end
 end
 M.same_dims = same_dims

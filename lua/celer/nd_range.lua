@@ -1,6 +1,7 @@
 --- nd_range.lua -- an index space in work groups, for kernels of group<D>.
 local extents = require "celer.extents"
 local place = require "celer.place"
+local words = require "celer.words"
 
 local fail = place.fail
 
@@ -27,8 +28,8 @@ function M.new(size, group)
   local dims, whole = extents.read(size, "celer.nd_range: the size")
   local group_dims, part = extents.read(group, "celer.nd_range: the group")
   if dims ~= group_dims or dims == 0 then
-    fail("celer.nd_range: the size has %d dimensions and the group %d; both have "
-      .. "1 to 3", dims, group_dims)
+    fail("celer.nd_range: the size has %s and the group %d; both have 1 to 3",
+      words.count(dims, "dimension"), group_dims)
   end
   local items = 1
   for d = 1, dims do

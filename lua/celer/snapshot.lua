@@ -55,8 +55,8 @@ local function part_of(buffer, part)
   end
   local min, max = box.bounds(part)
   if #min ~= buffer.dims then
-    fail("%s has %d dimensions, the box to capture has %d", buffer.name,
-      buffer.dims, #min)
+    fail("%s has %s, the box to capture has %d", buffer.name,
+      words.count(buffer.dims, "dimension"), #min)
   end
   for d = 1, buffer.dims do
     if min[d] < 0 or max[d] > hi[d] then

@@ -15,6 +15,14 @@ function M.a(value)
   return (noun:find("^[aeiou]") and "an " or "a ") .. noun
 end
 
+--- "1 dimension", "2 dimensions".
+---@param n integer
+---@param noun string
+---@return string
+function M.count(n, noun)
+  return ("%d %s%s"):format(n, noun, n == 1 and "" or "s")
+end
+
 -- Number of edits between two words; two letters that changed places are one.
 local function distance(a, b)
   local above, row = nil, {}

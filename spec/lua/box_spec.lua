@@ -38,7 +38,7 @@ describe("celer.box", function()
     end
     local b = box.new({ 1, 2 }, { 4, 8 })
     local match = assert.matches
-    match("lower corner has 1 dimensions, the upper has 2", flaw(box.new, { 0 }, { 1, 2 }))
+    match("lower corner has 1 dimension, the upper has 2", flaw(box.new, { 0 }, { 1, 2 }))
     match("bound 2 of the upper corner is 1.5, not a whole", flaw(box.new, { 0, 0 }, { 1, 1.5 }))
     match("bound 1 of the lower corner is x", flaw(box.new, { "x" }, { 1 }))
     match("at most 3", flaw(box.new, { 1, 2, 3, 4 }, { 1, 2, 3, 4 }))

@@ -92,7 +92,7 @@ told("argument 3 of kernel saxpy: the kernel declares const float *, but d holds
   with(8, m.saxpy, 1, 1, read(d), write(x)))
 told("argument 4 of kernel saxpy: the kernel declares float *, but x is accessed with cg:read",
   with(8, m.saxpy, 1, 1, read(x), read(x)))
-told("blocks of 1 dimensions, but the range has 2", with({ 2, 4 }, m.saxpy, 1, 1, read(x),
+told("blocks of 1 dimension, but the range has 2", with({ 2, 4 }, m.saxpy, 1, 1, read(x),
   write(x)))
 told("celer.chunk_size is for integers", with(8, m.saxpy, 1, celer.chunk_size(), read(x),
   write(x)))

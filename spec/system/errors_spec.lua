@@ -63,6 +63,14 @@ local cases = {
     "q:submit(function(cg)\n  cg:read(a, celer.all())\nend)",
     { "case.lua:11: celer.all is a range mapper already: write it without %(%)" },
   },
+  ["a misspelt function of celer.io"] = {
+    "celer.io.laod('a.npy')", { "case.lua:10: there is no celer.io.laod, did you mean load" },
+  },
+  ["a host task that is not said where to run"] = {
+    "q:submit(function(cg)\n  cg:host_task(function() end)\nend)",
+    { "case.lua:11: cg:host_task: the first argument says where it runs, celer.on_master, .*not a "
+      .. "function" },
+  },
   ["a misspelt method of a queue"] = {
     "q:sumbit(function() end)", { "case.lua:10: ", "a queue has no 'sumbit', did you mean submit" },
   },

@@ -440,7 +440,7 @@ refused("cannot read cut.png: ", "cut.png")
 refused("celer.io.load: good.npy: dataset is for HDF5", "good.npy", { dataset = "u" })
 refused("it holds '<f4' (float), not double, which is '<f8'", "good.npy", { type = "double" })
 refused("it holds [('a', '<f4')], not rec", "record.npy", { type = celer.struct("rec", "int a;") })
-refused("the box has 1 dimensions, what it holds has 2", "good.npy",
+refused("the box has 1 dimension, what it holds has 2", "good.npy",
   { box = celer.box({ 0 }, { 1 }) })
 refused("the box [0, 2) x [1, 3) leaves what it holds, which is 2 x 2", "good.npy",
   { box = celer.box({ 0, 1 }, { 2, 3 }) })

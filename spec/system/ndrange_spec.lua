@@ -276,7 +276,7 @@ end)
 celer.kernel "kernel void full(group<1> g, local<double, 6144> a) {}"
 celer.kernel "kernel void full(group<1> g, local<double, 6104> a, reducer<double> b) {}"
 refused("takes no group", run(celer.nd_range({ 8, 8 }, { 4, 4 }), k.of_items))
-refused("takes a group<2>, but the range has 1 dimensions", run(celer.nd_range(8, 4), k.of_groups))
+refused("takes a group<2>, but the range has 1 dimension", run(celer.nd_range(8, 4), k.of_groups))
 run(celer.nd_range({ 8, 8 }, { 4, 2 }), k.of_groups)()
 same("written", q:wait(a)(7, 7), 1)
 run(celer.nd_range({ 0, 8 }, { 4, 2 }), k.of_groups)()

@@ -43,7 +43,8 @@ function M.box_fault(part, extents, what)
   if not box.is_box(part) then
     return ("the box must be a celer.box, not %s"):format(words.a(part))
   elseif part.dims ~= #extents then
-    return ("the box has %d dimensions, %s has %d"):format(part.dims, what, #extents)
+    return ("the box has %s, %s has %d"):format(words.count(part.dims, "dimension"), what,
+      #extents)
   end
   for d = 0, part.dims - 1 do
     if part.min[d] < 0 or part.max[d] > extents[d + 1] or part.max[d] < part.min[d] then
