@@ -109,6 +109,10 @@ for name in celer.sorted_pairs(getmetatable(celer).__names) do print(name) end]]
   it("has something to say of what it does not know", function()
     assert.equal('there is nothing on "chekpoint", did you mean celer.checkpoint?\n',
       session "help 'chekpoint'")
+    assert.equal('there is nothing on "celer.bufer", did you mean celer.buffer?\n',
+      session "help 'celer.bufer'")
+    assert.equal('there is nothing on "celer.io.sav"; help() lists the chapters\n',
+      session "help 'celer.io.sav'")
     assert.equal('there is nothing on "zzzzzzzz"; help() lists the chapters\n',
       session "help 'zzzzzzzz'")
     assert.equal("a number, of which nothing is written\n", session "help(3)")

@@ -160,7 +160,7 @@ end
 local function nothing(text)
   local all = {}
   for name in tables.sorted_pairs(names_of_celer()) do all[#all + 1] = name end
-  local near = words.nearest(text, all)
+  local near = words.nearest(text:match "^celer%.(.+)" or text, all)
   put("there is nothing on ", ("%q"):format(text),
     near and (", did you mean celer.%s?"):format(near) or "; help() lists the chapters")
   return false
@@ -175,7 +175,7 @@ local function of_words(text)
     if name == "io" then return of_io() end
     return of_value("celer." .. name)
   end
-  local in_io = require("celer").io[text:match "^celer%.io%.([%w_]+)$" or 1]
+  local in_io = rawget(require("celer").io, text:match "^celer%.io%.([%w_]+)$")
   if in_io then return of_function(in_io) end
   local methods = docs.methods(text:match "[:.]([%w_]+)$" or text)
   for _, doc in ipairs(methods) do put_doc(doc.of .. ":" .. (text:match "[%w_]+$"), doc) end
