@@ -9,18 +9,6 @@
 
 #include "base/hash.h"
 
-/* By one thread at a time: libudev, which hwloc asks for devices, makes the key
- * of its hashes anew in each thread that finds none, and then does not find
- * what others have put there. */
-static bool fill(hwloc_topology_t t) {
-  static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
-  pthread_mutex_lock(&one);
-  bool filled = hwloc_topology_load(t) == 0;
-  pthread_mutex_unlock(&one);
-  if (!filled) hwloc_topology_destroy(t);
-  return filled;
-}
-
 /* Null when hwloc fails. */
 static hwloc_topology_t load(void) {
   hwloc_topology_t t;
@@ -29,7 +17,9 @@ static hwloc_topology_t load(void) {
    * it is loaded at every start. */
   hwloc_topology_set_all_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_type_filter(t, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
-  return fill(t) ? t : NULL;
+  if (hwloc_topology_load(t) == 0) return t;
+  hwloc_topology_destroy(t);
+  return NULL;
 }
 
 static hwloc_obj_t next_core(hwloc_topology_t t, hwloc_obj_t core) {
@@ -120,9 +110,10 @@ cel_status cel_topology_find(int32_t rank, int32_t ranks, cel_topology *out) {
   return CEL_E_OK;
 }
 
-/* PCI devices and what they hang from; null when hwloc fails. Kept for all. No
- * more than that is asked for: to tell what the system calls them, hwloc starts
- * each OpenCL platform, with its compiler and its threads. */
+/* PCI devices and what they hang from; null when hwloc fails. Loaded once, for
+ * all: libudev, which hwloc asks, is not made for several threads at a time. No
+ * more is asked for: to tell what the system calls them, hwloc starts each
+ * OpenCL platform, with its compiler and its threads. */
 static hwloc_topology_t devices;
 
 static void load_devices(void) {
@@ -130,7 +121,10 @@ static void load_devices(void) {
   if (hwloc_topology_init(&t) != 0) return;
   hwloc_topology_set_type_filter(t, HWLOC_OBJ_PCI_DEVICE,
                                  HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
-  if (fill(t)) devices = t;
+  if (hwloc_topology_load(t) == 0)
+    devices = t;
+  else
+    hwloc_topology_destroy(t);
 }
 
 void cel_topology_near(const cel_topology *topology, const char *bus,

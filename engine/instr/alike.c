@@ -84,10 +84,10 @@ static void slice(cel_instr_graph *graph, const cel_buffer *buffer,
   for (int64_t i = 0; i < n; ++i) {
     do m = (m + 1) % graph->memories;
     while ((takers >> m & 1) == 0);
-    cel__alike piece = {cel_member_cut(box, i, n), m, true};
+    cel__alike piece = {cel_member_cut(box, i, n), m};
     if (cel_box_is_empty(&piece.box)) continue;
     fetch_box(graph, buffer, &piece.box, m, manner);
-    cel_vec_push(&graph->alike, piece);
+    cel_vec_push(&graph->slices, piece);
   }
 }
 
@@ -106,8 +106,8 @@ static void cut(cel_instr_graph *graph, const cel_buffer *buffer,
       bytes < least_bytes(graph))
     return;
   if (is_one(devices) && several)
-    cel_vec_push(&graph->alike,
-                 (cel__alike){at->box, __builtin_ctzll(devices), false});
+    cel_vec_push(&graph->owned,
+                 (cel__alike){at->box, __builtin_ctzll(devices)});
   else if (devices == 0 || is_one(devices))
     slice(graph, buffer, &at->box, takers,
           rounds_of(graph, bytes, __builtin_popcountll(takers)), manner);
@@ -139,23 +139,21 @@ static void exchange(cel_instr_graph *graph, const cel_buffer *buffer,
   uint64_t last_in[CEL_MEMORIES] = {0}, owners = 0;
   cel__manner in_turn = *manner;
   in_turn.last_in = last_in;
-  for (uint32_t i = 0; i < graph->alike.n; ++i)
-    if (!graph->alike.at[i].comes) owners |= 1ull << graph->alike.at[i].owner;
+  for (uint32_t i = 0; i < graph->owned.n; ++i)
+    owners |= 1ull << graph->owned.at[i].owner;
   for (int32_t k = __builtin_popcountll(who); k-- > 0;)
-    for (uint32_t i = 0; i < graph->alike.n; ++i) {
-      const cel__alike *piece = &graph->alike.at[i];
-      if (piece->comes) continue;
-      int32_t place = place_in(owners, piece->owner) + k;
-      send(graph, buffer, piece, at_place(who, place), &in_turn);
+    for (uint32_t i = 0; i < graph->owned.n; ++i) {
+      const cel__alike *part = &graph->owned.at[i];
+      int32_t place = place_in(owners, part->owner) + k;
+      send(graph, buffer, part, at_place(who, place), &in_turn);
     }
 }
 
 /* Each slice to all others before the next one. */
 static void hand_on(cel_instr_graph *graph, const cel_buffer *buffer,
                     uint64_t who, const cel__manner *manner) {
-  for (uint32_t i = 0; i < graph->alike.n; ++i) {
-    const cel__alike *piece = &graph->alike.at[i];
-    if (!piece->comes) continue;
+  for (uint32_t i = 0; i < graph->slices.n; ++i) {
+    const cel__alike *piece = &graph->slices.at[i];
     for (int32_t k = __builtin_popcountll(who); k-- > 0;) {
       int32_t place = place_in(who, piece->owner) + k;
       send(graph, buffer, piece, at_place(who, place), manner);
@@ -169,7 +167,8 @@ static void fetch(cel_instr_graph *graph, const cel__touch *touch, uint64_t who,
   uint64_t most = (uint64_t)cel_box_volume(&touch->hull) * buffer->element_size;
   if (most < least_bytes(graph)) return;
   cel__coherence_stage(graph, buffer, touch->memory, &touch->region, priority);
-  cel_vec_clear(&graph->alike);
+  cel_vec_clear(&graph->owned);
+  cel_vec_clear(&graph->slices);
   uint64_t last_out[CEL_MEMORIES] = {0};
   cel__manner manner = {.priority = priority, .last_out = last_out};
   for (uint32_t b = 0; b < touch->region.n; ++b) {

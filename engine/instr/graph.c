@@ -366,7 +366,8 @@ void cel_instr_graph_destroy(cel_instr_graph *graph) {
   cel_vec_release(&graph->held);
   cel_map_entries_release(&graph->entries);
   cel_vec_release(&graph->lacking);
-  cel_vec_release(&graph->alike);
+  cel_vec_release(&graph->owned);
+  cel_vec_release(&graph->slices);
   cel_map_entries_release(&graph->alike_found);
   cel_region_release(&graph->alike_box);
   cel_region_release(&graph->boxes);

@@ -105,7 +105,6 @@ typedef struct cel__part {
 typedef struct cel__alike {
   cel_box box;
   int32_t owner; /* memory */
-  bool comes;    /* it gets it first */
 } cel__alike;
 
 /* How data is copied. */
@@ -170,7 +169,8 @@ struct cel_instr_graph {
   /* Scratch. */
   cel_map_entries entries;
   CEL_VEC(cel_map_entry) lacking; /* what a fetch is about */
-  CEL_VEC(cel__alike) alike;      /* pieces of what devices need */
+  CEL_VEC(cel__alike) owned;      /* of what devices need alike */
+  CEL_VEC(cel__alike) slices;     /* that their owners get first */
   cel_map_entries alike_found;    /* where that is */
   cel_region alike_box;
   cel_region boxes;           /* what of it comes from one place */
