@@ -153,8 +153,8 @@ local function check_count(k, first, dims, n)
   end
   local wanted = #k.params - first + 1
   if n ~= wanted then
-    place.fail("kernel %s takes %d argument%s%s, got %d", k.signature, wanted,
-      wanted == 1 and "" or "s", k.plain and "" or k.grouped and " after its group"
+    place.fail("kernel %s takes %s%s, got %d", k.signature,
+      words.count(wanted, "argument"), k.plain and "" or k.grouped and " after its group"
         or " after its item", n)
   end
 end

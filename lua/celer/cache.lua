@@ -2,6 +2,7 @@
 local core = require "celer.core"
 local dry = require "celer.dry"
 local place = require "celer.place"
+local words = require "celer.words"
 
 local M = {}
 
@@ -34,8 +35,8 @@ local function write_size(list)
   for _, stem in ipairs(list) do
     bytes, entries = bytes + stem.bytes, entries + (stem.entry and 1 or 0)
   end
-  io.write(("%s: %d compiled source%s, %s\n"):format((core.cache_folder()), entries,
-    entries == 1 and "" or "s", dry.amount(bytes)))
+  io.write(("%s: %s, %s\n"):format((core.cache_folder()),
+    words.count(entries, "compiled source"), dry.amount(bytes)))
 end
 
 local function days_ago(age)
@@ -77,8 +78,7 @@ local function remove(list, seconds)
   end
   io.write(("%s: %s removed\n"):format((core.cache_folder()), dry.amount(bytes)))
   if kept == 0 then return 0 end
-  io.stderr:write(("celer: %d file%s could not be removed\n"):format(kept,
-    kept == 1 and "" or "s"))
+  io.stderr:write(("celer: %s could not be removed\n"):format(words.count(kept, "file")))
   return 1
 end
 

@@ -44,8 +44,8 @@ local function part_of(buffer, part, call)
   if not box.is_box(part) then
     fail("%s: the part must be a celer.box, not %s", call, words.a(part))
   elseif part.dims ~= buffer.dims then
-    fail("%s: the part %s has %d dimension%s, the buffer %s has %d", call, tostring(part),
-      part.dims, part.dims == 1 and "" or "s", buffer.name, buffer.dims)
+    fail("%s: the part %s has %s, the buffer %s has %d", call, tostring(part),
+      words.count(part.dims, "dimension"), buffer.name, buffer.dims)
   end
   for d = 0, part.dims - 1 do
     if part.min[d] < 0 or part.max[d] > buffer.size[d] then
@@ -93,8 +93,8 @@ local function check_pair(from, to)
     fail("celer.copy: %s holds %s, %s holds %s", from.name, from.type.name, to.name,
       to.type.name)
   elseif from.dims ~= to.dims then
-    fail("celer.copy: %s has %d dimension%s, %s has %d", from.name, from.dims,
-      from.dims == 1 and "" or "s", to.name, to.dims)
+    fail("celer.copy: %s has %s, %s has %d", from.name,
+      words.count(from.dims, "dimension"), to.name, to.dims)
   end
 end
 
@@ -103,8 +103,8 @@ local function corner_of(at, part)
   if at == nil then return (box.bounds(part)) end
   if type(at) == "number" then at = { at } end
   if type(at) ~= "table" or getmetatable(at) or #at ~= part.dims then
-    fail("celer.copy: 'at' must be a table of %d coordinate%s, not %s", part.dims,
-      part.dims == 1 and "" or "s", type(at) == "table" and "one of " .. #at or words.a(at))
+    fail("celer.copy: 'at' must be a table of %s, not %s",
+      words.count(part.dims, "coordinate"), type(at) == "table" and "one of " .. #at or words.a(at))
   end
   for d = 1, part.dims do
     if type(at[d]) ~= "number" or at[d] % 1 ~= 0 then

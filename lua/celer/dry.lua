@@ -5,6 +5,7 @@ local core = require "celer.core"
 local place = require "celer.place"
 local tables = require "celer.tables"
 local types = require "celer.types"
+local count = require("celer.words").count
 
 local M = {}
 
@@ -83,10 +84,6 @@ function M.amount(bytes)
   local unit = 1
   while bytes >= 1024 and unit < #units do bytes, unit = bytes / 1024, unit + 1 end
   return (unit == 1 and "%.0f %s" or "%.1f %s"):format(bytes, units[unit])
-end
-
-local function count(n, noun)
-  return ("%.0f %s%s"):format(n, noun, n == 1 and "" or "s")
 end
 
 local function per_task(seconds, tasks)

@@ -117,8 +117,8 @@ function M.resolve(hints, dims, range)
   if not (granularity or runs or range or weights) then return cuts, nil end
   local list = type(granularity) == "table" and granularity or nil
   if list and #list > dims then
-    fail("the granularity has %d numbers, the range %d dimension%s", #list, dims,
-      dims == 1 and "" or "s")
+    fail("the granularity has %s, the range %s", words.count(#list, "number"),
+      words.count(dims, "dimension"))
   end
   if weights and weights.zeros and cuts > 1 then
     fail("a weight of 0 needs the split \"1d\": a tile lies in a row and a column "

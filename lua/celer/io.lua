@@ -230,7 +230,5 @@ function M.save(path, buffer, options)
 end
 
 return setmetatable(M, { __index = function(_, name)
-  if type(name) == "string" then
-    fail("there is no celer.io.%s%s", name, words.advice(name, M))
-  end
+  fail("there is no celer.io.%s%s", tostring(name), words.advice(name, M))
 end })

@@ -30,16 +30,15 @@ local M = {
 
 local function same_dims(name, chunk, buffer, dim)
   if dim and dim >= chunk.dims then
-    fail("celer.%s(%d): there is no dimension %d in an index space of %d "
-      .. "dimension%s; they count from 0", name, dim, dim, chunk.dims,
-      chunk.dims == 1 and "" or "s")
+    fail("celer.%s(%d): there is no dimension %d in an index space of %s; they "
+      .. "count from 0", name, dim, dim, words.count(chunk.dims, "dimension"))
   elseif chunk.dims ~= buffer.dims then
     fail("celer.%s: the index space has %s and the buffer has %d; "
       .. "give a range mapper that leads from one to the other", name,
       words.count(chunk.dims, "dimension"), buffer.dims)
   end
 end
-M.same_dims = same_dims
+M.same_dims = same_dims -- known to closure.lua by that, as what does not change
 
 -- Raises where the mapper was called in the place of being given.
 local function refuse_call(name, chunk)
@@ -137,10 +136,10 @@ end
 -- Raises unless the index space has as many dimensions as the mapper was given numbers.
 local function of_dims(chunk, n, name)
   if chunk.dims == n then return end
-  fail("celer.%s has %d number%s, and the index space %d dimension%s: one is for each",
-    name, n, n == 1 and "" or "s", chunk.dims, chunk.dims == 1 and "" or "s")
+  fail("celer.%s has %s, and the index space %s: one is for each", name,
+    words.count(n, "number"), words.count(chunk.dims, "dimension"))
 end
-M.of_dims = of_dims -- known to closure.lua by that, as what does not change
+M.of_dims = of_dims
 
 local function around(a, b, c)
   if c then

@@ -14,6 +14,7 @@ local closure = require "celer.closure"
 local core = require "celer.core"
 local place = require "celer.place"
 local settings = require "celer.settings"
+local words = require "celer.words"
 
 local M = {}
 
@@ -108,8 +109,8 @@ local function count(buffer, rule, n, seconds)
   times = (times or 0) + 1
   met[where] = times < PATIENCE and times
   if times < PATIENCE then return end
-  core.advise(("%s, so each submission calls it for %d chunk%s, on every rank; %s"):format(
-    what, n, n == 1 and "" or "s", kept), file, line)
+  core.advise(("%s, so each submission calls it for %s, on every rank; %s"):format(
+    what, words.count(n, "chunk"), kept), file, line)
 end
 
 -- ---- rules ------------------------------------------------------------------

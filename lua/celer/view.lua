@@ -7,6 +7,7 @@ local box = require "celer.box"
 local core = require "celer.core"
 local place = require "celer.place"
 local types = require "celer.types"
+local count = require("celer.words").count
 
 ---@class celer.view
 ---@overload fun(i?: integer, j?: integer, k?: integer): any
@@ -51,8 +52,8 @@ local function misplaced(self, i, j, k)
     if at[d] ~= nil then n = d end
   end
   if n ~= self.dims then
-    place.fail("%s: an element has %d coordinate%s, not %d", self.name, self.dims,
-      self.dims == 1 and "" or "s", n)
+    place.fail("%s: an element has %s, not %d", self.name,
+      count(self.dims, "coordinate"), n)
   end
   local boxed, words = false, {}
   for d = 1, n do

@@ -59,8 +59,8 @@ local function entries_of(what)
     fail("celer.weights takes a table of one entry per rank, or a function "
       .. "(rank, ranks) that returns one, not %s", words.a(what))
   elseif #what ~= ranks then
-    fail("celer.weights: %d for %d rank%s; a function (rank, ranks) serves any "
-      .. "number", #what, ranks, ranks == 1 and "" or "s")
+    fail("celer.weights: %d for %s; a function (rank, ranks) serves any number", #what,
+      words.count(ranks, "rank"))
   end
   return what, ranks
 end

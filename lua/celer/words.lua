@@ -20,7 +20,7 @@ end
 ---@param noun string
 ---@return string
 function M.count(n, noun)
-  return ("%d %s%s"):format(n, noun, n == 1 and "" or "s")
+  return ("%.0f %s%s"):format(n, noun, n == 1 and "" or "s")
 end
 
 -- Number of edits between two words; two letters that changed places are one.

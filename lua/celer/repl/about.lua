@@ -1,5 +1,6 @@
 --- about.lua -- what a session runs on, in a line.
 local core = require "celer.core"
+local words = require "celer.words"
 
 local M = {}
 
@@ -11,8 +12,8 @@ function M.line()
   if not backend then return nil, devices end -- the message
   local what = backend == "cpu" and ("%s cores"):format(i.cores or "?")
     or core.gpu(list[1]).name
-  return ("celer %s  1 rank, %d device%s (%s, %s)"):format(i.version, devices,
-    devices == 1 and "" or "s", backend, what)
+  return ("celer %s  1 rank, %s (%s, %s)"):format(i.version,
+    words.count(devices, "device"), backend, what)
 end
 
 return M
