@@ -1,12 +1,15 @@
-// launch.cuh -- CUDA: an entry is launched with one thread per item, in blocks
-// of up to 256. A part of celer.cuh.
+// launch.cuh -- CUDA: an entry is launched with one thread per item, or per few
+// of them along dimension 0, in blocks of up to 256. A part of celer.cuh.
 namespace celer {
 
-// Where a launch computes; at most 2^31 - 1 items in each dimension. Grids have
-// at most 65535 blocks in y and z, so those dimensions stride.
+// Where a launch computes; at most 2^31 - 1 items in each dimension. Flags are
+// for reduce.cuh; else so many items more than one are a thread's, one after
+// the other along dimension 0. What lies side by side is read once then where
+// items of several threads would each read it. Grids have at most 65535 blocks
+// in y and z: of three dimensions the middle one strides.
 struct launch {
   index min[3], range[3];
-  unsigned extent[3], flags; // for reduce.cuh
+  unsigned extent[3], flags;
 };
 
 // A launch's one parameter: every parameter but the item, in order, each at
@@ -65,8 +68,9 @@ struct entry<F, signature<void (*)(Item, P...)>> {
     const unsigned x = blockIdx.x * blockDim.x + threadIdx.x;
     const unsigned y0 = blockIdx.y * blockDim.y + threadIdx.y;
     const unsigned z0 = blockIdx.z * blockDim.z + threadIdx.z;
-    const unsigned dy = gridDim.y * blockDim.y;
-    const unsigned dz = gridDim.z * blockDim.z;
+    const unsigned first = (D == 2 ? y0 : z0) * (w.flags + 1);
+    const unsigned behind = first + w.flags + 1;
+    const unsigned end = behind < w.extent[0] ? behind : w.extent[0];
     if constexpr (sig::reduces) {
       reducing<F>::run(a);
     } else if constexpr (D == 0) {
@@ -76,16 +80,17 @@ struct entry<F, signature<void (*)(Item, P...)>> {
     } else if constexpr (D == 2) {
       if (x < w.extent[1])
 #pragma unroll 1
-        for (unsigned y = y0; y < w.extent[0]; y += dy)
+        for (unsigned y = first; y < end; ++y)
           call(a,
                item<2>{{w.min[0] + y, w.min[1] + x}, {w.range[0], w.range[1]}},
                all);
     } else {
+      const unsigned dy = gridDim.y * blockDim.y;
       if (x < w.extent[2])
 #pragma unroll 1
-        for (unsigned z = z0; z < w.extent[0]; z += dz)
+        for (unsigned y = y0; y < w.extent[1]; y += dy)
 #pragma unroll 1
-          for (unsigned y = y0; y < w.extent[1]; y += dy)
+          for (unsigned z = first; z < end; ++z)
             call(a,
                  item<3>{{w.min[0] + z, w.min[1] + y, w.min[2] + x},
                          {w.range[0], w.range[1], w.range[2]}},

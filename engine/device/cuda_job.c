@@ -7,10 +7,12 @@
 #include "device/cuda_lane.h"
 #include "device/cuda_reduce.h"
 
-enum { BLOCK = 256, ARGUMENTS = 4096 };
+enum { WARP = 32, BLOCK = 256, ARGUMENTS = 4096 };
 /* The most that CUDA takes. */
 enum { BLOCK_Z = 64, GRID_YZ = 65535 };
 enum { SLICE = 1 << 30 }; /* items along a dimension */
+/* Of a thread at most, where the GPU has threads left for so many rounds. */
+enum { EACH = 4, ROUNDS = 8 };
 
 cel_status cel__cuda_fail(const cel_cuda *cuda, int32_t device,
                           const cel_job *job, cel_status status,
@@ -170,30 +172,55 @@ static uint32_t ceil_div(int64_t n, uint32_t by, uint32_t most) {
   return blocks < most ? (uint32_t)blocks : most;
 }
 
-/* Rows of a warp or more, and as many of them as fit. */
+typedef struct launch_shape {
+  uint32_t grid[3], block[3];
+  uint32_t each; /* items of a thread along dimension 0 */
+} launch_shape;
+
+/* Rows of a warp or two, and as many of them as fit. */
 static void shape_block(const int64_t n[3], int32_t dims, uint32_t block[3]) {
-  block[0] = power_up(n[0], dims == 1 ? BLOCK : 32);
+  uint32_t row = dims == 2 && n[0] >= BLOCK ? 2 * WARP : WARP;
+  block[0] = power_up(n[0], dims == 1 ? BLOCK : row);
   block[1] = power_up(n[1], BLOCK / block[0] / (dims == 3 ? 2 : 1));
   uint32_t left = BLOCK / block[0] / block[1];
   block[2] = power_up(n[2], left < BLOCK_Z ? left : BLOCK_Z);
 }
 
-/* In y and z celer's kernels stride where the grid ends. False: another would
- * have to. */
+/* How many items of a row of `n` are a thread's; `threads` may be 0: few. */
+static uint32_t each_of(const cel_box *chunk, int64_t threads, int64_t n,
+                        uint32_t block) {
+  uint32_t each = 1;
+  double rounds = 1;
+  for (int d = 0; d < CEL_DIMS; ++d)
+    rounds *= (double)(chunk->max[d] - chunk->min[d]);
+  rounds /= threads > 0 ? (double)threads : rounds;
+  while (each < EACH && rounds >= 2.0 * each * ROUNDS) each *= 2;
+  while (ceil_div(n, block * each, INT32_MAX) > GRID_YZ) each *= 2;
+  return each;
+}
+
+/* Where rows are shorter than a warp each item has a thread, so that neighbours
+ * still touch what lies side by side. In y of three dimensions celer's kernels
+ * stride where the grid ends. False: another would have to. */
 static bool shape(const cel_box *chunk, const cel_cuda_kernel *kernel,
-                  uint32_t grid[3], uint32_t block[3]) {
+                  int64_t threads, launch_shape *out) {
   int64_t n[3] = {1, 1, 1}; /* x first */
   int32_t dims = kernel->dims;
   bool own = kernel->block[0] > 0;
+  uint32_t each[3] = {1, 1, 1}, *block = out->block;
   for (int d = 0; d < dims; ++d)
     n[dims - 1 - d] = chunk->max[d] - chunk->min[d];
   if (!own) shape_block(n, dims, block);
   for (int i = 0; i < 3 && own; ++i) block[i] = (uint32_t)kernel->block[i];
-  grid[0] = ceil_div(n[0], block[0], INT32_MAX);
-  grid[1] = ceil_div(n[1], block[1], GRID_YZ);
-  grid[2] = ceil_div(n[2], block[2], GRID_YZ);
-  return !own || ((uint64_t)grid[1] * block[1] >= (uint64_t)n[1] &&
-                  (uint64_t)grid[2] * block[2] >= (uint64_t)n[2]);
+  if (!own && dims > 1)
+    each[dims - 1] = each_of(chunk, block[0] < WARP ? 0 : threads, n[dims - 1],
+                             block[dims - 1]);
+  for (int i = 0; i < 3; ++i)
+    out->grid[i] =
+        ceil_div(n[i], block[i] * each[i], i == 0 ? INT32_MAX : GRID_YZ);
+  out->each = dims > 1 ? each[dims - 1] : 1;
+  return !own || ((uint64_t)out->grid[1] * block[1] >= (uint64_t)n[1] &&
+                  (uint64_t)out->grid[2] * block[2] >= (uint64_t)n[2]);
 }
 
 /* Whether 31 bits count the items along each dimension. */
@@ -224,6 +251,7 @@ static cel_status check_launch(const cel_job *job) {
 typedef struct launching {
   const cel_cuda *cuda;
   const cel_job *job;
+  int64_t threads; /* of the device */
   CUfunction function;
   CUstream stream;
   uint32_t shared; /* bytes, beside those known at compile time */
@@ -252,14 +280,15 @@ static CUresult launch_slices(const launching *l) {
   memcpy(&where, l->arguments, sizeof where);
   for (int64_t i = 0; i < n && code == CUDA_SUCCESS; ++i) {
     cel_box part = cel_box_part(chunk, step, i);
-    uint32_t grid[3], block[3];
+    launch_shape of;
     for (int d = 0; d < CEL_DIMS; ++d) {
       where.min[d] = part.min[d];
       where.extent[d] = (uint32_t)(part.max[d] - part.min[d]);
     }
+    shape(&part, l->job->work->cuda, l->threads, &of);
+    where.flags = of.each - 1;
     memcpy(l->arguments, &where, sizeof where);
-    shape(&part, l->job->work->cuda, grid, block);
-    code = launch_kernel(l, grid, block);
+    code = launch_kernel(l, of.grid, of.block);
   }
   return code;
 }
@@ -316,21 +345,22 @@ static int64_t blocks_of(const cel_job *job, const uint32_t grid[3]) {
 }
 
 static CUresult launch_call(launching *l, int32_t device, uint32_t lane,
-                            uint32_t grid[3], const uint32_t block[3]) {
+                            launch_shape *of) {
   const cel_job *job = l->job;
   const cel_cuda_kernel *kernel = job->work->cuda;
   bool reduces = job->work->reducers > 0;
-  if (reduces && job->work->group[0] == 0) cel__cuda_reduce_grid(grid);
-  if (reduces) l->shared = cel__cuda_reduce_shared(job, blocks_of(job, grid));
+  if (reduces && job->work->group[0] == 0) cel__cuda_reduce_grid(of->grid);
+  if (reduces)
+    l->shared = cel__cuda_reduce_shared(job, blocks_of(job, of->grid));
   if (l->shared > 0) lane |= CEL__LAUNCH_SHARED;
-  pack(kernel, job, reduces ? lane : 0, l->arguments);
+  pack(kernel, job, reduces ? lane : of->each - 1, l->arguments);
   if (reduces) {
     CUresult code =
         cel__cuda_reduce_begin(l->cuda, device, job, l->arguments, l->stream);
     if (code != CUDA_SUCCESS) return code;
   }
   if (job->work->group[0] > 0) return launch_groups(l);
-  return is_countable(&job->call.chunk) ? launch_kernel(l, grid, block)
+  return is_countable(&job->call.chunk) ? launch_kernel(l, of->grid, of->block)
                                         : launch_slices(l);
 }
 
@@ -346,19 +376,21 @@ static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
   cel_assert(kernel->bytes <= sizeof arguments);
   launching l = {.cuda = cuda,
                  .job = job,
+                 .threads = cuda->device[device].threads,
                  .function = kernel->function[device],
                  .stream = stream,
                  .arguments = arguments};
-  uint32_t grid[3], block[3];
+  launch_shape of = {.each = 1};
+  if (job->work->reducers > 0) l.threads = 0; /* strides itself */
   if (job->work->group[0] == 0 && !job->work->combines &&
-      !shape(&job->call.chunk, kernel, grid, block))
+      !shape(&job->call.chunk, kernel, l.threads, &of))
     return cel_fail(CEL_E_RANGE,
                     "kernel %s: a grid has at most %d blocks in y and z; use "
                     "larger blocks, or more devices",
                     kernel->name, GRID_YZ);
   CUresult code = job->work->combines
                       ? cel__cuda_reduce_combine(cuda, device, job, stream)
-                      : launch_call(&l, device, lane, grid, block);
+                      : launch_call(&l, device, lane, &of);
   if (code != CUDA_SUCCESS) return refuse(cuda, device, job, code, lost);
   bool checked = kernel->fault[device] != 0 && !job->work->combines;
   return checked ? check_fault(cuda, device, job, stream) : CEL_E_OK;

@@ -3,7 +3,7 @@ local ffi = require("ffi")
 local cuda = require("spec.device.cuda")
 
 ffi.cdef([[
-typedef struct { int64_t min[3], range[3]; uint32_t extent[3], unused; } spec_launch;
+typedef struct { int64_t min[3], range[3]; uint32_t extent[3], more; } spec_launch;
 typedef struct { uint64_t origin; int64_t stride0, stride1; } spec_accessor;
 typedef struct { int32_t kind, dims, class_, size, align; char type[44]; } spec_param;
 typedef struct { spec_launch where; spec_accessor c, a, b; } spec_add;
@@ -142,7 +142,7 @@ describe("the kernel language on a GPU", function()
     for _, at in ipairs({ da, db, dc }) do cuda.free(at) end
   end)
 
-  it("steps a wave, with a grid that does not reach over the chunk", function()
+  it("steps a wave, four rows to a thread", function()
     if not need(cuda.no_gpu) then return end
     local h, w = 301, 517
     local u, up, want = ffi.new("float[?]", h * w), ffi.new("float[?]", h * w),
@@ -165,10 +165,11 @@ describe("the kernel language on a GPU", function()
     args.where.min[0], args.where.min[1] = y0, x0
     args.where.extent[0], args.where.extent[1] = y1 - y0, x1 - x0
     args.where.range[0], args.where.range[1] = h, w
+    args.where.more = 3
     args.up.origin, args.up.stride0, args.up.stride1 = dup, w, 1
     args.u.origin, args.u.stride0, args.u.stride1 = du, w, 1
     args.c = 0.25
-    cuda.launch(cuda.kernel(module, "celer_run_step"), { math.ceil((x1 - x0) / 32), 5, 1 },
+    cuda.launch(cuda.kernel(module, "celer_run_step"), { math.ceil((x1 - x0) / 32), 10, 1 },
       { 32, 8, 1 }, { args })
     cuda.get(up, dup, ffi.sizeof(up))
     -- All values are multiples of 1/64 and small: exact, contracted or not.
@@ -189,7 +190,7 @@ describe("the kernel language on a GPU", function()
       args.zero.origin = dzero
       args.flag = flag == 1
       args.body = { 10, 20, 30, 40 }
-      args.n = 3
+      args.n, args.where.more = 3, 1
       cuda.launch(cuda.kernel(module, "celer_run_many"), { 3, 1, 2 }, { 32, 4, 2 }, { args })
       cuda.get(out, dout, ffi.sizeof(out))
       for i = 0, n[1] * n[2] * n[3] - 1 do

@@ -1,5 +1,5 @@
--- Reductions on a GPU, from cel__cuda_enqueue to the kernel language, with a
--- driver that runs blocks on the processor (gpu_host.h).
+-- Launches on a GPU, of reductions above all, from cel__cuda_enqueue to the kernel
+-- language, with a driver that runs blocks on the processor (gpu_host.h).
 local ffi = require("ffi")
 local k = require("spec.device.compile")
 local scratch = require("spec.support.scratch")
@@ -59,9 +59,12 @@ kernel void cube(group<3> g, reducer<long> sum) {
   sum += g.global(0) * 10000 + g.global(1) * 100 + g.global(2);
 }
 kernel void zero(item<0> it, reducer<int> n) { n += 5; }
+kernel void plane(item<2> it, inout<int, 2> u) { u(it[0], it[1]) += 1; }
+kernel void space(item<3> it, inout<int, 3> u) { u(it[0], it[1], it[2]) += 1; }
 ]]
 
-local NAMES = { "one", "two", "three", "grouped", "cube", "zero" }
+-- The last ones reduce nothing.
+local NAMES, REDUCING = { "one", "two", "three", "grouped", "cube", "zero", "plane", "space" }, 6
 
 local function build()
   local out = { '#include "spec/device/gpu_host.h"\n', k.header, k.embedded("group.cuh"),
@@ -71,11 +74,14 @@ local function build()
   for i, name in ipairs(NAMES) do
     out[#out + 1] = ("CELER_ENTRY(%s)\n"):format(name)
     out[#out + 1] = ([[
-static void run_%s(const void *a) { celer_run_%s(*(const celer::entry<&%s>::packed *)a); }
+static void run_%s(const void *a) { celer_run_%s(*(const celer::entry<&%s>::packed *)a); }]])
+      :gsub("%%s", name)
+    out[#out + 1] = i > REDUCING and "" or ([[
 static void begin_%s(const void *a) { celer_begin_%s(*(const celer::entry<&%s>::packed *)a); }
 static void combine_%s(const void *a) { celer_combine_%s(*(const celer::combining *)a); }
 ]]):gsub("%%s", name)
-    rows[i] = ("{(void *)run_%s, (void *)begin_%s, (void *)combine_%s}"):format(name, name, name)
+    rows[i] = (i > REDUCING and "{(void *)run_%s}"
+      or "{(void *)run_%s, (void *)begin_%s, (void *)combine_%s}"):format(name, name, name)
     ats[i] = ("case %d: return int(celer::signature<decltype(&%s)>::argument_at(k));")
       :format(i - 1, name)
     sizes[i] = ("int(sizeof(celer::entry<&%s>::packed))"):format(name)
@@ -334,5 +340,30 @@ describe("a reduction on a GPU", function()
     work.values = keep(ffi.new("int32_t[2]", { 3, 0 }))
     enqueue(work, { v, view_of(into, box(2, 2)) }, box(4), box(4))
     for i = 0, 3 do assert.equal(2 * i + 15, into[i]) end
+  end)
+
+  it("computes each item once, by as few threads as leave the GPU none for long", function()
+    -- Blocks, by how many threads the GPU has.
+    for _, case in ipairs {
+      { 6, { 37, 70 }, { [0] = 3 * 5, [1000] = 3 * 5, [153] = 3 * 3, [76] = 3 * 2 } },
+      { 6, { 21, 300 }, { [373] = 5 * 5, [372] = 5 * 3, [186] = 5 * 2, [1] = 5 * 2 } },
+      { 6, { 3, 300 }, { [1] = 5 } },
+      { 6, { 300, 16 }, { [1] = 19 } }, -- rows of which a warp has several
+      { 7, { 11, 9, 40 }, { [0] = 2 * 2 * 5, [175] = 2 * 2 * 3, [87] = 2 * 2 * 2 } },
+    } do
+      local kernel, n = kernel_of(case[1], #case[2], { { "view", 4 } }), case[2]
+      local whole, chunk = box(unpack(n)), box(unpack(n))
+      chunk.min[0], chunk.min[1] = 1, 2
+      for threads, blocks in pairs(case[3]) do
+        cuda.device[0].threads = threads
+        local u, at = keep(ffi.new("int[?]", n[1] * n[2] * (n[3] or 1))), 0
+        enqueue(work_of(kernel, {}), { view_of(u, whole) }, chunk, whole)
+        assert.equal(blocks, gpu.gpu_blocks)
+        for i = 0, n[1] - 1 do for j = 0, n[2] - 1 do for _ = 1, n[3] or 1 do
+          assert.equal(i >= 1 and j >= 2 and 1 or 0, u[at])
+          at = at + 1
+        end end end
+      end
+    end
   end)
 end)

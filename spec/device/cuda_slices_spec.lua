@@ -26,10 +26,33 @@ q:wait()
     local whole = 2 ^ 30
     assert.equal(("launch %d 1 1 of 256 1 1\n"):format(whole / 256):rep(2)
       .. "launch 8 1 1 of 256 1 1\n"
-      .. ("launch %d 1 1 of 32 2 1\n"):format(whole / 32):rep(2)
+      .. ("launch %d 1 1 of 64 2 1\n"):format(whole / 64):rep(2)
       .. ("launch %d 1 1 of 256 1 1\n"):format(2 ^ 31 / 256), r.stderr)
     assert.equal(0, r.status)
   end)
+
+  it("has several rows to a thread where a grid would have too many, or the GPU has few threads",
+    function()
+      if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
+      local r = script.run([==[
+local one = celer.buffer("int", {}, { init = 0 })
+local k = celer.kernel [=[
+  kernel void plane(item<2> it, in<int, 0> one) {}
+  kernel void space(item<3> it, in<int, 0> one) {}
+]=]
+for _, size in ipairs { { 2 ^ 24, 2 }, { 181, 181 }, { 182, 182 }, { 512, 512 }, { 64, 64, 64 } } do
+  q:submit(function(cg)
+    cg:parallel_for(size, size[3] and k.space or k.plane, cg:read(one, celer.all))
+  end)
+end
+q:wait()
+]==], { devices = 1 }, { before = { "--backend", "cuda" },
+        env = fake.env({ FAKE_GPUS = 1, FAKE_MULTIPROCESSORS = 1 }) })
+      assert.equal(table.concat({ "launch 1 32768 1 of 2 128 1", "launch 6 23 1 of 32 8 1",
+        "launch 6 12 1 of 32 8 1", "launch 8 32 1 of 64 4 1", "launch 2 16 8 of 32 4 2", "" },
+        "\n"), r.stderr)
+      assert.equal(0, r.status)
+    end)
 
   it("is refused where blocks are the user's, or share memory", function()
     if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end

@@ -1,15 +1,16 @@
 /* A driver that shows GPUs which are not there: $FAKE_GPUS of them, each able
- * to reach the next one. With $FAKE_VISIBLE it shows those alone that
- * $CUDA_VISIBLE_DEVICES names, as a real one always does. Memory is the host's,
- * streams do at once what they are given, and a launch writes its shape to
- * stderr; of what it computes only saxpy is known. From launch $FAKE_FAULT on,
- * counted from 1, all is an illegal address, or the error $FAKE_CODE; with
- * $FAKE_LATE the streams say so only when so many launches more have come, with
- * $FAKE_SILENT only when 64 MiB were asked for, with $FAKE_URGENT without
- * any launch, and a stream of priority first; with $FAKE_LAST likewise, and GPU
- * number $FAKE_LAST, counted from 1, long after the others. Launch
- * $FAKE_REFUSED asks for too much. With $FAKE_IPC other processes can open
- * memory of 64 MiB or more. fake_driver.lua adds the functions that fail. */
+ * to reach the next one, of $FAKE_MULTIPROCESSORS. With $FAKE_VISIBLE it shows
+ * those alone that $CUDA_VISIBLE_DEVICES names, as a real one always does.
+ * Memory is the host's, streams do at once what they are given, and a launch
+ * writes its shape to stderr; of what it computes only saxpy is known. From
+ * launch $FAKE_FAULT on, counted from 1, all is an illegal address, or the
+ * error $FAKE_CODE; with $FAKE_LATE the streams say so only when so many
+ * launches more have come, with $FAKE_SILENT only when 64 MiB were asked for,
+ * with $FAKE_URGENT without any launch, and a stream of priority first; with
+ * $FAKE_LAST likewise, and GPU number $FAKE_LAST, counted from 1, long after
+ * the others. Launch $FAKE_REFUSED asks for too much. With $FAKE_IPC other
+ * processes can open memory of 64 MiB or more. fake_driver.lua adds the
+ * functions that fail. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,7 +114,10 @@ int cuDeviceGetPCIBusId(char *text, int size, int device) {
 
 int cuDeviceGetAttribute(int *out, int attribute, int device) {
   (void)device;
-  *out = attribute == 75 ? 9 : attribute == 39 ? 2048 : 0;
+  *out = attribute == 75   ? 9
+         : attribute == 39 ? 2048
+         : attribute == 16 ? (int)number("FAKE_MULTIPROCESSORS")
+                           : 0;
   if (number("FAKE_MEMORY") > 0 && attribute >= 102) {
     *out = attribute == 102 || attribute == 103 || attribute == 141;
     return 0;
