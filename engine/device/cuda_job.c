@@ -383,6 +383,7 @@ static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
   launch_shape of = {.each = 1};
   if (job->work->reducers > 0) l.threads = 0; /* strides itself */
   if (job->work->group[0] == 0 && !job->work->combines &&
+      is_countable(&job->call.chunk) && /* else each slice has its own */
       !shape(&job->call.chunk, kernel, l.threads, &of))
     return cel_fail(CEL_E_RANGE,
                     "kernel %s: a grid has at most %d blocks in y and z; use "

@@ -54,6 +54,20 @@ q:wait()
       assert.equal(0, r.status)
     end)
 
+  it("may have any number of items, each slice with its own shape", function()
+    if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
+    local r = script.run([==[
+local one = celer.buffer("int", {}, { init = 0 })
+local k = celer.kernel "kernel void plane(item<2> it, in<int, 0> one) {}"
+q:submit(function(cg) cg:parallel_for({ 2 ^ 52, 2 }, k.plane, cg:read(one, celer.all)) end)
+q:wait()
+]==], { devices = 1 }, { before = { "--backend", "cuda" },
+      env = fake.env({ FAKE_GPUS = 1, FAKE_REFUSED = 3 }) })
+    assert.matches("^launch 1 32768 1 of 2 128 1\nlaunch 1 32768 1 of 2 128 1\n", r.stderr)
+    assert.matches("kernel plane failed on GPU 0", r.stderr)
+    assert.equal(1, r.status)
+  end)
+
   it("is refused where blocks are the user's, or share memory", function()
     if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
     local r = run([==[
