@@ -2,11 +2,11 @@
 // of them along dimension 0, in blocks of up to 256. A part of celer.cuh.
 namespace celer {
 
-// Where a launch computes; at most 2^31 - 1 items in each dimension. Flags are
-// for reduce.cuh; else so many items more than one are a thread's, one after
-// the other along dimension 0. What lies side by side is read once then where
-// items of several threads would each read it. Grids have at most 65535 blocks
-// in y and z: of three dimensions the middle one strides.
+// Where a launch computes; at most 2^31 - 1 items in each dimension. Where a
+// kernel reduces, flags are for reduce_launch.cuh; else a thread has so many
+// items and one more, along dimension 0: what lies side by side there, and
+// several of them read, is read once. Grids have at most 65535 blocks in y and
+// z: of three dimensions the middle one strides.
 struct launch {
   index min[3], range[3];
   unsigned extent[3], flags;

@@ -9,7 +9,7 @@ if cuda.no_gpu then
 end
 
 ffi.cdef([[
-typedef struct { int64_t min[3], range[3]; uint32_t extent[3], unused; } bench_launch;
+typedef struct { int64_t min[3], range[3]; uint32_t extent[3], more; } bench_launch;
 typedef struct { uint64_t origin; int64_t stride0, stride1; } bench_accessor;
 typedef struct { bench_launch where; bench_accessor up, u; float c; } bench_step;
 typedef struct { long tv_sec, tv_nsec; } bench_time;
