@@ -4,9 +4,11 @@ namespace celer {
 
 // Where a launch computes; at most 2^31 - 1 items in each dimension. Where a
 // kernel reduces, flags are for reduce_launch.cuh; else a thread has so many
-// items and one more, along dimension 0: what lies side by side there, and
-// several of them read, is read once. Grids have at most 65535 blocks in y and
-// z: of three dimensions the middle one strides.
+// items and one more, along dimension 0. There are fewer threads to start then,
+// and what several items of one read is read once. They follow one another, but
+// of one dimension they are a block apart: neighbours touch what lies side by
+// side. Grids have at most 65535 blocks in y and z: of three dimensions the
+// middle one strides.
 struct launch {
   index min[3], range[3];
   unsigned extent[3], flags;
@@ -76,7 +78,12 @@ struct entry<F, signature<void (*)(Item, P...)>> {
     } else if constexpr (D == 0) {
       if (x == 0) call(a, item<0>{{0}, {1}}, all);
     } else if constexpr (D == 1) {
-      if (x < w.extent[0]) call(a, item<1>{{w.min[0] + x}, {w.range[0]}}, all);
+      const unsigned whole = blockDim.x * (w.flags + 1);
+      const unsigned from = blockIdx.x * whole, left = w.extent[0] - from;
+      const unsigned n = left < whole ? left : whole;
+#pragma unroll 1
+      for (unsigned i = threadIdx.x; i < n; i += blockDim.x)
+        call(a, item<1>{{w.min[0] + from + i}, {w.range[0]}}, all);
     } else if constexpr (D == 2) {
       if (x < w.extent[1])
 #pragma unroll 1

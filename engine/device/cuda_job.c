@@ -12,7 +12,7 @@ enum { WARP = 32, BLOCK = 256, ARGUMENTS = 4096 };
 enum { BLOCK_Z = 64, GRID_YZ = 65535 };
 enum { SLICE = 1 << 30 }; /* items along a dimension */
 /* Of a thread at most, where the GPU has threads left for so many rounds. */
-enum { EACH = 4, ROUNDS = 8 };
+enum { EACH = 4, ROUNDS = 4 };
 
 cel_status cel__cuda_fail(const cel_cuda *cuda, int32_t device,
                           const cel_job *job, cel_status status,
@@ -186,16 +186,17 @@ static void shape_block(const int64_t n[3], int32_t dims, uint32_t block[3]) {
   block[2] = power_up(n[2], left < BLOCK_Z ? left : BLOCK_Z);
 }
 
-/* How many items of a row of `n` are a thread's; `threads` may be 0: few. */
+/* How many items of a row of `n` are a thread's, for a grid of `most` blocks;
+ * `threads` may be 0: few. */
 static uint32_t each_of(const cel_box *chunk, int64_t threads, int64_t n,
-                        uint32_t block) {
+                        uint32_t block, uint32_t most) {
   uint32_t each = 1;
   double rounds = 1;
   for (int d = 0; d < CEL_DIMS; ++d)
     rounds *= (double)(chunk->max[d] - chunk->min[d]);
   rounds /= threads > 0 ? (double)threads : rounds;
   while (each < EACH && rounds >= 2.0 * each * ROUNDS) each *= 2;
-  while (ceil_div(n, block * each, INT32_MAX) > GRID_YZ) each *= 2;
+  while (ceil_div(n, block * each, INT32_MAX) > most) each *= 2;
   return each;
 }
 
@@ -212,13 +213,13 @@ static bool shape(const cel_box *chunk, const cel_cuda_kernel *kernel,
     n[dims - 1 - d] = chunk->max[d] - chunk->min[d];
   if (!own) shape_block(n, dims, block);
   for (int i = 0; i < 3 && own; ++i) block[i] = (uint32_t)kernel->block[i];
-  if (!own && dims > 1)
+  const uint32_t most[3] = {INT32_MAX, GRID_YZ, GRID_YZ};
+  if (!own && dims > 0)
     each[dims - 1] = each_of(chunk, block[0] < WARP ? 0 : threads, n[dims - 1],
-                             block[dims - 1]);
+                             block[dims - 1], most[dims - 1]);
   for (int i = 0; i < 3; ++i)
-    out->grid[i] =
-        ceil_div(n[i], block[i] * each[i], i == 0 ? INT32_MAX : GRID_YZ);
-  out->each = dims > 1 ? each[dims - 1] : 1;
+    out->grid[i] = ceil_div(n[i], block[i] * each[i], most[i]);
+  out->each = dims > 0 ? each[dims - 1] : 1;
   return !own || ((uint64_t)out->grid[1] * block[1] >= (uint64_t)n[1] &&
                   (uint64_t)out->grid[2] * block[2] >= (uint64_t)n[2]);
 }

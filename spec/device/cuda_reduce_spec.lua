@@ -59,12 +59,14 @@ kernel void cube(group<3> g, reducer<long> sum) {
   sum += g.global(0) * 10000 + g.global(1) * 100 + g.global(2);
 }
 kernel void zero(item<0> it, reducer<int> n) { n += 5; }
+kernel void line(item<1> it, inout<int, 1> u) { u(it[0]) += 1; }
 kernel void plane(item<2> it, inout<int, 2> u) { u(it[0], it[1]) += 1; }
 kernel void space(item<3> it, inout<int, 3> u) { u(it[0], it[1], it[2]) += 1; }
 ]]
 
 -- The last ones reduce nothing.
-local NAMES, REDUCING = { "one", "two", "three", "grouped", "cube", "zero", "plane", "space" }, 6
+local NAMES, REDUCING = { "one", "two", "three", "grouped", "cube", "zero", "line", "plane",
+  "space" }, 6
 
 local function build()
   local out = { '#include "spec/device/gpu_host.h"\n', k.header, k.embedded("group.cuh"),
@@ -345,22 +347,24 @@ describe("a reduction on a GPU", function()
   it("computes each item once, by as few threads as leave the GPU none for long", function()
     -- Blocks, by how many threads the GPU has.
     for _, case in ipairs {
-      { 6, { 37, 70 }, { [0] = 3 * 5, [1000] = 3 * 5, [153] = 3 * 3, [76] = 3 * 2 } },
-      { 6, { 21, 300 }, { [373] = 5 * 5, [372] = 5 * 3, [186] = 5 * 2, [1] = 5 * 2 } },
-      { 6, { 3, 300 }, { [1] = 5 } },
-      { 6, { 300, 16 }, { [1] = 19 } }, -- rows of which a warp has several
-      { 7, { 11, 9, 40 }, { [0] = 2 * 2 * 5, [175] = 2 * 2 * 3, [87] = 2 * 2 * 2 } },
+      { 6, { 2000 }, { [0] = 8, [250] = 8, [249] = 4, [125] = 4, [124] = 2 } },
+      { 6, { 20 }, { [1] = 1 } },
+      { 7, { 37, 70 }, { [0] = 3 * 5, [1000] = 3 * 5, [306] = 3 * 3, [153] = 3 * 2 } },
+      { 7, { 21, 300 }, { [746] = 5 * 5, [745] = 5 * 3, [372] = 5 * 2, [1] = 5 * 2 } },
+      { 7, { 3, 300 }, { [1] = 5 } },
+      { 7, { 300, 16 }, { [1] = 19 } }, -- rows of which a warp has several
+      { 8, { 11, 9, 40 }, { [0] = 2 * 2 * 5, [350] = 2 * 2 * 3, [175] = 2 * 2 * 2 } },
     } do
       local kernel, n = kernel_of(case[1], #case[2], { { "view", 4 } }), case[2]
       local whole, chunk = box(unpack(n)), box(unpack(n))
-      chunk.min[0], chunk.min[1] = 1, 2
+      chunk.min[0], chunk.min[1] = 1, n[2] and 2 or 0
       for threads, blocks in pairs(case[3]) do
         cuda.device[0].threads = threads
-        local u, at = keep(ffi.new("int[?]", n[1] * n[2] * (n[3] or 1))), 0
+        local u, at = keep(ffi.new("int[?]", n[1] * (n[2] or 1) * (n[3] or 1))), 0
         enqueue(work_of(kernel, {}), { view_of(u, whole) }, chunk, whole)
         assert.equal(blocks, gpu.gpu_blocks)
-        for i = 0, n[1] - 1 do for j = 0, n[2] - 1 do for _ = 1, n[3] or 1 do
-          assert.equal(i >= 1 and j >= 2 and 1 or 0, u[at])
+        for i = 0, n[1] - 1 do for j = 0, (n[2] or 1) - 1 do for _ = 1, n[3] or 1 do
+          assert.equal(i >= 1 and j >= chunk.min[1] and 1 or 0, u[at])
           at = at + 1
         end end end
       end
