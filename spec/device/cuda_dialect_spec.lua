@@ -123,7 +123,7 @@ describe("the kernel language on a GPU", function()
       "5 0 u 1 1 unsigned char", "5 0 s 32 16 double4", "0 0 - 0 0 " }, params("types"))
   end)
 
-  it("adds vectors, each held from another offset on", function()
+  it("adds vectors, each held from another offset on, three items to a thread", function()
     if not need(cuda.no_gpu) then return end
     local n, lo, hi = 100000, 1234, 98765
     local a, b, c = ffi.new("float[?]", n), ffi.new("float[?]", n), ffi.new("float[?]", n)
@@ -132,9 +132,10 @@ describe("the kernel language on a GPU", function()
     -- Memory begins at coordinate 0 of c, 100 of a, 1000 of b.
     local args = ffi.new("spec_add")
     args.where.min[0], args.where.extent[0], args.where.range[0] = lo, hi - lo, n
+    args.where.more = 2
     args.c.origin, args.a.origin, args.b.origin = dc, da - 100 * 4, db - 1000 * 4
     cuda.launch(cuda.kernel(module, "celer_run_add"),
-      { math.ceil((hi - lo) / 256), 1, 1 }, { 256, 1, 1 }, { args })
+      { math.ceil((hi - lo) / 768), 1, 1 }, { 256, 1, 1 }, { args })
     cuda.get(c, dc, ffi.sizeof(c))
     for i = 0, n - 1 do
       assert.equal(i >= lo and i < hi and a[i - 100] + b[i - 1000] or 0, c[i])

@@ -80,6 +80,31 @@ q:submit(function(cg) cg:parallel_for({ 0 }, k.f1, cg:read_write(e)) end)
 q:wait()
 ]==])
 
+  -- A thread of a GPU computes several where there are so many.
+  script.everywhere("computes each of five million items once", [==[
+local k = celer.kernel [=[
+  kernel void f1(item<1> it, inout<int, 1> o) { o(it[0]) += 1 + (int)it.linear(); }
+  kernel void f2(item<2> it, inout<int, 2> o) { o(it[0], it[1]) += 1 + (int)it.linear(); }
+  kernel void f3(item<3> it, inout<int, 3> o) { o(it[0], it[1], it[2]) += 1 + (int)it.linear(); }
+  kernel void n1(item<1> it, in<int, 1> o, reducer<long> n) { n += o(it[0]) != 1 + it.linear(); }
+  kernel void n2(item<2> it, in<int, 2> o, reducer<long> n) {
+    n += o(it[0], it[1]) != 1 + it.linear();
+  }
+  kernel void n3(item<3> it, in<int, 3> o, reducer<long> n) {
+    n += o(it[0], it[1], it[2]) != 1 + it.linear();
+  }
+]=]
+for dims, size in ipairs { { 5000011 }, { 2243, 2239 }, { 173, 171, 169 } } do
+  local o, wrong = celer.buffer("int", size), celer.buffer("int64_t", {})
+  o:fill(0)
+  q:submit(function(cg) cg:parallel_for(size, k["f" .. dims], cg:read_write(o)) end)
+  q:submit(function(cg)
+    cg:parallel_for(size, k["n" .. dims], cg:read(o), cg:reduce(wrong, "sum"))
+  end)
+  same(dims .. " dimensions", tonumber(q:wait(wrong)()), 0)
+end
+]==])
+
   -- What a rank sends lies by rows at its end and by columns at the other.
   script.everywhere("reads transposed what other ranks wrote", [==[
 local k = celer.kernel [=[
