@@ -203,7 +203,7 @@ q:wait()]==], { FAKE_FAULT = 1, FAKE_SILENT = 1 })
     dialect = { shift(1), "kernel shift failed on GPU %d: " .. PATTERN, "read u: [0, 8) x [0, 8)" },
     plain = { PLAIN, "kernel wild failed on GPU %d: " .. PATTERN, "discard_write x: [" },
     ["which others wait for"] = { AWAITED, "kernel first failed on GPU 0: " .. PATTERN,
-      "discard_write u: [0, " },
+      "discard_write u: [" }, -- of which chunk, a GPU that computes two cannot say
   }) do
     for _, shape in ipairs(script.gpus) do
       it(("is named on a real one, %s, %s"):format(name, shape.name), function()
