@@ -2,6 +2,7 @@
 local argparse = require "argparse"
 local checking = require "celer.check"
 local core = require "celer.core"
+local place = require "celer.place"
 local settings = require "celer.settings"
 
 local M = {}
@@ -168,7 +169,7 @@ end
 local function with_traceback(chunk, ...)
   local arguments, n = { ... }, select("#", ...)
   local ok, failure = xpcall(function() return chunk(unpack(arguments, 1, n)) end,
-    function(message) return debug.traceback(tostring(message), 2) end)
+    function(failure) return debug.traceback(tostring(place.of_own(failure)), 2) end)
   if not ok then error({ message = failure }, 0) end
 end
 
@@ -206,12 +207,12 @@ local function watch(resolved)
   if resolved.drawing then
     resolved.drawn = require("celer.graph").begin(resolved.drawing)
   end
-  if resolved.trace then require("celer.place").check(core.trace(resolved.trace)) end
+  if resolved.trace then place.check(core.trace(resolved.trace)) end
 end
 
 -- The script of a dry run, or of one that draws.
 local function run_dry(chunk, ...)
-  local ok, failure = pcall(chunk, ...)
+  local ok, failure = xpcall(chunk, place.of_own, ...)
   if not ok then error(require("celer.dry").explain(failure), 0) end
 end
 
@@ -224,7 +225,7 @@ local function run(path, arguments, resolved, text)
   install_exit(resolved)
   local ranks = tonumber(resolved["dry-run"])
   if ranks then
-    require("celer.place").check(core.imagine(tonumber(resolved["as-rank"] or 0), ranks))
+    place.check(core.imagine(tonumber(resolved["as-rank"] or 0), ranks))
   end
   watch(resolved)
   local function all()

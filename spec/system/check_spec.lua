@@ -444,6 +444,11 @@ q:drain()
     end
   end)
 
+  it("says in which line of the script celer itself stumbles", function()
+    assert.matches("\nceler: x:3: celer/tables%.lua:%d+: bad argument",
+      check("celer.sorted_pairs(nil)").report)
+  end)
+
   it("looks at reductions, and at mappers without a closed form", function()
     local text = [==[
 local u = celer.buffer("double", { 24 }, { name = "u", init = function(i) return i end })

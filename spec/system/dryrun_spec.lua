@@ -291,6 +291,11 @@ end
     assert.matches("^celer: %S+case%.lua:4: at the end\n$", dry(text:gsub("DRY", "1"), 4).stderr)
   end)
 
+  it("says in which line of the script celer itself stumbles", function()
+    assert.matches("^celer: %S+case%.lua:2: celer/tables%.lua:%d+: bad argument",
+      dry("celer.sorted_pairs(nil)", 4).stderr)
+  end)
+
   it("ends a loop that waits for what never comes, and says why", function()
     local text = [==[
       local x = celer.buffer("double", {}, { name = "x", init = 1 })

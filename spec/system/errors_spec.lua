@@ -59,6 +59,10 @@ local cases = {
   ["what celer itself stumbles over"] = {
     "celer.sorted_pairs(nil)", { "celer: [^ ]*/case.lua:10: celer/tables.lua:%d+: bad argument" },
   },
+  ["what celer itself stumbles over, with its calls"] = {
+    "celer.sorted_pairs(nil)", { "celer: [^ ]*/case.lua:10: celer/tables.lua:%d+: bad argument" },
+    env = { CELER_LOG = "debug" },
+  },
   ["a range mapper that is called"] = {
     "q:submit(function(cg)\n  cg:read(a, celer.all())\nend)",
     { "case.lua:11: celer.all is a range mapper already: write it without %(%)" },
