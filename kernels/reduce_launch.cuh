@@ -116,6 +116,8 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
 
   template <int K, class Q> struct one {
     static constexpr index bytes = 0;
+    static constexpr bool is_array = false;
+    template <bool>
     static __device__ __forceinline__ void begin(const packed &, all &,
                                                  unsigned &) {
     }
@@ -126,6 +128,7 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
       else
         return bind<Q, sig, K>::from(a, item.at, D);
     }
+    template <bool>
     static __device__ __forceinline__ void merge(const packed &, all &) {
     }
     static __device__ __forceinline__ void leave(const packed &, all &) {
@@ -145,6 +148,7 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
   template <int K, class T> struct one<K, reducer<T, 0>> {
     static constexpr int op = op_of(sig::view_of(K));
     static constexpr index bytes = (blocks * sizeof(words<T>) + 15) / 16 * 16;
+    static constexpr bool is_array = false;
 
     static __device__ __forceinline__ const reduced<T> &mine(const packed &a) {
       return of<T>(a, sig::argument_at(K));
@@ -156,6 +160,7 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
       return (words<T> *)(room(a).at + room_at(K));
     }
 
+    template <bool>
     static __device__ __forceinline__ void begin(const packed &a, all &p,
                                                  unsigned &) {
       value(p) = mine(a).identity;
@@ -164,6 +169,7 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
                                                          const first &) {
       return {&value(p), op};
     }
+    template <bool>
     static __device__ __forceinline__ void merge(const packed &, all &) {
     }
 
@@ -201,6 +207,7 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
   template <int K, class T, int E> struct one<K, reducer<T, E>> {
     static constexpr int op = op_of(sig::view_of(K));
     static constexpr index bytes = 0;
+    static constexpr bool is_array = true;
 
     static __device__ __forceinline__ const reduced<T> &mine(const packed &a) {
       return of<T>(a, sig::argument_at(K));
@@ -209,10 +216,11 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
       return static_cast<part<K, reducer<T, E>> &>(p).bins;
     }
 
+    template <bool Shares>
     static __device__ __forceinline__ void begin(const packed &a, all &p,
                                                  unsigned &at) {
       bins(p) = mine(a).row;
-      if (!(a.where.flags & flag_shared)) return;
+      if (!Shares) return;
       bins(p) = (T *)(celer_shared + at);
       at += unsigned((mine(a).count * sizeof(T) + 15) / 16);
       for (index i = thread_number(); i < mine(a).count; i += thread_count())
@@ -236,8 +244,9 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
       return r;
     }
 
+    template <bool Shares>
     static __device__ __forceinline__ void merge(const packed &a, all &p) {
-      if (!(a.where.flags & flag_shared)) return;
+      if (!Shares) return;
       const T identity = mine(a).identity;
       typename word_of<sizeof(T)>::type none, some;
       copy_bits(&none, &identity);
@@ -273,6 +282,13 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
     return rooms<F, int(room_at(sig::count))>[a.where.flags & flag_lane];
   }
 
+  // How many of [0, end) a thread comes to from `first` on. Loops that count
+  // them are unrolled so that loads are under way for several items.
+  static __device__ __forceinline__ unsigned steps(unsigned first, unsigned by,
+                                                   unsigned end) {
+    return first < end ? (end - 1 - first) / by + 1 : 0;
+  }
+
   template <class Work>
   static __device__ __forceinline__ void each_item(const packed &a,
                                                    const Work &work) {
@@ -288,24 +304,31 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
     } else if constexpr (D == 0) {
       if (x0 == 0) work(item<0>{{0}, {1}});
     } else if constexpr (D == 1) {
+      unsigned x = x0;
 #pragma unroll 4
-      for (unsigned x = x0; x < w.extent[0]; x += dx)
+      for (unsigned n = steps(x0, dx, w.extent[0]); n > 0; --n, x += dx)
         work(item<1>{{w.min[0] + x}, {w.range[0]}});
     } else if constexpr (D == 2) {
-#pragma unroll 1
-      for (unsigned y = y0; y < w.extent[0]; y += dy)
+      const index nx = steps(x0, dx, w.extent[1]);
+      unsigned x = x0, y = y0;
 #pragma unroll 4
-        for (unsigned x = x0; x < w.extent[1]; x += dx)
-          work(item<2>{{w.min[0] + y, w.min[1] + x}, {w.range[0], w.range[1]}});
+      for (index n = nx * steps(y0, dy, w.extent[0]); n > 0; --n) {
+        work(item<2>{{w.min[0] + y, w.min[1] + x}, {w.range[0], w.range[1]}});
+        x += dx;
+        if (x >= w.extent[1]) x = x0, y += dy;
+      }
     } else {
-#pragma unroll 1
-      for (unsigned z = z0; z < w.extent[0]; z += dz)
-#pragma unroll 1
-        for (unsigned y = y0; y < w.extent[1]; y += dy)
+      const index nx = steps(x0, dx, w.extent[2]);
+      const index ny = steps(y0, dy, w.extent[1]);
+      unsigned x = x0, y = y0, z = z0;
 #pragma unroll 4
-          for (unsigned x = x0; x < w.extent[2]; x += dx)
-            work(item<3>{{w.min[0] + z, w.min[1] + y, w.min[2] + x},
-                         {w.range[0], w.range[1], w.range[2]}});
+      for (index n = nx * ny * steps(z0, dz, w.extent[0]); n > 0; --n) {
+        work(item<3>{{w.min[0] + z, w.min[1] + y, w.min[2] + x},
+                     {w.range[0], w.range[1], w.range[2]}});
+        x += dx;
+        if (x >= w.extent[2]) x = x0, y += dy;
+        if (y >= w.extent[1]) y = y0, z += dz;
+      }
     }
   }
 
@@ -322,19 +345,20 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
     return last;
   }
 
-  template <int... K>
+  // Shares: arrays lie in shared memory. That it is known beforehand lets loads
+  // overtake atomics there.
+  template <bool Shares, int... K>
   static __device__ __forceinline__ void run_all(const packed &a,
                                                  indices<K...>) {
-    const bool shares = a.where.flags & flag_shared;
     all p;
     unsigned at = 0;
-    (one<K, typename bare<P>::type>::begin(a, p, at), ...);
-    if (shares) __syncthreads();
+    (one<K, typename bare<P>::type>::template begin<Shares>(a, p, at), ...);
+    if (Shares) __syncthreads();
     each_item(a, [&](const first &item) {
       F(item, one<K, typename bare<P>::type>::give(a, p, item)...);
     });
-    if (shares) __syncthreads();
-    (one<K, typename bare<P>::type>::merge(a, p), ...);
+    if (Shares) __syncthreads();
+    (one<K, typename bare<P>::type>::template merge<Shares>(a, p), ...);
     (one<K, typename bare<P>::type>::leave(a, p), ...);
     if constexpr (room_at(sig::count) > 0) {
       if (block_count() == 1 || !is_last(a)) return;
@@ -342,8 +366,19 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
     }
   }
 
+  template <int... K>
+  static __device__ __forceinline__ void run_either(const packed &a,
+                                                    indices<K...> all_of) {
+    constexpr bool arrays =
+        (one<K, typename bare<P>::type>::is_array || ... || false);
+    if constexpr (arrays) {
+      if (a.where.flags & flag_shared) return run_all<true>(a, all_of);
+    }
+    run_all<false>(a, all_of);
+  }
+
   static __device__ __forceinline__ void run(const packed &a) {
-    run_all(a, typename sig::all());
+    run_either(a, typename sig::all());
   }
 
   template <int... K>

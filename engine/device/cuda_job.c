@@ -350,7 +350,8 @@ static CUresult launch_call(launching *l, int32_t device, uint32_t lane,
   const cel_job *job = l->job;
   const cel_cuda_kernel *kernel = job->work->cuda;
   bool reduces = job->work->reducers > 0;
-  if (reduces && job->work->group[0] == 0) cel__cuda_reduce_grid(of->grid);
+  if (reduces && job->work->group[0] == 0)
+    cel__cuda_reduce_grid(of->block, of->grid);
   if (reduces)
     l->shared = cel__cuda_reduce_shared(job, blocks_of(job, of->grid));
   if (l->shared > 0) lane |= CEL__LAUNCH_SHARED;

@@ -2,6 +2,7 @@
 
 enum {
   THREADS = 256,
+  STRIDING = 1 << 18, /* threads */
   SHARED_ALIGN = 16,
   SHARED_MOST = 32 << 10,
   SHARED_ALL = 48 << 10,
@@ -14,11 +15,13 @@ static int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-void cel__cuda_reduce_grid(uint32_t grid[3]) {
-  int64_t left = CEL__REDUCE_BLOCKS;
+void cel__cuda_reduce_grid(const uint32_t block[3], uint32_t grid[3]) {
+  int64_t blocks = STRIDING / ((int64_t)block[0] * block[1] * block[2]);
+  int64_t room = CEL__REDUCE_BLOCKS;
   for (int d = 0; d < 3; ++d) {
-    grid[d] = (uint32_t)least(grid[d], left);
-    left /= grid[d];
+    grid[d] = (uint32_t)least(grid[d], least(blocks, room));
+    blocks = (blocks + grid[d] - 1) / grid[d];
+    room /= grid[d];
   }
 }
 
