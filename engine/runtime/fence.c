@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "device/memory.h"
+#include "device/wide.h"
 #include "runtime/internal.h"
 
 /* Bytes from which on it has pages of its own. */
@@ -75,7 +76,7 @@ static cel_status take_snapshot(const cel_work *work, const cel_call *call) {
   cel_layout from = {view->base, view->layout};
   cel_layout to = {fence->data, fence->box};
   if (fence->size > 0)
-    cel_copy_box(&from, &to, &fence->box, fence->element_size);
+    cel_copy_box_wide(&from, &to, &fence->box, fence->element_size);
   publish(fence);
   return CEL_E_OK;
 }

@@ -58,6 +58,35 @@ same("another drain", another:drain(u)[11], 3)
 ]==])
 
   -- What the tasks of other ranks have done is done, buffers or not.
+  -- Several threads copy it where there are several cores.
+  script.everywhere("comes whole where it is large", [==[
+local k = celer.kernel [=[
+  kernel void f1(item<1> it, out<int, 1> u) { u(it[0]) = it.linear(); }
+  kernel void f2(item<2> it, out<int, 2> u) { u(it[0], it[1]) = it.linear(); }
+  kernel void f3(item<3> it, out<int, 3> u) { u(it[0], it[1], it[2]) = it.linear(); }
+]=]
+for dims, case in ipairs { { { 9000007 }, { 5 }, { 8999990 } },
+  { { 2003, 5001 }, { 3, 7 }, { 2001, 4999 } },
+  { { 3, 211, 15013 }, { 0, 1, 2 }, { 3, 211, 15000 } } } do
+  local size, min, max = unpack(case)
+  local u = celer.buffer("int", size)
+  q:submit(function(cg) cg:parallel_for(size, k["f" .. dims], cg:discard_write(u)) end)
+  local p = q:wait(celer.capture(u, celer.box(min, max))):pointer()
+  for d = dims + 1, 3 do size[d], min[d], max[d] = 1, 0, 1 end
+  local at, wrong = 0, 0
+  for i = min[1], max[1] - 1 do
+    for j = min[2], max[2] - 1 do
+      local first = (i * size[2] + j) * size[3]
+      for l = min[3], max[3] - 1 do
+        if p[at] ~= first + l then wrong = wrong + 1 end
+        at = at + 1
+      end
+    end
+  end
+  same(dims .. " dimensions", wrong, 0)
+end
+]==])
+
   script.everywhere("comes when all ranks are there", [==[
 local path = arg[0]:gsub("case%.lua$", "seen")
 local _, ranks = require("celer.core").rank()
