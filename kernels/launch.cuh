@@ -5,10 +5,10 @@ namespace celer {
 // Where a launch computes; at most 2^31 - 1 items in each dimension. Where a
 // kernel reduces, flags are for reduce_launch.cuh; else a thread has so many
 // items and one more, along dimension 0. There are fewer threads to start then,
-// and what several items of one read is read once. They follow one another, but
-// of one dimension they are a block apart: neighbours touch what lies side by
-// side. Grids have at most 65535 blocks in y and z: of three dimensions the
-// middle one strides.
+// and what several items of one read is read once. They follow one another; but
+// of one dimension, and where rows are shorter than a warp, they are a block
+// apart, so that neighbours touch what lies side by side. Grids have at most
+// 65535 blocks in y and z: of three dimensions the middle one strides.
 struct launch {
   index min[3], range[3];
   unsigned extent[3], flags;
@@ -69,25 +69,31 @@ struct entry<F, signature<void (*)(Item, P...)>> {
     const typename sig::all all;
     const unsigned x = blockIdx.x * blockDim.x + threadIdx.x;
     const unsigned y0 = blockIdx.y * blockDim.y + threadIdx.y;
-    const unsigned z0 = blockIdx.z * blockDim.z + threadIdx.z;
-    const unsigned first = (D == 2 ? y0 : z0) * (w.flags + 1);
-    const unsigned behind = first + w.flags + 1;
+    // Along dimension 0.
+    const unsigned n = D == 2 ? blockDim.y : D == 3 ? blockDim.z : blockDim.x;
+    const unsigned block = D == 2   ? blockIdx.y
+                           : D == 3 ? blockIdx.z
+                                    : blockIdx.x;
+    const unsigned thread = D == 2   ? threadIdx.y
+                            : D == 3 ? threadIdx.z
+                                     : threadIdx.x;
+    const bool apart = D == 1 || blockDim.x < 32;
+    const unsigned each = w.flags + 1, step = apart ? n : 1;
+    const unsigned first = block * n * each + thread * (apart ? 1 : each);
+    const unsigned behind = first + step * each;
     const unsigned end = behind < w.extent[0] ? behind : w.extent[0];
     if constexpr (sig::reduces) {
       reducing<F>::run(a);
     } else if constexpr (D == 0) {
       if (x == 0) call(a, item<0>{{0}, {1}}, all);
     } else if constexpr (D == 1) {
-      const unsigned whole = blockDim.x * (w.flags + 1);
-      const unsigned from = blockIdx.x * whole, left = w.extent[0] - from;
-      const unsigned n = left < whole ? left : whole;
 #pragma unroll 1
-      for (unsigned i = threadIdx.x; i < n; i += blockDim.x)
-        call(a, item<1>{{w.min[0] + from + i}, {w.range[0]}}, all);
+      for (unsigned i = first; i < end; i += step)
+        call(a, item<1>{{w.min[0] + i}, {w.range[0]}}, all);
     } else if constexpr (D == 2) {
       if (x < w.extent[1])
 #pragma unroll 1
-        for (unsigned y = first; y < end; ++y)
+        for (unsigned y = first; y < end; y += step)
           call(a,
                item<2>{{w.min[0] + y, w.min[1] + x}, {w.range[0], w.range[1]}},
                all);
@@ -97,7 +103,7 @@ struct entry<F, signature<void (*)(Item, P...)>> {
 #pragma unroll 1
         for (unsigned y = y0; y < w.extent[1]; y += dy)
 #pragma unroll 1
-          for (unsigned z = first; z < end; ++z)
+          for (unsigned z = first; z < end; z += step)
             call(a,
                  item<3>{{w.min[0] + z, w.min[1] + y, w.min[2] + x},
                          {w.range[0], w.range[1], w.range[2]}},

@@ -109,7 +109,7 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
   using packed = arguments<sig::packed_size()>;
   using all = parts<typename sig::all, typename bare<P>::type...>;
   static constexpr int D = sig::dims;
-  // As cuda_job.c has it.
+  // As cuda_reduce.h has it.
   static constexpr int blocks = traits<first>::kind == a_group ? 16384 : 4096;
 
   // ---- parameter K, of type Q
@@ -388,7 +388,7 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
   }
 };
 
-// What combines rows is given; engine/device/cuda_job.c writes it.
+// What combines rows is given; engine/device/cuda_reduce.c writes it.
 struct combining {
   const void *rows;
   void *into;

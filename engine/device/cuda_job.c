@@ -186,8 +186,9 @@ static void shape_block(const int64_t n[3], int32_t dims, uint32_t block[3]) {
   block[2] = power_up(n[2], left < BLOCK_Z ? left : BLOCK_Z);
 }
 
-/* How many items of a row of `n` are a thread's, for a grid of `most` blocks;
- * `threads` may be 0: few. */
+/* How many items of a row of `n` are a thread's, for a grid of `most` blocks.
+ * No thread of a block of so many is to be left without. `threads` may be 0:
+ * not known, or the kernel strides itself. */
 static uint32_t each_of(const cel_box *chunk, int64_t threads, int64_t n,
                         uint32_t block, uint32_t most) {
   uint32_t each = 1;
@@ -195,14 +196,15 @@ static uint32_t each_of(const cel_box *chunk, int64_t threads, int64_t n,
   for (int d = 0; d < CEL_DIMS; ++d)
     rounds *= (double)(chunk->max[d] - chunk->min[d]);
   rounds /= threads > 0 ? (double)threads : rounds;
-  while (each < EACH && rounds >= 2.0 * each * ROUNDS) each *= 2;
+  while (each < EACH && rounds >= 2.0 * each * ROUNDS &&
+         2 * (int64_t)each * block <= n)
+    each *= 2;
   while (ceil_div(n, block * each, INT32_MAX) > most) each *= 2;
   return each;
 }
 
-/* Where rows are shorter than a warp each item has a thread, so that neighbours
- * still touch what lies side by side. In y of three dimensions celer's kernels
- * stride where the grid ends. False: another would have to. */
+/* In y of three dimensions celer's kernels stride where the grid ends. False:
+ * another would have to. */
 static bool shape(const cel_box *chunk, const cel_cuda_kernel *kernel,
                   int64_t threads, launch_shape *out) {
   int64_t n[3] = {1, 1, 1}; /* x first */
@@ -215,8 +217,8 @@ static bool shape(const cel_box *chunk, const cel_cuda_kernel *kernel,
   for (int i = 0; i < 3 && own; ++i) block[i] = (uint32_t)kernel->block[i];
   const uint32_t most[3] = {INT32_MAX, GRID_YZ, GRID_YZ};
   if (!own && dims > 0)
-    each[dims - 1] = each_of(chunk, block[0] < WARP ? 0 : threads, n[dims - 1],
-                             block[dims - 1], most[dims - 1]);
+    each[dims - 1] =
+        each_of(chunk, threads, n[dims - 1], block[dims - 1], most[dims - 1]);
   for (int i = 0; i < 3; ++i)
     out->grid[i] = ceil_div(n[i], block[i] * each[i], most[i]);
   out->each = dims > 0 ? each[dims - 1] : 1;

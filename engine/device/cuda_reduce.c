@@ -73,6 +73,7 @@ CUresult cel__cuda_reduce_begin(const cel_cuda *cuda, int32_t device,
     int64_t own = cel_box_volume(&job->work->reducer[i].extent);
     if (own > n) n = own;
   }
+  if (n == 0) return CUDA_SUCCESS;
   return launch(cuda, begin, n, arguments, stream);
 }
 

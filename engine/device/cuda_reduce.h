@@ -17,9 +17,9 @@ enum { CEL__LAUNCH_SHARED = 0x100, CEL__LAUNCH_ONTO = 0x200 };
 /* Blocks of one launch, of items and of groups, at most. */
 enum { CEL__REDUCE_BLOCKS = 4096, CEL__REDUCE_GROUPS = 16384 };
 
-/* Items stride over what a smaller grid leaves out: one of some 2^18 threads,
- * as many as a large GPU has at a time. It is the same on all GPUs, and so is
- * what results are rounded to. */
+/* Items stride over what a smaller grid leaves out: one of 2^18 threads, about
+ * as many as a large GPU has at a time, or of up to twice as many where rows
+ * leave over. It is the same on all GPUs, and so is how results are rounded. */
 void cel__cuda_reduce_grid(const uint32_t block[3], uint32_t grid[3]);
 /* How far a launch of so many groups, x first, may go in each dimension. */
 void cel__cuda_reduce_groups(const int64_t groups[3], int64_t most[3]);

@@ -126,6 +126,7 @@ static int both_progress_hide(lua_State *L) {
 }
 
 const luaL_Reg cel__core_both[] = {
+    {"failure", cel__state_message},
     {"place", both_place},
     {"rank", both_rank},
     {"time", both_time},

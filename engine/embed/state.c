@@ -136,9 +136,18 @@ void cel__state_destroy(lua_State *L) {
   lua_close(L);
 }
 
+/* Whether a message begins with a place in celer's own Lua. */
+static bool is_own(const char *text) {
+  const char *end = strstr(text, ".lua:");
+  char path[256];
+  if (strncmp(text, "celer/", 6) != 0 || end == NULL) return false;
+  snprintf(path, sizeof path, "lua/%.*s.lua", (int)(end - text), text);
+  return cel_embedded_find(path) != NULL;
+}
+
 /* Whether a message begins with a place, "file:12: ", that is the user's. */
 static bool has_place(const char *text) {
-  if (strncmp(text, "celer/", 6) == 0) return false;
+  if (is_own(text)) return false;
   for (const char *c = strchr(text, ':'); c != NULL; c = strchr(c + 1, ':')) {
     size_t digits = strspn(c + 1, "0123456789");
     if (digits > 0 && c[1 + digits] == ':') return true;
@@ -179,9 +188,7 @@ void cel__state_go_on(void) {
   if (driver != NULL) lua_sethook(driver, NULL, 0, 0);
 }
 
-/* An error becomes {message =}, with a place where there is one; one that has a
- * message stays as it is. */
-static int to_message(lua_State *L) {
+int cel__state_message(lua_State *L) {
   if (lua_istable(L, 1)) {
     lua_getfield(L, 1, "message");
     bool is_message = lua_isstring(L, -1);
@@ -198,9 +205,7 @@ static int to_message(lua_State *L) {
                               lua_isnil(L, 1) ? "" : "a ", luaL_typename(L, 1));
   if (!has_place(message)) {
     push_user_place(L, 1);
-    const char *place = lua_tostring(L, -1);
-    if (strncmp(message, place, strlen(place)) != 0)
-      message = lua_pushfstring(L, "%s%s", place, message);
+    message = lua_pushfstring(L, "%s%s", lua_tostring(L, -1), message);
   }
   lua_createtable(L, 0, 1);
   lua_pushstring(L, message);
@@ -210,7 +215,7 @@ static int to_message(lua_State *L) {
 
 bool cel__state_call(lua_State *L, int arguments, int results) {
   int base = lua_gettop(L) - arguments;
-  lua_pushcfunction(L, to_message);
+  lua_pushcfunction(L, cel__state_message);
   lua_insert(L, base);
   int code = lua_pcall(L, arguments, results, base);
   lua_remove(L, base);

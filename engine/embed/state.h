@@ -35,6 +35,10 @@ void cel__bundle_set(const char *text, size_t size);
 /* Calls the function below `arguments` values; false leaves one value, the
  * error as a table with a `message`, on the stack. */
 bool cel__state_call(lua_State *L, int arguments, int results);
+/* A function of Lua, for xpcall: of an error such a table, whose message begins
+ * with a place in the user's Lua where there is one. What has a message stays
+ * as it is. */
+int cel__state_message(lua_State *L);
 
 /* Module openers; core_*.c. */
 int cel__open_core(lua_State *L);

@@ -291,7 +291,7 @@ end
 ---@param f fun(): integer
 ---@return integer status
 function M.guard(f)
-  local ok, result = xpcall(f, place.of_own)
+  local ok, result = xpcall(f, core.failure)
   if ok then return result end
   local rows = core.audit() or {}
   core.found(report(findings(rows, true), rows, true))

@@ -169,7 +169,7 @@ end
 local function with_traceback(chunk, ...)
   local arguments, n = { ... }, select("#", ...)
   local ok, failure = xpcall(function() return chunk(unpack(arguments, 1, n)) end,
-    function(failure) return debug.traceback(tostring(place.of_own(failure)), 2) end)
+    function(failure) return debug.traceback(core.failure(failure).message, 2) end)
   if not ok then error({ message = failure }, 0) end
 end
 
@@ -212,7 +212,7 @@ end
 
 -- The script of a dry run, or of one that draws.
 local function run_dry(chunk, ...)
-  local ok, failure = xpcall(chunk, place.of_own, ...)
+  local ok, failure = xpcall(chunk, core.failure, ...)
   if not ok then error(require("celer.dry").explain(failure), 0) end
 end
 

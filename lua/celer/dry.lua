@@ -32,12 +32,13 @@ end
 
 --- What the script raised, with why that may be: a check of results fails where
 --- there are none.
----@param failure any
----@return any
+---@param failure {message: string}
+---@return {message: string}
 function M.explain(failure)
-  if type(failure) ~= "string" or next(seen) == nil then return failure end
-  return failure .. "\nnothing is executed here, and what the script captured is zero: give "
-    .. "captures what it expects, by celer.capture(u, nil, {dry = ...}), or leave checks out"
+  if next(seen) == nil then return failure end
+  return { message = failure.message .. "\nnothing is executed here, and what the script "
+    .. "captured is zero: give captures what it expects, by celer.capture(u, nil, {dry = ...}), "
+    .. "or leave checks out" }
 end
 
 local function each_element(lo, hi, f)

@@ -16,17 +16,6 @@ function M.fail(message, ...)
   error(message, 0)
 end
 
---- What was raised, with the user's line where celer's own Lua stumbled: for xpcall.
----@param failure any
----@return any
-function M.of_own(failure)
-  if type(failure) ~= "string" or not failure:find("^celer/[%w_/]+%.lua:%d+: ") then
-    return failure
-  end
-  local file, line = M.user()
-  return file and ("%s:%d: %s"):format(file, line, failure) or failure
-end
-
 --- Raises unless `self` is of `class`: a method was called without its colon.
 function M.method(self, class, call)
   if type(self) ~= "table" or getmetatable(self) ~= class then

@@ -40,7 +40,7 @@ kernel void two(item<2> it, reducer<long> sum, reducer<int, 2> h) {
   sum += it[0] * 1000 + it[1];
   h(it[0] % 3, it[1] % 4) += 1;
 }
-kernel void three(item<3> it, reducer<int> n) { n += 1; }
+kernel void three(item<3> it, reducer<int> n) { n += (3 * it[0] + 5 * it[1] + 7 * it[2]) % 11; }
 kernel void grouped(group<1> g, in<int, 1> a, local<int, 96> t, reducer<long> sum,
                     reducer<int, 1> h) {
   const int l = g.local(0);
@@ -230,6 +230,19 @@ describe("a reduction on a GPU", function()
     end
   end)
 
+  -- Blocks of a sum over three dimensions, which is checked.
+  local function add_three(nz, ny, nx)
+    local n, wanted = keep(ffi.new("int[1]")), 0
+    local work = work_of(kernel_of(2, 3, { { "reduce", 4 } }),
+      { { 0, box(), ffi.new("int[1]", 0) } })
+    enqueue(work, { view_of(n, box()) }, box(nz, ny, nx), box(nz, ny, nx))
+    for z = 0, nz - 1 do for y = 0, ny - 1 do for x = 0, nx - 1 do
+      wanted = wanted + (3 * z + 5 * y + 7 * x) % 11
+    end end end
+    assert.equal(wanted, n[0])
+    return gpu.gpu_blocks
+  end
+
   it("has the block's shared memory where that pays, and no more blocks than there is room for",
     function()
       local function shared(n, bins)
@@ -254,13 +267,10 @@ describe("a reduction on a GPU", function()
       assert.equal(32 + 160, shared(5000, 37))
       assert.equal(0, shared(300, 3000))
       assert.equal(0, shared(20000, 9000))
-      local n = keep(ffi.new("int[1]"))
-      local three = work_of(kernel_of(2, 3, { { "reduce", 4 } }),
-        { { 0, box(), ffi.new("int[1]", 0) } })
-      enqueue(three, { view_of(n, box()) }, box(30, 70, 1100), box(30, 70, 1100))
-      assert.equal(30 * 70 * 1100, n[0])
+      -- Of 35 x 18 x 15 blocks some 2^18 threads; of 4375 small ones 4096.
+      assert.equal(35 * 18 * 2, add_three(30, 70, 1100))
+      assert.equal(4096, add_three(1, 1, 140000))
       assert.equal(0, gpu.gpu_shared)
-      assert.equal(35 * 18 * 2, gpu.gpu_blocks) -- of 35 x 18 x 15: some 2^18 threads
     end)
 
   it("strides in two and three dimensions, and runs a single item", function()
@@ -278,10 +288,7 @@ describe("a reduction on a GPU", function()
     end end
     assert.equal(wanted, tonumber(sum[0]))
     for i = 0, 11 do assert.equal(bins[i], h[i]) end
-    local three = work_of(kernel_of(2, 3, { { "reduce", 4 } }),
-      { { 0, box(), ffi.new("int[1]", 0) } })
-    enqueue(three, { view_of(n, box()) }, box(5, 9, 400), box(5, 9, 400))
-    assert.equal(18000, n[0])
+    add_three(5, 9, 400)
     local zero = work_of(kernel_of(5, 0, { { "reduce", 4 } }),
       { { 0, box(), ffi.new("int[1]", 0) } })
     enqueue(zero, { view_of(n, box()) }, box(), box())
@@ -352,7 +359,9 @@ describe("a reduction on a GPU", function()
       { 7, { 37, 70 }, { [0] = 3 * 5, [1000] = 3 * 5, [306] = 3 * 3, [153] = 3 * 2 } },
       { 7, { 21, 300 }, { [746] = 5 * 5, [745] = 5 * 3, [372] = 5 * 2, [1] = 5 * 2 } },
       { 7, { 3, 300 }, { [1] = 5 } },
-      { 7, { 300, 16 }, { [1] = 19 } }, -- rows of which a warp has several
+      { 7, { 300, 16 }, { [0] = 19, [1] = 5 } }, -- rows of which a warp has several
+      { 7, { 70000, 5 }, { [0] = 1094, [1] = 274 } },
+      { 7, { 12, 3000 }, { [1] = 94 } }, -- too few rows for four to a thread
       { 8, { 11, 9, 40 }, { [0] = 2 * 2 * 5, [350] = 2 * 2 * 3, [175] = 2 * 2 * 2 } },
     } do
       local kernel, n = kernel_of(case[1], #case[2], { { "view", 4 } }), case[2]

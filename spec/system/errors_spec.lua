@@ -59,6 +59,10 @@ local cases = {
   ["what celer itself stumbles over"] = {
     "celer.sorted_pairs(nil)", { "celer: [^ ]*/case.lua:10: celer/tables.lua:%d+: bad argument" },
   },
+  ["an error without a place"] = { "error('boom', 0)", { "celer: [^ ]*/case.lua:10: boom" } },
+  ["an error without a place, with its calls"] = {
+    "error('boom', 0)", { "celer: [^ ]*/case.lua:10: boom" }, env = { CELER_LOG = "debug" },
+  },
   ["what celer itself stumbles over, with its calls"] = {
     "celer.sorted_pairs(nil)", { "celer: [^ ]*/case.lua:10: celer/tables.lua:%d+: bad argument" },
     env = { CELER_LOG = "debug" },
