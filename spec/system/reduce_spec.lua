@@ -149,6 +149,13 @@ for v = 0, 96 do
 end
 ]==], nil, { shapes = both })
 
+  script.everywhere("may be of no elements", [==[
+local none = celer.buffer("int", { 0 }, { name = "none" })
+local k = celer.kernel "kernel void look(item<1> it, reducer<int, 1> none) {}"
+q:submit(function(cg) cg:parallel_for({ 12 }, k, cg:reduce(none, "sum")) end)
+same("elements", q:wait(none).size[0], 0)
+]==])
+
   script.everywhere("takes operators of one's own", [==[
 local best = celer.struct("best", "float value; int at;")
 local span = celer.struct("span", "int low, high;")
