@@ -6,9 +6,10 @@ namespace celer {
 // kernel reduces, flags are for reduce_launch.cuh; else a thread has so many
 // items and one more, along dimension 0. There are fewer threads to start then,
 // and what several items of one read is read once. They follow one another; but
-// of one dimension, and where rows are shorter than a warp, they are a block
-// apart, so that neighbours touch what lies side by side. Grids have at most
-// 65535 blocks in y and z: of three dimensions the middle one strides.
+// of one dimension, and of two where rows are shorter than a warp, they are a
+// block apart, so that neighbours touch what lies side by side. (Of three a
+// step that is not known beforehand costs a tenth.) Grids have at most 65535
+// blocks in y and z: of three dimensions the middle one strides.
 struct launch {
   index min[3], range[3];
   unsigned extent[3], flags;
@@ -77,7 +78,7 @@ struct entry<F, signature<void (*)(Item, P...)>> {
     const unsigned thread = D == 2   ? threadIdx.y
                             : D == 3 ? threadIdx.z
                                      : threadIdx.x;
-    const bool apart = D == 1 || blockDim.x < 32;
+    const bool apart = D == 1 || (D == 2 && blockDim.x < 32);
     const unsigned each = w.flags + 1, step = apart ? n : 1;
     const unsigned first = block * n * each + thread * (apart ? 1 : each);
     const unsigned behind = first + step * each;
