@@ -379,4 +379,43 @@ describe("a reduction on a GPU", function()
       end
     end
   end)
+
+  it("computes each item once, whatever the shape, the chunk and the GPU", function()
+    local seed = os.time()
+    math.randomseed(seed)
+    local random = math.random
+    for run = 1, 100 do
+      local dims, n, left = random(3), {}, 10000
+      for d = 1, dims do
+        n[d] = math.floor(left ^ (random(4) > 1 and random() or 1))
+        left = left / n[d]
+      end
+      -- Dimensions in any order: the long one may be any of them.
+      local other = random(dims)
+      n[1], n[other] = n[other], n[1]
+      local whole, chunk = box(unpack(n)), box(unpack(n))
+      for d = 0, dims - 1 do
+        chunk.min[d] = random(3) > 1 and random(0, n[d + 1] - 1) or 0
+      end
+      cuda.device[0].threads = ({ 0, 1, 10, 100, 1000, 270336 })[random(6)]
+      local u = keep(ffi.new("int[?]", n[1] * (n[2] or 1) * (n[3] or 1)))
+      enqueue(work_of(kernel_of(5 + dims, dims, { { "view", 4 } }), {}), { view_of(u, whole) },
+        chunk, whole)
+      local sum, count = keep(ffi.new("int[1]")), 0
+      enqueue(work_of(kernel_of(2, 3, { { "reduce", 4 } }), { { 0, box(), ffi.new("int[1]", 0) } }),
+        { view_of(sum, box()) }, chunk, whole)
+      local at = 0
+      for z = 0, n[1] - 1 do for y = 0, (n[2] or 1) - 1 do for x = 0, (n[3] or 1) - 1 do
+        local inside = z >= chunk.min[0] and y >= chunk.min[1] and x >= chunk.min[2]
+        if u[at] ~= (inside and 1 or 0) then
+          error(("seed %d, run %d: item (%d, %d, %d) of %s"):format(seed, run, z, y, x,
+            table.concat(n, " x ")))
+        end
+        if inside then count = count + (3 * z + 5 * y + 7 * x) % 11 end
+        at = at + 1
+      end end end
+      assert.equal(count, sum[0], ("seed %d, run %d"):format(seed, run))
+      anchors = {}
+    end
+  end)
 end)
