@@ -24,11 +24,23 @@ static int flags_of(cel_file_mode mode) {
   cel_bug("a file mode %d", (int)mode);
 }
 
+/* Ranks that open a file in different ways would wait for each other. */
+static cel_status agree(MPI_Comm comm, const char *path, cel_file_mode mode) {
+  int both[2] = {(int)mode, -(int)mode};
+  CEL_TRY(check(path,
+                MPI_Allreduce(MPI_IN_PLACE, both, 2, MPI_INT, MPI_MAX, comm),
+                "open"));
+  if (both[0] == -both[1]) return CEL_E_OK;
+  return cel_fail(CEL_E_IO, "cannot open %s: the ranks give different modes",
+                  path);
+}
+
 cel_status cel_file_open(cel_comm *c, const char *path, cel_file_mode mode,
                          cel_file **out) {
   MPI_Comm comm;
   MPI_File file;
   CEL_TRY(cel_comm_handle(c, &comm));
+  CEL_TRY(agree(comm, path, mode));
   CEL_TRY(check(path,
                 MPI_File_open(comm, path, flags_of(mode), MPI_INFO_NULL, &file),
                 "open"));

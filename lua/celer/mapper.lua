@@ -28,7 +28,20 @@ local M = {
   max = symbol.max,
 }
 
+-- Raises where the mapper was called in the place of being given, or was given to
+-- what is not for tasks.
+local function refuse_call(name, chunk)
+  if type(chunk) == "nil" then
+    fail("celer.%s is a range mapper already: write it without ()", name)
+  elseif type(chunk) == "number" then
+    fail("celer.%s is a range mapper, for accesses of tasks; a capture takes a celer.box, or "
+      .. "a function of the rank that gives one", name)
+  end
+end
+M.refuse_call = refuse_call -- known to closure.lua by that, as what does not change
+
 local function same_dims(name, chunk, buffer, dim)
+  refuse_call(name, chunk)
   if dim and dim >= chunk.dims then
     fail("celer.%s(%d): there is no dimension %d in an index space of %s; they "
       .. "count from 0", name, dim, dim, words.count(chunk.dims, "dimension"))
@@ -38,22 +51,13 @@ local function same_dims(name, chunk, buffer, dim)
       words.count(chunk.dims, "dimension"), buffer.dims)
   end
 end
-M.same_dims = same_dims -- known to closure.lua by that, as what does not change
-
--- Raises where the mapper was called in the place of being given.
-local function refuse_call(name, chunk)
-  if type(chunk) == "nil" then
-    fail("celer.%s is a range mapper already: write it without ()", name)
-  end
-end
-M.refuse_call = refuse_call
+M.same_dims = same_dims
 
 --- Each item touches the element at its own coordinates.
 ---@param chunk celer.chunk
 ---@param buffer celer.extents
 ---@return celer.box
 function M.one_to_one(chunk, buffer)
-  refuse_call("one_to_one", chunk)
   same_dims("one_to_one", chunk, buffer)
   return chunk
 end
@@ -135,6 +139,7 @@ end
 
 -- Raises unless the index space has as many dimensions as the mapper was given numbers.
 local function of_dims(chunk, n, name)
+  refuse_call(name, chunk)
   if chunk.dims == n then return end
   fail("celer.%s has %s, and the index space %s: one is for each", name,
     words.count(n, "number"), words.count(chunk.dims, "dimension"))

@@ -355,6 +355,12 @@ add(1)
 refused("leaves the buffer u, which is [0, 12)", function()
   q:fence(u, celer.box({ 3 }, { 13 }))
 end)
+for name, mapper in pairs { all = celer.all, one_to_one = celer.one_to_one,
+  even_split = celer.even_split, slice = celer.slice(0), transposed = celer.transposed(0),
+  neighborhood = celer.neighborhood(1) } do
+  refused("celer." .. name .. " is a range mapper, for accesses of tasks; a capture takes",
+    function() q:wait(celer.capture(u, mapper)) end)
+end
 refused("leaves the buffer u", function() celer.capture(u, celer.box({ -1 }, { 3 })) end)
 refused("has 2 dimensions, the box to capture has 1", function()
   q:fence(w, celer.box({ 3 }, { 4 }))

@@ -341,6 +341,11 @@ q:submit(function(cg)
       part.comm:open("/no/such/folder", "w")
     end)
     refused("there is no mode 'a'", function() part.comm:open(path, "a") end)
+    if part.ranks > 1 then
+      refused("the ranks give different modes", function()
+        part.comm:open(path, part.rank == 0 and "r+" or "r")
+      end)
+    end
   end, cg:read_write(w, inner), path)
 end)
 local s, t = q:wait(v, celer.capture(w, celer.box({ 0, 1 }, { n, 3 })))
