@@ -20,8 +20,9 @@ typedef enum cel_file_mode {
 
 typedef struct cel_file cel_file;
 
-/* The caller owns *out, and closes it before the communicator ends. Starts MPI
- * where it does not run. CEL_E_IO says what the system says. */
+/* Of all ranks, in one mode: else each fails. The caller owns *out, and closes
+ * it before the communicator ends. Starts MPI where it does not run. CEL_E_IO
+ * says what the system says. */
 cel_status cel_file_open(cel_comm *c, const char *path, cel_file_mode mode,
                          cel_file **out);
 cel_status cel_file_write(cel_file *f, uint64_t offset, const void *data,

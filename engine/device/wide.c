@@ -1,9 +1,9 @@
-#define _GNU_SOURCE /* sched_getaffinity */
 #include "device/wide.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
+
+#include "base/park.h"
 
 enum { THREADS = 8, LEAST_BYTES = 16 << 20 /* for each */, PART = 4 << 20 };
 
@@ -24,12 +24,10 @@ static void *copy_parts(void *argument) {
   return NULL;
 }
 
-/* As many as the calling thread may run on, and as are worth it. */
+/* As many as there are cores for, and as are worth it. */
 static int64_t threads_for(int64_t bytes) {
-  int64_t worth = bytes / LEAST_BYTES;
-  cpu_set_t cores;
-  if (worth <= 1 || sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
-  int64_t most = CPU_COUNT(&cores) < THREADS ? CPU_COUNT(&cores) : THREADS;
+  int64_t worth = bytes / LEAST_BYTES, cores = cel_park_cores();
+  int64_t most = cores < THREADS ? cores : THREADS;
   return worth < most ? worth : most;
 }
 

@@ -5,7 +5,7 @@
 #include "device/backend.h"
 
 /* As cel_copy_box, by several threads where there is much to copy and the
- * calling thread may use several cores. They end with the call. Pages that are
+ * process has several cores. They end with the call. Pages that are
  * touched for the first time cost more than the copy: they too are divided.
  * Thread: any. */
 void cel_copy_box_wide(const cel_layout *from, const cel_layout *to,

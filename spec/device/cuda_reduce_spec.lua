@@ -381,8 +381,7 @@ describe("a reduction on a GPU", function()
   end)
 
   it("computes each item once, whatever the shape, the chunk and the GPU", function()
-    local seed = os.time()
-    math.randomseed(seed)
+    math.randomseed(17)
     local random = math.random
     for run = 1, 100 do
       local dims, n, left = random(3), {}, 10000
@@ -408,13 +407,13 @@ describe("a reduction on a GPU", function()
       for z = 0, n[1] - 1 do for y = 0, (n[2] or 1) - 1 do for x = 0, (n[3] or 1) - 1 do
         local inside = z >= chunk.min[0] and y >= chunk.min[1] and x >= chunk.min[2]
         if u[at] ~= (inside and 1 or 0) then
-          error(("seed %d, run %d: item (%d, %d, %d) of %s"):format(seed, run, z, y, x,
+          error(("run %d: item (%d, %d, %d) of %s"):format(run, z, y, x,
             table.concat(n, " x ")))
         end
         if inside then count = count + (3 * z + 5 * y + 7 * x) % 11 end
         at = at + 1
       end end end
-      assert.equal(count, sum[0], ("seed %d, run %d"):format(seed, run))
+      assert.equal(count, sum[0], "run " .. run)
       anchors = {}
     end
   end)

@@ -57,7 +57,6 @@ u:fill(3)
 same("another drain", another:drain(u)[11], 3)
 ]==])
 
-  -- What the tasks of other ranks have done is done, buffers or not.
   -- Several threads copy it where there are several cores.
   script.everywhere("comes whole where it is large", [==[
 local k = celer.kernel [=[
@@ -87,6 +86,7 @@ for dims, case in ipairs { { { 9000007 }, { 5 }, { 8999990 } },
 end
 ]==])
 
+  -- What the tasks of other ranks have done is done, buffers or not.
   script.everywhere("comes when all ranks are there", [==[
 local path = arg[0]:gsub("case%.lua$", "seen")
 local _, ranks = require("celer.core").rank()
