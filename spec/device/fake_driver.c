@@ -398,6 +398,7 @@ int cuEventQuery(const event *e) {
 AS_FAULTY(cuStreamSynchronize)
 NOTHING(cuStreamDestroy_v2)
 NOTHING(cuStreamWaitEvent)
+NOTHING(cuStreamWaitValue64_v2)
 NOTHING(cuEventSynchronize)
 NOTHING(cuCtxSynchronize)
 NOTHING(cuMemHostRegister_v2)
@@ -475,6 +476,13 @@ int cuIpcOpenMemHandle_v2(address *out, ipc_handle theirs, unsigned flags) {
 
 int cuIpcCloseMemHandle(address at) {
   share_no_more(share_at(at));
+  return 0;
+}
+
+int cuStreamWriteValue64_v2(handle stream, address at, unsigned long long value,
+                            unsigned flags) {
+  (void)stream, (void)flags;
+  memcpy((void *)at, &value, sizeof value);
   return 0;
 }
 
