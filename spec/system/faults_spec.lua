@@ -55,6 +55,33 @@ end)
 q:wait(v)
 ]==]
 
+-- The last rank fails in the middle of a stencil, while others' GPUs wait for its rows.
+local function amid(failure)
+  return ([==[
+local rank, ranks = require("celer.core").rank()
+local last, n = rank == ranks - 1, 256
+local u = celer.buffer("float", { n, n }, { init = function() return 1 end })
+local v = celer.buffer("float", { n, n }, { init = function() return 1 end })
+local k = celer.kernel [=[
+  kernel void step(item<2> it, in<float, 2> u, inout<float, 2> v, long by) {
+    const int y = it[0], x = it[1], h = it.range(0);
+    v(y, x) += u(min(y + 1, h - 1), x) - u(max(y - 1, 0), x);
+    if (y == h - 1) (&v(y, x))[by] = 1;
+  }
+]=]
+for t = 1, 6000 do
+  local by = 0
+  if t == 3000 then FAILURE end
+  q:submit(function(cg)
+    cg:parallel_for({ n, n }, k.step, cg:read(u, function(c) return c:grow(1, 0) end),
+      cg:read_write(v), by)
+  end)
+  u, v = v, u
+end
+q:wait()
+]==]):gsub("FAILURE", failure)
+end
+
 local ILLEGAL = "an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS)"
 local PATTERN = "an illegal memory access was encountered %(CUDA_ERROR_ILLEGAL_ADDRESS%)"
 
@@ -213,6 +240,23 @@ q:wait()]==], { FAKE_FAULT = 1, FAKE_SILENT = 1 })
         assert.matches("case.lua:%d+: " .. case[2], r.stderr)
         assert.truthy(r.stderr:find(case[3], 1, true), r.stderr)
       end)
+    end
+  end
+
+  for failure, words in pairs({
+    ["by = 1e12"] = "kernel step failed on GPU %d: " .. PATTERN,
+    ["if last then error('on purpose') end"] = "rank [13]: case.lua:%d+: on purpose",
+    ["if last then os.exit(5) end"] = "the ranks run different programs",
+  }) do
+    for ranks = 2, 4, 2 do
+      it(("ends the job while %d ranks' GPUs wait for each other: %s"):format(ranks, failure),
+        function()
+          if cuda.no_gpu then return pending(cuda.no_gpu) end
+          local r = script.run(amid(failure), { devices = 1, ranks = ranks },
+            { before = { "--backend", "cuda" } })
+          assert.truthy(r.status ~= 0 and not r.timed_out)
+          assert.matches(words, r.stderr)
+        end)
     end
   end
 end)
