@@ -1,5 +1,7 @@
 #include "comm/cuda_mailbox.h"
 
+#include "device/cuda_copy.h"
+
 enum { LAZY_ENABLE_PEER_ACCESS = 1 };
 
 const cel_mail_size cel_mail_sizes[CEL_MAIL_SIZES] = {
@@ -39,7 +41,7 @@ static CUresult make_memory(const cel_cuda_api *api, CUdeviceptr *out) {
   static const char none[WORDS];
   CUresult code = api->cuMemAlloc_v2(out, offset_of(CEL_MAIL_SLOTS) + WORDS);
   return code == CUDA_SUCCESS
-             ? api->cuMemcpyHtoD_v2(cel_mailbox_word(*out, 0), none, WORDS)
+             ? cel_cuda_write(api, cel_mailbox_word(*out, 0), none, WORDS)
              : code;
 }
 

@@ -258,7 +258,7 @@ static cel_status prepare_probe(gpu_link *g, CUdeviceptr *at) {
   if (code == CUDA_SUCCESS)
     code = api->cuMemAlloc_v2(at, (size_t)2 * PROBE_BYTES);
   if (code == CUDA_SUCCESS)
-    code = api->cuMemcpyHtoD_v2(*at, bytes, sizeof bytes);
+    code = cel_cuda_write(api, *at, bytes, sizeof bytes);
   return code == CUDA_SUCCESS ? CEL_E_OK : fail(g, code, "preparing a probe");
 }
 

@@ -7,6 +7,7 @@
 
 #include "comm/nccl_state.h"
 #include "device/clock.h"
+#include "device/cuda_copy.h"
 
 enum { PROBE_BYTES = 64 }; /* of each member */
 
@@ -48,9 +49,9 @@ static CUresult write_probe(const cel__nccl *n, int32_t d) {
   unsigned char mine[PROBE_BYTES];
   for (int64_t i = 0; i < PROBE_BYTES; ++i) mine[i] = probe_byte(me, i);
   CUresult code =
-      api->cuMemcpyHtoD_v2(at + (uint64_t)me * PROBE_BYTES, mine, sizeof mine);
-  return code == CUDA_SUCCESS ? api->cuMemcpyHtoD_v2(at + places_of(n).sum,
-                                                     &number, sizeof number)
+      cel_cuda_write(api, at + (uint64_t)me * PROBE_BYTES, mine, sizeof mine);
+  return code == CUDA_SUCCESS ? cel_cuda_write(api, at + places_of(n).sum,
+                                               &number, sizeof number)
                               : code;
 }
 

@@ -82,3 +82,9 @@ CUresult cel_cuda_copy(const cel_cuda *cuda, int32_t device, cel_cuda_end from,
   }
   return code;
 }
+
+CUresult cel_cuda_write(const cel_cuda_api *api, CUdeviceptr to,
+                        const void *from, size_t bytes) {
+  CUresult code = api->cuMemcpyHtoD_v2(to, from, bytes);
+  return code == CUDA_SUCCESS ? api->cuStreamSynchronize(NULL) : code;
+}

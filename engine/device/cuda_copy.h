@@ -25,4 +25,9 @@ typedef struct cel_cuda_end {
 CUresult cel_cuda_copy(const cel_cuda *cuda, int32_t device, cel_cuda_end from,
                        cel_cuda_end to, size_t width, size_t planes,
                        size_t rows, CUstream stream);
+
+/* Bytes of the host, which are there when it returns: the driver's own
+ * cuMemcpyHtoD may return before. */
+CUresult cel_cuda_write(const cel_cuda_api *api, CUdeviceptr to,
+                        const void *from, size_t bytes);
 #endif

@@ -32,6 +32,7 @@ typedef enum work_kind {
 typedef struct work {
   work_kind kind;
   CUDA_MEMCPY3D copy;
+  void *bytes; /* COPY: owned, what it copies from; or null */
   cel_cuda_strided strided;
   size_t unit; /* SET: bytes */
   CUdeviceptr at;
@@ -55,6 +56,7 @@ typedef struct segment {
 
 static cel_random dice;
 static CEL_VEC(CUstream) streams;
+static struct CUstream_st unnamed; /* the driver's null */
 static CEL_VEC(segment) segments;
 static event *events;
 static int events_file;
@@ -234,7 +236,10 @@ static _Atomic(uint64_t) *word_at(CUdeviceptr at) {
 static bool run_one(CUstream s) {
   const work *w = &s->work.at[s->next];
   switch (w->kind) {
-  case COPY: copy_now(&w->copy); break;
+  case COPY:
+    copy_now(&w->copy);
+    cel_free(w->bytes);
+    break;
   case PACK: pack_now(&w->strided, w->unit); break;
   case SET: memset((void *)(uintptr_t)w->at, w->byte, w->unit); break;
   case RECORD: atomic_store(&w->event->reached, w->count); break;
@@ -272,6 +277,7 @@ static CUresult stream_plain(CUstream *out, unsigned flags) {
 }
 
 static CUresult stream_sync(CUstream s) {
+  if (s == NULL) s = &unnamed;
   while (s->work.n > 0)
     if (!run_one(s)) run_some();
   return CUDA_SUCCESS;
@@ -346,12 +352,22 @@ static CUresult copy_out(void *to, CUdeviceptr from, size_t size, CUstream s) {
   return CUDA_SUCCESS;
 }
 
+/* The driver has the bytes when it returns; the memory may not yet. */
 static CUresult copy_in_now(CUdeviceptr to, const void *from, size_t size) {
-  memcpy((void *)(uintptr_t)to, from, size);
+  void *bytes = cel_alloc(size);
+  memcpy(bytes, from, size);
+  CUDA_MEMCPY3D copy = {.srcDevice = (uintptr_t)bytes,
+                        .dstDevice = to,
+                        .WidthInBytes = size,
+                        .Height = 1,
+                        .Depth = 1};
+  cel_vec_push(&unnamed.work,
+               (work){.kind = COPY, .copy = copy, .bytes = bytes});
   return CUDA_SUCCESS;
 }
 
 static CUresult copy_out_now(void *to, CUdeviceptr from, size_t size) {
+  stream_sync(NULL);
   memcpy(to, (const void *)(uintptr_t)from, size);
   return CUDA_SUCCESS;
 }
@@ -515,6 +531,7 @@ cel_cuda *fake_cuda(uint64_t seed) {
     cuda.device[0].pack[i] = (CUfunction)(uintptr_t)&unit[i];
   cuda.pack_rows = seed % 2 == 0 ? CEL_CUDA_PACK_ROWS : 1;
   dice.state = seed;
+  cel_vec_push(&streams, &unnamed);
   events_file = memory_file_make("fake-cuda", EVENTS * sizeof(event));
   events = memory_file_map(events_file, EVENTS * sizeof(event));
   return &cuda;

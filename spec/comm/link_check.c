@@ -119,7 +119,7 @@ static void give_back(uint64_t at) {
 static uint64_t gpu_make(void *context, const void *bytes, size_t size) {
   const cel_cuda_api *api = ((const cel_cuda *)context)->api;
   uint64_t memory = reserve(size);
-  if (api->cuMemcpyHtoD_v2(memory, bytes, size) != CUDA_SUCCESS)
+  if (cel_cuda_write(api, memory, bytes, size) != CUDA_SUCCESS)
     cel_bug("the GPU does not take bytes");
   return memory;
 }

@@ -81,7 +81,7 @@ static void make_part(run *r, part *p, uint64_t nth, int32_t d) {
   must(r, api->cuMemAlloc_v2(&p->memory, size));
   p->image = cel_alloc(size);
   spread_fill(&p->spread, p->image);
-  must(r, api->cuMemcpyHtoD_v2(p->memory, p->image, size));
+  must(r, cel_cuda_write(api, p->memory, p->image, size));
   p->spread.joint.ticket = nth * (uint64_t)devices + (uint64_t)d + 1000;
   for (int64_t i = 0; i < 2 * p->spread.members; ++i)
     if (p->spread.piece[i].base != NULL)

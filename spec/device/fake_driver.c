@@ -232,6 +232,11 @@ int cuModuleGetFunction(const void **out, void *module, const char *name) {
   return *out != NULL ? 0 : 500;
 }
 
+int cuMemcpyHtoD_v2(unsigned long long to, const void *from, size_t size) {
+  memcpy((void *)to, from, size);
+  return 0;
+}
+
 int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t size) {
   memcpy(to, (const void *)from, size);
   return 0;

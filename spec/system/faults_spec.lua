@@ -245,7 +245,7 @@ q:wait()]==], { FAKE_FAULT = 1, FAKE_SILENT = 1 })
 
   for failure, words in pairs({
     ["by = 1e12"] = "kernel step failed on GPU %d: " .. PATTERN,
-    ["if last then error('on purpose') end"] = "rank [13]: case.lua:%d+: on purpose",
+    ["if last then error('on purpose') end"] = "rank [13]: %S*case.lua:%d+: on purpose",
     ["if last then os.exit(5) end"] = "the ranks run different programs",
   }) do
     for ranks = 2, 4, 2 do
