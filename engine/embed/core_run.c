@@ -232,10 +232,11 @@ static int run_wait(lua_State *L) {
   return 1;
 }
 
-/* finish(): the program has ended; all ranks agree that it has. */
+/* finish(file, line): the program has ended; all ranks agree that it has. */
 static int run_finish(lua_State *L) {
   cel_engine *engine = cel__session_of(L)->engine;
-  if (cel_engine_finish(engine, cel_interrupted) != CEL_E_OK)
+  cel_place place = cel__check_place(L, 1);
+  if (cel_engine_finish(engine, place, cel_interrupted) != CEL_E_OK)
     return cel__push_failure(L);
   lua_pushboolean(L, 1);
   return 1;

@@ -20,20 +20,20 @@ enum {
  * did; had one before that. */
 enum { CONTENT, DOUBTS, DOUBTED };
 
-enum { LOG_MOST = 4096, WHAT = 420, LONGEST_US = 60000000 };
+enum { LOG_MOST = 4096, WHAT = 420, PLACE = 200, LONGEST_US = 60000000 };
 
 /* A log as it travels. */
 typedef struct log_row {
   uint64_t hash;
   int32_t line, kind;
-  char file[200], name[44];
+  char file[PLACE], name[44];
 } log_row;
 
 typedef struct log_text {
   uint64_t first;
   uint32_t rows, ended;
-  int32_t devices;
-  char backend[12];
+  int32_t devices, line; /* where it ended, or an empty file */
+  char file[PLACE], backend[16];
   log_row row[];
 } log_text;
 
@@ -106,10 +106,11 @@ void cel__divergence_log(cel_divergence *d, const cel_task *task) {
   pthread_mutex_unlock(&d->lock);
 }
 
-void cel__divergence_end(cel_divergence *d) {
+void cel__divergence_end(cel_divergence *d, cel_place place) {
   pthread_mutex_lock(&d->lock);
   bool first = !d->ended;
   d->ended = true;
+  if (first) d->end = place;
   if (first) ask_agreement(d, UINT64_MAX, UINT64_MAX, 0);
   pthread_mutex_unlock(&d->lock);
 }
@@ -130,6 +131,11 @@ bool cel__divergence_settled(const cel_divergence *d) {
 /* ---- the log as a text -----------------------------------------------------
  */
 
+static void write_place(cel_place place, char file[PLACE], int32_t *line) {
+  *line = place.line;
+  if (place.file != NULL) snprintf(file, PLACE, "%s", place.file);
+}
+
 /* The caller frees it. */
 static log_text *write_log(cel_divergence *d, uint32_t *size) {
   pthread_mutex_lock(&d->lock);
@@ -140,6 +146,7 @@ static log_text *write_log(cel_divergence *d, uint32_t *size) {
   text->first = d->log0 + skip;
   text->rows = rows;
   text->ended = d->ended;
+  write_place(d->end, text->file, &text->line);
   text->devices = d->backend->devices;
   snprintf(text->backend, sizeof text->backend, "%s", d->backend->name);
   for (uint32_t i = 0; i < rows; ++i) {
@@ -147,10 +154,8 @@ static log_text *write_log(cel_divergence *d, uint32_t *size) {
     log_row *row = &text->row[i];
     row->hash = e->hash;
     row->kind = e->kind;
-    row->line = e->place.line;
     memcpy(row->name, e->name, sizeof row->name);
-    if (e->place.file != NULL)
-      snprintf(row->file, sizeof row->file, "%.199s", e->place.file);
+    write_place(e->place, row->file, &row->line);
   }
   pthread_mutex_unlock(&d->lock);
   return text;
@@ -178,19 +183,25 @@ static const log_row *row_at(const log_text *log, uint64_t number) {
   return &log->row[number - log->first];
 }
 
+static void say_place(const char *file, int32_t line, char text[PLACE + 16]) {
+  text[0] = '\0';
+  if (file[0] != '\0') snprintf(text, PLACE + 16, " at %s:%d", file, line);
+}
+
 static void say(const log_text *log, uint64_t number, char *text) {
   const log_row *row = row_at(log, number);
+  char name[64] = "", place[PLACE + 16];
   if (row == NULL) {
-    snprintf(text, WHAT, log->ended ? "ended" : "submitted nothing more yet");
+    say_place(log->file, log->line, place);
+    snprintf(text, WHAT, "%s%s",
+             log->ended ? "ended" : "submitted nothing more yet", place);
     return;
   }
   static const char *const kinds[] = {"a kernel", "a host task", "a horizon",
                                       "a synchronisation",
                                       "the end of a buffer"};
-  char name[64] = "", place[240] = "";
   if (row->name[0] != '\0') snprintf(name, sizeof name, " '%s'", row->name);
-  if (row->file[0] != '\0')
-    snprintf(place, sizeof place, " at %s:%d", row->file, row->line);
+  say_place(row->file, row->line, place);
   snprintf(text, WHAT, "submitted %s%s%s", kinds[row->kind], name, place);
 }
 

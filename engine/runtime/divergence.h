@@ -64,6 +64,7 @@ typedef struct cel_divergence {
   CEL_VEC(cel_log_mark) marks; /* asked for and not agreed; oldest first */
   uint64_t next_index;
   bool ended;
+  cel_place end;
   _Alignas(CEL_LINE) _Atomic(uint64_t) asked; /* agreements asked for */
   _Atomic(uint64_t) agreed;                   /* agreements reached */
   _Atomic(uint64_t) met; /* the newest epoch that all ranks have executed */
@@ -91,8 +92,9 @@ void cel__divergence_init(cel_divergence *d, cel_transport *transport,
 void cel__divergence_release(cel_divergence *d);
 /* Notes a task; starts an agreement at a horizon or epoch. Thread: main. */
 void cel__divergence_log(cel_divergence *d, const cel_task *task);
-/* Starts the last agreement. Thread: main. */
-void cel__divergence_end(cel_divergence *d);
+/* Starts the last agreement. The program ends at `place`, or after its last
+ * line. Thread: main. */
+void cel__divergence_end(cel_divergence *d, cel_place place);
 /* This rank has executed an epoch. Thread: executor. */
 void cel__divergence_executed(cel_divergence *d, uint64_t epoch);
 /* The newest epoch that all ranks have executed; 0: none. Thread: any. */

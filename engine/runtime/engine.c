@@ -378,8 +378,9 @@ static bool is_settled(const cel_engine *engine, const void *context) {
   return cel__divergence_settled(&engine->divergence);
 }
 
-cel_status cel_engine_finish(cel_engine *engine, bool (*interrupted)(void)) {
-  cel__divergence_end(&engine->divergence);
+cel_status cel_engine_finish(cel_engine *engine, cel_place place,
+                             bool (*interrupted)(void)) {
+  cel__divergence_end(&engine->divergence, place);
   if (engine->config.park != NULL) cel_park_wake(engine->config.park);
   return cel__engine_await(engine, is_settled, NULL, interrupted);
 }

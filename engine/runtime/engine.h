@@ -76,11 +76,13 @@ typedef struct cel_engine_config {
 } cel_engine_config;
 
 cel_status cel_engine_create(const cel_engine_config *config, cel_engine **out);
-/* The program has ended: agrees with all ranks that nothing more comes, so
- * that a rank which still submits or waits is found out. After wait. With
- * threads it waits for the others; without, call it again, between steps, until
- * it gives something else than CEL_E_CANCELLED. Thread: main. */
-cel_status cel_engine_finish(cel_engine *engine, bool (*interrupted)(void));
+/* The program has ended, at `place` or after its last line: agrees with all
+ * ranks that nothing more comes, so that a rank which still submits or waits is
+ * found out. After wait. With threads it waits for the others; without, call it
+ * again, between steps, until it gives something else than CEL_E_CANCELLED.
+ * Thread: main. */
+cel_status cel_engine_finish(cel_engine *engine, cel_place place,
+                             bool (*interrupted)(void));
 /* Ends the threads once no device and no host lane is at work; nothing more is
  * executed. After a failure, with an in-process transport: stop all engines
  * before the first is destroyed. Thread: main. */

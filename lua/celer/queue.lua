@@ -156,15 +156,17 @@ function M.run(call, f)
   queue:submit(f)
 end
 
---- Executes what a script left behind, and agrees with all ranks on the end.
+--- Executes what a script left behind, and agrees with all ranks on the end, which is
+--- the user's os.exit where there is one.
 function M.finish()
   -- A rank without work goes on where others have some: they would wait for it.
   if not place.check(core.works()) then return end
+  local file, line = place.user()
   -- Destructors may still do something, on each rank that made its object.
   if objects.end_all() or not (the_queue and the_queue.drained) then
-    place.check(core.wait())
+    place.check(core.wait(file, line))
   end
-  place.check(core.finish())
+  place.check(core.finish(file, line))
 end
 
 words.methods(Queue)

@@ -135,7 +135,8 @@ static bool step_main(cluster *c, rank *r) {
     return true;
   }
   if (r->pc == c->program->steps) {
-    r->finished = cel_engine_finish(r->engine, NULL) == CEL_E_OK;
+    r->finished =
+        cel_engine_finish(r->engine, (cel_place){0}, NULL) == CEL_E_OK;
     return r->finished;
   }
   if (cel_engine_congested(r->engine)) return false;

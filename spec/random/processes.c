@@ -136,7 +136,7 @@ bool programs_run_mpi(uint64_t seed, uint64_t count) {
     /* Works are released later, but never run again. */
     program_destroy(p);
   }
-  must(cel_engine_finish(r.engine, NULL));
+  must(cel_engine_finish(r.engine, (cel_place){0}, NULL));
   cel_engine_stop(r.engine);
   bool first = r.index == 0;
   rank_release(&r);

@@ -148,6 +148,11 @@ function M:epoch(line, k)
   return on(self, k, function(r) return c.cel_engine_epoch(r.engine, place(line)) end)
 end
 
+-- Whether rank k's program is over, which ended at `line`; or false: not yet.
+function M:finish(k, line)
+  return c.cel_engine_finish(self.rank[k].engine, place(line), nil) == 0
+end
+
 function M:reached(epochs)
   for k, epoch in pairs(epochs) do
     if not c.cel_engine_reached(self.rank[k].engine, epoch) then return false end

@@ -22,8 +22,6 @@ describe("the divergence check", function()
     return c:submit({ range = { 8 }, { buffer, "read", all }, line = line, name = "g" })
   end
 
-  local function finish(k) return cluster.c.cel_engine_finish(c.rank[k].engine, nil) == 0 end
-
   local function assert_verdict(text, line)
     assert.is_true(c:run(function() return c:failed() end))
     for k = 0, c.n - 1 do
@@ -74,8 +72,9 @@ describe("the divergence check", function()
       c:epoch()
       touch(u, 3, 1, 1 - early)
       c:epoch(4, 1 - early)
-      finish(early)
-      local says = { [early] = "ended", [1 - early] = "submitted a host task 't' at spec.lua:3" }
+      c:finish(early, 5)
+      local says = { [early] = "ended at spec.lua:5",
+        [1 - early] = "submitted a host task 't' at spec.lua:3" }
       assert_verdict(("rank 0 %s, but rank 1 %s"):format(says[0], says[1]), 3)
     end)
   end)
@@ -92,8 +91,8 @@ describe("the divergence check", function()
       touch(u, 3, 1, 1)
       epoch[1] = c:epoch(4, 1)[1]
       assert.is_true(c:run(function() return c:reached(epoch) end))
-      finish(0)
-      assert.is_true(c:run(function() return finish(1) and finish(0) end))
+      c:finish(0)
+      assert.is_true(c:run(function() return c:finish(1) and c:finish(0) end))
       for k = 0, 1 do assert.equal("OK", c:failure(k)) end
     end)
   end)

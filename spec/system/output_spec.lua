@@ -159,6 +159,14 @@ same("it grows", before > 0 and after > before and after < 60, true)
     end)
   end
 
+  it("says where a rank called os.exit that others did not", function()
+    local r = script.run("if require('celer.core').rank() == 1 then os.exit(3) end\n"
+      .. "q:submit(function(cg) cg:host_task(celer.on_master, function() end) end)",
+      { ranks = 2, devices = 1 })
+    assert.equal(1, r.status)
+    assert.matches("but rank 1 submitted a synchronisation at %S*case.lua:2\n", r.stderr)
+  end)
+
   for i = 1, 2 do
     it("is summed up by --log info, " .. script.shapes[i].name, function()
       local text = "local k = celer.kernel "
