@@ -7,7 +7,7 @@ local box = require "celer.box"
 local core = require "celer.core"
 local place = require "celer.place"
 local types = require "celer.types"
-local count = require("celer.words").count
+local words = require "celer.words"
 
 ---@class celer.view
 ---@overload fun(i?: integer, j?: integer, k?: integer): any
@@ -21,7 +21,9 @@ local count = require("celer.words").count
 local View = {}
 local M = { View = View }
 
-function View.__noun(self) return self.writable == nil and "snapshot" or "view" end
+function View.__noun(self)
+  return self.type and self.writable == nil and "snapshot" or "view"
+end
 
 -- Pointers to elements, by type: asking for one parses its name.
 local pointers = setmetatable({}, { __mode = "k" })
@@ -53,15 +55,15 @@ local function misplaced(self, i, j, k)
   end
   if n ~= self.dims then
     place.fail("%s: an element has %s, not %d", self.name,
-      count(self.dims, "coordinate"), n)
+      words.count(self.dims, "coordinate"), n)
   end
-  local boxed, words = false, {}
+  local boxed, said = false, {}
   for d = 1, n do
     boxed = boxed or type(at[d]) == "cdata"
-    words[d] = tostring(at[d])
+    said[d] = tostring(at[d])
     if not is_number(at[d]) or (type(at[d]) == "number" and at[d] % 1 ~= 0) then
       place.fail("%s: coordinate %d is %s, not a whole number", self.name, d - 1,
-        is_number(at[d]) and words[d] or "a " .. type(at[d]))
+        is_number(at[d]) and said[d] or "a " .. type(at[d]))
     end
     at[d] = tonumber(at[d])
   end
@@ -71,7 +73,7 @@ local function misplaced(self, i, j, k)
     return nil
   end
   place.fail("%s: element (%s) is outside %s, which is what %s", self.name,
-    table.concat(words, ", "), tostring(self.box), self.writable ~= nil
+    table.concat(said, ", "), tostring(self.box), self.writable ~= nil
       and "this task declared" or "the snapshot holds")
 end
 
@@ -256,6 +258,8 @@ function View:__tostring()
   return ("%s: %s %s"):format(self.name, self.type.name,
     self.dims == 0 and tostring(self.data[0]) or tostring(self.box))
 end
+
+words.methods(View, { "name", "dims", "type", "min", "max", "size" })
 
 function M.is_view(value) return getmetatable(value) == View end
 
