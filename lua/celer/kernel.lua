@@ -106,32 +106,34 @@ end
 local function count_lines(text) return select(2, text:gsub("\n", "")) end
 
 -- The line where `text` begins in `source`: the last time before the line of the
--- call when it stands there more than once, else the first.
+-- call when it stands there more than once, else the first; and as much space as
+-- there is before it in its line.
 local function find_line(source, text, line)
   source = source:gsub("\r\n?", "\n") -- as Lua reads a long string
-  local best
+  local best, indent
   local from = source:find(text, 1, true)
   while from do
     local at = count_lines(source:sub(1, from - 1)) + 1
     if best and at > line then break end
-    best = at
+    best, indent = at, source:sub(1, from - 1):match("[^\n]*$"):gsub("[^\t]", " ")
     from = source:find(text, from + 1, true)
   end
-  return best
+  return best, indent
 end
 
--- File and line of a source's text: where the script or one of its modules holds
+-- File, line and indentation of a source's text: where the script or one of its modules holds
 -- it. One that was put together has lines of its own.
 local function locate(text)
   local file, line = place.user()
   local source = file and script.text(file)
-  local found = source and find_line(source, text, line)
-  if found then return file, found end
+  local found, indent
+  if source then found, indent = find_line(source, text, line) end
+  if found then return file, found, indent end
   for path, other in tables.sorted_pairs(script.texts()) do
-    found = find_line(other, text, 1)
-    if found then return path, found end
+    found, indent = find_line(other, text, 1)
+    if found then return path, found, indent end
   end
-  return ("kernel made at %s:%d"):format(file or "?", line), 1
+  return ("kernel made at %s:%d"):format(file or "?", line), 1, ""
 end
 
 local function read_file(name)
@@ -337,8 +339,9 @@ function M.new(source, options)
     fail("celer.kernel: expected CUDA C++ source as a string, or {file = name}, "
       .. "not %s", words.a(source))
   else
-    text = source
-    file, line = locate(text)
+    local indent
+    file, line, indent = locate(source)
+    text = indent .. source -- the compiler's columns are the file's
   end
   if text:find("%z") then fail("celer.kernel: the source holds a zero byte") end
   local found, only = compile(source_of(text, options, file, line))

@@ -313,6 +313,10 @@ describe("a source that does not compile", function()
         .. "  }\n]]\nlocal function compile(t) return celer.kernel(t) end\ncompile(text)",
       "/case.lua:5:", "oops",
     },
+    ["is blamed in its column"] = {
+      "local k = celer.kernel [[ kernel void bad(item<1> it, out<int, 1> a) { oops; } ]]",
+      "/case.lua:2:72:", "oops",
+    },
     ["is blamed where it was made when it was put together"] = {
       "local text = 'kernel void bad(item<1> it, '\n"
         .. "celer.kernel(text .. 'out<int, 1> a) { a(it[0]) = oops; }')",
