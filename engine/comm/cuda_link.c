@@ -273,6 +273,7 @@ void cel__link_init(cel__link *link, cel_transport *inner) {
   base->chained = cel__link_chained;
   base->carry = cel__link_carry;
   base->unchain = cel__link_unchain;
+  base->halt = cel__link_halt;
   base->busy = busy;
   base->destroy = destroy;
 }

@@ -1,7 +1,9 @@
 /* cuda_link_chain.c -- messages that streams of the poster's carry: a slot and
- * its word each. The sender's stream writes there which message fills the slot,
- * and the receiver's waits for that; it may begin to before the sender's has
- * been told to write. */
+ * its event each, for which the receiver's stream waits. An event can be waited
+ * for once it has been recorded, so the thread that puts the receiver's end
+ * waits until the sender's has done that. */
+#include <sched.h>
+
 #include "comm/cuda_link_state.h"
 
 static cel_status failed(const cel__link_transfer *transfer, CUresult code,
@@ -13,8 +15,9 @@ static cel_status failed(const cel__link_transfer *transfer, CUresult code,
       (long long)transfer->message->peer, cel_cuda_api_text(cuda->api, code));
 }
 
-/* What the word of a slot says when this message is there: the slot is not used
- * again before the receiver gave it back. */
+/* What the sender's word for the slot says when the slot's event has been
+ * recorded for this message: the slot is not used again before the receiver
+ * gave it back. */
 static uint64_t mark_of(const cel__link_transfer *transfer) {
   return transfer->message->sequence + 1;
 }
@@ -24,14 +27,19 @@ static uint64_t mark_of(const cel__link_transfer *transfer) {
 static cel_status put_out(void *context, void *stream) {
   cel__link_transfer *transfer = context;
   cel__link *link = transfer->link;
-  CUdeviceptr out = transfer->peer->mailbox.out;
-  CUresult code =
-      cel__link_copy(link, transfer, cel_mailbox_slot(out, transfer->slot),
-                     transfer->message->bytes, true, stream);
+  const cel_mailbox *mailbox = &transfer->peer->mailbox;
+  CUresult code = cel__link_copy(link, transfer,
+                                 cel_mailbox_slot(mailbox->out, transfer->slot),
+                                 transfer->message->bytes, true, stream);
   if (code == CUDA_SUCCESS)
-    code = link->cuda->api->cuStreamWriteValue64_v2(
-        stream, cel_mailbox_word(out, transfer->slot), mark_of(transfer), 0);
-  return code == CUDA_SUCCESS ? CEL_E_OK : failed(transfer, code, "sending to");
+    code =
+        link->cuda->api->cuEventRecord(mailbox->filled[transfer->slot], stream);
+  if (code != CUDA_SUCCESS) return failed(transfer, code, "sending to");
+  _Atomic(uint64_t) *mine = cel_host_rings_words(
+      link->rings, link->around.base.local_rank, transfer->peer->local);
+  atomic_store_explicit(&mine[transfer->slot], mark_of(transfer),
+                        memory_order_release);
+  return CEL_E_OK;
 }
 
 void cel__link_chain_send(cel__link *link, cel__link_transfer *transfer,
@@ -44,15 +52,31 @@ void cel__link_chain_send(cel__link *link, cel__link_transfer *transfer,
 
 /* ---- receiver ------------------------------------------------------------ */
 
+static bool await_sender(const cel__link_transfer *transfer) {
+  cel__link *link = transfer->link;
+  _Atomic(uint64_t) *theirs = cel_host_rings_words(
+      link->rings, transfer->peer->local, link->around.base.local_rank);
+  while (atomic_load_explicit(&theirs[transfer->slot], memory_order_acquire) !=
+         mark_of(transfer)) {
+    if (atomic_load_explicit(&link->halted, memory_order_relaxed)) return false;
+    sched_yield();
+  }
+  return true;
+}
+
 static cel_status put_in(void *context, void *stream) {
   cel__link_transfer *transfer = context;
   cel__link *link = transfer->link;
-  CUdeviceptr in = transfer->peer->mailbox.in;
-  CUresult code = link->cuda->api->cuStreamWaitValue64_v2(
-      stream, cel_mailbox_word(in, transfer->slot), mark_of(transfer),
-      CU_STREAM_WAIT_VALUE_EQ);
+  const cel_mailbox *mailbox = &transfer->peer->mailbox;
+  if (!await_sender(transfer))
+    return cel_fail(CEL_E_CANCELLED, "rank %lld did not send message %llu",
+                    (long long)transfer->message->peer,
+                    (unsigned long long)transfer->message->sequence);
+  CUresult code = link->cuda->api->cuStreamWaitEvent(
+      stream, mailbox->arrived[transfer->slot], 0);
   if (code == CUDA_SUCCESS)
-    code = cel__link_copy(link, transfer, cel_mailbox_slot(in, transfer->slot),
+    code = cel__link_copy(link, transfer,
+                          cel_mailbox_slot(mailbox->in, transfer->slot),
                           transfer->message->bytes, false, stream);
   return code == CUDA_SUCCESS ? CEL_E_OK
                               : failed(transfer, code, "receiving from");
@@ -76,7 +100,7 @@ uint32_t cel__link_chained(cel_transport *t, cel_chained *out, uint32_t max) {
   return n;
 }
 
-/* The receiver may go on: the slot's word will be written. */
+/* The receiver may go on: the slot's event will be recorded. */
 void cel__link_carry(cel_transport *t, void *context) {
   cel__link *link = (cel__link *)t;
   const cel__link_transfer *transfer = context;
@@ -99,6 +123,11 @@ void cel__link_unchain(cel_transport *t, void *context) {
         (cel_host_record){.kind = CEL__LINK_FREE, .slot = transfer->slot});
   cel_free(transfer);
   --link->transfers;
+}
+
+void cel__link_halt(cel_transport *t) {
+  cel__link *link = (cel__link *)t;
+  atomic_store_explicit(&link->halted, true, memory_order_relaxed);
 }
 
 void cel__link_chain_fail(cel__link *link) {

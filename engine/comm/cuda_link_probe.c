@@ -4,8 +4,6 @@
 
 enum { BYTES = 256 };
 
-#define NO_MESSAGE UINT64_MAX
-
 static unsigned char byte_of(int64_t rank, int i) {
   return (unsigned char)(rank * 37 + (int64_t)i * 11 + 5);
 }
@@ -42,36 +40,21 @@ static cel_status look(cel__link *link, const cel__link_peer *peer,
 
 /* ---- the mailbox --------------------------------------------------------- */
 
-/* Into the peer's slot 0, and behind it what tells of messages: the event, and
- * the word. */
+/* Into the peer's slot 0, and the event behind it. */
 cel_status cel__link_probe_send(cel__link *link, cel__link_peer *peer) {
   const cel_cuda_api *api = link->cuda->api;
   CUresult code = put(link, peer, peer->mailbox.out);
   if (code == CUDA_SUCCESS)
     code = api->cuEventRecord(peer->mailbox.filled[0], link->stream);
-  if (code == CUDA_SUCCESS)
-    code = api->cuStreamWriteValue64_v2(
-        link->stream, cel_mailbox_word(peer->mailbox.out, 0), NO_MESSAGE, 0);
   if (code == CUDA_SUCCESS) code = api->cuStreamSynchronize(link->stream);
   return code == CUDA_SUCCESS
              ? CEL_E_OK
              : cel_mailbox_fail(link->cuda, "filling a mailbox", code);
 }
 
-/* The word is looked at first: a stream would wait for ever for another. */
 cel_status cel__link_probe_take(cel__link *link, cel__link_peer *peer) {
-  const cel_cuda_api *api = link->cuda->api;
-  CUdeviceptr word = cel_mailbox_word(peer->mailbox.in, 0);
-  uint64_t said = 0;
-  CUresult code = api->cuMemcpyDtoH_v2(&said, word, sizeof said);
-  if (code == CUDA_SUCCESS && said != NO_MESSAGE)
-    return cel_fail(CEL_E_MISSING, "rank %lld wrote it another word",
-                    (long long)peer->rank);
-  if (code == CUDA_SUCCESS)
-    code = api->cuStreamWaitValue64_v2(peer->stream[0], word, NO_MESSAGE,
-                                       CU_STREAM_WAIT_VALUE_EQ);
-  if (code == CUDA_SUCCESS)
-    code = api->cuStreamWaitEvent(peer->stream[0], peer->mailbox.arrived[0], 0);
+  CUresult code = link->cuda->api->cuStreamWaitEvent(
+      peer->stream[0], peer->mailbox.arrived[0], 0);
   if (code != CUDA_SUCCESS)
     return cel_mailbox_fail(link->cuda, "reading a mailbox", code);
   return look(link, peer, peer->mailbox.in, "reading a mailbox");

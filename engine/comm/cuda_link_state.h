@@ -3,6 +3,8 @@
 #ifndef CEL_COMM_CUDA_LINK_STATE_H
 #define CEL_COMM_CUDA_LINK_STATE_H
 
+#include <stdatomic.h>
+
 #include "base/vec.h"
 #include "comm/around.h"
 #include "comm/cuda_link.h"
@@ -123,7 +125,8 @@ typedef struct cel__link {
   CEL_VEC(CUevent) spare;               /* for these */
   cel_cuda_loans loans;                 /* of the message that is posted */
   uint64_t place_least;                 /* bytes of one that is not chained */
-  uint64_t transfers;                   /* given, not reported */
+  _Atomic(bool) halted;
+  uint64_t transfers; /* given, not reported */
   CEL_VEC(cel_done) done;
   bool failed;
   cel_error error;
@@ -222,6 +225,7 @@ void cel__link_chain_fail(cel__link *link);
 uint32_t cel__link_chained(cel_transport *t, cel_chained *out, uint32_t max);
 void cel__link_carry(cel_transport *t, void *context);
 void cel__link_unchain(cel_transport *t, void *context);
+void cel__link_halt(cel_transport *t);
 
 /* ---- cuda_link_start.c --------------------------------------------------- */
 

@@ -1,7 +1,5 @@
 #include "comm/cuda_mailbox.h"
 
-#include "device/cuda_copy.h"
-
 enum { LAZY_ENABLE_PEER_ACCESS = 1 };
 
 const cel_mail_size cel_mail_sizes[CEL_MAIL_SIZES] = {
@@ -30,21 +28,6 @@ CUdeviceptr cel_mailbox_slot(CUdeviceptr base, uint32_t slot) {
   return base + offset_of(slot);
 }
 
-CUdeviceptr cel_mailbox_word(CUdeviceptr base, uint32_t slot) {
-  cel_assert(slot < CEL_MAIL_SLOTS);
-  return base + offset_of(CEL_MAIL_SLOTS) + slot * sizeof(uint64_t);
-}
-
-/* What others are told of has its words. */
-static CUresult make_memory(const cel_cuda_api *api, CUdeviceptr *out) {
-  enum { WORDS = CEL_MAIL_SLOTS * sizeof(uint64_t) };
-  static const char none[WORDS];
-  CUresult code = api->cuMemAlloc_v2(out, offset_of(CEL_MAIL_SLOTS) + WORDS);
-  return code == CUDA_SUCCESS
-             ? cel_cuda_write(api, cel_mailbox_word(*out, 0), none, WORDS)
-             : code;
-}
-
 static void destroy_events(const cel_cuda *cuda, CUevent *events) {
   for (int i = 0; i < CEL_MAIL_SLOTS; ++i) {
     if (events[i] != NULL) cuda->api->cuEventDestroy_v2(events[i]);
@@ -71,7 +54,7 @@ cel_status cel_mailbox_make(cel_mailbox *mailbox, const cel_cuda *cuda,
   const cel_cuda_api *api = cuda->api;
   *mailbox = (cel_mailbox){.cuda = cuda};
   api->cuCtxSetCurrent(cuda->device[0].context);
-  CUresult code = make_memory(api, &mailbox->in);
+  CUresult code = api->cuMemAlloc_v2(&mailbox->in, offset_of(CEL_MAIL_SLOTS));
   if (code != CUDA_SUCCESS) return cel_mailbox_fail(cuda, "cuMemAlloc", code);
   code = api->cuIpcGetMemHandle(&out->memory, mailbox->in);
   if (code != CUDA_SUCCESS)

@@ -51,8 +51,6 @@ void cel_mailbox_let_go(cel_mailbox *mailbox);
 void cel_mailbox_close(cel_mailbox *mailbox);
 /* Of `in` or of `out`. */
 CUdeviceptr cel_mailbox_slot(CUdeviceptr base, uint32_t slot);
-/* Where the sender says, in 8 bytes, what fills the slot; 0 at first. */
-CUdeviceptr cel_mailbox_word(CUdeviceptr base, uint32_t slot);
 /* CEL_E_MISSING: "cuMemAlloc: out of memory". */
 cel_status cel_mailbox_fail(const cel_cuda *cuda, const char *call,
                             CUresult code);

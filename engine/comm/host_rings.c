@@ -11,6 +11,7 @@ typedef struct ring {
   _Alignas(64) _Atomic(uint64_t) head; /* the consumer's */
   _Alignas(64) _Atomic(uint64_t) tail; /* the producer's */
   _Alignas(64) cel_host_record at[CEL_HOST_RING];
+  _Alignas(64) _Atomic(uint64_t) words[CEL_HOST_WORDS];
 } ring;
 
 struct cel_host_rings {
@@ -89,4 +90,9 @@ bool cel_host_rings_pop(cel_host_rings *rings, int32_t from, int32_t to,
   *out = r->at[head % CEL_HOST_RING];
   atomic_store_explicit(&r->head, head + 1, memory_order_release);
   return true;
+}
+
+_Atomic(uint64_t) *cel_host_rings_words(cel_host_rings *rings, int32_t from,
+                                        int32_t to) {
+  return ring_of(rings, from, to)->words;
 }

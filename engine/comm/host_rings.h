@@ -14,7 +14,7 @@
 
 #include "base/status.h"
 
-enum { CEL_HOST_RING = 256 };
+enum { CEL_HOST_RING = 256, CEL_HOST_WORDS = 32 };
 
 typedef struct cel_host_record {
   uint32_t kind, slot; /* the caller's meaning, as all */
@@ -37,4 +37,8 @@ bool cel_host_rings_push(cel_host_rings *rings, int32_t from, int32_t to,
                          const cel_host_record *record);
 bool cel_host_rings_pop(cel_host_rings *rings, int32_t from, int32_t to,
                         cel_host_record *out);
+/* CEL_HOST_WORDS words that rank `from` writes and rank `to` reads; 0 at first.
+ * Thread: any. */
+_Atomic(uint64_t) *cel_host_rings_words(cel_host_rings *rings, int32_t from,
+                                        int32_t to);
 #endif

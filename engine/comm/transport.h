@@ -109,9 +109,9 @@ typedef struct cel_device_joint {
  * collective between devices: some copying, for
  * a stream of its device that is in order with all that the message waits for.
  * So that may still be on its way when the message is posted, and what waits
- * for the message can be put on a stream when this has been. The receiver's end
- * waits for the sender's, on its stream. It is given out when the sender's is
- * on its way, so the oldest that is not over waits for nobody.
+ * for the message can be put on a stream when this has been. To put the
+ * receiver's end takes until the sender's has been put; that is given out when
+ * the sender's is on its way, so the oldest that is not put waits for nobody.
  * Without streams, where jobs are simulated, it may answer CEL_E_AGAIN: it is
  * to be put again later, before what comes after it in its lane.
  */

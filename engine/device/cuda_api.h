@@ -43,7 +43,6 @@ enum {
   CU_STREAM_NON_BLOCKING = 1,
   CU_EVENT_DISABLE_TIMING = 2,
   CU_EVENT_INTERPROCESS = 4,
-  CU_STREAM_WAIT_VALUE_EQ = 1,
   CU_MEMORYTYPE_DEVICE = 2,
   CU_MEMORYTYPE_UNIFIED = 4,
   CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
@@ -136,8 +135,6 @@ typedef struct CUDA_MEMCPY3D {
   _(CUresult, cuStreamDestroy_v2, (CUstream stream)) \
   _(CUresult, cuStreamSynchronize, (CUstream stream)) \
   _(CUresult, cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags)) \
-  _(CUresult, cuStreamWriteValue64_v2, (CUstream stream, CUdeviceptr at, uint64_t value, unsigned flags)) \
-  _(CUresult, cuStreamWaitValue64_v2, (CUstream stream, CUdeviceptr at, uint64_t value, unsigned flags)) \
   _(CUresult, cuEventCreate, (CUevent *out, unsigned flags)) \
   _(CUresult, cuEventDestroy_v2, (CUevent event)) \
   _(CUresult, cuEventRecord, (CUevent event, CUstream stream)) \

@@ -157,7 +157,7 @@ static cel_status check_fault(const cel_cuda *cuda, int32_t device,
     return cel__cuda_fail(cuda, device, job, CEL_E_FAULT, code);
   if (fault.set == 0) return CEL_E_OK;
   static const int32_t zero;
-  api->cuMemcpyHtoD_v2(kernel->fault[device], &zero, sizeof zero);
+  cel_cuda_write(api, kernel->fault[device], &zero, sizeof zero);
   return cel__fault_report(&fault, kernel->name, kernel->param);
 }
 

@@ -18,16 +18,7 @@ typedef struct event {
   _Atomic(uint64_t) recorded, reached;
 } event;
 
-typedef enum work_kind {
-  COPY,
-  PACK,
-  SET,
-  RECORD,
-  WAIT,
-  WRITE_WORD,
-  WAIT_WORD,
-  CALL
-} work_kind;
+typedef enum work_kind { COPY, PACK, SET, RECORD, WAIT, CALL } work_kind;
 
 typedef struct work {
   work_kind kind;
@@ -38,7 +29,7 @@ typedef struct work {
   CUdeviceptr at;
   unsigned char byte;
   event *event;
-  uint64_t count; /* or a word */
+  uint64_t count;
   bool (*call)(void *context);
   void *context;
 } work;
@@ -228,11 +219,7 @@ static void pack_now(const cel_cuda_strided *s, size_t unit) {
   }
 }
 
-static _Atomic(uint64_t) *word_at(CUdeviceptr at) {
-  return (void *)(uintptr_t)at;
-}
-
-/* False: it waits. */
+/* False: it waits for an event. */
 static bool run_one(CUstream s) {
   const work *w = &s->work.at[s->next];
   switch (w->kind) {
@@ -245,10 +232,6 @@ static bool run_one(CUstream s) {
   case RECORD: atomic_store(&w->event->reached, w->count); break;
   case WAIT:
     if (atomic_load(&w->event->reached) < w->count) return false;
-    break;
-  case WRITE_WORD: atomic_store(word_at(w->at), w->count); break;
-  case WAIT_WORD:
-    if (atomic_load(word_at(w->at)) != w->count) return false;
     break;
   case CALL:
     if (!w->call(w->context)) return false;
@@ -401,21 +384,6 @@ static CUresult stream_wait(CUstream s, CUevent e, unsigned flags) {
   return CUDA_SUCCESS;
 }
 
-static CUresult write_word(CUstream s, CUdeviceptr at, uint64_t word,
-                           unsigned flags) {
-  (void)flags;
-  cel_vec_push(&s->work, (work){.kind = WRITE_WORD, .at = at, .count = word});
-  return CUDA_SUCCESS;
-}
-
-static CUresult wait_word(CUstream s, CUdeviceptr at, uint64_t word,
-                          unsigned flags) {
-  if (flags != CU_STREAM_WAIT_VALUE_EQ)
-    cel_bug("fake CUDA: a stream waits in another way");
-  cel_vec_push(&s->work, (work){.kind = WAIT_WORD, .at = at, .count = word});
-  return CUDA_SUCCESS;
-}
-
 static CUresult event_query(CUevent e) {
   event *it = (event *)e;
   run_some();
@@ -495,8 +463,6 @@ cel_cuda *fake_cuda(uint64_t seed) {
                                    .cuStreamDestroy_v2 = stream_destroy,
                                    .cuStreamSynchronize = stream_sync,
                                    .cuStreamWaitEvent = stream_wait,
-                                   .cuStreamWriteValue64_v2 = write_word,
-                                   .cuStreamWaitValue64_v2 = wait_word,
                                    .cuEventCreate = event_create,
                                    .cuEventDestroy_v2 = event_destroy,
                                    .cuEventRecord = event_record,

@@ -1,8 +1,7 @@
 /* link_check.c -- direct messages between the GPUs of one host's ranks.
  *
  *   mpirun -n 4 link_check exchange [--seed S] [--messages N] [--fake] [--mpi]
- *   mpirun -n 2 link_check
- * speed|mismatch|breaks|refused|unlent|blocks|anew|ahead
+ *   mpirun -n 2 link_check speed|mismatch|breaks|refused|unlent|blocks|anew
  *
  * `exchange`: N messages for each rank, between random pairs, of one byte to 80
  * MiB (exchange.h). A part of them goes the inner transport's way, a part is
@@ -15,8 +14,7 @@
  * memory of others. `blocks`: each of rank 0's messages is for one block more
  * than the one before, and all are written to their places; and so in the end
  * is one for more blocks than the kernel holds files of under way. `anew`: two
- * messages are for blocks of memories that came one after the other. `ahead`:
- * the receiver's end of a chained message is put before the sender's is.
+ * messages are for blocks of memories that came one after the other.
  * `speed`: from each even rank to the next odd one.
  * With --mpi it is MPI that moves memory of GPUs (mpi_gpu.h), which the fake is
  * whatever MPI says. With --fake there is no GPU (fake_cuda.h). The last line
@@ -446,50 +444,6 @@ static void anew(cel_transport *t, cel_cuda *cuda, const settings *set) {
     exchange_give_up(t, "nothing was written to its place");
 }
 
-/* --- a receiver that is ahead --------------------------------------------- */
-
-static cel_chained await_end(cel_transport *t) {
-  cel_chained end;
-  cel_done done;
-  while (t->chained(t, &end, 1) == 0)
-    if (t->poll(t, &done, 1) > 0) exchange_give_up(t, "it is not chained");
-  return end;
-}
-
-static void meet(cel_transport *t) {
-  char all[2];
-  if (t->gather(t, "", 1, all) != CEL_E_OK)
-    exchange_give_up(t, cel_error_last()->text);
-}
-
-static void ahead(cel_transport *t, cel_cuda *cuda) {
-  enum { BYTES = 1000 };
-  unsigned char bytes[BYTES];
-  memset(bytes, t->rank == 0 ? 7 : 0, BYTES);
-  uint64_t memory = gpu_make(cuda, bytes, BYTES);
-  cel_strided piece = {
-      (void *)(uintptr_t)memory, {1, 1}, {BYTES, BYTES}, BYTES};
-  cel_posted message = {1, 1 - t->rank, 0, BYTES, 1, &piece, true, true};
-  CUstream stream;
-  if (cuda->api->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) !=
-      CUDA_SUCCESS)
-    exchange_give_up(t, "no stream");
-  (t->rank == 0 ? t->send : t->receive)(t, &message);
-  cel_chained end = await_end(t);
-  if (t->rank == 0) t->carry(t, end.context);
-  if (t->rank == 0) meet(t); /* the receiver has put its end */
-  if (end.enqueue(end.context, stream) != CEL_E_OK)
-    exchange_give_up(t, cel_error_last()->text);
-  if (t->rank == 1) meet(t);
-  cuda->api->cuStreamSynchronize(stream);
-  t->unchain(t, end.context);
-  gpu_read(cuda, bytes, memory, BYTES);
-  for (int i = 0; i < BYTES; ++i)
-    if (bytes[i] != 7) exchange_give_up(t, "bytes differ");
-  cuda->api->cuStreamDestroy_v2(stream);
-  give_back(memory);
-}
-
 /* --- main ----------------------------------------------------------------- */
 
 /* Its own GPU, taken in turns. */
@@ -533,8 +487,6 @@ static int run(const char *mode, const settings *set) {
     blocks(t);
   else if (linked && strcmp(mode, "anew") == 0)
     anew(t, cuda, set);
-  else if (linked && strcmp(mode, "ahead") == 0)
-    ahead(t, cuda);
   else if (linked && strcmp(mode, "breaks") == 0)
     breaks(t, cuda, set);
   else if (linked)

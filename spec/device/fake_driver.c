@@ -232,11 +232,6 @@ int cuModuleGetFunction(const void **out, void *module, const char *name) {
   return *out != NULL ? 0 : 500;
 }
 
-int cuMemcpyHtoD_v2(unsigned long long to, const void *from, size_t size) {
-  memcpy((void *)to, from, size);
-  return 0;
-}
-
 int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t size) {
   memcpy(to, (const void *)from, size);
   return 0;
@@ -403,7 +398,6 @@ int cuEventQuery(const event *e) {
 AS_FAULTY(cuStreamSynchronize)
 NOTHING(cuStreamDestroy_v2)
 NOTHING(cuStreamWaitEvent)
-NOTHING(cuStreamWaitValue64_v2)
 NOTHING(cuEventSynchronize)
 NOTHING(cuCtxSynchronize)
 NOTHING(cuMemHostRegister_v2)
@@ -481,13 +475,6 @@ int cuIpcOpenMemHandle_v2(address *out, ipc_handle theirs, unsigned flags) {
 
 int cuIpcCloseMemHandle(address at) {
   share_no_more(share_at(at));
-  return 0;
-}
-
-int cuStreamWriteValue64_v2(handle stream, address at, unsigned long long value,
-                            unsigned flags) {
-  (void)stream, (void)flags;
-  memcpy((void *)at, &value, sizeof value);
   return 0;
 }
 
