@@ -33,7 +33,7 @@ typedef struct log_text {
   uint64_t first;
   uint32_t rows, ended;
   int32_t devices, line; /* where it ended, or an empty file */
-  char file[PLACE], backend[16];
+  char file[PLACE], backend[12];
   log_row row[];
 } log_text;
 

@@ -121,8 +121,8 @@ local function find_line(source, text, line)
   return best, indent
 end
 
--- File, line and indentation of a source's text: where the script or one of its modules holds
--- it. One that was put together has lines of its own.
+-- File, line and indentation of a source's text: where the script or one of its
+-- modules holds it. One that was put together has lines of its own.
 local function locate(text)
   local file, line = place.user()
   local source = file and script.text(file)

@@ -240,12 +240,15 @@ static bool run_one(CUstream s) {
   return true;
 }
 
-static void run_some(void) {
-  for (uint32_t i = 0; i < streams.n; ++i) {
-    int64_t n = cel_random_int(&dice, 0, 4);
-    while (n-- > 0 && streams.at[i]->work.n > 0 && run_one(streams.at[i])) {
-    }
+static void run_some_of(CUstream s) {
+  int64_t n = cel_random_int(&dice, 0, 4);
+  while (n-- > 0 && s->work.n > 0 && run_one(s)) {
   }
+}
+
+static void run_some(void) {
+  run_some_of(&unnamed);
+  for (uint32_t i = 0; i < streams.n; ++i) run_some_of(streams.at[i]);
 }
 
 static CUresult stream_create(CUstream *out, unsigned flags, int priority) {
@@ -497,7 +500,6 @@ cel_cuda *fake_cuda(uint64_t seed) {
     cuda.device[0].pack[i] = (CUfunction)(uintptr_t)&unit[i];
   cuda.pack_rows = seed % 2 == 0 ? CEL_CUDA_PACK_ROWS : 1;
   dice.state = seed;
-  cel_vec_push(&streams, &unnamed);
   events_file = memory_file_make("fake-cuda", EVENTS * sizeof(event));
   events = memory_file_map(events_file, EVENTS * sizeof(event));
   return &cuda;
