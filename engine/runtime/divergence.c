@@ -32,8 +32,9 @@ typedef struct log_row {
 typedef struct log_text {
   uint64_t first;
   uint32_t rows, ended;
-  int32_t devices, line; /* where it ended, or an empty file */
-  char file[PLACE], backend[12];
+  int32_t devices, line;
+  char file[PLACE]; /* with the line, where it ended; or empty */
+  char backend[12];
   log_row row[];
 } log_text;
 

@@ -113,9 +113,10 @@ local function find_line(source, text, line)
   local best, indent
   local from = source:find(text, 1, true)
   while from do
-    local at = count_lines(source:sub(1, from - 1)) + 1
+    local before = source:sub(1, from - 1)
+    local at = count_lines(before) + 1
     if best and at > line then break end
-    best, indent = at, source:sub(1, from - 1):match("[^\n]*$"):gsub("[^\t]", " ")
+    best, indent = at, before:sub(before:match(".*\n()") or 1):gsub("[^\t]", " ")
     from = source:find(text, from + 1, true)
   end
   return best, indent

@@ -21,6 +21,7 @@ local words = require "celer.words"
 local View = {}
 local M = { View = View }
 
+-- Of the class, which is both, "view".
 function View.__noun(self)
   return self.type and self.writable == nil and "snapshot" or "view"
 end

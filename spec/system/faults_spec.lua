@@ -242,7 +242,6 @@ q:wait()]==], { FAKE_FAULT = 1, FAKE_SILENT = 1 })
       end)
     end
   end
-
 end)
 
 describe("a rank that fails while GPUs wait for it", function()
