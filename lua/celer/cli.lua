@@ -41,6 +41,9 @@ local function add_script(parser, name, text)
     end
   end
   command:option("-e", "run this text instead of a file"):argname("TEXT")
+  if name == "run" then
+    command:flag("-i", "then begin a session with what the script leaves in global variables")
+  end
 end
 
 local function days(text)
@@ -60,7 +63,8 @@ local function build_parser()
     :help_max_width(80)
     :add_help { description = "show this help and exit" }
     :add_help_command { description = "the same as celer <command> --help; celer help "
-      .. "buffer tells of celer.buffer, and celer help 'cg:read' of a method" }
+      .. "buffer tells of celer.buffer, celer help 'cg:read' of a method, and celer help "
+      .. "'range mappers' is a chapter of the guide" }
   parser:flag("-v --version", "print the version and exit")
   add_script(parser, "run", "run a script")
   add_script(parser, "check", "run a script on the processor, and compare what its "
@@ -104,11 +108,16 @@ local function split_script(words)
   return words, {}
 end
 
--- celer help, with words that are no command.
-local function explain(words)
+-- celer help, with words that are no command, or with none.
+local function explain(words, parser)
   if core.rank() ~= 0 then return 0 end
-  local text = table.concat(words, " ", 2)
-  return require("celer.repl.help").of_words(text) == false and 1 or 0
+  local help, known, advised = require "celer.repl.help", true, false
+  if words[2] then known, advised = help.of_words(table.concat(words, " ", 2))
+  else print(parser:get_help()) end
+  if not words[2] or (known == false and not advised) then
+    print("\nChapters of the guides, which celer help 'WORDS' shows:\n\n" .. help.chapters())
+  end
+  return known == false and 1 or 0
 end
 
 -- What may help where the words could not be parsed.
@@ -166,9 +175,8 @@ local function configure(resolved, interactive, forgiving)
 end
 
 -- With `--log debug` an error shows how the driver came there.
-local function with_traceback(chunk, ...)
-  local arguments, n = { ... }, select("#", ...)
-  local ok, failure = xpcall(function() return chunk(unpack(arguments, 1, n)) end,
+local function with_traceback(chunk)
+  local ok, failure = xpcall(chunk,
     function(failure) return debug.traceback(core.failure(failure).message, 2) end)
   if not ok then error({ message = failure }, 0) end
 end
@@ -211,17 +219,23 @@ local function watch(resolved)
 end
 
 -- The script of a dry run, or of one that draws.
-local function run_dry(chunk, ...)
-  local ok, failure = xpcall(chunk, core.failure, ...)
+local function run_dry(chunk)
+  local ok, failure = xpcall(chunk, core.failure)
   if not ok then error(require("celer.dry").explain(failure), 0) end
 end
 
-local function run(path, arguments, resolved, text)
+-- The script as a function of nothing.
+local function load_script(path, arguments, text)
   local chunk, message = require("celer.script").load(path, text)
   if not chunk then error({ message = message }, 0) end
   if text then celer = require "celer" end -- luacheck: ignore
   arguments[0] = path
   arg = arguments -- luacheck: ignore
+  return function() return chunk(unpack(arguments)) end
+end
+
+local function run(path, arguments, resolved, text)
+  local chunk = load_script(path, arguments, text)
   install_exit(resolved)
   local ranks = tonumber(resolved["dry-run"])
   if ranks then
@@ -229,12 +243,21 @@ local function run(path, arguments, resolved, text)
   end
   watch(resolved)
   local function all()
-    if resolved.log == "debug" then with_traceback(chunk, unpack(arguments))
-    elseif core.dry() then run_dry(chunk, unpack(arguments))
-    else chunk(unpack(arguments)) end
+    if resolved.log == "debug" then with_traceback(chunk)
+    elseif core.dry() then run_dry(chunk)
+    else chunk() end
     return finish(resolved)
   end
   return settings.check and checking.guard(all) or all()
+end
+
+-- A session, which a script may come before.
+local function interact(resolved, person, chunk)
+  install_exit(resolved)
+  watch(resolved)
+  local status = require("celer.repl").run(person, chunk)
+  require("celer.profile").write(resolved.output)
+  return status
 end
 
 -- Why there is no GPU, where one was asked for: what rank 0 finds, which ends all
@@ -381,8 +404,10 @@ end
 ---@return integer status
 function M.main(words)
   local parser = build_parser()
-  local topic = words[1] == "help" and words[2] or "-"
-  if not commands[topic] and topic:sub(1, 1) ~= "-" then return explain(words) end
+  local topic = words[2] or ""
+  if words[1] == "help" and not commands[topic] and topic:sub(1, 1) ~= "-" then
+    return explain(words, parser)
+  end
   if words[1] == "-e" then table.insert(words, 1, "run") end
   local own, rest, text = words, {}, nil
   if scripted[words[1]] then own, rest, text = split_script(words) end
@@ -402,21 +427,19 @@ function M.main(words)
   if not path and (options.run or options.check or options.build) then
     return usage(("which script? see celer %s --help"):format(words[1]))
   end
-  local person = not path and not options.info and core.terminal()
-  configure(resolved, person, not path)
-  if path then
+  local interactive = options.i or not path
+  local person = interactive and not options.info and core.terminal()
+  configure(resolved, person, interactive)
+  if not interactive then
     return run(path, options.graph and options.args or rest, resolved, text)
   elseif options.info then
     return info()
   end
   if resolved["dry-run"] then
-    return usage("a session computes, and a dry run does not: unset CELER_DRY_RUN")
+    return usage("a session computes, and a dry run does not: leave out --dry-run, and unset "
+      .. "CELER_DRY_RUN")
   end
-  install_exit(resolved)
-  watch(resolved)
-  local status = require("celer.repl").run(person)
-  require("celer.profile").write(resolved.output)
-  return status
+  return interact(resolved, person, path and load_script(path, rest, text))
 end
 
 return M

@@ -134,14 +134,19 @@ local function look_around(raised)
   return false
 end
 
-function Session:step()
-  local chunk, message = self:read_chunk()
+-- Runs a chunk, or says why there is none.
+function Session:attempt(chunk, message)
   local ok = chunk ~= nil or message == nil
-  require("celer.script").set_text(NAME, table.concat(self.lines, "\n"))
   if chunk then ok, message = core.attempt(chunk, require("celer.repl.show").values) end
   if not ok then complain(message) end
   local fine = look_around(message)
   self.failed = self.failed or not ok or not fine
+end
+
+function Session:step()
+  local chunk, message = self:read_chunk()
+  require("celer.script").set_text(NAME, table.concat(self.lines, "\n"))
+  self:attempt(chunk, message)
 end
 
 local function greet()
@@ -168,8 +173,9 @@ end
 --- Reads and runs lines until the input ends. The status is 1 when a line
 --- failed and nobody was there to see it.
 ---@param person boolean  whether somebody types, on a terminal
+---@param before? function  what runs before the first line
 ---@return integer status
-function M.run(person)
+function M.run(person, before)
   local _, ranks = core.rank()
   if ranks > 1 then
     error({ message = "a session runs on one rank, and here are " .. ranks .. "; what runs "
@@ -180,6 +186,7 @@ function M.run(person)
   celer, help = require "celer", require "celer.repl.help" -- luacheck: ignore
   local session = setmetatable({ lines = {}, first = 1, person = person, open = true,
     failed = false }, Session)
+  if before then session:attempt(before) end
   if person then open_terminal(session) end
   repeat
     session.open = true

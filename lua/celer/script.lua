@@ -111,10 +111,10 @@ function M.load(path, text)
   return loadstring(source, "@" .. name)
 end
 
---- The text of a file of the script, or nil.
+--- The text of a file of the script, or of one that it has run by `dofile`; or nil.
 ---@param path string
 ---@return string?
-function M.text(path) return bundle.files[path] end
+function M.text(path) return bundle.files[path] or read(path) end
 
 --- What was typed in a session, as the text of a file.
 ---@param path string

@@ -34,6 +34,7 @@ describe("help", function()
     given("Make buffers", "lua/README.md", "Make buffers")
     given("work groups", "kernels/README.md", "Work groups")
     given("XDG_STATE_HOME", "lua/README.md", "Try things out: the REPL")
+    given("xdg_state_home", "lua/README.md", "Try things out: the REPL")
   end)
 
   it("tells the same without a session", function()
@@ -47,6 +48,24 @@ describe("help", function()
     local r = celer.run({ "help", "bufer" }, { ranks = 2 })
     assert.same({ 'there is nothing on "bufer", did you mean celer.buffer?\n', 1 },
       { r.stdout, r.status })
+  end)
+
+  it("lists the chapters without a session, where it is given no words or unknown ones", function()
+    local begins = { [""] = "^Usage: celer ", nosuch = '^there is nothing on "nosuch"\n' }
+    for words, begin in pairs(begins) do
+      local r = celer.run({ "help", words ~= "" and words or nil })
+      assert.same({ "", words == "" and 0 or 1 }, { r.stderr, r.status })
+      assert.matches(begin, r.stdout)
+      for title in scratch.read("lua/README.md"):gmatch "\n## ([^\n]+)" do
+        assert.truthy(r.stdout:find("\n  " .. title .. "\n", 1, true), title)
+      end
+    end
+  end)
+
+  it("finds words in capitals and in small letters", function()
+    local small, capitals = session 'help "gpu"', session 'help "GPU"'
+    assert.equal(small, capitals)
+    assert.truthy(small:find('help "Options and environment variables"', 1, true), small)
   end)
 
   it("tells of functions what stands above them in the source", function()
@@ -111,9 +130,9 @@ for name in celer.sorted_pairs(getmetatable(celer).__names) do print(name) end]]
       session "help 'chekpoint'")
     assert.equal('there is nothing on "celer.bufer", did you mean celer.buffer?\n',
       session "help 'celer.bufer'")
-    assert.equal('there is nothing on "celer.io.sav"; help() lists the chapters\n',
+    assert.equal('there is nothing on "celer.io.sav"\nhelp() lists the chapters\n',
       session "help 'celer.io.sav'")
-    assert.equal('there is nothing on "zzzzzzzz"; help() lists the chapters\n',
+    assert.equal('there is nothing on "zzzzzzzz"\nhelp() lists the chapters\n',
       session "help 'zzzzzzzz'")
     assert.equal("a number, of which nothing is written\n", session "help(3)")
     assert.equal("nil, of which nothing is written\n", session "help(nil)")

@@ -453,9 +453,66 @@ describe("a script from stdin", function()
   end)
 end)
 
+describe("celer run -i", function()
+  -- A file beside nothing else.
+  local function script(text)
+    local path = scratch.folder() .. "/case.lua"
+    scratch.write(path, text)
+    return path
+  end
+
+  it("begins a session with what the script has left, and its arguments", function()
+    local path = script [==[
+local celer = require "celer"
+local q = celer.queue()
+u = celer.buffer("int", { 3 }, { name = "u", init = 1 })
+local one = celer.kernel [[ kernel void one(item<1> it, inout<int, 1> u) { u(it[0]) += 1; } ]]
+q:submit(function(cg) cg:parallel_for({ 3 }, one, cg:read_write(u)) end)
+print("ran", ...)]==]
+    local r = celer.run({ "run", "-i", path, "7" }, { stdin = "u\narg[1]\none\n" })
+    assert.same({ "ran\t7\nbuffer u: int[3], 12 bytes\n   2   2   2\n7\nnil\n", "", 0 },
+      { r.stdout, r.stderr, r.status })
+    r = celer.run({ "run", "-i", "-e", "x = 5" }, { stdin = "x\n" })
+    assert.same({ "5\n", "", 0 }, { r.stdout, r.stderr, r.status })
+  end)
+
+  it("goes on after a script that fails", function()
+    local r = celer.run({ "run", "-i", script "x = 5\nerror 'no'" }, { stdin = "x\n" })
+    assert.same({ "5\n", 1 }, { r.stdout, r.status })
+    assert.matches("^celer: %S*case.lua:2: no\n$", r.stderr)
+  end)
+
+  it("has the script's output before the first prompt", function()
+    local t = terminal.open({ "run", "-i", script "x = 5 print 'ran'" },
+      { env = { XDG_STATE_HOME = state } })
+    t:wait "1> "
+    assert.matches("^ran\r?\n.*help%(%) .*Ctrl%-D leaves", t.all)
+    assert.equal("5", t:enter("x", 2))
+    assert.equal(0, t:close())
+  end)
+
+  it("is not for dry runs", function()
+    local r = celer.run({ "run", "-i", "--dry-run", "4", script "" })
+    assert.same({ "celer: a session computes, and a dry run does not: leave out --dry-run, and "
+      .. "unset CELER_DRY_RUN\n", 2 }, { r.stderr, r.status })
+  end)
+end)
+
+describe("dofile in a session", function()
+  it("has the lines of what it runs", function()
+    local path = scratch.folder() .. "/case.lua"
+    scratch.write(path, "local celer = require 'celer'\nlocal k = celer.kernel [[\n"
+      .. "kernel void k(item<1> it, inout<int, 1> u) {\n  u(it[0]) += nonsense;\n}\n]]\n")
+    local r = celer.run({ "repl" }, { stdin = ("dofile %q\n"):format(path) })
+    assert.equal(1, r.status)
+    assert.matches("^celer: %S*case.lua:4: the kernel does not compile\n", r.stderr)
+    assert.not_matches("kernel made at", r.stderr)
+  end)
+end)
+
 describe("several ranks", function()
-  for _, args in ipairs { {}, { "repl" } } do
-    it("have no session: celer " .. table.concat(args), function()
+  for _, args in ipairs { {}, { "repl" }, { "run", "-i", "-e", "x = 1" } } do
+    it("have no session: celer " .. table.concat(args, " "), function()
       local r = celer.run(args, { ranks = 2 })
       assert.equal("celer: a session runs on one rank, and here are 2; what runs on several "
         .. "is a script: celer run FILE, celer run - for one from stdin, celer -e TEXT\n",

@@ -47,6 +47,31 @@ describe("a buffer", function()
       .. "{name = 'w', init = function(i, j) return i == 5 and 0 / 0 or i - j end})"))
   end)
 
+  it("that is small and has long rows is shown whole, in blocks of columns", function()
+    local make = "celer.buffer('double', {2, 9}, {name = 'u', "
+      .. "init = function(i, j) return i / 3 + j end})"
+    assert.equal(text("buffer u: double[2][9], 144 bytes",
+      " columns 0 to 3",
+      "                0                1                2                3",
+      " 0.33333333333333  1.3333333333333  2.3333333333333  3.3333333333333",
+      " columns 4 to 7",
+      "                4                5                6                7",
+      "  4.3333333333333  5.3333333333333  6.3333333333333  7.3333333333333",
+      " column 8",
+      "                8",
+      "  8.3333333333333"), shown(make))
+  end)
+
+  it("that is large and has long rows is shown by its edges, in blocks of columns", function()
+    local make = "celer.buffer('double', {40, 40}, {name = 'u', init = 2 / 3})"
+    local row = " 0.66666666666667 0.66666666666667 0.66666666666667"
+    assert.equal(text("buffer u: double[40][40], 12800 bytes", " columns 0 to 2",
+      row .. "              ...", row .. "              ...", row .. "              ...",
+      "              ...", row .. "              ...", row .. "              ...",
+      row .. "              ...", " columns 37 to 39", row, row, row, "              ...", row, row,
+      row, " min 0.6666667, max 0.6666667"), shown(make))
+  end)
+
   it("that no host could hold shows its first elements", function()
     assert.equal(text("buffer h: float[1048576][1048576], 4398046511104 bytes",
       "   0   1   2", "   1   2   3", "   2   3   4", " ... the first of them"),

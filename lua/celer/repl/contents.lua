@@ -97,6 +97,7 @@ local function lines_of_one(view, all)
   return out
 end
 
+-- The words of a plane, row by row, and the columns that are shown.
 local function plane(view, index, all)
   local d, rows = #index, {}
   local columns = pick(view.min[d + 1], view.max[d + 1], all)
@@ -105,19 +106,31 @@ local function plane(view, index, all)
     rows[n] = i and row(view, index, columns) or { "..." }
   end
   index[d + 1] = nil
-  return rows
+  return rows, columns
 end
 
-local function fits(rows)
-  local width = widest(rows)
-  return #rows == 0 or #rows[1] * (width + 1) <= WIDTH
+-- The coordinates of columns[first] to columns[last]; nil where none of them is shown.
+local function range_label(columns, first, last)
+  if not columns[first] then first = first + 1 end
+  if not columns[last] then last = last - 1 end
+  if first > last then return nil end
+  return first == last and (" column %d"):format(columns[first])
+    or (" columns %d to %d"):format(columns[first], columns[last])
 end
 
+-- Rows that are wider than a line are shown in blocks of columns.
 local function lines_of_plane(view, index, all)
-  local rows = plane(view, index, all)
-  if all and not fits(rows) then rows = plane(view, index, false) end
+  local rows, columns = plane(view, index, all)
   local out, width = {}, widest(rows)
-  for i, words in ipairs(rows) do out[i] = aligned(words, width) end
+  local across = math.max(1, math.floor(WIDTH / (width + 1)))
+  for first = 1, #columns, across do
+    local last = math.min(first + across - 1, #columns)
+    local label = range_label(columns, first, last)
+    if #columns > across then out[#out + 1] = label end
+    for _, words in ipairs(label and rows or {}) do
+      out[#out + 1] = aligned(#words < #columns and words or { unpack(words, first, last) }, width)
+    end
+  end
   return out
 end
 

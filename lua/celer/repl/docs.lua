@@ -236,6 +236,7 @@ end
 ---@class celer.section
 ---@field title string
 ---@field text string  as it stands in the guide
+---@field prose string  without programs, in small letters, to search in
 
 local sections
 
@@ -266,6 +267,7 @@ function M.sections()
   end
   for _, section in ipairs(sections) do
     section.text = section.text:gsub("^\n+", ""):gsub("\n+$", "")
+    section.prose = section.text:gsub("```.-```", ""):lower()
   end
   return sections
 end

@@ -37,12 +37,12 @@ local function put_entries(list)
   end
 end
 
--- Chapters whose prose has `phrase`, most often first.
+-- Chapters whose prose has `phrase`, in capitals or not, most often first.
 local function chapters_with(phrase)
   local found, times, place = {}, {}, {}
-  local pattern = phrase:gsub("%p", "%%%0") .. "%f[^%w_]"
+  local pattern = phrase:lower():gsub("%p", "%%%0") .. "%f[^%w_]"
   for at, section in ipairs(docs.sections()) do
-    local _, n = section.text:gsub("```.-```", ""):gsub(pattern, "")
+    local _, n = section.prose:gsub(pattern, "")
     times[section], place[section] = n, at
     if n > 0 then found[#found + 1] = section end
   end
@@ -132,12 +132,15 @@ end
 
 -- ---- words ------------------------------------------------------------------
 
-local function overview()
-  local out = {
-    'help(x) tells of a thing: help(celer), help(celer.buffer), help(q), help(q.submit).',
-    'help "words" of a name, "cg:read", or gives a chapter of the guide:', "" }
+local function chapters()
+  local out = {}
   for _, section in ipairs(docs.sections()) do out[#out + 1] = "  " .. section.title end
   return table.concat(out, "\n")
+end
+
+local function overview()
+  return 'help(x) tells of a thing: help(celer), help(celer.buffer), help(q), help(q.submit).\n'
+    .. 'help "words" of a name, "cg:read", or gives a chapter of the guide:\n\n' .. chapters()
 end
 
 -- The chapters whose titles have all words of `text`.
@@ -157,16 +160,17 @@ local function put_chapters(found)
   for _, one in ipairs(found) do put("  help ", ("%q"):format(one.title)) end
 end
 
+-- False, and whether a name is near.
 local function nothing(text)
   local all = {}
   for name in tables.sorted_pairs(names_of_celer()) do all[#all + 1] = name end
   local near = words.nearest(text:match "^celer%.(.+)" or text, all)
   put("there is nothing on ", ("%q"):format(text),
-    near and (", did you mean celer.%s?"):format(near) or "; help() lists the chapters")
-  return false
+    near and (", did you mean celer.%s?"):format(near) or "")
+  return false, near ~= nil
 end
 
--- False: there is nothing on that.
+-- False: there is nothing on that; and whether it has said what may be meant.
 local function of_words(text)
   local name = text:match "^celer%.([%w_]+)$" or text
   if names_of_celer()[name] then
@@ -190,7 +194,8 @@ local function help(_, ...)
   local value = ...
   if select("#", ...) == 0 then return put(overview()) end
   if type(value) == "string" then
-    of_words(value)
+    local known, advised = of_words(value)
+    if known == false and not advised then put "help() lists the chapters" end
     return
   end
   if type(value) == "function" then return of_function(value) end
@@ -203,4 +208,5 @@ local function help(_, ...)
   put(words.a(value), ", of which nothing is written")
 end
 
-return setmetatable({ of_words = of_words }, { __call = help, __tostring = overview })
+return setmetatable({ of_words = of_words, chapters = chapters },
+  { __call = help, __tostring = overview })
