@@ -1,9 +1,9 @@
 # cel_embed(target patterns...): puts every file that matches into the target as
 # text, in the table that engine/embed/embedded.h declares. Names are paths from
 # the project root. A file that changes, comes or goes is picked up by the next
-# build. With GENERATED name=path... also files that the build makes.
+# build. With OTHERS name=path... also files that the build makes, or has found.
 function(cel_embed target)
-  cmake_parse_arguments(arg "" "" GENERATED ${ARGN})
+  cmake_parse_arguments(arg "" "" OTHERS ${ARGN})
   set(files)
   foreach(pattern IN LISTS arg_UNPARSED_ARGUMENTS)
     file(GLOB_RECURSE found CONFIGURE_DEPENDS
@@ -12,7 +12,7 @@ function(cel_embed target)
       list(APPEND files "${name}=${CMAKE_CURRENT_SOURCE_DIR}/${name}")
     endforeach()
   endforeach()
-  list(APPEND files ${arg_GENERATED})
+  list(APPEND files ${arg_OTHERS})
   list(SORT files)
   list(LENGTH files count)
 

@@ -15,7 +15,6 @@
 local buffer = require "string.buffer"
 local ffi = require "ffi"
 local util = require "jit.util"
-local vmdef = require "jit.vmdef"
 local memo = require "celer.memo"
 local place = require "celer.place"
 local tables = require "celer.tables"
@@ -60,14 +59,18 @@ local function module_field(value, pattern)
   end
 end
 
+local function opcode(proto, pc) return bit.band(util.funcbc(proto, pc), 0xff) end
+
+-- The opcode that reads a global, as this LuaJIT numbers them: its own list of them
+-- would have to be found on disk.
+local GLOBAL_GET = opcode(loadstring "return x", 1)
+
 -- Names of the globals that a prototype and those inside it read.
 local function globals_read(proto, out)
   local info = util.funcinfo(proto)
   for pc = 0, (info.bytecodes or 0) - 1 do
-    local code = util.funcbc(proto, pc)
-    local name = vmdef.bcnames:sub(bit.band(code, 0xff) * 6 + 1):match("^%w+")
-    if name == "GGET" then
-      out[util.funck(proto, -bit.rshift(code, 16) - 1)] = true
+    if opcode(proto, pc) == GLOBAL_GET then
+      out[util.funck(proto, -bit.rshift(util.funcbc(proto, pc), 16) - 1)] = true
     end
   end
   if info.children then

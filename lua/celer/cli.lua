@@ -1,5 +1,5 @@
 --- cli.lua -- the celer command.
-local argparse = require "argparse"
+local argparse = require "celer.argparse"
 local checking = require "celer.check"
 local core = require "celer.core"
 local place = require "celer.place"

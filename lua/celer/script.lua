@@ -26,7 +26,7 @@ end
 -- the script, and theirs. Returns how many bytes are left.
 local function add_modules(files, folder, text, left)
   for name in text:gmatch("require%s*%(?%s*[\"']([%w_.%-]+)[\"']") do
-    for _, path in ipairs(candidates(folder, name)) do
+    for _, path in ipairs(name == "celer" and {} or candidates(folder, name)) do
       local found = not files[path] and read(path)
       if found and #found <= left then
         files[path] = found
