@@ -1,7 +1,10 @@
 /* The celer command: finds its rank, then hands over to lua/celer/cli.lua. */
+#include <errno.h>
+#include <fcntl.h>
 #include <lauxlib.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "comm/launch.h"
@@ -50,7 +53,21 @@ static int fail(cel_status code, const char *text) {
   _exit(1); /* threads may still compute; nothing of theirs is wanted */
 }
 
+/* Of stdin, stdout and stderr those that are closed: a file opened later would
+ * get such a number, and whatever is printed would land in it. */
+static bool open_standard_files(void) {
+  int file = open("/dev/null", O_RDWR);
+  while (file >= 0 && file <= STDERR_FILENO) file = open("/dev/null", O_RDWR);
+  if (file < 0) return false;
+  close(file);
+  return true;
+}
+
 int main(int argc, char **argv) {
+  if (!open_standard_files()) {
+    fprintf(stderr, "celer: cannot open /dev/null: %s\n", strerror(errno));
+    return 1;
+  }
   cel_interrupt_set_last(end_trace);
   if (cel_session_open(&session) != CEL_E_OK) {
     if (cel_launch_rank() == 0) print_error(cel_error_last()->text);
