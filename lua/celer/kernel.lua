@@ -111,11 +111,11 @@ local function count_lines(text) return select(2, text:gsub("\n", "")) end
 local function find_line(source, text, line)
   source = source:gsub("\r\n?", "\n") -- as Lua reads a long string
   local best, indent
-  local from = source:find(text, 1, true)
+  local at, seen, from = 1, 1, source:find(text, 1, true)
   while from do
-    local before = source:sub(1, from - 1)
-    local at = count_lines(before) + 1
+    at, seen = at + count_lines(source:sub(seen, from - 1)), from
     if best and at > line then break end
+    local before = source:sub(1, from - 1)
     best, indent = at, before:sub(before:match(".*\n()") or 1):gsub("[^\t]", " ")
     from = source:find(text, from + 1, true)
   end
@@ -123,9 +123,11 @@ local function find_line(source, text, line)
 end
 
 -- File, line and indentation of a source's text: where the script or one of its
--- modules holds it. One that was put together has lines of its own.
+-- modules holds it. One that was put together has lines of its own, and nothing but
+-- blanks stands everywhere.
 local function locate(text)
   local file, line = place.user()
+  if not text:find "%S" then return file or "?", line, "" end
   local source = file and script.text(file)
   local found, indent
   if source then found, indent = find_line(source, text, line) end

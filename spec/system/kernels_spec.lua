@@ -330,7 +330,21 @@ describe("a source that does not compile", function()
     },
     ["has only what is CUDA's own"] = { "celer.kernel '__global__ void f(int *p) {}'",
       "/case.lua:2: ", "or take `__global__` functions from a file by celer.cuda_module" },
-    ["has no kernel"] = { "celer.kernel 'int x;'", "/case.lua:2: ", "kernel" },
+    ["has no kernel"] = { "celer.kernel 'int x;'", "/case.lua:2: ", "the source holds no kernel" },
+    ["is empty"] = { "\nlocal k = celer.kernel('')", "/case.lua:3: ",
+      "the source holds no kernel" },
+    ["is empty, and the script goes on"] = { "celer.kernel('')\nprint 'more'\n",
+      "/case.lua:2: ", "the source holds no kernel" },
+    ["is blank"] = { "-- a    b\nceler.kernel('    ')", "/case.lua:3: ",
+      "the source holds no kernel" },
+    ["is blank lines"] = { "\n\n\nlocal k = celer.kernel '\\n\\n'", "/case.lua:5: ",
+      "the source holds no kernel" },
+    ["is a comment"] = { "\nceler.kernel '// kernel void f(item<1> it) {}'", "/case.lua:3: ",
+      "the source holds no kernel" },
+    ["is a comment that does not end"] = { "\nceler.kernel '/* kernel void f(item<1> it) {}'",
+      "/case.lua:3: ", "the source holds no kernel" },
+    ["is an empty file"] = { "celer.kernel { file = 'empty.cu' }", "/empty.cu:1: ",
+      "the source holds no kernel" },
     ["takes a pointer"] = {
       "celer.kernel 'kernel void f(item<1> it, int *p) {}'", "/case.lua:2:", "not by pointers",
     },
@@ -339,7 +353,8 @@ describe("a source that does not compile", function()
     for i = 1, 2 do
       it(name .. ", " .. script.shapes[i].name, function()
         local r = script.run(case[1], script.shapes[i], { files = { ["bad.cu"] =
-          "// a kernel\nkernel void bad(item<1> it, out<int, 1> a) {\n  a(it[0]) = oops;\n}\n" } })
+          "// a kernel\nkernel void bad(item<1> it, out<int, 1> a) {\n  a(it[0]) = oops;\n}\n",
+          ["empty.cu"] = "" } })
         assert.matches(case[2], r.stderr, 1, true)
         assert.matches(case[3], r.stderr, 1, true)
         assert.equal(1, select(2, r.stderr:gsub("celer: ", "")), r.stderr)
