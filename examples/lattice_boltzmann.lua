@@ -39,12 +39,13 @@ local kernels = celer.kernel([[
     return dy * dy + dx * dx < RADIUS * RADIUS;
   }
 
-  // A wind from the left, with a gust that saves waiting for the first vortex.
+  // A wind from the left, with a gust that saves waiting for the first vortex. The
+  // radius may be a whole number, by which an x would be divided without a rest.
   kernel void begin(item<2> it, out<float, 3> f) {
     DIRECTIONS;
     const int y = it[0], x = it[1];
     for (int q = 0; q < 9; ++q)
-      f(q, y, x) = settled(DY[q], DX[q], 1, 0.1f * WIND * sinf(x / RADIUS), WIND);
+      f(q, y, x) = settled(DY[q], DX[q], 1, 0.1f * WIND * sinf(x / float(RADIUS)), WIND);
   }
 
   kernel void step(item<2> it, in<float, 3> f, out<float, 3> g) {

@@ -312,7 +312,7 @@ static int32_t user_line(const cleaner *c, const char *text) {
 }
 
 /* What takes a kernel's address finds all functions of its name: CELER_KERNEL,
- * and plain.cuh. */
+ * and plain.cuh. A number is what number.cuh makes of a define. */
 static const char *hint(const char *text) {
   if (strstr(text, "error:") == NULL) return "";
   if (strstr(text, "celer::chosen") != NULL ||
@@ -321,6 +321,10 @@ static const char *hint(const char *text) {
            "a group, and none is a template";
   if (strstr(text, "which instance of overloaded function") != NULL)
     return "; a kernel may not have the name of another function";
+  if (strstr(text, "celer::number") != NULL ||
+      strstr(text, "celer_number") != NULL)
+    return "; a define that is a fraction takes its type from what it meets: "
+           "here write int(NAME), float(NAME) or double(NAME)";
   return "";
 }
 

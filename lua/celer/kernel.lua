@@ -165,8 +165,20 @@ local function check_options(options)
   end
 end
 
+-- A number as a kernel has it, and whether it is a whole one, which number.cuh is not
+-- for: those that C++ has as an int or a long.
+local function spell_number(x)
+  if x % 1 == 0 and math.abs(x) < 2 ^ 63 then return ("%.0f"):format(x), true end
+  if x ~= x then return "celer_number(NAN)", false end
+  if math.abs(x) == math.huge then
+    return ("celer_number(%sINFINITY)"):format(x < 0 and "-" or ""), false
+  end
+  return ("celer_number(%.17g)"):format(x), false
+end
+
+-- As "NAME=value", and whether one of them takes number.cuh.
 local function list_defines(defines)
-  local out = {}
+  local out, numbers = {}, false
   for name, value in tables.sorted_pairs(defines or {}) do
     if type(name) ~= "string" or not name:match("^[%a_][%w_]*$") then
       fail("celer.kernel: defines must be names and values, {N = 3}; '%s' is no "
@@ -177,10 +189,12 @@ local function list_defines(defines)
       fail("celer.kernel: the define %s is a %s, not a number, string or boolean",
         name, kind)
     end
-    if kind == "number" then value = ("%.17g"):format(value) end
-    out[#out + 1] = ("%s=%s"):format(name, tostring(value):gsub("\n", " "))
+    local text, whole = tostring(value):gsub("\n", " "), true
+    if kind == "number" then text, whole = spell_number(value) end
+    numbers = numbers or not whole
+    out[#out + 1] = name .. "=" .. text
   end
-  return out
+  return out, numbers
 end
 
 local backends = { cpu = true, cuda = true }
@@ -255,10 +269,12 @@ end
 ---@field file string
 ---@field line integer
 ---@field defines string[]
+---@field numbers boolean  whether defines take number.cuh
 ---@field flags string[]
 
 local function source_of(text, options, file, line, plain)
-  local defines, flags = list_defines(options.defines), list_flags(options.options)
+  local defines, numbers = list_defines(options.defines)
+  local flags = list_flags(options.options)
   if #defines > 64 or #flags > 64 then
     fail("celer.kernel: 64 defines and 64 options are the most")
   end
@@ -267,7 +283,8 @@ local function source_of(text, options, file, line, plain)
   elseif settings.check_bounds and not plain then
     flags[#flags + 1] = "-DCELER_CHECK"
   end
-  return { text = text, file = file, line = line, defines = defines, flags = flags }
+  return { text = text, file = file, line = line, defines = defines, numbers = numbers,
+    flags = flags }
 end
 
 local function make(source, module, entry, i, plain)
@@ -289,6 +306,9 @@ end
 local function compile(source, plain, operators)
   local text, defines, flags = source.text, source.defines, source.flags
   local prelude = plain and plain.prelude or declarations(text, operators)
+  if source.numbers then
+    prelude = (prelude or "") .. "\n" .. core.embedded "kernels/number.cuh"
+  end
   local key = table.concat({ text, prelude or "", table.concat(defines, "\1"),
     table.concat(flags, "\1") }, "\0")
   if compiled[key] then return unpack(compiled[key]) end

@@ -88,6 +88,61 @@ function M.check_header_names(compile)
   check("g", nil, table.concat(lines))
 end
 
+--- A kernel that meets N and M, fractions, in all the ways that C++ has.
+M.numbers = [==[
+  template <class A, class B> constexpr bool alike = false;
+  template <class A> constexpr bool alike<A, A> = true;
+  #define IS(T, ...) static_assert(alike<T, decltype(__VA_ARGS__)>, #__VA_ARGS__)
+  struct pair { float x, y; };
+  __device__ pair operator*(pair a, float s) { return {a.x * s, a.y * s}; }
+  template <class T> __device__ T twice(T x) { return x + x; }
+  __device__ float takes(float x) { return x; }
+  enum two_of { two = 2 };
+  static_assert(N == 0.1 && M == 2.75 && double(N) == 0.1 && float(N) == 0.1f, "values");
+  static_assert(0.1f * N == 0.1f * 0.1f && 0.1 * N == 0.1 * 0.1, "in the other's type");
+  static_assert(2 * M == 5.5 && M - 1 > 1.5f && -M < 0 && int(4 * M) == 11, "constants");
+  constexpr __device__ float table[] = {N, 1 - N, N * M};
+  kernel void f(item<1> it, out<float, 1> o, inout<double, 1> p, inout<int, 1> n, float x,
+                double y, int i, short s, bool b) {
+    const unsigned u = 3;
+    IS(float, x * N); IS(float, N / x); IS(double, y + N); IS(double, N - y);
+    IS(float, (1 - N) * x); IS(float, i / N * x); IS(float, it[0] * N + x);
+    IS(float, s * N - x); IS(float, u * N * x); IS(float, b * N * x); IS(float, two * N * x);
+    IS(float, x + sqrt(N)); IS(float, abs(N) * x); IS(float, pow(x, N)); IS(double, pow(y, N));
+    IS(float, pow(2, N) * x); IS(float, fmax(N, M) * x); IS(float, -N * x);
+    IS(float, max(x, N)); IS(float, min(N, x)); IS(double, max(y, N)); IS(float, clamp(x, N, M));
+    IS(float, b ? N : x); IS(double, b ? y : N); IS(float, (b ? N : 0) * x);
+    float a = N; a = M; a += N; a *= N; a -= N; a /= N; y = N; y = i * N;
+    i = int(N * 40); i = (int)(M * 40) + i * M > N; i *= M;
+    const float list[] = {N, 1 - N};
+    float room[int(4 * M)];
+    for (float t = 0; t < M; t += N) room[int(t)] = t;
+    if (N) a = twice(N) + takes(N) + expf(-N) + powf(x, N) + fmaf(x, N, a) + room[1];
+    pair v = {x, N};
+    v = v * N;
+    const float2 w = make_float2(N, 1 - N);
+    const auto half = N / 2;
+    o(it[0]) = it[0] * N + a + v.x + w.y + list[1] + half * x + table[2];
+    o(it[0]) *= N;
+    p(it[0]) = p(it[0]) * N + y;
+    n(it[0]) = int(p(it[0]) * N) + i;
+    if (x > N) printf("%g %d\n", N, i);
+  }
+]==]
+
+--- Compiles it, and what cannot be.
+---@param compile function  M.compile, M.check_cuda
+function M.check_numbers(compile)
+  local options = { prelude = M.embedded "number.cuh", line = 10,
+    defines = { "N=celer_number(0.10000000000000001)", "M=celer_number(2.75)" } }
+  local module, _, why = compile(M.numbers, options)
+  assert(module, why)
+  local _, code, text, line = compile("\nkernel void f(item<1> it, out<int, 1> n) { "
+    .. "const int i = it[0] * N; n(i) = 1; }", options)
+  assert(code == "compile" and line == 11, text)
+  assert(text:find("takes its type from what it meets: here write int(NAME)", 1, true), text)
+end
+
 --- The source of a kernel of each such name.
 function M.named_as_functions(first)
   local lines = { "__device__ static float mine(float x) { return x; }" }

@@ -134,6 +134,10 @@ describe("cel_module_compile_images", function()
     end
   end)
 
+  needs_nvrtc("takes fractions as floats and as doubles", function()
+    k.check_numbers(k.check_cuda)
+  end)
+
   needs_nvrtc("compiles the kernels of the examples", function()
     local n = 0
     for _, path in ipairs(scratch.files("examples", "%.lua$")) do

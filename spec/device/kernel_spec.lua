@@ -288,6 +288,20 @@ describe("a compile error", function()
     end
   end)
 
+  it("takes fractions as floats and as doubles, by each compiler", function()
+    local text = [==[
+      local k = require("spec.device.compile")
+      k.check_numbers(k.compile)
+      print "checked"
+    ]==]
+    for _, compiler in ipairs({ "g++", "clang++" }) do
+      if os.execute("command -v " .. compiler .. " >/dev/null") == 0 then
+        local r = child(text, { CELER_CACHE = scratch.folder(), CXX = compiler })
+        assert.equal("checked\n", r.stdout, r.stderr)
+      end
+    end
+  end)
+
   it("says how many coordinates an accessor takes", function()
     local message, line = fails(
       "\n\nkernel void f(item<1> i, out<int, 2> x) {\n  x(i[0]) = 1;\n}", { line = 10 })

@@ -174,6 +174,35 @@ end)
 refused("from 1 to 1024", function() k:info(0) end)
 ]==])
 
+  script.everywhere("computes with a define as what it meets", [==[
+local ffi = require "ffi"
+local function single(x) return tonumber(ffi.cast("float", x)) end
+local k = celer.kernel([=[
+  kernel void f(item<1> it, out<float, 1> o, out<double, 1> p, out<int, 1> n, float x, double y) {
+    const double all[] = {(double)(x * A), y * A, (double)((1 - A) * x), it[0] * A, it[0] / HALF,
+      (double)LARGE, (double)sizeof(LARGE), (double)sizeof(THREE), 7 / THREE, -LESS * 2,
+      (double)HUGE_, (double)sizeof(x * HUGE_), (double)sizeof(T), DOUBLE * x, (double)MANY,
+      (double)(x < ENDLESS), (double)(x > -ENDLESS), (double)sizeof(x * ENDLESS)};
+    p(it[0]) = all[it[0]];
+    o(it[0]) = x * A;
+    n(it[0]) = THREE % 2;
+  }
+]=], { defines = { A = 0.1, HALF = 0.5, THREE = 3, LARGE = 1e10, MANY = 1e17, HUGE_ = 1e20,
+  LESS = -2.5, T = "float", DOUBLE = "0.1", ENDLESS = math.huge } })
+local n = 18
+local o, p, m = celer.buffer("float", n), celer.buffer("double", n), celer.buffer("int", n)
+q:submit(function(cg)
+  cg:parallel_for(n, k, cg:discard_write(o), cg:discard_write(p), cg:discard_write(m), 0.3, 0.3)
+end)
+local s, t, u = q:wait(o, p, m)
+local x, a = single(0.3), single(0.1)
+local wanted = { single(x * a), 0.3 * 0.1, single(single(0.9) * x), 3 * 0.1, 4 / 0.5, 1e10, 8, 4,
+  2, 5, 1e20, 4, 4, 0.1 * x, 1e17, 1, 1, 4 }
+for i = 1, n do same("value " .. i, t[i - 1], wanted[i]) end
+same("a float", s[0], single(x * a))
+same("a whole number", u[0], 1)
+]==])
+
   script.everywhere("takes numbers, booleans, structs and 64-bit integers", [==[
 local par = celer.struct("par", "double a; int n[2]; bool on;")
 local ffi = require "ffi"
@@ -330,6 +359,9 @@ describe("a source that does not compile", function()
     },
     ["has only what is CUDA's own"] = { "celer.kernel '__global__ void f(int *p) {}'",
       "/case.lua:2: ", "or take `__global__` functions from a file by celer.cuda_module" },
+    ["has a fraction where a whole number is wanted"] = {
+      "celer.kernel('kernel void f(item<1> it, out<int, 1> a) { int i = N; a(i) = 1; }', "
+        .. "{ defines = { N = 0.5 } })", "/case.lua:2:", "here write int(NAME)" },
     ["has no kernel"] = { "celer.kernel 'int x;'", "/case.lua:2: ", "the source holds no kernel" },
     ["is empty"] = { "\nlocal k = celer.kernel('')", "/case.lua:3: ",
       "the source holds no kernel" },
