@@ -4,14 +4,9 @@
 #include "rule/listing.h"
 #include "rule/print.h"
 
-static inline int64_t floor_div(int64_t a, int64_t b) {
-  int64_t q = a / b;
-  return q - (a % b != 0 && a < 0);
-}
-
-/* a op b for a binary op; the operands are within the limit, so only a product
- * can leave 64 bits. */
-static cel_rule_fault apply(int64_t op, int64_t a, int64_t b, int64_t *out) {
+/* The operands are within the limit, so only a product can leave 64 bits. */
+cel_rule_fault cel__binary_eval(int64_t op, int64_t a, int64_t b,
+                                int64_t *out) {
   int64_t r;
   switch (op) {
   case CEL_RULE_ADD: r = a + b; break;
@@ -21,7 +16,7 @@ static cel_rule_fault apply(int64_t op, int64_t a, int64_t b, int64_t *out) {
     break;
   case CEL_RULE_FLOORDIV:
     if (b < 1) return CEL_RULE_DIVIDES;
-    r = floor_div(a, b);
+    r = cel__floor_div(a, b);
     break;
   case CEL_RULE_LOW: r = a < b ? a : b; break;
   case CEL_RULE_HIGH: r = a > b ? a : b; break;
@@ -62,7 +57,7 @@ cel_rule_fault cel__program_eval(const cel_rule_use *use, const int64_t *code,
     int64_t op = code[i];
     if (op >= CEL_RULE_ADD) {
       cel_rule_fault fault =
-          apply(op, stack[top - 2], stack[top - 1], &stack[top - 2]);
+          cel__binary_eval(op, stack[top - 2], stack[top - 1], &stack[top - 2]);
       if (fault) return fault;
       --top;
     } else {

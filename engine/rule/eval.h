@@ -20,6 +20,9 @@ typedef enum cel_rule_fault {
  * chunk, the range or the buffer. */
 int64_t cel__variable_eval(const cel_rule_use *use, const cel_box *chunk,
                            int64_t op, int64_t word);
+/* a op b for an operation of two operands within the limit; *out untouched
+ * unless FINE. */
+cel_rule_fault cel__binary_eval(int64_t op, int64_t a, int64_t b, int64_t *out);
 /* One program for one chunk; *out untouched unless FINE. */
 cel_rule_fault cel__program_eval(const cel_rule_use *use, const int64_t *code,
                                  int length, const cel_box *chunk,

@@ -38,10 +38,6 @@ cel_wide cel__linear_most(const cel_linear *form, const cel_domain *domain) {
 
 /* ---- arithmetic on forms ------------------------------------------------- */
 
-static bool fits(int64_t x) {
-  return x <= CEL_RULE_LIMIT && x >= -CEL_RULE_LIMIT;
-}
-
 bool cel__linear_is_constant(const cel_linear *form) {
   for (int i = 0; i < 6; ++i)
     if (form->k[i]) return false;
@@ -49,14 +45,14 @@ bool cel__linear_is_constant(const cel_linear *form) {
 }
 
 static bool product_fits(int64_t a, int64_t b, int64_t *out) {
-  return !__builtin_mul_overflow(a, b, out) && fits(*out);
+  return !__builtin_mul_overflow(a, b, out) && cel__in_limit(*out);
 }
 
 static bool mix(int64_t a, int64_t x, int64_t b, int64_t y, int64_t *out) {
   int64_t p, q;
   if (!product_fits(a, x, &p) || !product_fits(b, y, &q)) return false;
   *out = p + q;
-  return fits(*out);
+  return cel__in_limit(*out);
 }
 
 bool cel__linear_mix(const cel_linear *a, int64_t x, const cel_linear *b,
@@ -72,11 +68,6 @@ bool cel__linear_mix(const cel_linear *a, int64_t x, const cel_linear *b,
 bool cel__linear_sub(const cel_linear *a, const cel_linear *b,
                      cel_linear *out) {
   return cel__linear_mix(a, 1, b, -1, out);
-}
-
-static int64_t floor_div(int64_t a, int64_t b) {
-  int64_t q = a / b;
-  return q - (a % b != 0 && a < 0);
 }
 
 /* ---- clamped forms ------------------------------------------------------- */
@@ -128,7 +119,7 @@ static bool add(const cel_clamped *a, const cel_clamped *b, int64_t sign,
     return false;
   }
   *out = r;
-  return fits(r.form.c);
+  return cel__in_limit(r.form.c);
 }
 
 static bool scale_end(int64_t end, int64_t by, int64_t *out) {
@@ -163,9 +154,9 @@ static bool divide(const cel_clamped *a, int64_t by, cel_clamped *out) {
     if (a->form.k[i] % by) return false;
     r.form.k[i] = a->form.k[i] / by;
   }
-  r.form.c = floor_div(a->form.c, by);
-  if (a->low > -CEL_RULE_FAR) r.low = floor_div(a->low, by);
-  if (a->high < CEL_RULE_FAR) r.high = floor_div(a->high, by);
+  r.form.c = cel__floor_div(a->form.c, by);
+  if (a->low > -CEL_RULE_FAR) r.low = cel__floor_div(a->low, by);
+  if (a->high < CEL_RULE_FAR) r.high = cel__floor_div(a->high, by);
   *out = r;
   return true;
 }
@@ -234,7 +225,7 @@ static bool variable(const cel_rule_use *use, const cel_domain *domain,
     r.k[word] = domain->scale[word];
   }
   *out = unclamped(r);
-  return fits(r.c);
+  return cel__in_limit(r.c);
 }
 
 static bool binary(int64_t op, const cel_clamped *a, const cel_clamped *b,

@@ -25,6 +25,16 @@ enum { CEL_RULE_DEPTH = 32 }; /* of the stack of a program */
 
 __extension__ typedef __int128 cel_wide;
 
+/* The largest whole number not above a / b; b is positive. */
+static inline int64_t cel__floor_div(int64_t a, int64_t b) {
+  int64_t q = a / b;
+  return q - (a % b != 0 && a < 0);
+}
+
+static inline bool cel__in_limit(int64_t x) {
+  return x <= CEL_RULE_LIMIT && x >= -CEL_RULE_LIMIT;
+}
+
 typedef struct cel_linear {
   int64_t c, k[6];
 } cel_linear;

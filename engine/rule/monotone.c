@@ -66,18 +66,13 @@ static bool add(const enclosed *a, const enclosed *b, enclosed *out) {
   return true;
 }
 
-static int64_t floor_div(int64_t a, int64_t b) {
-  int64_t q = a / b;
-  return q - (a % b != 0 && a < 0);
-}
-
 /* floor(x / by) lies in [(x - by + 1) / by, x / by] for whole x. */
 static bool divide(const enclosed *x, int64_t by, enclosed *out) {
   int64_t c, less;
   if (by < 1) return false;
   enclosed r = *x;
   if (is_constant(x, &c)) {
-    *out = exactly((cel_linear){.c = floor_div(c, by)});
+    *out = exactly((cel_linear){.c = cel__floor_div(c, by)});
     return true;
   }
   if (__builtin_mul_overflow(x->den, by, &r.den) || r.den > CEL_RULE_LIMIT)

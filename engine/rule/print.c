@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/vec.h"
-#include "rule/rule.h"
+#include "rule/fold.h"
 
 /* Text under construction, not terminated. */
 typedef CEL_VEC(char) text_buffer;
@@ -42,21 +42,17 @@ typedef struct operand {
   int word, binds;
 } operand;
 
-static int put_variable(text_buffer *t, const int64_t *params, int64_t op,
-                        int64_t word) {
+static void put_variable(text_buffer *t, int64_t op, int64_t word) {
   switch (op) {
   case CEL_RULE_CONST: put_number(t, "", word); break;
-  case CEL_RULE_PARAM:
-    params ? put_number(t, "", params[word]) : put_number(t, "p", word);
-    break;
+  case CEL_RULE_PARAM: put_number(t, "p", word); break;
   case CEL_RULE_MIN: put_number(t, "chunk.min", word); break;
   case CEL_RULE_MAX: put_number(t, "chunk.max", word); break;
   case CEL_RULE_GLOBAL_MIN: put_number(t, "global.min", word); break;
   case CEL_RULE_GLOBAL_MAX: put_number(t, "global.max", word); break;
   case CEL_RULE_BUFFER: put_number(t, "buffer.size", word); break;
-  default: break;
+  default: cel_bug("rule op %lld is no variable", (long long)op);
   }
-  return ATOM;
 }
 
 /* max - min of one dimension has a name of its own; null otherwise. */
@@ -83,7 +79,7 @@ static void put_function(text_buffer *t, const operand *a, const operand *b,
 /* a op b, in parentheses where an operand binds less tightly than it must. */
 static void put_infix(text_buffer *t, const operand *a, const operand *b,
                       const char *op, int left, int right) {
-  bool negative = t->at[b->at] == '-' && b->binds == ATOM;
+  bool negative = t->at[b->at] == '-';
   if (b->binds < right || negative) {
     put_at(t, b->at, "(");
     put(t, ")");
@@ -93,24 +89,6 @@ static void put_infix(text_buffer *t, const operand *a, const operand *b,
     put_at(t, b->at, ")");
     put_at(t, a->at, "(");
   }
-}
-
-/* x + 0 and x - 0 read x, x + -1 reads x - 1, and x - -1 reads x + 1: so do
- * rules with such parameters. */
-static bool put_signed(text_buffer *t, int64_t op, const operand *b) {
-  if (t->n - b->at == 1 && t->at[b->at] == '0') {
-    t->n = b->at;
-    return true;
-  }
-  if (b->binds != ATOM || t->at[b->at] != '-') return false;
-  put_at(t, b->at, op == CEL_RULE_ADD ? " " : " + ");
-  if (op == CEL_RULE_ADD) { /* " -1" becomes " - 1" */
-    put_at(t, b->at + 2, " ");
-  } else { /* " + -1" loses its second sign */
-    memmove(t->at + b->at + 3, t->at + b->at + 4, t->n - b->at - 4);
-    --t->n;
-  }
-  return true;
 }
 
 static int put_binary(text_buffer *t, const int64_t *code, int64_t op,
@@ -123,13 +101,15 @@ static int put_binary(text_buffer *t, const int64_t *code, int64_t op,
       put_number(t, name, code[a->word + 1]);
       return ATOM;
     }
-    if (!put_signed(t, op, b)) put_infix(t, a, b, " - ", SUM, PRODUCT);
-    return t->n == b->at ? a->binds : SUM;
-  case CEL_RULE_ADD:
-    if (!put_signed(t, op, b)) put_infix(t, a, b, " + ", SUM, SUM);
-    return t->n == b->at ? a->binds : SUM;
+    put_infix(t, a, b, " - ", SUM, PRODUCT);
+    return SUM;
+  case CEL_RULE_ADD: put_infix(t, a, b, " + ", SUM, SUM); return SUM;
   case CEL_RULE_MUL: put_infix(t, a, b, " * ", PRODUCT, ATOM); return PRODUCT;
-  case CEL_RULE_FLOORDIV: put_function(t, a, b, "floor(", " / "); return ATOM;
+  case CEL_RULE_FLOORDIV:
+    put_infix(t, a, b, " / ", PRODUCT, ATOM);
+    put_at(t, a->at, "floor(");
+    put(t, ")");
+    return ATOM;
   case CEL_RULE_LOW: put_function(t, a, b, "min(", ", "); return ATOM;
   default: put_function(t, a, b, "max(", ", "); return ATOM;
   }
@@ -138,17 +118,20 @@ static int put_binary(text_buffer *t, const int64_t *code, int64_t op,
 static void put_program(text_buffer *t, const int64_t *code, int length,
                         const int64_t *params) {
   CEL_VEC(operand) stack = {0};
+  int64_t *folded = cel_alloc((size_t)length * sizeof *folded);
+  length = cel__program_fold(code, length, params, folded);
   for (int i = 0; i < length; ++i) {
-    if (code[i] < CEL_RULE_ADD) {
+    if (folded[i] < CEL_RULE_ADD) {
       cel_vec_push(&stack, (operand){t->n, i, ATOM});
-      put_variable(t, params, code[i], code[i + 1]);
+      put_variable(t, folded[i], folded[i + 1]);
       ++i;
       continue;
     }
     operand b = cel_vec_pop(&stack), *a = &cel_vec_last(&stack);
-    a->binds = put_binary(t, code, code[i], a, &b, i);
+    a->binds = put_binary(t, folded, folded[i], a, &b, i);
   }
   cel_vec_release(&stack);
+  cel_free(folded);
 }
 
 /* ---- rules and boxes ----------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "rule/fold.h"
 #include "rule/linear.h"
 #include "rule/listing.h"
 
@@ -106,8 +107,8 @@ static const char *desc_flaw(const cel_rule_desc *desc) {
 }
 
 /* Rewrites *desc so that equal programs have equal descriptions, however they
- * were laid out: unused fields zero, programs in order, none shared. The code
- * of the result is new. */
+ * were laid out: unused fields zero, programs in order and folded, none shared.
+ * The code of the result is new. */
 static cel_rule_desc canonical(const cel_rule_desc *desc) {
   cel_rule_desc r;
   memset(&r, 0, sizeof r);
@@ -115,22 +116,21 @@ static cel_rule_desc canonical(const cel_rule_desc *desc) {
   r.buffer_dims = desc->buffer_dims;
   r.boxes = desc->boxes;
   r.params = desc->params;
-  int total = 0;
+  int room = 0, total = 0;
+  for (int b = 0; b < desc->boxes; ++b)
+    for (int j = 0; j < desc->buffer_dims; ++j)
+      room += desc->length[b][j][0] + desc->length[b][j][1];
+  int64_t *code = cel_alloc((size_t)(room ? room : 1) * sizeof *code);
   for (int b = 0; b < desc->boxes; ++b) {
     r.clamp[b] = desc->clamp[b];
     for (int j = 0; j < desc->buffer_dims; ++j)
       for (int upper = 0; upper < 2; ++upper) {
         r.start[b][j][upper] = total;
-        total += r.length[b][j][upper] = desc->length[b][j][upper];
+        total += r.length[b][j][upper] =
+            cel__program_fold(desc->code + desc->start[b][j][upper],
+                              desc->length[b][j][upper], NULL, code + total);
       }
   }
-  int64_t *code = cel_alloc((size_t)(total ? total : 1) * sizeof *code);
-  for (int b = 0; b < desc->boxes; ++b)
-    for (int j = 0; j < desc->buffer_dims; ++j)
-      for (int upper = 0; upper < 2; ++upper)
-        memcpy(code + r.start[b][j][upper],
-               desc->code + desc->start[b][j][upper],
-               (size_t)r.length[b][j][upper] * sizeof *code);
   r.code = code;
   r.code_length = total;
   return r;

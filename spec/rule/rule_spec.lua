@@ -121,6 +121,66 @@ describe("printed rules", function()
       of({ "param", 0 }, { "+", { "param", 0 }, 1 }, { params = 1 }))
   end)
 
+  it("keep what binds less tightly together, and constants computed", function()
+    local function of(lo, hi, params)
+      return text(rules.rule(store, 1, 1, { { { lo, hi } } }, { params = params and 1 }),
+        params and ffi.new("int64_t[1]", params))
+    end
+    local half = { "//", { "+", MIN0, 1 }, 2 }
+    assert.equal("[floor((chunk.min0 + 1) / 2), floor(chunk.max0 * 3 / 2) + 1)",
+      of(half, { "+", { "//", { "*", MAX0, 3 }, 2 }, 1 }))
+    assert.equal("[chunk.min0 + 15, chunk.max0 + 2)",
+      of({ "+", MIN0, { "-", 16, 1 } }, { "-", { "+", { "-", MAX0, 1 }, 4 }, 1 }))
+    assert.equal("[chunk.min0, chunk.max0 - 3)",
+      of({ "*", 1, { "-", { "+", MIN0, 2 }, 2 } }, { "//", { "-", MAX0, 3 }, 1 }))
+    local p = { "param", 0 }
+    local above = { "//", { "+", { "-", MAX0, 1 }, { "-", p, 1 } }, p }
+    assert.equal("[chunk.min0 * 4, floor((chunk.max0 + 2) / 4))", of({ "*", MIN0, p }, above, 4))
+    assert.equal("[p0 * 2, floor((chunk.max0 - 1 + p0 - 1) / p0))",
+      text(rules.rule(store, 1, 1, { { { { "*", p, 2 }, { "//", { "-", { "+", { "-", MAX0, 1 },
+        p }, 1 }, p } } } }, { params = 1 })))
+    assert.equal("[-3 * chunk.min0 - (-2 * chunk.max0), chunk.max0 * (-1))",
+      of({ "-", { "*", -3, MIN0 }, { "*", -2, MAX0 } }, { "*", MAX0, -1 }))
+  end)
+
+  it("read back as Lua, are the same functions", function()
+    local pick = rules.random(7)
+    local range, extent = rules.box({ 3, -2 }, { 19, 11 }), rules.box({ 0, 0 }, { 30, 20 })
+    local compared = 0
+    for _ = 1, 2000 do
+      local params = { [0] = pick(-5, 9), pick(1, 9) }
+      local box = {}
+      for j = 1, 2 do
+        box[j] = { rules.expression(pick, 2, 2, 2, 4), rules.expression(pick, 2, 2, 2, 4) }
+      end
+      local rule = assert(rules.rule(store, 2, 2, { box }, { params = 2 }))
+      local chunk = rules.box({ pick(3, 10), pick(-2, 3) }, { pick(11, 19), pick(4, 11) })
+      local raw = rules.raw(box, 2, rules.env(rules.plain(chunk), rules.plain(range),
+        rules.plain(extent), params))
+      for _, given in ipairs({ params, false }) do
+        local printed = text(rule, given and ffi.new("int64_t[2]", given[0], given[1]) or nil)
+        local bounds = printed:match("^%[(.*)%)$"):gsub("%) x %[", ", ")
+        local read = assert(loadstring("return " .. bounds))
+        local values = { min = math.min, max = math.max, floor = math.floor, chunk = {},
+          global = {}, buffer = {}, p0 = params[0], p1 = params[1] }
+        for d = 0, 1 do
+          local lo, hi = tonumber(chunk.min[d]), tonumber(chunk.max[d])
+          local from, to = tonumber(range.min[d]), tonumber(range.max[d])
+          values.chunk["min" .. d], values.chunk["max" .. d] = lo, hi
+          values.chunk["size" .. d], values.chunk["global" .. d] = hi - lo, to - from
+          values.global["min" .. d], values.global["max" .. d] = from, to
+          values.buffer["size" .. d] = tonumber(extent.max[d])
+        end
+        local a, b, e, f = setfenv(read, values)()
+        if raw then
+          compared = compared + 1
+          assert.same({ raw.min[0], raw.max[0], raw.min[1], raw.max[1] }, { a, b, e, f }, printed)
+        end
+      end
+    end
+    assert.is_true(compared > 2000)
+  end)
+
   it("show boxes, parameters, and how much room they need", function()
     local rule = rules.rule(store, 1, 2,
       { { { MIN0, MAX0 }, { 0, 4 } }, { { { "param", 0 }, 9 }, { 1, 2 } } }, { params = 1 })
