@@ -1,5 +1,6 @@
 #include "base/status.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,12 @@ const char *cel_status_name(cel_status code) {
   return status_names[code];
 }
 
+static atomic_bool bug_told;
+
+bool cel_bug_told(void) {
+  return atomic_load(&bug_told);
+}
+
 void cel_bug_at(const char *file, int line, const char *format, ...) {
   va_list args;
   fprintf(stderr, "celer: internal error at %s:%d: ", file, line);
@@ -50,6 +57,7 @@ void cel_bug_at(const char *file, int line, const char *format, ...) {
   vfprintf(stderr, format, args);
   va_end(args);
   fputc('\n', stderr);
+  atomic_store(&bug_told, true);
   abort();
 }
 

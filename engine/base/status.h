@@ -78,6 +78,9 @@ const char *cel_status_name(cel_status code);
 /* Prints the message with its place and aborts. Thread: any. */
 void cel_bug_at(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4), noreturn));
+/* Whether a thread has done so, and is about to abort. Thread: any, also in
+ * signal handlers. */
+bool cel_bug_told(void);
 
 enum { CEL_LINE = 64 }; /* bytes of a cache line */
 

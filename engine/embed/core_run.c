@@ -10,6 +10,7 @@
 #include "embed/advice.h"
 #include "embed/code.h"
 #include "embed/core.h"
+#include "embed/fault.h"
 #include "embed/interrupt.h"
 
 /* The array at the top of the stack. */
@@ -76,6 +77,7 @@ static int run_configure(lua_State *L) {
   session->options.device_memory = (uint64_t)luaL_optnumber(L, -2, 0);
   session->options.lookahead = true;
   cel_interrupt_catch(lua_toboolean(L, -1));
+  cel_fault_catch();
   lua_getfield(L, 1, "forgiving");
   session->options.forgiving = lua_toboolean(L, -1);
   lua_getfield(L, 1, "watchdog");

@@ -1,4 +1,4 @@
-/* interrupt.h -- Ctrl-C, and faults of the user's native code.
+/* interrupt.h -- Ctrl-C, and what launchers end a run by.
  *
  * While a script runs, Ctrl-C ends the process with status 130 after flushing
  * what was written. In an interactive session:

@@ -9,6 +9,7 @@
 
 #include "comm/launch.h"
 #include "comm/report.h"
+#include "embed/fault.h"
 #include "embed/interrupt.h"
 #include "embed/progress.h"
 #include "embed/state.h"
@@ -38,6 +39,7 @@ static void end_trace(void) {
 
 /* Ends the whole job after an error; once per job when all ranks share it. */
 static int fail(cel_status code, const char *text) {
+  cel_fault_let_go();
   cel_progress_stop();
   fflush(NULL);
   if (session.engine != NULL) cel_engine_abandon(session.engine);

@@ -17,6 +17,7 @@
 #include "embed/advice.h"
 #include "embed/code.h"
 #include "embed/embedded.h"
+#include "embed/fault.h"
 #include "embed/interrupt.h"
 #include "embed/progress.h"
 #include "embed/state.h"
@@ -492,6 +493,7 @@ void cel_session_give_up(cel_session *session) {
 }
 
 void cel_session_close(cel_session *s, int status) {
+  cel_fault_let_go();
   cel_progress_stop();
   fflush(NULL);
   if (status != 0 && s->transport->ranks > 1 && !s->transport->dry)

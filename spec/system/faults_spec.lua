@@ -273,11 +273,13 @@ describe("what ends the process", function()
       .. "q:submit(function(cg) cg:parallel_for(12, k, cg:read_write(v)) end)\n"
       .. "q:drain()"):format(name, code)
   end
-  local function native(before, range)
+  local function native(before, range, code)
     return ("q:submit(function(cg)\n%s\n cg:host_task(%s, function()\n"
-      .. "local ffi = require 'ffi' ffi.cast('int *', 8)[0] = 1\n"
-      .. "end)\nend)\nq:drain()"):format(before, range)
+      .. "local ffi = require 'ffi' %s\n"
+      .. "end)\nend)\nq:drain()"):format(before, range, code or "ffi.cast('int *', 8)[0] = 1")
   end
+  local ABORTS = "breaks an assertion, throws a C++ exception that nobody catches, or frees what "
+    .. "was not allocated"
   local cases = {
     { "a kernel", wild("astray", "*(volatile int *)(8 + 0 * v(it[0])) = 1;"),
       "invalid memory access in kernel astray (case.lua:4): it reads or writes outside its "
@@ -289,6 +291,21 @@ describe("what ends the process", function()
     { "a collective task", native("cg:name 'all'", "celer.collective()"),
       "invalid memory access in host task all (case.lua:4): what it does through :pointer() or "
         .. "FFI, or a fault of celer" },
+    { "an abort in a kernel", wild("gives_up", "abort();"), "the process aborts in kernel gives_up "
+      .. "(case.lua:4): it calls abort(), " .. ABORTS },
+    { "an exception in a kernel", wild("throws", "if (v(it[0]) == 1) throw it[0];"),
+      "the process aborts in kernel throws (case.lua:4): it calls abort(), " .. ABORTS },
+    { "rubbish that a kernel frees", wild("frees", "free(&v(it[0]) + 1);"),
+      "the process aborts in kernel frees (case.lua:4): it calls abort(), " .. ABORTS },
+    { "an abort in a host task", native("", 12, "ffi.cdef 'void abort(void);' ffi.C.abort()"),
+      "the process aborts in host task (case.lua:4): it calls abort(), " .. ABORTS },
+    { "an abort in initial contents", "local b = celer.buffer('int', 3, { name = 'b', "
+      .. "init = function()\n local f = require 'ffi' f.cdef 'void abort(void);' f.C.abort()\n"
+      .. "end })\nq:drain(b)", "the process aborts in the initial contents for a capture "
+      .. "(case.lua:5): it calls abort(), " .. ABORTS },
+    { "an abort of the script", "local ffi = require 'ffi' ffi.cdef 'void abort(void);' "
+      .. "ffi.C.abort()", "the process aborts in the script's own thread: it calls abort(), "
+      .. ABORTS },
     { "the script", "require('ffi').cast('int *', 8)[0] = 1",
       "invalid memory access in the script's own thread: a kernel, a host task or a C function "
         .. "called through FFI may have spoilt its memory, or it is a fault of celer" },
@@ -299,6 +316,7 @@ describe("what ends the process", function()
         local r = script.run(case[2], script.shapes[i], { before = { "--backend", "cpu" } })
         assert.is_true(r.status ~= 0)
         assert.is_false(r.timed_out)
+        assert.equal("", r.stdout)
         assert.matches("celer: " .. case[3] .. "\n", (r.stderr:gsub("/%S*/case", "case")), 1, true)
       end)
     end
