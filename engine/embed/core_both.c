@@ -1,6 +1,8 @@
 /* What the driver and the host lanes may both ask for. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -125,6 +127,27 @@ static int both_progress_hide(lua_State *L) {
   return 0;
 }
 
+/* Why something printed could not be written, the first time: errno, or 0. */
+static atomic_int unwritten;
+
+/* unwritten(errno) */
+static int both_unwritten(lua_State *L) {
+  int none = 0;
+  atomic_compare_exchange_strong(&unwritten, &none,
+                                 (int)luaL_optinteger(L, 1, 0));
+  return 0;
+}
+
+/* flush() -> why not all that was printed could be written, or nothing */
+static int both_flush(lua_State *L) {
+  int why = fflush(stdout) == 0 ? 0 : errno;
+  if (!ferror(stdout)) return 0;
+  if (atomic_load(&unwritten) != 0) why = atomic_load(&unwritten);
+  lua_pushfstring(L, "not all that was printed could be written to stdout: %s",
+                  why != 0 ? strerror(why) : "is the disk full?");
+  return 1;
+}
+
 const luaL_Reg cel__core_both[] = {
     {"failure", cel__state_message},
     {"place", both_place},
@@ -135,5 +158,7 @@ const luaL_Reg cel__core_both[] = {
     {"png", both_png},
     {"png_read", both_png_read},
     {"progress_hide", both_progress_hide},
+    {"unwritten", both_unwritten},
+    {"flush", both_flush},
     {NULL, NULL},
 };

@@ -2,6 +2,7 @@
 local argparse = require "celer.argparse"
 local checking = require "celer.check"
 local core = require "celer.core"
+local output = require "celer.output"
 local place = require "celer.place"
 local settings = require "celer.settings"
 
@@ -171,7 +172,7 @@ local function configure(resolved, interactive, forgiving)
     progress = not forgiving and progress_of(resolved),
     profile = settings.is_set(resolved.profile), quiet = resolved.log == "error",
     verbose = resolved.log == "info" or resolved.log == "debug" }
-  require("celer.output").install(resolved.output or "master", core.rank())
+  output.install(resolved.output or "master", core.rank())
 end
 
 -- With `--log debug` an error shows how the driver came there.
@@ -206,7 +207,9 @@ local function install_exit(resolved)
     local status = code == nil and 0 or code == true and 0 or code == false and 1
       or tonumber(code) or 1
     local found = finish(resolved)
-    core.exit(status ~= 0 and status or found)
+    if status == 0 then status = found end
+    if status == 0 then output.check() end
+    core.exit(status)
   end
 end
 
@@ -399,10 +402,8 @@ local function resolve(options)
   return resolved
 end
 
---- The command with `words` as given to main.
----@param words table<integer, string>
----@return integer status
-function M.main(words)
+-- The command, to its end.
+local function command(words)
   local parser = build_parser()
   local topic = words[2] or ""
   if words[1] == "help" and not commands[topic] and topic:sub(1, 1) ~= "-" then
@@ -440,6 +441,22 @@ function M.main(words)
       .. "CELER_DRY_RUN")
   end
   return interact(resolved, person, path and load_script(path, rest, text))
+end
+
+--- The command with `words` as given to main.
+---@param words table<integer, string>
+---@return integer status
+function M.main(words)
+  output.install("master", core.rank())
+  -- The parser's, where it was asked for help.
+  function os.exit() -- luacheck: ignore
+    local fault = core.flush()
+    if fault then io.stderr:write("celer: ", fault, "\n") end
+    core.exit(fault and 1 or 0)
+  end
+  local status = command(words)
+  if status == 0 then output.check() end
+  return status
 end
 
 return M

@@ -2,6 +2,7 @@
 --- executed, and the report at the end.
 local ffi = require "ffi"
 local core = require "celer.core"
+local output = require "celer.output"
 local place = require "celer.place"
 local tables = require "celer.tables"
 local types = require "celer.types"
@@ -163,10 +164,8 @@ function M.write(path)
   io.stdout:flush()
   io.stderr:write(r and text_of(r) or "celer: dry run: nothing was submitted\n")
   if not path then return end
-  local file, message = io.open(path, "w")
-  if not file then error({ message = "--report: " .. message }, 0) end
-  file:write(json(r or NOTHING), "\n")
-  file:close()
+  local ok, message = output.write_file(path, json(r or NOTHING) .. "\n")
+  if not ok then error({ message = "--report: " .. message }, 0) end
 end
 
 return M

@@ -1,5 +1,6 @@
 --- graph.lua -- `celer graph`: one of a script's three graphs, as a drawing.
 local core = require "celer.core"
+local output = require "celer.output"
 local settings = require "celer.settings"
 
 local M = {}
@@ -189,10 +190,8 @@ end
 -- ---- the run ----------------------------------------------------------------
 
 local function write(path, text)
-  local file, message = io.open(path, "w")
-  if not file then error({ message = "-o " .. message }, 0) end
-  file:write(text)
-  file:close()
+  local ok, message = output.write_file(path, text)
+  if not ok then error({ message = "-o " .. message }, 0) end
 end
 
 local function shell(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
@@ -214,7 +213,7 @@ end
 ---@return fun()
 function M.begin(what)
   local rank = core.rank()
-  local to_stdout = require("celer.output").aside(core.launched() and rank or 0)
+  local to_stdout = output.aside(core.launched() and rank or 0)
   if rank ~= what.rank then return function() end end
   core.draw(what.graph, what.most)
   return function()

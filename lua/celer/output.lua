@@ -17,9 +17,10 @@ local function prefixer(stream, prefix)
     if text == "" then return true end
     local ends = text:sub(-1) == "\n"
     local body = (ends and text:sub(1, -2) or text):gsub("\n", "\n" .. prefix)
-    stream:write_plain((fresh and prefix or "") .. body .. (ends and "\n" or ""))
+    local ok, message, code = stream:write_plain((fresh and prefix or "") .. body
+      .. (ends and "\n" or ""))
     fresh = ends
-    return true
+    return ok, message, code
   end
 end
 
@@ -68,11 +69,12 @@ local function redirect(make)
     check(stream, ...)
     local ok, message, code
     if stream == io.stdout or stream == io.stderr then hide_progress(...) end
-    if out and stream == io.stdout then ok = out(...)
-    elseif err and stream == io.stderr then ok = err(...)
+    if out and stream == io.stdout then ok, message, code = out(...)
+    elseif err and stream == io.stderr then ok, message, code = err(...)
     else ok, message, code = plain(stream, ...) end
-    if not ok then return nil, message, code end
-    return stream
+    if ok then return stream end
+    if stream == io.stdout then core.unwritten(code) end
+    return nil, message, code
   end
   io.write = function(...) return io.output():write(...) end -- luacheck: ignore
   print = print_to_stdout -- luacheck: ignore
@@ -97,7 +99,29 @@ function M.aside(rank)
       return stream.write_plain(err, ...)
     end
   end)
-  return function(text) plain(out, text) end
+  return function(text)
+    local ok, _, code = plain(out, text)
+    if not ok then core.unwritten(code) end
+  end
+end
+
+--- Ends with a message where not all that this process has printed could be written.
+function M.check()
+  local fault = core.flush()
+  if fault then error({ message = fault }, 0) end
+end
+
+--- Writes a whole file.
+---@param path string
+---@param text string
+---@return true|nil written, string? message
+function M.write_file(path, text)
+  local file, message = io.open(path, "w")
+  if not file then return nil, message end
+  local ok, why = file:write(text)
+  local closed, late = file:close()
+  if ok and closed then return true end
+  return nil, ("%s: %s"):format(path, ok and late or why)
 end
 
 --- The driver's output.
