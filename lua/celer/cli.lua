@@ -396,6 +396,7 @@ local function resolve(options)
     resolved, message = require("celer.build").prepare(resolved)
   end
   if not resolved then return nil, message end
+  if core.rank() == 0 and resolved.log ~= "error" then settings.warn_of_unknown() end
   resolved.builds, resolved.drawing = options.build, drawing
   local lacking = no_gpu(resolved)
   if lacking then return nil, lacking, true end

@@ -1,6 +1,7 @@
 --- settings.lua -- options of a run, each with an environment variable.
 local core = require "celer.core"
 local nearest = require("celer.words").nearest
+local tables = require "celer.tables"
 
 local M = {}
 
@@ -173,24 +174,28 @@ local function dry_fault(out)
   end
 end
 
+--- Says which variables are none of celer's, and misspelt perhaps: a site may set
+--- CELER_ROOT for purposes of its own.
+function M.warn_of_unknown()
+  local known, names = {}, {}
+  for _, setting in ipairs(M.list) do known[variable(setting.name)] = true end
+  for name in pairs(others) do known[name] = true end
+  for name in tables.sorted_pairs(known) do names[#names + 1] = name end
+  for name in tables.sorted_pairs(core.environment "CELER_") do
+    if not known[name] then
+      local near = nearest(name, names)
+      io.stderr:write(("celer: warning: %s is no variable of celer's, and ignored%s\n"):format(
+        name, near and (", did you mean %s?"):format(near) or ""))
+    end
+  end
+end
+
 --- Settings from the options given (by name) over those of the environment;
 --- nil and a message for what is wrong with either.
 ---@param given table<string, string>
 ---@return table<string, string>? settings, string? message
 function M.resolve(given)
-  local environment, names = core.environment "CELER_", {}
-  for _, setting in ipairs(M.list) do names[#names + 1] = variable(setting.name) end
-  for name in pairs(others) do names[#names + 1] = name end
-  local known = {}
-  for _, name in ipairs(names) do known[name] = true end
-  for name in pairs(environment) do
-    if not known[name] then
-      local near = nearest(name, names)
-      return nil, ("unknown environment variable %s%s"):format(name,
-        near and (", did you mean %s?"):format(near)
-        or "; there are " .. table.concat(names, ", "))
-    end
-  end
+  local environment = core.environment "CELER_"
   local out = {}
   for _, setting in ipairs(M.list) do
     local name = setting.name

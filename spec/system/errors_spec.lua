@@ -385,6 +385,14 @@ end]])
 end)
 
 describe("what is no error", function()
+  both("an unknown variable is a warning", function(ranks)
+    write "print 'done'"
+    local r = run(ranks, { env = { CELER_HOME = "/opt/celer" } })
+    assert.equal("celer: warning: CELER_HOME is no variable of celer's, and ignored, did you mean "
+      .. "CELER_LOG?\n", r.stderr)
+    assert.same({ "done\n", 0 }, { r.stdout, r.status })
+  end)
+
   both("a neighbourhood at the edge is clamped", function(ranks)
     write(prelude .. set .. "q:submit(function(cg)\n"
       .. "  local r = cg:read(a, celer.neighborhood(1))\n"
@@ -453,9 +461,6 @@ describe("a call of celer with", function()
     ["no script"] = { { "run" }, { "script" } },
     ["a script that is not there"] = {
       { "run", "/no/such/script.lua" }, { "/no/such/script.lua" },
-    },
-    ["an unknown variable"] = {
-      { "run", "case.lua" }, { "CELER_LOGG", "CELER_LOG" }, env = { CELER_LOGG = "debug" },
     },
     ["a variable's wrong value"] = {
       { "run", "case.lua" }, { "CELER_LOG", "loud" }, env = { CELER_LOG = "loud" },

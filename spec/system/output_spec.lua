@@ -191,8 +191,6 @@ describe("a mistake in", function()
     ["an option"] = { { before = { "--ouput", "all" } }, "--ouput" },
     ["an option's value"] = { { before = { "--output", "some" } },
       '--output must be master, all, not "some"' },
-    ["a variable's name"] = { { env = { CELER_OUTPT = "all" } },
-      "unknown environment variable CELER_OUTPT, did you mean CELER_OUTPUT?" },
     ["a variable's value"] = { { env = { CELER_HORIZON_STEP = "0" } },
       'CELER_HORIZON_STEP must be a whole number from 1 to 1000, not "0"' },
   }
@@ -207,6 +205,24 @@ describe("a mistake in", function()
       end)
     end
   end
+
+  for i = 1, 2 do
+    it("a variable's name is said once, and no mistake, " .. script.shapes[i].name, function()
+      local r = script.run("print 'here'", script.shapes[i],
+        { env = { CELER_OUTPT = "all", CELER_A_PLACE_OF_THIS_SITE = "/opt" } })
+      assert.equal("celer: warning: CELER_A_PLACE_OF_THIS_SITE is no variable of celer's, and "
+        .. "ignored\nceler: warning: CELER_OUTPT is no variable of celer's, and ignored, did you "
+        .. "mean CELER_OUTPUT?\n", r.stderr)
+      assert.equal("here\n", r.stdout)
+      assert.equal(0, r.status)
+    end)
+  end
+
+  it("a variable's name is not said where warnings are not wanted", function()
+    local r = script.run("print 'here'", script.shapes[1],
+      { env = { CELER_HOME = "/opt" }, before = { "--log", "error" } })
+    assert.same({ "", "here\n", 0 }, { r.stderr, r.stdout, r.status })
+  end)
 
   it("the script's name is said", function()
     local r = celer.run({ "run", "/no/such/script.lua" })
