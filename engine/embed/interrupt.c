@@ -81,7 +81,8 @@ static void *wait_for_end(void *unused) {
     fprintf(stderr, "celer: %s\n",
             number == SIGINT ? "interrupted"
                              : "told to end, by SIGTERM: Ctrl-C, a time limit, "
-                               "or the job was cancelled");
+                               "a cancelled job, or another rank that has "
+                               "ended");
   fflush(NULL);
   if (do_last != NULL) do_last();
   cel_launch launch;

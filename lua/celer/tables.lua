@@ -1,5 +1,9 @@
 --- tables.lua -- walking tables in an order that all ranks share.
+local place = require "celer.place"
+
 local M = {}
+
+local ordered = { number = true, string = true, boolean = true } -- types of keys
 
 local function before(a, b)
   local ta, tb = type(a), type(b)
@@ -20,8 +24,17 @@ local each = M.each
 ---@param t table<K, V>
 ---@return fun(): K, V
 function M.sorted_pairs(t)
+  if type(t) ~= "table" then
+    place.fail("celer.sorted_pairs walks a table, not %s", t == nil and "nil" or "a " .. type(t))
+  end
   local keys = {}
-  for k in each(t) do keys[#keys + 1] = k end
+  for k in each(t) do
+    if not ordered[type(k)] then
+      place.fail("celer.sorted_pairs: a key is a %s; there is an order of numbers, strings and "
+        .. "booleans", type(k))
+    end
+    keys[#keys + 1] = k
+  end
   table.sort(keys, before)
   local i = 0
   return function()

@@ -445,8 +445,8 @@ q:drain()
   end)
 
   it("says in which line of the script celer itself stumbles", function()
-    assert.matches("\nceler: x:3: celer/tables%.lua:%d+: bad argument",
-      check("celer.sorted_pairs(nil)").report)
+    assert.matches("\nceler: x:3: celer/words%.lua:%d+: attempt",
+      check("require('celer.words').nearest(nil, { 'x' })").report)
   end)
 
   it("looks at reductions, and at mappers without a closed form", function()

@@ -292,8 +292,8 @@ end
   end)
 
   it("says in which line of the script celer itself stumbles", function()
-    assert.matches("^celer: %S+case%.lua:2: celer/tables%.lua:%d+: bad argument",
-      dry("celer.sorted_pairs(nil)", 4).stderr)
+    assert.matches("^celer: %S+case%.lua:2: celer/words%.lua:%d+: attempt",
+      dry("require('celer.words').nearest(nil, { 'x' })", 4).stderr)
   end)
 
   it("ends a loop that waits for what never comes, and says why", function()

@@ -58,14 +58,23 @@ local cases = {
     "require 'no_such_module'", { "case.lua:10: module 'no_such_module' not found" },
   },
   ["what celer itself stumbles over"] = {
-    "celer.sorted_pairs(nil)", { "celer: [^ ]*/case.lua:10: celer/tables.lua:%d+: bad argument" },
+    "require('celer.words').nearest(nil, { 'x' })",
+    { "celer: [^ ]*/case.lua:10: celer/words.lua:%d+: attempt" },
+  },
+  ["what cannot be walked in order"] = {
+    "celer.sorted_pairs(nil)", { "case.lua:10: celer.sorted_pairs walks a table, not nil" },
+  },
+  ["a key without an order"] = {
+    "celer.sorted_pairs { [print] = 1 }",
+    { "case.lua:10: celer.sorted_pairs: a key is a function; .*numbers, strings and booleans" },
   },
   ["an error without a place"] = { "error('boom', 0)", { "celer: [^ ]*/case.lua:10: boom" } },
   ["an error without a place, with its calls"] = {
     "error('boom', 0)", { "celer: [^ ]*/case.lua:10: boom" }, env = { CELER_LOG = "debug" },
   },
   ["what celer itself stumbles over, with its calls"] = {
-    "celer.sorted_pairs(nil)", { "celer: [^ ]*/case.lua:10: celer/tables.lua:%d+: bad argument" },
+    "require('celer.words').nearest(nil, { 'x' })",
+    { "celer: [^ ]*/case.lua:10: celer/words.lua:%d+: attempt" },
     env = { CELER_LOG = "debug" },
   },
   ["a range mapper that is called"] = {
@@ -527,8 +536,8 @@ describe("Ctrl-C", function()
       assert.is_false(r.timed_out)
       assert.not_equal(0, r.status)
       -- mpirun tells its ranks in a way of its own.
-      assert.equal(ranks and "celer: told to end, by SIGTERM: Ctrl-C, a time limit, or "
-        .. "the job was cancelled\n" or "celer: interrupted\n", r.stdout)
+      assert.equal(ranks and "celer: told to end, by SIGTERM: Ctrl-C, a time limit, a "
+        .. "cancelled job, or another rank that has ended\n" or "celer: interrupted\n", r.stdout)
       assert.equal("", nobody_left())
     end)
   end
