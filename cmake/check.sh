@@ -1,6 +1,8 @@
 #!/bin/sh
-# check.sh BUILD_FOLDER [SANITIZERS] -- all specs, then the random programs.
+# check.sh BUILD_FOLDER [SANITIZERS [long]] -- all specs, then the random programs.
 #
+# With `long`, what takes long in place of the specs, which have a sample of it: all
+# mistakes of spec/long, and ten minutes of random programs.
 # The specs run against BUILD_FOLDER; the random programs (if there are any) in
 # builds of their own, under address and undefined-behaviour sanitizers and
 # under the thread sanitizer, CELER_RANDOM_SECONDS each (default 20). Such a
@@ -12,7 +14,9 @@
 # in its middle. The last line is the sum: `N passed, N failed, N skipped`.
 build=$1
 sanitizers=$2
-seconds=${CELER_RANDOM_SECONDS:-20}
+long=$3
+seconds=${CELER_RANDOM_SECONDS:-${long:+600}}
+seconds=${seconds:-20}
 passed=0 failed=0 skipped=0
 report=$build/failed.txt
 log=$(mktemp) && status=$(mktemp) && : >"$report" || exit 1
@@ -72,7 +76,16 @@ random_programs() {
     sed "s/^/random programs ($preset): /" >>"$report"
 }
 
-specs
+mistakes() {
+  echo "== mistakes ($build)"
+  CELER_BUILD=$build logged luajit spec/long/run.lua
+  code=$?
+  set -- $(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed.*/\1 \2/p' "$log" | tail -1)
+  add "${1:-0}" "${2:-0}" 0 $code
+  grep '^failed' "$log" | cut -c 1-300 | head -40 >>"$report"
+}
+
+if [ -n "$long" ]; then mistakes; else specs; fi
 if ls spec/random/*.c >/dev/null 2>&1; then
   random_programs asan
   random_programs tsan

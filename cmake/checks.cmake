@@ -1,5 +1,6 @@
 # layers: includes only point up the layers; part of every build.
 # check:  the specs and the random programs; the last line holds the totals.
+# check-long: what takes too long for every change, such as all of spec/long.
 # lint:   layers, formatting and static checks.
 
 add_custom_target(layers ALL
@@ -11,6 +12,10 @@ add_custom_target(check
   COMMAND cmake/check.sh "${CMAKE_CURRENT_BINARY_DIR}" "${CEL_SANITIZE}"
   WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" USES_TERMINAL VERBATIM)
 add_dependencies(check celer fuzz_instr bench_counts)
+add_custom_target(check-long
+  COMMAND cmake/check.sh "${CMAKE_CURRENT_BINARY_DIR}" "${CEL_SANITIZE}" long
+  WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" USES_TERMINAL VERBATIM)
+add_dependencies(check-long celer)
 if(TARGET mpi_check)
   add_dependencies(check mpi_check)
 endif()

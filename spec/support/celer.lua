@@ -16,6 +16,7 @@ local mpi_env = {
   OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = "1",
   OMPI_MCA_rmaps_base_oversubscribe = "1",
   OMPI_MCA_mpi_yield_when_idle = "1",
+  OMPI_MCA_pml = "ob1", -- all ranks are on this host: there is nothing better to look for
   OMPI_MCA_hwloc_base_binding_policy = "none",
   OMPI_MCA_plm_rsh_agent = "",
   OMPI_MCA_btl_vader_single_copy_mechanism = "none",
