@@ -3,6 +3,7 @@
  * sequentially consistent. Thread: any. */
 #include "embed/atomic.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -43,13 +44,16 @@ int64_t cel_atomic_add(void *p, int32_t size, int64_t value) {
                                         __ATOMIC_SEQ_CST);
 }
 
+/* Of NaNs the one that Lua can hold: the bits of another may be those of a
+ * value of LuaJIT's own. */
 static double real_of(int64_t bits, int32_t size) {
   float narrow;
   double wide;
   int32_t half = (int32_t)bits;
   memcpy(&narrow, &half, sizeof narrow);
   memcpy(&wide, &bits, sizeof wide);
-  return size == 8 ? wide : (double)narrow;
+  if (size == 4) wide = (double)narrow;
+  return isnan(wide) ? (double)NAN : wide;
 }
 
 static int64_t bits_of(double value, int32_t size) {

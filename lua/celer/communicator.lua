@@ -7,6 +7,8 @@ local buffer = require "string.buffer"
 local ffi = require "ffi"
 local core = require "celer.core"
 local place = require "celer.place"
+local reals = require "celer.reals"
+local element_types = require "celer.types"
 local words = require "celer.words"
 
 ffi.cdef(core.embedded "engine/comm/file.h")
@@ -261,6 +263,7 @@ local function reduce_value(self, call, root, value, op)
     root))
   if root ~= ALL and root ~= self.rank then return nil end
   if type(value) == "boolean" then return out[0] ~= 0 end
+  if code == "DOUBLE" then return reals.load(element_types.find "double", out, 0) end
   return out[0]
 end
 

@@ -1,7 +1,9 @@
 --- host_memory.lua -- plain memory that host tasks share: what it consists of,
 --- and atomic operations on it.
 local ffi = require "ffi"
+local fields_of = require("celer.fields").of
 local place = require "celer.place"
+local reals = require "celer.reals"
 local tables = require "celer.tables"
 local types = require "celer.types"
 local words = require "celer.words"
@@ -28,28 +30,22 @@ local C = ffi.C
 ---@class celer.layout
 ---@field text string  the declaration
 ---@field ctype ffi.ctype*
+---@field class string  as of any struct's celer.type
 ---@field size integer
----@field fields table<string, {type: celer.type, offset: integer, count: integer?}>
+---@field fields table<string, {type: celer.type, offset: integer, count: integer?}>  those that
+---  atomic operations can be for
 
--- One declarator of "int64_t n[256], total": its name, and how many elements.
-local function add_field(self, type_, declarator)
-  local name, count = declarator:match("^%s*([%a_][%w_]*)%s*%[%s*(%d+)%s*%]%s*$")
-  name = name or declarator:match("^%s*([%a_][%w_]*)%s*$")
-  local offset = name and ffi.offsetof(self.ctype, name)
-  if not offset or offset % type_.size ~= 0 then return end -- a packed struct's
-  self.fields[name] = { type = type_, offset = offset, count = tonumber(count) }
-end
-
--- The fields that atomic operations can be for; others are left out.
-local function read_fields(self, text)
-  for declaration in text:gmatch("[^;]+") do
-    local base, rest = declaration:match("^%s*([%a_][%w_ ]-)%s+([%a_][%w_]*%s*[%[,].*)$")
-    if not base then
-      base, rest = declaration:match("^%s*([%a_][%w_ ]-)%s+([%a_][%w_]*)%s*$")
-    end
-    local type_ = base and types.named(base)
-    if type_ and (type_.size == 4 or type_.size == 8) and type_.class ~= "s" then
-      for declarator in rest:gmatch("[^,]+") do add_field(self, type_, declarator) end
+-- Reads the fields that are numbers, or arrays of them.
+local function read_fields(self, node, from)
+  for _, field in ipairs(node.fields) do
+    local offset, inner = from + field.offset, field.type
+    local number = inner.of or inner
+    if not field.name then
+      if inner.fields then read_fields(self, inner, offset) end
+    elseif number.class and (number.size == 4 or number.size == 8)
+      and offset % number.size == 0 then -- where a packed struct's may not be
+      self.fields[field.name] = { type = types.number(number.class, number.size),
+        offset = offset, count = inner.count }
     end
   end
 end
@@ -88,12 +84,13 @@ function M.layout(declaration, what)
     fail("%s: the C declaration must be that of a struct such as \"struct { int64_t "
       .. "n[16]; }\", not of %s", what, tostring(ctype))
   end
-  local self = { text = text, ctype = ctype, size = ffi.sizeof(ctype), fields = {} }
+  local self = { text = text, ctype = ctype, class = "s", size = ffi.sizeof(ctype), fields = {} }
   if not self.size or self.size == 0 then
     fail("%s: the struct must have fields of known size", what)
   end
-  local known = types.named(text)
-  read_fields(self, known and (known.fields or "") or text:match("^[^{]*{(.*)}%s*$") or "")
+  local fault = reals.fault(ctype)
+  if fault then fail("%s: %s", what, fault) end
+  read_fields(self, fields_of(ctype), 0)
   layouts[text] = self
   return self
 end
@@ -219,7 +216,8 @@ function Memory:compare(...)
     whole(self, "compare", type_, desired))
 end
 
---- An FFI pointer to the struct, good as long as the task runs.
+--- An FFI pointer to the struct, good as long as the task runs. As with view:pointer, a
+--- NaN that is read by it may be any Lua value.
 ---@return ffi.cdata*
 function Memory:pointer()
   if not shapes[self] then fail("call it with a colon: object:pointer()") end
@@ -233,6 +231,10 @@ function Memory.__index(self, key)
   local shape = shapes[self]
   if not ffi.offsetof(shape.layout.ctype, key) then
     fail("host object %s has no field '%s'", shape.name, tostring(key))
+  end
+  local field = shape.layout.fields[key]
+  if field and field.type.class == "f" and not field.count then
+    return reals.load(field.type, shape.data + field.offset, 0)
   end
   return shape.struct[key]
 end

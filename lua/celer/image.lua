@@ -54,17 +54,6 @@ local function check(path, data, options)
   if fault then place.fail("celer.png: %s", fault) end
 end
 
--- Calls f(v) row by row.
-local function each(data, f)
-  local p, s0, s1 = data:pointer()
-  local deep = data.dims == 3 and 3 or 1
-  for y = 0, data.size[0] - 1 do
-    for x = 0, data.size[1] - 1 do
-      for c = 0, deep - 1 do f(tonumber(p[y * s0 + x * s1 + c])) end
-    end
-  end
-end
-
 -- The least number, and how far the greatest is from it.
 local function span_of(data, options)
   local low, high = options.min, options.max
@@ -72,7 +61,8 @@ local function span_of(data, options)
     low, high = low or 0, high or 255
   elseif not low or not high then
     local least, most = math.huge, -math.huge
-    each(data, function(v)
+    view.each(data, function(v)
+      v = tonumber(v)
       if v - v == 0 then least, most = math.min(least, v), math.max(most, v) end
     end)
     low, high = low or least, high or most
@@ -94,8 +84,8 @@ function M.png(path, data, options)
   local shade = palette.shades(assert(palette.find(options.colors)))
   local in_color = data.dims == 3
   local bytes, n = ffi.new("uint8_t[?]", 3 * data.size[0] * data.size[1]), 0
-  each(data, function(v)
-    local t = (v - low) / span
+  view.each(data, function(v)
+    local t = (tonumber(v) - low) / span
     if t == t then t = math.max(0, math.min(1, t)) end
     if in_color then
       bytes[n] = t == t and math.floor(255 * t + 0.5) or 0

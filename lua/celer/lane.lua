@@ -7,6 +7,7 @@ local core = require "celer.core"
 local device_view = require "celer.device_view"
 local host_memory = require "celer.host_memory"
 local each = require("celer.tables").each
+local reals = require "celer.reals"
 local types = require "celer.types"
 local view = require "celer.view"
 local words = require "celer.words"
@@ -66,10 +67,7 @@ local function library(path)
 end
 
 local function struct(name, bytes)
-  local ctype = types.find(name).ctype
-  local out = ctype()
-  ffi.copy(out, bytes, ffi.sizeof(ctype))
-  return out
+  return reals.load(types.find(name), ffi.cast("const char *", bytes), 0)
 end
 
 function Decoder:decode(value)

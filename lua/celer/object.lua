@@ -164,9 +164,7 @@ function M.captured(self, f, bytes)
   local value = require("string.buffer").decode(bytes)
   if f then return value end
   local ffi = require "ffi"
-  local struct = ffi.new(self.layout.ctype)
-  ffi.copy(struct, value, self.layout.size)
-  return struct
+  return require("celer.reals").load(self.layout, ffi.cast("const char *", value), 0)
 end
 
 --- The same where no task has touched it.

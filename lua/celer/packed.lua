@@ -13,8 +13,7 @@ local function shape(v)
   view.touch(v)
   local size = { v.h0 - v.l0, v.h1 - v.l1, v.h2 - v.l2 }
   local stride = { v.s0, v.s1, 1 }
-  local at = (v.l0 - v.o0) * v.s0 + (v.l1 - v.o1) * v.s1 + v.l2 - v.o2
-  return v.data + at, size, stride
+  return v.data + (v.l0 * v.s0 + v.l1 * v.s1 + v.l2), size, stride
 end
 
 -- Whether they lie without gaps already.

@@ -1,6 +1,7 @@
 --- types.lua -- element types that Lua's FFI and kernels agree on.
 local ffi = require "ffi"
 local place = require "celer.place"
+local reals = require "celer.reals"
 local each = require("celer.tables").each
 
 local M = {}
@@ -57,6 +58,15 @@ end
 --- The type of that name, or nil.
 ---@return celer.type?
 function M.named(name) return known[name] end
+
+local spellings = { i = "int%d_t", u = "uint%d_t", b = "bool" }
+
+--- The type of numbers of a class and size.
+---@return celer.type
+function M.number(class, size)
+  if class == "f" then return known[size == 4 and "float" or "double"] end
+  return known[spellings[class]:format(size * 8)]
+end
 
 --- The type of that name, or the type itself.
 ---@param what string|celer.type
@@ -164,8 +174,12 @@ local function check_struct(name, fields)
 end
 
 -- Declares it to FFI; the struct first, so that a mistake leaves the name free.
-local function declare(name, declaration)
-  local ok, message = pcall(ffi.cdef, declaration)
+local function declare(name, fields, declaration)
+  local ok, ctype = pcall(ffi.typeof, ("struct { %s }"):format(fields))
+  local fault = ok and reals.fault(ctype)
+  if fault then place.fail("celer.struct %s: %s", name, fault) end
+  local message
+  ok, message = pcall(ffi.cdef, declaration)
   if ok then
     ok, message = pcall(ffi.cdef, ("typedef struct %s %s;"):format(name, name))
   end
@@ -190,7 +204,7 @@ function M.struct(name, fields)
     if old.declaration == declaration then return old end
     place.fail("celer.struct: there is a type %s already", name)
   end
-  declare(name, declaration)
+  declare(name, fields, declaration)
   add(name, "s")
   known[name].declaration, known[name].fields = declaration, fields
   structs[#structs + 1] = known[name]

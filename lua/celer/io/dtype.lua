@@ -1,5 +1,6 @@
 --- dtype.lua -- element types as NumPy writes them: "'<f4'" or a list of fields.
 local ffi = require "ffi"
+local fields_of = require("celer.fields").of
 local types = require "celer.types"
 
 local M = {}
@@ -14,15 +15,6 @@ end
 
 -- ---- fields of structs ------------------------------------------------------
 
--- The class of a C number type, by what it makes of a value; nil for others.
-local function class_of(ctype)
-  local ok, value = pcall(ffi.new, ctype, 0.5)
-  if not ok or tonumber(value) == nil then return nil end
-  if ctype == ffi.typeof("bool") then return "b" end
-  if tonumber(value) == 0.5 then return "f" end
-  return tonumber(ffi.new(ctype, -1)) < 0 and "i" or "u"
-end
-
 ---@class celer.io.field
 ---@field name string
 ---@field offset integer  bytes
@@ -31,74 +23,34 @@ end
 ---@field size integer  bytes of one element
 ---@field fields celer.io.field[]?  of a struct
 
--- The class, size and fields of a field's C type; or nil.
-local function member(spelling)
-  local known = types.named((spelling:gsub("^struct ", "")))
-  if known then
-    local fields = known.class == "s" and M.fields(known) or nil
-    if known.class ~= "s" or fields then return known.class, known.size, fields end
-    return nil
-  end
-  local ok, ctype = pcall(ffi.typeof, spelling)
-  local class = ok and class_of(ctype)
-  if class then return class, ffi.sizeof(ctype) end
-end
-
-local vectors = { "x", "x, y", "x, y, z", "x, y, z, w" }
-
--- The C text of its fields; CUDA's vectors have it here.
-local function text_of(type_)
-  if type_.fields then return type_.fields end
-  local base, n = type_.name:match("^(%a+)([234])$")
-  return ("%s %s;"):format(base == "uint" and "unsigned" or base, vectors[tonumber(n)])
-end
-
--- The name and shape of one declarator, "name" or "name[n][m]"; or nil.
-local function declarator(text)
-  local name, array = text:match("^%s*([%a_][%w_]*)%s*(.-)%s*$")
-  if not name or array:gsub("%[%s*%d+%s*%]", ""):find("%S") then return nil end
-  local shape = {}
-  for n in array:gmatch("%d+") do shape[#shape + 1] = tonumber(n) end
-  return name, shape
-end
-
--- Appends the fields of one declaration to `out`; whether all was understood.
-local function declaration(text, ctype, out)
-  local words, names = text:match("^%s*(.-)%s+([%a_][%w_]*%s*[%[,].*)$")
-  if not words then words, names = text:match("^%s*(.-)%s+([%a_][%w_]*)%s*$") end
-  local class, size, fields = member((words or ""):gsub("%s+", " "))
-  if not class then return false end
-  for one in names:gmatch("[^,]+") do
-    local name, shape = declarator(one)
-    local offset = name and ffi.offsetof(ctype, name)
-    if not offset then return false end
-    out[#out + 1] = { name = name, offset = offset, shape = shape, class = class,
-      size = size, fields = fields }
-  end
-  return true
-end
-
 local function extent(field)
   local n = field.size
   for _, count in ipairs(field.shape) do n = n * count end
   return n
 end
 
+-- The fields of a struct as files know them; nil where some are not plain.
+local function plain_fields(node)
+  local out, at = {}, 0
+  for i, field in ipairs(node.fields) do
+    local inner, shape = field.type, {}
+    while inner.plain do
+      shape[#shape + 1], inner = inner.count, inner.of
+    end
+    local fields = inner.fields and plain_fields(inner)
+    if not field.name or field.offset < at or not (inner.class or fields) then return nil end
+    out[i] = { name = field.name, offset = field.offset, shape = shape,
+      class = inner.class or "s", size = inner.size, fields = fields }
+    at = field.offset + extent(out[i])
+  end
+  return not node.union and out or nil
+end
+
 --- The fields of a struct in order; nil where some are not plain, such as bit
 --- fields and unions.
 ---@param type_ celer.type
 ---@return celer.io.field[]?
-function M.fields(type_)
-  local out, at = {}, 0
-  for text in text_of(type_):gsub("/%*.-%*/", " "):gmatch("[^;]+") do
-    if text:find("%S") and not declaration(text, type_.ctype, out) then return nil end
-  end
-  for _, field in ipairs(out) do
-    if field.offset < at then return nil end
-    at = field.offset + extent(field)
-  end
-  return out
-end
+function M.fields(type_) return plain_fields(fields_of(type_.ctype)) end
 
 local function pad(out, bytes)
   if bytes > 0 then out[#out + 1] = ("('', '|V%d')"):format(bytes) end

@@ -15,6 +15,7 @@
 local codec = require "string.buffer"
 local ffi = require "ffi"
 local posix = require "celer.io.posix"
+local reals = require "celer.reals"
 local slab = require "celer.io.slab"
 local tasks = require "celer.io.tasks"
 
@@ -54,6 +55,7 @@ function M.read(path)
   if not ok or bit.tohex(hash, 16) ~= expected then
     return nil, ("%s is damaged: what is in it is not what was written"):format(name)
   end
+  manifest.extra = reals.plain(manifest.extra)
   return manifest, hash
 end
 

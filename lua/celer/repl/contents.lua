@@ -1,5 +1,7 @@
 --- contents.lua -- what a buffer or snapshot holds, for a person to see.
 local box = require "celer.box"
+local fields_of = require("celer.fields").of
+local views = require "celer.view"
 
 local M = {}
 
@@ -10,16 +12,11 @@ local MOST_BYTES = 2 ^ 28 -- that are brought to be summed up
 
 -- ---- elements ---------------------------------------------------------------
 
--- The names that a struct's declaration gives, in order.
-local function field_names(type_)
+-- The names of a struct's fields, in order; arrays are left out.
+local function field_names(node)
   local out = {}
-  local n = type_.name:match "^%a+([234])$"
-  if not type_.fields and n then return { unpack({ "x", "y", "z", "w" }, 1, tonumber(n)) } end
-  for declaration in (type_.fields or ""):gmatch "[^;]+" do
-    for one in declaration:gmatch "[^,]+" do
-      local name = one:match "([%a_][%w_]*)%s*$"
-      if name then out[#out + 1] = name end -- arrays are left out
-    end
+  for _, field in ipairs(node.fields) do
+    if field.name and not field.type.of then out[#out + 1] = field.name end
   end
   return out
 end
@@ -27,7 +24,7 @@ end
 local function word(type_, value)
   if type_.class == "s" then
     local parts = {}
-    for i, name in ipairs(field_names(type_)) do
+    for i, name in ipairs(field_names(fields_of(type_.ctype))) do
       parts[i] = name .. " = " .. tostring(value[name])
     end
     return "{" .. table.concat(parts, ", ") .. "}"
@@ -149,23 +146,23 @@ end
 
 -- ---- sums -------------------------------------------------------------------
 
--- Least and greatest of n numbers, and how many are none.
-local function range_of(p, n)
+-- Least and greatest of a view's numbers, and how many are none.
+local function range_of(view)
   local least, most, odd = math.huge, -math.huge, 0
-  for i = 0, n - 1 do
-    local x = tonumber(p[i])
+  views.each(view, function(x)
+    x = tonumber(x)
     if x ~= x then odd = odd + 1 end
     if x < least then least = x end
     if x > most then most = x end
-  end
+  end)
   return least, most, odd
 end
 
 -- It is compiled, unlike what is typed: there may be millions.
-local function summary(view, n)
+local function summary(view)
   if view.type.class == "s" or view.type.class == "b" then return nil end
   jit.on()
-  local ok, least, most, odd = pcall(range_of, view:pointer(), n)
+  local ok, least, most, odd = pcall(range_of, view)
   jit.off()
   if not ok then error(least, 0) end
   local text = (" min %.7g, max %.7g"):format(least, most)
@@ -195,7 +192,7 @@ function M.lines(view)
   elseif dims == 1 then out = lines_of_one(view, all)
   elseif dims == 2 then out = lines_of_plane(view, {}, all)
   else out = lines_of_three(view, all) end
-  if not all then out[#out + 1] = summary(view, n) end
+  if not all then out[#out + 1] = summary(view) end
   return out
 end
 

@@ -1,6 +1,7 @@
 --- show.lua -- values as the session prints them.
 local ffi = require "ffi"
 local docs = require "celer.repl.docs"
+local reals = require "celer.reals"
 local tables = require "celer.tables"
 
 local M = {}
@@ -73,7 +74,8 @@ end
 local function cdata_text(value)
   for _, type_ in ipairs(is("types", "all_structs") or {}) do
     if ffi.istype(type_.ctype, value) then
-      return require("celer.repl.contents").struct(type_, value)
+      local one = ffi.new(ffi.typeof("$[1]", type_.ctype), value)
+      return require("celer.repl.contents").struct(type_, reals.load(type_, one, 0))
     end
   end
   return tostring(value)
