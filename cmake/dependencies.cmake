@@ -9,9 +9,15 @@ pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)
 pkg_check_modules(EDIT REQUIRED IMPORTED_TARGET libedit)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 find_program(LUAJIT_PROGRAM luajit REQUIRED)
-# A module of Lua, which the library carries.
-find_file(ARGPARSE_FILE argparse.lua REQUIRED
-  PATHS /usr/share/lua/5.1 /usr/local/share/lua/5.1)
+# A module of Lua, which the library carries, where LuaJIT finds it now.
+execute_process(
+  COMMAND "${LUAJIT_PROGRAM}" -e
+    "io.write(package.searchpath('argparse', package.path) or '')"
+  WORKING_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}"
+  OUTPUT_VARIABLE ARGPARSE_FILE)
+if(NOT EXISTS "${ARGPARSE_FILE}")
+  message(FATAL_ERROR "LuaJIT does not find argparse.lua (Debian: lua-argparse)")
+endif()
 
 add_library(cel_dependencies INTERFACE)
 target_include_directories(cel_dependencies SYSTEM INTERFACE
