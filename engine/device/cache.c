@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,19 +191,17 @@ cel_status cel_cache_scratch(char **out) {
   return CEL_E_OK;
 }
 
-static cel_compiled compiled; /* main's */
+static _Atomic uint64_t count_found, count_made, count_unkept;
 
 void cel_cache_count(bool found, bool kept) {
-  if (found)
-    compiled.found++;
-  else if (kept)
-    compiled.made++;
-  else
-    compiled.unkept++;
+  atomic_fetch_add(found  ? &count_found
+                   : kept ? &count_made
+                          : &count_unkept,
+                   1);
 }
 
 void cel_compile_count(cel_compiled *out) {
-  *out = compiled;
+  *out = (cel_compiled){count_found, count_made, count_unkept};
 }
 
 void cel_cache_remove(const char *path) {

@@ -24,7 +24,8 @@ typedef struct cel_key {
 void cel_key_add(cel_key *key, const void *data, size_t size);
 void cel_key_add_string(cel_key *key, const char *text);
 
-/* The folder, made if need be. Thread: main, as all below. */
+/* The folder, made if need be. Thread: main; any, once main has called it, as
+ * all below. */
 const char *cel_cache_folder(void);
 /* "folder/0123...<suffix>"; owned by the caller (cel_vec_release). */
 cel_text cel_cache_path(const cel_key *key, const char *suffix);

@@ -7,9 +7,13 @@
 #ifndef CEL_CDEF
 #include "device/source.h"
 
+/* Where compiled kernels are kept, and by what compilers, is looked up once.
+ * Thread: main, before those below. */
+void cel_compile_prepare(void);
+
 /* Finds or compiles `unit`, the assembled text of `source`, and loads it; the
  * caller owns *out (dlclose). CEL_E_COMPILE, CEL_E_MISSING, CEL_E_IO.
- * Thread: main. */
+ * Thread: any. */
 cel_status cel_compile_cpu(const cel_source *source, const cel_text *unit,
                            void **out);
 
@@ -21,7 +25,7 @@ typedef struct cel_cuda_target {
 
 /* Finds or compiles it likewise, by NVRTC; the module's bytes
  * into *out, which is empty.
- * Errors as above. Thread: main. */
+ * Errors as above. Thread: any. */
 cel_status cel_compile_cuda(const cel_source *source, const cel_text *unit,
                             cel_cuda_target target, cel_text *out);
 

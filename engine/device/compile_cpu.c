@@ -9,6 +9,7 @@
 #include "device/compile.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +49,8 @@ typedef struct compiler {
   char *version; /* first line; null: none */
 } compiler;
 
-static compiler found; /* main's */
+static compiler found; /* `finding`'s until it was looked for */
+static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER;
 
 static char *first_line(const cel_text *text) {
   char *line = cel_strdup(cel_text_string(text));
@@ -78,16 +80,25 @@ static bool try_compiler(const char *command) {
   return found.words > 0;
 }
 
-/* Whether there is one. $CXX is final: what the user chose is not replaced. */
-static bool find_compiler(void) {
+/* $CXX is final: what the user chose is not replaced. */
+static void look_for_compiler(void) {
   static const char *const names[] = {"c++", "g++", "clang++"};
-  if (found.looked) return found.words > 0;
-  found.looked = true;
   const char *chosen = getenv("CXX");
-  if (chosen != NULL && chosen[0] != '\0') return try_compiler(chosen);
+  if (chosen != NULL && chosen[0] != '\0') {
+    try_compiler(chosen);
+    return;
+  }
   for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i)
-    if (try_compiler(names[i])) return true;
-  return false;
+    if (try_compiler(names[i])) return;
+}
+
+/* Whether there is one. */
+static bool find_compiler(void) {
+  pthread_mutex_lock(&finding);
+  if (!found.looked) look_for_compiler();
+  found.looked = true;
+  pthread_mutex_unlock(&finding);
+  return found.words > 0;
 }
 
 const char *cel_compiler_describe(void) {
@@ -109,25 +120,28 @@ static cel_status fail_missing(void) {
 
 /* ---- keys */
 
-static void add_processor(cel_key *key) {
-  static cel_key once; /* main's */
-  if (once.half[0] == 0) {
-    char line[8192];
-    bool model = false, features = false;
-    FILE *file = fopen("/proc/cpuinfo", "re");
-    once.half[0] = 1;
-    while (file != NULL && !(model && features) &&
-           fgets(line, sizeof line, file) != NULL) {
-      bool is_model = strncmp(line, "model name", 10) == 0;
-      bool is_features =
-          strncmp(line, "flags", 5) == 0 || strncmp(line, "Features", 8) == 0;
-      if (is_model || is_features) cel_key_add_string(&once, line);
-      model = model || is_model;
-      features = features || is_features;
-    }
-    if (file != NULL) fclose(file);
+static cel_key processor; /* cel_compile_prepare's */
+
+static void look_at_processor(void) {
+  char line[8192];
+  bool model = false, features = false;
+  FILE *file = fopen("/proc/cpuinfo", "re");
+  processor.half[0] = 1;
+  while (file != NULL && !(model && features) &&
+         fgets(line, sizeof line, file) != NULL) {
+    bool is_model = strncmp(line, "model name", 10) == 0;
+    bool is_features =
+        strncmp(line, "flags", 5) == 0 || strncmp(line, "Features", 8) == 0;
+    if (is_model || is_features) cel_key_add_string(&processor, line);
+    model = model || is_model;
+    features = features || is_features;
   }
-  cel_key_add(key, &once, sizeof once);
+  if (file != NULL) fclose(file);
+}
+
+void cel_compile_prepare(void) {
+  if (processor.half[0] == 0) look_at_processor();
+  cel_cache_folder();
 }
 
 static cel_key base_key(const cel_source *source, const cel_text *unit) {
@@ -137,7 +151,8 @@ static cel_key base_key(const cel_source *source, const cel_text *unit) {
   for (int32_t i = 0; i < source->options; ++i)
     cel_key_add_string(&key, source->option[i]);
   if (source->directory != NULL) cel_key_add_string(&key, source->directory);
-  add_processor(&key);
+  cel_key_add(&key, &source->only, sizeof source->only);
+  cel_key_add(&key, &processor, sizeof processor);
   return key;
 }
 
@@ -235,6 +250,11 @@ static void make_arguments(build *b) {
   for (int i = 0; i < n; ++i) cel_vec_push(&b->argv, flags[i]);
   if (s->directory != NULL) made_word(b, "-I", s->directory);
   for (int32_t i = 0; i < s->options; ++i) cel_vec_push(&b->argv, s->option[i]);
+  if (s->only > 0) {
+    char number[16];
+    snprintf(number, sizeof number, "%d", s->only);
+    made_word(b, "-DCELER_ONLY=", number);
+  }
   const char *const rest[] = {"-MMD",  "-MF",    b->needs.at, "-MT",
                               "needs", "-o",     b->out.at,   "-x",
                               "c++",   b->in.at, NULL};

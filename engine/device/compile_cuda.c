@@ -7,6 +7,7 @@
 
 #include "device/compile.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +78,7 @@ static void add_option(build *b, int32_t i) {
 
 /* Where the toolkit is installed its headers may be included. */
 static void add_cuda_folders(build *b) {
-  static char root[4096]; /* main's; looked for once */
+  static char root[4096]; /* `looking`'s; looked for once */
   static const char *const variables[] = {"CUDA_HOME", "CUDA_PATH"};
   b->of_cuda = (int32_t)b->folder.n;
   for (int i = 0; i < 2 && root[0] == '\0'; ++i) {
@@ -120,6 +121,11 @@ static void build_prepare(build *b, cel_cuda_target target) {
   if (target.wide) cel_vec_push(&b->option, "-DCELER_WIDE=1");
   if (target.items == 512) cel_vec_push(&b->option, "-DCELER_GROUP=512");
   if (target.items == 1024) cel_vec_push(&b->option, "-DCELER_GROUP=1024");
+  if (s->only > 0) {
+    char number[16];
+    snprintf(number, sizeof number, "%d", s->only);
+    cel_vec_push(&b->option, made_word(b, "-DCELER_ONLY=", number));
+  }
   if (s->directory != NULL) add_folder(b, s->directory);
   for (int32_t i = 0; i < s->options; ++i) add_option(b, i);
   add_cuda_folders(b);
@@ -298,8 +304,12 @@ static cel_status find_or_compile(const build *b, cel_text *out) {
 
 cel_status cel_compile_cuda(const cel_source *source, const cel_text *unit,
                             cel_cuda_target target, cel_text *out) {
+  static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
   build b = {.source = source, .unit = unit};
+  pthread_mutex_lock(&looking); /* for NVRTC and the toolkit, the first time */
   build_prepare(&b, target);
+  cel_nvrtc_version();
+  pthread_mutex_unlock(&looking);
   cel_status status = find_or_compile(&b, out);
   build_release(&b);
   return status;

@@ -43,6 +43,11 @@ typedef struct cel_cuda {
   cel_cuda_device device[CEL_DEVICES];
 } cel_cuda;
 
+/* 90: sm_90. */
+static inline int32_t cel_cuda_architecture(const cel_cuda_device *device) {
+  return device->major * 10 + device->minor;
+}
+
 /* How many GPUs the driver shows; on 0 `why` says what is missing ("no NVIDIA
  * driver: libcuda.so.1 not found"). Thread: main. */
 int32_t cel_cuda_count(char *why, size_t size);
@@ -81,12 +86,11 @@ void cel_cuda_close(cel_cuda *cuda);
 cel_status cel_backend_cuda(const cel_backend_config *config, cel_cuda *cuda,
                             cel_backend **out);
 
-/* Compiles with NVRTC, or finds it in the cache, and loads it on every device:
- * a module as cel_module_compile_cpu's, whose works run on these devices.
- * CEL_E_COMPILE, CEL_E_MISSING (no NVRTC), CEL_E_IO. The caller owns *out,
- * and destroys it before `cuda`. Thread: main. */
-cel_status cel_module_compile_cuda(const cel_source *source, cel_cuda *cuda,
-                                   cel_module **out);
+/* As cel_module_begin_cpu, by NVRTC; cel_module_finish loads it on every
+ * device: a module whose works run on these. The caller owns *out, and destroys
+ * it before `cuda`. Thread: main. */
+cel_status cel_module_begin_cuda(const cel_source *source, cel_cuda *cuda,
+                                 cel_module **out);
 
 /* A kernel as the backend launches it. Owned by its module. The launch has one
  * parameter: 64 bytes of celer::launch, then `argument` by argument. */

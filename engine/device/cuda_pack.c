@@ -46,8 +46,8 @@ cel_status cel_cuda_pack_load(cel_cuda *cuda, const char *text) {
   cel_text_format(&unit, "%s", text);
   for (int32_t d = 0; d < cuda->devices && status == CEL_E_OK; ++d) {
     const cel_cuda_device *device = &cuda->device[d];
-    cel_cuda_target target = {
-        .architecture = device->major * 10 + device->minor, .items = 256};
+    cel_cuda_target target = {.architecture = cel_cuda_architecture(device),
+                              .items = 256};
     if (!reaches_all(cuda, d)) continue;
     if (target.architecture != made) {
       cel_vec_clear(&image);

@@ -81,10 +81,11 @@ static bool open_kernel(const cel_module *module, uint32_t i) {
   return combine != NULL;
 }
 
-static cel_status load_cpu(cel_module *module, const cel_source *source) {
-  CEL_TRY(cel_compile_cpu(source, &module->unit, &module->library));
+static cel_status load_cpu(cel_module *module) {
+  module->library = module->build.library;
+  module->build.library = NULL;
   for (uint32_t i = 0; i < module->found.n; ++i)
-    if (!open_kernel(module, i))
+    if (cel__module_wants(module, i) && !open_kernel(module, i))
       return cel_fail(CEL_E_IO, "a compiled kernel lacks %s",
                       module->found.at[i].name);
   return CEL_E_OK;
@@ -132,55 +133,70 @@ static cel_module *module_new(const cel_source *source) {
   return module;
 }
 
-static cel_status give(cel_module *module, cel_status status,
-                       cel_module **out) {
-  if (status == CEL_E_OK)
+static cel_status begin(cel_module *module, const cel_source *source,
+                        cel_module **out) {
+  cel_status status = scan(source, module);
+  if (status == CEL_E_OK) {
+    cel__module_keep(module, source);
+    cel__build_start(module, 0, 0, &module->build);
     *out = module;
-  else
+  } else {
+    module->finished = true; /* there is no build */
     cel_module_destroy(module);
+  }
   return status;
 }
 
-static cel_status compile(const cel_source *source, cel_cuda *cuda,
-                          cel_module **out) {
+cel_status cel_module_begin_cpu(const cel_source *source, cel_module **out) {
+  return begin(module_new(source), source, out);
+}
+
+cel_status cel_module_begin_cuda(const cel_source *source, cel_cuda *cuda,
+                                 cel_module **out) {
   cel_module *module = module_new(source);
   module->cuda = cuda;
-  cel_status status = scan(source, module);
-  if (status == CEL_E_OK && cuda == NULL) status = load_cpu(module, source);
-  if (status == CEL_E_OK && cuda != NULL) {
-    cel__module_keep(module, source);
-    status = cel__module_load_cuda(module, source, 0);
-  }
-  return give(module, status, out);
+  return begin(module, source, out);
 }
 
-cel_status cel_module_compile_cpu(const cel_source *source, cel_module **out) {
-  return compile(source, NULL, out);
-}
-
-cel_status cel_module_compile_cuda(const cel_source *source, cel_cuda *cuda,
+cel_status cel_module_begin_images(const cel_source *source,
+                                   const int32_t *architecture, int32_t n,
                                    cel_module **out) {
-  return compile(source, cuda, out);
-}
-
-cel_status cel_module_compile_images(const cel_source *source,
-                                     const int32_t *architecture, int32_t n,
-                                     cel_module **out) {
   cel_assert(n > 0 && n <= CEL_TARGETS);
   cel_module *module = module_new(source);
   module->architectures = n;
   memcpy(module->architecture, architecture, (size_t)n * sizeof *architecture);
-  cel_status status = scan(source, module);
-  if (status == CEL_E_OK) {
-    cel__module_keep(module, source);
-    status = cel__module_compile_images(module, source, 0);
+  return begin(module, source, out);
+}
+
+static cel_status load(cel_module *module) {
+  return module->cuda != NULL
+             ? cel__module_load_cuda(module, &module->build, 0, 0)
+         : module->architectures > 0
+             ? cel__module_take_images(module, &module->build)
+             : load_cpu(module);
+}
+
+cel_status cel_module_finish(cel_module *module, bool (*interrupted)(void)) {
+  if (!module->finished) {
+    cel_status status = cel__build_wait(&module->build, interrupted);
+    if (status == CEL_E_CANCELLED) return status;
+    if (status == CEL_E_OK) status = load(module);
+    if (status != CEL_E_OK) module->failure = *cel_error_last();
+    module->finished = true;
+    cel__build_release(&module->build);
   }
-  return give(module, status, out);
+  return module->failure.code == CEL_E_OK ? CEL_E_OK
+                                          : cel_fail_with(&module->failure);
 }
 
 void cel_module_destroy(cel_module *module) {
   if (module == NULL) return;
+  if (!module->finished) {
+    cel_background_wait(&module->build.chore, NULL);
+    cel__build_release(&module->build);
+  }
   cel__module_unload_cuda(module);
+  cel__module_forget(module);
   if (module->library != NULL) dlclose(module->library);
   for (uint32_t i = 0; module->kernel != NULL && i < module->found.n; ++i)
     cel_free(module->kernel[i].owned);
@@ -283,7 +299,7 @@ cel_work *cel_module_work(const cel_module *module, int32_t kernel,
       .references = 1,
       .fn = k->run != NULL ? run_kernel : run_nowhere,
       .destroy = destroy_work,
-      .cuda = k->cuda[module->variant],
+      .cuda = k->cuda[k->variant],
       .marks = module->marks,
       .values = copy,
       .values_size = k->values_size,

@@ -49,7 +49,8 @@ typedef struct cel_source {
   const char *const *define; /* "N=3" */
   int32_t options;
   const char *const *option; /* extra compiler flags */
-  int32_t block[3];          /* of CUDA's own kernels, x first; 0: of celer's */
+  int32_t only;     /* number of the one kernel wanted, from 1; 0: all */
+  int32_t block[3]; /* of CUDA's own kernels, x first; 0: of celer's */
 } cel_source;
 
 typedef struct cel_module cel_module;
@@ -58,33 +59,40 @@ typedef struct cel_module cel_module;
  * process; before the first compile. Thread: main. */
 void cel_module_set_header(const char *text, size_t size);
 
-/* Compiles for the CPU, or finds it in the cache. CEL_E_COMPILE: the error
- * text is the compiler's, with the user's file and lines. CEL_E_MISSING: no
- * compiler, and what to install. The caller owns *out. Thread: main. */
-cel_status cel_module_compile_cpu(const cel_source *source, cel_module **out);
+/* Begins to compile for the CPU, or to find it in the cache, on a thread of its
+ * own (background.h); `source` is copied. CEL_E_COMPILE: the source holds no
+ * kernel. The caller owns *out, whose kernels have names, and all else once
+ * cel_module_finish has returned. Thread: main. */
+cel_status cel_module_begin_cpu(const cel_source *source, cel_module **out);
 enum { CEL_TARGETS = 16 };
 
-/* Compiles for GPUs of some architectures (90: sm_90), 1 to CEL_TARGETS, into
- * the cache, and loads nothing: for a machine without a GPU, and works that
- * nobody runs. Errors as cel_module_compile_cuda's, in cuda.h. The caller owns
- * *out. Thread: main. */
-cel_status cel_module_compile_images(const cel_source *source,
-                                     const int32_t *architecture, int32_t n,
-                                     cel_module **out);
+/* The same for GPUs of some architectures (90: sm_90), 1 to CEL_TARGETS, into
+ * the cache; nothing is loaded: for a machine without a GPU, and works that
+ * nobody runs. Thread: main. */
+cel_status cel_module_begin_images(const cel_source *source,
+                                   const int32_t *architecture, int32_t n,
+                                   cel_module **out);
+/* Waits until it is compiled, and loads it. CEL_E_COMPILE: the error text is
+ * the compiler's, with the user's file and lines. CEL_E_MISSING: no compiler,
+ * and what to install. CEL_E_IO. CEL_E_CANCELLED: `interrupted` (null: never)
+ * said so. But for the last one the same again when called again. Thread: main.
+ */
+cel_status cel_module_finish(cel_module *module, bool (*interrupted)(void));
 /* How often a compiler's result was found in the cache, was put there, and
  * could not be kept because nobody knows what its source includes. */
 typedef struct cel_compiled {
   uint64_t found, made, unkept;
 } cel_compiled;
-/* In this process. Thread: main. */
+/* In this process, so far. Thread: any. */
 void cel_compile_count(cel_compiled *out);
-/* What the works made from now on must stand: `wide`, memory whose rows or
- * planes hold 2^31 elements or more; groups of `items`, 0 without. Compiles
- * once more, for GPUs alone, where that takes it and was not done before: at
- * first a module is not wide and for groups of up to 256, whose items may have
- * 255 registers each; those of 1024 have 64. Errors as compiling has.
- * Thread: main. */
-cel_status cel_module_suit(cel_module *module, bool wide, int32_t items);
+/* What the works made of a kernel from now on must stand: `wide`, memory whose
+ * rows or planes hold 2^31 elements or more; groups of `items`, 0 without.
+ * Compiles this kernel once more, for GPUs alone, where that takes it and was
+ * not done before: at first it is not wide and for groups of up to 256, whose
+ * items may have 255 registers each; those of 1024 have 64. Errors as
+ * cel_module_finish has, which was called before. Thread: main. */
+cel_status cel_module_suit(cel_module *module, int32_t kernel, bool wide,
+                           int32_t items);
 void cel_module_destroy(cel_module *module);
 /* Names of the kernels in the module, in the order of the source. */
 int32_t cel_module_kernels(const cel_module *module);
@@ -133,7 +141,7 @@ const cel_reducer *cel_module_reduce(cel_work *work, int32_t view,
 void cel_cache_describe(char *folder, size_t folder_size, char *warning,
                         size_t warning_size);
 /* "g++ (Debian 12.2.0) 12.2.0", or null when there is no compiler. Cached.
- * Thread: main. */
+ * Thread: any. */
 const char *cel_compiler_describe(void);
 
 #endif

@@ -5,6 +5,7 @@
 #include "device/kernel.h"
 
 #ifndef CEL_CDEF
+#include "device/background.h"
 #include "device/check.h"
 #include "device/compile.h"
 #include "device/cuda.h"
@@ -32,15 +33,33 @@ typedef struct cel__kernel {
   cel__run_function *run;         /* null: for GPUs */
   cel__combine_function *combine; /* null: nothing is reduced, or for GPUs */
   cel__fault *fault;              /* the library's; null: not checked */
-  const cel_param *param; /* ends with kind 0; the library's, or `owned` */
+  const cel_param *param; /* ends with kind 0; the library's, or `owned`; null:
+                             this kernel was not wanted */
   cel_param *owned;
-  cel_cuda_kernel *cuda[CEL__VARIANTS]; /* null: not compiled */
+  cel_cuda_kernel *cuda[CEL__VARIANTS]; /* null: not loaded */
+  /* Those that hold this kernel alone. */
+  CUmodule own[CEL__VARIANTS][CEL_DEVICES];
+  bool compiled[CEL__VARIANTS];
+  int32_t variant; /* that works use from now on */
   int32_t params, views, reducers;
   uint32_t values_size;
   uint64_t hash; /* of the module's source and its name */
 } cel__kernel;
 
-/* What compiling again takes; copies of the user's. */
+/* A source on its way to machine code. */
+typedef struct cel__build {
+  cel_chore chore; /* first */
+  cel_source source;
+  const cel_text *unit;
+  int32_t targets; /* 0: the processor */
+  cel_cuda_target target[CEL_TARGETS];
+  /* What it came to, once the chore is done. */
+  cel_error failure; /* code 0: none */
+  void *library;     /* for the processor */
+  cel_text image[CEL_TARGETS];
+} cel__build;
+
+/* What compiling takes; copies of the user's. */
 typedef struct cel__kept_source {
   cel_source source;
   CEL_VEC(char *) strings;
@@ -52,15 +71,16 @@ struct cel_module {
   cel__kernel *kernel; /* one for each found */
   cel_text unit;       /* the assembled text */
   uint64_t hash;
-  void *library;  /* for the processor */
-  cel_cuda *cuda; /* borrowed; null: for the processor, or not loaded */
+  bool finished;
+  cel_error failure; /* code 0: none */
+  cel__build build;  /* as it was made */
+  void *library;     /* for the processor */
+  cel_cuda *cuda;    /* borrowed; null: for the processor, or not loaded */
   /* Compiled for GPUs of these, and loaded nowhere; 0: that is not so. */
   int32_t architectures, architecture[CEL_TARGETS];
-  CUmodule loaded[CEL__VARIANTS][CEL_DEVICES];
+  CUmodule loaded[CEL_DEVICES];
   bool checked; /* compiled with CELER_CHECK */
   bool marks;   /* compiled with CELER_MARK: for the processor alone */
-  bool compiled[CEL__VARIANTS];
-  int32_t variant; /* that works use from now on */
   cel__kept_source kept;
 };
 
@@ -72,16 +92,31 @@ static inline bool cel__param_is_view(const cel_param *p) {
 /* Counts params and views of a kernel whose `param` is set. */
 void cel__kernel_count(cel__kernel *kernel);
 
-/* Compiles, loads on every device and fills in kernel[].cuda[variant]. */
-cel_status cel__module_load_cuda(cel_module *module, const cel_source *source,
-                                 int32_t variant);
-/* Compiles for module->architecture, and reads the kernels' parameters from
- * the first image unless they are known. */
-cel_status cel__module_compile_images(cel_module *module,
-                                      const cel_source *source,
-                                      int32_t variant);
-/* Copies what compiling again will take. */
+/* Whether kernel i is compiled. */
+static inline bool cel__module_wants(const cel_module *module, uint32_t i) {
+  int32_t only = module->kept.source.only;
+  return only == 0 || only == (int32_t)i + 1;
+}
+
+/* Copies what compiling will take. */
 void cel__module_keep(cel_module *module, const cel_source *source);
+void cel__module_forget(cel_module *module);
+
+/* Starts a build of the module's source as `variant`, of all kernels that are
+ * wanted, or with `only` from 1 on of that one. `build` is all zero. */
+void cel__build_start(const cel_module *module, int32_t only, int32_t variant,
+                      cel__build *build);
+/* Waits for it. Errors as cel_module_finish has. */
+cel_status cel__build_wait(cel__build *build, bool (*interrupted)(void));
+/* What nobody has taken out of it. */
+void cel__build_release(cel__build *build);
+
+/* Loads what was built on every device, and fills in kernel[].cuda[variant] of
+ * those that it holds: kernel `only`, from 1, or 0: all that are wanted. */
+cel_status cel__module_load_cuda(cel_module *module, const cel__build *build,
+                                 int32_t only, int32_t variant);
+/* Reads the kernels' parameters from the first image unless they are known. */
+cel_status cel__module_take_images(cel_module *module, const cel__build *build);
 /* Releases what the two above made; any part of it may be missing. */
 void cel__module_unload_cuda(cel_module *module);
 #endif

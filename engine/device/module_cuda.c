@@ -22,22 +22,9 @@ static cel_status fail_call(const cel_cuda *cuda, CUresult code,
 
 /* ---- images */
 
-static int32_t architecture(const cel_cuda_device *device) {
-  return device->major * 10 + device->minor;
-}
-
-/* The device before `d` of the same architecture, whose image serves, or d. */
-static int32_t same_before(const cel_cuda *cuda, int32_t d) {
-  for (int32_t i = 0; i < d; ++i)
-    if (architecture(&cuda->device[i]) == architecture(&cuda->device[d]))
-      return i;
-  return d;
-}
-
-static cel_status load_image(cel_module *module, int32_t d,
-                             const cel_text *image, int32_t variant) {
+static cel_status load_image(const cel_module *module, int32_t d,
+                             const cel_text *image, CUmodule *out) {
   const cel_cuda *cuda = module->cuda;
-  CUmodule *out = &module->loaded[variant][d];
   CUresult code = cuda->api->cuCtxSetCurrent(cuda->device[d].context);
   if (code == CUDA_SUCCESS) code = cuda->api->cuModuleLoadData(out, image->at);
   return code == CUDA_SUCCESS
@@ -45,29 +32,25 @@ static cel_status load_image(cel_module *module, int32_t d,
              : fail_call(cuda, code, "load", module->found.at[0].name);
 }
 
-static cel_status load_images(cel_module *module, const cel_source *source,
-                              int32_t variant) {
+/* Of each device its architecture's. */
+static cel_status load_images(const cel_module *module, const cel__build *build,
+                              CUmodule out[CEL_DEVICES]) {
   const cel_cuda *cuda = module->cuda;
-  cel_text image[CEL_DEVICES] = {0};
-  cel_status status = CEL_E_OK;
-  for (int32_t d = 0; d < cuda->devices && status == CEL_E_OK; ++d) {
-    int32_t from = same_before(cuda, d);
-    cel_cuda_target target =
-        cel__module_target(architecture(&cuda->device[d]), variant);
-    if (from == d)
-      status = cel_compile_cuda(source, &module->unit, target, &image[d]);
-    if (status == CEL_E_OK)
-      status = load_image(module, d, &image[from], variant);
+  for (int32_t d = 0; d < cuda->devices; ++d) {
+    int32_t i = 0;
+    while (build->target[i].architecture !=
+           cel_cuda_architecture(&cuda->device[d]))
+      ++i;
+    CEL_TRY(load_image(module, d, &build->image[i], &out[d]));
   }
-  for (int32_t d = 0; d < cuda->devices; ++d) cel_vec_release(&image[d]);
-  return status;
+  return CEL_E_OK;
 }
 
 /* ---- parameters */
 
 /* Reads celer_params_<name>, which the compiler left in the module. */
-static CUresult read_params(const cel_module *module, const char *name,
-                            cel__kernel *kernel) {
+static CUresult read_params(const cel_module *module, CUmodule in,
+                            const char *name, cel__kernel *kernel) {
   const cel_cuda_api *api = module->cuda->api;
   cel_text symbol = {0};
   CUdeviceptr at = 0;
@@ -75,8 +58,7 @@ static CUresult read_params(const cel_module *module, const char *name,
   cel_text_format(&symbol, "celer_params_%s", name);
   CUresult code = api->cuCtxSetCurrent(module->cuda->device[0].context);
   if (code == CUDA_SUCCESS)
-    code =
-        api->cuModuleGetGlobal_v2(&at, &size, module->loaded[0][0], symbol.at);
+    code = api->cuModuleGetGlobal_v2(&at, &size, in, symbol.at);
   if (code == CUDA_SUCCESS) {
     kernel->owned = cel_alloc_zero(size + sizeof(cel_param));
     code = api->cuMemcpyDtoH_v2(kernel->owned, at, size);
@@ -131,27 +113,24 @@ static cel_cuda_kernel *lay_out(const cel__kernel *kernel, const char *name,
   return k;
 }
 
-static CUresult find(const cel_module *module, int32_t variant, int32_t d,
-                     const char *prefix, const char *name, CUfunction *out) {
+static CUresult find(const cel_module *module, CUmodule in, const char *prefix,
+                     const char *name, CUfunction *out) {
   cel_text symbol = {0};
   cel_text_format(&symbol, "%s%s", prefix, name);
-  CUresult code = module->cuda->api->cuModuleGetFunction(
-      out, module->loaded[variant][d], symbol.at);
+  CUresult code = module->cuda->api->cuModuleGetFunction(out, in, symbol.at);
   cel_vec_release(&symbol);
   return code;
 }
 
-static CUresult find_reducing(const cel_module *module, int32_t variant,
-                              int32_t d, const char *name,
-                              cel_cuda_kernel *kernel) {
+static CUresult find_reducing(const cel_module *module, CUmodule in, int32_t d,
+                              const char *name, cel_cuda_kernel *kernel) {
   bool arrays = false;
   int32_t shared = 0;
   for (const cel_param *p = kernel->param; p->kind != 0; ++p)
     arrays |= p->kind == CEL_PARAM_REDUCER && p->dims > 0;
-  CUresult code =
-      find(module, variant, d, "celer_combine_", name, &kernel->combine[d]);
+  CUresult code = find(module, in, "celer_combine_", name, &kernel->combine[d]);
   if (code == CUDA_SUCCESS && arrays)
-    code = find(module, variant, d, "celer_begin_", name, &kernel->begin[d]);
+    code = find(module, in, "celer_begin_", name, &kernel->begin[d]);
   if (code == CUDA_SUCCESS)
     code = module->cuda->api->cuFuncGetAttribute(
         &shared, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernel->function[d]);
@@ -159,8 +138,9 @@ static CUresult find_reducing(const cel_module *module, int32_t variant,
   return code;
 }
 
-static cel_status find_functions(cel_module *module, uint32_t i,
-                                 int32_t variant) {
+/* `in`: what is loaded on each device. */
+static cel_status find_functions(const cel_module *module, const CUmodule *in,
+                                 uint32_t i, int32_t variant) {
   const cel_cuda *cuda = module->cuda;
   const char *name = module->found.at[i].name;
   cel_cuda_kernel *kernel = module->kernel[i].cuda[variant];
@@ -168,57 +148,63 @@ static cel_status find_functions(cel_module *module, uint32_t i,
   for (int32_t d = 0; d < cuda->devices && code == CUDA_SUCCESS; ++d) {
     code = cuda->api->cuCtxSetCurrent(cuda->device[d].context);
     if (code == CUDA_SUCCESS)
-      code = find(module, variant, d, "celer_run_", name, &kernel->function[d]);
+      code = find(module, in[d], "celer_run_", name, &kernel->function[d]);
     if (code == CUDA_SUCCESS && module->kernel[i].reducers > 0)
-      code = find_reducing(module, variant, d, name, kernel);
+      code = find_reducing(module, in[d], d, name, kernel);
   }
   for (int32_t d = 0; d < cuda->devices && module->checked; ++d) {
     size_t size;
-    cuda->api->cuModuleGetGlobal_v2(&kernel->fault[d], &size,
-                                    module->loaded[variant][d], "celer_fault");
+    cuda->api->cuModuleGetGlobal_v2(&kernel->fault[d], &size, in[d],
+                                    "celer_fault");
   }
   return code == CUDA_SUCCESS ? CEL_E_OK : fail_call(cuda, code, "load", name);
 }
 
-cel_status cel__module_load_cuda(cel_module *module, const cel_source *source,
-                                 int32_t variant) {
-  CEL_TRY(load_images(module, source, variant));
-  for (uint32_t i = 0; i < module->found.n; ++i) {
-    cel__kernel *kernel = &module->kernel[i];
-    const char *name = module->found.at[i].name;
-    if (kernel->param == NULL) {
-      CUresult code = read_params(module, name, kernel);
-      if (code != CUDA_SUCCESS)
-        return fail_call(module->cuda, code, "read the parameters of", name);
-      cel__kernel_count(kernel);
-    }
-    if (kernel->cuda[variant] == NULL)
-      kernel->cuda[variant] = lay_out(kernel, name, module->checked);
-    memcpy(kernel->cuda[variant]->block, source->block, sizeof source->block);
-    CEL_TRY(find_functions(module, i, variant));
+static cel_status take_kernel(cel_module *module, const CUmodule *in,
+                              uint32_t i, int32_t variant) {
+  cel__kernel *kernel = &module->kernel[i];
+  const char *name = module->found.at[i].name;
+  if (kernel->param == NULL) {
+    CUresult code = read_params(module, in[0], name, kernel);
+    if (code != CUDA_SUCCESS)
+      return fail_call(module->cuda, code, "read the parameters of", name);
+    cel__kernel_count(kernel);
   }
-  module->compiled[variant] = true;
+  if (kernel->cuda[variant] == NULL)
+    kernel->cuda[variant] = lay_out(kernel, name, module->checked);
+  memcpy(kernel->cuda[variant]->block, module->kept.source.block,
+         sizeof kernel->cuda[variant]->block);
+  CEL_TRY(find_functions(module, in, i, variant));
+  kernel->compiled[variant] = true;
   return CEL_E_OK;
 }
 
-static void forget_source(cel__kept_source *kept) {
-  for (uint32_t i = 0; i < kept->strings.n; ++i) cel_free(kept->strings.at[i]);
-  cel_vec_release(&kept->strings);
-  cel_vec_release(&kept->option);
+cel_status cel__module_load_cuda(cel_module *module, const cel__build *build,
+                                 int32_t only, int32_t variant) {
+  CUmodule *in =
+      only > 0 ? module->kernel[only - 1].own[variant] : module->loaded;
+  CEL_TRY(load_images(module, build, in));
+  for (uint32_t i = 0; i < module->found.n; ++i)
+    if (only > 0 ? (int32_t)i + 1 == only : cel__module_wants(module, i))
+      CEL_TRY(take_kernel(module, in, i, variant));
+  return CEL_E_OK;
+}
+
+static void unload(const cel_cuda *cuda, const CUmodule *loaded) {
+  for (int32_t d = 0; d < cuda->devices; ++d) {
+    if (loaded[d] == NULL) continue;
+    cuda->api->cuCtxSetCurrent(cuda->device[d].context);
+    cuda->api->cuModuleUnload(loaded[d]);
+  }
 }
 
 void cel__module_unload_cuda(cel_module *module) {
-  forget_source(&module->kept);
   if (module->cuda == NULL) return;
-  const cel_cuda_api *api = module->cuda->api;
-  for (int variant = 0; variant < CEL__VARIANTS; ++variant) {
-    for (int32_t d = 0; d < module->cuda->devices; ++d) {
-      if (module->loaded[variant][d] == NULL) continue;
-      api->cuCtxSetCurrent(module->cuda->device[d].context);
-      api->cuModuleUnload(module->loaded[variant][d]);
-    }
-    for (uint32_t i = 0; module->kernel != NULL && i < module->found.n; ++i) {
+  unload(module->cuda, module->loaded);
+  for (uint32_t i = 0; module->kernel != NULL && i < module->found.n; ++i) {
+    for (int variant = 0; variant < CEL__VARIANTS; ++variant) {
       cel_cuda_kernel *kernel = module->kernel[i].cuda[variant];
+      unload(module->cuda, module->kernel[i].own[variant]);
       if (kernel != NULL) cel_free(kernel->argument);
       cel_free(kernel);
     }
@@ -233,7 +219,8 @@ cel_status cel_module_info(const cel_module *module, int32_t kernel,
   const cel_cuda *cuda = module->cuda;
   if (module->architectures > 0) info.architecture = module->architecture[0];
   if (cuda != NULL) {
-    const cel_cuda_kernel *k = module->kernel[kernel].cuda[module->variant];
+    const cel_cuda_kernel *k =
+        module->kernel[kernel].cuda[module->kernel[kernel].variant];
     const cel_cuda_api *api = cuda->api;
     CUfunction f = k->function[0];
     int most = 0;
@@ -257,7 +244,7 @@ cel_status cel_module_info(const cel_module *module, int32_t kernel,
           &most, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
           cuda->device[0].device);
     if (code != 0) return fail_call(cuda, code, "ask about", k->name);
-    info.architecture = architecture(&cuda->device[0]);
+    info.architecture = cel_cuda_architecture(&cuda->device[0]);
     if (most > 0) info.occupancy = (double)info.blocks * threads / most;
   }
   *out = info;
@@ -266,35 +253,22 @@ cel_status cel_module_info(const cel_module *module, int32_t kernel,
 
 /* ---- compiling again, for wide strides or large groups */
 
-static const char *keep(cel__kept_source *kept, const char *text) {
-  if (text == NULL) return NULL;
-  cel_vec_push(&kept->strings, cel_strdup(text));
-  return cel_vec_last(&kept->strings);
-}
-
-/* The unit holds text and defines; the key still wants to see what the text
- * includes. */
-void cel__module_keep(cel_module *module, const cel_source *source) {
-  cel__kept_source *kept = &module->kept;
-  kept->source = *source;
-  kept->source.text = keep(kept, source->text);
-  kept->source.prelude = keep(kept, source->prelude);
-  kept->source.file = keep(kept, source->file);
-  kept->source.directory = keep(kept, source->directory);
-  for (int32_t i = 0; i < source->options; ++i)
-    cel_vec_push(&kept->option, keep(kept, source->option[i]));
-  kept->source.option = kept->option.at;
-  kept->source.defines = 0;
-  kept->source.define = NULL;
-}
-
-cel_status cel_module_suit(cel_module *module, bool wide, int32_t items) {
+cel_status cel_module_suit(cel_module *module, int32_t kernel, bool wide,
+                           int32_t items) {
+  cel__kernel *k = &module->kernel[kernel];
   int32_t variant = cel__variant(wide, items);
-  if (module->architectures > 0 && !module->compiled[variant])
-    return cel__module_compile_images(module, &module->kept.source, variant);
-  if (module->cuda == NULL) return CEL_E_OK;
-  if (!module->compiled[variant])
-    CEL_TRY(cel__module_load_cuda(module, &module->kept.source, variant));
-  module->variant = variant;
+  cel_assert(module->finished && k->param != NULL);
+  if (module->cuda == NULL && module->architectures == 0) return CEL_E_OK;
+  if (variant > 0 && !k->compiled[variant]) {
+    cel__build build = {0};
+    cel__build_start(module, kernel + 1, variant, &build);
+    cel_status status = cel__build_wait(&build, NULL);
+    if (status == CEL_E_OK && module->cuda != NULL)
+      status = cel__module_load_cuda(module, &build, kernel + 1, variant);
+    cel__build_release(&build);
+    CEL_TRY(status);
+    k->compiled[variant] = true;
+  }
+  if (module->cuda != NULL) k->variant = variant;
   return CEL_E_OK;
 }

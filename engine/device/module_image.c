@@ -2,7 +2,6 @@
  * nowhere. Parameters are read from the image. */
 #include <string.h>
 
-#include "device/compile.h"
 #include "device/image.h"
 #include "device/module.h"
 
@@ -26,25 +25,11 @@ static cel_status read_params(const cel_text *image, const char *name,
                   name);
 }
 
-static cel_status take_params(cel_module *module, const cel_text *image) {
+cel_status cel__module_take_images(cel_module *module,
+                                   const cel__build *build) {
   for (uint32_t i = 0; i < module->found.n; ++i)
-    if (module->kernel[i].param == NULL)
-      CEL_TRY(read_params(image, module->found.at[i].name, &module->kernel[i]));
-  return CEL_E_OK;
-}
-
-cel_status cel__module_compile_images(cel_module *module,
-                                      const cel_source *source,
-                                      int32_t variant) {
-  for (int32_t i = 0; i < module->architectures; ++i) {
-    cel_text image = {0};
-    cel_cuda_target target =
-        cel__module_target(module->architecture[i], variant);
-    cel_status status = cel_compile_cuda(source, &module->unit, target, &image);
-    if (status == CEL_E_OK) status = take_params(module, &image);
-    cel_vec_release(&image);
-    CEL_TRY(status);
-  }
-  module->compiled[variant] = true;
+    if (cel__module_wants(module, i) && module->kernel[i].param == NULL)
+      CEL_TRY(read_params(&build->image[0], module->found.at[i].name,
+                          &module->kernel[i]));
   return CEL_E_OK;
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -12,6 +13,13 @@
 #include <unistd.h>
 
 extern char **environ;
+
+/* Those that run, none of them reaped: no other process has such a number. */
+static struct {
+  pthread_mutex_t lock;
+  CEL_VEC(pid_t) child;
+  bool ending;
+} running = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The child speaks English, and is spared what was preloaded into us. */
 static char **child_environment(void) {
@@ -39,7 +47,9 @@ static int spawn(const char *const *argv, int out, pid_t *child) {
   posix_spawn_file_actions_adddup2(&actions, out, 2);
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
   char **environment = child_environment();
   int failed = posix_spawnp(child, argv[0], &actions, &attributes,
                             (char *const *)argv, environment);
@@ -60,21 +70,51 @@ static void read_all(int from, cel_text *said) {
   }
 }
 
+/* In a group of its own, so that all that it starts ends with it. */
+static int start(const char *const *argv, int out, pid_t *child) {
+  pthread_mutex_lock(&running.lock);
+  int failed = running.ending ? ECANCELED : spawn(argv, out, child);
+  if (failed == 0) cel_vec_push(&running.child, *child);
+  pthread_mutex_unlock(&running.lock);
+  return failed;
+}
+
+static int reap(pid_t child) {
+  int status = 0;
+  siginfo_t info;
+  while (waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT) != 0 &&
+         errno == EINTR) {
+  }
+  pthread_mutex_lock(&running.lock);
+  for (uint32_t i = 0; i < running.child.n; ++i)
+    if (running.child.at[i] == child)
+      running.child.at[i] = running.child.at[--running.child.n];
+  waitpid(child, &status, 0);
+  pthread_mutex_unlock(&running.lock);
+  return status;
+}
+
+void cel_process_end_all(void) {
+  pthread_mutex_lock(&running.lock);
+  running.ending = true;
+  for (uint32_t i = 0; i < running.child.n; ++i)
+    kill(-running.child.at[i], SIGTERM);
+  pthread_mutex_unlock(&running.lock);
+}
+
 cel_status cel_process_run(const char *const *argv, cel_text *said, int *code) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return cel_fail(CEL_E_IO, "no pipe: %s", strerror(errno));
   pid_t child;
-  int failed = spawn(argv, ends[1], &child);
+  int failed = start(argv, ends[1], &child);
   close(ends[1]);
   if (failed == 0) read_all(ends[0], said);
   close(ends[0]);
   if (failed != 0)
     return cel_fail(CEL_E_MISSING, "cannot start %s: %s", argv[0],
                     strerror(failed));
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  int status = reap(child);
   *code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return CEL_E_OK;
 }

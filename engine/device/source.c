@@ -269,8 +269,9 @@ void cel_source_assemble(const cel_source *source, const char *header,
                kernels);
   end_defines(out, source, kernels);
   for (uint32_t i = 0; i < kernels->n; ++i) {
+    cel_text_format(out, "#if !defined CELER_ONLY || CELER_ONLY == %u", i + 1);
     add_line(out, kernels->at[i].line, source->file);
-    cel_text_format(out, "CELER_ENTRY(%s)\n", kernels->at[i].name);
+    cel_text_format(out, "CELER_ENTRY(%s)\n#endif\n", kernels->at[i].name);
   }
 }
 

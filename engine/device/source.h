@@ -1,7 +1,8 @@
 /* source.h -- a user's kernel source, made into one translation unit.
  *
  * header, then the user's text under its own file name and lines, then an
- * entry per kernel at the kernel's own line. The only thing read from the C++
+ * entry per kernel at the kernel's own line; with CELER_ONLY of the kernel that
+ * has this number, from 1, alone. The only thing read from the C++
  * is where `kernel void name(` stands outside comments and strings.
  */
 #ifndef CEL_DEVICE_SOURCE_H

@@ -493,8 +493,8 @@ static int submit(lua_State *L, const plan *p, const given *g,
                      .access = access};
   cel_advice_submitted(L, group.place);
   cel__read_division(L, CUTS, &group);
-  if (cel_module_suit(p->module, cel__is_wide(access, p->accesses), 0) !=
-      CEL_E_OK)
+  if (cel_module_suit(p->module, p->kernel, cel__is_wide(access, p->accesses),
+                      0) != CEL_E_OK)
     return cel__push_module_failure(L);
   return cel__submit(L, &group,
                      cel_module_work(p->module, p->kernel, values, size));

@@ -55,22 +55,23 @@ static void push_params(lua_State *L, const cel_module *module, int32_t k) {
   }
 }
 
-static cel_status compile(const cel_session *session, const cel_source *source,
-                          cel_module **out) {
+static cel_status begin(const cel_session *session, const cel_source *source,
+                        cel_module **out) {
   const cel_session_options *o = &session->options;
   if (session->cuda != NULL)
-    return cel_module_compile_cuda(source, session->cuda, out);
-  if (!session->choice.cuda) return cel_module_compile_cpu(source, out);
+    return cel_module_begin_cuda(source, session->cuda, out);
+  if (!session->choice.cuda) return cel_module_begin_cpu(source, out);
   if (o->architectures == 0)
-    return cel_module_compile_images(source, &session->choice.architecture, 1,
-                                     out);
-  return cel_module_compile_images(source, o->architecture, o->architectures,
+    return cel_module_begin_images(source, &session->choice.architecture, 1,
                                    out);
+  return cel_module_begin_images(source, o->architecture, o->architectures,
+                                 out);
 }
 
 /* kernel(text, file, line, directory | nil, defines | nil, options | nil,
- *        prelude | nil, block | nil) -> module, {{name =, params = {...}},
- * ...}. The module is never freed: works may still need it. */
+ *        prelude | nil, block | nil, only | nil) -> module, {name, ...}.
+ * It is compiled meanwhile. The module is never freed: works may still need
+ * it. */
 static int kernel_new(lua_State *L) {
   const char *defines[LIST_MAX], *options[LIST_MAX];
   cel_source source = {
@@ -89,13 +90,12 @@ static int kernel_new(lua_State *L) {
     source.block[d] = (int32_t)luaL_optinteger(L, -1, 1);
     lua_pop(L, 1);
   }
+  source.only = (int32_t)luaL_optinteger(L, 9, 0);
   cel_engine *engine;
   cel_module *module;
-  if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
-  cel_progress_set_compiling(true);
-  cel_status status = compile(cel__session_of(L), &source, &module);
-  cel_progress_set_compiling(false);
-  if (status != CEL_E_OK) return cel__push_module_failure(L);
+  if (cel__core_engine(L, &engine) != CEL_E_OK ||
+      begin(cel__session_of(L), &source, &module) != CEL_E_OK)
+    return cel__push_failure(L);
   cel_module **handle = lua_newuserdata(L, sizeof *handle);
   *handle = module;
   luaL_newmetatable(L, module_type);
@@ -103,14 +103,27 @@ static int kernel_new(lua_State *L) {
   int32_t n = cel_module_kernels(module);
   lua_createtable(L, n, 0);
   for (int32_t k = 0; k < n; ++k) {
-    lua_createtable(L, 0, 2);
     lua_pushstring(L, cel_module_kernel_name(module, k));
-    lua_setfield(L, -2, "name");
-    push_params(L, module, k);
-    lua_setfield(L, -2, "params");
     lua_rawseti(L, -2, k + 1);
   }
   return 2;
+}
+
+/* kernel_finish(module) -> the parameters of each kernel, {} of one that was
+ * not wanted; waits until it is compiled. */
+static int kernel_finish(lua_State *L) {
+  cel_module *module = cel__check_module(L, 1);
+  cel_progress_set_compiling(true);
+  cel_status status = cel_module_finish(module, cel_interrupted);
+  cel_progress_set_compiling(false);
+  if (status != CEL_E_OK) return cel__push_module_failure(L);
+  int32_t n = cel_module_kernels(module);
+  lua_createtable(L, n, 0);
+  for (int32_t k = 0; k < n; ++k) {
+    push_params(L, module, k);
+    lua_rawseti(L, -2, k + 1);
+  }
+  return 1;
 }
 
 /* kernel_info(module, kernel from 0, threads) -> {architecture =, registers =,
@@ -124,7 +137,8 @@ static int kernel_info(lua_State *L) {
   const cel_param *param;
   cel_module_params(module, kernel, &param);
   bool grouped = param[0].kind == CEL_PARAM_GROUP;
-  if (cel_module_suit(module, false, grouped ? threads : 0) != CEL_E_OK ||
+  if (cel_module_suit(module, kernel, false, grouped ? threads : 0) !=
+          CEL_E_OK ||
       cel_module_info(module, kernel, threads, &info) != CEL_E_OK)
     return cel__push_module_failure(L);
   lua_createtable(L, 0, 8);
@@ -189,6 +203,7 @@ uint32_t cel__pack_values(lua_State *L, int index, const cel_module *module,
 
 const luaL_Reg cel__core_kernel[] = {
     {"kernel", kernel_new},
+    {"kernel_finish", kernel_finish},
     {"kernel_info", kernel_info},
     {NULL, NULL},
 };

@@ -217,8 +217,8 @@ static int submit_kernel(lua_State *L) {
   int32_t kernel = (int32_t)luaL_checkinteger(L, 15);
   uint32_t size = cel__pack_values(L, 16, module, kernel, values, VALUES);
   int32_t shape[CEL_DIMS], items = read_shape(L, 17, shape);
-  if (cel_module_suit(module, cel__is_wide(list.access, list.n), items) !=
-      CEL_E_OK)
+  if (cel_module_suit(module, kernel, cel__is_wide(list.access, list.n),
+                      items) != CEL_E_OK)
     return cel__push_module_failure(L);
   cel_work *work = cel_module_work(module, kernel, values, size);
   memcpy(work->group, shape, sizeof shape);

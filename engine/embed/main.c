@@ -9,6 +9,7 @@
 
 #include "comm/launch.h"
 #include "comm/report.h"
+#include "device/background.h"
 #include "embed/fault.h"
 #include "embed/interrupt.h"
 #include "embed/progress.h"
@@ -30,7 +31,8 @@ static void print_last(const char *text) {
 }
 
 /* When Ctrl-C or a launcher ends the run: what is known until then. */
-static void end_trace(void) {
+static void end(void) {
+  cel_background_stop();
   bool ended_before = cel_session_end_trace(&session);
   /* A rank that failed puts the parts together itself. */
   if (cel_launch_rank() == 0 && !ended_before && !cel_report_settled())
@@ -41,6 +43,7 @@ static void end_trace(void) {
 static int fail(cel_status code, const char *text) {
   cel_fault_let_go();
   cel_progress_stop();
+  cel_background_stop();
   fflush(NULL);
   if (session.engine != NULL) cel_engine_abandon(session.engine);
   cel_session_end_trace(&session);
@@ -70,7 +73,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "celer: cannot open /dev/null: %s\n", strerror(errno));
     return 1;
   }
-  cel_interrupt_set_last(end_trace);
+  cel_interrupt_set_last(end);
   if (cel_session_open(&session) != CEL_E_OK) {
     if (cel_launch_rank() == 0) print_error(cel_error_last()->text);
     return 1;

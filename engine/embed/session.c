@@ -9,6 +9,7 @@
 #include "comm/mpi_gpu.h"
 #include "comm/nccl.h"
 #include "comm/report.h"
+#include "device/background.h"
 #include "device/cuda.h"
 #include "device/cuda_memory.h"
 #include "device/cuda_pack.h"
@@ -89,6 +90,7 @@ static cel_status find_cores(cel_session *s) {
     s->topology.sharers = of;
   }
   cel_topology_keep(&s->topology);
+  cel_background_limit(s->topology.cores);
   return CEL_E_OK;
 }
 
@@ -495,6 +497,7 @@ void cel_session_give_up(cel_session *session) {
 void cel_session_close(cel_session *s, int status) {
   cel_fault_let_go();
   cel_progress_stop();
+  cel_background_stop();
   fflush(NULL);
   if (status != 0 && s->transport->ranks > 1 && !s->transport->dry)
     end_with(s, status);

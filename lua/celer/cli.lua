@@ -157,6 +157,7 @@ end
 
 local function configure(resolved, interactive, forgiving)
   local devices, list = settings.devices(resolved.devices)
+  settings.session = forgiving
   if settings.check then devices = devices > 0 and devices or checking.devices end
   core.configure { check = settings.check, advice = resolved.advice ~= "off",
     backend = resolved.backend, devices = devices, list = list,

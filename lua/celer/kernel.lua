@@ -26,11 +26,19 @@ local spelling = { [M.IN] = "in", [M.OUT] = "out", [M.INOUT] = "inout",
 ---@field [string] celer.kernel  of a source with several
 local Kernel = { __noun = "kernel" }
 
+-- What the compiler alone knows: there once somebody asks.
+local told = { params = true, signature = true, grouped = true, reduces = true }
+local finish
+
 --- A kernel is found by its name in what celer.kernel gives, also where there is
 --- no other and that is the kernel itself.
 function Kernel.__index(self, key)
   local method = Kernel[key]
   if method ~= nil or type(key) ~= "string" then return method end
+  if told[key] then
+    finish(rawget(self, "unit"))
+    return rawget(self, key)
+  end
   if key == rawget(self, "name") then return self end
   fail("kernel %s has no '%s'; celer.kernel gives a table of kernels where a source "
     .. "has several, and the kernel itself where it has one", rawget(self, "name"), key)
@@ -55,6 +63,7 @@ function Kernel:info(threads)
   if type(threads) ~= "number" or threads % 1 ~= 0 or threads < 1 or threads > 1024 then
     fail("kernel:info: the threads of a block are a whole number from 1 to 1024")
   end
+  finish(self.unit)
   local info = place.check(core.kernel_info(self.module, self.index, threads))
   info.backend = info.architecture and "cuda" or "cpu"
   info.architecture = info.architecture and "sm_" .. info.architecture
@@ -83,13 +92,13 @@ function M.describe(param)
   return ("%s<%s, %d>"):format(spelling[param.kind], param.type, param.dims)
 end
 
-local function signature(entry, plain)
+local function signature(name, params, plain)
   local list = {}
-  for _, param in ipairs(entry.params) do
+  for _, param in ipairs(params) do
     local hidden = plain and param.kind == M.ITEM
     if not hidden then list[#list + 1] = M.describe(param) end
   end
-  return ("%s(%s)"):format(entry.name, table.concat(list, ", "))
+  return ("%s(%s)"):format(name, table.concat(list, ", "))
 end
 
 -- Without local memory, which nobody passes.
@@ -240,8 +249,6 @@ function Kernels.__tostring(self)
   return "kernels " .. table.concat(list, ", ")
 end
 
-local compiled = {} -- by all that goes in: the same source is one module
-
 -- `operators`: text before and after, as reduce.lua gives it, and what it is of.
 local function declarations(text, operators)
   local out = {}
@@ -287,45 +294,107 @@ local function source_of(text, options, file, line, plain)
     flags = flags }
 end
 
-local function make(source, module, entry, i, plain)
-  local kernel = setmetatable({ module = module, index = i - 1, name = entry.name,
-    params = entry.params, plain = plain ~= nil, source = source,
-    variants = {} }, Kernel)
-  if plain then table.remove(kernel.params) end -- which are placeholders
-  kernel.signature = signature(entry, plain)
-  kernel.grouped = entry.params[1].kind == M.GROUP
-  kernel.params, kernel.reduces = passed(entry.params), false
-  for _, param in ipairs(entry.params) do
-    kernel.reduces = kernel.reduces or param.kind == M.REDUCER
-  end
-  return kernel
+-- A source that is compiled, for some operators perhaps.
+---@class celer.kernel_unit
+---@field module userdata
+---@field key string
+---@field kernels celer.kernel[]
+---@field only integer?  the number of the one kernel in it
+---@field plain table?
+---@field operators table?
+---@field finished boolean
+
+local function make(unit, source, name, i)
+  return setmetatable({ unit = unit, module = unit.module, index = i - 1, name = name,
+    plain = unit.plain ~= nil, source = source, variants = {} }, Kernel)
 end
 
--- The kernels of a source: by name, and the only one when there is one. `plain`
--- is what plain.lua adds to CUDA's own: a prelude and the shape of blocks.
-local function compile(source, plain, operators)
+local function describe(kernel, params)
+  local unit = kernel.unit
+  if unit.plain then table.remove(params) end -- which are placeholders
+  kernel.signature = signature(kernel.name, params, unit.plain)
+  kernel.grouped = params[1].kind == M.GROUP
+  local reduces = false
+  for _, param in ipairs(params) do
+    reduces = reduces or param.kind == M.REDUCER
+  end
+  kernel.params, kernel.reduces = passed(params), reduces
+end
+
+local units = {} -- by all that goes in: the same source is one module
+local unfinished = {} -- in the order in which they were begun
+
+-- Waits until a unit is compiled.
+finish = function(unit)
+  if unit.finished then return end
+  local list, text, file, line, code = core.kernel_finish(unit.module)
+  if not list and code ~= "CANCELLED" then
+    units[unit.key], unit.failed = nil, true
+    if code == "COMPILE" and unit.operators then
+      text, file, line = reduce.blame(unit.operators, text, file, line)
+    end
+  end
+  place.check(list, text, file, line, code)
+  for i, kernel in pairs(unit.kernels) do describe(kernel, list[i]) end
+  unit.finished = true
+end
+
+--- Waits for all that is compiled, and raises what does not compile.
+function M.settle()
+  while unfinished[1] do
+    local unit = unfinished[1]
+    if unit.finished or unit.failed then
+      table.remove(unfinished, 1)
+    else
+      finish(unit)
+    end
+  end
+end
+
+local pcall, xpcall = pcall, xpcall
+
+-- Whether what is raised here would be caught by the user's own pcall.
+local function is_caught()
+  for level = 3, math.huge do
+    local info = debug.getinfo(level, "f")
+    if not info then return false end
+    local caller = (info.func == pcall or info.func == xpcall)
+      and debug.getinfo(level + 1, "S")
+    if caller and not caller.source:find "^@?celer/" then return true end
+  end
+end
+
+-- Begins to compile a source. `plain` is what plain.lua adds to CUDA's own: a prelude
+-- and the shape of blocks; `only` is the number of the one kernel that is wanted.
+local function begin(source, plain, operators, only)
   local text, defines, flags = source.text, source.defines, source.flags
   local prelude = plain and plain.prelude or declarations(text, operators)
   if source.numbers then
     prelude = (prelude or "") .. "\n" .. core.embedded "kernels/number.cuh"
   end
   local key = table.concat({ text, prelude or "", table.concat(defines, "\1"),
-    table.concat(flags, "\1") }, "\0")
-  if compiled[key] then return unpack(compiled[key]) end
-  local module, list, file, line, code = core.kernel(text, source.file, source.line,
-    script.directory(), defines, flags, prelude, plain and plain.block)
-  if code == "COMPILE" and operators then
-    list, file, line = reduce.blame(operators.by_access, list, file, line)
+    table.concat(flags, "\1"), only or "" }, "\0")
+  if units[key] then return units[key] end
+  local module, names, file, line, code = core.kernel(text, source.file, source.line,
+    script.directory(), defines, flags, prelude, plain and plain.block, only)
+  place.check(module, names, file, line, code)
+  local unit = { module = module, key = key, kernels = {}, plain = plain,
+    operators = operators and operators.by_access, finished = false, failed = false }
+  for i, name in ipairs(names) do
+    if not only or i == only then unit.kernels[i] = make(unit, source, name, i) end
   end
-  place.check(module, list, file, line, code)
-  local found, only = setmetatable({}, Kernels), nil
-  for i, entry in ipairs(list) do
-    local kernel = make(source, module, entry, i, plain)
-    rawset(found, entry.name, kernel)
-    if #list == 1 then only = kernel end
-  end
-  compiled[key] = { found, only }
-  return found, only
+  units[key], unfinished[#unfinished + 1] = unit, unit
+  return unit
+end
+
+-- The kernels of a source: by name, and the only one when there is one. Where a
+-- mistake is to be known at once they are compiled then.
+local function compile(source, plain)
+  local unit = begin(source, plain)
+  if settings.session or is_caught() then finish(unit) end
+  local found = setmetatable({}, Kernels)
+  for _, kernel in ipairs(unit.kernels) do rawset(found, kernel.name, kernel) end
+  return found, #unit.kernels == 1 and unit.kernels[1] or nil
 end
 
 --- The kernel as it is compiled for the operators of what it reduces into.
@@ -339,15 +408,18 @@ function M.reducing(kernel, operators, n)
   local made = kernel.variants[key]
   if not made then
     local before, after = reduce.declarations(operators, n)
-    made = rawget(compile(kernel.source, nil,
-      { before, after, by_access = operators }), kernel.name)
+    local number = kernel.index + 1
+    local unit = begin(kernel.source, nil, { before, after, by_access = operators }, number)
+    finish(unit)
+    made = unit.kernels[number]
     kernel.variants[key] = made
   end
   return made
 end
 
---- Compiles CUDA C++ source. With one kernel in it the result is that kernel,
---- with several a table of them by name.
+--- Compiles CUDA C++ source, while the script goes on: the first use of a kernel waits
+--- for it, and so does the next q:wait. With one kernel in the source the result is
+--- that kernel, with several a table of them by name.
 ---@param source string|{file: string}  text, or a file beside the script
 ---@param options? {defines: table<string, number|string|boolean>?, options: table?}
 ---@return celer.kernel

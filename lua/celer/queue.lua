@@ -3,6 +3,7 @@ local core = require "celer.core"
 local buffers = require "celer.buffer"
 local division = require "celer.hints"
 local groups = require "celer.group"
+local kernels = require "celer.kernel"
 local objects = require "celer.object"
 local place = require "celer.place"
 local snapshot = require "celer.snapshot"
@@ -104,6 +105,7 @@ end
 ---@return celer.view|celer.divided_snapshot ...
 function Queue:wait(...)
   usable(self, "q:wait")
+  kernels.settle() -- a mistake comes up now, though the kernel was not used yet
   return finish(request("q:wait", select("#", ...), ...))
 end
 
@@ -112,6 +114,7 @@ end
 ---@return celer.view|celer.divided_snapshot ...
 function Queue:drain(...)
   usable(self, "q:drain")
+  kernels.settle()
   local future = request("q:drain", select("#", ...), ...)
   self.drained = true
   return finish(future)
@@ -159,6 +162,7 @@ end
 --- Executes what a script left behind, and agrees with all ranks on the end, which is
 --- the user's os.exit where there is one.
 function M.finish()
+  kernels.settle()
   -- A rank without work goes on where others have some: they would wait for it.
   if not place.check(core.works()) then return end
   local file, line = place.user()

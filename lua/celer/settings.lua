@@ -74,6 +74,9 @@ M.check_bounds = false
 --- Whether what tasks touch is noted: `celer check`.
 M.check = false
 
+--- Whether this is a session, where somebody looks at what each line does.
+M.session = false
+
 --- Whether a flag's value says yes.
 ---@param value string|boolean|nil
 ---@return boolean

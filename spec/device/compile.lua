@@ -54,6 +54,15 @@ local function failure(status)
     ffi.string(e.file)
 end
 
+-- What a module that was begun comes to.
+local function finished(status, out)
+  if status ~= 0 then return failure(status) end
+  local module = ffi.gc(out[0], c.cel_module_destroy)
+  status = c.cel_module_finish(module, nil)
+  if status ~= 0 then return failure(status) end
+  return module
+end
+
 --- Names of functions: C's, CUDA's, and the source's own.
 M.function_names = { "div", "exit", "select", "all", "any", "clock", "erfinv", "norm3d", "mine" }
 M.first_parameters = { "item<1> i", "const item<2> &i", "group<1> g" }
@@ -158,23 +167,19 @@ end
 ---@param options? table prelude, block, file, line, directory, defines, options as in
 ---  cel_source; cuda
 function M.compile(text, options)
-  local source, borrowed = source_of(text, options)
+  local source, borrowed = source_of(text, options) -- luacheck: ignore borrowed
   local out = ffi.new("cel_module *[1]")
   local cuda = options and options.cuda
-  local status = cuda and c.cel_module_compile_cuda(source, cuda, out)
-    or c.cel_module_compile_cpu(source, out)
-  if status ~= 0 then return failure(status) end
-  return ffi.gc(out[0], c.cel_module_destroy), borrowed
+  return finished(cuda and c.cel_module_begin_cuda(source, cuda, out)
+    or c.cel_module_begin_cpu(source, out), out)
 end
 
 --- Compiles for a GPU into the cache, and loads nothing.
 function M.check_cuda(text, options)
-  local source, borrowed = source_of(text, options)
+  local source, borrowed = source_of(text, options) -- luacheck: ignore borrowed
   local architecture = ffi.new("int32_t[1]", options and options.architecture or 80)
   local out = ffi.new("cel_module *[1]")
-  local status = c.cel_module_compile_images(source, architecture, 1, out)
-  if status ~= 0 then return failure(status) end
-  return ffi.gc(out[0], c.cel_module_destroy), borrowed
+  return finished(c.cel_module_begin_images(source, architecture, 1, out), out)
 end
 
 --- Parameters of a kernel as a list of tables.

@@ -37,7 +37,7 @@ local function needs_nvrtc(name, test)
 end
 
 
-describe("cel_module_compile_images", function()
+describe("cel_module_begin_images", function()
   needs_nvrtc("compiles into the cache, once per architecture", function()
     local text = unique(ADD)
     assert.equal(1, added(text, { architecture = 80 }))

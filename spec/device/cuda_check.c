@@ -57,7 +57,8 @@ static void open_all(void) {
   const cel_embedded *header = cel_embedded_find("kernels/celer.cuh");
   cel_module_set_header(header->data, header->size);
   const cel_source text = {.text = source, .file = "check.cu", .line = 1};
-  check(cel_module_compile_cuda(&text, cuda, &module));
+  check(cel_module_begin_cuda(&text, cuda, &module));
+  check(cel_module_finish(module, NULL));
 }
 
 static void poll_some(void) {

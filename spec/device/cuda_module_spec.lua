@@ -167,7 +167,7 @@ describe("a module for GPUs", function()
         return cuda
       end
       local narrow = kernel()
-      assert(k.c.cel_module_suit(module, true, 0) == 0)
+      assert(k.c.cel_module_suit(module, 2, true, 0) == 0)
       assert(kernel() ~= narrow and kernel() == kernel())
       assert(kernel()["function"][0] ~= narrow["function"][0])
       io.write(describe(module))
@@ -204,7 +204,7 @@ describe("a module for GPUs", function()
       local cuda = open(0)
       local module = assert(k.compile(source, { cuda = cuda, prelude = k.embedded("group.cuh") }))
       local function work(items)
-        assert(k.c.cel_module_suit(module, false, items) == 0)
+        assert(k.c.cel_module_suit(module, 0, false, items) == 0)
         local work = k.c.cel_module_work(module, 0, ffi.new("char[8]"), 0)
         local info = ffi.new("cel_kernel_info")
         assert(k.c.cel_module_info(module, 0, math.max(items, 1), info) == 0)
@@ -288,7 +288,9 @@ describe("on a GPU", function()
   for _, wide in ipairs({ false, true }) do
     local kind = wide and ", with wide strides" or ""
     on_gpu("kernels compute" .. kind, function()
-      if wide then assert.equal(0, tonumber(c.cel_module_suit(module, true, 0))) end
+      for i = 0, wide and c.cel_module_kernels(module) - 1 or -1 do
+        assert.equal(0, tonumber(c.cel_module_suit(module, i, true, 0)))
+      end
       local h, w = 31, 47
       local u, up = ffi.new("float[?]", h * w), ffi.new("float[?]", h * w)
       for i = 0, h * w - 1 do u[i], up[i] = i % 7, i % 5 end

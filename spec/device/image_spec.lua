@@ -16,7 +16,7 @@ kernel void second(group<1> g, inout<int, 1> v, local<int, 4> t, float x) {
 ]=]
 
 
-describe("cel_module_compile_images", function()
+describe("cel_module_begin_images", function()
   for _, case in ipairs { { "a module", 90 }, { "PTX, for what NVRTC does not know", 999 } } do
     it("reads the parameters of kernels from " .. case[1], function()
       if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end

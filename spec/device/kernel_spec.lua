@@ -12,7 +12,7 @@ kernel void add(item<1> i, out<float, 1> c, in<float, 1> a, in<float, 1> b) {
 
 local files, read, write = scratch.files, scratch.read, scratch.write
 
-describe("cel_module_compile_cpu", function()
+describe("cel_module_begin_cpu", function()
   it("compiles, and the kernel computes", function()
     local module = assert(k.compile(ADD))
     assert.equal(1, c.cel_module_kernels(module))
