@@ -6,10 +6,10 @@
 #include "rule/linear.h"
 
 /* A value on the stack: the program that lies at `at`, up to the next value's,
- * plus c. Where there is no program it is c. */
+ * or minus that, plus c. Where there is no program it is c. */
 typedef struct operand {
   int at;
-  bool program;
+  bool program, minus;
   int64_t c;
 } operand;
 
@@ -20,36 +20,59 @@ typedef struct folding {
   int top;
 } folding;
 
+/* Adds "op c" to the program of an operand, which ends at *end, or begins it
+ * with c. */
+static void insert(folding *f, operand *x, int *end, int64_t op, int64_t c) {
+  int64_t words[] = {CEL_RULE_CONST, c, op};
+  int n = x->program ? 3 : 2;
+  memmove(f->out + *end + n, f->out + *end,
+          (size_t)(f->n - *end) * sizeof *f->out);
+  memcpy(f->out + *end, words, (size_t)n * sizeof *words);
+  f->n += n;
+  *end += n;
+  x->program = true;
+}
+
 /* Makes a program of the whole of an operand, whose program ends at `end`. */
 static void settle(folding *f, operand *x, int end) {
-  if (x->program && x->c == 0) return;
-  bool less = x->program && x->c < 0;
-  int64_t words[] = {CEL_RULE_CONST, less ? -x->c : x->c,
-                     less ? CEL_RULE_SUB : CEL_RULE_ADD};
-  int n = x->program ? 3 : 2;
-  memmove(f->out + end + n, f->out + end,
-          (size_t)(f->n - end) * sizeof *f->out);
-  memcpy(f->out + end, words, (size_t)n * sizeof *words);
-  f->n += n;
-  x->program = true;
+  if (x->minus) insert(f, x, &end, CEL_RULE_MUL, -1);
+  if (!x->program || x->c > 0)
+    insert(f, x, &end, CEL_RULE_ADD, x->c);
+  else if (x->c < 0)
+    insert(f, x, &end, CEL_RULE_SUB, -x->c);
+  x->minus = false;
   x->c = 0;
 }
 
-/* x + c becomes one operand; false where it must stay a sum of two. */
-static bool gather(operand *a, const operand *b, int64_t op) {
-  bool less = op == CEL_RULE_SUB;
+/* A sum with a constant becomes one operand; false where it must stay one of
+ * two. */
+static bool gather(operand *a, const operand *b, bool less) {
   if (b->program && (a->program || less)) return false;
   int64_t c = less ? a->c - b->c : a->c + b->c;
   if (!cel__in_limit(c)) return false;
+  if (b->program) a->minus = b->minus;
   a->program = a->program || b->program;
   a->c = c;
   return true;
 }
 
-/* Whether a op b is a: a factor or a divisor of one. */
-static bool is_idle(const operand *b, int64_t op) {
-  return (op == CEL_RULE_MUL || op == CEL_RULE_FLOORDIV) && !b->program &&
-         b->c == 1;
+static bool is_constant(const operand *x, int64_t c) {
+  return !x->program && x->c == c;
+}
+
+/* x * 0, x * 1, x * -1, in either order. */
+static bool scale(folding *f, operand *a, const operand *b) {
+  bool first = !a->program;
+  const operand *by = first ? a : b, *x = first ? b : a;
+  if (is_constant(by, 0)) {
+    f->n = a->at;
+    *a = (operand){.at = a->at};
+    return true;
+  }
+  if (!is_constant(by, 1) && !is_constant(by, -1)) return false;
+  bool minus = by->c < 0;
+  *a = (operand){a->at, x->program, x->minus != minus, minus ? -x->c : x->c};
+  return true;
 }
 
 static void combine(folding *f, int64_t op) {
@@ -60,12 +83,16 @@ static void combine(folding *f, int64_t op) {
     a->c = c;
     return;
   }
-  if ((op == CEL_RULE_ADD || op == CEL_RULE_SUB) && gather(a, b, op)) return;
-  if (is_idle(b, op)) return;
-  if (op == CEL_RULE_MUL && is_idle(a, op)) {
-    *a = (operand){a->at, b->program, b->c};
-    return;
+  if (op == CEL_RULE_ADD || op == CEL_RULE_SUB) {
+    if (b->minus) { /* a + (c - x) is a - (x - c) */
+      op = op == CEL_RULE_ADD ? CEL_RULE_SUB : CEL_RULE_ADD;
+      b->minus = false;
+      b->c = -b->c;
+    }
+    if (gather(a, b, op == CEL_RULE_SUB)) return;
   }
+  if (op == CEL_RULE_MUL && scale(f, a, b)) return;
+  if (op == CEL_RULE_FLOORDIV && is_constant(b, 1)) return;
   settle(f, a, b->at); /* b moves along: it is the last */
   settle(f, b, f->n);
   f->out[f->n++] = op;
@@ -85,7 +112,7 @@ int cel__program_fold(const int64_t *code, int length, const int64_t *params,
       word = params[word];
     }
     bool program = op != CEL_RULE_CONST || !cel__in_limit(word);
-    f.stack[f.top++] = (operand){f.n, program, program ? 0 : word};
+    f.stack[f.top++] = (operand){f.n, program, false, program ? 0 : word};
     if (!program) continue;
     f.out[f.n++] = op;
     f.out[f.n++] = word;

@@ -1,9 +1,9 @@
 /* fold.h -- internal to rule/: the constants of a program, computed ahead.
  *
  * What is made of constants alone becomes one constant, and constants that are
- * added one after the other become one: x - 1 + 4 - 1 is x + 2. A sum is not
- * taken apart otherwise, so what stayed within 2^53 still does, and a value
- * that there was is the same.
+ * added one after the other become one: x - 1 + 4 - 1 is x + 2, x + y * -1 is
+ * x - y, and x * 0 is 0. A sum is not taken apart otherwise. So what stayed
+ * within 2^53 still does, and a value that there was is the same.
  * Cost: one pass. Pure. Thread: any.
  */
 #ifndef CEL_RULE_FOLD_H

@@ -104,7 +104,15 @@ static int put_binary(text_buffer *t, const int64_t *code, int64_t op,
     put_infix(t, a, b, " - ", SUM, PRODUCT);
     return SUM;
   case CEL_RULE_ADD: put_infix(t, a, b, " + ", SUM, SUM); return SUM;
-  case CEL_RULE_MUL: put_infix(t, a, b, " * ", PRODUCT, ATOM); return PRODUCT;
+  case CEL_RULE_MUL:
+    if (code[b->word] == CEL_RULE_CONST && code[b->word + 1] == -1) {
+      t->n = b->at;
+      if (a->binds < PRODUCT) put_function(t, a, a, "(", "");
+      put_at(t, a->at, "-");
+    } else {
+      put_infix(t, a, b, " * ", PRODUCT, ATOM);
+    }
+    return PRODUCT;
   case CEL_RULE_FLOORDIV:
     put_infix(t, a, b, " / ", PRODUCT, ATOM);
     put_at(t, a->at, "floor(");

@@ -139,8 +139,13 @@ describe("printed rules", function()
     assert.equal("[p0 * 2, floor((chunk.max0 - 1 + p0 - 1) / p0))",
       text(rules.rule(store, 1, 1, { { { { "*", p, 2 }, { "//", { "-", { "+", { "-", MAX0, 1 },
         p }, 1 }, p } } } }, { params = 1 })))
-    assert.equal("[-3 * chunk.min0 - (-2 * chunk.max0), chunk.max0 * (-1))",
+    assert.equal("[-3 * chunk.min0 - (-2 * chunk.max0), -chunk.max0)",
       of({ "-", { "*", -3, MIN0 }, { "*", -2, MAX0 } }, { "*", MAX0, -1 }))
+    assert.equal("[chunk.min0 - (chunk.max0 - 4), -(chunk.min0 - chunk.max0) * 2)",
+      of({ "+", MIN0, { "*", -1, { "-", MAX0, 4 } } },
+        { "*", { "*", { "-", MIN0, MAX0 }, -1 }, 2 }))
+    assert.equal("[7, 3 - chunk.max0)",
+      of({ "+", { "*", 0, { "+", MIN0, 2 } }, 7 }, { "+", 3, { "*", MAX0, -1 } }))
   end)
 
   it("read back as Lua, are the same functions", function()
