@@ -56,16 +56,18 @@ static int rule_intern(lua_State *L) {
   }
   desc.code = code;
   int at = 1;
+  cel_rule_box box[CEL_RULE_BOXES];
+  desc.box = box;
   for (int32_t b = 0; b < desc.boxes; ++b) {
     lua_rawgeti(L, 5, b + 1);
-    desc.clamp[b] = lua_toboolean(L, -1);
+    box[b].clamp = lua_toboolean(L, -1);
     lua_pop(L, 1);
     for (int32_t j = 0; j < desc.buffer_dims; ++j) {
       for (int side = 0; side < 2; ++side) {
         lua_rawgeti(L, 6, at++);
         lua_rawgeti(L, 6, at++);
-        desc.start[b][j][side] = (int32_t)lua_tointeger(L, -2);
-        desc.length[b][j][side] = (int32_t)lua_tointeger(L, -1);
+        box[b].start[j][side] = (int32_t)lua_tointeger(L, -2);
+        box[b].length[j][side] = (int32_t)lua_tointeger(L, -1);
         lua_pop(L, 2);
       }
     }

@@ -117,6 +117,16 @@ static bool is_row(const cel_audit_row *row, const cel_task *task,
              : strcmp(row->name, task->name) == 0;
 }
 
+/* Notes whether what is read is a box around what the parts of a chunk need,
+ * with gaps, as is found of the first submission. */
+static void note_gaps(const cel_task *task, const cel_access *access,
+                      cel_audit_row *row) {
+  if (access->mode == CEL_MODE_READ && access->rows == 0 &&
+      task->placement == CEL_PLACE_SPLIT)
+    row->gaps = cel_rule_prove_union(&access->use, &task->permitted,
+                                     &row->gap) == CEL_REFUTED;
+}
+
 static cel_audit_row *row_of(cel_audit *audit, const cel_task *task,
                              int32_t access) {
   for (uint32_t i = 0; i < audit->rows.n; ++i)
@@ -134,6 +144,7 @@ static cel_audit_row *row_of(cel_audit *audit, const cel_task *task,
     cel_vec_push(&audit->names, cel_strdup(task->name));
     row.name = cel_vec_last(&audit->names);
   }
+  note_gaps(task, &task->access[access], &row);
   cel_vec_push(&audit->rows, row);
   return &cel_vec_last(&audit->rows);
 }

@@ -2,19 +2,17 @@
 
 #include "rule/rule.h"
 
-/* Appends the programs of `from` to those in *to, whose code has room. A rule
- * of the store holds its programs one after the other, so its code can be
- * walked as a whole. */
-static void append(cel_rule_desc *to, int64_t *code,
+/* Appends the programs of `from` to those in *to, whose code and boxes have
+ * room. A rule of the store holds its programs one after the other, so its code
+ * can be walked as a whole. */
+static void append(cel_rule_desc *to, int64_t *code, cel_rule_box *box,
                    const cel_rule_desc *from) {
-  int32_t at = to->code_length, box = to->boxes;
+  int32_t at = to->code_length;
   for (int32_t b = 0; b < from->boxes; ++b) {
-    to->clamp[box + b] = from->clamp[b];
+    box[to->boxes + b] = from->box[b];
     for (int j = 0; j < from->buffer_dims; ++j)
-      for (int upper = 0; upper < 2; ++upper) {
-        to->start[box + b][j][upper] = at + from->start[b][j][upper];
-        to->length[box + b][j][upper] = from->length[b][j][upper];
-      }
+      for (int upper = 0; upper < 2; ++upper)
+        box[to->boxes + b].start[j][upper] += at;
   }
   for (int32_t i = 0; i < from->code_length; ++i) {
     int64_t op = code[at + i] = from->code[i];
@@ -43,16 +41,20 @@ cel_proof cel_rule_prove_apart(const cel_rule_use *a, const cel_rule_use *b,
       .desc = {.task_dims = x->task_dims, .buffer_dims = x->buffer_dims}};
   int64_t params[CEL_RULE_PARAMS];
   size_t words = (size_t)x->code_length + (size_t)y->code_length;
-  int64_t *code = cel_alloc((words > 0 ? words : 1) * sizeof *code);
+  int64_t *code = cel_alloc(words * sizeof *code + 1);
+  cel_rule_box *box =
+      cel_alloc((size_t)(x->boxes + y->boxes) * sizeof *box + 1);
   both.desc.code = code;
+  both.desc.box = box;
   if (x->params > 0)
     memcpy(params, a->params, (size_t)x->params * sizeof *params);
   if (y->params > 0)
     memcpy(params + x->params, b->params, (size_t)y->params * sizeof *params);
-  append(&both.desc, code, x);
-  append(&both.desc, code, y);
+  append(&both.desc, code, box, x);
+  append(&both.desc, code, box, y);
   cel_rule_use use = {&both, params, a->range, a->extent};
   cel_proof proof = cel_rule_prove_disjoint(&use, kind, why);
   cel_free(code);
+  cel_free(box);
   return proof;
 }

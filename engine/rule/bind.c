@@ -46,10 +46,12 @@ static bool bind_plain(const cel_rule_use *use, cel_bound_box *out) {
     if (d >= 0) {
       *lo = (cel_affine){.a = 1, .dim = d};
       *hi = (cel_affine){.a = 1, .dim = d, .of_max = true};
-    } else if (cel__program_eval(use, desc->code + desc->start[0][j][0],
-                                 desc->length[0][j][0], &use->range, &lo->c) ||
-               cel__program_eval(use, desc->code + desc->start[0][j][1],
-                                 desc->length[0][j][1], &use->range, &hi->c)) {
+    } else if (cel__program_eval(use, desc->code + desc->box[0].start[j][0],
+                                 desc->box[0].length[j][0], &use->range,
+                                 &lo->c) ||
+               cel__program_eval(use, desc->code + desc->box[0].start[j][1],
+                                 desc->box[0].length[j][1], &use->range,
+                                 &hi->c)) {
       return false;
     }
   }

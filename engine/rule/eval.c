@@ -78,16 +78,17 @@ cel_rule_fault cel__box_eval(const cel_rule_use *use, int b,
   if (!cel_box_is_empty(chunk)) {
     for (int j = 0; j < desc->buffer_dims; ++j)
       for (int upper = 0; upper < 2; ++upper) {
-        cel_rule_fault fault = cel__program_eval(
-            use, desc->code + desc->start[b][j][upper],
-            desc->length[b][j][upper], chunk, upper ? &r.max[j] : &r.min[j]);
+        cel_rule_fault fault =
+            cel__program_eval(use, desc->code + desc->box[b].start[j][upper],
+                              desc->box[b].length[j][upper], chunk,
+                              upper ? &r.max[j] : &r.min[j]);
         if (fault) return fault;
       }
   } else {
     r.max[0] = 0;
   }
   *raw = r;
-  if (!desc->clamp[b] && !cel_box_covers(&use->extent, &r))
+  if (!desc->box[b].clamp && !cel_box_covers(&use->extent, &r))
     return CEL_RULE_LEAVES;
   cel_box_intersect(&r, &use->extent, out);
   return CEL_RULE_FINE;
@@ -113,8 +114,8 @@ static bool eval_plain(const cel_rule_use *use, const cel_box *chunk,
     int d = use->rule->follows[j];
     if (d < 0) {
       for (int upper = 0; upper < 2; ++upper)
-        if (cel__program_eval(use, desc->code + desc->start[0][j][upper],
-                              desc->length[0][j][upper], chunk,
+        if (cel__program_eval(use, desc->code + desc->box[0].start[j][upper],
+                              desc->box[0].length[j][upper], chunk,
                               upper ? &r.max[j] : &r.min[j]) != CEL_RULE_FINE)
           return false;
       continue;
@@ -134,7 +135,7 @@ cel_rule_fault cel__rule_eval(const cel_rule_use *use, const cel_box *chunk,
   cel_box box;
   if (use->rule->plain && !cel_box_is_empty(chunk) &&
       eval_plain(use, chunk, &box) &&
-      (use->rule->desc.clamp[0] || cel_box_covers(&use->extent, &box))) {
+      (use->rule->desc.box[0].clamp || cel_box_covers(&use->extent, &box))) {
     cel_box_intersect(&box, &use->extent, &box);
     cel_region_assign(out, &box, 1);
     return CEL_RULE_FINE;

@@ -245,10 +245,10 @@ static bool binary(int64_t op, const cel_clamped *a, const cel_clamped *b,
 bool cel__bound_linear(const cel_rule_use *use, const cel_domain *domain, int b,
                        int j, int upper, cel_clamped *out) {
   const cel_rule_desc *desc = &use->rule->desc;
-  const int64_t *code = desc->code + desc->start[b][j][upper];
+  const int64_t *code = desc->code + desc->box[b].start[j][upper];
   cel_clamped stack[CEL_RULE_DEPTH], r;
   int top = 0;
-  for (int i = 0; i < desc->length[b][j][upper]; ++i) {
+  for (int i = 0; i < desc->box[b].length[j][upper]; ++i) {
     if (code[i] >= CEL_RULE_ADD) {
       if (!binary(code[i], &stack[top - 2], &stack[top - 1], domain, &r))
         return false;

@@ -124,10 +124,10 @@ static bool binary(int64_t op, const enclosed *a, const enclosed *b,
 static bool enclose(const cel_rule_use *use, const cel_units *units, int b,
                     int j, int upper, enclosed *out) {
   const cel_rule_desc *desc = &use->rule->desc;
-  const int64_t *code = desc->code + desc->start[b][j][upper];
+  const int64_t *code = desc->code + desc->box[b].start[j][upper];
   enclosed stack[CEL_RULE_DEPTH], r;
   int top = 0;
-  for (int i = 0; i < desc->length[b][j][upper]; ++i) {
+  for (int i = 0; i < desc->box[b].length[j][upper]; ++i) {
     if (code[i] >= CEL_RULE_ADD) {
       if (!binary(code[i], &stack[top - 2], &stack[top - 1], &r)) return false;
       stack[--top - 1] = r;
@@ -188,6 +188,19 @@ bool cel__monotone_unites(const cel_rule_use *use, const cel_units *units,
       if (!(touched & both)) continue;
       if (++joined > 1 || !bounds_unite(&lo[j], &hi[j], units, d)) return false;
     }
+  }
+  return true;
+}
+
+bool cel__monotone_grows(const cel_rule_use *use, const cel_units *units,
+                         int b) {
+  const unsigned begin = 7u, end = 7u << CEL_DIMS; /* bits as of enclosed */
+  enclosed lo, hi;
+  for (int j = 0; j < use->rule->desc.buffer_dims; ++j) {
+    if (!enclose(use, units, b, j, 0, &lo) ||
+        !enclose(use, units, b, j, 1, &hi) || (lo.rises & end) ||
+        (lo.falls & begin) || (hi.rises & begin) || (hi.falls & end))
+      return false;
   }
   return true;
 }

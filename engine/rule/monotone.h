@@ -1,5 +1,5 @@
-/* monotone.h -- internal to rule/: union homomorphism of boxes whose bounds
- * are monotone but not linear, such as [floor(min / 2), floor((max + 1) / 2)).
+/* monotone.h -- internal to rule/: what is known of boxes whose bounds are
+ * monotone but not linear, such as [floor(min / 2), floor((max + 1) / 2)).
  *
  * A bound is enclosed between two linear forms over one denominator, and
  * watched for which variables it rises and falls with. Two chunks that touch
@@ -16,5 +16,8 @@
  * that is cut is the union of their boxes b. */
 bool cel__monotone_unites(const cel_rule_use *use, const cel_units *units,
                           int b);
+/* True only if box b of a chunk holds box b of each part of the chunk. */
+bool cel__monotone_grows(const cel_rule_use *use, const cel_units *units,
+                         int b);
 
 #endif

@@ -150,8 +150,8 @@ static void put_box(text_buffer *t, const cel_rule_desc *desc, int b,
   for (int j = 0; j < desc->buffer_dims; ++j) {
     put(t, j ? " x [" : "[");
     for (int upper = 0; upper < 2; ++upper) {
-      put_program(t, desc->code + desc->start[b][j][upper],
-                  desc->length[b][j][upper], params);
+      put_program(t, desc->code + desc->box[b].start[j][upper],
+                  desc->box[b].length[j][upper], params);
       put(t, upper ? ")" : ", ");
     }
   }
@@ -162,11 +162,11 @@ int cel_rule_print(const cel_rule *rule, const int64_t *params, char *text,
   const cel_rule_desc *desc = &rule->desc;
   text_buffer t = {0};
   int clamped = 0;
-  for (int b = 0; b < desc->boxes; ++b) clamped += desc->clamp[b];
+  for (int b = 0; b < desc->boxes; ++b) clamped += desc->box[b].clamp;
   for (int b = 0; b < desc->boxes; ++b) {
     if (b) put(&t, " and ");
     put_box(&t, desc, b, params);
-    if (desc->clamp[b] && clamped < desc->boxes) put(&t, " (clamped)");
+    if (desc->box[b].clamp && clamped < desc->boxes) put(&t, " (clamped)");
   }
   if (rule->listing != NULL)
     put(&t, "opaque");

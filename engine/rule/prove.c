@@ -54,13 +54,14 @@ static cel_wide chunk_least(const cel_linear *form, int64_t sign, int d,
 /* ---- a rule in units ----------------------------------------------------- */
 
 /* Every box that is linear, for every set of ragged dimensions in which a chunk
- * is at the end; sets that are not subsets of the ragged ones are left out. */
+ * is at the end; sets that are not subsets of the ragged ones are left out. The
+ * holder owns it: unit_rule_init ... unit_rule_release. */
 typedef struct unit_rule {
   cel_units units;
   unsigned ragged;
   int boxes;
   cel_domain domain[8];
-  cel_linear_box box[8][CEL_RULE_BOXES];
+  cel_linear_box *box[8]; /* by set: `boxes` of them; only the first is owned */
   bool linear[CEL_RULE_BOXES], all_linear;
 } unit_rule;
 
@@ -85,9 +86,12 @@ static void unit_rule_init(const cel_rule_use *use, const cel_units *units,
   out->boxes = use->rule->desc.boxes;
   out->all_linear = true;
   for (int b = 0; b < out->boxes; ++b) out->linear[b] = true;
+  size_t sets = out->ragged + 1; /* as numbers they go up to `ragged` */
+  out->box[0] = cel_alloc(sets * (size_t)out->boxes * sizeof *out->box[0] + 1);
   for (unsigned at_end = 0; at_end < 8; ++at_end) {
     if (at_end & ~out->ragged) continue;
     cel_domain *domain = &out->domain[at_end];
+    out->box[at_end] = out->box[0] + (size_t)at_end * (size_t)out->boxes;
     cel__units_domain(units, at_end, domain);
     for (int b = 0; b < out->boxes; ++b) {
       cel_linear_box *box = &out->box[at_end][b];
@@ -95,6 +99,10 @@ static void unit_rule_init(const cel_rule_use *use, const cel_units *units,
       out->all_linear = out->all_linear && out->linear[b];
     }
   }
+}
+
+static void unit_rule_release(unit_rule *rule) {
+  cel_free(rule->box[0]);
 }
 
 /* ---- non-overlap --------------------------------------------------------- */
@@ -199,6 +207,7 @@ cel_proof cel_rule_prove_disjoint(const cel_rule_use *use,
   bool proved = rule.all_linear;
   for (int d = 0; d < CEL_DIMS && proved; ++d)
     proved = units.count[d] == 1 || apart_along(&rule, d);
+  unit_rule_release(&rule);
   if (proved) return CEL_PROVED;
   return cel__search_disjoint(use, &units, why);
 }
@@ -331,6 +340,25 @@ cel_proof cel_rule_prove_union(const cel_rule_use *use,
   bool proved = true;
   for (int b = 0; b < rule.boxes && proved; ++b)
     proved = unites(&rule, b) || cel__monotone_unites(use, &units, b);
+  unit_rule_release(&rule);
   if (proved) return CEL_PROVED;
   return cel__search_union(use, &units, why);
+}
+
+cel_proof cel_rule_prove_hull(const cel_rule_use *use,
+                              const cel_split_kind *kind,
+                              cel_counter_example *why) {
+  cel_units units;
+  if (cel_box_is_empty(&use->range) || use->rule->plain) return CEL_PROVED;
+  cel__units_init(&use->range, kind, &units);
+  return cel__search_hull(use, &units, why);
+}
+
+bool cel_rule_grows(const cel_rule_use *use, const cel_split_kind *kind) {
+  cel_units units;
+  if (use->rule->listing != NULL) return false;
+  cel__units_init(&use->range, kind, &units);
+  for (int b = 0; b < use->rule->desc.boxes; ++b)
+    if (!cel__monotone_grows(use, &units, b)) return false;
+  return true;
 }

@@ -1,6 +1,5 @@
 #include "rule/rule.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -26,7 +25,7 @@ cel_rules *cel_rules_create(void) {
 }
 
 static void rule_free(cel_rule *rule) {
-  cel_free((void *)rule->desc.code);
+  cel_free((void *)rule->desc.code); /* and its boxes */
   cel__listing_destroy(rule->listing);
   cel_free(rule);
 }
@@ -89,7 +88,7 @@ static const char *desc_flaw(const cel_rule_desc *desc) {
       desc->buffer_dims < 0 || desc->buffer_dims > CEL_DIMS)
     return "more than three dimensions";
   if (desc->boxes < 0 || desc->boxes > CEL_RULE_BOXES)
-    return "more than 16 boxes";
+    return "more than 64 boxes";
   if (desc->params < 0 || desc->params > CEL_RULE_PARAMS)
     return "more than 32 captured numbers";
   if (desc->code_length < 0 || desc->code_length > MOST_WORDS)
@@ -97,7 +96,8 @@ static const char *desc_flaw(const cel_rule_desc *desc) {
   for (int b = 0; b < desc->boxes; ++b)
     for (int j = 0; j < desc->buffer_dims; ++j)
       for (int upper = 0; upper < 2; ++upper) {
-        int start = desc->start[b][j][upper], n = desc->length[b][j][upper];
+        int start = desc->box[b].start[j][upper],
+            n = desc->box[b].length[j][upper];
         if (start < 0 || n < 0 || start > desc->code_length - n)
           return "a program outside the code";
         const char *flaw = program_flaw(desc, desc->code + start, n);
@@ -108,53 +108,59 @@ static const char *desc_flaw(const cel_rule_desc *desc) {
 
 /* Rewrites *desc so that equal programs have equal descriptions, however they
  * were laid out: unused fields zero, programs in order and folded, none shared.
- * The code of the result is new. */
+ * Code and boxes of the result are new, and one block, which begins with the
+ * code. */
 static cel_rule_desc canonical(const cel_rule_desc *desc) {
-  cel_rule_desc r;
-  memset(&r, 0, sizeof r);
-  r.task_dims = desc->task_dims;
-  r.buffer_dims = desc->buffer_dims;
-  r.boxes = desc->boxes;
-  r.params = desc->params;
   int room = 0, total = 0;
   for (int b = 0; b < desc->boxes; ++b)
     for (int j = 0; j < desc->buffer_dims; ++j)
-      room += desc->length[b][j][0] + desc->length[b][j][1];
-  int64_t *code = cel_alloc((size_t)(room ? room : 1) * sizeof *code);
+      room += desc->box[b].length[j][0] + desc->box[b].length[j][1];
+  int64_t *code = cel_alloc((size_t)room * sizeof *code +
+                            (size_t)desc->boxes * sizeof *desc->box + 1);
+  cel_rule_box *box = (cel_rule_box *)(code + room);
   for (int b = 0; b < desc->boxes; ++b) {
-    r.clamp[b] = desc->clamp[b];
+    const cel_rule_box *from = &desc->box[b];
+    box[b] = (cel_rule_box){.clamp = from->clamp};
     for (int j = 0; j < desc->buffer_dims; ++j)
       for (int upper = 0; upper < 2; ++upper) {
-        r.start[b][j][upper] = total;
-        total += r.length[b][j][upper] =
-            cel__program_fold(desc->code + desc->start[b][j][upper],
-                              desc->length[b][j][upper], NULL, code + total);
+        box[b].start[j][upper] = total;
+        total += box[b].length[j][upper] =
+            cel__program_fold(desc->code + from->start[j][upper],
+                              from->length[j][upper], NULL, code + total);
       }
   }
-  r.code = code;
-  r.code_length = total;
-  return r;
+  return (cel_rule_desc){.task_dims = desc->task_dims,
+                         .buffer_dims = desc->buffer_dims,
+                         .boxes = desc->boxes,
+                         .params = desc->params,
+                         .box = box,
+                         .code = code,
+                         .code_length = total};
 }
 
-/* Up to `code` a description has no padding; `code` itself is an address. */
-_Static_assert(offsetof(cel_rule_desc, code) ==
-                   4 * sizeof(int32_t) + 16 * sizeof(bool) +
-                       2 * sizeof(int32_t[16][3][2]),
-               "cel_rule_desc has padding: hash its fields one by one");
-
+/* Of a canonical description, in which lengths say where programs begin. */
 static uint64_t desc_hash(const cel_rule_desc *desc) {
+  int32_t counts[] = {desc->task_dims, desc->buffer_dims, desc->boxes,
+                      desc->params};
+  uint64_t hash = cel_hash(counts, sizeof counts, 0);
+  for (int b = 0; b < desc->boxes; ++b)
+    hash = cel_hash(desc->box[b].length, sizeof desc->box[b].length,
+                    hash ^ (uint64_t)desc->box[b].clamp);
   return cel_hash(desc->code, (size_t)desc->code_length * sizeof *desc->code,
-                  cel_hash(desc, offsetof(cel_rule_desc, code), 0));
+                  hash);
 }
 
 static bool desc_equal(const cel_rule_desc *a, const cel_rule_desc *b) {
-  return a->task_dims == b->task_dims && a->buffer_dims == b->buffer_dims &&
-         a->boxes == b->boxes && a->params == b->params &&
-         a->code_length == b->code_length &&
-         memcmp(a->clamp, b->clamp, sizeof a->clamp) == 0 &&
-         memcmp(a->length, b->length, sizeof a->length) == 0 &&
-         memcmp(a->code, b->code, (size_t)a->code_length * sizeof *a->code) ==
-             0;
+  if (a->task_dims != b->task_dims || a->buffer_dims != b->buffer_dims ||
+      a->boxes != b->boxes || a->params != b->params ||
+      a->code_length != b->code_length)
+    return false;
+  for (int i = 0; i < a->boxes; ++i)
+    if (a->box[i].clamp != b->box[i].clamp ||
+        memcmp(a->box[i].length, b->box[i].length, sizeof a->box[i].length))
+      return false;
+  return memcmp(a->code, b->code, (size_t)a->code_length * sizeof *a->code) ==
+         0;
 }
 
 static cel_rule **head_of(const cel_rules *rules, uint64_t hash) {
@@ -186,9 +192,9 @@ static bool is_constant(const int64_t *code, int length) {
 
 /* What buffer dimension j of box 0 follows; -2: something else. */
 static int follows(const cel_rule_desc *desc, int j) {
-  const int64_t *lo = desc->code + desc->start[0][j][0];
-  const int64_t *hi = desc->code + desc->start[0][j][1];
-  int32_t n_lo = desc->length[0][j][0], n_hi = desc->length[0][j][1];
+  const int64_t *lo = desc->code + desc->box[0].start[j][0];
+  const int64_t *hi = desc->code + desc->box[0].start[j][1];
+  int32_t n_lo = desc->box[0].length[j][0], n_hi = desc->box[0].length[j][1];
   if (is_constant(lo, n_lo) && is_constant(hi, n_hi)) return -1;
   bool spans = n_lo == 2 && n_hi == 2 && lo[0] == CEL_RULE_MIN &&
                hi[0] == CEL_RULE_MAX && lo[1] == hi[1];
@@ -248,10 +254,7 @@ cel_status cel_rules_intern(cel_rules *rules, const cel_rule_desc *desc,
 
 void cel_rules_list(cel_rules *rules, int32_t task_dims, int32_t buffer_dims,
                     const cel_listing *listing, const cel_rule **out) {
-  cel_rule_desc desc;
-  memset(&desc, 0, sizeof desc);
-  desc.task_dims = task_dims;
-  desc.buffer_dims = buffer_dims;
+  cel_rule_desc desc = {.task_dims = task_dims, .buffer_dims = buffer_dims};
   cel_listing *own = cel__listing_copy(listing);
   uint64_t hash =
       cel__listing_hash(own) ^ (uint64_t)(task_dims * 4 + buffer_dims);

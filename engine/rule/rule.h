@@ -55,17 +55,22 @@ typedef enum cel_rule_op {
       CEL_RULE_OPS_N
 } cel_rule_op;
 
-enum { CEL_RULE_BOXES = 16, CEL_RULE_PARAMS = 32 }; /* at most */
+enum { CEL_RULE_BOXES = 64, CEL_RULE_PARAMS = 32 }; /* at most */
 
-/* What the tracer hands over: for box b and buffer dimension j, the program of
- * the lower bound is code[start[b][j][0] .. start[b][j][0] + length[b][j][0]),
- * of the upper bound ...[1]. */
+/* One box: in buffer dimension j the program of the lower bound is
+ * code[start[j][0] .. start[j][0] + length[j][0]), of the upper bound ...[1].
+ */
+typedef struct cel_rule_box {
+  int32_t start[3][2], length[3][2];
+  bool clamp;
+} cel_rule_box;
+
+/* What the tracer hands over. */
 typedef struct cel_rule_desc {
   int32_t task_dims, buffer_dims;
   int32_t boxes;  /* 0: touches nothing */
   int32_t params; /* parameters used: PARAM operands are below this */
-  bool clamp[16];
-  int32_t start[16][3][2], length[16][3][2];
+  const cel_rule_box *box;
   const int64_t *code;
   int32_t code_length;
 } cel_rule_desc;
@@ -77,7 +82,7 @@ typedef struct cel_listing cel_listing;
 typedef struct cel_rule {
   uint64_t id; /* >= 1, ascending, never given again */
   uint64_t hash;
-  cel_rule_desc desc;   /* owns desc.code; no boxes where there is a listing */
+  cel_rule_desc desc;   /* owned; no boxes where there is a listing */
   cel_listing *listing; /* owned; null: it has programs */
   /* One box, of which each buffer dimension j follows the chunk in dimension
    * follows[j], one of its own, or (-1) is the same for all chunks: such a rule
@@ -181,6 +186,16 @@ cel_proof cel_rule_prove_apart(const cel_rule_use *a, const cel_rule_use *b,
 cel_proof cel_rule_prove_union(const cel_rule_use *use,
                                const cel_split_kind *kind,
                                cel_counter_example *why);
+/* What is enough for reading: r(a u b) holds r(a) u r(b), and no more than the
+ * box around that. What lies between is moved and not used. Only looks for
+ * counter-examples: ask it where the union is refuted. */
+cel_proof cel_rule_prove_hull(const cel_rule_use *use,
+                              const cel_split_kind *kind,
+                              cel_counter_example *why);
+
+/* Whether a chunk certainly maps to all that its parts map to: then the range
+ * maps to all that any chunk does. */
+bool cel_rule_grows(const cel_rule_use *use, const cel_split_kind *kind);
 
 typedef enum cel_rule_class {
   CEL_RULE_IS_CONSTANT,

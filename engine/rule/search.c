@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "rule/eval.h"
+#include "rule/listing.h"
 
 enum {
   ALL_BELOW = 12, /* units up to which every chunk is tried */
@@ -79,7 +80,7 @@ static bool found(search *s, const cel_box *a, const cel_box *b,
   return true;
 }
 
-/* ---- the two properties, for one pair of chunks -------------------------- */
+/* ---- the properties, for one pair of chunks ------------------------------ */
 
 typedef bool try_pair(search *s, const cel_box *a, const cel_box *b);
 
@@ -89,11 +90,47 @@ static bool overlap(search *s, const cel_box *a, const cel_box *b) {
   return found(s, a, b, &s->a);
 }
 
-static bool disagree(search *s, const cel_box *a, const cel_box *b) {
+/* Puts what the two map to into s->a, and what their union does into s->c. */
+static bool images(search *s, const cel_box *a, const cel_box *b) {
   cel_box both = cel_box_hull(a, b);
   if (!image(s, a, &s->a) || !image(s, b, &s->b) || !image(s, &both, &s->c))
     return false;
   cel_region_unite(&s->a, &s->a, &s->b);
+  return true;
+}
+
+/* Widens *hull by what a chunk maps to, also by boxes that lie outside the
+ * buffer. False where these are not known, and leave nothing inside. */
+static bool widen(const search *s, const cel_box *chunk, cel_box *hull) {
+  cel_box raw, clipped;
+  const cel_box *box;
+  int32_t n;
+  if (s->use->rule->listing != NULL) {
+    cel__listing_find(s->use->rule->listing, chunk, &box, &n);
+    for (int32_t i = 0; i < n; ++i) *hull = cel_box_hull(hull, &box[i]);
+    return n > 0;
+  }
+  for (int b = 0; b < s->use->rule->desc.boxes; ++b) {
+    cel__box_eval(s->use, b, chunk, &raw, &clipped);
+    if (!cel_box_is_empty(&raw)) *hull = cel_box_hull(hull, &raw);
+  }
+  return true;
+}
+
+/* The union maps to less than the two, or beyond the box around that. */
+static bool strays(search *s, const cel_box *a, const cel_box *b) {
+  if (!images(s, a, b)) return false;
+  cel_region_subtract(&s->b, &s->a, &s->c);
+  if (found(s, a, b, &s->b)) return true;
+  cel_box hull = {{0}, {0}};
+  if (!widen(s, a, &hull) || !widen(s, b, &hull)) return false;
+  cel_region_assign(&s->a, &hull, 1);
+  cel_region_subtract(&s->b, &s->c, &s->a);
+  return found(s, a, b, &s->b);
+}
+
+static bool disagree(search *s, const cel_box *a, const cel_box *b) {
+  if (!images(s, a, b)) return false;
   cel_region_subtract(&s->b, &s->c, &s->a);
   if (found(s, a, b, &s->b)) return true;
   cel_region_subtract(&s->b, &s->a, &s->c);
@@ -174,4 +211,9 @@ cel_proof cel__search_disjoint(const cel_rule_use *use, const cel_units *units,
 cel_proof cel__search_union(const cel_rule_use *use, const cel_units *units,
                             cel_counter_example *why) {
   return run(use, units, true, disagree, why);
+}
+
+cel_proof cel__search_hull(const cel_rule_use *use, const cel_units *units,
+                           cel_counter_example *why) {
+  return run(use, units, true, strays, why);
 }

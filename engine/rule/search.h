@@ -18,5 +18,7 @@ cel_proof cel__search_disjoint(const cel_rule_use *use, const cel_units *units,
                                cel_counter_example *why);
 cel_proof cel__search_union(const cel_rule_use *use, const cel_units *units,
                             cel_counter_example *why);
+cel_proof cel__search_hull(const cel_rule_use *use, const cel_units *units,
+                           cel_counter_example *why);
 
 #endif

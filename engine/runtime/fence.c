@@ -107,9 +107,11 @@ static void take_nothing(const cel_work *work, const cel_call *call) {
 static const cel_rule *rule_of(cel_engine *e, int32_t dims) {
   if (e->fence_rule[dims] != NULL) return e->fence_rule[dims];
   int64_t code[2 * 2 * CEL_DIMS];
+  cel_rule_box box = {.clamp = false};
   cel_rule_desc desc = {.task_dims = 1,
                         .buffer_dims = dims,
                         .boxes = 1,
+                        .box = &box,
                         .params = 2 * dims,
                         .code = code,
                         .code_length = 4 * dims};
@@ -117,8 +119,8 @@ static const cel_rule *rule_of(cel_engine *e, int32_t dims) {
     int64_t *at = code + (ptrdiff_t)2 * i;
     at[0] = CEL_RULE_PARAM;
     at[1] = i;
-    desc.start[0][i / 2][i % 2] = 2 * i;
-    desc.length[0][i / 2][i % 2] = 2;
+    box.start[i / 2][i % 2] = 2 * i;
+    box.length[i / 2][i % 2] = 2;
   }
   if (cel_rules_intern(e->rules, &desc, &e->fence_rule[dims]) != CEL_E_OK)
     cel_bug("the rule of fences: %s", cel_error_last()->text);

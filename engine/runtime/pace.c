@@ -32,14 +32,16 @@ static void destroy_work(cel_work *work) {
 static const cel_rule *row_rule(cel_engine *e) {
   const int64_t code[] = {CEL_RULE_MIN,   0, CEL_RULE_MAX,    0,
                           CEL_RULE_CONST, 0, CEL_RULE_BUFFER, 1};
+  cel_rule_box box = {.clamp = false};
   cel_rule_desc desc = {.task_dims = 1,
                         .buffer_dims = 2,
                         .boxes = 1,
+                        .box = &box,
                         .code = code,
                         .code_length = 8};
   for (int i = 0; i < 4; ++i) {
-    desc.start[0][i / 2][i % 2] = 2 * i;
-    desc.length[0][i / 2][i % 2] = 2;
+    box.start[i / 2][i % 2] = 2 * i;
+    box.length[i / 2][i % 2] = 2;
   }
   const cel_rule *rule;
   if (cel_rules_intern(e->rules, &desc, &rule) != CEL_E_OK)

@@ -144,9 +144,10 @@ static cel_status fail_union(const cel_group *group, const cel_access *access,
            "task '%s': the mapper of its %s access to buffer '%s' depends on "
            "how the range is split: chunks %s and %s together do not map to "
            "what their union maps to, see element %s; a mapper must give for a "
-           "chunk what it gives for the chunk's parts",
+           "chunk what it gives for the chunk's parts%s",
            name_of(group->name), cel_mode_name(access->mode),
-           name_of(access->buffer->name), s.a, s.b, s.point);
+           name_of(access->buffer->name), s.a, s.b, s.point,
+           cel_mode_produces(access->mode) ? "" : ", or a box around that");
   return cel_fail_at(group->place.file, group->place.line);
 }
 
@@ -205,7 +206,7 @@ static cel_box corner_chunk(const cel_box *range, const cel_split_kind *splits,
 
 static bool always_clamped(const cel_rule *rule) {
   for (int32_t b = 0; b < rule->desc.boxes; ++b)
-    if (!rule->desc.clamp[b]) return false;
+    if (!rule->desc.box[b].clamp) return false;
   return true;
 }
 
@@ -289,17 +290,31 @@ static cel_proof prove_apart(const cel_group *group,
   return try_ranks(group, at, 2, why);
 }
 
+/* Whether a chunk maps to what its parts map to. What is also written must do
+ * so exactly: else a rank would own what no part of its chunk writes. What is
+ * read may be a box around that. */
+static cel_status check_union(const cel_group *group, const cel_access *access,
+                              cel_proof *proof) {
+  cel_counter_example why = {0};
+  cel_split_kind splits = cel__splits_of(group);
+  *proof = cel_rule_prove_union(&access->use, &splits, &why);
+  if (*proof != CEL_REFUTED || !cel__is_cut(group) ||
+      !cel_mode_consumes(access->mode))
+    return CEL_E_OK;
+  if (!cel_mode_produces(access->mode) &&
+      cel_rule_prove_hull(&access->use, &splits, &why) != CEL_REFUTED)
+    return CEL_E_OK;
+  return fail_union(group, access, &why);
+}
+
 static cel_status check_splits(const cel_group *group, const cel_access *access,
                                bool *exact, bool *apart) {
   cel_counter_example why = {0};
-  cel_split_kind splits = cel__splits_of(group);
+  cel_proof whole;
   *exact = *apart = true;
   if (!has_chunks(group)) return CEL_E_OK;
-  cel_proof whole = cel_rule_prove_union(&access->use, &splits, &why);
+  CEL_TRY(check_union(group, access, &whole));
   *exact = whole == CEL_PROVED;
-  if (whole == CEL_REFUTED && cel__is_cut(group) &&
-      cel_mode_consumes(access->mode))
-    return fail_union(group, access, &why);
   if (!cel_mode_produces(access->mode)) return CEL_E_OK;
   cel_proof disjoint = prove_disjoint(group, access, &why);
   *apart = disjoint == CEL_PROVED;
@@ -319,10 +334,8 @@ static cel_status judge_listed(const cel_group *group, const cel_access *access,
   cel__listed_image(listing, image);
   *exact = true;
   *apart = !produces;
-  if (consumes && cel__is_cut(group) &&
-      cel_rule_prove_union(&access->use, &splits, &why) == CEL_REFUTED)
-    return fail_union(group, access, &why);
-  cel_proof disjoint = CEL_UNKNOWN;
+  cel_proof whole, disjoint = CEL_UNKNOWN;
+  if (consumes) CEL_TRY(check_union(group, access, &whole));
   if (produces && cel__is_cut(group)) /* the same words on all ranks */
     disjoint = cel_rule_prove_disjoint(&access->use, &splits, &why);
   if (produces && disjoint != CEL_REFUTED)
@@ -340,13 +353,16 @@ static cel_status judge(const cel_group *group, const cel_access *access,
     return judge_listed(group, access, image, exact, apart);
   if (check_within(group, access, image) != CEL_E_OK)
     return fail_left(group, access);
-  bool known;
-  CEL_TRY(check_splits(group, access, &known, apart));
-  if (known && group->placement == CEL_PLACE_EACH &&
-      cel_rule_eval(&access->use, &group->range, image) != CEL_E_OK)
-    known = false;
-  if (!known) cel_region_assign(image, &access->buffer->extent, 1);
-  *exact = known;
+  CEL_TRY(check_splits(group, access, exact, apart));
+  if (group->placement == CEL_PLACE_EACH) {
+    *exact =
+        *exact && cel_rule_eval(&access->use, &group->range, image) == CEL_E_OK;
+    if (!*exact) cel_region_assign(image, &access->buffer->extent, 1);
+    return CEL_E_OK;
+  }
+  cel_split_kind splits = cel__splits_of(group);
+  if (!*exact && !cel_rule_grows(&access->use, &splits))
+    cel_region_assign(image, &access->buffer->extent, 1);
   return CEL_E_OK;
 }
 

@@ -1,11 +1,11 @@
 /* check.h -- what is wrong with a group's mappers; internal to task/.
  *
  * What would be wrong on many ranks is an error on one: a write must not
- * overlap, and a read must be a union homomorphism, under every split that the
- * group permits, and no mapper may leave its buffer. What each rank does once
- * has one chunk for each rank, and there is no other split of it. A verdict
- * depends only on the rule, its parameters, the ranges and the permitted
- * splits, so it is remembered: a steady loop asks once.
+ * overlap, and a read must be a union homomorphism or a box around one, under
+ * every split that the group permits, and no mapper may leave its buffer. What
+ * each rank does once has one chunk for each rank, and there is no other split
+ * of it. A verdict depends only on the rule, its parameters, the ranges and the
+ * permitted splits, so it is remembered: a steady loop asks once.
  *
  * Cost: a remembered verdict is one hash and one compare; the memory is a fixed
  * number of slots, so that parameters that change in every step only miss.
@@ -24,7 +24,7 @@ cel__checks *cel__checks_create(int64_t ranks);
 void cel__checks_destroy(cel__checks *checks);
 
 /* Checks access `i` of the group. *image becomes what the task touches as a
- * whole; `*exact` tells whether it is known, else it is the whole buffer.
+ * whole; where `*exact` is false it may be more, up to the whole buffer.
  * `*apart` becomes false unless chunks are proved to keep apart in what they
  * write. */
 cel_status cel__check_access(cel__checks *checks, const cel_group *group,

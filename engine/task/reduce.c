@@ -102,49 +102,55 @@ cel_status cel__reductions_check(const cel_group *group) {
 
 /* ---- rules --------------------------------------------------------------- */
 
-static void put(int64_t *code, cel_rule_desc *desc, int j, int side,
-                const int64_t *words, int32_t n) {
-  desc->start[0][j][side] = desc->code_length;
-  desc->length[0][j][side] = n;
-  memcpy(code + desc->code_length, words, (size_t)n * sizeof *words);
-  desc->code_length += n;
+/* A rule of one box as it is put together. */
+typedef struct coder {
+  cel_rule_desc desc;
+  cel_rule_box box;
+  int64_t code[16];
+} coder;
+
+static void put(coder *c, int j, int side, const int64_t *words, int32_t n) {
+  c->box.start[j][side] = c->desc.code_length;
+  c->box.length[j][side] = n;
+  memcpy(c->code + c->desc.code_length, words, (size_t)n * sizeof *words);
+  c->desc.code_length += n;
 }
 
-static void put_whole(int64_t *code, cel_rule_desc *desc, int j) {
+static void put_whole(coder *c, int j) {
   const int64_t lo[] = {CEL_RULE_CONST, 0}, hi[] = {CEL_RULE_BUFFER, j};
-  put(code, desc, j, 0, lo, 2);
-  put(code, desc, j, 1, hi, 2);
+  put(c, j, 0, lo, 2);
+  put(c, j, 1, hi, 2);
 }
 
-static const cel_rule *intern(cel_rules *rules, const cel_rule_desc *desc) {
+static const cel_rule *intern(cel_rules *rules, coder *c) {
   const cel_rule *rule;
-  if (cel_rules_intern(rules, desc, &rule) != CEL_E_OK)
+  c->desc.boxes = 1;
+  c->desc.box = &c->box;
+  c->desc.code = c->code;
+  if (cel_rules_intern(rules, &c->desc, &rule) != CEL_E_OK)
     cel_bug("a rule of reductions: %s", cel_error_last()->text);
   return rule;
 }
 
 /* Rows k*p to (k+1)*p for the chunk [k, k+1). */
 static const cel_rule *row_rule(cel__reductions *r, cel_rules *rules) {
-  int64_t code[16];
-  cel_rule_desc desc = {
-      .task_dims = 1, .buffer_dims = 2, .boxes = 1, .params = 1, .code = code};
+  coder c = {.desc = {.task_dims = 1, .buffer_dims = 2, .params = 1}};
   if (r->row != NULL) return r->row;
   for (int side = 0; side < 2; ++side) {
     const int64_t words[] = {side == 0 ? CEL_RULE_MIN : CEL_RULE_MAX, 0,
                              CEL_RULE_PARAM, 0, CEL_RULE_MUL};
-    put(code, &desc, 0, side, words, 5);
+    put(&c, 0, side, words, 5);
   }
-  put_whole(code, &desc, 1);
-  return r->row = intern(rules, &desc);
+  put_whole(&c, 1);
+  return r->row = intern(rules, &c);
 }
 
 static const cel_rule *whole_rule(cel__reductions *r, cel_rules *rules,
                                   int32_t dims) {
-  int64_t code[16];
-  cel_rule_desc desc = {.buffer_dims = dims, .boxes = 1, .code = code};
+  coder c = {.desc = {.buffer_dims = dims}};
   if (r->whole[dims] != NULL) return r->whole[dims];
-  for (int j = 0; j < dims; ++j) put_whole(code, &desc, j);
-  return r->whole[dims] = intern(rules, &desc);
+  for (int j = 0; j < dims; ++j) put_whole(&c, j);
+  return r->whole[dims] = intern(rules, &c);
 }
 
 /* ---- rows ---------------------------------------------------------------- */

@@ -10,7 +10,7 @@ jit.off(true, true) -- see trace.lua
 
 local M = {}
 
-local MOST_BOXES = 16
+local MOST_BOXES = 64 -- as in engine/rule/rule.h
 
 function M.shape_of(extent)
   local size = extent.size
@@ -44,7 +44,9 @@ function M.check_boxes(dims, first, ...)
   end
   local n = math.max(#boxes, 1)
   if n > MOST_BOXES then
-    place.fail("the range mapper returned %d boxes; %d are the most", n, MOST_BOXES)
+    place.fail("the range mapper returned %d boxes; %d are the most: join those that lie "
+      .. "side by side; what is only read may also be promised by a box around several, "
+      .. "which moves more and is as right", n, MOST_BOXES)
   end
   for b = 1, n do check_box(boxes[b], dims) end
   return boxes
@@ -65,9 +67,22 @@ local function check_whole(boxes)
   return boxes
 end
 
+-- What pcall of f gave. A function of Lua's own that f ended with, as in `return
+-- unpack(boxes)`, says no line: where f is says enough.
+local function results(f, ok, ...)
+  if ok then return ... end
+  local message = ...
+  if type(message) == "string" and not message:find "^[^\n:]+:%d+: " then
+    local info = debug.getinfo(f, "S")
+    message = ("%s:%d: %s"):format(info.source:match "^[@=](.*)" or info.short_src,
+      info.linedefined, message)
+  end
+  error(message, 0)
+end
+
 --- The mapper's boxes for a chunk of plain numbers, as it returned them.
 function M.call(f, chunk, shape, dims)
-  return check_whole(M.check_boxes(dims, f(chunk, shape)))
+  return check_whole(M.check_boxes(dims, results(f, pcall(f, chunk, shape))))
 end
 
 function M.is_empty(b)

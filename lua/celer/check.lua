@@ -99,6 +99,7 @@ local function add(row, other)
     row.item, row.promise, row.elsewhere = other.item, other.promise, other.elsewhere
   end
   if not row.crossed then row.writer = other.writer end
+  row.gap = row.gap or other.gap
   for _, name in ipairs(notes) do
     local mine, theirs = row[name], other[name]
     if mine and theirs then mine.count = mine.count + theirs.count end
@@ -214,6 +215,13 @@ local function hint(row, access, what)
   end
 end
 
+-- Of a mapper that gives a box around what the parts of a chunk need.
+local function gap_hint(gap, what)
+  return ("%s promises for a chunk more than for its parts, which moves what no item needs: "
+    .. "%s, for chunks %s and %s as one; several boxes leave out what lies between"):format(
+    what, element(gap.at), box(gap.a), box(gap.b))
+end
+
 local function describe(row, access)
   local who = access.kernel and "kernel " .. access.kernel or ""
   if row.name ~= access.kernel then
@@ -269,8 +277,11 @@ local function findings(rows, ended)
     for _, name in ipairs(notes) do
       if row[name] then say("mistake", finders[name](row, what, access)) end
     end
-    local text = not ended and not access.plain and hint(row, access, what)
-    if text then say("hint", text) end
+    if not ended and not access.plain then
+      local text = hint(row, access, what)
+      if text then say("hint", text) end
+      if row.gap then say("hint", gap_hint(row.gap, what)) end
+    end
   end
   return in_order(list, out)
 end

@@ -12,27 +12,28 @@ local M = {}
 local PROVED, REFUTED = 0, 1
 local classes = { [0] = "constant", "identity", "permutation", "monotone affine", "general" }
 
---- A cel_rule_desc from what trace.rule gives; the second result keeps its code
---- alive.
+--- A cel_rule_desc from what trace.rule gives; the other results keep alive what it
+--- points to.
 ---@param desc celer.rule_desc
 function M.desc(desc)
   local out = ffi.new("cel_rule_desc")
   local code = ffi.new("int64_t[?]", #desc.code + 1, desc.code)
+  local programs = ffi.new("cel_rule_box[?]", desc.boxes + 1)
   out.task_dims, out.buffer_dims = desc.task_dims, desc.buffer_dims
   out.boxes, out.params = desc.boxes, desc.params
-  out.code, out.code_length = code, #desc.code
+  out.box, out.code, out.code_length = programs, code, #desc.code
   local at = 1
   for b = 0, desc.boxes - 1 do
-    out.clamp[b] = desc.clamp[b + 1]
+    programs[b].clamp = desc.clamp[b + 1]
     for j = 0, desc.buffer_dims - 1 do
       for upper = 0, 1 do
-        out.start[b][j][upper] = desc.spans[at]
-        out.length[b][j][upper] = desc.spans[at + 1]
+        programs[b].start[j][upper] = desc.spans[at]
+        programs[b].length[j][upper] = desc.spans[at + 1]
         at = at + 2
       end
     end
   end
-  return out, code
+  return out, code, programs
 end
 
 -- A box of plain numbers as cel_box.
@@ -89,12 +90,18 @@ local function union_text(c, use, kind, dims)
     chunk_text(why.a, kind), chunk_text(why.b, kind), point_text(why.point, dims)), proof
 end
 
-local function fitness(union, disjoint)
-  if union == REFUTED then
-    return disjoint == REFUTED and "fit for neither reading nor writing"
-      or "fit for writing only"
+-- What it is fit for. A chunk may be read by a box around what its parts map to.
+local function fitness(c, use, kind, union, disjoint)
+  local writes = disjoint ~= REFUTED
+  if union ~= REFUTED then
+    return writes and "fit for reading and writing" or "fit for reading only"
   end
-  return disjoint == REFUTED and "fit for reading only" or "fit for reading and writing"
+  local why = ffi.new("cel_counter_example")
+  if tonumber(c.cel_rule_prove_hull(use, kind, why)) == REFUTED then
+    return writes and "fit for writing only" or "fit for neither reading nor writing"
+  end
+  return writes and "fit for writing, and for reading more than the parts of a chunk need"
+    or "fit for reading only, of more than the parts of a chunk need"
 end
 
 local function print_rule(c, rule, params)
@@ -137,7 +144,7 @@ function M.rule(c, intern, f, range, extent, split)
     lines[1] = "rule: " .. print_rule(c, compiled, words)
     lines[2] = ("%s; union homomorphism: %s; non-overlapping: %s: %s"):format(
       classes[tonumber(c.cel_rule_classify(use))], union, disjoint,
-      fitness(union_proof, disjoint_proof))
+      fitness(c, use, kind, union_proof, disjoint_proof))
   end
   if rule.volatile then
     lines[#lines + 1] = "traced at each use: " .. rule.volatile

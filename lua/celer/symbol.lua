@@ -16,7 +16,7 @@ local CONST, PARAM, MIN, MAX, GLOBAL_MIN, GLOBAL_MAX, BUFFER = 0, 1, 2, 3, 4, 5,
 local ADD, SUB, MUL, FLOORDIV, LOW, HIGH = 7, 8, 9, 10, 11, 12
 local FRACTION = 13 -- ours: a / b, not yet rounded
 local LIMIT = 2 ^ 53
-local MOST_WORDS, MOST_DEPTH = 4096, 32
+local MOST_WORDS, MOST_DEPTH = 16384, 32 -- as in engine/rule/rule.c
 
 M.variables = { param = PARAM, min = MIN, max = MAX, global_min = GLOBAL_MIN,
   global_max = GLOBAL_MAX, buffer = BUFFER }

@@ -49,14 +49,13 @@ static cel_status fill(const cel_init *init, const cel_box *box, void *out) {
 static const cel_rule *grown(cel_engine *engine, int64_t w) {
   const int64_t code[] = {CEL_RULE_MIN, 0, CEL_RULE_CONST, w, CEL_RULE_SUB,
                           CEL_RULE_MAX, 0, CEL_RULE_CONST, w, CEL_RULE_ADD};
+  cel_rule_box box = {.start = {{0, 5}}, .length = {{5, 5}}, .clamp = w > 0};
   cel_rule_desc desc = {.task_dims = 1,
                         .buffer_dims = 1,
                         .boxes = 1,
-                        .clamp = {w > 0},
+                        .box = &box,
                         .code = code,
                         .code_length = 10};
-  desc.start[0][0][1] = 5;
-  desc.length[0][0][0] = desc.length[0][0][1] = 5;
   const cel_rule *rule;
   must(cel_rules_intern(cel_engine_rules(engine), &desc, &rule));
   return rule;

@@ -185,13 +185,15 @@ static const cel_rule *rule_of(run *r, int task_dims, int buffer_dims,
   cel_rule_desc desc = {
       .task_dims = task_dims, .buffer_dims = buffer_dims, .boxes = boxes};
   int64_t code[256], *at = code;
+  cel_rule_box box[CEL_RULE_BOXES];
+  desc.box = box;
   for (int b = 0; b < boxes; ++b) {
-    desc.clamp[b] = true;
+    box[b].clamp = true;
     for (int j = 0; j < buffer_dims; ++j)
       for (int side = 0; side < 2; ++side) {
-        desc.start[b][j][side] = (int32_t)(at - code);
+        box[b].start[j][side] = (int32_t)(at - code);
         code_bound(&at, &bounds[b][j], side);
-        desc.length[b][j][side] = (int32_t)(at - code) - desc.start[b][j][side];
+        box[b].length[j][side] = (int32_t)(at - code) - box[b].start[j][side];
         if (bounds[b][j].kind == PARAMS) desc.params = 2;
       }
   }

@@ -461,14 +461,16 @@ static const cel_rule *make_rule(cel_rules *rules, const fuzz_program *p,
   cel_rule_desc desc = {
       .task_dims = t->dims, .buffer_dims = dims, .boxes = a->boxes};
   code c = {.n = 0};
+  cel_rule_box box[CEL_RULE_BOXES];
+  desc.box = box;
   for (int b = 0; b < a->boxes; ++b) {
-    desc.clamp[b] = true;
+    box[b].clamp = true;
     for (int j = 0; j < dims; ++j)
       for (int side = 0; side < 2; ++side) {
-        desc.start[b][j][side] = c.n;
+        box[b].start[j][side] = c.n;
         bound_code(&c, &a->bound[b][j][side], a->params ? &desc.params : NULL,
                    param);
-        desc.length[b][j][side] = c.n - desc.start[b][j][side];
+        box[b].length[j][side] = c.n - box[b].start[j][side];
       }
   }
   desc.code = c.at;

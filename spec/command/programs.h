@@ -53,14 +53,14 @@ typedef struct prog_kind {
 
 static inline const cel_rule *prog_make(prog *p, int task_dims,
                                         const prog_range *range, int dims) {
+  cel_rule_box box = {.clamp = true};
   cel_rule_desc desc = {
-      .task_dims = task_dims, .buffer_dims = dims, .boxes = 1};
-  desc.clamp[0] = true;
+      .task_dims = task_dims, .buffer_dims = dims, .boxes = 1, .box = &box};
   int64_t code[64];
   int n = 0;
   for (int j = 0; j < dims; ++j)
     for (int side = 0; side < 2; ++side) {
-      desc.start[0][j][side] = n;
+      box.start[j][side] = n;
       if (range[j].dim == PROG_WHOLE) {
         code[n++] = side ? CEL_RULE_BUFFER : CEL_RULE_CONST;
         code[n++] = side ? j : 0;
@@ -74,7 +74,7 @@ static inline const cel_rule *prog_make(prog *p, int task_dims,
         code[n++] = side ? range[j].hi : range[j].lo;
         code[n++] = CEL_RULE_ADD;
       }
-      desc.length[0][j][side] = n - desc.start[0][j][side];
+      box.length[j][side] = n - box.start[j][side];
     }
   desc.code = code;
   desc.code_length = n;

@@ -38,6 +38,7 @@ static model *model_any(world *w) {
 /* Code of a rule as it is put together. */
 typedef struct coder {
   cel_rule_desc desc;
+  cel_rule_box box[3];
   int64_t code[512];
   int64_t params[CEL_RULE_PARAMS];
 } coder;
@@ -78,7 +79,7 @@ static void code_dim(world *w, coder *c, int b, int j, bool writes,
   int64_t width = writes || chance(w, 40) ? 0 : any(w, -1, 2);
   int64_t factor = chance(w, 85) ? 1 : any(w, -1, 2);
   for (int side = 0; side < 2; ++side) {
-    c->desc.start[b][j][side] = c->desc.code_length;
+    c->box[b].start[j][side] = c->desc.code_length;
     int op = (side == 0) == (factor >= 0) ? CEL_RULE_MIN : CEL_RULE_MAX;
     if (kind == 0 || kind == 6) {
       code_number(w, c, side == 0 ? lo : hi);
@@ -90,8 +91,7 @@ static void code_dim(world *w, coder *c, int b, int j, bool writes,
                  shift + (side == 0 ? -width : width) +
                      (factor < 0 ? extent : 0));
     }
-    c->desc.length[b][j][side] =
-        c->desc.code_length - c->desc.start[b][j][side];
+    c->box[b].length[j][side] = c->desc.code_length - c->box[b].start[j][side];
   }
 }
 
@@ -103,10 +103,11 @@ static void access_any(world *w, job *j, int task_dims) {
   bool writes = cel_mode_produces(mode);
   c.desc.boxes = writes || chance(w, 60) ? 1 : (int)any(w, 0, 3);
   for (int b = 0; b < c.desc.boxes; ++b) {
-    c.desc.clamp[b] = chance(w, writes ? 50 : 80);
+    c.box[b].clamp = chance(w, writes ? 50 : 80);
     for (int dim = 0; dim < m->buffer.dims; ++dim)
       code_dim(w, &c, b, dim, writes, m, task_dims);
   }
+  c.desc.box = c.box;
   c.desc.code = c.code;
   const cel_rule *rule;
   if (cel_rules_intern(w->rules, &c.desc, &rule) != CEL_E_OK)
@@ -212,11 +213,12 @@ void fuzz_check_buffer(world *w, const model *m) {
   c.desc.boxes = 1;
   for (int d = 0; d < m->buffer.dims; ++d)
     for (int side = 0; side < 2; ++side) {
-      c.desc.start[0][d][side] = c.desc.code_length;
-      c.desc.length[0][d][side] = 2;
+      c.box[0].start[d][side] = c.desc.code_length;
+      c.box[0].length[d][side] = 2;
       code_put(&c, side == 0 ? CEL_RULE_CONST : CEL_RULE_BUFFER);
       code_put(&c, side == 0 ? 0 : d);
     }
+  c.desc.box = c.box;
   c.desc.code = c.code;
   const cel_rule *rule;
   require(cel_rules_intern(w->rules, &c.desc, &rule) == CEL_E_OK);

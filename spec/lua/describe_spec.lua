@@ -10,8 +10,8 @@ local store = c.cel_rules_create()
 local out = ffi.new("const cel_rule *[1]")
 
 local function intern(desc)
-  local record, code = describe_rule.desc(desc)
-  assert(code)
+  local record, code, programs = describe_rule.desc(desc)
+  assert(code and programs)
   assert.equal(0, tonumber(c.cel_rules_intern(store, record, out)))
   return out[0]
 end
@@ -55,7 +55,8 @@ describe("celer.rule", function()
       return box.new({ k.min[0], k.min[0] }, { k.max[0], k.max[0] })
     end
     assert.matches("union homomorphism: refuted, chunks %[0,2%) and %[2,4%) differ from both as "
-      .. "one chunk at %(0, 2%); non%-overlapping: proved: fit for writing only",
+      .. "one chunk at %(0, 2%); non%-overlapping: proved: fit for writing, "
+      .. "and for reading more than the parts of a chunk need",
       text(diagonal, square))
     local steps = { 1 }
     assert.matches("^rule: opaque: it compares bounds of its chunk, or captured numbers\n"

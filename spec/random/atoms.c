@@ -47,7 +47,7 @@ cel_box atom_at(const step *s, int i) {
 
 cel_box fence_box(const program *p, const step *s, int k) {
   if (s->accesses == 0) return s->box;
-  cel_box chunk = {{k, 0, 0}, {k + 1, 1, 1}}, out[16];
+  cel_box chunk = {{k, 0, 0}, {k + 1, 1, 1}}, out[MOST_BOXES];
   int n = rule_image(s->access[0].rule, &s->range, &p->buffer[s->buffer].extent,
                      &chunk, out, NULL);
   return n > 0 ? out[0] : (cel_box){0};
@@ -163,7 +163,7 @@ static void produce(void *context, const int64_t *p) {
 static void pass(const program *p, const cel_box *atom, const place *places,
                  bool producing, running *at) {
   const step *s = at->step;
-  cel_box box[16];
+  cel_box box[MOST_BOXES];
   for (at->number = 0; at->number < s->accesses; ++at->number) {
     at->access = &s->access[at->number];
     bool does = producing ? cel_mode_produces(at->access->mode)
@@ -233,7 +233,7 @@ static void look(void *context, const int64_t *p) {
 static bool image(const program *p, const step *s, const access *a,
                   const cel_box *chunk, painting *at,
                   void (*visit)(void *, const int64_t *)) {
-  cel_box box[16];
+  cel_box box[MOST_BOXES];
   bool left = false;
   int n = rule_image(a->rule, &s->range, &p->buffer[a->buffer].extent, chunk,
                      box, &left);
@@ -278,10 +278,29 @@ static bool next_span(span *at, const int64_t n[3]) {
   return false;
 }
 
-/* A chunk's image is that of its last slice and that of the rest. By induction
- * it is that of its atoms. */
+/* Whether `whole` has what `parts` have, and more only in a box around that. */
+static bool lies_around(const int16_t *whole, const int16_t *parts,
+                        const cel_box *extent) {
+  cel_box hull = {0};
+  int64_t p[3];
+  for (int inside_hull = 0; inside_hull < 2; ++inside_hull)
+    for (p[0] = 0; p[0] < extent->max[0]; ++p[0])
+      for (p[1] = 0; p[1] < extent->max[1]; ++p[1])
+        for (p[2] = 0; p[2] < extent->max[2]; ++p[2]) {
+          int64_t i = index_of(extent, p);
+          cel_box point = {{p[0], p[1], p[2]}, {p[0] + 1, p[1] + 1, p[2] + 1}};
+          if (parts[i] != 0 && whole[i] == 0) return false;
+          if (!inside_hull && parts[i] != 0) hull = cel_box_hull(&hull, &point);
+          if (inside_hull && whole[i] != 0 && !inside(&hull, p)) return false;
+        }
+  return true;
+}
+
+/* A chunk's image is that of its last slice and that of the rest, or, where it
+ * is only read and not `exact`, lies around that. By induction it is that of
+ * its atoms, or holds it. */
 static bool parts_make_whole(const program *p, const step *s, const access *a,
-                             const span *units) {
+                             const span *units, bool exact) {
   const cel_box *extent = &p->buffer[a->buffer].extent;
   int d = 0;
   while (d < 3 && units->hi[d] - units->lo[d] == 1) ++d;
@@ -299,6 +318,8 @@ static bool parts_make_whole(const program *p, const step *s, const access *a,
   some.lo[d] = units->hi[d] - 1;
   chunk = chunk_of(s, &some);
   if (!image(p, s, a, &chunk, &at, paint)) return false;
+  if (!exact && a->mode == CEL_MODE_READ)
+    return lies_around(whole, parts, extent);
   return memcmp(whole, parts, sizeof whole) == 0;
 }
 
@@ -321,7 +342,8 @@ static bool sides_apart(const program *p, const step *s, const access *a,
 }
 
 /* For chunks of all permitted splits: the image is the union of the atoms'
- * images, and different chunks' images are apart, each where that matters. */
+ * images, or around it, and different chunks' images are apart, each where that
+ * matters. */
 static bool splits_agree(const program *p, const step *s, const access *a) {
   int64_t n[3] = {units(s, 0), units(s, 1), units(s, 2)};
   span all = {{0, 0, 0}, {n[0], n[1], n[2]}};
@@ -332,9 +354,20 @@ static bool splits_agree(const program *p, const step *s, const access *a) {
   if (!cel_mode_consumes(a->mode) && alone(s, a)) return true;
   span at = {{0, 0, 0}, {1, 1, 1}};
   do {
-    if (!parts_make_whole(p, s, a, &at)) return false;
+    if (!parts_make_whole(p, s, a, &at, false)) return false;
   } while (next_span(&at, n));
   return true;
+}
+
+bool has_gaps(const program *p, const step *s, const access *a) {
+  int64_t n[3] = {units(s, 0), units(s, 1), units(s, 2)};
+  span at = {{0, 0, 0}, {1, 1, 1}};
+  if (a->rule == NULL || !a->rule->around || cel_box_is_empty(&s->range))
+    return false;
+  do {
+    if (!parts_make_whole(p, s, a, &at, true)) return true;
+  } while (next_span(&at, n));
+  return false;
 }
 
 /* Nothing that one atom writes is touched by another. */

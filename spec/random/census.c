@@ -42,7 +42,9 @@
   _(GRANULAR, "at a granularity")                                              \
   _(OVERSUBSCRIBED, "into runs")                                               \
   _(RANK_WEIGHTS, "by weights of ranks")                                       \
-  _(DEVICE_WEIGHTS, "by weights of devices")
+  _(DEVICE_WEIGHTS, "by weights of devices")                                   \
+  _(GAPS, "reads of more than the parts of chunks have")                       \
+  _(MANY_BOXES, "reads of more than 16 boxes")
 
 typedef enum feature {
 #define FEATURE_ENUM(name, words) HAS_##name,
@@ -136,9 +138,18 @@ static void note_split(const step *s) {
   note(HAS_DEVICE_WEIGHTS, s->device_weights);
 }
 
+static void note_mappers(const program *p, const step *s) {
+  for (int k = 0; k < s->accesses; ++k) {
+    const access *a = &s->access[k];
+    note(HAS_GAPS, has_gaps(p, s, a));
+    note(HAS_MANY_BOXES, a->rule != NULL && a->rule->desc.boxes > 16);
+  }
+}
+
 static void note_group(const program *p, const step *s) {
   note_reductions(p, s);
   if (cel_box_is_empty(&s->range)) return;
+  note_mappers(p, s);
   note_effects(p, s);
   note_split(s);
 }

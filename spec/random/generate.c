@@ -521,7 +521,7 @@ static void print_rule(const rule *r) {
     snprintf(text, sizeof text, "malformed: %.1900s", cel_error_last()->text);
   printf(" %s", text);
   for (int b = 0; b < r->desc.boxes; ++b)
-    if (r->desc.clamp[b]) printf(" clamp%d", b);
+    if (r->box[b].clamp) printf(" clamp%d", b);
   cel_rules_destroy(rules);
 }
 

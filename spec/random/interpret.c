@@ -89,7 +89,7 @@ static void note_masks(const program *p, step *s, const memory *m) {
 /* Discarded contents are gone; what is written is known. `write` leaves some
  * elements alone, which stay as known as they were: see atoms.c. */
 static void note_written(const program *p, const step *s, memory *m) {
-  cel_box box[16];
+  cel_box box[MOST_BOXES];
   for (int k = 0; k < s->accesses; ++k) {
     const access *a = &s->access[k];
     if (a->mode != CEL_MODE_DISCARD_WRITE) continue;

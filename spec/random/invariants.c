@@ -292,7 +292,7 @@ static void each_touched(holdings *h, const step *s, const cel_box *chunk,
   }
   for (int i = 0; i < s->accesses; ++i) {
     const access *a = &s->access[i];
-    cel_box box[16];
+    cel_box box[MOST_BOXES];
     if (!does(a->mode) || reduces(a)) continue;
     h->buffer = a->buffer;
     const cel_box *extent = &h->program->buffer[a->buffer].extent;
@@ -337,12 +337,24 @@ static void arrive_all(holdings *h, const node *n) {
   }
 }
 
+/* Whether ranks forget who has what: they are made to, or mappers of many boxes
+ * leave more replications than ranks keep. */
+static bool forgets(const program *p) {
+  if (p->cap > 0) return true;
+  for (int i = 0; i < p->steps; ++i)
+    for (int k = 0; k < p->step[i]->accesses; ++k)
+      if (p->step[i]->access[k].rule != NULL &&
+          p->step[i]->access[k].rule->desc.boxes > 3)
+        return true;
+  return false;
+}
+
 /* What is wrong with what a rank gets of an element, or null. Only what was
  * forgotten comes though it is there. */
 static const char *wrong(const check *c, uint8_t lacks) {
   if (lacks == LACKS) return "does not get";
   if ((lacks & TWICE) != 0) return "gets twice";
-  return lacks == GETS && c->program->cap == 0 ? "gets, but has," : NULL;
+  return lacks == GETS && !forgets(c->program) ? "gets, but has," : NULL;
 }
 
 /* What rank h->rank awaits for a task is what it lacks, each point once. */

@@ -270,14 +270,17 @@ local function make_write(size)
   return range, forms
 end
 
--- `free` has the dimensions of the range that do not lead elsewhere yet: of two that
--- one leads to, the chunks' boxes would be a diagonal.
+-- `free` has the dimensions of the range that do not lead elsewhere yet. Where one leads
+-- to two, what the items touch is a diagonal, and a chunk reads a box around it; with w
+-- less than |a| it reads what lies between, too.
 local function read_form(range, size, free)
   local lo, hi = part_of { size }
   local what = #free == 0 and random(2) or random(9)
   if what == 0 then return { kind = "full" } end
   if what == 1 then return { kind = "fixed", c = lo[1], w = hi[1] - lo[1] } end
-  local d = table.remove(free, between(1, #free))
+  local at = between(1, #free)
+  local d = free[at]
+  if chance(15) then note "diagonal" else table.remove(free, at) end
   if what == 2 then return { kind = "before", d = d } end
   if what == 3 then
     note "divided"
@@ -286,8 +289,12 @@ local function read_form(range, size, free)
   local a = ({ 1, 1, 1, -1, 2, -2, -3 })[between(1, 7)]
   if a < 0 then note "negative" end
   if math.abs(a) > 1 then note "scaled" end
-  local c = a < 0 and -a * (range.hi[d + 1] - 1) or 0
-  return { kind = "affine", d = d, a = a, w = math.abs(a) + random(3), c = c + between(-2, 2) }
+  local c, w = a < 0 and -a * (range.hi[d + 1] - 1) or 0, math.abs(a) + random(3)
+  if math.abs(a) > 1 and chance(40) then
+    note "gaps"
+    w = between(1, math.abs(a) - 1)
+  end
+  return { kind = "affine", d = d, a = a, w = w, c = c + between(-2, 2) }
 end
 
 -- Ways in which a user may write the same mapper.

@@ -2,8 +2,8 @@
 -- `celer run spec/random/mappers.lua` does, in which each of them occurs.
 local celer = require("spec.support.celer")
 
-local features = { "2d", "3d", "collective", "copy", "divided", "even_split", "fill", "free",
-  "host task", "kernel", "negative", "opaque", "scaled", "transposed" }
+local features = { "2d", "3d", "collective", "copy", "diagonal", "divided", "even_split", "fill",
+  "free", "gaps", "host task", "kernel", "negative", "opaque", "scaled", "transposed" }
 
 local function run(seed, ranks, devices)
   return celer.run({ "run", "--advice", "off", "--devices", celer.devices(devices, ranks),

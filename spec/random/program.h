@@ -25,7 +25,8 @@ enum {
   MOST_ACCESSES = 4,
   MOST_OBJECTS = 4,
   MOST_EFFECTS = 3,
-  MOST_CODE = 160,
+  MOST_BOXES = 64,
+  MOST_CODE = 3072, /* as much as so many boxes may take */
   MOST_PARAMS = 12,
   MOST_TABLE = 65, /* more than a range has items */
   MOST_ELEMENTS = 512,
@@ -35,13 +36,15 @@ enum {
 };
 
 typedef struct rule {
-  cel_rule_desc desc; /* desc.code points to `code` */
+  cel_rule_desc desc; /* points to `box` and `code` */
+  cel_rule_box box[MOST_BOXES];
   int64_t code[MOST_CODE];
   int64_t param[MOST_PARAMS];
   /* The engine is told what it gives for chunks, not what it is. Such a rule
    * may look bounds up by the chunk's, counted from the range's. */
   bool opaque;
   int64_t table[MOST_TABLE];
+  bool around; /* made so that a chunk may have more than its parts */
 } rule;
 
 /* How the atoms of a step reduce into all of a buffer, by bytes or, the last,
@@ -179,7 +182,7 @@ void program_print(const program *p);
 /* The boxes for one chunk, clipped, empty ones dropped; how many. `left`
  * (may be null) becomes true when one that is not clamped leaves the buffer. */
 int rule_image(const rule *r, const cel_box *range, const cel_box *extent,
-               const cel_box *chunk, cel_box out[16], bool *left);
+               const cel_box *chunk, cel_box out[MOST_BOXES], bool *left);
 /* An opaque rule for a group without accesses: what it gives for the chunks
  * that there will be. The caller owns the reference. */
 const cel_rule *rule_list(const rule *r, const cel_group *group, bool reduces,
@@ -189,7 +192,8 @@ rule *rule_whole(cel_random *r, const step *s, const buffer *b);
 /* Of the first two dimensions what a tile of the step has, but for the `whole`
  * one: what the step's range has of that. Of the others all. */
 rule *rule_tile(cel_random *r, const step *s, const buffer *b, int whole);
-/* Picks a rule for a mode; one that step_valid may still refuse. */
+/* Picks a rule for a mode; one that step_valid may still refuse. Some that only
+ * read have more for a chunk than for its parts, or many boxes. */
 rule *rule_generate(cel_random *r, const step *s, const buffer *b, bool write);
 /* One of a kind that must be refused, and with what; null when there is none
  * for this step and buffer. */
@@ -202,6 +206,8 @@ int atom_count(const step *s);
 cel_box atom_at(const step *s, int i);
 /* Whether any permitted split gives the same result. */
 bool step_valid(const program *p, const step *s);
+/* Whether some chunk has more by this access than its parts have. */
+bool has_gaps(const program *p, const step *s, const access *a);
 /* Whether tiles can be made of two buffers; a step that writes the first by
  * tiles and one that reads rows or columns of these and writes the second. */
 bool tiles_suit(const program *p, int first, int second);

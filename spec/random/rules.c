@@ -2,9 +2,10 @@
  * nothing with the engine's. */
 #include "random/program.h"
 
-/* An operation that the engine does not have: table[chunk.{min|max}[d] - the
- * range's], by the word 2*d or 2*d + 1. */
-enum { LOOKUP = CEL_RULE_OPS_N };
+/* An operation that the engine does not have: table[at - the range's], by the
+ * word 2*d for chunk.min[d], 2*d + 1 for chunk.max[d], and 6 more for one item
+ * before that. */
+enum { LOOKUP = CEL_RULE_OPS_N, BEFORE = 6 };
 
 /* ---- evaluation --------------------------------------------------------- */
 
@@ -33,9 +34,11 @@ static int64_t value_of(const rule *r, int64_t op, int64_t i,
   case CEL_RULE_MAX: return chunk->max[i];
   case CEL_RULE_GLOBAL_MIN: return range->min[i];
   case CEL_RULE_GLOBAL_MAX: return range->max[i];
-  case LOOKUP:
-    return r->table[(i % 2 == 0 ? chunk->min[i / 2] : chunk->max[i / 2]) -
-                    range->min[i / 2]];
+  case LOOKUP: {
+    int64_t d = i % BEFORE / 2, before = i / BEFORE;
+    return r->table[(i % 2 == 0 ? chunk->min[d] : chunk->max[d]) - before -
+                    range->min[d]];
+  }
   default: return extent->max[i];
   }
 }
@@ -43,8 +46,8 @@ static int64_t value_of(const rule *r, int64_t op, int64_t i,
 static int64_t bound(const rule *r, int b, int j, int side,
                      const cel_box *range, const cel_box *extent,
                      const cel_box *chunk) {
-  const int64_t *at = r->code + r->desc.start[b][j][side];
-  const int64_t *end = at + r->desc.length[b][j][side];
+  const int64_t *at = r->code + r->box[b].start[j][side];
+  const int64_t *end = at + r->box[b].length[j][side];
   int64_t stack[32];
   int n = 0;
   while (at < end) {
@@ -60,7 +63,7 @@ static int64_t bound(const rule *r, int b, int j, int side,
 }
 
 int rule_image(const rule *r, const cel_box *range, const cel_box *extent,
-               const cel_box *chunk, cel_box out[16], bool *left) {
+               const cel_box *chunk, cel_box out[MOST_BOXES], bool *left) {
   int n = 0;
   for (int b = 0; b < r->desc.boxes; ++b) {
     cel_box box = cel_box_sized(1, 1, 1);
@@ -69,7 +72,7 @@ int rule_image(const rule *r, const cel_box *range, const cel_box *extent,
       box.max[j] = bound(r, b, j, 1, range, extent, chunk);
     }
     if (cel_box_is_empty(&box)) continue;
-    if (left != NULL && !r->desc.clamp[b] && !cel_box_covers(extent, &box))
+    if (left != NULL && !r->box[b].clamp && !cel_box_covers(extent, &box))
       *left = true;
     if (cel_box_intersect(&box, extent, &box)) out[n++] = box;
   }
@@ -83,7 +86,7 @@ const cel_rule *rule_list(const rule *r, const cel_group *group, bool reduces,
   CEL_VEC(cel_box) boxes = {0};
   CEL_VEC(int32_t) start = {0};
   for (uint32_t i = 0; i < chunks.chunk.n; ++i) {
-    cel_box out[16];
+    cel_box out[MOST_BOXES];
     int n =
         rule_image(r, &group->range, extent, &chunks.chunk.at[i], out, NULL);
     cel_vec_push(&start, (int32_t)boxes.n);
@@ -139,12 +142,12 @@ static void variable(builder *b, cel_rule_op op, int d) {
 }
 
 static void begin(builder *b, int box, int j, int side) {
-  b->rule->desc.start[box][j][side] = b->rule->desc.code_length;
+  b->rule->box[box].start[j][side] = b->rule->desc.code_length;
 }
 
 static void end(builder *b, int box, int j, int side) {
-  b->rule->desc.length[box][j][side] =
-      b->rule->desc.code_length - b->rule->desc.start[box][j][side];
+  b->rule->box[box].length[j][side] =
+      b->rule->desc.code_length - b->rule->box[box].start[j][side];
 }
 
 /* a * chunk.{min|max}[d] + c */
@@ -357,7 +360,7 @@ static void strips(builder *b, int box) {
 }
 
 static void grown(builder *b, int box, int only) {
-  b->rule->desc.clamp[box] = true;
+  b->rule->box[box].clamp = true;
   for (int j = 0; j < b->buffer->dims; ++j) {
     if (j >= b->step->dims) {
       full_dim(b, box, j);
@@ -380,7 +383,7 @@ static void mixed(builder *b, bool write) {
                             ? (int)cel_random_int(b->random, 0, 3)
                             : 1;
   for (int box = 0; box < b->rule->desc.boxes; ++box) {
-    b->rule->desc.clamp[box] = cel_random_chance(b->random, 30);
+    b->rule->box[box].clamp = cel_random_chance(b->random, 30);
     for (int j = 0; j < b->buffer->dims; ++j) random_dim(b, box, j, write);
   }
 }
@@ -390,6 +393,7 @@ static builder builder_for(cel_random *r, const step *s, const buffer *b) {
   made->desc.task_dims = s->dims;
   made->desc.buffer_dims = b->dims;
   made->desc.boxes = 1;
+  made->desc.box = made->box;
   made->desc.code = made->code;
   return (builder){r, made, s, b};
 }
@@ -415,7 +419,84 @@ rule *rule_tile(cel_random *r, const step *s, const buffer *b, int whole) {
   return made.rule;
 }
 
+/* ---- reads of more than the parts of a chunk have ------------------------ */
+
+/* Every a-th element, and a few after it. */
+static void strided_dim(builder *b, int j, int d) {
+  int64_t a = cel_random_int(b->random, 2, 3);
+  int64_t few = cel_random_int(b->random, 1, a - 1);
+  linear(b, 0, j, 0, a, d, false, 0);
+  linear(b, 0, j, 1, a, d, true, few - a);
+}
+
+/* table[chunk.min] ... table[chunk.max - 1] + few */
+static void spread_dim(builder *b, int j, int d) {
+  int64_t few = cel_random_int(b->random, 1, 2);
+  make_table(b, b->buffer->extent.max[j] - few);
+  begin(b, 0, j, 0);
+  word(b, LOOKUP);
+  word(b, 2 * d);
+  end(b, 0, j, 0);
+  begin(b, 0, j, 1);
+  word(b, LOOKUP);
+  word(b, BEFORE + 2 * d + 1);
+  number(b, few);
+  word(b, CEL_RULE_ADD);
+  end(b, 0, j, 1);
+}
+
+/* What each item needs lies apart, as by a stride, in a table, or on a
+ * diagonal; a chunk reads a box around it. */
+static void around(builder *b) {
+  int kind = (int)cel_random_int(b->random, 0, 2);
+  int d = (int)cel_random_int(b->random, 0, b->step->dims - 1);
+  b->rule->around = true;
+  b->rule->box[0].clamp = cel_random_chance(b->random, 50);
+  for (int j = 0; j < b->buffer->dims; ++j) {
+    if (kind == 2)
+      identity_dim(b, 0, j, d);
+    else if (j > 0)
+      full_dim(b, 0, j);
+    else if (kind == 0)
+      strided_dim(b, j, d);
+    else
+      spread_dim(b, j, d);
+  }
+}
+
+/* The chunk moved to many places, as through the ends of a periodic buffer. */
+static void scattered(builder *b) {
+  b->rule->desc.boxes = (int)cel_random_int(b->random, 2, MOST_BOXES);
+  for (int box = 0; box < b->rule->desc.boxes; ++box) {
+    b->rule->box[box].clamp = true;
+    for (int j = 0; j < b->buffer->dims; ++j) {
+      int64_t n = b->buffer->extent.max[j],
+              by = cel_random_int(b->random, -n, n);
+      int d = j < b->step->dims ? j : b->step->dims - 1;
+      linear(b, box, j, 0, 1, d, false, by);
+      linear(b, box, j, 1, 1, d, true, by);
+    }
+  }
+}
+
+/* By numbers of its own, so that programs without one stay what they are. */
+static rule *rule_of_more(const cel_random *r, const step *s, const buffer *b) {
+  cel_random own = {r->state ^ 0x68756c6c};
+  if (s->dims == 0 || b->dims == 0 || !cel_random_chance(&own, 12)) return NULL;
+  builder made = builder_for(&own, s, b);
+  if (cel_random_chance(&own, 60))
+    around(&made);
+  else
+    scattered(&made);
+  return made.rule;
+}
+
 rule *rule_generate(cel_random *r, const step *s, const buffer *b, bool write) {
+  rule *more = write ? NULL : rule_of_more(r, s, b);
+  if (more != NULL) {
+    cel_random_next(r); /* the next try finds another */
+    return more;
+  }
   builder made = builder_for(r, s, b);
   switch (cel_random_int(r, 0, write ? 9 : 13)) {
   case 0: transposed(&made, 0); break;
@@ -447,9 +528,18 @@ static void overlapping(builder *b, int d) {
   }
   /* [chunk.min, chunk.max + 1) of the cut dimension, clamped: the neighbour's
    * first element too. */
-  b->rule->desc.clamp[0] = true;
+  b->rule->box[0].clamp = true;
   linear(b, 0, 0, 0, 1, d, false, -b->step->range.min[d]);
   linear(b, 0, 0, 1, 1, d, true, 1 - b->step->range.min[d]);
+}
+
+/* A chunk reads its first item's element alone, and so less than its parts;
+ * needs a cut. */
+static void lacking(builder *b, int d) {
+  for (int j = 0; j < b->buffer->dims; ++j) full_dim(b, 0, j);
+  b->rule->box[0].clamp = true;
+  linear(b, 0, 0, 0, 1, d, false, -b->step->range.min[d]);
+  linear(b, 0, 0, 1, 1, d, false, 1 - b->step->range.min[d]);
 }
 
 rule *rule_generate_bad(cel_random *r, const step *s, const buffer *b,
@@ -463,12 +553,20 @@ rule *rule_generate_bad(cel_random *r, const step *s, const buffer *b,
     constant(&made, 0, b->dims - 1, cel_random_chance(r, 50),
              cel_random_chance(r, 50) ? -1 - cel_random_int(r, 0, 5)
                                       : b->extent.max[b->dims - 1] + 1);
-    cel_box out[16];
+    cel_box out[MOST_BOXES];
     bool left = false;
     rule_image(made.rule, &s->range, &b->extent, &s->range, out, &left);
     if (left) return made.rule;
   } else if (d >= 0 &&
              (b->dims == 0 || b->extent.max[0] > s->permitted.granularity[d])) {
+    /* By numbers of its own, as it came later. */
+    cel_random own = {r->state ^ 0x6c657373};
+    if (b->dims > 0 && cel_random_chance(&own, 30)) {
+      *mode = CEL_MODE_READ;
+      *code = CEL_E_ARGUMENT;
+      lacking(&made, d);
+      return made.rule;
+    }
     *mode = cel_random_chance(r, 50) ? CEL_MODE_WRITE : CEL_MODE_DISCARD_WRITE;
     *code = CEL_E_OVERLAP;
     overlapping(&made, d);

@@ -124,6 +124,55 @@ local function check_gap(use)
   assert.are_not.equal(parts, image(use, both)[p] or false)
 end
 
+-- Whether a chunk always has what its parts have; `why` may name a case where it has not,
+-- or has what no box around that has.
+local function brute_grows(all, images)
+  local at = {}
+  for i, k in ipairs(all) do at[key(k)] = i end
+  for i = 1, #all do
+    for j = 1, #all do
+      local u = union_of(all[i], all[j])
+      local whole = u and images[at[key(u)]]
+      if whole and images[i] and images[j] then
+        for _, part in ipairs({ images[i], images[j] }) do
+          for p in pairs(part) do if not whole[p] then return false end end
+        end
+      end
+    end
+  end
+  return true
+end
+
+local function coordinates(p)
+  local i, j, k = p:match("(%d+),(%d+),(%d+)")
+  return { tonumber(i), tonumber(j), tonumber(k) }
+end
+
+local function check_hull(use)
+  local p = ("%d,%d,%d"):format(tonumber(why.point[0]), tonumber(why.point[1]),
+    tonumber(why.point[2]))
+  local u = union_of(rules.plain(why.a), rules.plain(why.b))
+  local both = rules.box({ u.min[0], u.min[1], u.min[2] }, { u.max[0], u.max[1], u.max[2] })
+  local a, b, whole = image(use, why.a), image(use, why.b), image(use, both)
+  if a[p] or b[p] then
+    assert.is_nil(whole[p])
+    return
+  end
+  assert.is_true(whole[p])
+  local at, within = coordinates(p), true
+  for d = 1, 3 do
+    local lo, hi = math.huge, -math.huge
+    for _, part in ipairs({ a, b }) do
+      for q in pairs(part) do
+        local x = coordinates(q)[d]
+        lo, hi = math.min(lo, x), math.max(hi, x)
+      end
+    end
+    within = within and lo <= at[d] and at[d] <= hi
+  end
+  assert.is_false(within)
+end
+
 -- Bounds as mappers have them, near enough to the truth that many are proved.
 local function likely_bound(pick, upper, task_dims)
   local d = pick(0, task_dims - 1)
@@ -168,6 +217,7 @@ describe("proofs against brute force over all permitted splits", function()
   it("are never wrong", function()
     local pick = rules.random(tonumber(os.getenv("CELER_SEED")) or 2026)
     local count = { disjoint = { 0, 0, 0 }, union = { 0, 0, 0 } }
+    local hulls, grows = { 0, 0, 0 }, 0
     local refutable = { disjoint = 0, union = 0 }
     for _ = 1, tonumber(os.getenv("CELER_CASES")) or 2500 do
       local use, kind = random_case(pick)
@@ -189,7 +239,20 @@ describe("proofs against brute force over all permitted splits", function()
       refutable.union = refutable.union + (truth and 1 or 0)
       if verdict == PROVED then assert.is_false(truth) end
       if verdict == REFUTED then check_gap(use) end
+
+      if verdict == REFUTED then
+        local hull = tonumber(c.cel_rule_prove_hull(use, kind, why))
+        hulls[hull + 1] = hulls[hull + 1] + 1
+        if hull == REFUTED then check_hull(use) end
+        if hull == PROVED then assert.is_true(brute_grows(all, images)) end
+        if c.cel_rule_grows(use, kind) then
+          grows = grows + 1
+          assert.is_true(brute_grows(all, images))
+        end
+      end
     end
+    assert.is_true(hulls[PROVED + 1] + hulls[UNKNOWN + 1] > 50 and hulls[REFUTED + 1] > 50)
+    assert.is_true(grows > 50)
     if os.getenv("CELER_CASES") then
       print(("\ndisjoint %s of %d; union %s of %d"):format(
         table.concat(count.disjoint, "/"), refutable.disjoint,
@@ -268,6 +331,22 @@ describe("what is proved of the usual mappers", function()
     expect(REFUTED, PROVED, wide, { big }, { 2 * big + 1 })
     local back = { { { { "-", big, M0 }, { "-", big, m0 } } } }
     expect(PROVED, PROVED, back, { big }, { big })
+  end)
+
+  it("as many as 64 boxes, and what two of so many come to together", function()
+    local halves, shifted = {}, {}
+    for i = 0, 63 do
+      halves[i + 1] = { { { "+", m0, i * big }, { "+", M0, i * big } } }
+      shifted[i + 1] = { { { "+", m0, i }, { "+", M0, i } } }
+    end
+    expect(PROVED, PROVED, halves, { big }, { 64 * big })
+    expect(REFUTED, PROVED, shifted, { big }, { big + 64 })
+    halves[65] = halves[64]
+    assert.is_nil((rules.rule(store, 1, 1, halves)))
+    halves[65] = nil
+    local use = rules.use(rules.rule(store, 1, 1, halves), rules.box({}, { 9 }),
+      rules.box({}, { 64 * big }))
+    assert.equal(UNKNOWN, tonumber(c.cel_rule_prove_apart(use, use, kind_of({ true }), why)))
   end)
 
   it("several boxes: each must be apart from each", function()

@@ -17,13 +17,13 @@ describe("rule store", function()
   it("gives equal programs one rule, however they lie in memory", function()
     local boxes = { { { MIN0, MAX0 }, { 0, { "buffer", 1 } } } }
     local a = rules.rule(store, 2, 2, boxes)
-    local desc, words = rules.desc(2, 2, boxes)
+    local desc, words, programs = rules.desc(2, 2, boxes)
     local moved = ffi.new("int64_t[64]", 99)
     ffi.copy(moved + 7, words, desc.code_length * 8)
     for j = 0, 1 do
-      for u = 0, 1 do desc.start[0][j][u] = desc.start[0][j][u] + 7 end
+      for u = 0, 1 do programs[0].start[j][u] = programs[0].start[j][u] + 7 end
     end
-    desc.start[3][2][1] = 12345 -- of a box that is not there
+    programs[0].start[2][1] = 12345 -- of a dimension that is not there
     desc.code, desc.code_length = moved, desc.code_length + 7
     assert.equal(a, rules.intern(store, desc))
   end)
@@ -76,8 +76,8 @@ describe("rule store", function()
 
   it("refuses malformed programs", function()
     local function flaw(change)
-      local desc, words = rules.desc(1, 1, { { { MIN0, { "+", MAX0, 1 } } } })
-      change(desc, words)
+      local desc, words, programs = rules.desc(1, 1, { { { MIN0, { "+", MAX0, 1 } } } })
+      change(desc, words, programs[0])
       local rule, message = rules.intern(store, desc)
       assert.is_nil(rule)
       return message
@@ -87,12 +87,12 @@ describe("rule store", function()
     match("unknown operation", flaw(function(_, w) w[0] = -1 end))
     match("operand out of range", flaw(function(_, w) w[1] = 1 end))
     match("operand out of range", flaw(function(_, w) w[5] = 2LL ^ 53 + 1 end))
-    match("without operands", flaw(function(d) d.start[0][0][0], d.length[0][0][0] = 6, 1 end))
-    match("cut short", flaw(function(d) d.length[0][0][0] = 1 end))
-    match("no single value", flaw(function(d) d.length[0][0][0] = 4 end))
-    match("no single value", flaw(function(d) d.length[0][0][0] = 0 end))
-    match("outside the code", flaw(function(d) d.start[0][0][0] = 100 end))
-    match("16 boxes", flaw(function(d) d.boxes = 17 end))
+    match("without operands", flaw(function(_, _, p) p.start[0][0], p.length[0][0] = 6, 1 end))
+    match("cut short", flaw(function(_, _, p) p.length[0][0] = 1 end))
+    match("no single value", flaw(function(_, _, p) p.length[0][0] = 4 end))
+    match("no single value", flaw(function(_, _, p) p.length[0][0] = 0 end))
+    match("outside the code", flaw(function(_, _, p) p.start[0][0] = 100 end))
+    match("64 boxes", flaw(function(d) d.boxes = 65 end))
     match("three dimensions", flaw(function(d) d.buffer_dims = 4 end))
     match("32 captured", flaw(function(d) d.params = 33 end))
     local deep = 1

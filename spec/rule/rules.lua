@@ -51,25 +51,26 @@ function M.value(e, env)
   return r and math.abs(r) <= LIMIT and r or nil
 end
 
--- boxes: {{lo, hi} per buffer dimension} per box.
+-- boxes: {{lo, hi} per buffer dimension} per box. What desc points to comes after it.
 function M.desc(task_dims, buffer_dims, boxes, options)
   options = options or {}
   local desc, code = ffi.new("cel_rule_desc"), {}
+  local programs = ffi.new("cel_rule_box[?]", #boxes + 1)
   desc.task_dims, desc.buffer_dims, desc.boxes = task_dims, buffer_dims, #boxes
   desc.params = options.params or 0
   for b, box in ipairs(boxes) do
-    desc.clamp[b - 1] = options.clamp or false
+    programs[b - 1].clamp = options.clamp or false
     for j, pair in ipairs(box) do
       for u = 0, 1 do
-        desc.start[b - 1][j - 1][u] = #code
+        programs[b - 1].start[j - 1][u] = #code
         M.compile(pair[u + 1], code)
-        desc.length[b - 1][j - 1][u] = #code - desc.start[b - 1][j - 1][u]
+        programs[b - 1].length[j - 1][u] = #code - programs[b - 1].start[j - 1][u]
       end
     end
   end
   local words_ = ffi.new("int64_t[?]", #code + 1, code)
-  desc.code, desc.code_length = words_, #code
-  return desc, words_
+  desc.box, desc.code, desc.code_length = programs, words_, #code
+  return desc, words_, programs
 end
 
 local out = ffi.new("const cel_rule *[1]")
@@ -81,9 +82,9 @@ function M.intern(store, desc)
 end
 
 function M.rule(store, ...)
-  local desc, words_ = M.desc(...)
+  local desc, words_, programs = M.desc(...)
   local rule, message = M.intern(store, desc)
-  assert(words_)
+  assert(words_ and programs) -- kept alive until here
   return rule, message
 end
 

@@ -355,6 +355,30 @@ q:drain(v)
 ]==], "^x:10: hint: kernel same: cg:read%(u%) promises more than is ever touched: %d+%.?%d* %S+, "
     .. "%d+ %%, may be moved in vain\n")
 
+  it("hints at a mapper that gives a box around what its parts need, on any number of ranks",
+    function()
+      for _, ranks in ipairs { 1, 2 } do
+        local r = check([==[
+local n = 400
+local u = celer.buffer("char", { 2 * n }, { name = "u", init = 1 })
+local v = celer.buffer("char", { n }, { name = "v" })
+local k = celer.kernel [=[
+  kernel void even(item<1> it, in<char, 1> u, out<char, 1> v) { v(it[0]) = u(2 * it[0]); }
+]=]
+q:submit(function(cg)
+  local part = cg:read(u, function(chunk)
+    return celer.box({ 2 * chunk.min[0] }, { 2 * chunk.max[0] - 1 })
+  end)
+  cg:parallel_for({ n }, k, part, cg:discard_write(v))
+end)
+]==], ranks > 1 and ranks or nil)
+        assert.matches("\nx:10: hint: kernel even: cg:read%(u%) promises for a chunk more than for "
+          .. "its parts, which moves what no item needs: element %(399%), for chunks %[0, 200%) "
+          .. "and %[200, 400%) as one; several boxes leave out what lies between\n", r.report)
+        assert.matches("no mistakes found, 2 hints; ", r.report)
+      end
+    end)
+
   it("counts what is moved in vain over the whole run, by device", function()
     local r = check([==[
 local u = celer.buffer("double", { 24 }, { name = "u", init = function() return 1 end })

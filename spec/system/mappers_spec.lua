@@ -185,7 +185,7 @@ no("its discard_write access to buffer 'a' overlaps: chunks [0, 4) and [4, 8) bo
   .. "element (4)", k.w, "discard_write",
   function(c) return c.max[0] < 8 and celer.box({ c.min[0] }, { c.max[0] + 1 }) or c end)
 no_read("the mapper of its read access to buffer 'a' depends on how the range is split: chunks "
-  .. "[0, 4) and [4, 8) together do not map to what their union maps to, see element (1)",
+  .. "[0, 4) and [4, 8) together do not map to what their union maps to, see element (5)",
   function(c) return c.size[0] == 8 and c or celer.box({ c.min[0] }, { c.min[0] + 1 }) end)
 no_read("gives the box [0, 9) for the chunk [0, 8), which leaves the buffer [0, 8)",
   function(c) return c.min[0] == 0 and celer.box({ 0 }, { c.max[0] + 1 }) or c end)
