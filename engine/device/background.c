@@ -31,13 +31,14 @@ void cel_background_limit(int32_t n) {
   limit = n < 1 ? 1 : n < MOST ? n : MOST;
 }
 
-/* Lock held, but for the time that it takes. */
+/* Lock held, but for the time that it takes. What a compiler came to that was
+ * ended nobody is to hear of. */
 static void carry_out(cel_chore *chore) {
   chore->state = RUNNING;
   pthread_mutex_unlock(&lock);
   chore->run(chore);
   pthread_mutex_lock(&lock);
-  chore->state = DONE;
+  if (!cel_process_ending()) chore->state = DONE;
   pthread_cond_broadcast(&done);
 }
 

@@ -3,9 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +14,11 @@
 
 extern char **environ;
 
-/* Those that run, none of them reaped: no other process has such a number. */
-static struct {
-  pthread_mutex_t lock;
-  CEL_VEC(pid_t) child;
-  bool ending;
-} running = {.lock = PTHREAD_MUTEX_INITIALIZER};
+/* Those that run, none of them reaped: no other process has such a number. A
+ * signal handler may look at them, too. */
+enum { MOST = 128 };
+static _Atomic pid_t running[MOST]; /* 0: free */
+static atomic_bool ending;
 
 /* The child speaks English, and is spared what was preloaded into us. */
 static char **child_environment(void) {
@@ -70,13 +69,19 @@ static void read_all(int from, cel_text *said) {
   }
 }
 
+bool cel_process_ending(void) {
+  return atomic_load(&ending);
+}
+
 /* In a group of its own, so that all that it starts ends with it. */
 static int start(const char *const *argv, int out, pid_t *child) {
-  pthread_mutex_lock(&running.lock);
-  int failed = running.ending ? ECANCELED : spawn(argv, out, child);
-  if (failed == 0) cel_vec_push(&running.child, *child);
-  pthread_mutex_unlock(&running.lock);
-  return failed;
+  int failed = atomic_load(&ending) ? ECANCELED : spawn(argv, out, child);
+  if (failed != 0) return failed;
+  pid_t none = 0;
+  for (int i = 0; i < MOST; ++i, none = 0)
+    if (atomic_compare_exchange_strong(&running[i], &none, *child)) break;
+  if (atomic_load(&ending)) kill(-*child, SIGTERM);
+  return 0;
 }
 
 static int reap(pid_t child) {
@@ -85,21 +90,19 @@ static int reap(pid_t child) {
   while (waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT) != 0 &&
          errno == EINTR) {
   }
-  pthread_mutex_lock(&running.lock);
-  for (uint32_t i = 0; i < running.child.n; ++i)
-    if (running.child.at[i] == child)
-      running.child.at[i] = running.child.at[--running.child.n];
-  waitpid(child, &status, 0);
-  pthread_mutex_unlock(&running.lock);
+  for (int i = 0; i < MOST; ++i)
+    if (atomic_load(&running[i]) == child) atomic_store(&running[i], 0);
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
   return status;
 }
 
 void cel_process_end_all(void) {
-  pthread_mutex_lock(&running.lock);
-  running.ending = true;
-  for (uint32_t i = 0; i < running.child.n; ++i)
-    kill(-running.child.at[i], SIGTERM);
-  pthread_mutex_unlock(&running.lock);
+  atomic_store(&ending, true);
+  for (int i = 0; i < MOST; ++i) {
+    pid_t child = atomic_load(&running[i]);
+    if (child != 0) kill(-child, SIGTERM);
+  }
 }
 
 cel_status cel_process_run(const char *const *argv, cel_text *said, int *code) {

@@ -12,8 +12,9 @@
  * signal N. CEL_E_MISSING when it cannot be started. Thread: any. */
 cel_status cel_process_run(const char *const *argv, cel_text *said, int *code);
 /* Ends those that run, with all that they have started. From then on none can
- * be started. Thread: any other. */
+ * be started: the process ends. Thread: any; in signal handlers, too. */
 void cel_process_end_all(void);
+bool cel_process_ending(void);
 /* The path of a program, or null. The caller frees it. Thread: any. */
 char *cel_process_find(const char *name);
 #endif
