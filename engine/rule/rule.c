@@ -157,7 +157,8 @@ static bool desc_equal(const cel_rule_desc *a, const cel_rule_desc *b) {
     return false;
   for (int i = 0; i < a->boxes; ++i)
     if (a->box[i].clamp != b->box[i].clamp ||
-        memcmp(a->box[i].length, b->box[i].length, sizeof a->box[i].length))
+        memcmp(a->box[i].length, b->box[i].length, sizeof a->box[i].length) !=
+            0)
       return false;
   return memcmp(a->code, b->code, (size_t)a->code_length * sizeof *a->code) ==
          0;

@@ -20,8 +20,10 @@ describe("a mapper that gives a box around what the parts of a chunk need", func
 local n = 11
 local first = { [0] = 0, 3, 4, 40, 41, 42, 80, 90, 91, 97, 99 }
 local x = celer.buffer("int", { 100 }, { name = "x", init = function(i) return i * i end })
-local m = celer.buffer("int", { n, n }, { name = "m", init = function(i, j) return 100 * i + j end })
-local where = celer.buffer("int", { n }, { name = "where", init = function(i) return first[i] end })
+local m = celer.buffer("int", { n, n }, { name = "m",
+  init = function(i, j) return 100 * i + j end })
+local where = celer.buffer("int", { n }, { name = "where",
+  init = function(i) return first[i] end })
 local y = celer.buffer("int", { n }, { name = "y" })
 local function is(what, wanted)
   local s = q:wait(y)
@@ -88,10 +90,14 @@ end
   script.everywhere("is refused where it does not, or is also written", kernels .. [==[
 local x = celer.buffer("int", { 100 }, { name = "x", init = 1 })
 local y = celer.buffer("int", { 8 }, { name = "y" })
-local scale = celer.kernel [=[ kernel void scale(item<1> it, inout<int, 1> x) { x(2 * it[0]) *= 2; } ]=]
+local scale = celer.kernel [=[
+  kernel void scale(item<1> it, inout<int, 1> x) { x(2 * it[0]) *= 2; }
+]=]
 local function no(words, mapper)
   refused(words, function()
-    q:submit(function(cg) cg:parallel_for({ 8 }, k.even, cg:read(x, mapper), cg:discard_write(y)) end)
+    q:submit(function(cg)
+      cg:parallel_for({ 8 }, k.even, cg:read(x, mapper), cg:discard_write(y))
+    end)
   end)
 end
 local depends = "the mapper of its read access to buffer 'x' depends on how the range is split: "
@@ -218,7 +224,9 @@ for i = 0, n - 1 do for j = 0, n - 1 do for l = 0, n - 1 do
   held[at(i, j, l)] = first(i, j, l)
 end end end
 for _ = 1, 3 do
-  q:submit(function(cg) cg:parallel_for({ n, n, n }, k, cg:read(a, around), cg:discard_write(b)) end)
+  q:submit(function(cg)
+    cg:parallel_for({ n, n, n }, k, cg:read(a, around), cg:discard_write(b))
+  end)
   a, b = b, a
   local new = {}
   for i = 0, n - 1 do for j = 0, n - 1 do for l = 0, n - 1 do
