@@ -2,10 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "device/leftover.h"
 
 typedef struct ring {
   _Alignas(64) _Atomic(uint64_t) head; /* the consumer's */
@@ -36,6 +40,12 @@ static cel_status map(int file, const char *name, int32_t ranks,
   return CEL_E_OK;
 }
 
+/* Where Linux has shared memory. */
+static const char *path_of(const char *name, char path[PATH_MAX]) {
+  snprintf(path, PATH_MAX, "/dev/shm%s", name);
+  return path;
+}
+
 static cel_status open_as(const char *name, int flags, int32_t ranks,
                           cel_host_rings **out) {
   int file = shm_open(name, O_RDWR | flags, 0600);
@@ -46,6 +56,8 @@ static cel_status open_as(const char *name, int flags, int32_t ranks,
 
 cel_status cel_host_rings_create(const char *name, int32_t ranks,
                                  cel_host_rings **out) {
+  char path[PATH_MAX];
+  cel_leftover_add(path_of(name, path));
   return open_as(name, O_CREAT | O_EXCL, ranks, out);
 }
 
@@ -55,7 +67,9 @@ cel_status cel_host_rings_open(const char *name, int32_t ranks,
 }
 
 void cel_host_rings_unlink(const char *name) {
+  char path[PATH_MAX];
   shm_unlink(name);
+  cel_leftover_drop(path_of(name, path));
 }
 
 void cel_host_rings_close(cel_host_rings *rings) {

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/park.h"
-#include "device/process.h"
+#include "device/leftover.h"
 
 enum {
   MOST = 64, /* threads */
@@ -38,7 +38,7 @@ static void carry_out(cel_chore *chore) {
   pthread_mutex_unlock(&lock);
   chore->run(chore);
   pthread_mutex_lock(&lock);
-  if (!cel_process_ending()) chore->state = DONE;
+  if (!cel_leftover_ending()) chore->state = DONE;
   pthread_cond_broadcast(&done);
 }
 
@@ -140,7 +140,7 @@ void cel_background_stop(void) {
   queue = NULL;
   pthread_cond_broadcast(&given);
   pthread_mutex_unlock(&lock);
-  cel_process_end_all();
+  cel_leftover_end_children();
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
   ++until.tv_sec;

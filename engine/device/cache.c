@@ -1,7 +1,6 @@
 #define _GNU_SOURCE
 #include "device/cache.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -31,11 +30,6 @@ void cel_key_add_string(cel_key *key, const char *text) {
 /* ---- the folder */
 
 static char folder[512], folder_warning[768];
-static bool folder_temporary;
-
-static void remove_temporary(void) {
-  if (folder_temporary) cel_cache_remove(folder);
-}
 
 static bool wanted_folder(char *out, size_t size) {
   const char *own = getenv("CELER_CACHE"), *xdg = getenv("XDG_CACHE_HOME"),
@@ -80,17 +74,14 @@ const char *cel_cache_folder(void) {
       known ? fault_of(wanted) : "no home folder is known; set CELER_CACHE";
   if (fault == NULL) {
     memcpy(folder, wanted, sizeof folder);
+    cel_scratch_sweep(folder);
     return folder;
   }
   snprintf(folder_warning, sizeof folder_warning,
            "compiled kernels are not kept: %s%s%s%s",
            known ? "cannot use the cache folder " : "", wanted,
            known ? ": " : "", fault);
-  const char *temporary = getenv("TMPDIR");
-  snprintf(folder, sizeof folder, "%.400s/celer-XXXXXX",
-           temporary != NULL && temporary[0] == '/' ? temporary : "/tmp");
-  folder_temporary = mkdtemp(folder) != NULL;
-  if (folder_temporary) atexit(remove_temporary);
+  cel_scratch_private(folder, sizeof folder);
   return folder;
 }
 
@@ -148,18 +139,18 @@ static cel_status fail_io(const char *what, const char *path) {
 }
 
 cel_status cel_cache_write(const char *path, const cel_text *content) {
-  cel_text whole = {0}, beside = {0};
+  cel_text whole = {0};
+  cel_scratch beside;
   seal end = seal_of(cel_text_string(content), content->n);
+  CEL_TRY(cel_scratch_begin(cel_cache_folder(), &beside));
   cel_text_add(&whole, content->at, content->n);
   cel_text_add(&whole, (const char *)&end, sizeof end);
-  cel_text_format(&beside, "%s.%ld.new", path, (long)getpid());
   cel_status status = CEL_E_OK;
-  if (!cel_text_write(&whole, beside.at) || rename(beside.at, path) != 0) {
+  if (!cel_text_write(&whole, beside.path.at) ||
+      rename(beside.path.at, path) != 0)
     status = fail_io("write", path);
-    unlink(beside.at);
-  }
   cel_vec_release(&whole);
-  cel_vec_release(&beside);
+  cel_scratch_end(&beside);
   return status;
 }
 
@@ -179,16 +170,12 @@ void cel_cache_unlock(int lock) {
   if (lock >= 0) close(lock);
 }
 
-cel_status cel_cache_scratch(char **out) {
-  cel_text path = {0};
-  cel_text_format(&path, "%s/scratch-XXXXXX", cel_cache_folder());
-  if (mkdtemp(path.at) == NULL) {
-    cel_status status = fail_io("make", path.at);
-    cel_vec_release(&path);
-    return status;
-  }
-  *out = path.at;
-  return CEL_E_OK;
+cel_status cel_cache_scratch(cel_scratch *out) {
+  CEL_TRY(cel_scratch_begin(cel_cache_folder(), out));
+  if (mkdir(out->path.at, 0700) == 0) return CEL_E_OK;
+  cel_status status = fail_io("make", out->path.at);
+  cel_scratch_end(out);
+  return status;
 }
 
 static _Atomic uint64_t count_found, count_made, count_unkept;
@@ -202,13 +189,4 @@ void cel_cache_count(bool found, bool kept) {
 
 void cel_compile_count(cel_compiled *out) {
   *out = (cel_compiled){count_found, count_made, count_unkept};
-}
-
-void cel_cache_remove(const char *path) {
-  DIR *dir = opendir(path);
-  struct dirent *entry;
-  while (dir != NULL && (entry = readdir(dir)) != NULL)
-    if (entry->d_name[0] != '.') unlinkat(dirfd(dir), entry->d_name, 0);
-  if (dir != NULL) closedir(dir);
-  rmdir(path);
 }

@@ -2,8 +2,8 @@
  *
  * A file's name is the hash of all that led to it, so entries never change: a
  * new content is a new name. Each file ends with a seal, a hash of its bytes;
- * one that does not match is as good as absent. Files are written beside and
- * renamed into place. The folder is the user's alone ($CELER_CACHE,
+ * one that does not match is as good as absent. Files are written in
+ * its folder `scratch` and renamed into place. The folder is the user's alone ($CELER_CACHE,
  * $XDG_CACHE_HOME/celer or ~/.cache/celer, mode 0700); one that cannot be
  * used, or that others can write to, is replaced by a private temporary
  * folder, which goes with the process.
@@ -14,7 +14,7 @@
 #include "base/status.h"
 
 #ifndef CEL_CDEF
-#include "device/text.h"
+#include "device/scratch.h"
 
 typedef struct cel_key {
   uint64_t half[2];
@@ -44,14 +44,13 @@ cel_status cel_cache_write(const char *path, const cel_text *content);
  * Returns a handle for unlock. */
 int cel_cache_lock(const cel_key *key);
 void cel_cache_unlock(int lock);
-/* A new private folder for intermediate files; the caller frees the path and
- * removes it. CEL_E_IO. */
-cel_status cel_cache_scratch(char **out);
+/* A new folder for intermediate files; the caller ends it (scratch.h).
+ * CEL_E_IO.
+ */
+cel_status cel_cache_scratch(cel_scratch *out);
 /* Counts a result, for cel_compile_count: found, or made; unless it could not
  * be kept. */
 void cel_cache_count(bool found, bool kept);
-/* Removes a folder of plain files. */
-void cel_cache_remove(const char *folder);
 #endif
 
 #endif

@@ -72,7 +72,7 @@ static bool try_compiler(const char *command) {
   argv[n] = "--version";
   cel_text said = {0};
   int code = 1;
-  if (cel_process_run(argv, &said, &code) == CEL_E_OK && code == 0) {
+  if (cel_process_run(argv, NULL, &said, &code) == CEL_E_OK && code == 0) {
     found.words = n;
     found.version = first_line(&said);
   }
@@ -228,7 +228,7 @@ static void *find_entry(const cel_key *base) {
 typedef struct build {
   const cel_source *source;
   const cel_text *unit;
-  char *scratch;
+  cel_scratch scratch;
   cel_text in, out, needs; /* paths */
   CEL_VEC(const char *) argv;
   CEL_VEC(char *) made; /* words that the build owns */
@@ -313,14 +313,15 @@ static cel_status keep(build *b, const cel_key *base, cel_key *key) {
 static cel_status run_compiler(build *b) {
   cel_text said = {0};
   int code = 0;
-  cel_text_format(&b->in, "%s/kernel.cpp", b->scratch);
-  cel_text_format(&b->out, "%s/kernel.so", b->scratch);
-  cel_text_format(&b->needs, "%s/kernel.d", b->scratch);
+  cel_text_format(&b->in, "%s/kernel.cpp", b->scratch.path.at);
+  cel_text_format(&b->out, "%s/kernel.so", b->scratch.path.at);
+  cel_text_format(&b->needs, "%s/kernel.d", b->scratch.path.at);
   make_arguments(b);
   cel_status status = CEL_E_OK;
   if (!cel_text_write(b->unit, b->in.at))
     status = cel_fail(CEL_E_IO, "cannot write %s", b->in.at);
-  if (status == CEL_E_OK) status = cel_process_run(b->argv.at, &said, &code);
+  if (status == CEL_E_OK)
+    status = cel_process_run(b->argv.at, b->scratch.path.at, &said, &code);
   if (status == CEL_E_OK && code != 0)
     status = cel__compile_fail(b->source, cel_text_string(&said));
   cel_vec_release(&said);
@@ -333,8 +334,7 @@ static cel_status compile(const cel_source *source, const cel_text *unit,
   CEL_TRY(cel_cache_scratch(&b.scratch));
   cel_status status = run_compiler(&b);
   if (status == CEL_E_OK) status = keep(&b, base, key);
-  cel_cache_remove(b.scratch);
-  cel_free(b.scratch);
+  cel_scratch_end(&b.scratch);
   for (uint32_t i = 0; i < b.made.n; ++i) cel_free(b.made.at[i]);
   cel_vec_release(&b.made);
   cel_vec_release(&b.argv);

@@ -8,6 +8,7 @@
 
 #include <png.h>
 
+#include "device/leftover.h"
 #include "embed/core.h"
 #include "embed/embedded.h"
 #include "embed/progress.h"
@@ -148,6 +149,18 @@ static int both_flush(lua_State *L) {
   return 1;
 }
 
+/* leftover(path): what is there goes with the process, from now on */
+static int both_leftover(lua_State *L) {
+  cel_leftover_add(luaL_checkstring(L, 1));
+  return 0;
+}
+
+/* not_left(path): it is gone, or is to stay */
+static int both_not_left(lua_State *L) {
+  cel_leftover_drop(luaL_checkstring(L, 1));
+  return 0;
+}
+
 const luaL_Reg cel__core_both[] = {
     {"failure", cel__state_message},
     {"place", both_place},
@@ -160,5 +173,7 @@ const luaL_Reg cel__core_both[] = {
     {"progress_hide", both_progress_hide},
     {"unwritten", both_unwritten},
     {"flush", both_flush},
+    {"leftover", both_leftover},
+    {"not_left", both_not_left},
     {NULL, NULL},
 };

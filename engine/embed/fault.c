@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "device/backend.h"
-#include "device/process.h"
+#include "device/leftover.h"
 
 /* What ends the process, in one piece: a signal handler may ask for no more. */
 enum { PIECES = 20, NUMBERS = 2 };
@@ -43,7 +43,6 @@ static void add_number(last_words *w, int32_t number) {
 static void say(last_words *w) {
   add(w, "\n");
   (void)!writev(STDERR_FILENO, w->piece, w->n);
-  cel_process_end_all(); /* compilers do not outlive the run */
 }
 
 static void speak_first(void) {
@@ -144,6 +143,7 @@ static void on_fault(int number) {
     say(&w);
     if (job == NULL && !is_script()) tell_calls();
   }
+  cel_leftover_end();
   signal(number, SIG_DFL);
   raise(number);
 }
@@ -196,6 +196,7 @@ static void on_leaving(const char *call, int status) {
   add(&w, advice(job));
   fflush(stdout);
   say(&w);
+  cel_leftover_end();
   exit_at_once(1);
 }
 

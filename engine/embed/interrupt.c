@@ -13,6 +13,7 @@
 
 #include "comm/launch.h"
 #include "comm/report.h"
+#include "device/leftover.h"
 #include "embed/fault.h"
 #include "embed/progress.h"
 #include "embed/state.h"
@@ -83,6 +84,7 @@ static void *wait_for_end(void *unused) {
                              : "told to end, by SIGTERM: Ctrl-C, a time limit, "
                                "a cancelled job, or another rank that has "
                                "ended");
+  cel_leftover_end();
   fflush(NULL);
   if (do_last != NULL) do_last();
   cel_launch launch;
@@ -104,6 +106,7 @@ static void on_interrupt(int number) {
   } else if (!pthread_equal(pthread_self(), main_thread)) {
     pthread_kill(main_thread, number);
   } else {
+    cel_leftover_interrupt();
     bool again = atomic_exchange(&interrupted, true);
     if (atomic_load(&running)) {
       if (again)
@@ -116,10 +119,28 @@ static void on_interrupt(int number) {
   errno = before;
 }
 
+static void end_by(int number) {
+  cel_leftover_end();
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
 static void handle(int number, void (*handler)(int)) {
   struct sigaction action = {.sa_handler = handler};
   sigemptyset(&action.sa_mask);
   sigaction(number, &action, NULL);
+}
+
+/* All others that end a process, unless somebody has made something else of
+ * them: `nohup`, MPI. */
+static void handle_ends(void) {
+  static const int ends[] = {SIGHUP,  SIGQUIT, SIGPIPE,   SIGALRM, SIGUSR1,
+                             SIGUSR2, SIGXCPU, SIGVTALRM, SIGPROF, SIGSYS,
+                             SIGTRAP, SIGXFSZ, SIGIO,     SIGPWR,  SIGSTKFLT};
+  struct sigaction now;
+  for (size_t i = 0; i < sizeof ends / sizeof ends[0]; ++i)
+    if (sigaction(ends[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+      handle(ends[i], end_by);
 }
 
 void cel_interrupt_catch(bool interactive) {
@@ -135,6 +156,7 @@ void cel_interrupt_catch(bool interactive) {
   pthread_detach(thread);
   handle(SIGINT, on_interrupt);
   handle(SIGTERM, ask_to_end);
+  handle_ends();
   if (interactive) {
     handle(SIGWINCH, tell_news);
     handle(SIGCONT, tell_news);

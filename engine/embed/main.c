@@ -10,6 +10,7 @@
 #include "comm/launch.h"
 #include "comm/report.h"
 #include "device/background.h"
+#include "device/leftover.h"
 #include "embed/fault.h"
 #include "embed/interrupt.h"
 #include "embed/progress.h"
@@ -47,6 +48,7 @@ static int fail(cel_status code, const char *text) {
   fflush(NULL);
   if (session.engine != NULL) cel_engine_abandon(session.engine);
   cel_session_end_trace(&session);
+  cel_leftover_end();
   const cel_transport *t = session.transport;
   if (t != NULL && t->ranks > 1 && !t->dry) {
     cel_error error = {.code = code};

@@ -14,6 +14,7 @@
 #include "device/cuda_memory.h"
 #include "device/cuda_pack.h"
 #include "device/kernel.h"
+#include "device/leftover.h"
 #include "device/memory.h"
 #include "embed/advice.h"
 #include "embed/code.h"
@@ -474,6 +475,7 @@ void cel_session_merge_trace(cel_session *s, int64_t patience_us) {
 static void end_with(cel_session *s, int status) {
   if (s->engine != NULL) cel_engine_abandon(s->engine);
   cel_session_end_trace(s);
+  cel_leftover_end();
   if (s->transport->rank == 0)
     cel_session_merge_trace(s, CEL_TRACE_PATIENCE_US);
   cel_report_exit(s->transport, status);
@@ -502,6 +504,7 @@ void cel_session_close(cel_session *s, int status) {
   if (status != 0 && s->transport->ranks > 1 && !s->transport->dry)
     end_with(s, status);
   stop(s);
+  cel_leftover_end();
   if (s->rules != NULL) cel_rules_destroy(s->rules);
   cel_profile_destroy(s->profile);
   cel_pace_destroy(s->pace);

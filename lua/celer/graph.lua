@@ -199,9 +199,11 @@ local function shell(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
 -- By Graphviz.
 local function convert(what, text)
   local path = os.tmpname()
+  core.leftover(path)
   write(path, text)
   local status = os.execute(("dot -T%s -o %s %s"):format(what.format, shell(what.out), path))
   os.remove(path)
+  core.not_left(path)
   if status ~= 0 then
     error({ message = ("-o %s: Graphviz could not draw it"):format(what.out) }, 0)
   end

@@ -88,20 +88,19 @@ describe("celer cache", function()
   it("clears what is its own and nothing else", function()
     compile("gone")
     local stem = ("0123456789abcdef"):rep(2)
-    local own = { stem .. ".cubin", stem .. ".by", stem .. ".lock", stem .. ".so.12.new" }
+    local own = { stem .. ".cubin", stem .. ".by", stem .. ".lock" }
     local others = { "thesis.tex", "0123.so", stem, stem .. ".so.old", stem .. "0.so",
       stem .. ".cubin.new" }
     for _, name in ipairs(own) do touch(name) end
     for _, name in ipairs(others) do touch(name) end
-    os.execute(("mkdir '%s/scratch-old' '%s/scratch-new'"):format(folder, folder))
-    touch("scratch-old/kernel.cpp")
-    age(1, "scratch-old")
-    age(1, "*.new")
+    os.execute(("mkdir '%s/scratch/0123456789abcdef'"):format(folder)) -- of a run that was killed
+    touch("scratch/0123456789abcdef/kernel.cpp")
+    touch("scratch/0123456789abcde0")
     local _, r = cache("clear")
     assert.equal(0, r.status, r.stderr)
     for _, name in ipairs(others) do assert.equal(1, files("^" .. name .. "$"), name) end
-    assert.equal(1, files("^scratch%-new$")) -- of a compile under way
     assert.equal(#others + 1, files("[^.]"))
+    assert.same({ folder .. "/scratch/lock" }, scratch.files(folder .. "/scratch"))
     compile("gone")
     assert.equal(3, files("%.so$")) -- with two of the others
   end)

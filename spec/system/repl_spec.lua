@@ -289,6 +289,24 @@ describe("Ctrl-C", function()
     os.remove(state .. ".go")
   end)
 
+  it("ends a line that waits for a compiler, and the compiler", function()
+    local compiler = scratch.path(".sh")
+    scratch.write(compiler, [[#!/bin/sh
+case "$*" in *--version*) echo slow 1.0; exit 0;; esac
+sh -c 'echo $$ > ]] .. compiler .. [[.pid; echo it compiles > /dev/tty; exec sleep 1000'
+]])
+    os.execute("chmod +x " .. compiler)
+    local t = open { env = { CXX = compiler, CELER_CACHE = scratch.path(), CELER_BACKEND = "cpu" } }
+    t:type "k = celer.kernel [[ kernel void f(item<1> it) {} ]]\r"
+    t:wait "it compiles\r\n"
+    t:type "\3"
+    t:wait "2> "
+    assert.equal("3", t:enter("1 + 2", 3))
+    local pid = scratch.read(compiler .. ".pid"):match "%d+"
+    assert.is_nil((scratch.look("/proc/" .. pid .. "/cmdline") or ""):match "sleep")
+    assert.equal(0, t:close())
+  end)
+
   it("a second time ends the session where the first does not", function()
     local t = open()
     t:enter("ffi = require 'ffi' ffi.cdef 'int pthread_mutex_lock(void *);'", 2)
