@@ -3,6 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <pwd.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +32,8 @@ void cel_key_add_string(cel_key *key, const char *text) {
 
 /* ---- the folder */
 
-static char folder[512], folder_warning[768];
+enum { FOLDER = 512 };
+static char folder[FOLDER], folder_warning[2 * FOLDER + 256];
 
 static bool wanted_folder(char *out, size_t size) {
   const char *own = getenv("CELER_CACHE"), *xdg = getenv("XDG_CACHE_HOME"),
@@ -54,8 +58,43 @@ static bool make_folders(char *path) {
   return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-/* Why the folder cannot be used, or null. */
-static const char *fault_of(char *path) {
+/* Whether a group has no other member: many systems give each user one. */
+static bool is_ones_own(gid_t id) {
+  const struct passwd *me = getpwuid(geteuid());
+  const struct group *group = getgrgid(id);
+  if (me == NULL || group == NULL || me->pw_gid != id ||
+      strcmp(me->pw_name, group->gr_name) != 0)
+    return false;
+  for (char **member = group->gr_mem; *member != NULL; ++member)
+    if (strcmp(*member, me->pw_name) != 0) return false;
+  return true;
+}
+
+/* Whether others may rename what the user has in a folder. */
+static bool others_rename_in(const struct stat *folder) {
+  mode_t mode = folder->st_mode;
+  if ((mode & S_ISVTX) != 0) return false;
+  return (mode & 02) != 0 ||
+         ((mode & 020) != 0 && !is_ones_own(folder->st_gid));
+}
+
+/* Whether they could put a folder of theirs in the place of this one, or of one
+ * that it lies in; `path`, without links, becomes the one where they could. */
+static bool is_replaceable(char *path) {
+  struct stat info;
+  while (strcmp(path, "/") != 0) {
+    char *last = strrchr(path, '/');
+    last[last == path] = '\0';
+    if (stat(path, &info) == 0 && others_rename_in(&info)) return true;
+  }
+  return false;
+}
+
+/* Why the folder cannot be used, or null; `path` loses its links, which others
+ * might change. */
+static const char *fault_of(char path[FOLDER]) {
+  static char text[FOLDER + 64];
+  char real[PATH_MAX];
   struct stat info;
   if (!make_folders(path)) return strerror(errno);
   if (stat(path, &info) != 0) return strerror(errno);
@@ -63,12 +102,18 @@ static const char *fault_of(char *path) {
   if (info.st_uid != geteuid()) return "it belongs to somebody else";
   if ((info.st_mode & 022) != 0) return "others can write to it";
   if (access(path, R_OK | W_OK | X_OK) != 0) return strerror(errno);
-  return NULL;
+  if (realpath(path, real) == NULL) return strerror(errno);
+  if (strlen(real) >= FOLDER) return strerror(ENAMETOOLONG);
+  strcpy(path, real);
+  if (!is_replaceable(real)) return NULL;
+  snprintf(text, sizeof text, "others can write to %.*s, and so replace it",
+           FOLDER - 1, real);
+  return text;
 }
 
 const char *cel_cache_folder(void) {
   if (folder[0] != '\0') return folder;
-  char wanted[sizeof folder] = "";
+  char wanted[FOLDER] = "";
   bool known = wanted_folder(wanted, sizeof wanted);
   const char *fault =
       known ? fault_of(wanted) : "no home folder is known; set CELER_CACHE";
@@ -106,8 +151,11 @@ typedef struct seal {
   uint64_t size, hash;
 } seal;
 
-static seal seal_of(const char *data, size_t size) {
-  seal s = {"celer 1", size, cel_hash(data, size, 1)};
+/* Of the name, too: it is the key, and content of another key is no entry. */
+static seal seal_of(const char *path, const char *data, size_t size) {
+  const char *name = strrchr(path, '/') + 1;
+  seal s = {"celer 2", size,
+            cel_hash(data, size, cel_hash(name, strlen(name), 1))};
   return s;
 }
 
@@ -115,7 +163,7 @@ bool cel_cache_look(const char *path, cel_text *out) {
   if (!cel_text_read(out, path)) return false;
   if (out->n < sizeof(seal)) return false;
   size_t size = out->n - sizeof(seal);
-  seal want = seal_of(out->at, size);
+  seal want = seal_of(path, out->at, size);
   if (memcmp(out->at + size, &want, sizeof want) != 0) return false;
   out->n = (uint32_t)size;
   out->at[size] = '\0';
@@ -141,7 +189,7 @@ static cel_status fail_io(const char *what, const char *path) {
 cel_status cel_cache_write(const char *path, const cel_text *content) {
   cel_text whole = {0};
   cel_scratch beside;
-  seal end = seal_of(cel_text_string(content), content->n);
+  seal end = seal_of(path, cel_text_string(content), content->n);
   CEL_TRY(cel_scratch_begin(cel_cache_folder(), &beside));
   cel_text_add(&whole, content->at, content->n);
   cel_text_add(&whole, (const char *)&end, sizeof end);

@@ -1,12 +1,12 @@
 /* cache.h -- compiled kernels on disk, found by content.
  *
  * A file's name is the hash of all that led to it, so entries never change: a
- * new content is a new name. Each file ends with a seal, a hash of its bytes;
- * one that does not match is as good as absent. Files are written in
- * its folder `scratch` and renamed into place. The folder is the user's alone ($CELER_CACHE,
- * $XDG_CACHE_HOME/celer or ~/.cache/celer, mode 0700); one that cannot be
- * used, or that others can write to, is replaced by a private temporary
- * folder, which goes with the process.
+ * new content is a new name. Each file ends with a seal, a hash of its name and
+ * its bytes; one that does not match is as good as absent. The folder is the
+ * user's alone ($CELER_CACHE, $XDG_CACHE_HOME/celer or ~/.cache/celer, mode
+ * 0700). One that cannot be used, that others can write to, or that they could
+ * replace by their own is itself replaced by a private temporary folder, which
+ * goes with the process.
  */
 #ifndef CEL_DEVICE_CACHE_H
 #define CEL_DEVICE_CACHE_H

@@ -111,6 +111,60 @@ describe("celer cache", function()
     assert.truthy(cache():find("damaged", 1, true))
   end)
 
+  -- What a kernel of a script gives, with a cache that has been changed.
+  local function prints(by)
+    scratch.write(script, ([==[
+      local celer = require "celer"
+      local q, u = celer.queue(), celer.buffer("int", 64, { init = 0 })
+      local k = celer.kernel [[ kernel void k(item<1> it, inout<int, 1> u) { u(it[0]) += %d; } ]]
+      q:submit(function(cg) cg:parallel_for(64, k, cg:read_write(u)) end)
+      print(q:drain(u)(10))]==]):format(by))
+    local r = celer.run({ "run", "--backend", "cpu", script }, { env = { CELER_CACHE = folder } })
+    return r.stdout .. r.stderr
+  end
+
+  it("takes no entry for that of another source", function()
+    local entries = {}
+    for by = 1, 2 do
+      assert.equal(by .. "\n", prints(by))
+      for _, path in ipairs(scratch.files(folder, "%.so$")) do
+        entries[path] = entries[path] or by
+      end
+    end
+    local path = {}
+    for name, by in pairs(entries) do path[by] = name end
+    local first, second = scratch.read(path[1]), scratch.read(path[2])
+    assert.is_true(first ~= second)
+    scratch.write(path[1], second)
+    scratch.write(path[2], first)
+    assert.truthy(cache():find("damaged", 1, true))
+    for by = 1, 2 do assert.equal(by .. "\n", prints(by)) end
+    assert.is_nil(cache():find("damaged", 1, true)) -- both compiled again
+  end)
+
+  it("is not kept where others could put another folder in its place", function()
+    local parent, others = scratch.folder(), { ["777"] = true, ["1777"] = false, ["775"] = true,
+      ["755"] = false, ["733"] = true }
+    os.execute("mkdir -p '" .. parent .. "/a/b' && chown :1 '" .. parent .. "/a'")
+    folder = parent .. "/a/b/cache"
+    for mode, refused in pairs(others) do
+      assert.equal(0, os.execute(("chmod %s '%s/a'"):format(mode, parent)))
+      assert.equal(refused and ("celer: warning: compiled kernels are not kept: cannot use the "
+        .. "cache folder %s: others can write to %s/a, and so replace it\n"):format(folder, parent)
+        or "", (prints(1):gsub("^1\n", "")), mode)
+    end
+  end)
+
+  it("is not kept where others can change a link that leads to it", function()
+    local parent = scratch.folder()
+    os.execute(("mkdir -p '%s/mine' '%s/theirs' && ln -s ../mine '%s/theirs/link' "
+      .. "&& chmod 777 '%s/theirs'"):format(parent, parent, parent, parent))
+    folder = parent .. "/theirs/link"
+    os.execute("chmod 700 '" .. parent .. "/mine'")
+    assert.equal("1\n", prints(1))
+    assert.equal(parent .. "/mine: 1 compiled source, ", (cache("size"):match("^.*, ")))
+  end)
+
   it("says what is wrong", function()
     local _, r = cache("prune", "--days", "soon")
     assert.equal(2, r.status)
