@@ -206,3 +206,61 @@ describe("a cache for a run alone", function()
     assert.equal("", scratch.output("ls " .. folder .. "/tmp"))
   end)
 end)
+
+describe("a file that is being written", function()
+  -- Its first task makes it; that which writes it comes after the host task, which waits.
+  local WRITES = [==[
+local celer = require "celer"
+local q = celer.queue()
+local u = celer.buffer("int", { 1000, 100 }, { name = "u", init = function(i) return i end })
+q:submit(function(cg)
+  cg:host_task(celer.on_master, function()
+    while not io.open "go" do end
+    error "it gives up"
+  end, cg:read_write(u, celer.all))
+end)
+SAVE
+q:wait()
+]==]
+  local ways = {
+    ["NPY"] = "celer.io.save('out.npy', u)",
+    ["HDF5"] = "celer.io.save('out.h5', u)",
+    ["a checkpoint"] = "celer.checkpoint('out', { u = u })",
+  }
+  local BEGUN = '[ -n "$(find . -name "out.*.part" -o -path "./out/data-*/*")" ]'
+  local ends = { SIGTERM = "kill -TERM $p", SIGHUP = "kill -HUP $p", ["a failure"] = "touch go" }
+
+  local function env_of_writer(folder)
+    local env = env_of(folder)
+    env.CXX = ""
+    return env
+  end
+
+  for way, save in pairs(ways) do
+    for name, ending in pairs(ends) do
+      for ranks = 1, name == "SIGHUP" and 1 or 3, 2 do
+        it(("leaves nothing: %s, %s, on %d ranks"):format(way, name, ranks), function()
+          local folder = case()
+          local r = run(folder, (WRITES:gsub("SAVE", save)), BEGUN, "touch begun; " .. ending,
+            ranks > 1 and ranks or nil, env_of_writer(folder))
+          assert.is_true(r.status > 0)
+          assert.is_false(r.timed_out)
+          assert.equal("", scratch.output(("cd '%s' && find . -type f -path '*out*'"):format(
+            folder)))
+        end)
+      end
+    end
+
+    it("is swept when the same name is written again: " .. way, function()
+      local folder = case()
+      local env = env_of_writer(folder)
+      run(folder, (WRITES:gsub("SAVE", save)), BEGUN, "kill -KILL $p", nil, env)
+      local list = ("cd '%s' && find . -name 'out.*.part' -o -name 'data-*' | wc -l"):format(folder)
+      assert.equal("1\n", scratch.output(list))
+      local goes_on = WRITES:gsub("SAVE", save):gsub("error", "--")
+      local r = run(folder, goes_on, "true", "touch go", nil, env)
+      assert.same({ 0, "" }, { r.status, r.stderr })
+      assert.equal(way == "a checkpoint" and "1\n" or "0\n", scratch.output(list))
+    end)
+  end
+end)

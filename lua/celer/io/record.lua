@@ -14,6 +14,7 @@
 --- encoded by string.buffer.
 local codec = require "string.buffer"
 local ffi = require "ffi"
+local core = require "celer.core"
 local posix = require "celer.io.posix"
 local reals = require "celer.reals"
 local slab = require "celer.io.slab"
@@ -86,7 +87,10 @@ end
 
 -- For rank 0 alone, while no other writes.
 local function check_or_remove(folder, ok, message)
-  if not ok then remove_data(folder) end
+  if not ok then
+    remove_data(folder)
+    core.not_left(folder)
+  end
   return check(ok, message)
 end
 
@@ -99,6 +103,7 @@ function M.begin(_, slot, at, path, plans)
   remove_others(path, old)
   local number = tasks.draw()
   local folder = data_folder(path, number)
+  core.leftover(folder)
   check(posix.make_folder(folder))
   for _, plan in ipairs(plans) do
     check_or_remove(folder, tasks.create(folder .. "/" .. plan.file, plan))
@@ -129,12 +134,16 @@ function M.sync(_, slot, synced, at, path, plans)
   for i = synced.min[0], synced.max[0] - 1 do synced[i] = 1 end
 end
 
--- Replaces the manifest; whatever happens there is the old one or the new one.
+-- Replaces the manifest; whatever happens there is the old one or the new one. The data
+-- is no leftover any more before the new one is.
 local function replace(path, folder, text)
   local part = path .. "/manifest.part"
   check_or_remove(folder, posix.sync_folder(folder))
+  core.leftover(part)
   check_or_remove(folder, posix.write_all(part, text))
+  core.not_left(folder)
   check_or_remove(folder, posix.rename(part, path .. "/manifest"))
+  core.not_left(part)
   check(posix.sync_folder(path))
 end
 

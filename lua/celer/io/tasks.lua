@@ -5,6 +5,7 @@
 --- written: so what stands under its own name is whole, and nothing that is left
 --- of another run can meddle.
 local ffi = require "ffi"
+local core = require "celer.core"
 local posix = require "celer.io.posix"
 local slab = require "celer.io.slab"
 
@@ -19,8 +20,17 @@ M.check = check
 -- Raises after the file is gone: what is left of a failure only takes room. For
 -- rank 0 alone, while no other writes.
 local function check_or_remove(path, ok, message)
-  if not ok then posix.remove(path) end
+  if not ok then
+    posix.remove(path)
+    core.not_left(path)
+  end
   return check(ok, message)
+end
+
+-- Gives what is whole its own name.
+local function put_in_place(from, path)
+  check_or_remove(from, posix.rename(from, path))
+  core.not_left(from)
 end
 
 --- A number that no other run draws, as a uint64_t.
@@ -72,6 +82,7 @@ function M.begin(_, slot, at, path, plans)
   check(posix.make_folders_for(path))
   remove_left(path)
   local name = temporary(path, number)
+  core.leftover(name)
   if plans[1].dataset then -- all of one file
     check_or_remove(name, require("celer.io.hdf5").create(name, plans))
   else
@@ -121,8 +132,7 @@ M.sync = M.here
 
 --- Rank 0, when all have written.
 function M.commit(_, slot, at, path)
-  local name = temporary(path, slot(at))
-  check_or_remove(name, posix.rename(name, path))
+  put_in_place(temporary(path, slot(at)), path)
 end
 
 --- All ranks, so that each one's q:wait waits for the commit.
@@ -131,8 +141,10 @@ function M.seen() end
 --- Rank 0: a picture of a buffer.
 function M.picture(_, data, _, path, options)
   local name = temporary(path, M.draw())
+  remove_left(path)
+  core.leftover(name)
   check_or_remove(name, pcall(require("celer.image").png, name, data, options))
-  check_or_remove(name, posix.rename(name, path))
+  put_in_place(name, path)
 end
 
 --- Reads this rank's blocks; their hashes must be as in `expected`, and go into
