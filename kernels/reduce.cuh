@@ -39,8 +39,9 @@ template <class T> CELER_FN T apply(int op, T a, T b) {
   if constexpr (c != 's') {
     if (op == op_sum) return T(a + b);
     if (op == op_prod) return T(a * b);
-    if (op == op_min) return b < a ? b : a;
-    if (op == op_max) return a < b ? b : a;
+    // A NaN on either side is what both come to: one in `a` is never less.
+    if (op == op_min) return b < a || b != b ? b : a;
+    if (op == op_max) return a < b || b != b ? b : a;
   }
   if constexpr (c == 'i' || c == 'u' || c == 'b') {
     if (op == op_and) return T(a & b);

@@ -1,5 +1,7 @@
 #include "base/operator.h"
 
+#include <math.h>
+
 #include "base/status.h"
 
 const char *cel_op_name(cel_op op) {
@@ -59,10 +61,34 @@ FOLD(uint32_t, uint32_t)
 FOLD(uint64_t, uint64_t)
 #undef FOLD
 
+/* One bit pattern for every NaN, and -0 is less than 0, so that the order does
+ * not show. */
+#define FOLD(type)                                                             \
+  static void fold_##type(cel_op op, type *into, const type *from,             \
+                          uint64_t n) {                                        \
+    for (uint64_t i = 0; i < n; ++i) {                                         \
+      type a = into[i], b = from[i];                                           \
+      bool less = b < a || (b == a && signbit(b));                             \
+      bool takes = op == CEL_OP_MIN ? less : !less;                            \
+      into[i] = isnan(a) || isnan(b) ? (type)NAN : takes ? b : a;              \
+    }                                                                          \
+  }
+FOLD(float)
+FOLD(double)
+#undef FOLD
+
+bool cel_operator_folds(const cel_operator *op) {
+  return cel_operator_is_exact(op) ||
+         (op->class_ == 'f' && (op->op == CEL_OP_MIN || op->op == CEL_OP_MAX));
+}
+
 void cel_operator_fold(const cel_operator *op, void *into, const void *from,
                        uint64_t bytes) {
   uint64_t n = bytes / op->size;
-  cel_assert(cel_operator_is_exact(op) && bytes % op->size == 0);
+  cel_assert(cel_operator_folds(op) && bytes % op->size == 0);
+  if (op->class_ == 'f')
+    return op->size == 4 ? fold_float(op->op, into, from, n)
+                         : fold_double(op->op, into, from, n);
   bool is_signed = op->class_ == 'i';
   switch (op->size) {
   case 1:

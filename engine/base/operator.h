@@ -39,13 +39,17 @@ const char *cel_op_name(cel_op op);
  * compiled for. Thread: any, as all here. */
 bool cel_operator_is_known(const cel_operator *op);
 /* Whether besides that the order does not show: whole numbers. Floating-point
- * ones do not qualify even for min and max, which of 0 and -0, or of NaN and
- * another, give either. */
+ * ones do not qualify even for min and max, which in kernels give either of 0
+ * and -0, and of two NaNs. */
 bool cel_operator_is_exact(const cel_operator *op);
 /* Whether besides that GPUs combine them among each other: NCCL has no numbers
  * of 16 bits and nothing bit by bit. */
 bool cel_operator_is_for_gpus(const cel_operator *op);
-/* into[i] = into[i] op from[i] over `bytes`, by an exact operator. */
+/* Whether cel_operator_fold can do it, so that the order does not show: an
+ * exact one, or the least or greatest floating-point number, a NaN where there
+ * is any. */
+bool cel_operator_folds(const cel_operator *op);
+/* into[i] = into[i] op from[i] over `bytes`. */
 void cel_operator_fold(const cel_operator *op, void *into, const void *from,
                        uint64_t bytes);
 

@@ -109,12 +109,35 @@ static cel_status gather(cel_comm *c, const void *mine, uint64_t bytes,
   return cel__mpi_status(code, "gathering");
 }
 
+static void fold(cel_op op, int32_t class_, const void *in, void *into, int n,
+                 MPI_Datatype type) {
+  int size;
+  MPI_Type_size(type, &size);
+  const cel_operator by = {op, class_, (uint32_t)size};
+  cel_operator_fold(&by, into, in, (uint64_t)n * by.size);
+}
+
 /* MPI's own sums of 8 and 16 bits may saturate, see mpi_joint.c. */
 static void add_wrapping(void *in, void *into, int *n, MPI_Datatype *type) {
-  int size;
-  MPI_Type_size(*type, &size);
-  const cel_operator by = {CEL_OP_SUM, 'u', (uint32_t)size};
-  cel_operator_fold(&by, into, in, (uint64_t)*n * by.size);
+  fold(CEL_OP_SUM, 'u', in, into, *n, *type);
+}
+
+/* Where one number is a NaN MPI's own give that or the other. */
+static void least(void *in, void *into, int *n, MPI_Datatype *type) {
+  fold(CEL_OP_MIN, 'f', in, into, *n, *type);
+}
+
+static void greatest(void *in, void *into, int *n, MPI_Datatype *type) {
+  fold(CEL_OP_MAX, 'f', in, into, *n, *type);
+}
+
+/* What replaces MPI's own; null: nothing. */
+static MPI_User_function *own_of(const cel_comm_sum *what) {
+  bool real = what->type == CEL_COMM_FLOAT || what->type == CEL_COMM_DOUBLE;
+  if (what->op == CEL_COMM_SUM && size_of(what->type) < sizeof(int32_t))
+    return add_wrapping;
+  if (real && what->op == CEL_COMM_MIN) return least;
+  return real && what->op == CEL_COMM_MAX ? greatest : NULL;
 }
 
 static cel_status reduce(cel_comm *c, const cel_comm_sum *what,
@@ -122,8 +145,8 @@ static cel_status reduce(cel_comm *c, const cel_comm_sum *what,
   MPI_Datatype type = type_of(what->type);
   MPI_Op op = op_of(what->op);
   uint64_t size = size_of(what->type);
-  bool own = what->op == CEL_COMM_SUM && size < sizeof(int32_t);
-  int code = own ? MPI_Op_create(add_wrapping, 1, &op) : MPI_SUCCESS;
+  MPI_User_function *own = own_of(what);
+  int code = own != NULL ? MPI_Op_create(own, 1, &op) : MPI_SUCCESS;
   for (uint64_t at = 0; at < what->count && code == MPI_SUCCESS;
        at += REDUCED_AT_ONCE) {
     uint64_t left = what->count - at;
@@ -134,7 +157,7 @@ static cel_status reduce(cel_comm *c, const cel_comm_sum *what,
                ? MPI_Allreduce(from, to, n, type, op, comm_of(c))
                : MPI_Reduce(from, to, n, type, op, (int)root, comm_of(c));
   }
-  if (own && code == MPI_SUCCESS) code = MPI_Op_free(&op);
+  if (own != NULL && code == MPI_SUCCESS) code = MPI_Op_free(&op);
   return cel__mpi_status(code, "reducing");
 }
 

@@ -44,6 +44,39 @@ describe("an operator", function()
     assert.same({ 11, -18, 3 }, { into[0], into[1], into[2] })
   end)
 
+  it("takes the least and the greatest of floating-point numbers, in any order", function()
+    local nan = 0 / 0
+    for _, one in ipairs { { "float", 4, "uint32_t" }, { "double", 8, "uint64_t" } } do
+      local function fold(op, a, b)
+        local array = ffi.typeof(one[1] .. "[1]")
+        local into, from = array(a), array(b)
+        c.cel_operator_fold(operator(op, "f", one[2]), into, from, one[2])
+        return into[0], ffi.cast(one[3] .. " *", into)[0]
+      end
+      for _, pair in ipairs { { 1, 2 }, { -1, 1 }, { -3, -2 }, { -math.huge, 5 },
+        { 5, math.huge } } do
+        for _, p in ipairs { pair, { pair[2], pair[1] } } do
+          assert.equal(pair[1], (fold("MIN", p[1], p[2])))
+          assert.equal(pair[2], (fold("MAX", p[1], p[2])))
+        end
+      end
+      for _, op in ipairs { "MIN", "MAX" } do
+        local _, bits = fold(op, nan, 1)
+        for _, p in ipairs { { nan, 1 }, { 1, nan }, { nan, -nan }, { -nan, math.huge } } do
+          local value, same = fold(op, p[1], p[2])
+          assert.is_true(value ~= value)
+          assert.equal(bits, same)
+        end
+        for _, p in ipairs { { 0, -0.0 }, { -0.0, 0 } } do
+          assert.equal(op == "MIN" and -math.huge or math.huge, 1 / fold(op, p[1], p[2]))
+        end
+      end
+    end
+    assert.is_true(c.cel_operator_folds(operator("MIN", "f", 4)))
+    assert.is_true(c.cel_operator_folds(operator("SUM", "i", 4)))
+    assert.is_false(c.cel_operator_folds(operator("SUM", "f", 8)))
+  end)
+
   it("is exact where the order does not show", function()
     assert.is_true(c.cel_operator_is_exact(operator("OR", "b", 1)))
     assert.is_false(c.cel_operator_is_exact(operator("SUM", "f", 8)))

@@ -63,6 +63,16 @@ for _, d in ipairs(ones_dims) do
     }
   ]]):gsub("%$(%l+)", { n = d, zeros = ("0, "):rep(d):sub(1, -3) }))
 end
+source[#source + 1] = [[
+    kernel void extremes(item<1> it, in<int, 1> u, reducer<float> s, reducer<float, 1> h, int a,
+                         int odd, int e) {
+      const int i = it[0];
+      const int x = (u(i) * a + i) % 997;
+      const float f = x % odd == 0 ? NAN : x;
+      s.combine(f);
+      h(i % e).combine(f);
+    }
+]]
 local kernels = celer.kernel(table.concat(source))
 
 -- ---- operators ---------------------------------------------------------------
@@ -75,6 +85,11 @@ local operators = {
   ["or"] = { identity = 0, combine = function(a, b) return bit.bor(a, b) % 2 ^ 32 end },
   custom = { identity = 0, combine = function(a, b) return bit.bxor(a, b) % 2 ^ 32 end,
     by = { combine = "a ^ b", identity = 0 } },
+}
+-- Of floating-point numbers, of which one may be a NaN.
+local extremes = {
+  min = { identity = math.huge, less = function(a, b) return b < a or b ~= b end },
+  max = { identity = -math.huge, less = function(a, b) return a < b or b ~= b end },
 }
 -- Of the two results of a kernel, by its dimensions: each pair is compiled anew.
 local pairs_of = { [0] = { "sum", "custom" }, { "max", "sum" }, { "min", "or" },
@@ -101,11 +116,13 @@ local function element(view, dims, i, j, k)
 end
 
 -- A buffer to reduce into, with what it holds.
-local function fresh_result(most)
-  local dims, size = most == 1 and one_of(ones_dims) or random(4), {}
+local function fresh_result(most, type_, dims)
+  local size = {}
+  dims = dims or most == 1 and one_of(ones_dims) or random(4)
   for d = 1, dims do size[d] = most == 1 and 1 or between(1, most) end
   local one = { size = size, dims = dims, held = {}, init = random(100) }
-  one.buffer = celer.buffer("unsigned", size, { init = one.init, name = "r" .. program.made })
+  one.buffer = celer.buffer(type_ or "unsigned", size,
+    { init = one.init, name = "r" .. program.made })
   program.made = program.made + 1
   for i = 0, volume(size) - 1 do one.held[i] = one.init end
   return one
@@ -182,6 +199,33 @@ local function index_of(size, i)
   local at = { d > 0 and i % a or 0, d > 1 and math.floor(i / a) % b or 0,
     d > 2 and math.floor(i / 3) % c or 0 }
   return (at[1] * b + at[2]) * c + at[3]
+end
+
+-- The least of all, and the greatest of some, or the other way round.
+function doings.extremes()
+  local u, s, h = program.u, program.extremes[1], program.extremes[2]
+  local by, of, onto, also = "min", "max", chance(50), chance(50)
+  if chance(50) then by, of = of, by end
+  local a, odd, lo = between(1, 9), one_of { 7, 40, 997, 1000 }, random(u.n)
+  local hi = chance(50) and u.n or between(lo, u.n)
+  q:submit(function(cg)
+    split_of(cg)
+    local read = cg:read(u.buffer)
+    local into = cg:reduce(s.buffer, by, { include_current = onto })
+    cg:parallel_for(celer.box({ lo }, { hi }), kernels.extremes, read, into,
+      cg:reduce(h.buffer, of, { include_current = also }), a, odd, h.size[1])
+  end)
+  for _, one in ipairs { { s, by, onto }, { h, of, also } } do
+    local held, with = one[1].held, extremes[one[2]]
+    for at = 0, one[3] and -1 or volume(one[1].size) - 1 do held[at] = with.identity end
+    for i = lo, hi - 1 do
+      local x, at = (u.held[i] * a + i) % 997, one[1] == s and 0 or i % h.size[1]
+      x = x % odd == 0 and 0 / 0 or x
+      if x ~= x then note "NaN" end
+      if with.less(held[at], x) then held[at] = x end
+    end
+  end
+  wrote("%s and %s of [%d, %d), NaNs at multiples of %d", by, of, lo, hi, odd)
 end
 
 function doings.reduce()
@@ -415,6 +459,19 @@ function captures.result()
   end
 end
 
+function captures.extremes()
+  local one = one_of(program.extremes)
+  local held = copy(one.held)
+  return celer.capture(one.buffer), function(s)
+    each_point(one.size, function(at, i, j, k)
+      local got = element(s, one.dims, i, j, k)
+      if got == got or held[at] == held[at] then
+        same(one.buffer.name .. " at " .. at, got, held[at])
+      end
+    end)
+  end
+end
+
 function captures.array()
   local u = program.u
   local held, lo = copy(u.held), random(u.n)
@@ -456,7 +513,7 @@ function captures.object()
   end
 end
 
-local kinds = { "result", "result", "array", "divided", "object", "object" }
+local kinds = { "result", "result", "extremes", "array", "divided", "object", "object" }
 
 -- `how` is "wait", "drain" or "fence".
 local function look(n, how)
@@ -518,7 +575,7 @@ end
 
 -- ---- programs ----------------------------------------------------------------
 
-local words = { "reduce", "reduce", "reduce", "step", "step", "touch", "touch", "touch",
+local words = { "reduce", "reduce", "reduce", "extremes", "step", "step", "touch", "touch", "touch",
   "touch", "rows", "share", "fence", "fence", "wait", "replace" }
 
 local function begin_program(seed)
@@ -528,6 +585,7 @@ local function begin_program(seed)
   program.u = fresh_array()
   for i = 1, 2 do program.ones[i] = fresh_result(1) end
   for i = 1, 2 do program.arrays[i] = fresh_result(3) end
+  program.extremes = { fresh_result(1, "float", 0), fresh_result(5, "float", 1) }
   for i = 1, between(1, 3) do program.objects[i] = fresh_object() end
   local path = ("%s/shared%d"):format(folder, seed)
   program.shared = { text = "", object = celer.host_object(function() return path end,

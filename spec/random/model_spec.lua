@@ -6,7 +6,7 @@ local scratch = require("spec.support.scratch")
 local features = { "sequential", "exclusive", "relaxed", "sequential, collective",
   "exclusive, collective", "relaxed, collective", "sequential, cluster", "exclusive, cluster",
   "relaxed, cluster", "collective", "opaque", "even_split", "reduction", "group reduction",
-  "include_current", "of nothing", "step", "divided capture", "capture of an object",
+  "include_current", "of nothing", "NaN", "step", "divided capture", "capture of an object",
   "capture of memory", "several captures", "fence", "wait", "drain", "object freed",
   "result freed" }
 

@@ -257,6 +257,21 @@ all(function(part)
     comm:all_reduce(p, 3, "sum")
     same(name, tonumber(p[0] + 100 * p[1] + 1000 * p[2]), n * (n - 1) / 2 * 2001 + 100 * n)
   end
+  for whose = 0, n - 1 do -- a NaN is the least and the greatest, whoever has it
+    local mine = k == whose and 0 / 0 or k
+    for _, op in ipairs { "min", "max" } do
+      local one = comm:all_reduce(mine, op)
+      same(op .. " of a NaN", one ~= one, true)
+      local last = comm:reduce(mine, op, n - 1)
+      same(op .. " there", last ~= last, k == n - 1)
+      for _, name in ipairs { "float", "double" } do
+        local p = ffi.new(name .. "[3]", k, mine, -k)
+        comm:all_reduce(p, 3, op)
+        same(op .. " of others", p[0] + p[2], 0 + (op == "min" and 1 - n or n - 1))
+        same(op .. " in memory", p[1] ~= p[1], true)
+      end
+    end
+  end
   local wraps = ffi.new("uint8_t[40]") -- as C does, however MPI sums
   for i = 0, 39 do wraps[i] = 200 end
   comm:all_reduce(wraps, 40, "sum")

@@ -90,6 +90,93 @@ end
 same("prod", q:wait(prod)(0), 0.75 * 2 ^ 20)
 ]==], nil, { shapes = script.shapes })
 
+  script.everywhere("comes to a NaN by min and max where there is one, whoever has it", [==[
+local text = [=[
+  kernel void items(item<1> it, in<T, 1> u, reducer<T> a, reducer<T> b, reducer<T, 1> c,
+                    reducer<T, 2> d) {
+    const int i = it[0];
+    a.combine(u(i));
+    b.combine(u(i));
+    c(i % 5).combine(u(i));
+    d(i % 2, i % 3).combine(u(i));
+  }
+  kernel void groups(group<1> g, in<T, 1> u, reducer<T> a, reducer<T> b, reducer<T, 1> c,
+                     reducer<T, 2> d) {
+    const int i = g.global(0);
+    a.combine(u(i));
+    b.combine(u(i));
+    c(i % 5).combine(u(i));
+    d(i % 2, i % 3).combine(u(i));
+  }
+  kernel void begin(item<1> it, out<T, 1> u, int odd) {
+    u(it[0]) = it[0] == odd ? T(NAN) : T((it[0] * 37 + 11) % 101);
+  }
+  kernel void all_know(item<1> it, in<T, 0> a, in<T, 0> b, out<T, 2> out) {
+    out(it[0], 0) = a();
+    out(it[0], 1) = b();
+  }
+]=]
+local function best(op, odd, first, last, by)
+  local r
+  for i = first, last, by do
+    local x = i == odd and 0 / 0 or (i * 37 + 11) % 101
+    if not r or x ~= x or op == "min" and x < r or op == "max" and x > r then r = x end
+    if r ~= r then return r end
+  end
+  return r
+end
+local function both(what, got, wanted)
+  if wanted == wanted or got == got then same(what, got, wanted) end
+end
+for _, t in ipairs { "float", "double" } do
+  local k = celer.kernel(text, { defines = { T = t } })
+  local a, b = celer.buffer(t, {}, { init = 0 / 0 }), celer.buffer(t, {}, { init = 7 })
+  local c, d = celer.buffer(t, { 5 }), celer.buffer(t, { 2, 3 })
+  for _, n in ipairs { 12, 2400, 40008 } do
+    local u, out = celer.buffer(t, { n }), celer.buffer(t, { 16, 2 })
+    for _, odd in ipairs { -1, 0, n - 1, math.floor(n / 2) } do
+      q:submit(function(cg) cg:parallel_for({ n }, k.begin, cg:discard_write(u), odd) end)
+      for _, kind in ipairs { "items", "groups" } do
+        q:submit(function(cg)
+          local range = kind == "items" and { n } or celer.nd_range({ n }, { 12 })
+          cg:parallel_for(range, k[kind], cg:read(u), cg:reduce(a, "min"),
+            cg:reduce(b, "max"), cg:reduce(c, "min"), cg:reduce(d, "max"))
+        end)
+        q:submit(function(cg)                          -- on each rank
+          local x, y = cg:read(a, celer.all), cg:read(b, celer.all)
+          cg:parallel_for({ 16 }, k.all_know, x, y, cg:discard_write(out, function(chunk)
+            return celer.box({ chunk.min[0], 0 }, { chunk.max[0], 2 })
+          end))
+        end)
+        local what = ("%s of %d %s with a NaN at %d"):format(t, n, kind, odd)
+        local sa, sb, sc, sd, so = q:wait(a, b, c, d, out)
+        both(what .. " min", sa(), best("min", odd, 0, n - 1, 1))
+        both(what .. " max", sb(), best("max", odd, 0, n - 1, 1))
+        for i = 0, 15 do
+          both(what .. " min everywhere", so(i, 0), best("min", odd, 0, n - 1, 1))
+          both(what .. " max everywhere", so(i, 1), best("max", odd, 0, n - 1, 1))
+        end
+        for i = 0, 4 do both(what .. " mins", sc(i), best("min", odd, i, n - 1, 5)) end
+        for i = 0, 5 do
+          both(what .. " maxs", sd(i % 2, i % 3), best("max", odd, i, n - 1, 6))
+        end
+      end
+    end
+    -- What the buffer holds is one of them.
+    q:submit(function(cg) cg:parallel_for({ n }, k.begin, cg:discard_write(u), -1) end)
+    a:fill(0 / 0)
+    q:submit(function(cg)
+      local v, onto = cg:read(u), { include_current = true }
+      cg:parallel_for({ n }, k.items, v, cg:reduce(a, "max", onto), cg:reduce(b, "min"),
+        cg:reduce(c, "min"), cg:reduce(d, "max"))
+    end)
+    local sa = q:wait(a)()
+    same("onto a NaN", sa ~= sa, true)
+  end
+end
+]==], nil, { shapes = { script.shapes[1], script.shapes[3], script.divided[2],
+    { name = "on seven ranks", devices = 1, ranks = 7 } } })
+
   script.everywhere("discards what was there, or goes on from it", [==[
 local count = celer.kernel [=[
   kernel void count(item<2> it, reducer<int> n) { if (it[0] <= it[1]) n += 1; }
