@@ -1,5 +1,5 @@
--- A matrix product by tiles: work groups that share memory and wait for each
--- other.
+-- A matrix product by tiles, whose items share what they read: each tile of A and of B
+-- is brought into local memory once, in one step, and read from there in the next.
 --   celer run matmul.lua [size]      a multiple of 16
 local celer = require "celer"
 
@@ -15,25 +15,28 @@ local B = celer.buffer("float", { n, n }, { name = "B", init = entry(5, 13) })
 local C = celer.buffer("float", { n, n }, { name = "C" })
 
 local multiply = celer.kernel([[
-  kernel void multiply(group<2> g, in<float, 2> a, in<float, 2> b, out<float, 2> c,
+  kernel void multiply(tile<T, T> t, in<float, 2> a, in<float, 2> b, out<float, 2> c,
                        local<float, T * T> ta, local<float, T * T> tb, int n) {
-    const int i = g.global(0), j = g.global(1), y = g.local(0), x = g.local(1);
-    float sum = 0;
+    auto sum = t.per_item<float>(0);
     for (int k = 0; k < n; k += T) {
-      ta[y * T + x] = a(i, k + x);
-      tb[y * T + x] = b(k + y, j);
-      g.barrier();
-      for (int l = 0; l < T; ++l) sum += ta[y * T + l] * tb[l * T + x];
-      g.barrier();
+      t.each([&](item<2> it) {
+        const int i = it[0], j = it[1], y = it.local(0), x = it.local(1);
+        ta[y * T + x] = a(i, k + x);
+        tb[y * T + x] = b(k + y, j);
+      });
+      t.each([&](item<2> it) {
+        const int y = it.local(0), x = it.local(1);
+        for (int l = 0; l < T; ++l) sum[it] += ta[y * T + l] * tb[l * T + x];
+      });
     }
-    c(i, j) = sum;
+    t.each([&](item<2> it) { c(it[0], it[1]) = sum[it]; });
   }
 ]], { defines = { T = tile } })
 
 q:submit(function(cg)
   local a, b = cg:read(A, celer.slice(1)), cg:read(B, celer.slice(0))
   local c = cg:discard_write(C)
-  cg:parallel_for(celer.nd_range({ n, n }, { tile, tile }), multiply, a, b, c, n)
+  cg:parallel_for({ n, n }, multiply, a, b, c, n)
 end)
 
 local c = q:drain(celer.capture(C))

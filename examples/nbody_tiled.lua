@@ -1,5 +1,5 @@
--- Bodies that attract each other, as in nbody.lua, in work groups: each group
--- reads a tile of bodies once and shares it.
+-- Bodies that attract each other, as in nbody.lua, in tiles: the items of one read
+-- as many bodies at a time as they are, once, and share them.
 --   celer run nbody_tiled.lua [bodies] [steps]      bodies: a multiple of 64
 local celer = require "celer"
 
@@ -20,29 +20,33 @@ local V = celer.buffer("double4", { n },
   { name = "velocities", init = function() return { 0, 0, 0, 0 } end })
 
 local kernels = celer.kernel([[
-  kernel void accelerate(group<1> g, in<double4, 1> p, inout<double4, 1> v,
+  kernel void accelerate(tile<TILE> t, in<double4, 1> p, inout<double4, 1> v,
                          local<double4, TILE> near, double dt, int n) {
-    const double4 me = p(g.global(0));
-    double4 sum = {0, 0, 0, 0};
-    for (int t = 0; t < n; t += TILE) {
-      near[g.local(0)] = p(t + g.local(0));
-      g.barrier();
-      for (int j = 0; j < TILE; ++j) {
-        const double4 other = near[j];
-        const double dx = other.x - me.x, dy = other.y - me.y, dz = other.z - me.z;
-        const double d2 = dx * dx + dy * dy + dz * dz + 1e-4;
-        const double f = other.w / (d2 * sqrt(d2));
-        sum.x += f * dx;
-        sum.y += f * dy;
-        sum.z += f * dz;
-      }
-      g.barrier();
+    auto sum = t.per_item<double3>({0, 0, 0});
+    for (int first = 0; first < n; first += TILE) {
+      t.each([&](item<1> it) { near[it.local(0)] = p(first + it.local(0)); });
+      t.each([&](item<1> it) {
+        const double4 me = p(it[0]);
+        double3 a = sum[it];
+        for (int j = 0; j < TILE; ++j) {
+          const double4 other = near[j];
+          const double dx = other.x - me.x, dy = other.y - me.y, dz = other.z - me.z;
+          const double d2 = dx * dx + dy * dy + dz * dz + 1e-4;
+          const double f = other.w / (d2 * sqrt(d2));
+          a.x += f * dx;
+          a.y += f * dy;
+          a.z += f * dz;
+        }
+        sum[it] = a;
+      });
     }
-    double4 mine = v(g.global(0));
-    mine.x += sum.x * dt;
-    mine.y += sum.y * dt;
-    mine.z += sum.z * dt;
-    v(g.global(0)) = mine;
+    t.each([&](item<1> it) {
+      double4 mine = v(it[0]);
+      mine.x += sum[it].x * dt;
+      mine.y += sum[it].y * dt;
+      mine.z += sum[it].z * dt;
+      v(it[0]) = mine;
+    });
   }
 
   kernel void move(item<1> it, inout<double4, 1> p, in<double4, 1> v, double dt) {
@@ -58,7 +62,7 @@ local kernels = celer.kernel([[
 for _ = 1, steps do
   q:submit(function(cg)
     local p, v = cg:read(P, celer.all), cg:read_write(V)
-    cg:parallel_for(celer.nd_range(n, tile), kernels.accelerate, p, v, dt, n)
+    cg:parallel_for(n, kernels.accelerate, p, v, dt, n)
   end)
   q:submit(function(cg)
     local p, v = cg:read_write(P), cg:read(V)

@@ -162,9 +162,10 @@ enum kind : int {
 struct param {
   int kind, dims, class_, size, align;
   char type[44];
+  int tile[3];
 };
 
-static_assert(sizeof(view) == 112 && sizeof(call) == 136 && sizeof(param) == 64,
+static_assert(sizeof(view) == 112 && sizeof(call) == 136 && sizeof(param) == 76,
               "engine/device/kernel.h says the same");
 
 // ---- the work item: its coordinates in the whole index space
@@ -172,6 +173,7 @@ static_assert(sizeof(view) == 112 && sizeof(call) == 136 && sizeof(param) == 64,
 template <int D> struct item {
   static_assert(D >= 0 && D <= 3, "an item has 0 to 3 dimensions");
   index at[D > 0 ? D : 1], size[D > 0 ? D : 1];
+  int here[D > 0 ? D : 1];
 
   // Coordinate in dimension d; dimension 0 is the slowest.
   CELER_FN constexpr index operator[](int d) const {
@@ -186,6 +188,10 @@ template <int D> struct item {
     index r = D > 0 ? at[0] : 0;
     for (int d = 1; d < D; ++d) r = r * size[d] + at[d];
     return r;
+  }
+  // Coordinate in its tile (tile.cuh); 0 of an item that has none.
+  CELER_FN constexpr int local(int d) const {
+    return here[d];
   }
 };
 
@@ -406,7 +412,7 @@ template <class P> struct shared_of { static constexpr index bytes = 0; };
 
 // CELER_KERNEL(name) is a kernel's address, also where there are functions of
 // its name, as NVRTC has all(int), and C div(int, int): of these, the one whose
-// first parameter is an item or a group (group.cuh). Not so where there are
+// first parameter is an item, a tile or a group. Not so where there are
 // templates: engine/device/source.c lists these. Whatever else is one function
 // is taken as it is, and refused by `signature`.
 template <int D, class... P>
@@ -429,7 +435,8 @@ template <class F> struct signature {
 template <class Item, class... P> struct signature<void (*)(Item, P...)> {
   using first = traits<typename bare<Item>::type>;
   static_assert(first::kind == an_item || first::kind == a_group,
-                "the first parameter of a kernel is item<D> or group<D>");
+                "the first parameter of a kernel is item<D>, tile<N, ...> or "
+                "group<D>");
   static constexpr int count = sizeof...(P);
   static constexpr int dims = first::dims;
   static constexpr bool reduces =

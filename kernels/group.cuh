@@ -1,5 +1,6 @@
-// group.cuh -- work groups: kernels of celer.nd_range, whose first parameter is
-// group<D>. Comes after celer.cuh, before the user's text.
+// group.cuh -- work groups whose items wait where they like: kernels of
+// celer.nd_range, whose first parameter is group<D>. Comes after celer.cuh,
+// before the user's text. Groups that are loops stand in tile.cuh.
 //
 // On a GPU a group is a block and `local` is shared memory. On the processor a
 // group is computed by one thread: its items are a loop, until one of them
@@ -9,41 +10,12 @@
 #ifndef CELER_GROUP_CUH
 #define CELER_GROUP_CUH
 
+#include "local.cuh"
 #ifndef CELER_CUDA
 #include <sys/mman.h>
 #endif
 
 namespace celer {
-
-// Memory that the items of a group share: N elements.
-template <class T, int N> struct local {
-  static_assert(__is_trivially_copyable(T), "local memory holds plain data");
-  T *data;
-  CELER_FN T &operator[](index i) const {
-    return data[i];
-  }
-};
-
-template <class T, int N> struct traits<local<T, N>> {
-  static constexpr int kind = a_local, views = 0;
-  static constexpr index size = 0, align = 1; // nothing is passed
-  static constexpr param describe() {
-    return param_of<T>(a_local, N);
-  }
-};
-
-template <class P> struct is_local { static constexpr index bytes = 0; };
-template <class T, int N> struct is_local<local<T, N>> {
-  static constexpr index bytes = (index(sizeof(T)) * N + 63) / 64 * 64;
-};
-template <class T, int N>
-struct shared_of<local<T, N>> : is_local<local<T, N>> {};
-template <bool Reduces, class... P> CELER_FN void check_locals() {
-  static_assert((shared_of<typename bare<P>::type>::bytes + ... +
-                 (Reduces ? 64 : 0)) <= 48 << 10,
-                "the local memory of a group is 48 KiB at most, with that of "
-                "its reducers");
-}
 
 #ifndef CELER_CUDA
 
@@ -322,6 +294,10 @@ template <int D> struct group {
     taken->met = true;
 #endif
   }
+  template <class F> void each(const F &) const {
+    static_assert(sizeof(F) == 0, "each is for kernels of tile<...>; the items "
+                                  "of a group<D> wait by barrier()");
+  }
 };
 
 template <int D, class... P>
@@ -337,21 +313,6 @@ template <int D> struct traits<group<D>> {
 };
 
 #ifdef CELER_CUDA
-
-template <auto F, class S, int K, class P> struct group_argument {
-  template <class A>
-  static __device__ __forceinline__ P from(const A &a, const index *item) {
-    return bind<P, S, K>::from(a, item, S::dims);
-  }
-};
-template <auto F, class S, int K, class T, int N>
-struct group_argument<F, S, K, local<T, N>> {
-  template <class A>
-  static __device__ __forceinline__ local<T, N> from(const A &, const index *) {
-    __shared__ T data[N];
-    return {data};
-  }
-};
 
 // The most items of a group; a GPU has 65536 registers for them. The engine
 // compiles again for larger ones, when they come.
@@ -414,28 +375,9 @@ struct entry<F, signature<void (*)(group<D>, P...)>> {
 
 #else
 
-template <class P, int V, index At> struct group_argument {
-  static CELER_FN auto from(const call *c, unsigned char *) {
-    return bind<P, V, At>::from(c);
-  }
-};
-template <class T, int N, int V, index At>
-struct group_argument<local<T, N>, V, At> {
-  static CELER_FN local<T, N> from(const call *, unsigned char *room) {
-    return {(T *)room};
-  }
-};
-
 template <auto F, int D, class... P>
 struct entry<F, signature<void (*)(group<D>, P...)>> {
   using sig = signature<void (*)(group<D>, P...)>;
-
-  static constexpr index local_at(int k) {
-    const index bytes[] = {is_local<typename bare<P>::type>::bytes..., 0};
-    index at = 0;
-    for (int i = 0; i < k; ++i) at += bytes[i];
-    return at;
-  }
 
   // A box of the items of a group that begins at `first`, up to one that met a
   // barrier. Dimension D - 1 is the last of three here.
@@ -510,9 +452,11 @@ struct entry<F, signature<void (*)(group<D>, P...)>> {
   template <int... K>
   static CELER_FN void call_all(const call *c, indices<K...>) {
     check_locals<sig::reduces, P...>();
-    alignas(64) unsigned char room[local_at(sig::count) + 1];
-    groups(c, group_argument<typename bare<P>::type, sig::view_of(K),
-                             sig::value_at(K)>::from(c, room + local_at(K))...);
+    alignas(64) unsigned char room[local_at<P...>(sig::count) + 1];
+    groups(
+        c,
+        group_argument<typename bare<P>::type, sig::view_of(K),
+                       sig::value_at(K)>::from(c, room + local_at<P...>(K))...);
   }
 
   static CELER_FN void run(const call *c) {
@@ -525,6 +469,5 @@ struct entry<F, signature<void (*)(group<D>, P...)>> {
 } // namespace celer
 
 using celer::group;
-using celer::local;
 
 #endif

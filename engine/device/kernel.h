@@ -24,7 +24,7 @@ typedef enum cel_param_kind {
   CEL_PARAM_OUT,
   CEL_PARAM_INOUT,
   CEL_PARAM_VALUE,
-  CEL_PARAM_GROUP,  /* in place of ITEM: a kernel of work groups */
+  CEL_PARAM_GROUP,  /* in place of ITEM: a kernel of work groups, or tiles */
   CEL_PARAM_LOCAL,  /* `dims` elements that a group shares; nobody passes it */
   CEL_PARAM_REDUCER /* `dims` of the buffer; 0: one element of any buffer */
 } cel_param_kind;
@@ -36,7 +36,8 @@ typedef struct cel_param {
   int32_t class_; /* element or value: 'i', 'u', 'f', 'b', or 's' struct */
   int32_t size;   /* bytes of the element or value */
   int32_t align;
-  char type[44]; /* "float", "double3", or the struct's name */
+  char type[44];   /* "float", "double3", or the struct's name */
+  int32_t tile[3]; /* GROUP: of a tile its items in each dimension; else 0 */
 } cel_param;
 
 typedef struct cel_source {
@@ -89,8 +90,9 @@ void cel_compile_count(cel_compiled *out);
  * rows or planes hold 2^31 elements or more; groups of `items`, 0 without.
  * Compiles this kernel once more, for GPUs alone, where that takes it and was
  * not done before: at first it is not wide and for groups of up to 256, whose
- * items may have 255 registers each; those of 1024 have 64. Errors as
- * cel_module_finish has, which was called before. Thread: main. */
+ * items may have 255 registers each; those of 1024 have 64. A tile is always
+ * compiled for its own size. Errors as cel_module_finish has, which was called
+ * before. Thread: main. */
 cel_status cel_module_suit(cel_module *module, int32_t kernel, bool wide,
                            int32_t items);
 void cel_module_destroy(cel_module *module);

@@ -256,8 +256,9 @@ cel_status cel_module_info(const cel_module *module, int32_t kernel,
 cel_status cel_module_suit(cel_module *module, int32_t kernel, bool wide,
                            int32_t items) {
   cel__kernel *k = &module->kernel[kernel];
-  int32_t variant = cel__variant(wide, items);
   cel_assert(module->finished && k->param != NULL);
+  if (k->param[0].tile[0] > 0) items = 0;
+  int32_t variant = cel__variant(wide, items);
   if (module->cuda == NULL && module->architectures == 0) return CEL_E_OK;
   if (variant > 0 && !k->compiled[variant]) {
     cel__build build = {0};

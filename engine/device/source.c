@@ -318,8 +318,8 @@ static const char *hint(const char *text) {
   if (strstr(text, "error:") == NULL) return "";
   if (strstr(text, "celer::chosen") != NULL ||
       strstr(text, "call to 'chosen") != NULL)
-    return "; of the functions with a kernel's name one begins with an item or "
-           "a group, and none is a template";
+    return "; of the functions with a kernel's name one begins with an item, a "
+           "tile or a group, and none is a template";
   if (strstr(text, "which instance of overloaded function") != NULL)
     return "; a kernel may not have the name of another function";
   if (strstr(text, "celer::number") != NULL ||

@@ -36,12 +36,22 @@ static int32_t read_list(lua_State *L, int index, const char **out) {
   return n;
 }
 
+/* Into the table on top. */
+static void push_tile(lua_State *L, const cel_param *param) {
+  lua_createtable(L, param->dims, 0);
+  for (int d = 0; d < param->dims; ++d) {
+    lua_pushinteger(L, param->tile[d]);
+    lua_rawseti(L, -2, d + 1);
+  }
+  lua_setfield(L, -2, "tile");
+}
+
 static void push_params(lua_State *L, const cel_module *module, int32_t k) {
   const cel_param *param;
   int32_t n = cel_module_params(module, k, &param);
   lua_createtable(L, n, 0);
   for (int32_t i = 0; i < n; ++i) {
-    lua_createtable(L, 0, 6);
+    lua_createtable(L, 0, 7);
     cel__set_integer(L, "kind", param[i].kind);
     cel__set_integer(L, "dims", param[i].dims);
     cel__set_integer(L, "size", param[i].size);
@@ -51,6 +61,7 @@ static void push_params(lua_State *L, const cel_module *module, int32_t k) {
     lua_setfield(L, -2, "class");
     lua_pushstring(L, param[i].type);
     lua_setfield(L, -2, "type");
+    if (param[i].tile[0] > 0) push_tile(L, &param[i]);
     lua_rawseti(L, -2, i + 1);
   }
 }

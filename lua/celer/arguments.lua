@@ -154,8 +154,8 @@ local function check_count(k, first, dims, n)
   local wanted = #k.params - first + 1
   if n ~= wanted then
     place.fail("kernel %s takes %s%s, got %d", k.signature,
-      words.count(wanted, "argument"), k.plain and "" or k.grouped and " after its group"
-        or " after its item", n)
+      words.count(wanted, "argument"), k.plain and "" or k.tile and " after its tile"
+        or k.grouped and " after its group" or " after its item", n)
   end
 end
 

@@ -289,16 +289,19 @@ local function settle(submit, ...)
   place.check(result, text, file, line, code, task)
 end
 
--- The group that the kernel and the range agree on; nil for items alone.
-local function group_of(kernel, range, grouped)
-  if grouped and not kernel.grouped then
+-- The range as the kernel wants it: in groups, or of items alone.
+local function range_for(kernel, range)
+  local grouped = nd_range.is_nd_range(range)
+  if kernel.tile then
+    return nd_range.tiled(range, kernel.tile, kernel.signature)
+  elseif grouped and not kernel.grouped then
     fail("cg:parallel_for: kernel %s takes no group; an nd_range is for kernels of "
       .. "group<D>", kernel.signature)
   elseif kernel.grouped and not grouped then
     fail("cg:parallel_for: kernel %s takes a group: give it "
       .. "celer.nd_range(size, group)", kernel.signature)
   end
-  return grouped and range.group or nil
+  return range
 end
 
 -- The kernel with the operators of this group.
@@ -337,17 +340,17 @@ end
 
 local function submit_anew(self, range, kernel, ...)
   open(self, "cg:parallel_for")
-  local grouped = nd_range.is_nd_range(range)
-  local space = spaces.of(grouped and range.size or range, "cg:parallel_for")
   if not kernels.is_kernel(kernel) then
     fail("cg:parallel_for: the second argument must be a kernel, not %s",
       kernels.is_collection(kernel) and tostring(kernel) .. "; name one of them"
       or words.a(kernel))
   end
+  range = range_for(kernel, range)
+  local grouped = kernel.grouped
+  local space = spaces.of(grouped and range.size or range, "cg:parallel_for")
   local n = select("#", ...)
   local effects = effects_of(self)
   if effects then objects.refuse(effects, "cg:parallel_for", n, ...) end
-  local group = group_of(kernel, range, grouped)
   local used, values = arguments.part(kernel, space.dims, is_access, n, ...)
   local all = #used == self.n
   complete(self, used)
@@ -355,7 +358,7 @@ local function submit_anew(self, range, kernel, ...)
   self.done = "cg:parallel_for"
   if space.empty and not kernel.reduces then return end
   if settings.check then checking.submit(label_of(self, kernel.name), used, kernel) end
-  settle(submit_kernel, self, space, made, used, values, group, range)
+  settle(submit_kernel, self, space, made, used, values, grouped and range.group, range)
   if all and not (kernel.reduces or kernel.grouped or kernel.plain or settings.check
     or box.is_box(range)) then
     again.note(kernel, space, modes, is_access, ...)

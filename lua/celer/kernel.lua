@@ -1,5 +1,6 @@
 --- kernel.lua -- CUDA C++ functions that run once per work item.
 local core = require "celer.core"
+local nd_range = require "celer.nd_range"
 local place = require "celer.place"
 local reduce = require "celer.reduce"
 local script = require "celer.script"
@@ -27,7 +28,8 @@ local spelling = { [M.IN] = "in", [M.OUT] = "out", [M.INOUT] = "inout",
 local Kernel = { __noun = "kernel" }
 
 -- What the compiler alone knows: there once somebody asks.
-local told = { params = true, signature = true, grouped = true, reduces = true }
+local told = { params = true, signature = true, grouped = true, tile = true,
+  reduces = true }
 local finish
 
 --- A kernel is found by its name in what celer.kernel gives, also where there is
@@ -55,11 +57,11 @@ end
 --- `local_bytes` of a thread, `shared_bytes` of a block, `threads_per_block` at
 --- most; and with blocks of `threads`, `blocks_per_multiprocessor` and their
 --- `occupancy`, from 0 to 1. On the processor: `backend` alone.
----@param threads? integer  256
+---@param threads? integer  256; of a kernel of tiles the items of one
 ---@return {backend: string, architecture: string?, registers: integer?}
 function Kernel:info(threads)
   place.method(self, Kernel, "kernel:info")
-  threads = threads == nil and 256 or threads
+  threads = threads == nil and (self.tile and nd_range.items(self.tile) or 256) or threads
   if type(threads) ~= "number" or threads % 1 ~= 0 or threads < 1 or threads > 1024 then
     fail("kernel:info: the threads of a block are a whole number from 1 to 1024")
   end
@@ -78,6 +80,7 @@ end
 ---@return string
 function M.describe(param)
   if param.kind == M.ITEM then return ("item<%d>"):format(param.dims) end
+  if param.tile then return ("tile<%s>"):format(table.concat(param.tile, ", ")) end
   if param.kind == M.GROUP then return ("group<%d>"):format(param.dims) end
   if param.kind == M.LOCAL then
     return ("local<%s, %d>"):format(param.type, param.dims)
@@ -252,7 +255,8 @@ end
 -- `operators`: text before and after, as reduce.lua gives it, and what it is of.
 local function declarations(text, operators)
   local out = {}
-  if text:find "group%s*<" then out[1] = core.embedded "kernels/group.cuh" end
+  if text:find "tile%s*<" then out[1] = core.embedded "kernels/tile.cuh" end
+  if text:find "group%s*<" then out[#out + 1] = core.embedded "kernels/group.cuh" end
   if text:find "reducer%s*<" then
     out[#out + 1] = operators and operators[1]
     out[#out + 1] = core.embedded "kernels/reduce.cuh"
@@ -313,7 +317,7 @@ local function describe(kernel, params)
   local unit = kernel.unit
   if unit.plain then table.remove(params) end -- which are placeholders
   kernel.signature = signature(kernel.name, params, unit.plain)
-  kernel.grouped = params[1].kind == M.GROUP
+  kernel.grouped, kernel.tile = params[1].kind == M.GROUP, params[1].tile or false
   local reduces = false
   for _, param in ipairs(params) do
     reduces = reduces or param.kind == M.REDUCER

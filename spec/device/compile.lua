@@ -65,15 +65,15 @@ end
 
 --- Names of functions: C's, CUDA's, and the source's own.
 M.function_names = { "div", "exit", "select", "all", "any", "clock", "erfinv", "norm3d", "mine" }
-M.first_parameters = { "item<1> i", "const item<2> &i", "group<1> g" }
+M.first_parameters = { "item<1> i", "const item<2> &i", "group<1> g", "tile<4, 4> t" }
 
 --- Kernels that cannot be told from other functions, and what is said then: line 2.
 M.unclear_names = {
   "template <class T> __device__ T mine(T x) { return x; }\nkernel void mine(item<1> i) {}",
   "__device__ static int mine(int x) { return x; }\nkernel void mine(out<float, 1> o) {}",
 }
-M.unclear = "of the functions with a kernel's name one begins with an item or a group, "
-  .. "and none is a template"
+M.unclear = "of the functions with a kernel's name one begins with an item, a tile or a "
+  .. "group, and none is a template"
 
 --- Names that parameters and members in celer's headers have.
 M.header_names = { "c", "a", "call", "count", "entry", "sig", "view", "onto", "run", "params" }

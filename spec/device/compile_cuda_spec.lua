@@ -128,7 +128,7 @@ describe("cel_module_begin_images", function()
   needs_nvrtc("takes kernels with the names of functions", function()
     for _, first in ipairs(k.first_parameters) do
       local m, _, message = k.check_cuda(k.named_as_functions(first),
-        { prelude = k.embedded("group.cuh") })
+        { prelude = k.embedded("group.cuh") .. k.embedded("tile.cuh") })
       assert.is_truthy(m, message)
       for i = 0, #k.function_names - 1 do assert.equal(2, #k.params(m, i)) end
     end
@@ -154,6 +154,7 @@ describe("cel_module_begin_images", function()
         if source:find "reducer%s*<" then table.insert(parts, 1, k.embedded("reduce.cuh")) end
         if source:find "philox" then table.insert(parts, 1, k.embedded("random.cuh")) end
         if source:find "group%s*<" then table.insert(parts, 1, k.embedded("group.cuh")) end
+        if source:find "tile%s*<" then table.insert(parts, 1, k.embedded("tile.cuh")) end
         local ok, _, message = k.check_cuda(source, { file = path, architecture = 90,
           prelude = table.concat(parts), defines = defines })
         assert.is_truthy(ok, message)
@@ -186,7 +187,8 @@ describe("what NVRTC says", function()
 
   needs_nvrtc("reads as other compilers' messages do", function()
     for text, want in pairs({
-      ["kernel void f(int n) {}"] = "the first parameter of a kernel is item<D> or group<D>",
+      ["kernel void f(int n) {}"] =
+        "the first parameter of a kernel is item<D>, tile<N, ...> or group<D>",
       ["kernel void f(item<1> i, float *p) {}"] =
         "a kernel takes buffers by accessors, not by pointers",
       ["kernel void f(item<1> i, out<int, 1> x) { x(1, 2) = 3; }"] =

@@ -200,7 +200,8 @@ describe("a compile error", function()
 
   it("blames the kernel for what celer's templates refuse", function()
     for text, want in pairs({
-      ["\nkernel void f(int n) {}"] = "the first parameter of a kernel is item<D> or group<D>",
+      ["\nkernel void f(int n) {}"] =
+        "the first parameter of a kernel is item<D>, tile<N, ...> or group<D>",
       ["\nkernel void f(item<1> i, float *p) {}"] = "not by pointers",
       ["\nkernel void f(item<4> i) {}"] = "0 to 3 dimensions",
     }) do
@@ -226,7 +227,7 @@ describe("a compile error", function()
       end
     ]==]
     local want = table.concat({
-      "7\tnone.lua:7: error: the first parameter of a kernel is item<D> or group<D>",
+      "7\tnone.lua:7: error: the first parameter of a kernel is item<D>, tile<N, ...> or group<D>",
       "7\tnone.lua:7: error: a kernel takes buffers by accessors, not by pointers",
       "7\tnone.lua:7: error: an accessor takes as many coordinates as it has dimensions",
       "7\tnone.lua:7: error: elements and values must be trivially copyable", "",
@@ -272,7 +273,7 @@ describe("a compile error", function()
       local k = require("spec.device.compile")
       for _, first in ipairs(k.first_parameters) do
         local m, _, message = k.compile(k.named_as_functions(first),
-          { prelude = k.embedded("group.cuh") })
+          { prelude = k.embedded("group.cuh") .. k.embedded("tile.cuh") })
         if not m then print(message) end
         for i = 0, m and #k.function_names - 1 or -1 do
           if #k.params(m, i) ~= 2 then print(first, k.function_names[i + 1]) end

@@ -1,6 +1,7 @@
 -- The kernel language, as compiled for the CPU.
 local ffi = require("ffi")
 local k = require("spec.device.compile")
+local child = require("spec.support.child")
 local points = require("spec.support.points")
 local scratch = require("spec.support.scratch")
 
@@ -291,5 +292,79 @@ describe("a kernel", function()
     assert.equal(11, o[0])
     k.run(second, 0, point, point, { k.view(o, point) })
     assert.equal(21, o[0])
+  end)
+end)
+
+describe("a kernel of tiles", function()
+  local function compile(text, options)
+    options = options or {}
+    options.prelude = k.embedded("tile.cuh")
+    return assert(k.compile(text, options))
+  end
+
+  it("says how large they are", function()
+    local module = compile([[
+      kernel void f(tile<4, 6, 2> t, out<int, 3> o) {}
+      kernel void g(item<2> it) {}
+    ]])
+    local at = ffi.new("const cel_param *[1]")
+    k.c.cel_module_params(module, 0, at)
+    local first = at[0][0]
+    assert.same({ 3, 4, 6, 2 }, { first.dims, first.tile[0], first.tile[1], first.tile[2] })
+    k.c.cel_module_params(module, 1, at)
+    assert.equal(0, at[0][0].tile[0])
+  end)
+
+  it("computes each item once, beyond 2^31 too", function()
+    local module = compile([[
+      kernel void f(tile<2, 8> t, inout<double, 2> o) {
+        auto at = t.per_item<double>(1);
+        t.each([&](item<2> it) { at[it] += it[1] * 10 + it[0]; });
+        t.each([&](item<2> it) { o(it[0], it[1]) += at[it] + t.number(1) * 0.5; });
+      }
+    ]])
+    for _, first in ipairs { 0, 2 ^ 31 - 8, 2 ^ 32 - 16, 2 ^ 40 } do
+      local o = ffi.new("double[64]")
+      local chunk = k.box({ 2, first }, { 4, first + 32 })
+      k.run(module, 0, chunk, k.box({ 0, 0 }, { 4, first + 32 }), { k.view(o, chunk) })
+      for i = 0, 1 do
+        for j = 0, 31 do
+          local at = first + j
+          assert.equal(1 + at * 10 + i + 2 + math.floor(at / 8) * 0.5, o[i * 32 + j])
+        end
+      end
+    end
+  end)
+
+  -- What is called from a loop is not vectorised. Functions as large as these are not put
+  -- into it by themselves.
+  it("makes of large steps, too, what a loop does and not what it calls", function()
+    local lines = {}
+    for i = 1, 100 do
+      lines[i] = ("x = x * %d.5f + sqrtf(fabsf(x - %d.25f)) * near(u, i + %d);"):format(i, i, i % 3)
+    end
+    local text = ([[
+      static float near(in<float, 1> u, int i) { return u(min(i, 1000)); }
+      kernel void f(tile<64> t, in<float, 1> u, inout<float, 1> v, int n) {
+        auto sum = t.per_item<float>(0);
+        for (int k = 0; k < n; ++k) {
+          t.each([&](item<1> it) { const int i = it[0]; float x = v(i); %s sum[it] += x; });
+          t.each([&](auto it) { const int i = it[0]; float x = sum[it]; %s v(i) = x; });
+        }
+      }
+    ]]):format(table.concat(lines, "\n"), table.concat(lines, "\n"))
+    for _, compiler in ipairs { "g++", "clang++" } do
+      if os.execute("command -v " .. compiler .. " >/dev/null") == 0 then
+        local cache = scratch.folder()
+        local r = child(([==[
+          local k = require("spec.device.compile")
+          assert(k.compile([=[%s]=], { prelude = k.embedded("tile.cuh") }))
+        ]==]):format(text), { CELER_CACHE = cache, CXX = compiler })
+        assert.equal("", r.stderr)
+        local symbols = scratch.output("readelf -sW " .. scratch.files(cache, "%.so$")[1])
+        assert.matches("celer_run_f", symbols)
+        assert.is_nil(symbols:match("[^\n]*NKUl[^\n]*"), compiler)
+      end
+    end
   end)
 end)

@@ -82,6 +82,25 @@ q:wait()
       .. "whose mapper promises nothing", r.stderr)
   end)
 
+  it("names the item of a tile, in whichever step", function()
+    local r = run([==[
+local a, b = celer.buffer("int", { 8, 8 }), celer.buffer("int", { 8, 8 })
+local k = celer.kernel [=[
+  kernel void copy(tile<2, 4> t, in<int, 2> a, out<int, 2> b, local<int, 8> s) {
+    t.each([&](item<2> it) { s[it.local(0) * 4 + it.local(1)] = a(it[0], it[1]); });
+    t.each([&](item<2> it) {
+      const int off = it[0] == 5 && it[1] == 6 ? 3 : 0;
+      b(it[0], it[1] + off) = s[it.local(0) * 4 + it.local(1)];
+    });
+  }
+]=]
+q:submit(function(cg) cg:parallel_for({ 8, 8 }, k, cg:read(a), cg:discard_write(b)) end)
+q:wait()
+]==])
+    assert.equal(1, r.status)
+    assert.matches("item %(5, 6%) touches element %(5, 9%) of argument 2, out<int, 2>", r.stderr)
+  end)
+
   it("says in which line of the script what cannot be checked stands", function()
     local r = run([==[
 celer.struct("large", "float x[500];")

@@ -413,6 +413,24 @@ print(q:drain(v)[0] ~= nil)
     assert.equal(1, r.status)
   end)
 
+  it("looks at each item of a tile", function()
+    local r = check([==[
+local u = celer.buffer("int", { 12 }, { name = "u", init = function(i) return i end })
+local v = celer.buffer("int", { 12 }, { name = "v" })
+local k = celer.kernel [=[
+  kernel void left(tile<4> t, in<int, 1> u, out<int, 1> v) {
+    t.each([&](item<1> it) { v(it[0]) = u(it[0]); });
+    t.each([&](item<1> it) { if (it[0] == 10) v(10) = u(13); });
+  }
+]=]
+q:submit(function(cg) cg:parallel_for(12, k, cg:read(u), cg:discard_write(v)) end)
+print(q:drain(v)[4])
+]==], nil, { "--devices", "1" })
+    assert.equal("4\n", r.stdout)
+    assert.matches("^x:11: mistake: kernel left: [^\n]*: item %(10%), [^\n]* element %(13%)",
+      r.report)
+  end)
+
   it("goes on after a host task's mistake, and finds those of others", function()
     for _, ranks in ipairs { false, 3 } do
       local r = check([==[

@@ -257,6 +257,8 @@ refused("9 items of dimension 1 are not a multiple of the group's 4",
   function() celer.nd_range({ 8, 9 }, { 4, 4 }) end)
 refused("2 dimensions and the group 1", function() celer.nd_range({ 8, 8 }, 4) end)
 refused("at least one item", function() celer.nd_range({ 8, 8 }, { 0, 4 }) end)
+refused("65 items along the first of three dimensions; 64 are the most",
+  function() celer.nd_range({ 65, 2, 2 }, { 65, 1, 1 }) end)
 refused("4096 items; 1024 are the most", function() celer.nd_range({ 64, 64 }, { 64, 64 }) end)
 refused("takes a group: give it celer.nd_range", run({ 8, 8 }, k.of_groups))
 refused("the local memory of a group is 48 KiB at most", function()

@@ -1,11 +1,11 @@
--- Tiled matrix product in celer; with `plain` each item computes its element from
--- a row and a column.
---   celer run matmul.lua size products [plain]
+-- Tiled matrix product in celer: in steps; with `barriers` by items that wait for each
+-- other; with `plain` each item computes its element from a row and a column.
+--   celer run matmul.lua size products [barriers | plain]
 local celer = require "celer"
 local measure = require "measure"
 
 local n, steps = tonumber(arg[1]) or 64, tonumber(arg[2]) or 2
-local plain = arg[3] == "plain"
+local form = arg[3] or "tiles"
 local T = 16
 
 local q = celer.queue()
@@ -16,8 +16,25 @@ local sums = celer.buffer("double", { n }, { name = "sums" })
 
 local tiles = [[
   #define T 16
-  kernel void mul(group<2> g, in<float, 2> a, in<float, 2> b, out<float, 2> c,
-                  local<float, T * T> ta, local<float, T * T> tb, int n) {
+  kernel void mul_tiles(tile<T, T> t, in<float, 2> a, in<float, 2> b, out<float, 2> c,
+                        local<float, T * T> ta, local<float, T * T> tb, int n) {
+    auto sum = t.per_item<float>(0);
+    for (int k = 0; k < n; k += T) {
+      t.each([&](item<2> it) {
+        const int i = it[0], j = it[1], y = it.local(0), x = it.local(1);
+        ta[y * T + x] = a(i, k + x);
+        tb[y * T + x] = b(k + y, j);
+      });
+      t.each([&](item<2> it) {
+        const int y = it.local(0), x = it.local(1);
+  #pragma unroll
+        for (int l = 0; l < T; ++l) sum[it] += ta[y * T + l] * tb[l * T + x];
+      });
+    }
+    t.each([&](item<2> it) { c(it[0], it[1]) = sum[it]; });
+  }
+  kernel void mul_barriers(group<2> g, in<float, 2> a, in<float, 2> b, out<float, 2> c,
+                           local<float, T * T> ta, local<float, T * T> tb, int n) {
     const int i = g.global(0), j = g.global(1), y = g.local(0), x = g.local(1);
     float sum = 0;
     for (int t = 0; t < n; t += T) {
@@ -49,8 +66,8 @@ local k = celer.kernel([[
     sums(it[0]) = sum;
   }
 ]] .. tiles)
-local range = plain and { n, n } or celer.nd_range({ n, n }, { T, T })
-local mul = plain and k.element or k.mul
+local range = form == "barriers" and celer.nd_range({ n, n }, { T, T }) or { n, n }
+local mul = form == "plain" and k.element or k["mul_" .. form]
 
 for seed, m in ipairs { A, B } do
   q:submit(function(cg) cg:parallel_for({ n, n }, k.fill, cg:discard_write(m), seed) end)

@@ -5,7 +5,7 @@ local measure = require "measure"
 
 local n, steps = tonumber(arg[1]) or 512, tonumber(arg[2]) or 4
 local T = arg[3] == "double" and "double" or "float"
-local warm, tile, dt = 1, 256, 0.01
+local warm, dt = 1, 0.01
 
 local q = celer.queue()
 local P = celer.buffer(T .. "4", { n }, { name = "places" })
@@ -53,34 +53,34 @@ local text = [[
   }
 ]]
 
-local finish = [[
-    T4 mine = v(i);
-    mine.x += ax * dt;
-    mine.y += ay * dt;
-    mine.z += az * dt;
-    v(i) = mine;
+local tiles = [[
+  #define TILE 256
+  kernel void accelerate(tile<TILE> t, in<T4, 1> p, inout<T4, 1> v, local<T4, TILE> near,
+                         T dt, int n) {
+    auto a = t.per_item<T3>({});
+    for (int from = 0; from < n; from += TILE) {
+      t.each([&](item<1> it) { near[it.local(0)] = p(from + it.local(0)); });
+      t.each([&](item<1> it) {
+        const T4 me = p(it[0]);
+        T3 sum = a[it];
+  #pragma unroll 8
+        for (int j = 0; j < TILE; ++j) pull(near[j], me, sum.x, sum.y, sum.z);
+        a[it] = sum;
+      });
+    }
+    t.each([&](item<1> it) {
+      T4 mine = v(it[0]);
+      mine.x += a[it].x * dt;
+      mine.y += a[it].y * dt;
+      mine.z += a[it].z * dt;
+      v(it[0]) = mine;
+    });
   }
 ]]
 
-local tiles = [[
-  #define TILE 256
-  kernel void accelerate(group<1> g, in<T4, 1> p, inout<T4, 1> v, local<T4, TILE> near,
-                         T dt, int n) {
-    const int i = g.global(0), mine_too = g.local(0);
-    const T4 me = p(i);
-    T ax = 0, ay = 0, az = 0;
-    for (int t = 0; t < n; t += TILE) {
-      near[mine_too] = p(t + mine_too);
-      g.barrier();
-  #pragma unroll 8
-      for (int j = 0; j < TILE; ++j) pull(near[j], me, ax, ay, az);
-      g.barrier();
-    }
-]] .. finish
-
 text = text .. tiles
-local k = celer.kernel((text:gsub("%f[%w_]T4%f[^%w_]", T .. "4"):gsub("%f[%w_]T%f[^%w_]", T)))
-local range = celer.nd_range({ n }, { tile })
+local k = celer.kernel((text:gsub("%f[%w_]T([34])%f[^%w_]", T .. "%1"):gsub(
+  "%f[%w_]T%f[^%w_]", T)))
 
 q:submit(function(cg)
   cg:parallel_for({ n }, k.place, cg:discard_write(P), cg:discard_write(V))
@@ -89,7 +89,7 @@ measure.loop(q, warm, steps, function(from, to)
   for _ = from, to - 1 do
     q:submit(function(cg)
       local p, v = cg:read(P, celer.all), cg:read_write(V)
-      cg:parallel_for(range, k.accelerate, p, v, dt, n)
+      cg:parallel_for({ n }, k.accelerate, p, v, dt, n)
     end)
     q:submit(function(cg)
       local p, v = cg:read_write(P), cg:read(V)

@@ -18,6 +18,7 @@ local benchmarks = {
   { "nbody_large", "nbody", { 1048576, 2, "double" }, least = 2, within = 1e-9 },
   { "jacobi", "jacobi", { 16384, 200 }, within = 1e-9 },
   { "matmul", "matmul", { 4096, 20 }, within = 1e-6 },
+  { "matmul_barriers", "matmul", { 4096, 20, "barriers" }, within = 1e-6 },
   { "chain_stream", "chain", { 65536, 5000, 500 }, most = 1, within = 1e-9 },
   { "chain_graph", "chain", { 65536, 5000, 500 }, "graph", most = 1, within = 1e-9 },
   { "sum", "sum", { 2 ^ 28, 200 }, most = 1, within = 1e-5 },
