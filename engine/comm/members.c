@@ -63,7 +63,11 @@ typedef struct joint {
   uint64_t nth;
   int64_t posted, done; /* members */
   int64_t parts;
-  char **part; /* by member, in pairs by giver and getter: what was taken */
+  /* By member, in pairs by giver and getter: what was taken. */
+  struct part {
+    char *at;
+    uint64_t bytes;
+  } * part;
   side side[];
 } joint;
 
@@ -84,7 +88,7 @@ cel__members *cel__members_create(int64_t members) {
 }
 
 static void joint_free(joint *one) {
-  for (int64_t k = 0; k < one->parts; ++k) cel_free(one->part[k]);
+  for (int64_t k = 0; k < one->parts; ++k) cel_free(one->part[k].at);
   cel_free(one->part);
   cel_free(one);
 }
@@ -128,12 +132,12 @@ void cel__members_post(cel__members *m, int64_t member,
  */
 
 /* The part that is given as that of `member`, and that is got as such. */
-static char **given(const side *mine, int64_t member) {
+static struct part *given(const side *mine, int64_t member) {
   int64_t row = in_pairs(mine->posted) ? mine->member * mine->all->members : 0;
   return &mine->joint->part[row + member];
 }
 
-static char **got(const side *mine, int64_t member) {
+static struct part *got(const side *mine, int64_t member) {
   if (!in_pairs(mine->posted)) return &mine->joint->part[member];
   return &mine->joint->part[member * mine->all->members + mine->member];
 }
@@ -142,9 +146,10 @@ static void take(side *mine) {
   for (int64_t k = 0; k < mine->all->members && !mine->taken; ++k) {
     const cel_strided *at = cel__member_gives(mine->posted, mine->member, k);
     if (at == NULL) continue;
-    char *part = cel_alloc_zero(cel__strided_bytes(at, 1) + 1);
+    struct part part = {.bytes = cel__strided_bytes(at, 1)};
+    part.at = cel_alloc_zero(part.bytes + 1);
     if (!reduces(mine->posted) || !mine->posted->zero)
-      cel__strided_gather(at, 1, part);
+      cel__strided_gather(at, 1, part.at);
     *given(mine, k) = part;
   }
   mine->taken = true;
@@ -153,18 +158,33 @@ static void take(side *mine) {
 static bool is_there(const side *mine) {
   for (int64_t k = 0; k < mine->all->members; ++k)
     if (cel__member_gets(mine->posted, mine->member, k) != NULL &&
-        *got(mine, k) == NULL)
+        got(mine, k)->at == NULL)
       return false;
   return true;
+}
+
+/* Ranks that run different programs may mean different ones. */
+static cel_status compare(const side *mine) {
+  for (int64_t k = 0; k < mine->all->members; ++k) {
+    const cel_strided *at = cel__member_gets(mine->posted, mine->member, k);
+    if (at != NULL && cel__strided_bytes(at, 1) != got(mine, k)->bytes)
+      return cel_fail(CEL_E_COMM,
+                      "member %lld expected %llu bytes of member %lld in a "
+                      "collective, which gave %llu",
+                      (long long)mine->member,
+                      (unsigned long long)cel__strided_bytes(at, 1),
+                      (long long)k, (unsigned long long)got(mine, k)->bytes);
+  }
+  return CEL_E_OK;
 }
 
 static void reduce(const side *mine) {
   const cel_strided *at = &mine->posted->piece[0];
   uint64_t bytes = cel__strided_bytes(at, 1);
   char *all = cel_alloc(bytes + 1);
-  memcpy(all, *got(mine, 0), bytes);
+  memcpy(all, got(mine, 0)->at, bytes);
   for (int64_t k = 1; k < mine->all->members; ++k)
-    cel_operator_fold(&mine->posted->by, all, *got(mine, k), bytes);
+    cel_operator_fold(&mine->posted->by, all, got(mine, k)->at, bytes);
   cel__strided_scatter(at, 1, all);
   cel_free(all);
 }
@@ -176,10 +196,11 @@ static cel_status put(void *context, void *stream) {
     return cel_fail(CEL_E_CANCELLED, "others do not go on");
   take(mine);
   if (!is_there(mine)) return CEL_E_AGAIN;
+  CEL_TRY(compare(mine));
   if (reduces(mine->posted)) reduce(mine);
   for (int64_t k = 0; k < mine->all->members && !reduces(mine->posted); ++k) {
     const cel_strided *at = cel__member_gets(mine->posted, mine->member, k);
-    if (at != NULL) cel__strided_scatter(at, 1, *got(mine, k));
+    if (at != NULL) cel__strided_scatter(at, 1, got(mine, k)->at);
   }
   return CEL_E_OK;
 }
