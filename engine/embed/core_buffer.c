@@ -75,37 +75,40 @@ static uint64_t part_of(lua_State *L, const cel_buffer *buffer) {
          (uint64_t)cel__session_of(L)->transport->ranks;
 }
 
-/* buffer(element_size, dims, e0, e1, e2, name | nil, init kind, init, what
- * ranks must agree on of it | nil, fd | nil) init kind: nil, "data" (cdata of
- * the whole buffer) or "lua" (encoded). Ranks agree on data as it is. The file
- * becomes the buffer's. */
+/* buffer(element_size, its type in words, dims, e0, e1, e2, name | nil, init
+ * kind, init, what ranks must agree on of it, fd | nil) init kind: nil, "data"
+ * (cdata of the whole buffer) or "lua" (encoded). Ranks agree on data as it is.
+ * The file becomes the buffer's. */
 static int buffer_new(lua_State *L) {
   cel_engine *engine;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
   cel_advice_submitted(L, cel__user_place(L));
   uint32_t element_size = (uint32_t)luaL_checkinteger(L, 1);
-  int32_t dims = (int32_t)luaL_checkinteger(L, 2);
+  size_t said;
+  const char *type = luaL_checklstring(L, 2, &said);
+  int32_t dims = (int32_t)luaL_checkinteger(L, 3);
   int64_t extent[3];
   for (int d = 0; d < CEL_DIMS; ++d)
-    extent[d] = (int64_t)luaL_checknumber(L, 3 + d);
-  const char *name = luaL_optstring(L, 6, NULL);
-  const char *kind = luaL_optstring(L, 7, NULL);
+    extent[d] = (int64_t)luaL_checknumber(L, 4 + d);
+  const char *name = luaL_optstring(L, 7, NULL);
+  const char *kind = luaL_optstring(L, 8, NULL);
   buffer_handle *h = cel__new_handle(L, sizeof *h, buffer_type, buffer_free);
   h->era = cel__session_of(L)->era;
   cel_init *init = NULL;
   if (kind != NULL && strcmp(kind, "data") == 0) {
     cel_box box = cel_box_sized(extent[0], extent[1], extent[2]);
-    const void *data = lua_topointer(L, 8);
+    const void *data = lua_topointer(L, 9);
     init = cel__data_init(data, &box, element_size);
     init->hash = cel_hash(data, cel_box_volume(&box) * element_size, 0);
   } else if (kind != NULL) {
     size_t size, length;
-    const char *blob = luaL_checklstring(L, 8, &size);
-    const char *identity = luaL_optlstring(L, 9, NULL, &length);
-    init = cel__lua_init(blob, size, (int)luaL_optinteger(L, 10, -1));
-    if (identity != NULL) init->hash = cel_hash(identity, length, 0);
+    const char *blob = luaL_checklstring(L, 9, &size);
+    const char *identity = luaL_checklstring(L, 10, &length);
+    init = cel__lua_init(blob, size, (int)luaL_optinteger(L, 11, -1));
+    init->hash = cel_hash(identity, length, 0);
   }
-  h->buffer = cel_engine_buffer(engine, dims, extent, element_size, name, init);
+  h->buffer = cel_engine_buffer(engine, dims, extent, element_size,
+                                cel_hash(type, said, 0), name, init);
   cel__hold(L, &h->held, part_of(L, h->buffer));
   return 1;
 }

@@ -20,7 +20,13 @@ enum {
  * did; had one before that. */
 enum { CONTENT, DOUBTS, DOUBTED };
 
-enum { LOG_MOST = 4096, WHAT = 420, PLACE = 200, LONGEST_US = 60000000 };
+enum {
+  LOG_MOST = 4096,
+  WHAT = 420,
+  PLACE = 200,
+  ARGUMENTS = 64,
+  LONGEST_US = 60000000
+};
 
 /* A log as it travels. */
 typedef struct log_row {
@@ -34,16 +40,17 @@ typedef struct log_text {
   uint32_t rows, ended;
   int32_t devices, line;
   char file[PLACE]; /* with the line, where it ended; or empty */
-  char backend[12];
+  char backend[12], arguments[ARGUMENTS];
   log_row row[];
 } log_text;
 
 void cel__divergence_init(cel_divergence *d, cel_transport *transport,
-                          const cel_backend *backend,
+                          const cel_backend *backend, const char *arguments,
                           void (*failed)(void *, const cel_error *),
                           void *context) {
   *d = (cel_divergence){.transport = transport,
                         .backend = backend,
+                        .arguments = arguments,
                         .failed = failed,
                         .context = context,
                         .report = cel_report_so_far()};
@@ -150,6 +157,8 @@ static log_text *write_log(cel_divergence *d, uint32_t *size) {
   write_place(d->end, text->file, &text->line);
   text->devices = d->backend->devices;
   snprintf(text->backend, sizeof text->backend, "%s", d->backend->name);
+  if (d->arguments != NULL)
+    snprintf(text->arguments, sizeof text->arguments, "%s", d->arguments);
   for (uint32_t i = 0; i < rows; ++i) {
     const cel_log_entry *e = &d->log.at[skip + i];
     log_row *row = &text->row[i];
@@ -212,35 +221,47 @@ typedef struct saying {
   int64_t rank;
 } saying;
 
+static void describe_devices(const log_text *log, char *text, size_t size) {
+  snprintf(text, size, "has %d device%s (%s)", log->devices,
+           log->devices == 1 ? "" : "s", log->backend);
+}
+
+static void describe_arguments(const log_text *log, char *text, size_t size) {
+  if (log->arguments[0] == '\0')
+    snprintf(text, size, "was given no arguments");
+  else
+    snprintf(text, size, "was given the arguments '%s'", log->arguments);
+}
+
 /* What the program of a rank may depend on, though it should not. */
-static void say_devices(saying a, saying b, char *text, size_t size) {
-  saying who[] = {a, b};
-  size_t at = 0;
+static void say_difference(saying a, saying b,
+                           void (*describe)(const log_text *, char *, size_t),
+                           char *text, size_t size) {
+  char mine[ARGUMENTS + 40], theirs[ARGUMENTS + 40];
+  describe(a.log, mine, sizeof mine);
+  describe(b.log, theirs, sizeof theirs);
   text[0] = '\0';
-  if (a.log->devices == b.log->devices &&
-      strcmp(a.log->backend, b.log->backend) == 0)
-    return;
-  for (int i = 0; i < 2 && at < size; ++i)
-    at += (size_t)snprintf(
-        text + at, size - at, "%s rank %lld has %d device%s (%s)",
-        i == 0 ? ";" : ",", (long long)who[i].rank, who[i].log->devices,
-        who[i].log->devices == 1 ? "" : "s", who[i].log->backend);
+  if (strcmp(mine, theirs) != 0)
+    snprintf(text, size, "; rank %lld %s, rank %lld %s", (long long)a.rank,
+             mine, (long long)b.rank, theirs);
 }
 
 static void set_verdict(saying a, saying b, uint64_t number, cel_error *out) {
-  char mine[WHAT], theirs[WHAT], devices[160];
+  char mine[WHAT], theirs[WHAT], devices[280], arguments[280];
   say(a.log, number, mine);
   say(b.log, number, theirs);
   const char *hint = "";
   if (strcmp(mine, theirs) == 0)
-    hint = ", with another range, buffer, init, host object, mapper, hint or "
-           "argument";
-  say_devices(a, b, devices, sizeof devices);
+    hint = ", with another range, buffer, type, init, host object, mapper, "
+           "function, hint or argument";
+  say_difference(a, b, describe_devices, devices, sizeof devices);
+  say_difference(a, b, describe_arguments, arguments, sizeof arguments);
   *out = (cel_error){.code = CEL_E_DIVERGED};
   snprintf(
       out->text, sizeof out->text,
-      "the ranks run different programs: rank %lld %s, but rank %lld %s%s%s",
-      (long long)a.rank, mine, (long long)b.rank, theirs, hint, devices);
+      "the ranks run different programs: rank %lld %s, but rank %lld %s%s%s%s",
+      (long long)a.rank, mine, (long long)b.rank, theirs, hint, devices,
+      arguments);
   const log_row *row = row_at(a.log, number);
   if (row == NULL) row = row_at(b.log, number);
   if (row == NULL) return;

@@ -50,6 +50,7 @@ typedef struct cel_log_mark {
 typedef struct cel_divergence {
   cel_transport *transport;
   const cel_backend *backend;
+  const char *arguments; /* may be null */
   /* Called at a verdict and when another rank has failed. Thread: executor. */
   void (*failed)(void *context, const cel_error *error);
   void *context;
@@ -84,9 +85,10 @@ typedef struct cel_divergence {
   cel_report report; /* which rank wants to print an error of its own */
 } cel_divergence;
 
-/* The backend is only named, where ranks differ in it: borrowed, as all. */
+/* The backend and the script's arguments are only named, where ranks differ in
+ * them: borrowed, as all. */
 void cel__divergence_init(cel_divergence *d, cel_transport *transport,
-                          const cel_backend *backend,
+                          const cel_backend *backend, const char *arguments,
                           void (*failed)(void *, const cel_error *),
                           void *context);
 void cel__divergence_release(cel_divergence *d);

@@ -276,13 +276,14 @@ static cel_status enter(cel_engine *e) {
 
 const cel_buffer *cel_engine_buffer(cel_engine *engine, int32_t dims,
                                     const int64_t extent[3],
-                                    uint32_t element_size, const char *name,
-                                    cel_init *init) {
+                                    uint32_t element_size, uint64_t type,
+                                    const char *name, cel_init *init) {
   cel_buffer *buffer = cel_alloc(sizeof *buffer);
   *buffer = (cel_buffer){.id = engine->buffers_made++,
                          .dims = dims,
                          .extent = cel_box_sized(1, 1, 1),
                          .element_size = element_size,
+                         .type = type,
                          .init = init};
   for (int d = 0; d < dims; ++d) buffer->extent.max[d] = extent[d];
   if (name != NULL) buffer->name = cel_strdup(name);
@@ -474,7 +475,7 @@ static const cel_buffer *make_buffer(void *context, int32_t dims,
                                      const int64_t extent[3],
                                      uint32_t element_size, const char *name,
                                      cel_init *init) {
-  return cel_engine_buffer(context, dims, extent, element_size, name, init);
+  return cel_engine_buffer(context, dims, extent, element_size, 0, name, init);
 }
 
 static void drop_buffer(void *context, const cel_buffer *buffer) {
@@ -524,7 +525,7 @@ cel_status cel_engine_create(const cel_engine_config *config,
   if (config->park != NULL) cel_park_linger(config->park, ranks);
   pthread_mutex_init(&e->lock, NULL);
   cel__divergence_init(&e->divergence, config->transport, config->backend,
-                       heard_failure, e);
+                       config->arguments, heard_failure, e);
   e->divergence.patience_us = config->threads ? PATIENCE_US : 0;
   if (config->stalled != NULL) e->watchdog.limit_ns = config->watchdog_ns;
   e->rules = config->rules != NULL ? config->rules : cel_rules_create();

@@ -35,6 +35,7 @@ typedef struct cel_engine_config {
   cel_timeline *timeline;
   cel_pace *pace;
   cel_audit *audit;
+  const char *arguments; /* the script's, which ranks that diverge are told */
   bool threads;
   bool shares_cores; /* with other ranks, though it may be bound to them */
   bool lookahead;
@@ -96,12 +97,12 @@ void cel_engine_destroy(cel_engine *engine);
 
 /* Thread: main, all of these. */
 
-/* A buffer; the engine owns it. `init` is the engine's from now on; may be
- * null. */
+/* A buffer; the engine owns it. `type`: as cel_buffer has it. `init` is the
+ * engine's from now on; may be null. */
 const cel_buffer *cel_engine_buffer(cel_engine *engine, int32_t dims,
                                     const int64_t extent[3],
-                                    uint32_t element_size, const char *name,
-                                    cel_init *init);
+                                    uint32_t element_size, uint64_t type,
+                                    const char *name, cel_init *init);
 void cel_engine_buffer_free(cel_engine *engine, const cel_buffer *buffer);
 /* A host object like *what, but for its id; the engine owns it, its context and
  * its reference on what->release. The name is copied. */

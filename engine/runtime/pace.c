@@ -84,7 +84,7 @@ cel_status cel_engine_paces(cel_engine *engine, cel_place place,
                             cel_fence **out) {
   int64_t extent[] = {engine->config.transport->ranks, CEL_PACE_NUMBERS, 1};
   const cel_buffer *rows =
-      cel_engine_buffer(engine, 2, extent, sizeof(double), "paces", NULL);
+      cel_engine_buffer(engine, 2, extent, sizeof(double), 0, "paces", NULL);
   cel_status status = submit(engine, rows, place);
   if (status == CEL_E_OK)
     status = cel_engine_fence(engine, rows, &rows->extent, place, out);

@@ -64,21 +64,9 @@ static cel_task *node_new(cel_task_graph *graph, cel_task_kind kind) {
 
 static uint64_t hash_access(const cel_access *access, uint64_t seed) {
   const cel_rule_use *use = &access->use;
-  struct {
-    uint64_t rule;
-    uint32_t buffer;
-    int32_t mode;
-    cel_box extent;
-    uint64_t element_size, init;
-  } what = {.rule = use->rule->hash,
-            .buffer = access->buffer->id,
-            .mode = (int32_t)access->mode,
-            .extent = access->buffer->extent,
-            .element_size = access->buffer->element_size};
-  if (access->buffer->init != NULL) what.init = access->buffer->init->hash;
   size_t params = (size_t)use->rule->desc.params * sizeof(int64_t);
   if (params > 0) seed = cel_hash(use->params, params, seed);
-  return cel_hash(&what, sizeof what, seed);
+  return cel_access_hash(access, use->rule->hash, seed);
 }
 
 static uint64_t hash_effect(const cel_effect *effect, uint64_t seed) {
@@ -88,16 +76,15 @@ static uint64_t hash_effect(const cel_effect *effect, uint64_t seed) {
   return cel_hash(what, sizeof what, seed);
 }
 
-/* Of what the node does, not of what it is called. No padding in the struct:
- * ranks must agree on every byte. */
+/* Of what the node does, not of what it is called. No padding in the struct, as
+ * ranks must agree on every byte; 128 of them are hashed faster than more. */
 static uint64_t hash_node(const cel_task *task) {
   struct {
     cel_box range;
     int64_t granularity[3];
-    int64_t cut, oversubscribe;
-    int32_t kind, placement, dims;
+    int32_t kind, placement, dims, cut, oversubscribe;
     uint32_t accesses, freed, collective;
-    uint64_t work, weights;
+    uint64_t work, weights, reduces;
   } what = {.range = task->range,
             .kind = (int32_t)task->kind,
             .placement = (int32_t)task->placement,
@@ -107,10 +94,11 @@ static uint64_t hash_node(const cel_task *task) {
             .collective = task->collective,
             .oversubscribe = task->oversubscribe,
             .weights = task->weights,
+            .reduces = task->reduces,
             .work = task->work != NULL ? task->work->hash : 0};
   for (int d = 0; d < CEL_DIMS; ++d) {
     what.granularity[d] = task->permitted.granularity[d];
-    what.cut |= (int64_t)task->permitted.cut[d] << d;
+    what.cut |= task->permitted.cut[d] << d;
   }
   uint64_t hash = cel_hash(&what, sizeof what, 0);
   for (uint32_t i = 0; i < task->accesses; ++i)

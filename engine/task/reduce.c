@@ -319,13 +319,32 @@ void cel__reductions_none(cel__reductions *reductions,
   cel__reductions_tidy(reductions, config);
 }
 
+/* From here on there are rows of partial results and who combines them; ranks
+ * agree on what was asked for. */
+static uint64_t hash_reduction(const cel_access *access, uint64_t seed) {
+  const cel_reducer *reducer = access->reducer;
+  struct {
+    uint64_t combine;
+    uint32_t op, class_, size, element_size;
+  } what = {.combine = reducer->combine->hash,
+            .op = (uint32_t)reducer->by.op,
+            .class_ = (uint32_t)reducer->by.class_,
+            .size = reducer->by.size,
+            .element_size = reducer->element_size};
+  seed = cel_hash(reducer->identity, reducer->element_size, seed);
+  seed = cel_hash(&what, sizeof what, seed);
+  return cel_access_hash(access, 0, seed);
+}
+
 void cel__reductions_lower(cel__reductions *reductions,
                            const cel_task_graph_config *config,
                            cel_arena *arena, const cel_group *group,
-                           const cel_task *task, cel_access *access) {
-  for (uint32_t i = 0; i < group->accesses; ++i)
-    if (access[i].reducer != NULL)
-      lower(reductions, config, arena, task, group->place, &access[i]);
+                           cel_task *task, cel_access *access) {
+  for (uint32_t i = 0; i < group->accesses; ++i) {
+    if (access[i].reducer == NULL) continue;
+    task->reduces = hash_reduction(&access[i], task->reduces);
+    lower(reductions, config, arena, task, group->place, &access[i]);
+  }
 }
 
 /* ---- combining ----------------------------------------------------------- */

@@ -71,7 +71,7 @@ cel_status cel__reductions_check(const cel_group *group);
 void cel__reductions_lower(cel__reductions *reductions,
                            const cel_task_graph_config *config,
                            cel_arena *arena, const cel_group *group,
-                           const cel_task *task, cel_access *access);
+                           cel_task *task, cel_access *access);
 
 /* The same for a group without items, which is no task: what does not begin
  * with what the buffer holds comes to the identity. */

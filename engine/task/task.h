@@ -47,6 +47,7 @@ typedef struct cel_buffer {
   int32_t dims;
   cel_box extent; /* min is 0; a 0-dimensional buffer is one element */
   uint32_t element_size;
+  uint64_t type; /* hash of what an element is: equal on all ranks */
   const char *name;
   cel_init *init;
 } cel_buffer;
@@ -72,6 +73,13 @@ typedef struct cel_access {
   uint32_t undefined_boxes;
   const cel_box *undefined;
 } cel_access;
+
+#ifndef CEL_CDEF
+/* Of all that ranks must agree on of an access, chained from `seed`, but of its
+ * parameters; of its rule the hash, 0 where it reduces. */
+uint64_t cel_access_hash(const cel_access *access, uint64_t rule,
+                         uint64_t seed);
+#endif
 
 /* NAME, name, what it is. */
 #define CEL_TASK_KINDS(_)                                                      \
@@ -143,6 +151,7 @@ typedef struct cel_task {
   cel_split_kind permitted;
   int32_t oversubscribe;
   uint64_t weights;       /* hash of the weights; 0: there are none */
+  uint64_t reduces;       /* hash of what it reduces into, and how; or 0 */
   const cel_split *split; /* over the ranks, with its sums; null: evenly */
   const int64_t *device_weight; /* null: all alike */
   bool listed; /* some mapper is opaque: chunks are cut no further than

@@ -118,9 +118,9 @@ local Source = { __noun = "source" }
 
 --- An `init` for our own modules: `f(part, to, argument)` is called in a lane to
 --- fill the box `part`, six numbers, at the address `to`. It may read the file
---- `fd`, which from now on is the buffer's.
-function M.source(f, argument, fd)
-  return setmetatable({ f = f, argument = argument, fd = fd }, Source)
+--- `fd`, which from now on is the buffer's. `identity`: what ranks must agree on.
+function M.source(f, argument, fd, identity)
+  return setmetatable({ f = f, argument = argument, fd = fd, identity = identity }, Source)
 end
 
 local function constant(value)
@@ -147,7 +147,7 @@ local function prepare_init(self, init)
   if kind == "nil" then return nil, nil end
   if getmetatable(init) == Source then
     return "lua", (capture.encode(init.f, "the source of " .. self.name,
-      { n = 1, init.argument }, { bulk = true })), nil, init.fd
+      { n = 1, init.argument }, { bulk = true })), init.identity, init.fd
   end
   if kind == "function" then
     return "lua", capture.encode(init, "the init function of " .. self.name, nil,
@@ -200,7 +200,7 @@ function M.new(element, extents, options)
     fail("celer.buffer: %s would have %.3g bytes", self.name, self.bytes)
   end
   local kind, init, identity, fd = prepare_init(self, options.init)
-  self.handle = place.check(core.buffer(type_.size, dims, size[1] or 1,
+  self.handle = place.check(core.buffer(type_.size, types.identity(type_), dims, size[1] or 1,
     size[2] or 1, size[3] or 1, self.name, kind, init, identity, fd))
   return self
 end

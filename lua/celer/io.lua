@@ -86,12 +86,14 @@ local function contents(found, type_, window, extents)
   return out
 end
 
--- What reads the file when a rank needs a part.
-local function source(found, path, type_, window)
+-- What reads the file when a rank needs a part. Ranks agree on which part of what is
+-- read, and see the same files by their names.
+local function source(found, path, dataset, type_, window)
   local file, line = place.user()
+  local identity = table.concat({ path, dataset or "", table.concat(window, ",") }, "\0")
   return buffers.source(tasks.fill, { fd = found.file.fd, path = path, at = found.at,
     size = type_.size, window = window, id = found.id,
-    place = file and ("%s:%d: "):format(file, line) or "" }, found.file.fd)
+    place = file and ("%s:%d: "):format(file, line) or "" }, found.file.fd, identity)
 end
 
 local function name_for(path, dataset)
@@ -138,7 +140,7 @@ function M.load(path, options)
   end
   local window, extents = file_window(found.shape, options.box)
   local init = found.small and contents(found, type_, window, extents)
-    or source(found, path, type_, window)
+    or source(found, path, found.dataset, type_, window)
   return buffers.new(type_, extents, { name = name or name_for(path, found.dataset),
     init = init })
 end

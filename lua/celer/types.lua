@@ -15,6 +15,7 @@ local M = {}
 ---@field high number?
 ---@field declaration string?  C++ text, for structs
 ---@field fields string?  as given, for structs
+---@field identity string?  see M.identity
 local Type = {}
 Type.__index = Type
 Type.__tostring = function(self) return "type " .. self.name end
@@ -214,6 +215,21 @@ end
 -- Whether `text` uses `word` as a whole word.
 local function mentions(text, word)
   return (" " .. text .. " "):find("[^%w_]" .. word .. "[^%w_]") ~= nil
+end
+
+--- What ranks must agree on of a type: how the bits of an element are read. Other
+--- names of one type of numbers are the same.
+---@param type_ celer.type
+---@return string
+function M.identity(type_)
+  if type_.class ~= "s" then return type_.class .. type_.size end
+  if type_.identity then return type_.identity end
+  local words = { type_.name }
+  for _, struct in ipairs(M.structs_for(type_.declaration or "")) do
+    words[#words + 1] = struct.declaration
+  end
+  type_.identity = table.concat(words, "\0")
+  return type_.identity
 end
 
 --- Every struct, in order of definition.

@@ -421,17 +421,25 @@ static void generate_joint(program *p) {
   if (cel_random_chance(&r, 20)) p->joint.least_parts = 200;
 }
 
+/* Buffers that are told apart by nothing but which they are. */
+static void generate_likes(program *p) {
+  cel_random r = {p->seed ^ 0x6c696b65};
+  for (int b = 1; b < p->buffers; ++b)
+    if (cel_random_chance(&r, 15)) p->buffer[b] = p->buffer[b - 1];
+}
+
 program *program_generate(uint64_t seed, int ranks) {
   cel_random r = {seed * 0x2545f4914f6cdd1du + 1};
   program *p = cel_alloc_zero(sizeof *p);
   p->seed = seed;
-  p->odd_rank = p->odd_step = p->failing_step = -1;
+  p->failing_step = -1;
   generate_settings(&r, p, ranks);
   generate_joint(p);
   generate_relays(p);
   generate_steps(p);
   p->buffers = (int)pick(&r, 1, 5);
   for (int b = 0; b < p->buffers; ++b) generate_buffer(&r, &p->buffer[b]);
+  generate_likes(p);
   generate_objects(&r, p);
   dead d = {0};
   int64_t steps =
@@ -455,8 +463,7 @@ program *program_generate(uint64_t seed, int ranks) {
   return p;
 }
 
-/* A group that does something; -1: there is none. */
-static int some_group(cel_random *r, const program *p) {
+int some_group(cel_random *r, const program *p) {
   for (int i = 0; i < 8 * p->steps; ++i) {
     int at = (int)pick(r, 0, p->steps - 1);
     const step *s = p->step[at];
@@ -465,34 +472,29 @@ static int some_group(cel_random *r, const program *p) {
   return -1;
 }
 
-void program_diverge(program *p) {
-  cel_random r = {p->seed ^ 0xd1ff};
-  p->room = 0; /* the only trouble */
-  if (p->ranks == 1 || (p->odd_step = some_group(&r, p)) < 0) return;
-  p->odd_rank = (int)pick(&r, 0, p->ranks - 1);
-}
-
 void program_fail(program *p) {
   cel_random r = {p->seed ^ 0xfa11};
-  p->room = 0;
+  p->room = 0; /* the only trouble */
   p->failing_step = some_group(&r, p);
 }
 
 bool program_troubled(const program *p) {
-  return p->odd_rank >= 0 || p->failing_step >= 0;
+  return p->odd.what != DIFFERS_NOT_AT_ALL || p->failing_step >= 0;
+}
+
+void step_destroy(step *s) {
+  for (int k = 0; k < s->accesses; ++k) {
+    cel_free(s->access[k].rule);
+    cel_free(s->access[k].mask);
+  }
+  cel_free(s->expect);
+  cel_free(s->known);
+  cel_free(s);
 }
 
 void program_destroy(program *p) {
-  for (int i = 0; i < p->steps; ++i) {
-    step *s = p->step[i];
-    for (int k = 0; k < s->accesses; ++k) {
-      cel_free(s->access[k].rule);
-      cel_free(s->access[k].mask);
-    }
-    cel_free(s->expect);
-    cel_free(s->known);
-    cel_free(s);
-  }
+  for (int i = 0; i < p->steps; ++i) step_destroy(p->step[i]);
+  if (p->odd.instead != NULL) step_destroy(p->odd.instead);
   cel_free(p);
 }
 
@@ -618,4 +620,6 @@ void program_print(const program *p) {
            (p->releases >> o & 1) != 0 ? ", released" : "");
   for (int i = 0; i < p->steps; ++i)
     if (!p->step[i]->dropped) print_step(p->step[i]);
+  difference_print(p);
+  if (p->odd.instead != NULL) print_step(p->odd.instead);
 }

@@ -186,7 +186,8 @@ const cel_object *object_of(rank *r, int o) {
   }
   char name[8];
   snprintf(name, sizeof name, "o%d", o);
-  cel_object what = {.scope = r->program->scope[o],
+  cel_object what = {.scope = scope_on(r->program, r->index, o),
+                     .hash = maker_on(r->program, r->index, o),
                      .name = name,
                      .context = at,
                      .release = work,
@@ -230,9 +231,10 @@ static void destroy_taking(cel_taking *taking) {
   cel_free(taking);
 }
 
-cel_status object_look(rank *r, int o, cel_place place, cel_fence **out) {
+cel_status object_look(rank *r, int o, uint64_t salt, cel_place place,
+                       cel_fence **out) {
   cel_taking *taking = cel_alloc_zero(sizeof *taking);
-  *taking = (cel_taking){.take = take, .destroy = destroy_taking, .hash = 7};
+  *taking = (cel_taking){.take = take, .destroy = destroy_taking, .hash = salt};
   return cel_engine_fence_object(r->engine, object_of(r, o), taking, place,
                                  out);
 }

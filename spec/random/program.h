@@ -88,7 +88,7 @@ typedef struct step {
   bool wait;    /* FENCE, EPOCH: before the next step */
   cel_status code;
   int number;    /* place in the program: the line of its errors */
-  uint64_t salt; /* GROUP: makes its values its own */
+  uint64_t salt; /* GROUP: makes its values its own; LOOK: what is taken */
   cel_task_kind task;
   cel_placement placement;
   uint32_t collective; /* its group; 0: none */
@@ -120,7 +120,55 @@ typedef struct buffer {
   cel_box extent;
   uint32_t element_size;
   bool init;
+  uint64_t type, contents; /* which; ranks agree on them */
 } buffer;
+
+/* In what one rank's program differs from that of the others; see differ.c. */
+typedef enum difference {
+  DIFFERS_NOT_AT_ALL,
+  DIFFERS_BY_A_GROUP,
+  DIFFERS_IN_VALUE,
+  DIFFERS_IN_TEXT,
+  DIFFERS_IN_NUMBER,
+  DIFFERS_IN_MAPPER,
+  DIFFERS_IN_MODE,
+  DIFFERS_IN_BUFFER,
+  DIFFERS_IN_RANGE,
+  DIFFERS_IN_DIMS,
+  DIFFERS_IN_KIND,
+  DIFFERS_IN_PLACEMENT,
+  DIFFERS_IN_COLLECTIVE,
+  DIFFERS_IN_CUT,
+  DIFFERS_IN_GRANULARITY,
+  DIFFERS_IN_RUNS,
+  DIFFERS_IN_RANK_WEIGHTS,
+  DIFFERS_IN_DEVICE_WEIGHTS,
+  DIFFERS_IN_OPERATOR,
+  DIFFERS_IN_ONTO,
+  DIFFERS_IN_EFFECT,
+  DIFFERS_IN_ORDER,
+  DIFFERS_IN_BOX,
+  DIFFERS_IN_PART,
+  DIFFERS_IN_CAPTURED,
+  DIFFERS_IN_LOOKED,
+  DIFFERS_IN_TAKEN,
+  DIFFERS_IN_TYPE,
+  DIFFERS_IN_LAYOUT,
+  DIFFERS_IN_SIZE,
+  DIFFERS_IN_EXTENT,
+  DIFFERS_IN_CONTENTS,
+  DIFFERS_IN_MAKER,
+  DIFFERS_IN_SCOPE
+} difference;
+
+typedef struct oddity {
+  difference what;
+  int rank, step; /* whose, and where it first shows */
+  step *instead;  /* of that step; owned; or null: all are the same, and */
+  int buffer;     /* this buffer is what was `made`, or -1, */
+  buffer made;
+  int object; /* or this object is another, or -1 */
+} oddity;
 
 typedef struct program {
   uint64_t seed;
@@ -152,8 +200,8 @@ typedef struct program {
   uint32_t join_parts;
   cel_fault fault; /* to see the checks fail */
   uint64_t fault_at;
-  int odd_rank, odd_step; /* who skips what; -1: nobody */
-  int failing_step;       /* whose kernels fail; -1: none */
+  oddity odd;
+  int failing_step; /* whose kernels fail; -1: none */
   int buffers;
   buffer buffer[MOST_BUFFERS];
   int objects;
@@ -172,11 +220,26 @@ bool program_lacks_room(const program *p, const struct rank *ranks);
 
 /* generate.c: the caller owns the result and gives it to program_destroy. */
 program *program_generate(uint64_t seed, int ranks);
-/* One rank skips a group, or the kernels of a group fail, if there is one. */
-void program_diverge(program *p);
+/* The kernels of a group fail, if there is one. */
 void program_fail(program *p);
+/* A group that does something; -1: there is none. */
+int some_group(cel_random *r, const program *p);
 void program_destroy(program *p);
+void step_destroy(step *s);
 void program_print(const program *p);
+
+/* differ.c: one rank's program differs from the others' in one thing, if there
+ * are others. */
+void program_diverge(program *p);
+void difference_print(const program *p);
+/* In what, and how often. */
+void differences_print(void);
+/* Step `at`, a buffer and an object as they are on a rank; null: it has no such
+ * step. */
+const step *step_on(const program *p, int rank, int at);
+const buffer *buffer_on(const program *p, int rank, int b);
+uint64_t maker_on(const program *p, int rank, int o);
+cel_scope scope_on(const program *p, int rank, int o);
 
 /* rules.c */
 /* The boxes for one chunk, clipped, empty ones dropped; how many. `left`
@@ -384,8 +447,9 @@ void objects_leave(const program *p, const step *s, const cel_call *call,
 /* The engine's, made when it is first mentioned; and its end. */
 const cel_object *object_of(rank *r, int o);
 void object_end(rank *r, int o);
-/* Submits a fence of what the object has come to. */
-cel_status object_look(rank *r, int o, cel_place place, cel_fence **out);
+/* Submits a fence of what the object has come to; `salt`: see step. */
+cel_status object_look(rank *r, int o, uint64_t salt, cel_place place,
+                       cel_fence **out);
 /* Whether fence `i` brought what the steps before it do. */
 bool object_seen(const rank *r, int i, char *text, size_t size);
 /* Whether all objects have become what they must. */

@@ -9,8 +9,8 @@
  * With --cuda it runs on threads and the GPUs of this machine, and exits with
  * 77 where there is none. With --mpi it is one rank of an MPI job, and nothing
  * is simulated. With --dry each rank makes a dry run, and their graphs are
- * checked. With --diverge one rank skips a step, with --fail a task fails;
- * every rank must say so.
+ * checked. With --diverge one rank's program differs in one thing, with --fail
+ * a task fails; every rank must say so.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,6 +177,7 @@ int main(int argc, char **argv) {
     failures += !run_seed(&o, o.seed + run);
   if (gpus != NULL) cel_cuda_close(gpus);
   census_print();
+  if (o.diverge) differences_print();
   print_tally(records_tally());
   printf("%llu passed, %llu failed\n", (unsigned long long)(run - failures),
          (unsigned long long)failures);

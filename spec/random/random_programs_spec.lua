@@ -63,8 +63,14 @@ describe("random programs", function()
   end)
 
   it("tell every rank when one differs", function()
-    local _, failures, text = run("--diverge --count 100")
+    local _, failures, text = run("--diverge --count 1000")
     assert.are.equal(0, failures, text)
+    local differences = 0
+    for count, words in text:match("one rank differs: (%d[^\n]*)\n"):gmatch("(%d+) by ([^,]+)") do
+      assert.is_true(tonumber(count) > 0, words)
+      differences = differences + 1
+    end
+    assert.is_true(differences > 30)
   end)
 
   it("tell every rank when a task fails", function()

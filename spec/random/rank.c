@@ -100,6 +100,9 @@ static cel_status run_atoms(const kernel *k, const cel_call *call) {
 static cel_status run_kernel(const cel_work *work, const cel_call *call) {
   const kernel *k = (const kernel *)work;
   const step *s = k->step;
+  difference odd = k->program->odd.what;
+  if (odd != DIFFERS_NOT_AT_ALL && odd != DIFFERS_BY_A_GROUP)
+    return CEL_E_OK; /* nobody could say what data are right */
   if (fails(k, call)) return cel_fail(CEL_E_TASK, "planted");
   if (call->views != s->accesses)
     return cel_fail(CEL_E_TASK, "%d views, not %d", call->views, s->accesses);
@@ -124,7 +127,8 @@ static int32_t group_of(const step *s, int d) {
   return (s->range.max[d] - s->range.min[d]) % g == 0 ? (int32_t)g : 1;
 }
 
-static cel_work *make_kernel(const program *p, const step *s) {
+static cel_work *make_kernel(const rank *r, const step *s) {
+  const program *p = r->program;
   kernel *k = cel_alloc_zero(sizeof *k);
   *k = (kernel){.work = {.references = 1,
                          .fn = run_kernel,
@@ -138,9 +142,10 @@ static cel_work *make_kernel(const program *p, const step *s) {
     const access *a = &s->access[i];
     if (!reduces(a)) continue;
     cel_reducer *to = &k->reducer[k->work.reducers++];
-    *to = *reduce_reducer(a->reduce, p->buffer[a->buffer].element_size);
+    const buffer *b = buffer_on(p, r->index, a->buffer);
+    *to = *reduce_reducer(a->reduce, b->element_size);
     to->view = i;
-    to->extent = p->buffer[a->buffer].extent;
+    to->extent = b->extent;
   }
   k->work.reducer = k->reducer;
   if (s->task == CEL_TASK_KERNEL && s->placement == CEL_PLACE_SPLIT)
@@ -181,18 +186,20 @@ static void destroy_init(cel_init *init) {
 
 static const cel_buffer *buffer_of(rank *r, int b) {
   if (r->buffer[b] != NULL) return r->buffer[b];
-  const buffer *what = &r->program->buffer[b];
+  const buffer *what = buffer_on(r->program, r->index, b);
   contents *init = NULL;
   if (what->init) {
     init = cel_alloc_zero(sizeof *init);
     *init = (contents){
-        {.fill = fill, .destroy = destroy_init}, b, what->element_size};
+        {.fill = fill, .destroy = destroy_init, .hash = 1 + what->contents},
+        b,
+        what->element_size};
   }
   char name[8];
   snprintf(name, sizeof name, "b%d", b);
-  r->buffer[b] =
-      cel_engine_buffer(r->engine, what->dims, what->extent.max,
-                        what->element_size, name, init ? &init->init : NULL);
+  r->buffer[b] = cel_engine_buffer(r->engine, what->dims, what->extent.max,
+                                   what->element_size, what->type, name,
+                                   init ? &init->init : NULL);
   return r->buffer[b];
 }
 
@@ -208,7 +215,7 @@ static cel_status make_accesses(rank *r, const step *s, const cel_group *group,
   for (int k = 0; k < s->accesses; ++k) some = some || reduces(&s->access[k]);
   for (int k = 0; k < s->accesses; ++k) {
     const access *a = &s->access[k];
-    const buffer *b = &r->program->buffer[a->buffer];
+    const buffer *b = buffer_on(r->program, r->index, a->buffer);
     const cel_rule *made;
     if (a->rule->opaque)
       made = rule_list(a->rule, group, some, &b->extent, r->engine);
@@ -249,7 +256,7 @@ static cel_status submit_group(rank *r, const step *s) {
   CEL_TRY(make_accesses(r, s, &group, accesses));
   group.accesses = (uint32_t)s->accesses;
   group.access = accesses;
-  group.work = make_kernel(r->program, s);
+  group.work = make_kernel(r, s);
   cel_status status = cel_engine_submit(r->engine, &group);
   cel_work_release(group.work);
   for (int k = 0; k < s->accesses; ++k) cel_rule_release(accesses[k].use.rule);
@@ -284,7 +291,7 @@ static cel_status submit(rank *r, const step *s) {
     r->late[s->buffer] = true;
     return CEL_E_OK;
   case STEP_LOOK:
-    return object_look(r, s->object, place_of(s), &r->fence[r->pc]);
+    return object_look(r, s->object, s->salt, place_of(s), &r->fence[r->pc]);
   case STEP_END:
     object_of(r, s->object);
     r->late_object[s->object] = true;
@@ -315,12 +322,20 @@ static void collect(rank *r) {
   }
 }
 
+/* Buffers and objects are made when they are first mentioned, and that is not
+ * to be where one rank differs. */
+static void mention(rank *r, const step *s) {
+  for (int k = 0; k < s->effects; ++k) object_of(r, s->effect[k].object);
+  for (int k = 0; k < s->accesses; ++k) buffer_of(r, s->access[k].buffer);
+  if (s->kind == STEP_FENCE) buffer_of(r, s->buffer);
+  if (s->kind == STEP_LOOK) object_of(r, s->object);
+}
+
 bool rank_submit(rank *r, char *text, size_t size) {
-  const step *s = r->program->step[r->pc];
+  const step *s = step_on(r->program, r->index, r->pc);
   collect(r);
-  if (s->dropped ||
-      (r->index == r->program->odd_rank && r->pc == r->program->odd_step))
-    return true;
+  if (s == NULL || s->dropped) return true;
+  if (s == r->program->odd.instead) mention(r, r->program->step[r->pc]);
   if (r->record != NULL) record_step(r->record, r->pc);
   cel_status status = submit(r, s);
   if (status == s->code) return true;
@@ -399,13 +414,13 @@ bool rank_verify(const rank *r, char *text, size_t size) {
 bool rank_troubled(const rank *r, char *text, size_t size) {
   const program *p = r->program;
   char place[32];
-  int number = p->odd_rank >= 0 ? p->odd_step : p->failing_step;
+  bool odd = p->odd.what != DIFFERS_NOT_AT_ALL;
+  int number = odd ? p->odd.step : p->failing_step;
   snprintf(place, sizeof place, "program:%d", number);
   cel_status status = cel_engine_check(r->engine);
   const cel_error *error = cel_error_last();
   const char *said = status == CEL_E_OK ? "" : error->text;
-  if (p->odd_rank >= 0 && status == CEL_E_DIVERGED &&
-      strstr(said, place) != NULL)
+  if (odd && status == CEL_E_DIVERGED && strstr(said, place) != NULL)
     return true;
   if (p->failing_step >= 0 &&
       (status == CEL_E_TASK || status == CEL_E_CANCELLED) &&

@@ -50,8 +50,8 @@ describe("the divergence check", function()
     for k = 0, 1 do touch(u, 4, k, k) end
     c:epoch()
     assert_verdict("rank 0 submitted a host task 't' at spec.lua:4, but rank 1 submitted a "
-      .. "host task 't' at spec.lua:4, with another range, buffer, init, host object, mapper, "
-      .. "hint or argument", 4)
+      .. "host task 't' at spec.lua:4, with another range, buffer, type, init, host object, "
+      .. "mapper, function, hint or argument", 4)
   end)
 
   it("says which devices the two ranks have where these differ", function()
@@ -107,8 +107,8 @@ describe("the divergence check", function()
       })
       gather(u, 3)
       assert_verdict("rank 0 submitted a host task 't' at spec.lua:2, but rank 1 submitted a "
-        .. "host task 't' at spec.lua:2, with another range, buffer, init, host object, mapper, "
-        .. "hint or argument", 2)
+        .. "host task 't' at spec.lua:2, with another range, buffer, type, init, host object, "
+        .. "mapper, function, hint or argument", 2)
     end)
   end)
 

@@ -193,13 +193,27 @@ describe("the task graph", function()
   end)
 
   describe("agreement", function()
+    -- Of a kernel, one that reduces, a host task with an effect and a collective one;
+    -- `change` is called for each with its number and what they touch.
     local function program_hash(change)
       local q = program.new({ step = 1000 })
-      local b = q:buffer({ 8 }, { init = true })
+      local b, sum = q:buffer({ 8 }, { init = true }), q:buffer({ 1 })
+      local o, by = q:object(), q:reducer()
+      local work = ffi.new("cel_work", { references = 1, hash = 1 })
+      local shifted = {
+        { { "+", { "min", 0 }, { "param", 0 } }, { "+", { "max", 0 }, { "param", 0 } } } }
       for i = 1, 4 do
-        local spec = { range = { 8 }, { b, "read_write", same(1) }, name = "n" }
-        if i == 3 then change(spec, b) end
-        q:submit(spec)
+        local spec = { range = { 4 }, { b, "read_write", { shifted }, { params = { 0 } } },
+          weights = { ranks = { 1 } }, name = "n", work = work }
+        if i == 2 then
+          spec[2] = { sum, "discard_write", reducer = by }
+        elseif i == 3 then
+          spec.kind, spec.effects = "host", { { o, "exclusive" } }
+        elseif i == 4 then
+          spec.kind, spec.placement, spec.collective, spec.range = "host", "each", 1, { 1 }
+        end
+        change(spec, i, b, o, by)
+        assert(q:submit(spec))
       end
       local epoch = q.tasks[q:epoch()]
       q:close()
@@ -212,20 +226,49 @@ describe("the task graph", function()
       assert.equal(6, select(2, program_hash(nothing)))
     end)
 
-    local changes = {
+    local of_kernels = {
       mode = function(s) s[1][2] = "read" end,
-      range = function(s) s.range = { 7 } end,
-      mapper = function(s) s[1][2], s[1][3] = "read", all(1) end,
+      range = function(s) s.range = { 3 } end,
+      mapper = function(s) s[1][3], s[1][4] = same(1), nil end,
+      ["number that a mapper captured"] = function(s) s[1][4].params[1] = 1 end,
       kind = function(s) s.kind = "host" end,
       placement = function(s) s.placement = "once" end,
+      cut = function(s) s.cut = {} end,
       granularity = function(s) s.granularity = { 2 } end,
+      runs = function(s) s.oversubscribe = 2 end,
+      weights = function(s) s.weights.hash = 2 end,
+      work = function(s) s.work = ffi.new("cel_work", { references = 1, hash = 2 }) end,
       extent = function(_, b) b.extent.max[0] = 9 end,
+      ["element type"] = function(_, b) b.type = 7 end,
       ["element size"] = function(_, b) b.element_size = 4 end,
+      ["initial contents"] = function(_, b) b.init.hash = 7 end,
+      buffer = function(_, b) b.id = 7 end,
     }
-    for name, change in pairs(changes) do
-      it("differs with the " .. name, function()
-        assert.not_equal(program_hash(nothing), (program_hash(change)))
-      end)
+    local of_effects = {
+      object = function(_, _, o) o.id = 1 end,
+      ["maker of an object"] = function(_, _, o) o.hash = 7 end,
+      ["scope of an object"] = function(_, _, o) o.scope = "CEL_SCOPE_CLUSTER" end,
+      ["order of an effect"] = function(s) s.effects[1][2] = "relaxed" end,
+    }
+    local of_reductions = {
+      operator = function(_, _, _, by) by.by.op = "CEL_OP_MAX" end,
+      ["class of an operator"] = function(_, _, _, by) by.by.class_ = ("i"):byte() end,
+      ["code that combines"] = function(_, _, _, by)
+        ffi.cast("cel_work *", by.combine).hash = 7
+      end,
+      identity = function(_, _, _, by) ffi.cast("double *", by.identity)[0] = 1 end,
+      ["what a reduction begins with"] = function(s) s[2][2] = "read_write" end,
+      ["buffer that is reduced into"] = function(s) s[2][1].id = 7 end,
+    }
+    local of_collectives = { ["collective group"] = function(s) s.collective = 2 end }
+    for which, list in ipairs { of_kernels, of_reductions, of_effects, of_collectives } do
+      for name, change in pairs(list) do
+        it("differs with the " .. name, function()
+          assert.not_equal(program_hash(nothing), (program_hash(function(s, i, ...)
+            if i == which then change(s, ...) end
+          end)))
+        end)
+      end
     end
 
     it("does not depend on names", function()
