@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/version.h"
 #include "device/cuda.h"
 #include "embed/advice.h"
@@ -221,6 +222,15 @@ static int run_works(lua_State *L) {
   return 1;
 }
 
+/* hash(text) -> eight bytes that are the same on all ranks. */
+static int run_hash(lua_State *L) {
+  size_t length;
+  const char *text = luaL_checklstring(L, 1, &length);
+  uint64_t hash = cel_hash(text, length, 0);
+  lua_pushlstring(L, (const char *)&hash, sizeof hash);
+  return 1;
+}
+
 /* wait(file, line): an epoch, and until all ranks have reached it. */
 static int run_wait(lua_State *L) {
   cel_engine *engine;
@@ -371,6 +381,7 @@ const luaL_Reg cel__core_run[] = {
     {"terminal", run_terminal},
     {"broadcast", run_broadcast},
     {"works", run_works},
+    {"hash", run_hash},
     {"wait", run_wait},
     {"finish", run_finish},
     {"info", run_info},

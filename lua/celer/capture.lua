@@ -17,6 +17,7 @@ local ffi = require "ffi"
 local util = require "jit.util"
 local memo = require "celer.memo"
 local place = require "celer.place"
+local programs = require "celer.program"
 local tables = require "celer.tables"
 local types = require "celer.types"
 
@@ -31,7 +32,7 @@ for _, name in ipairs { "_G", "coroutine", "debug", "io", "math", "os",
   "package", "string", "table", "bit", "jit" } do
   local module = _G[name]
   library[module] = name
-  for key, value in pairs(module) do
+  for key, value in tables.sorted_pairs(module) do -- the same name of two everywhere
     local kind = type(value)
     if (kind == "function" or kind == "userdata") and type(key) == "string" then
       library[value] = name == "_G" and key or name .. "." .. key
@@ -39,66 +40,28 @@ for _, name in ipairs { "_G", "coroutine", "debug", "io", "math", "os",
   end
 end
 
-local function module_name(value)
-  for name, module in each(package.loaded) do
-    if rawequal(module, value) and type(name) == "string" then return name end
+-- The first of its names that hold a value.
+local function key_of(holder, value)
+  local first
+  for key, held in each(holder) do
+    if rawequal(held, value) and type(key) == "string" and (not first or key < first) then
+      first = key
+    end
   end
+  return first
 end
 
 -- The module, and its field, that hold a function; `pattern` limits the names of
 -- modules.
 local function module_field(value, pattern)
+  local first
   for name, module in each(package.loaded) do
-    if type(name) == "string" and name:find(pattern) and type(module) == "table" then
-      for key, field in each(module) do
-        if rawequal(field, value) and type(key) == "string" then
-          return { __mf = { name, key } }
-        end
-      end
+    if type(name) == "string" and name:find(pattern) and type(module) == "table"
+      and (not first or name < first) and key_of(module, value) then
+      first = name
     end
   end
-end
-
-local function opcode(proto, pc) return bit.band(util.funcbc(proto, pc), 0xff) end
-
--- The opcode that reads a global, as this LuaJIT numbers them: its own list of them
--- would have to be found on disk.
-local GLOBAL_GET = opcode(loadstring "return x", 1)
-
--- Names of the globals that a prototype and those inside it read.
-local function globals_read(proto, out)
-  local info = util.funcinfo(proto)
-  for pc = 0, (info.bytecodes or 0) - 1 do
-    if opcode(proto, pc) == GLOBAL_GET then
-      out[util.funck(proto, -bit.rshift(util.funcbc(proto, pc), 16) - 1)] = true
-    end
-  end
-  if info.children then
-    for i = -1, -info.gcconsts, -1 do
-      local constant = util.funck(proto, i)
-      if type(constant) == "proto" then globals_read(constant, out) end
-    end
-  end
-  return out
-end
-
--- What is the same for all functions of a prototype.
-local programs = setmetatable({}, { __mode = "k" })
-
----@return {code: string, at: string, globals: string[], of_celer: boolean}
-local function program_of(f)
-  local info = util.funcinfo(f)
-  local program = programs[info.proto]
-  if not program then
-    program = { code = string.dump(f), globals = {},
-      at = ("%s:%d"):format(info.source, info.linedefined),
-      of_celer = info.source:find("^@?celer/") ~= nil }
-    for name in tables.sorted_pairs(globals_read(f, {})) do
-      program.globals[#program.globals + 1] = name
-    end
-    programs[info.proto] = program
-  end
-  return program
+  return first and { __mf = { first, key_of(package.loaded[first], value) } }
 end
 
 ---@class celer.encoder
@@ -128,7 +91,14 @@ function M.effect(i)
   return effects[i]
 end
 
+-- Each word says of what kind it is, so that 1 is not "1".
 function Encoder:note(word) self.identity[#self.identity + 1] = word end
+
+-- What is known by its name, or number, alone.
+function Encoder:named(kind, name)
+  self:note(kind .. name)
+  return { [kind] = name }
+end
 
 function Encoder:cdata(value, path)
   self.memo:give_up()
@@ -146,6 +116,7 @@ function Encoder:cdata(value, path)
       "; a host task can make one itself")
   end
   local bytes = ffi.string(ffi.new(ffi.typeof("$[1]", type_.ctype), value), type_.size)
+  self:note(types.identity(type_))
   self:note(bytes)
   return { __c = name, bytes = bytes }
 end
@@ -153,7 +124,7 @@ end
 function Encoder:plain_table(value, path)
   self.memo:give_up()
   local index = self.table_index[value]
-  if index then return { __t = index } end
+  if index then return self:named("__t", index) end
   index = #self.tables + 1
   local out = {}
   self.table_index[value], self.tables[index] = index, out
@@ -163,8 +134,9 @@ function Encoder:plain_table(value, path)
       self:refuse("a table with a key of type " .. kind, path)
     end
   end
+  self:note("table")
   for k, v in tables.sorted_pairs(value) do
-    self:note(tostring(k))
+    self:encode(k, path)
     local at = type(k) == "string" and k:find("^[%a_][%w_]*$") and "." .. k
       or ("[%s]"):format(type(k) == "string" and ("%q"):format(k) or tostring(k))
     out[k] = self:encode(v, path .. at)
@@ -175,22 +147,24 @@ end
 
 -- The name of a module.
 function Encoder:module(value)
-  local name = module_name(value)
+  local name = key_of(package.loaded, value)
   if name then self.memo:field(package.loaded, name, value) end
   return name
 end
 
 function Encoder:table(value, path)
   local name = self:module(value)
-  if name then return { __m = name } end
+  if name then return self:named("__m", name) end
   local meta = getmetatable(value)
-  if meta == View then return { __view = value.index } end
-  if meta == Effect then return { __effect = value.index } end
+  if meta == View then return self:named("__view", value.index) end
+  if meta == Effect then return self:named("__effect", value.index) end
   self.memo:give_up()
   if type(meta) == "table" and rawget(meta, "__capture") then
-    return meta.__capture(value, function(what, advice)
+    local out = meta.__capture(value, function(what, advice)
       self:refuse(what, path, advice)
     end)
+    self:note(buffer.encode(out)) -- of arrays, which have one order
+    return out
   elseif meta then
     self:refuse("a table with a metatable", path)
   end
@@ -201,7 +175,10 @@ end
 function Encoder:variable(f, i, name, value)
   local id = debug.upvalueid(f, i)
   local index = self.cell_index[id]
-  if index then return index end
+  if index then
+    self:note("cell" .. index)
+    return index
+  end
   index = #self.cells + 1
   self.cell_index[id], self.cells[index] = index, {}
   self.cells[index][1] = self:encode(value, ("variable '%s'"):format(name))
@@ -210,10 +187,10 @@ end
 
 function Encoder:lua_function(f)
   local index = self.function_index[f]
-  if index then return { __f = index } end
+  if index then return self:named("__f", index) end
   index = #self.functions + 1
-  local program = program_of(f)
-  self:note(program.at)
+  local program = programs.of(f)
+  self:note(program.hash)
   local entry = { code = program.code, up = {} }
   self.function_index[f], self.functions[index] = index, entry
   for i = 1, math.huge do
@@ -235,6 +212,7 @@ function Encoder:global_values(f, names)
     if value ~= nil and self.globals[name] == nil and not library[value]
       and name ~= "print" then
       self.globals[name] = true -- before its value: it may name itself
+      self:note(name)
       self.globals[name] = self:encode(value, ("global '%s'"):format(name))
     end
   end
@@ -244,6 +222,7 @@ function Encoder:field(value, pattern)
   local found = module_field(value, pattern)
   if found then
     local name, key = found.__mf[1], found.__mf[2]
+    self:note(("field%s.%s"):format(name, key))
     self.memo:field(package.loaded, name, package.loaded[name])
     self.memo:field(package.loaded[name], key, value)
   end
@@ -252,20 +231,20 @@ end
 
 function Encoder:a_function(value, path)
   local name = library[value]
-  if name then return { __g = name } end
+  if name then return self:named("__g", name) end
   local is_c = util.funcinfo(value).addr ~= nil
-  if is_c or program_of(value).of_celer then
+  if is_c or programs.of(value).of_celer then
     local celers = self:field(value, "^celer%f[%z.]")
     if celers then return celers end
   end
   local module = self:module(value)
-  if module then return { __m = module } end
+  if module then return self:named("__m", module) end
   if not is_c then return self:lua_function(value) end
   return self:field(value, "") or self:refuse("a C function", path)
 end
 
 function Encoder:other(value, path)
-  if library[value] then return { __g = library[value] } end
+  if library[value] then return self:named("__g", library[value]) end
   local kind = type(value)
   self:refuse(kind == "thread" and "a coroutine"
     or io.type(value) and "an open file" or "a userdata", path)
@@ -274,7 +253,8 @@ end
 function Encoder:encode(value, path)
   local kind = type(value)
   if kind == "number" or kind == "string" or kind == "boolean" or kind == "nil" then
-    self:note(kind == "number" and ("%.17g"):format(value) or tostring(value))
+    self:note(kind == "number" and ("n%.17g"):format(value) or kind == "string"
+      and ("s%d:%s"):format(#value, value) or tostring(value))
     return value
   end
   self.depth = self.depth + 1
