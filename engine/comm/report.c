@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 enum {
@@ -105,8 +106,11 @@ void cel_report_error(cel_transport *transport, const cel_error *error,
   atomic_store(&settled, true);
   wait_for_turn(transport,
                 error->code == CEL_E_CANCELLED || atomic_load(&given));
-  if (transport->rank > 0)
-    snprintf(who, sizeof who, "rank %lld: ", (long long)transport->rank);
+  int n = snprintf(who, sizeof who, "rank %lld", (long long)transport->rank);
+  bool said =
+      strncmp(error->text, who, (size_t)n) == 0 && error->text[n] == ' ';
+  snprintf(who + n, sizeof who - (size_t)n, ": ");
+  if (said || transport->rank == 0) who[0] = '\0';
   if (error->file[0] != '\0')
     snprintf(where, sizeof where, "%s:%d: ", error->file, (int)error->line);
   snprintf(text, sizeof text, "%s%s%s", who, where, error->text);

@@ -54,7 +54,7 @@ static void read_wish(lua_State *L, cel_choice_wish *wish) {
  *           verbose =, profile =, staged =, device_memory = bytes,
  *           interactive =, forgiving =, watchdog = seconds, check =,
  *           advice =, no_collectives =, no_bind =, measure =,
- *           architectures = {90, ...} | nil} */
+ *           architectures = {90, ...} | nil, arguments =} */
 static int run_configure(lua_State *L) {
   cel_session *session = cel__session_of(L);
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -93,6 +93,8 @@ static int run_configure(lua_State *L) {
   session->options.unbound = lua_toboolean(L, -1);
   lua_getfield(L, 1, "measure");
   session->options.measure = lua_toboolean(L, -1);
+  lua_getfield(L, 1, "arguments");
+  session->options.arguments = cel_strdup(luaL_optstring(L, -1, ""));
   return 0;
 }
 
@@ -287,7 +289,12 @@ static int run_info(lua_State *L) {
   cel_mpi_describe(text, sizeof text);
   cel__set_text(L, "mpi", text);
   cel__set_text(L, "transport", session->transport->name);
-  cel__set_text(L, "version", cel_version());
+  return 1;
+}
+
+/* version() -> celer's */
+static int run_version(lua_State *L) {
+  lua_pushstring(L, cel_version());
   return 1;
 }
 
@@ -385,6 +392,7 @@ const luaL_Reg cel__core_run[] = {
     {"wait", run_wait},
     {"finish", run_finish},
     {"info", run_info},
+    {"version", run_version},
     {"advise", run_advise},
     {"counts", run_counts},
     {"profile", run_profile},

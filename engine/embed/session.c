@@ -408,6 +408,7 @@ cel_status cel_session_start(cel_session *s) {
       .timeline = s->timeline,
       .pace = s->pace,
       .audit = s->audit,
+      .arguments = s->options.arguments,
       .threads = true,
       .shares_cores = s->topology.sharers > 1,
       .forgiving = s->options.forgiving,
@@ -515,6 +516,7 @@ void cel_session_close(cel_session *s, int status) {
   cel_timeline_destroy(s->timeline);
   cel_drawing_destroy(s->drawing);
   cel_free(s->timeline_path);
+  cel_free(s->options.arguments);
   cel_audit_destroy(s->audit);
   cel_free(s->found);
   cel_cuda_close(s->cuda);
@@ -525,6 +527,7 @@ void cel_session_close(cel_session *s, int status) {
   s->timeline = NULL;
   s->drawing = NULL;
   s->timeline_path = NULL;
+  s->options.arguments = NULL;
   s->audit = NULL;
   s->found = NULL;
   s->transport = NULL;

@@ -17,6 +17,7 @@ typedef struct cel_session_options {
   cel_choice_wish wish;
   int32_t horizon_step; /* 0: default */
   bool lookahead;
+  char *arguments;        /* the script's, as one text; owned; may be null */
   int32_t watchdog;       /* seconds; see cel_engine_config; 0: never */
   bool forgiving;         /* see engine.h */
   bool quiet;             /* no warnings */

@@ -5,6 +5,8 @@ local core = require "celer.core"
 local output = require "celer.output"
 local place = require "celer.place"
 local settings = require "celer.settings"
+local started = require "celer.started"
+local each = require("celer.tables").each
 
 local M = {}
 
@@ -155,7 +157,7 @@ local function progress_of(resolved)
   return asked or (resolved.progress == nil and not quiet and core.watched()), asked
 end
 
-local function configure(resolved, interactive, forgiving)
+local function configure(resolved, arguments, interactive, forgiving)
   local devices, list = settings.devices(resolved.devices)
   settings.session = forgiving
   if settings.check then devices = devices > 0 and devices or checking.devices end
@@ -168,6 +170,7 @@ local function configure(resolved, interactive, forgiving)
     no_collectives = settings.is_set(resolved["no-collectives"]),
     no_bind = settings.is_set(resolved["no-bind"]),
     measure = settings.is_set(resolved.measure),
+    arguments = table.concat(arguments, " "),
     architectures = resolved.arch and settings.architectures(resolved.arch),
     watchdog = tonumber(resolved.watchdog) or (interactive and 0 or settings.watchdog),
     progress = not forgiving and progress_of(resolved),
@@ -264,23 +267,25 @@ local function interact(resolved, person, chunk)
   return status
 end
 
--- Why there is no GPU, where one was asked for: what rank 0 finds, which ends all
--- ranks. Where only another rank lacks one, that rank says so when it starts. All
--- ranks come here, whatever they were told: each may have options of its own.
+-- Why there is no GPU, where one was asked for; or "".
 local function no_gpu(resolved)
   local _, list = settings.devices(resolved.devices)
   local asks = resolved.backend == "cuda" or #list > 0
-  local found = ""
-  if resolved["dry-run"] then return nil end
-  if asks and core.rank() == 0 then
-    local gpus, why = core.gpu_count()
-    if gpus == 0 then
-      found = ("%s asks for a GPU: %s"):format(resolved.backend and "--backend cuda"
-        or "--devices " .. resolved.devices, why)
-    end
-  end
-  found = core.broadcast(found)
-  return found ~= "" and found or nil
+  if not asks or resolved["dry-run"] then return "" end
+  local gpus, why = core.gpu_count()
+  return gpus > 0 and "" or ("%s asks for a GPU: %s"):format(resolved.backend
+    and "--backend cuda" or "--devices " .. resolved.devices, why)
+end
+
+-- What keeps this rank from going on beside the others: a message, and whether all
+-- ranks have it. What rank 0 lacks ends all of them; where only another rank lacks a
+-- GPU, that rank says so when it starts.
+local function obstacle(command, script, text, resolved)
+  local mine = started.of(command, script, text, resolved)
+  if resolved and core.rank() == 0 then mine.failed = no_gpu(resolved) end
+  local first, message = started.compare(mine)
+  if first.failed ~= "" then return first.failed, true end
+  return message
 end
 
 local function write_gpu(ordinal)
@@ -357,7 +362,7 @@ local function info()
   if core.rank() ~= 0 then return 0 end
   local i = core.info()
   local _, ranks = core.rank()
-  io.write(("celer    %s (%s)\n"):format(i.version, jit.version))
+  io.write(("celer    %s (%s)\n"):format(core.version(), jit.version))
   if not i.knows_code then
     io.write("groups   the long way: where this LuaJIT keeps the code of a function is not known\n")
   end
@@ -385,7 +390,7 @@ end
 
 -- What was asked for by options and environment; nil, a message for what is wrong
 -- with that, and whether all ranks have it.
-local function resolve(options)
+local function resolve(options, command, script, text)
   local drawing, fault
   if options.graph then drawing, fault = require("celer.graph").resolve(options) end
   if fault then return nil, fault end
@@ -399,9 +404,30 @@ local function resolve(options)
   if not resolved then return nil, message end
   if core.rank() == 0 and resolved.log ~= "error" then settings.warn_of_unknown() end
   resolved.builds, resolved.drawing = options.build, drawing
-  local lacking = no_gpu(resolved)
-  if lacking then return nil, lacking, true end
+  local fault_here, shared = obstacle(command, script, text, resolved)
+  if fault_here then return nil, fault_here, shared end
   return resolved
+end
+
+-- Commands that need nothing of the machine, by name.
+local plain = {
+  ["--version"] = function()
+    if core.rank() == 0 then print("celer " .. core.version()) end
+    return 0
+  end,
+  cache = function(options)
+    return require("celer.cache").run(options.action or "list", options.days)
+  end,
+  types = function() return require("celer.definitions").run() end,
+}
+
+-- The name of the command that was parsed.
+local function command_of(options)
+  if options.version then return "--version" end
+  for name in each(commands) do
+    if options[name] then return name end
+  end
+  return "repl"
 end
 
 -- The command, to its end.
@@ -409,32 +435,31 @@ local function command(words)
   local parser = build_parser()
   local topic = words[2] or ""
   if words[1] == "help" and not commands[topic] and topic:sub(1, 1) ~= "-" then
-    return explain(words, parser)
+    local message = obstacle "help"
+    return message and usage(message) or explain(words, parser)
   end
   if words[1] == "-e" then table.insert(words, 1, "run") end
   local own, rest, text = words, {}, nil
   if scripted[words[1]] then own, rest, text = split_script(words) end
   local ok, options = parser:pparse({ unpack(own) })
   if not ok then return usage(advise(options, words)) end
-  if options.version then
-    if core.rank() == 0 then print("celer " .. core.info().version) end
-    return 0
+  local name = command_of(options)
+  if plain[name] then
+    local message = obstacle(name)
+    return message and usage(message) or plain[name](options)
   end
-  if options.cache then
-    return require("celer.cache").run(options.action or "list", options.days)
-  end
-  if options.types then return require("celer.definitions").run() end
-  local resolved, message, shared = resolve(options)
-  if not resolved then return usage(message, shared) end
   local path = script_of(words, options, text)
+  local resolved, message, shared = resolve(options, name, path, text)
+  if not resolved then return usage(message, shared) end
   if not path and (options.run or options.check or options.build) then
     return usage(("which script? see celer %s --help"):format(words[1]))
   end
   local interactive = options.i or not path
   local person = interactive and not options.info and core.terminal()
-  configure(resolved, person, interactive)
+  local arguments = options.graph and options.args or rest
+  configure(resolved, arguments, person, interactive)
   if not interactive then
-    return run(path, options.graph and options.args or rest, resolved, text)
+    return run(path, arguments, resolved, text)
   elseif options.info then
     return info()
   end
@@ -452,7 +477,7 @@ function M.main(words)
   output.install("master", core.rank())
   -- The parser's, where it was asked for help.
   function os.exit() -- luacheck: ignore
-    local fault = core.flush()
+    local fault = obstacle "help" or core.flush()
     if fault then io.stderr:write("celer: ", fault, "\n") end
     core.exit(fault and 1 or 0)
   end

@@ -116,7 +116,7 @@ function M.text()
       follow(put_value(functions, "celer." .. name, value), found, wanted)
     end
   end
-  local out = { (HEADER:format(core.info().version)):sub(1, -2) }
+  local out = { (HEADER:format(core.version())):sub(1, -2) }
   for name, class in tables.sorted_pairs(wanted) do put_class(out, name, class) end
   put(out, functions)
   out[#out + 1] = "return celer\n"

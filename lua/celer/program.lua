@@ -25,8 +25,9 @@ end
 
 local GLOBAL_GET = opcode_in("return x", 2)
 local FOR, LOOP = opcode_in("for i = 1, 2 do end", 3), opcode_in("while x do end", 3)
-local CALL_ITERATOR, CALL_NEXT = opcode_in("for x in f do end", 3), opcode_in("for x in next do end", 3)
-local JUMP, JUMP_TO_NEXT = opcode_in("for x in f do end", 4), opcode_in("for x in next do end", 4)
+local CALL_ITERATOR, JUMP = opcode_in("for x in f do end", 3), opcode_in("for x in f do end", 4)
+local CALL_NEXT, JUMP_TO_NEXT =
+  opcode_in("for x in next do end", 3), opcode_in("for x in next do end", 4)
 
 -- LuaJIT rewrites the instructions of loops while they run, on each rank in its own
 -- time: those of FOR to LOOP, which has two of them behind it, and the calls of

@@ -7,7 +7,7 @@ local M = {}
 
 --- NAME, value name, what it does, choices or check. One list: the options of
 --- `celer run`, those of `celer check` but for the `unchecked`, the variables
---- CELER_<NAME> and the help come from it.
+--- CELER_<NAME> and the help come from it. Those that are `alike` are so on all ranks.
 M.list = {
   { name = "backend", unchecked = true, value = "NAME",
     text = "cuda or cpu; by default cuda where there is a GPU",
@@ -33,12 +33,12 @@ M.list = {
   { name = "output", value = "WHICH",
     text = "whose print appears: master (the default) or all",
     choices = { "master", "all" } },
-  { name = "horizon-step", value = "N",
+  { name = "horizon-step", alike = true, value = "N",
     text = "how often finished work is forgotten; leave it alone",
     number = { 1, 1000 } },
-  { name = "check-bounds", unchecked = true, flag = true,
+  { name = "check-bounds", alike = true, unchecked = true, flag = true,
     text = "find kernels that touch what their mappers do not promise; slow" },
-  { name = "dry-run", unchecked = true, value = "N",
+  { name = "dry-run", alike = true, unchecked = true, value = "N",
     text = "schedule as one of N ranks would, execute nothing, and report on it",
     number = { 1, 2 ^ 24 } },
   { name = "as-rank", unchecked = true, value = "K", text = "as which of them: 0 by default",
@@ -193,6 +193,17 @@ function M.warn_of_unknown()
   end
 end
 
+local spelled = {} -- of the settings resolved last: how they were given
+
+--- A setting that is in force, and how it was given; or nil.
+---@param resolved table<string, string>
+---@return {value: string, spelled: string}?
+function M.given(setting, resolved)
+  local value = resolved[setting.name]
+  if value == nil or setting.flag and not M.is_set(value) then return nil end
+  return { value = tostring(setting.flag or value), spelled = spelled[setting.name] }
+end
+
 --- Settings from the options given (by name) over those of the environment;
 --- nil and a message for what is wrong with either.
 ---@param given table<string, string>
@@ -200,6 +211,7 @@ end
 function M.resolve(given)
   local environment = core.environment "CELER_"
   local out = {}
+  spelled = {}
   for _, setting in ipairs(M.list) do
     local name = setting.name
     local value = given[name]
@@ -212,6 +224,8 @@ function M.resolve(given)
         or variable(name), why, value)
     end
     out[name] = value
+    spelled[name] = given[name] == nil and ("%s=%s"):format(variable(name), tostring(value))
+      or "--" .. name .. (setting.flag and "" or " " .. tostring(value))
   end
   M.check_bounds = M.is_set(out["check-bounds"])
   local _, list = M.devices(out.devices)

@@ -12,7 +12,7 @@ function M.line()
   if not backend then return nil, devices end -- the message
   local what = backend == "cpu" and ("%s cores"):format(i.cores or "?")
     or core.gpu(list[1]).name
-  return ("celer %s  1 rank, %s (%s, %s)"):format(i.version,
+  return ("celer %s  1 rank, %s (%s, %s)"):format(core.version(),
     words.count(devices, "device"), backend, what)
 end
 
