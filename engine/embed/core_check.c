@@ -56,13 +56,7 @@ static void push_row(lua_State *L, const cel_audit_row *row) {
   set_note(L, "undefined", &row->undefined, row);
   set_note(L, "crossed", &row->crossed, row);
   set_box(L, "writer", &row->writer, row->task_dims);
-  if (row->gaps) {
-    lua_createtable(L, 0, 3);
-    set_point(L, "at", row->gap.point, row->dims);
-    set_box(L, "a", &row->gap.a, row->task_dims);
-    set_box(L, "b", &row->gap.b, row->task_dims);
-    lua_setfield(L, -2, "gap");
-  }
+  set_note(L, "gap", &row->gap, row);
   if (row->outside.count == 0) return;
   set_note(L, "outside", &row->outside, row);
   set_point(L, "item", row->item, row->item_dims);

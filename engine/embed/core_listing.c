@@ -27,8 +27,8 @@ static void push_boxes(lua_State *L, const cel_chunks *chunks) {
 }
 
 /* chunks(placement, dims, min..., max..., cuts, rest, whether it is for
- * devices, whether it has effects, whether it reduces) -> handle, how many,
- * {min..., max... of each} */
+ * devices, whether it has effects, whether it reduces, other numbers of ranks
+ * that are tried, as bits) -> handle, how many, {min..., max... of each} */
 static int chunks_new(lua_State *L) {
   cel_engine *engine;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
@@ -42,7 +42,8 @@ static int chunks_new(lua_State *L) {
   cel__read_division(L, 9, &group);
   cel_chunks *chunks =
       cel__new_handle(L, sizeof *chunks, chunks_type, chunks_collect);
-  cel_engine_chunks(engine, &group, lua_toboolean(L, 13), chunks);
+  cel_engine_chunks(engine, &group, lua_toboolean(L, 13),
+                    (uint32_t)luaL_checkinteger(L, 14), chunks);
   lua_pushnumber(L, (lua_Number)chunks->chunk.n);
   push_boxes(L, chunks);
   return 3;

@@ -117,14 +117,27 @@ static bool is_row(const cel_audit_row *row, const cel_task *task,
              : strcmp(row->name, task->name) == 0;
 }
 
-/* Notes whether what is read is a box around what the parts of a chunk need,
- * with gaps, as is found of the first submission. */
+static void note(cel_fault_note *note, int64_t n, const int64_t at[3],
+                 const cel_box *chunk) {
+  if (n == 0) return;
+  if (note->count == 0) {
+    memcpy(note->at, at, sizeof note->at);
+    note->chunk = *chunk;
+  }
+  note->count += n;
+}
+
+/* Whether what is read is a box around what the parts of a chunk need, with
+ * gaps; as is found of the first submission. */
 static void note_gaps(const cel_task *task, const cel_access *access,
                       cel_audit_row *row) {
-  if (access->mode == CEL_MODE_READ && access->rows == 0 &&
-      task->placement == CEL_PLACE_SPLIT)
-    row->gaps = cel_rule_prove_union(&access->use, &task->permitted,
-                                     &row->gap) == CEL_REFUTED;
+  cel_counter_example why;
+  if (access->mode != CEL_MODE_READ || access->rows > 0 ||
+      task->placement != CEL_PLACE_SPLIT ||
+      cel_rule_prove_union(&access->use, &task->permitted, &why) != CEL_REFUTED)
+    return;
+  cel_box chunk = cel_box_hull(&why.a, &why.b);
+  note(&row->gap, 1, why.point, &chunk);
 }
 
 static cel_audit_row *row_of(cel_audit *audit, const cel_task *task,
@@ -147,16 +160,6 @@ static cel_audit_row *row_of(cel_audit *audit, const cel_task *task,
   note_gaps(task, &task->access[access], &row);
   cel_vec_push(&audit->rows, row);
   return &cel_vec_last(&audit->rows);
-}
-
-static void note(cel_fault_note *note, int64_t n, const int64_t at[3],
-                 const cel_box *chunk) {
-  if (n == 0) return;
-  if (note->count == 0) {
-    memcpy(note->at, at, sizeof note->at);
-    note->chunk = *chunk;
-  }
-  note->count += n;
 }
 
 /* Whether another chunk was promised an element. */

@@ -49,9 +49,8 @@ typedef struct cel_audit_row {
   cel_fault_note undefined; /* touched, by reading, and never written */
   cel_fault_note crossed;   /* read, and written by another chunk, */
   cel_box writer;           /* this one */
-  bool gaps; /* the mapper of what is read names for two chunks as one what it
-                names for neither: a point of it, in `gap` */
-  cel_counter_example gap;
+  cel_fault_note gap; /* read by a box around what the parts of a chunk need,
+                         and needed by none */
 } cel_audit_row;
 
 /* The caller owns the result. Thread: main. */

@@ -61,6 +61,8 @@ cel_listing *cel__listing_copy(const cel_listing *listing) {
   int32_t *start = cel_alloc((n + 1) * sizeof *start);
   int32_t *order = cel_alloc((n + 1) * sizeof *order);
   made->part = copy(listing->part, (size_t)listing->parts * sizeof *made->part);
+  made->split =
+      copy(listing->split, (size_t)listing->words * sizeof *made->split);
   made->chunk = copy(listing->chunk, n * sizeof *made->chunk);
   made->box = copy_boxes(listing, start);
   sort(listing, order);
@@ -72,6 +74,7 @@ cel_listing *cel__listing_copy(const cel_listing *listing) {
 void cel__listing_destroy(cel_listing *listing) {
   if (listing == NULL) return;
   cel_free((void *)listing->part);
+  cel_free((void *)listing->split);
   cel_free((void *)listing->chunk);
   cel_free((void *)listing->box);
   cel_free((void *)listing->start);
@@ -98,6 +101,8 @@ bool cel__listing_equal(const cel_listing *a, const cel_listing *b) {
   size_t n = (size_t)a->chunks;
   return a->chunks == b->chunks && a->ranks == b->ranks &&
          a->common == b->common && a->mine == b->mine && a->parts == b->parts &&
+         a->whole == b->whole && a->words == b->words &&
+         same(a->split, b->split, (size_t)a->words * sizeof *a->split) &&
          same(a->part, b->part, (size_t)a->parts * sizeof *a->part) &&
          same(a->chunk, b->chunk, n * sizeof *a->chunk) &&
          same(a->start, b->start, (n + 1) * sizeof *a->start) &&
@@ -121,4 +126,73 @@ bool cel__listing_find(const cel_listing *listing, const cel_box *chunk,
       hi = lo + (hi - lo) / 2;
   }
   return false;
+}
+
+/* ---- splits
+ * ------------------------------------------------------------------
+ */
+
+int32_t cel__listing_split(const cel_listing *listing, int32_t *at,
+                           const int32_t **chunk) {
+  if (*at == listing->words) return 0;
+  int32_t n = listing->split[*at];
+  *chunk = listing->split + *at + 1;
+  *at += 1 + n;
+  return n;
+}
+
+static void image_of(const cel_listing *listing, int32_t chunk,
+                     cel_region *out) {
+  int32_t start = listing->start[chunk];
+  cel_region_assign(out, listing->box + start,
+                    (uint32_t)(listing->start[chunk + 1] - start));
+}
+
+/* Whether some of `rest` is left: its first point goes into *why. */
+static bool left(const cel_region *rest, const cel_listing *listing,
+                 int32_t part, int32_t chunk, cel_counter_example *why) {
+  if (rest->n == 0) return false;
+  why->a = listing->chunk[part];
+  why->b = listing->chunk[chunk];
+  memcpy(why->point, rest->at[0].min, sizeof why->point);
+  return true;
+}
+
+cel_proof cel__listing_compare(const cel_listing *listing, int32_t chunk,
+                               const int32_t *part, int32_t parts,
+                               cel__made_of what, cel_counter_example *why) {
+  cel_region whole = {0}, all = {0}, one = {0};
+  bool hit = false, nothing = parts == 0;
+  image_of(listing, chunk, &whole);
+  for (int32_t i = 0; i < parts && !hit; ++i) {
+    image_of(listing, part[i], &one);
+    nothing |= one.n == 0;
+    cel_region_unite(&all, &all, &one);
+    cel_region_subtract(&one, &one, &whole);
+    hit = left(&one, listing, part[i], chunk, why);
+  }
+  if (what == CEL__AROUND) {
+    cel_box hull = cel_region_hull(&all);
+    cel_region_assign(&all, &hull, 1);
+  }
+  if (!hit && parts > 0 &&
+      (what == CEL__EXACTLY || (what == CEL__AROUND && !nothing))) {
+    cel_region_subtract(&whole, &whole, &all);
+    hit = left(&whole, listing, part[0], chunk, why);
+  }
+  cel_region_release(&whole);
+  cel_region_release(&all);
+  cel_region_release(&one);
+  return hit ? CEL_REFUTED : CEL_UNKNOWN;
+}
+
+cel_proof cel__listing_union(const cel_listing *listing, cel__made_of what,
+                             cel_counter_example *why) {
+  const int32_t *part;
+  int32_t n, at = 0;
+  while ((n = cel__listing_split(listing, &at, &part)) > 0)
+    if (cel__listing_compare(listing, listing->whole, part, n, what, why) ==
+        CEL_REFUTED)
+      return CEL_REFUTED;
+  return CEL_UNKNOWN;
 }

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "rule/listing.h"
 #include "rule/monotone.h"
 #include "rule/search.h"
 #include "rule/units.h"
@@ -202,7 +203,7 @@ cel_proof cel_rule_prove_disjoint(const cel_rule_use *use,
   if (cel_box_is_empty(&use->range) || cel_rule_plainly_disjoint(use, kind))
     return CEL_PROVED;
   cel__units_init(&use->range, kind, &units);
-  if (use->rule->listing != NULL) return cel__search_disjoint(use, &units, why);
+  if (use->rule->listing != NULL) return CEL_UNKNOWN;
   unit_rule_init(use, &units, &rule);
   bool proved = rule.all_linear;
   for (int d = 0; d < CEL_DIMS && proved; ++d)
@@ -335,7 +336,8 @@ cel_proof cel_rule_prove_union(const cel_rule_use *use,
   unit_rule rule;
   if (cel_box_is_empty(&use->range) || use->rule->plain) return CEL_PROVED;
   cel__units_init(&use->range, kind, &units);
-  if (use->rule->listing != NULL) return cel__search_union(use, &units, why);
+  if (use->rule->listing != NULL)
+    return cel__listing_union(use->rule->listing, CEL__EXACTLY, why);
   unit_rule_init(use, &units, &rule);
   bool proved = true;
   for (int b = 0; b < rule.boxes && proved; ++b)
@@ -350,6 +352,8 @@ cel_proof cel_rule_prove_hull(const cel_rule_use *use,
                               cel_counter_example *why) {
   cel_units units;
   if (cel_box_is_empty(&use->range) || use->rule->plain) return CEL_PROVED;
+  if (use->rule->listing != NULL)
+    return cel__listing_union(use->rule->listing, CEL__AROUND, why);
   cel__units_init(&use->range, kind, &units);
   return cel__search_hull(use, &units, why);
 }

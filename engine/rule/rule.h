@@ -162,14 +162,16 @@ typedef struct cel_split_kind {
   int64_t granularity[3]; /* cuts lie at multiples of it, from range.min */
 } cel_split_kind;
 
-/* A pair of chunks and a point that refute a property. */
+/* A pair of chunks and a point that refute a property. Of an opaque mapper the
+ * pair that refutes a union is one of several parts and the chunk that they
+ * make up. */
 typedef struct cel_counter_example {
   cel_box a, b;
   int64_t point[3];
 } cel_counter_example;
 
 /* Non-overlap (seed 001, equation 3): the images of disjoint chunks of any
- * permitted split are disjoint. */
+ * permitted split are disjoint. Of an opaque mapper nothing is known here. */
 cel_proof cel_rule_prove_disjoint(const cel_rule_use *use,
                                   const cel_split_kind *kind,
                                   cel_counter_example *why);

@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "rule/eval.h"
-#include "rule/listing.h"
 
 enum {
   ALL_BELOW = 12, /* units up to which every chunk is tried */
-  MOST_MARKS = ALL_BELOW + 1
+  MOST_MARKS = ALL_BELOW + 1,
+  MOST_PIECES = 8 /* of the even splits that are tried */
 };
 
 typedef struct search {
@@ -99,22 +99,13 @@ static bool images(search *s, const cel_box *a, const cel_box *b) {
   return true;
 }
 
-/* Widens *hull by what a chunk maps to, also by boxes that lie outside the
- * buffer. False where these are not known, and leave nothing inside. */
-static bool widen(const search *s, const cel_box *chunk, cel_box *hull) {
+/* Widens *hull by what a chunk maps to, also by boxes outside the buffer. */
+static void widen(const search *s, const cel_box *chunk, cel_box *hull) {
   cel_box raw, clipped;
-  const cel_box *box;
-  int32_t n;
-  if (s->use->rule->listing != NULL) {
-    cel__listing_find(s->use->rule->listing, chunk, &box, &n);
-    for (int32_t i = 0; i < n; ++i) *hull = cel_box_hull(hull, &box[i]);
-    return n > 0;
-  }
   for (int b = 0; b < s->use->rule->desc.boxes; ++b) {
     cel__box_eval(s->use, b, chunk, &raw, &clipped);
     if (!cel_box_is_empty(&raw)) *hull = cel_box_hull(hull, &raw);
   }
-  return true;
 }
 
 /* The union maps to less than the two, or beyond the box around that. */
@@ -123,7 +114,8 @@ static bool strays(search *s, const cel_box *a, const cel_box *b) {
   cel_region_subtract(&s->b, &s->a, &s->c);
   if (found(s, a, b, &s->b)) return true;
   cel_box hull = {{0}, {0}};
-  if (!widen(s, a, &hull) || !widen(s, b, &hull)) return false;
+  widen(s, a, &hull);
+  widen(s, b, &hull);
   cel_region_assign(&s->a, &hull, 1);
   cel_region_subtract(&s->b, &s->c, &s->a);
   return found(s, a, b, &s->b);
@@ -186,7 +178,37 @@ static bool try_halves(search *s, int d, try_pair *pair) {
   return pair(s, &a, &b);
 }
 
-/* Of an opaque mapper only the halves are known. */
+static void set_piece(const search *s, cel_box *chunk, int d,
+                      const cel_cut *cut, int64_t i) {
+  set(s, chunk, d, cel_cut_at(cut, i), cel_cut_at(cut, i + 1));
+}
+
+/* Whether two chunks overlap of an even split in p along d. */
+static bool try_split(search *s, int d, int64_t p) {
+  cel_cut cut = cel_cut_even(0, s->units->count[d], p, 1);
+  cel_box a = s->units->range, b = a;
+  cel_region_clear(&s->c);
+  for (int64_t i = 0; i < p; ++i) {
+    set_piece(s, &b, d, &cut, i);
+    if (!image(s, &b, &s->b)) continue;
+    cel_region_intersect(&s->a, &s->b, &s->c);
+    for (int64_t j = 0; j < i && s->a.n > 0; ++j) {
+      set_piece(s, &a, d, &cut, j);
+      if (overlap(s, &a, &b)) return true;
+    }
+    cel_region_unite(&s->c, &s->c, &s->b);
+  }
+  return false;
+}
+
+/* Splits of other numbers of ranks than two: what they would refuse. */
+static bool try_splits(search *s) {
+  for (int d = 0; d < CEL_DIMS; ++d)
+    for (int64_t p = 3; p <= MOST_PIECES && p <= s->units->count[d]; ++p)
+      if (try_split(s, d, p)) return true;
+  return false;
+}
+
 static cel_proof run(const cel_rule_use *use, const cel_units *units,
                      bool touching, try_pair *pair, cel_counter_example *why) {
   search s;
@@ -194,13 +216,13 @@ static cel_proof run(const cel_rule_use *use, const cel_units *units,
   bool hit = false;
   for (int d = 0; d < CEL_DIMS && !hit; ++d)
     hit = units->count[d] > 1 && try_halves(&s, d, pair);
-  for (int d = 0; d < CEL_DIMS && !hit && use->rule->listing == NULL; ++d)
+  for (int d = 0; d < CEL_DIMS && !hit; ++d)
     hit = units->count[d] > 1 &&
           try_others(&s, 0, d, touching, pair, units->range, units->range);
+  if (!hit && !touching && !s.all) hit = try_splits(&s);
   search_release(&s);
   if (hit) return CEL_REFUTED;
-  bool settled = s.all && !s.faulted && use->rule->listing == NULL;
-  return settled ? CEL_PROVED : CEL_UNKNOWN;
+  return s.all && !s.faulted ? CEL_PROVED : CEL_UNKNOWN;
 }
 
 cel_proof cel__search_disjoint(const cel_rule_use *use, const cel_units *units,

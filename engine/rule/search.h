@@ -2,7 +2,8 @@
  *
  * Tries the even split in two, then small chunks at the beginning, the middle
  * and the end of each dimension that may be cut (every chunk where one short
- * dimension is cut), and evaluates the rule for them: what is found is true,
+ * dimension is cut), then, of what is to be apart, the even splits in up to
+ * eight, and evaluates the rule for them: what is found is true,
  * whatever the proofs believe. Pairs of chunks are such as one split can hold:
  * in each dimension they are equal or apart.
  * Cost: at most some thousand evaluations. Pure. Thread: any.

@@ -313,12 +313,13 @@ static int64_t reducing(const cel_engine_config *c) {
 }
 
 void cel_engine_chunks(const cel_engine *engine, const cel_group *group,
-                       bool reduces, cel_chunks *out) {
+                       bool reduces, uint32_t tried, cel_chunks *out) {
   const cel_engine_config *c = &engine->config;
   int64_t some = reducing(c), all = c->backend->devices;
   cel_chunks_of of = {.rank = c->transport->rank,
                       .ranks = c->transport->ranks,
-                      .devices = reduces && some < all ? some : all};
+                      .devices = reduces && some < all ? some : all,
+                      .tried = tried};
   cel_chunks_find(group, &of, out);
 }
 

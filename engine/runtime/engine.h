@@ -110,10 +110,11 @@ const cel_object *cel_engine_object(cel_engine *engine, const cel_object *what);
 /* It is not mentioned again: it ends after the last task that touches it. */
 void cel_engine_object_free(cel_engine *engine, const cel_object *object);
 cel_rules *cel_engine_rules(cel_engine *engine);
-/* The chunks of a group for which an opaque mapper is asked (task/chunks.h),
- * before its accesses have rules; `reduces`: some of them will reduce. */
+/* The chunks of a group for which an opaque mapper is asked (task/chunks.h, as
+ * is `tried`), before its accesses have rules; `reduces`: some of them will
+ * reduce. */
 void cel_engine_chunks(const cel_engine *engine, const cel_group *group,
-                       bool reduces, cel_chunks *out);
+                       bool reduces, uint32_t tried, cel_chunks *out);
 cel_status cel_engine_submit(cel_engine *engine, const cel_group *group);
 
 /* A snapshot of a box of a buffer, the same on every rank: a future. The

@@ -137,6 +137,10 @@ static cel_status fail_pair(const cel_group *group, uint32_t i, uint32_t j,
   return cel_fail_at(group->place.file, group->place.line);
 }
 
+static const char *or_around(const cel_access *access) {
+  return cel_mode_produces(access->mode) ? "" : ", or a box around that";
+}
+
 static cel_status fail_union(const cel_group *group, const cel_access *access,
                              const cel_counter_example *why) {
   shown s = show(group, access, why);
@@ -146,8 +150,7 @@ static cel_status fail_union(const cel_group *group, const cel_access *access,
            "what their union maps to, see element %s; a mapper must give for a "
            "chunk what it gives for the chunk's parts%s",
            name_of(group->name), cel_mode_name(access->mode),
-           name_of(access->buffer->name), s.a, s.b, s.point,
-           cel_mode_produces(access->mode) ? "" : ", or a box around that");
+           name_of(access->buffer->name), s.a, s.b, s.point, or_around(access));
   return cel_fail_at(group->place.file, group->place.line);
 }
 
@@ -156,12 +159,12 @@ static cel_status fail_parts(const cel_group *group, const cel_access *access,
   shown s = show(group, access, why);
   cel_fail(
       CEL_E_ARGUMENT,
-      "task '%s': the mapper of its %s access to buffer '%s' does not give "
-      "for the chunk %s what it gives for parts of it such as %s, see "
-      "element %s; a mapper must give for a chunk what it gives for the "
-      "chunk's parts",
+      "task '%s': the mapper of its %s access to buffer '%s' depends on how "
+      "the range is split: it does not give for the chunk %s what it gives for "
+      "parts of it such as %s, see element %s; a mapper must give for a chunk "
+      "what it gives for the chunk's parts%s",
       name_of(group->name), cel_mode_name(access->mode),
-      name_of(access->buffer->name), s.b, s.a, s.point);
+      name_of(access->buffer->name), s.b, s.a, s.point, or_around(access));
   return cel_fail_at(group->place.file, group->place.line);
 }
 
@@ -230,16 +233,30 @@ static cel_status check_within(const cel_group *group, const cel_access *access,
   return cel_rule_eval(&access->use, &group->range, image);
 }
 
-/* What rank k writes, into a map of the ranks, plus 1, that write a point. */
-static cel_proof enter(cel_map *map, const cel_region *image, int64_t k,
-                       cel_map_entries *met, cel_counter_example *why) {
+/* Chunks of one split: some of a listing's, or, where there is none, those of
+ * the ranks of a task that each does once. */
+typedef struct some_chunks {
+  int64_t n;
+  const cel_box *chunk;
+  const int32_t *which; /* null: the first of them */
+} some_chunks;
+
+static cel_box chunk_at(const some_chunks *of, int64_t k) {
+  if (of->chunk == NULL) return (cel_box){{k, 0, 0}, {k + 1, 1, 1}};
+  return of->chunk[of->which != NULL ? of->which[k] : k];
+}
+
+/* What chunk k writes, into a map of the chunks, plus 1, that write a point. */
+static cel_proof enter(cel_map *map, const cel_region *image,
+                       const some_chunks *of, int64_t k, cel_map_entries *met,
+                       cel_counter_example *why) {
   for (uint32_t b = 0; b < image->n; ++b) {
     cel_map_query(map, &image->at[b], met);
     for (uint32_t i = 0; i < met->n; ++i) {
       int64_t other = (int64_t)met->at[i].value - 1;
       if (other < 0 || other == k) continue;
-      why->a = (cel_box){{other, 0, 0}, {other + 1, 1, 1}};
-      why->b = (cel_box){{k, 0, 0}, {k + 1, 1, 1}};
+      why->a = chunk_at(of, other);
+      why->b = chunk_at(of, k);
       memcpy(why->point, met->at[i].box.min, sizeof why->point);
       return CEL_REFUTED;
     }
@@ -248,20 +265,20 @@ static cel_proof enter(cel_map *map, const cel_region *image, int64_t k,
   return CEL_PROVED;
 }
 
-/* Whether ranks keep apart in what each of them does once, by these accesses
- * of one buffer together. The chunks are known, so all are tried. A mapper that
- * fails for some rank is left to that rank. */
-static cel_proof try_ranks(const cel_group *group, const cel_access *const *at,
-                           int n, cel_counter_example *why) {
+/* Whether chunks keep apart in what they write by these accesses of one buffer
+ * together. A mapper that fails for some chunk, or was not asked about it, is
+ * left to whoever has that. */
+static cel_proof try_chunks(const some_chunks *of, const cel_access *const *at,
+                            int n, cel_counter_example *why) {
   cel_map *map = cel_map_create(&at[0]->buffer->extent, 0);
   cel_map_entries met = {0};
   cel_region image = {0};
   cel_proof proof = CEL_PROVED;
-  for (int64_t k = 0; k < group->range.max[0] && proof == CEL_PROVED; ++k)
+  for (int64_t k = 0; k < of->n && proof == CEL_PROVED; ++k)
     for (int i = 0; i < n && proof == CEL_PROVED; ++i) {
-      cel_box chunk = {{k, 0, 0}, {k + 1, 1, 1}};
-      if (cel_rule_eval(&at[i]->use, &chunk, &image) == CEL_E_OK)
-        proof = enter(map, &image, k, &met, why);
+      cel_box chunk = chunk_at(of, k);
+      if (cel__rule_eval(&at[i]->use, &chunk, &image) == CEL_RULE_FINE)
+        proof = enter(map, &image, of, k, &met, why);
     }
   cel_region_release(&image);
   cel_map_entries_release(&met);
@@ -269,25 +286,34 @@ static cel_proof try_ranks(const cel_group *group, const cel_access *const *at,
   return proof;
 }
 
-/* Whether chunks keep apart in what an access writes. */
-static cel_proof prove_disjoint(const cel_group *group,
-                                const cel_access *access,
-                                cel_counter_example *why) {
-  cel_split_kind splits = cel__splits_of(group);
-  cel_proof proof = cel_rule_prove_disjoint(&access->use, &splits, why);
-  if (proof == CEL_PROVED || group->placement != CEL_PLACE_EACH) return proof;
-  return try_ranks(group, &access, 1, why);
+/* The same of what an opaque mapper was asked about: first the splits that all
+ * ranks know, so that all say the same, then what the ranks have. */
+static cel_proof try_listed(const cel_listing *listing,
+                            const cel_access *const *at, int n,
+                            cel_counter_example *why) {
+  some_chunks of = {.chunk = listing->chunk};
+  int32_t next = 0;
+  while ((of.n = cel__listing_split(listing, &next, &of.which)) > 0)
+    if (try_chunks(&of, at, n, why) == CEL_REFUTED) return CEL_REFUTED;
+  of = (some_chunks){.n = listing->ranks, .chunk = listing->chunk};
+  return try_chunks(&of, at, n, why) == CEL_REFUTED ? CEL_REFUTED : CEL_UNKNOWN;
 }
 
-/* The same for two accesses of one buffer together. */
+/* Whether chunks keep apart in what they write by one or two accesses of one
+ * buffer together. */
 static cel_proof prove_apart(const cel_group *group,
-                             const cel_access *const at[2],
+                             const cel_access *const *at, int n,
                              cel_counter_example *why) {
   cel_split_kind splits = cel__splits_of(group);
+  for (int i = 0; i < n; ++i)
+    if (at[i]->use.rule->listing != NULL)
+      return try_listed(at[i]->use.rule->listing, at, n, why);
   cel_proof proof =
-      cel_rule_prove_apart(&at[0]->use, &at[1]->use, &splits, why);
+      n == 1 ? cel_rule_prove_disjoint(&at[0]->use, &splits, why)
+             : cel_rule_prove_apart(&at[0]->use, &at[1]->use, &splits, why);
   if (proof == CEL_PROVED || group->placement != CEL_PLACE_EACH) return proof;
-  return try_ranks(group, at, 2, why);
+  some_chunks ranks = {.n = group->range.max[0]};
+  return try_chunks(&ranks, at, n, why);
 }
 
 /* Whether a chunk maps to what its parts map to. What is also written must do
@@ -304,6 +330,7 @@ static cel_status check_union(const cel_group *group, const cel_access *access,
   if (!cel_mode_produces(access->mode) &&
       cel_rule_prove_hull(&access->use, &splits, &why) != CEL_REFUTED)
     return CEL_E_OK;
+  if (access->use.rule->listing != NULL) return fail_parts(group, access, &why);
   return fail_union(group, access, &why);
 }
 
@@ -316,33 +343,35 @@ static cel_status check_splits(const cel_group *group, const cel_access *access,
   CEL_TRY(check_union(group, access, &whole));
   *exact = whole == CEL_PROVED;
   if (!cel_mode_produces(access->mode)) return CEL_E_OK;
-  cel_proof disjoint = prove_disjoint(group, access, &why);
+  cel_proof disjoint = prove_apart(group, &access, 1, &why);
   *apart = disjoint == CEL_PROVED;
   if (disjoint == CEL_REFUTED) return fail_overlap(group, access, &why);
   return CEL_E_OK;
 }
 
-/* Of an opaque mapper: for the chunks that there are, and on one rank for some
- * that there are not. The binding has seen to it that it stays within. */
+/* Of an opaque mapper: for the chunks that there are, and for some that there
+ * are not. The binding has seen to it that it stays within. */
 static cel_status judge_listed(const cel_group *group, const cel_access *access,
                                cel_region *image, bool *exact, bool *apart) {
   const cel_listing *listing = access->use.rule->listing;
-  cel_split_kind splits = cel__splits_of(group);
   cel_counter_example why = {0};
   bool consumes = cel_mode_consumes(access->mode);
   bool produces = cel_mode_produces(access->mode);
-  cel__listed_image(listing, image);
+  cel_proof whole;
+  cel_region_assign(image, listing->box,
+                    (uint32_t)listing->start[listing->ranks]);
   *exact = true;
   *apart = !produces;
-  cel_proof whole, disjoint = CEL_UNKNOWN;
   if (consumes) CEL_TRY(check_union(group, access, &whole));
-  if (produces && cel__is_cut(group)) /* the same words on all ranks */
-    disjoint = cel_rule_prove_disjoint(&access->use, &splits, &why);
-  if (produces && disjoint != CEL_REFUTED)
-    disjoint = cel__listed_disjoint(listing, &access->buffer->extent, &why);
-  if (disjoint == CEL_REFUTED) return fail_overlap(group, access, &why);
+  if (produces && prove_apart(group, &access, 1, &why) == CEL_REFUTED)
+    return fail_overlap(group, access, &why);
   /* Of what is discarded some may stay unwritten. */
-  if (cel__listed_parts(listing, produces && consumes, &why) == CEL_REFUTED)
+  cel__made_of made_of = !consumes  ? CEL__AT_LEAST
+                         : produces ? CEL__EXACTLY
+                                    : CEL__AROUND;
+  if (listing->mine >= 0 &&
+      cel__listing_compare(listing, listing->mine, listing->part,
+                           listing->parts, made_of, &why) == CEL_REFUTED)
     return fail_parts(group, access, &why);
   return CEL_E_OK;
 }
@@ -482,7 +511,7 @@ static cel_status check_pair(cel__checks *checks, const cel_group *group,
   /* make_pair zeroes the padding too. */
   /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
   if (memcmp(&checks->pairs[n], &wanted, sizeof wanted) != 0) {
-    cel_proof proof = prove_apart(group, at, &why);
+    cel_proof proof = prove_apart(group, at, 2, &why);
     if (proof == CEL_REFUTED) return fail_pair(group, i, j, &why);
     memcpy(&checks->pairs[n], &wanted, sizeof wanted);
     checks->pair_apart[n] = proof == CEL_PROVED;

@@ -10,7 +10,8 @@
  * Cost: a remembered verdict is one hash and one compare; the memory is a fixed
  * number of slots, so that parameters that change in every step only miss.
  * Where no proof settles what each rank writes once, every rank's chunk is
- * tried: O(ranks log ranks). Confined. Pure.
+ * tried, and of opaque mappers all chunks that they were asked about:
+ * O(ranks log ranks). Confined. Pure.
  */
 #ifndef CEL_TASK_CHECK_H
 #define CEL_TASK_CHECK_H
@@ -43,17 +44,5 @@ size_t cel__checks_bytes(const cel__checks *checks);
 bool cel__is_cut(const cel_group *group);
 /* The splits that may happen. */
 cel_split_kind cel__splits_of(const cel_group *group);
-
-/* listed.c: of what an opaque mapper gave. */
-/* All that the ranks touch. */
-void cel__listed_image(const cel_listing *listing, cel_region *image);
-/* Refuted where the boxes of two ranks meet, else unknown. */
-cel_proof cel__listed_disjoint(const cel_listing *listing,
-                               const cel_box *extent, cel_counter_example *why);
-/* Whether this rank's parts fit its chunk, which other ranks know alone: what
- * they touch lies in what it touches, and with `all` makes that up. Refuted
- * with a part, the chunk and a point. */
-cel_proof cel__listed_parts(const cel_listing *listing, bool all,
-                            cel_counter_example *why);
 
 #endif

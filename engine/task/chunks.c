@@ -5,6 +5,7 @@
 void cel_chunks_release(cel_chunks *chunks) {
   cel_vec_release(&chunks->chunk);
   cel_vec_release(&chunks->part);
+  cel_vec_release(&chunks->split);
 }
 
 /* The place of a chunk, which is added where it is not known from `from` on,
@@ -31,21 +32,40 @@ static void add_ranks(const cel_task *task, const cel_chunks_of *of,
   out->ranks = (int32_t)out->chunk.n;
 }
 
-/* Where one rank has all of it, there are no others; what is cut has halves in
- * each dimension, as the search for counter-examples takes them. */
-static void add_samples(const cel_group *group, cel_chunks *out) {
-  cel_split_kind splits = cel__splits_of(group);
+/* A split with several chunks, none of them empty. */
+static void add_split(const cel_split *split, cel_chunks *out) {
+  cel_vec_push(&out->split, (int32_t)split->n);
+  for (int64_t k = 0; k < split->n; ++k) {
+    cel_box chunk;
+    cel_split_chunk(split, k, &chunk);
+    int32_t at = put(out, 0, &chunk);
+    cel_vec_push(&out->split, at);
+  }
+}
+
+/* The halves in each dimension that is cut, as the search for counter-examples
+ * takes them; then as other numbers of ranks would cut it. */
+static void add_splits(const cel_group *group, const cel_task *task,
+                       uint32_t tried, cel_chunks *out) {
+  cel_task evenly = *task;
+  evenly.split = NULL;
+  out->whole = -1;
   if (!cel__is_cut(group)) return;
-  put(out, 0, &group->range);
+  out->whole = put(out, 0, &group->range);
+  cel_split_kind splits = cel__splits_of(group);
   for (int d = 0; d < CEL_DIMS; ++d) {
-    int64_t g = splits.granularity[d];
     int64_t size = group->range.max[d] - group->range.min[d];
-    int64_t units = size / g + (size % g != 0), half = (units + 1) / 2;
-    if (!splits.cut[d] || units < 2) continue;
-    cel_box low = group->range, high = group->range;
-    low.max[d] = high.min[d] = group->range.min[d] + half * g;
-    put(out, 0, &low);
-    put(out, 0, &high);
+    if (!splits.cut[d] || size <= splits.granularity[d]) continue;
+    cel_split halves = cel_split_none(&group->range);
+    halves.cut[d] =
+        cel_cut_even(group->range.min[d], size, 2, splits.granularity[d]);
+    halves.n = 2;
+    add_split(&halves, out);
+  }
+  for (int32_t n = 3; n < 32; ++n) {
+    if ((tried >> n & 1) == 0) continue;
+    cel_split split = cel_task_cut(&evenly, &group->range, n, NULL, NULL);
+    if (split.n == n) add_split(&split, out);
   }
 }
 
@@ -89,6 +109,7 @@ void cel_chunks_find(const cel_group *group, const cel_chunks_of *of,
   int64_t *room = NULL;
   cel_vec_clear(&out->chunk);
   cel_vec_clear(&out->part);
+  cel_vec_clear(&out->split);
   if (weights != NULL && weights->rank != NULL &&
       group->placement == CEL_PLACE_SPLIT) {
     room = cel_alloc(CEL_TASK_CUT_ROOM(of->ranks) * sizeof *room);
@@ -96,7 +117,7 @@ void cel_chunks_find(const cel_group *group, const cel_chunks_of *of,
     task.split = &split;
   }
   add_ranks(&task, of, out);
-  add_samples(group, out);
+  add_splits(group, &task, of->tried, out);
   out->common = (int32_t)out->chunk.n;
   add_parts(group, &task, of, out);
   cel_free(room);
@@ -110,6 +131,9 @@ cel_listing cel_chunks_list(const cel_chunks *chunks, const int32_t *start,
                        .mine = chunks->mine,
                        .parts = (int32_t)chunks->part.n,
                        .part = chunks->part.at,
+                       .whole = chunks->whole,
+                       .words = (int32_t)chunks->split.n,
+                       .split = chunks->split.at,
                        .chunk = chunks->chunk.at,
                        .start = start,
                        .box = box};

@@ -6,11 +6,12 @@
  * devices and runs get of its own. Tasks with such a mapper are cut no further.
  *
  * Between the two stand chunks that no rank may have, the same on all ranks:
- * the whole range and its halves, by which a mapper that depends on how the
- * range is cut, or overlaps, is found out on one rank.
+ * the whole range, its halves, and what it is cut into on other numbers of
+ * ranks. By these a mapper that depends on how the range is cut, or overlaps,
+ * is found out whatever the number of ranks.
  *
- * Cost: O(ranks log ranks). The holder owns it: zero ... release. Pure.
- * Thread: main.
+ * Cost: O(ranks), for each chunk of other numbers of ranks. The holder owns it:
+ * zero ... release. Pure. Thread: main.
  */
 #ifndef CEL_TASK_CHUNKS_H
 #define CEL_TASK_CHUNKS_H
@@ -24,13 +25,16 @@ typedef struct cel_chunks cel_chunks;
 struct cel_chunks {
   CEL_VEC(cel_box) chunk; /* different ones, as in cel_listing */
   CEL_VEC(int32_t) part;
-  int32_t ranks, common, mine;
+  CEL_VEC(int32_t) split; /* as in cel_listing */
+  int32_t ranks, common, mine, whole;
 };
 #endif
 
 typedef struct cel_chunks_of {
   int64_t rank, ranks;
   int64_t devices; /* of this rank, that take part */
+  uint32_t tried;  /* bit n: as n ranks would cut it, for n from 3 to 31; the
+                      same on all ranks */
 } cel_chunks_of;
 
 /* They replace what *out held. The group's accesses are not looked at. */

@@ -218,8 +218,8 @@ end
 -- Of a mapper that gives a box around what the parts of a chunk need.
 local function gap_hint(gap, what)
   return ("%s promises for a chunk more than for its parts, which moves what no item needs: "
-    .. "%s, for chunks %s and %s as one; several boxes leave out what lies between"):format(
-    what, element(gap.at), box(gap.a), box(gap.b))
+    .. "%s, for chunk %s; several boxes leave out what lies between"):format(what,
+    element(gap.at), box(gap.chunk))
 end
 
 local function describe(row, access)

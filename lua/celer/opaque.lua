@@ -2,9 +2,10 @@
 ---
 --- A mapper that branches on its chunk, or looks something up by it, is called for
 --- each chunk that there will be: those of all ranks, on every rank, and what this
---- rank's devices get of its own; besides for the whole range and its halves, by
---- which one that depends on how the range is cut is found out on one rank. What it
---- gave becomes a rule that lists it, the same on all ranks, as ranks compare rules.
+--- rank's devices get of its own; besides for the whole range, its halves, and what
+--- other numbers of ranks would cut it into, by which one that depends on how the range
+--- is cut is found out on any number of ranks. What it gave becomes a rule that lists
+--- it, the same on all ranks, as ranks compare rules.
 ---
 --- What a mapper gave is kept while all that it captured is as it was. One that reads
 --- what may change unseen is called anew at each submission, which the user is told.
@@ -20,6 +21,10 @@ local M = {}
 
 local MOST = 64      -- listings kept for one mapper
 local PATIENCE = 100 -- submissions of one line that call its mapper anew
+-- Numbers of ranks, besides two, whose chunks are asked about: of one code and buffer
+-- the first times all of them, then one after the other, once in a while.
+local LEAST, MOST_RANKS, ALWAYS, SELDOM = 3, 8, 16, 16
+local MOST_CODES = 1024 -- remembered for that
 
 --- How a task is divided, as core.chunks takes it.
 ---@class celer.division
@@ -56,6 +61,22 @@ local function values_of(read, out)
   return table.concat(out, " ")
 end
 
+local listed, codes = {}, 0 -- code and buffer -> how often
+
+-- Which numbers of ranks are tried this time, as bits: the same on all ranks.
+local function tried(f, buffer)
+  local key = buffer.name .. "\0" .. closure.fingerprint(f)
+  local n = listed[key]
+  if not n then
+    if codes == MOST_CODES then listed, codes = {}, 0 end
+    n, codes = 0, codes + 1
+  end
+  listed[key] = n + 1
+  if n < ALWAYS then return 2 ^ (MOST_RANKS + 1) - 2 ^ LEAST end
+  if n % SELDOM > 0 then return 0 end
+  return 2 ^ (LEAST + n / SELDOM % (MOST_RANKS - LEAST + 1))
+end
+
 -- The mapper's boxes for each chunk, as core.list takes them.
 local function call_all(f, n, bounds, range, extent)
   local counts, flat, dims = {}, {}, range.dims
@@ -75,12 +96,13 @@ local function call_all(f, n, bounds, range, extent)
 end
 
 -- The rule, for how many chunks, and how long that took.
-local function list(f, range, extent, division)
+local function list(f, buffer, range, extent, division)
   local begin = core.time()
   local lo, hi = box.bounds(range)
   local chunks, n, bounds = place.check(core.chunks(division.placement, range.dims,
     lo[1] or 0, lo[2] or 0, lo[3] or 0, hi[1] or 1, hi[2] or 1, hi[3] or 1, division.cuts,
-    division.rest, division.on_devices, division.effects, division.reduces))
+    division.rest, division.on_devices, division.effects, division.reduces,
+    tried(f, buffer)))
   local counts, flat = call_all(f, n, bounds, range, extent)
   local rule = place.check(core.list(chunks, range.dims, extent.dims, counts, flat))
   return rule, n, core.time() - begin
@@ -126,7 +148,7 @@ end
 ---@return userdata
 function M.rule(f, rule, read, buffer, range, extent, division)
   if rule.volatile then
-    local made, n, seconds = list(f, range, extent, division)
+    local made, n, seconds = list(f, buffer, range, extent, division)
     count(buffer, rule, n, seconds)
     return made
   end
@@ -134,7 +156,7 @@ function M.rule(f, rule, read, buffer, range, extent, division)
   if not rule.listed or rule.listings == MOST then rule.listed, rule.listings = {}, 0 end
   local kept = rule.listed[key]
   if kept then return kept.rule end
-  local made, n, seconds = list(f, range, extent, division)
+  local made, n, seconds = list(f, buffer, range, extent, division)
   -- Keeps the weights, whose address is in the key.
   rule.listed[key] = { rule = made, rest = division.rest }
   rule.listings = rule.listings + 1

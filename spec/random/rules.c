@@ -82,7 +82,7 @@ int rule_image(const rule *r, const cel_box *range, const cel_box *extent,
 const cel_rule *rule_list(const rule *r, const cel_group *group, bool reduces,
                           const cel_box *extent, cel_engine *engine) {
   cel_chunks chunks = {0};
-  cel_engine_chunks(engine, group, reduces, &chunks);
+  cel_engine_chunks(engine, group, reduces, 0x1f8, &chunks); /* 3 to 8 */
   CEL_VEC(cel_box) boxes = {0};
   CEL_VEC(int32_t) start = {0};
   for (uint32_t i = 0; i < chunks.chunk.n; ++i) {

@@ -8,8 +8,8 @@ local store = c.cel_rules_create()
 local function box(lo, hi) return ffi.new("cel_box", { { lo, 0, 0 }, { hi, 1, 1 } }) end
 
 -- A rule of chunks {lo, hi, {lo, hi}, ...}, of which `common` are the same on all
--- ranks; `parts` are the others.
-local function list(chunks, common)
+-- ranks; `splits` of chunk `whole`, as of cel_listing.
+local function list(chunks, common, splits, whole)
   local n, boxes = #chunks, {}
   local start, chunk = ffi.new("int32_t[?]", n + 1), ffi.new("cel_box[?]", n)
   for i, one in ipairs(chunks) do
@@ -21,7 +21,9 @@ local function list(chunks, common)
   for i, one in ipairs(boxes) do flat[i - 1] = box(one[1], one[2]) end
   local out = ffi.new("const cel_rule *[1]")
   local listing = ffi.new("cel_listing", { chunks = n, ranks = common, common = common,
-    chunk = chunk, start = start, box = flat })
+    chunk = chunk, start = start, box = flat, whole = whole or -1 })
+  local words = ffi.new("int32_t[?]", #(splits or {}) + 1, splits or {})
+  listing.words, listing.split = #(splits or {}), words
   c.cel_rules_list(store, 1, 1, listing, out)
   return out[0]
 end
@@ -56,23 +58,39 @@ describe("a listed rule", function()
     assert.not_equal(a.hash, apart.hash)
   end)
 
-  it("is refuted by the halves, and never proved", function()
+  it("is refuted by splits that it was asked about, and never proved", function()
     local kind = ffi.new("cel_split_kind", { { true }, { 1, 1, 1 } })
     local why = ffi.new("cel_counter_example")
-    local PROVED, REFUTED, UNKNOWN = 0, 1, 2
-    local function verdicts(rule)
-      local use = use_of(rule)
-      return { tonumber(c.cel_rule_prove_union(use, kind, why)),
-        tonumber(c.cel_rule_prove_disjoint(use, kind, why)) }
+    local REFUTED, UNKNOWN = 1, 2
+    local halves = { 2, 0, 1 }
+    local function verdicts(all, splits)
+      local use = use_of(list(all, #all, splits, splits and 2))
+      local union = tonumber(c.cel_rule_prove_union(use, kind, why))
+      local at = { tonumber(why.a.min[0]), tonumber(why.b.max[0]), tonumber(why.point[0]) }
+      assert.equal(UNKNOWN, tonumber(c.cel_rule_prove_disjoint(use, kind, why)))
+      return union, tonumber(c.cel_rule_prove_hull(use, kind, why)), at
     end
-    assert.same({ UNKNOWN, UNKNOWN }, verdicts(list(chunks, 2)))
-    local meets = { { 0, 4, { 0, 5 } }, { 4, 8, { 4, 8 } }, { 0, 8, { 0, 8 } } }
-    assert.same({ UNKNOWN, REFUTED }, verdicts(list(meets, 3)))
-    assert.equal(4, tonumber(why.point[0]))
-    local differs = { { 0, 4, { 0, 4 } }, { 4, 8, { 4, 8 } }, { 0, 8, { 0, 9 } } }
-    assert.same({ REFUTED, UNKNOWN }, verdicts(list(differs, 3)))
-    assert.equal(8, tonumber(why.point[0]))
-    assert.not_equal(PROVED, verdicts(list({ { 0, 8, { 0, 1 } } }, 1))[1])
+    local function expect(union, hull, at, all, splits)
+      local one, other, where = verdicts(all, splits)
+      assert.same({ union, hull }, { one, other })
+      if at then assert.same(at, where) end
+    end
+    expect(UNKNOWN, UNKNOWN, nil, { { 0, 4, { 0, 4 } }, { 4, 8, { 4, 8 } }, { 0, 8, { 0, 8 } } },
+      halves)
+    expect(REFUTED, REFUTED, { 0, 8, 8 }, { { 0, 4, { 0, 4 } }, { 4, 8, { 4, 8 } },
+      { 0, 8, { 0, 9 } } }, halves)
+    expect(REFUTED, UNKNOWN, { 0, 8, 3 }, { { 0, 4, { 0, 3 } }, { 4, 8, { 4, 8 } },
+      { 0, 8, { 0, 8 } } }, halves)
+    expect(REFUTED, REFUTED, { 4, 8, 8 }, { { 0, 4, { 0, 4 } }, { 4, 8, { 4, 9 } },
+      { 0, 8, { 0, 8 } } }, halves)
+    -- A part that has nothing may have been cut off.
+    expect(REFUTED, UNKNOWN, nil, { { 0, 4, { 0, 4 } }, { 4, 8 }, { 0, 8, { 0, 8 } } }, halves)
+    -- In three, and without the splits.
+    local thirds = { { 0, 3, { 0, 3 } }, { 3, 6, { 3, 9 } }, { 0, 8, { 0, 8 } },
+      { 6, 8, { 6, 8 } }, { 0, 4, { 0, 4 } }, { 4, 8, { 4, 8 } } }
+    expect(UNKNOWN, UNKNOWN, nil, thirds, { 2, 4, 5 })
+    expect(REFUTED, REFUTED, { 3, 8, 8 }, thirds, { 2, 4, 5, 3, 0, 1, 3 })
+    expect(UNKNOWN, UNKNOWN, nil, thirds)
   end)
 
   it("ends with its last reference", function()

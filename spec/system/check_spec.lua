@@ -373,8 +373,8 @@ q:submit(function(cg)
 end)
 ]==], ranks > 1 and ranks or nil)
         assert.matches("\nx:10: hint: kernel even: cg:read%(u%) promises for a chunk more than for "
-          .. "its parts, which moves what no item needs: element %(399%), for chunks %[0, 200%) "
-          .. "and %[200, 400%) as one; several boxes leave out what lies between\n", r.report)
+          .. "its parts, which moves what no item needs: element %(399%), for chunk %[0, 400%); "
+          .. "several boxes leave out what lies between\n", r.report)
         assert.matches("no mistakes found, 2 hints; ", r.report)
       end
     end)

@@ -15,14 +15,22 @@ local function key(box)
 end
 
 -- What is found, as {ranks, common, mine, chunk = {boxes}, part = {indices}}.
-local function find(group, rank, ranks, devices)
-  local room = ffi.new("uint64_t[16]")
+local function find(group, rank, ranks, devices, tried)
+  local room = ffi.new("uint64_t[24]")
   local chunks = ffi.cast("cel_chunks *", room)
-  c.cel_chunks_find(group, ffi.new("cel_chunks_of", { rank, ranks, devices }), chunks)
+  c.cel_chunks_find(group, ffi.new("cel_chunks_of", { rank, ranks, devices, tried or 0 }), chunks)
   local l = c.cel_chunks_list(chunks, nil, nil)
   local out = { ranks = l.ranks, common = l.common, mine = l.mine, chunk = {}, part = {} }
   for i = 0, l.chunks - 1 do out.chunk[i] = ffi.new("cel_box", l.chunk[i]) end
   for i = 0, l.parts - 1 do out.part[i + 1] = l.part[i] end
+  out.whole, out.splits = l.whole, {}
+  local at = 0
+  while at < l.words do
+    local split = {}
+    for i = 1, l.split[at] do split[i] = l.split[at + i] end
+    at = at + 1 + l.split[at]
+    out.splits[#out.splits + 1] = split
+  end
   c.cel_chunks_release(chunks)
   return out
 end
@@ -68,6 +76,42 @@ describe("the chunks of a group", function()
       end
       assert.equal(volume(group.range), covered)
     end
+  end)
+
+  it("are besides those of other numbers of ranks, which all know", function()
+    local random = grid.random(17)
+    local met, tiles = {}, 0
+    for _ = 1, 300 do
+      local group, ranks = random_group(random), random:int(1, 5)
+      local tried, first = 0, nil
+      for n = 3, 8 do if random:int(0, 1) == 1 then tried = tried + 2 ^ n end end
+      for rank = 0, ranks - 1 do
+        local found = find(group, rank, ranks, 2, tried)
+        local seen = {}
+        for _, split in ipairs(found.splits) do
+          local total, keys = 0, {}
+          for k, i in ipairs(split) do
+            assert.is_true(i < found.common)
+            total, keys[k] = total + volume(found.chunk[i]), key(found.chunk[i])
+          end
+          assert.equal(volume(group.range), total)
+          local n = #split
+          assert.is_true(n == 2 or bit.band(tried, 2 ^ n) > 0)
+          met[n] = (met[n] or 0) + 1
+          local rows = {}
+          for _, i in ipairs(split) do rows[tonumber(found.chunk[i].min[0])] = true end
+          local count = 0
+          for _ in pairs(rows) do count = count + 1 end
+          if count > 1 and count < n then tiles = tiles + 1 end
+          seen[#seen + 1] = table.concat(keys, "; ")
+        end
+        assert.equal(key(group.range), key(found.chunk[found.whole]))
+        first = first or seen
+        assert.same(first, seen)
+      end
+    end
+    for n = 2, 8 do assert.is_true(met[n] > 10) end
+    assert.is_true(tiles > 10)
   end)
 
   it("of what one rank does, or each does once, have no halves", function()
