@@ -43,16 +43,24 @@ static bool change_number(cel_random *r, const program *p, step *s) {
   return true;
 }
 
+/* Two programs that come to the same when their constants are computed are one
+ * rule, and no difference. */
+static bool are_one_rule(const rule *a, const rule *b) {
+  cel_rules *rules = cel_rules_create();
+  const cel_rule *first = NULL, *second = NULL;
+  bool both = cel_rules_intern(rules, &a->desc, &first) == CEL_E_OK &&
+              cel_rules_intern(rules, &b->desc, &second) == CEL_E_OK;
+  cel_rules_destroy(rules);
+  return both && first == second;
+}
+
 static bool change_mapper(cel_random *r, const program *p, step *s) {
   access *a = some_access(r, s);
   if (a == NULL || reduces(a)) return false;
   rule *old = a->rule;
   a->rule =
       rule_generate(r, s, &p->buffer[a->buffer], cel_mode_produces(a->mode));
-  bool other = !old->opaque && !a->rule->opaque &&
-               (old->desc.code_length != a->rule->desc.code_length ||
-                memcmp(old->code, a->rule->code,
-                       (size_t)old->desc.code_length * sizeof *old->code) != 0);
+  bool other = !old->opaque && !a->rule->opaque && !are_one_rule(old, a->rule);
   cel_free(old);
   return other;
 }
