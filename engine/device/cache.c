@@ -104,7 +104,7 @@ static const char *fault_of(char path[FOLDER]) {
   if (access(path, R_OK | W_OK | X_OK) != 0) return strerror(errno);
   if (realpath(path, real) == NULL) return strerror(errno);
   if (strlen(real) >= FOLDER) return strerror(ENAMETOOLONG);
-  strcpy(path, real);
+  memcpy(path, real, strlen(real) + 1);
   if (!is_replaceable(real)) return NULL;
   snprintf(text, sizeof text, "others can write to %.*s, and so replace it",
            FOLDER - 1, real);
