@@ -50,7 +50,7 @@ static void add_splits(const cel_group *group, const cel_task *task,
   cel_task evenly = *task;
   evenly.split = NULL;
   out->whole = -1;
-  if (!cel__is_cut(group)) return;
+  if (!cel__is_cut(group) || cel_box_is_empty(&group->range)) return;
   out->whole = put(out, 0, &group->range);
   cel_split_kind splits = cel__splits_of(group);
   for (int d = 0; d < CEL_DIMS; ++d) {

@@ -23,6 +23,13 @@ static void die(int number) {
  * the others for itself. */
 void __sanitizer_set_death_callback(void (*)(void)) __attribute__((weak));
 
+/* The sanitizer of undefined behaviour has a runtime of its own, which calls
+ * nobody back: it aborts. */
+const char *__ubsan_default_options(void);
+const char *__ubsan_default_options(void) {
+  return "abort_on_error=1:print_stacktrace=1";
+}
+
 void last_words_init(void) {
   static const int signals[] = {SIGBUS, SIGFPE, SIGILL, SIGSEGV};
   signal(SIGABRT, die);

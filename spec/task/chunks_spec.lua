@@ -123,4 +123,16 @@ describe("the chunks of a group", function()
     found = find(group, 1, 3, 2)
     assert.same({ 3, 3, 1, { 1 } }, { found.ranks, found.common, found.mine, found.part })
   end)
+
+  it("are none where the range is empty, in whichever dimension", function()
+    for d = 0, 2 do
+      local group = ffi.new("cel_group", { kind = KERNEL, placement = SPLIT, dims = 3 })
+      for e = 0, 2 do
+        group.range.max[e], group.permitted.cut[e] = e == d and 0 or 5, true
+        group.permitted.granularity[e] = 1
+      end
+      local found = find(group, 1, 3, 2, 0x1f8)
+      assert.same({ 0, 0, -1, -1 }, { found.ranks, #found.chunk, found.mine, found.whole })
+    end
+  end)
 end)
