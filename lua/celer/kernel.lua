@@ -331,16 +331,14 @@ local unfinished = {} -- in the order in which they were begun
 -- Waits until a unit is compiled.
 finish = function(unit)
   if unit.finished then return end
+  units[unit.key], unit.failed = nil, true -- should an interrupt end it anywhere
   local list, text, file, line, code = core.kernel_finish(unit.module)
-  if not list and code ~= "CANCELLED" then
-    units[unit.key], unit.failed = nil, true
-    if code == "COMPILE" and unit.operators then
-      text, file, line = reduce.blame(unit.operators, text, file, line)
-    end
+  if not list and code == "COMPILE" and unit.operators then
+    text, file, line = reduce.blame(unit.operators, text, file, line)
   end
   place.check(list, text, file, line, code)
   for i, kernel in pairs(unit.kernels) do describe(kernel, list[i]) end
-  unit.finished = true
+  units[unit.key], unit.failed, unit.finished = unit, false, true
 end
 
 --- Waits for all that is compiled, and raises what does not compile.
