@@ -62,27 +62,52 @@ kernel void zero(item<0> it, reducer<int> n) { n += 5; }
 kernel void line(item<1> it, inout<int, 1> u) { u(it[0]) += 1; }
 kernel void plane(item<2> it, inout<int, 2> u) { u(it[0], it[1]) += 1; }
 kernel void space(item<3> it, inout<int, 3> u) { u(it[0], it[1], it[2]) += 1; }
+kernel void tiled(tile<40> t, in<int, 1> a, local<int, 40> s, reducer<long> sum,
+                  reducer<int, 1> h) {
+  auto mine = t.per_item<int>(1);
+  t.each([&](item<1> it) { s[it.local(0)] = a(it[0]); });
+  t.each([&](item<1> it) {
+    if (it.local(0) % 7 == 2) return;
+    mine[it] += s[(it.local(0) + 1) % t.size(0)];
+    h(it.local(0) % 3) += 1;
+  });
+  if (t.number(0) % 5 == 4) return;
+  for (int i = 0; i < 3; ++i)
+    t.each([=, &mine](item<1> it) { mine[it] += i; s[it.local(0)] = mine[it]; });
+  t.each([&](item<1> it) { sum += s[39 - it.local(0)]; });
+}
+// Two rows of a tile change places, in whichever plane.
+kernel void swap(tile<2, 2, 4> t, inout<int, 3> u, local<int, 16> s) {
+  const auto at = [](const item<3> &it, int row) {
+    return (it.local(0) * 2 + row) * 4 + it.local(2);
+  };
+  t.each([&](item<3> it) { s[at(it, it.local(1))] = u(it[0], it[1], it[2]); });
+  t.each([&](item<3> it) {
+    u(it[0], it[1], it[2]) = s[at(it, 1 - it.local(1))] + 100000 * (int)t.number(1);
+  });
+}
 ]]
 
--- The last ones reduce nothing.
-local NAMES, REDUCING = { "one", "two", "three", "grouped", "cube", "zero", "line", "plane",
-  "space" }, 6
+local NAMES = { "one", "two", "three", "grouped", "cube", "zero", "line", "plane", "space",
+  "tiled", "swap" }
 
 local function build()
   local out = { '#include "spec/device/gpu_host.h"\n', k.header, k.embedded("group.cuh"),
+    k.embedded("tile.cuh"),
     "#define CELER_OPS " .. OPS .. "\n", (k.embedded("reduce.cuh")
       :gsub("extern __shared__", "extern")), SOURCE }
   local rows, ats, sizes = {}, {}, {}
   for i, name in ipairs(NAMES) do
+    local reduces = SOURCE:match("kernel void " .. name .. "%b()"):find "reducer"
     out[#out + 1] = ("CELER_ENTRY(%s)\n"):format(name)
     out[#out + 1] = ([[
 static void run_%s(const void *a) { celer_run_%s(*(const celer::entry<&%s>::packed *)a); }]])
       :gsub("%%s", name)
-    out[#out + 1] = i > REDUCING and "" or ([[
+    out[#out + 1] = not reduces and "" or ([[
 static void begin_%s(const void *a) { celer_begin_%s(*(const celer::entry<&%s>::packed *)a); }
 static void combine_%s(const void *a) { celer_combine_%s(*(const celer::combining *)a); }
 ]]):gsub("%%s", name)
-    rows[i] = (i > REDUCING and "{(void *)run_%s}"
+    rows[i] = (not reduces and "{(void *)run_%s}"
       or "{(void *)run_%s, (void *)begin_%s, (void *)combine_%s}"):format(name, name, name)
     ats[i] = ("case %d: return int(celer::signature<decltype(&%s)>::argument_at(k));")
       :format(i - 1, name)
@@ -328,6 +353,44 @@ describe("a reduction on a GPU", function()
     enqueue(work, { view_of(sum, box()) }, box(60, 50, 80), box(60, 50, 80))
     assert.equal(240000 * (29.5 * 10000 + 24.5 * 100 + 39.5), tonumber(sum[0]))
     assert.equal(5, gpu.gpu_launches) -- what begins, then 8 planes of 40 x 50 at a time
+  end)
+
+  it("works in tiles, in each step and from one to the next", function()
+    local TILED = { { "view", 4 }, { "local" }, { "reduce", 8 }, { "reduce", 4, true } }
+    for _, tiles in ipairs { 1, 7, 17000 } do
+      local n = 40 * tiles
+      local sum, h = keep(ffi.new("int64_t[1]")), keep(ffi.new("int[3]"))
+      local work = work_of(kernel_of(9, 1, TILED),
+        { { 1, box(), ffi.new("int64_t[1]", 0) }, { 2, box(3), ffi.new("int[1]", 0) } })
+      work.group[0], work.group[1], work.group[2] = 40, 1, 1
+      gpu.gpu_launches = 0
+      enqueue(work, { view_of(input(n, value), box(n)), view_of(sum, box()), view_of(h, box(3)) },
+        box(n), box(n), 5)
+      local wanted, bins = 0, { [0] = 0, 0, 0 }
+      for i = 0, n - 1 do
+        local g, l = math.floor(i / 40), i % 40
+        local x = l % 7 == 2 and 0 or value(g * 40 + (l + 1) % 40)
+        wanted = wanted + (g % 5 == 4 and 0 or x + 1 + 3)
+        if l % 7 ~= 2 then bins[l % 3] = bins[l % 3] + 1 end
+      end
+      assert.equal(wanted, tonumber(sum[0]))
+      for i = 0, 2 do assert.equal(bins[i], h[i]) end
+      assert.equal(1 + math.ceil(tiles / 16384), gpu.gpu_launches)
+    end
+    local n = { 4, 6, 12 }
+    local whole, chunk = box(unpack(n)), box(unpack(n))
+    chunk.min[0], chunk.min[1] = 2, 2
+    local u = input(4 * 6 * 12, function(i) return i end)
+    local work = work_of(kernel_of(10, 3, { { "view", 4 }, { "local" } }), {})
+    work.group[0], work.group[1], work.group[2] = 2, 2, 4
+    enqueue(work, { view_of(u, whole) }, chunk, whole)
+    local at = 0
+    for i = 0, 3 do for j = 0, 5 do for l = 0, 11 do
+      local other = j % 2 == 0 and j + 1 or j - 1
+      assert.equal(i >= 2 and j >= 2 and (i * 6 + other) * 12 + l + 100000 * math.floor(j / 2)
+        or at, u[at])
+      at = at + 1
+    end end end
   end)
 
   it("combines rows in order", function()
