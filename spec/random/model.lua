@@ -32,8 +32,18 @@ end
 
 -- ---- kernels -----------------------------------------------------------------
 
--- By the dimensions of what is reduced into, of which groups and items have two each, as
--- it takes a second to compile one; and of the one element that is read.
+-- By the dimensions of what is reduced into, of which groups and tiles have one each, and
+-- items two, as it takes a second to compile one; and of the one element that is read.
+local TILE = 3
+local forms = { [0] = "group", "item", "tile", "item" }
+local starts = {
+  group = { kind = "group<1> g, local<int, 4> mine", before = [[mine[g.local(0)] = g.global(0);
+    g.barrier(); const int i = mine[g.size(0) - 1 - g.local(0)];]], after = "" },
+  item = { kind = "item<1> it", before = "const int i = it[0];", after = "" },
+  tile = { kind = ("tile<%d> t, local<int, %d> mine"):format(TILE, TILE),
+    before = [[t.each([&](item<1> it) { mine[it.local(0)] = it[0]; }); t.each([&](item<1> it) {
+    const int i = mine[t.size(0) - 1 - it.local(0)];]], after = "});" },
+}
 local indices = { "i % e0", "i % e0, i / e0 % e1", "i % e0, i / e0 % e1, i / 3 % e2" }
 local ones_dims = { 0, 2 }
 local source = {}
@@ -41,17 +51,15 @@ for d = 0, 3 do
   local values = { n = d }
   values.reducer = d == 0 and "reducer<unsigned> h" or ("reducer<unsigned, %d> h"):format(d)
   values.at = d == 0 and "" or ("(%s)"):format(indices[d])
-  values.kind = d % 2 == 0 and "group<1> it, local<int, 4> mine" or "item<1> it"
-  values.item = d % 2 == 1 and "it[0];" or [[mine[it.size(0) - 1 - it.local(0)];]]
-  values.before = d % 2 == 1 and "" or "mine[it.local(0)] = it.global(0); it.barrier();"
+  for key, text in pairs(starts[forms[d]]) do values[key] = text end
   source[#source + 1] = (([[
     kernel void reduce$n($kind, in<int, 1> u, reducer<unsigned> s, $reducer, int a, int e0,
                          int e1, int e2) {
       $before
-      const int i = $item
       const int x = (u(i) * a + i) % 997;
       s.combine(x);
       h$at.combine(x + 1);
+      $after
     }
   ]]):gsub("%$(%l+)", values))
 end
@@ -231,16 +239,18 @@ end
 function doings.reduce()
   local u, s, h = program.u, one_of(program.ones), one_of(program.arrays)
   local by, of, onto, also = pairs_of[h.dims][1], pairs_of[h.dims][2], chance(50), chance(50)
-  local a, g, grouped = between(1, 9), between(2, 4), h.dims % 2 == 0
+  local a, g, form = between(1, 9), between(2, 4), forms[h.dims]
+  if form == "tile" then g = TILE end
   local lo, hi = random(u.n), u.n
-  if grouped then lo, hi = 0, math.floor(u.n / g) * g
+  if form ~= "item" then lo, hi = 0, math.floor(u.n / g) * g
   elseif chance(50) then hi = between(lo, u.n) end
-  local range = grouped and celer.nd_range({ hi }, { g }) or celer.box({ lo }, { hi })
-  note(grouped and "group reduction" or "reduction")
+  local range = form == "group" and celer.nd_range({ hi }, { g }) or form == "tile" and { hi }
+    or celer.box({ lo }, { hi })
+  note(form .. " reduction")
   note(hi == lo and "of nothing" or "of items")
   if onto or also then note "include_current" end
   q:submit(function(cg)
-    if not grouped then split_of(cg) end
+    if form == "item" then split_of(cg) end
     local read = cg:read(u.buffer)
     local into = cg:reduce(s.buffer, operators[by].by or by, { include_current = onto })
     local other = cg:reduce(h.buffer, operators[of].by or of, { include_current = also })

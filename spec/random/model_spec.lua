@@ -5,10 +5,10 @@ local scratch = require("spec.support.scratch")
 
 local features = { "sequential", "exclusive", "relaxed", "sequential, collective",
   "exclusive, collective", "relaxed, collective", "sequential, cluster", "exclusive, cluster",
-  "relaxed, cluster", "collective", "opaque", "even_split", "reduction", "group reduction",
-  "include_current", "of nothing", "NaN", "step", "divided capture", "capture of an object",
-  "capture of memory", "several captures", "fence", "wait", "drain", "object freed",
-  "result freed" }
+  "relaxed, cluster", "collective", "opaque", "even_split", "item reduction",
+  "group reduction", "tile reduction", "include_current", "of nothing", "NaN", "step",
+  "divided capture", "capture of an object", "capture of memory", "several captures", "fence",
+  "wait", "drain", "object freed", "result freed" }
 
 describe("random programs of the model", function()
   for _, shape in ipairs { { 1, 3 }, { 2, 2 }, { 3, 1 }, { 4, 2 } } do
