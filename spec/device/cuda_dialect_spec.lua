@@ -5,7 +5,7 @@ local cuda = require("spec.device.cuda")
 ffi.cdef([[
 typedef struct { int64_t min[3], range[3]; uint32_t extent[3], more; } spec_launch;
 typedef struct { uint64_t origin; int64_t stride0, stride1; } spec_accessor;
-typedef struct { int32_t kind, dims, class_, size, align; char type[44]; } spec_param;
+typedef struct { int32_t kind, dims, class_, size, align; char type[44]; int32_t tile[3]; } spec_param;
 typedef struct { spec_launch where; spec_accessor c, a, b; } spec_add;
 typedef struct { spec_launch where; spec_accessor up, u; float c; } spec_step;
 typedef struct { double x, y, z, m; } spec_body;
@@ -108,7 +108,7 @@ describe("the kernel language on a GPU", function()
     local function params(name)
       local bytes, size = cuda.global(module, "celer_params_" .. name)
       local list = {}
-      for i = 0, size / 64 - 1 do
+      for i = 0, size / ffi.sizeof("spec_param") - 1 do
         local p = ffi.cast("const spec_param *", bytes)[i]
         list[i + 1] = ("%d %d %s %d %d %s"):format(p.kind, p.dims,
           p.class_ == 0 and "-" or string.char(p.class_), p.size, p.align, ffi.string(p.type))
