@@ -161,7 +161,9 @@ local function configure(resolved, arguments, interactive, forgiving)
   local devices, list = settings.devices(resolved.devices)
   settings.session = forgiving
   if settings.check then devices = devices > 0 and devices or checking.devices end
-  core.configure { check = settings.check, advice = resolved.advice ~= "off",
+  -- What is looked through after each task keeps no device busy.
+  local advice = resolved.advice ~= "off" and not settings.check_nan
+  core.configure { check = settings.check, advice = advice,
     backend = resolved.backend, devices = devices, list = list,
     horizon_step = tonumber(resolved["horizon-step"]),
     device_memory = settings.bytes(resolved["device-memory"]),

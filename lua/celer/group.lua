@@ -289,6 +289,13 @@ local function settle(submit, ...)
   place.check(result, text, file, line, code, task)
 end
 
+-- With --check-nan, of what the script submits: what it reads is looked through, and when it
+-- is submitted what it has written.
+local function looks_before(self, ...)
+  return rawget(self, "watched") and require("celer.nans").before(...)
+end
+local function looks_after(looks) require("celer.nans").after(looks) end
+
 -- The range as the kernel wants it: in groups, or of items alone.
 local function range_for(kernel, range)
   local grouped = nd_range.is_nd_range(range)
@@ -358,8 +365,10 @@ local function submit_anew(self, range, kernel, ...)
   self.done = "cg:parallel_for"
   if space.empty and not kernel.reduces then return end
   if settings.check then checking.submit(label_of(self, kernel.name), used, kernel) end
+  local looks = looks_before(self, "kernel", label_of(self, kernel.name), used, space)
   settle(submit_kernel, self, space, made, used, values, grouped and range.group, range)
-  if all and not (kernel.reduces or kernel.grouped or kernel.plain or settings.check
+  if looks then looks_after(looks) end
+  if all and not (kernel.reduces or kernel.grouped or kernel.plain or settings.looks
     or box.is_box(range)) then
     again.note(kernel, space, modes, is_access, ...)
   end
@@ -374,7 +383,7 @@ end
 function Group:parallel_for(range, kernel, ...)
   local plans = plans_of[kernel]
   if plans and getmetatable(self) == Group
-    and not (self.done or settings.check or effects_of(self)) then
+    and not (self.done or settings.looks or effects_of(self)) then
     self.done = "cg:parallel_for" -- whatever is raised from here on
     local cuts, rest = divide(self, range)
     local result, text, file, line, code, task = submit_again(cuts and plans or none,
@@ -489,7 +498,9 @@ local function submit_function(self, kind, placement, range, group, f, ...)
   self.done = kind.call
   if space.empty then return end
   if settings.check then checking.submit(label_of(self, kind.noun), used) end
+  local looks = looks_before(self, kind.noun, label_of(self, kind.noun), used, space)
   settle(submit_text, self, kind, placement, space, group, used, effects, blob, identity)
+  if looks then looks_after(looks) end
 end
 
 local host_task = { call = "cg:host_task", noun = "host task", owner = "the host task",

@@ -6,6 +6,7 @@ local groups = require "celer.group"
 local kernels = require "celer.kernel"
 local objects = require "celer.object"
 local place = require "celer.place"
+local settings = require "celer.settings"
 local snapshot = require "celer.snapshot"
 local each = require("celer.tables").each
 local words = require "celer.words"
@@ -66,6 +67,7 @@ function Queue:submit(f)
     fail("q:submit takes a function of the command group, not %s", words.a(f))
   end
   local group = new_group(self.hints)
+  if settings.check_nan then group.watched = true end
   in_submit = true
   f(group)
   in_submit = false
@@ -156,7 +158,9 @@ function M.is_queue(value) return getmetatable(value) == Queue end
 function M.run(call, f)
   local queue = M.new()
   usable(queue, call)
-  queue:submit(f)
+  local group = new_group(queue.hints)
+  f(group)
+  close_group(group)
 end
 
 --- Executes what a script left behind, and agrees with all ranks on the end, which is

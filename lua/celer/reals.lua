@@ -29,14 +29,18 @@ local FEW = 8
 
 -- ---- types ------------------------------------------------------------------
 
-local function has_any(node)
+--- Whether a type has any floating-point numbers.
+---@param node celer.ctype
+---@return boolean
+function M.has_any(node)
   if node.class then return node.class == "f" end
-  if node.of then return node.count > 0 and has_any(node.of) end
+  if node.of then return node.count > 0 and M.has_any(node.of) end
   for _, field in ipairs(node.fields or {}) do
-    if has_any(field.type) then return true end
+    if M.has_any(field.type) then return true end
   end
   return false
 end
+local has_any = M.has_any
 
 -- C text of a type of the same size that has whole numbers in their place; field i of
 -- a struct is called f<i>.

@@ -38,6 +38,8 @@ M.list = {
     number = { 1, 1000 } },
   { name = "check-bounds", alike = true, unchecked = true, flag = true,
     text = "find kernels that touch what their mappers do not promise; slow" },
+  { name = "check-nan", alike = true, unchecked = true, flag = true,
+    text = "stop at the first task that makes a NaN or an infinity; slow" },
   { name = "dry-run", alike = true, unchecked = true, value = "N",
     text = "schedule as one of N ranks would, execute nothing, and report on it",
     number = { 1, 2 ^ 24 } },
@@ -76,6 +78,12 @@ M.check = false
 
 --- Whether this is a session, where somebody looks at what each line does.
 M.session = false
+
+--- Whether what tasks read and write is looked through for NaNs.
+M.check_nan = false
+
+--- Whether either is so, and each submission is looked at.
+M.looks = false
 
 --- Whether a flag's value says yes.
 ---@param value string|boolean|nil
@@ -228,6 +236,8 @@ function M.resolve(given)
       or "--" .. name .. (setting.flag and "" or " " .. tostring(value))
   end
   M.check_bounds = M.is_set(out["check-bounds"])
+  M.check_nan = M.is_set(out["check-nan"])
+  M.looks = M.check or M.check_nan
   local _, list = M.devices(out.devices)
   if out.backend == "cpu" and #list > 0 then
     return nil, ("--devices %s names GPUs, and --backend is cpu; say how many "

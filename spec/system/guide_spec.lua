@@ -113,18 +113,22 @@ end
     assert.equal(0, t:close())
   end
 
-  it("shows what celer check says", function()
+  -- What a command says of the program before it.
+  local function shows(...)
+    local line = "$ celer " .. table.concat({ ... }, " ") .. "\n"
     for i, block in ipairs(all) do
-      local said = block.text:match "^%$ celer check guide.lua\n(.*)$"
-      if said then
+      if block.text:sub(1, #line) == line then
         run(all[i - 2].text)
-        local r = celer.run({ "check", "guide.lua" }, { cwd = folder })
-        assert.same({ said, 1 }, { r.stdout .. r.stderr, r.status })
+        local r = celer.run({ ... }, { cwd = folder })
+        assert.same({ block.text:sub(#line + 1), 1 }, { r.stdout .. r.stderr, r.status })
         return
       end
     end
     error "it shows nothing"
-  end)
+  end
+
+  it("shows what celer check says", function() shows("check", "guide.lua") end)
+  it("shows what --check-nan says", function() shows("run", "--check-nan", "guide.lua") end)
 
   it("shows a session as it is", function()
     local tried = 0

@@ -21,7 +21,7 @@ local M = {}
 --- One of the tasks: `declare(cg)` gives where it runs, its function and its
 --- arguments.
 function M.task(call, name, declare)
-  queues.new():submit(function(cg)
+  queues.run(call, function(cg)
     cg:name(call .. ": " .. name)
     cg:host_task(declare(cg))
   end)
