@@ -208,11 +208,39 @@ end
 function Group:hint(hints)
   open(self, "cg:hint")
   local more = more_of(self)
-  if not more.hinted then
+  if not more.own then
     self.hints = setmetatable({}, { __index = self.hints })
-    more.hinted = true
+    more.own = {}
   end
-  division.add(self.hints, hints, "cg:hint")
+  division.add(self.hints, hints, "cg:hint", more.own)
+end
+
+-- The hints that the group itself was given, by name.
+local function own_hints(self) return self.more and self.more.own or none end
+
+local dividing = { "weights", "split", "granularity" }
+
+-- Raises where a hint says how work is to be divided that is not, as `place_of` says.
+local function refuse_division(self, call, place_of)
+  for _, name in ipairs(dividing) do
+    if own_hints(self)[name] then
+      fail("%s: cg:hint gave %s to divide the work, but %s does not divide it; leave one of "
+        .. "them out", call, name, tostring(place_of))
+    end
+  end
+end
+
+local told = {} -- "file:line", of what follows
+
+-- Tells once at each line that work is not cut into the runs that were asked for.
+local function tell_of_runs(self, why)
+  if not own_hints(self).oversubscribe or self.hints.oversubscribe == 1 then return end
+  local file, line = place.user()
+  local where = ("%s:%d"):format(file or "?", line)
+  if told[where] then return end
+  told[where] = true
+  core.advise(("cg:hint: oversubscribe = %d is not followed: %s"):format(
+    self.hints.oversubscribe, why), file, line)
 end
 
 -- ---- accesses, for the core --------------------------------------------------
@@ -249,7 +277,7 @@ local function flatten(accesses, task, space, placement, cuts, rest, on_devices)
   return out, n
 end
 
--- `used` in order, then those that were declared and not passed on.
+-- Raises unless `used` are all that was declared, each once.
 local function complete(self, used)
   for i = 1, #used do
     local access = used[i]
@@ -262,17 +290,15 @@ local function complete(self, used)
     end
     rawset(access, "passed", true)
   end
-  if #used == self.n then return used end
-  for i = 1, self.n do
+  for i = 1, #used < self.n and self.n or 0 do
     local access = self[i]
-    if not rawget(access, "passed") and access.mode ~= "read" then
-      fail("the access to %s (cg:%s) is declared but not passed to the work: "
-        .. "nothing would be written", access.buffer.name, access.mode)
-    elseif not rawget(access, "passed") then
-      used[#used + 1] = access
+    if not rawget(access, "passed") then
+      fail("the access to %s (cg:%s) is declared but not passed to the work: %s; pass it as "
+        .. "an argument, or leave it out", access.buffer.name, access.mode,
+        access.mode == "read" and "data would be moved for nothing"
+          or "nothing would be written")
     end
   end
-  return used
 end
 
 -- ---- work -------------------------------------------------------------------
@@ -359,7 +385,6 @@ local function submit_anew(self, range, kernel, ...)
   local effects = effects_of(self)
   if effects then objects.refuse(effects, "cg:parallel_for", n, ...) end
   local used, values = arguments.part(kernel, space.dims, is_access, n, ...)
-  local all = #used == self.n
   complete(self, used)
   local made = kernel.reduces and with_operators(kernel, used) or kernel
   self.done = "cg:parallel_for"
@@ -368,7 +393,7 @@ local function submit_anew(self, range, kernel, ...)
   local looks = looks_before(self, "kernel", label_of(self, kernel.name), used, space)
   settle(submit_kernel, self, space, made, used, values, grouped and range.group, range)
   if looks then looks_after(looks) end
-  if all and not (kernel.reduces or kernel.grouped or kernel.plain or settings.looks
+  if not (kernel.reduces or kernel.grouped or kernel.plain or settings.looks
     or box.is_box(range)) then
     again.note(kernel, space, modes, is_access, ...)
   end
@@ -478,6 +503,14 @@ local function submit_text(whole, self, kind, placement, space, group, used, eff
     blob, identity, group and collective.number(group), objects.flatten(effects))
 end
 
+-- Why such a task is not cut into runs; nil where it is.
+local function wholeness(placement, effects)
+  if placement == ONCE then return "the task runs once" end
+  if placement == EACH then return "a collective task is called once on each rank" end
+  return #effects > 0 and "a task with side effects is called once on each rank, as its runs "
+    .. "would have no order" or nil
+end
+
 -- Submits work that is a Lua function. ONCE has no range; a collective task has a
 -- `group`, whose name ranks must agree on.
 local function submit_function(self, kind, placement, range, group, f, ...)
@@ -490,7 +523,8 @@ local function submit_function(self, kind, placement, range, group, f, ...)
   local used, list = none, no_arguments
   if n > 0 or self.n > 0 then -- many tasks only touch host objects, or nothing
     local given = { ... }
-    used = complete(self, accesses_among(kind.call, n, given))
+    used = accesses_among(kind.call, n, given)
+    complete(self, used)
     list = host_arguments(used, effects, group, n, given)
   end
   local blob, identity = encode(kind, f, used, effects, space.dims, list, group ~= nil)
@@ -498,6 +532,8 @@ local function submit_function(self, kind, placement, range, group, f, ...)
   self.done = kind.call
   if space.empty then return end
   if settings.check then checking.submit(label_of(self, kind.noun), used) end
+  local why = wholeness(placement, effects)
+  if why then tell_of_runs(self, why) end
   local looks = looks_before(self, kind.noun, label_of(self, kind.noun), used, space)
   settle(submit_text, self, kind, placement, space, group, used, effects, blob, identity)
   if looks then looks_after(looks) end
@@ -509,7 +545,10 @@ local interop_task = { call = "cg:interop_task", noun = "interop task",
   owner = "the interop task", submit = "submit_interop", interop = true }
 
 -- Placement, range and group of a host task.
-local function spread(where)
+local function spread(self, where)
+  if where == M.once or where == M.on_master or collective.is_collective(where) then
+    refuse_division(self, "cg:host_task", where)
+  end
   if where == M.once or where == M.on_master then return ONCE end
   if where == collective.collective then
     fail("cg:host_task: celer.collective is a function: write celer.collective()")
@@ -529,7 +568,7 @@ end
 ---@param ... any  accesses and plain values, passed to f after its part
 function Group:host_task(where, f, ...)
   open(self, "cg:host_task")
-  local placement, range, group = spread(where)
+  local placement, range, group = spread(self, where)
   submit_function(self, host_task, placement, range, group, f, ...)
 end
 

@@ -68,7 +68,8 @@ end
 ---@param known table
 ---@param hints celer.hints
 ---@param call string  begins messages
-function M.add(known, hints, call)
+---@param own? table<string, boolean>  those of `known` that are not to be given again
+function M.add(known, hints, call, own)
   if type(hints) ~= "table" then
     fail("%s: the hints must be a table such as {split = \"2d\"}, not %s", call,
       words.a(hints))
@@ -80,6 +81,8 @@ function M.add(known, hints, call)
     end
     local better = checks[key](value, call)
     if better ~= nil then value = better end
+    if own and own[key] then fail("%s: %s was given already; give it once", call, key) end
+    if own then own[key] = true end
     known[key] = value
     key, value = next(hints, key)
   end
@@ -107,14 +110,15 @@ end
 --- table, which may be nil.
 ---@param hints table  as M.add made it
 ---@param dims integer
----@param range celer.nd_range?
----@return integer cuts, number[]? rest
+---@param range? celer.nd_range
+---@return integer cuts, any[]? rest
 function M.resolve(hints, dims, range)
   local cuts = math.min(splits[hints.split or "1d"], dims)
   local granularity, runs, weights = hints.granularity, hints.oversubscribe, hints.weights
   if weights == nil and cuts == 1 then weights = balance.weights end
   if settings.check then runs = runs or checking.runs end
   if not (granularity or runs or range or weights) then return cuts, nil end
+  if weights and dims == 0 then cuts = 1 end -- as of {1}: it lies with one of them
   local list = type(granularity) == "table" and granularity or nil
   if list and #list > dims then
     fail("the granularity has %s, the range %s", words.count(#list, "number"),

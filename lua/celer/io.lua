@@ -164,8 +164,8 @@ local function picture(path, buffer, part, options)
   fault = image.options_fault(options)
   if fault then fail("%s: %s", call, fault) end
   local small = { min = options.min, max = options.max, colors = options.colors }
-  submit.replace(call, "picture", path, function(cg, turn)
-    return tasks.picture, cg:read(buffer, mapper.fixed(part)), turn, path, small
+  submit.replace(call, "picture", path, function(cg, turn, here)
+    return tasks.picture, cg:read(buffer, mapper.fixed(part)), turn, here, path, small
   end)
 end
 

@@ -82,6 +82,31 @@ end
 ]==]))
   end)
 
+  it("of runs that were asked for where work is not cut, once for each line", function()
+    local text = [==[
+local log = celer.host_object(function() return {} end, { name = "log" })
+local runs = { oversubscribe = 3 }
+local function each(f) for _ = 1, 3 do q:submit(f) end end
+each(function(cg) cg:hint(runs) cg:host_task(celer.on_master, function() end) end)
+each(function(cg) cg:hint(runs) cg:host_task(celer.collective(), function() end) end)
+each(function(cg) cg:side_effect(log) cg:hint(runs) cg:host_task(8, function() end) end)
+each(function(cg) cg:hint { oversubscribe = 1 } cg:host_task(celer.once, function() end) end)
+each(function(cg) cg:hint(runs) cg:host_task(8, function() end) end)
+q:hint(runs) -- a default, of which each task takes what it can
+each(function(cg) cg:host_task(celer.once, function() end) end)
+q:wait()
+]==]
+    local wanted = ""
+    for i, why in ipairs { "the task runs once", "a collective task is called once on each rank",
+      "a task with side effects is called once on each rank, as its runs would have no order" } do
+      wanted = wanted .. ("celer: warning: x:%d: cg:hint: oversubscribe = 3 is not followed: %s\n")
+        :format(5 + i, why)
+    end
+    assert.equal(wanted, run(text))
+    assert.equal(wanted, run(text, { ranks = 3 }))
+    assert.equal("", run(text, { "--advice", "off" }))
+  end)
+
   it("not with --advice off, --log error, or in a dry run", function()
     assert.equal("", run(WAITS, { "--advice", "off" }))
     assert.equal("", run(WAITS, { "--log", "error" }))

@@ -259,4 +259,70 @@ refused("overlaps: chunks [0, 8) x [0, 4) and [0, 8) x [4, 8) both write element
 hint { split = "1d", oversubscribe = 2 }()
 same("written", q:wait(a)(7, 7), 1)
 ]==])
+
+  script.everywhere("is not divided by hints that are given twice, or that do not divide", [==[
+local function host(where, ...)
+  local all = { ... }
+  return function()
+    q:submit(function(cg)
+      for i = 1, #all do cg:hint(all[i]) end
+      cg:host_task(where, function() end)
+    end)
+  end
+end
+local both = " to divide the work, but %s does not divide it; leave one of them out"
+refused("cg:hint: split was given already; give it once",
+  host(8, { split = "2d" }, { split = "1d" }))
+refused("cg:hint: weights was given already",
+  host(8, { weights = "equal", granularity = 2 }, { weights = function() return 1 end }))
+for _, where in ipairs { celer.on_master, celer.once, celer.collective() } do
+  for name, value in pairs { split = "1d", granularity = 4, weights = "equal" } do
+    refused("cg:host_task: cg:hint gave " .. name .. both:format(tostring(where)),
+      host(where, { [name] = value }))
+  end
+end
+-- What a queue asks for is a default, which is no contradiction.
+q:hint { split = "2d", weights = function() return 1 end }
+q:hint { split = "1d" }
+host(celer.on_master)()
+host(8, { split = "2d" }, { weights = "equal" })()
+q:wait()
+]==])
+
+  -- The one item lies with rank 1, where its buffer is alone therefore.
+  local one = [==[
+local out = celer.buffer("int", 4, { name = "out", init = 0 })
+local k = celer.kernel "kernel void k(item<0> it, inout<int, 1> out) { out(0) += 1; }"
+local function weigh(w, times)
+  for _ = 1, times do
+    q:submit(function(cg)
+      cg:hint { weights = w }
+      cg:parallel_for({}, k, cg:read_write(out, celer.fixed(celer.box({ 0 }, { 1 }))))
+    end)
+  end
+end
+]==]
+
+  script.everywhere("of one item is done where weights say", one .. [==[
+local function last(rank, ranks) return rank == ranks - 1 and 1 or 0 end
+weigh(last, 10)
+q:submit(function(cg)
+  cg:hint { weights = last }
+  cg:host_task({}, function(part) print("rank", part.rank) end)
+end)
+same("out", q:wait(out)[0], 10)
+]==], function(out, shape)
+    assert.matches("rank\t" .. (shape.ranks or 1) - 1 .. "\n$", out)
+  end)
+
+  it("of one item is done by one of the imagined ranks of a dry run", function()
+    for rank = 0, 1 do
+      local r = script.run(one .. [==[
+weigh(function(r) return r == 1 and 1 or 0 end, 10)
+q:wait()
+]==], { devices = 1 }, { before = { "--dry-run", "2", "--as-rank", tostring(rank) } })
+      assert.equal(0, r.status, r.stderr)
+      assert.matches(rank == 1 and "with 10 kernels" or "with 0 kernels", r.stderr)
+    end
+  end)
 end)

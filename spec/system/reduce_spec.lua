@@ -403,6 +403,7 @@ local k = celer.kernel [=[
   kernel void array(item<1> it, reducer<float, 2> s) { s(0, 0) += 1; }
   kernel void with(item<1> it, in<float, 1> a, reducer<float> s) { s += a(it[0]); }
   kernel void writes(item<1> it, out<float, 0> s) { s() = 1; }
+  kernel void reads(item<1> it, in<float, 0> f, reducer<float> s) { s += f(); }
 ]=]
 local f = celer.buffer("float", {}, { name = "f", init = 0 })
 local d = celer.buffer("double", {}, { name = "d" })
@@ -431,8 +432,7 @@ refused("the kernel declares out<float, 0>, but f is accessed with cg:reduce; us
 end)
 refused("'f' is reduced into and accessed as well; make that two tasks", function()
   q:submit(function(cg)
-    cg:read(f, celer.all)
-    cg:parallel_for(4, k.scalar, cg:reduce(f, "sum"))
+    cg:parallel_for(4, k.reads, cg:read(f, celer.all), cg:reduce(f, "sum"))
   end)
 end)
 refused("'large' is too large to reduce into: every device has a copy of all of it, of 64 MiB "

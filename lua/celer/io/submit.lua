@@ -70,13 +70,12 @@ end
 
 --- One task on rank 0 that replaces a file, when all ranks have come to it: what
 --- they have loaded from it before is not to be that of after. `declare` passes on
---- the access that it gets.
+--- the two accesses that it gets.
 function M.replace(call, name, path, declare)
   local slot = order.slot(path)
   local here = everyone(call, tasks.here, {}, slot)
   M.task(call, name, function(cg)
-    cg:read(here, mapper.all)
-    return groups.on_master, declare(cg, order.write(cg, slot))
+    return groups.on_master, declare(cg, order.write(cg, slot), cg:read(here, mapper.all))
   end)
   M.finish(call, slot)
   here:free()

@@ -139,7 +139,7 @@ end
 function M.seen() end
 
 --- Rank 0: a picture of a buffer.
-function M.picture(_, data, _, path, options)
+function M.picture(_, data, _, _, path, options)
   local name = temporary(path, M.draw())
   remove_left(path)
   core.leftover(name)
