@@ -39,8 +39,8 @@ typedef struct look {
 
 /* An access and its mapper. Pointers are to what the plan's table keeps. */
 typedef struct met {
-  const char *mode; /* a string of Lua's */
-  cel_mode as;
+  const char *mode; /* how it is spelt: a string of Lua's, */
+  int32_t as;       /* and as core_submit.h has it */
   const void *type; /* of the buffer's elements */
   int32_t dims;     /* of the buffer; extents do not tell {n} from {n, 1} */
   cel_box extent;
@@ -141,7 +141,7 @@ static bool read_met(lua_State *L, int index, int kept, plan *p) {
   if (p->accesses == ACCESSES) return false;
   met *m = &p->access[p->accesses++];
   if (p->accesses > 1) m->first = (uint8_t)(m[-1].first + m[-1].looks);
-  m->as = (cel_mode)field_number(L, index, "as");
+  m->as = (int32_t)field_number(L, index, "as");
   m->exact = field_is_true(L, index, "exact");
   lua_getfield(L, index, "mode");
   m->mode = luaL_checkstring(L, -1);
@@ -477,7 +477,8 @@ static int submit(lua_State *L, const plan *p, const given *g,
   for (uint32_t i = 0; i < p->accesses; ++i) {
     const met *m = &p->access[i];
     access[i] = (cel_access){.buffer = g->access[i].buffer,
-                             .mode = m->as,
+                             .mode = cel__mode_of(m->as),
+                             .disjoint = m->as == CEL__READ_DISJOINT,
                              .use = {.rule = m->rule,
                                      .params = p->param + m->param,
                                      .range = range,

@@ -109,8 +109,10 @@ static void read_accesses(lua_State *L, int index, uint32_t words,
     lua_rawgeti(L, index, (int)i++);
     lua_rawgeti(L, index, (int)i++);
     const cel_buffer *buffer = cel__check_buffer(L, -3);
+    int mode = (int)lua_tointeger(L, -2);
     *a = (cel_access){.buffer = buffer,
-                      .mode = (cel_mode)lua_tointeger(L, -2),
+                      .mode = cel__mode_of(mode),
+                      .disjoint = mode == CEL__READ_DISJOINT,
                       .use = {.params = out->params + out->used,
                               .range = *range,
                               .extent = buffer->extent}};

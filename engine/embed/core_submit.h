@@ -4,6 +4,13 @@
 
 #include "embed/core.h"
 
+/* How an access is spelt in group.lua: a cel_mode, or reading of which the user
+ * says that it is disjoint. */
+enum { CEL__READ_DISJOINT = CEL_MODE_READ_WRITE + 1 };
+static inline cel_mode cel__mode_of(int spelt) {
+  return spelt == CEL__READ_DISJOINT ? CEL_MODE_READ : (cel_mode)spelt;
+}
+
 /* How a group is divided, from the arguments at `index` and behind it:
  * dimensions that may be cut; nil | {granularity of 3 dimensions, runs,
  * weights | nil}. */

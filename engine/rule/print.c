@@ -194,3 +194,14 @@ int cel__box_text(const cel_box *box, int dims, char *text, int size) {
   if (size > 0) snprintf(text, (size_t)size, "%s", all);
   return n;
 }
+
+int cel__point_text(const int64_t point[3], int dims, char *text, int size) {
+  char all[80];
+  int n = snprintf(all, sizeof all, "(");
+  for (int d = 0; d < dims; ++d)
+    n += snprintf(all + n, sizeof all - (size_t)n, "%s%" PRId64,
+                  d == 0 ? "" : ", ", point[d]);
+  n += snprintf(all + n, sizeof all - (size_t)n, ")");
+  if (size > 0) snprintf(text, (size_t)size, "%s", all);
+  return n;
+}

@@ -168,15 +168,17 @@ static bool boxes_apart(const chunk_pair *pair, const cel_linear_box *x,
   return false;
 }
 
-static bool apart_along(const unit_rule *rule, int d) {
+/* Whether what `low` gives for the chunk below keeps apart from what `high`
+ * gives for the one above. */
+static bool apart_along(const unit_rule *low, const unit_rule *high, int d) {
   for (unsigned m = 0; m < 8; ++m)
     for (unsigned n = 0; n < 8; ++n) {
-      if ((m & ~rule->ragged) || (n & ~rule->ragged) || (m >> d & 1)) continue;
-      chunk_pair pair = {d, &rule->domain[m], &rule->domain[n]};
-      for (int x = 0; x < rule->boxes; ++x)
-        for (int y = 0; y < rule->boxes; ++y)
-          if (!boxes_apart(&pair, &rule->box[m][x], &rule->box[n][y]) &&
-              !is_empty(rule, m, x) && !is_empty(rule, n, y))
+      if ((m & ~low->ragged) || (n & ~low->ragged) || (m >> d & 1)) continue;
+      chunk_pair pair = {d, &low->domain[m], &low->domain[n]};
+      for (int x = 0; x < low->boxes; ++x)
+        for (int y = 0; y < high->boxes; ++y)
+          if (!boxes_apart(&pair, &low->box[m][x], &high->box[n][y]) &&
+              !is_empty(low, m, x) && !is_empty(high, n, y))
             return false;
     }
   return true;
@@ -207,10 +209,32 @@ cel_proof cel_rule_prove_disjoint(const cel_rule_use *use,
   unit_rule_init(use, &units, &rule);
   bool proved = rule.all_linear;
   for (int d = 0; d < CEL_DIMS && proved; ++d)
-    proved = units.count[d] == 1 || apart_along(&rule, d);
+    proved = units.count[d] == 1 || apart_along(&rule, &rule, d);
   unit_rule_release(&rule);
   if (proved) return CEL_PROVED;
   return cel__search_disjoint(use, &units, why);
+}
+
+cel_proof cel_rule_prove_uncrossed(const cel_rule_use *reads,
+                                   const cel_rule_use *writes,
+                                   const cel_split_kind *kind,
+                                   cel_counter_example *why) {
+  cel_units units;
+  unit_rule in, out;
+  if (reads->rule->listing != NULL || writes->rule->listing != NULL)
+    return CEL_UNKNOWN;
+  if (cel_box_is_empty(&reads->range)) return CEL_PROVED;
+  cel__units_init(&reads->range, kind, &units);
+  unit_rule_init(reads, &units, &in);
+  unit_rule_init(writes, &units, &out);
+  bool proved = in.all_linear && out.all_linear;
+  for (int d = 0; d < CEL_DIMS && proved; ++d)
+    proved = units.count[d] == 1 ||
+             (apart_along(&in, &out, d) && apart_along(&out, &in, d));
+  unit_rule_release(&in);
+  unit_rule_release(&out);
+  if (proved) return CEL_PROVED;
+  return cel__search_uncrossed(reads, writes, &units, why);
 }
 
 /* ---- union homomorphism -------------------------------------------------- */

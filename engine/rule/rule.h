@@ -184,6 +184,14 @@ bool cel_rule_plainly_disjoint(const cel_rule_use *use,
 cel_proof cel_rule_prove_apart(const cel_rule_use *a, const cel_rule_use *b,
                                const cel_split_kind *kind,
                                cel_counter_example *why);
+/* Whether chunks keep out of each other's way in what they read and write of
+ * one buffer: what a chunk maps to under `reads` is disjoint from what a
+ * disjoint chunk maps to under `writes`. *why: the first reads what the second
+ * writes. */
+cel_proof cel_rule_prove_uncrossed(const cel_rule_use *reads,
+                                   const cel_rule_use *writes,
+                                   const cel_split_kind *kind,
+                                   cel_counter_example *why);
 /* Union homomorphism (seed 001, equation 2): r(a u b) = r(a) u r(b). */
 cel_proof cel_rule_prove_union(const cel_rule_use *use,
                                const cel_split_kind *kind,

@@ -12,6 +12,7 @@ enum {
 
 typedef struct search {
   const cel_rule_use *use;
+  const cel_rule_use *writes; /* of what `use` reads; else null */
   const cel_units *units;
   /* Unit boundaries to cut at, ascending, per dimension. */
   int64_t mark[3][MOST_MARKS];
@@ -65,10 +66,15 @@ static void set(const search *s, cel_box *chunk, int d, int64_t m, int64_t M) {
   chunk->max[d] = cel__units_at(s->units, d, M);
 }
 
-static bool image(search *s, const cel_box *chunk, cel_region *out) {
-  if (cel__rule_eval(s->use, chunk, out) == CEL_RULE_FINE) return true;
+static bool image_of(search *s, const cel_rule_use *use, const cel_box *chunk,
+                     cel_region *out) {
+  if (cel__rule_eval(use, chunk, out) == CEL_RULE_FINE) return true;
   s->faulted = true;
   return false;
+}
+
+static bool image(search *s, const cel_box *chunk, cel_region *out) {
+  return image_of(s, s->use, chunk, out);
 }
 
 static bool found(search *s, const cel_box *a, const cel_box *b,
@@ -88,6 +94,18 @@ static bool overlap(search *s, const cel_box *a, const cel_box *b) {
   if (!image(s, a, &s->a) || !image(s, b, &s->b)) return false;
   cel_region_intersect(&s->a, &s->a, &s->b);
   return found(s, a, b, &s->a);
+}
+
+/* Whether a reads what b writes. */
+static bool reads_of(search *s, const cel_box *a, const cel_box *b) {
+  if (!image_of(s, s->use, a, &s->a) || !image_of(s, s->writes, b, &s->b))
+    return false;
+  cel_region_intersect(&s->a, &s->a, &s->b);
+  return found(s, a, b, &s->a);
+}
+
+static bool cross(search *s, const cel_box *a, const cel_box *b) {
+  return reads_of(s, a, b) || reads_of(s, b, a);
 }
 
 /* Puts what the two map to into s->a, and what their union does into s->c. */
@@ -209,17 +227,19 @@ static bool try_splits(search *s) {
   return false;
 }
 
-static cel_proof run(const cel_rule_use *use, const cel_units *units,
-                     bool touching, try_pair *pair, cel_counter_example *why) {
+static cel_proof run(const cel_rule_use *use, const cel_rule_use *writes,
+                     const cel_units *units, bool touching, try_pair *pair,
+                     cel_counter_example *why) {
   search s;
   search_init(&s, use, units, why);
+  s.writes = writes;
   bool hit = false;
   for (int d = 0; d < CEL_DIMS && !hit; ++d)
     hit = units->count[d] > 1 && try_halves(&s, d, pair);
   for (int d = 0; d < CEL_DIMS && !hit; ++d)
     hit = units->count[d] > 1 &&
           try_others(&s, 0, d, touching, pair, units->range, units->range);
-  if (!hit && !touching && !s.all) hit = try_splits(&s);
+  if (!hit && pair == overlap && !s.all) hit = try_splits(&s);
   search_release(&s);
   if (hit) return CEL_REFUTED;
   return s.all && !s.faulted ? CEL_PROVED : CEL_UNKNOWN;
@@ -227,15 +247,22 @@ static cel_proof run(const cel_rule_use *use, const cel_units *units,
 
 cel_proof cel__search_disjoint(const cel_rule_use *use, const cel_units *units,
                                cel_counter_example *why) {
-  return run(use, units, false, overlap, why);
+  return run(use, NULL, units, false, overlap, why);
 }
 
 cel_proof cel__search_union(const cel_rule_use *use, const cel_units *units,
                             cel_counter_example *why) {
-  return run(use, units, true, disagree, why);
+  return run(use, NULL, units, true, disagree, why);
 }
 
 cel_proof cel__search_hull(const cel_rule_use *use, const cel_units *units,
                            cel_counter_example *why) {
-  return run(use, units, true, strays, why);
+  return run(use, NULL, units, true, strays, why);
+}
+
+cel_proof cel__search_uncrossed(const cel_rule_use *reads,
+                                const cel_rule_use *writes,
+                                const cel_units *units,
+                                cel_counter_example *why) {
+  return run(reads, writes, units, false, cross, why);
 }

@@ -19,6 +19,10 @@ cel_proof cel__search_disjoint(const cel_rule_use *use, const cel_units *units,
                                cel_counter_example *why);
 cel_proof cel__search_union(const cel_rule_use *use, const cel_units *units,
                             cel_counter_example *why);
+cel_proof cel__search_uncrossed(const cel_rule_use *reads,
+                                const cel_rule_use *writes,
+                                const cel_units *units,
+                                cel_counter_example *why);
 cel_proof cel__search_hull(const cel_rule_use *use, const cel_units *units,
                            cel_counter_example *why);
 

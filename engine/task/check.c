@@ -28,22 +28,23 @@ typedef struct slot {
   bool exact, apart;
 } slot;
 
-/* Two writes of one buffer that were not refuted; compared as bytes. */
+/* Two accesses of one buffer that were looked at together; compared as bytes.
+ */
 typedef struct pair {
   uint64_t rule[2];
   cel_box range, extent;
   int64_t granularity[3];
-  bool cut[3];
+  bool cut[3], reads; /* the first reads, the second writes; else both write */
   int32_t placement;
   int64_t param[2][CEL_RULE_PARAMS];
 } pair;
 
 struct cel__checks {
   int64_t ranks;
-  uint64_t hash[SLOTS]; /* 0: the slot holds no verdict */
-  slot *slots[SLOTS];   /* null until it is used */
-  pair *pairs;          /* null until a task writes a buffer twice */
-  bool pair_apart[PAIRS];
+  uint64_t hash[SLOTS];   /* 0: the slot holds no verdict */
+  slot *slots[SLOTS];     /* null until it is used */
+  pair *pairs;            /* null until a task has two such accesses */
+  bool pair_apart[PAIRS]; /* writes: proved; a read and a write: not refuted */
 };
 
 cel__checks *cel__checks_create(int64_t ranks) {
@@ -78,20 +79,12 @@ typedef struct shown {
   char a[BOX_TEXT], b[BOX_TEXT], point[BOX_TEXT];
 } shown;
 
-static void point_text(const int64_t point[3], int dims, char *text, int size) {
-  int n = snprintf(text, (size_t)size, "(");
-  for (int d = 0; d < dims && n < size - 2; ++d)
-    n += snprintf(text + n, (size_t)(size - n), "%s%" PRId64,
-                  d == 0 ? "" : ", ", point[d]);
-  if (n < size) snprintf(text + n, (size_t)(size - n), ")");
-}
-
 static shown show(const cel_group *group, const cel_access *access,
                   const cel_counter_example *why) {
   shown s;
   cel__box_text(&why->a, group->dims, s.a, sizeof s.a);
   cel__box_text(&why->b, group->dims, s.b, sizeof s.b);
-  point_text(why->point, access->buffer->dims, s.point, sizeof s.point);
+  cel__point_text(why->point, access->buffer->dims, s.point, sizeof s.point);
   return s;
 }
 
@@ -479,15 +472,15 @@ cel_status cel__check_access(cel__checks *checks, const cel_group *group,
 /* ---- writes of one buffer by several accesses ---------------------------- */
 
 static void make_pair(const cel_group *group, const cel_access *const at[2],
-                      pair *out) {
+                      const cel_split_kind *splits, pair *out) {
   memset(out, 0, sizeof *out);
   out->range = group->range;
   out->extent = at[0]->buffer->extent;
   out->placement = group->placement;
-  cel_split_kind splits = cel__splits_of(group);
+  out->reads = !cel_mode_produces(at[0]->mode);
   for (int d = 0; d < CEL_DIMS; ++d) {
-    out->cut[d] = splits.cut[d];
-    out->granularity[d] = splits.granularity[d];
+    out->cut[d] = splits->cut[d];
+    out->granularity[d] = splits->granularity[d];
   }
   for (int k = 0; k < 2; ++k) {
     const cel_rule *rule = at[k]->use.rule;
@@ -498,19 +491,29 @@ static void make_pair(const cel_group *group, const cel_access *const at[2],
   }
 }
 
+/* The slot of a pair, and whether its verdict is there. */
+static uint64_t find_pair(cel__checks *checks, const pair *wanted,
+                          bool *known) {
+  if (checks->pairs == NULL)
+    checks->pairs = cel_alloc_zero(PAIRS * sizeof(pair));
+  uint64_t n = cel_hash(wanted, sizeof *wanted, 0) % PAIRS;
+  /* make_pair zeroes the padding too. */
+  /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
+  *known = memcmp(&checks->pairs[n], wanted, sizeof *wanted) == 0;
+  return n;
+}
+
 /* What is unknown is left to those who see the actual chunks. */
 static cel_status check_pair(cel__checks *checks, const cel_group *group,
                              uint32_t i, uint32_t j, bool *apart) {
   const cel_access *at[2] = {&group->access[i], &group->access[j]};
+  cel_split_kind splits = cel__splits_of(group);
   cel_counter_example why = {0};
   pair wanted;
-  make_pair(group, at, &wanted);
-  if (checks->pairs == NULL)
-    checks->pairs = cel_alloc_zero(PAIRS * sizeof(pair));
-  uint64_t n = cel_hash(&wanted, sizeof wanted, 0) % PAIRS;
-  /* make_pair zeroes the padding too. */
-  /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
-  if (memcmp(&checks->pairs[n], &wanted, sizeof wanted) != 0) {
+  bool known;
+  make_pair(group, at, &splits, &wanted);
+  uint64_t n = find_pair(checks, &wanted, &known);
+  if (!known) {
     cel_proof proof = prove_apart(group, at, 2, &why);
     if (proof == CEL_REFUTED) return fail_pair(group, i, j, &why);
     memcpy(&checks->pairs[n], &wanted, sizeof wanted);
@@ -532,6 +535,107 @@ cel_status cel__check_writes(cel__checks *checks, const cel_group *group,
         CEL_TRY(check_pair(checks, group, i, j, apart));
   }
   return CEL_E_OK;
+}
+
+/* Items of a kernel are computed side by side, also within a chunk, but for
+ * those of a work group, which may wait for each other. */
+static cel_split_kind items_of(const cel_group *group) {
+  cel_split_kind splits = cel__splits_of(group);
+  if (group->kind != CEL_TASK_KERNEL || group->work == NULL || group->work->lua)
+    return splits;
+  for (int d = 0; d < group->dims; ++d) {
+    int64_t g = group->work->group[d];
+    if (splits.cut[d]) continue;
+    splits.cut[d] = true;
+    splits.granularity[d] = g > 0 ? g : 1;
+  }
+  return splits;
+}
+
+/* Of what opaque mappers were asked about: whether chunks of one split read
+ * what others write. */
+static cel_proof try_crossing(const some_chunks *of,
+                              const cel_access *const at[2],
+                              cel_counter_example *why) {
+  cel_map *map = cel_map_create(&at[0]->buffer->extent, 0);
+  cel_map_entries met = {0};
+  cel_region image = {0};
+  cel_proof proof = CEL_UNKNOWN;
+  for (int writes = 1; writes >= 0; --writes)
+    for (int64_t k = 0; k < of->n && proof != CEL_REFUTED; ++k) {
+      cel_box chunk = chunk_at(of, k);
+      if (cel__rule_eval(&at[writes]->use, &chunk, &image) != CEL_RULE_FINE)
+        continue;
+      for (uint32_t b = 0; writes && b < image.n; ++b)
+        cel_map_update(map, &image.at[b], (uint64_t)k + 1);
+      if (!writes && enter(map, &image, of, k, &met, why) == CEL_REFUTED) {
+        cel_box writer = why->a;
+        why->a = why->b;
+        why->b = writer;
+        proof = CEL_REFUTED;
+      }
+    }
+  cel_region_release(&image);
+  cel_map_entries_release(&met);
+  cel_map_destroy(map);
+  return proof;
+}
+
+static cel_proof prove_uncrossed(const cel_group *group,
+                                 const cel_access *const at[2],
+                                 cel_counter_example *why) {
+  cel_split_kind items = items_of(group);
+  const cel_listing *listing = at[0]->use.rule->listing;
+  if (listing == NULL) listing = at[1]->use.rule->listing;
+  if (listing == NULL)
+    return cel_rule_prove_uncrossed(&at[0]->use, &at[1]->use, &items, why);
+  some_chunks of = {.chunk = listing->chunk};
+  int32_t next = 0;
+  while ((of.n = cel__listing_split(listing, &next, &of.which)) > 0)
+    if (try_crossing(&of, at, why) == CEL_REFUTED) return CEL_REFUTED;
+  return CEL_UNKNOWN;
+}
+
+static bool crosses(cel__checks *checks, const cel_group *group, uint32_t i,
+                    uint32_t j) {
+  const cel_access *at[2] = {&group->access[i], &group->access[j]};
+  cel_split_kind items = items_of(group);
+  cel_counter_example why = {0};
+  pair wanted;
+  bool known;
+  make_pair(group, at, &items, &wanted);
+  uint64_t n = find_pair(checks, &wanted, &known);
+  if (!known) {
+    checks->pair_apart[n] = prove_uncrossed(group, at, &why) != CEL_REFUTED;
+    memcpy(&checks->pairs[n], &wanted, sizeof wanted);
+  }
+  return !checks->pair_apart[n];
+}
+
+cel_counter_example cel__show_crossing(const cel_group *group,
+                                       const cel__crossing *crossing) {
+  const cel_access *at[2] = {&group->access[crossing->reads],
+                             &group->access[crossing->writes]};
+  cel_counter_example why = {0};
+  prove_uncrossed(group, at, &why);
+  return why;
+}
+
+bool cel__check_crossing(cel__checks *checks, const cel_group *group,
+                         cel__crossing *out) {
+  const cel_access *access = group->access;
+  if (!cel__is_cut(group)) return false;
+  for (uint32_t i = 0; i < group->accesses; ++i) {
+    if (access[i].mode != CEL_MODE_READ || access[i].disjoint) continue;
+    for (uint32_t j = 0; j < group->accesses; ++j)
+      if (access[j].buffer == access[i].buffer &&
+          cel_mode_produces(access[j].mode) && access[j].reducer == NULL &&
+          crosses(checks, group, i, j)) {
+        *out = (cel__crossing){i, j};
+        return true;
+      }
+  }
+  return false;
 }
 
 static cel_status refuse(const cel_group *group, const char *why) {

@@ -35,6 +35,18 @@ cel_status cel__check_access(cel__checks *checks, const cel_group *group,
  * by itself. */
 cel_status cel__check_writes(cel__checks *checks, const cel_group *group,
                              bool *apart);
+/* Two accesses of a buffer by which, as the mappers have it, some item of a
+ * group reads what another one writes. */
+typedef struct cel__crossing {
+  uint32_t reads, writes;
+} cel__crossing;
+/* False where there are none, or nothing is known. Chunks of a host task are
+ * looked at whole: what is done in one is in its own order. */
+bool cel__check_crossing(cel__checks *checks, const cel_group *group,
+                         cel__crossing *out);
+/* A case of it: the first chunk reads what the second writes. */
+cel_counter_example cel__show_crossing(const cel_group *group,
+                                       const cel__crossing *crossing);
 /* Checks what does not concern an access. */
 cel_status cel__check_group(const cel__checks *checks, const cel_group *group);
 size_t cel__checks_bytes(const cel__checks *checks);

@@ -19,6 +19,14 @@ typedef struct buffer_state {
   uint64_t floor; /* applied to `track`: idle buffers catch up when touched */
 } buffer_state;
 
+/* What the script is warned of, once at each place. */
+typedef enum warning_kind { OF_UNWRITTEN, OF_CROSSING } warning_kind;
+
+typedef struct warning {
+  warning_kind kind;
+  cel_place place;
+} warning;
+
 struct cel_task_graph {
   cel_task_graph_config config;
   cel__checks *checks;
@@ -39,7 +47,7 @@ struct cel_task_graph {
   cel_deps deps;
   CEL_VEC(cel_region) images;
   CEL_VEC(bool) exact;
-  CEL_VEC(cel_place) warned; /* grows with the script's places only */
+  CEL_VEC(warning) warned; /* grows with the script's places only */
 };
 
 /* What a task of a group has references on. */
@@ -202,12 +210,14 @@ static cel_track *track_of(cel_task_graph *graph, const cel_buffer *buffer) {
   return state->track;
 }
 
-static bool warn_at(cel_task_graph *graph, cel_place place) {
+/* Whether nobody was warned of that at this place. */
+static bool warn_at(cel_task_graph *graph, warning_kind kind, cel_place place) {
   for (uint32_t i = 0; i < graph->warned.n; ++i)
-    if (graph->warned.at[i].file == place.file &&
-        graph->warned.at[i].line == place.line)
+    if (graph->warned.at[i].kind == kind &&
+        graph->warned.at[i].place.file == place.file &&
+        graph->warned.at[i].place.line == place.line)
       return false;
-  cel_vec_push(&graph->warned, place);
+  cel_vec_push(&graph->warned, ((warning){kind, place}));
   return true;
 }
 
@@ -220,7 +230,7 @@ static void warn_unwritten(cel_task_graph *graph, const cel_task *task,
   cel_task at = *task;
   if (combines) at.place = task->reduced;
   if (graph->config.warn == NULL || graph->config.audited ||
-      !warn_at(graph, at.place))
+      !warn_at(graph, OF_UNWRITTEN, at.place))
     return;
   const char *of =
       access->buffer->name != NULL ? access->buffer->name : "unnamed";
@@ -238,6 +248,36 @@ static void warn_unwritten(cel_task_graph *graph, const cel_task *task,
              access->buffer->dims > 0 ? box : "",
              access->buffer->dims > 0 ? " of " : "", of, advice);
   graph->config.warn(graph->config.context, &at, text);
+}
+
+static const char *text_of(const char *name) {
+  return name != NULL ? name : "unnamed";
+}
+
+/* What some item reads and another writes: a stencil in place. */
+static void warn_crossing(cel_task_graph *graph, const cel_group *group,
+                          const cel_task *task) {
+  cel__crossing found = {0};
+  if (graph->config.warn == NULL || graph->config.audited ||
+      !cel__check_crossing(graph->checks, group, &found) ||
+      !warn_at(graph, OF_CROSSING, task->place))
+    return;
+  cel_counter_example why = cel__show_crossing(group, &found);
+  const cel_access *reads = &group->access[found.reads];
+  const char *buffer = text_of(reads->buffer->name);
+  char a[BOX_TEXT], b[BOX_TEXT], at[BOX_TEXT], text[CEL_ERROR_TEXT];
+  cel__box_text(&why.a, group->dims, a, sizeof a);
+  cel__box_text(&why.b, group->dims, b, sizeof b);
+  cel__point_text(why.point, reads->buffer->dims, at, sizeof at);
+  snprintf(text, sizeof text,
+           "task '%s' reads of buffer '%s' what other items of it write: chunk "
+           "%s reads element %s, which chunk %s writes by cg:%s, and what it "
+           "gets is a matter of chance. Write to a second buffer; or, if no "
+           "item reads what another one writes, say so: cg:read(%s, mapper, { "
+           "disjoint = true })",
+           text_of(task->name), buffer, a, at, b,
+           cel_mode_name(group->access[found.writes].mode), buffer);
+  graph->config.warn(graph->config.context, task, text);
 }
 
 /* Whether the access reads and writes, and no other is of its buffer: then it
@@ -380,6 +420,7 @@ static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
 static uint64_t add(cel_task_graph *graph, const cel_group *group, bool apart) {
   cel_task *task = copy_group(graph, group);
   task->apart = apart;
+  warn_crossing(graph, group, task);
   for (uint32_t i = 0; i < task->accesses; ++i)
     if (task->access[i].rows > 0)
       cel_region_assign(&graph->images.at[i], &task->access[i].buffer->extent,

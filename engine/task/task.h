@@ -55,6 +55,9 @@ typedef struct cel_buffer {
 typedef struct cel_access {
   const cel_buffer *buffer;
   cel_mode mode;
+  /* A group's, of what is read: the user says that no item reads there what
+   * another item of the task writes. */
+  bool disjoint;
   cel_rule_use use; /* use.extent is the buffer's, use.range the task's */
   /* A group's: not null, the kernel reduces into the whole buffer; the mode is
    * READ_WRITE to begin with what it holds, else DISCARD_WRITE, and `use` is of

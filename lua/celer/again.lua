@@ -40,7 +40,7 @@ local function describe(access, space, mode)
   local map, buffer = access.map, access.buffer
   local entry = map and bound.entry(map, space.box, buffers.whole(buffer))
   if not entry then return nil end
-  return { mode = access.mode, as = mode, type = buffer.type, handle = buffer.handle,
+  return { mode = access.spelt, as = mode, type = buffer.type, handle = buffer.handle,
     map = map, exact = bound.is_exact(map), rule = entry.rule, params = entry.params,
     looks = looks_of(entry), check = bound.check_of(entry) }
 end
@@ -77,7 +77,7 @@ end
 --- to come again.
 ---@param kernel celer.kernel
 ---@param space celer.space  from zero on
----@param modes table<string, integer>  cel_mode by name
+---@param modes table<string, integer>  as the core has it, by how it is spelt
 ---@param is_access fun(value: any): boolean
 ---@param ... any  the work's arguments
 function M.note(kernel, space, modes, is_access, ...)
@@ -87,7 +87,7 @@ function M.note(kernel, space, modes, is_access, ...)
   local arguments = {}
   for i = 1, select("#", ...) do
     local argument = (select(i, ...))
-    local one = is_access(argument) and describe(argument, space, modes[argument.mode])
+    local one = is_access(argument) and describe(argument, space, modes[argument.spelt])
     if one == nil then return end
     arguments[i] = one
   end

@@ -26,8 +26,9 @@ local type, getmetatable, setmetatable = type, getmetatable, setmetatable
 
 local M = {}
 
--- cel_mode, in task.h's order. What is reduced into is discarded or goes on.
-local modes = { read = 0, write = 1, discard_write = 2, read_write = 3 }
+-- cel_mode, in task.h's order, and what core_submit.h adds. What is reduced into is
+-- discarded or goes on.
+local modes = { read = 0, write = 1, discard_write = 2, read_write = 3, read_disjoint = 4 }
 -- cel_placement.
 local SPLIT, ONCE, EACH = 0, 1, 2
 -- As in core_submit.c.
@@ -40,11 +41,12 @@ local nowhere = { dims = 0, lo = {}, hi = {}, empty = false, box = box.make(0) }
 
 -- One is made for each access of each submission, so it is small and an array.
 -- As in core_again.c.
-local fields = { buffer = 1, mode = 2, map = 3, owner = 4 }
+local fields = { buffer = 1, spelt = 2, map = 3, owner = 4 }
 
 ---@class celer.access
 ---@field buffer celer.buffer
 ---@field mode string
+---@field spelt string  the mode, with what the user says of it: of `modes`
 local Access = { __noun = "access" }
 
 local function is_access(value) return getmetatable(value) == Access end
@@ -54,7 +56,13 @@ local function not_here(access)
     .. "argument", access.buffer.name)
 end
 
+local function mode_of(access)
+  local spelt = rawget(access, fields.spelt)
+  return spelt == "read_disjoint" and "read" or spelt
+end
+
 function Access.__index(access, key)
+  if key == "mode" then return mode_of(access) end
   if not fields[key] then not_here(access) end
   return rawget(access, fields[key])
 end
@@ -94,7 +102,7 @@ end
 local function add(self, access)
   local n = self.n + 1
   if n > MOST_ACCESSES then
-    fail("cg:%s: %d accesses are the most", access.mode, MOST_ACCESSES)
+    fail("cg:%s: %d accesses are the most", mode_of(access), MOST_ACCESSES)
   end
   if settings.check then access.file, access.line = place.user() end
   self.n = n
@@ -122,12 +130,26 @@ local function declare(self, mode, call, buffer, map)
   return add(self, { buffer, mode, map or one_to_one, self })
 end
 
---- Reads the part that the mapper gives for each chunk.
+local read_options = { disjoint = true }
+
+-- How reading with these options is spelt.
+local function reading(options)
+  words.check_options("cg:read", options, read_options, "{ disjoint = true }")
+  if options.disjoint ~= nil and type(options.disjoint) ~= "boolean" then
+    fail("cg:read: disjoint must be true or false, not %s", words.a(options.disjoint))
+  end
+  return options.disjoint and "read_disjoint" or "read"
+end
+
+--- Reads the part that the mapper gives for each chunk. `disjoint`: no item reads by it
+--- what another item of the task writes, though the mappers say that it may.
 ---@param buffer celer.buffer
 ---@param map? celer.range_mapper  default: celer.one_to_one
+---@param options? {disjoint: boolean?}
 ---@return celer.access
-function Group:read(buffer, map)
-  return declare(self, "read", "cg:read", buffer, map)
+function Group:read(buffer, map, options)
+  local spelt = options == nil and "read" or reading(options)
+  return declare(self, spelt, "cg:read", buffer, map)
 end
 
 --- Writes some of it and keeps what is not overwritten.
@@ -261,7 +283,7 @@ local function flatten(accesses, task, space, placement, cuts, rest, on_devices)
     else
       rule, params = rules.bind(access, task, space, placement, cuts, rest,
         on_devices)
-      mode = modes[access.mode]
+      mode = modes[access.spelt]
     end
     out[n + 1] = access.buffer.handle
     out[n + 2] = mode

@@ -191,8 +191,7 @@ local function likely_bound(pick, upper, task_dims)
   return rules.expression(pick, task_dims, 1, 0, 2)
 end
 
-local function random_case(pick)
-  local task_dims, buffer_dims = pick(1, 20) % 3 + 1, pick(1, 2)
+local function random_rule(pick, task_dims, buffer_dims)
   local boxes = {}
   for b = 1, pick(1, 2) do
     boxes[b] = {}
@@ -202,7 +201,13 @@ local function random_case(pick)
       if pick(1, 3) == 1 then boxes[b][j] = { { "min", d }, { "max", d } } end
     end
   end
-  local rule = rules.rule(store, task_dims, buffer_dims, boxes, { clamp = pick(1, 4) > 1 })
+  return rules.rule(store, task_dims, buffer_dims, boxes, { clamp = pick(1, 4) > 1 })
+end
+
+-- A use of one rule, and of another over the same.
+local function random_case(pick)
+  local task_dims, buffer_dims = pick(1, 20) % 3 + 1, pick(1, 2)
+  local rule = random_rule(pick, task_dims, buffer_dims)
   local most = ({ 9, 4, 2 })[task_dims]
   local size = {}
   for d = 1, task_dims do size[d] = pick(1, most) end
@@ -210,7 +215,32 @@ local function random_case(pick)
   local extent = rules.box({}, { pick(1, 9), buffer_dims > 1 and pick(1, 9) or 1 })
   local kind = kind_of({ pick(1, 8) > 1, task_dims > 1 and pick(0, 1) == 1,
     task_dims > 2 and pick(0, 1) == 1 }, { pick(1, 3), pick(1, 2), 1 })
-  return rules.use(rule, range, extent), kind
+  return rules.use(rule, range, extent), kind, function()
+    return rules.use(random_rule(pick, task_dims, buffer_dims), range, extent)
+  end
+end
+
+-- Whether a chunk reads what a disjoint one writes.
+local function brute_crossing(all, reads, writes)
+  for i = 1, #all do
+    for j = 1, #all do
+      if reads[i] and writes[j] and apart(all[i], all[j]) then
+        for p in pairs(reads[i]) do
+          if writes[j][p] then return true end
+        end
+      end
+    end
+  end
+  return false
+end
+
+local function images_of(use, all)
+  local images = {}
+  for i, k in ipairs(all) do
+    images[i] = image(use, rules.box({ k.min[0], k.min[1], k.min[2] },
+      { k.max[0], k.max[1], k.max[2] })) or false
+  end
+  return images
 end
 
 describe("proofs against brute force over all permitted splits", function()
@@ -221,11 +251,8 @@ describe("proofs against brute force over all permitted splits", function()
     local refutable = { disjoint = 0, union = 0 }
     for _ = 1, tonumber(os.getenv("CELER_CASES")) or 2500 do
       local use, kind = random_case(pick)
-      local all, images = chunks(rules.plain(use.range), kind), {}
-      for i, k in ipairs(all) do
-        images[i] = image(use, rules.box({ k.min[0], k.min[1], k.min[2] },
-          { k.max[0], k.max[1], k.max[2] })) or false
-      end
+      local all = chunks(rules.plain(use.range), kind)
+      local images = images_of(use, all)
       local verdict = tonumber(c.cel_rule_prove_disjoint(use, kind, why))
       local truth = brute_overlap(all, images)
       count.disjoint[verdict + 1] = count.disjoint[verdict + 1] + 1
@@ -259,6 +286,30 @@ describe("proofs against brute force over all permitted splits", function()
         table.concat(count.union, "/"), refutable.union))
     end
     for _, n in pairs(count) do assert.is_true(n[1] > 100 and n[2] > 100) end
+  end)
+end)
+
+describe("proofs of what chunks read and write", function()
+  it("are never wrong", function()
+    local pick = rules.random(tonumber(os.getenv("CELER_SEED")) or 77)
+    local count = { 0, 0, 0 }
+    for _ = 1, tonumber(os.getenv("CELER_CASES")) or 1500 do
+      local reads, kind, another = random_case(pick)
+      local writes, anchor = another()
+      assert(anchor)
+      local all = chunks(rules.plain(reads.range), kind)
+      local verdict = tonumber(c.cel_rule_prove_uncrossed(reads, writes, kind, why))
+      count[verdict + 1] = count[verdict + 1] + 1
+      if verdict == PROVED then
+        assert.is_false(brute_crossing(all, images_of(reads, all), images_of(writes, all)))
+      elseif verdict == REFUTED then
+        local p = ("%d,%d,%d"):format(tonumber(why.point[0]), tonumber(why.point[1]),
+          tonumber(why.point[2]))
+        assert.is_true(image(reads, why.a)[p] and image(writes, why.b)[p])
+        assert.is_true(apart(rules.plain(why.a), rules.plain(why.b)))
+      end
+    end
+    assert.is_true(count[PROVED + 1] > 100 and count[REFUTED + 1] > 100)
   end)
 end)
 
