@@ -8,7 +8,11 @@ struct touched {
   index outside;
   int set, item_dims;
   index at[3], item[3];
+  unsigned long long *who; // null, or an item for each: its place in chunk, + 1
+  box chunk;
 };
+
+constexpr unsigned long long several_items = ~0ull;
 
 // What an accessor knows beside its strides.
 struct checked {
@@ -29,7 +33,19 @@ struct checked {
           place * (promised.max[d] - promised.min[d]) + at[d] - promised.min[d];
     if (marks->map[place] == 0) return false;
     marks->map[place] = 3;
+    if (marks->who != nullptr) note(marks->who + place);
     return true;
+  }
+
+  // Several threads may note at once: whoever finds another item says so.
+  CELER_FN void note(unsigned long long *who) const {
+    const box &c = marks->chunk;
+    unsigned long long me = 0;
+    for (int d = 0; d < item_dims; ++d)
+      me = me * (c.max[d] - c.min[d]) + (item[d] - c.min[d]);
+    unsigned long long other = __atomic_exchange_n(who, ++me, __ATOMIC_RELAXED);
+    if (other != 0 && other != me)
+      __atomic_store_n(who, several_items, __ATOMIC_RELAXED);
   }
 
   template <class T, int D>

@@ -12,7 +12,7 @@
 
 /* celer.cuh mirrors these. */
 _Static_assert(sizeof(cel_view) == 112, "celer::view");
-_Static_assert(sizeof(cel_touched) == 72, "celer::touched");
+_Static_assert(sizeof(cel_touched) == 128, "celer::touched");
 _Static_assert(offsetof(cel_call, device) == 136, "celer::call, as a prefix");
 _Static_assert(sizeof(cel_param) == 76, "celer::param");
 _Static_assert(offsetof(cel_call, view) == 112, "celer::call::view_at");

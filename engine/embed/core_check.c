@@ -37,7 +37,7 @@ static void set_note(lua_State *L, const char *key, const cel_fault_note *note,
 }
 
 static void push_row(lua_State *L, const cel_audit_row *row) {
-  lua_createtable(L, 0, 18);
+  lua_createtable(L, 0, 20);
   lua_pushstring(L, row->name);
   lua_setfield(L, -2, "name");
   lua_pushstring(L, row->place.file);
@@ -56,6 +56,8 @@ static void push_row(lua_State *L, const cel_audit_row *row) {
   set_note(L, "undefined", &row->undefined, row);
   set_note(L, "crossed", &row->crossed, row);
   set_box(L, "writer", &row->writer, row->task_dims);
+  set_note(L, "raced", &row->raced, row);
+  set_box(L, "racer", &row->racer, row->task_dims);
   set_note(L, "gap", &row->gap, row);
   if (row->outside.count == 0) return;
   set_note(L, "outside", &row->outside, row);

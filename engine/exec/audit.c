@@ -93,7 +93,13 @@ void cel_audit_begin(cel_audit *audit, const cel_instr *instr,
     if (!task->work->marks) continue;
     cel_view *view = &record->views.at[i];
     view->touched = cel_alloc_zero(sizeof *view->touched);
-    view->touched->map = cel_alloc_zero((size_t)cel_box_volume(&view->box) + 1);
+    size_t elements = (size_t)cel_box_volume(&view->box);
+    view->touched->map = cel_alloc_zero(elements + 1);
+    if (cel_crossings_concern_items(task, i)) {
+      view->touched->who =
+          cel_alloc_zero((elements + 1) * sizeof *view->touched->who);
+      view->touched->chunk = instr->run.chunk;
+    }
     promise_view(audit, instr, view, i);
   }
 }
@@ -245,10 +251,29 @@ static void take_crossings(cel_audit *audit, const cel_instr *instr,
   cel_crossings_keep(&audit->crossings, instr, access, view);
 }
 
+/* What items of this job touched of one buffer. */
+static void take_races(cel_audit *audit, const cel_instr *instr,
+                       const cel_view *view) {
+  const cel_task *task = instr->task;
+  cel_crossing crossing;
+  for (uint32_t i = 0; i < task->accesses; ++i)
+    for (uint32_t k = 0; k < task->accesses; ++k) {
+      if (!cel_crossings_within(task, i, k, view, &crossing)) continue;
+      cel_audit_row *row = row_of(audit, task, (int32_t)i);
+      if (row->raced.count == 0) row->racer = crossing.writer;
+      note(&row->raced, crossing.count, crossing.at, &crossing.reader);
+    }
+}
+
 void cel_audit_end(cel_audit *audit, const cel_instr *instr, cel_record *record,
                    bool done) {
+  if (done) take_races(audit, instr, record->views.at);
   for (uint32_t i = 0; i < instr->task->accesses; ++i) {
     cel_view *view = &record->views.at[i];
+    if (view->touched != NULL) {
+      cel_free(view->touched->who);
+      view->touched->who = NULL;
+    }
     if (done &&
         (view->touched != NULL || instr->task->access[i].undefined_boxes > 0))
       take_in(audit, instr, view, (int32_t)i);

@@ -49,6 +49,9 @@ typedef struct cel_audit_row {
   cel_fault_note undefined; /* touched, by reading, and never written */
   cel_fault_note crossed;   /* read, and written by another chunk, */
   cel_box writer;           /* this one */
+  cel_fault_note raced;     /* the same of items of one chunk; `chunk` is the */
+  cel_box racer;            /* one that reads, this the one that writes; empty:
+                               several */
   cel_fault_note gap; /* read by a box around what the parts of a chunk need,
                          and needed by none */
 } cel_audit_row;

@@ -40,6 +40,59 @@ static int64_t count(const cel_view *a, const cel_view *b, int64_t first[3]) {
   return n;
 }
 
+bool cel_crossings_concern_items(const cel_task *task, uint32_t access) {
+  return task->kind == CEL_TASK_KERNEL && !task->work->lua &&
+         task->work->group[0] == 0 && cel_crossings_concern(task, access);
+}
+
+/* The item that touched an element; empty where several did. */
+static cel_box item_of(const cel_touched *touched, uint64_t who) {
+  const cel_box *chunk = &touched->chunk;
+  cel_box item = {{0}, {0}};
+  if (who == CEL_SEVERAL_ITEMS) return item;
+  --who;
+  for (int d = CEL_DIMS - 1; d >= 0; --d) {
+    uint64_t n = (uint64_t)(chunk->max[d] - chunk->min[d]);
+    item.min[d] = chunk->min[d] + (int64_t)(who % n);
+    item.max[d] = item.min[d] + 1;
+    who /= n;
+  }
+  return item;
+}
+
+static uint64_t who_at(const cel_view *view, const int64_t at[3]) {
+  const cel_touched *touched = view->touched;
+  return touched
+      ->who[cel_touched_byte(touched, &view->box, at[0], at[1], at[2]) -
+            touched->map];
+}
+
+bool cel_crossings_within(const cel_task *task, uint32_t reads, uint32_t writes,
+                          const cel_view *view, cel_crossing *out) {
+  const cel_access *all = task->access;
+  const cel_view *read = &view[reads], *written = &view[writes];
+  int64_t at[3];
+  cel_box both;
+  *out = (cel_crossing){.access = reads};
+  if (!cross(&all[reads], &all[writes]) || !only_reads(&all[reads]) ||
+      read->touched == NULL || read->touched->who == NULL ||
+      !cel_box_intersect(&read->box, &written->box, &both))
+    return false;
+  for (at[0] = both.min[0]; at[0] < both.max[0]; ++at[0])
+    for (at[1] = both.min[1]; at[1] < both.max[1]; ++at[1])
+      for (at[2] = both.min[2]; at[2] < both.max[2]; ++at[2]) {
+        uint64_t reader = who_at(read, at), writer = who_at(written, at);
+        if (reader == 0 || writer == 0 ||
+            (reader == writer && reader != CEL_SEVERAL_ITEMS) ||
+            out->count++ > 0)
+          continue;
+        memcpy(out->at, at, sizeof at);
+        out->reader = item_of(read->touched, reader);
+        out->writer = item_of(written->touched, writer);
+      }
+  return out->count > 0;
+}
+
 bool cel_crossings_with(const cel_crossings *crossings, uint32_t i,
                         const cel_instr *instr, uint32_t access,
                         const cel_view *view, cel_crossing *out) {

@@ -1,5 +1,6 @@
-/* crossing.h -- elements that one chunk of a task reads and another writes, as
- * both did: which value is read is then a matter of chance.
+/* crossing.h -- elements that one chunk of a task reads and another writes, or
+ * one item of a kernel and another, as both did: which value is read is then a
+ * matter of chance.
  *
  * Of tasks that read a buffer by one access and write it by another, what each
  * job touched is kept, and held against that of the task's later jobs on this
@@ -36,6 +37,14 @@ typedef struct cel_crossing {
 
 /* Whether an access reads what another of its task writes, or the reverse. */
 bool cel_crossings_concern(const cel_task *task, uint32_t access);
+/* Whether, moreover, items by themselves are looked at: those of a kernel, but
+ * for work groups, which may wait for each other. */
+bool cel_crossings_concern_items(const cel_task *task, uint32_t access);
+/* What items of one job touched, by an access that reads and one that writes,
+ * of the views of all accesses; false if they do not cross, or are not looked
+ * at. `reader` and `writer` are items then; empty where there are several. */
+bool cel_crossings_within(const cel_task *task, uint32_t reads, uint32_t writes,
+                          const cel_view *view, cel_crossing *out);
 /* Holds what a job touched by such an access against the task's trace `i`;
  * false if they do not cross. */
 bool cel_crossings_with(const cel_crossings *crossings, uint32_t i,

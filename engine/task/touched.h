@@ -12,6 +12,7 @@
 #include "region/box.h"
 
 enum { CEL_PROMISED = 1, CEL_TOUCHED = 2 };
+#define CEL_SEVERAL_ITEMS UINT64_MAX
 
 /* celer::touched, in kernels/mark.cuh. */
 typedef struct cel_touched {
@@ -21,6 +22,10 @@ typedef struct cel_touched {
   int64_t outside;
   int32_t set, item_dims; /* item_dims 0: there is no item */
   int64_t at[3], item[3];
+  /* Null; or, for each element, which item of the chunk touched it: its place
+   * in the chunk, row by row, plus 1; 0: none; CEL_SEVERAL_ITEMS. */
+  uint64_t *who;
+  cel_box chunk;
 } cel_touched;
 
 #ifndef CEL_CDEF

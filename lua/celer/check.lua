@@ -88,7 +88,7 @@ end
 
 -- ---- all ranks ---------------------------------------------------------------
 
-local notes = { "outside", "unwritten", "undefined", "crossed" }
+local notes = { "outside", "unwritten", "undefined", "crossed", "raced" }
 
 -- Adds the row of another rank; what was found first stays the example.
 local function add(row, other)
@@ -99,6 +99,7 @@ local function add(row, other)
     row.item, row.promise, row.elsewhere = other.item, other.promise, other.elsewhere
   end
   if not row.crossed then row.writer = other.writer end
+  if not row.raced then row.racer = other.racer end
   row.gap = row.gap or other.gap
   for _, name in ipairs(notes) do
     local mine, theirs = row[name], other[name]
@@ -200,6 +201,20 @@ function finders.crossed(row, what)
     box(row.writer), times(note.count, "such case", "such cases"))
 end
 
+local function item(b)
+  if #b.min == 0 then return "the item" end
+  return b.min[1] < b.max[1] and "item " .. point(b.min) or "several items"
+end
+
+-- Of items of one chunk; where chunks do it, that says enough.
+function finders.raced(row, what)
+  if row.crossed then return nil end
+  local note = row.raced
+  return ("%s reads what another item writes: %s, read by %s, written by %s; %s; no item waits "
+    .. "for another"):format(what, element(note.at), item(note.chunk), item(row.racer),
+    times(note.count, "such element", "such elements"))
+end
+
 -- What is moved in vain, of an access that reads or keeps. Tasks of celer's own
 -- have accesses for the sake of their order.
 local function hint(row, access, what)
@@ -275,7 +290,8 @@ local function findings(rows, ended)
         text = text }
     end
     for _, name in ipairs(notes) do
-      if row[name] then say("mistake", finders[name](row, what, access)) end
+      local text = row[name] and finders[name](row, what, access)
+      if text then say("mistake", text) end
     end
     if not ended and not access.plain then
       local text = hint(row, access, what)

@@ -254,6 +254,55 @@ q:drain(u)
   end)
 
   -- Red cells from black ones.
+  for _, options in ipairs { "", ", { disjoint = true }" } do
+    planted("items that read what others of their chunk write" .. options, ([==[
+local u = celer.buffer("double", { 24, 8 }, { name = "u", init = 1 })
+local k = celer.kernel [=[
+  kernel void smooth(item<2> it, in<double, 2> near, inout<double, 2> u) {
+    const int i = it[0], j = it[1];
+    u(i, j) = near(i, j - 1) + near(i, j + 1);
+  }
+]=]
+q:submit(function(cg)
+  local near = cg:read(u, celer.neighborhood(0, 1)OPTIONS)
+  cg:parallel_for(celer.box({ 0, 1 }, { 24, 7 }), k, near, cg:read_write(u))
+end)
+]==]):gsub("OPTIONS", options), "x:11: mistake: kernel smooth: cg:read%(u%) reads what another "
+      .. "item writes: element %((%d+), 1%), read by item %(%1, 2%), written by item %(%1, 1%); "
+      .. "144 such elements; no item waits for another")
+  end
+
+  it("does not mind red and black fields in place, nor groups that wait for each other", function()
+    local r = check([==[
+local u = celer.buffer("double", { 16, 16 }, { name = "u", init = 1 })
+local v = celer.buffer("double", { 64 }, { name = "v", init = 1 })
+local k = celer.kernel [=[
+  kernel void half(item<2> it, in<double, 2> near, inout<double, 2> u, int color) {
+    const int i = it[0], j = it[1];
+    if ((i + j) % 2 != color) return;
+    u(i, j) = (near(i - 1, j) + near(i + 1, j) + near(i, j - 1) + near(i, j + 1)) / 4;
+  }
+  kernel void turn(group<1> g, in<double, 1> old, inout<double, 1> v) {
+    const int i = g.global(0), other = g.global(0) - g.local(0) + g.size(0) - 1 - g.local(0);
+    const double x = old(other);
+    g.barrier();
+    v(i) = x;
+  }
+]=]
+for step = 0, 3 do
+  q:submit(function(cg)
+    local near = cg:read(u, celer.neighborhood(1, 1), { disjoint = true })
+    cg:parallel_for(celer.box({ 1, 1 }, { 15, 15 }), k.half, near, cg:read_write(u), step % 2)
+  end)
+end
+q:submit(function(cg)
+  cg:parallel_for(celer.nd_range({ 64 }, { 8 }), k.turn, cg:read(v), cg:read_write(v))
+end)
+q:wait()
+]==])
+    assert.matches("\nceler check: no mistakes found", "\n" .. r.report)
+  end)
+
   it("does not mind an update in place that reads what stays as it is", function()
     for _, ranks in ipairs { false, 2 } do
       local r = check([==[
