@@ -22,7 +22,8 @@
  * reorders arithmetic. errno and traps are nobody's business in a kernel. For
  * g++ a min or max remains a branch until it knows which of the two it is, so
  * that it finds what a stencil reads beside itself contiguous (see `row` in
- * loop.cuh). */
+ * loop.cuh). Large local arrays touch each page of theirs, so that none of them
+ * reaches beyond what lies below the stack (overflow.h). */
 static const char *const flags[] = {
     "-std=c++17",
     "-O3",
@@ -33,6 +34,7 @@ static const char *const flags[] = {
     "-ffp-contract=off",
     "-fno-math-errno",
     "-fno-trapping-math",
+    "-fstack-clash-protection",
     "-w",
     "-fdiagnostics-color=never",
     "-fmax-errors=8", /* from here on for g++ alone */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "device/clock.h"
+#include "device/overflow.h"
 #include "device/partial.h"
 
 enum {
@@ -384,6 +385,8 @@ static void sleep_idle(cel_crew *crew, cel_worker *self) {
 static void *work(void *argument) {
   cel_worker *self = argument;
   cel_crew *crew = self->crew;
+  cel_overflow_room room;
+  cel_overflow_prepare(&room);
   char name[16];
   snprintf(name, sizeof name, "%.9s-%d", crew->name, self->index);
   pthread_setname_np(pthread_self(), name);

@@ -7,6 +7,7 @@
 
 #include "device/clock.h"
 #include "device/nvtx.h"
+#include "device/overflow.h"
 
 enum {
   RING = 8192,
@@ -399,6 +400,8 @@ static void pin(const cel_cuda_worker *w) {
 static void *worker_main(void *argument) {
   cel_cuda_worker *w = argument;
   cel_cuda_crew *crew = w->crew;
+  cel_overflow_room room;
+  cel_overflow_prepare(&room);
   pin(w);
   crew->cuda->api->cuCtxSetCurrent(crew->cuda->device[w->device].context);
   int64_t idle = 0;

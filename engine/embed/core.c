@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "embed/code.h"
+#include "embed/running.h"
 
 cel_status cel__core_engine(lua_State *L, cel_engine **out) {
   cel_session *session = cel__session_of(L);
@@ -57,6 +58,7 @@ static void add_functions(lua_State *L, const luaL_Reg *functions) {
 int cel__open_core(lua_State *L) {
   cel__clock_start();
   cel__code_learn(L);
+  cel__running_learn(L);
   lua_newtable(L);
   add_functions(L, cel__core_both);
   add_functions(L, cel__core_buffer);

@@ -13,9 +13,11 @@
 
 #include "device/backend.h"
 #include "device/leftover.h"
+#include "device/overflow.h"
+#include "embed/running.h"
 
 /* What ends the process, in one piece: a signal handler may ask for no more. */
-enum { PIECES = 20, NUMBERS = 2 };
+enum { PIECES = 24, NUMBERS = 3 };
 typedef struct last_words {
   struct iovec piece[PIECES];
   int n, numbers;
@@ -69,13 +71,26 @@ static bool is_script(void) {
   return syscall(SYS_gettid) == getpid();
 }
 
-static void add_place(last_words *w, cel_place place) {
+static void add_place(last_words *w, const char *before, cel_place place,
+                      const char *after) {
   if (place.file == NULL) return;
-  add(w, " (");
+  add(w, before);
   add(w, place.file);
   add(w, ":");
   add_number(w, place.line);
-  add(w, ")");
+  add(w, after);
+}
+
+/* The line of Lua that the thread is at. A host task has that of its submission
+ * besides. */
+static void add_line(last_words *w, const cel_job *job) {
+  cel_place at;
+  if (job != NULL && is_kernel(job)) return;
+  if (!cel__running_place(&at)) return;
+  if (job == NULL)
+    add_place(w, " (", at, ")");
+  else
+    add_place(w, " at ", at, "");
 }
 
 /* The user's task, or whoever else may have done it. */
@@ -92,7 +107,8 @@ static void add_suspect(last_words *w, const cel_job *job) {
     add(w, is_kernel(job) ? "kernel" : "host task");
     if (!plain) add(w, " "), add(w, name);
   }
-  if (job != NULL) add_place(w, job->place);
+  if (job != NULL) add_place(w, " (", job->place, ")");
+  if (job != NULL || is_script()) add_line(w, job);
 }
 
 /* ---- signals ----------------------------------------------------------------
@@ -115,11 +131,19 @@ static const char *reason(const cel_job *job, int number) {
     return ": it calls abort(), breaks an assertion, throws a C++ exception "
            "that nobody catches, or frees what was not allocated";
   if (job == NULL)
-    return ": a kernel, a host task or a C function called through FFI may "
-           "have spoilt its memory, or it is a fault of celer";
+    return ": what it does through FFI, a kernel or a host task that has "
+           "spoilt its memory, or a fault of celer";
   if (is_kernel(job))
     return ": it reads or writes outside its data; celer check finds where";
   return ": what it does through :pointer() or FFI, or a fault of celer";
+}
+
+static const char *reason_of_overflow(const cel_job *job) {
+  if (job != NULL && is_kernel(job))
+    return " overflowed its stack: its own arrays are too large, or it calls "
+           "itself without end; large arrays belong in buffers";
+  return " overflowed its stack: a C function called through FFI has arrays "
+         "that are too large, or calls itself without end";
 }
 
 /* Where it happened, as far as the stack can be read. */
@@ -132,14 +156,15 @@ static void tell_calls(void) {
 }
 
 /* Says so, then lets the default action end the process. */
-static void on_fault(int number) {
+static void on_fault(int number, siginfo_t *info, void *context) {
   const cel_job *job = users_job();
+  bool overflow = cel_overflow_is(info, context);
   speak_first();
   if (number != SIGABRT || !cel_bug_told()) {
     last_words w = {.n = 0};
-    add(&w, kind_of(number));
+    add(&w, overflow ? "celer: " : kind_of(number));
     add_suspect(&w, job);
-    add(&w, reason(job, number));
+    add(&w, overflow ? reason_of_overflow(job) : reason(job, number));
     say(&w);
     if (job == NULL && !is_script()) tell_calls();
   }
@@ -153,7 +178,8 @@ static void on_fault(int number) {
 static void handle_faults(void) {
   static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
   enum { FAULTS = sizeof faults / sizeof faults[0] };
-  struct sigaction action = {.sa_handler = on_fault};
+  struct sigaction action = {.sa_sigaction = on_fault,
+                             .sa_flags = SA_SIGINFO | SA_ONSTACK};
   sigemptyset(&action.sa_mask);
   for (int i = 0; i < FAULTS; ++i) sigaddset(&action.sa_mask, faults[i]);
   for (int i = 0; i < FAULTS; ++i) sigaction(faults[i], &action, NULL);

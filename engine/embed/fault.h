@@ -3,9 +3,11 @@
  * A kernel, a library that a host task calls, or a C function that the script
  * calls through FFI may access what is not theirs, abort, or call exit(). The
  * process ends then, with a status that is not 0, and one line on stderr names
- * the kernel or host task with its place in the script.
+ * the kernel or host task with its place in the script, and the line of Lua
+ * that runs (running.h).
  *
- *   a fault's signal, abort()   the line, then the signal's own end
+ *   a fault's signal, a full    the line, then the signal's own end
+ *   stack, abort()
  *   exit(), quick_exit(),       the line, what was printed until then, then
  *   _exit(), _Exit()            status 1, whatever theirs was
  *

@@ -11,6 +11,7 @@
 #include "comm/report.h"
 #include "device/background.h"
 #include "device/leftover.h"
+#include "device/overflow.h"
 #include "embed/fault.h"
 #include "embed/interrupt.h"
 #include "embed/progress.h"
@@ -71,6 +72,8 @@ static bool open_standard_files(void) {
 }
 
 int main(int argc, char **argv) {
+  cel_overflow_room room;
+  cel_overflow_prepare(&room);
   if (!open_standard_files()) {
     fprintf(stderr, "celer: cannot open /dev/null: %s\n", strerror(errno));
     return 1;

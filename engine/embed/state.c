@@ -11,6 +11,7 @@
 #include "base/vec.h"
 #include "embed/embedded.h"
 #include "embed/interrupt.h"
+#include "embed/running.h"
 
 static lua_State *driver;
 
@@ -94,6 +95,7 @@ static lua_State *create(const cel_transport *transport,
   luaL_openlibs(L);
   set_registry(L, &transport_key, transport);
   add_searcher(L, open_core);
+  cel__running_set(L);
   return L;
 }
 
@@ -132,6 +134,7 @@ static void keep_libraries(void) {
 
 void cel__state_destroy(lua_State *L) {
   if (L == driver) driver = NULL;
+  cel__running_set(NULL);
   keep_libraries();
   lua_close(L);
 }

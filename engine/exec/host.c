@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "base/vec.h"
 #include "device/clock.h"
+#include "device/overflow.h"
 
 enum { MAX_LANES = 64, QUIET_NS = 50000 };
 
@@ -150,6 +151,8 @@ static void *lane_main(void *argument) {
   lane *l = argument;
   struct cel_host_lanes *all = l->lanes;
   const cel_host_config *c = &all->config;
+  cel_overflow_room room;
+  cel_overflow_prepare(&room);
   pthread_setname_np(pthread_self(),
                      l->group != 0 ? "host-group" : "host-lane");
   cel_park_defer();

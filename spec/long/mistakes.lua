@@ -169,9 +169,9 @@ M.acts = {
   { "a file that is not there", "assert(io.open('nope.txt'))", "nope.txt" },
   { "a wrong argument", "string.rep('x', {})", "bad argument" },
   { "a write to address 8", "ffi.cast('int *', 8)[0] = 1", "invalid memory access",
-    native = true, anywhere = true },
-  { "abort", "ffi.C.abort()", "abort", native = true, anywhere = true },
-  { "exit(0)", "ffi.C.exit(0)", "exit", native = true, anywhere = true },
+    native = true },
+  { "abort", "ffi.C.abort()", "abort", native = true },
+  { "exit(0)", "ffi.C.exit(0)", "exit", native = true },
 }
 
 -- Where: texts in which ACT stands, on the marked line.
@@ -220,6 +220,10 @@ M.kernels = {
   { "throw 7;", "exception" },
   { "free((void *)&v);", "" },
   { "__builtin_trap();", "" },
+  { "volatile char big[1 << 26]; big[it[0]] = 1; v(it[0]) = big[0];", "overflowed its stack" },
+  { "struct deep { static int down(volatile int *at) { volatile int here[4] = { *at };"
+    .. " return *at < 0 ? 0 : down(here) + here[0]; } };"
+    .. " volatile int one = 1; v(it[0]) = deep::down(&one);", "overflowed its stack" },
 }
 
 -- ---- whole texts ---------------------------------------------------------------

@@ -94,21 +94,21 @@ describe("an exit in the middle of a run", function()
       end)
 
       it(("is named: %s in a library, %s"):format(call, shape.name), function()
-        told(native("celer.on_master", how), call .. " is called in host task (case.lua:7): the "
-          .. "run is not over; to end it with a message, raise an error", shape)
+        told(native("celer.on_master", how), call .. " is called in host task (case.lua:7) at "
+          .. "case.lua:10: the run is not over; to end it with a message, raise an error", shape)
       end)
     end
 
     it(("is named: in a collective task, %s"):format(shape.name), function()
-      told(native("celer.collective()", 0), "exit(0) is called in host task (case.lua:7): the "
-        .. "run is not over; to end it with a message, raise an error", shape)
+      told(native("celer.collective()", 0), "exit(0) is called in host task (case.lua:7) at "
+        .. "case.lua:10: the run is not over; to end it with a message, raise an error", shape)
     end)
 
     it(("is named: in the script, %s"):format(shape.name), function()
       told("print 'printed before'\nlocal ffi = require 'ffi'\nffi.cdef 'void exit(int);'\n"
         .. "q:wait()\nffi.C.exit(0)\nprint 'never printed'",
-        "exit(0) is called in the script's own thread: os.exit ends a run, once all is executed",
-        shape)
+        "exit(0) is called in the script's own thread (case.lua:6): os.exit ends a run, once all "
+          .. "is executed", shape)
     end)
   end
 

@@ -3,6 +3,7 @@
 local cuda = require("spec.device.cuda")
 local fake = require("spec.device.fake_driver")
 local preload = require("spec.support.preload")
+local scratch = require("spec.support.scratch")
 local script = require("spec.support.script")
 
 -- Line 2 on. The task that is to fail is number `i`.
@@ -280,17 +281,32 @@ describe("what ends the process", function()
   end
   local ABORTS = "breaks an assertion, throws a C++ exception that nobody catches, or frees what "
     .. "was not allocated"
+  local SCRIPT = "invalid memory access in the script's own thread (case.lua:%d): what it does "
+    .. "through FFI, a kernel or a host task that has spoilt its memory, or a fault of celer"
+  local FULL = "overflowed its stack: its own arrays are too large, or it calls itself without "
+    .. "end; large arrays belong in buffers"
+  local FULL_LIBRARY = "overflowed its stack: a C function called through FFI has arrays that are "
+    .. "too large, or calls itself without end"
+  local RECURSION = "__attribute__((noinline)) int down(volatile int *at) "
+    .. "{ volatile int here[4] = { *at }; return *at < 0 ? 0 : down(here) + here[0]; }"
+  local function built_library()
+    local path, source = scratch.path(".so"), scratch.path(".c")
+    scratch.write(source, RECURSION)
+    assert(os.execute(("%s -shared -fPIC -o %s %s"):format(os.getenv("CC") or "cc", path,
+      source)) == 0)
+    return path
+  end
   local cases = {
     { "a kernel", wild("astray", "*(volatile int *)(8 + 0 * v(it[0])) = 1;"),
       "invalid memory access in kernel astray (case.lua:4): it reads or writes outside its "
         .. "data; celer check finds where" },
     { "a kernel's division", wild("part", "volatile int none = 0; v(it[0]) /= none;"),
       "an arithmetic error in kernel part (case.lua:4): it divides a whole number by 0" },
-    { "a host task", native("", 12), "invalid memory access in host task (case.lua:4): what it "
-      .. "does through :pointer() or FFI, or a fault of celer" },
+    { "a host task", native("", 12), "invalid memory access in host task (case.lua:4) at "
+      .. "case.lua:5: what it does through :pointer() or FFI, or a fault of celer" },
     { "a collective task", native("cg:name 'all'", "celer.collective()"),
-      "invalid memory access in host task all (case.lua:4): what it does through :pointer() or "
-        .. "FFI, or a fault of celer" },
+      "invalid memory access in host task all (case.lua:4) at case.lua:5: what it does through "
+        .. ":pointer() or FFI, or a fault of celer" },
     { "an abort in a kernel", wild("gives_up", "abort();"), "the process aborts in kernel gives_up "
       .. "(case.lua:4): it calls abort(), " .. ABORTS },
     { "an exception in a kernel", wild("throws", "if (v(it[0]) == 1) throw it[0];"),
@@ -298,22 +314,45 @@ describe("what ends the process", function()
     { "rubbish that a kernel frees", wild("frees", "free(&v(it[0]) + 1);"),
       "the process aborts in kernel frees (case.lua:4): it calls abort(), " .. ABORTS },
     { "an abort in a host task", native("", 12, "ffi.cdef 'void abort(void);' ffi.C.abort()"),
-      "the process aborts in host task (case.lua:4): it calls abort(), " .. ABORTS },
+      "the process aborts in host task (case.lua:4) at case.lua:5: it calls abort(), " .. ABORTS },
     { "an abort in initial contents", "local b = celer.buffer('int', 3, { name = 'b', "
       .. "init = function()\n local f = require 'ffi' f.cdef 'void abort(void);' f.C.abort()\n"
       .. "end })\nq:drain(b)", "the process aborts in the initial contents for a capture "
-      .. "(case.lua:5): it calls abort(), " .. ABORTS },
+      .. "(case.lua:5) at case.lua:3: it calls abort(), " .. ABORTS },
     { "an abort of the script", "local ffi = require 'ffi' ffi.cdef 'void abort(void);' "
-      .. "ffi.C.abort()", "the process aborts in the script's own thread: it calls abort(), "
-      .. ABORTS },
-    { "the script", "require('ffi').cast('int *', 8)[0] = 1",
-      "invalid memory access in the script's own thread: a kernel, a host task or a C function "
-        .. "called through FFI may have spoilt its memory, or it is a fault of celer" },
+      .. "\nffi.C.abort()", "the process aborts in the script's own thread (case.lua:3): it calls "
+      .. "abort(), " .. ABORTS },
+    { "the script", "local ffi = require 'ffi'\nffi.cast('int *', 8)[0] = 1", SCRIPT:format(3) },
+    { "the script in a coroutine", "coroutine.wrap(function()\n"
+      .. "require('ffi').cast('int *', 8)[0] = 1\nend)()", SCRIPT:format(3) },
+    { "the script in a range mapper", "local v = celer.buffer('int', 12, { init = 1 })\n"
+      .. "q:submit(function(cg)\n cg:host_task(12, function() end, cg:read(v, function(c)\n"
+      .. "require('ffi').cast('int *', 8)[0] = 1\nreturn c\nend))\nend)", SCRIPT:format(5) },
+    { "the script in a compiled loop", "local ffi = require 'ffi'\n"
+      .. "local at, sum = ffi.cast('int *', ffi.new('int[10]')), 0\n"
+      .. "local function get(i) return at[i] end\nlocal function all()\n"
+      .. "for i = 1, 2 ^ 40 do sum = sum + get(i) end\nend\nall()", SCRIPT:format(6) },
+    { "a kernel's large array", wild("large", "volatile char big[1 << 26]; "
+      .. "big[v(it[0])] = 1; v(it[0]) = big[0];"), "kernel large (case.lua:4) " .. FULL },
+    { "a kernel that calls itself without end", "local v = celer.buffer('int', 12, { init = 1 })\n"
+      .. "local k = celer.kernel [[ " .. RECURSION .. "\n"
+      .. "kernel void deep(item<1> it, inout<int, 1> v) { v(it[0]) = down(&v(it[0])); } ]]\n"
+      .. "q:submit(function(cg) cg:parallel_for(12, k, cg:read_write(v)) end)\nq:drain()",
+      "kernel deep (case.lua:5) " .. FULL },
+    { "a host task's library that calls itself without end", { library = native("", 12,
+      "ffi.cdef 'int down(int *);'\nffi.load(LIBRARY).down(ffi.new('int[1]', 1))") },
+      "host task (case.lua:4) at case.lua:6 " .. FULL_LIBRARY },
+    { "the script's library that calls itself without end", { library = "local ffi = "
+      .. "require 'ffi'\nffi.cdef 'int down(int *);'\n"
+      .. "ffi.load(LIBRARY).down(ffi.new('int[1]', 1))" },
+      "the script's own thread (case.lua:4) " .. FULL_LIBRARY },
   }
   for k, case in ipairs(cases) do
     for i = 1, k == 1 and 2 or 1 do
       it(("is named: %s, %s"):format(case[1], script.shapes[i].name), function()
-        local r = script.run(case[2], script.shapes[i], { before = { "--backend", "cpu" } })
+        local text = case[2].library and case[2].library:gsub("LIBRARY", "'" .. built_library()
+          .. "'") or case[2]
+        local r = script.run(text, script.shapes[i], { before = { "--backend", "cpu" } })
         assert.is_true(r.status ~= 0)
         assert.is_false(r.timed_out)
         assert.equal("", r.stdout)
