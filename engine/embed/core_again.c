@@ -22,6 +22,7 @@ enum {
   ARGUMENTS = 24, /* this: as in again.lua */
   LOOKS = 32,     /* at what mappers captured and at globals */
   PARAMS = 16,    /* numbers of all mappers */
+  KNOWN = 8,      /* sets of them for which the rules hold */
   VALUES = 1024
 };
 
@@ -62,7 +63,8 @@ typedef struct plan {
   uint16_t slots;     /* of its table that are taken */
   met access[ACCESSES];
   look look[LOOKS];
-  int64_t param[PARAMS];
+  uint32_t known, next; /* sets that are known; how many were forgotten */
+  int64_t param[KNOWN][PARAMS];
 } plan;
 
 /* ---- making one ---------------------------------------------------------- */
@@ -129,7 +131,7 @@ static bool read_params(lua_State *L, int index, plan *p, met *m) {
   m->param = (uint8_t)p->params;
   for (uint32_t i = 0; fits && i < n; ++i) {
     lua_rawgeti(L, -1, (int)i + 1);
-    p->param[p->params++] = (int64_t)lua_tonumber(L, -1);
+    p->param[0][p->params++] = (int64_t)lua_tonumber(L, -1);
     lua_pop(L, 1);
   }
   lua_pop(L, 1);
@@ -189,6 +191,7 @@ static int plan_new(lua_State *L) {
     lua_settop(L, kept);
   }
   lua_setfenv(L, -2);
+  p->known = 1;
   if (!fits) return 0;
   luaL_newmetatable(L, plan_type);
   lua_setmetatable(L, -2);
@@ -350,12 +353,16 @@ static bool sees_the_same(lua_State *L, const plan *p, const met *m, int map,
                           int kept, int64_t *param) {
   for (int i = 0; i < m->looks; ++i) {
     const look *l = &p->look[m->first + i];
+    bool same;
     push_seen(L, l, map, kept);
-    lua_rawgeti(L, kept, l->value);
-    bool same =
-        lua_rawequal(L, -1, -2) ||
-        (l->param != 0 && is_whole(L, -2, &param[m->param + l->param - 1]));
-    lua_pop(L, 2);
+    if (l->param != 0) {
+      same = is_whole(L, -1, &param[m->param + l->param - 1]);
+    } else {
+      lua_rawgeti(L, kept, l->value);
+      same = lua_rawequal(L, -1, -2);
+      lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
     if (!same) return false;
   }
   return true;
@@ -375,7 +382,7 @@ static bool is_like(lua_State *L, const plan *p, given *g, int kept) {
             (m->exact ? lua_topointer(L, a->map) : cel__code_of(L, a->map)))
       return false;
   }
-  memcpy(g->param, p->param, p->params * sizeof *p->param);
+  memcpy(g->param, p->param[0], p->params * sizeof *g->param);
   for (uint32_t i = 0; i < p->accesses; ++i)
     if (!sees_the_same(L, p, &p->access[i], g->access[i].map, kept, g->param))
       return false;
@@ -401,29 +408,28 @@ static bool holds(lua_State *L, const met *m, const given *g, int map,
   return holds;
 }
 
-static void keep_params(lua_State *L, plan *p, const met *m, const given *g,
-                        int kept) {
-  size_t size = (size_t)m->rule->desc.params * sizeof *p->param;
-  memcpy(&p->param[m->param], &g->param[m->param], size);
-  for (int i = 0; i < m->looks; ++i) {
-    const look *l = &p->look[m->first + i];
-    if (l->param == 0) continue;
-    lua_pushnumber(L, (lua_Number)p->param[m->param + l->param - 1]);
-    lua_rawseti(L, kept, l->value);
-  }
+/* Whether an access has numbers that it has had before. */
+static bool holds_as_known(const plan *p, const met *m, const given *g) {
+  size_t size = (size_t)m->rule->desc.params * sizeof *g->param;
+  for (uint32_t k = 0; k < p->known; ++k)
+    if (memcmp(&p->param[k][m->param], &g->param[m->param], size) == 0)
+      return true;
+  return false;
 }
 
-/* Takes on the numbers that mappers captured now. */
+/* Whether the rules hold for the numbers that mappers captured now. A loop may
+ * go through a few sets of them. */
 static bool follows(lua_State *L, plan *p, const given *g, int kept) {
-  if (memcmp(p->param, g->param, p->params * sizeof *p->param) == 0)
-    return true;
+  size_t size = p->params * sizeof *g->param;
+  for (uint32_t k = 0; k < p->known; ++k)
+    if (memcmp(p->param[k], g->param, size) == 0) return true;
   for (uint32_t i = 0; i < p->accesses; ++i) {
     const met *m = &p->access[i];
-    size_t size = (size_t)m->rule->desc.params * sizeof *p->param;
-    if (memcmp(&p->param[m->param], &g->param[m->param], size) == 0) continue;
-    if (!holds(L, m, g, g->access[i].map, kept)) return false;
-    keep_params(L, p, m, g, kept);
+    if (!holds_as_known(p, m, g) && !holds(L, m, g, g->access[i].map, kept))
+      return false;
   }
+  uint32_t k = p->known < KNOWN ? p->known++ : 1 + p->next++ % (KNOWN - 1);
+  memcpy(p->param[k], g->param, size);
   return true;
 }
 
@@ -480,7 +486,7 @@ static int submit(lua_State *L, const plan *p, const given *g,
                              .mode = cel__mode_of(m->as),
                              .disjoint = m->as == CEL__READ_DISJOINT,
                              .use = {.rule = m->rule,
-                                     .params = p->param + m->param,
+                                     .params = g->param + m->param,
                                      .range = range,
                                      .extent = m->extent}};
   }

@@ -108,26 +108,20 @@ local function parameters(read, variant)
   return out
 end
 
--- Whether two of the functions captured one variable: closures made anew need not.
-local function shares(read)
-  local captured = 0
-  for _, f in each(read.functions) do
-    captured = captured + debug.getinfo(f, "u").nups
-  end
-  return captured > #read.cells
-end
-
--- What is known needs no look at what it captured; boxes may change inside.
+-- What is known needs no look at what it captured; boxes may change inside. Of what two
+-- functions share each is looked at, for closures made anew need not share it.
 local function note(entry, f, read, variant)
   local param = parameters(read, variant)
-  if not known(f) and shares(read) then return false end
-  for _, cell in ipairs(known(f) and {} or read.cells) do
-    if cell.box then return false end
-    local owner = cell.at > 1 and read.functions[cell.at] or false
+  local function see(cell, place)
     local n = #entry.index + 1
-    entry.owner[n], entry.index[n] = owner, cell.i
+    entry.owner[n], entry.index[n] = place.at > 1 and read.functions[place.at] or false, place.i
     entry.value[n] = closure.get(read, cell)
     entry.param[n] = param[cell]
+  end
+  for _, cell in ipairs(known(f) and {} or read.cells) do
+    if cell.box or (param[cell] and cell.also[1]) then return false end
+    see(cell, cell)
+    for _, place in ipairs(cell.also) do see(cell, place) end
   end
   for k, g in ipairs(variant.globals) do
     entry.globals[k] = { owner = g.at > 1 and read.functions[g.at] or false, name = g.name,

@@ -82,7 +82,7 @@ local function value_key(self, value)
 end
 
 local function visit_upvalue(self, at, i, name, value)
-  local cell = { at = at, i = i, name = name }
+  local cell = { at = at, i = i, name = name, also = {} }
   local cells, parts = self.cells, self.parts
   cells[#cells + 1] = cell
   if M.is_whole(value) then
@@ -118,6 +118,8 @@ function visit(self, f)
     local id = upvalueid(f, i)
     if self.ids[id] then
       parts[#parts + 1] = "@" .. self.ids[id]
+      local also = self.cells[self.ids[id]].also
+      also[#also + 1] = { at = at, i = i }
     else
       self.ids[id] = #self.cells + 1
       visit_upvalue(self, at, i, name, value)
@@ -130,7 +132,7 @@ local weak = { __mode = "v" }
 ---@class celer.closure
 ---@field key string
 ---@field functions function[]  itself, then what it calls; held weakly
----@field cells table[]  what it captured
+---@field cells table[]  what it captured; `also`: where else
 ---@field numbers table[]  those that are whole numbers
 ---@field volatile string?  why it may change unseen
 

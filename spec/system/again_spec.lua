@@ -90,6 +90,41 @@ submit(11, 0, a, b, function(chunk) return by_global(chunk) end)
 holds("another global", 11, 0)
 ]==], nil, { shapes = { script.shapes[1], script.shapes[2] } })
 
+script.everywhere("a group with numbers, or a helper, that were seen before", [==[
+local confirm = require "celer.confirm"
+local spot_check, checks = confirm.spot_check, 0
+function confirm.spot_check(...)
+  local check = spot_check(...)
+  return function(...) checks = checks + 1; return check(...) end
+end
+]==] .. sums .. [==[
+for round = 1, 4 do
+  checks = 0
+  for reach = 1, 3 do
+    submit(round, reach)
+    holds("round " .. round .. ", reach " .. reach, round, reach)
+  end
+  if round > 1 then same("checks of numbers in round " .. round, checks, 0) end
+end
+for reach = 1, 12 do submit(1, reach) end -- more than are kept
+submit(2, 3)
+holds("after many", 2, 3)
+
+-- Both functions have `grow` captured.
+local function grow(chunk, by) return chunk:grow(by) end
+local function further(chunk, by) return grow(chunk, by) end
+local function mapper(by)
+  return function(chunk) return by > 1 and further(chunk, by) or grow(chunk, by) end
+end
+submit(3, 2, a, b, mapper(2))
+submit(3, 2, a, b, mapper(2))
+looked_up(0, "a helper", function() submit(4, 2, a, b, mapper(2)) end)
+holds("a helper", 4, 2)
+grow = function(chunk) return chunk end
+submit(5, 0, a, b, mapper(2))
+holds("another helper", 5, 0)
+]==], nil, { shapes = { script.shapes[1], script.shapes[2] } })
+
 script.everywhere("a mistake in a group like one before", sums .. [==[
 local function near(chunk) return chunk:grow(1) end
 local function group(words, f)
