@@ -132,11 +132,20 @@ struct box {
   index min[3], max[3];
 };
 
+// Of a row that is reduced into, or of several: which lines of 64 bytes hold
+// anything. An item that comes to another one begins it with the identity.
+struct lines {
+  unsigned char *begun; // for each line
+  index count, apart;   // lines; bytes from one row's to the next's
+  const void *identity;
+};
+
 struct touched;
 struct view {
   void *base;
   box layout, promised;
   touched *marks; // with CELER_MARK; else null
+  const lines *lines_of;
 };
 
 struct call {
@@ -165,7 +174,8 @@ struct param {
   int tile[3];
 };
 
-static_assert(sizeof(view) == 112 && sizeof(call) == 136 && sizeof(param) == 76,
+static_assert(sizeof(view) == 120 && sizeof(call) == 136 &&
+                  sizeof(param) == 76 && sizeof(lines) == 32,
               "engine/device/kernel.h says the same");
 
 // ---- the work item: its coordinates in the whole index space

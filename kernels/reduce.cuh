@@ -6,7 +6,9 @@
 // reducer has cg:reduce says: CELER_OPS lists them by the numbers of the views,
 // and the constant meets the switch below once all is inlined.
 //
-// On the processor an item combines onto a variable, of an array onto the row.
+// On the processor an item combines onto a variable, of an array onto the row,
+// whose lines it may have to begin with the identity: a block that comes to few
+// of many elements costs no more than these.
 // On a GPU a reducer of one element is a register of each thread; a block's are
 // combined by shuffles, and the last block that ends combines the blocks', in
 // their order: no two runs differ. An array is combined by atomics, in the
@@ -138,12 +140,23 @@ template <class T, int D> struct reducer_array {
                 "an array is reduced in elements of 4 or 8 bytes");
   accessor<T, D> row;
   int op;
+#ifndef CELER_CUDA
+  lines seen; // begun null: all lines hold something
+#endif
 
   template <class... I> CELER_FN reduced_element<T> operator()(I... i) const {
-    return {&row(i...), op};
+    return {begun(&row(i...)), op};
   }
   CELER_FN reduced_element<T> operator[](index i) const {
-    return {&row[i], op};
+    return {begun(&row[i]), op};
+  }
+
+private:
+  CELER_FN T *begun(T *at) const {
+#ifndef CELER_CUDA
+    if (seen.begun != nullptr) begin_line(seen, row.origin, at);
+#endif
+    return at;
   }
 };
 // Of each warp one.
@@ -196,8 +209,10 @@ CELER_FN reducer<T, D> marked(reducer<T, D> r, const index *item, int dims) {
   return r;
 }
 
-// ---- combining rows: [first, end) of them, element i
+// ---- combining rows: [first, end) of them, each of some elements; on a GPU
+// these are one
 
+#ifdef CELER_CUDA
 template <class T>
 CELER_FN void combine_rows(int op, bool onto, const T *rows, index first,
                            index end, index pitch, T *into, index i) {
@@ -206,6 +221,13 @@ CELER_FN void combine_rows(int op, bool onto, const T *rows, index first,
     value = apply<T>(op, value, rows[r * pitch + i]);
   into[i] = value;
 }
+using elements = index;
+#else
+struct elements {
+  index begin, end;
+  const lines *seen; // of the first row; null: all lines hold something
+};
+#endif
 
 template <class S> struct combiner;
 template <class Item, class... P>
@@ -214,21 +236,21 @@ struct combiner<signature<void (*)(Item, P...)>> {
 
   template <int K, class Q> struct one {
     static CELER_FN void run(int, bool, const void *, index, index, index,
-                             void *, index) {
+                             void *, elements) {
     }
   };
   template <int K, class T, int D> struct one<K, reducer<T, D>> {
     static CELER_FN void run(int view, bool onto, const void *rows, index first,
-                             index end, index pitch, void *into, index i) {
+                             index end, index pitch, void *into, elements i) {
       if (view == sig::view_of(K))
-        combine_rows<T>(op_of(sig::view_of(K)), onto, (const T *)rows, first,
-                        end, pitch, (T *)into, i);
+        combine_rows(op_of(sig::view_of(K)), onto, (const T *)rows, first, end,
+                     pitch, (T *)into, i);
     }
   };
 
   template <int... K>
   static CELER_FN void run(int view, bool onto, const void *rows, index first,
-                           index end, index pitch, void *into, index i,
+                           index end, index pitch, void *into, elements i,
                            indices<K...>) {
     (one<K, typename bare<P>::type>::run(view, onto, rows, first, end, pitch,
                                          into, i),

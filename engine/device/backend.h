@@ -194,6 +194,8 @@ void cel_copy_box(const cel_layout *from, const cel_layout *to,
                   const cel_box *box, uint32_t element_size);
 /* Carries out one job in the calling thread. */
 cel_status cel_job_run(const cel_job *job);
+/* Makes every element of a row the identity. Thread: any. */
+void cel__reducer_begin(const cel_reducer *r, void *row);
 /* What the calling thread is carrying out so; null: nothing. Thread: any; in
  * signal handlers where the thread has called it, or run a job, before. */
 const cel_job *cel_job_under_way(void);

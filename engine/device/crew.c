@@ -171,10 +171,9 @@ static int64_t join_blocks(const cel_share *share, int64_t i, int64_t n,
 static int64_t run_blocks(cel_share *share, int64_t i, int64_t n) {
   cel_job part = *share->entry->job;
   cel_box *box = part.kind == CEL_JOB_CALL ? &part.call.chunk : &part.box;
-  int64_t run = join_blocks(share, i, share->rows != NULL ? 1 : n, box);
-  if ((share->rows != NULL
-           ? cel__partial_run(&part, share->rows, share->blocks, i)
-           : cel_job_run(&part)) == CEL_E_OK)
+  int64_t run = join_blocks(share, i, share->partial != NULL ? 1 : n, box);
+  if ((share->partial != NULL ? cel__partial_run(&part, share->partial, i)
+                              : cel_job_run(&part)) == CEL_E_OK)
     return run;
   cel_error *error = cel_finished_error(), *none = NULL;
   if (!atomic_compare_exchange_strong(&share->error, &none, error))
@@ -197,9 +196,9 @@ static cel_lane *lane_of(cel_share *share) {
 static void combine(cel_share *share) {
   const cel_job *job = share->entry->job;
   if (atomic_load(&share->error) == NULL &&
-      cel__partial_combine(job, share->rows, share->blocks) != CEL_E_OK)
+      cel__partial_combine(job, share->partial) != CEL_E_OK)
     atomic_store(&share->error, cel_finished_error());
-  cel_free(share->rows);
+  cel_free(share->partial);
 }
 
 /* The calling thread found no more blocks. Called and returns with the lock
@@ -207,7 +206,7 @@ static void combine(cel_share *share) {
 static void leave(cel_crew *crew, cel_share *share) {
   if (share->linked) unlink_share(crew, share);
   if (--share->inside > 0) return; /* the last one out completes it */
-  if (share->rows != NULL) {
+  if (share->partial != NULL) {
     pthread_mutex_unlock(&crew->lock);
     combine(share);
     pthread_mutex_lock(&crew->lock);
@@ -319,7 +318,8 @@ static bool cut(cel_crew *crew, cel_lane *lane, const cel_box *box) {
                               : blocks_wanted(box, crew->threads);
   share->blocks = cel__crew_cut(box, share->unit, want, share->cuts);
   if (work != NULL && share->blocks <= 1) return false;
-  share->rows = work != NULL ? cel__partial_rows(work, share->blocks) : NULL;
+  share->partial =
+      work != NULL ? cel__partial_create(job, share->blocks) : NULL;
   share->ranges = crew->threads;
   atomic_store(&share->error, NULL);
   share->inside = 1;

@@ -45,7 +45,7 @@ typedef struct cel_share {
   int32_t ranges;             /* of blocks, about equal: one for each thread */
   cel_cursor *cursor;         /* of each; owned; null before the first job */
   _Atomic(cel_error *) error; /* the first; owned until completion */
-  char *rows;       /* of a reducing call, see partial.h; owned; else null */
+  struct cel__partial *partial; /* of a reducing call; owned; else null */
   int64_t worth_ns; /* what is left when linked, less those who were called */
   int32_t inside;   /* threads at work on it */
   bool linked;

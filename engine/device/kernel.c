@@ -11,7 +11,8 @@
 #include "task/touched.h"
 
 /* celer.cuh mirrors these. */
-_Static_assert(sizeof(cel_view) == 112, "celer::view");
+_Static_assert(sizeof(cel_view) == 120, "celer::view");
+_Static_assert(sizeof(cel_lines) == 32, "celer::lines");
 _Static_assert(sizeof(cel_touched) == 128, "celer::touched");
 _Static_assert(offsetof(cel_call, device) == 136, "celer::call, as a prefix");
 _Static_assert(sizeof(cel_param) == 76, "celer::param");
@@ -367,6 +368,7 @@ const cel_reducer *cel_module_reduce(cel_work *work, int32_t view,
                         .extent = *extent,
                         .identity = copy,
                         .by = {op, p->class_, (uint32_t)p->size},
+                        .begins = p->dims > 0,
                         .combine = make_combine(own, view, false),
                         .combine_onto = make_combine(own, view, true)};
   return made;

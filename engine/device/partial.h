@@ -5,6 +5,9 @@
  * is reduced into; then the rows are combined in order. How many blocks there
  * are depends on the chunk and on the size of the rows alone: the result has
  * the same bits whatever the number of threads, and whoever took which block.
+ * Rows that are long for the number of items are begun line by line, by the
+ * items that come to them: what a call costs is in proportion to its items and
+ * to the elements of one row.
  * Thread: worker.
  */
 #ifndef CEL_DEVICE_PARTIAL_H
@@ -13,16 +16,18 @@
 #include "device/backend.h"
 
 #ifndef CEL_CDEF
+typedef struct cel__partial cel__partial;
+
 /* How many blocks a reducing call is cut into at most. */
 int64_t cel__partial_blocks(const cel_work *work);
-/* Rows for so many blocks, in the order of the work's reducers; the caller
- * frees them by cel_free. */
-char *cel__partial_rows(const cel_work *work, int64_t blocks);
-/* Runs `part`, the i-th block of a call, into its own rows. */
-cel_status cel__partial_run(const cel_job *part, char *rows, int64_t blocks,
+/* Rows for so many blocks of a call, whose work it borrows; the caller frees it
+ * by cel_free. */
+cel__partial *cel__partial_create(const cel_job *job, int64_t blocks);
+/* Runs `part`, the i-th block of the call, into its own rows. */
+cel_status cel__partial_run(const cel_job *part, cel__partial *partial,
                             int64_t i);
 /* Combines them into the views of the whole job. */
-cel_status cel__partial_combine(const cel_job *job, char *rows, int64_t blocks);
+cel_status cel__partial_combine(const cel_job *job, cel__partial *partial);
 #endif
 
 #endif

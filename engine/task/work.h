@@ -27,7 +27,20 @@ typedef struct cel_view {
   cel_box layout;
   cel_box box;
   struct cel_touched *touched; /* for works that mark it; else null */
+  /* Of what is reduced into: which parts hold anything yet; null: all do. */
+  const struct cel_lines *lines;
 } cel_view;
+
+/* Which lines, of CEL_LINE bytes each, of a row of partial results hold
+ * anything: all of a long row costs more than the few elements that a block
+ * comes to. There is memory for all of the last one. celer::lines, in
+ * kernels/celer.cuh. */
+typedef struct cel_lines {
+  unsigned char *begun; /* a byte for each line, not 0: it does */
+  int64_t count;
+  int64_t apart;        /* where many rows are seen: from one's to the next's */
+  const void *identity; /* of one element, what others are to begin with */
+} cel_lines;
 
 typedef struct cel_call {
   cel_box chunk; /* the part of the index space to compute */
@@ -52,17 +65,21 @@ typedef struct cel_work cel_work;
 /* One view of a kernel that it does not write to but reduces into: dense memory
  * of the shape of the buffer that is reduced into, layout and box alike. On the
  * processor every element holds the identity when the call begins, and the call
- * combines onto it; on a GPU the kernel begins it. Operators are associative
- * and commutative, but for their rounding. */
+ * combines onto it; where the view has `lines`, which only works that `begin`
+ * are given, nothing does, and the call begins each line that it comes to. On a
+ * GPU the kernel begins it all. Operators are associative and commutative, but
+ * for their rounding. */
 typedef struct cel_reducer {
   int32_t view;
   uint32_t element_size;
   cel_box extent;       /* of the buffer */
   const void *identity; /* of one element */
   cel_operator by;      /* an element is one number of it, or several */
+  bool begins;          /* the work and those that combine heed `lines` */
   /* Works of two views: rows of partial results, [first, last) x elements, and
    * the result, dense. They combine all rows in order, those elements of them
-   * that their chunk counts. `onto` begins with what the result holds. */
+   * that their chunk counts; where the rows' view has `lines`, the lines that
+   * hold anything. `onto` begins with what the result holds. */
   cel_work *combine, *combine_onto;
 } cel_reducer;
 

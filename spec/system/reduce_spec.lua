@@ -236,6 +236,112 @@ for v = 0, 96 do
 end
 ]==], nil, { shapes = both })
 
+  -- The same items into few elements and, far apart, into many: each block then has
+  -- begun a few lines of its row.
+  script.everywhere("comes to the same bits in a large array as in a small one", [==[
+local text = [=[
+  kernel void some(item<1> it, reducer<double, 1> s, reducer<double, 1> p, reducer<float, 2> l,
+                   reducer<int, 1> b, reducer<double, 3> own, int far) {
+    const int i = it[0], e = i % 5;
+    if (i % 11 == 0) return;
+    const double x = (i % 3 - 1) / (i + 1.);
+    s(e * far).combine(x);
+    p(e * far) += 1 + x;
+    l(0, e * far).combine(i == 1203 ? float(NAN) : float(x));
+    b(e * far).combine(1 << i % 31);
+    own(e * far, 0, 0) += -x;
+  }
+]=]
+local k = celer.kernel(text)
+local function run(n, far, options)
+  local size = 4 * far + 1
+  local s, p = celer.buffer("double", size, { init = 0.1 }), celer.buffer("double", size)
+  local l, b = celer.buffer("float", { 1, size }), celer.buffer("int", size, { init = 64 })
+  local own = celer.buffer("double", { size, 1, 1 })
+  q:submit(function(cg)
+    cg:parallel_for({ n }, k, cg:reduce(s, "sum", options), cg:reduce(p, "prod"),
+      cg:reduce(l, "min"), cg:reduce(b, "or", options),
+      cg:reduce(own, { combine = "a + b", identity = 0 }), far)
+  end)
+  local a, c, d, e, f = q:wait(s, p, l, b, own)
+  local out, rest = {}, 0
+  for i = 0, 4 do
+    out[#out + 1] = ("%a %a %a %d %a"):format(a(i * far), c(i * far), d(0, i * far),
+      e(i * far), f(i * far, 0, 0))
+  end
+  for i = 0, size - 1 do
+    local untouched = i % far ~= 0 or n == 0
+    if untouched and not (c(i) == 1 and d(0, i) == math.huge and f(i, 0, 0) == 0
+      and a(i) == (options and 0.1 or 0) and e(i) == (options and 64 or 0)) then
+      rest = rest + 1
+    end
+  end
+  return table.concat(out, "\n"), rest
+end
+for _, n in ipairs { 0, 7, 300, 3001 } do
+  for _, options in ipairs { false, { include_current = true } } do
+    local few = run(n, 1, options or nil)
+    for _, far in ipairs { 7, 1900 } do
+      local many, wrong = run(n, far, options or nil)
+      same(("%d items into every %dth element"):format(n, far), many, few)
+      same("of those that no item came to", wrong, 0)
+    end
+  end
+end
+]==], nil, { shapes = { script.shapes[1], script.shapes[3], script.divided[2],
+    { name = "on seven ranks", devices = 1, ranks = 7 } } })
+
+  it("costs memory for what items come to, not for all of each block's array", function()
+    local r = script.run([==[
+local function peak()
+  for line in io.lines "/proc/self/status" do
+    local kib = line:match "^VmHWM:%s*(%d+)"
+    if kib then return tonumber(kib) end
+  end
+end
+local k = celer.kernel [[
+  kernel void one(item<1> it, reducer<int, 1> h, int far) { h(it[0] * far) += 1; }
+]]
+local function run(far)
+  local h = celer.buffer("int", 1000 * far)
+  q:submit(function(cg) cg:parallel_for({ 1000 }, k, cg:reduce(h, "sum"), far) end)
+  local s = q:wait(h)
+  assert(s(0) == 1 and s(far) == 1 and s(999 * far) == 1 and (far == 1 or s(far + 1) == 0))
+end
+run(1)
+local before = peak()
+run(64) -- 64 blocks' rows are 16 MiB
+print(peak() - before)
+]==], script.shapes[1])
+    assert.equal("", r.stderr)
+    assert.is_true(tonumber(r.stdout) < 4096, r.stdout)
+  end)
+
+  it("marks and checks what it comes to of a large array", function()
+    local text = [==[
+local k = celer.kernel [[
+  kernel void f(item<1> it, reducer<int, 2> h, int far) { h(it[0] % 3, it[0] * far) += 1; }
+]]
+local h = celer.buffer("int", { 3, 5000 }, { name = "h" })
+local function run(far)
+  q:submit(function(cg) cg:parallel_for(20, k, cg:reduce(h, "sum"), far) end)
+end
+run(250)
+local s = q:wait(h)
+print(s(1, 4750), s(0, 0), s(1, 0), s(2, 4999))
+run(264)
+q:wait()
+]==]
+    local r = script.run(text, script.shapes[1], { before = { "--check-bounds" } })
+    assert.equal("1\t1\t0\t0\n", r.stdout, r.stderr)
+    assert.matches("item %(19%) touches element %(1, 5016%) of argument 1", r.stderr)
+    local path = scratch.path(".lua")
+    scratch.write(path, 'local celer = require "celer"\nlocal q = celer.queue()\n' .. text)
+    r = celer.run { "check", path }
+    assert.matches("1\t1\t0\t0\n", r.stdout)
+    assert.matches("%(1, 5016%)", r.stdout .. r.stderr)
+  end)
+
   script.everywhere("may be of no elements", [==[
 local none = celer.buffer("int", { 0 }, { name = "none" })
 local k = celer.kernel "kernel void look(item<1> it, reducer<int, 1> none) {}"
