@@ -44,7 +44,7 @@ cel_status cel_comm_reduce(cel_comm *c, cel_comm_op op, cel_comm_type type,
   cel_comm_sum what = {op, type, count};
   CEL_TRY(check_root(c, root));
   if (c->ranks > 1) return c->reduce(c, &what, mine, out, root);
-  if (count > 0) memcpy(out, mine, count * sizes[type]);
+  if (count > 0 && mine != NULL) memcpy(out, mine, count * sizes[type]);
   return CEL_E_OK;
 }
 

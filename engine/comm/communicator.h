@@ -85,7 +85,8 @@ cel_status cel_comm_broadcast(cel_comm *c, void *data, uint64_t bytes,
  * others it is not touched. */
 cel_status cel_comm_gather(cel_comm *c, const void *mine, uint64_t bytes,
                            void *all, int64_t root);
-/* Likewise what ranks' numbers combine to, in `out`. The order in which they
+/* Likewise what ranks' numbers combine to, in `out`; `mine` null: each rank's
+ * lie there, and stay where they are not replaced. The order in which they
  * are combined is MPI's choice; with CEL_COMM_ALL all ranks get the same bits.
  */
 cel_status cel_comm_reduce(cel_comm *c, cel_comm_op op, cel_comm_type type,

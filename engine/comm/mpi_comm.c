@@ -146,13 +146,16 @@ static cel_status reduce(cel_comm *c, const cel_comm_sum *what,
   MPI_Op op = op_of(what->op);
   uint64_t size = size_of(what->type);
   MPI_User_function *own = own_of(what);
+  bool gets = root == CEL_COMM_ALL || root == c->rank;
   int code = own != NULL ? MPI_Op_create(own, 1, &op) : MPI_SUCCESS;
   for (uint64_t at = 0; at < what->count && code == MPI_SUCCESS;
        at += REDUCED_AT_ONCE) {
     uint64_t left = what->count - at;
     int n = (int)(left < REDUCED_AT_ONCE ? left : REDUCED_AT_ONCE);
-    const char *from = (const char *)mine + at * size;
     char *to = (char *)out + at * size;
+    const void *from = mine != NULL ? (const char *)mine + at * size
+                       : gets       ? MPI_IN_PLACE
+                                    : to;
     code = root == CEL_COMM_ALL
                ? MPI_Allreduce(from, to, n, type, op, comm_of(c))
                : MPI_Reduce(from, to, n, type, op, (int)root, comm_of(c));

@@ -229,16 +229,13 @@ local function op_of(call, op, code)
 end
 
 local function reduce_memory(self, call, root, p, n, op)
-  local at, bytes = memory(call, p, n)
+  local at = memory(call, p, n)
   local code = types[tostring(ffi.typeof(p + 0))]
   if not code then
     fail("%s: %s is no pointer to numbers", call, tostring(ffi.typeof(p)))
   end
   local operation = op_of(call, op, code)
-  local mine = ffi.new("char[?]", bytes)
-  ffi.copy(mine, at, bytes)
-  check(C.cel_comm_reduce(self.comm, operation, C["CEL_COMM_" .. code], mine, at, n,
-    root))
+  check(C.cel_comm_reduce(self.comm, operation, C["CEL_COMM_" .. code], nil, at, n, root))
 end
 
 -- A cell that holds the value, its type, and how to get it out again.

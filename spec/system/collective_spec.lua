@@ -237,6 +237,31 @@ end)
 q:wait()
 ]==])
 
+  it("reduces memory where it is, without another as large", function()
+    local r = script.run(all .. [==[
+all(function(part)
+  local ffi = require "ffi"
+  local function peak()
+    for line in io.lines "/proc/self/status" do
+      local kib = line:match "^VmHWM:%s*(%d+)"
+      if kib then return tonumber(kib) end
+    end
+  end
+  local n = 4e6
+  local p = ffi.new("double[?]", n)
+  for i = 0, n - 1 do p[i] = i end
+  local before = peak()
+  part.comm:all_reduce(p, n, "sum")
+  part.comm:reduce(p, n, "max", 0)
+  assert(p[0] == 0 and p[n - 1] == n - 1)
+  print(peak() - before)
+end)
+q:wait()
+]==], { devices = 1 })
+    assert.equal("", r.stderr)
+    assert.is_true(tonumber(r.stdout) < 8192, r.stdout)
+  end)
+
   everywhere("reduces", all .. [==[
 all(function(part)
   local ffi = require "ffi"
@@ -256,6 +281,14 @@ all(function(part)
     local p = ffi.new(name .. "[3]", k, 1, 2 * k)
     comm:all_reduce(p, 3, "sum")
     same(name, tonumber(p[0] + 100 * p[1] + 1000 * p[2]), n * (n - 1) / 2 * 2001 + 100 * n)
+  end
+  for root = 0, n - 1 do -- in place there, and nothing elsewhere
+    local p = ffi.new("int[70000]")
+    for i = 0, 69999 do p[i] = k + i end
+    comm:reduce(p, 70000, "sum", root)
+    local here = k == root
+    same("first there", p[0], here and n * (n - 1) / 2 or k)
+    same("last there", p[69999], here and n * (n - 1) / 2 + n * 69999 or k + 69999)
   end
   for whose = 0, n - 1 do -- a NaN is the least and the greatest, whoever has it
     local mine = k == whose and 0 / 0 or k
