@@ -237,12 +237,30 @@ local function gap_hint(gap, what)
     element(gap.at), box(gap.chunk))
 end
 
-local function describe(row, access)
+local function label(access)
+  return ("cg:%s(%s)"):format(access.mode, table.concat(access.buffers, " or "))
+end
+
+local ordinals = { "first", "second", "third" }
+
+-- Which of the task's accesses it is, where others in its line read the same.
+local function which(access, all)
+  local text, n, mine = label(access), 0, 0
+  for _, other in ipairs(all) do
+    if other.line == access.line and other.file == access.file and label(other) == text then
+      n = n + 1
+      if other == access then mine = n end
+    end
+  end
+  return n > 1 and ("the %s %s of this line"):format(ordinals[mine] or mine .. "th", text) or text
+end
+
+local function describe(row, access, all)
   local who = access.kernel and "kernel " .. access.kernel or ""
   if row.name ~= access.kernel then
     who = who == "" and row.name or ("%s (task '%s')"):format(who, row.name)
   end
-  return ("%s: cg:%s(%s)"):format(who, access.mode, table.concat(access.buffers, " or "))
+  return ("%s: %s"):format(who, which(access, all))
 end
 
 -- Of an access that celer made itself, such as a capture's.
@@ -280,10 +298,10 @@ local function findings(rows, ended)
   local out, list = { mistakes = #overlaps, hints = ended and 0 or #opaque }, { unpack(overlaps) }
   if not ended then add_opaque(list) end
   for _, row in ipairs(rows) do
-    local access = (known[key_of(row.file, row.line, row.name)] or {})[row.access]
-      or plain_access(row)
+    local all = known[key_of(row.file, row.line, row.name)] or {}
+    local access = all[row.access] or plain_access(row)
     local what = row.combines and "cg:reduce with include_current"
-      or access.plain and row.name or describe(row, access)
+      or access.plain and row.name or describe(row, access, all)
     local function say(kind, text)
       out[kind .. "s"] = out[kind .. "s"] + 1
       list[#list + 1] = { file = access.file or "?", line = access.line or 0, kind = kind,

@@ -272,6 +272,21 @@ end)
       .. "144 such elements; no item waits for another")
   end
 
+  planted("one of three reads in a line", [==[
+local u = celer.buffer("double", { 24 }, { name = "u", init = 1 })
+local v = celer.buffer("double", { 24 }, { name = "v" })
+local k = celer.kernel [=[
+  kernel void sum(item<1> it, in<double, 1> a, in<double, 1> b, in<double, 1> c, out<double, 1> v) {
+    const int i = it[0];
+    v(i) = a(i) + b(i > 0 ? i - 1 : 0) + c(i);
+  }
+]=]
+q:submit(function(cg)
+  cg:parallel_for({ 24 }, k, cg:read(u), cg:read(u), cg:read(u), cg:discard_write(v))
+end)
+]==], "x:12: mistake: kernel sum: the second cg:read%(u%) of this line touches what it was "
+    .. "not promised")
+
   it("does not mind red and black fields in place, nor groups that wait for each other", function()
     local r = check([==[
 local u = celer.buffer("double", { 16, 16 }, { name = "u", init = 1 })
