@@ -2,6 +2,7 @@
 --- same on all ranks: rank 0 reads them and sends them as one bundle.
 local buffer = require "string.buffer"
 local core = require "celer.core"
+local syntax = require "celer.syntax"
 
 local M = {}
 
@@ -73,7 +74,7 @@ local function search_bundle(name)
   for _, path in ipairs(candidates(bundle.folder, name)) do
     local text = bundle.files[path]
     if text then
-      local chunk, message = loadstring(text, "@" .. path)
+      local chunk, message = syntax.load(text, "@" .. path)
       if not chunk then error(message, 0) end
       return chunk
     end
@@ -108,7 +109,7 @@ function M.load(path, text)
   if rank > 0 and bundle.environment then share_environment(bundle.environment) end
   if bundle.message then return nil, bundle.message end
   local source = bundle.files[name]:gsub("^#[^\n]*", "")
-  return loadstring(source, "@" .. name)
+  return syntax.load(source, "@" .. name)
 end
 
 --- The text of a file of the script, or of one that it has run by `dofile`; or nil.

@@ -48,6 +48,10 @@ local cases = {
   ["a syntax error"] = {
     bare = true, "local x = = 3\n", { "^celer: [^\n]*case.lua:1: ", "near '='" },
   },
+  ["a text that ends early"] = {
+    bare = true, "local k = [[\nint x = a[b[0]];\n]]", { "^celer: [^\n]*case.lua:%d: ",
+      "the text that %[%[ begins in line 1 ends at the %]%] in line 2; write %[=%[ ... %]=%]" },
+  },
   ["a run-time error"] = {
     "local t = nil\nprint(t.x)", { "case.lua:11: attempt to index local 't'" },
   },
