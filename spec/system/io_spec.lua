@@ -312,7 +312,7 @@ for case = 1, 12 do
   for d = 1, #size do saved[d] = outer.size[d - 1] end
   for _, ending in ipairs { "npy", "h5" } do
     local name, inner = ("%d.%s"):format(case, ending), part_of(saved)
-    celer.io.save(name, u, outer)
+    celer.io.save(name, u, { box = outer, replace = ending == "h5" or nil })
     local s = q:wait(celer.io.load(name, { box = inner }))
     local at = { 0, 0, 0 }
     for d = 1, #size do at[d] = outer.min[d - 1] + inner.min[d - 1] end
@@ -468,7 +468,8 @@ refused("the name must end in", "a", u)
 refused("the box [0, 5) x [0, 3) leaves buffer u, which is 4 x 3", "a.npy", u,
   celer.box({ 0, 0 }, { 5, 3 }))
 refused("a.npy holds one buffer; an HDF5 file takes a table of them", "a.npy", { u = u })
-refused("dataset u must be a buffer, not a string", "a.h5", { u = "u" })
+refused("dataset u must be a buffer, a number, a string or a boolean, not a queue", "a.h5",
+  { u = q })
 refused("dataset must be a name, not an empty string", "a.h5", u, { dataset = "" })
 refused("celer.io.save: a.npy: dataset is for HDF5", "a.npy", u, { dataset = "x" })
 refused("unknown option 'dataset'", "a.png", u, { dataset = "x" })

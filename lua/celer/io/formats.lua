@@ -1,14 +1,18 @@
 --- formats.lua -- what a file's name says of its contents.
 ---
 --- Each has load(path, options), which gives what the file holds or nil and why
---- not, and prepare(plan, buffer, shape, options), which completes a plan or gives
---- nil and why not. A PNG is not written in parts.
+--- not, and prepare(plan, buffer, shape, name, options), which completes a plan or
+--- gives nil and why not. A PNG is not written in parts. Where files hold buffers by
+--- name, list(path) gives all that is in one, or nil and why not.
 local ffi = require "ffi"
 local core = require "celer.core"
 local dtype = require "celer.io.dtype"
-local hdf5 = require "celer.io.hdf5"
+local datasets = require "celer.io.hdf5.datasets"
+local kinds = require "celer.io.hdf5.types"
+local library = require "celer.io.hdf5.library"
 local npy = require "celer.io.npy"
 local posix = require "celer.io.posix"
+local slab = require "celer.io.slab"
 
 local M = {}
 
@@ -18,7 +22,8 @@ local M = {}
 ---@field descr string  the elements, as dtype.lua
 ---@field shape integer[]
 ---@field dataset string?
----@field id integer?  HDF5's, without `at`
+---@field id ffi.cdata*?  HDF5's, an int64_t, without `at`
+---@field step integer?  of an HDF5 dataset, of which it is all
 ---@field small boolean?  the file is in memory
 
 local function not_plain(type_)
@@ -46,17 +51,37 @@ M.npy = {
   end,
 }
 
+-- Bytes of a step that lie together; a larger one is cut into rows.
+local PIECE, LARGEST = 2 ^ 24, 2 ^ 32 - 1
+
+-- Completes the plan of a step that a dataset gets; or nil and why it cannot.
+local function cut_step(plan, shape)
+  local rows, row = shape[1] or 1, plan.size
+  for d = 2, #shape do row = row * shape[d] end
+  if row > LARGEST then
+    return nil, ("a row of it has %.0f bytes, and HDF5 keeps at most %.0f together"):format(row,
+      LARGEST)
+  end
+  plan.pieces = math.max(1, math.ceil(rows / math.max(1, math.floor(PIECE / math.max(1, row)))))
+  plan.tall = math.max(1, math.ceil(rows / plan.pieces))
+  plan.pieces = math.max(1, math.ceil(rows / plan.tall))
+  return true
+end
+
 M.hdf5 = {
   datasets = true,
-  load = function(path, options) return hdf5.open(path, options.dataset) end,
-  prepare = function(plan, buffer, shape, options)
-    local library, message = hdf5.library()
-    if not library then return nil, message end
-    plan.kind, plan.shape = hdf5.kind(buffer.type), shape
-    plan.dataset = options.dataset or "data"
+  load = function(path, options) return datasets.open(path, options.dataset, options.step) end,
+  list = datasets.list,
+  prepare = function(plan, buffer, shape, name, options)
+    local opened, message = library.open()
+    if not opened then return nil, message end
+    plan.kind, plan.shape, plan.dataset = kinds.kind(buffer.type), shape, name
     if not plan.kind then return nil, not_plain(buffer.type) end
-    local fault = hdf5.name_fault(plan.dataset, options.others or {})
-    return not fault, fault
+    plan.descr, plan.empty = dtype.describe(buffer.type), slab.volume(plan.window) == 0
+    plan.grows = options.append or nil
+    plan.pieces, plan.tall = 1, math.max(1, shape[1] or 1)
+    if not plan.grows then return true end
+    return cut_step(plan, shape)
   end,
 }
 

@@ -22,10 +22,21 @@ local function buffer()
   return slots
 end
 
---- The element of a path.
+--- The same path without what names nothing: "u.h5" of "./u.h5".
+---@param path string
+---@return string
+function M.plain(path)
+  local out = path:gsub("/+", "/")
+  local n
+  repeat out, n = out:gsub("/%./", "/") until n == 0
+  return (out:gsub("^%./", ""))
+end
+
+--- The element of a path, however it is written.
 ---@return integer
 function M.slot(path)
   local h = 0
+  path = M.plain(path)
   for i = 1, #path do h = (h * 31 + path:byte(i)) % 65521 end
   return h % SLOTS
 end

@@ -17,7 +17,14 @@ local MOST = 4096 -- blocks
 ---@field at integer?  the byte where the data begins
 ---@field dataset string?  HDF5: its name, which stands for the two above
 ---@field kind celer.io.kind?  HDF5: the elements
+---@field descr string?  HDF5: the same, as in dtype.lua
 ---@field shape integer[]?  HDF5: the extents
+---@field grows true|integer|nil  HDF5: it is a step of the dataset: the next one, or the
+---  one after so many
+---@field tall integer?  HDF5: rows of the first dimension in a piece of the file
+---@field pieces integer?  HDF5
+---@field first integer?  HDF5: the first piece's index among those of a save
+---@field empty boolean?  HDF5: it has no element
 ---@field size integer  bytes of an element
 ---@field dims integer
 ---@field window integer[]  the box that the file holds: min, then max, of three
@@ -52,6 +59,20 @@ function M.box_fault(part, extents, what)
         table.concat(extents, " x "))
     end
   end
+end
+
+--- The index of a step along the first dimension, from 0; negative ones count from the
+--- end. Or nil and why there is none.
+---@param shape integer[]
+---@param step integer
+---@return integer? index, string? fault
+function M.index_of(shape, step)
+  local n = shape[1]
+  if not n then return nil, "it is a single element, and has no steps" end
+  local index = step < 0 and step + n or step
+  if index >= 0 and index < n then return index end
+  return nil, n == 0 and "it has no steps yet"
+    or ("it has %s, 0 to %d, and no step %.0f"):format(words.count(n, "step"), n - 1, step)
 end
 
 --- Six numbers for a box: [0, 1) where it has no dimension.

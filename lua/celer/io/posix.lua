@@ -18,6 +18,9 @@ int celer_mkdir(const char *path, unsigned mode) __asm__("mkdir");
 int celer_rmdir(const char *path) __asm__("rmdir");
 int celer_rename(const char *from, const char *to) __asm__("rename");
 int celer_unlink(const char *path) __asm__("unlink");
+int celer_access(const char *path, int mode) __asm__("access");
+int64_t celer_copy_file_range(int from, int64_t *at, int to, int64_t *there, size_t n,
+  unsigned flags) __asm__("copy_file_range");
 const char *celer_strerror(int code) __asm__("strerror");
 struct celer_dirent { uint64_t ino; int64_t off; uint16_t length; uint8_t type;
   char name[256]; };
@@ -141,6 +144,10 @@ function M.rename(from, to)
 end
 
 function M.remove(path) return C.celer_unlink(path) == 0 end
+
+--- Whether there is something of this name.
+function M.exists(path) return C.celer_access(path, 0) == 0 end
+
 function M.remove_folder(path) return C.celer_rmdir(path) == 0 end
 
 --- The folders in which a file is to lie, as far as they are missing.
@@ -180,6 +187,40 @@ function M.read_all(path)
   file:close()
   if not ok then return nil, why end
   return ffi.string(data, n)
+end
+
+-- By reading and writing.
+local function copy_bytes(from, to)
+  local n, step = from:size(), 2 ^ 22
+  local block = ffi.new("char[?]", step)
+  for at = 0, n - 1, step do
+    local ok, message = from:read(block, math.min(step, n - at), at)
+    if ok then ok, message = to:write(block, math.min(step, n - at), at) end
+    if not ok then return nil, message end
+  end
+  return true
+end
+
+-- By the system, which may have both share what is on disk; false where it cannot.
+local function copy_range(from, to)
+  local moved
+  repeat
+    moved = tonumber(C.celer_copy_file_range(from.fd, nil, to.fd, nil, MOST, 0))
+  until moved == 0 or moved < 0 and ffi.errno() ~= EINTR
+  return moved == 0
+end
+
+--- A new file with what another holds.
+function M.copy(path, to)
+  local from, message = M.open(path)
+  if not from then return nil, message end
+  local out, fault_ = M.create(to)
+  local ok = out ~= nil
+  if ok and not copy_range(from, out) then ok, fault_ = copy_bytes(from, out) end
+  from:close()
+  if not out then return nil, fault_ end
+  local closed, late = out:close()
+  return ok and closed, fault_ or late
 end
 
 --- A new file with this text, which is on disk before it returns.

@@ -48,6 +48,24 @@ function M.write(...) return move("write", ...) end
 --- The other way.
 function M.read(...) return move("read", ...) end
 
+--- Writes a part of a file's window that lies in pieces, each of `tall` rows of the first
+--- dimension; places[first] is the byte where the first one begins.
+---@param places table<integer, integer>|celer.view
+---@return boolean? ok, string? message
+function M.write_pieces(file, places, first, tall, size, window, p, memory, part)
+  local above = window[1]
+  for from = above, window[4] - 1, tall do
+    local lo, hi = math.max(part[1], from), math.min(part[4], from + tall)
+    if lo < hi then
+      local ok, message = M.write(file, tonumber(places[first + (from - above) / tall]), size,
+        { from, window[2], window[3], from + tall, window[5], window[6] }, p, memory,
+        { lo, part[2], part[3], hi, part[5], part[6] })
+      if not ok then return nil, message end
+    end
+  end
+  return true
+end
+
 --- A hash of the elements of `part`, whatever lies around them in memory, in
 --- the order of a file with this window. The part has all of the window but
 --- along one dimension.

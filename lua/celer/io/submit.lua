@@ -28,7 +28,7 @@ function M.task(call, name, declare)
 end
 
 -- The blocks of each rank, one task per buffer; the hashes that they leave.
-local function write_parts(call, f, jobs, slot, path)
+local function write_parts(call, f, jobs, slot, path, places)
   local out = {}
   for i, job in ipairs(jobs) do
     local plan = job.plan
@@ -36,7 +36,8 @@ local function write_parts(call, f, jobs, slot, path)
     M.task(call, "write", function(cg)
       cg:hint { granularity = plan.step }
       return { plan.n }, f, cg:read(job.buffer, plans.rows(plan)), order.read(cg, slot),
-        cg:discard_write(out[i], plans.per_block(plan)), slot, path, plan
+        cg:discard_write(out[i], plans.per_block(plan)), slot, path, plan,
+        places and cg:read(places, mapper.all)
     end)
   end
   return out
@@ -92,18 +93,21 @@ end
 ---@field buffer celer.buffer
 ---@field plan celer.io.plan
 
---- Submits them. `extra` goes to begin and commit.
+--- Submits them. `extra` goes to begin and commit; `places`, if any, get what begin says
+--- to the ranks that write.
 ---@param call string  for messages: "celer.io.save"
 ---@param path string
 ---@param jobs celer.io.job[]
 ---@param steps {begin: function, write: function, sync: function, commit: function}
-function M.write(call, path, jobs, steps, extra)
+---@param places celer.buffer?
+function M.write(call, path, jobs, steps, extra, places)
   local slot, plan_list = order.slot(path), {}
   for i, job in ipairs(jobs) do plan_list[i] = job.plan end
   M.task(call, "begin", function(cg)
-    return groups.on_master, steps.begin, order.write(cg, slot), slot, path, plan_list, extra
+    return groups.on_master, steps.begin, order.write(cg, slot), slot, path, plan_list, extra,
+      places and cg:discard_write(places, mapper.all)
   end)
-  local sums = write_parts(call, steps.write, jobs, slot, path)
+  local sums = write_parts(call, steps.write, jobs, slot, path, places)
   local all = { unpack(sums) }
   all[#all + 1] = everyone(call, steps.sync, sums, slot, path, plan_list)
   M.task(call, "commit", function(cg)

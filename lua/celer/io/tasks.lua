@@ -74,7 +74,9 @@ end
 
 --- Rank 0, first.
 ---@param plans celer.io.plan[]
-function M.begin(_, slot, at, path, plans)
+---@param request celer.io.request?  of HDF5
+---@param places celer.view?  of HDF5, which get where pieces begin
+function M.begin(_, slot, at, path, plans, request, places)
   local number = M.draw()
   if #posix.list(path) > 0 then
     check(nil, ("cannot write %s: it is a folder"):format(path))
@@ -83,8 +85,9 @@ function M.begin(_, slot, at, path, plans)
   remove_left(path)
   local name = temporary(path, number)
   core.leftover(name)
-  if plans[1].dataset then -- all of one file
-    check_or_remove(name, require("celer.io.hdf5").create(name, plans))
+  if request then
+    check_or_remove(name, require("celer.io.hdf5.changes").make(path, name, plans, request,
+      places))
   else
     check_or_remove(name, M.create(name, plans[1]))
   end
@@ -100,27 +103,31 @@ local function block(plan, b)
 end
 
 --- Writes this rank's blocks, and their hashes into `sums`.
-function M.write_blocks(path, plan, data, sums)
+---@param places celer.view?  where the plan's pieces begin; else it has one, at plan.at
+function M.write_blocks(path, plan, data, sums, places)
   local file = check(posix.change(path))
-  local begins = plan.at or check(require("celer.io.hdf5").locate(path, plan.dataset))
   local p, ok, message = data:window().pointer, true, nil
   for b = sums.min[0], sums.max[0] - 1 do
     local part = block(plan, b)
-    ok, message = slab.write(file, begins, plan.size, plan.window, p, data.layout, part)
+    if places then
+      ok, message = slab.write_pieces(file, places, plan.first, plan.tall, plan.size,
+        plan.window, p, data.layout, part)
+    else
+      ok, message = slab.write(file, plan.at, plan.size, plan.window, p, data.layout, part)
+    end
     if not ok then break end
     sums:set(b, slab.hash(plan.size, plan.window, p, data.layout, part))
   end
-  -- Other ranks may be writing, so the name stays; the room is given back, but for
-  -- HDF5, which they still have to open.
-  if not ok and plan.at then file:resize(0) end
+  -- Other ranks may be writing, so the name stays; the room is given back.
+  if not ok then file:resize(0) end
   local closed, late = file:close()
   check(ok, message)
   check(closed, late)
 end
 
 --- All ranks.
-function M.write(_, data, slot, sums, at, path, plan)
-  M.write_blocks(temporary(path, slot(at)), plan, data, sums)
+function M.write(_, data, slot, sums, at, path, plan, places)
+  M.write_blocks(temporary(path, slot(at)), plan, data, sums, places)
 end
 
 --- All ranks: nothing but that each has submitted this, and so all before it. What
@@ -167,15 +174,15 @@ end
 --- The initial contents of a buffer that was loaded. Where the file is not one
 --- that a part of can be read from, HDF5's library does it.
 ---@param from {fd: integer, path: string, at: integer?, size: integer,
----  window: integer[], place: string, id: integer?}
+---  window: integer[], place: string, id: ffi.cdata*?, step: integer?}
 function M.fill(part, to, from)
   local ok, message
   if from.at then
     ok, message = slab.read(posix.borrow(from.fd, from.path), from.at, from.size,
       from.window, to, part, part)
   else
-    ok, message = require("celer.io.hdf5").read(from.id, from.path, from.window, to,
-      part)
+    ok, message = require("celer.io.hdf5.datasets").read(from.id, from.path, from.window, to,
+      part, from.step)
   end
   if not ok then error({ message = from.place .. message }, 0) end
 end
