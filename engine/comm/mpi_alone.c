@@ -6,6 +6,7 @@
 
 #include "comm/communicator.h"
 #include "comm/mpi.h"
+#include "device/thread.h"
 
 /* MPI_Finalize is for the thread that called MPI_Init, and lanes come and go:
  * hence one that only waits in between. `lock` guards all. */
@@ -43,8 +44,10 @@ static void *alone_main(void *unused) {
 cel_status cel_mpi_alone(void) {
   pthread_mutex_lock(&alone.lock);
   if (!alone.started &&
-      pthread_create(&alone.thread, NULL, alone_main, NULL) != 0)
-    cel_bug("no thread for MPI");
+      cel_thread_start(&alone.thread, alone_main, NULL, "MPI") != CEL_E_OK) {
+    pthread_mutex_unlock(&alone.lock);
+    return cel_error_last()->code;
+  }
   alone.started = true;
   while (!alone.settled) pthread_cond_wait(&alone.news, &alone.lock);
   cel_status status = alone.status;

@@ -7,6 +7,7 @@
 #include "device/clock.h"
 #include "device/overflow.h"
 #include "device/partial.h"
+#include "device/thread.h"
 
 enum {
   BLOCKS_PER_THREAD = 8, /* at least, unless items are too few */
@@ -404,7 +405,7 @@ static void *work(void *argument) {
 }
 
 /* Ctrl-C and the like are for the main thread. */
-static int start_thread(cel_worker *worker) {
+static cel_status start_thread(cel_worker *worker) {
   sigset_t all, old;
   sigfillset(&all);
   sigdelset(&all, SIGSEGV);
@@ -412,9 +413,10 @@ static int start_thread(cel_worker *worker) {
   sigdelset(&all, SIGFPE);
   sigdelset(&all, SIGILL);
   pthread_sigmask(SIG_SETMASK, &all, &old);
-  int failed = pthread_create(&worker->thread, NULL, work, worker);
+  cel_status status =
+      cel_thread_start(&worker->thread, work, worker, "each core");
   pthread_sigmask(SIG_SETMASK, &old, NULL);
-  return failed;
+  return status;
 }
 
 cel_status cel_crew_create(const char *name, int32_t threads,
@@ -432,13 +434,12 @@ cel_status cel_crew_create(const char *name, int32_t threads,
     worker->crew = crew;
     worker->index = i;
     cel_park_init(&worker->park);
-    if (start_thread(worker) == 0) continue;
+    if (start_thread(worker) == CEL_E_OK) continue;
     pthread_mutex_lock(&crew->lock);
     crew->threads = i;
     pthread_mutex_unlock(&crew->lock);
     cel_crew_destroy(crew);
-    return cel_fail(CEL_E_MISSING, "the system refuses thread %d of %d", i + 1,
-                    threads);
+    return cel_error_last()->code;
   }
   *out = crew;
   return CEL_E_OK;

@@ -8,6 +8,7 @@
 #include "device/clock.h"
 #include "device/nvtx.h"
 #include "device/overflow.h"
+#include "device/thread.h"
 
 enum {
   RING = 8192,
@@ -453,8 +454,7 @@ static cel_status make_worker(cel_cuda_crew *crew, int32_t device) {
                       cuda->device[device].ordinal,
                       cel_cuda_api_text(cuda->api, code));
   }
-  if (pthread_create(&w->thread, NULL, worker_main, w) != 0)
-    cel_bug("no thread for a GPU");
+  CEL_TRY(cel_thread_start(&w->thread, worker_main, w, "a GPU"));
   w->started = true;
   char name[16];
   snprintf(name, sizeof name, "celer gpu %d", cuda->device[device].ordinal);

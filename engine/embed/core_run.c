@@ -54,7 +54,7 @@ static void read_wish(lua_State *L, cel_choice_wish *wish) {
  *           verbose =, profile =, staged =, device_memory = bytes,
  *           interactive =, forgiving =, watchdog = seconds, check =,
  *           advice =, no_collectives =, no_bind =, measure =,
- *           architectures = {90, ...} | nil, arguments =} */
+ *           architectures = {90, ...} | nil, arguments =} -> true */
 static int run_configure(lua_State *L) {
   cel_session *session = cel__session_of(L);
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -77,7 +77,8 @@ static int run_configure(lua_State *L) {
   session->options.staged = lua_toboolean(L, -3);
   session->options.device_memory = (uint64_t)luaL_optnumber(L, -2, 0);
   session->options.lookahead = true;
-  cel_interrupt_catch(lua_toboolean(L, -1));
+  if (cel_interrupt_catch(lua_toboolean(L, -1)) != CEL_E_OK)
+    return cel__push_failure(L);
   cel_fault_catch();
   lua_getfield(L, 1, "forgiving");
   session->options.forgiving = lua_toboolean(L, -1);
@@ -95,7 +96,8 @@ static int run_configure(lua_State *L) {
   session->options.measure = lua_toboolean(L, -1);
   lua_getfield(L, 1, "arguments");
   session->options.arguments = cel_strdup(luaL_optstring(L, -1, ""));
-  return 0;
+  lua_pushboolean(L, 1);
+  return 1;
 }
 
 /* set_bundle(text): the script and its modules, for the host lanes. */

@@ -14,6 +14,7 @@
 #include "comm/launch.h"
 #include "comm/report.h"
 #include "device/leftover.h"
+#include "device/thread.h"
 #include "embed/fault.h"
 #include "embed/progress.h"
 #include "embed/state.h"
@@ -134,25 +135,40 @@ static void handle(int number, void (*handler)(int)) {
 /* All others that end a process, unless somebody has made something else of
  * them: `nohup`, MPI. */
 static void handle_ends(void) {
-  static const int ends[] = {SIGHUP,  SIGQUIT, SIGPIPE,   SIGALRM, SIGUSR1,
-                             SIGUSR2, SIGXCPU, SIGVTALRM, SIGPROF, SIGSYS,
-                             SIGTRAP, SIGXFSZ, SIGIO,     SIGPWR,  SIGSTKFLT};
+  static const int ends[] = {SIGHUP,  SIGQUIT, SIGPIPE,   SIGALRM,  SIGUSR1,
+                             SIGUSR2, SIGXCPU, SIGVTALRM, SIGPROF,  SIGSYS,
+                             SIGTRAP, SIGIO,   SIGPWR,    SIGSTKFLT};
   struct sigaction now;
   for (size_t i = 0; i < sizeof ends / sizeof ends[0]; ++i)
     if (sigaction(ends[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL)
       handle(ends[i], end_by);
 }
 
-void cel_interrupt_catch(bool interactive) {
+static void ignore(int number) {
+  (void)number;
+}
+
+/* By a handler, as children would go on to ignore what we do. */
+void cel_interrupt_outlive_limits(void) {
+  struct sigaction now;
+  if (sigaction(SIGXFSZ, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+    handle(SIGXFSZ, ignore);
+}
+
+cel_status cel_interrupt_catch(bool interactive) {
   static bool caught;
   keep_session = interactive;
-  if (caught) return;
-  caught = true;
+  if (caught) return CEL_E_OK;
   main_thread = pthread_self();
   news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (news < 0)
+    return cel_fail(CEL_E_MISSING,
+                    "the system refuses a file for Ctrl-C: %s (see ulimit -n)",
+                    strerror(errno));
   pthread_t thread;
   sem_init(&ending, 0, 0);
-  if (pthread_create(&thread, NULL, wait_for_end, NULL) != 0) return;
+  CEL_TRY(cel_thread_start(&thread, wait_for_end, NULL, "Ctrl-C"));
+  caught = true;
   pthread_detach(thread);
   handle(SIGINT, on_interrupt);
   handle(SIGTERM, ask_to_end);
@@ -161,4 +177,5 @@ void cel_interrupt_catch(bool interactive) {
     handle(SIGWINCH, tell_news);
     handle(SIGCONT, tell_news);
   }
+  return CEL_E_OK;
 }

@@ -16,8 +16,14 @@
 
 #include <stdbool.h>
 
-/* From now on. Thread: main. */
-void cel_interrupt_catch(bool interactive);
+#include "base/status.h"
+
+/* From now on. Fails with CEL_E_MISSING where the system refuses the thread or
+ * the file that this takes. Thread: main. */
+cel_status cel_interrupt_catch(bool interactive);
+/* Writing beyond `ulimit -f` fails from now on like any other writing that
+ * fails, and does not end the process. Thread: main. */
+void cel_interrupt_outlive_limits(void);
 /* What is still to be done before Ctrl-C ends the process, in some tenths of a
  * second, while all its threads go on; in a thread of its own. Thread: main,
  * before catch. */

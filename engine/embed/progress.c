@@ -11,6 +11,7 @@
 #include "base/amount.h"
 #include "base/park.h"
 #include "device/clock.h"
+#include "device/thread.h"
 #include "runtime/engine.h"
 
 enum {
@@ -213,19 +214,19 @@ void cel_progress_set_loop(const cel_progress_loop *loop) {
 
 /* ---- life ---------------------------------------------------------------- */
 
-void cel_progress_start(const cel_engine *engine, int64_t ranks,
-                        bool terminal) {
-  if (p.started) return;
+cel_status cel_progress_start(const cel_engine *engine, int64_t ranks,
+                              bool terminal) {
+  if (p.started) return CEL_E_OK;
   p.engine = engine;
   p.ranks = ranks;
   p.begin = cel_now_ns();
   p.terminal = terminal;
-  p.started = true;
   atomic_store(&p.stop, false);
   cel_park_init(&p.park);
+  CEL_TRY(cel_thread_start(&p.thread, draw_main, NULL, "the progress line"));
   atomic_store(&p.on, terminal);
-  if (pthread_create(&p.thread, NULL, draw_main, NULL) != 0)
-    cel_bug("no thread for the progress");
+  p.started = true;
+  return CEL_E_OK;
 }
 
 void cel_progress_stop(void) {

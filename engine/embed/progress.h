@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/status.h"
 #endif
 
 /* A loop that the script has announced. */
@@ -35,9 +37,10 @@ typedef struct cel_progress_state {
 
 struct cel_engine;
 
-/* Begins, if it has not: for rank 0 of `ranks`. Thread: main. */
-void cel_progress_start(const struct cel_engine *engine, int64_t ranks,
-                        bool terminal);
+/* Begins, if it has not: for rank 0 of `ranks`. Fails with CEL_E_MISSING where
+ * the system refuses a thread. Thread: main. */
+cel_status cel_progress_start(const struct cel_engine *engine, int64_t ranks,
+                              bool terminal);
 /* Erases the line and ends the thread; before the engine is destroyed. Thread:
  * main. */
 void cel_progress_stop(void);

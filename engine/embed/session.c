@@ -371,8 +371,8 @@ static cel_status start_timeline(cel_session *s) {
   cel_clock_offset offset;
   cel_clock_here(&clock);
   CEL_TRY(cel_clocks_compare(s->transport, &clock, &offset));
-  cel_timeline_start(s->timeline, offset.ahead, s->backend->kernel_lanes);
-  return CEL_E_OK;
+  return cel_timeline_start(s->timeline, offset.ahead,
+                            s->backend->kernel_lanes);
 }
 
 cel_status cel_session_start(cel_session *s) {
@@ -429,8 +429,8 @@ cel_status cel_session_start(cel_session *s) {
   if (s->drawing != NULL) cel_drawing_attach(s->drawing, &config);
   CEL_TRY(cel_engine_create(&config, &s->engine));
   if (s->options.progress && speaks(s))
-    cel_progress_start(s->engine, s->transport->ranks,
-                       isatty(STDERR_FILENO) != 0);
+    return cel_progress_start(s->engine, s->transport->ranks,
+                              isatty(STDERR_FILENO) != 0);
   return CEL_E_OK;
 }
 

@@ -9,6 +9,7 @@
 #include "base/vec.h"
 #include "device/clock.h"
 #include "device/overflow.h"
+#include "device/thread.h"
 
 enum { MAX_LANES = 64, QUIET_NS = 50000 };
 
@@ -67,6 +68,12 @@ void cel_host_lane_adopt(void *state) {
   lane_state = state;
 }
 
+static cel_error *copy_error(void) {
+  cel_error *copy = cel_alloc(sizeof *copy);
+  *copy = *cel_error_last();
+  return copy;
+}
+
 /* With the lane's communicator, if the job is a group's. */
 static cel_status carry_out(lane *l, cel_job *job) {
   cel_transport *t = l->lanes->config.transport;
@@ -82,8 +89,7 @@ static cel_done run(lane *l, cel_job *job) {
   bool timed = l->lanes->config.timed;
   if (timed) job->begin = cel_now_ns();
   if (carry_out(l, job) != CEL_E_OK) {
-    done.error = cel_alloc(sizeof *done.error);
-    *done.error = *cel_error_last();
+    done.error = copy_error();
     l->failed = l->group == 0 && !l->lanes->config.forgiving;
   }
   if (timed) job->end = cel_now_ns();
@@ -211,10 +217,11 @@ bool cel_host_lanes_follow(cel_host_lanes *lanes, const cel_work *work,
   return true;
 }
 
-static void start(lane *l) {
+static cel_status start(lane *l) {
+  if (l->started) return CEL_E_OK;
+  CEL_TRY(cel_thread_start(&l->thread, lane_main, l, "host tasks"));
   l->started = true;
-  if (pthread_create(&l->thread, NULL, lane_main, l) != 0)
-    cel_bug("no thread for a host lane");
+  return CEL_E_OK;
 }
 
 /* ---- simulated -------------------------------------------------------------
@@ -360,6 +367,13 @@ static void call(cel_host_lanes *lanes, lane *l) {
   }
 }
 
+/* Its lane has no thread. */
+static void refuse(cel_host_lanes *lanes, cel_job *job) {
+  cel_vec_push(&lanes->done,
+               ((cel_done){.ticket = job->ticket, .error = copy_error()}));
+  atomic_store_explicit(&lanes->finished, lanes->done.n, memory_order_release);
+}
+
 int32_t cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job,
                               int32_t after) {
   bool simulated = lanes->config.simulated;
@@ -369,13 +383,18 @@ int32_t cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job,
   }
   pthread_mutex_lock(&lanes->lock);
   lane *l = lane_for(lanes, job, after);
+  bool runs = simulated || start(l) == CEL_E_OK;
   job->lane = number_of(lanes, l);
   job->follows = after >= 0;
-  l->load++;
-  l->last = job->ticket;
-  if (!simulated) push(&l->queue, job);
-  if (!simulated && !l->started) start(l);
+  if (runs) {
+    l->load++;
+    l->last = job->ticket;
+    if (!simulated) push(&l->queue, job);
+  } else {
+    refuse(lanes, job);
+  }
   pthread_mutex_unlock(&lanes->lock);
+  if (!runs) return -1;
   if (simulated) {
     begin(lanes, job);
     cel_vec_push(&lanes->waiting, job);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/park.h"
+#include "device/thread.h"
 #include "exec/timeline_files.h"
 #include "exec/timeline_text.h"
 
@@ -169,10 +170,7 @@ cel_status cel_timeline_open(const cel_timeline_config *config,
     cel_free(path);
     return CEL_E_IO;
   }
-  cel_timeline *t = NULL;
-  if (posix_memalign((void **)&t, CACHE_LINE, sizeof *t) != 0)
-    cel_bug("no memory for a timeline");
-  memset(t, 0, sizeof *t);
+  cel_timeline *t = cel_alloc_lines(sizeof *t);
   t->file = file;
   t->path = path;
   t->text.rank = config->rank;
@@ -186,16 +184,17 @@ cel_status cel_timeline_open(const cel_timeline_config *config,
   return CEL_E_OK;
 }
 
-void cel_timeline_start(cel_timeline *timeline, int64_t offset,
-                        int32_t kernel_lanes) {
-  if (timeline->started) return;
+cel_status cel_timeline_start(cel_timeline *timeline, int64_t offset,
+                              int32_t kernel_lanes) {
+  if (timeline->started) return CEL_E_OK;
   timeline->text.offset = offset;
   timeline->text.kernel_lanes = kernel_lanes;
   for (int i = 0; i < RINGS; ++i)
     timeline->ring[i].at = cel_alloc(CEL_TIMELINE_RECORDS * sizeof(entry));
+  CEL_TRY(cel_thread_start(&timeline->thread, write_main, timeline,
+                           "the timeline"));
   timeline->started = true;
-  if (pthread_create(&timeline->thread, NULL, write_main, timeline) != 0)
-    cel_bug("no thread for the timeline");
+  return CEL_E_OK;
 }
 
 bool cel_timeline_is_closed(const cel_timeline *timeline) {
@@ -228,5 +227,5 @@ void cel_timeline_destroy(cel_timeline *timeline) {
   for (int i = 0; i < 2; ++i) cel_vec_release(&timeline->taken[i]);
   cel_timeline_text_release(&timeline->text);
   cel_free(timeline->path);
-  free(timeline);
+  cel_free(timeline);
 }

@@ -41,9 +41,9 @@ cel_status cel_timeline_open(const cel_timeline_config *config,
                              cel_timeline **out);
 /* What is known later: rank 0's clock less ours, in ns, and which lanes of a
  * device are for kernels. Starts the thread; before the first record. Later
- * calls do nothing. Thread: main. */
-void cel_timeline_start(cel_timeline *timeline, int64_t offset,
-                        int32_t kernel_lanes);
+ * calls do nothing. CEL_E_MISSING where the system refuses it. Thread: main. */
+cel_status cel_timeline_start(cel_timeline *timeline, int64_t offset,
+                              int32_t kernel_lanes);
 /* Writes down what happened. Of the kinds of one track, of the lanes' and
  * messages', one thread at a time. Thread: main, scheduler or executor, by the
  * span's track; a lane's and a message's are the executor's. */

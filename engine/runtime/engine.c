@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "device/clock.h"
+#include "device/thread.h"
 #include "runtime/internal.h"
 
 enum {
@@ -507,10 +508,16 @@ static void make_graph(cel_engine *e) {
   e->graph = cel_task_graph_create(&config);
 }
 
-static void start_threads(cel_engine *e) {
-  if (pthread_create(&e->scheduler_thread, NULL, cel__scheduler_main, e) != 0 ||
-      pthread_create(&e->executor_thread, NULL, executor_main, e) != 0)
-    cel_bug("no thread for the engine");
+static cel_status start_threads(cel_engine *e) {
+  CEL_TRY(cel_thread_start(&e->scheduler_thread, cel__scheduler_main, e,
+                           "scheduling"));
+  cel_status status =
+      cel_thread_start(&e->executor_thread, executor_main, e, "executing");
+  if (status == CEL_E_OK) return CEL_E_OK;
+  atomic_store(&e->stop, true);
+  wake_all(e);
+  pthread_join(e->scheduler_thread, NULL);
+  return status;
 }
 
 cel_status cel_engine_create(const cel_engine_config *config,
@@ -535,7 +542,12 @@ cel_status cel_engine_create(const cel_engine_config *config,
   make_executor(e);
   cel__scheduler_init(e);
   make_graph(e);
-  if (config->threads) start_threads(e);
+  cel_status status = config->threads ? start_threads(e) : CEL_E_OK;
+  if (status != CEL_E_OK) {
+    e->stopped = true; /* there are no threads to be ended */
+    cel_engine_destroy(e);
+    return status;
+  }
   *out = e;
   return CEL_E_OK;
 }

@@ -76,6 +76,7 @@ typedef struct cel_engine_config {
   void *saw_context;
 } cel_engine_config;
 
+/* Fails with CEL_E_MISSING where the system refuses a thread. Thread: main. */
 cel_status cel_engine_create(const cel_engine_config *config, cel_engine **out);
 /* The program has ended, at `place` or after its last line: agrees with all
  * ranks that nothing more comes, so that a rank which still submits or waits is

@@ -163,7 +163,7 @@ local function configure(resolved, arguments, interactive, forgiving)
   if settings.check then devices = devices > 0 and devices or checking.devices end
   -- What is looked through after each task keeps no device busy.
   local advice = resolved.advice ~= "off" and not settings.check_nan
-  core.configure { check = settings.check, advice = advice,
+  place.check(core.configure { check = settings.check, advice = advice,
     backend = resolved.backend, devices = devices, list = list,
     horizon_step = tonumber(resolved["horizon-step"]),
     device_memory = settings.bytes(resolved["device-memory"]),
@@ -177,7 +177,7 @@ local function configure(resolved, arguments, interactive, forgiving)
     watchdog = tonumber(resolved.watchdog) or (interactive and 0 or settings.watchdog),
     progress = not forgiving and progress_of(resolved),
     profile = settings.is_set(resolved.profile), quiet = resolved.log == "error",
-    verbose = resolved.log == "info" or resolved.log == "debug" }
+    verbose = resolved.log == "info" or resolved.log == "debug" })
   output.install(resolved.output or "master", core.rank())
 end
 
