@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/amount.h"
+
 static _Thread_local cel_error last_error;
 
 static const char *const status_names[] = {
@@ -61,9 +63,36 @@ void cel_bug_at(const char *file, int line, const char *format, ...) {
   abort();
 }
 
+static void (*say_refused)(const char *text);
+
+void cel_refused_set_say(void (*say)(const char *text)) {
+  say_refused = say;
+}
+
+void cel_refused(const char *format, ...) {
+  static atomic_flag said = ATOMIC_FLAG_INIT;
+  char text[CEL_ERROR_TEXT];
+  while (atomic_flag_test_and_set(&said)) { /* until the process ends */
+  }
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  if (say_refused != NULL)
+    say_refused(text);
+  else
+    fprintf(stderr, "celer: %s\n", text);
+  _Exit(1);
+}
+
 static void *or_die(void *p, size_t size) {
-  if (p == NULL && size > 0) cel_bug("no memory for %zu bytes", size);
-  return p;
+  char asked[32];
+  if (p != NULL || size == 0) return p;
+  cel_amount_text(size, asked, sizeof asked);
+  cel_refused("out of memory: the system refuses %s that celer needs for "
+              "itself; raise the limit of memory (ulimit -v, or that of the "
+              "container or batch job), or use more hosts",
+              asked);
 }
 
 void *cel_alloc(size_t size) {

@@ -1,13 +1,16 @@
-/* status.h -- the three kinds of failure, and the one error record.
+/* status.h -- the four kinds of failure, and the one error record.
  *
  *   cel_assert   an invariant; checked in debug and sanitizer builds
  *   cel_bug      the impossible; prints and aborts in every build
  *   cel_status   all that the world can do to us; returned, never thrown
+ *   cel_refused  the system refuses what nobody could go on without: prints and
+ *                ends the process
  *
  * A function that fails sets the calling thread's error record (code, message,
  * and, where known, the user's file and line) and returns its code.
  * Out-parameters stay untouched on failure. Running out of memory for our own
- * bookkeeping is a bug (see cel_alloc); for the user's data it is a status.
+ * bookkeeping ends the process (see cel_alloc); for the user's data it is a
+ * status.
  */
 #ifndef CEL_BASE_STATUS_H
 #define CEL_BASE_STATUS_H
@@ -82,10 +85,18 @@ void cel_bug_at(const char *file, int line, const char *format, ...)
  * signal handlers. */
 bool cel_bug_told(void);
 
+/* Says what the system refuses, and ends the process with status 1; allocates
+ * nothing. Of several threads the first speaks. Thread: any. */
+void cel_refused(const char *format, ...)
+    __attribute__((format(printf, 1, 2), noreturn));
+/* By whom that is said then, before the process ends; by default it is printed.
+ * `say` must not allocate. Before there are other threads. */
+void cel_refused_set_say(void (*say)(const char *text));
+
 enum { CEL_LINE = 64 }; /* bytes of a cache line */
 
-/* Memory for bookkeeping: never null; aborts with a message when there is none.
- * The caller owns the result and gives it to cel_free. Thread: any. */
+/* Memory for bookkeeping: never null; cel_refused when there is none. The
+ * caller owns the result and gives it to cel_free. Thread: any. */
 void *cel_alloc(size_t size);
 void *cel_alloc_zero(size_t size);
 /* Zeroed, and begins a cache line: for what has members of different threads,

@@ -55,10 +55,8 @@ static cel_status ask_lane(const blob *b, const char *name, int n,
       if (out != NULL) *out = L;
       return CEL_E_OK;
     }
-    if (lua_istable(L, -1)) lua_getfield(L, -1, "message");
   }
-  const char *text = lua_tostring(L, -1);
-  return cel_fail(CEL_E_TASK, "%s", text != NULL ? text : "unknown error");
+  return cel_fail(CEL_E_TASK, "%s", cel__state_text(L));
 }
 
 static cel_status call_lane(const blob *b, const char *name, int n,

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <lauxlib.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 
 #include "comm/launch.h"
 #include "comm/report.h"
+#include "device/backend.h"
 #include "device/background.h"
 #include "device/leftover.h"
 #include "device/overflow.h"
@@ -18,6 +20,7 @@
 #include "embed/state.h"
 
 static cel_session session;
+static pthread_t main_thread;
 
 static void print_error(const char *text) {
   fflush(stdout);
@@ -30,6 +33,30 @@ static void print_error(const char *text) {
 static void print_last(const char *text) {
   print_error(text);
   cel_session_merge_trace(&session, CEL_TRACE_PATIENCE_US);
+}
+
+/* Where the refusing is met: the user's task, or the script's line. */
+static void find_place(char *text, size_t size) {
+  const cel_job *job = cel_job_under_way();
+  text[0] = '\0';
+  if (pthread_equal(pthread_self(), main_thread))
+    cel__state_place(text, size);
+  else if (job != NULL && job->place.file != NULL)
+    snprintf(text, size, "%s:%d: ", job->place.file, job->place.line);
+}
+
+/* In any thread, which may have no memory. The launcher ends the other ranks.
+ */
+static void say_refused(const char *text) {
+  char place[300], who[32] = "";
+  cel_fault_let_go();
+  find_place(place, sizeof place);
+  if (cel_launch_rank() > 0)
+    snprintf(who, sizeof who, "rank %lld: ", (long long)cel_launch_rank());
+  fflush(stdout);
+  fprintf(stderr, "%sceler: %s%s%s\n",
+          session.found != NULL ? session.found : "", who, place, text);
+  cel_leftover_end();
 }
 
 /* When Ctrl-C or a launcher ends the run: what is known until then. */
@@ -78,6 +105,9 @@ int main(int argc, char **argv) {
     fprintf(stderr, "celer: cannot open /dev/null: %s\n", strerror(errno));
     return 1;
   }
+  main_thread = pthread_self();
+  cel_refused_set_say(say_refused);
+  cel_interrupt_outlive_limits();
   cel_interrupt_set_last(end);
   if (cel_session_open(&session) != CEL_E_OK) {
     if (cel_launch_rank() == 0) print_error(cel_error_last()->text);
@@ -108,8 +138,7 @@ failed:; /* an error is {message =, cancelled = it happened elsewhere} */
   if (lua_istable(L, -1)) {
     lua_getfield(L, -1, "cancelled");
     if (lua_toboolean(L, -1)) code = CEL_E_CANCELLED;
-    lua_getfield(L, -2, "message");
+    lua_pop(L, 1);
   }
-  const char *text = lua_tostring(L, -1);
-  return fail(code, text != NULL ? text : "unknown error");
+  return fail(code, cel__state_text(L));
 }

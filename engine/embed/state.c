@@ -15,6 +15,8 @@
 
 static lua_State *driver;
 
+static int end_unprotected(lua_State *L);
+
 static const char session_key, transport_key;
 
 static void set_registry(lua_State *L, const char *key, const void *value) {
@@ -92,6 +94,7 @@ static lua_State *create(const cel_transport *transport,
                          lua_CFunction open_core) {
   lua_State *L = luaL_newstate();
   if (L == NULL) return NULL;
+  lua_atpanic(L, end_unprotected);
   luaL_openlibs(L);
   set_registry(L, &transport_key, transport);
   add_searcher(L, open_core);
@@ -158,18 +161,36 @@ static bool has_place(const char *text) {
   return false;
 }
 
-/* "file:line: " of the innermost frame, from `level` on, that is not celer's
- * own, or "": as place.lua, for what error and assert leave without one. */
+/* The innermost frame, from `level` on, that is not celer's own, as place.lua
+ * has it; returns its file, or null where there is none. */
+static const char *find_user_place(lua_State *L, int level, lua_Debug *at) {
+  for (; lua_getstack(L, level, at); ++level) {
+    lua_getinfo(L, "Sl", at);
+    if (at->currentline > 0 && strncmp(at->source, "=celer/", 7) != 0)
+      return at->source[0] == '@' ? at->source + 1 : at->short_src;
+  }
+  return NULL;
+}
+
+/* "file:line: " or "", for what error and assert leave without one. */
 static void push_user_place(lua_State *L, int level) {
   lua_Debug at;
-  for (; lua_getstack(L, level, &at); ++level) {
-    lua_getinfo(L, "Sl", &at);
-    if (at.currentline <= 0 || strncmp(at.source, "=celer/", 7) == 0) continue;
-    const char *file = at.source[0] == '@' ? at.source + 1 : at.short_src;
+  const char *file = find_user_place(L, level, &at);
+  if (file != NULL)
     lua_pushfstring(L, "%s:%d: ", file, at.currentline);
-    return;
-  }
-  lua_pushliteral(L, "");
+  else
+    lua_pushliteral(L, "");
+}
+
+void cel__state_place(char *text, size_t size) {
+  lua_Debug at;
+  const char *file = driver != NULL ? find_user_place(driver, 0, &at) : NULL;
+  if (file != NULL) snprintf(text, size, "%s:%d: ", file, at.currentline);
+}
+
+/* Where no call of ours protects it, which then could not go on. */
+static int end_unprotected(lua_State *L) {
+  cel_refused("%s", cel__state_text(L));
 }
 
 /* At every step from then on, so that no pcall of the line's goes on. */
@@ -223,6 +244,16 @@ bool cel__state_call(lua_State *L, int arguments, int results) {
   int code = lua_pcall(L, arguments, results, base);
   lua_remove(L, base);
   return code == 0;
+}
+
+const char *cel__state_text(lua_State *L) {
+  if (lua_istable(L, -1)) lua_getfield(L, -1, "message");
+  const char *text = lua_tostring(L, -1);
+  if (text == NULL) return "unknown error";
+  if (strcmp(text, "not enough memory") != 0) return text;
+  return "out of memory: the system refuses what Lua asks for; keep less in "
+         "tables and strings, or raise the limit (ulimit -v, or that of the "
+         "container or batch job)";
 }
 
 int cel__push_failure(lua_State *L) {

@@ -23,6 +23,10 @@ void cel__state_destroy(lua_State *L);
 void cel__state_interrupt(void);
 void cel__state_go_on(void);
 
+/* "file:line: " of what the script does, where that is known; allocates
+ * nothing. Thread: main. */
+void cel__state_place(char *text, size_t size);
+
 /* The session of the driver's state. */
 cel_session *cel__session_of(lua_State *L);
 /* For its rank; of any state. */
@@ -35,6 +39,10 @@ void cel__bundle_set(const char *text, size_t size);
 /* Calls the function below `arguments` values; false leaves one value, the
  * error as a table with a `message`, on the stack. */
 bool cel__state_call(lua_State *L, int arguments, int results);
+/* The message of such an error, or of one that lua_pcall leaves, on top of the
+ * stack: of one for want of memory that of Lua's says little. Valid while it is
+ * there. */
+const char *cel__state_text(lua_State *L);
 /* A function of Lua, for xpcall: of an error such a table, whose message begins
  * with a place in the user's Lua where there is one. What has a message stays
  * as it is. */
