@@ -9,6 +9,7 @@
 #include "device/compile.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +50,7 @@ typedef struct compiler {
   int32_t words; /* 0: none */
   char *word[WORDS];
   char *version; /* first line; null: none */
+  cel_text why;  /* the first that is there does not run; or empty */
 } compiler;
 
 static compiler found; /* `finding`'s until it was looked for */
@@ -58,6 +60,15 @@ static char *first_line(const cel_text *text) {
   char *line = cel_strdup(cel_text_string(text));
   line[strcspn(line, "\n")] = '\0';
   return line;
+}
+
+static void note_why(cel_status status, const cel_text *said) {
+  char *line = first_line(said);
+  if (status != CEL_E_OK)
+    cel_text_format(&found.why, ": %s", cel_error_last()->text);
+  else if (line[0] != '\0')
+    cel_text_format(&found.why, ": it says \"%s\"", line);
+  cel_free(line);
 }
 
 /* `command` may have words after the program, as in CXX="ccache g++". */
@@ -74,9 +85,12 @@ static bool try_compiler(const char *command) {
   argv[n] = "--version";
   cel_text said = {0};
   int code = 1;
-  if (cel_process_run(argv, NULL, &said, &code) == CEL_E_OK && code == 0) {
+  cel_status status = cel_process_run(argv, NULL, &said, &code);
+  if (status == CEL_E_OK && code == 0) {
     found.words = n;
     found.version = first_line(&said);
+  } else if (found.why.n == 0) {
+    note_why(status, &said);
   }
   cel_vec_release(&said);
   return found.words > 0;
@@ -111,9 +125,14 @@ static cel_status fail_missing(void) {
   const char *chosen = getenv("CXX");
   if (chosen != NULL && chosen[0] != '\0')
     return cel_fail(CEL_E_MISSING,
-                    "the C++ compiler that CXX names, %s, does not run; unset "
-                    "CXX or set it to g++ or clang++",
-                    chosen);
+                    "the C++ compiler that CXX names, %s, does not run%s; "
+                    "unset CXX or set it to g++ or clang++",
+                    chosen, cel_text_string(&found.why));
+  if (found.why.n > 0)
+    return cel_fail(CEL_E_MISSING,
+                    "the C++ compiler does not run%s, and this kernel is not "
+                    "in the cache",
+                    cel_text_string(&found.why));
   return cel_fail(CEL_E_MISSING,
                   "no C++ compiler was found (c++, g++, clang++), and this "
                   "kernel is not in the cache; install g++ or clang++, or set "
@@ -298,7 +317,8 @@ static cel_status keep(build *b, const cel_key *base, cel_key *key) {
   cel_key_add(key, by.at, by.n);
   cel_status status = CEL_E_OK;
   if (!add_headers(key, &needs) || !cel_text_read(&library, b->out.at))
-    status = cel_fail(CEL_E_IO, "cannot read back what was compiled");
+    status = cel_fail(CEL_E_IO, "cannot read back what was compiled: %s",
+                      strerror(errno));
   cel_text path = cel_cache_path(key, ".so");
   if (status == CEL_E_OK) status = cel_cache_write(path.at, &library);
   if (status == CEL_E_OK) status = cel_cache_write(path_needs.at, &needs);
@@ -321,7 +341,8 @@ static cel_status run_compiler(build *b) {
   make_arguments(b);
   cel_status status = CEL_E_OK;
   if (!cel_text_write(b->unit, b->in.at))
-    status = cel_fail(CEL_E_IO, "cannot write %s", b->in.at);
+    status =
+        cel_fail(CEL_E_IO, "cannot write %s: %s", b->in.at, strerror(errno));
   if (status == CEL_E_OK)
     status = cel_process_run(b->argv.at, b->scratch.path.at, &said, &code);
   if (status == CEL_E_OK && code != 0)

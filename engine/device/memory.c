@@ -24,11 +24,15 @@ static uint64_t available(void) {
 
 static cel_status fail(uint64_t bytes) {
   char asked[32], left[32];
+  uint64_t most = available();
   cel_amount_text(bytes, asked, sizeof asked);
-  cel_amount_text(available(), left, sizeof left);
-  return cel_fail(CEL_E_MEMORY,
-                  "out of host memory: %s asked for, %s available", asked,
-                  left);
+  cel_amount_text(most, left, sizeof left);
+  return cel_fail(
+      CEL_E_MEMORY, "out of host memory: %s asked for, %s available%s", asked,
+      left,
+      bytes <= most ? "; a limit refuses it: ulimit -v, or that of the "
+                      "container or batch job"
+                    : "");
 }
 
 /* All memory and swap of the host; what it has does not change. */

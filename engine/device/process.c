@@ -88,7 +88,8 @@ cel_status cel_process_run(const char *const *argv, const char *folder,
                            cel_text *said, int *code) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
-    return cel_fail(CEL_E_IO, "no pipe: %s", strerror(errno));
+    return cel_fail(CEL_E_IO, "cannot start %s: no pipe: %s", argv[0],
+                    strerror(errno));
   pid_t child;
   program program = {.argv = argv, .folder = folder, .out = ends[1]};
   int failed = cel_leftover_start(spawn, &program, &child);
@@ -96,8 +97,9 @@ cel_status cel_process_run(const char *const *argv, const char *folder,
   if (failed == 0) read_all(ends[0], said);
   close(ends[0]);
   if (failed != 0)
-    return cel_fail(CEL_E_MISSING, "cannot start %s: %s", argv[0],
-                    strerror(failed));
+    return cel_fail(CEL_E_MISSING, "cannot start %s: %s%s", argv[0],
+                    strerror(failed),
+                    failed == EAGAIN ? " (see ulimit -u)" : "");
   int status = cel_leftover_reap(child);
   *code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return CEL_E_OK;
