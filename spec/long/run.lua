@@ -17,6 +17,16 @@ local M = {}
 local OWN = { "celer/[%w_/]+%.lua", "engine/", "libceler", "internal error", "%[string",
   "%[builtin", "MPI_", "stack traceback" }
 
+--- What of celer's own a message speaks of; nil: nothing.
+---@param message string
+---@return string?
+function M.own_word(message)
+  for _, pattern in ipairs(OWN) do
+    local found = message:match(pattern)
+    if found then return found end
+  end
+end
+
 -- Processes with `mark` in their environment.
 local function processes(mark)
   return scratch.output(("grep -lszF '%s' /proc/[0-9]*/environ | grep -v /proc/self"):format(mark))
@@ -35,9 +45,11 @@ end
 -- What rank 0 adds where the launcher ends it since another rank has died.
 local CONSEQUENCE = "^celer: told to end, by SIGTERM: .*another rank that has ended"
 
--- The messages: "celer: " begins each; warnings are none. Ranks that die of the same at
--- the same time have one.
-local function messages(stderr)
+--- The messages: "celer: " begins each; warnings are none. Ranks that die of the same at
+--- the same time have one.
+---@param stderr string
+---@return string[]
+function M.messages(stderr)
   local list, seen = {}, {}
   for line in ("\n" .. stderr):gmatch("\n(celer: [^\n]*)") do
     line = line:gsub("^celer: rank %d+: ", "celer: ")
@@ -64,17 +76,15 @@ local function judge(mistake, r, seconds, limit, left)
   if r.status == 0 then return "ends with status 0" end
   if left ~= "" then return "leaves behind: " .. left end
   if mistake.silent then return stderr ~= "" and "has something to say" or nil end
-  local said = messages(stderr)
+  local said = M.messages(stderr)
   if #said == 0 then return "says nothing" end
   if #said > 1 then return ("says %d things"):format(#said) end
   if not names_line(mistake, stderr) then return "does not name the line" end
   if mistake.words and not stderr:find(mistake.words) then
     return "does not say '" .. mistake.words .. "'"
   end
-  for _, pattern in ipairs(OWN) do
-    local found = said[1]:match(pattern)
-    if found then return "speaks of " .. found end
-  end
+  local own = M.own_word(said[1])
+  if own then return "speaks of " .. own end
   if seconds > limit then return ("takes %.1f s"):format(seconds) end
 end
 
@@ -124,7 +134,10 @@ function M.chosen(options)
   return list
 end
 
-local function parse(words)
+--- Options of a command line.
+---@param words string[]
+---@return table
+function M.parse(words)
   local options = {}
   for i = 1, #words, 2 do
     local name = assert(words[i]:match("^%-%-(%a+)$"), "run.lua --every N --ranks 1,3 ...")
@@ -140,7 +153,7 @@ local function parse(words)
 end
 
 local function main(words)
-  local options = parse(words)
+  local options = M.parse(words)
   local passed, failed, slowest = 0, 0, 0
   for _, one in ipairs(M.chosen(options)) do
     local began = now()
