@@ -32,6 +32,12 @@ static int see_draw(lua_State *L) {
   return 0;
 }
 
+/* drawn_all() -> whether there are more nodes than will be drawn */
+static int see_drawn_all(lua_State *L) {
+  lua_pushboolean(L, cel_drawing_is_full(cel__session_of(L)->drawing));
+  return 1;
+}
+
 static void push_dependencies(lua_State *L, const cel_drawn_node *node) {
   static const char *const kinds[] = {"true", "anti", "output", "order"};
   lua_createtable(L, (int)node->deps, 0);
@@ -130,6 +136,7 @@ const luaL_Reg cel__core_see[] = {
     {"trace", see_trace},
     {"draw", see_draw},
     {"drawn", see_drawn},
+    {"drawn_all", see_drawn_all},
     {"watched", see_watched},
     {"progress_now", see_progress_now},
     {"progress_step", see_progress_step},

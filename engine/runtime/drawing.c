@@ -1,5 +1,6 @@
 #include "runtime/drawing.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -9,7 +10,7 @@
 struct cel_drawing {
   cel_drawn graph;
   uint32_t most;
-  uint64_t left_out;
+  _Atomic(uint64_t) left_out;
   CEL_VEC(cel_drawn_node) nodes;
   cel_arena arena; /* what they point to */
   cel_drawing_text text;
@@ -64,7 +65,7 @@ static void keep(cel_drawing *d, cel_drawn_node node, const cel_task *task) {
 static bool begin(cel_drawing *d) {
   cel_vec_clear(&d->text);
   if (d->nodes.n < d->most) return true;
-  ++d->left_out;
+  atomic_fetch_add_explicit(&d->left_out, 1, memory_order_relaxed);
   return false;
 }
 
@@ -118,10 +119,14 @@ void cel_drawing_attach(cel_drawing *drawing, cel_engine_config *config) {
   }
 }
 
+bool cel_drawing_is_full(const cel_drawing *drawing) {
+  return atomic_load_explicit(&drawing->left_out, memory_order_relaxed) > 0;
+}
+
 uint32_t cel_drawing_nodes(const cel_drawing *drawing,
                            const cel_drawn_node **out, uint64_t *left_out) {
   *out = drawing->nodes.at;
-  *left_out = drawing->left_out;
+  *left_out = atomic_load(&drawing->left_out);
   return drawing->nodes.n;
 }
 

@@ -39,6 +39,8 @@ cel_drawing *cel_drawing_create(cel_drawn graph, uint32_t most);
 void cel_drawing_destroy(cel_drawing *drawing);
 /* Has an engine show the drawing its nodes; before it is created. */
 void cel_drawing_attach(cel_drawing *drawing, cel_engine_config *config);
+/* Whether there have been more nodes than it keeps. Thread: any. */
+bool cel_drawing_is_full(const cel_drawing *drawing);
 /* In the order of their ids; *left_out: how many more there were. */
 uint32_t cel_drawing_nodes(const cel_drawing *drawing,
                            const cel_drawn_node **out, uint64_t *left_out);

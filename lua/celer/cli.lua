@@ -227,10 +227,17 @@ local function watch(resolved)
   if resolved.trace then place.check(core.trace(resolved.trace)) end
 end
 
--- The script of a dry run, or of one that draws.
-local function run_dry(chunk)
+-- The script of a dry run, or of one that draws. A script that checks what it has
+-- captured fails, mostly at its end: what it did until then is told all the same.
+local function run_dry(chunk, resolved)
   local ok, failure = xpcall(chunk, core.failure)
-  if not ok then error(require("celer.dry").explain(failure), 0) end
+  if ok then return finish(resolved) end
+  local explained, captured = require("celer.dry").explain(failure)
+  if not captured then error(explained, 0) end
+  io.stdout:flush()
+  io.stderr:write("celer: ", explained.message, "\n")
+  finish(resolved)
+  return 1
 end
 
 -- The script as a function of nothing.
@@ -253,7 +260,7 @@ local function run(path, arguments, resolved, text)
   watch(resolved)
   local function all()
     if resolved.log == "debug" then with_traceback(chunk)
-    elseif core.dry() then run_dry(chunk)
+    elseif core.dry() then return run_dry(chunk, resolved)
     else chunk() end
     return finish(resolved)
   end

@@ -12,34 +12,55 @@ local M = {}
 
 -- ---- captured values --------------------------------------------------------
 
--- So often may one line bring zeros: a loop that waits for something else never
--- ends.
-local MOST = 100000
-local seen = {} -- by place
+-- So often may one line bring the same in turn: a loop that waits for something else
+-- never ends. It is zeros that nobody asked for, also where it was fewer of them and
+-- took long; or what the script gives itself, and may know to be the same.
+local MOST_ZEROS, SOME_ZEROS, SECONDS, MOST_GIVEN = 1000, 100, 1, 10000
+local seen = {} -- by place: {times, since, value}; value nil: zeros
+local zeros, given = false, false -- whether any were brought
 
---- Notes that the script was given zeros that it did not ask for; raises when it
---- seems to wait for them to change.
----@param name string  of what was captured
-function M.note(name)
+local function note(name, value)
   local file, line = place.user()
   local at = ("%s:%d"):format(file or "?", line)
-  seen[at] = (seen[at] or 0) + 1
-  if seen[at] < MOST then return end
-  seen = {} -- the message says all; see M.explain
-  place.fail("this line has brought zeros of %s %d times: nothing is executed in a dry "
-    .. "run, so a loop that waits for another value does not end; give it one: "
-    .. "celer.capture(%s, nil, {dry = ...})", name, MOST, name)
+  local last = seen[at]
+  if not last or last.value ~= value then
+    last = { times = 0, since = core.time(), value = value }
+    seen[at] = last
+  end
+  last.times = last.times + 1
+  if value ~= nil and last.times >= MOST_GIVEN then
+    place.fail("this line has brought %s of %s, which `dry` gives, %d times: nothing is "
+      .. "executed in a dry run, so a loop that waits for another value does not end; give it "
+      .. "one in the end: celer.capture(%s, nil, {dry = ...})", tostring(value), name,
+      last.times, name)
+  elseif value == nil and (last.times >= MOST_ZEROS or (last.times >= SOME_ZEROS
+    and core.time() - last.since > SECONDS)) then
+    place.fail("this line has brought zeros of %s %d times: nothing is executed in a dry "
+      .. "run, so a loop that waits for another value does not end; give it one: "
+      .. "celer.capture(%s, nil, {dry = ...})", name, last.times, name)
+  end
+end
+
+--- Notes what the script was given in place of what it captured; raises when it seems
+--- to wait for it to change.
+---@param name string  of what was captured
+---@param dry any  nil: zeros
+function M.note(name, dry)
+  if dry == nil then zeros = true else given = true end
+  if type(dry) ~= "function" then note(name, dry) end
 end
 
 --- What the script raised, with why that may be: a check of results fails where
---- there are none.
+--- there are none. And whether something was captured.
 ---@param failure {message: string}
----@return {message: string}
+---@return {message: string}, boolean
 function M.explain(failure)
-  if next(seen) == nil then return failure end
+  if not zeros or failure.message:find("this line has brought ", 1, true) then
+    return failure, zeros or given
+  end
   return { message = failure.message .. "\nnothing is executed here, and what the script "
     .. "captured is zero: give captures what it expects, by celer.capture(u, nil, {dry = ...}), "
-    .. "or leave checks out" }
+    .. "or leave checks out" }, true
 end
 
 local function each_element(lo, hi, f)

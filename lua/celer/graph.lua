@@ -1,6 +1,7 @@
 --- graph.lua -- `celer graph`: one of a script's three graphs, as a drawing.
 local core = require "celer.core"
 local output = require "celer.output"
+local queue = require "celer.queue"
 local settings = require "celer.settings"
 
 local M = {}
@@ -209,6 +210,19 @@ local function convert(what, text)
   end
 end
 
+-- A loop may wait for what nothing brings, as nothing is executed.
+local function end_with_the_last_node()
+  local ended = false
+  queue.watch(function()
+    if ended or not core.drawn_all() then return end
+    ended = true
+    os.exit(0)
+  end)
+  return function() return ended end
+end
+
+local function never() return false end
+
 --- Has the engine keep its nodes, before it runs; gives what is to be called at
 --- the end, when nothing is under way.
 ---@param what table  M.resolve's
@@ -218,13 +232,17 @@ function M.begin(what)
   local to_stdout = output.aside(core.launched() and rank or 0)
   if rank ~= what.rank then return function() end end
   core.draw(what.graph, what.most)
+  local has_ended = core.dry() and end_with_the_last_node() or never
   return function()
     local nodes, left_out = core.drawn()
     local text = M.dot(nodes, what)
     if what.format then convert(what, text)
     elseif what.out then write(what.out, text)
     else to_stdout(text) end
-    if left_out > 0 then
+    if has_ended() then
+      io.stderr:write(("celer: warning: the first %d nodes of the graph are drawn, and the "
+        .. "script was ended where it went on; --nodes N draws more\n"):format(#nodes))
+    elseif left_out > 0 then
       io.stderr:write(("celer: warning: the graph has %.0f nodes, of which the first %d are "
         .. "drawn; --nodes N draws more\n"):format(#nodes + left_out, #nodes))
     end

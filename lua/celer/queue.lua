@@ -38,6 +38,11 @@ local function is_submitting()
 end
 
 local in_submit = false -- may be left behind by an error
+local after_each -- see M.watch
+
+--- Has `f` called after each submission and each request for copies.
+---@param f fun()
+function M.watch(f) after_each = f end
 
 local function refuse_inside(call)
   fail("%s inside the function of a q:submit: a command group is one "
@@ -72,6 +77,7 @@ function Queue:submit(f)
   f(group)
   in_submit = false
   close_group(group)
+  if after_each then after_each() end
 end
 
 --- Hints for all command groups that are submitted from now on, unless they ask
@@ -92,7 +98,9 @@ end
 local function request(call, n, ...)
   local captures = {}
   for i = 1, n do captures[i] = snapshot.as_capture((select(i, ...)), call, i) end
-  return snapshot.request(captures)
+  local future = snapshot.request(captures)
+  if after_each then after_each() end
+  return future
 end
 
 local function finish(future)
@@ -136,7 +144,7 @@ function Queue:fence(buffer, part, ...)
     return request("q:fence", part == nil and n == 0 and 1 or n + 2, buffer, part, ...)
   end
   if not snapshot.is_source(buffer) then buffers.check(buffer, "q:fence") end
-  return snapshot.request { snapshot.as_capture(snapshot.capture(buffer, part), "q:fence") }
+  return request("q:fence", 1, snapshot.capture(buffer, part))
 end
 
 local the_queue

@@ -252,7 +252,7 @@ end
 local function snapshot_of(handle, capture, bounds, unadvised)
   local data, size = place.check(core.fence_get(handle, unadvised))
   local name = "snapshot of " .. name_of(capture)
-  if core.dry() and capture.dry == nil then dry.note(name_of(capture)) end
+  if core.dry() then dry.note(name_of(capture), capture.dry) end
   if capture.object then return divided(name, captured(capture, data, size)) end
   if core.dry() and capture.dry ~= nil then
     dry.fill(capture.buffer, capture.dry, data, bounds)

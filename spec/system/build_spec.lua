@@ -55,6 +55,17 @@ end)
 after_each(function() os.execute("rm -r '" .. folder .. "'") end)
 
 describe("celer build", function()
+  it("says what it compiled of a script that waits for a result, or checks it", function()
+    for _, last in ipairs { "repeat until q:wait(v)[0] > 100", "assert(q:wait(v)[0] == 128)" } do
+      write((PROGRAM:gsub("print%(q:drain%(v%)%[0%]%)", function() return last end)))
+      local r = build()
+      assert.equal(1, r.status)
+      assert.matches("^celer: %S+case%.lua:19: ", r.stderr)
+      assert.matches("2 .*; in ", built(r) .. "; in ")
+    end
+    assert.truthy(build().stderr:find("0 compiled, ", 1, true))
+  end)
+
   it("compiles for the processor what a run without a compiler finds", function()
     local none = { CXX = "/no/such/compiler" }
     local words = { "run", "--backend", "cpu", folder .. "/case.lua" }

@@ -287,8 +287,27 @@ end
     local r = dry(text:gsub("DRY", "nil"), 4)
     assert.equal(1, r.status)
     assert.matches("^celer: %S+case%.lua:3: no 1\nnothing is executed here, and what the script "
-      .. "captured is zero: [^\n]*\n$", r.stderr)
-    assert.matches("^celer: %S+case%.lua:4: at the end\n$", dry(text:gsub("DRY", "1"), 4).stderr)
+      .. "captured is zero: [^\n]*\nceler: dry run", r.stderr)
+    assert.matches("^celer: %S+case%.lua:4: at the end\nceler: dry run",
+      dry(text:gsub("DRY", "1"), 4).stderr)
+  end)
+
+  it("says what it scheduled of a script whose check of results fails", function()
+    local path = scratch.path()
+    local r = dry([==[
+      local k = celer.kernel "kernel void up(item<1> it, out<double, 1> x) { x(it[0]) = 1; }"
+      local x = celer.buffer("double", 64, { name = "x" })
+      for i = 1, 7 do
+        q:submit(function(cg) cg:parallel_for(64, k, cg:discard_write(x)) end)
+      end
+      assert(q:drain(x)[63] == 1, "not computed")
+    ]==], 4, 1, { "--report", path })
+    assert.equal(1, r.status)
+    assert.matches("^celer: %S+case%.lua:7: not computed\n", r.stderr)
+    assert.truthy(r.stderr:find("celer: dry run as rank 1 of 4, 1 device; nothing was executed\n"
+      .. "tasks", 1, true), r.stderr)
+    assert.equal(7, cjson.decode(scratch.read(path)).kernels)
+    os.remove(path)
   end)
 
   it("says in which line of the script celer itself stumbles", function()
@@ -303,11 +322,32 @@ end
     ]==]
     local r = dry(text, 4)
     assert.equal(1, r.status)
-    assert.truthy(r.stderr:find("case.lua:3: this line has brought zeros of x 100000 times: "
+    assert.truthy(r.stderr:find("case.lua:3: this line has brought zeros of x 1000 times: "
       .. "nothing is executed in a dry run, so a loop that waits for another value does "
       .. "not end; give it one: celer.capture(x, nil, {dry = ...})", 1, true), r.stderr)
+    assert.truthy(r.stderr:find("dry run as rank 0 of 4", 1, true), r.stderr)
+    local slow = dry(text:gsub("repeat", "repeat os.execute 'sleep 0.011'"), 4)
+    assert.truthy(slow.stderr:find("brought zeros of x 100 times", 1, true), slow.stderr)
+    local given = dry(text:gsub("q:wait%(x%)", "q:wait(celer.capture(x, nil, { dry = 0.5 }))"), 4)
+    assert.truthy(given.stderr:find("this line has brought 0.5 of x, which `dry` gives, 10000 "
+      .. "times: nothing is executed in a dry run", 1, true), given.stderr)
     local limited = [==[ while celer.time() < 0.3 do end print "done" ]==]
     assert.equal("done\n", dry(limited, 4, 3).stdout)
+  end)
+
+  it("lets a loop see often what the script gives it", function()
+    local r = dry([==[
+      local x = celer.buffer("double", {}, { name = "x", init = 1 })
+      for i = 1, 1500 do
+        assert(q:wait(celer.capture(x, nil, { dry = 0 }))() == 0)
+        assert(q:wait(celer.capture(x, nil, { dry = function() return i end }))() == i)
+      end
+      local steps, i = 12000, 0
+      repeat i = i + 1 until q:wait(celer.capture(x, nil, { dry = 1 - i / steps }))() <= 0
+      print(i)
+    ]==], 4)
+    assert.equal("12000\n", r.stdout, r.stderr)
+    assert.equal(0, r.status)
   end)
 
   it("says at once what is wrong, as any rank", function()

@@ -226,8 +226,39 @@ end]==])
     local nodes, n = parse(r.stdout), 0
     for _ in pairs(nodes) do n = n + 1 end
     assert.equal(3, n)
+    assert.equal("celer: warning: the first 3 nodes of the graph are drawn, and the script was "
+      .. "ended where it went on; --nodes N draws more\n", r.stderr)
+    assert.equal(0, r.status)
+    r = celer.run({ "graph", "--nodes", "3", script }, { ranks = 2 }) -- executed, to its end
     assert.truthy(r.stderr:find("celer: warning: the graph has %d+ nodes, of which the first 3 "
-      .. "are drawn; %-%-nodes N draws more\n$"), r.stderr)
+      .. "are drawn; %-%-nodes N draws more\n"), r.stderr)
+  end)
+
+  it("ends a loop that waits for what is not computed, with what is drawn", function()
+    scratch.write(script, [==[
+local celer = require "celer"
+local q = celer.queue()
+local x = celer.buffer("double", {}, { name = "x", init = 1 })
+repeat
+  q:submit(function(cg)
+    cg:host_task(celer.once, function() end, cg:read_write(x))
+  end)
+until q:wait(WHAT)() > 100
+print "not here"
+]==])
+    local text = scratch.read(script)
+    for _, what in ipairs { "x", "celer.capture(x, nil, { dry = 1 })" } do
+      scratch.write(script, (text:gsub("WHAT", what)))
+      for _, which in ipairs { "task", "command", "instruction" } do
+        local r = graph("--graph", which, "--nodes", "50", "--ranks", "3")
+        local n = 0
+        for _ in pairs((parse(r.stdout))) do n = n + 1 end
+        assert.equal(50, n)
+        assert.equal("celer: warning: the first 50 nodes of the graph are drawn, and the script "
+          .. "was ended where it went on; --nodes N draws more\n", r.stderr)
+        assert.equal(0, r.status)
+      end
+    end
   end)
 
   it("writes files, by Graphviz in other formats", function()
