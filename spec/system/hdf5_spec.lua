@@ -68,7 +68,9 @@ local function same(what, a, b) if a ~= b then error(what .. ": " .. tostring(a)
 local wide = celer.buffer("float", { 5, 2, 1000 }, { init = 0 }) -- 26 of it are a chunk
 local none = celer.buffer("int", { 0, 3 })
 local flat = celer.buffer("double", { 6 }, { init = function(i) return i end })
+local early
 for k = 0, 29 do
+  if k == 9 then early = celer.io.load("u.h5", { dataset = "wide", step = 4 }) end
   wide:fill(k)
   celer.io.save("u.h5", { wide = wide, none = none, time = k / 2 }, { append = true })
   if k % 10 == 0 then
@@ -86,8 +88,9 @@ local part = celer.io.load("u.h5", { dataset = "wide", step = 7,
   box = celer.box({ 3, 0, 10 }, { 5, 2, 20 }) })
 local time = celer.io.load("u.h5", { dataset = "time" })
 local g = celer.io.load("u.h5", { dataset = "g/flat" })
-local a, b, c, p, t, s = q:wait(first, mid, last, part, time, g)
+local a, b, c, p, t, s, e = q:wait(first, mid, last, part, time, g, early)
 for i = 0, 4 do
+  same("early", e(i, 1, 998), 4)
   same("first", a(i, 1, 999), 0)
   same("mid", b(i, 0, 0), 26)
   same("last", c(i, 1, 500), 29)
@@ -114,6 +117,47 @@ local function corner(k, i, j)
   return q:wait(b)(0, 0)
 end
 print(corner(0, 0, 1048575), corner(0, 4, 0), corner(1, 0, 1048575), corner(1, 4, 1048575))]], 3)
+  end)
+
+  it("has steps that are added without a copy of all, unless others have changed it", function()
+    prints("checked\n", [[
+local function same(what, a, b) if a ~= b then error(what .. ": " .. tostring(a), 2) end end
+local function number_of(name)
+  q:wait()
+  return io.popen("stat -c %i " .. name):read("*a")
+end
+local row = celer.buffer("double", { 7 }, { init = 0 })
+local k = -1
+local function add()
+  k = k + 1
+  row:fill(k)
+  celer.io.save("u.h5", row, { dataset = "row", append = true })
+  celer.io.save("u.h5", k, { dataset = "k", append = k })
+end
+add()
+for _ = 1, 4 do
+  add()
+  local kept = number_of "u.h5.*.part"
+  celer.io.save("u.h5", k, { dataset = "again", append = true, replace = k == 1 or nil })
+  if k > 1 then same("file", number_of "u.h5", kept) end
+end
+q:wait()
+os.execute "h5repack u.h5 v.h5 && mv v.h5 u.h5"
+add()
+celer.io.save("u.h5", k, { dataset = "other" })
+add()
+celer.io.save("u.h5", -1, { dataset = "k", append = 3 })
+celer.io.save("u.h5", -2, { dataset = "k", append = true })
+celer.io.save("u.h5", row, { dataset = "row", append = true })
+local rows, ks = q:wait(celer.io.load("u.h5", { dataset = "row" }),
+  celer.io.load("u.h5", { dataset = "k" }))
+same("rows", rows.size[0], 8)
+for i = 0, 6 do same("row", rows(i, 6), i) end
+same("row", rows(7, 0), 6)
+same("ks", ks.size[0], 5)
+for i = 0, 4 do same("k", ks[i], i < 3 and i or 2 - i) end
+print "checked"]], 1)
+    assert.equal("case.lua\nu.h5\n", scratch.output("cd " .. folder .. " && ls -A"))
   end)
 
   it("has steps taken back, as after a checkpoint", function()

@@ -18,9 +18,16 @@ int celer_mkdir(const char *path, unsigned mode) __asm__("mkdir");
 int celer_rmdir(const char *path) __asm__("rmdir");
 int celer_rename(const char *from, const char *to) __asm__("rename");
 int celer_unlink(const char *path) __asm__("unlink");
+int celer_link(const char *path, const char *another) __asm__("link");
 int celer_access(const char *path, int mode) __asm__("access");
 int64_t celer_copy_file_range(int from, int64_t *at, int to, int64_t *there, size_t n,
   unsigned flags) __asm__("copy_file_range");
+struct celer_statx { uint32_t mask, blksize; uint64_t attributes; uint32_t nlink, uid, gid;
+  uint16_t mode, spare; uint64_t ino, size, blocks, attributes_mask;
+  struct { int64_t s; uint32_t ns; int32_t spare; } atime, btime, ctime, mtime;
+  uint64_t more[18]; };
+int celer_statx(int folder, const char *path, int flags, unsigned mask,
+  struct celer_statx *out) __asm__("statx");
 const char *celer_strerror(int code) __asm__("strerror");
 struct celer_dirent { uint64_t ino; int64_t off; uint16_t length; uint8_t type;
   char name[256]; };
@@ -145,6 +152,20 @@ end
 
 function M.remove(path) return C.celer_unlink(path) == 0 end
 
+--- Gives a file a second name; false where the file system has none.
+function M.link(path, another) return C.celer_link(path, another) == 0 end
+
+--- Words that are others when a name stands for another file, or what is in it has
+--- changed; nil where there is none.
+---@return string?
+function M.version(path)
+  local HERE, BASIC = -100, 0x7ff -- AT_FDCWD, STATX_BASIC_STATS
+  local now = ffi.new("struct celer_statx")
+  if C.celer_statx(HERE, path, 0, BASIC, now) ~= 0 then return nil end
+  return ("%s %s %s %d"):format(tostring(now.ino), tostring(now.size), tostring(now.mtime.s),
+    now.mtime.ns)
+end
+
 --- Whether there is something of this name.
 function M.exists(path) return C.celer_access(path, 0) == 0 end
 
@@ -189,13 +210,15 @@ function M.read_all(path)
   return ffi.string(data, n)
 end
 
--- By reading and writing.
-local function copy_bytes(from, to)
-  local n, step = from:size(), 2 ^ 22
-  local block = ffi.new("char[?]", step)
-  for at = 0, n - 1, step do
-    local ok, message = from:read(block, math.min(step, n - at), at)
-    if ok then ok, message = to:write(block, math.min(step, n - at), at) end
+--- Copies n bytes from a place of one file to a place of another.
+---@param from celer.file
+---@param to celer.file
+function M.copy_part(from, at, to, there, n)
+  local step = 2 ^ 22
+  local block = ffi.new("char[?]", math.min(step, n))
+  for i = 0, n - 1, step do
+    local ok, message = from:read(block, math.min(step, n - i), at + i)
+    if ok then ok, message = to:write(block, math.min(step, n - i), there + i) end
     if not ok then return nil, message end
   end
   return true
@@ -216,7 +239,9 @@ function M.copy(path, to)
   if not from then return nil, message end
   local out, fault_ = M.create(to)
   local ok = out ~= nil
-  if ok and not copy_range(from, out) then ok, fault_ = copy_bytes(from, out) end
+  if ok and not copy_range(from, out) then
+    ok, fault_ = M.copy_part(from, 0, out, 0, from:size())
+  end
   from:close()
   if not out then return nil, fault_ end
   local closed, late = out:close()

@@ -60,14 +60,53 @@ function M.create(path, plan)
   return ok and closed, message or late
 end
 
--- What runs that failed or were killed have left of the path.
-local function remove_left(path)
+-- ---- what a file was before -------------------------------------------------
+
+-- A save that only adds steps leaves what the file was under another name, which follows
+-- from the number in the path's slot: the save's at first, then one for the file that
+-- took its place. So it is not taken for anything else.
+local function spare(path, number) return temporary(path, bit.bnot(number)) end
+
+local function version(path)
+  local text = posix.version(path)
+  return text and slab.hash_text(text)
+end
+
+-- Whether the last save has left one, and nobody has changed the file since; it is then
+-- called `name`.
+local function take_spare(path, number, name)
+  if version(path) ~= number or not posix.rename(spare(path, number), name) then return false end
+  core.not_left(spare(path, number))
+  return true
+end
+
+local function leave_spare(path, number)
+  local name = spare(path, number)
+  core.leftover(name)
+  if not posix.link(path, name) then core.not_left(name) end
+end
+
+-- After the commit; the number by which it is found.
+local function settle_spare(path, number)
+  local new = version(path)
+  if not new or not posix.exists(spare(path, number)) then return number end
+  core.leftover(spare(path, new))
+  posix.rename(spare(path, number), spare(path, new))
+  core.not_left(spare(path, number))
+  return new
+end
+
+-- ---- writing ----------------------------------------------------------------
+
+-- What runs that failed or were killed have left of the path, and spares.
+local function remove_left(path, except)
   local folder, name = path:match("^(.*/)([^/]*)$")
   name = name or path
   for _, other in ipairs(posix.list(folder or ".")) do
     local tail = other:sub(1, #name) == name and other:sub(#name + 1)
-    if tail and tail:find("^%.%x+%.part$") and #tail == 22 then
+    if tail and tail:find("^%.%x+%.part$") and #tail == 22 and path .. tail ~= except then
       posix.remove((folder or "") .. other)
+      core.not_left(path .. tail)
     end
   end
 end
@@ -82,12 +121,14 @@ function M.begin(_, slot, at, path, plans, request, places)
     check(nil, ("cannot write %s: it is a folder"):format(path))
   end
   check(posix.make_folders_for(path))
-  remove_left(path)
   local name = temporary(path, number)
   core.leftover(name)
+  local is_kept = request and take_spare(path, slot(at), name) or false
+  remove_left(path, name)
   if request then
-    check_or_remove(name, require("celer.io.hdf5.changes").make(path, name, plans, request,
-      places))
+    local _, grows = check_or_remove(name, require("celer.io.hdf5.changes").make(path, name,
+      plans, request, places, is_kept))
+    if grows then leave_spare(path, number) end
   else
     check_or_remove(name, M.create(name, plans[1]))
   end
@@ -140,6 +181,7 @@ M.sync = M.here
 --- Rank 0, when all have written.
 function M.commit(_, slot, at, path)
   put_in_place(temporary(path, slot(at)), path)
+  slot:set(at, settle_spare(path, slot(at)))
 end
 
 --- All ranks, so that each one's q:wait waits for the commit.

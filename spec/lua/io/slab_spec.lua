@@ -87,6 +87,33 @@ describe("a slab", function()
     end
   end)
 
+  it("is written in pieces of rows, wherever they lie", function()
+    for _ = 1, 1000 do
+      local dims, size, tall = math.random(0, 3), math.random(3), math.random(3)
+      local window, part = random_part(dims), nil
+      part = { unpack(window) }
+      for d = 1, dims do
+        part[d] = math.random(window[d], window[d + 3])
+        part[d + 3] = math.random(part[d], window[d + 3])
+      end
+      local piece = tall * size * (window[5] - window[2]) * (window[6] - window[3])
+      local n = math.ceil((window[4] - window[1]) / tall)
+      local file, places = file_of(n * piece), { 99 }
+      for i = 1, n do places[i + 1] = (n - i) * piece end -- the last one comes first
+      local image = ffi.new("uint8_t[?]", n * piece)
+      local p = ffi.new("uint8_t[?]", slab.volume(part) * size)
+      for i = 0, ffi.sizeof(p) - 1 do p[i] = math.random(255) end
+      each(part, function(i, j, k)
+        local row = i - window[1]
+        local at = places[2 + math.floor(row / tall)]
+          + index({ row - row % tall, unpack(window, 2) }, row, j, k) * size
+        ffi.copy(image + at, p + index(part, i, j, k) * size, size)
+      end)
+      assert.is_true(slab.write_pieces(file, places, 2, tall, size, window, p, part, part))
+      assert.equal(ffi.string(image, n * piece), ffi.string(file.data, n * piece))
+    end
+  end)
+
   it("takes one call where both sides have no gap", function()
     local whole, rows = { 0, 0, 0, 4, 5, 6 }, { 1, 0, 0, 3, 5, 6 }
     local p = ffi.new("uint8_t[120]")

@@ -2,6 +2,10 @@
 ---
 --- A file that gets more is copied, and the copy changed; it takes the file's place when
 --- all is written. So whatever happens, a file is as it was or as it is to be.
+---
+--- A loop that adds a step in each turn would copy all steps each time. So where a save
+--- only adds steps, what the file was before is not thrown away: it lacks these steps, no
+--- more, and once it has got them it is the copy that the next such save needs.
 local ffi = require "ffi"
 local datasets = require "celer.io.hdf5.datasets"
 local dtype = require "celer.io.dtype"
@@ -131,19 +135,21 @@ local function set_steps(H, id, shape, n)
   return H.H5Dset_extent(id, size) >= 0
 end
 
--- Adds a step, and puts where its pieces begin into `places`; false where HDF5 refuses.
-local function grow(H, keep, file, id, plan, places)
+-- Adds a step of this number, without those from there on; where its pieces begin, and
+-- the bytes of one. Nil where HDF5 refuses.
+local function add_step(H, keep, file, id, size, step)
   local shape = datasets.shape(H, keep, id)
-  local step = plan.grows == true and shape[1] or plan.grows
-  if step < shape[1] and not set_steps(H, id, shape, step) then return false end
-  if not set_steps(H, id, shape, step + 1) then return false end
-  local deep, tall = datasets.chunks(H, keep, file, id, shape)
-  for i = 0, plan.empty and -1 or plan.pieces - 1 do
-    local at = datasets.place(H, id, shape, plan.size, deep, tall, step, i * plan.tall)
-    if not at then return false end
-    places:set(plan.first + i, at)
-  end
-  return true
+  if step < shape[1] and not set_steps(H, id, shape, step) then return nil end
+  if not set_steps(H, id, shape, step + 1) then return nil end
+  return datasets.places(H, keep, file, id, shape, size, step)
+end
+
+-- The step of a plan; false where HDF5 refuses.
+local function grow(H, keep, file, id, plan, places)
+  local step = plan.grows == true and datasets.shape(H, keep, id)[1] or plan.grows
+  local begins = add_step(H, keep, file, id, plan.size, step)
+  for i, at in ipairs(begins or {}) do places:set(plan.first + i - 1, at) end
+  return begins ~= nil
 end
 
 -- The dataset of a plan, with room for what ranks are to write; false where HDF5 refuses.
@@ -217,8 +223,81 @@ local function change(H, keep, file, plans, request, places)
   return annotate(H, keep, file, request)
 end
 
--- The file to be changed: a copy where it is added to. Or nil and why not.
-local function open_part(path, part, plans, request)
+-- Whether all that a save does is to add a step to datasets that are there.
+local function only_grows(H, file, plans, request)
+  if #plans == 0 or #request.texts + #request.attributes > 0 or request.replaces then
+    return false
+  end
+  return scope(function(keep)
+    for _, plan in ipairs(plans) do
+      local kind, id = datasets.find(H, keep, file, plan.dataset)
+      if kind ~= "dataset" or not plan.grows then return false end
+      local steps = datasets.shape(H, keep, id)[1]
+      if plan.grows ~= true and plan.grows ~= steps then return false end
+    end
+    return true
+  end)
+end
+
+-- What `newer` has of a dataset and `file` has not: its last steps. False where they
+-- differ in more.
+local function catch_up_one(H, keep, file, newer, name, id, from, to)
+  local kind, mine = datasets.find(H, keep, file, name)
+  if kind ~= "dataset" then return false end
+  local shape, was = datasets.shape(H, keep, id), datasets.shape(H, keep, mine)[1] or 0
+  local size = tonumber(H.H5Tget_size(keep(H.H5Dget_type(id), H.H5Tclose)))
+  for step = was, (shape[1] or 0) - 1 do
+    local there, n = datasets.places(H, keep, newer, id, shape, size, step)
+    local here = there and add_step(H, keep, file, mine, size, step)
+    if not here then return false end
+    for i, at in ipairs(there) do
+      if not posix.copy_part(from, at, to, here[i], n) then return false end
+    end
+  end
+  return was <= (shape[1] or 0)
+end
+
+-- Gives `part`, which is open as `file`, the steps that only `path` has; false where that
+-- cannot be.
+local function catch_up(H, file, newer, path, part)
+  local from, to = posix.open(path), posix.change(part)
+  local fault = not (from and to) or datasets.each(H, newer, function(name, id)
+    return scope(function(keep)
+      return not catch_up_one(H, keep, file, newer, name, id, from, to) and name or nil
+    end)
+  end)
+  if from then from:close() end
+  if to then to:close() end
+  return not fault
+end
+
+-- What was kept of the last save, with the steps that this one has added; or nil.
+local function renew(H, newer, path, part)
+  local file = library.change_file(part)
+  if not file then return nil end
+  if catch_up(H, file, newer, path, part) then return file end
+  H.H5Fclose(file)
+end
+
+-- A copy of a file that is added to, or nil and why there is none; and whether the save
+-- does no more than add steps.
+local function open_copy(path, part, plans, request, is_kept)
+  local newer, fault = library.open_file(path)
+  if not newer then return nil, fault end
+  local H, file = library.open(), nil
+  local grows = only_grows(H, newer, plans, request)
+  if is_kept and grows then file = renew(H, newer, path, part) end
+  H.H5Fclose(newer)
+  if file then return file, grows end
+  posix.remove(part) -- others may still read it, by what they have opened
+  local ok, message = posix.copy(path, part)
+  if not ok then return nil, message end
+  file, fault = library.change_file(part)
+  return file, fault or grows
+end
+
+-- The file to be changed, or nil and why not; and as above.
+local function open_part(path, part, plans, request, is_kept)
   if not posix.exists(path) then return library.create_file(part) end
   for _, plan in ipairs(plans) do
     if plan.grows and not request.adds and not request.replaces then
@@ -226,10 +305,8 @@ local function open_part(path, part, plans, request)
         .. "makes it anew"
     end
   end
-  if not request.adds then return library.create_file(part) end
-  local ok, message = posix.copy(path, part)
-  if not ok then return nil, message end
-  return library.change_file(part)
+  if request.adds then return open_copy(path, part, plans, request, is_kept) end
+  return library.create_file(part)
 end
 
 --- Makes `part`, which is to take the place of `path`: what this holds, if the request
@@ -238,14 +315,18 @@ end
 ---@param plans celer.io.plan[]
 ---@param request celer.io.request
 ---@param places celer.view
-function M.make(path, part, plans, request, places)
-  local file, fault = open_part(path, part, plans, request)
+---@param is_kept boolean  part is what the file was before the last save, which did no more
+---  than add steps
+---@return boolean? ok, boolean|string grows_or_message  whether this save does no more
+function M.make(path, part, plans, request, places, is_kept)
+  local file, grows = open_part(path, part, plans, request, is_kept)
+  local fault = not file and grows
   if file then
     local H = library.open()
     fault = scope(function(keep) return change(H, keep, file, plans, request, places) end)
     if H.H5Fclose(file) < 0 then fault = fault or library.reason(H) end
   end
-  if not fault then return true end
+  if not fault then return true, grows end
   return nil, ("cannot write %s: %s"):format(path, fault)
 end
 

@@ -138,24 +138,30 @@ function M.chunks(H, keep, file, id, shape)
   return tonumber(chunk[0]), n > 1 and tonumber(chunk[1]) or 1
 end
 
---- The byte where a piece of a step begins: that of its first row, in chunks as `chunks`
---- finds them. Nil where there is none.
+--- Where a step lies that has been written, or has room: the byte where each of its pieces
+--- begins, and the bytes of a piece. Nil where it does not lie in such pieces.
 ---@param shape integer[]
 ---@param size integer  bytes of an element
----@param deep integer
----@param tall integer
----@return number?
-function M.place(H, id, shape, size, deep, tall, step, row)
-  local bytes = tall * size
-  for d = 3, #shape do bytes = bytes * shape[d] end
+---@param step integer
+---@return number[]? places, number? bytes
+function M.places(H, keep, file, id, shape, size, step)
+  local deep, tall = M.chunks(H, keep, file, id, shape)
+  if not deep then return nil end
+  local rows, bytes, out = shape[2] or 1, tall * size, {}
+  for d = 3, #shape do
+    bytes = bytes * shape[d]
+  end
   local at, mask = ffi.new("uint64_t[?]", MOST), ffi.new("unsigned[1]")
   local address, length = ffi.new("uint64_t[1]"), ffi.new("uint64_t[1]")
-  at[0], at[1] = step - step % deep, row
-  if H.H5Dget_chunk_info_by_coord(id, at, mask, address, length) < 0
-    or address[0] == NOWHERE then
-    return nil
+  for row = 0, bytes == 0 and -1 or rows - 1, tall do
+    at[0], at[1] = step - step % deep, row
+    if H.H5Dget_chunk_info_by_coord(id, at, mask, address, length) < 0
+      or address[0] == NOWHERE then
+      return nil
+    end
+    out[#out + 1] = tonumber(address[0]) + step % deep * bytes
   end
-  return tonumber(address[0]) + step % deep * bytes
+  return out, bytes
 end
 
 -- ---- reading ----------------------------------------------------------------
@@ -272,8 +278,8 @@ local function describe(H, id)
   end)
 end
 
--- Adds the datasets of a group; a message where there are too many.
-local function walk(H, file, prefix, depth, out)
+-- Of a group.
+local function walk(H, file, prefix, depth, f)
   if depth > DEEPEST then return ("groups in '%s' lie too deep"):format(prefix) end
   return scope(function(keep)
     local _, group = M.find(H, keep, file, prefix)
@@ -281,13 +287,18 @@ local function walk(H, file, prefix, depth, out)
       local path = prefix == "" and name or prefix .. "/" .. name
       if H.H5Lget_val(group, name, ffi.new("char[1]"), 1, 0) < 0 then -- no soft link
         local kind, id = M.find(H, keep, file, path)
-        if kind == "dataset" then out[path] = describe(H, id) end
-        local fault = kind == "group" and walk(H, file, path, depth + 1, out)
+        local fault = kind == "dataset" and f(path, id)
+          or kind == "group" and walk(H, file, path, depth + 1, f)
         if fault then return fault end
       end
     end
   end)
 end
+
+--- Calls f(name, id) for each dataset of a file, until it gives a fault; that, or nil.
+---@param f fun(name: string, id: ffi.cdata*): string?
+---@return string? fault
+function M.each(H, file, f) return walk(H, file, "", 0, f) end
 
 --- All datasets of a file, by their names, and the attributes of the file; or nil,
 --- message.
@@ -304,7 +315,7 @@ function M.list(path)
       keep(file, H.H5Fclose)
       local _, root = M.find(H, keep, file, "")
       out.attributes = values.all(H, root)
-      return walk(H, file, "", 0, out.datasets)
+      return M.each(H, file, function(name, id) out.datasets[name] = describe(H, id) end)
     end)
   end
   if not fault then return out end
