@@ -1,4 +1,7 @@
+#include <errno.h>
 #include <mpi.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "comm/file.h"
 #include "comm/mpi.h"
@@ -8,11 +11,15 @@ struct cel_file {
   char *path;
 };
 
+/* MPI's texts begin with the name of their code. */
 static cel_status check(const char *path, int code, const char *doing) {
   char text[MPI_MAX_ERROR_STRING + 1];
   if (code == MPI_SUCCESS) return CEL_E_OK;
   cel__mpi_text(code, text);
-  return cel_fail(CEL_E_IO, "cannot %s %s: %s", doing, path, text);
+  const char *name_end =
+      strncmp(text, "MPI_ERR_", 8) == 0 ? strstr(text, ": ") : NULL;
+  return cel_fail(CEL_E_IO, "cannot %s %s: %s", doing, path,
+                  name_end != NULL ? name_end + 2 : text);
 }
 
 static int flags_of(cel_file_mode mode) {
@@ -35,12 +42,20 @@ static cel_status agree(MPI_Comm comm, const char *path, cel_file_mode mode) {
                   path);
 }
 
+/* MPI opens one for reading. All ranks find it so, or see other files. */
+static bool is_folder(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 cel_status cel_file_open(cel_comm *c, const char *path, cel_file_mode mode,
                          cel_file **out) {
   MPI_Comm comm;
   MPI_File file;
   CEL_TRY(cel_comm_handle(c, &comm));
   CEL_TRY(agree(comm, path, mode));
+  if (is_folder(path))
+    return cel_fail(CEL_E_IO, "cannot open %s: %s", path, strerror(EISDIR));
   CEL_TRY(check(path,
                 MPI_File_open(comm, path, flags_of(mode), MPI_INFO_NULL, &file),
                 "open"));
@@ -62,15 +77,21 @@ cel_status cel_file_write(cel_file *f, uint64_t offset, const void *data,
                           uint64_t bytes, bool all) {
   int count;
   MPI_Datatype type;
+  MPI_Status status;
+  MPI_Count written = 0;
   MPI_Offset at = (MPI_Offset)offset;
   int code = cel__mpi_bytes_begin(bytes, &count, &type);
   if (code == MPI_SUCCESS)
-    code = all ? MPI_File_write_at_all(f->file, at, data, count, type,
-                                       MPI_STATUS_IGNORE)
-               : MPI_File_write_at(f->file, at, data, count, type,
-                                   MPI_STATUS_IGNORE);
+    code = all ? MPI_File_write_at_all(f->file, at, data, count, type, &status)
+               : MPI_File_write_at(f->file, at, data, count, type, &status);
+  if (code == MPI_SUCCESS)
+    code = MPI_Get_elements_x(&status, MPI_BYTE, &written);
   cel__mpi_bytes_end(&type);
-  return check(f->path, code, "write");
+  CEL_TRY(check(f->path, code, "write"));
+  if ((uint64_t)written == bytes) return CEL_E_OK;
+  return cel_fail(CEL_E_IO, "cannot write %s: of %llu bytes %llu were written",
+                  f->path, (unsigned long long)bytes,
+                  (unsigned long long)written);
 }
 
 cel_status cel_file_read(cel_file *f, uint64_t offset, void *data,

@@ -34,6 +34,7 @@ void cel_key_add_string(cel_key *key, const char *text) {
 
 enum { FOLDER = 512 };
 static char folder[FOLDER], folder_warning[2 * FOLDER + 256];
+static cel_error nowhere; /* why there is no folder, if so */
 
 static bool wanted_folder(char *out, size_t size) {
   const char *own = getenv("CELER_CACHE"), *xdg = getenv("XDG_CACHE_HOME"),
@@ -126,8 +127,15 @@ const char *cel_cache_folder(void) {
            "compiled kernels are not kept: %s%s%s%s",
            known ? "cannot use the cache folder " : "", wanted,
            known ? ": " : "", fault);
-  cel_scratch_private(folder, sizeof folder);
+  if (cel_scratch_private(folder, sizeof folder) != CEL_E_OK)
+    nowhere = *cel_error_last();
   return folder;
+}
+
+static cel_status begin_scratch(cel_scratch *out) {
+  const char *in = cel_cache_folder();
+  return nowhere.code != CEL_E_OK ? cel_fail_with(&nowhere)
+                                  : cel_scratch_begin(in, out);
 }
 
 void cel_cache_describe(char *out, size_t size, char *warning,
@@ -190,7 +198,7 @@ cel_status cel_cache_write(const char *path, const cel_text *content) {
   cel_text whole = {0};
   cel_scratch beside;
   seal end = seal_of(path, cel_text_string(content), content->n);
-  CEL_TRY(cel_scratch_begin(cel_cache_folder(), &beside));
+  CEL_TRY(begin_scratch(&beside));
   cel_text_add(&whole, content->at, content->n);
   cel_text_add(&whole, (const char *)&end, sizeof end);
   cel_status status = CEL_E_OK;
@@ -219,7 +227,7 @@ void cel_cache_unlock(int lock) {
 }
 
 cel_status cel_cache_scratch(cel_scratch *out) {
-  CEL_TRY(cel_scratch_begin(cel_cache_folder(), out));
+  CEL_TRY(begin_scratch(out));
   if (mkdir(out->path.at, 0700) == 0) return CEL_E_OK;
   cel_status status = fail_io("make", out->path.at);
   cel_scratch_end(out);

@@ -137,15 +137,22 @@ static bool make_private(const char *path) {
   return false;
 }
 
-bool cel_scratch_private(char *folder, size_t size) {
+cel_status cel_scratch_private(char *folder, size_t size) {
   const char *parent = getenv("TMPDIR");
   if (parent == NULL || parent[0] != '/') parent = "/tmp";
   atexit(cel_leftover_end); /* of programs that do not call it themselves */
   sweep_private(parent);
   bool made = false;
+  int why = 0;
   for (int tries = 0; tries < 3 && !made; ++tries) {
     snprintf(folder, size, "%.400s/%s%016llx", parent, private_name, draw());
     made = make_private(folder);
+    why = errno;
   }
-  return made;
+  if (made) return CEL_E_OK;
+  return cel_fail(CEL_E_IO,
+                  "a kernel cannot be compiled: compilers need a folder for "
+                  "their files, and none can be made in %s: %s; set TMPDIR or "
+                  "CELER_CACHE to a folder that can be written to",
+                  parent, strerror(why));
 }

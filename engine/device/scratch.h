@@ -27,7 +27,7 @@ void cel_scratch_sweep(const char *folder);
 
 /* A cache for this process alone, in place of one that cannot be used: in
  * $TMPDIR or /tmp; its path into `folder`. Removes those of processes that are
- * no more. False where it cannot be made. Thread: main, once. */
-bool cel_scratch_private(char *folder, size_t size);
+ * no more. CEL_E_IO where it cannot be made. Thread: main, once. */
+cel_status cel_scratch_private(char *folder, size_t size);
 
 #endif

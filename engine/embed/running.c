@@ -19,7 +19,7 @@ enum {
   BASE_AT = 32,   /* in a state: the first slot of the frame that runs */
   TOP_AT = 40,    /* in a state: behind its last */
   SLOT = 8,       /* bytes of each */
-  WORDS = 128     /* of what is shared that are looked at */
+  WORDS = 128     /* so many of what is shared are searched */
 };
 
 /* In what is shared: the coroutine that runs. The word behind it is null, or

@@ -1,10 +1,10 @@
 /* running.h -- which line of the user's Lua a thread runs, for signal handlers.
  *
  * A fault, or a call of exit(), stops a thread in the middle of a C function
- * that Lua has called, or of a compiled loop. Which coroutine runs and where a
- * compiled loop has left its frame LuaJIT tells nobody. They are read off its
- * state, at places that are looked for at the start; where they are not found,
- * no line is known.
+ * that Lua has called, or of a compiled loop. LuaJIT has no call that tells
+ * which coroutine runs, or in which frame a compiled loop has begun. Both are
+ * read off its state, at offsets that are found at the start. In a LuaJIT that
+ * keeps them elsewhere, no line is known.
  */
 #ifndef CEL_EMBED_RUNNING_H
 #define CEL_EMBED_RUNNING_H
@@ -14,8 +14,7 @@
 
 #include "task/place.h"
 
-/* Finds the places, by means of a state that may compile. Thread: main, before
- * there are others. */
+/* Finds the offsets, of all states. Thread: main, before there are others. */
 void cel__running_learn(lua_State *L);
 
 /* From now on the calling thread runs that state; null: none. */

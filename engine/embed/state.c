@@ -142,18 +142,29 @@ void cel__state_destroy(lua_State *L) {
   lua_close(L);
 }
 
-/* Whether a message begins with a place in celer's own Lua. */
-static bool is_own(const char *text) {
+/* What comes behind a place in celer's own Lua; null where the message does not
+ * begin with one. */
+static const char *after_own(const char *text) {
   const char *end = strstr(text, ".lua:");
   char path[256];
-  if (strncmp(text, "celer/", 6) != 0 || end == NULL) return false;
+  if (strncmp(text, "celer/", 6) != 0 || end == NULL) return NULL;
   snprintf(path, sizeof path, "lua/%.*s.lua", (int)(end - text), text);
-  return cel_embedded_find(path) != NULL;
+  const char *after = strstr(end, ": ");
+  return after != NULL && cel_embedded_find(path) != NULL ? after + 2 : NULL;
+}
+
+/* Where a C function raises that celer has called, it is mostly the user's, or
+ * has what the user gave: celer's line says nothing then. "attempt to index"
+ * and the like are faults of celer, whose line belongs into a report. */
+static const char *without_own(const char *text) {
+  const char *after = after_own(text);
+  bool tells = after == NULL || strncmp(after, "attempt to ", 11) == 0;
+  return tells ? text : after;
 }
 
 /* Whether a message begins with a place, "file:12: ", that is the user's. */
 static bool has_place(const char *text) {
-  if (is_own(text)) return false;
+  if (after_own(text) != NULL) return false;
   for (const char *c = strchr(text, ':'); c != NULL; c = strchr(c + 1, ':')) {
     size_t digits = strspn(c + 1, "0123456789");
     if (digits > 0 && c[1 + digits] == ':') return true;
@@ -227,6 +238,7 @@ int cel__state_message(lua_State *L) {
   if (message == NULL)
     message = lua_pushfstring(L, "the error is %s%s",
                               lua_isnil(L, 1) ? "" : "a ", luaL_typename(L, 1));
+  message = without_own(message);
   if (!has_place(message)) {
     push_user_place(L, 1);
     message = lua_pushfstring(L, "%s%s", lua_tostring(L, -1), message);

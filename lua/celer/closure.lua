@@ -4,6 +4,7 @@
 --- numbers are kept apart because trace.lua makes parameters of them.
 local box = require "celer.box"
 local mapper = require "celer.mapper"
+local place = require "celer.place"
 local symbol = require "celer.symbol"
 
 local M = {}
@@ -46,11 +47,19 @@ function M.known(value)
   return known[value] or (value == package.loaded.celer and "celer" or nil)
 end
 
---- The code of one function as text: equal for closures of one prototype. What
---- it costs is most of what a new closure costs.
+--- The code of a range mapper, or of a function that it calls, as text: equal for
+--- closures of one prototype. What it costs is most of what a new closure costs.
+--- Raises for a C function, which has none.
 ---@param f function
 ---@return string
-function M.fingerprint(f) return string.dump(f, true) end
+function M.fingerprint(f)
+  local ok, code = pcall(string.dump, f, true)
+  if not ok then
+    place.fail("a range mapper must be a function of Lua, such as function(chunk) return "
+      .. "chunk end; %s is a C function", known[f] or "this one")
+  end
+  return code
+end
 
 function M.is_whole(x)
   return type(x) == "number" and x % 1 == 0 and x <= LIMIT and x >= -LIMIT

@@ -157,7 +157,8 @@ local function read_file(name)
   local f, message = io.open(path, "rb")
   local text
   if f then
-    text, message = f:read("*a")
+    text, message = f:read("*a") -- which names no file
+    if not text then message = path .. ": " .. message end
     f:close()
   end
   if not text then fail("%s", message) end

@@ -277,9 +277,10 @@ end
 
 local function blame(self, f, fault, dims, i, j, k)
   local info = debug.getinfo(f, "S")
-  error({ message = ("%s:%d: the init function of %s at (%s): %s"):format(
-    info.source:gsub("^@", ""), info.linedefined, self.extra.name,
-    table.concat({ i, j, k }, ", ", 1, dims), fault) }, 0)
+  local is_users = info.source:sub(1, 1) == "@"
+  error({ message = ("%sthe init function of %s at (%s): %s"):format(
+    is_users and ("%s:%d: "):format(info.source:sub(2), info.linedefined) or "",
+    self.extra.name, table.concat({ i, j, k }, ", ", 1, dims), fault) }, 0)
 end
 
 -- Calls `f` for each element of the box, innermost dimension last.

@@ -47,6 +47,7 @@ end
 local function blame(message, access, task)
   if type(message) ~= "string" then error(message, 0) end
   local where, what = message:match "^([^\n:]+:%d+: )(.*)$"
+  if where and where:find "^celer/" then where = "" end
   error(("%stask '%s': the mapper of its %s access to buffer '%s': %s"):format(where or "",
     task, access.mode, access.buffer.name, what or message), 0)
 end

@@ -42,7 +42,9 @@ end
 local function gather(path, name, text)
   local folder = not text and path:match("^(.*)/[^/]*$") or "."
   local message
-  if not text and path == "-" then
+  if path == "" then
+    message = "the name of the script is empty; give a file, or - for stdin"
+  elseif not text and path == "-" then
     text, message = io.read "*a"
   elseif not text then
     text, message = read(path)

@@ -17,6 +17,9 @@ local check = communicator.check
 
 local M = {}
 
+local LONGEST = 2 ^ 31 - 2 ^ 10 -- bytes of a string
+local FURTHEST = 2 ^ 53 -- of a file
+
 ---@class celer.shared_file
 ---@field path string
 local File = { __noun = "shared file" }
@@ -28,8 +31,8 @@ local function usable(self, call)
 end
 
 local function whole(call, what, n)
-  if type(n) ~= "number" or n < 0 or n % 1 ~= 0 then
-    fail("%s: the %s must be a whole number of bytes, at least 0, not %s", call, what,
+  if type(n) ~= "number" or n < 0 or n % 1 ~= 0 or n > FURTHEST then
+    fail("%s: the %s must be a whole number of bytes, from 0 to 2^53, not %s", call, what,
       type(n) == "number" and tostring(n) or words.a(n))
   end
   return n
@@ -79,6 +82,10 @@ local function read(self, call, all, offset, into, bytes)
     p, bytes, done = packed.into(into)
   elseif type(into) == "number" then
     bytes = whole(call, "length", into)
+    if bytes > LONGEST then
+      fail("%s: %.0f bytes are more than a string can have, %.0f; read into a view, or into "
+        .. "memory", call, bytes, LONGEST)
+    end
     text = ffi.new("char[?]", bytes)
     p = text
   elseif type(into) == "cdata" then

@@ -65,6 +65,46 @@ local cases = {
     "require('celer.words').nearest(nil, { 'x' })",
     { "celer: [^ ]*/case.lua:10: celer/words.lua:%d+: attempt" },
   },
+  ["a C function that gives work"] = {
+    "q:submit(math.floor)", { "celer: [^ ]*/case.lua:10: bad argument #1" },
+  },
+  ["a C function as a host task"] = {
+    "q:submit(function(cg) cg:host_task(celer.on_master, math.floor) end)\nq:drain()",
+    { "celer: [^ ]*/case.lua:10: bad argument #1" },
+  },
+  ["a C function as a range mapper"] = {
+    by_mapper "math.floor", { "case.lua:12: task 'set': the mapper of its discard_write access to "
+      .. "buffer 'a': a range mapper must be a function of Lua, such as function%(chunk%) return "
+      .. "chunk end; math.floor is a C function\n" },
+  },
+  ["a C function without a name as a range mapper"] = {
+    by_mapper "coroutine.wrap(print)", { "case.lua:1[012]: a range mapper must be a function of "
+      .. "Lua, such as function%(chunk%) return chunk end; this one is a C function\n" },
+  },
+  ["a C function as a rule"] = {
+    "celer.rule(math.floor, a)", { "case.lua:10: a range mapper must be a function of Lua" },
+  },
+  ["a mapper that returns more than Lua can"] = {
+    by_mapper "function() return unpack({}, 1, 1e8) end",
+    { "case.lua:11: task 'set': [^\n]*: too many results to unpack\n" },
+  },
+  ["an io.write as initial contents"] = {
+    "local b = celer.buffer('float', { 4 }, { init = io.write })\nq:drain(b)",
+    { "case.lua:11: the init function of buffer1 at %(0%): a userdata is no float" },
+  },
+  ["a folder in place of a kernel's file"] = {
+    "celer.kernel { file = '/tmp' }", { "case.lua:10: /tmp: Is a directory\n" },
+  },
+  ["a folder that all ranks open"] = {
+    "q:submit(function(cg) cg:host_task(celer.collective(), function(part)\n"
+      .. "part.comm:open('/tmp') end) end)\nq:drain()",
+    { "case.lua:11: cannot open /tmp: Is a directory" },
+  },
+  ["a file that all ranks cannot make"] = {
+    "q:submit(function(cg) cg:host_task(celer.collective(), function(part)\n"
+      .. "part.comm:open('/no/such', 'w') end) end)\nq:drain()",
+    { "case.lua:11: cannot open /no/such: no such file or directory" },
+  },
   ["what cannot be walked in order"] = {
     "celer.sorted_pairs(nil)", { "case.lua:10: celer.sorted_pairs walks a table, not nil" },
   },
@@ -472,6 +512,9 @@ describe("a call of celer with", function()
     },
     ["an unknown command"] = { { "rnu", "case.lua" }, { "'rnu', did you mean 'run'%?\n" } },
     ["no script"] = { { "run" }, { "script" } },
+    ["a script without a name"] = {
+      { "run", "" }, { "the name of the script is empty; give a file, or %- for stdin\n" },
+    },
     ["a script that is not there"] = {
       { "run", "/no/such/script.lua" }, { "/no/such/script.lua" },
     },
@@ -496,16 +539,32 @@ describe("a call of celer with", function()
     end)
   end
 
-  both("no compiler on the machine", function(ranks)
+  -- A script that compiles, with variables for the ranks alone.
+  local function compile(ranks, ...)
     write(prelude .. set .. "q:drain()")
-    local argv = { "env", "PATH=/none", "CXX=", "CELER_CACHE=" .. folder .. "/empty",
-      celer.command(), "run", "--backend", "cpu", folder .. "/case.lua" }
+    local argv = { "env", ... }
+    for _, word in ipairs { celer.command(), "run", "--backend", "cpu", "--log", "error",
+      folder .. "/case.lua" } do
+      argv[#argv + 1] = word
+    end
     if ranks then
       local words = { "mpirun", "--oversubscribe", "-n", ranks }
       for _, word in ipairs(argv) do words[#words + 1] = word end
       argv = words
     end
-    check_failure(celer.exec(argv), { "case.lua:%d", "no C%+%+ compiler", "install" })
+    return celer.exec(argv)
+  end
+
+  both("no folder for compilers", function(ranks)
+    check_failure(compile(ranks, "TMPDIR=/proc/none", "CELER_CACHE=/proc/none"), {
+      "case.lua:%d+: a kernel cannot be compiled: compilers need a folder for their files, and "
+        .. "none can be made in /proc/none: No such file or directory; set TMPDIR or CELER_CACHE "
+        .. "to a folder that can be written to" })
+  end)
+
+  both("no compiler on the machine", function(ranks)
+    check_failure(compile(ranks, "PATH=/none", "CXX=", "CELER_CACHE=" .. folder .. "/empty"),
+      { "case.lua:%d", "no C%+%+ compiler", "install" })
   end)
 end)
 

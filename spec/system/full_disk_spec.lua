@@ -105,3 +105,23 @@ WHAT
     end)
   end
 end)
+
+describe("a file that all ranks have open", function()
+  it("is not written without a word", function()
+    local path = scratch.path(".lua")
+    scratch.write(path, [==[
+local celer = require "celer"
+local q = celer.queue()
+q:submit(function(cg)
+  cg:host_task(celer.collective(), function(part)
+    part.comm:open("/dev/full", "r+"):write_at(0, ("x"):rep(100))
+  end)
+end)
+q:drain()
+]==])
+    local r = celer.run({ "run", path })
+    assert.matches("celer: [^\n]*:5: cannot write /dev/full: of 100 bytes 0 were written",
+      r.stderr)
+    assert.equal(1, r.status)
+  end)
+end)
