@@ -11,7 +11,7 @@ enum { FOOTPRINTS = 1024 };
 struct cel__footprint_key {
   uint64_t rule; /* its hash, which is the same on all ranks at all times */
   uint64_t weights;
-  int64_t placement, params, rows;
+  int64_t placement, home, params, rows;
   cel_box range, extent;
   int64_t granularity[3]; /* 0 where it may not be cut */
   int64_t param[CEL_RULE_PARAMS];
@@ -29,6 +29,7 @@ static void make_key(const cel_task *task, const cel_access *access,
   key->rule = use->rule->hash;
   key->weights = task->split != NULL ? task->weights : 0;
   key->placement = task->placement;
+  key->home = task->home != NULL ? task->home->rank : 0;
   key->params = use->rule->desc.params;
   key->rows = access->rows;
   key->range = task->range;
@@ -247,7 +248,8 @@ static cel_status evaluate(cel__footprints *all, cel__footprint *footprint) {
     list->start[k] = boxes.n;
     cel_box chunk;
     if (!cel_split_chunk(&footprint->split, k, &chunk)) continue;
-    if (footprint->rows) chunk = (cel_box){{k, 0, 0}, {k + 1, 1, 1}};
+    int64_t row = footprint->key->placement == CEL_PLACE_ONCE ? 0 : k;
+    if (footprint->rows) chunk = (cel_box){{row, 0, 0}, {row + 1, 1, 1}};
     status = cel_rule_eval(&footprint->use, &chunk, &region);
     for (uint32_t i = 0; status == CEL_E_OK && i < region.n; ++i) {
       cel_vec_push(&boxes, region.at[i]);

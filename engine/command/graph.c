@@ -42,6 +42,7 @@ struct cel_command_graph {
   cel_collectives collectives;
   cel_effect_track effects; /* of this rank's commands */
   cel__shares shares;       /* the same on all ranks */
+  int64_t *alone;           /* see cel_task_split_at; null until it is needed */
   CEL_VEC(cel__use) uses;   /* scratch, as all below */
   cel__traffic traffic;
   cel__tokens tokens;
@@ -85,6 +86,7 @@ void cel_command_graph_destroy(cel_command_graph *g) {
   cel_collectives_release(&g->collectives);
   cel_effect_track_release(&g->effects);
   cel__shares_release(&g->shares);
+  cel_free(g->alone);
   cel__tokens_release(&g->tokens);
   cel__table_release(&g->by_id);
   cel__table_release(&g->sequence);
@@ -438,10 +440,36 @@ static cel_status add_alone(cel_command_graph *g, const cel_task *task) {
   return CEL_E_OK;
 }
 
+/* A task whose home is found, where ownership is now. */
+typedef struct placed {
+  cel_task task;
+  cel_home home;
+  cel_split split;
+} placed;
+
+/* The task where it lies, which all ranks find alike: `out`, if it was to be
+ * found. Its commands are the task's own. */
+static const cel_task *place(cel_command_graph *g, const cel_task *task,
+                             placed *out) {
+  const cel_home *home = task->home;
+  if (home == NULL || home->buffer == NULL) return task;
+  const buffer_state *state = state_of(g, home->buffer);
+  out->home.rank = cel__own_most(&g->own, state->versions, &home->box);
+  if (g->alone == NULL) g->alone = cel_task_alone(g->config.ranks);
+  out->split = cel_task_split_at(&task->range, out->home.rank, g->config.ranks,
+                                 g->alone);
+  out->task = *task;
+  out->task.home = &out->home;
+  out->task.split = &out->split;
+  return &out->task;
+}
+
 static cel_status add_work(cel_command_graph *g, const cel_task *task) {
   if (g->config.ranks == 1) return add_alone(g, task);
   tidy(g);
-  CEL_TRY(prepare(g, task));
+  placed found = {0};
+  const cel_task *here = place(g, task, &found);
+  CEL_TRY(prepare(g, here));
   cel__traffic_clear(&g->traffic);
   g->own.collectives = may_join(g, task);
   change_ownership(g, task);
@@ -449,7 +477,7 @@ static cel_status add_work(cel_command_graph *g, const cel_task *task) {
   emit_messages(g, task, CEL_COMMAND_PUSH, &g->traffic.sends);
   emit_messages(g, task, CEL_COMMAND_AWAIT_PUSH, &g->traffic.receives);
   emit_relays(g, task);
-  cel_split split = cel_task_split(task, g->config.ranks);
+  cel_split split = cel_task_split(here, g->config.ranks);
   cel__shares_pass(&g->shares, task, split.n, g->config.rank, &g->tokens);
   for (uint32_t i = 0; i < g->tokens.before.n; ++i)
     emit_token(g, task, &g->tokens.before.at[i]);

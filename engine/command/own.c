@@ -1,5 +1,6 @@
 #include "command/own.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -43,6 +44,7 @@ void cel__own_release(cel__own *own) {
   cel_vec_release(&own->changes);
   cel_vec_release(&own->surplus);
   cel_vec_release(&own->kept);
+  cel_vec_release(&own->shares);
   cel_vec_release(&own->lacks);
   cel_vec_release(&own->rest);
   cel_vec_release(&own->mine);
@@ -403,14 +405,63 @@ void cel__own_forget(cel__own *own) {
   cel_vec_clear(&own->surplus);
 }
 
+/* ---- who has most ---------------------------------------------------------
+ */
+
+/* A share for each rank that owns some of `box`, which is of version v. */
+static void add_shares(cel__own *own, const cel__version *v,
+                       const cel_box *box) {
+  if (v->owner_kind == CEL__ONE_RANK) {
+    cel_vec_push(&own->shares, (cel__held){v->owner, cel_box_volume(box)});
+    return;
+  }
+  const cel__rep *parts = rep_at(own, v->owner);
+  cel__ranks it;
+  cel_box part;
+  for (bool more = cel__ranks_first(&it, parts, box); more;
+       more = cel__ranks_next(&it))
+    if (cel__rep_box(parts, it.rank, box, &part))
+      cel_vec_push(&own->shares, (cel__held){it.rank, cel_box_volume(&part)});
+}
+
+static int by_the_rank(const void *a, const void *b) {
+  int64_t x = ((const cel__held *)a)->rank, y = ((const cel__held *)b)->rank;
+  return (x > y) - (x < y);
+}
+
+int64_t cel__own_most(cel__own *own, const cel_map *map, const cel_box *box) {
+  cel__held most = {0};
+  cel_vec_clear(&own->shares);
+  cel_map_query(map, box, &own->entries);
+  for (uint32_t i = 0; i < own->entries.n; ++i) {
+    const cel_map_entry *x = &own->entries.at[i];
+    if (x->value == CEL__UNINITIALISED) continue;
+    const cel__version *v = version_at(own, (uint32_t)x->value);
+    if (v->owner_kind != CEL__EVERYONE) add_shares(own, v, &x->box);
+  }
+  uint32_t n = own->shares.n;
+  if (n > 0) qsort(own->shares.at, n, sizeof *own->shares.at, by_the_rank);
+  for (uint32_t i = 0; i < n;) {
+    cel__held one = own->shares.at[i++];
+    while (i < n && own->shares.at[i].rank == one.rank)
+      one.elements += own->shares.at[i++].elements;
+    if (one.elements > most.elements) most = one;
+  }
+  return most.rank;
+}
+
 /* ---- writing --------------------------------------------------------------
  */
 
-/* One entry for each rank's box: O(ranks). */
+/* One entry for each rank's box: O(ranks), from the first that has a chunk. */
 static void write_by_rank(cel__own *own, cel_map *map,
                           const cel__footprints *all,
                           const cel__footprint *footprint) {
-  for (int64_t k = 0; k < footprint->split.n; ++k) {
+  const cel_cut *cut = &footprint->split.cut[0];
+  int64_t first = cut->sums == NULL || cut->N == 0
+                      ? 0
+                      : cel_cut_find(cut, cut->lo) * footprint->split.stride[0];
+  for (int64_t k = first; k < footprint->split.n; ++k) {
     cel_vec_clear(&own->mine);
     cel__footprint_boxes(all, footprint, k, &own->mine);
     for (uint32_t i = 0; i < own->mine.n; ++i)

@@ -100,6 +100,11 @@ typedef struct cel__surplus {
 
 enum { CEL__AFTERS = 256, CEL__CHOSEN = 8 };
 
+/* How many elements of something a rank owns. */
+typedef struct cel__held {
+  int64_t rank, elements;
+} cel__held;
+
 typedef struct cel__own {
   int64_t me, ranks;
   uint32_t cap;     /* replications per version */
@@ -130,6 +135,7 @@ typedef struct cel__own {
   CEL_VEC(cel_map_entry) changes;
   cel__boxes lacks, rest, mine, held;
   CEL_VEC(uint32_t) kept; /* replications */
+  CEL_VEC(cel__held) shares;
 } cel__own;
 
 void cel__own_init(cel__own *own, int64_t me, int64_t ranks, uint32_t cap);
@@ -158,6 +164,10 @@ bool cel__own_part(const cel__own *own, const cel__version *v, int64_t k,
  * does not hold. */
 int64_t cel__own_lacked(cel__own *own, const cel__version *v, uint32_t rep,
                         int64_t k, const cel_box *box);
+
+/* The rank that owns most of `box`, the lowest of several; of what all have, or
+ * none, nobody does. 0 where that is all of it. O(entries met * peers). */
+int64_t cel__own_most(cel__own *own, const cel_map *map, const cel_box *box);
 
 /* The task has written `footprint`: each rank its own part. */
 void cel__own_write(cel__own *own, cel_map *map, const cel__footprints *all,

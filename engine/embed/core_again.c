@@ -499,7 +499,8 @@ static int submit(lua_State *L, const plan *p, const given *g,
                      .accesses = p->accesses,
                      .access = access};
   cel_advice_submitted(L, group.place);
-  cel__read_division(L, CUTS, &group);
+  cel_home home;
+  cel__read_division(L, CUTS, &group, &home);
   if (cel_module_suit(p->module, p->kernel, cel__is_wide(access, p->accesses),
                       0) != CEL_E_OK)
     return cel__push_module_failure(L);

@@ -39,7 +39,8 @@ static int chunks_new(lua_State *L) {
       .range = cel__check_box(L, 3),
       .effects = lua_toboolean(L, 12) ? 1 : 0,
   };
-  cel__read_division(L, 9, &group);
+  cel_home home;
+  cel__read_division(L, 9, &group, &home);
   cel_chunks *chunks =
       cel__new_handle(L, sizeof *chunks, chunks_type, chunks_collect);
   cel_engine_chunks(engine, &group, lua_toboolean(L, 13),

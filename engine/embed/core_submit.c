@@ -135,7 +135,29 @@ static void read_accesses(lua_State *L, int index, uint32_t words,
   }
 }
 
-void cel__read_division(lua_State *L, int index, cel_group *group) {
+static void read_home(lua_State *L, int index, cel_group *group,
+                      cel_home *home) {
+  lua_rawgeti(L, index, 6);
+  lua_rawgeti(L, index, 7); /* the table keeps it */
+  if (lua_isnumber(L, -2)) {
+    *home = (cel_home){.rank = (int64_t)lua_tonumber(L, -2)};
+  } else if (!lua_isnil(L, -1)) {
+    *home = (cel_home){.buffer = cel__check_buffer(L, -1)};
+    for (int d = 0; d < CEL_DIMS; ++d) {
+      home->box.min[d] = read_number(L, index, 8 + d);
+      home->box.max[d] = read_number(L, index, 8 + CEL_DIMS + d);
+    }
+  } else {
+    lua_pop(L, 2);
+    return;
+  }
+  lua_pop(L, 2);
+  group->placement = CEL_PLACE_ONCE;
+  group->home = home;
+}
+
+void cel__read_division(lua_State *L, int index, cel_group *group,
+                        cel_home *home) {
   int64_t cuts = luaL_checkinteger(L, index++);
   bool hinted = lua_istable(L, index);
   for (int d = 0; d < CEL_DIMS; ++d) {
@@ -148,14 +170,15 @@ void cel__read_division(lua_State *L, int index, cel_group *group) {
   lua_rawgeti(L, index, 5);
   if (!lua_isnil(L, -1)) group->weights = cel__check_weights(L, -1);
   lua_pop(L, 1); /* the table keeps it */
+  read_home(L, index, group, home);
 }
 
 /* The arguments that both kinds of group begin with:
  *   1 placement  2 dims  3-5 min  6-8 max  9 dimensions that may be cut
- *   10 nil | {granularity of 3 dimensions, runs, weights | nil}
+ *   10 nil | how it is divided, as of cel__read_division
  *   11 accesses  12 words in it  13 name | nil */
-static cel_group read_group(lua_State *L, cel_task_kind kind,
-                            access_list *list) {
+static cel_group read_group(lua_State *L, cel_task_kind kind, access_list *list,
+                            cel_home *home) {
   cel_group group = {
       .kind = kind,
       .placement = (cel_placement)luaL_checkinteger(L, 1),
@@ -165,7 +188,7 @@ static cel_group read_group(lua_State *L, cel_task_kind kind,
       .place = cel__user_place(L),
   };
   cel_advice_submitted(L, group.place);
-  cel__read_division(L, 9, &group);
+  cel__read_division(L, 9, &group, home);
   read_accesses(L, 11, (uint32_t)luaL_checkinteger(L, 12), &group.range, list);
   group.accesses = list->n;
   group.access = list->access;
@@ -215,8 +238,9 @@ static void add_reducers(cel_work *work, access_list *list) {
 /* ... 14 module  15 kernel, from 0  16 values  17-19 group | nil */
 static int submit_kernel(lua_State *L) {
   access_list list;
+  cel_home home;
   _Alignas(16) unsigned char values[VALUES];
-  cel_group group = read_group(L, CEL_TASK_KERNEL, &list);
+  cel_group group = read_group(L, CEL_TASK_KERNEL, &list, &home);
   cel_module *module = cel__check_module(L, 14);
   int32_t kernel = (int32_t)luaL_checkinteger(L, 15);
   uint32_t size = cel__pack_values(L, 16, module, kernel, values, VALUES);
@@ -251,7 +275,8 @@ static void read_effects(lua_State *L, int index, cel_effect *out,
 static int submit_lua(lua_State *L, cel_task_kind kind) {
   cel_effect effects[EFFECTS];
   access_list list;
-  cel_group group = read_group(L, kind, &list);
+  cel_home home;
+  cel_group group = read_group(L, kind, &list, &home);
   group.collective = (uint32_t)luaL_optinteger(L, 16, 0);
   size_t size, length;
   const char *blob = luaL_checklstring(L, 14, &size);

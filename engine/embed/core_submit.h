@@ -13,8 +13,10 @@ static inline cel_mode cel__mode_of(int spelt) {
 
 /* How a group is divided, from the arguments at `index` and behind it:
  * dimensions that may be cut; nil | {granularity of 3 dimensions, runs,
- * weights | nil}. */
-void cel__read_division(lua_State *L, int index, cel_group *group);
+ * weights | nil, rank | nil, buffer | nil, min..., max...}. With a rank, or a
+ * box of a buffer, it is not divided: `home`, which the group borrows. */
+void cel__read_division(lua_State *L, int index, cel_group *group,
+                        cel_home *home);
 
 /* Submits the group with this work, which it takes over; pushes a core
  * function's results, of which there are so many. */

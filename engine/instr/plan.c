@@ -84,7 +84,8 @@ static cel_status make_parts(cel_instr_graph *graph, bool whole) {
 static cel_status evaluate(const cel_instr_graph *graph, uint32_t p,
                            const cel_access *access, cel_region *out) {
   const cel__plan *plan = &graph->plan;
-  int64_t me = graph->config.rank;
+  bool alone = plan->command->task->placement == CEL_PLACE_ONCE;
+  int64_t me = alone ? 0 : graph->config.rank; /* of the chunks */
   if (access->rows == 0)
     return cel_rule_eval(&access->use, &plan->parts.at[p].chunk, out);
   cel_box row = access->buffer->extent;

@@ -109,14 +109,27 @@ const char *cel__drawing_command_kind(cel_command_kind kind) {
   return names[kind];
 }
 
+static void say_home(text *t, const cel_home *home) {
+  if (home->buffer == NULL) {
+    say(t, ", on rank %lld", (long long)home->rank);
+    return;
+  }
+  say(t, ", where ");
+  say_part(t, home->buffer, &home->box);
+  say(t, " lies");
+}
+
 void cel__drawing_say_task(cel_drawing_text *text, const cel_task *task) {
-  static const char *const where[] = {"", " once", " on each rank"};
+  static const char *const where[] = {"", " once", " on each rank",
+                                      " on each rank alike"};
   if (task->kind == CEL_TASK_FREE) say_freed(text, task);
   if (!computes(task)) return;
   say(text, "over");
   say_box(text, &task->range, task->dims);
-  say(text, "%s%s\n", where[task->placement],
+  say(text, "%s%s", where[task->placement],
       task->collective != 0 ? ", together" : "");
+  if (task->home != NULL) say_home(text, task->home);
+  say(text, "\n");
   say_accesses(text, task, &task->range);
   say_effects(text, task);
 }

@@ -116,7 +116,15 @@ void cel_chunks_find(const cel_group *group, const cel_chunks_of *of,
     split = cel_task_cut(&task, &task.range, of->ranks, weights->rank, room);
     task.split = &split;
   }
+  const cel_home *home = group->home;
+  if (home != NULL && home->buffer == NULL && home->rank > 0) {
+    room = cel_task_alone(of->ranks);
+    split = cel_task_split_at(&task.range, home->rank, of->ranks, room);
+    task.split = &split;
+  }
   add_ranks(&task, of, out);
+  /* A home that is still to be found may be here. */
+  if (home != NULL && home->buffer != NULL && out->ranks > 0) out->mine = 0;
   add_splits(group, &task, of->tried, out);
   out->common = (int32_t)out->chunk.n;
   add_parts(group, &task, of, out);

@@ -43,6 +43,7 @@ struct cel_task_graph {
   cel_effect_track effects;
   cel__reductions reductions;
   cel__defined defined; /* where it is audited */
+  int64_t *alone;       /* see cel_task_split_at; null until it is needed */
   /* Scratch of one submission. */
   cel_deps deps;
   CEL_VEC(cel_region) images;
@@ -84,6 +85,16 @@ static uint64_t hash_effect(const cel_effect *effect, uint64_t seed) {
   return cel_hash(what, sizeof what, seed);
 }
 
+static uint64_t hash_home(const cel_home *home, uint64_t seed) {
+  struct {
+    cel_box box;
+    int64_t rank, buffer;
+  } what = {.box = home->box,
+            .rank = home->rank,
+            .buffer = home->buffer != NULL ? (int64_t)home->buffer->id : -1};
+  return cel_hash(&what, sizeof what, seed);
+}
+
 /* Of what the node does, not of what it is called. No padding in the struct, as
  * ranks must agree on every byte; 128 of them are hashed faster than more. */
 static uint64_t hash_node(const cel_task *task) {
@@ -109,6 +120,7 @@ static uint64_t hash_node(const cel_task *task) {
     what.cut |= task->permitted.cut[d] << d;
   }
   uint64_t hash = cel_hash(&what, sizeof what, 0);
+  if (task->home != NULL) hash = hash_home(task->home, hash);
   for (uint32_t i = 0; i < task->accesses; ++i)
     hash = hash_access(&task->access[i], hash);
   for (uint32_t i = 0; i < task->effects; ++i)
@@ -380,6 +392,18 @@ static void copy_weights(cel_task_graph *graph, const cel_weights *weights,
   task->split = cel_arena_copy(arena, &split, sizeof split);
 }
 
+static void copy_home(cel_task_graph *graph, const cel_home *home,
+                      cel_task *task) {
+  cel_arena *arena = cel_eras_arena(&graph->eras);
+  int64_t ranks = graph->config.ranks;
+  task->home = cel_arena_copy(arena, home, sizeof *home);
+  if (home->buffer != NULL) return;
+  if (graph->alone == NULL) graph->alone = cel_task_alone(ranks);
+  cel_split split =
+      cel_task_split_at(&task->range, home->rank, ranks, graph->alone);
+  task->split = cel_arena_copy(arena, &split, sizeof split);
+}
+
 static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
   cel_arena *arena = cel_eras_arena(&graph->eras);
   cel_task *task = node_new(graph, group->kind);
@@ -390,6 +414,7 @@ static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
   task->permitted = group->permitted;
   task->oversubscribe = group->oversubscribe;
   if (group->weights != NULL) copy_weights(graph, group->weights, task);
+  if (group->home != NULL) copy_home(graph, group->home, task);
   task->accesses = group->accesses;
   for (uint32_t i = 0; i < group->accesses; ++i)
     task->listed |= group->access[i].reducer == NULL &&
@@ -565,6 +590,7 @@ void cel_task_graph_destroy(cel_task_graph *graph) {
   cel_vec_release(&graph->exact);
   cel_vec_release(&graph->warned);
   cel__defined_release(&graph->defined);
+  cel_free(graph->alone);
   cel_free(graph);
 }
 

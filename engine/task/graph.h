@@ -82,6 +82,12 @@ size_t cel_task_graph_bytes(const cel_task_graph *graph);
 /* How `task` is split over `ranks`; the same on every rank. Of CEL_PLACE_ALL
  * the chunks count the ranks, and each computes the whole range. */
 cel_split cel_task_split(const cel_task *task, int64_t ranks);
+/* All of `range` in the chunk of rank `home`. `alone` are ranks + 1 numbers, 0
+ * but for the last, which is 1; they are needed as long as the split is. */
+cel_split cel_task_split_at(const cel_box *range, int64_t home, int64_t ranks,
+                            const int64_t *alone);
+/* Such numbers, of pages that nobody touches; the caller frees them. */
+int64_t *cel_task_alone(int64_t ranks);
 /* `chunk` of the task's range, cut into at most `pieces` as the task permits:
  * as many as can be, with the least surface between them. With weights, one for
  * each piece and not all 0, the pieces are in proportion; where several

@@ -190,15 +190,17 @@ static int64_t rows_of(const cel_task_graph_config *config,
   return (config->reducing > 1 ? config->reducing : 1) * runs;
 }
 
+/* Ranks have more or fewer devices, so their rows are different ones. */
 static uint64_t key_of(const cel_task *task, const cel_reducer *reducer,
-                       int64_t rows) {
+                       int64_t rows, int64_t home) {
   struct {
     cel_box range;
     int64_t granularity[3], cut[3];
-    int64_t placement, oversubscribe, rows;
+    int64_t placement, oversubscribe, rows, home;
     uint64_t weights;
   } what = {.range = task->range,
             .rows = rows,
+            .home = home,
             .placement = task->placement,
             .oversubscribe = task->oversubscribe,
             .weights = task->weights};
@@ -208,6 +210,12 @@ static uint64_t key_of(const cel_task *task, const cel_reducer *reducer,
   }
   uint64_t hash = cel_hash(reducer->identity, reducer->element_size, 0);
   return cel_hash(&what, sizeof what, hash);
+}
+
+/* One that is still to be found may be another each time. */
+static int64_t home_of(const cel__reductions *r, const cel_task *task) {
+  if (task->home == NULL) return 0;
+  return task->home->buffer == NULL ? task->home->rank : -1 - (int64_t)r->clock;
 }
 
 /* A place for one more, which may cost the one that was not used for longest.
@@ -286,18 +294,24 @@ static void lower(cel__reductions *r, const cel_task_graph_config *config,
                   cel_arena *arena, const cel_task *task, cel_place place,
                   cel_access *access) {
   const cel_reducer *reducer = access->reducer;
-  cel_split split = cel_task_split(task, config->ranks);
+  int64_t chunks = task->placement == CEL_PLACE_ONCE
+                       ? 1 /* wherever it is */
+                       : cel_task_split(task, config->ranks).n;
   int64_t rows = rows_of(config, task);
   cel__reduced *at = entry_of(r, access->buffer);
-  int64_t all = rows * ranks_with_rows(config, reducer, split.n);
-  pend(r, at, rows_for(r, at, config, reducer, key_of(task, reducer, all), all),
-       rows, reducer, access->mode == CEL_MODE_READ_WRITE, place);
+  int64_t home = home_of(r, task);
+  int64_t all =
+      rows * (home == 0 ? ranks_with_rows(config, reducer, chunks) : 1);
+  uint64_t key = key_of(task, reducer, all, home);
+  /* Rank 0's rows are not its own if another rank writes them. */
+  pend(r, at, rows_for(r, at, config, reducer, key, all), home == 0 ? rows : 0,
+       reducer, access->mode == CEL_MODE_READ_WRITE, place);
   *access =
       (cel_access){.buffer = at->rows,
                    .mode = CEL_MODE_DISCARD_WRITE,
                    .use = {.rule = row_rule(r, config->rules),
                            .params = cel_arena_copy(arena, &rows, sizeof rows),
-                           .range = cel_box_sized(split.n, 1, 1),
+                           .range = cel_box_sized(chunks, 1, 1),
                            .extent = at->rows->extent},
                    .rows = rows};
   cel_rule_retain(access->use.rule);

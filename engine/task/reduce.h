@@ -45,7 +45,7 @@ typedef struct cel__reduced {
   cel__partial partial[CEL__PARTIALS];
   /* Pending: the rows, and what combines them; one reference. Else null. */
   const cel_buffer *rows;
-  int64_t each; /* rows of a rank; 0: what there is belongs to nobody */
+  int64_t each; /* rows of a rank; 0: rows are not by rank */
   cel_work *combine;
   cel_operator by;
   bool onto;       /* what the buffer holds */

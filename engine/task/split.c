@@ -160,6 +160,23 @@ cel_split cel_task_split(const cel_task *task, int64_t ranks) {
   return cel_task_cut(task, &task->range, ranks, NULL, NULL);
 }
 
+int64_t *cel_task_alone(int64_t ranks) {
+  int64_t *alone = cel_alloc_zero(((size_t)ranks + 1) * sizeof *alone);
+  alone[ranks] = 1;
+  return alone;
+}
+
+cel_split cel_task_split_at(const cel_box *range, int64_t home, int64_t ranks,
+                            const int64_t *alone) {
+  cel_assert(home >= 0 && home < ranks && alone[ranks] == 1);
+  cel_split split = cel_split_none(range);
+  if (home == 0 || split.n == 0) return split;
+  cel_cut *cut = &split.cut[0];
+  split.n = home + 1;
+  *cut = cel_cut_weighted(cut->lo, cut->N, split.n, alone + ranks - split.n, 1);
+  return split;
+}
+
 cel_split cel_task_runs(const cel_task *task, const cel_box *chunk) {
   int64_t g = task->permitted.granularity[0];
   bool several = task->oversubscribe > 1 && task->permitted.cut[0] &&

@@ -65,7 +65,8 @@ typedef struct cel_access {
   const cel_reducer *reducer;
   /* A node's: 0; or what it writes are rows of partial results, so many for
    * each rank: chunk k of the ranks' split writes [k*rows, (k+1)*rows), its
-   * parts a row each in order; use.range counts the chunks. Or it reads them,
+   * parts a row each in order; use.range counts the chunks, of which ONCE has
+   * one, wherever it is. Or it reads them,
    * each rank its own, which therefore nobody sends. */
   int64_t rows;
   /* A node's: of nothing; or every rank writes all of the buffer, each
@@ -101,12 +102,20 @@ typedef enum cel_task_kind {
 /* Which ranks compute what. */
 typedef enum cel_placement {
   CEL_PLACE_SPLIT, /* the range, cut along the permitted dimensions */
-  CEL_PLACE_ONCE,  /* rank 0 computes all of it */
+  CEL_PLACE_ONCE,  /* one rank computes all of it: rank 0, or its home */
   CEL_PLACE_EACH,  /* every rank computes one chunk: rank k gets [k, k+1) of
                       the range [0, ranks) */
   CEL_PLACE_ALL    /* every rank computes all of it, alike, so all have what it
                       writes; a kernel, whose rules do not ask for the chunk */
 } cel_placement;
+
+/* Where a task of CEL_PLACE_ONCE is computed: on `rank`; or where most of `box`
+ * of a buffer lies, which the command graph finds out (own.h). */
+typedef struct cel_home {
+  int64_t rank;
+  const cel_buffer *buffer; /* or null */
+  cel_box box;
+} cel_home;
 
 /* How much each rank is to compute of a task that is split, and of that each of
  * this rank's devices, in proportion. */
@@ -132,6 +141,7 @@ typedef struct cel_group {
    * while another computes; 0 and 1: not. A task with effects is not. */
   int32_t oversubscribe;
   const cel_weights *weights; /* null: all alike */
+  const cel_home *home;       /* of ONCE; null: rank 0 */
   uint32_t accesses;
   const cel_access *access;
   uint32_t effects; /* of HOST; each object at most once */
@@ -155,7 +165,9 @@ typedef struct cel_task {
   int32_t oversubscribe;
   uint64_t weights;       /* hash of the weights; 0: there are none */
   uint64_t reduces;       /* hash of what it reduces into, and how; or 0 */
-  const cel_split *split; /* over the ranks, with its sums; null: evenly */
+  const cel_split *split; /* over the ranks, with its sums; null: evenly, or at
+                             a home that is still to be found */
+  const cel_home *home;   /* as of the group */
   const int64_t *device_weight; /* null: all alike */
   bool listed; /* some mapper is opaque: chunks are cut no further than
                   task/chunks.h says */

@@ -205,6 +205,29 @@ function M.new(element, extents, options)
   return self
 end
 
+--- A part of a buffer that the user gave, or all of it.
+---@param buffer celer.buffer
+---@param part? celer.box
+---@param call string  begins messages
+---@return celer.box
+function M.part(buffer, part, call)
+  local whole = M.whole(buffer)
+  if part == nil then return whole end
+  if not box.is_box(part) then
+    fail("%s: the part must be a celer.box, not %s", call, words.a(part))
+  elseif part.dims ~= buffer.dims then
+    fail("%s: the part %s has %s, the buffer %s has %d", call, tostring(part),
+      words.count(part.dims, "dimension"), buffer.name, buffer.dims)
+  end
+  for d = 0, part.dims - 1 do
+    if part.min[d] < 0 or part.max[d] > buffer.size[d] then
+      fail("%s: the part %s leaves the buffer %s, which is %s", call, tostring(part),
+        buffer.name, tostring(whole))
+    end
+  end
+  return part
+end
+
 function M.is_buffer(value) return getmetatable(value) == Buffer end
 
 --- Raises unless `value` is a buffer that was not freed; `what` begins the

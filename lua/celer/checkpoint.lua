@@ -4,7 +4,7 @@ local box = require "celer.box"
 local buffers = require "celer.buffer"
 local core = require "celer.core"
 local dtype = require "celer.io.dtype"
-local groups = require "celer.group"
+local placement = require "celer.placement"
 local npy = require "celer.io.npy"
 local order = require "celer.io.order"
 local place = require "celer.place"
@@ -102,7 +102,7 @@ end
 local function find(call, path)
   local slot = order.slot(path)
   submit.task(call, "find", function(cg)
-    return groups.on_master, record.find, order.write(cg, slot), slot, path
+    return placement.on_master, record.find, order.write(cg, slot), slot, path
   end)
   local hash = order.wait(slot, function()
     local manifest, hash = record.read(path)
@@ -174,7 +174,7 @@ local function read_all(call, path, manifest, list)
   end
   submit.task(call, "restored", function(cg)
     local reads = submit.read_all(cg, done)
-    return groups.on_master, record.restored, order.write(cg, slot), unpack(reads)
+    return placement.on_master, record.restored, order.write(cg, slot), unpack(reads)
   end)
   submit.finish(call, slot)
   for _, sums in ipairs(done) do sums:free() end

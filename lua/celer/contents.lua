@@ -37,25 +37,6 @@ local function kernels_for(buffer)
   return by_dims[dims]
 end
 
--- A part of a buffer that the user gave, or all of it.
-local function part_of(buffer, part, call)
-  local whole = buffers.whole(buffer)
-  if part == nil then return whole end
-  if not box.is_box(part) then
-    fail("%s: the part must be a celer.box, not %s", call, words.a(part))
-  elseif part.dims ~= buffer.dims then
-    fail("%s: the part %s has %s, the buffer %s has %d", call, tostring(part),
-      words.count(part.dims, "dimension"), buffer.name, buffer.dims)
-  end
-  for d = 0, part.dims - 1 do
-    if part.min[d] < 0 or part.max[d] > buffer.size[d] then
-      fail("%s: the part %s leaves the buffer %s, which is %s", call, tostring(part),
-        buffer.name, tostring(whole))
-    end
-  end
-  return part
-end
-
 -- Raises unless an element can hold the value.
 local function check_value(buffer, value)
   if value == nil then
@@ -74,7 +55,7 @@ end
 function M.fill(buffer, value, part)
   buffers.check(buffer, "celer.fill")
   check_value(buffer, value)
-  part = part_of(buffer, part, "celer.fill")
+  part = buffers.part(buffer, part, "celer.fill")
   local kernel = kernels_for(buffer).fill
   queues.run("celer.fill", function(cg)
     cg:parallel_for(part, kernel, cg:discard_write(buffer), value)
@@ -130,7 +111,7 @@ local function target_of(from, part, to, at)
     hi[d] = hi[d] - back[d]
   end
   local target = box.new({ unpack(corner, 1, part.dims) }, hi)
-  part_of(to, target, "celer.copy")
+  buffers.part(to, target, "celer.copy")
   if from == to and meet(part, target) then
     fail("celer.copy: %s and %s are parts of %s that overlap", tostring(part),
       tostring(target), to.name)
@@ -164,7 +145,7 @@ function M.copy(from, to, options)
   check_pair(from, to)
   options = options == nil and {} or options
   words.check_options("celer.copy", options, options_known, "{part = celer.box({0}, {8})}")
-  local part = part_of(from, options.part, "celer.copy")
+  local part = buffers.part(from, options.part, "celer.copy")
   local target, back = target_of(from, part, to, options.at)
   local kernel, dims = kernels_for(from).copy, from.dims
   local x, y, z = back[1], back[2], back[3]

@@ -14,6 +14,7 @@ local mapper = require "celer.mapper"
 local nd_range = require "celer.nd_range"
 local objects = require "celer.object"
 local place = require "celer.place"
+local placements = require "celer.placement"
 local reduce = require "celer.reduce"
 local rules = require "celer.rules"
 local settings = require "celer.settings"
@@ -240,17 +241,17 @@ end
 -- The hints that the group itself was given, by name.
 local function own_hints(self) return self.more and self.more.own or none end
 
-local dividing = { "weights", "split", "granularity" }
-
 -- Raises where a hint says how work is to be divided that is not, as `place_of` says.
-local function refuse_division(self, call, place_of)
-  for _, name in ipairs(dividing) do
+local function refuse_division(self, call, place_of, names)
+  for _, name in ipairs(names) do
     if own_hints(self)[name] then
       fail("%s: cg:hint gave %s to divide the work, but %s does not divide it; leave one of "
         .. "them out", call, name, tostring(place_of))
     end
   end
 end
+
+local of_ranks, of_all = { "weights" }, { "weights", "split", "granularity" }
 
 local told = {} -- "file:line", of what follows
 
@@ -263,6 +264,17 @@ local function tell_of_runs(self, why)
   told[where] = true
   core.advise(("cg:hint: oversubscribe = %d is not followed: %s"):format(
     self.hints.oversubscribe, why), file, line)
+end
+
+-- Where all of the work runs, which a hint may say: nil where it is divided. Devices of
+-- that rank still divide kernels.
+local function home_of(self, call, on_devices)
+  local at = own_hints(self).place and self.hints.place
+  if not at then return nil end
+  refuse_division(self, call, at, on_devices and of_ranks or of_all)
+  placements.check(at, call)
+  tell_of_runs(self, "all of it runs at " .. tostring(at))
+  return at
 end
 
 -- ---- accesses, for the core --------------------------------------------------
@@ -368,15 +380,15 @@ local function with_operators(kernel, used)
   return kernels.reducing(kernel, operators, #used)
 end
 
-local function submit_kernel(whole, self, space, made, used, values, group, range)
+local function submit_kernel(whole, self, space, made, used, values, group, range, at)
   local a, b, c
   if group then a, b, c = group[1], group[2] or 1, group[3] or 1 end
-  local cuts, rest = division.resolve(self.hints, space.dims, group and range)
+  local cuts, rest = division.resolve(self.hints, space.dims, group and range, at)
   if whole then cuts, rest = 0, nil end
-  local task = label_of(self, made.name)
-  local list, words_n = flatten(used, task, space, SPLIT, cuts, rest, true)
+  local placement, task = at and ONCE or SPLIT, label_of(self, made.name)
+  local list, words_n = flatten(used, task, space, placement, cuts, rest, true)
   local lo, hi = space.lo, space.hi
-  return core.submit_kernel(SPLIT, space.dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
+  return core.submit_kernel(placement, space.dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
     hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, list, words_n, task,
     made.module, made.index, values, a, b, c)
 end
@@ -390,7 +402,7 @@ local function divide(self, range)
   if self.hints == unhinted and not balance.weights then return 1, nil end
   local dims = type(range) == "table" and #range or type(range) == "number" and 1 or 0
   if dims == 0 or getmetatable(range) then return nil end
-  return division.resolve(self.hints, dims)
+  return division.resolve(self.hints, dims, nil, home_of(self, "cg:parallel_for", true))
 end
 
 local function submit_anew(self, range, kernel, ...)
@@ -408,20 +420,19 @@ local function submit_anew(self, range, kernel, ...)
   if effects then objects.refuse(effects, "cg:parallel_for", n, ...) end
   local used, values = arguments.part(kernel, space.dims, is_access, n, ...)
   complete(self, used)
+  local at = home_of(self, "cg:parallel_for", true)
   local made = kernel.reduces and with_operators(kernel, used) or kernel
   self.done = "cg:parallel_for"
   if space.empty and not kernel.reduces then return end
   if settings.check then checking.submit(label_of(self, kernel.name), used, kernel) end
   local looks = looks_before(self, "kernel", label_of(self, kernel.name), used, space)
-  settle(submit_kernel, self, space, made, used, values, grouped and range.group, range)
+  settle(submit_kernel, self, space, made, used, values, grouped and range.group, range, at)
   if looks then looks_after(looks) end
   if not (kernel.reduces or kernel.grouped or kernel.plain or settings.looks
     or box.is_box(range)) then
     again.note(kernel, space, modes, is_access, ...)
   end
 end
-
----@class celer.placement  where a host task runs
 
 --- Runs a kernel once per item of the range.
 ---@param range integer[]|integer|celer.box|celer.nd_range
@@ -441,17 +452,6 @@ function Group:parallel_for(range, kernel, ...)
   end
   submit_anew(self, range, kernel, ...)
 end
-
-local function marker(name)
-  return setmetatable({}, { __tostring = function() return name end })
-end
-
---- Where a host task runs: one call, on one rank.
----@type celer.placement
-M.once = marker "celer.once"
---- One call, on rank 0.
----@type celer.placement
-M.on_master = marker "celer.on_master"
 
 -- A host task's arguments with placeholders for accesses and side effects.
 local function host_arguments(accesses, effects, group, n, given)
@@ -514,8 +514,8 @@ local function accesses_among(call, n, given)
 end
 
 local function submit_text(whole, self, kind, placement, space, group, used, effects, blob,
-    identity)
-  local cuts, rest = division.resolve(self.hints, space.dims)
+    identity, at)
+  local cuts, rest = division.resolve(self.hints, space.dims, nil, at)
   if whole then cuts, rest = 0, nil end
   local task = label_of(self, kind.noun)
   local flat, count = flatten(used, task, space, placement, cuts, rest, kind.interop)
@@ -533,10 +533,10 @@ local function wholeness(placement, effects)
     .. "would have no order" or nil
 end
 
--- Submits work that is a Lua function. ONCE has no range; a collective task has a
--- `group`, whose name ranks must agree on.
-local function submit_function(self, kind, placement, range, group, f, ...)
-  local space = placement == ONCE and nowhere or spaces.of(range, kind.call)
+-- Submits work that is a Lua function. Where it runs at one place there may be no
+-- range; a collective task has a `group`, whose name ranks must agree on.
+local function submit_function(self, kind, placement, range, group, at, f, ...)
+  local space = range == nil and nowhere or spaces.of(range, kind.call)
   if type(f) ~= "function" then
     fail("%s: the second argument must be a function, not %s", kind.call, words.a(f))
   end
@@ -557,7 +557,7 @@ local function submit_function(self, kind, placement, range, group, f, ...)
   local why = wholeness(placement, effects)
   if why then tell_of_runs(self, why) end
   local looks = looks_before(self, kind.noun, label_of(self, kind.noun), used, space)
-  settle(submit_text, self, kind, placement, space, group, used, effects, blob, identity)
+  settle(submit_text, self, kind, placement, space, group, used, effects, blob, identity, at)
   if looks then looks_after(looks) end
 end
 
@@ -566,22 +566,42 @@ local host_task = { call = "cg:host_task", noun = "host task", owner = "the host
 local interop_task = { call = "cg:interop_task", noun = "interop task",
   owner = "the interop task", submit = "submit_interop", interop = true }
 
--- Placement, range and group of a host task.
-local function spread(self, where)
-  if where == M.once or where == M.on_master or collective.is_collective(where) then
-    refuse_division(self, "cg:host_task", where)
+local makers_of_places = {
+  [collective.collective] = "collective()",
+  [placements.at] = "at(rank)",
+  [placements.where] = "where(buffer)",
+}
+
+-- What the first argument of a host task is, where it is no range.
+local function check_spread(self, where)
+  local made_by = makers_of_places[where]
+  if made_by then
+    fail("cg:host_task: celer.%s is a function: write celer.%s", made_by:match "^%w+", made_by)
+  elseif collective.is_collective(where) or placements.is_placement(where) then
+    refuse_division(self, "cg:host_task", where, of_all)
+    if own_hints(self).place then
+      fail("cg:host_task: it runs at %s by its first argument, and at %s by cg:hint: leave one "
+        .. "of them out", tostring(where), tostring(self.hints.place))
+    end
+  elseif type(where) ~= "table" and type(where) ~= "number" then
+    fail("cg:host_task: the first argument says where it runs, celer.on_master, celer.once, "
+      .. "celer.at(rank), celer.where(buffer), celer.collective() or a range to divide, and is "
+      .. "not %s", words.a(where))
   end
-  if where == M.once or where == M.on_master then return ONCE end
-  if where == collective.collective then
-    fail("cg:host_task: celer.collective is a function: write celer.collective()")
+end
+
+-- Placement, range, group and home of a host task.
+local function spread(self, where)
+  check_spread(self, where)
+  if placements.is_placement(where) then
+    placements.check(where, "cg:host_task")
+    return ONCE, nil, nil, where
   elseif collective.is_collective(where) then
     local _, ranks = core.rank()
     return EACH, ranks, where
-  elseif type(where) ~= "table" and type(where) ~= "number" then
-    fail("cg:host_task: the first argument says where it runs, celer.on_master, celer.once, "
-      .. "celer.collective() or a range to divide, and is not %s", words.a(where))
   end
-  return SPLIT, where
+  local at = home_of(self, "cg:host_task")
+  return at and ONCE or SPLIT, where, nil, at
 end
 
 --- Runs a Lua function off the main thread.
@@ -590,8 +610,8 @@ end
 ---@param ... any  accesses and plain values, passed to f after its part
 function Group:host_task(where, f, ...)
   open(self, "cg:host_task")
-  local placement, range, group = spread(self, where)
-  submit_function(self, host_task, placement, range, group, f, ...)
+  local placement, range, group, at = spread(self, where)
+  submit_function(self, host_task, placement, range, group, at, f, ...)
 end
 
 --- Runs a Lua function where a kernel would be launched, to call a library: it
@@ -601,11 +621,13 @@ end
 ---@param ... any  accesses and plain values, passed to f after its part
 function Group:interop_task(range, f, ...)
   open(self, "cg:interop_task")
-  if range == M.once or range == M.on_master or collective.is_collective(range) then
+  if placements.is_placement(range) or collective.is_collective(range) then
     fail("cg:interop_task: %s is for host tasks; give the range that is to be "
-      .. "divided over devices", tostring(range))
+      .. "divided over devices%s", tostring(range), placements.is_placement(range)
+      and (", and by cg:hint { place = %s } where"):format(tostring(range)) or "")
   end
-  submit_function(self, interop_task, SPLIT, range, nil, f, ...)
+  local at = home_of(self, "cg:interop_task", true)
+  submit_function(self, interop_task, at and ONCE or SPLIT, range, nil, at, f, ...)
 end
 
 -- ---- life -------------------------------------------------------------------

@@ -2,6 +2,7 @@
 local balance = require "celer.balance"
 local checking = require "celer.check"
 local place = require "celer.place"
+local placements = require "celer.placement"
 local each = require("celer.tables").each
 local settings = require "celer.settings"
 local weighing = require "celer.weights"
@@ -21,6 +22,7 @@ local MOST_RUNS = 256
 ---@field oversubscribe? integer  runs that each device's chunk is cut into
 ---@field granularity? integer|integer[]  cuts lie at multiples of it
 ---@field weights? celer.weights|table|function|"equal"  of ranks and devices
+---@field place? celer.placement  the one rank that has all of it
 
 local function is_whole(n, most)
   return type(n) == "number" and n >= 1 and n % 1 == 0 and n <= most
@@ -62,6 +64,13 @@ end
 function checks.weights(value)
   if value == "equal" then return false end
   return weighing.is_weights(value) and value or weighing.new(value)
+end
+
+function checks.place(value, call)
+  if not placements.is_placement(value) then
+    fail("%s: place must be celer.at(rank), celer.where(buffer, box) or celer.on_master, "
+      .. "not %s", call, words.a(value))
+  end
 end
 
 --- Checks hints and puts them over those in `known`, which changes.
@@ -111,13 +120,15 @@ end
 ---@param hints table  as M.add made it
 ---@param dims integer
 ---@param range? celer.nd_range
+---@param at? celer.placement  where all of it runs
 ---@return integer cuts, any[]? rest
-function M.resolve(hints, dims, range)
+function M.resolve(hints, dims, range, at)
   local cuts = math.min(splits[hints.split or "1d"], dims)
   local granularity, runs, weights = hints.granularity, hints.oversubscribe, hints.weights
-  if weights == nil and cuts == 1 then weights = balance.weights end
+  if at then weights = nil
+  elseif weights == nil and cuts == 1 then weights = balance.weights end
   if settings.check then runs = runs or checking.runs end
-  if not (granularity or runs or range or weights) then return cuts, nil end
+  if not (granularity or runs or range or weights or at) then return cuts, nil end
   if weights and dims == 0 then cuts = 1 end -- as of {1}: it lies with one of them
   local list = type(granularity) == "table" and granularity or nil
   if list and #list > dims then
@@ -129,6 +140,7 @@ function M.resolve(hints, dims, range)
       .. "of others")
   end
   local rest = { 1, 1, 1, runs or 1, weights and weights.handle or nil }
+  if at then placements.flatten(at, rest) end
   for d = 1, cuts do
     local n = list and (list[d] or 1) or granularity or 1
     rest[d] = range and grouped(n, range, d) or n

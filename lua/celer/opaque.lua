@@ -50,7 +50,7 @@ local function key_of(division, range, extent)
   append(out, select(2, box.bounds(extent)))
   local rest = division.rest
   for i = 1, rest and 4 or 0 do out[#out + 1] = rest[i] end
-  out[#out + 1] = rest and rest[5] and tostring(rest[5]) or "-"
+  for i = 5, 7 do out[#out + 1] = tostring(rest and rest[i]) end
   return table.concat(out, " ")
 end
 

@@ -82,11 +82,13 @@ end
 
 --- Hints for all command groups that are submitted from now on, unless they ask
 --- for something else by cg:hint.
----@param hints celer.hints  all but the granularity
+---@param hints celer.hints  all but the granularity and the place
 function Queue:hint(hints)
   usable(self, "q:hint")
   if type(hints) == "table" and hints.granularity ~= nil then
     fail("q:hint: the granularity depends on the work: give it by cg:hint")
+  elseif type(hints) == "table" and hints.place ~= nil then
+    fail("q:hint: the place depends on the work: give it by cg:hint")
   end
   local all = {}
   for key, value in each(self.hints or {}) do all[key] = value end

@@ -8,12 +8,12 @@ local clock -- a buffer of one element
 
 -- Rank 0 reads its clock in a task that depends on no other, and all get that.
 local function of_all()
-  local groups = require "celer.group"
+  local groups, placement = require "celer.group", require "celer.placement"
   local snapshot = require "celer.snapshot"
   clock = clock or require("celer.buffer").new("double", {}, { name = "celer.time" })
   local cg = groups.new()
   cg:name "celer.time"
-  cg:host_task(groups.on_master, function(_, t) t:set(require("celer.core").time()) end,
+  cg:host_task(placement.on_master, function(_, t) t:set(require("celer.core").time()) end,
     cg:discard_write(clock, require("celer.mapper").all))
   groups.close(cg)
   local answer = snapshot.request({ snapshot.capture(clock, nil, { dry = core.time() }) })

@@ -43,6 +43,11 @@
   _(OVERSUBSCRIBED, "into runs")                                               \
   _(RANK_WEIGHTS, "by weights of ranks")                                       \
   _(DEVICE_WEIGHTS, "by weights of devices")                                   \
+  _(AT, "tasks at a rank")                                                     \
+  _(WHERE, "where a buffer lies")                                              \
+  _(WHERE_WRITTEN, "where other ranks than 0 have written most")               \
+  _(AT_EFFECTS, "tasks at one rank with effects of the cluster")               \
+  _(AT_REDUCTIONS, "reductions at one rank")                                   \
   _(GAPS, "reads of more than the parts of chunks have")                       \
   _(MANY_BOXES, "reads of more than 16 boxes")
 
@@ -146,9 +151,23 @@ static void note_mappers(const program *p, const step *s) {
   }
 }
 
+static void note_home(const program *p, const step *s) {
+  if (!step_placed(s)) return;
+  bool shared = false, reducing = false;
+  for (int k = 0; k < s->effects; ++k)
+    shared |= p->scope[s->effect[k].object] == CEL_SCOPE_CLUSTER;
+  for (int k = 0; k < s->accesses; ++k) reducing |= reduces(&s->access[k]);
+  note(HAS_AT, s->home.buffer < 0);
+  note(HAS_WHERE, s->home.buffer >= 0);
+  note(HAS_WHERE_WRITTEN, s->home.buffer >= 0 && s->home.rank > 0);
+  note(HAS_AT_EFFECTS, s->home.rank > 0 && shared);
+  note(HAS_AT_REDUCTIONS, s->home.rank > 0 && reducing);
+}
+
 static void note_group(const program *p, const step *s) {
   note_reductions(p, s);
   if (cel_box_is_empty(&s->range)) return;
+  note_home(p, s);
   note_mappers(p, s);
   note_effects(p, s);
   note_split(s);

@@ -127,6 +127,19 @@ static bool change_placement(cel_random *r, const program *p, step *s) {
   return true;
 }
 
+/* At another rank, or where something else lies. */
+static bool change_home(cel_random *r, const program *p, step *s) {
+  if (s->placement != CEL_PLACE_ONCE) return false;
+  home old = s->home;
+  if (!step_placed(s)) old = (home){.buffer = -1};
+  s->home = (home){.given = true, .rank = (int)pick(r, 0, p->ranks - 1)};
+  s->home.buffer = (int)pick(r, -1, p->buffers - 1);
+  if (s->home.buffer >= 0) s->home.box = p->buffer[s->home.buffer].extent;
+  if (s->home.buffer != old.buffer || !old.given) return true;
+  return old.buffer < 0 ? s->home.rank != old.rank
+                        : !cel_box_equal(&s->home.box, &old.box);
+}
+
 static bool change_collective(cel_random *r, const program *p, step *s) {
   (void)r;
   (void)p;
@@ -303,6 +316,7 @@ static const row rows[] = {
     [DIFFERS_IN_DIMS] = {"a range's dimensions", STEP_GROUP, change_dims},
     [DIFFERS_IN_KIND] = {"kernel or host task", STEP_GROUP, change_kind},
     [DIFFERS_IN_PLACEMENT] = {"a placement", STEP_GROUP, change_placement},
+    [DIFFERS_IN_HOME] = {"at which rank", STEP_GROUP, change_home},
     [DIFFERS_IN_COLLECTIVE] = {"a collective group", STEP_GROUP,
                                change_collective},
     [DIFFERS_IN_CUT] = {"a split", STEP_GROUP, change_cut},
@@ -361,6 +375,7 @@ static bool is_alive(const program *p, const step *s, int at) {
     const step *before = p->step[i];
     if (before->kind == STEP_FREE) {
       if (step_fences(s) && s->buffer == before->buffer) return false;
+      if (step_placed(s) && s->home.buffer == before->buffer) return false;
       for (int k = 0; k < s->accesses; ++k)
         if (s->access[k].buffer == before->buffer) return false;
     } else if (before->kind == STEP_END) {

@@ -302,6 +302,43 @@ static void generate_turns(program *p, const dead *d) {
   }
 }
 
+/* A buffer that a task before step `at` writes, often the last one that does;
+ * or -1. */
+static int some_written(cel_random *r, const program *p, int at) {
+  int found = -1;
+  for (int i = at; i-- > 0 && (found < 0 || cel_random_chance(r, 40));) {
+    const step *s = p->step[i];
+    for (int k = 0; s->kind == STEP_GROUP && k < s->accesses; ++k)
+      if (cel_mode_produces(s->access[k].mode)) found = s->access[k].buffer;
+  }
+  return found;
+}
+
+static void generate_home(cel_random *r, const program *p, step *s) {
+  int b = cel_random_chance(r, 35) ? -1 : some_written(r, p, s->number);
+  s->placement = CEL_PLACE_ONCE;
+  s->home =
+      (home){.given = true, .rank = (int)pick(r, 0, p->ranks - 1), .buffer = b};
+  if (b < 0) return;
+  s->home.box = p->buffer[b].extent;
+  for (int d = 0; d < p->buffer[b].dims && cel_random_chance(r, 60); ++d) {
+    s->home.box.min[d] = pick(r, 0, s->home.box.max[d] - 1);
+    s->home.box.max[d] = pick(r, s->home.box.min[d] + 1, s->home.box.max[d]);
+  }
+}
+
+/* By numbers of its own. */
+static void generate_homes(program *p) {
+  cel_random r = {p->seed ^ 0x686f6d65};
+  for (int i = 0; i < p->steps; ++i) {
+    step *s = p->step[i];
+    bool once = s->placement == CEL_PLACE_ONCE;
+    if (s->kind == STEP_GROUP && s->placement != CEL_PLACE_EACH &&
+        cel_random_chance(&r, once ? 80 : 6))
+      generate_home(&r, p, s);
+  }
+}
+
 static void generate_look(cel_random *r, program *p, const dead *d) {
   int o = (int)pick(r, 0, p->objects - 1);
   if (d->object[o]) return;
@@ -457,6 +494,7 @@ program *program_generate(uint64_t seed, int ranks) {
     if (p->objects > 0 && cel_random_chance(&r, 5))
       generate_object_end(&r, p, &d);
   }
+  generate_homes(p);
   generate_end(p, &d);
   if (!program_interpret(p))
     cel_bug("seed %llu: no program", (unsigned long long)seed);
@@ -545,6 +583,10 @@ static void print_group(const step *s) {
          s->task == CEL_TASK_KERNEL ? "kernel" : "host",
          s->collective != 0 ? collective : placements[s->placement],
          box_text(&s->range, s->dims, text));
+  if (step_placed(s) && s->home.buffer < 0) printf(" at %d", s->home.rank);
+  if (step_placed(s) && s->home.buffer >= 0)
+    printf(" where b%d %s lies, at %d", s->home.buffer,
+           box_text(&s->home.box, CEL_DIMS, text), s->home.rank);
   printf(" cut %d%d%d by %lld,%lld,%lld in %d\n", s->permitted.cut[0],
          s->permitted.cut[1], s->permitted.cut[2],
          (long long)s->permitted.granularity[0],

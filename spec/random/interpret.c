@@ -6,6 +6,9 @@
 typedef struct memory {
   uint8_t *bytes[MOST_BUFFERS], *known[MOST_BUFFERS];
   bool freed[MOST_BUFFERS], ended[MOST_OBJECTS];
+  int *owner[MOST_BUFFERS];    /* who has written an element last; or -1 */
+  uint32_t *has[MOST_BUFFERS]; /* the ranks that have what is owned, as bits */
+  bool reduced[MOST_BUFFERS];  /* into: nobody says who has it */
 } memory;
 
 static size_t elements(const buffer *b) {
@@ -38,6 +41,9 @@ static void memory_init(memory *m, const program *p) {
     const buffer *b = &p->buffer[i];
     m->bytes[i] = cel_alloc_zero(elements(b) * b->element_size);
     m->known[i] = cel_alloc_zero(elements(b));
+    m->owner[i] = cel_alloc(elements(b) * sizeof **m->owner);
+    memset(m->owner[i], -1, elements(b) * sizeof **m->owner);
+    m->has[i] = cel_alloc_zero(elements(b) * sizeof **m->has);
     filling at = {m, p, i};
     if (b->init) each_point(&b->extent, 1, fill_point, &at);
   }
@@ -47,6 +53,8 @@ static void memory_release(memory *m, const program *p) {
   for (int i = 0; i < p->buffers; ++i) {
     cel_free(m->bytes[i]);
     cel_free(m->known[i]);
+    cel_free(m->owner[i]);
+    cel_free(m->has[i]);
   }
 }
 
@@ -113,7 +121,90 @@ static void note_written(const program *p, const step *s, memory *m) {
   }
 }
 
+/* ---- who has what -------------------------------------------------------- */
+
+typedef struct holding {
+  memory *m;
+  const program *p;
+  int buffer, rank;
+  int64_t owned[MOST_RANKS];
+  bool unclear;
+} holding;
+
+static int64_t at_point(const holding *h, const int64_t *point) {
+  return index_of(&h->p->buffer[h->buffer].extent, point);
+}
+
+static void hold(void *context, const int64_t *point) {
+  const holding *h = context;
+  h->m->has[h->buffer][at_point(h, point)] |= 1u << h->rank;
+}
+
+static void own(void *context, const int64_t *point) {
+  const holding *h = context;
+  int64_t i = at_point(h, point);
+  h->m->owner[h->buffer][i] = h->rank;
+  h->m->has[h->buffer][i] = 1u << h->rank;
+}
+
+static void count(void *context, const int64_t *point) {
+  holding *h = context;
+  int64_t i = at_point(h, point);
+  int owner = h->m->owner[h->buffer][i];
+  if (owner < 0) return;
+  ++h->owned[owner];
+  h->unclear |= h->m->has[h->buffer][i] == (1u << h->p->ranks) - 1;
+}
+
+/* All of a step on rank h->rank: what it reads, or writes. */
+static void each_held(holding *h, const step *s, const cel_box *chunk,
+                      bool (*does)(cel_mode),
+                      void (*visit)(void *, const int64_t *)) {
+  cel_box box[MOST_BOXES];
+  for (int k = 0; k < s->accesses; ++k) {
+    const access *a = &s->access[k];
+    if (!does(a->mode)) continue;
+    h->buffer = a->buffer;
+    h->m->reduced[a->buffer] |= reduces(a);
+    if (!reduces(a))
+      each_point(box, image_of(h->p, s, a, chunk, box), visit, h);
+  }
+}
+
+static void note_owners(const program *p, const step *s, memory *m) {
+  holding h = {.m = m, .p = p};
+  cel_box chunk;
+  for (h.rank = 0; h.rank < p->ranks; ++h.rank)
+    if (step_chunk(p, s, h.rank, &chunk))
+      each_held(&h, s, &chunk, cel_mode_consumes, hold);
+  for (h.rank = 0; h.rank < p->ranks; ++h.rank)
+    if (step_chunk(p, s, h.rank, &chunk))
+      each_held(&h, s, &chunk, cel_mode_produces, own);
+}
+
+static void note_captured(const program *p, const step *s, memory *m) {
+  holding h = {.m = m, .p = p, .buffer = s->buffer};
+  for (h.rank = 0; h.rank < p->ranks; ++h.rank) {
+    cel_box box = fence_box(p, s, h.rank);
+    each_point(&box, 1, hold, &h);
+  }
+}
+
+static void find_home(const program *p, step *s, memory *m) {
+  home *at = &s->home;
+  at->unclear = at->buffer < 0 && at->rank >= p->ranks;
+  if (at->buffer < 0) return;
+  holding h = {.m = m, .p = p, .buffer = at->buffer};
+  each_point(&at->box, 1, count, &h);
+  at->unclear = h.unclear || m->reduced[at->buffer] || m->freed[at->buffer];
+  at->rank = 0;
+  for (int k = 1; k < p->ranks; ++k)
+    if (h.owned[k] > h.owned[at->rank]) at->rank = k;
+}
+
 static void run_group(const program *p, step *s, memory *m) {
+  if (s->home.given) find_home(p, s, m);
+  note_owners(p, s, m);
   place places[MOST_ACCESSES];
   for (int k = 0; k < s->accesses; ++k) {
     int b = s->access[k].buffer;
@@ -140,7 +231,8 @@ static void run_group(const program *p, step *s, memory *m) {
   note_written(p, s, m);
 }
 
-static void run_fence(const program *p, step *s, const memory *m) {
+static void run_fence(const program *p, step *s, memory *m) {
+  note_captured(p, s, m);
   const buffer *b = &p->buffer[s->buffer];
   cel_free(s->expect);
   cel_free(s->known);

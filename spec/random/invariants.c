@@ -261,6 +261,10 @@ static void own(void *context, const int64_t *point) {
   *has = (h->alike && h->rank > 0 ? *has : 0) | 1u << h->rank;
 }
 
+bool step_placed(const step *s) {
+  return s->placement == CEL_PLACE_ONCE && s->home.given && !s->home.unclear;
+}
+
 bool step_chunk(const program *p, const step *s, int k, cel_box *chunk) {
   if (s->kind == STEP_FENCE) {
     *chunk = (cel_box){{k, 0, 0}, {k + 1, 1, 1}};
@@ -278,6 +282,9 @@ bool step_chunk(const program *p, const step *s, int k, cel_box *chunk) {
     task.split = &split;
   }
   split = cel_task_split(&task, p->ranks);
+  if (s->placement == CEL_PLACE_ONCE)
+    return cel_split_chunk(&split, 0, chunk) &&
+           k == (step_placed(s) ? s->home.rank : 0);
   return cel_split_chunk(&split, k, chunk);
 }
 
@@ -357,17 +364,23 @@ static const char *wrong(const check *c, uint8_t lacks) {
   return lacks == GETS && !forgets(c->program) ? "gets, but has," : NULL;
 }
 
-/* What rank h->rank awaits for a task is what it lacks, each point once. */
+/* What rank h->rank awaits for a task is what it lacks, each point once; and it
+ * executes the task where it has a chunk of it. */
 static bool check_lacks(const check *c, holdings *h, const step *s,
                         uint64_t task, uint32_t *from) {
   cel_box chunk;
   memset(h->lacks, 0, sizeof h->lacks);
-  if (step_chunk(h->program, s, h->rank, &chunk))
-    each_touched(h, s, &chunk, cel_mode_consumes, lack);
+  bool here = step_chunk(h->program, s, h->rank, &chunk), executes = false;
+  if (here) each_touched(h, s, &chunk, cel_mode_consumes, lack);
   const nodes *all = &c->records[h->rank]->commands;
   for (; *from < all->n && all->at[*from].task <= task; ++*from) {
-    if (all->at[*from].task == task) arrive_all(h, &all->at[*from]);
+    if (all->at[*from].task != task) continue;
+    executes |= all->at[*from].kind == CEL_COMMAND_EXECUTE;
+    arrive_all(h, &all->at[*from]);
   }
+  if (s->kind == STEP_GROUP && here != executes)
+    return say(c, "step %d: rank %d %s", s->number, h->rank,
+               here ? "does not do its part" : "does what is not its part");
   for (int b = 0; b < h->program->buffers; ++b)
     for (int i = 0; i < MOST_ELEMENTS; ++i)
       if (wrong(c, h->lacks[b][i]) != NULL)

@@ -181,7 +181,44 @@ local function weights()
   return list
 end
 
+-- Of a box of what tasks at single ranks have written: the rank that has most of it, the
+-- lowest of several.
+local function owner_of(lo, hi)
+  local owned, most = {}, 0
+  for i = lo, hi - 1 do
+    local k = program.spots.owner[i]
+    if k then owned[k] = (owned[k] or 0) + 1 end
+  end
+  for k = 0, ranks - 1 do
+    if (owned[k] or 0) > (owned[most] or 0) then most = k end
+  end
+  return most
+end
+
+-- One rank, in one of the ways to say it, and which it is.
+local function somewhere()
+  local way = random(6)
+  if way == 0 then return celer.on_master, 0 end
+  local spots = program.spots
+  if way < 3 then
+    note "at"
+    local k = random(ranks)
+    return celer.at(k), k
+  end
+  note "where"
+  local lo = random(spots.n)
+  local hi = between(lo + 1, spots.n)
+  local home = owner_of(lo, hi)
+  if home > 0 then note "where, not at rank 0" end
+  return celer.where(spots.buffer, celer.box({ lo }, { hi })), home
+end
+
 local function split_of(cg)
+  if chance(20) then
+    note "place"
+    cg:hint { place = somewhere() }
+    return
+  end
   local hints = { weights = weights() }
   if chance(20) then hints.granularity = between(2, 4) end
   if chance(25) then hints.oversubscribe = between(2, 3) end
@@ -312,6 +349,9 @@ local function leave(o, order) o:add(order == "relaxed" and "relaxed" or "strict
 -- The body of all host tasks: looks at what it reads, and changes what it touches.
 local function body(part, task, u, s, ...)
   local objects, sum = { ... }, 0
+  if task.home and part.rank ~= task.home then
+    error(("at rank %d, not %d"):format(part.rank, task.home))
+  end
   for i, order in ipairs(task.orders) do
     if task.plain[i] then enter(objects[i], order) end
   end
@@ -355,14 +395,30 @@ local function some_objects(together)
   return list
 end
 
--- Where a task runs, and on which ranks.
+-- A part of the spots moves to a rank.
+function doings.settle()
+  local spots, k = program.spots, random(ranks)
+  local lo = random(spots.n)
+  local hi = between(lo + 1, spots.n)
+  q:submit(function(cg)
+    cg:host_task(celer.at(k), function(part, view, wanted)
+      if part.rank ~= wanted then error(("at rank %d, not %d"):format(part.rank, wanted)) end
+      for i = view.min[0], view.max[0] - 1 do view[i] = wanted end
+    end, cg:discard_write(spots.buffer, celer.fixed(celer.box({ lo }, { hi }))), k)
+  end)
+  for i = lo, hi - 1 do spots.owner[i] = k end
+  wrote("spots %d to %d go to rank %d", lo, hi - 1, k)
+end
+
+-- Where a task runs, on which ranks, by which weights; or the one rank that it runs at.
 local function place_of(together)
   if together then
     note "collective"
     return celer.collective(one_of { "a", "b", "c" }), function() return true end
   end
-  if chance(20) then
-    return celer.on_master, function(k) return k == 0 end
+  if chance(30) then
+    local where, home = somewhere()
+    return where, function(k) return k == home end, nil, home
   end
   local by = weights()
   return { 12 * ranks }, function(k) return not by or by[k + 1] > 0 end, by
@@ -371,9 +427,9 @@ end
 function doings.touch()
   local u, s, together = program.u, one_of(program.ones), chance(35)
   local objects = some_objects(together)
-  local where, has, by = place_of(together)
+  local where, has, by, home = place_of(together)
   local task = { sum = checksum(u), value = s.held[0], dims = s.dims, salt = between(1, 999),
-    orders = {}, plain = {}, together = together }
+    orders = {}, plain = {}, together = together, home = home }
   for i, o in ipairs(objects) do
     task.orders[i] = one_of { "sequential", "exclusive", "exclusive", "relaxed", "relaxed" }
     task.plain[i] = o.plain
@@ -385,7 +441,7 @@ function doings.touch()
     cg:name("task " .. #log)
     local effects = {}
     for i, o in ipairs(objects) do effects[i] = cg:side_effect(o.object, task.orders[i]) end
-    cg:host_task(where, body, task, cg:read(u.buffer, whole_of(u.n, where ~= celer.on_master)),
+    cg:host_task(where, body, task, cg:read(u.buffer, whole_of(u.n, not home)),
       cg:read(s.buffer, celer.all), unpack(effects))
   end)
   for i, o in ipairs(objects) do
@@ -586,13 +642,14 @@ end
 -- ---- programs ----------------------------------------------------------------
 
 local words = { "reduce", "reduce", "reduce", "extremes", "step", "step", "touch", "touch", "touch",
-  "touch", "rows", "share", "fence", "fence", "wait", "replace" }
+  "touch", "rows", "share", "settle", "settle", "fence", "fence", "wait", "replace" }
 
 local function begin_program(seed)
   dice.begin(seed)
   log = {}
   program = { seed = seed, made = 0, fences = {}, ones = {}, arrays = {}, objects = {} }
   program.u = fresh_array()
+  program.spots = { n = 8, owner = {}, buffer = celer.buffer("int", 8, { name = "spots" }) }
   for i = 1, 2 do program.ones[i] = fresh_result(1) end
   for i = 1, 2 do program.arrays[i] = fresh_result(3) end
   program.extremes = { fresh_result(1, "float", 0), fresh_result(5, "float", 1) }

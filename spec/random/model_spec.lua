@@ -8,7 +8,7 @@ local features = { "sequential", "exclusive", "relaxed", "sequential, collective
   "relaxed, cluster", "collective", "opaque", "even_split", "item reduction",
   "group reduction", "tile reduction", "include_current", "of nothing", "NaN", "step",
   "divided capture", "capture of an object", "capture of memory", "several captures", "fence",
-  "wait", "drain", "object freed", "result freed" }
+  "wait", "drain", "object freed", "result freed", "at", "where", "place" }
 
 describe("random programs of the model", function()
   for _, shape in ipairs { { 1, 3 }, { 2, 2 }, { 3, 1 }, { 4, 2 } } do
@@ -24,6 +24,7 @@ describe("random programs of the model", function()
         assert.is_truthy((" " .. said):find(" " .. name .. " %d+;"), name)
       end
       assert.equal(ranks > 1, said:find("weights", 1, true) ~= nil)
+      assert.equal(ranks > 1, said:find("where, not at rank 0", 1, true) ~= nil)
     end)
   end
 end)

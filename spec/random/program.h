@@ -72,6 +72,17 @@ typedef struct effect {
   cel_order order;
 } effect;
 
+/* Where a task of CEL_PLACE_ONCE is done: at a rank; or where most of a box of
+ * a buffer lies, which the interpreter works out. It is not told to the engine
+ * where that is `unclear`: all ranks have come to have some of it, of which the
+ * engine need not know, or something was reduced into it. */
+typedef struct home {
+  bool given, unclear;
+  int rank;
+  int buffer; /* or -1 */
+  cel_box box;
+} home;
+
 typedef enum step_kind {
   STEP_GROUP,
   STEP_BAD, /* a group that must be refused with `code` */
@@ -91,6 +102,7 @@ typedef struct step {
   uint64_t salt; /* GROUP: makes its values its own; LOOK: what is taken */
   cel_task_kind task;
   cel_placement placement;
+  home home;
   uint32_t collective; /* its group; 0: none */
   int dims;
   cel_box range;
@@ -137,6 +149,7 @@ typedef enum difference {
   DIFFERS_IN_DIMS,
   DIFFERS_IN_KIND,
   DIFFERS_IN_PLACEMENT,
+  DIFFERS_IN_HOME,
   DIFFERS_IN_COLLECTIVE,
   DIFFERS_IN_CUT,
   DIFFERS_IN_GRANULARITY,
@@ -326,6 +339,8 @@ void initial_bytes(int buffer, const int64_t *point, void *out, uint32_t size);
 
 /* Rank k's chunk of a step; false when it has none. */
 bool step_chunk(const program *p, const step *s, int k, cel_box *chunk);
+/* Whether it has a home that the engine is told. */
+bool step_placed(const step *s);
 
 /* record.c: what one rank's graphs emitted. The records are copies. */
 typedef struct node {

@@ -242,7 +242,12 @@ static cel_status submit_group(rank *r, const step *s) {
       .devices = MOST_DEVICES,
       .hash = cel_hash(s->rank_weight, sizeof s->rank_weight, 0) ^
               cel_hash(s->device_weight, sizeof s->device_weight, 0)};
+  cel_home home = {.rank = s->home.rank};
+  if (step_placed(s) && s->home.buffer >= 0)
+    home =
+        (cel_home){.buffer = buffer_of(r, s->home.buffer), .box = s->home.box};
   cel_group group = {.kind = s->task,
+                     .home = step_placed(s) ? &home : NULL,
                      .effects = (uint32_t)s->effects,
                      .effect = effects,
                      .placement = s->placement,
@@ -327,6 +332,7 @@ static void collect(rank *r) {
 static void mention(rank *r, const step *s) {
   for (int k = 0; k < s->effects; ++k) object_of(r, s->effect[k].object);
   for (int k = 0; k < s->accesses; ++k) buffer_of(r, s->access[k].buffer);
+  if (step_placed(s) && s->home.buffer >= 0) buffer_of(r, s->home.buffer);
   if (s->kind == STEP_FENCE) buffer_of(r, s->buffer);
   if (s->kind == STEP_LOOK) object_of(r, s->object);
 }

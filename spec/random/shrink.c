@@ -81,6 +81,7 @@ static bool shrink_step(program *p, step *s, runner run) {
   TRY(p, run, s->oversubscribe, 0);
   TRY(p, run, s->rank_weights, false);
   TRY(p, run, s->device_weights, false);
+  TRY(p, run, s->home.given, false);
   TRY(p, run, s->collective, 0);
   if (s->placement == CEL_PLACE_SPLIT) TRY(p, run, s->task, CEL_TASK_HOST);
   if (s->kind == STEP_GROUP)

@@ -9,7 +9,7 @@
 ---   end      all ranks    read what commit wrote, so that q:wait waits for it
 local buffers = require "celer.buffer"
 local core = require "celer.core"
-local groups = require "celer.group"
+local placement = require "celer.placement"
 local mapper = require "celer.mapper"
 local order = require "celer.io.order"
 local plans = require "celer.io.plan"
@@ -76,7 +76,7 @@ function M.replace(call, name, path, declare)
   local slot = order.slot(path)
   local here = everyone(call, tasks.here, {}, slot)
   M.task(call, name, function(cg)
-    return groups.on_master, declare(cg, order.write(cg, slot), cg:read(here, mapper.all))
+    return placement.on_master, declare(cg, order.write(cg, slot), cg:read(here, mapper.all))
   end)
   M.finish(call, slot)
   here:free()
@@ -104,7 +104,7 @@ function M.write(call, path, jobs, steps, extra, places)
   local slot, plan_list = order.slot(path), {}
   for i, job in ipairs(jobs) do plan_list[i] = job.plan end
   M.task(call, "begin", function(cg)
-    return groups.on_master, steps.begin, order.write(cg, slot), slot, path, plan_list, extra,
+    return placement.on_master, steps.begin, order.write(cg, slot), slot, path, plan_list, extra,
       places and cg:discard_write(places, mapper.all)
   end)
   local sums = write_parts(call, steps.write, jobs, slot, path, places)
@@ -112,7 +112,7 @@ function M.write(call, path, jobs, steps, extra, places)
   all[#all + 1] = everyone(call, steps.sync, sums, slot, path, plan_list)
   M.task(call, "commit", function(cg)
     local reads = read_all(cg, all)
-    return groups.on_master, steps.commit, order.write(cg, slot), slot, path, plan_list,
+    return placement.on_master, steps.commit, order.write(cg, slot), slot, path, plan_list,
       extra, unpack(reads)
   end)
   M.finish(call, slot)
