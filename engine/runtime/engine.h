@@ -24,6 +24,7 @@
 #include "task/graph.h"
 
 typedef struct cel_engine cel_engine;
+typedef struct cel_fence cel_fence;
 
 typedef struct cel_engine_config {
   cel_transport *transport; /* borrowed, as is all below */
@@ -73,6 +74,8 @@ typedef struct cel_engine_config {
   void (*saw_task)(void *context, const cel_task *task);
   void (*saw_command)(void *context, const cel_command *command);
   void (*saw_instr)(void *context, const cel_instr *instr);
+  /* What a fence brings is there. Thread: any of the engine's. */
+  void (*saw_fence)(void *context, const cel_fence *fence);
   void *saw_context;
 } cel_engine_config;
 
@@ -120,7 +123,6 @@ cel_status cel_engine_submit(cel_engine *engine, const cel_group *group);
 
 /* A snapshot of a box of a buffer, the same on every rank: a future. The
  * result is dense, row-major. The caller owns *out. */
-typedef struct cel_fence cel_fence;
 cel_status cel_engine_fence(cel_engine *engine, const cel_buffer *buffer,
                             const cel_box *box, cel_place place,
                             cel_fence **out);

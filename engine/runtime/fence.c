@@ -18,8 +18,8 @@ struct cel_fence {
   cel_work work;
   _Atomic(int32_t) owners;
   _Atomic(bool) ready;
-  cel_park *park; /* main's */
-  uint64_t task;  /* the last one once it was submitted, a horizon maybe */
+  cel_engine *engine; /* until it is ready */
+  uint64_t task;      /* the last one once it was submitted, a horizon maybe */
   cel_box box;
   uint32_t element_size;
   uint64_t size;
@@ -66,8 +66,11 @@ static void destroy_work(cel_work *work) {
 }
 
 static void publish(cel_fence *fence) {
+  cel_engine *e = fence->engine;
   atomic_store_explicit(&fence->ready, true, memory_order_release);
-  cel_park_wake(fence->park);
+  cel_park_wake(&e->park);
+  if (e->config.saw_fence != NULL)
+    e->config.saw_fence(e->config.saw_context, fence);
 }
 
 static cel_status take_snapshot(const cel_work *work, const cel_call *call) {
@@ -138,7 +141,7 @@ static cel_fence *make(cel_engine *e, const cel_buffer *buffer,
                                 .hash = cel_hash("fence", 5, 0),
                                 .brief = true,
                                 .context = fence},
-                       .park = &e->park,
+                       .engine = e,
                        .box = *box,
                        .element_size = buffer->element_size};
   atomic_init(&fence->owners, 2);
@@ -238,7 +241,7 @@ cel_status cel_engine_fence_object(cel_engine *engine, const cel_object *object,
                                 .lua = taking->lua,
                                 .objects = taking->objects,
                                 .context = fence},
-                       .park = &engine->park,
+                       .engine = engine,
                        .forgiving = engine->config.forgiving,
                        .taking = taking};
   atomic_init(&fence->owners, 2);

@@ -24,6 +24,21 @@ static void fail(cluster *c, const char *what) {
   c->failed = true;
 }
 
+/* ---- what is ready ------------------------------------------------------- */
+
+static cluster *simulated; /* null: none runs */
+
+/* Whoever waits for a fence may look as soon as it is ready. */
+static void saw_fence(void *context, const cel_fence *fence) {
+  (void)context;
+  cluster *c = simulated;
+  if (c == NULL || c->failed || program_troubled(c->program)) return;
+  for (int k = 0; k < c->program->ranks; ++k)
+    for (int i = 0; i < c->program->steps; ++i)
+      if (c->ranks[k].fence[i] == fence)
+        c->failed = !rank_verify_fence(&c->ranks[k], i, c->text, c->size);
+}
+
 /* ---- life --------------------------------------------------------------- */
 
 static void must(cel_status status) {
@@ -47,6 +62,7 @@ static void start(cluster *c) {
     *r = (rank){.program = p,
                 .index = k,
                 .transport = transports[k],
+                .saw_fence = saw_fence,
                 .shared = c->shared};
     cel_park_init(&r->park);
     cel_backend_config backend = {.devices = p->devices,
@@ -191,7 +207,9 @@ bool program_run(const program *p, char *text, size_t size) {
   c->text = text;
   c->size = size;
   start(c);
+  simulated = c;
   run(c);
+  simulated = NULL;
   bool full = c->failed && program_lacks_room(p, c->ranks);
   bool (*verify)(const rank *, char *, size_t) =
       program_troubled(p) ? rank_troubled : rank_verify;

@@ -439,6 +439,7 @@ typedef struct rank {
   cel_host_lanes *host;
   cel_park park;
   cel_engine *engine;
+  void (*saw_fence)(void *context, const cel_fence *fence); /* may be null */
   record *record;   /* null: nobody looks */
   cel_audit *audit; /* null: it is not audited */
   const cel_buffer *buffer[MOST_BUFFERS];
@@ -487,7 +488,8 @@ void rank_fake_gpus(rank *r);
 void rank_start(rank *r, bool threads);
 /* Submits step pc, nothing else. False and a text when it went wrong. */
 bool rank_submit(rank *r, char *text, size_t size);
-/* Compares all fences with what they must hold. */
+/* Compares a fence that is ready with what it must hold; all fences. */
+bool rank_verify_fence(const rank *r, int i, char *text, size_t size);
 bool rank_verify(const rank *r, char *text, size_t size);
 /* After cel_engine_stop. */
 void rank_release(rank *r);

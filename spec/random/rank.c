@@ -405,13 +405,16 @@ static bool verify_fence(const rank *r, int i, char *text, size_t size) {
   return !at.wrong;
 }
 
+bool rank_verify_fence(const rank *r, int i, char *text, size_t size) {
+  bool looks = r->program->step[i]->kind == STEP_LOOK;
+  return (looks ? object_seen : verify_fence)(r, i, text, size);
+}
+
 bool rank_verify(const rank *r, char *text, size_t size) {
   if (!audit_clean(r, text, size)) return false;
-  for (int i = 0; i < r->program->steps; ++i) {
-    if (r->fence[i] == NULL) continue;
-    bool looks = r->program->step[i]->kind == STEP_LOOK;
-    if (!(looks ? object_seen : verify_fence)(r, i, text, size)) return false;
-  }
+  for (int i = 0; i < r->program->steps; ++i)
+    if (r->fence[i] != NULL && !rank_verify_fence(r, i, text, size))
+      return false;
   return objects_verify(r, text, size);
 }
 
@@ -506,7 +509,8 @@ void rank_start(rank *r, bool threads) {
                               .collectives = p->exchanges || p->by_messages,
                               .by_messages = p->by_messages,
                               .count_most = p->count_most,
-                              .relay_least = p->relay_least};
+                              .relay_least = p->relay_least,
+                              .saw_fence = r->saw_fence};
   if (!p->cuda && p->seed % 4 == 0) r->audit = cel_audit_create();
   config.audit = r->audit;
   if (r->record != NULL) record_hook(r->record, &config);
