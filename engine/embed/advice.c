@@ -76,7 +76,8 @@ void cel_advice_waited(const cel_session *session, cel_place place) {
     advise(session, place,
            "this line has waited %d times, every %.2f ms: each time the queue "
            "runs empty, and nothing is computed until more is submitted. Take "
-           "what is needed by q:fence, and get it some steps later",
+           "what is needed by q:fence, and get it some steps later, or let the "
+           "next kernel read the buffer",
            WAITS, (double)took / WAITS / 1e6);
 }
 

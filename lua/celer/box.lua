@@ -29,10 +29,22 @@ local function coordinates(a, b, c)
 end
 M.coordinates = coordinates
 
+--- The same, indexed from 1.
+---@param self table<integer, integer>
+---@return integer[]
+function M.list(self) return { rawget(self, 0), rawget(self, 1), rawget(self, 2) } end
+local as_list = M.list
+
+function Coordinates:__tostring()
+  local list = as_list(self)
+  for d = 1, #list do list[d] = tostring(list[d]) end
+  return "(" .. table.concat(list, ", ") .. ")"
+end
+
 function M.is_coordinates(value) return getmetatable(value) == Coordinates end
 
 function Coordinates.__capture(self)
-  return { __coordinates = { rawget(self, 0), rawget(self, 1), rawget(self, 2) } }
+  return { __coordinates = as_list(self) }
 end
 
 ---@class celer.box

@@ -17,6 +17,7 @@ local fail = place.fail
 ---@field dims integer
 ---@field size table<integer, integer>  extents, indexed from 0
 ---@field extents integer[]  the same, indexed from 1
+---@field shape integer[]  another name of that
 ---@field name string
 local Buffer = {}
 Buffer.__noun = "buffer"
@@ -282,9 +283,11 @@ local function not_here(name)
 end
 
 function Buffer:__call() not_here(self.name) end
+function Buffer:__pairs() not_here(self.name) end
 
 -- Elements are no fields: they would be nil, or set here and nowhere else.
 function Buffer:__index(key)
+  if key == "shape" then return rawget(self, "extents") end
   local method = Buffer[key]
   if method == nil and type(key) == "number" then not_here(rawget(self, "name")) end
   return method
@@ -303,6 +306,6 @@ function Buffer.__capture(self, refuse)
     "; declare an access (cg:read(...)) and pass it as an argument")
 end
 
-words.methods(Buffer, { "bytes", "dims", "extents", "name", "size", "type" })
+words.methods(Buffer, { "bytes", "dims", "extents", "name", "shape", "size", "type" })
 
 return M

@@ -1,5 +1,6 @@
 --- lane.lua -- runs in a host lane, or in a GPU's thread: decodes what capture.lua
 --- encoded, and calls.
+require("celer.walk").install()
 local buffer = require "string.buffer"
 local ffi = require "ffi"
 local box = require "celer.box"

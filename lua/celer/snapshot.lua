@@ -42,7 +42,7 @@ function Capture:__index(key)
   if not fields[key] then not_brought(self) end
 end
 
-Capture.__call = not_brought
+Capture.__call, Capture.__pairs = not_brought, not_brought
 
 -- Bounds, three of each, of a part of `buffer`; nil is all of it.
 local function part_of(buffer, part)
@@ -154,7 +154,8 @@ function Divided:__index(key)
   return method or refuse(self)
 end
 
-Divided.__newindex, Divided.__call, Divided.__len = refuse, refuse, refuse
+Divided.__newindex, Divided.__call, Divided.__len, Divided.__pairs =
+  refuse, refuse, refuse, refuse
 Divided.__concat = function(a, b)
   refuse(getmetatable(a) == Divided and a or b)
 end
@@ -185,7 +186,7 @@ function Future:__index(key)
   return method
 end
 
-Future.__call, Future.__newindex = early, early
+Future.__call, Future.__newindex, Future.__pairs = early, early, early
 
 function Future:__tostring()
   local names = {}

@@ -22,6 +22,7 @@ local abs = math.abs
 ---@field min table<integer, integer>  first coordinates, indexed from 0
 ---@field max table<integer, integer>  one past the last
 ---@field size table<integer, integer>
+---@field shape integer[]  the same, indexed from 1
 local View = {}
 local M = { View = View }
 
@@ -243,6 +244,8 @@ function View:__index(key)
     return get(self, offset(self, key))
   elseif key == "size" then
     return self.box.size
+  elseif key == "shape" then
+    return box.list(self.box.size)
   end
   return View[key]
 end
@@ -255,6 +258,15 @@ function View:__newindex(key, value)
   self:set(key, value)
 end
 
+local loops = { [0] = "it has one element, %s()", "%s(i) is one, for i from %s.min[0] to "
+  .. "%s.max[0] - 1", "%s(i, j) is one, for i from %s.min[0] to %s.max[0] - 1 and so on",
+  "%s(i, j, k) is one, for i from %s.min[0] to %s.max[0] - 1 and so on" }
+
+function View:__pairs(call)
+  place.fail("%s does not find the elements of %s: %s", call, self.name,
+    (loops[self.dims]:gsub("%%s", "v")))
+end
+
 function View.__capture(self, refuse)
   refuse("a " .. self.name, "; a task that reads the buffer gets its contents")
 end
@@ -264,7 +276,7 @@ function View:__tostring()
     self.dims == 0 and tostring(get(self, 0)) or tostring(self.box))
 end
 
-words.methods(View, { "name", "dims", "type", "min", "max", "size" })
+words.methods(View, { "name", "dims", "type", "min", "max", "shape", "size" })
 
 function M.is_view(value) return getmetatable(value) == View end
 

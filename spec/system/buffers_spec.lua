@@ -235,6 +235,62 @@ refused("the contents of buffer u are not here", function()
 end)
 ]])
 
+  script.everywhere("has its extents as a list, too", [[
+local u = celer.buffer("int", { 4, 7, 2 }, { name = "u", init = 1 })
+local one = celer.buffer("int", {}, { name = "one", init = 5 })
+same("shape", table.concat(u.shape, " "), "4 7 2")
+same("how many", #u.shape + #one.shape, 3)
+same("size", tostring(u.size), "(4, 7, 2)")
+same("none", tostring(one.size), "()")
+same("another of its size", tostring(celer.buffer("float", u.shape).size), "(4, 7, 2)")
+local s = q:wait(celer.capture(u, celer.box({ 1, 0, 1 }, { 4, 6, 2 })))
+same("shape of a part", table.concat(s.shape, " "), "3 6 1")
+same("where it begins", tostring(s.min), "(1, 0, 1)")
+q:submit(function(cg)
+  local n, size = u.shape[2], u.size
+  cg:host_task({ 4 }, function(part, v)
+    assert(#v.shape == 3 and v.shape[1] == part.size[0] and v.shape[2] == n)
+    assert(tostring(size) == "(4, 7, 2)")
+  end, cg:read(u, function(chunk)
+    return celer.box({ chunk.min[0], 0, 0 }, { chunk.max[0], 7, 2 })
+  end))
+end)
+q:wait()
+]])
+
+  script.everywhere("and what it brings are no tables to walk", [[
+local u = celer.buffer("int", { 4 }, { name = "u", init = 1 })
+local s, one = q:wait(u, celer.buffer("int", {}, { name = "one", init = 1 }))
+local wide = q:wait(celer.buffer("int", { 2, 2 }, { name = "wide", init = 1 }))
+for _, walk in ipairs { pairs, ipairs } do
+  refused("the contents of buffer u are not here", function() walk(u) end)
+  refused("does not find the elements of snapshot of u: v(i) is one, for i from v.min[0] to "
+    .. "v.max[0] - 1", function() walk(s) end)
+  refused("snapshot of one: it has one element, v()", function() walk(one) end)
+  refused("snapshot of wide: v(i, j) is one, for i from", function() walk(wide) end)
+  refused("capture of u has no elements", function() walk(celer.capture(u)) end)
+  refused("future of u has no elements", function() walk(q:fence(u)) end)
+end
+q:submit(function(cg)
+  local walk, each = pairs, ipairs
+  cg:host_task(celer.once, function(_, v)
+    for _, f in each { pairs, walk, ipairs, each } do
+      local good, message = pcall(f, v)
+      assert(not good and tostring(message):find("for i from v.min[0]", 1, true), message)
+    end
+    local n = 0
+    for _, x in walk { a = 1, b = 2 } do n = n + x end
+    for i, x in each { 5, 6 } do n = n + i * x end
+    assert(n == 20)
+  end, cg:read(u, celer.all))
+end)
+q:wait()
+local good, message = pcall(function() for _ in pairs(nil) do return end end)
+same("of nothing", good, false)
+same("says what", message:match "case.lua:%d+: (.*)",
+  "bad argument #1 to 'pairs' (table expected, got nil)")
+]])
+
   script.everywhere("may be empty", [[
 local e = celer.buffer("int", { 4, 0 })
 same("bytes", e.bytes, 0)
