@@ -55,6 +55,12 @@ static int both_place(lua_State *L) {
   return 2;
 }
 
+/* callers() -> where the function of that frame was called; nil */
+static int both_callers(lua_State *L) {
+  cel__push_callers(L);
+  return 1;
+}
+
 static struct timespec start; /* as the bundle */
 
 void cel__clock_start(void) {
@@ -164,6 +170,7 @@ static int both_not_left(lua_State *L) {
 const luaL_Reg cel__core_both[] = {
     {"failure", cel__state_message},
     {"place", both_place},
+    {"callers", both_callers},
     {"rank", both_rank},
     {"time", both_time},
     {"bundle", both_bundle},

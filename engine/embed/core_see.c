@@ -17,6 +17,7 @@ static int see_launched(lua_State *L) {
 static int see_trace(lua_State *L) {
   if (cel_session_trace(cel__session_of(L), luaL_checkstring(L, 1)) != CEL_E_OK)
     return cel__push_failure(L);
+  cel__want_callers();
   lua_pushboolean(L, 1);
   return 1;
 }
@@ -29,6 +30,7 @@ static int see_draw(lua_State *L) {
   cel_drawn graph = (cel_drawn)luaL_checkoption(L, 1, NULL, graphs);
   session->drawing =
       cel_drawing_create(graph, (uint32_t)luaL_checkinteger(L, 2));
+  cel__want_callers();
   return 0;
 }
 
@@ -62,8 +64,8 @@ static void push_conflicts(lua_State *L, cel_drawing *drawing,
 }
 
 /* drawn() -> {{id =, task =, kind =, name =, text = lines, file =, line =,
- * after = {{id =, kind =}, ...}, excludes = {id, ...}}, ...}, how many were
- * left out. When nothing is under way. */
+ * callers =, after = {{id =, kind =}, ...}, excludes = {id, ...}}, ...}, how
+ * many were left out. When nothing is under way. */
 static int see_drawn(lua_State *L) {
   const cel_session *session = cel__session_of(L);
   const cel_drawn_node *node = NULL;
@@ -72,7 +74,7 @@ static int see_drawn(lua_State *L) {
   lua_createtable(L, (int)n, 0);
   const cel_drawn_node *nodes = node;
   for (uint32_t i = 0; i < n; ++i, ++node) {
-    lua_createtable(L, 0, 9);
+    lua_createtable(L, 0, 10);
     cel__set_number(L, "id", (lua_Number)node->id);
     cel__set_number(L, "task", (lua_Number)node->task);
     cel__set_text(L, "kind", node->kind);
@@ -80,6 +82,7 @@ static int see_drawn(lua_State *L) {
     cel__set_text(L, "text", node->text);
     cel__set_text(L, "file", node->place.file);
     cel__set_number(L, "line", node->place.line);
+    cel__set_text(L, "callers", node->place.callers);
     push_dependencies(L, node);
     lua_setfield(L, -2, "after");
     push_conflicts(L, session->drawing, nodes, i);

@@ -29,8 +29,8 @@ static const char *keep_name(lua_State *L, int index) {
 
 cel_place cel__check_place(lua_State *L, int index) {
   if (lua_isnoneornil(L, index)) return (cel_place){0};
-  return (cel_place){keep_name(L, index),
-                     (int32_t)luaL_optinteger(L, index + 1, 0)};
+  return (cel_place){.file = keep_name(L, index),
+                     .line = (int32_t)luaL_optinteger(L, index + 1, 0)};
 }
 
 bool cel__is_users(lua_State *L, lua_Debug *frame) {
@@ -48,20 +48,66 @@ const char *cel__file_of(const lua_Debug *frame) {
   return frame->source[0] == '@' ? frame->source + 1 : frame->short_src;
 }
 
+/* Whether the function of `inner` was written where `outer` calls it, or calls
+ * what calls it: as that which q:submit is given mostly is. */
+static bool is_written_there(lua_State *L, lua_Debug *inner, lua_Debug *outer) {
+  lua_getinfo(L, "S", inner);
+  lua_getinfo(L, "S", outer);
+  return strcmp(inner->source, outer->source) == 0 &&
+         outer->currentline <= inner->linedefined &&
+         (*outer->what == 'm' || inner->linedefined <= outer->lastlinedefined);
+}
+
+void cel__push_callers(lua_State *L) {
+  enum { MOST = 4 };
+  lua_Debug inner, frame;
+  bool of_celer = false; /* the frame before was celer's */
+  int level = 1, found = 0, top = lua_gettop(L);
+  while (lua_getstack(L, level, &inner) && !cel__is_users(L, &inner)) ++level;
+  while (found < MOST && lua_getstack(L, ++level, &frame)) {
+    if (!cel__is_users(L, &frame)) {
+      of_celer |= *frame.what != 'C';
+      continue;
+    }
+    if (!of_celer || !is_written_there(L, &inner, &frame))
+      lua_pushfstring(L, "%s%s:%d", found++ > 0 ? ", " : "",
+                      cel__file_of(&frame), frame.currentline);
+    of_celer = false;
+    inner = frame;
+  }
+  if (found == 0) lua_pushnil(L);
+  lua_concat(L, lua_gettop(L) - top);
+}
+
+static bool wants_callers;
+
+void cel__want_callers(void) {
+  wants_callers = true;
+}
+
+static const char *callers_of(lua_State *L) {
+  if (!wants_callers) return NULL;
+  cel__push_callers(L);
+  const char *text = lua_isnil(L, -1) ? NULL : keep_name(L, lua_gettop(L));
+  lua_pop(L, 1);
+  return text;
+}
+
 cel_place cel__user_place(lua_State *L) {
   static const char *source, *name; /* of a file before; kept */
   lua_Debug frame;
   if (!cel__find_user(L, &frame)) return (cel_place){0};
   int32_t line = frame.currentline;
-  if (frame.source == source) return (cel_place){name, line};
+  const char *callers = callers_of(L);
+  if (frame.source == source) return (cel_place){name, line, callers};
   lua_pushstring(L, cel__file_of(&frame));
   const char *file = keep_name(L, lua_gettop(L));
   lua_pop(L, 1);
   /* The source of what is no file is its text, which is not to be kept. */
-  if (*frame.source != '@') return (cel_place){file, line};
+  if (*frame.source != '@') return (cel_place){file, line, callers};
   lua_pushstring(L, frame.source);
   source = keep_name(L, lua_gettop(L));
   lua_pop(L, 1);
   name = file;
-  return (cel_place){file, line};
+  return (cel_place){file, line, callers};
 }

@@ -145,6 +145,11 @@ static void put_arguments(text *t, const cel_span *s, int64_t begin) {
     put_escaped(t, s->place.file);
     put(t, ":%d\"", s->place.line);
   }
+  if (s->place.callers != NULL) {
+    put(t, ",\"called_from\":\"");
+    put_escaped(t, s->place.callers);
+    put(t, "\"");
+  }
   if (s->dims >= 0) put_box(t, s);
   if (s->bytes > 0) put(t, ",\"bytes\":%llu", (unsigned long long)s->bytes);
   put_memory(t, "from", s->from);

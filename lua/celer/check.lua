@@ -16,7 +16,7 @@ M.devices, M.runs = 3, 2
 -- Of what a task is promised to read, less than this share touched is a hint.
 local ENOUGH = 0.9
 
--- Buffers of one access that are named.
+-- Buffers of one access, and callers of one function, that are named.
 local MOST_NAMES = 4
 
 -- ---- while the script runs ---------------------------------------------------
@@ -27,8 +27,9 @@ local function key_of(file, line, name)
   return ("%s:%d:%s"):format(file or "?", line or 0, name or "")
 end
 
--- A task may have other buffers in each step; a few names do.
-local function name_buffer(names, name)
+-- A task may have other buffers in each step, and be submitted by a function that is
+-- called in many places; a few names do.
+local function add_name(names, name)
   for _, known_name in ipairs(names) do
     if known_name == name then return end
   end
@@ -42,13 +43,15 @@ end
 function M.submit(name, accesses, kernel)
   local file, line = place.user()
   local key = key_of(file, line, name)
-  local all = known[key] or {}
+  local all = known[key] or { callers = {} }
   known[key] = all
+  local callers = core.callers()
+  if callers then add_name(all.callers, callers) end
   for i, access in ipairs(accesses) do
     local one = all[i] or { file = access.file, line = access.line, mode = access.mode,
       buffers = {}, kernel = kernel and kernel.name, dims = access.buffer.dims }
     all[i] = one
-    name_buffer(one.buffers, access.buffer.name)
+    add_name(one.buffers, access.buffer.name)
   end
 end
 
@@ -259,6 +262,9 @@ local function describe(row, access, all)
   local who = access.kernel and "kernel " .. access.kernel or ""
   if row.name ~= access.kernel then
     who = who == "" and row.name or ("%s (task '%s')"):format(who, row.name)
+  end
+  if all.callers[1] then
+    who = ("%s, called from %s"):format(who, table.concat(all.callers, " or "))
   end
   return ("%s: %s"):format(who, which(access, all))
 end

@@ -113,7 +113,9 @@ local function label(lines)
 end
 
 local function place_of(node)
-  return node.file and ("%s:%d"):format(node.file, node.line) or nil
+  if not node.file then return nil end
+  local from = node.callers and ", called from " .. node.callers or ""
+  return ("%s:%d%s"):format(node.file, node.line, from)
 end
 
 -- `boxed`: the box says what its task is.

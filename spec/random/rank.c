@@ -206,7 +206,7 @@ static const cel_buffer *buffer_of(rank *r, int b) {
 /* ---- submission --------------------------------------------------------- */
 
 static cel_place place_of(const step *s) {
-  return (cel_place){"program", s->number};
+  return (cel_place){.file = "program", .line = s->number};
 }
 
 static cel_status make_accesses(rank *r, const step *s, const cel_group *group,

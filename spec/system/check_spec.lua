@@ -287,6 +287,23 @@ end)
 ]==], "x:12: mistake: kernel sum: the second cg:read%(u%) of this line touches what it was "
     .. "not promised")
 
+  planted("what a function submits that is called twice", [==[
+local u = celer.buffer("double", { 24 }, { name = "u", init = 1 })
+local v = celer.buffer("double", { 24 }, { name = "v" })
+local k = celer.kernel [=[
+  kernel void shift(item<1> it, in<double, 1> a, out<double, 1> v) {
+    v(it[0]) = a(it[0] > 0 ? it[0] - 1 : 0);
+  }
+]=]
+local function shift()
+  q:submit(function(cg)
+    cg:parallel_for({ 24 }, k, cg:read(u), cg:discard_write(v))
+  end)
+end
+shift()
+shift()
+]==], "x:12: mistake: kernel shift, called from %S*:15 or %S*:16: cg:read%(u%) touches")
+
   it("does not mind red and black fields in place, nor groups that wait for each other", function()
     local r = check([==[
 local u = celer.buffer("double", { 16, 16 }, { name = "u", init = 1 })

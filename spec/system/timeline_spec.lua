@@ -143,6 +143,48 @@ describe("--trace", function()
     assert.same({ ["device 0 kernels"] = "[0,128)", ["device 1 kernels"] = "[128,256)" }, seen)
   end)
 
+  it("names the lines that call a function which submits", function()
+    local _, events = trace([==[
+local v = celer.buffer("int", 4, { name = "v" })
+local k = celer.kernel [=[ kernel void set(item<1> it, out<int, 1> v) { v(it[0]) = 1; } ]=]
+local function declare(cg) cg:parallel_for(4, k, cg:discard_write(v)) end
+local function step(name)
+  q:submit(function(cg)
+    cg:name(name)
+    cg:parallel_for(4, k, cg:discard_write(v))
+  end)
+end
+local function twice(name)
+  step(name)
+end
+step "a"
+step "b"
+twice "c"
+q:submit(function(cg)
+  cg:name "d"
+  cg:parallel_for(4, k, cg:discard_write(v))
+end)
+q:submit(function(cg)
+  cg:name "e"
+  declare(cg)
+end)
+q:submit(declare)
+local function last() v:fill(2) end
+last()
+]==], { devices = 1 })
+    local seen = {}
+    for _, e in ipairs(events) do
+      if e.cat == "kernel" then
+        local function bare(text) return text and text:gsub("[^ ]*/case%.lua", "x") end
+        seen[#seen + 1] = ("%s %s from %s"):format(e.name, bare(e.args.line),
+          bare(e.args.called_from))
+      end
+    end
+    assert.same({ "a x:8 from x:14", "b x:8 from x:15", "c x:8 from x:12, x:16",
+      "d x:19 from nil", "e x:4 from x:23", "set x:4 from x:25", "fill x:26 from x:27" },
+      seen)
+  end)
+
   it("shows each task first submitted, then scheduled, then carried out", function()
     local _, events = trace(PROGRAM, { devices = 1 })
     local first = {}
