@@ -71,9 +71,12 @@ void cel_refused_set_say(void (*say)(const char *text)) {
 
 void cel_refused(const char *format, ...) {
   static atomic_flag said = ATOMIC_FLAG_INIT;
+  static _Thread_local bool mine;
   char text[CEL_ERROR_TEXT];
+  if (mine) _Exit(1); /* it is refused what it would say that by */
   while (atomic_flag_test_and_set(&said)) { /* until the process ends */
   }
+  mine = true;
   va_list args;
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
