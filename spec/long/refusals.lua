@@ -5,9 +5,9 @@
 --
 -- Whatever is refused, the run ends in time, by no signal, with status 0 and the right
 -- result or with another status and one message without a word of celer's own sources.
--- A way is what a call is called by: each is refused once, and everything from there on.
--- What only a cold cache asks for is refused with a cold cache. The last line is
--- `N passed, N failed, 0 skipped`.
+-- A way is what a call is called by: each is refused once, and for good. What only a cold
+-- cache asks for is refused with a cold cache. Then all is refused from a call on, for
+-- each STEP-th of the calls. The last line is `N passed, N failed, 0 skipped`.
 package.path = "./?.lua;" .. package.path
 local celer = require("spec.support.celer")
 local preload = require("spec.support.preload")
@@ -15,6 +15,8 @@ local run = require("spec.long.run")
 local scratch = require("spec.support.scratch")
 
 local M = {}
+
+local STEP = 16
 
 -- Of everything some, with a timeline: kernels, reductions, host tasks of each kind, a
 -- host object, initial contents, captures, a file.
@@ -76,11 +78,12 @@ local function execute(ranks, cold, refuse)
 end
 
 ---@class spec.refusal
----@field way string  the number of what asks
+---@field way? string  the number of what asks; nil: of everything
 ---@field name string  the function that it asks by
+---@field from? integer  the first call that is refused, of everything
 ---@field ranks integer  of the last of which it is refused
 ---@field cold boolean  whether kernels are to be compiled
----@field for_good boolean  whether everything is refused that the same asks for later
+---@field for_good boolean  whether what follows is refused, too
 ---@field wanted string  what the program prints
 
 -- What asks, in the order of the first time; `seen` has those of before.
@@ -88,7 +91,13 @@ local function list(ranks, cold, seen, out)
   local path = scratch.path()
   local r = execute(ranks, cold, { REFUSE_LIST = path, REFUSE_RANK = ranks - 1 })
   assert(r.status == 0 and r.stderr == "", r.stderr)
+  local calls = 0
   for way, name in scratch.read(path):gmatch("(%d+) ([%w_]+)\n") do
+    calls = calls + 1
+    if not cold and calls % STEP == 1 then
+      out[#out + 1] = { name = name, from = calls, ranks = ranks, cold = cold, for_good = true,
+        wanted = r.stdout }
+    end
     if not seen[way] then
       seen[way] = true
       for _, for_good in ipairs({ false, true }) do
@@ -134,8 +143,8 @@ end
 function M.one(refusal)
   local path = scratch.path()
   local r = execute(refusal.ranks, refusal.cold, { REFUSE_WAY = refusal.way,
-    REFUSE_MOST = refusal.for_good and 0 or 1, REFUSE_RANK = refusal.ranks - 1,
-    REFUSED = path })
+    REFUSE_AT = refusal.from, REFUSE_MOST = refusal.for_good and 0 or 1,
+    REFUSE_RANK = refusal.ranks - 1, REFUSED = path })
   local refused = scratch.look(path)
   os.remove(path)
   return judge(refusal, r), not refused and "did not come to it"
@@ -146,7 +155,8 @@ end
 ---@param refusal spec.refusal
 ---@return string
 function M.describe(refusal)
-  return ("%s, way %s, %s%s, %d ranks"):format(refusal.name, refusal.way,
+  return ("%s, %s, %s%s, %d ranks"):format(refusal.name,
+    refusal.way and "way " .. refusal.way or "all from call " .. refusal.from,
     refusal.for_good and "for good" or "once", refusal.cold and ", a cold cache" or "",
     refusal.ranks)
 end

@@ -92,7 +92,8 @@ describe("a process that the system refuses", function()
     pipe2 = "Too many open files" }) do
     it("is told of: " .. name, function()
       local folder, env = script(), preload("refusing", "-O1 -fno-omit-frame-pointer")
-      env.REFUSE_NAME, env.REFUSE_MOST, env.CELER_CACHE = name, "0", folder .. "/cache"
+      env.REFUSE_NAME, env.REFUSE_AT, env.REFUSE_MOST = name, "1", "0"
+      env.CELER_CACHE = folder .. "/cache"
       local r = celer.run({ "run", "case.lua" }, { cwd = folder, env = env })
       told_or_well(r)
       assert.matches("^celer: case.lua:%d: the C%+%+ compiler does not run: cannot start .*" .. why,

@@ -6,10 +6,10 @@
  * every run of a build.
  *
  *   REFUSE_LIST=FILE   a line for each call: way, function
- *   REFUSE_WAY=N       calls of that way are refused,
- *   REFUSE_NAME=NAME   or of that function,
- *   REFUSE_AT=K        from the K-th of them on (1),
- *   REFUSE_MOST=M      M times (1; 0: for good)
+ *   REFUSE_AT=K        calls are refused from the K-th on (1),
+ *   REFUSE_MOST=M      M times (1; 0: for good),
+ *   REFUSE_WAY=N       of that way alone,
+ *   REFUSE_NAME=NAME   of that function alone
  *   REFUSE_RANK=R      on that rank alone
  *   REFUSED=FILE       a line for each that was refused: function
  */
@@ -134,10 +134,10 @@ static bool is_turn(const frame *at, const char *name) {
   static atomic_ulong calls;
   uint32_t way = way_of(at);
   write_line("REFUSE_LIST", "%u %s\n", way, name);
-  const char *wanted = getenv("REFUSE_NAME");
-  if (wanted != NULL ? strcmp(wanted, name) != 0
-                     : number_in("REFUSE_WAY", 0) != way)
-    return false;
+  const char *function = getenv("REFUSE_NAME");
+  if (getenv("REFUSE_AT") == NULL && getenv("REFUSE_WAY") == NULL) return false;
+  if (function != NULL && strcmp(function, name) != 0) return false;
+  if (number_in("REFUSE_WAY", way) != way) return false;
   unsigned long call = atomic_fetch_add(&calls, 1) + 1;
   unsigned long first = number_in("REFUSE_AT", 1);
   unsigned long most = number_in("REFUSE_MOST", 1);
