@@ -18,18 +18,39 @@ __attribute__((visibility("default"))) fault celer_fault;
 #endif
 }
 
+// Bytes of what a launch is told to be promised of so many views.
+constexpr index promises_size(int views) {
+  return index(sizeof(box)) * views;
+}
+
 // What an accessor knows beside its strides.
 struct checked {
   box promised;
   const index *item;
   int item_dims, view;
 
-  template <int D> CELER_FN bool holds(const index *at) const {
+#ifdef CELER_CUDA
+  CELER_FN void look(const unsigned char *promises, int number, const index *,
+                     int) {
+    promised = ((const box *)promises)[number];
+    view = number;
+  }
+#else
+  CELER_FN void look(const celer::view &v, int number) {
+    promised = v.promised;
+    view = number;
+  }
+#endif
+
+  // Where the element lies; where none is promised, some other place.
+  template <class T, int D> CELER_FN T *guard(const index *at, T *place) const {
+    bool holds = promised.min[0] < promised.max[0];
     for (int d = 0; d < D; ++d)
-      if (at[d] < promised.min[d] || at[d] >= promised.max[d]) return false;
-    return promised.min[0] < promised.max[0];
+      holds = holds && at[d] >= promised.min[d] && at[d] < promised.max[d];
+    return holds ? place : missed<T, D>(at);
   }
 
+private:
   template <class T, int D> CELER_FN T *missed(const index *at) const {
     static_assert(sizeof(T) <= sizeof celer_fault.scratch,
                   "elements of more than 1 KiB cannot be checked");

@@ -222,6 +222,9 @@ template <class P> struct traits;
 #ifdef CELER_MARK
 #define CELER_CHECK 1
 #include "mark.cuh"
+#elif defined(CELER_SAMPLE)
+#define CELER_CHECK 1
+#include "sample.cuh"
 #elif defined(CELER_CHECK)
 #include "bounds.cuh"
 #endif
@@ -251,10 +254,10 @@ private:
   template <class... I> CELER_FN T &at(I... i) const {
 #ifdef CELER_CHECK
     const index where[] = {i..., 0};
-    if (!check.template holds<D>(where))
-      return *check.template missed<T, D>(where);
-#endif
+    return *check.template guard<T, D>(where, &place(i...));
+#else
     return place(i...);
+#endif
   }
   CELER_FN T &place() const {
     return *origin;
@@ -482,13 +485,13 @@ template <class Item, class... P> struct signature<void (*)(Item, P...)> {
     for (int i = 0; i < k; ++i) at = aligned(at, align[i]) + size[i];
     return aligned(at, align[k]);
   }
-  // Where the promised boxes of all views begin, with CELER_CHECK; the end.
+  // Where what is promised of all views begins, with CELER_CHECK; the end.
   static constexpr index boxes_at() {
     return aligned(argument_at(count), 8);
   }
   static constexpr index packed_size() {
-#ifdef CELER_CHECK
-    return boxes_at() + index(sizeof(box)) * view_of(count);
+#if defined(CELER_CHECK) && defined(CELER_CUDA)
+    return boxes_at() + promises_size(view_of(count));
 #else
     return argument_at(count);
 #endif

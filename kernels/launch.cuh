@@ -38,9 +38,7 @@ template <class P, class S, int K> struct bind {
       p.origin = *(decltype(p.origin) *)from;
       p.stride0 = *(const stride *)(from + 8);
       p.stride1 = *(const stride *)(from + 16);
-      p.check.promised =
-          ((const box *)(a.bytes + S::boxes_at()))[S::view_of(K)];
-      p.check.view = S::view_of(K);
+      p.check.look(a.bytes + S::boxes_at(), S::view_of(K), item, item_dims);
       return marked(p, item, item_dims);
     }
 #endif

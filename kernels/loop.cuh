@@ -24,11 +24,7 @@ template <class P, int V, index At> struct bind {
       p.stride0 = e1 * e2;
       p.stride1 = e2;
 #ifdef CELER_CHECK
-      p.check.promised = v.promised;
-      p.check.view = V;
-#ifdef CELER_MARK
-      p.check.marks = v.marks;
-#endif
+      p.check.look(v, V);
 #endif
       return p;
     } else {
@@ -48,6 +44,12 @@ template <auto F, class Item, class... A>
 static CELER_FN void compute(const Item &it, A... a) {
   F(it, marked(a, it.at, traits<Item>::dims)...);
 }
+
+#ifdef CELER_SAMPLE
+constexpr bool sampled = true; // few items, compiled quickly
+#else
+constexpr bool sampled = false;
+#endif
 
 // Items [begin, end) of a row of `size`; those that reduce are in order. Others
 // are computed apart at the row's two ends, and between them the compiler is to
@@ -77,7 +79,7 @@ static CELER_FN void row(X begin, X end, X size, const At &at) {
 // X counts along rows: int where it suffices, for the vectoriser's sake.
 template <auto F, int D, class X, class... A>
 static CELER_FN void loop(const call *c, A... a) {
-  constexpr bool apart = !signature<decltype(F)>::reduces;
+  constexpr bool apart = !signature<decltype(F)>::reduces && !sampled;
   const box &b = c->chunk;
   const index n0 = c->range.max[0], n1 = c->range.max[1], n2 = c->range.max[2];
   if constexpr (D == 0) {
@@ -123,7 +125,7 @@ struct entry<F, signature<void (*)(Item, P...)>> {
     constexpr int last = sig::dims > 0 ? sig::dims - 1 : 0;
     for (int d = 0; d < 3; ++d)
       if (c->chunk.min[d] >= c->chunk.max[d]) return;
-    if (c->range.max[last] <= 0x7fffffff)
+    if (!sampled && c->range.max[last] <= 0x7fffffff)
       run_as<int>(c, typename sig::all());
     else
       run_as<index>(c, typename sig::all());

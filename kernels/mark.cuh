@@ -21,6 +21,18 @@ struct checked {
   int item_dims, view;
   touched *marks; // null: what is promised is not known by elements
 
+  CELER_FN void look(const celer::view &v, int number) {
+    promised = v.promised;
+    view = number;
+    marks = v.marks;
+  }
+
+  // Where the element lies; where none is promised, some other place.
+  template <class T, int D> CELER_FN T *guard(const index *at, T *place) const {
+    return holds<D>(at) ? place : missed<T, D>(at);
+  }
+
+private:
   // Marks the element, if it was promised.
   template <int D> CELER_FN bool holds(const index *at) const {
     for (int d = 0; d < D; ++d)

@@ -235,9 +235,7 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
       r.row.stride1 = stride(mine(a).stride1);
       r.op = op;
 #ifdef CELER_CHECK
-      r.row.check.promised =
-          ((const box *)(a.bytes + sig::boxes_at()))[sig::view_of(K)];
-      r.row.check.view = sig::view_of(K);
+      r.row.check.look(a.bytes + sig::boxes_at(), sig::view_of(K), item.at, D);
       r.row.check.item = item.at;
       r.row.check.item_dims = D;
 #endif

@@ -23,9 +23,8 @@ static pthread_cond_t done = PTHREAD_COND_INITIALIZER;
 static cel_chore *queue; /* to be begun, in order */
 static int32_t threads, idle;
 static bool stops;
-/* main's */
 static pthread_t thread[MOST];
-static int32_t limit;
+static int32_t limit; /* main's until there are threads */
 
 void cel_background_limit(int32_t n) {
   limit = n < 1 ? 1 : n < MOST ? n : MOST;
@@ -75,18 +74,30 @@ static void add_thread(void) {
   pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-void cel_background_start(cel_chore *chore) {
+/* Lock held. `at`: where it comes in the queue. */
+static void give(cel_chore *chore, cel_chore **at, int32_t most) {
   cel_assert(chore->state == NEW);
+  chore->next = *at;
+  *at = chore;
+  chore->state = QUEUED;
+  int32_t waiting = 0;
+  for (cel_chore *c = queue; c != NULL; c = c->next) ++waiting;
+  if (idle < waiting && threads < most && !stops) add_thread();
+  pthread_cond_signal(&given);
+}
+
+void cel_background_start(cel_chore *chore) {
   if (limit == 0) cel_background_limit(cel_park_cores());
   pthread_mutex_lock(&lock);
-  int32_t waiting = 1;
   cel_chore **last = &queue;
-  for (; *last != NULL; last = &(*last)->next) ++waiting;
-  *last = chore;
-  chore->next = NULL;
-  chore->state = QUEUED;
-  if (idle < waiting && threads < limit && !stops) add_thread();
-  pthread_cond_signal(&given);
+  while (*last != NULL) last = &(*last)->next;
+  give(chore, last, limit);
+  pthread_mutex_unlock(&lock);
+}
+
+void cel_background_start_beside(cel_chore *chore) {
+  pthread_mutex_lock(&lock);
+  give(chore, &queue, limit < MOST ? limit + 1 : MOST);
   pthread_mutex_unlock(&lock);
 }
 

@@ -1,7 +1,8 @@
 /* background.h -- threads that compile while the script goes on.
  *
  * A chore is begun in the order in which it was given, by the first of a few
- * threads that is free; one that main waits for comes before the others. The
+ * threads that is free; one that main waits for comes before the others. What
+ * nobody waits for goes beside another chore: it has a thread more. The
  * threads are this process's, as its compilers are. They start when there is
  * something to do, and end by cel_background_stop.
  *
@@ -28,6 +29,9 @@ void cel_background_limit(int32_t threads);
 /* Has `run` called once. The chore, zero but for that, is borrowed until it
  * was waited for, or all is stopped. Thread: main. */
 void cel_background_start(cel_chore *chore);
+/* The same, beside the chore that calls this, and before all others. Thread:
+ * one that runs a chore. */
+void cel_background_start_beside(cel_chore *chore);
 /* Returns true when `run` has returned; false once `interrupted` (null: never)
  * says so. Where the system refuses threads `run` is called here. Once all is
  * stopped it does not come back. Thread: main. */

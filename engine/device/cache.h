@@ -20,6 +20,10 @@ typedef struct cel_key {
   uint64_t half[2];
 } cel_key;
 
+/* Of what is compiled for samples (sample.h); empty, and of the key without
+ * compiler and headers: it does not compile. */
+#define CEL_CACHE_SAMPLE ".sample"
+
 /* Chains `size` bytes into the key. Thread: any. */
 void cel_key_add(cel_key *key, const void *data, size_t size);
 void cel_key_add_string(cel_key *key, const char *text);

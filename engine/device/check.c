@@ -10,7 +10,7 @@ static void add_point(cel_text *out, const int64_t *at, int32_t dims) {
   cel_text_format(out, ")");
 }
 
-static void add_box(cel_text *out, const cel_box *box, int32_t dims) {
+void cel__text_add_box(cel_text *out, const cel_box *box, int32_t dims) {
   if (cel_box_is_empty(box)) cel_text_format(out, "nothing");
   for (int32_t d = 0; d < dims && !cel_box_is_empty(box); ++d)
     cel_text_format(out, "%s[%lld, %lld)", d > 0 ? " x " : "",
@@ -36,22 +36,31 @@ static const char *spelling(const cel_param *p) {
                                       : "reducer";
 }
 
-cel_status cel__fault_report(const cel__fault *fault, const char *kernel,
-                             const cel_param *param) {
-  cel_text text = {0};
+void cel__fault_begin(cel_text *out, const cel__fault *fault,
+                      const char *kernel, const cel_param *param) {
   int32_t number;
   const cel_param *p = param_of(param, fault->view, &number);
-  cel_text_format(&text, "kernel %s: item ", kernel);
-  add_point(&text, fault->item, fault->item_dims);
-  cel_text_format(&text, " touches element ");
-  add_point(&text, fault->at, fault->dims);
-  cel_text_format(&text, " of argument %d, %s<%s, %d>, whose mapper promises ",
+  cel_text_format(out, "kernel %s: item ", kernel);
+  add_point(out, fault->item, fault->item_dims);
+  cel_text_format(out, " touches element ");
+  add_point(out, fault->at, fault->dims);
+  cel_text_format(out, " of argument %d, %s<%s, %d>, whose mapper promises ",
                   number, spelling(p), p->type, p->dims);
-  add_box(&text, &fault->promised, fault->dims);
-  cel_text_format(&text, " to this chunk");
-  cel_fail(CEL_E_TASK, "%s", text.at);
-  cel_vec_release(&text);
+}
+
+cel_status cel__fault_end(cel_text *text, const cel__fault *fault) {
+  cel_fail(CEL_E_TASK, "%s", text->at);
+  cel_vec_release(text);
   cel_error error = *cel_error_last();
   error.access = fault->view + 1;
   return cel_fail_with(&error);
+}
+
+cel_status cel__fault_report(const cel__fault *fault, const char *kernel,
+                             const cel_param *param) {
+  cel_text text = {0};
+  cel__fault_begin(&text, fault, kernel, param);
+  cel__text_add_box(&text, &fault->promised, fault->dims);
+  cel_text_format(&text, " to this chunk");
+  return cel__fault_end(&text, fault);
 }

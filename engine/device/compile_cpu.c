@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "device/cache.h"
+#include "device/leftover.h"
 #include "device/process.h"
 
 /* Bits must not depend on how a chunk is cut: no contraction, nothing that
@@ -165,7 +166,8 @@ void cel_compile_prepare(void) {
   cel_cache_folder();
 }
 
-static cel_key base_key(const cel_source *source, const cel_text *unit) {
+static cel_key base_key(const cel_source *source, const cel_text *unit,
+                        bool sample) {
   cel_key key = {{2, 2}}; /* of this format */
   cel_key_add(&key, unit->at, unit->n);
   for (int i = 0; i < FLAGS; ++i) cel_key_add_string(&key, flags[i]);
@@ -173,6 +175,7 @@ static cel_key base_key(const cel_source *source, const cel_text *unit) {
     cel_key_add_string(&key, source->option[i]);
   if (source->directory != NULL) cel_key_add_string(&key, source->directory);
   cel_key_add(&key, &source->only, sizeof source->only);
+  cel_key_add(&key, &sample, sizeof sample);
   cel_key_add(&key, &processor, sizeof processor);
   return key;
 }
@@ -228,9 +231,13 @@ static bool entry_key(const cel_key *base, cel_key *out) {
 
 /* ---- loading */
 
+static const char *suffix_of(bool sample) {
+  return sample ? CEL_CACHE_SAMPLE : ".so";
+}
+
 /* Null when the entry is absent or damaged. */
-static void *load(const cel_key *key) {
-  cel_text path = cel_cache_path(key, ".so"), content = {0};
+static void *load(const cel_key *key, bool sample) {
+  cel_text path = cel_cache_path(key, suffix_of(sample)), content = {0};
   void *library = NULL;
   if (cel_cache_read(path.at, &content))
     library = dlopen(path.at, RTLD_NOW | RTLD_LOCAL);
@@ -239,9 +246,9 @@ static void *load(const cel_key *key) {
   return library;
 }
 
-static void *find_entry(const cel_key *base) {
+static void *find_entry(const cel_key *base, bool sample) {
   cel_key key;
-  return entry_key(base, &key) ? load(&key) : NULL;
+  return entry_key(base, &key) ? load(&key, sample) : NULL;
 }
 
 /* ---- compiling */
@@ -249,6 +256,7 @@ static void *find_entry(const cel_key *base) {
 typedef struct build {
   const cel_source *source;
   const cel_text *unit;
+  bool sample;
   cel_scratch scratch;
   cel_text in, out, needs; /* paths */
   CEL_VEC(const char *) argv;
@@ -269,6 +277,7 @@ static void make_arguments(build *b) {
   bool clang = strstr(found.version, "clang") != NULL;
   int n = FLAGS - (clang ? GNU_FLAGS : 0);
   for (int i = 0; i < n; ++i) cel_vec_push(&b->argv, flags[i]);
+  if (b->sample) cel_vec_push(&b->argv, "-DCELER_SAMPLE");
   if (s->directory != NULL) made_word(b, "-I", s->directory);
   for (int32_t i = 0; i < s->options; ++i) cel_vec_push(&b->argv, s->option[i]);
   if (s->only > 0) {
@@ -319,7 +328,7 @@ static cel_status keep(build *b, const cel_key *base, cel_key *key) {
   if (!add_headers(key, &needs) || !cel_text_read(&library, b->out.at))
     status = cel_fail(CEL_E_IO, "cannot read back what was compiled: %s",
                       strerror(errno));
-  cel_text path = cel_cache_path(key, ".so");
+  cel_text path = cel_cache_path(key, suffix_of(b->sample));
   if (status == CEL_E_OK) status = cel_cache_write(path.at, &library);
   if (status == CEL_E_OK) status = cel_cache_write(path_needs.at, &needs);
   if (status == CEL_E_OK) status = cel_cache_write(path_by.at, &by);
@@ -352,8 +361,8 @@ static cel_status run_compiler(build *b) {
 }
 
 static cel_status compile(const cel_source *source, const cel_text *unit,
-                          const cel_key *base, cel_key *key) {
-  build b = {.source = source, .unit = unit};
+                          bool sample, const cel_key *base, cel_key *key) {
+  build b = {.source = source, .unit = unit, .sample = sample};
   CEL_TRY(cel_cache_scratch(&b.scratch));
   cel_status status = run_compiler(&b);
   if (status == CEL_E_OK) status = keep(&b, base, key);
@@ -367,27 +376,47 @@ static cel_status compile(const cel_source *source, const cel_text *unit,
   return status;
 }
 
+bool cel_compile_cpu_find_sample(const cel_source *source, const cel_text *unit,
+                                 void **out) {
+  cel_key base = base_key(source, unit, true);
+  cel_text none = {0};
+  bool is = read_note(&base, CEL_CACHE_SAMPLE, &none);
+  if (!is) *out = find_entry(&base, true);
+  cel_vec_release(&none);
+  return is || *out != NULL;
+}
+
+static void note_none(const cel_key *base) {
+  const cel_text none = {0};
+  cel_text path = cel_cache_path(base, CEL_CACHE_SAMPLE);
+  if (!cel_leftover_ending()) cel_cache_write(path.at, &none);
+  cel_vec_release(&path);
+}
+
 cel_status cel_compile_cpu(const cel_source *source, const cel_text *unit,
-                           void **out) {
-  cel_key base = base_key(source, unit), key;
-  void *library = find_entry(&base);
+                           bool sample, bool *was_there, void **out) {
+  cel_key base = base_key(source, unit, sample), key;
+  void *library = find_entry(&base, sample);
   if (library == NULL && !find_compiler()) return fail_missing();
   bool found_it = library != NULL;
   if (library == NULL) {
     int lock = cel_cache_lock(&base);
-    library = find_entry(&base); /* another process may have been first */
+    library =
+        find_entry(&base, sample); /* another process may have been first */
     cel_status status =
-        library != NULL ? CEL_E_OK : compile(source, unit, &base, &key);
+        library != NULL ? CEL_E_OK : compile(source, unit, sample, &base, &key);
     cel_cache_unlock(lock);
+    if (sample && status == CEL_E_COMPILE) note_none(&base);
     if (status != CEL_E_OK) return status;
-    if (library == NULL) library = load(&key);
+    if (library == NULL) library = load(&key, sample);
   }
   if (library == NULL) {
     const char *why = dlerror();
     return cel_fail(CEL_E_IO, "cannot load a compiled kernel: %s",
                     why != NULL ? why : "its file is damaged");
   }
-  cel_cache_count(found_it, true);
+  if (!sample) cel_cache_count(found_it, true);
+  *was_there = found_it;
   *out = library;
   return CEL_E_OK;
 }

@@ -22,6 +22,7 @@ enum { NVRTC_ERROR_INVALID_OPTION = 5, NVRTC_ERROR_COMPILATION = 6 };
 typedef struct build {
   const cel_source *source;
   const cel_text *unit;
+  const char *suffix; /* of its entry */
   CEL_VEC(const char *) option;
   CEL_VEC(const char *) folder; /* for #include; CUDA's are the last ones */
   CEL_VEC(char *) made;         /* words that the build owns */
@@ -113,12 +114,14 @@ static void add_architecture(build *b, int32_t wanted) {
 
 static void build_prepare(build *b, cel_cuda_target target) {
   const cel_source *s = b->source;
+  b->suffix = target.sample ? CEL_CACHE_SAMPLE : ".cubin";
   if (!given(s, "--gpu-architecture", "-arch"))
     add_architecture(b, target.architecture);
   if (!given(s, "--std", "-std")) cel_vec_push(&b->option, "--std=c++17");
   cel_vec_push(&b->option, "--device-as-default-execution-space");
   cel_vec_push(&b->option, "--disable-warnings");
   if (target.wide) cel_vec_push(&b->option, "-DCELER_WIDE=1");
+  if (target.sample) cel_vec_push(&b->option, "-DCELER_SAMPLE=1");
   if (target.items == 512) cel_vec_push(&b->option, "-DCELER_GROUP=512");
   if (target.items == 1024) cel_vec_push(&b->option, "-DCELER_GROUP=1024");
   if (s->only > 0) {
@@ -266,11 +269,11 @@ static cel_status compile_and_keep(const cel_nvrtc_api *api, const build *b,
   int lock = cel_cache_lock(base);
   cel_status status = CEL_E_OK;
   /* Another process may have been first. */
-  if (!read_entry(key, ".cubin", out)) {
+  if (!read_entry(key, b->suffix, out)) {
     cel_text by = {0};
     cel_text_format(&by, "%s", cel_nvrtc_version());
     status = compile(api, b, out);
-    if (status == CEL_E_OK) write_entry(key, ".cubin", out);
+    if (status == CEL_E_OK) write_entry(key, b->suffix, out);
     if (status == CEL_E_OK) write_entry(base, ".by", &by);
     cel_vec_release(&by);
   }
@@ -278,39 +281,80 @@ static cel_status compile_and_keep(const cel_nvrtc_api *api, const build *b,
   return status;
 }
 
-static cel_status find_or_compile(const build *b, cel_text *out) {
-  char why[256] = "";
-  const cel_nvrtc_api *api = cel_nvrtc_api_load(why, sizeof why);
-  cel_key base = base_key(b), key = base;
+/* Where an entry is, or is to be. */
+typedef struct place {
+  cel_key base, key;
+  bool keeps; /* it may be kept */
+} place;
+
+static bool find(const build *b, bool has_nvrtc, place *at, cel_text *out) {
+  at->base = at->key = base_key(b);
   cel_text by = {0};
   bool known = true;
-  if (api != NULL)
+  if (has_nvrtc)
     cel_text_format(&by, "%s", cel_nvrtc_version());
   else
-    known = read_entry(&base, ".by", &by);
-  bool keeps = entry_key(b, cel_text_string(&by), &key);
+    known = read_entry(&at->base, ".by", &by);
+  at->keeps = entry_key(b, cel_text_string(&by), &at->key);
   cel_vec_release(&by);
-  if (known && keeps && read_entry(&key, ".cubin", out)) {
-    keep_by(&base);
-    cel_cache_count(true, true);
-    return CEL_E_OK;
+  if (!known || !at->keeps || !read_entry(&at->key, b->suffix, out))
+    return false;
+  keep_by(&at->base);
+  return true;
+}
+
+static cel_status find_or_compile(const build *b, bool sample, bool *was_there,
+                                  cel_text *out) {
+  char why[256] = "";
+  const cel_nvrtc_api *api = cel_nvrtc_api_load(why, sizeof why);
+  place at;
+  bool found = find(b, api != NULL, &at, out);
+  if (!found && api == NULL) return fail_missing(why);
+  cel_status status = found ? CEL_E_OK
+                      : at.keeps
+                          ? compile_and_keep(api, b, &at.base, &at.key, out)
+                          : compile(api, b, out);
+  if (sample && status == CEL_E_COMPILE) {
+    const cel_text none = {0};
+    write_entry(&at.base, CEL_CACHE_SAMPLE, &none);
   }
-  if (api == NULL) return fail_missing(why);
-  CEL_TRY(keeps ? compile_and_keep(api, b, &base, &key, out)
-                : compile(api, b, out));
-  cel_cache_count(false, keeps);
+  CEL_TRY(status);
+  *was_there = found;
+  if (!sample) cel_cache_count(found, at.keeps);
   return CEL_E_OK;
 }
 
-cel_status cel_compile_cuda(const cel_source *source, const cel_text *unit,
-                            cel_cuda_target target, cel_text *out) {
+/* NVRTC and the toolkit are looked for the first time. */
+static void prepare(build *b, cel_cuda_target target) {
   static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
-  build b = {.source = source, .unit = unit};
-  pthread_mutex_lock(&looking); /* for NVRTC and the toolkit, the first time */
-  build_prepare(&b, target);
+  pthread_mutex_lock(&looking);
+  build_prepare(b, target);
   cel_nvrtc_version();
   pthread_mutex_unlock(&looking);
-  cel_status status = find_or_compile(&b, out);
+}
+
+bool cel_compile_cuda_find_sample(const cel_source *source,
+                                  const cel_text *unit, cel_cuda_target target,
+                                  cel_text *out) {
+  char why[256] = "";
+  build b = {.source = source, .unit = unit};
+  place at;
+  prepare(&b, target);
+  bool has_nvrtc = cel_nvrtc_api_load(why, sizeof why) != NULL;
+  bool found = find(&b, has_nvrtc, &at, out);
+  cel_text none = {0};
+  found = found || read_entry(&at.base, CEL_CACHE_SAMPLE, &none);
+  cel_vec_release(&none);
+  build_release(&b);
+  return found || !at.keeps;
+}
+
+cel_status cel_compile_cuda(const cel_source *source, const cel_text *unit,
+                            cel_cuda_target target, bool *was_there,
+                            cel_text *out) {
+  build b = {.source = source, .unit = unit};
+  prepare(&b, target);
+  cel_status status = find_or_compile(&b, target.sample, was_there, out);
   build_release(&b);
   return status;
 }

@@ -109,7 +109,8 @@ typedef struct cel_cuda_kernel {
   /* Compiled with CELER_CHECK: where the device's celer::fault is, and behind
    * the arguments the promised boxes of all views. 0: not checked. */
   CUdeviceptr fault[CEL_DEVICES];
-  uint32_t boxes_at;
+  uint32_t boxes_at; /* with CELER_SAMPLE: where units and promises are */
+  const struct cel_cuda_kernel *sample; /* the same, so compiled; or null */
   const cel_param *param;
   const char *name;
   int32_t dims;   /* of the item */

@@ -3,9 +3,11 @@
 #include <string.h>
 
 #include "device/check.h"
+#include "device/clock.h"
 #include "device/cuda_copy.h"
 #include "device/cuda_lane.h"
 #include "device/cuda_reduce.h"
+#include "device/cuda_sample.h"
 
 enum { WARP = 32, BLOCK = 256, ARGUMENTS = 4096 };
 /* The most that CUDA takes. */
@@ -111,8 +113,10 @@ static void pack_reducer(const cel_cuda_argument *a, const cel_reducer *r,
   memcpy(out + a->from, r->identity, r->element_size);
 }
 
+/* `checks`: what the kernel is promised, of the checked build of a sample. */
 static void pack(const cel_cuda_kernel *kernel, const cel_job *job,
-                 uint32_t flags, unsigned char *out) {
+                 const unsigned char *checks, uint32_t flags,
+                 unsigned char *out) {
   const cel_call *call = &job->call;
   const cel_reducer *reducer = job->work->reducer;
   launch where = {.flags = flags};
@@ -137,7 +141,11 @@ static void pack(const cel_cuda_kernel *kernel, const cel_job *job,
       memcpy(out + a->at, values + a->from, a->size);
     }
   }
-  if (kernel->fault[0] == 0) return;
+  if (checks != NULL)
+    memcpy(out + kernel->boxes_at, checks,
+           sizeof(cel__units) +
+               (size_t)(view - call->view) * sizeof(cel__promise));
+  if (checks != NULL || kernel->fault[0] == 0) return;
   for (int32_t v = 0; &call->view[v] < view; ++v)
     memcpy(out + kernel->boxes_at + (size_t)v * sizeof(cel_box),
            &call->view[v].box, sizeof(cel_box));
@@ -145,20 +153,24 @@ static void pack(const cel_cuda_kernel *kernel, const cel_job *job,
 
 /* After a checked kernel: waits for it and reads what it found. */
 static cel_status check_fault(const cel_cuda *cuda, int32_t device,
-                              const cel_job *job, CUstream stream) {
-  const cel_cuda_kernel *kernel = job->work->cuda;
+                              const cel_job *job, const cel_cuda_kernel *kernel,
+                              CUstream stream) {
   const cel_cuda_api *api = cuda->api;
+  const bool sampled = kernel != job->work->cuda;
   cel__fault fault = {.set = 0};
   CUresult code = api->cuStreamSynchronize(stream);
   if (code == CUDA_SUCCESS)
     code = api->cuMemcpyDtoH_v2(&fault, kernel->fault[device],
-                                offsetof(cel__fault, scratch));
+                                sampled ? offsetof(cel__fault, promised)
+                                        : offsetof(cel__fault, scratch));
   if (code != CUDA_SUCCESS)
     return cel__cuda_fail(cuda, device, job, CEL_E_FAULT, code);
   if (fault.set == 0) return CEL_E_OK;
   static const int32_t zero;
   cel_cuda_write(api, kernel->fault[device], &zero, sizeof zero);
-  return cel__fault_report(&fault, kernel->name, kernel->param);
+  return sampled ? cel__sample_report(job->call.sample->task, &fault,
+                                      kernel->name, kernel->param)
+                 : cel__fault_report(&fault, kernel->name, kernel->param);
 }
 
 static uint32_t power_up(int64_t n, uint32_t most) {
@@ -254,7 +266,8 @@ static cel_status check_launch(const cel_job *job) {
 typedef struct launching {
   const cel_cuda *cuda;
   const cel_job *job;
-  int64_t threads; /* of the device */
+  const unsigned char *checks; /* see pack; null: none */
+  int64_t threads;             /* of the device */
   CUfunction function;
   CUstream stream;
   uint32_t shared; /* bytes, beside those known at compile time */
@@ -357,7 +370,7 @@ static CUresult launch_call(launching *l, int32_t device, uint32_t lane,
   if (reduces)
     l->shared = cel__cuda_reduce_shared(job, blocks_of(job, of->grid));
   if (l->shared > 0) lane |= CEL__LAUNCH_SHARED;
-  pack(kernel, job, reduces ? lane : of->each - 1, l->arguments);
+  pack(kernel, job, l->checks, reduces ? lane : of->each - 1, l->arguments);
   if (reduces) {
     CUresult code =
         cel__cuda_reduce_begin(l->cuda, device, job, l->arguments, l->stream);
@@ -368,13 +381,20 @@ static CUresult launch_call(launching *l, int32_t device, uint32_t lane,
                                         : launch_slices(l);
 }
 
-static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
-                               const cel_job *job, uint32_t lane,
-                               CUstream stream, CUresult *lost) {
+/* What a call is put on a stream by. */
+typedef struct putting {
+  const cel_cuda *cuda;
+  int32_t device;
+  uint32_t lane;
+  CUstream stream;
+  CUresult *lost;
+} putting;
+
+static cel_status put_call(const putting *p, const cel_job *job,
+                           const unsigned char *checks) {
+  const cel_cuda *cuda = p->cuda;
+  const int32_t device = p->device;
   const cel_cuda_kernel *kernel = job->work->cuda;
-  if (kernel == NULL)
-    return cel_fail(CEL_E_TASK, "the task has no kernel for a GPU");
-  if (cel_box_is_empty(&job->call.chunk)) return CEL_E_OK;
   CEL_TRY(check_launch(job));
   _Alignas(16) unsigned char arguments[ARGUMENTS];
   cel_assert(kernel->bytes <= sizeof arguments);
@@ -382,7 +402,8 @@ static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
                  .job = job,
                  .threads = cuda->device[device].threads,
                  .function = kernel->function[device],
-                 .stream = stream,
+                 .stream = p->stream,
+                 .checks = checks,
                  .arguments = arguments};
   launch_shape of = {.each = 1};
   if (job->work->reducers > 0) l.threads = 0; /* strides itself */
@@ -394,11 +415,106 @@ static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
                     "larger blocks, or more devices",
                     kernel->name, GRID_YZ);
   CUresult code = job->work->combines
-                      ? cel__cuda_reduce_combine(cuda, device, job, stream)
-                      : launch_call(&l, device, lane, &of);
-  if (code != CUDA_SUCCESS) return refuse(cuda, device, job, code, lost);
+                      ? cel__cuda_reduce_combine(cuda, device, job, p->stream)
+                      : launch_call(&l, device, p->lane, &of);
+  return code == CUDA_SUCCESS ? CEL_E_OK
+                              : refuse(cuda, device, job, code, p->lost);
+}
+
+/* ---- samples ---------------------------------------------------------------
+ */
+
+enum { SLOWER = 16, BEGIN_NS = 300000 }; /* checks, at most */
+
+static cel_status put_boxes(const putting *p, const cel_job *job,
+                            const cel_box *box, uint32_t n) {
+  for (uint32_t i = 0; i < n && *p->lost == CUDA_SUCCESS; ++i) {
+    cel_job part = *job;
+    part.call.chunk = box[i];
+    CEL_TRY(put_call(p, &part, NULL));
+  }
+  return CEL_E_OK;
+}
+
+/* Until all is done that is on the stream; how long that took. */
+static cel_status wait_for_stream(const putting *p, const cel_job *job,
+                                  int64_t *ns) {
+  int64_t begin = cel_now_ns();
+  CUresult code = p->cuda->api->cuStreamSynchronize(p->stream);
+  *ns = cel_now_ns() - begin;
+  return code == CUDA_SUCCESS
+             ? CEL_E_OK
+             : cel__cuda_fail(p->cuda, p->device, job, CEL_E_FAULT, code);
+}
+
+static cel_status put_checked(const putting *p, const cel_job *job,
+                              const cel_box *slab, int32_t n,
+                              const cel__cuda_promises *promises) {
+  cel_work work = *job->work;
+  work.cuda = job->work->cuda->sample;
+  for (int32_t i = 0; i < n && *p->lost == CUDA_SUCCESS; ++i) {
+    cel_job part = *job;
+    part.work = &work;
+    part.call.chunk = slab[i];
+    CEL_TRY(put_call(p, &part, promises->at + (size_t)i * promises->size));
+  }
+  return CEL_E_OK;
+}
+
+/* The rest first, which says whether the checks are cheap. */
+static cel_status put_sampled(const putting *p, const cel_job *job,
+                              const cel_box *slab, int32_t n,
+                              const cel_region *rest) {
+  int64_t before, ns, checks;
+  CEL_TRY(wait_for_stream(p, job, &before));
+  CEL_TRY(put_boxes(p, job, rest->at, rest->n));
+  if (*p->lost != CUDA_SUCCESS) return CEL_E_OK;
+  CEL_TRY(wait_for_stream(p, job, &ns));
+  if (!cel__sample_affords(ns * SLOWER + BEGIN_NS))
+    return put_boxes(p, job, slab, (uint32_t)n);
+  cel__cuda_promises promises;
+  bool asked =
+      cel__cuda_promise(p->cuda, job, slab, n, &promises) == CUDA_SUCCESS;
+  int64_t begin = cel_now_ns();
+  cel_status status =
+      asked ? put_checked(p, job, slab, n, &promises)
+            : put_boxes(p, job, slab, (uint32_t)n); /* memory is short */
+  if (status == CEL_E_OK && *p->lost == CUDA_SUCCESS)
+    status = wait_for_stream(p, job, &checks);
+  cel__cuda_promises_release(p->cuda, &promises);
+  cel__sample_spend(cel_now_ns() - begin);
+  if (status != CEL_E_OK || *p->lost != CUDA_SUCCESS || !asked) return status;
+  return check_fault(p->cuda, p->device, job, job->work->cuda->sample,
+                     p->stream);
+}
+
+static bool is_sampled(const cel_job *job) {
+  return job->call.sample != NULL && job->work->cuda->sample != NULL &&
+         job->work->reducers == 0 && is_countable(&job->call.chunk);
+}
+
+static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
+                               const cel_job *job, uint32_t lane,
+                               CUstream stream, CUresult *lost) {
+  const putting p = {cuda, device, lane, stream, lost};
+  const cel_cuda_kernel *kernel = job->work->cuda;
+  if (kernel == NULL)
+    return cel_fail(CEL_E_TASK, "the task has no kernel for a GPU");
+  if (cel_box_is_empty(&job->call.chunk)) return CEL_E_OK;
+  if (is_sampled(job)) {
+    cel_box slab[CEL__CUDA_SLABS];
+    cel_region rest = {0};
+    int32_t n = cel__cuda_slabs(job, slab, &rest);
+    cel_status status =
+        n > 0 ? put_sampled(&p, job, slab, n, &rest) : put_call(&p, job, NULL);
+    cel_region_release(&rest);
+    return status;
+  }
+  CEL_TRY(put_call(&p, job, NULL));
   bool checked = kernel->fault[device] != 0 && !job->work->combines;
-  return checked ? check_fault(cuda, device, job, stream) : CEL_E_OK;
+  return checked && *lost == CUDA_SUCCESS
+             ? check_fault(cuda, device, job, kernel, stream)
+             : CEL_E_OK;
 }
 
 cel_status cel__cuda_enqueue(const cel_cuda *cuda, int32_t device,

@@ -41,6 +41,7 @@ cel_status cel_cuda_pack_load(cel_cuda *cuda, const char *text) {
   const cel_source source = {
       .text = text, .file = "kernels/strided.cuh", .line = 1};
   cel_text unit = {0}, image = {0};
+  bool was_there;
   cel_status status = CEL_E_OK;
   int32_t made = 0; /* what `image` is for */
   cel_text_format(&unit, "%s", text);
@@ -51,7 +52,7 @@ cel_status cel_cuda_pack_load(cel_cuda *cuda, const char *text) {
     if (!reaches_all(cuda, d)) continue;
     if (target.architecture != made) {
       cel_vec_clear(&image);
-      status = cel_compile_cuda(&source, &unit, target, &image);
+      status = cel_compile_cuda(&source, &unit, target, &was_there, &image);
     }
     made = target.architecture;
     if (status == CEL_E_OK) status = load(cuda, d, image.at);

@@ -8,6 +8,7 @@
 #include "device/compile.h"
 #include "device/cuda.h"
 #include "device/module.h"
+#include "device/sample.h"
 #include "task/touched.h"
 
 /* celer.cuh mirrors these. */
@@ -139,7 +140,8 @@ static cel_status begin(cel_module *module, const cel_source *source,
   cel_status status = scan(source, module);
   if (status == CEL_E_OK) {
     cel__module_keep(module, source);
-    cel__build_start(module, 0, 0, &module->build);
+    module->samples = cel__module_is_sampled(module);
+    cel__module_start(module);
     *out = module;
   } else {
     module->finished = true; /* there is no build */
@@ -185,6 +187,7 @@ cel_status cel_module_finish(cel_module *module, bool (*interrupted)(void)) {
     if (status != CEL_E_OK) module->failure = *cel_error_last();
     module->finished = true;
     cel__build_release(&module->build);
+    cel__module_finish_sample(module, interrupted);
   }
   return module->failure.code == CEL_E_OK ? CEL_E_OK
                                           : cel_fail_with(&module->failure);
@@ -196,9 +199,13 @@ void cel_module_destroy(cel_module *module) {
     cel_background_wait(&module->build.chore, NULL);
     cel__build_release(&module->build);
   }
+  if (cel__module_makes_sample(module))
+    cel_background_wait(&module->sampling.chore, NULL);
+  cel__build_release(&module->sampling);
   cel__module_unload_cuda(module);
   cel__module_forget(module);
   if (module->library != NULL) dlclose(module->library);
+  if (module->sample_library != NULL) dlclose(module->sample_library);
   for (uint32_t i = 0; module->kernel != NULL && i < module->found.n; ++i)
     cel_free(module->kernel[i].owned);
   cel_found_release(&module->found);
@@ -268,6 +275,9 @@ static cel_status run_kernel(const cel_work *work, const cel_call *call) {
   cel_call with_values = *call;
   with_values.values = work->values;
   with_values.group = work->group;
+  if (call->sample != NULL)
+    return cel__sample_call(kernel, ((const kernel_work *)work)->name, work,
+                            &with_values);
   kernel->run(&with_values);
   return kernel->fault != NULL ? check(work, kernel) : CEL_E_OK;
 }

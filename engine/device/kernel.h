@@ -67,6 +67,16 @@ void cel_module_set_header(const char *text, size_t size);
 cel_status cel_module_begin_cpu(const cel_source *source, cel_module **out);
 enum { CEL_TARGETS = 16 };
 
+/* Whether modules that are begun from now on are sampled (sample.h): not at
+ * all, or only for runs to come, as where nothing is carried out. */
+typedef enum cel_sampling {
+  CEL_SAMPLING_ON,
+  CEL_SAMPLING_OFF,
+  CEL_SAMPLING_AHEAD
+} cel_sampling;
+/* Thread: main. */
+void cel_module_set_sampling(cel_sampling how);
+
 /* The same for GPUs of some architectures (90: sm_90), 1 to CEL_TARGETS, into
  * the cache; nothing is loaded: for a machine without a GPU, and works that
  * nobody runs. Thread: main. */
@@ -137,6 +147,13 @@ cel_work *cel_module_work(const cel_module *module, int32_t kernel,
 const cel_reducer *cel_module_reduce(cel_work *work, int32_t view,
                                      const cel_box *extent,
                                      const void *identity, cel_op op);
+
+struct cel_access;
+/* Has the calls of a work that was just made of `kernel` sampled, where its
+ * task's accesses are among the first with such mappers, and the build that
+ * takes is there. Cost: a few ns per access. Thread: main. */
+void cel_module_sample(cel_module *module, int32_t kernel, cel_work *work,
+                       const struct cel_access *access, uint32_t accesses);
 
 /* Where compiled kernels are kept, for celer info: the folder, and in `warning`
  * why it is not the usual one (empty when it is). Thread: main. */

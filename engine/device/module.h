@@ -26,6 +26,8 @@ static inline cel_cuda_target cel__module_target(int32_t architecture,
                            .items = 256 << variant / 2};
 }
 
+enum { CEL__MET = 64 };
+
 typedef void cel__run_function(const cel_call *call);
 typedef void cel__combine_function(const cel_call *call, int view, int onto);
 
@@ -33,6 +35,8 @@ typedef struct cel__kernel {
   cel__run_function *run;         /* null: for GPUs */
   cel__combine_function *combine; /* null: nothing is reduced, or for GPUs */
   cel__fault *fault;              /* the library's; null: not checked */
+  cel__run_function *sample;      /* checked, for samples; null: not there */
+  _Atomic uint64_t item_ps;       /* what an item takes; 0: not known */
   const cel_param *param; /* ends with kind 0; the library's, or `owned`; null:
                              this kernel was not wanted */
   cel_param *owned;
@@ -40,7 +44,12 @@ typedef struct cel__kernel {
   /* Those that hold this kernel alone. */
   CUmodule own[CEL__VARIANTS][CEL_DEVICES];
   bool compiled[CEL__VARIANTS];
-  int32_t variant; /* that works use from now on */
+  int32_t variant;              /* that works use from now on */
+  cel_cuda_kernel *sample_cuda; /* null: not there */
+  /* Sets of mappers that it was launched with, and how often: the first few
+   * launches with each are sampled. */
+  uint64_t met[CEL__MET];
+  uint8_t launches[CEL__MET];
   int32_t params, views, reducers;
   uint32_t values_size;
   uint64_t hash; /* of the module's source and its name */
@@ -53,10 +62,16 @@ typedef struct cel__build {
   const cel_text *unit;
   int32_t targets; /* 0: the processor */
   cel_cuda_target target[CEL_TARGETS];
+  bool sample; /* checked, for samples */
+  /* What samples take: looked for first, and where it is not there, begun
+   * beside this one. Null: nothing. */
+  struct cel__build *beside;
   /* What it came to, once the chore is done. */
   cel_error failure; /* code 0: none */
   void *library;     /* for the processor */
   cel_text image[CEL_TARGETS];
+  bool was_there; /* nobody had to compile it, the last of several */
+  bool found;     /* by the one that it is beside */
 } cel__build;
 
 /* What compiling takes; copies of the user's. */
@@ -74,8 +89,14 @@ struct cel_module {
   bool finished;
   cel_error failure; /* code 0: none */
   cel__build build;  /* as it was made */
-  void *library;     /* for the processor */
-  cel_cuda *cuda;    /* borrowed; null: for the processor, or not loaded */
+  /* For samples: whether they are taken; `ready` once kernels have what they
+   * take, or there is none. */
+  bool samples, ready;
+  cel__build sampling;
+  void *sample_library;
+  CUmodule sample_loaded[CEL_DEVICES];
+  void *library;  /* for the processor */
+  cel_cuda *cuda; /* borrowed; null: for the processor, or not loaded */
   /* Compiled for GPUs of these, and loaded nowhere; 0: that is not so. */
   int32_t architectures, architecture[CEL_TARGETS];
   CUmodule loaded[CEL_DEVICES];
@@ -92,6 +113,9 @@ static inline bool cel__param_is_view(const cel_param *p) {
 /* Counts params and views of a kernel whose `param` is set. */
 void cel__kernel_count(cel__kernel *kernel);
 
+/* Whether this module, not begun yet, is to be sampled. */
+bool cel__module_is_sampled(const cel_module *module);
+
 /* Whether kernel i is compiled. */
 static inline bool cel__module_wants(const cel_module *module, uint32_t i) {
   int32_t only = module->kept.source.only;
@@ -106,6 +130,13 @@ void cel__module_forget(cel_module *module);
  * wanted, or with `only` from 1 on of that one. `build` is all zero. */
 void cel__build_start(const cel_module *module, int32_t only, int32_t variant,
                       cel__build *build);
+/* Starts the first build of all, and, where the module is sampled, what that
+ * takes. */
+void cel__module_start(cel_module *module);
+/* Of a finished module: whether `sampling` is under way, or done. */
+static inline bool cel__module_makes_sample(const cel_module *module) {
+  return module->samples && !module->sampling.found;
+}
 /* Waits for it. Errors as cel_module_finish has. */
 cel_status cel__build_wait(cel__build *build, bool (*interrupted)(void));
 /* What nobody has taken out of it. */
@@ -115,6 +146,11 @@ void cel__build_release(cel__build *build);
  * those that it holds: kernel `only`, from 1, or 0: all that are wanted. */
 cel_status cel__module_load_cuda(cel_module *module, const cel__build *build,
                                  int32_t only, int32_t variant);
+/* Loads what samples take, on every device. */
+cel_status cel__module_load_sample(cel_module *module, const cel__build *build);
+/* The module was just finished. Waits for what samples take where a run before
+ * ended earlier than its compiler, and where they are for runs to come. */
+void cel__module_finish_sample(cel_module *module, bool (*interrupted)(void));
 /* Reads the kernels' parameters from the first image unless they are known. */
 cel_status cel__module_take_images(cel_module *module, const cel__build *build);
 /* Releases what the two above made; any part of it may be missing. */

@@ -43,19 +43,36 @@ static void add_target(cel__build *build, int32_t architecture,
   build->target[build->targets++] = cel__module_target(architecture, variant);
 }
 
-static void run(cel_chore *chore) {
-  cel__build *build = (cel__build *)chore;
-  cel_status status = CEL_E_OK;
+/* Whether all that samples take is compiled already. */
+static bool find_sample(cel__build *build) {
   if (build->targets == 0)
-    status = cel_compile_cpu(&build->source, build->unit, &build->library);
+    return cel_compile_cpu_find_sample(&build->source, build->unit,
+                                       &build->library);
+  bool all = true;
+  for (int32_t i = 0; i < build->targets && all; ++i)
+    all = cel_compile_cuda_find_sample(&build->source, build->unit,
+                                       build->target[i], &build->image[i]);
+  if (!all) cel__build_release(build);
+  return all;
+}
+
+static void run(cel_chore *chore) {
+  cel__build *build = (cel__build *)chore, *beside = build->beside;
+  cel_status status = CEL_E_OK;
+  if (beside != NULL) beside->found = find_sample(beside);
+  if (beside != NULL && !beside->found)
+    cel_background_start_beside(&beside->chore);
+  if (build->targets == 0)
+    status = cel_compile_cpu(&build->source, build->unit, build->sample,
+                             &build->was_there, &build->library);
   for (int32_t i = 0; i < build->targets && status == CEL_E_OK; ++i)
     status = cel_compile_cuda(&build->source, build->unit, build->target[i],
-                              &build->image[i]);
+                              &build->was_there, &build->image[i]);
   if (status != CEL_E_OK) build->failure = *cel_error_last();
 }
 
-void cel__build_start(const cel_module *module, int32_t only, int32_t variant,
-                      cel__build *build) {
+static void prepare(const cel_module *module, int32_t only, int32_t variant,
+                    cel__build *build) {
   const cel_cuda *cuda = module->cuda;
   build->chore.run = run;
   build->source = module->kept.source;
@@ -65,8 +82,32 @@ void cel__build_start(const cel_module *module, int32_t only, int32_t variant,
     add_target(build, cel_cuda_architecture(&cuda->device[d]), variant);
   for (int32_t i = 0; i < module->architectures; ++i)
     add_target(build, module->architecture[i], variant);
+}
+
+static void start(cel__build *build) {
   cel_compile_prepare();
   cel_background_start(&build->chore);
+}
+
+void cel__build_start(const cel_module *module, int32_t only, int32_t variant,
+                      cel__build *build) {
+  prepare(module, only, variant, build);
+  start(build);
+}
+
+/* For strides of any size and the largest groups: it is for all variants. */
+static void prepare_sample(cel_module *module) {
+  cel__build *build = &module->sampling;
+  prepare(module, 0, CEL__VARIANTS - 1, build);
+  build->sample = true;
+  for (int32_t i = 0; i < build->targets; ++i) build->target[i].sample = true;
+  module->build.beside = build;
+}
+
+void cel__module_start(cel_module *module) {
+  prepare(module, 0, 0, &module->build);
+  if (module->samples) prepare_sample(module);
+  start(&module->build);
 }
 
 cel_status cel__build_wait(cel__build *build, bool (*interrupted)(void)) {

@@ -3,6 +3,7 @@
 
 #include "device/compile.h"
 #include "device/module.h"
+#include "device/sample.h"
 
 /* launch.cuh says the same. */
 enum {
@@ -72,9 +73,10 @@ static uint32_t aligned(uint32_t at, uint32_t align) {
   return (at + align - 1) / align * align;
 }
 
-/* How the launch's parameter is laid out, as signature::argument_at has it. */
+/* How the launch's parameter is laid out, as signature::argument_at has it;
+ * `behind` the arguments is what checks take. */
 static cel_cuda_kernel *lay_out(const cel__kernel *kernel, const char *name,
-                                bool checked) {
+                                size_t behind) {
   cel_cuda_kernel *k = cel_alloc_zero(sizeof *k);
   k->param = kernel->param;
   k->argument = cel_alloc_zero((size_t)kernel->params * sizeof *k->argument);
@@ -107,7 +109,7 @@ static cel_cuda_kernel *lay_out(const cel__kernel *kernel, const char *name,
     }
   }
   k->boxes_at = aligned(at, ACCESSOR_ALIGN);
-  if (checked) at = k->boxes_at + (uint32_t)(kernel->views * sizeof(cel_box));
+  if (behind > 0) at = k->boxes_at + (uint32_t)behind;
   if (at == LAUNCH) ++at; /* C++ has no empty array */
   k->bytes = aligned(at, PARAMETER_ALIGN);
   return k;
@@ -171,7 +173,10 @@ static cel_status take_kernel(cel_module *module, const CUmodule *in,
     cel__kernel_count(kernel);
   }
   if (kernel->cuda[variant] == NULL)
-    kernel->cuda[variant] = lay_out(kernel, name, module->checked);
+    kernel->cuda[variant] =
+        lay_out(kernel, name,
+                module->checked ? (size_t)kernel->views * sizeof(cel_box) : 0);
+  kernel->cuda[variant]->sample = kernel->sample_cuda;
   memcpy(kernel->cuda[variant]->block, module->kept.source.block,
          sizeof kernel->cuda[variant]->block);
   CEL_TRY(find_functions(module, in, i, variant));
@@ -190,6 +195,43 @@ cel_status cel__module_load_cuda(cel_module *module, const cel__build *build,
   return CEL_E_OK;
 }
 
+/* For samples; a kernel that reduces has none. */
+static cel_status take_sample(cel_module *module, uint32_t i) {
+  cel__kernel *kernel = &module->kernel[i];
+  const cel_cuda *cuda = module->cuda;
+  const char *name = module->found.at[i].name;
+  CUresult code = CUDA_SUCCESS;
+  if (kernel->param == NULL || kernel->reducers > 0) return CEL_E_OK;
+  cel_cuda_kernel *k = lay_out(kernel, name,
+                               sizeof(cel__units) + (size_t)kernel->views *
+                                                        sizeof(cel__promise));
+  for (int32_t d = 0; d < cuda->devices && code == CUDA_SUCCESS; ++d) {
+    size_t size;
+    code = cuda->api->cuCtxSetCurrent(cuda->device[d].context);
+    if (code == CUDA_SUCCESS)
+      code = find(module, module->sample_loaded[d], "celer_run_", name,
+                  &k->function[d]);
+    if (code == CUDA_SUCCESS)
+      code = cuda->api->cuModuleGetGlobal_v2(
+          &k->fault[d], &size, module->sample_loaded[d], "celer_fault");
+  }
+  kernel->sample_cuda = k;
+  if (code != CUDA_SUCCESS) return fail_call(cuda, code, "load", name);
+  for (int v = 0; v < CEL__VARIANTS; ++v)
+    if (kernel->cuda[v] != NULL) kernel->cuda[v]->sample = k;
+  return CEL_E_OK;
+}
+
+cel_status cel__module_load_sample(cel_module *module,
+                                   const cel__build *build) {
+  for (int32_t i = 0; i < build->targets; ++i)
+    if (build->image[i].n == 0) return CEL_E_OK; /* there is none */
+  CEL_TRY(load_images(module, build, module->sample_loaded));
+  for (uint32_t i = 0; i < module->found.n; ++i)
+    CEL_TRY(take_sample(module, i));
+  return CEL_E_OK;
+}
+
 static void unload(const cel_cuda *cuda, const CUmodule *loaded) {
   for (int32_t d = 0; d < cuda->devices; ++d) {
     if (loaded[d] == NULL) continue;
@@ -201,6 +243,7 @@ static void unload(const cel_cuda *cuda, const CUmodule *loaded) {
 void cel__module_unload_cuda(cel_module *module) {
   if (module->cuda == NULL) return;
   unload(module->cuda, module->loaded);
+  unload(module->cuda, module->sample_loaded);
   for (uint32_t i = 0; module->kernel != NULL && i < module->found.n; ++i) {
     for (int variant = 0; variant < CEL__VARIANTS; ++variant) {
       cel_cuda_kernel *kernel = module->kernel[i].cuda[variant];
@@ -208,6 +251,9 @@ void cel__module_unload_cuda(cel_module *module) {
       if (kernel != NULL) cel_free(kernel->argument);
       cel_free(kernel);
     }
+    cel_cuda_kernel *sample = module->kernel[i].sample_cuda;
+    if (sample != NULL) cel_free(sample->argument);
+    cel_free(sample);
   }
 }
 

@@ -18,8 +18,8 @@ static const char scratch[] = "scratch/";
 
 /* Whether the file is the cache's own. */
 static bool is_own(const char *name) {
-  static const char *const suffixes[] = {".so", ".cubin", ".needs", ".by",
-                                         ".lock"};
+  static const char *const suffixes[] = {".so", ".cubin", ".needs",
+                                         ".by", ".lock",  CEL_CACHE_SAMPLE};
   if (strspn(name, "0123456789abcdef") != STEM) return false;
   for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; ++i)
     if (strcmp(name + STEM, suffixes[i]) == 0) return true;

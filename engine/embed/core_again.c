@@ -504,8 +504,9 @@ static int submit(lua_State *L, const plan *p, const given *g,
   if (cel_module_suit(p->module, p->kernel, cel__is_wide(access, p->accesses),
                       0) != CEL_E_OK)
     return cel__push_module_failure(L);
-  return cel__submit(L, &group,
-                     cel_module_work(p->module, p->kernel, values, size));
+  cel_work *work = cel_module_work(p->module, p->kernel, values, size);
+  cel_module_sample(p->module, p->kernel, work, access, p->accesses);
+  return cel__submit(L, &group, work);
 }
 
 /* The first plan that the group is like, and that follows it; on the stack,

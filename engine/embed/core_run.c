@@ -53,8 +53,9 @@ static void read_wish(lua_State *L, cel_choice_wish *wish) {
 /* configure{backend =, devices =, list =, horizon_step =, quiet =,
  *           verbose =, profile =, staged =, device_memory = bytes,
  *           interactive =, forgiving =, watchdog = seconds, check =,
- *           advice =, no_collectives =, no_bind =, measure =,
- *           architectures = {90, ...} | nil, arguments =} -> true */
+ *           advice =, no_collectives =, no_bind =, measure =, no_sample =,
+ *           builds =, architectures = {90, ...} | nil,
+ *           arguments =} -> true */
 static int run_configure(lua_State *L) {
   cel_session *session = cel__session_of(L);
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -96,6 +97,10 @@ static int run_configure(lua_State *L) {
   session->options.measure = lua_toboolean(L, -1);
   lua_getfield(L, 1, "arguments");
   session->options.arguments = cel_strdup(luaL_optstring(L, -1, ""));
+  lua_getfield(L, 1, "no_sample");
+  session->options.no_sample = lua_toboolean(L, -1);
+  lua_getfield(L, 1, "builds");
+  session->options.builds = lua_toboolean(L, -1);
   lua_pushboolean(L, 1);
   return 1;
 }

@@ -252,6 +252,7 @@ static int submit_kernel(lua_State *L) {
   memcpy(work->group, shape, sizeof shape);
   if (items > 0) work->hash = cel_hash(shape, sizeof shape, work->hash);
   add_reducers(work, &list);
+  cel_module_sample(module, kernel, work, list.access, list.n);
   return cel__submit(L, &group, work);
 }
 

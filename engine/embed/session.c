@@ -306,9 +306,16 @@ void cel_session_measure(cel_session *s) {
   if (s->backend->time != NULL) s->backend->time(s->backend);
 }
 
+static cel_sampling sampling_of(const cel_session_options *o) {
+  if (o->no_sample) return CEL_SAMPLING_OFF;
+  if (!o->dry) return CEL_SAMPLING_ON;
+  return o->builds ? CEL_SAMPLING_AHEAD : CEL_SAMPLING_OFF;
+}
+
 static cel_status start_backend(cel_session *s) {
   const cel_embedded *header = cel_embedded_find("kernels/celer.cuh");
   cel_module_set_header(header->data, header->size);
+  cel_module_set_sampling(sampling_of(&s->options));
   warn_cache(s);
   warn_code(s);
   CEL_TRY(cel_session_connect(s));

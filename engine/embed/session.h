@@ -25,6 +25,8 @@ typedef struct cel_session_options {
   bool verbose;           /* says what is slower than it could be */
   bool profile;           /* adds up how long jobs took */
   bool measure;           /* times kernels on GPUs, too */
+  bool no_sample;         /* looks at no items: device/sample.h */
+  bool builds;            /* a dry run, for the kernels that it compiles */
   bool progress;          /* says how far it has come; on rank 0 */
   bool check;             /* notes what tasks touch */
   uint64_t device_memory; /* of each device, at most; 0: what is free */

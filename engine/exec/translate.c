@@ -82,6 +82,11 @@ static void translate_call(cel_record *record, const cel_instr *instr,
                                 .effect = task->effect,
                                 .values = record->job.work->values,
                                 .device = instr->device};
+  if (!work->samples || task->placement != CEL_PLACE_SPLIT ||
+      cel_box_is_empty(&instr->run.chunk))
+    return;
+  record->sample = (cel_sample){.task = task, .chunk = instr->run.chunk};
+  record->job.call.sample = &record->sample;
 }
 
 void cel_translate_job(cel_record *record, const cel_instr *instr, int64_t rank,

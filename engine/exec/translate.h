@@ -11,6 +11,7 @@
 #include "base/vec.h"
 #include "comm/transport.h"
 #include "device/backend.h"
+#include "device/sample.h"
 #include "instr/instr.h"
 
 /* What is under way for one instruction; its ticket is the instruction's id. */
@@ -20,8 +21,9 @@ typedef struct cel_record {
   cel_posted posted;
   cel_joint joint;
   cel_device_joint device_joint;
-  int64_t issued; /* ns of cel_now_ns; only where somebody notes times */
-  int16_t track;  /* of a message, see cel_timeline_post */
+  int64_t issued;    /* ns of cel_now_ns; only where somebody notes times */
+  int16_t track;     /* of a message, see cel_timeline_post */
+  cel_sample sample; /* of its job's call */
   CEL_VEC(cel_view) views;
   CEL_VEC(cel_after) afters;
   uint64_t *known; /* of a job in a lane, where the backend chains: lanes.h */

@@ -58,6 +58,9 @@ typedef struct cel_call {
   struct cel_comm *comm;
   int32_t effects;
   const struct cel_effect *effect; /* the task's */
+  /* A kernel's: some items are to be looked at, see device/sample.h; or null.
+   */
+  const struct cel_sample *sample;
 } cel_call;
 
 typedef struct cel_work cel_work;
@@ -107,6 +110,7 @@ struct cel_work {
   bool lua;      /* needs a thread with a Lua state */
   bool objects;  /* and that where Lua host objects live */
   bool brief;    /* on the host, and yet done as soon as it can begin */
+  bool samples;  /* a kernel's: its calls are given a sample */
   void *context; /* the maker's own */
 };
 

@@ -40,6 +40,8 @@ M.list = {
     text = "find kernels that touch what their mappers do not promise; slow" },
   { name = "check-nan", alike = true, unchecked = true, flag = true,
     text = "stop at the first task that makes a NaN or an infinity; slow" },
+  { name = "no-sample", unchecked = true, flag = true,
+    text = "do not check a few items of each kernel's first launches for what mappers promise" },
   { name = "dry-run", alike = true, unchecked = true, value = "N",
     text = "schedule as one of N ranks would, execute nothing, and report on it",
     number = { 1, 2 ^ 24 } },

@@ -208,6 +208,13 @@ return {
   end, figures = function(j)
     return { { "hello.lua, warm cache", j.ms, "ms", MOST, 100 } }
   end },
+  { "sample", argv = function(o)
+    return { "luajit", "spec/bench/sample.lua", o.full and 21 or 5 }
+  end, figures = function(j)
+    return { { "samples in a short run", j.short_ms, "ms", MOST, 20 },
+      { "samples in a long run", j.long_percent, "%" },
+      { "samples, with an empty cache", j.cold_ratio, "times", MOST, 1.5 } }
+  end },
   { "cpu_kernels", argv = function(o)
     return { "luajit", "spec/bench/cpu_kernels/run.lua", "--repeat", o.full and 9 or 3 }
   end, figures = kernels },

@@ -35,7 +35,8 @@ local function run(text, options)
   scratch.write(path "case.lua", 'local celer = require "celer"; local q = celer.queue()\n'
     .. "local function touch(name) assert(io.open('" .. folder .. "/' .. name, 'w')):close() end\n"
     .. text)
-  local env = { CXX = path "cxx", CELER_CACHE = path "cache" }
+  -- Samples have compilers of their own: sample_spec.lua.
+  local env = { CXX = path "cxx", CELER_CACHE = path "cache", CELER_NO_SAMPLE = "1" }
   for name, value in pairs(options.env or {}) do env[name] = value end
   local words = { "run", "--backend", "cpu", path "case.lua" }
   if options.before then

@@ -1,0 +1,334 @@
+-- Samples of a kernel's first launches: mappers that promise too little, which are right
+-- on one rank and wrong on several.
+local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
+
+local folder, script
+
+before_each(function()
+  folder = scratch.folder()
+  script = folder .. "/case.lua"
+end)
+after_each(function() os.execute("rm -rf '" .. folder .. "'") end)
+
+local HEAD = 'local celer = require "celer"; local q = celer.queue()\n'
+
+local function write(text) scratch.write(script, HEAD .. text) end
+
+-- Options as celer.run takes them, `words` of the command and those `after` the script.
+local function run(options)
+  options = options or {}
+  local words = { "run", "--backend", "cpu" }
+  for _, word in ipairs(options.words or {}) do words[#words + 1] = word end
+  words[#words + 1] = script
+  for _, word in ipairs(options.after or {}) do words[#words + 1] = word end
+  local env = { CELER_CACHE = folder .. "/cache" }
+  for name, value in pairs(options.env or {}) do env[name] = value end
+  return celer.run(words, { ranks = options.ranks, env = env })
+end
+
+-- Compiles all that runs of the script take, samples among it.
+local function build()
+  local r = celer.run({ "build", "--backend", "cpu", script },
+    { env = { CELER_CACHE = folder .. "/cache" } })
+  assert.equal(0, r.status, r.stderr)
+end
+
+local function prepare(text)
+  write(text)
+  build()
+end
+
+-- The message, once, and its item, element and box.
+local function found(r)
+  assert.equal(1, r.status, r.stdout)
+  assert.is_false(r.timed_out)
+  assert.equal(1, select(2, r.stderr:gsub("whose mapper promises", "")), r.stderr)
+  local line, kernel, item, element, promised = r.stderr:match(
+    "case%.lua:(%d+): kernel ([%w_]+): item %((.-)%) touches element %((.-)%) of argument .- "
+    .. "whose mapper promises (.-) to the chunk %[.-: it is wrong on several ranks or devices; "
+    .. "let the mapper give all that each item touches; ")
+  assert.is_not_nil(line, r.stderr)
+  return { line = tonumber(line), kernel = kernel, item = item, element = element,
+    promised = promised }
+end
+
+local function passes(r, stdout)
+  assert.equal("", r.stderr)
+  assert.equal(0, r.status)
+  if stdout then assert.equal(stdout, r.stdout) end
+  return r.stdout
+end
+
+-- The kernel wraps around, which the mapper does not. Line 10.
+local PERIODIC = [==[
+local n = 64
+local u = celer.buffer("double", { n, n }, { name = "u", init = 1 })
+local v = celer.buffer("double", { n, n }, { name = "v" })
+local k = celer.kernel [[
+  kernel void lap(item<2> it, in<double, 2> u, out<double, 2> v) {
+    const int i = it[0], j = it[1], n = it.range(0);
+    v(i, j) = u((i + n - 1) % n, j) + u((i + 1) % n, j) - 2 * u(i, j);
+  }
+]]
+for step = 1, 10 do
+  q:submit(function(cg)
+    cg:parallel_for({ n, n }, k, cg:read(u, celer.neighborhood(1, 0)), cg:discard_write(v))
+  end)
+  u, v = v, u
+end
+print(q:drain(u)(0, 0))
+]==]
+
+describe("a sample of a kernel's first launches", function()
+  it("finds a mapper that promises too little on one rank, in each of 20 runs", function()
+    prepare(PERIODIC)
+    for _ = 1, 20 do
+      local it = found(run())
+      assert.equal(13, it.line)
+      assert.equal("lap", it.kernel)
+      assert.is_true(it.item == "0, 0" and it.element == "63, 0"
+        or it.item:match("^63, ") and it.element:match("^0, ") ~= nil)
+    end
+  end)
+
+  for _, shape in ipairs { { 2 }, { 3 }, { 1, 3 }, { 2, 2 } } do
+    local ranks, devices = shape[1], shape[2] or 1
+    it(("ends the job of %d ranks with %d devices"):format(ranks, devices), function()
+      prepare(PERIODIC)
+      found(run { ranks = ranks, words = { "--devices", celer.devices(devices, ranks) } })
+    end)
+  end
+
+  it("has builds that `celer cache` counts with their kernels, and clears", function()
+    prepare(PERIODIC)
+    local env = { CELER_CACHE = folder .. "/cache" }
+    local function files() return #scratch.files(folder .. "/cache", "^%x+%.") end
+    assert.equal(1, #scratch.files(folder .. "/cache", "%.sample$"))
+    assert.truthy(passes(celer.run({ "cache", "size" }, { env = env }))
+      :find(": 1 compiled source, ", 1, true))
+    passes(celer.run({ "cache", "clear" }, { env = env }))
+    assert.equal(0, files())
+  end)
+
+  it("is not taken with --no-sample", function()
+    prepare(PERIODIC)
+    passes(run { words = { "--no-sample" } }, "0\n")
+    passes(run { env = { CELER_NO_SAMPLE = "1" } }, "0\n")
+  end)
+
+  for name, call in pairs {
+    sum = 'n, k.sum, MAPPER, cg:reduce(s, "sum")',
+    tiled = "n, k.tiled, MAPPER, cg:discard_write(v)",
+    grouped = "celer.nd_range(n, 64), k.grouped, MAPPER, cg:discard_write(v)",
+  } do
+    it("is taken of reductions, tiles and groups: " .. name, function()
+      local text = [==[
+local n = 4096
+local u = celer.buffer("int", n, { name = "u", init = 1 })
+local v = celer.buffer("int", n, { name = "v", init = 0 })
+local s = celer.buffer("int", 1, { name = "s", init = 0 })
+local k = celer.kernel [[
+  kernel void sum(item<1> it, in<int, 1> u, reducer<int> s) { s += u((it[0] + 1) % 4096); }
+  kernel void tiled(tile<64> t, in<int, 1> u, out<int, 1> v, local<int, 64> all) {
+    t.each([&](item<1> it) { all[it.local(0)] = u((it[0] + 1) % 4096); });
+    t.each([&](item<1> it) { v(it[0]) = all[63 - it.local(0)]; });
+  }
+  kernel void grouped(group<1> g, in<int, 1> u, out<int, 1> v, local<int, 64> all) {
+    all[g.local(0)] = u((g.global(0) + 1) % 4096);
+    g.barrier();
+    v(g.global(0)) = all[63 - g.local(0)];
+  }
+]]
+q:submit(function(cg) cg:parallel_for(CALL) end)
+local a, b = q:drain(v, s)
+print(a(0) + b(0))
+]==]
+      text = text:gsub("CALL", (call:gsub("MAPPER", "cg:read(u, M)")))
+      prepare((text:gsub("M%)", "celer.neighborhood(1))")))
+      local it = found(run())
+      assert.equal(name, it.kernel)
+      assert.equal("4095", it.item)
+      assert.equal("0", it.element)
+      write((text:gsub("M%)", "celer.all)")))
+      passes(run(), name == "sum" and "4096\n" or "1\n")
+      passes(run { ranks = 3 }, name == "sum" and "4096\n" or "1\n")
+    end)
+  end
+
+  it("is taken again where a mapper has other numbers, also of tasks submitted again", function()
+    local text = [==[
+local n = 1000
+local u = celer.buffer("int", n, { name = "u", init = 1 })
+local v = celer.buffer("int", n, { name = "v", init = 0 })
+local k = celer.kernel [[
+  kernel void shift(item<1> it, in<int, 1> u, out<int, 1> v, int by) {
+    v(it[0]) = u(max(int(it[0]) - by, 0));
+  }
+]]
+local function step(by, reach)
+  q:submit(function(cg)
+    local mapper = function(chunk)
+      return celer.box({ chunk.min[0] - reach }, { chunk.max[0] }):clamped()
+    end
+    cg:parallel_for(n, k, cg:read(u, mapper), cg:discard_write(v), by)
+  end)
+end
+for _ = 1, 50 do step(2, 2) end
+for i = 1, 30 do step(i, i) end
+step(%d, 31)
+print(q:drain(v)(n - 1))
+]==]
+    prepare(text:format(32))
+    local it = found(run())
+    assert.equal(15, it.line)
+    assert.equal(32, it.item - it.element)
+    write(text:format(31))
+    passes(run(), "1\n")
+  end)
+
+  it("judges an opaque mapper by what it gave for the chunk", function()
+    prepare [==[
+local n = 100
+local first = {}
+for i = 0, n do first[i] = math.max(i - 1, 0) end
+local u = celer.buffer("int", n, { name = "u", init = 1 })
+local v = celer.buffer("int", n, { name = "v", init = 0 })
+local k = celer.kernel [[
+  kernel void wrap(item<1> it, in<int, 1> u, out<int, 1> v) { v(it[0]) = u((it[0] + 99) % 100); }
+]]
+q:submit(function(cg)
+  local opaque = cg:read(u, function(chunk)
+    return celer.box({ first[chunk.min[0]] }, { first[chunk.max[0]] + 1 })
+  end)
+  cg:parallel_for(n, k, opaque, cg:discard_write(v))
+end)
+print(q:drain(v)(0))
+]==]
+    passes(run { words = { "--advice", "off" } }, "1\n")
+    found(run { ranks = 2, words = { "--advice", "off" } })
+  end)
+
+  -- Seeded: sizes that do not divide, less than a sample, and of more blocks than threads.
+  local shapes = { { 1 }, { 2 }, { 7 }, { 1003 }, { 70001 }, { 1, 9 }, { 9, 1 }, { 61, 67 },
+    { 300, 257 }, { 3, 2, 5 }, { 23, 29, 31 } }
+  local STENCIL = [==[
+local size, reach, promised = { SIZE }, tonumber(arg[1] or 1), tonumber(arg[2] or 1)
+local u = celer.buffer("float", size, { name = "u", init = function(i, j, k)
+  return math.sin(i + 3 * (j or 0) + 7 * (k or 0))
+end })
+local v = celer.buffer("float", size, { name = "v", init = 0 })
+local s = celer.buffer("float", 1, { name = "s", init = 0 })
+local k = celer.kernel([[
+  kernel void step(item<DIMS> it, in<float, DIMS> u, inout<float, DIMS> v, int reach) {
+    const int other = min(int(it[ALONG]) + reach, int(it.range(ALONG)) - 1);
+    v(AT) += sinf(u(NEXT)) * 1.7f + u(AT) / 3.1f;
+  }
+  kernel void sum(item<DIMS> it, in<float, DIMS> u, in<float, DIMS> v, reducer<float> s) {
+    s += u(AT) * v(AT);
+  }
+]])
+for _ = 1, 6 do
+  q:submit(function(cg)
+    cg:hint { split = "SPLIT" }
+    local near = cg:read(u, celer.neighborhood(HALO))
+    cg:parallel_for(size, k.step, near, cg:read_write(v), reach)
+  end)
+  q:submit(function(cg)
+    cg:parallel_for(size, k.sum, cg:read(v), cg:read(u),
+      cg:reduce(s, "sum", { include_current = true }))
+  end)
+  u, v = v, u
+end
+local got, sum = q:drain(u, s)
+local hash = 0
+for i = 0, size[1] - 1 do
+  for j = 0, (size[2] or 1) - 1 do
+    for k = 0, (size[3] or 1) - 1 do
+      local x = size[3] and got(i, j, k) or size[2] and got(i, j) or got(i)
+      hash = (hash * 1.0001 + x) % 1000
+    end
+  end
+end
+print(("%a %a"):format(hash, sum(0)))
+]==]
+  for n, size in ipairs(shapes) do
+    local dims, extents = #size, table.concat(size, " x ")
+
+    it("computes each of " .. extents .. " items once, with the bits that it has without",
+      function()
+      math.randomseed(n)
+      local along = math.random(dims) - 1
+      local at, next_, halo = {}, {}, {}
+      for d = 0, dims - 1 do
+        at[d + 1] = ("it[%d]"):format(d)
+        next_[d + 1] = d == along and "other" or at[d + 1]
+        halo[d + 1] = d == along and "promised" or "0"
+      end
+      prepare((STENCIL:gsub("%u+", { SIZE = table.concat(size, ", "), DIMS = dims,
+        SPLIT = dims .. "d", ALONG = along, AT = table.concat(at, ", "),
+        NEXT = table.concat(next_, ", "), HALO = table.concat(halo, ", ") })))
+      local reach = math.random(1, 4)
+      local function stencil(promised, options)
+        options.after = { tostring(reach), tostring(promised) }
+        return run(options)
+      end
+      local without = passes(stencil(reach, { words = { "--no-sample" } }))
+      passes(stencil(reach, {}), without)
+      passes(stencil(reach, { ranks = 3 }))
+      passes(stencil(reach, { words = { "--devices", "3" } }))
+      -- With one less, who has so many items to its right touches too much.
+      local too_little = stencil(reach - 1, {})
+      if size[along + 1] > reach then found(too_little) else passes(too_little, without) end
+    end)
+  end
+
+  it("leaves effects of items as often as they are", function()
+    prepare [==[
+local v = celer.buffer("int", 5)
+local k = celer.kernel [[
+  kernel void say(item<1> it, out<int, 1> v) { v(it[0]) = printf("item %d\n", int(it[0])); }
+]]
+for _ = 1, 8 do
+  q:submit(function(cg) cg:parallel_for(5, k, cg:discard_write(v)) end)
+end
+q:wait()
+]==]
+    local said = passes(run())
+    for i = 0, 4 do assert.equal(8, select(2, said:gsub("item " .. i .. "\n", ""))) end
+  end)
+
+  it("leaves out kernels that may have other bits then", function()
+    prepare((PERIODIC:gsub("%]%]\nfor", ']], { options = { "-ffast-math" } })\nfor')
+      :gsub("celer.kernel %[%[", "celer.kernel([[")))
+    passes(run(), "0\n")
+  end)
+
+  -- A compiler that does `before` first, where it compiles for samples.
+  local function compiler(before)
+    scratch.write(folder .. "/cxx", ([[
+#!/bin/sh
+[ "$1" = --version ] && exec g++ --version
+case " $* " in *" -DCELER_SAMPLE "*) cd '%s'; %s;; esac
+exec g++ "$@"
+]]):format(folder, before))
+    assert(os.execute("chmod +x '" .. folder .. "/cxx'") == 0)
+    return { CXX = folder .. "/cxx" }
+  end
+
+  it("waits for no compiler at the end, and leaves none behind", function()
+    write(PERIODIC)
+    local env = compiler "echo $$ >> pids; sleep 600"
+    passes(run { env = env }, "0\n")
+    for pid in (scratch.look(folder .. "/pids") or ""):gmatch("%d+") do
+      assert.is_not.equal(0, os.execute("kill -0 " .. pid .. " 2>/dev/null"))
+    end
+    assert.is_nil(scratch.look(folder .. "/cache/scratch/kernel.cpp"))
+    found(run { env = compiler "true" }) -- once it could be compiled
+  end)
+
+  it("is not missed where its build does not compile", function()
+    write(PERIODIC)
+    passes(run { env = compiler "exit 1" }, "0\n")
+  end)
+end)
