@@ -3,7 +3,7 @@
 local celer = require("spec.support.celer")
 local scratch = require("spec.support.scratch")
 
-local SIGNALS = { "HUP", "INT", "QUIT", "TERM", "PIPE", "ALRM", "USR1", "USR2", "XCPU", "XFSZ",
+local SIGNALS = { "HUP", "INT", "QUIT", "TERM", "PIPE", "ALRM", "USR1", "USR2", "XCPU",
   "ABRT", "SEGV", "BUS", "FPE", "ILL", "SYS", "TRAP" }
 
 -- A folder with what a case needs: a compiler that leaves files where compilers do, starts
