@@ -311,8 +311,8 @@ local function flatten(accesses, task, space, placement, cuts, rest, on_devices)
   return out, n
 end
 
--- Raises unless `used` are all that was declared, each once.
-local function complete(self, used)
+-- Raises unless each of `used` can be, once.
+local function take(self, used)
   for i = 1, #used do
     local access = used[i]
     if access.owner ~= self then
@@ -324,6 +324,10 @@ local function complete(self, used)
     end
     rawset(access, "passed", true)
   end
+end
+
+-- Raises unless `used`, which were taken, are all that was declared.
+local function complete(self, used)
   for i = 1, #used < self.n and self.n or 0 do
     local access = self[i]
     if not rawget(access, "passed") then
@@ -419,6 +423,7 @@ local function submit_anew(self, range, kernel, ...)
   local effects = effects_of(self)
   if effects then objects.refuse(effects, "cg:parallel_for", n, ...) end
   local used, values = arguments.part(kernel, space.dims, is_access, n, ...)
+  take(self, used)
   complete(self, used)
   local at = home_of(self, "cg:parallel_for", true)
   local made = kernel.reduces and with_operators(kernel, used) or kernel
@@ -546,10 +551,11 @@ local function submit_function(self, kind, placement, range, group, at, f, ...)
   if n > 0 or self.n > 0 then -- many tasks only touch host objects, or nothing
     local given = { ... }
     used = accesses_among(kind.call, n, given)
-    complete(self, used)
+    take(self, used)
     list = host_arguments(used, effects, group, n, given)
   end
   local blob, identity = encode(kind, f, used, effects, space.dims, list, group ~= nil)
+  complete(self, used) -- what was captured in place of that is told first
   if group then identity = tostring(group) .. identity end
   self.done = kind.call
   if space.empty then return end
