@@ -82,6 +82,7 @@ typedef struct walk {
   cel__fault fault;
   int64_t size[3], n[3];
   int64_t ns, items; /* of what the real build has computed */
+  bool ordered;      /* items are computed in their order */
   cel_status status;
 } walk;
 
@@ -155,16 +156,19 @@ static void run_between(walk *w, const int64_t from[3], const int64_t to[3]) {
   }
 }
 
-/* Where nothing says yet whether checks are cheap, all but the last position
- * of a row by the real build. Returns what is left. */
+/* Where nothing says yet whether checks are cheap, all but one position of a
+ * row by the real build: but its last, or its first where the chunk begins.
+ * Returns what is left. */
 static cel_box time_some(walk *w, const cel_box *items) {
   cel_box some = *items, left = *items;
   int d = CEL_DIMS - 1;
   while (d > 0 && some.max[d] - some.min[d] == w->size[d]) --d;
-  some.max[d] -= w->size[d];
-  if (cel_box_is_empty(&some)) return left;
+  if (!w->ordered && items->min[d] == w->call->sample->chunk.min[d])
+    left.max[d] = some.min[d] += w->size[d];
+  else
+    left.min[d] = some.max[d] -= w->size[d];
+  if (cel_box_is_empty(&some)) return *items;
   run_real(w, &some);
-  left.min[d] = some.max[d];
   return left;
 }
 
@@ -222,6 +226,7 @@ cel_status cel__sample_call(const cel__kernel *kernel, const char *name,
   walk w = {.kernel = (cel__kernel *)(uintptr_t)kernel, /* its item_ps */
             .name = name,
             .call = call,
+            .ordered = work->reducers > 0,
             .view = cel_alloc(views * sizeof *w.view + 1),
             .promise = cel_alloc(views * sizeof *w.promise + 1),
             .box = cel_alloc(views * CEL_RULE_BOXES * sizeof *w.box + 1)};
@@ -234,9 +239,8 @@ cel_status cel__sample_call(const cel__kernel *kernel, const char *name,
     w.n[d] = (call->chunk.max[d] - call->chunk.min[d]) / w.size[d];
   }
   /* What the others take says whether a segment is cheap. */
-  bool ordered = work->reducers > 0;
-  if (!ordered) run_all(&w, segment, n, true, false);
-  run_all(&w, segment, n, ordered, true);
+  if (!w.ordered) run_all(&w, segment, n, true, false);
+  run_all(&w, segment, n, w.ordered, true);
   cel_free(w.view);
   cel_free(w.promise);
   cel_free(w.box);

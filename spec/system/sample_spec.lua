@@ -96,7 +96,7 @@ describe("a sample of a kernel's first launches", function()
     local ranks, devices = shape[1], shape[2] or 1
     it(("ends the job of %d ranks with %d devices"):format(ranks, devices), function()
       prepare(PERIODIC)
-      found(run { ranks = ranks, words = { "--devices", celer.devices(devices, ranks) } })
+      found(run { ranks = ranks, words = { "--devices", tostring(devices) } })
     end)
   end
 
