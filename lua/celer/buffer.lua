@@ -2,6 +2,7 @@
 local ffi = require "ffi"
 local box = require "celer.box"
 local capture = require "celer.capture"
+local constant = require "celer.constant"
 local core = require "celer.core"
 local extents_of = require "celer.extents"
 local place = require "celer.place"
@@ -124,10 +125,6 @@ function M.source(f, argument, fd, identity)
   return setmetatable({ f = f, argument = argument, fd = fd, identity = identity }, Source)
 end
 
-local function constant(value)
-  return function() return value end
-end
-
 -- Whether it is what each element has: a number, a boolean, or a struct by its
 -- fields' names.
 local function is_value(self, init)
@@ -142,8 +139,8 @@ end
 local function prepare_init(self, init)
   local kind = type(init)
   if self.dims > 0 and is_value(self, init) then
-    from_value(self, init) -- refuses what no element can hold
-    init, kind = constant(init), "function"
+    local bytes = ffi.string(from_value(self, init), self.type.size)
+    init = M.source(constant.fill, bytes, nil, "each\0" .. bytes)
   end
   if kind == "nil" then return nil, nil end
   if getmetatable(init) == Source then

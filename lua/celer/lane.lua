@@ -4,6 +4,7 @@ require("celer.walk").install()
 local buffer = require "string.buffer"
 local ffi = require "ffi"
 local box = require "celer.box"
+local constructs = require "celer.constructs"
 local core = require "celer.core"
 local device_view = require "celer.device_view"
 local host_memory = require "celer.host_memory"
@@ -284,24 +285,38 @@ local function blame(self, f, fault, dims, i, j, k)
     self.extra.name, table.concat({ i, j, k }, ", ", 1, dims), fault) }, 0)
 end
 
--- Calls `f` for each element of the box, innermost dimension last.
-local function fill(self, f, p, a0, a1, a2, b0, b1, b2)
-  local type_, dims, at = types.find(self.extra.type), self.extra.dims, 0
-  local store = types.store
-  for i = a0, b0 - 1 do
-    for j = a1, b1 - 1 do
-      for k = a2, b2 - 1 do
-        local value
-        if dims == 1 then value = f(i)
-        elseif dims == 2 then value = f(i, j)
-        elseif dims == 3 then value = f(i, j, k)
-        else value = f() end
-        local fault = store(type_, p, at, value)
-        if fault then blame(self, f, fault, dims, i, j, k) end
-        at = at + 1
-      end
-    end
+-- Lua that calls f for each element of a box, innermost dimension last. As many loops as
+-- there are dimensions: LuaJIT's compiler gives up those that end after one round.
+local function loops(dims)
+  local out = { "local f, pack, is_known, other = ... return function(p, a0, a1, a2, b0, b1, b2)",
+    "local at = 0" }
+  local names = { "i", "j", "k" }
+  for d = 1, dims do
+    out[#out + 1] = ("for %s = a%d, b%d - 1 do"):format(names[d], d - 1, d - 1)
   end
+  local coordinates = table.concat(names, ", ", 1, dims)
+  out[#out + 1] = ("local v = f(%s)"):format(coordinates)
+  out[#out + 1] = ("if not pack(p, at, v, is_known) then other(p, at, v%s%s) end at = at + 1")
+    :format(dims > 0 and ", " or "", coordinates)
+  out[#out + 1] = ("end "):rep(dims + 1)
+  return table.concat(out, "\n")
+end
+
+local function nothing() return false end
+
+-- How to fill a box by a function: code of its own, so that what LuaJIT compiles is for the
+-- two of them.
+local function filling(self, f)
+  local type_, dims = types.find(self.extra.type), self.extra.dims
+  constructs.make_room(f)
+  local is_known = type_.class == "s" and constructs.only(f, function(name)
+    return ffi.offsetof(type_.ctype, name)
+  end)
+  return loadstring(loops(dims))(f, types.pack(type_) or nothing, is_known,
+    function(p, at, value, i, j, k)
+      local fault = types.store(type_, p, at, value)
+      if fault then blame(self, f, fault, dims, i, j, k) end
+    end)
 end
 
 --- Fills a box with initial contents: one call per element, or one for all.
@@ -311,8 +326,8 @@ function M.fill(blob, part, out)
     return self:decode(self.main)({ core.box(part) }, out, self:decode(self.arguments[1]))
   end
   local ctype = types.find(self.extra.type).ctype
-  fill(self, self:decode(self.main), ffi.cast(ffi.typeof("$ *", ctype), out),
-    core.box(part))
+  self.filling = self.filling or filling(self, self:decode(self.main))
+  self.filling(ffi.cast(ffi.typeof("$ *", ctype), out), core.box(part))
 end
 
 return M

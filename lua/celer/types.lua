@@ -1,5 +1,6 @@
 --- types.lua -- element types that Lua's FFI and kernels agree on.
 local ffi = require "ffi"
+local pack = require "celer.pack"
 local place = require "celer.place"
 local reals = require "celer.reals"
 local each = require("celer.tables").each
@@ -123,16 +124,33 @@ local function store_other(type_, p, at, value)
   end
 end
 
+local packs = setmetatable({}, { __mode = "k" })
+
+--- How to set elements of the type without the FFI's help, where that is known.
+---@param type_ celer.type
+---@return celer.pack|false
+function M.pack(type_)
+  local found = packs[type_]
+  if found == nil then
+    found = pack.of(type_.ctype) or false
+    packs[type_] = found
+  end
+  return found
+end
+
 --- Sets p[at] to a value of the type; why it cannot be, or nil.
 ---@param type_ celer.type
 ---@return string? fault
 function M.store(type_, p, at, value)
+  if type_.class == "s" then
+    local fast = M.pack(type_)
+    if fast and fast(p, at, value) then return nil end
+    return store_other(type_, p, at, value)
+  end
   if type(value) ~= "number" then return store_other(type_, p, at, value) end
   local low = type_.low
   if low and not (value % 1 == 0 and value >= low and value < type_.high) then
     return M.whole_fault(value, type_.name, low, type_.high)
-  elseif type_.class == "s" then
-    return store_other(type_, p, at, value)
   end
   p[at] = value
 end

@@ -71,6 +71,97 @@ one.x = 7
 same("one struct for all", q:wait(alike)(8, 1).x + q:wait(alike)(8, 1).n[1], 2.5)
 ]])
 
+  script.everywhere("give structs the same bits in whatever way they are given", [[
+local five = celer.struct("five", "double a, b; float c, d; int64_t e;")
+local mixed = celer.struct("mixed", "char c; double x; bool on; int n[2];")
+local function five_of(i, j) return { a = i, b = -0.0, c = 0.1, d = j, e = 2 ^ 40 + i } end
+local ways = {
+  function(i, j) return { a = i, b = -0.0, c = 0.1, d = j, e = 2 ^ 40 + i } end,
+  function(i, j) return { i, -0.0, 0.1, j, 2 ^ 40 + i } end,
+  function(i, j) return (five_of(i, j)) end,
+  function(i, j)
+    local v = { a = i, b = -0.0, c = 0.1, e = 2 ^ 40 + i }
+    if j > 0 then v.d = j end
+    return v
+  end,
+  function(i, j) return five_of(i, j) end,
+}
+local first
+for w, way in ipairs(ways) do
+  local bytes = q:wait(celer.buffer(five, { 70, 5 }, { init = way })):string()
+  first = first or bytes
+  same("way " .. w, bytes, first)
+end
+local s = q:wait(celer.buffer(five, { 70, 5 }, { init = ways[1] }))
+for i = 0, 69 do
+  local v = s(i, 4)
+  same("a", v.a, i)
+  same("b", 1 / v.b, -math.huge)
+  same("d", v.d, 4)
+  same("e", v.e, 2LL ^ 40 + i)
+end
+local one = { a = 1, b = 0 / 0, c = 0.1, d = -1 / 0, e = -3 }
+local b = celer.buffer(five, { 3, 7, 5 })
+b:fill(one)
+local filled = q:wait(b):string()
+same("each", q:wait(celer.buffer(five, { 3, 7, 5 }, { init = one })):string(), filled)
+same("function", q:wait(celer.buffer(five, { 3, 7, 5 }, { init = function()
+  return { a = 1, b = 0 / 0, c = 0.1, d = -1 / 0, e = -3 }
+end })):string(), filled)
+local big = q:wait(celer.buffer("double3", { 30000 }, { init = { x = 1, z = 3 } }))
+same("a vector", big[29999].x + 10 * big[29999].y + 100 * big[29999].z, 301)
+local m = q:wait(celer.buffer(mixed, { 40 }, { init = function(i)
+  return { c = 7, x = i, on = i > 3, n = { i, 2 } }
+end }))
+same("mixed", m[39].c + m[39].x + m[39].n[0] + m[39].n[1], 87)
+same("on", m[4].on, true)
+same("off", m[3].on, false)
+]])
+
+  it("of structs take no tables where a function writes them down", function()
+    local r = script.run([[
+local five = celer.struct("five", "double a, b, c, d, e;")
+local n = 200000
+local b = celer.buffer(five, { n }, { init = function(i)
+  local x = i
+  if i == 0 then
+    collectgarbage()
+    collectgarbage("stop")
+    x = collectgarbage("count")
+  elseif i == n - 1 then
+    x = collectgarbage("count")
+    collectgarbage("restart")
+  end
+  return { a = x, b = 2, c = 3, d = 4, e = i }
+end })
+q:submit(function(cg)
+  cg:host_task(celer.once, function(_, b)
+    print(b[n - 1].a - b[0].a < 10000, b[n - 1].e)
+  end, cg:read(b, celer.all))
+end)
+]], { devices = 1 })
+    assert.same({ "", "true\t199999\n" }, { r.stderr, r.stdout })
+  end)
+
+  it("of structs say at which element a function is wrong", function()
+    for text, wanted in pairs {
+      ["{ x = i, y = i < 500 and 1 or print }"] = "a table is no pair",
+      ["{ x = i, y = i < 500 and 1 or 'a' }"] = "a table is no pair",
+      ["{ x = i, [i < 500 and 'y' or 'z'] = 1 }"] = "a pair has no field 'z'",
+      ["{ x = i, z = i }"] = "a pair has no field 'z'",
+      ["i < 500 and { x = i } or 7"] = "a number is no pair",
+      ["i < 500 and { i, 1 } or nil"] = "nil is no pair",
+    } do
+      local at = wanted:find "'z'" and text:find "z = i" and 0 or 500
+      local r = script.run("local p = celer.struct('pair', 'double x, y;')\n"
+        .. "q:wait(celer.buffer(p, { 2000 }, { name = 'b', init = function(i)\n"
+        .. "  return " .. text .. "\nend }))", { devices = 1 })
+      assert.equal(1, r.status)
+      assert.matches(("case.lua:3: the init function of b at (%d): %s"):format(at, wanted),
+        r.stderr, 1, true)
+    end
+  end)
+
   script.everywhere("are copies of what was given", [[
 local ffi = require "ffi"
 local t, a, n = { 1, 2 }, ffi.new("int[2]", 3, 4), 5
