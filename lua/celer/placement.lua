@@ -9,11 +9,10 @@ local fail = place.fail
 
 local M = {}
 
----@class celer.placement  where a task runs that is not divided
----@field rank integer
----@field buffer celer.buffer|false  where most of `box` lies, whichever rank that is
----@field box celer.box?
----@field text string
+--- Where a task runs that is not divided: one call, or all of its items, on one rank.
+---@class celer.placement
+
+-- A rank; or, with a `buffer`, where most of its `box` lies, whichever rank that is.
 local Placement = { __noun = "placement" }
 
 function Placement:__tostring() return self.text end

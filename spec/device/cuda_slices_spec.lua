@@ -6,7 +6,7 @@ local script = require("spec.support.script")
 
 describe("a chunk that 31 bits do not count", function()
   local function run(text)
-    return script.run(text, { devices = 1 }, { before = { "--backend", "cuda" },
+    return script.run(text, { devices = 1 }, { before = { "--backend", "cuda", "--no-sample" },
       env = fake.env({ FAKE_GPUS = 1 }) })
   end
 
@@ -46,7 +46,7 @@ for _, size in ipairs { { 2 ^ 24, 2 }, { 127, 127 }, { 128, 128 }, { 512, 512 },
   end)
 end
 q:wait()
-]==], { devices = 1 }, { before = { "--backend", "cuda" },
+]==], { devices = 1 }, { before = { "--backend", "cuda", "--no-sample" },
         env = fake.env({ FAKE_GPUS = 1, FAKE_MULTIPROCESSORS = 1 }) })
       assert.equal(table.concat({ "launch 1 32768 1 of 2 128 1", "launch 4 16 1 of 32 8 1",
         "launch 4 8 1 of 32 8 1", "launch 8 32 1 of 64 4 1", "launch 2 16 8 of 32 4 2", "" },
@@ -61,7 +61,7 @@ local one = celer.buffer("int", {}, { init = 0 })
 local k = celer.kernel "kernel void plane(item<2> it, in<int, 0> one) {}"
 q:submit(function(cg) cg:parallel_for({ 2 ^ 52, 2 }, k.plane, cg:read(one, celer.all)) end)
 q:wait()
-]==], { devices = 1 }, { before = { "--backend", "cuda" },
+]==], { devices = 1 }, { before = { "--backend", "cuda", "--no-sample" },
       env = fake.env({ FAKE_GPUS = 1, FAKE_REFUSED = 3 }) })
     assert.matches("^launch 1 32768 1 of 2 128 1\nlaunch 1 32768 1 of 2 128 1\n", r.stderr)
     assert.matches("kernel plane failed on GPU 0", r.stderr)
@@ -105,7 +105,7 @@ same("a far one", b[far], 2147 % 256)
 same("beside it", b[far + 1], 3)
 same("at the seam", c[2 ^ 30 - 1] + c[2 ^ 30], 6)
 print "checked"
-]==], { devices = 1 }, { before = { "--backend", "cuda" } })
+]==], { devices = 1 }, { before = { "--backend", "cuda", "--no-sample" } })
     assert.equal("", r.stderr)
     assert.equal("checked\n", r.stdout)
   end)

@@ -77,7 +77,7 @@ describe("help", function()
       (session("help(celer.all)"):gsub('\n           ".*$', "\n")))
     assert.equal(session "help(celer.buffer)", session "help 'celer.buffer'")
     local read_text = session "help 'cg:read'"
-    assert.matches("^celer.command_group:read%(buffer, map%)\n  Reads the part", read_text)
+    assert.matches("^celer.command_group:read%(buffer, map, options%)\n  Reads the part", read_text)
     assert.matches("\n  map%? +celer.range_mapper: default: celer.one_to_one\n", read_text)
     assert.matches("^celer.io.load%(path, options%)\n", session "help(celer.io.load)")
     assert.equal(session "help(celer.io.load)", session "help 'celer.io.load'")

@@ -9,7 +9,8 @@ local M = {}
 --- The modules that have what is public, but for the functions in `celer` itself.
 M.modules = { "queue", "group", "buffer", "box", "view", "snapshot", "object", "kernel",
   "weights", "communicator", "shared_file", "device_view", "host_memory", "lane", "hints",
-  "collective", "nd_range", "types", "mapper", "io", "palette", "balance", "plain" }
+  "collective", "nd_range", "types", "mapper", "placement", "io", "io/hdf5/datasets",
+  "io/hdf5/values", "palette", "balance", "plain" }
 
 local texts = {} -- lines of a source, by name
 
