@@ -266,7 +266,7 @@ local function save_by_name(format, path, given, options)
     end
     if buffer and more then own[#own + 1] = buffer end
   end
-  request.adds = requests.claim(path, options)
+  requests.claim(request, path, list, options)
   local places = places_for(jobs)
   submit.write("celer.io.save", path, jobs, tasks, request, places)
   places:free()

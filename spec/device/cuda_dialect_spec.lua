@@ -5,7 +5,11 @@ local cuda = require("spec.device.cuda")
 ffi.cdef([[
 typedef struct { int64_t min[3], range[3]; uint32_t extent[3], more; } spec_launch;
 typedef struct { uint64_t origin; int64_t stride0, stride1; } spec_accessor;
-typedef struct { int32_t kind, dims, class_, size, align; char type[44]; int32_t tile[3]; } spec_param;
+typedef struct {
+  int32_t kind, dims, class_, size, align;
+  char type[44];
+  int32_t tile[3];
+} spec_param;
 typedef struct { spec_launch where; spec_accessor c, a, b; } spec_add;
 typedef struct { spec_launch where; spec_accessor up, u; float c; } spec_step;
 typedef struct { double x, y, z, m; } spec_body;

@@ -244,6 +244,19 @@ print(f.a1, f.c.value, f.d.value)]])
       'celer.io.save("u.h5", 4, { append = true, dataset = "c" }) q:wait()', 2)
   end)
 
+  it("gets anew what the run saves again, and says so where another line has saved it", function()
+    prints("", [[for i = 1, 3 do celer.io.save("u.h5", i, { dataset = "a" }) end
+celer.io.save("u.h5", 4, { dataset = "b" })]])
+    prints("3\t4\n", [[local f = celer.io.open("u.h5").datasets
+print(f.a.value, f.b.value)]])
+    local r = run('celer.io.save("u.h5", 5, { replace = true })\nfor i = 6, 7 do\n'
+      .. 'celer.io.save("u.h5", i) end\nceler.io.save("u.h5", 8, { replace = true })', 2)
+    assert.equal("celer: warning: case.lua:3: dataset 'data' of u.h5, which case.lua:1 has saved, "
+      .. "goes; {replace = true} says that this is meant\n", r.stderr)
+    assert.equal(0, r.status)
+    prints("8\n", 'print(celer.io.open("u.h5").datasets.data.value)')
+  end)
+
   for _, ranks in ipairs { 1, 3 } do
     it("stays as it was where nothing can be added, on " .. ranks .. " rank(s)", function()
       prints("", u .. [[

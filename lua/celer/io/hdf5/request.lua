@@ -73,17 +73,23 @@ end
 
 -- ---- the file ---------------------------------------------------------------
 
-local ours = {} -- files that this run has saved to
+-- Files that this run has saved to: of those that it has made, the line that saved each
+-- dataset.
+local ours = {}
 local told = {} -- lines
 
--- Says that what a file holds goes: once for each line.
-local function tell(path)
+-- The user's line, and as text.
+local function user_line()
   local file, line = place.user()
-  local where = ("%s:%d"):format(file or "?", line or 0)
+  return ("%s:%d"):format(file or "?", line or 0), file, line
+end
+
+-- Says that something goes: once for each line.
+local function tell(format, ...)
+  local where, file, line = user_line()
   if told[where] then return end
   told[where] = true
-  core.advise(("%s is not of this run, and what it holds goes; {replace = true} says that this is "
-    .. "meant, and {add = true} keeps it"):format(path), file, line)
+  core.advise(format:format(...), file, line)
 end
 
 local function check_flag(options, name)
@@ -101,7 +107,7 @@ local function check_append(append)
   end
 end
 
---- What is asked for beside buffers; `adds` is left to be set.
+--- What is asked for beside buffers; M.claim says whether it adds.
 ---@param list table<string, any>  what is saved, by name
 ---@param object string  the dataset that gets options.attributes; "" for the file
 ---@param options celer.io.save_options
@@ -118,18 +124,39 @@ function M.new(path, list, object, options)
     attributes = attributes }
 end
 
---- Notes that this run saves to a file; whether that adds to what it holds.
+-- Notes which line saves which datasets of a file that this run has made. What another
+-- line has saved goes with a word, as it may be by mistake.
+local function claim_names(path, saved, list, options)
+  local where = user_line()
+  for name in tables.sorted_pairs(list) do
+    local goes = saved[name] and not (options.append or options.replace)
+    if goes and saved[name] ~= where then
+      tell("dataset '%s' of %s, which %s has saved, goes; {replace = true} says that this is "
+        .. "meant", name, path, saved[name])
+    end
+    saved[name] = where
+  end
+end
+
+--- Notes that this run saves to a file, and whether that adds to what the file holds and
+--- replaces what it has of these names.
+---@param request celer.io.request
+---@param list table<string, any>  what is saved, by name
 ---@param options celer.io.save_options
----@return boolean adds
-function M.claim(path, options)
+function M.claim(request, path, list, options)
   local key = order.plain(path)
-  local again = ours[key] or false
-  ours[key] = true
+  local again = ours[key]
+  ours[key] = again or (options.add and {} or { saved = {} })
+  request.adds = again ~= nil or options.add or false
   if not again and not (options.add or options.replace or options.append or core.dry())
     and posix.exists(path) then
-    tell(path)
+    tell("%s is not of this run, and what it holds goes; {replace = true} says that this is "
+      .. "meant, and {add = true} keeps it", path)
   end
-  return again or options.add or false
+  if ours[key].saved then
+    claim_names(path, ours[key].saved, list, options)
+    request.replaces = not options.append
+  end
 end
 
 return M
