@@ -20,11 +20,19 @@ local function run(kernel, from, to)
 end
 ]==]
 
-local checked = { before = { "--check-nan" } }
+local checked = { before = { "--check-nan", "--no-sample" } }
+
+-- The shapes of a job take turns: kernels that look are compiled for each case.
+local turn = 0
+local function next_shape()
+  turn = turn + 1
+  return script.shapes[turn % #script.shapes + 1]
+end
 
 -- What does no such thing, and passes.
 local function passes(name, text, options)
   options = options or { before = checked.before }
+  options.shapes = options.shapes or { next_shape() }
   script.everywhere(name, prelude .. text, nil, options)
 end
 
@@ -35,7 +43,7 @@ local function stops(name, text, wanted, options)
   for before in all:sub(1, (all:find("-- here", 1, true))):gmatch("\n") do
     line = line + #before
   end
-  for _, shape in ipairs(script.shapes) do
+  for _, shape in ipairs(turn == 0 and script.shapes or { next_shape() }) do
     it(name .. ", " .. shape.name, function()
       local r = script.run(all .. "\nprint 'not reached'\n", shape, options or checked)
       assert.equal(("case.lua:%d: %s\n"):format(line + 1, wanted),
@@ -45,6 +53,7 @@ local function stops(name, text, wanted, options)
       assert.is_false(r.timed_out)
     end)
   end
+  turn = math.max(turn, 1)
 end
 
 local function said(task, what, where, kind)
