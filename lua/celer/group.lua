@@ -541,7 +541,7 @@ end
 -- Submits work that is a Lua function. Where it runs at one place there may be no
 -- range; a collective task has a `group`, whose name ranks must agree on.
 local function submit_function(self, kind, placement, range, group, at, f, ...)
-  local space = range == nil and nowhere or spaces.of(range, kind.call)
+  local space = range == nil and not kind.interop and nowhere or spaces.of(range, kind.call)
   if type(f) ~= "function" then
     fail("%s: the second argument must be a function, not %s", kind.call, words.a(f))
   end

@@ -47,11 +47,16 @@ local text = [[
     if (bits > infinity) found(0).combine(at);
     if (bits == infinity) found(1).combine(at);
   }
+  CELER_FN bool celer_alike(const char *a, const char *b, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i)
+      if (a[i] != b[i]) return false;
+    return true;
+  }
   kernel void look(item<D> it, ACCESS<T, D> u, int64_t n1, int64_t n2,
                    reducer<int64_t, 1> found GIVEN) {
     const T element = u(ITEM);
-    SKIPPED
     const char *p = (const char *)&element;
+    SKIPPED
     const int64_t at = NUMBER;
 BODY
   }
@@ -70,7 +75,8 @@ local function kernel_for(buffer, keeps, reduces)
     local with = { T = type_.name, D = tostring(dims), ACCESS = keeps and "inout" or "in",
       ITEM = items[dims], NUMBER = numbers[dims],
       GIVEN = reduces and (", %s identity"):format(type_.name) or "",
-      SKIPPED = reduces and "if (memcmp(&element, &identity, sizeof element) == 0) return;" or "",
+      SKIPPED = reduces and "if (celer_alike(p, (const char *)&identity, sizeof element)) return;"
+        or "",
       BODY = table.concat(look(fields.of(type_.ctype), "0", 0, {}), "\n") }
     mine[key] = kernels.new((text:gsub("%f[%w]%u+%f[^%w]", with)))
   end

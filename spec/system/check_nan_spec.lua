@@ -1,5 +1,7 @@
 -- celer run --check-nan: the first task that makes a NaN or an infinity of numbers.
 local celer = require("spec.support.celer")
+local cuda = require("spec.device.cuda")
+local fake = require("spec.device.fake_driver")
 local script = require("spec.support.script")
 
 local prelude = [==[
@@ -311,6 +313,24 @@ q:submit(function(cg)
 end)
 ]==], script.shapes[1], checked)
     assert.equal("", r.stderr)
+  end)
+
+  -- The fake driver computes nothing: what is found does not matter.
+  it("looks by kernels that compile for GPUs, too", function()
+    if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
+    for _, text in ipairs {
+      "run(k.keep, u, v)", "q:submit(function(cg) cg:parallel_for({ n }, k.root, cg:write(u)) end)",
+      [==[
+local sum, sums = celer.buffer("double", {}, { init = 0 }), celer.buffer("double", { 2 })
+q:submit(function(cg)
+  cg:parallel_for({ n }, k.add, cg:read(u, function(chunk) return chunk end),
+    cg:reduce(sum, "sum", { include_current = true }), cg:reduce(sums, "sum"))
+end)]==] } do
+      local r = script.run(prelude .. text, { devices = 1 }, { env = fake.env({ FAKE_GPUS = 1 }),
+        before = { "--backend", "cuda", "--check-nan", "--no-sample" } })
+      assert.is_nil(r.stderr:find("does not compile", 1, true), r.stderr)
+      assert.is_nil(r.stderr:find("internal error", 1, true), r.stderr)
+    end
   end)
 
   it("does nothing in a dry run, and in a session stops the line", function()

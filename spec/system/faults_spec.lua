@@ -343,7 +343,8 @@ describe("what ends the process", function()
       "ffi.cdef 'int down(int *);'\nffi.load(LIBRARY).down(ffi.new('int[1]', 1))") },
       "host task (case.lua:4) at case.lua:6 " .. FULL_LIBRARY },
     { "the script's library that calls itself without end", { library = "local ffi = "
-      .. "require 'ffi'\nffi.cdef 'int down(int *);'\n"
+      .. "require 'ffi'\nffi.cdef 'int down(int *); int setrlimit(int, const unsigned long *);' "
+      .. "ffi.C.setrlimit(3, ffi.new('unsigned long[2]', 2 ^ 23, 2 ^ 23))\n" -- of the stack
       .. "ffi.load(LIBRARY).down(ffi.new('int[1]', 1))" },
       "the script's own thread (case.lua:4) " .. FULL_LIBRARY },
   }
