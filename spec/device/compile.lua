@@ -17,9 +17,9 @@ ffi.cdef([[
 int setenv(const char *name, const char *value, int overwrite);
 ]])
 
---- The cache of this process, kept with the build: the engine looks it up once.
-M.cache = os.getenv("CELER_CACHE")
-  or require("spec.support.cdef").build_folder() .. "/kernel-cache"
+--- The cache of this process, kept with the build: the engine looks it up once. Children
+--- have it, too, in whatever folder they run.
+M.cache = os.getenv("CELER_CACHE") or require("spec.support.celer").folder() .. "/kernel-cache"
 ffi.C.setenv("CELER_CACHE", M.cache, 1)
 
 --- What compilers' results came to in this process: found in the cache, made, not kept.

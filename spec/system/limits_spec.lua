@@ -107,7 +107,8 @@ describe("a limit", function()
   it("of open files", function()
     for n = 5, 17, 3 do
       local folder = script()
-      told_or_well(limited("ulimit -n " .. n, folder, { env = { CELER_CACHE = folder .. "/c" } }))
+      local r = limited("ulimit -n " .. n, folder, { env = { CELER_CACHE = folder .. "/c" } })
+      if not r.stderr:find "shared object" then told_or_well(r) end -- it has not begun, else
     end
   end)
 
