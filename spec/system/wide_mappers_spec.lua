@@ -145,9 +145,9 @@ local function shifted(most)                              -- one for each distan
 end
 for _, mapper in ipairs { each, shifted(64) } do
   q:submit(function(cg)
-    local at, from = cg:read(where), cg:read(x, mapper)
+    local from = cg:read(x, mapper)
     if mapper == each then
-      cg:parallel_for({ n }, k.at, at, from, cg:discard_write(y))
+      cg:parallel_for({ n }, k.at, cg:read(where), from, cg:discard_write(y))
     else
       cg:host_task({ n }, function(part, x, y)
         for i = part.min[0], part.max[0] - 1 do
