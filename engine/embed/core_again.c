@@ -32,7 +32,7 @@ static const char plan_type[] = "celer.core.plan";
  * are of the plan's table. */
 typedef struct look {
   uint16_t owner; /* slot of that function; 0: the mapper itself */
-  uint16_t value; /* slot of what it was */
+  uint16_t value; /* slot of what it was, but for numbers of the rule */
   uint16_t name;  /* slot of the name of a global; 0: it is captured */
   uint8_t index;  /* of what is captured */
   uint8_t param;  /* which number of the rule it is, from 1; 0: none */
