@@ -93,6 +93,10 @@ struct cel_backend {
   /* Per device, behind the copy lanes: for a device's part in collectives. With
    * `chains` and `puts`. */
   int32_t joint_lanes;
+  /* Per device, behind these: for works with `waits`, until whose end the
+   * device takes nothing else. They begin after nothing that is under way, as
+   * that might wait for what the device was to take then. With `chains`. */
+  int32_t waiting_lanes;
   bool lua; /* takes works that need a Lua state; else host lanes do */
   /* Bytes that memory is committed in, a power of two: what a job touches has
    * been committed before. 0: memory is committed by being touched. */
@@ -121,8 +125,8 @@ struct cel_backend {
   void (*decommit)(cel_backend *b, int32_t memory, void *p, uint64_t begin,
                    uint64_t end);
   /* Lanes of device d: [0, kernel_lanes) for kernels, then copy_lanes, then
-   * joint_lanes. A copy
-   * between host memories may use any device's copy lane. */
+   * joint_lanes, then waiting_lanes. A copy between host memories may use any
+   * device's copy lane. */
   void (*submit)(cel_backend *b, int32_t device, int32_t lane, cel_job *job);
   /* Takes up to `max` completions; returns how many. */
   uint32_t (*poll)(cel_backend *b, cel_done *out, uint32_t max);

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "device/cuda_pack.h"
+#include "device/cuda_sample.h"
 
 static cel_status fail_call(const cel_cuda_api *api, CUresult code,
                             const char *what, int32_t ordinal) {
@@ -167,6 +168,7 @@ cel_status cel_cuda_open(const int32_t *ordinal, int32_t devices,
 void cel_cuda_close(cel_cuda *cuda) {
   if (cuda == NULL) return;
   cel_cuda_pack_unload(cuda);
+  cel__cuda_promises_clear(cuda);
   cuda->api->cuCtxSetCurrent(NULL);
   for (int32_t i = 0; i < cuda->devices; ++i)
     cuda->api->cuDevicePrimaryCtxRelease_v2(cuda->device[i].device);

@@ -28,6 +28,7 @@ typedef struct cel_cuda_device {
   /* cuda_pack.h: copies short rows, in units of 1 << i bytes; or null. */
   CUmodule packer;
   CUfunction pack[CEL_CUDA_UNITS];
+  CUdeviceptr promises; /* for samples: cuda_sample.h; 0: none were taken yet */
   char name[64];
   char bus[20]; /* "0000:1b:00.0": where hwloc finds it */
 } cel_cuda_device;

@@ -465,23 +465,21 @@ static cel_status put_checked(const putting *p, const cel_job *job,
 static cel_status put_sampled(const putting *p, const cel_job *job,
                               const cel_box *slab, int32_t n,
                               const cel_region *rest) {
-  int64_t before, ns, checks;
-  CEL_TRY(wait_for_stream(p, job, &before));
+  int64_t ns, checks;
   CEL_TRY(put_boxes(p, job, rest->at, rest->n));
   if (*p->lost != CUDA_SUCCESS) return CEL_E_OK;
   CEL_TRY(wait_for_stream(p, job, &ns));
   if (!cel__sample_affords(ns * SLOWER + BEGIN_NS))
     return put_boxes(p, job, slab, (uint32_t)n);
   cel__cuda_promises promises;
-  bool asked =
-      cel__cuda_promise(p->cuda, job, slab, n, &promises) == CUDA_SUCCESS;
+  bool asked = cel__cuda_promise(p->cuda, p->device, job, slab, n, &promises) ==
+               CUDA_SUCCESS;
   int64_t begin = cel_now_ns();
-  cel_status status =
-      asked ? put_checked(p, job, slab, n, &promises)
-            : put_boxes(p, job, slab, (uint32_t)n); /* memory is short */
+  cel_status status = asked ? put_checked(p, job, slab, n, &promises)
+                            : put_boxes(p, job, slab, (uint32_t)n);
   if (status == CEL_E_OK && *p->lost == CUDA_SUCCESS)
     status = wait_for_stream(p, job, &checks);
-  cel__cuda_promises_release(p->cuda, &promises);
+  cel_free(promises.at);
   cel__sample_spend(cel_now_ns() - begin);
   if (status != CEL_E_OK || *p->lost != CUDA_SUCCESS || !asked) return status;
   return check_fault(p->cuda, p->device, job, job->work->cuda->sample,

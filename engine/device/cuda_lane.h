@@ -5,7 +5,10 @@
  * other lanes its stream waits for, on the device; the thread waits only until
  * the other device's thread has submitted that job. As every thread keeps the
  * executor's order, the oldest job that is not submitted never waits, so there
- * is no deadlock. The same thread asks the events which jobs are complete.
+ * is no deadlock. Where the thread waits for its own stream, for a work with
+ * `waits`, all that is on it is complete: else two ranks' threads could each
+ * wait for what the other was to submit. The same thread asks the events which
+ * jobs are complete.
  *
  * Invariants, per lane: completed <= submitted <= completed + CEL_CUDA_DEPTH;
  * job n (from 1) and its event are in slot n % DEPTH until it is complete.
@@ -38,8 +41,9 @@ enum {
   CEL_CUDA_URGENT_LANES = 2, /* the last of these, and copies: of priority */
   CEL_CUDA_COPY_LANES = 4,
   CEL_CUDA_JOINT_LANES = 1,
-  CEL_CUDA_LANES =
-      CEL_CUDA_KERNEL_LANES + CEL_CUDA_COPY_LANES + CEL_CUDA_JOINT_LANES,
+  CEL_CUDA_WAITING_LANES = 1,
+  CEL_CUDA_LANES = CEL_CUDA_KERNEL_LANES + CEL_CUDA_COPY_LANES +
+                   CEL_CUDA_JOINT_LANES + CEL_CUDA_WAITING_LANES,
   CEL_CUDA_DEPTH = 256
 };
 

@@ -4,20 +4,32 @@
 
 #include "base/random.h"
 #include "base/vec.h"
+#include "device/cuda_copy.h"
 
 enum {
   ITEMS = 4096, /* of a slab */
-  PARTS = 8     /* of the chunk: no slab is more than one */
+  PARTS = 8,    /* of the chunk: no slab is more than one */
+  BOXES = CEL__CUDA_PROMISES / sizeof(cel_box)
 };
 
 /* ---- slabs ----------------------------------------------------------------
  */
 
-/* Full along the last dimensions, as far as the items go. */
+/* Boxes that a unit is promised of view `v`. */
+static int64_t boxes_of(const cel_job *job, int32_t v) {
+  const cel_rule *rule = job->call.sample->task->access[v].use.rule;
+  return rule != NULL && rule->listing == NULL ? rule->desc.boxes : 1;
+}
+
+/* Full along the last dimensions, as far as the items go; of so few that there
+ * is room for what all views are promised, should each be a unit. */
 static void size_slab(const cel_job *job, int64_t unit[3], int64_t size[3]) {
   const cel_box *chunk = &job->call.chunk;
-  int64_t left = cel_box_volume(chunk) / PARTS;
+  int64_t left = cel_box_volume(chunk) / PARTS, each = 1;
+  for (int32_t v = 0; v < job->call.views; ++v) each += boxes_of(job, v);
+  int64_t most = (int64_t)(BOXES / CEL__CUDA_SLABS) / each;
   if (left > ITEMS) left = ITEMS;
+  if (left > most) left = most;
   for (int d = CEL_DIMS - 1; d >= 0; --d) {
     int64_t whole = chunk->max[d] - chunk->min[d];
     unit[d] = job->work->group[d] > 0 ? job->work->group[d] : 1;
@@ -61,9 +73,8 @@ typedef CEL_VEC(cel_box) boxes;
 static int64_t promise_view(const cel_job *job, int32_t v,
                             const cel__units *units, int64_t n, boxes *out) {
   const cel_task *task = job->call.sample->task;
-  const cel_rule *rule = task->access[v].use.rule;
   cel_box box[CEL_RULE_BOXES];
-  int64_t each = rule != NULL && rule->listing == NULL ? rule->desc.boxes : 1;
+  int64_t each = boxes_of(job, v);
   for (int64_t i = 0; i < n; ++i) {
     cel_box unit = cel__sample_nth_unit(task, units, i);
     int32_t m = cel__sample_promise(task, v, &unit, &job->call.view[v], box);
@@ -90,43 +101,56 @@ static void promise_slab(const cel_job *job, const cel_box *slab, int32_t views,
 }
 
 /* Numbers become addresses. */
-static void place_boxes(cel__cuda_promises *p, int32_t n, int32_t views) {
+static void place_boxes(CUdeviceptr memory, cel__cuda_promises *p, int32_t n,
+                        int32_t views) {
   for (int32_t i = 0; i < n * views; ++i) {
     unsigned char *at = p->at + (size_t)(i / views) * p->size +
                         sizeof(cel__units) +
                         (size_t)(i % views) * sizeof(cel__promise);
     uintptr_t address;
     memcpy(&address, at, sizeof address);
-    address = (uintptr_t)p->memory + address * sizeof(cel_box);
+    address = (uintptr_t)memory + address * sizeof(cel_box);
     memcpy(at, &address, sizeof address);
   }
 }
 
-CUresult cel__cuda_promise(const cel_cuda *cuda, const cel_job *job,
-                           const cel_box *slab, int32_t n,
+CUresult cel__cuda_promise(const cel_cuda *cuda, int32_t device,
+                           const cel_job *job, const cel_box *slab, int32_t n,
                            cel__cuda_promises *out) {
   const cel_cuda_kernel *kernel = job->work->cuda;
+  CUdeviceptr memory = cuda->device[device].promises;
   int32_t views = 0;
   for (int32_t i = 0; i < kernel->arguments; ++i)
     views += kernel->argument[i].view;
   boxes all = {0};
   out->size = sizeof(cel__units) + (size_t)views * sizeof(cel__promise);
-  out->memory = 0;
   out->at = cel_alloc_zero(out->size * (size_t)n);
   for (int32_t i = 0; i < n; ++i)
     promise_slab(job, &slab[i], views, &all, out->at + (size_t)i * out->size);
-  size_t bytes = (all.n + 1) * sizeof(cel_box);
-  cel_vec_reserve(&all, 1);
-  CUresult code = cuda->api->cuMemAlloc_v2(&out->memory, bytes);
-  if (code == CUDA_SUCCESS)
-    code = cuda->api->cuMemcpyHtoD_v2(out->memory, all.at, bytes);
-  place_boxes(out, n, views);
+  cel_assert(all.n <= BOXES);
+  CUresult code = CUDA_SUCCESS;
+  if (all.n > 0)
+    code = cel_cuda_write(cuda->api, memory, all.at, all.n * sizeof *all.at);
+  place_boxes(memory, out, n, views);
   cel_vec_release(&all);
   return code;
 }
 
-void cel__cuda_promises_release(const cel_cuda *cuda,
-                                cel__cuda_promises *promises) {
-  if (promises->memory != 0) cuda->api->cuMemFree_v2(promises->memory);
-  cel_free(promises->at);
+CUresult cel__cuda_promises_prepare(cel_cuda *cuda, int32_t device) {
+  cel_cuda_device *d = &cuda->device[device];
+  if (d->promises != 0) return CUDA_SUCCESS;
+  CUresult code = cuda->api->cuCtxSetCurrent(d->context);
+  return code == CUDA_SUCCESS
+             ? cuda->api->cuMemAlloc_v2(&d->promises, CEL__CUDA_PROMISES)
+             : code;
+}
+
+void cel__cuda_promises_clear(cel_cuda *cuda) {
+  for (int32_t i = 0; i < cuda->devices; ++i) {
+    cel_cuda_device *d = &cuda->device[i];
+    if (d->promises == 0) continue;
+    cuda->api->cuCtxSetCurrent(d->context);
+    cuda->api->cuMemFree_v2(d->promises);
+    d->promises = 0;
+  }
 }

@@ -9,7 +9,7 @@
 #include "device/sample.h"
 
 #ifndef CEL_CDEF
-enum { CEL__CUDA_SLABS = 3 };
+enum { CEL__CUDA_SLABS = 3, CEL__CUDA_PROMISES = 4 << 20 /* bytes */ };
 
 /* Some thousand items each, of whole groups: the first and the last of the
  * chunk among them. Disjoint; and what is left. Returns how many; 0: all are
@@ -17,20 +17,22 @@ enum { CEL__CUDA_SLABS = 3 };
 int32_t cel__cuda_slabs(const cel_job *job, cel_box out[CEL__CUDA_SLABS],
                         cel_region *rest);
 
-/* What launches of slabs are told behind their arguments. */
+/* What launches of slabs are told behind their arguments: `size` bytes each. */
 typedef struct cel__cuda_promises {
-  CUdeviceptr memory;
-  size_t size; /* bytes for each slab */
+  size_t size;
   unsigned char *at;
 } cel__cuda_promises;
 
-/* Asks the mappers, and puts what they give into the memory of the device whose
- * context is current. The caller releases *out. */
-CUresult cel__cuda_promise(const cel_cuda *cuda, const cel_job *job,
-                           const cel_box *slab, int32_t n,
+/* Asks the mappers, and puts what they give into the device's room for it,
+ * which nothing uses that is under way. The caller frees out->at. */
+CUresult cel__cuda_promise(const cel_cuda *cuda, int32_t device,
+                           const cel_job *job, const cel_box *slab, int32_t n,
                            cel__cuda_promises *out);
-void cel__cuda_promises_release(const cel_cuda *cuda,
-                                cel__cuda_promises *promises);
+
+/* That room, made ahead and kept: to take or give back memory of a GPU may wait
+ * for all that is under way there. Thread: main, both. */
+CUresult cel__cuda_promises_prepare(cel_cuda *cuda, int32_t device);
+void cel__cuda_promises_clear(cel_cuda *cuda);
 #endif
 
 #endif

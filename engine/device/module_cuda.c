@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "device/compile.h"
+#include "device/cuda_sample.h"
 #include "device/module.h"
 #include "device/sample.h"
 
@@ -207,7 +208,9 @@ static cel_status take_sample(cel_module *module, uint32_t i) {
                                                         sizeof(cel__promise));
   for (int32_t d = 0; d < cuda->devices && code == CUDA_SUCCESS; ++d) {
     size_t size;
-    code = cuda->api->cuCtxSetCurrent(cuda->device[d].context);
+    code = cel__cuda_promises_prepare(module->cuda, d);
+    if (code == CUDA_SUCCESS)
+      code = cuda->api->cuCtxSetCurrent(cuda->device[d].context);
     if (code == CUDA_SUCCESS)
       code = find(module, module->sample_loaded[d], "celer_run_", name,
                   &k->function[d]);

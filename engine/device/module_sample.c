@@ -103,4 +103,5 @@ void cel_module_sample(cel_module *module, int32_t kernel, cel_work *work,
     return;
   work->samples =
       is_new(k, hash_mappers(access, accesses)) && cel__sample_affords(0);
+  work->waits = work->samples;
 }

@@ -14,7 +14,8 @@ enum {
   KERNEL_LANES = 2,
   COPY_LANES = 2,
   JOINT_LANES = 1,
-  LANES = KERNEL_LANES + COPY_LANES + JOINT_LANES
+  WAITING_LANES = 1,
+  LANES = KERNEL_LANES + COPY_LANES + JOINT_LANES + WAITING_LANES
 };
 
 typedef struct lane {
@@ -219,8 +220,14 @@ static void check_afters(const simulated *s, const lane *own,
 static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
   simulated *s = (simulated *)b;
   cel_assert(device >= 0 && device < b->devices && l >= 0 && l < LANES);
-  cel_assert((job->kind == CEL_JOB_CALL) == (l < KERNEL_LANES) ||
+  const bool waits = job->kind == CEL_JOB_CALL && job->work->waits &&
+                     s->face.waiting_lanes > 0;
+  cel_assert(waits == (l >= LANES - WAITING_LANES));
+  cel_assert(waits || (job->kind == CEL_JOB_CALL) == (l < KERNEL_LANES) ||
              job->kind == CEL_JOB_INIT);
+  if (waits && job->afters > 0)
+    cel_bug("job %llu waits for its device, and is to begin after others",
+            (unsigned long long)job->ticket);
   if (job->kind == CEL_JOB_CALL)
     for (int32_t i = 0; i < job->call.views; ++i)
       check_view(s, device, &job->call.view[i]);
@@ -346,6 +353,7 @@ cel_status cel_backend_simulated(const cel_backend_config *config,
       .urgent_lanes = 1,
       .copy_lanes = COPY_LANES,
       .joint_lanes = config->chains ? JOINT_LANES : 0,
+      .waiting_lanes = config->chains ? WAITING_LANES : 0,
       .chains = config->chains,
       .puts = config->chains,
       .grain = config->grain,

@@ -306,14 +306,11 @@ void cel_session_measure(cel_session *s) {
   if (s->backend->time != NULL) s->backend->time(s->backend);
 }
 
-/* A GPU's thread waits for the sample's stream, and what that waits for may be
- * another rank's, whose thread does the same. */
 static cel_sampling sampling_of(const cel_session *s) {
   const cel_session_options *o = &s->options;
   if (o->no_sample) return CEL_SAMPLING_OFF;
   if (o->dry) return o->builds ? CEL_SAMPLING_AHEAD : CEL_SAMPLING_OFF;
-  bool waits = s->choice.cuda && s->transport->ranks > 1;
-  return waits ? CEL_SAMPLING_OFF : CEL_SAMPLING_ON;
+  return CEL_SAMPLING_ON;
 }
 
 static cel_status start_backend(cel_session *s) {

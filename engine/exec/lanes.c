@@ -9,10 +9,10 @@ enum { FOLLOWERS = 8 };
 void cel_lanes_init(cel_lanes *lanes, cel_backend *backend,
                     uint64_t chain_bytes, uint32_t depth) {
   const cel_backend *b = backend;
-  int32_t per_device = b->kernel_lanes + b->copy_lanes + b->joint_lanes;
+  int32_t per_device =
+      b->kernel_lanes + b->copy_lanes + b->joint_lanes + b->waiting_lanes;
   if (b->devices > CEL_DEVICES || per_device > CEL_LANES)
-    cel_bug("%d devices of %d, %d and %d lanes", b->devices, b->kernel_lanes,
-            b->copy_lanes, b->joint_lanes);
+    cel_bug("%d devices of %d lanes", b->devices, per_device);
   *lanes = (cel_lanes){.backend = backend,
                        .chain_bytes = b->chains && b->puts ? chain_bytes : 0,
                        .depth = depth > 0 ? depth : CEL_LANE_DEPTH,
@@ -51,19 +51,27 @@ static span copy_lanes_for(const cel_lanes *lanes, const cel_instr *instr) {
                                           : (span){begin, middle};
 }
 
+/* Whether its device's thread waits for it: it goes to a lane of its own, once
+ * all that it depends on is complete. */
+static bool waits(const cel_lanes *lanes, const cel_instr *instr) {
+  return lanes->backend->waiting_lanes > 0 && instr->kind == CEL_INSTR_KERNEL &&
+         instr->task->work->waits;
+}
+
 /* Those that the instruction may go to; none for what goes to no lane. */
 static span lanes_for(const cel_lanes *lanes, const cel_instr *instr) {
   const cel_backend *b = lanes->backend;
   int32_t common = b->kernel_lanes - b->urgent_lanes;
   int32_t copies = b->kernel_lanes + b->copy_lanes;
+  int32_t waiting = copies + b->joint_lanes;
+  if (waits(lanes, instr)) return (span){waiting, waiting + b->waiting_lanes};
   switch (cel_instr_lane_of(instr->kind)) {
   case CEL_LANE_DEVICE:
     return instr->priority > 0 && b->urgent_lanes > 0
                ? (span){common, b->kernel_lanes}
                : (span){0, common};
   case CEL_LANE_COMM:
-    if (instr->kind == CEL_INSTR_COLLECTIVE)
-      return (span){copies, copies + b->joint_lanes};
+    if (instr->kind == CEL_INSTR_COLLECTIVE) return (span){copies, waiting};
     return copy_lanes_for(lanes, instr);
   case CEL_LANE_COPY: return copy_lanes_for(lanes, instr);
   default: return (span){0, 0};
@@ -99,7 +107,7 @@ bool cel_lanes_take(const cel_lanes *lanes, const cel_instr *instr) {
 bool cel_lanes_may_follow(const cel_lanes *lanes, cel_window *window,
                           cel_node *node) {
   const cel_instr *instr = node->instr;
-  if (!cel_lanes_take(lanes, instr)) return false;
+  if (!cel_lanes_take(lanes, instr) || waits(lanes, instr)) return false;
   const cel_node *common = NULL;
   for (uint32_t i = 0; i < instr->deps; ++i) {
     const cel_node *dep = incomplete(window, instr, i);

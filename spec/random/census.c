@@ -48,6 +48,7 @@
   _(WHERE_WRITTEN, "where other ranks than 0 have written most")               \
   _(AT_EFFECTS, "tasks at one rank with effects of the cluster")               \
   _(AT_REDUCTIONS, "reductions at one rank")                                   \
+  _(WAITED_FOR, "kernels that a device's thread waits for")                    \
   _(GAPS, "reads of more than the parts of chunks have")                       \
   _(MANY_BOXES, "reads of more than 16 boxes")
 
@@ -167,6 +168,7 @@ static void note_home(const program *p, const step *s) {
 static void note_group(const program *p, const step *s) {
   note_reductions(p, s);
   if (cel_box_is_empty(&s->range)) return;
+  note(HAS_WAITED_FOR, s->placement == CEL_PLACE_SPLIT && step_waits(s));
   note_home(p, s);
   note_mappers(p, s);
   note_effects(p, s);

@@ -341,6 +341,10 @@ void initial_bytes(int buffer, const int64_t *point, void *out, uint32_t size);
 bool step_chunk(const program *p, const step *s, int k, cel_box *chunk);
 /* Whether it has a home that the engine is told. */
 bool step_placed(const step *s);
+/* Whether a device's thread waits for it, should it be a kernel. */
+static inline bool step_waits(const step *s) {
+  return (s->salt & 12) == 0;
+}
 
 /* record.c: what one rank's graphs emitted. The records are copies. */
 typedef struct node {

@@ -135,6 +135,7 @@ static cel_work *make_kernel(const rank *r, const step *s) {
                          .destroy = destroy_kernel,
                          .hash = s->salt,
                          .marks = true,
+                         .waits = step_waits(s),
                          .objects = s->effects > 0 && (s->salt & 1) != 0},
                 .program = p,
                 .step = s};

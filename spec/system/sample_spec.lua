@@ -1,6 +1,7 @@
 -- Samples of a kernel's first launches: mappers that promise too little, which are right
 -- on one rank and wrong on several.
 local celer = require("spec.support.celer")
+local cuda = require("spec.device.cuda")
 local scratch = require("spec.support.scratch")
 
 local folder, script
@@ -18,7 +19,7 @@ local function write(text) scratch.write(script, HEAD .. text) end
 -- Options as celer.run takes them, `words` of the command and those `after` the script.
 local function run(options)
   options = options or {}
-  local words = { "run", "--backend", "cpu" }
+  local words = { "run", "--backend", options.backend or "cpu" }
   for _, word in ipairs(options.words or {}) do words[#words + 1] = word end
   words[#words + 1] = script
   for _, word in ipairs(options.after or {}) do words[#words + 1] = word end
@@ -28,8 +29,8 @@ local function run(options)
 end
 
 -- Compiles all that runs of the script take, samples among it.
-local function build()
-  local r = celer.run({ "build", "--backend", "cpu", script },
+local function build(backend)
+  local r = celer.run({ "build", "--backend", backend or "cpu", script },
     { env = { CELER_CACHE = folder .. "/cache" } })
   assert.equal(0, r.status, r.stderr)
 end
@@ -330,5 +331,56 @@ exec g++ "$@"
   it("is not missed where its build does not compile", function()
     write(PERIODIC)
     passes(run { env = compiler "exit 1" }, "0\n")
+  end)
+end)
+
+-- A GPU's thread waits for what it checks. Were it to wait for what another rank sends, both
+-- could wait for ever.
+describe("a sample on GPUs", function()
+  -- Right, with what is said in place of `reach`: 1 is too little at the sides.
+  local function text(reach)
+    return (PERIODIC:gsub("celer.neighborhood%(1, 0%)", reach):gsub("1, 10 do", "1, 200 do"))
+  end
+  local shapes = { { 1, 1 }, { 1, 2 }, { 2, 1 }, { 3, 1 }, { 2, 2 } }
+
+  for _, shape in ipairs(shapes) do
+    local ranks, devices = shape[1], shape[2]
+    local where = (", on %d ranks with %d GPUs"):format(ranks, devices)
+    local function go(words)
+      table.insert(words, "--devices")
+      table.insert(words, celer.devices(devices, ranks))
+      return run { backend = "cuda", ranks = ranks > 1 and ranks or nil, words = words }
+    end
+
+    it("finds a mapper that promises too little" .. where, function()
+      if cuda.no_gpu then return pending(cuda.no_gpu) end
+      write(text "celer.neighborhood(1, 0)")
+      build("cuda")
+      found(go {})
+    end)
+
+    it("holds nobody up, nor do checks of all items" .. where, function()
+      if cuda.no_gpu then return pending(cuda.no_gpu) end
+      write(text "celer.all")
+      build("cuda")
+      for _ = 1, 3 do passes(go {}, "0\n") end
+      passes(go { "--check-bounds" }, "0\n")
+    end)
+  end
+
+  it("knows what is promised before it looks", function()
+    if cuda.no_gpu then return pending(cuda.no_gpu) end
+    write [==[
+for n = 1, 40 do -- each time another rule is asked
+  local u = celer.buffer("int", n * 100)
+  local k = celer.kernel("kernel void set" .. n .. "(item<1> it, out<int, 1> u) { u(it[0]) = 1; }")
+  for shift = 1, 4 do
+    q:submit(function(cg) cg:parallel_for(n * 100, k, cg:discard_write(u)) end)
+  end
+end
+q:wait()
+]==]
+    build("cuda")
+    passes(run { backend = "cuda" }, "")
   end)
 end)
