@@ -76,13 +76,15 @@ static uint64_t part_of(lua_State *L, const cel_buffer *buffer) {
 }
 
 /* buffer(element_size, its type in words, dims, e0, e1, e2, name | nil, init
- * kind, init, what ranks must agree on of it, fd | nil) init kind: nil, "data"
- * (cdata of the whole buffer) or "lua" (encoded). Ranks agree on data as it is.
- * The file becomes the buffer's. */
+ * kind, init, what ranks must agree on of it, fd | nil, the bounds of what
+ * there is to be room for | nil) init kind: nil, "data" (cdata of the whole
+ * buffer) or "lua" (encoded). Ranks agree on data as it is. The file becomes
+ * the buffer's. */
 static int buffer_new(lua_State *L) {
   cel_engine *engine;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
   cel_advice_submitted(L, cel__user_place(L));
+  lua_settop(L, 17);
   uint32_t element_size = (uint32_t)luaL_checkinteger(L, 1);
   size_t said;
   const char *type = luaL_checklstring(L, 2, &said);
@@ -109,6 +111,10 @@ static int buffer_new(lua_State *L) {
   }
   h->buffer = cel_engine_buffer(engine, dims, extent, element_size,
                                 cel_hash(type, said, 0), name, init);
+  if (!lua_isnoneornil(L, 12)) {
+    cel_box box = cel__check_box(L, 12);
+    cel_engine_buffer_reserve(engine, h->buffer, &box);
+  }
   cel__hold(L, &h->held, part_of(L, h->buffer));
   return 1;
 }

@@ -56,6 +56,14 @@ cel_box cel__memory_layout(const cel_buffer *buffer, const cel_box *box) {
   return layout;
 }
 
+/* The same, with what the buffer is to have room for. */
+static cel_box roomy_layout(const cel_buffer *buffer, const cel_box *box) {
+  cel_box layout = cel__memory_layout(buffer, box);
+  return cel_box_meets(&layout, &buffer->reserve)
+             ? cel_box_hull(&layout, &buffer->reserve)
+             : layout;
+}
+
 static cel__record *find_in(cel__backing *in, const cel_box *box) {
   if (in->recent != NULL && cel_box_covers(&in->recent->made.layout, box))
     return in->recent;
@@ -93,7 +101,7 @@ bool cel__memory_want(cel_instr_graph *graph, const cel_buffer *buffer,
   }
   if (in->wants.n == 0)
     cel_vec_push(&graph->wanted, (cel__backing_id){buffer->id, memory});
-  cel_box layout = cel__memory_layout(buffer, box);
+  cel_box layout = roomy_layout(buffer, box);
   while (widen(&in->wants, &layout)) {
   }
   cel__spots_remove_covered(&in->wants, &layout);
@@ -231,8 +239,8 @@ static void advise(cel_instr_graph *graph, const cel_buffer *buffer,
   snprintf(text, sizeof text,
            "the memory of buffer %s was allocated anew %d times, and what it "
            "held was copied each time, because tasks touched ever more of it: "
-           "touch all that will be needed in one of the first tasks, such as "
-           "by writing it",
+           "reserve what will be needed, as celer.buffer(..., {reserve = "
+           "true}) does for all of it",
            buffer->name != NULL ? buffer->name : "unnamed", (int)moves);
   c->warn(c->context, graph->plan.command->task, text);
 }
@@ -243,7 +251,7 @@ static cel__record *grow(cel_instr_graph *graph, const cel_buffer *buffer,
                          int32_t memory, const cel_box *box) {
   cel__held *held = cel__held_of(graph, buffer);
   cel__backing *in = &held->in[memory];
-  cel_box layout = cel__memory_layout(buffer, box);
+  cel_box layout = roomy_layout(buffer, box);
   while (widen(&in->wants, &layout) || widen(&in->live, &layout)) {
   }
   if (!make_room(graph, in, memory, buffer, &layout)) return NULL;

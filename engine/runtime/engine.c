@@ -292,6 +292,18 @@ const cel_buffer *cel_engine_buffer(cel_engine *engine, int32_t dims,
   return buffer;
 }
 
+void cel_engine_buffer_reserve(cel_engine *engine, const cel_buffer *buffer,
+                               const cel_box *box) {
+  cel_assert(cel_box_covers(&buffer->extent, box));
+  for (uint32_t i = engine->buffers.n; i-- > 0;) {
+    cel_buffer *owned = engine->buffers.at[i].buffer;
+    if (owned != buffer) continue;
+    owned->reserve = *box;
+    return;
+  }
+  cel_bug("a buffer of another engine is reserved");
+}
+
 void cel_engine_buffer_free(cel_engine *engine, const cel_buffer *buffer) {
   for (uint32_t i = 0; i < engine->buffers.n; ++i) {
     cel_owned_buffer *owned = &engine->buffers.at[i];

@@ -107,6 +107,10 @@ const cel_buffer *cel_engine_buffer(cel_engine *engine, int32_t dims,
                                     const int64_t extent[3],
                                     uint32_t element_size, uint64_t type,
                                     const char *name, cel_init *init);
+/* Before it is used: a memory that gets any of the box gets room for all of it
+ * at once, where there is that much. */
+void cel_engine_buffer_reserve(cel_engine *engine, const cel_buffer *buffer,
+                               const cel_box *box);
 void cel_engine_buffer_free(cel_engine *engine, const cel_buffer *buffer);
 /* A host object like *what, but for its id; the engine owns it, its context and
  * its reference on what->release. The name is copied. */

@@ -50,6 +50,8 @@ typedef struct cel_buffer {
   uint64_t type; /* hash of what an element is: equal on all ranks */
   const char *name;
   cel_init *init;
+  /* What a memory has room for, where it has any of that; ranks may differ. */
+  cel_box reserve;
 } cel_buffer;
 
 typedef struct cel_access {

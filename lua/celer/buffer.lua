@@ -161,7 +161,12 @@ end
 
 -- ---- buffers ----------------------------------------------------------------
 
-local known_options = { name = true, init = true }
+---@class celer.buffer_options
+---@field name string?
+---@field init table|ffi.cdata*|function|number|boolean|nil
+---@field reserve boolean|celer.box|nil
+
+local known_options = { name = true, init = true, reserve = true }
 
 local function check_options(options)
   words.check_options("celer.buffer", options, known_options, '{name = "u"}')
@@ -176,13 +181,23 @@ local function name_of(options)
   return ("buffer%d"):format(unnamed)
 end
 
+-- The bounds of what there is to be room for, if anything is.
+local function reserved(self, reserve)
+  if not reserve then return end
+  local part = M.part(self, reserve ~= true and reserve or nil,
+    "celer.buffer: reserve of " .. self.name)
+  local lo, hi = box.bounds(part)
+  return lo[1] or 0, lo[2] or 0, lo[3] or 0, hi[1] or 1, hi[2] or 1, hi[3] or 1
+end
+
 --- Makes a buffer. An init function is called with the coordinates of each
 --- element that a rank needs, as if all at once: it sees copies of what it
 --- captured. A number, a boolean, or a struct as a table of its fields, is what each
---- element has.
+--- element has. `reserve`: the part of it that a device's memory gets room for at once,
+--- as soon as it gets any of that; true: all. Only how memory is laid out depends on it.
 ---@param element string|celer.type  element type
 ---@param extents? integer[]|integer  0 to 3 extents; none: one element
----@param options? {name: string?, init: table|ffi.cdata*|function|number|boolean|nil}
+---@param options? celer.buffer_options
 ---@return celer.buffer
 function M.new(element, extents, options)
   local type_ = types.find(element)
@@ -199,7 +214,8 @@ function M.new(element, extents, options)
   end
   local kind, init, identity, fd = prepare_init(self, options.init)
   self.handle = place.check(core.buffer(type_.size, types.identity(type_), dims, size[1] or 1,
-    size[2] or 1, size[3] or 1, self.name, kind, init, identity, fd))
+    size[2] or 1, size[3] or 1, self.name, kind, init, identity, fd,
+    reserved(self, options.reserve)))
   return self
 end
 

@@ -49,6 +49,18 @@ describe("allocations", function()
     return m:submit({ range = { 8 }, { b, "read_write", { { span(0), { j, j + 1 } } } } })
   end
 
+  it("have room for what the buffer reserves, where they meet it", function()
+    m:open({ devices = { 1 } })
+    local b = m:buffer({ 8, 50 }, { reserve = { min = { 2, 10, 0 }, max = { 4, 30, 1 } } })
+    for j = 12, 29 do column(b, j) end
+    assert.equal(1, #m:of("alloc"))
+    assert.equal("0:8 10:30 0:1", m:of("alloc")[1].at.layout)
+    column(b, 40) -- elsewhere: what is touched
+    assert.equal("0:8 40:41 0:1", m:of("alloc")[2].at.layout)
+    m:submit({ range = { 8 }, { b, "read_write", { { span(0), { 28, 32 } } } } }) -- and beyond
+    assert.equal("0:8 10:32 0:1", m:of("alloc")[3].at.layout)
+  end)
+
   it("cover what is touched, with room along dimension 0", function()
     m:open({ devices = { 1 } })
     local b = m:buffer({ 100, 50 })

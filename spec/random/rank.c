@@ -185,6 +185,15 @@ static void destroy_init(cel_init *init) {
   cel_free(init);
 }
 
+/* What some buffers are to have room for: all, or less. */
+static bool buffer_room(const buffer *what, cel_box *out) {
+  int64_t which = (what->extent.max[0] + what->extent.max[1]) % 4;
+  *out = what->extent;
+  for (int d = 1; d < what->dims && which == 1; ++d)
+    out->max[d] = (out->max[d] + 1) / 2;
+  return which <= 1;
+}
+
 static const cel_buffer *buffer_of(rank *r, int b) {
   if (r->buffer[b] != NULL) return r->buffer[b];
   const buffer *what = buffer_on(r->program, r->index, b);
@@ -201,6 +210,9 @@ static const cel_buffer *buffer_of(rank *r, int b) {
   r->buffer[b] = cel_engine_buffer(r->engine, what->dims, what->extent.max,
                                    what->element_size, what->type, name,
                                    init ? &init->init : NULL);
+  cel_box room;
+  if (buffer_room(what, &room))
+    cel_engine_buffer_reserve(r->engine, r->buffer[b], &room);
   return r->buffer[b];
 }
 

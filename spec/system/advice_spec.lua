@@ -193,6 +193,7 @@ end
     assert.matches("^celer: warning: x:10: the memory of buffer trail was allocated anew 16 times, "
       .. "[^\n]*\n$", run((grows:gsub("FIRST", "false"))))
     assert.equal("", run((grows:gsub("FIRST", "i == 1"))))
+    assert.equal("", run((grows:gsub("FIRST", "false"):gsub("name = ", "reserve = true, %0"))))
   end)
 
   it("of a script that submits more slowly than its tasks are carried out", function()

@@ -220,6 +220,12 @@ q:submit(function(cg) cg:host_task({ 3 }, function() end, cg:read(u)) end)
   script.everywhere("that do not fit are refused at their line", [[
 local ffi = require "ffi"
 local function int(extents, init) return "int", extents, { name = "u", init = init } end
+refused("reserve of u: the part must be a celer.box, not a number", function()
+  celer.buffer("int", { 3, 4 }, { name = "u", reserve = 7 })
+end)
+refused("reserve of u: the part [0, 3) x [2, 5) leaves the buffer u", function()
+  celer.buffer("int", { 3, 4 }, { name = "u", reserve = celer.box({ 0, 2 }, { 3, 5 }) })
+end)
 refused("init has 2 elements, the buffer has 3", function() celer.buffer(int(3, { 1, 2 })) end)
 refused("init has an entry [4]", function() celer.buffer(int(3, { 1, 2, 3, 4 })) end)
 refused("init has an entry [x]", function() celer.buffer(int(1, { 1, x = 2 })) end)

@@ -173,4 +173,29 @@ describe("more data than GPUs hold", function()
     local fewer = { "64", "4", "2" }
     assert.equal(layers(shapes[1], nil, fewer), (layers(shapes[1], "16M", fewer, "cuda")))
   end)
+
+  it("is kept to where a buffer reserves more than there is", function()
+    local text = [==[
+local k = celer.kernel [=[
+  kernel void up(item<2> it, inout<int, 2> u) { u(it[0], it[1]) += 1; }
+]=]
+local u = celer.buffer("int", { 512, 4000 }, { init = 0, reserve = PART })
+for i = 1, 12 do
+  q:submit(function(cg)
+    cg:parallel_for(celer.box({ 0, 0 }, { 512, 100 * i }), k, cg:read_write(u))
+  end)
+end
+local s = q:wait(u)
+print(s(0, 0), s(511, 1199), s(511, 1200))
+]==]
+    local parts = { "true", "celer.box({ 0, 0 }, { 512, 3000 })", "celer.box({ 5, 5 }, { 5, 5 })" }
+    for _, part in ipairs(parts) do
+      for _, shape in ipairs(shapes) do
+        local r = script.run(text:gsub("PART", part), shape,
+          { before = { "--backend", "cpu", "--device-memory", "3M" } })
+        assert.equal(0, r.status, r.stderr)
+        assert.equal("12\t1\t0\n", r.stdout)
+      end
+    end
+  end)
 end)

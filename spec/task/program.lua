@@ -163,7 +163,7 @@ local function box_of(extents)
 end
 M.box_of = box_of
 
--- options: init, name, size (of an element).
+-- options: init, name, size (of an element), reserve (extents, or min and max).
 function M:buffer(extents, options)
   options = options or {}
   local b = ffi.new("cel_buffer")
@@ -173,6 +173,7 @@ function M:buffer(extents, options)
   local name = options.name or ("b" .. self.buffers)
   self.anchors[#self.anchors + 1] = { b, name }
   b.name = name
+  if options.reserve then b.reserve = box_of(options.reserve) end
   if options.init then
     local init = ffi.new("cel_init")
     self.anchors[#self.anchors + 1] = init
