@@ -35,7 +35,7 @@ local function limited(limits, folder, options)
     argv = { "mpirun", "--oversubscribe", "--allow-run-as-root", "-n", options.ranks,
       unpack(argv) }
   end
-  local env = { CELER_ADVICE = "off" }
+  local env = { CELER_ADVICE = "off", CELER_BACKEND = "cpu" }
   for name, value in pairs(options.env or {}) do env[name] = value end
   return celer.exec(argv, { cwd = folder, env = env, timeout = 120 })
 end
@@ -94,7 +94,7 @@ describe("a process that the system refuses", function()
       local folder, env = script(), preload("refusing", "-O1 -fno-omit-frame-pointer")
       env.REFUSE_NAME, env.REFUSE_AT, env.REFUSE_MOST = name, "1", "0"
       env.CELER_CACHE = folder .. "/cache"
-      local r = celer.run({ "run", "case.lua" }, { cwd = folder, env = env })
+      local r = celer.run({ "run", "--backend", "cpu", "case.lua" }, { cwd = folder, env = env })
       told_or_well(r)
       assert.matches("^celer: case.lua:%d: the C%+%+ compiler does not run: cannot start .*" .. why,
         r.stderr)
@@ -122,7 +122,8 @@ describe("a limit", function()
   end)
 
   it("of what Lua may keep", function()
-    local r = limited("ulimit -v 300000",
+    -- Each core has a thread, and that an arena of its own.
+    local r = limited("ulimit -v $((300000 + 80000 * $(nproc)))",
       script "local t = {} for i = 1, 1e9 do t[i] = { i, i } end")
     assert.matches("celer: .*out of memory: ", r.stderr)
     assert.is_true(r.status > 0 and r.status <= 128)
