@@ -218,8 +218,12 @@ static cel_status take_sample(cel_module *module, uint32_t i) {
       code = cuda->api->cuModuleGetGlobal_v2(
           &k->fault[d], &size, module->sample_loaded[d], "celer_fault");
   }
+  if (code != CUDA_SUCCESS) {
+    cel_free(k->argument);
+    cel_free(k);
+    return fail_call(cuda, code, "load", name);
+  }
   kernel->sample_cuda = k;
-  if (code != CUDA_SUCCESS) return fail_call(cuda, code, "load", name);
   for (int v = 0; v < CEL__VARIANTS; ++v)
     if (kernel->cuda[v] != NULL) kernel->cuda[v]->sample = k;
   return CEL_E_OK;
