@@ -472,16 +472,18 @@ static cel_status put_sampled(const putting *p, const cel_job *job,
   if (!cel__sample_affords(ns * SLOWER + BEGIN_NS))
     return put_boxes(p, job, slab, (uint32_t)n);
   cel__cuda_promises promises;
-  bool asked = cel__cuda_promise(p->cuda, p->device, job, slab, n, &promises) ==
-               CUDA_SUCCESS;
+  CUresult code =
+      cel__cuda_promise(p->cuda, p->device, job, slab, n, &promises);
   int64_t begin = cel_now_ns();
-  cel_status status = asked ? put_checked(p, job, slab, n, &promises)
-                            : put_boxes(p, job, slab, (uint32_t)n);
+  cel_status status =
+      code == CUDA_SUCCESS
+          ? put_checked(p, job, slab, n, &promises)
+          : cel__cuda_fail(p->cuda, p->device, job, CEL_E_FAULT, code);
   if (status == CEL_E_OK && *p->lost == CUDA_SUCCESS)
     status = wait_for_stream(p, job, &checks);
   cel_free(promises.at);
   cel__sample_spend(cel_now_ns() - begin);
-  if (status != CEL_E_OK || *p->lost != CUDA_SUCCESS || !asked) return status;
+  if (status != CEL_E_OK || *p->lost != CUDA_SUCCESS) return status;
   return check_fault(p->cuda, p->device, job, job->work->cuda->sample,
                      p->stream);
 }

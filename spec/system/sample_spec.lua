@@ -337,7 +337,7 @@ end)
 -- A GPU's thread waits for what it checks. Were it to wait for what another rank sends, both
 -- could wait for ever.
 describe("a sample on GPUs", function()
-  -- Right, with what is said in place of `reach`: 1 is too little at the sides.
+  -- 200 steps of it, read by the mapper `reach`: a neighborhood is too little at the sides.
   local function text(reach)
     return (PERIODIC:gsub("celer.neighborhood%(1, 0%)", reach):gsub("1, 10 do", "1, 200 do"))
   end
@@ -374,7 +374,7 @@ describe("a sample on GPUs", function()
 for n = 1, 40 do -- each time another rule is asked
   local u = celer.buffer("int", n * 100)
   local k = celer.kernel("kernel void set" .. n .. "(item<1> it, out<int, 1> u) { u(it[0]) = 1; }")
-  for shift = 1, 4 do
+  for _ = 1, 4 do
     q:submit(function(cg) cg:parallel_for(n * 100, k, cg:discard_write(u)) end)
   end
 end
