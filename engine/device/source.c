@@ -251,9 +251,30 @@ static void end_defines(cel_text *out, const cel_source *source,
   }
 }
 
+static bool has_any(const char *text, const char *const *words) {
+  for (; *words != NULL; ++words)
+    if (strstr(text, *words) != NULL) return true;
+  return false;
+}
+
+/* Whether the user's part may name something of namespace std. */
+static bool names_std(const cel_source *source) {
+  static const char *const words[] = {"std", "include", NULL};
+  bool named = has_any(source->text, words);
+  for (int32_t i = 0; i < source->defines; ++i)
+    named = named || has_any(source->define[i], words);
+  for (int32_t i = 0; i < source->options; ++i)
+    named = named || has_any(source->option[i], words);
+  return named;
+}
+
 void cel_source_assemble(const cel_source *source, const char *header,
                          size_t header_size, const cel_found_list *kernels,
                          cel_text *out) {
+  /* <math.h> of GNU's library takes half as long without the special functions
+   * of C++17: this is the guard of the header that they are in. */
+  if (!names_std(source))
+    cel_text_format(out, "#define _GLIBCXX_BITS_SPECFUN_H\n");
   cel_text_add(out, header, header_size);
   cel_text_add(out, "\n", 1);
   if (source->prelude != NULL)
@@ -289,12 +310,6 @@ typedef struct cleaner {
 
 static bool begins(const char *text, const char *with) {
   return strncmp(text, with, strlen(with)) == 0;
-}
-
-static bool has_any(const char *text, const char *const *words) {
-  for (; *words != NULL; ++words)
-    if (strstr(text, *words) != NULL) return true;
-  return false;
 }
 
 /* Whether a line begins something; else it belongs to the line before it. */

@@ -26,6 +26,21 @@ describe("cel_module_begin_cpu", function()
     for i = 0, n - 1 do assert.equal(i >= 10 and i < 90 and 3 * i or 0, out[i]) end
   end)
 
+  it("knows the C library's functions, and all of std", function()
+    for value, text in pairs({
+      ["fabs(x(0)) + abs(x(0)) + pow(x(0), 2)"] = "%s",
+      ["std::legendre(2, 3.0) + std::max(1, 2)"] = "%s",
+      ["legendre(2, 3.0)"] = "using namespace std; %s",
+      ["LEGENDRE(2, 3.0)"] = "#include <cmath>\n#define LEGENDRE std::legendre\n%s",
+      ["1"] = "#include <algorithm>\n#include <complex>\n#include <random>\n%s",
+    }) do
+      assert(k.compile(text:format("kernel void f(item<0>, out<float, 1> x) { x(0) = "
+        .. value .. "; }")))
+    end
+    assert(k.compile("kernel void f(item<0>, out<float, 0> x) { x() = BESSEL(0, 1.0); }",
+      { defines = { "BESSEL=std::cyl_bessel_j" } }))
+  end)
+
   it("keeps the folder private and finds the entry again", function()
     local folder = scratch.folder() .. "/cache"
     for _, want in ipairs({ "1 made, 1 found\n", "0 made, 2 found\n" }) do

@@ -49,6 +49,8 @@
   _(AT_EFFECTS, "tasks at one rank with effects of the cluster")               \
   _(AT_REDUCTIONS, "reductions at one rank")                                   \
   _(WAITED_FOR, "kernels that a device's thread waits for")                    \
+  _(RESERVED, "buffers with room for all of them")                             \
+  _(RESERVED_PARTS, "for a part")                                              \
   _(GAPS, "reads of more than the parts of chunks have")                       \
   _(MANY_BOXES, "reads of more than 16 boxes")
 
@@ -183,7 +185,17 @@ static void note_fence(const program *p, const step *s) {
        !each && !cel_box_equal(&s->box, &p->buffer[s->buffer].extent));
 }
 
+static void note_buffers(const program *p) {
+  for (int b = 0; b < p->buffers; ++b) {
+    cel_box room;
+    if (!buffer_room(&p->buffer[b], &room)) continue;
+    bool all = cel_box_equal(&room, &p->buffer[b].extent);
+    note(all ? HAS_RESERVED : HAS_RESERVED_PARTS, true);
+  }
+}
+
 void census_take(const program *p) {
+  note_buffers(p);
   for (int i = 0; i < p->steps; ++i) {
     const step *s = p->step[i];
     if (s->dropped) continue;

@@ -251,6 +251,8 @@ void differences_print(void);
  * step. */
 const step *step_on(const program *p, int rank, int at);
 const buffer *buffer_on(const program *p, int rank, int b);
+/* What some buffers are to have room for: all, or less. False: others. */
+bool buffer_room(const buffer *what, cel_box *out);
 uint64_t maker_on(const program *p, int rank, int o);
 cel_scope scope_on(const program *p, int rank, int o);
 

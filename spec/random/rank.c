@@ -185,8 +185,7 @@ static void destroy_init(cel_init *init) {
   cel_free(init);
 }
 
-/* What some buffers are to have room for: all, or less. */
-static bool buffer_room(const buffer *what, cel_box *out) {
+bool buffer_room(const buffer *what, cel_box *out) {
   int64_t which = (what->extent.max[0] + what->extent.max[1]) % 4;
   *out = what->extent;
   for (int d = 1; d < what->dims && which == 1; ++d)
