@@ -5,6 +5,8 @@
 -- 2. celer.h may be included from `runtime` on.
 -- 3. Pure folders include nothing of the system but the C library's plain part.
 -- 4. Some system headers have one home: Lua's, MPI's and CUDA's.
+-- 5. A folder's rooms stand on its ground floor, not on each other.
+-- 6. No modules, each a .c and its .h, include each other in a circle.
 
 local order = {
   "base", "region", "rule", "task", "command", "instr",
@@ -39,11 +41,34 @@ local homes = {
   { "^nvrtc", { device = true } },
 }
 
+-- Room -> the other rooms of its folder, its ground floor among them, whose headers it
+-- may include.
+local rooms = {
+  ["comm/link"] = { comm = true },
+  ["comm/mpi"] = { comm = true },
+  ["comm/nccl"] = { comm = true },
+  ["comm/simulated"] = { comm = true },
+  ["device/compile"] = { device = true },
+  ["device/cpu"] = { device = true },
+  ["device/cuda"] = { device = true, ["device/compile"] = true },
+  ["device/module"] = { device = true, ["device/compile"] = true, ["device/cuda"] = true },
+  ["embed/core"] = { embed = true },
+  ["exec"] = { ["exec/audit"] = true, ["exec/trace"] = true },
+  ["exec/audit"] = { exec = true },
+  ["exec/trace"] = { exec = true },
+}
+
+-- Circles of modules that are known, each by the first of its modules.
+local circles = {
+  ["command/own"] = true, ["rule/eval"] = true, ["runtime/engine"] = true,
+  ["task/reduce"] = true,
+}
+
 local rank = {}
 for i, folder in ipairs(order) do rank[folder] = i end
 
--- Why `folder` may not include the project's `header`, or nil.
-local function local_fault(folder, header, exists)
+-- Why a file in `room` of `folder` may not include the project's `header`, or nil.
+local function local_fault(room, folder, header, exists)
   if header == "celer.h" then
     if rank[folder] >= rank[public_from] then return nil end
     return ("celer.h is for %s and below"):format(public_from)
@@ -55,6 +80,10 @@ local function local_fault(folder, header, exists)
     return ("%s comes after %s"):format(target, folder)
   elseif not exists(header) then
     return "there is no such file"
+  end
+  local other = header:match("^(.+)/")
+  if target == folder and other ~= room and not (rooms[room] or {})[other] then
+    return ("%s does not stand on %s"):format(room, other)
   end
 end
 
@@ -80,7 +109,15 @@ local function fault(path, folder, bracket, header, exists)
   elseif bracket == "<" then
     return system_fault(folder, header, path)
   end
-  return local_fault(folder, header, exists)
+  return local_fault(path:match("^(.+)/"), folder, header, exists)
+end
+
+local includes = {} -- module -> the modules that it includes
+
+local function note_include(path, header)
+  local from, to = path:gsub("%.[ch]$", ""), header:gsub("%.h$", "")
+  includes[from] = includes[from] or {}
+  if from ~= to then includes[from][to] = true end
 end
 
 local function check_file(root, path, report)
@@ -93,6 +130,7 @@ local function check_file(root, path, report)
   for line in io.lines(root .. "/" .. path) do
     number = number + 1
     local bracket, header = line:match('^%s*#%s*include%s*([<"])([^>"]+)')
+    if bracket == '"' then note_include(path, header) end
     local why = header and fault(path, folder, bracket, header, exists)
     if why then
       report(("%s/%s:%d: may not include %s: %s"):format(
@@ -110,4 +148,28 @@ end
 local list = assert(io.popen(("cd '%s' && find . -name '*.[ch]'"):format(root)))
 for path in list:lines() do check_file(root, path:sub(3), report) end
 list:close()
+
+-- All that `module` includes, and what that includes.
+local function reach(module, seen)
+  for next in pairs(includes[module] or {}) do
+    if not seen[next] then
+      seen[next] = true
+      reach(next, seen)
+    end
+  end
+  return seen
+end
+
+local reached = {}
+for module in pairs(includes) do reached[module] = reach(module, {}) end
+for module, others in pairs(reached) do
+  local circle = {}
+  for other in pairs(others[module] and others or {}) do
+    if (reached[other] or {})[module] then circle[#circle + 1] = other end
+  end
+  table.sort(circle)
+  if circle[1] == module and not circles[module] then
+    report("these include each other: " .. table.concat(circle, ", "))
+  end
+end
 os.exit(faults == 0 and 0 or 1)

@@ -2,7 +2,7 @@
 // promised. A part of celer.cuh.
 namespace celer {
 
-// Mirrored in engine/device/check.h.
+// Mirrored in engine/device/bounds.h.
 struct fault {
   int set, view, dims, item_dims;
   index at[3], item[3];

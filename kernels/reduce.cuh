@@ -180,7 +180,7 @@ template <class T> struct reducer<T, 3> : reducer_array<T, 3> {
   }
 };
 
-// What a launch is given of it; engine/device/cuda_job.c writes it.
+// What a launch is given of it; engine/device/cuda/cuda_job.c writes it.
 template <class T> struct reduced {
   T *row;
   index stride0, stride1, count;

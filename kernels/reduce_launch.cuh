@@ -386,7 +386,7 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
   }
 };
 
-// What combines rows is given; engine/device/cuda_reduce.c writes it.
+// What combines rows is given; engine/device/cuda/cuda_reduce.c writes it.
 struct combining {
   const void *rows;
   void *into;

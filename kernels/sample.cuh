@@ -7,7 +7,7 @@
 // block, therefore an access has no branch: it is a call that gives an address.
 namespace celer {
 
-// The head of what bounds.cuh has; mirrored in engine/device/check.h.
+// The head of what bounds.cuh has; mirrored in engine/device/bounds.h.
 struct fault {
   int set, view, dims, item_dims;
   index at[3], item[3];

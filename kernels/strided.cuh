@@ -3,7 +3,7 @@
  *
  * A thread moves a unit of 1 to 16 bytes at a time, and neighbours move
  * neighbouring units, so that what is dense at one end is read or written in
- * whole lines. engine/device/cuda_pack.h says the same of celer_strided.
+ * whole lines. engine/device/cuda/cuda_copy.h says the same of celer_strided.
  */
 struct celer_strided {
   unsigned long long from, to;                               /* addresses */

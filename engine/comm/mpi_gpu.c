@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/vec.h"
-#include "comm/around.h"
 #include "comm/strided.h"
-#include "device/cuda_copy.h"
+#include "comm/wrapper.h"
+#include "device/cuda/cuda_copy.h"
 
 enum {
   DIRECT_BYTES = 32 << 10, /* below, the way through the host is as short */

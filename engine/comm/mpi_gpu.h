@@ -9,7 +9,7 @@
 #define CEL_COMM_MPI_GPU_H
 
 #include "comm/transport.h"
-#include "device/cuda.h"
+#include "device/cuda/cuda.h"
 
 /* Whether this MPI says that it takes memory of GPUs. Thread: main. */
 bool cel_mpi_takes_gpus(void);

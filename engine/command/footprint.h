@@ -13,7 +13,7 @@
 
 #include "base/arena.h"
 #include "command/rep.h"
-#include "task/graph.h"
+#include "task/task_graph.h"
 
 enum { CEL__VARIANTS = 4 };
 

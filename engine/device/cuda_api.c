@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/cuda_lane.h"
-
 enum { NAMES = 8 };
 
 /* The first of `names` that loads; else `why` is `lacks` and the loader's words

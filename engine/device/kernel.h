@@ -40,6 +40,13 @@ typedef struct cel_param {
   int32_t tile[3]; /* GROUP: of a tile its items in each dimension; else 0 */
 } cel_param;
 
+#ifndef CEL_CDEF
+static inline bool cel__param_is_view(const cel_param *p) {
+  return (p->kind >= CEL_PARAM_IN && p->kind <= CEL_PARAM_INOUT) ||
+         p->kind == CEL_PARAM_REDUCER;
+}
+#endif
+
 typedef struct cel_source {
   const char *prelude; /* C++ that goes before the text; may be null */
   const char *text;

@@ -3,9 +3,8 @@
 #include <stdatomic.h>
 
 #include "base/random.h"
+#include "base/text.h"
 #include "device/clock.h"
-#include "device/module.h"
-#include "device/text.h"
 
 enum {
   SHORT_NS = 20000000,

@@ -39,7 +39,7 @@ typedef struct cel__units {
 } cel__units;
 
 #ifndef CEL_CDEF
-#include "device/check.h"
+#include "device/bounds.h"
 
 enum { CEL__SAMPLE_CORNERS = 8, CEL__SAMPLE_POINTS = CEL__SAMPLE_CORNERS + 24 };
 

@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "base/vec.h"
 #include "device/backend.h"
-#include "device/memory.h"
+#include "device/host_memory.h"
 
 enum {
   KERNEL_LANES = 2,

@@ -6,7 +6,7 @@
 
 #include "device/clock.h"
 #include "embed/frame.h"
-#include "embed/state.h"
+#include "embed/lua_state.h"
 
 enum {
   WAITS = 1000,      /* of one line */

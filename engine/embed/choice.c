@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device/cuda.h"
+#include "device/cuda/cuda.h"
 #include "device/cuda_api.h"
 
 cel_status cel_choice_place(cel_transport *t, uint64_t what, int32_t *index,

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "device/backend.h"
-#include "device/leftover.h"
+#include "device/compile/leftover.h"
 #include "device/overflow.h"
 #include "embed/running.h"
 

@@ -13,11 +13,11 @@
 
 #include "comm/launch.h"
 #include "comm/report.h"
-#include "device/leftover.h"
+#include "device/compile/leftover.h"
 #include "device/thread.h"
 #include "embed/fault.h"
+#include "embed/lua_state.h"
 #include "embed/progress.h"
-#include "embed/state.h"
 
 /* mpirun passes on what it has read when its ranks are gone, or a second after
  * it told them to end. */

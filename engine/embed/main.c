@@ -11,13 +11,13 @@
 #include "comm/launch.h"
 #include "comm/report.h"
 #include "device/backend.h"
-#include "device/background.h"
-#include "device/leftover.h"
+#include "device/compile/background.h"
+#include "device/compile/leftover.h"
 #include "device/overflow.h"
 #include "embed/fault.h"
 #include "embed/interrupt.h"
+#include "embed/lua_state.h"
 #include "embed/progress.h"
-#include "embed/state.h"
 
 static cel_session session;
 static pthread_t main_thread;

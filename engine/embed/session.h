@@ -75,7 +75,7 @@ typedef struct cel_session {
   cel_rules *rules; /* of all engines, as Lua keeps rules */
   uint32_t era;     /* engines that were given up: what they owned is gone */
   /* Bytes behind Lua's handles, and so many after they were last collected, or
-   * the fewest since (held.c). */
+   * the fewest since (core_held.c). */
   uint64_t held, held_last;
 } cel_session;
 
@@ -102,8 +102,8 @@ cel_status cel_session_connect(cel_session *session);
 cel_status cel_session_start(cel_session *session);
 /* From now on kernels are timed, once it has started. Thread: main. */
 void cel_session_measure(cel_session *session);
-/* From now on what happens is written to a file, see exec/timeline.h. After
- * imagine, before start. CEL_E_IO. */
+/* From now on what happens is written to a file, see exec/trace/timeline.h.
+ * After imagine, before start. CEL_E_IO. */
 cel_status cel_session_trace(cel_session *session, const char *path);
 /* This rank's part of the timeline is complete: what happens later is lost.
  * Does nothing where there is none, or it has been ended: true then. Thread:

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device/cuda.h"
+#include "device/cuda/cuda.h"
 #include "rule/print.h"
 #include "task/reduce.h"
 

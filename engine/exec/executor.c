@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device/memory.h"
+#include "device/host_memory.h"
 #include "exec/blame.h"
 #include "exec/conflict.h"
-#include "exec/held.h"
 #include "exec/lanes.h"
-#include "exec/note.h"
+#include "exec/reserved.h"
+#include "exec/trace/measure.h"
 #include "exec/waits.h"
 
 enum { BATCH = 64, ISSUES = 256 };
@@ -29,7 +29,7 @@ struct cel_executor {
   bool lost;              /* a device, as was found meanwhile: */
   const cel_instr *loser; /* by this, or null: by somebody else */
   cel_error lost_error;
-  cel_held_list held;
+  cel_reserved_list held;
   uint64_t exchanges;          /* collectives begun */
   CEL_VEC(uint64_t) early;     /* those that wait for their turn, READY */
   CEL_VEC(cel_node *) settled; /* about to be DONE; empty between calls */
@@ -151,7 +151,7 @@ static void fail_memory(cel_executor *e, const cel_instr *instr,
     snprintf(error.text, sizeof error.text, "buffer %s: %.1500s",
              a->buffer->name, cel_error_last()->text);
   if (error.code == CEL_E_MEMORY)
-    cel_held_say(&e->held, a->memory, error.text, sizeof error.text);
+    cel_reserved_say(&e->held, a->memory, error.text, sizeof error.text);
   fail_later(e, instr, &error);
 }
 
@@ -180,7 +180,7 @@ static bool job_fits(cel_executor *e, const cel_instr *instr) {
 
 static cel_record *take_record(cel_executor *e, cel_node *node) {
   node->record = cel_records_take(&e->records);
-  node->record->issued = cel__note_now(&e->config);
+  node->record->issued = cel__measure_now(&e->config.measure);
   return node->record;
 }
 
@@ -245,8 +245,8 @@ static void issue_message(cel_executor *e, cel_node *node) {
   cel_record *record = take_record(e, node);
   cel_translate_message(record, node->instr);
   record->posted.chained = cel_lanes_take(&e->lanes, node->instr);
-  if (e->config.timeline != NULL && !record->posted.chained)
-    record->track = cel_timeline_post(e->config.timeline,
+  if (e->config.measure.timeline != NULL && !record->posted.chained)
+    record->track = cel_timeline_post(e->config.measure.timeline,
                                       node->instr->kind == CEL_INSTR_SEND);
   if (node->instr->kind == CEL_INSTR_SEND) {
     count(&e->messages, 1);
@@ -292,8 +292,8 @@ static void begin_collective(cel_executor *e, cel_node *node) {
   }
   cel_record *record = take_record(e, node);
   cel_translate_collective(record, node->instr, e->config.rank);
-  if (e->config.timeline != NULL)
-    record->track = cel_timeline_post(e->config.timeline, false);
+  if (e->config.measure.timeline != NULL)
+    record->track = cel_timeline_post(e->config.measure.timeline, false);
   t->exchange(t, &record->joint);
   mark_issued(e, node);
 }
@@ -327,7 +327,7 @@ static void issue_collective(cel_executor *e, cel_node *node) {
 
 static void change_memory(cel_executor *e, cel_node *node) {
   const cel_instr *instr = node->instr;
-  if (cel_held_change(&e->held, e->config.backend, instr) != CEL_E_OK) {
+  if (cel_reserved_change(&e->held, e->config.backend, instr) != CEL_E_OK) {
     fail_memory(e, instr, instr->memory.allocation);
     return;
   }
@@ -359,9 +359,9 @@ static void issue_picked(cel_executor *e) {
 
 static void issue(cel_executor *e, cel_node *node) {
   const cel_instr *instr = node->instr;
-  int64_t begin = cel__note_now(&e->config);
+  int64_t begin = cel__measure_now(&e->config.measure);
   /* It may go when it is reached. */
-  cel__note_step(&e->config, instr, CEL_LANE_NONE, begin);
+  cel__measure_step(&e->config.measure, instr, CEL_LANE_NONE, begin);
   switch (instr->kind) {
   case CEL_INSTR_ALLOC:
   case CEL_INSTR_COMMIT:
@@ -384,7 +384,7 @@ static void issue(cel_executor *e, cel_node *node) {
   case CEL_INSTR_HORIZON:
   case CEL_INSTR_EPOCH: reach(e, node); break;
   }
-  cel__note_step(&e->config, instr, CEL_LANE_MEMORY, begin);
+  cel__measure_step(&e->config.measure, instr, CEL_LANE_MEMORY, begin);
 }
 
 /* ---- completion --------------------------------------------------------- */
@@ -409,9 +409,9 @@ static void complete(cel_executor *e, const cel_done *done, bool job) {
   if (job) e->jobs--;
   if (job && node->lane != CEL_NO_LANE) e->device_jobs--;
   if (job)
-    cel__note_job(&e->config, node, done->error != NULL);
+    cel__measure_job(&e->config.measure, node, done->error != NULL);
   else
-    cel__note_message(&e->config, node, done->error != NULL);
+    cel__measure_message(&e->config.measure, node, done->error != NULL);
   if (e->config.audit != NULL && is_task(node->instr))
     cel_audit_end(e->config.audit, node->instr, node->record,
                   done->error == NULL && !e->failed);
@@ -517,7 +517,7 @@ void cel_executor_destroy(cel_executor *executor) {
   cel_assert(cel_executor_quiet(e));
   cel_backend *b = e->config.backend;
   for (uint32_t i = 0; i < e->held.all.n; ++i) {
-    const cel_held *held = &e->held.all.at[i];
+    const cel_reserved *held = &e->held.all.at[i];
     b->release(b, held->memory, held->address, held->bytes);
   }
   for (uint64_t id = e->window.base; id < e->window.next; ++id) {

@@ -16,11 +16,9 @@
 
 #include "comm/transport.h"
 #include "device/backend.h"
-#include "exec/audit.h"
+#include "exec/audit/audit.h"
 #include "exec/host.h"
-#include "exec/pace.h"
-#include "exec/profile.h"
-#include "exec/timeline.h"
+#include "exec/trace/measure.h"
 #include "instr/instr.h"
 
 typedef struct cel_executor cel_executor;
@@ -31,12 +29,8 @@ typedef struct cel_executor_config {
   cel_host_lanes *host;
   cel_transport *transport;
   cel_park *park; /* woken by whoever has news for the executor */
-  /* Notes when jobs ran; null: nobody asked. Backend and host lanes are timed
-   * then. */
-  cel_profile *profile;
-  cel_timeline *timeline; /* likewise, and messages and memory */
-  cel_pace *pace;         /* adds up kernels that were timed; may be null */
-  cel_audit *audit;       /* notes what tasks touch; null: nobody asked */
+  cel_measures measure;
+  cel_audit *audit; /* notes what tasks touch; null: nobody asked */
   /* Jobs that may be under way in a device's lane; 0: a few hundred. */
   uint32_t lane_depth;
   /* A horizon or epoch has completed. Thread: executor. */

@@ -1,18 +1,18 @@
 /* state.h -- what the instruction graph is made of; internal to instr/.
  *
- *   lookahead.c  which command is next, or held back
- *   plan.c       what a command touches: device chunks, regions, hulls
- *   interior.c   what of a chunk lacks nothing
- *   memory.c     allocations: demand, growth, giving back
- *   commit.c     memory behind allocations, where it is not there on touch
- *   room.c       what memories hold of their capacity; who goes when it is full
- *   need.c       what the present command needs there, and sees that it has it
- *   spots.c      the layouts of one buffer in one memory
- *   coherence.c  where data is current, and copies to where it is needed
- *   join.c       many messages as one writer
- *   node.c       instructions, their dependencies, horizons, retirement
- *   alike.c      what several devices need alike
- *   graph.c      one function per command kind, on top of these
+ *   lookahead.c    which command is next, or held back
+ *   plan.c         what a command touches: device chunks, regions, hulls
+ *   interior.c     what of a chunk lacks nothing
+ *   memory.c       allocations: demand, growth, giving back
+ *   commit.c       memory behind allocations, where it is not there on touch
+ *   spill.c        what memories hold of their capacity; who goes when full
+ *   need.c         what the present command needs there, and that it has it
+ *   spots.c        the layouts of one buffer in one memory
+ *   coherence.c    where data is current, and copies to where it is needed
+ *   join.c         many messages as one writer
+ *   node.c         instructions, their dependencies, horizons, retirement
+ *   alike.c        what several devices need alike
+ *   instr_graph.c  one function per command kind, on top of these
  *
  * Invariants: live allocations of one buffer in one memory never overlap, and
  * a box is current in a memory only where a live allocation there covers it.
@@ -253,7 +253,8 @@ uint64_t cel__memory_row(const cel_buffer *buffer, const cel_box *layout);
 /* Whether the rows of `box` have memory. */
 bool cel__memory_is_committed(const cel__record *record, const cel_box *box);
 
-/* ---- room.c -------------------------------------------------------------- */
+/* ---- spill.c --------------------------------------------------------------
+ */
 
 void cel__rooms_init(cel_instr_graph *graph);
 void cel__rooms_release(cel_instr_graph *graph);
@@ -372,7 +373,7 @@ cel_status cel__lookahead_add(cel_instr_graph *graph,
                               const cel_command *command);
 cel_status cel__lookahead_flush(cel_instr_graph *graph);
 
-/* ---- graph.c ------------------------------------------------------------- */
+/* ---- instr_graph.c ------------------------------------------------------- */
 
 /* Emits what graph->plan's command leads to. CEL_E_MEMORY, see instr.h. */
 cel_status cel__generate(cel_instr_graph *graph);

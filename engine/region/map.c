@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/vec.h"
-#include "region/region.h"
 #include "region/tree.h"
 
 struct cel_map {

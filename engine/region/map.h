@@ -13,20 +13,9 @@
 #ifndef CEL_REGION_MAP_H
 #define CEL_REGION_MAP_H
 
-#include "region/box.h"
+#include "region/region.h"
 
 typedef struct cel_map cel_map;
-
-typedef struct cel_map_entry {
-  cel_box box;
-  uint64_t value;
-} cel_map_entry;
-
-/* Results of a query; the caller owns it (zero to begin) and may reuse it. */
-typedef struct cel_map_entries {
-  cel_map_entry *at;
-  uint32_t n, cap;
-} cel_map_entries;
 
 /* Every point of `extent` maps to `value`. An empty extent is allowed. */
 cel_map *cel_map_create(const cel_box *extent, uint64_t value);

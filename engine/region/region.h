@@ -57,4 +57,16 @@ int64_t cel_region_volume(const cel_region *r);
 /* Asserts the invariants. */
 void cel_region_check(const cel_region *r);
 
+/* A box of a map (map.h), and the value of its points. */
+typedef struct cel_map_entry {
+  cel_box box;
+  uint64_t value;
+} cel_map_entry;
+
+/* Results of a query; the caller owns it (zero to begin) and may reuse it. */
+typedef struct cel_map_entries {
+  cel_map_entry *at;
+  uint32_t n, cap;
+} cel_map_entries;
+
 #endif

@@ -20,7 +20,7 @@
 #ifndef CEL_REGION_TREE_H
 #define CEL_REGION_TREE_H
 
-#include "region/map.h"
+#include "region/region.h"
 
 enum { CEL__TREE_FAN = 16 };
 

@@ -101,7 +101,7 @@ static void copy_name(char out[CEL_LOG_NAME], const char *name) {
 
 void cel__divergence_log(cel_divergence *d, const cel_task *task) {
   pthread_mutex_lock(&d->lock);
-  /* A FREE comes when this rank's collector likes; see task/graph.c. */
+  /* A FREE comes when this rank's collector likes; see task/task_graph.c. */
   if (task->kind != CEL_TASK_HORIZON && task->kind != CEL_TASK_FREE) {
     cel_log_entry entry = {
         .hash = task->hash, .place = task->place, .kind = (int32_t)task->kind};

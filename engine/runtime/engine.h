@@ -21,7 +21,7 @@
 #include "command/command.h"
 #include "exec/executor.h"
 #include "task/chunks.h"
-#include "task/graph.h"
+#include "task/task_graph.h"
 
 typedef struct cel_engine cel_engine;
 typedef struct cel_fence cel_fence;

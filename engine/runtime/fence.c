@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "device/memory.h"
+#include "device/host_memory.h"
 #include "device/wide.h"
 #include "runtime/internal.h"
 

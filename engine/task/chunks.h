@@ -18,7 +18,7 @@
 
 #include "base/vec.h"
 #include "rule/listing.h"
-#include "task/graph.h"
+#include "task/task_graph.h"
 
 typedef struct cel_chunks cel_chunks;
 #ifndef CEL_CDEF

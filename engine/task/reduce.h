@@ -24,7 +24,7 @@
 #define CEL_TASK_REDUCE_H
 
 #include "base/arena.h"
-#include "task/graph.h"
+#include "task/task_graph.h"
 
 enum { CEL__PARTIALS = 4 }; /* kept for a buffer */
 

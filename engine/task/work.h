@@ -97,7 +97,8 @@ struct cel_work {
   void (*stand_in)(const cel_work *work, const cel_call *call);
   /* Called when the last reference goes; frees the work. Thread: any. */
   void (*destroy)(cel_work *work);
-  /* The same for a GPU, see device/cuda.h; null: for the processor alone. */
+  /* The same for a GPU, see device/cuda/cuda.h; null: for the processor alone.
+   */
   const struct cel_cuda_kernel *cuda;
   const void *values; /* packed scalar arguments, 16-byte aligned */
   uint32_t values_size;

@@ -1,6 +1,6 @@
 --- check.lua -- `celer check`: what tasks touch beside what they declare.
 ---
---- The engine counts by access (exec/audit.h); here is what the accesses are, in
+--- The engine counts by access (exec/audit/audit.h); here is what the accesses are, in
 --- the script, and the report. Mistakes are what makes results undefined; hints
 --- are what moves data in vain.
 local codec = require "string.buffer"

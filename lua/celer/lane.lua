@@ -184,7 +184,7 @@ end
 -- Those that functions made, by id; of the lane where these live.
 local objects = {}
 
--- What was raised, in words; see to_message in embed/state.c.
+-- What was raised, in words; see to_message in embed/lua_state.c.
 local function text_of(raised)
   local kind, meta = type(raised), getmetatable(raised)
   if kind == "table" and type(raised.message) == "string" then return raised.message end

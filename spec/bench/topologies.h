@@ -12,7 +12,7 @@
 
 #include "base/vec.h"
 #include "instr/instr.h"
-#include "task/graph.h"
+#include "task/task_graph.h"
 
 typedef enum stage { TASKS, COMMANDS, INSTRS } stage;
 

@@ -2,12 +2,15 @@
 local celer = require("spec.support.celer")
 local scratch = require("spec.support.scratch")
 
--- Runs the check on an engine/ that holds one file with one line.
+-- Runs the check on an engine/ that holds a file with one line, beside a few others.
 local function check(path, line)
   local root = scratch.path()
   local script = [[
-    mkdir -p "$1/base" "$1/region" "$(dirname "$1/$2")"
-    touch "$1/base/arena.h" "$1/celer.h"
+    mkdir -p "$1/base" "$1/region" "$1/device/cuda" "$(dirname "$1/$2")"
+    touch "$1/base/a.h" "$1/base/arena.h" "$1/celer.h" \
+      "$1/device/lane.h" "$1/device/cuda/gpu.h"
+    echo '#include "base/a.h"' > "$1/base/b.h"
+    echo '#include "base/b.h"' > "$1/base/c.h"
     printf '%s\n' "$3" > "$1/$2"
     luajit cmake/layers.lua "$1"; status=$?
     rm -r "$1"; exit $status]]
@@ -22,6 +25,11 @@ describe("layers.lua", function()
     { "exec/run.c", "#include <pthread.h>" },
     { "embed/run.c", "#include <lua.h>" },
     { "runtime/run.c", '#include "celer.h"' },
+    { "base/a.c", '#include "base/arena.h"' },
+    { "device/cuda/x.c", '#include "device/cuda/gpu.h"' },
+    { "device/cuda/x.c", '#include "device/lane.h"' },
+    { "device/module/x.c", '#include "device/cuda/gpu.h"' },
+    { "comm/link/x.c", '#include "device/cuda/gpu.h"' },
   }
   for _, case in ipairs(allowed) do
     it(("lets %s have %s"):format(case[1], case[2]), function()
@@ -41,6 +49,9 @@ describe("layers.lua", function()
     { "instr/box.c", "#include <mpi.h>", "pure" },
     { "device/gpu.c", "#include <lua.h>", "no business" },
     { "task/task.c", '#include "celer.h"', "runtime" },
+    { "base/a.c", '#include "base/c.h"', "include each other: base/a, base/b, base/c" },
+    { "device/x.c", '#include "device/cuda/gpu.h"', "device does not stand on device/cuda" },
+    { "device/cpu/x.c", '#include "device/cuda/gpu.h"', "device/cpu does not stand on" },
     { "other/x.c", "#include <stdint.h>", "no layer" },
   }
   for _, case in ipairs(refused) do

@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "base/vec.h"
 #include "comm/memory_file.h"
-#include "device/cuda_pack.h"
+#include "device/cuda/cuda_copy.h"
 
 enum { EVENTS = 4096 };
 

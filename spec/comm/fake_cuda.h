@@ -10,7 +10,7 @@
 #ifndef SPEC_COMM_FAKE_CUDA_H
 #define SPEC_COMM_FAKE_CUDA_H
 
-#include "device/cuda.h"
+#include "device/cuda/cuda.h"
 
 /* One device; never freed. Thread: main. */
 cel_cuda *fake_cuda(uint64_t seed);

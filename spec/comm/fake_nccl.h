@@ -10,7 +10,7 @@
 #ifndef SPEC_COMM_FAKE_NCCL_H
 #define SPEC_COMM_FAKE_NCCL_H
 
-#include "comm/nccl_api.h"
+#include "comm/nccl/nccl_api.h"
 
 /* Up to 16 members. Never freed. Thread: main. */
 const cel_nccl_api *fake_nccl(uint64_t seed);

@@ -25,11 +25,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/cuda_link_state.h"
 #include "comm/exchange.h"
 #include "comm/fake_cuda.h"
+#include "comm/link/link_state.h"
 #include "comm/mpi_gpu.h"
-#include "device/cuda_pack.h"
+#include "device/cuda/cuda_copy.h"
 #include "embed/embedded.h"
 
 typedef struct settings {

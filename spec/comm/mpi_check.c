@@ -20,7 +20,7 @@
 #include "base/random.h"
 #include "comm/exchange.h"
 #include "comm/launch.h"
-#include "comm/mpi.h"
+#include "comm/mpi/mpi.h"
 #include "comm/report.h"
 #include "comm/share.h"
 #include "comm/transport.h"

@@ -1,6 +1,6 @@
 -- Which transfers may start: against a model that keeps plain sets.
 local ffi = require("ffi")
-local c = require("spec.support.cdef")("comm/mpi_window.h")
+local c = require("spec.support.cdef")("comm/mpi/mpi_window.h")
 
 local function window(size, granted)
   local w = ffi.gc(ffi.new("cel_mpi_window"), c.cel_mpi_window_release)

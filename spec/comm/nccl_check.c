@@ -26,9 +26,9 @@
 #include "comm/exchange.h"
 #include "comm/fake_cuda.h"
 #include "comm/fake_nccl.h"
-#include "comm/nccl.h"
+#include "comm/nccl/nccl.h"
 #include "comm/spread.h"
-#include "device/cuda_pack.h"
+#include "device/cuda/cuda_copy.h"
 #include "embed/embedded.h"
 
 enum { AT_ONCE = 3, MESSAGE = 8 };

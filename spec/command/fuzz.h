@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 #include "command/command.h"
-#include "task/graph.h"
+#include "task/task_graph.h"
 
 enum {
   FUZZ_RANKS = 16,

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/vec.h"
+#include "command/command_graph.h"
 #include "command/fuzz.h"
-#include "command/graph.h"
 
 enum { NOBODY = -1, EVERYBODY = -2, VALUE_INIT = 100, VALUE_FREED = 200 };
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "command/command.h"
-#include "task/graph.h"
+#include "task/task_graph.h"
 
 /* One dimension of a box: [min + lo, max + hi) along task dimension `dim`; all
  * of the buffer (WHOLE); or two parameters (SPAN). */

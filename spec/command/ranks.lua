@@ -6,7 +6,7 @@
 --   r:messages(2, "push", t)   r:of(0, "execute", t)
 local ffi = require("ffi")
 local program = require("spec.task.program")
-local c = require("spec.support.cdef")("command/graph.h", "base/status.h")
+local c = require("spec.support.cdef")("command/command_graph.h", "base/status.h")
 jit.off(true, true)
 
 local M = {}

@@ -1,7 +1,7 @@
 -- compile.lua -- kernels for specs: compiles by libceler, calls by FFI.
 local ffi = require("ffi")
 local cdef = require("spec.support.cdef")
-local c = cdef("device/kernel.h", "device/backend.h", "device/cuda.h", "embed/embedded.h")
+local c = cdef("device/kernel.h", "device/backend.h", "device/cuda/cuda.h", "embed/embedded.h")
 
 local M = { c = c }
 

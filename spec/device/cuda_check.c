@@ -14,8 +14,8 @@
 
 #include "base/random.h"
 #include "base/vec.h"
-#include "device/cuda.h"
-#include "device/cuda_pack.h"
+#include "device/cuda/cuda.h"
+#include "device/cuda/cuda_copy.h"
 #include "embed/embedded.h"
 
 enum { MEMORIES = 1 + CEL_DEVICES, JOBS = 400, AFTERS = 64 };

@@ -8,7 +8,7 @@ local fake = require("spec.device.fake_driver")
 -- those that failed.
 local SOME_COPIES = [[
   local ffi = require("ffi")
-  local c = require("spec.support.cdef")("device/cuda.h")
+  local c = require("spec.support.cdef")("device/cuda/cuda.h")
   local cuda, backend = ffi.new("cel_cuda *[1]"), ffi.new("cel_backend *[1]")
   local gpus = tonumber(os.getenv("FAKE_GPUS"))
   local after = ffi.new("cel_after[1]", { { 0, 0, 1 } })

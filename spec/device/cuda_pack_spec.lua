@@ -3,7 +3,7 @@
 local ffi = require("ffi")
 local nvrtc = require("spec.device.cuda")
 local scratch = require("spec.support.scratch")
-local c = require("spec.support.cdef")("device/cuda_pack.h")
+local c = require("spec.support.cdef")("device/cuda/cuda_copy.h")
 
 ffi.cdef([[
 extern int launches, copies, dry;

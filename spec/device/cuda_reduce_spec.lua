@@ -3,7 +3,7 @@
 local ffi = require("ffi")
 local k = require("spec.device.compile")
 local scratch = require("spec.support.scratch")
-local c = require("spec.support.cdef")("device/kernel.h", "device/cuda_lane.h")
+local c = require("spec.support.cdef")("device/kernel.h", "device/cuda/cuda_lane.h")
 
 ffi.cdef([[
 typedef struct { float value; int at; } spec_best;

@@ -2,7 +2,7 @@
 local ffi = require("ffi")
 local child = require("spec.support.child")
 local fake = require("spec.device.fake_driver")
-local c = require("spec.support.cdef")("device/cuda.h")
+local c = require("spec.support.cdef")("device/cuda/cuda.h")
 
 -- What rank `index` of `of` takes of `list`; nil and the message.
 local function share(list, want, index, of)
@@ -57,7 +57,7 @@ describe("GPUs", function()
   local function on(env, text)
     local r = child([[
       local ffi = require("ffi")
-      local c = require("spec.support.cdef")("device/cuda.h")
+      local c = require("spec.support.cdef")("device/cuda/cuda.h")
       local why = ffi.new("char[256]")
       local function open(...)
         local out = ffi.new("cel_cuda *[1]")

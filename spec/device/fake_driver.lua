@@ -30,7 +30,7 @@ end
 
 local function nccl_text()
   local parts = { "int ncclGetVersion(int *out) { *out = 21003; return 0; }" }
-  for name in scratch.read("engine/comm/nccl_api.h"):gmatch("(nccl%u%w+), %(") do
+  for name in scratch.read("engine/comm/nccl/nccl_api.h"):gmatch("(nccl%u%w+), %(") do
     if name ~= "ncclGetVersion" then
       parts[#parts + 1] = ("int %s(void) { return 3; }"):format(name)
     end

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/random.h"
-#include "device/cuda_memory.h"
+#include "device/cuda/cuda_memory.h"
 
 enum {
   PIECES = 12,

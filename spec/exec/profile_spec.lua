@@ -1,6 +1,6 @@
 -- What a job was, and what jobs add up to.
 local ffi = require("ffi")
-local c = require("spec.support.cdef")("exec/profile.h", "base/status.h")
+local c = require("spec.support.cdef")("exec/trace/profile.h", "base/status.h")
 
 describe("a profile", function()
   local profile, keep

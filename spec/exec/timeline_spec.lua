@@ -3,7 +3,7 @@
 local cjson = require("cjson")
 local scratch = require("spec.support.scratch")
 local ffi = require("ffi")
-local c = require("spec.support.cdef")("exec/timeline.h", "exec/timeline_files.h",
+local c = require("spec.support.cdef")("exec/trace/timeline.h", "exec/trace/timeline_files.h",
   "base/status.h")
 
 -- The events of a file that are no metadata.

@@ -17,7 +17,7 @@
 #include "base/random.h"
 #include "base/vec.h"
 #include "instr/instr.h"
-#include "task/graph.h"
+#include "task/task_graph.h"
 
 extern uint64_t fuzz_seed; /* of the case */
 

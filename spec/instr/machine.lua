@@ -11,7 +11,7 @@ local busted = require("busted")
 local ffi = require("ffi")
 local program = require("spec.task.program")
 local rules = require("spec.rule.rules")
-local c = require("spec.support.cdef")("instr/instr.h", "task/graph.h")
+local c = require("spec.support.cdef")("instr/instr.h", "task/task_graph.h")
 local volume = require("spec.support.points").volume
 jit.off(true, true)
 

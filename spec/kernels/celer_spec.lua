@@ -116,7 +116,7 @@ describe("a kernel", function()
     if about:find("clang") or not about:find("x86_64", 1, true) then return nil end
     local folder = scratch.folder()
     scratch.write(folder .. "/unit.cpp", k.header .. text)
-    local flags = scratch.read("engine/device/compile_cpu.c"):match("flags%[%] = {(.-)};")
+    local flags = scratch.read("engine/device/compile/compile_cpu.c"):match("flags%[%] = {(.-)};")
     local words = { "${CXX:-c++}" }
     for flag in flags:gmatch('"(%-[^"]+)"') do
       if flag ~= "-shared" then words[#words + 1] = flag end

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "random/program.h"
-#include "task/graph.h"
+#include "task/task_graph.h"
 
 typedef struct check {
   const program *program;

@@ -1,9 +1,9 @@
 /* Over MPI: each process is a rank, and all programs run on one engine, one
  * after another, with the settings of the first. */
-#include "comm/cuda_link_state.h"
 #include "comm/fake_cuda.h"
+#include "comm/link/link_state.h"
 #include "comm/mpi_gpu.h"
-#include "comm/nccl.h"
+#include "comm/nccl/nccl.h"
 #include "random/program.h"
 #include <inttypes.h>
 #include <stdio.h>

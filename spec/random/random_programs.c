@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "device/cuda.h"
+#include "device/cuda/cuda.h"
 #include "random/last_words.h"
 #include "random/program.h"
 

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "command/graph.h"
-#include "device/cuda.h"
-#include "device/cuda_pack.h"
+#include "command/command_graph.h"
+#include "device/cuda/cuda.h"
+#include "device/cuda/cuda_copy.h"
 #include "embed/embedded.h"
 #include "random/program.h"
 #include "runtime/internal.h"

@@ -88,7 +88,7 @@ function M.command() return M.folder() .. "/celer" end
 -- How many GPUs celer would use by default.
 local function gpus()
   if os.getenv("CELER_BACKEND") == "cpu" then return 0 end
-  local c = require("spec.support.cdef")("device/cuda.h")
+  local c = require("spec.support.cdef")("device/cuda/cuda.h")
   local why = require("ffi").new("char[256]")
   return c.cel_nvrtc_version() ~= nil and c.cel_cuda_count(why, 256) or 0
 end

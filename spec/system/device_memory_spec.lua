@@ -149,7 +149,7 @@ describe("the size of a device's memory", function()
 end)
 
 describe("more data than GPUs hold", function()
-  local c = require("spec.support.cdef")("device/cuda.h")
+  local c = require("spec.support.cdef")("device/cuda/cuda.h")
   local why = require("ffi").new("char[256]")
   if c.cel_nvrtc_version() == nil or c.cel_cuda_count(why, 256) == 0 then
     pending("need a GPU and NVRTC")

@@ -43,7 +43,7 @@ end
 
 -- The flags of kernels, but for what is about C++ and about libraries.
 local function flags()
-  local file = assert(io.open("engine/device/compile_cpu.c"))
+  local file = assert(io.open("engine/device/compile/compile_cpu.c"))
   local list = file:read("*a"):match("flags%[%] = {(.-)};")
   file:close()
   local out = {}

@@ -1,0 +1,20 @@
+/* text.h -- a growing string, for assembling sources and messages. Confined. */
+#ifndef CEL_BASE_TEXT_H
+#define CEL_BASE_TEXT_H
+
+#include "base/vec.h"
+
+#ifndef CEL_CDEF
+/* `at` is null when empty, else has a zero byte after its `n`. Zero to begin;
+ * cel_vec_release ends. */
+typedef CEL_VEC(char) cel_text;
+
+void cel_text_add(cel_text *text, const char *data, size_t size);
+void cel_text_format(cel_text *text, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static inline const char *cel_text_string(const cel_text *text) {
+  return text->n == 0 ? "" : text->at;
+}
+#endif
+
+#endif

@@ -1,0 +1,279 @@
+#include "comm/link/link_state.h"
+
+#include <stdio.h>
+
+#include "device/cuda/cuda_copy.h"
+
+/* ---- failure ------------------------------------------------------------- */
+
+bool cel__link_bad(cel__link *link, CUresult code, const char *doing,
+                   int64_t peer) {
+  if (code == CUDA_SUCCESS) return false;
+  char who[32] = "";
+  if (peer >= 0) snprintf(who, sizeof who, " rank %lld", (long long)peer);
+  cel_fail(cel_cuda_is_fault(code) ? CEL_E_FAULT : CEL_E_COMM,
+           "GPU %d failed while %s%s: %s", link->cuda->device[0].ordinal, doing,
+           who, cel_cuda_api_text(link->cuda->api, code));
+  if (!link->failed) link->error = *cel_error_last();
+  link->failed = true;
+  return true;
+}
+
+void cel__link_mismatch(const cel_posted *message, uint64_t other) {
+  cel_fail(CEL_E_COMM,
+           "direct message %llu has %llu bytes here, but %llu on rank %lld: "
+           "the two ranks do not run the same program",
+           (unsigned long long)message->sequence,
+           (unsigned long long)message->bytes, (unsigned long long)other,
+           (long long)message->peer);
+}
+
+static void report(cel__link *link, uint64_t ticket, bool good) {
+  cel_done done = {ticket, NULL};
+  if (!good) {
+    done.error = cel_alloc(sizeof *done.error);
+    *done.error = *cel_error_last();
+  }
+  cel_vec_push(&link->done, done);
+}
+
+void cel__link_end(cel__link *link, cel__link_transfer *transfer, bool good) {
+  report(link, transfer->message->ticket, good);
+  cel_free(transfer);
+  --link->transfers;
+}
+
+static void end_peer(cel__link *link, cel__link_peer *peer) {
+  for (uint32_t i = 0; i < peer->sends.n; ++i)
+    cel__link_end(link, peer->sends.at[i], false);
+  for (uint32_t i = 0; i < peer->receives.n; ++i)
+    cel__link_end(link, peer->receives.at[i], false);
+  cel_vec_clear(&peer->sends);
+  cel_vec_clear(&peer->receives);
+  cel_vec_clear(&peer->parts);
+}
+
+/* What is in slots alone is reported by its last part, what is still wanted
+ * once. */
+static void fail_all(cel__link *link) {
+  cel_fail_with(&link->error);
+  cel__link_chain_fail(link);
+  cel__link_fail_written(link);
+  for (uint32_t i = 0; i < link->wanted.n; ++i) link->wanted.at[i]->begun = 0;
+  for (uint32_t i = 0; i < link->parts.n; ++i) {
+    cel__link_transfer *transfer = link->parts.at[i].transfer;
+    if (--transfer->copies == 0 && transfer->begun > 0)
+      cel__link_end(link, transfer, false);
+  }
+  for (uint32_t i = 0; i < link->wanted.n; ++i)
+    cel__link_end(link, link->wanted.at[i], false);
+  cel_vec_clear(&link->parts);
+  link->told = 0;
+  cel_vec_clear(&link->wanted);
+  for (int32_t p = 0; p < link->peers; ++p) end_peer(link, &link->peer[p]);
+}
+
+/* ---- copies -------------------------------------------------------------- */
+
+/* The first of `bytes` bytes, from `within` on, that are one copy: within a
+ * row, rows within a plane, or planes. Returns how many. */
+static uint64_t copy_some(const cel_cuda *cuda, const cel_strided *piece,
+                          uint64_t within, uint64_t bytes, CUdeviceptr slot,
+                          bool out, CUstream stream, CUresult *code) {
+  uint64_t run = piece->run, lines = piece->count[1], line = within / run;
+  uint64_t planes = 1, rows = 1, width = run - within % run;
+  cel_cuda_end far = {.at = (uintptr_t)piece->base +
+                            line / lines * piece->stride[0] +
+                            line % lines * piece->stride[1] + within % run,
+                      .row = lines > 1 ? piece->stride[1] : run,
+                      .plane = piece->stride[0]};
+  if (bytes < width) width = bytes;
+  if (within % (run * lines) == 0 && bytes >= run * lines) {
+    planes = bytes / (run * lines);
+    rows = lines;
+  } else if (within % run == 0 && bytes >= run) {
+    rows = bytes / run;
+    if (rows > lines - line % lines) rows = lines - line % lines;
+  }
+  if (planes == 1) far.plane = far.row * rows;
+  cel_cuda_end near = {.at = slot, .row = width, .plane = width * rows};
+  *code = out ? cel_cuda_copy(cuda, 0, far, near, width, planes, rows, stream)
+              : cel_cuda_copy(cuda, 0, near, far, width, planes, rows, stream);
+  return planes * rows * width;
+}
+
+CUresult cel__link_copy(cel__link *link, cel__link_transfer *transfer,
+                        CUdeviceptr slot, uint64_t bytes, bool out,
+                        CUstream stream) {
+  cel__link_cursor *at = &transfer->cursor;
+  CUresult code = CUDA_SUCCESS;
+  while (bytes > 0 && code == CUDA_SUCCESS) {
+    cel_assert(at->piece < transfer->message->pieces);
+    const cel_strided *piece = &transfer->message->piece[at->piece];
+    uint64_t left = piece->run * piece->count[0] * piece->count[1] - at->within;
+    uint64_t n = 0;
+    if (left > 0)
+      n = copy_some(link->cuda, piece, at->within, left < bytes ? left : bytes,
+                    slot, out, stream, &code);
+    slot += n;
+    bytes -= n;
+    transfer->begun += n;
+    at->within += n;
+    if (n == left) *at = (cel__link_cursor){at->piece + 1, 0};
+  }
+  return code;
+}
+
+/* ---- words --------------------------------------------------------------- */
+
+void cel__link_tell(cel__link *link, cel__link_peer *peer,
+                    cel_host_record word) {
+  if (peer->words.n > 0 ||
+      !cel_host_rings_push(link->rings, link->around.base.local_rank,
+                           peer->local, &word))
+    cel_vec_push(&peer->words, word);
+}
+
+static void tell_rest(cel__link *link, cel__link_peer *peer) {
+  uint32_t n = 0;
+  while (n < peer->words.n &&
+         cel_host_rings_push(link->rings, link->around.base.local_rank,
+                             peer->local, &peer->words.at[n]))
+    ++n;
+  if (n > 0) cel_vec_drop_first(&peer->words, n);
+}
+
+static void listen(cel__link *link, cel__link_peer *peer) {
+  cel_host_record word;
+  while (!link->failed &&
+         cel_host_rings_pop(link->rings, peer->local,
+                            link->around.base.local_rank, &word))
+    switch (word.kind) {
+    case CEL__LINK_WANT:
+    case CEL__LINK_WANT_PLACED: cel__link_want(link, peer, &word); break;
+    case CEL__LINK_PLACE: cel__link_hear_place(peer, &word); break;
+    case CEL__LINK_THERE: cel__link_there(link, peer, &word); break;
+    case CEL__LINK_CANNOT: cel__link_cannot(link, peer, &word); break;
+    case CEL__LINK_FILES: cel__link_open_loans(link); break;
+    case CEL__LINK_FILL: cel__link_filled(link, peer, &word); break;
+    case CEL__LINK_FREE: cel__link_free(peer, &word); break;
+    case CEL__LINK_REFUSE: cel__link_refused(link, peer, &word); break;
+    default: cel_bug("rank %lld says %u", (long long)peer->rank, word.kind);
+    }
+}
+
+static void progress(cel__link *link) {
+  const cel_cuda *cuda = link->cuda;
+  if (link->transfers > 0) cuda->api->cuCtxSetCurrent(cuda->device[0].context);
+  for (int32_t p = 0; p < link->peers; ++p) {
+    cel__link_peer *peer = &link->peer[p];
+    listen(link, peer);
+    cel__link_empty(link, peer);
+  }
+  if (link->wanted.n > 0 || link->parts.n > 0) cel__link_fill(link);
+  cel__link_take_written(link);
+  for (int32_t p = 0; p < link->peers; ++p) tell_rest(link, &link->peer[p]);
+}
+
+/* ---- the table ----------------------------------------------------------- */
+
+/* Null: it is on another host. */
+static cel__link_peer *peer_of(cel__link *link, int64_t rank) {
+  int32_t from = 0, to = link->peers;
+  while (from < to) {
+    int32_t middle = (from + to) / 2;
+    if (link->peer[middle].rank < rank)
+      from = middle + 1;
+    else
+      to = middle;
+  }
+  return from < link->peers && link->peer[from].rank == rank ? &link->peer[from]
+                                                             : NULL;
+}
+
+static void post(cel__link *link, cel__link_peer *peer,
+                 const cel_posted *message,
+                 void (*begin)(cel__link *, cel__link_transfer *)) {
+  cel_assert(message->bytes > 0);
+  if (link->failed) {
+    cel_fail_with(&link->error);
+    report(link, message->ticket, false);
+    return;
+  }
+  const cel_cuda *cuda = link->cuda;
+  cuda->api->cuCtxSetCurrent(cuda->device[0].context);
+  cel__link_transfer *transfer = cel_alloc_zero(sizeof *transfer);
+  transfer->link = link;
+  transfer->message = message;
+  transfer->sends = begin == cel__link_send;
+  transfer->peer = peer;
+  ++link->transfers;
+  begin(link, transfer);
+}
+
+static void send(cel_transport *t, const cel_posted *message) {
+  cel__link *link = (cel__link *)t;
+  cel_transport *inner = link->around.inner;
+  cel__link_peer *peer = message->direct ? peer_of(link, message->peer) : NULL;
+  if (peer != NULL)
+    post(link, peer, message, cel__link_send);
+  else
+    inner->send(inner, message);
+}
+
+static void receive(cel_transport *t, const cel_posted *message) {
+  cel__link *link = (cel__link *)t;
+  cel_transport *inner = link->around.inner;
+  cel__link_peer *peer = message->direct ? peer_of(link, message->peer) : NULL;
+  if (peer != NULL)
+    post(link, peer, message, cel__link_receive);
+  else
+    inner->receive(inner, message);
+}
+
+static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
+  cel__link *link = (cel__link *)t;
+  uint32_t n = link->around.inner->poll(link->around.inner, out, max);
+  t->broken = link->around.inner->broken;
+  if (!link->failed) progress(link);
+  if (link->failed && link->transfers > 0) fail_all(link);
+  uint32_t mine = link->done.n < max - n ? link->done.n : max - n;
+  if (mine == 0) return n;
+  memcpy(out + n, link->done.at, mine * sizeof *out);
+  cel_vec_drop_first(&link->done, mine);
+  return n + mine;
+}
+
+static bool busy(cel_transport *t) {
+  const cel__link *link = (const cel__link *)t;
+  if (link->transfers > 0 || link->done.n > 0) return true;
+  for (int32_t p = 0; p < link->peers; ++p)
+    if (link->peer[p].words.n > 0) return true;
+  return link->around.inner->busy(link->around.inner);
+}
+
+/* Nobody reads our mailbox any more once all ranks are in inner->destroy: what
+ * they received is complete. */
+static void destroy(cel_transport *t) {
+  cel__link *link = (cel__link *)t;
+  cel_transport *inner = link->around.inner;
+  if (link->failed || link->transfers > 0) inner->abort(inner, 1);
+  for (int32_t p = 0; p < link->peers; ++p) tell_rest(link, &link->peer[p]);
+  cel__link_let_go(link);
+  inner->destroy(inner);
+  cel__link_release(link);
+}
+
+void cel__link_init(cel__link *link, cel_transport *inner) {
+  cel_around_init(&link->around, inner, "mpi, direct between GPUs");
+  cel_transport *base = &link->around.base;
+  base->send = send;
+  base->receive = receive;
+  base->poll = poll;
+  base->chained = cel__link_chained;
+  base->carry = cel__link_carry;
+  base->unchain = cel__link_unchain;
+  base->halt = cel__link_halt;
+  base->busy = busy;
+  base->destroy = destroy;
+}

@@ -1,0 +1,108 @@
+/* Agreements: all ranks learn whether all said the same.
+ *
+ * By dissemination: in round k a rank tells the one 2^k above it what it says,
+ * and whether all it has heard of say the same, and hears that from the one 2^k
+ * below. After the rounds it has heard of everybody; where two ranks differ,
+ * something differed on the way from each of them to everyone. One receive per
+ * round stands open, so that a ballot is there as soon as it has come, and a
+ * vote costs no more than a message of a few words per round.
+ *
+ * Invariant: a vote is in no later round than those before it. Ballots of a
+ * round come from one rank, in order, so the one at hand is of the oldest vote
+ * that has not been through that round.
+ */
+#include "comm/mpi/mpi.h"
+
+enum { WORDS = sizeof(cel__mpi_ballot) / sizeof(uint64_t) };
+
+static void expect(cel__mpi *m, uint32_t k) {
+  int64_t n = m->base.ranks, from = (m->base.rank + n - (1 << k)) % n;
+  MPI_Request request;
+  int code = MPI_Irecv(&m->round[k].ballot, WORDS, MPI_UINT64_T, (int)from,
+                       CEL__TAG_VOTE + (int)k, m->agreement, &request);
+  if (!cel__mpi_breaks(m, code, "agreeing", -1))
+    cel__mpi_track(m, request, CEL__BALLOT_IN, &m->round[k]);
+}
+
+static void expect_all(cel__mpi *m) {
+  while ((INT64_C(1) << m->rounds) < m->base.ranks) ++m->rounds;
+  m->round = cel_alloc_zero((m->rounds + 1) * sizeof *m->round);
+  for (uint32_t k = 0; k < m->rounds; ++k) expect(m, k);
+}
+
+static void say(cel__mpi *m, const cel__mpi_vote *vote) {
+  uint32_t k = vote->round;
+  int64_t to = (m->base.rank + (1 << k)) % m->base.ranks;
+  cel__mpi_ballot *said = cel_alloc(sizeof *said);
+  *said = vote->said;
+  MPI_Request request;
+  int code = MPI_Isend(said, WORDS, MPI_UINT64_T, (int)to,
+                       CEL__TAG_VOTE + (int)k, m->agreement, &request);
+  if (cel__mpi_breaks(m, code, "agreeing", -1)) {
+    cel_free(said);
+    return;
+  }
+  ++m->words_out;
+  cel__mpi_track(m, request, CEL__WORD_OUT, said);
+}
+
+static bool is_same(const cel__mpi_ballot *a, const cel__mpi_ballot *b) {
+  return a->index == b->index && a->hash == b->hash && a->count == b->count &&
+         a->same != 0 && b->same != 0;
+}
+
+/* As many rounds as there are ballots for. */
+static void go_on(cel__mpi *m, cel__mpi_vote *vote) {
+  while (vote->round < m->rounds && m->round[vote->round].here) {
+    uint32_t k = vote->round++;
+    vote->said.same = is_same(&vote->said, &m->round[k].ballot);
+    m->round[k].here = false;
+    expect(m, k);
+    if (vote->round < m->rounds) say(m, vote);
+  }
+}
+
+void cel__mpi_voted(cel__mpi *m, cel__mpi_round *round) {
+  round->here = true;
+  for (cel__mpi_vote *v = m->first_vote; v != NULL; v = v->next) go_on(m, v);
+}
+
+void cel__mpi_agree(cel_transport *t, const cel_agreement *mine) {
+  cel__mpi *m = (cel__mpi *)t;
+  cel_assert(mine->index == m->next_vote);
+  m->next_vote = mine->index + 1;
+  if (m->base.broken != NULL) return;
+  if (m->round == NULL) expect_all(m);
+  cel__mpi_vote *vote = cel_alloc_zero(sizeof *vote);
+  *vote = (cel__mpi_vote){.said = {mine->index, mine->hash, mine->count, true},
+                          .awaited = mine->awaited};
+  if (m->last_vote != NULL)
+    m->last_vote->next = vote;
+  else
+    m->first_vote = vote;
+  m->last_vote = vote;
+  if (vote->awaited) ++m->awaited;
+  if (m->rounds > 0) say(m, vote);
+  go_on(m, vote);
+}
+
+cel_agreed cel__mpi_agreed(cel_transport *t, uint64_t *index) {
+  cel__mpi *m = (cel__mpi *)t;
+  cel__mpi_vote *vote = m->first_vote;
+  if (vote == NULL || vote->round < m->rounds) return CEL_AGREED_PENDING;
+  bool same = vote->said.same != 0;
+  *index = vote->said.index;
+  if (vote->awaited) --m->awaited;
+  m->first_vote = vote->next;
+  if (m->first_vote == NULL) m->last_vote = NULL;
+  cel_free(vote);
+  return same ? CEL_AGREED_SAME : CEL_AGREED_DIFFERENT;
+}
+
+void cel__mpi_release_votes(cel__mpi *m) {
+  for (cel__mpi_vote *vote; (vote = m->first_vote) != NULL;) {
+    m->first_vote = vote->next;
+    cel_free(vote);
+  }
+  cel_free(m->round);
+}

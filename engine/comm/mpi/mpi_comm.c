@@ -1,0 +1,226 @@
+/* Communicators of groups over MPI.
+ * Threads: a group's own, at the same time as the transport's driver and as
+ * other groups: MPI_THREAD_MULTIPLE. */
+#include <limits.h>
+#include <string.h>
+
+#include "comm/communicator.h"
+#include "comm/mpi/mpi.h"
+
+enum { REDUCED_AT_ONCE = 1 << 30 };
+
+typedef struct group_comm {
+  cel_comm base;
+  MPI_Comm comm;
+  cel__mpi *mpi;
+  uint32_t group;
+} group_comm;
+
+/* ---- numbers and bytes ----------------------------------------------------
+ */
+
+static MPI_Op op_of(cel_comm_op op) {
+  switch (op) {
+  case CEL_COMM_SUM: return MPI_SUM;
+  case CEL_COMM_PROD: return MPI_PROD;
+  case CEL_COMM_MIN: return MPI_MIN;
+  case CEL_COMM_MAX: return MPI_MAX;
+  case CEL_COMM_AND: return MPI_LAND;
+  case CEL_COMM_OR: return MPI_LOR;
+  }
+  cel_bug("an operation %d", (int)op);
+}
+
+static MPI_Datatype type_of(cel_comm_type type) {
+  switch (type) {
+  case CEL_COMM_INT8: return MPI_INT8_T;
+  case CEL_COMM_UINT8: return MPI_UINT8_T;
+  case CEL_COMM_INT16: return MPI_INT16_T;
+  case CEL_COMM_UINT16: return MPI_UINT16_T;
+  case CEL_COMM_INT32: return MPI_INT32_T;
+  case CEL_COMM_UINT32: return MPI_UINT32_T;
+  case CEL_COMM_INT64: return MPI_INT64_T;
+  case CEL_COMM_UINT64: return MPI_UINT64_T;
+  case CEL_COMM_FLOAT: return MPI_FLOAT;
+  case CEL_COMM_DOUBLE: return MPI_DOUBLE;
+  }
+  cel_bug("a type of numbers %d", (int)type);
+}
+
+static uint64_t size_of(cel_comm_type type) {
+  int size = 0;
+  MPI_Type_size(type_of(type), &size);
+  return (uint64_t)size;
+}
+
+int cel__mpi_bytes_begin(uint64_t bytes, int *count, MPI_Datatype *type) {
+  *count = (int)bytes;
+  *type = MPI_BYTE;
+  if (bytes <= INT_MAX) return MPI_SUCCESS;
+  *count = 1;
+  int code = cel__mpi_big_type(bytes, type);
+  return code == MPI_SUCCESS ? MPI_Type_commit(type) : code;
+}
+
+void cel__mpi_bytes_end(MPI_Datatype *type) {
+  if (*type != MPI_BYTE) MPI_Type_free(type);
+}
+
+cel_status cel__mpi_status(int code, const char *doing) {
+  char text[MPI_MAX_ERROR_STRING + 1];
+  if (code == MPI_SUCCESS) return CEL_E_OK;
+  cel__mpi_text(code, text);
+  return cel_fail(CEL_E_COMM, "MPI failed while %s: %s", doing, text);
+}
+
+/* ---- the table -------------------------------------------------------------
+ */
+
+static MPI_Comm comm_of(cel_comm *c) {
+  return ((group_comm *)c)->comm;
+}
+
+static cel_status barrier(cel_comm *c) {
+  return cel__mpi_status(MPI_Barrier(comm_of(c)), "in a barrier");
+}
+
+static cel_status broadcast(cel_comm *c, void *data, uint64_t bytes,
+                            int64_t root) {
+  int count;
+  MPI_Datatype type;
+  int code = cel__mpi_bytes_begin(bytes, &count, &type);
+  if (code == MPI_SUCCESS)
+    code = MPI_Bcast(data, count, type, (int)root, comm_of(c));
+  cel__mpi_bytes_end(&type);
+  return cel__mpi_status(code, "broadcasting");
+}
+
+static cel_status gather(cel_comm *c, const void *mine, uint64_t bytes,
+                         void *all, int64_t root) {
+  int count;
+  MPI_Datatype type;
+  int code = cel__mpi_bytes_begin(bytes, &count, &type);
+  if (code == MPI_SUCCESS)
+    code = root == CEL_COMM_ALL
+               ? MPI_Allgather(mine, count, type, all, count, type, comm_of(c))
+               : MPI_Gather(mine, count, type, all, count, type, (int)root,
+                            comm_of(c));
+  cel__mpi_bytes_end(&type);
+  return cel__mpi_status(code, "gathering");
+}
+
+static void fold(cel_op op, int32_t class_, const void *in, void *into, int n,
+                 MPI_Datatype type) {
+  int size;
+  MPI_Type_size(type, &size);
+  const cel_operator by = {op, class_, (uint32_t)size};
+  cel_operator_fold(&by, into, in, (uint64_t)n * by.size);
+}
+
+/* MPI's own sums of 8 and 16 bits may saturate, see mpi_collectives.c. */
+static void add_wrapping(void *in, void *into, int *n, MPI_Datatype *type) {
+  fold(CEL_OP_SUM, 'u', in, into, *n, *type);
+}
+
+/* Where one number is a NaN MPI's own give that or the other. */
+static void least(void *in, void *into, int *n, MPI_Datatype *type) {
+  fold(CEL_OP_MIN, 'f', in, into, *n, *type);
+}
+
+static void greatest(void *in, void *into, int *n, MPI_Datatype *type) {
+  fold(CEL_OP_MAX, 'f', in, into, *n, *type);
+}
+
+/* What replaces MPI's own; null: nothing. */
+static MPI_User_function *own_of(const cel_comm_sum *what) {
+  bool real = what->type == CEL_COMM_FLOAT || what->type == CEL_COMM_DOUBLE;
+  if (what->op == CEL_COMM_SUM && size_of(what->type) < sizeof(int32_t))
+    return add_wrapping;
+  if (real && what->op == CEL_COMM_MIN) return least;
+  return real && what->op == CEL_COMM_MAX ? greatest : NULL;
+}
+
+static cel_status reduce(cel_comm *c, const cel_comm_sum *what,
+                         const void *mine, void *out, int64_t root) {
+  MPI_Datatype type = type_of(what->type);
+  MPI_Op op = op_of(what->op);
+  uint64_t size = size_of(what->type);
+  MPI_User_function *own = own_of(what);
+  bool gets = root == CEL_COMM_ALL || root == c->rank;
+  int code = own != NULL ? MPI_Op_create(own, 1, &op) : MPI_SUCCESS;
+  for (uint64_t at = 0; at < what->count && code == MPI_SUCCESS;
+       at += REDUCED_AT_ONCE) {
+    uint64_t left = what->count - at;
+    int n = (int)(left < REDUCED_AT_ONCE ? left : REDUCED_AT_ONCE);
+    char *to = (char *)out + at * size;
+    const void *from = mine != NULL ? (const char *)mine + at * size
+                       : gets       ? MPI_IN_PLACE
+                                    : to;
+    code = root == CEL_COMM_ALL
+               ? MPI_Allreduce(from, to, n, type, op, comm_of(c))
+               : MPI_Reduce(from, to, n, type, op, (int)root, comm_of(c));
+  }
+  if (own != NULL && code == MPI_SUCCESS) code = MPI_Op_free(&op);
+  return cel__mpi_status(code, "reducing");
+}
+
+static cel_status handle(cel_comm *c, void *out) {
+  memcpy(out, &((group_comm *)c)->comm, sizeof(MPI_Comm));
+  return CEL_E_OK;
+}
+
+static void destroy(cel_comm *c) {
+  group_comm *g = (group_comm *)c;
+  MPI_Comm_free(&g->comm);
+  cel__mpi_lose_group(g->mpi, g->group);
+  cel_free(g);
+}
+
+static const cel_comm table = {.barrier = barrier,
+                               .broadcast = broadcast,
+                               .gather = gather,
+                               .reduce = reduce,
+                               .handle = handle,
+                               .destroy = destroy};
+
+cel_status cel__mpi_comm_of_group(uint32_t group, MPI_Comm *out) {
+  MPI_Group all;
+  int code = MPI_Comm_group(MPI_COMM_WORLD, &all);
+  if (code == MPI_SUCCESS) {
+    code = MPI_Comm_create_group(MPI_COMM_WORLD, all, (int)group, out);
+    MPI_Group_free(&all);
+  }
+  if (code == MPI_SUCCESS)
+    code = MPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN);
+  return cel__mpi_status(code, "making a communicator");
+}
+
+cel_status cel__mpi_join(cel_transport *t, uint32_t group, cel_comm **out) {
+  MPI_Comm comm;
+  cel__mpi *m = (cel__mpi *)t;
+  CEL_TRY(cel__mpi_await_group(m, group, &comm));
+  group_comm *g = cel_alloc_zero(sizeof *g);
+  *g = (group_comm){.base = table, .comm = comm, .mpi = m, .group = group};
+  g->base.rank = t->rank;
+  g->base.ranks = t->ranks;
+  *out = &g->base;
+  return CEL_E_OK;
+}
+
+/* ---- handles for C libraries -----------------------------------------------
+ */
+
+void cel_comm_no_info(void *out) {
+  MPI_Info info = MPI_INFO_NULL;
+  memcpy(out, &info, sizeof info);
+}
+
+/* Whatever MPI this is built with, they are one or the other. */
+_Static_assert(sizeof(MPI_Comm) == sizeof(MPI_Info) &&
+                   (sizeof(MPI_Comm) == sizeof(void *) ||
+                    sizeof(MPI_Comm) == sizeof(int)),
+               "handles of MPI");
+
+bool cel_comm_handles_are_pointers(void) {
+  return sizeof(MPI_Comm) == sizeof(void *);
+}

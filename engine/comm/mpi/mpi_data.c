@@ -1,0 +1,242 @@
+/* Why nothing can hang.
+ *
+ * A transfer may wait here for three things: the window of its channel, the
+ * bound on requests, and the other end. Take, of all incomplete transfers of
+ * the job, the one that comes first in the global command order, T, on channel
+ * (s, r) with number q. All that T's two ends depend on comes earlier and is
+ * complete, so both will be handed over. Every earlier transfer of the channel
+ * is complete at the receiver, so there base = q. The receiver has told the
+ * sender all but less than size / 4 of that (or size / 2, for a window of two,
+ * where it tells each one), so q < granted; the sender's requests for earlier
+ * transfers end without anybody's help, so there base comes to be q, too. And
+ * number `base` starts even where the bound is reached, at both ends. So T is
+ * on its way. The bound is thus exceeded by one request per channel at most.
+ *
+ * A bound without this exception would deadlock: it could be filled with
+ * receives of which none can come before the one that was left out.
+ */
+#include "base/hash.h"
+#include "comm/mpi/mpi.h"
+
+/* --- peers ------------------------------------------------------------- */
+
+static cel__mpi_peer **peer_slot(const cel__mpi *m, int64_t rank) {
+  uint64_t mask = m->peers.cap - 1;
+  uint64_t i = cel_hash(&rank, sizeof rank, 0) & mask;
+  while (m->peers.at[i] != NULL && m->peers.at[i]->side[0].peer != rank)
+    i = (i + 1) & mask;
+  return &m->peers.at[i];
+}
+
+static void grow_peers(cel__mpi *m) {
+  cel__mpi_peer **old = m->peers.at;
+  uint32_t cap = m->peers.cap;
+  m->peers.cap = cap == 0 ? 16 : cap * 2;
+  m->peers.at = cel_alloc_zero(m->peers.cap * sizeof *m->peers.at);
+  for (uint32_t i = 0; i < cap; ++i)
+    if (old[i] != NULL) *peer_slot(m, old[i]->side[0].peer) = old[i];
+  cel_free(old);
+}
+
+static cel__mpi_side *side_of(cel__mpi *m, int64_t rank, cel__mpi_role role) {
+  cel_assert(rank >= 0 && rank < m->base.ranks);
+  if (m->peers.n * 2 >= m->peers.cap) grow_peers(m);
+  cel__mpi_peer **slot = peer_slot(m, rank);
+  if (*slot == NULL) {
+    *slot = cel_alloc_zero(sizeof **slot);
+    ++m->peers.n;
+    uint32_t size = m->config.window;
+    for (int d = 0; d < 2; ++d) {
+      (*slot)->side[d].peer = rank;
+      (*slot)->side[d].role = d == 0 ? CEL__SEND : CEL__RECEIVE;
+      cel_mpi_window_init(&(*slot)->side[d].window, size,
+                          d == 0 ? size / 2 : UINT64_MAX);
+    }
+  }
+  return &(*slot)->side[role];
+}
+
+void cel__mpi_release_peers(cel__mpi *m) {
+  for (uint32_t i = 0; i < m->peers.cap; ++i) {
+    if (m->peers.at[i] == NULL) continue;
+    cel_mpi_window_release(&m->peers.at[i]->side[0].window);
+    cel_mpi_window_release(&m->peers.at[i]->side[1].window);
+    cel_free(m->peers.at[i]);
+  }
+  cel_free(m->peers.at);
+}
+
+/* --- reporting --------------------------------------------------------- */
+
+void cel__mpi_report(cel__mpi *m, uint64_t ticket, bool good) {
+  cel_done done = {ticket, NULL};
+  if (!good) {
+    done.error = cel_alloc(sizeof m->error);
+    *done.error = m->error;
+  }
+  cel_vec_push(&m->done, done);
+}
+
+/* A transfer has ended that MPI does not hold (or holds in a job that ends). */
+static void end(cel__mpi *m, cel__mpi_transfer *transfer, bool good) {
+  cel__mpi_report(m, transfer->message->ticket, good);
+  cel_free(transfer);
+  --m->transfers;
+}
+
+void cel__mpi_fail_all(cel__mpi *m) {
+  for (uint32_t i = 0; i < m->row.n; ++i) {
+    cel__mpi_row *row = &m->row.at[i];
+    if (row->role > CEL__JOINT || row->what == NULL) continue;
+    if (row->role == CEL__JOINT)
+      cel__mpi_joined(m, row->what, false);
+    else
+      end(m, row->what, false);
+    row->what = NULL; /* the request stays: MPI may write on */
+  }
+  for (uint32_t i = 0; i < m->peers.cap; ++i)
+    for (int d = 0; m->peers.at[i] != NULL && d < 2; ++d) {
+      cel_mpi_window *w = &m->peers.at[i]->side[d].window;
+      for (uint32_t k = 0; k < w->waiting.n; ++k)
+        end(m, w->waiting.at[k].item, false);
+      cel_vec_clear(&w->waiting);
+    }
+}
+
+/* --- starting ---------------------------------------------------------- */
+
+static void start(cel__mpi *m, cel__mpi_transfer *transfer) {
+  const cel_posted *message = transfer->message;
+  cel__mpi_side *side = transfer->side;
+  int window = (int)m->config.window;
+  int tag = (int)(message->sequence & (m->config.window - 1)) +
+            window * cel__mpi_apart(message->bytes, m->apart);
+  int count, code, peer = (int)message->peer;
+  void *base;
+  MPI_Datatype type;
+  MPI_Request request;
+  if (cel__mpi_pack(m, transfer, &base, &count, &type) != CEL_E_OK) {
+    cel__mpi_fail(m);
+  } else if (side->role == CEL__SEND) {
+    code = MPI_Isend(base, count, type, peer, tag, m->data, &request);
+    cel__mpi_bad(m, code, "sending to", peer);
+  } else {
+    code = MPI_Irecv(base, count, type, peer, tag, m->data, &request);
+    cel__mpi_bad(m, code, "receiving from", peer);
+  }
+  if (m->failed) {
+    cel__mpi_unpack(m, transfer, false);
+    end(m, transfer, false);
+    return;
+  }
+  ++m->flow[side->role].in_flight;
+  cel__mpi_track(m, request, side->role, transfer);
+}
+
+static void line_up(cel__mpi_flow *flow, cel__mpi_side *side) {
+  if (side->lined || !cel_mpi_window_ready(&side->window, false)) return;
+  side->lined = true;
+  side->next = NULL;
+  if (flow->last != NULL)
+    flow->last->next = side;
+  else
+    flow->first = side;
+  flow->last = side;
+}
+
+static cel__mpi_side *line_pop(cel__mpi_flow *flow) {
+  cel__mpi_side *side = flow->first;
+  flow->first = side->next;
+  if (flow->first == NULL) flow->last = NULL;
+  side->lined = false;
+  return side;
+}
+
+/* Starts what may start, side by side in turn. */
+static void pump(cel__mpi *m, cel__mpi_flow *flow) {
+  while (flow->first != NULL && flow->in_flight < flow->bound && !m->failed) {
+    cel__mpi_side *side = line_pop(flow);
+    cel__mpi_transfer *transfer = cel_mpi_window_take(&side->window, false);
+    if (transfer != NULL) start(m, transfer);
+    line_up(flow, side);
+  }
+}
+
+/* Something about `side` has changed that may let a transfer start. */
+static void changed(cel__mpi *m, cel__mpi_side *side) {
+  cel__mpi_flow *flow = &m->flow[side->role];
+  line_up(flow, side);
+  pump(m, flow);
+  if (m->failed) return; /* the next poll fails what waits */
+  cel__mpi_transfer *first = cel_mpi_window_take(&side->window, true);
+  if (first != NULL) start(m, first);
+}
+
+static void post(cel__mpi *m, const cel_posted *message, cel__mpi_role role) {
+  cel_assert(!message->direct);
+  if (m->failed) {
+    cel__mpi_report(m, message->ticket, false);
+    return;
+  }
+  cel__mpi_transfer *transfer = cel_alloc(sizeof *transfer);
+  cel__mpi_side *side = side_of(m, message->peer, role);
+  *transfer = (cel__mpi_transfer){message, side, NULL, MPI_DATATYPE_NULL};
+  ++m->transfers;
+  cel_mpi_window_add(&side->window, message->sequence, transfer);
+  changed(m, side);
+}
+
+void cel__mpi_send(cel_transport *t, const cel_posted *message) {
+  cel__mpi_expect_credits((cel__mpi *)t);
+  post((cel__mpi *)t, message, CEL__SEND);
+}
+
+void cel__mpi_receive(cel_transport *t, const cel_posted *message) {
+  post((cel__mpi *)t, message, CEL__RECEIVE);
+}
+
+/* --- completing -------------------------------------------------------- */
+
+/* Tells the sender, a quarter of the window at a time. */
+static void credit(cel__mpi *m, cel__mpi_side *side) {
+  uint64_t quarter = m->config.window / 4;
+  if (side->window.base - side->told < (quarter > 0 ? quarter : 1)) return;
+  side->told = side->window.base;
+  cel__mpi_send_credit(m, side->peer, side->told);
+}
+
+/* Both ends know how long each message is; if they disagree, a rank has gone
+ * astray and its data must not be taken for good. */
+static bool whole(cel__mpi *m, const cel__mpi_transfer *transfer,
+                  const MPI_Status *status) {
+  if (transfer->side->role == CEL__SEND) return true;
+  const cel_posted *message = transfer->message;
+  MPI_Count got = 0;
+  MPI_Get_elements_x(status, MPI_BYTE, &got);
+  if ((uint64_t)got == message->bytes) return true;
+  cel_fail(CEL_E_COMM,
+           "message %llu from rank %lld holds %lld bytes, but %llu are "
+           "expected: the two ranks do not run the same program",
+           (unsigned long long)message->sequence, (long long)message->peer,
+           (long long)got, (unsigned long long)message->bytes);
+  cel__mpi_fail(m);
+  return false;
+}
+
+void cel__mpi_arrived(cel__mpi *m, cel__mpi_transfer *transfer,
+                      const MPI_Status *status) {
+  cel__mpi_side *side = transfer->side;
+  bool good = status != NULL && whole(m, transfer, status);
+  cel__mpi_unpack(m, transfer, good);
+  cel_mpi_window_complete(&side->window, transfer->message->sequence);
+  end(m, transfer, good);
+  --m->flow[side->role].in_flight;
+  if (side->role == CEL__RECEIVE && good) credit(m, side);
+  changed(m, side);
+}
+
+void cel__mpi_granted(cel__mpi *m, int64_t peer, uint64_t base) {
+  cel__mpi_side *side = side_of(m, peer, CEL__SEND);
+  cel_mpi_window_credit(&side->window, base);
+  changed(m, side);
+}

@@ -1,0 +1,117 @@
+/* What all ranks do together before the executor starts.
+ *
+ * A rank may never come here, as it fails before: so no call blocks in MPI.
+ * Each is a row of the table like all requests, and whoever waits for it
+ * answers ranks that have failed. What MPI reads and writes is a copy, which is
+ * the request's until it has ended: where MPI breaks that is never.
+ */
+#include <sched.h>
+
+#include "comm/mpi/mpi.h"
+
+enum { CHUNK = 1 << 24 };
+
+/* Texts of other kinds are for whoever comes later. */
+void cel__mpi_attend(cel_transport *t) {
+  cel__mpi *m = (cel__mpi *)t;
+  uint32_t kept = m->told_head;
+  for (uint32_t i = kept; i < m->told.n; ++i) {
+    cel_told *told = m->told.at[i];
+    if (cel_report_told(&m->report, t, told))
+      cel_free(told);
+    else
+      m->told.at[kept++] = told;
+  }
+  m->told.n = kept;
+  cel_report_tick(&m->report, t);
+}
+
+/* Until it is over; `code` is of its beginning. The meeting is the caller's
+ * still unless this fails. */
+static cel_status await(cel__mpi *m, cel__mpi_meeting *meeting, int code,
+                        MPI_Request request, const char *doing) {
+  if (cel__mpi_breaks(m, code, doing, -1)) {
+    cel_free(meeting);
+    return cel_fail_with(&m->error);
+  }
+  cel__mpi_track(m, request, CEL__MEET, meeting);
+  while (!meeting->over && m->base.broken == NULL) {
+    m->base.poll(&m->base, NULL, 0);
+    cel__mpi_attend(&m->base);
+    sched_yield();
+  }
+  return meeting->over ? CEL_E_OK : cel_fail_with(&m->error);
+}
+
+static cel__mpi_meeting *begin(uint64_t bytes) {
+  cel__mpi_meeting *meeting = cel_alloc(sizeof *meeting + bytes);
+  meeting->over = false;
+  return meeting;
+}
+
+static cel_status broadcast_some(cel__mpi *m, void *data, uint64_t size) {
+  cel__mpi_meeting *meeting = begin(size);
+  MPI_Request request;
+  if (m->base.rank == 0) memcpy(meeting->bytes, data, size);
+  int code =
+      MPI_Ibcast(meeting->bytes, (int)size, MPI_BYTE, 0, m->control, &request);
+  CEL_TRY(await(m, meeting, code, request, "broadcasting"));
+  memcpy(data, meeting->bytes, size);
+  cel_free(meeting);
+  return CEL_E_OK;
+}
+
+static cel_status broadcast_all(cel__mpi *m, char *data, uint64_t size) {
+  for (uint64_t at = 0; at < size; at += CHUNK) {
+    uint64_t some = size - at < CHUNK ? size - at : CHUNK;
+    CEL_TRY(broadcast_some(m, data + at, some));
+  }
+  return CEL_E_OK;
+}
+
+cel_status cel__mpi_broadcast(cel_transport *t, void **data, uint64_t *size) {
+  cel__mpi *m = (cel__mpi *)t;
+  uint64_t bytes = *size;
+  CEL_TRY(broadcast_some(m, &bytes, sizeof bytes));
+  if (t->rank == 0) return broadcast_all(m, *data, bytes);
+  void *all = cel_alloc(bytes + 1);
+  cel_status status = broadcast_all(m, all, bytes);
+  if (status != CEL_E_OK) {
+    cel_free(all);
+    return status;
+  }
+  cel_free(*data);
+  *data = all;
+  *size = bytes;
+  return CEL_E_OK;
+}
+
+cel_status cel__mpi_gather(cel_transport *t, const void *mine, uint32_t size,
+                           void *all) {
+  cel__mpi *m = (cel__mpi *)t;
+  uint64_t bytes = (uint64_t)t->local_ranks * size;
+  cel__mpi_meeting *meeting = begin(bytes + size);
+  char *from = meeting->bytes + bytes;
+  MPI_Request request;
+  memcpy(from, mine, size);
+  int code = MPI_Iallgather(from, (int)size, MPI_BYTE, meeting->bytes,
+                            (int)size, MPI_BYTE, m->host, &request);
+  CEL_TRY(await(m, meeting, code, request, "gathering on one host"));
+  memcpy(all, meeting->bytes, bytes);
+  cel_free(meeting);
+  return CEL_E_OK;
+}
+
+cel_status cel__mpi_most(cel_transport *t, int64_t *n) {
+  cel__mpi *m = (cel__mpi *)t;
+  cel__mpi_meeting *meeting = begin(2 * sizeof *n);
+  int64_t *all = (int64_t *)(void *)meeting->bytes, *mine = all + 1;
+  MPI_Request request;
+  *mine = *n;
+  int code =
+      MPI_Iallreduce(mine, all, 1, MPI_INT64_T, MPI_MAX, m->control, &request);
+  CEL_TRY(await(m, meeting, code, request, "comparing ranks"));
+  *n = *all;
+  cel_free(meeting);
+  return CEL_E_OK;
+}

@@ -1,0 +1,351 @@
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "comm/nccl/nccl_state.h"
+#include "device/clock.h"
+
+enum { POLLS = 1024 }; /* between two looks at NCCL's errors */
+
+#define MEETING (1ull << 63)
+
+/* ---- failure ------------------------------------------------------------- */
+
+cel_status cel__nccl_fail(const cel__nccl *n, int32_t device, const char *doing,
+                          ncclResult_t code) {
+  const char *more = n->device[device].comm != NULL
+                         ? n->api->ncclGetLastError(n->device[device].comm)
+                         : NULL;
+  bool says = more != NULL && more[0] != '\0';
+  return cel_fail(CEL_E_COMM, "GPU %d: NCCL failed while %s: %s%s%.300s",
+                  n->cuda->device[device].ordinal, doing,
+                  n->api->ncclGetErrorString(code), says ? ": " : "",
+                  says ? more : "");
+}
+
+cel_status cel__nccl_await(cel__nccl *n, int32_t device, const char *doing,
+                           ncclResult_t code, int64_t deadline) {
+  ncclComm_t comm = n->device[device].comm;
+  while (code == ncclInProgress) {
+    if (atomic_load_explicit(&n->halted, memory_order_relaxed))
+      return cel_fail(CEL_E_CANCELLED, "others do not go on");
+    if (deadline != 0 && cel_now_ns() > deadline)
+      return cel_fail(CEL_E_COMM, "GPU %d: NCCL takes too long while %s",
+                      n->cuda->device[device].ordinal, doing);
+    if (n->api->ncclCommGetAsyncError(comm, &code) != ncclSuccess) break;
+    if (code == ncclInProgress) sched_yield();
+  }
+  return code == ncclSuccess ? CEL_E_OK
+                             : cel__nccl_fail(n, device, doing, code);
+}
+
+void cel__nccl_abort(cel__nccl *n) {
+  for (int32_t d = 0; d < n->devices; ++d) {
+    if (n->device[d].comm == NULL) continue;
+    n->cuda->api->cuCtxSetCurrent(n->cuda->device[d].context);
+    n->api->ncclCommAbort(n->device[d].comm);
+    n->device[d].comm = NULL;
+  }
+}
+
+static void note_failure(cel__nccl *n) {
+  if (!n->failed) n->error = *cel_error_last();
+  n->failed = true;
+}
+
+static void look_for_error(cel__nccl *n, int32_t d) {
+  ncclResult_t code;
+  if (n->api->ncclCommGetAsyncError(n->device[d].comm, &code) != ncclSuccess ||
+      code == ncclSuccess || code == ncclInProgress)
+    return;
+  cel__nccl_fail(n, d, "exchanging with all ranks", code);
+  note_failure(n);
+  n->around.base.broken = &n->error;
+  atomic_store(&n->halted, true);
+}
+
+/* What NCCL has found out by itself: a peer that is lost. A thread that puts
+ * sees it itself. */
+static void look_for_errors(cel__nccl *n) {
+  for (int32_t d = 0; d < n->devices && !n->failed; ++d) {
+    if (pthread_mutex_trylock(&n->device[d].lock) != 0) continue;
+    look_for_error(n, d);
+    pthread_mutex_unlock(&n->device[d].lock);
+  }
+}
+
+/* ---- posting ------------------------------------------------------------- */
+
+/* What all ranks must mean alike. */
+static uint64_t meaning(const cel_device_joint *joint) {
+  uint64_t what[] = {joint->nth,
+                     (uint64_t)joint->pattern,
+                     (uint64_t)joint->root,
+                     joint->bytes,
+                     joint->even,
+                     (uint64_t)joint->by.op};
+  return cel_hash(what, sizeof what, 0);
+}
+
+static cel__nccl_meeting *begin_meeting(cel__nccl *n, uint64_t word) {
+  cel_transport *inner = n->around.inner;
+  size_t ranks = (size_t)inner->ranks, bytes = ranks * sizeof(uint64_t);
+  cel__nccl_meeting *m = cel_alloc_zero(sizeof *m + bytes);
+  m->word[inner->rank] = word;
+  m->piece = (cel_strided){m->word, {1, 1}, {bytes, bytes}, bytes};
+  m->joint = (cel_joint){.ticket = MEETING | n->meetings,
+                         .nth = n->meetings,
+                         .pattern = CEL_PATTERN_ALL_GATHER,
+                         .bytes = bytes,
+                         .unit = sizeof(uint64_t),
+                         .count = n->count,
+                         .start = n->start,
+                         .pieces = 1,
+                         .piece = &m->piece};
+  ++n->meetings;
+  inner->exchange(inner, &m->joint);
+  return m;
+}
+
+static void report(cel__nccl *n, uint64_t ticket) {
+  cel_done done = {ticket, cel_alloc(sizeof(cel_error))};
+  *done.error = n->error;
+  cel_vec_push(&n->done, done);
+}
+
+static void exchange_devices(cel_transport *t, const cel_device_joint *joint) {
+  cel__nccl *n = (cel__nccl *)t;
+  if (n->failed) {
+    report(n, joint->ticket);
+    return;
+  }
+  cel__nccl_end *end = cel_alloc(sizeof *end);
+  *end = (cel__nccl_end){n, joint};
+  cel_vec_push(&n->posted, end);
+  if (joint->device < n->devices - 1) return;
+  cel__nccl_meeting *m = begin_meeting(n, meaning(joint));
+  m->nth = joint->nth;
+  cel_vec_push(&n->meeting, m);
+}
+
+/* ---- meeting ------------------------------------------------------------- */
+
+static void fail_posted(cel__nccl *n) {
+  for (uint32_t i = 0; i < n->posted.n; ++i) {
+    report(n, n->posted.at[i]->joint->ticket);
+    cel_free(n->posted.at[i]);
+  }
+  cel_vec_clear(&n->posted);
+}
+
+static void check_words(cel__nccl *n, const cel__nccl_meeting *m) {
+  const cel_transport *t = &n->around.base;
+  for (int64_t k = 0; k < t->ranks && !n->failed; ++k) {
+    if (m->word[k] == m->word[t->rank]) continue;
+    cel_fail(CEL_E_COMM,
+             "ranks %lld and %lld mean different collectives by number %llu: "
+             "they do not run the same program",
+             (long long)t->rank, (long long)k, (unsigned long long)m->nth);
+    note_failure(n);
+  }
+}
+
+static void meet(cel__nccl *n, uint64_t number, const cel_error *error) {
+  for (uint32_t i = 0; i < n->meeting.n; ++i) {
+    cel__nccl_meeting *m = n->meeting.at[i];
+    if (m->joint.nth != number) continue;
+    m->met = true;
+    if (error != NULL) {
+      cel_fail_with(error);
+      note_failure(n);
+    } else {
+      check_words(n, m);
+    }
+  }
+}
+
+/* Of what the inner transport says, what is not of meetings. */
+static uint32_t sort_out(cel__nccl *n, cel_done *out, uint32_t got) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < got; ++i) {
+    if ((out[i].ticket & MEETING) == 0) {
+      out[kept++] = out[i];
+      continue;
+    }
+    meet(n, out[i].ticket & ~MEETING, out[i].error);
+    cel_free(out[i].error);
+  }
+  return kept;
+}
+
+static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
+  cel__nccl *n = (cel__nccl *)t;
+  cel_transport *inner = n->around.inner;
+  uint32_t got = sort_out(n, out, inner->poll(inner, out, max));
+  if (t->broken == NULL) t->broken = inner->broken;
+  bool halted = atomic_load(&n->halted);
+  if (!halted && n->put > 0 && ++n->polls % POLLS == 0) look_for_errors(n);
+  if (halted && atomic_load(&n->putting) == 0) cel__nccl_abort(n);
+  if (n->failed) fail_posted(n);
+  while (got < max && n->done.n > 0) out[got++] = cel_vec_pop(&n->done);
+  return got;
+}
+
+/* The ends of what all ranks have posted. */
+static uint32_t chained(cel_transport *t, cel_chained *out, uint32_t max) {
+  cel__nccl *n = (cel__nccl *)t;
+  cel_transport *inner = n->around.inner;
+  uint32_t got = 0;
+  while (!n->failed && n->meeting.n > 0 && n->meeting.at[0]->met &&
+         got + (uint32_t)n->devices <= max) {
+    for (int32_t d = 0; d < n->devices; ++d) {
+      cel__nccl_end *end = n->posted.at[d];
+      out[got++] = (cel_chained){end->joint->ticket, cel__nccl_put, end};
+    }
+    n->put += (uint64_t)n->devices;
+    cel_vec_drop_first(&n->posted, (uint32_t)n->devices);
+    cel_free(n->meeting.at[0]);
+    cel_vec_drop_first(&n->meeting, 1);
+  }
+  if (inner->chain_bytes > 0 && got < max)
+    got += inner->chained(inner, out + got, max - got);
+  return got;
+}
+
+static void unjoin(cel_transport *t, void *context) {
+  cel__nccl *n = (cel__nccl *)t;
+  --n->put;
+  cel_free(context);
+}
+
+/* ---- the rest of the table ----------------------------------------------- */
+
+static void carry(cel_transport *t, void *context) {
+  cel_transport *inner = ((cel__nccl *)t)->around.inner;
+  inner->carry(inner, context);
+}
+
+static void unchain(cel_transport *t, void *context) {
+  cel_transport *inner = ((cel__nccl *)t)->around.inner;
+  inner->unchain(inner, context);
+}
+
+/* Threads that wait within a put give up; then poll ends what waits on the
+ * GPUs. */
+static void halt(cel_transport *t) {
+  cel__nccl *n = (cel__nccl *)t;
+  cel_transport *inner = n->around.inner;
+  atomic_store(&n->halted, true);
+  if (inner->halt != NULL) inner->halt(inner);
+}
+
+static bool busy(cel_transport *t) {
+  const cel__nccl *n = (const cel__nccl *)t;
+  return n->posted.n > 0 || n->done.n > 0 ||
+         n->around.inner->busy(n->around.inner);
+}
+
+/* All ranks come here, and nothing is under way; unless something failed. */
+static void let_go(cel__nccl *n) {
+  enum { PATIENCE_S = 30 };
+  int64_t deadline = cel_now_ns() + (int64_t)PATIENCE_S * 1000000000;
+  bool good = !n->failed && !atomic_load(&n->halted);
+  for (int32_t d = 0; d < n->devices && good; ++d) {
+    n->cuda->api->cuCtxSetCurrent(n->cuda->device[d].context);
+    ncclResult_t code = n->api->ncclCommFinalize(n->device[d].comm);
+    good = code == ncclSuccess || code == ncclInProgress;
+  }
+  for (int32_t d = 0; d < n->devices && good; ++d)
+    good =
+        cel__nccl_await(n, d, "ending", ncclInProgress, deadline) == CEL_E_OK;
+  for (int32_t d = 0; d < n->devices && good; ++d) {
+    n->cuda->api->cuCtxSetCurrent(n->cuda->device[d].context);
+    n->api->ncclCommDestroy(n->device[d].comm);
+    n->device[d].comm = NULL;
+  }
+  cel__nccl_abort(n);
+}
+
+static void destroy(cel_transport *t) {
+  cel__nccl *n = (cel__nccl *)t;
+  cel_transport *inner = n->around.inner;
+  if (n->failed || n->posted.n > 0) inner->abort(inner, 1);
+  let_go(n);
+  inner->destroy(inner);
+  cel__nccl_release(n);
+}
+
+/* ---- life ---------------------------------------------------------------- */
+
+cel_status cel__nccl_gather(cel__nccl *n, const void *mine, uint32_t size,
+                            void *all) {
+  cel_transport *inner = n->around.inner;
+  size_t ranks = (size_t)inner->ranks;
+  memcpy((char *)all + (size_t)inner->rank * size, mine, size);
+  cel_strided piece = {all, {1, 1}, {0, 0}, ranks * size};
+  piece.stride[0] = piece.stride[1] = piece.run;
+  cel_joint joint = {.ticket = MEETING | n->meetings,
+                     .nth = n->meetings,
+                     .pattern = CEL_PATTERN_ALL_GATHER,
+                     .bytes = ranks * size,
+                     .unit = size,
+                     .count = n->count,
+                     .start = n->start,
+                     .pieces = 1,
+                     .piece = &piece};
+  ++n->meetings;
+  cel_done done;
+  inner->exchange(inner, &joint);
+  while (inner->poll(inner, &done, 1) == 0) {
+    if (inner->attend != NULL) inner->attend(inner);
+    sched_yield();
+  }
+  cel_assert(done.ticket == joint.ticket);
+  if (done.error == NULL) return CEL_E_OK;
+  cel_status status = cel_fail_with(done.error);
+  cel_free(done.error);
+  return status;
+}
+
+void cel__nccl_init(cel__nccl *n, cel_transport *inner) {
+  cel_around_init(&n->around, inner, "mpi, and NCCL between GPUs");
+  size_t ranks = (size_t)inner->ranks;
+  n->count = cel_alloc(ranks * sizeof *n->count);
+  n->start = cel_alloc(ranks * sizeof *n->start);
+  for (int32_t k = 0; k < (int32_t)ranks; ++k) {
+    n->count[k] = 1;
+    n->start[k] = k;
+  }
+  cel_transport *base = &n->around.base;
+  base->chain_bytes = inner->chain_bytes;
+  base->exchange_devices = exchange_devices;
+  base->poll = poll;
+  base->chained = chained;
+  base->carry = carry;
+  base->unchain = unchain;
+  base->unjoin = unjoin;
+  base->halt = halt;
+  base->busy = busy;
+  base->destroy = destroy;
+}
+
+void cel__nccl_release(cel__nccl *n) {
+  const cel_cuda *cuda = n->cuda;
+  for (int32_t d = 0; n->device != NULL && d < cuda->devices; ++d) {
+    cuda->api->cuCtxSetCurrent(cuda->device[d].context);
+    if (n->device[d].staging != 0)
+      cuda->api->cuMemFree_v2(n->device[d].staging);
+    pthread_mutex_destroy(&n->device[d].lock);
+  }
+  for (uint32_t i = 0; i < n->posted.n; ++i) cel_free(n->posted.at[i]);
+  for (uint32_t i = 0; i < n->meeting.n; ++i) cel_free(n->meeting.at[i]);
+  for (uint32_t i = 0; i < n->done.n; ++i) cel_free(n->done.at[i].error);
+  cel_vec_release(&n->posted);
+  cel_vec_release(&n->meeting);
+  cel_vec_release(&n->done);
+  cel_free(n->device);
+  cel_free(n->count);
+  cel_free(n->start);
+  cel_free(n);
+}

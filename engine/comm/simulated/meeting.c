@@ -1,0 +1,150 @@
+#include "comm/simulated/meeting.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/vec.h"
+
+/* One call of all ranks. */
+typedef struct exchange {
+  uint32_t group;
+  uint64_t nth; /* of the group's calls */
+  int64_t arrived;
+  uint64_t bytes;
+  char **data; /* by rank; null until it has come */
+} exchange;
+
+/* `lock` guards all. */
+struct cel_meeting {
+  pthread_mutex_t lock;
+  pthread_cond_t news;
+  int64_t ranks;
+  bool threads, over;
+  CEL_VEC(exchange *) exchanges;
+};
+
+typedef struct member {
+  cel_comm base;
+  cel_meeting *meeting;
+  uint32_t group;
+} member;
+
+static exchange *find(cel_meeting *m, uint32_t group, uint64_t nth) {
+  for (uint32_t i = m->exchanges.n; i-- > 0;)
+    if (m->exchanges.at[i]->group == group && m->exchanges.at[i]->nth == nth)
+      return m->exchanges.at[i];
+  exchange *e = cel_alloc_zero(sizeof *e);
+  *e = (exchange){.group = group, .nth = nth};
+  e->data = cel_alloc_zero((size_t)m->ranks * sizeof *e->data);
+  cel_vec_push(&m->exchanges, e);
+  return e;
+}
+
+static void arrive(cel_meeting *m, exchange *e, int64_t rank, const void *mine,
+                   uint64_t bytes) {
+  if (e->data[rank] != NULL) return; /* when it was run before */
+  cel_assert(e->arrived == 0 || e->bytes == bytes);
+  e->bytes = bytes;
+  e->data[rank] = cel_alloc(bytes > 0 ? bytes : 1);
+  if (bytes > 0) memcpy(e->data[rank], mine, bytes);
+  if (++e->arrived == m->ranks) pthread_cond_broadcast(&m->news);
+}
+
+/* The lock is held. */
+static cel_status await(cel_meeting *m, const exchange *e) {
+  while (m->threads && !m->over && e->arrived < m->ranks)
+    pthread_cond_wait(&m->news, &m->lock);
+  if (e->arrived == m->ranks) return CEL_E_OK;
+  if (m->over) return cel_fail(CEL_E_CANCELLED, "the other ranks have ended");
+  return cel_fail(CEL_E_AGAIN, "not all ranks have come");
+}
+
+static cel_status gather(cel_comm *c, const void *mine, uint64_t bytes,
+                         void *all, int64_t root) {
+  member *self = (member *)c;
+  cel_meeting *m = self->meeting;
+  pthread_mutex_lock(&m->lock);
+  exchange *e = find(m, self->group, c->calls++);
+  arrive(m, e, c->rank, mine, bytes);
+  cel_status status = await(m, e);
+  if (status == CEL_E_OK && bytes > 0 &&
+      (root == CEL_COMM_ALL || root == c->rank))
+    for (int64_t k = 0; k < m->ranks; ++k)
+      memcpy((char *)all + (size_t)k * bytes, e->data[k], bytes);
+  pthread_mutex_unlock(&m->lock);
+  return status;
+}
+
+static cel_status barrier(cel_comm *c) {
+  return gather(c, NULL, 0, NULL, CEL_COMM_ALL);
+}
+
+static cel_status refuse(void) {
+  return cel_fail(CEL_E_COMM, "the in-process transport cannot do that");
+}
+
+static cel_status broadcast(cel_comm *c, void *data, uint64_t bytes,
+                            int64_t root) {
+  (void)c, (void)data, (void)bytes, (void)root;
+  return refuse();
+}
+
+static cel_status reduce(cel_comm *c, const cel_comm_sum *what,
+                         const void *mine, void *out, int64_t root) {
+  (void)c, (void)what, (void)mine, (void)out, (void)root;
+  return refuse();
+}
+
+static cel_status handle(cel_comm *c, void *out) {
+  (void)c, (void)out;
+  return refuse();
+}
+
+static void destroy(cel_comm *c) {
+  cel_free(c);
+}
+
+static const cel_comm table = {.barrier = barrier,
+                               .broadcast = broadcast,
+                               .gather = gather,
+                               .reduce = reduce,
+                               .handle = handle,
+                               .destroy = destroy};
+
+cel_comm *cel_meeting_join(cel_meeting *meeting, int64_t rank, uint32_t group) {
+  member *self = cel_alloc_zero(sizeof *self);
+  *self = (member){.base = table, .meeting = meeting, .group = group};
+  self->base.rank = rank;
+  self->base.ranks = meeting->ranks;
+  return &self->base;
+}
+
+void cel_meeting_end(cel_meeting *meeting) {
+  pthread_mutex_lock(&meeting->lock);
+  meeting->over = true;
+  pthread_cond_broadcast(&meeting->news);
+  pthread_mutex_unlock(&meeting->lock);
+}
+
+cel_meeting *cel_meeting_create(int64_t ranks, bool threads) {
+  cel_meeting *m = cel_alloc_zero(sizeof *m);
+  pthread_mutex_init(&m->lock, NULL);
+  pthread_cond_init(&m->news, NULL);
+  m->ranks = ranks;
+  m->threads = threads;
+  return m;
+}
+
+void cel_meeting_destroy(cel_meeting *meeting) {
+  cel_meeting *m = meeting;
+  for (uint32_t i = 0; i < m->exchanges.n; ++i) {
+    exchange *e = m->exchanges.at[i];
+    for (int64_t k = 0; k < m->ranks; ++k) cel_free(e->data[k]);
+    cel_free(e->data);
+    cel_free(e);
+  }
+  cel_vec_release(&m->exchanges);
+  pthread_cond_destroy(&m->news);
+  pthread_mutex_destroy(&m->lock);
+  cel_free(m);
+}

@@ -1,0 +1,154 @@
+/* The processor as a device. All devices of a rank share its cores; each has
+ * lanes of its own. Executor-confined but for the crews. */
+
+#include "device/backend.h"
+#include "device/clock.h"
+#include "device/cpu/crew.h"
+#include "device/host_memory.h"
+
+enum {
+  KERNEL_LANES = 4,
+  COPY_LANES = 2,
+  LANES = KERNEL_LANES + COPY_LANES,
+  INLINE_COPY = 16 << 10, /* bytes copied before a thread would wake */
+  PAGE = 4096
+};
+
+typedef struct cpu {
+  cel_backend face; /* first */
+  cel_pool pool;
+  cel_finished finished;
+  cel_crew *kernels, *copies;
+  cel_lane lane[CEL_DEVICES * LANES];
+  uint32_t outstanding[CEL_DEVICES * LANES]; /* submitted and not yet polled */
+} cpu;
+
+static cel_status reserve(cel_backend *b, int32_t memory, uint64_t bytes,
+                          void **out) {
+  cel_assert(memory >= 0 && memory < b->memories);
+  (void)memory;
+  return cel_pool_reserve(&((cpu *)b)->pool, bytes, out);
+}
+
+static void release(cel_backend *b, int32_t memory, void *p, uint64_t bytes) {
+  (void)memory;
+  cel_pool_release(&((cpu *)b)->pool, p, bytes);
+}
+
+/* Touching is committing; the grain is there to count what is touched. */
+static cel_status commit(cel_backend *b, int32_t memory, void *p,
+                         uint64_t begin, uint64_t end) {
+  (void)b, (void)memory, (void)p, (void)begin, (void)end;
+  return CEL_E_OK;
+}
+
+static void decommit(cel_backend *b, int32_t memory, void *p, uint64_t begin,
+                     uint64_t end) {
+  (void)b, (void)memory;
+  cel__memory_vacate((char *)p + begin, end - begin);
+}
+
+static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
+  cpu *c = (cpu *)b;
+  cel_assert(device >= 0 && device < b->devices && l >= 0 && l < LANES);
+  int32_t index = device * LANES + l;
+  cel_entry *entry = cel_finished_entry(&c->finished, job, index);
+  bool idle = c->outstanding[index]++ == 0;
+  /* An idle lane is nobody else's: all that it did has been polled. */
+  if (idle && !c->lane[index].failed && job->kind == CEL_JOB_COPY &&
+      cel_box_volume(&job->box) * job->element_size <= INLINE_COPY) {
+    if (c->copies->timed) job->begin = cel_now_ns();
+    cel_job_run(job);
+    if (c->copies->timed) job->end = cel_now_ns();
+    cel_finished_push(&c->finished, entry);
+    if (c->finished.park != NULL) cel_park_wake(c->finished.park);
+    return;
+  }
+  cel_crew_submit(l < KERNEL_LANES ? c->kernels : c->copies, &c->lane[index],
+                  entry);
+}
+
+static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {
+  cpu *c = (cpu *)b;
+  uint32_t n = 0;
+  while (n < max) {
+    cel_entry *entry = cel_finished_take(&c->finished);
+    if (entry == NULL) break;
+    out[n++] = (cel_done){entry->job->ticket, entry->error};
+    --c->outstanding[entry->lane];
+    cel_finished_give(&c->finished, entry);
+  }
+  return n;
+}
+
+static void destroy(cel_backend *b) {
+  cpu *c = (cpu *)b;
+  if (c->kernels != NULL) cel_crew_destroy(c->kernels);
+  if (c->copies != NULL) cel_crew_destroy(c->copies);
+  for (int i = 0; i < CEL_DEVICES * LANES; ++i) cel_lane_release(&c->lane[i]);
+  cel_finished_release(&c->finished);
+  cel_pool_clear(&c->pool);
+  cel_free(c);
+}
+
+static void limit(cel_backend *b, uint64_t capacity) {
+  if (capacity == 0) return;
+  b->grain = PAGE;
+  b->whole = CEL_MEMORY_SMALL;
+  b->block = cel__backend_block(capacity, PAGE);
+  b->commit = commit;
+  b->decommit = decommit;
+  for (int32_t m = 1; m < b->memories; ++m) b->capacity[m] = capacity;
+}
+
+static cpu *make(const cel_backend_config *config) {
+  cpu *c = cel_alloc_zero(sizeof *c);
+  bool own = config->own_memory || config->devices > 1 || config->capacity != 0;
+  c->finished.park = config->park;
+  c->face = (cel_backend){
+      .name = "cpu",
+      .devices = config->devices,
+      .memories = own ? 1 + config->devices : 1,
+      .kernel_lanes = KERNEL_LANES,
+      .copy_lanes = COPY_LANES,
+      .reserve = reserve,
+      .release = release,
+      .submit = submit,
+      .poll = poll,
+      .destroy = destroy,
+  };
+  for (int32_t d = 0; own && d < config->devices; ++d)
+    c->face.device_memory[d] = 1 + d;
+  limit(&c->face, config->capacity);
+  return c;
+}
+
+cel_status cel_backend_cpu(const cel_backend_config *config,
+                           cel_backend **out) {
+  if (config->devices < 1 || config->devices > CEL_DEVICES)
+    return cel_fail(CEL_E_RANGE, "1 to %d devices, not %d", CEL_DEVICES,
+                    config->devices);
+  cel_topology found;
+  const cel_topology *topology = config->topology;
+  if (topology == NULL && config->cores <= 0) {
+    CEL_TRY(cel_topology_find(0, 1, &found));
+    topology = &found;
+  }
+  int32_t cores = config->cores > 0 ? config->cores : topology->cores;
+  cpu *c = make(config);
+  cel_status status =
+      cel_crew_create("kernel", cores, topology, &c->finished, &c->kernels);
+  if (status == CEL_E_OK)
+    status = cel_crew_create("copy",
+                             cores >= 8   ? 4
+                             : cores >= 4 ? 2
+                                          : 1,
+                             NULL, &c->finished, &c->copies);
+  if (status != CEL_E_OK) {
+    destroy(&c->face);
+    return status;
+  }
+  c->kernels->timed = c->copies->timed = config->timed;
+  *out = &c->face;
+  return CEL_E_OK;
+}

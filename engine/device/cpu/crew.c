@@ -1,0 +1,458 @@
+#define _GNU_SOURCE
+#include "device/cpu/crew.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+#include "device/clock.h"
+#include "device/cpu/partial.h"
+#include "device/overflow.h"
+#include "device/thread.h"
+
+enum {
+  BLOCKS_PER_THREAD = 8, /* at least, unless items are too few */
+  FINE_BLOCKS = 64,      /* per thread at most */
+  FINE_ITEMS = 4096,     /* per block, to have more than the least */
+  ITEMS_PER_BLOCK = 4,   /* at least */
+  ALIGN_ITEMS = 16, /* keeps blocks of a row off each other's cache lines */
+  /* What is left of a job must take longer by so much for each thread that is
+   * called to help: one that sleeps, and costs a system call; one that is about
+   * to. */
+  ASLEEP_NS = 20000,
+  AWAKE_NS = 4000,
+  PARTS = 8, /* of a job's blocks at most that are run as one, untried */
+  WAKES = 2  /* each thread that joins wakes so many others */
+};
+
+/* How many blocks for so many threads. Threads wait for each other's last one
+ * when a job ends, so that blocks should be short; but not so short that to
+ * take one costs as much. */
+static int64_t blocks_wanted(const cel_box *box, int64_t threads) {
+  int64_t fine = cel_box_volume(box) / FINE_ITEMS;
+  int64_t least = threads * BLOCKS_PER_THREAD, most = threads * FINE_BLOCKS;
+  return fine < least ? least : fine > most ? most : fine;
+}
+
+/* How many units a box has in dimension d. */
+static int64_t units(const cel_box *box, const int32_t unit[3], int d) {
+  int64_t n = box->max[d] - box->min[d];
+  cel_assert(unit[d] <= 1 || n % unit[d] == 0);
+  return unit[d] > 1 ? n / unit[d] : n;
+}
+
+int64_t cel__crew_cut(const cel_box *box, const int32_t unit[3], int64_t want,
+                      int64_t cuts[3]) {
+  int64_t volume = cel_box_volume(box), blocks = 1;
+  if (want > volume / ITEMS_PER_BLOCK) want = volume / ITEMS_PER_BLOCK;
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    int64_t n = units(box, unit, d), need = (want + blocks - 1) / blocks;
+    cuts[d] = need < 1 ? 1 : need < n ? need : n;
+    blocks *= cuts[d];
+  }
+  return blocks;
+}
+
+/* Where block `i` of `cuts` begins; rounded down in the innermost dimension. */
+static int64_t cut_at(const cel_box *box, const int32_t unit[3], int d,
+                      int64_t cuts, int64_t i) {
+  int64_t n = units(box, unit, d);
+  int64_t at = n / cuts * i + n % cuts * i / cuts;
+  bool innermost = true;
+  for (int k = d + 1; k < CEL_DIMS; ++k)
+    if (box->max[k] - box->min[k] > 1) innermost = false;
+  if (unit[d] > 1) return box->min[d] + at * unit[d];
+  if (innermost && i < cuts && n / cuts >= ALIGN_ITEMS) at -= at % ALIGN_ITEMS;
+  return box->min[d] + at;
+}
+
+cel_box cel__crew_block(const cel_box *box, const int32_t unit[3],
+                        const int64_t cuts[3], int64_t i) {
+  cel_box r;
+  for (int d = CEL_DIMS - 1; d >= 0; --d) {
+    r.min[d] = cut_at(box, unit, d, cuts[d], i % cuts[d]);
+    r.max[d] = cut_at(box, unit, d, cuts[d], i % cuts[d] + 1);
+    i /= cuts[d];
+  }
+  return r;
+}
+
+/* Takes up to `most` threads off the idle list, to be woken once the lock is
+ * released, while what is to be done is worth it, which grows less. The one
+ * that idles for the shortest time comes first. Lock held. */
+static int take_idle(cel_crew *crew, int most, int64_t *worth_ns,
+                     cel_worker *out[WAKES]) {
+  int n = 0;
+  for (; n < most && crew->idle != NULL; ++n) {
+    *worth_ns -= cel_park_asleep(&crew->idle->park) ? ASLEEP_NS : AWAKE_NS;
+    if (*worth_ns < 0) break;
+    out[n] = crew->idle;
+    crew->idle = out[n]->next_idle;
+    out[n]->idle = false;
+  }
+  return n;
+}
+
+static void wake_all(cel_worker *const *workers, int n) {
+  for (int i = 0; i < n; ++i) cel_park_wake(&workers[i]->park);
+}
+
+/* Lock held. */
+static void make_runnable(cel_crew *crew, cel_lane *lane) {
+  lane->next = NULL;
+  if (crew->runnable == NULL)
+    crew->runnable = lane;
+  else
+    crew->last_runnable->next = lane;
+  crew->last_runnable = lane;
+}
+
+void cel_lane_release(cel_lane *lane) {
+  for (cel_entry *entry = lane->head; entry != NULL;) {
+    cel_entry *next = entry->next;
+    cel_free(entry);
+    entry = next;
+  }
+  cel_free(lane->share.cursor);
+}
+
+void cel_crew_submit(cel_crew *crew, cel_lane *lane, cel_entry *entry) {
+  cel_worker *woken[WAKES];
+  int n = 0;
+  entry->next = NULL;
+  pthread_mutex_lock(&crew->lock);
+  if (lane->head == NULL)
+    lane->head = entry;
+  else
+    lane->tail->next = entry;
+  lane->tail = entry;
+  if (!lane->active) {
+    lane->active = true;
+    make_runnable(crew, lane);
+    int64_t anything = INT64_MAX;
+    n = take_idle(crew, 1, &anything, woken);
+  }
+  pthread_mutex_unlock(&crew->lock);
+  wake_all(woken, n);
+}
+
+/* The head is done: hands it over, and lets the lane go on. The lock is held,
+ * so that no later job of the lane is handed over before it. */
+static void complete(cel_crew *crew, cel_lane *lane) {
+  cel_entry *entry = lane->head;
+  lane->head = entry->next;
+  if (lane->head == NULL) lane->tail = NULL;
+  if (entry->error != NULL) lane->failed = true;
+  if (entry->job->begin != 0) entry->job->end = cel_now_ns();
+  cel_finished_push(crew->finished, entry); /* no longer ours */
+  lane->active = lane->head != NULL;
+  if (lane->active) make_runnable(crew, lane);
+  if (crew->finished->park != NULL) cel_park_wake(crew->finished->park);
+}
+
+/* The box of block i and of as many behind it, at most n in all, as are one
+ * box; returns how many. The innermost dimension counts fastest. */
+static int64_t join_blocks(const cel_share *share, int64_t i, int64_t n,
+                           cel_box *out) {
+  int64_t inner = 1, joined = 1;
+  for (int d = CEL_DIMS - 1; d >= 0; --d) {
+    int64_t at = i / inner % share->cuts[d], rows = n / inner;
+    if (i % inner != 0 || rows < 1) break;
+    if (rows > share->cuts[d] - at) rows = share->cuts[d] - at;
+    joined = rows * inner;
+    inner *= share->cuts[d];
+  }
+  cel_box last =
+      cel__crew_block(&share->box, share->unit, share->cuts, i + joined - 1);
+  *out = cel__crew_block(&share->box, share->unit, share->cuts, i);
+  for (int d = 0; d < CEL_DIMS; ++d) out->max[d] = last.max[d];
+  return joined;
+}
+
+/* Runs block i and up to n - 1 behind it; returns how many. */
+static int64_t run_blocks(cel_share *share, int64_t i, int64_t n) {
+  cel_job part = *share->entry->job;
+  cel_box *box = part.kind == CEL_JOB_CALL ? &part.call.chunk : &part.box;
+  int64_t run = join_blocks(share, i, share->partial != NULL ? 1 : n, box);
+  if ((share->partial != NULL ? cel__partial_run(&part, share->partial, i)
+                              : cel_job_run(&part)) == CEL_E_OK)
+    return run;
+  cel_error *error = cel_finished_error(), *none = NULL;
+  if (!atomic_compare_exchange_strong(&share->error, &none, error))
+    cel_free(error);
+  return run;
+}
+
+static void unlink_share(cel_crew *crew, cel_share *share) {
+  cel_share **at = &crew->shares;
+  while (*at != share) at = &(*at)->next;
+  *at = share->next;
+  share->linked = false;
+}
+
+static cel_lane *lane_of(cel_share *share) {
+  return (cel_lane *)((char *)share - offsetof(cel_lane, share));
+}
+
+/* All rows are there. */
+static void combine(cel_share *share) {
+  const cel_job *job = share->entry->job;
+  if (atomic_load(&share->error) == NULL &&
+      cel__partial_combine(job, share->partial) != CEL_E_OK)
+    atomic_store(&share->error, cel_finished_error());
+  cel_free(share->partial);
+}
+
+/* The calling thread found no more blocks. Called and returns with the lock
+ * held. */
+static void leave(cel_crew *crew, cel_share *share) {
+  if (share->linked) unlink_share(crew, share);
+  if (--share->inside > 0) return; /* the last one out completes it */
+  if (share->partial != NULL) {
+    pthread_mutex_unlock(&crew->lock);
+    combine(share);
+    pthread_mutex_lock(&crew->lock);
+  }
+  share->entry->error = atomic_load(&share->error);
+  complete(crew, lane_of(share));
+}
+
+/* Where range `r` of the blocks begins. */
+static int64_t range_at(const cel_share *share, int32_t r) {
+  return share->blocks * r / share->ranges;
+}
+
+/* The next block for the thread that counts ranges from `*range` on, which is
+ * the one where it was last; -1: none, or nothing further is to be begun. */
+static int64_t take(cel_share *share, int32_t *range) {
+  if (atomic_load_explicit(&share->error, memory_order_relaxed) != NULL)
+    return -1;
+  for (int32_t n = 0; n < share->ranges; ++n) {
+    cel_cursor *cursor = &share->cursor[*range];
+    int64_t end = range_at(share, *range + 1);
+    if (atomic_load_explicit(&cursor->next, memory_order_relaxed) < end) {
+      int64_t i = atomic_fetch_add(&cursor->next, 1);
+      if (i < end) return i;
+    }
+    *range = (*range + 1) % share->ranges;
+  }
+  return -1;
+}
+
+/* Takes blocks until there are none. */
+static void help(cel_share *share, int32_t range) {
+  for (int64_t i; (i = take(share, &range)) >= 0;) run_blocks(share, i, 1);
+}
+
+/* The first `done` blocks from those of `range` on, in a ring, are done. */
+static void start_ranges(cel_crew *crew, cel_share *share, int32_t range,
+                         int64_t done) {
+  int64_t first = range_at(share, range);
+  if (share->cursor == NULL)
+    share->cursor = cel_alloc((size_t)crew->threads * sizeof *share->cursor);
+  for (int32_t r = 0; r < share->ranges; ++r) {
+    int64_t begin = range_at(share, r), n = range_at(share, r + 1) - begin;
+    int64_t before =
+        begin >= first ? begin - first : begin - first + share->blocks;
+    int64_t mine = done <= before ? 0 : done - before < n ? done - before : n;
+    atomic_store(&share->cursor[r].next, begin + mine);
+  }
+}
+
+/* Lets others help, to whom it is worth that much. */
+static void offer(cel_crew *crew, cel_share *share, int64_t worth_ns) {
+  cel_worker *woken[WAKES];
+  pthread_mutex_lock(&crew->lock);
+  share->linked = true;
+  share->worth_ns = worth_ns;
+  share->next = crew->shares;
+  crew->shares = share;
+  int n = take_idle(crew, WAKES, &share->worth_ns, woken);
+  pthread_mutex_unlock(&crew->lock);
+  wake_all(woken, n);
+}
+
+/* Works on the share alone until it proves to be large; then offers it. What
+ * has been short so far is taken to be short for as many blocks again, but not
+ * for more than a part of all. */
+static void own(cel_crew *crew, cel_share *share, int32_t range) {
+  int64_t first = range_at(share, range), done = 0, n = 1;
+  int64_t begin = cel_now_ns(), most = share->blocks / PARTS;
+  while (atomic_load_explicit(&share->error, memory_order_relaxed) == NULL) {
+    int64_t i = (first + done) % share->blocks, left = share->blocks - done;
+    int64_t room = share->blocks - i < left ? share->blocks - i : left;
+    done += run_blocks(share, i, n < room ? n : room);
+    left = share->blocks - done;
+    if (left == 0) return;
+    int64_t worth_ns = (cel_now_ns() - begin) / done * left;
+    if (worth_ns > ASLEEP_NS) {
+      start_ranges(crew, share, range, done);
+      offer(crew, share, worth_ns);
+      help(share, range);
+      return;
+    }
+    n = done < most ? done : most > 1 ? most : 1;
+  }
+}
+
+static const cel_box *cuttable(const cel_job *job) {
+  return job->kind == CEL_JOB_CALL   ? &job->call.chunk
+         : job->kind == CEL_JOB_COPY ? &job->box
+                                     : NULL;
+}
+
+static const cel_work *reducing(const cel_job *job) {
+  bool reduces = job->kind == CEL_JOB_CALL && job->work->reducers > 0;
+  return reduces ? job->work : NULL;
+}
+
+/* Cuts the head; false when it is one block. */
+static bool cut(cel_crew *crew, cel_lane *lane, const cel_box *box) {
+  cel_share *share = &lane->share;
+  const cel_job *job = lane->head->job;
+  const cel_work *work = reducing(job);
+  share->entry = lane->head;
+  share->box = *box;
+  bool grouped = job->kind == CEL_JOB_CALL;
+  for (int d = 0; d < CEL_DIMS; ++d)
+    share->unit[d] = grouped ? job->work->group[d] : 1;
+  int64_t want = work != NULL ? cel__partial_blocks(work)
+                              : blocks_wanted(box, crew->threads);
+  share->blocks = cel__crew_cut(box, share->unit, want, share->cuts);
+  if (work != NULL && share->blocks <= 1) return false;
+  share->partial =
+      work != NULL ? cel__partial_create(job, share->blocks) : NULL;
+  share->ranges = crew->threads;
+  atomic_store(&share->error, NULL);
+  share->inside = 1;
+  share->linked = false;
+  return true;
+}
+
+static void run_lane(cel_crew *crew, cel_lane *lane, int32_t worker) {
+  cel_entry *entry = lane->head;
+  const cel_box *box = cuttable(entry->job);
+  if (lane->failed) { /* what follows may need what has failed */
+    pthread_mutex_lock(&crew->lock);
+    complete(crew, lane);
+    return;
+  }
+  if (crew->timed) entry->job->begin = cel_now_ns();
+  bool alone = crew->threads == 1 && reducing(entry->job) == NULL;
+  if (alone || box == NULL || cel_box_is_empty(box) || !cut(crew, lane, box)) {
+    entry->error =
+        cel_job_run(entry->job) == CEL_E_OK ? NULL : cel_finished_error();
+    pthread_mutex_lock(&crew->lock);
+    complete(crew, lane);
+    return;
+  }
+  own(crew, &lane->share, worker);
+  pthread_mutex_lock(&crew->lock);
+  leave(crew, &lane->share);
+}
+
+/* Called and returns with the lock held. */
+static void run_something(cel_crew *crew, int32_t worker) {
+  if (crew->runnable != NULL) {
+    cel_lane *lane = crew->runnable;
+    crew->runnable = lane->next;
+    pthread_mutex_unlock(&crew->lock);
+    run_lane(crew, lane, worker);
+    return;
+  }
+  cel_share *share = crew->shares;
+  cel_worker *woken[WAKES];
+  share->inside += 1;
+  int n = take_idle(crew, WAKES, &share->worth_ns, woken);
+  pthread_mutex_unlock(&crew->lock);
+  wake_all(woken, n);
+  help(share, worker);
+  pthread_mutex_lock(&crew->lock);
+  leave(crew, share);
+}
+
+/* Called and returns with the lock held. */
+static void sleep_idle(cel_crew *crew, cel_worker *self) {
+  if (!self->idle) { /* else we woke for nothing and are still listed */
+    self->idle = true;
+    self->next_idle = crew->idle;
+    crew->idle = self;
+  }
+  uint32_t seen = cel_park_look(&self->park);
+  pthread_mutex_unlock(&crew->lock);
+  cel_park_wait(&self->park, seen, UINT32_MAX);
+  pthread_mutex_lock(&crew->lock);
+}
+
+static void *work(void *argument) {
+  cel_worker *self = argument;
+  cel_crew *crew = self->crew;
+  cel_overflow_room room;
+  cel_overflow_prepare(&room);
+  char name[16];
+  snprintf(name, sizeof name, "%.9s-%d", crew->name, self->index);
+  pthread_setname_np(pthread_self(), name);
+  if (crew->topology.cores > 0)
+    cel_topology_pin(&crew->topology, self->index % crew->topology.cores);
+  pthread_mutex_lock(&crew->lock);
+  while (!crew->stop) {
+    if (crew->runnable != NULL || crew->shares != NULL)
+      run_something(crew, self->index);
+    else
+      sleep_idle(crew, self);
+  }
+  pthread_mutex_unlock(&crew->lock);
+  return NULL;
+}
+
+/* Ctrl-C and the like are for the main thread. */
+static cel_status start_thread(cel_worker *worker) {
+  sigset_t all, old;
+  sigfillset(&all);
+  sigdelset(&all, SIGSEGV);
+  sigdelset(&all, SIGBUS);
+  sigdelset(&all, SIGFPE);
+  sigdelset(&all, SIGILL);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  cel_status status =
+      cel_thread_start(&worker->thread, work, worker, "each core");
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  return status;
+}
+
+cel_status cel_crew_create(const char *name, int32_t threads,
+                           const cel_topology *topology, cel_finished *finished,
+                           cel_crew **out) {
+  cel_crew *crew =
+      cel_alloc_zero(sizeof *crew + (size_t)threads * sizeof crew->worker[0]);
+  pthread_mutex_init(&crew->lock, NULL);
+  crew->name = name;
+  crew->finished = finished;
+  crew->threads = threads;
+  if (topology != NULL) crew->topology = *topology;
+  for (int32_t i = 0; i < threads; ++i) {
+    cel_worker *worker = &crew->worker[i];
+    worker->crew = crew;
+    worker->index = i;
+    cel_park_init(&worker->park);
+    if (start_thread(worker) == CEL_E_OK) continue;
+    pthread_mutex_lock(&crew->lock);
+    crew->threads = i;
+    pthread_mutex_unlock(&crew->lock);
+    cel_crew_destroy(crew);
+    return cel_error_last()->code;
+  }
+  *out = crew;
+  return CEL_E_OK;
+}
+
+void cel_crew_destroy(cel_crew *crew) {
+  pthread_mutex_lock(&crew->lock);
+  crew->stop = true;
+  pthread_mutex_unlock(&crew->lock);
+  for (int32_t i = 0; i < crew->threads; ++i)
+    cel_park_wake(&crew->worker[i].park);
+  for (int32_t i = 0; i < crew->threads; ++i)
+    pthread_join(crew->worker[i].thread, NULL);
+  pthread_mutex_destroy(&crew->lock);
+  cel_free(crew);
+}

@@ -1,0 +1,109 @@
+/* crew.h -- threads that carry out the jobs of in-order lanes.
+ *
+ * A lane is a queue. One thread at a time owns a lane and runs its head; a
+ * large kernel or copy is cut into blocks along its slowest dimensions, and
+ * threads that have nothing better to do help with them. A job counts as large
+ * when what is left of it would take its owner longer than waking a helper, and
+ * as many are woken as that is worth: to wake sixty for a job of a hundred
+ * microseconds takes longer than the job. Until then its owner joins blocks, as
+ * each costs something.
+ * Each thread begins with a range of blocks of its own, the same in every job
+ * over the same box, so that it finds what it had touched in its cache and in
+ * memory near it; then it helps with the others' ranges.
+ *
+ * Invariants (under crew->lock): a lane is `active` iff it has jobs, and then
+ * it is either in the list of runnable lanes or owned by a thread; a lane's
+ * completions are pushed in the order of its jobs; a share is linked only
+ * while it may have blocks left; a lane that `failed` hands its jobs over
+ * without running them.
+ * Cost: submit and completion take the lock once each; a helper takes it twice
+ * per job. Nothing is allocated but for an error.
+ */
+#ifndef CEL_DEVICE_CPU_CREW_H
+#define CEL_DEVICE_CPU_CREW_H
+
+#ifndef CEL_CDEF
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "device/finished.h"
+#include "device/topology.h"
+
+/* Which block of a range is next; each on a cache line of its own. */
+typedef struct cel_cursor {
+  _Atomic(int64_t) next;
+  char apart[56];
+} cel_cursor;
+
+/* A job cut into blocks. */
+typedef struct cel_share {
+  struct cel_share *next; /* linked: others may help */
+  cel_entry *entry;
+  cel_box box;
+  int32_t unit[CEL_DIMS];
+  int64_t cuts[CEL_DIMS], blocks;
+  int32_t ranges;             /* of blocks, about equal: one for each thread */
+  cel_cursor *cursor;         /* of each; owned; null before the first job */
+  _Atomic(cel_error *) error; /* the first; owned until completion */
+  struct cel__partial *partial; /* of a reducing call; owned; else null */
+  int64_t worth_ns; /* what is left when linked, less those who were called */
+  int32_t inside;   /* threads at work on it */
+  bool linked;
+} cel_share;
+
+typedef struct cel_lane {
+  cel_entry *head, *tail;
+  struct cel_lane *next; /* while runnable */
+  bool active;
+  bool failed;     /* a job has: no later one is run */
+  cel_share share; /* of the head */
+} cel_lane;
+
+typedef struct cel_crew cel_crew;
+
+typedef struct cel_worker {
+  cel_crew *crew;
+  struct cel_worker *next_idle;
+  bool idle;
+  int32_t index;
+  pthread_t thread;
+  cel_park park;
+} cel_worker;
+
+struct cel_crew {
+  pthread_mutex_t lock;
+  cel_lane *runnable, *last_runnable;
+  cel_share *shares;
+  cel_worker *idle;
+  bool stop;
+  bool timed;      /* jobs are told when they began and ended */
+  int32_t threads; /* started */
+  cel_finished *finished;
+  cel_topology topology; /* cores 0: threads are not pinned */
+  const char *name;
+  cel_worker worker[];
+};
+
+/* Starts the threads. `topology` pins them, and may be null. The caller owns
+ * *out. Thread: main. */
+cel_status cel_crew_create(const char *name, int32_t threads,
+                           const cel_topology *topology, cel_finished *finished,
+                           cel_crew **out);
+/* Waits for the jobs that run and drops the rest. Thread: main. */
+void cel_crew_destroy(cel_crew *crew);
+/* Frees what the lane holds and the jobs in it; its crew is no more. Thread:
+ * executor. */
+void cel_lane_release(cel_lane *lane);
+/* Thread: executor. */
+void cel_crew_submit(cel_crew *crew, cel_lane *lane, cel_entry *entry);
+
+/* How a box is cut into at most about `want` blocks of whole units (of work
+ * groups; 0 counts as 1); returns how many. Thread: any. */
+int64_t cel__crew_cut(const cel_box *box, const int32_t unit[3], int64_t want,
+                      int64_t cuts[3]);
+/* The i-th of them; blocks are disjoint and cover the box. Thread: any. */
+cel_box cel__crew_block(const cel_box *box, const int32_t unit[3],
+                        const int64_t cuts[3], int64_t i);
+#endif
+
+#endif

@@ -1,0 +1,133 @@
+#include "device/cpu/partial.h"
+
+#include <string.h>
+
+enum {
+  BLOCKS = 64,
+  ROOM = 16 << 20,
+  /* A row is whole where all rows have fewer elements for each item. Below,
+   * what it costs each item to ask whether a line has been begun is more. */
+  FEW = 2
+};
+
+struct cel__partial {
+  int64_t blocks;
+  char *rows;        /* of the first reducer; those of the others come behind */
+  cel_lines lines[]; /* of each reducer each row; begun null: it is whole */
+};
+
+static int64_t rounded(int64_t bytes) {
+  return (bytes + CEL_LINE - 1) / CEL_LINE * CEL_LINE;
+}
+
+/* From one row to the next, in elements; no two lie in one cache line. */
+static int64_t pitch(const cel_reducer *r) {
+  int64_t size = r->element_size;
+  return cel_box_volume(&r->extent) + (CEL_LINE + size - 1) / size;
+}
+
+static int64_t row_bytes(const cel_reducer *r) {
+  return pitch(r) * r->element_size;
+}
+
+static int64_t all_bytes(const cel_work *work) {
+  int64_t bytes = 0;
+  for (int32_t i = 0; i < work->reducers; ++i)
+    bytes += rounded(row_bytes(&work->reducer[i]));
+  return bytes;
+}
+
+int64_t cel__partial_blocks(const cel_work *work) {
+  int64_t fit = ROOM / (all_bytes(work) + 1);
+  return fit < 1 ? 1 : fit < BLOCKS ? fit : BLOCKS;
+}
+
+static int64_t line_count(const cel_reducer *r) {
+  return (cel_box_volume(&r->extent) * r->element_size + CEL_LINE - 1) /
+         CEL_LINE;
+}
+
+static bool by_lines(const cel_job *job, const cel_reducer *r, int64_t blocks) {
+  int64_t items = cel_box_volume(&job->call.chunk);
+  return r->begins && cel_box_volume(&r->extent) * blocks / FEW > items;
+}
+
+/* Whoever looks for bytes that are not 0 takes 8 at a time. */
+static int64_t begun_bytes(const cel_reducer *r) {
+  return rounded(line_count(r) + (int64_t)sizeof(uint64_t));
+}
+
+cel__partial *cel__partial_create(const cel_job *job, int64_t blocks) {
+  const cel_work *work = job->work;
+  int64_t rows = all_bytes(work) * blocks, begun = 0;
+  int64_t head = (int64_t)sizeof(cel__partial) +
+                 work->reducers * blocks * (int64_t)sizeof(cel_lines);
+  for (int32_t k = 0; k < work->reducers; ++k)
+    if (by_lines(job, &work->reducer[k], blocks))
+      begun += begun_bytes(&work->reducer[k]) * blocks;
+  head = rounded(head + CEL_LINE); /* and where the rows begin is, too */
+  cel__partial *p = cel_alloc((size_t)(head + rows + begun));
+  *p = (cel__partial){.blocks = blocks};
+  p->rows = (char *)p + head - (uintptr_t)p % CEL_LINE;
+  unsigned char *at = (unsigned char *)p->rows + rows;
+  memset(at, 0, (size_t)begun);
+  for (int32_t k = 0; k < work->reducers; ++k) {
+    const cel_reducer *r = &work->reducer[k];
+    int64_t bytes = by_lines(job, r, blocks) ? begun_bytes(r) : 0;
+    for (int64_t i = 0; i < blocks; ++i, at += bytes)
+      p->lines[k * blocks + i] =
+          (cel_lines){bytes > 0 ? at : NULL, line_count(r), bytes, r->identity};
+  }
+  return p;
+}
+
+/* Of the row of reducer k that block i has; null where it is whole. */
+static const cel_lines *lines_of(const cel__partial *p, int32_t k, int64_t i) {
+  const cel_lines *lines = &p->lines[k * p->blocks + i];
+  return lines->begun != NULL ? lines : NULL;
+}
+
+/* Where the rows of the next reducer begin. */
+static char *after(char *rows, const cel_reducer *r, int64_t blocks) {
+  return rows + rounded(row_bytes(r)) * blocks;
+}
+
+cel_status cel__partial_run(const cel_job *part, cel__partial *p, int64_t i) {
+  size_t size = (size_t)part->call.views * sizeof(cel_view);
+  cel_view *view = cel_alloc(size);
+  cel_job own = *part;
+  memcpy(view, part->call.view, size);
+  char *rows = p->rows;
+  for (int32_t k = 0; k < part->work->reducers; ++k) {
+    const cel_reducer *r = &part->work->reducer[k];
+    view[r->view].base = rows + i * row_bytes(r);
+    view[r->view].lines = lines_of(p, k, i);
+    rows = after(rows, r, p->blocks);
+  }
+  own.call.view = view;
+  cel_status status = cel_job_run(&own);
+  cel_free(view);
+  return status;
+}
+
+cel_status cel__partial_combine(const cel_job *job, cel__partial *p) {
+  char *rows = p->rows;
+  for (int32_t k = 0; k < job->work->reducers; ++k) {
+    const cel_reducer *r = &job->work->reducer[k];
+    int64_t n = cel_box_volume(&r->extent);
+    cel_view view[] = {{.base = rows,
+                        .layout = cel_box_sized(p->blocks, pitch(r), 1),
+                        .box = cel_box_sized(p->blocks, n, 1),
+                        .lines = lines_of(p, k, 0)},
+                       job->call.view[r->view]};
+    cel_call call = {.chunk = cel_box_sized(n, 1, 1),
+                     .range = cel_box_sized(n, 1, 1),
+                     .ranks = 1,
+                     .views = 2,
+                     .view = view};
+    if (view[0].lines != NULL) cel__reducer_begin(r, view[1].base);
+    CEL_TRY(r->combine->fn(r->combine, &call));
+    rows = after(rows, r, p->blocks);
+  }
+  return CEL_E_OK;
+}

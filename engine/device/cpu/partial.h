@@ -1,0 +1,33 @@
+/* partial.h -- what the threads of a processor that share a reducing call each
+ * come to.
+ *
+ * The call is cut into blocks, and each has a row of its own for each view that
+ * is reduced into; then the rows are combined in order. How many blocks there
+ * are depends on the chunk and on the size of the rows alone: the result has
+ * the same bits whatever the number of threads, and whoever took which block.
+ * Rows that are long for the number of items are begun line by line, by the
+ * items that come to them: what a call costs is in proportion to its items and
+ * to the elements of one row.
+ * Thread: worker.
+ */
+#ifndef CEL_DEVICE_CPU_PARTIAL_H
+#define CEL_DEVICE_CPU_PARTIAL_H
+
+#include "device/backend.h"
+
+#ifndef CEL_CDEF
+typedef struct cel__partial cel__partial;
+
+/* How many blocks a reducing call is cut into at most. */
+int64_t cel__partial_blocks(const cel_work *work);
+/* Rows for so many blocks of a call, whose work it borrows; the caller frees it
+ * by cel_free. */
+cel__partial *cel__partial_create(const cel_job *job, int64_t blocks);
+/* Runs `part`, the i-th block of the call, into its own rows. */
+cel_status cel__partial_run(const cel_job *part, cel__partial *partial,
+                            int64_t i);
+/* Combines them into the views of the whole job. */
+cel_status cel__partial_combine(const cel_job *job, cel__partial *partial);
+#endif
+
+#endif

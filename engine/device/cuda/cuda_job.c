@@ -1,0 +1,529 @@
+/* Copies and launches, put on a stream. */
+
+#include <string.h>
+
+#include "device/bounds.h"
+#include "device/clock.h"
+#include "device/cuda/cuda_copy.h"
+#include "device/cuda/cuda_lane.h"
+#include "device/cuda/cuda_reduce.h"
+#include "device/cuda/cuda_sample.h"
+
+enum { WARP = 32, BLOCK = 256, ARGUMENTS = 4096 };
+/* The most that CUDA takes. */
+enum { BLOCK_Z = 64, GRID_YZ = 65535 };
+enum { SLICE = 1 << 30 }; /* items along a dimension */
+/* Of a thread at most, where the GPU has threads left for so many rounds. */
+enum { EACH = 4, ROUNDS = 4 };
+
+cel_status cel__cuda_fail(const cel_cuda *cuda, int32_t device,
+                          const cel_job *job, cel_status status,
+                          CUresult code) {
+  const char *name = NULL, *text = cel_cuda_api_text(cuda->api, code);
+  cuda->api->cuGetErrorName(code, &name);
+  if (name == NULL) name = "without a name";
+  int32_t gpu = cuda->device[device].ordinal;
+  if (job->kind == CEL_JOB_CALL && job->work->cuda != NULL)
+    return cel_fail(status, "kernel %s failed on GPU %d: %s (%s)",
+                    job->work->cuda->name, gpu, text, name);
+  return cel_fail(status, "%s failed on GPU %d: %s (%s)",
+                  job->kind == CEL_JOB_CALL ? "an interop task" : "a copy", gpu,
+                  text, name);
+}
+
+/* A job that could not be submitted, by its own fault or because the device is
+ * lost already. */
+static cel_status refuse(const cel_cuda *cuda, int32_t device,
+                         const cel_job *job, CUresult code, CUresult *lost) {
+  if (!cel_cuda_is_fault(code))
+    return cel__cuda_fail(cuda, device, job, CEL_E_TASK, code);
+  *lost = code;
+  return CEL_E_OK;
+}
+
+/* ---- copies ---------------------------------------------------------------
+ */
+
+static cel_cuda_end end_of(const cel_layout *l, const cel_box *box,
+                           uint64_t size) {
+  uint64_t row = (uint64_t)(l->box.max[2] - l->box.min[2]) * size;
+  uint64_t plane = (uint64_t)(l->box.max[1] - l->box.min[1]) * row;
+  uint64_t at = (uint64_t)(box->min[0] - l->box.min[0]) * plane +
+                (uint64_t)(box->min[1] - l->box.min[1]) * row +
+                (uint64_t)(box->min[2] - l->box.min[2]) * size;
+  return (cel_cuda_end){
+      .at = (uintptr_t)l->base + at, .row = row, .plane = plane};
+}
+
+/* Whether the device does not reach a memory. */
+static bool is_apart(const cel_cuda *cuda, int32_t device, int32_t memory) {
+  return memory > 0 && !cuda->device[device].peer[memory - 1];
+}
+
+static CUresult enqueue_copy(const cel_cuda *cuda, int32_t device,
+                             const cel_job *job, CUstream stream) {
+  const cel_box *box = &job->box;
+  if (cel_box_is_empty(box)) return CUDA_SUCCESS;
+  cel_cuda_end from = end_of(&job->from, box, job->element_size);
+  cel_cuda_end to = end_of(&job->to, box, job->element_size);
+  if (job->from_memory > 0 && job->to_memory > 0 &&
+      (is_apart(cuda, device, job->from_memory) ||
+       is_apart(cuda, device, job->to_memory))) {
+    from.apart = cuda->device[job->from_memory - 1].context;
+    to.apart = cuda->device[job->to_memory - 1].context;
+  }
+  size_t width = (size_t)(box->max[2] - box->min[2]) * job->element_size;
+  return cel_cuda_copy(cuda, device, from, to, width,
+                       (size_t)(box->max[0] - box->min[0]),
+                       (size_t)(box->max[1] - box->min[1]), stream);
+}
+
+/* ---- launches --------------------------------------------------------------
+ */
+
+/* celer::launch, in kernels/launch.cuh. */
+typedef struct launch {
+  int64_t min[3], range[3];
+  uint32_t extent[3], flags;
+} launch;
+
+typedef struct accessor {
+  uint64_t origin;
+  int64_t stride0, stride1;
+} accessor;
+
+_Static_assert(sizeof(launch) == 64 && sizeof(accessor) == 24,
+               "kernels/launch.cuh says the same");
+
+/* Where `at` lies, or would; nobody looks when the view is empty. */
+static accessor accessor_of(const cel_view *view, uint64_t size,
+                            const int64_t at[3]) {
+  const cel_box *l = &view->layout;
+  int64_t e1 = l->max[1] - l->min[1], e2 = l->max[2] - l->min[2];
+  int64_t bias =
+      ((l->min[0] - at[0]) * e1 + l->min[1] - at[1]) * e2 + l->min[2] - at[2];
+  return (accessor){(uintptr_t)view->base - (uint64_t)bias * size, e1 * e2, e2};
+}
+
+/* Behind the accessor. */
+static void pack_reducer(const cel_cuda_argument *a, const cel_reducer *r,
+                         unsigned char *out) {
+  int64_t count = cel_box_volume(&r->extent);
+  memcpy(out + a->at + sizeof(accessor), &count, sizeof count);
+  memcpy(out + a->from, r->identity, r->element_size);
+}
+
+/* `checks`: what the kernel is promised, of the checked build of a sample. */
+static void pack(const cel_cuda_kernel *kernel, const cel_job *job,
+                 const unsigned char *checks, uint32_t flags,
+                 unsigned char *out) {
+  const cel_call *call = &job->call;
+  const cel_reducer *reducer = job->work->reducer;
+  launch where = {.flags = flags};
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    where.min[d] = call->chunk.min[d];
+    where.range[d] = call->range.max[d];
+    where.extent[d] = (uint32_t)(call->chunk.max[d] - call->chunk.min[d]);
+  }
+  memcpy(out, &where, sizeof where);
+  static const int64_t zero[3];
+  const char *values = job->work->values;
+  const cel_view *view = call->view;
+  for (int32_t i = 0; i < kernel->arguments; ++i) {
+    const cel_cuda_argument *a = &kernel->argument[i];
+    if (a->view) {
+      bool moved = kernel->block[0] > 0;
+      accessor it = accessor_of(view, a->size, moved ? view->box.min : zero);
+      memcpy(out + a->at, &it, sizeof it);
+      if (a->reducer) pack_reducer(a, reducer++, out);
+      ++view;
+    } else {
+      memcpy(out + a->at, values + a->from, a->size);
+    }
+  }
+  if (checks != NULL)
+    memcpy(out + kernel->boxes_at, checks,
+           sizeof(cel__units) +
+               (size_t)(view - call->view) * sizeof(cel__promise));
+  if (checks != NULL || kernel->fault[0] == 0) return;
+  for (int32_t v = 0; &call->view[v] < view; ++v)
+    memcpy(out + kernel->boxes_at + (size_t)v * sizeof(cel_box),
+           &call->view[v].box, sizeof(cel_box));
+}
+
+/* After a checked kernel: waits for it and reads what it found. */
+static cel_status check_fault(const cel_cuda *cuda, int32_t device,
+                              const cel_job *job, const cel_cuda_kernel *kernel,
+                              CUstream stream) {
+  const cel_cuda_api *api = cuda->api;
+  const bool sampled = kernel != job->work->cuda;
+  cel__fault fault = {.set = 0};
+  CUresult code = api->cuStreamSynchronize(stream);
+  if (code == CUDA_SUCCESS)
+    code = api->cuMemcpyDtoH_v2(&fault, kernel->fault[device],
+                                sampled ? offsetof(cel__fault, promised)
+                                        : offsetof(cel__fault, scratch));
+  if (code != CUDA_SUCCESS)
+    return cel__cuda_fail(cuda, device, job, CEL_E_FAULT, code);
+  if (fault.set == 0) return CEL_E_OK;
+  static const int32_t zero;
+  cel_cuda_write(api, kernel->fault[device], &zero, sizeof zero);
+  return sampled ? cel__sample_report(job->call.sample->task, &fault,
+                                      kernel->name, kernel->param)
+                 : cel__fault_report(&fault, kernel->name, kernel->param);
+}
+
+static uint32_t power_up(int64_t n, uint32_t most) {
+  uint32_t p = 1;
+  while (p < most && p < n) p *= 2;
+  return p;
+}
+
+static uint32_t ceil_div(int64_t n, uint32_t by, uint32_t most) {
+  uint64_t blocks = ((uint64_t)n + by - 1) / by;
+  return blocks < most ? (uint32_t)blocks : most;
+}
+
+typedef struct launch_shape {
+  uint32_t grid[3], block[3];
+  uint32_t each; /* items of a thread along dimension 0 */
+} launch_shape;
+
+/* Rows of a warp or two, and as many of them as fit. */
+static void shape_block(const int64_t n[3], int32_t dims, uint32_t block[3]) {
+  uint32_t row = dims == 2 && n[0] >= BLOCK ? 2 * WARP : WARP;
+  block[0] = power_up(n[0], dims == 1 ? BLOCK : row);
+  block[1] = power_up(n[1], BLOCK / block[0] / (dims == 3 ? 2 : 1));
+  uint32_t left = BLOCK / block[0] / block[1];
+  block[2] = power_up(n[2], left < BLOCK_Z ? left : BLOCK_Z);
+}
+
+/* How many items of a row of `n` are a thread's, for a grid of `most` blocks.
+ * No thread of a block of so many is to be left without. `threads` may be 0:
+ * not known, or the kernel strides itself. */
+static uint32_t each_of(const cel_box *chunk, int64_t threads, int64_t n,
+                        uint32_t block, uint32_t most) {
+  uint32_t each = 1;
+  double rounds = 1;
+  for (int d = 0; d < CEL_DIMS; ++d)
+    rounds *= (double)(chunk->max[d] - chunk->min[d]);
+  rounds /= threads > 0 ? (double)threads : rounds;
+  while (each < EACH && rounds >= 2.0 * each * ROUNDS &&
+         2 * (int64_t)each * block <= n)
+    each *= 2;
+  while (ceil_div(n, block * each, INT32_MAX) > most) each *= 2;
+  return each;
+}
+
+/* In y of three dimensions celer's kernels stride where the grid ends. False:
+ * another would have to. */
+static bool shape(const cel_box *chunk, const cel_cuda_kernel *kernel,
+                  int64_t threads, launch_shape *out) {
+  int64_t n[3] = {1, 1, 1}; /* x first */
+  int32_t dims = kernel->dims;
+  bool own = kernel->block[0] > 0;
+  uint32_t each[3] = {1, 1, 1}, *block = out->block;
+  for (int d = 0; d < dims; ++d)
+    n[dims - 1 - d] = chunk->max[d] - chunk->min[d];
+  if (!own) shape_block(n, dims, block);
+  for (int i = 0; i < 3 && own; ++i) block[i] = (uint32_t)kernel->block[i];
+  const uint32_t most[3] = {INT32_MAX, GRID_YZ, GRID_YZ};
+  if (!own && dims > 0)
+    each[dims - 1] =
+        each_of(chunk, threads, n[dims - 1], block[dims - 1], most[dims - 1]);
+  for (int i = 0; i < 3; ++i)
+    out->grid[i] = ceil_div(n[i], block[i] * each[i], most[i]);
+  out->each = dims > 0 ? each[dims - 1] : 1;
+  return !own || ((uint64_t)out->grid[1] * block[1] >= (uint64_t)n[1] &&
+                  (uint64_t)out->grid[2] * block[2] >= (uint64_t)n[2]);
+}
+
+/* Whether 31 bits count the items along each dimension. */
+static bool is_countable(const cel_box *chunk) {
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (chunk->max[d] - chunk->min[d] > INT32_MAX) return false;
+  return true;
+}
+
+/* Items by themselves are launched slice by slice. */
+static cel_status check_launch(const cel_job *job) {
+  const cel_box *chunk = &job->call.chunk;
+  const cel_work *work = job->work;
+  if (is_countable(chunk) || (work->group[0] == 0 && work->reducers == 0 &&
+                              !work->combines && work->cuda->block[0] == 0))
+    return CEL_E_OK;
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (chunk->max[d] - chunk->min[d] > INT32_MAX)
+      return cel_fail(CEL_E_RANGE,
+                      "kernel %s: a GPU computes less than 2^31 items of a "
+                      "dimension at once, not %lld",
+                      job->work->cuda->name,
+                      (long long)(chunk->max[d] - chunk->min[d]));
+  return CEL_E_OK;
+}
+
+/* What a call takes of the device. */
+typedef struct launching {
+  const cel_cuda *cuda;
+  const cel_job *job;
+  const unsigned char *checks; /* see pack; null: none */
+  int64_t threads;             /* of the device */
+  CUfunction function;
+  CUstream stream;
+  uint32_t shared; /* bytes, beside those known at compile time */
+  unsigned char *arguments;
+} launching;
+
+static CUresult launch_kernel(const launching *l, const uint32_t grid[3],
+                              const uint32_t block[3]) {
+  void *params[] = {l->arguments};
+  return l->cuda->api->cuLaunchKernel(l->function, grid[0], grid[1], grid[2],
+                                      block[0], block[1], block[2], l->shared,
+                                      l->stream, params, NULL);
+}
+
+/* A chunk that 31 bits do not count. */
+static CUresult launch_slices(const launching *l) {
+  const cel_box *chunk = &l->job->call.chunk;
+  int64_t step[CEL_DIMS], n = 1;
+  CUresult code = CUDA_SUCCESS;
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    int64_t size = chunk->max[d] - chunk->min[d];
+    step[d] = size < SLICE ? size : SLICE;
+    n *= (size + step[d] - 1) / step[d];
+  }
+  launch where;
+  memcpy(&where, l->arguments, sizeof where);
+  for (int64_t i = 0; i < n && code == CUDA_SUCCESS; ++i) {
+    cel_box part = cel_box_part(chunk, step, i);
+    launch_shape of;
+    for (int d = 0; d < CEL_DIMS; ++d) {
+      where.min[d] = part.min[d];
+      where.extent[d] = (uint32_t)(part.max[d] - part.min[d]);
+    }
+    shape(&part, l->job->work->cuda, l->threads, &of);
+    where.flags = of.each - 1;
+    memcpy(l->arguments, &where, sizeof where);
+    code = launch_kernel(l, of.grid, of.block);
+  }
+  return code;
+}
+
+/* Groups from `first` on, x first, `n` of them. */
+static CUresult launch_some(const launching *l, const launch *where,
+                            const int64_t first[3], const int64_t n[3],
+                            const uint32_t block[3]) {
+  const int32_t dims = l->job->work->cuda->dims;
+  launch part = *where;
+  uint32_t grid[3];
+  for (int i = 0; i < 3; ++i) grid[i] = (uint32_t)n[i];
+  for (int i = 0; i < dims; ++i) part.min[dims - 1 - i] += first[i] * block[i];
+  if (l->job->work->reducers > 0 && (first[0] | first[1] | first[2]) != 0)
+    part.flags |= CEL__LAUNCH_ONTO;
+  memcpy(l->arguments, &part, sizeof part);
+  return launch_kernel(l, grid, block);
+}
+
+/* Whole groups, which do not stride: one launch after the other where a grid
+ * ends. */
+static CUresult launch_groups(const launching *l) {
+  const cel_job *job = l->job;
+  const int32_t dims = job->work->cuda->dims;
+  const cel_box *chunk = &job->call.chunk;
+  uint32_t block[3] = {1, 1, 1};
+  int64_t n[3] = {1, 1, 1}, at[3], some[3]; /* groups, x first */
+  int64_t most[3] = {INT32_MAX, GRID_YZ, GRID_YZ};
+  launch where;
+  memcpy(&where, l->arguments, sizeof where);
+  for (int d = 0; d < dims; ++d) {
+    block[dims - 1 - d] = (uint32_t)job->work->group[d];
+    n[dims - 1 - d] = (chunk->max[d] - chunk->min[d]) / job->work->group[d];
+  }
+  if (job->work->reducers > 0) cel__cuda_reduce_groups(n, most);
+  CUresult code = CUDA_SUCCESS;
+  for (at[2] = 0; at[2] < n[2]; at[2] += most[2])
+    for (at[1] = 0; at[1] < n[1]; at[1] += most[1])
+      for (at[0] = 0; at[0] < n[0] && code == CUDA_SUCCESS; at[0] += most[0]) {
+        for (int i = 0; i < 3; ++i)
+          some[i] = n[i] - at[i] < most[i] ? n[i] - at[i] : most[i];
+        code = launch_some(l, &where, at, some, block);
+      }
+  return code;
+}
+
+/* How many blocks there are at most. */
+static int64_t blocks_of(const cel_job *job, const uint32_t grid[3]) {
+  const int32_t *group = job->work->group;
+  if (group[0] == 0) return (int64_t)grid[0] * grid[1] * grid[2];
+  int64_t items = 1;
+  for (int d = 0; d < CEL_DIMS; ++d) items *= group[d] > 0 ? group[d] : 1;
+  return cel_box_volume(&job->call.chunk) / items;
+}
+
+static CUresult launch_call(launching *l, int32_t device, uint32_t lane,
+                            launch_shape *of) {
+  const cel_job *job = l->job;
+  const cel_cuda_kernel *kernel = job->work->cuda;
+  bool reduces = job->work->reducers > 0;
+  if (reduces && job->work->group[0] == 0)
+    cel__cuda_reduce_grid(of->block, of->grid);
+  if (reduces)
+    l->shared = cel__cuda_reduce_shared(job, blocks_of(job, of->grid));
+  if (l->shared > 0) lane |= CEL__LAUNCH_SHARED;
+  pack(kernel, job, l->checks, reduces ? lane : of->each - 1, l->arguments);
+  if (reduces) {
+    CUresult code =
+        cel__cuda_reduce_begin(l->cuda, device, job, l->arguments, l->stream);
+    if (code != CUDA_SUCCESS) return code;
+  }
+  if (job->work->group[0] > 0) return launch_groups(l);
+  return is_countable(&job->call.chunk) ? launch_kernel(l, of->grid, of->block)
+                                        : launch_slices(l);
+}
+
+/* What a call is put on a stream by. */
+typedef struct putting {
+  const cel_cuda *cuda;
+  int32_t device;
+  uint32_t lane;
+  CUstream stream;
+  CUresult *lost;
+} putting;
+
+static cel_status put_call(const putting *p, const cel_job *job,
+                           const unsigned char *checks) {
+  const cel_cuda *cuda = p->cuda;
+  const int32_t device = p->device;
+  const cel_cuda_kernel *kernel = job->work->cuda;
+  CEL_TRY(check_launch(job));
+  _Alignas(16) unsigned char arguments[ARGUMENTS];
+  cel_assert(kernel->bytes <= sizeof arguments);
+  launching l = {.cuda = cuda,
+                 .job = job,
+                 .threads = cuda->device[device].threads,
+                 .function = kernel->function[device],
+                 .stream = p->stream,
+                 .checks = checks,
+                 .arguments = arguments};
+  launch_shape of = {.each = 1};
+  if (job->work->reducers > 0) l.threads = 0; /* strides itself */
+  if (job->work->group[0] == 0 && !job->work->combines &&
+      is_countable(&job->call.chunk) && /* else each slice has its own */
+      !shape(&job->call.chunk, kernel, l.threads, &of))
+    return cel_fail(CEL_E_RANGE,
+                    "kernel %s: a grid has at most %d blocks in y and z; use "
+                    "larger blocks, or more devices",
+                    kernel->name, GRID_YZ);
+  CUresult code = job->work->combines
+                      ? cel__cuda_reduce_combine(cuda, device, job, p->stream)
+                      : launch_call(&l, device, p->lane, &of);
+  return code == CUDA_SUCCESS ? CEL_E_OK
+                              : refuse(cuda, device, job, code, p->lost);
+}
+
+/* ---- samples ---------------------------------------------------------------
+ */
+
+enum { SLOWER = 16, BEGIN_NS = 300000 }; /* checks, at most */
+
+static cel_status put_boxes(const putting *p, const cel_job *job,
+                            const cel_box *box, uint32_t n) {
+  for (uint32_t i = 0; i < n && *p->lost == CUDA_SUCCESS; ++i) {
+    cel_job part = *job;
+    part.call.chunk = box[i];
+    CEL_TRY(put_call(p, &part, NULL));
+  }
+  return CEL_E_OK;
+}
+
+/* Until all is done that is on the stream; how long that took. */
+static cel_status wait_for_stream(const putting *p, const cel_job *job,
+                                  int64_t *ns) {
+  int64_t begin = cel_now_ns();
+  CUresult code = p->cuda->api->cuStreamSynchronize(p->stream);
+  *ns = cel_now_ns() - begin;
+  return code == CUDA_SUCCESS
+             ? CEL_E_OK
+             : cel__cuda_fail(p->cuda, p->device, job, CEL_E_FAULT, code);
+}
+
+static cel_status put_checked(const putting *p, const cel_job *job,
+                              const cel_box *slab, int32_t n,
+                              const cel__cuda_promises *promises) {
+  cel_work work = *job->work;
+  work.cuda = job->work->cuda->sample;
+  for (int32_t i = 0; i < n && *p->lost == CUDA_SUCCESS; ++i) {
+    cel_job part = *job;
+    part.work = &work;
+    part.call.chunk = slab[i];
+    CEL_TRY(put_call(p, &part, promises->at + (size_t)i * promises->size));
+  }
+  return CEL_E_OK;
+}
+
+/* The rest first, which says whether the checks are cheap. */
+static cel_status put_sampled(const putting *p, const cel_job *job,
+                              const cel_box *slab, int32_t n,
+                              const cel_region *rest) {
+  int64_t ns, checks;
+  CEL_TRY(put_boxes(p, job, rest->at, rest->n));
+  if (*p->lost != CUDA_SUCCESS) return CEL_E_OK;
+  CEL_TRY(wait_for_stream(p, job, &ns));
+  if (!cel__sample_affords(ns * SLOWER + BEGIN_NS))
+    return put_boxes(p, job, slab, (uint32_t)n);
+  cel__cuda_promises promises;
+  CUresult code =
+      cel__cuda_promise(p->cuda, p->device, job, slab, n, &promises);
+  int64_t begin = cel_now_ns();
+  cel_status status =
+      code == CUDA_SUCCESS
+          ? put_checked(p, job, slab, n, &promises)
+          : cel__cuda_fail(p->cuda, p->device, job, CEL_E_FAULT, code);
+  if (status == CEL_E_OK && *p->lost == CUDA_SUCCESS)
+    status = wait_for_stream(p, job, &checks);
+  cel_free(promises.at);
+  cel__sample_spend(cel_now_ns() - begin);
+  if (status != CEL_E_OK || *p->lost != CUDA_SUCCESS) return status;
+  return check_fault(p->cuda, p->device, job, job->work->cuda->sample,
+                     p->stream);
+}
+
+static bool is_sampled(const cel_job *job) {
+  return job->call.sample != NULL && job->work->cuda->sample != NULL &&
+         job->work->reducers == 0 && is_countable(&job->call.chunk);
+}
+
+static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
+                               const cel_job *job, uint32_t lane,
+                               CUstream stream, CUresult *lost) {
+  const putting p = {cuda, device, lane, stream, lost};
+  const cel_cuda_kernel *kernel = job->work->cuda;
+  if (kernel == NULL)
+    return cel_fail(CEL_E_TASK, "the task has no kernel for a GPU");
+  if (cel_box_is_empty(&job->call.chunk)) return CEL_E_OK;
+  if (is_sampled(job)) {
+    cel_box slab[CEL__CUDA_SLABS];
+    cel_region rest = {0};
+    int32_t n = cel__cuda_slabs(job, slab, &rest);
+    cel_status status =
+        n > 0 ? put_sampled(&p, job, slab, n, &rest) : put_call(&p, job, NULL);
+    cel_region_release(&rest);
+    return status;
+  }
+  CEL_TRY(put_call(&p, job, NULL));
+  bool checked = kernel->fault[device] != 0 && !job->work->combines;
+  return checked && *lost == CUDA_SUCCESS
+             ? check_fault(cuda, device, job, kernel, stream)
+             : CEL_E_OK;
+}
+
+cel_status cel__cuda_enqueue(const cel_cuda *cuda, int32_t device,
+                             const cel_job *job, int32_t lane, CUstream stream,
+                             CUresult *lost) {
+  if (job->kind == CEL_JOB_CALL)
+    return enqueue_call(cuda, device, job, (uint32_t)lane, stream, lost);
+  cel_assert(job->kind == CEL_JOB_COPY);
+  CUresult code = enqueue_copy(cuda, device, job, stream);
+  return code == CUDA_SUCCESS ? CEL_E_OK
+                              : refuse(cuda, device, job, code, lost);
+}

@@ -1,0 +1,386 @@
+#include "device/kernel.h"
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "device/compile/compile.h"
+#include "device/cuda/cuda.h"
+#include "device/module/module.h"
+#include "device/sample.h"
+#include "task/touched.h"
+
+/* celer.cuh mirrors these. */
+_Static_assert(sizeof(cel_view) == 120, "celer::view");
+_Static_assert(sizeof(cel_lines) == 32, "celer::lines");
+_Static_assert(sizeof(cel_touched) == 128, "celer::touched");
+_Static_assert(offsetof(cel_call, device) == 136, "celer::call, as a prefix");
+_Static_assert(sizeof(cel_param) == 76, "celer::param");
+_Static_assert(offsetof(cel_call, view) == 112, "celer::call::view_at");
+
+enum { VALUES_ALIGN = 64 };
+
+static const char *header_text; /* main's */
+static size_t header_size;
+
+void cel_module_set_header(const char *text, size_t size) {
+  header_text = text;
+  header_size = size;
+}
+
+static uint64_t hash_string(const char *text, uint64_t seed) {
+  return cel_hash(text, strlen(text) + 1, seed);
+}
+
+/* Neither the compiler nor the processor: ranks must agree. */
+static uint64_t hash_source(const cel_source *source) {
+  uint64_t hash = hash_string(source->text, 0);
+  if (source->prelude != NULL) hash = hash_string(source->prelude, hash);
+  for (int32_t i = 0; i < source->defines; ++i)
+    hash = hash_string(source->define[i], hash);
+  for (int32_t i = 0; i < source->options; ++i)
+    hash = hash_string(source->option[i], hash);
+  return hash;
+}
+
+static void *symbol(void *library, const char *prefix, const char *name) {
+  cel_text full = {0};
+  cel_text_format(&full, "%s%s", prefix, name);
+  void *p = dlsym(library, full.at);
+  cel_vec_release(&full);
+  return p;
+}
+
+void cel__kernel_count(cel__kernel *kernel) {
+  for (const cel_param *p = kernel->param; p->kind != 0; ++p) {
+    ++kernel->params;
+    if (p->kind == CEL_PARAM_VALUE) {
+      uint32_t align = (uint32_t)p->align;
+      uint32_t at = (kernel->values_size + align - 1) / align * align;
+      kernel->values_size = at + (uint32_t)p->size;
+    } else if (cel__param_is_view(p)) {
+      ++kernel->views;
+    }
+    kernel->reducers += p->kind == CEL_PARAM_REDUCER;
+  }
+}
+
+/* ---- for the processor */
+
+static bool open_kernel(const cel_module *module, uint32_t i) {
+  cel__kernel *kernel = &module->kernel[i];
+  const char *name = module->found.at[i].name;
+  void *run = symbol(module->library, "celer_run_", name);
+  kernel->param = symbol(module->library, "celer_params_", name);
+  if (module->checked) kernel->fault = dlsym(module->library, "celer_fault");
+  if (run == NULL || kernel->param == NULL) return false;
+  memcpy(&kernel->run, &run, sizeof run); /* ISO C has no cast for it */
+  cel__kernel_count(kernel);
+  if (kernel->reducers == 0) return true;
+  void *combine = symbol(module->library, "celer_combine_", name);
+  memcpy(&kernel->combine, &combine, sizeof combine);
+  return combine != NULL;
+}
+
+static cel_status load_cpu(cel_module *module) {
+  module->library = module->build.library;
+  module->build.library = NULL;
+  for (uint32_t i = 0; i < module->found.n; ++i)
+    if (cel__module_wants(module, i) && !open_kernel(module, i))
+      return cel_fail(CEL_E_IO, "a compiled kernel lacks %s",
+                      module->found.at[i].name);
+  return CEL_E_OK;
+}
+
+/* ---- modules */
+
+static cel_status scan(const cel_source *source, cel_module *module) {
+  cel_source_scan(source, &module->found);
+  uint32_t n = module->found.n;
+  if (n == 0) {
+    bool plain = source->block[0] > 0;
+    cel_fail(CEL_E_COMPILE, "the source holds no kernel; write `%s`%s",
+             plain ? "__global__ void name(...) { ... }"
+                   : "kernel void name(item<1> it, ...) { ... }",
+             !plain && cel_source_is_plain(source)
+                 ? ", or take `__global__` functions from a file by "
+                   "celer.cuda_module"
+                 : "");
+    return cel_fail_at(source->file, source->line);
+  }
+  const cel_found *taken = cel_found_taken(&module->found);
+  if (taken != NULL && source->block[0] == 0) {
+    cel_fail(CEL_E_COMPILE, "a kernel may not have the name of the function %s",
+             taken->name);
+    return cel_fail_at(source->file, taken->line);
+  }
+  module->kernel = cel_alloc_zero(n * sizeof *module->kernel);
+  for (uint32_t i = 0; i < n; ++i)
+    module->kernel[i].hash =
+        hash_string(module->found.at[i].name, module->hash);
+  cel_source_assemble(source, header_text, header_size, &module->found,
+                      &module->unit);
+  return CEL_E_OK;
+}
+
+static cel_module *module_new(const cel_source *source) {
+  if (header_text == NULL) cel_bug("cel_module_set_header was not called");
+  cel_module *module = cel_alloc_zero(sizeof *module);
+  module->hash = hash_source(source);
+  for (int32_t i = 0; i < source->options; ++i) {
+    module->checked |= strcmp(source->option[i], "-DCELER_CHECK") == 0;
+    module->marks |= strcmp(source->option[i], "-DCELER_MARK") == 0;
+  }
+  return module;
+}
+
+static cel_status begin(cel_module *module, const cel_source *source,
+                        cel_module **out) {
+  cel_status status = scan(source, module);
+  if (status == CEL_E_OK) {
+    cel__module_keep(module, source);
+    module->samples = cel__module_is_sampled(module);
+    cel__module_start(module);
+    *out = module;
+  } else {
+    module->finished = true; /* there is no build */
+    cel_module_destroy(module);
+  }
+  return status;
+}
+
+cel_status cel_module_begin_cpu(const cel_source *source, cel_module **out) {
+  return begin(module_new(source), source, out);
+}
+
+cel_status cel_module_begin_cuda(const cel_source *source, cel_cuda *cuda,
+                                 cel_module **out) {
+  cel_module *module = module_new(source);
+  module->cuda = cuda;
+  return begin(module, source, out);
+}
+
+cel_status cel_module_begin_images(const cel_source *source,
+                                   const int32_t *architecture, int32_t n,
+                                   cel_module **out) {
+  cel_assert(n > 0 && n <= CEL_TARGETS);
+  cel_module *module = module_new(source);
+  module->architectures = n;
+  memcpy(module->architecture, architecture, (size_t)n * sizeof *architecture);
+  return begin(module, source, out);
+}
+
+static cel_status load(cel_module *module) {
+  return module->cuda != NULL
+             ? cel__module_load_cuda(module, &module->build, 0, 0)
+         : module->architectures > 0
+             ? cel__module_take_images(module, &module->build)
+             : load_cpu(module);
+}
+
+cel_status cel_module_finish(cel_module *module, bool (*interrupted)(void)) {
+  if (!module->finished) {
+    cel_status status = cel__build_wait(&module->build, interrupted);
+    if (status == CEL_E_CANCELLED) return status;
+    if (status == CEL_E_OK) status = load(module);
+    if (status != CEL_E_OK) module->failure = *cel_error_last();
+    module->finished = true;
+    cel__build_release(&module->build);
+    cel__module_finish_sample(module, interrupted);
+  }
+  return module->failure.code == CEL_E_OK ? CEL_E_OK
+                                          : cel_fail_with(&module->failure);
+}
+
+void cel_module_destroy(cel_module *module) {
+  if (module == NULL) return;
+  if (!module->finished) {
+    cel_background_wait(&module->build.chore, NULL);
+    cel__build_release(&module->build);
+  }
+  if (cel__module_makes_sample(module))
+    cel_background_wait(&module->sampling.chore, NULL);
+  cel__build_release(&module->sampling);
+  cel__module_unload_cuda(module);
+  cel__module_forget(module);
+  if (module->library != NULL) dlclose(module->library);
+  if (module->sample_library != NULL) dlclose(module->sample_library);
+  for (uint32_t i = 0; module->kernel != NULL && i < module->found.n; ++i)
+    cel_free(module->kernel[i].owned);
+  cel_found_release(&module->found);
+  cel_vec_release(&module->unit);
+  cel_free(module->kernel);
+  cel_free(module);
+}
+
+int32_t cel_module_kernels(const cel_module *module) {
+  return (int32_t)module->found.n;
+}
+
+const char *cel_module_kernel_name(const cel_module *module, int32_t kernel) {
+  return module->found.at[kernel].name;
+}
+
+int32_t cel_module_params(const cel_module *module, int32_t kernel,
+                          const cel_param **out) {
+  *out = module->kernel[kernel].param;
+  return module->kernel[kernel].params;
+}
+
+uint64_t cel_module_hash(const cel_module *module) {
+  return module->hash;
+}
+
+uint32_t cel_module_values_size(const cel_module *module, int32_t kernel) {
+  return module->kernel[kernel].values_size;
+}
+
+/* ---- messages */
+
+cel_status cel__compile_fail(const cel_source *source, const char *said) {
+  cel_text clean = {0};
+  int32_t line;
+  cel_source_clean(source, said, &clean, &line);
+  const char *text = cel_text_string(&clean);
+  while (clean.n > 0 && clean.at[clean.n - 1] == '\n')
+    clean.at[--clean.n] = '\0';
+  cel_fail(CEL_E_COMPILE, "the kernel does not compile\n%s",
+           text[0] != '\0' ? text : said);
+  if (line > 0) cel_fail_at(source->file, line);
+  cel_vec_release(&clean);
+  return CEL_E_COMPILE;
+}
+
+/* ---- works */
+
+typedef struct kernel_work {
+  cel_work face; /* first */
+  const cel__kernel *kernel;
+  const char *name;
+} kernel_work;
+
+/* Whether an access left its bounds; the next run finds out anew. */
+static cel_status check(const cel_work *work, const cel__kernel *kernel) {
+  cel__fault *fault = kernel->fault;
+  if (__atomic_load_n(&fault->set, __ATOMIC_ACQUIRE) == 0) return CEL_E_OK;
+  cel__fault_report(fault, ((const kernel_work *)work)->name, kernel->param);
+  __atomic_store_n(&fault->set, 0, __ATOMIC_RELEASE);
+  return cel_error_last()->code;
+}
+
+static cel_status run_kernel(const cel_work *work, const cel_call *call) {
+  const cel__kernel *kernel = ((const kernel_work *)work)->kernel;
+  cel_assert(call->views >= kernel->views);
+  cel_call with_values = *call;
+  with_values.values = work->values;
+  with_values.group = work->group;
+  if (call->sample != NULL)
+    return cel__sample_call(kernel, ((const kernel_work *)work)->name, work,
+                            &with_values);
+  kernel->run(&with_values);
+  return kernel->fault != NULL ? check(work, kernel) : CEL_E_OK;
+}
+
+static cel_status run_nowhere(const cel_work *work, const cel_call *call) {
+  (void)call;
+  cel_bug("the processor was given %s, a kernel for GPUs", work->cuda->name);
+}
+
+static void destroy_work(cel_work *work) {
+  for (int32_t i = 0; i < work->reducers; ++i) {
+    cel_work_release(work->reducer[i].combine);
+    cel_work_release(work->reducer[i].combine_onto);
+    cel_free((void *)(uintptr_t)work->reducer[i].identity);
+  }
+  cel_free((void *)(uintptr_t)work->reducer);
+  cel_free(work);
+}
+
+cel_work *cel_module_work(const cel_module *module, int32_t kernel,
+                          const void *values, uint32_t size) {
+  const cel__kernel *k = &module->kernel[kernel];
+  cel_assert(size == k->values_size);
+  /* In one piece with its values: one is made for each task. */
+  kernel_work *work = cel_alloc(sizeof *work + VALUES_ALIGN + k->values_size);
+  char *copy = (char *)(work + 1);
+  copy += -(uintptr_t)copy % VALUES_ALIGN;
+  if (size > 0) memcpy(copy, values, size);
+  work->face = (cel_work){
+      .references = 1,
+      .fn = k->run != NULL ? run_kernel : run_nowhere,
+      .destroy = destroy_work,
+      .cuda = k->cuda[k->variant],
+      .marks = module->marks,
+      .waits = module->checked,
+      .values = copy,
+      .values_size = k->values_size,
+      .hash = size > 0 ? cel_hash(copy, size, k->hash) : k->hash,
+  };
+  work->kernel = k;
+  work->name = cel_module_kernel_name(module, kernel);
+  return &work->face;
+}
+
+/* ---- works that combine */
+
+typedef struct combine_work {
+  cel_work face; /* first */
+  const cel__kernel *kernel;
+  cel_cuda_combine what; /* its values */
+} combine_work;
+
+static cel_status run_combine(const cel_work *work, const cel_call *call) {
+  const combine_work *c = (const combine_work *)work;
+  c->kernel->combine(call, c->what.view, c->what.onto);
+  return CEL_E_OK;
+}
+
+static void destroy_combine(cel_work *work) {
+  cel_free(work);
+}
+
+static cel_work *make_combine(const kernel_work *of, int32_t view, bool onto) {
+  combine_work *work = cel_alloc_zero(sizeof *work);
+  work->kernel = of->kernel;
+  work->what = (cel_cuda_combine){view, onto};
+  work->face = (cel_work){
+      .references = 1,
+      .fn = of->kernel->combine != NULL ? run_combine : run_nowhere,
+      .destroy = destroy_combine,
+      .combines = true,
+      .cuda = of->face.cuda,
+      .values = &work->what,
+      .values_size = sizeof work->what,
+      .hash = cel_hash(&work->what, sizeof work->what, of->face.hash),
+  };
+  return &work->face;
+}
+
+const cel_reducer *cel_module_reduce(cel_work *work, int32_t view,
+                                     const cel_box *extent,
+                                     const void *identity, cel_op op) {
+  kernel_work *own = (kernel_work *)work;
+  const cel_param *p = own->kernel->param;
+  for (int32_t v = view;; ++p)
+    if (cel__param_is_view(p) && v-- == 0) break;
+  cel_assert(p->kind == CEL_PARAM_REDUCER);
+  cel_reducer *all = (cel_reducer *)(uintptr_t)work->reducer;
+  if (all == NULL)
+    all = cel_alloc_zero((size_t)own->kernel->reducers * sizeof *all);
+  work->reducer = all;
+  cel_assert(work->reducers < own->kernel->reducers);
+  void *copy = cel_alloc((size_t)p->size);
+  memcpy(copy, identity, (size_t)p->size);
+  work->hash = cel_hash(copy, (size_t)p->size, work->hash);
+  cel_reducer *made = &all[work->reducers++];
+  *made = (cel_reducer){.view = view,
+                        .element_size = (uint32_t)p->size,
+                        .extent = *extent,
+                        .identity = copy,
+                        .by = {op, p->class_, (uint32_t)p->size},
+                        .begins = p->dims > 0,
+                        .combine = make_combine(own, view, false),
+                        .combine_onto = make_combine(own, view, true)};
+  return made;
+}

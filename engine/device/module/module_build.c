@@ -1,0 +1,125 @@
+/* Builds: a module's source, compiled by a thread of its own. */
+#include <dlfcn.h>
+
+#include "device/module/module.h"
+
+/* ---- what compiling takes */
+
+static const char *keep(cel__kept_source *kept, const char *text) {
+  if (text == NULL) return NULL;
+  cel_vec_push(&kept->strings, cel_strdup(text));
+  return cel_vec_last(&kept->strings);
+}
+
+/* The unit holds text and defines; the key still wants to see what the text
+ * includes. */
+void cel__module_keep(cel_module *module, const cel_source *source) {
+  cel__kept_source *kept = &module->kept;
+  kept->source = *source;
+  kept->source.text = keep(kept, source->text);
+  kept->source.prelude = keep(kept, source->prelude);
+  kept->source.file = keep(kept, source->file);
+  kept->source.directory = keep(kept, source->directory);
+  for (int32_t i = 0; i < source->options; ++i)
+    cel_vec_push(&kept->option, keep(kept, source->option[i]));
+  kept->source.option = kept->option.at;
+  kept->source.defines = 0;
+  kept->source.define = NULL;
+}
+
+void cel__module_forget(cel_module *module) {
+  cel__kept_source *kept = &module->kept;
+  for (uint32_t i = 0; i < kept->strings.n; ++i) cel_free(kept->strings.at[i]);
+  cel_vec_release(&kept->strings);
+  cel_vec_release(&kept->option);
+}
+
+/* ---- builds */
+
+static void add_target(cel__build *build, int32_t architecture,
+                       int32_t variant) {
+  for (int32_t i = 0; i < build->targets; ++i)
+    if (build->target[i].architecture == architecture) return;
+  build->target[build->targets++] = cel__module_target(architecture, variant);
+}
+
+/* Whether all that samples take is compiled already. */
+static bool find_sample(cel__build *build) {
+  if (build->targets == 0)
+    return cel_compile_cpu_find_sample(&build->source, build->unit,
+                                       &build->library);
+  bool all = true;
+  for (int32_t i = 0; i < build->targets && all; ++i)
+    all = cel_compile_cuda_find_sample(&build->source, build->unit,
+                                       build->target[i], &build->image[i]);
+  if (!all) cel__build_release(build);
+  return all;
+}
+
+static void run(cel_chore *chore) {
+  cel__build *build = (cel__build *)chore, *beside = build->beside;
+  cel_status status = CEL_E_OK;
+  if (beside != NULL) beside->found = find_sample(beside);
+  if (beside != NULL && !beside->found)
+    cel_background_start_beside(&beside->chore);
+  if (build->targets == 0)
+    status = cel_compile_cpu(&build->source, build->unit, build->sample,
+                             &build->was_there, &build->library);
+  for (int32_t i = 0; i < build->targets && status == CEL_E_OK; ++i)
+    status = cel_compile_cuda(&build->source, build->unit, build->target[i],
+                              &build->was_there, &build->image[i]);
+  if (status != CEL_E_OK) build->failure = *cel_error_last();
+}
+
+static void prepare(const cel_module *module, int32_t only, int32_t variant,
+                    cel__build *build) {
+  const cel_cuda *cuda = module->cuda;
+  build->chore.run = run;
+  build->source = module->kept.source;
+  if (only > 0) build->source.only = only;
+  build->unit = &module->unit;
+  for (int32_t d = 0; cuda != NULL && d < cuda->devices; ++d)
+    add_target(build, cel_cuda_architecture(&cuda->device[d]), variant);
+  for (int32_t i = 0; i < module->architectures; ++i)
+    add_target(build, module->architecture[i], variant);
+}
+
+static void start(cel__build *build) {
+  cel_compile_prepare();
+  cel_background_start(&build->chore);
+}
+
+void cel__build_start(const cel_module *module, int32_t only, int32_t variant,
+                      cel__build *build) {
+  prepare(module, only, variant, build);
+  start(build);
+}
+
+/* For strides of any size and the largest groups: it is for all variants. */
+static void prepare_sample(cel_module *module) {
+  cel__build *build = &module->sampling;
+  prepare(module, 0, CEL__VARIANTS - 1, build);
+  build->sample = true;
+  for (int32_t i = 0; i < build->targets; ++i) build->target[i].sample = true;
+  module->build.beside = build;
+}
+
+void cel__module_start(cel_module *module) {
+  prepare(module, 0, 0, &module->build);
+  if (module->samples) prepare_sample(module);
+  start(&module->build);
+}
+
+cel_status cel__build_wait(cel__build *build, bool (*interrupted)(void)) {
+  if (!cel_background_wait(&build->chore, interrupted))
+    return cel_fail(CEL_E_CANCELLED, "interrupted");
+  return build->failure.code == CEL_E_OK ? CEL_E_OK
+                                         : cel_fail_with(&build->failure);
+}
+
+void cel__build_release(cel__build *build) {
+  if (build->library != NULL) dlclose(build->library);
+  build->library = NULL;
+  for (int32_t i = 0; i < build->targets; ++i)
+    cel_vec_release(&build->image[i]);
+}

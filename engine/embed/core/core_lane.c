@@ -1,0 +1,317 @@
+/* Host tasks, interop tasks and initial contents written in Lua: the side of
+ * the thread that runs them.
+ *
+ * A function travels as a blob that lua/celer/capture.lua encodes and
+ * lua/celer/lane.lua decodes. Thread: worker. */
+#include <lauxlib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "embed/core/core.h"
+#include "task/touched.h"
+
+typedef struct blob {
+  int fd; /* owned; -1: none */
+  size_t size;
+  char data[];
+} blob;
+
+static blob *blob_new(const char *data, size_t size) {
+  blob *b = cel_alloc(sizeof *b + size);
+  b->fd = -1;
+  b->size = size;
+  memcpy(b->data, data, size);
+  return b;
+}
+
+/* celer.lane, which the state's registry keeps; else what went wrong. */
+static bool push_lane(lua_State *L) {
+  static const char key[] = "celer.lane";
+  lua_getfield(L, LUA_REGISTRYINDEX, key);
+  if (!lua_isnil(L, -1)) return true;
+  lua_settop(L, 0);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "celer.lane");
+  if (lua_pcall(L, 1, 1, 0) != 0) return false;
+  lua_pushvalue(L, -1);
+  lua_setfield(L, LUA_REGISTRYINDEX, key);
+  return true;
+}
+
+/* Calls function `name` of celer.lane with the blob and `n` light userdata;
+ * leaves its result on the stack of *out if that is not null. */
+static cel_status ask_lane(const blob *b, const char *name, int n,
+                           const void *const *arguments, lua_State **out) {
+  lua_State *L = cel_host_lane_state();
+  if (L == NULL) return cel_fail(CEL_E_MEMORY, "no memory for a Lua state");
+  lua_settop(L, 0);
+  if (push_lane(L)) {
+    lua_getfield(L, -1, name);
+    lua_pushlstring(L, b->data, b->size);
+    for (int i = 0; i < n; ++i) lua_pushlightuserdata(L, (void *)arguments[i]);
+    if (cel__state_call(L, 1 + n, out != NULL ? 1 : 0)) {
+      if (out != NULL) *out = L;
+      return CEL_E_OK;
+    }
+  }
+  return cel_fail(CEL_E_TASK, "%s", cel__state_text(L));
+}
+
+static cel_status call_lane(const blob *b, const char *name, int n,
+                            const void *const *arguments) {
+  return ask_lane(b, name, n, arguments, NULL);
+}
+
+static cel_status run_work(const cel_work *work, const cel_call *call) {
+  const void *arguments[] = {call};
+  return call_lane(work->context, "run", 1, arguments);
+}
+
+static void destroy_work(cel_work *work) {
+  cel_free(work->context);
+  cel_free(work);
+}
+
+cel_work *cel__lua_work(const char *data, size_t size, uint64_t hash) {
+  cel_work *work = cel_alloc_zero(sizeof *work);
+  *work = (cel_work){
+      .references = 1,
+      .fn = run_work,
+      .destroy = destroy_work,
+      .hash = hash,
+      .lua = true,
+      .context = blob_new(data, size),
+  };
+  return work;
+}
+
+/* The context is the encoded function, as above. */
+typedef struct release_work {
+  cel_work work;
+  const void *object;
+} release_work;
+
+static cel_status run_release(const cel_work *work, const cel_call *call) {
+  const void *arguments[] = {((const release_work *)work)->object};
+  (void)call;
+  return call_lane(work->context, "release", 1, arguments);
+}
+
+cel_work *cel__lua_release(const char *data, size_t size, const void *object) {
+  release_work *release = cel_alloc_zero(sizeof *release);
+  release->object = object;
+  release->work = (cel_work){
+      .references = 1,
+      .fn = run_release,
+      .destroy = destroy_work,
+      .lua = true,
+      .context = blob_new(data, size),
+  };
+  return &release->work;
+}
+
+/* What a host object holds, as the function of a blob gives it. */
+typedef struct lua_taking {
+  cel_taking taking;
+  blob *blob;
+} lua_taking;
+
+static cel_status take_lua(const cel_taking *taking, const cel_call *call,
+                           void **data, uint64_t *size) {
+  const void *arguments[] = {call};
+  lua_State *L;
+  CEL_TRY(ask_lane(((const lua_taking *)taking)->blob, "capture", 1, arguments,
+                   &L));
+  size_t length;
+  const char *text = lua_tolstring(L, -1, &length);
+  void *copy = malloc(length + 1);
+  if (copy == NULL)
+    return cel_fail(CEL_E_MEMORY, "no memory for a snapshot of %zu bytes",
+                    length);
+  memcpy(copy, text, length);
+  lua_settop(L, 0);
+  *data = copy;
+  *size = length;
+  return CEL_E_OK;
+}
+
+static void destroy_taking(cel_taking *taking) {
+  cel_free(((lua_taking *)taking)->blob);
+  cel_free(taking);
+}
+
+cel_taking *cel__lua_taking(const char *data, size_t size, uint64_t hash,
+                            bool objects) {
+  lua_taking *made = cel_alloc(sizeof *made);
+  *made = (lua_taking){.taking = {.take = take_lua,
+                                  .destroy = destroy_taking,
+                                  .lua = true,
+                                  .objects = objects,
+                                  .hash = hash},
+                       .blob = blob_new(data, size)};
+  return &made->taking;
+}
+
+static cel_status fill_lua(const cel_init *init, const cel_box *box,
+                           void *out) {
+  const void *arguments[] = {box, out};
+  return call_lane(init->context, "fill", 2, arguments);
+}
+
+static void destroy_init(cel_init *init) {
+  cel_free(init->context);
+  cel_free(init);
+}
+
+static void destroy_lua_init(cel_init *init) {
+  const blob *b = init->context;
+  if (b->fd >= 0) close(b->fd);
+  destroy_init(init);
+}
+
+cel_init *cel__lua_init(const char *data, size_t size, int fd) {
+  cel_init *init = cel_alloc_zero(sizeof *init);
+  blob *b = blob_new(data, size);
+  b->fd = fd;
+  *init = (cel_init){
+      .fill = fill_lua, .destroy = destroy_lua_init, .lua = true, .context = b};
+  return init;
+}
+
+typedef struct dense {
+  cel_box extent;
+  uint32_t element_size;
+  _Alignas(16) char data[];
+} dense;
+
+static cel_status fill_data(const cel_init *init, const cel_box *box,
+                            void *out) {
+  dense *d = init->context;
+  cel_layout from = {d->data, d->extent}, to = {out, *box};
+  cel_copy_box(&from, &to, box, d->element_size);
+  return CEL_E_OK;
+}
+
+cel_init *cel__data_init(const void *data, const cel_box *extent,
+                         uint32_t element_size) {
+  size_t size = (size_t)cel_box_volume(extent) * element_size;
+  dense *d = cel_alloc(sizeof *d + size);
+  d->extent = *extent;
+  d->element_size = element_size;
+  if (size > 0) memcpy(d->data, data, size);
+  cel_init *init = cel_alloc_zero(sizeof *init);
+  *init = (cel_init){.fill = fill_data, .destroy = destroy_init, .context = d};
+  return init;
+}
+
+static void push_box(lua_State *L, const cel_box *box) {
+  for (int d = 0; d < CEL_DIMS; ++d) lua_pushnumber(L, (lua_Number)box->min[d]);
+  for (int d = 0; d < CEL_DIMS; ++d) lua_pushnumber(L, (lua_Number)box->max[d]);
+}
+
+/* view(call, i) -> base, layout (6 numbers), box (6 numbers), what marks are
+ * for (`touch`) | nil; i from 1 */
+static int lane_view(lua_State *L) {
+  const cel_call *call = lua_touserdata(L, 1);
+  const cel_view *view = &call->view[luaL_checkinteger(L, 2) - 1];
+  lua_pushlightuserdata(L, view->base);
+  push_box(L, &view->layout);
+  push_box(L, &view->box);
+  if (view->touched == NULL) return 13;
+  lua_pushlightuserdata(L, (void *)view);
+  return 14;
+}
+
+/* The view's box and its elements' number, and of one of them the place. */
+static int64_t place_of(const cel_view *view, int64_t offset, int64_t at[3]) {
+  const cel_box *l = &view->layout, *b = &view->box;
+  int64_t e1 = l->max[1] - l->min[1], e2 = l->max[2] - l->min[2];
+  at[0] = l->min[0] + offset / (e1 * e2);
+  at[1] = l->min[1] + offset / e2 % e1;
+  at[2] = l->min[2] + offset % e2;
+  return ((at[0] - b->min[0]) * (b->max[1] - b->min[1]) + at[1] - b->min[1]) *
+             (b->max[2] - b->min[2]) +
+         at[2] - b->min[2];
+}
+
+static void note_outside(cel_touched *touched, const int64_t at[3]) {
+  if (touched->outside++ == 0) memcpy(touched->at, at, sizeof touched->at);
+}
+
+/* touch(view, offset in elements from its base) -> whether that element of its
+ * box was promised, and is now marked. */
+static int lane_touch(lua_State *L) {
+  const cel_view *view = lua_touserdata(L, 1);
+  int64_t at[3];
+  int64_t place = place_of(view, (int64_t)luaL_checknumber(L, 2), at);
+  bool promised = view->touched->map[place] != 0;
+  if (promised)
+    view->touched->map[place] |= CEL_TOUCHED;
+  else
+    note_outside(view->touched, at);
+  lua_pushboolean(L, promised);
+  return 1;
+}
+
+/* touch_outside(view, i, j, k): an element outside its box; 0 for what the
+ * buffer has no dimension for. */
+static int lane_touch_outside(lua_State *L) {
+  const cel_view *view = lua_touserdata(L, 1);
+  int64_t at[3];
+  for (int d = 0; d < 3; ++d) at[d] = (int64_t)luaL_checknumber(L, d + 2);
+  note_outside(view->touched, at);
+  return 0;
+}
+
+/* touch_all(view): it may be that all is touched. */
+static int lane_touch_all(lua_State *L) {
+  const cel_view *view = lua_touserdata(L, 1);
+  int64_t n = cel_box_volume(&view->box);
+  for (int64_t i = 0; i < n; ++i)
+    if (view->touched->map[i] != 0) view->touched->map[i] |= CEL_TOUCHED;
+  return 0;
+}
+
+/* part(call) -> chunk (6), range (6) */
+static int lane_part(lua_State *L) {
+  const cel_call *call = lua_touserdata(L, 1);
+  push_box(L, &call->chunk);
+  push_box(L, &call->range);
+  return 12;
+}
+
+/* device(call) -> number, stream | nil */
+static int lane_device(lua_State *L) {
+  const cel_call *call = lua_touserdata(L, 1);
+  lua_pushinteger(L, call->device);
+  if (call->stream == NULL) return 1;
+  lua_pushlightuserdata(L, call->stream);
+  return 2;
+}
+
+/* comm(call) -> a collective task's communicator */
+static int lane_comm(lua_State *L) {
+  const cel_call *call = lua_touserdata(L, 1);
+  lua_pushlightuserdata(L, call->comm);
+  return 1;
+}
+
+/* box(pointer) -> 6 numbers */
+static int lane_box(lua_State *L) {
+  push_box(L, lua_touserdata(L, 1));
+  return 6;
+}
+
+const luaL_Reg cel__core_lane[] = {
+    {"view", lane_view},
+    {"part", lane_part},
+    {"device", lane_device},
+    {"comm", lane_comm},
+    {"box", lane_box},
+    {"touch", lane_touch},
+    {"touch_all", lane_touch_all},
+    {"touch_outside", lane_touch_outside},
+    {NULL, NULL},
+};

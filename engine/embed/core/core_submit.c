@@ -1,0 +1,307 @@
+/* Rules and command groups for Lua. */
+#include <string.h>
+
+#include "base/hash.h"
+#include "embed/advice.h"
+#include "embed/core/core.h"
+#include "embed/core/core_kernel.h"
+#include "embed/core/core_submit.h"
+
+enum {
+  ACCESSES = 64,
+  EFFECTS = 32,
+  PARAMETERS = 256,
+  VALUES = 4096,
+  MOST_RUNS = 256
+};
+
+static const char rule_type[] = "celer.core.rule";
+
+/* What Lua holds is an address of the rule: celer.rule reads it by FFI. */
+const cel_rule *cel__check_rule(lua_State *L, int index) {
+  return *(const cel_rule **)luaL_checkudata(L, index, rule_type);
+}
+
+static int rule_collect(lua_State *L) {
+  const cel_rule **h = luaL_checkudata(L, 1, rule_type);
+  if (*h != NULL && cel__session_of(L)->engine != NULL) cel_rule_release(*h);
+  *h = NULL;
+  return 0;
+}
+
+const cel_rule **cel__new_rule(lua_State *L) {
+  return cel__new_handle(L, sizeof(cel_rule *), rule_type, rule_collect);
+}
+
+/* rule(task_dims, buffer_dims, boxes, params, clamp, spans, code) -> rule
+ * clamp: a boolean per box; spans: start and length of each program, in order
+ * of box, dimension, lower then upper; code: the words. Arrays of numbers. */
+static int rule_intern(lua_State *L) {
+  cel_rule_desc desc = {
+      .task_dims = (int32_t)luaL_checkinteger(L, 1),
+      .buffer_dims = (int32_t)luaL_checkinteger(L, 2),
+      .boxes = (int32_t)luaL_checkinteger(L, 3),
+      .params = (int32_t)luaL_checkinteger(L, 4),
+  };
+  luaL_argcheck(L, desc.boxes >= 0 && desc.boxes <= CEL_RULE_BOXES, 3,
+                "too many boxes");
+  luaL_argcheck(L, desc.buffer_dims >= 0 && desc.buffer_dims <= CEL_DIMS, 2,
+                "0 to 3 dimensions");
+  desc.code_length = (int32_t)lua_objlen(L, 7);
+  int64_t *code = lua_newuserdata(L, (size_t)desc.code_length * 8 + 8);
+  for (int32_t i = 0; i < desc.code_length; ++i) {
+    lua_rawgeti(L, 7, i + 1);
+    code[i] = (int64_t)lua_tonumber(L, -1);
+    lua_pop(L, 1);
+  }
+  desc.code = code;
+  int at = 1;
+  cel_rule_box box[CEL_RULE_BOXES];
+  desc.box = box;
+  for (int32_t b = 0; b < desc.boxes; ++b) {
+    lua_rawgeti(L, 5, b + 1);
+    box[b].clamp = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    for (int32_t j = 0; j < desc.buffer_dims; ++j) {
+      for (int side = 0; side < 2; ++side) {
+        lua_rawgeti(L, 6, at++);
+        lua_rawgeti(L, 6, at++);
+        box[b].start[j][side] = (int32_t)lua_tointeger(L, -2);
+        box[b].length[j][side] = (int32_t)lua_tointeger(L, -1);
+        lua_pop(L, 2);
+      }
+    }
+  }
+  cel_engine *engine;
+  if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
+  const cel_rule **h = cel__new_rule(L);
+  if (cel_rules_intern(cel_engine_rules(engine), &desc, h) != CEL_E_OK)
+    return cel__push_failure(L);
+  return 1;
+}
+
+/* A group's accesses while it is read off a Lua array: per access buffer,
+ * mode, rule, then its parameters; of what is reduced into the identity as a
+ * string in place of a rule, which the table keeps, and a cel_op. */
+typedef struct access_list {
+  cel_access access[ACCESSES];
+  const char *identity[ACCESSES]; /* null: nothing is reduced */
+  cel_op op[ACCESSES];
+  int64_t params[PARAMETERS];
+  uint32_t n, used;
+} access_list;
+
+static int64_t read_number(lua_State *L, int index, int at) {
+  lua_rawgeti(L, index, at);
+  int64_t number = (int64_t)luaL_checknumber(L, -1);
+  lua_pop(L, 1);
+  return number;
+}
+
+static void read_accesses(lua_State *L, int index, uint32_t words,
+                          const cel_box *range, access_list *out) {
+  out->n = out->used = 0;
+  for (uint32_t i = 1; i <= words;) {
+    if (out->n == ACCESSES) luaL_error(L, "more than %d accesses", ACCESSES);
+    const char **identity = &out->identity[out->n];
+    cel_access *a = &out->access[out->n++];
+    lua_rawgeti(L, index, (int)i++);
+    lua_rawgeti(L, index, (int)i++);
+    lua_rawgeti(L, index, (int)i++);
+    const cel_buffer *buffer = cel__check_buffer(L, -3);
+    int mode = (int)lua_tointeger(L, -2);
+    *a = (cel_access){.buffer = buffer,
+                      .mode = cel__mode_of(mode),
+                      .disjoint = mode == CEL__READ_DISJOINT,
+                      .use = {.params = out->params + out->used,
+                              .range = *range,
+                              .extent = buffer->extent}};
+    *identity = lua_tostring(L, -1);
+    if (*identity == NULL)
+      a->use.rule = cel__check_rule(L, -1);
+    else if (lua_objlen(L, -1) != buffer->element_size)
+      luaL_error(L, "an identity has the size of an element");
+    lua_pop(L, 3);
+    if (*identity != NULL) {
+      out->op[out->n - 1] = (cel_op)read_number(L, index, (int)i++);
+      continue;
+    }
+    for (int32_t p = 0; p < a->use.rule->desc.params; ++p) {
+      if (out->used == PARAMETERS) luaL_error(L, "too many captured numbers");
+      lua_rawgeti(L, index, (int)i++);
+      out->params[out->used++] = (int64_t)lua_tonumber(L, -1);
+      lua_pop(L, 1);
+    }
+  }
+}
+
+static void read_home(lua_State *L, int index, cel_group *group,
+                      cel_home *home) {
+  lua_rawgeti(L, index, 6);
+  lua_rawgeti(L, index, 7); /* the table keeps it */
+  if (lua_isnumber(L, -2)) {
+    *home = (cel_home){.rank = (int64_t)lua_tonumber(L, -2)};
+  } else if (!lua_isnil(L, -1)) {
+    *home = (cel_home){.buffer = cel__check_buffer(L, -1)};
+    for (int d = 0; d < CEL_DIMS; ++d) {
+      home->box.min[d] = read_number(L, index, 8 + d);
+      home->box.max[d] = read_number(L, index, 8 + CEL_DIMS + d);
+    }
+  } else {
+    lua_pop(L, 2);
+    return;
+  }
+  lua_pop(L, 2);
+  group->placement = CEL_PLACE_ONCE;
+  group->home = home;
+}
+
+void cel__read_division(lua_State *L, int index, cel_group *group,
+                        cel_home *home) {
+  int64_t cuts = luaL_checkinteger(L, index++);
+  bool hinted = lua_istable(L, index);
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    group->permitted.cut[d] = d < cuts;
+    group->permitted.granularity[d] = hinted ? read_number(L, index, d + 1) : 1;
+  }
+  int64_t runs = hinted ? read_number(L, index, 4) : 1;
+  group->oversubscribe = (int32_t)(runs < MOST_RUNS ? runs : MOST_RUNS);
+  if (!hinted) return;
+  lua_rawgeti(L, index, 5);
+  if (!lua_isnil(L, -1)) group->weights = cel__check_weights(L, -1);
+  lua_pop(L, 1); /* the table keeps it */
+  read_home(L, index, group, home);
+}
+
+/* The arguments that both kinds of group begin with:
+ *   1 placement  2 dims  3-5 min  6-8 max  9 dimensions that may be cut
+ *   10 nil | how it is divided, as of cel__read_division
+ *   11 accesses  12 words in it  13 name | nil */
+static cel_group read_group(lua_State *L, cel_task_kind kind, access_list *list,
+                            cel_home *home) {
+  cel_group group = {
+      .kind = kind,
+      .placement = (cel_placement)luaL_checkinteger(L, 1),
+      .dims = (int32_t)luaL_checkinteger(L, 2),
+      .range = cel__check_box(L, 3),
+      .name = luaL_optstring(L, 13, NULL),
+      .place = cel__user_place(L),
+  };
+  cel_advice_submitted(L, group.place);
+  cel__read_division(L, 9, &group, home);
+  read_accesses(L, 11, (uint32_t)luaL_checkinteger(L, 12), &group.range, list);
+  group.accesses = list->n;
+  group.access = list->access;
+  return group;
+}
+
+int cel__submit(lua_State *L, cel_group *group, cel_work *work) {
+  group->work = work;
+  cel_engine *engine; /* the first thing of all may be a task */
+  cel_status status = cel__core_engine(L, &engine);
+  if (status == CEL_E_OK) status = cel_engine_submit(engine, group);
+  cel_work_release(work); /* the graph holds its own reference */
+  if (status != CEL_E_OK) return cel__push_failure(L);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+bool cel__is_wide(const cel_access *access, uint32_t n) {
+  bool wide = false;
+  for (uint32_t i = 0; i < n; ++i) {
+    const cel_box *extent = &access[i].buffer->extent;
+    int64_t row = extent->max[2] - extent->min[2];
+    int64_t rows = extent->max[1] - extent->min[1];
+    wide = wide || (row > 0 && rows > INT32_MAX / row);
+  }
+  return wide;
+}
+
+/* The shape of a work group, from three arguments, and its items; 0: none. */
+static int32_t read_shape(lua_State *L, int index, int32_t out[CEL_DIMS]) {
+  int32_t items = 1;
+  for (int d = 0; d < CEL_DIMS; ++d)
+    items *= out[d] = (int32_t)luaL_optinteger(L, index + d, 0);
+  return items;
+}
+
+/* The accesses of a kernel come in the order of its views. */
+static void add_reducers(cel_work *work, access_list *list) {
+  for (uint32_t i = 0; i < list->n; ++i) {
+    cel_access *a = &list->access[i];
+    if (list->identity[i] != NULL)
+      a->reducer = cel_module_reduce(work, (int32_t)i, &a->buffer->extent,
+                                     list->identity[i], list->op[i]);
+  }
+}
+
+/* ... 14 module  15 kernel, from 0  16 values  17-19 group | nil */
+static int submit_kernel(lua_State *L) {
+  access_list list;
+  cel_home home;
+  _Alignas(16) unsigned char values[VALUES];
+  cel_group group = read_group(L, CEL_TASK_KERNEL, &list, &home);
+  cel_module *module = cel__check_module(L, 14);
+  int32_t kernel = (int32_t)luaL_checkinteger(L, 15);
+  uint32_t size = cel__pack_values(L, 16, module, kernel, values, VALUES);
+  int32_t shape[CEL_DIMS], items = read_shape(L, 17, shape);
+  if (cel_module_suit(module, kernel, cel__is_wide(list.access, list.n),
+                      items) != CEL_E_OK)
+    return cel__push_module_failure(L);
+  cel_work *work = cel_module_work(module, kernel, values, size);
+  memcpy(work->group, shape, sizeof shape);
+  if (items > 0) work->hash = cel_hash(shape, sizeof shape, work->hash);
+  add_reducers(work, &list);
+  cel_module_sample(module, kernel, work, list.access, list.n);
+  return cel__submit(L, &group, work);
+}
+
+/* Effects off a Lua array: object and order, object and order... */
+static void read_effects(lua_State *L, int index, cel_effect *out,
+                         uint32_t *n) {
+  *n = lua_istable(L, index) ? (uint32_t)lua_objlen(L, index) / 2 : 0;
+  if (*n > EFFECTS) luaL_error(L, "more than %d side effects", EFFECTS);
+  for (uint32_t i = 0; i < *n; ++i) {
+    lua_rawgeti(L, index, (int)(2 * i) + 1);
+    lua_rawgeti(L, index, (int)(2 * i) + 2);
+    out[i].object = cel__check_object(L, -2);
+    out[i].order = (cel_order)lua_tointeger(L, -1);
+    lua_pop(L, 2);
+  }
+}
+
+/* ... 14 the encoded function  15 what ranks must agree on of it
+ * 16 the group of a collective task | nil  17 effects | nil
+ * 18 whether it must run where Lua objects live */
+static int submit_lua(lua_State *L, cel_task_kind kind) {
+  cel_effect effects[EFFECTS];
+  access_list list;
+  cel_home home;
+  cel_group group = read_group(L, kind, &list, &home);
+  group.collective = (uint32_t)luaL_optinteger(L, 16, 0);
+  size_t size, length;
+  const char *blob = luaL_checklstring(L, 14, &size);
+  const char *identity = luaL_checklstring(L, 15, &length);
+  read_effects(L, 17, effects, &group.effects);
+  group.effect = effects;
+  cel_work *work = cel__lua_work(blob, size, cel_hash(identity, length, 0));
+  work->objects = lua_toboolean(L, 18);
+  work->marks = kind == CEL_TASK_HOST;
+  return cel__submit(L, &group, work);
+}
+
+static int submit_host(lua_State *L) {
+  return submit_lua(L, CEL_TASK_HOST);
+}
+
+static int submit_interop(lua_State *L) {
+  return submit_lua(L, CEL_TASK_KERNEL);
+}
+
+const luaL_Reg cel__core_submit[] = {
+    {"rule", rule_intern},
+    {"submit_kernel", submit_kernel},
+    {"submit_host", submit_host},
+    {"submit_interop", submit_interop},
+    {NULL, NULL},
+};

@@ -1,0 +1,51 @@
+#include "exec/trace/measure.h"
+
+#include "device/clock.h"
+
+int64_t cel__measure_now(const cel_measures *measure) {
+  return measure->timeline != NULL ? cel_now_ns() : 0;
+}
+
+/* Whether lanes notice when it is complete, and note it as a job. */
+static bool is_job(const cel_node *node) {
+  if (node->instr->kind == CEL_INSTR_COLLECTIVE)
+    return node->instr->device >= 0;
+  return node->record->posted.chained;
+}
+
+void cel__measure_message(const cel_measures *measure, const cel_node *node,
+                          bool failed) {
+  const cel_record *record = node->record;
+  cel_timeline *t = measure->timeline;
+  cel_span span;
+  if (t == NULL || is_job(node)) return;
+  cel_timeline_arrive(t, node->instr->kind == CEL_INSTR_SEND, record->track);
+  cel_span_of_message(node->instr, record->issued, cel_now_ns(), record->track,
+                      &span);
+  span.failed = failed;
+  cel_timeline_add(t, &span);
+}
+
+void cel__measure_job(const cel_measures *measure, const cel_node *node,
+                      bool failed) {
+  const cel_record *record = node->record;
+  cel_span span;
+  if (measure->pace != NULL && !failed)
+    cel_pace_add(measure->pace, node->instr, &record->job);
+  if ((measure->profile == NULL && measure->timeline == NULL) ||
+      !cel_span_of_job(node->instr, &record->job, record->issued, node->device,
+                       node->lane, &span))
+    return;
+  span.failed = failed;
+  if (measure->profile != NULL && !failed)
+    cel_profile_add(measure->profile, &span);
+  if (measure->timeline != NULL) cel_timeline_add(measure->timeline, &span);
+}
+
+void cel__measure_step(const cel_measures *measure, const cel_instr *instr,
+                       cel_instr_lane lane, int64_t begin) {
+  cel_span span;
+  if (begin == 0 || cel_instr_lane_of(instr->kind) != lane) return;
+  cel_span_of_step(instr, begin, cel_now_ns(), &span);
+  cel_timeline_add(measure->timeline, &span);
+}

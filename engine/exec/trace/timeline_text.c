@@ -1,0 +1,214 @@
+#include "exec/trace/timeline_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "exec/lanes.h"
+
+/* Threads of a process, as they are to stand below each other. */
+enum {
+  TID_MAIN = 1,
+  TID_SCHEDULER,
+  TID_EXECUTOR,
+  TID_LANES = 16, /* CEL_LANES for each device */
+  TID_HOST = TID_LANES + CEL_DEVICES * CEL_LANES,
+  TID_MESSAGES = TID_HOST + 128, /* sends and receives in turn */
+  TID_GROUPS = 1 << 20
+};
+
+enum { LINE = 640 };
+
+typedef cel_timeline_text text;
+
+/* A line, or a piece of one, of less than LINE bytes. */
+static void __attribute__((format(printf, 2, 3)))
+put(text *t, const char *format, ...) {
+  va_list arguments;
+  cel_vec_reserve(&t->out, LINE);
+  va_start(arguments, format);
+  int n = vsnprintf(t->out.at + t->out.n, LINE, format, arguments);
+  va_end(arguments);
+  cel_assert(n >= 0 && n < LINE);
+  t->out.n += (uint32_t)n;
+}
+
+/* Within quotes. What is no character by itself is left out. */
+static void put_escaped(text *t, const char *what) {
+  for (const char *c = what; *c != '\0'; ++c) {
+    if (*c == '"' || *c == '\\') cel_vec_push(&t->out, '\\');
+    if ((unsigned char)*c >= ' ') cel_vec_push(&t->out, *c);
+  }
+}
+
+static void put_time(text *t, const char *key, int64_t ns) {
+  put(t, ",\"%s\":%lld.%03d", key, (long long)(ns / 1000), (int)(ns % 1000));
+}
+
+/* ---- tracks -------------------------------------------------------------- */
+
+static int32_t tid_of(const cel_span *s) {
+  bool group = s->lane < -1;
+  switch (cel_span_track_of(s->kind)) {
+  case CEL_TRACK_MAIN: return TID_MAIN;
+  case CEL_TRACK_SCHEDULER: return TID_SCHEDULER;
+  case CEL_TRACK_EXECUTOR: return TID_EXECUTOR;
+  default: break;
+  }
+  if (s->device >= 0) return TID_LANES + s->device * CEL_LANES + s->lane;
+  if (cel_span_track_of(s->kind) == CEL_TRACK_LANE)
+    return group ? TID_GROUPS - 1 - s->lane : TID_HOST + s->lane;
+  return TID_MESSAGES + 2 * s->lane + (s->kind != CEL_SPAN_SEND);
+}
+
+static void name_track(const text *t, const cel_span *s, char *name,
+                       size_t size) {
+  bool kernels = s->lane < t->kernel_lanes;
+  switch (cel_span_track_of(s->kind)) {
+  case CEL_TRACK_MAIN: snprintf(name, size, "main"); return;
+  case CEL_TRACK_SCHEDULER: snprintf(name, size, "scheduler"); return;
+  case CEL_TRACK_EXECUTOR: snprintf(name, size, "executor"); return;
+  default: break;
+  }
+  if (s->device >= 0)
+    snprintf(name, size, "device %d %s %d", s->device,
+             kernels ? "kernels" : "copies",
+             kernels ? s->lane : s->lane - t->kernel_lanes);
+  else if (cel_span_track_of(s->kind) == CEL_TRACK_MESSAGE)
+    snprintf(name, size, "%s %d",
+             s->kind == CEL_SPAN_SEND ? "sends" : "receives", s->lane);
+  else if (s->lane < -1)
+    snprintf(name, size, "collective group %d", -1 - s->lane);
+  else
+    snprintf(name, size, "host lane %d", s->lane);
+}
+
+static long long pid_of(const text *t) {
+  return (long long)t->rank + 1; /* 0 is the idle process to Perfetto */
+}
+
+static void put_meta(text *t, int32_t tid, const char *what) {
+  put(t, "{\"ph\":\"M\",\"pid\":%lld,\"tid\":%d,\"name\":\"%s\",\"args\":",
+      pid_of(t), tid, what);
+}
+
+static cel_text_track *track_of(text *t, const cel_span *s) {
+  int32_t tid = tid_of(s);
+  char name[64];
+  for (uint32_t i = 0; i < t->tracks.n; ++i)
+    if (t->tracks.at[i].tid == tid) return &t->tracks.at[i];
+  name_track(t, s, name, sizeof name);
+  put_meta(t, tid, "thread_name");
+  put(t, "{\"name\":\"%s\"}},\n", name);
+  put_meta(t, tid, "thread_sort_index");
+  put(t, "{\"sort_index\":%d}},\n", tid);
+  cel_vec_push(&t->tracks, (cel_text_track){tid, INT64_MIN});
+  return &cel_vec_last(&t->tracks);
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+/* A task's own name says what a kernel is; of a copy it says for whom. */
+static void put_name(text *t, const cel_span *s) {
+  const char *kind = cel_span_name(s->kind);
+  bool work = s->kind == CEL_SPAN_KERNEL || s->kind == CEL_SPAN_INTEROP ||
+              s->kind == CEL_SPAN_HOST;
+  bool message = s->kind == CEL_SPAN_SEND || s->kind == CEL_SPAN_RECEIVE;
+  put(t, ",\"cat\":\"%s\",\"name\":\"", kind);
+  if (message)
+    put(t, "%s %lld", s->kind == CEL_SPAN_SEND ? "to" : "from",
+        (long long)s->peer);
+  else if (!work || s->name == NULL)
+    put(t, "%s", kind);
+  if (s->name != NULL && (message || !work)) put(t, " ");
+  if (s->name != NULL) put_escaped(t, s->name);
+  put(t, "\"");
+}
+
+static void put_box(text *t, const cel_span *s) {
+  put(t, ",\"box\":\"");
+  if (s->dims == 0) put(t, "1");
+  for (int d = 0; d < s->dims; ++d)
+    put(t, "%s[%lld,%lld)", d > 0 ? "x" : "", (long long)s->box.min[d],
+        (long long)s->box.max[d]);
+  put(t, "\"");
+}
+
+static void put_memory(text *t, const char *key, int8_t memory) {
+  if (memory == 0) put(t, ",\"%s\":\"host\"", key);
+  if (memory > 0) put(t, ",\"%s\":\"device memory %d\"", key, memory - 1);
+}
+
+static void put_arguments(text *t, const cel_span *s, int64_t begin) {
+  put(t, ",\"args\":{\"task\":%llu", (unsigned long long)s->task);
+  if (s->place.file != NULL) {
+    put(t, ",\"line\":\"");
+    put_escaped(t, s->place.file);
+    put(t, ":%d\"", s->place.line);
+  }
+  if (s->place.callers != NULL) {
+    put(t, ",\"called_from\":\"");
+    put_escaped(t, s->place.callers);
+    put(t, "\"");
+  }
+  if (s->dims >= 0) put_box(t, s);
+  if (s->bytes > 0) put(t, ",\"bytes\":%llu", (unsigned long long)s->bytes);
+  put_memory(t, "from", s->from);
+  put_memory(t, "to", s->to);
+  if (s->issued > 0 && begin > s->issued)
+    put_time(t, "queued_us", begin - s->issued);
+  if (s->failed) put(t, ",\"failed\":true");
+  put(t, "}");
+}
+
+/* One end of an arrow, within its span; both ends know its id. */
+static void put_arrow(text *t, const cel_span *s, int32_t tid, int64_t begin,
+                      int64_t end) {
+  bool sends = s->kind == CEL_SPAN_SEND;
+  unsigned from = (unsigned)(sends ? t->rank : s->peer) & 0xffff;
+  unsigned to = (unsigned)(sends ? s->peer : t->rank) & 0xffff;
+  put(t, "{\"ph\":\"%s\",\"pid\":%lld,\"tid\":%d", sends ? "s" : "f", pid_of(t),
+      tid);
+  put_time(t, "ts", sends ? begin : end - 1);
+  put(t,
+      ",\"cat\":\"message\",\"name\":\"message\",\"id\":\"0x%04x%04x%08x\"%s},"
+      "\n",
+      from, to, (unsigned)s->sequence, sends ? "" : ",\"bp\":\"e\"");
+}
+
+void cel_timeline_text_add(cel_timeline_text *text, const cel_span *span) {
+  cel_span_track kind = cel_span_track_of(span->kind);
+  cel_text_track *track = track_of(text, span);
+  int64_t begin = span->begin + text->offset, end = span->end + text->offset;
+  bool message = span->kind == CEL_SPAN_SEND || span->kind == CEL_SPAN_RECEIVE;
+  /* Events of a GPU are known to about a microsecond. */
+  if (kind != CEL_TRACK_MAIN && begin < track->end) begin = track->end;
+  if (end < begin + message) end = begin + message;
+  track->end = end;
+  put(text, "{\"ph\":\"X\",\"pid\":%lld,\"tid\":%d", pid_of(text), track->tid);
+  put_time(text, "ts", begin);
+  put_time(text, "dur", end - begin);
+  put_name(text, span);
+  put_arguments(text, span, begin - text->offset);
+  put(text, "},\n");
+  if (message) put_arrow(text, span, track->tid, begin, end);
+}
+
+void cel_timeline_text_begin(cel_timeline_text *text, const char *host) {
+  put(text, "[\n");
+  put_meta(text, TID_MAIN, "process_sort_index");
+  put(text, "{\"sort_index\":%lld}},\n", (long long)text->rank);
+  put_meta(text, TID_MAIN, "process_name");
+  put(text, "{\"name\":\"rank %lld on ", (long long)text->rank);
+  put_escaped(text, host);
+  put(text, "\"}},\n");
+}
+
+void cel_timeline_text_end(cel_timeline_text *text) {
+  put_meta(text, TID_MAIN, "celer_end");
+  put(text, "{}}\n]\n");
+}
+
+void cel_timeline_text_release(cel_timeline_text *text) {
+  cel_vec_release(&text->out);
+  cel_vec_release(&text->tracks);
+}

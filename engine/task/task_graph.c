@@ -1,0 +1,608 @@
+#include "task/task_graph.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/eras.h"
+#include "base/hash.h"
+#include "region/front.h"
+#include "rule/print.h"
+#include "task/check.h"
+#include "task/collective.h"
+#include "task/defined.h"
+#include "task/reduce.h"
+
+enum { HORIZON_STEP = 4, HORIZON_BREADTH = 64, BOX_TEXT = 160 };
+
+typedef struct buffer_state {
+  cel_track *track;
+  uint64_t floor; /* applied to `track`: idle buffers catch up when touched */
+} buffer_state;
+
+/* What the script is warned of, once at each place. */
+typedef enum warning_kind { OF_UNWRITTEN, OF_CROSSING } warning_kind;
+
+typedef struct warning {
+  warning_kind kind;
+  cel_place place;
+} warning;
+
+struct cel_task_graph {
+  cel_task_graph_config config;
+  cel__checks *checks;
+  cel_front front;
+  cel_eras eras;        /* each keeps the tasks of groups */
+  uint64_t hash, count; /* of all submitted so far */
+  /* The longest path to each node from the floor on, from its age on. */
+  CEL_VEC(uint32_t) depths;
+  uint32_t depth, horizon_depth; /* deepest node; the same at the last bound */
+  int32_t breadth;               /* tasks since the last bound */
+  /* By buffer id; 16 bytes for each buffer ever made. */
+  CEL_VEC(buffer_state) buffers;
+  cel_collectives collectives;
+  cel_effect_track effects;
+  cel__reductions reductions;
+  cel__defined defined; /* where it is audited */
+  int64_t *alone;       /* see cel_task_split_at; null until it is needed */
+  /* Scratch of one submission. */
+  cel_deps deps;
+  CEL_VEC(cel_region) images;
+  CEL_VEC(bool) exact;
+  CEL_VEC(warning) warned; /* grows with the script's places only */
+};
+
+/* What a task of a group has references on. */
+static void drop_task(void *kept) {
+  const cel_task *task = kept;
+  if (task->work != NULL) cel_work_release(task->work);
+  for (uint32_t i = 0; i < task->accesses; ++i)
+    cel_rule_release(task->access[i].use.rule);
+}
+
+void cel_task_graph_retire(cel_task_graph *graph, uint64_t id) {
+  cel_eras_retire(&graph->eras, id);
+}
+
+/* ---- nodes --------------------------------------------------------------- */
+
+static cel_task *node_new(cel_task_graph *graph, cel_task_kind kind) {
+  cel_task *task = cel_arena_alloc(cel_eras_arena(&graph->eras), sizeof *task);
+  *task = (cel_task){.id = graph->front.next, .kind = kind};
+  return task;
+}
+
+static uint64_t hash_access(const cel_access *access, uint64_t seed) {
+  const cel_rule_use *use = &access->use;
+  size_t params = (size_t)use->rule->desc.params * sizeof(int64_t);
+  if (params > 0) seed = cel_hash(use->params, params, seed);
+  return cel_access_hash(access, use->rule->hash, seed);
+}
+
+static uint64_t hash_effect(const cel_effect *effect, uint64_t seed) {
+  const cel_object *object = effect->object;
+  uint64_t what[] = {object->id, object->hash,
+                     (uint64_t)object->scope << 32 | (uint64_t)effect->order};
+  return cel_hash(what, sizeof what, seed);
+}
+
+static uint64_t hash_home(const cel_home *home, uint64_t seed) {
+  struct {
+    cel_box box;
+    int64_t rank, buffer;
+  } what = {.box = home->box,
+            .rank = home->rank,
+            .buffer = home->buffer != NULL ? (int64_t)home->buffer->id : -1};
+  return cel_hash(&what, sizeof what, seed);
+}
+
+/* Of what the node does, not of what it is called. No padding in the struct, as
+ * ranks must agree on every byte; 128 of them are hashed faster than more. */
+static uint64_t hash_node(const cel_task *task) {
+  struct {
+    cel_box range;
+    int64_t granularity[3];
+    int32_t kind, placement, dims, cut, oversubscribe;
+    uint32_t accesses, freed, collective;
+    uint64_t work, weights, reduces;
+  } what = {.range = task->range,
+            .kind = (int32_t)task->kind,
+            .placement = (int32_t)task->placement,
+            .dims = task->dims,
+            .accesses = task->accesses,
+            .freed = task->freed != NULL ? task->freed->id : 0,
+            .collective = task->collective,
+            .oversubscribe = task->oversubscribe,
+            .weights = task->weights,
+            .reduces = task->reduces,
+            .work = task->work != NULL ? task->work->hash : 0};
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    what.granularity[d] = task->permitted.granularity[d];
+    what.cut |= task->permitted.cut[d] << d;
+  }
+  uint64_t hash = cel_hash(&what, sizeof what, 0);
+  if (task->home != NULL) hash = hash_home(task->home, hash);
+  for (uint32_t i = 0; i < task->accesses; ++i)
+    hash = hash_access(&task->access[i], hash);
+  for (uint32_t i = 0; i < task->effects; ++i)
+    hash = hash_effect(&task->effect[i], hash);
+  return hash;
+}
+
+/* Whether the node is part of the program that all ranks share. A FREE is not:
+ * a garbage collector decides when it comes, on each rank for itself, so it
+ * adds nothing to hashes, to the critical path or to the breadth. */
+static bool computes(cel_task_kind kind) {
+  return kind == CEL_TASK_KERNEL || kind == CEL_TASK_HOST;
+}
+
+/* Notes the node's place on the critical path. Only tasks that compute lengthen
+ * it. */
+static void note_depth(cel_task_graph *graph, const cel_task *task) {
+  uint32_t depth = 0;
+  for (uint32_t i = 0; i < task->deps; ++i) {
+    uint32_t before = graph->depths.at[task->dep[i].id - graph->front.floor];
+    if (before > depth) depth = before;
+  }
+  if (computes(task->kind)) ++depth;
+  if (depth > graph->depth) graph->depth = depth;
+  cel_vec_push(&graph->depths, depth);
+}
+
+static void node_finish(cel_task_graph *graph, cel_task *task) {
+  cel_deps *deps = &graph->deps;
+  bool ordered = false;
+  for (uint32_t i = 0; i < deps->n; ++i)
+    ordered |= deps->at[i].kind == CEL_DEP_TRUE;
+  bool bound = task->kind == CEL_TASK_HORIZON || task->kind == CEL_TASK_EPOCH;
+  if (!ordered && !bound) cel_deps_add(deps, graph->front.floor, CEL_DEP_ORDER);
+  cel_front_add(&graph->front, deps);
+  task->deps = deps->n;
+  task->dep = cel_arena_copy(cel_eras_arena(&graph->eras), deps->at,
+                             deps->n * sizeof(cel_dep));
+  cel_deps_clear(deps);
+  task->hash = hash_node(task);
+  if (task->kind != CEL_TASK_FREE) {
+    graph->hash = cel_hash(&task->hash, sizeof task->hash, graph->hash);
+    ++graph->count;
+  }
+  note_depth(graph, task);
+}
+
+static void node_emit(cel_task_graph *graph, const cel_task *task) {
+  if (graph->config.emit != NULL)
+    graph->config.emit(graph->config.context, task);
+}
+
+/* ---- horizons and epochs ------------------------------------------------- */
+
+/* A node after everything. */
+static uint64_t bound_node(cel_task_graph *graph, cel_task_kind kind,
+                           cel_place place) {
+  cel_task *task = node_new(graph, kind);
+  task->place = place;
+  cel_front_collect(&graph->front, &graph->deps);
+  node_finish(graph, task);
+  task->agreement_hash = graph->hash;
+  task->agreement_count = graph->count;
+  uint64_t floor = graph->front.floor;
+  cel_front_bound(&graph->front, kind == CEL_TASK_EPOCH);
+  cel_vec_drop_first(&graph->depths, graph->front.floor - floor);
+  graph->horizon_depth = graph->depth;
+  graph->breadth = 0;
+  node_emit(graph, task);
+  cel_eras_close(&graph->eras, task->id);
+  return task->id;
+}
+
+static void consider_horizon(cel_task_graph *graph) {
+  if (graph->depth - graph->horizon_depth <
+          (uint32_t)graph->config.horizon_step &&
+      graph->breadth < graph->config.horizon_breadth)
+    return;
+  bound_node(graph, CEL_TASK_HORIZON, (cel_place){0});
+}
+
+uint64_t cel_task_graph_epoch(cel_task_graph *graph, cel_place place) {
+  return bound_node(graph, CEL_TASK_EPOCH, place);
+}
+
+/* ---- accesses ------------------------------------------------------------ */
+
+static cel_track *track_of(cel_task_graph *graph, const cel_buffer *buffer) {
+  while (graph->buffers.n <= buffer->id)
+    cel_vec_push(&graph->buffers, (buffer_state){0});
+  buffer_state *state = &graph->buffers.at[buffer->id];
+  if (state->track == NULL) {
+    uint64_t first = buffer->init != NULL ? graph->front.floor : 0;
+    state->track = cel_track_create(&buffer->extent, first);
+  } else if (state->floor != graph->front.floor) {
+    cel_track_floor(state->track, graph->front.floor);
+  }
+  state->floor = graph->front.floor;
+  return state->track;
+}
+
+/* Whether nobody was warned of that at this place. */
+static bool warn_at(cel_task_graph *graph, warning_kind kind, cel_place place) {
+  for (uint32_t i = 0; i < graph->warned.n; ++i)
+    if (graph->warned.at[i].kind == kind &&
+        graph->warned.at[i].place.file == place.file &&
+        graph->warned.at[i].place.line == place.line)
+      return false;
+  cel_vec_push(&graph->warned, ((warning){kind, place}));
+  return true;
+}
+
+static void warn_unwritten(cel_task_graph *graph, const cel_task *task,
+                           const cel_access *access, const cel_region *image) {
+  static const char advice[] =
+      "of which some was never written; give the buffer an init, or write it "
+      "first";
+  bool combines = task->reduced.file != NULL;
+  cel_task at = *task;
+  if (combines) at.place = task->reduced;
+  if (graph->config.warn == NULL || graph->config.audited ||
+      !warn_at(graph, OF_UNWRITTEN, at.place))
+    return;
+  const char *of =
+      access->buffer->name != NULL ? access->buffer->name : "unnamed";
+  char box[BOX_TEXT], text[CEL_ERROR_TEXT];
+  cel_box hull = cel_region_hull(image);
+  cel__box_text(&hull, access->buffer->dims, box, sizeof box);
+  if (combines)
+    snprintf(text, sizeof text,
+             "cg:reduce begins with what buffer '%s' holds (include_current), "
+             "%s",
+             of, advice);
+  else
+    snprintf(text, sizeof text, "task '%s' reads %s%sbuffer '%s', %s",
+             task->name != NULL ? task->name : "unnamed",
+             access->buffer->dims > 0 ? box : "",
+             access->buffer->dims > 0 ? " of " : "", of, advice);
+  graph->config.warn(graph->config.context, &at, text);
+}
+
+static const char *text_of(const char *name) {
+  return name != NULL ? name : "unnamed";
+}
+
+/* What some item reads and another writes: a stencil in place. */
+static void warn_crossing(cel_task_graph *graph, const cel_group *group,
+                          const cel_task *task) {
+  cel__crossing found = {0};
+  if (graph->config.warn == NULL || graph->config.audited ||
+      !cel__check_crossing(graph->checks, group, &found) ||
+      !warn_at(graph, OF_CROSSING, task->place))
+    return;
+  cel_counter_example why = cel__show_crossing(group, &found);
+  const cel_access *reads = &group->access[found.reads];
+  const char *buffer = text_of(reads->buffer->name);
+  char a[BOX_TEXT], b[BOX_TEXT], at[BOX_TEXT], text[CEL_ERROR_TEXT];
+  cel__box_text(&why.a, group->dims, a, sizeof a);
+  cel__box_text(&why.b, group->dims, b, sizeof b);
+  cel__point_text(why.point, reads->buffer->dims, at, sizeof at);
+  snprintf(text, sizeof text,
+           "task '%s' reads of buffer '%s' what other items of it write: chunk "
+           "%s reads element %s, which chunk %s writes by cg:%s, and what it "
+           "gets is a matter of chance. Write to a second buffer; or, if no "
+           "item reads what another one writes, say so: cg:read(%s, mapper, { "
+           "disjoint = true })",
+           text_of(task->name), buffer, a, at, b,
+           cel_mode_name(group->access[found.writes].mode), buffer);
+  graph->config.warn(graph->config.context, task, text);
+}
+
+/* Whether the access reads and writes, and no other is of its buffer: then it
+ * needs not be tracked twice. */
+static bool updates_alone(const cel_task *task, uint32_t i) {
+  const cel_access *access = task->access;
+  if (!cel_mode_consumes(access[i].mode) || !cel_mode_produces(access[i].mode))
+    return false;
+  for (uint32_t k = 0; k < task->accesses; ++k)
+    if (k != i && access[k].buffer == access[i].buffer) return false;
+  return true;
+}
+
+static void track_image(cel_track *track, const cel_region *image, uint64_t id,
+                        cel_deps *deps,
+                        void (*report)(cel_track *, const cel_box *, uint64_t,
+                                       cel_deps *)) {
+  for (uint32_t b = 0; b < image->n; ++b)
+    report(track, &image->at[b], id, deps);
+}
+
+static void track_reads(cel_task_graph *graph, const cel_task *task) {
+  for (uint32_t i = 0; i < task->accesses; ++i) {
+    const cel_access *access = &task->access[i];
+    if (!cel_mode_consumes(access->mode)) continue;
+    const cel_region *image = &graph->images.at[i];
+    graph->deps.uninitialised = false;
+    track_image(track_of(graph, access->buffer), image, task->id, &graph->deps,
+                updates_alone(task, i) ? cel_track_update : cel_track_read);
+    /* A write may fetch what nobody wrote: it is there to keep, not to use. */
+    if (graph->deps.uninitialised && access->mode != CEL_MODE_WRITE &&
+        graph->exact.at[i])
+      warn_unwritten(graph, task, access, image);
+  }
+}
+
+static void track_writes(cel_task_graph *graph, const cel_task *task) {
+  for (uint32_t i = 0; i < task->accesses; ++i) {
+    const cel_access *access = &task->access[i];
+    if (!cel_mode_produces(access->mode) || updates_alone(task, i)) continue;
+    track_image(track_of(graph, access->buffer), &graph->images.at[i], task->id,
+                &graph->deps, cel_track_write);
+  }
+}
+
+/* ---- submission ---------------------------------------------------------- */
+
+static cel_status check_all(cel_task_graph *graph, const cel_group *group,
+                            bool *apart) {
+  CEL_TRY(cel__check_group(graph->checks, group));
+  CEL_TRY(cel__reductions_check(group));
+  while (graph->images.n < group->accesses) {
+    cel_vec_push(&graph->images, (cel_region){0});
+    cel_vec_push(&graph->exact, false);
+  }
+  for (uint32_t i = 0; i < group->accesses; ++i) {
+    graph->exact.at[i] = true;
+    if (group->access[i].reducer != NULL || group->access[i].rows > 0)
+      cel_region_assign(&graph->images.at[i], &group->access[i].buffer->extent,
+                        1);
+    else
+      CEL_TRY(cel__check_access(graph->checks, group, i, &graph->images.at[i],
+                                &graph->exact.at[i], apart));
+  }
+  return cel__check_writes(graph->checks, group, apart);
+}
+
+static cel_access *copy_accesses(cel_arena *arena, const cel_group *group) {
+  cel_access *copy = cel_arena_copy(arena, group->access,
+                                    group->accesses * sizeof(cel_access));
+  for (uint32_t i = 0; i < group->accesses; ++i) {
+    cel_rule_use *use = &copy[i].use;
+    copy[i].undefined_boxes = 0;
+    if (copy[i].reducer != NULL) continue; /* it is lowered */
+    size_t size = (size_t)use->rule->desc.params * sizeof(int64_t);
+    use->params = size > 0 ? cel_arena_copy(arena, use->params, size) : NULL;
+    if (copy[i].rows == 0) use->range = group->range;
+    use->extent = copy[i].buffer->extent;
+    cel_rule_retain(use->rule);
+  }
+  return copy;
+}
+
+/* The split over the ranks is worked out here, where weights have one owner.
+ * O(ranks) for the task. */
+static void copy_weights(cel_task_graph *graph, const cel_weights *weights,
+                         cel_task *task) {
+  cel_arena *arena = cel_eras_arena(&graph->eras);
+  int64_t ranks = graph->config.ranks;
+  task->weights = weights->hash;
+  if (weights->device != NULL)
+    task->device_weight =
+        cel_arena_copy(arena, weights->device,
+                       (size_t)weights->devices * sizeof *weights->device);
+  if (weights->rank == NULL || task->placement != CEL_PLACE_SPLIT) return;
+  int64_t *room =
+      cel_arena_alloc(arena, CEL_TASK_CUT_ROOM(ranks) * sizeof *room);
+  cel_split split =
+      cel_task_cut(task, &task->range, ranks, weights->rank, room);
+  task->split = cel_arena_copy(arena, &split, sizeof split);
+}
+
+static void copy_home(cel_task_graph *graph, const cel_home *home,
+                      cel_task *task) {
+  cel_arena *arena = cel_eras_arena(&graph->eras);
+  int64_t ranks = graph->config.ranks;
+  task->home = cel_arena_copy(arena, home, sizeof *home);
+  if (home->buffer != NULL) return;
+  if (graph->alone == NULL) graph->alone = cel_task_alone(ranks);
+  cel_split split =
+      cel_task_split_at(&task->range, home->rank, ranks, graph->alone);
+  task->split = cel_arena_copy(arena, &split, sizeof split);
+}
+
+static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
+  cel_arena *arena = cel_eras_arena(&graph->eras);
+  cel_task *task = node_new(graph, group->kind);
+  task->placement = group->placement;
+  task->collective = group->collective;
+  task->dims = group->dims;
+  task->range = group->range;
+  task->permitted = group->permitted;
+  task->oversubscribe = group->oversubscribe;
+  if (group->weights != NULL) copy_weights(graph, group->weights, task);
+  if (group->home != NULL) copy_home(graph, group->home, task);
+  task->accesses = group->accesses;
+  for (uint32_t i = 0; i < group->accesses; ++i)
+    task->listed |= group->access[i].reducer == NULL &&
+                    group->access[i].use.rule->listing != NULL;
+  cel_access *access = copy_accesses(arena, group);
+  cel__reductions_lower(&graph->reductions, &graph->config, arena, group, task,
+                        access);
+  if (graph->config.audited)
+    cel__defined_note(&graph->defined, arena, access, group->accesses,
+                      graph->images.at, graph->exact.at);
+  task->access = access;
+  task->effects = group->effects;
+  task->effect =
+      cel_arena_copy(arena, group->effect, group->effects * sizeof(cel_effect));
+  task->place = group->place;
+  task->reduced = group->reduced;
+  if (group->name != NULL)
+    task->name = cel_arena_copy(arena, group->name, strlen(group->name) + 1);
+  if (group->work != NULL) {
+    cel_work_retain(group->work);
+    task->work = group->work;
+  }
+  cel_eras_keep(&graph->eras, task);
+  return task;
+}
+
+/* Adds a group that was just checked. */
+static uint64_t add(cel_task_graph *graph, const cel_group *group, bool apart) {
+  cel_task *task = copy_group(graph, group);
+  task->apart = apart;
+  warn_crossing(graph, group, task);
+  for (uint32_t i = 0; i < task->accesses; ++i)
+    if (task->access[i].rows > 0)
+      cel_region_assign(&graph->images.at[i], &task->access[i].buffer->extent,
+                        1);
+  track_reads(graph, task);
+  track_writes(graph, task);
+  cel_collectives_follow(&graph->collectives, task->collective, task->id,
+                         graph->front.floor, &graph->deps);
+  cel_effects_note(&graph->effects, task->effect, task->effects,
+                   task->collective != 0, task->id, graph->front.floor,
+                   &graph->deps);
+  node_finish(graph, task);
+  ++graph->breadth;
+  uint64_t id = task->id;
+  node_emit(graph, task);
+  cel__reductions_tidy(&graph->reductions, &graph->config);
+  consider_horizon(graph);
+  return id;
+}
+
+/* Whether the group, just checked, wants to know what `buffer` holds: it reads
+ * it, or leaves a part as it is. */
+static bool wants(const cel_task_graph *graph, const cel_group *group,
+                  const cel_buffer *buffer) {
+  bool all = false;
+  for (uint32_t i = 0; i < group->accesses; ++i) {
+    const cel_access *access = &group->access[i];
+    if (access->buffer != buffer) continue;
+    if (cel_mode_consumes(access->mode)) return true;
+    all |= graph->exact.at[i] &&
+           cel_region_covers_box(&graph->images.at[i], &buffer->extent);
+  }
+  return !all;
+}
+
+/* At the place of the group that asks: that is where ranks may differ. */
+static cel_status combine(cel_task_graph *graph, const cel_group *asking,
+                          cel__reduced *pending) {
+  cel_group group;
+  cel_access access[2];
+  bool apart = true;
+  cel__reductions_settle(&graph->reductions, &graph->config, asking, pending,
+                         &group, access);
+  group.place = asking->place;
+  cel_status status = check_all(graph, &group, &apart);
+  if (status == CEL_E_OK) add(graph, &group, apart);
+  cel_work_release(group.work);
+  return status;
+}
+
+/* What is pending in the buffers of a group that was just checked is combined,
+ * or forgotten where the group overwrites it. */
+static cel_status settle(cel_task_graph *graph, const cel_group *group,
+                         bool *apart) {
+  uint32_t n = graph->reductions.pending == 0 ? 0 : group->accesses;
+  for (uint32_t i = 0; i < n; ++i) {
+    cel__reduced *pending =
+        cel__reductions_find(&graph->reductions, group->access[i].buffer);
+    if (pending == NULL) continue;
+    if (!wants(graph, group, pending->buffer)) {
+      cel__reductions_forget(&graph->reductions, pending);
+      continue;
+    }
+    CEL_TRY(combine(graph, group, pending));
+    CEL_TRY(check_all(graph, group, apart)); /* the images are scratch */
+  }
+  return CEL_E_OK;
+}
+
+cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
+                                 uint64_t *id) {
+  *id = 0;
+  if (cel_box_is_empty(&group->range)) {
+    CEL_TRY(cel__reductions_check(group));
+    cel__reductions_none(&graph->reductions, &graph->config, group);
+    return CEL_E_OK;
+  }
+  bool apart = true;
+  CEL_TRY(check_all(graph, group, &apart));
+  CEL_TRY(settle(graph, group, &apart));
+  *id = add(graph, group, apart);
+  return CEL_E_OK;
+}
+
+void cel_task_graph_free(cel_task_graph *graph, const cel_buffer *buffer) {
+  cel__reductions_free(&graph->reductions, &graph->config, buffer);
+  cel_task *task = node_new(graph, CEL_TASK_FREE);
+  task->freed = buffer;
+  cel_track *track = track_of(graph, buffer);
+  cel_track_users(track, &buffer->extent, &graph->deps);
+  cel_track_destroy(track);
+  graph->buffers.at[buffer->id] = (buffer_state){0};
+  cel__defined_forget(&graph->defined, buffer);
+  node_finish(graph, task);
+  node_emit(graph, task);
+}
+
+void cel_task_graph_end(cel_task_graph *graph, const cel_object *object) {
+  cel_task *task = node_new(graph, CEL_TASK_FREE);
+  task->ended = object;
+  task->place = object->place;
+  cel_effect_ask(&graph->effects, object, CEL_ORDER_SEQUENTIAL,
+                 graph->front.floor, &graph->deps);
+  cel_effect_forget(&graph->effects, object);
+  node_finish(graph, task);
+  node_emit(graph, task);
+}
+
+/* ---- life ---------------------------------------------------------------- */
+
+cel_task_graph *cel_task_graph_create(const cel_task_graph_config *config) {
+  cel_task_graph *graph = cel_alloc_zero(sizeof *graph);
+  graph->config = *config;
+  if (graph->config.horizon_step <= 0)
+    graph->config.horizon_step = HORIZON_STEP;
+  if (graph->config.horizon_breadth <= 0)
+    graph->config.horizon_breadth = HORIZON_BREADTH;
+  graph->checks = cel__checks_create(config->ranks);
+  cel_front_init(&graph->front);
+  cel_eras_init(&graph->eras, drop_task);
+  cel_task_graph_epoch(graph, (cel_place){0});
+  return graph;
+}
+
+void cel_task_graph_destroy(cel_task_graph *graph) {
+  if (graph == NULL) return;
+  cel_eras_release(&graph->eras);
+  cel__reductions_release(&graph->reductions);
+  for (uint32_t i = 0; i < graph->buffers.n; ++i)
+    if (graph->buffers.at[i].track != NULL)
+      cel_track_destroy(graph->buffers.at[i].track);
+  for (uint32_t i = 0; i < graph->images.n; ++i)
+    cel_region_release(&graph->images.at[i]);
+  cel_effect_track_release(&graph->effects);
+  cel__checks_destroy(graph->checks);
+  cel_deps_release(&graph->deps);
+  cel_front_release(&graph->front);
+  cel_vec_release(&graph->depths);
+  cel_vec_release(&graph->buffers);
+  cel_collectives_release(&graph->collectives);
+  cel_vec_release(&graph->images);
+  cel_vec_release(&graph->exact);
+  cel_vec_release(&graph->warned);
+  cel__defined_release(&graph->defined);
+  cel_free(graph->alone);
+  cel_free(graph);
+}
+
+size_t cel_task_graph_bytes(const cel_task_graph *graph) {
+  enum { TRACK_ENTRY = 64 }; /* about what a tracked box takes */
+  size_t sum = sizeof *graph + cel__checks_bytes(graph->checks) +
+               cel_eras_bytes(&graph->eras) + graph->front.followed.cap +
+               graph->depths.cap * sizeof(uint32_t) +
+               graph->buffers.cap * sizeof(buffer_state) +
+               cel_effect_track_bytes(&graph->effects);
+  for (uint32_t i = 0; i < graph->buffers.n; ++i)
+    if (graph->buffers.at[i].track != NULL)
+      sum += (size_t)TRACK_ENTRY * cel_track_count(graph->buffers.at[i].track);
+  return sum;
+}

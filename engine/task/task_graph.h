@@ -1,0 +1,105 @@
+/* task_graph.h -- the task graph: dependencies "as if on one node".
+ *
+ * Replicated on all ranks: every rank builds the same one from the same
+ * submissions. It validates a group, finds its dependencies by tracking whole
+ * accesses (the mapper's image of the whole range) and effects, makes horizons
+ * and epochs, and emits each node once, in id order, finished.
+ *
+ * Horizons: one is made when the critical path has grown by `horizon_step`
+ * since the last, or when `horizon_breadth` tasks were made since. Making
+ * horizon N applies horizon N-1 (seed 002). Tracking is floored then, so no
+ * structure grows without bound. A horizon depends on the whole execution
+ * front. An epoch depends on the whole front, is applied at once, and every
+ * later node without another true dependency depends on it (seed 000): no task
+ * depends on an ancestor of its preceding epoch. The first node, id 1, is an
+ * epoch.
+ *
+ * Retirement: nodes made after horizon N-1 up to and including N live in one
+ * arena; cel_task_graph_retire(id) frees every arena whose nodes are all older
+ * than the horizon or epoch `id`, known to have been executed. Works are
+ * released then.
+ * Pure. Thread: main.
+ */
+#ifndef CEL_TASK_TASK_GRAPH_H
+#define CEL_TASK_TASK_GRAPH_H
+
+#include "task/task.h"
+
+typedef struct cel_task_graph cel_task_graph;
+
+/* Where all ranks' numbers are combined by one step. */
+typedef enum cel_all_reduces {
+  CEL_ALL_REDUCES_NOWHERE,
+  CEL_ALL_REDUCES_ON_HOSTS, /* all exact operators */
+  CEL_ALL_REDUCES_ON_GPUS   /* those that are for GPUs */
+} cel_all_reduces;
+
+typedef struct cel_task_graph_config {
+  int64_t ranks;               /* for CEL_PLACE_EACH and for weights */
+  int64_t reducing;            /* devices of a rank that reduce; default 1 */
+  bool collectives;            /* what all ranks exchange is one step */
+  cel_all_reduces all_reduces; /* and so is an all-reduce, there */
+  cel_rules *rules;            /* for reductions; may be null without any */
+  int32_t horizon_step;        /* default 4 */
+  int32_t horizon_breadth;     /* default 64 */
+  bool audited; /* accesses are told what they read of what nobody wrote, and
+                   nobody is warned of it */
+  /* Called for each finished node, in id order. */
+  void (*emit)(void *context, const cel_task *task);
+  /* Called for a warning about the user's program (an uninitialised read);
+   * may be null. */
+  void (*warn)(void *context, const cel_task *task, const char *text);
+  /* Makes and frees the buffers of partial results (see reduce.h), as a program
+   * does its own; null without reductions. The buffer takes `init`. */
+  const cel_buffer *(*make)(void *context, int32_t dims,
+                            const int64_t extent[3], uint32_t element_size,
+                            const char *name, cel_init *init);
+  void (*drop)(void *context, const cel_buffer *buffer);
+  void *context;
+} cel_task_graph_config;
+
+cel_task_graph *cel_task_graph_create(const cel_task_graph_config *config);
+void cel_task_graph_destroy(cel_task_graph *graph);
+
+/* Validates and adds a group; `*id` becomes its task's id, 0 for an empty
+ * range. Errors (nothing is added then): CEL_E_OVERLAP when a write is refuted
+ * as non-overlapping under the permitted splits, CEL_E_ARGUMENT when a read is
+ * refuted as a union homomorphism, CEL_E_RANGE when a mapper leaves the
+ * buffer. Proofs are cached by (rule, parameters' effect, range, permitted).
+ * The error carries the group's place. */
+cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
+                                 uint64_t *id);
+/* Adds an epoch and returns its id. */
+uint64_t cel_task_graph_epoch(cel_task_graph *graph, cel_place place);
+/* The buffer is not mentioned again. */
+void cel_task_graph_free(cel_task_graph *graph, const cel_buffer *buffer);
+/* The object is not mentioned again. */
+void cel_task_graph_end(cel_task_graph *graph, const cel_object *object);
+void cel_task_graph_retire(cel_task_graph *graph, uint64_t id);
+/* Bytes held, for the memory benchmark. */
+size_t cel_task_graph_bytes(const cel_task_graph *graph);
+
+/* How `task` is split over `ranks`; the same on every rank. Of CEL_PLACE_ALL
+ * the chunks count the ranks, and each computes the whole range. */
+cel_split cel_task_split(const cel_task *task, int64_t ranks);
+/* All of `range` in the chunk of rank `home`. `alone` are ranks + 1 numbers, 0
+ * but for the last, which is 1; they are needed as long as the split is. */
+cel_split cel_task_split_at(const cel_box *range, int64_t home, int64_t ranks,
+                            const int64_t *alone);
+/* Such numbers, of pages that nobody touches; the caller frees them. */
+int64_t *cel_task_alone(int64_t ranks);
+/* `chunk` of the task's range, cut into at most `pieces` as the task permits:
+ * as many as can be, with the least surface between them. With weights, one for
+ * each piece and not all 0, the pieces are in proportion; where several
+ * dimensions are cut, slices of the grid are, as the sums of their weights.
+ * `room` is for the split's sums, CEL_TASK_CUT_ROOM(pieces) of them, and needed
+ * as long as it is; both may be null. */
+#define CEL_TASK_CUT_ROOM(pieces) ((size_t)(pieces) + 5)
+cel_split cel_task_cut(const cel_task *task, const cel_box *chunk,
+                       int64_t pieces, const int64_t *weight, int64_t *room);
+/* What a device or host lane has of it, in the runs that the task asks for.
+ * What has effects on more than its buffers is called once: runs of one task
+ * have no order. */
+cel_split cel_task_runs(const cel_task *task, const cel_box *chunk);
+
+#endif
