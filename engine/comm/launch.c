@@ -17,13 +17,14 @@ static int64_t number(const char *name) {
 /* Innermost first: mpirun within an allocation sees Slurm's variables, too, and
  * mpirun's daemons are themselves a job step. */
 static const struct {
-  const char *by, *ranks, *rank;
-  bool pmi;
+  const char *by, *ranks, *rank, *local_ranks;
 } launchers[] = {
-    {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", true},
-    {"mpirun", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", true},
-    {"a PMI launcher", "PMI_SIZE", "PMI_RANK", true},
-    {"a PMI launcher", "MPI_LOCALNRANKS", "MPI_LOCALRANKID", true},
+    {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"mpirun", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK",
+     "MV2_COMM_WORLD_LOCAL_SIZE"},
+    {"a PMI launcher", "PMI_SIZE", "PMI_RANK", NULL},
+    {"a PMI launcher", "MPI_LOCALNRANKS", "MPI_LOCALRANKID", NULL},
 };
 
 /* Within a step each task has SLURM_STEP_ID and SLURM_PROCID. A batch script
@@ -36,6 +37,7 @@ static bool look_slurm(cel_launch *out) {
   out->by = "srun";
   out->ranks = ranks;
   out->rank = number("SLURM_PROCID");
+  out->one_host = number("SLURM_STEP_NUM_NODES") == 1;
   out->pmi = getenv("PMIX_RANK") != NULL || getenv("PMI_FD") != NULL;
   return true;
 }
@@ -44,13 +46,13 @@ bool cel_launch_look(cel_launch *out) {
   for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; ++i) {
     int64_t ranks = number(launchers[i].ranks);
     if (ranks <= 0) continue;
-    *out = (cel_launch){launchers[i].by, number(launchers[i].rank), ranks,
-                        launchers[i].pmi};
+    *out = (cel_launch){launchers[i].by, number(launchers[i].rank), ranks, true,
+                        number(launchers[i].local_ranks) == ranks};
     return true;
   }
   if (look_slurm(out)) return true;
   if (number("PMIX_RANK") < 0) return false;
-  *out = (cel_launch){"a PMIx launcher", number("PMIX_RANK"), 0, true};
+  *out = (cel_launch){"a PMIx launcher", number("PMIX_RANK"), 0, true, false};
   return true;
 }
 

@@ -20,6 +20,7 @@ typedef struct cel_launch {
   int64_t rank;   /* -1: unknown */
   int64_t ranks;  /* 0: unknown */
   bool pmi;       /* the launcher offers PMI or PMIx, so MPI can start up */
+  bool one_host;  /* all ranks are on this host, for certain */
 } cel_launch;
 
 /* Whether a launcher started this process, were it as the only rank; then

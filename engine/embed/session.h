@@ -52,10 +52,9 @@ typedef struct cel_session {
   bool met;          /* all ranks have come to meet, and some have work */
   bool connected;
   bool seeks_gpus; /* once `connected`: some rank does not keep to processors */
-  /* Once `connected`: why no message goes from GPU to GPU within a host, why
-   * long ones are not written to where they belong there, and why none goes so
-   * by MPI. */
-  char no_link[256], no_loans[256], no_mpi[256];
+  /* Once `connected`: why no message goes from GPU to GPU within a host, and
+   * why long ones are not written to where they belong there. */
+  char no_link[256], no_loans[256];
   char no_nccl[256]; /* likewise, why NCCL does not do what all exchange */
   bool direct;       /* rank 0's messages go from GPU to GPU */
   int64_t reducing;  /* devices of the rank that has most */

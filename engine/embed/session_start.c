@@ -6,7 +6,6 @@
 
 #include "comm/clocks.h"
 #include "comm/link/link.h"
-#include "comm/mpi_gpu.h"
 #include "comm/nccl/nccl.h"
 #include "comm/report.h"
 #include "device/compile/background.h"
@@ -136,12 +135,6 @@ static cel_status open_gpus(cel_session *s) {
   return CEL_E_OK;
 }
 
-/* By MPI, if that takes memory of GPUs. */
-static cel_status link_by_mpi(cel_session *s) {
-  return cel_transport_mpi_gpu(s->transport, s->cuda, cel_mpi_takes_gpus(),
-                               &s->transport, s->no_mpi, sizeof s->no_mpi);
-}
-
 /* The largest of all ranks' *n. */
 static cel_status find_most(cel_session *s, int64_t *n) {
   cel_transport *t = s->transport;
@@ -163,25 +156,20 @@ static cel_status share_direct(cel_session *s) {
   return find_any(s, &s->direct);
 }
 
-/* Where ranks have GPUs, messages go from GPU to GPU: within a host by the
- * link, else by MPI. All ranks come here, also those that have none, and all
- * do the same. */
+/* Where ranks have GPUs, messages within a host go from GPU to GPU. All ranks
+ * come here, also those that have none, and all do the same. */
 static cel_status link_gpus(cel_session *s) {
   cel_transport *t = s->transport;
-  bool one_host = t->local_ranks == t->ranks;
   if (t->ranks == 1 || t->dry || !s->seeks_gpus) return CEL_E_OK;
   if (s->options.staged) {
     snprintf(s->no_link, sizeof s->no_link, "--transfers staged");
-    snprintf(s->no_mpi, sizeof s->no_mpi, "--transfers staged");
     return CEL_E_OK;
   }
-  if (!one_host) CEL_TRY(link_by_mpi(s));
   if (t->local_ranks > 1)
     CEL_TRY(cel_transport_cuda_link(s->transport, s->cuda, &s->transport,
                                     s->no_link, s->no_loans));
   else
     snprintf(s->no_link, sizeof s->no_link, "no other rank is on this host");
-  if (one_host && s->no_link[0] != '\0') CEL_TRY(link_by_mpi(s));
   return share_direct(s);
 }
 
@@ -249,8 +237,8 @@ cel_status cel_session_connect(cel_session *s) {
 
 static void warn_staging(const cel_session *s) {
   const cel_transport *t = s->transport;
-  if (!s->choice.cuda || s->no_link[0] == '\0' || s->no_mpi[0] == '\0' ||
-      t->local_rank != 0 || t->local_ranks == 1 || !s->options.verbose)
+  if (!s->choice.cuda || s->no_link[0] == '\0' || t->local_rank != 0 ||
+      t->local_ranks == 1 || !s->options.verbose)
     return;
   fprintf(stderr,
           "celer: warning: messages between the GPUs of this host's ranks go "

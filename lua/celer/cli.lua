@@ -330,25 +330,22 @@ local function write_devices(backend, devices, list, why, i)
 end
 
 -- Why messages do not go from GPU to GPU within a host, why long ones are copied
--- once more, and why none goes by MPI; nil where there are none. Called by all
--- ranks: one that cannot say ends the job, as others wait.
+-- once more, and whether there are several hosts; nil where there are no GPUs. Called by
+-- all ranks: one that cannot say ends the job, as others wait.
 local function find_staging(backend, message)
   if select(2, core.rank()) == 1 then return nil end
   if not backend then error(message, 0) end
-  local link, loans, mpi = core.staging()
+  local link, loans, hosts = core.staging()
   if not link and loans then error(loans, 0) end
-  return link, loans, mpi
+  return link, loans, hosts
 end
 
-local function write_messages(no_link, no_loans, no_mpi)
+local function write_messages(no_link, no_loans, several_hosts)
   if not no_link then return end
-  local by_mpi = no_mpi == "" and "from GPU to GPU, by MPI"
   local by_link = no_link == "" and "from GPU to GPU"
     .. (no_loans == "" and "" or ", long ones copied once more: " .. no_loans)
-  io.write(("messages within a host: %s\n"):format(by_link or by_mpi
-    or "by its memory: " .. no_link))
-  if not no_mpi then return end
-  io.write(("         between hosts: %s\n"):format(by_mpi or "by their memory: " .. no_mpi))
+  io.write(("messages within a host: %s\n"):format(by_link or "by its memory: " .. no_link))
+  if several_hosts then io.write("         between hosts: by their memory\n") end
 end
 
 -- What all ranks exchange, between GPUs; why not by NCCL: nil where there are none.
@@ -367,7 +364,7 @@ end
 
 local function info()
   local backend, devices, list, why = core.devices() -- of all ranks of a host
-  local no_link, no_loans, no_mpi = find_staging(backend, devices)
+  local no_link, no_loans, several_hosts = find_staging(backend, devices)
   local no_nccl, by_messages
   if no_link then no_nccl, by_messages = core.joining() end
   if core.rank() ~= 0 then return 0 end
@@ -380,7 +377,7 @@ local function info()
   io.write(("cpu      %s\n"):format(i.cpu))
   write_cores(i)
   write_devices(backend, devices, list, why, i)
-  write_messages(no_link, no_loans, no_mpi)
+  write_messages(no_link, no_loans, several_hosts)
   write_joining(no_nccl, by_messages)
   io.write(("compiler %s\n"):format(i.compiler))
   io.write(("cache    %s\n"):format(i.cache))

@@ -10,16 +10,6 @@ checker.describe("the link between GPUs", "link_check", function(check)
     end)
   end
 
-  -- MPI takes the fake's memory, as it lies in the host.
-  it("may be MPI itself, with memory of GPUs", function()
-    for ranks = 2, 3 do
-      local r = check(ranks, { "exchange", "--fake", "--mpi", "--messages", 30, "--seed", ranks })
-      assert.equal("1 passed, 0 failed\n", r.stdout, r.stderr)
-    end
-    local r = check(2, { "exchange", "--mpi" })
-    assert.matches("^pending: rank 0: it", r.stdout)
-  end)
-
   it("is not made where a rank has no GPU", function()
     local r = check(2, { "exchange" }, { CUDA_VISIBLE_DEVICES = "" })
     assert.equal("pending: rank 0: it uses no GPU\n", r.stdout, r.stderr)

@@ -11,7 +11,8 @@ local names = {
   "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE",
   "MV2_COMM_WORLD_RANK", "PMI_SIZE", "PMI_RANK", "PMI_FD", "PMIX_RANK",
   "MPI_LOCALNRANKS", "MPI_LOCALRANKID", "SLURM_STEP_ID", "SLURM_PROCID",
-  "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_JOB_ID",
+  "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES", "SLURM_NTASKS", "SLURM_JOB_ID",
+  "OMPI_COMM_WORLD_LOCAL_SIZE",
 }
 
 local function clear()
@@ -25,7 +26,7 @@ local function look(environment)
   if not c.cel_launch_look(launch) then return nil end
   return {
     by = ffi.string(launch.by), rank = tonumber(launch.rank),
-    ranks = tonumber(launch.ranks), pmi = launch.pmi,
+    ranks = tonumber(launch.ranks), pmi = launch.pmi, one_host = launch.one_host,
   }
 end
 
@@ -39,7 +40,7 @@ describe("a launcher", function()
 
   it("is mpirun", function()
     local found = look({ OMPI_COMM_WORLD_SIZE = 4, OMPI_COMM_WORLD_RANK = 2, PMIX_RANK = 2 })
-    assert.same({ by = "mpirun", rank = 2, ranks = 4, pmi = true }, found)
+    assert.same({ by = "mpirun", rank = 2, ranks = 4, pmi = true, one_host = false }, found)
     assert.is_true(c.cel_transport_launched())
     assert.equal(2, tonumber(c.cel_launch_rank()))
   end)
@@ -62,10 +63,23 @@ describe("a launcher", function()
 
   it("is srun in a step, with or without PMIx", function()
     local step = { SLURM_STEP_ID = 0, SLURM_PROCID = 3, SLURM_STEP_NUM_TASKS = 4 }
-    assert.same({ by = "srun", rank = 3, ranks = 4, pmi = false }, look(step))
+    assert.same({ by = "srun", rank = 3, ranks = 4, pmi = false, one_host = false },
+      look(step))
     step.PMIX_RANK = 3
     assert.is_true(look(step).pmi)
     assert.is_true(c.cel_transport_launched())
+  end)
+
+  it("may say that all ranks are on this host", function()
+    local mpirun = { OMPI_COMM_WORLD_SIZE = 4, OMPI_COMM_WORLD_RANK = 2,
+      OMPI_COMM_WORLD_LOCAL_SIZE = 2 }
+    local step = { SLURM_STEP_ID = 0, SLURM_PROCID = 3, SLURM_STEP_NUM_TASKS = 4,
+      SLURM_STEP_NUM_NODES = 2 }
+    assert.is_false(look(mpirun).one_host)
+    assert.is_false(look(step).one_host)
+    mpirun.OMPI_COMM_WORLD_LOCAL_SIZE, step.SLURM_STEP_NUM_NODES = 4, 1
+    assert.is_true(look(mpirun).one_host)
+    assert.is_true(look(step).one_host)
   end)
 
   it("is not srun in a batch script or an salloc shell", function()
@@ -75,7 +89,7 @@ describe("a launcher", function()
 
   it("is PMI's or PMIx's", function()
     assert.equal(8, look({ PMI_SIZE = 8, PMI_RANK = 1 }).ranks)
-    assert.same({ by = "a PMIx launcher", rank = 1, ranks = 0, pmi = true },
+    assert.same({ by = "a PMIx launcher", rank = 1, ranks = 0, pmi = true, one_host = false },
       look({ PMIX_RANK = 1 }))
     assert.is_true(c.cel_transport_launched())
   end)

@@ -1,6 +1,6 @@
 /* link_check.c -- direct messages between the GPUs of one host's ranks.
  *
- *   mpirun -n 4 link_check exchange [--seed S] [--messages N] [--fake] [--mpi]
+ *   mpirun -n 4 link_check exchange [--seed S] [--messages N] [--fake]
  *   mpirun -n 2 link_check speed|mismatch|breaks|refused|unlent|blocks|anew
  *
  * `exchange`: N messages for each rank, between random pairs, of one byte to 80
@@ -16,8 +16,7 @@
  * is one for more blocks than the kernel holds files of under way. `anew`: two
  * messages are for blocks of memories that came one after the other.
  * `speed`: from each even rank to the next odd one.
- * With --mpi it is MPI that moves memory of GPUs (mpi_gpu.h), which the fake is
- * whatever MPI says. With --fake there is no GPU (fake_cuda.h). The last line
+ * With --fake there is no GPU (fake_cuda.h). The last line
  * of a good run is `N passed, 0 failed`; where the ranks cannot be linked,
  * `pending: WHY`.
  */
@@ -28,14 +27,13 @@
 #include "comm/exchange.h"
 #include "comm/fake_cuda.h"
 #include "comm/link/link_state.h"
-#include "comm/mpi_gpu.h"
 #include "device/cuda/cuda_copy.h"
 #include "embed/embedded.h"
 
 typedef struct settings {
   uint64_t seed;
   int64_t messages;
-  bool fake, mpi;
+  bool fake;
 } settings;
 
 /* --- the list ------------------------------------------------------------- */
@@ -194,8 +192,8 @@ static void exchange(cel_transport *t, const cel_cuda *cuda,
   exchange_memory memory = memory_of(cuda);
   exchange_ends ends;
   cel_random r = {set->seed * 77 + (uint64_t)t->rank};
-  cel__link *link = set->mpi ? NULL : (cel__link *)t;
-  if (link != NULL) link->place_least = 1000;
+  cel__link *link = (cel__link *)t;
+  link->place_least = 1000;
   exchange_make_ends(&ends, plan, messages, t->rank, &r, 40, &memory);
   chains c = {.t = t, .api = cuda->api, .ends = &ends};
   c.put = cel_alloc_zero((ends.n + 1) * sizeof *c.put);
@@ -207,7 +205,7 @@ static void exchange(cel_transport *t, const cel_cuda *cuda,
   for (int i = 0; i < 2; ++i) cuda->api->cuStreamDestroy_v2(c.stream[i]);
   cel_free(c.put);
   if (ends.faults > 0) exchange_give_up(t, "bytes differ");
-  if (link != NULL && cuda->lends && set->seed % 3 == 2 && link->spare.n == 0)
+  if (cuda->lends && set->seed % 3 == 2 && link->spare.n == 0)
     exchange_give_up(t, "nothing was written to its place");
   exchange_free_ends(&ends);
   cel_free(plan);
@@ -242,7 +240,7 @@ static int breaks(cel_transport *t, const cel_cuda *cuda, const settings *set) {
   int64_t messages;
   exchange_planned *plan = make_plan(set, t, &messages);
   for (int64_t i = 0; i < messages; ++i) plan[i].chained = false;
-  if (!set->mpi) ((cel__link *)t)->place_least = 1000;
+  ((cel__link *)t)->place_least = 1000;
   exchange_memory memory = memory_of(cuda);
   exchange_ends ends;
   cel_random r = {set->seed * 77 + (uint64_t)t->rank};
@@ -342,7 +340,7 @@ static double measure_bare(cel_transport *t, CUdeviceptr memory,
 }
 
 static void speed_of(cel_transport *t, CUdeviceptr memory, uint64_t bytes,
-                     bool mpi, uint64_t *sequence) {
+                     uint64_t *sequence) {
   cel_strided piece = {
       (void *)(uintptr_t)memory, {1, 1}, {bytes, bytes}, bytes};
   double one = measure(t, piece, 1, sequence);
@@ -352,10 +350,10 @@ static void speed_of(cel_transport *t, CUdeviceptr memory, uint64_t bytes,
       "%8llu KiB: %7.1f GB/s one by one, %7.1f four at once, %7.1f by a bare "
       "copy\n",
       (unsigned long long)bytes >> 10, one, four,
-      mpi ? 0 : measure_bare(t, memory, bytes));
+      measure_bare(t, memory, bytes));
 }
 
-static void speed(cel_transport *t, const cel_cuda *cuda, bool mpi) {
+static void speed(cel_transport *t, const cel_cuda *cuda) {
   static const uint64_t bytes[] = {32 << 10, 256 << 10, 1 << 20,
                                    8 << 20,  64 << 20,  MEMORY};
   uint64_t sequence = 0;
@@ -363,7 +361,7 @@ static void speed(cel_transport *t, const cel_cuda *cuda, bool mpi) {
   CUdeviceptr memory = reserve(MEMORY);
   (void)cuda;
   for (size_t i = 0; i < sizeof bytes / sizeof *bytes; ++i)
-    speed_of(t, memory, bytes[i], mpi, &sequence);
+    speed_of(t, memory, bytes[i], &sequence);
   for (uint64_t run = 4; run <= 256; run *= 4) {
     cel_strided column = {
         (void *)(uintptr_t)memory, {1, 16384}, {MEMORY, MEMORY >> 14}, run};
@@ -471,16 +469,13 @@ static int run(const char *mode, const settings *set) {
   bool last = t->rank == t->ranks - 1;
   if (strcmp(mode, "refused") == 0 && last) fake_cuda_break(0);
   if (strcmp(mode, "unlent") == 0 && last) fake_cuda_refuse_loans();
-  bool takes = set->fake || cel_mpi_takes_gpus();
-  cel_status status =
-      set->mpi ? cel_transport_mpi_gpu(t, cuda, takes, &t, why, sizeof why)
-               : cel_transport_cuda_link(t, cuda, &t, why, unlent);
+  cel_status status = cel_transport_cuda_link(t, cuda, &t, why, unlent);
   if (status != CEL_E_OK) exchange_give_up(t, cel_error_last()->text);
   bool linked = t->nears > 0, first = t->rank == 0;
   if (unlent[0] != '\0') printf("rank %d: unlent: %s\n", (int)t->rank, unlent);
   if (cuda != NULL) open_pool(cuda, set);
   if (linked && strcmp(mode, "speed") == 0)
-    speed(t, cuda, set->mpi);
+    speed(t, cuda);
   else if (linked && strcmp(mode, "mismatch") == 0)
     mismatch(t, cuda);
   else if (linked && strcmp(mode, "blocks") == 0)
@@ -503,14 +498,12 @@ int main(int argc, char **argv) {
   for (int i = 2; i < argc; ++i)
     if (strcmp(argv[i], "--fake") == 0)
       set.fake = true;
-    else if (strcmp(argv[i], "--mpi") == 0)
-      set.mpi = true;
     else if (i + 1 < argc && strcmp(argv[i], "--seed") == 0)
       set.seed = strtoull(argv[++i], NULL, 10);
     else if (i + 1 < argc && strcmp(argv[i], "--messages") == 0)
       set.messages = strtoll(argv[++i], NULL, 10);
   if (argc >= 2) return run(argv[1], &set);
   fprintf(stderr, "link_check exchange|speed|mismatch|breaks|refused "
-                  "[--seed S] [--messages N] [--fake] [--mpi]\n");
+                  "[--seed S] [--messages N] [--fake]\n");
   return 2;
 }

@@ -2,7 +2,6 @@
  * after another, with the settings of the first. */
 #include "comm/fake_cuda.h"
 #include "comm/link/link_state.h"
-#include "comm/mpi_gpu.h"
 #include "comm/nccl/nccl.h"
 #include "random/program.h"
 #include <inttypes.h>
@@ -25,19 +24,14 @@ static void link_up(rank *r, cel_cuda *cuda) {
 }
 
 /* Direct messages between device memories, which lie in the host where there is
- * no GPU, so that MPI can be given them, too. */
+ * no GPU. */
 static void come_near(rank *r) {
   const program *p = r->program;
-  char why[CEL_LINK_WHY];
   if (p->hosts == 0 || p->devices != 1 || (!p->cuda && !p->own_memory)) return;
   if (p->cuda) rank_open_gpus(r);
   cel_cuda *cuda =
       p->cuda ? r->cuda : fake_cuda(p->seed * 16 + (uint64_t)r->index);
-  if (p->hosts == 2 && !p->cuda)
-    must(cel_transport_mpi_gpu(r->transport, cuda, true, &r->transport, why,
-                               sizeof why));
-  else
-    link_up(r, cuda);
+  link_up(r, cuda);
   r->transport->direct_bytes = p->direct_bytes;
 }
 

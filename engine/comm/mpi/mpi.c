@@ -2,6 +2,8 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "comm/launch.h"
 
@@ -238,10 +240,25 @@ void cel_mpi_describe(char *text, size_t size) {
            running ? thread_name(level) : "not started");
 }
 
+/* Half of the time that Open MPI takes to start goes into a search for networks
+ * that ranks of one host do not use. Whoever has chosen for Open MPI, or for
+ * all programs of this user, is not contradicted. */
+static void spare_search(void) {
+  cel_launch launch;
+  if (!cel_launch_look(&launch) || !launch.one_host) return;
+  if (getenv("OMPI_MCA_mtl") != NULL) return;
+  char path[4096];
+  const char *home = getenv("HOME");
+  snprintf(path, sizeof path, "%s/.openmpi/mca-params.conf",
+           home != NULL ? home : "");
+  if (access(path, F_OK) != 0) setenv("OMPI_MCA_pml", "ob1", 0);
+}
+
 cel_status cel__mpi_init(int least, int *level, bool *finalize) {
   int up = 0;
   char library[MPI_MAX_LIBRARY_VERSION_STRING];
   MPI_Initialized(&up);
+  if (!up) spare_search();
   if (up)
     MPI_Query_thread(level);
   else if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, level) !=

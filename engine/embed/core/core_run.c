@@ -138,9 +138,9 @@ static int run_devices(lua_State *L) {
 }
 
 /* staging() -> why messages between GPUs do not go from one to the other within
- * a host, why long ones are copied once more there, and why they do not go by
- * MPI, each "" where they do, or are not; of MPI nothing where nothing goes
- * between hosts; nil on the processor. Collective. */
+ * a host, "" where they do; why long ones are copied once more there, "" where
+ * they are not; and whether ranks are on several hosts; nil on the processor.
+ * Collective. */
 static int run_staging(lua_State *L) {
   cel_session *session = cel__session_of(L);
   if (cel_session_connect(session) != CEL_E_OK) return cel__push_failure(L);
@@ -148,8 +148,7 @@ static int run_staging(lua_State *L) {
   const cel_transport *t = session->transport;
   lua_pushstring(L, session->no_link);
   lua_pushstring(L, session->no_loans);
-  if (session->no_link[0] == '\0' && t->local_ranks == t->ranks) return 2;
-  lua_pushstring(L, session->no_mpi);
+  lua_pushboolean(L, t->local_ranks < t->ranks);
   return 3;
 }
 
