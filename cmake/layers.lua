@@ -60,7 +60,7 @@ local rooms = {
 
 -- Circles of modules that are known, each by the first of its modules.
 local circles = {
-  ["command/own"] = true, ["rule/eval"] = true, ["runtime/engine"] = true,
+  ["command/bcast_tree"] = true, ["rule/eval"] = true, ["runtime/engine"] = true,
   ["task/reduce"] = true,
 }
 

@@ -6,78 +6,83 @@
 #include "comm/strided.h"
 
 /* Parts are the whole. */
-static bool is_one(const cel_joint *joint) {
-  return joint->pattern == CEL_PATTERN_BROADCAST ||
-         joint->pattern == CEL_PATTERN_ALL_REDUCE;
+static bool is_one(const cel_collective *collective) {
+  return collective->pattern == CEL_PATTERN_BROADCAST ||
+         collective->pattern == CEL_PATTERN_ALL_REDUCE;
 }
 
-bool cel__joint_whole(const cel_joint *joint, int64_t me) {
-  return is_one(joint) || joint->pattern == CEL_PATTERN_ALL_GATHER ||
-         joint->root == me;
+bool cel__collective_whole(const cel_collective *collective, int64_t me) {
+  return is_one(collective) || collective->pattern == CEL_PATTERN_ALL_GATHER ||
+         collective->root == me;
 }
 
-static bool all_to_all(const cel_joint *joint) {
-  return joint->pattern == CEL_PATTERN_ALL_TO_ALL;
+static bool all_to_all(const cel_collective *collective) {
+  return collective->pattern == CEL_PATTERN_ALL_TO_ALL;
 }
 
-static const cel_joint_parts *parts_of(const cel_joint *joint,
-                                       cel__joint_end end) {
-  return end == CEL__GIVEN ? &joint->to : &joint->from;
+static const cel_collective_parts *parts_of(const cel_collective *collective,
+                                            cel__collective_end end) {
+  return end == CEL__GIVEN ? &collective->to : &collective->from;
 }
 
-static uint64_t element_size(const cel_joint_parts *p) {
+static uint64_t element_size(const cel_collective_parts *p) {
   return p->stride[CEL_DIMS - 1];
 }
 
-uint64_t cel__joint_unit(const cel_joint *joint, cel__joint_end end) {
-  if (!all_to_all(joint)) return joint->unit;
-  const cel_joint_parts *p = parts_of(joint, end);
+uint64_t cel__collective_unit(const cel_collective *collective,
+                              cel__collective_end end) {
+  if (!all_to_all(collective)) return collective->unit;
+  const cel_collective_parts *p = parts_of(collective, end);
   return (uint64_t)p->parts->unit * element_size(p);
 }
 
-uint64_t cel__joint_part(const cel_joint *joint, cel__joint_end end,
-                         int64_t rank) {
-  if (joint->pattern == CEL_PATTERN_BROADCAST)
-    return joint->root == rank ? joint->bytes : 0;
-  if (joint->pattern == CEL_PATTERN_ALL_REDUCE) return joint->bytes;
-  int64_t count = all_to_all(joint)
-                      ? cel_parts_count(parts_of(joint, end)->parts, rank)
-                      : joint->count[rank];
-  return (uint64_t)count * cel__joint_unit(joint, end);
+uint64_t cel__collective_part(const cel_collective *collective,
+                              cel__collective_end end, int64_t rank) {
+  if (collective->pattern == CEL_PATTERN_BROADCAST)
+    return collective->root == rank ? collective->bytes : 0;
+  if (collective->pattern == CEL_PATTERN_ALL_REDUCE) return collective->bytes;
+  int64_t count = all_to_all(collective)
+                      ? cel_parts_count(parts_of(collective, end)->parts, rank)
+                      : collective->count[rank];
+  return (uint64_t)count * cel__collective_unit(collective, end);
 }
 
-static bool gets(const cel_joint *joint, int64_t me, int64_t rank) {
-  switch (joint->pattern) {
-  case CEL_PATTERN_BROADCAST: return joint->root != me;
-  case CEL_PATTERN_SCATTER: return joint->root != me && rank == me;
-  case CEL_PATTERN_GATHER: return joint->root == me && rank != me;
+static bool gets(const cel_collective *collective, int64_t me, int64_t rank) {
+  switch (collective->pattern) {
+  case CEL_PATTERN_BROADCAST: return collective->root != me;
+  case CEL_PATTERN_SCATTER: return collective->root != me && rank == me;
+  case CEL_PATTERN_GATHER: return collective->root == me && rank != me;
   case CEL_PATTERN_ALL_REDUCE: return true;
   default: return rank != me;
   }
 }
 
-bool cel__joint_has(const cel_joint *joint, cel__joint_end end, int64_t me,
-                    int64_t rank) {
-  if (cel__joint_part(joint, end, rank) == 0) return false;
-  if (end == CEL__GOT || all_to_all(joint)) return gets(joint, me, rank);
-  return cel_pattern_is_from_root(joint->pattern) ? joint->root == me
-                                                  : rank == me;
+bool cel__collective_has(const cel_collective *collective,
+                         cel__collective_end end, int64_t me, int64_t rank) {
+  if (cel__collective_part(collective, end, rank) == 0) return false;
+  if (end == CEL__GOT || all_to_all(collective))
+    return gets(collective, me, rank);
+  return cel_pattern_is_from_root(collective->pattern) ? collective->root == me
+                                                       : rank == me;
 }
 
-int64_t cel__joint_giver(const cel_joint *joint, int64_t rank) {
-  return cel_pattern_is_from_root(joint->pattern) ? joint->root : rank;
+int64_t cel__collective_giver(const cel_collective *collective, int64_t rank) {
+  return cel_pattern_is_from_root(collective->pattern) ? collective->root
+                                                       : rank;
 }
 
-uint64_t cel__joint_start(const cel_joint *joint, cel__joint_end end,
-                          int64_t me, int64_t rank) {
-  uint64_t unit = cel__joint_unit(joint, end);
-  if (all_to_all(joint))
-    return (uint64_t)cel_parts_start(parts_of(joint, end)->parts, rank) * unit;
-  bool whole = !is_one(joint) && cel__joint_whole(joint, me);
-  return whole ? (uint64_t)joint->start[rank] * unit : 0;
+uint64_t cel__collective_start(const cel_collective *collective,
+                               cel__collective_end end, int64_t me,
+                               int64_t rank) {
+  uint64_t unit = cel__collective_unit(collective, end);
+  if (all_to_all(collective))
+    return (uint64_t)cel_parts_start(parts_of(collective, end)->parts, rank) *
+           unit;
+  bool whole = !is_one(collective) && cel__collective_whole(collective, me);
+  return whole ? (uint64_t)collective->start[rank] * unit : 0;
 }
 
-static cel_strided runs_of(const cel_joint_parts *p, const void *base,
+static cel_strided runs_of(const cel_collective_parts *p, const void *base,
                            const uint64_t extent[CEL_DIMS]) {
   return cel__strided_merged(
       (cel_strided){.base = (void *)(uintptr_t)base,
@@ -87,7 +92,7 @@ static cel_strided runs_of(const cel_joint_parts *p, const void *base,
 }
 
 /* The part of a rank, cut out of the box. */
-static cel_strided cut_out(const cel_joint_parts *p, int64_t rank) {
+static cel_strided cut_out(const cel_collective_parts *p, int64_t rank) {
   uint64_t extent[CEL_DIMS];
   const char *base = p->base;
   for (int d = 0; d < CEL_DIMS; ++d) {
@@ -105,69 +110,79 @@ static cel_strided cut_out(const cel_joint_parts *p, int64_t rank) {
   return runs_of(p, base, extent);
 }
 
-cel_strided cel__joint_at(const cel_joint *joint, cel__joint_end end,
-                          int64_t me, int64_t rank) {
-  if (all_to_all(joint)) return cut_out(parts_of(joint, end), rank);
-  if (joint->pieces > 1) return joint->piece[rank];
-  if (is_one(joint) || !cel__joint_whole(joint, me)) return joint->piece[0];
-  char *base = joint->piece[0].base;
-  return (cel_strided){.base = base + cel__joint_start(joint, end, me, rank),
+cel_strided cel__collective_at(const cel_collective *collective,
+                               cel__collective_end end, int64_t me,
+                               int64_t rank) {
+  if (all_to_all(collective)) return cut_out(parts_of(collective, end), rank);
+  if (collective->pieces > 1) return collective->piece[rank];
+  if (is_one(collective) || !cel__collective_whole(collective, me))
+    return collective->piece[0];
+  char *base = collective->piece[0].base;
+  return (cel_strided){.base = base +
+                               cel__collective_start(collective, end, me, rank),
                        .count = {1, 1},
-                       .run = cel__joint_part(joint, end, rank)};
+                       .run = cel__collective_part(collective, end, rank)};
 }
 
 /* Of box i of several, all of it where it has no parts. */
-static cel_strided one_of(const cel_joint *joint, cel__joint_end end,
-                          uint32_t i, int64_t rank) {
-  const cel_joint_parts *p = &joint->each[end][i];
+static cel_strided one_of(const cel_collective *collective,
+                          cel__collective_end end, uint32_t i, int64_t rank) {
+  const cel_collective_parts *p = &collective->each[end][i];
   return p->parts != NULL ? cut_out(p, rank) : runs_of(p, p->base, p->extent);
 }
 
-void cel__joint_gather(const cel_joint *joint, cel__joint_end end, int64_t me,
-                       int64_t rank, void *dense) {
+void cel__collective_gather(const cel_collective *collective,
+                            cel__collective_end end, int64_t me, int64_t rank,
+                            void *dense) {
   char *to = dense;
-  for (uint32_t i = 0; i < joint->several; ++i) {
-    cel_strided at = one_of(joint, end, i, rank);
+  for (uint32_t i = 0; i < collective->several; ++i) {
+    cel_strided at = one_of(collective, end, i, rank);
     cel__strided_gather(&at, 1, to);
     to += cel__strided_bytes(&at, 1);
   }
-  if (joint->several > 0) return;
-  cel_strided at = cel__joint_at(joint, end, me, rank);
+  if (collective->several > 0) return;
+  cel_strided at = cel__collective_at(collective, end, me, rank);
   cel__strided_gather(&at, 1, to);
 }
 
-void cel__joint_scatter(const cel_joint *joint, cel__joint_end end, int64_t me,
-                        int64_t rank, const void *dense) {
+void cel__collective_scatter(const cel_collective *collective,
+                             cel__collective_end end, int64_t me, int64_t rank,
+                             const void *dense) {
   const char *from = dense;
-  for (uint32_t i = 0; i < joint->several; ++i) {
-    cel_strided at = one_of(joint, end, i, rank);
+  for (uint32_t i = 0; i < collective->several; ++i) {
+    cel_strided at = one_of(collective, end, i, rank);
     cel__strided_scatter(&at, 1, from);
     from += cel__strided_bytes(&at, 1);
   }
-  if (joint->several > 0) return;
-  cel_strided at = cel__joint_at(joint, end, me, rank);
+  if (collective->several > 0) return;
+  cel_strided at = cel__collective_at(collective, end, me, rank);
   cel__strided_scatter(&at, 1, from);
 }
 
-void *cel__joint_dense(const cel_joint *joint, cel__joint_end end) {
-  if (joint->several > 0) return NULL;
-  const cel_joint_parts *p = parts_of(joint, end);
-  bool parts = all_to_all(joint) ? p->parts->box != NULL : joint->pieces > 1;
+void *cel__collective_dense(const cel_collective *collective,
+                            cel__collective_end end) {
+  if (collective->several > 0) return NULL;
+  const cel_collective_parts *p = parts_of(collective, end);
+  bool parts =
+      all_to_all(collective) ? p->parts->box != NULL : collective->pieces > 1;
   if (parts) return NULL;
-  cel_strided only = all_to_all(joint) ? runs_of(p, p->base, p->extent)
-                                       : cel__strided_merged(joint->piece[0]);
+  cel_strided only = all_to_all(collective)
+                         ? runs_of(p, p->base, p->extent)
+                         : cel__strided_merged(collective->piece[0]);
   return only.count[0] * only.count[1] <= 1 ? only.base : NULL;
 }
 
-uint64_t cel__joint_bytes(const cel_joint *joint, cel__joint_end end,
-                          int64_t me, int64_t ranks) {
-  if (!all_to_all(joint))
-    return cel__joint_whole(joint, me) ? joint->bytes
-                                       : cel__joint_part(joint, end, me);
+uint64_t cel__collective_bytes(const cel_collective *collective,
+                               cel__collective_end end, int64_t me,
+                               int64_t ranks) {
+  if (!all_to_all(collective))
+    return cel__collective_whole(collective, me)
+               ? collective->bytes
+               : cel__collective_part(collective, end, me);
   uint64_t most = 0;
   for (int64_t k = 0; k < ranks; ++k) {
-    uint64_t to =
-        cel__joint_start(joint, end, me, k) + cel__joint_part(joint, end, k);
+    uint64_t to = cel__collective_start(collective, end, me, k) +
+                  cel__collective_part(collective, end, k);
     if (to > most) most = to;
   }
   return most;
@@ -175,39 +190,41 @@ uint64_t cel__joint_bytes(const cel_joint *joint, cel__joint_end end,
 
 /* One rank's part in one collective. */
 typedef struct side {
-  const cel_joint *posted; /* null before, and when it is complete */
+  const cel_collective *posted; /* null before, and when it is complete */
   bool taken, complete;
   /* ALL_TO_ALL: what it gives, one part behind the other; by rank, where. */
   char *given;
   uint64_t *start;
 } side;
 
-typedef struct joint {
-  cel_joint first; /* of the rank that came first; its pointers are not used */
+typedef struct collective {
+  cel_collective
+      first; /* of the rank that came first; its pointers are not used */
   int64_t first_rank;
   char *whole;
   bool folded;      /* of an ALL_REDUCE: what some rank has is there */
   int64_t complete; /* ranks */
   side side[];      /* by rank */
-} joint;
+} collective;
 
-struct cel__joints {
+struct cel__collectives {
   int64_t ranks;
   bool at_once;
-  uint64_t first;      /* the number of at[0] */
-  CEL_VEC(joint *) at; /* those that some rank has begun and not all ended */
-  uint64_t next[];     /* by rank: the number that comes next */
+  uint64_t first; /* the number of at[0] */
+  CEL_VEC(collective *)
+  at;              /* those that some rank has begun and not all ended */
+  uint64_t next[]; /* by rank: the number that comes next */
 };
 
-cel__joints *cel__joints_create(int64_t ranks, bool at_once) {
+cel__collectives *cel__collectives_create(int64_t ranks, bool at_once) {
   size_t next = (size_t)ranks * sizeof(uint64_t);
-  cel__joints *j = cel_alloc_zero(sizeof *j + next);
+  cel__collectives *j = cel_alloc_zero(sizeof *j + next);
   j->ranks = ranks;
   j->at_once = at_once;
   return j;
 }
 
-static void joint_free(const cel__joints *j, joint *one) {
+static void collective_free(const cel__collectives *j, collective *one) {
   for (int64_t k = 0; k < j->ranks; ++k) {
     cel_free(one->side[k].given);
     cel_free(one->side[k].start);
@@ -216,8 +233,8 @@ static void joint_free(const cel__joints *j, joint *one) {
   cel_free(one);
 }
 
-void cel__joints_destroy(cel__joints *j) {
-  for (uint32_t i = 0; i < j->at.n; ++i) joint_free(j, j->at.at[i]);
+void cel__collectives_destroy(cel__collectives *j) {
+  for (uint32_t i = 0; i < j->at.n; ++i) collective_free(j, j->at.at[i]);
   cel_vec_release(&j->at);
   cel_free(j);
 }
@@ -226,13 +243,14 @@ void cel__joints_destroy(cel__joints *j) {
  */
 
 /* Where the part of a rank is in one->whole. */
-static char *dense_at(const joint *one, const cel_joint *mine, int64_t part) {
+static char *dense_at(const collective *one, const cel_collective *mine,
+                      int64_t part) {
   return one->whole +
          (is_one(mine) ? 0 : (uint64_t)mine->start[part] * mine->unit);
 }
 
 /* What ranks have comes together in the order in which it is taken. */
-static void fold(joint *one, const cel_joint *mine) {
+static void fold(collective *one, const cel_collective *mine) {
   const void *from = mine->piece[0].base;
   if (one->folded)
     cel_operator_fold(&mine->by, one->whole, from, mine->bytes);
@@ -242,18 +260,18 @@ static void fold(joint *one, const cel_joint *mine) {
 }
 
 /* Room for what it gives, which lasts when it has ended and others have not. */
-static void keep_given(const cel__joints *j, side *giver) {
-  const cel_joint *mine = giver->posted;
+static void keep_given(const cel__collectives *j, side *giver) {
+  const cel_collective *mine = giver->posted;
   uint64_t sum = 0;
   giver->start = cel_alloc((size_t)j->ranks * sizeof *giver->start);
   for (int64_t k = 0; k < j->ranks; ++k) {
     giver->start[k] = sum;
-    sum += cel__joint_part(mine, CEL__GIVEN, k);
+    sum += cel__collective_part(mine, CEL__GIVEN, k);
   }
   giver->given = cel_alloc(sum + 1);
 }
 
-static void take(const cel__joints *j, joint *one, int64_t rank) {
+static void take(const cel__collectives *j, collective *one, int64_t rank) {
   side *mine = &one->side[rank];
   if (mine->taken) return;
   mine->taken = true;
@@ -264,34 +282,35 @@ static void take(const cel__joints *j, joint *one, int64_t rank) {
   bool pairs = all_to_all(mine->posted);
   if (pairs) keep_given(j, mine);
   for (int64_t k = 0; k < j->ranks; ++k) {
-    if (!cel__joint_has(mine->posted, CEL__GIVEN, rank, k)) continue;
-    cel__joint_gather(mine->posted, CEL__GIVEN, rank, k,
-                      pairs ? mine->given + mine->start[k]
-                            : dense_at(one, mine->posted, k));
+    if (!cel__collective_has(mine->posted, CEL__GIVEN, rank, k)) continue;
+    cel__collective_gather(mine->posted, CEL__GIVEN, rank, k,
+                           pairs ? mine->given + mine->start[k]
+                                 : dense_at(one, mine->posted, k));
   }
 }
 
-static void put(const cel__joints *j, joint *one, int64_t rank) {
-  const cel_joint *mine = one->side[rank].posted;
+static void put(const cel__collectives *j, collective *one, int64_t rank) {
+  const cel_collective *mine = one->side[rank].posted;
   if (mine->pattern == CEL_PATTERN_ALL_REDUCE) {
     memcpy(mine->piece[0].base, one->whole, mine->bytes);
     return;
   }
   for (int64_t k = 0; k < j->ranks; ++k) {
-    if (!cel__joint_has(mine, CEL__GOT, rank, k)) continue;
+    if (!cel__collective_has(mine, CEL__GOT, rank, k)) continue;
     const side *giver = &one->side[k];
-    cel__joint_scatter(mine, CEL__GOT, rank, k,
-                       all_to_all(mine) ? giver->given + giver->start[rank]
-                                        : dense_at(one, mine, k));
+    cel__collective_scatter(mine, CEL__GOT, rank, k,
+                            all_to_all(mine) ? giver->given + giver->start[rank]
+                                             : dense_at(one, mine, k));
   }
 }
 
 /* ---- posting ---------------------------------------------------------------
  */
 
-static joint *joint_of(cel__joints *j, int64_t rank, const cel_joint *posted) {
+static collective *collective_of(cel__collectives *j, int64_t rank,
+                                 const cel_collective *posted) {
   while (j->first + j->at.n <= posted->nth) {
-    joint *made =
+    collective *made =
         cel_alloc_zero(sizeof *made + (size_t)j->ranks * sizeof(side));
     made->first = *posted;
     made->first_rank = rank;
@@ -301,17 +320,18 @@ static joint *joint_of(cel__joints *j, int64_t rank, const cel_joint *posted) {
   return j->at.at[posted->nth - j->first];
 }
 
-static bool alike(const joint *one, const cel_joint *other) {
-  const cel_joint *first = &one->first;
+static bool alike(const collective *one, const cel_collective *other) {
+  const cel_collective *first = &one->first;
   return first->pattern == other->pattern && first->root == other->root &&
          first->bytes == other->bytes && first->unit == other->unit &&
          first->by.op == other->by.op;
 }
 
-void cel__joints_post(cel__joints *j, int64_t rank, const cel_joint *posted) {
+void cel__collectives_post(cel__collectives *j, int64_t rank,
+                           const cel_collective *posted) {
   cel_assert(posted->nth == j->next[rank]);
   j->next[rank]++;
-  joint *one = joint_of(j, rank, posted);
+  collective *one = collective_of(j, rank, posted);
   one->side[rank].posted = posted;
   if (j->at_once && alike(one, posted)) take(j, one, rank);
 }
@@ -319,7 +339,7 @@ void cel__joints_post(cel__joints *j, int64_t rank, const cel_joint *posted) {
 /* ---- completing ------------------------------------------------------------
  */
 
-static cel_error *mismatch(const joint *one, int64_t rank) {
+static cel_error *mismatch(const collective *one, int64_t rank) {
   cel_fail(CEL_E_COMM,
            "ranks %lld and %lld mean different collectives by number %llu: "
            "they do not run the same program",
@@ -331,25 +351,26 @@ static cel_error *mismatch(const joint *one, int64_t rank) {
 }
 
 /* Whether all has been taken that the rank is to get. */
-static bool is_there(const cel__joints *j, const joint *one, int64_t rank) {
-  const cel_joint *mine = one->side[rank].posted;
+static bool is_there(const cel__collectives *j, const collective *one,
+                     int64_t rank) {
+  const cel_collective *mine = one->side[rank].posted;
   for (int64_t k = 0; k < j->ranks; ++k) {
-    if (cel__joint_has(mine, CEL__GOT, rank, k) &&
-        !one->side[cel__joint_giver(mine, k)].taken)
+    if (cel__collective_has(mine, CEL__GOT, rank, k) &&
+        !one->side[cel__collective_giver(mine, k)].taken)
       return false;
   }
   return true;
 }
 
-static void drop_ended(cel__joints *j) {
+static void drop_ended(cel__collectives *j) {
   uint32_t n = 0;
   while (n < j->at.n && j->at.at[n]->complete == j->ranks)
-    joint_free(j, j->at.at[n++]);
+    collective_free(j, j->at.at[n++]);
   cel_vec_drop_first(&j->at, n);
   j->first += n;
 }
 
-static cel_done end(cel__joints *j, joint *one, int64_t rank) {
+static cel_done end(cel__collectives *j, collective *one, int64_t rank) {
   side *mine = &one->side[rank];
   cel_done done = {.ticket = mine->posted->ticket};
   if (alike(one, mine->posted))
@@ -361,12 +382,12 @@ static cel_done end(cel__joints *j, joint *one, int64_t rank) {
   return done;
 }
 
-bool cel__joints_step(cel__joints *j, int64_t rank,
-                      bool (*moves)(void *context), void *context,
-                      cel_done *done) {
+bool cel__collectives_step(cel__collectives *j, int64_t rank,
+                           bool (*moves)(void *context), void *context,
+                           cel_done *done) {
   for (uint32_t i = 0; i < j->at.n; ++i) {
-    joint *one = j->at.at[i];
-    const cel_joint *posted = one->side[rank].posted;
+    collective *one = j->at.at[i];
+    const cel_collective *posted = one->side[rank].posted;
     if (posted == NULL || !moves(context)) continue;
     bool good = alike(one, posted);
     if (good) take(j, one, rank);

@@ -15,53 +15,60 @@
 #include "comm/transport.h"
 
 /* What a rank gives, or gets. */
-typedef enum cel__joint_end { CEL__GIVEN, CEL__GOT } cel__joint_end;
+typedef enum cel__collective_end { CEL__GIVEN, CEL__GOT } cel__collective_end;
 
 /* Whether rank `me` has or gets the whole, not its part alone; of all but an
  * ALL_TO_ALL. Pure, as are the next ones. Thread: any. */
-bool cel__joint_whole(const cel_joint *joint, int64_t me);
+bool cel__collective_whole(const cel_collective *collective, int64_t me);
 /* Where what this rank gives, or gets, is in its memory, if it is one dense run
  * of bytes, else null. */
-void *cel__joint_dense(const cel_joint *joint, cel__joint_end end);
+void *cel__collective_dense(const cel_collective *collective,
+                            cel__collective_end end);
 /* Bytes of what parts are counted in; of all but a BROADCAST. */
-uint64_t cel__joint_unit(const cel_joint *joint, cel__joint_end end);
+uint64_t cel__collective_unit(const cel_collective *collective,
+                              cel__collective_end end);
 /* Bytes of a rank's part; of a broadcast, the root's is all of it. */
-uint64_t cel__joint_part(const cel_joint *joint, cel__joint_end end,
-                         int64_t rank);
+uint64_t cel__collective_part(const cel_collective *collective,
+                              cel__collective_end end, int64_t rank);
 /* Whether rank `me` gives, or gets, the part of `rank`: of an ALL_TO_ALL, gives
  * to that rank and gets from it. */
-bool cel__joint_has(const cel_joint *joint, cel__joint_end end, int64_t me,
-                    int64_t rank);
+bool cel__collective_has(const cel_collective *collective,
+                         cel__collective_end end, int64_t me, int64_t rank);
 /* Who gives what rank `me` gets as the part of `rank`. */
-int64_t cel__joint_giver(const cel_joint *joint, int64_t rank);
+int64_t cel__collective_giver(const cel_collective *collective, int64_t rank);
 /* Where the part is in what `me` gives or gets as one dense run of bytes. */
-uint64_t cel__joint_start(const cel_joint *joint, cel__joint_end end,
-                          int64_t me, int64_t rank);
+uint64_t cel__collective_start(const cel_collective *collective,
+                               cel__collective_end end, int64_t me,
+                               int64_t rank);
 /* From where the part is in this rank's memory into so many dense bytes, and
  * from these into its memory. */
-void cel__joint_gather(const cel_joint *joint, cel__joint_end end, int64_t me,
-                       int64_t rank, void *dense);
-void cel__joint_scatter(const cel_joint *joint, cel__joint_end end, int64_t me,
-                        int64_t rank, const void *dense);
+void cel__collective_gather(const cel_collective *collective,
+                            cel__collective_end end, int64_t me, int64_t rank,
+                            void *dense);
+void cel__collective_scatter(const cel_collective *collective,
+                             cel__collective_end end, int64_t me, int64_t rank,
+                             const void *dense);
 /* Where it is, of one box. */
-cel_strided cel__joint_at(const cel_joint *joint, cel__joint_end end,
-                          int64_t me, int64_t rank);
+cel_strided cel__collective_at(const cel_collective *collective,
+                               cel__collective_end end, int64_t me,
+                               int64_t rank);
 /* Bytes of that run. */
-uint64_t cel__joint_bytes(const cel_joint *joint, cel__joint_end end,
-                          int64_t me, int64_t ranks);
+uint64_t cel__collective_bytes(const cel_collective *collective,
+                               cel__collective_end end, int64_t me,
+                               int64_t ranks);
 
-typedef struct cel__joints cel__joints;
+typedef struct cel__collectives cel__collectives;
 
 /* `at_once`: what is posted is taken at once, so that nobody needs to ask again
  * for that. */
-cel__joints *cel__joints_create(int64_t ranks, bool at_once);
-void cel__joints_destroy(cel__joints *joints);
-void cel__joints_post(cel__joints *joints, int64_t rank,
-                      const cel_joint *joint);
+cel__collectives *cel__collectives_create(int64_t ranks, bool at_once);
+void cel__collectives_destroy(cel__collectives *collectives);
+void cel__collectives_post(cel__collectives *collectives, int64_t rank,
+                           const cel_collective *collective);
 /* Lets what `rank` has posted move on where `moves` says so; true when one is
  * complete: then call it again. */
-bool cel__joints_step(cel__joints *joints, int64_t rank,
-                      bool (*moves)(void *context), void *context,
-                      cel_done *done);
+bool cel__collectives_step(cel__collectives *collectives, int64_t rank,
+                           bool (*moves)(void *context), void *context,
+                           cel_done *done);
 
 #endif

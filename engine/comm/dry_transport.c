@@ -37,11 +37,11 @@ static void receive_dry(cel_transport *t, const cel_posted *message) {
   cel_vec_push(&d->posted, message->ticket);
 }
 
-static void exchange_dry(cel_transport *t, const cel_joint *joint) {
+static void exchange_dry(cel_transport *t, const cel_collective *collective) {
   dry *d = (dry *)t;
   d->traffic.collectives++;
-  d->traffic.bytes_shared += joint->bytes;
-  cel_vec_push(&d->posted, joint->ticket);
+  d->traffic.bytes_shared += collective->bytes;
+  cel_vec_push(&d->posted, collective->ticket);
 }
 
 static uint32_t poll_dry(cel_transport *t, cel_done *out, uint32_t max) {

@@ -6,60 +6,62 @@
 #include "base/vec.h"
 #include "comm/strided.h"
 
-static bool reduces(const cel_device_joint *joint) {
-  return joint->pattern == CEL_PATTERN_ALL_REDUCE;
+static bool reduces(const cel_device_collective *collective) {
+  return collective->pattern == CEL_PATTERN_ALL_REDUCE;
 }
 
-static bool in_pairs(const cel_device_joint *joint) {
-  return joint->pattern == CEL_PATTERN_ALL_TO_ALL;
+static bool in_pairs(const cel_device_collective *collective) {
+  return collective->pattern == CEL_PATTERN_ALL_TO_ALL;
 }
 
 /* Null where there is nothing. */
-static const cel_strided *part_of(const cel_device_joint *joint,
+static const cel_strided *part_of(const cel_device_collective *collective,
                                   int64_t member) {
-  if (joint->pattern == CEL_PATTERN_BROADCAST)
-    return member == joint->root ? &joint->piece[0] : NULL;
-  if (reduces(joint)) return &joint->piece[0];
-  const cel_strided *part = &joint->piece[member];
+  if (collective->pattern == CEL_PATTERN_BROADCAST)
+    return member == collective->root ? &collective->piece[0] : NULL;
+  if (reduces(collective)) return &collective->piece[0];
+  const cel_strided *part = &collective->piece[member];
   return cel__strided_bytes(part, 1) > 0 ? part : NULL;
 }
 
-const cel_strided *cel__member_gives(const cel_device_joint *joint, int64_t me,
-                                     int64_t member) {
-  bool gives = in_pairs(joint) ||
-               (cel_pattern_is_from_root(joint->pattern) ? joint->root == me
-                                                         : member == me);
-  return gives ? part_of(joint, member) : NULL;
+const cel_strided *cel__member_gives(const cel_device_collective *collective,
+                                     int64_t me, int64_t member) {
+  bool gives =
+      in_pairs(collective) ||
+      (cel_pattern_is_from_root(collective->pattern) ? collective->root == me
+                                                     : member == me);
+  return gives ? part_of(collective, member) : NULL;
 }
 
-static bool gets(const cel_device_joint *joint, int64_t me, int64_t member) {
-  switch (joint->pattern) {
-  case CEL_PATTERN_BROADCAST: return joint->root != me;
-  case CEL_PATTERN_SCATTER: return joint->root != me && member == me;
-  case CEL_PATTERN_GATHER: return joint->root == me && member != me;
+static bool gets(const cel_device_collective *collective, int64_t me,
+                 int64_t member) {
+  switch (collective->pattern) {
+  case CEL_PATTERN_BROADCAST: return collective->root != me;
+  case CEL_PATTERN_SCATTER: return collective->root != me && member == me;
+  case CEL_PATTERN_GATHER: return collective->root == me && member != me;
   case CEL_PATTERN_ALL_REDUCE: return true;
   default: return member != me;
   }
 }
 
-const cel_strided *cel__member_gets(const cel_device_joint *joint, int64_t me,
-                                    int64_t member) {
-  if (!in_pairs(joint))
-    return gets(joint, me, member) ? part_of(joint, member) : NULL;
-  const cel_strided *part = &joint->from[member];
+const cel_strided *cel__member_gets(const cel_device_collective *collective,
+                                    int64_t me, int64_t member) {
+  if (!in_pairs(collective))
+    return gets(collective, me, member) ? part_of(collective, member) : NULL;
+  const cel_strided *part = &collective->from[member];
   return cel__strided_bytes(part, 1) > 0 ? part : NULL;
 }
 
 /* One member's end of one collective. */
 typedef struct side {
   struct cel__members *all;
-  struct joint *joint;
+  struct collective *collective;
   int64_t member;
-  const cel_device_joint *posted; /* null before */
+  const cel_device_collective *posted; /* null before */
   bool taken;
 } side;
 
-typedef struct joint {
+typedef struct collective {
   uint64_t nth;
   int64_t posted, done; /* members */
   int64_t parts;
@@ -69,11 +71,11 @@ typedef struct joint {
     uint64_t bytes;
   } * part;
   side side[];
-} joint;
+} collective;
 
 struct cel__members {
   int64_t members;
-  CEL_VEC(joint *) at; /* that some have posted and not all are through */
+  CEL_VEC(collective *) at; /* that some have posted and not all are through */
   struct next {
     uint64_t posted, given;
     bool halted;
@@ -87,7 +89,7 @@ cel__members *cel__members_create(int64_t members) {
   return m;
 }
 
-static void joint_free(joint *one) {
+static void collective_free(collective *one) {
   for (int64_t k = 0; k < one->parts; ++k) cel_free(one->part[k].at);
   cel_free(one->part);
   cel_free(one);
@@ -95,34 +97,34 @@ static void joint_free(joint *one) {
 
 void cel__members_destroy(cel__members *m) {
   if (m == NULL) return;
-  for (uint32_t i = 0; i < m->at.n; ++i) joint_free(m->at.at[i]);
+  for (uint32_t i = 0; i < m->at.n; ++i) collective_free(m->at.at[i]);
   cel_vec_release(&m->at);
   cel_free(m);
 }
 
-static joint *find(const cel__members *m, uint64_t nth) {
+static collective *find(const cel__members *m, uint64_t nth) {
   for (uint32_t i = 0; i < m->at.n; ++i)
     if (m->at.at[i]->nth == nth) return m->at.at[i];
   return NULL;
 }
 
-static joint *make(cel__members *m, const cel_device_joint *posted) {
+static collective *make(cel__members *m, const cel_device_collective *posted) {
   size_t n = (size_t)m->members;
-  joint *one = cel_alloc_zero(sizeof *one + n * sizeof(side));
+  collective *one = cel_alloc_zero(sizeof *one + n * sizeof(side));
   one->nth = posted->nth;
   one->parts = m->members * (in_pairs(posted) ? m->members : 1);
   one->part = cel_alloc_zero((size_t)one->parts * sizeof *one->part);
   for (int64_t k = 0; k < m->members; ++k)
-    one->side[k] = (side){.all = m, .joint = one, .member = k};
+    one->side[k] = (side){.all = m, .collective = one, .member = k};
   cel_vec_push(&m->at, one);
   return one;
 }
 
 void cel__members_post(cel__members *m, int64_t member,
-                       const cel_device_joint *posted) {
+                       const cel_device_collective *posted) {
   cel_assert(posted->nth == m->next[member].posted);
   m->next[member].posted++;
-  joint *one = find(m, posted->nth);
+  collective *one = find(m, posted->nth);
   if (one == NULL) one = make(m, posted);
   one->side[member].posted = posted;
   one->posted++;
@@ -134,12 +136,12 @@ void cel__members_post(cel__members *m, int64_t member,
 /* The part that is given as that of `member`, and that is got as such. */
 static struct part *given(const side *mine, int64_t member) {
   int64_t row = in_pairs(mine->posted) ? mine->member * mine->all->members : 0;
-  return &mine->joint->part[row + member];
+  return &mine->collective->part[row + member];
 }
 
 static struct part *got(const side *mine, int64_t member) {
-  if (!in_pairs(mine->posted)) return &mine->joint->part[member];
-  return &mine->joint->part[member * mine->all->members + mine->member];
+  if (!in_pairs(mine->posted)) return &mine->collective->part[member];
+  return &mine->collective->part[member * mine->all->members + mine->member];
 }
 
 static void take(side *mine) {
@@ -206,7 +208,7 @@ static cel_status put(void *context, void *stream) {
 }
 
 bool cel__members_next(cel__members *m, int64_t member, cel_chained *out) {
-  joint *one = find(m, m->next[member].given);
+  collective *one = find(m, m->next[member].given);
   if (one == NULL || one->posted < m->members) return false;
   m->next[member].given++;
   side *mine = &one->side[member];
@@ -216,13 +218,13 @@ bool cel__members_next(cel__members *m, int64_t member, cel_chained *out) {
 
 void cel__members_unjoin(cel__members *m, void *context) {
   side *mine = context;
-  joint *one = mine->joint;
+  collective *one = mine->collective;
   mine->posted = NULL;
   if (++one->done < m->members) return;
   uint32_t i = 0;
   while (m->at.at[i] != one) ++i;
   cel_vec_swap_out(&m->at, i);
-  joint_free(one);
+  collective_free(one);
 }
 
 void cel__members_halt(cel__members *m, int64_t member) {

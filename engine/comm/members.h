@@ -19,17 +19,17 @@
  * all-reduce, in which each has the whole; in pairs,
  * what it gives to that member or gets from it. Null: nothing. Pure.
  * Thread: any. */
-const cel_strided *cel__member_gives(const cel_device_joint *joint, int64_t me,
-                                     int64_t member);
-const cel_strided *cel__member_gets(const cel_device_joint *joint, int64_t me,
-                                    int64_t member);
+const cel_strided *cel__member_gives(const cel_device_collective *collective,
+                                     int64_t me, int64_t member);
+const cel_strided *cel__member_gets(const cel_device_collective *collective,
+                                    int64_t me, int64_t member);
 
 typedef struct cel__members cel__members;
 
 cel__members *cel__members_create(int64_t members);
 void cel__members_destroy(cel__members *m);
 void cel__members_post(cel__members *m, int64_t member,
-                       const cel_device_joint *joint);
+                       const cel_device_collective *collective);
 /* The next end of a member, if it may be given out; its owner gives it back
  * with unjoin. */
 bool cel__members_next(cel__members *m, int64_t member, cel_chained *out);

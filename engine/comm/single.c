@@ -17,10 +17,11 @@ static void no_peer(cel_transport *t, const cel_posted *message) {
           (unsigned long long)message->sequence, (long long)message->peer);
 }
 
-static void exchange_nothing(cel_transport *t, const cel_joint *joint) {
+static void exchange_nothing(cel_transport *t,
+                             const cel_collective *collective) {
   (void)t;
   cel_bug("collective %llu, but this rank is alone",
-          (unsigned long long)joint->nth);
+          (unsigned long long)collective->nth);
 }
 
 static uint32_t poll_none(cel_transport *t, cel_done *out, uint32_t max) {

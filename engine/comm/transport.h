@@ -41,18 +41,18 @@ typedef struct cel_posted {
 
 /* What a rank gives to each other one, or gets from each: parts of a box in its
  * memory, by rank. Nothing is made for every rank. */
-typedef struct cel_joint_parts {
+typedef struct cel_collective_parts {
   const cel_parts *parts;
   void *base; /* of the box, which may be of no elements */
   /* Elements along each dimension, and bytes from one to the next. */
   uint64_t extent[CEL_DIMS], stride[CEL_DIMS];
-} cel_joint_parts;
+} cel_collective_parts;
 
 /* A posted collective: of a whole each rank gives what it has, and gets what it
  * is to get. All ranks post the same ones in the same order, whatever is still
  * under way; they and messages do not wait for each other. The poster owns it,
  * its pieces and counts, until its ticket comes back. */
-typedef struct cel_joint {
+typedef struct cel_collective {
   uint64_t ticket;
   uint64_t nth; /* from 0, without gaps */
   cel_pattern pattern;
@@ -61,7 +61,7 @@ typedef struct cel_joint {
   uint64_t bytes;  /* of the whole */
   /* ALL_TO_ALL: what it gives to each rank, and gets from each; none of it is
    * its own. The others have what follows. */
-  cel_joint_parts to, from;
+  cel_collective_parts to, from;
   bool wide; /* counts may not fit into ints; the same on all ranks */
   /* All but BROADCAST and ALL_REDUCE: see cel_parts. */
   uint64_t unit; /* bytes */
@@ -78,8 +78,8 @@ typedef struct cel_joint {
    * gets from each; of all but an ALL_TO_ALL both are the wholes (of a
    * BROADCAST without parts), and there are no pieces. 0: of one. */
   uint32_t several;
-  const cel_joint_parts *each[2];
-} cel_joint;
+  const cel_collective_parts *each[2];
+} cel_collective;
 
 /* A device's part in a collective between the devices of all ranks, its
  * *members*: number rank * devices + device. Each rank posts one for each of
@@ -87,9 +87,9 @@ typedef struct cel_joint {
  * out by `chained` once all members' have been posted, in that order too; then
  * none waits for what has not been put. The poster owns it, and its pieces,
  * until its ticket comes back. */
-typedef struct cel_device_joint {
+typedef struct cel_device_collective {
   uint64_t ticket;
-  uint64_t nth; /* as cel_joint's */
+  uint64_t nth; /* as cel_collective's */
   cel_pattern pattern;
   int32_t device;
   int64_t root;    /* the member; BROADCAST, SCATTER, GATHER */
@@ -103,7 +103,7 @@ typedef struct cel_device_joint {
    * it gives to the member, and what it gets from it, which do not meet. */
   uint32_t pieces;
   const cel_strided *piece, *from;
-} cel_device_joint;
+} cel_device_collective;
 
 /* The poster's end of a message that is chained at both ends, or of a
  * collective between devices: some copying, for
@@ -157,7 +157,7 @@ struct cel_transport {
   uint64_t chain_bytes; /* of a chained message at most; 0: there are none */
   /* The collectives between devices that it carries out, if any: with those
    * there are no others. */
-  cel_joint_limits joint;
+  cel_collective_limits collective;
   /* Null while texts and agreements get through; then why they do not, for
    * good. A failed message alone does not set it. */
   const cel_error *broken;
@@ -165,9 +165,10 @@ struct cel_transport {
   const char *no_groups;
   void (*send)(cel_transport *t, const cel_posted *message);
   void (*receive)(cel_transport *t, const cel_posted *message);
-  void (*exchange)(cel_transport *t, const cel_joint *joint);
-  /* Null where joint.devices is 0. */
-  void (*exchange_devices)(cel_transport *t, const cel_device_joint *joint);
+  void (*exchange)(cel_transport *t, const cel_collective *collective);
+  /* Null where collective.devices is 0. */
+  void (*exchange_devices)(cel_transport *t,
+                           const cel_device_collective *collective);
   /* Progress, and up to `max` completions of sends, receives and
    * collectives. */
   uint32_t (*poll)(cel_transport *t, cel_done *out, uint32_t max);
@@ -205,14 +206,14 @@ struct cel_transport {
                        void *all);
   /* The largest of what all ranks have in *n, there. Collective; when broadcast
    * may be called. Null where there are no other processes. Thread: main. */
-  cel_status (*most)(cel_transport *t, int64_t *n);
+  cel_status (*all_reduce_max)(cel_transport *t, int64_t *n);
   /* Answers ranks that have failed, of which poll has heard; other texts stay.
    * For whoever polls until others have come, before the executor starts. Null
    * where there are no other processes. Thread: main. */
   void (*attend)(cel_transport *t);
   /* The program comes to use collective tasks of `group`: on all ranks in the
    * same order. More than once does nothing. May be null. Thread: main. */
-  void (*found)(cel_transport *t, uint32_t group);
+  void (*declare_group)(cel_transport *t, uint32_t group);
   /* The communicator of collective tasks of `group`, from 1, which the caller
    * owns and destroys before the transport. Collective, blocking. Thread: the
    * group's. */
@@ -261,8 +262,8 @@ typedef struct cel_inprocess_config {
    * of so many bytes are direct. 0: one host, and no message is direct. */
   int64_t hosts;
   uint64_t direct_bytes;
-  uint64_t chain_bytes;   /* of no account with threads or a fault */
-  cel_joint_limits joint; /* likewise with threads */
+  uint64_t chain_bytes;             /* of no account with threads or a fault */
+  cel_collective_limits collective; /* likewise with threads */
   bool threads;
   uint64_t seed;
   cel_park **park; /* may be null */

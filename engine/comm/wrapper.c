@@ -12,8 +12,8 @@ static void receive(cel_transport *t, const cel_posted *message) {
   inner_of(t)->receive(inner_of(t), message);
 }
 
-static void exchange(cel_transport *t, const cel_joint *joint) {
-  inner_of(t)->exchange(inner_of(t), joint);
+static void exchange(cel_transport *t, const cel_collective *collective) {
+  inner_of(t)->exchange(inner_of(t), collective);
 }
 
 static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
@@ -53,16 +53,16 @@ static cel_status gather(cel_transport *t, const void *mine, uint32_t size,
   return inner_of(t)->gather(inner_of(t), mine, size, all);
 }
 
-static cel_status most(cel_transport *t, int64_t *n) {
-  return inner_of(t)->most(inner_of(t), n);
+static cel_status all_reduce_max(cel_transport *t, int64_t *n) {
+  return inner_of(t)->all_reduce_max(inner_of(t), n);
 }
 
 static void attend(cel_transport *t) {
   inner_of(t)->attend(inner_of(t));
 }
 
-static void found(cel_transport *t, uint32_t group) {
-  inner_of(t)->found(inner_of(t), group);
+static void declare_group(cel_transport *t, uint32_t group) {
+  inner_of(t)->declare_group(inner_of(t), group);
 }
 
 static cel_status join(cel_transport *t, uint32_t group, cel_comm **out) {
@@ -80,32 +80,32 @@ static void destroy(cel_transport *t) {
 void cel_around_init(cel_around *around, cel_transport *inner,
                      const char *name) {
   around->inner = inner;
-  around->base =
-      (cel_transport){.name = name,
-                      .rank = inner->rank,
-                      .ranks = inner->ranks,
-                      .local_rank = inner->local_rank,
-                      .local_ranks = inner->local_ranks,
-                      .near = inner->near,
-                      .nears = inner->nears,
-                      .direct_bytes = inner->direct_bytes,
-                      .broken = inner->broken,
-                      .no_groups = inner->no_groups,
-                      .send = send,
-                      .receive = receive,
-                      .exchange = exchange,
-                      .poll = poll,
-                      .busy = busy,
-                      .agree = agree,
-                      .agreed = agreed,
-                      .tell = tell,
-                      .told = told,
-                      .broadcast = broadcast,
-                      .gather = gather,
-                      .most = inner->most != NULL ? most : NULL,
-                      .attend = inner->attend != NULL ? attend : NULL,
-                      .found = inner->found != NULL ? found : NULL,
-                      .join = join,
-                      .abort = end_all,
-                      .destroy = destroy};
+  around->base = (cel_transport){
+      .name = name,
+      .rank = inner->rank,
+      .ranks = inner->ranks,
+      .local_rank = inner->local_rank,
+      .local_ranks = inner->local_ranks,
+      .near = inner->near,
+      .nears = inner->nears,
+      .direct_bytes = inner->direct_bytes,
+      .broken = inner->broken,
+      .no_groups = inner->no_groups,
+      .send = send,
+      .receive = receive,
+      .exchange = exchange,
+      .poll = poll,
+      .busy = busy,
+      .agree = agree,
+      .agreed = agreed,
+      .tell = tell,
+      .told = told,
+      .broadcast = broadcast,
+      .gather = gather,
+      .all_reduce_max = inner->all_reduce_max != NULL ? all_reduce_max : NULL,
+      .attend = inner->attend != NULL ? attend : NULL,
+      .declare_group = inner->declare_group != NULL ? declare_group : NULL,
+      .join = join,
+      .abort = end_all,
+      .destroy = destroy};
 }

@@ -8,7 +8,7 @@
  * For one task the commands come in this order: collectives (what all ranks
  * lack, see pattern.h), pushes (what others lack besides and this rank owns),
  * await-pushes (what this rank lacks), both of what is passed on from rank to
- * rank (relay.h), tokens to and from other ranks where a
+ * rank (bcast_tree.h), tokens to and from other ranks where a
  * host object of cluster scope is touched (shared.h), then the execution, then
  * what wait for it: tokens, and a collective of what each rank has reduced.
  * Messages: all boxes from one rank to another for one task are in canonical
@@ -45,8 +45,8 @@
   _(PUSH, push, "one message to another rank")                                 \
   _(AWAIT_PUSH, await_push, "one message from another rank")                   \
   _(COLLECTIVE, collective, "this rank's part in what all ranks exchange")     \
-  _(HORIZON, horizon, "seed 002")                                              \
-  _(EPOCH, epoch, "seed 000")                                                  \
+  _(HORIZON, horizon, "bounds what is tracked")                                \
+  _(EPOCH, epoch, "a synchronisation point of all ranks")                      \
   _(FREE, free, "the last mention of a buffer or a host object")
 
 typedef enum cel_command_kind {
@@ -186,7 +186,7 @@ enum { CEL_LARGE_BYTES = 8 << 20 };
 typedef struct cel_command_graph cel_command_graph;
 
 /* What collectives there are between devices; the same on all ranks. */
-typedef struct cel_joint_limits {
+typedef struct cel_collective_limits {
   int32_t devices; /* of each rank; 0: they take place in host memory */
   bool pairs; /* and what one device gives to another: scatters, gathers, what
                  is in pairs */
@@ -195,7 +195,7 @@ typedef struct cel_joint_limits {
    * last: of what a device may have to pack, which is not whole rows of its
    * buffer. */
   uint64_t least, least_parts, most, packed_most;
-} cel_joint_limits;
+} cel_collective_limits;
 
 typedef struct cel_command_graph_config {
   int64_t rank, ranks;
@@ -208,14 +208,14 @@ typedef struct cel_command_graph_config {
   int32_t replications; /* that a version keeps between tasks, default 8 */
   /* Whether patterns become collectives; the same on all ranks. */
   bool collectives;
-  int64_t relay_least; /* readers of what is passed on, for specs; default 16 */
-  bool apart;          /* ranks are on several hosts; the same on all */
-  int64_t count_most;  /* that counts are taken to hold, for specs; default
-                          INT32_MAX */
+  int64_t tree_least; /* readers of what is passed on, for specs; default 16 */
+  bool apart;         /* ranks are on several hosts; the same on all */
+  int64_t count_most; /* that counts are taken to hold, for specs; default
+                         INT32_MAX */
   /* Commands get no dependencies. Nobody needs them but who draws or checks
    * this graph: instructions are ordered by what they do to memory. */
   bool unordered;
-  cel_joint_limits joint;
+  cel_collective_limits collective;
   void (*emit)(void *context, const cel_command *command);
   void *context;
 } cel_command_graph_config;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "command/bcast_tree.h"
 #include "command/emit.h"
 #include "command/exchange.h"
 #include "command/joined.h"
@@ -9,7 +10,6 @@
 #include "command/overlap.h"
 #include "command/own.h"
 #include "command/parts.h"
-#include "command/relay.h"
 #include "command/shared.h"
 #include "command/table.h"
 #include "task/collective.h"
@@ -18,7 +18,7 @@ enum {
   SMALL_BYTES = 64 << 10,
   NEAR_LARGE_BYTES = 1 << 30,
   REPLICATIONS = 8,
-  RELAY_LEAST = 16
+  TREE_LEAST = 16
 };
 
 typedef struct buffer_state {
@@ -62,9 +62,9 @@ cel_command_graph_create(const cel_command_graph_config *config) {
   if (c->replications <= 0) c->replications = REPLICATIONS;
   if (c->count_most <= 0) c->count_most = INT32_MAX;
   cel__own_init(&g->own, c->rank, c->ranks, (uint32_t)c->replications);
-  g->own.joint = c->joint;
+  g->own.collective = c->collective;
   g->own.count_most = c->count_most;
-  g->own.relay_least = c->relay_least > 0 ? c->relay_least : RELAY_LEAST;
+  g->own.tree_least = c->tree_least > 0 ? c->tree_least : TREE_LEAST;
   g->own.apart = c->apart;
   g->own.small = c->small_bytes;
   cel__footprints_init(&g->footprints, &g->own.reps, c->ranks);
@@ -226,12 +226,12 @@ static void emit_messages(cel_command_graph *g, const cel_task *task,
     emit_message(g, task, kind, &g->messages.message.at[i]);
 }
 
-/* Each by itself: see relay.h. */
-static void emit_relays(cel_command_graph *g, const cel_task *task) {
+/* Each by itself: see bcast_tree.h. */
+static void emit_trees(cel_command_graph *g, const cel_task *task) {
   cel__traffic *traffic = &g->traffic;
-  for (uint32_t i = 0; i < traffic->relays.n; ++i) {
-    cel__relay_side(&g->own, &traffic->relays.at[i], &traffic->receives,
-                    &traffic->sends);
+  for (uint32_t i = 0; i < traffic->trees.n; ++i) {
+    cel__bcast_tree_side(&g->own, &traffic->trees.at[i], &traffic->receives,
+                         &traffic->sends);
     emit_messages(g, task, CEL_COMMAND_AWAIT_PUSH, &traffic->receives);
     emit_messages(g, task, CEL_COMMAND_PUSH, &traffic->sends);
   }
@@ -276,7 +276,7 @@ static void emit_all_reduce(cel_command_graph *g, const cel_task *task,
                             const cel_access *access) {
   cel_box all = access->buffer->extent;
   cel_exchange x = {.pattern = CEL_PATTERN_ALL_REDUCE,
-                    .devices = g->config.joint.devices,
+                    .devices = g->config.collective.devices,
                     .nth = g->exchanges++,
                     .buffer = access->buffer,
                     .box = all,
@@ -350,8 +350,8 @@ static cel_status prepare(cel_command_graph *g, const cel_task *task) {
  * Fences are not slow, and often all ranks have one of all there is; but what
  * they bring goes to host memory. */
 static bool may_join(const cel_command_graph *g, const cel_task *task) {
-  bool brief =
-      task->work != NULL && task->work->brief && g->config.joint.devices == 0;
+  bool brief = task->work != NULL && task->work->brief &&
+               g->config.collective.devices == 0;
   return g->config.collectives && g->config.ranks > 1 &&
          (task->kind == CEL_TASK_KERNEL || brief);
 }
@@ -476,7 +476,7 @@ static cel_status add_work(cel_command_graph *g, const cel_task *task) {
   emit_collectives(g, task);
   emit_messages(g, task, CEL_COMMAND_PUSH, &g->traffic.sends);
   emit_messages(g, task, CEL_COMMAND_AWAIT_PUSH, &g->traffic.receives);
-  emit_relays(g, task);
+  emit_trees(g, task);
   cel_split split = cel_task_split(here, g->config.ranks);
   cel__shares_pass(&g->shares, task, split.n, g->config.rank, &g->tokens);
   for (uint32_t i = 0; i < g->tokens.before.n; ++i)

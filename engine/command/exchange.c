@@ -80,7 +80,7 @@ static cel_exchange make(cel__parts_kept *kept, const cel__own *own,
                     .root = choice->root,
                     .buffer = t->buffer,
                     .box = t->box,
-                    .devices = own->joint.devices};
+                    .devices = own->collective.devices};
   if (choice->pairs) {
     take_pairs(kept, own, t, &x, arena);
     return x;

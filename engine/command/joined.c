@@ -52,7 +52,7 @@ void cel__joined_find(cel__traffic *traffic, const cel__own *own,
   cel__together *t = traffic->together.at;
   uint32_t all = traffic->together.n;
   uint64_t most = (uint64_t)own->count_most;
-  if (own->joint.devices > 0) return;
+  if (own->collective.devices > 0) return;
   if (large < most) most = large;
   for (uint32_t n, first = 0; first < all; first += n) {
     uint64_t sum = bytes_of(&t[first]);

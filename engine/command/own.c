@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "command/bcast_tree.h"
 #include "command/pattern.h"
-#include "command/relay.h"
 
 enum { SWEEP_LEAST = 1024, SWEEP_LEAST_BYTES = 16 << 20, ENTRIES_AT_ONCE = 16 };
 
@@ -13,14 +13,14 @@ void cel__traffic_clear(cel__traffic *traffic) {
   cel_vec_clear(&traffic->together);
   cel_vec_clear(&traffic->sends);
   cel_vec_clear(&traffic->receives);
-  cel_vec_clear(&traffic->relays);
+  cel_vec_clear(&traffic->trees);
 }
 
 void cel__traffic_release(cel__traffic *traffic) {
   cel_vec_release(&traffic->together);
   cel_vec_release(&traffic->sends);
   cel_vec_release(&traffic->receives);
-  cel_vec_release(&traffic->relays);
+  cel_vec_release(&traffic->trees);
 }
 
 void cel__own_init(cel__own *own, int64_t me, int64_t ranks, uint32_t cap) {
@@ -307,12 +307,12 @@ static bool exchange(cel__own *own, uint32_t version, uint32_t rep, bool tiles,
 }
 
 /* Whether it is passed on. */
-static bool relay(const cel__own *own, const cel__version *v, uint32_t rep,
+static bool plant(const cel__own *own, const cel__version *v, uint32_t rep,
                   const cel_box *box, const cel_buffer *buffer,
                   cel__traffic *traffic) {
-  cel__relay passed;
-  if (!cel__relay_find(own, v, rep, box, buffer, &passed)) return false;
-  cel_vec_push(&traffic->relays, passed);
+  cel__bcast_tree passed;
+  if (!cel__bcast_tree_find(own, v, rep, box, buffer, &passed)) return false;
+  cel_vec_push(&traffic->trees, passed);
   return true;
 }
 
@@ -331,7 +331,7 @@ static void read_entry(cel__own *own, const cel_map_entry *x, uint32_t rep,
    * alone, where messages take all of them along. */
   bool alone = own->collectives && own->entries.n <= ENTRIES_AT_ONCE;
   if (!alone || (!exchange(own, version, rep, tiles, &box, buffer, traffic) &&
-                 !relay(own, v, rep, &box, buffer, traffic))) {
+                 !plant(own, v, rep, &box, buffer, traffic))) {
     send(own, v, rep, &box, buffer, &traffic->sends);
     receive(own, v, rep, &box, buffer, &traffic->receives);
   }

@@ -73,20 +73,20 @@ typedef struct cel__together {
   bool joined; /* with the one before it: see joined.h */
 } cel__together;
 
-/* A box that one rank has and others pass on: relay.h. */
-typedef struct cel__relay {
+/* A box that one rank has and others pass on: bcast_tree.h. */
+typedef struct cel__bcast_tree {
   int64_t root;
   uint32_t read; /* the representation of who reads it, and reads all of it */
   const cel_buffer *buffer;
   cel_box box;
-} cel__relay;
+} cel__bcast_tree;
 
 /* All that travels for a task. */
 typedef struct cel__traffic {
-  /* The same on all ranks, in order, as are the relays. */
+  /* The same on all ranks, in order, as are the trees. */
   CEL_VEC(cel__together) together;
   cel__transfers sends, receives;
-  CEL_VEC(cel__relay) relays;
+  CEL_VEC(cel__bcast_tree) trees;
 } cel__traffic;
 
 void cel__traffic_clear(cel__traffic *traffic);
@@ -109,8 +109,8 @@ typedef struct cel__own {
   int64_t me, ranks;
   uint32_t cap;     /* replications per version */
   bool collectives; /* are looked for */
-  cel_joint_limits joint;
-  int64_t count_most, relay_least; /* as in the configuration */
+  cel_collective_limits collective;
+  int64_t count_most, tree_least; /* as in the configuration */
   bool apart;
   uint64_t small; /* bytes of a box that is rather packed than sent alone */
   cel__reps reps;

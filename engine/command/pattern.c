@@ -1,6 +1,6 @@
 #include "command/pattern.h"
 
-#include "command/relay.h"
+#include "command/bcast_tree.h"
 
 /* With fewer ranks each, messages are as good: one costs a microsecond or two
  * at each end, a collective some, whomever it is with. And a message takes as
@@ -275,7 +275,7 @@ static int64_t most_packed(const cel__own *own, const cel__choice *choice,
 static bool is_for_devices(const cel__own *own, const cel__choice *choice,
                            bool tiles, const cel_box *box,
                            const cel_buffer *buffer) {
-  const cel_joint_limits *limits = &own->joint;
+  const cel_collective_limits *limits = &own->collective;
   uint64_t size = buffer->element_size;
   uint64_t bytes = (uint64_t)cel_box_volume(box) * size;
   if (!limits->pairs &&
@@ -297,12 +297,12 @@ static bool is_for_devices(const cel__own *own, const cel__choice *choice,
 static bool is_for_broadcast(const cel__own *own, const cel__version *v,
                              uint64_t bytes, cel__choice *choice) {
   int64_t readers = cel__rep_ranks(cel__rep_at(&own->reps, choice->read));
-  bool passed = cel__relay_may(own, v, choice->read, bytes);
+  bool passed = cel__bcast_tree_may(own, v, choice->read, bytes);
   if (bytes <= own->small && (2 * readers >= own->ranks || !passed))
     return true;
   choice->pairs = choice->some;
   choice->some = false;
-  return readers >= own->relay_least && !passed;
+  return readers >= own->tree_least && !passed;
 }
 
 /* Whether a collective pays for what any two ranks exchange: one saves what
@@ -313,7 +313,7 @@ static bool is_for_collective(const cel__own *own, const cel__version *v,
                               cel__choice *choice, bool tiles,
                               const cel_box *box, const cel_buffer *buffer) {
   uint64_t size = buffer->element_size;
-  if (own->joint.devices > 0) {
+  if (own->collective.devices > 0) {
     choice->pairs |= choice->some;
     choice->some = false;
     return is_for_devices(own, choice, tiles, box, buffer);
@@ -336,7 +336,7 @@ cel__choice cel__pattern_choose(cel__own *own, const cel__version *v,
     return (cel__choice){.pattern = CEL_PATTERN_NONE};
   choice.most = most_counted(own, &choice, tiles, box);
   choice.wide = choice.most > own->count_most;
-  if (own->joint.devices > 0 ||
+  if (own->collective.devices > 0 ||
       (choice.pattern == CEL_PATTERN_BROADCAST && !choice.pairs))
     choice.wide = false; /* it has no counts: only MPI counts */
   choice.pairs |= choice.wide;

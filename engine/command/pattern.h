@@ -42,8 +42,8 @@
  * A collective saves what messages cost that are small. So what is large goes
  * by messages: a broadcast of more bytes than a piece that travels with others
  * may have, and where one rank gives so much to one other; but not an
- * all-gather. Between devices it is the limits of these (cel_joint_limits) that
- * decide.
+ * all-gather. Between devices it is the limits of these (cel_collective_limits)
+ * that decide.
  *
  * Invariant: a function of the program, its configuration and the number of
  * ranks, not of who asks.

@@ -10,8 +10,8 @@
  * failed or was not carried out, and it ends its lane likewise. Host lanes
  * (exec/host.h) have the same face.
  *
- * To add a backend: fill one table, add it to the list in backend.c. Threads:
- * every call from the executor, except what a table says otherwise.
+ * To add a backend: fill one table, and choose it in embed/session_start.c.
+ * Threads: every call from the executor, except what a table says otherwise.
  */
 #ifndef CEL_DEVICE_BACKEND_H
 #define CEL_DEVICE_BACKEND_H
@@ -92,7 +92,7 @@ struct cel_backend {
   bool puts;   /* takes jobs that are PUT, in copy lanes and those below */
   /* Per device, behind the copy lanes: for a device's part in collectives. With
    * `chains` and `puts`. */
-  int32_t joint_lanes;
+  int32_t collective_lanes;
   /* Per device, behind these: for works with `waits`, until whose end the
    * device takes nothing else. They begin after nothing that is under way, as
    * that might wait for what the device was to take then. With `chains`. */
@@ -125,8 +125,8 @@ struct cel_backend {
   void (*decommit)(cel_backend *b, int32_t memory, void *p, uint64_t begin,
                    uint64_t end);
   /* Lanes of device d: [0, kernel_lanes) for kernels, then copy_lanes, then
-   * joint_lanes, then waiting_lanes. A copy between host memories may use any
-   * device's copy lane. */
+   * collective_lanes, then waiting_lanes. A copy between host memories may use
+   * any device's copy lane. */
   void (*submit)(cel_backend *b, int32_t device, int32_t lane, cel_job *job);
   /* Takes up to `max` completions; returns how many. */
   uint32_t (*poll)(cel_backend *b, cel_done *out, uint32_t max);

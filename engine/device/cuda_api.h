@@ -17,10 +17,10 @@ enum {
   CEL_CUDA_KERNEL_LANES = 6,
   CEL_CUDA_URGENT_LANES = 2, /* the last of these, and copies: of priority */
   CEL_CUDA_COPY_LANES = 4,
-  CEL_CUDA_JOINT_LANES = 1,
+  CEL_CUDA_COLLECTIVE_LANES = 1,
   CEL_CUDA_WAITING_LANES = 1,
   CEL_CUDA_LANES = CEL_CUDA_KERNEL_LANES + CEL_CUDA_COPY_LANES +
-                   CEL_CUDA_JOINT_LANES + CEL_CUDA_WAITING_LANES
+                   CEL_CUDA_COLLECTIVE_LANES + CEL_CUDA_WAITING_LANES
 };
 
 typedef int CUresult, CUdevice, nvrtcResult;

@@ -136,15 +136,15 @@ static cel_status open_gpus(cel_session *s) {
 }
 
 /* The largest of all ranks' *n. */
-static cel_status find_most(cel_session *s, int64_t *n) {
+static cel_status all_reduce_max(cel_session *s, int64_t *n) {
   cel_transport *t = s->transport;
-  return t->most != NULL ? t->most(t, n) : CEL_E_OK;
+  return t->all_reduce_max != NULL ? t->all_reduce_max(t, n) : CEL_E_OK;
 }
 
 /* Whether any rank has *any. */
 static cel_status find_any(cel_session *s, bool *any) {
   int64_t most = *any;
-  CEL_TRY(find_most(s, &most));
+  CEL_TRY(all_reduce_max(s, &most));
   *any = most > 0;
   return CEL_E_OK;
 }
@@ -198,7 +198,7 @@ static cel_status join_gpus(cel_session *s) {
  * have room for so many then. All come here. */
 static cel_status count_reducing(cel_session *s) {
   s->reducing = s->choice.devices;
-  return find_most(s, &s->reducing);
+  return all_reduce_max(s, &s->reducing);
 }
 
 cel_status cel_session_meet(cel_session *s, bool works, bool *any) {
@@ -412,7 +412,7 @@ cel_status cel_session_start(cel_session *s) {
       .horizon_step = s->options.horizon_step,
       .interior_bytes = s->choice.cuda ? INTERIOR_BYTES_CUDA : INTERIOR_BYTES,
       .collectives = !s->options.no_collectives,
-      .by_messages = s->direct && s->transport->joint.devices == 0,
+      .by_messages = s->direct && s->transport->collective.devices == 0,
       .reducing = s->reducing,
       .warn = warn,
       .warn_context = s,

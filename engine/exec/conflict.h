@@ -2,10 +2,10 @@
  *
  * Host tasks with exclusive effects on one object exclude each other, and those
  * with relaxed ones. Of all that are ready, the largest set is wanted of which
- * no two do, and none excludes one that runs (seed 000, section 4.4). To find
- * it takes exponential time, so backtracking ends after a hundred candidates
- * that were not better. Candidates are built from those with few conflicts
- * first, so the first is a good one already.
+ * no two do, and none excludes one that runs (Knorr et al., Declarative Data
+ * Flow, section 4.4). To find it takes exponential time, so backtracking ends
+ * after a hundred candidates that were not better. Candidates are built from
+ * those with few conflicts first, so the first is a good one already.
  *
  *   wait -> pick -> (it runs) -> done
  *

@@ -277,10 +277,10 @@ static void count_collective(cel_executor *e, const cel_node *node) {
 static void begin_on_device(cel_executor *e, cel_node *node) {
   cel_transport *t = e->config.transport;
   cel_record *record = take_record(e, node);
-  cel_translate_device_joint(record, node->instr, e->config.rank,
-                             e->config.ranks);
+  cel_translate_device_collective(record, node->instr, e->config.rank,
+                                  e->config.ranks);
   node->state = CEL_NODE_POSTED;
-  t->exchange_devices(t, &record->device_joint);
+  t->exchange_devices(t, &record->device_collective);
 }
 
 static void begin_collective(cel_executor *e, cel_node *node) {
@@ -294,7 +294,7 @@ static void begin_collective(cel_executor *e, cel_node *node) {
   cel_translate_collective(record, node->instr, e->config.rank);
   if (e->config.measure.timeline != NULL)
     record->track = cel_timeline_post(e->config.measure.timeline, false);
-  t->exchange(t, &record->joint);
+  t->exchange(t, &record->collective);
   mark_issued(e, node);
 }
 
@@ -439,7 +439,7 @@ static void complete(cel_executor *e, const cel_done *done, bool job) {
 static uint32_t take_chained(cel_executor *e) {
   cel_transport *t = e->config.transport;
   cel_chained chained[BATCH];
-  bool any = t->chain_bytes > 0 || t->joint.devices > 0;
+  bool any = t->chain_bytes > 0 || t->collective.devices > 0;
   uint32_t n = any ? t->chained(t, chained, BATCH) : 0;
   for (uint32_t i = 0; i < n; ++i) {
     cel_node *node = cel_window_node(&e->window, chained[i].ticket);

@@ -10,7 +10,7 @@ void cel_lanes_init(cel_lanes *lanes, cel_backend *backend,
                     uint64_t chain_bytes, uint32_t depth) {
   const cel_backend *b = backend;
   int32_t per_device =
-      b->kernel_lanes + b->copy_lanes + b->joint_lanes + b->waiting_lanes;
+      b->kernel_lanes + b->copy_lanes + b->collective_lanes + b->waiting_lanes;
   if (b->devices > CEL_DEVICES || per_device > CEL_LANES)
     cel_bug("%d devices of %d lanes", b->devices, per_device);
   *lanes = (cel_lanes){.backend = backend,
@@ -63,7 +63,7 @@ static span lanes_for(const cel_lanes *lanes, const cel_instr *instr) {
   const cel_backend *b = lanes->backend;
   int32_t common = b->kernel_lanes - b->urgent_lanes;
   int32_t copies = b->kernel_lanes + b->copy_lanes;
-  int32_t waiting = copies + b->joint_lanes;
+  int32_t waiting = copies + b->collective_lanes;
   if (waits(lanes, instr)) return (span){waiting, waiting + b->waiting_lanes};
   switch (cel_instr_lane_of(instr->kind)) {
   case CEL_LANE_DEVICE:

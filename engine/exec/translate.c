@@ -178,9 +178,10 @@ static void find_pieces(cel_record *record, const cel_instr *instr,
 }
 
 /* Parts of a box in an allocation; of an empty one, of nothing. */
-static cel_joint_parts parts_in(const cel_place_in *place, const cel_box *box,
-                                const cel_parts *parts, uint64_t size) {
-  cel_joint_parts out = {.parts = parts};
+static cel_collective_parts parts_in(const cel_place_in *place,
+                                     const cel_box *box, const cel_parts *parts,
+                                     uint64_t size) {
+  cel_collective_parts out = {.parts = parts};
   uint64_t step = size;
   bool none = cel_box_is_empty(box);
   if (!none) out.base = place->allocation->address;
@@ -213,20 +214,22 @@ static void push_parts(cel_record *record, const cel_instr *instr, bool to) {
 /* What is packed is counted in bytes. */
 static void translate_several(cel_record *record, const cel_instr *instr) {
   const cel_exchange *x = instr->collective.exchange;
-  cel_joint *joint = &record->joint;
+  cel_collective *collective = &record->collective;
   cel_vec_clear(&record->parts);
   push_parts(record, instr, true);
-  joint->several = record->parts.n;
+  collective->several = record->parts.n;
   if (x->to != NULL) push_parts(record, instr, false);
-  joint->each[0] = record->parts.at;
-  joint->each[1] = record->parts.at + (x->to != NULL ? joint->several : 0);
-  joint->to = joint->from = (cel_joint_parts){.stride = {1, 1, 1}};
-  joint->to.parts = x->sum[0];
-  joint->from.parts = x->sum[1];
-  joint->unit = 1;
+  collective->each[0] = record->parts.at;
+  collective->each[1] =
+      record->parts.at + (x->to != NULL ? collective->several : 0);
+  collective->to = collective->from =
+      (cel_collective_parts){.stride = {1, 1, 1}};
+  collective->to.parts = x->sum[0];
+  collective->from.parts = x->sum[1];
+  collective->unit = 1;
   if (x->sum[0] == NULL) return;
-  joint->count = x->sum[0]->count;
-  joint->start = x->sum[0]->start;
+  collective->count = x->sum[0]->count;
+  collective->start = x->sum[0]->start;
 }
 
 void cel_translate_collective(cel_record *record, const cel_instr *instr,
@@ -236,29 +239,29 @@ void cel_translate_collective(cel_record *record, const cel_instr *instr,
   const cel_parts *parts = x->parts;
   uint64_t size = x->buffer->element_size;
   bool pairs = x->to != NULL;
-  record->joint =
-      (cel_joint){.ticket = instr->id,
-                  .nth = x->nth,
-                  .pattern = pairs ? CEL_PATTERN_ALL_TO_ALL : x->pattern,
-                  .root = x->root,
-                  .wide = x->wide,
-                  .bytes = cel_exchange_bytes(x),
-                  .unit = parts != NULL ? (uint64_t)parts->unit * size : 0,
-                  .count = parts != NULL ? parts->count : NULL,
-                  .start = parts != NULL ? parts->start : NULL,
-                  .by = x->by};
+  record->collective =
+      (cel_collective){.ticket = instr->id,
+                       .nth = x->nth,
+                       .pattern = pairs ? CEL_PATTERN_ALL_TO_ALL : x->pattern,
+                       .root = x->root,
+                       .wide = x->wide,
+                       .bytes = cel_exchange_bytes(x),
+                       .unit = parts != NULL ? (uint64_t)parts->unit * size : 0,
+                       .count = parts != NULL ? parts->count : NULL,
+                       .start = parts != NULL ? parts->start : NULL,
+                       .by = x->by};
   if (x->next != NULL) {
     translate_several(record, instr);
     return;
   }
   if (pairs) {
-    record->joint.to = parts_in(place, &x->mine, x->to, size);
-    record->joint.from = parts_in(place, &x->wanted, x->from, size);
+    record->collective.to = parts_in(place, &x->mine, x->to, size);
+    record->collective.from = parts_in(place, &x->wanted, x->from, size);
     return;
   }
   find_pieces(record, instr, rank);
-  record->joint.pieces = record->pieces.n;
-  record->joint.piece = record->pieces.at;
+  record->collective.pieces = record->pieces.n;
+  record->collective.piece = record->pieces.at;
 }
 
 /* ---- between devices ----------------------------------------------------- */
@@ -291,7 +294,7 @@ static void find_members(cel_record *record, const cel_instr *instr, int64_t me,
     bool here = n > 0 && concerns(x, me, m);
     cel_vec_push(&record->pieces, here ? runs_of(&at) : (cel_strided){0});
   }
-  record->device_joint.even = even;
+  record->device_collective.even = even;
 }
 
 static cel_strided runs_in(const cel_instr *instr, cel_box box) {
@@ -311,15 +314,15 @@ static void find_pairs(cel_record *record, const cel_instr *instr,
                  runs_in(instr, cel_member_gets(x, instr->device, m)));
 }
 
-void cel_translate_device_joint(cel_record *record, const cel_instr *instr,
-                                int64_t rank, int64_t ranks) {
+void cel_translate_device_collective(cel_record *record, const cel_instr *instr,
+                                     int64_t rank, int64_t ranks) {
   const cel_exchange *x = instr->collective.exchange;
   int64_t members = ranks * x->devices;
   bool pairs = x->to != NULL;
   cel_member side;
   cel_member_side(x, rank, instr->device, &side);
   cel_vec_clear(&record->pieces);
-  record->device_joint = (cel_device_joint){
+  record->device_collective = (cel_device_collective){
       .ticket = instr->id,
       .nth = x->nth,
       .pattern = pairs ? CEL_PATTERN_ALL_TO_ALL : x->pattern,
@@ -334,7 +337,8 @@ void cel_translate_device_joint(cel_record *record, const cel_instr *instr,
     cel_vec_push(&record->pieces, runs_of(instr->collective.place));
   else
     find_members(record, instr, rank * x->devices + instr->device, members);
-  record->device_joint.pieces = pairs ? (uint32_t)members : record->pieces.n;
-  record->device_joint.piece = record->pieces.at;
-  if (pairs) record->device_joint.from = record->pieces.at + members;
+  record->device_collective.pieces =
+      pairs ? (uint32_t)members : record->pieces.n;
+  record->device_collective.piece = record->pieces.at;
+  if (pairs) record->device_collective.from = record->pieces.at + members;
 }

@@ -19,8 +19,8 @@ typedef struct cel_record {
   struct cel_record *next; /* while free */
   cel_job job;
   cel_posted posted;
-  cel_joint joint;
-  cel_device_joint device_joint;
+  cel_collective collective;
+  cel_device_collective device_collective;
   int64_t issued;    /* ns of cel_now_ns; only where somebody notes times */
   int16_t track;     /* of a message, see cel_timeline_post */
   cel_sample sample; /* of its job's call */
@@ -28,7 +28,7 @@ typedef struct cel_record {
   CEL_VEC(cel_after) afters;
   uint64_t *known; /* of a job in a lane, where the backend chains: lanes.h */
   CEL_VEC(cel_strided) pieces;
-  CEL_VEC(cel_joint_parts) parts;
+  CEL_VEC(cel_collective_parts) parts;
 } cel_record;
 
 typedef struct cel_records {
@@ -45,13 +45,13 @@ void cel_translate_job(cel_record *record, const cel_instr *instr, int64_t rank,
                        int64_t ranks);
 /* SEND, RECEIVE: fills record->posted, but for `chained`. */
 void cel_translate_message(cel_record *record, const cel_instr *instr);
-/* COLLECTIVE: fills record->joint. O(ranks) only where the whole is not dense
- * in its allocation. */
+/* COLLECTIVE: fills record->collective. O(ranks) only where the whole is not
+ * dense in its allocation. */
 void cel_translate_collective(cel_record *record, const cel_instr *instr,
                               int64_t rank);
 
-/* The same of a device's part, into record->device_joint. O(members). */
-void cel_translate_device_joint(cel_record *record, const cel_instr *instr,
-                                int64_t rank, int64_t ranks);
+/* The same of a device's part, into record->device_collective. O(members). */
+void cel_translate_device_collective(cel_record *record, const cel_instr *instr,
+                                     int64_t rank, int64_t ranks);
 
 #endif

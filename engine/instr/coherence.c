@@ -155,8 +155,8 @@ static void copy_from(cel_instr_graph *graph, const cel_buffer *buffer,
                       const cel__manner *manner) {
   cel__held *held = cel__held_of(graph, buffer);
   cel__record *to = cel__memory_find(graph, buffer, memory, box);
-  const cel__spots *live = &held->in[source].live;
-  cel__spots_each(i, live, box) {
+  const cel__layouts *live = &held->in[source].live;
+  cel__layouts_each(i, live, box) {
     cel_box part;
     if (cel_box_intersect(box, &live->at[i].layout, &part))
       copy_parts(graph, live->at[i].record, to, &part, manner);

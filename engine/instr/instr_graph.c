@@ -389,7 +389,8 @@ static size_t held_bytes(const cel_instr_graph *graph, const cel__held *held) {
   size_t sum = (size_t)ENTRY * cel_map_count(held->current);
   for (int32_t m = 0; m < graph->memories; ++m) {
     const cel__backing *in = &held->in[m];
-    sum += sizeof *in + (in->live.cap + in->wants.cap) * sizeof(cel__spot);
+    sum +=
+        sizeof *in + (in->live.cap + in->wants.cap) * sizeof(cel__layout_entry);
     for (uint32_t i = 0; i < in->live.n; ++i)
       sum += sizeof(cel__record) +
              in->live.at[i].record->committed.cap * sizeof(cel_box) +

@@ -36,13 +36,13 @@ static const cel_buffer *take_buffer(cel_instr_graph *graph) {
 }
 
 static void emit(cel_instr_graph *graph, const cel_buffer *buffer) {
-  const cel__spots *live =
+  const cel__layouts *live =
       &cel__held_of(graph, buffer)->in[CEL_MEMORY_HOST].live;
   cel_instr *instr = cel__instr_begin(
       graph, CEL_INSTR_JOIN, graph->plan.command->task, CEL__PRIORITY_RECEIVE);
   for (uint32_t b = 0; b < graph->boxes.n; ++b) {
     const cel_box *box = &graph->boxes.at[b];
-    cel__spots_each(i, live, box) {
+    cel__layouts_each(i, live, box) {
       cel_box part;
       if (!cel_box_intersect(box, &live->at[i].layout, &part)) continue;
       cel_track *track = cel__record_track(graph, live->at[i].record);

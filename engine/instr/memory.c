@@ -67,7 +67,7 @@ static cel_box roomy_layout(const cel_buffer *buffer, const cel_box *box) {
 static cel__record *find_in(cel__backing *in, const cel_box *box) {
   if (in->recent != NULL && cel_box_covers(&in->recent->made.layout, box))
     return in->recent;
-  cel__spots_each(i, &in->live, box) {
+  cel__layouts_each(i, &in->live, box) {
     if (!cel_box_covers(&in->live.at[i].layout, box)) continue;
     return in->recent = in->live.at[i].record;
   }
@@ -79,11 +79,11 @@ cel__record *cel__memory_find(cel_instr_graph *graph, const cel_buffer *buffer,
   return find_in(&cel__held_of(graph, buffer)->in[memory], box);
 }
 
-/* Widens *layout by the first of `spots` that it meets and does not cover;
+/* Widens *layout by the first of `layouts` that it meets and does not cover;
  * false when there is none. */
-static bool widen(const cel__spots *spots, cel_box *layout) {
-  cel__spots_each(i, spots, layout) {
-    const cel_box *other = &spots->at[i].layout;
+static bool widen(const cel__layouts *layouts, cel_box *layout) {
+  cel__layouts_each(i, layouts, layout) {
+    const cel_box *other = &layouts->at[i].layout;
     if (!cel_box_meets(other, layout) || cel_box_covers(layout, other))
       continue;
     *layout = cel_box_hull(layout, other);
@@ -96,7 +96,7 @@ bool cel__memory_want(cel_instr_graph *graph, const cel_buffer *buffer,
                       int32_t memory, const cel_box *box) {
   cel__backing *in = &cel__held_of(graph, buffer)->in[memory];
   if (find_in(in, box) != NULL) return false;
-  cel__spots_each(i, &in->wants, box) {
+  cel__layouts_each(i, &in->wants, box) {
     if (cel_box_covers(&in->wants.at[i].layout, box)) return false;
   }
   if (in->wants.n == 0)
@@ -104,8 +104,8 @@ bool cel__memory_want(cel_instr_graph *graph, const cel_buffer *buffer,
   cel_box layout = roomy_layout(buffer, box);
   while (widen(&in->wants, &layout)) {
   }
-  cel__spots_remove_covered(&in->wants, &layout);
-  cel__spots_insert(&in->wants, &layout, NULL);
+  cel__layouts_remove_covered(&in->wants, &layout);
+  cel__layouts_insert(&in->wants, &layout, NULL);
   return true;
 }
 
@@ -113,7 +113,7 @@ void cel__memory_forget(cel_instr_graph *graph) {
   for (uint32_t i = 0; i < graph->wanted.n; ++i) {
     cel__backing_id id = graph->wanted.at[i];
     cel__held *held = &graph->buffers.at[id.buffer];
-    if (held->buffer != NULL) cel__spots_clear(&held->in[id.memory].wants);
+    if (held->buffer != NULL) cel__layouts_clear(&held->in[id.memory].wants);
   }
   cel_vec_clear(&graph->wanted);
 }
@@ -159,9 +159,9 @@ void cel__memory_spill(cel_instr_graph *graph, cel__record *record) {
   const cel_allocation *a = &record->made;
   cel__backing *in = &cel__held_of(graph, a->buffer)->in[a->memory];
   cel__coherence_spill(graph, record, &a->layout);
-  uint32_t i = cel__spots_first(&in->live, &a->layout);
+  uint32_t i = cel__layouts_first(&in->live, &a->layout);
   while (in->live.at[i].record != record) ++i;
-  cel__spots_remove(&in->live, i);
+  cel__layouts_remove(&in->live, i);
   if (in->recent == record) in->recent = NULL;
   emit_free(graph, record);
 }
@@ -187,7 +187,7 @@ static void move_contents(cel_instr_graph *graph, cel__held *held,
 /* Spills what meets the layout and differs from it. */
 static void spill_meeting(cel_instr_graph *graph, cel__backing *in,
                           const cel_box *layout) {
-  for (uint32_t i = cel__spots_first(&in->live, layout);
+  for (uint32_t i = cel__layouts_first(&in->live, layout);
        i < in->live.n && in->live.at[i].layout.min[1] < layout->max[1];) {
     const cel_box *other = &in->live.at[i].layout;
     if (cel_box_meets(other, layout) && !cel_box_equal(other, layout))
@@ -204,7 +204,7 @@ static uint64_t takes_at_once(const cel_instr_graph *graph,
                               const cel_box *layout, bool whole) {
   uint64_t row = cel__memory_row(buffer, layout), sum = 0;
   if (whole) return (uint64_t)(layout->max[0] - layout->min[0]) * row;
-  cel__spots_each(i, &in->live, layout) {
+  cel__layouts_each(i, &in->live, layout) {
     const cel__record *old = in->live.at[i].record;
     if (!cel_box_covers(layout, &old->made.layout)) continue;
     int64_t rows = old->whole ? old->used.max[0] - old->used.min[0]
@@ -255,11 +255,11 @@ static cel__record *grow(cel_instr_graph *graph, const cel_buffer *buffer,
   while (widen(&in->wants, &layout) || widen(&in->live, &layout)) {
   }
   if (!make_room(graph, in, memory, buffer, &layout)) return NULL;
-  cel__spots_remove_covered(&in->wants, &layout);
+  cel__layouts_remove_covered(&in->wants, &layout);
   cel__record *fresh = record_new(graph, buffer, memory, &layout);
   fresh->used = *box;
   bool asked = false;
-  for (uint32_t i = cel__spots_first(&in->live, &layout);
+  for (uint32_t i = cel__layouts_first(&in->live, &layout);
        i < in->live.n && in->live.at[i].layout.min[1] < layout.max[1];) {
     cel__record *old = in->live.at[i].record;
     if (!cel_box_covers(&layout, &old->made.layout)) {
@@ -270,10 +270,10 @@ static cel__record *grow(cel_instr_graph *graph, const cel_buffer *buffer,
     asked = true;
     move_contents(graph, held, old, fresh);
     if (graph->kept.n > 0) advise(graph, buffer, ++in->moves);
-    cel__spots_remove(&in->live, i);
+    cel__layouts_remove(&in->live, i);
     emit_free(graph, old);
   }
-  cel__spots_insert(&in->live, &layout, fresh);
+  cel__layouts_insert(&in->live, &layout, fresh);
   return in->recent = fresh;
 }
 
@@ -295,7 +295,7 @@ bool cel__memory_need_exactly(cel_instr_graph *graph, const cel_buffer *buffer,
   spill_meeting(graph, in, layout);
   if (!make_room(graph, in, memory, buffer, layout)) return false;
   record = record_new(graph, buffer, memory, layout);
-  cel__spots_insert(&in->live, layout, record);
+  cel__layouts_insert(&in->live, layout, record);
   in->recent = record;
   return true;
 }
@@ -309,7 +309,7 @@ void cel__memory_drop(cel_instr_graph *graph, const cel_command *command) {
     cel__backing *in = &held->in[m];
     for (uint32_t i = 0; i < in->live.n; ++i)
       emit_free(graph, in->live.at[i].record);
-    cel__spots_clear(&in->live);
+    cel__layouts_clear(&in->live);
   }
   cel__held_release(graph, held);
 }

@@ -7,7 +7,7 @@
  *   commit.c       memory behind allocations, where it is not there on touch
  *   spill.c        what memories hold of their capacity; who goes when full
  *   need.c         what the present command needs there, and that it has it
- *   spots.c        the layouts of one buffer in one memory
+ *   layouts.c        the layouts of one buffer in one memory
  *   coherence.c    where data is current, and copies to where it is needed
  *   join.c         many messages as one writer
  *   node.c         instructions, their dependencies, horizons, retirement
@@ -23,7 +23,7 @@
 
 #include "base/eras.h"
 #include "instr/instr.h"
-#include "instr/spots.h"
+#include "instr/layouts.h"
 #include "region/front.h"
 #include "region/map.h"
 #include "task/collective.h"
@@ -75,8 +75,8 @@ typedef struct cel__victim {
 
 /* One buffer in one memory. */
 typedef struct cel__backing {
-  cel__spots live;
-  cel__spots wants;    /* what commands seen so far will need, hull-merged */
+  cel__layouts live;
+  cel__layouts wants;  /* what commands seen so far will need, hull-merged */
   cel__record *recent; /* the live one found last, or null */
   int32_t moves;       /* into larger allocations */
 } cel__backing;

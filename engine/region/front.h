@@ -1,10 +1,11 @@
 /* front.h -- a graph's ids, its execution front, and what horizons apply.
  *
- * Nodes get ids from 1 on. A *bound* is a horizon (seed 002) or an epoch (seed
- * 000): a node after the whole execution front, the nodes on which none depends
- * yet. An epoch is applied at once, a horizon by the bound after it: then the
- * floor rises to it, and nothing depends on what is older. Trackers are to be
- * floored to `floor` before they are asked.
+ * Nodes get ids from 1 on. A *bound* is a horizon (the talk on Celerity) or an
+ * epoch (Knorr et al., Declarative Data Flow): a node after the whole execution
+ * front, the nodes on which none depends yet. An epoch is applied at once, a
+ * horizon by the bound after it: then the floor rises to it, and nothing
+ * depends on what is older. Trackers are to be floored to `floor` before they
+ * are asked.
  *
  * Invariant: a dependency's id lies between the floor and the node's own.
  * Cost: O(dependencies) per node, O(nodes since the floor) per bound.

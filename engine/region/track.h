@@ -13,9 +13,9 @@
  * on itself.
  *
  * Horizons: cel_track_floor(t, id) replaces every tracked id below `id` by
- * `id`, and merges: seed 002's application, without a walk over the graph. The
- * id 0 means "nobody": a read of it gives no dependency and sets
- * `uninitialised`; the floor leaves it alone.
+ * `id`, and merges: what the talk on Celerity calls applying a horizon, without
+ * a walk over the graph. The id 0 means "nobody": a read of it gives no
+ * dependency and sets `uninitialised`; the floor leaves it alone.
  *
  * Invariant: what is tracked is bounded by the accesses since the floor.
  * Cost: O(log n + hits) per box; floor O(n). Confined. Pure.

@@ -170,8 +170,9 @@ typedef struct cel_counter_example {
   int64_t point[3];
 } cel_counter_example;
 
-/* Non-overlap (seed 001, equation 3): the images of disjoint chunks of any
- * permitted split are disjoint. Of an opaque mapper nothing is known here. */
+/* Non-overlap (Knorr et al., Collective Communication Patterns, equation 3):
+ * the images of disjoint chunks of any permitted split are disjoint. Of an
+ * opaque mapper nothing is known here. */
 cel_proof cel_rule_prove_disjoint(const cel_rule_use *use,
                                   const cel_split_kind *kind,
                                   cel_counter_example *why);
@@ -192,7 +193,8 @@ cel_proof cel_rule_prove_uncrossed(const cel_rule_use *reads,
                                    const cel_rule_use *writes,
                                    const cel_split_kind *kind,
                                    cel_counter_example *why);
-/* Union homomorphism (seed 001, equation 2): r(a u b) = r(a) u r(b). */
+/* Union homomorphism (Knorr et al., Collective Communication Patterns, equation
+ * 2): r(a u b) = r(a) u r(b). */
 cel_proof cel_rule_prove_union(const cel_rule_use *use,
                                const cel_split_kind *kind,
                                cel_counter_example *why);

@@ -343,8 +343,8 @@ cel_status cel_engine_submit(cel_engine *engine, const cel_group *group) {
     cel_fail(CEL_E_COMM, "%s", t->no_groups);
     return cel_fail_at(group->place.file, group->place.line);
   }
-  if (group->collective != 0 && t->found != NULL)
-    t->found(t, group->collective);
+  if (group->collective != 0 && t->declare_group != NULL)
+    t->declare_group(t, group->collective);
   if (engine->began == 0) cel__engine_begin(engine);
   int64_t begin = cel__engine_now(engine);
   engine->at = group->place;
@@ -496,8 +496,8 @@ static void drop_buffer(void *context, const cel_buffer *buffer) {
 
 static cel_all_reduces all_reduces(const cel_engine_config *c) {
   if (!c->collectives || c->by_messages) return CEL_ALL_REDUCES_NOWHERE;
-  return c->transport->joint.devices > 0 ? CEL_ALL_REDUCES_ON_GPUS
-                                         : CEL_ALL_REDUCES_ON_HOSTS;
+  return c->transport->collective.devices > 0 ? CEL_ALL_REDUCES_ON_GPUS
+                                              : CEL_ALL_REDUCES_ON_HOSTS;
 }
 
 static void make_graph(cel_engine *e) {

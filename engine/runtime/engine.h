@@ -52,7 +52,7 @@ typedef struct cel_engine_config {
   /* Whether what all ranks exchange is one step: by collectives, or still by
    * messages, as between GPUs these are faster. The same on all. */
   bool collectives, by_messages;
-  int64_t count_most, relay_least; /* see command.h */
+  int64_t count_most, tree_least; /* see command.h */
   int64_t reducing; /* devices of a rank that take part in a reduction; the same
                        on all ranks; default: the backend's */
   /* Thread: any of the engine's. */

@@ -226,10 +226,10 @@ void cel__scheduler_init(cel_engine *engine) {
                                        .collectives =
                                            c->collectives && !c->by_messages,
                                        .count_most = c->count_most,
-                                       .relay_least = c->relay_least,
+                                       .tree_least = c->tree_least,
                                        .apart = are_apart(c->transport),
                                        .unordered = c->saw_command == NULL,
-                                       .joint = c->transport->joint,
+                                       .collective = c->transport->collective,
                                        .emit = emit_command,
                                        .context = engine};
   cel_instr_graph_config instrs = {.rank = c->transport->rank,

@@ -1,8 +1,9 @@
 /* effect.h -- host objects, what tasks do to them, and what order follows.
  *
  * A host object is something beside buffers that only host tasks touch: a file,
- * a counter. A task says so by an *effect*, an object and an order (seed 000,
- * section 4). Between two tasks that touch one object the stricter decides:
+ * a counter. A task says so by an *effect*, an object and an order (Knorr et
+ * al., Declarative Data Flow, section 4). Between two tasks that touch one
+ * object the stricter decides:
  *
  *   sequential  with anything               a dependency, in submission order
  *   exclusive   with exclusive or relaxed   a conflict: either first, not both

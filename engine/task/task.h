@@ -91,8 +91,9 @@ uint64_t cel_access_hash(const cel_access *access, uint64_t rule,
 #define CEL_TASK_KINDS(_)                                                      \
   _(KERNEL, kernel, "computes on devices")                                     \
   _(HOST, host, "computes on host lanes")                                      \
-  _(HORIZON, horizon, "bounds all tracking (seed 002)")                        \
-  _(EPOCH, epoch, "a synchronisation point (seed 000)")                        \
+  _(HORIZON, horizon, "bounds all tracking (the talk on Celerity)")            \
+  _(EPOCH, epoch,                                                              \
+    "a synchronisation point (Knorr et al., Declarative Data Flow)")           \
   _(FREE, free, "the last mention of a buffer or a host object")
 
 typedef enum cel_task_kind {

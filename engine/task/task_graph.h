@@ -7,12 +7,12 @@
  *
  * Horizons: one is made when the critical path has grown by `horizon_step`
  * since the last, or when `horizon_breadth` tasks were made since. Making
- * horizon N applies horizon N-1 (seed 002). Tracking is floored then, so no
- * structure grows without bound. A horizon depends on the whole execution
- * front. An epoch depends on the whole front, is applied at once, and every
- * later node without another true dependency depends on it (seed 000): no task
- * depends on an ancestor of its preceding epoch. The first node, id 1, is an
- * epoch.
+ * horizon N applies horizon N-1 (the talk on Celerity). Tracking is floored
+ * then, so no structure grows without bound. A horizon depends on the whole
+ * execution front. An epoch depends on the whole front, is applied at once, and
+ * every later node without another true dependency depends on it (Knorr et al.,
+ * Declarative Data Flow): no task depends on an ancestor of its preceding
+ * epoch. The first node, id 1, is an epoch.
  *
  * Retirement: nodes made after horizon N-1 up to and including N live in one
  * arena; cel_task_graph_retire(id) frees every arena whose nodes are all older

@@ -2,7 +2,8 @@
 ---
 ---   mpirun -n 2 celer run spec/bench/chain.lua [rounds]
 ---
---- Draws figure 6 of seed 000: `effects`: ten empty tasks of every rank on one host
+--- Draws figure 6 of Knorr et al., Declarative Data Flow: `effects`: ten empty tasks of every
+--- rank on one host
 --- object, then q:wait; `barriers`: the same ten with a q:wait after each instead;
 --- `wait`: one q:wait alone. In microseconds, medians of batches: what a chain takes
 --- where there are many, with what Lua collects now and then, on whichever rank;

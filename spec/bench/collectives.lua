@@ -1,4 +1,5 @@
---- collectives.lua -- the programs of seed 001, with collectives and without.
+--- collectives.lua -- the programs of Knorr et al., Collective Communication Patterns, with
+--- collectives and without.
 ---
 ---   luajit spec/bench/collectives.lua [ranks] [rounds] [programs] [sizes] [milliseconds]
 ---     [backend]

@@ -2,12 +2,12 @@
  *
  *   bench_conflict | luajit spec/bench/conflict_figure.lua conflict.svg
  *
- * Measures and draws figure 8 of seed 000. `search`: for so many commands that
- * could start, with conflicts between so many of their pairs, chosen evenly,
- * the time of one search; and what the number of candidates does to time and
- * result. `pick`: the same from tasks with effects, each exclusive on some of a
- * number of objects, and everything around it. Microseconds, medians over
- * GRAPHS graphs; the last line is JSON.
+ * Measures and draws figure 8 of Knorr et al., Declarative Data Flow. `search`:
+ * for so many commands that could start, with conflicts between so many of
+ * their pairs, chosen evenly, the time of one search; and what the number of
+ * candidates does to time and result. `pick`: the same from tasks with effects,
+ * each exclusive on some of a number of objects, and everything around it.
+ * Microseconds, medians over GRAPHS graphs; the last line is JSON.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,8 @@
 ---
 ---   build/release/bench_conflict | luajit spec/bench/conflict_figure.lua conflict.svg
 ---
---- Figure 8 of seed 000: how long one search takes, and how many commands it finds
+--- Figure 8 of Knorr et al., Declarative Data Flow: how long one search takes, and how many
+--- commands it finds
 --- that may start together, by how many candidates it may reject, over the density
 --- of conflicts. What it reads goes on to its output.
 local plot = require("spec.bench.plot")

@@ -6,15 +6,19 @@
 --- A figure is FOLDER/<figure>.svg, and what was measured for it lies in files beside it,
 --- FOLDER/<part>.json, one for each of its parts:
 ---
----   scheduling     seed 001, figure 3: tasks that the scheduler handles in a second, over
+---   scheduling     Knorr et al., Collective Communication Patterns, figure 3: tasks that the
+---                  scheduler handles in a second, over
 ---                  ranks, with collectives and without. Dry runs. Part: scheduling.
----   communication  seed 001, figure 4: steps per second without computation, over sizes of
+---   communication  Knorr et al., Collective Communication Patterns, figure 4: steps per second
+---                  without computation, over sizes of
 ---                  buffers and numbers of ranks. Real runs on this host. Parts:
 ---                  communication_cpu, and communication_gpu, which has a GPU for each rank.
----   nbody          seed 001, figure 5: strong scaling. Real runs on this host; beyond that
+---   nbody          Knorr et al., Collective Communication Patterns, figure 5: strong scaling.
+---                  Real runs on this host; beyond that
 ---                  dashed, what scheduling would allow, by dry runs. Parts: nbody_cpu,
 ---                  nbody_gpu and nbody_dry.
----   generative     seed 002: what a step of RSim takes of the scheduler as more rows are
+---   generative     the talk on Celerity: what a step of RSim takes of the scheduler as more
+---                  rows are
 ---                  there, by how far apart horizons are. Dry runs. Part: generative.
 ---
 --- Without names all that this host can is measured (of gpus=0 no GPUs' parts), and every

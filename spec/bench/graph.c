@@ -15,9 +15,9 @@
  * `once` makes one graph through instructions, for a profiler or a counter of
  * instructions; topologies are numbered from 0.
  *
- * `shutdown` draws figure 7 of seed 000: task and command graph with the epoch
- * at their end and without it, in turns, and what it adds, in percent. The last
- * line is JSON.
+ * `shutdown` draws figure 7 of Knorr et al., Declarative Data Flow: task and
+ * command graph with the epoch at their end and without it, in turns, and what
+ * it adds, in percent. The last line is JSON.
  */
 #include <stdio.h>
 #include <stdlib.h>

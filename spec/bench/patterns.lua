@@ -3,7 +3,8 @@
 ---   mpirun -n 8 celer run [--no-collectives] spec/bench/patterns.lua
 ---     [programs] [sizes] [milliseconds | steps=N]
 ---
---- The programs of seed 001's table 3 with empty kernels: `all_gather`: all read what
+--- The programs of table 3 of Knorr et al., Collective Communication Patterns with empty
+--- kernels: `all_gather`: all read what
 --- all wrote, `two_all_gathers`: in two buffers of half the size, `weighted_all_gather`:
 --- all but one, whom weights give nothing; `broadcast`: all read what one wrote,
 --- `broadcast_most`: three of four do, `broadcast_few`: three of eight;

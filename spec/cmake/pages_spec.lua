@@ -9,15 +9,22 @@ local function names(page, file)
   end
 end
 
+-- Whether a page leads to the page of a folder or of a room.
+local function leads(page, folder)
+  return page:find("](" .. folder .. ")", 1, true)
+    or page:find("](" .. folder .. "/README.md)", 1, true)
+end
+
 describe("the page of", function()
-  for folder in scratch.output("cd engine && ls -d */"):gmatch "([^/\n]+)/" do
-    it(folder .. " names every file, and leads from the engine's page", function()
+  for folder in scratch.output("cd engine && find . -mindepth 1 -type d"):gmatch "%./([^\n]+)" do
+    it(folder .. " names every file, and another page leads there", function()
       local page = scratch.read("engine/" .. folder .. "/README.md")
-      for _, path in ipairs(scratch.files("engine/" .. folder, "%.[ch]$")) do
-        local file = path:match "([%w_]+)%.[ch]$"
-        assert.truthy(names(page, file), path .. " is not on its folder's page")
+      for name in scratch.output("ls engine/" .. folder):gmatch "([%w_]+)%.[ch]\n" do
+        assert.truthy(names(page, name), name .. " is not on its folder's page")
       end
-      assert.truthy(scratch.read("engine/README.md"):find("](" .. folder .. ")", 1, true))
+      local above, room = folder:match "^(.*)/([^/]+)$"
+      assert.truthy(leads(scratch.read("engine/README.md"), folder))
+      if above then assert.truthy(leads(scratch.read("engine/" .. above .. "/README.md"), room)) end
     end)
   end
 end)

@@ -1,7 +1,8 @@
 -- Communicators: of one rank, and between the ranks of one process. Over MPI:
 -- spec/system/collective_spec.lua.
 local ffi = require("ffi")
-local c = require("spec.support.cdef")("comm/communicator.h", "comm/simulated/meeting.h", "base/status.h")
+local c = require("spec.support.cdef")("comm/communicator.h", "comm/simulated/meeting.h",
+  "base/status.h")
 
 local function code(status) return ffi.string(c.cel_status_name(status)) end
 

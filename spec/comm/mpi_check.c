@@ -251,7 +251,7 @@ static int absent(const char *where) {
   if (t->rank == 1) exchange_fail_alone(t);
   if (strcmp(where, "broadcast") == 0) t->broadcast(t, &data, &size);
   if (strcmp(where, "gather") == 0) t->gather(t, &most, sizeof most, all);
-  if (strcmp(where, "most") == 0) t->most(t, &most);
+  if (strcmp(where, "most") == 0) t->all_reduce_max(t, &most);
   if (strcmp(where, "clocks") == 0) exchange_compare_clocks(t);
   if (t->rank == 0) exchange_give_up(t, "rank 1 is not missed");
   for (;;) exchange_nap();
@@ -273,10 +273,10 @@ static int outlives(void) {
   cel__mpi *m = (cel__mpi *)t;
   int64_t most = t->rank == 0 ? 3 : 7;
   probes_fail = t->rank == 0;
-  if (t->rank == 0 && t->most(t, &most) == CEL_E_OK)
+  if (t->rank == 0 && t->all_reduce_max(t, &most) == CEL_E_OK)
     exchange_give_up(t, "MPI does not break");
   MPI_Barrier(MPI_COMM_WORLD);
-  if (t->rank > 0) t->most(t, &most);
+  if (t->rank > 0) t->all_reduce_max(t, &most);
   if (t->rank > 0)
     for (;;) exchange_nap();
   if (m->row.n != 1) exchange_give_up(t, "nobody keeps the request");

@@ -70,7 +70,7 @@ static void must(const run *r, CUresult code) {
 
 static void make_part(run *r, part *p, uint64_t nth, int32_t d) {
   const cel_cuda_api *api = r->cuda->api;
-  int32_t devices = r->t->joint.devices;
+  int32_t devices = r->t->collective.devices;
   int64_t member = r->t->rank * devices + d;
   cel_random shared = {r->set->seed * 1000 + nth};
   cel_random own = {r->set->seed * 77 + nth * 1000 + (uint64_t)member};
@@ -82,7 +82,7 @@ static void make_part(run *r, part *p, uint64_t nth, int32_t d) {
   p->image = cel_alloc(size);
   spread_fill(&p->spread, p->image);
   must(r, cel_cuda_write(api, p->memory, p->image, size));
-  p->spread.joint.ticket = nth * (uint64_t)devices + (uint64_t)d + 1000;
+  p->spread.collective.ticket = nth * (uint64_t)devices + (uint64_t)d + 1000;
   for (int64_t i = 0; i < 2 * p->spread.members; ++i)
     if (p->spread.piece[i].base != NULL)
       p->spread.piece[i].base = (char *)(uintptr_t)p->memory +
@@ -90,11 +90,11 @@ static void make_part(run *r, part *p, uint64_t nth, int32_t d) {
 }
 
 static void post_next(run *r) {
-  int32_t devices = r->t->joint.devices;
+  int32_t devices = r->t->collective.devices;
   for (int32_t d = 0; d < devices; ++d) {
     part *p = &r->part[r->posted * (uint64_t)devices + (uint64_t)d];
     make_part(r, p, r->posted, d);
-    r->t->exchange_devices(r->t, &p->spread.joint);
+    r->t->exchange_devices(r->t, &p->spread.collective);
   }
   ++r->posted;
 }
@@ -105,7 +105,7 @@ static part *part_of(run *r, uint64_t ticket) {
 
 static void put(run *r, const cel_chained *end) {
   part *p = part_of(r, end->ticket);
-  int32_t d = p->spread.joint.device;
+  int32_t d = p->spread.collective.device;
   const cel_cuda_api *api = r->cuda->api;
   must(r, api->cuCtxSetCurrent(r->cuda->device[d].context));
   if (end->enqueue(end->context, r->stream[d]) != CEL_E_OK)
@@ -128,7 +128,7 @@ static void end_part(run *r, part *p) {
 }
 
 static void end_some(run *r) {
-  uint64_t devices = (uint64_t)r->t->joint.devices;
+  uint64_t devices = (uint64_t)r->t->collective.devices;
   for (uint64_t i = r->ended * devices; i < r->posted * devices; ++i) {
     part *p = &r->part[i];
     if (p->put && !p->ended &&
@@ -188,9 +188,9 @@ static void take(run *r) {
 static void begin(run *r, cel_transport *t, const cel_cuda *cuda,
                   const settings *set) {
   *r = (run){.t = t, .cuda = cuda, .set = set};
-  r->part = cel_alloc_zero((set->count + 1) * (size_t)t->joint.devices *
+  r->part = cel_alloc_zero((set->count + 1) * (size_t)t->collective.devices *
                            sizeof *r->part);
-  for (int32_t d = 0; d < t->joint.devices; ++d) {
+  for (int32_t d = 0; d < t->collective.devices; ++d) {
     must(r, cuda->api->cuCtxSetCurrent(cuda->device[d].context));
     must(r, cuda->api->cuStreamCreateWithPriority(&r->stream[d],
                                                   CU_STREAM_NON_BLOCKING, 0));
@@ -198,7 +198,7 @@ static void begin(run *r, cel_transport *t, const cel_cuda *cuda,
 }
 
 static void finish(run *r) {
-  for (int32_t d = 0; d < r->t->joint.devices; ++d)
+  for (int32_t d = 0; d < r->t->collective.devices; ++d)
     r->cuda->api->cuStreamDestroy_v2(r->stream[d]);
   cel_free(r->part);
 }
@@ -239,8 +239,8 @@ static int differ(cel_transport *t, const cel_cuda *cuda, const settings *set) {
   cel_done done;
   begin(&r, t, cuda, set);
   make_part(&r, &r.part[0], 0, 0);
-  r.part[0].spread.joint.bytes += t->rank == 1;
-  t->exchange_devices(t, &r.part[0].spread.joint);
+  r.part[0].spread.collective.bytes += t->rank == 1;
+  t->exchange_devices(t, &r.part[0].spread.collective);
   while (t->poll(t, &done, 1) == 0) {
   }
   printf("rank %d: %s\n", (int)t->rank,
@@ -380,7 +380,7 @@ static int work(const char *mode, const settings *set) {
   if (strcmp(mode, "absent") == 0 && t->rank == 1) exchange_fail_alone(t);
   if (cel_transport_nccl(t, &config, &t, why, sizeof why) != CEL_E_OK)
     exchange_give_up(t, cel_error_last()->text);
-  bool joined = t->joint.devices > 0, first = t->rank == 0;
+  bool joined = t->collective.devices > 0, first = t->rank == 0;
   if (joined) {
     int status = carry_out(mode, t, config.cuda, set);
     if (status != 0) t->abort(t, status);

@@ -43,8 +43,9 @@ static void tell_parts(pairs_end *e, int64_t ranks, int64_t width, bool boxes) {
                          .box = e->box};
 }
 
-cel_joint_parts pairs_end_make(pairs_end *e, uint64_t run, uint64_t element,
-                               int64_t ranks, cel_random *own) {
+cel_collective_parts pairs_end_make(pairs_end *e, uint64_t run,
+                                    uint64_t element, int64_t ranks,
+                                    cel_random *own) {
   uint64_t width = run / element;
   e->run = e->stride = run;
   if (cel_random_chance(own, 50))
@@ -57,14 +58,14 @@ cel_joint_parts pairs_end_make(pairs_end *e, uint64_t run, uint64_t element,
   e->memory = cel_alloc(e->all * e->stride + 1);
   memset(e->memory, UNTOUCHED, e->all * e->stride + 1);
   tell_parts(e, ranks, (int64_t)width, cel_random_chance(own, 50));
-  return (cel_joint_parts){.parts = &e->parts,
-                           .base = e->all > 0 ? e->memory : NULL,
-                           .extent = {e->all, 1, width},
-                           .stride = {e->stride, e->stride, element}};
+  return (cel_collective_parts){.parts = &e->parts,
+                                .base = e->all > 0 ? e->memory : NULL,
+                                .extent = {e->all, 1, width},
+                                .stride = {e->stride, e->stride, element}};
 }
 
 void pairs_lay_out(pairs *p, const cel_transport *t, cel_random *own,
-                   cel_joint *joint) {
+                   cel_collective *collective) {
   int64_t me = t->rank, n = t->ranks;
   p->given.rows = cel_alloc((size_t)n * sizeof *p->given.rows);
   p->got.rows = cel_alloc((size_t)n * sizeof *p->got.rows);
@@ -74,12 +75,12 @@ void pairs_lay_out(pairs *p, const cel_transport *t, cel_random *own,
     p->got.rows[k] = p->rows[k * n + me];
   }
   for (int64_t i = 0; i < n * n; ++i) sum += (uint64_t)p->rows[i];
-  joint->bytes = sum * p->run;
-  joint->wide = p->wide;
-  joint->to = pairs_end_make(&p->given, p->run, p->element, n, own);
-  joint->from = pairs_end_make(&p->got, p->run, p->element, n, own);
+  collective->bytes = sum * p->run;
+  collective->wide = p->wide;
+  collective->to = pairs_end_make(&p->given, p->run, p->element, n, own);
+  collective->from = pairs_end_make(&p->got, p->run, p->element, n, own);
   for (int64_t k = 0; k < n; ++k)
-    pairs_end_fill(&p->given, k, joint->nth, me, k);
+    pairs_end_fill(&p->given, k, collective->nth, me, k);
 }
 
 void pairs_end_fill(pairs_end *e, int64_t k, uint64_t nth, int64_t from,

@@ -27,8 +27,9 @@ typedef struct pairs {
 
 /* Room for what it has of each rank, `rows` of so many bytes by rank, which it
  * owns from then on; nothing is in there. */
-cel_joint_parts pairs_end_make(pairs_end *end, uint64_t run, uint64_t element,
-                               int64_t ranks, cel_random *own);
+cel_collective_parts pairs_end_make(pairs_end *end, uint64_t run,
+                                    uint64_t element, int64_t ranks,
+                                    cel_random *own);
 void pairs_end_release(pairs_end *end);
 /* The bytes of the rows of rank k become those that `from` gives `to`, or how
  * many are not. */
@@ -37,10 +38,10 @@ void pairs_end_fill(pairs_end *end, int64_t k, uint64_t nth, int64_t from,
 uint64_t pairs_end_check(const pairs_end *end, int64_t k, uint64_t nth,
                          int64_t from, int64_t to);
 
-/* What all ranks know of it; then `joint` as this rank posts it. */
+/* What all ranks know of it; then `collective` as this rank posts it. */
 void pairs_plan(pairs *p, int64_t ranks, cel_random *shared);
 void pairs_lay_out(pairs *p, const cel_transport *t, cel_random *own,
-                   cel_joint *joint);
+                   cel_collective *collective);
 /* How many bytes are wrong. */
 uint64_t pairs_check(const pairs *p, const cel_transport *t, uint64_t nth);
 void pairs_release(pairs *p);

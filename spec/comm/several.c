@@ -1,12 +1,12 @@
 #include "comm/several.h"
 
 /* So that each box has bytes of its own. */
-static uint64_t number_of(const cel_joint *joint, int box) {
-  return joint->nth + ((uint64_t)box << 32);
+static uint64_t number_of(const cel_collective *collective, int box) {
+  return collective->nth + ((uint64_t)box << 32);
 }
 
-static bool in_pairs(const cel_joint *joint) {
-  return joint->pattern == CEL_PATTERN_ALL_TO_ALL;
+static bool in_pairs(const cel_collective *collective) {
+  return collective->pattern == CEL_PATTERN_ALL_TO_ALL;
 }
 
 /* Of a broadcast all rows are the root's. */
@@ -41,7 +41,7 @@ static void add_up(several *s, int end, int64_t ranks) {
   for (int64_t k = 0; k < ranks; ++k) {
     start[k] = sum;
     for (int i = 0; i < s->boxes; ++i) {
-      const cel_joint_parts *p = &s->each[end][i];
+      const cel_collective_parts *p = &s->each[end][i];
       count[k] +=
           p->parts->count[k] * (int32_t)p->parts->unit * (int32_t)p->stride[2];
     }
@@ -52,61 +52,63 @@ static void add_up(several *s, int end, int64_t ranks) {
 }
 
 static void lay_out_pairs(several *s, const cel_transport *t, cel_random *own,
-                          cel_joint *joint) {
+                          cel_collective *collective) {
   uint64_t bytes = 0;
   for (int i = 0; i < s->boxes; ++i) {
-    cel_joint one = {.nth = number_of(joint, i)};
+    cel_collective one = {.nth = number_of(collective, i)};
     pairs_lay_out(&s->pairs[i], t, own, &one);
     s->each[0][i] = one.to;
     s->each[1][i] = one.from;
     bytes += one.bytes;
   }
-  joint->bytes = bytes;
+  collective->bytes = bytes;
   for (int end = 0; end < 2; ++end) add_up(s, end, t->ranks);
-  joint->to = joint->from = (cel_joint_parts){.stride = {1, 1, 1}};
-  joint->to.parts = &s->sum[0];
-  joint->from.parts = &s->sum[1];
-  joint->each[0] = s->each[0];
-  joint->each[1] = s->each[1];
+  collective->to = collective->from =
+      (cel_collective_parts){.stride = {1, 1, 1}};
+  collective->to.parts = &s->sum[0];
+  collective->from.parts = &s->sum[1];
+  collective->each[0] = s->each[0];
+  collective->each[1] = s->each[1];
 }
 
 static void lay_out_wholes(several *s, const cel_transport *t, cel_random *own,
-                           cel_joint *joint) {
-  bool counts = joint->pattern != CEL_PATTERN_BROADCAST;
-  int64_t mine = counts ? t->rank : joint->root;
-  joint->bytes = 0;
+                           cel_collective *collective) {
+  bool counts = collective->pattern != CEL_PATTERN_BROADCAST;
+  int64_t mine = counts ? t->rank : collective->root;
+  collective->bytes = 0;
   for (int i = 0; i < s->boxes; ++i) {
     pairs_end *e = &s->whole[i];
     s->each[0][i] = pairs_end_make(e, s->run[i], 1, t->ranks, own);
-    if (t->rank == mine) pairs_end_fill(e, mine, number_of(joint, i), mine, 0);
-    joint->bytes += e->all * e->run;
+    if (t->rank == mine)
+      pairs_end_fill(e, mine, number_of(collective, i), mine, 0);
+    collective->bytes += e->all * e->run;
     if (!counts) s->each[0][i].parts = NULL;
   }
-  joint->each[0] = joint->each[1] = s->each[0];
-  joint->unit = 1;
+  collective->each[0] = collective->each[1] = s->each[0];
+  collective->unit = 1;
   if (!counts) return;
   add_up(s, 0, t->ranks);
-  joint->count = s->sum[0].count;
-  joint->start = s->sum[0].start;
+  collective->count = s->sum[0].count;
+  collective->start = s->sum[0].start;
 }
 
 void several_lay_out(several *s, const cel_transport *t, cel_random *own,
-                     cel_joint *joint) {
-  if (in_pairs(joint))
-    lay_out_pairs(s, t, own, joint);
+                     cel_collective *collective) {
+  if (in_pairs(collective))
+    lay_out_pairs(s, t, own, collective);
   else
-    lay_out_wholes(s, t, own, joint);
-  joint->several = (uint32_t)s->boxes;
+    lay_out_wholes(s, t, own, collective);
+  collective->several = (uint32_t)s->boxes;
 }
 
 uint64_t several_check(const several *s, const cel_transport *t,
-                       const cel_joint *joint) {
+                       const cel_collective *collective) {
   uint64_t wrong = 0;
   for (int i = 0; i < s->boxes; ++i) {
-    if (in_pairs(joint))
-      wrong += pairs_check(&s->pairs[i], t, number_of(joint, i));
-    for (int64_t k = 0; k < t->ranks && !in_pairs(joint); ++k)
-      wrong += pairs_end_check(&s->whole[i], k, number_of(joint, i), k, 0);
+    if (in_pairs(collective))
+      wrong += pairs_check(&s->pairs[i], t, number_of(collective, i));
+    for (int64_t k = 0; k < t->ranks && !in_pairs(collective); ++k)
+      wrong += pairs_end_check(&s->whole[i], k, number_of(collective, i), k, 0);
   }
   return wrong;
 }

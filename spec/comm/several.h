@@ -14,19 +14,19 @@ typedef struct several {
   /* Of all but an ALL_TO_ALL: the whole, rows by rank. */
   pairs_end whole[SEVERAL_MOST];
   uint64_t run[SEVERAL_MOST];
-  cel_joint_parts each[2][SEVERAL_MOST];
+  cel_collective_parts each[2][SEVERAL_MOST];
   cel_parts sum[2];
 } several;
 
-/* What all ranks know of it; then `joint`, of that pattern and root, as this
- * rank posts it. */
+/* What all ranks know of it; then `collective`, of that pattern and root, as
+ * this rank posts it. */
 void several_plan(several *s, cel_pattern pattern, int64_t ranks, int64_t root,
                   cel_random *shared);
 void several_lay_out(several *s, const cel_transport *t, cel_random *own,
-                     cel_joint *joint);
+                     cel_collective *collective);
 /* How many bytes are wrong. */
 uint64_t several_check(const several *s, const cel_transport *t,
-                       const cel_joint *joint);
+                       const cel_collective *collective);
 void several_release(several *s);
 
 #endif

@@ -13,15 +13,15 @@ static uint8_t byte_of(uint64_t nth, uint64_t at) {
 }
 
 static bool broadcasts(const spread *s) {
-  return s->joint.pattern == CEL_PATTERN_BROADCAST;
+  return s->collective.pattern == CEL_PATTERN_BROADCAST;
 }
 
 static bool in_pairs(const spread *s) {
-  return s->joint.pattern == CEL_PATTERN_ALL_TO_ALL;
+  return s->collective.pattern == CEL_PATTERN_ALL_TO_ALL;
 }
 
 static bool is_reduced(const spread *s) {
-  return s->joint.pattern == CEL_PATTERN_ALL_REDUCE;
+  return s->collective.pattern == CEL_PATTERN_ALL_REDUCE;
 }
 
 static bool of_member(const spread *s, int64_t member, uint64_t row) {
@@ -29,13 +29,15 @@ static bool of_member(const spread *s, int64_t member, uint64_t row) {
 }
 
 static bool whole(const spread *s) {
-  return broadcasts(s) || s->joint.pattern == CEL_PATTERN_ALL_GATHER ||
-         s->joint.root == s->member;
+  return broadcasts(s) || s->collective.pattern == CEL_PATTERN_ALL_GATHER ||
+         s->collective.root == s->member;
 }
 
 static bool has_at_first(const spread *s, uint64_t row) {
-  bool from_root = broadcasts(s) || s->joint.pattern == CEL_PATTERN_SCATTER;
-  return from_root ? s->joint.root == s->member : of_member(s, s->member, row);
+  bool from_root =
+      broadcasts(s) || s->collective.pattern == CEL_PATTERN_SCATTER;
+  return from_root ? s->collective.root == s->member
+                   : of_member(s, s->member, row);
 }
 
 /* ---- what all know of it ------------------------------------------------- */
@@ -57,7 +59,7 @@ static void plan_pairs(spread *s, cel_random *shared) {
       all += *pair_of(s, a, b);
     }
   }
-  s->joint.bytes = all * s->run;
+  s->collective.bytes = all * s->run;
 }
 
 static void plan_parts(spread *s, cel_random *shared) {
@@ -75,16 +77,16 @@ static void plan_parts(spread *s, cel_random *shared) {
     s->rows += s->count[k];
   }
   if (s->rows == 0) s->rows = s->count[s->members - 1] = 1;
-  s->joint.root = cel_random_int(shared, 0, s->members - 1);
-  s->joint.bytes = s->rows * s->run;
-  s->joint.even = even;
+  s->collective.root = cel_random_int(shared, 0, s->members - 1);
+  s->collective.bytes = s->rows * s->run;
+  s->collective.even = even;
 }
 
 /* By one of those that are for GPUs, of rows of one number. */
 static void plan_reduction(spread *s, cel_random *shared) {
   static const uint32_t sizes[] = {1, 4, 8};
   static const int32_t classes[] = {'i', 'u', 'b'};
-  cel_operator *by = &s->joint.by;
+  cel_operator *by = &s->collective.by;
   do {
     by->op = (cel_op)cel_random_int(shared, CEL_OP_SUM, CEL_OP_OR);
     by->class_ = classes[cel_random_int(shared, 0, 2)];
@@ -92,14 +94,14 @@ static void plan_reduction(spread *s, cel_random *shared) {
   } while (!cel_operator_is_for_gpus(by));
   s->run = by->size;
   s->rows = (uint64_t)cel_random_int(shared, 1, 900);
-  s->joint.bytes = s->rows * s->run;
-  s->joint.zero = by->op == CEL_OP_SUM && s->joint.device > 0;
+  s->collective.bytes = s->rows * s->run;
+  s->collective.zero = by->op == CEL_OP_SUM && s->collective.device > 0;
 }
 
 static void plan(spread *s, cel_random *shared) {
   int64_t top = cel_random_chance(shared, 15) ? 3000 : 12;
-  s->joint.pattern = (cel_pattern)cel_random_int(shared, CEL_PATTERN_BROADCAST,
-                                                 CEL_PATTERN_ALL_REDUCE);
+  s->collective.pattern = (cel_pattern)cel_random_int(
+      shared, CEL_PATTERN_BROADCAST, CEL_PATTERN_ALL_REDUCE);
   s->run = (uint64_t)cel_random_int(shared, 1, top);
   if (in_pairs(s))
     plan_pairs(s, shared);
@@ -154,8 +156,8 @@ void spread_make(spread *s, uint64_t nth, int64_t member, int32_t devices,
                  int64_t members, cel_random *shared, cel_random *own) {
   size_t n = (size_t)members;
   *s = (spread){.member = member, .members = members};
-  s->joint.nth = nth;
-  s->joint.device = (int32_t)(member % devices);
+  s->collective.nth = nth;
+  s->collective.device = (int32_t)(member % devices);
   s->devices = (uint32_t)devices;
   s->count = cel_alloc_zero(n * sizeof *s->count);
   s->start = cel_alloc_zero(n * sizeof *s->start);
@@ -182,7 +184,7 @@ static void write_pair(const spread *s, uint8_t *image, const cel_strided *at,
   if (n > 0) image += (uint8_t *)at->base - s->memory;
   for (uint64_t i = 0; i < n * s->run; ++i)
     image[i / s->run * s->stride + i % s->run] =
-        byte_of(s->joint.nth, of << 32 | i);
+        byte_of(s->collective.nth, of << 32 | i);
 }
 
 static void write_pairs(const spread *s, uint8_t *image, bool after) {
@@ -195,17 +197,17 @@ static void write_pairs(const spread *s, uint8_t *image, bool after) {
 /* A rank's devices have the same; truth values are 0 and 1. */
 static void write_numbers(const spread *s, uint8_t *image, int64_t member) {
   uint64_t rank = (uint64_t)member / s->devices;
-  bool truth = s->joint.by.class_ == 'b';
-  for (uint64_t i = 0; i < s->joint.bytes; ++i)
-    image[i] = byte_of(s->joint.nth, rank << 32 | i) & (truth ? 1 : 0xff);
+  bool truth = s->collective.by.class_ == 'b';
+  for (uint64_t i = 0; i < s->collective.bytes; ++i)
+    image[i] = byte_of(s->collective.nth, rank << 32 | i) & (truth ? 1 : 0xff);
 }
 
 static void write_reduced(const spread *s, uint8_t *image) {
-  uint8_t *one = cel_alloc(s->joint.bytes);
+  uint8_t *one = cel_alloc(s->collective.bytes);
   write_numbers(s, image, 0);
   for (int64_t k = s->devices; k < s->members; k += s->devices) {
     write_numbers(s, one, k);
-    cel_operator_fold(&s->joint.by, image, one, s->joint.bytes);
+    cel_operator_fold(&s->collective.by, image, one, s->collective.bytes);
   }
   cel_free(one);
 }
@@ -220,23 +222,24 @@ static void write_all(const spread *s, uint8_t *image, bool after) {
   if (is_reduced(s)) {
     if (after)
       write_reduced(s, image);
-    else if (!s->joint.zero)
+    else if (!s->collective.zero)
       write_numbers(s, image, s->member);
     return;
   }
   for (uint64_t row = 0; row < s->rows; ++row) {
     bool got = after && (whole(s) || of_member(s, s->member, row));
     for (uint64_t i = 0; i < s->run && (got || has_at_first(s, row)); ++i)
-      image[row * s->stride + i] = byte_of(s->joint.nth, row * s->run + i);
+      image[row * s->stride + i] = byte_of(s->collective.nth, row * s->run + i);
   }
 }
 
 void spread_fill(spread *s, uint8_t *memory) {
   s->memory = memory;
   place(s);
-  s->joint.pieces = broadcasts(s) || is_reduced(s) ? 1 : (uint32_t)s->members;
-  s->joint.piece = s->piece;
-  s->joint.from = s->piece + s->members;
+  s->collective.pieces =
+      broadcasts(s) || is_reduced(s) ? 1 : (uint32_t)s->members;
+  s->collective.piece = s->piece;
+  s->collective.from = s->piece + s->members;
   write_all(s, memory, false);
 }
 

@@ -16,7 +16,7 @@
  * gets.
  */
 typedef struct spread {
-  cel_device_joint joint;
+  cel_device_collective collective;
   int64_t member, members;
   uint64_t rows, run, stride;
   uint64_t *count, *start; /* by member */

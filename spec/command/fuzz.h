@@ -55,7 +55,7 @@ typedef struct fuzz_program {
   uint64_t small_bytes, large_bytes;
   int64_t weight[FUZZ_WEIGHTS][FUZZ_RANKS];
   bool collectives;
-  int64_t count_most, relay_least;
+  int64_t count_most, tree_least;
   int hosts; /* rank k is on host k % hosts, whose ranks are near; 0: none is */
   struct {
     int dims;

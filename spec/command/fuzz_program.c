@@ -363,7 +363,7 @@ void fuzz_generate(fuzz_program *p, uint64_t seed, int max_ranks) {
   if (chance(&g, 40)) p->squeeze = (uint32_t)in(&g, 1, (1 << FUZZ_RANKS) - 1);
   p->small_bytes = (uint64_t)PICK(&g, 1, 4, 16, 1000, FUZZ_SMALL, FUZZ_SMALL);
   p->large_bytes = (uint64_t)PICK(&g, 1, 8, 40, 100000);
-  p->relay_least = PICK(&g, 0, 2, 3, 4, 6);
+  p->tree_least = PICK(&g, 0, 2, 3, 4, 6);
   p->hosts = PICK(&g, 0, 0, 1, 2, 3);
   p->collectives = chance(&g, 60);
   p->count_most = PICK(&g, 0, 0, 2, 10, 40);

@@ -237,7 +237,7 @@ static void begin(run *r, listener *l) {
                                        .replications = p->replications,
                                        .collectives = p->collectives,
                                        .count_most = p->count_most,
-                                       .relay_least = p->relay_least,
+                                       .tree_least = p->tree_least,
                                        .apart = p->hosts > 1,
                                        .emit = on_emit,
                                        .context = &l[k]};

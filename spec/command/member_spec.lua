@@ -8,7 +8,7 @@ local volume = require("spec.support.points").volume
 
 local function new(n, devices, limits)
   limits = limits or {}
-  return ranks.new(n, { collectives = true, joint = { devices = devices,
+  return ranks.new(n, { collectives = true, collective = { devices = devices,
     pairs = limits.pairs ~= false, least = limits.least or 0,
     least_parts = limits.least_parts or 0, most = limits.most or 2 ^ 40,
     packed_most = limits.packed_most or 2 ^ 40 } })

@@ -67,7 +67,7 @@ static bool simplify(fuzz_program *p, int i) {
   }
   if (i == 2 + FUZZ_TASKS) {
     p->collectives = false;
-    p->count_most = p->relay_least = 0;
+    p->count_most = p->tree_least = 0;
     return true;
   }
   if (i == 1) {

@@ -242,7 +242,7 @@ describe("collective patterns", function()
     end
   end)
 
-  it("are found after a gather, which seed 001 misses", function()
+  it("are found after a gather, which the paper misses", function()
     local r = new(4)
     local u = r:buffer({ 16 })
     write(r, u, 16)

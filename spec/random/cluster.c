@@ -52,7 +52,7 @@ static void start(cluster *c) {
                                  .hosts = p->hosts,
                                  .direct_bytes = p->direct_bytes,
                                  .chain_bytes = p->chain_bytes,
-                                 .joint = p->joint,
+                                 .collective = p->collective,
                                  .seed = cel_random_next(&c->random),
                                  .fault = p->fault,
                                  .fault_at = p->fault_at};

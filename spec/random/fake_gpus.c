@@ -41,10 +41,11 @@ static cel_status put(void *context, void *stream) {
                                                                   : CEL_E_AGAIN;
 }
 
-static void exchange_devices(cel_transport *t, const cel_device_joint *joint) {
+static void exchange_devices(cel_transport *t,
+                             const cel_device_collective *collective) {
   gpus *g = (gpus *)t;
   ++g->posted;
-  g->around.inner->exchange_devices(g->around.inner, joint);
+  g->around.inner->exchange_devices(g->around.inner, collective);
 }
 
 /* They come in the order of the devices. */
@@ -53,7 +54,7 @@ static uint32_t chained(cel_transport *t, cel_chained *out, uint32_t max) {
   uint32_t n = g->around.inner->chained(g->around.inner, out, max);
   for (uint32_t i = 0; i < n; ++i) {
     end *made = cel_alloc(sizeof *made);
-    int32_t device = (int32_t)i % t->joint.devices;
+    int32_t device = (int32_t)i % t->collective.devices;
     *made = (end){.gpus = g, .inner = out[i], .device = device};
     out[i] = (cel_chained){out[i].ticket, put, made};
   }
@@ -88,13 +89,14 @@ static void destroy(cel_transport *t) {
 }
 
 /* What goes there is as long as the program says, which has memory for it. */
-static void limit(cel_joint_limits *joint, const program *p) {
-  joint->least = p->joint.least;
-  joint->least_parts = p->joint.least_parts;
-  joint->pairs &= p->joint.pairs;
-  if (p->joint.most < joint->most) joint->most = p->joint.most;
-  if (p->joint.packed_most < joint->packed_most)
-    joint->packed_most = p->joint.packed_most;
+static void limit(cel_collective_limits *collective, const program *p) {
+  collective->least = p->collective.least;
+  collective->least_parts = p->collective.least_parts;
+  collective->pairs &= p->collective.pairs;
+  if (p->collective.most < collective->most)
+    collective->most = p->collective.most;
+  if (p->collective.packed_most < collective->packed_most)
+    collective->packed_most = p->collective.packed_most;
 }
 
 void rank_fake_gpus(rank *r) {
@@ -108,12 +110,12 @@ void rank_fake_gpus(rank *r) {
   cel_transport *inner;
   if (cel_transport_nccl(r->transport, &config, &inner, why, sizeof why) !=
           CEL_E_OK ||
-      inner->joint.devices != p->devices)
+      inner->collective.devices != p->devices)
     cel_bug("no NCCL, not even a fake: %s", why);
   cel_around_init(&g->around, inner, "mpi, and fake GPUs");
   cel_transport *t = &g->around.base;
-  t->joint = inner->joint;
-  limit(&t->joint, p);
+  t->collective = inner->collective;
+  limit(&t->collective, p);
   t->exchange_devices = exchange_devices;
   t->chained = chained;
   t->unjoin = unjoin;

@@ -430,9 +430,9 @@ static void generate_settings(cel_random *r, program *p, int ranks) {
 
 /* From how many readers on what one has is passed on; drawn apart, as what
  * follows is, so that other programs stay what they are. */
-static void generate_relays(program *p) {
+static void generate_trees(program *p) {
   cel_random r = {p->seed ^ 0x72656c6179};
-  if (cel_random_chance(&r, 60)) p->relay_least = pick(&r, 1, 4);
+  if (cel_random_chance(&r, 60)) p->tree_least = pick(&r, 1, 4);
 }
 
 /* Where collectives are not for what is exchanged, reductions may be one step
@@ -443,19 +443,20 @@ static void generate_steps(program *p) {
 }
 
 /* Collectives between devices, where they can be. */
-static void generate_joint(program *p) {
+static void generate_collective(program *p) {
   static const uint64_t most[] = {0, 64, 1000, UINT64_MAX};
   cel_random r = {p->seed ^ 0x6a6f696e74};
   bool own = p->own_memory || p->devices > 1;
   if (!p->chains || !own || !p->exchanges || cel_random_chance(&r, 30)) return;
-  p->joint = (cel_joint_limits){.devices = p->devices,
-                                .pairs = p->seed % 8 != 0,
-                                .least = cel_random_chance(&r, 20) ? 100 : 0,
-                                .most = pick_of(&r, most, 4),
-                                .packed_most = pick_of(&r, most, 4)};
+  p->collective =
+      (cel_collective_limits){.devices = p->devices,
+                              .pairs = p->seed % 8 != 0,
+                              .least = cel_random_chance(&r, 20) ? 100 : 0,
+                              .most = pick_of(&r, most, 4),
+                              .packed_most = pick_of(&r, most, 4)};
   if (cel_random_chance(&r, 60))
-    p->joint.most = p->joint.packed_most = UINT64_MAX;
-  if (cel_random_chance(&r, 20)) p->joint.least_parts = 200;
+    p->collective.most = p->collective.packed_most = UINT64_MAX;
+  if (cel_random_chance(&r, 20)) p->collective.least_parts = 200;
 }
 
 /* Buffers that are told apart by nothing but which they are. */
@@ -471,8 +472,8 @@ program *program_generate(uint64_t seed, int ranks) {
   p->seed = seed;
   p->failing_step = -1;
   generate_settings(&r, p, ranks);
-  generate_joint(p);
-  generate_relays(p);
+  generate_collective(p);
+  generate_trees(p);
   generate_steps(p);
   p->buffers = (int)pick(&r, 1, 5);
   for (int b = 0; b < p->buffers; ++b) generate_buffer(&r, &p->buffer[b]);
@@ -647,9 +648,9 @@ void program_print(const program *p) {
          (unsigned long long)p->grain, p->hosts,
          (unsigned long long)p->direct_bytes,
          (unsigned long long)p->chain_bytes, (unsigned long long)p->block,
-         (unsigned long long)p->whole, p->room, p->joint.devices,
-         (unsigned long long)p->joint.most,
-         (unsigned long long)p->joint.packed_most);
+         (unsigned long long)p->whole, p->room, p->collective.devices,
+         (unsigned long long)p->collective.most,
+         (unsigned long long)p->collective.packed_most);
   for (int b = 0; b < p->buffers; ++b) {
     char text[128];
     printf("  b%d: %s of %u bytes%s\n", b,

@@ -52,10 +52,11 @@ static void change(object_state *state, manner how, const step *s, int64_t k,
     state->alone = before + value;
   } else if (how == TOGETHER) {
     uint64_t seen[] = {value, state->alone, atomic_load(&state->sum)};
-    atomic_fetch_add(&state->joint, cel_hash(seen, sizeof seen, state->fold));
+    atomic_fetch_add(&state->collective,
+                     cel_hash(seen, sizeof seen, state->fold));
   } else {
     uint64_t seen[] = {value, state->alone, atomic_load(&state->sum),
-                       atomic_load(&state->joint)};
+                       atomic_load(&state->collective)};
     state->fold = cel_hash(seen, sizeof seen, state->fold);
   }
 }
@@ -118,8 +119,8 @@ static void leave(object_state *state, manner how, const step *s) {
 }
 
 /* Whether the tasks before have ended on all ranks, and none after has begun;
- * for a collective task that begins. Of `joint` other ranks may already have
- * added their part of it. */
+ * for a collective task that begins. Of `collective` other ranks may already
+ * have added their part of it. */
 static bool in_turn(const program *p, const step *s, int o, const slot *at,
                     int64_t rank) {
   object_state should = {0};
@@ -206,7 +207,7 @@ void object_end(rank *r, int o) {
  */
 
 typedef struct looked {
-  uint64_t fold, alone, sum, joint;
+  uint64_t fold, alone, sum, collective;
 } looked;
 
 static cel_status take(const cel_taking *taking, const cel_call *call,
@@ -220,7 +221,7 @@ static cel_status take(const cel_taking *taking, const cel_call *call,
   looked *seen = malloc(sizeof *seen);
   *seen =
       (looked){at->state->fold, at->state->alone, atomic_load(&at->state->sum),
-               atomic_load(&at->state->joint)};
+               atomic_load(&at->state->collective)};
   atomic_fetch_sub(&at->state->strict, 1);
   *data = seen;
   *size = sizeof *seen;
@@ -258,7 +259,7 @@ bool object_seen(const rank *r, int i, char *text, size_t size) {
   const looked *seen = data;
   if (bytes == sizeof *seen && seen->fold == should.fold &&
       seen->alone == should.alone && seen->sum == should.sum &&
-      seen->joint == should.joint)
+      seen->collective == should.collective)
     return true;
   return fail(r, o, text, size, "is not in a snapshot as it was");
 }
@@ -268,7 +269,7 @@ bool objects_verify(const rank *r, char *text, size_t size) {
     const object_state *is = shares(r, o) ? &r->shared[o] : &r->own[o];
     object_state should = {0};
     expect(r->program, o, shares(r, o), r->index, r->program->steps, &should);
-    if (is->fold != should.fold || is->joint != should.joint)
+    if (is->fold != should.fold || is->collective != should.collective)
       return fail(r, o, text, size, "was touched in a wrong order");
     if (is->alone != should.alone || is->sum != should.sum)
       return fail(r, o, text, size, "lost what tasks did");

@@ -39,7 +39,7 @@ static void come_near(rank *r) {
  * devices. */
 static bool is_fake(const program *p, const cel_transport *t) {
   enum { MOST_MEMBERS = 16 };
-  return !p->cuda && p->joint.devices > 0 && t->ranks > 1 &&
+  return !p->cuda && p->collective.devices > 0 && t->ranks > 1 &&
          t->ranks * p->devices <= MOST_MEMBERS;
 }
 

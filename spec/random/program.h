@@ -187,18 +187,18 @@ typedef struct program {
   uint64_t seed;
   int ranks, devices;
   bool own_memory, lookahead;
-  bool cuda;           /* on GPUs, where there are threads */
-  int hosts;           /* whose ranks exchange direct messages; 0: none; in one
-                          process */
-  bool exchanges;      /* what all exchange goes by collectives */
-  bool by_messages;    /* or is one step, but of messages */
-  int64_t count_most;  /* of which wider ones are carried out otherwise; or 0 */
-  int64_t relay_least; /* see command.h; or 0 */
+  bool cuda;          /* on GPUs, where there are threads */
+  int hosts;          /* whose ranks exchange direct messages; 0: none; in one
+                         process */
+  bool exchanges;     /* what all exchange goes by collectives */
+  bool by_messages;   /* or is one step, but of messages */
+  int64_t count_most; /* of which wider ones are carried out otherwise; or 0 */
+  int64_t tree_least; /* see command.h; or 0 */
   uint64_t direct_bytes;
-  uint64_t chain_bytes;   /* in one process; where it chains */
-  cel_joint_limits joint; /* likewise */
-  uint64_t grain;         /* of devices' memories; simulated */
-  uint64_t whole, block;  /* see backend.h; simulated */
+  uint64_t chain_bytes;             /* in one process; where it chains */
+  cel_collective_limits collective; /* likewise */
+  uint64_t grain;                   /* of devices' memories; simulated */
+  uint64_t whole, block;            /* see backend.h; simulated */
   int room;    /* of each device's own memory, in percent of what is enough for
                   every step; below 100 a run may end for want of it; 0: no limit
                 */
@@ -426,7 +426,7 @@ typedef struct object_state {
   uint64_t fold;                /* by sequential effects */
   uint64_t alone;               /* by exclusive ones */
   _Atomic(uint64_t) sum;        /* by relaxed ones */
-  _Atomic(uint64_t) joint;      /* by those of all ranks as one */
+  _Atomic(uint64_t) collective; /* by those of all ranks as one */
   _Atomic(int) strict, relaxed; /* who is inside */
   _Atomic(uint64_t) together;   /* how many of a step, and that many times its
                                    number in the upper half */

@@ -521,7 +521,7 @@ void rank_start(rank *r, bool threads) {
                               .collectives = p->exchanges || p->by_messages,
                               .by_messages = p->by_messages,
                               .count_most = p->count_most,
-                              .relay_least = p->relay_least,
+                              .tree_least = p->tree_least,
                               .saw_fence = r->saw_fence};
   if (!p->cuda && p->seed % 4 == 0) r->audit = cel_audit_create();
   config.audit = r->audit;

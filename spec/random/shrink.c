@@ -29,12 +29,12 @@ static bool shrink_settings(program *p, runner run) {
   TRY(p, run, p->squeeze, 0);
   TRY(p, run, p->cap, 0);
   TRY(p, run, p->chain_bytes, 0);
-  TRY(p, run, p->joint.devices, 0);
+  TRY(p, run, p->collective.devices, 0);
   TRY(p, run, p->chains, false);
   TRY(p, run, p->exchanges, false);
   TRY(p, run, p->by_messages, false);
   TRY(p, run, p->count_most, 0);
-  TRY(p, run, p->relay_least, 0);
+  TRY(p, run, p->tree_least, 0);
   TRY(p, run, p->room, 0);
   TRY(p, run, p->room, 100);
   TRY(p, run, p->whole, 0);

@@ -93,7 +93,8 @@ describe("celer graph", function()
     assert.equal(' [color="#aaaaaa"]', edges[look .. " " .. epoch])
   end)
 
-  -- The figure of seed 000: 1 sequential, 2 exclusive, 3 and 4 relaxed, 5 exclusive, 6
+  -- The figure of Knorr et al., Declarative Data Flow: 1 sequential, 2 exclusive, 3 and 4
+  -- relaxed, 5 exclusive, 6
   -- sequential; 7 and 8 have a buffer between them, 9 and 10 objects of their own.
   it("draws between which tasks there are conflicts", function()
     scratch.write(script, [==[

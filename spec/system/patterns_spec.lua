@@ -257,7 +257,7 @@ q:drain()
     assert.same({ "all_gather,", "broadcast from", "gather to" }, found("examples/kmeans.lua"))
   end)
 
-  it("are what the programs of seed 001 exchange", function()
+  it("are what the programs of the paper exchange", function()
     local function drawn(program)
       return found("spec/bench/patterns.lua", program, "4096", "steps=2")
     end

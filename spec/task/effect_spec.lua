@@ -1,5 +1,5 @@
 -- Side effects in the task graph: dependencies and conflicts of each pair of
--- orders, as seed 000 has them.
+-- orders, as Knorr et al., Declarative Data Flow has them.
 local program = require("spec.task.program")
 local ffi = require("ffi")
 jit.off(true, true)
@@ -49,7 +49,7 @@ describe("side effects", function()
     assert.is_false(p:conflicts(a, b))
   end)
 
-  it("make the graph of the seed's figure", function()
+  it("make the graph of the paper's figure", function()
     -- 1 sequential, 2 exclusive, 3 and 4 relaxed, 5 exclusive, 6 sequential.
     local h = p:object()
     local t = {}

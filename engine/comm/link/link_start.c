@@ -218,11 +218,8 @@ static cel_status meet_lenders(cel__link *link, hello *mine, void *all,
   return CEL_E_OK;
 }
 
-/* Where all ranks are near already, they stay so, and nothing is chained: the
- * other hosts' messages are not ours to put on streams. */
 static void come_near(cel__link *link) {
   qsort(link->peer, (size_t)link->peers, sizeof *link->peer, by_rank);
-  if (link->around.base.nears > 0) return;
   link->near = cel_alloc((size_t)link->peers * sizeof *link->near);
   for (int32_t p = 0; p < link->peers; ++p) link->near[p] = link->peer[p].rank;
   link->around.base.near = link->near;

@@ -1,5 +1,5 @@
 /* link_state.h -- what direct messages are made of; internal to
- * cuda_link*.c. Confined to the transport's driver. */
+ * comm/link. Confined to the transport's driver. */
 #ifndef CEL_COMM_LINK_LINK_STATE_H
 #define CEL_COMM_LINK_LINK_STATE_H
 

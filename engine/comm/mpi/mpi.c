@@ -182,7 +182,7 @@ static void release(cel__mpi *m) {
   cel__mpi_release_votes(m);
   cel__mpi_release_peers(m);
   cel__mpi_release_pool(m);
-  cel__mpi_release_joint(m);
+  cel__mpi_release_collective(m);
   cel__mpi_release_groups(&m->groups);
   cel_vec_release(&m->request);
   cel_vec_release(&m->row);
@@ -201,7 +201,7 @@ static void destroy(cel_transport *t) {
   if (m->failed || m->transfers > 0) end_all(t, 1);
   cancel_receives(m);
   MPI_Comm_free(&m->data);
-  for (int i = 0; i < CEL__MPI_JOINTS; ++i) MPI_Comm_free(&m->joint[i]);
+  for (int i = 0; i < CEL__MPI_JOINTS; ++i) MPI_Comm_free(&m->collective[i]);
   MPI_Comm_free(&m->control);
   MPI_Comm_free(&m->host);
   MPI_Comm_free(&m->agreement);
@@ -347,9 +347,9 @@ static const cel_transport table = {.name = "mpi",
                                     .told = cel__mpi_told,
                                     .broadcast = cel__mpi_broadcast,
                                     .gather = cel__mpi_gather,
-                                    .most = cel__mpi_most,
+                                    .all_reduce_max = cel__mpi_all_reduce_max,
                                     .attend = cel__mpi_attend,
-                                    .found = cel__mpi_found,
+                                    .declare_group = cel__mpi_declare_group,
                                     .join = cel__mpi_join,
                                     .abort = end_all,
                                     .destroy = destroy};
@@ -382,7 +382,7 @@ static cel_status open_mpi(const cel_mpi_config *config, int level,
   int code = find_place(m);
   if (code == MPI_SUCCESS) code = dup_world(&m->data);
   for (int i = 0; i < CEL__MPI_JOINTS && code == MPI_SUCCESS; ++i)
-    code = dup_world(&m->joint[i]);
+    code = dup_world(&m->collective[i]);
   if (code == MPI_SUCCESS) code = dup_world(&m->control);
   if (code == MPI_SUCCESS) code = dup_world(&m->agreement);
   if (cel__mpi_breaks(m, code, "making communicators", -1)) {

@@ -79,7 +79,7 @@ enum { CEL__POOL_SMALLEST = 10, CEL__POOL_CLASSES = 7, CEL__POOL_KEPT = 32 };
 typedef enum cel__mpi_role {
   CEL__SEND,
   CEL__RECEIVE,
-  CEL__JOINT,     /* what: cel__mpi_joint */
+  CEL__JOINT,     /* what: cel__mpi_collective */
   CEL__WORD_OUT,  /* a credit or text; what: the bytes, freed when done */
   CEL__CREDIT_IN, /* what: uint64_t, posted again */
   CEL__TELL_IN,   /* what: cel_told */
@@ -125,8 +125,8 @@ typedef struct cel__mpi_transfer {
 } cel__mpi_transfer;
 
 /* A collective on its way; ours until its ticket is reported. */
-typedef struct cel__mpi_joint {
-  const cel_joint *joint;
+typedef struct cel__mpi_collective {
+  const cel_collective *collective;
   void *got;         /* ALL_TO_ALL: where MPI puts what it gets */
   char *staging[2];  /* what it gives and gets as one run, or null; both are in
                         the first but for an ALL_TO_ALL */
@@ -134,7 +134,7 @@ typedef struct cel__mpi_joint {
   struct cel__mpi_types *wide;
   char nothing[2]; /* an address for each end that has none: where both have
                       one address MPI takes them to be in place */
-} cel__mpi_joint;
+} cel__mpi_collective;
 
 /* The type of so many bytes, kept for the next collective of that unit. */
 typedef struct cel__mpi_unit {
@@ -204,7 +204,7 @@ typedef struct cel__mpi_groups {
 typedef struct cel__mpi {
   cel_transport base; /* first */
   cel_mpi_config config;
-  MPI_Comm data, joint[CEL__MPI_JOINTS], control, agreement, host;
+  MPI_Comm data, collective[CEL__MPI_JOINTS], control, agreement, host;
   int apart;       /* lengths that messages' tags tell apart */
   bool finalize;   /* we initialised MPI */
   bool failed;     /* no message can be relied on any more */
@@ -287,21 +287,22 @@ int cel__mpi_big_type(uint64_t bytes, MPI_Datatype *out);
 int cel__mpi_strided_type(const cel_strided *s, MPI_Datatype *out);
 
 /* mpi_collectives.c */
-void cel__mpi_exchange(cel_transport *t, const cel_joint *joint);
+void cel__mpi_exchange(cel_transport *t, const cel_collective *collective);
 /* It has ended; `good` unless MPI says otherwise. */
-void cel__mpi_joined(cel__mpi *m, cel__mpi_joint *mine, bool good);
-void cel__mpi_release_joint(cel__mpi *m);
+void cel__mpi_joined(cel__mpi *m, cel__mpi_collective *mine, bool good);
+void cel__mpi_release_collective(cel__mpi *m);
 /* A number below `n` by which those of other lengths are told apart: 0 if it is
  * safe anyway. */
 int cel__mpi_apart(uint64_t bytes, int n);
 /* What it goes by, the same on all ranks. */
-MPI_Comm cel__mpi_joint_comm(const cel__mpi *m, const cel_joint *joint);
+MPI_Comm cel__mpi_collective_comm(const cel__mpi *m,
+                                  const cel_collective *collective);
 
 /* mpi_wide.c */
 /* Begins an ALL_TO_ALL whose counts are no ints; end_wide when it has ended,
  * and for all others. */
-int cel__mpi_wide(cel__mpi *m, cel__mpi_joint *mine, MPI_Request *request);
-void cel__mpi_end_wide(const cel__mpi *m, cel__mpi_joint *mine);
+int cel__mpi_wide(cel__mpi *m, cel__mpi_collective *mine, MPI_Request *request);
+void cel__mpi_end_wide(const cel__mpi *m, cel__mpi_collective *mine);
 
 /* mpi_agree.c */
 void cel__mpi_agree(cel_transport *t, const cel_agreement *mine);
@@ -327,7 +328,7 @@ void cel__mpi_release_control(cel__mpi *m);
 cel_status cel__mpi_broadcast(cel_transport *t, void **data, uint64_t *size);
 cel_status cel__mpi_gather(cel_transport *t, const void *mine, uint32_t size,
                            void *all);
-cel_status cel__mpi_most(cel_transport *t, int64_t *n);
+cel_status cel__mpi_all_reduce_max(cel_transport *t, int64_t *n);
 void cel__mpi_attend(cel_transport *t);
 
 /* mpi_comm.c; Thread: any */
@@ -344,7 +345,7 @@ cel_status cel__mpi_join(cel_transport *t, uint32_t group, cel_comm **out);
 /* mpi_groups.c */
 void cel__mpi_init_groups(cel__mpi_groups *groups);
 void cel__mpi_release_groups(cel__mpi_groups *groups);
-void cel__mpi_found(cel_transport *t, uint32_t number);
+void cel__mpi_declare_group(cel_transport *t, uint32_t number);
 /* Begins the next communicator, unless one is being made or none is wanted. */
 void cel__mpi_make_groups(cel__mpi *m);
 /* The request for it has ended. */

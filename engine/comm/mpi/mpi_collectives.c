@@ -47,42 +47,46 @@ static int unit_of(cel__mpi *m, uint64_t bytes, MPI_Datatype *out) {
  */
 
 /* Where in its staging an end is: that of both, unless each has its own. */
-static char **staging_of(cel__mpi_joint *mine, cel__joint_end end) {
-  bool two = mine->joint->pattern == CEL_PATTERN_ALL_TO_ALL;
+static char **staging_of(cel__mpi_collective *mine, cel__collective_end end) {
+  bool two = mine->collective->pattern == CEL_PATTERN_ALL_TO_ALL;
   return &mine->staging[two ? end : CEL__GIVEN];
 }
 
-static void pack(const cel__mpi *m, cel__mpi_joint *mine) {
-  const cel_joint *joint = mine->joint;
+static void pack(const cel__mpi *m, cel__mpi_collective *mine) {
+  const cel_collective *collective = mine->collective;
   int64_t me = m->base.rank;
   char *to = *staging_of(mine, CEL__GIVEN);
   for (int64_t k = 0; k < m->base.ranks; ++k) {
-    if (!cel__joint_has(joint, CEL__GIVEN, me, k)) continue;
-    cel__joint_gather(joint, CEL__GIVEN, me, k,
-                      to + cel__joint_start(joint, CEL__GIVEN, me, k));
+    if (!cel__collective_has(collective, CEL__GIVEN, me, k)) continue;
+    cel__collective_gather(
+        collective, CEL__GIVEN, me, k,
+        to + cel__collective_start(collective, CEL__GIVEN, me, k));
   }
 }
 
-static void unpack(const cel__mpi *m, cel__mpi_joint *mine) {
-  const cel_joint *joint = mine->joint;
+static void unpack(const cel__mpi *m, cel__mpi_collective *mine) {
+  const cel_collective *collective = mine->collective;
   int64_t me = m->base.rank;
   const char *from = *staging_of(mine, CEL__GOT);
   if (from == NULL) return;
   for (int64_t k = 0; k < m->base.ranks; ++k) {
-    if (!cel__joint_has(joint, CEL__GOT, me, k)) continue;
-    cel__joint_scatter(joint, CEL__GOT, me, k,
-                       from + cel__joint_start(joint, CEL__GOT, me, k));
+    if (!cel__collective_has(collective, CEL__GOT, me, k)) continue;
+    cel__collective_scatter(
+        collective, CEL__GOT, me, k,
+        from + cel__collective_start(collective, CEL__GOT, me, k));
   }
 }
 
 /* Where MPI finds what this rank gives, or gets: that first, for what it gives
  * must not begin where MPI puts what it gets. */
-static cel_status place(const cel__mpi *m, cel__mpi_joint *mine,
-                        cel__joint_end end, void **out) {
-  const cel_joint *joint = mine->joint;
-  uint64_t bytes = cel__joint_bytes(joint, end, m->base.rank, m->base.ranks);
-  *out = bytes > 0 ? cel__joint_dense(joint, end) : &mine->nothing[end];
-  if (bytes == 0 || joint->wide || (*out != NULL && *out != mine->got))
+static cel_status place(const cel__mpi *m, cel__mpi_collective *mine,
+                        cel__collective_end end, void **out) {
+  const cel_collective *collective = mine->collective;
+  uint64_t bytes =
+      cel__collective_bytes(collective, end, m->base.rank, m->base.ranks);
+  *out =
+      bytes > 0 ? cel__collective_dense(collective, end) : &mine->nothing[end];
+  if (bytes == 0 || collective->wide || (*out != NULL && *out != mine->got))
     return CEL_E_OK;
   char **staging = staging_of(mine, end);
   *out = *staging = malloc(bytes + 1);
@@ -102,33 +106,35 @@ int cel__mpi_apart(uint64_t bytes, int n) {
   return 1 + (int)(cel_hash(&bytes, sizeof bytes, 0) % ((uint64_t)n - 1));
 }
 
-MPI_Comm cel__mpi_joint_comm(const cel__mpi *m, const cel_joint *joint) {
-  return m->joint[cel__mpi_apart(joint->bytes, CEL__MPI_JOINTS)];
+MPI_Comm cel__mpi_collective_comm(const cel__mpi *m,
+                                  const cel_collective *collective) {
+  return m->collective[cel__mpi_apart(collective->bytes, CEL__MPI_JOINTS)];
 }
 
-static int broadcast(cel__mpi *m, cel__mpi_joint *mine, void *whole,
+static int broadcast(cel__mpi *m, cel__mpi_collective *mine, void *whole,
                      MPI_Request *request) {
   MPI_Datatype type;
-  int count, code = cel__mpi_bytes_begin(mine->joint->bytes, &count, &type);
+  int count,
+      code = cel__mpi_bytes_begin(mine->collective->bytes, &count, &type);
   if (code != MPI_SUCCESS) return code;
   mine->type = type == MPI_BYTE ? MPI_DATATYPE_NULL : type;
-  return MPI_Ibcast(whole, count, type, (int)mine->joint->root,
-                    cel__mpi_joint_comm(m, mine->joint), request);
+  return MPI_Ibcast(whole, count, type, (int)mine->collective->root,
+                    cel__mpi_collective_comm(m, mine->collective), request);
 }
 
-static int all_to_all(cel__mpi *m, cel__mpi_joint *mine, void *given,
+static int all_to_all(cel__mpi *m, cel__mpi_collective *mine, void *given,
                       MPI_Request *request) {
-  const cel_joint *j = mine->joint;
+  const cel_collective *j = mine->collective;
   if (j->wide) return cel__mpi_wide(m, mine, request);
   const cel_parts *to = j->to.parts, *from = j->from.parts;
   MPI_Datatype type[2];
-  int code = unit_of(m, cel__joint_unit(j, CEL__GIVEN), &type[CEL__GIVEN]);
+  int code = unit_of(m, cel__collective_unit(j, CEL__GIVEN), &type[CEL__GIVEN]);
   if (code == MPI_SUCCESS)
-    code = unit_of(m, cel__joint_unit(j, CEL__GOT), &type[CEL__GOT]);
+    code = unit_of(m, cel__collective_unit(j, CEL__GOT), &type[CEL__GOT]);
   if (code != MPI_SUCCESS) return code;
   return MPI_Ialltoallv(given, to->count, to->start, type[CEL__GIVEN],
                         mine->got, from->count, from->start, type[CEL__GOT],
-                        cel__mpi_joint_comm(m, j), request);
+                        cel__mpi_collective_comm(m, j), request);
 }
 
 /* Our own operations: of numbers of 8 and 16 bits MPI's may saturate (Open MPI
@@ -174,7 +180,7 @@ static int operation_of(cel__mpi *m, const cel_operator *by, MPI_Op *out) {
   return code;
 }
 
-void cel__mpi_release_joint(cel__mpi *m) {
+void cel__mpi_release_collective(cel__mpi *m) {
   for (int i = 0; i < CEL__MPI_UNITS; ++i)
     if (m->unit[i].bytes != 0) MPI_Type_free(&m->unit[i].type);
   for (int i = 0; i < CEL__MPI_OPERATIONS; ++i)
@@ -190,20 +196,20 @@ static MPI_Datatype number_of(uint32_t size) {
 }
 
 /* Of 64 MiB at most, so an int counts them. */
-static int all_reduce(cel__mpi *m, const cel_joint *joint, void *at,
+static int all_reduce(cel__mpi *m, const cel_collective *collective, void *at,
                       MPI_Request *request) {
-  int count = (int)(joint->bytes / joint->by.size);
+  int count = (int)(collective->bytes / collective->by.size);
   MPI_Op op;
-  int code = operation_of(m, &joint->by, &op);
+  int code = operation_of(m, &collective->by, &op);
   if (code != MPI_SUCCESS) return code;
-  return MPI_Iallreduce(MPI_IN_PLACE, at, count, number_of(joint->by.size), op,
-                        cel__mpi_joint_comm(m, joint), request);
+  return MPI_Iallreduce(MPI_IN_PLACE, at, count, number_of(collective->by.size),
+                        op, cel__mpi_collective_comm(m, collective), request);
 }
 
 /* In place where a rank has its part of the whole that it gives or gets. */
-static int start(cel__mpi *m, cel__mpi_joint *mine, void *at,
+static int start(cel__mpi *m, cel__mpi_collective *mine, void *at,
                  MPI_Request *request) {
-  const cel_joint *j = mine->joint;
+  const cel_collective *j = mine->collective;
   if (j->pattern == CEL_PATTERN_BROADCAST)
     return broadcast(m, mine, at, request);
   if (j->pattern == CEL_PATTERN_ALL_TO_ALL)
@@ -211,11 +217,11 @@ static int start(cel__mpi *m, cel__mpi_joint *mine, void *at,
   if (j->pattern == CEL_PATTERN_ALL_REDUCE)
     return all_reduce(m, j, at, request);
   MPI_Datatype type;
-  MPI_Comm comm = cel__mpi_joint_comm(m, j);
+  MPI_Comm comm = cel__mpi_collective_comm(m, j);
   int code = unit_of(m, j->unit, &type), root = (int)j->root;
   if (code != MPI_SUCCESS) return code;
   int count = j->count[m->base.rank];
-  bool whole = cel__joint_whole(j, m->base.rank);
+  bool whole = cel__collective_whole(j, m->base.rank);
   if (j->pattern == CEL_PATTERN_ALL_GATHER)
     return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, at, j->count,
                            j->start, type, comm, request);
@@ -226,18 +232,19 @@ static int start(cel__mpi *m, cel__mpi_joint *mine, void *at,
                        count, type, root, comm, request);
 }
 
-void cel__mpi_exchange(cel_transport *t, const cel_joint *joint) {
+void cel__mpi_exchange(cel_transport *t, const cel_collective *collective) {
   cel__mpi *m = (cel__mpi *)t;
   if (m->failed) {
-    cel__mpi_report(m, joint->ticket, false);
+    cel__mpi_report(m, collective->ticket, false);
     return;
   }
-  cel__mpi_joint *mine = cel_alloc(sizeof *mine);
-  *mine = (cel__mpi_joint){.joint = joint, .type = MPI_DATATYPE_NULL};
+  cel__mpi_collective *mine = cel_alloc(sizeof *mine);
+  *mine = (cel__mpi_collective){.collective = collective,
+                                .type = MPI_DATATYPE_NULL};
   ++m->transfers;
   void *at;
   MPI_Request request;
-  bool two = joint->pattern == CEL_PATTERN_ALL_TO_ALL;
+  bool two = collective->pattern == CEL_PATTERN_ALL_TO_ALL;
   if ((two && place(m, mine, CEL__GOT, &mine->got) != CEL_E_OK) ||
       place(m, mine, CEL__GIVEN, &at) != CEL_E_OK)
     cel__mpi_fail(m);
@@ -250,14 +257,14 @@ void cel__mpi_exchange(cel_transport *t, const cel_joint *joint) {
 }
 
 /* In a job that has failed MPI may go on to write: what it was given stays. */
-void cel__mpi_joined(cel__mpi *m, cel__mpi_joint *mine, bool good) {
+void cel__mpi_joined(cel__mpi *m, cel__mpi_collective *mine, bool good) {
   if (good) {
     unpack(m, mine);
     cel__mpi_end_wide(m, mine);
     for (int end = 0; end < 2; ++end) free(mine->staging[end]);
   }
   if (mine->type != MPI_DATATYPE_NULL) MPI_Type_free(&mine->type);
-  cel__mpi_report(m, mine->joint->ticket, good);
+  cel__mpi_report(m, mine->collective->ticket, good);
   cel_free(mine);
   --m->transfers;
 }

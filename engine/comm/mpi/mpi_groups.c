@@ -35,7 +35,7 @@ void cel__mpi_lose_group(cel__mpi *m, uint32_t number) {
   pthread_mutex_unlock(&m->groups.lock);
 }
 
-void cel__mpi_found(cel_transport *t, uint32_t number) {
+void cel__mpi_declare_group(cel_transport *t, uint32_t number) {
   cel__mpi_groups *groups = &((cel__mpi *)t)->groups;
   pthread_mutex_lock(&groups->lock);
   if (find(groups, number) == NULL) {

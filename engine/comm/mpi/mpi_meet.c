@@ -102,7 +102,7 @@ cel_status cel__mpi_gather(cel_transport *t, const void *mine, uint32_t size,
   return CEL_E_OK;
 }
 
-cel_status cel__mpi_most(cel_transport *t, int64_t *n) {
+cel_status cel__mpi_all_reduce_max(cel_transport *t, int64_t *n) {
   cel__mpi *m = (cel__mpi *)t;
   cel__mpi_meeting *meeting = begin(2 * sizeof *n);
   int64_t *all = (int64_t *)(void *)meeting->bytes, *mine = all + 1;

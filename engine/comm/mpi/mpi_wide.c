@@ -25,14 +25,14 @@ static int place_type(const cel_strided *part, const void *base,
   return code;
 }
 
-static int make_types(const cel__mpi *m, const cel__mpi_joint *mine,
-                      cel__joint_end end) {
-  const cel_joint *joint = mine->joint;
+static int make_types(const cel__mpi *m, const cel__mpi_collective *mine,
+                      cel__collective_end end) {
+  const cel_collective *collective = mine->collective;
   cel__mpi_types *wide = mine->wide;
   int code = MPI_SUCCESS;
   for (int64_t k = 0; k < m->base.ranks && code == MPI_SUCCESS; ++k) {
-    if (!cel__joint_has(joint, end, m->base.rank, k)) continue;
-    cel_strided part = cel__joint_at(joint, end, m->base.rank, k);
+    if (!cel__collective_has(collective, end, m->base.rank, k)) continue;
+    cel_strided part = cel__collective_at(collective, end, m->base.rank, k);
     code = place_type(&part, &mine->nothing[end], &wide->type[end][k]);
     wide->count[end][k] = code == MPI_SUCCESS;
   }
@@ -50,7 +50,8 @@ static cel__mpi_types *wide_new(size_t ranks) {
   return wide;
 }
 
-int cel__mpi_wide(cel__mpi *m, cel__mpi_joint *mine, MPI_Request *request) {
+int cel__mpi_wide(cel__mpi *m, cel__mpi_collective *mine,
+                  MPI_Request *request) {
   cel__mpi_types *wide = mine->wide = wide_new((size_t)m->base.ranks);
   int code = make_types(m, mine, CEL__GIVEN);
   if (code == MPI_SUCCESS) code = make_types(m, mine, CEL__GOT);
@@ -59,10 +60,10 @@ int cel__mpi_wide(cel__mpi *m, cel__mpi_joint *mine, MPI_Request *request) {
                         wide->at, wide->type[CEL__GIVEN],
                         &mine->nothing[CEL__GOT], wide->count[CEL__GOT],
                         wide->at, wide->type[CEL__GOT],
-                        cel__mpi_joint_comm(m, mine->joint), request);
+                        cel__mpi_collective_comm(m, mine->collective), request);
 }
 
-void cel__mpi_end_wide(const cel__mpi *m, cel__mpi_joint *mine) {
+void cel__mpi_end_wide(const cel__mpi *m, cel__mpi_collective *mine) {
   cel__mpi_types *wide = mine->wide;
   if (wide == NULL) return;
   for (int end = 0; end < 2; ++end) {

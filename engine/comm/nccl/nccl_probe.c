@@ -26,7 +26,7 @@ typedef struct places {
 
 static places places_of(const cel__nccl *n) {
   uint64_t all = (uint64_t)n->members * PROBE_BYTES;
-  uint64_t sent = n->around.base.joint.pairs ? all : 0;
+  uint64_t sent = n->around.base.collective.pairs ? all : 0;
   return (places){0, all, all + sent, all + sent + sizeof(int64_t)};
 }
 

@@ -18,7 +18,7 @@ typedef struct item {
 
 typedef struct putting {
   cel__nccl *n;
-  const cel_device_joint *joint;
+  const cel_device_collective *collective;
   int64_t me;
   CUstream stream;
   bool ordered; /* the parts lie one behind the other, by member */
@@ -27,7 +27,7 @@ typedef struct putting {
 } putting;
 
 static ncclComm_t comm_of(const putting *p) {
-  return p->n->device[p->joint->device].comm;
+  return p->n->device[p->collective->device].comm;
 }
 
 static void *pointer(CUdeviceptr at) {
@@ -42,8 +42,9 @@ static uint64_t bytes_of(const item *it) {
 
 static void add(putting *p, const cel_strided *piece, int64_t member,
                 bool gives) {
-  bool by_parts = cel_pattern_is_by_parts(p->joint->pattern);
-  int64_t peer = by_parts && p->me != p->joint->root ? p->joint->root : member;
+  bool by_parts = cel_pattern_is_by_parts(p->collective->pattern);
+  int64_t peer =
+      by_parts && p->me != p->collective->root ? p->collective->root : member;
   if (piece == NULL) return;
   p->item[p->items++] = (item){.piece = piece,
                                .peer = (int)peer,
@@ -53,15 +54,15 @@ static void add(putting *p, const cel_strided *piece, int64_t member,
 
 /* The root's own part stays where it is. Of an all-reduce there is one. */
 static void list_items(putting *p) {
-  bool by_parts = cel_pattern_is_by_parts(p->joint->pattern);
-  if (p->joint->pattern == CEL_PATTERN_ALL_REDUCE) {
-    add(p, &p->joint->piece[0], p->me, true);
+  bool by_parts = cel_pattern_is_by_parts(p->collective->pattern);
+  if (p->collective->pattern == CEL_PATTERN_ALL_REDUCE) {
+    add(p, &p->collective->piece[0], p->me, true);
     return;
   }
   for (int64_t m = 0; m < p->n->members; ++m) {
-    if (by_parts && m == p->joint->root) continue;
-    add(p, cel__member_gives(p->joint, p->me, m), m, true);
-    add(p, cel__member_gets(p->joint, p->me, m), m, false);
+    if (by_parts && m == p->collective->root) continue;
+    add(p, cel__member_gives(p->collective, p->me, m), m, true);
+    add(p, cel__member_gets(p->collective, p->me, m), m, false);
   }
 }
 
@@ -91,7 +92,7 @@ static bool is_in_order(const putting *p) {
 /* What has gaps goes to the staging memory, once if several get the same; all
  * of it, one behind the other, if it is to be ordered and is not. */
 static cel_status find_places(putting *p) {
-  const cel__nccl_device *device = &p->n->device[p->joint->device];
+  const cel__nccl_device *device = &p->n->device[p->collective->device];
   const item *last = NULL;
   uint64_t used = 0;
   bool all = p->ordered && !is_in_order(p);
@@ -124,20 +125,22 @@ static CUresult copy(const putting *p, const item *it) {
                       .plane = piece->stride[0]};
   if (planes == 1) far.plane = far.row * rows;
   cel_cuda_end near = {.at = it->at, .row = run, .plane = run * rows};
-  return cel_cuda_copy(p->n->cuda, p->joint->device, it->gives ? far : near,
-                       it->gives ? near : far, run, planes, rows, p->stream);
+  return cel_cuda_copy(p->n->cuda, p->collective->device,
+                       it->gives ? far : near, it->gives ? near : far, run,
+                       planes, rows, p->stream);
 }
 
 /* What the others' numbers are to be added to. */
 static CUresult clear(const putting *p) {
-  return p->n->cuda->api->cuMemsetD8Async(p->item[0].at, 0, p->joint->bytes,
-                                          p->stream);
+  return p->n->cuda->api->cuMemsetD8Async(p->item[0].at, 0,
+                                          p->collective->bytes, p->stream);
 }
 
 /* Between the device's memory and the staging memory. */
 static cel_status copy_all(const putting *p, bool out) {
   CUresult code = CUDA_SUCCESS;
-  if (p->joint->pattern == CEL_PATTERN_ALL_REDUCE && p->joint->zero && out)
+  if (p->collective->pattern == CEL_PATTERN_ALL_REDUCE && p->collective->zero &&
+      out)
     code = clear(p);
   for (uint32_t i = 0; i < p->items && code == CUDA_SUCCESS; ++i)
     if (p->item[i].copied && p->item[i].gives == out)
@@ -146,7 +149,7 @@ static cel_status copy_all(const putting *p, bool out) {
   const cel_cuda *cuda = p->n->cuda;
   return cel_fail(cel_cuda_is_fault(code) ? CEL_E_FAULT : CEL_E_COMM,
                   "GPU %d failed while packing a collective: %s",
-                  cuda->device[p->joint->device].ordinal,
+                  cuda->device[p->collective->device].ordinal,
                   cel_cuda_api_text(cuda->api, code));
 }
 
@@ -186,10 +189,10 @@ static ncclRedOp_t op_of(const cel_operator *by) {
 }
 
 static ncclResult_t all_reduce(const putting *p) {
-  const cel_operator *by = &p->joint->by;
+  const cel_operator *by = &p->collective->by;
   void *at = pointer(p->item[0].at);
   cel_assert(is_dense(p->item[0].piece));
-  return p->n->api->ncclAllReduce(at, at, p->joint->bytes / by->size,
+  return p->n->api->ncclAllReduce(at, at, p->collective->bytes / by->size,
                                   type_of(by), op_of(by), comm_of(p),
                                   p->stream);
 }
@@ -197,7 +200,7 @@ static ncclResult_t all_reduce(const putting *p) {
 /* To all, by whose it is; or to or from another member. */
 static ncclResult_t call_for(const putting *p, const item *it) {
   const cel_nccl_api *api = p->n->api;
-  cel_pattern pattern = p->joint->pattern;
+  cel_pattern pattern = p->collective->pattern;
   void *at = pointer(it->at);
   uint64_t bytes = bytes_of(it);
   ncclComm_t comm = comm_of(p);
@@ -211,7 +214,7 @@ static ncclResult_t call_for(const putting *p, const item *it) {
 
 static ncclResult_t call(const putting *p) {
   if (p->ordered) return all_gather(p);
-  if (p->joint->pattern == CEL_PATTERN_ALL_REDUCE) return all_reduce(p);
+  if (p->collective->pattern == CEL_PATTERN_ALL_REDUCE) return all_reduce(p);
   ncclResult_t code = ncclSuccess;
   for (uint32_t i = 0; i < p->items && code == ncclSuccess; ++i)
     code = begun(call_for(p, &p->item[i]));
@@ -220,14 +223,15 @@ static ncclResult_t call(const putting *p) {
 
 static cel_status call_all(putting *p) {
   const cel_nccl_api *api = p->n->api;
-  cel__nccl_device *device = &p->n->device[p->joint->device];
+  cel__nccl_device *device = &p->n->device[p->collective->device];
   pthread_mutex_lock(&device->lock);
   ncclResult_t code = api->ncclGroupStart();
   if (code == ncclSuccess) code = begun(call(p));
   ncclResult_t ended = api->ncclGroupEnd();
   if (code == ncclSuccess) code = ended;
-  cel_status status = cel__nccl_await(
-      p->n, p->joint->device, cel_pattern_name(p->joint->pattern), code, 0);
+  cel_status status =
+      cel__nccl_await(p->n, p->collective->device,
+                      cel_pattern_name(p->collective->pattern), code, 0);
   pthread_mutex_unlock(&device->lock);
   return status;
 }
@@ -246,13 +250,13 @@ static cel_status carry_out(putting *p) {
 cel_status cel__nccl_put(void *context, void *stream) {
   const cel__nccl_end *end = context;
   cel__nccl *n = end->nccl;
-  const cel_device_joint *joint = end->joint;
+  const cel_device_collective *collective = end->collective;
   putting p = {.n = n,
-               .joint = joint,
-               .me = n->around.base.rank * n->devices + joint->device,
+               .collective = collective,
+               .me = n->around.base.rank * n->devices + collective->device,
                .stream = stream,
-               .ordered =
-                   joint->pattern == CEL_PATTERN_ALL_GATHER && joint->even};
+               .ordered = collective->pattern == CEL_PATTERN_ALL_GATHER &&
+                          collective->even};
   cel_status status;
   atomic_fetch_add(&n->putting, 1);
   if (atomic_load(&n->halted)) {

@@ -14,7 +14,7 @@ enum {
 };
 
 /* Where messages go from GPU to GPU between all ranks, they are faster with
- * less; README.md has the figures. */
+ * less; spec/bench/HISTORY.md has the figures. */
 enum { LEAST_BYTES = 4 << 20, LEAST_PARTS_BYTES = 32 << 20 };
 
 /* Of a GPU's memory: what a collective takes at most, and the staging. */
@@ -138,13 +138,13 @@ static void settle(cel__nccl *n, const hello *all) {
   n->devices = all[0].devices;
   n->members = n->around.base.ranks * n->devices;
   n->staging_bytes = (memory / SHARE_STAGING / mib + 1) * mib;
-  n->around.base.joint =
-      (cel_joint_limits){.devices = n->devices,
-                         .pairs = n->members <= MOST_PAIRS,
-                         .least = near ? LEAST_BYTES : 0,
-                         .least_parts = near ? LEAST_PARTS_BYTES : 0,
-                         .most = memory / SHARE_MOST,
-                         .packed_most = n->staging_bytes / 2};
+  n->around.base.collective =
+      (cel_collective_limits){.devices = n->devices,
+                              .pairs = n->members <= MOST_PAIRS,
+                              .least = near ? LEAST_BYTES : 0,
+                              .least_parts = near ? LEAST_PARTS_BYTES : 0,
+                              .most = memory / SHARE_MOST,
+                              .packed_most = n->staging_bytes / 2};
 }
 
 /* ---- communicators ------------------------------------------------------- */

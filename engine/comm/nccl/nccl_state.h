@@ -15,13 +15,13 @@ struct cel__nccl;
  */
 typedef struct cel__nccl_end {
   struct cel__nccl *nccl;
-  const cel_device_joint *joint;
+  const cel_device_collective *collective;
 } cel__nccl_end;
 
 /* All ranks say that they have posted a collective. Tickets of the inner
  * transport that have the top bit are of these. */
 typedef struct cel__nccl_meeting {
-  cel_joint joint;
+  cel_collective collective;
   cel_strided piece;
   uint64_t nth; /* the collective */
   bool met;

@@ -78,13 +78,13 @@ static void look_for_errors(cel__nccl *n) {
 /* ---- posting ------------------------------------------------------------- */
 
 /* What all ranks must mean alike. */
-static uint64_t meaning(const cel_device_joint *joint) {
-  uint64_t what[] = {joint->nth,
-                     (uint64_t)joint->pattern,
-                     (uint64_t)joint->root,
-                     joint->bytes,
-                     joint->even,
-                     (uint64_t)joint->by.op};
+static uint64_t meaning(const cel_device_collective *collective) {
+  uint64_t what[] = {collective->nth,
+                     (uint64_t)collective->pattern,
+                     (uint64_t)collective->root,
+                     collective->bytes,
+                     collective->even,
+                     (uint64_t)collective->by.op};
   return cel_hash(what, sizeof what, 0);
 }
 
@@ -94,17 +94,17 @@ static cel__nccl_meeting *begin_meeting(cel__nccl *n, uint64_t word) {
   cel__nccl_meeting *m = cel_alloc_zero(sizeof *m + bytes);
   m->word[inner->rank] = word;
   m->piece = (cel_strided){m->word, {1, 1}, {bytes, bytes}, bytes};
-  m->joint = (cel_joint){.ticket = MEETING | n->meetings,
-                         .nth = n->meetings,
-                         .pattern = CEL_PATTERN_ALL_GATHER,
-                         .bytes = bytes,
-                         .unit = sizeof(uint64_t),
-                         .count = n->count,
-                         .start = n->start,
-                         .pieces = 1,
-                         .piece = &m->piece};
+  m->collective = (cel_collective){.ticket = MEETING | n->meetings,
+                                   .nth = n->meetings,
+                                   .pattern = CEL_PATTERN_ALL_GATHER,
+                                   .bytes = bytes,
+                                   .unit = sizeof(uint64_t),
+                                   .count = n->count,
+                                   .start = n->start,
+                                   .pieces = 1,
+                                   .piece = &m->piece};
   ++n->meetings;
-  inner->exchange(inner, &m->joint);
+  inner->exchange(inner, &m->collective);
   return m;
 }
 
@@ -114,18 +114,19 @@ static void report(cel__nccl *n, uint64_t ticket) {
   cel_vec_push(&n->done, done);
 }
 
-static void exchange_devices(cel_transport *t, const cel_device_joint *joint) {
+static void exchange_devices(cel_transport *t,
+                             const cel_device_collective *collective) {
   cel__nccl *n = (cel__nccl *)t;
   if (n->failed) {
-    report(n, joint->ticket);
+    report(n, collective->ticket);
     return;
   }
   cel__nccl_end *end = cel_alloc(sizeof *end);
-  *end = (cel__nccl_end){n, joint};
+  *end = (cel__nccl_end){n, collective};
   cel_vec_push(&n->posted, end);
-  if (joint->device < n->devices - 1) return;
-  cel__nccl_meeting *m = begin_meeting(n, meaning(joint));
-  m->nth = joint->nth;
+  if (collective->device < n->devices - 1) return;
+  cel__nccl_meeting *m = begin_meeting(n, meaning(collective));
+  m->nth = collective->nth;
   cel_vec_push(&n->meeting, m);
 }
 
@@ -133,7 +134,7 @@ static void exchange_devices(cel_transport *t, const cel_device_joint *joint) {
 
 static void fail_posted(cel__nccl *n) {
   for (uint32_t i = 0; i < n->posted.n; ++i) {
-    report(n, n->posted.at[i]->joint->ticket);
+    report(n, n->posted.at[i]->collective->ticket);
     cel_free(n->posted.at[i]);
   }
   cel_vec_clear(&n->posted);
@@ -154,7 +155,7 @@ static void check_words(cel__nccl *n, const cel__nccl_meeting *m) {
 static void meet(cel__nccl *n, uint64_t number, const cel_error *error) {
   for (uint32_t i = 0; i < n->meeting.n; ++i) {
     cel__nccl_meeting *m = n->meeting.at[i];
-    if (m->joint.nth != number) continue;
+    if (m->collective.nth != number) continue;
     m->met = true;
     if (error != NULL) {
       cel_fail_with(error);
@@ -201,7 +202,7 @@ static uint32_t chained(cel_transport *t, cel_chained *out, uint32_t max) {
          got + (uint32_t)n->devices <= max) {
     for (int32_t d = 0; d < n->devices; ++d) {
       cel__nccl_end *end = n->posted.at[d];
-      out[got++] = (cel_chained){end->joint->ticket, cel__nccl_put, end};
+      out[got++] = (cel_chained){end->collective->ticket, cel__nccl_put, end};
     }
     n->put += (uint64_t)n->devices;
     cel_vec_drop_first(&n->posted, (uint32_t)n->devices);
@@ -285,23 +286,23 @@ cel_status cel__nccl_gather(cel__nccl *n, const void *mine, uint32_t size,
   memcpy((char *)all + (size_t)inner->rank * size, mine, size);
   cel_strided piece = {all, {1, 1}, {0, 0}, ranks * size};
   piece.stride[0] = piece.stride[1] = piece.run;
-  cel_joint joint = {.ticket = MEETING | n->meetings,
-                     .nth = n->meetings,
-                     .pattern = CEL_PATTERN_ALL_GATHER,
-                     .bytes = ranks * size,
-                     .unit = size,
-                     .count = n->count,
-                     .start = n->start,
-                     .pieces = 1,
-                     .piece = &piece};
+  cel_collective collective = {.ticket = MEETING | n->meetings,
+                               .nth = n->meetings,
+                               .pattern = CEL_PATTERN_ALL_GATHER,
+                               .bytes = ranks * size,
+                               .unit = size,
+                               .count = n->count,
+                               .start = n->start,
+                               .pieces = 1,
+                               .piece = &piece};
   ++n->meetings;
   cel_done done;
-  inner->exchange(inner, &joint);
+  inner->exchange(inner, &collective);
   while (inner->poll(inner, &done, 1) == 0) {
     if (inner->attend != NULL) inner->attend(inner);
     sched_yield();
   }
-  cel_assert(done.ticket == joint.ticket);
+  cel_assert(done.ticket == collective.ticket);
   if (done.error == NULL) return CEL_E_OK;
   cel_status status = cel_fail_with(done.error);
   cel_free(done.error);

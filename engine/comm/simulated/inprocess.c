@@ -182,22 +182,25 @@ static void receive_inprocess(cel_transport *t, const cel_posted *message) {
   leave(e);
 }
 
-static void exchange_inprocess(cel_transport *t, const cel_joint *joint) {
+static void exchange_inprocess(cel_transport *t,
+                               const cel_collective *collective) {
   endpoint *e = enter(t);
   cluster *c = e->cluster;
-  cel__joints_post(c->joints, t->rank, joint);
+  cel__collectives_post(c->collectives, t->rank, collective);
   for (int64_t k = 0; k < c->ranks; ++k) wake(&c->end[k]);
   leave(e);
 }
 
 static int64_t member_of(const endpoint *e, int32_t device) {
-  return e->base.rank * e->base.joint.devices + device;
+  return e->base.rank * e->base.collective.devices + device;
 }
 
-static void exchange_devices_inprocess(cel_transport *t,
-                                       const cel_device_joint *joint) {
+static void
+exchange_devices_inprocess(cel_transport *t,
+                           const cel_device_collective *collective) {
   endpoint *e = enter(t);
-  cel__members_post(e->cluster->members, member_of(e, joint->device), joint);
+  cel__members_post(e->cluster->members, member_of(e, collective->device),
+                    collective);
   leave(e);
 }
 
@@ -209,7 +212,7 @@ static void unjoin_inprocess(cel_transport *t, void *context) {
 
 static void halt_inprocess(cel_transport *t) {
   endpoint *e = enter(t);
-  for (int32_t d = 0; d < t->joint.devices; ++d)
+  for (int32_t d = 0; d < t->collective.devices; ++d)
     cel__members_halt(e->cluster->members, member_of(e, d));
   leave(e);
 }
@@ -219,10 +222,10 @@ static bool moves(void *context) {
 }
 
 /* Lets collectives move on, as far as the seed wants it. */
-static void move_joints(endpoint *e) {
+static void move_collectives(endpoint *e) {
   cluster *c = e->cluster;
   cel_done done;
-  while (cel__joints_step(c->joints, e->base.rank, moves, c, &done))
+  while (cel__collectives_step(c->collectives, e->base.rank, moves, c, &done))
     cel_vec_push(&e->done, done);
 }
 
@@ -246,7 +249,7 @@ static uint32_t poll_inprocess(cel_transport *t, cel_done *out, uint32_t max) {
       if (chance(e->cluster, 40)) let_go(e, i);
     match(e);
   }
-  move_joints(e);
+  move_collectives(e);
   uint32_t n = take_done(e, out, max);
   leave(e);
   return n;
@@ -261,7 +264,7 @@ static uint32_t chained_inprocess(cel_transport *t, cel_chained *out,
     out[n++] = e->chained.at[i];
     cel_vec_swap_out(&e->chained, i);
   }
-  for (int32_t d = 0; d < t->joint.devices && n < max; ++d)
+  for (int32_t d = 0; d < t->collective.devices && n < max; ++d)
     if (chance(e->cluster, 50) &&
         cel__members_next(e->cluster->members, member_of(e, d), &out[n]))
       ++n;
@@ -340,7 +343,7 @@ static void destroy_inprocess(cel_transport *t) {
   pthread_cond_destroy(&c->broadcast_came);
   pthread_mutex_destroy(&c->lock);
   cel_meeting_destroy(c->meeting);
-  cel__joints_destroy(c->joints);
+  cel__collectives_destroy(c->collectives);
   cel__members_destroy(c->members);
   cel_vec_release(&c->slots);
   cel_free(c->again);
@@ -400,9 +403,10 @@ cel_status cel_transport_inprocess(const cel_inprocess_config *config,
   c->random.state = config->seed;
   c->ranks = c->alive = config->ranks;
   c->meeting = cel_meeting_create(config->ranks, config->threads);
-  c->joints = cel__joints_create(config->ranks, config->threads);
-  if (config->joint.devices > 0 && !config->threads)
-    c->members = cel__members_create(config->ranks * config->joint.devices);
+  c->collectives = cel__collectives_create(config->ranks, config->threads);
+  if (config->collective.devices > 0 && !config->threads)
+    c->members =
+        cel__members_create(config->ranks * config->collective.devices);
   c->fault = config->fault;
   c->fault_at = config->fault_at;
   c->end = cel_alloc_zero((size_t)c->ranks * sizeof *c->end);
@@ -412,7 +416,7 @@ cel_status cel_transport_inprocess(const cel_inprocess_config *config,
     e->base.rank = k;
     e->base.ranks = c->ranks;
     find_near(e, config);
-    if (c->members != NULL) e->base.joint = config->joint;
+    if (c->members != NULL) e->base.collective = config->collective;
     e->cluster = c;
     e->park = config->park != NULL ? config->park[k] : NULL;
     out[k] = &e->base;

@@ -64,7 +64,7 @@ typedef struct cluster {
   uint64_t slot0; /* index of slots.at[0] */
   CEL_VEC(slot) slots;
   cel_meeting *meeting;
-  cel__joints *joints;
+  cel__collectives *collectives;
   cel__members *members; /* null: no collectives between devices */
   void *broadcast;
   uint64_t broadcast_size, broadcasts, broadcast_reads;

@@ -10,7 +10,6 @@
 #include "exec/pace.h"
 #include "exec/trace/profile.h"
 #include "exec/trace/timeline.h"
-#include "exec/window.h"
 
 /* Who asked; borrowed, null where nobody did. Backend and host lanes are timed
  * where any of these is there. */
@@ -19,6 +18,9 @@ typedef struct cel_measures {
   cel_timeline *timeline; /* likewise, and messages and memory */
   cel_pace *pace;         /* adds up kernels that were timed */
 } cel_measures;
+
+#ifndef CEL_CDEF
+#include "exec/window.h"
 
 /* The time, where there is a timeline; else 0. */
 int64_t cel__measure_now(const cel_measures *measure);
@@ -31,5 +33,6 @@ void cel__measure_job(const cel_measures *measure, const cel_node *node,
 /* What has been done since `begin`, if it is of that lane; 0: nobody asked. */
 void cel__measure_step(const cel_measures *measure, const cel_instr *instr,
                        cel_instr_lane lane, int64_t begin);
+#endif
 
 #endif

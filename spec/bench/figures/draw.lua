@@ -113,7 +113,7 @@ local function panels(p, legend, list, columns, width, height)
   return p
 end
 
--- ---- seed 001, figure 3 -------------------------------------------------------------
+-- ---- Collective Communication Patterns, figure 3 ------------------------------------
 
 function M.scheduling(parts)
   local data = parts.scheduling
@@ -137,7 +137,7 @@ function M.scheduling(parts)
   return panels(p, LEGEND, list, 3, 330, 200)
 end
 
--- ---- seed 001, figure 4 -------------------------------------------------------------
+-- ---- Collective Communication Patterns, figure 4 ------------------------------------
 
 -- Of the rows of so many ranks, one panel per program.
 local function throughput(list, data, ranks, where)
@@ -173,7 +173,7 @@ function M.communication(parts)
   return panels(p, LEGEND, list, #measure.programs, 250, 165)
 end
 
--- ---- seed 001, figure 5 -------------------------------------------------------------
+-- ---- Collective Communication Patterns, figure 5 ------------------------------------
 
 -- Rank counts that were run or scheduled, up to what the problem has groups for.
 local function counts_of(parts, rows, bodies)
@@ -256,7 +256,7 @@ function M.nbody(parts)
     { "messages, not run", WITHOUT, true }, { "linear", IDEAL, true } }, list, 2, 400, 250)
 end
 
--- ---- seed 002 -----------------------------------------------------------------------
+-- ---- the talk on Celerity -----------------------------------------------------------
 
 -- One panel per number of ranks and way of exchange, with a line for each distance.
 local function growing(data, ranks, collectives)

@@ -6,7 +6,8 @@ local dry = require("spec.bench.dry")
 
 local M = {}
 
---- The programs of seed 001's table 3. The last is the control.
+--- The programs of table 3 of Knorr et al., Collective Communication Patterns. The last is the
+--- control.
 M.programs = { "all_gather", "broadcast_gather", "scatter_gather", "all_to_all", "stencil" }
 
 local SIZES = { cpu = "1024,4096,65536,1048576,16777216",
@@ -72,7 +73,7 @@ function M.cell(name, set)
   return cells[words[1]](set, unpack(words, 2))
 end
 
--- ---- seed 001, figure 3 -------------------------------------------------------------
+-- ---- Collective Communication Patterns, figure 3 ------------------------------------
 
 -- What is small enough for collectives; a matrix has a row for each rank.
 local function bytes_of(name) return name == "all_to_all" and 4194304 or 65536 end
@@ -107,7 +108,7 @@ function M.scheduling(set)
   return by_cells(names, set)
 end
 
--- ---- seed 001, figure 4 -------------------------------------------------------------
+-- ---- Collective Communication Patterns, figure 4 ------------------------------------
 
 local function communication(ranks, backend, set)
   local pipe = assert(io.popen(("luajit spec/bench/collectives.lua %d %d %s %s %d %s"):format(
@@ -132,7 +133,7 @@ end
 
 function M.communication_gpu(set) return { rows = communication(set.gpus, "cuda", set) } end
 
--- ---- seed 001, figure 5 -------------------------------------------------------------
+-- ---- Collective Communication Patterns, figure 5 ------------------------------------
 
 -- Seconds of a step, as often as `rounds` says, in one run.
 local function nbody_steps(backend, ranks, collectives, bodies, steps, set)
@@ -195,7 +196,7 @@ function M.nbody_dry(set)
   return by_cells({ "nbody_dry.collectives", "nbody_dry.messages" }, set)
 end
 
--- ---- seed 002 -----------------------------------------------------------------------
+-- ---- the talk on Celerity -----------------------------------------------------------
 
 function cells.generative(set, way, apart)
   local ranks, collectives = unpack(GENERATIVE.ways[tonumber(way)])

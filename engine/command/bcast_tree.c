@@ -1,14 +1,14 @@
-#include "command/relay.h"
+#include "command/bcast_tree.h"
 
 #include "command/pattern.h"
 
 /* Who is in the tree: the root is place 0, the readers after it follow in their
  * order, around. */
-typedef struct tree {
+typedef struct readers {
   const cel__rep *read;
   int64_t first; /* the reader that the root is, or -1 */
   int64_t readers, n;
-} tree;
+} readers;
 
 /* Which of the readers rank k is, or -1. */
 static int64_t reader_of(const cel__rep *read, int64_t k) {
@@ -29,25 +29,27 @@ static int64_t rank_of(const cel__rep *read, int64_t reader) {
   return from;
 }
 
-static tree tree_of(const cel__own *own, const cel__relay *relay) {
-  tree t = {.read = cel__rep_at(&own->reps, relay->read)};
+static readers readers_of(const cel__own *own, const cel__bcast_tree *tree) {
+  readers t = {.read = cel__rep_at(&own->reps, tree->read)};
   t.readers = cel__rep_ranks(t.read);
-  t.first = reader_of(t.read, relay->root);
+  t.first = reader_of(t.read, tree->root);
   t.n = t.readers + (t.first < 0);
   return t;
 }
 
 /* The place of a rank, or -1. */
-static int64_t place_of(const tree *t, const cel__relay *relay, int64_t k) {
+static int64_t place_of(const readers *t, const cel__bcast_tree *tree,
+                        int64_t k) {
   int64_t reader = reader_of(t->read, k);
-  if (k == relay->root) return 0;
+  if (k == tree->root) return 0;
   if (reader < 0) return -1;
   if (t->first < 0) return reader + 1;
   return (reader - t->first + t->readers) % t->readers;
 }
 
-static int64_t rank_at(const tree *t, const cel__relay *relay, int64_t place) {
-  if (place == 0) return relay->root;
+static int64_t rank_at(const readers *t, const cel__bcast_tree *tree,
+                       int64_t place) {
+  if (place == 0) return tree->root;
   if (t->first < 0) return rank_of(t->read, place - 1);
   return rank_of(t->read, (place + t->first) % t->readers);
 }
@@ -55,34 +57,34 @@ static int64_t rank_at(const tree *t, const cel__relay *relay, int64_t place) {
 /* A link between hosts carries much to one after the other. */
 static int64_t least_of(const cel__own *own, uint64_t bytes) {
   enum { APART = 3 };
-  bool much = own->apart && bytes > own->small && own->relay_least > APART;
-  return much ? APART : own->relay_least;
+  bool much = own->apart && bytes > own->small && own->tree_least > APART;
+  return much ? APART : own->tree_least;
 }
 
-bool cel__relay_may(const cel__own *own, const cel__version *v, uint32_t read,
-                    uint64_t bytes) {
+bool cel__bcast_tree_may(const cel__own *own, const cel__version *v,
+                         uint32_t read, uint64_t bytes) {
   const cel__rep *readers = cel__rep_at(&own->reps, read);
-  return v->reps == 0 && own->joint.devices == 0 && cel__rep_is_full(readers) &&
+  return v->reps == 0 && own->collective.devices == 0 &&
+         cel__rep_is_full(readers) &&
          cel__rep_ranks(readers) >= least_of(own, bytes);
 }
 
-bool cel__relay_find(const cel__own *own, const cel__version *v, uint32_t read,
-                     const cel_box *box, const cel_buffer *buffer,
-                     cel__relay *out) {
+bool cel__bcast_tree_find(const cel__own *own, const cel__version *v,
+                          uint32_t read, const cel_box *box,
+                          const cel_buffer *buffer, cel__bcast_tree *out) {
   uint64_t bytes = (uint64_t)cel_box_volume(box) * buffer->element_size;
-  if (!cel__relay_may(own, v, read, bytes)) return false;
-  *out = (cel__relay){.root = cel__pattern_sole_owner(own, v, box),
-                      .read = read,
-                      .buffer = buffer,
-                      .box = *box};
+  if (!cel__bcast_tree_may(own, v, read, bytes)) return false;
+  *out = (cel__bcast_tree){.root = cel__pattern_sole_owner(own, v, box),
+                           .read = read,
+                           .buffer = buffer,
+                           .box = *box};
   return out->root >= 0;
 }
 
-static void add(const cel__relay *relay, int64_t peer, cel__transfers *out) {
-  cel__transfer t = {.order = out->n,
-                     .peer = peer,
-                     .buffer = relay->buffer,
-                     .box = relay->box};
+static void add(const cel__bcast_tree *tree, int64_t peer,
+                cel__transfers *out) {
+  cel__transfer t = {
+      .order = out->n, .peer = peer, .buffer = tree->buffer, .box = tree->box};
   cel_vec_push(out, t);
 }
 
@@ -92,10 +94,10 @@ static int64_t half_of(int64_t first, int64_t end) {
   return first + 1 + (end - first) / 2;
 }
 
-void cel__relay_side(const cel__own *own, const cel__relay *relay,
-                     cel__transfers *receives, cel__transfers *sends) {
-  tree t = tree_of(own, relay);
-  int64_t me = place_of(&t, relay, own->me), above = -1, first = 0, end = t.n;
+void cel__bcast_tree_side(const cel__own *own, const cel__bcast_tree *tree,
+                          cel__transfers *receives, cel__transfers *sends) {
+  readers t = readers_of(own, tree);
+  int64_t me = place_of(&t, tree, own->me), above = -1, first = 0, end = t.n;
   cel_vec_clear(receives);
   cel_vec_clear(sends);
   if (me < 0) return;
@@ -106,8 +108,8 @@ void cel__relay_side(const cel__own *own, const cel__relay *relay,
     first = me < half ? first + 1 : half;
   }
   int64_t half = half_of(me, end);
-  if (above >= 0) add(relay, rank_at(&t, relay, above), receives);
-  if (half < end) add(relay, rank_at(&t, relay, half), sends);
+  if (above >= 0) add(tree, rank_at(&t, tree, above), receives);
+  if (half < end) add(tree, rank_at(&t, tree, half), sends);
   if (me + 1 < half && me + 1 < end)
-    add(relay, rank_at(&t, relay, me + 1), sends);
+    add(tree, rank_at(&t, tree, me + 1), sends);
 }

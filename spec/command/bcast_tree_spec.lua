@@ -4,7 +4,7 @@ local asked = require("spec.command.exchanges")
 local exchanges, new, write, read_all =
   asked.exchanges, asked.new, asked.write, asked.read_all
 
-describe("relays", function()
+describe("broadcast trees", function()
   -- Who sends to whom, as "0>1 0>4".
   local function sent(r, task)
     local list = {}
@@ -17,7 +17,7 @@ describe("relays", function()
   end
 
   it("leave what few ranks read, or is large, to these to pass on", function()
-    local r = new(16, { small_bytes = 64, relay_least = 4 })
+    local r = new(16, { small_bytes = 64, tree_least = 4 })
     local u = r:buffer({ 16 })
     write(r, u, 16, "once")
     local t = r:submit { range = { 7 }, { u, "read", program.all(1) } }
@@ -60,7 +60,7 @@ describe("relays", function()
   end)
 
   it("leave many small boxes to messages that take all along", function()
-    local r = new(4, { small_bytes = 64, relay_least = 2 })
+    local r = new(4, { small_bytes = 64, tree_least = 2 })
     local u = r:buffer({ 40 })
     for i = 0, 39, 2 do -- every second one by rank 0, in a task of its own
       r:submit { range = { 1 }, { u, "discard_write", { { { i, i + 1 } } } } }
