@@ -2,18 +2,16 @@
 -- only points up them. Usage: luajit cmake/layers.lua engine
 --
 -- 1. A file of engine/X includes headers of X and of folders before X only.
--- 2. celer.h may be included from `runtime` on.
--- 3. Pure folders include nothing of the system but the C library's plain part.
--- 4. Some system headers have one home: Lua's, MPI's and CUDA's.
--- 5. A folder's rooms stand on its ground floor, not on each other.
--- 6. No modules, each a .c and its .h, include each other in a circle.
+-- 2. Pure folders include nothing of the system but the C library's plain part.
+-- 3. Some system headers have one home: Lua's, MPI's and CUDA's.
+-- 4. A folder's rooms stand on its ground floor, not on each other.
+-- 5. No modules, each a .c and its .h, include each other in a circle.
 
 local order = {
   "base", "region", "rule", "task", "command", "instr",
   "device", "comm", "exec", "runtime", "embed",
 }
 local last_pure = "instr"
-local public_from = "runtime"
 
 local pure_headers = {}
 for name in ([[stdint stdbool stddef string stdlib stdio stdarg math inttypes
@@ -69,10 +67,6 @@ for i, folder in ipairs(order) do rank[folder] = i end
 
 -- Why a file in `room` of `folder` may not include the project's `header`, or nil.
 local function local_fault(room, folder, header, exists)
-  if header == "celer.h" then
-    if rank[folder] >= rank[public_from] then return nil end
-    return ("celer.h is for %s and below"):format(public_from)
-  end
   local target = header:match("^([^/]+)/")
   if not rank[target] then
     return "write it as \"folder/name.h\", from engine/"
@@ -101,10 +95,7 @@ local function system_fault(folder, header, path)
 end
 
 local function fault(path, folder, bracket, header, exists)
-  if folder == nil then -- celer.h itself
-    if bracket == "<" and pure_headers[header] then return nil end
-    return "celer.h stands alone"
-  elseif not rank[folder] then
+  if not rank[folder] then
     return ("engine/%s is no layer; add it to cmake/layers.lua"):format(folder)
   elseif bracket == "<" then
     return system_fault(folder, header, path)
@@ -121,7 +112,7 @@ local function note_include(path, header)
 end
 
 local function check_file(root, path, report)
-  local folder = path:match("^([^/]+)/")
+  local folder = path:match("^([^/]+)/") or path
   local function exists(header)
     local file = io.open(root .. "/" .. header)
     return file and file:close()

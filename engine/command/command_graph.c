@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/confined.h"
 #include "command/bcast_tree.h"
 #include "command/emit.h"
 #include "command/exchange.h"
@@ -491,6 +492,7 @@ static cel_status add_work(cel_command_graph *g, const cel_task *task) {
 }
 
 cel_status cel_command_graph_add(cel_command_graph *g, const cel_task *task) {
+  cel_assert_thread(CEL_THREAD_SCHEDULER);
   switch (task->kind) {
   case CEL_TASK_KERNEL:
   case CEL_TASK_HOST: return add_work(g, task);
@@ -507,6 +509,7 @@ cel_status cel_command_graph_add(cel_command_graph *g, const cel_task *task) {
 }
 
 void cel_command_graph_retire(cel_command_graph *g, uint64_t id) {
+  cel_assert_thread(CEL_THREAD_SCHEDULER);
   cel_eras_retire(&g->emitter.eras, id);
 }
 

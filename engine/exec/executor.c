@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/confined.h"
 #include "device/host_memory.h"
 #include "exec/blame.h"
 #include "exec/conflict.h"
@@ -137,6 +138,7 @@ static void fail_later(cel_executor *e, const cel_instr *instr,
 }
 
 void cel_executor_lose(cel_executor *executor, const cel_error *error) {
+  cel_assert_thread(CEL_THREAD_EXECUTOR);
   cel_error own = *error;
   fail_later(executor, NULL, &own);
 }
@@ -471,6 +473,7 @@ static bool take_completions(cel_executor *e) {
 }
 
 bool cel_executor_step(cel_executor *executor) {
+  cel_assert_thread(CEL_THREAD_EXECUTOR);
   cel_executor *e = executor;
   bool progress = take_completions(e);
   /* Not without end: completions and messages must get their turn. */
@@ -487,6 +490,7 @@ bool cel_executor_step(cel_executor *executor) {
 }
 
 void cel_executor_add(cel_executor *executor, const cel_instr *instr) {
+  cel_assert_thread(CEL_THREAD_EXECUTOR);
   cel_executor *e = executor;
   cel_node *node = cel_window_add(&e->window, instr);
   e->undone++;
@@ -497,6 +501,7 @@ void cel_executor_add(cel_executor *executor, const cel_instr *instr) {
 }
 
 void cel_executor_halt(cel_executor *executor) {
+  cel_assert_thread(CEL_THREAD_EXECUTOR);
   halt(executor);
 }
 

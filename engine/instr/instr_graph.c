@@ -2,6 +2,8 @@
 
 #include "instr/state.h"
 
+#include "base/confined.h"
+
 enum { JOIN_PARTS = 16 };
 
 /* ---- execute ------------------------------------------------------------- */
@@ -317,10 +319,12 @@ cel_status cel__generate(cel_instr_graph *graph) {
 
 cel_status cel_instr_graph_add(cel_instr_graph *graph,
                                const cel_command *command) {
+  cel_assert_thread(CEL_THREAD_SCHEDULER);
   return cel__lookahead_add(graph, command);
 }
 
 cel_status cel_instr_graph_flush(cel_instr_graph *graph) {
+  cel_assert_thread(CEL_THREAD_SCHEDULER);
   return cel__lookahead_flush(graph);
 }
 

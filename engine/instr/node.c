@@ -1,5 +1,7 @@
 #include "instr/state.h"
 
+#include "base/confined.h"
+
 void cel__record_bury(cel_instr_graph *graph, cel__record *record) {
   cel_track_destroy(record->track);
   record->track = NULL;
@@ -7,6 +9,7 @@ void cel__record_bury(cel_instr_graph *graph, cel__record *record) {
 }
 
 void cel_instr_graph_retire(cel_instr_graph *graph, uint64_t id) {
+  cel_assert_thread(CEL_THREAD_SCHEDULER);
   cel_eras_retire(&graph->eras, id);
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/confined.h"
 #include "device/clock.h"
 #include "device/thread.h"
 #include "runtime/internal.h"
@@ -111,6 +112,7 @@ bool cel_engine_step_executor(cel_engine *engine) {
 
 static void *executor_main(void *engine) {
   cel_engine *e = engine;
+  cel_thread_act(CEL_THREAD_EXECUTOR);
   for (int polls = 0;;) {
     uint32_t seen = cel_park_look(e->config.park);
     if (atomic_load(&e->abandoned)) return NULL;
@@ -279,6 +281,7 @@ const cel_buffer *cel_engine_buffer(cel_engine *engine, int32_t dims,
                                     const int64_t extent[3],
                                     uint32_t element_size, uint64_t type,
                                     const char *name, cel_init *init) {
+  cel_assert_thread(CEL_THREAD_MAIN);
   cel_buffer *buffer = cel_alloc(sizeof *buffer);
   *buffer = (cel_buffer){.id = engine->buffers_made++,
                          .dims = dims,
@@ -305,6 +308,7 @@ void cel_engine_buffer_reserve(cel_engine *engine, const cel_buffer *buffer,
 }
 
 void cel_engine_buffer_free(cel_engine *engine, const cel_buffer *buffer) {
+  cel_assert_thread(CEL_THREAD_MAIN);
   for (uint32_t i = 0; i < engine->buffers.n; ++i) {
     cel_owned_buffer *owned = &engine->buffers.at[i];
     if (owned->buffer != buffer) continue;
@@ -337,6 +341,7 @@ void cel_engine_chunks(const cel_engine *engine, const cel_group *group,
 }
 
 cel_status cel_engine_submit(cel_engine *engine, const cel_group *group) {
+  cel_assert_thread(CEL_THREAD_MAIN);
   uint64_t id;
   cel_transport *t = engine->config.transport;
   if (group->collective != 0 && t->no_groups != NULL) {
@@ -372,6 +377,7 @@ static bool is_reached(const cel_engine *engine, const void *epoch) {
 
 cel_status cel_engine_wait(cel_engine *engine, uint64_t epoch,
                            bool (*interrupted)(void)) {
+  cel_assert_thread(CEL_THREAD_MAIN);
   CEL_TRY(cel__engine_await(engine, is_reached, &epoch, interrupted));
   retire(engine);
   return CEL_E_OK;
@@ -379,6 +385,7 @@ cel_status cel_engine_wait(cel_engine *engine, uint64_t epoch,
 
 cel_status cel_engine_meet(cel_engine *engine, cel_place place,
                            bool (*interrupted)(void)) {
+  cel_assert_thread(CEL_THREAD_MAIN);
   cel_engine *e = engine;
   bool helps = cel__scheduler_lends(e);
   e->helps = helps;
@@ -395,6 +402,7 @@ static bool is_settled(const cel_engine *engine, const void *context) {
 
 cel_status cel_engine_finish(cel_engine *engine, cel_place place,
                              bool (*interrupted)(void)) {
+  cel_assert_thread(CEL_THREAD_MAIN);
   cel__divergence_end(&engine->divergence, place);
   if (engine->config.park != NULL) cel_park_wake(engine->config.park);
   return cel__engine_await(engine, is_settled, NULL, interrupted);
@@ -553,6 +561,7 @@ cel_status cel_engine_create(const cel_engine_config *config,
   cel__scheduler_init(e);
   make_graph(e);
   cel_status status = config->threads ? start_threads(e) : CEL_E_OK;
+  if (config->threads) cel_thread_act(CEL_THREAD_MAIN);
   if (status != CEL_E_OK) {
     e->stopped = true; /* there are no threads to be ended */
     cel_engine_destroy(e);
@@ -569,6 +578,7 @@ static void quieten(cel_engine *e) {
 }
 
 void cel_engine_stop(cel_engine *engine) {
+  cel_assert_thread(CEL_THREAD_MAIN);
   if (engine->stopped) return;
   engine->stopped = true;
   atomic_store(&engine->stop, true);
@@ -606,5 +616,6 @@ void cel_engine_destroy(cel_engine *engine) {
   if (e->config.rules == NULL) cel_rules_destroy(e->rules);
   cel__divergence_release(&e->divergence);
   pthread_mutex_destroy(&e->lock);
+  if (e->config.threads) cel_thread_act(CEL_THREAD_ANY);
   cel_free(e);
 }

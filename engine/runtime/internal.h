@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/confined.h"
 #include "base/park.h"
 #include "base/ring.h"
 #include "base/vec.h"
@@ -93,6 +94,7 @@ struct cel_engine {
   /* scheduler */
   _Alignas(CEL_LINE) cel_scheduler scheduler;
   _Atomic(bool) scheduling; /* by scheduler or main: it holds the above */
+  cel_thread_kind helper;   /* what that thread is else; its own meanwhile */
   _Atomic(uint64_t) commands_made, instrs_made;
   /* executor */
   _Alignas(CEL_LINE) _Atomic(uint64_t) moves; /* steps with progress */

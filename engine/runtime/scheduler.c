@@ -1,5 +1,7 @@
 #include "runtime/internal.h"
 
+#include "base/confined.h"
+
 enum { NAP_US = 50, IDLE_US = 20000, BATCH = 16 };
 
 /* ---- what the graphs emit ----------------------------------------------- */
@@ -104,10 +106,14 @@ bool cel__scheduler_step(cel_engine *engine) {
 /* ---- whose work it is ---------------------------------------------------- */
 
 static bool begin(cel_engine *e) {
-  return !atomic_exchange_explicit(&e->scheduling, true, memory_order_acquire);
+  if (atomic_exchange_explicit(&e->scheduling, true, memory_order_acquire))
+    return false;
+  if (e->config.threads) e->helper = cel_thread_act(CEL_THREAD_SCHEDULER);
+  return true;
 }
 
 static void end(cel_engine *e) {
+  if (e->config.threads) cel_thread_act(e->helper);
   atomic_store_explicit(&e->scheduling, false, memory_order_release);
 }
 
@@ -187,6 +193,7 @@ static void wait_for_task(cel_engine *e, uint32_t seen, bool *idle) {
 
 void *cel__scheduler_main(void *engine) {
   cel_engine *e = engine;
+  cel_thread_act(CEL_THREAD_SCHEDULER);
   bool idle = true, crowded = cel_park_crowded();
   uint32_t steps = 0;
   cel_park_defer();

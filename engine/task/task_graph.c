@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/confined.h"
 #include "base/eras.h"
 #include "base/hash.h"
 #include "region/front.h"
@@ -60,6 +61,7 @@ static void drop_task(void *kept) {
 }
 
 void cel_task_graph_retire(cel_task_graph *graph, uint64_t id) {
+  cel_assert_thread(CEL_THREAD_MAIN);
   cel_eras_retire(&graph->eras, id);
 }
 
@@ -203,6 +205,7 @@ static void consider_horizon(cel_task_graph *graph) {
 }
 
 uint64_t cel_task_graph_epoch(cel_task_graph *graph, cel_place place) {
+  cel_assert_thread(CEL_THREAD_MAIN);
   return bound_node(graph, CEL_TASK_EPOCH, place);
 }
 
@@ -517,6 +520,7 @@ static cel_status settle(cel_task_graph *graph, const cel_group *group,
 
 cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
                                  uint64_t *id) {
+  cel_assert_thread(CEL_THREAD_MAIN);
   *id = 0;
   if (cel_box_is_empty(&group->range)) {
     CEL_TRY(cel__reductions_check(group));
@@ -531,6 +535,7 @@ cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
 }
 
 void cel_task_graph_free(cel_task_graph *graph, const cel_buffer *buffer) {
+  cel_assert_thread(CEL_THREAD_MAIN);
   cel__reductions_free(&graph->reductions, &graph->config, buffer);
   cel_task *task = node_new(graph, CEL_TASK_FREE);
   task->freed = buffer;
@@ -544,6 +549,7 @@ void cel_task_graph_free(cel_task_graph *graph, const cel_buffer *buffer) {
 }
 
 void cel_task_graph_end(cel_task_graph *graph, const cel_object *object) {
+  cel_assert_thread(CEL_THREAD_MAIN);
   cel_task *task = node_new(graph, CEL_TASK_FREE);
   task->ended = object;
   task->place = object->place;

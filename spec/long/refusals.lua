@@ -68,7 +68,8 @@ local function execute(ranks, cold, refuse)
   local at = setting()
   local cache = at.folder .. "/cache"
   if cold then os.execute("rm -rf '" .. cache .. "'") end
-  local env = { CELER_CACHE = cache, CELER_ADVICE = "off" }
+  local env = { CELER_CACHE = cache, CELER_ADVICE = "off", CELER_NO_SAMPLE = "0",
+    OMPI_MCA_odls_base_sigkill_timeout = "1" }
   for _, variables in ipairs({ at.env, refuse }) do
     for name, value in pairs(variables) do env[name] = value end
   end

@@ -109,7 +109,8 @@ function M.one(mistake, ranks, limit)
   local began = now()
   local r = celer.run({ "run", "--devices", "1", "case.lua" }, { cwd = folder,
     ranks = ranks > 1 and ranks or nil, timeout = 60,
-    env = { TMPDIR = folder .. "/tmp", CELER_ADVICE = "off", SPEC_MARK = mark } })
+    env = { TMPDIR = folder .. "/tmp", CELER_ADVICE = "off", CELER_NO_SAMPLE = "0",
+      OMPI_MCA_odls_base_sigkill_timeout = "1", SPEC_MARK = mark } })
   local seconds = now() - began
   local fault = judge(mistake, r, seconds, limit or math.huge, leftovers(folder, mark))
   os.execute("rm -rf '" .. folder .. "'")

@@ -7,7 +7,7 @@ local features = { "2d", "3d", "collective", "copy", "diagonal", "divided", "eve
 
 local function run(seed, ranks, devices)
   return celer.run({ "run", "--advice", "off", "--devices", celer.devices(devices, ranks),
-    "spec/random/mappers.lua", tostring(seed), "20" }, { ranks = ranks })
+    "spec/random/mappers.lua", tostring(seed), "20" }, { ranks = ranks, env = celer.sampled })
 end
 
 describe("random programs with mappers", function()

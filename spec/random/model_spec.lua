@@ -16,7 +16,7 @@ describe("random programs of the model", function()
     it(("see what plain Lua says on %d ranks with %d devices"):format(ranks, devices), function()
       local r = celer.run({ "run", "--advice", "off", "--devices", celer.devices(devices, ranks),
         "spec/random/model.lua", scratch.folder(), tostring(100 * ranks), "30" },
-        { ranks = ranks > 1 and ranks or nil })
+        { ranks = ranks > 1 and ranks or nil, env = celer.sampled })
       assert.equal("", r.stderr)
       assert.equal(0, r.status)
       local said = r.stdout:match("^30 programs of the model: (.*)\n$") .. ";"

@@ -20,7 +20,18 @@ local mpi_env = {
   OMPI_MCA_hwloc_base_binding_policy = "none",
   OMPI_MCA_plm_rsh_agent = "",
   OMPI_MCA_btl_vader_single_copy_mechanism = "none",
+  -- Where a rank has failed, mpirun gives the others no second to end by themselves, which
+  -- each failing run would take. A spec of what they leave behind asks for it.
+  OMPI_MCA_odls_base_sigkill_timeout = "0",
 }
+
+-- A sample is a second build of each kernel, which most specs end before. Those of samples,
+-- of examples and random programs ask for it.
+local no_samples = { CELER_NO_SAMPLE = "1" }
+M.sampled = { CELER_NO_SAMPLE = "0" }
+
+--- Ranks of a job that fails have a second to end by themselves.
+M.patient = { OMPI_MCA_odls_base_sigkill_timeout = "1" }
 
 local function quote(text)
   return "'" .. tostring(text):gsub("'", "'\\''") .. "'"
@@ -36,7 +47,7 @@ function M.environment(extra)
   local preload = os.getenv("CELER_PRELOAD")
   if preload and preload ~= "" then words[1] = words[1] .. " -u LD_PRELOAD" end
   local own = { CELER_CACHE = os.getenv("CELER_CACHE") or M.folder() .. "/kernel-cache" }
-  for _, variables in ipairs({ mpi_env, own, extra or {} }) do
+  for _, variables in ipairs({ mpi_env, no_samples, own, extra or {} }) do
     for name, value in pairs(variables) do
       words[#words + 1] = name .. "=" .. quote(value)
     end
@@ -61,10 +72,12 @@ function M.exec(argv, options)
     paths[1], paths[2], paths[3])))
   local status = tonumber(pipe:read("*a"):match("%d+"))
   pipe:close()
+  -- What mpirun's libevent says of a rank that has been killed is nothing of celer's.
+  local stderr = scratch.read(paths[2]):gsub("%[warn%] Epoll MOD[^\n]*\n", "")
   local result = {
     status = status,
     stdout = scratch.read(paths[1]),
-    stderr = scratch.read(paths[2]),
+    stderr = stderr,
     timed_out = status == 124 or status == 137,
   }
   os.remove(stem)

@@ -579,7 +579,7 @@ describe("Ctrl-C", function()
       .. "until [ -e up0 ] && [ $(ls up* | wc -l) -eq " .. (ranks or 1) .. " ]; do\n"
       .. "sleep 0.1; done\n"
       .. "kill -INT $p; wait $p 2>/dev/null; status=$?; cat err; exit $status"
-    return celer.exec({ "bash", "-c", shell }, { cwd = folder })
+    return celer.exec({ "bash", "-c", shell }, { cwd = folder, env = celer.patient })
   end
 
   local scripts = {

@@ -18,7 +18,7 @@ local function run(example, arguments, shape, folder)
     "examples/" .. example .. ".lua" }
   for _, word in ipairs(arguments) do args[#args + 1] = word end
   if folder then args[#args + 1] = folder end
-  local r = celer.run(args, { ranks = shape.ranks })
+  local r = celer.run(args, { ranks = shape.ranks, env = celer.sampled })
   assert.equal("", r.stderr)
   assert.equal(0, r.status)
   return r.stdout

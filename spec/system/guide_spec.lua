@@ -26,7 +26,7 @@ end
 
 local function run(code, ranks)
   scratch.write(folder .. "/guide.lua", code)
-  return celer.run({ "run", "guide.lua" }, { ranks = ranks, cwd = folder })
+  return celer.run({ "run", "guide.lua" }, { ranks = ranks, cwd = folder, env = celer.sampled })
 end
 
 local function check(expected, r)

@@ -25,7 +25,8 @@ end
 
 local function env_of(folder)
   return { CELER_CACHE = folder .. "/cache", CXX = folder .. "/compiler",
-    TMPDIR = folder .. "/tmp", CELER_ADVICE = "off" }
+    TMPDIR = folder .. "/tmp", CELER_ADVICE = "off",
+    OMPI_MCA_odls_base_sigkill_timeout = celer.patient.OMPI_MCA_odls_base_sigkill_timeout }
 end
 
 -- Runs a script, until `files` of a pattern are there; then does `then_`, a shell's text in

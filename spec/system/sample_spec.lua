@@ -23,7 +23,7 @@ local function run(options)
   for _, word in ipairs(options.words or {}) do words[#words + 1] = word end
   words[#words + 1] = script
   for _, word in ipairs(options.after or {}) do words[#words + 1] = word end
-  local env = { CELER_CACHE = folder .. "/cache" }
+  local env = { CELER_CACHE = folder .. "/cache", CELER_NO_SAMPLE = "0" }
   for name, value in pairs(options.env or {}) do env[name] = value end
   return celer.run(words, { ranks = options.ranks, env = env })
 end
@@ -31,7 +31,7 @@ end
 -- Compiles all that runs of the script take, samples among it.
 local function build(backend)
   local r = celer.run({ "build", "--backend", backend or "cpu", script },
-    { env = { CELER_CACHE = folder .. "/cache" } })
+    { env = { CELER_CACHE = folder .. "/cache", CELER_NO_SAMPLE = "0" } })
   assert.equal(0, r.status, r.stderr)
 end
 
@@ -103,7 +103,7 @@ describe("a sample of a kernel's first launches", function()
 
   it("has builds that `celer cache` counts with their kernels, and clears", function()
     prepare(PERIODIC)
-    local env = { CELER_CACHE = folder .. "/cache" }
+    local env = { CELER_CACHE = folder .. "/cache", CELER_NO_SAMPLE = "0" }
     local function files() return #scratch.files(folder .. "/cache", "^%x+%.") end
     assert.equal(1, #scratch.files(folder .. "/cache", "%.sample$"))
     assert.truthy(passes(celer.run({ "cache", "size" }, { env = env }))

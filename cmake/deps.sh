@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Installs what celer is built and tested with on Debian 12 (or a later Debian
-# or Ubuntu). Does nothing, quickly, when all of it is there.
-# engine/README.md says what each package is for.
+# deps.sh [test] -- installs, on Debian 12 or a later Debian or Ubuntu, what celer is built and
+# run with; with `test` also what its specs and linters take. Does nothing, quickly, when all
+# of it is there. engine/README.md says what each package is for.
 set -euo pipefail
 
 packages=(
-  build-essential cmake ninja-build pkg-config git
-  libluajit-5.1-dev luajit
+  build-essential cmake ninja-build pkg-config
+  libluajit-5.1-dev luajit lua-argparse
   libopenmpi-dev openmpi-bin libhwloc-dev libpng-dev libxxhash-dev libedit-dev
+)
+[ "${1:-}" = test ] && packages+=(
+  git lua-busted lua-check lua-cjson lua-filesystem
   libhdf5-openmpi-dev hdf5-tools
-  lua-busted lua-check lua-argparse lua-cjson lua-filesystem
   clang-format clang-tidy graphviz
   slurm-wlm slurm-wlm-basic-plugins munge
 )
