@@ -2,9 +2,11 @@
 // by a build of it in which accessors know what the mappers give for the least
 // chunk that these items may be part of. A part of celer.cuh.
 //
-// Such an item stands in for the one of the real build, so its results must
-// have the same bits. A compiler for GPUs contracts operations of one basic
-// block, therefore an access has no branch: it is a call that gives an address.
+// On the processor such an item stands in for the one of the real build, and
+// its results have the same bits. A compiler for GPUs contracts multiplications
+// and additions in another way in another build. There such an item is computed
+// once more, before the real build computes it, and what it writes goes
+// nowhere. So these are kernels that read nothing of what they write.
 namespace celer {
 
 // The head of what bounds.cuh has; mirrored in engine/device/bounds.h.
@@ -50,6 +52,13 @@ constexpr index promises_size(int views) {
   return index(sizeof(units)) + index(sizeof(promise)) * views;
 }
 
+template <class T> struct read_only {
+  static constexpr bool value = false;
+};
+template <class T> struct read_only<const T> {
+  static constexpr bool value = true;
+};
+
 // What an accessor knows beside its strides.
 struct checked {
   promise boxes;
@@ -57,6 +66,7 @@ struct checked {
   int item_dims, view;
 
 #ifdef CELER_CUDA
+  mutable uint4 written[4]; // what the item wrote last, of whatever element
   CELER_FN void look(const unsigned char *promises, int number, const index *at,
                      int dims) {
     const units &all = *(const units *)promises;
@@ -82,7 +92,12 @@ struct checked {
         inside &= at[d] >= boxes.at[b].min[d] && at[d] < boxes.at[b].max[d];
       holds |= inside;
     }
-    return holds ? place : missed<T>(at, D);
+    if (!holds) return missed<T>(at, D);
+#ifdef CELER_CUDA
+    if (!read_only<T>::value && sizeof(T) <= sampled_most)
+      return sizeof(T) <= sizeof written ? (T *)written : (T *)sampled_scratch;
+#endif
+    return place;
   }
 
 private:

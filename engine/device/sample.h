@@ -6,10 +6,12 @@
  * rank the chunk is the whole range, and nothing shows. So in the first
  * launches of a kernel a few items, the chunk's corners among them, are
  * computed by a build of it whose accessors know what the mappers give for the
- * item's unit (kernels/sample.cuh). They stand in for those of the real build;
- * whatever reduces is computed in the same order.
+ * item's unit (kernels/sample.cuh). On the processor they stand in for those of
+ * the real build; whatever reduces is computed in the same order. On a GPU they
+ * are computed once more and nothing of that is kept, as another build
+ * contracts in another way: kernels that read what they write are left out.
  *
- * Invariants: each item of a chunk is computed once; the results have the bits
+ * Invariants: each item of a chunk takes effect once; the results have the bits
  * that they have without sampling; what is reported is wrong under a split that
  * the task permits.
  *

@@ -368,6 +368,76 @@ describe("a sample on GPUs", function()
     end)
   end
 
+  -- By another build a compiler contracts in another way: one sum of products is enough.
+  it("leaves all bits as they are", function()
+    if cuda.no_gpu then return pending(cuda.no_gpu) end
+    write [==[
+local n = 64
+local a = celer.buffer("float2", { n, n }, { init = function(i, j)
+  return { x = 1 / (1 + i), y = 1 / (2 + i + j) }
+end })
+local b = celer.buffer("float2", { n, n })
+local k = celer.kernel [[
+  kernel void react(item<2> it, in<float2, 2> a, out<float2, 2> b, float feed, float kill) {
+    const int y = it[0], x = it[1], h = it.range(0), w = it.range(1);
+    const float2 here = a(y, x), n = a(max(y - 1, 0), x), s = a(min(y + 1, h - 1), x),
+                 west = a(y, max(x - 1, 0)), east = a(y, min(x + 1, w - 1));
+    const float u = here.x, v = here.y, reaction = u * v * v;
+    const float du = n.x + s.x + west.x + east.x - 4 * u;
+    const float dv = n.y + s.y + west.y + east.y - 4 * v;
+    b(y, x) = make_float2(u + 0.16f * du - reaction + feed * (1 - u),
+                          v + 0.08f * dv + reaction - (feed + kill) * v);
+  }
+]]
+for _ = 1, 4 do
+  q:submit(function(cg)
+    cg:parallel_for({ n, n }, k, cg:read(a, celer.neighborhood(1, 1, "along_axes")),
+      cg:discard_write(b), 0.037, 0.06)
+  end)
+  a, b = b, a
+end
+celer.io.save(arg[1] or "none.npy", a)
+q:drain()
+]==]
+    build("cuda")
+    local with, without = folder .. "/with.npy", folder .. "/without.npy"
+    passes(run { backend = "cuda", after = { with } }, "")
+    passes(run { backend = "cuda", words = { "--no-sample" }, after = { without } }, "")
+    assert.equal(scratch.read(without), scratch.read(with))
+  end)
+
+  -- What it writes is what it reads, or is seen elsewhere: to compute it twice would show.
+  it("is not taken of kernels that have other effects", function()
+    if cuda.no_gpu then return pending(cuda.no_gpu) end
+    for parameter, body in pairs {
+      ["inout<int, 1> v"] = "v(i) += 1;",
+      ["out<int, 1> v "] = "v(i) = i; printf(\"%d\\n\", i);",
+      ["out<int, 1>  v"] = "v(i) = atomicAdd(&counter, 1);",
+    } do
+      write((([==[
+local v = celer.buffer("int", 100, { init = 0 })
+local k = celer.kernel [[ __device__ int add(int a) { return a + 1; } VARIABLE
+  kernel void f(item<1> it, PARAMETER) { const int i = it[0]; BODY } ]]
+for _ = 1, 3 do
+  q:submit(function(cg)
+    cg:parallel_for(100, k, MODE)
+  end)
+end
+local w, sum = q:drain(celer.capture(v)), 0
+for i = 0, 99 do sum = sum + w(i) end
+print(sum)
+]==]):gsub("%u%u+", { PARAMETER = parameter, BODY = body,
+        VARIABLE = body:find "counter" and "__device__ int counter;" or "",
+        MODE = parameter:find "^inout" and "cg:read_write(v)" or "cg:discard_write(v)" })))
+      build("cuda")
+      local with = run { backend = "cuda" }
+      local without = run { backend = "cuda", words = { "--no-sample" } }
+      assert.equal("", with.stderr)
+      assert.equal(without.stdout:match "(%d+)\n$", with.stdout:match "(%d+)\n$")
+      assert.equal(#without.stdout, #with.stdout)
+    end
+  end)
+
   it("knows what is promised before it looks", function()
     if cuda.no_gpu then return pending(cuda.no_gpu) end
     write [==[

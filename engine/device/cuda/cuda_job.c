@@ -461,7 +461,8 @@ static cel_status put_checked(const putting *p, const cel_job *job,
   return CEL_E_OK;
 }
 
-/* The rest first, which says whether the checks are cheap. */
+/* The rest first, which says whether the checks are cheap. Items of slabs are
+ * computed twice, and what the checked build writes goes nowhere. */
 static cel_status put_sampled(const putting *p, const cel_job *job,
                               const cel_box *slab, int32_t n,
                               const cel_region *rest) {
@@ -484,8 +485,9 @@ static cel_status put_sampled(const putting *p, const cel_job *job,
   cel_free(promises.at);
   cel__sample_spend(cel_now_ns() - begin);
   if (status != CEL_E_OK || *p->lost != CUDA_SUCCESS) return status;
-  return check_fault(p->cuda, p->device, job, job->work->cuda->sample,
-                     p->stream);
+  CEL_TRY(
+      check_fault(p->cuda, p->device, job, job->work->cuda->sample, p->stream));
+  return put_boxes(p, job, slab, (uint32_t)n);
 }
 
 static bool is_sampled(const cel_job *job) {

@@ -196,13 +196,38 @@ cel_status cel__module_load_cuda(cel_module *module, const cel__build *build,
   return CEL_E_OK;
 }
 
-/* For samples; a kernel that reduces has none. */
+/* Whether a text has variables of a GPU's, or what it does is seen elsewhere.
+ */
+static bool has_effects(const char *text) {
+  static const char *const words[] = {"printf", "asm", "include", NULL};
+  static const char device[] = "__device__";
+  for (int i = 0; words[i] != NULL; ++i)
+    if (strstr(text, words[i]) != NULL) return true;
+  while ((text = strstr(text, device)) != NULL) {
+    text += sizeof device - 1;
+    if (text[strcspn(text, "(;=[{")] != '(') return true;
+  }
+  return false;
+}
+
+/* Whether an item may be computed by the checked build, too, of which nothing
+ * is kept: it reads nothing of what it writes. */
+static bool may_repeat(const cel_module *module, const cel__kernel *kernel) {
+  const cel_source *source = &module->kept.source;
+  for (const cel_param *p = kernel->param; p->kind != 0; ++p)
+    if (p->kind == CEL_PARAM_INOUT || p->kind == CEL_PARAM_REDUCER)
+      return false;
+  return !has_effects(source->text) &&
+         (source->prelude == NULL || !has_effects(source->prelude));
+}
+
+/* For samples. */
 static cel_status take_sample(cel_module *module, uint32_t i) {
   cel__kernel *kernel = &module->kernel[i];
   const cel_cuda *cuda = module->cuda;
   const char *name = module->found.at[i].name;
   CUresult code = CUDA_SUCCESS;
-  if (kernel->param == NULL || kernel->reducers > 0) return CEL_E_OK;
+  if (kernel->param == NULL || !may_repeat(module, kernel)) return CEL_E_OK;
   cel_cuda_kernel *k = lay_out(kernel, name,
                                sizeof(cel__units) + (size_t)kernel->views *
                                                         sizeof(cel__promise));
