@@ -426,8 +426,8 @@ template <class P> struct shared_of { static constexpr index bytes = 0; };
 // CELER_KERNEL(name) is a kernel's address, also where there are functions of
 // its name, as NVRTC has all(int), and C div(int, int): of these, the one whose
 // first parameter is an item, a tile or a group. Not so where there are
-// templates: engine/device/compile/source.c lists these. Whatever else is one function
-// is taken as it is, and refused by `signature`.
+// templates: engine/device/compile/source.c lists these. Whatever else is one
+// function is taken as it is, and refused by `signature`.
 template <int D, class... P>
 constexpr auto chosen(void (*f)(item<D>, P...), int) {
   return f;

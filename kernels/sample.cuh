@@ -52,9 +52,7 @@ constexpr index promises_size(int views) {
   return index(sizeof(units)) + index(sizeof(promise)) * views;
 }
 
-template <class T> struct read_only {
-  static constexpr bool value = false;
-};
+template <class T> struct read_only { static constexpr bool value = false; };
 template <class T> struct read_only<const T> {
   static constexpr bool value = true;
 };

@@ -1,6 +1,7 @@
 -- celer run --trace FILE: what is in the file, on one rank and on several, and
 -- when the run fails.
 local cjson = require("cjson")
+local celer = require("spec.support.celer")
 local cuda = require("spec.device.cuda")
 local fake = require("spec.device.fake_driver")
 local script = require("spec.support.script")
@@ -263,13 +264,13 @@ last()
   for _, ranks in ipairs { 1, 2 } do
     it(("is written when Ctrl-C ends a run, on %d ranks"):format(ranks), function()
       local shape = { devices = 1, ranks = ranks > 1 and ranks or nil }
-      local r, events, text = trace(stopped, shape)
+      local r, events, text = trace(stopped, shape, { env = celer.patient })
       -- mpirun kills its ranks a second after it has told them to end, whether they
       -- had that second or not.
       for _ = 1, 2 do
         if ranks > 1 and (not events or scratch.look(folder .. "/t.json.1")) then
           os.execute("rm " .. folder .. "/t.json*")
-          r, events, text = trace(stopped, shape)
+          r, events, text = trace(stopped, shape, { env = celer.patient })
         end
       end
       assert.not_equal(0, r.status)
