@@ -1,7 +1,7 @@
 #include "comm/wrapper.h"
 
 static cel_transport *inner_of(cel_transport *t) {
-  return ((cel_around *)t)->inner;
+  return ((cel_wrapper *)t)->inner;
 }
 
 static void send(cel_transport *t, const cel_posted *message) {
@@ -77,8 +77,8 @@ static void destroy(cel_transport *t) {
   inner_of(t)->destroy(inner_of(t));
 }
 
-void cel_around_init(cel_around *around, cel_transport *inner,
-                     const char *name) {
+void cel_wrapper_init(cel_wrapper *around, cel_transport *inner,
+                      const char *name) {
   around->inner = inner;
   around->base = (cel_transport){
       .name = name,

@@ -6,14 +6,14 @@
 
 #include "comm/transport.h"
 
-typedef struct cel_around {
+typedef struct cel_wrapper {
   cel_transport base; /* first */
   cel_transport *inner;
-} cel_around;
+} cel_wrapper;
 
 /* In the same place as `inner`, which `destroy` destroys with it; every
  * function hands on to it, until the caller puts its own in place. It frees
  * nothing: whoever keeps more in `around` has a `destroy` of its own. */
-void cel_around_init(cel_around *around, cel_transport *inner,
-                     const char *name);
+void cel_wrapper_init(cel_wrapper *around, cel_transport *inner,
+                      const char *name);
 #endif

@@ -13,9 +13,9 @@
 enum {
   KERNEL_LANES = 2,
   COPY_LANES = 2,
-  JOINT_LANES = 1,
+  COLLECTIVE_LANES = 1,
   WAITING_LANES = 1,
-  LANES = KERNEL_LANES + COPY_LANES + JOINT_LANES + WAITING_LANES
+  LANES = KERNEL_LANES + COPY_LANES + COLLECTIVE_LANES + WAITING_LANES
 };
 
 typedef struct lane {
@@ -352,7 +352,7 @@ cel_status cel_backend_simulated(const cel_backend_config *config,
       .kernel_lanes = KERNEL_LANES,
       .urgent_lanes = 1,
       .copy_lanes = COPY_LANES,
-      .collective_lanes = config->chains ? JOINT_LANES : 0,
+      .collective_lanes = config->chains ? COLLECTIVE_LANES : 0,
       .waiting_lanes = config->chains ? WAITING_LANES : 0,
       .chains = config->chains,
       .puts = config->chains,

@@ -8,7 +8,7 @@
 #include "random/program.h"
 
 typedef struct gpus {
-  cel_around around; /* first */
+  cel_wrapper around; /* first */
   cel_cuda cuda;
   CUstream stream[CEL_DEVICES];
   CUevent through[CEL_DEVICES];
@@ -112,7 +112,7 @@ void rank_fake_gpus(rank *r) {
           CEL_E_OK ||
       inner->collective.devices != p->devices)
     cel_bug("no NCCL, not even a fake: %s", why);
-  cel_around_init(&g->around, inner, "mpi, and fake GPUs");
+  cel_wrapper_init(&g->around, inner, "mpi, and fake GPUs");
   cel_transport *t = &g->around.base;
   t->collective = inner->collective;
   limit(&t->collective, p);

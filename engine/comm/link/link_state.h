@@ -108,7 +108,7 @@ typedef struct cel__link_peer {
 } cel__link_peer;
 
 typedef struct cel__link {
-  cel_around around; /* first */
+  cel_wrapper around; /* first */
   cel_cuda *cuda;
   cel_host_rings *rings;
   cel_host_fds *fds;             /* or null: nothing is lent */

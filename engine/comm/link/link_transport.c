@@ -265,7 +265,7 @@ static void destroy(cel_transport *t) {
 }
 
 void cel__link_init(cel__link *link, cel_transport *inner) {
-  cel_around_init(&link->around, inner, "mpi, direct between GPUs");
+  cel_wrapper_init(&link->around, inner, "mpi, direct between GPUs");
   cel_transport *base = &link->around.base;
   base->send = send;
   base->receive = receive;

@@ -59,7 +59,7 @@ static void ended(cel__mpi *m, cel__mpi_row row, const MPI_Status *status,
   bool data = row.role == CEL__SEND || row.role == CEL__RECEIVE;
   if (row.what == NULL) return; /* it has been reported as failed */
   cel__mpi_transfer *transfer = data ? row.what : NULL;
-  if (row.role == CEL__JOINT) {
+  if (row.role == CEL__COLLECTIVE) {
     bool bad = cel__mpi_bad(m, code, "in a collective", -1);
     cel__mpi_joined(m, row.what, !bad);
   } else if (row.role == CEL__GROUP) {
@@ -201,7 +201,8 @@ static void destroy(cel_transport *t) {
   if (m->failed || m->transfers > 0) end_all(t, 1);
   cancel_receives(m);
   MPI_Comm_free(&m->data);
-  for (int i = 0; i < CEL__MPI_JOINTS; ++i) MPI_Comm_free(&m->collective[i]);
+  for (int i = 0; i < CEL__MPI_COLLECTIVES; ++i)
+    MPI_Comm_free(&m->collective[i]);
   MPI_Comm_free(&m->control);
   MPI_Comm_free(&m->host);
   MPI_Comm_free(&m->agreement);
@@ -381,7 +382,7 @@ static cel_status open_mpi(const cel_mpi_config *config, int level,
   m->flow[CEL__RECEIVE].bound = config->receives;
   int code = find_place(m);
   if (code == MPI_SUCCESS) code = dup_world(&m->data);
-  for (int i = 0; i < CEL__MPI_JOINTS && code == MPI_SUCCESS; ++i)
+  for (int i = 0; i < CEL__MPI_COLLECTIVES && code == MPI_SUCCESS; ++i)
     code = dup_world(&m->collective[i]);
   if (code == MPI_SUCCESS) code = dup_world(&m->control);
   if (code == MPI_SUCCESS) code = dup_world(&m->agreement);

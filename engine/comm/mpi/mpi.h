@@ -70,7 +70,7 @@ enum { CEL__MPI_NO_GROUPS = 384, CEL__MPI_UNITS = 8 };
  * agreement of the next horizon. */
 enum {
   CEL__MPI_SAFE_BYTES = 1024,
-  CEL__MPI_JOINTS = 8,
+  CEL__MPI_COLLECTIVES = 8,
   CEL__MPI_TAGS = 1 << 24 /* at most */
 };
 enum { CEL__MPI_OPERATIONS = CEL_OP_CUSTOM };
@@ -79,14 +79,14 @@ enum { CEL__POOL_SMALLEST = 10, CEL__POOL_CLASSES = 7, CEL__POOL_KEPT = 32 };
 typedef enum cel__mpi_role {
   CEL__SEND,
   CEL__RECEIVE,
-  CEL__JOINT,     /* what: cel__mpi_collective */
-  CEL__WORD_OUT,  /* a credit or text; what: the bytes, freed when done */
-  CEL__CREDIT_IN, /* what: uint64_t, posted again */
-  CEL__TELL_IN,   /* what: cel_told */
-  CEL__BALLOT_IN, /* what: cel__mpi_round */
-  CEL__MEET,      /* what: cel__mpi_meeting */
-  CEL__GROUP,     /* what: cel__mpi_group */
-  CEL__ENDED      /* to be taken out of the table */
+  CEL__COLLECTIVE, /* what: cel__mpi_collective */
+  CEL__WORD_OUT,   /* a credit or text; what: the bytes, freed when done */
+  CEL__CREDIT_IN,  /* what: uint64_t, posted again */
+  CEL__TELL_IN,    /* what: cel_told */
+  CEL__BALLOT_IN,  /* what: cel__mpi_round */
+  CEL__MEET,       /* what: cel__mpi_meeting */
+  CEL__GROUP,      /* what: cel__mpi_group */
+  CEL__ENDED       /* to be taken out of the table */
 } cel__mpi_role;
 
 typedef struct cel__mpi_row {
@@ -204,7 +204,7 @@ typedef struct cel__mpi_groups {
 typedef struct cel__mpi {
   cel_transport base; /* first */
   cel_mpi_config config;
-  MPI_Comm data, collective[CEL__MPI_JOINTS], control, agreement, host;
+  MPI_Comm data, collective[CEL__MPI_COLLECTIVES], control, agreement, host;
   int apart;       /* lengths that messages' tags tell apart */
   bool finalize;   /* we initialised MPI */
   bool failed;     /* no message can be relied on any more */

@@ -108,7 +108,7 @@ int cel__mpi_apart(uint64_t bytes, int n) {
 
 MPI_Comm cel__mpi_collective_comm(const cel__mpi *m,
                                   const cel_collective *collective) {
-  return m->collective[cel__mpi_apart(collective->bytes, CEL__MPI_JOINTS)];
+  return m->collective[cel__mpi_apart(collective->bytes, CEL__MPI_COLLECTIVES)];
 }
 
 static int broadcast(cel__mpi *m, cel__mpi_collective *mine, void *whole,
@@ -253,7 +253,7 @@ void cel__mpi_exchange(cel_transport *t, const cel_collective *collective) {
   if (m->failed)
     cel__mpi_joined(m, mine, false);
   else
-    cel__mpi_track(m, request, CEL__JOINT, mine);
+    cel__mpi_track(m, request, CEL__COLLECTIVE, mine);
 }
 
 /* In a job that has failed MPI may go on to write: what it was given stays. */

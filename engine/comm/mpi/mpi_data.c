@@ -87,8 +87,8 @@ static void end(cel__mpi *m, cel__mpi_transfer *transfer, bool good) {
 void cel__mpi_fail_all(cel__mpi *m) {
   for (uint32_t i = 0; i < m->row.n; ++i) {
     cel__mpi_row *row = &m->row.at[i];
-    if (row->role > CEL__JOINT || row->what == NULL) continue;
-    if (row->role == CEL__JOINT)
+    if (row->role > CEL__COLLECTIVE || row->what == NULL) continue;
+    if (row->role == CEL__COLLECTIVE)
       cel__mpi_joined(m, row->what, false);
     else
       end(m, row->what, false);

@@ -37,7 +37,7 @@ typedef struct cel__nccl_device {
 } cel__nccl_device;
 
 typedef struct cel__nccl {
-  cel_around around; /* first */
+  cel_wrapper around; /* first */
   const cel_cuda *cuda;
   const cel_nccl_api *api;
   int32_t devices; /* of each rank */

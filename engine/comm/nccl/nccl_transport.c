@@ -310,7 +310,7 @@ cel_status cel__nccl_gather(cel__nccl *n, const void *mine, uint32_t size,
 }
 
 void cel__nccl_init(cel__nccl *n, cel_transport *inner) {
-  cel_around_init(&n->around, inner, "mpi, and NCCL between GPUs");
+  cel_wrapper_init(&n->around, inner, "mpi, and NCCL between GPUs");
   size_t ranks = (size_t)inner->ranks;
   n->count = cel_alloc(ranks * sizeof *n->count);
   n->start = cel_alloc(ranks * sizeof *n->start);

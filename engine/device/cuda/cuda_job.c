@@ -492,7 +492,7 @@ static cel_status put_sampled(const putting *p, const cel_job *job,
 
 static bool is_sampled(const cel_job *job) {
   return job->call.sample != NULL && job->work->cuda->sample != NULL &&
-         job->work->reducers == 0 && is_countable(&job->call.chunk);
+         is_countable(&job->call.chunk);
 }
 
 static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,

@@ -196,10 +196,12 @@ cel_status cel__module_load_cuda(cel_module *module, const cel__build *build,
   return CEL_E_OK;
 }
 
-/* Whether a text has variables of a GPU's, or what it does is seen elsewhere.
- */
+/* Whether what a text does may be seen beside what its accessors write. NVRTC
+ * takes variables for the GPU's also without a word; items that count in one do
+ * so by atomic operations. */
 static bool has_effects(const char *text) {
-  static const char *const words[] = {"printf", "asm", "include", NULL};
+  static const char *const words[] = {"printf", "asm",         "include",
+                                      "atomic", "__managed__", NULL};
   static const char device[] = "__device__";
   for (int i = 0; words[i] != NULL; ++i)
     if (strstr(text, words[i]) != NULL) return true;
