@@ -89,12 +89,27 @@ static void add_searcher(lua_State *L, lua_CFunction open_core) {
   lua_pop(L, 2);
 }
 
+/* Says what getmetatable gives of a file: what it gives anyway. Where nothing
+ * says so and the call is compiled, LuaJIT before September 2024 takes whatever
+ * its stack holds for the table (its issue 1279). */
+static void say_metatable_of_files(lua_State *L) {
+  lua_getglobal(L, "io");
+  lua_getfield(L, -1, "stdout");
+  if (lua_getmetatable(L, -1)) {
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -2, "__metatable");
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 2);
+}
+
 static lua_State *create(const cel_transport *transport,
                          lua_CFunction open_core) {
   lua_State *L = luaL_newstate();
   if (L == NULL) return NULL;
   lua_atpanic(L, end_unprotected);
   luaL_openlibs(L);
+  say_metatable_of_files(L);
   set_registry(L, &transport_key, transport);
   add_searcher(L, open_core);
   cel__running_set(L);

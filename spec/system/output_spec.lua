@@ -33,6 +33,24 @@ f:close()
 refused("closed file", function() f:write("x") end)
 ]], function(out) assert.equal("a\nb1\nc\n", out) end)
 
+  -- Where nothing says what getmetatable gives of a file, LuaJIT may end with a signal when
+  -- it compiles the call.
+  script.everywhere("is a file whose metatable says what getmetatable gives", [[
+local function check(state)
+  local meta = debug.getmetatable(io.stdout)
+  same(state, rawget(meta, "__metatable"), meta)
+  same(state, getmetatable(io.stdout), meta)
+end
+check "driver"
+q:submit(function(cg)
+  cg:host_task(celer.on_master, function()
+    local meta = debug.getmetatable(io.stdout)
+    assert(rawget(meta, "__metatable") == meta and getmetatable(io.stdout) == meta)
+  end)
+end)
+q:wait()
+]])
+
   it("is there when it was written, in a file, too", function()
     local r = celer.exec { "sh", "-c", '"$@" 2>&1', "sh", celer.command(), "-e",
       "print(1) io.stderr:write '2\\n' print(3) io.stderr:write '4\\n'" }
