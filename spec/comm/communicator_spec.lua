@@ -1,5 +1,5 @@
 -- Communicators: of one rank, and between the ranks of one process. Over MPI:
--- spec/system/collective_spec.lua.
+-- spec/system/language/collective_spec.lua.
 local ffi = require("ffi")
 local c = require("spec.support.cdef")("comm/communicator.h", "comm/simulated/meeting.h",
   "base/status.h")

@@ -1,5 +1,5 @@
 -- refusals.lua -- a system that refuses celer memory, a thread, a process or a file, one
--- at a time, wherever celer's own code asks for one (spec/system/refusing.c).
+-- at a time, wherever celer's own code asks for one (spec/system/machine/refusing.c).
 --
 --   luajit spec/long/refusals.lua [--every N] [--from K] [--ranks 1,2] [--seconds S]
 --

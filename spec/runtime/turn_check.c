@@ -5,7 +5,7 @@
  * main has got it: so the horizon after the first has to be told of although
  * the lane goes on. Run by turn_spec.lua.
  */
-#include "bench/alone.h"
+#include "bench/engine/alone.h"
 #include "device/clock.h"
 #include "runtime/internal.h"
 

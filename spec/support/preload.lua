@@ -1,6 +1,6 @@
 -- preload.lua -- a library that stands before all others of a program.
 --
---   local env = preload("slow_disk")     of spec/system/slow_disk.c
+--   local env = preload("slow_disk")     of spec/system/machine/slow_disk.c
 --   celer.run(args, { env = env })
 local scratch = require("spec.support.scratch")
 
@@ -10,7 +10,7 @@ local scratch = require("spec.support.scratch")
 ---@return table<string, string>
 return function(name, flags)
   local library = scratch.path(".so")
-  assert(os.execute(("%s -shared -fPIC %s -o %s spec/system/%s.c"):format(
+  assert(os.execute(("%s -shared -fPIC %s -o %s spec/system/machine/%s.c"):format(
     os.getenv("CC") or "cc", flags or "", library, name)) == 0)
   return { LD_PRELOAD = library,
     ASAN_OPTIONS = (os.getenv("ASAN_OPTIONS") or "") .. ":verify_asan_link_order=0" }

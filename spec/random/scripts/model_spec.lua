@@ -1,5 +1,5 @@
 -- Random programs of effects, collective groups, reductions, captures and hints: a sample
--- of what `celer run spec/random/model.lua` does, in which each of them occurs.
+-- of what `celer run spec/random/scripts/model.lua` does, in which each of them occurs.
 local celer = require("spec.support.celer")
 local scratch = require("spec.support.scratch")
 
@@ -15,7 +15,7 @@ describe("random programs of the model", function()
     local ranks, devices = unpack(shape)
     it(("see what plain Lua says on %d ranks with %d devices"):format(ranks, devices), function()
       local r = celer.run({ "run", "--advice", "off", "--devices", celer.devices(devices, ranks),
-        "spec/random/model.lua", scratch.folder(), tostring(100 * ranks), "30" },
+        "spec/random/scripts/model.lua", scratch.folder(), tostring(100 * ranks), "30" },
         { ranks = ranks > 1 and ranks or nil, env = celer.sampled })
       assert.equal("", r.stderr)
       assert.equal(0, r.status)

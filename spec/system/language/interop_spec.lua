@@ -9,8 +9,8 @@ local script = require("spec.support.script")
 local folder
 setup(function()
   folder = fake.build()
-  assert(os.execute(("%s -shared -fPIC spec/system/fake_cublas.c -o %s/libcublas.so"):format(
-    os.getenv("CC") or "cc", folder)) == 0)
+  assert(os.execute(("%s -shared -fPIC %s -o %s/libcublas.so"):format(
+    os.getenv("CC") or "cc", "spec/system/machine/fake_cublas.c", folder)) == 0)
 end)
 
 local function fake_env() return fake.env({ FAKE_GPUS = 2 }, folder) end

@@ -25,7 +25,7 @@
 #include <time.h>
 
 #include "base/vec.h"
-#include "bench/topologies.h"
+#include "bench/engine/topologies.h"
 
 /* ---- measuring ----------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 -- Random programs with files, checkpoints and changing weights: a sample of what
--- `celer run --measure spec/random/files.lua` does, each going on from what the one before kept.
+-- `celer run --measure spec/random/scripts/files.lua` does, each going on from what the one
+-- before kept.
 local celer = require("spec.support.celer")
 local scratch = require("spec.support.scratch")
 
@@ -8,7 +9,7 @@ describe("random programs with files", function()
     local folder = scratch.folder()
     for i, shape in ipairs { { 3, 1 }, { 1, 2 } } do
       local r = celer.run({ "run", "--measure", "--devices", celer.devices(shape[2], shape[1]),
-        "spec/random/files.lua", folder, tostring(i * 100), "3" },
+        "spec/random/scripts/files.lua", folder, tostring(i * 100), "3" },
         { ranks = shape[1] > 1 and shape[1] or nil })
       assert.equal("", r.stderr)
       assert.equal(0, r.status)

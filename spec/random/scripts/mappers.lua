@@ -1,7 +1,7 @@
 --- mappers.lua -- random programs with range mappers of every form as users write
 --- them, with fills, copies and buffers that are freed, beside plain Lua tables.
 ---
----   celer run --advice off spec/random/mappers.lua SEED COUNT [STEPS]
+---   celer run --advice off spec/random/scripts/mappers.lua SEED COUNT [STEPS]
 ---
 --- A mapper is data: `bounds` makes a box of it, from symbols where the engine traces
 --- it, from numbers where it is opaque, and from one item alone where a task or the

@@ -2,7 +2,7 @@
 --- effects of all orders and scopes, collective groups, reductions, captures and hints, as
 --- users write them, beside plain Lua.
 ---
----   celer run --advice off spec/random/model.lua FOLDER SEED COUNT [STEPS]
+---   celer run --advice off spec/random/scripts/model.lua FOLDER SEED COUNT [STEPS]
 ---
 --- What a task is to see is known when it is submitted, and handed to it: it looks, and
 --- fails if that is not so. Every rank keeps what its own host objects must have come to.

@@ -1,7 +1,7 @@
 --- files.lua -- random programs with files, checkpoints and changing weights, beside
 --- what plain Lua tables come to.
 ---
----   celer run --measure spec/random/files.lua FOLDER SEED COUNT [STEPS]
+---   celer run --measure spec/random/scripts/files.lua FOLDER SEED COUNT [STEPS]
 ---
 --- Buffers are computed with, saved and loaded, whole or a part of them, kept and
 --- restored, and now and then compared; nothing is waited for in between, so that files

@@ -1,13 +1,14 @@
 -- Random programs with mappers of every form, fills, copies and frees: a sample of what
--- `celer run spec/random/mappers.lua` does, in which each of them occurs.
+-- `celer run spec/random/scripts/mappers.lua` does, in which each of them occurs.
 local celer = require("spec.support.celer")
 
 local features = { "2d", "3d", "collective", "copy", "diagonal", "divided", "even_split", "fill",
   "free", "gaps", "host task", "kernel", "negative", "opaque", "scaled", "transposed" }
 
 local function run(seed, ranks, devices)
-  return celer.run({ "run", "--advice", "off", "--devices", celer.devices(devices, ranks),
-    "spec/random/mappers.lua", tostring(seed), "20" }, { ranks = ranks, env = celer.sampled })
+  local words = { "run", "--advice", "off", "--devices", celer.devices(devices, ranks),
+    "spec/random/scripts/mappers.lua", tostring(seed), "20" }
+  return celer.run(words, { ranks = ranks, env = celer.sampled })
 end
 
 describe("random programs with mappers", function()

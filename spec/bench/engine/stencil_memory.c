@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "bench/alone.h"
+#include "bench/engine/alone.h"
 #include "device/clock.h"
 
 enum { CELLS = 256, WARM = 10000, LIMIT_KIB = 1024 };

@@ -401,7 +401,7 @@ print "checked"
   for i, shape in ipairs(script.shapes) do
     it("compute what groups with barriers compute, whatever the kernel, " .. shape.name, function()
       local r = script.run(by_chance, shape, { after = { 3 * i - 2, 3 * i },
-        files = { ["chance.lua"] = scratch.read("spec/random/chance.lua") } })
+        files = { ["chance.lua"] = scratch.read("spec/random/scripts/chance.lua") } })
       assert.equal("", r.stderr)
       assert.equal("checked\n", r.stdout)
     end)

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bench/alone.h"
+#include "bench/engine/alone.h"
 #include "device/clock.h"
 
 enum { ROUNDS = 20000 };

@@ -14,7 +14,7 @@
 #include <inttypes.h>
 #include <malloc.h>
 
-#include "bench/topologies.h"
+#include "bench/engine/topologies.h"
 
 /* ---- memory */
 
