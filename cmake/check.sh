@@ -20,7 +20,7 @@ seconds=${seconds:-20}
 passed=0 failed=0 skipped=0
 report=$build/failed.txt
 log=$(mktemp) && status=$(mktemp) && : >"$report" || exit 1
-trap 'rm -f "$log" "$status"' EXIT
+trap 'rm -f "$log"* "$status"*' EXIT
 
 # Runs a command, shows its output and keeps it in $log; gives its status.
 logged() {
@@ -58,22 +58,32 @@ specs() {
   add "${1:-0}" "${2:-0}" "${3:-0}" $code
 }
 
+# The random programs of both presets, built one after the other, run side by side.
 random_programs() {
-  preset=$1
-  echo "== random programs ($preset, $seconds s)"
-  logged sh -ec "cmake --preset $preset >/dev/null
-    cmake --build --preset $preset --target random_programs
-    timeout -s ABRT $((${seconds%.*} + 600)) build/$preset/random_programs \
-      --seconds $seconds"
-  code=$?
-  set -- $(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed.*/\1 \2/p' "$log" |
-    tail -1)
-  # A run that passes without saying how many programs counts as one.
-  add "${1:-$((code == 0))}" "${2:-0}" 0 $code
-  [ $code -eq 0 ] && return
-  # The seeds; without one, how it ended.
-  { grep '^seed ' "$log" || tail -20 "$log"; } | cut -c 1-300 | head -40 |
-    sed "s/^/random programs ($preset): /" >>"$report"
+  echo "== random programs (asan and tsan, $seconds s each)"
+  for preset in asan tsan; do
+    { sh -ec "cmake --preset $preset >/dev/null
+      cmake --build --preset $preset --target random_programs" </dev/null 2>&1 ||
+      echo "they are not built"; } | tee "$log.$preset"
+  done
+  for preset in asan tsan; do
+    grep -q '^they are not built$' "$log.$preset" && continue
+    { timeout -s ABRT $((${seconds%.*} + 600)) build/$preset/random_programs \
+      --seconds $seconds </dev/null 2>&1; echo $? >"$status.$preset"; } >"$log.$preset" &
+  done
+  wait
+  for preset in asan tsan; do
+    [ -e "$status.$preset" ] && echo "== random programs ($preset)" && cat "$log.$preset"
+    code=$(cat "$status.$preset" 2>/dev/null || echo 1)
+    set -- $(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed.*/\1 \2/p' "$log.$preset" |
+      tail -1)
+    # A run that passes without saying how many programs counts as one.
+    add "${1:-$((code == 0))}" "${2:-0}" 0 $code
+    [ $code -eq 0 ] && continue
+    # The seeds; without one, how it ended.
+    { grep '^seed ' "$log.$preset" || tail -20 "$log.$preset"; } | cut -c 1-300 |
+      head -40 | sed "s/^/random programs ($preset): /" >>"$report"
+  done
 }
 
 # long WHAT PROGRAM: one of spec/long.
@@ -97,8 +107,7 @@ else
   specs
 fi
 if ls spec/random/*.c >/dev/null 2>&1; then
-  random_programs asan
-  random_programs tsan
+  random_programs
 fi
 
 if [ -s "$report" ]; then

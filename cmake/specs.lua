@@ -1,6 +1,7 @@
--- specs.lua -- the specs, and those that fail once more.
+-- specs.lua -- the specs, as many files at a time as there are cores, and those that
+-- fail once more.
 --
---   luajit cmake/specs.lua REPORT [BUSTED'S ARGUMENTS...]
+--   luajit cmake/specs.lua REPORT [FILES, FOLDERS OR BUSTED'S OPTIONS...]
 --
 -- After the suite each spec that failed runs again, alone: on a machine that others
 -- use, a spec may fail for want of time. If it fails again, it failed. If it passes
@@ -14,65 +15,90 @@
 local MOST = 8
 local LINES, COLUMNS = 8, 200 -- of a message in short,
 local MESSAGES = 40 -- and of these
+local LANES = 4 -- files at a time, at most
 
 local report_path = assert(arg[1], "specs.lua REPORT [ARGUMENTS...]")
 
 local function quote(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
 
+local function lines_of(command)
+  local pipe, lines = assert(io.popen(command)), {}
+  for line in pipe:lines() do lines[#lines + 1] = line end
+  pipe:close()
+  return lines
+end
+
 ---@class specs.run
----@field status integer  busted's
 ---@field count table<string, integer>  specs by how they ended
 ---@field failed table[]  what failed
----@field last? table  the spec that ran last
----@field finished boolean
----@field seconds table<string, number>  of each file
+---@field good boolean  busted's own word: all of it ran, and passed
+---@field seconds number
 
--- Runs busted with `words`.
+-- What busted left of a run of `file`, which it takes away. A run that ends in the middle,
+-- or says that something failed and not what, failed once more than it knows.
 ---@return specs.run
-local function busted(words)
-  local path = report_path .. ".record"
-  local command = { "cmake/busted.sh", "-o", "cmake/record.lua", "-Xoutput", quote(path) }
-  for _, word in ipairs(words) do command[#command + 1] = quote(word) end
-  io.flush()
-  local status = os.execute(table.concat(command, " "))
-  -- The status of a shell, or the signal that ended it.
-  status = status >= 256 and status / 256 or status > 0 and 128 + status or 0
-  local run = { status = status, count = {}, failed = {}, seconds = {} }
-  local record = loadfile(path) or function() end -- not finished, then
-  os.remove(path)
+local function read(stem, file)
+  local run = { count = {}, failed = {}, seconds = 0 }
+  local finished, last
+  local status = tonumber(lines_of("cat " .. quote(stem .. ".status"))[1]) or -1
+  local record = loadfile(stem .. ".record") or function() end -- not begun, then
+  os.remove(stem .. ".record")
+  os.remove(stem .. ".status")
   setfenv(record, {
-    began = function(spec) run.last = spec end,
+    began = function(spec) last = spec end,
     ended = function(spec)
       run.count[spec.status] = (run.count[spec.status] or 0) + 1
-      run.last = nil
-      run.seconds[spec.file] = (run.seconds[spec.file] or 0) + (spec.seconds or 0)
+      last = nil
+      run.seconds = run.seconds + (spec.seconds or 0)
     end,
     failed = function(spec) run.failed[#run.failed + 1] = spec end,
-    finished = function() run.finished = true end,
+    finished = function() finished = true end,
   })
   record()
+  run.good = finished and status == 0
+  if not run.good and (not finished or #run.failed == 0) then
+    local spec = last or { name = file }
+    run.failed[#run.failed + 1] = {
+      file = spec.file, line = spec.line, name = spec.name, cut = true,
+      message = ("busted ended with status %d %s"):format(status,
+        last and "in the middle of this spec" or "between two specs"),
+    }
+  end
   return run
 end
 
--- A run that ends in the middle, or says that something failed and not what, failed
--- once more than it knows.
-local function complete(run)
-  if run.finished and (run.status == 0 or #run.failed > 0) then return end
-  local spec = run.last or { name = "busted" }
-  run.failed[#run.failed + 1] = {
-    file = spec.file, line = spec.line, name = spec.name, cut = true,
-    message = ("busted ended with status %d %s"):format(run.status,
-      run.last and "in the middle of this spec" or "between two specs"),
-  }
+-- Runs busted for each of `files`, as many at a time as there are lanes. What one says
+-- comes at once, when it ends.
+---@return specs.run[]
+local function busted(files, options)
+  local lanes = math.min(LANES, tonumber(lines_of("nproc")[1]))
+  local list_path = report_path .. ".list"
+  local list = assert(io.open(list_path, "w"))
+  for i, file in ipairs(files) do
+    local stem = quote(report_path .. "." .. i)
+    list:write(("cmake/busted.sh -o cmake/record.lua -Xoutput %s.record %s %s >%s.log 2>&1; ")
+      :format(stem, options, quote(file), stem),
+      ("echo $? >%s.status; (echo %s; cat %s.log; echo); rm %s.log\0")
+      :format(stem, quote("== " .. file), stem, stem))
+  end
+  list:close()
+  io.flush()
+  os.execute(("xargs -0 -P %d -n 1 sh -c <%s"):format(lanes, quote(list_path)))
+  os.remove(list_path)
+  local runs = {}
+  for i, file in ipairs(files) do
+    runs[i] = read(report_path .. "." .. i, file)
+  end
+  return runs
 end
 
-local function print_slowest(run)
-  local files = {}
-  for file in pairs(run.seconds) do files[#files + 1] = file end
-  table.sort(files, function(a, b) return run.seconds[a] > run.seconds[b] end)
+local function print_slowest(files, runs)
+  local order = {}
+  for i = 1, #files do order[i] = i end
+  table.sort(order, function(a, b) return runs[a].seconds > runs[b].seconds end)
   local words = {}
-  for i = 1, math.min(10, #files) do
-    words[i] = ("%s %.0f s"):format(files[i], run.seconds[files[i]])
+  for i = 1, math.min(10, #order) do
+    words[i] = ("%s %.0f s"):format(files[order[i]], runs[order[i]].seconds)
   end
   print("== slowest: " .. table.concat(words, ", "))
 end
@@ -96,15 +122,29 @@ local function short(message)
 end
 
 -- Runs one again; whether it passes.
-local function again(spec)
+local function again(spec, options)
   print("== again: " .. place(spec))
-  local words = {}
   if spec.spec then
-    words[1] = "--filter=^" .. spec.name:gsub("%p", "%%%0") .. "$"
+    options = options .. " " .. quote("--filter=^" .. spec.name:gsub("%p", "%%%0") .. "$")
   end
-  words[#words + 1] = spec.file
-  local run = busted(words)
-  return run.finished and run.status == 0 and (run.count.success or 0) > 0
+  local run = busted({ spec.file }, options)[1]
+  return run.good and (run.count.success or 0) > 0
+end
+
+-- The files that the arguments name, and the options among them. Large files begin, so
+-- that no lane is left alone with one at the end.
+local function arguments()
+  local roots, options = {}, {}
+  for _, word in ipairs { unpack(arg, 2) } do
+    local list = word:sub(1, 1) == "-" and options or roots
+    list[#list + 1] = quote(word)
+  end
+  local files = {}
+  for _, line in ipairs(lines_of("find " .. table.concat(roots[1] and roots or { "spec" }, " ")
+    .. " -name '*_spec.lua' -printf '%s %p\\n' | sort -k1,1nr -k2")) do
+    files[#files + 1] = line:match "^%d+ (.*)$"
+  end
+  return files, table.concat(options, " ")
 end
 
 local brief = assert(io.open(report_path, "w"))
@@ -119,29 +159,35 @@ local function report(word, spec)
   full:write(("%s: %s:\n%s\n\n"):format(word, place(spec), spec.message))
 end
 
-local run = busted({ unpack(arg, 2) })
-complete(run)
-print_slowest(run)
-local passed, failed = run.count.success or 0, 0
+local files, options = arguments()
+local runs = busted(files, options)
+print_slowest(files, runs)
+local passed, failed, pending, wrong = 0, 0, 0, {}
+for _, run in ipairs(runs) do
+  passed = passed + (run.count.success or 0)
+  pending = pending + (run.count.pending or 0)
+  for _, spec in ipairs(run.failed) do wrong[#wrong + 1] = spec end
+end
 local verdicts = {} -- of those that ran again
-for _, spec in ipairs(run.failed) do
+for _, spec in ipairs(wrong) do
   local key = (spec.file or "") .. "\n" .. (spec.spec and spec.name or "")
   if verdicts[key] == nil then
-    verdicts[key] = #run.failed <= MOST and not spec.cut and spec.file ~= nil and again(spec)
+    verdicts[key] = #wrong <= MOST and not spec.cut and spec.file ~= nil
+      and again(spec, options)
   end
   report(verdicts[key] and "unsteady" or "failed", spec)
   if verdicts[key] then passed = passed + 1 else failed = failed + 1 end
 end
-if #run.failed > MOST then
-  brief:write(("%d failed: too many to run each again\n"):format(#run.failed))
+if #wrong > MOST then
+  brief:write(("%d failed: too many to run each again\n"):format(#wrong))
 end
 if reported > MESSAGES then
   brief:write(("and %d more\n"):format(reported - MESSAGES))
 end
-if #run.failed > 0 then
+if #wrong > 0 then
   brief:write(("all of each message: %s.full\n"):format(report_path))
 end
 brief:close()
 full:close()
-print(("%d passed, %d failed, %d skipped"):format(passed, failed, run.count.pending or 0))
+print(("%d passed, %d failed, %d skipped"):format(passed, failed, pending))
 os.exit(failed > 0 and 1 or 0)

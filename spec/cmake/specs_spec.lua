@@ -68,6 +68,29 @@ describe("specs.lua", function()
     has(full, "long end")
   end)
 
+  it("sums up the files, of which each has a process of its own", function()
+    local r = run("", [[
+      mkdir spec/more
+      for i in 1 2 3 4 5; do
+        echo "it('is $i', function() assert(io.open('n$i', 'w')) end)" >"spec/more/a ${i}_spec.lua"
+      done
+      echo "it('ends', function() os.exit(3) end)" >spec/more/cut_spec.lua
+      touch seen
+      luajit cmake/specs.lua report; s=$?
+      cat report; ls n? | wc -l; ls report*; exit $s]])
+    assert.equal(1, r.status)
+    has(r.stdout, "\n7 passed, 1 failed, 1 skipped\n")
+    has(r.stdout, "failed: spec/more/cut_spec.lua:1 ends: busted ended with status 3 in the middle")
+    has(r.stdout, "\n5\nreport\nreport.full\n")
+  end)
+
+  it("runs what it is asked to", function()
+    local r = run("it('is small', function() end)", [[
+      touch seen
+      luajit cmake/specs.lua report --filter=small spec/fake_spec.lua]])
+    assert.equal("1 passed, 0 failed, 0 skipped", tail(r.stdout, 1))
+  end)
+
   it("lets fail what fails again", function()
     local r = run("it('is wrong', function() error 'no' end)",
       "luajit cmake/specs.lua report; s=$?; cat report; exit $s")
@@ -93,10 +116,10 @@ describe("specs.lua", function()
   end)
 
   it("counts a suite of which nothing is known", function()
-    local r = run("os.remove 'report.record'", "luajit cmake/specs.lua report; s=$?; cat report; "
+    local r = run("os.remove 'report.1.record'", "luajit cmake/specs.lua report; s=$?; cat report; "
       .. "exit $s")
     assert.equal(1, r.status)
-    has(r.stdout, "failed: busted: busted ended with status")
+    has(r.stdout, "failed: spec/fake_spec.lua: busted ended with status")
   end)
 
   it("runs nothing again where much failed", function()
