@@ -1,5 +1,4 @@
--- specs.lua -- the specs, as many files at a time as there are cores, and those that
--- fail once more.
+-- specs.lua -- the specs, several files at a time, and those that fail once more.
 --
 --   luajit cmake/specs.lua REPORT [FILES, FOLDERS OR BUSTED'S OPTIONS...]
 --
@@ -15,7 +14,8 @@
 local MOST = 8
 local LINES, COLUMNS = 8, 200 -- of a message in short,
 local MESSAGES = 40 -- and of these
-local LANES = 4 -- files at a time, at most
+-- Files at a time: half of what a spec takes is waiting, for mpirun's ranks and other programs.
+local LANES_PER_CORE, MOST_LANES = 2, 8
 
 local report_path = assert(arg[1], "specs.lua REPORT [ARGUMENTS...]")
 
@@ -71,7 +71,7 @@ end
 -- comes at once, when it ends.
 ---@return specs.run[]
 local function busted(files, options)
-  local lanes = math.min(LANES, tonumber(lines_of("nproc")[1]))
+  local lanes = math.min(LANES_PER_CORE * lines_of("nproc")[1], MOST_LANES)
   local list_path = report_path .. ".list"
   local list = assert(io.open(list_path, "w"))
   for i, file in ipairs(files) do
