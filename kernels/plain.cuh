@@ -6,7 +6,7 @@
 // accessor whose origin the engine has moved to the first element that the
 // mapper promises to the chunk. The last value, which celer adds, says which
 // integers are placeholders (celer.chunk_size and the like), known on the
-// device alone. lua/celer/plain.lua defines CELER_PLAIN_DIMS and
+// device alone. lua/celer/kernel/plain.lua defines CELER_PLAIN_DIMS and
 // CELER_PLAIN_THREADS.
 
 namespace celer {

@@ -22,7 +22,7 @@
 
 namespace celer {
 
-// ---- operators; lua/celer/reduce.lua says the same
+// ---- operators; lua/celer/kernel/reduce.lua says the same
 
 enum op : int { op_sum, op_prod, op_min, op_max, op_and, op_or, op_custom };
 

@@ -4,7 +4,7 @@
  * collective; reading and writing are so with `all`, which lets MPI put what
  * the ranks have together.
  *
- * Lua calls these functions through FFI (lua/celer/shared_file.lua).
+ * Lua calls these functions through FFI (lua/celer/host/shared_file.lua).
  * Threads: the communicator's.
  */
 #ifndef CEL_COMM_FILE_H

@@ -6,7 +6,7 @@
  *              over pairs, whose order is not the same on all ranks
  *   cores      ranks with GPUs that the launcher bound to one core or two
  *   mappers    a line that has an opaque mapper called anew in each step
- *              (lua/celer/opaque.lua)
+ *              (lua/celer/mapper/opaque.lua)
  *
  * Others come from the engine: memory that grows often (instr/memory.c), tasks
  * that come too slowly (runtime/idle.h).

@@ -1,4 +1,4 @@
-/* The celer command: finds its rank, then hands over to lua/celer/cli.lua. */
+/* The celer command: finds its rank, hands over to lua/celer/run/cli.lua. */
 #include <errno.h>
 #include <fcntl.h>
 #include <lauxlib.h>
@@ -119,7 +119,7 @@ int main(int argc, char **argv) {
   lua_State *L = cel__state_create_driver(&session);
   if (L == NULL) return fail(CEL_E_MEMORY, "no memory for Lua");
   lua_getglobal(L, "require");
-  lua_pushliteral(L, "celer.cli");
+  lua_pushliteral(L, "celer.run.cli");
   if (!cel__state_call(L, 1, 1)) goto failed;
   lua_getfield(L, -1, "main");
   lua_createtable(L, argc, 1);

@@ -40,7 +40,7 @@ void cel_source_clean(const cel_source *source, const char *said, cel_text *out,
  * cel_source_clean can read it. Thread: any. */
 void cel_source_as_gnu(const char *said, cel_text *out);
 /* What the names of celer's headers begin with in #line; cmake/flatten.awk and
- * lua/celer/reduce.lua say the same. */
+ * lua/celer/kernel/reduce.lua say the same. */
 #define CEL_SOURCE_HEADERS "<celer>/"
 #endif
 

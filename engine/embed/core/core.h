@@ -75,7 +75,7 @@ cel_work *cel__lua_work(const char *blob, size_t size, uint64_t hash);
  * with `object`. */
 cel_work *cel__lua_release(const char *blob, size_t size, const void *object);
 /* What a host object holds, as the encoded function gives it: bytes that
- * lua/celer/lane.lua encodes. `objects`: it lives where Lua objects do. */
+ * lua/celer/host/lane.lua encodes. `objects`: it lives where Lua objects do. */
 cel_taking *cel__lua_taking(const char *blob, size_t size, uint64_t hash,
                             bool objects);
 /* A host object's handle at `index`; raises when it is none or was freed. */

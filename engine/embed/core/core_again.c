@@ -1,8 +1,8 @@
 /* Command groups that are like one before, for Lua.
  *
  * A loop submits one kernel over one range in each step, with closures made
- * anew as range mappers. What such a group came to is a plan (again.lua makes
- * it of what bound.lua knows). A group that is like it but for buffers of the
+ * anew as range mappers. What such a group came to is a plan (replay.lua makes
+ * it of what known.lua knows). A group that is like it but for buffers of the
  * same shape, numbers that mappers captured and values is submitted from here
  * without a look at Lua's tables of all that; whatever else differs, and
  * whatever is wrong, is left to the long way.
@@ -19,7 +19,7 @@
 /* At most; a group that has more has no plan. */
 enum {
   ACCESSES = 8,   /* this and */
-  ARGUMENTS = 24, /* this: as in again.lua */
+  ARGUMENTS = 24, /* this: as in replay.lua */
   LOOKS = 32,     /* at what mappers captured and at globals */
   PARAMS = 16,    /* numbers of all mappers */
   KNOWN = 8,      /* sets of them for which the rules hold */
@@ -138,7 +138,7 @@ static bool read_params(lua_State *L, int index, plan *p, met *m) {
   return fits;
 }
 
-/* Of the table at `index`: see again.lua. */
+/* Of the table at `index`: see replay.lua. */
 static bool read_met(lua_State *L, int index, int kept, plan *p) {
   if (p->accesses == ACCESSES) return false;
   met *m = &p->access[p->accesses++];
@@ -166,7 +166,7 @@ static bool read_met(lua_State *L, int index, int kept, plan *p) {
 }
 
 /* plan(dims, extents..., module, kernel from 0, arguments) -> plan | nil
- * arguments: false for a value, for an access what again.lua says of it. */
+ * arguments: false for a value, for an access what replay.lua says of it. */
 static int plan_new(lua_State *L) {
   enum { GIVEN = 7 };
   plan *p = lua_newuserdata(L, sizeof *p);

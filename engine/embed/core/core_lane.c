@@ -1,8 +1,8 @@
 /* Host tasks, interop tasks and initial contents written in Lua: the side of
  * the thread that runs them.
  *
- * A function travels as a blob that lua/celer/capture.lua encodes and
- * lua/celer/lane.lua decodes. Thread: worker. */
+ * A function travels as a blob that lua/celer/host/capture.lua encodes and
+ * lua/celer/host/lane.lua decodes. Thread: worker. */
 #include <lauxlib.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,22 +26,22 @@ static blob *blob_new(const char *data, size_t size) {
   return b;
 }
 
-/* celer.lane, which the state's registry keeps; else what went wrong. */
+/* celer.host.lane, which the state's registry keeps; else what went wrong. */
 static bool push_lane(lua_State *L) {
   static const char key[] = "celer.lane";
   lua_getfield(L, LUA_REGISTRYINDEX, key);
   if (!lua_isnil(L, -1)) return true;
   lua_settop(L, 0);
   lua_getglobal(L, "require");
-  lua_pushliteral(L, "celer.lane");
+  lua_pushliteral(L, "celer.host.lane");
   if (lua_pcall(L, 1, 1, 0) != 0) return false;
   lua_pushvalue(L, -1);
   lua_setfield(L, LUA_REGISTRYINDEX, key);
   return true;
 }
 
-/* Calls function `name` of celer.lane with the blob and `n` light userdata;
- * leaves its result on the stack of *out if that is not null. */
+/* Calls function `name` of celer.host.lane with the blob and `n` light
+ * userdata; leaves its result on the stack of *out if that is not null. */
 static cel_status ask_lane(const blob *b, const char *name, int n,
                            const void *const *arguments, lua_State **out) {
   lua_State *L = cel_host_lane_state();

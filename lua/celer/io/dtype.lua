@@ -1,7 +1,7 @@
 --- dtype.lua -- element types as NumPy writes them: "'<f4'" or a list of fields.
 local ffi = require "ffi"
-local fields_of = require("celer.fields").of
-local types = require "celer.types"
+local fields_of = require("celer.data.fields").of
+local types = require "celer.data.types"
 
 local M = {}
 

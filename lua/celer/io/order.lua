@@ -4,9 +4,9 @@
 --- file writes it first, whoever reads the file reads it. Paths that share one
 --- wait for each other, no worse.
 local box = require "celer.box"
-local buffers = require "celer.buffer"
-local mapper = require "celer.mapper"
-local snapshot = require "celer.snapshot"
+local buffers = require "celer.data.buffer"
+local mapper = require "celer.mapper.builtin"
+local snapshot = require "celer.data.snapshot"
 
 local M = {}
 

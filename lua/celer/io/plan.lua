@@ -4,8 +4,8 @@
 --- a rank gets whole blocks. Blocks do not depend on the number of ranks that
 --- read them, so their hashes can be compared by any.
 local box = require "celer.box"
-local buffers = require "celer.buffer"
-local mapper = require "celer.mapper"
+local buffers = require "celer.data.buffer"
+local mapper = require "celer.mapper.builtin"
 local words = require "celer.words"
 
 local M = {}

@@ -16,7 +16,7 @@ local codec = require "string.buffer"
 local ffi = require "ffi"
 local core = require "celer.core"
 local posix = require "celer.io.posix"
-local reals = require "celer.reals"
+local reals = require "celer.data.reals"
 local slab = require "celer.io.slab"
 local tasks = require "celer.io.tasks"
 

@@ -7,13 +7,13 @@
 ---   commit   rank 0       reads all sums, so it runs when all have written;
 ---                         gives what was written its name
 ---   end      all ranks    read what commit wrote, so that q:wait waits for it
-local buffers = require "celer.buffer"
+local buffers = require "celer.data.buffer"
 local core = require "celer.core"
-local placement = require "celer.placement"
-local mapper = require "celer.mapper"
+local placement = require "celer.submit.placement"
+local mapper = require "celer.mapper.builtin"
 local order = require "celer.io.order"
 local plans = require "celer.io.plan"
-local queues = require "celer.queue"
+local queues = require "celer.submit.queue"
 local tasks = require "celer.io.tasks"
 
 local M = {}

@@ -192,7 +192,7 @@ function M.picture(_, data, _, _, path, options)
   local name = temporary(path, M.draw())
   remove_left(path)
   core.leftover(name)
-  check_or_remove(name, pcall(require("celer.image").png, name, data, options))
+  check_or_remove(name, pcall(require("celer.io.image").png, name, data, options))
   put_in_place(name, path)
 end
 

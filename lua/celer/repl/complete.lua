@@ -70,7 +70,7 @@ local function group_of(before, name)
   local last
   for given in before:gmatch "submit%s*%(%s*function%s*%(%s*([%a_][%w_]*)" do last = given end
   if last ~= name then return nil end
-  return require("celer.group").new({})
+  return require("celer.submit.group").new({})
 end
 
 -- The value that "a.b.c" stands for; nil for none.

@@ -1,7 +1,7 @@
 --- contents.lua -- what a buffer or snapshot holds, for a person to see.
 local box = require "celer.box"
-local fields_of = require("celer.fields").of
-local views = require "celer.view"
+local fields_of = require("celer.data.fields").of
+local views = require "celer.data.view"
 
 local M = {}
 
@@ -203,7 +203,7 @@ end
 function M.of_buffer(b)
   if b.freed then return { " freed" } end
   if b.bytes == 0 then return {} end
-  local q = require("celer.queue").new()
+  local q = require("celer.submit.queue").new()
   if b.bytes <= MOST_BYTES then return M.lines(q:fence(b):get()) end
   local lo, hi = {}, {}
   for d = 1, b.dims do lo[d], hi[d] = 0, math.min(b.size[d - 1], EDGE) end

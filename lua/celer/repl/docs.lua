@@ -7,10 +7,12 @@ local core = require "celer.core"
 local M = {}
 
 --- The modules that have what is public, but for the functions in `celer` itself.
-M.modules = { "queue", "group", "buffer", "box", "view", "snapshot", "object", "kernel",
-  "weights", "communicator", "shared_file", "device_view", "host_memory", "lane", "hints",
-  "collective", "nd_range", "types", "mapper", "placement", "io", "io/hdf5/datasets",
-  "io/hdf5/values", "palette", "balance", "plain" }
+M.modules = { "submit.queue", "submit.group", "data.buffer", "box", "data.view",
+  "data.snapshot", "data.object", "kernel.kernel", "submit.weights", "host.communicator",
+  "host.shared_file", "data.device_view", "data.host_memory", "host.lane", "submit.hints",
+  "submit.collective", "kernel.nd_range", "data.types", "mapper.builtin", "submit.placement",
+  "io.files", "io.hdf5.datasets", "io.hdf5.values", "io.palette", "submit.balance",
+  "kernel.plain" }
 
 local texts = {} -- lines of a source, by name
 
@@ -72,7 +74,7 @@ end
 --- The lines of a module's source.
 ---@param module string
 ---@return string[]
-function M.source(module) return lines_of("=celer/" .. module .. ".lua") end
+function M.source(module) return lines_of("=celer/" .. module:gsub("%.", "/") .. ".lua") end
 
 --- The comment that ends above line `at`, as it stands.
 ---@param lines string[]

@@ -1,7 +1,7 @@
 --- show.lua -- values as the session prints them.
 local ffi = require "ffi"
 local docs = require "celer.repl.docs"
-local reals = require "celer.reals"
+local reals = require "celer.data.reals"
 local tables = require "celer.tables"
 
 local M = {}
@@ -72,7 +72,7 @@ end
 -- ---- other values -----------------------------------------------------------
 
 local function cdata_text(value)
-  for _, type_ in ipairs(is("types", "all_structs") or {}) do
+  for _, type_ in ipairs(is("data.types", "all_structs") or {}) do
     if ffi.istype(type_.ctype, value) then
       local one = ffi.new(ffi.typeof("$[1]", type_.ctype), value)
       return require("celer.repl.contents").struct(type_, reals.load(type_, one, 0))
@@ -133,15 +133,15 @@ end
 local function lines_of(value)
   if value == package.loaded.celer then
     return { (require("celer.repl.about").line()) }
-  elseif is("buffer", "is_buffer", value) then
+  elseif is("data.buffer", "is_buffer", value) then
     return with_contents(value, require("celer.repl.contents").of_buffer(value))
-  elseif is("view", "is_view", value) then
+  elseif is("data.view", "is_view", value) then
     return with_contents(value, require("celer.repl.contents").lines(value))
-  elseif is("kernel", "is_kernel", value) then
+  elseif is("kernel.kernel", "is_kernel", value) then
     return kernel_lines(value)
-  elseif is("kernel", "is_collection", value) then
+  elseif is("kernel.kernel", "is_collection", value) then
     return kernels_lines(value)
-  elseif is("queue", "is_queue", value) then
+  elseif is("submit.queue", "is_queue", value) then
     return queue_lines(value)
   end
 end

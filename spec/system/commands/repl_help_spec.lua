@@ -69,7 +69,7 @@ describe("help", function()
   end)
 
   it("tells of functions what stands above them in the source", function()
-    local above = scratch.read("lua/celer/mapper.lua"):match("%-%-%- ([^\n]+)\n"
+    local above = scratch.read("lua/celer/mapper/builtin.lua"):match("%-%-%- ([^\n]+)\n"
       .. ("%-%-%-@[^\n]+\n"):rep(3) .. "function M.all%(")
     assert.equal("celer.all(chunk, buffer)\n  " .. above .. "\n  chunk           celer.chunk\n"
       .. "  buffer          celer.extents\n  gives celer.box\n"

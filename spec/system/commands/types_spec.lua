@@ -23,7 +23,7 @@ describe("celer types", function()
   -- What there is, the program itself says.
   it("has all that celer and its objects have", function()
     local there = celer.run { "-e", [==[
-      local group = require("celer.group").new({})
+      local group = require("celer.submit.group").new({})
       for name in celer.sorted_pairs(getmetatable(celer).__names) do print("celer." .. name) end
       for name in celer.sorted_pairs(celer.io) do print("celer.io." .. name) end
       local v = celer.buffer("int", { 2 }, { init = { 1, 2 } })

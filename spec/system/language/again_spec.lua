@@ -6,7 +6,7 @@ local script = require("spec.support.script")
 
 -- b[i] becomes n plus the sum of what `map` gives of a around i, a[i] being i + 1.
 local sums = [==[
-local rules = require "celer.rules"
+local rules = require "celer.mapper.rules"
 local bind, binds = rules.bind, 0
 function rules.bind(...) binds = binds + 1; return bind(...) end
 local function new(n) return celer.buffer("int", { n }, { init = function(i) return i + 1 end }) end
@@ -91,7 +91,7 @@ holds("another global", 11, 0)
 ]==], nil, { shapes = { script.shapes[1], script.shapes[2] } })
 
 script.everywhere("a group with numbers, or a helper, that were seen before", [==[
-local confirm = require "celer.confirm"
+local confirm = require "celer.mapper.confirm"
 local spot_check, checks = confirm.spot_check, 0
 function confirm.spot_check(...)
   local check = spot_check(...)
@@ -240,7 +240,8 @@ holds("after all that", 2, 1)
 ]==], nil, { shapes = { script.shapes[1] } })
 
 script.everywhere("groups that no plan is made of", [==[
-local core, again, bound = require "celer.core", require "celer.again", require "celer.bound"
+local core, again = require "celer.core", require "celer.submit.replay"
+local bound = require "celer.mapper.known"
 local plans, plan = 0, core.plan
 function core.plan(...) plans = plans + 1; return plan(...) end
 local noting, met = false, 0

@@ -289,7 +289,7 @@ end)
 
   it("is copied in the same way each time", function()
     local r = script.run([[
-local capture, record = require "celer.capture", require "celer.io.record"
+local capture, record = require "celer.host.capture", require "celer.io.record"
 for i = 1, 200000 do
   capture.encode(record.commit, "it", { n = 2, i, { i, { j = i } } }, {})
 end

@@ -162,7 +162,7 @@ print(sum)]==], { ranks = 3, devices = 1 }, { before = { "--measure", "--log", "
     local r = script.run([==[
 local paces, devices, weights = {}, {}, {}
 for k = 1, 20000 do paces[k], devices[k], weights[k] = { 100, k }, 1, 1 end
-local better = require("celer.balance").decide(paces, devices, weights)
+local better = require("celer.submit.balance").decide(paces, devices, weights)
 same("all", #better, 20000)
 same("the fastest", better[1], 100)
 same("the slowest", better[20000], 1)

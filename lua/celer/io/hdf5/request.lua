@@ -1,5 +1,5 @@
 --- request.lua -- what a script asks to be saved in an HDF5 file.
-local buffers = require "celer.buffer"
+local buffers = require "celer.data.buffer"
 local core = require "celer.core"
 local order = require "celer.io.order"
 local place = require "celer.place"

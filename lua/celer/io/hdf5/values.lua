@@ -5,10 +5,10 @@
 --- strings of any length, and booleans as an enumeration.
 local ffi = require "ffi"
 local library = require "celer.io.hdf5.library"
-local reals = require "celer.reals"
+local reals = require "celer.data.reals"
 local tables = require "celer.tables"
 local types = require "celer.io.hdf5.types"
-local celer_types = require "celer.types"
+local celer_types = require "celer.data.types"
 local words = require "celer.words"
 
 local M = {}

@@ -1,0 +1,212 @@
+--- reduce.lua -- what cg:reduce takes: an operator, its identity, options.
+local ffi = require "ffi"
+local place = require "celer.place"
+local each = require("celer.tables").each
+local types = require "celer.data.types"
+local words = require "celer.words"
+
+local fail = place.fail
+
+local M = {}
+
+-- celer::op, in kernels/reduce.cuh.
+local codes = { sum = 0, prod = 1, min = 2, max = 3, ["and"] = 4, ["or"] = 5 }
+local CUSTOM = 6
+
+-- The largest value of a type of numbers, and the least.
+local function largest(type_)
+  if type_.class == "f" then return math.huge end
+  if type_.size < 8 then return type_.high - 1 end
+  return type_.class == "u" and 0xffffffffffffffffULL or 0x7fffffffffffffffLL
+end
+
+local function least(type_)
+  if type_.class == "f" then return -math.huge end
+  return type_.size < 8 and type_.low or type_.class == "u" and 0
+    or -0x7fffffffffffffffLL - 1
+end
+
+local function all_bits(type_)
+  if type_.class == "b" then return true end
+  return type_.class == "u" and largest(type_) or -1
+end
+
+local identities = {
+  sum = function() return 0 end,
+  prod = function() return 1 end,
+  min = largest,
+  max = least,
+  ["and"] = all_bits,
+  ["or"] = function(type_) return type_.class == "b" and false or 0 end,
+}
+
+-- Why an operator of ours cannot combine values of a type; or nil.
+local function misfit(name, type_)
+  local bits = name == "and" or name == "or"
+  if type_.class == "s" then
+    return "give an operator of your own: {combine = \"...\", identity = ...}"
+  elseif bits and type_.class == "f" then
+    return "it is for whole numbers, bit by bit, and for bool"
+  elseif not bits and type_.class == "b" then
+    return "it is for numbers; there are \"and\" and \"or\""
+  end
+end
+
+---@class celer.operator
+---@field code integer  celer::op
+---@field words integer[]  that code, for the core
+---@field identity string  the bytes of one element
+---@field type celer.type
+---@field text string?  of the user's own: C++, of a and b
+---@field file string?  where that was given
+---@field line integer?
+
+local known_fields = { combine = true, identity = true }
+
+local function custom(what, buffer)
+  for key in each(what) do
+    if not known_fields[key] then
+      fail("cg:reduce: unknown field '%s' of an operator%s", tostring(key),
+        words.advice(key, known_fields))
+    end
+  end
+  if type(what.combine) ~= "string" or not what.combine:find "%S" then
+    fail("cg:reduce: combine must be C++ for what a and b come to, such as "
+      .. "\"a < b ? b : a\", not %s", words.a(what.combine))
+  elseif what.identity == nil then
+    fail("cg:reduce: an operator of your own takes its identity, the value that "
+      .. "changes nothing")
+  end
+  local out = ffi.new(ffi.typeof("$[1]", buffer.type.ctype))
+  local fault = types.store(buffer.type, out, 0, what.identity)
+  if fault then fail("cg:reduce: the identity for %s: %s", buffer.name, fault) end
+  local file, line = place.user()
+  return { code = CUSTOM, words = { CUSTOM }, type = buffer.type, text = what.combine,
+    identity = ffi.string(out, buffer.type.size), file = file or "?", line = line or 1 }
+end
+
+local known = {} -- ours, by type and word
+
+--- What the second argument of cg:reduce means for a buffer.
+---@param what string|{combine: string, identity: any}
+---@param buffer celer.buffer
+---@return celer.operator
+function M.operator(what, buffer)
+  if type(what) == "table" then return custom(what, buffer) end
+  if type(what) ~= "string" then
+    fail("cg:reduce: the operator must be a word such as \"sum\" or a table, not %s",
+      words.a(what))
+  elseif not codes[what] then
+    fail("cg:reduce: unknown operator '%s'%s", what, words.advice(what, codes))
+  end
+  local type_ = buffer.type
+  local mine = known[type_] or {}
+  if mine[what] then return mine[what] end
+  local why = misfit(what, type_)
+  if why then
+    fail("cg:reduce: \"%s\" does not combine the %s of %s; %s", what, type_.name,
+      buffer.name, why)
+  end
+  local value = ffi.new(ffi.typeof("$[1]", type_.ctype), identities[what](type_))
+  known[type_] = mine
+  mine[what] = { code = codes[what], words = { codes[what] }, type = type_,
+    identity = ffi.string(value, type_.size) }
+  return mine[what]
+end
+
+local known_options = { include_current = true }
+
+--- Whether the options say to begin with what the buffer holds.
+---@param options? {include_current: boolean?}
+---@return boolean
+function M.includes_current(options)
+  if options == nil then return false end
+  words.check_options("cg:reduce", options, known_options, "{include_current = true}")
+  local value = options.include_current
+  if value ~= nil and type(value) ~= "boolean" then
+    fail("cg:reduce: include_current must be true or false, not %s", words.a(value))
+  end
+  return value == true
+end
+
+-- ---- for the compiler -------------------------------------------------------
+
+-- The line that the user's text ends in.
+local function last_line(operator)
+  return operator.line + select(2, operator.text:gsub("\n", ""))
+end
+
+-- All that a mistake in the text may be said of has its place in the script.
+local function case_of(operator, which)
+  local file = operator.file:gsub('[\\"]', "\\%0")
+  return ("  if (which == %d)\n#line %d \"%s\"\n    return (%s\n#line %d \"%s\"\n);\n"
+    .. "#line 1 \"<celer>/reduce.lua\"\n"):format(which, operator.line, file, operator.text,
+    last_line(operator), file)
+end
+
+-- A function of one type.
+local function function_of(type_, cases)
+  return ("namespace celer { template <> CELER_FN %s customs<%s>(int which, %s a, %s b) "
+    .. "{\n%s  return which < 0 ? b : a;\n} }\n"):format(type_, type_, type_, type_,
+    table.concat(cases))
+end
+
+--- What tells apart the operators of a kernel's accesses; nil where all are sums,
+--- which is what a source is compiled with at first.
+---@param operators table<integer, celer.operator>  by the number of the access
+---@param n integer  accesses
+---@return string?
+function M.key(operators, n)
+  local key, plain = {}, true
+  for i = 1, n do
+    local operator = operators[i]
+    key[i] = operator and (operator.text or operator.code) or 0
+    plain = plain and key[i] == 0
+  end
+  return not plain and table.concat(key, "\0") or nil
+end
+
+--- What a kernel's source is compiled with for these operators: text that goes
+--- before reduce.cuh, and text that goes after it and after structs.
+---@param operators table<integer, celer.operator>
+---@param n integer
+---@return string before, string after
+function M.declarations(operators, n)
+  local list, cases, names = {}, {}, {}
+  for i = 1, n do
+    local operator = operators[i]
+    list[i] = operator and operator.code or 0
+    if operator and operator.text then
+      local name = operator.type.name
+      list[i] = CUSTOM + i - 1
+      if not cases[name] then names[#names + 1], cases[name] = name, {} end
+      table.insert(cases[name], case_of(operator, i - 1))
+    end
+  end
+  local after = {}
+  for k, name in ipairs(names) do
+    after[k] = function_of(name, cases[name])
+  end
+  return ("#define CELER_OPS %s\n"):format(table.concat(list, ", ")), table.concat(after)
+end
+
+--- The same of a message that a kernel does not compile, and its place; of what `combine`
+--- says where the mistake is there.
+---@param operators table<integer, celer.operator>
+---@param text string
+---@param file string
+---@param line integer
+---@return string text, string file, integer line
+function M.blame(operators, text, file, line)
+  local first, at = text:match "\n([^\n]-):(%d+):[^\n]*error"
+  at = tonumber(at)
+  for _, operator in pairs(operators) do
+    if operator.text and operator.file == first and at >= operator.line
+      and at <= last_line(operator) then
+      return (text:gsub("^the kernel", "the combine of cg:reduce")), first, at
+    end
+  end
+  return text, file, line
+end
+
+return M

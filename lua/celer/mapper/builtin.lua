@@ -1,0 +1,244 @@
+--- builtin.lua -- the built-in range mappers.
+---
+--- A range mapper is a pure function from a chunk of the work, and the buffer,
+--- to the box (or boxes) of the buffer that the chunk touches. These are written
+--- with what every user has; trace.lua compiles them as it does any other.
+local box = require "celer.box"
+local place = require "celer.place"
+local symbol = require "celer.symbol"
+local words = require "celer.words"
+
+local make, new, whole = box.make, box.new, box.whole
+local floor, least_of = symbol.floor, symbol.min
+local fail = place.fail
+
+--- What a chunk of the work touches of a buffer: a box, or several, or a table of
+--- boxes.
+---@alias celer.range_mapper fun(chunk: celer.chunk, buffer: celer.extents): ...
+
+---@class celer.extents  of a buffer, as a range mapper sees it
+---@field dims integer
+---@field size table<integer, integer>  indexed from 0
+
+local M = {
+  --- Arithmetic for mappers; on plain numbers the same as math's.
+  floor = symbol.floor,
+  ceil = symbol.ceil,
+  min = symbol.min,
+  max = symbol.max,
+}
+
+-- Raises where the mapper was called in the place of being given, or was given to
+-- what is not for tasks.
+local function refuse_call(name, chunk)
+  if type(chunk) == "nil" then
+    fail("celer.%s is a range mapper already: write it without ()", name)
+  elseif type(chunk) == "number" then
+    fail("celer.%s is a range mapper, for accesses of tasks; a capture takes a celer.box, or "
+      .. "a function of the rank that gives one", name)
+  end
+end
+M.refuse_call = refuse_call -- known to closure.lua by that, as what does not change
+
+local function same_dims(name, chunk, buffer, dim)
+  refuse_call(name, chunk)
+  if dim and dim >= chunk.dims then
+    fail("celer.%s(%d): there is no dimension %d in an index space of %s; they "
+      .. "count from 0", name, dim, dim, words.count(chunk.dims, "dimension"))
+  elseif chunk.dims ~= buffer.dims then
+    fail("celer.%s: the index space has %s and the buffer has %d; "
+      .. "give a range mapper that leads from one to the other", name,
+      words.count(chunk.dims, "dimension"), buffer.dims)
+  end
+end
+M.same_dims = same_dims
+
+--- Each item touches the element at its own coordinates.
+---@param chunk celer.chunk
+---@param buffer celer.extents
+---@return celer.box
+function M.one_to_one(chunk, buffer)
+  same_dims("one_to_one", chunk, buffer)
+  return chunk
+end
+
+--- Every chunk touches all of the buffer.
+---@param chunk celer.chunk
+---@param buffer celer.extents
+---@return celer.box
+function M.all(chunk, buffer)
+  refuse_call("all", chunk)
+  return whole(buffer)
+end
+
+--- Every chunk touches this box.
+---@param part celer.box
+---@return celer.range_mapper
+function M.fixed(part)
+  if not box.is_box(part) then
+    fail("celer.fixed takes a celer.box, not a %s", type(part))
+  end
+  local dims, lo, hi = part.dims, box.bounds(part)
+  local a, b, c, d, e, f = lo[1], lo[2], lo[3], hi[1], hi[2], hi[3]
+  return function() return make(dims, a, b, c, d, e, f) end
+end
+
+local function one_by_rows(chunk, buffer)
+  if chunk.dims == 1 and buffer.dims > 0 then return end
+  fail("celer.even_split divides dimension 0 of a buffer among the items of an index "
+    .. "space of one dimension; here the index space has %d and the buffer %d",
+    chunk.dims, buffer.dims)
+end
+M.one_by_rows = one_by_rows
+
+--- For tasks of every rank: rows of the buffer, which go to the ranks as the items
+--- of an index space of as many do where all ranks have one weight; so a rank
+--- touches what it computed. Where the ranks divide the rows it is in closed form,
+--- else listed once, rank by rank.
+---@param chunk celer.chunk
+---@param buffer celer.extents
+---@return celer.box
+function M.even_split(chunk, buffer)
+  refuse_call("even_split", chunk)
+  one_by_rows(chunk, buffer)
+  local rows, items = buffer.size[0], chunk.global[0]
+  local least = floor(rows / items)
+  local longer = rows - least * items
+  local function at(i) return least * i + least_of(i, longer) end
+  return whole(buffer):with(0, at(chunk.min[0]), at(chunk.max[0]))
+end
+
+local function check_dim(name, dim)
+  if type(dim) ~= "number" or dim % 1 ~= 0 or dim < 0 or dim > 2 then
+    fail("celer.%s takes dimensions from 0, not %s", name, tostring(dim))
+  end
+end
+
+--- The chunk's own coordinates, but all of the buffer along `dim`.
+---@param dim integer
+---@return celer.range_mapper
+function M.slice(dim)
+  check_dim("slice", dim)
+  return function(chunk, buffer)
+    same_dims("slice", chunk, buffer, dim)
+    return chunk:with(dim, 0, buffer.size[dim])
+  end
+end
+
+local function check_extents(extents)
+  for d, n in ipairs(extents) do
+    if type(n) ~= "number" or n % 1 ~= 0 or n < 0 then
+      fail("celer.neighborhood: extent %d is %s, not a whole number of at least 0",
+        d, tostring(n))
+    end
+  end
+  if #extents < 1 or #extents > 3 then
+    fail("celer.neighborhood takes 1 to 3 extents, one per dimension")
+  end
+end
+
+-- Raises unless the index space has as many dimensions as the mapper was given numbers.
+local function of_dims(chunk, n, name)
+  refuse_call(name, chunk)
+  if chunk.dims == n then return end
+  fail("celer.%s has %s, and the index space %s: one is for each", name,
+    words.count(n, "number"), words.count(chunk.dims, "dimension"))
+end
+M.of_dims = of_dims
+
+local function around(a, b, c)
+  if c then
+    return function(chunk)
+      of_dims(chunk, 3, "neighborhood")
+      return chunk:grow(a, b, c)
+    end
+  elseif b then
+    return function(chunk)
+      of_dims(chunk, 2, "neighborhood")
+      return chunk:grow(a, b)
+    end
+  end
+  return function(chunk)
+    of_dims(chunk, 1, "neighborhood")
+    return chunk:grow(a)
+  end
+end
+
+local function along(a, b, c)
+  if c then
+    return function(chunk)
+      of_dims(chunk, 3, "neighborhood")
+      return chunk:grow(a, 0, 0), chunk:grow(0, b, 0), chunk:grow(0, 0, c)
+    end
+  end
+  if b then
+    return function(chunk)
+      of_dims(chunk, 2, "neighborhood")
+      return chunk:grow(a, 0), chunk:grow(0, b)
+    end
+  end
+  return around(a)
+end
+
+--- The chunk and what lies around it, up to an extent per dimension; what leaves
+--- the buffer is cut off. Shapes: "bounding_box" (default) with the corners,
+--- "along_axes" without them.
+---@param ... integer|"bounding_box"|"along_axes"  extents, then the shape
+---@return celer.range_mapper
+function M.neighborhood(...)
+  local extents, shape = { ... }, "bounding_box"
+  if type(extents[#extents]) == "string" then
+    shape = table.remove(extents)
+  end
+  check_extents(extents)
+  if shape == "bounding_box" then return around(unpack(extents)) end
+  if shape == "along_axes" then return along(unpack(extents)) end
+  fail("celer.neighborhood: there is no shape '%s'; there are bounding_box and "
+    .. "along_axes", shape)
+end
+
+local function check_permutation(p)
+  local seen = {}
+  for _, d in ipairs(p) do
+    check_dim("transposed", d)
+    if d >= #p or seen[d] then
+      fail("celer.transposed takes each dimension from 0 to %d once", #p - 1)
+    end
+    seen[d] = true
+  end
+  if #p < 1 or #p > 3 then fail("celer.transposed takes 1 to 3 dimensions") end
+end
+
+--- Dimension j of the buffer is dimension permutation[j] of the chunk:
+--- celer.transposed(1, 0).
+---@param ... integer
+---@return celer.range_mapper
+function M.transposed(...)
+  local p = { ... }
+  check_permutation(p)
+  local a, b, c = p[1], p[2], p[3]
+  return function(chunk, buffer)
+    same_dims("transposed", chunk, buffer)
+    of_dims(chunk, c and 3 or b and 2 or 1, "transposed")
+    local lo, hi = chunk.min, chunk.max
+    if c then return new({ lo[a], lo[b], lo[c] }, { hi[a], hi[b], hi[c] }) end
+    if b then return new({ lo[a], lo[b] }, { hi[a], hi[b] }) end
+    return new({ lo[a] }, { hi[a] })
+  end
+end
+
+-- What makes range mappers, and is none; with how it is called.
+local makers = { [M.fixed] = "fixed(box)", [M.slice] = "slice(0)",
+  [M.neighborhood] = "neighborhood(1)", [M.transposed] = "transposed(1, 0)" }
+M.makers = makers
+
+--- Raises for what only makes range mappers: its parentheses were forgotten.
+---@param call string  what it was given to
+---@param map any
+function M.refuse_maker(call, map)
+  local usage = makers[map]
+  if not usage then return end
+  fail("%s: celer.%s makes a range mapper: write celer.%s", call, usage:match "%w+", usage)
+end
+
+return M

@@ -1,0 +1,661 @@
+--- group.lua -- command groups: declare what is touched, then the work.
+local core = require "celer.core"
+local again = require "celer.submit.replay"
+local arguments = require "celer.kernel.arguments"
+local balance = require "celer.submit.balance"
+local box = require "celer.box"
+local buffers = require "celer.data.buffer"
+local capture = require "celer.host.capture"
+local checking = require "celer.tools.check"
+local collective = require "celer.submit.collective"
+local division = require "celer.submit.hints"
+local kernels = require "celer.kernel.kernel"
+local mapper = require "celer.mapper.builtin"
+local nd_range = require "celer.kernel.nd_range"
+local objects = require "celer.data.object"
+local place = require "celer.place"
+local placements = require "celer.submit.placement"
+local reduce = require "celer.kernel.reduce"
+local rules = require "celer.mapper.rules"
+local settings = require "celer.settings"
+local spaces = require "celer.space"
+local words = require "celer.words"
+
+local fail = place.fail
+local Buffer, one_to_one, makers = buffers.Buffer, mapper.one_to_one, mapper.makers
+local type, getmetatable, setmetatable = type, getmetatable, setmetatable
+
+local M = {}
+
+-- cel_mode, in task.h's order, and what core_submit.h adds. What is reduced into is
+-- discarded or goes on.
+local modes = { read = 0, write = 1, discard_write = 2, read_write = 3, read_disjoint = 4 }
+-- cel_placement.
+local SPLIT, ONCE, EACH = 0, 1, 2
+-- As in core_submit.c.
+local MOST_ACCESSES, MOST_PARAMS = 64, 256
+
+local unhinted, none, no_arguments = {}, {}, { n = 0 }
+local nowhere = { dims = 0, lo = {}, hi = {}, empty = false, box = box.make(0) }
+
+-- ---- accesses ---------------------------------------------------------------
+
+-- One is made for each access of each submission, so it is small and an array.
+-- As in core_again.c.
+local fields = { buffer = 1, spelt = 2, map = 3, owner = 4 }
+
+---@class celer.access
+---@field buffer celer.buffer
+---@field mode string
+---@field spelt string  the mode, with what the user says of it: of `modes`
+local Access = { __noun = "access" }
+
+local function is_access(value) return getmetatable(value) == Access end
+
+local function not_here(access)
+  fail("the access to %s can be used inside kernels and tasks only: pass it as an "
+    .. "argument", access.buffer.name)
+end
+
+local function mode_of(access)
+  local spelt = rawget(access, fields.spelt)
+  return spelt == "read_disjoint" and "read" or spelt
+end
+
+function Access.__index(access, key)
+  if key == "mode" then return mode_of(access) end
+  if not fields[key] then not_here(access) end
+  return rawget(access, fields[key])
+end
+
+Access.__newindex, Access.__call = not_here, not_here
+
+function Access.__tostring(access)
+  return ("access to %s: %s"):format(access.buffer.name, access.mode)
+end
+
+function Access.__capture(access, refuse)
+  refuse(("the access to %s"):format(access.buffer.name),
+    "; pass it as an argument after the function")
+end
+
+---@class celer.command_group
+local Group = { __noun = "command group" }
+Group.__index = Group
+
+function Group.__capture(_, refuse)
+  refuse("the command group", "; a host task cannot declare anything")
+end
+
+local over = {} -- what is done when q:submit has returned
+
+-- Raises when nothing can be declared any more.
+local function open(self, call)
+  place.method(self, Group, call)
+  if self.done == over then
+    fail("%s: this command group is over; its q:submit has returned", call)
+  elseif self.done then
+    fail("%s: this command group has its work already (%s); declare everything "
+      .. "before that, and one work per q:submit", call, self.done)
+  end
+end
+
+local function add(self, access)
+  local n = self.n + 1
+  if n > MOST_ACCESSES then
+    fail("cg:%s: %d accesses are the most", mode_of(access), MOST_ACCESSES)
+  end
+  if settings.check then access.file, access.line = place.user() end
+  self.n = n
+  self[n] = setmetatable(access, Access)
+  return access
+end
+
+-- Raises unless it can be declared.
+local function check_access(self, call, buffer, map)
+  open(self, call)
+  buffers.check(buffer, call)
+  if map ~= nil and type(map) ~= "function" then
+    fail("%s: the range mapper must be a function such as celer.one_to_one, not "
+      .. "%s", call, box.is_box(map) and "a box; celer.fixed(box) is one"
+        or words.a(map))
+  end
+  mapper.refuse_maker(call, map)
+end
+
+local function declare(self, mode, call, buffer, map)
+  if getmetatable(self) ~= Group or self.done or getmetatable(buffer) ~= Buffer
+    or buffer.freed or (map and (type(map) ~= "function" or makers[map])) then
+    check_access(self, call, buffer, map)
+  end
+  return add(self, { buffer, mode, map or one_to_one, self })
+end
+
+local read_options = { disjoint = true }
+
+-- How reading with these options is spelt.
+local function reading(options)
+  words.check_options("cg:read", options, read_options, "{ disjoint = true }")
+  if options.disjoint ~= nil and type(options.disjoint) ~= "boolean" then
+    fail("cg:read: disjoint must be true or false, not %s", words.a(options.disjoint))
+  end
+  return options.disjoint and "read_disjoint" or "read"
+end
+
+--- Reads the part that the mapper gives for each chunk. `disjoint`: no item reads by it
+--- what another item of the task writes, though the mappers say that it may.
+---@param buffer celer.buffer
+---@param map? celer.range_mapper  default: celer.one_to_one
+---@param options? {disjoint: boolean?}
+---@return celer.access
+function Group:read(buffer, map, options)
+  local spelt = options == nil and "read" or reading(options)
+  return declare(self, spelt, "cg:read", buffer, map)
+end
+
+--- Writes some of it and keeps what is not overwritten.
+---@param buffer celer.buffer
+---@param map? celer.range_mapper
+---@return celer.access
+function Group:write(buffer, map)
+  return declare(self, "write", "cg:write", buffer, map)
+end
+
+--- Writes all of it; what was there before need not be kept.
+---@param buffer celer.buffer
+---@param map? celer.range_mapper
+---@return celer.access
+function Group:discard_write(buffer, map)
+  return declare(self, "discard_write", "cg:discard_write", buffer, map)
+end
+
+--- Reads it, then writes it.
+---@param buffer celer.buffer
+---@param map? celer.range_mapper
+---@return celer.access
+function Group:read_write(buffer, map)
+  return declare(self, "read_write", "cg:read_write", buffer, map)
+end
+
+--- Combines what all items hand to a reducer of the kernel: into the buffer's one
+--- element, or into each of them. What the buffer held is discarded, unless
+--- include_current. The operator is "sum", "prod", "min", "max", "and" or "or", or
+--- one of your own, associative and commutative: C++ of a and b, and the value that
+--- changes nothing.
+---@param buffer celer.buffer
+---@param operator "sum"|"prod"|"min"|"max"|"and"|"or"|{combine: string, identity: any}
+---@param options? {include_current: boolean?}
+---@return celer.access
+function Group:reduce(buffer, operator, options)
+  open(self, "cg:reduce")
+  buffers.check(buffer, "cg:reduce")
+  local onto = reduce.includes_current(options)
+  return add(self, { buffer, "reduce", false, self, onto = onto,
+    operator = reduce.operator(operator, buffer) })
+end
+
+-- What few groups have: a name, effects, hints of their own.
+local function more_of(self)
+  self.more = self.more or {}
+  return self.more
+end
+
+local function label_of(self, default)
+  return self.more and self.more.label or default
+end
+
+local function effects_of(self) return self.more and self.more.effects end
+
+--- Declares that the host task touches a host object, and in which order beside
+--- others: "sequential" (the default) in submission order; "exclusive" in any
+--- order, one at a time; "relaxed" in any order, at the same time.
+---@param object celer.host_object
+---@param order? "sequential"|"exclusive"|"relaxed"
+---@return celer.side_effect
+function Group:side_effect(object, order)
+  open(self, "cg:side_effect")
+  local more = more_of(self)
+  more.effects = more.effects or {}
+  return objects.effect(more.effects, object, order)
+end
+
+--- Names the task, for messages and graphs.
+---@param text string
+function Group:name(text)
+  open(self, "cg:name")
+  more_of(self).label = words.check_name("cg:name", text)
+end
+
+--- How the work may be divided.
+---@param hints celer.hints
+function Group:hint(hints)
+  open(self, "cg:hint")
+  local more = more_of(self)
+  if not more.own then
+    self.hints = setmetatable({}, { __index = self.hints })
+    more.own = {}
+  end
+  division.add(self.hints, hints, "cg:hint", more.own)
+end
+
+-- The hints that the group itself was given, by name.
+local function own_hints(self) return self.more and self.more.own or none end
+
+-- Raises where a hint says how work is to be divided that is not, as `place_of` says.
+local function refuse_division(self, call, place_of, names)
+  for _, name in ipairs(names) do
+    if own_hints(self)[name] then
+      fail("%s: cg:hint gave %s to divide the work, but %s does not divide it; leave one of "
+        .. "them out", call, name, tostring(place_of))
+    end
+  end
+end
+
+local of_ranks, of_all = { "weights" }, { "weights", "split", "granularity" }
+
+local told = {} -- "file:line", of what follows
+
+-- Tells once at each line that work is not cut into the runs that were asked for.
+local function tell_of_runs(self, why)
+  if not own_hints(self).oversubscribe or self.hints.oversubscribe == 1 then return end
+  local file, line = place.user()
+  local where = ("%s:%d"):format(file or "?", line)
+  if told[where] then return end
+  told[where] = true
+  core.advise(("cg:hint: oversubscribe = %d is not followed: %s"):format(
+    self.hints.oversubscribe, why), file, line)
+end
+
+-- Where all of the work runs, which a hint may say: nil where it is divided. Devices of
+-- that rank still divide kernels.
+local function home_of(self, call, on_devices)
+  local at = own_hints(self).place and self.hints.place
+  if not at then return nil end
+  refuse_division(self, call, at, on_devices and of_ranks or of_all)
+  placements.check(at, call)
+  tell_of_runs(self, "all of it runs at " .. tostring(at))
+  return at
+end
+
+-- ---- accesses, for the core --------------------------------------------------
+
+-- Flat words for the core: per access buffer, mode, rule, parameters; of what is
+-- reduced into the identity in place of a rule, and the operator. And how many. `task`
+-- is its name; the rest is how it is divided.
+local function flatten(accesses, task, space, placement, cuts, rest, on_devices)
+  if #accesses == 0 then return none, 0 end
+  local out = { false, false, false, false, false, false, false, false, false }
+  local n, count = 0, 0
+  for i = 1, #accesses do
+    local access = accesses[i]
+    local rule, params, mode
+    if access.mode == "reduce" then
+      rule, params = access.operator.identity, access.operator.words
+      mode = access.onto and modes.read_write or modes.discard_write
+    else
+      rule, params = rules.bind(access, task, space, placement, cuts, rest,
+        on_devices)
+      mode = modes[access.spelt]
+    end
+    out[n + 1] = access.buffer.handle
+    out[n + 2] = mode
+    out[n + 3] = rule
+    n = n + 3
+    for p = 1, #params do out[n + p] = params[p] end
+    n, count = n + #params, count + #params
+  end
+  if count > MOST_PARAMS then
+    fail("the range mappers of this command group capture more than %d numbers",
+      MOST_PARAMS)
+  end
+  return out, n
+end
+
+-- Raises unless each of `used` can be, once.
+local function take(self, used)
+  for i = 1, #used do
+    local access = used[i]
+    if access.owner ~= self then
+      fail("the access to %s belongs to another command group", access.buffer.name)
+    elseif rawget(access, "passed") then
+      fail("the access to %s is passed twice", access.buffer.name)
+    elseif access.buffer.freed then
+      fail("the buffer %s was freed", access.buffer.name)
+    end
+    rawset(access, "passed", true)
+  end
+end
+
+-- Raises unless `used`, which were taken, are all that was declared.
+local function complete(self, used)
+  for i = 1, #used < self.n and self.n or 0 do
+    local access = self[i]
+    if not rawget(access, "passed") then
+      fail("the access to %s (cg:%s) is declared but not passed to the work: %s; pass it as "
+        .. "an argument, or leave it out", access.buffer.name, access.mode,
+        access.mode == "read" and "data would be moved for nothing"
+          or "nothing would be written")
+    end
+  end
+end
+
+-- ---- work -------------------------------------------------------------------
+
+-- What `submit` returns, when called with whether the task is to stay whole. Writes
+-- by two chunks to one element end a run; `celer check` notes them, and goes on with
+-- the task as one chunk.
+local function settle(submit, ...)
+  local result, text, file, line, code, task = submit(false, ...)
+  if code == "OVERLAP" and settings.check then
+    checking.overlap(text, file, line)
+    result, text, file, line, code, task = submit(true, ...)
+  end
+  place.check(result, text, file, line, code, task)
+end
+
+-- With --check-nan, of what the script submits: what it reads is looked through, and when it
+-- is submitted what it has written.
+local function looks_before(self, ...)
+  return rawget(self, "watched") and require("celer.tools.nans").before(...)
+end
+local function looks_after(looks) require("celer.tools.nans").after(looks) end
+
+-- The range as the kernel wants it: in groups, or of items alone.
+local function range_for(kernel, range)
+  local grouped = nd_range.is_nd_range(range)
+  if kernel.tile then
+    return nd_range.tiled(range, kernel.tile, kernel.signature)
+  elseif grouped and not kernel.grouped then
+    fail("cg:parallel_for: kernel %s takes no group; an nd_range is for kernels of "
+      .. "group<D>", kernel.signature)
+  elseif kernel.grouped and not grouped then
+    fail("cg:parallel_for: kernel %s takes a group: give it "
+      .. "celer.nd_range(size, group)", kernel.signature)
+  end
+  return range
+end
+
+-- The kernel with the operators of this group.
+local function with_operators(kernel, used)
+  local operators = {}
+  for i = 1, #used do
+    if used[i].mode == "reduce" then operators[i] = used[i].operator end
+  end
+  return kernels.reducing(kernel, operators, #used)
+end
+
+local function submit_kernel(whole, self, space, made, used, values, group, range, at)
+  local a, b, c
+  if group then a, b, c = group[1], group[2] or 1, group[3] or 1 end
+  local cuts, rest = division.resolve(self.hints, space.dims, group and range, at)
+  if whole then cuts, rest = 0, nil end
+  local placement, task = at and ONCE or SPLIT, label_of(self, made.name)
+  local list, words_n = flatten(used, task, space, placement, cuts, rest, true)
+  local lo, hi = space.lo, space.hi
+  return core.submit_kernel(placement, space.dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
+    hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, list, words_n, task,
+    made.module, made.index, values, a, b, c)
+end
+
+local submit_again = core.again_with(Access)
+local plans_of = again.plans
+
+-- How a range is divided that is no object, as division.resolve has it; nothing for
+-- one that is, and for what is no range.
+local function divide(self, range)
+  if self.hints == unhinted and not balance.weights then return 1, nil end
+  local dims = type(range) == "table" and #range or type(range) == "number" and 1 or 0
+  if dims == 0 or getmetatable(range) then return nil end
+  return division.resolve(self.hints, dims, nil, home_of(self, "cg:parallel_for", true))
+end
+
+local function submit_anew(self, range, kernel, ...)
+  open(self, "cg:parallel_for")
+  if not kernels.is_kernel(kernel) then
+    fail("cg:parallel_for: the second argument must be a kernel, not %s",
+      kernels.is_collection(kernel) and tostring(kernel) .. "; name one of them"
+      or words.a(kernel))
+  end
+  range = range_for(kernel, range)
+  local grouped = kernel.grouped
+  local space = spaces.of(grouped and range.size or range, "cg:parallel_for")
+  local n = select("#", ...)
+  local effects = effects_of(self)
+  if effects then objects.refuse(effects, "cg:parallel_for", n, ...) end
+  local used, values = arguments.part(kernel, space.dims, is_access, n, ...)
+  take(self, used)
+  complete(self, used)
+  local at = home_of(self, "cg:parallel_for", true)
+  local made = kernel.reduces and with_operators(kernel, used) or kernel
+  self.done = "cg:parallel_for"
+  if space.empty and not kernel.reduces then return end
+  if settings.check then checking.submit(label_of(self, kernel.name), used, kernel) end
+  local looks = looks_before(self, "kernel", label_of(self, kernel.name), used, space)
+  settle(submit_kernel, self, space, made, used, values, grouped and range.group, range, at)
+  if looks then looks_after(looks) end
+  if not (kernel.reduces or kernel.grouped or kernel.plain or settings.looks
+    or box.is_box(range)) then
+    again.note(kernel, space, modes, is_access, ...)
+  end
+end
+
+--- Runs a kernel once per item of the range.
+---@param range integer[]|integer|celer.box|celer.nd_range
+---@param kernel celer.kernel
+---@param ... any  accesses and values, as the kernel's parameters want them
+function Group:parallel_for(range, kernel, ...)
+  local plans = plans_of[kernel]
+  if plans and getmetatable(self) == Group
+    and not (self.done or settings.looks or effects_of(self)) then
+    self.done = "cg:parallel_for" -- whatever is raised from here on
+    local cuts, rest = divide(self, range)
+    local result, text, file, line, code, task = submit_again(cuts and plans or none,
+      label_of(self, kernel.name), cuts, rest, self, range, ...)
+    if result == nil then place.check(nil, text, file, line, code, task) end
+    if result then return end
+    self.done = false
+  end
+  submit_anew(self, range, kernel, ...)
+end
+
+-- A host task's arguments with placeholders for accesses and side effects.
+local function host_arguments(accesses, effects, group, n, given)
+  local list = { n = n }
+  for i = 1, n do
+    local argument = given[i]
+    if is_access(argument) then
+      local k = 1
+      while accesses[k] ~= argument do k = k + 1 end
+      argument = capture.view(k)
+    elseif objects.is_effect(argument) then
+      argument = objects.argument(effects, argument, group)
+    end
+    list[i] = argument
+  end
+  return list
+end
+
+-- What the lane must know of each access.
+local function describe(accesses)
+  local metas = {}
+  for i, access in ipairs(accesses) do
+    local buffer = access.buffer
+    metas[i] = { name = buffer.name, dims = buffer.dims, type = buffer.type.name,
+      writable = access.mode ~= "read", size = buffer.extents }
+  end
+  return metas
+end
+
+-- What the lane must know of the task.
+local function meta_of(kind, used, effects, dims, is_collective)
+  return { accesses = describe(used), effects = objects.metas(effects), dims = dims,
+    interop = kind.interop, collective = is_collective }
+end
+
+-- The function, its arguments and what it is told, as one string.
+local function encode(kind, f, used, effects, dims, list, is_collective)
+  local given = { kind, dims, is_collective }
+  for _, access in ipairs(used) do
+    given[#given + 1] = access.buffer
+    given[#given + 1] = access.mode
+  end
+  objects.describe(effects, given)
+  return capture.encode_task(f, kind.owner, list, given, meta_of, kind, used, effects,
+    dims, is_collective)
+end
+
+local function accesses_among(call, n, given)
+  local out = {}
+  for i = 1, n do
+    local argument = given[i]
+    if is_access(argument) then
+      if argument.mode == "reduce" then
+        fail("%s: %s is reduced into, which only kernels do", call, argument.buffer.name)
+      end
+      out[#out + 1] = argument
+    end
+  end
+  return out
+end
+
+local function submit_text(whole, self, kind, placement, space, group, used, effects, blob,
+    identity, at)
+  local cuts, rest = division.resolve(self.hints, space.dims, nil, at)
+  if whole then cuts, rest = 0, nil end
+  local task = label_of(self, kind.noun)
+  local flat, count = flatten(used, task, space, placement, cuts, rest, kind.interop)
+  local lo, hi = space.lo, space.hi
+  return core[kind.submit](placement, space.dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
+    hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, flat, count, task,
+    blob, identity, group and collective.number(group), objects.flatten(effects))
+end
+
+-- Why such a task is not cut into runs; nil where it is.
+local function wholeness(placement, effects)
+  if placement == ONCE then return "the task runs once" end
+  if placement == EACH then return "a collective task is called once on each rank" end
+  return #effects > 0 and "a task with side effects is called once on each rank, as its runs "
+    .. "would have no order" or nil
+end
+
+-- Submits work that is a Lua function. Where it runs at one place there may be no
+-- range; a collective task has a `group`, whose name ranks must agree on.
+local function submit_function(self, kind, placement, range, group, at, f, ...)
+  local space = range == nil and not kind.interop and nowhere or spaces.of(range, kind.call)
+  if type(f) ~= "function" then
+    fail("%s: the second argument must be a function, not %s", kind.call, words.a(f))
+  end
+  local n, effects = select("#", ...), effects_of(self) or none
+  if kind.interop then objects.refuse(effects, kind.call, n, ...) end
+  local used, list = none, no_arguments
+  if n > 0 or self.n > 0 then -- many tasks only touch host objects, or nothing
+    local given = { ... }
+    used = accesses_among(kind.call, n, given)
+    take(self, used)
+    list = host_arguments(used, effects, group, n, given)
+  end
+  local blob, identity = encode(kind, f, used, effects, space.dims, list, group ~= nil)
+  complete(self, used) -- what was captured in place of that is told first
+  if group then identity = tostring(group) .. identity end
+  self.done = kind.call
+  if space.empty then return end
+  if settings.check then checking.submit(label_of(self, kind.noun), used) end
+  local why = wholeness(placement, effects)
+  if why then tell_of_runs(self, why) end
+  local looks = looks_before(self, kind.noun, label_of(self, kind.noun), used, space)
+  settle(submit_text, self, kind, placement, space, group, used, effects, blob, identity, at)
+  if looks then looks_after(looks) end
+end
+
+local host_task = { call = "cg:host_task", noun = "host task", owner = "the host task",
+  submit = "submit_host" }
+local interop_task = { call = "cg:interop_task", noun = "interop task",
+  owner = "the interop task", submit = "submit_interop", interop = true }
+
+local makers_of_places = {
+  [collective.collective] = "collective()",
+  [placements.at] = "at(rank)",
+  [placements.where] = "where(buffer)",
+}
+
+-- What the first argument of a host task is, where it is no range.
+local function check_spread(self, where)
+  local made_by = makers_of_places[where]
+  if made_by then
+    fail("cg:host_task: celer.%s is a function: write celer.%s", made_by:match "^%w+", made_by)
+  elseif collective.is_collective(where) or placements.is_placement(where) then
+    refuse_division(self, "cg:host_task", where, of_all)
+    if own_hints(self).place then
+      fail("cg:host_task: it runs at %s by its first argument, and at %s by cg:hint: leave one "
+        .. "of them out", tostring(where), tostring(self.hints.place))
+    end
+  elseif type(where) ~= "table" and type(where) ~= "number" then
+    fail("cg:host_task: the first argument says where it runs, celer.on_master, celer.once, "
+      .. "celer.at(rank), celer.where(buffer), celer.collective() or a range to divide, and is "
+      .. "not %s", words.a(where))
+  end
+end
+
+-- Placement, range, group and home of a host task.
+local function spread(self, where)
+  check_spread(self, where)
+  if placements.is_placement(where) then
+    placements.check(where, "cg:host_task")
+    return ONCE, nil, nil, where
+  elseif collective.is_collective(where) then
+    local _, ranks = core.rank()
+    return EACH, ranks, where
+  end
+  local at = home_of(self, "cg:host_task")
+  return at and ONCE or SPLIT, where, nil, at
+end
+
+--- Runs a Lua function off the main thread.
+---@param where celer.placement|celer.collective|celer.box|integer[]|integer  or a range to divide
+---@param f fun(part: celer.part, ...)
+---@param ... any  accesses and plain values, passed to f after its part
+function Group:host_task(where, f, ...)
+  open(self, "cg:host_task")
+  local placement, range, group, at = spread(self, where)
+  submit_function(self, host_task, placement, range, group, at, f, ...)
+end
+
+--- Runs a Lua function where a kernel would be launched, to call a library: it
+--- enqueues on part.stream, which orders what it enqueues, and does not wait.
+---@param range integer[]|integer|celer.box
+---@param f fun(part: celer.part, ...)
+---@param ... any  accesses and plain values, passed to f after its part
+function Group:interop_task(range, f, ...)
+  open(self, "cg:interop_task")
+  if placements.is_placement(range) or collective.is_collective(range) then
+    fail("cg:interop_task: %s is for host tasks; give the range that is to be "
+      .. "divided over devices%s", tostring(range), placements.is_placement(range)
+      and (", and by cg:hint { place = %s } where"):format(tostring(range)) or "")
+  end
+  local at = home_of(self, "cg:interop_task", true)
+  submit_function(self, interop_task, at and ONCE or SPLIT, range, nil, at, f, ...)
+end
+
+-- ---- life -------------------------------------------------------------------
+
+--- A new command group.
+---@param hints? celer.hints  what its queue asks for
+---@return celer.command_group
+function M.new(hints)
+  return setmetatable({ n = 0, hints = hints or unhinted, done = false, more = false,
+    false, false, false }, Group)
+end
+
+--- Ends it; raises when it has no work.
+function M.close(group)
+  local done = group.done
+  group.done = over
+  if not done then
+    fail("q:submit: the command group has no work; call cg:parallel_for, "
+      .. "cg:host_task or cg:interop_task in it")
+  end
+end
+
+words.methods(Group)
+
+return M

@@ -1,0 +1,151 @@
+--- hints.lua -- how the work of a command group may be divided.
+local balance = require "celer.submit.balance"
+local checking = require "celer.tools.check"
+local place = require "celer.place"
+local placements = require "celer.submit.placement"
+local each = require("celer.tables").each
+local settings = require "celer.settings"
+local weighing = require "celer.submit.weights"
+local words = require "celer.words"
+
+local fail = place.fail
+
+local M = {}
+
+-- Dimensions that are cut, by the name of the split.
+local splits = { ["1d"] = 1, ["2d"] = 2, ["3d"] = 3 }
+-- As in core_submit.c.
+local MOST_RUNS = 256
+
+---@class celer.hints
+---@field split? "1d"|"2d"|"3d"  how many dimensions are cut, from the first on
+---@field oversubscribe? integer  runs that each device's chunk is cut into
+---@field granularity? integer|integer[]  cuts lie at multiples of it
+---@field weights? celer.weights|table|function|"equal"  of ranks and devices
+---@field place? celer.placement  the one rank that has all of it
+
+local function is_whole(n, most)
+  return type(n) == "number" and n >= 1 and n % 1 == 0 and n <= most
+end
+
+local checks = {}
+
+function checks.split(value, call)
+  if not splits[value] then
+    fail("%s: split must be \"1d\", \"2d\" or \"3d\", not %s", call,
+      type(value) == "string" and ("%q"):format(value) or words.a(value))
+  end
+end
+
+function checks.oversubscribe(value, call)
+  if not is_whole(value, MOST_RUNS) then
+    fail("%s: oversubscribe must be a whole number from 1 to %d, not %s", call,
+      MOST_RUNS, tostring(value))
+  end
+end
+
+function checks.granularity(value, call)
+  local list = type(value) == "table" and value or { value }
+  local n = 0
+  for key in each(list) do n = n + (is_whole(key, 3) and 1 or 4) end
+  if n ~= #list or n == 0 or n > 3 then
+    fail("%s: granularity must be a number, or a table of one for each dimension "
+      .. "such as {16, 8}", call)
+  end
+  for d = 1, n do
+    if not is_whole(list[d], 2 ^ 53) then
+      fail("%s: granularity must be a whole number of at least 1, not %s", call,
+        tostring(list[d]))
+    end
+  end
+end
+
+-- False stands for none.
+function checks.weights(value)
+  if value == "equal" then return false end
+  return weighing.is_weights(value) and value or weighing.new(value)
+end
+
+function checks.place(value, call)
+  if not placements.is_placement(value) then
+    fail("%s: place must be celer.at(rank), celer.where(buffer, box) or celer.on_master, "
+      .. "not %s", call, words.a(value))
+  end
+end
+
+--- Checks hints and puts them over those in `known`, which changes.
+---@param known table
+---@param hints celer.hints
+---@param call string  begins messages
+---@param own? table<string, boolean>  those of `known` that are not to be given again
+function M.add(known, hints, call, own)
+  if type(hints) ~= "table" then
+    fail("%s: the hints must be a table such as {split = \"2d\"}, not %s", call,
+      words.a(hints))
+  end
+  local key, value = next(hints)
+  while key ~= nil do
+    if not checks[key] then
+      fail("%s: unknown hint '%s'%s", call, tostring(key), words.advice(key, checks))
+    end
+    local better = checks[key](value, call)
+    if better ~= nil then value = better end
+    if own and own[key] then fail("%s: %s was given already; give it once", call, key) end
+    if own then own[key] = true end
+    known[key] = value
+    key, value = next(hints, key)
+  end
+end
+
+local function gcd(a, b)
+  while b > 0 do a, b = b, a % b end
+  return a
+end
+
+-- Of dimension d, with groups that are not cut: the least common multiple, which
+-- leaves no rest.
+local function grouped(hint, range, d)
+  local group = range.group[d]
+  local n = group / gcd(group, hint) * hint
+  if range.size[d] % n ~= 0 then
+    fail("cg:parallel_for: groups of %d and a granularity of %d are cut at "
+      .. "multiples of %d, of which the %d items of dimension %d are none", group,
+      hint, n, range.size[d], d - 1)
+  end
+  return n
+end
+
+--- What the core takes of them: how many dimensions are cut, and the rest in a
+--- table, which may be nil.
+---@param hints table  as M.add made it
+---@param dims integer
+---@param range? celer.nd_range
+---@param at? celer.placement  where all of it runs
+---@return integer cuts, any[]? rest
+function M.resolve(hints, dims, range, at)
+  local cuts = math.min(splits[hints.split or "1d"], dims)
+  local granularity, runs, weights = hints.granularity, hints.oversubscribe, hints.weights
+  if at then weights = nil
+  elseif weights == nil and cuts == 1 then weights = balance.weights end
+  if settings.check then runs = runs or checking.runs end
+  if not (granularity or runs or range or weights or at) then return cuts, nil end
+  if weights and dims == 0 then cuts = 1 end -- as of {1}: it lies with one of them
+  local list = type(granularity) == "table" and granularity or nil
+  if list and #list > dims then
+    fail("the granularity has %s, the range %s", words.count(#list, "number"),
+      words.count(dims, "dimension"))
+  end
+  if weights and weights.zeros and cuts > 1 then
+    fail("a weight of 0 needs the split \"1d\": a tile lies in a row and a column "
+      .. "of others")
+  end
+  local rest = { 1, 1, 1, runs or 1, weights and weights.handle or nil }
+  if at then placements.flatten(at, rest) end
+  for d = 1, cuts do
+    local n = list and (list[d] or 1) or granularity or 1
+    rest[d] = range and grouped(n, range, d) or n
+  end
+  return cuts, rest
+end
+
+return M

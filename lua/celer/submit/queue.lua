@@ -1,0 +1,192 @@
+--- queue.lua -- submitting command groups, and waiting for what they did.
+local core = require "celer.core"
+local buffers = require "celer.data.buffer"
+local division = require "celer.submit.hints"
+local groups = require "celer.submit.group"
+local kernels = require "celer.kernel.kernel"
+local objects = require "celer.data.object"
+local place = require "celer.place"
+local settings = require "celer.settings"
+local snapshot = require "celer.data.snapshot"
+local each = require("celer.tables").each
+local words = require "celer.words"
+
+local fail = place.fail
+local new_group, close_group = groups.new, groups.close
+local type, getmetatable = type, getmetatable
+
+local M = {}
+
+---@class celer.queue
+local Queue = {}
+Queue.__index = Queue
+Queue.__noun = "queue"
+
+function Queue:__tostring() return self.drained and "queue (drained)" or "queue" end
+
+function Queue.__capture(_, refuse)
+  refuse("the queue", "; only the script submits work")
+end
+
+-- Whether a q:submit is under way: its frame is below the one that asks.
+local function is_submitting()
+  for level = 4, math.huge do
+    local info = debug.getinfo(level, "f")
+    if not info then return false end
+    if info.func == Queue.submit then return true end
+  end
+end
+
+local in_submit = false -- may be left behind by an error
+local after_each -- see M.watch
+
+--- Has `f` called after each submission and each request for copies.
+---@param f fun()
+function M.watch(f) after_each = f end
+
+local function refuse_inside(call)
+  fail("%s inside the function of a q:submit: a command group is one "
+    .. "cg:parallel_for, cg:host_task or cg:interop_task", call)
+end
+
+local function usable(self, call)
+  place.method(self, Queue, call)
+  if self.drained then
+    fail("%s: the queue was drained; celer.queue() gives a new one", call)
+  elseif in_submit and is_submitting() then
+    refuse_inside(call)
+  end
+end
+
+--- Raises inside the function of a q:submit; for what is no method of the queue.
+---@param call string  what the user called, by the caller of this
+function M.check_outside(call)
+  if in_submit and is_submitting() then refuse_inside(call) end
+end
+
+--- Submits one command group: f declares accesses and work on it.
+---@param f fun(cg: celer.command_group)
+function Queue:submit(f)
+  if in_submit or getmetatable(self) ~= Queue or self.drained then usable(self, "q:submit") end
+  if type(f) ~= "function" then
+    fail("q:submit takes a function of the command group, not %s", words.a(f))
+  end
+  local group = new_group(self.hints)
+  if settings.check_nan then group.watched = true end
+  in_submit = true
+  f(group)
+  in_submit = false
+  close_group(group)
+  if after_each then after_each() end
+end
+
+--- Hints for all command groups that are submitted from now on, unless they ask
+--- for something else by cg:hint.
+---@param hints celer.hints  all but the granularity and the place
+function Queue:hint(hints)
+  usable(self, "q:hint")
+  if type(hints) == "table" and hints.granularity ~= nil then
+    fail("q:hint: the granularity depends on the work: give it by cg:hint")
+  elseif type(hints) == "table" and hints.place ~= nil then
+    fail("q:hint: the place depends on the work: give it by cg:hint")
+  end
+  local all = {}
+  for key, value in each(self.hints or {}) do all[key] = value end
+  division.add(all, hints, "q:hint")
+  self.hints = all
+end
+
+-- Turns arguments into a requested future.
+local function request(call, n, ...)
+  local captures = {}
+  for i = 1, n do captures[i] = snapshot.as_capture((select(i, ...)), call, i) end
+  local future = snapshot.request(captures)
+  if after_each then after_each() end
+  return future
+end
+
+local function finish(future)
+  local file, line = place.user()
+  place.check(core.wait(file, line))
+  return future:get()
+end
+
+--- Waits until all that was submitted has been executed; gives a snapshot for
+--- each capture.
+---@param ... celer.capture|celer.buffer
+---@return celer.view|celer.divided_snapshot ...
+function Queue:wait(...)
+  usable(self, "q:wait")
+  kernels.settle() -- a mistake comes up now, though the kernel was not used yet
+  return finish(request("q:wait", select("#", ...), ...))
+end
+
+--- Like wait, and the queue takes nothing afterwards; celer.queue() gives a new one.
+---@param ... celer.capture|celer.buffer
+---@return celer.view|celer.divided_snapshot ...
+function Queue:drain(...)
+  usable(self, "q:drain")
+  kernels.settle()
+  local future = request("q:drain", select("#", ...), ...)
+  self.drained = true
+  return finish(future)
+end
+
+--- A future of copies, as of now; submission goes on. Takes captures as q:wait
+--- does, or a buffer and its part as celer.capture does.
+---@param buffer celer.buffer|celer.capture
+---@param part? celer.box|function|celer.buffer|celer.capture
+---@param ... celer.capture|celer.buffer
+---@return celer.future
+function Queue:fence(buffer, part, ...)
+  usable(self, "q:fence")
+  local n = select("#", ...)
+  if snapshot.is_capture(buffer) or (snapshot.is_source(buffer)
+    and (snapshot.is_source(part) or snapshot.is_capture(part))) then
+    return request("q:fence", part == nil and n == 0 and 1 or n + 2, buffer, part, ...)
+  end
+  if not snapshot.is_source(buffer) then buffers.check(buffer, "q:fence") end
+  return request("q:fence", 1, snapshot.capture(buffer, part))
+end
+
+local the_queue
+
+--- The queue of this run; there is one at a time, a new one after a drain.
+---@return celer.queue
+function M.new()
+  if not the_queue or the_queue.drained then
+    the_queue = setmetatable({ hints = false, drained = false }, Queue)
+  end
+  return the_queue
+end
+
+function M.is_queue(value) return getmetatable(value) == Queue end
+
+--- Submits a command group of our own: `call` is what the user called.
+---@param call string
+---@param f fun(cg: celer.command_group)
+function M.run(call, f)
+  local queue = M.new()
+  usable(queue, call)
+  local group = new_group(queue.hints)
+  f(group)
+  close_group(group)
+end
+
+--- Executes what a script left behind, and agrees with all ranks on the end, which is
+--- the user's os.exit where there is one.
+function M.finish()
+  kernels.settle()
+  -- A rank without work goes on where others have some: they would wait for it.
+  if not place.check(core.works()) then return end
+  local file, line = place.user()
+  -- Destructors may still do something, on each rank that made its object.
+  if objects.end_all() or not (the_queue and the_queue.drained) then
+    place.check(core.wait(file, line))
+  end
+  place.check(core.finish(file, line))
+end
+
+words.methods(Queue)
+
+return M

@@ -1,0 +1,100 @@
+--- replay.lua -- command groups that are like one before.
+---
+--- A loop submits one kernel over one range in each step, with closures made anew. Here
+--- is what makes a plan of such a group, from what known.lua knows of its mappers;
+--- core_again.c submits those that are like it.
+local core = require "celer.core"
+local bound = require "celer.mapper.known"
+local buffers = require "celer.data.buffer"
+
+local M = {}
+
+local MOST = 16 -- plans for one kernel
+local PATIENCE = 200 -- groups of one kernel that are looked at, in all
+local WHOLE = 2 ^ 53 -- the largest whole number that is packed
+-- As in core_again.c.
+local MOST_ACCESSES, MOST_ARGUMENTS = 8, 24
+
+--- Those of each kernel that has some, the newest first.
+---@type table<celer.kernel, userdata[]>
+M.plans = setmetatable({}, { __mode = "k" })
+
+local plans = M.plans
+local looked_at = setmetatable({}, { __mode = "k" }) -- kernel -> how many groups
+
+-- What a mapper saw, as core_again.c takes it.
+local function looks_of(entry)
+  local looks = {}
+  for k = 1, #entry.index do
+    looks[k] = { owner = entry.owner[k], index = entry.index[k], value = entry.value[k],
+      param = entry.param[k] }
+  end
+  for _, g in ipairs(entry.globals) do
+    looks[#looks + 1] = { owner = g.owner, name = g.name, value = g.value }
+  end
+  return looks
+end
+
+-- Of an access; nil where its mapper is not known.
+local function describe(access, space, mode)
+  local map, buffer = access.map, access.buffer
+  local entry = map and bound.entry(map, space.box, buffers.whole(buffer))
+  if not entry then return nil end
+  return { mode = access.spelt, as = mode, type = buffer.type, handle = buffer.handle,
+    map = map, exact = bound.is_exact(map), rule = entry.rule, params = entry.params,
+    looks = looks_of(entry), check = bound.check_of(entry) }
+end
+
+local function keep(kernel, plan)
+  local list = plans[kernel] or {}
+  plans[kernel] = list
+  table.insert(list, 1, plan)
+  list[MOST + 1] = nil
+end
+
+-- Whether core_again.c may pack a value that fits its parameter: no struct, no cdata.
+local function is_packed(param, value)
+  if type(value) ~= "number" then return type(value) == "boolean" end
+  return param.class == "f" or math.abs(value) <= WHOLE
+end
+
+-- Whether a plan can take such arguments.
+local function takes(kernel, is_access, ...)
+  local params, n, accesses = kernel.params, select("#", ...), 0
+  if n > MOST_ARGUMENTS then return false end
+  for i = 1, n do
+    local argument = (select(i, ...))
+    if is_access(argument) then
+      accesses = accesses + 1
+    elseif not is_packed(params[#params - n + i], argument) then
+      return false
+    end
+  end
+  return accesses <= MOST_ACCESSES
+end
+
+--- Makes a plan of a group that has just been submitted, if it is one that is likely
+--- to come again.
+---@param kernel celer.kernel
+---@param space celer.space  from zero on
+---@param modes table<string, integer>  as the core has it, by how it is spelt
+---@param is_access fun(value: any): boolean
+---@param ... any  the work's arguments
+function M.note(kernel, space, modes, is_access, ...)
+  local before = looked_at[kernel] or 0
+  if before == PATIENCE or not takes(kernel, is_access, ...) then return end
+  looked_at[kernel] = before + 1
+  local arguments = {}
+  for i = 1, select("#", ...) do
+    local argument = (select(i, ...))
+    local one = is_access(argument) and describe(argument, space, modes[argument.spelt])
+    if one == nil then return end
+    arguments[i] = one
+  end
+  local hi = space.hi
+  local plan = core.plan(space.dims, hi[1], hi[2], hi[3], kernel.module, kernel.index,
+    arguments)
+  if plan then keep(kernel, plan) end
+end
+
+return M
