@@ -1,10 +1,12 @@
-# layers: includes only point up the layers; part of every build.
+# layers: includes only point up the layers, and kernels and C say the same
+#         (mirrors.lua); part of every build.
 # check:  the specs and the random programs; the last line holds the totals.
 # check-long: what takes too long for every change, such as all of spec/long.
 # lint:   layers, formatting and static checks.
 
 add_custom_target(layers ALL
   COMMAND "${LUAJIT_PROGRAM}" cmake/layers.lua engine
+  COMMAND "${LUAJIT_PROGRAM}" cmake/mirrors.lua
   WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" COMMENT "" VERBATIM)
 add_dependencies(libceler layers)
 
