@@ -1,6 +1,6 @@
-/* Atomic operations on plain memory, which lua/celer/data/host_memory.lua calls by
- * FFI: `size` is that of the number, 4 or 8, and it is aligned. All of them are
- * sequentially consistent. Thread: any. */
+/* Atomic operations on plain memory, which lua/celer/data/host_memory.lua calls
+ * by FFI: `size` is that of the number, 4 or 8, and it is aligned. All of them
+ * are sequentially consistent. Thread: any. */
 #include "embed/atomic.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
 #include "device/cuda/cuda.h"
 #include "device/cuda_api.h"
 
-cel_status cel_choice_place(cel_transport *t, uint64_t what, int32_t *index,
+cel_status cel_choice_index(cel_transport *t, uint64_t what, int32_t *index,
                             int32_t *of) {
   uint64_t *all = cel_alloc((size_t)t->local_ranks * sizeof *all);
   cel_status status = t->gather(t, &what, sizeof what, all);
@@ -94,7 +94,7 @@ cel_status cel_choose(const cel_choice_wish *wish, cel_transport *transport,
   int32_t gpus = 0, index, of;
   bool looks = wish->backend != CEL_CHOICE_CPU;
   if (looks) gpus = count_usable(wish, choice.why, sizeof choice.why);
-  CEL_TRY(cel_choice_place(transport, looks ? cel_cuda_identity() : 0, &index,
+  CEL_TRY(cel_choice_index(transport, looks ? cel_cuda_identity() : 0, &index,
                            &of));
   /* The others of the host come there, too, whatever this one was refused. */
   cel_status taken = take(wish, gpus, index, of, &choice);

@@ -46,7 +46,7 @@ cel_status cel_choose(const cel_choice_wish *wish, cel_transport *transport,
 
 /* Of the host's ranks that have the same `what` this is number *index of *of.
  * Collective over them. Thread: main, before the executor starts. */
-cel_status cel_choice_place(cel_transport *transport, uint64_t what,
+cel_status cel_choice_index(cel_transport *transport, uint64_t what,
                             int32_t *index, int32_t *of);
 
 /* The same for a dry run: GPUs are imagined where the wish is for some, or

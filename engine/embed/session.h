@@ -49,7 +49,7 @@ typedef struct cel_session {
   bool chosen;
   cel_error refused; /* why it could not choose or connect; ranks alone try
                         again */
-  bool met;          /* all ranks have come to meet, and some have work */
+  bool some_work;    /* all ranks have been asked, and some have work */
   bool connected;
   bool seeks_gpus; /* once `connected`: some rank does not keep to processors */
   /* Once `connected`: why no message goes from GPU to GPU within a host, and
@@ -74,8 +74,8 @@ typedef struct cel_session {
   cel_rules *rules; /* of all engines, as Lua keeps rules */
   uint32_t era;     /* engines that were given up: what they owned is gone */
   /* Bytes behind Lua's handles, and so many after they were last collected, or
-   * the fewest since (core_held.c). */
-  uint64_t held, held_last;
+   * the fewest since (core_backing.c). */
+  uint64_t backing, backing_last;
 } cel_session;
 
 /* Finds the transport: MPI where a launcher started us, else one rank. */
@@ -93,7 +93,8 @@ cel_status cel_session_choose(cel_session *session);
  * come here on their way to what they do first, or else to their end. One that
  * comes to its end while others begin must begin, too, to be found out: they
  * would wait for it. */
-cel_status cel_session_meet(cel_session *session, bool works, bool *any);
+cel_status cel_session_ask_for_work(cel_session *session, bool works,
+                                    bool *any);
 /* Opens the GPUs that were chosen, if any, and lets messages go from one to the
  * other where that works. Collective; once. */
 cel_status cel_session_connect(cel_session *session);

@@ -83,7 +83,7 @@ static cel_status find_cores(cel_session *s) {
   int32_t index = 0, of = 1;
   if (!s->options.dry)
     CEL_TRY(
-        cel_choice_place(s->transport, cel_topology_identity(), &index, &of));
+        cel_choice_index(s->transport, cel_topology_identity(), &index, &of));
   CEL_TRY(cel_topology_find(index, of, &s->topology));
   if (s->options.unbound) {
     s->topology.keeps = false;
@@ -201,10 +201,10 @@ static cel_status count_reducing(cel_session *s) {
   return all_reduce_max(s, &s->reducing);
 }
 
-cel_status cel_session_meet(cel_session *s, bool works, bool *any) {
-  *any = works || s->met;
-  if (!s->met) CEL_TRY(find_any(s, any));
-  s->met = *any;
+cel_status cel_session_ask_for_work(cel_session *s, bool works, bool *any) {
+  *any = works || s->some_work;
+  if (!s->some_work) CEL_TRY(find_any(s, any));
+  s->some_work = *any;
   return CEL_E_OK;
 }
 
@@ -219,7 +219,7 @@ static cel_status share_options(cel_session *s) {
 
 static cel_status connect(cel_session *s) {
   bool any;
-  CEL_TRY(cel_session_meet(s, true, &any));
+  CEL_TRY(cel_session_ask_for_work(s, true, &any));
   CEL_TRY(share_options(s));
   CEL_TRY(open_gpus(s));
   CEL_TRY(link_gpus(s));

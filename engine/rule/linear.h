@@ -21,7 +21,8 @@
 /* Beyond every bound. */
 #define CEL_RULE_FAR ((int64_t)1 << 60)
 
-enum { CEL_RULE_DEPTH = 32 }; /* of the stack of a program */
+/* At most: words of code in one rule; of the stack of a program. */
+enum { CEL_RULE_WORDS = 1 << 14, CEL_RULE_DEPTH = 32 };
 
 __extension__ typedef __int128 cel_wide;
 

@@ -7,8 +7,6 @@
 #include "rule/linear.h"
 #include "rule/listing.h"
 
-enum { MOST_WORDS = 1 << 14 }; /* of code in one rule */
-
 /* Rules by content: chains by hash, fewer rules than chains. */
 struct cel_rules {
   cel_rule **head;
@@ -91,7 +89,7 @@ static const char *desc_flaw(const cel_rule_desc *desc) {
     return "more than 64 boxes";
   if (desc->params < 0 || desc->params > CEL_RULE_PARAMS)
     return "more than 32 captured numbers";
-  if (desc->code_length < 0 || desc->code_length > MOST_WORDS)
+  if (desc->code_length < 0 || desc->code_length > CEL_RULE_WORDS)
     return "expressions too long";
   for (int b = 0; b < desc->boxes; ++b)
     for (int j = 0; j < desc->buffer_dims; ++j)

@@ -5,6 +5,8 @@ local tables = require "celer.tables"
 
 local M = {}
 
+local limits = core.facts.limit
+
 --- NAME, value name, what it does, choices or check. One list: the options of
 --- `celer run`, those of `celer check` but for the `unchecked`, the variables
 --- CELER_<NAME> and the help come from it. Those that are `alike` are so on all ranks.
@@ -13,7 +15,8 @@ M.list = {
     text = "cuda or cpu; by default cuda where there is a GPU",
     choices = { "cuda", "cpu" } },
   { name = "devices", value = "LIST",
-    text = "how many devices per rank, 1 to 8; or which GPUs of the host: 0,2",
+    text = ("how many devices per rank, 1 to %d; or which GPUs of the host: 0,2"):format(
+      limits.devices),
     devices = true },
   { name = "device-memory", unchecked = true, value = "SIZE",
     text = "how much memory of each of its devices a rank uses, such as 512M or 80G; "
@@ -107,7 +110,7 @@ function M.devices(value)
   if not value then return 0, {} end
   local n = tonumber(value:match("^%d+$"))
   if n then
-    if n >= 1 and n <= 8 then return n, {} end
+    if n >= 1 and n <= limits.devices then return n, {} end
     return nil
   end
   local list = {}
@@ -115,7 +118,7 @@ function M.devices(value)
     list[#list + 1] = tonumber(word:match("^%d%d?$"))
     if not list[#list] or word ~= tostring(list[#list]) then return nil end
   end
-  if #list == 0 or #list > 64 then return nil end
+  if #list == 0 or #list > limits.gpus_listed then return nil end
   return 0, list
 end
 
@@ -142,7 +145,7 @@ function M.architectures(value)
     list[#list + 1] = tonumber(word:match("^sm_(%d%d%d?)$"))
     if not list[#list] or word ~= "sm_" .. list[#list] then return nil end
   end
-  return #list <= 16 and list or nil
+  return #list <= limits.architectures and list or nil
 end
 
 -- Why `value` does not do for `setting`, or nil.
@@ -157,7 +160,8 @@ local function fault(setting, value)
   end
   if setting.devices then
     if M.devices(value) then return nil end
-    return "must be a whole number from 1 to 8, or a list of GPUs such as 0,2"
+    return ("must be a whole number from 1 to %d, or a list of GPUs such as 0,2"):format(
+      limits.devices)
   end
   if setting.bytes then
     return not M.bytes(value) and "must be a size from 64K on, such as 512M or 80G" or nil
@@ -243,7 +247,7 @@ function M.resolve(given)
   local _, list = M.devices(out.devices)
   if out.backend == "cpu" and #list > 0 then
     return nil, ("--devices %s names GPUs, and --backend is cpu; say how many "
-      .. "devices, 1 to 8"):format(out.devices)
+      .. "devices, 1 to %d"):format(out.devices, limits.devices)
   end
   local fault_of_dry = dry_fault(out)
   if fault_of_dry then return nil, fault_of_dry end

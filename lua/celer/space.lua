@@ -5,6 +5,7 @@
 local box = require "celer.box"
 local extents = require "celer.extents"
 local fail = require("celer.place").fail
+local range_t = require("celer.structs").range
 
 local M = {}
 
@@ -15,12 +16,14 @@ local MOST = 256
 ---@field lo integer[]  the lower corner, from 1
 ---@field hi integer[]
 ---@field empty boolean
+---@field core ffi.cdata*  as the core takes it
 ---@field box celer.box  the same object for the same bounds, while it is remembered
 
 local known, count = {}, 0 -- first extent -> array of spaces that begin at zero
 
 local function make(dims, lo, hi, empty)
   return { dims = dims, lo = lo, hi = hi, empty = empty,
+    core = range_t(dims, lo[1] or 0, lo[2] or 0, lo[3] or 0, hi[1] or 1, hi[2] or 1, hi[3] or 1),
     box = box.make(dims, lo[1], lo[2], lo[3], hi[1], hi[2], hi[3]) }
 end
 
@@ -56,6 +59,9 @@ local function remember(space)
   count = count + 1
   return space
 end
+
+--- That of a task which has no range, and lies at one place.
+M.none = make(0, {}, {}, false)
 
 --- The index space of a range: {n, m}, n, or a box.
 ---@param range integer[]|integer|celer.box

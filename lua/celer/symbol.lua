@@ -8,15 +8,19 @@
 --- An expression is a whole number (one of rule.h's operations) or a fraction,
 --- a whole number over a whole number, which only floor and ceil bring back.
 local ffi = require "ffi"
+local facts = require("celer.core").facts
 
 local M = {}
 
 -- rule.h's cel_rule_op.
-local CONST, PARAM, MIN, MAX, GLOBAL_MIN, GLOBAL_MAX, BUFFER = 0, 1, 2, 3, 4, 5, 6
-local ADD, SUB, MUL, FLOORDIV, LOW, HIGH = 7, 8, 9, 10, 11, 12
-local FRACTION = 13 -- ours: a / b, not yet rounded
+local ops = facts.rule
+local CONST, PARAM, MIN, MAX = ops.CONST, ops.PARAM, ops.MIN, ops.MAX
+local GLOBAL_MIN, GLOBAL_MAX, BUFFER = ops.GLOBAL_MIN, ops.GLOBAL_MAX, ops.BUFFER
+local ADD, SUB, MUL, FLOORDIV, LOW, HIGH = ops.ADD, ops.SUB, ops.MUL, ops.FLOORDIV, ops.LOW,
+  ops.HIGH
+local FRACTION = ops.N -- ours: a / b, not yet rounded
 local LIMIT = 2 ^ 53
-local MOST_WORDS, MOST_DEPTH = 16384, 32 -- as in engine/rule/rule.c
+local MOST_WORDS, MOST_DEPTH = facts.limit.rule_words, facts.limit.rule_depth
 
 M.variables = { param = PARAM, min = MIN, max = MAX, global_min = GLOBAL_MIN,
   global_max = GLOBAL_MAX, buffer = BUFFER }

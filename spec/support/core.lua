@@ -20,6 +20,26 @@ function M.place()
   end
 end
 
+-- As celer.core has them, off the library that is under test.
+local function read_facts()
+  local lists = {}
+  local c = require("spec.support.cdef")("embed/core/core_facts.h")
+  local at = c.cel_facts + 0
+  while at.list ~= nil do
+    local list = ffi.string(at.list)
+    lists[list] = lists[list] or {}
+    lists[list][ffi.string(at.name)] = tonumber(at.value)
+    at = at + 1
+  end
+  return lists
+end
+
+setmetatable(M, { __index = function(_, key)
+  if key ~= "facts" then return nil end
+  M.facts = read_facts()
+  return M.facts
+end })
+
 package.preload["celer.core"] = function() return M end
 
 return M

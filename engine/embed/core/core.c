@@ -55,16 +55,23 @@ static void add_functions(lua_State *L, const luaL_Reg *functions) {
   }
 }
 
+/* A module with what the driver and lanes both have. */
+static void push_both(lua_State *L) {
+  lua_newtable(L);
+  add_functions(L, cel__core_both);
+  cel__push_facts(L);
+  lua_setfield(L, -2, "facts");
+}
+
 int cel__open_core(lua_State *L) {
   cel__clock_start();
   cel__code_learn(L);
   cel__running_learn(L);
-  lua_newtable(L);
-  add_functions(L, cel__core_both);
+  push_both(L);
   add_functions(L, cel__core_buffer);
   add_functions(L, cel__core_object);
   add_functions(L, cel__core_submit);
-  add_functions(L, cel__core_again);
+  add_functions(L, cel__core_replay);
   add_functions(L, cel__core_listing);
   add_functions(L, cel__core_weights);
   add_functions(L, cel__core_kernel);
@@ -78,8 +85,7 @@ int cel__open_core(lua_State *L) {
 }
 
 int cel__open_lanecore(lua_State *L) {
-  lua_newtable(L);
-  add_functions(L, cel__core_both);
+  push_both(L);
   add_functions(L, cel__core_lane);
   add_functions(L, cel__core_lane_object);
   return 1;

@@ -24,16 +24,16 @@ void *cel__new_handle(lua_State *L, size_t size, const char *type,
                       lua_CFunction collect);
 
 /* Memory behind a handle, of which Lua's collector knows nothing. */
-typedef struct cel_held {
+typedef struct cel_backing {
   uint64_t bytes;
-} cel_held;
+} cel_backing;
 
 /* A handle on the stack has it from now on. When as much has come since the
  * last time as a collection is worth, and the script has not stopped it, what
  * nobody uses any more is collected now: other handles end in here. */
-void cel__hold(lua_State *L, cel_held *what, uint64_t bytes);
+void cel__backing_add(lua_State *L, cel_backing *what, uint64_t bytes);
 /* It is given back; more than once does nothing. */
-void cel__let_go(lua_State *L, cel_held *what);
+void cel__backing_drop(lua_State *L, cel_backing *what);
 
 /* Whether what a handle of this era names went with an engine that failed. */
 bool cel__is_lost(lua_State *L, uint32_t era);
@@ -64,6 +64,9 @@ void cel__set_text(lua_State *L, const char *key, const char *text);
 void cel__set_number(lua_State *L, const char *key, lua_Number value);
 void cel__set_integer(lua_State *L, const char *key, lua_Integer value);
 
+/* What Lua calls core.facts (core_facts.h), on the stack. */
+void cel__push_facts(lua_State *L);
+
 /* Where time() counts from, before any lane runs. */
 void cel__clock_start(void);
 
@@ -88,7 +91,7 @@ cel_init *cel__data_init(const void *data, const cel_box *extent,
                          uint32_t element_size);
 
 extern const luaL_Reg cel__core_weights[], cel__core_buffer[],
-    cel__core_submit[], cel__core_again[], cel__core_listing[],
+    cel__core_submit[], cel__core_replay[], cel__core_listing[],
     cel__core_kernel[], cel__core_run[], cel__core_lane[], cel__core_both[],
     cel__core_object[], cel__core_lane_object[], cel__core_dry[],
     cel__core_see[], cel__core_line[], cel__core_cache[], cel__core_check[];

@@ -12,13 +12,13 @@ static const char fence_type[] = "celer.core.fence";
 typedef struct buffer_handle {
   const cel_buffer *buffer; /* null once freed */
   uint32_t era;
-  cel_held held; /* as much as if each rank had its part */
+  cel_backing backing; /* as much as if each rank had its part */
 } buffer_handle;
 
 typedef struct fence_handle {
   cel_fence *fence;
   uint32_t era;
-  cel_held held;
+  cel_backing backing;
 } fence_handle;
 
 const cel_buffer *cel__check_buffer(lua_State *L, int index) {
@@ -40,7 +40,7 @@ static int buffer_free(lua_State *L) {
   if (h->buffer != NULL && session->engine != NULL && !cel__is_lost(L, h->era))
     cel_engine_buffer_free(session->engine, h->buffer);
   h->buffer = NULL;
-  cel__let_go(L, &h->held);
+  cel__backing_drop(L, &h->backing);
   return 0;
 }
 
@@ -115,7 +115,7 @@ static int buffer_new(lua_State *L) {
     cel_box box = cel__check_box(L, 12);
     cel_engine_buffer_reserve(engine, h->buffer, &box);
   }
-  cel__hold(L, &h->held, part_of(L, h->buffer));
+  cel__backing_add(L, &h->backing, part_of(L, h->buffer));
   return 1;
 }
 
@@ -124,7 +124,7 @@ static int fence_collect(lua_State *L) {
   if (h->fence != NULL && cel__session_of(L)->engine != NULL)
     cel_fence_destroy(h->fence);
   h->fence = NULL;
-  cel__let_go(L, &h->held);
+  cel__backing_drop(L, &h->backing);
   return 0;
 }
 
@@ -136,7 +136,7 @@ static fence_handle *new_fence(lua_State *L) {
 
 static void hold_copy(lua_State *L, fence_handle *h, const cel_buffer *buffer) {
   uint64_t elements = (uint64_t)cel_box_volume(cel_fence_box(h->fence));
-  cel__hold(L, &h->held, elements * buffer->element_size);
+  cel__backing_add(L, &h->backing, elements * buffer->element_size);
 }
 
 /* fence(buffer, min..., max..., file, line) */

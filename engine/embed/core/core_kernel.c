@@ -9,8 +9,6 @@
 
 static const char module_type[] = "celer.core.module";
 
-enum { LIST_MAX = 64 };
-
 cel_module *cel__check_module(lua_State *L, int index) {
   cel_module **handle = luaL_checkudata(L, index, module_type);
   return *handle;
@@ -27,7 +25,7 @@ int cel__push_module_failure(lua_State *L) {
 static int32_t read_list(lua_State *L, int index, const char **out) {
   if (lua_isnoneornil(L, index)) return 0;
   int32_t n = (int32_t)lua_objlen(L, index);
-  if (n > LIST_MAX) luaL_error(L, "more than %d entries", LIST_MAX);
+  if (n > CEL__ENTRIES) luaL_error(L, "more than %d entries", CEL__ENTRIES);
   for (int32_t i = 0; i < n; ++i) {
     lua_rawgeti(L, index, i + 1);
     out[i] = luaL_checkstring(L, -1);
@@ -84,7 +82,7 @@ static cel_status begin(const cel_session *session, const cel_source *source,
  * It is compiled meanwhile. The module is never freed: works may still need
  * it. */
 static int kernel_new(lua_State *L) {
-  const char *defines[LIST_MAX], *options[LIST_MAX];
+  const char *defines[CEL__ENTRIES], *options[CEL__ENTRIES];
   cel_source source = {
       .text = luaL_checkstring(L, 1),
       .file = luaL_checkstring(L, 2),
@@ -165,6 +163,36 @@ static int kernel_info(lua_State *L) {
   return 1;
 }
 
+bool cel__is_whole(lua_State *L, int index, int64_t *out) {
+  if (lua_type(L, index) != LUA_TNUMBER) return false;
+  lua_Number n = lua_tonumber(L, index);
+  if (!(n >= -0x1p53 && n <= 0x1p53)) return false;
+  *out = (int64_t)n;
+  return (lua_Number)*out == n;
+}
+
+bool cel__value_fits(lua_State *L, int index, int32_t class_, int32_t size) {
+  enum { i, u };
+#define LIMITS(class_, size, low, high) [class_][size] = {low, high},
+  static const double limits[2][9][2] = {CEL__WHOLES(LIMITS)};
+#undef LIMITS
+  if (class_ == 'b') return lua_isboolean(L, index);
+  if (class_ == 'f') return lua_type(L, index) == LUA_TNUMBER;
+  int64_t whole;
+  if ((class_ != 'i' && class_ != 'u') || !cel__is_whole(L, index, &whole))
+    return false;
+  const double *of = limits[class_ == 'u' ? u : i][size];
+  return (double)whole >= of[0] && (double)whole < of[1];
+}
+
+/* value_fits(value, class, size) -> see cel__value_fits */
+static int value_fits(lua_State *L) {
+  const char *class_ = luaL_checkstring(L, 2);
+  int32_t size = (int32_t)luaL_checkinteger(L, 3);
+  lua_pushboolean(L, cel__value_fits(L, 1, *class_, size));
+  return 1;
+}
+
 static void pack_integer(lua_State *L, const cel_param *p, unsigned char *to) {
   if (lua_type(L, -1) != LUA_TNUMBER) { /* a boxed 64-bit integer */
     memcpy(to, lua_topointer(L, -1), (size_t)p->size);
@@ -216,5 +244,6 @@ const luaL_Reg cel__core_kernel[] = {
     {"kernel", kernel_new},
     {"kernel_finish", kernel_finish},
     {"kernel_info", kernel_info},
+    {"value_fits", value_fits},
     {NULL, NULL},
 };

@@ -26,25 +26,24 @@ static void push_boxes(lua_State *L, const cel_chunks *chunks) {
   }
 }
 
-/* chunks(placement, dims, min..., max..., cuts, rest, whether it is for
- * devices, whether it has effects, whether it reduces, other numbers of ranks
- * that are tried, as bits) -> handle, how many, {min..., max... of each} */
+/* chunks(range, division, handles, whether it is for devices, whether it has
+ * effects, whether it reduces, other numbers of ranks that are tried, as bits)
+ * -> handle, how many, {min..., max... of each}. The first as submit_kernel
+ * has them. */
 static int chunks_new(lua_State *L) {
   cel_engine *engine;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
   cel_group group = {
-      .kind = lua_toboolean(L, 11) ? CEL_TASK_KERNEL : CEL_TASK_HOST,
-      .placement = (cel_placement)luaL_checkinteger(L, 1),
-      .dims = (int32_t)luaL_checkinteger(L, 2),
-      .range = cel__check_box(L, 3),
-      .effects = lua_toboolean(L, 12) ? 1 : 0,
+      .kind = lua_toboolean(L, 4) ? CEL_TASK_KERNEL : CEL_TASK_HOST,
+      .effects = lua_toboolean(L, 5) ? 1 : 0,
   };
   cel_home home;
-  cel__read_division(L, 9, &group, &home);
+  cel__read_range(L, 1, &group);
+  cel__read_division(L, 2, &group, &home);
   cel_chunks *chunks =
       cel__new_handle(L, sizeof *chunks, chunks_type, chunks_collect);
-  cel_engine_chunks(engine, &group, lua_toboolean(L, 13),
-                    (uint32_t)luaL_checkinteger(L, 14), chunks);
+  cel_engine_chunks(engine, &group, lua_toboolean(L, 6),
+                    (uint32_t)luaL_checkinteger(L, 7), chunks);
   lua_pushnumber(L, (lua_Number)chunks->chunk.n);
   push_boxes(L, chunks);
   return 3;

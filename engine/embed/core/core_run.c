@@ -224,7 +224,7 @@ static int run_broadcast(lua_State *L) {
  * where none has. */
 static int run_works(lua_State *L) {
   bool any;
-  if (cel_session_meet(cel__session_of(L), false, &any) != CEL_E_OK)
+  if (cel_session_ask_for_work(cel__session_of(L), false, &any) != CEL_E_OK)
     return cel__push_failure(L);
   lua_pushboolean(L, any);
   return 1;

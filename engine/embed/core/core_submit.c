@@ -7,14 +7,6 @@
 #include "embed/core/core_kernel.h"
 #include "embed/core/core_submit.h"
 
-enum {
-  ACCESSES = 64,
-  EFFECTS = 32,
-  PARAMETERS = 256,
-  VALUES = 4096,
-  MOST_RUNS = 256
-};
-
 static const char rule_type[] = "celer.core.rule";
 
 /* What Lua holds is an address of the rule: celer.rule reads it by FFI. */
@@ -84,10 +76,10 @@ static int rule_intern(lua_State *L) {
  * mode, rule, then its parameters; of what is reduced into the identity as a
  * string in place of a rule, which the table keeps, and a cel_op. */
 typedef struct access_list {
-  cel_access access[ACCESSES];
-  const char *identity[ACCESSES]; /* null: nothing is reduced */
-  cel_op op[ACCESSES];
-  int64_t params[PARAMETERS];
+  cel_access access[CEL__ACCESSES];
+  const char *identity[CEL__ACCESSES]; /* null: nothing is reduced */
+  cel_op op[CEL__ACCESSES];
+  int64_t params[CEL__PARAMETERS];
   uint32_t n, used;
 } access_list;
 
@@ -98,16 +90,18 @@ static int64_t read_number(lua_State *L, int index, int at) {
   return number;
 }
 
-static void read_accesses(lua_State *L, int index, uint32_t words,
-                          const cel_box *range, access_list *out) {
+static void read_accesses(lua_State *L, int index, const cel_box *range,
+                          access_list *out) {
   out->n = out->used = 0;
-  for (uint32_t i = 1; i <= words;) {
-    if (out->n == ACCESSES) luaL_error(L, "more than %d accesses", ACCESSES);
+  for (int i = 1;;) {
+    lua_rawgeti(L, index, i++);
+    if (!lua_isuserdata(L, -1)) break;
+    if (out->n == CEL__ACCESSES)
+      luaL_error(L, "more than %d accesses", CEL__ACCESSES);
     const char **identity = &out->identity[out->n];
     cel_access *a = &out->access[out->n++];
-    lua_rawgeti(L, index, (int)i++);
-    lua_rawgeti(L, index, (int)i++);
-    lua_rawgeti(L, index, (int)i++);
+    lua_rawgeti(L, index, i++);
+    lua_rawgeti(L, index, i++);
     const cel_buffer *buffer = cel__check_buffer(L, -3);
     int mode = (int)lua_tointeger(L, -2);
     *a = (cel_access){.buffer = buffer,
@@ -123,76 +117,76 @@ static void read_accesses(lua_State *L, int index, uint32_t words,
       luaL_error(L, "an identity has the size of an element");
     lua_pop(L, 3);
     if (*identity != NULL) {
-      out->op[out->n - 1] = (cel_op)read_number(L, index, (int)i++);
+      out->op[out->n - 1] = (cel_op)read_number(L, index, i++);
       continue;
     }
     for (int32_t p = 0; p < a->use.rule->desc.params; ++p) {
-      if (out->used == PARAMETERS) luaL_error(L, "too many captured numbers");
-      lua_rawgeti(L, index, (int)i++);
+      if (out->used == CEL__PARAMETERS)
+        luaL_error(L, "too many captured numbers");
+      lua_rawgeti(L, index, i++);
       out->params[out->used++] = (int64_t)lua_tonumber(L, -1);
       lua_pop(L, 1);
     }
   }
+  lua_pop(L, 1);
 }
 
-static void read_home(lua_State *L, int index, cel_group *group,
-                      cel_home *home) {
-  lua_rawgeti(L, index, 6);
-  lua_rawgeti(L, index, 7); /* the table keeps it */
-  if (lua_isnumber(L, -2)) {
-    *home = (cel_home){.rank = (int64_t)lua_tonumber(L, -2)};
-  } else if (!lua_isnil(L, -1)) {
-    *home = (cel_home){.buffer = cel__check_buffer(L, -1)};
-    for (int d = 0; d < CEL_DIMS; ++d) {
-      home->box.min[d] = read_number(L, index, 8 + d);
-      home->box.max[d] = read_number(L, index, 8 + CEL_DIMS + d);
-    }
-  } else {
-    lua_pop(L, 2);
-    return;
-  }
-  lua_pop(L, 2);
-  group->placement = CEL_PLACE_ONCE;
-  group->home = home;
+/* A struct of FFI, whose type is none that lua.h names. */
+static const void *check_struct(lua_State *L, int index, const char *what) {
+  luaL_argcheck(L, lua_type(L, index) > LUA_TTHREAD, index, what);
+  return lua_topointer(L, index);
 }
 
-void cel__read_division(lua_State *L, int index, cel_group *group,
-                        cel_home *home) {
-  int64_t cuts = luaL_checkinteger(L, index++);
-  bool hinted = lua_istable(L, index);
-  for (int d = 0; d < CEL_DIMS; ++d) {
-    group->permitted.cut[d] = d < cuts;
-    group->permitted.granularity[d] = hinted ? read_number(L, index, d + 1) : 1;
-  }
-  int64_t runs = hinted ? read_number(L, index, 4) : 1;
-  group->oversubscribe = (int32_t)(runs < MOST_RUNS ? runs : MOST_RUNS);
-  if (!hinted) return;
-  lua_rawgeti(L, index, 5);
+_Static_assert(CEL_DIMS == 3, "core_group.h says the same");
+
+void cel__read_range(lua_State *L, int index, cel_group *group) {
+  const cel_lua_range *given = check_struct(L, index, "cel_lua_range");
+  group->dims = given->dims;
+  memcpy(group->range.min, given->min, sizeof given->min);
+  memcpy(group->range.max, given->max, sizeof given->max);
+}
+
+/* The table keeps what is in it. */
+static void read_handles(lua_State *L, int index, cel_group *group,
+                         cel_home *home) {
+  lua_rawgeti(L, index, 1);
   if (!lua_isnil(L, -1)) group->weights = cel__check_weights(L, -1);
-  lua_pop(L, 1); /* the table keeps it */
-  read_home(L, index, group, home);
+  lua_rawgeti(L, index, 2);
+  if (!lua_isnil(L, -1)) home->buffer = cel__check_buffer(L, -1);
+  lua_pop(L, 2);
 }
 
-/* The arguments that both kinds of group begin with:
- *   1 placement  2 dims  3-5 min  6-8 max  9 dimensions that may be cut
- *   10 nil | how it is divided, as of cel__read_division
- *   11 accesses  12 words in it  13 name | nil */
-static cel_group read_group(lua_State *L, cel_task_kind kind, access_list *list,
-                            cel_home *home) {
-  cel_group group = {
-      .kind = kind,
-      .placement = (cel_placement)luaL_checkinteger(L, 1),
-      .dims = (int32_t)luaL_checkinteger(L, 2),
-      .range = cel__check_box(L, 3),
-      .name = luaL_optstring(L, 13, NULL),
-      .place = cel__user_place(L),
-  };
-  cel_advice_submitted(L, group.place);
-  cel__read_division(L, 9, &group, home);
-  read_accesses(L, 11, (uint32_t)luaL_checkinteger(L, 12), &group.range, list);
-  group.accesses = list->n;
-  group.access = list->access;
-  return group;
+const cel_lua_division *cel__read_division(lua_State *L, int index,
+                                           cel_group *group, cel_home *home) {
+  const cel_lua_division *given = check_struct(L, index, "cel_lua_division");
+  group->placement = (cel_placement)given->placement;
+  for (int d = 0; d < CEL_DIMS; ++d) group->permitted.cut[d] = d < given->cuts;
+  memcpy(group->permitted.granularity, given->granularity,
+         sizeof given->granularity);
+  group->oversubscribe = given->runs < CEL__RUNS ? given->runs : CEL__RUNS;
+  *home = (cel_home){.rank = given->rank};
+  if (lua_istable(L, index + 1)) read_handles(L, index + 1, group, home);
+  if (!given->home) return given;
+  memcpy(home->box.min, given->min, sizeof given->min);
+  memcpy(home->box.max, given->max, sizeof given->max);
+  group->home = home;
+  return given;
+}
+
+/* The arguments that all kinds of group begin with:
+ *   1 a cel_lua_range  2 a cel_lua_division  3 nil | handles, as of
+ *   cel__read_division  4 accesses  5 name | nil */
+static const cel_lua_division *read_group(lua_State *L, cel_group *group,
+                                          access_list *list, cel_home *home) {
+  cel__read_range(L, 1, group);
+  group->name = luaL_optstring(L, 5, NULL);
+  group->place = cel__user_place(L);
+  cel_advice_submitted(L, group->place);
+  const cel_lua_division *division = cel__read_division(L, 2, group, home);
+  read_accesses(L, 4, &group->range, list);
+  group->accesses = list->n;
+  group->access = list->access;
+  return division;
 }
 
 int cel__submit(lua_State *L, cel_group *group, cel_work *work) {
@@ -217,14 +211,6 @@ bool cel__is_wide(const cel_access *access, uint32_t n) {
   return wide;
 }
 
-/* The shape of a work group, from three arguments, and its items; 0: none. */
-static int32_t read_shape(lua_State *L, int index, int32_t out[CEL_DIMS]) {
-  int32_t items = 1;
-  for (int d = 0; d < CEL_DIMS; ++d)
-    items *= out[d] = (int32_t)luaL_optinteger(L, index + d, 0);
-  return items;
-}
-
 /* The accesses of a kernel come in the order of its views. */
 static void add_reducers(cel_work *work, access_list *list) {
   for (uint32_t i = 0; i < list->n; ++i) {
@@ -235,22 +221,24 @@ static void add_reducers(cel_work *work, access_list *list) {
   }
 }
 
-/* ... 14 module  15 kernel, from 0  16 values  17-19 group | nil */
+/* ... 6 module  7 kernel, from 0  8 values */
 static int submit_kernel(lua_State *L) {
   access_list list;
   cel_home home;
-  _Alignas(16) unsigned char values[VALUES];
-  cel_group group = read_group(L, CEL_TASK_KERNEL, &list, &home);
-  cel_module *module = cel__check_module(L, 14);
-  int32_t kernel = (int32_t)luaL_checkinteger(L, 15);
-  uint32_t size = cel__pack_values(L, 16, module, kernel, values, VALUES);
-  int32_t shape[CEL_DIMS], items = read_shape(L, 17, shape);
+  _Alignas(16) unsigned char values[CEL__VALUES];
+  cel_group group = {.kind = CEL_TASK_KERNEL};
+  const cel_lua_division *division = read_group(L, &group, &list, &home);
+  const int32_t *shape = division->group;
+  int32_t items = shape[0] * shape[1] * shape[2];
+  cel_module *module = cel__check_module(L, 6);
+  int32_t kernel = (int32_t)luaL_checkinteger(L, 7);
+  uint32_t size = cel__pack_values(L, 8, module, kernel, values, CEL__VALUES);
   if (cel_module_suit(module, kernel, cel__is_wide(list.access, list.n),
                       items) != CEL_E_OK)
     return cel__push_module_failure(L);
   cel_work *work = cel_module_work(module, kernel, values, size);
-  memcpy(work->group, shape, sizeof shape);
-  if (items > 0) work->hash = cel_hash(shape, sizeof shape, work->hash);
+  memcpy(work->group, shape, sizeof work->group);
+  if (items > 0) work->hash = cel_hash(shape, sizeof work->group, work->hash);
   add_reducers(work, &list);
   cel_module_sample(module, kernel, work, list.access, list.n);
   return cel__submit(L, &group, work);
@@ -260,7 +248,8 @@ static int submit_kernel(lua_State *L) {
 static void read_effects(lua_State *L, int index, cel_effect *out,
                          uint32_t *n) {
   *n = lua_istable(L, index) ? (uint32_t)lua_objlen(L, index) / 2 : 0;
-  if (*n > EFFECTS) luaL_error(L, "more than %d side effects", EFFECTS);
+  if (*n > CEL__EFFECTS)
+    luaL_error(L, "more than %d side effects", CEL__EFFECTS);
   for (uint32_t i = 0; i < *n; ++i) {
     lua_rawgeti(L, index, (int)(2 * i) + 1);
     lua_rawgeti(L, index, (int)(2 * i) + 2);
@@ -270,22 +259,21 @@ static void read_effects(lua_State *L, int index, cel_effect *out,
   }
 }
 
-/* ... 14 the encoded function  15 what ranks must agree on of it
- * 16 the group of a collective task | nil  17 effects | nil
- * 18 whether it must run where Lua objects live */
+/* ... 6 the encoded function  7 what ranks must agree on of it
+ * 8 effects | nil  9 whether it must run where Lua objects live */
 static int submit_lua(lua_State *L, cel_task_kind kind) {
-  cel_effect effects[EFFECTS];
+  cel_effect effects[CEL__EFFECTS];
   access_list list;
   cel_home home;
-  cel_group group = read_group(L, kind, &list, &home);
-  group.collective = (uint32_t)luaL_optinteger(L, 16, 0);
+  cel_group group = {.kind = kind};
+  group.collective = read_group(L, &group, &list, &home)->collective;
   size_t size, length;
-  const char *blob = luaL_checklstring(L, 14, &size);
-  const char *identity = luaL_checklstring(L, 15, &length);
-  read_effects(L, 17, effects, &group.effects);
+  const char *blob = luaL_checklstring(L, 6, &size);
+  const char *identity = luaL_checklstring(L, 7, &length);
+  read_effects(L, 8, effects, &group.effects);
   group.effect = effects;
   cel_work *work = cel__lua_work(blob, size, cel_hash(identity, length, 0));
-  work->objects = lua_toboolean(L, 18);
+  work->objects = lua_toboolean(L, 9);
   work->marks = kind == CEL_TASK_HOST;
   return cel__submit(L, &group, work);
 }

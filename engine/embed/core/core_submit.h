@@ -3,6 +3,18 @@
 #define CEL_EMBED_CORE_CORE_SUBMIT_H
 
 #include "embed/core/core.h"
+#include "embed/core/core_group.h"
+
+/* Of a command group, at most; and of one that has a plan. */
+enum {
+  CEL__ACCESSES = 64,
+  CEL__EFFECTS = 32,
+  CEL__PARAMETERS = 256, /* numbers that its mappers captured */
+  CEL__VALUES = 4096,    /* bytes of its kernel's */
+  CEL__RUNS = 256,
+  CEL__PLAN_ACCESSES = 8,
+  CEL__PLAN_ARGUMENTS = 24
+};
 
 /* How an access is spelt in group.lua: a cel_mode, or reading of which the user
  * says that it is disjoint. */
@@ -11,12 +23,13 @@ static inline cel_mode cel__mode_of(int spelt) {
   return spelt == CEL__READ_DISJOINT ? CEL_MODE_READ : (cel_mode)spelt;
 }
 
-/* How a group is divided, from the arguments at `index` and behind it:
- * dimensions that may be cut; nil | {granularity of 3 dimensions, runs,
- * weights | nil, rank | nil, buffer | nil, min..., max...}. With a rank, or a
- * box of a buffer, it is not divided: `home`, which the group borrows. */
-void cel__read_division(lua_State *L, int index, cel_group *group,
-                        cel_home *home);
+/* The index space, from the cel_lua_range at `index`. */
+void cel__read_range(lua_State *L, int index, cel_group *group);
+/* How a group is divided, from two arguments at `index`: a cel_lua_division,
+ * which is returned; nil | {weights | nil, buffer | nil}. With a home it is not
+ * divided: `home`, which the group borrows. */
+const cel_lua_division *cel__read_division(lua_State *L, int index,
+                                           cel_group *group, cel_home *home);
 
 /* Submits the group with this work, which it takes over; pushes a core
  * function's results, of which there are so many. */

@@ -174,10 +174,7 @@ end
 
 -- ---- side effects -----------------------------------------------------------
 
--- cel_order, in effect.h's order.
-local orders = { sequential = 0, exclusive = 1, relaxed = 2 }
--- As in core_submit.c.
-local MOST = 32
+local orders, MOST = core.facts.order, core.facts.limit.effects
 
 ---@class celer.side_effect
 ---@field object celer.host_object

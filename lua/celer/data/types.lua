@@ -4,6 +4,7 @@ local pack = require "celer.data.pack"
 local place = require "celer.place"
 local reals = require "celer.data.reals"
 local each = require("celer.tables").each
+local facts = require("celer.core").facts
 
 local M = {}
 
@@ -32,10 +33,17 @@ local function add(name, class, spelling)
   known[name] = type_
 end
 
+-- By class, then size, as core_kernel.h has them.
+local lows, highs = { i = {}, u = {} }, { i = {}, u = {} }
+for what, low in each(facts.low) do
+  local class, size = what:match "^(%a)(%d)$"
+  lows[class][tonumber(size)], highs[class][tonumber(size)] = low, facts.high[what]
+end
+
 --- The least whole number of a class and size, and the first that is too large.
 function M.limits(class, size)
-  if class == "i" then return -2 ^ (size * 8 - 1), 2 ^ (size * 8 - 1) end
-  if class == "u" then return 0, 2 ^ (size * 8) end
+  local low = lows[class]
+  if low then return low[size], highs[class][size] end
 end
 
 for name, class in pairs { bool = "b", char = "i", int8_t = "i", uint8_t = "u",

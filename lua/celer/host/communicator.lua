@@ -14,7 +14,7 @@ local words = require "celer.words"
 ffi.cdef(core.embedded "engine/comm/file.h")
 
 local C, fail = ffi.C, place.fail
-local ALL = -1 -- CEL_COMM_ALL
+local ALL = C.CEL_COMM_ALL
 
 local M = {}
 

@@ -8,7 +8,7 @@ local words = require "celer.words"
 
 local M = {}
 
-local VALUES = 4096 -- bytes, as in core_submit.c
+local VALUES = require("celer.core").facts.limit.value_bytes
 
 -- Which access modes fit which parameter.
 local fits = {

@@ -14,9 +14,9 @@ local fail = place.fail
 
 local M = {}
 
--- cel_param_kind, in kernel.h's order.
-M.ITEM, M.IN, M.OUT, M.INOUT, M.VALUE, M.GROUP, M.LOCAL = 1, 2, 3, 4, 5, 6, 7
-M.REDUCER = 8
+-- cel_param_kind: M.ITEM and so on.
+for name, kind in tables.each(core.facts.param) do M[name] = kind end
+local ENTRIES = core.facts.limit.entries -- defines, or options, of a source
 local spelling = { [M.IN] = "in", [M.OUT] = "out", [M.INOUT] = "inout",
   [M.REDUCER] = "reducer" }
 
@@ -287,8 +287,8 @@ end
 local function source_of(text, options, file, line, plain)
   local defines, numbers = list_defines(options.defines)
   local flags = list_flags(options.options)
-  if #defines > 64 or #flags > 64 then
-    fail("celer.kernel: 64 defines and 64 options are the most")
+  if #defines > ENTRIES or #flags > ENTRIES then
+    fail("celer.kernel: %d defines and %d options are the most", ENTRIES, ENTRIES)
   end
   if settings.check and not plain then
     flags[#flags + 1] = "-DCELER_MARK"

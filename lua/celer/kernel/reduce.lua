@@ -9,9 +9,11 @@ local fail = place.fail
 
 local M = {}
 
--- celer::op, in kernels/reduce.cuh.
-local codes = { sum = 0, prod = 1, min = 2, max = 3, ["and"] = 4, ["or"] = 5 }
-local CUSTOM = 6
+-- celer::op, in kernels/reduce.cuh: those with a name, and the user's own.
+local codes = {}
+for name, code in each(require("celer.core").facts.operator) do codes[name] = code end
+local CUSTOM = codes.custom
+codes.custom = nil
 
 -- The largest value of a type of numbers, and the least.
 local function largest(type_)

@@ -10,7 +10,7 @@ jit.off(true, true) -- see trace.lua
 
 local M = {}
 
-local MOST_BOXES = 64 -- as in engine/rule/rule.h
+local MOST_BOXES = require("celer.core").facts.limit.rule_boxes
 
 function M.shape_of(extent)
   local size = extent.size

@@ -9,8 +9,12 @@ local trace = require "celer.mapper.trace"
 
 local M = {}
 
-local PROVED, REFUTED = 0, 1
-local classes = { [0] = "constant", "identity", "permutation", "monotone affine", "general" }
+local facts = require("celer.core").facts
+local proofs = facts.proof
+local PROVED, REFUTED = proofs.proved, proofs.refuted
+-- As cel_rule_class has them, in words.
+local classes = {}
+for name, number in pairs(facts.class) do classes[number] = name end
 
 --- A cel_rule_desc from what trace.rule gives; the other results keep alive what it
 --- points to.

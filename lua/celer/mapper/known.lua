@@ -20,7 +20,7 @@ local LIMIT = 1024 -- codes and extents
 -- code -> extent -> array of entries, the newest first
 local by_code, extents = {}, 0
 
----@class celer.bound
+---@class celer.known_mapper
 ---@field range celer.box  the very one
 ---@field extent celer.box
 ---@field rule userdata
@@ -53,7 +53,7 @@ local function look(entry, f)
 end
 
 --- What tells whether the rule holds for other numbers.
----@param entry celer.bound
+---@param entry celer.known_mapper
 ---@return fun(f: function, params: integer[]): boolean
 function M.check_of(entry)
   entry.check = entry.check or confirm.spot_check(entry.desc, entry.range, entry.extent)
@@ -80,7 +80,7 @@ local function code_of(f) return known(f) and f or fingerprint(f) end
 ---@param f function
 ---@param range celer.box
 ---@param extent celer.box
----@return celer.bound?
+---@return celer.known_mapper?
 function M.entry(f, range, extent)
   local by_extent = by_code[code_of(f)]
   local entries = by_extent and by_extent[extent]

@@ -28,9 +28,9 @@ local MOST_CODES = 1024 -- remembered for that
 
 --- How a task is divided, as core.chunks takes it.
 ---@class celer.division
----@field placement integer
----@field cuts integer
----@field rest? table
+---@field range ffi.cdata*  the index space
+---@field core ffi.cdata*  a cel_lua_division
+---@field handles? any[]
 ---@field on_devices boolean
 ---@field effects boolean
 ---@field reduces boolean
@@ -42,15 +42,16 @@ end
 -- All that the chunks depend on, as text.
 local function key_of(division, range, extent)
   local lo, hi = box.bounds(range)
-  local out = { division.placement, division.cuts, tostring(division.on_devices),
+  local how, handles = division.core, division.handles
+  local out = { how.placement, how.cuts, tostring(division.on_devices),
     tostring(division.effects), tostring(division.reduces) }
   append(out, lo)
   append(out, hi)
   out[#out + 1] = "of"
   append(out, select(2, box.bounds(extent)))
-  local rest = division.rest
-  for i = 1, rest and 4 or 0 do out[#out + 1] = rest[i] end
-  for i = 5, 7 do out[#out + 1] = tostring(rest and rest[i]) end
+  for d = 0, 2 do out[#out + 1] = ("%.17g"):format(tonumber(how.granularity[d])) end
+  append(out, { how.runs, tostring(how.home), ("%.17g"):format(tonumber(how.rank)) })
+  for i = 1, 2 do out[#out + 1] = tostring(handles and handles[i]) end
   return table.concat(out, " ")
 end
 
@@ -98,10 +99,8 @@ end
 -- The rule, for how many chunks, and how long that took.
 local function list(f, buffer, range, extent, division)
   local begin = core.time()
-  local lo, hi = box.bounds(range)
-  local chunks, n, bounds = place.check(core.chunks(division.placement, range.dims,
-    lo[1] or 0, lo[2] or 0, lo[3] or 0, hi[1] or 1, hi[2] or 1, hi[3] or 1, division.cuts,
-    division.rest, division.on_devices, division.effects, division.reduces,
+  local chunks, n, bounds = place.check(core.chunks(division.range, division.core,
+    division.handles, division.on_devices, division.effects, division.reduces,
     tried(f, buffer)))
   local counts, flat = call_all(f, n, bounds, range, extent)
   local rule = place.check(core.list(chunks, range.dims, extent.dims, counts, flat))
@@ -158,7 +157,7 @@ function M.rule(f, rule, read, buffer, range, extent, division)
   if kept then return kept.rule end
   local made, n, seconds = list(f, buffer, range, extent, division)
   -- Keeps the weights, whose address is in the key.
-  rule.listed[key] = { rule = made, rest = division.rest }
+  rule.listed[key] = { rule = made, handles = division.handles }
   rule.listings = rule.listings + 1
   count(buffer, rule, n, seconds)
   return made

@@ -1,6 +1,6 @@
 --- rules.lua -- from an access's range mapper to the engine's compiled rule.
 local ffi = require "ffi"
-local bound = require "celer.mapper.known"
+local known_mappers = require "celer.mapper.known"
 local box = require "celer.box"
 local buffers = require "celer.data.buffer"
 local core = require "celer.core"
@@ -25,7 +25,7 @@ local function intern(desc)
 end
 
 -- The rule and the parameters of a mapper that is not known to be bound as now.
-local function bind_anew(access, range, extent, placement, cuts, rest, on_devices)
+local function bind_anew(access, range, extent, space, divided, handles, on_devices)
   local map = access.map
   local rule, params, read, variant = trace.rule(map, range, extent)
   if rule.opaque then
@@ -33,12 +33,12 @@ local function bind_anew(access, range, extent, placement, cuts, rest, on_device
     local effects, reduces = group.more and group.more.effects, false
     for i = 1, group.n do reduces = reduces or group[i].mode == "reduce" end
     return opaque.rule(map, rule, read, access.buffer, range, extent, {
-      placement = placement, cuts = cuts, rest = rest, on_devices = on_devices or false,
+      range = space.core, core = divided, handles = handles, on_devices = on_devices or false,
       effects = effects and #effects > 0 or false, reduces = reduces }), none
   end
   if not rule.handle then rule.handle = intern(rule.desc) end
   if not rule.volatile then
-    bound.keep(map, range, extent, rule.handle, params, read, variant)
+    known_mappers.keep(map, range, extent, rule.handle, params, read, variant)
   end
   return rule.handle, params
 end
@@ -56,16 +56,15 @@ end
 ---@param access celer.access
 ---@param task string  its name
 ---@param space celer.space
----@param placement integer  this and what follows: how the task is divided, as the
----@param cuts integer      core takes it
----@param rest? table
+---@param divided ffi.cdata*  this and what follows: how the task is divided, as the
+---@param handles? any[]      core takes it
 ---@param on_devices? boolean
 ---@return userdata rule, integer[] params  not to be changed
-function M.bind(access, task, space, placement, cuts, rest, on_devices)
+function M.bind(access, task, space, divided, handles, on_devices)
   local range, extent = space.box, buffers.whole(access.buffer)
-  local handle, known = bound.find(access.map, range, extent)
+  local handle, known = known_mappers.find(access.map, range, extent)
   if handle then return handle, known end
-  local ok, rule, params = pcall(bind_anew, access, range, extent, placement, cuts, rest,
+  local ok, rule, params = pcall(bind_anew, access, range, extent, space, divided, handles,
     on_devices)
   if not ok then blame(rule, access, task) end
   return rule, params

@@ -23,7 +23,7 @@ jit.off(true, true)
 
 local M = {}
 
-local MOST_PARAMS, MOST_VARIANTS = 32, 16
+local MOST_PARAMS, MOST_VARIANTS = require("celer.core").facts.limit.rule_params, 16
 
 ---@class celer.rule_desc
 ---@field task_dims integer

@@ -1,6 +1,6 @@
 --- group.lua -- command groups: declare what is touched, then the work.
 local core = require "celer.core"
-local again = require "celer.submit.replay"
+local replay = require "celer.submit.replay"
 local arguments = require "celer.kernel.arguments"
 local balance = require "celer.submit.balance"
 local box = require "celer.box"
@@ -27,21 +27,18 @@ local type, getmetatable, setmetatable = type, getmetatable, setmetatable
 
 local M = {}
 
--- cel_mode, in task.h's order, and what core_submit.h adds. What is reduced into is
--- discarded or goes on.
-local modes = { read = 0, write = 1, discard_write = 2, read_write = 3, read_disjoint = 4 }
--- cel_placement.
-local SPLIT, ONCE, EACH = 0, 1, 2
--- As in core_submit.c.
-local MOST_ACCESSES, MOST_PARAMS = 64, 256
+local modes, limits = core.facts.mode, core.facts.limit
+local placing = core.facts.placement
+local SPLIT, ONCE, EACH = placing.split, placing.once, placing.each
+local MOST_ACCESSES, MOST_PARAMS = limits.accesses, limits.params
 
 local unhinted, none, no_arguments = {}, {}, { n = 0 }
-local nowhere = { dims = 0, lo = {}, hi = {}, empty = false, box = box.make(0) }
+local undivided = division.plain(SPLIT, 1)
 
 -- ---- accesses ---------------------------------------------------------------
 
 -- One is made for each access of each submission, so it is small and an array.
--- As in core_again.c.
+-- As in core_replay.c.
 local fields = { buffer = 1, spelt = 2, map = 3, owner = 4 }
 
 ---@class celer.access
@@ -280,10 +277,10 @@ end
 -- ---- accesses, for the core --------------------------------------------------
 
 -- Flat words for the core: per access buffer, mode, rule, parameters; of what is
--- reduced into the identity in place of a rule, and the operator. And how many. `task`
--- is its name; the rest is how it is divided.
-local function flatten(accesses, task, space, placement, cuts, rest, on_devices)
-  if #accesses == 0 then return none, 0 end
+-- reduced into the identity in place of a rule, and the operator. `task` is its name; the
+-- rest is how it is divided.
+local function flatten(accesses, task, space, divided, handles, on_devices)
+  if #accesses == 0 then return none end
   local out = { false, false, false, false, false, false, false, false, false }
   local n, count = 0, 0
   for i = 1, #accesses do
@@ -293,8 +290,7 @@ local function flatten(accesses, task, space, placement, cuts, rest, on_devices)
       rule, params = access.operator.identity, access.operator.words
       mode = access.onto and modes.read_write or modes.discard_write
     else
-      rule, params = rules.bind(access, task, space, placement, cuts, rest,
-        on_devices)
+      rule, params = rules.bind(access, task, space, divided, handles, on_devices)
       mode = modes[access.spelt]
     end
     out[n + 1] = access.buffer.handle
@@ -308,7 +304,7 @@ local function flatten(accesses, task, space, placement, cuts, rest, on_devices)
     fail("the range mappers of this command group capture more than %d numbers",
       MOST_PARAMS)
   end
-  return out, n
+  return out
 end
 
 -- Raises unless each of `used` can be, once.
@@ -384,29 +380,25 @@ local function with_operators(kernel, used)
   return kernels.reducing(kernel, operators, #used)
 end
 
-local function submit_kernel(whole, self, space, made, used, values, group, range, at)
-  local a, b, c
-  if group then a, b, c = group[1], group[2] or 1, group[3] or 1 end
-  local cuts, rest = division.resolve(self.hints, space.dims, group and range, at)
-  if whole then cuts, rest = 0, nil end
-  local placement, task = at and ONCE or SPLIT, label_of(self, made.name)
-  local list, words_n = flatten(used, task, space, placement, cuts, rest, true)
-  local lo, hi = space.lo, space.hi
-  return core.submit_kernel(placement, space.dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
-    hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, list, words_n, task,
-    made.module, made.index, values, a, b, c)
+local function submit_kernel(whole, self, space, made, used, values, grouped, at)
+  local divided, handles = division.resolve(self.hints, space.dims, SPLIT, grouped, at)
+  if whole then divided, handles = division.in_one(divided), nil end
+  local task = label_of(self, made.name)
+  local list = flatten(used, task, space, divided, handles, true)
+  return core.submit_kernel(space.core, divided, handles, list, task, made.module, made.index,
+    values)
 end
 
-local submit_again = core.again_with(Access)
-local plans_of = again.plans
+local submit_by_plan = core.replay_with(Access)
+local plans_of = replay.plans
 
 -- How a range is divided that is no object, as division.resolve has it; nothing for
 -- one that is, and for what is no range.
 local function divide(self, range)
-  if self.hints == unhinted and not balance.weights then return 1, nil end
+  if self.hints == unhinted and not balance.weights then return undivided, nil end
   local dims = type(range) == "table" and #range or type(range) == "number" and 1 or 0
   if dims == 0 or getmetatable(range) then return nil end
-  return division.resolve(self.hints, dims, nil, home_of(self, "cg:parallel_for", true))
+  return division.resolve(self.hints, dims, SPLIT, nil, home_of(self, "cg:parallel_for", true))
 end
 
 local function submit_anew(self, range, kernel, ...)
@@ -431,11 +423,11 @@ local function submit_anew(self, range, kernel, ...)
   if space.empty and not kernel.reduces then return end
   if settings.check then checking.submit(label_of(self, kernel.name), used, kernel) end
   local looks = looks_before(self, "kernel", label_of(self, kernel.name), used, space)
-  settle(submit_kernel, self, space, made, used, values, grouped and range.group, range, at)
+  settle(submit_kernel, self, space, made, used, values, grouped and range or nil, at)
   if looks then looks_after(looks) end
   if not (kernel.reduces or kernel.grouped or kernel.plain or settings.looks
     or box.is_box(range)) then
-    again.note(kernel, space, modes, is_access, ...)
+    replay.note(kernel, space, modes, is_access, ...)
   end
 end
 
@@ -448,9 +440,9 @@ function Group:parallel_for(range, kernel, ...)
   if plans and getmetatable(self) == Group
     and not (self.done or settings.looks or effects_of(self)) then
     self.done = "cg:parallel_for" -- whatever is raised from here on
-    local cuts, rest = divide(self, range)
-    local result, text, file, line, code, task = submit_again(cuts and plans or none,
-      label_of(self, kernel.name), cuts, rest, self, range, ...)
+    local divided, handles = divide(self, range)
+    local result, text, file, line, code, task = submit_by_plan(divided and plans or none,
+      label_of(self, kernel.name), divided, handles, self, range, ...)
     if result == nil then place.check(nil, text, file, line, code, task) end
     if result then return end
     self.done = false
@@ -520,14 +512,13 @@ end
 
 local function submit_text(whole, self, kind, placement, space, group, used, effects, blob,
     identity, at)
-  local cuts, rest = division.resolve(self.hints, space.dims, nil, at)
-  if whole then cuts, rest = 0, nil end
+  local divided, handles = division.resolve(self.hints, space.dims, placement, nil, at)
+  if whole then divided, handles = division.in_one(divided), nil end
   local task = label_of(self, kind.noun)
-  local flat, count = flatten(used, task, space, placement, cuts, rest, kind.interop)
-  local lo, hi = space.lo, space.hi
-  return core[kind.submit](placement, space.dims, lo[1] or 0, lo[2] or 0, lo[3] or 0,
-    hi[1] or 1, hi[2] or 1, hi[3] or 1, cuts, rest, flat, count, task,
-    blob, identity, group and collective.number(group), objects.flatten(effects))
+  local flat = flatten(used, task, space, divided, handles, kind.interop)
+  if group then divided = division.of_collective(divided, collective.number(group)) end
+  return core[kind.submit](space.core, divided, handles, flat, task, blob, identity,
+    objects.flatten(effects))
 end
 
 -- Why such a task is not cut into runs; nil where it is.
@@ -541,7 +532,7 @@ end
 -- Submits work that is a Lua function. Where it runs at one place there may be no
 -- range; a collective task has a `group`, whose name ranks must agree on.
 local function submit_function(self, kind, placement, range, group, at, f, ...)
-  local space = range == nil and not kind.interop and nowhere or spaces.of(range, kind.call)
+  local space = range == nil and not kind.interop and spaces.none or spaces.of(range, kind.call)
   if type(f) ~= "function" then
     fail("%s: the second argument must be a function, not %s", kind.call, words.a(f))
   end

@@ -1,10 +1,12 @@
 --- hints.lua -- how the work of a command group may be divided.
 local balance = require "celer.submit.balance"
 local checking = require "celer.tools.check"
+local core = require "celer.core"
 local place = require "celer.place"
 local placements = require "celer.submit.placement"
 local each = require("celer.tables").each
 local settings = require "celer.settings"
+local division_t = require("celer.structs").division
 local weighing = require "celer.submit.weights"
 local words = require "celer.words"
 
@@ -14,8 +16,8 @@ local M = {}
 
 -- Dimensions that are cut, by the name of the split.
 local splits = { ["1d"] = 1, ["2d"] = 2, ["3d"] = 3 }
--- As in core_submit.c.
-local MOST_RUNS = 256
+local MOST_RUNS = core.facts.limit.runs
+local placement_of = core.facts.placement
 
 ---@class celer.hints
 ---@field split? "1d"|"2d"|"3d"  how many dimensions are cut, from the first on
@@ -115,20 +117,58 @@ local function grouped(hint, range, d)
   return n
 end
 
---- What the core takes of them: how many dimensions are cut, and the rest in a
---- table, which may be nil.
+local undivided = {} -- by placement and cuts
+
+--- How work is divided that nobody has hinted at.
+---@param placement integer  cel_placement
+---@param cuts integer  dimensions that may be cut
+---@return ffi.cdata* division
+function M.plain(placement, cuts)
+  local key = 4 * placement + cuts
+  local division = undivided[key]
+  if not division then
+    division = division_t(placement, cuts, 1, 1, 1, 1)
+    undivided[key] = division
+  end
+  return division
+end
+
+--- The same for work that stays whole: one chunk, wherever that is.
+---@param division ffi.cdata*
+---@return ffi.cdata*
+function M.in_one(division)
+  local one = division_t(division.placement, 0, 1, 1, 1, 1)
+  one.group = division.group
+  return one
+end
+
+--- The same for a task of a group of collective tasks.
+---@param division ffi.cdata*
+---@param number integer
+---@return ffi.cdata*
+function M.of_collective(division, number)
+  local out = division_t(division)
+  out.collective = number
+  return out
+end
+
+--- What the core takes of them: a cel_lua_division, which nobody changes, and handles of
+--- weights and of a buffer, or nil.
 ---@param hints table  as M.add made it
 ---@param dims integer
+---@param placement integer  cel_placement, where they say nothing of it
 ---@param range? celer.nd_range
 ---@param at? celer.placement  where all of it runs
----@return integer cuts, any[]? rest
-function M.resolve(hints, dims, range, at)
+---@return ffi.cdata* division, any[]? handles
+function M.resolve(hints, dims, placement, range, at)
   local cuts = math.min(splits[hints.split or "1d"], dims)
   local granularity, runs, weights = hints.granularity, hints.oversubscribe, hints.weights
-  if at then weights = nil
+  if at then placement, weights = placement_of.once, nil
   elseif weights == nil and cuts == 1 then weights = balance.weights end
   if settings.check then runs = runs or checking.runs end
-  if not (granularity or runs or range or weights or at) then return cuts, nil end
+  if not (granularity or runs or range or weights or at) then
+    return M.plain(placement, cuts), nil
+  end
   if weights and dims == 0 then cuts = 1 end -- as of {1}: it lies with one of them
   local list = type(granularity) == "table" and granularity or nil
   if list and #list > dims then
@@ -139,13 +179,15 @@ function M.resolve(hints, dims, range, at)
     fail("a weight of 0 needs the split \"1d\": a tile lies in a row and a column "
       .. "of others")
   end
-  local rest = { 1, 1, 1, runs or 1, weights and weights.handle or nil }
-  if at then placements.flatten(at, rest) end
+  local division = division_t(placement, cuts, runs or 1, 1, 1, 1)
   for d = 1, cuts do
     local n = list and (list[d] or 1) or granularity or 1
-    rest[d] = range and grouped(n, range, d) or n
+    division.granularity[d - 1] = range and grouped(n, range, d) or n
   end
-  return cuts, rest
+  for d = 1, range and 3 or 0 do division.group[d - 1] = range.group[d] or 1 end
+  local buffer = at and placements.set(at, division)
+  if not (weights or buffer) then return division, nil end
+  return division, { weights and weights.handle or nil, buffer }
 end
 
 return M

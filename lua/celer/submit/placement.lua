@@ -71,18 +71,15 @@ function M.check(self, call)
   end
 end
 
---- Puts it into what the core takes of how a task is divided, from the sixth on: the
---- rank; or nil, the buffer and a box.
+--- Puts it into how a task is divided; the handle of the buffer, or nil.
 ---@param self celer.placement
----@param rest any[]
-function M.flatten(self, rest)
-  if not self.buffer then
-    rest[6] = self.rank
-    return
-  end
+---@param division ffi.cdata*  a cel_lua_division
+function M.set(self, division)
+  division.home, division.rank = true, self.rank
+  if not self.buffer then return nil end
   local lo, hi = box.bounds(self.box)
-  rest[7] = self.buffer.handle
-  for d = 1, 3 do rest[7 + d], rest[10 + d] = lo[d] or 0, hi[d] or 1 end
+  for d = 1, 3 do division.min[d - 1], division.max[d - 1] = lo[d] or 0, hi[d] or 1 end
+  return self.buffer.handle
 end
 
 return M

@@ -2,18 +2,17 @@
 ---
 --- A loop submits one kernel over one range in each step, with closures made anew. Here
 --- is what makes a plan of such a group, from what known.lua knows of its mappers;
---- core_again.c submits those that are like it.
+--- core_replay.c submits those that are like it.
 local core = require "celer.core"
-local bound = require "celer.mapper.known"
+local known = require "celer.mapper.known"
 local buffers = require "celer.data.buffer"
 
 local M = {}
 
 local MOST = 16 -- plans for one kernel
 local PATIENCE = 200 -- groups of one kernel that are looked at, in all
-local WHOLE = 2 ^ 53 -- the largest whole number that is packed
--- As in core_again.c.
-local MOST_ACCESSES, MOST_ARGUMENTS = 8, 24
+local limits = core.facts.limit
+local MOST_ACCESSES, MOST_ARGUMENTS = limits.plan_accesses, limits.plan_arguments
 
 --- Those of each kernel that has some, the newest first.
 ---@type table<celer.kernel, userdata[]>
@@ -22,27 +21,27 @@ M.plans = setmetatable({}, { __mode = "k" })
 local plans = M.plans
 local looked_at = setmetatable({}, { __mode = "k" }) -- kernel -> how many groups
 
--- What a mapper saw, as core_again.c takes it.
-local function looks_of(entry)
-  local looks = {}
+-- What a mapper saw, as core_replay.c takes it.
+local function variables_of(entry)
+  local variables = {}
   for k = 1, #entry.index do
-    looks[k] = { owner = entry.owner[k], index = entry.index[k], value = entry.value[k],
+    variables[k] = { owner = entry.owner[k], index = entry.index[k], value = entry.value[k],
       param = entry.param[k] }
   end
   for _, g in ipairs(entry.globals) do
-    looks[#looks + 1] = { owner = g.owner, name = g.name, value = g.value }
+    variables[#variables + 1] = { owner = g.owner, name = g.name, value = g.value }
   end
-  return looks
+  return variables
 end
 
 -- Of an access; nil where its mapper is not known.
 local function describe(access, space, mode)
   local map, buffer = access.map, access.buffer
-  local entry = map and bound.entry(map, space.box, buffers.whole(buffer))
+  local entry = map and known.entry(map, space.box, buffers.whole(buffer))
   if not entry then return nil end
   return { mode = access.spelt, as = mode, type = buffer.type, handle = buffer.handle,
-    map = map, exact = bound.is_exact(map), rule = entry.rule, params = entry.params,
-    looks = looks_of(entry), check = bound.check_of(entry) }
+    map = map, exact = known.is_exact(map), rule = entry.rule, params = entry.params,
+    variables = variables_of(entry), check = known.check_of(entry) }
 end
 
 local function keep(kernel, plan)
@@ -50,12 +49,6 @@ local function keep(kernel, plan)
   plans[kernel] = list
   table.insert(list, 1, plan)
   list[MOST + 1] = nil
-end
-
--- Whether core_again.c may pack a value that fits its parameter: no struct, no cdata.
-local function is_packed(param, value)
-  if type(value) ~= "number" then return type(value) == "boolean" end
-  return param.class == "f" or math.abs(value) <= WHOLE
 end
 
 -- Whether a plan can take such arguments.
@@ -66,8 +59,9 @@ local function takes(kernel, is_access, ...)
     local argument = (select(i, ...))
     if is_access(argument) then
       accesses = accesses + 1
-    elseif not is_packed(params[#params - n + i], argument) then
-      return false
+    else
+      local param = params[#params - n + i]
+      if not core.value_fits(argument, param.class, param.size) then return false end
     end
   end
   return accesses <= MOST_ACCESSES

@@ -1,5 +1,5 @@
 -- Mappers that were met before are recognised, and only those.
-local bound = require "celer.mapper.known"
+local known = require "celer.mapper.known"
 local box = require "celer.box"
 local mapper = require "celer.mapper.builtin"
 local trace = require "celer.mapper.trace"
@@ -9,7 +9,7 @@ local range, extent = box.new({ 0 }, { 20 }), box.new({ 0 }, { 20 })
 -- What a mapper is kept as.
 local function keep(f)
   local rule, params, read, variant = trace.rule(f, range, extent)
-  bound.keep(f, range, extent, rule, params, read, variant)
+  known.keep(f, range, extent, rule, params, read, variant)
   return rule, params
 end
 
@@ -17,7 +17,7 @@ describe("a mapper that was met before", function()
   it("is found as a new closure of the same code", function()
     local function make(n) return function(c) return c:grow(n) end end
     local rule, params = keep(make(3))
-    local again, now = bound.find(make(3), range, extent)
+    local again, now = known.find(make(3), range, extent)
     assert.equal(rule, again)
     assert.same(params, now)
     assert.same({ 3 }, now)
@@ -27,12 +27,12 @@ describe("a mapper that was met before", function()
     local function make(n) return function(c) return c:grow(n + 0) end end
     local rule = keep(make(3))
     for _, n in ipairs { 4, 4, 3, 7 } do
-      local again, params = bound.find(make(n), range, extent)
+      local again, params = known.find(make(n), range, extent)
       assert.equal(rule, again)
       assert.same({ n }, params)
     end
-    assert.is_nil(bound.find(make(0.5), range, extent))
-    assert.is_nil(bound.find(make "3", range, extent))
+    assert.is_nil(known.find(make(0.5), range, extent))
+    assert.is_nil(known.find(make "3", range, extent))
   end)
 
   it("is found where its bounds are long", function()
@@ -45,7 +45,7 @@ describe("a mapper that was met before", function()
     end
     local rule = keep(make(1))
     assert.is_true(#rule.desc.code > 1000)
-    local again, params = bound.find(make(2), range, extent)
+    local again, params = known.find(make(2), range, extent)
     assert.equal(rule, again)
     assert.same({ 2 }, params)
   end)
@@ -55,21 +55,21 @@ describe("a mapper that was met before", function()
       return function(c) return rawequal(n, 9) and c or c:grow(n) end -- no symbol is 9
     end
     keep(make(3))
-    assert.truthy(bound.find(make(8), range, extent))
-    assert.is_nil(bound.find(make(9), range, extent))
+    assert.truthy(known.find(make(8), range, extent))
+    assert.is_nil(known.find(make(9), range, extent))
     local function switch(n)
       return function(c) if n > 5 then return c end return c:grow(1) end
     end
     keep(switch(3))
-    assert.truthy(bound.find(switch(3), range, extent))
-    assert.is_nil(bound.find(switch(6), range, extent))
+    assert.truthy(known.find(switch(3), range, extent))
+    assert.is_nil(known.find(switch(6), range, extent))
   end)
 
   it("is not found for other objects, even if they are equal", function()
     local function make(n) return function(c) return c:grow(n + 1) end end
     keep(make(3))
-    assert.is_nil(bound.find(make(3), box.new({ 0 }, { 20 }), extent))
-    assert.is_nil(bound.find(make(3), range, box.new({ 0 }, { 20 })))
+    assert.is_nil(known.find(make(3), box.new({ 0 }, { 20 }), extent))
+    assert.is_nil(known.find(make(3), range, box.new({ 0 }, { 20 })))
   end)
 
   it("is not found once what it calls captured something else", function()
@@ -77,26 +77,26 @@ describe("a mapper that was met before", function()
     local function by() return n end
     local function f(c) return c:grow(by()) end
     keep(f)
-    assert.truthy(bound.find(f, range, extent))
+    assert.truthy(known.find(f, range, extent))
     n = 2
-    assert.same({ 2 }, select(2, bound.find(f, range, extent)))
+    assert.same({ 2 }, select(2, known.find(f, range, extent)))
     function by() return n + 0 end
-    assert.is_nil(bound.find(f, range, extent))
+    assert.is_nil(known.find(f, range, extent))
   end)
 
   it("is not found once a global changed that it reads", function()
     local f = setfenv(function(c) return c:grow(width) end, { width = 2 }) -- luacheck: ignore
     keep(f)
-    assert.truthy(bound.find(f, range, extent))
+    assert.truthy(known.find(f, range, extent))
     getfenv(f).width = 3
-    assert.is_nil(bound.find(f, range, extent))
+    assert.is_nil(known.find(f, range, extent))
   end)
 
   it("is never kept with a box, which may change inside", function()
     local part = box.new({ 1 }, { 2 })
     local function f() return part end
     keep(f)
-    assert.is_nil(bound.find(f, range, extent))
+    assert.is_nil(known.find(f, range, extent))
   end)
 
   it("is never kept where it shares a variable with what it calls", function()
@@ -106,14 +106,14 @@ describe("a mapper that was met before", function()
     end
     local f = both(2)
     keep(f)
-    assert.is_nil(bound.find(f, range, extent))
+    assert.is_nil(known.find(f, range, extent))
   end)
 
   it("may be one of celer's own", function()
     local rule = keep(mapper.one_to_one)
-    assert.equal(rule, (bound.find(mapper.one_to_one, range, extent)))
-    assert.is_nil(bound.find(mapper.all, range, extent))
+    assert.equal(rule, (known.find(mapper.one_to_one, range, extent)))
+    assert.is_nil(known.find(mapper.all, range, extent))
     keep(mapper.all)
-    assert.are_not.equal(rule, (bound.find(mapper.all, range, extent)))
+    assert.are_not.equal(rule, (known.find(mapper.all, range, extent)))
   end)
 end)

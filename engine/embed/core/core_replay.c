@@ -18,9 +18,9 @@
 
 /* At most; a group that has more has no plan. */
 enum {
-  ACCESSES = 8,   /* this and */
-  ARGUMENTS = 24, /* this: as in replay.lua */
-  LOOKS = 32,     /* at what mappers captured and at globals */
+  ACCESSES = CEL__PLAN_ACCESSES,
+  ARGUMENTS = CEL__PLAN_ARGUMENTS,
+  VARIABLES = 32, /* that mappers captured, and globals */
   PARAMS = 16,    /* numbers of all mappers */
   KNOWN = 8,      /* sets of them for which the rules hold */
   VALUES = 1024
@@ -30,16 +30,16 @@ static const char plan_type[] = "celer.core.plan";
 
 /* A variable that a mapper saw: its own, or of a function that it calls. Slots
  * are of the plan's table. */
-typedef struct look {
+typedef struct variable {
   uint16_t owner; /* slot of that function; 0: the mapper itself */
   uint16_t value; /* slot of what it was, but for numbers of the rule */
   uint16_t name;  /* slot of the name of a global; 0: it is captured */
   uint8_t index;  /* of what is captured */
   uint8_t param;  /* which number of the rule it is, from 1; 0: none */
-} look;
+} variable;
 
 /* An access and its mapper. Pointers are to what the plan's table keeps. */
-typedef struct met {
+typedef struct planned_access {
   const char *mode; /* how it is spelt: a string of Lua's, */
   int32_t as;       /* and as core_submit.h has it */
   const void *type; /* of the buffer's elements */
@@ -47,11 +47,11 @@ typedef struct met {
   cel_box extent;
   const void *code; /* the mapper's; the mapper where it is always the same */
   bool exact;
-  uint8_t first, looks; /* in plan.look */
-  uint8_t param;        /* the first in plan.param */
+  uint8_t first, variables; /* in plan.variables */
+  uint8_t param;            /* the first in plan.param */
   uint16_t check; /* slot of what tells whether the rule holds for a number */
   const cel_rule *rule;
-} met;
+} planned_access;
 
 typedef struct plan {
   int32_t dims;
@@ -61,8 +61,8 @@ typedef struct plan {
   uint32_t arguments, accesses, params;
   uint32_t is_access; /* bits, by argument */
   uint16_t slots;     /* of its table that are taken */
-  met access[ACCESSES];
-  look look[LOOKS];
+  planned_access access[ACCESSES];
+  variable variables[VARIABLES];
   uint32_t known, next; /* sets that are known; how many were forgotten */
   int64_t param[KNOWN][PARAMS];
 } plan;
@@ -103,28 +103,30 @@ static uint16_t keep_value(lua_State *L, int index, int kept, plan *p) {
   return keep(L, kept, p); /* nil and false, too */
 }
 
-/* Looks of the mapper described at `index`, an array of tables {owner =, value
+/* Variables of the mapper described at `index`, an array of tables {owner =,
+ * value
  * =, name = | index =, param = | nil}. False where there are too many. */
-static bool read_looks(lua_State *L, int index, int kept, plan *p, met *m) {
-  lua_getfield(L, index, "looks");
+static bool read_variables(lua_State *L, int index, int kept, plan *p,
+                           planned_access *m) {
+  lua_getfield(L, index, "variables");
   int list = lua_gettop(L), n = (int)lua_objlen(L, list);
-  bool fits = m->first + n <= LOOKS;
+  bool fits = m->first + n <= VARIABLES;
   for (int i = 1; fits && i <= n; ++i) {
     lua_rawgeti(L, list, i);
     int at = lua_gettop(L);
-    p->look[m->first + m->looks++] =
-        (look){.owner = keep_field(L, at, "owner", kept, p),
-               .value = keep_value(L, at, kept, p),
-               .name = keep_field(L, at, "name", kept, p),
-               .index = (uint8_t)field_number(L, at, "index"),
-               .param = (uint8_t)field_number(L, at, "param")};
+    p->variables[m->first + m->variables++] =
+        (variable){.owner = keep_field(L, at, "owner", kept, p),
+                   .value = keep_value(L, at, kept, p),
+                   .name = keep_field(L, at, "name", kept, p),
+                   .index = (uint8_t)field_number(L, at, "index"),
+                   .param = (uint8_t)field_number(L, at, "param")};
     lua_pop(L, 1);
   }
   lua_pop(L, 1);
   return fits;
 }
 
-static bool read_params(lua_State *L, int index, plan *p, met *m) {
+static bool read_params(lua_State *L, int index, plan *p, planned_access *m) {
   lua_getfield(L, index, "params");
   uint32_t n = (uint32_t)m->rule->desc.params;
   bool fits = p->params + n <= PARAMS;
@@ -139,10 +141,10 @@ static bool read_params(lua_State *L, int index, plan *p, met *m) {
 }
 
 /* Of the table at `index`: see replay.lua. */
-static bool read_met(lua_State *L, int index, int kept, plan *p) {
+static bool read_planned(lua_State *L, int index, int kept, plan *p) {
   if (p->accesses == ACCESSES) return false;
-  met *m = &p->access[p->accesses++];
-  if (p->accesses > 1) m->first = (uint8_t)(m[-1].first + m[-1].looks);
+  planned_access *m = &p->access[p->accesses++];
+  if (p->accesses > 1) m->first = (uint8_t)(m[-1].first + m[-1].variables);
   m->as = (int32_t)field_number(L, index, "as");
   m->exact = field_is_true(L, index, "exact");
   lua_getfield(L, index, "mode");
@@ -161,7 +163,7 @@ static bool read_met(lua_State *L, int index, int kept, plan *p) {
   lua_pushnil(L); /* a plan keeps no buffer alive */
   lua_setfield(L, index, "handle");
   m->check = keep_field(L, index, "check", kept, p);
-  return m->code != NULL && read_looks(L, index, kept, p, m) &&
+  return m->code != NULL && read_variables(L, index, kept, p, m) &&
          read_params(L, index, p, m);
 }
 
@@ -186,7 +188,7 @@ static int plan_new(lua_State *L) {
     lua_rawgeti(L, GIVEN, (int)i + 1);
     if (lua_istable(L, -1)) {
       p->is_access |= UINT32_C(1) << i;
-      fits = read_met(L, lua_gettop(L), kept, p);
+      fits = read_planned(L, lua_gettop(L), kept, p);
     }
     lua_settop(L, kept);
   }
@@ -200,8 +202,8 @@ static int plan_new(lua_State *L) {
 
 /* ---- the group at hand --------------------------------------------------- */
 
-/* again(plans, label, cuts, rest, group, range, ...) */
-enum { PLANS = 1, LABEL, CUTS, REST, GROUP, RANGE, FIRST };
+/* replay(plans, label, division, handles, group, range, ...) */
+enum { PLANS = 1, LABEL, DIVISION, HANDLES, GROUP, RANGE, FIRST };
 /* What its closure has. */
 enum { CLASS = 1, HANDLE_TYPE, HANDLE, TYPE, COUNT };
 /* What an access has; as in group.lua. */
@@ -321,44 +323,36 @@ static bool read_arguments(lua_State *L, int last, given *g) {
 
 /* ---- comparing ----------------------------------------------------------- */
 
-static bool is_whole(lua_State *L, int index, int64_t *out) {
-  if (lua_type(L, index) != LUA_TNUMBER) return false;
-  lua_Number n = lua_tonumber(L, index);
-  if (!(n >= -0x1p53 && n <= 0x1p53)) return false;
-  *out = (int64_t)n;
-  return (lua_Number)*out == n;
-}
-
 /* Pushes what is seen now. */
-static void push_seen(lua_State *L, const look *l, int map, int kept) {
+static void push_seen(lua_State *L, const variable *v, int map, int kept) {
   int owner = map;
-  if (l->owner != 0) {
-    lua_rawgeti(L, kept, l->owner);
+  if (v->owner != 0) {
+    lua_rawgeti(L, kept, v->owner);
     owner = lua_gettop(L);
   }
-  if (l->name == 0) {
-    if (lua_getupvalue(L, owner, l->index) == NULL) lua_pushnil(L);
+  if (v->name == 0) {
+    if (lua_getupvalue(L, owner, v->index) == NULL) lua_pushnil(L);
   } else {
     lua_getfenv(L, owner);
-    lua_rawgeti(L, kept, l->name);
+    lua_rawgeti(L, kept, v->name);
     lua_gettable(L, -2);
     lua_replace(L, -2);
   }
-  if (l->owner != 0) lua_remove(L, owner);
+  if (v->owner != 0) lua_remove(L, owner);
 }
 
 /* Whether a mapper sees what it saw, but for numbers, which it puts where the
  * rule's are. */
-static bool sees_the_same(lua_State *L, const plan *p, const met *m, int map,
-                          int kept, int64_t *param) {
-  for (int i = 0; i < m->looks; ++i) {
-    const look *l = &p->look[m->first + i];
+static bool sees_the_same(lua_State *L, const plan *p, const planned_access *m,
+                          int map, int kept, int64_t *param) {
+  for (int i = 0; i < m->variables; ++i) {
+    const variable *v = &p->variables[m->first + i];
     bool same;
-    push_seen(L, l, map, kept);
-    if (l->param != 0) {
-      same = is_whole(L, -1, &param[m->param + l->param - 1]);
+    push_seen(L, v, map, kept);
+    if (v->param != 0) {
+      same = cel__is_whole(L, -1, &param[m->param + v->param - 1]);
     } else {
-      lua_rawgeti(L, kept, l->value);
+      lua_rawgeti(L, kept, v->value);
       same = lua_rawequal(L, -1, -2);
       lua_pop(L, 1);
     }
@@ -373,7 +367,7 @@ static bool is_like(lua_State *L, const plan *p, given *g, int kept) {
       p->is_access != g->is_access || memcmp(p->hi, g->hi, sizeof p->hi) != 0)
     return false;
   for (uint32_t i = 0; i < p->accesses; ++i) {
-    const met *m = &p->access[i];
+    const planned_access *m = &p->access[i];
     const given_access *a = &g->access[i];
     if (m->mode != a->mode || m->type != a->type ||
         m->dims != a->buffer->dims ||
@@ -392,8 +386,8 @@ static bool is_like(lua_State *L, const plan *p, given *g, int kept) {
 /* ---- numbers that have changed ------------------------------------------- */
 
 /* Whether the rule of an access holds for them. */
-static bool holds(lua_State *L, const met *m, const given *g, int map,
-                  int kept) {
+static bool holds(lua_State *L, const planned_access *m, const given *g,
+                  int map, int kept) {
   if (m->check == 0) return false;
   lua_rawgeti(L, kept, m->check);
   lua_pushvalue(L, map);
@@ -409,7 +403,8 @@ static bool holds(lua_State *L, const met *m, const given *g, int map,
 }
 
 /* Whether an access has numbers that it has had before. */
-static bool holds_as_known(const plan *p, const met *m, const given *g) {
+static bool holds_as_known(const plan *p, const planned_access *m,
+                           const given *g) {
   size_t size = (size_t)m->rule->desc.params * sizeof *g->param;
   for (uint32_t k = 0; k < p->known; ++k)
     if (memcmp(&p->param[k][m->param], &g->param[m->param], size) == 0)
@@ -424,7 +419,7 @@ static bool follows(lua_State *L, plan *p, const given *g, int kept) {
   for (uint32_t k = 0; k < p->known; ++k)
     if (memcmp(p->param[k], g->param, size) == 0) return true;
   for (uint32_t i = 0; i < p->accesses; ++i) {
-    const met *m = &p->access[i];
+    const planned_access *m = &p->access[i];
     if (!holds_as_known(p, m, g) && !holds(L, m, g, g->access[i].map, kept))
       return false;
   }
@@ -434,23 +429,6 @@ static bool follows(lua_State *L, plan *p, const given *g, int kept) {
 }
 
 /* ---- values -------------------------------------------------------------- */
-
-/* Whether the value is one that needs no more than packing. */
-static bool fits(lua_State *L, int index, const cel_param *p) {
-  int64_t whole;
-  switch (p->class_) {
-  case 'b': return lua_isboolean(L, index);
-  case 'f': return lua_type(L, index) == LUA_TNUMBER;
-  case 'i':
-  case 'u': break;
-  default: return false;
-  }
-  if (!is_whole(L, index, &whole)) return false;
-  if (p->class_ == 'u' && whole < 0) return false;
-  if (p->size == 8) return true;
-  int bits = 8 * p->size - (p->class_ == 'i');
-  return whole < INT64_C(1) << bits && whole >= -(INT64_C(1) << bits);
-}
 
 static bool pack(lua_State *L, const plan *p, const given *g,
                  unsigned char out[VALUES], uint32_t *size) {
@@ -462,7 +440,7 @@ static bool pack(lua_State *L, const plan *p, const given *g,
     uint32_t align = (uint32_t)param[i].align;
     uint32_t start = (at + align - 1) & ~(align - 1);
     if (next == g->values || start + (uint32_t)param[i].size > VALUES ||
-        !fits(L, g->value[next], &param[i]))
+        !cel__value_fits(L, g->value[next], param[i].class_, param[i].size))
       return false;
     memset(out + at, 0, start - at);
     lua_pushvalue(L, g->value[next++]);
@@ -481,7 +459,7 @@ static int submit(lua_State *L, const plan *p, const given *g,
   cel_access access[ACCESSES];
   cel_box range = cel_box_sized(p->hi[0], p->hi[1], p->hi[2]);
   for (uint32_t i = 0; i < p->accesses; ++i) {
-    const met *m = &p->access[i];
+    const planned_access *m = &p->access[i];
     access[i] = (cel_access){.buffer = g->access[i].buffer,
                              .mode = cel__mode_of(m->as),
                              .disjoint = m->as == CEL__READ_DISJOINT,
@@ -491,7 +469,6 @@ static int submit(lua_State *L, const plan *p, const given *g,
                                      .extent = m->extent}};
   }
   cel_group group = {.kind = CEL_TASK_KERNEL,
-                     .placement = CEL_PLACE_SPLIT,
                      .dims = p->dims,
                      .range = range,
                      .name = lua_tostring(L, LABEL),
@@ -500,7 +477,7 @@ static int submit(lua_State *L, const plan *p, const given *g,
                      .access = access};
   cel_advice_submitted(L, group.place);
   cel_home home;
-  cel__read_division(L, CUTS, &group, &home);
+  cel__read_division(L, DIVISION, &group, &home);
   if (cel_module_suit(p->module, p->kernel, cel__is_wide(access, p->accesses),
                       0) != CEL_E_OK)
     return cel__push_module_failure(L);
@@ -524,11 +501,12 @@ static plan *find(lua_State *L, given *g) {
   }
 }
 
-/* again(plans, label, cuts, rest, group, range, ...) -> false where no plan is
- * for it: nothing has been done then; else as submit_kernel. That the group is
- * a group, has no work yet and no effects, and that plans are of its kernel is
- * checked in group.lua. Label, cuts and rest: as submit_kernel's. */
-static int again(lua_State *L) {
+/* replay(plans, label, division, handles, group, range, ...) -> false where no
+ * plan is for it: nothing has been done then; else as submit_kernel. That the
+ * group is a group, has no work yet and no effects, and that plans are of its
+ * kernel is checked in group.lua. Label, division and handles: as
+ * submit_kernel's. */
+static int replay(lua_State *L) {
   _Alignas(16) unsigned char values[VALUES];
   given g;
   g.dims = 0;
@@ -545,19 +523,19 @@ static int again(lua_State *L) {
   return 1;
 }
 
-/* again_with(the metatable of accesses) -> again */
-static int again_with(lua_State *L) {
+/* replay_with(the metatable of accesses) -> replay */
+static int replay_with(lua_State *L) {
   static const char *const fields[] = {"handle", "type", "n"};
   lua_settop(L, 1);
   cel__push_buffer_type(L);
   for (int i = 0; i < (int)(sizeof fields / sizeof *fields); ++i)
     lua_pushstring(L, fields[i]);
-  lua_pushcclosure(L, again, lua_gettop(L));
+  lua_pushcclosure(L, replay, lua_gettop(L));
   return 1;
 }
 
-const luaL_Reg cel__core_again[] = {
+const luaL_Reg cel__core_replay[] = {
     {"plan", plan_new},
-    {"again_with", again_with},
+    {"replay_with", replay_with},
     {NULL, NULL},
 };

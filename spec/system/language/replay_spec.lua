@@ -240,14 +240,14 @@ holds("after all that", 2, 1)
 ]==], nil, { shapes = { script.shapes[1] } })
 
 script.everywhere("groups that no plan is made of", [==[
-local core, again = require "celer.core", require "celer.submit.replay"
-local bound = require "celer.mapper.known"
+local core, replay = require "celer.core", require "celer.submit.replay"
+local known = require "celer.mapper.known"
 local plans, plan = 0, core.plan
 function core.plan(...) plans = plans + 1; return plan(...) end
 local noting, met = false, 0
-local note, entry = again.note, bound.entry
-function again.note(...) noting = true; note(...); noting = false end
-function bound.entry(...) if noting then met = met + 1 end; return entry(...) end
+local note, entry = replay.note, known.entry
+function replay.note(...) noting = true; note(...); noting = false end
+function known.entry(...) if noting then met = met + 1 end; return entry(...) end
 
 -- A value that is never packed the short way.
 local b = celer.buffer("int64_t", { 4 })
