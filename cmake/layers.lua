@@ -46,6 +46,9 @@ local rooms = {
   ["comm/mpi"] = { comm = true },
   ["comm/nccl"] = { comm = true },
   ["comm/simulated"] = { comm = true },
+  ["command"] = { ["command/collective"] = true, ["command/own"] = true },
+  ["command/collective"] = { command = true, ["command/own"] = true },
+  ["command/own"] = { command = true },
   ["device/compile"] = { device = true },
   ["device/cpu"] = { device = true },
   ["device/cuda"] = { device = true, ["device/compile"] = true },
@@ -58,8 +61,7 @@ local rooms = {
 
 -- Circles of modules that are known, each by the first of its modules.
 local circles = {
-  ["command/bcast_tree"] = true, ["rule/eval"] = true, ["runtime/engine"] = true,
-  ["task/reduce"] = true,
+  ["rule/eval"] = true, ["runtime/engine"] = true, ["task/reduce"] = true,
 }
 
 local rank = {}

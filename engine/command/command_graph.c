@@ -3,14 +3,15 @@
 #include <string.h>
 
 #include "base/confined.h"
-#include "command/bcast_tree.h"
+#include "command/collective/bcast_tree.h"
+#include "command/collective/exchange.h"
+#include "command/collective/joined.h"
+#include "command/collective/parts.h"
 #include "command/emit.h"
-#include "command/exchange.h"
-#include "command/joined.h"
 #include "command/message.h"
-#include "command/overlap.h"
-#include "command/own.h"
-#include "command/parts.h"
+#include "command/own/overlap.h"
+#include "command/own/own.h"
+#include "command/read.h"
 #include "command/shared.h"
 #include "command/table.h"
 #include "task/collective.h"
@@ -227,7 +228,7 @@ static void emit_messages(cel_command_graph *g, const cel_task *task,
     emit_message(g, task, kind, &g->messages.message.at[i]);
 }
 
-/* Each by itself: see bcast_tree.h. */
+/* Each by itself: see collective/bcast_tree.h. */
 static void emit_trees(cel_command_graph *g, const cel_task *task) {
   cel__traffic *traffic = &g->traffic;
   for (uint32_t i = 0; i < traffic->trees.n; ++i) {
@@ -364,7 +365,7 @@ static void change_ownership(cel_command_graph *g, const cel_task *task) {
     const cel_buffer *buffer = use->access->buffer;
     cel_map *map = state_of(g, buffer)->versions;
     if (cel_mode_consumes(use->access->mode) && use->access->rows == 0)
-      cel__own_read(&g->own, map, buffer, use->footprint, &g->traffic);
+      cel__read(&g->own, map, buffer, use->footprint, &g->traffic);
   }
   cel__own_forget(&g->own);
   for (uint32_t i = 0; i < g->uses.n; ++i) {

@@ -8,8 +8,8 @@
 #ifndef CEL_COMMAND_MESSAGE_H
 #define CEL_COMMAND_MESSAGE_H
 
-#include "command/command.h"
-#include "command/own.h"
+#include "command/traffic.h"
+#include "region/region.h"
 
 /* The messages of one direction; piece pointers are valid until the next
  * packing. `sequence` is left to the caller. */
@@ -17,7 +17,7 @@ typedef struct cel__messages {
   CEL_VEC(cel_message) message;
   CEL_VEC(cel_piece) piece;
   CEL_VEC(cel_piece) large; /* scratch, as below */
-  cel__boxes boxes;
+  CEL_VEC(cel_box) boxes;
   cel_region region;
 } cel__messages;
 

@@ -1,6 +1,6 @@
 #include "exec/translate.h"
 
-#include "command/member.h"
+#include "command/collective/member.h"
 
 cel_record *cel_records_take(cel_records *records) {
   cel_record *record = records->free;

@@ -12,7 +12,7 @@
  * receiver, both take twice as long, and the next are later still: four GPUs
  * that sent 64 MiB each to all others took 580 us at first, and 830 after some
  * hundred times. Slices come as their owners get them. */
-#include "command/member.h"
+#include "command/collective/member.h"
 #include "instr/state.h"
 
 /* Of what a message has at most, an entry has one part at least: else more

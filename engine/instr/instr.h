@@ -25,7 +25,7 @@
  * Collectives take place in host memory, where one allocation has all that
  * this rank gives and gets; or, where the exchange says so, in the memories of
  * devices, with an instruction for each device, whose memory has what that one
- * gives and gets (command/member.h). They are to be begun in the order of their
+ * gives and gets (command/collective/member.h). They are to be begun in the order of their
  * numbers, and of the devices; what they bring is tracked as if it were written
  * at once.
  *

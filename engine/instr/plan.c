@@ -1,6 +1,6 @@
 #include <inttypes.h>
 
-#include "command/member.h"
+#include "command/collective/member.h"
 #include "instr/state.h"
 #include "task/task_graph.h"
 

@@ -3,7 +3,7 @@
 local ffi = require("ffi")
 local ranks = require("spec.command.ranks")
 local program = require("spec.task.program")
-local c = require("spec.support.cdef")("command/member.h")
+local c = require("spec.support.cdef")("command/collective/member.h")
 local volume = require("spec.support.points").volume
 
 local function new(n, devices, limits)

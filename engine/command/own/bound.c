@@ -1,4 +1,4 @@
-#include "command/bound.h"
+#include "command/own/bound.h"
 
 #include <string.h>
 

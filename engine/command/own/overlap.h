@@ -5,10 +5,10 @@
  * Cost: nothing where writes are known to be disjoint; else O(ranks log ranks),
  * once for a footprint that stands alone. Confined.
  */
-#ifndef CEL_COMMAND_OVERLAP_H
-#define CEL_COMMAND_OVERLAP_H
+#ifndef CEL_COMMAND_OWN_OVERLAP_H
+#define CEL_COMMAND_OWN_OVERLAP_H
 
-#include "command/footprint.h"
+#include "command/own/footprint.h"
 
 /* An access of the task at hand. */
 typedef struct cel__use {

@@ -20,10 +20,10 @@
  * Invariant: a function of the program, not of who asks. Cost: O(log ranks).
  * Confined. Thread: scheduler.
  */
-#ifndef CEL_COMMAND_BCAST_TREE_H
-#define CEL_COMMAND_BCAST_TREE_H
+#ifndef CEL_COMMAND_COLLECTIVE_BCAST_TREE_H
+#define CEL_COMMAND_COLLECTIVE_BCAST_TREE_H
 
-#include "command/own.h"
+#include "command/own/own.h"
 
 /* Whether readers of so much of version v may pass it on: all of them read all
  * of it, and nobody has any of it, unless one rank has all. */

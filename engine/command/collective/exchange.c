@@ -1,6 +1,6 @@
-#include "command/exchange.h"
+#include "command/collective/exchange.h"
 
-#include "command/pattern.h"
+#include "command/collective/pattern.h"
 
 static const cel_box nothing = {{0}, {0}};
 

@@ -17,10 +17,10 @@
  * Invariant: a function of what all ranks exchange, so that all ranks mean the
  * same. Cost: O(boxes squared); they are few. Pure. Thread: scheduler.
  */
-#ifndef CEL_COMMAND_JOINED_H
-#define CEL_COMMAND_JOINED_H
+#ifndef CEL_COMMAND_COLLECTIVE_JOINED_H
+#define CEL_COMMAND_COLLECTIVE_JOINED_H
 
-#include "command/own.h"
+#include "command/own/own.h"
 
 /* Puts what goes together side by side, in order of the first of each, and
  * marks it `joined`: of at most `small` bytes each and `large` together. */

@@ -7,12 +7,12 @@
  * Cost: O(1) where the parts are kept (parts.h), else O(ranks). Confined.
  * Thread: scheduler.
  */
-#ifndef CEL_COMMAND_EXCHANGE_H
-#define CEL_COMMAND_EXCHANGE_H
+#ifndef CEL_COMMAND_COLLECTIVE_EXCHANGE_H
+#define CEL_COMMAND_COLLECTIVE_EXCHANGE_H
 
 #include "base/arena.h"
-#include "command/own.h"
-#include "command/parts.h"
+#include "command/collective/parts.h"
+#include "command/own/own.h"
 
 /* The side of own->me in `t` and what is joined with it, `n` in all, which are
  * collective number `nth`: a list in the arena. */

@@ -8,8 +8,8 @@
  * means anything, and ranks may number the same objects differently.
  * Cost: find and add are O(1), sweep is linear. Confined.
  */
-#ifndef CEL_COMMAND_INTERN_H
-#define CEL_COMMAND_INTERN_H
+#ifndef CEL_COMMAND_OWN_INTERN_H
+#define CEL_COMMAND_OWN_INTERN_H
 
 #include "base/vec.h"
 

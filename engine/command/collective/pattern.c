@@ -1,6 +1,6 @@
-#include "command/pattern.h"
+#include "command/collective/pattern.h"
 
-#include "command/bcast_tree.h"
+#include "command/collective/bcast_tree.h"
 
 /* With fewer ranks each, messages are as good: one costs a microsecond or two
  * at each end, a collective some, whomever it is with. And a message takes as
@@ -24,14 +24,6 @@ static int64_t owned(const cel__own *own, const cel__version *v, int64_t k,
                      const cel_box *box) {
   cel_box part;
   return cel__own_part(own, v, k, box, &part) ? cel_box_volume(&part) : 0;
-}
-
-int64_t cel__pattern_sole_owner(const cel__own *own, const cel__version *v,
-                                const cel_box *box) {
-  if (v->owner_kind == CEL__ONE_RANK) return v->owner;
-  cel__ranks it;
-  if (!cel__ranks_first(&it, cel__rep_at(&own->reps, v->owner), box)) return -1;
-  return owned(own, v, it.rank, box) == cel_box_volume(box) ? it.rank : -1;
 }
 
 /* How many ranks have a part of the box, or so many at most where weights leave
@@ -175,7 +167,7 @@ static cel__choice match(const cel__own *own, const cel__version *v,
   const cel__rep *read = cel__rep_at(&own->reps, read_id);
   cel__choice out = {.read = read_id};
   if (read->list != NULL) return out;
-  int64_t root = cel__pattern_sole_owner(own, v, box);
+  int64_t root = cel__own_sole(own, v, box);
   if (root >= 0) {
     out.root = root;
     out.pattern = sole_reader(read, box) >= 0

@@ -17,8 +17,8 @@
  * Cost: O(1), and where() O(log P); with a table at_most() is O(P). Pure.
  * Thread: any.
  */
-#ifndef CEL_COMMAND_BOUND_H
-#define CEL_COMMAND_BOUND_H
+#ifndef CEL_COMMAND_OWN_BOUND_H
+#define CEL_COMMAND_OWN_BOUND_H
 
 #include "rule/rule.h"
 

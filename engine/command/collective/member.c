@@ -1,4 +1,4 @@
-#include "command/member.h"
+#include "command/collective/member.h"
 
 #include "region/split.h"
 

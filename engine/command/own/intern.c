@@ -1,4 +1,4 @@
-#include "command/intern.h"
+#include "command/own/intern.h"
 
 static uint32_t matching(const cel__interner *in, uint32_t id, uint64_t hash) {
   while (id != CEL__NO_ID && in->object.at[id]->hash != hash)

@@ -1,4 +1,4 @@
-#include "command/rep.h"
+#include "command/own/rep.h"
 
 #include <stddef.h>
 #include <string.h>

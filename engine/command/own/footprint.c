@@ -1,4 +1,4 @@
-#include "command/footprint.h"
+#include "command/own/footprint.h"
 
 #include <string.h>
 

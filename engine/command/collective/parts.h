@@ -11,12 +11,12 @@
  * Cost: O(1) when kept, else O(ranks). The holder owns it: init ... release.
  * Confined.
  */
-#ifndef CEL_COMMAND_PARTS_H
-#define CEL_COMMAND_PARTS_H
+#ifndef CEL_COMMAND_COLLECTIVE_PARTS_H
+#define CEL_COMMAND_COLLECTIVE_PARTS_H
 
 #include "base/eras.h"
 #include "command/command.h"
-#include "command/rep.h"
+#include "command/own/rep.h"
 
 enum { CEL__NO_RANK = -1 };
 

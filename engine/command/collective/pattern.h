@@ -49,10 +49,10 @@
  * ranks, not of who asks.
  * Cost: O(log ranks), whatever there is. Confined. Thread: scheduler.
  */
-#ifndef CEL_COMMAND_PATTERN_H
-#define CEL_COMMAND_PATTERN_H
+#ifndef CEL_COMMAND_COLLECTIVE_PATTERN_H
+#define CEL_COMMAND_COLLECTIVE_PATTERN_H
 
-#include "command/own.h"
+#include "command/own/own.h"
 
 /* What it takes to bring `box`, which is of version v, to all that read it by
  * the representation `read`, some of whom lack something; `tiles`: what they
@@ -60,11 +60,6 @@
 cel__choice cel__pattern_choose(cel__own *own, const cel__version *v,
                                 uint32_t read, bool tiles, const cel_box *box,
                                 const cel_buffer *buffer);
-
-/* The rank that has all of it, or -1. An entry may lie within one rank's
- * part. */
-int64_t cel__pattern_sole_owner(const cel__own *own, const cel__version *v,
-                                const cel_box *box);
 
 /* The representation of the parts of what is not carried out in pairs, or none.
  */

@@ -22,8 +22,8 @@
  * Invariant: a function of the exchange and the member alone, so that all ranks
  * mean the same. Pure. Thread: any.
  */
-#ifndef CEL_COMMAND_MEMBER_H
-#define CEL_COMMAND_MEMBER_H
+#ifndef CEL_COMMAND_COLLECTIVE_MEMBER_H
+#define CEL_COMMAND_COLLECTIVE_MEMBER_H
 
 #include "command/command.h"
 

@@ -1,4 +1,4 @@
-#include "command/overlap.h"
+#include "command/own/overlap.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -14,11 +14,11 @@
  * Cost: O(1), invert O(log ranks) and then O(ranks found); listed ones O(n) to
  * make and to invert; a table O(n) to make. Confined.
  */
-#ifndef CEL_COMMAND_REP_H
-#define CEL_COMMAND_REP_H
+#ifndef CEL_COMMAND_OWN_REP_H
+#define CEL_COMMAND_OWN_REP_H
 
-#include "command/bound.h"
-#include "command/intern.h"
+#include "command/own/bound.h"
+#include "command/own/intern.h"
 
 typedef CEL_VEC(cel_box) cel__boxes;
 

@@ -1,4 +1,4 @@
-#include "command/parts.h"
+#include "command/collective/parts.h"
 
 enum { MOST_KEPT = 32, LEAST_KEPT = 2, ALL_KEPT = 1 << 19 };
 

@@ -1,6 +1,4 @@
-#include "command/bcast_tree.h"
-
-#include "command/pattern.h"
+#include "command/collective/bcast_tree.h"
 
 /* Who is in the tree: the root is place 0, the readers after it follow in their
  * order, around. */
@@ -74,7 +72,7 @@ bool cel__bcast_tree_find(const cel__own *own, const cel__version *v,
                           const cel_buffer *buffer, cel__bcast_tree *out) {
   uint64_t bytes = (uint64_t)cel_box_volume(box) * buffer->element_size;
   if (!cel__bcast_tree_may(own, v, read, bytes)) return false;
-  *out = (cel__bcast_tree){.root = cel__pattern_sole_owner(own, v, box),
+  *out = (cel__bcast_tree){.root = cel__own_sole(own, v, box),
                            .read = read,
                            .buffer = buffer,
                            .box = *box};

@@ -19,11 +19,11 @@
  * Cost: per read O(entries met * (log ranks + peers)); a repeated read is one
  * look-up. Confined. Thread: scheduler.
  */
-#ifndef CEL_COMMAND_OWN_H
-#define CEL_COMMAND_OWN_H
+#ifndef CEL_COMMAND_OWN_OWN_H
+#define CEL_COMMAND_OWN_OWN_H
 
-#include "command/command.h"
-#include "command/footprint.h"
+#include "command/own/footprint.h"
+#include "command/traffic.h"
 #include "region/map.h"
 
 typedef enum cel__owner_kind {
@@ -42,55 +42,6 @@ typedef struct cel__version {
   uint32_t reps;
   uint32_t rep[]; /* oldest first */
 } cel__version;
-
-/* A box that travels between this rank and a peer. */
-typedef struct cel__transfer {
-  int64_t order; /* of the peer among the peers of a task */
-  int64_t peer;
-  const cel_buffer *buffer;
-  cel_box box;
-} cel__transfer;
-
-typedef CEL_VEC(cel__transfer) cel__transfers;
-
-typedef struct cel__choice {
-  cel_pattern pattern;
-  int64_t root;
-  bool pairs, wide; /* as in cel_exchange */
-  bool some;        /* BROADCAST: not all ranks read it */
-  int64_t group;    /* as in cel_exchange */
-  int64_t most;     /* elements that some rank counts, or more */
-  /* Representations of who has what (none: the root has all) and of who reads
-   * what. */
-  uint32_t have, read;
-} cel__choice;
-
-/* A box that all ranks exchange together. */
-typedef struct cel__together {
-  cel__choice choice;
-  const cel_buffer *buffer;
-  cel_box box;
-  bool joined; /* with the one before it: see joined.h */
-} cel__together;
-
-/* A box that one rank has and others pass on: bcast_tree.h. */
-typedef struct cel__bcast_tree {
-  int64_t root;
-  uint32_t read; /* the representation of who reads it, and reads all of it */
-  const cel_buffer *buffer;
-  cel_box box;
-} cel__bcast_tree;
-
-/* All that travels for a task. */
-typedef struct cel__traffic {
-  /* The same on all ranks, in order, as are the trees. */
-  CEL_VEC(cel__together) together;
-  cel__transfers sends, receives;
-  CEL_VEC(cel__bcast_tree) trees;
-} cel__traffic;
-
-void cel__traffic_clear(cel__traffic *traffic);
-void cel__traffic_release(cel__traffic *traffic);
 
 /* A part of a buffer that has been given more replications than are kept. */
 typedef struct cel__surplus {
@@ -145,12 +96,16 @@ void cel__own_release(cel__own *own);
 enum { CEL__UNINITIALISED = 0 };
 uint64_t cel__own_everyone(cel__own *own);
 
-/* The task reads `footprint`: appends what all exchange, what is passed on, and
- * what `me` must send and receive besides, so that every rank has its part, and
- * notes that they then do: what one read of a task brings, another one lacks no
- * more. */
-void cel__own_read(cel__own *own, cel_map *map, const cel_buffer *buffer,
-                   cel__footprint *footprint, cel__traffic *traffic);
+static inline const cel__version *cel__own_version(const cel__own *own,
+                                                   uint32_t id) {
+  return cel__interner_at(&own->versions, id);
+}
+
+/* The version after all have read their part of `rep`; the same one when they
+ * have it already, so that nothing has to travel. */
+uint32_t cel__own_after_reading(cel__own *own, uint32_t version, uint32_t rep);
+/* Gives the entries in own->changes their new versions, and empties it. */
+void cel__own_change(cel__own *own, cel_map *map);
 /* After all reads of a task: forgets the oldest replications beyond `cap`, so
  * that what they brought is sent again when a later task reads it. Not before,
  * or what one box of the task has brought, or what a rank had, would be sent
@@ -160,8 +115,15 @@ void cel__own_forget(cel__own *own);
  * is none. Not of what everyone has. */
 bool cel__own_part(const cel__own *own, const cel__version *v, int64_t k,
                    const cel_box *within, cel_box *out);
-/* How many elements rank k reads by `rep` of `box`, which is of version v, and
- * does not hold. */
+/* The rank that has all of `box`, which is of version v, or -1. An entry may
+ * lie within one rank's part. Not of what everyone has. */
+int64_t cel__own_sole(const cel__own *own, const cel__version *v,
+                      const cel_box *box);
+/* What rank k reads by `rep` of `box`, which is of version v, and does not
+ * hold; borrowed until the next call. */
+const cel__boxes *cel__own_lacks(cel__own *own, const cel__version *v,
+                                 uint32_t rep, int64_t k, const cel_box *box);
+/* How many elements that is. */
 int64_t cel__own_lacked(cel__own *own, const cel__version *v, uint32_t rep,
                         int64_t k, const cel_box *box);
 

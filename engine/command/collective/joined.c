@@ -1,4 +1,4 @@
-#include "command/joined.h"
+#include "command/collective/joined.h"
 
 #include <string.h>
 

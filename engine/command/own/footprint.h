@@ -8,11 +8,11 @@
  * Cost: a look-up is O(1); binding O(boxes); a listed one O(ranks).
  * Dropping the cache changes no result. Confined.
  */
-#ifndef CEL_COMMAND_FOOTPRINT_H
-#define CEL_COMMAND_FOOTPRINT_H
+#ifndef CEL_COMMAND_OWN_FOOTPRINT_H
+#define CEL_COMMAND_OWN_FOOTPRINT_H
 
 #include "base/arena.h"
-#include "command/rep.h"
+#include "command/own/rep.h"
 #include "task/task_graph.h"
 
 enum { CEL__VARIANTS = 4 };

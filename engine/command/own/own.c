@@ -1,27 +1,11 @@
-#include "command/own.h"
+#include "command/own/own.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
-#include "command/bcast_tree.h"
-#include "command/pattern.h"
 
-enum { SWEEP_LEAST = 1024, SWEEP_LEAST_BYTES = 16 << 20, ENTRIES_AT_ONCE = 16 };
-
-void cel__traffic_clear(cel__traffic *traffic) {
-  cel_vec_clear(&traffic->together);
-  cel_vec_clear(&traffic->sends);
-  cel_vec_clear(&traffic->receives);
-  cel_vec_clear(&traffic->trees);
-}
-
-void cel__traffic_release(cel__traffic *traffic) {
-  cel_vec_release(&traffic->together);
-  cel_vec_release(&traffic->sends);
-  cel_vec_release(&traffic->receives);
-  cel_vec_release(&traffic->trees);
-}
+enum { SWEEP_LEAST = 1024, SWEEP_LEAST_BYTES = 16 << 20 };
 
 void cel__own_init(cel__own *own, int64_t me, int64_t ranks, uint32_t cap) {
   *own = (cel__own){.me = me, .ranks = ranks};
@@ -54,10 +38,6 @@ void cel__own_release(cel__own *own) {
 /* ---- versions -------------------------------------------------------------
  */
 
-static const cel__version *version_at(const cel__own *own, uint32_t id) {
-  return cel__interner_at(&own->versions, id);
-}
-
 static const cel__rep *rep_at(const cel__own *own, uint32_t id) {
   return cel__rep_at(&own->reps, id);
 }
@@ -75,7 +55,7 @@ static uint32_t intern(cel__own *own, uint32_t kind, uint32_t owner,
   uint64_t hash = cel_hash(rep, size, seed);
   uint32_t id = cel__interner_first(&own->versions, hash);
   while (id != CEL__NO_ID &&
-         !is_version(version_at(own, id), kind, owner, rep, reps))
+         !is_version(cel__own_version(own, id), kind, owner, rep, reps))
     id = cel__interner_next(&own->versions, id, hash);
   if (id != CEL__NO_ID) return id;
   cel__version *made = cel_alloc(sizeof *made + size);
@@ -149,7 +129,7 @@ static uint32_t absorb(cel__own *own, const cel__version *v, uint32_t id) {
 }
 
 static uint32_t grow(cel__own *own, uint32_t version, uint32_t rep) {
-  const cel__version *v = version_at(own, version);
+  const cel__version *v = cel__own_version(own, version);
   if (covered(own, v, rep)) return version;
   rep = absorb(own, v, rep);
   const cel__rep *grown = rep_at(own, rep);
@@ -164,8 +144,7 @@ static uint32_t grow(cel__own *own, uint32_t version, uint32_t rep) {
   return intern(own, v->owner_kind, v->owner, own->kept.at, own->kept.n);
 }
 
-/* The version after `rep` was read; the same when nothing has to travel. */
-static uint32_t after_reading(cel__own *own, uint32_t version, uint32_t rep) {
+uint32_t cel__own_after_reading(cel__own *own, uint32_t version, uint32_t rep) {
   struct cel__after *slot =
       &own->afters[(version * 0x9e3779b1u ^ rep * 0x85ebca6bu) %
                    own->after_slots];
@@ -174,7 +153,7 @@ static uint32_t after_reading(cel__own *own, uint32_t version, uint32_t rep) {
   return slot->after;
 }
 
-/* ---- what travels ---------------------------------------------------------
+/* ---- what is lacked -------------------------------------------------------
  */
 
 /* Takes `box` out of the disjoint list `boxes`; `rest` is scratch. */
@@ -206,193 +185,52 @@ bool cel__own_part(const cel__own *own, const cel__version *v, int64_t k,
   return (int64_t)v->owner == k;
 }
 
-/* own->lacks becomes what rank k reads of `box` and does not hold. */
-static void find_lacks(cel__own *own, const cel__version *v, uint32_t rep,
-                       int64_t k, const cel_box *box) {
+int64_t cel__own_sole(const cel__own *own, const cel__version *v,
+                      const cel_box *box) {
+  if (v->owner_kind == CEL__ONE_RANK) return v->owner;
+  const cel__rep *parts = rep_at(own, v->owner);
+  cel__ranks it;
+  cel_box part;
+  if (!cel__ranks_first(&it, parts, box) ||
+      !cel__rep_box(parts, it.rank, box, &part))
+    return -1;
+  return cel_box_volume(&part) == cel_box_volume(box) ? it.rank : -1;
+}
+
+const cel__boxes *cel__own_lacks(cel__own *own, const cel__version *v,
+                                 uint32_t rep, int64_t k, const cel_box *box) {
   cel_box owned;
   cel_vec_clear(&own->lacks);
   cel__rep_boxes(rep_at(own, rep), k, box, &own->lacks);
-  if (own->lacks.n == 0) return;
+  if (own->lacks.n == 0) return &own->lacks;
   if (cel__own_part(own, v, k, box, &owned))
     take_out(&own->lacks, &own->rest, &owned);
   for (uint32_t i = 0; i < v->reps && own->lacks.n > 0; ++i)
     take_out_rep(own, v->rep[i], k, box);
+  return &own->lacks;
 }
 
 int64_t cel__own_lacked(cel__own *own, const cel__version *v, uint32_t rep,
                         int64_t k, const cel_box *box) {
+  const cel__boxes *lacks = cel__own_lacks(own, v, rep, k, box);
   int64_t sum = 0;
-  find_lacks(own, v, rep, k, box);
-  for (uint32_t i = 0; i < own->lacks.n; ++i)
-    sum += cel_box_volume(&own->lacks.at[i]);
+  for (uint32_t i = 0; i < lacks->n; ++i) sum += cel_box_volume(&lacks->at[i]);
   return sum;
 }
 
-static void transfer(const cel__own *own, cel__transfers *out, int64_t peer,
-                     int64_t order, const cel_buffer *buffer,
-                     const cel_box *box) {
-  cel__transfer t = {.order = order < 0 ? order + own->ranks : order,
-                     .peer = peer,
-                     .buffer = buffer,
-                     .box = *box};
-  cel_vec_push(out, t);
-}
-
-/* What I read of `box` and lack, cut by who owns it. */
-static void receive(cel__own *own, const cel__version *v, uint32_t rep,
-                    const cel_box *box, const cel_buffer *buffer,
-                    cel__transfers *out) {
-  find_lacks(own, v, rep, own->me, box);
-  for (uint32_t i = 0; i < own->lacks.n; ++i) {
-    const cel_box *lacked = &own->lacks.at[i];
-    if (v->owner_kind == CEL__ONE_RANK) {
-      transfer(own, out, v->owner, own->me - v->owner, buffer, lacked);
-      continue;
-    }
-    const cel__rep *parts = rep_at(own, v->owner);
-    cel__ranks it;
-    cel_box part;
-    for (bool more = cel__ranks_first(&it, parts, lacked); more;
-         more = cel__ranks_next(&it))
-      if (cel__rep_box(parts, it.rank, lacked, &part))
-        transfer(own, out, it.rank, own->me - it.rank, buffer, &part);
-  }
-}
-
-/* What others read of `box` and lack, of what I own. */
-static void send(cel__own *own, const cel__version *v, uint32_t rep,
-                 const cel_box *box, const cel_buffer *buffer,
-                 cel__transfers *out) {
-  cel_box mine;
-  cel__ranks it;
-  if (!cel__own_part(own, v, own->me, box, &mine)) return;
-  for (bool more = cel__ranks_first(&it, rep_at(own, rep), &mine); more;
-       more = cel__ranks_next(&it)) {
-    if (it.rank == own->me) continue;
-    find_lacks(own, v, rep, it.rank, &mine);
-    for (uint32_t i = 0; i < own->lacks.n; ++i)
-      transfer(own, out, it.rank, it.rank - own->me, buffer, &own->lacks.at[i]);
-  }
-}
-
-static const cel__choice *choose(cel__own *own, uint32_t version, uint32_t rep,
-                                 bool tiles, const cel_box *box,
-                                 const cel_buffer *buffer) {
-  struct cel__chosen *slot = &own->chosen[(version ^ rep) % CEL__CHOSEN];
-  if (slot->version != version || slot->rep != rep || slot->tiles != tiles ||
-      slot->size != buffer->element_size ||
-      !cel_box_equal(&slot->extent, &buffer->extent) ||
-      !cel_box_equal(&slot->box, box))
-    *slot = (struct cel__chosen){
-        .version = version,
-        .rep = rep,
-        .tiles = tiles,
-        .size = buffer->element_size,
-        .extent = buffer->extent,
-        .box = *box,
-        .choice = cel__pattern_choose(own, version_at(own, version), rep, tiles,
-                                      box, buffer)};
-  return &slot->choice;
-}
-
-/* Whether all exchange `box` together, which is noted then. */
-static bool exchange(cel__own *own, uint32_t version, uint32_t rep, bool tiles,
-                     const cel_box *box, const cel_buffer *buffer,
-                     cel__traffic *traffic) {
-  const cel__choice *choice = choose(own, version, rep, tiles, box, buffer);
-  if (choice->pattern == CEL_PATTERN_NONE) return false;
-  cel__together t = {.choice = *choice, .buffer = buffer, .box = *box};
-  cel_vec_push(&traffic->together, t);
-  return true;
-}
-
-/* Whether it is passed on. */
-static bool plant(const cel__own *own, const cel__version *v, uint32_t rep,
-                  const cel_box *box, const cel_buffer *buffer,
-                  cel__traffic *traffic) {
-  cel__bcast_tree passed;
-  if (!cel__bcast_tree_find(own, v, rep, box, buffer, &passed)) return false;
-  cel_vec_push(&traffic->trees, passed);
-  return true;
-}
-
-/* One entry's part x in the frame of a read; `tiles`: the ranks' boxes are
- * disjoint. */
-static void read_entry(cel__own *own, const cel_map_entry *x, uint32_t rep,
-                       bool tiles, const cel_box *hull,
-                       const cel_buffer *buffer, cel__traffic *traffic) {
-  uint32_t version = (uint32_t)x->value;
-  uint32_t after = after_reading(own, version, rep);
-  if (after == version) return;
-  const cel__version *v = version_at(own, version);
-  cel_box box;
-  cel_box_intersect(&x->box, hull, &box);
-  /* Of a read that meets many entries each would be a collective, or passed on
-   * alone, where messages take all of them along. */
-  bool alone = own->collectives && own->entries.n <= ENTRIES_AT_ONCE;
-  if (!alone || (!exchange(own, version, rep, tiles, &box, buffer, traffic) &&
-                 !plant(own, v, rep, &box, buffer, traffic))) {
-    send(own, v, rep, &box, buffer, &traffic->sends);
-    receive(own, v, rep, &box, buffer, &traffic->receives);
-  }
-  cel_vec_push(&own->changes, (cel_map_entry){x->box, after});
-}
-
-static void read_shape(cel__own *own, const cel_map *map,
-                       const cel_buffer *buffer, cel__shape *shape,
-                       cel__traffic *traffic) {
-  cel_map_query(map, &shape->hull, &own->entries);
-  bool narrow = !cel_box_equal(&shape->hull, &shape->frame);
-  for (uint32_t i = 0; i < own->entries.n; ++i) {
-    cel_map_entry x = own->entries.at[i];
-    if (x.value == CEL__UNINITIALISED) continue;
-    if (narrow) { /* the hull must not split entries, the frame may */
-      cel_map_at(map, x.box.min, &x);
-      cel_box_intersect(&x.box, &shape->frame, &x.box);
-    }
-    uint32_t rep = cel__shape_rep(&own->reps, shape, &x.box);
-    read_entry(own, &x, rep, shape->partition, &shape->hull, buffer, traffic);
-  }
-}
-
-static void read_list(cel__own *own, const cel_map *map,
-                      const cel_buffer *buffer, const cel__footprint *footprint,
-                      cel__traffic *traffic) {
-  const cel_box *hull = &footprint->hull;
-  cel_map_query(map, hull, &own->entries);
-  for (uint32_t i = 0; i < own->entries.n; ++i) {
-    cel_map_entry x = own->entries.at[i];
-    if (x.value == CEL__UNINITIALISED) continue;
-    cel_map_at(map, x.box.min, &x);
-    read_entry(own, &x, footprint->list, false, hull, buffer, traffic);
-  }
-}
-
-static void apply_changes(cel__own *own, cel_map *map) {
+void cel__own_change(cel__own *own, cel_map *map) {
   for (uint32_t i = 0; i < own->changes.n; ++i) {
     const cel_map_entry *x = &own->changes.at[i];
     cel_map_update(map, &x->box, x->value);
-    if (version_at(own, (uint32_t)x->value)->reps > own->cap)
+    if (cel__own_version(own, (uint32_t)x->value)->reps > own->cap)
       cel_vec_push(&own->surplus, (cel__surplus){map, x->box});
   }
   cel_vec_clear(&own->changes);
 }
 
-/* Box after box: what one has brought, the next no longer lacks. */
-void cel__own_read(cel__own *own, cel_map *map, const cel_buffer *buffer,
-                   cel__footprint *footprint, cel__traffic *traffic) {
-  if (footprint->list != CEL__NO_ID)
-    read_list(own, map, buffer, footprint, traffic);
-  apply_changes(own, map);
-  for (uint32_t i = 0; i < footprint->shapes; ++i) {
-    read_shape(own, map, buffer, &footprint->shape[i], traffic);
-    apply_changes(own, map);
-  }
-}
-
 static uint64_t without_oldest(uint64_t version, void *context) {
   cel__own *own = context;
-  const cel__version *v = version_at(own, (uint32_t)version);
+  const cel__version *v = cel__own_version(own, (uint32_t)version);
   if (v->reps <= own->cap) return version;
   return intern(own, v->owner_kind, v->owner, v->rep + v->reps - own->cap,
                 own->cap);
@@ -436,7 +274,7 @@ int64_t cel__own_most(cel__own *own, const cel_map *map, const cel_box *box) {
   for (uint32_t i = 0; i < own->entries.n; ++i) {
     const cel_map_entry *x = &own->entries.at[i];
     if (x->value == CEL__UNINITIALISED) continue;
-    const cel__version *v = version_at(own, (uint32_t)x->value);
+    const cel__version *v = cel__own_version(own, (uint32_t)x->value);
     if (v->owner_kind != CEL__EVERYONE) add_shares(own, v, &x->box);
   }
   uint32_t n = own->shares.n;
@@ -532,7 +370,7 @@ uint64_t cel__own_replications(const cel__own *own, const cel_map *map) {
   cel_map_query(map, &everything, &all);
   for (uint32_t i = 0; i < all.n; ++i)
     if (all.at[i].value != CEL__UNINITIALISED)
-      sum += version_at(own, (uint32_t)all.at[i].value)->reps;
+      sum += cel__own_version(own, (uint32_t)all.at[i].value)->reps;
   cel_map_entries_release(&all);
   return sum;
 }
@@ -540,9 +378,9 @@ uint64_t cel__own_replications(const cel__own *own, const cel_map *map) {
 uint64_t cel__own_bytes(const cel__own *own) {
   uint64_t versions = cel__interner_bytes(&own->versions);
   for (uint32_t id = 1; id < own->versions.object.n; ++id)
-    if (version_at(own, id) != NULL)
-      versions +=
-          sizeof(cel__version) + version_at(own, id)->reps * sizeof(uint32_t);
+    if (cel__own_version(own, id) != NULL)
+      versions += sizeof(cel__version) +
+                  cel__own_version(own, id)->reps * sizeof(uint32_t);
   return own->reps.bytes + versions + cel__interner_bytes(&own->reps.in) +
          CEL__AFTERS * sizeof *own->afters;
 }
