@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "device/cuda/cuda.h"
-#include "rule/print.h"
 #include "task/reduce.h"
 
 enum { LISTED = 12, ADVICE = 220 };
@@ -26,7 +25,7 @@ static void add(cel_error *error, const char *format, ...) {
 static void add_box(cel_error *error, const cel_buffer *buffer,
                     const cel_box *box) {
   char text[160];
-  cel__box_text(box, buffer->dims, text, sizeof text);
+  cel_box_print(box, buffer->dims, text, sizeof text);
   add(error, "%s: %s", buffer->name != NULL ? buffer->name : "a buffer",
       cel_box_is_empty(box) ? "nothing" : text);
 }
@@ -35,7 +34,7 @@ static void add_accesses(cel_error *error, const cel_instr *instr) {
   const cel_task *task = instr->task;
   const char *kernel = task->work->cuda != NULL ? task->work->cuda->name : "";
   char chunk[160];
-  cel__box_text(&instr->run.chunk, task->dims, chunk, sizeof chunk);
+  cel_box_print(&instr->run.chunk, task->dims, chunk, sizeof chunk);
   add(error, "\nThe driver does not say at which address. ");
   if (task->name != NULL && strcmp(task->name, kernel) != 0)
     add(error, "The task %s", task->name);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/amount.h"
-#include "rule/print.h"
 
 enum { TOLD = 8, PIECES = 4, BOX_TEXT = 160 };
 
@@ -82,7 +81,7 @@ static void tell_task(const cel_instr *instr, writer *w) {
 
 static void tell_box(const cel_buffer *buffer, const cel_box *box, writer *w) {
   char text[BOX_TEXT];
-  cel__box_text(box, buffer->dims, text, sizeof text);
+  cel_box_print(box, buffer->dims, text, sizeof text);
   say(w, "%s%s%s", buffer->name != NULL ? buffer->name : "a buffer",
       buffer->dims > 0 ? " " : "", buffer->dims > 0 ? text : "");
 }
@@ -183,7 +182,7 @@ static void tell_run(const cel_node *node, writer *w) {
   say(w, instr->kind == CEL_INSTR_KERNEL ? "task" : "host task");
   tell_task(instr, w);
   if (instr->task->dims > 0) {
-    cel__box_text(&instr->run.chunk, instr->task->dims, text, sizeof text);
+    cel_box_print(&instr->run.chunk, instr->task->dims, text, sizeof text);
     say(w, ", chunk %s", text);
   }
   if (instr->kind == CEL_INSTR_KERNEL && node->lane != CEL_NO_LANE)

@@ -1,5 +1,8 @@
 #include "region/box.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 int cel_box_subtract(const cel_box *a, const cel_box *b, cel_box *out) {
   if (cel_box_is_empty(a)) return 0;
   cel_box meet, rest = *a; /* out may be a or b: read them first */
@@ -46,4 +49,28 @@ cel_box cel_box_part(const cel_box *box, const int64_t step[3], int64_t i) {
     i /= parts;
   }
   return part;
+}
+
+int cel_box_print(const cel_box *box, int dims, char *text, int size) {
+  char all[160];
+  int n = 0;
+  if (dims == 0) n = snprintf(all, sizeof all, "[]");
+  for (int d = 0; d < dims; ++d)
+    n += snprintf(all + n, sizeof all - (size_t)n,
+                  "%s[%" PRId64 ", %" PRId64 ")", d ? " x " : "", box->min[d],
+                  box->max[d]);
+  if (size > 0) snprintf(text, (size_t)size, "%s", all);
+  return n;
+}
+
+int cel_box_print_point(const int64_t point[3], int dims, char *text,
+                        int size) {
+  char all[80];
+  int n = snprintf(all, sizeof all, "(");
+  for (int d = 0; d < dims; ++d)
+    n += snprintf(all + n, sizeof all - (size_t)n, "%s%" PRId64,
+                  d == 0 ? "" : ", ", point[d]);
+  n += snprintf(all + n, sizeof all - (size_t)n, ")");
+  if (size > 0) snprintf(text, (size_t)size, "%s", all);
+  return n;
 }

@@ -108,4 +108,10 @@ int64_t cel_box_parts(const cel_box *box, uint64_t size, uint64_t bytes,
 /* Part i of them, in row-major order. */
 cel_box cel_box_part(const cel_box *box, const int64_t step[3], int64_t i);
 
+/* Writes "[0, 4) x [2, 3)" for the first `dims` dimensions; returns the length
+ * that it takes (as snprintf). */
+int cel_box_print(const cel_box *box, int dims, char *text, int size);
+/* The same for the point "(0, 2)". */
+int cel_box_print_point(const int64_t point[3], int dims, char *text, int size);
+
 #endif

@@ -1,4 +1,3 @@
-#include "rule/eval.h"
 #include "rule/linear.h"
 
 /* A form of one variable at most. */

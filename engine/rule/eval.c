@@ -1,8 +1,6 @@
 #include "rule/eval.h"
 
-#include "rule/linear.h"
 #include "rule/listing.h"
-#include "rule/print.h"
 
 /* The operands are within the limit, so only a product can leave 64 bits. */
 cel_rule_fault cel__binary_eval(int64_t op, int64_t a, int64_t b,
@@ -156,7 +154,7 @@ static cel_status explain(const cel_rule_use *use, int b,
   const cel_rule_desc *desc = &use->rule->desc;
   char c[128], r[128], e[128];
   cel_box raw, clipped;
-  cel__box_text(chunk, desc->task_dims, c, sizeof c);
+  cel_box_print(chunk, desc->task_dims, c, sizeof c);
   if (use->rule->listing != NULL)
     return cel_fail(CEL_E_RANGE,
                     "the range mapper was not evaluated for the chunk %s", c);
@@ -171,8 +169,8 @@ static cel_status explain(const cel_rule_use *use, int b,
                     "the range mapper leaves the integers up to"
                     " 2^53 for the chunk %s",
                     c);
-  cel__box_text(&raw, desc->buffer_dims, r, sizeof r);
-  cel__box_text(&use->extent, desc->buffer_dims, e, sizeof e);
+  cel_box_print(&raw, desc->buffer_dims, r, sizeof r);
+  cel_box_print(&use->extent, desc->buffer_dims, e, sizeof e);
   return cel_fail(CEL_E_RANGE,
                   "the range mapper gives the box %s for the chunk %s, which"
                   " leaves the buffer %s",

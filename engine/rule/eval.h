@@ -8,6 +8,22 @@
 
 #include "rule/rule.h"
 
+/* Integers that the Lua side can hold exactly: |x| <= 2^53. */
+#define CEL_RULE_LIMIT ((int64_t)1 << 53)
+
+/* At most: words of code in one rule; of the stack of a program. */
+enum { CEL_RULE_WORDS = 1 << 14, CEL_RULE_DEPTH = 32 };
+
+/* The largest whole number not above a / b; b is positive. */
+static inline int64_t cel__floor_div(int64_t a, int64_t b) {
+  int64_t q = a / b;
+  return q - (a % b != 0 && a < 0);
+}
+
+static inline bool cel__in_limit(int64_t x) {
+  return x <= CEL_RULE_LIMIT && x >= -CEL_RULE_LIMIT;
+}
+
 typedef enum cel_rule_fault {
   CEL_RULE_FINE,
   CEL_RULE_OVERFLOWS, /* beyond 2^53 */

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "rule/eval.h"
-#include "rule/linear.h"
 
 /* A value on the stack: the program that lies at `at`, up to the next value's,
  * or minus that, plus c. Where there is no program it is c. */

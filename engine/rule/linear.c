@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "rule/eval.h"
-
 /* ---- domains and extremes ------------------------------------------------ */
 
 void cel__domain_whole(const cel_box *range, cel_domain *out) {

@@ -14,27 +14,12 @@
 #ifndef CEL_RULE_LINEAR_H
 #define CEL_RULE_LINEAR_H
 
-#include "rule/rule.h"
+#include "rule/eval.h"
 
-/* Integers that the Lua side can hold exactly: |x| <= 2^53. */
-#define CEL_RULE_LIMIT ((int64_t)1 << 53)
 /* Beyond every bound. */
 #define CEL_RULE_FAR ((int64_t)1 << 60)
 
-/* At most: words of code in one rule; of the stack of a program. */
-enum { CEL_RULE_WORDS = 1 << 14, CEL_RULE_DEPTH = 32 };
-
 __extension__ typedef __int128 cel_wide;
-
-/* The largest whole number not above a / b; b is positive. */
-static inline int64_t cel__floor_div(int64_t a, int64_t b) {
-  int64_t q = a / b;
-  return q - (a % b != 0 && a < 0);
-}
-
-static inline bool cel__in_limit(int64_t x) {
-  return x <= CEL_RULE_LIMIT && x >= -CEL_RULE_LIMIT;
-}
 
 typedef struct cel_linear {
   int64_t c, k[6];

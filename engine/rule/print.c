@@ -1,5 +1,3 @@
-#include "rule/print.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -142,7 +140,7 @@ static void put_program(text_buffer *t, const int64_t *code, int length,
   cel_free(folded);
 }
 
-/* ---- rules and boxes ----------------------------------------------------- */
+/* ---- rules --------------------------------------------------------------- */
 
 static void put_box(text_buffer *t, const cel_rule_desc *desc, int b,
                     const int64_t *params) {
@@ -181,27 +179,4 @@ int cel_rule_print(const cel_rule *rule, const int64_t *params, char *text,
   }
   cel_vec_release(&t);
   return length;
-}
-
-int cel__box_text(const cel_box *box, int dims, char *text, int size) {
-  char all[160];
-  int n = 0;
-  if (dims == 0) n = snprintf(all, sizeof all, "[]");
-  for (int d = 0; d < dims; ++d)
-    n += snprintf(all + n, sizeof all - (size_t)n,
-                  "%s[%" PRId64 ", %" PRId64 ")", d ? " x " : "", box->min[d],
-                  box->max[d]);
-  if (size > 0) snprintf(text, (size_t)size, "%s", all);
-  return n;
-}
-
-int cel__point_text(const int64_t point[3], int dims, char *text, int size) {
-  char all[80];
-  int n = snprintf(all, sizeof all, "(");
-  for (int d = 0; d < dims; ++d)
-    n += snprintf(all + n, sizeof all - (size_t)n, "%s%" PRId64,
-                  d == 0 ? "" : ", ", point[d]);
-  n += snprintf(all + n, sizeof all - (size_t)n, ")");
-  if (size > 0) snprintf(text, (size_t)size, "%s", all);
-  return n;
 }

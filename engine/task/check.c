@@ -8,7 +8,6 @@
 #include "region/map.h"
 #include "rule/eval.h"
 #include "rule/listing.h"
-#include "rule/print.h"
 
 enum { SLOTS = 256, PAIRS = 64, BOX_TEXT = 160 };
 
@@ -82,9 +81,10 @@ typedef struct shown {
 static shown show(const cel_group *group, const cel_access *access,
                   const cel_counter_example *why) {
   shown s;
-  cel__box_text(&why->a, group->dims, s.a, sizeof s.a);
-  cel__box_text(&why->b, group->dims, s.b, sizeof s.b);
-  cel__point_text(why->point, access->buffer->dims, s.point, sizeof s.point);
+  cel_box_print(&why->a, group->dims, s.a, sizeof s.a);
+  cel_box_print(&why->b, group->dims, s.b, sizeof s.b);
+  cel_box_print_point(why->point, access->buffer->dims, s.point,
+                      sizeof s.point);
   return s;
 }
 

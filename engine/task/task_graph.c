@@ -7,7 +7,6 @@
 #include "base/eras.h"
 #include "base/hash.h"
 #include "region/front.h"
-#include "rule/print.h"
 #include "task/check.h"
 #include "task/collective.h"
 #include "task/defined.h"
@@ -251,7 +250,7 @@ static void warn_unwritten(cel_task_graph *graph, const cel_task *task,
       access->buffer->name != NULL ? access->buffer->name : "unnamed";
   char box[BOX_TEXT], text[CEL_ERROR_TEXT];
   cel_box hull = cel_region_hull(image);
-  cel__box_text(&hull, access->buffer->dims, box, sizeof box);
+  cel_box_print(&hull, access->buffer->dims, box, sizeof box);
   if (combines)
     snprintf(text, sizeof text,
              "cg:reduce begins with what buffer '%s' holds (include_current), "
@@ -281,9 +280,9 @@ static void warn_crossing(cel_task_graph *graph, const cel_group *group,
   const cel_access *reads = &group->access[found.reads];
   const char *buffer = text_of(reads->buffer->name);
   char a[BOX_TEXT], b[BOX_TEXT], at[BOX_TEXT], text[CEL_ERROR_TEXT];
-  cel__box_text(&why.a, group->dims, a, sizeof a);
-  cel__box_text(&why.b, group->dims, b, sizeof b);
-  cel__point_text(why.point, reads->buffer->dims, at, sizeof at);
+  cel_box_print(&why.a, group->dims, a, sizeof a);
+  cel_box_print(&why.b, group->dims, b, sizeof b);
+  cel_box_print_point(why.point, reads->buffer->dims, at, sizeof at);
   snprintf(text, sizeof text,
            "task '%s' reads of buffer '%s' what other items of it write: chunk "
            "%s reads element %s, which chunk %s writes by cg:%s, and what it "

@@ -1,9 +1,10 @@
 #include "command/own/overlap.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "region/map.h"
+
+enum { BOX_TEXT = 160 }; /* three dimensions of two numbers */
 
 static bool produces(const cel__use *use) {
   return cel_mode_produces(use->access->mode);
@@ -26,21 +27,6 @@ static bool apart(const cel__footprint *a, const cel__footprint *b) {
   return true;
 }
 
-/* Longest: three dimensions of two numbers. */
-typedef struct box_text {
-  char text[160];
-} box_text;
-
-static box_text show(const cel_box *box, int dims) {
-  box_text r = {"[0, 1)"};
-  int at = 0;
-  for (int d = 0; d < dims; ++d)
-    at += snprintf(r.text + at, sizeof r.text - (size_t)at,
-                   "%s[%" PRId64 ", %" PRId64 ")", d ? " x " : "", box->min[d],
-                   box->max[d]);
-  return r;
-}
-
 static cel_status fail(const cel_task *task, const cel__use *use, int64_t a,
                        int64_t b, const cel_box *box) {
   const cel_split *split = &use->footprint->split;
@@ -48,13 +34,15 @@ static cel_status fail(const cel_task *task, const cel__use *use, int64_t a,
   cel_box first, second;
   cel_split_chunk(split, a, &first);
   cel_split_chunk(split, b, &second);
-  int dims = task->dims > 0 ? task->dims : 1;
+  char where[BOX_TEXT], from[2][BOX_TEXT];
+  cel_box_print(box, buffer->dims > 0 ? buffer->dims : 1, where, BOX_TEXT);
+  cel_box_print(&first, task->dims > 0 ? task->dims : 1, from[0], BOX_TEXT);
+  cel_box_print(&second, task->dims > 0 ? task->dims : 1, from[1], BOX_TEXT);
   return cel_fail(CEL_E_OVERLAP,
                   "task '%s' writes %s of buffer '%s' twice: from chunk %s on "
                   "rank %" PRId64 " and from chunk %s on rank %" PRId64,
-                  task->name ? task->name : "", show(box, buffer->dims).text,
-                  buffer->name ? buffer->name : "", show(&first, dims).text, a,
-                  show(&second, dims).text, b);
+                  task->name ? task->name : "", where,
+                  buffer->name ? buffer->name : "", from[0], a, from[1], b);
 }
 
 /* Values of the map: the rank that writes there, plus 1. */

@@ -1,10 +1,8 @@
-#include "rule/rule.h"
-
 #include <string.h>
 
 #include "base/hash.h"
+#include "rule/eval.h"
 #include "rule/fold.h"
-#include "rule/linear.h"
 #include "rule/listing.h"
 
 /* Rules by content: chains by hash, fewer rules than chains. */
