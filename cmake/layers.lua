@@ -61,7 +61,7 @@ local rooms = {
 
 -- Circles of modules that are known, each by the first of its modules.
 local circles = {
-  ["runtime/engine"] = true, ["task/reduce"] = true,
+  ["runtime/engine"] = true,
 }
 
 local rank = {}

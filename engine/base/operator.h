@@ -45,6 +45,13 @@ bool cel_operator_is_exact(const cel_operator *op);
 /* Whether besides that GPUs combine them among each other: NCCL has no numbers
  * of 16 bits and nothing bit by bit. */
 bool cel_operator_is_for_gpus(const cel_operator *op);
+/* Where all ranks' numbers are combined by one step, an all-reduce. */
+typedef enum cel_all_reduces {
+  CEL_ALL_REDUCES_NOWHERE,
+  CEL_ALL_REDUCES_ON_HOSTS, /* all exact operators */
+  CEL_ALL_REDUCES_ON_GPUS   /* those that are for GPUs */
+} cel_all_reduces;
+
 /* Whether cel_operator_fold can do it, so that the order does not show: an
  * exact one, or the least or greatest floating-point number, a NaN where there
  * is any. */

@@ -14,7 +14,7 @@
 #include "command/read.h"
 #include "command/shared.h"
 #include "command/table.h"
-#include "task/collective.h"
+#include "task/assignment.h"
 
 enum {
   SMALL_BYTES = 64 << 10,

@@ -2,7 +2,7 @@
 
 #include "command/collective/member.h"
 #include "instr/state.h"
-#include "task/task_graph.h"
+#include "task/assignment.h"
 
 void cel__plan_release(cel__plan *plan) {
   for (uint32_t i = 0; i < plan->touches.n; ++i)

@@ -26,7 +26,6 @@
 #include "instr/layouts.h"
 #include "region/front.h"
 #include "region/map.h"
-#include "task/collective.h"
 
 /* An allocation with what only this folder knows of it. */
 typedef struct cel__record {

@@ -1,8 +1,6 @@
-/* assignment.c -- which ranks, and which of their devices, compute which chunks
- * of a task. */
-#include <string.h>
+#include "task/assignment.h"
 
-#include "task/task_graph.h"
+#include <string.h>
 
 /* How good a grid of pieces is: more chunks first, then less surface between
  * them, which is what neighbours exchange. */

@@ -1,5 +1,6 @@
 #include "task/chunks.h"
 
+#include "task/assignment.h"
 #include "task/check.h"
 
 void cel_chunks_release(cel_chunks *chunks) {

@@ -18,7 +18,7 @@
 
 #include "base/vec.h"
 #include "rule/listing.h"
-#include "task/task_graph.h"
+#include "task/task.h"
 
 typedef struct cel_chunks cel_chunks;
 #ifndef CEL_CDEF

@@ -1,4 +1,5 @@
-/* effect.h -- host objects, what tasks do to them, and what order follows.
+/* effect.h -- what orders tasks besides buffers: host objects that they touch,
+ * and groups of collective tasks.
  *
  * A host object is something beside buffers that only host tasks touch: a file,
  * a counter. A task says so by an *effect*, an object and an order (Knorr et
@@ -21,10 +22,18 @@
  * touches it is ordered across ranks; exclusive is sequential there, for ranks
  * could not agree on another order without asking each other.
  *
+ * What a collective task does may block until the same task runs on every rank.
+ * So that all ranks come to the calls of one communicator in one order, each
+ * node of a collective group depends on the one before it, in submission order:
+ * in the task graph, and alike among a rank's commands and its instructions.
+ * Between groups there is no order: each has a communicator and a thread of its
+ * own. A rank has one node per task there, as collective tasks are
+ * CEL_PLACE_EACH.
+ *
  * Invariant of a tracker: what it holds is bounded by the effects since the
  * floor, see front.h.
  * Cost: O(1) per effect, O(effects since) for a sequential one; 8 bytes for
- * each object ever mentioned. Confined. Pure.
+ * each object ever mentioned, and for each group. Confined. Pure.
  */
 #ifndef CEL_TASK_EFFECT_H
 #define CEL_TASK_EFFECT_H
@@ -121,6 +130,17 @@ void cel_effect_ask(cel_effect_track *track, const cel_object *object,
 /* The object is not mentioned again. */
 void cel_effect_forget(cel_effect_track *track, const cel_object *object);
 size_t cel_effect_track_bytes(const cel_effect_track *track);
+
+/* The collective tasks of each group. Zero to begin. */
+typedef struct cel_collectives {
+  CEL_VEC(uint64_t) last; /* by group: its newest node, 0: none yet */
+} cel_collectives;
+
+void cel_collectives_release(cel_collectives *all);
+/* Node `id` is the next of `group`, which 0 is not one. What is older than
+ * `floor` has become that, as in a tracker. */
+void cel_collectives_follow(cel_collectives *all, uint32_t group, uint64_t id,
+                            uint64_t floor, cel_deps *deps);
 #endif
 
 #endif

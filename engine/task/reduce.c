@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "task/assignment.h"
 
 /* ---- what is pending ----------------------------------------------------- */
 
@@ -44,19 +45,19 @@ void cel__reductions_release(cel__reductions *reductions) {
   cel_vec_release(&reductions->gone);
 }
 
-void cel__reductions_tidy(cel__reductions *reductions,
-                          const cel_task_graph_config *config) {
+void cel__reductions_tidy(cel__reductions *reductions) {
+  const cel__reduce_config *config = &reductions->config;
   for (uint32_t i = 0; i < reductions->gone.n; ++i)
     config->drop(config->context, reductions->gone.at[i]);
   cel_vec_clear(&reductions->gone);
 }
 
 void cel__reductions_free(cel__reductions *reductions,
-                          const cel_task_graph_config *config,
                           const cel_buffer *buffer) {
   cel__reduced *at = find(reductions, buffer);
   if (at == NULL) return;
   if (at->rows != NULL) cel__reductions_forget(reductions, at);
+  const cel__reduce_config *config = &reductions->config;
   cel__reduced gone = *at;
   cel_vec_swap_out(&reductions->all, at - reductions->all.at);
   for (uint32_t i = 0; i < gone.partials; ++i)
@@ -133,7 +134,7 @@ static const cel_rule *intern(cel_rules *rules, coder *c) {
 }
 
 /* Rows k*p to (k+1)*p for the chunk [k, k+1). */
-static const cel_rule *row_rule(cel__reductions *r, cel_rules *rules) {
+static const cel_rule *row_rule(cel__reductions *r) {
   coder c = {.desc = {.task_dims = 1, .buffer_dims = 2, .params = 1}};
   if (r->row != NULL) return r->row;
   for (int side = 0; side < 2; ++side) {
@@ -142,15 +143,14 @@ static const cel_rule *row_rule(cel__reductions *r, cel_rules *rules) {
     put(&c, 0, side, words, 5);
   }
   put_whole(&c, 1);
-  return r->row = intern(rules, &c);
+  return r->row = intern(r->config.rules, &c);
 }
 
-static const cel_rule *whole_rule(cel__reductions *r, cel_rules *rules,
-                                  int32_t dims) {
+static const cel_rule *whole_rule(cel__reductions *r, int32_t dims) {
   coder c = {.desc = {.buffer_dims = dims}};
   if (r->whole[dims] != NULL) return r->whole[dims];
   for (int j = 0; j < dims; ++j) put_whole(&c, j);
-  return r->whole[dims] = intern(rules, &c);
+  return r->whole[dims] = intern(r->config.rules, &c);
 }
 
 /* ---- rows ---------------------------------------------------------------- */
@@ -182,8 +182,7 @@ static cel_init *identity_init(const cel_reducer *reducer) {
 }
 
 /* How many rows a rank may write. */
-static int64_t rows_of(const cel_task_graph_config *config,
-                       const cel_task *task) {
+static int64_t rows_of(const cel__reduce_config *config, const cel_task *task) {
   int64_t runs = task->placement == CEL_PLACE_SPLIT && task->oversubscribe > 1
                      ? task->oversubscribe
                      : 1;
@@ -230,7 +229,6 @@ static cel__partial *make_room(cel__reductions *r, cel__reduced *at) {
 }
 
 static const cel_buffer *rows_for(cel__reductions *r, cel__reduced *at,
-                                  const cel_task_graph_config *config,
                                   const cel_reducer *reducer, uint64_t key,
                                   int64_t rows) {
   for (uint32_t i = 0; i < at->partials; ++i) {
@@ -245,14 +243,14 @@ static const cel_buffer *rows_for(cel__reductions *r, cel__reduced *at,
   snprintf(name, sizeof name, "%.100s" CEL_REDUCE_ROWS, of);
   int64_t extent[] = {rows, cel_box_volume(&at->buffer->extent), 1};
   *made = (cel__partial){key, ++r->clock,
-                         config->make(config->context, 2, extent,
-                                      at->buffer->element_size, name,
-                                      identity_init(reducer))};
+                         r->config.make(r->config.context, 2, extent,
+                                        at->buffer->element_size, name,
+                                        identity_init(reducer))};
   return made->buffer;
 }
 
 /* Whether an all-reduce can be of it. */
-static bool all_reduces(const cel_task_graph_config *config,
+static bool all_reduces(const cel__reduce_config *config,
                         const cel_operator *by) {
   switch (config->all_reduces) {
   case CEL_ALL_REDUCES_ON_HOSTS: return cel_operator_is_exact(by);
@@ -262,7 +260,7 @@ static bool all_reduces(const cel_task_graph_config *config,
 }
 
 /* Where all ranks may combine their own, each has some. */
-static int64_t ranks_with_rows(const cel_task_graph_config *config,
+static int64_t ranks_with_rows(const cel__reduce_config *config,
                                const cel_reducer *reducer, int64_t chunks) {
   bool all = all_reduces(config, &reducer->by);
   return all && config->ranks > chunks ? config->ranks : chunks;
@@ -290,9 +288,9 @@ static void pend(cel__reductions *r, cel__reduced *at, const cel_buffer *rows,
   ++r->pending;
 }
 
-static void lower(cel__reductions *r, const cel_task_graph_config *config,
-                  cel_arena *arena, const cel_task *task, cel_place place,
-                  cel_access *access) {
+static void lower(cel__reductions *r, cel_arena *arena, const cel_task *task,
+                  cel_place place, cel_access *access) {
+  const cel__reduce_config *config = &r->config;
   const cel_reducer *reducer = access->reducer;
   int64_t chunks = task->placement == CEL_PLACE_ONCE
                        ? 1 /* wherever it is */
@@ -304,12 +302,12 @@ static void lower(cel__reductions *r, const cel_task_graph_config *config,
       rows * (home == 0 ? ranks_with_rows(config, reducer, chunks) : 1);
   uint64_t key = key_of(task, reducer, all, home);
   /* Rank 0's rows are not its own if another rank writes them. */
-  pend(r, at, rows_for(r, at, config, reducer, key, all), home == 0 ? rows : 0,
-       reducer, access->mode == CEL_MODE_READ_WRITE, place);
+  pend(r, at, rows_for(r, at, reducer, key, all), home == 0 ? rows : 0, reducer,
+       access->mode == CEL_MODE_READ_WRITE, place);
   *access =
       (cel_access){.buffer = at->rows,
                    .mode = CEL_MODE_DISCARD_WRITE,
-                   .use = {.rule = row_rule(r, config->rules),
+                   .use = {.rule = row_rule(r),
                            .params = cel_arena_copy(arena, &rows, sizeof rows),
                            .range = cel_box_sized(chunks, 1, 1),
                            .extent = at->rows->extent},
@@ -317,9 +315,7 @@ static void lower(cel__reductions *r, const cel_task_graph_config *config,
   cel_rule_retain(access->use.rule);
 }
 
-void cel__reductions_none(cel__reductions *reductions,
-                          const cel_task_graph_config *config,
-                          const cel_group *group) {
+void cel__reductions_none(cel__reductions *reductions, const cel_group *group) {
   for (uint32_t i = 0; i < group->accesses; ++i) {
     const cel_reducer *reducer = group->access[i].reducer;
     if (reducer == NULL || group->access[i].mode == CEL_MODE_READ_WRITE)
@@ -327,10 +323,10 @@ void cel__reductions_none(cel__reductions *reductions,
     cel__reduced *at = entry_of(reductions, group->access[i].buffer);
     if (at->rows != NULL) cel__reductions_forget(reductions, at);
     uint64_t key = cel_hash(reducer->identity, reducer->element_size, 1);
-    pend(reductions, at, rows_for(reductions, at, config, reducer, key, 1), 0,
-         reducer, false, group->place);
+    pend(reductions, at, rows_for(reductions, at, reducer, key, 1), 0, reducer,
+         false, group->place);
   }
-  cel__reductions_tidy(reductions, config);
+  cel__reductions_tidy(reductions);
 }
 
 /* From here on there are rows of partial results and who combines them; ranks
@@ -350,14 +346,13 @@ static uint64_t hash_reduction(const cel_access *access, uint64_t seed) {
   return cel_access_hash(access, 0, seed);
 }
 
-void cel__reductions_lower(cel__reductions *reductions,
-                           const cel_task_graph_config *config,
-                           cel_arena *arena, const cel_group *group,
-                           cel_task *task, cel_access *access) {
+void cel__reductions_lower(cel__reductions *reductions, cel_arena *arena,
+                           const cel_group *group, cel_task *task,
+                           cel_access *access) {
   for (uint32_t i = 0; i < group->accesses; ++i) {
     if (access[i].reducer == NULL) continue;
     task->reduces = hash_reduction(&access[i], task->reduces);
-    lower(reductions, config, arena, task, group->place, &access[i]);
+    lower(reductions, arena, task, group->place, &access[i]);
   }
 }
 
@@ -400,41 +395,41 @@ static bool is_shared(const cel__reduced *at) {
 
 /* Each combines its own rows, and these come together in any order: not where
  * one of them is to begin with what the buffer holds. */
-static bool is_folded(const cel_task_graph_config *config,
+static bool is_folded(const cel__reduce_config *config,
                       const cel__reduced *at) {
   return at->each > 0 && !at->onto && all_reduces(config, &at->by) &&
          at->rows->extent.max[0] == at->each * config->ranks;
 }
 
 /* Of the rows each rank reads its own. */
-static void read_own(cel__reductions *r, const cel_task_graph_config *config,
-                     const cel__reduced *at, cel_access access[2]) {
+static void read_own(cel__reductions *r, const cel__reduced *at,
+                     cel_access access[2]) {
   access[0].rows = at->each;
-  access[0].use = (cel_rule_use){.rule = row_rule(r, config->rules),
+  access[0].use = (cel_rule_use){.rule = row_rule(r),
                                  .params = &at->each,
-                                 .range = cel_box_sized(config->ranks, 1, 1),
+                                 .range = cel_box_sized(r->config.ranks, 1, 1),
                                  .extent = at->rows->extent};
   access[1].by = at->by;
 }
 
 void cel__reductions_settle(cel__reductions *reductions,
-                            const cel_task_graph_config *config,
                             const cel_group *asking, cel__reduced *at,
                             cel_group *group, cel_access access[2]) {
+  const cel__reduce_config *config = &reductions->config;
   const cel_buffer *of[] = {at->rows, at->buffer};
   const cel_mode into = at->onto ? CEL_MODE_READ_WRITE : CEL_MODE_DISCARD_WRITE;
   cel_box elements = cel_box_sized(cel_box_volume(&at->buffer->extent), 1, 1);
   for (int i = 0; i < 2; ++i)
-    access[i] = (cel_access){
-        .buffer = of[i],
-        .mode = i == 0 ? CEL_MODE_READ : into,
-        .use = {.rule = whole_rule(reductions, config->rules, of[i]->dims),
-                .range = elements,
-                .extent = of[i]->extent}};
+    access[i] =
+        (cel_access){.buffer = of[i],
+                     .mode = i == 0 ? CEL_MODE_READ : into,
+                     .use = {.rule = whole_rule(reductions, of[i]->dims),
+                             .range = elements,
+                             .extent = of[i]->extent}};
   bool all = config->collectives && config->ranks > 1 &&
              all_read(asking, at->buffer, config->ranks);
   bool folded = all && is_folded(config, at);
-  if (folded) read_own(reductions, config, at, access);
+  if (folded) read_own(reductions, at, access);
   all = folded || (all && is_shared(at));
   *group = (cel_group){.kind = CEL_TASK_KERNEL,
                        .placement = all ? CEL_PLACE_ALL : CEL_PLACE_ONCE,

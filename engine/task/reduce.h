@@ -24,7 +24,8 @@
 #define CEL_TASK_REDUCE_H
 
 #include "base/arena.h"
-#include "task/task_graph.h"
+#include "base/vec.h"
+#include "task/task.h"
 
 enum { CEL__PARTIALS = 4 }; /* kept for a buffer */
 
@@ -52,7 +53,22 @@ typedef struct cel__reduced {
   cel_place place; /* of the group that reduced */
 } cel__reduced;
 
+/* What of the graph's configuration reductions depend on: see there. */
+typedef struct cel__reduce_config {
+  int64_t ranks, reducing;
+  bool collectives;
+  cel_all_reduces all_reduces;
+  cel_rules *rules;
+  const cel_buffer *(*make)(void *context, int32_t dims,
+                            const int64_t extent[3], uint32_t element_size,
+                            const char *name, cel_init *init);
+  void (*drop)(void *context, const cel_buffer *buffer);
+  void *context;
+} cel__reduce_config;
+
+/* Begins with its configuration, all else zero. */
 typedef struct cel__reductions {
+  cel__reduce_config config;
   CEL_VEC(cel__reduced) all;
   uint32_t pending;
   uint64_t clock;
@@ -68,20 +84,16 @@ cel_status cel__reductions_check(const cel_group *group);
 /* Gives the accesses of `task`, a copy of the group whose split is known, that
  * reduce their rows; their buffers are pending from then on. `access` is the
  * task's. */
-void cel__reductions_lower(cel__reductions *reductions,
-                           const cel_task_graph_config *config,
-                           cel_arena *arena, const cel_group *group,
-                           cel_task *task, cel_access *access);
+void cel__reductions_lower(cel__reductions *reductions, cel_arena *arena,
+                           const cel_group *group, cel_task *task,
+                           cel_access *access);
 
 /* The same for a group without items, which is no task: what does not begin
  * with what the buffer holds comes to the identity. */
-void cel__reductions_none(cel__reductions *reductions,
-                          const cel_task_graph_config *config,
-                          const cel_group *group);
+void cel__reductions_none(cel__reductions *reductions, const cel_group *group);
 
 /* Frees what made room, once the task has been emitted. */
-void cel__reductions_tidy(cel__reductions *reductions,
-                          const cel_task_graph_config *config);
+void cel__reductions_tidy(cel__reductions *reductions);
 
 /* Null, or what is pending in the buffer. */
 cel__reduced *cel__reductions_find(cel__reductions *reductions,
@@ -94,12 +106,10 @@ void cel__reductions_forget(cel__reductions *reductions, cel__reduced *at);
  * place, with `access` for its two, and takes over the reference on its work.
  */
 void cel__reductions_settle(cel__reductions *reductions,
-                            const cel_task_graph_config *config,
                             const cel_group *asking, cel__reduced *at,
                             cel_group *group, cel_access access[2]);
 /* The buffer is freed: so are its rows. */
 void cel__reductions_free(cel__reductions *reductions,
-                          const cel_task_graph_config *config,
                           const cel_buffer *buffer);
 
 #endif

@@ -7,8 +7,8 @@
 #include "base/eras.h"
 #include "base/hash.h"
 #include "region/front.h"
+#include "task/assignment.h"
 #include "task/check.h"
-#include "task/collective.h"
 #include "task/defined.h"
 #include "task/reduce.h"
 
@@ -422,8 +422,7 @@ static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
     task->listed |= group->access[i].reducer == NULL &&
                     group->access[i].use.rule->listing != NULL;
   cel_access *access = copy_accesses(arena, group);
-  cel__reductions_lower(&graph->reductions, &graph->config, arena, group, task,
-                        access);
+  cel__reductions_lower(&graph->reductions, arena, group, task, access);
   if (graph->config.audited)
     cel__defined_note(&graph->defined, arena, access, group->accesses,
                       graph->images.at, graph->exact.at);
@@ -463,7 +462,7 @@ static uint64_t add(cel_task_graph *graph, const cel_group *group, bool apart) {
   ++graph->breadth;
   uint64_t id = task->id;
   node_emit(graph, task);
-  cel__reductions_tidy(&graph->reductions, &graph->config);
+  cel__reductions_tidy(&graph->reductions);
   consider_horizon(graph);
   return id;
 }
@@ -489,8 +488,7 @@ static cel_status combine(cel_task_graph *graph, const cel_group *asking,
   cel_group group;
   cel_access access[2];
   bool apart = true;
-  cel__reductions_settle(&graph->reductions, &graph->config, asking, pending,
-                         &group, access);
+  cel__reductions_settle(&graph->reductions, asking, pending, &group, access);
   group.place = asking->place;
   cel_status status = check_all(graph, &group, &apart);
   if (status == CEL_E_OK) add(graph, &group, apart);
@@ -523,7 +521,7 @@ cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
   *id = 0;
   if (cel_box_is_empty(&group->range)) {
     CEL_TRY(cel__reductions_check(group));
-    cel__reductions_none(&graph->reductions, &graph->config, group);
+    cel__reductions_none(&graph->reductions, group);
     return CEL_E_OK;
   }
   bool apart = true;
@@ -535,7 +533,7 @@ cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
 
 void cel_task_graph_free(cel_task_graph *graph, const cel_buffer *buffer) {
   cel_assert_thread(CEL_THREAD_MAIN);
-  cel__reductions_free(&graph->reductions, &graph->config, buffer);
+  cel__reductions_free(&graph->reductions, buffer);
   cel_task *task = node_new(graph, CEL_TASK_FREE);
   task->freed = buffer;
   cel_track *track = track_of(graph, buffer);
@@ -568,6 +566,15 @@ cel_task_graph *cel_task_graph_create(const cel_task_graph_config *config) {
     graph->config.horizon_step = HORIZON_STEP;
   if (graph->config.horizon_breadth <= 0)
     graph->config.horizon_breadth = HORIZON_BREADTH;
+  graph->reductions.config =
+      (cel__reduce_config){.ranks = config->ranks,
+                           .reducing = config->reducing,
+                           .collectives = config->collectives,
+                           .all_reduces = config->all_reduces,
+                           .rules = config->rules,
+                           .make = config->make,
+                           .drop = config->drop,
+                           .context = config->context};
   graph->checks = cel__checks_create(config->ranks);
   cel_front_init(&graph->front);
   cel_eras_init(&graph->eras, drop_task);

@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "command/command.h"
+#include "task/assignment.h"
 #include "task/task_graph.h"
 
 enum {

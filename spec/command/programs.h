@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "command/command.h"
+#include "task/assignment.h"
 #include "task/task_graph.h"
 
 /* One dimension of a box: [min + lo, max + hi) along task dimension `dim`; all

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "random/program.h"
-#include "task/task_graph.h"
+#include "task/assignment.h"
 
 typedef struct check {
   const program *program;

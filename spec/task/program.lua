@@ -13,7 +13,7 @@
 -- in spec/rule/rules.lua; an access is {buffer, mode, boxes, options}.
 local ffi = require("ffi")
 local rules = require("spec.rule.rules")
-local c = require("spec.support.cdef")("task/task_graph.h", "base/status.h")
+local c = require("spec.support.cdef")("task/task_graph.h", "task/assignment.h", "base/status.h")
 -- C calls back into these functions: they must not be compiled.
 jit.off(true, true)
 

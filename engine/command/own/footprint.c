@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "task/assignment.h"
 
 enum { FOOTPRINTS = 1024 };
 

@@ -13,7 +13,7 @@
 
 #include "base/arena.h"
 #include "command/own/rep.h"
-#include "task/task_graph.h"
+#include "task/task.h"
 
 enum { CEL__VARIANTS = 4 };
 
