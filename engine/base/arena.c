@@ -32,17 +32,12 @@ static void go_on_in(cel_arena *arena, cel_arena_block *block) {
   arena->end = block->data + block->size;
 }
 
-static cel_arena_block *largest_of(const cel_arena *arena) {
-  cel_arena_block *largest = arena->blocks;
-  for (cel_arena_block *b = arena->blocks; b != NULL; b = b->next)
-    if (b->size > largest->size) largest = b;
-  return largest;
-}
-
 /* Of blocks for large pieces one is kept, the largest: as a piece looks at the
  * next block alone, there might be ever more of them. */
 void cel_arena_clear(cel_arena *arena) {
-  const cel_arena_block *largest = largest_of(arena);
+  const cel_arena_block *largest = arena->blocks;
+  for (const cel_arena_block *b = arena->blocks; b != NULL; b = b->next)
+    if (b->size > largest->size) largest = b;
   for (cel_arena_block **at = &arena->blocks; *at != NULL;) {
     cel_arena_block *block = *at;
     if (block->size <= LARGEST_STEP || block == largest) {

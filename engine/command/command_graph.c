@@ -239,24 +239,20 @@ static void emit_trees(cel_command_graph *g, const cel_task *task) {
   }
 }
 
-static void track_collective(cel_command_graph *g, const cel_exchange *x,
-                             uint64_t id) {
-  cel_track *track = track_of(g, find_state(g, x->buffer));
-  if (!cel_box_is_empty(&x->mine))
-    cel_track_read(track, &x->mine, id, &g->emitter.deps);
-  for (uint32_t i = 0; i < x->gets; ++i)
-    cel_track_write(track, &x->get[i], id, &g->emitter.deps);
-}
-
 /* Of an exchange in the arena of the era that is open. */
 static void emit_exchange(cel_command_graph *g, const cel_task *task,
                           const cel_exchange *exchange) {
   cel_command command = {
       .kind = CEL_COMMAND_COLLECTIVE, .task = task, .exchange = exchange};
   uint64_t id = cel__emit_begin(&g->emitter);
-  if (!g->config.unordered)
-    for (const cel_exchange *x = exchange; x != NULL; x = x->next)
-      track_collective(g, x, id);
+  const cel_exchange *x = g->config.unordered ? NULL : exchange;
+  for (; x != NULL; x = x->next) {
+    cel_track *track = track_of(g, find_state(g, x->buffer));
+    if (!cel_box_is_empty(&x->mine))
+      cel_track_read(track, &x->mine, id, &g->emitter.deps);
+    for (uint32_t i = 0; i < x->gets; ++i)
+      cel_track_write(track, &x->get[i], id, &g->emitter.deps);
+  }
   cel__emit_end(&g->emitter, &command);
 }
 

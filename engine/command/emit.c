@@ -20,12 +20,6 @@ uint64_t cel__emit_begin(cel__emitter *e) {
   return e->front.next;
 }
 
-static bool has_true(const cel_deps *deps) {
-  for (uint32_t i = 0; i < deps->n; ++i)
-    if (deps->at[i].kind == CEL_DEP_TRUE) return true;
-  return false;
-}
-
 /* Everything that the command points to moves into the arena. */
 static void finish(cel__emitter *e, cel_command *command) {
   cel_arena *arena = cel_eras_arena(&e->eras);
@@ -42,8 +36,10 @@ static void finish(cel__emitter *e, cel_command *command) {
 }
 
 void cel__emit_end(cel__emitter *e, cel_command *command) {
-  if (!e->unordered && !has_true(&e->deps))
-    cel_deps_add(&e->deps, e->front.floor, CEL_DEP_ORDER);
+  bool ordered = e->unordered;
+  for (uint32_t i = 0; i < e->deps.n && !ordered; ++i)
+    ordered = e->deps.at[i].kind == CEL_DEP_TRUE;
+  if (!ordered) cel_deps_add(&e->deps, e->front.floor, CEL_DEP_ORDER);
   finish(e, command);
 }
 

@@ -32,16 +32,6 @@ static void set_one(cel_region *r, cel_box box) {
   set(r, &box, !cel_box_is_empty(&box));
 }
 
-/* Hands a finished list to `r`, which may have been read for it. */
-static void adopt(cel_region *r, cel_slab_sink *sink) {
-  if (sink->borrowed) {
-    set(r, sink->at, sink->n);
-    return;
-  }
-  cel_free(r->at);
-  *r = (cel_region){sink->at, sink->n, sink->cap};
-}
-
 static cel_slab_sink sink_into(cel_region *r) {
   return (cel_slab_sink){.at = r->at, .cap = r->cap};
 }
@@ -71,7 +61,12 @@ static void combine(cel_slab_op op, cel_region *out, const cel_box *a,
   cel_box room[ON_STACK];
   cel_slab_sink sink = {.at = room, .cap = ON_STACK, .borrowed = true};
   cel__slab_combine(op, a, na, b, nb, &sink);
-  adopt(out, &sink);
+  if (sink.borrowed) {
+    set(out, sink.at, sink.n);
+    return;
+  }
+  cel_free(out->at);
+  *out = (cel_region){sink.at, sink.n, sink.cap};
 }
 
 void cel_region_unite(cel_region *out, const cel_region *a,

@@ -78,24 +78,20 @@ int64_t cel_cut_find(const cel_cut *cut, int64_t x) {
   return cut->n + (at - longer) / cut->A;
 }
 
-static bool equal_everywhere(const cel_cut *a, const cel_cut *b) {
-  for (int64_t i = 0; i < a->P; ++i)
-    if (cel_cut_at(a, i) != cel_cut_at(b, i)) return false;
-  return true;
-}
-
 /* Even cuts are linear between their breaks n, so two that agree at the breaks
  * and at the ends agree everywhere. */
 bool cel_cut_equal(const cel_cut *a, const cel_cut *b) {
   if (a->lo != b->lo || a->N != b->N || a->P != b->P) return false;
   if (a->sums == b->sums && a->A == b->A && a->G == b->G && a->n == b->n)
     return true;
-  if (a->sums != NULL || b->sums != NULL) return equal_everywhere(a, b);
   int64_t last = a->P - 1;
   int64_t breaks[3] = {a->n < last ? a->n : last, b->n < last ? b->n : last,
                        last};
-  for (int i = 0; i < 3; ++i)
-    if (cel_cut_at(a, breaks[i]) != cel_cut_at(b, breaks[i])) return false;
+  bool everywhere = a->sums != NULL || b->sums != NULL;
+  for (int64_t i = 0; i < (everywhere ? a->P : 3); ++i) {
+    int64_t at = everywhere ? i : breaks[i];
+    if (cel_cut_at(a, at) != cel_cut_at(b, at)) return false;
+  }
   return true;
 }
 

@@ -132,17 +132,13 @@ static cel_wide pair_least(const chunk_pair *pair, const cel_linear *y,
   return sum;
 }
 
-static cel_linear constant(int64_t c) {
-  return (cel_linear){.c = c};
-}
-
 /* Whether `lo` or `clip_lo` is at or above `hi` or `clip_hi` for every pair;
  * s is 1 where lo belongs to the chunk above, and -1 where hi does. */
 static bool separates(const chunk_pair *pair, const cel_linear *lo,
                       int64_t clip_lo, const cel_linear *hi, int64_t clip_hi,
                       int64_t s) {
   if (clip_lo >= clip_hi) return true;
-  cel_linear c_lo = constant(clip_lo), c_hi = constant(clip_hi);
+  cel_linear c_lo = {.c = clip_lo}, c_hi = {.c = clip_hi};
   const cel_linear *los[2] = {lo, &c_lo}, *his[2] = {hi, &c_hi};
   for (int i = 0; i < 2; ++i)
     for (int k = 0; k < 2; ++k) {
@@ -238,18 +234,15 @@ static void append(cel_rule_desc *to, int64_t *code, cel_rule_box *box,
   to->code_length += from->code_length;
 }
 
-static bool fits(const cel_rule_desc *a, const cel_rule_desc *b) {
-  return a->task_dims == b->task_dims && a->buffer_dims == b->buffer_dims &&
-         a->boxes + b->boxes <= CEL_RULE_BOXES &&
-         a->params + b->params <= CEL_RULE_PARAMS;
-}
-
 cel_proof cel_rule_prove_apart(const cel_rule_use *a, const cel_rule_use *b,
                                const cel_split_kind *kind,
                                cel_counter_example *why) {
   const cel_rule_desc *x = &a->rule->desc, *y = &b->rule->desc;
   if (a->rule->listing != NULL || b->rule->listing != NULL) return CEL_UNKNOWN;
-  if (!fits(x, y)) return CEL_UNKNOWN;
+  if (x->task_dims != y->task_dims || x->buffer_dims != y->buffer_dims ||
+      x->boxes + y->boxes > CEL_RULE_BOXES ||
+      x->params + y->params > CEL_RULE_PARAMS)
+    return CEL_UNKNOWN;
   cel_rule both = {
       .desc = {.task_dims = x->task_dims, .buffer_dims = x->buffer_dims}};
   int64_t params[CEL_RULE_PARAMS];
@@ -329,18 +322,13 @@ static cel_wide touch_least(const touching *t, const cel_linear *a, int i,
          chain_least(3, c, gap, t->domain->low[t->d], t->domain->high[t->d]);
 }
 
-/* Whether two equal forms are so by looking at them: what they follow in
- * dimension d is at the same place for both chunks. */
-static bool plainly_same(const touching *t, const cel_linear *a, int i,
-                         const cel_linear *b, int k) {
-  bool one_min = (i == SECOND) == (k == SECOND) || a->k[t->d] == 0;
-  bool one_max = (i == FIRST) == (k == FIRST) || a->k[3 + t->d] == 0;
-  return one_min && one_max && memcmp(a, b, sizeof *a) == 0;
-}
-
+/* Whether a(chunk i) is b(chunk k): as one sees where what equal forms follow
+ * in dimension d is at the same place for both chunks. */
 static bool same(const touching *t, const cel_linear *a, int i,
                  const cel_linear *b, int k) {
-  if (plainly_same(t, a, i, b, k)) return true;
+  bool one_min = (i == SECOND) == (k == SECOND) || a->k[t->d] == 0;
+  bool one_max = (i == FIRST) == (k == FIRST) || a->k[3 + t->d] == 0;
+  if (one_min && one_max && memcmp(a, b, sizeof *a) == 0) return true;
   return touch_least(t, a, i, b, k) >= 0 && touch_least(t, b, k, a, i) >= 0;
 }
 

@@ -90,22 +90,21 @@ static bool found(search *s, const cel_box *a, const cel_box *b,
 
 typedef bool try_pair(search *s, const cel_box *a, const cel_box *b);
 
+/* Whether what a maps to meets what b maps to under `other`. */
+static bool meet(search *s, const cel_box *a, const cel_rule_use *other,
+                 const cel_box *b) {
+  if (!image(s, a, &s->a) || !image_of(s, other, b, &s->b)) return false;
+  cel_region_intersect(&s->a, &s->a, &s->b);
+  return found(s, a, b, &s->a);
+}
+
 static bool overlap(search *s, const cel_box *a, const cel_box *b) {
-  if (!image(s, a, &s->a) || !image(s, b, &s->b)) return false;
-  cel_region_intersect(&s->a, &s->a, &s->b);
-  return found(s, a, b, &s->a);
+  return meet(s, a, s->use, b);
 }
 
-/* Whether a reads what b writes. */
-static bool reads_of(search *s, const cel_box *a, const cel_box *b) {
-  if (!image_of(s, s->use, a, &s->a) || !image_of(s, s->writes, b, &s->b))
-    return false;
-  cel_region_intersect(&s->a, &s->a, &s->b);
-  return found(s, a, b, &s->a);
-}
-
+/* One reads what the other writes. */
 static bool cross(search *s, const cel_box *a, const cel_box *b) {
-  return reads_of(s, a, b) || reads_of(s, b, a);
+  return meet(s, a, s->writes, b) || meet(s, b, s->writes, a);
 }
 
 /* Puts what the two map to into s->a, and what their union does into s->c. */
@@ -196,22 +195,17 @@ static bool try_halves(search *s, int d, try_pair *pair) {
   return pair(s, &a, &b);
 }
 
-static void set_piece(const search *s, cel_box *chunk, int d,
-                      const cel_cut *cut, int64_t i) {
-  set(s, chunk, d, cel_cut_at(cut, i), cel_cut_at(cut, i + 1));
-}
-
 /* Whether two chunks overlap of an even split in p along d. */
 static bool try_split(search *s, int d, int64_t p) {
   cel_cut cut = cel_cut_even(0, s->units->count[d], p, 1);
   cel_box a = s->units->range, b = a;
   cel_region_clear(&s->c);
   for (int64_t i = 0; i < p; ++i) {
-    set_piece(s, &b, d, &cut, i);
+    set(s, &b, d, cel_cut_at(&cut, i), cel_cut_at(&cut, i + 1));
     if (!image(s, &b, &s->b)) continue;
     cel_region_intersect(&s->a, &s->b, &s->c);
     for (int64_t j = 0; j < i && s->a.n > 0; ++j) {
-      set_piece(s, &a, d, &cut, j);
+      set(s, &a, d, cel_cut_at(&cut, j), cel_cut_at(&cut, j + 1));
       if (overlap(s, &a, &b)) return true;
     }
     cel_region_unite(&s->c, &s->c, &s->b);

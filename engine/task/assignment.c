@@ -17,21 +17,16 @@ typedef struct plate {
   int64_t granularity[3];
 } plate;
 
-static int64_t units_of(const plate *what, int d) {
-  int64_t size = what->box.max[d] - what->box.min[d];
-  int64_t g = what->granularity[d];
-  return size / g + (size % g != 0);
-}
-
 static void consider(const plate *what, const int64_t pieces[3], grid *best) {
   grid g = {.chunks = 1};
   double area = 0;
   for (int d = 0; d < CEL_DIMS; ++d) {
-    int64_t units = units_of(what, d);
+    int64_t size = what->box.max[d] - what->box.min[d];
+    int64_t step = what->granularity[d];
+    int64_t units = size / step + (size % step != 0);
     g.pieces[d] = pieces[d] < units ? pieces[d] : units;
     g.chunks *= g.pieces[d];
-    double size = (double)(what->box.max[d] - what->box.min[d]);
-    area += (double)(g.pieces[d] - 1) / size;
+    area += (double)(g.pieces[d] - 1) / (double)size;
   }
   g.surface = area;
   bool better = g.chunks > best->chunks ||

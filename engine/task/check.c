@@ -88,18 +88,14 @@ static shown show(const cel_group *group, const cel_access *access,
   return s;
 }
 
-static const char *name_of(const char *name) {
-  return name != NULL ? name : "unnamed";
-}
-
 static cel_status fail_left(const cel_group *group, const cel_access *access) {
   const cel_error *inner = cel_error_last();
   cel_fail(inner->code,
            "task '%s': the mapper of its %s access to buffer '%s' does not "
            "stay within the buffer: %s; clamp it to the buffer or shrink the "
            "task's range",
-           name_of(group->name), cel_mode_name(access->mode),
-           name_of(access->buffer->name), inner->text);
+           cel__name_of(group->name), cel_mode_name(access->mode),
+           cel__name_of(access->buffer->name), inner->text);
   return cel_fail_at(group->place.file, group->place.line);
 }
 
@@ -110,8 +106,8 @@ static cel_status fail_overlap(const cel_group *group, const cel_access *access,
            "task '%s': its %s access to buffer '%s' overlaps: chunks %s and %s "
            "both write element %s; map every chunk to elements of its own, or "
            "permit only splits that keep them apart",
-           name_of(group->name), cel_mode_name(access->mode),
-           name_of(access->buffer->name), s.a, s.b, s.point);
+           cel__name_of(group->name), cel_mode_name(access->mode),
+           cel__name_of(access->buffer->name), s.a, s.b, s.point);
   return cel_fail_at(group->place.file, group->place.line);
 }
 
@@ -125,8 +121,8 @@ static cel_status fail_pair(const cel_group *group, uint32_t i, uint32_t j,
       "chunks %s and %s both write element %s, each by one of them; map "
       "every chunk to elements of its own in all accesses together, or "
       "permit only splits that keep them apart",
-      name_of(group->name), i + 1, cel_mode_name(x->mode), j + 1,
-      cel_mode_name(y->mode), name_of(x->buffer->name), s.a, s.b, s.point);
+      cel__name_of(group->name), i + 1, cel_mode_name(x->mode), j + 1,
+      cel_mode_name(y->mode), cel__name_of(x->buffer->name), s.a, s.b, s.point);
   return cel_fail_at(group->place.file, group->place.line);
 }
 
@@ -142,8 +138,9 @@ static cel_status fail_union(const cel_group *group, const cel_access *access,
            "how the range is split: chunks %s and %s together do not map to "
            "what their union maps to, see element %s; a mapper must give for a "
            "chunk what it gives for the chunk's parts%s",
-           name_of(group->name), cel_mode_name(access->mode),
-           name_of(access->buffer->name), s.a, s.b, s.point, or_around(access));
+           cel__name_of(group->name), cel_mode_name(access->mode),
+           cel__name_of(access->buffer->name), s.a, s.b, s.point,
+           or_around(access));
   return cel_fail_at(group->place.file, group->place.line);
 }
 
@@ -156,8 +153,8 @@ static cel_status fail_parts(const cel_group *group, const cel_access *access,
       "the range is split: it does not give for the chunk %s what it gives for "
       "parts of it such as %s, see element %s; a mapper must give for a chunk "
       "what it gives for the chunk's parts%s",
-      name_of(group->name), cel_mode_name(access->mode),
-      name_of(access->buffer->name), s.b, s.a, s.point, or_around(access));
+      cel__name_of(group->name), cel_mode_name(access->mode),
+      cel__name_of(access->buffer->name), s.b, s.a, s.point, or_around(access));
   return cel_fail_at(group->place.file, group->place.line);
 }
 
@@ -200,20 +197,16 @@ static cel_box corner_chunk(const cel_box *range, const cel_split_kind *splits,
   return chunk;
 }
 
-static bool always_clamped(const cel_rule *rule) {
-  for (int32_t b = 0; b < rule->desc.boxes; ++b)
-    if (!rule->desc.box[b].clamp) return false;
-  return true;
-}
-
 /* Whether the mapper stays within the buffer at the extremes, which is where a
  * monotone one would leave it. */
 static cel_status check_within(const cel_group *group, const cel_access *access,
                                cel_region *image) {
   cel_split_kind splits = cel__splits_of(group);
-  bool cut = has_chunks(group);
-  if (always_clamped(access->use.rule)) cut = false;
-  for (int corner = 0; cut && corner < 1 << CEL_DIMS; ++corner) {
+  const cel_rule_desc *desc = &access->use.rule->desc;
+  bool may_leave = false;
+  for (int32_t b = 0; b < desc->boxes; ++b) may_leave |= !desc->box[b].clamp;
+  bool look = may_leave && has_chunks(group);
+  for (int corner = 0; look && corner < 1 << CEL_DIMS; ++corner) {
     bool fresh = true;
     for (int d = 0; d < CEL_DIMS; ++d)
       fresh &= splits.cut[d] || (corner >> d & 1) == 0;
@@ -639,7 +632,7 @@ bool cel__check_crossing(cel__checks *checks, const cel_group *group,
 }
 
 static cel_status refuse(const cel_group *group, const char *why) {
-  cel_fail(CEL_E_ARGUMENT, "task '%s': %s", name_of(group->name), why);
+  cel_fail(CEL_E_ARGUMENT, "task '%s': %s", cel__name_of(group->name), why);
   return cel_fail_at(group->place.file, group->place.line);
 }
 

@@ -71,8 +71,7 @@ enum { MOST_BYTES = 64 << 20 };
 static cel_status refuse(const cel_group *group, const cel_buffer *buffer,
                          const char *why) {
   cel_fail(CEL_E_ARGUMENT, "task '%s': buffer '%s' %s",
-           group->name != NULL ? group->name : "unnamed",
-           buffer->name != NULL ? buffer->name : "unnamed", why);
+           cel__name_of(group->name), cel__name_of(buffer->name), why);
   return cel_fail_at(group->place.file, group->place.line);
 }
 
@@ -238,9 +237,9 @@ static const cel_buffer *rows_for(cel__reductions *r, cel__reduced *at,
     return known->buffer;
   }
   cel__partial *made = make_room(r, at);
-  const char *of = at->buffer->name != NULL ? at->buffer->name : "unnamed";
   char name[128];
-  snprintf(name, sizeof name, "%.100s" CEL_REDUCE_ROWS, of);
+  snprintf(name, sizeof name, "%.100s" CEL_REDUCE_ROWS,
+           cel__name_of(at->buffer->name));
   int64_t extent[] = {rows, cel_box_volume(&at->buffer->extent), 1};
   *made = (cel__partial){key, ++r->clock,
                          r->config.make(r->config.context, 2, extent,

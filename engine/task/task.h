@@ -81,6 +81,11 @@ typedef struct cel_access {
 } cel_access;
 
 #ifndef CEL_CDEF
+/* The name of a buffer or task, for messages. */
+static inline const char *cel__name_of(const char *name) {
+  return name != NULL ? name : "unnamed";
+}
+
 /* Of all that ranks must agree on of an access, chained from `seed`, but of its
  * parameters; of its rule the hash, 0 where it reduces. */
 uint64_t cel_access_hash(const cel_access *access, uint64_t rule,

@@ -129,22 +129,17 @@ static uint64_t hash_node(const cel_task *task) {
   return hash;
 }
 
-/* Whether the node is part of the program that all ranks share. A FREE is not:
- * a garbage collector decides when it comes, on each rank for itself, so it
- * adds nothing to hashes, to the critical path or to the breadth. */
-static bool computes(cel_task_kind kind) {
-  return kind == CEL_TASK_KERNEL || kind == CEL_TASK_HOST;
-}
-
-/* Notes the node's place on the critical path. Only tasks that compute lengthen
- * it. */
+/* Notes how deep the node is on the critical path. Only tasks that compute
+ * lengthen it. A FREE is not part of the program that all ranks share: a
+ * garbage collector decides when it comes, on each rank for itself, so it adds
+ * nothing to hashes, to the critical path or to the breadth. */
 static void note_depth(cel_task_graph *graph, const cel_task *task) {
   uint32_t depth = 0;
   for (uint32_t i = 0; i < task->deps; ++i) {
     uint32_t before = graph->depths.at[task->dep[i].id - graph->front.floor];
     if (before > depth) depth = before;
   }
-  if (computes(task->kind)) ++depth;
+  if (task->kind == CEL_TASK_KERNEL || task->kind == CEL_TASK_HOST) ++depth;
   if (depth > graph->depth) graph->depth = depth;
   cel_vec_push(&graph->depths, depth);
 }
@@ -246,8 +241,7 @@ static void warn_unwritten(cel_task_graph *graph, const cel_task *task,
   if (graph->config.warn == NULL || graph->config.audited ||
       !warn_at(graph, OF_UNWRITTEN, at.place))
     return;
-  const char *of =
-      access->buffer->name != NULL ? access->buffer->name : "unnamed";
+  const char *of = cel__name_of(access->buffer->name);
   char box[BOX_TEXT], text[CEL_ERROR_TEXT];
   cel_box hull = cel_region_hull(image);
   cel_box_print(&hull, access->buffer->dims, box, sizeof box);
@@ -258,14 +252,9 @@ static void warn_unwritten(cel_task_graph *graph, const cel_task *task,
              of, advice);
   else
     snprintf(text, sizeof text, "task '%s' reads %s%sbuffer '%s', %s",
-             task->name != NULL ? task->name : "unnamed",
-             access->buffer->dims > 0 ? box : "",
+             cel__name_of(task->name), access->buffer->dims > 0 ? box : "",
              access->buffer->dims > 0 ? " of " : "", of, advice);
   graph->config.warn(graph->config.context, &at, text);
-}
-
-static const char *text_of(const char *name) {
-  return name != NULL ? name : "unnamed";
 }
 
 /* What some item reads and another writes: a stencil in place. */
@@ -278,7 +267,7 @@ static void warn_crossing(cel_task_graph *graph, const cel_group *group,
     return;
   cel_counter_example why = cel__show_crossing(group, &found);
   const cel_access *reads = &group->access[found.reads];
-  const char *buffer = text_of(reads->buffer->name);
+  const char *buffer = cel__name_of(reads->buffer->name);
   char a[BOX_TEXT], b[BOX_TEXT], at[BOX_TEXT], text[CEL_ERROR_TEXT];
   cel_box_print(&why.a, group->dims, a, sizeof a);
   cel_box_print(&why.b, group->dims, b, sizeof b);
@@ -289,7 +278,7 @@ static void warn_crossing(cel_task_graph *graph, const cel_group *group,
            "gets is a matter of chance. Write to a second buffer; or, if no "
            "item reads what another one writes, say so: cg:read(%s, mapper, { "
            "disjoint = true })",
-           text_of(task->name), buffer, a, at, b,
+           cel__name_of(task->name), buffer, a, at, b,
            cel_mode_name(group->access[found.writes].mode), buffer);
   graph->config.warn(graph->config.context, task, text);
 }

@@ -28,13 +28,6 @@ cel_box cel_exchange_part(const cel_exchange *exchange, int64_t rank) {
   return part_in(exchange->parts, &exchange->box, rank);
 }
 
-/* The first that can be cut: a share of what is dense is dense. */
-static int dimension_of(const cel_box *part) {
-  int d = 0;
-  while (d < CEL_DIMS - 1 && part->max[d] - part->min[d] == 1) ++d;
-  return d;
-}
-
 int64_t cel_member_root(const cel_exchange *exchange) {
   return exchange->root * exchange->devices;
 }
@@ -49,8 +42,12 @@ static cel_box slice_of(const cel_box *box, int d, int64_t i, int64_t n) {
   return slice;
 }
 
+/* Along the first dimension that can be cut: a share of what is dense is
+ * dense. */
 cel_box cel_member_cut(const cel_box *box, int64_t i, int64_t n) {
-  return slice_of(box, dimension_of(box), i, n);
+  int d = 0;
+  while (d < CEL_DIMS - 1 && box->max[d] - box->min[d] == 1) ++d;
+  return slice_of(box, d, i, n);
 }
 
 cel_box cel_member_share(const cel_exchange *exchange, int64_t member) {
@@ -111,15 +108,6 @@ static void side_in_pairs(const cel_exchange *x, int32_t device,
 
 /* ---- an all-reduce ------------------------------------------------------- */
 
-static void side_of_sum(const cel_exchange *x, int32_t device,
-                        cel_member *out) {
-  bool has = device == 0 || x->by.op != CEL_OP_SUM;
-  *out = (cel_member){.mine = has ? x->box : none(),
-                      .place = x->box,
-                      .gets = 1,
-                      .get = {x->box}};
-}
-
 /* ---- all of them --------------------------------------------------------- */
 
 void cel_member_side(const cel_exchange *exchange, int64_t rank, int32_t device,
@@ -130,7 +118,11 @@ void cel_member_side(const cel_exchange *exchange, int64_t rank, int32_t device,
     return;
   }
   if (x->pattern == CEL_PATTERN_ALL_REDUCE) {
-    side_of_sum(x, device, out);
+    bool gives = device == 0 || x->by.op != CEL_OP_SUM;
+    *out = (cel_member){.mine = gives ? x->box : none(),
+                        .place = x->box,
+                        .gets = 1,
+                        .get = {x->box}};
     return;
   }
   int64_t member = rank * x->devices + device;

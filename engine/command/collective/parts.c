@@ -54,11 +54,6 @@ static cel_box part_of(const owner *of, int64_t k, const cel_box *whole) {
   return part;
 }
 
-static bool cuts(const cel__rep *rep, int d) {
-  return rep != NULL &&
-         (rep->end[d][CEL__LO].open || rep->end[d][CEL__HI].open);
-}
-
 /* The one dimension along which the parts lie one behind the other in row-major
  * order: the first of several coordinates, and none after it is cut. Or -1. */
 static int dimension_of(const cel__rep *rep, const cel_box *whole) {
@@ -66,7 +61,7 @@ static int dimension_of(const cel__rep *rep, const cel_box *whole) {
   while (first < CEL_DIMS - 1 && whole->max[first] - whole->min[first] == 1)
     ++first;
   for (int d = first + 1; d < CEL_DIMS; ++d)
-    if (cuts(rep, d)) return -1;
+    if (rep != NULL && cel__rep_cuts(rep, d)) return -1;
   return first;
 }
 
@@ -125,7 +120,7 @@ static void write_out(cel_parts *parts, const owner *of, const cel_box *whole) {
 static cel_box without_offset(const cel__rep *rep, const cel_box *box) {
   cel_box out = *box;
   for (int d = 0; d < CEL_DIMS; ++d) {
-    if (cuts(rep, d)) continue;
+    if (rep != NULL && cel__rep_cuts(rep, d)) continue;
     out.max[d] -= out.min[d];
     out.min[d] = 0;
   }

@@ -19,13 +19,6 @@ const char *cel_pattern_name(cel_pattern pattern) {
 /* ---- who has it and who reads it ------------------------------------------
  */
 
-/* Elements of `box` that rank k owns. */
-static int64_t owned(const cel__own *own, const cel__version *v, int64_t k,
-                     const cel_box *box) {
-  cel_box part;
-  return cel__own_part(own, v, k, box, &part) ? cel_box_volume(&part) : 0;
-}
-
 /* How many ranks have a part of the box, or so many at most where weights leave
  * some out. */
 static int64_t ranks_with(const cel__rep *parts, const cel_box *box) {
@@ -58,9 +51,11 @@ static int64_t sole_reader(const cel__rep *read, const cel_box *box) {
 /* What a collective brings to rank k. */
 static int64_t brought(const cel__own *own, const cel__version *v,
                        uint32_t read, int64_t k, const cel_box *box) {
-  cel_box part;
+  cel_box part, owned;
   if (!cel__rep_box(cel__rep_at(&own->reps, read), k, box, &part)) return 0;
-  return cel_box_volume(&part) - owned(own, v, k, &part);
+  int64_t all = cel_box_volume(&part);
+  return cel__own_part(own, v, k, &part, &owned) ? all - cel_box_volume(&owned)
+                                                 : all;
 }
 
 /* Whether enough of what a collective would bring is missing. */

@@ -162,18 +162,15 @@ static bool shapes_disjoint(const cel__footprint *footprint) {
   return true;
 }
 
-static bool proved_disjoint(const cel__footprint *footprint) {
-  cel_counter_example why;
-  return cel_rule_prove_disjoint(&footprint->use, &footprint->permitted,
-                                 &why) == CEL_PROVED;
-}
-
 static void classify(cel__footprint *footprint) {
   for (uint32_t i = 0; i < footprint->shapes; ++i)
     if (!footprint->shape[i].partition) return;
   footprint->tiled = true;
+  cel_counter_example why;
   footprint->disjoint =
-      shapes_disjoint(footprint) || proved_disjoint(footprint);
+      shapes_disjoint(footprint) ||
+      cel_rule_prove_disjoint(&footprint->use, &footprint->permitted, &why) ==
+          CEL_PROVED;
 }
 
 /* The split as the proofs know it. */
@@ -202,19 +199,11 @@ static void take_split(cel__footprints *all, cel__footprint *footprint,
   }
 }
 
-/* Who gets something: by weights some may not, though others after them do. A
- * bound evaluated there is some box, and the rank has none. */
-static const int64_t *who_has(cel__reps *reps, const cel_split *split) {
-  for (int d = 0; d < CEL_DIMS; ++d)
-    if (split->cut[d].sums != NULL) return cel__reps_who(reps, split);
-  return NULL;
-}
-
 /* False when some box has no closed form, or rows would be of nobody. */
 static bool bind_shapes(cel__footprints *all, cel__footprint *footprint) {
   const cel_split *split = &footprint->split;
   if (footprint->use.rule->listing != NULL) return false;
-  const int64_t *who = who_has(all->reps, split);
+  const int64_t *who = cel__reps_who(all->reps, split);
   if (footprint->rows && who != NULL) return false;
   if (footprint->rows) {
     cel_split counted = cel_split_1d(&footprint->use.range, split->n, 1);

@@ -169,14 +169,6 @@ static void take_out(cel__boxes *boxes, cel__boxes *rest, const cel_box *box) {
   *rest = swap;
 }
 
-static void take_out_rep(cel__own *own, uint32_t rep, int64_t k,
-                         const cel_box *within) {
-  cel_vec_clear(&own->held);
-  cel__rep_boxes(rep_at(own, rep), k, within, &own->held);
-  for (uint32_t i = 0; i < own->held.n; ++i)
-    take_out(&own->lacks, &own->rest, &own->held.at[i]);
-}
-
 bool cel__own_part(const cel__own *own, const cel__version *v, int64_t k,
                    const cel_box *within, cel_box *out) {
   if (v->owner_kind == CEL__PARTS)
@@ -205,8 +197,12 @@ const cel__boxes *cel__own_lacks(cel__own *own, const cel__version *v,
   if (own->lacks.n == 0) return &own->lacks;
   if (cel__own_part(own, v, k, box, &owned))
     take_out(&own->lacks, &own->rest, &owned);
-  for (uint32_t i = 0; i < v->reps && own->lacks.n > 0; ++i)
-    take_out_rep(own, v->rep[i], k, box);
+  for (uint32_t i = 0; i < v->reps && own->lacks.n > 0; ++i) {
+    cel_vec_clear(&own->held);
+    cel__rep_boxes(rep_at(own, v->rep[i]), k, box, &own->held);
+    for (uint32_t j = 0; j < own->held.n; ++j)
+      take_out(&own->lacks, &own->rest, &own->held.at[j]);
+  }
   return &own->lacks;
 }
 

@@ -104,17 +104,18 @@ cel__bound cel__reps_bound(cel__reps *reps, const cel__line *line,
   return bound;
 }
 
-static bool has_chunk(const cel_split *split, int64_t k) {
-  cel_box chunk;
-  return cel_split_chunk(split, k, &chunk);
-}
-
+/* By weights some may have none, though others after them do. A bound evaluated
+ * there is some box, and the rank has none. */
 const int64_t *cel__reps_who(cel__reps *reps, const cel_split *split) {
+  bool weighted = false;
+  for (int d = 0; d < CEL_DIMS; ++d) weighted |= split->cut[d].sums != NULL;
+  if (!weighted) return NULL;
   size_t n = (size_t)split->n + 1;
   cel__table_of *made = cel_alloc_zero(sizeof *made + n * sizeof *made->value);
   made->n = (int64_t)n;
+  cel_box chunk;
   for (int64_t k = 0; k < split->n; ++k)
-    made->value[k + 1] = made->value[k] + has_chunk(split, k);
+    made->value[k + 1] = made->value[k] + cel_split_chunk(split, k, &chunk);
   if (made->value[split->n] < split->n) return intern_table(reps, made);
   cel_free(made);
   return NULL;
@@ -181,15 +182,6 @@ bool cel__rep_is_full(const cel__rep *rep) {
   return true;
 }
 
-static void listed_boxes(const cel__rep *rep, int64_t k, const cel_box *clip,
-                         cel__boxes *out) {
-  const cel__list *list = rep->list;
-  for (uint64_t i = list->start[k]; i < list->start[k + 1]; ++i) {
-    cel_box box;
-    if (cel_box_intersect(&list->box[i], clip, &box)) cel_vec_push(out, box);
-  }
-}
-
 bool cel__rep_box(const cel__rep *rep, int64_t k, const cel_box *clip,
                   cel_box *out) {
   if (k >= rep->n || cel__rep_leaves_out(rep, k)) return false;
@@ -236,12 +228,15 @@ void cel__rep_widths(const cel__rep *rep, const cel_box *clip,
 
 void cel__rep_boxes(const cel__rep *rep, int64_t k, const cel_box *clip,
                     cel__boxes *out) {
+  const cel__list *list = rep->list;
   cel_box box;
-  if (rep->list == NULL) {
+  if (list == NULL) {
     if (cel__rep_box(rep, k, clip, &box)) cel_vec_push(out, box);
-  } else if (k < rep->n) {
-    listed_boxes(rep, k, clip, out);
+    return;
   }
+  if (k >= rep->n) return;
+  for (uint64_t i = list->start[k]; i < list->start[k + 1]; ++i)
+    if (cel_box_intersect(&list->box[i], clip, &box)) cel_vec_push(out, box);
 }
 
 bool cel__rep_within(const cel__rep *a, const cel__rep *b) {
