@@ -74,7 +74,7 @@ static CELER_FN void combine_lines(int op, const T *rows, index first,
                                    const elements &of) {
   const lines &seen = *of.seen;
   for (index r = first; r < end; ++r) {
-    const unsigned char *begun = seen.begun + r * seen.apart;
+    const unsigned char *begun = seen.begun + r * seen.stride;
     for (index l = 0; l < seen.count; ++l) {
       unsigned long none;
       memcpy(&none, begun + l, sizeof none); // there are more bytes than lines

@@ -28,7 +28,7 @@ void cel_park_linger(cel_park *park, int32_t processes) {
   park->lingers = cel_park_share(processes) >= LINGER_CORES;
 }
 
-uint32_t cel_park_look(const cel_park *park) {
+uint32_t cel_park_prepare(const cel_park *park) {
   return atomic_load_explicit(&park->news, memory_order_acquire);
 }
 
@@ -84,7 +84,7 @@ void cel_park_defer(void) {
 static bool spin(const cel_park *park, uint32_t seen, int64_t end) {
   while (now_ns() < end) {
     for (int i = 0; i < 64; ++i) {
-      if (cel_park_look(park) != seen) return true;
+      if (cel_park_prepare(park) != seen) return true;
       pause_cpu();
     }
   }
@@ -115,7 +115,7 @@ static void learn(cel_park *park, int64_t took) {
 }
 
 void cel_park_wait(cel_park *park, uint32_t seen, uint32_t timeout_us) {
-  if (timeout_us == 0 || cel_park_look(park) != seen) return;
+  if (timeout_us == 0 || cel_park_prepare(park) != seen) return;
   if (cel_park_crowded()) {
     sleep_on(park, seen, timeout_us);
     return;

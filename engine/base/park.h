@@ -1,9 +1,9 @@
 /* park.h -- how a thread sleeps until another has news for it.
  *
- *   uint32_t seen = cel_park_look(&p);
+ *   uint32_t seen = cel_park_prepare(&p);
  *   if (nothing to do) cel_park_wait(&p, seen, timeout);
  *
- * Invariant: a wake between look and wait is never lost, however many wait.
+ * Invariant: a wake between prepare and wait is never lost, however many wait.
  * A waiter spins for some 20 us (where there is a core to spare; see also
  * cel_park_linger) and then sleeps on a futex. Wake costs one atomic increment
  * unless somebody sleeps; then the first one pays for a system call, and those
@@ -54,7 +54,7 @@ bool cel_park_crowded(void);
  * nobody waits for but by others that are not such. Thread: the one. */
 void cel_park_defer(void);
 /* Thread: any waiter. */
-uint32_t cel_park_look(const cel_park *park);
+uint32_t cel_park_prepare(const cel_park *park);
 /* Returns when there was a wake since `seen`, or after `timeout_us`
  * (UINT32_MAX: never). Thread: any waiter. */
 void cel_park_wait(cel_park *park, uint32_t seen, uint32_t timeout_us);

@@ -63,8 +63,8 @@ typedef struct cel_error {
 cel_status cel_fail(cel_status code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Adds the user's place to the calling thread's record if it has none yet;
- * returns the record's code. `file` may be null. Thread: any. */
+/* Adds the line of the user's script to the calling thread's record if it has
+ * none yet; returns the record's code. `file` may be null. Thread: any. */
 cel_status cel_fail_at(const char *file, int32_t line);
 
 /* Replaces the calling thread's record by `*error`, as when a failure is taken
@@ -78,7 +78,7 @@ const cel_error *cel_error_last(void);
 /* The name of a code, "OVERLAP" for CEL_E_OVERLAP. Thread: any. */
 const char *cel_status_name(cel_status code);
 
-/* Prints the message with its place and aborts. Thread: any. */
+/* Prints the message with its line and aborts. Thread: any. */
 void cel_bug_at(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4), noreturn));
 /* Whether a thread has done so, and is about to abort. Thread: any, also in

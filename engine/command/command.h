@@ -128,8 +128,8 @@ static inline int64_t cel_parts_start(const cel_parts *parts, int64_t rank) {
 #endif
 
 /* What all ranks do together, as this one does it. Several boxes that a task
- * asks for may be exchanged as one collective (joined.h): then there is one of
- * these for each, in a list, and the boxes do not meet. */
+ * asks for may be exchanged as one collective (coalesce.h): then there is one
+ * of these for each, in a list, and the boxes do not meet. */
 typedef struct cel_exchange {
   /* The next of a list, whose head stands for all in a command; or null. */
   const struct cel_exchange *next;
@@ -159,13 +159,13 @@ typedef struct cel_exchange {
   int32_t give_along, get_along;
   /* In pairs: of how many ranks each exchanges something among themselves
    * alone, or so many at most; 0: all do. */
-  int64_t group;
+  int64_t subgroup;
   /* What it gives and gets: all of `box`, or its part if it is neither the root
    * nor to get all; what is around `mine` and `wanted`. Empty when it has
    * nothing to do with it. */
-  cel_box place;
+  cel_box hull;
   uint32_t gets; /* boxes that it gets */
-  /* `place`, or `wanted`, but for `mine`; of an ALL_REDUCE both are all. */
+  /* `hull`, or `wanted`, but for `mine`; of an ALL_REDUCE both are all. */
   const cel_box *get;
 } cel_exchange;
 
@@ -209,7 +209,7 @@ typedef struct cel_command_graph_config {
   /* Whether patterns become collectives; the same on all ranks. */
   bool collectives;
   int64_t tree_least; /* readers of what is passed on, for specs; default 16 */
-  bool apart;         /* ranks are on several hosts; the same on all */
+  bool several_hosts; /* ranks are on several hosts; the same on all */
   int64_t count_most; /* that counts are taken to hold, for specs; default
                          INT32_MAX */
   /* Commands get no dependencies. Nobody needs them but who draws or checks

@@ -4,8 +4,8 @@
 
 #include "base/confined.h"
 #include "command/collective/bcast_tree.h"
+#include "command/collective/coalesce.h"
 #include "command/collective/exchange.h"
-#include "command/collective/joined.h"
 #include "command/collective/parts.h"
 #include "command/emit.h"
 #include "command/message.h"
@@ -28,7 +28,7 @@ typedef struct buffer_state {
   cel_map *versions; /* the same on all ranks */
   cel_track *track;  /* of this rank's commands; null: they are unordered */
   uint64_t floor;    /* applied to `track` */
-  uint32_t place;    /* in `buffers` */
+  uint32_t index;    /* in `buffers` */
 } buffer_state;
 
 struct cel_command_graph {
@@ -41,7 +41,7 @@ struct cel_command_graph {
   uint64_t exchanges;  /* until now */
   cel__parts_kept parts;
   CEL_VEC(buffer_state *) buffers;
-  cel_collectives collectives;
+  cel_collective_tasks collectives;
   cel_effect_track effects; /* of this rank's commands */
   cel__shares shares;       /* the same on all ranks */
   int64_t *alone;           /* see cel_task_split_at; null until it is needed */
@@ -67,7 +67,7 @@ cel_command_graph_create(const cel_command_graph_config *config) {
   g->own.collective = c->collective;
   g->own.count_most = c->count_most;
   g->own.tree_least = c->tree_least > 0 ? c->tree_least : TREE_LEAST;
-  g->own.apart = c->apart;
+  g->own.several_hosts = c->several_hosts;
   g->own.small = c->small_bytes;
   cel__footprints_init(&g->footprints, &g->own.reps, c->ranks);
   cel__emitter_init(&g->emitter, c, cel__parts_destroy);
@@ -85,7 +85,7 @@ void cel_command_graph_destroy(cel_command_graph *g) {
   if (g == NULL) return;
   for (uint32_t i = 0; i < g->buffers.n; ++i) state_destroy(g->buffers.at[i]);
   cel_vec_release(&g->buffers);
-  cel_collectives_release(&g->collectives);
+  cel_collective_tasks_release(&g->collectives);
   cel_effect_track_release(&g->effects);
   cel__shares_release(&g->shares);
   cel_free(g->alone);
@@ -127,7 +127,7 @@ static buffer_state *state_of(cel_command_graph *g, const cel_buffer *buffer) {
     state->track =
         cel_track_create(&buffer->extent, init ? g->emitter.front.floor : 0);
   state->floor = g->emitter.front.floor;
-  state->place = g->buffers.n;
+  state->index = g->buffers.n;
   cel_vec_push(&g->buffers, state);
   cel__table_put(&g->by_id, buffer->id)->a = (uintptr_t)state;
   return state;
@@ -161,9 +161,9 @@ static void add_free(cel_command_graph *g, const cel_task *task) {
   cel__emit_end(&g->emitter, &command);
   if (state == NULL) return;
   cel__table_remove(&g->by_id, task->freed->id);
-  cel_vec_swap_out(&g->buffers, state->place);
-  if (state->place < g->buffers.n)
-    g->buffers.at[state->place]->place = state->place;
+  cel_vec_swap_out(&g->buffers, state->index);
+  if (state->index < g->buffers.n)
+    g->buffers.at[state->index]->index = state->index;
   state_destroy(state);
 }
 
@@ -258,10 +258,10 @@ static void emit_exchange(cel_command_graph *g, const cel_task *task,
 
 static void emit_collectives(cel_command_graph *g, const cel_task *task) {
   const cel__together *t = g->traffic.together.at;
-  cel__joined_find(&g->traffic, &g->own, g->config.small_bytes,
-                   g->config.large_bytes);
+  cel__coalesce(&g->traffic, &g->own, g->config.small_bytes,
+                g->config.large_bytes);
   for (uint32_t n, i = 0; i < g->traffic.together.n; i += n) {
-    for (n = 1; i + n < g->traffic.together.n && t[i + n].joined;) ++n;
+    for (n = 1; i + n < g->traffic.together.n && t[i + n].coalesced;) ++n;
     cel_arena *arena = cel_eras_arena(&g->emitter.eras);
     emit_exchange(g, task,
                   cel__exchange_make(&g->parts, &g->own, &t[i], n,
@@ -280,7 +280,7 @@ static void emit_all_reduce(cel_command_graph *g, const cel_task *task,
                     .box = all,
                     .by = access->by,
                     .mine = all,
-                    .place = all,
+                    .hull = all,
                     .gets = 1};
   cel_arena *arena = cel_eras_arena(&g->emitter.eras);
   x.get = cel_arena_copy(arena, &all, sizeof all);
@@ -301,11 +301,11 @@ static void track_use(cel_command_graph *g, const cel__use *use, uint64_t id,
 
 static void track_effects(cel_command_graph *g, const cel_task *task,
                           uint64_t id) {
-  cel_collectives_follow(&g->collectives, task->collective, id,
-                         g->emitter.front.floor, &g->emitter.deps);
-  cel_effects_note(&g->effects, task->effect, task->effects,
-                   task->collective != 0, id, g->emitter.front.floor,
-                   &g->emitter.deps);
+  cel_collective_tasks_follow(&g->collectives, task->collective_group, id,
+                              g->emitter.front.floor, &g->emitter.deps);
+  cel_effects_add(&g->effects, task->effect, task->effects,
+                  task->collective_group != 0, id, g->emitter.front.floor,
+                  &g->emitter.deps);
 }
 
 static void track_uses(cel_command_graph *g, const cel_task *task,
@@ -347,7 +347,8 @@ static cel_status prepare(cel_command_graph *g, const cel_task *task) {
  * still reads, or what one writes, would hold up all that kernels exchange.
  * Fences are not slow, and often all ranks have one of all there is; but what
  * they bring goes to host memory. */
-static bool may_join(const cel_command_graph *g, const cel_task *task) {
+static bool may_be_collective(const cel_command_graph *g,
+                              const cel_task *task) {
   bool brief = task->work != NULL && task->work->brief &&
                g->config.collective.devices == 0;
   return g->config.collectives && g->config.ranks > 1 &&
@@ -447,8 +448,8 @@ typedef struct placed {
 
 /* The task where it lies, which all ranks find alike: `out`, if it was to be
  * found. Its commands are the task's own. */
-static const cel_task *place(cel_command_graph *g, const cel_task *task,
-                             placed *out) {
+static const cel_task *at_home(cel_command_graph *g, const cel_task *task,
+                               placed *out) {
   const cel_home *home = task->home;
   if (home == NULL || home->buffer == NULL) return task;
   const buffer_state *state = state_of(g, home->buffer);
@@ -466,10 +467,10 @@ static cel_status add_work(cel_command_graph *g, const cel_task *task) {
   if (g->config.ranks == 1) return add_alone(g, task);
   tidy(g);
   placed found = {0};
-  const cel_task *here = place(g, task, &found);
+  const cel_task *here = at_home(g, task, &found);
   CEL_TRY(prepare(g, here));
   cel__traffic_clear(&g->traffic);
-  g->own.collectives = may_join(g, task);
+  g->own.collectives = may_be_collective(g, task);
   change_ownership(g, task);
   emit_collectives(g, task);
   emit_messages(g, task, CEL_COMMAND_PUSH, &g->traffic.sends);

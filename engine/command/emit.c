@@ -50,6 +50,6 @@ void cel__emit_horizon(cel__emitter *e, const cel_task *task) {
   uint64_t id = cel__emit_begin(e);
   if (!e->unordered) cel_front_collect(&e->front, &e->deps);
   finish(e, &command);
-  cel_front_bound(&e->front, epoch);
+  cel_front_barrier(&e->front, epoch);
   cel_eras_close(&e->eras, id);
 }

@@ -54,10 +54,10 @@ static void add_piece(cel__messages *m, cel_piece piece, uint64_t bytes) {
 static void add_large(cel__messages *m, int64_t peer, const cel_piece *whole,
                       uint64_t large_bytes) {
   int64_t step[CEL_DIMS];
-  int64_t parts = cel_box_parts(&whole->box, whole->buffer->element_size,
-                                large_bytes, step);
+  int64_t parts = cel_box_pieces(&whole->box, whole->buffer->element_size,
+                                 large_bytes, step);
   for (int64_t i = 0; i < parts; ++i) {
-    cel_piece piece = {whole->buffer, cel_box_part(&whole->box, step, i)};
+    cel_piece piece = {whole->buffer, cel_box_piece(&whole->box, step, i)};
     begin_message(m, peer);
     add_piece(m, piece, bytes_of(&piece));
   }

@@ -108,11 +108,11 @@ void cel__shares_pass(cel__shares *shares, const cel_task *task, int64_t chunks,
       passing p = {object, shared_of(shares, object), chunks, me, out};
       bool sequential =
           cel_effect_order(&task->effect[i]) == CEL_ORDER_SEQUENTIAL;
-      if (round == 1 && sequential && task->collective == 0)
+      if (round == 1 && sequential && task->collective_group == 0)
         chain(&p);
       else if (round == 0 && !sequential)
         relaxed(&p);
-      else if (round == 0 && task->collective != 0)
+      else if (round == 0 && task->collective_group != 0)
         together(&p);
       else if (round == 0)
         gather(&p);

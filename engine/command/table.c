@@ -7,7 +7,7 @@ static uint32_t home(const cel__table *table, uint64_t key_plus_1) {
 }
 
 /* The slot that holds the key, or the empty one where it would be. */
-static uint32_t place(const cel__table *table, uint64_t key_plus_1) {
+static uint32_t slot_of(const cel__table *table, uint64_t key_plus_1) {
   uint32_t i = home(table, key_plus_1);
   while (table->slot[i].key != 0 && table->slot[i].key != key_plus_1)
     i = (i + 1) & (table->cap - 1);
@@ -20,13 +20,13 @@ static void grow(cel__table *table) {
   table->slot = cel_alloc_zero(table->cap * sizeof *table->slot);
   for (uint32_t i = 0; i < old.cap; ++i)
     if (old.slot[i].key != 0)
-      table->slot[place(table, old.slot[i].key)] = old.slot[i];
+      table->slot[slot_of(table, old.slot[i].key)] = old.slot[i];
   cel_free(old.slot);
 }
 
 cel__slot *cel__table_find(const cel__table *table, uint64_t key) {
   if (table->cap == 0) return NULL;
-  cel__slot *slot = &table->slot[place(table, key + 1)];
+  cel__slot *slot = &table->slot[slot_of(table, key + 1)];
   return slot->key == 0 ? NULL : slot;
 }
 
@@ -34,7 +34,7 @@ cel__slot *cel__table_put(cel__table *table, uint64_t key) {
   cel__slot *slot = cel__table_find(table, key);
   if (slot != NULL) return slot;
   if (2 * (table->n + 1) > table->cap) grow(table);
-  slot = &table->slot[place(table, key + 1)];
+  slot = &table->slot[slot_of(table, key + 1)];
   *slot = (cel__slot){.key = key + 1};
   ++table->n;
   return slot;

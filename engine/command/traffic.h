@@ -1,9 +1,9 @@
 /* traffic.h -- what travels for a task, before it becomes commands.
  *
- * read.h finds it, joined.h joins some of it, and exchange.h, bcast_tree.h and
- * message.h say what of it this rank gives and gets. Plain records, so that
- * these need not know one another. The holder owns it: zero ... release.
- * Confined. Thread: scheduler.
+ * read.h finds it, coalesce.h puts some of it together, and exchange.h,
+ * bcast_tree.h and message.h say what of it this rank gives and gets. Plain
+ * records, so that these need not know one another. The holder owns it: zero
+ * ... release. Confined. Thread: scheduler.
  */
 #ifndef CEL_COMMAND_TRAFFIC_H
 #define CEL_COMMAND_TRAFFIC_H
@@ -25,7 +25,7 @@ typedef struct cel__choice {
   int64_t root;
   bool pairs, wide; /* as in cel_exchange */
   bool some;        /* BROADCAST: not all ranks read it */
-  int64_t group;    /* as in cel_exchange */
+  int64_t subgroup; /* as in cel_exchange */
   int64_t most;     /* elements that some rank counts, or more */
   /* Representations of who has what (none: the root has all) and of who reads
    * what. */
@@ -37,7 +37,7 @@ typedef struct cel__together {
   cel__choice choice;
   const cel_buffer *buffer;
   cel_box box;
-  bool joined; /* with the one before it: see collective/joined.h */
+  bool coalesced; /* with the one before it: see collective/coalesce.h */
 } cel__together;
 
 /* A box that one rank has and others pass on: collective/bcast_tree.h. */

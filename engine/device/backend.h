@@ -49,7 +49,7 @@ typedef struct cel_job {
   uint32_t afters;
   const cel_after *after;
   cel_job_kind kind;
-  uint32_t collective; /* CALL: the task's */
+  uint32_t collective_group; /* CALL: the task's */
   uint32_t element_size;
   cel_layout from, to;            /* COPY: both; INIT: to */
   int32_t from_memory, to_memory; /* COPY; 0, too, where devices reach both */
@@ -62,7 +62,7 @@ typedef struct cel_job {
   bool bounded;     /* and so does a horizon or an epoch */
   cel_call call;    /* CALL; call.view is the submitter's too */
   const char *name; /* of the task, for profilers; may be null */
-  cel_place place;  /* of the task, for what ends the process */
+  cel_location location; /* of the task, for what ends the process */
   /* By a backend that is `timed`: when the device worked on it, in ns of
    * cel_now_ns (device/clock.h); 0, both, when it was not carried out. */
   int64_t begin, end;

@@ -18,7 +18,7 @@ typedef struct wide {
 static void *copy_parts(void *argument) {
   wide *w = argument;
   for (int64_t i; (i = atomic_fetch_add(&w->next, 1)) < w->parts;) {
-    cel_box part = cel_box_part(w->box, w->step, i);
+    cel_box part = cel_box_piece(w->box, w->step, i);
     cel_copy_box(w->from, w->to, &part, w->element_size);
   }
   return NULL;
@@ -39,7 +39,7 @@ void cel_copy_box_wide(const cel_layout *from, const cel_layout *to,
     return;
   }
   wide w = {.from = from, .to = to, .box = box, .element_size = element_size};
-  w.parts = cel_box_parts(box, element_size, PART, w.step);
+  w.parts = cel_box_pieces(box, element_size, PART, w.step);
   pthread_t helper[THREADS];
   while (helpers < n - 1 &&
          pthread_create(&helper[helpers], NULL, copy_parts, &w) == 0)

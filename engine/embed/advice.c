@@ -17,37 +17,38 @@ enum {
   PLENTY = 3         /* cores of a rank that nobody need hear about */
 };
 
-static void advise(const cel_session *s, cel_place place, const char *format,
-                   ...) __attribute__((format(printf, 3, 4)));
+static void advise(const cel_session *s, cel_location location,
+                   const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
-static void advise(const cel_session *s, cel_place place, const char *format,
-                   ...) {
+static void advise(const cel_session *s, cel_location location,
+                   const char *format, ...) {
   if (!s->options.advice || s->options.quiet || s->transport->rank != 0) return;
   char text[1024];
   va_list args;
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  if (place.file != NULL)
-    fprintf(stderr, "celer: warning: %s:%d: %s\n", place.file, place.line,
+  if (location.file != NULL)
+    fprintf(stderr, "celer: warning: %s:%d: %s\n", location.file, location.line,
             text);
   else
     fprintf(stderr, "celer: warning: %s\n", text);
 }
 
-void cel_advice_give(const cel_session *session, cel_place place,
+void cel_advice_give(const cel_session *session, cel_location location,
                      const char *text) {
-  advise(session, place, "%s", text);
+  advise(session, location, "%s", text);
 }
 
-static bool is_same(cel_place a, cel_place b) {
+static bool is_same(cel_location a, cel_location b) {
   return a.file == b.file && a.line == b.line;
 }
 
 /* ---- waits --------------------------------------------------------------- */
 
 typedef struct waiting {
-  cel_place place;
+  cel_location location;
   int64_t since_ns; /* the first of those that are counted */
   int64_t n;
   bool told;
@@ -55,16 +56,16 @@ typedef struct waiting {
 
 static waiting waits[LINES]; /* main's */
 
-static waiting *waiting_at(cel_place place) {
+static waiting *waiting_at(cel_location location) {
   for (int i = 0; i < LINES; ++i) {
-    if (waits[i].place.file == NULL) waits[i].place = place;
-    if (is_same(waits[i].place, place)) return &waits[i];
+    if (waits[i].location.file == NULL) waits[i].location = location;
+    if (is_same(waits[i].location, location)) return &waits[i];
   }
   return NULL;
 }
 
-void cel_advice_waited(const cel_session *session, cel_place place) {
-  waiting *w = place.file != NULL ? waiting_at(place) : NULL;
+void cel_advice_waited(const cel_session *session, cel_location location) {
+  waiting *w = location.file != NULL ? waiting_at(location) : NULL;
   bool heard = session->options.advice && !session->options.dry;
   if (w == NULL || w->told || !heard) return;
   if (w->n++ == 0) w->since_ns = cel_now_ns();
@@ -73,7 +74,7 @@ void cel_advice_waited(const cel_session *session, cel_place place) {
   w->told = took < (int64_t)WAITS * WAIT_NS;
   w->n = 0;
   if (w->told)
-    advise(session, place,
+    advise(session, location,
            "this line has waited %d times, every %.2f ms: each time the queue "
            "runs empty, and nothing is computed until more is submitted. Take "
            "what is needed by q:fence, and get it some steps later, or let the "
@@ -115,33 +116,33 @@ static bool loops_over_pairs(lua_State *L, lua_Debug *frame) {
 }
 
 typedef struct line_use {
-  cel_place place; /* the latest of those that share a slot */
+  cel_location location; /* the latest of those that share a slot */
   uint32_t n;
 } line_use;
 
 /* A line may be that of a function that a loop over pairs calls later than
  * others do. */
-static bool is_due(cel_place place) {
+static bool is_due(cel_location location) {
   static line_use seen[SEEN]; /* main's */
-  uintptr_t slot = ((uintptr_t)place.file >> 4) + (uintptr_t)place.line;
+  uintptr_t slot = ((uintptr_t)location.file >> 4) + (uintptr_t)location.line;
   line_use *at = &seen[slot & (SEEN - 1)];
-  if (!is_same(at->place, place)) *at = (line_use){.place = place};
+  if (!is_same(at->location, location)) *at = (line_use){.location = location};
   ++at->n;
   return at->n <= OFTEN || (at->n & (at->n - 1)) == 0;
 }
 
-void cel_advice_submitted(lua_State *L, cel_place place) {
+void cel_advice_submitted(lua_State *L, cel_location location) {
   static bool told; /* main's */
   const cel_session *s = cel__session_of(L);
-  if (told || !s->options.advice || place.file == NULL) return;
+  if (told || !s->options.advice || location.file == NULL) return;
   if (s->transport->ranks == 1 && !s->options.check) return;
-  if (!is_due(place)) return;
+  if (!is_due(location)) return;
   lua_Debug frame;
   for (int level = 0; !told && lua_getstack(L, level, &frame); ++level)
     told = cel__is_users(L, &frame) && loops_over_pairs(L, &frame);
   if (told)
     advise(
-        s, place,
+        s, location,
         "what a loop over pairs submits or makes may come in another order on "
         "each rank, while it must be the same on all; celer.sorted_pairs goes "
         "through it in one order");
@@ -155,7 +156,7 @@ void cel_advice_bound(const cel_session *session) {
   if (!session->choice.cuda || t->ranks == 1 || more == 0 ||
       session->topology.cores >= PLENTY)
     return;
-  advise(session, (cel_place){0},
+  advise(session, (cel_location){0},
          "the launcher binds each rank to %d core%s, which leaves the threads "
          "that feed its GPUs waiting for each other: start with mpirun "
          "--map-by slot:PE=%d, or srun --cpus-per-task=%d",

@@ -21,12 +21,12 @@
 
 /* The line waits for all that was submitted, or for a capture that is not there
  * yet and with which all is done. */
-void cel_advice_waited(const cel_session *session, cel_place place);
+void cel_advice_waited(const cel_session *session, cel_location location);
 /* The line submits or makes what all ranks must have in one order. Costs a look
  * at a table, and at the stack while the line has not been seen often. */
-void cel_advice_submitted(lua_State *L, cel_place place);
+void cel_advice_submitted(lua_State *L, cel_location location);
 /* What a Lua module of ours has found out, once. */
-void cel_advice_give(const cel_session *session, cel_place place,
+void cel_advice_give(const cel_session *session, cel_location location,
                      const char *text);
 /* Once topology and devices are known. */
 void cel_advice_bound(const cel_session *session);

@@ -71,22 +71,22 @@ static bool is_script(void) {
   return syscall(SYS_gettid) == getpid();
 }
 
-static void add_place(last_words *w, const char *before, cel_place place,
+static void add_place(last_words *w, const char *before, cel_location location,
                       const char *after) {
-  if (place.file == NULL) return;
+  if (location.file == NULL) return;
   add(w, before);
-  add(w, place.file);
+  add(w, location.file);
   add(w, ":");
-  add_number(w, place.line);
+  add_number(w, location.line);
   add(w, after);
 }
 
 /* The line of Lua that the thread is at. A host task has that of its submission
  * besides. */
 static void add_line(last_words *w, const cel_job *job) {
-  cel_place at;
+  cel_location at;
   if (job != NULL && is_kernel(job)) return;
-  if (!cel__running_place(&at)) return;
+  if (!cel__running_location(&at)) return;
   if (job == NULL)
     add_place(w, " (", at, ")");
   else
@@ -107,7 +107,7 @@ static void add_suspect(last_words *w, const cel_job *job) {
     add(w, is_kernel(job) ? "kernel" : "host task");
     if (!plain) add(w, " "), add(w, name);
   }
-  if (job != NULL) add_place(w, " (", job->place, ")");
+  if (job != NULL) add_place(w, " (", job->location, ")");
   if (job != NULL || is_script()) add_line(w, job);
 }
 

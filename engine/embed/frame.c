@@ -27,10 +27,10 @@ static const char *keep_name(lua_State *L, int index) {
   return name;
 }
 
-cel_place cel__check_place(lua_State *L, int index) {
-  if (lua_isnoneornil(L, index)) return (cel_place){0};
-  return (cel_place){.file = keep_name(L, index),
-                     .line = (int32_t)luaL_optinteger(L, index + 1, 0)};
+cel_location cel__check_location(lua_State *L, int index) {
+  if (lua_isnoneornil(L, index)) return (cel_location){0};
+  return (cel_location){.file = keep_name(L, index),
+                        .line = (int32_t)luaL_optinteger(L, index + 1, 0)};
 }
 
 bool cel__is_users(lua_State *L, lua_Debug *frame) {
@@ -93,21 +93,21 @@ static const char *callers_of(lua_State *L) {
   return text;
 }
 
-cel_place cel__user_place(lua_State *L) {
+cel_location cel__user_location(lua_State *L) {
   static const char *source, *name; /* of a file before; kept */
   lua_Debug frame;
-  if (!cel__find_user(L, &frame)) return (cel_place){0};
+  if (!cel__find_user(L, &frame)) return (cel_location){0};
   int32_t line = frame.currentline;
   const char *callers = callers_of(L);
-  if (frame.source == source) return (cel_place){name, line, callers};
+  if (frame.source == source) return (cel_location){name, line, callers};
   lua_pushstring(L, cel__file_of(&frame));
   const char *file = keep_name(L, lua_gettop(L));
   lua_pop(L, 1);
   /* The source of what is no file is its text, which is not to be kept. */
-  if (*frame.source != '@') return (cel_place){file, line, callers};
+  if (*frame.source != '@') return (cel_location){file, line, callers};
   lua_pushstring(L, frame.source);
   source = keep_name(L, lua_gettop(L));
   lua_pop(L, 1);
   name = file;
-  return (cel_place){file, line, callers};
+  return (cel_location){file, line, callers};
 }

@@ -188,7 +188,7 @@ static bool has_place(const char *text) {
 
 /* The innermost frame, from `level` on, that is not celer's own, as place.lua
  * has it; returns its file, or null where there is none. */
-static const char *find_user_place(lua_State *L, int level, lua_Debug *at) {
+static const char *find_user_location(lua_State *L, int level, lua_Debug *at) {
   for (; lua_getstack(L, level, at); ++level) {
     lua_getinfo(L, "Sl", at);
     if (at->currentline > 0 && strncmp(at->source, "=celer/", 7) != 0)
@@ -198,9 +198,9 @@ static const char *find_user_place(lua_State *L, int level, lua_Debug *at) {
 }
 
 /* "file:line: " or "", for what error and assert leave without one. */
-static void push_user_place(lua_State *L, int level) {
+static void push_user_location(lua_State *L, int level) {
   lua_Debug at;
-  const char *file = find_user_place(L, level, &at);
+  const char *file = find_user_location(L, level, &at);
   if (file != NULL)
     lua_pushfstring(L, "%s:%d: ", file, at.currentline);
   else
@@ -209,7 +209,7 @@ static void push_user_place(lua_State *L, int level) {
 
 void cel__state_place(char *text, size_t size) {
   lua_Debug at;
-  const char *file = driver != NULL ? find_user_place(driver, 0, &at) : NULL;
+  const char *file = driver != NULL ? find_user_location(driver, 0, &at) : NULL;
   if (file != NULL) snprintf(text, size, "%s:%d: ", file, at.currentline);
 }
 
@@ -221,7 +221,7 @@ static int end_unprotected(lua_State *L) {
 /* At every step from then on, so that no pcall of the line's goes on. */
 static void raise_interrupt(lua_State *L, lua_Debug *where) {
   (void)where;
-  push_user_place(L, 0);
+  push_user_location(L, 0);
   lua_pushliteral(L, "interrupted");
   lua_concat(L, 2);
   lua_error(L);
@@ -254,7 +254,7 @@ int cel__state_message(lua_State *L) {
                               lua_isnil(L, 1) ? "" : "a ", luaL_typename(L, 1));
   message = without_own(message);
   if (!has_place(message)) {
-    push_user_place(L, 1);
+    push_user_location(L, 1);
     message = lua_pushfstring(L, "%s%s", lua_tostring(L, -1), message);
   }
   lua_createtable(L, 0, 1);

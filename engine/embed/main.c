@@ -41,8 +41,8 @@ static void find_place(char *text, size_t size) {
   text[0] = '\0';
   if (pthread_equal(pthread_self(), main_thread))
     cel__state_place(text, size);
-  else if (job != NULL && job->place.file != NULL)
-    snprintf(text, size, "%s:%d: ", job->place.file, job->place.line);
+  else if (job != NULL && job->location.file != NULL)
+    snprintf(text, size, "%s:%d: ", job->location.file, job->location.line);
 }
 
 /* In any thread, which may have no memory. The launcher ends the other ranks.

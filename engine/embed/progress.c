@@ -178,7 +178,7 @@ static void *draw_main(void *nothing) {
   (void)nothing;
   pthread_setname_np(pthread_self(), "progress");
   while (!atomic_load(&p.stop)) {
-    uint32_t seen = cel_park_look(&p.park);
+    uint32_t seen = cel_park_prepare(&p.park);
     draw(&r);
     if (!atomic_load(&p.stop)) cel_park_wait(&p.park, seen, TICK_US);
   }

@@ -95,7 +95,7 @@ static lua_State *stopped(void) {
 }
 
 /* The innermost frame of the user's. What celer puts between is not deep. */
-static bool look(lua_State *L, cel_place *out) {
+static bool look(lua_State *L, cel_location *out) {
   enum { DEEPEST = 64 };
   lua_Debug frame;
   for (int level = 0; level < DEEPEST && lua_getstack(L, level, &frame);
@@ -118,7 +118,7 @@ static void on_astray(int number) {
 }
 
 /* What has spoilt memory may have spoilt the state, too. */
-bool cel__running_place(cel_place *out) {
+bool cel__running_location(cel_location *out) {
   static const int faults[] = {SIGSEGV, SIGBUS};
   enum { FAULTS = sizeof faults / sizeof faults[0] };
   struct sigaction action = {.sa_handler = on_astray, .sa_flags = SA_ONSTACK};

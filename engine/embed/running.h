@@ -12,7 +12,7 @@
 #include <lua.h>
 #include <stdbool.h>
 
-#include "task/place.h"
+#include "task/location.h"
 
 /* Finds the offsets, of all states. Thread: main, before there are others. */
 void cel__running_learn(lua_State *L);
@@ -24,6 +24,6 @@ void cel__running_set(lua_State *L);
  * compiled loop it is a line of the loop, or one from which that was called.
  * *out is good as long as nothing of the state runs. Thread: any, but one at a
  * time; for signal handlers, where the process ends. */
-bool cel__running_place(cel_place *out);
+bool cel__running_location(cel_location *out);
 
 #endif

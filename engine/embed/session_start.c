@@ -335,9 +335,9 @@ static void warn(void *context, const cel_task *task, const char *text) {
   cel_progress_hide(true);
   /* As a rule all ranks have the same to say. */
   if ((!speaks(s) && !s->options.verbose) || s->options.quiet) return;
-  if (task != NULL && task->place.file != NULL)
-    fprintf(stderr, "celer: warning: %s:%d: %s\n", task->place.file,
-            task->place.line, text);
+  if (task != NULL && task->location.file != NULL)
+    fprintf(stderr, "celer: warning: %s:%d: %s\n", task->location.file,
+            task->location.line, text);
   else
     fprintf(stderr, "celer: warning: %s\n", text);
 }

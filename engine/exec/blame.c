@@ -65,10 +65,10 @@ static const char *advice(const cel_instr *instr) {
 }
 
 static void add_place(const cel_task *task, cel_error *error) {
-  if (error->file[0] != '\0' || task == NULL || task->place.file == NULL)
+  if (error->file[0] != '\0' || task == NULL || task->location.file == NULL)
     return;
-  snprintf(error->file, sizeof error->file, "%s", task->place.file);
-  error->line = task->place.line;
+  snprintf(error->file, sizeof error->file, "%s", task->location.file);
+  error->line = task->location.line;
 }
 
 /* What kernels fail with has the kernel's name in it. */

@@ -119,7 +119,7 @@ static cel_job *pop(queue *q) {
 static cel_job *next_job(lane *l) {
   struct cel_host_lanes *all = l->lanes;
   for (;;) {
-    uint32_t seen = cel_park_look(&l->news);
+    uint32_t seen = cel_park_prepare(&l->news);
     pthread_mutex_lock(&all->lock);
     bool stop = all->stop;
     cel_job *job = stop ? NULL : pop(&l->queue);
@@ -203,7 +203,8 @@ static lane *lane_at(cel_host_lanes *lanes, int32_t i) {
 /* `after` is the lane of what it begins after, unless that is over. */
 static lane *lane_for(cel_host_lanes *lanes, const cel_job *job,
                       int32_t after) {
-  if (job->collective != 0) return lane_of_group(lanes, job->collective);
+  if (job->collective_group != 0)
+    return lane_of_group(lanes, job->collective_group);
   if (job->kind == CEL_JOB_CALL && job->work->objects) return &lanes->objects;
   return after >= 0 ? lane_at(lanes, after) : least_loaded(lanes);
 }

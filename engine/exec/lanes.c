@@ -131,7 +131,7 @@ bool cel_lanes_may_follow(const cel_lanes *lanes, cel_window *window,
 static const cel_work *host_work(const cel_instr *instr) {
   const cel_task *task = instr->task;
   if (instr->kind == CEL_INSTR_RELEASE) return task->ended->release;
-  bool follows = instr->kind == CEL_INSTR_HOST && task->collective == 0 &&
+  bool follows = instr->kind == CEL_INSTR_HOST && task->collective_group == 0 &&
                  !cel_conflicts_concern(task);
   return follows ? task->work : NULL;
 }

@@ -71,7 +71,7 @@ static void translate_call(cel_record *record, const cel_instr *instr,
   const cel_work *work = record->job.work;
   for (int32_t i = 0; i < work->reducers; ++i)
     see_row(&record->views.at[work->reducer[i].view], &work->reducer[i]);
-  record->job.collective = task->collective;
+  record->job.collective_group = task->collective_group;
   record->job.call = (cel_call){.chunk = instr->run.chunk,
                                 .range = task->range,
                                 .rank = (int32_t)rank,
@@ -94,7 +94,8 @@ void cel_translate_job(cel_record *record, const cel_instr *instr, int64_t rank,
   record->job = (cel_job){
       .ticket = instr->id,
       .name = instr->task != NULL ? instr->task->name : NULL,
-      .place = instr->task != NULL ? instr->task->place : (cel_place){0},
+      .location =
+          instr->task != NULL ? instr->task->location : (cel_location){0},
   };
   switch (instr->kind) {
   case CEL_INSTR_COPY:

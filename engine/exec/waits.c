@@ -75,8 +75,8 @@ static void tell_task(const cel_instr *instr, writer *w) {
   const cel_task *task = instr->task;
   if (task == NULL) return;
   if (task->name != NULL) say(w, " '%s'", task->name);
-  if (task->place.file != NULL)
-    say(w, " (%s:%d)", task->place.file, task->place.line);
+  if (task->location.file != NULL)
+    say(w, " (%s:%d)", task->location.file, task->location.line);
 }
 
 static void tell_box(const cel_buffer *buffer, const cel_box *box, writer *w) {
@@ -159,8 +159,8 @@ static void tell_copy(const cel_instr *instr, writer *w) {
 static void tell_release(const cel_instr *instr, writer *w) {
   const cel_object *object = instr->task->ended;
   say(w, "the end of host object %s", name_of(object));
-  if (object->place.file != NULL)
-    say(w, " (%s:%d)", object->place.file, object->place.line);
+  if (object->location.file != NULL)
+    say(w, " (%s:%d)", object->location.file, object->location.line);
 }
 
 static void tell_state(const cel_node *node, writer *w) {

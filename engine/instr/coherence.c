@@ -142,9 +142,9 @@ static void copy_parts(cel_instr_graph *graph, cel__record *from,
     return;
   }
   int64_t step[CEL_DIMS];
-  int64_t parts = cel_box_parts(box, size, bytes, step);
+  int64_t parts = cel_box_pieces(box, size, bytes, step);
   for (int64_t i = 0; i < parts; ++i) {
-    cel_box part = cel_box_part(box, step, i);
+    cel_box part = cel_box_piece(box, step, i);
     cel__copy(graph, from, to, &part, manner);
   }
 }

@@ -103,11 +103,11 @@ static void launch(cel_instr_graph *graph, uint32_t p) {
   instr->run.chunk = part->chunk;
   instr->run.view = use(graph, plan->touches.at + (size_t)p * task->accesses,
                         task->accesses, instr->id);
-  cel_collectives_follow(&graph->collectives, task->collective, instr->id,
-                         graph->front.floor, &graph->deps);
-  cel_effects_note(&graph->effects, task->effect, task->effects,
-                   task->collective != 0, instr->id, graph->front.floor,
-                   &graph->deps);
+  cel_collective_tasks_follow(&graph->collectives, task->collective_group,
+                              instr->id, graph->front.floor, &graph->deps);
+  cel_effects_add(&graph->effects, task->effect, task->effects,
+                  task->collective_group != 0, instr->id, graph->front.floor,
+                  &graph->deps);
   cel__instr_end(graph, instr);
 }
 
@@ -362,7 +362,7 @@ void cel_instr_graph_destroy(cel_instr_graph *graph) {
   cel__rooms_release(graph);
   cel_free(graph->near);
   cel_vec_release(&graph->buffers);
-  cel_collectives_release(&graph->collectives);
+  cel_collective_tasks_release(&graph->collectives);
   cel_effect_track_release(&graph->effects);
   cel_vec_release(&graph->wanted);
   cel_vec_release(&graph->arrived);

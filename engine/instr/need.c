@@ -149,7 +149,7 @@ static cel_status too_large(cel_instr_graph *graph, int32_t memory) {
            message ? "a message for task" : "task",
            task->name != NULL ? task->name : "unnamed", all, list, has,
            message ? "is another rank's" : "cannot be cut further");
-  return cel_fail_at(task->place.file, task->place.line);
+  return cel_fail_at(task->location.file, task->location.line);
 }
 
 /* ---- seeing to it -------------------------------------------------------- */

@@ -50,7 +50,7 @@ void cel__instr_bound(cel_instr_graph *graph, const cel_command *command) {
                        command->task, CEL__PRIORITY_RUN);
   cel_front_collect(&graph->front, &graph->deps);
   cel__instr_end(graph, instr);
-  cel_front_bound(&graph->front, epoch);
+  cel_front_barrier(&graph->front, epoch);
   if (epoch) cel__rooms_settle(graph);
   cel_eras_close(&graph->eras, instr->id);
 }

@@ -178,17 +178,17 @@ static void touch_place(cel_instr_graph *graph, const cel_exchange *exchange,
 /* What this rank, or a device of it, gives and gets is in one place. */
 static void plan_collective(cel_instr_graph *graph, const cel_exchange *x) {
   for (const cel_exchange *i = x; i != NULL && x->devices == 0; i = i->next) {
-    touch_place(graph, i, CEL_MEMORY_HOST, &i->place, true, &i->mine,
+    touch_place(graph, i, CEL_MEMORY_HOST, &i->hull, true, &i->mine,
                 !cel_box_is_empty(&i->mine));
-    touch_place(graph, i, CEL_MEMORY_HOST, &i->place, false, i->get, i->gets);
+    touch_place(graph, i, CEL_MEMORY_HOST, &i->hull, false, i->get, i->gets);
   }
   for (int32_t d = 0; d < x->devices; ++d) {
     cel_member side;
     int32_t memory = graph->config.device_memory[d];
     cel_member_side(x, graph->config.rank, d, &side);
-    touch_place(graph, x, memory, &side.place, true, &side.mine,
+    touch_place(graph, x, memory, &side.hull, true, &side.mine,
                 !cel_box_is_empty(&side.mine));
-    touch_place(graph, x, memory, &side.place, false, side.get, side.gets);
+    touch_place(graph, x, memory, &side.hull, false, side.get, side.gets);
   }
 }
 
@@ -222,7 +222,7 @@ static cel_status refuse_overlap(const cel_task *task, const cel__touch *who,
            "elements of its own, or do not permit a split",
            task->name != NULL ? task->name : "unnamed", at[0], at[1], at[2],
            who->buffer->name != NULL ? who->buffer->name : "unnamed");
-  return cel_fail_at(task->place.file, task->place.line);
+  return cel_fail_at(task->location.file, task->location.line);
 }
 
 /* Parts must not write one element, by whichever accesses. The task graph has
@@ -236,7 +236,7 @@ static cel_status plan_execute(cel_instr_graph *graph) {
   for (int whole = rows_of(task) > 0; whole < 2; ++whole) {
     plan->used = 0;
     CEL_TRY(plan_run(graph, whole == 1));
-    if (plan->parts.n <= 1 || task->apart) return CEL_E_OK;
+    if (plan->parts.n <= 1 || task->disjoint) return CEL_E_OK;
     cel_region both = find_overlap(plan, &who);
     bool overlaps = both.n > 0;
     if (overlaps && whole == 1) refuse_overlap(task, who, &both);
@@ -312,7 +312,7 @@ static cel_status find_rounds(cel_instr_graph *graph, int64_t *out) {
 /* What may be cut further without anybody noticing. */
 static bool may_go_round(const cel_task *task) {
   return task->kind == CEL_TASK_KERNEL && task->permitted.cut[0] &&
-         task->placement == CEL_PLACE_SPLIT && task->apart &&
+         task->placement == CEL_PLACE_SPLIT && task->disjoint &&
          task->effects == 0 && !calls_library(task) && rows_of(task) == 0 &&
          !task->listed;
 }

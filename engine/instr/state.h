@@ -156,7 +156,7 @@ struct cel_instr_graph {
   bool backwards;       /* the rounds of the next task that has some */
   uint64_t now;         /* counts commands; messages of one task are one */
   const cel_task *told; /* the task whose messages are being made, or null */
-  cel_collectives collectives;
+  cel_collective_tasks collectives;
   cel_effect_track effects;
   cel_front front;
   cel_deps deps;              /* of the instruction being made */

@@ -26,8 +26,8 @@ int cel_box_subtract(const cel_box *a, const cel_box *b, cel_box *out) {
   return n;
 }
 
-int64_t cel_box_parts(const cel_box *box, uint64_t size, uint64_t bytes,
-                      int64_t step[3]) {
+int64_t cel_box_pieces(const cel_box *box, uint64_t size, uint64_t bytes,
+                       int64_t step[3]) {
   int64_t parts = 1;
   for (int d = CEL_DIMS - 1; d >= 0; --d) {
     int64_t n = box->max[d] - box->min[d];
@@ -39,7 +39,7 @@ int64_t cel_box_parts(const cel_box *box, uint64_t size, uint64_t bytes,
   return parts;
 }
 
-cel_box cel_box_part(const cel_box *box, const int64_t step[3], int64_t i) {
+cel_box cel_box_piece(const cel_box *box, const int64_t step[3], int64_t i) {
   cel_box part = *box;
   for (int d = CEL_DIMS - 1; d >= 0; --d) {
     int64_t parts = (box->max[d] - box->min[d] + step[d] - 1) / step[d];

@@ -103,10 +103,10 @@ int cel_box_subtract(const cel_box *a, const cel_box *b, cel_box *out);
  * many as go into a part, and where one is too long, slices of that. Returns
  * how many parts there are; *step gets the points of one along each dimension.
  */
-int64_t cel_box_parts(const cel_box *box, uint64_t size, uint64_t bytes,
-                      int64_t step[3]);
+int64_t cel_box_pieces(const cel_box *box, uint64_t size, uint64_t bytes,
+                       int64_t step[3]);
 /* Part i of them, in row-major order. */
-cel_box cel_box_part(const cel_box *box, const int64_t step[3], int64_t i);
+cel_box cel_box_piece(const cel_box *box, const int64_t step[3], int64_t i);
 
 /* Writes "[0, 4) x [2, 3)" for the first `dims` dimensions; returns the length
  * that it takes (as snprintf). */

@@ -24,7 +24,7 @@ void cel_front_collect(const cel_front *front, cel_deps *deps) {
       cel_deps_add(deps, front->floor + i, CEL_DEP_ORDER);
 }
 
-void cel_front_bound(cel_front *front, bool epoch) {
+void cel_front_barrier(cel_front *front, bool epoch) {
   uint64_t id = front->next - 1, floor = epoch ? id : front->last;
   cel_vec_drop_first(&front->followed, floor - front->floor);
   front->floor = floor;

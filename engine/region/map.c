@@ -93,7 +93,7 @@ static int shared_face(const cel_box *x, const cel_box *y) {
 /* The entry that makes a box of one value with the one at `at`, the first in
  * the order of faces; a null leaf: there is none. */
 typedef struct search {
-  cel_tree_place at, found;
+  cel_tree_position at, found;
   int face;
 } search;
 
@@ -105,7 +105,7 @@ static void look_in_leaf(search *s, cel_tree_node *leaf) {
     int face = shared_face(&s->at.leaf->box[s->at.i], &leaf->box[i]);
     if (face >= s->face) continue;
     s->face = face;
-    s->found = (cel_tree_place){leaf, i};
+    s->found = (cel_tree_position){leaf, i};
   }
 }
 
@@ -119,21 +119,22 @@ static void look_near(search *s, cel_tree_node *node) {
     if (touches(x, &node->box[i])) look_near(s, node->child[i]);
 }
 
-static cel_tree_place partner(const cel_map *map, cel_tree_place at) {
+static cel_tree_position partner(const cel_map *map, cel_tree_position at) {
   search s = {.at = at, .face = FACES};
   look_near(&s, map->tree.root);
   return s.found;
 }
 
 /* Makes one entry of two; returns it. */
-static cel_tree_place join(cel_map *map, cel_tree_place x, cel_tree_place y) {
+static cel_tree_position join(cel_map *map, cel_tree_position x,
+                              cel_tree_position y) {
   cel_box both = cel_box_hull(&x.leaf->box[x.i], &y.leaf->box[y.i]);
   if (x.leaf == y.leaf) {
     /* The lower of the two begins where both do: the order stays. */
     uint32_t low = x.i < y.i ? x.i : y.i, high = x.i < y.i ? y.i : x.i;
     x.leaf->box[low] = both;
     cel__leaf_remove(&map->tree, x.leaf, high);
-    return (cel_tree_place){x.leaf, low};
+    return (cel_tree_position){x.leaf, low};
   }
   uint64_t value = x.leaf->value[x.i];
   map->old.n = 0;
@@ -144,10 +145,10 @@ static cel_tree_place join(cel_map *map, cel_tree_place x, cel_tree_place y) {
 
 /* Joins the entry with neighbours for as long as there is a partner. Returns
  * whether leaves stayed as they were. */
-static bool settle_at(cel_map *map, cel_tree_place at) {
+static bool settle_at(cel_map *map, cel_tree_position at) {
   bool stayed = true;
   for (;;) {
-    cel_tree_place y = partner(map, at);
+    cel_tree_position y = partner(map, at);
     if (!y.leaf) return stayed;
     stayed = stayed && y.leaf == at.leaf;
     at = join(map, at, y);
@@ -159,7 +160,7 @@ static bool settle_at(cel_map *map, cel_tree_place at) {
  * or null. */
 static cel_tree_node *settle(cel_map *map, const cel_box *box,
                              cel_tree_node *near) {
-  cel_tree_place at = cel__tree_find(&map->tree, box->min, near);
+  cel_tree_position at = cel__tree_find(&map->tree, box->min, near);
   if (!cel_box_equal(&at.leaf->box[at.i], box)) return near;
   return settle_at(map, at) ? near : NULL;
 }
@@ -241,8 +242,8 @@ static bool is_new(cel_map *map, uint64_t value) {
 }
 
 /* One entry covers the box. */
-static void overwrite_part(cel_map *map, cel_tree_place at, const cel_box *box,
-                           uint64_t value) {
+static void overwrite_part(cel_map *map, cel_tree_position at,
+                           const cel_box *box, uint64_t value) {
   uint64_t old = at.leaf->value[at.i];
   if (old == value) return;
   bool lone = is_new(map, value);
@@ -344,7 +345,7 @@ void cel_map_update(cel_map *map, const cel_box *asked, uint64_t value) {
   cel_box clipped;
   const cel_box *box = clip(map, asked, &clipped);
   if (box == NULL) return;
-  cel_tree_place at = cel__tree_find(&map->tree, box->min, NULL);
+  cel_tree_position at = cel__tree_find(&map->tree, box->min, NULL);
   if (within(box, &at.leaf->box[at.i]))
     overwrite_part(map, at, box, value);
   else
@@ -357,7 +358,7 @@ void cel_map_replace(cel_map *map, const cel_box *asked, uint64_t value,
   cel_box clipped;
   const cel_box *box = clip(map, asked, &clipped);
   if (box == NULL) return;
-  cel_tree_place at = cel__tree_find(&map->tree, box->min, NULL);
+  cel_tree_position at = cel__tree_find(&map->tree, box->min, NULL);
   if (within(box, &at.leaf->box[at.i])) {
     seen(at.leaf->value[at.i], context);
     overwrite_part(map, at, box, value);
@@ -384,7 +385,8 @@ static bool change_in_place(cel_map *map, const cel_box *box,
     }
   for (uint32_t i = 0; i < leaf->n;) {
     uint32_t n = leaf->n;
-    if (within(&leaf->box[i], box)) settle_at(map, (cel_tree_place){leaf, i});
+    if (within(&leaf->box[i], box))
+      settle_at(map, (cel_tree_position){leaf, i});
     i = leaf->n < n ? 0 : i + 1;
   }
   return true;
@@ -395,7 +397,7 @@ void cel_map_change(cel_map *map, const cel_box *asked,
   cel_box clipped;
   const cel_box *box = clip(map, asked, &clipped);
   if (box == NULL) return;
-  cel_tree_place at = cel__tree_find(&map->tree, box->min, NULL);
+  cel_tree_position at = cel__tree_find(&map->tree, box->min, NULL);
   if (within(box, &at.leaf->box[at.i])) {
     overwrite_part(map, at, box, fn(at.leaf->value[at.i], context));
     keep_tidy(map);
@@ -403,9 +405,9 @@ void cel_map_change(cel_map *map, const cel_box *asked,
     cel_map_query(map, box, &map->hits);
     for (uint32_t i = 0; i < map->hits.n; ++i) {
       const cel_map_entry *hit = &map->hits.at[i];
-      cel_tree_place place = cel__tree_find(&map->tree, hit->box.min, NULL);
-      cel_assert(within(&hit->box, &place.leaf->box[place.i]));
-      overwrite_part(map, place, &hit->box, fn(hit->value, context));
+      cel_tree_position at = cel__tree_find(&map->tree, hit->box.min, NULL);
+      cel_assert(within(&hit->box, &at.leaf->box[at.i]));
+      overwrite_part(map, at, &hit->box, fn(hit->value, context));
     }
     keep_tidy(map);
   }
@@ -438,7 +440,7 @@ void cel_map_query(const cel_map *map, const cel_box *box,
 bool cel_map_holds(const cel_map *map, const cel_box *box, uint64_t *value) {
   if (cel_box_is_empty(box) || !cel__box_holds(&map->extent, box->min))
     return false;
-  cel_tree_place at = cel__tree_find(&map->tree, box->min, NULL);
+  cel_tree_position at = cel__tree_find(&map->tree, box->min, NULL);
   *value = at.leaf->value[at.i];
   return within(box, &at.leaf->box[at.i]);
 }
@@ -446,7 +448,7 @@ bool cel_map_holds(const cel_map *map, const cel_box *box, uint64_t *value) {
 bool cel_map_at(const cel_map *map, const int64_t point[3],
                 cel_map_entry *out) {
   if (!cel__box_holds(&map->extent, point)) return false;
-  cel_tree_place at = cel__tree_find(&map->tree, point, NULL);
+  cel_tree_position at = cel__tree_find(&map->tree, point, NULL);
   *out = (cel_map_entry){at.leaf->box[at.i], at.leaf->value[at.i]};
   return true;
 }
@@ -509,7 +511,7 @@ void cel_map_check(const cel_map *map) {
     cel_assert(value <= map->highest[value & 1]);
     cel_assert(!cel_region_meets_box(&cover, box));
     cel_region_add(&cover, box);
-    cel_tree_place at = cel__tree_find(&map->tree, box->min, NULL);
+    cel_tree_position at = cel__tree_find(&map->tree, box->min, NULL);
     cel_assert(cel_box_equal(&at.leaf->box[at.i], box));
     cel_assert(!partner(map, at).leaf);
   }

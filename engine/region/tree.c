@@ -154,10 +154,10 @@ static void sort_for_split(item *items, uint32_t n) {
   int best = 0, sorted = -1;
   double least = 0;
   for (int d = 0; d < CEL_DIMS; ++d) {
-    bool apart = false;
-    for (uint32_t i = 1; i < n && !apart; ++i)
-      apart = items[i].box.min[d] != items[0].box.min[d];
-    if (!apart) continue;
+    bool differ = false;
+    for (uint32_t i = 1; i < n && !differ; ++i)
+      differ = items[i].box.min[d] != items[0].box.min[d];
+    if (!differ) continue;
     sort_items(items, n, d);
     double size = halves_size(items, n);
     if (sorted < 0 || size < least) best = d, least = size;
@@ -268,7 +268,7 @@ static bool replace(cel_tree_node *node, const cel_tree_node *leaf,
   return false;
 }
 
-void cel__tree_divide(cel_tree *tree, cel_tree_place at,
+void cel__tree_divide(cel_tree *tree, cel_tree_position at,
                       const cel_map_entry *parts, uint32_t n) {
   cel_tree_node *leaf = at.leaf, *upper = NULL;
   cel_assert(n >= 1 && n <= 7);
@@ -353,21 +353,22 @@ void cel__tree_extract(cel_tree *tree, const cel_box *box,
 
 /* --------------------------------------------------------------- looking */
 
-static cel_tree_place find(cel_tree_node *node, const int64_t point[3]) {
+static cel_tree_position find(cel_tree_node *node, const int64_t point[3]) {
   for (uint32_t i = 0; i < node->n; ++i) {
     if (!cel__box_holds(&node->box[i], point)) continue;
     cel_tree_node *child = node->child[i];
-    cel_tree_place found =
+    cel_tree_position found =
         child->height == 0 ? cel__leaf_find(child, point) : find(child, point);
     if (found.leaf) return found;
   }
-  return (cel_tree_place){0};
+  return (cel_tree_position){0};
 }
 
-cel_tree_place cel__tree_descend(const cel_tree *tree, const int64_t point[3],
-                                 cel_tree_node *near) {
+cel_tree_position cel__tree_descend(const cel_tree *tree,
+                                    const int64_t point[3],
+                                    cel_tree_node *near) {
   if (near) {
-    cel_tree_place found = cel__leaf_find(near, point);
+    cel_tree_position found = cel__leaf_find(near, point);
     if (found.leaf) return found;
   }
   return find(tree->root, point);

@@ -42,10 +42,10 @@ typedef struct cel_tree {
 } cel_tree;
 
 /* An entry; valid until the tree changes. A null leaf: none. */
-typedef struct cel_tree_place {
+typedef struct cel_tree_position {
   cel_tree_node *leaf;
   uint32_t i;
-} cel_tree_place;
+} cel_tree_position;
 
 /* Unsigned distances: one comparison each, and right for any 64 bits. */
 static inline bool cel__box_holds(const cel_box *b, const int64_t p[3]) {
@@ -59,12 +59,12 @@ static inline bool cel__box_holds(const cel_box *b, const int64_t p[3]) {
 
 /* The last entry that begins at or before the point in the leaf's order is
  * mostly the one, so from the end. */
-static inline cel_tree_place cel__leaf_find(cel_tree_node *leaf,
-                                            const int64_t point[3]) {
+static inline cel_tree_position cel__leaf_find(cel_tree_node *leaf,
+                                               const int64_t point[3]) {
   for (uint32_t i = leaf->n; i-- > 0;)
     if (leaf->box[i].min[0] <= point[0] && cel__box_holds(&leaf->box[i], point))
-      return (cel_tree_place){leaf, i};
-  return (cel_tree_place){0};
+      return (cel_tree_position){leaf, i};
+  return (cel_tree_position){0};
 }
 
 /* As cel_box_meets, of boxes that are not empty. */
@@ -90,18 +90,19 @@ void cel__tree_insert(cel_tree *tree, const cel_box *box, uint64_t value);
 void cel__tree_extract(cel_tree *tree, const cel_box *box,
                        cel_map_entries *out);
 /* cel__tree_find where the root is no leaf. */
-cel_tree_place cel__tree_descend(const cel_tree *tree, const int64_t point[3],
-                                 cel_tree_node *near);
+cel_tree_position cel__tree_descend(const cel_tree *tree,
+                                    const int64_t point[3],
+                                    cel_tree_node *near);
 /* The entry that holds `point`; looks into the leaf `near` first unless it is
  * null. */
-static inline cel_tree_place cel__tree_find(const cel_tree *tree,
-                                            const int64_t point[3],
-                                            cel_tree_node *near) {
+static inline cel_tree_position cel__tree_find(const cel_tree *tree,
+                                               const int64_t point[3],
+                                               cel_tree_node *near) {
   if (tree->root->height == 0) return cel__leaf_find(tree->root, point);
   return cel__tree_descend(tree, point, near);
 }
 /* Makes `n` <= 7 entries of one, in its place; their union is the old box. */
-void cel__tree_divide(cel_tree *tree, cel_tree_place at,
+void cel__tree_divide(cel_tree *tree, cel_tree_position at,
                       const cel_map_entry *parts, uint32_t n);
 /* Appends the entries that meet `box`, clipped to it. */
 void cel__tree_collect(const cel_tree *tree, const cel_box *box,

@@ -1,6 +1,6 @@
 /* linear.h -- internal to rule/: bounds as linear forms over a chunk.
  *
- * bind.c, prove.c and print.c look at a bound as
+ * affine.c, prove.c and monotone.c look at a bound as
  *
  *   min(max(sum of k[i] * v[i] + c, low), high)
  *

@@ -150,8 +150,8 @@ static bool separates(const chunk_pair *pair, const cel_linear *lo,
 }
 
 /* Whether box x of the chunk below never meets box y of the chunk above. */
-static bool boxes_apart(const chunk_pair *pair, const cel_linear_box *x,
-                        const cel_linear_box *y) {
+static bool never_meet(const chunk_pair *pair, const cel_linear_box *x,
+                       const cel_linear_box *y) {
   for (int j = 0; j < CEL_DIMS; ++j)
     if (y->lo[j].c >= x->hi[j].c && spans(&y->lo[j], &x->hi[j], pair->d))
       return true;
@@ -164,16 +164,16 @@ static bool boxes_apart(const chunk_pair *pair, const cel_linear_box *x,
   return false;
 }
 
-/* Whether what `low` gives for the chunk below keeps apart from what `high`
+/* Whether what `low` gives for the chunk below is disjoint from what `high`
  * gives for the one above. */
-static bool apart_along(const unit_rule *low, const unit_rule *high, int d) {
+static bool disjoint_along(const unit_rule *low, const unit_rule *high, int d) {
   for (unsigned m = 0; m < 8; ++m)
     for (unsigned n = 0; n < 8; ++n) {
       if ((m & ~low->ragged) || (n & ~low->ragged) || (m >> d & 1)) continue;
       chunk_pair pair = {d, &low->domain[m], &low->domain[n]};
       for (int x = 0; x < low->boxes; ++x)
         for (int y = 0; y < high->boxes; ++y)
-          if (!boxes_apart(&pair, &low->box[m][x], &high->box[n][y]) &&
+          if (!never_meet(&pair, &low->box[m][x], &high->box[n][y]) &&
               !is_empty(low, m, x) && !is_empty(high, n, y))
             return false;
     }
@@ -205,7 +205,7 @@ cel_proof cel_rule_prove_disjoint(const cel_rule_use *use,
   unit_rule_init(use, &units, &rule);
   bool proved = rule.all_linear;
   for (int d = 0; d < CEL_DIMS && proved; ++d)
-    proved = units.count[d] == 1 || apart_along(&rule, &rule, d);
+    proved = units.count[d] == 1 || disjoint_along(&rule, &rule, d);
   unit_rule_release(&rule);
   if (proved) return CEL_PROVED;
   return cel__search_disjoint(use, &units, why);
@@ -234,9 +234,10 @@ static void append(cel_rule_desc *to, int64_t *code, cel_rule_box *box,
   to->code_length += from->code_length;
 }
 
-cel_proof cel_rule_prove_apart(const cel_rule_use *a, const cel_rule_use *b,
-                               const cel_split_kind *kind,
-                               cel_counter_example *why) {
+cel_proof cel_rule_prove_pair_disjoint(const cel_rule_use *a,
+                                       const cel_rule_use *b,
+                                       const cel_split_kind *kind,
+                                       cel_counter_example *why) {
   const cel_rule_desc *x = &a->rule->desc, *y = &b->rule->desc;
   if (a->rule->listing != NULL || b->rule->listing != NULL) return CEL_UNKNOWN;
   if (x->task_dims != y->task_dims || x->buffer_dims != y->buffer_dims ||
@@ -280,7 +281,7 @@ cel_proof cel_rule_prove_uncrossed(const cel_rule_use *reads,
   bool proved = in.all_linear && out.all_linear;
   for (int d = 0; d < CEL_DIMS && proved; ++d)
     proved = units.count[d] == 1 ||
-             (apart_along(&in, &out, d) && apart_along(&out, &in, d));
+             (disjoint_along(&in, &out, d) && disjoint_along(&out, &in, d));
   unit_rule_release(&in);
   unit_rule_release(&out);
   if (proved) return CEL_PROVED;

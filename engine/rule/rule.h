@@ -7,10 +7,10 @@
  * rule with one id, and `hash` is equal on all ranks.
  *
  * A *use* of a rule is the rule with its parameters, the extent of the index
- * space and of the buffer filled in. Binding a use brings each bound to linear
- * form; where it becomes a*chunk.{min|max}[d] + c the box is *affine*, which is
- * what symbolic ownership works on. Boxes that are not affine are evaluated
- * chunk by chunk.
+ * space and of the buffer filled in. Each bound is brought to linear form, if
+ * it has one; where it becomes a*chunk.{min|max}[d] + c the box is *affine*,
+ * which is what symbolic ownership works on. Boxes that are not affine are
+ * evaluated chunk by chunk.
  *
  * A mapper that has no such form is *opaque*: its rule lists what the mapper
  * gave for the chunks of the actual split, and is evaluated for these alone.
@@ -86,8 +86,8 @@ typedef struct cel_rule {
   cel_listing *listing; /* owned; null: it has programs */
   /* One box, of which each buffer dimension j follows the chunk in dimension
    * follows[j], one of its own, or (-1) is the same for all chunks: such a rule
-   * is a union homomorphism, and chunks that are apart in a dimension that it
-   * follows have disjoint images. Most mappers are so. */
+   * is a union homomorphism, and chunks that are disjoint in a dimension that
+   * it follows have disjoint images. Most mappers are so. */
   bool plain;
   int32_t follows[3];
   struct cel_rules *store;
@@ -140,17 +140,17 @@ typedef struct cel_affine {
   bool of_max; /* of chunk.max rather than chunk.min */
 } cel_affine;
 
-/* A bound box: in buffer dimension j it is [lo[j], hi[j]) within `clip`, which
- * lies within the buffer. */
-typedef struct cel_bound_box {
+/* A box in affine form: in buffer dimension j it is [lo[j], hi[j]) within
+ * `clip`, which lies within the buffer. */
+typedef struct cel_affine_box {
   cel_affine lo[3], hi[3];
   cel_box clip;
-} cel_bound_box;
+} cel_affine_box;
 
 /* Brings box b of a rule with programs to affine form. False when it cannot be
  * (the box must then be evaluated per chunk). A bound like max(e, constant)
  * becomes e with a tighter clip. */
-bool cel_rule_bind(const cel_rule_use *use, int b, cel_bound_box *out);
+bool cel_rule_to_affine(const cel_rule_use *use, int b, cel_affine_box *out);
 
 /* ---- what can be proved, under the splits that the task permits ---------- */
 
@@ -182,9 +182,10 @@ bool cel_rule_plainly_disjoint(const cel_rule_use *use,
 /* Non-overlap of two uses taken together, over one index space and one buffer:
  * what a chunk maps to under either is disjoint from what a disjoint chunk maps
  * to under either. CEL_UNKNOWN also where the two do not fit into one rule. */
-cel_proof cel_rule_prove_apart(const cel_rule_use *a, const cel_rule_use *b,
-                               const cel_split_kind *kind,
-                               cel_counter_example *why);
+cel_proof cel_rule_prove_pair_disjoint(const cel_rule_use *a,
+                                       const cel_rule_use *b,
+                                       const cel_split_kind *kind,
+                                       cel_counter_example *why);
 /* Whether chunks keep out of each other's way in what they read and write of
  * one buffer: what a chunk maps to under `reads` is disjoint from what a
  * disjoint chunk maps to under `writes`. *why: the first reads what the second

@@ -148,10 +148,10 @@ static bool disagree(search *s, const cel_box *a, const cel_box *b) {
 
 /* ---- pairs --------------------------------------------------------------- */
 
-/* Pairs that lie apart in dimension d, all else given. With `touching` the
+/* Pairs that are disjoint in dimension d, all else given. With `touching` the
  * second begins where the first ends. */
-static bool try_apart(search *s, int d, bool touching, try_pair *pair,
-                      cel_box a, cel_box b) {
+static bool try_disjoint(search *s, int d, bool touching, try_pair *pair,
+                         cel_box a, cel_box b) {
   const int64_t *at = s->mark[d];
   int n = s->marks[d];
   for (int i = 0; i < n - 1; ++i)
@@ -167,12 +167,12 @@ static bool try_apart(search *s, int d, bool touching, try_pair *pair,
   return false;
 }
 
-/* Fills in the dimensions from e on but d, and tries what lies apart in d.
+/* Fills in the dimensions from e on but d, and tries what is disjoint in d.
  * There the chunks are alike (all, the ends, the halves) or, unless they must
- * touch, apart as well: the first two units, and the halves, either way. */
+ * touch, disjoint as well: the first two units, and the halves, either way. */
 static bool try_others(search *s, int e, int d, bool touching, try_pair *pair,
                        cel_box a, cel_box b) {
-  if (e == CEL_DIMS) return try_apart(s, d, touching, pair, a, b);
+  if (e == CEL_DIMS) return try_disjoint(s, d, touching, pair, a, b);
   int64_t n = s->units->count[e], h = (n + 1) / 2;
   const int64_t of[9][4] = {{0, n, 0, n}, {0, 1, 0, 1}, {n - 1, n, n - 1, n},
                             {0, h, 0, h}, {h, n, h, n}, {0, 1, 1, 2},

@@ -2,10 +2,10 @@
  *
  * Tries the even split in two, then small chunks at the beginning, the middle
  * and the end of each dimension that may be cut (every chunk where one short
- * dimension is cut), then, of what is to be apart, the even splits in up to
+ * dimension is cut), then, of what is to be disjoint, the even splits in up to
  * eight, and evaluates the rule for them: what is found is true,
  * whatever the proofs believe. Pairs of chunks are such as one split can hold:
- * in each dimension they are equal or apart.
+ * in each dimension they are equal or disjoint.
  * Cost: at most some thousand evaluations. Pure. Thread: any.
  */
 #ifndef CEL_RULE_SEARCH_H

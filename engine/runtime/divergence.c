@@ -103,8 +103,9 @@ void cel__divergence_log(cel_divergence *d, const cel_task *task) {
   pthread_mutex_lock(&d->lock);
   /* A FREE comes when this rank's collector likes; see task/task_graph.c. */
   if (task->kind != CEL_TASK_HORIZON && task->kind != CEL_TASK_FREE) {
-    cel_log_entry entry = {
-        .hash = task->hash, .place = task->place, .kind = (int32_t)task->kind};
+    cel_log_entry entry = {.hash = task->hash,
+                           .location = task->location,
+                           .kind = (int32_t)task->kind};
     if (task->name != NULL) copy_name(entry.name, task->name);
     cel_vec_push(&d->log, entry);
   }
@@ -114,11 +115,11 @@ void cel__divergence_log(cel_divergence *d, const cel_task *task) {
   pthread_mutex_unlock(&d->lock);
 }
 
-void cel__divergence_end(cel_divergence *d, cel_place place) {
+void cel__divergence_end(cel_divergence *d, cel_location location) {
   pthread_mutex_lock(&d->lock);
   bool first = !d->ended;
   d->ended = true;
-  if (first) d->end = place;
+  if (first) d->end = location;
   if (first) ask_agreement(d, UINT64_MAX, UINT64_MAX, 0);
   pthread_mutex_unlock(&d->lock);
 }
@@ -139,9 +140,10 @@ bool cel__divergence_settled(const cel_divergence *d) {
 /* ---- the log as a text -----------------------------------------------------
  */
 
-static void write_place(cel_place place, char file[PLACE], int32_t *line) {
-  *line = place.line;
-  if (place.file != NULL) snprintf(file, PLACE, "%s", place.file);
+static void write_place(cel_location location, char file[PLACE],
+                        int32_t *line) {
+  *line = location.line;
+  if (location.file != NULL) snprintf(file, PLACE, "%s", location.file);
 }
 
 /* The caller frees it. */
@@ -165,7 +167,7 @@ static log_text *write_log(cel_divergence *d, uint32_t *size) {
     row->hash = e->hash;
     row->kind = e->kind;
     memcpy(row->name, e->name, sizeof row->name);
-    write_place(e->place, row->file, &row->line);
+    write_place(e->location, row->file, &row->line);
   }
   pthread_mutex_unlock(&d->lock);
   return text;
@@ -200,19 +202,19 @@ static void say_place(const char *file, int32_t line, char text[PLACE + 16]) {
 
 static void say(const log_text *log, uint64_t number, char *text) {
   const log_row *row = row_at(log, number);
-  char name[64] = "", place[PLACE + 16];
+  char name[64] = "", location[PLACE + 16];
   if (row == NULL) {
-    say_place(log->file, log->line, place);
+    say_place(log->file, log->line, location);
     snprintf(text, WHAT, "%s%s",
-             log->ended ? "ended" : "submitted nothing more yet", place);
+             log->ended ? "ended" : "submitted nothing more yet", location);
     return;
   }
   static const char *const kinds[] = {"a kernel", "a host task", "a horizon",
                                       "a synchronisation",
                                       "the end of a buffer"};
   if (row->name[0] != '\0') snprintf(name, sizeof name, " '%s'", row->name);
-  say_place(row->file, row->line, place);
-  snprintf(text, WHAT, "submitted %s%s%s", kinds[row->kind], name, place);
+  say_place(row->file, row->line, location);
+  snprintf(text, WHAT, "submitted %s%s%s", kinds[row->kind], name, location);
 }
 
 /* What one rank said at an entry. */

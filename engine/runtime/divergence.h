@@ -35,7 +35,7 @@ enum { CEL_LOG_NAME = 44 };
 
 typedef struct cel_log_entry {
   uint64_t hash;
-  cel_place place;
+  cel_location location;
   int32_t kind;            /* cel_task_kind */
   char name[CEL_LOG_NAME]; /* the task's, cut */
 } cel_log_entry;
@@ -65,7 +65,7 @@ typedef struct cel_divergence {
   CEL_VEC(cel_log_mark) marks; /* asked for and not agreed; oldest first */
   uint64_t next_index;
   bool ended;
-  cel_place end;
+  cel_location end;
   _Alignas(CEL_LINE) _Atomic(uint64_t) asked; /* agreements asked for */
   _Atomic(uint64_t) agreed;                   /* agreements reached */
   _Atomic(uint64_t) met; /* the newest epoch that all ranks have executed */
@@ -96,7 +96,7 @@ void cel__divergence_release(cel_divergence *d);
 void cel__divergence_log(cel_divergence *d, const cel_task *task);
 /* Starts the last agreement. The program ends at `place`, or after its last
  * line. Thread: main. */
-void cel__divergence_end(cel_divergence *d, cel_place place);
+void cel__divergence_end(cel_divergence *d, cel_location location);
 /* This rank has executed an epoch. Thread: executor. */
 void cel__divergence_executed(cel_divergence *d, uint64_t epoch);
 /* The newest epoch that all ranks have executed; 0: none. Thread: any. */

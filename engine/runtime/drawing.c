@@ -54,7 +54,7 @@ static void keep(cel_drawing *d, cel_drawn_node node, const cel_task *task) {
   if (task != NULL) {
     node.ended = task->ended;
     node.task = task->id;
-    node.place = task->place;
+    node.location = task->location;
     if (task->name != NULL)
       node.name = cel_arena_copy(&d->arena, task->name, strlen(task->name) + 1);
   }

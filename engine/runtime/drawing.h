@@ -22,7 +22,7 @@ typedef struct cel_drawn_node {
   const char *kind;  /* "kernel", "push", "copy", ... */
   const char *name;  /* the task's, the drawing's; null: none */
   const char *text;  /* lines: what it does to which boxes */
-  cel_place place;
+  cel_location location;
   uint32_t deps;
   const cel_dep *dep;
   /* Of a host task that is carried out, in the order that it is given them;

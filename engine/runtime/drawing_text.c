@@ -127,7 +127,7 @@ void cel__drawing_say_task(cel_drawing_text *text, const cel_task *task) {
   say(text, "over");
   say_box(text, &task->range, task->dims);
   say(text, "%s%s", where[task->placement],
-      task->collective != 0 ? ", together" : "");
+      task->collective_group != 0 ? ", together" : "");
   if (task->home != NULL) say_home(text, task->home);
   say(text, "\n");
   say_accesses(text, task, &task->range);
@@ -169,7 +169,7 @@ static void say_exchange(text *t, const cel_exchange *x) {
     say(t, "%s", cel_op_name(x->by.op));
   else if (how[x->pattern][0] != '\0')
     say(t, " %lld", (long long)x->root);
-  if (x->group > 0) say(t, " in groups of %lld", (long long)x->group);
+  if (x->subgroup > 0) say(t, " in groups of %lld", (long long)x->subgroup);
   say_bytes(t, cel_exchange_bytes(x));
   say(t, "\n");
   for (; x != NULL; x = x->next) say_share(t, x);

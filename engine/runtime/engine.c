@@ -114,7 +114,7 @@ static void *executor_main(void *engine) {
   cel_engine *e = engine;
   cel_thread_act(CEL_THREAD_EXECUTOR);
   for (int polls = 0;;) {
-    uint32_t seen = cel_park_look(e->config.park);
+    uint32_t seen = cel_park_prepare(e->config.park);
     if (atomic_load(&e->abandoned)) return NULL;
     if (atomic_load(&e->stop)) {
       cel_executor_halt(e->executor);
@@ -139,7 +139,7 @@ void cel__engine_pass(cel_engine *engine, void *item) {
       continue;
     }
     cel_park_wake(&e->scheduler_park);
-    uint32_t seen = cel_park_look(&e->park);
+    uint32_t seen = cel_park_prepare(&e->park);
     cel_park_wait(&e->park, seen, NAP_US);
   }
   /* Either the scheduler is seen not to doze, or it sees the item: see there.
@@ -214,13 +214,13 @@ static cel_status await(cel_engine *e,
                         const void *context, bool (*interrupted)(void)) {
   uint64_t moves = 0;
   for (int looks = 0;;) {
-    uint32_t seen = cel_park_look(&e->park);
+    uint32_t seen = cel_park_prepare(&e->park);
     CEL_TRY(cel_engine_check(e));
     if (ready(e, context)) return CEL_E_OK;
     if (interrupted != NULL && interrupted())
       return cel_fail(CEL_E_CANCELLED, "interrupted");
     cel_park_wait(&e->park, seen, LOOK_US);
-    if (cel_park_look(&e->park) == seen) watch(e, &moves, &looks);
+    if (cel_park_prepare(&e->park) == seen) watch(e, &moves, &looks);
   }
 }
 
@@ -344,27 +344,27 @@ cel_status cel_engine_submit(cel_engine *engine, const cel_group *group) {
   cel_assert_thread(CEL_THREAD_MAIN);
   uint64_t id;
   cel_transport *t = engine->config.transport;
-  if (group->collective != 0 && t->no_groups != NULL) {
+  if (group->collective_group != 0 && t->no_groups != NULL) {
     cel_fail(CEL_E_COMM, "%s", t->no_groups);
-    return cel_fail_at(group->place.file, group->place.line);
+    return cel_fail_at(group->location.file, group->location.line);
   }
-  if (group->collective != 0 && t->declare_group != NULL)
-    t->declare_group(t, group->collective);
+  if (group->collective_group != 0 && t->declare_group != NULL)
+    t->declare_group(t, group->collective_group);
   if (engine->began == 0) cel__engine_begin(engine);
   int64_t begin = cel__engine_now(engine);
-  engine->at = group->place;
+  engine->at = group->location;
   CEL_TRY(enter(engine));
   CEL_TRY(cel_task_graph_submit(engine->graph, group, &id));
-  cel__engine_note(engine, CEL_SPAN_SUBMIT, id, group->name, group->place,
+  cel__engine_note(engine, CEL_SPAN_SUBMIT, id, group->name, group->location,
                    begin);
   return CEL_E_OK;
 }
 
-uint64_t cel_engine_epoch(cel_engine *engine, cel_place place) {
+uint64_t cel_engine_epoch(cel_engine *engine, cel_location location) {
   retire(engine);
-  engine->at = place;
+  engine->at = location;
   hurry(engine);
-  return cel_task_graph_epoch(engine->graph, place);
+  return cel_task_graph_epoch(engine->graph, location);
 }
 
 bool cel_engine_reached(const cel_engine *engine, uint64_t epoch) {
@@ -383,13 +383,13 @@ cel_status cel_engine_wait(cel_engine *engine, uint64_t epoch,
   return CEL_E_OK;
 }
 
-cel_status cel_engine_meet(cel_engine *engine, cel_place place,
+cel_status cel_engine_meet(cel_engine *engine, cel_location location,
                            bool (*interrupted)(void)) {
   cel_assert_thread(CEL_THREAD_MAIN);
   cel_engine *e = engine;
   bool helps = cel__scheduler_lends(e);
   e->helps = helps;
-  uint64_t epoch = cel_engine_epoch(e, place);
+  uint64_t epoch = cel_engine_epoch(e, location);
   e->helps = false;
   if (helps) cel__scheduler_help(e);
   return cel_engine_wait(e, epoch, interrupted);
@@ -400,10 +400,10 @@ static bool is_settled(const cel_engine *engine, const void *context) {
   return cel__divergence_settled(&engine->divergence);
 }
 
-cel_status cel_engine_finish(cel_engine *engine, cel_place place,
+cel_status cel_engine_finish(cel_engine *engine, cel_location location,
                              bool (*interrupted)(void)) {
   cel_assert_thread(CEL_THREAD_MAIN);
-  cel__divergence_end(&engine->divergence, place);
+  cel__divergence_end(&engine->divergence, location);
   if (engine->config.park != NULL) cel_park_wake(engine->config.park);
   return cel__engine_await(engine, is_settled, NULL, interrupted);
 }

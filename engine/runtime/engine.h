@@ -86,7 +86,7 @@ cel_status cel_engine_create(const cel_engine_config *config, cel_engine **out);
  * found out. After wait. With threads it waits for the others; without, call it
  * again, between steps, until it gives something else than CEL_E_CANCELLED.
  * Thread: main. */
-cel_status cel_engine_finish(cel_engine *engine, cel_place place,
+cel_status cel_engine_finish(cel_engine *engine, cel_location location,
                              bool (*interrupted)(void));
 /* Ends the threads once no device and no host lane is at work; nothing more is
  * executed. After a failure, with an in-process transport: stop all engines
@@ -128,14 +128,14 @@ cel_status cel_engine_submit(cel_engine *engine, const cel_group *group);
 /* A snapshot of a box of a buffer, the same on every rank: a future. The
  * result is dense, row-major. The caller owns *out. */
 cel_status cel_engine_fence(cel_engine *engine, const cel_buffer *buffer,
-                            const cel_box *box, cel_place place,
+                            const cel_box *box, cel_location location,
                             cel_fence **out);
 /* The same of another box on each rank: what `rule`, of one box over an index
  * space of one dimension, gives for the chunk [rank, rank + 1) of [0, ranks).
  * Borrows both for the call. */
 cel_status cel_engine_fence_each(cel_engine *engine, const cel_buffer *buffer,
                                  const cel_rule *rule, const int64_t *params,
-                                 cel_place place, cel_fence **out);
+                                 cel_location location, cel_fence **out);
 /* What a host task on every rank takes of a host object. */
 typedef struct cel_taking {
   /* Leaves a copy, made by malloc, in *data. Thread: worker. */
@@ -149,14 +149,14 @@ typedef struct cel_taking {
  * an effect on it until now, before what comes. `taking` is the engine's from
  * now on. The caller owns *out. */
 cel_status cel_engine_fence_object(cel_engine *engine, const cel_object *object,
-                                   cel_taking *taking, cel_place place,
+                                   cel_taking *taking, cel_location location,
                                    cel_fence **out);
 /* A snapshot of what the devices of all ranks have computed since the last
  * time, see exec/pace.h: a row for each rank, and in it how many devices it
  * has, then items and seconds for each that there may be. After an epoch. The
  * caller owns *out. */
 enum { CEL_PACE_NUMBERS = 1 + 2 * CEL_DEVICES };
-cel_status cel_engine_paces(cel_engine *engine, cel_place place,
+cel_status cel_engine_paces(cel_engine *engine, cel_location location,
                             cel_fence **out);
 /* What of the buffer it holds, on this rank. */
 const cel_box *cel_fence_box(const cel_fence *fence);
@@ -173,7 +173,7 @@ void cel_fence_destroy(cel_fence *fence);
 
 /* Submits an epoch, the barrier between what all ranks have done before and
  * what main does when it is reached; returns its task id. */
-uint64_t cel_engine_epoch(cel_engine *engine, cel_place place);
+uint64_t cel_engine_epoch(cel_engine *engine, cel_location location);
 /* Whether the epoch has been executed, on all ranks. */
 bool cel_engine_reached(const cel_engine *engine, uint64_t epoch);
 /* Waits until it has been (with threads). */
@@ -181,7 +181,7 @@ cel_status cel_engine_wait(cel_engine *engine, uint64_t epoch,
                            bool (*interrupted)(void));
 /* Both in one, for who has nothing else to do in between: on one core main then
  * does the scheduler's work itself. */
-cel_status cel_engine_meet(cel_engine *engine, cel_place place,
+cel_status cel_engine_meet(cel_engine *engine, cel_location location,
                            bool (*interrupted)(void));
 /* The first failure, if any: fills this thread's error record. CEL_E_CANCELLED
  * with the other rank's text when it happened elsewhere. */

@@ -163,7 +163,7 @@ static cel_rule_use use_of(const cel_engine *e, const cel_buffer *buffer,
 
 static cel_status submit(cel_engine *e, const cel_buffer *buffer,
                          cel_fence *fence, const cel_rule_use *use,
-                         cel_place place) {
+                         cel_location location) {
   cel_access access = {.buffer = buffer, .mode = CEL_MODE_READ, .use = *use};
   cel_group group = {.kind = CEL_TASK_HOST,
                      .placement = CEL_PLACE_EACH,
@@ -174,7 +174,7 @@ static cel_status submit(cel_engine *e, const cel_buffer *buffer,
                      .access = &access,
                      .work = &fence->work,
                      .name = "fence",
-                     .place = place};
+                     .location = location};
   return cel_engine_submit(e, &group);
 }
 
@@ -191,7 +191,7 @@ static cel_status finish(const cel_engine *e, cel_fence *fence,
 }
 
 cel_status cel_engine_fence(cel_engine *engine, const cel_buffer *buffer,
-                            const cel_box *box, cel_place place,
+                            const cel_box *box, cel_location location,
                             cel_fence **out) {
   cel_fence *fence = make(engine, buffer, box);
   if (fence == NULL) return cel_error_last()->code;
@@ -207,13 +207,14 @@ cel_status cel_engine_fence(cel_engine *engine, const cel_buffer *buffer,
   }
   const cel_rule *rule = rule_of(engine, buffer->dims);
   cel_rule_use use = use_of(engine, buffer, rule, params);
-  return finish(engine, fence, submit(engine, buffer, fence, &use, place), out);
+  return finish(engine, fence, submit(engine, buffer, fence, &use, location),
+                out);
 }
 
 /* Submitted on every rank, also where the box is empty. */
 cel_status cel_engine_fence_each(cel_engine *engine, const cel_buffer *buffer,
                                  const cel_rule *rule, const int64_t *params,
-                                 cel_place place, cel_fence **out) {
+                                 cel_location location, cel_fence **out) {
   int64_t me = engine->config.transport->rank;
   cel_box chunk = {{me, 0, 0}, {me + 1, 1, 1}}, box;
   cel_rule_use use = use_of(engine, buffer, rule, params);
@@ -226,11 +227,12 @@ cel_status cel_engine_fence_each(cel_engine *engine, const cel_buffer *buffer,
   }
   cel_fence *fence = make(engine, buffer, &box);
   if (fence == NULL) return cel_error_last()->code;
-  return finish(engine, fence, submit(engine, buffer, fence, &use, place), out);
+  return finish(engine, fence, submit(engine, buffer, fence, &use, location),
+                out);
 }
 
 cel_status cel_engine_fence_object(cel_engine *engine, const cel_object *object,
-                                   cel_taking *taking, cel_place place,
+                                   cel_taking *taking, cel_location location,
                                    cel_fence **out) {
   cel_fence *fence = cel_alloc_zero(sizeof *fence);
   *fence = (cel_fence){.work = {.references = 1,
@@ -256,7 +258,7 @@ cel_status cel_engine_fence_object(cel_engine *engine, const cel_object *object,
                      .effect = &effect,
                      .work = &fence->work,
                      .name = "fence",
-                     .place = place};
+                     .location = location};
   return finish(engine, fence, cel_engine_submit(engine, &group), out);
 }
 

@@ -85,9 +85,9 @@ struct cel_engine {
   int64_t began, main_began;     /* at the first submission; meter.c */
   const cel_rule *fence_rule[4]; /* by dimensions */
   bool stopped;
-  cel_place at;   /* of what main submitted last */
-  int64_t waited; /* by main, ns */
-  cel_error loss; /* what found a device lost */
+  cel_location at; /* of what main submitted last */
+  int64_t waited;  /* by main, ns */
+  cel_error loss;  /* what found a device lost */
   char flush;
   bool helps;                                  /* it takes in what it pushes */
   _Atomic(uint64_t) horizons_made, tasks_made; /* only grow, as all of these */
@@ -157,7 +157,7 @@ int64_t cel__engine_now(const cel_engine *engine);
 /* Something of a task that began then has been done, if anybody writes that
  * down. Thread: main for SUBMIT and WAIT, scheduler for SCHEDULE. */
 void cel__engine_note(cel_engine *engine, cel_span_kind kind, uint64_t task,
-                      const char *name, cel_place place, int64_t begin);
+                      const char *name, cel_location location, int64_t begin);
 /* Hands a task or the flush mark to the scheduler. Thread: main. */
 void cel__engine_pass(cel_engine *engine, void *item);
 

@@ -7,13 +7,13 @@ int64_t cel__engine_now(const cel_engine *engine) {
 }
 
 void cel__engine_note(cel_engine *engine, cel_span_kind kind, uint64_t task,
-                      const char *name, cel_place place, int64_t begin) {
+                      const char *name, cel_location location, int64_t begin) {
   if (engine->config.timeline == NULL) return;
   cel_span span = {.begin = begin,
                    .end = cel_now_ns(),
                    .task = task,
                    .name = name,
-                   .place = place,
+                   .location = location,
                    .kind = (uint8_t)kind,
                    .dims = -1,
                    .from = -1,

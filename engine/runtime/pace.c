@@ -50,7 +50,7 @@ static const cel_rule *row_rule(cel_engine *e) {
 }
 
 static cel_status submit(cel_engine *e, const cel_buffer *rows,
-                         cel_place place) {
+                         cel_location location) {
   pace_work *work = cel_alloc_zero(sizeof *work);
   *work = (pace_work){.work = {.references = 1,
                                .fn = write_row,
@@ -73,21 +73,21 @@ static cel_status submit(cel_engine *e, const cel_buffer *rows,
                      .access = &access,
                      .work = &work->work,
                      .name = "pace",
-                     .place = place};
+                     .location = location};
   cel_status status = cel_engine_submit(e, &group);
   cel_rule_release(rule);
   cel_work_release(&work->work);
   return status;
 }
 
-cel_status cel_engine_paces(cel_engine *engine, cel_place place,
+cel_status cel_engine_paces(cel_engine *engine, cel_location location,
                             cel_fence **out) {
   int64_t extent[] = {engine->config.transport->ranks, CEL_PACE_NUMBERS, 1};
   const cel_buffer *rows =
       cel_engine_buffer(engine, 2, extent, sizeof(double), 0, "paces", NULL);
-  cel_status status = submit(engine, rows, place);
+  cel_status status = submit(engine, rows, location);
   if (status == CEL_E_OK)
-    status = cel_engine_fence(engine, rows, &rows->extent, place, out);
+    status = cel_engine_fence(engine, rows, &rows->extent, location, out);
   cel_engine_buffer_free(engine, rows);
   return status;
 }

@@ -18,7 +18,7 @@ static void pass_instr(cel_engine *e, const cel_instr *instr) {
       return;
     }
     cel_park_wake(e->config.park);
-    uint32_t seen = cel_park_look(&e->scheduler_park);
+    uint32_t seen = cel_park_prepare(&e->scheduler_park);
     cel_park_wait(&e->scheduler_park, seen, NAP_US);
   }
 }
@@ -87,11 +87,11 @@ static void take(cel_engine *e, void *item) {
     cel_status status = cel_command_graph_add(s->commands, task);
     if (status != CEL_E_OK) s->status = status;
     /* The task is there until this thread has retired it. */
-    cel__engine_note(e, CEL_SPAN_SCHEDULE, task->id, task->name, task->place,
+    cel__engine_note(e, CEL_SPAN_SCHEDULE, task->id, task->name, task->location,
                      begin);
   }
   if (s->status == CEL_E_OK) return;
-  if (task != NULL) cel_fail_at(task->place.file, task->place.line);
+  if (task != NULL) cel_fail_at(task->location.file, task->location.line);
   cel__engine_fail(e, cel_error_last());
 }
 
@@ -165,7 +165,7 @@ static void flush(cel_engine *e) {
 static void doze(cel_engine *e) {
   if (cel_park_cores() > 1) return;
   atomic_store(&e->dozes, true);
-  uint32_t seen = cel_park_look(&e->scheduler_park);
+  uint32_t seen = cel_park_prepare(&e->scheduler_park);
   if (!atomic_load(&e->hurries) && !atomic_load(&e->stop))
     cel_park_wait(&e->scheduler_park, seen, NAP_US);
   atomic_store_explicit(&e->dozes, false, memory_order_relaxed);
@@ -182,7 +182,7 @@ static void wait_for_task(cel_engine *e, uint32_t seen, bool *idle) {
     return;
   }
   cel_park_wait(&e->scheduler_park, seen, IDLE_US);
-  if (cel_park_look(&e->scheduler_park) != seen) {
+  if (cel_park_prepare(&e->scheduler_park) != seen) {
     doze(e);
     return;
   }
@@ -198,7 +198,7 @@ void *cel__scheduler_main(void *engine) {
   uint32_t steps = 0;
   cel_park_defer();
   for (;;) {
-    uint32_t seen = cel_park_look(&e->scheduler_park);
+    uint32_t seen = cel_park_prepare(&e->scheduler_park);
     if (atomic_load(&e->stop)) return NULL;
     if (step(e)) {
       if (!crowded || ++steps % BATCH == 0 || cel_ring_empty(e->tasks))
@@ -234,7 +234,7 @@ void cel__scheduler_init(cel_engine *engine) {
                                            c->collectives && !c->by_messages,
                                        .count_most = c->count_most,
                                        .tree_least = c->tree_least,
-                                       .apart = are_apart(c->transport),
+                                       .several_hosts = are_apart(c->transport),
                                        .unordered = c->saw_command == NULL,
                                        .collective = c->transport->collective,
                                        .emit = emit_command,

@@ -24,7 +24,7 @@ typedef struct key {
 typedef struct slot {
   key key;
   cel_region image;
-  bool exact, apart;
+  bool exact, disjoint;
 } slot;
 
 /* Two accesses of one buffer that were looked at together; compared as bytes.
@@ -40,10 +40,11 @@ typedef struct pair {
 
 struct cel__checks {
   int64_t ranks;
-  uint64_t hash[SLOTS];   /* 0: the slot holds no verdict */
-  slot *slots[SLOTS];     /* null until it is used */
-  pair *pairs;            /* null until a task has two such accesses */
-  bool pair_apart[PAIRS]; /* writes: proved; a read and a write: not refuted */
+  uint64_t hash[SLOTS];      /* 0: the slot holds no verdict */
+  slot *slots[SLOTS];        /* null until it is used */
+  pair *pairs;               /* null until a task has two such accesses */
+  bool pair_disjoint[PAIRS]; /* writes: proved; a read and a write: not refuted
+                              */
 };
 
 cel__checks *cel__checks_create(int64_t ranks) {
@@ -96,7 +97,7 @@ static cel_status fail_left(const cel_group *group, const cel_access *access) {
            "task's range",
            cel__name_of(group->name), cel_mode_name(access->mode),
            cel__name_of(access->buffer->name), inner->text);
-  return cel_fail_at(group->place.file, group->place.line);
+  return cel_fail_at(group->location.file, group->location.line);
 }
 
 static cel_status fail_overlap(const cel_group *group, const cel_access *access,
@@ -108,7 +109,7 @@ static cel_status fail_overlap(const cel_group *group, const cel_access *access,
            "permit only splits that keep them apart",
            cel__name_of(group->name), cel_mode_name(access->mode),
            cel__name_of(access->buffer->name), s.a, s.b, s.point);
-  return cel_fail_at(group->place.file, group->place.line);
+  return cel_fail_at(group->location.file, group->location.line);
 }
 
 static cel_status fail_pair(const cel_group *group, uint32_t i, uint32_t j,
@@ -123,7 +124,7 @@ static cel_status fail_pair(const cel_group *group, uint32_t i, uint32_t j,
       "permit only splits that keep them apart",
       cel__name_of(group->name), i + 1, cel_mode_name(x->mode), j + 1,
       cel_mode_name(y->mode), cel__name_of(x->buffer->name), s.a, s.b, s.point);
-  return cel_fail_at(group->place.file, group->place.line);
+  return cel_fail_at(group->location.file, group->location.line);
 }
 
 static const char *or_around(const cel_access *access) {
@@ -141,7 +142,7 @@ static cel_status fail_union(const cel_group *group, const cel_access *access,
            cel__name_of(group->name), cel_mode_name(access->mode),
            cel__name_of(access->buffer->name), s.a, s.b, s.point,
            or_around(access));
-  return cel_fail_at(group->place.file, group->place.line);
+  return cel_fail_at(group->location.file, group->location.line);
 }
 
 static cel_status fail_parts(const cel_group *group, const cel_access *access,
@@ -155,7 +156,7 @@ static cel_status fail_parts(const cel_group *group, const cel_access *access,
       "what it gives for the chunk's parts%s",
       cel__name_of(group->name), cel_mode_name(access->mode),
       cel__name_of(access->buffer->name), s.b, s.a, s.point, or_around(access));
-  return cel_fail_at(group->place.file, group->place.line);
+  return cel_fail_at(group->location.file, group->location.line);
 }
 
 /* ---- verdicts ------------------------------------------------------------ */
@@ -287,16 +288,16 @@ static cel_proof try_listed(const cel_listing *listing,
 
 /* Whether chunks keep apart in what they write by one or two accesses of one
  * buffer together. */
-static cel_proof prove_apart(const cel_group *group,
-                             const cel_access *const *at, int n,
-                             cel_counter_example *why) {
+static cel_proof prove_disjoint(const cel_group *group,
+                                const cel_access *const *at, int n,
+                                cel_counter_example *why) {
   cel_split_kind splits = cel__splits_of(group);
   for (int i = 0; i < n; ++i)
     if (at[i]->use.rule->listing != NULL)
       return try_listed(at[i]->use.rule->listing, at, n, why);
-  cel_proof proof =
-      n == 1 ? cel_rule_prove_disjoint(&at[0]->use, &splits, why)
-             : cel_rule_prove_apart(&at[0]->use, &at[1]->use, &splits, why);
+  cel_proof proof = n == 1 ? cel_rule_prove_disjoint(&at[0]->use, &splits, why)
+                           : cel_rule_prove_pair_disjoint(
+                                 &at[0]->use, &at[1]->use, &splits, why);
   if (proof == CEL_PROVED || group->placement != CEL_PLACE_EACH) return proof;
   some_chunks ranks = {.n = group->range.max[0]};
   return try_chunks(&ranks, at, n, why);
@@ -321,24 +322,24 @@ static cel_status check_union(const cel_group *group, const cel_access *access,
 }
 
 static cel_status check_splits(const cel_group *group, const cel_access *access,
-                               bool *exact, bool *apart) {
+                               bool *exact, bool *disjoint) {
   cel_counter_example why = {0};
   cel_proof whole;
-  *exact = *apart = true;
+  *exact = *disjoint = true;
   if (!has_chunks(group)) return CEL_E_OK;
   CEL_TRY(check_union(group, access, &whole));
   *exact = whole == CEL_PROVED;
   if (!cel_mode_produces(access->mode)) return CEL_E_OK;
-  cel_proof disjoint = prove_apart(group, &access, 1, &why);
-  *apart = disjoint == CEL_PROVED;
-  if (disjoint == CEL_REFUTED) return fail_overlap(group, access, &why);
+  cel_proof proof = prove_disjoint(group, &access, 1, &why);
+  *disjoint = proof == CEL_PROVED;
+  if (proof == CEL_REFUTED) return fail_overlap(group, access, &why);
   return CEL_E_OK;
 }
 
 /* Of an opaque mapper: for the chunks that there are, and for some that there
  * are not. The binding has seen to it that it stays within. */
 static cel_status judge_listed(const cel_group *group, const cel_access *access,
-                               cel_region *image, bool *exact, bool *apart) {
+                               cel_region *image, bool *exact, bool *disjoint) {
   const cel_listing *listing = access->use.rule->listing;
   cel_counter_example why = {0};
   bool consumes = cel_mode_consumes(access->mode);
@@ -347,9 +348,9 @@ static cel_status judge_listed(const cel_group *group, const cel_access *access,
   cel_region_assign(image, listing->box,
                     (uint32_t)listing->start[listing->ranks]);
   *exact = true;
-  *apart = !produces;
+  *disjoint = !produces;
   if (consumes) CEL_TRY(check_union(group, access, &whole));
-  if (produces && prove_apart(group, &access, 1, &why) == CEL_REFUTED)
+  if (produces && prove_disjoint(group, &access, 1, &why) == CEL_REFUTED)
     return fail_overlap(group, access, &why);
   /* Of what is discarded some may stay unwritten. */
   cel__made_of made_of = !consumes  ? CEL__AT_LEAST
@@ -363,12 +364,12 @@ static cel_status judge_listed(const cel_group *group, const cel_access *access,
 }
 
 static cel_status judge(const cel_group *group, const cel_access *access,
-                        cel_region *image, bool *exact, bool *apart) {
+                        cel_region *image, bool *exact, bool *disjoint) {
   if (access->use.rule->listing != NULL)
-    return judge_listed(group, access, image, exact, apart);
+    return judge_listed(group, access, image, exact, disjoint);
   if (check_within(group, access, image) != CEL_E_OK)
     return fail_left(group, access);
-  CEL_TRY(check_splits(group, access, exact, apart));
+  CEL_TRY(check_splits(group, access, exact, disjoint));
   if (group->placement == CEL_PLACE_EACH) {
     *exact =
         *exact && cel_rule_eval(&access->use, &group->range, image) == CEL_E_OK;
@@ -437,7 +438,7 @@ static uint64_t hash_key(const key *k) {
 
 cel_status cel__check_access(cel__checks *checks, const cel_group *group,
                              uint32_t i, cel_region *image, bool *exact,
-                             bool *apart) {
+                             bool *disjoint) {
   const cel_access *access = &group->access[i];
   key wanted;
   *exact = true;
@@ -452,13 +453,13 @@ cel_status cel__check_access(cel__checks *checks, const cel_group *group,
   }
   if (checks->hash[n] != hash || memcmp(&s->key, &wanted, size) != 0) {
     checks->hash[n] = 0;
-    CEL_TRY(judge(group, access, &s->image, &s->exact, &s->apart));
+    CEL_TRY(judge(group, access, &s->image, &s->exact, &s->disjoint));
     memcpy(&s->key, &wanted, size);
     checks->hash[n] = hash;
   }
   cel_region_copy(image, &s->image);
   *exact = s->exact;
-  *apart = *apart && s->apart;
+  *disjoint = *disjoint && s->disjoint;
   return CEL_E_OK;
 }
 
@@ -498,7 +499,7 @@ static uint64_t find_pair(cel__checks *checks, const pair *wanted,
 
 /* What is unknown is left to those who see the actual chunks. */
 static cel_status check_pair(cel__checks *checks, const cel_group *group,
-                             uint32_t i, uint32_t j, bool *apart) {
+                             uint32_t i, uint32_t j, bool *disjoint) {
   const cel_access *at[2] = {&group->access[i], &group->access[j]};
   cel_split_kind splits = cel__splits_of(group);
   cel_counter_example why = {0};
@@ -507,17 +508,17 @@ static cel_status check_pair(cel__checks *checks, const cel_group *group,
   make_pair(group, at, &splits, &wanted);
   uint64_t n = find_pair(checks, &wanted, &known);
   if (!known) {
-    cel_proof proof = prove_apart(group, at, 2, &why);
+    cel_proof proof = prove_disjoint(group, at, 2, &why);
     if (proof == CEL_REFUTED) return fail_pair(group, i, j, &why);
     memcpy(&checks->pairs[n], &wanted, sizeof wanted);
-    checks->pair_apart[n] = proof == CEL_PROVED;
+    checks->pair_disjoint[n] = proof == CEL_PROVED;
   }
-  *apart = *apart && checks->pair_apart[n];
+  *disjoint = *disjoint && checks->pair_disjoint[n];
   return CEL_E_OK;
 }
 
 cel_status cel__check_writes(cel__checks *checks, const cel_group *group,
-                             bool *apart) {
+                             bool *disjoint) {
   const cel_access *access = group->access;
   if (!has_chunks(group)) return CEL_E_OK;
   for (uint32_t j = 1; j < group->accesses; ++j) {
@@ -525,7 +526,7 @@ cel_status cel__check_writes(cel__checks *checks, const cel_group *group,
     for (uint32_t i = 0; i < j; ++i)
       if (access[i].buffer == access[j].buffer &&
           cel_mode_produces(access[i].mode))
-        CEL_TRY(check_pair(checks, group, i, j, apart));
+        CEL_TRY(check_pair(checks, group, i, j, disjoint));
   }
   return CEL_E_OK;
 }
@@ -599,10 +600,10 @@ static bool crosses(cel__checks *checks, const cel_group *group, uint32_t i,
   make_pair(group, at, &items, &wanted);
   uint64_t n = find_pair(checks, &wanted, &known);
   if (!known) {
-    checks->pair_apart[n] = prove_uncrossed(group, at, &why) != CEL_REFUTED;
+    checks->pair_disjoint[n] = prove_uncrossed(group, at, &why) != CEL_REFUTED;
     memcpy(&checks->pairs[n], &wanted, sizeof wanted);
   }
-  return !checks->pair_apart[n];
+  return !checks->pair_disjoint[n];
 }
 
 cel_counter_example cel__show_crossing(const cel_group *group,
@@ -633,7 +634,7 @@ bool cel__check_crossing(cel__checks *checks, const cel_group *group,
 
 static cel_status refuse(const cel_group *group, const char *why) {
   cel_fail(CEL_E_ARGUMENT, "task '%s': %s", cel__name_of(group->name), why);
-  return cel_fail_at(group->place.file, group->place.line);
+  return cel_fail_at(group->location.file, group->location.line);
 }
 
 /* What computes on devices has no way to an object of the host. */
@@ -650,7 +651,7 @@ static cel_status check_effects(const cel_group *group) {
 cel_status cel__check_group(const cel__checks *checks, const cel_group *group) {
   if (group->kind != CEL_TASK_KERNEL && group->kind != CEL_TASK_HOST)
     return refuse(group, "a group is a kernel or a host task");
-  if (group->collective != 0 &&
+  if (group->collective_group != 0 &&
       (group->kind != CEL_TASK_HOST || group->placement != CEL_PLACE_EACH))
     return refuse(group, "a collective task is a host task of every rank");
   CEL_TRY(check_effects(group));

@@ -26,15 +26,15 @@ void cel__checks_destroy(cel__checks *checks);
 
 /* Checks access `i` of the group. *image becomes what the task touches as a
  * whole; where `*exact` is false it may be more, up to the whole buffer.
- * `*apart` becomes false unless chunks are proved to keep apart in what they
- * write. */
+ * `*disjoint` becomes false unless chunks are proved to write disjoint
+ * elements. */
 cel_status cel__check_access(cel__checks *checks, const cel_group *group,
                              uint32_t i, cel_region *image, bool *exact,
-                             bool *apart);
+                             bool *disjoint);
 /* The same of chunks where several accesses write one buffer; after each access
  * by itself. */
 cel_status cel__check_writes(cel__checks *checks, const cel_group *group,
-                             bool *apart);
+                             bool *disjoint);
 /* Two accesses of a buffer by which, as the mappers have it, some item of a
  * group reads what another one writes. */
 typedef struct cel__crossing {

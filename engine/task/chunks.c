@@ -9,7 +9,7 @@ void cel_chunks_release(cel_chunks *chunks) {
   cel_vec_release(&chunks->split);
 }
 
-/* The place of a chunk, which is added where it is not known from `from` on,
+/* The index of a chunk, which is added where it is not known from `from` on,
  * nor this rank's. */
 static int32_t put(cel_chunks *out, int32_t from, const cel_box *chunk) {
   if (out->mine >= 0 && cel_box_equal(&out->chunk.at[out->mine], chunk))

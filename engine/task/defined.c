@@ -13,9 +13,9 @@ static bool reads(const cel_access *access) {
          access->reducer == NULL;
 }
 
-void cel__defined_note(cel__defined *defined, cel_arena *arena,
-                       cel_access *access, uint32_t n, const cel_region *image,
-                       const bool *exact) {
+void cel__defined_add(cel__defined *defined, cel_arena *arena,
+                      cel_access *access, uint32_t n, const cel_region *image,
+                      const bool *exact) {
   cel_region left = {0};
   for (uint32_t i = 0; i < n; ++i) {
     if (!reads(&access[i]) || !exact[i]) continue;

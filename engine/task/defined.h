@@ -20,9 +20,9 @@ void cel__defined_release(cel__defined *defined);
 /* Notes in a task's accesses what they read of what nobody wrote, then that it
  * writes; images by access. `exact` says which image is no more than what is
  * accessed. Boxes go to the arena. */
-void cel__defined_note(cel__defined *defined, cel_arena *arena,
-                       cel_access *access, uint32_t n, const cel_region *image,
-                       const bool *exact);
+void cel__defined_add(cel__defined *defined, cel_arena *arena,
+                      cel_access *access, uint32_t n, const cel_region *image,
+                      const bool *exact);
 /* The buffer is gone. */
 void cel__defined_forget(cel__defined *defined, const cel_buffer *buffer);
 #endif

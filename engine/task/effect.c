@@ -96,7 +96,7 @@ static void add_before(const cel_effect_use *use, cel_deps *deps) {
   add_arrived(use, deps);
 }
 
-static void note_sequential(cel_effect_use *use, uint64_t id, cel_deps *deps) {
+static void add_sequential(cel_effect_use *use, uint64_t id, cel_deps *deps) {
   add_users(use, deps);
   use->sequential = id;
   use->collective = false;
@@ -104,8 +104,8 @@ static void note_sequential(cel_effect_use *use, uint64_t id, cel_deps *deps) {
   cel_vec_clear(&use->arrived);
 }
 
-static void note_other(cel_effect_use *use, const cel_effect_user *user,
-                       cel_deps *deps) {
+static void add_other(cel_effect_use *use, const cel_effect_user *user,
+                      cel_deps *deps) {
   add_before(use, deps);
   use->collective |= user->collective;
   for (uint32_t i = 0; use->collective && i < use->since.n; ++i) {
@@ -117,16 +117,16 @@ static void note_other(cel_effect_use *use, const cel_effect_user *user,
   cel_vec_push(&use->since, *user);
 }
 
-void cel_effects_note(cel_effect_track *track, const cel_effect *effect,
-                      uint32_t n, bool collective, uint64_t id, uint64_t floor,
-                      cel_deps *deps) {
+void cel_effects_add(cel_effect_track *track, const cel_effect *effect,
+                     uint32_t n, bool collective, uint64_t id, uint64_t floor,
+                     cel_deps *deps) {
   for (uint32_t i = 0; i < n; ++i) {
     cel_effect_use *use = use_of(track, effect[i].object, floor);
     cel_effect_user user = {id, cel_effect_order(&effect[i]), collective};
     if (user.order == CEL_ORDER_SEQUENTIAL)
-      note_sequential(use, id, deps);
+      add_sequential(use, id, deps);
     else
-      note_other(use, &user, deps);
+      add_other(use, &user, deps);
   }
 }
 
@@ -166,12 +166,12 @@ size_t cel_effect_track_bytes(const cel_effect_track *track) {
 
 /* ---- collective tasks ---------------------------------------------------- */
 
-void cel_collectives_release(cel_collectives *all) {
+void cel_collective_tasks_release(cel_collective_tasks *all) {
   cel_vec_release(&all->last);
 }
 
-void cel_collectives_follow(cel_collectives *all, uint32_t group, uint64_t id,
-                            uint64_t floor, cel_deps *deps) {
+void cel_collective_tasks_follow(cel_collective_tasks *all, uint32_t group,
+                                 uint64_t id, uint64_t floor, cel_deps *deps) {
   if (group == 0) return;
   while (all->last.n <= group) cel_vec_push(&all->last, (uint64_t)0);
   uint64_t last = all->last.at[group];

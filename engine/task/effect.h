@@ -40,7 +40,7 @@
 
 #include "base/vec.h"
 #include "region/track.h"
-#include "task/place.h"
+#include "task/location.h"
 #include "task/work.h"
 
 /* NAME, name: strictest first. */
@@ -66,9 +66,9 @@ typedef struct cel_object {
   uint32_t id;
   cel_scope scope;
   const char *name;
-  cel_place place; /* where it was made */
-  uint64_t hash;   /* of what makes and ends it: all ranks' must be the same */
-  void *context;   /* the maker's own */
+  cel_location location; /* where it was made */
+  uint64_t hash; /* of what makes and ends it: all ranks' must be the same */
+  void *context; /* the maker's own */
   /* What is to be run after the last task that touches it, on each rank; may be
    * null. One reference. */
   cel_work *release;
@@ -116,9 +116,9 @@ typedef struct cel_effect_track {
 void cel_effect_track_release(cel_effect_track *track);
 /* Node `id`, of a collective task or not, has these effects: adds what it must
  * come after. `floor` is that of the graph now. */
-void cel_effects_note(cel_effect_track *track, const cel_effect *effect,
-                      uint32_t n, bool collective, uint64_t id, uint64_t floor,
-                      cel_deps *deps);
+void cel_effects_add(cel_effect_track *track, const cel_effect *effect,
+                     uint32_t n, bool collective, uint64_t id, uint64_t floor,
+                     cel_deps *deps);
 /* When node `id` is done, another rank has done what it must: what has an
  * effect from here on comes after it. */
 void cel_effect_arrive(cel_effect_track *track, const cel_object *object,
@@ -132,15 +132,15 @@ void cel_effect_forget(cel_effect_track *track, const cel_object *object);
 size_t cel_effect_track_bytes(const cel_effect_track *track);
 
 /* The collective tasks of each group. Zero to begin. */
-typedef struct cel_collectives {
+typedef struct cel_collective_tasks {
   CEL_VEC(uint64_t) last; /* by group: its newest node, 0: none yet */
-} cel_collectives;
+} cel_collective_tasks;
 
-void cel_collectives_release(cel_collectives *all);
+void cel_collective_tasks_release(cel_collective_tasks *all);
 /* Node `id` is the next of `group`, which 0 is not one. What is older than
  * `floor` has become that, as in a tracker. */
-void cel_collectives_follow(cel_collectives *all, uint32_t group, uint64_t id,
-                            uint64_t floor, cel_deps *deps);
+void cel_collective_tasks_follow(cel_collective_tasks *all, uint32_t group,
+                                 uint64_t id, uint64_t floor, cel_deps *deps);
 #endif
 
 #endif

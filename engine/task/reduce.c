@@ -72,7 +72,7 @@ static cel_status refuse(const cel_group *group, const cel_buffer *buffer,
                          const char *why) {
   cel_fail(CEL_E_ARGUMENT, "task '%s': buffer '%s' %s",
            cel__name_of(group->name), cel__name_of(buffer->name), why);
-  return cel_fail_at(group->place.file, group->place.line);
+  return cel_fail_at(group->location.file, group->location.line);
 }
 
 cel_status cel__reductions_check(const cel_group *group) {
@@ -216,7 +216,7 @@ static int64_t home_of(const cel__reductions *r, const cel_task *task) {
   return task->home->buffer == NULL ? task->home->rank : -1 - (int64_t)r->clock;
 }
 
-/* A place for one more, which may cost the one that was not used for longest.
+/* Room for one more, which may cost the one that was not used for longest.
  */
 static cel__partial *make_room(cel__reductions *r, cel__reduced *at) {
   if (at->partials < CEL__PARTIALS) return &at->partial[at->partials++];
@@ -275,9 +275,9 @@ static cel__reduced *entry_of(cel__reductions *r, const cel_buffer *buffer) {
 /* From now on the buffer is what these rows come to. */
 static void pend(cel__reductions *r, cel__reduced *at, const cel_buffer *rows,
                  int64_t each, const cel_reducer *reducer, bool onto,
-                 cel_place place) {
+                 cel_location location) {
   cel_assert(at->rows == NULL);
-  at->place = place;
+  at->location = location;
   at->rows = rows;
   at->each = each;
   at->by = reducer->by;
@@ -288,7 +288,7 @@ static void pend(cel__reductions *r, cel__reduced *at, const cel_buffer *rows,
 }
 
 static void lower(cel__reductions *r, cel_arena *arena, const cel_task *task,
-                  cel_place place, cel_access *access) {
+                  cel_location location, cel_access *access) {
   const cel__reduce_config *config = &r->config;
   const cel_reducer *reducer = access->reducer;
   int64_t chunks = task->placement == CEL_PLACE_ONCE
@@ -302,7 +302,7 @@ static void lower(cel__reductions *r, cel_arena *arena, const cel_task *task,
   uint64_t key = key_of(task, reducer, all, home);
   /* Rank 0's rows are not its own if another rank writes them. */
   pend(r, at, rows_for(r, at, reducer, key, all), home == 0 ? rows : 0, reducer,
-       access->mode == CEL_MODE_READ_WRITE, place);
+       access->mode == CEL_MODE_READ_WRITE, location);
   *access =
       (cel_access){.buffer = at->rows,
                    .mode = CEL_MODE_DISCARD_WRITE,
@@ -323,7 +323,7 @@ void cel__reductions_none(cel__reductions *reductions, const cel_group *group) {
     if (at->rows != NULL) cel__reductions_forget(reductions, at);
     uint64_t key = cel_hash(reducer->identity, reducer->element_size, 1);
     pend(reductions, at, rows_for(reductions, at, reducer, key, 1), 0, reducer,
-         false, group->place);
+         false, group->location);
   }
   cel__reductions_tidy(reductions);
 }
@@ -351,7 +351,7 @@ void cel__reductions_lower(cel__reductions *reductions, cel_arena *arena,
   for (uint32_t i = 0; i < group->accesses; ++i) {
     if (access[i].reducer == NULL) continue;
     task->reduces = hash_reduction(&access[i], task->reduces);
-    lower(reductions, arena, task, group->place, &access[i]);
+    lower(reductions, arena, task, group->location, &access[i]);
   }
 }
 
@@ -438,6 +438,6 @@ void cel__reductions_settle(cel__reductions *reductions,
                        .accesses = 2,
                        .access = access,
                        .name = "combine",
-                       .reduced = at->place};
+                       .reduced = at->location};
   group->work = take(reductions, at);
 }

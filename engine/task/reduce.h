@@ -49,8 +49,8 @@ typedef struct cel__reduced {
   int64_t each; /* rows of a rank; 0: rows are not by rank */
   cel_work *combine;
   cel_operator by;
-  bool onto;       /* what the buffer holds */
-  cel_place place; /* of the group that reduced */
+  bool onto;             /* what the buffer holds */
+  cel_location location; /* of the group that reduced */
 } cel__reduced;
 
 /* What of the graph's configuration reductions depend on: see there. */
@@ -103,7 +103,8 @@ void cel__reductions_forget(cel__reductions *reductions, cel__reduced *at);
 
 /* The task that settles what is pending, which then no longer is, for a group
  * that was just checked and asks for it. `group` is filled in but for its
- * place, with `access` for its two, and takes over the reference on its work.
+ * location, with `access` for its two, and takes over the reference on its
+ * work.
  */
 void cel__reductions_settle(cel__reductions *reductions,
                             const cel_group *asking, cel__reduced *at,

@@ -138,11 +138,11 @@ typedef struct cel_weights {
 typedef struct cel_group {
   cel_task_kind kind; /* KERNEL or HOST */
   cel_placement placement;
-  uint32_t collective; /* a HOST task of CEL_PLACE_EACH: its group, from 1;
-                          0: no collective task */
-  int32_t dims;        /* of the index space, 0 to 3 */
-  cel_box range;       /* empty: the group submits nothing, and does nothing but
-                          that what it reduces into comes to the identity */
+  uint32_t collective_group; /* a HOST task of CEL_PLACE_EACH: its group, from
+                          1; 0: no collective task */
+  int32_t dims;              /* of the index space, 0 to 3 */
+  cel_box range; /* empty: the group submits nothing, and does nothing but
+                    that what it reduces into comes to the identity */
   cel_split_kind permitted;
   /* SPLIT: what a device or host lane gets is cut further along dimension 0,
    * into so many runs at most, so that what one needs or leaves may travel
@@ -156,8 +156,9 @@ typedef struct cel_group {
   const cel_effect *effect;
   cel_work *work;   /* the graph takes a reference of its own */
   const char *name; /* may be null */
-  cel_place place;
-  cel_place reduced; /* combines: where was reduced what it does; else null */
+  cel_location location;
+  cel_location
+      reduced; /* combines: where was reduced what it does; else null */
 } cel_group;
 
 /* A node of the task graph. Lives in the arena of its horizon; immutable once
@@ -166,7 +167,7 @@ typedef struct cel_task {
   uint64_t id; /* ascending from 1 */
   cel_task_kind kind;
   cel_placement placement;
-  uint32_t collective;
+  uint32_t collective_group;
   int32_t dims;
   cel_box range;
   cel_split_kind permitted;
@@ -177,9 +178,9 @@ typedef struct cel_task {
                              a home that is still to be found */
   const cel_home *home;   /* as of the group */
   const int64_t *device_weight; /* null: all alike */
-  bool listed; /* some mapper is opaque: chunks are cut no further than
-                  task/chunks.h says */
-  bool apart;  /* proved: under every permitted split no two chunks write one
+  bool listed;   /* some mapper is opaque: chunks are cut no further than
+                    task/chunks.h says */
+  bool disjoint; /* proved: under every permitted split no two chunks write one
                   element */
   uint32_t accesses;
   const cel_access *access; /* params copied into the arena; a reference on
@@ -190,7 +191,7 @@ typedef struct cel_task {
   const cel_buffer *freed; /* CEL_TASK_FREE: a buffer, or else an object */
   const cel_object *ended;
   const char *name;
-  cel_place place, reduced;
+  cel_location location, reduced;
   uint32_t deps;
   const cel_dep *dep; /* on earlier tasks */
   uint64_t hash;      /* equal on all ranks */

@@ -19,12 +19,12 @@ typedef struct buffer_state {
   uint64_t floor; /* applied to `track`: idle buffers catch up when touched */
 } buffer_state;
 
-/* What the script is warned of, once at each place. */
+/* What the script is warned of, once at each line. */
 typedef enum warning_kind { OF_UNWRITTEN, OF_CROSSING } warning_kind;
 
 typedef struct warning {
   warning_kind kind;
-  cel_place place;
+  cel_location location;
 } warning;
 
 struct cel_task_graph {
@@ -35,11 +35,12 @@ struct cel_task_graph {
   uint64_t hash, count; /* of all submitted so far */
   /* The longest path to each node from the floor on, from its age on. */
   CEL_VEC(uint32_t) depths;
-  uint32_t depth, horizon_depth; /* deepest node; the same at the last bound */
-  int32_t breadth;               /* tasks since the last bound */
+  uint32_t depth,
+      horizon_depth; /* deepest node; the same at the last barrier */
+  int32_t breadth;   /* tasks since the last barrier */
   /* By buffer id; 16 bytes for each buffer ever made. */
   CEL_VEC(buffer_state) buffers;
-  cel_collectives collectives;
+  cel_collective_tasks collectives;
   cel_effect_track effects;
   cel__reductions reductions;
   cel__defined defined; /* where it is audited */
@@ -48,7 +49,7 @@ struct cel_task_graph {
   cel_deps deps;
   CEL_VEC(cel_region) images;
   CEL_VEC(bool) exact;
-  CEL_VEC(warning) warned; /* grows with the script's places only */
+  CEL_VEC(warning) warned; /* grows with the lines of the script only */
 };
 
 /* What a task of a group has references on. */
@@ -111,7 +112,7 @@ static uint64_t hash_node(const cel_task *task) {
             .dims = task->dims,
             .accesses = task->accesses,
             .freed = task->freed != NULL ? task->freed->id : 0,
-            .collective = task->collective,
+            .collective = task->collective_group,
             .oversubscribe = task->oversubscribe,
             .weights = task->weights,
             .reduces = task->reduces,
@@ -133,7 +134,7 @@ static uint64_t hash_node(const cel_task *task) {
  * lengthen it. A FREE is not part of the program that all ranks share: a
  * garbage collector decides when it comes, on each rank for itself, so it adds
  * nothing to hashes, to the critical path or to the breadth. */
-static void note_depth(cel_task_graph *graph, const cel_task *task) {
+static void set_depth(cel_task_graph *graph, const cel_task *task) {
   uint32_t depth = 0;
   for (uint32_t i = 0; i < task->deps; ++i) {
     uint32_t before = graph->depths.at[task->dep[i].id - graph->front.floor];
@@ -149,8 +150,9 @@ static void node_finish(cel_task_graph *graph, cel_task *task) {
   bool ordered = false;
   for (uint32_t i = 0; i < deps->n; ++i)
     ordered |= deps->at[i].kind == CEL_DEP_TRUE;
-  bool bound = task->kind == CEL_TASK_HORIZON || task->kind == CEL_TASK_EPOCH;
-  if (!ordered && !bound) cel_deps_add(deps, graph->front.floor, CEL_DEP_ORDER);
+  bool barrier = task->kind == CEL_TASK_HORIZON || task->kind == CEL_TASK_EPOCH;
+  if (!ordered && !barrier)
+    cel_deps_add(deps, graph->front.floor, CEL_DEP_ORDER);
   cel_front_add(&graph->front, deps);
   task->deps = deps->n;
   task->dep = cel_arena_copy(cel_eras_arena(&graph->eras), deps->at,
@@ -161,7 +163,7 @@ static void node_finish(cel_task_graph *graph, cel_task *task) {
     graph->hash = cel_hash(&task->hash, sizeof task->hash, graph->hash);
     ++graph->count;
   }
-  note_depth(graph, task);
+  set_depth(graph, task);
 }
 
 static void node_emit(cel_task_graph *graph, const cel_task *task) {
@@ -172,16 +174,16 @@ static void node_emit(cel_task_graph *graph, const cel_task *task) {
 /* ---- horizons and epochs ------------------------------------------------- */
 
 /* A node after everything. */
-static uint64_t bound_node(cel_task_graph *graph, cel_task_kind kind,
-                           cel_place place) {
+static uint64_t barrier_node(cel_task_graph *graph, cel_task_kind kind,
+                             cel_location location) {
   cel_task *task = node_new(graph, kind);
-  task->place = place;
+  task->location = location;
   cel_front_collect(&graph->front, &graph->deps);
   node_finish(graph, task);
   task->agreement_hash = graph->hash;
   task->agreement_count = graph->count;
   uint64_t floor = graph->front.floor;
-  cel_front_bound(&graph->front, kind == CEL_TASK_EPOCH);
+  cel_front_barrier(&graph->front, kind == CEL_TASK_EPOCH);
   cel_vec_drop_first(&graph->depths, graph->front.floor - floor);
   graph->horizon_depth = graph->depth;
   graph->breadth = 0;
@@ -195,12 +197,12 @@ static void consider_horizon(cel_task_graph *graph) {
           (uint32_t)graph->config.horizon_step &&
       graph->breadth < graph->config.horizon_breadth)
     return;
-  bound_node(graph, CEL_TASK_HORIZON, (cel_place){0});
+  barrier_node(graph, CEL_TASK_HORIZON, (cel_location){0});
 }
 
-uint64_t cel_task_graph_epoch(cel_task_graph *graph, cel_place place) {
+uint64_t cel_task_graph_epoch(cel_task_graph *graph, cel_location location) {
   cel_assert_thread(CEL_THREAD_MAIN);
-  return bound_node(graph, CEL_TASK_EPOCH, place);
+  return barrier_node(graph, CEL_TASK_EPOCH, location);
 }
 
 /* ---- accesses ------------------------------------------------------------ */
@@ -219,14 +221,15 @@ static cel_track *track_of(cel_task_graph *graph, const cel_buffer *buffer) {
   return state->track;
 }
 
-/* Whether nobody was warned of that at this place. */
-static bool warn_at(cel_task_graph *graph, warning_kind kind, cel_place place) {
+/* Whether nobody was warned of that at this line. */
+static bool warn_at(cel_task_graph *graph, warning_kind kind,
+                    cel_location location) {
   for (uint32_t i = 0; i < graph->warned.n; ++i)
     if (graph->warned.at[i].kind == kind &&
-        graph->warned.at[i].place.file == place.file &&
-        graph->warned.at[i].place.line == place.line)
+        graph->warned.at[i].location.file == location.file &&
+        graph->warned.at[i].location.line == location.line)
       return false;
-  cel_vec_push(&graph->warned, ((warning){kind, place}));
+  cel_vec_push(&graph->warned, ((warning){kind, location}));
   return true;
 }
 
@@ -237,9 +240,9 @@ static void warn_unwritten(cel_task_graph *graph, const cel_task *task,
       "first";
   bool combines = task->reduced.file != NULL;
   cel_task at = *task;
-  if (combines) at.place = task->reduced;
+  if (combines) at.location = task->reduced;
   if (graph->config.warn == NULL || graph->config.audited ||
-      !warn_at(graph, OF_UNWRITTEN, at.place))
+      !warn_at(graph, OF_UNWRITTEN, at.location))
     return;
   const char *of = cel__name_of(access->buffer->name);
   char box[BOX_TEXT], text[CEL_ERROR_TEXT];
@@ -263,7 +266,7 @@ static void warn_crossing(cel_task_graph *graph, const cel_group *group,
   cel__crossing found = {0};
   if (graph->config.warn == NULL || graph->config.audited ||
       !cel__check_crossing(graph->checks, group, &found) ||
-      !warn_at(graph, OF_CROSSING, task->place))
+      !warn_at(graph, OF_CROSSING, task->location))
     return;
   cel_counter_example why = cel__show_crossing(group, &found);
   const cel_access *reads = &group->access[found.reads];
@@ -329,7 +332,7 @@ static void track_writes(cel_task_graph *graph, const cel_task *task) {
 /* ---- submission ---------------------------------------------------------- */
 
 static cel_status check_all(cel_task_graph *graph, const cel_group *group,
-                            bool *apart) {
+                            bool *disjoint) {
   CEL_TRY(cel__check_group(graph->checks, group));
   CEL_TRY(cel__reductions_check(group));
   while (graph->images.n < group->accesses) {
@@ -343,9 +346,9 @@ static cel_status check_all(cel_task_graph *graph, const cel_group *group,
                         1);
     else
       CEL_TRY(cel__check_access(graph->checks, group, i, &graph->images.at[i],
-                                &graph->exact.at[i], apart));
+                                &graph->exact.at[i], disjoint));
   }
-  return cel__check_writes(graph->checks, group, apart);
+  return cel__check_writes(graph->checks, group, disjoint);
 }
 
 static cel_access *copy_accesses(cel_arena *arena, const cel_group *group) {
@@ -399,7 +402,7 @@ static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
   cel_arena *arena = cel_eras_arena(&graph->eras);
   cel_task *task = node_new(graph, group->kind);
   task->placement = group->placement;
-  task->collective = group->collective;
+  task->collective_group = group->collective_group;
   task->dims = group->dims;
   task->range = group->range;
   task->permitted = group->permitted;
@@ -413,13 +416,13 @@ static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
   cel_access *access = copy_accesses(arena, group);
   cel__reductions_lower(&graph->reductions, arena, group, task, access);
   if (graph->config.audited)
-    cel__defined_note(&graph->defined, arena, access, group->accesses,
-                      graph->images.at, graph->exact.at);
+    cel__defined_add(&graph->defined, arena, access, group->accesses,
+                     graph->images.at, graph->exact.at);
   task->access = access;
   task->effects = group->effects;
   task->effect =
       cel_arena_copy(arena, group->effect, group->effects * sizeof(cel_effect));
-  task->place = group->place;
+  task->location = group->location;
   task->reduced = group->reduced;
   if (group->name != NULL)
     task->name = cel_arena_copy(arena, group->name, strlen(group->name) + 1);
@@ -432,9 +435,10 @@ static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
 }
 
 /* Adds a group that was just checked. */
-static uint64_t add(cel_task_graph *graph, const cel_group *group, bool apart) {
+static uint64_t add(cel_task_graph *graph, const cel_group *group,
+                    bool disjoint) {
   cel_task *task = copy_group(graph, group);
-  task->apart = apart;
+  task->disjoint = disjoint;
   warn_crossing(graph, group, task);
   for (uint32_t i = 0; i < task->accesses; ++i)
     if (task->access[i].rows > 0)
@@ -442,11 +446,11 @@ static uint64_t add(cel_task_graph *graph, const cel_group *group, bool apart) {
                         1);
   track_reads(graph, task);
   track_writes(graph, task);
-  cel_collectives_follow(&graph->collectives, task->collective, task->id,
-                         graph->front.floor, &graph->deps);
-  cel_effects_note(&graph->effects, task->effect, task->effects,
-                   task->collective != 0, task->id, graph->front.floor,
-                   &graph->deps);
+  cel_collective_tasks_follow(&graph->collectives, task->collective_group,
+                              task->id, graph->front.floor, &graph->deps);
+  cel_effects_add(&graph->effects, task->effect, task->effects,
+                  task->collective_group != 0, task->id, graph->front.floor,
+                  &graph->deps);
   node_finish(graph, task);
   ++graph->breadth;
   uint64_t id = task->id;
@@ -471,16 +475,16 @@ static bool wants(const cel_task_graph *graph, const cel_group *group,
   return !all;
 }
 
-/* At the place of the group that asks: that is where ranks may differ. */
+/* At the line of the group that asks: that is where ranks may differ. */
 static cel_status combine(cel_task_graph *graph, const cel_group *asking,
                           cel__reduced *pending) {
   cel_group group;
   cel_access access[2];
-  bool apart = true;
+  bool disjoint = true;
   cel__reductions_settle(&graph->reductions, asking, pending, &group, access);
-  group.place = asking->place;
-  cel_status status = check_all(graph, &group, &apart);
-  if (status == CEL_E_OK) add(graph, &group, apart);
+  group.location = asking->location;
+  cel_status status = check_all(graph, &group, &disjoint);
+  if (status == CEL_E_OK) add(graph, &group, disjoint);
   cel_work_release(group.work);
   return status;
 }
@@ -488,7 +492,7 @@ static cel_status combine(cel_task_graph *graph, const cel_group *asking,
 /* What is pending in the buffers of a group that was just checked is combined,
  * or forgotten where the group overwrites it. */
 static cel_status settle(cel_task_graph *graph, const cel_group *group,
-                         bool *apart) {
+                         bool *disjoint) {
   uint32_t n = graph->reductions.pending == 0 ? 0 : group->accesses;
   for (uint32_t i = 0; i < n; ++i) {
     cel__reduced *pending =
@@ -499,7 +503,7 @@ static cel_status settle(cel_task_graph *graph, const cel_group *group,
       continue;
     }
     CEL_TRY(combine(graph, group, pending));
-    CEL_TRY(check_all(graph, group, apart)); /* the images are scratch */
+    CEL_TRY(check_all(graph, group, disjoint)); /* the images are scratch */
   }
   return CEL_E_OK;
 }
@@ -513,10 +517,10 @@ cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
     cel__reductions_none(&graph->reductions, group);
     return CEL_E_OK;
   }
-  bool apart = true;
-  CEL_TRY(check_all(graph, group, &apart));
-  CEL_TRY(settle(graph, group, &apart));
-  *id = add(graph, group, apart);
+  bool disjoint = true;
+  CEL_TRY(check_all(graph, group, &disjoint));
+  CEL_TRY(settle(graph, group, &disjoint));
+  *id = add(graph, group, disjoint);
   return CEL_E_OK;
 }
 
@@ -538,7 +542,7 @@ void cel_task_graph_end(cel_task_graph *graph, const cel_object *object) {
   cel_assert_thread(CEL_THREAD_MAIN);
   cel_task *task = node_new(graph, CEL_TASK_FREE);
   task->ended = object;
-  task->place = object->place;
+  task->location = object->location;
   cel_effect_ask(&graph->effects, object, CEL_ORDER_SEQUENTIAL,
                  graph->front.floor, &graph->deps);
   cel_effect_forget(&graph->effects, object);
@@ -567,7 +571,7 @@ cel_task_graph *cel_task_graph_create(const cel_task_graph_config *config) {
   graph->checks = cel__checks_create(config->ranks);
   cel_front_init(&graph->front);
   cel_eras_init(&graph->eras, drop_task);
-  cel_task_graph_epoch(graph, (cel_place){0});
+  cel_task_graph_epoch(graph, (cel_location){0});
   return graph;
 }
 
@@ -586,7 +590,7 @@ void cel_task_graph_destroy(cel_task_graph *graph) {
   cel_front_release(&graph->front);
   cel_vec_release(&graph->depths);
   cel_vec_release(&graph->buffers);
-  cel_collectives_release(&graph->collectives);
+  cel_collective_tasks_release(&graph->collectives);
   cel_vec_release(&graph->images);
   cel_vec_release(&graph->exact);
   cel_vec_release(&graph->warned);

@@ -60,11 +60,11 @@ void cel_task_graph_destroy(cel_task_graph *graph);
  * as non-overlapping under the permitted splits, CEL_E_ARGUMENT when a read is
  * refuted as a union homomorphism, CEL_E_RANGE when a mapper leaves the
  * buffer. Proofs are cached by (rule, parameters' effect, range, permitted).
- * The error carries the group's place. */
+ * The error carries the group's location. */
 cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
                                  uint64_t *id);
 /* Adds an epoch and returns its id. */
-uint64_t cel_task_graph_epoch(cel_task_graph *graph, cel_place place);
+uint64_t cel_task_graph_epoch(cel_task_graph *graph, cel_location location);
 /* The buffer is not mentioned again. */
 void cel_task_graph_free(cel_task_graph *graph, const cel_buffer *buffer);
 /* The object is not mentioned again. */

@@ -22,7 +22,7 @@ typedef struct cel_touched {
   int64_t outside;
   int32_t set, item_dims; /* item_dims 0: there is no item */
   int64_t at[3], item[3];
-  /* Null; or, for each element, which item of the chunk touched it: its place
+  /* Null; or, for each element, which item of the chunk touched it: its number
    * in the chunk, row by row, plus 1; 0: none; CEL_SEVERAL_ITEMS. */
   uint64_t *who;
   cel_box chunk;

@@ -38,7 +38,7 @@ typedef struct cel_view {
 typedef struct cel_lines {
   unsigned char *begun; /* a byte for each line, not 0: it does */
   int64_t count;
-  int64_t apart;        /* where many rows are seen: from one's to the next's */
+  int64_t stride;       /* where many rows are seen: from one's to the next's */
   const void *identity; /* of one element, what others are to begin with */
 } cel_lines;
 

@@ -33,7 +33,7 @@ static void *tell(void *argument) {
     atomic_store(&t->told, i);
     cel_park_wake(&news);
     for (;;) {
-      uint32_t seen = cel_park_look(&t->park);
+      uint32_t seen = cel_park_prepare(&t->park);
       if (atomic_load(&t->taken) == i) break;
       cel_park_wait(&t->park, seen, UINT32_MAX);
     }
@@ -60,7 +60,7 @@ static void *join_in(void *argument) {
   teller *t = argument;
   for (int64_t i = 1; i <= rounds; ++i) {
     for (;;) {
-      uint32_t seen = cel_park_look(&crowd);
+      uint32_t seen = cel_park_prepare(&crowd);
       if (atomic_load(&round_of_all) == i) break;
       cel_park_wait(&crowd, seen, UINT32_MAX);
     }
@@ -91,7 +91,7 @@ static void end(void) {
 static void check_each(void) {
   begin(tell);
   for (int64_t left = TELLERS * rounds; left > 0;) {
-    uint32_t seen = cel_park_look(&news);
+    uint32_t seen = cel_park_prepare(&news);
     int n = take();
     left -= n;
     if (n == 0) cel_park_wait(&news, seen, UINT32_MAX);
@@ -105,7 +105,7 @@ static void check_crowd(void) {
     atomic_store(&round_of_all, i);
     cel_park_wake(&crowd);
     for (;;) {
-      uint32_t seen = cel_park_look(&news);
+      uint32_t seen = cel_park_prepare(&news);
       if (all_took(i)) break;
       cel_park_wait(&news, seen, UINT32_MAX);
     }

@@ -49,7 +49,7 @@ describe("broadcast trees", function()
   end)
 
   it("pass what is large on from three readers on, where ranks are on several hosts", function()
-    local r = new(8, { small_bytes = 64, apart = true })
+    local r = new(8, { small_bytes = 64, several_hosts = true })
     local u = r:buffer({ 16 })
     write(r, u, 16, "once")
     assert.equal("0>5 0>1 1>4 1>2 2>3 5>7 5>6", sent(r, read_all(r, u, 16)))

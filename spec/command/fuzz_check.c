@@ -231,7 +231,7 @@ static const char *check_one(run *r, const cel_exchange **of) {
                           r->program.buffer[b].ext, r->owner[b]);
   ++r->stats->patterns[of[0]->pattern];
   r->stats->pairs += of[0]->to != NULL;
-  r->stats->groups += of[0]->group > 0;
+  r->stats->groups += of[0]->subgroup > 0;
   r->stats->left_out += leaves_out(r);
   for (int k = 1; k < r->program.ranks && fault == NULL; ++k)
     if ((of[k]->next != NULL) != (of[0]->next != NULL))

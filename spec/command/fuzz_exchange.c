@@ -70,7 +70,7 @@ static bool is_part(exchange *e) {
 /* Whether rank k, who does not own the point, is to get it. */
 static bool should_get(exchange *e, int k, const int64_t *at) {
   if (e->pattern == CEL_PATTERN_SCATTER) return k != e->root && says(e, k, at);
-  if (e->pattern == CEL_PATTERN_BROADCAST && cel_box_is_empty(&e->place))
+  if (e->pattern == CEL_PATTERN_BROADCAST && cel_box_is_empty(&e->hull))
     return false; /* it does not read it */
   return e->pattern != CEL_PATTERN_GATHER || k == e->root;
 }
@@ -86,7 +86,7 @@ static const char *check_point(exchange *const *of, int ranks, int owner,
     if (gets(of[k], at) != (owner != k && should_get(of[k], k, at)))
       return "a rank gets what it should not, or not what it should";
     if (is_part(of[k]) && k != of[k]->root &&
-        in(&of[k]->place, at) != says(of[k], k, at))
+        in(&of[k]->hull, at) != says(of[k], k, at))
       return "a part is not where it should be";
   }
   return NULL;
@@ -102,7 +102,7 @@ static const char *check_pairs(exchange *const *of, int ranks, int owner,
       return "a rank gives what another wrote";
     if (gets(of[k], at) != (reads && owner != k))
       return "a rank gets what it should not, or not what it should";
-    if ((reads || owner == k) && !in(&of[k]->place, at))
+    if ((reads || owner == k) && !in(&of[k]->hull, at))
       return "what a rank reads or gives is not where it should be";
     for (int s = 0; s < ranks; ++s) {
       bool travels = s == owner && k != owner && reads;

@@ -238,7 +238,7 @@ static void begin(run *r, listener *l) {
                                        .collectives = p->collectives,
                                        .count_most = p->count_most,
                                        .tree_least = p->tree_least,
-                                       .apart = p->hosts > 1,
+                                       .several_hosts = p->hosts > 1,
                                        .emit = on_emit,
                                        .context = &l[k]};
     r->graph[k] = cel_command_graph_create(&config);

@@ -119,7 +119,7 @@ describe("collective patterns", function()
       assert.same({ "scatter 0@0:8" }, exchanges(r, k, t))
       local x = r:of(k, "collective", t)[1].raw.exchange
       assert.equal(k == 0 and "0:8" or k * 2 .. ":" .. k * 2 + 2,
-        ranks.box_text(x.place, 1))
+        ranks.box_text(x.hull, 1))
     end
   end)
 
@@ -295,7 +295,7 @@ describe("collective patterns", function()
     silent(r, t)
     for k = 0, 15 do
       assert.same({ "all_gather 0@0:8 0:8" }, exchanges(r, k, t))
-      assert.equal(4, tonumber(r:of(k, "collective", t)[1].raw.exchange.group))
+      assert.equal(4, tonumber(r:of(k, "collective", t)[1].raw.exchange.subgroup))
     end
     assert.same({ 0, 0, 0, 0, 4, 0, 4, 4, 0, 0, 0, 0, 0, 0, 0, 0 }, given(r, 5, t))
     assert.same(given(r, 5, t), given(r, 5, t, true))
@@ -324,7 +324,7 @@ describe("collective patterns", function()
     silent(r, three)
     assert.same({ "broadcast 1@0:16" }, exchanges(r, 3, three))
     for k, place in pairs { [0] = "0:16", "0:16", "0:16", "0:0" } do
-      assert.equal(place, ranks.box_text(r:of(k, "collective", three)[1].raw.exchange.place, 1))
+      assert.equal(place, ranks.box_text(r:of(k, "collective", three)[1].raw.exchange.hull, 1))
     end
     -- Less than half of the ranks, who would get something from each.
     local many = new(5)
@@ -374,7 +374,7 @@ describe("collective patterns", function()
     assert.same({ "all_gather 0@0:8" }, exchanges(r, 1, some))
     assert.same({ 4, 0, 0, 0, 4 }, given(r, 2, some))
     assert.same({ 0, 0, 0, 0, 0 }, given(r, 1, some, true))
-    assert.equal("0:0", ranks.box_text(r:of(1, "collective", some)[1].raw.exchange.place, 1))
+    assert.equal("0:0", ranks.box_text(r:of(1, "collective", some)[1].raw.exchange.hull, 1))
     submit { v, "discard_write", rows() }
     local turned = submit { v, "read", columns(1), { clamp = true } }
     silent(r, turned)
@@ -433,7 +433,7 @@ describe("collective patterns", function()
       local x = r:of(k, "collective", t)[1].raw.exchange
       assert.equal(2, tonumber(x.root))
       assert.equal(k == 2 and "5:6 0:12" or ("5:6 %d:%d"):format(3 * k, 3 * k + 3),
-        ranks.box_text(x.place, 2))
+        ranks.box_text(x.hull, 2))
     end
   end)
 

@@ -42,7 +42,7 @@ static cel_status run_job(const cel_work *work, const cel_call *call) {
   job *j = (job *)(uintptr_t)call->values;
   int64_t mine = j->nth, all[RANKS];
   j->ran = pthread_self();
-  if (j->job.collective == 0)
+  if (j->job.collective_group == 0)
     return call->comm == NULL ? CEL_E_OK : cel_fail(CEL_E_TASK, "talks");
   CEL_TRY(cel_comm_barrier(call->comm));
   CEL_TRY(cel_comm_gather(call->comm, &mine, sizeof mine, all, CEL_COMM_ALL));
@@ -58,7 +58,7 @@ static int submit(rank *r, uint32_t group, int64_t nth) {
   *j = (job){.nth = nth};
   j->job = (cel_job){.ticket = (uint64_t)r->submitted,
                      .kind = CEL_JOB_CALL,
-                     .collective = group,
+                     .collective_group = group,
                      .work = &work};
   j->job.call = (cel_call){.chunk = {{0}, {1, 1, 1}}, .values = j};
   cel_host_lanes_submit(r->lanes, &j->job, -1);
@@ -70,7 +70,7 @@ static int submit(rank *r, uint32_t group, int64_t nth) {
 static void collect(rank *r, int left) {
   while (r->done < r->submitted - left) {
     cel_done done[16];
-    uint32_t look = cel_park_look(&r->park);
+    uint32_t look = cel_park_prepare(&r->park);
     uint32_t n = cel_host_lanes_poll(r->lanes, done, 16);
     for (uint32_t i = 0; i < n; ++i) {
       r->back[done[i].ticket] = true;
@@ -111,7 +111,7 @@ static void check_threads(const rank *r) {
     for (int k = 0; k < i; ++k) {
       const job *a = &r->jobs[i], *b = &r->jobs[k];
       bool same = pthread_equal(a->ran, b->ran) != 0;
-      if (same != (a->job.collective == b->job.collective))
+      if (same != (a->job.collective_group == b->job.collective_group))
         wrong("jobs run in the wrong threads");
     }
 }

@@ -28,7 +28,7 @@ static cel_status run(const cel_work *work, const cel_call *call) {
   begun = call->chunk.min[0];
   cel_park_wake(&begins);
   for (;;) {
-    uint32_t seen = cel_park_look(&gates);
+    uint32_t seen = cel_park_prepare(&gates);
     if (call->chunk.min[0] < open_until) return CEL_E_OK;
     cel_park_wait(&gates, seen, UINT32_MAX);
   }
@@ -106,7 +106,7 @@ static void end(cel_executor *e, cel_host_lanes *host) {
 /* Until there was another wake than those before `seen`. */
 static void await(uint32_t seen, const char *what) {
   cel_park_wait(&news, seen, PATIENCE_US);
-  if (cel_park_look(&news) == seen) wrong(what, 0);
+  if (cel_park_prepare(&news) == seen) wrong(what, 0);
 }
 
 /* A chain is told of once, and bounds change nothing. */
@@ -123,21 +123,21 @@ static void check_chain(void) {
   cel_executor_add(e,
                    make_after(CHAIN + 2, CEL_INSTR_HORIZON, CHAIN + 1, BOUND));
   cel_executor_add(e, make(CHAIN + 3, CEL_INSTR_EPOCH, CHAIN + 2));
-  uint32_t before = cel_park_look(&news);
+  uint32_t before = cel_park_prepare(&news);
   let_through(CHAIN + 2);
   await(before, "a chain is not told of");
   while (cel_executor_step(e)) {
   }
   if (reached != CHAIN + 3) wrong("told of too early, after", reached);
   end(e, host);
-  uint32_t wakes = cel_park_look(&news) - before;
+  uint32_t wakes = cel_park_prepare(&news) - before;
   if (wakes != 1) wrong("wakes of a chain", wakes);
 }
 
 static void finish(cel_executor *e, cel_host_lanes *host) {
   let_through(CHAIN);
   for (;;) {
-    uint32_t seen = cel_park_look(&news);
+    uint32_t seen = cel_park_prepare(&news);
     if (cel_executor_step(e)) continue;
     if (cel_executor_idle(e)) break;
     await(seen, "the last job is not told of");
@@ -158,7 +158,7 @@ static void check_horizons(uint64_t horizons) {
   while (cel_executor_step(e)) {
   }
   cel_executor_add(e, make(last + 3, CEL_INSTR_JOIN, last));
-  uint32_t seen = cel_park_look(&news);
+  uint32_t seen = cel_park_prepare(&news);
   let_through(2);
   await(seen, "what something waits for through horizons is not told of");
   while (cel_executor_step(e)) {
@@ -170,10 +170,11 @@ static void check_horizons(uint64_t horizons) {
 /* Until the job has begun: what was before it in its lane is done. */
 static void await_begin(int64_t id) {
   for (;;) {
-    uint32_t seen = cel_park_look(&begins);
+    uint32_t seen = cel_park_prepare(&begins);
     if (begun == id) return;
     cel_park_wait(&begins, seen, PATIENCE_US);
-    if (cel_park_look(&begins) == seen) wrong("does not begin", (uint64_t)id);
+    if (cel_park_prepare(&begins) == seen)
+      wrong("does not begin", (uint64_t)id);
   }
 }
 
@@ -187,12 +188,12 @@ static void check_expected(bool late) {
   cel_executor_add(e, make(3, CEL_INSTR_HOST, 1));
   while (cel_executor_step(e)) {
   }
-  uint32_t seen = cel_park_look(&news);
+  uint32_t seen = cel_park_prepare(&news);
   if (!late && cel_host_lanes_expect(host, true)) wrong("what is done", 0);
   let_through(2);
   await_begin(3);
   if (!late) await(seen, "what main waits for is not told of");
-  if (late && cel_park_look(&news) != seen) wrong("told of too early", 1);
+  if (late && cel_park_prepare(&news) != seen) wrong("told of too early", 1);
   if (late && !cel_host_lanes_expect(host, true))
     wrong("main is not told of what is done", 1);
   while (cel_executor_step(e)) {
@@ -217,7 +218,7 @@ static void check_conflict(void) {
   cel_executor_add(e, make(3, CEL_INSTR_HOST, 1));
   while (cel_executor_step(e)) {
   }
-  uint32_t seen = cel_park_look(&news);
+  uint32_t seen = cel_park_prepare(&news);
   let_through(2);
   await(seen, "what excludes another is not told of");
   finish(e, host);
@@ -234,11 +235,11 @@ static void check_other(bool late) {
   while (cel_executor_step(e)) {
   }
   if (late) cel_executor_add(e, make(3, CEL_INSTR_JOIN, 1));
-  uint32_t seen = cel_park_look(&news);
+  uint32_t seen = cel_park_prepare(&news);
   let_through(2);
   await(seen, "a job that something waits for is not told of");
   if (!cel_executor_step(e)) wrong("woken for nothing", 0);
-  seen = cel_park_look(&news);
+  seen = cel_park_prepare(&news);
   let_through(4);
   await(seen, "the last job is not told of");
   cel_executor_step(e);
@@ -257,7 +258,7 @@ static void check_failure(void) {
   cel_executor_halt(e);
   let_through(2);
   while (!cel_executor_quiet(e)) {
-    uint32_t seen = cel_park_look(&news);
+    uint32_t seen = cel_park_prepare(&news);
     if (!cel_executor_step(e)) await(seen, "a job is not told of");
   }
   cel_executor_add(e, make(2, CEL_INSTR_HOST, 1));

@@ -57,7 +57,7 @@ int main(void) {
   }
   for (int n = 0; n < JOBS;) {
     cel_done done[16];
-    uint32_t look = cel_park_look(&park);
+    uint32_t look = cel_park_prepare(&park);
     uint32_t got = cel_host_lanes_poll(lanes, done, 16);
     for (uint32_t i = 0; i < got; ++i) {
       seen[done[i].ticket]++;

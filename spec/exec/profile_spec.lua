@@ -19,7 +19,7 @@ describe("a profile", function()
     local work = kept(ffi.new("cel_work", { lua = options.lua or false }))
     local text = name and kept(ffi.new("char[?]", #name + 1, name))
     local task = kept(ffi.new("cel_task",
-      { id = options.task or 7, work = work, name = text, place = { line = 12 } }))
+      { id = options.task or 7, work = work, name = text, location = { line = 12 } }))
     local instr = kept(ffi.new("cel_instr"))
     instr.kind, instr.task = kind, task
     local job = kept(ffi.new("cel_job"))
@@ -71,7 +71,7 @@ describe("a profile", function()
   it("is told what each job was", function()
     local a = add("CEL_INSTR_KERNEL", "a", 100, 10, { task = 3, device = 1, lane = 2 })
     assert.same({ 3, 100, 110, 3, 0, 12, 1, 2, -1, -1 }, { tonumber(a.task), tonumber(a.begin),
-      tonumber(a["end"]), tonumber(a.issued), tonumber(a.bytes), a.place.line, a.device, a.lane,
+      tonumber(a["end"]), tonumber(a.issued), tonumber(a.bytes), a.location.line, a.device, a.lane,
       a.from, a.to })
     local b = add("CEL_INSTR_COPY", "b", 2 ^ 53, 20, { task = 4, from = 1, to = 0, elements = 3,
       lane = 7 })

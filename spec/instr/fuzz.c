@@ -225,7 +225,7 @@ static void run_case(uint64_t seed) {
   for (uint32_t i = 0; i < w.models.n; ++i)
     if (w.models.at[i]->live)
       cel_task_graph_free(w.tasks, &w.models.at[i]->buffer);
-  cel_task_graph_epoch(w.tasks, (cel_place){0});
+  cel_task_graph_epoch(w.tasks, (cel_location){0});
   while (fuzz_step(&w)) {
   }
   require(w.done == w.instr.n);

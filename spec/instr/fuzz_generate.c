@@ -169,7 +169,7 @@ static bool submit(world *w, job *j, cel_placement placement, int dims) {
                      .access = j->access,
                      .work = &j->work,
                      .name = "job",
-                     .place = {"fuzz", 1}};
+                     .location = {"fuzz", 1}};
   uint64_t id;
   cel_status status = cel_task_graph_submit(w->tasks, &group, &id);
   if (status != CEL_E_OK) {
@@ -319,8 +319,8 @@ static cel_exchange *share_any(world *w, const cel_exchange *list) {
                       .box = box,
                       .get = get};
   if (chance(w, 80)) x->mine = chance(w, 30) ? x->box : box_any(w, &x->box);
-  x->place = x->box;
-  x->gets = (uint32_t)cel_box_subtract(&x->place, &x->mine, get);
+  x->hull = x->box;
+  x->gets = (uint32_t)cel_box_subtract(&x->hull, &x->mine, get);
   size_t n = (size_t)cel_box_volume(&x->box), at = 0;
   parcel parcel = {cel_alloc(n * sizeof(uint64_t)), cel_alloc(n)};
   each_point(p, &x->box) {
@@ -367,7 +367,7 @@ void fuzz_act(world *w) {
     cel_task_graph_free(w->tasks, &m->buffer);
     fuzz_model_new(w);
   } else if (what < 87) {
-    cel_task_graph_epoch(w->tasks, (cel_place){0});
+    cel_task_graph_epoch(w->tasks, (cel_location){0});
   } else if (what < 90) {
     cel_status status = w->full ? CEL_E_OK : cel_instr_graph_flush(w->instrs);
     require(status == CEL_E_OK || w->capacity != 0);

@@ -250,7 +250,7 @@ describe("the instruction graph", function()
     -- As if the task graph had not been able to decide it.
     local task = ffi.new("cel_task", m.program.tasks[id].raw[0])
     task.kind, task.permitted.cut[0] = ffi.C.CEL_TASK_KERNEL, true
-    task.apart = false
+    task.disjoint = false
     local command = m:command("execute", task)
     command.chunk = task.range
     m:add(command)
@@ -265,7 +265,7 @@ describe("the instruction graph", function()
       local id = m:submit({ range = { 8 }, placement = "once", kind = "host", ... })
       local task = ffi.new("cel_task", m.program.tasks[id].raw[0])
       task.kind, task.permitted.cut[0] = ffi.C.CEL_TASK_KERNEL, true
-      task.apart = false
+      task.disjoint = false
       local command = m:command("execute", task)
       command.chunk, m.failure = task.range, nil
       m:add(command)

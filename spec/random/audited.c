@@ -27,7 +27,7 @@ bool audit_clean(const rank *r, char *text, size_t size) {
     if (what == NULL) continue;
     snprintf(text, size,
              "mismatch: rank %d: by the audit step %d, access %d %s", r->index,
-             (int)row[i].place.line, (int)row[i].access, what);
+             (int)row[i].location.line, (int)row[i].access, what);
     return false;
   }
   return true;

@@ -152,7 +152,7 @@ static bool step_main(cluster *c, rank *r) {
   }
   if (r->pc == c->program->steps) {
     r->finished =
-        cel_engine_finish(r->engine, (cel_place){0}, NULL) == CEL_E_OK;
+        cel_engine_finish(r->engine, (cel_location){0}, NULL) == CEL_E_OK;
     return r->finished;
   }
   if (cel_engine_congested(r->engine)) return false;

@@ -82,7 +82,7 @@ static bool run_steps(rank *r, char *text, size_t size) {
                                                      : "nothing moves");
     return false;
   }
-  while (cel_engine_finish(r->engine, (cel_place){0}, NULL) != CEL_E_OK)
+  while (cel_engine_finish(r->engine, (cel_location){0}, NULL) != CEL_E_OK)
     if (!step_engine(r)) break;
   settle(r);
   return verify(r, text, size);

@@ -232,11 +232,11 @@ static void destroy_taking(cel_taking *taking) {
   cel_free(taking);
 }
 
-cel_status object_look(rank *r, int o, uint64_t salt, cel_place place,
+cel_status object_look(rank *r, int o, uint64_t salt, cel_location location,
                        cel_fence **out) {
   cel_taking *taking = cel_alloc_zero(sizeof *taking);
   *taking = (cel_taking){.take = take, .destroy = destroy_taking, .hash = salt};
-  return cel_engine_fence_object(r->engine, object_of(r, o), taking, place,
+  return cel_engine_fence_object(r->engine, object_of(r, o), taking, location,
                                  out);
 }
 

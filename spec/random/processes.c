@@ -104,7 +104,7 @@ static void forget(rank *r) {
   }
   for (int o = 0; o < MOST_OBJECTS; ++o)
     if (r->object[o] != NULL) object_end(r, o);
-  cel_engine_meet(r->engine, (cel_place){0}, NULL);
+  cel_engine_meet(r->engine, (cel_location){0}, NULL);
   memset(r->own, 0, sizeof r->own);
   memset(r->ended, 0, sizeof r->ended);
   memset(r->late_object, 0, sizeof r->late_object);
@@ -130,7 +130,7 @@ bool programs_run_mpi(uint64_t seed, uint64_t count) {
     /* Works are released later, but never run again. */
     program_destroy(p);
   }
-  must(cel_engine_finish(r.engine, (cel_place){0}, NULL));
+  must(cel_engine_finish(r.engine, (cel_location){0}, NULL));
   cel_engine_stop(r.engine);
   bool first = r.index == 0;
   rank_release(&r);

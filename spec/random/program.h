@@ -470,7 +470,7 @@ void objects_leave(const program *p, const step *s, const cel_call *call,
 const cel_object *object_of(rank *r, int o);
 void object_end(rank *r, int o);
 /* Submits a fence of what the object has come to; `salt`: see step. */
-cel_status object_look(rank *r, int o, uint64_t salt, cel_place place,
+cel_status object_look(rank *r, int o, uint64_t salt, cel_location place,
                        cel_fence **out);
 /* Whether fence `i` brought what the steps before it do. */
 bool object_seen(const rank *r, int i, char *text, size_t size);

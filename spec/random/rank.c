@@ -217,8 +217,8 @@ static const cel_buffer *buffer_of(rank *r, int b) {
 
 /* ---- submission --------------------------------------------------------- */
 
-static cel_place place_of(const step *s) {
-  return (cel_place){.file = "program", .line = s->number};
+static cel_location place_of(const step *s) {
+  return (cel_location){.file = "program", .line = s->number};
 }
 
 static cel_status make_accesses(rank *r, const step *s, const cel_group *group,
@@ -263,13 +263,13 @@ static cel_status submit_group(rank *r, const step *s) {
                      .effects = (uint32_t)s->effects,
                      .effect = effects,
                      .placement = s->placement,
-                     .collective = s->collective,
+                     .collective_group = s->collective,
                      .dims = s->dims,
                      .range = s->range,
                      .permitted = s->permitted,
                      .oversubscribe = s->oversubscribe,
                      .weights = &weights,
-                     .place = place_of(s)};
+                     .location = place_of(s)};
   CEL_TRY(make_accesses(r, s, &group, accesses));
   group.accesses = (uint32_t)s->accesses;
   group.access = accesses;

@@ -103,7 +103,7 @@ static bool has_hole(const cel_parts *parts) {
 static void count_exchange(tally *t, const cel_exchange *x) {
   ++t->collectives;
   ++t->of[x->pattern];
-  t->groups += x->group > 0;
+  t->groups += x->subgroup > 0;
   t->pairs += x->to != NULL;
   t->joined += x->next != NULL;
   t->holes += has_hole(x->parts);

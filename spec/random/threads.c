@@ -45,11 +45,11 @@ static bool run_rank(rank *r, char *text, size_t size) {
     if (!wait_here(r, p->step[r->pc])) break;
   }
   if (program_troubled(p)) {
-    cel_engine_finish(r->engine, (cel_place){0}, NULL);
+    cel_engine_finish(r->engine, (cel_location){0}, NULL);
     return rank_troubled(r, text, size);
   }
   if (r->pc == p->steps &&
-      cel_engine_finish(r->engine, (cel_place){0}, NULL) == CEL_E_OK)
+      cel_engine_finish(r->engine, (cel_location){0}, NULL) == CEL_E_OK)
     return rank_verify(r, text, size);
   snprintf(text, size, "mismatch: rank %d at step %d: %s:%d: %.1500s", r->index,
            r->pc, cel_error_last()->file, cel_error_last()->line,

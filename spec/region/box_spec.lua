@@ -2,7 +2,7 @@ local ffi = require("ffi")
 local c = require("spec.support.cdef")("region/box.h")
 local grid = require("spec.region.grid")
 
-describe("cel_box_parts", function()
+describe("cel_box_pieces", function()
   it("cuts a box into parts that fit, of one element at least, in row-major order", function()
     local random = grid.random(2)
     local step = ffi.new("int64_t[3]")
@@ -11,9 +11,9 @@ describe("cel_box_parts", function()
       local size, bytes = case % 5 + 1, case % 37
       local want = grid.fill({}, box)
       local got, volume = {}, 0
-      local n = grid.count(want) > 0 and tonumber(c.cel_box_parts(box, size, bytes, step)) or 0
+      local n = grid.count(want) > 0 and tonumber(c.cel_box_pieces(box, size, bytes, step)) or 0
       for i = 0, n - 1 do
-        local part = c.cel_box_part(box, step, i)
+        local part = c.cel_box_piece(box, step, i)
         local points = 0
         grid.each(part, function(p)
           points = points + 1
@@ -31,12 +31,12 @@ describe("cel_box_parts", function()
   it("takes as many slices of the slowest dimension as fit", function()
     local step = ffi.new("int64_t[3]")
     local box = grid.box(0, 0, 0, 10, 4, 2)
-    assert.equal(4, tonumber(c.cel_box_parts(box, 1, 24, step)))
-    local last = ffi.new("cel_box[1]", { c.cel_box_part(box, step, 3) })
+    assert.equal(4, tonumber(c.cel_box_pieces(box, 1, 24, step)))
+    local last = ffi.new("cel_box[1]", { c.cel_box_piece(box, step, 3) })
     assert.equal("[9,0,0 10,4,2)", grid.list(last, 1))
-    assert.equal(1, tonumber(c.cel_box_parts(box, 1, -1ULL, step)))
-    assert.equal(20, tonumber(c.cel_box_parts(box, 1, 6, step)))
-    last[0] = c.cel_box_part(box, step, 19)
+    assert.equal(1, tonumber(c.cel_box_pieces(box, 1, -1ULL, step)))
+    assert.equal(20, tonumber(c.cel_box_pieces(box, 1, 6, step)))
+    last[0] = c.cel_box_piece(box, step, 19)
     assert.equal("[9,3,0 10,4,2)", grid.list(last, 1))
   end)
 end)

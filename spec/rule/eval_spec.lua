@@ -102,7 +102,7 @@ describe("binding", function()
 
   it("agrees with evaluation wherever a chunk can be evaluated", function()
     local pick = rules.random(7)
-    local bound, out, affine = ffi.new("cel_bound_box"), ffi.new("cel_box"), 0
+    local bound, out, affine = ffi.new("cel_affine_box"), ffi.new("cel_box"), 0
     for _ = 1, 6000 do
       local task_dims, buffer_dims = pick(1, 3), pick(1, 3)
       local boxes, _, rule = random_rule(pick, task_dims, buffer_dims)
@@ -110,7 +110,7 @@ describe("binding", function()
       local extent = random_box(pick, buffer_dims, 9)
       local use, anchor = rules.use(rule, range, extent, { pick(-2, 5), pick(-2, 5) })
       for b = 0, #boxes - 1 do
-        if c.cel_rule_bind(use, b, bound) then
+        if c.cel_rule_to_affine(use, b, bound) then
           affine = affine + 1
           for _ = 1, 6 do
             local chunk = random_chunk(pick, range, task_dims)
@@ -131,12 +131,12 @@ describe("binding", function()
     assert.is_true(affine > 1500)
   end)
 
-  local bound = ffi.new("cel_bound_box")
+  local bound = ffi.new("cel_affine_box")
   local function bind(lo, hi, range, extent)
     local rule = rules.rule(store, 2, 1, { { { lo, hi } } })
     local use = rules.use(rule, rules.box({}, range or { 12, 12 }),
       rules.box({}, extent or { 24 }))
-    return c.cel_rule_bind(use, 0, bound)
+    return c.cel_rule_to_affine(use, 0, bound)
   end
   local m, M = { "min", 0 }, { "max", 0 }
 

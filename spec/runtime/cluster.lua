@@ -142,15 +142,15 @@ function M:submit(spec, k)
 end
 
 local file = ffi.new("char[?]", 9, "spec.lua")
-local function place(line) return ffi.new("cel_place", { file = file, line = line or 1 }) end
+local function location(line) return ffi.new("cel_location", { file = file, line = line or 1 }) end
 
 function M:epoch(line, k)
-  return on(self, k, function(r) return c.cel_engine_epoch(r.engine, place(line)) end)
+  return on(self, k, function(r) return c.cel_engine_epoch(r.engine, location(line)) end)
 end
 
 -- Whether rank k's program is over, which ended at `line`; or false: not yet.
 function M:finish(k, line)
-  return c.cel_engine_finish(self.rank[k].engine, place(line), nil) == 0
+  return c.cel_engine_finish(self.rank[k].engine, location(line), nil) == 0
 end
 
 function M:reached(epochs)
@@ -164,7 +164,7 @@ end
 function M:fence(buffer, box)
   return on(self, nil, function(r, k)
     local out = ffi.new("cel_fence *[1]")
-    local fence = made(c.cel_engine_fence(r.engine, buffer[k], box, place(), out), out)
+    local fence = made(c.cel_engine_fence(r.engine, buffer[k], box, location(), out), out)
     self.fences[#self.fences + 1] = fence
     return fence
   end)

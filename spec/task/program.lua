@@ -232,7 +232,7 @@ function M:group(spec)
   local group = ffi.new("cel_group")
   group.kind = kinds[spec.kind or "kernel"]
   group.placement = placements[spec.placement or "split"]
-  group.collective = spec.collective or 0
+  group.collective_group = spec.collective or 0
   group.dims = #(spec.range.max or spec.range)
   group.range = box_of(spec.range)
   local cut, granularity = spec.cut or { true }, spec.granularity or {}
@@ -264,7 +264,7 @@ function M:group(spec)
   group.effects, group.effect = #effects, effect
   self.anchors[#self.anchors + 1] = effect
   local name, file = spec.name or "t", spec.file or "spec.lua"
-  group.name, group.place.file, group.place.line = name, file, spec.line or 1
+  group.name, group.location.file, group.location.line = name, file, spec.line or 1
   self.anchors[file] = file
   group.work = spec.work
   self.anchors[#self.anchors + 1] = { group, list, name, spec.work }
@@ -284,7 +284,7 @@ end
 
 function M:epoch()
   current = self
-  return tonumber(c.cel_task_graph_epoch(self.graph, ffi.new("cel_place")))
+  return tonumber(c.cel_task_graph_epoch(self.graph, ffi.new("cel_location")))
 end
 
 function M:free(buffer)

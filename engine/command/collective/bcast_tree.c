@@ -1,7 +1,7 @@
 #include "command/collective/bcast_tree.h"
 
-/* Who is in the tree: the root is place 0, the readers after it follow in their
- * order, around. */
+/* Who is in the tree: the root is at position 0, the readers after it follow in
+ * their order, around. */
 typedef struct readers {
   const cel__rep *read;
   int64_t first; /* the reader that the root is, or -1 */
@@ -35,9 +35,9 @@ static readers readers_of(const cel__own *own, const cel__bcast_tree *tree) {
   return t;
 }
 
-/* The place of a rank, or -1. */
-static int64_t place_of(const readers *t, const cel__bcast_tree *tree,
-                        int64_t k) {
+/* The position of a rank, or -1. */
+static int64_t position_of(const readers *t, const cel__bcast_tree *tree,
+                           int64_t k) {
   int64_t reader = reader_of(t->read, k);
   if (k == tree->root) return 0;
   if (reader < 0) return -1;
@@ -46,17 +46,18 @@ static int64_t place_of(const readers *t, const cel__bcast_tree *tree,
 }
 
 static int64_t rank_at(const readers *t, const cel__bcast_tree *tree,
-                       int64_t place) {
-  if (place == 0) return tree->root;
-  if (t->first < 0) return rank_of(t->read, place - 1);
-  return rank_of(t->read, (place + t->first) % t->readers);
+                       int64_t position) {
+  if (position == 0) return tree->root;
+  if (t->first < 0) return rank_of(t->read, position - 1);
+  return rank_of(t->read, (position + t->first) % t->readers);
 }
 
 /* A link between hosts carries much to one after the other. */
 static int64_t least_of(const cel__own *own, uint64_t bytes) {
-  enum { APART = 3 };
-  bool much = own->apart && bytes > own->small && own->tree_least > APART;
-  return much ? APART : own->tree_least;
+  enum { BETWEEN_HOSTS = 3 };
+  bool much = own->several_hosts && bytes > own->small &&
+              own->tree_least > BETWEEN_HOSTS;
+  return much ? BETWEEN_HOSTS : own->tree_least;
 }
 
 bool cel__bcast_tree_may(const cel__own *own, const cel__version *v,
@@ -86,8 +87,8 @@ static void add(const cel__bcast_tree *tree, int64_t peer,
   cel_vec_push(out, t);
 }
 
-/* The one at the first of some places sends to the second, and to the first of
- * the later half of the others. */
+/* The one at the first of some positions sends to the second, and to the first
+ * of the later half of the others. */
 static int64_t half_of(int64_t first, int64_t end) {
   return first + 1 + (end - first) / 2;
 }
@@ -95,7 +96,7 @@ static int64_t half_of(int64_t first, int64_t end) {
 void cel__bcast_tree_side(const cel__own *own, const cel__bcast_tree *tree,
                           cel__transfers *receives, cel__transfers *sends) {
   readers t = readers_of(own, tree);
-  int64_t me = place_of(&t, tree, own->me), above = -1, first = 0, end = t.n;
+  int64_t me = position_of(&t, tree, own->me), above = -1, first = 0, end = t.n;
   cel_vec_clear(receives);
   cel_vec_clear(sends);
   if (me < 0) return;

@@ -34,12 +34,12 @@ static void take_side(const cel__own *own, const cel__together *t,
     cel_box wanted = part_of(own, &t->choice, t->choice.read, &t->box);
     if (cel_box_is_empty(&wanted)) return;
   }
-  x->place = cel_pattern_is_by_parts(pattern) && !root ? part : t->box;
+  x->hull = cel_pattern_is_by_parts(pattern) && !root ? part : t->box;
   if (!cel_pattern_is_from_root(pattern))
     x->mine = part;
   else if (root)
     x->mine = t->box;
-  take_rest(x, &x->place, arena);
+  take_rest(x, &x->hull, arena);
 }
 
 /* The first dimension in which ranks have different parts, or -1. */
@@ -63,9 +63,9 @@ static void take_pairs(cel__parts_kept *kept, const cel__own *own,
   x->wanted = part_of(own, choice, choice->read, &t->box);
   x->to = cel__parts_find(kept, &own->reps, read, &x->mine, own->me);
   x->from = cel__parts_find(kept, &own->reps, have, &x->wanted, own->me);
-  x->place = cel_box_hull(&x->mine, &x->wanted);
+  x->hull = cel_box_hull(&x->mine, &x->wanted);
   x->wide = choice->wide;
-  x->group = choice->group;
+  x->subgroup = choice->subgroup;
   x->give_along = first_cut(own, choice->have);
   x->get_along = first_cut(own, choice->read);
   take_rest(x, &x->wanted, arena);

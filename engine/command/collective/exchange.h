@@ -14,8 +14,8 @@
 #include "command/collective/parts.h"
 #include "command/own/own.h"
 
-/* The side of own->me in `t` and what is joined with it, `n` in all, which are
- * collective number `nth`: a list in the arena. */
+/* The side of own->me in `t` and what is coalesced with it, `n` in all, which
+ * are collective number `nth`: a list in the arena. */
 cel_exchange *cel__exchange_make(cel__parts_kept *kept, const cel__own *own,
                                  const cel__together *t, uint32_t n,
                                  uint64_t nth, cel_arena *arena);

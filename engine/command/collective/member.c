@@ -101,7 +101,7 @@ static void side_in_pairs(const cel_exchange *x, int32_t device,
                           cel_member *out) {
   cel_box gets = got_by(x, &x->wanted, device), get;
   *out = (cel_member){.mine = given_by(x, &x->mine, device)};
-  out->place = cel_box_hull(&out->mine, &gets);
+  out->hull = cel_box_hull(&out->mine, &gets);
   for (uint32_t i = 0; i < x->gets; ++i)
     if (cel_box_intersect(&x->get[i], &gets, &get)) out->get[out->gets++] = get;
 }
@@ -120,7 +120,7 @@ void cel_member_side(const cel_exchange *exchange, int64_t rank, int32_t device,
   if (x->pattern == CEL_PATTERN_ALL_REDUCE) {
     bool gives = device == 0 || x->by.op != CEL_OP_SUM;
     *out = (cel_member){.mine = gives ? x->box : none(),
-                        .place = x->box,
+                        .hull = x->box,
                         .gets = 1,
                         .get = {x->box}};
     return;
@@ -129,11 +129,11 @@ void cel_member_side(const cel_exchange *exchange, int64_t rank, int32_t device,
   bool root = member == cel_member_root(x);
   bool sees_part = cel_pattern_is_by_parts(x->pattern) && !root;
   cel_box share = x->parts != NULL ? cel_member_share(x, member) : none();
-  *out = (cel_member){.place = sees_part ? share : x->box};
+  *out = (cel_member){.hull = sees_part ? share : x->box};
   if (!cel_pattern_is_from_root(x->pattern))
     out->mine = share;
   else if (root)
     out->mine = x->box;
-  if (!cel_box_is_empty(&out->place))
-    out->gets = (uint32_t)cel_box_subtract(&out->place, &out->mine, out->get);
+  if (!cel_box_is_empty(&out->hull))
+    out->gets = (uint32_t)cel_box_subtract(&out->hull, &out->mine, out->get);
 }

@@ -29,7 +29,7 @@
 
 typedef struct cel_member {
   cel_box mine;  /* what it gives; may be empty */
-  cel_box place; /* what it gives and gets; may be empty */
+  cel_box hull;  /* what it gives and gets; may be empty */
   uint32_t gets; /* boxes that it gets */
   cel_box get[6];
 } cel_member;

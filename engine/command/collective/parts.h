@@ -36,7 +36,7 @@ typedef struct cel__known_parts {
   cel_parts parts; /* first */
   cel__giver of;
   int64_t but;
-  cel_box box; /* begins at 0 where the representation has no bounds */
+  cel_box box; /* begins at 0 where the representation has no edges */
   uint64_t serial;
   cel__summed *summed; /* of a sum, else null; owned */
   uint32_t terms;

@@ -5,7 +5,7 @@
 /* With fewer ranks each, messages are as good: one costs a microsecond or two
  * at each end, a collective some, whomever it is with. And a message takes as
  * long as a look at the counts of about MANY ranks. */
-enum { LEAST_GROUP = 4, MANY = 64 };
+enum { LEAST_SUBGROUP = 4, MANY = 64 };
 
 const char *cel_pattern_name(cel_pattern pattern) {
   static const char *const names[] = {
@@ -74,21 +74,21 @@ static bool pays(cel__own *own, const cel__version *v,
 
 static bool cut_alike(const cel__rep *a, const cel__rep *b, int d) {
   for (int side = CEL__LO; side <= CEL__HI; ++side)
-    if (!cel__bound_equal(&a->end[d][side], &b->end[d][side])) return false;
+    if (!cel__edge_equal(&a->end[d][side], &b->end[d][side])) return false;
   return true;
 }
 
 /* Dimension by dimension: what cuts both alike makes groups of ranks, of which
  * none exchanges anything with another; within a group what cuts the parts must
  * leave the reads whole. */
-static cel_pattern match_groups(const cel__rep *parts, const cel__rep *read,
-                                bool *groups) {
+static cel_pattern match_subgroups(const cel__rep *parts, const cel__rep *read,
+                                   bool *subgroups) {
   bool gathers = false, scatters = false;
-  *groups = false;
+  *subgroups = false;
   for (int d = 0; d < CEL_DIMS; ++d) {
     bool here = cel__rep_cuts(parts, d), there = cel__rep_cuts(read, d);
     if (here && there && !cut_alike(parts, read, d)) return CEL_PATTERN_NONE;
-    *groups |= here && there;
+    *subgroups |= here && there;
     gathers |= here && !there;
     scatters |= there && !here;
   }
@@ -98,8 +98,8 @@ static cel_pattern match_groups(const cel__rep *parts, const cel__rep *read,
 
 /* The most ranks that have something of what one reads, as far as three of them
  * tell. */
-static int64_t group_of(const cel__own *own, const cel__choice *choice,
-                        const cel_box *box) {
+static int64_t subgroup_of(const cel__own *own, const cel__choice *choice,
+                           const cel_box *box) {
   const cel__rep *have = cel__rep_at(&own->reps, choice->have);
   const cel__rep *read = cel__rep_at(&own->reps, choice->read);
   const int64_t asked[] = {0, own->ranks / 2, own->ranks - 1};
@@ -145,13 +145,13 @@ static cel_pattern match_parts(const cel__own *own, const cel__rep *read,
     out->pairs = cel__rep_ranks(read) < own->ranks;
     return CEL_PATTERN_ALL_GATHER;
   }
-  bool groups;
+  bool subgroups;
   cel_pattern pattern =
-      match_groups(cel__rep_at(&own->reps, out->have), read, &groups);
+      match_subgroups(cel__rep_at(&own->reps, out->have), read, &subgroups);
   out->pairs = true;
-  if (!groups || pattern == CEL_PATTERN_NONE) return pattern;
-  out->group = group_of(own, out, box);
-  return out->group >= LEAST_GROUP || 2 * out->group >= own->ranks
+  if (!subgroups || pattern == CEL_PATTERN_NONE) return pattern;
+  out->subgroup = subgroup_of(own, out, box);
+  return out->subgroup >= LEAST_SUBGROUP || 2 * out->subgroup >= own->ranks
              ? pattern
              : CEL_PATTERN_NONE;
 }

@@ -109,8 +109,8 @@ static void set_hull(cel__shape *shape) {
 /* False when the box has no closed form. An empty one gets an empty hull. */
 static bool shape_make(const cel_rule_use *use, int b, const cel_split *split,
                        const int64_t *who, cel__reps *reps, cel__shape *out) {
-  cel_bound_box box;
-  if (!cel_rule_bind(use, b, &box)) return false;
+  cel_affine_box box;
+  if (!cel_rule_to_affine(use, b, &box)) return false;
   *out = (cel__shape){.frame = box.clip, .n = split->n, .who = who};
   for (int j = 0; j < CEL_DIMS; ++j)
     if (!cel__line_make(&box.lo[j], split, CEL__LO, &out->line[j][CEL__LO]) ||
@@ -138,8 +138,8 @@ uint32_t cel__shape_rep(cel__reps *reps, cel__shape *shape,
   for (int j = 0; j < CEL_DIMS; ++j)
     for (int side = CEL__LO; side <= CEL__HI; ++side)
       if (shape->line[j][side].open)
-        rep.end[j][side] = cel__reps_bound(reps, &shape->line[j][side],
-                                           closed >> (2 * j + side) & 1);
+        rep.end[j][side] = cel__reps_edge(reps, &shape->line[j][side],
+                                          closed >> (2 * j + side) & 1);
   uint32_t id = cel__reps_intern(reps, &rep);
   uint32_t i = shape->variants < CEL__VARIANTS ? shape->variants++ : 0;
   shape->variant[i].closed = closed;

@@ -1,11 +1,11 @@
 /* footprint.h -- what one access of a task touches, on every rank at once.
  *
- * A footprint is an access bound to the split of its task: either one *shape*
- * per box of the rule, in closed form, or, where the rule has none, the list of
- * every rank's boxes. It depends on (rule, parameters, range, extent, split)
- * alone; equal ones are looked up.
+ * A footprint is an access as the split of its task makes it: either one
+ * *shape* per box of the rule, in closed form, or, where the rule has none, the
+ * list of every rank's boxes. It depends on (rule, parameters, range, extent,
+ * split) alone; equal ones are looked up.
  *
- * Cost: a look-up is O(1); binding O(boxes); a listed one O(ranks).
+ * Cost: a look-up is O(1); making one O(boxes); a listed one O(ranks).
  * Dropping the cache changes no result. Confined.
  */
 #ifndef CEL_COMMAND_OWN_FOOTPRINT_H
@@ -19,7 +19,7 @@ enum { CEL__VARIANTS = 4 };
 
 /* One box of a rule: on rank k it is [line(lo), line(hi)) within the frame. */
 typedef struct cel__shape {
-  cel_box frame;        /* all that is constant: the clip, constant bounds */
+  cel_box frame;        /* all that is constant: the clip, constant ends */
   cel_box hull;         /* around all ranks; within the frame */
   cel__line line[3][2]; /* [dimension][cel__side] */
   int64_t n;            /* ranks with a chunk */

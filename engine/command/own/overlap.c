@@ -15,7 +15,7 @@ static bool writes_to(const cel__use *use, const cel_buffer *buffer) {
 }
 
 /* Whether two writes of one buffer certainly keep out of each other's ranks. */
-static bool apart(const cel__footprint *a, const cel__footprint *b) {
+static bool surely_disjoint(const cel__footprint *a, const cel__footprint *b) {
   if (!cel_box_meets(&a->hull, &b->hull)) return true;
   if (!a->tiled || !b->tiled) return false;
   for (uint32_t i = 0; i < a->shapes; ++i)
@@ -93,7 +93,8 @@ cel_status cel__writes_check(const cel__footprints *all, const cel_task *task,
     for (uint32_t j = 0; j < n; ++j) {
       if (j == i || !writes_to(&use[j], buffer)) continue;
       alone = false;
-      if (j < i) known = known && apart(use[i].footprint, use[j].footprint);
+      if (j < i)
+        known = known && surely_disjoint(use[i].footprint, use[j].footprint);
     }
     if (known) continue;
     cel_status status = try_all(all, task, use, n, buffer);

@@ -28,11 +28,11 @@ void cel__own_release(cel__own *own) {
   cel_vec_release(&own->changes);
   cel_vec_release(&own->surplus);
   cel_vec_release(&own->kept);
-  cel_vec_release(&own->shares);
+  cel_vec_release(&own->holdings);
   cel_vec_release(&own->lacks);
   cel_vec_release(&own->rest);
   cel_vec_release(&own->mine);
-  cel_vec_release(&own->held);
+  cel_vec_release(&own->fresh);
 }
 
 /* ---- versions -------------------------------------------------------------
@@ -78,10 +78,10 @@ static uint64_t by_rank(cel__own *own, int64_t rank) {
   return owned(own, CEL__ONE_RANK, (uint32_t)rank);
 }
 
-static uint64_t by_parts(cel__own *own, uint32_t rep) {
+static uint64_t by_rep(cel__own *own, uint32_t rep) {
   const cel__rep *parts = rep_at(own, rep);
   if (parts->n == 1 && cel__rep_is_full(parts)) return by_rank(own, 0);
-  return owned(own, CEL__PARTS, rep);
+  return owned(own, CEL__BY_REP, rep);
 }
 
 /* ---- reading adds replications --------------------------------------------
@@ -93,7 +93,7 @@ static bool covered(const cel__own *own, const cel__version *v, uint32_t id) {
   if (v->owner_kind == CEL__EVERYONE) return true;
   if (v->owner_kind == CEL__ONE_RANK && v->owner == 0 && rep->n == 1)
     return true;
-  if (v->owner_kind == CEL__PARTS &&
+  if (v->owner_kind == CEL__BY_REP &&
       cel__rep_within(rep, rep_at(own, v->owner)))
     return true;
   for (uint32_t i = 0; i < v->reps; ++i)
@@ -105,7 +105,7 @@ static bool covered(const cel__own *own, const cel__version *v, uint32_t id) {
  * one box for every rank, and leaves the others in own->kept. Each is absorbed
  * at most once, so this ends. */
 static uint32_t absorb(cel__own *own, const cel__version *v, uint32_t id) {
-  if (v->owner_kind == CEL__PARTS) {
+  if (v->owner_kind == CEL__BY_REP) {
     uint32_t both = cel__rep_union(&own->reps, id, v->owner);
     if (both != CEL__NO_ID) id = both;
   }
@@ -171,7 +171,7 @@ static void take_out(cel__boxes *boxes, cel__boxes *rest, const cel_box *box) {
 
 bool cel__own_part(const cel__own *own, const cel__version *v, int64_t k,
                    const cel_box *within, cel_box *out) {
-  if (v->owner_kind == CEL__PARTS)
+  if (v->owner_kind == CEL__BY_REP)
     return cel__rep_box(rep_at(own, v->owner), k, within, out);
   *out = *within;
   return (int64_t)v->owner == k;
@@ -198,10 +198,10 @@ const cel__boxes *cel__own_lacks(cel__own *own, const cel__version *v,
   if (cel__own_part(own, v, k, box, &owned))
     take_out(&own->lacks, &own->rest, &owned);
   for (uint32_t i = 0; i < v->reps && own->lacks.n > 0; ++i) {
-    cel_vec_clear(&own->held);
-    cel__rep_boxes(rep_at(own, v->rep[i]), k, box, &own->held);
-    for (uint32_t j = 0; j < own->held.n; ++j)
-      take_out(&own->lacks, &own->rest, &own->held.at[j]);
+    cel_vec_clear(&own->fresh);
+    cel__rep_boxes(rep_at(own, v->rep[i]), k, box, &own->fresh);
+    for (uint32_t j = 0; j < own->fresh.n; ++j)
+      take_out(&own->lacks, &own->rest, &own->fresh.at[j]);
   }
   return &own->lacks;
 }
@@ -243,10 +243,10 @@ void cel__own_forget(cel__own *own) {
  */
 
 /* A share for each rank that owns some of `box`, which is of version v. */
-static void add_shares(cel__own *own, const cel__version *v,
-                       const cel_box *box) {
+static void add_holdings(cel__own *own, const cel__version *v,
+                         const cel_box *box) {
   if (v->owner_kind == CEL__ONE_RANK) {
-    cel_vec_push(&own->shares, (cel__held){v->owner, cel_box_volume(box)});
+    cel_vec_push(&own->holdings, (cel__holding){v->owner, cel_box_volume(box)});
     return;
   }
   const cel__rep *parts = rep_at(own, v->owner);
@@ -255,30 +255,32 @@ static void add_shares(cel__own *own, const cel__version *v,
   for (bool more = cel__ranks_first(&it, parts, box); more;
        more = cel__ranks_next(&it))
     if (cel__rep_box(parts, it.rank, box, &part))
-      cel_vec_push(&own->shares, (cel__held){it.rank, cel_box_volume(&part)});
+      cel_vec_push(&own->holdings,
+                   (cel__holding){it.rank, cel_box_volume(&part)});
 }
 
 static int by_the_rank(const void *a, const void *b) {
-  int64_t x = ((const cel__held *)a)->rank, y = ((const cel__held *)b)->rank;
+  int64_t x = ((const cel__holding *)a)->rank,
+          y = ((const cel__holding *)b)->rank;
   return (x > y) - (x < y);
 }
 
 int64_t cel__own_most(cel__own *own, const cel_map *map, const cel_box *box) {
-  cel__held most = {0};
-  cel_vec_clear(&own->shares);
+  cel__holding most = {0};
+  cel_vec_clear(&own->holdings);
   cel_map_query(map, box, &own->entries);
   for (uint32_t i = 0; i < own->entries.n; ++i) {
     const cel_map_entry *x = &own->entries.at[i];
     if (x->value == CEL__UNINITIALISED) continue;
     const cel__version *v = cel__own_version(own, (uint32_t)x->value);
-    if (v->owner_kind != CEL__EVERYONE) add_shares(own, v, &x->box);
+    if (v->owner_kind != CEL__EVERYONE) add_holdings(own, v, &x->box);
   }
-  uint32_t n = own->shares.n;
-  if (n > 0) qsort(own->shares.at, n, sizeof *own->shares.at, by_the_rank);
+  uint32_t n = own->holdings.n;
+  if (n > 0) qsort(own->holdings.at, n, sizeof *own->holdings.at, by_the_rank);
   for (uint32_t i = 0; i < n;) {
-    cel__held one = own->shares.at[i++];
-    while (i < n && own->shares.at[i].rank == one.rank)
-      one.elements += own->shares.at[i++].elements;
+    cel__holding one = own->holdings.at[i++];
+    while (i < n && own->holdings.at[i].rank == one.rank)
+      one.elements += own->holdings.at[i++].elements;
     if (one.elements > most.elements) most = one;
   }
   return most.rank;
@@ -311,7 +313,7 @@ void cel__own_write(cel__own *own, cel_map *map, const cel__footprints *all,
   }
   for (uint32_t i = 0; i < footprint->shapes; ++i) {
     const cel__shape *shape = &footprint->shape[i];
-    cel_map_update(map, &shape->hull, by_parts(own, shape->owner));
+    cel_map_update(map, &shape->hull, by_rep(own, shape->owner));
   }
 }
 
@@ -336,7 +338,7 @@ static void mark_version(cel__own *own, uint32_t id) {
   cel__version *v = cel__interner_at(&own->versions, id);
   if (v->head.mark) return;
   v->head.mark = 1;
-  if (v->owner_kind == CEL__PARTS) mark_rep(own, v->owner);
+  if (v->owner_kind == CEL__BY_REP) mark_rep(own, v->owner);
   for (uint32_t i = 0; i < v->reps; ++i) mark_rep(own, v->rep[i]);
 }
 

@@ -29,7 +29,7 @@
 typedef enum cel__owner_kind {
   CEL__EVERYONE, /* fresh on every rank; no replications then */
   CEL__ONE_RANK,
-  CEL__PARTS /* a representation, not a listed one */
+  CEL__BY_REP /* a representation, not a listed one */
 } cel__owner_kind;
 
 /* The age of replications decides which one is forgotten, so it is part of
@@ -52,9 +52,9 @@ typedef struct cel__surplus {
 enum { CEL__AFTERS = 256, CEL__CHOSEN = 8 };
 
 /* How many elements of something a rank owns. */
-typedef struct cel__held {
+typedef struct cel__holding {
   int64_t rank, elements;
-} cel__held;
+} cel__holding;
 
 typedef struct cel__own {
   int64_t me, ranks;
@@ -62,7 +62,7 @@ typedef struct cel__own {
   bool collectives; /* are looked for */
   cel_collective_limits collective;
   int64_t count_most, tree_least; /* as in the configuration */
-  bool apart;
+  bool several_hosts;
   uint64_t small; /* bytes of a box that is rather packed than sent alone */
   cel__reps reps;
   cel__interner versions;
@@ -84,9 +84,9 @@ typedef struct cel__own {
   CEL_VEC(cel__surplus) surplus;  /* until the task's reads are done */
   cel_map_entries entries;        /* scratch, as all below */
   CEL_VEC(cel_map_entry) changes;
-  cel__boxes lacks, rest, mine, held;
+  cel__boxes lacks, rest, mine, fresh;
   CEL_VEC(uint32_t) kept; /* replications */
-  CEL_VEC(cel__held) shares;
+  CEL_VEC(cel__holding) holdings;
 } cel__own;
 
 void cel__own_init(cel__own *own, int64_t me, int64_t ranks, uint32_t cap);

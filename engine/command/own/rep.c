@@ -29,8 +29,8 @@ static uint32_t intern(cel__reps *reps, const cel__rep *rep, uint64_t hash) {
   cel__rep *made = cel_alloc(sizeof *made);
   *made = *rep;
   for (int d = 0; d < CEL_DIMS && rep->list == NULL; ++d)
-    made->apart[d] =
-        cel__bound_apart(&rep->end[d][CEL__LO], &rep->end[d][CEL__HI]);
+    made->width[d] =
+        cel__edges_width(&rep->end[d][CEL__LO], &rep->end[d][CEL__HI]);
   reps->bytes += sizeof *made + list_size(made);
   return cel__interner_add(&reps->in, &made->head, hash);
 }
@@ -38,7 +38,7 @@ static uint32_t intern(cel__reps *reps, const cel__rep *rep, uint64_t hash) {
 uint32_t cel__reps_intern(cel__reps *reps, const cel__rep *rep) {
   uint64_t hash = (uint64_t)rep->n;
   for (int i = 0; i < 2 * CEL_DIMS; ++i) {
-    const cel__bound *b = &rep->end[i / 2][i % 2];
+    const cel__edge *b = &rep->end[i / 2][i % 2];
     if (b->open != CEL__UNBOUNDED)
       hash = cel_hash(b, sizeof *b, hash + (uint64_t)i);
   }
@@ -88,23 +88,22 @@ static const int64_t *intern_table(cel__reps *reps, cel__table_of *made) {
   return made->value;
 }
 
-cel__bound cel__reps_bound(cel__reps *reps, const cel__line *line,
-                           bool closed) {
-  if (!cel__line_weighted(line)) return cel__line_bound(line, closed);
+cel__edge cel__reps_edge(cel__reps *reps, const cel__line *line, bool closed) {
+  if (!cel__line_weighted(line)) return cel__line_edge(line, closed);
   int64_t n = line->cut->P;
   cel__table_of *made =
       cel_alloc_zero(sizeof *made + (size_t)n * sizeof *made->value);
   made->n = n;
   bool tabled;
-  cel__bound bound = cel__line_values(line, closed, made->value, &tabled);
+  cel__edge edge = cel__line_values(line, closed, made->value, &tabled);
   if (tabled)
-    bound.table = intern_table(reps, made);
+    edge.table = intern_table(reps, made);
   else
     cel_free(made);
-  return bound;
+  return edge;
 }
 
-/* By weights some may have none, though others after them do. A bound evaluated
+/* By weights some may have none, though others after them do. An edge evaluated
  * there is some box, and the rank has none. */
 const int64_t *cel__reps_who(cel__reps *reps, const cel_split *split) {
   bool weighted = false;
@@ -171,7 +170,7 @@ void cel__reps_release(cel__reps *reps) {
   reps->bytes = 0;
 }
 
-static const cel__bound *end(const cel__rep *rep, int j, cel__side side) {
+static const cel__edge *end(const cel__rep *rep, int j, cel__side side) {
   return &rep->end[j][side];
 }
 
@@ -187,13 +186,13 @@ bool cel__rep_box(const cel__rep *rep, int64_t k, const cel_box *clip,
   if (k >= rep->n || cel__rep_leaves_out(rep, k)) return false;
   cel_box box = *clip;
   for (int j = 0; j < CEL_DIMS; ++j) {
-    const cel__bound *lo = end(rep, j, CEL__LO), *hi = end(rep, j, CEL__HI);
+    const cel__edge *lo = end(rep, j, CEL__LO), *hi = end(rep, j, CEL__HI);
     if (lo->open) {
-      int64_t v = cel__bound_of_rank(lo, k, CEL__LO);
+      int64_t v = cel__edge_of_rank(lo, k, CEL__LO);
       if (v > box.min[j]) box.min[j] = v;
     }
     if (hi->open) {
-      int64_t v = cel__bound_of_rank(hi, k, CEL__HI);
+      int64_t v = cel__edge_of_rank(hi, k, CEL__HI);
       if (v < box.max[j]) box.max[j] = v;
     }
     if (box.min[j] >= box.max[j]) return false;
@@ -204,14 +203,14 @@ bool cel__rep_box(const cel__rep *rep, int64_t k, const cel_box *clip,
 
 /* Its ends within `clip` may be wider than what lies between. */
 static int64_t widest(const cel__rep *rep, int d, const cel_box *clip) {
-  const cel__bound *lo = end(rep, d, CEL__LO), *hi = end(rep, d, CEL__HI);
+  const cel__edge *lo = end(rep, d, CEL__LO), *hi = end(rep, d, CEL__HI);
   int64_t all = clip->max[d] - clip->min[d];
-  int64_t most = rep->apart[d];
+  int64_t most = rep->width[d];
   if (most == INT64_MAX) return all;
   const int64_t p[] = {0, lo->P - 1};
   for (int i = 0; i < 2; ++i) {
-    int64_t from = cel__bound_at(lo, p[i], CEL__LO);
-    int64_t to = cel__bound_at(hi, p[i], CEL__HI);
+    int64_t from = cel__edge_at(lo, p[i], CEL__LO);
+    int64_t to = cel__edge_at(hi, p[i], CEL__HI);
     if (from < clip->min[d]) from = clip->min[d];
     if (to > clip->max[d]) to = clip->max[d];
     if (to - from > most) most = to - from;
@@ -244,10 +243,10 @@ bool cel__rep_within(const cel__rep *a, const cel__rep *b) {
   if (a->list != NULL || b->list != NULL || a->n > b->n) return false;
   if (b->who != NULL && a->who != b->who) return false;
   for (int j = 0; j < CEL_DIMS; ++j) {
-    if (!cel__bound_at_most(end(b, j, CEL__LO), CEL__LO, end(a, j, CEL__LO),
-                            CEL__LO) ||
-        !cel__bound_at_most(end(a, j, CEL__HI), CEL__HI, end(b, j, CEL__HI),
-                            CEL__HI))
+    if (!cel__edge_at_most(end(b, j, CEL__LO), CEL__LO, end(a, j, CEL__LO),
+                           CEL__LO) ||
+        !cel__edge_at_most(end(a, j, CEL__HI), CEL__HI, end(b, j, CEL__HI),
+                           CEL__HI))
       return false;
   }
   return true;
@@ -255,12 +254,12 @@ bool cel__rep_within(const cel__rep *a, const cel__rep *b) {
 
 /* Whether x followed by y, in dimension j, leaves no gap on any rank. */
 static bool follows(const cel__rep *x, const cel__rep *y, int j) {
-  return cel__bound_at_most(end(x, j, CEL__LO), CEL__LO, end(y, j, CEL__LO),
-                            CEL__LO) &&
-         cel__bound_at_most(end(y, j, CEL__LO), CEL__LO, end(x, j, CEL__HI),
-                            CEL__HI) &&
-         cel__bound_at_most(end(x, j, CEL__HI), CEL__HI, end(y, j, CEL__HI),
-                            CEL__HI);
+  return cel__edge_at_most(end(x, j, CEL__LO), CEL__LO, end(y, j, CEL__LO),
+                           CEL__LO) &&
+         cel__edge_at_most(end(y, j, CEL__LO), CEL__LO, end(x, j, CEL__HI),
+                           CEL__HI) &&
+         cel__edge_at_most(end(x, j, CEL__HI), CEL__HI, end(y, j, CEL__HI),
+                           CEL__HI);
 }
 
 uint32_t cel__rep_union(cel__reps *reps, uint32_t a_id, uint32_t b_id) {
@@ -291,10 +290,10 @@ uint32_t cel__rep_union(cel__reps *reps, uint32_t a_id, uint32_t b_id) {
  */
 
 /* Narrows the axis of `b`, making it if need be; axes stay sorted. */
-static bool narrow(cel__ranks *it, const cel__bound *b, cel__side side,
+static bool narrow(cel__ranks *it, const cel__edge *b, cel__side side,
                    int64_t limit) {
   int64_t from, to;
-  cel__bound_where(b, side, limit, &from, &to);
+  cel__edge_where(b, side, limit, &from, &to);
   int i = 0;
   while (i < it->axes && it->axis[i].stride > b->stride) ++i;
   if (i < it->axes && it->axis[i].stride == b->stride) {
@@ -311,7 +310,7 @@ static bool narrow(cel__ranks *it, const cel__bound *b, cel__side side,
   return it->axis[i].from < it->axis[i].to;
 }
 
-/* What no bound follows is all of it: axes between, above and below. */
+/* What no edge follows is all of it: axes between, above and below. */
 static void fill_gaps(cel__ranks *it, int64_t n) {
   int64_t above = n; /* product of all sizes below the axis last seen */
   for (int i = 0; i <= it->axes; ++i) {
@@ -363,7 +362,7 @@ bool cel__ranks_first(cel__ranks *it, const cel__rep *rep, const cel_box *box) {
     return cel_box_meets(&rep->list->hull, box) && next_listed(it);
   }
   for (int j = 0; j < CEL_DIMS; ++j) {
-    const cel__bound *lo = end(rep, j, CEL__LO), *hi = end(rep, j, CEL__HI);
+    const cel__edge *lo = end(rep, j, CEL__LO), *hi = end(rep, j, CEL__HI);
     if (lo->open && !narrow(it, lo, CEL__LO, box->max[j])) return false;
     if (hi->open && !narrow(it, hi, CEL__HI, box->min[j])) return false;
   }

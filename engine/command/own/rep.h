@@ -2,13 +2,13 @@
  *
  * What the ranks below `n` own, hold or read of an entry is a function of the
  * rank, here called a representation: per buffer dimension a lower and an upper
- * bound, so that rep(k) within the entry is a box. A *listed* one, for rules
+ * edge, so that rep(k) within the entry is a box. A *listed* one, for rules
  * that have no closed form, holds the boxes of each rank. Both are interned:
  * equal functions have one id, whichever rule and split they came from.
  *
  * Invariant: closed forms over equal axes and n are equal iff their ids are.
  * The number of ranks is part of the function, and so is which of them have a
- * chunk, where a split by weights leaves some out. Tables of bounds (weighted
+ * chunk, where a split by weights leaves some out. Tables of edges (weighted
  * cuts), and of who has a chunk, are interned too: equal ones have one address
  * while one is in use.
  * Cost: O(1), invert O(log ranks) and then O(ranks found); listed ones O(n) to
@@ -17,7 +17,7 @@
 #ifndef CEL_COMMAND_OWN_REP_H
 #define CEL_COMMAND_OWN_REP_H
 
-#include "command/own/bound.h"
+#include "command/own/edge.h"
 #include "command/own/intern.h"
 
 typedef CEL_VEC(cel_box) cel__boxes;
@@ -33,16 +33,16 @@ typedef struct cel__rep {
   cel__interned head;
   int64_t n; /* ranks with a chunk: 0 .. n - 1 */
   /* Null, or how many of the ranks below k have a chunk: n + 1 numbers. Others
-   * have nothing, whatever the bounds say. Not of a listed one. */
+   * have nothing, whatever the edges say. Not of a listed one. */
   const int64_t *who;
-  cel__bound end[3][2]; /* [dimension][cel__side] */
-  /* By dimension, the most that its ends are apart: cel__bound_apart. Not of a
+  cel__edge end[3][2]; /* [dimension][cel__side] */
+  /* By dimension, the most that its ends are apart. Not of a
    * listed one. */
-  int64_t apart[CEL_DIMS];
-  cel__list *list; /* listed: the bounds are then unbounded */
+  int64_t width[CEL_DIMS];
+  cel__list *list; /* listed: the edges are then unbounded */
 } cel__rep;
 
-/* A table of a bound, or of who has a chunk. */
+/* A table of an edge, or of who has a chunk. */
 typedef struct cel__table_of {
   cel__interned head;
   int64_t n;
@@ -69,14 +69,14 @@ static inline bool cel__rep_cuts(const cel__rep *rep, int d) {
   return rep->end[d][CEL__LO].open || rep->end[d][CEL__HI].open;
 }
 
-/* The id of the function that `rep` (n, who and bounds) describes. */
+/* The id of the function that `rep` (n, who and edges) describes. */
 uint32_t cel__reps_intern(cel__reps *reps, const cel__rep *rep);
 /* The same for a list of n ranks, taken over. */
 uint32_t cel__reps_intern_list(cel__reps *reps, int64_t n, cel__list *list);
 void cel__list_destroy(cel__list *list);
-/* The bound that a line is, with its table if it takes one: to be interned as
+/* The edge that a line is, with its table if it takes one: to be interned as
  * part of a representation before the next sweep. */
-cel__bound cel__reps_bound(cel__reps *reps, const cel__line *line, bool closed);
+cel__edge cel__reps_edge(cel__reps *reps, const cel__line *line, bool closed);
 /* Who has a chunk in a split: null where the ranks below n do, else a table, to
  * be interned likewise. O(n). */
 const int64_t *cel__reps_who(cel__reps *reps, const cel_split *split);

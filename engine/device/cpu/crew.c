@@ -377,7 +377,7 @@ static void sleep_idle(cel_crew *crew, cel_worker *self) {
     self->next_idle = crew->idle;
     crew->idle = self;
   }
-  uint32_t seen = cel_park_look(&self->park);
+  uint32_t seen = cel_park_prepare(&self->park);
   pthread_mutex_unlock(&crew->lock);
   cel_park_wait(&self->park, seen, UINT32_MAX);
   pthread_mutex_lock(&crew->lock);

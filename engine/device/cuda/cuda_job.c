@@ -295,7 +295,7 @@ static CUresult launch_slices(const launching *l) {
   launch where;
   memcpy(&where, l->arguments, sizeof where);
   for (int64_t i = 0; i < n && code == CUDA_SUCCESS; ++i) {
-    cel_box part = cel_box_part(chunk, step, i);
+    cel_box part = cel_box_piece(chunk, step, i);
     launch_shape of;
     for (int d = 0; d < CEL_DIMS; ++d) {
       where.min[d] = part.min[d];

@@ -407,7 +407,7 @@ static void *worker_main(void *argument) {
   crew->cuda->api->cuCtxSetCurrent(crew->cuda->device[w->device].context);
   int64_t idle = 0;
   for (int polls = 0;;) {
-    uint32_t seen = cel_park_look(&w->park);
+    uint32_t seen = cel_park_prepare(&w->park);
     bool any = submit_some(w);
     if (collect(w) || any)
       polls = 0, idle = 0;

@@ -83,7 +83,7 @@ static uint64_t part_of(lua_State *L, const cel_buffer *buffer) {
 static int buffer_new(lua_State *L) {
   cel_engine *engine;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
-  cel_advice_submitted(L, cel__user_place(L));
+  cel_advice_submitted(L, cel__user_location(L));
   lua_settop(L, 17);
   uint32_t element_size = (uint32_t)luaL_checkinteger(L, 1);
   size_t said;
@@ -144,10 +144,10 @@ static int fence_new(lua_State *L) {
   cel_engine *engine = cel__session_of(L)->engine;
   const cel_buffer *buffer = cel__check_buffer(L, 1);
   cel_box box = cel__check_box(L, 2);
-  cel_place place = cel__check_place(L, 8);
-  cel_advice_submitted(L, place);
+  cel_location location = cel__check_location(L, 8);
+  cel_advice_submitted(L, location);
   fence_handle *h = new_fence(L);
-  if (cel_engine_fence(engine, buffer, &box, place, &h->fence) != CEL_E_OK)
+  if (cel_engine_fence(engine, buffer, &box, location, &h->fence) != CEL_E_OK)
     return cel__push_failure(L);
   hold_copy(L, h, buffer);
   return 1;
@@ -165,11 +165,11 @@ static int fence_each(lua_State *L) {
     params[p] = (int64_t)luaL_checknumber(L, -1);
     lua_pop(L, 1);
   }
-  cel_place place = cel__check_place(L, 4);
-  cel_advice_submitted(L, place);
+  cel_location location = cel__check_location(L, 4);
+  cel_advice_submitted(L, location);
   fence_handle *h = new_fence(L);
-  if (cel_engine_fence_each(engine, buffer, rule, params, place, &h->fence) !=
-      CEL_E_OK)
+  if (cel_engine_fence_each(engine, buffer, rule, params, location,
+                            &h->fence) != CEL_E_OK)
     return cel__push_failure(L);
   hold_copy(L, h, buffer);
   const cel_box *box = cel_fence_box(h->fence);
@@ -186,12 +186,12 @@ static int fence_object(lua_State *L) {
   size_t size, length;
   const char *blob = luaL_checklstring(L, 2, &size);
   const char *identity = luaL_checklstring(L, 3, &length);
-  cel_place place = cel__check_place(L, 5);
-  cel_advice_submitted(L, place);
+  cel_location location = cel__check_location(L, 5);
+  cel_advice_submitted(L, location);
   fence_handle *h = new_fence(L);
   cel_taking *taking = cel__lua_taking(
       blob, size, cel_hash(identity, length, 0), lua_toboolean(L, 4));
-  if (cel_engine_fence_object(engine, object, taking, place, &h->fence) !=
+  if (cel_engine_fence_object(engine, object, taking, location, &h->fence) !=
       CEL_E_OK)
     return cel__push_failure(L);
   return 1;
@@ -213,7 +213,7 @@ static int fence_get(lua_State *L) {
   cel_engine *engine = cel__session_of(L)->engine;
   if (!cel_fence_ready(h->fence) && cel_fence_is_last(engine, h->fence) &&
       !lua_toboolean(L, 2))
-    cel_advice_waited(cel__session_of(L), cel__user_place(L));
+    cel_advice_waited(cel__session_of(L), cel__user_location(L));
   if (cel_engine_fence_get(engine, h->fence, cel_interrupted, &data, &size) !=
           CEL_E_OK ||
       cel_engine_mishap(engine) != CEL_E_OK)

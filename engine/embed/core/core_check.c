@@ -40,9 +40,9 @@ static void push_row(lua_State *L, const cel_audit_row *row) {
   lua_createtable(L, 0, 20);
   lua_pushstring(L, row->name);
   lua_setfield(L, -2, "name");
-  lua_pushstring(L, row->place.file);
+  lua_pushstring(L, row->location.file);
   lua_setfield(L, -2, "file");
-  cel__set_number(L, "line", row->place.line);
+  cel__set_number(L, "line", row->location.line);
   cel__set_number(L, "access", row->access + 1);
   cel__set_number(L, "bytes", (lua_Number)row->element_size);
   cel__set_number(L, "chunks", (lua_Number)row->chunks);

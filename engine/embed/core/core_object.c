@@ -77,8 +77,8 @@ static lua_object *make(const char *constructor, size_t length, size_t bytes) {
 static int object_new(lua_State *L) {
   cel_engine *engine;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
-  cel_place place = cel__check_place(L, 7);
-  cel_advice_submitted(L, place);
+  cel_location location = cel__check_location(L, 7);
+  cel_advice_submitted(L, location);
   size_t length, end, said;
   const char *constructor = luaL_checklstring(L, 3, &length);
   const char *release = luaL_optlstring(L, 5, NULL, &end);
@@ -90,7 +90,7 @@ static int object_new(lua_State *L) {
   cel_object what = {
       .scope = lua_toboolean(L, 2) ? CEL_SCOPE_CLUSTER : CEL_SCOPE_RANK,
       .name = luaL_checkstring(L, 1),
-      .place = place,
+      .location = location,
       .hash = cel_hash(identity, said, 0),
       .context = of,
       .destroy = destroy_object,

@@ -472,10 +472,10 @@ static int submit(lua_State *L, const plan *p, const given *g,
                      .dims = p->dims,
                      .range = range,
                      .name = lua_tostring(L, LABEL),
-                     .place = cel__user_place(L),
+                     .location = cel__user_location(L),
                      .accesses = p->accesses,
                      .access = access};
-  cel_advice_submitted(L, group.place);
+  cel_advice_submitted(L, group.location);
   cel_home home;
   cel__read_division(L, DIVISION, &group, &home);
   if (cel_module_suit(p->module, p->kernel, cel__is_wide(access, p->accesses),

@@ -243,9 +243,9 @@ static int run_hash(lua_State *L) {
 static int run_wait(lua_State *L) {
   cel_engine *engine;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
-  cel_place place = cel__check_place(L, 1);
-  cel_advice_waited(cel__session_of(L), place);
-  if (cel_engine_meet(engine, place, cel_interrupted) != CEL_E_OK ||
+  cel_location location = cel__check_location(L, 1);
+  cel_advice_waited(cel__session_of(L), location);
+  if (cel_engine_meet(engine, location, cel_interrupted) != CEL_E_OK ||
       cel_engine_mishap(engine) != CEL_E_OK)
     return cel__push_failure(L);
   lua_pushboolean(L, 1);
@@ -255,8 +255,8 @@ static int run_wait(lua_State *L) {
 /* finish(file, line): the program has ended; all ranks agree that it has. */
 static int run_finish(lua_State *L) {
   cel_engine *engine = cel__session_of(L)->engine;
-  cel_place place = cel__check_place(L, 1);
-  if (cel_engine_finish(engine, place, cel_interrupted) != CEL_E_OK)
+  cel_location location = cel__check_location(L, 1);
+  if (cel_engine_finish(engine, location, cel_interrupted) != CEL_E_OK)
     return cel__push_failure(L);
   lua_pushboolean(L, 1);
   return 1;
@@ -306,7 +306,7 @@ static int run_version(lua_State *L) {
 
 /* advise(text, file, line): warns, unless `--advice off`. */
 static int run_advise(lua_State *L) {
-  cel_advice_give(cel__session_of(L), cel__check_place(L, 2),
+  cel_advice_give(cel__session_of(L), cel__check_location(L, 2),
                   luaL_checkstring(L, 1));
   return 0;
 }

@@ -80,9 +80,9 @@ static int see_drawn(lua_State *L) {
     cel__set_text(L, "kind", node->kind);
     cel__set_text(L, "name", node->name);
     cel__set_text(L, "text", node->text);
-    cel__set_text(L, "file", node->place.file);
-    cel__set_number(L, "line", node->place.line);
-    cel__set_text(L, "callers", node->place.callers);
+    cel__set_text(L, "file", node->location.file);
+    cel__set_number(L, "line", node->location.line);
+    cel__set_text(L, "callers", node->location.callers);
     push_dependencies(L, node);
     lua_setfield(L, -2, "after");
     push_conflicts(L, session->drawing, nodes, i);

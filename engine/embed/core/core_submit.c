@@ -180,8 +180,8 @@ static const cel_lua_division *read_group(lua_State *L, cel_group *group,
                                           access_list *list, cel_home *home) {
   cel__read_range(L, 1, group);
   group->name = luaL_optstring(L, 5, NULL);
-  group->place = cel__user_place(L);
-  cel_advice_submitted(L, group->place);
+  group->location = cel__user_location(L);
+  cel_advice_submitted(L, group->location);
   const cel_lua_division *division = cel__read_division(L, 2, group, home);
   read_accesses(L, 4, &group->range, list);
   group->accesses = list->n;

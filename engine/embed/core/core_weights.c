@@ -84,7 +84,7 @@ static int weights_paces(lua_State *L) {
   cel_fence *fence;
   const void *data;
   uint64_t size;
-  if (cel_engine_paces(engine, cel__check_place(L, 1), &fence) != CEL_E_OK)
+  if (cel_engine_paces(engine, cel__check_location(L, 1), &fence) != CEL_E_OK)
     return cel__push_failure(L);
   cel_status status =
       cel_engine_fence_get(engine, fence, cel_interrupted, &data, &size);

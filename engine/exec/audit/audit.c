@@ -108,15 +108,15 @@ void cel_audit_begin(cel_audit *audit, const cel_instr *instr,
 
 /* Where the user is to look: not where the result of a reduction is asked for,
  * but where it was reduced. */
-static cel_place place_of(const cel_task *task) {
-  return task->reduced.file != NULL ? task->reduced : task->place;
+static cel_location place_of(const cel_task *task) {
+  return task->reduced.file != NULL ? task->reduced : task->location;
 }
 
 static bool is_row(const cel_audit_row *row, const cel_task *task,
                    int32_t access) {
-  cel_place place = place_of(task);
-  if (row->access != access || row->place.file != place.file ||
-      row->place.line != place.line)
+  cel_location location = place_of(task);
+  if (row->access != access || row->location.file != location.file ||
+      row->location.line != location.line)
     return false;
   return row->name == NULL || task->name == NULL
              ? row->name == task->name
@@ -151,7 +151,7 @@ static cel_audit_row *row_of(cel_audit *audit, const cel_task *task,
   for (uint32_t i = 0; i < audit->rows.n; ++i)
     if (is_row(&audit->rows.at[i], task, access)) return &audit->rows.at[i];
   const cel_buffer *buffer = task->access[access].buffer;
-  cel_audit_row row = {.place = place_of(task),
+  cel_audit_row row = {.location = place_of(task),
                        .combines = task->reduced.file != NULL,
                        .access = access,
                        .marks = task->work->marks,

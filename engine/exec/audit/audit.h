@@ -32,7 +32,7 @@ typedef struct cel_fault_note {
 
 typedef struct cel_audit_row {
   const char *name; /* of the task; the audit's; null: none */
-  cel_place place;
+  cel_location location;
   bool combines;  /* what was reduced there */
   int32_t access; /* from 0, in the task's order */
   int32_t dims, task_dims;

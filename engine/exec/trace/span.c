@@ -50,7 +50,7 @@ static void describe(const cel_instr *instr, cel_span *out) {
   if (instr->task != NULL) {
     out->task = instr->task->id;
     out->name = instr->task->name;
-    out->place = instr->task->place;
+    out->location = instr->task->location;
   }
 }
 

@@ -56,7 +56,7 @@ typedef struct cel_span {
   uint64_t sequence;  /* likewise: of messages between the two, that way */
   cel_box box;        /* the chunk, or what was copied; see dims */
   const char *name;   /* of the task; borrowed; null: none */
-  cel_place place;
+  cel_location location;
   uint8_t kind;
   int8_t dims;     /* of the box; -1: there is none */
   int8_t from, to; /* memories, 0 the host's; -1: none */

@@ -83,7 +83,7 @@ static bool has_room(ring *r, uint32_t tail) {
 /* False when nothing is written any more. */
 static bool wait_for_room(cel_timeline *t, ring *r, uint32_t tail) {
   for (;;) {
-    uint32_t seen = cel_park_look(&t->room);
+    uint32_t seen = cel_park_prepare(&t->room);
     if (atomic_load_explicit(&t->over, memory_order_acquire)) return false;
     if (has_room(r, tail)) return true;
     cel_park_wake(&t->news);
@@ -147,7 +147,7 @@ static void *write_main(void *timeline) {
   cel_timeline *t = timeline;
   pthread_setname_np(pthread_self(), "timeline");
   for (bool stop = false; !stop;) {
-    uint32_t seen = cel_park_look(&t->news);
+    uint32_t seen = cel_park_prepare(&t->news);
     stop = atomic_load(&t->stop);
     for (int i = 0; i < RINGS; ++i) drain(t, &t->ring[i]);
     write_out(t);

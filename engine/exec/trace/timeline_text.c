@@ -140,14 +140,14 @@ static void put_memory(text *t, const char *key, int8_t memory) {
 
 static void put_arguments(text *t, const cel_span *s, int64_t begin) {
   put(t, ",\"args\":{\"task\":%llu", (unsigned long long)s->task);
-  if (s->place.file != NULL) {
+  if (s->location.file != NULL) {
     put(t, ",\"line\":\"");
-    put_escaped(t, s->place.file);
-    put(t, ":%d\"", s->place.line);
+    put_escaped(t, s->location.file);
+    put(t, ":%d\"", s->location.line);
   }
-  if (s->place.callers != NULL) {
+  if (s->location.callers != NULL) {
     put(t, ",\"called_from\":\"");
-    put_escaped(t, s->place.callers);
+    put_escaped(t, s->location.callers);
     put(t, "\"");
   }
   if (s->dims >= 0) put_box(t, s);

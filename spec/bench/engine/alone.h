@@ -35,7 +35,7 @@ static inline void alone_open(alone *a, const cel_engine_config *config) {
 }
 
 static inline void alone_close(alone *a) {
-  must(cel_engine_finish(a->engine, (cel_place){0}, NULL));
+  must(cel_engine_finish(a->engine, (cel_location){0}, NULL));
   cel_engine_destroy(a->engine);
   cel_host_lanes_destroy(a->config.host);
   a->config.backend->destroy(a->config.backend);

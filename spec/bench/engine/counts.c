@@ -84,7 +84,7 @@ static void count(int topology, int64_t ranks, int32_t devices) {
   run r;
   run_open(&r, &s, ranks / 2);
   topologies[topology].build(&r);
-  cel_task_graph_epoch(r.tasks, (cel_place){0});
+  cel_task_graph_epoch(r.tasks, (cel_location){0});
   calls = allocations - calls;
   bytes = held - bytes;
   printf("{\"name\": \"%s, %" PRId64 " ranks of %d\", \"tasks\": %" PRIu64

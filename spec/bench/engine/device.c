@@ -50,7 +50,7 @@ static cel_status iterate(const cel_work *work, const cel_call *call) {
 static void wait_for(cel_backend *b, cel_park *park, uint32_t count) {
   cel_done done[16];
   while (count > 0) {
-    uint32_t seen = cel_park_look(park), n = b->poll(b, done, 16);
+    uint32_t seen = cel_park_prepare(park), n = b->poll(b, done, 16);
     count -= n;
     if (n == 0) cel_park_wait(park, seen, 1000000);
   }

@@ -44,7 +44,7 @@ static double once(const setup *setup, int topology, bool shutdown, run *r) {
   double begin = now();
   run_open(r, setup, 0);
   topologies[topology].build(r);
-  if (shutdown) cel_task_graph_epoch(r->tasks, (cel_place){0});
+  if (shutdown) cel_task_graph_epoch(r->tasks, (cel_location){0});
   run_close(r);
   return now() - begin;
 }

@@ -40,7 +40,7 @@ static void destroy_nothing(cel_work *work) {
 }
 
 static void epoch(run *r) {
-  must(cel_engine_meet(r->engine, (cel_place){0}, NULL));
+  must(cel_engine_meet(r->engine, (cel_location){0}, NULL));
 }
 
 static void task(run *r) {
@@ -65,7 +65,7 @@ static void fence(run *r) {
   const void *data;
   uint64_t size;
   must(cel_engine_fence(r->engine, r->buffer, &r->buffer->extent,
-                        (cel_place){0}, &f));
+                        (cel_location){0}, &f));
   must(cel_engine_fence_get(r->engine, f, NULL, &data, &size));
   cel_fence_destroy(f);
 }

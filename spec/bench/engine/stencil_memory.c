@@ -93,7 +93,7 @@ static void steps(run *r, long n) {
                        .accesses = 2,
                        .access = access,
                        .work = &work,
-                       .place = {__FILE__, __LINE__}};
+                       .location = {__FILE__, __LINE__}};
     must(cel_engine_submit(r->engine, &group));
   }
 }
@@ -115,7 +115,7 @@ int main(int argc, char **argv) {
   long before = resident_kib();
   double start = now();
   steps(&r, n - WARM);
-  uint64_t epoch = cel_engine_epoch(r.engine, (cel_place){0});
+  uint64_t epoch = cel_engine_epoch(r.engine, (cel_location){0});
   must(cel_engine_wait(r.engine, epoch, NULL));
   double seconds = now() - start;
   long grown_kib = resident_kib() - before;

@@ -16,7 +16,7 @@ static bool affine_of(const cel_linear *form, cel_affine *out) {
 
 /* Normal form: a constant bound is an end of the clip, so that the clip alone
  * decides in that dimension and equal boxes have equal members. */
-static void settle(cel_bound_box *box) {
+static void settle(cel_affine_box *box) {
   for (int j = 0; j < CEL_DIMS; ++j) {
     if (!box->lo[j].a && box->lo[j].c > box->clip.min[j])
       box->clip.min[j] = box->lo[j].c;
@@ -24,7 +24,7 @@ static void settle(cel_bound_box *box) {
       box->clip.max[j] = box->hi[j].c;
   }
   if (cel_box_is_empty(&box->clip)) {
-    *box = (cel_bound_box){0};
+    *box = (cel_affine_box){0};
     return;
   }
   for (int j = 0; j < CEL_DIMS; ++j) {
@@ -34,9 +34,9 @@ static void settle(cel_bound_box *box) {
 }
 
 /* Of a plain rule; false where an expression has no value. */
-static bool bind_plain(const cel_rule_use *use, cel_bound_box *out) {
+static bool affine_plain(const cel_rule_use *use, cel_affine_box *out) {
   const cel_rule_desc *desc = &use->rule->desc;
-  *out = (cel_bound_box){.clip = use->extent};
+  *out = (cel_affine_box){.clip = use->extent};
   for (int j = 0; j < CEL_DIMS; ++j) {
     cel_affine *lo = &out->lo[j], *hi = &out->hi[j];
     int d = use->rule->follows[j];
@@ -57,20 +57,20 @@ static bool bind_plain(const cel_rule_use *use, cel_bound_box *out) {
   return true;
 }
 
-bool cel_rule_bind(const cel_rule_use *use, int b, cel_bound_box *out) {
+bool cel_rule_to_affine(const cel_rule_use *use, int b, cel_affine_box *out) {
   cel_domain domain;
   cel_linear_box linear;
   if (cel_box_is_empty(&use->range)) {
-    *out = (cel_bound_box){0};
+    *out = (cel_affine_box){0};
     return true;
   }
-  if (use->rule->plain && bind_plain(use, out)) {
+  if (use->rule->plain && affine_plain(use, out)) {
     settle(out);
     return true;
   }
   cel__domain_whole(&use->range, &domain);
   if (!cel__box_linear(use, &domain, b, &linear)) return false;
-  cel_bound_box r = {.clip = linear.clip};
+  cel_affine_box r = {.clip = linear.clip};
   for (int j = 0; j < CEL_DIMS; ++j)
     if (!affine_of(&linear.lo[j], &r.lo[j]) ||
         !affine_of(&linear.hi[j], &r.hi[j]))
@@ -89,7 +89,7 @@ static bool is_variable(const cel_affine *f, bool of_max) {
 /* Whether buffer dimension j is [chunk.min[d], chunk.max[d]) for a d of its
  * own, one for each dimension. */
 static cel_rule_class class_of_box(const cel_rule_use *use,
-                                   const cel_bound_box *box) {
+                                   const cel_affine_box *box) {
   int dims = use->rule->desc.buffer_dims;
   bool constant = true, in_order = true, copies = true, used[3] = {false};
   for (int j = 0; j < dims; ++j) {
@@ -113,8 +113,8 @@ cel_rule_class cel_rule_classify(const cel_rule_use *use) {
   if (use->rule->listing != NULL) return CEL_RULE_IS_GENERAL;
   cel_rule_class all = CEL_RULE_IS_CONSTANT;
   for (int b = 0; b < boxes; ++b) {
-    cel_bound_box box;
-    if (!cel_rule_bind(use, b, &box)) return CEL_RULE_IS_GENERAL;
+    cel_affine_box box;
+    if (!cel_rule_to_affine(use, b, &box)) return CEL_RULE_IS_GENERAL;
     cel_rule_class one = class_of_box(use, &box);
     if (boxes > 1 && one != CEL_RULE_IS_CONSTANT) one = CEL_RULE_IS_AFFINE;
     if (one > all) all = one;

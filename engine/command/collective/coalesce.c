@@ -1,4 +1,4 @@
-#include "command/collective/joined.h"
+#include "command/collective/coalesce.h"
 
 #include <string.h>
 
@@ -39,7 +39,7 @@ static void agree(cel__together *first, uint32_t n) {
     one_root &= first[i].choice.pattern == CEL_PATTERN_BROADCAST &&
                 first[i].choice.root == first->choice.root;
   for (uint32_t i = 0; i < n; ++i) {
-    first[i].joined = i > 0;
+    first[i].coalesced = i > 0;
     if (!to_all)
       first[i].choice.pairs = true;
     else if (!one_root)
@@ -47,8 +47,8 @@ static void agree(cel__together *first, uint32_t n) {
   }
 }
 
-void cel__joined_find(cel__traffic *traffic, const cel__own *own,
-                      uint64_t small, uint64_t large) {
+void cel__coalesce(cel__traffic *traffic, const cel__own *own, uint64_t small,
+                   uint64_t large) {
   cel__together *t = traffic->together.at;
   uint32_t all = traffic->together.n;
   uint64_t most = (uint64_t)own->count_most;

@@ -1,4 +1,5 @@
-/* joined.h -- several boxes that a task asks for, exchanged as one collective.
+/* coalesce.h -- several boxes that a task asks for, exchanged as one
+ * collective.
  *
  * What one task reads may be in pieces that different tasks wrote, or in
  * several buffers: each such box alone is a collective (pattern.h), and each
@@ -11,20 +12,20 @@
  *   the others                     in pairs, if any one is or there are two
  *
  * Their parts are packed, so what is large goes alone, as a message of one box
- * does, from memory to memory. Nor is anything joined whose boxes meet, as they
- * may where replicas are ignored, nor what takes place between devices.
+ * does, from memory to memory. Nor is anything coalesced whose boxes meet, as
+ * they may where replicas are ignored, nor what takes place between devices.
  *
  * Invariant: a function of what all ranks exchange, so that all ranks mean the
  * same. Cost: O(boxes squared); they are few. Pure. Thread: scheduler.
  */
-#ifndef CEL_COMMAND_COLLECTIVE_JOINED_H
-#define CEL_COMMAND_COLLECTIVE_JOINED_H
+#ifndef CEL_COMMAND_COLLECTIVE_COALESCE_H
+#define CEL_COMMAND_COLLECTIVE_COALESCE_H
 
 #include "command/own/own.h"
 
 /* Puts what goes together side by side, in order of the first of each, and
- * marks it `joined`: of at most `small` bytes each and `large` together. */
-void cel__joined_find(cel__traffic *traffic, const cel__own *own,
-                      uint64_t small, uint64_t large);
+ * marks it `coalesced`: of at most `small` bytes each and `large` together. */
+void cel__coalesce(cel__traffic *traffic, const cel__own *own, uint64_t small,
+                   uint64_t large);
 
 #endif

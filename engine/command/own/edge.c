@@ -1,77 +1,77 @@
-#include "command/own/bound.h"
+#include "command/own/edge.h"
 
 #include <string.h>
 
-bool cel__bound_equal(const cel__bound *a, const cel__bound *b) {
+bool cel__edge_equal(const cel__edge *a, const cel__edge *b) {
   return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* Where the slope of b changes, besides the two places at each end. */
-static int64_t bend(const cel__bound *b) {
+/* Where the slope of b changes, besides the two points at each end. */
+static int64_t bend(const cel__edge *b) {
   return b->bigs + (b->open == CEL__OPEN_FIRST);
 }
 
-/* Both are linear between the places tried, so their difference is too; unless
+/* Both are linear between the points tried, so their difference is too; unless
  * one has a table. */
-bool cel__bound_at_most(const cel__bound *f, cel__side f_side,
-                        const cel__bound *g, cel__side g_side) {
+bool cel__edge_at_most(const cel__edge *f, cel__side f_side, const cel__edge *g,
+                       cel__side g_side) {
   bool f_free = f->open == CEL__UNBOUNDED, g_free = g->open == CEL__UNBOUNDED;
   if (f_free) return f_side == CEL__LO || (g_free && g_side == CEL__HI);
   if (g_free) return g_side == CEL__HI;
   if (f->stride != g->stride || f->P != g->P) return false;
-  const int64_t places[] = {0, 1, f->P - 2, f->P - 1, bend(f), bend(g)};
+  const int64_t points[] = {0, 1, f->P - 2, f->P - 1, bend(f), bend(g)};
   bool all = f->table != NULL || g->table != NULL;
-  int64_t n = all ? f->P : (int64_t)(sizeof places / sizeof *places);
+  int64_t n = all ? f->P : (int64_t)(sizeof points / sizeof *points);
   for (int64_t i = 0; i < n; ++i) {
-    int64_t p = all ? i : places[i];
+    int64_t p = all ? i : points[i];
     if (p >= 0 && p < f->P &&
-        cel__bound_at(f, p, f_side) > cel__bound_at(g, p, g_side))
+        cel__edge_at(f, p, f_side) > cel__edge_at(g, p, g_side))
       return false;
   }
   return true;
 }
 
-/* Again the difference is linear between the places tried. */
-int64_t cel__bound_apart(const cel__bound *lo, const cel__bound *hi) {
+/* Again the difference is linear between the points tried. */
+int64_t cel__edges_width(const cel__edge *lo, const cel__edge *hi) {
   if (lo->open == CEL__UNBOUNDED || hi->open == CEL__UNBOUNDED ||
       lo->stride != hi->stride || lo->P != hi->P)
     return INT64_MAX;
   int64_t most = 0;
-  const int64_t places[] = {0, 1, lo->P - 2, lo->P - 1, bend(lo), bend(hi)};
+  const int64_t points[] = {0, 1, lo->P - 2, lo->P - 1, bend(lo), bend(hi)};
   bool all = lo->table != NULL || hi->table != NULL;
-  int64_t n = all ? lo->P : (int64_t)(sizeof places / sizeof *places);
+  int64_t n = all ? lo->P : (int64_t)(sizeof points / sizeof *points);
   for (int64_t i = 0; i < n; ++i) {
-    int64_t p = all ? i : places[i];
+    int64_t p = all ? i : points[i];
     if (p < 0 || p >= lo->P) continue;
-    int64_t from = cel__bound_at(lo, p, CEL__LO);
-    int64_t to = cel__bound_at(hi, p, CEL__HI);
+    int64_t from = cel__edge_at(lo, p, CEL__LO);
+    int64_t to = cel__edge_at(hi, p, CEL__HI);
     if (from == INT64_MIN || to == INT64_MAX) continue;
     if (to - from > most) most = to - from;
   }
   return most;
 }
 
-static bool leaves_room(const cel__bound *b, cel__side side, int64_t limit,
+static bool leaves_room(const cel__edge *b, cel__side side, int64_t limit,
                         int64_t p) {
-  int64_t v = cel__bound_at(b, p, side);
+  int64_t v = cel__edge_at(b, p, side);
   return side == CEL__LO ? v < limit : v > limit;
 }
 
-/* Where the bound would pass `limit` if it were a straight line: where to look
+/* Where the edge would pass `limit` if it were a straight line: where to look
  * first. What it is off by costs steps, never the result. */
-static int64_t estimate(const cel__bound *b, cel__side side, int64_t limit) {
+static int64_t estimate(const cel__edge *b, cel__side side, int64_t limit) {
   int64_t from = b->open == CEL__OPEN_FIRST;
   int64_t to = b->P - 1 - (b->open == CEL__OPEN_LAST);
-  double low = (double)cel__bound_at(b, from, side);
-  double high = (double)cel__bound_at(b, to, side);
+  double low = (double)cel__edge_at(b, from, side);
+  double high = (double)cel__edge_at(b, to, side);
   if (low == high) return from;
   double part = ((double)limit - low) / (high - low);
   if (!(part > 0)) return from;
   return part < 1 ? from + (int64_t)(part * (double)(to - from)) : to;
 }
 
-void cel__bound_where(const cel__bound *b, cel__side side, int64_t limit,
-                      int64_t *from, int64_t *to) {
+void cel__edge_where(const cel__edge *b, cel__side side, int64_t limit,
+                     int64_t *from, int64_t *to) {
   bool head = leaves_room(b, side, limit, 0);
   bool tail = leaves_room(b, side, limit, b->P - 1);
   *from = 0;
@@ -126,7 +126,7 @@ bool cel__line_make(const cel_affine *affine, const cel_split *split,
 
 /* `steps` steps from the first value on, of which the first `bigs` are longer,
  * in the one form that describes them. */
-static void set_steps(cel__bound *b, int64_t steps, int64_t big, int64_t small,
+static void set_steps(cel__edge *b, int64_t steps, int64_t big, int64_t small,
                       int64_t bigs) {
   if (bigs < 0) bigs = 0;
   if (bigs >= steps) {
@@ -138,8 +138,8 @@ static void set_steps(cel__bound *b, int64_t steps, int64_t big, int64_t small,
   b->bigs = bigs;
 }
 
-cel__bound cel__line_bound(const cel__line *line, bool closed) {
-  cel__bound b = {.open = closed && line->open ? CEL__CLOSED : line->open};
+cel__edge cel__line_edge(const cel__line *line, bool closed) {
+  cel__edge b = {.open = closed && line->open ? CEL__CLOSED : line->open};
   if (b.open == CEL__UNBOUNDED) return b;
   const cel_cut *cut = line->cut;
   b.stride = line->stride;
@@ -184,9 +184,9 @@ static int64_t run_length(const int64_t *value, int64_t from, int64_t to) {
   return at - from;
 }
 
-/* The form of value[from] to value[to], as cel__line_bound would choose it;
+/* The form of value[from] to value[to], as cel__line_edge would choose it;
  * false when they have none. */
-static bool fit(const int64_t *value, int64_t from, int64_t to, cel__bound *b) {
+static bool fit(const int64_t *value, int64_t from, int64_t to, cel__edge *b) {
   int64_t steps = to - from;
   b->first = value[from];
   if (steps <= 0) {
@@ -210,11 +210,11 @@ static bool fit(const int64_t *value, int64_t from, int64_t to, cel__bound *b) {
   return true;
 }
 
-cel__bound cel__line_values(const cel__line *line, bool closed, int64_t *values,
-                            bool *tabled) {
-  cel__bound b = {.open = closed ? CEL__CLOSED : line->open,
-                  .stride = line->stride,
-                  .P = line->cut->P};
+cel__edge cel__line_values(const cel__line *line, bool closed, int64_t *values,
+                           bool *tabled) {
+  cel__edge b = {.open = closed ? CEL__CLOSED : line->open,
+                 .stride = line->stride,
+                 .P = line->cut->P};
   int64_t from = b.open == CEL__OPEN_FIRST;
   int64_t to = b.P - 1 - (b.open == CEL__OPEN_LAST);
   values[0] = values[b.P - 1] = 0;
