@@ -374,6 +374,11 @@ static void change_ownership(cel_command_graph *g, const cel_task *task) {
     else
       cel__own_write(&g->own, map, &g->footprints, use->footprint);
   }
+#ifdef CEL_DEBUG
+  for (uint32_t i = 0; i < g->uses.n; ++i)
+    cel__own_check(&g->own,
+                   find_state(g, g->uses.at[i].access->buffer)->versions);
+#endif
 }
 
 /* Drops what no buffer refers to any more. Ranks need not do this before the

@@ -382,3 +382,62 @@ uint64_t cel__own_bytes(const cel__own *own) {
   return own->reps.bytes + versions + cel__interner_bytes(&own->reps.in) +
          CEL__AFTERS * sizeof *own->afters;
 }
+
+/* ---- what must hold -------------------------------------------------------
+ */
+
+static bool finds(const cel__rep *parts, const cel_box *box, int64_t k) {
+  cel__ranks it;
+  for (bool more = cel__ranks_first(&it, parts, box); more;
+       more = cel__ranks_next(&it))
+    if (it.rank == k) return true;
+  return false;
+}
+
+static void check_parts(const cel__rep *parts, const cel_box *entry) {
+  enum { MOST_RANKS = 32 };
+  cel_box part[MOST_RANKS];
+  int64_t volume = 0;
+  cel_assert(parts->list == NULL);
+  if (parts->n > MOST_RANKS) return;
+  for (int64_t k = 0; k < parts->n; ++k) {
+    part[k] = (cel_box){{0}, {0}};
+    if (!cel__rep_box(parts, k, entry, &part[k])) continue;
+    cel_assert(cel_box_covers(entry, &part[k]));
+    cel_assert(finds(parts, &part[k], k));
+    for (int64_t i = 0; i < k; ++i)
+      cel_assert(!cel_box_meets(&part[i], &part[k]));
+    volume += cel_box_volume(&part[k]);
+  }
+  cel_assert(volume == cel_box_volume(entry));
+}
+
+static void check_version(const cel__own *own, uint32_t id) {
+  cel_assert(id > CEL__NO_ID && id < own->versions.object.n);
+  const cel__version *v = cel__own_version(own, id);
+  cel_assert(v != NULL && v->reps <= own->cap);
+  uint32_t same = cel__interner_first(&own->versions, v->head.hash);
+  for (; same != CEL__NO_ID;
+       same = cel__interner_next(&own->versions, same, v->head.hash))
+    cel_assert(same == id ||
+               !is_version(cel__own_version(own, same), v->owner_kind, v->owner,
+                           v->rep, v->reps));
+  cel_assert(v->owner_kind != CEL__EVERYONE || v->reps == 0);
+  cel_assert(v->owner_kind != CEL__ONE_RANK || v->owner < own->ranks);
+  for (uint32_t i = 0; i < v->reps; ++i) {
+    cel_assert(v->rep[i] < own->reps.in.object.n && rep_at(own, v->rep[i]));
+    for (uint32_t j = 0; j < i; ++j) cel_assert(v->rep[i] != v->rep[j]);
+  }
+}
+
+void cel__own_check(cel__own *own, const cel_map *map) {
+  cel_map_query(map, &everything, &own->entries);
+  for (uint32_t i = 0; i < own->entries.n; ++i) {
+    const cel_map_entry *x = &own->entries.at[i];
+    if (x->value == CEL__UNINITIALISED) continue;
+    check_version(own, (uint32_t)x->value);
+    const cel__version *v = cel__own_version(own, (uint32_t)x->value);
+    if (v->owner_kind == CEL__BY_REP)
+      check_parts(rep_at(own, v->owner), &x->box);
+  }
+}

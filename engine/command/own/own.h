@@ -146,5 +146,11 @@ void cel__own_sweep(cel__own *own);
 /* Replications held in a map, for the growth specs. */
 uint64_t cel__own_replications(const cel__own *own, const cel_map *map);
 uint64_t cel__own_bytes(const cel__own *own);
+/* Asserts what must hold of a map between tasks: its values are versions that
+ * live and differ, with at most `cap` replications, none twice; what everyone
+ * has has none. The parts of an owner that is a representation tile their
+ * entry, and each rank with a part is found by inverting it; tried for few
+ * ranks. O(entries * ranks^2). Debug builds run it after each task. */
+void cel__own_check(cel__own *own, const cel_map *map);
 
 #endif
