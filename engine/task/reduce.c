@@ -258,13 +258,6 @@ static bool all_reduces(const cel__reduce_config *config,
   }
 }
 
-/* Where all ranks may combine their own, each has some. */
-static int64_t ranks_with_rows(const cel__reduce_config *config,
-                               const cel_reducer *reducer, int64_t chunks) {
-  bool all = all_reduces(config, &reducer->by);
-  return all && config->ranks > chunks ? config->ranks : chunks;
-}
-
 static cel__reduced *entry_of(cel__reductions *r, const cel_buffer *buffer) {
   cel__reduced *at = find(r, buffer);
   if (at != NULL) return at;
@@ -297,8 +290,11 @@ static void lower(cel__reductions *r, cel_arena *arena, const cel_task *task,
   int64_t rows = rows_of(config, task);
   cel__reduced *at = entry_of(r, access->buffer);
   int64_t home = home_of(r, task);
-  int64_t all =
-      rows * (home == 0 ? ranks_with_rows(config, reducer, chunks) : 1);
+  int64_t ranks = home == 0 ? chunks : 1;
+  /* Where all ranks may combine their own, each has some. */
+  if (home == 0 && all_reduces(config, &reducer->by) && config->ranks > chunks)
+    ranks = config->ranks;
+  int64_t all = rows * ranks;
   uint64_t key = key_of(task, reducer, all, home);
   /* Rank 0's rows are not its own if another rank writes them. */
   pend(r, at, rows_for(r, at, reducer, key, all), home == 0 ? rows : 0, reducer,

@@ -25,13 +25,6 @@ static bool meets_one(const cel__together *first, uint32_t n,
   return false;
 }
 
-/* Takes t[from] to t[at], where the ones between move up. */
-static void move(cel__together *t, uint32_t from, uint32_t at) {
-  cel__together moved = t[from];
-  memmove(&t[at + 1], &t[at], (from - at) * sizeof *t);
-  t[at] = moved;
-}
-
 /* What is from one root stays that; else each has a part, or goes in pairs. */
 static void agree(cel__together *first, uint32_t n) {
   bool to_all = is_to_all(&first->choice), one_root = true;
@@ -65,7 +58,10 @@ void cel__coalesce(cel__traffic *traffic, const cel__own *own, uint64_t small,
           meets_one(&t[first], n, &t[i]))
         continue;
       sum += more;
-      move(t, i, first + n++);
+      cel__together moved = t[i]; /* the ones between move up */
+      uint32_t at = first + n++;
+      memmove(&t[at + 1], &t[at], (i - at) * sizeof *t);
+      t[at] = moved;
     }
     if (n > 1) agree(&t[first], n);
   }
