@@ -266,7 +266,7 @@ static int submit_lua(lua_State *L, cel_task_kind kind) {
   access_list list;
   cel_home home;
   cel_group group = {.kind = kind};
-  group.collective = read_group(L, &group, &list, &home)->collective;
+  group.collective_group = read_group(L, &group, &list, &home)->collective;
   size_t size, length;
   const char *blob = luaL_checklstring(L, 6, &size);
   const char *identity = luaL_checklstring(L, 7, &length);
