@@ -29,10 +29,11 @@ void cel_clock_here(cel_clock *out) {
 
 /* The next text; null once the transport is broken. The caller frees it. */
 static cel_told *listen(cel_transport *t) {
+  const cel_control_table *control = &t->control;
   cel_done done;
   for (;;) {
-    if (t->attend != NULL) t->attend(t);
-    cel_told *told = t->told(t);
+    if (control->attend != NULL) control->attend(control->self);
+    cel_told *told = control->told(control->self);
     if (told != NULL || t->broken != NULL) return told;
     if (t->poll(t, &done, 1) > 0) cel_free(done.error);
     sched_yield();
@@ -52,7 +53,8 @@ static cel_status answer_all(cel_transport *t, const cel_clock *clock) {
     if (told == NULL) return broken(t);
     mine.now = clock->now(clock->context);
     if (told->kind == CEL_CLOCKS_ASK)
-      t->tell(t, told->peer, CEL_CLOCKS_TIME, &mine, sizeof mine);
+      t->control.tell(t->control.self, told->peer, CEL_CLOCKS_TIME, &mine,
+                      sizeof mine);
     left -= told->kind == CEL_CLOCKS_DONE;
     cel_free(told);
   }
@@ -60,7 +62,7 @@ static cel_status answer_all(cel_transport *t, const cel_clock *clock) {
 }
 
 static cel_status ask(cel_transport *t, answer *out) {
-  t->tell(t, 0, CEL_CLOCKS_ASK, NULL, 0);
+  t->control.tell(t->control.self, 0, CEL_CLOCKS_ASK, NULL, 0);
   for (;;) {
     cel_told *told = listen(t);
     if (told == NULL) return broken(t);
@@ -86,7 +88,7 @@ static cel_status ask_some(cel_transport *t, const cel_clock *clock,
     if (i == 0 || half < best->within)
       *best = (cel_clock_offset){theirs.now - before - half, half};
   }
-  t->tell(t, 0, CEL_CLOCKS_DONE, NULL, 0);
+  t->control.tell(t->control.self, 0, CEL_CLOCKS_DONE, NULL, 0);
   return CEL_E_OK;
 }
 
@@ -102,7 +104,7 @@ cel_status cel_clocks_compare(cel_transport *transport, const cel_clock *clock,
     /* What others tell rank 0 from now on is not for this. */
     void *data = NULL;
     uint64_t size = 0;
-    CEL_TRY(t->broadcast(t, &data, &size));
+    CEL_TRY(t->control.broadcast(t->control.self, &data, &size));
     cel_free(data);
   }
   *out = offset;

@@ -21,24 +21,24 @@ static void meet(dry *d, int64_t peer) {
   *word |= bit;
 }
 
-static void send_dry(cel_transport *t, const cel_posted *message) {
-  dry *d = (dry *)t;
+static void send_dry(void *self, const cel_posted *message) {
+  dry *d = self;
   meet(d, message->peer);
   d->traffic.sent++;
   d->traffic.bytes_sent += message->bytes;
   cel_vec_push(&d->posted, message->ticket);
 }
 
-static void receive_dry(cel_transport *t, const cel_posted *message) {
-  dry *d = (dry *)t;
+static void receive_dry(void *self, const cel_posted *message) {
+  dry *d = self;
   meet(d, message->peer);
   d->traffic.received++;
   d->traffic.bytes_received += message->bytes;
   cel_vec_push(&d->posted, message->ticket);
 }
 
-static void exchange_dry(cel_transport *t, const cel_collective *collective) {
-  dry *d = (dry *)t;
+static void exchange_dry(void *self, const cel_collective *collective) {
+  dry *d = self;
   d->traffic.collectives++;
   d->traffic.bytes_shared += collective->bytes;
   cel_vec_push(&d->posted, collective->ticket);
@@ -56,49 +56,43 @@ static bool busy_dry(cel_transport *t) {
   return ((dry *)t)->posted.n > 0;
 }
 
-static void agree_dry(cel_transport *t, const cel_agreement *mine) {
-  dry *d = (dry *)t;
+static void agree_dry(void *self, const cel_agreement *mine) {
+  dry *d = self;
   cel_assert(mine->index == d->started);
   d->started = mine->index + 1;
 }
 
-static cel_agreed agreed_dry(cel_transport *t, uint64_t *index) {
-  dry *d = (dry *)t;
+static cel_agreed agreed_dry(void *self, uint64_t *index) {
+  dry *d = self;
   if (d->agreed == d->started) return CEL_AGREED_PENDING;
   *index = d->agreed++;
   return CEL_AGREED_SAME;
 }
 
-static void tell_nobody(cel_transport *t, int64_t peer, int32_t kind,
+static void tell_nobody(void *self, int64_t peer, int32_t kind,
                         const void *data, uint32_t size) {
-  (void)t, (void)peer, (void)kind, (void)data, (void)size;
+  (void)self, (void)peer, (void)kind, (void)data, (void)size;
 }
 
-static cel_told *told_nothing(cel_transport *t) {
-  (void)t;
+static cel_told *told_nothing(void *self) {
+  (void)self;
   return NULL;
 }
 
-static cel_status broadcast_dry(cel_transport *t, void **data, uint64_t *size) {
-  (void)t, (void)data, (void)size;
+static cel_status broadcast_dry(void *self, void **data, uint64_t *size) {
+  (void)self, (void)data, (void)size;
   return CEL_E_OK;
 }
 
-static cel_status gather_dry(cel_transport *t, const void *mine, uint32_t size,
+static cel_status gather_dry(void *self, const void *mine, uint32_t size,
                              void *all) {
-  (void)t;
+  (void)self;
   memcpy(all, mine, size);
   return CEL_E_OK;
 }
 
-static cel_status join_nobody(cel_transport *t, uint32_t group,
-                              cel_comm **out) {
-  (void)t, (void)out;
-  cel_bug("group %u is to be joined in a dry run", group);
-}
-
-static void abort_nobody(cel_transport *t, int status) {
-  (void)t, (void)status;
+static void abort_nobody(void *self, int status) {
+  (void)self, (void)status;
 }
 
 static void destroy_dry(cel_transport *t) {
@@ -117,25 +111,25 @@ cel_status cel_transport_dry(int64_t rank, int64_t ranks, cel_transport **out) {
                     (long long)rank, (long long)ranks);
   dry *d = cel_alloc_zero(sizeof *d);
   d->peers = cel_alloc_zero((size_t)(ranks + 63) / 64 * sizeof *d->peers);
-  d->base = (cel_transport){.name = "a dry run",
-                            .dry = true,
-                            .rank = rank,
-                            .ranks = ranks,
-                            .local_ranks = 1,
-                            .send = send_dry,
-                            .receive = receive_dry,
-                            .exchange = exchange_dry,
-                            .poll = poll_dry,
-                            .busy = busy_dry,
-                            .agree = agree_dry,
-                            .agreed = agreed_dry,
-                            .tell = tell_nobody,
-                            .told = told_nothing,
-                            .broadcast = broadcast_dry,
-                            .gather = gather_dry,
-                            .join = join_nobody,
-                            .abort = abort_nobody,
-                            .destroy = destroy_dry};
+  d->base = (cel_transport){
+      .name = "a dry run",
+      .dry = true,
+      .rank = rank,
+      .ranks = ranks,
+      .local_ranks = 1,
+      .messages = {.self = d, .send = send_dry, .receive = receive_dry},
+      .collectives = {.self = d, .exchange = exchange_dry},
+      .control = {.self = d,
+                  .agree = agree_dry,
+                  .agreed = agreed_dry,
+                  .tell = tell_nobody,
+                  .told = told_nothing,
+                  .broadcast = broadcast_dry,
+                  .gather = gather_dry,
+                  .abort = abort_nobody},
+      .poll = poll_dry,
+      .busy = busy_dry,
+      .destroy = destroy_dry};
   *out = &d->base;
   return CEL_E_OK;
 }

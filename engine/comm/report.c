@@ -43,7 +43,7 @@ bool cel_report_told(cel_report *report, cel_transport *t,
     return true; /* it came too late */
   if (told->kind != CEL_REPORT_ASK) return false;
   atomic_store(&settled, true);
-  t->tell(t, told->peer, CEL_REPORT_HEARD, NULL, 0);
+  t->control.tell(t->control.self, told->peer, CEL_REPORT_HEARD, NULL, 0);
   if (report->asked) return true;
   int64_t nobody = -1;
   atomic_compare_exchange_strong(&asker, &nobody, told->peer);
@@ -55,7 +55,7 @@ bool cel_report_told(cel_report *report, cel_transport *t,
 static void answer(cel_report *report, cel_transport *t) {
   report->answered = true;
   atomic_store(&given, true);
-  t->tell(t, report->asker, CEL_REPORT_YOURS, NULL, 0);
+  t->control.tell(t->control.self, report->asker, CEL_REPORT_YOURS, NULL, 0);
 }
 
 void cel_report_tick(cel_report *report, cel_transport *transport) {
@@ -73,7 +73,8 @@ static bool listen(cel_transport *t, cel_report *report, int64_t *most) {
   bool yours = false;
   uint32_t n = t->poll(t, done, BATCH);
   for (uint32_t i = 0; i < n; ++i) cel_free(done[i].error);
-  for (cel_told *told; (told = t->told(t)) != NULL; cel_free(told)) {
+  for (cel_told *told; (told = t->control.told(t->control.self)) != NULL;
+       cel_free(told)) {
     yours = yours || told->kind == CEL_REPORT_YOURS;
     if (told->kind == CEL_REPORT_HEARD && *most < ENDED) *most += ENDED;
     cel_report_told(report, t, told);
@@ -92,7 +93,7 @@ static void wait_for_turn(cel_transport *t, bool cancelled) {
   int64_t place = t->rank < STAGGER_RANKS ? t->rank : STAGGER_RANKS;
   int64_t most = (cancelled ? ENDED : PATIENCE) + place * STAGGER;
   if (t->rank == 0 && !cancelled) return;
-  if (!cancelled) t->tell(t, 0, CEL_REPORT_ASK, NULL, 0);
+  if (!cancelled) t->control.tell(t->control.self, 0, CEL_REPORT_ASK, NULL, 0);
   for (int64_t naps = 0; naps < most; ++naps, nap()) {
     if (listen(t, &report, &most)) return;
     /* Rank 0 has been cancelled by the one that asks. */
@@ -115,7 +116,7 @@ void cel_report_error(cel_transport *transport, const cel_error *error,
     snprintf(where, sizeof where, "%s:%d: ", error->file, (int)error->line);
   snprintf(text, sizeof text, "%s%s%s", who, where, error->text);
   print(text);
-  transport->abort(transport, 1);
+  transport->control.abort(transport->control.self, 1);
 }
 
 void cel_report_exit(cel_transport *transport, int status) {
@@ -124,5 +125,5 @@ void cel_report_exit(cel_transport *transport, int status) {
   if (transport->rank > 0)
     for (int64_t naps = 0, most = ENDED; naps < most; ++naps, nap())
       listen(transport, &report, &most);
-  transport->abort(transport, status);
+  transport->control.abort(transport->control.self, status);
 }

@@ -53,7 +53,7 @@ void cel_report_tick(cel_report *report, cel_transport *transport);
 bool cel_report_settled(void);
 
 /* Ends the job with status 1; `print` is called with the line to show if it is
- * this rank that shows it. Returns only where transport->abort does. Blocks for
+ * this rank that shows it. Returns only where `abort` does. Blocks for
  * some seconds at most. Thread: main, when nobody else drives the transport. */
 void cel_report_error(cel_transport *transport, const cel_error *error,
                       void (*print)(const char *text));

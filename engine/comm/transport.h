@@ -16,6 +16,7 @@
 #ifndef CEL_COMM_TRANSPORT_H
 #define CEL_COMM_TRANSPORT_H
 
+#include "base/confined.h"
 #include "comm/communicator.h"
 #include "command/command.h"
 #include "device/backend.h"
@@ -143,32 +144,93 @@ typedef struct cel_told {
   char data[];
 } cel_told;
 
-typedef struct cel_transport cel_transport;
-struct cel_transport {
-  const char *name;
-  int64_t rank, ranks;
-  int32_t local_rank, local_ranks; /* on this host */
-  bool dry; /* the other ranks are imagined: this process speaks for all */
+/* A transport is three tables, each with the `self` that its functions take,
+ * and what concerns all of them. A null slot is what the transport cannot do. A
+ * transport around another one begins as a copy of it, and replaces the tables
+ * of what it does itself: a table that it leaves still leads to the inner
+ * transport, past it. */
+
+/* What moves messages. */
+typedef struct cel_message_table {
+  void *self;
   /* Ranks that it moves direct messages of so many bytes at least to and from,
    * ascending; the transport owns the list. */
   const int64_t *near;
   int32_t nears;
   uint64_t direct_bytes;
   uint64_t chain_bytes; /* of a chained message at most; 0: there are none */
-  /* The collectives between devices that it carries out, if any: with those
-   * there are no others. */
-  cel_collective_limits collective;
+  void (*send)(void *self, const cel_posted *message);
+  void (*receive)(void *self, const cel_posted *message);
+  /* A chained message's end will be put on a stream before whatever the poster
+   * puts there later. Null, as the next one, where no message is chained. */
+  void (*carry)(void *self, void *context);
+  /* The stream has done it, or never will. */
+  void (*unchain)(void *self, void *context);
+} cel_message_table;
+
+/* What carries out collectives. */
+typedef struct cel_collective_table {
+  void *self;
+  /* Of those between devices, if there are any. */
+  cel_collective_limits limits;
+  /* In host memory. Null where all are between devices. */
+  void (*exchange)(void *self, const cel_collective *collective);
+  /* Null, as the next one, where limits.devices is 0. */
+  void (*exchange_devices)(void *self, const cel_device_collective *collective);
+  /* The stream has done this end, or never will. */
+  void (*unjoin)(void *self, void *context);
+} cel_collective_table;
+
+/* What ranks say to each other beside the data, and what all of them do. */
+typedef struct cel_control_table {
+  void *self;
+  /* Starts the next agreement; one at a time per index, indices in order. */
+  void (*agree)(void *self, const cel_agreement *mine);
+  /* The oldest agreement not yet reported; at most once each. */
+  cel_agreed (*agreed)(void *self, uint64_t *index);
+  void (*tell)(void *self, int64_t peer, int32_t kind, const void *data,
+               uint32_t size);
+  cel_told *(*told)(void *self); /* null: nothing */
+  /* Rank 0's bytes on all ranks; *data is replaced on the others (cel_free).
+   * Collective; before the executor starts. As the next two it waits for all,
+   * and ranks that fail meanwhile are answered. Thread: main. */
+  cel_status (*broadcast)(void *self, void **data, uint64_t *size);
+  /* `size` bytes of every rank of this host, in the order of local_rank, into
+   * *all. Collective over the host; when broadcast may be called. Null in the
+   * simulated cluster. Thread: main. */
+  cel_status (*gather)(void *self, const void *mine, uint32_t size, void *all);
+  /* The largest of what all ranks have in *n, there. Collective; when broadcast
+   * may be called. Null where there are no other processes. Thread: main. */
+  cel_status (*all_reduce_max)(void *self, int64_t *n);
+  /* Answers ranks that have failed, of which poll has heard; other texts stay.
+   * For whoever polls until others have come, before the executor starts. Null
+   * where there are no other processes. Thread: main. */
+  void (*attend)(void *self);
+  /* The program comes to use collective tasks of `group`: on all ranks in the
+   * same order. More than once does nothing. May be null. Thread: main. */
+  void (*declare_group)(void *self, uint32_t group);
+  /* The communicator of collective tasks of `group`, from 1, which the caller
+   * owns and destroys before the transport. Collective, blocking. Null in a dry
+   * run. Thread: the group's. */
+  cel_status (*join)(void *self, uint32_t group, cel_comm **out);
+  const char *no_groups; /* null, or why groups can have no threads */
+  /* Ends every rank of the job with `status`. Returns only where it cannot:
+   * in-process, what waits in communicators fails. */
+  void (*abort)(void *self, int status);
+} cel_control_table;
+
+typedef struct cel_transport cel_transport;
+struct cel_transport {
+  const char *name;
+  int64_t rank, ranks;
+  int32_t local_rank, local_ranks; /* on this host */
+  bool dry; /* the other ranks are imagined: this process speaks for all */
   /* Null while texts and agreements get through; then why they do not, for
-   * good. A failed message alone does not set it. */
+   * good, as poll has found out. A failed message alone does not set it. */
   const cel_error *broken;
-  /* Null, or why there can be no collective tasks. */
-  const char *no_groups;
-  void (*send)(cel_transport *t, const cel_posted *message);
-  void (*receive)(cel_transport *t, const cel_posted *message);
-  void (*exchange)(cel_transport *t, const cel_collective *collective);
-  /* Null where collective.devices is 0. */
-  void (*exchange_devices)(cel_transport *t,
-                           const cel_device_collective *collective);
+  cel_message_table messages;
+  cel_collective_table collectives;
+  cel_control_table control;
   /* Progress, and up to `max` completions of sends, receives and
    * collectives. */
   uint32_t (*poll)(cel_transport *t, cel_done *out, uint32_t max);
@@ -176,54 +238,21 @@ struct cel_transport {
    * that are to be enqueued now. They do not complete by poll, unless they fail
    * before. Null where there are neither. */
   uint32_t (*chained)(cel_transport *t, cel_chained *out, uint32_t max);
-  /* It will be put on a stream before whatever the poster puts there later. Of
-   * messages. */
-  void (*carry)(cel_transport *t, void *context);
-  /* The stream has done it, or never will. */
-  void (*unchain)(cel_transport *t, void *context);
-  void (*unjoin)(cel_transport *t, void *context); /* of a collective's end */
   /* Nothing is to be put on streams any more: puts that wait for another rank
    * give up. May be null. */
   void (*halt)(cel_transport *t);
   /* Whether anything is outstanding, so that a waiter must nap, not sleep. An
    * agreement that nobody waits for is nothing of that kind. */
   bool (*busy)(cel_transport *t);
-  /* Starts the next agreement; one at a time per index, indices in order. */
-  void (*agree)(cel_transport *t, const cel_agreement *mine);
-  /* The oldest agreement not yet reported; at most once each. */
-  cel_agreed (*agreed)(cel_transport *t, uint64_t *index);
-  void (*tell)(cel_transport *t, int64_t peer, int32_t kind, const void *data,
-               uint32_t size);
-  cel_told *(*told)(cel_transport *t); /* null: nothing */
-  /* Rank 0's bytes on all ranks; *data is replaced on the others (cel_free).
-   * Collective; before the executor starts. As the next two it waits for all,
-   * and ranks that fail meanwhile are answered. Thread: main. */
-  cel_status (*broadcast)(cel_transport *t, void **data, uint64_t *size);
-  /* `size` bytes of every rank of this host, in the order of local_rank, into
-   * *all. Collective over the host; when broadcast may be called. Thread: main.
-   */
-  cel_status (*gather)(cel_transport *t, const void *mine, uint32_t size,
-                       void *all);
-  /* The largest of what all ranks have in *n, there. Collective; when broadcast
-   * may be called. Null where there are no other processes. Thread: main. */
-  cel_status (*all_reduce_max)(cel_transport *t, int64_t *n);
-  /* Answers ranks that have failed, of which poll has heard; other texts stay.
-   * For whoever polls until others have come, before the executor starts. Null
-   * where there are no other processes. Thread: main. */
-  void (*attend)(cel_transport *t);
-  /* The program comes to use collective tasks of `group`: on all ranks in the
-   * same order. More than once does nothing. May be null. Thread: main. */
-  void (*declare_group)(cel_transport *t, uint32_t group);
-  /* The communicator of collective tasks of `group`, from 1, which the caller
-   * owns and destroys before the transport. Collective, blocking. Thread: the
-   * group's. */
-  cel_status (*join)(cel_transport *t, uint32_t group, cel_comm **out);
-  /* Ends every rank of the job with `status`. Returns only where it cannot:
-   * in-process, what waits in communicators fails. */
-  void (*abort)(cel_transport *t, int status);
-  /* Collective where the transport is; nothing is outstanding. */
+  /* With the inner one, if there is one. Collective where the transport is;
+   * nothing is outstanding. */
   void (*destroy)(cel_transport *t);
 };
+
+/* The driver of a transport, one thread at a time: main, unless the executor
+ * runs. */
+#define cel_assert_driver()                                                    \
+  cel_assert_thread(CEL_THREAD_MAIN | CEL_THREAD_EXECUTOR)
 
 /* One rank alone: no peer, agreements are always the same. */
 cel_status cel_transport_single(cel_transport **out);

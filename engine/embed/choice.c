@@ -9,7 +9,8 @@
 cel_status cel_choice_index(cel_transport *t, uint64_t what, int32_t *index,
                             int32_t *of) {
   uint64_t *all = cel_alloc((size_t)t->local_ranks * sizeof *all);
-  cel_status status = t->gather(t, &what, sizeof what, all);
+  cel_status status =
+      t->control.gather(t->control.self, &what, sizeof what, all);
   *index = *of = 0;
   for (int32_t i = 0; i < t->local_ranks && status == CEL_E_OK; ++i) {
     if (i == t->local_rank) *index = *of;
@@ -77,7 +78,8 @@ static cel_status count_sharing(cel_transport *t, cel_choice *choice) {
   for (int32_t d = 0; d < mine.gpus; ++d)
     cel_cuda_uuid(choice->ordinal[d], mine.uuid[d]);
   taken *all = cel_alloc((size_t)t->local_ranks * sizeof *all);
-  cel_status status = t->gather(t, &mine, sizeof mine, all);
+  cel_status status =
+      t->control.gather(t->control.self, &mine, sizeof mine, all);
   for (int32_t d = 0; d < mine.gpus && status == CEL_E_OK; ++d) {
     int32_t ranks = 0;
     for (int32_t i = 0; i < t->local_ranks; ++i)

@@ -137,8 +137,10 @@ static cel_status open_gpus(cel_session *s) {
 
 /* The largest of all ranks' *n. */
 static cel_status all_reduce_max(cel_session *s, int64_t *n) {
-  cel_transport *t = s->transport;
-  return t->all_reduce_max != NULL ? t->all_reduce_max(t, n) : CEL_E_OK;
+  const cel_control_table *control = &s->transport->control;
+  return control->all_reduce_max != NULL
+             ? control->all_reduce_max(control->self, n)
+             : CEL_E_OK;
 }
 
 /* Whether any rank has *any. */
@@ -152,7 +154,7 @@ static cel_status find_any(cel_session *s, bool *any) {
 /* Between GPUs messages go a shorter way than collectives in host memory. What
  * rank 0 does all do. */
 static cel_status share_direct(cel_session *s) {
-  s->direct = s->transport->rank == 0 && s->transport->nears > 0;
+  s->direct = s->transport->rank == 0 && s->transport->messages.nears > 0;
   return find_any(s, &s->direct);
 }
 
@@ -412,7 +414,7 @@ cel_status cel_session_start(cel_session *s) {
       .horizon_step = s->options.horizon_step,
       .interior_bytes = s->choice.cuda ? INTERIOR_BYTES_CUDA : INTERIOR_BYTES,
       .collectives = !s->options.no_collectives,
-      .by_messages = s->direct && s->transport->collective.devices == 0,
+      .by_messages = s->direct && s->transport->collectives.limits.devices == 0,
       .reducing = s->reducing,
       .warn = warn,
       .warn_context = s,

@@ -228,13 +228,14 @@ static void issue_to_lane(cel_executor *e, cel_node *node) {
 
 /* To a lane, or waits for room in it, READY then. */
 static void issue_put(cel_executor *e, cel_node *node) {
+  const cel_message_table *messages = &e->config.transport->messages;
   node->state = CEL_NODE_READY;
   if (!cel_lanes_enter(&e->lanes, &e->window, node)) return;
   e->jobs++;
   e->device_jobs++;
   cel_lanes_submit(&e->lanes, &e->window, node);
   if (node->instr->kind != CEL_INSTR_COLLECTIVE)
-    e->config.transport->carry(e->config.transport, node->record->job.context);
+    messages->carry(messages->self, node->record->job.context);
   mark_issued(e, node);
 }
 
@@ -243,7 +244,8 @@ static void issue_message(cel_executor *e, cel_node *node) {
     issue_put(e, node);
     return;
   }
-  cel_transport *t = e->config.transport;
+  const cel_message_table *messages = &e->config.transport->messages;
+  cel_assert(messages->send != NULL && messages->receive != NULL);
   cel_record *record = take_record(e, node);
   cel_translate_message(record, node->instr);
   record->posted.chained = cel_lanes_take(&e->lanes, node->instr);
@@ -253,9 +255,9 @@ static void issue_message(cel_executor *e, cel_node *node) {
   if (node->instr->kind == CEL_INSTR_SEND) {
     count(&e->messages, 1);
     count(&e->bytes_sent, record->posted.bytes);
-    t->send(t, &record->posted);
+    messages->send(messages->self, &record->posted);
   } else {
-    t->receive(t, &record->posted);
+    messages->receive(messages->self, &record->posted);
   }
   if (record->posted.chained)
     node->state = CEL_NODE_POSTED;
@@ -277,26 +279,28 @@ static void count_collective(cel_executor *e, const cel_node *node) {
 
 /* It goes to a lane when all are there (comm/transport.h). */
 static void begin_on_device(cel_executor *e, cel_node *node) {
-  cel_transport *t = e->config.transport;
+  const cel_collective_table *by = &e->config.transport->collectives;
+  cel_assert(by->exchange_devices != NULL);
   cel_record *record = take_record(e, node);
   cel_translate_device_collective(record, node->instr, e->config.rank,
                                   e->config.ranks);
   node->state = CEL_NODE_POSTED;
-  t->exchange_devices(t, &record->device_collective);
+  by->exchange_devices(by->self, &record->device_collective);
 }
 
 static void begin_collective(cel_executor *e, cel_node *node) {
-  cel_transport *t = e->config.transport;
+  const cel_collective_table *by = &e->config.transport->collectives;
   count_collective(e, node);
   if (node->instr->device >= 0) {
     begin_on_device(e, node);
     return;
   }
+  cel_assert(by->exchange != NULL);
   cel_record *record = take_record(e, node);
   cel_translate_collective(record, node->instr, e->config.rank);
   if (e->config.measure.timeline != NULL)
     record->track = cel_timeline_post(e->config.measure.timeline, false);
-  t->exchange(t, &record->collective);
+  by->exchange(by->self, &record->collective);
   mark_issued(e, node);
 }
 
@@ -393,12 +397,12 @@ static void issue(cel_executor *e, cel_node *node) {
 
 /* What was put, or never will be. */
 static void let_go(cel_executor *e, const cel_node *node) {
-  cel_transport *t = e->config.transport;
+  const cel_transport *t = e->config.transport;
   void *context = node->record->job.context;
   if (node->instr->kind == CEL_INSTR_COLLECTIVE)
-    t->unjoin(t, context);
+    t->collectives.unjoin(t->collectives.self, context);
   else
-    t->unchain(t, context);
+    t->messages.unchain(t->messages.self, context);
 }
 
 static void complete(cel_executor *e, const cel_done *done, bool job) {
@@ -441,8 +445,7 @@ static void complete(cel_executor *e, const cel_done *done, bool job) {
 static uint32_t take_chained(cel_executor *e) {
   cel_transport *t = e->config.transport;
   cel_chained chained[BATCH];
-  bool any = t->chain_bytes > 0 || t->collective.devices > 0;
-  uint32_t n = any ? t->chained(t, chained, BATCH) : 0;
+  uint32_t n = t->chained != NULL ? t->chained(t, chained, BATCH) : 0;
   for (uint32_t i = 0; i < n; ++i) {
     cel_node *node = cel_window_node(&e->window, chained[i].ticket);
     cel_assert(node != NULL && node->state == CEL_NODE_POSTED);
@@ -510,8 +513,8 @@ void cel_executor_halt(cel_executor *executor) {
 cel_executor *cel_executor_create(const cel_executor_config *config) {
   cel_executor *e = cel_alloc_zero(sizeof *e);
   e->config = *config;
-  cel_lanes_init(&e->lanes, config->backend, config->transport->chain_bytes,
-                 config->lane_depth);
+  cel_lanes_init(&e->lanes, config->backend,
+                 config->transport->messages.chain_bytes, config->lane_depth);
   e->conflicts = cel_conflicts_create();
   cel_window_init(&e->window);
   return e;

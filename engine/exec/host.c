@@ -76,8 +76,10 @@ static cel_error *copy_error(void) {
 
 /* With the lane's communicator, if the job is a group's. */
 static cel_status carry_out(lane *l, cel_job *job) {
-  cel_transport *t = l->lanes->config.transport;
-  if (l->group != 0 && l->comm == NULL) CEL_TRY(t->join(t, l->group, &l->comm));
+  if (l->group != 0 && l->comm == NULL) {
+    const cel_control_table *control = &l->lanes->config.transport->control;
+    CEL_TRY(control->join(control->self, l->group, &l->comm));
+  }
   if (l->group != 0) job->call.comm = l->comm;
   return cel_job_run(job);
 }

@@ -339,7 +339,7 @@ static void acquit(cel_divergence *d) {
     if (k == 0)
       admit(d);
     else
-      t->tell(t, k, TOLD_ALIKE, NULL, 0);
+      t->control.tell(t->control.self, k, TOLD_ALIKE, NULL, 0);
   }
   if (too_early) ask(d);
 }
@@ -355,7 +355,7 @@ static void judge(cel_divergence *d) {
     return;
   }
   for (int64_t k = 1; k < t->ranks; ++k)
-    t->tell(t, k, TOLD_VERDICT, &verdict, sizeof verdict);
+    t->control.tell(t->control.self, k, TOLD_VERDICT, &verdict, sizeof verdict);
   d->over = true;
   d->failed(d->context, &verdict);
 }
@@ -380,7 +380,8 @@ static void ask(cel_divergence *d) {
   *told = (cel_told){.kind = TOLD_LOG, .size = size};
   memcpy(told->data, mine, size);
   cel_free(mine);
-  for (int64_t k = 1; k < t->ranks; ++k) t->tell(t, k, TOLD_ASK, NULL, 0);
+  for (int64_t k = 1; k < t->ranks; ++k)
+    t->control.tell(t->control.self, k, TOLD_ASK, NULL, 0);
   take_answer(d, told);
 }
 
@@ -402,7 +403,8 @@ static void hear_suspicion(cel_divergence *d) {
 static void answer(cel_divergence *d) {
   uint32_t size;
   log_text *mine = write_log(d, &size);
-  d->transport->tell(d->transport, 0, TOLD_LOG, mine, size);
+  d->transport->control.tell(d->transport->control.self, 0, TOLD_LOG, mine,
+                             size);
   cel_free(mine);
 }
 
@@ -419,7 +421,7 @@ void cel__divergence_doubt(cel_divergence *d, const cel_error *error) {
   if (t->rank == 0)
     hear_doubt(d, 0);
   else
-    t->tell(t, 0, TOLD_DOUBT, NULL, 0);
+    t->control.tell(t->control.self, 0, TOLD_DOUBT, NULL, 0);
 }
 
 static void hear_failure(cel_divergence *d, const cel_told *told) {
@@ -457,7 +459,7 @@ static bool start_agreements(cel_divergence *d) {
     return false;
   }
   d->started++;
-  d->transport->agree(d->transport, &mark.agreement);
+  d->transport->control.agree(d->transport->control.self, &mark.agreement);
   return true;
 }
 
@@ -465,7 +467,8 @@ static bool take_agreements(cel_divergence *d) {
   if (atomic_load_explicit(&d->agreed, memory_order_relaxed) == d->started)
     return false;
   uint64_t index;
-  cel_agreed agreed = d->transport->agreed(d->transport, &index);
+  cel_agreed agreed =
+      d->transport->control.agreed(d->transport->control.self, &index);
   if (agreed == CEL_AGREED_PENDING) return false;
   if (agreed == CEL_AGREED_SAME) {
     agree_up_to(d);
@@ -484,7 +487,7 @@ static void suspect(cel_divergence *d) {
   if (t->rank == 0)
     hear_suspicion(d);
   else
-    t->tell(t, 0, TOLD_SUSPECT, NULL, 0);
+    t->control.tell(t->control.self, 0, TOLD_SUSPECT, NULL, 0);
 }
 
 /* No other rank will ever be heard of: what was held back is told now. */
@@ -504,7 +507,7 @@ bool cel__divergence_tick(cel_divergence *d) {
     if (!d->certain) progress |= take_agreements(d);
     if (atomic_load_explicit(&d->suspicious, memory_order_relaxed)) suspect(d);
   }
-  cel_told *told = d->transport->told(d->transport);
+  cel_told *told = d->transport->control.told(d->transport->control.self);
   if (told != NULL) hear(d, told);
   cel_report_tick(&d->report, d->transport);
   return progress || told != NULL;
@@ -515,5 +518,6 @@ void cel__divergence_cancel(cel_divergence *d, const cel_error *error) {
   d->over = true;
   cel_transport *t = d->transport;
   for (int64_t k = 0; k < t->ranks; ++k)
-    if (k != t->rank) t->tell(t, k, TOLD_CANCEL, error, sizeof *error);
+    if (k != t->rank)
+      t->control.tell(t->control.self, k, TOLD_CANCEL, error, sizeof *error);
 }

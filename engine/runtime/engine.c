@@ -343,13 +343,13 @@ void cel_engine_chunks(const cel_engine *engine, const cel_group *group,
 cel_status cel_engine_submit(cel_engine *engine, const cel_group *group) {
   cel_assert_thread(CEL_THREAD_MAIN);
   uint64_t id;
-  cel_transport *t = engine->config.transport;
-  if (group->collective_group != 0 && t->no_groups != NULL) {
-    cel_fail(CEL_E_COMM, "%s", t->no_groups);
+  const cel_control_table *control = &engine->config.transport->control;
+  if (group->collective_group != 0 && control->no_groups != NULL) {
+    cel_fail(CEL_E_COMM, "%s", control->no_groups);
     return cel_fail_at(group->location.file, group->location.line);
   }
-  if (group->collective_group != 0 && t->declare_group != NULL)
-    t->declare_group(t, group->collective_group);
+  if (group->collective_group != 0 && control->declare_group != NULL)
+    control->declare_group(control->self, group->collective_group);
   if (engine->began == 0) cel__engine_begin(engine);
   int64_t begin = cel__engine_now(engine);
   engine->at = group->location;
@@ -504,8 +504,9 @@ static void drop_buffer(void *context, const cel_buffer *buffer) {
 
 static cel_all_reduces all_reduces(const cel_engine_config *c) {
   if (!c->collectives || c->by_messages) return CEL_ALL_REDUCES_NOWHERE;
-  return c->transport->collective.devices > 0 ? CEL_ALL_REDUCES_ON_GPUS
-                                              : CEL_ALL_REDUCES_ON_HOSTS;
+  return c->transport->collectives.limits.devices > 0
+             ? CEL_ALL_REDUCES_ON_GPUS
+             : CEL_ALL_REDUCES_ON_HOSTS;
 }
 
 static void make_graph(cel_engine *e) {

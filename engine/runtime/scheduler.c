@@ -223,31 +223,32 @@ void cel__scheduler_init(cel_engine *engine) {
   const cel_backend *b = c->backend;
   /* Direct messages are for the one device of a rank. */
   bool direct = b->devices == 1 && b->device_memory[0] != CEL_MEMORY_HOST;
-  int32_t nears = direct ? c->transport->nears : 0;
-  cel_command_graph_config commands = {.rank = c->transport->rank,
-                                       .ranks = c->transport->ranks,
-                                       .small_bytes = c->small_bytes,
-                                       .large_bytes = c->large_bytes,
-                                       .near = c->transport->near,
-                                       .nears = nears,
-                                       .collectives =
-                                           c->collectives && !c->by_messages,
-                                       .count_most = c->count_most,
-                                       .tree_least = c->tree_least,
-                                       .several_hosts = are_apart(c->transport),
-                                       .unordered = c->saw_command == NULL,
-                                       .collective = c->transport->collective,
-                                       .emit = emit_command,
-                                       .context = engine};
+  int32_t nears = direct ? c->transport->messages.nears : 0;
+  cel_command_graph_config commands = {
+      .rank = c->transport->rank,
+      .ranks = c->transport->ranks,
+      .small_bytes = c->small_bytes,
+      .large_bytes = c->large_bytes,
+      .near = c->transport->messages.near,
+      .nears = nears,
+      .collectives = c->collectives && !c->by_messages,
+      .count_most = c->count_most,
+      .tree_least = c->tree_least,
+      .apart = are_apart(c->transport),
+      .unordered = c->saw_command == NULL,
+      .collective = c->transport->collectives.limits,
+      .emit = emit_command,
+      .context = engine};
   cel_instr_graph_config instrs = {.rank = c->transport->rank,
                                    .ranks = c->transport->ranks,
                                    .devices = c->backend->devices,
                                    .grain = c->backend->grain,
                                    .whole = c->backend->whole,
                                    .block = c->backend->block,
-                                   .near = c->transport->near,
+                                   .near = c->transport->messages.near,
                                    .nears = nears,
-                                   .direct_bytes = c->transport->direct_bytes,
+                                   .direct_bytes =
+                                       c->transport->messages.direct_bytes,
                                    .large_bytes = c->large_bytes,
                                    .lookahead = c->lookahead,
                                    .interior_bytes = c->interior_bytes,

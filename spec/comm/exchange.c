@@ -13,7 +13,7 @@ enum { BACKGROUND = 0xA5, PATIENCE = 120 /* s */ };
 
 _Noreturn void exchange_give_up(cel_transport *t, const char *why) {
   fprintf(stderr, "rank %lld: %s\n", (long long)t->rank, why);
-  t->abort(t, 1);
+  t->control.abort(t->control.self, 1);
   exit(1);
 }
 
@@ -153,9 +153,9 @@ void exchange_post(cel_transport *t, exchange_ends *ends, uint32_t i) {
                             .direct = e->plan->direct,
                             .chained = e->plan->chained};
   if (e->sending)
-    t->send(t, &e->posting);
+    t->messages.send(t->messages.self, &e->posting);
   else
-    t->receive(t, &e->posting);
+    t->messages.receive(t->messages.self, &e->posting);
 }
 
 /* Posts a few more, in the order given, skipping sends that must wait. */
@@ -234,11 +234,12 @@ void exchange_compare_clocks(cel_transport *t) {
 static void ask_for_word(cel_transport *t) {
   cel_done done;
   bool heard = false;
-  t->tell(t, 0, CEL_REPORT_ASK, NULL, 0);
+  t->control.tell(t->control.self, 0, CEL_REPORT_ASK, NULL, 0);
   for (double since = exchange_now(); !heard; exchange_nap()) {
     if (exchange_now() - since > 60) exchange_give_up(t, "rank 0 is deaf");
     t->poll(t, &done, 1);
-    for (cel_told *told; (told = t->told(t)) != NULL; cel_free(told))
+    for (cel_told *told; (told = t->control.told(t->control.self)) != NULL;
+         cel_free(told))
       heard |= told->kind == CEL_REPORT_YOURS;
   }
 }
@@ -247,6 +248,6 @@ void exchange_fail_alone(cel_transport *t) {
   ask_for_word(t);
   puts("heard");
   fflush(stdout);
-  t->abort(t, 4);
+  t->control.abort(t->control.self, 4);
   abort();
 }

@@ -76,8 +76,8 @@ static exchange_planned *make_plan(const settings *set, const cel_transport *t,
     p->direct = cel_random_chance(&r, 85);
     p->salt = cel_random_next(&r);
     plan_shape(p, &r);
-    p->chained =
-        p->direct && p->bytes <= t->chain_bytes && cel_random_chance(&r, 60);
+    p->chained = p->direct && p->bytes <= t->messages.chain_bytes &&
+                 cel_random_chance(&r, 60);
   }
   exchange_number(plan, *n, ranks);
   return plan;
@@ -155,7 +155,7 @@ static void put(chains *c, const cel_chained *end) {
   CUstream stream = c->stream[end->ticket % 2];
   struct put *put = &c->put[c->n++];
   put->end = *end;
-  c->t->carry(c->t, end->context);
+  c->t->messages.carry(c->t->messages.self, end->context);
   if (end->enqueue(end->context, stream) != CEL_E_OK)
     exchange_give_up(c->t, cel_error_last()->text);
   if (c->api->cuEventCreate(&put->after, CU_EVENT_DISABLE_TIMING) !=
@@ -168,7 +168,8 @@ static void put(chains *c, const cel_chained *end) {
 static bool move_chains(void *context, uint64_t *did) {
   chains *c = context;
   cel_chained given[4];
-  uint32_t n = c->t->chain_bytes > 0 ? c->t->chained(c->t, given, 4) : 0;
+  uint32_t n =
+      c->t->messages.chain_bytes > 0 ? c->t->chained(c->t, given, 4) : 0;
   for (uint32_t i = 0; i < n; ++i) put(c, &given[i]);
   for (uint32_t i = 0; i < c->n; ++i) {
     struct put *put = &c->put[i];
@@ -177,7 +178,7 @@ static bool move_chains(void *context, uint64_t *did) {
     c->api->cuEventDestroy_v2(put->after);
     put->after = NULL;
     exchange_end_at(c->ends, (uint32_t)put->end.ticket);
-    c->t->unchain(c->t, put->end.context);
+    c->t->messages.unchain(c->t->messages.self, put->end.context);
     ++c->over;
     ++n;
   }
@@ -223,9 +224,9 @@ static int mismatch(cel_transport *t, const cel_cuda *cuda) {
   cel_posted message = {1, 1 - t->rank, 0, bytes, 1, &piece, true, false};
   cel_done done;
   if (t->rank == 0)
-    t->send(t, &message);
+    t->messages.send(t->messages.self, &message);
   else
-    t->receive(t, &message);
+    t->messages.receive(t->messages.self, &message);
   while (t->poll(t, &done, 1) == 0) {
   }
   printf("rank %d: %s\n", (int)t->rank,
@@ -267,7 +268,7 @@ static int breaks(cel_transport *t, const cel_cuda *cuda, const settings *set) {
     back += got;
   }
   printf("%s came back\n", failed > 0 && failed < direct ? "all" : "not all");
-  t->abort(t, 3);
+  t->control.abort(t->control.self, 3);
   return 3;
 }
 
@@ -304,9 +305,9 @@ static double measure(cel_transport *t, cel_strided piece, uint32_t at_once,
                                 .piece = &piece,
                                 .direct = true};
       if (t->rank % 2 == 0)
-        t->send(t, &message[k]);
+        t->messages.send(t->messages.self, &message[k]);
       else
-        t->receive(t, &message[k]);
+        t->messages.receive(t->messages.self, &message[k]);
     }
     await(t, at_once);
   }
@@ -387,9 +388,9 @@ static void move_blocks(cel_transport *t, uint64_t memory, uint64_t bytes,
                         .piece = &piece,
                         .direct = true};
   if (t->rank == 0)
-    t->send(t, &message);
+    t->messages.send(t->messages.self, &message);
   else
-    t->receive(t, &message);
+    t->messages.receive(t->messages.self, &message);
   await(t, 1);
 }
 
@@ -471,7 +472,7 @@ static int run(const char *mode, const settings *set) {
   if (strcmp(mode, "unlent") == 0 && last) fake_cuda_refuse_loans();
   cel_status status = cel_transport_cuda_link(t, cuda, &t, why, unlent);
   if (status != CEL_E_OK) exchange_give_up(t, cel_error_last()->text);
-  bool linked = t->nears > 0, first = t->rank == 0;
+  bool linked = t->messages.nears > 0, first = t->rank == 0;
   if (unlent[0] != '\0') printf("rank %d: unlent: %s\n", (int)t->rank, unlent);
   if (cuda != NULL) open_pool(cuda, set);
   if (linked && strcmp(mode, "speed") == 0)

@@ -80,13 +80,14 @@ static void tell_one(cel_transport *t, const settings *set, int64_t i) {
   uint32_t size = text_size(set, t->rank, i);
   char *text = cel_alloc(size + 1);
   memset(text, (int)(i & 127), size);
-  t->tell(t, to, (int32_t)i, text, size);
+  t->control.tell(t->control.self, to, (int32_t)i, text, size);
   cel_free(text);
 }
 
 /* Texts of one peer come in order and whole. */
 static void hear(cel_transport *t, const settings *set, extras *x) {
-  for (cel_told *told; (told = t->told(t)) != NULL; cel_free(told)) {
+  for (cel_told *told; (told = t->control.told(t->control.self)) != NULL;
+       cel_free(told)) {
     int64_t i = told->kind;
     ++x->told;
     x->faults += i <= x->heard[told->peer] ||
@@ -116,9 +117,9 @@ static void vote(cel_transport *t, const settings *set, extras *x,
   if (x->vote < set->votes && x->vote - x->voted < 4 &&
       cel_random_chance(r, 30)) {
     cel_agreement mine = vote_of(t, x->vote++);
-    t->agree(t, &mine);
+    t->control.agree(t->control.self, &mine);
   }
-  cel_agreed how = t->agreed(t, &index);
+  cel_agreed how = t->control.agreed(t->control.self, &index);
   if (how == CEL_AGREED_PENDING) return;
   bool same = x->voted % 5 != 4 || t->ranks == 1;
   x->faults += index != (uint64_t)x->voted ||
@@ -214,7 +215,7 @@ static int spread(void) {
     uint64_t bytes = t->rank == 0 ? size : 1, faults = 0;
     void *data = cel_alloc(bytes + 1);
     memset(data, t->rank == 0 ? 7 : 1, bytes);
-    if (t->broadcast(t, &data, &bytes) != CEL_E_OK)
+    if (t->control.broadcast(t->control.self, &data, &bytes) != CEL_E_OK)
       exchange_give_up(t, cel_error_last()->text);
     faults += bytes != size;
     for (uint64_t i = 0; i < bytes; ++i) faults += ((char *)data)[i] != 7;
@@ -249,9 +250,12 @@ static int absent(const char *where) {
   void *data = cel_alloc_zero(size);
   int64_t most = 1, all[4];
   if (t->rank == 1) exchange_fail_alone(t);
-  if (strcmp(where, "broadcast") == 0) t->broadcast(t, &data, &size);
-  if (strcmp(where, "gather") == 0) t->gather(t, &most, sizeof most, all);
-  if (strcmp(where, "most") == 0) t->all_reduce_max(t, &most);
+  if (strcmp(where, "broadcast") == 0)
+    t->control.broadcast(t->control.self, &data, &size);
+  if (strcmp(where, "gather") == 0)
+    t->control.gather(t->control.self, &most, sizeof most, all);
+  if (strcmp(where, "most") == 0)
+    t->control.all_reduce_max(t->control.self, &most);
   if (strcmp(where, "clocks") == 0) exchange_compare_clocks(t);
   if (t->rank == 0) exchange_give_up(t, "rank 1 is not missed");
   for (;;) exchange_nap();
@@ -273,10 +277,11 @@ static int outlives(void) {
   cel__mpi *m = (cel__mpi *)t;
   int64_t most = t->rank == 0 ? 3 : 7;
   probes_fail = t->rank == 0;
-  if (t->rank == 0 && t->all_reduce_max(t, &most) == CEL_E_OK)
+  if (t->rank == 0 &&
+      t->control.all_reduce_max(t->control.self, &most) == CEL_E_OK)
     exchange_give_up(t, "MPI does not break");
   MPI_Barrier(MPI_COMM_WORLD);
-  if (t->rank > 0) t->all_reduce_max(t, &most);
+  if (t->rank > 0) t->control.all_reduce_max(t->control.self, &most);
   if (t->rank > 0)
     for (;;) exchange_nap();
   if (m->row.n != 1) exchange_give_up(t, "nobody keeps the request");
@@ -284,7 +289,7 @@ static int outlives(void) {
   MPI_Wait(&m->request.at[0], MPI_STATUS_IGNORE);
   memcpy(&most, meeting->bytes, sizeof most);
   printf("%s; %lld\n", t->broken->text, (long long)most);
-  t->abort(t, 4);
+  t->control.abort(t->control.self, 4);
   return 1;
 }
 
@@ -296,13 +301,13 @@ static int die(const char *how) {
   cel_posted wanted = {1,    (t->rank + 1) % t->ranks, 0, 1, 1, &piece, false,
                        false};
   cel_done done;
-  t->receive(t, &wanted);
+  t->messages.receive(t->messages.self, &wanted);
   double since = exchange_now();
   while (t->poll(t, &done, 1) == 0) {
     if (t->rank == 1 && exchange_now() - since > 0.3) {
       if (how[0] == 'k') raise(SIGKILL);
       if (how[0] == 'e') exit(3);
-      t->abort(t, 7);
+      t->control.abort(t->control.self, 7);
     }
     if (exchange_now() - since > 120)
       exchange_give_up(t, "still here after 120 s");
@@ -326,13 +331,14 @@ static int flood(const settings *set) {
   for (uint64_t i = 0; i < N; ++i) {
     piece[i] = (cel_strided){&byte[i], {1, 1}, {1, 1}, 1};
     message[i] = (cel_posted){i, 1 - t->rank, i, 1, 1, &piece[i], false, false};
-    if (t->rank == 0) t->send(t, &message[i]);
+    if (t->rank == 0) t->messages.send(t->messages.self, &message[i]);
   }
   for (double since = exchange_now(); exchange_now() - since < 0.3;
        exchange_nap())
     early += t->poll(t, &done, 1);
   bool awake = t->busy(t);
-  for (uint64_t i = 0; t->rank == 1 && i < N; ++i) t->receive(t, &message[i]);
+  for (uint64_t i = 0; t->rank == 1 && i < N; ++i)
+    t->messages.receive(t->messages.self, &message[i]);
   for (over = early; over < N; exchange_nap()) over += t->poll(t, &done, 1);
   for (double since = exchange_now(); t->busy(t); t->poll(t, &done, 1))
     if (exchange_now() - since > 120) exchange_give_up(t, "busy with nothing");
@@ -349,15 +355,16 @@ static void keep_in_touch(cel_transport *t) {
   cel_told *told = NULL;
   cel_agreed agreed = CEL_AGREED_PENDING;
   uint64_t index;
-  t->tell(t, 1 - t->rank, 1, "well", 4);
-  t->agree(t, &mine);
+  t->control.tell(t->control.self, 1 - t->rank, 1, "well", 4);
+  t->control.agree(t->control.self, &mine);
   for (double since = exchange_now();
        told == NULL || agreed == CEL_AGREED_PENDING;) {
     if (exchange_now() - since > 120)
       exchange_give_up(t, "no text, or no agreement");
     if (t->poll(t, &done, 1) > 0) exchange_give_up(t, "a ticket too many");
-    if (told == NULL) told = t->told(t);
-    if (agreed == CEL_AGREED_PENDING) agreed = t->agreed(t, &index);
+    if (told == NULL) told = t->control.told(t->control.self);
+    if (agreed == CEL_AGREED_PENDING)
+      agreed = t->control.agreed(t->control.self, &index);
     exchange_nap();
   }
   cel_free(told);
@@ -372,16 +379,16 @@ static int mismatch(int64_t wanted) {
   cel_posted message = {1, 1 - t->rank, 0, size, 1, &piece, false, false};
   cel_done done;
   if (t->rank == 0)
-    t->send(t, &message);
+    t->messages.send(t->messages.self, &message);
   else
-    t->receive(t, &message);
+    t->messages.receive(t->messages.self, &message);
   while (t->poll(t, &done, 1) == 0) exchange_nap();
   keep_in_touch(t);
   if (t->rank == 0)
     for (;;) t->poll(t, &done, 1), exchange_nap();
   printf("%s\n", done.error != NULL ? done.error->text : "no error");
   fflush(stdout);
-  t->abort(t, 4);
+  t->control.abort(t->control.self, 4);
   return 1;
 }
 
@@ -394,15 +401,15 @@ static int breaks(void) {
   cel_agreement mine = {.hash = 7};
   cel_done done = {0};
   ((cel__mpi *)t)->agreement = MPI_COMM_NULL;
-  t->receive(t, &wanted);
-  t->agree(t, &mine);
+  t->messages.receive(t->messages.self, &wanted);
+  t->control.agree(t->control.self, &mine);
   if (t->broken == NULL || t->poll(t, &done, 1) == 0 || done.error == NULL)
     exchange_give_up(t, "nobody noticed");
-  t->tell(t, 1 - t->rank, 1, "well", 4);
+  t->control.tell(t->control.self, 1 - t->rank, 1, "well", 4);
   if (t->rank > 0)
     for (;;) exchange_nap();
   printf("%s\n", t->broken->text);
-  t->abort(t, 4);
+  t->control.abort(t->control.self, 4);
   return 1;
 }
 
@@ -444,7 +451,7 @@ static int report(const char *how) {
     exchange_nap();
     if (deaf) continue;
     t->poll(t, &done, 1);
-    while ((told = t->told(t)) != NULL) {
+    while ((told = t->control.told(t->control.self)) != NULL) {
       cel_report_told(&asked, t, told);
       cel_free(told);
     }

@@ -70,7 +70,7 @@ static void must(const run *r, CUresult code) {
 
 static void make_part(run *r, part *p, uint64_t nth, int32_t d) {
   const cel_cuda_api *api = r->cuda->api;
-  int32_t devices = r->t->collective.devices;
+  int32_t devices = r->t->collectives.limits.devices;
   int64_t member = r->t->rank * devices + d;
   cel_random shared = {r->set->seed * 1000 + nth};
   cel_random own = {r->set->seed * 77 + nth * 1000 + (uint64_t)member};
@@ -90,11 +90,12 @@ static void make_part(run *r, part *p, uint64_t nth, int32_t d) {
 }
 
 static void post_next(run *r) {
-  int32_t devices = r->t->collective.devices;
+  int32_t devices = r->t->collectives.limits.devices;
   for (int32_t d = 0; d < devices; ++d) {
     part *p = &r->part[r->posted * (uint64_t)devices + (uint64_t)d];
     make_part(r, p, r->posted, d);
-    r->t->exchange_devices(r->t, &p->spread.collective);
+    r->t->collectives.exchange_devices(r->t->collectives.self,
+                                       &p->spread.collective);
   }
   ++r->posted;
 }
@@ -113,7 +114,7 @@ static void put(run *r, const cel_chained *end) {
   must(r, api->cuEventCreate(&p->through, CU_EVENT_DISABLE_TIMING));
   must(r, api->cuEventRecord(p->through, r->stream[d]));
   p->put = true;
-  r->t->unjoin(r->t, end->context);
+  r->t->collectives.unjoin(r->t->collectives.self, end->context);
 }
 
 static void end_part(run *r, part *p) {
@@ -128,7 +129,7 @@ static void end_part(run *r, part *p) {
 }
 
 static void end_some(run *r) {
-  uint64_t devices = (uint64_t)r->t->collective.devices;
+  uint64_t devices = (uint64_t)r->t->collectives.limits.devices;
   for (uint64_t i = r->ended * devices; i < r->posted * devices; ++i) {
     part *p = &r->part[i];
     if (p->put && !p->ended &&
@@ -161,12 +162,12 @@ static void pass_messages(run *r) {
   if (!r->sending && r->sent < r->set->count && r->sent < r->ended + AT_ONCE) {
     post_message(r, &r->out, 0, (rank + 1) % ranks, r->sent++);
     r->sending = true;
-    r->t->send(r->t, &r->out);
+    r->t->messages.send(r->t->messages.self, &r->out);
   }
   if (!r->receiving && r->received < r->set->count) {
     post_message(r, &r->in, 1, (rank + ranks - 1) % ranks, r->received);
     r->receiving = true;
-    r->t->receive(r->t, &r->in);
+    r->t->messages.receive(r->t->messages.self, &r->in);
   }
 }
 
@@ -188,9 +189,10 @@ static void take(run *r) {
 static void begin(run *r, cel_transport *t, const cel_cuda *cuda,
                   const settings *set) {
   *r = (run){.t = t, .cuda = cuda, .set = set};
-  r->part = cel_alloc_zero((set->count + 1) * (size_t)t->collective.devices *
-                           sizeof *r->part);
-  for (int32_t d = 0; d < t->collective.devices; ++d) {
+  r->part =
+      cel_alloc_zero((set->count + 1) * (size_t)t->collectives.limits.devices *
+                     sizeof *r->part);
+  for (int32_t d = 0; d < t->collectives.limits.devices; ++d) {
     must(r, cuda->api->cuCtxSetCurrent(cuda->device[d].context));
     must(r, cuda->api->cuStreamCreateWithPriority(&r->stream[d],
                                                   CU_STREAM_NON_BLOCKING, 0));
@@ -198,7 +200,7 @@ static void begin(run *r, cel_transport *t, const cel_cuda *cuda,
 }
 
 static void finish(run *r) {
-  for (int32_t d = 0; d < r->t->collective.devices; ++d)
+  for (int32_t d = 0; d < r->t->collectives.limits.devices; ++d)
     r->cuda->api->cuStreamDestroy_v2(r->stream[d]);
   cel_free(r->part);
 }
@@ -240,7 +242,8 @@ static int differ(cel_transport *t, const cel_cuda *cuda, const settings *set) {
   begin(&r, t, cuda, set);
   make_part(&r, &r.part[0], 0, 0);
   r.part[0].spread.collective.bytes += t->rank == 1;
-  t->exchange_devices(t, &r.part[0].spread.collective);
+  t->collectives.exchange_devices(t->collectives.self,
+                                  &r.part[0].spread.collective);
   while (t->poll(t, &done, 1) == 0) {
   }
   printf("rank %d: %s\n", (int)t->rank,
@@ -380,10 +383,10 @@ static int work(const char *mode, const settings *set) {
   if (strcmp(mode, "absent") == 0 && t->rank == 1) exchange_fail_alone(t);
   if (cel_transport_nccl(t, &config, &t, why, sizeof why) != CEL_E_OK)
     exchange_give_up(t, cel_error_last()->text);
-  bool joined = t->collective.devices > 0, first = t->rank == 0;
+  bool joined = t->collectives.limits.devices > 0, first = t->rank == 0;
   if (joined) {
     int status = carry_out(mode, t, config.cuda, set);
-    if (status != 0) t->abort(t, status);
+    if (status != 0) t->control.abort(t->control.self, status);
   }
   t->destroy(t);
   if (first && joined) printf("1 passed, 0 failed\n");

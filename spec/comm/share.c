@@ -170,7 +170,7 @@ uint64_t share_all(cel_transport *t, uint64_t seed, int64_t n) {
       plan(s, t, &shared);
       s->collective.ticket = s->collective.nth = (uint64_t)posted++;
       lay_out(s, t, &own);
-      t->exchange(t, &s->collective);
+      t->collectives.exchange(t->collectives.self, &s->collective);
     }
     cel_done done;
     if (t->poll(t, &done, 1) == 0) continue;

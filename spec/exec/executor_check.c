@@ -71,7 +71,8 @@ static bool all_done(uint64_t id) {
 static bool is_chained(uint64_t id) {
   const cel_instr *instr = &instrs[id];
   return cel_instr_lane_of(instr->kind) == CEL_LANE_COMM &&
-         instr->message.direct && backend.chains && transport.chain_bytes > 0;
+         instr->message.direct && backend.chains &&
+         transport.messages.chain_bytes > 0;
 }
 
 static bool same_lane(const state *a, const state *b) {
@@ -341,8 +342,8 @@ static uint32_t poll_backend(cel_backend *b, cel_done *out, uint32_t max) {
 }
 
 /* A chained one waits for what is in lanes there, once it is handed out. */
-static void post(cel_transport *t, const cel_posted *message) {
-  (void)t;
+static void post(void *self, const cel_posted *message) {
+  (void)self;
   static const state somewhere = {.device = 0, .lane = KERNEL_LANES};
   uint64_t id = message->ticket;
   if (message->chained != is_chained(id)) wrong("chained, or not", id);
@@ -367,8 +368,8 @@ static uint32_t hand_out(cel_transport *t, cel_chained *out, uint32_t max) {
   return 1;
 }
 
-static void let_go(cel_transport *t, void *context) {
-  (void)t, (void)context;
+static void let_go(void *self, void *context) {
+  (void)self, (void)context;
 }
 
 static uint32_t poll_transport(cel_transport *t, cel_done *out, uint32_t max) {
@@ -505,13 +506,14 @@ static cel_executor *make_executor(cel_host_lanes **host) {
               ? 0
               : (uint32_t)cel_random_int(&chosen, 1, 4);
   memset(submitted, 0, sizeof submitted);
-  transport = (cel_transport){.send = post,
-                              .receive = post,
-                              .poll = poll_transport,
-                              .chain_bytes = cel_random_chance(&chosen, 80),
-                              .chained = hand_out,
-                              .carry = let_go,
-                              .unchain = let_go};
+  transport = (cel_transport){
+      .messages = {.send = post,
+                   .receive = post,
+                   .chain_bytes = cel_random_chance(&chosen, 80),
+                   .carry = let_go,
+                   .unchain = let_go},
+      .poll = poll_transport,
+      .chained = hand_out};
   cel_host_config lanes = {
       .lanes = 1, .simulated = true, .seed = cel_random_next(&chosen)};
   *host = cel_host_lanes_create(&lanes);

@@ -147,7 +147,7 @@ static void check_end(void) {
   rank *r = &ranks[0];
   int blocked = submit(r, 3, 0), behind = submit(r, 3, 1);
   cel_host_lanes_drop(r->lanes);
-  r->transport->abort(r->transport, 1);
+  r->transport->control.abort(r->transport->control.self, 1);
   collect(r, 0);
   if (r->status[behind] != CEL_E_OK) wrong("what was dropped has failed");
   /* The lane may have been too slow to begin even the first. */

@@ -4,11 +4,11 @@
 #include "comm/fake_cuda.h"
 #include "comm/fake_nccl.h"
 #include "comm/nccl/nccl.h"
-#include "comm/wrapper.h"
 #include "random/program.h"
 
 typedef struct gpus {
-  cel_wrapper around; /* first */
+  cel_transport base; /* first */
+  cel_transport *inner;
   cel_cuda cuda;
   CUstream stream[CEL_DEVICES];
   CUevent through[CEL_DEVICES];
@@ -41,48 +41,57 @@ static cel_status put(void *context, void *stream) {
                                                                   : CEL_E_AGAIN;
 }
 
-static void exchange_devices(cel_transport *t,
+static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
+  cel_transport *inner = ((gpus *)t)->inner;
+  uint32_t n = inner->poll(inner, out, max);
+  t->broken = inner->broken;
+  return n;
+}
+
+static void exchange_devices(void *self,
                              const cel_device_collective *collective) {
-  gpus *g = (gpus *)t;
+  gpus *g = self;
+  const cel_collective_table *inner = &g->inner->collectives;
   ++g->posted;
-  g->around.inner->exchange_devices(g->around.inner, collective);
+  inner->exchange_devices(inner->self, collective);
 }
 
 /* They come in the order of the devices. */
 static uint32_t chained(cel_transport *t, cel_chained *out, uint32_t max) {
   gpus *g = (gpus *)t;
-  uint32_t n = g->around.inner->chained(g->around.inner, out, max);
+  uint32_t n = g->inner->chained(g->inner, out, max);
   for (uint32_t i = 0; i < n; ++i) {
     end *made = cel_alloc(sizeof *made);
-    int32_t device = (int32_t)i % t->collective.devices;
+    int32_t device = (int32_t)i % t->collectives.limits.devices;
     *made = (end){.gpus = g, .inner = out[i], .device = device};
     out[i] = (cel_chained){out[i].ticket, put, made};
   }
   return n;
 }
 
-static void unjoin(cel_transport *t, void *context) {
-  gpus *g = (gpus *)t;
+static void unjoin(void *self, void *context) {
+  gpus *g = self;
+  const cel_collective_table *inner = &g->inner->collectives;
   end *e = context;
   ++g->joined;
-  g->around.inner->unjoin(g->around.inner, e->inner.context);
+  inner->unjoin(inner->self, e->inner.context);
   cel_free(e);
 }
 
 static void halt(cel_transport *t) {
-  cel_transport *inner = ((gpus *)t)->around.inner;
+  cel_transport *inner = ((gpus *)t)->inner;
   inner->halt(inner);
 }
 
 /* Nobody else asks the streams. */
 static bool busy(cel_transport *t) {
   const gpus *g = (const gpus *)t;
-  return g->joined < g->posted || g->around.inner->busy(g->around.inner);
+  return g->joined < g->posted || g->inner->busy(g->inner);
 }
 
 static void destroy(cel_transport *t) {
   gpus *g = (gpus *)t;
-  g->around.inner->destroy(g->around.inner);
+  g->inner->destroy(g->inner);
   for (int32_t d = 0; d < g->cuda.devices; ++d)
     g->cuda.api->cuStreamDestroy_v2(g->stream[d]);
   cel_free(g);
@@ -110,15 +119,18 @@ void rank_fake_gpus(rank *r) {
   cel_transport *inner;
   if (cel_transport_nccl(r->transport, &config, &inner, why, sizeof why) !=
           CEL_E_OK ||
-      inner->collective.devices != p->devices)
+      inner->collectives.limits.devices != p->devices)
     cel_bug("no NCCL, not even a fake: %s", why);
-  cel_wrapper_init(&g->around, inner, "mpi, and fake GPUs");
-  cel_transport *t = &g->around.base;
-  t->collective = inner->collective;
-  limit(&t->collective, p);
-  t->exchange_devices = exchange_devices;
+  cel_transport *t = &g->base;
+  g->inner = inner;
+  *t = *inner;
+  t->name = "mpi, and fake GPUs";
+  t->collectives.self = g;
+  t->collectives.exchange_devices = exchange_devices;
+  t->collectives.unjoin = unjoin;
+  limit(&t->collectives.limits, p);
+  t->poll = poll;
   t->chained = chained;
-  t->unjoin = unjoin;
   t->halt = halt;
   t->busy = busy;
   t->destroy = destroy;

@@ -20,7 +20,7 @@ static void link_up(rank *r, cel_cuda *cuda) {
   must(cel_transport_cuda_link(inner, cuda, &r->transport, why, unlent));
   if (r->transport == inner) return;
   ((cel__link *)r->transport)->place_least = 2 * p->direct_bytes;
-  if (p->seed % 2 == 0) r->transport->chain_bytes = p->chain_bytes;
+  if (p->seed % 2 == 0) r->transport->messages.chain_bytes = p->chain_bytes;
 }
 
 /* Direct messages between device memories, which lie in the host where there is
@@ -32,7 +32,7 @@ static void come_near(rank *r) {
   cel_cuda *cuda =
       p->cuda ? r->cuda : fake_cuda(p->seed * 16 + (uint64_t)r->index);
   link_up(r, cuda);
-  r->transport->direct_bytes = p->direct_bytes;
+  r->transport->messages.direct_bytes = p->direct_bytes;
 }
 
 /* Whether what all exchange goes by the fake of NCCL, between simulated
@@ -124,7 +124,7 @@ bool programs_run_mpi(uint64_t seed, uint64_t count) {
     if (!run(&r, text, sizeof text)) {
       printf("seed %" PRIu64 " on rank %d: %s\n", seed + i, r.index, text);
       fflush(stdout);
-      t->abort(t, 1);
+      t->control.abort(t->control.self, 1);
     }
     forget(&r);
     /* Works are released later, but never run again. */

@@ -153,7 +153,8 @@ bool program_run_threads(const program *p, char *text, size_t size) {
   wait_for_all(t);
   /* Who waits for a rank that failed would wait for good. */
   for (int k = 0; k < p->ranks && program_troubled(p); ++k)
-    t->ranks[k].transport->abort(t->ranks[k].transport, 1);
+    t->ranks[k].transport->control.abort(t->ranks[k].transport->control.self,
+                                         1);
   for (int k = 0; k < p->ranks; ++k) cel_engine_stop(t->ranks[k].engine);
   bool full = t->failed && program_lacks_room(p, t->ranks);
   record *records[MOST_RANKS];

@@ -1,7 +1,7 @@
 /* link.h -- direct messages between the GPUs of one host's ranks.
  *
- * A transport around another one: it moves the direct messages itself and hands
- * everything else on.
+ * A transport around another one: it moves the direct messages itself and
+ * leaves the others, and all else, to that one.
  *
  *   receiver                            sender
  *   wants message n       --WANT-->     has been given it, too:
@@ -28,7 +28,7 @@
  *
  * What cannot be lent, or opened, goes through the mailbox.
  *
- *   link_transport.c  the table, completions, the end
+ *   link_transport.c  the tables, completions, the end
  *   link_start.c      who takes part: handles exchanged
  *   link_probe.c      a few bytes each way from each to each
  *   link_send.c       sender: slots filled

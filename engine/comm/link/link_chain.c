@@ -36,7 +36,7 @@ static cel_status put_out(void *context, void *stream) {
         link->cuda->api->cuEventRecord(mailbox->filled[transfer->slot], stream);
   if (code != CUDA_SUCCESS) return failed(transfer, code, "sending to");
   _Atomic(uint64_t) *mine = cel_host_rings_words(
-      link->rings, link->around.base.local_rank, transfer->peer->local);
+      link->rings, link->base.local_rank, transfer->peer->local);
   atomic_store_explicit(&mine[transfer->slot], mark_of(transfer),
                         memory_order_release);
   return CEL_E_OK;
@@ -55,7 +55,7 @@ void cel__link_chain_send(cel__link *link, cel__link_transfer *transfer,
 static bool await_sender(const cel__link_transfer *transfer) {
   cel__link *link = transfer->link;
   _Atomic(uint64_t) *theirs = cel_host_rings_words(
-      link->rings, transfer->peer->local, link->around.base.local_rank);
+      link->rings, transfer->peer->local, link->base.local_rank);
   while (atomic_load_explicit(&theirs[transfer->slot], memory_order_acquire) !=
          mark_of(transfer)) {
     if (atomic_load_explicit(&link->halted, memory_order_relaxed)) return false;
@@ -89,7 +89,8 @@ void cel__link_chain_receive(cel__link *link, cel__link_transfer *transfer,
                (cel_chained){transfer->message->ticket, put_in, transfer});
 }
 
-/* ---- the table ----------------------------------------------------------- */
+/* ---- for the tables
+ * ----------------------------------------------------------- */
 
 uint32_t cel__link_chained(cel_transport *t, cel_chained *out, uint32_t max) {
   cel__link *link = (cel__link *)t;
@@ -101,8 +102,8 @@ uint32_t cel__link_chained(cel_transport *t, cel_chained *out, uint32_t max) {
 }
 
 /* The receiver may go on: the slot's event will be recorded. */
-void cel__link_carry(cel_transport *t, void *context) {
-  cel__link *link = (cel__link *)t;
+void cel__link_carry(void *self, void *context) {
+  cel__link *link = self;
   const cel__link_transfer *transfer = context;
   if (!transfer->sends) return;
   cel__link_tell(link, transfer->peer,
@@ -112,8 +113,8 @@ void cel__link_carry(cel_transport *t, void *context) {
                                    .bytes = transfer->message->bytes});
 }
 
-void cel__link_unchain(cel_transport *t, void *context) {
-  cel__link *link = (cel__link *)t;
+void cel__link_unchain(void *self, void *context) {
+  cel__link *link = self;
   cel__link_transfer *transfer = context;
   if (transfer->sends)
     transfer->peer->filling[transfer->slot] = false;

@@ -13,7 +13,7 @@ static CUresult put(cel__link *link, const cel__link_peer *peer,
                     CUdeviceptr there) {
   const cel_cuda_api *api = link->cuda->api;
   unsigned char bytes[BYTES];
-  for (int i = 0; i < BYTES; ++i) bytes[i] = byte_of(link->around.base.rank, i);
+  for (int i = 0; i < BYTES; ++i) bytes[i] = byte_of(link->base.rank, i);
   CUdeviceptr last = cel_mailbox_slot(peer->mailbox.in, CEL_MAIL_SLOTS - 1);
   CUresult code =
       api->cuMemcpyHtoDAsync_v2(last, bytes, sizeof bytes, link->stream);
@@ -74,7 +74,7 @@ static uint64_t place_of(int32_t local) {
 
 cel_status cel__link_probe_lend(cel__link *link) {
   cel_cuda *cuda = link->cuda;
-  if (place_of(link->around.base.local_ranks) > CEL_CUDA_GRAIN)
+  if (place_of(link->base.local_ranks) > CEL_CUDA_GRAIN)
     return cel_fail(CEL_E_MISSING, "too many ranks are on this host");
   if (!cuda->device[0].exports || !cuda->device[0].virtual_memory)
     return cel_fail(CEL_E_MISSING, "its GPU cannot export memory");
@@ -107,7 +107,7 @@ cel_status cel__link_probe_write(cel__link *link) {
     const cel__link_peer *peer = &link->peer[p];
     code = put(link, peer,
                peer->opened.at[peer->opened.n - 1].at +
-                   place_of(link->around.base.local_rank));
+                   place_of(link->base.local_rank));
   }
   if (code == CUDA_SUCCESS)
     code = link->cuda->api->cuStreamSynchronize(link->stream);

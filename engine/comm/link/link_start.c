@@ -22,7 +22,7 @@ typedef struct hello {
 
 static size_t size_of_hello(const cel__link *link) {
   return sizeof(hello) +
-         (size_t)link->around.base.local_ranks * sizeof(cel_mailbox_handles);
+         (size_t)link->base.local_ranks * sizeof(cel_mailbox_handles);
 }
 
 static const hello *hello_of(const cel__link *link, const void *all,
@@ -92,7 +92,7 @@ static cel_status make_rings(cel__link *link, hello *mine) {
   clock_gettime(CLOCK_REALTIME, &t);
   snprintf(mine->rings, sizeof mine->rings, "/celer-%ld-%lld%09ld",
            (long)getpid(), (long long)t.tv_sec, t.tv_nsec);
-  return cel_host_rings_create(mine->rings, link->around.base.local_ranks,
+  return cel_host_rings_create(mine->rings, link->base.local_ranks,
                                &link->rings);
 }
 
@@ -117,7 +117,7 @@ static cel_status make_peer(cel__link *link, int32_t local, hello *mine) {
 
 static cel_status offer(cel__link *link, hello *mine) {
   const cel_cuda *cuda = link->cuda;
-  const cel_transport *base = &link->around.base;
+  const cel_transport *base = &link->base;
   if (cuda == NULL) return cel_fail(CEL_E_MISSING, "it uses no GPU");
   if (cuda->devices != 1)
     return cel_fail(CEL_E_MISSING, "it has %d GPUs, not one", cuda->devices);
@@ -137,7 +137,7 @@ static int by_rank(const void *left, const void *right) {
 }
 
 static cel_status open_all(cel__link *link, const void *all) {
-  const cel_transport *base = &link->around.base;
+  const cel_transport *base = &link->base;
   const char *name = hello_of(link, all, 0)->rings;
   if (link->rings == NULL)
     CEL_TRY(cel_host_rings_open(name, base->local_ranks, &link->rings));
@@ -160,8 +160,8 @@ static cel_status take_probes(cel__link *link) {
 
 /* Before others send something there. */
 static cel_status open_fds(cel__link *link, const void *all) {
-  return cel_host_fds_open(hello_of(link, all, 0)->rings,
-                           link->around.base.local_rank, &link->fds);
+  return cel_host_fds_open(hello_of(link, all, 0)->rings, link->base.local_rank,
+                           &link->fds);
 }
 
 /* ---- agreement ----------------------------------------------------------- */
@@ -169,13 +169,14 @@ static cel_status open_fds(cel__link *link, const void *all) {
 /* All ranks' words; false and why where one of them cannot. */
 static cel_status hear(cel__link *link, hello *mine, cel_status status,
                        void *all, bool *good, char *why) {
-  cel_transport *inner = link->around.inner;
-  mine->rank = link->around.base.rank;
+  const cel_control_table *control = &link->inner->control;
+  mine->rank = link->base.rank;
   snprintf(mine->why, sizeof mine->why, "%.*s", WHY - 1,
            status == CEL_E_OK ? "" : cel_error_last()->text);
-  CEL_TRY(inner->gather(inner, mine, (uint32_t)size_of_hello(link), all));
+  CEL_TRY(
+      control->gather(control->self, mine, (uint32_t)size_of_hello(link), all));
   *good = true;
-  for (int32_t i = 0; i < link->around.base.local_ranks && *good; ++i) {
+  for (int32_t i = 0; i < link->base.local_ranks && *good; ++i) {
     const hello *theirs = hello_of(link, all, i);
     if (theirs->why[0] == '\0') continue;
     snprintf(why, CEL_LINK_WHY, "rank %lld: %s", (long long)theirs->rank,
@@ -189,14 +190,15 @@ static cel_status hear(cel__link *link, hello *mine, cel_status status,
  * Where not, nobody frees what another has still open. */
 static cel_status meet(cel__link *link, hello *mine, void *all, bool *good,
                        char *why) {
-  cel_transport *inner = link->around.inner;
+  const cel_control_table *control = &link->inner->control;
   CEL_TRY(hear(link, mine, offer(link, mine), all, good, why));
   if (!*good) return CEL_E_OK;
   CEL_TRY(hear(link, mine, open_all(link, all), all, good, why));
   if (*good) CEL_TRY(hear(link, mine, take_probes(link), all, good, why));
   if (*good) return CEL_E_OK;
   cel__link_let_go(link);
-  return inner->gather(inner, mine, (uint32_t)size_of_hello(link), all);
+  return control->gather(control->self, mine, (uint32_t)size_of_hello(link),
+                         all);
 }
 
 /* Whether all can lend each other memory. */
@@ -222,10 +224,11 @@ static void come_near(cel__link *link) {
   qsort(link->peer, (size_t)link->peers, sizeof *link->peer, by_rank);
   link->near = cel_alloc((size_t)link->peers * sizeof *link->near);
   for (int32_t p = 0; p < link->peers; ++p) link->near[p] = link->peer[p].rank;
-  link->around.base.near = link->near;
-  link->around.base.nears = link->peers;
-  link->around.base.direct_bytes = 1;
-  link->around.base.chain_bytes = CHAIN_BYTES;
+  cel_message_table *messages = &link->base.messages;
+  messages->near = link->near;
+  messages->nears = link->peers;
+  messages->direct_bytes = 1;
+  messages->chain_bytes = CHAIN_BYTES;
 }
 
 cel_status cel_transport_cuda_link(cel_transport *inner, cel_cuda *cuda,
@@ -248,7 +251,7 @@ cel_status cel_transport_cuda_link(cel_transport *inner, cel_cuda *cuda,
   }
   if (status == CEL_E_OK && good) {
     come_near(link);
-    result = &link->around.base;
+    result = &link->base;
   } else {
     cel__link_let_go(link);
     cel__link_release(link);

@@ -10,7 +10,6 @@
 #include "comm/link/host_rings.h"
 #include "comm/link/link.h"
 #include "comm/link/mailbox.h"
-#include "comm/wrapper.h"
 #include "device/cuda/cuda_memory.h"
 
 enum {
@@ -108,7 +107,8 @@ typedef struct cel__link_peer {
 } cel__link_peer;
 
 typedef struct cel__link {
-  cel_wrapper around; /* first */
+  cel_transport base; /* first */
+  cel_transport *inner;
   cel_cuda *cuda;
   cel_host_rings *rings;
   cel_host_fds *fds;             /* or null: nothing is lent */
@@ -224,8 +224,8 @@ void cel__link_chain_receive(cel__link *link, cel__link_transfer *transfer,
 /* Ends what nobody took. */
 void cel__link_chain_fail(cel__link *link);
 uint32_t cel__link_chained(cel_transport *t, cel_chained *out, uint32_t max);
-void cel__link_carry(cel_transport *t, void *context);
-void cel__link_unchain(cel_transport *t, void *context);
+void cel__link_carry(void *self, void *context);
+void cel__link_unchain(void *self, void *context);
 void cel__link_halt(cel_transport *t);
 
 /* ---- link_start.c --------------------------------------------------- */

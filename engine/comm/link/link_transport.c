@@ -129,25 +129,24 @@ CUresult cel__link_copy(cel__link *link, cel__link_transfer *transfer,
 void cel__link_tell(cel__link *link, cel__link_peer *peer,
                     cel_host_record word) {
   if (peer->words.n > 0 ||
-      !cel_host_rings_push(link->rings, link->around.base.local_rank,
-                           peer->local, &word))
+      !cel_host_rings_push(link->rings, link->base.local_rank, peer->local,
+                           &word))
     cel_vec_push(&peer->words, word);
 }
 
 static void tell_rest(cel__link *link, cel__link_peer *peer) {
   uint32_t n = 0;
   while (n < peer->words.n &&
-         cel_host_rings_push(link->rings, link->around.base.local_rank,
-                             peer->local, &peer->words.at[n]))
+         cel_host_rings_push(link->rings, link->base.local_rank, peer->local,
+                             &peer->words.at[n]))
     ++n;
   if (n > 0) cel_vec_drop_first(&peer->words, n);
 }
 
 static void listen(cel__link *link, cel__link_peer *peer) {
   cel_host_record word;
-  while (!link->failed &&
-         cel_host_rings_pop(link->rings, peer->local,
-                            link->around.base.local_rank, &word))
+  while (!link->failed && cel_host_rings_pop(link->rings, peer->local,
+                                             link->base.local_rank, &word))
     switch (word.kind) {
     case CEL__LINK_WANT:
     case CEL__LINK_WANT_PLACED: cel__link_want(link, peer, &word); break;
@@ -175,7 +174,8 @@ static void progress(cel__link *link) {
   for (int32_t p = 0; p < link->peers; ++p) tell_rest(link, &link->peer[p]);
 }
 
-/* ---- the table ----------------------------------------------------------- */
+/* ---- the tables -----------------------------------------------------------
+ */
 
 /* Null: it is on another host. */
 static cel__link_peer *peer_of(cel__link *link, int64_t rank) {
@@ -194,6 +194,7 @@ static cel__link_peer *peer_of(cel__link *link, int64_t rank) {
 static void post(cel__link *link, cel__link_peer *peer,
                  const cel_posted *message,
                  void (*begin)(cel__link *, cel__link_transfer *)) {
+  cel_assert_driver();
   cel_assert(message->bytes > 0);
   if (link->failed) {
     cel_fail_with(&link->error);
@@ -211,30 +212,31 @@ static void post(cel__link *link, cel__link_peer *peer,
   begin(link, transfer);
 }
 
-static void send(cel_transport *t, const cel_posted *message) {
-  cel__link *link = (cel__link *)t;
-  cel_transport *inner = link->around.inner;
+static void send(void *self, const cel_posted *message) {
+  cel__link *link = self;
+  const cel_message_table *inner = &link->inner->messages;
   cel__link_peer *peer = message->direct ? peer_of(link, message->peer) : NULL;
   if (peer != NULL)
     post(link, peer, message, cel__link_send);
   else
-    inner->send(inner, message);
+    inner->send(inner->self, message);
 }
 
-static void receive(cel_transport *t, const cel_posted *message) {
-  cel__link *link = (cel__link *)t;
-  cel_transport *inner = link->around.inner;
+static void receive(void *self, const cel_posted *message) {
+  cel__link *link = self;
+  const cel_message_table *inner = &link->inner->messages;
   cel__link_peer *peer = message->direct ? peer_of(link, message->peer) : NULL;
   if (peer != NULL)
     post(link, peer, message, cel__link_receive);
   else
-    inner->receive(inner, message);
+    inner->receive(inner->self, message);
 }
 
 static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
   cel__link *link = (cel__link *)t;
-  uint32_t n = link->around.inner->poll(link->around.inner, out, max);
-  t->broken = link->around.inner->broken;
+  cel_assert_driver();
+  uint32_t n = link->inner->poll(link->inner, out, max);
+  t->broken = link->inner->broken;
   if (!link->failed) progress(link);
   if (link->failed && link->transfers > 0) fail_all(link);
   uint32_t mine = link->done.n < max - n ? link->done.n : max - n;
@@ -249,15 +251,16 @@ static bool busy(cel_transport *t) {
   if (link->transfers > 0 || link->done.n > 0) return true;
   for (int32_t p = 0; p < link->peers; ++p)
     if (link->peer[p].words.n > 0) return true;
-  return link->around.inner->busy(link->around.inner);
+  return link->inner->busy(link->inner);
 }
 
 /* Nobody reads our mailbox any more once all ranks are in inner->destroy: what
  * they received is complete. */
 static void destroy(cel_transport *t) {
   cel__link *link = (cel__link *)t;
-  cel_transport *inner = link->around.inner;
-  if (link->failed || link->transfers > 0) inner->abort(inner, 1);
+  cel_transport *inner = link->inner;
+  if (link->failed || link->transfers > 0)
+    inner->control.abort(inner->control.self, 1);
   for (int32_t p = 0; p < link->peers; ++p) tell_rest(link, &link->peer[p]);
   cel__link_let_go(link);
   inner->destroy(inner);
@@ -265,15 +268,17 @@ static void destroy(cel_transport *t) {
 }
 
 void cel__link_init(cel__link *link, cel_transport *inner) {
-  cel_wrapper_init(&link->around, inner, "mpi, direct between GPUs");
-  cel_transport *base = &link->around.base;
-  base->send = send;
-  base->receive = receive;
-  base->poll = poll;
-  base->chained = cel__link_chained;
-  base->carry = cel__link_carry;
-  base->unchain = cel__link_unchain;
-  base->halt = cel__link_halt;
-  base->busy = busy;
-  base->destroy = destroy;
+  link->inner = inner;
+  link->base = *inner;
+  link->base.name = "mpi, direct between GPUs";
+  link->base.messages = (cel_message_table){.self = link,
+                                            .send = send,
+                                            .receive = receive,
+                                            .carry = cel__link_carry,
+                                            .unchain = cel__link_unchain};
+  link->base.poll = poll;
+  link->base.chained = cel__link_chained;
+  link->base.halt = cel__link_halt;
+  link->base.busy = busy;
+  link->base.destroy = destroy;
 }

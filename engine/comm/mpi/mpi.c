@@ -119,6 +119,7 @@ static bool busy(cel_transport *t) {
 
 static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
   cel__mpi *m = (cel__mpi *)t;
+  cel_assert_driver();
   cel__mpi_make_groups(m);
   if (m->base.broken == NULL) progress(m);
   if (m->failed) cel__mpi_fail_all(m);
@@ -138,8 +139,8 @@ static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
 extern int ompi_mpi_abort(MPI_Comm comm, int status) __attribute__((weak));
 #endif
 
-static void end_all(cel_transport *t, int status) {
-  (void)t;
+static void end_all(void *self, int status) {
+  (void)self;
   fflush(NULL);
 #ifdef OPEN_MPI
   if (ompi_mpi_abort != NULL) ompi_mpi_abort(MPI_COMM_WORLD, status);
@@ -198,7 +199,7 @@ static void release(cel__mpi *m) {
 static void destroy(cel_transport *t) {
   cel__mpi *m = (cel__mpi *)t;
   if (!m->failed && m->transfers == 0) quiesce(m);
-  if (m->failed || m->transfers > 0) end_all(t, 1);
+  if (m->failed || m->transfers > 0) end_all(m, 1);
   cancel_receives(m);
   MPI_Comm_free(&m->data);
   for (int i = 0; i < CEL__MPI_COLLECTIVES; ++i)
@@ -285,7 +286,7 @@ static void forbid_groups(cel__mpi *m, int level) {
            "MPI_THREAD_MULTIPLE, but this MPI (%.200s) gives %s: use one that "
            "is built with thread support",
            library, thread_name(level));
-  m->base.no_groups = m->no_groups;
+  m->base.control.no_groups = m->no_groups;
 }
 
 /* Open MPI ends the process, with a page of text, when srun started it without
@@ -336,24 +337,25 @@ static int find_place(cel__mpi *m) {
   return MPI_Comm_set_errhandler(m->host, MPI_ERRORS_RETURN);
 }
 
-static const cel_transport table = {.name = "mpi",
-                                    .send = cel__mpi_send,
-                                    .receive = cel__mpi_receive,
-                                    .exchange = cel__mpi_exchange,
-                                    .poll = poll,
-                                    .busy = busy,
-                                    .agree = cel__mpi_agree,
-                                    .agreed = cel__mpi_agreed,
-                                    .tell = cel__mpi_tell,
-                                    .told = cel__mpi_told,
-                                    .broadcast = cel__mpi_broadcast,
-                                    .gather = cel__mpi_gather,
-                                    .all_reduce_max = cel__mpi_all_reduce_max,
-                                    .attend = cel__mpi_attend,
-                                    .declare_group = cel__mpi_declare_group,
-                                    .join = cel__mpi_join,
-                                    .abort = end_all,
-                                    .destroy = destroy};
+static void fill_tables(cel__mpi *m) {
+  m->base.messages = (cel_message_table){
+      .self = m, .send = cel__mpi_send, .receive = cel__mpi_receive};
+  m->base.collectives =
+      (cel_collective_table){.self = m, .exchange = cel__mpi_exchange};
+  m->base.control =
+      (cel_control_table){.self = m,
+                          .agree = cel__mpi_agree,
+                          .agreed = cel__mpi_agreed,
+                          .tell = cel__mpi_tell,
+                          .told = cel__mpi_told,
+                          .broadcast = cel__mpi_broadcast,
+                          .gather = cel__mpi_gather,
+                          .all_reduce_max = cel__mpi_all_reduce_max,
+                          .attend = cel__mpi_attend,
+                          .declare_group = cel__mpi_declare_group,
+                          .join = cel__mpi_join,
+                          .abort = end_all};
+}
 
 /* The tag bound of MPI may be as low as 32767. A tag is a message's place in
  * its window, and which length it has. */
@@ -371,7 +373,9 @@ static void divide_tags(cel__mpi *m) {
 static cel_status open_mpi(const cel_mpi_config *config, int level,
                            bool finalize, cel_transport **out) {
   cel__mpi *m = cel_alloc_zero(sizeof *m);
-  m->base = table;
+  m->base = (cel_transport){
+      .name = "mpi", .poll = poll, .busy = busy, .destroy = destroy};
+  fill_tables(m);
   m->config = *config;
   m->finalize = finalize;
   forbid_groups(m, level);

@@ -1,6 +1,6 @@
 /* mpi.h -- the MPI transport's inside, shared by the files mpi_*.c.
  *
- *   mpi.c              starts and ends it; the table of functions
+ *   mpi.c              starts and ends it; the tables of functions
  *   mpi_data.c         messages: windows, bounds, starting and completing them
  *   mpi_pack.c         what a message looks like to MPI: direct, typed, packed
  *   mpi_collectives.c  collectives
@@ -259,8 +259,8 @@ bool cel__mpi_bad(cel__mpi *m, int code, const char *doing, int64_t peer);
 bool cel__mpi_breaks(cel__mpi *m, int code, const char *doing, int64_t peer);
 
 /* mpi_data.c */
-void cel__mpi_send(cel_transport *t, const cel_posted *message);
-void cel__mpi_receive(cel_transport *t, const cel_posted *message);
+void cel__mpi_send(void *self, const cel_posted *message);
+void cel__mpi_receive(void *self, const cel_posted *message);
 /* A send or receive has ended as `status` says, or failed (null). */
 void cel__mpi_arrived(cel__mpi *m, cel__mpi_transfer *transfer,
                       const MPI_Status *status);
@@ -287,7 +287,7 @@ int cel__mpi_big_type(uint64_t bytes, MPI_Datatype *out);
 int cel__mpi_strided_type(const cel_strided *s, MPI_Datatype *out);
 
 /* mpi_collectives.c */
-void cel__mpi_exchange(cel_transport *t, const cel_collective *collective);
+void cel__mpi_exchange(void *self, const cel_collective *collective);
 /* It has ended; `good` unless MPI says otherwise. */
 void cel__mpi_joined(cel__mpi *m, cel__mpi_collective *mine, bool good);
 void cel__mpi_release_collective(cel__mpi *m);
@@ -305,16 +305,16 @@ int cel__mpi_wide(cel__mpi *m, cel__mpi_collective *mine, MPI_Request *request);
 void cel__mpi_end_wide(const cel__mpi *m, cel__mpi_collective *mine);
 
 /* mpi_agree.c */
-void cel__mpi_agree(cel_transport *t, const cel_agreement *mine);
-cel_agreed cel__mpi_agreed(cel_transport *t, uint64_t *index);
+void cel__mpi_agree(void *self, const cel_agreement *mine);
+cel_agreed cel__mpi_agreed(void *self, uint64_t *index);
 /* A ballot of that round has come. */
 void cel__mpi_voted(cel__mpi *m, cel__mpi_round *round);
 void cel__mpi_release_votes(cel__mpi *m);
 
 /* mpi_control.c */
-void cel__mpi_tell(cel_transport *t, int64_t peer, int32_t kind,
-                   const void *data, uint32_t size);
-cel_told *cel__mpi_told(cel_transport *t);
+void cel__mpi_tell(void *self, int64_t peer, int32_t kind, const void *data,
+                   uint32_t size);
+cel_told *cel__mpi_told(void *self);
 void cel__mpi_send_credit(cel__mpi *m, int64_t peer, uint64_t base);
 void cel__mpi_expect_credits(cel__mpi *m);
 /* Looks for a text that has come. */
@@ -325,11 +325,11 @@ void cel__mpi_control_ended(cel__mpi *m, cel__mpi_row row,
 void cel__mpi_release_control(cel__mpi *m);
 
 /* mpi_meet.c */
-cel_status cel__mpi_broadcast(cel_transport *t, void **data, uint64_t *size);
-cel_status cel__mpi_gather(cel_transport *t, const void *mine, uint32_t size,
+cel_status cel__mpi_broadcast(void *self, void **data, uint64_t *size);
+cel_status cel__mpi_gather(void *self, const void *mine, uint32_t size,
                            void *all);
-cel_status cel__mpi_all_reduce_max(cel_transport *t, int64_t *n);
-void cel__mpi_attend(cel_transport *t);
+cel_status cel__mpi_all_reduce_max(void *self, int64_t *n);
+void cel__mpi_attend(void *self);
 
 /* mpi_comm.c; Thread: any */
 /* How MPI is told of any number of bytes: *count of *type. */
@@ -340,12 +340,12 @@ cel_status cel__mpi_status(int code, const char *doing);
 /* Of all ranks; collective over the threads of that group, of which there is
  * one at a time. */
 cel_status cel__mpi_comm_of_group(uint32_t group, MPI_Comm *out);
-cel_status cel__mpi_join(cel_transport *t, uint32_t group, cel_comm **out);
+cel_status cel__mpi_join(void *self, uint32_t group, cel_comm **out);
 
 /* mpi_groups.c */
 void cel__mpi_init_groups(cel__mpi_groups *groups);
 void cel__mpi_release_groups(cel__mpi_groups *groups);
-void cel__mpi_declare_group(cel_transport *t, uint32_t number);
+void cel__mpi_declare_group(void *self, uint32_t number);
 /* Begins the next communicator, unless one is being made or none is wanted. */
 void cel__mpi_make_groups(cel__mpi *m);
 /* The request for it has ended. */

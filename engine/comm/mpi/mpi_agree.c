@@ -67,8 +67,9 @@ void cel__mpi_voted(cel__mpi *m, cel__mpi_round *round) {
   for (cel__mpi_vote *v = m->first_vote; v != NULL; v = v->next) go_on(m, v);
 }
 
-void cel__mpi_agree(cel_transport *t, const cel_agreement *mine) {
-  cel__mpi *m = (cel__mpi *)t;
+void cel__mpi_agree(void *self, const cel_agreement *mine) {
+  cel__mpi *m = self;
+  cel_assert_driver();
   cel_assert(mine->index == m->next_vote);
   m->next_vote = mine->index + 1;
   if (m->base.broken != NULL) return;
@@ -86,8 +87,8 @@ void cel__mpi_agree(cel_transport *t, const cel_agreement *mine) {
   go_on(m, vote);
 }
 
-cel_agreed cel__mpi_agreed(cel_transport *t, uint64_t *index) {
-  cel__mpi *m = (cel__mpi *)t;
+cel_agreed cel__mpi_agreed(void *self, uint64_t *index) {
+  cel__mpi *m = self;
   cel__mpi_vote *vote = m->first_vote;
   if (vote == NULL || vote->round < m->rounds) return CEL_AGREED_PENDING;
   bool same = vote->said.same != 0;

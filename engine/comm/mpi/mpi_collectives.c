@@ -232,8 +232,9 @@ static int start(cel__mpi *m, cel__mpi_collective *mine, void *at,
                        count, type, root, comm, request);
 }
 
-void cel__mpi_exchange(cel_transport *t, const cel_collective *collective) {
-  cel__mpi *m = (cel__mpi *)t;
+void cel__mpi_exchange(void *self, const cel_collective *collective) {
+  cel__mpi *m = self;
+  cel_assert_driver();
   if (m->failed) {
     cel__mpi_report(m, collective->ticket, false);
     return;

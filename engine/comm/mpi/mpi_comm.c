@@ -195,14 +195,14 @@ cel_status cel__mpi_comm_of_group(uint32_t group, MPI_Comm *out) {
   return cel__mpi_status(code, "making a communicator");
 }
 
-cel_status cel__mpi_join(cel_transport *t, uint32_t group, cel_comm **out) {
+cel_status cel__mpi_join(void *self, uint32_t group, cel_comm **out) {
   MPI_Comm comm;
-  cel__mpi *m = (cel__mpi *)t;
+  cel__mpi *m = self;
   CEL_TRY(cel__mpi_await_group(m, group, &comm));
   group_comm *g = cel_alloc_zero(sizeof *g);
   *g = (group_comm){.base = table, .comm = comm, .mpi = m, .group = group};
-  g->base.rank = t->rank;
-  g->base.ranks = t->ranks;
+  g->base.rank = m->base.rank;
+  g->base.ranks = m->base.ranks;
   *out = &g->base;
   return CEL_E_OK;
 }

@@ -41,9 +41,10 @@ _Static_assert(offsetof(cel_told, size) == offsetof(cel_told, kind) + 4 &&
                "kind, size and data of cel_told lie side by side");
 enum { TELL_HEAD = 8 };
 
-void cel__mpi_tell(cel_transport *t, int64_t peer, int32_t kind,
-                   const void *data, uint32_t size) {
-  cel__mpi *m = (cel__mpi *)t;
+void cel__mpi_tell(void *self, int64_t peer, int32_t kind, const void *data,
+                   uint32_t size) {
+  cel__mpi *m = self;
+  cel_assert_driver();
   if (m->base.broken != NULL) return;
   char *bytes = cel_alloc(TELL_HEAD + (size_t)size);
   MPI_Request request;
@@ -76,8 +77,8 @@ void cel__mpi_look(cel__mpi *m) {
   cel__mpi_track(m, request, CEL__TELL_IN, told);
 }
 
-cel_told *cel__mpi_told(cel_transport *t) {
-  cel__mpi *m = (cel__mpi *)t;
+cel_told *cel__mpi_told(void *self) {
+  cel__mpi *m = self;
   if (m->told_head == m->told.n) return NULL;
   cel_told *told = m->told.at[m->told_head++];
   if (m->told_head == m->told.n) m->told_head = m->told.n = 0;
@@ -110,7 +111,6 @@ void cel__mpi_control_ended(cel__mpi *m, cel__mpi_row row,
 }
 
 void cel__mpi_release_control(cel__mpi *m) {
-  for (cel_told *told; (told = cel__mpi_told(&m->base)) != NULL;)
-    cel_free(told);
+  for (cel_told *told; (told = cel__mpi_told(m)) != NULL;) cel_free(told);
   cel_vec_release(&m->told);
 }

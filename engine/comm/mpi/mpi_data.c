@@ -186,13 +186,13 @@ static void post(cel__mpi *m, const cel_posted *message, cel__mpi_role role) {
   changed(m, side);
 }
 
-void cel__mpi_send(cel_transport *t, const cel_posted *message) {
-  cel__mpi_expect_credits((cel__mpi *)t);
-  post((cel__mpi *)t, message, CEL__SEND);
+void cel__mpi_send(void *self, const cel_posted *message) {
+  cel__mpi_expect_credits(self);
+  post(self, message, CEL__SEND);
 }
 
-void cel__mpi_receive(cel_transport *t, const cel_posted *message) {
-  post((cel__mpi *)t, message, CEL__RECEIVE);
+void cel__mpi_receive(void *self, const cel_posted *message) {
+  post(self, message, CEL__RECEIVE);
 }
 
 /* --- completing -------------------------------------------------------- */

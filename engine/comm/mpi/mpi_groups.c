@@ -35,8 +35,8 @@ void cel__mpi_lose_group(cel__mpi *m, uint32_t number) {
   pthread_mutex_unlock(&m->groups.lock);
 }
 
-void cel__mpi_declare_group(cel_transport *t, uint32_t number) {
-  cel__mpi_groups *groups = &((cel__mpi *)t)->groups;
+void cel__mpi_declare_group(void *self, uint32_t number) {
+  cel__mpi_groups *groups = &((cel__mpi *)self)->groups;
   pthread_mutex_lock(&groups->lock);
   if (find(groups, number) == NULL) {
     cel__mpi_group *group = cel_alloc_zero(sizeof *group);

@@ -12,18 +12,18 @@
 enum { CHUNK = 1 << 24 };
 
 /* Texts of other kinds are for whoever comes later. */
-void cel__mpi_attend(cel_transport *t) {
-  cel__mpi *m = (cel__mpi *)t;
+void cel__mpi_attend(void *self) {
+  cel__mpi *m = self;
   uint32_t kept = m->told_head;
   for (uint32_t i = kept; i < m->told.n; ++i) {
     cel_told *told = m->told.at[i];
-    if (cel_report_told(&m->report, t, told))
+    if (cel_report_told(&m->report, &m->base, told))
       cel_free(told);
     else
       m->told.at[kept++] = told;
   }
   m->told.n = kept;
-  cel_report_tick(&m->report, t);
+  cel_report_tick(&m->report, &m->base);
 }
 
 /* Until it is over; `code` is of its beginning. The meeting is the caller's
@@ -37,7 +37,7 @@ static cel_status await(cel__mpi *m, cel__mpi_meeting *meeting, int code,
   cel__mpi_track(m, request, CEL__MEET, meeting);
   while (!meeting->over && m->base.broken == NULL) {
     m->base.poll(&m->base, NULL, 0);
-    cel__mpi_attend(&m->base);
+    cel__mpi_attend(m);
     sched_yield();
   }
   return meeting->over ? CEL_E_OK : cel_fail_with(&m->error);
@@ -69,11 +69,11 @@ static cel_status broadcast_all(cel__mpi *m, char *data, uint64_t size) {
   return CEL_E_OK;
 }
 
-cel_status cel__mpi_broadcast(cel_transport *t, void **data, uint64_t *size) {
-  cel__mpi *m = (cel__mpi *)t;
+cel_status cel__mpi_broadcast(void *self, void **data, uint64_t *size) {
+  cel__mpi *m = self;
   uint64_t bytes = *size;
   CEL_TRY(broadcast_some(m, &bytes, sizeof bytes));
-  if (t->rank == 0) return broadcast_all(m, *data, bytes);
+  if (m->base.rank == 0) return broadcast_all(m, *data, bytes);
   void *all = cel_alloc(bytes + 1);
   cel_status status = broadcast_all(m, all, bytes);
   if (status != CEL_E_OK) {
@@ -86,10 +86,10 @@ cel_status cel__mpi_broadcast(cel_transport *t, void **data, uint64_t *size) {
   return CEL_E_OK;
 }
 
-cel_status cel__mpi_gather(cel_transport *t, const void *mine, uint32_t size,
+cel_status cel__mpi_gather(void *self, const void *mine, uint32_t size,
                            void *all) {
-  cel__mpi *m = (cel__mpi *)t;
-  uint64_t bytes = (uint64_t)t->local_ranks * size;
+  cel__mpi *m = self;
+  uint64_t bytes = (uint64_t)m->base.local_ranks * size;
   cel__mpi_meeting *meeting = begin(bytes + size);
   char *from = meeting->bytes + bytes;
   MPI_Request request;
@@ -102,8 +102,8 @@ cel_status cel__mpi_gather(cel_transport *t, const void *mine, uint32_t size,
   return CEL_E_OK;
 }
 
-cel_status cel__mpi_all_reduce_max(cel_transport *t, int64_t *n) {
-  cel__mpi *m = (cel__mpi *)t;
+cel_status cel__mpi_all_reduce_max(void *self, int64_t *n) {
+  cel__mpi *m = self;
   cel__mpi_meeting *meeting = begin(2 * sizeof *n);
   int64_t *all = (int64_t *)(void *)meeting->bytes, *mine = all + 1;
   MPI_Request request;

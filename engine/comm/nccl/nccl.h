@@ -1,7 +1,7 @@
 /* nccl.h -- collectives between GPUs, by NCCL.
  *
  * A transport around another one: it carries out the collectives between the
- * devices of all ranks (exchange_devices) and hands everything else on. Each
+ * devices of all ranks (exchange_devices) and leaves all else to that one. Each
  * device has one NCCL communicator, of which it is the member `rank * devices +
  * device`, and one stream, its lane for collectives; what is put there goes in
  * command order on every GPU.
@@ -26,7 +26,7 @@
  * ends kernels that wait for others; a process that ends does that to the rest.
  * What NCCL reports of others by itself makes the transport `broken`.
  *
- *   nccl_transport.c  the table, meetings, the end
+ *   nccl_transport.c  the tables, meetings, the end
  *   nccl_put.c        a device's part, put on its stream
  *   nccl_start.c      who takes part
  *   nccl_probe.c      a probe, by which all are connected

@@ -26,12 +26,12 @@ typedef struct places {
 
 static places places_of(const cel__nccl *n) {
   uint64_t all = (uint64_t)n->members * PROBE_BYTES;
-  uint64_t sent = n->around.base.collective.pairs ? all : 0;
+  uint64_t sent = n->base.collectives.limits.pairs ? all : 0;
   return (places){0, all, all + sent, all + sent + sizeof(int64_t)};
 }
 
 static int64_t member_of(const cel__nccl *n, int32_t device) {
-  return n->around.base.rank * n->devices + device;
+  return n->base.rank * n->devices + device;
 }
 
 static unsigned char probe_byte(int64_t member, int64_t i) {

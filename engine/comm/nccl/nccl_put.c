@@ -253,7 +253,7 @@ cel_status cel__nccl_put(void *context, void *stream) {
   const cel_device_collective *collective = end->collective;
   putting p = {.n = n,
                .collective = collective,
-               .me = n->around.base.rank * n->devices + collective->device,
+               .me = n->base.rank * n->devices + collective->device,
                .stream = stream,
                .ordered = collective->pattern == CEL_PATTERN_ALL_GATHER &&
                           collective->even};

@@ -62,7 +62,7 @@ static cel_status look(cel__nccl *n, const cel_nccl_config *config,
       config->api != NULL ? config->api : cel_nccl_api_load(why, sizeof why);
   if (n->api == NULL) return cel_fail(CEL_E_MISSING, "%s", why);
   ncclResult_t code = n->api->ncclGetVersion(&mine->version);
-  if (code == ncclSuccess && n->around.base.rank == 0)
+  if (code == ncclSuccess && n->base.rank == 0)
     code = n->api->ncclGetUniqueId(&mine->id);
   if (code == ncclSuccess) return CEL_E_OK;
   return cel_fail(CEL_E_MISSING, "NCCL: %s", n->api->ncclGetErrorString(code));
@@ -77,7 +77,7 @@ static cel_status hear(cel__nccl *n, hello *mine, cel_status status, hello *all,
            status == CEL_E_OK ? "" : cel_error_last()->text);
   CEL_TRY(cel__nccl_gather(n, mine, sizeof *mine, all));
   *good = true;
-  for (int64_t k = 0; k < n->around.base.ranks && *good; ++k) {
+  for (int64_t k = 0; k < n->base.ranks && *good; ++k) {
     if (all[k].why[0] == '\0') continue;
     snprintf(why, size, "rank %lld: %s", (long long)k, all[k].why);
     *good = false;
@@ -131,14 +131,14 @@ static void settle(cel__nccl *n, const hello *all) {
   static const uint64_t mib = 1 << 20;
   uint64_t memory = all[0].memory;
   bool near = all[0].near;
-  for (int64_t k = 1; k < n->around.base.ranks; ++k) {
+  for (int64_t k = 1; k < n->base.ranks; ++k) {
     if (all[k].memory < memory) memory = all[k].memory;
     near &= all[k].near;
   }
   n->devices = all[0].devices;
-  n->members = n->around.base.ranks * n->devices;
+  n->members = n->base.ranks * n->devices;
   n->staging_bytes = (memory / SHARE_STAGING / mib + 1) * mib;
-  n->around.base.collective =
+  n->base.collectives.limits =
       (cel_collective_limits){.devices = n->devices,
                               .pairs = n->members <= MOST_PAIRS,
                               .least = near ? LEAST_BYTES : 0,
@@ -159,7 +159,7 @@ static cel_status connect(cel__nccl *n, ncclUniqueId id) {
                        .minCTAs = CEL_NCCL_UNDEFINED,
                        .maxCTAs = CEL_NCCL_UNDEFINED,
                        .splitShare = CEL_NCCL_UNDEFINED};
-  int first = (int)(n->around.base.rank * n->devices);
+  int first = (int)(n->base.rank * n->devices);
   int64_t deadline = cel__nccl_deadline();
   ncclResult_t code = n->api->ncclGroupStart();
   for (int32_t d = 0; d < n->devices && code == ncclSuccess; ++d) {
@@ -196,10 +196,10 @@ static cel_status make_staging(cel__nccl *n) {
 /* In steps that all ranks take, or none. */
 static cel_status meet(cel__nccl *n, const cel_nccl_config *config, hello *all,
                        bool *good, char *why, size_t size) {
-  const cel_transport *t = &n->around.base;
-  hello mine = {.near = t->nears == t->ranks - 1};
+  const cel_transport *t = &n->base;
+  hello mine = {.near = t->messages.nears == t->ranks - 1};
   CEL_TRY(hear(n, &mine, look(n, config, &mine), all, good, why, size));
-  if (*good) *good = compare(all, n->around.base.ranks, why, size);
+  if (*good) *good = compare(all, n->base.ranks, why, size);
   if (!*good) return CEL_E_OK;
   settle(n, all);
   ncclUniqueId id = all[0].id;
@@ -225,7 +225,7 @@ cel_status cel_transport_nccl(cel_transport *inner,
   cel_status status = meet(n, config, all, &good, why, size);
   cel_free(all);
   if (status == CEL_E_OK && good) {
-    *out = &n->around.base;
+    *out = &n->base;
     return CEL_E_OK;
   }
   cel__nccl_release(n);

@@ -7,7 +7,6 @@
 
 #include "base/vec.h"
 #include "comm/nccl/nccl.h"
-#include "comm/wrapper.h"
 
 struct cel__nccl;
 
@@ -37,7 +36,8 @@ typedef struct cel__nccl_device {
 } cel__nccl_device;
 
 typedef struct cel__nccl {
-  cel_wrapper around; /* first */
+  cel_transport base; /* first */
+  cel_transport *inner;
   const cel_cuda *cuda;
   const cel_nccl_api *api;
   int32_t devices; /* of each rank */

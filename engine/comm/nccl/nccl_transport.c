@@ -61,7 +61,7 @@ static void look_for_error(cel__nccl *n, int32_t d) {
     return;
   cel__nccl_fail(n, d, "exchanging with all ranks", code);
   note_failure(n);
-  n->around.base.broken = &n->error;
+  n->base.broken = &n->error;
   atomic_store(&n->halted, true);
 }
 
@@ -89,7 +89,7 @@ static uint64_t meaning(const cel_device_collective *collective) {
 }
 
 static cel__nccl_meeting *begin_meeting(cel__nccl *n, uint64_t word) {
-  cel_transport *inner = n->around.inner;
+  cel_transport *inner = n->inner;
   size_t ranks = (size_t)inner->ranks, bytes = ranks * sizeof(uint64_t);
   cel__nccl_meeting *m = cel_alloc_zero(sizeof *m + bytes);
   m->word[inner->rank] = word;
@@ -104,7 +104,7 @@ static cel__nccl_meeting *begin_meeting(cel__nccl *n, uint64_t word) {
                                    .pieces = 1,
                                    .piece = &m->piece};
   ++n->meetings;
-  inner->exchange(inner, &m->collective);
+  inner->collectives.exchange(inner->collectives.self, &m->collective);
   return m;
 }
 
@@ -114,9 +114,10 @@ static void report(cel__nccl *n, uint64_t ticket) {
   cel_vec_push(&n->done, done);
 }
 
-static void exchange_devices(cel_transport *t,
+static void exchange_devices(void *self,
                              const cel_device_collective *collective) {
-  cel__nccl *n = (cel__nccl *)t;
+  cel__nccl *n = self;
+  cel_assert_driver();
   if (n->failed) {
     report(n, collective->ticket);
     return;
@@ -141,7 +142,7 @@ static void fail_posted(cel__nccl *n) {
 }
 
 static void check_words(cel__nccl *n, const cel__nccl_meeting *m) {
-  const cel_transport *t = &n->around.base;
+  const cel_transport *t = &n->base;
   for (int64_t k = 0; k < t->ranks && !n->failed; ++k) {
     if (m->word[k] == m->word[t->rank]) continue;
     cel_fail(CEL_E_COMM,
@@ -182,7 +183,8 @@ static uint32_t sort_out(cel__nccl *n, cel_done *out, uint32_t got) {
 
 static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
   cel__nccl *n = (cel__nccl *)t;
-  cel_transport *inner = n->around.inner;
+  cel_assert_driver();
+  cel_transport *inner = n->inner;
   uint32_t got = sort_out(n, out, inner->poll(inner, out, max));
   if (t->broken == NULL) t->broken = inner->broken;
   bool halted = atomic_load(&n->halted);
@@ -196,7 +198,7 @@ static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
 /* The ends of what all ranks have posted. */
 static uint32_t chained(cel_transport *t, cel_chained *out, uint32_t max) {
   cel__nccl *n = (cel__nccl *)t;
-  cel_transport *inner = n->around.inner;
+  cel_transport *inner = n->inner;
   uint32_t got = 0;
   while (!n->failed && n->meeting.n > 0 && n->meeting.at[0]->met &&
          got + (uint32_t)n->devices <= max) {
@@ -209,42 +211,31 @@ static uint32_t chained(cel_transport *t, cel_chained *out, uint32_t max) {
     cel_free(n->meeting.at[0]);
     cel_vec_drop_first(&n->meeting, 1);
   }
-  if (inner->chain_bytes > 0 && got < max)
+  if (inner->chained != NULL && got < max)
     got += inner->chained(inner, out + got, max - got);
   return got;
 }
 
-static void unjoin(cel_transport *t, void *context) {
-  cel__nccl *n = (cel__nccl *)t;
+static void unjoin(void *self, void *context) {
+  cel__nccl *n = self;
   --n->put;
   cel_free(context);
 }
 
-/* ---- the rest of the table ----------------------------------------------- */
-
-static void carry(cel_transport *t, void *context) {
-  cel_transport *inner = ((cel__nccl *)t)->around.inner;
-  inner->carry(inner, context);
-}
-
-static void unchain(cel_transport *t, void *context) {
-  cel_transport *inner = ((cel__nccl *)t)->around.inner;
-  inner->unchain(inner, context);
-}
+/* ---- the end ----------------------------------------------- */
 
 /* Threads that wait within a put give up; then poll ends what waits on the
  * GPUs. */
 static void halt(cel_transport *t) {
   cel__nccl *n = (cel__nccl *)t;
-  cel_transport *inner = n->around.inner;
+  cel_transport *inner = n->inner;
   atomic_store(&n->halted, true);
   if (inner->halt != NULL) inner->halt(inner);
 }
 
 static bool busy(cel_transport *t) {
   const cel__nccl *n = (const cel__nccl *)t;
-  return n->posted.n > 0 || n->done.n > 0 ||
-         n->around.inner->busy(n->around.inner);
+  return n->posted.n > 0 || n->done.n > 0 || n->inner->busy(n->inner);
 }
 
 /* All ranks come here, and nothing is under way; unless something failed. */
@@ -270,8 +261,9 @@ static void let_go(cel__nccl *n) {
 
 static void destroy(cel_transport *t) {
   cel__nccl *n = (cel__nccl *)t;
-  cel_transport *inner = n->around.inner;
-  if (n->failed || n->posted.n > 0) inner->abort(inner, 1);
+  cel_transport *inner = n->inner;
+  if (n->failed || n->posted.n > 0)
+    inner->control.abort(inner->control.self, 1);
   let_go(n);
   inner->destroy(inner);
   cel__nccl_release(n);
@@ -281,7 +273,8 @@ static void destroy(cel_transport *t) {
 
 cel_status cel__nccl_gather(cel__nccl *n, const void *mine, uint32_t size,
                             void *all) {
-  cel_transport *inner = n->around.inner;
+  cel_transport *inner = n->inner;
+  const cel_control_table *control = &inner->control;
   size_t ranks = (size_t)inner->ranks;
   memcpy((char *)all + (size_t)inner->rank * size, mine, size);
   cel_strided piece = {all, {1, 1}, {0, 0}, ranks * size};
@@ -297,9 +290,9 @@ cel_status cel__nccl_gather(cel__nccl *n, const void *mine, uint32_t size,
                                .piece = &piece};
   ++n->meetings;
   cel_done done;
-  inner->exchange(inner, &collective);
+  inner->collectives.exchange(inner->collectives.self, &collective);
   while (inner->poll(inner, &done, 1) == 0) {
-    if (inner->attend != NULL) inner->attend(inner);
+    if (control->attend != NULL) control->attend(control->self);
     sched_yield();
   }
   cel_assert(done.ticket == collective.ticket);
@@ -310,7 +303,6 @@ cel_status cel__nccl_gather(cel__nccl *n, const void *mine, uint32_t size,
 }
 
 void cel__nccl_init(cel__nccl *n, cel_transport *inner) {
-  cel_wrapper_init(&n->around, inner, "mpi, and NCCL between GPUs");
   size_t ranks = (size_t)inner->ranks;
   n->count = cel_alloc(ranks * sizeof *n->count);
   n->start = cel_alloc(ranks * sizeof *n->start);
@@ -318,17 +310,16 @@ void cel__nccl_init(cel__nccl *n, cel_transport *inner) {
     n->count[k] = 1;
     n->start[k] = k;
   }
-  cel_transport *base = &n->around.base;
-  base->chain_bytes = inner->chain_bytes;
-  base->exchange_devices = exchange_devices;
-  base->poll = poll;
-  base->chained = chained;
-  base->carry = carry;
-  base->unchain = unchain;
-  base->unjoin = unjoin;
-  base->halt = halt;
-  base->busy = busy;
-  base->destroy = destroy;
+  n->inner = inner;
+  n->base = *inner;
+  n->base.name = "mpi, and NCCL between GPUs";
+  n->base.collectives = (cel_collective_table){
+      .self = n, .exchange_devices = exchange_devices, .unjoin = unjoin};
+  n->base.poll = poll;
+  n->base.chained = chained;
+  n->base.halt = halt;
+  n->base.busy = busy;
+  n->base.destroy = destroy;
 }
 
 void cel__nccl_release(cel__nccl *n) {

@@ -144,18 +144,18 @@ static bool pass_fault(cluster *c, flight *f, endpoint *to) {
   return false;
 }
 
-/* ---- the table --------------------------------------------------------------
+/* ---- for the tables -------------------------------------------------------
  */
 
-static void send_inprocess(cel_transport *t, const cel_posted *message) {
-  endpoint *e = enter(t);
+static void send_inprocess(void *self, const cel_posted *message) {
+  endpoint *e = enter(self);
   cluster *c = e->cluster;
   cel_assert(message->peer >= 0 && message->peer < c->ranks);
   cel_assert(cel__strided_bytes(message->piece, message->pieces) ==
              message->bytes);
   endpoint *to = &c->end[message->peer];
   flight *f = cel_alloc_zero(sizeof *f);
-  *f = (flight){.from = t->rank,
+  *f = (flight){.from = e->base.rank,
                 .sequence = message->sequence,
                 .direct = message->direct,
                 .bytes = message->bytes,
@@ -174,45 +174,44 @@ static void send_inprocess(cel_transport *t, const cel_posted *message) {
   leave(e);
 }
 
-static void receive_inprocess(cel_transport *t, const cel_posted *message) {
-  endpoint *e = enter(t);
+static void receive_inprocess(void *self, const cel_posted *message) {
+  endpoint *e = enter(self);
   cel_assert(message->peer >= 0 && message->peer < e->cluster->ranks);
   cel_vec_push(&e->receives, message);
   if (e->cluster->threads) match(e);
   leave(e);
 }
 
-static void exchange_inprocess(cel_transport *t,
-                               const cel_collective *collective) {
-  endpoint *e = enter(t);
+static void exchange_inprocess(void *self, const cel_collective *collective) {
+  endpoint *e = enter(self);
   cluster *c = e->cluster;
-  cel__collectives_post(c->collectives, t->rank, collective);
+  cel__collectives_post(c->collectives, e->base.rank, collective);
   for (int64_t k = 0; k < c->ranks; ++k) wake(&c->end[k]);
   leave(e);
 }
 
 static int64_t member_of(const endpoint *e, int32_t device) {
-  return e->base.rank * e->base.collective.devices + device;
+  return e->base.rank * e->base.collectives.limits.devices + device;
 }
 
 static void
-exchange_devices_inprocess(cel_transport *t,
+exchange_devices_inprocess(void *self,
                            const cel_device_collective *collective) {
-  endpoint *e = enter(t);
+  endpoint *e = enter(self);
   cel__members_post(e->cluster->members, member_of(e, collective->device),
                     collective);
   leave(e);
 }
 
-static void unjoin_inprocess(cel_transport *t, void *context) {
-  endpoint *e = enter(t);
+static void unjoin_inprocess(void *self, void *context) {
+  endpoint *e = enter(self);
   cel__members_unjoin(e->cluster->members, context);
   leave(e);
 }
 
 static void halt_inprocess(cel_transport *t) {
   endpoint *e = enter(t);
-  for (int32_t d = 0; d < t->collective.devices; ++d)
+  for (int32_t d = 0; d < t->collectives.limits.devices; ++d)
     cel__members_halt(e->cluster->members, member_of(e, d));
   leave(e);
 }
@@ -264,7 +263,7 @@ static uint32_t chained_inprocess(cel_transport *t, cel_chained *out,
     out[n++] = e->chained.at[i];
     cel_vec_swap_out(&e->chained, i);
   }
-  for (int32_t d = 0; d < t->collective.devices && n < max; ++d)
+  for (int32_t d = 0; d < t->collectives.limits.devices && n < max; ++d)
     if (chance(e->cluster, 50) &&
         cel__members_next(e->cluster->members, member_of(e, d), &out[n]))
       ++n;
@@ -272,14 +271,14 @@ static uint32_t chained_inprocess(cel_transport *t, cel_chained *out,
   return n;
 }
 
-static void carry_inprocess(cel_transport *t, void *context) {
-  (void)t, (void)context;
+static void carry_inprocess(void *self, void *context) {
+  (void)self, (void)context;
 }
 
-static void unchain_inprocess(cel_transport *t, void *context) {
-  endpoint *e = enter(t);
+static void unchain_inprocess(void *self, void *context) {
+  endpoint *e = enter(self);
   flight *f = context;
-  if (f->from == t->rank) {
+  if (f->from == e->base.rank) {
     f->posted = NULL;
   } else {
     uint32_t i = 0;
@@ -297,15 +296,15 @@ static bool busy_inprocess(cel_transport *t) {
   return false;
 }
 
-static cel_status join_inprocess(cel_transport *t, uint32_t group,
-                                 cel_comm **out) {
-  *out = cel_meeting_join(((endpoint *)t)->cluster->meeting, t->rank, group);
+static cel_status join_inprocess(void *self, uint32_t group, cel_comm **out) {
+  const endpoint *e = self;
+  *out = cel_meeting_join(e->cluster->meeting, e->base.rank, group);
   return CEL_E_OK;
 }
 
-static void abort_inprocess(cel_transport *t, int status) {
+static void abort_inprocess(void *self, int status) {
   (void)status;
-  cel_meeting_end(((endpoint *)t)->cluster->meeting);
+  cel_meeting_end(((endpoint *)self)->cluster->meeting);
 }
 
 /* ---- life --------------------------------------------------------------- */
@@ -352,28 +351,33 @@ static void destroy_inprocess(cel_transport *t) {
   cel_free(c);
 }
 
-static const cel_transport inprocess_table = {
-    .name = "in-process",
-    .send = send_inprocess,
-    .receive = receive_inprocess,
-    .exchange = exchange_inprocess,
-    .exchange_devices = exchange_devices_inprocess,
-    .poll = poll_inprocess,
-    .chained = chained_inprocess,
-    .carry = carry_inprocess,
-    .unchain = unchain_inprocess,
-    .unjoin = unjoin_inprocess,
-    .halt = halt_inprocess,
-    .busy = busy_inprocess,
-    .agree = cel__inprocess_agree,
-    .agreed = cel__inprocess_agreed,
-    .tell = cel__inprocess_tell,
-    .told = cel__inprocess_told,
-    .broadcast = cel__inprocess_broadcast,
-    .gather = cel__inprocess_gather,
-    .join = join_inprocess,
-    .abort = abort_inprocess,
-    .destroy = destroy_inprocess};
+static void fill_tables(endpoint *e) {
+  e->base.messages = (cel_message_table){.self = e,
+                                         .send = send_inprocess,
+                                         .receive = receive_inprocess,
+                                         .carry = carry_inprocess,
+                                         .unchain = unchain_inprocess};
+  e->base.collectives =
+      (cel_collective_table){.self = e, .exchange = exchange_inprocess};
+  e->base.control = (cel_control_table){.self = e,
+                                        .agree = cel__inprocess_agree,
+                                        .agreed = cel__inprocess_agreed,
+                                        .tell = cel__inprocess_tell,
+                                        .told = cel__inprocess_told,
+                                        .broadcast = cel__inprocess_broadcast,
+                                        .join = join_inprocess,
+                                        .abort = abort_inprocess};
+}
+
+/* Of a cluster whose devices exchange what all exchange. */
+static void join_devices(endpoint *e, const cel_collective_limits *limits) {
+  e->base.collectives =
+      (cel_collective_table){.self = e,
+                             .limits = *limits,
+                             .exchange_devices = exchange_devices_inprocess,
+                             .unjoin = unjoin_inprocess};
+  e->base.halt = halt_inprocess;
+}
 
 /* Those of this rank's host, itself left out. */
 static void find_near(endpoint *e, const cel_inprocess_config *config) {
@@ -384,11 +388,11 @@ static void find_near(endpoint *e, const cel_inprocess_config *config) {
   if (config->hosts == 0) return;
   e->near = cel_alloc((size_t)t->local_ranks * sizeof *e->near);
   for (int64_t k = t->rank % hosts; k < t->ranks; k += hosts)
-    if (k != t->rank) e->near[t->nears++] = k;
-  t->near = e->near;
-  t->direct_bytes = config->direct_bytes;
+    if (k != t->rank) e->near[t->messages.nears++] = k;
+  t->messages.near = e->near;
+  t->messages.direct_bytes = config->direct_bytes;
   if (!config->threads && config->fault == CEL_FAULT_NONE)
-    t->chain_bytes = config->chain_bytes;
+    t->messages.chain_bytes = config->chain_bytes;
 }
 
 cel_status cel_transport_inprocess(const cel_inprocess_config *config,
@@ -412,11 +416,16 @@ cel_status cel_transport_inprocess(const cel_inprocess_config *config,
   c->end = cel_alloc_zero((size_t)c->ranks * sizeof *c->end);
   for (int64_t k = 0; k < c->ranks; ++k) {
     endpoint *e = &c->end[k];
-    e->base = inprocess_table;
-    e->base.rank = k;
-    e->base.ranks = c->ranks;
+    e->base = (cel_transport){.name = "in-process",
+                              .rank = k,
+                              .ranks = c->ranks,
+                              .poll = poll_inprocess,
+                              .chained = chained_inprocess,
+                              .busy = busy_inprocess,
+                              .destroy = destroy_inprocess};
+    fill_tables(e);
     find_near(e, config);
-    if (c->members != NULL) e->base.collective = config->collective;
+    if (c->members != NULL) join_devices(e, &config->collective);
     e->cluster = c;
     e->park = config->park != NULL ? config->park[k] : NULL;
     out[k] = &e->base;

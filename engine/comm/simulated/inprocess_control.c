@@ -3,8 +3,8 @@
 
 #include "comm/simulated/inprocess_state.h"
 
-void cel__inprocess_agree(cel_transport *t, const cel_agreement *mine) {
-  endpoint *e = enter(t);
+void cel__inprocess_agree(void *self, const cel_agreement *mine) {
+  endpoint *e = enter(self);
   cluster *c = e->cluster;
   cel_assert(mine->index == e->started);
   e->started++;
@@ -21,8 +21,8 @@ void cel__inprocess_agree(cel_transport *t, const cel_agreement *mine) {
   leave(e);
 }
 
-cel_agreed cel__inprocess_agreed(cel_transport *t, uint64_t *index) {
-  endpoint *e = enter(t);
+cel_agreed cel__inprocess_agreed(void *self, uint64_t *index) {
+  endpoint *e = enter(self);
   cluster *c = e->cluster;
   cel_agreed answer = CEL_AGREED_PENDING;
   if (e->agreed < e->started) {
@@ -41,12 +41,13 @@ cel_agreed cel__inprocess_agreed(cel_transport *t, uint64_t *index) {
   return answer;
 }
 
-void cel__inprocess_tell(cel_transport *t, int64_t peer, int32_t kind,
+void cel__inprocess_tell(void *self, int64_t peer, int32_t kind,
                          const void *data, uint32_t size) {
   cel_told *told = cel_alloc(sizeof *told + size);
-  *told = (cel_told){.peer = t->rank, .kind = kind, .size = size};
+  int64_t me = ((endpoint *)self)->base.rank;
+  *told = (cel_told){.peer = me, .kind = kind, .size = size};
   if (size > 0) memcpy(told->data, data, size);
-  endpoint *e = enter(t);
+  endpoint *e = enter(self);
   endpoint *to = &e->cluster->end[peer];
   cel_vec_push(&to->told, told);
   wake(to);
@@ -54,8 +55,8 @@ void cel__inprocess_tell(cel_transport *t, int64_t peer, int32_t kind,
 }
 
 /* What one peer tells stays in order; between peers the seed decides. */
-cel_told *cel__inprocess_told(cel_transport *t) {
-  endpoint *e = enter(t);
+cel_told *cel__inprocess_told(void *self) {
+  endpoint *e = enter(self);
   cel_told *first = NULL;
   if (e->told.n > 0 && chance(e->cluster, 50)) {
     int64_t picked =
@@ -72,12 +73,11 @@ cel_told *cel__inprocess_told(cel_transport *t) {
   return first;
 }
 
-cel_status cel__inprocess_broadcast(cel_transport *t, void **data,
-                                    uint64_t *size) {
-  endpoint *e = enter(t);
+cel_status cel__inprocess_broadcast(void *self, void **data, uint64_t *size) {
+  endpoint *e = enter(self);
   cluster *c = e->cluster;
   cel_status status = CEL_E_OK;
-  if (t->rank == 0) {
+  if (e->base.rank == 0) {
     while (c->broadcast_reads > 0 && c->threads)
       pthread_cond_wait(&c->broadcast_came, &c->lock);
     cel_free(c->broadcast);
@@ -101,11 +101,4 @@ cel_status cel__inprocess_broadcast(cel_transport *t, void **data,
   pthread_cond_broadcast(&c->broadcast_came);
   leave(e);
   return status;
-}
-
-/* One process has one set of devices: nobody asks. */
-cel_status cel__inprocess_gather(cel_transport *t, const void *mine,
-                                 uint32_t size, void *all) {
-  (void)t, (void)mine, (void)size, (void)all;
-  return cel_fail(CEL_E_COMM, "the in-process transport does not gather");
 }

@@ -76,8 +76,9 @@ typedef struct cluster {
   int64_t again_from, again_to;
 } cluster;
 
-static inline endpoint *enter(cel_transport *t) {
-  endpoint *e = (endpoint *)t;
+/* `self` of all tables is the endpoint. */
+static inline endpoint *enter(void *self) {
+  endpoint *e = self;
   pthread_mutex_lock(&e->cluster->lock);
   return e;
 }
@@ -95,14 +96,11 @@ static inline void wake(endpoint *e) {
 }
 
 /* inprocess_control.c; see transport.h */
-void cel__inprocess_agree(cel_transport *t, const cel_agreement *mine);
-cel_agreed cel__inprocess_agreed(cel_transport *t, uint64_t *index);
-void cel__inprocess_tell(cel_transport *t, int64_t peer, int32_t kind,
+void cel__inprocess_agree(void *self, const cel_agreement *mine);
+cel_agreed cel__inprocess_agreed(void *self, uint64_t *index);
+void cel__inprocess_tell(void *self, int64_t peer, int32_t kind,
                          const void *data, uint32_t size);
-cel_told *cel__inprocess_told(cel_transport *t);
-cel_status cel__inprocess_broadcast(cel_transport *t, void **data,
-                                    uint64_t *size);
-cel_status cel__inprocess_gather(cel_transport *t, const void *mine,
-                                 uint32_t size, void *all);
+cel_told *cel__inprocess_told(void *self);
+cel_status cel__inprocess_broadcast(void *self, void **data, uint64_t *size);
 
 #endif

@@ -111,13 +111,14 @@ static cel_status gather(cel_comm *comm, const char *text, uint64_t length,
  * and is stopped. */
 static int check_gather(lua_State *L) {
   cel_session *session = cel__session_of(L);
-  cel_transport *t = session->transport;
+  const cel_transport *t = session->transport;
   size_t length;
   const char *text = luaL_checklstring(L, 1, &length);
   cel_comm *comm;
   uint64_t size;
   char *all = NULL;
-  if (t->join(t, GATHER_GROUP, &comm) != CEL_E_OK) return cel__push_failure(L);
+  if (t->control.join(t->control.self, GATHER_GROUP, &comm) != CEL_E_OK)
+    return cel__push_failure(L);
   uint64_t *lengths = cel_alloc((size_t)t->ranks * sizeof *lengths);
   cel_status status = gather(comm, text, length, lengths, &all, &size);
   lua_createtable(L, (int)t->ranks, 0);

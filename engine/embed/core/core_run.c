@@ -206,7 +206,7 @@ static int run_terminal(lua_State *L) {
 
 /* broadcast(text) -> rank 0's text. Only before the engine runs. */
 static int run_broadcast(lua_State *L) {
-  cel_transport *t = cel__session_of(L)->transport;
+  const cel_control_table *control = &cel__session_of(L)->transport->control;
   size_t length = 0;
   const char *text = luaL_optlstring(L, 1, "", &length);
   void *data = cel_alloc(length + 1);
@@ -214,7 +214,7 @@ static int run_broadcast(lua_State *L) {
   memcpy(data, text, length);
   if (cel__session_of(L)->engine != NULL)
     cel_bug("broadcast while the executor owns the transport");
-  cel_status status = t->broadcast(t, &data, &size);
+  cel_status status = control->broadcast(control->self, &data, &size);
   if (status == CEL_E_OK) lua_pushlstring(L, data, size);
   cel_free(data);
   return status == CEL_E_OK ? 1 : cel__push_failure(L);
