@@ -6,7 +6,7 @@
 
 #include "device/clock.h"
 
-enum { ROUNDS = 16 };
+enum { QUESTIONS = 16 };
 
 /* What rank 0 answers. */
 typedef struct answer {
@@ -76,7 +76,7 @@ static cel_status ask(cel_transport *t, answer *out) {
 static cel_status ask_some(cel_transport *t, const cel_clock *clock,
                            cel_clock_offset *best) {
   answer theirs;
-  for (int i = 0; i < ROUNDS; ++i) {
+  for (int i = 0; i < QUESTIONS; ++i) {
     int64_t before = clock->now(clock->context);
     CEL_TRY(ask(t, &theirs));
     int64_t after = clock->now(clock->context), half = (after - before + 1) / 2;

@@ -207,7 +207,7 @@ typedef struct collective {
   side side[];      /* by rank */
 } collective;
 
-struct cel__collectives {
+struct cel__simulated_collectives {
   int64_t ranks;
   bool at_once;
   uint64_t first; /* the number of at[0] */
@@ -216,15 +216,17 @@ struct cel__collectives {
   uint64_t next[]; /* by rank: the number that comes next */
 };
 
-cel__collectives *cel__collectives_create(int64_t ranks, bool at_once) {
+cel__simulated_collectives *cel__simulated_collectives_create(int64_t ranks,
+                                                              bool at_once) {
   size_t next = (size_t)ranks * sizeof(uint64_t);
-  cel__collectives *j = cel_alloc_zero(sizeof *j + next);
+  cel__simulated_collectives *j = cel_alloc_zero(sizeof *j + next);
   j->ranks = ranks;
   j->at_once = at_once;
   return j;
 }
 
-static void collective_free(const cel__collectives *j, collective *one) {
+static void collective_free(const cel__simulated_collectives *j,
+                            collective *one) {
   for (int64_t k = 0; k < j->ranks; ++k) {
     cel_free(one->side[k].given);
     cel_free(one->side[k].start);
@@ -233,7 +235,7 @@ static void collective_free(const cel__collectives *j, collective *one) {
   cel_free(one);
 }
 
-void cel__collectives_destroy(cel__collectives *j) {
+void cel__simulated_collectives_destroy(cel__simulated_collectives *j) {
   for (uint32_t i = 0; i < j->at.n; ++i) collective_free(j, j->at.at[i]);
   cel_vec_release(&j->at);
   cel_free(j);
@@ -260,7 +262,7 @@ static void fold(collective *one, const cel_collective *mine) {
 }
 
 /* Room for what it gives, which lasts when it has ended and others have not. */
-static void keep_given(const cel__collectives *j, side *giver) {
+static void keep_given(const cel__simulated_collectives *j, side *giver) {
   const cel_collective *mine = giver->posted;
   uint64_t sum = 0;
   giver->start = cel_alloc((size_t)j->ranks * sizeof *giver->start);
@@ -271,7 +273,8 @@ static void keep_given(const cel__collectives *j, side *giver) {
   giver->given = cel_alloc(sum + 1);
 }
 
-static void take(const cel__collectives *j, collective *one, int64_t rank) {
+static void take(const cel__simulated_collectives *j, collective *one,
+                 int64_t rank) {
   side *mine = &one->side[rank];
   if (mine->taken) return;
   mine->taken = true;
@@ -289,7 +292,8 @@ static void take(const cel__collectives *j, collective *one, int64_t rank) {
   }
 }
 
-static void put(const cel__collectives *j, collective *one, int64_t rank) {
+static void put(const cel__simulated_collectives *j, collective *one,
+                int64_t rank) {
   const cel_collective *mine = one->side[rank].posted;
   if (mine->pattern == CEL_PATTERN_ALL_REDUCE) {
     memcpy(mine->piece[0].base, one->whole, mine->bytes);
@@ -307,7 +311,7 @@ static void put(const cel__collectives *j, collective *one, int64_t rank) {
 /* ---- posting ---------------------------------------------------------------
  */
 
-static collective *collective_of(cel__collectives *j, int64_t rank,
+static collective *collective_of(cel__simulated_collectives *j, int64_t rank,
                                  const cel_collective *posted) {
   while (j->first + j->at.n <= posted->nth) {
     collective *made =
@@ -327,8 +331,9 @@ static bool alike(const collective *one, const cel_collective *other) {
          first->by.op == other->by.op;
 }
 
-void cel__collectives_post(cel__collectives *j, int64_t rank,
-                           const cel_collective *posted) {
+void cel__simulated_collectives_post(cel__simulated_collectives *j,
+                                     int64_t rank,
+                                     const cel_collective *posted) {
   cel_assert(posted->nth == j->next[rank]);
   j->next[rank]++;
   collective *one = collective_of(j, rank, posted);
@@ -351,7 +356,7 @@ static cel_error *mismatch(const collective *one, int64_t rank) {
 }
 
 /* Whether all has been taken that the rank is to get. */
-static bool is_there(const cel__collectives *j, const collective *one,
+static bool is_there(const cel__simulated_collectives *j, const collective *one,
                      int64_t rank) {
   const cel_collective *mine = one->side[rank].posted;
   for (int64_t k = 0; k < j->ranks; ++k) {
@@ -362,7 +367,7 @@ static bool is_there(const cel__collectives *j, const collective *one,
   return true;
 }
 
-static void drop_ended(cel__collectives *j) {
+static void drop_ended(cel__simulated_collectives *j) {
   uint32_t n = 0;
   while (n < j->at.n && j->at.at[n]->complete == j->ranks)
     collective_free(j, j->at.at[n++]);
@@ -370,7 +375,8 @@ static void drop_ended(cel__collectives *j) {
   j->first += n;
 }
 
-static cel_done end(cel__collectives *j, collective *one, int64_t rank) {
+static cel_done end(cel__simulated_collectives *j, collective *one,
+                    int64_t rank) {
   side *mine = &one->side[rank];
   cel_done done = {.ticket = mine->posted->ticket};
   if (alike(one, mine->posted))
@@ -382,9 +388,9 @@ static cel_done end(cel__collectives *j, collective *one, int64_t rank) {
   return done;
 }
 
-bool cel__collectives_step(cel__collectives *j, int64_t rank,
-                           bool (*moves)(void *context), void *context,
-                           cel_done *done) {
+bool cel__simulated_collectives_step(cel__simulated_collectives *j,
+                                     int64_t rank, bool (*moves)(void *context),
+                                     void *context, cel_done *done) {
   for (uint32_t i = 0; i < j->at.n; ++i) {
     collective *one = j->at.at[i];
     const cel_collective *posted = one->side[rank].posted;

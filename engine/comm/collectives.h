@@ -57,18 +57,21 @@ uint64_t cel__collective_bytes(const cel_collective *collective,
                                cel__collective_end end, int64_t me,
                                int64_t ranks);
 
-typedef struct cel__collectives cel__collectives;
+typedef struct cel__simulated_collectives cel__simulated_collectives;
 
 /* `at_once`: what is posted is taken at once, so that nobody needs to ask again
  * for that. */
-cel__collectives *cel__collectives_create(int64_t ranks, bool at_once);
-void cel__collectives_destroy(cel__collectives *collectives);
-void cel__collectives_post(cel__collectives *collectives, int64_t rank,
-                           const cel_collective *collective);
+cel__simulated_collectives *cel__simulated_collectives_create(int64_t ranks,
+                                                              bool at_once);
+void cel__simulated_collectives_destroy(
+    cel__simulated_collectives *collectives);
+void cel__simulated_collectives_post(cel__simulated_collectives *collectives,
+                                     int64_t rank,
+                                     const cel_collective *collective);
 /* Lets what `rank` has posted move on where `moves` says so; true when one is
  * complete: then call it again. */
-bool cel__collectives_step(cel__collectives *collectives, int64_t rank,
-                           bool (*moves)(void *context), void *context,
-                           cel_done *done);
+bool cel__simulated_collectives_step(cel__simulated_collectives *collectives,
+                                     int64_t rank, bool (*moves)(void *context),
+                                     void *context, cel_done *done);
 
 #endif

@@ -14,7 +14,7 @@ typedef struct dry {
   uint64_t *peers; /* a bit per rank */
 } dry;
 
-static void meet(dry *d, int64_t peer) {
+static void note_peer(dry *d, int64_t peer) {
   cel_assert(peer >= 0 && peer < d->base.ranks && peer != d->base.rank);
   uint64_t *word = &d->peers[peer / 64], bit = 1ull << peer % 64;
   d->traffic.peers += (*word & bit) == 0;
@@ -23,7 +23,7 @@ static void meet(dry *d, int64_t peer) {
 
 static void send_dry(void *self, const cel_posted *message) {
   dry *d = self;
-  meet(d, message->peer);
+  note_peer(d, message->peer);
   d->traffic.sent++;
   d->traffic.bytes_sent += message->bytes;
   cel_vec_push(&d->posted, message->ticket);
@@ -31,7 +31,7 @@ static void send_dry(void *self, const cel_posted *message) {
 
 static void receive_dry(void *self, const cel_posted *message) {
   dry *d = self;
-  meet(d, message->peer);
+  note_peer(d, message->peer);
   d->traffic.received++;
   d->traffic.bytes_received += message->bytes;
   cel_vec_push(&d->posted, message->ticket);

@@ -30,7 +30,7 @@ static const struct {
 /* Within a step each task has SLURM_STEP_ID and SLURM_PROCID. A batch script
  * has SLURM_PROCID alone. The interactive step of salloc has both, and one
  * task. */
-static bool look_slurm(cel_launch *out) {
+static bool find_slurm(cel_launch *out) {
   if (number("SLURM_STEP_ID") < 0 || number("SLURM_PROCID") < 0) return false;
   int64_t ranks = number("SLURM_STEP_NUM_TASKS");
   if (ranks <= 0) return false;
@@ -42,7 +42,7 @@ static bool look_slurm(cel_launch *out) {
   return true;
 }
 
-bool cel_launch_look(cel_launch *out) {
+bool cel_launch_find(cel_launch *out) {
   for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; ++i) {
     int64_t ranks = number(launchers[i].ranks);
     if (ranks <= 0) continue;
@@ -50,7 +50,7 @@ bool cel_launch_look(cel_launch *out) {
                         number(launchers[i].local_ranks) == ranks};
     return true;
   }
-  if (look_slurm(out)) return true;
+  if (find_slurm(out)) return true;
   if (number("PMIX_RANK") < 0) return false;
   *out = (cel_launch){"a PMIx launcher", number("PMIX_RANK"), 0, true, false};
   return true;
@@ -58,10 +58,10 @@ bool cel_launch_look(cel_launch *out) {
 
 int64_t cel_launch_rank(void) {
   cel_launch launch;
-  return cel_launch_look(&launch) && launch.rank > 0 ? launch.rank : 0;
+  return cel_launch_find(&launch) && launch.rank > 0 ? launch.rank : 0;
 }
 
 bool cel_transport_launched(void) {
   cel_launch launch;
-  return cel_launch_look(&launch) && launch.ranks != 1;
+  return cel_launch_find(&launch) && launch.ranks != 1;
 }

@@ -25,7 +25,7 @@ typedef struct cel_launch {
 
 /* Whether a launcher started this process, were it as the only rank; then
  * fills *out. Thread: main. */
-bool cel_launch_look(cel_launch *out);
+bool cel_launch_find(cel_launch *out);
 
 /* The rank that the launcher's environment gives, 0 if there is none: who
  * prints what goes wrong before there are messages. Thread: main. */

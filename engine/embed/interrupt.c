@@ -89,7 +89,7 @@ static void *wait_for_end(void *unused) {
   fflush(NULL);
   if (do_last != NULL) do_last();
   cel_launch launch;
-  if (number == SIGTERM && cel_launch_look(&launch)) usleep(GRACE_US);
+  if (number == SIGTERM && cel_launch_find(&launch)) usleep(GRACE_US);
   _exit(128 + number);
 }
 

@@ -1,7 +1,7 @@
 -- Communicators: of one rank, and between the ranks of one process. Over MPI:
 -- spec/system/language/collective_spec.lua.
 local ffi = require("ffi")
-local c = require("spec.support.cdef")("comm/communicator.h", "comm/simulated/meeting.h",
+local c = require("spec.support.cdef")("comm/communicator.h", "comm/simulated/simulated_comm.h",
   "base/status.h")
 
 local function code(status) return ffi.string(c.cel_status_name(status)) end
@@ -35,14 +35,14 @@ describe("a communicator", function()
   end)
 
   describe("within a process, without threads", function()
-    local meeting, comms
+    local world, comms
     before_each(function()
-      meeting, comms = c.cel_meeting_create(2, false), {}
-      for k = 0, 1 do comms[k] = c.cel_meeting_join(meeting, k, 1) end
+      world, comms = c.cel_simulated_comms_create(2, false), {}
+      for k = 0, 1 do comms[k] = c.cel_simulated_comms_join(world, k, 1) end
     end)
     after_each(function()
       for k = 0, 1 do c.cel_comm_destroy(comms[k]) end
-      c.cel_meeting_destroy(meeting)
+      c.cel_simulated_comms_destroy(world)
     end)
 
     -- What `k` hears of both when it says `mine`; or why not.
@@ -75,7 +75,7 @@ describe("a communicator", function()
     end)
 
     it("keeps groups apart", function()
-      local other = c.cel_meeting_join(meeting, 1, 2)
+      local other = c.cel_simulated_comms_join(world, 1, 2)
       assert.equal("AGAIN", code(c.cel_comm_barrier(comms[0])))
       assert.equal("AGAIN", code(c.cel_comm_barrier(other)))
       assert.equal("OK", code(c.cel_comm_barrier(comms[1])))
@@ -84,7 +84,7 @@ describe("a communicator", function()
 
     it("lets go of who waits when all ends", function()
       assert.equal("AGAIN", say(0, 10))
-      c.cel_meeting_end(meeting)
+      c.cel_simulated_comms_end(world)
       comms[0].calls = 0
       assert.equal("CANCELLED", say(0, 10))
     end)

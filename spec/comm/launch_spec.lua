@@ -23,7 +23,7 @@ local function look(environment)
   clear()
   for name, value in pairs(environment) do ffi.C.setenv(name, tostring(value), 1) end
   local launch = ffi.new("cel_launch")
-  if not c.cel_launch_look(launch) then return nil end
+  if not c.cel_launch_find(launch) then return nil end
   return {
     by = ffi.string(launch.by), rank = tonumber(launch.rank),
     ranks = tonumber(launch.ranks), pmi = launch.pmi, one_host = launch.one_host,

@@ -194,7 +194,7 @@ static void exchange(cel_transport *t, const cel_cuda *cuda,
   exchange_ends ends;
   cel_random r = {set->seed * 77 + (uint64_t)t->rank};
   cel__link *link = (cel__link *)t;
-  link->place_least = 1000;
+  link->landing_least = 1000;
   exchange_make_ends(&ends, plan, messages, t->rank, &r, 40, &memory);
   chains c = {.t = t, .api = cuda->api, .ends = &ends};
   c.put = cel_alloc_zero((ends.n + 1) * sizeof *c.put);
@@ -241,7 +241,7 @@ static int breaks(cel_transport *t, const cel_cuda *cuda, const settings *set) {
   int64_t messages;
   exchange_planned *plan = make_plan(set, t, &messages);
   for (int64_t i = 0; i < messages; ++i) plan[i].chained = false;
-  ((cel__link *)t)->place_least = 1000;
+  ((cel__link *)t)->landing_least = 1000;
   exchange_memory memory = memory_of(cuda);
   exchange_ends ends;
   cel_random r = {set->seed * 77 + (uint64_t)t->rank};

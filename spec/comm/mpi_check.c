@@ -285,9 +285,9 @@ static int outlives(void) {
   if (t->rank > 0)
     for (;;) exchange_nap();
   if (m->row.n != 1) exchange_give_up(t, "nobody keeps the request");
-  const cel__mpi_meeting *meeting = m->row.at[0].what;
+  const cel__mpi_call *call = m->row.at[0].what;
   MPI_Wait(&m->request.at[0], MPI_STATUS_IGNORE);
-  memcpy(&most, meeting->bytes, sizeof most);
+  memcpy(&most, call->bytes, sizeof most);
   printf("%s; %lld\n", t->broken->text, (long long)most);
   t->control.abort(t->control.self, 4);
   return 1;

@@ -19,7 +19,7 @@ static void link_up(rank *r, cel_cuda *cuda) {
   cel_transport *inner = r->transport;
   must(cel_transport_cuda_link(inner, cuda, &r->transport, why, unlent));
   if (r->transport == inner) return;
-  ((cel__link *)r->transport)->place_least = 2 * p->direct_bytes;
+  ((cel__link *)r->transport)->landing_least = 2 * p->direct_bytes;
   if (p->seed % 2 == 0) r->transport->messages.chain_bytes = p->chain_bytes;
 }
 

@@ -21,9 +21,9 @@
  * Of long ones the receiver lends the sender the memory that they are for:
  *
  *   the blocks' files, once,
- *   then for each message --PLACE...-->
+ *   then for each message --LANDING-->
  *                         --WANT-->     opens the blocks, for good;
- *                                       copies the message to its places
+ *                                       copies the message there
  *                         <--THERE--    when the copy is done
  *
  * What cannot be lent, or opened, goes through the mailbox.
@@ -34,7 +34,7 @@
  *   link_send.c       sender: slots filled
  *   link_receive.c    receiver: slots emptied
  *   link_chain.c      chained messages: one slot, carried by the poster
- *   link_place.c      both: long messages, written to where they belong
+ *   link_landing.c    both: long messages, written to where they belong
  *   mailbox.c         slots and their events
  *   host_rings.c      rings in shared memory
  *   host_fds.c        open files from rank to rank

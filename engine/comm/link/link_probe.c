@@ -23,8 +23,8 @@ static CUresult put(cel__link *link, const cel__link_peer *peer,
 }
 
 /* The peer's pattern is to be here. */
-static cel_status look(cel__link *link, const cel__link_peer *peer,
-                       CUdeviceptr here, const char *doing) {
+static cel_status verify(cel__link *link, const cel__link_peer *peer,
+                         CUdeviceptr here, const char *doing) {
   const cel_cuda_api *api = link->cuda->api;
   unsigned char bytes[BYTES] = {0};
   CUstream stream = peer->stream[0];
@@ -57,7 +57,7 @@ cel_status cel__link_probe_take(cel__link *link, cel__link_peer *peer) {
       peer->stream[0], peer->mailbox.arrived[0], 0);
   if (code != CUDA_SUCCESS)
     return cel_mailbox_fail(link->cuda, "reading a mailbox", code);
-  return look(link, peer, peer->mailbox.in, "reading a mailbox");
+  return verify(link, peer, peer->mailbox.in, "reading a mailbox");
 }
 
 /* ---- lent memory --------------------------------------------------------- */
@@ -68,13 +68,13 @@ struct cel__link_probe {
   void *lent; /* a grain of it, BYTES for each local rank */
 };
 
-static uint64_t place_of(int32_t local) {
+static uint64_t lent_offset(int32_t local) {
   return (uint64_t)local * BYTES;
 }
 
 cel_status cel__link_probe_lend(cel__link *link) {
   cel_cuda *cuda = link->cuda;
-  if (place_of(link->base.local_ranks) > CEL_CUDA_GRAIN)
+  if (lent_offset(link->base.local_ranks) > CEL_CUDA_GRAIN)
     return cel_fail(CEL_E_MISSING, "too many ranks are on this host");
   if (!cuda->device[0].exports || !cuda->device[0].virtual_memory)
     return cel_fail(CEL_E_MISSING, "its GPU cannot export memory");
@@ -107,7 +107,7 @@ cel_status cel__link_probe_write(cel__link *link) {
     const cel__link_peer *peer = &link->peer[p];
     code = put(link, peer,
                peer->opened.at[peer->opened.n - 1].at +
-                   place_of(link->base.local_rank));
+                   lent_offset(link->base.local_rank));
   }
   if (code == CUDA_SUCCESS)
     code = link->cuda->api->cuStreamSynchronize(link->stream);
@@ -116,11 +116,12 @@ cel_status cel__link_probe_write(cel__link *link) {
              : cel_mailbox_fail(link->cuda, "writing to lent memory", code);
 }
 
-cel_status cel__link_probe_look(cel__link *link) {
+cel_status cel__link_probe_verify(cel__link *link) {
   for (int32_t p = 0; p < link->peers; ++p)
-    CEL_TRY(look(link, &link->peer[p],
-                 (uintptr_t)link->probe->lent + place_of(link->peer[p].local),
-                 "reading lent memory"));
+    CEL_TRY(
+        verify(link, &link->peer[p],
+               (uintptr_t)link->probe->lent + lent_offset(link->peer[p].local),
+               "reading lent memory"));
   return CEL_E_OK;
 }
 

@@ -52,8 +52,8 @@ void cel__link_filled(cel__link *link, cel__link_peer *peer,
   CUresult code = enqueue(link, peer, transfer, word);
   if (cel__link_bad(link, code, "receiving from", peer->rank)) return;
   ++transfer->copies;
-  cel_vec_push(&peer->parts,
-               (cel__link_part){.transfer = transfer, .slot = word->slot});
+  cel_vec_push(&peer->slots,
+               (cel__link_slot){.transfer = transfer, .number = word->slot});
 }
 
 void cel__link_refused(cel__link *link, cel__link_peer *peer,
@@ -80,10 +80,11 @@ void cel__link_cannot(cel__link *link, cel__link_peer *peer,
 }
 
 static void take_one(cel__link *link, cel__link_peer *peer,
-                     cel__link_part part) {
-  cel__link_transfer *transfer = part.transfer;
-  cel__link_tell(link, peer,
-                 (cel_host_record){.kind = CEL__LINK_FREE, .slot = part.slot});
+                     cel__link_slot slot) {
+  cel__link_transfer *transfer = slot.transfer;
+  cel__link_tell(
+      link, peer,
+      (cel_host_record){.kind = CEL__LINK_FREE, .slot = slot.number});
   if (--transfer->copies > 0 || !cel__link_all_begun(transfer)) return;
   uint32_t i = find(peer, transfer->message->sequence);
   cel_vec_swap_out(&peer->receives, i);
@@ -92,12 +93,12 @@ static void take_one(cel__link *link, cel__link_peer *peer,
 
 void cel__link_empty(cel__link *link, cel__link_peer *peer) {
   uint32_t n = 0;
-  for (; n < peer->parts.n && !link->failed; ++n) {
+  for (; n < peer->slots.n && !link->failed; ++n) {
     CUresult code =
-        link->cuda->api->cuEventQuery(peer->emptied[peer->parts.at[n].slot]);
+        link->cuda->api->cuEventQuery(peer->emptied[peer->slots.at[n].number]);
     if (code == CUDA_ERROR_NOT_READY) break;
     if (cel__link_bad(link, code, "receiving from", peer->rank)) break;
-    take_one(link, peer, peer->parts.at[n]);
+    take_one(link, peer, peer->slots.at[n]);
   }
-  if (n > 0) cel_vec_drop_first(&peer->parts, n);
+  if (n > 0) cel_vec_drop_first(&peer->slots, n);
 }

@@ -21,7 +21,7 @@ static void start(cel__link *link, cel__link_transfer *transfer,
   cel__link_peer *peer = transfer->peer;
   if (transfer->message->bytes != want->bytes) {
     refuse(link, transfer, want->bytes);
-  } else if (want->place == NULL) {
+  } else if (want->landing == NULL) {
     cel_vec_push(&link->wanted, transfer);
   } else if (!cel__link_write(link, transfer, want)) {
     cel_vec_push(&peer->sends, transfer);
@@ -29,7 +29,7 @@ static void start(cel__link *link, cel__link_transfer *transfer,
                    (cel_host_record){.kind = CEL__LINK_CANNOT,
                                      .sequence = want->sequence});
   }
-  cel_free(want->place);
+  cel_free(want->landing);
 }
 
 void cel__link_send(cel__link *link, cel__link_transfer *transfer) {
@@ -45,16 +45,16 @@ void cel__link_send(cel__link *link, cel__link_transfer *transfer) {
   cel_vec_push(&peer->sends, transfer);
 }
 
-/* With the places that were named before it. */
+/* With the landings that were named before it. */
 static cel__link_wish want_of(cel__link_peer *peer,
                               const cel_host_record *word) {
   cel__link_wish want = {.sequence = word->sequence, .bytes = word->bytes};
   if (word->kind == CEL__LINK_WANT) return want;
-  cel_assert(peer->places.n == word->slot);
-  want.places = word->slot;
-  want.place = cel_alloc(want.places * sizeof *want.place);
-  memcpy(want.place, peer->places.at, want.places * sizeof *want.place);
-  cel_vec_clear(&peer->places);
+  cel_assert(peer->landings.n == word->slot);
+  want.landings = word->slot;
+  want.landing = cel_alloc(want.landings * sizeof *want.landing);
+  memcpy(want.landing, peer->landings.at, want.landings * sizeof *want.landing);
+  cel_vec_clear(&peer->landings);
   return want;
 }
 
@@ -117,39 +117,39 @@ static uint64_t fitting(const cel__link_transfer *transfer, uint64_t n) {
 /* The receiver's stream waits for the last part, as that is sooner; for the
  * others it is told when they are there, as an event for another process costs
  * 3 us more. */
-static CUevent *event_of(const cel__link_part *part) {
-  cel__link_peer *peer = part->transfer->peer;
-  return part->last ? &peer->mailbox.filled[part->slot]
-                    : &peer->sent[part->slot];
+static CUevent *event_of(const cel__link_slot *slot) {
+  cel__link_peer *peer = slot->transfer->peer;
+  return slot->last ? &peer->mailbox.filled[slot->number]
+                    : &peer->sent[slot->number];
 }
 
-static CUresult mark_filled(const cel__link *link, const cel__link_part *part) {
+static CUresult mark_filled(const cel__link *link, const cel__link_slot *slot) {
   const cel_cuda_api *api = link->cuda->api;
-  CUevent *event = event_of(part);
+  CUevent *event = event_of(slot);
   CUresult code = CUDA_SUCCESS;
   if (*event == NULL) code = api->cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
   return code == CUDA_SUCCESS ? api->cuEventRecord(*event, link->stream) : code;
 }
 
 /* Whether a slot has been filled: one that has been emptied was. */
-static bool is_filled(cel__link *link, const cel__link_part *part) {
-  if (!part->transfer->peer->full[part->slot]) return true;
-  CUresult code = link->cuda->api->cuEventQuery(*event_of(part));
+static bool is_filled(cel__link *link, const cel__link_slot *slot) {
+  if (!slot->transfer->peer->full[slot->number]) return true;
+  CUresult code = link->cuda->api->cuEventQuery(*event_of(slot));
   if (code == CUDA_ERROR_NOT_READY) return false;
   return !cel__link_bad(link, code, "sending", -1);
 }
 
 /* Receivers hear of parts in their order. */
 static void tell_parts(cel__link *link) {
-  for (; link->told < link->parts.n; ++link->told) {
-    const cel__link_part *part = &link->parts.at[link->told];
-    if (!part->last && !is_filled(link, part)) return;
-    cel__link_tell(link, part->transfer->peer,
+  for (; link->told < link->slots.n; ++link->told) {
+    const cel__link_slot *slot = &link->slots.at[link->told];
+    if (!slot->last && !is_filled(link, slot)) return;
+    cel__link_tell(link, slot->transfer->peer,
                    (cel_host_record){
                        .kind = CEL__LINK_FILL,
-                       .slot = part->slot,
-                       .sequence = part->transfer->message->sequence,
-                       .bytes = part->bytes,
+                       .slot = slot->number,
+                       .sequence = slot->transfer->message->sequence,
+                       .bytes = slot->bytes,
                    });
   }
 }
@@ -169,8 +169,8 @@ static bool fill_one(cel__link *link, cel__link_transfer *transfer) {
   CUresult code =
       cel__link_copy(link, transfer, cel_mailbox_slot(peer->mailbox.out, slot),
                      bytes, true, link->stream);
-  cel__link_part filling = {.transfer = transfer,
-                            .slot = (uint32_t)slot,
+  cel__link_slot filling = {.transfer = transfer,
+                            .number = (uint32_t)slot,
                             .bytes = bytes,
                             .last = cel__link_all_begun(transfer)};
   if (code == CUDA_SUCCESS) code = mark_filled(link, &filling);
@@ -178,7 +178,7 @@ static bool fill_one(cel__link *link, cel__link_transfer *transfer) {
     return false;
   peer->full[slot] = peer->filling[slot] = true;
   ++transfer->copies;
-  cel_vec_push(&link->parts, filling);
+  cel_vec_push(&link->slots, filling);
   tell_parts(link);
   return true;
 }
@@ -186,15 +186,15 @@ static bool fill_one(cel__link *link, cel__link_transfer *transfer) {
 static void take_filled(cel__link *link) {
   uint32_t n = 0;
   tell_parts(link);
-  while (n < link->told && is_filled(link, &link->parts.at[n])) {
-    cel__link_transfer *transfer = link->parts.at[n].transfer;
-    transfer->peer->filling[link->parts.at[n].slot] = false;
+  while (n < link->told && is_filled(link, &link->slots.at[n])) {
+    cel__link_transfer *transfer = link->slots.at[n].transfer;
+    transfer->peer->filling[link->slots.at[n].number] = false;
     ++n;
     if (--transfer->copies == 0 && cel__link_all_begun(transfer))
       cel__link_end(link, transfer, true);
   }
   link->told -= n;
-  if (n > 0) cel_vec_drop_first(&link->parts, n);
+  if (n > 0) cel_vec_drop_first(&link->slots, n);
 }
 
 /* Slots are given in turns, one to each message. */

@@ -7,8 +7,8 @@
 #include "comm/link/link_state.h"
 
 enum {
-  CHAIN_BYTES = 4 << 20, /* a slot of the mailbox holds it */
-  PLACE_BYTES = 4 << 20, /* of a message that is not chained */
+  CHAIN_BYTES = 4 << 20,   /* a slot of the mailbox holds it */
+  LANDING_BYTES = 4 << 20, /* of a message that is not chained */
   WHY = 160
 };
 
@@ -47,7 +47,7 @@ static void let_peer_go(cel__link *link, cel__link_peer *peer) {
   }
   cel_mailbox_let_go(&peer->mailbox);
   cel__link_close_loans(link, peer);
-  cel_vec_release(&peer->parts);
+  cel_vec_release(&peer->slots);
   cel_vec_release(&peer->receives);
   cel_vec_release(&peer->sends);
   cel_vec_release(&peer->wants);
@@ -77,7 +77,7 @@ void cel__link_release(cel__link *link) {
   cel_vec_release(&link->written);
   cel_vec_release(&link->loans);
   cel_vec_release(&link->done);
-  cel_vec_release(&link->parts);
+  cel_vec_release(&link->slots);
   cel_vec_release(&link->wanted);
   cel_vec_release(&link->chained);
   cel_free(link->near);
@@ -188,8 +188,8 @@ static cel_status hear(cel__link *link, hello *mine, cel_status status,
 
 /* What all offer, whether all could take it, and whether a first message came.
  * Where not, nobody frees what another has still open. */
-static cel_status meet(cel__link *link, hello *mine, void *all, bool *good,
-                       char *why) {
+static cel_status agree(cel__link *link, hello *mine, void *all, bool *good,
+                        char *why) {
   const cel_control_table *control = &link->inner->control;
   CEL_TRY(hear(link, mine, offer(link, mine), all, good, why));
   if (!*good) return CEL_E_OK;
@@ -202,8 +202,8 @@ static cel_status meet(cel__link *link, hello *mine, void *all, bool *good,
 }
 
 /* Whether all can lend each other memory. */
-static cel_status meet_lenders(cel__link *link, hello *mine, void *all,
-                               char *why) {
+static cel_status agree_to_lend(cel__link *link, hello *mine, void *all,
+                                char *why) {
   bool good;
   why[0] = '\0';
   CEL_TRY(hear(link, mine, open_fds(link, all), all, &good, why));
@@ -212,7 +212,7 @@ static cel_status meet_lenders(cel__link *link, hello *mine, void *all,
   if (good)
     CEL_TRY(hear(link, mine, cel__link_probe_write(link), all, &good, why));
   if (good)
-    CEL_TRY(hear(link, mine, cel__link_probe_look(link), all, &good, why));
+    CEL_TRY(hear(link, mine, cel__link_probe_verify(link), all, &good, why));
   cel__link_probe_end(link);
   if (good) return CEL_E_OK;
   cel_host_fds_close(link->fds);
@@ -239,14 +239,14 @@ cel_status cel_transport_cuda_link(cel_transport *inner, cel_cuda *cuda,
   cel__link *link = cel_alloc_zero(sizeof *link);
   cel__link_init(link, inner);
   link->cuda = cuda;
-  link->place_least = PLACE_BYTES;
+  link->landing_least = LANDING_BYTES;
   link->peer = cel_alloc_zero((size_t)inner->local_ranks * sizeof *link->peer);
   hello *mine = cel_alloc_zero(size_of_hello(link));
   void *all = cel_alloc_zero((size_t)inner->local_ranks * size_of_hello(link));
-  cel_status status = meet(link, mine, all, &good, why);
+  cel_status status = agree(link, mine, all, &good, why);
   if (status == CEL_E_OK && good) {
     cuda->lends = true;
-    status = meet_lenders(link, mine, all, unlent);
+    status = agree_to_lend(link, mine, all, unlent);
     cuda->lends = link->fds != NULL;
   }
   if (status == CEL_E_OK && good) {

@@ -14,18 +14,18 @@
 
 enum {
   CEL__LINK_WANT = 1, /* sequence, bytes expected */
-  /* Slot, sequence, bytes; parts come in order. The last one's event has been
-   * recorded, the others are there. */
+  /* Slot, sequence, bytes; the parts of a message come in order. The last one's
+   * event has been recorded, the others are there. */
   CEL__LINK_FILL,
   CEL__LINK_FREE,   /* slot */
   CEL__LINK_REFUSE, /* sequence, bytes there are: not those expected */
-  /* Loan, offset, bytes: one of the places of the message that is wanted next,
-   * in the order of its bytes. */
-  CEL__LINK_PLACE,
-  CEL__LINK_WANT_PLACED, /* how many places, sequence, bytes expected */
-  CEL__LINK_THERE,       /* sequence: all of it is in its places */
-  CEL__LINK_CANNOT,      /* sequence: its places, and no other loan */
-  CEL__LINK_FILES        /* to be taken: there is no room for more of them */
+  /* Loan, offset, bytes: where some bytes of the message that is wanted next
+   * are to land, in the order of its bytes. */
+  CEL__LINK_LANDING,
+  CEL__LINK_WANT_LANDING, /* how many landings, sequence, bytes expected */
+  CEL__LINK_THERE,        /* sequence: all of it has landed */
+  CEL__LINK_CANNOT,       /* sequence: it cannot land, nor on another loan */
+  CEL__LINK_FILES         /* to be taken: there is no room for more of them */
 };
 
 enum { CEL__LINK_STREAMS = 2 };
@@ -49,16 +49,17 @@ typedef struct cel__link_transfer {
   uint32_t copies; /* of those, under way */
 } cel__link_transfer;
 
-typedef struct cel__link_place {
+/* A run of bytes of the receiver's lent memory. */
+typedef struct cel__link_landing {
   uint32_t loan;
   uint64_t offset, bytes;
-} cel__link_place;
+} cel__link_landing;
 
 /* A message that the peer wants. */
 typedef struct cel__link_wish {
   uint64_t sequence, bytes;
-  uint32_t places;
-  cel__link_place *place; /* owned; null: it is to go through the mailbox */
+  uint32_t landings;
+  cel__link_landing *landing; /* owned; null: it is to go through the mailbox */
 } cel__link_wish;
 
 /* A block of the peer's memory that we have mapped; of no bytes: not yet. */
@@ -67,20 +68,20 @@ typedef struct cel__link_opened {
   uint64_t bytes;
 } cel__link_opened;
 
-/* A message on its way to its places. */
+/* A message on its way to its landings. */
 typedef struct cel__link_written {
   cel__link_transfer *transfer;
   CUevent event;
 } cel__link_written;
 
-/* A slot that we fill, or one that we empty. */
-typedef struct cel__link_part {
+/* A slot that we fill with a part of a message, or one that we empty. */
+typedef struct cel__link_slot {
   cel__link_transfer *transfer;
-  uint32_t slot;
+  uint32_t number; /* in the mailbox */
   /* That we fill: */
   uint64_t bytes;
   bool last; /* of the message */
-} cel__link_part;
+} cel__link_slot;
 
 /* Another rank of this host. */
 typedef struct cel__link_peer {
@@ -95,7 +96,7 @@ typedef struct cel__link_peer {
   uint32_t turn;
   CUevent emptied[CEL_MAIL_SLOTS];
   CUevent sent[CEL_MAIL_SLOTS];  /* of mailbox.out, for ourselves */
-  CEL_VEC(cel__link_part) parts; /* being emptied, oldest first */
+  CEL_VEC(cel__link_slot) slots; /* being emptied, oldest first */
   CEL_VEC(cel__link_transfer *) receives;
   CEL_VEC(cel__link_transfer *) sends; /* that it does not want yet */
   CEL_VEC(cel__link_wish) wants;       /* of what we have not been given */
@@ -103,7 +104,7 @@ typedef struct cel__link_peer {
   CEL_VEC(bool) given;                 /* by our loan: it has that one's file */
   bool refuses;                        /* it could not open a loan */
   CEL_VEC(cel__link_opened) opened;    /* by its loan */
-  CEL_VEC(cel__link_place) places;     /* of what it wants next */
+  CEL_VEC(cel__link_landing) landings; /* of what it wants next */
 } cel__link_peer;
 
 typedef struct cel__link {
@@ -117,14 +118,14 @@ typedef struct cel__link {
   cel__link_peer *peer;
   int64_t *near;
   CUstream stream;                      /* fills slots */
-  CEL_VEC(cel__link_part) parts;        /* being filled, oldest first */
+  CEL_VEC(cel__link_slot) slots;        /* being filled, oldest first */
   uint32_t told;                        /* of those */
   CEL_VEC(cel__link_transfer *) wanted; /* and not all in slots yet */
   CEL_VEC(cel_chained) chained;         /* that nobody took yet */
   CEL_VEC(cel__link_written) written;   /* oldest first */
   CEL_VEC(CUevent) spare;               /* for these */
   cel_cuda_loans loans;                 /* of the message that is posted */
-  uint64_t place_least;                 /* bytes of one that is not chained */
+  uint64_t landing_least;               /* bytes of one that is not chained */
   _Atomic(bool) halted;
   uint64_t transfers; /* given, not reported */
   CEL_VEC(cel_done) done;
@@ -171,7 +172,7 @@ void cel__link_filled(cel__link *link, cel__link_peer *peer,
                       const cel_host_record *word);
 void cel__link_refused(cel__link *link, cel__link_peer *peer,
                        const cel_host_record *word);
-/* It is in its places. */
+/* It has landed. */
 void cel__link_there(cel__link *link, cel__link_peer *peer,
                      const cel_host_record *word);
 /* It is to go through the mailbox instead. */
@@ -186,15 +187,15 @@ void cel__link_empty(cel__link *link, cel__link_peer *peer);
  */
 cel_status cel__link_probe_send(cel__link *link, cel__link_peer *peer);
 cel_status cel__link_probe_take(cel__link *link, cel__link_peer *peer);
-/* Lends all peers some memory, writes to what all lend, and looks at what they
- * wrote. */
+/* Lends all peers some memory, writes to what all lend, and compares what
+ * they wrote. */
 cel_status cel__link_probe_lend(cel__link *link);
 cel_status cel__link_probe_write(cel__link *link);
-cel_status cel__link_probe_look(cel__link *link);
+cel_status cel__link_probe_verify(cel__link *link);
 /* Of lent memory; also where one of these failed. */
 void cel__link_probe_end(cel__link *link);
 
-/* ---- link_place.c --------------------------------------------------- */
+/* ---- link_landing.c --------------------------------------------------- */
 
 /* Hands the loan's file to the peer, once. CEL_E_MISSING, CEL_E_IO. */
 cel_status cel__link_give(cel__link *link, cel__link_peer *peer,
@@ -202,11 +203,11 @@ cel_status cel__link_give(cel__link *link, cel__link_peer *peer,
 /* Opens all that has come, whoever lends it; what fails stays unopened, and the
  * last of that is told of. CEL_E_MISSING. */
 cel_status cel__link_open_loans(cel__link *link);
-/* Says where the message belongs; false where the mailbox is to be used. */
+/* Says where the message is to land; false where the mailbox is to be used. */
 bool cel__link_lend(cel__link *link, const cel__link_transfer *transfer);
-void cel__link_hear_place(cel__link_peer *peer, const cel_host_record *word);
-/* Copies the message to its places; false, with nothing done, where they cannot
- * be opened. */
+void cel__link_hear_landing(cel__link_peer *peer, const cel_host_record *word);
+/* Copies the message to its landings; false, with nothing done, where they
+ * cannot be opened. */
 bool cel__link_write(cel__link *link, cel__link_transfer *transfer,
                      const cel__link_wish *want);
 /* Takes in what has been written. */

@@ -50,7 +50,7 @@ static void end_peer(cel__link *link, cel__link_peer *peer) {
     cel__link_end(link, peer->receives.at[i], false);
   cel_vec_clear(&peer->sends);
   cel_vec_clear(&peer->receives);
-  cel_vec_clear(&peer->parts);
+  cel_vec_clear(&peer->slots);
 }
 
 /* What is in slots alone is reported by its last part, what is still wanted
@@ -60,14 +60,14 @@ static void fail_all(cel__link *link) {
   cel__link_chain_fail(link);
   cel__link_fail_written(link);
   for (uint32_t i = 0; i < link->wanted.n; ++i) link->wanted.at[i]->begun = 0;
-  for (uint32_t i = 0; i < link->parts.n; ++i) {
-    cel__link_transfer *transfer = link->parts.at[i].transfer;
+  for (uint32_t i = 0; i < link->slots.n; ++i) {
+    cel__link_transfer *transfer = link->slots.at[i].transfer;
     if (--transfer->copies == 0 && transfer->begun > 0)
       cel__link_end(link, transfer, false);
   }
   for (uint32_t i = 0; i < link->wanted.n; ++i)
     cel__link_end(link, link->wanted.at[i], false);
-  cel_vec_clear(&link->parts);
+  cel_vec_clear(&link->slots);
   link->told = 0;
   cel_vec_clear(&link->wanted);
   for (int32_t p = 0; p < link->peers; ++p) end_peer(link, &link->peer[p]);
@@ -149,8 +149,8 @@ static void listen(cel__link *link, cel__link_peer *peer) {
                                              link->base.local_rank, &word))
     switch (word.kind) {
     case CEL__LINK_WANT:
-    case CEL__LINK_WANT_PLACED: cel__link_want(link, peer, &word); break;
-    case CEL__LINK_PLACE: cel__link_hear_place(peer, &word); break;
+    case CEL__LINK_WANT_LANDING: cel__link_want(link, peer, &word); break;
+    case CEL__LINK_LANDING: cel__link_hear_landing(peer, &word); break;
     case CEL__LINK_THERE: cel__link_there(link, peer, &word); break;
     case CEL__LINK_CANNOT: cel__link_cannot(link, peer, &word); break;
     case CEL__LINK_FILES: cel__link_open_loans(link); break;
@@ -169,7 +169,7 @@ static void progress(cel__link *link) {
     listen(link, peer);
     cel__link_empty(link, peer);
   }
-  if (link->wanted.n > 0 || link->parts.n > 0) cel__link_fill(link);
+  if (link->wanted.n > 0 || link->slots.n > 0) cel__link_fill(link);
   cel__link_take_written(link);
   for (int32_t p = 0; p < link->peers; ++p) tell_rest(link, &link->peer[p]);
 }

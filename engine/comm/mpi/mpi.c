@@ -11,7 +11,7 @@ enum {
   WINDOW = 1024,
   REQUESTS = 256,
   SMALL_BYTES = 64 << 10,
-  LOOK_EVERY = 8 /* polls */
+  LISTEN_EVERY = 8 /* polls */
 };
 
 /* --- failures ---------------------------------------------------------- */
@@ -123,7 +123,7 @@ static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
   cel__mpi_make_groups(m);
   if (m->base.broken == NULL) progress(m);
   if (m->failed) cel__mpi_fail_all(m);
-  if (++m->polls % LOOK_EVERY == 0 || !busy(t)) cel__mpi_look(m);
+  if (++m->polls % LISTEN_EVERY == 0 || !busy(t)) cel__mpi_listen(m);
   uint32_t n = m->done.n - m->done_head;
   if (n > max) n = max;
   if (n > 0) memcpy(out, m->done.at + m->done_head, n * sizeof *out);
@@ -163,7 +163,7 @@ static void quiesce(cel__mpi *m) {
       cel__mpi_breaks(m, MPI_Test(&request, &over, MPI_STATUS_IGNORE), "ending",
                       -1);
     progress(m);
-    cel__mpi_look(m);
+    cel__mpi_listen(m);
   }
 }
 
@@ -247,7 +247,7 @@ void cel_mpi_describe(char *text, size_t size) {
  * all programs of this user, is not contradicted. */
 static void spare_search(void) {
   cel_launch launch;
-  if (!cel_launch_look(&launch) || !launch.one_host) return;
+  if (!cel_launch_find(&launch) || !launch.one_host) return;
   if (getenv("OMPI_MCA_mtl") != NULL) return;
   char path[4096];
   const char *home = getenv("HOME");
@@ -293,7 +293,7 @@ static void forbid_groups(cel__mpi *m, int level) {
  * PMIx: say it better, before. */
 static cel_status check_before(void) {
   cel_launch launch;
-  if (!cel_launch_look(&launch) || launch.pmi || launch.ranks == 1)
+  if (!cel_launch_find(&launch) || launch.pmi || launch.ranks == 1)
     return CEL_E_OK;
   return cel_fail(CEL_E_COMM,
                   "srun started %lld tasks, but offers MPI no way to join "
@@ -304,7 +304,7 @@ static cel_status check_before(void) {
 static cel_status check_after(int ranks) {
   cel_launch launch;
   char library[MPI_MAX_LIBRARY_VERSION_STRING];
-  if (!cel_launch_look(&launch) || launch.ranks <= 1 || ranks > 1)
+  if (!cel_launch_find(&launch) || launch.ranks <= 1 || ranks > 1)
     return CEL_E_OK;
   library_name(library);
   return cel_fail(CEL_E_COMM,
@@ -367,7 +367,7 @@ static void divide_tags(cel__mpi *m) {
   while (window > 2 && window - 1 > most) window /= 2;
   uint32_t tags = most < CEL__MPI_TAGS - 1 ? most + 1 : CEL__MPI_TAGS;
   m->config.window = window;
-  m->apart = (int)(tags / window);
+  m->tag_lengths = (int)(tags / window);
 }
 
 static cel_status open_mpi(const cel_mpi_config *config, int level,

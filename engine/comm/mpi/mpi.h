@@ -7,7 +7,7 @@
  *   mpi_wide.c         those whose counts are no ints
  *   mpi_control.c      credits, short texts
  *   mpi_agree.c        agreements
- *   mpi_meet.c         what all ranks do together before the executor starts
+ *   mpi_calls.c         what all ranks do together before the executor starts
  *   mpi_comm.c         communicators of collective tasks
  *   mpi_groups.c       how these come to be
  *   mpi_file.c         their files
@@ -83,8 +83,8 @@ typedef enum cel__mpi_role {
   CEL__WORD_OUT,   /* a credit or text; what: the bytes, freed when done */
   CEL__CREDIT_IN,  /* what: uint64_t, posted again */
   CEL__TELL_IN,    /* what: cel_told */
-  CEL__BALLOT_IN,  /* what: cel__mpi_round */
-  CEL__MEET,       /* what: cel__mpi_meeting */
+  CEL__BALLOT_IN,  /* what: cel__mpi_step */
+  CEL__CALL,       /* what: cel__mpi_call */
   CEL__GROUP,      /* what: cel__mpi_group */
   CEL__ENDED       /* to be taken out of the table */
 } cel__mpi_role;
@@ -152,26 +152,26 @@ typedef struct cel__mpi_ballot {
   uint64_t index, hash, count, same;
 } cel__mpi_ballot;
 
-/* The receive that stands open for ballots of a round. */
-typedef struct cel__mpi_round {
+/* The receive that stands open for ballots of a step. */
+typedef struct cel__mpi_step {
   cel__mpi_ballot ballot;
   bool here; /* it has come, and no vote has taken it */
-} cel__mpi_round;
+} cel__mpi_step;
 
 typedef struct cel__mpi_vote cel__mpi_vote;
 struct cel__mpi_vote {
   cel__mpi_ballot said;
-  uint32_t round; /* that it is in; `rounds`: it is over */
+  uint32_t step; /* that it is in; `steps`: it is over */
   bool awaited;
   cel__mpi_vote *next;
 };
 
-/* A call of all ranks, or of a host's, that is waited for. The caller's once it
- * is over; until then, and for good where MPI breaks, the request's. */
-typedef struct cel__mpi_meeting {
+/* A call that all ranks make, or a host's, and that is waited for. The caller's
+ * once it is over; until then, and for good where MPI breaks, the request's. */
+typedef struct cel__mpi_call {
   bool over;
   _Alignas(max_align_t) char bytes[];
-} cel__mpi_meeting;
+} cel__mpi_call;
 
 typedef struct cel__mpi_block {
   struct cel__mpi_block *next;
@@ -205,7 +205,7 @@ typedef struct cel__mpi {
   cel_transport base; /* first */
   cel_mpi_config config;
   MPI_Comm data, collective[CEL__MPI_COLLECTIVES], control, agreement, host;
-  int apart;       /* lengths that messages' tags tell apart */
+  int tag_lengths; /* classes of length, each with tags of its own */
   bool finalize;   /* we initialised MPI */
   bool failed;     /* no message can be relied on any more */
   cel_error error; /* the first, if `failed` */
@@ -236,8 +236,8 @@ typedef struct cel__mpi {
   uint32_t polls;
   uint64_t next_vote;
   cel__mpi_vote *first_vote, *last_vote;
-  cel__mpi_round *round; /* null before the first vote */
-  uint32_t rounds;
+  cel__mpi_step *step; /* null before the first vote */
+  uint32_t steps;
   cel_report report; /* who failed before the executor started */
   uint32_t awaited;  /* of the votes that have not been reported */
 } cel__mpi;
@@ -291,9 +291,9 @@ void cel__mpi_exchange(void *self, const cel_collective *collective);
 /* It has ended; `good` unless MPI says otherwise. */
 void cel__mpi_joined(cel__mpi *m, cel__mpi_collective *mine, bool good);
 void cel__mpi_release_collective(cel__mpi *m);
-/* A number below `n` by which those of other lengths are told apart: 0 if it is
- * safe anyway. */
-int cel__mpi_apart(uint64_t bytes, int n);
+/* A number below `n`, another one for most other lengths: 0 if it is safe
+ * anyway. */
+int cel__mpi_length_class(uint64_t bytes, int n);
 /* What it goes by, the same on all ranks. */
 MPI_Comm cel__mpi_collective_comm(const cel__mpi *m,
                                   const cel_collective *collective);
@@ -307,8 +307,8 @@ void cel__mpi_end_wide(const cel__mpi *m, cel__mpi_collective *mine);
 /* mpi_agree.c */
 void cel__mpi_agree(void *self, const cel_agreement *mine);
 cel_agreed cel__mpi_agreed(void *self, uint64_t *index);
-/* A ballot of that round has come. */
-void cel__mpi_voted(cel__mpi *m, cel__mpi_round *round);
+/* A ballot of that step has come. */
+void cel__mpi_voted(cel__mpi *m, cel__mpi_step *step);
 void cel__mpi_release_votes(cel__mpi *m);
 
 /* mpi_control.c */
@@ -317,14 +317,14 @@ void cel__mpi_tell(void *self, int64_t peer, int32_t kind, const void *data,
 cel_told *cel__mpi_told(void *self);
 void cel__mpi_send_credit(cel__mpi *m, int64_t peer, uint64_t base);
 void cel__mpi_expect_credits(cel__mpi *m);
-/* Looks for a text that has come. */
-void cel__mpi_look(cel__mpi *m);
+/* Begins to receive a text that has come, if there is one. */
+void cel__mpi_listen(cel__mpi *m);
 /* A row of one of the control roles has ended. */
 void cel__mpi_control_ended(cel__mpi *m, cel__mpi_row row,
                             const MPI_Status *status);
 void cel__mpi_release_control(cel__mpi *m);
 
-/* mpi_meet.c */
+/* mpi_calls.c */
 cel_status cel__mpi_broadcast(void *self, void **data, uint64_t *size);
 cel_status cel__mpi_gather(void *self, const void *mine, uint32_t size,
                            void *all);

@@ -1,15 +1,15 @@
 /* Agreements: all ranks learn whether all said the same.
  *
- * By dissemination: in round k a rank tells the one 2^k above it what it says,
+ * By dissemination: in step k a rank tells the one 2^k above it what it says,
  * and whether all it has heard of say the same, and hears that from the one 2^k
- * below. After the rounds it has heard of everybody; where two ranks differ,
+ * below. After the steps it has heard of everybody; where two ranks differ,
  * something differed on the way from each of them to everyone. One receive per
- * round stands open, so that a ballot is there as soon as it has come, and a
- * vote costs no more than a message of a few words per round.
+ * step stands open, so that a ballot is there as soon as it has come, and a
+ * vote costs no more than a message of a few words per step.
  *
- * Invariant: a vote is in no later round than those before it. Ballots of a
- * round come from one rank, in order, so the one at hand is of the oldest vote
- * that has not been through that round.
+ * Invariant: a vote is in no later step than those before it. Ballots of a
+ * step come from one rank, in order, so the one at hand is of the oldest vote
+ * that has not been through that step.
  */
 #include "comm/mpi/mpi.h"
 
@@ -18,20 +18,20 @@ enum { WORDS = sizeof(cel__mpi_ballot) / sizeof(uint64_t) };
 static void expect(cel__mpi *m, uint32_t k) {
   int64_t n = m->base.ranks, from = (m->base.rank + n - (1 << k)) % n;
   MPI_Request request;
-  int code = MPI_Irecv(&m->round[k].ballot, WORDS, MPI_UINT64_T, (int)from,
+  int code = MPI_Irecv(&m->step[k].ballot, WORDS, MPI_UINT64_T, (int)from,
                        CEL__TAG_VOTE + (int)k, m->agreement, &request);
   if (!cel__mpi_breaks(m, code, "agreeing", -1))
-    cel__mpi_track(m, request, CEL__BALLOT_IN, &m->round[k]);
+    cel__mpi_track(m, request, CEL__BALLOT_IN, &m->step[k]);
 }
 
 static void expect_all(cel__mpi *m) {
-  while ((INT64_C(1) << m->rounds) < m->base.ranks) ++m->rounds;
-  m->round = cel_alloc_zero((m->rounds + 1) * sizeof *m->round);
-  for (uint32_t k = 0; k < m->rounds; ++k) expect(m, k);
+  while ((INT64_C(1) << m->steps) < m->base.ranks) ++m->steps;
+  m->step = cel_alloc_zero((m->steps + 1) * sizeof *m->step);
+  for (uint32_t k = 0; k < m->steps; ++k) expect(m, k);
 }
 
 static void say(cel__mpi *m, const cel__mpi_vote *vote) {
-  uint32_t k = vote->round;
+  uint32_t k = vote->step;
   int64_t to = (m->base.rank + (1 << k)) % m->base.ranks;
   cel__mpi_ballot *said = cel_alloc(sizeof *said);
   *said = vote->said;
@@ -51,19 +51,19 @@ static bool is_same(const cel__mpi_ballot *a, const cel__mpi_ballot *b) {
          a->same != 0 && b->same != 0;
 }
 
-/* As many rounds as there are ballots for. */
+/* As many steps as there are ballots for. */
 static void go_on(cel__mpi *m, cel__mpi_vote *vote) {
-  while (vote->round < m->rounds && m->round[vote->round].here) {
-    uint32_t k = vote->round++;
-    vote->said.same = is_same(&vote->said, &m->round[k].ballot);
-    m->round[k].here = false;
+  while (vote->step < m->steps && m->step[vote->step].here) {
+    uint32_t k = vote->step++;
+    vote->said.same = is_same(&vote->said, &m->step[k].ballot);
+    m->step[k].here = false;
     expect(m, k);
-    if (vote->round < m->rounds) say(m, vote);
+    if (vote->step < m->steps) say(m, vote);
   }
 }
 
-void cel__mpi_voted(cel__mpi *m, cel__mpi_round *round) {
-  round->here = true;
+void cel__mpi_voted(cel__mpi *m, cel__mpi_step *step) {
+  step->here = true;
   for (cel__mpi_vote *v = m->first_vote; v != NULL; v = v->next) go_on(m, v);
 }
 
@@ -73,7 +73,7 @@ void cel__mpi_agree(void *self, const cel_agreement *mine) {
   cel_assert(mine->index == m->next_vote);
   m->next_vote = mine->index + 1;
   if (m->base.broken != NULL) return;
-  if (m->round == NULL) expect_all(m);
+  if (m->step == NULL) expect_all(m);
   cel__mpi_vote *vote = cel_alloc_zero(sizeof *vote);
   *vote = (cel__mpi_vote){.said = {mine->index, mine->hash, mine->count, true},
                           .awaited = mine->awaited};
@@ -83,14 +83,14 @@ void cel__mpi_agree(void *self, const cel_agreement *mine) {
     m->first_vote = vote;
   m->last_vote = vote;
   if (vote->awaited) ++m->awaited;
-  if (m->rounds > 0) say(m, vote);
+  if (m->steps > 0) say(m, vote);
   go_on(m, vote);
 }
 
 cel_agreed cel__mpi_agreed(void *self, uint64_t *index) {
   cel__mpi *m = self;
   cel__mpi_vote *vote = m->first_vote;
-  if (vote == NULL || vote->round < m->rounds) return CEL_AGREED_PENDING;
+  if (vote == NULL || vote->step < m->steps) return CEL_AGREED_PENDING;
   bool same = vote->said.same != 0;
   *index = vote->said.index;
   if (vote->awaited) --m->awaited;
@@ -105,5 +105,5 @@ void cel__mpi_release_votes(cel__mpi *m) {
     m->first_vote = vote->next;
     cel_free(vote);
   }
-  cel_free(m->round);
+  cel_free(m->step);
 }

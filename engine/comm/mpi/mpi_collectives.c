@@ -101,14 +101,15 @@ static cel_status place(const cel__mpi *m, cel__mpi_collective *mine,
 /* ---- starting and ending --------------------------------------------------
  */
 
-int cel__mpi_apart(uint64_t bytes, int n) {
+int cel__mpi_length_class(uint64_t bytes, int n) {
   if (bytes <= CEL__MPI_SAFE_BYTES || n < 2) return 0;
   return 1 + (int)(cel_hash(&bytes, sizeof bytes, 0) % ((uint64_t)n - 1));
 }
 
 MPI_Comm cel__mpi_collective_comm(const cel__mpi *m,
                                   const cel_collective *collective) {
-  return m->collective[cel__mpi_apart(collective->bytes, CEL__MPI_COLLECTIVES)];
+  return m->collective[cel__mpi_length_class(collective->bytes,
+                                             CEL__MPI_COLLECTIVES)];
 }
 
 static int broadcast(cel__mpi *m, cel__mpi_collective *mine, void *whole,

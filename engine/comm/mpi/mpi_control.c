@@ -58,7 +58,7 @@ void cel__mpi_tell(void *self, int64_t peer, int32_t kind, const void *data,
   cel__mpi_track(m, request, CEL__WORD_OUT, bytes);
 }
 
-void cel__mpi_look(cel__mpi *m) {
+void cel__mpi_listen(cel__mpi *m) {
   int there = 0, bytes = 0;
   MPI_Status status;
   if (m->base.broken != NULL) return;
@@ -105,7 +105,7 @@ void cel__mpi_control_ended(cel__mpi *m, cel__mpi_row row,
     cel_vec_push(&m->told, row.what);
     break;
   case CEL__BALLOT_IN: cel__mpi_voted(m, row.what); break;
-  case CEL__MEET: ((cel__mpi_meeting *)row.what)->over = true; break;
+  case CEL__CALL: ((cel__mpi_call *)row.what)->over = true; break;
   default: cel_bug("request of role %d", (int)row.role);
   }
 }

@@ -110,7 +110,7 @@ static void start(cel__mpi *m, cel__mpi_transfer *transfer) {
   cel__mpi_side *side = transfer->side;
   int window = (int)m->config.window;
   int tag = (int)(message->sequence & (m->config.window - 1)) +
-            window * cel__mpi_apart(message->bytes, m->apart);
+            window * cel__mpi_length_class(message->bytes, m->tag_lengths);
   int count, code, peer = (int)message->peer;
   void *base;
   MPI_Datatype type;

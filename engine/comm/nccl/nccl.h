@@ -6,27 +6,28 @@
  * device`, and one stream, its lane for collectives; what is put there goes in
  * command order on every GPU.
  *
- *   posted by all devices of a rank  -> this rank says so to all (*meeting*)
+ *   posted by all devices of a rank  -> this rank says so to all (*handshake*)
  *   all ranks have said so           -> the ends are given out, in order
  *   put, by the device's thread      -> packed where memory has gaps, NCCL's
  *                                       calls, unpacked; all on the stream
  *
  * Why nothing waits in a circle: NCCL's kernels wait for other GPUs, and what
- * is put behind them waits, too. By the meeting, what a collective comes after
- * is in lanes on every rank before the first part of it is put anywhere; so of
- * all that is put and not through, the first in command order waits only for
- * what is being put. The meeting goes by the inner transport's collectives, 8
- * bytes of each rank. These are a hash of what the rank means, so that ranks
- * that mean different ones are told, where NCCL would wait for ever. To put a
- * part waits for nobody: NCCL connects two members when they first exchange
- * something, for which each waits for the other, so the probe has each exchange
- * something with each, and NCCL is told to connect the rest at the start.
+ * is put behind them waits, too. By the handshake, what a collective comes
+ * after is in lanes on every rank before the first part of it is put anywhere;
+ * so of all that is put and not through, the first in command order waits only
+ * for what is being put. The handshake goes by the inner transport's
+ * collectives, 8 bytes of each rank. These are a hash of what the rank means,
+ * so that ranks that mean different ones are told, where NCCL would wait for
+ * ever. To put a part waits for nobody: NCCL connects two members when they
+ * first exchange something, for which each waits for the other, so the probe
+ * has each exchange something with each, and NCCL is told to connect the rest
+ * at the start.
  *
  * Failure: where something has failed here the communicators are aborted, which
  * ends kernels that wait for others; a process that ends does that to the rest.
  * What NCCL reports of others by itself makes the transport `broken`.
  *
- *   nccl_transport.c  the tables, meetings, the end
+ *   nccl_transport.c  the tables, handshakes, the end
  *   nccl_put.c        a device's part, put on its stream
  *   nccl_start.c      who takes part
  *   nccl_probe.c      a probe, by which all are connected

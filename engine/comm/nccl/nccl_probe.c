@@ -15,19 +15,19 @@ typedef struct probe {
   cel__nccl *n;
   CUstream stream[CEL_DEVICES];
   CUevent event[CEL_DEVICES];
-  unsigned char *bytes; /* all that a device has then, see places_of */
+  unsigned char *bytes; /* all that a device has then, see layout_of */
 } probe;
 
 /* In the staging memory: what all have gathered; what each member has sent; the
  * sum. */
-typedef struct places {
+typedef struct layout {
   uint64_t gathered, sent, sum, end;
-} places;
+} layout;
 
-static places places_of(const cel__nccl *n) {
+static layout layout_of(const cel__nccl *n) {
   uint64_t all = (uint64_t)n->members * PROBE_BYTES;
   uint64_t sent = n->base.collectives.limits.pairs ? all : 0;
-  return (places){0, all, all + sent, all + sent + sizeof(int64_t)};
+  return (layout){0, all, all + sent, all + sent + sizeof(int64_t)};
 }
 
 static int64_t member_of(const cel__nccl *n, int32_t device) {
@@ -50,7 +50,7 @@ static CUresult write_probe(const cel__nccl *n, int32_t d) {
   for (int64_t i = 0; i < PROBE_BYTES; ++i) mine[i] = probe_byte(me, i);
   CUresult code =
       cel_cuda_write(api, at + (uint64_t)me * PROBE_BYTES, mine, sizeof mine);
-  return code == CUDA_SUCCESS ? cel_cuda_write(api, at + places_of(n).sum,
+  return code == CUDA_SUCCESS ? cel_cuda_write(api, at + layout_of(n).sum,
                                                &number, sizeof number)
                               : code;
 }
@@ -75,7 +75,7 @@ static void note(ncclResult_t *first, ncclResult_t code) {
 static ncclResult_t call(const probe *p, int32_t d) {
   const cel__nccl *n = p->n;
   ncclComm_t comm = n->device[d].comm;
-  places at = places_of(n);
+  layout at = layout_of(n);
   int64_t me = member_of(n, d);
   CUdeviceptr base = n->device[d].staging;
   void *mine = pointer(base + (uint64_t)me * PROBE_BYTES);
@@ -128,7 +128,7 @@ static CUresult wait_for(const probe *p, int32_t d, int64_t deadline) {
 
 static cel_status check(const probe *p, int32_t d) {
   const cel__nccl *n = p->n;
-  places at = places_of(n);
+  layout at = layout_of(n);
   int64_t me = member_of(n, d), sum;
   for (int64_t m = 0; m < n->members; ++m)
     for (int64_t i = 0; i < PROBE_BYTES; ++i) {
@@ -153,7 +153,7 @@ static cel_status end(const probe *p, int32_t d, int64_t deadline) {
     return cel_fail(CEL_E_MISSING, "NCCL takes too long to try out");
   if (code == CUDA_SUCCESS)
     code =
-        api->cuMemcpyDtoH_v2(p->bytes, n->device[d].staging, places_of(n).end);
+        api->cuMemcpyDtoH_v2(p->bytes, n->device[d].staging, layout_of(n).end);
   if (code != CUDA_SUCCESS)
     return cel_fail(CEL_E_MISSING, "GPU %d failed while trying NCCL out: %s",
                     n->cuda->device[d].ordinal, cel_cuda_api_text(api, code));
@@ -179,7 +179,7 @@ static cel_status run(probe *p) {
 
 cel_status cel__nccl_probe(cel__nccl *n) {
   probe p = {.n = n};
-  uint64_t all = places_of(n).end;
+  uint64_t all = layout_of(n).end;
   if (all > n->staging_bytes)
     return cel_fail(CEL_E_MISSING, "there are %lld GPUs",
                     (long long)n->members);

@@ -37,7 +37,7 @@ int64_t cel__nccl_deadline(void) {
 
 /* ---- what we have -------------------------------------------------------- */
 
-static cel_status look_at_gpus(const cel_nccl_config *config, hello *mine) {
+static cel_status describe_gpus(const cel_nccl_config *config, hello *mine) {
   const cel_cuda *cuda = config->cuda;
   if (cuda == NULL) return cel_fail(CEL_E_MISSING, "it uses no GPU");
   mine->devices = cuda->devices;
@@ -54,10 +54,10 @@ static cel_status look_at_gpus(const cel_nccl_config *config, hello *mine) {
   return CEL_E_OK;
 }
 
-static cel_status look(cel__nccl *n, const cel_nccl_config *config,
-                       hello *mine) {
+static cel_status describe(cel__nccl *n, const cel_nccl_config *config,
+                           hello *mine) {
   char why[WHY];
-  CEL_TRY(look_at_gpus(config, mine));
+  CEL_TRY(describe_gpus(config, mine));
   n->api =
       config->api != NULL ? config->api : cel_nccl_api_load(why, sizeof why);
   if (n->api == NULL) return cel_fail(CEL_E_MISSING, "%s", why);
@@ -194,11 +194,11 @@ static cel_status make_staging(cel__nccl *n) {
 /* ---- agreement ----------------------------------------------------------- */
 
 /* In steps that all ranks take, or none. */
-static cel_status meet(cel__nccl *n, const cel_nccl_config *config, hello *all,
-                       bool *good, char *why, size_t size) {
+static cel_status agree(cel__nccl *n, const cel_nccl_config *config, hello *all,
+                        bool *good, char *why, size_t size) {
   const cel_transport *t = &n->base;
   hello mine = {.near = t->messages.nears == t->ranks - 1};
-  CEL_TRY(hear(n, &mine, look(n, config, &mine), all, good, why, size));
+  CEL_TRY(hear(n, &mine, describe(n, config, &mine), all, good, why, size));
   if (*good) *good = compare(all, n->base.ranks, why, size);
   if (!*good) return CEL_E_OK;
   settle(n, all);
@@ -222,7 +222,7 @@ cel_status cel_transport_nccl(cel_transport *inner,
   for (int32_t d = 0; n->cuda != NULL && d < n->cuda->devices; ++d)
     pthread_mutex_init(&n->device[d].lock, NULL);
   hello *all = cel_alloc_zero((size_t)inner->ranks * sizeof *all);
-  cel_status status = meet(n, config, all, &good, why, size);
+  cel_status status = agree(n, config, all, &good, why, size);
   cel_free(all);
   if (status == CEL_E_OK && good) {
     *out = &n->base;

@@ -18,14 +18,14 @@ typedef struct cel__nccl_end {
 } cel__nccl_end;
 
 /* All ranks say that they have posted a collective. Tickets of the inner
- * transport that have the top bit are of these. */
-typedef struct cel__nccl_meeting {
+ * transport that have the top bit are of handshakes. */
+typedef struct cel__nccl_handshake {
   cel_collective collective;
   cel_strided piece;
   uint64_t nth; /* the collective */
-  bool met;
+  bool over;
   uint64_t word[]; /* by rank */
-} cel__nccl_meeting;
+} cel__nccl_handshake;
 
 /* NCCL takes a communicator from one thread at a time: asking how it is, too,
  * ends what was put last, and twice if two ask. */
@@ -44,10 +44,10 @@ typedef struct cel__nccl {
   int64_t members;
   uint64_t staging_bytes;          /* of each device */
   cel__nccl_device *device;        /* ours */
-  int32_t *count, *start;          /* by rank: of meetings */
-  uint64_t meetings;               /* ever begun: the inner's collectives */
+  int32_t *count, *start;          /* by rank: of handshakes */
+  uint64_t handshakes;             /* ever begun: the inner's collectives */
   CEL_VEC(cel__nccl_end *) posted; /* not given out; in order */
-  CEL_VEC(cel__nccl_meeting *) meeting; /* likewise */
+  CEL_VEC(cel__nccl_handshake *) handshake; /* likewise */
   CEL_VEC(cel_done) done;
   uint64_t put; /* ends that were given out and are not through */
   uint32_t polls;

@@ -6,9 +6,9 @@
 #include "comm/nccl/nccl_state.h"
 #include "device/clock.h"
 
-enum { POLLS = 1024 }; /* between two looks at NCCL's errors */
+enum { POLLS = 1024 }; /* between two questions for NCCL's errors */
 
-#define MEETING (1ull << 63)
+#define HANDSHAKE (1ull << 63)
 
 /* ---- failure ------------------------------------------------------------- */
 
@@ -54,7 +54,7 @@ static void note_failure(cel__nccl *n) {
   n->failed = true;
 }
 
-static void look_for_error(cel__nccl *n, int32_t d) {
+static void find_error(cel__nccl *n, int32_t d) {
   ncclResult_t code;
   if (n->api->ncclCommGetAsyncError(n->device[d].comm, &code) != ncclSuccess ||
       code == ncclSuccess || code == ncclInProgress)
@@ -67,10 +67,10 @@ static void look_for_error(cel__nccl *n, int32_t d) {
 
 /* What NCCL has found out by itself: a peer that is lost. A thread that puts
  * sees it itself. */
-static void look_for_errors(cel__nccl *n) {
+static void find_errors(cel__nccl *n) {
   for (int32_t d = 0; d < n->devices && !n->failed; ++d) {
     if (pthread_mutex_trylock(&n->device[d].lock) != 0) continue;
-    look_for_error(n, d);
+    find_error(n, d);
     pthread_mutex_unlock(&n->device[d].lock);
   }
 }
@@ -88,24 +88,24 @@ static uint64_t meaning(const cel_device_collective *collective) {
   return cel_hash(what, sizeof what, 0);
 }
 
-static cel__nccl_meeting *begin_meeting(cel__nccl *n, uint64_t word) {
+static cel__nccl_handshake *begin_handshake(cel__nccl *n, uint64_t word) {
   cel_transport *inner = n->inner;
   size_t ranks = (size_t)inner->ranks, bytes = ranks * sizeof(uint64_t);
-  cel__nccl_meeting *m = cel_alloc_zero(sizeof *m + bytes);
-  m->word[inner->rank] = word;
-  m->piece = (cel_strided){m->word, {1, 1}, {bytes, bytes}, bytes};
-  m->collective = (cel_collective){.ticket = MEETING | n->meetings,
-                                   .nth = n->meetings,
+  cel__nccl_handshake *h = cel_alloc_zero(sizeof *h + bytes);
+  h->word[inner->rank] = word;
+  h->piece = (cel_strided){h->word, {1, 1}, {bytes, bytes}, bytes};
+  h->collective = (cel_collective){.ticket = HANDSHAKE | n->handshakes,
+                                   .nth = n->handshakes,
                                    .pattern = CEL_PATTERN_ALL_GATHER,
                                    .bytes = bytes,
                                    .unit = sizeof(uint64_t),
                                    .count = n->count,
                                    .start = n->start,
                                    .pieces = 1,
-                                   .piece = &m->piece};
-  ++n->meetings;
-  inner->collectives.exchange(inner->collectives.self, &m->collective);
-  return m;
+                                   .piece = &h->piece};
+  ++n->handshakes;
+  inner->collectives.exchange(inner->collectives.self, &h->collective);
+  return h;
 }
 
 static void report(cel__nccl *n, uint64_t ticket) {
@@ -126,12 +126,12 @@ static void exchange_devices(void *self,
   *end = (cel__nccl_end){n, collective};
   cel_vec_push(&n->posted, end);
   if (collective->device < n->devices - 1) return;
-  cel__nccl_meeting *m = begin_meeting(n, meaning(collective));
-  m->nth = collective->nth;
-  cel_vec_push(&n->meeting, m);
+  cel__nccl_handshake *h = begin_handshake(n, meaning(collective));
+  h->nth = collective->nth;
+  cel_vec_push(&n->handshake, h);
 }
 
-/* ---- meeting ------------------------------------------------------------- */
+/* ---- handshakes ---------------------------------------------------------- */
 
 static void fail_posted(cel__nccl *n) {
   for (uint32_t i = 0; i < n->posted.n; ++i) {
@@ -141,41 +141,42 @@ static void fail_posted(cel__nccl *n) {
   cel_vec_clear(&n->posted);
 }
 
-static void check_words(cel__nccl *n, const cel__nccl_meeting *m) {
+static void check_words(cel__nccl *n, const cel__nccl_handshake *h) {
   const cel_transport *t = &n->base;
   for (int64_t k = 0; k < t->ranks && !n->failed; ++k) {
-    if (m->word[k] == m->word[t->rank]) continue;
+    if (h->word[k] == h->word[t->rank]) continue;
     cel_fail(CEL_E_COMM,
              "ranks %lld and %lld mean different collectives by number %llu: "
              "they do not run the same program",
-             (long long)t->rank, (long long)k, (unsigned long long)m->nth);
+             (long long)t->rank, (long long)k, (unsigned long long)h->nth);
     note_failure(n);
   }
 }
 
-static void meet(cel__nccl *n, uint64_t number, const cel_error *error) {
-  for (uint32_t i = 0; i < n->meeting.n; ++i) {
-    cel__nccl_meeting *m = n->meeting.at[i];
-    if (m->collective.nth != number) continue;
-    m->met = true;
+static void end_handshake(cel__nccl *n, uint64_t number,
+                          const cel_error *error) {
+  for (uint32_t i = 0; i < n->handshake.n; ++i) {
+    cel__nccl_handshake *h = n->handshake.at[i];
+    if (h->collective.nth != number) continue;
+    h->over = true;
     if (error != NULL) {
       cel_fail_with(error);
       note_failure(n);
     } else {
-      check_words(n, m);
+      check_words(n, h);
     }
   }
 }
 
-/* Of what the inner transport says, what is not of meetings. */
+/* Of what the inner transport says, what is not of handshakes. */
 static uint32_t sort_out(cel__nccl *n, cel_done *out, uint32_t got) {
   uint32_t kept = 0;
   for (uint32_t i = 0; i < got; ++i) {
-    if ((out[i].ticket & MEETING) == 0) {
+    if ((out[i].ticket & HANDSHAKE) == 0) {
       out[kept++] = out[i];
       continue;
     }
-    meet(n, out[i].ticket & ~MEETING, out[i].error);
+    end_handshake(n, out[i].ticket & ~HANDSHAKE, out[i].error);
     cel_free(out[i].error);
   }
   return kept;
@@ -188,7 +189,7 @@ static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
   uint32_t got = sort_out(n, out, inner->poll(inner, out, max));
   if (t->broken == NULL) t->broken = inner->broken;
   bool halted = atomic_load(&n->halted);
-  if (!halted && n->put > 0 && ++n->polls % POLLS == 0) look_for_errors(n);
+  if (!halted && n->put > 0 && ++n->polls % POLLS == 0) find_errors(n);
   if (halted && atomic_load(&n->putting) == 0) cel__nccl_abort(n);
   if (n->failed) fail_posted(n);
   while (got < max && n->done.n > 0) out[got++] = cel_vec_pop(&n->done);
@@ -200,7 +201,7 @@ static uint32_t chained(cel_transport *t, cel_chained *out, uint32_t max) {
   cel__nccl *n = (cel__nccl *)t;
   cel_transport *inner = n->inner;
   uint32_t got = 0;
-  while (!n->failed && n->meeting.n > 0 && n->meeting.at[0]->met &&
+  while (!n->failed && n->handshake.n > 0 && n->handshake.at[0]->over &&
          got + (uint32_t)n->devices <= max) {
     for (int32_t d = 0; d < n->devices; ++d) {
       cel__nccl_end *end = n->posted.at[d];
@@ -208,8 +209,8 @@ static uint32_t chained(cel_transport *t, cel_chained *out, uint32_t max) {
     }
     n->put += (uint64_t)n->devices;
     cel_vec_drop_first(&n->posted, (uint32_t)n->devices);
-    cel_free(n->meeting.at[0]);
-    cel_vec_drop_first(&n->meeting, 1);
+    cel_free(n->handshake.at[0]);
+    cel_vec_drop_first(&n->handshake, 1);
   }
   if (inner->chained != NULL && got < max)
     got += inner->chained(inner, out + got, max - got);
@@ -279,8 +280,8 @@ cel_status cel__nccl_gather(cel__nccl *n, const void *mine, uint32_t size,
   memcpy((char *)all + (size_t)inner->rank * size, mine, size);
   cel_strided piece = {all, {1, 1}, {0, 0}, ranks * size};
   piece.stride[0] = piece.stride[1] = piece.run;
-  cel_collective collective = {.ticket = MEETING | n->meetings,
-                               .nth = n->meetings,
+  cel_collective collective = {.ticket = HANDSHAKE | n->handshakes,
+                               .nth = n->handshakes,
                                .pattern = CEL_PATTERN_ALL_GATHER,
                                .bytes = ranks * size,
                                .unit = size,
@@ -288,7 +289,7 @@ cel_status cel__nccl_gather(cel__nccl *n, const void *mine, uint32_t size,
                                .start = n->start,
                                .pieces = 1,
                                .piece = &piece};
-  ++n->meetings;
+  ++n->handshakes;
   cel_done done;
   inner->collectives.exchange(inner->collectives.self, &collective);
   while (inner->poll(inner, &done, 1) == 0) {
@@ -331,10 +332,10 @@ void cel__nccl_release(cel__nccl *n) {
     pthread_mutex_destroy(&n->device[d].lock);
   }
   for (uint32_t i = 0; i < n->posted.n; ++i) cel_free(n->posted.at[i]);
-  for (uint32_t i = 0; i < n->meeting.n; ++i) cel_free(n->meeting.at[i]);
+  for (uint32_t i = 0; i < n->handshake.n; ++i) cel_free(n->handshake.at[i]);
   for (uint32_t i = 0; i < n->done.n; ++i) cel_free(n->done.at[i].error);
   cel_vec_release(&n->posted);
-  cel_vec_release(&n->meeting);
+  cel_vec_release(&n->handshake);
   cel_vec_release(&n->done);
   cel_free(n->device);
   cel_free(n->count);

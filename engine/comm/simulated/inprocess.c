@@ -101,44 +101,44 @@ static void match(endpoint *e) {
 /* ---- faults ----------------------------------------------------------------
  */
 
-static void swap_with_held(cluster *c, flight *f, endpoint *to) {
+static void swap_with_delayed(cluster *c, flight *f, endpoint *to) {
   gather(f);
-  gather(c->held);
-  flight other = *c->held;
-  c->held->sequence = f->sequence;
-  c->held->direct = f->direct;
+  gather(c->delayed);
+  flight other = *c->delayed;
+  c->delayed->sequence = f->sequence;
+  c->delayed->direct = f->direct;
   f->sequence = other.sequence;
   f->direct = other.direct;
-  cel_vec_push(&to->incoming, c->held);
-  c->held = NULL;
+  cel_vec_push(&to->incoming, c->delayed);
+  c->delayed = NULL;
 }
 
 /* Whether the message goes on its way; it is with the sender already. */
 static bool pass_fault(cluster *c, flight *f, endpoint *to) {
   c->sent++;
-  if (c->held != NULL && c->held->from == f->from &&
-      c->again_to == to->base.rank)
-    swap_with_held(c, f, to);
-  if (c->again != NULL && c->again_from == f->from &&
-      c->again_to == to->base.rank) {
+  if (c->delayed != NULL && c->delayed->from == f->from &&
+      c->fault_to == to->base.rank)
+    swap_with_delayed(c, f, to);
+  if (c->repeat != NULL && c->fault_from == f->from &&
+      c->fault_to == to->base.rank) {
     gather(f);
-    uint64_t n = f->bytes < c->again_bytes ? f->bytes : c->again_bytes;
-    memcpy(f->transit, c->again, n);
-    cel_free(c->again);
-    c->again = NULL;
+    uint64_t n = f->bytes < c->repeat_bytes ? f->bytes : c->repeat_bytes;
+    memcpy(f->transit, c->repeat, n);
+    cel_free(c->repeat);
+    c->repeat = NULL;
   }
   if (c->fault == CEL_FAULT_NONE || c->sent != c->fault_at) return true;
   gather(f);
-  c->again_from = f->from;
-  c->again_to = to->base.rank;
+  c->fault_from = f->from;
+  c->fault_to = to->base.rank;
   if (c->fault == CEL_FAULT_DUPLICATE) {
-    c->again_bytes = f->bytes;
-    c->again = cel_alloc(f->bytes > 0 ? f->bytes : 1);
-    memcpy(c->again, f->transit, f->bytes);
+    c->repeat_bytes = f->bytes;
+    c->repeat = cel_alloc(f->bytes > 0 ? f->bytes : 1);
+    memcpy(c->repeat, f->transit, f->bytes);
     return true;
   }
   if (c->fault == CEL_FAULT_SWAP)
-    c->held = f;
+    c->delayed = f;
   else
     f->delivered = true;
   return false;
@@ -185,7 +185,7 @@ static void receive_inprocess(void *self, const cel_posted *message) {
 static void exchange_inprocess(void *self, const cel_collective *collective) {
   endpoint *e = enter(self);
   cluster *c = e->cluster;
-  cel__collectives_post(c->collectives, e->base.rank, collective);
+  cel__simulated_collectives_post(c->collectives, e->base.rank, collective);
   for (int64_t k = 0; k < c->ranks; ++k) wake(&c->end[k]);
   leave(e);
 }
@@ -224,7 +224,8 @@ static bool moves(void *context) {
 static void move_collectives(endpoint *e) {
   cluster *c = e->cluster;
   cel_done done;
-  while (cel__collectives_step(c->collectives, e->base.rank, moves, c, &done))
+  while (cel__simulated_collectives_step(c->collectives, e->base.rank, moves, c,
+                                         &done))
     cel_vec_push(&e->done, done);
 }
 
@@ -298,13 +299,13 @@ static bool busy_inprocess(cel_transport *t) {
 
 static cel_status join_inprocess(void *self, uint32_t group, cel_comm **out) {
   const endpoint *e = self;
-  *out = cel_meeting_join(e->cluster->meeting, e->base.rank, group);
+  *out = cel_simulated_comms_join(e->cluster->comms, e->base.rank, group);
   return CEL_E_OK;
 }
 
 static void abort_inprocess(void *self, int status) {
   (void)status;
-  cel_meeting_end(((endpoint *)self)->cluster->meeting);
+  cel_simulated_comms_end(((endpoint *)self)->cluster->comms);
 }
 
 /* ---- life --------------------------------------------------------------- */
@@ -338,14 +339,14 @@ static void destroy_inprocess(cel_transport *t) {
   leave(e);
   if (!last) return;
   for (int64_t k = 0; k < c->ranks; ++k) release_endpoint(&c->end[k]);
-  if (c->held != NULL) release_flight(c->held);
+  if (c->delayed != NULL) release_flight(c->delayed);
   pthread_cond_destroy(&c->broadcast_came);
   pthread_mutex_destroy(&c->lock);
-  cel_meeting_destroy(c->meeting);
-  cel__collectives_destroy(c->collectives);
+  cel_simulated_comms_destroy(c->comms);
+  cel__simulated_collectives_destroy(c->collectives);
   cel__members_destroy(c->members);
   cel_vec_release(&c->slots);
-  cel_free(c->again);
+  cel_free(c->repeat);
   cel_free(c->broadcast);
   cel_free(c->end);
   cel_free(c);
@@ -406,8 +407,9 @@ cel_status cel_transport_inprocess(const cel_inprocess_config *config,
   c->threads = config->threads;
   c->random.state = config->seed;
   c->ranks = c->alive = config->ranks;
-  c->meeting = cel_meeting_create(config->ranks, config->threads);
-  c->collectives = cel__collectives_create(config->ranks, config->threads);
+  c->comms = cel_simulated_comms_create(config->ranks, config->threads);
+  c->collectives =
+      cel__simulated_collectives_create(config->ranks, config->threads);
   if (config->collective.devices > 0 && !config->threads)
     c->members =
         cel__members_create(config->ranks * config->collective.devices);

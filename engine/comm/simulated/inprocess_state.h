@@ -14,7 +14,7 @@
 #include "base/vec.h"
 #include "comm/collectives.h"
 #include "comm/members.h"
-#include "comm/simulated/meeting.h"
+#include "comm/simulated/simulated_comm.h"
 
 /* A message on its way. Held by the receiver until delivered and, where the
  * sender has not been told yet, by the sender; the last one frees it. */
@@ -63,17 +63,17 @@ typedef struct cluster {
   endpoint *end;
   uint64_t slot0; /* index of slots.at[0] */
   CEL_VEC(slot) slots;
-  cel_meeting *meeting;
-  cel__collectives *collectives;
+  cel_simulated_comms *comms;
+  cel__simulated_collectives *collectives;
   cel__members *members; /* null: no collectives between devices */
   void *broadcast;
   uint64_t broadcast_size, broadcasts, broadcast_reads;
   cel_fault fault;
   uint64_t fault_at, sent;
-  flight *held; /* FAULT_SWAP: waits for its partner */
-  char *again;  /* FAULT_DUPLICATE: what is to come once more */
-  uint64_t again_bytes;
-  int64_t again_from, again_to;
+  flight *delayed; /* FAULT_SWAP: waits for its partner */
+  char *repeat;    /* FAULT_DUPLICATE: what is to come once more */
+  uint64_t repeat_bytes;
+  int64_t fault_from, fault_to;
 } cluster;
 
 /* `self` of all tables is the endpoint. */

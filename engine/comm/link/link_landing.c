@@ -1,9 +1,9 @@
-/* link_place.c -- long messages that the sender writes to where they
- * belong.
+/* link_landing.c -- long messages that the sender writes to where they belong:
+ * they land in memory of the receiver.
  *
  * The receiver lends the sender the blocks of memory that they are for, by open
  * files, each once, and says with each message which bytes of which block are
- * its place. The sender maps what it is lent, for good: lent blocks are used
+ * its landings. The sender maps what it is lent, for good: lent blocks are used
  * again for whatever needs memory, but never given back to the driver before
  * the end. So nobody ever waits for a loan to end, and the loans of a GPU are
  * bounded (cel_cuda_memory_lend). What cannot be lent, or opened, goes through
@@ -14,7 +14,7 @@
 #include "comm/link/link_state.h"
 #include "device/cuda/cuda_memory.h"
 
-enum { MOST_PARTS = 64 }; /* of the places of one message */
+enum { MOST_LANDINGS = 64 }; /* of one message */
 
 /* ---- receiver ------------------------------------------------------------ */
 
@@ -37,7 +37,7 @@ static bool lend_all(cel__link *link, const cel_posted *message) {
   for (uint32_t i = 0; i < message->pieces; ++i) {
     const cel_strided *piece = &message->piece[i];
     if (!cel_cuda_memory_lend(link->cuda->lender, (uintptr_t)piece->base,
-                              bytes_of(piece), MOST_PARTS, &link->loans))
+                              bytes_of(piece), MOST_LANDINGS, &link->loans))
       return false;
   }
   return true;
@@ -75,20 +75,20 @@ static bool give_all(cel__link *link, cel__link_peer *peer) {
 bool cel__link_lend(cel__link *link, const cel__link_transfer *transfer) {
   const cel_posted *message = transfer->message;
   cel__link_peer *peer = transfer->peer;
-  if (message->chained || message->bytes < link->place_least ||
+  if (message->chained || message->bytes < link->landing_least ||
       link->fds == NULL || link->cuda->lender == NULL || peer->refuses ||
       !lend_all(link, message) || !give_all(link, peer))
     return false;
   for (uint32_t i = 0; i < link->loans.n; ++i) {
     const cel_cuda_loan *loan = &link->loans.at[i];
     cel__link_tell(link, peer,
-                   (cel_host_record){.kind = CEL__LINK_PLACE,
+                   (cel_host_record){.kind = CEL__LINK_LANDING,
                                      .slot = loan->block.loan,
                                      .sequence = loan->offset,
                                      .bytes = loan->bytes});
   }
   cel__link_tell(link, peer,
-                 (cel_host_record){.kind = CEL__LINK_WANT_PLACED,
+                 (cel_host_record){.kind = CEL__LINK_WANT_LANDING,
                                    .slot = link->loans.n,
                                    .sequence = message->sequence,
                                    .bytes = message->bytes});
@@ -105,10 +105,10 @@ static void close_loan(cel__link *link, cel__link_opened *opened) {
   opened->bytes = 0;
 }
 
-/* A place of the next message that is wanted so. */
-void cel__link_hear_place(cel__link_peer *peer, const cel_host_record *word) {
-  cel_vec_push(&peer->places,
-               (cel__link_place){word->slot, word->sequence, word->bytes});
+/* A landing of the next message that is wanted so. */
+void cel__link_hear_landing(cel__link_peer *peer, const cel_host_record *word) {
+  cel_vec_push(&peer->landings,
+               (cel__link_landing){word->slot, word->sequence, word->bytes});
 }
 
 /* Where a block is to be mapped, and that. */
@@ -175,20 +175,22 @@ cel_status cel__link_open_loans(cel__link *link) {
   return status;
 }
 
-static bool is_open(const cel__link_peer *peer, const cel__link_place *place) {
-  return place->loan < peer->opened.n &&
-         place->offset + place->bytes <= peer->opened.at[place->loan].bytes;
+static bool is_open(const cel__link_peer *peer,
+                    const cel__link_landing *landing) {
+  return landing->loan < peer->opened.n &&
+         landing->offset + landing->bytes <=
+             peer->opened.at[landing->loan].bytes;
 }
 
-/* Whether all places of a message are open. */
-static bool open_places(cel__link *link, const cel__link_peer *peer,
-                        const cel__link_wish *want) {
-  bool looked = link->fds == NULL;
-  for (uint32_t i = 0; i < want->places; ++i) {
-    if (is_open(peer, &want->place[i])) continue;
-    if (!looked) cel__link_open_loans(link);
-    looked = true;
-    if (!is_open(peer, &want->place[i])) return false;
+/* Whether all landings of a message are open. */
+static bool open_landings(cel__link *link, const cel__link_peer *peer,
+                          const cel__link_wish *want) {
+  bool asked = link->fds == NULL;
+  for (uint32_t i = 0; i < want->landings; ++i) {
+    if (is_open(peer, &want->landing[i])) continue;
+    if (!asked) cel__link_open_loans(link);
+    asked = true;
+    if (!is_open(peer, &want->landing[i])) return false;
   }
   return true;
 }
@@ -204,14 +206,14 @@ static CUresult take_event(cel__link *link, CUevent *out) {
 bool cel__link_write(cel__link *link, cel__link_transfer *transfer,
                      const cel__link_wish *want) {
   const cel__link_peer *peer = transfer->peer;
-  if (!open_places(link, peer, want)) return false;
+  if (!open_landings(link, peer, want)) return false;
   CUevent written = NULL;
   CUresult code = take_event(link, &written);
-  for (uint32_t i = 0; i < want->places && code == CUDA_SUCCESS; ++i) {
-    const cel__link_place *place = &want->place[i];
+  for (uint32_t i = 0; i < want->landings && code == CUDA_SUCCESS; ++i) {
+    const cel__link_landing *landing = &want->landing[i];
     code = cel__link_copy(link, transfer,
-                          peer->opened.at[place->loan].at + place->offset,
-                          place->bytes, true, link->stream);
+                          peer->opened.at[landing->loan].at + landing->offset,
+                          landing->bytes, true, link->stream);
   }
   if (code == CUDA_SUCCESS)
     code = link->cuda->api->cuEventRecord(written, link->stream);
@@ -253,8 +255,8 @@ void cel__link_close_loans(cel__link *link, cel__link_peer *peer) {
   for (uint32_t i = 0; i < peer->opened.n; ++i)
     close_loan(link, &peer->opened.at[i]);
   for (uint32_t i = 0; i < peer->wants.n; ++i)
-    cel_free(peer->wants.at[i].place);
+    cel_free(peer->wants.at[i].landing);
   cel_vec_release(&peer->opened);
   cel_vec_release(&peer->given);
-  cel_vec_release(&peer->places);
+  cel_vec_release(&peer->landings);
 }

@@ -26,38 +26,38 @@ void cel__mpi_attend(void *self) {
   cel_report_tick(&m->report, &m->base);
 }
 
-/* Until it is over; `code` is of its beginning. The meeting is the caller's
+/* Until it is over; `code` is of its beginning. The call is the caller's
  * still unless this fails. */
-static cel_status await(cel__mpi *m, cel__mpi_meeting *meeting, int code,
+static cel_status await(cel__mpi *m, cel__mpi_call *call, int code,
                         MPI_Request request, const char *doing) {
   if (cel__mpi_breaks(m, code, doing, -1)) {
-    cel_free(meeting);
+    cel_free(call);
     return cel_fail_with(&m->error);
   }
-  cel__mpi_track(m, request, CEL__MEET, meeting);
-  while (!meeting->over && m->base.broken == NULL) {
+  cel__mpi_track(m, request, CEL__CALL, call);
+  while (!call->over && m->base.broken == NULL) {
     m->base.poll(&m->base, NULL, 0);
     cel__mpi_attend(m);
     sched_yield();
   }
-  return meeting->over ? CEL_E_OK : cel_fail_with(&m->error);
+  return call->over ? CEL_E_OK : cel_fail_with(&m->error);
 }
 
-static cel__mpi_meeting *begin(uint64_t bytes) {
-  cel__mpi_meeting *meeting = cel_alloc(sizeof *meeting + bytes);
-  meeting->over = false;
-  return meeting;
+static cel__mpi_call *begin(uint64_t bytes) {
+  cel__mpi_call *call = cel_alloc(sizeof *call + bytes);
+  call->over = false;
+  return call;
 }
 
 static cel_status broadcast_some(cel__mpi *m, void *data, uint64_t size) {
-  cel__mpi_meeting *meeting = begin(size);
+  cel__mpi_call *call = begin(size);
   MPI_Request request;
-  if (m->base.rank == 0) memcpy(meeting->bytes, data, size);
+  if (m->base.rank == 0) memcpy(call->bytes, data, size);
   int code =
-      MPI_Ibcast(meeting->bytes, (int)size, MPI_BYTE, 0, m->control, &request);
-  CEL_TRY(await(m, meeting, code, request, "broadcasting"));
-  memcpy(data, meeting->bytes, size);
-  cel_free(meeting);
+      MPI_Ibcast(call->bytes, (int)size, MPI_BYTE, 0, m->control, &request);
+  CEL_TRY(await(m, call, code, request, "broadcasting"));
+  memcpy(data, call->bytes, size);
+  cel_free(call);
   return CEL_E_OK;
 }
 
@@ -90,28 +90,28 @@ cel_status cel__mpi_gather(void *self, const void *mine, uint32_t size,
                            void *all) {
   cel__mpi *m = self;
   uint64_t bytes = (uint64_t)m->base.local_ranks * size;
-  cel__mpi_meeting *meeting = begin(bytes + size);
-  char *from = meeting->bytes + bytes;
+  cel__mpi_call *call = begin(bytes + size);
+  char *from = call->bytes + bytes;
   MPI_Request request;
   memcpy(from, mine, size);
-  int code = MPI_Iallgather(from, (int)size, MPI_BYTE, meeting->bytes,
-                            (int)size, MPI_BYTE, m->host, &request);
-  CEL_TRY(await(m, meeting, code, request, "gathering on one host"));
-  memcpy(all, meeting->bytes, bytes);
-  cel_free(meeting);
+  int code = MPI_Iallgather(from, (int)size, MPI_BYTE, call->bytes, (int)size,
+                            MPI_BYTE, m->host, &request);
+  CEL_TRY(await(m, call, code, request, "gathering on one host"));
+  memcpy(all, call->bytes, bytes);
+  cel_free(call);
   return CEL_E_OK;
 }
 
 cel_status cel__mpi_all_reduce_max(void *self, int64_t *n) {
   cel__mpi *m = self;
-  cel__mpi_meeting *meeting = begin(2 * sizeof *n);
-  int64_t *all = (int64_t *)(void *)meeting->bytes, *mine = all + 1;
+  cel__mpi_call *call = begin(2 * sizeof *n);
+  int64_t *all = (int64_t *)(void *)call->bytes, *mine = all + 1;
   MPI_Request request;
   *mine = *n;
   int code =
       MPI_Iallreduce(mine, all, 1, MPI_INT64_T, MPI_MAX, m->control, &request);
-  CEL_TRY(await(m, meeting, code, request, "comparing ranks"));
+  CEL_TRY(await(m, call, code, request, "comparing ranks"));
   *n = *all;
-  cel_free(meeting);
+  cel_free(call);
   return CEL_E_OK;
 }

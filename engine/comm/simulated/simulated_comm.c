@@ -1,4 +1,4 @@
-#include "comm/simulated/meeting.h"
+#include "comm/simulated/simulated_comm.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -15,7 +15,7 @@ typedef struct exchange {
 } exchange;
 
 /* `lock` guards all. */
-struct cel_meeting {
+struct cel_simulated_comms {
   pthread_mutex_t lock;
   pthread_cond_t news;
   int64_t ranks;
@@ -25,11 +25,11 @@ struct cel_meeting {
 
 typedef struct member {
   cel_comm base;
-  cel_meeting *meeting;
+  cel_simulated_comms *comms;
   uint32_t group;
 } member;
 
-static exchange *find(cel_meeting *m, uint32_t group, uint64_t nth) {
+static exchange *find(cel_simulated_comms *m, uint32_t group, uint64_t nth) {
   for (uint32_t i = m->exchanges.n; i-- > 0;)
     if (m->exchanges.at[i]->group == group && m->exchanges.at[i]->nth == nth)
       return m->exchanges.at[i];
@@ -40,8 +40,8 @@ static exchange *find(cel_meeting *m, uint32_t group, uint64_t nth) {
   return e;
 }
 
-static void arrive(cel_meeting *m, exchange *e, int64_t rank, const void *mine,
-                   uint64_t bytes) {
+static void arrive(cel_simulated_comms *m, exchange *e, int64_t rank,
+                   const void *mine, uint64_t bytes) {
   if (e->data[rank] != NULL) return; /* when it was run before */
   cel_assert(e->arrived == 0 || e->bytes == bytes);
   e->bytes = bytes;
@@ -51,7 +51,7 @@ static void arrive(cel_meeting *m, exchange *e, int64_t rank, const void *mine,
 }
 
 /* The lock is held. */
-static cel_status await(cel_meeting *m, const exchange *e) {
+static cel_status await(cel_simulated_comms *m, const exchange *e) {
   while (m->threads && !m->over && e->arrived < m->ranks)
     pthread_cond_wait(&m->news, &m->lock);
   if (e->arrived == m->ranks) return CEL_E_OK;
@@ -62,7 +62,7 @@ static cel_status await(cel_meeting *m, const exchange *e) {
 static cel_status gather(cel_comm *c, const void *mine, uint64_t bytes,
                          void *all, int64_t root) {
   member *self = (member *)c;
-  cel_meeting *m = self->meeting;
+  cel_simulated_comms *m = self->comms;
   pthread_mutex_lock(&m->lock);
   exchange *e = find(m, self->group, c->calls++);
   arrive(m, e, c->rank, mine, bytes);
@@ -111,23 +111,24 @@ static const cel_comm table = {.barrier = barrier,
                                .handle = handle,
                                .destroy = destroy};
 
-cel_comm *cel_meeting_join(cel_meeting *meeting, int64_t rank, uint32_t group) {
+cel_comm *cel_simulated_comms_join(cel_simulated_comms *comms, int64_t rank,
+                                   uint32_t group) {
   member *self = cel_alloc_zero(sizeof *self);
-  *self = (member){.base = table, .meeting = meeting, .group = group};
+  *self = (member){.base = table, .comms = comms, .group = group};
   self->base.rank = rank;
-  self->base.ranks = meeting->ranks;
+  self->base.ranks = comms->ranks;
   return &self->base;
 }
 
-void cel_meeting_end(cel_meeting *meeting) {
-  pthread_mutex_lock(&meeting->lock);
-  meeting->over = true;
-  pthread_cond_broadcast(&meeting->news);
-  pthread_mutex_unlock(&meeting->lock);
+void cel_simulated_comms_end(cel_simulated_comms *comms) {
+  pthread_mutex_lock(&comms->lock);
+  comms->over = true;
+  pthread_cond_broadcast(&comms->news);
+  pthread_mutex_unlock(&comms->lock);
 }
 
-cel_meeting *cel_meeting_create(int64_t ranks, bool threads) {
-  cel_meeting *m = cel_alloc_zero(sizeof *m);
+cel_simulated_comms *cel_simulated_comms_create(int64_t ranks, bool threads) {
+  cel_simulated_comms *m = cel_alloc_zero(sizeof *m);
   pthread_mutex_init(&m->lock, NULL);
   pthread_cond_init(&m->news, NULL);
   m->ranks = ranks;
@@ -135,8 +136,8 @@ cel_meeting *cel_meeting_create(int64_t ranks, bool threads) {
   return m;
 }
 
-void cel_meeting_destroy(cel_meeting *meeting) {
-  cel_meeting *m = meeting;
+void cel_simulated_comms_destroy(cel_simulated_comms *comms) {
+  cel_simulated_comms *m = comms;
   for (uint32_t i = 0; i < m->exchanges.n; ++i) {
     exchange *e = m->exchanges.at[i];
     for (int64_t k = 0; k < m->ranks; ++k) cel_free(e->data[k]);

@@ -1,4 +1,4 @@
-/* meeting.h -- communicators between the ranks of one process.
+/* simulated_comm.h -- communicators between the ranks of one process.
  *
  * With threads a call blocks until all ranks have made it. Without, nothing can
  * block: a call that others have not made yet fails with CEL_E_AGAIN, and what
@@ -9,19 +9,20 @@
  * It can gather and be a barrier, no more: what random programs need.
  * Thread: any, each communicator one at a time.
  */
-#ifndef CEL_COMM_SIMULATED_MEETING_H
-#define CEL_COMM_SIMULATED_MEETING_H
+#ifndef CEL_COMM_SIMULATED_SIMULATED_COMM_H
+#define CEL_COMM_SIMULATED_SIMULATED_COMM_H
 
 #include "comm/communicator.h"
 
-typedef struct cel_meeting cel_meeting;
+typedef struct cel_simulated_comms cel_simulated_comms;
 
 /* The caller owns it, and destroys it after its communicators. */
-cel_meeting *cel_meeting_create(int64_t ranks, bool threads);
-void cel_meeting_destroy(cel_meeting *meeting);
+cel_simulated_comms *cel_simulated_comms_create(int64_t ranks, bool threads);
+void cel_simulated_comms_destroy(cel_simulated_comms *comms);
 /* The caller owns the result. */
-cel_comm *cel_meeting_join(cel_meeting *meeting, int64_t rank, uint32_t group);
+cel_comm *cel_simulated_comms_join(cel_simulated_comms *comms, int64_t rank,
+                                   uint32_t group);
 /* Calls that wait for others fail with CEL_E_CANCELLED, now and later. */
-void cel_meeting_end(cel_meeting *meeting);
+void cel_simulated_comms_end(cel_simulated_comms *comms);
 
 #endif
