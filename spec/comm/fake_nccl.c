@@ -6,8 +6,8 @@
 
 #include "base/random.h"
 #include "base/vec.h"
-#include "comm/fake_cuda.h"
-#include "comm/memory_file.h"
+#include "device/fake_cuda.h"
+#include "device/fake_memory.h"
 
 enum { MEMBERS = 16, RING = 1000, VERSION = 22809 };
 
@@ -87,7 +87,7 @@ static const char *last_error(ncclComm_t comm) {
 }
 
 static ncclResult_t get_id(ncclUniqueId *out) {
-  identity id = {getpid(), memory_file_make("fake-nccl", all_rings())};
+  identity id = {getpid(), fake_file_make(all_rings())};
   memcpy(out->internal, &id, sizeof id);
   return ncclSuccess;
 }
@@ -105,8 +105,8 @@ static ncclResult_t init(ncclComm_t *out, int members, ncclUniqueId from,
   memcpy(&id, from.internal, sizeof id);
   cel_assert(members <= MEMBERS && config->blocking == 0);
   cel_assert(config->size == sizeof *config);
-  int file = memory_file_open(id.pid, id.file);
-  void *at = memory_file_map(file, all_rings());
+  int file = fake_file_open(id.pid, id.file);
+  void *at = fake_file_map(file, all_rings());
   close(file);
   *out = cel_alloc_zero(sizeof **out);
   **out = (struct ncclComm){.rings = at, .member = member, .members = members};

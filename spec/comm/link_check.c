@@ -25,7 +25,7 @@
 #include <string.h>
 
 #include "comm/exchange.h"
-#include "comm/fake_cuda.h"
+#include "device/fake_cuda.h"
 #include "comm/link/link_state.h"
 #include "device/cuda/cuda_copy.h"
 #include "embed/embedded.h"

@@ -24,7 +24,7 @@
 
 #include "base/vec.h"
 #include "comm/exchange.h"
-#include "comm/fake_cuda.h"
+#include "device/fake_cuda.h"
 #include "comm/fake_nccl.h"
 #include "comm/nccl/nccl.h"
 #include "comm/spread.h"

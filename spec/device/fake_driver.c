@@ -1,20 +1,22 @@
-/* A driver that shows GPUs which are not there: $FAKE_GPUS of them, each able
- * to reach the next one, of $FAKE_MULTIPROCESSORS. With $FAKE_VISIBLE it shows
- * those alone that $CUDA_VISIBLE_DEVICES names, as a real one always does.
- * Memory is the host's, streams do at once what they are given, and a launch
- * writes its shape to stderr; of what it computes only saxpy is known. From
- * launch $FAKE_FAULT on, counted from 1, all is an illegal address, or the
- * error $FAKE_CODE; with $FAKE_LATE the streams say so only when so many
- * launches more have come, with $FAKE_SILENT only when 64 MiB were asked for,
- * with $FAKE_URGENT without any launch, and a stream of priority first; with
- * $FAKE_LAST likewise, and GPU number $FAKE_LAST, counted from 1, long after
- * the others. Launch $FAKE_REFUSED asks for too much. With $FAKE_IPC other
- * processes can open memory of 64 MiB or more. fake_driver.lua adds the
- * functions that fail. */
-#include <fcntl.h>
+/* fake_driver.c -- the fake driver as a library, with the memory of
+ * fake_memory.c: $FAKE_MEMORY MiB of virtual memory on each GPU, none where
+ * that is not set. It shows $FAKE_GPUS, each able to reach the next one, of
+ * $FAKE_MULTIPROCESSORS. With $FAKE_VISIBLE it shows those alone that
+ * $CUDA_VISIBLE_DEVICES names, as a real one always does. Memory is the host's,
+ * streams do at once what they are given, and a launch writes its shape to
+ * stderr; of what it computes only saxpy is known. From launch $FAKE_FAULT on,
+ * counted from 1, all is an illegal address, or the error $FAKE_CODE; with
+ * $FAKE_LATE the streams say so only when so many launches more have come, with
+ * $FAKE_SILENT only when 64 MiB were asked for, with $FAKE_URGENT without any
+ * launch, and a stream of priority first; with $FAKE_LAST likewise, and GPU
+ * number $FAKE_LAST, counted from 1, long after the others. Launch
+ * $FAKE_REFUSED asks for too much. With $FAKE_IPC other processes can open
+ * memory of 64 MiB or more. fake_driver.lua adds the functions that fail. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "device/fake_memory.h"
 
 static int number(const char *name) {
   const char *text = getenv(name);
@@ -403,86 +405,33 @@ NOTHING(cuCtxSynchronize)
 NOTHING(cuMemHostRegister_v2)
 NOTHING(cuMemHostUnregister)
 
-/* Memory that other processes can open: a file. */
-typedef struct shared {
-  address at;
-  size_t size;
-  int fd, pid;
-} shared;
-
-static shared shares[64];
-
-static shared *share_at(address at) {
-  for (int i = 0; i < 64; ++i)
-    if (shares[i].at == at) return &shares[i];
-  return NULL;
-}
-
-static int share(address *out, size_t size, int fd) {
-  shared *free_one = share_at(0);
-  void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (p == MAP_FAILED || free_one == NULL) return 2;
-  *free_one = (shared){(address)p, size, fd, getpid()};
-  *out = (address)p;
-  return 0;
-}
-
-static void share_no_more(shared *s) {
-  munmap((void *)s->at, s->size);
-  close(s->fd);
-  s->at = 0;
-}
-
 int cuMemAlloc_v2(address *out, size_t size) {
   int large = size >= (size_t)64 << 20;
   if (large) asked = 1;
   if (asked && fault() != 0) return fault();
-  if (large && number("FAKE_IPC") > 0) {
-    int fd = memfd_create("fake", 0);
-    return ftruncate(fd, (off_t)size) == 0 ? share(out, size, fd) : 2;
-  }
+  if (large && number("FAKE_IPC") > 0) return fake_share(out, size);
   *out = (address)calloc(1, size);
   return 0;
 }
 
 int cuMemFree_v2(address at) {
-  if (at != 0 && share_at(at) != NULL)
-    share_no_more(share_at(at));
-  else
-    free((void *)at);
-  return 0;
-}
-
-typedef struct ipc_handle {
-  shared of;
-  char rest[64 - sizeof(shared)];
-} ipc_handle;
-
-int cuIpcGetMemHandle(ipc_handle *out, address at) {
-  const shared *s = share_at(at);
-  if (s == NULL) return 801;
-  *out = (ipc_handle){.of = *s};
-  return 0;
-}
-
-int cuIpcOpenMemHandle_v2(address *out, ipc_handle theirs, unsigned flags) {
-  char path[64];
-  (void)flags;
-  snprintf(path, sizeof path, "/proc/%d/fd/%d", theirs.of.pid, theirs.of.fd);
-  int fd = open(path, O_RDWR);
-  return fd >= 0 ? share(out, theirs.of.size, fd) : 2;
-}
-
-int cuIpcCloseMemHandle(address at) {
-  share_no_more(share_at(at));
+  if (!fake_unshare(at)) free((void *)at);
   return 0;
 }
 
 NOTHING(cuIpcGetEventHandle)
 
-int cuIpcOpenEventHandle(event **out, ipc_handle theirs) {
+int cuIpcOpenEventHandle(event **out, CUipcHandle theirs) {
   (void)theirs;
   return cuEventCreate(out, 2);
+}
+
+/* $FAKE_FREE MiB are said to be free, all where that is not set. */
+int cuMemGetInfo_v2(size_t *free_bytes, size_t *all) {
+  size_t bytes = fake_memory_bytes();
+  if (getenv("FAKE_FREE") != NULL) bytes = (size_t)number("FAKE_FREE") << 20;
+  *free_bytes = *all = bytes != 0 ? bytes : (size_t)80 << 30;
+  return 0;
 }
 
 int cuMemHostAlloc(void **out, size_t size, unsigned flags) {
@@ -533,40 +482,23 @@ int cuMemsetD8Async(address at, unsigned char byte, size_t size,
   return 0;
 }
 
-/* As CUDA_MEMCPY3D has it; all memory is the host's. */
-typedef struct box_end {
-  size_t x, y, z, lod;
-  int type;
-  const void *host;
-  address device;
-  void *array, *reserved;
-  size_t pitch, height;
-} box_end;
-
-static int copy_box(const box_end *from, int from_device, int to_device) {
-  const box_end *to = from + 1;
-  const size_t *size = (const size_t *)(to + 1); /* width, height, depth */
-  if (!fake_reaches(from_device, from->device) ||
-      !fake_reaches(to_device, to->device))
+static int copy_box(const CUDA_MEMCPY3D *copy, int from, int to) {
+  if (!fake_reaches(from, copy->srcDevice) ||
+      !fake_reaches(to, copy->dstDevice))
     return 1;
-  for (size_t z = 0; z < size[2]; ++z)
-    for (size_t y = 0; y < size[1]; ++y)
-      memmove((char *)to->device + (z * to->height + y) * to->pitch,
-              (char *)from->device + (z * from->height + y) * from->pitch,
-              size[0]);
+  fake_copy(copy);
   return 0;
 }
 
-int cuMemcpy3DAsync_v2(const void *copy, handle stream) {
+int cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, handle stream) {
   (void)stream;
   return copy_box(copy, current, current);
 }
 
-int cuMemcpy3DPeerAsync(const void *copy, handle stream) {
-  const box_end *from = copy, *to = from + 1;
+int cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D *copy, handle stream) {
   (void)stream;
-  return copy_box(copy, (int)((char *)from->reserved - contexts),
-                  (int)((char *)to->reserved - contexts));
+  return copy_box(copy, (int)((char *)copy->reserved0 - contexts),
+                  (int)((char *)copy->reserved1 - contexts));
 }
 
 int cuLaunchHostFunc(handle stream, void (*fn)(void *), void *data) {

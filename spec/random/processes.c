@@ -1,6 +1,6 @@
 /* Over MPI: each process is a rank, and all programs run on one engine, one
  * after another, with the settings of the first. */
-#include "comm/fake_cuda.h"
+#include "device/fake_cuda.h"
 #include "comm/link/link_state.h"
 #include "comm/nccl/nccl.h"
 #include "random/program.h"

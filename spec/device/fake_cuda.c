@@ -1,15 +1,13 @@
-#include "comm/fake_cuda.h"
+#include "device/fake_cuda.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/random.h"
 #include "base/vec.h"
-#include "comm/memory_file.h"
 #include "device/cuda/cuda_copy.h"
+#include "device/fake_memory.h"
 
 enum { EVENTS = 4096 };
 
@@ -39,156 +37,28 @@ struct CUstream_st {
   CEL_VEC(work) work;
 };
 
-typedef struct segment {
-  CUdeviceptr at;
-  size_t size;
-  int file;
-} segment;
-
 static cel_random dice;
 static CEL_VEC(CUstream) streams;
 static struct CUstream_st unnamed; /* the driver's null */
-static CEL_VEC(segment) segments;
 static event *events;
 static int events_file;
 static uint32_t events_made;
 static int64_t copies_left = INT64_MAX;
 
-/* ---- memory -------------------------------------------------------------- */
-
-static CUresult mem_alloc(CUdeviceptr *out, size_t size) {
-  segment s = {.size = size, .file = memory_file_make("fake-cuda", size)};
-  s.at = (uintptr_t)memory_file_map(s.file, size);
-  cel_vec_push(&segments, s);
-  *out = s.at;
-  return CUDA_SUCCESS;
-}
-
-static CUresult mem_free(CUdeviceptr at) {
-  for (uint32_t i = 0; i < segments.n; ++i) {
-    segment s = segments.at[i];
-    if (s.at != at) continue;
-    munmap((void *)(uintptr_t)at, s.size);
-    close(s.file);
-    cel_vec_swap_out(&segments, i);
-    return CUDA_SUCCESS;
-  }
-  cel_bug("fake CUDA: memory is freed that there is not");
-}
-
-typedef struct handle {
-  int pid, file;
-  uint64_t number; /* memory: bytes; event: which */
-} handle;
-
-static CUresult get_mem(CUipcHandle *out, CUdeviceptr at) {
-  for (uint32_t i = 0; i < segments.n; ++i) {
-    if (segments.at[i].at != at) continue;
-    handle h = {getpid(), segments.at[i].file, segments.at[i].size};
-    memcpy(out->bytes, &h, sizeof h);
-    return CUDA_SUCCESS;
-  }
-  return CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-static CUresult open_mem(CUdeviceptr *out, CUipcHandle from, unsigned flags) {
-  (void)flags;
-  handle h;
-  memcpy(&h, from.bytes, sizeof h);
-  segment s = {.size = h.number, .file = memory_file_open(h.pid, h.file)};
-  if (s.file < 0) return CUDA_ERROR_OUT_OF_MEMORY;
-  s.at = (uintptr_t)memory_file_map(s.file, s.size);
-  cel_vec_push(&segments, s);
-  *out = s.at;
-  return CUDA_SUCCESS;
-}
-
-/* ---- mapped memory ------------------------------------------------------- */
-
-/* A block that is made or opened, by its number from 1. */
-typedef struct block {
-  size_t size;
-  int file;
-} block;
-
-static CEL_VEC(block) blocks;
 static bool refuses_loans;
 
-static CUresult reserve(CUdeviceptr *out, size_t size, size_t align,
-                        CUdeviceptr at, unsigned long long flags) {
-  (void)align, (void)at, (void)flags;
-  void *p = mmap(NULL, size, PROT_NONE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  *out = (uintptr_t)p;
-  return p == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
-}
+/* ---- memory -------------------------------------------------------------- */
 
-static CUresult free_address(CUdeviceptr at, size_t size) {
-  munmap((void *)(uintptr_t)at, size);
-  return CUDA_SUCCESS;
-}
-
-static CUresult create(CUmemGenericAllocationHandle *out, size_t size,
-                       const CUmemAllocationProp *prop,
-                       unsigned long long flags) {
-  (void)prop, (void)flags;
-  cel_vec_push(&blocks, (block){size, memory_file_make("fake-cuda", size)});
-  *out = blocks.n;
-  return CUDA_SUCCESS;
-}
-
-static CUresult release(CUmemGenericAllocationHandle handle) {
-  block *b = &blocks.at[handle - 1];
-  if (b->file < 0) cel_bug("fake CUDA: memory is released twice");
-  close(b->file);
-  b->file = -1;
-  return CUDA_SUCCESS;
-}
-
-static CUresult map(CUdeviceptr at, size_t size, size_t offset,
-                    CUmemGenericAllocationHandle handle,
-                    unsigned long long flags) {
-  (void)flags;
-  const block *b = &blocks.at[handle - 1];
-  if (b->file < 0 || offset != 0 || size != b->size)
-    cel_bug("fake CUDA: what is mapped is no block");
-  void *p = mmap((void *)(uintptr_t)at, size, PROT_READ | PROT_WRITE,
-                 MAP_SHARED | MAP_FIXED, b->file, 0);
-  return p == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
-}
-
-static CUresult unmap(CUdeviceptr at, size_t size) {
-  void *p =
-      mmap((void *)(uintptr_t)at, size, PROT_NONE,
-           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  return p == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
-}
-
-static CUresult set_access(CUdeviceptr at, size_t size,
-                           const CUmemAccessDesc *who, size_t count) {
-  (void)at, (void)size, (void)who, (void)count;
-  return CUDA_SUCCESS;
-}
-
-static CUresult export_block(void *out, CUmemGenericAllocationHandle handle,
-                             int type, unsigned long long flags) {
-  (void)type, (void)flags;
-  int file = dup(blocks.at[handle - 1].file);
-  memcpy(out, &file, sizeof file);
+static CUresult mem_free(CUdeviceptr at) {
+  if (!fake_unshare(at))
+    cel_bug("fake CUDA: memory is freed that there is not");
   return CUDA_SUCCESS;
 }
 
 static CUresult import_block(CUmemGenericAllocationHandle *out, void *from,
                              int type) {
-  (void)type;
-  if (refuses_loans) return CUDA_ERROR_OUT_OF_MEMORY;
-  block b = {.file = dup((int)(intptr_t)from)};
-  off_t size = lseek(b.file, 0, SEEK_END);
-  if (size <= 0) cel_bug("fake CUDA: an empty block is opened");
-  b.size = (size_t)size;
-  cel_vec_push(&blocks, b);
-  *out = blocks.n;
-  return CUDA_SUCCESS;
+  return refuses_loans ? CUDA_ERROR_OUT_OF_MEMORY
+                       : cuMemImportFromShareableHandle(out, from, type);
 }
 
 void fake_cuda_refuse_loans(void) {
@@ -196,15 +66,6 @@ void fake_cuda_refuse_loans(void) {
 }
 
 /* ---- streams ------------------------------------------------------------- */
-
-static void copy_now(const CUDA_MEMCPY3D *c) {
-  const char *from = (const char *)(uintptr_t)c->srcDevice;
-  char *to = (char *)(uintptr_t)c->dstDevice;
-  for (size_t i = 0; i < c->Depth; ++i)
-    for (size_t j = 0; j < c->Height; ++j)
-      memcpy(to + (i * c->dstHeight + j) * c->dstPitch,
-             from + (i * c->srcHeight + j) * c->srcPitch, c->WidthInBytes);
-}
 
 /* As kernels/strided.cuh. */
 static void pack_now(const cel_cuda_strided *s, size_t unit) {
@@ -224,7 +85,7 @@ static bool run_one(CUstream s) {
   const work *w = &s->work.at[s->next];
   switch (w->kind) {
   case COPY:
-    copy_now(&w->copy);
+    fake_copy(&w->copy);
     cel_free(w->bytes);
     break;
   case PACK: pack_now(&w->strided, w->unit); break;
@@ -395,6 +256,11 @@ static CUresult event_query(CUevent e) {
              : CUDA_ERROR_NOT_READY;
 }
 
+typedef struct handle {
+  int pid, file;
+  uint64_t number; /* which event */
+} handle;
+
 static CUresult get_event(CUipcHandle *out, CUevent e) {
   handle h = {getpid(), events_file, (uint64_t)((event *)e - events)};
   memcpy(out->bytes, &h, sizeof h);
@@ -411,10 +277,10 @@ static CUresult open_event(CUevent *out, CUipcHandle from) {
   int i = 0;
   while (seen[i].at != NULL && seen[i].pid != h.pid) ++i;
   if (seen[i].at == NULL) {
-    int file = memory_file_open(h.pid, h.file);
+    int file = fake_file_open(h.pid, h.file);
     if (file < 0) return CUDA_ERROR_OUT_OF_MEMORY;
     seen[i].pid = h.pid;
-    seen[i].at = memory_file_map(file, EVENTS * sizeof(event));
+    seen[i].at = fake_file_map(file, EVENTS * sizeof(event));
     close(file);
   }
   *out = (CUevent)(seen[i].at + h.number);
@@ -454,44 +320,44 @@ void fake_cuda_break(int64_t copies) {
 }
 
 cel_cuda *fake_cuda(uint64_t seed) {
-  static const cel_cuda_api api = {.cuMemAlloc_v2 = mem_alloc,
-                                   .cuMemFree_v2 = mem_free,
-                                   .cuIpcGetMemHandle = get_mem,
-                                   .cuIpcOpenMemHandle_v2 = open_mem,
-                                   .cuIpcCloseMemHandle = mem_free,
-                                   .cuIpcGetEventHandle = get_event,
-                                   .cuIpcOpenEventHandle = open_event,
-                                   .cuStreamCreate = stream_plain,
-                                   .cuStreamCreateWithPriority = stream_create,
-                                   .cuStreamDestroy_v2 = stream_destroy,
-                                   .cuStreamSynchronize = stream_sync,
-                                   .cuStreamWaitEvent = stream_wait,
-                                   .cuEventCreate = event_create,
-                                   .cuEventDestroy_v2 = event_destroy,
-                                   .cuEventRecord = event_record,
-                                   .cuEventQuery = event_query,
-                                   .cuLaunchKernel = launch,
-                                   .cuMemcpyAsync = copy_1d,
-                                   .cuMemsetD8Async = set_bytes,
-                                   .cuMemcpy3DAsync_v2 = copy_3d,
-                                   .cuMemAddressReserve = reserve,
-                                   .cuMemAddressFree = free_address,
-                                   .cuMemCreate = create,
-                                   .cuMemRelease = release,
-                                   .cuMemMap = map,
-                                   .cuMemUnmap = unmap,
-                                   .cuMemSetAccess = set_access,
-                                   .cuMemExportToShareableHandle = export_block,
-                                   .cuMemImportFromShareableHandle =
-                                       import_block,
-                                   .cuMemcpyHtoDAsync_v2 = copy_in,
-                                   .cuMemcpyDtoHAsync_v2 = copy_out,
-                                   .cuMemcpyHtoD_v2 = copy_in_now,
-                                   .cuMemcpyDtoH_v2 = copy_out_now,
-                                   .cuCtxSetCurrent = set_current,
-                                   .cuDeviceGetUuid_v2 = get_uuid,
-                                   .cuGetErrorName = error_text,
-                                   .cuGetErrorString = error_text};
+  static const cel_cuda_api api = {
+      .cuMemAlloc_v2 = fake_share,
+      .cuMemFree_v2 = mem_free,
+      .cuIpcGetMemHandle = cuIpcGetMemHandle,
+      .cuIpcOpenMemHandle_v2 = cuIpcOpenMemHandle_v2,
+      .cuIpcCloseMemHandle = cuIpcCloseMemHandle,
+      .cuIpcGetEventHandle = get_event,
+      .cuIpcOpenEventHandle = open_event,
+      .cuStreamCreate = stream_plain,
+      .cuStreamCreateWithPriority = stream_create,
+      .cuStreamDestroy_v2 = stream_destroy,
+      .cuStreamSynchronize = stream_sync,
+      .cuStreamWaitEvent = stream_wait,
+      .cuEventCreate = event_create,
+      .cuEventDestroy_v2 = event_destroy,
+      .cuEventRecord = event_record,
+      .cuEventQuery = event_query,
+      .cuLaunchKernel = launch,
+      .cuMemcpyAsync = copy_1d,
+      .cuMemsetD8Async = set_bytes,
+      .cuMemcpy3DAsync_v2 = copy_3d,
+      .cuMemAddressReserve = cuMemAddressReserve,
+      .cuMemAddressFree = cuMemAddressFree,
+      .cuMemCreate = cuMemCreate,
+      .cuMemRelease = cuMemRelease,
+      .cuMemMap = cuMemMap,
+      .cuMemUnmap = cuMemUnmap,
+      .cuMemSetAccess = cuMemSetAccess,
+      .cuMemExportToShareableHandle = cuMemExportToShareableHandle,
+      .cuMemImportFromShareableHandle = import_block,
+      .cuMemcpyHtoDAsync_v2 = copy_in,
+      .cuMemcpyDtoHAsync_v2 = copy_out,
+      .cuMemcpyHtoD_v2 = copy_in_now,
+      .cuMemcpyDtoH_v2 = copy_out_now,
+      .cuCtxSetCurrent = set_current,
+      .cuDeviceGetUuid_v2 = get_uuid,
+      .cuGetErrorName = error_text,
+      .cuGetErrorString = error_text};
   static cel_cuda cuda = {
       .api = &api, .devices = 1, .device[0].memory = 256 << 20};
   cuda.device[0].virtual_memory = cuda.device[0].exports = true;
@@ -500,7 +366,8 @@ cel_cuda *fake_cuda(uint64_t seed) {
     cuda.device[0].pack[i] = (CUfunction)(uintptr_t)&unit[i];
   cuda.pack_rows = seed % 2 == 0 ? CEL_CUDA_PACK_ROWS : 1;
   dice.state = seed;
-  events_file = memory_file_make("fake-cuda", EVENTS * sizeof(event));
-  events = memory_file_map(events_file, EVENTS * sizeof(event));
+  fake_memory_limit(SIZE_MAX);
+  events_file = fake_file_make(EVENTS * sizeof(event));
+  events = fake_file_map(events_file, EVENTS * sizeof(event));
   return &cuda;
 }

@@ -1,14 +1,13 @@
-/* fake_cuda.h -- a driver without a GPU, for programs that check what is above
- * it.
+/* fake_cuda.h -- the fake driver for programs that link it, and check what is
+ * above it.
  *
- * Device memory lies in the host. Streams are lists of work, of which a random
- * part is carried out whenever an event is asked for. Memory and events may be
- * opened by other processes, through /proc; memory that is mapped, by file
- * descriptors. It knows one kernel, the one for short rows, but for one seed in
- * four.
+ * Its memory is fake_memory.h's. Streams are lists of work, of which a random
+ * part is carried out whenever an event is asked for. Other processes may open
+ * memory and events. It knows one kernel, the one for short rows, but for one
+ * seed in four.
  */
-#ifndef SPEC_COMM_FAKE_CUDA_H
-#define SPEC_COMM_FAKE_CUDA_H
+#ifndef SPEC_DEVICE_FAKE_CUDA_H
+#define SPEC_DEVICE_FAKE_CUDA_H
 
 #include "device/cuda/cuda.h"
 
