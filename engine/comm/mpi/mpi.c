@@ -11,7 +11,8 @@ enum {
   WINDOW = 1024,
   REQUESTS = 256,
   SMALL_BYTES = 64 << 10,
-  LISTEN_EVERY = 8 /* polls */
+  LISTEN_EVERY = 8, /* polls */
+  CHECK_EVERY = 256 /* likewise; in debug builds */
 };
 
 /* --- failures ---------------------------------------------------------- */
@@ -120,6 +121,9 @@ static bool busy(cel_transport *t) {
 static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
   cel__mpi *m = (cel__mpi *)t;
   cel_assert_driver();
+#ifdef CEL_DEBUG
+  if (m->polls % CHECK_EVERY == 0) cel__mpi_check(m);
+#endif
   cel__mpi_make_groups(m);
   if (m->base.broken == NULL) progress(m);
   if (m->failed) cel__mpi_fail_all(m);

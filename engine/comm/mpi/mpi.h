@@ -4,12 +4,10 @@
  *   mpi_data.c         messages: windows, bounds, starting and completing them
  *   mpi_pack.c         what a message looks like to MPI: direct, typed, packed
  *   mpi_collectives.c  collectives
- *   mpi_wide.c         those whose counts are no ints
  *   mpi_control.c      credits, short texts
  *   mpi_agree.c        agreements
- *   mpi_calls.c         what all ranks do together before the executor starts
- *   mpi_comm.c         communicators of collective tasks
- *   mpi_groups.c       how these come to be
+ *   mpi_calls.c        what all ranks do together before the executor starts
+ *   mpi_comm.c         communicators of collective tasks, how they come to be
  *   mpi_file.c         their files
  *   mpi_alone.c        MPI for one rank without a launcher
  *   mpi_window.c       which transfers of one direction of one pair may start
@@ -29,7 +27,7 @@
  *      and agreements go on, so that the ranks can find out why. Where those
  *      fail, or the table cannot be tested, all ends (`base.broken`, too).
  * Confined to the thread that drives the transport, but for mpi_comm.c,
- * mpi_groups.c, mpi_file.c and mpi_alone.c.
+ * mpi_file.c and mpi_alone.c.
  */
 #ifndef CEL_COMM_MPI_MPI_H
 #define CEL_COMM_MPI_MPI_H
@@ -259,6 +257,9 @@ bool cel__mpi_bad(cel__mpi *m, int code, const char *doing, int64_t peer);
 bool cel__mpi_breaks(cel__mpi *m, int code, const char *doing, int64_t peer);
 
 /* mpi_data.c */
+/* Asserts invariants 1 to 3, and those of windows, unless a message has failed.
+ */
+void cel__mpi_check(const cel__mpi *m);
 void cel__mpi_send(void *self, const cel_posted *message);
 void cel__mpi_receive(void *self, const cel_posted *message);
 /* A send or receive has ended as `status` says, or failed (null). */
@@ -294,15 +295,6 @@ void cel__mpi_release_collective(cel__mpi *m);
 /* A number below `n`, another one for most other lengths: 0 if it is safe
  * anyway. */
 int cel__mpi_length_class(uint64_t bytes, int n);
-/* What it goes by, the same on all ranks. */
-MPI_Comm cel__mpi_collective_comm(const cel__mpi *m,
-                                  const cel_collective *collective);
-
-/* mpi_wide.c */
-/* Begins an ALL_TO_ALL whose counts are no ints; end_wide when it has ended,
- * and for all others. */
-int cel__mpi_wide(cel__mpi *m, cel__mpi_collective *mine, MPI_Request *request);
-void cel__mpi_end_wide(const cel__mpi *m, cel__mpi_collective *mine);
 
 /* mpi_agree.c */
 void cel__mpi_agree(void *self, const cel_agreement *mine);
@@ -331,7 +323,7 @@ cel_status cel__mpi_gather(void *self, const void *mine, uint32_t size,
 cel_status cel__mpi_all_reduce_max(void *self, int64_t *n);
 void cel__mpi_attend(void *self);
 
-/* mpi_comm.c; Thread: any */
+/* mpi_comm.c; Thread: any, where nothing else is said */
 /* How MPI is told of any number of bytes: *count of *type. */
 int cel__mpi_bytes_begin(uint64_t bytes, int *count, MPI_Datatype *type);
 void cel__mpi_bytes_end(MPI_Datatype *type);
@@ -342,19 +334,15 @@ cel_status cel__mpi_status(int code, const char *doing);
 cel_status cel__mpi_comm_of_group(uint32_t group, MPI_Comm *out);
 cel_status cel__mpi_join(void *self, uint32_t group, cel_comm **out);
 
-/* mpi_groups.c */
 void cel__mpi_init_groups(cel__mpi_groups *groups);
 void cel__mpi_release_groups(cel__mpi_groups *groups);
+/* Thread: main. */
 void cel__mpi_declare_group(void *self, uint32_t number);
-/* Begins the next communicator, unless one is being made or none is wanted. */
+/* Begins the next communicator, unless one is being made or none is wanted.
+ * Thread: the driver, as the next one. */
 void cel__mpi_make_groups(cel__mpi *m);
 /* The request for it has ended. */
 void cel__mpi_group_made(cel__mpi *m, cel__mpi_group *group, bool good);
-/* Waits for that of a group that was found; else makes it. Thread: the
- * group's. */
-cel_status cel__mpi_await_group(cel__mpi *m, uint32_t number, MPI_Comm *out);
-/* It has been freed. Thread: the group's. */
-void cel__mpi_lose_group(cel__mpi *m, uint32_t number);
 #endif
 
 #endif

@@ -24,12 +24,6 @@ static void expect(cel__mpi *m, uint32_t k) {
     cel__mpi_track(m, request, CEL__BALLOT_IN, &m->step[k]);
 }
 
-static void expect_all(cel__mpi *m) {
-  while ((INT64_C(1) << m->steps) < m->base.ranks) ++m->steps;
-  m->step = cel_alloc_zero((m->steps + 1) * sizeof *m->step);
-  for (uint32_t k = 0; k < m->steps; ++k) expect(m, k);
-}
-
 static void say(cel__mpi *m, const cel__mpi_vote *vote) {
   uint32_t k = vote->step;
   int64_t to = (m->base.rank + (1 << k)) % m->base.ranks;
@@ -73,7 +67,11 @@ void cel__mpi_agree(void *self, const cel_agreement *mine) {
   cel_assert(mine->index == m->next_vote);
   m->next_vote = mine->index + 1;
   if (m->base.broken != NULL) return;
-  if (m->step == NULL) expect_all(m);
+  if (m->step == NULL) {
+    while ((INT64_C(1) << m->steps) < m->base.ranks) ++m->steps;
+    m->step = cel_alloc_zero((m->steps + 1) * sizeof *m->step);
+    for (uint32_t k = 0; k < m->steps; ++k) expect(m, k);
+  }
   cel__mpi_vote *vote = cel_alloc_zero(sizeof *vote);
   *vote = (cel__mpi_vote){.said = {mine->index, mine->hash, mine->count, true},
                           .awaited = mine->awaited};

@@ -98,18 +98,95 @@ static cel_status place(const cel__mpi *m, cel__mpi_collective *mine,
   return CEL_E_OK;
 }
 
+/* What it goes by, the same on all ranks. */
+static MPI_Comm comm_of(const cel__mpi *m, const cel_collective *collective) {
+  return m->collective[cel__mpi_length_class(collective->bytes,
+                                             CEL__MPI_COLLECTIVES)];
+}
+
+/* ---- counts that are no ints ----------------------------------------------
+ *
+ * One data type for what goes to each rank and one for what comes from it, at
+ * its place in memory, so nothing is packed and there are no counts. That takes
+ * O(ranks) types each time, which is little beside so many bytes.
+ */
+
+typedef struct cel__mpi_types {
+  MPI_Datatype *type[2]; /* [end][rank] */
+  int *count[2];         /* 0 or 1 */
+  int *at;               /* all 0: places are part of the types */
+} cel__mpi_types;
+
+/* The type of a part, as seen from `base`. */
+static int place_type(const cel_strided *part, const void *base,
+                      MPI_Datatype *out) {
+  MPI_Datatype runs = MPI_DATATYPE_NULL;
+  MPI_Aint at = (MPI_Aint)((uintptr_t)part->base - (uintptr_t)base);
+  int one = 1, code = cel__mpi_strided_type(part, &runs);
+  if (code == MPI_SUCCESS)
+    code = MPI_Type_create_hindexed(1, &one, &at, runs, out);
+  if (code == MPI_SUCCESS) code = MPI_Type_commit(out);
+  if (runs != MPI_DATATYPE_NULL) MPI_Type_free(&runs);
+  return code;
+}
+
+static int make_types(const cel__mpi *m, const cel__mpi_collective *mine,
+                      cel__collective_end end) {
+  const cel_collective *collective = mine->collective;
+  cel__mpi_types *wide = mine->wide;
+  int code = MPI_SUCCESS;
+  for (int64_t k = 0; k < m->base.ranks && code == MPI_SUCCESS; ++k) {
+    if (!cel__collective_has(collective, end, m->base.rank, k)) continue;
+    cel_strided part = cel__collective_at(collective, end, m->base.rank, k);
+    code = place_type(&part, &mine->nothing[end], &wide->type[end][k]);
+    wide->count[end][k] = code == MPI_SUCCESS;
+  }
+  return code;
+}
+
+static cel__mpi_types *wide_new(size_t ranks) {
+  cel__mpi_types *wide = cel_alloc_zero(sizeof *wide);
+  for (int end = 0; end < 2; ++end) {
+    wide->type[end] = cel_alloc(ranks * sizeof *wide->type[end]);
+    wide->count[end] = cel_alloc_zero(ranks * sizeof *wide->count[end]);
+    for (size_t k = 0; k < ranks; ++k) wide->type[end][k] = MPI_BYTE;
+  }
+  wide->at = cel_alloc_zero(ranks * sizeof *wide->at);
+  return wide;
+}
+
+static int all_to_all_wide(cel__mpi *m, cel__mpi_collective *mine,
+                           MPI_Request *request) {
+  cel__mpi_types *wide = mine->wide = wide_new((size_t)m->base.ranks);
+  int code = make_types(m, mine, CEL__GIVEN);
+  if (code == MPI_SUCCESS) code = make_types(m, mine, CEL__GOT);
+  if (code != MPI_SUCCESS) return code;
+  return MPI_Ialltoallw(
+      &mine->nothing[CEL__GIVEN], wide->count[CEL__GIVEN], wide->at,
+      wide->type[CEL__GIVEN], &mine->nothing[CEL__GOT], wide->count[CEL__GOT],
+      wide->at, wide->type[CEL__GOT], comm_of(m, mine->collective), request);
+}
+
+static void end_wide(const cel__mpi *m, cel__mpi_collective *mine) {
+  cel__mpi_types *wide = mine->wide;
+  if (wide == NULL) return;
+  for (int end = 0; end < 2; ++end) {
+    for (int64_t k = 0; k < m->base.ranks; ++k)
+      if (wide->count[end][k] > 0) MPI_Type_free(&wide->type[end][k]);
+    cel_free(wide->type[end]);
+    cel_free(wide->count[end]);
+  }
+  cel_free(wide->at);
+  cel_free(wide);
+  mine->wide = NULL;
+}
+
 /* ---- starting and ending --------------------------------------------------
  */
 
 int cel__mpi_length_class(uint64_t bytes, int n) {
   if (bytes <= CEL__MPI_SAFE_BYTES || n < 2) return 0;
   return 1 + (int)(cel_hash(&bytes, sizeof bytes, 0) % ((uint64_t)n - 1));
-}
-
-MPI_Comm cel__mpi_collective_comm(const cel__mpi *m,
-                                  const cel_collective *collective) {
-  return m->collective[cel__mpi_length_class(collective->bytes,
-                                             CEL__MPI_COLLECTIVES)];
 }
 
 static int broadcast(cel__mpi *m, cel__mpi_collective *mine, void *whole,
@@ -120,13 +197,13 @@ static int broadcast(cel__mpi *m, cel__mpi_collective *mine, void *whole,
   if (code != MPI_SUCCESS) return code;
   mine->type = type == MPI_BYTE ? MPI_DATATYPE_NULL : type;
   return MPI_Ibcast(whole, count, type, (int)mine->collective->root,
-                    cel__mpi_collective_comm(m, mine->collective), request);
+                    comm_of(m, mine->collective), request);
 }
 
 static int all_to_all(cel__mpi *m, cel__mpi_collective *mine, void *given,
                       MPI_Request *request) {
   const cel_collective *j = mine->collective;
-  if (j->wide) return cel__mpi_wide(m, mine, request);
+  if (j->wide) return all_to_all_wide(m, mine, request);
   const cel_parts *to = j->to.parts, *from = j->from.parts;
   MPI_Datatype type[2];
   int code = unit_of(m, cel__collective_unit(j, CEL__GIVEN), &type[CEL__GIVEN]);
@@ -135,7 +212,7 @@ static int all_to_all(cel__mpi *m, cel__mpi_collective *mine, void *given,
   if (code != MPI_SUCCESS) return code;
   return MPI_Ialltoallv(given, to->count, to->start, type[CEL__GIVEN],
                         mine->got, from->count, from->start, type[CEL__GOT],
-                        cel__mpi_collective_comm(m, j), request);
+                        comm_of(m, j), request);
 }
 
 /* Our own operations: of numbers of 8 and 16 bits MPI's may saturate (Open MPI
@@ -204,7 +281,7 @@ static int all_reduce(cel__mpi *m, const cel_collective *collective, void *at,
   int code = operation_of(m, &collective->by, &op);
   if (code != MPI_SUCCESS) return code;
   return MPI_Iallreduce(MPI_IN_PLACE, at, count, number_of(collective->by.size),
-                        op, cel__mpi_collective_comm(m, collective), request);
+                        op, comm_of(m, collective), request);
 }
 
 /* In place where a rank has its part of the whole that it gives or gets. */
@@ -218,7 +295,7 @@ static int start(cel__mpi *m, cel__mpi_collective *mine, void *at,
   if (j->pattern == CEL_PATTERN_ALL_REDUCE)
     return all_reduce(m, j, at, request);
   MPI_Datatype type;
-  MPI_Comm comm = cel__mpi_collective_comm(m, j);
+  MPI_Comm comm = comm_of(m, j);
   int code = unit_of(m, j->unit, &type), root = (int)j->root;
   if (code != MPI_SUCCESS) return code;
   int count = j->count[m->base.rank];
@@ -262,7 +339,7 @@ void cel__mpi_exchange(void *self, const cel_collective *collective) {
 void cel__mpi_joined(cel__mpi *m, cel__mpi_collective *mine, bool good) {
   if (good) {
     unpack(m, mine);
-    cel__mpi_end_wide(m, mine);
+    end_wide(m, mine);
     for (int end = 0; end < 2; ++end) free(mine->staging[end]);
   }
   if (mine->type != MPI_DATATYPE_NULL) MPI_Type_free(&mine->type);

@@ -16,6 +16,133 @@ typedef struct group_comm {
   uint32_t group;
 } group_comm;
 
+/* ---- how they come to be ---------------------------------------------------
+ *
+ * One after the other in the order in which the program came to use them, which
+ * is the same on all ranks, and without waiting. Open MPI (4.1) finds a context
+ * for one communicator of a process at a time: made by the groups' own threads,
+ * as MPI_Comm_create_group allows, that of a group whose first task comes late
+ * on one rank held up all others.
+ * Threads: found by main, made by the transport's driver, awaited by the
+ * group's own.
+ */
+
+void cel__mpi_init_groups(cel__mpi_groups *groups) {
+  pthread_mutex_init(&groups->lock, NULL);
+  pthread_cond_init(&groups->news, NULL);
+}
+
+void cel__mpi_release_groups(cel__mpi_groups *groups) {
+  for (uint32_t i = 0; i < groups->all.n; ++i) cel_free(groups->all.at[i]);
+  cel_vec_release(&groups->all);
+  pthread_cond_destroy(&groups->news);
+  pthread_mutex_destroy(&groups->lock);
+}
+
+/* Null: it has not been found. */
+static cel__mpi_group *find_group(const cel__mpi_groups *groups,
+                                  uint32_t number) {
+  for (uint32_t i = 0; i < groups->all.n; ++i)
+    if (groups->all.at[i]->number == number) return groups->all.at[i];
+  return NULL;
+}
+
+static void lose_group(cel__mpi *m, uint32_t number) {
+  pthread_mutex_lock(&m->groups.lock);
+  cel__mpi_group *group = find_group(&m->groups, number);
+  if (group != NULL) group->number = 0;
+  pthread_mutex_unlock(&m->groups.lock);
+}
+
+void cel__mpi_declare_group(void *self, uint32_t number) {
+  cel__mpi_groups *groups = &((cel__mpi *)self)->groups;
+  pthread_mutex_lock(&groups->lock);
+  if (find_group(groups, number) == NULL) {
+    cel__mpi_group *group = cel_alloc_zero(sizeof *group);
+    group->number = number;
+    cel_vec_push(&groups->all, group);
+    atomic_store_explicit(&groups->found, groups->all.n, memory_order_release);
+  }
+  pthread_mutex_unlock(&groups->lock);
+}
+
+/* ---- the driver ---------------------------------------------------------- */
+
+/* It is there; or null: none that is waited for will come. */
+static void tell_group(cel__mpi_groups *groups, cel__mpi_group *group) {
+  pthread_mutex_lock(&groups->lock);
+  if (group != NULL)
+    group->made = true;
+  else
+    groups->failed = true;
+  pthread_cond_broadcast(&groups->news);
+  pthread_mutex_unlock(&groups->lock);
+}
+
+static cel__mpi_group *group_at(cel__mpi_groups *groups, uint32_t i) {
+  pthread_mutex_lock(&groups->lock);
+  cel__mpi_group *group = groups->all.at[i];
+  pthread_mutex_unlock(&groups->lock);
+  return group;
+}
+
+static void begin(cel__mpi *m, cel__mpi_group *group) {
+  MPI_Request request;
+  m->groups.making = true;
+  int code = MPI_Comm_idup(m->data, &group->comm, &request);
+  if (cel__mpi_bad(m, code, "making a communicator", -1))
+    cel__mpi_group_made(m, group, false);
+  else
+    cel__mpi_track(m, request, CEL__GROUP, group);
+}
+
+void cel__mpi_make_groups(cel__mpi *m) {
+  cel__mpi_groups *groups = &m->groups;
+  uint32_t found = atomic_load_explicit(&groups->found, memory_order_acquire);
+  if (m->failed && !groups->failed) tell_group(groups, NULL);
+  if (!m->failed && !groups->making && groups->begun < found)
+    begin(m, group_at(groups, groups->begun++));
+}
+
+void cel__mpi_group_made(cel__mpi *m, cel__mpi_group *group, bool good) {
+  m->groups.making = false;
+  if (good)
+    good = !cel__mpi_bad(
+        m, MPI_Comm_set_errhandler(group->comm, MPI_ERRORS_RETURN),
+        "making a communicator", -1);
+  tell_group(&m->groups, good ? group : NULL);
+}
+
+/* ---- the group's thread ---------------------------------------------------
+ */
+
+cel_status cel__mpi_comm_of_group(uint32_t group, MPI_Comm *out) {
+  MPI_Group all;
+  int code = MPI_Comm_group(MPI_COMM_WORLD, &all);
+  if (code == MPI_SUCCESS) {
+    code = MPI_Comm_create_group(MPI_COMM_WORLD, all, (int)group, out);
+    MPI_Group_free(&all);
+  }
+  if (code == MPI_SUCCESS)
+    code = MPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN);
+  return cel__mpi_status(code, "making a communicator");
+}
+
+/* That of a group that was found is waited for. */
+static cel_status await_group(cel__mpi *m, uint32_t number, MPI_Comm *out) {
+  cel__mpi_groups *groups = &m->groups;
+  pthread_mutex_lock(&groups->lock);
+  cel__mpi_group *group = find_group(groups, number);
+  while (group != NULL && !group->made && !groups->failed)
+    pthread_cond_wait(&groups->news, &groups->lock);
+  pthread_mutex_unlock(&groups->lock);
+  if (group == NULL) return cel__mpi_comm_of_group(number, out);
+  if (!group->made)
+    return cel_fail(CEL_E_COMM, "no communicator could be made");
+  *out = group->comm;
+  return CEL_E_OK;
+}
+
 /* ---- numbers and bytes ----------------------------------------------------
  */
 
@@ -172,7 +299,7 @@ static cel_status handle(cel_comm *c, void *out) {
 static void destroy(cel_comm *c) {
   group_comm *g = (group_comm *)c;
   MPI_Comm_free(&g->comm);
-  cel__mpi_lose_group(g->mpi, g->group);
+  lose_group(g->mpi, g->group);
   cel_free(g);
 }
 
@@ -183,22 +310,10 @@ static const cel_comm table = {.barrier = barrier,
                                .handle = handle,
                                .destroy = destroy};
 
-cel_status cel__mpi_comm_of_group(uint32_t group, MPI_Comm *out) {
-  MPI_Group all;
-  int code = MPI_Comm_group(MPI_COMM_WORLD, &all);
-  if (code == MPI_SUCCESS) {
-    code = MPI_Comm_create_group(MPI_COMM_WORLD, all, (int)group, out);
-    MPI_Group_free(&all);
-  }
-  if (code == MPI_SUCCESS)
-    code = MPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN);
-  return cel__mpi_status(code, "making a communicator");
-}
-
 cel_status cel__mpi_join(void *self, uint32_t group, cel_comm **out) {
   MPI_Comm comm;
   cel__mpi *m = self;
-  CEL_TRY(cel__mpi_await_group(m, group, &comm));
+  CEL_TRY(await_group(m, group, &comm));
   group_comm *g = cel_alloc_zero(sizeof *g);
   *g = (group_comm){.base = table, .comm = comm, .mpi = m, .group = group};
   g->base.rank = m->base.rank;

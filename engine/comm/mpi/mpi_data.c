@@ -103,6 +103,31 @@ void cel__mpi_fail_all(cel__mpi *m) {
     }
 }
 
+void cel__mpi_check(const cel__mpi *m) {
+  uint32_t rows[2] = {0}, lined = 0;
+  if (m->failed) return;
+  for (uint32_t i = 0; i < m->row.n; ++i)
+    if (m->row.at[i].role <= CEL__RECEIVE) ++rows[m->row.at[i].role];
+  for (uint32_t i = 0; i < m->peers.cap; ++i)
+    for (int d = 0; m->peers.at[i] != NULL && d < 2; ++d) {
+      cel_mpi_window_check(&m->peers.at[i]->side[d].window);
+      lined += m->peers.at[i]->side[d].lined;
+    }
+  for (int d = 0; d < 2; ++d) {
+    const cel__mpi_flow *flow = &m->flow[d];
+    if (rows[d] != flow->in_flight)
+      cel_bug("%u transfers are under way, not %u", rows[d], flow->in_flight);
+    if (flow->in_flight > flow->bound + m->peers.n)
+      cel_bug("%u transfers are too many", flow->in_flight);
+    for (const cel__mpi_side *s = flow->first; s != NULL; s = s->next) {
+      if (!s->lined || s->role != (cel__mpi_role)d)
+        cel_bug("a side is in a line that it is not of");
+      --lined;
+    }
+  }
+  if (lined != 0) cel_bug("%u sides are in no line", lined);
+}
+
 /* --- starting ---------------------------------------------------------- */
 
 static void start(cel__mpi *m, cel__mpi_transfer *transfer) {

@@ -78,6 +78,11 @@ void cel_mpi_window_check(const cel_mpi_window *w) {
   for (uint32_t i = 1; i < w->waiting.n; ++i)
     if (w->waiting.at[(i - 1) / 2].sequence > w->waiting.at[i].sequence)
       cel_bug("window: the heap is out of order at %u", i);
-  if (w->waiting.n > 0 && w->waiting.at[0].sequence < w->base)
-    cel_bug("window: a transfer below base waits");
+  for (uint32_t i = 0; i < w->waiting.n; ++i) {
+    uint64_t sequence = w->waiting.at[i].sequence;
+    if (sequence < w->base ||
+        (sequence < w->base + w->size && complete_bit(w, sequence)))
+      cel_bug("window: a transfer waits that is complete");
+  }
+  if (w->base > w->granted) cel_bug("window: base is past what is granted");
 }

@@ -130,18 +130,14 @@ static CUresult copy(const putting *p, const item *it) {
                        planes, rows, p->stream);
 }
 
-/* What the others' numbers are to be added to. */
-static CUresult clear(const putting *p) {
-  return p->n->cuda->api->cuMemsetD8Async(p->item[0].at, 0,
-                                          p->collective->bytes, p->stream);
-}
-
-/* Between the device's memory and the staging memory. */
+/* Between the device's memory and the staging memory; also zeroes what the
+ * others' numbers are to be added to. */
 static cel_status copy_all(const putting *p, bool out) {
   CUresult code = CUDA_SUCCESS;
   if (p->collective->pattern == CEL_PATTERN_ALL_REDUCE && p->collective->zero &&
       out)
-    code = clear(p);
+    code = p->n->cuda->api->cuMemsetD8Async(p->item[0].at, 0,
+                                            p->collective->bytes, p->stream);
   for (uint32_t i = 0; i < p->items && code == CUDA_SUCCESS; ++i)
     if (p->item[i].copied && p->item[i].gives == out)
       code = copy(p, &p->item[i]);
