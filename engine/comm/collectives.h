@@ -1,13 +1,6 @@
-/* collectives.h -- collectives within one process, for the simulated cluster;
- * and what is known of a collective as such.
- *
- * Each rank's part in a collective goes two steps, at moments that the caller
- * picks: what the rank has is taken, then, once all is there that it is to get,
- * that is put into its memory. So one rank may have all of a broadcast before
- * another has begun it.
- *
- * Invariant: the collectives of a rank are posted by ascending number; they
- * complete in any order. The caller holds a lock where ranks are threads.
+/* collectives.h -- what is known of a collective as such: who gives and gets
+ * which part of it, and where that lies. Between ranks, and between the devices
+ * of all ranks, its members.
  */
 #ifndef CEL_COMM_COLLECTIVES_H
 #define CEL_COMM_COLLECTIVES_H
@@ -57,21 +50,14 @@ uint64_t cel__collective_bytes(const cel_collective *collective,
                                cel__collective_end end, int64_t me,
                                int64_t ranks);
 
-typedef struct cel__simulated_collectives cel__simulated_collectives;
-
-/* `at_once`: what is posted is taken at once, so that nobody needs to ask again
- * for that. */
-cel__simulated_collectives *cel__simulated_collectives_create(int64_t ranks,
-                                                              bool at_once);
-void cel__simulated_collectives_destroy(
-    cel__simulated_collectives *collectives);
-void cel__simulated_collectives_post(cel__simulated_collectives *collectives,
-                                     int64_t rank,
-                                     const cel_collective *collective);
-/* Lets what `rank` has posted move on where `moves` says so; true when one is
- * complete: then call it again. */
-bool cel__simulated_collectives_step(cel__simulated_collectives *collectives,
-                                     int64_t rank, bool (*moves)(void *context),
-                                     void *context, cel_done *done);
+/* What member `me` gives, or gets, of the part of `member`, of no account
+ * whose it is then; of a broadcast, whose only part is the root's; of an
+ * all-reduce, in which each has the whole; in pairs,
+ * what it gives to that member or gets from it. Null: nothing. Pure.
+ * Thread: any. */
+const cel_strided *cel__member_gives(const cel_device_collective *collective,
+                                     int64_t me, int64_t member);
+const cel_strided *cel__member_gets(const cel_device_collective *collective,
+                                    int64_t me, int64_t member);
 
 #endif

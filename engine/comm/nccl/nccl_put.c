@@ -1,5 +1,5 @@
 /* A device's part of a collective, put on its stream. */
-#include "comm/members.h"
+#include "comm/collectives.h"
 #include "comm/nccl/nccl_state.h"
 #include "comm/strided.h"
 #include "device/cuda/cuda_copy.h"

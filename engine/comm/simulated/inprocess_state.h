@@ -12,9 +12,9 @@
 #include "base/park.h"
 #include "base/random.h"
 #include "base/vec.h"
-#include "comm/collectives.h"
-#include "comm/members.h"
+#include "comm/simulated/simulated_collectives.h"
 #include "comm/simulated/simulated_comm.h"
+#include "comm/simulated/simulated_members.h"
 
 /* A message on its way. Held by the receiver until delivered and, where the
  * sender has not been told yet, by the sender; the last one frees it. */

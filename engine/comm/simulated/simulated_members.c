@@ -1,9 +1,10 @@
-#include "comm/members.h"
+#include "comm/simulated/simulated_members.h"
 
 #include <string.h>
 
 #include "base/operator.h"
 #include "base/vec.h"
+#include "comm/collectives.h"
 #include "comm/strided.h"
 
 static bool reduces(const cel_device_collective *collective) {
@@ -12,44 +13,6 @@ static bool reduces(const cel_device_collective *collective) {
 
 static bool in_pairs(const cel_device_collective *collective) {
   return collective->pattern == CEL_PATTERN_ALL_TO_ALL;
-}
-
-/* Null where there is nothing. */
-static const cel_strided *part_of(const cel_device_collective *collective,
-                                  int64_t member) {
-  if (collective->pattern == CEL_PATTERN_BROADCAST)
-    return member == collective->root ? &collective->piece[0] : NULL;
-  if (reduces(collective)) return &collective->piece[0];
-  const cel_strided *part = &collective->piece[member];
-  return cel__strided_bytes(part, 1) > 0 ? part : NULL;
-}
-
-const cel_strided *cel__member_gives(const cel_device_collective *collective,
-                                     int64_t me, int64_t member) {
-  bool gives =
-      in_pairs(collective) ||
-      (cel_pattern_is_from_root(collective->pattern) ? collective->root == me
-                                                     : member == me);
-  return gives ? part_of(collective, member) : NULL;
-}
-
-static bool gets(const cel_device_collective *collective, int64_t me,
-                 int64_t member) {
-  switch (collective->pattern) {
-  case CEL_PATTERN_BROADCAST: return collective->root != me;
-  case CEL_PATTERN_SCATTER: return collective->root != me && member == me;
-  case CEL_PATTERN_GATHER: return collective->root == me && member != me;
-  case CEL_PATTERN_ALL_REDUCE: return true;
-  default: return member != me;
-  }
-}
-
-const cel_strided *cel__member_gets(const cel_device_collective *collective,
-                                    int64_t me, int64_t member) {
-  if (!in_pairs(collective))
-    return gets(collective, me, member) ? part_of(collective, member) : NULL;
-  const cel_strided *part = &collective->from[member];
-  return cel__strided_bytes(part, 1) > 0 ? part : NULL;
 }
 
 /* One member's end of one collective. */

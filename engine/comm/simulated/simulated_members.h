@@ -1,5 +1,4 @@
-/* members.h -- collectives between devices, within one process: for the
- * simulated cluster; and what is known of such a collective as such.
+/* simulated_members.h -- collectives between devices, within one process.
  *
  * An end is given out when all members have posted theirs. To put it takes what
  * the member gives; once all that it is to get has been taken from others, that
@@ -9,20 +8,10 @@
  * Invariant: the collectives of a member are posted, given out and put by
  * ascending number. Confined to one thread.
  */
-#ifndef CEL_COMM_MEMBERS_H
-#define CEL_COMM_MEMBERS_H
+#ifndef CEL_COMM_SIMULATED_SIMULATED_MEMBERS_H
+#define CEL_COMM_SIMULATED_SIMULATED_MEMBERS_H
 
 #include "comm/transport.h"
-
-/* What member `me` gives, or gets, of the part of `member`, of no account
- * whose it is then; of a broadcast, whose only part is the root's; of an
- * all-reduce, in which each has the whole; in pairs,
- * what it gives to that member or gets from it. Null: nothing. Pure.
- * Thread: any. */
-const cel_strided *cel__member_gives(const cel_device_collective *collective,
-                                     int64_t me, int64_t member);
-const cel_strided *cel__member_gets(const cel_device_collective *collective,
-                                    int64_t me, int64_t member);
 
 typedef struct cel__members cel__members;
 
