@@ -94,6 +94,7 @@ void cel__link_chain_receive(cel__link *link, cel__link_transfer *transfer,
 
 uint32_t cel__link_chained(cel_transport *t, cel_chained *out, uint32_t max) {
   cel__link *link = (cel__link *)t;
+  cel_assert_driver();
   uint32_t n = link->chained.n < max ? link->chained.n : max;
   if (n == 0) return 0;
   memcpy(out, link->chained.at, n * sizeof *out);
@@ -104,6 +105,7 @@ uint32_t cel__link_chained(cel_transport *t, cel_chained *out, uint32_t max) {
 /* The receiver may go on: the slot's event will be recorded. */
 void cel__link_carry(void *self, void *context) {
   cel__link *link = self;
+  cel_assert_driver();
   const cel__link_transfer *transfer = context;
   if (!transfer->sends) return;
   cel__link_tell(link, transfer->peer,
@@ -115,6 +117,7 @@ void cel__link_carry(void *self, void *context) {
 
 void cel__link_unchain(void *self, void *context) {
   cel__link *link = self;
+  cel_assert_driver();
   cel__link_transfer *transfer = context;
   if (transfer->sends)
     transfer->peer->filling[transfer->slot] = false;

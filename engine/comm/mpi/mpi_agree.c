@@ -87,6 +87,7 @@ void cel__mpi_agree(void *self, const cel_agreement *mine) {
 
 cel_agreed cel__mpi_agreed(void *self, uint64_t *index) {
   cel__mpi *m = self;
+  cel_assert_driver();
   cel__mpi_vote *vote = m->first_vote;
   if (vote == NULL || vote->step < m->steps) return CEL_AGREED_PENDING;
   bool same = vote->said.same != 0;

@@ -14,6 +14,7 @@ enum { CHUNK = 1 << 24 };
 /* Texts of other kinds are for whoever comes later. */
 void cel__mpi_attend(void *self) {
   cel__mpi *m = self;
+  cel_assert_thread(CEL_THREAD_MAIN);
   uint32_t kept = m->told_head;
   for (uint32_t i = kept; i < m->told.n; ++i) {
     cel_told *told = m->told.at[i];
@@ -30,6 +31,7 @@ void cel__mpi_attend(void *self) {
  * still unless this fails. */
 static cel_status await(cel__mpi *m, cel__mpi_call *call, int code,
                         MPI_Request request, const char *doing) {
+  cel_assert_thread(CEL_THREAD_MAIN);
   if (cel__mpi_breaks(m, code, doing, -1)) {
     cel_free(call);
     return cel_fail_with(&m->error);

@@ -56,6 +56,7 @@ static void lose_group(cel__mpi *m, uint32_t number) {
 
 void cel__mpi_declare_group(void *self, uint32_t number) {
   cel__mpi_groups *groups = &((cel__mpi *)self)->groups;
+  cel_assert_thread(CEL_THREAD_MAIN);
   pthread_mutex_lock(&groups->lock);
   if (find_group(groups, number) == NULL) {
     cel__mpi_group *group = cel_alloc_zero(sizeof *group);

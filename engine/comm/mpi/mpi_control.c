@@ -79,6 +79,7 @@ void cel__mpi_listen(cel__mpi *m) {
 
 cel_told *cel__mpi_told(void *self) {
   cel__mpi *m = self;
+  cel_assert_driver();
   if (m->told_head == m->told.n) return NULL;
   cel_told *told = m->told.at[m->told_head++];
   if (m->told_head == m->told.n) m->told_head = m->told.n = 0;

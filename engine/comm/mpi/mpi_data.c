@@ -198,6 +198,7 @@ static void changed(cel__mpi *m, cel__mpi_side *side) {
 }
 
 static void post(cel__mpi *m, const cel_posted *message, cel__mpi_role role) {
+  cel_assert_driver();
   cel_assert(!message->direct);
   if (m->failed) {
     cel__mpi_report(m, message->ticket, false);

@@ -199,6 +199,7 @@ static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
 /* The ends of what all ranks have posted. */
 static uint32_t chained(cel_transport *t, cel_chained *out, uint32_t max) {
   cel__nccl *n = (cel__nccl *)t;
+  cel_assert_driver();
   cel_transport *inner = n->inner;
   uint32_t got = 0;
   while (!n->failed && n->handshake.n > 0 && n->handshake.at[0]->over &&
@@ -219,6 +220,7 @@ static uint32_t chained(cel_transport *t, cel_chained *out, uint32_t max) {
 
 static void unjoin(void *self, void *context) {
   cel__nccl *n = self;
+  cel_assert_driver();
   --n->put;
   cel_free(context);
 }
