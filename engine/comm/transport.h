@@ -8,7 +8,8 @@
  * Collectives are matched by the order in which they are posted.
  *
  * Beside the data there is a control plane: short texts to a peer, and the
- * agreement of all ranks on what they submitted.
+ * agreement of all ranks on what they submitted. So there are three tables of
+ * functions, of messages, collectives and control.
  *
  * Threads: every call from the executor, once it runs; from main before; `join`
  * from the thread of its group.
@@ -146,9 +147,10 @@ typedef struct cel_told {
 
 /* A transport is three tables, each with the `self` that its functions take,
  * and what concerns all of them. A null slot is what the transport cannot do. A
- * transport around another one begins as a copy of it, and replaces the tables
- * of what it does itself: a table that it leaves still leads to the inner
- * transport, past it. */
+ * transport around another one begins as a copy of it. It replaces the tables
+ * of what it does itself, and all of `poll` to `destroy`, as these take the
+ * transport: its own call the inner one's. A table that it leaves still leads
+ * to the inner transport, past it. */
 
 /* What moves messages. */
 typedef struct cel_message_table {
@@ -213,7 +215,7 @@ typedef struct cel_control_table {
    * owns and destroys before the transport. Collective, blocking. Null in a dry
    * run. Thread: the group's. */
   cel_status (*join)(void *self, uint32_t group, cel_comm **out);
-  const char *no_groups; /* null, or why groups can have no threads */
+  const char *no_groups; /* null, or why there can be no collective tasks */
   /* Ends every rank of the job with `status`. Returns only where it cannot:
    * in-process, what waits in communicators fails. */
   void (*abort)(void *self, int status);

@@ -5,14 +5,14 @@
  *
  * `exchange`: N messages for each rank, between random pairs, of one byte to 80
  * MiB (exchange.h). A part of them goes the inner transport's way, a part is
- * chained. Of the others the dense ones are written to their places: with every
+ * chained. Of the others the dense ones are written to their landings: with every
  * third seed as long as little has been lent, and with every third, without a
  * GPU, none, as loans cannot be opened.
  * `mismatch`: the two ends of a message expect other lengths, and both are
  * told. `breaks`: rank 0's driver fails, and it gets back all that it posted.
  * `refused`: the last rank's driver fails before that. `unlent`: it cannot open
  * memory of others. `blocks`: each of rank 0's messages is for one block more
- * than the one before, and all are written to their places; and so in the end
+ * than the one before, and all are written to their landings; and so in the end
  * is one for more blocks than the kernel holds files of under way. `anew`: two
  * messages are for blocks of memories that came one after the other.
  * `speed`: from each even rank to the next odd one.
@@ -207,7 +207,7 @@ static void exchange(cel_transport *t, const cel_cuda *cuda,
   cel_free(c.put);
   if (ends.faults > 0) exchange_give_up(t, "bytes differ");
   if (cuda->lends && set->seed % 3 == 2 && link->spare.n == 0)
-    exchange_give_up(t, "nothing was written to its place");
+    exchange_give_up(t, "nothing was written to its landing");
   exchange_free_ends(&ends);
   cel_free(plan);
 }
@@ -406,7 +406,7 @@ static void blocks(cel_transport *t) {
   if (link->peer[0].refuses || (t->rank == 0 && link->spare.n == 0) ||
       (t->rank == 1 && link->peer[0].given.n <= MOST) ||
       (t->rank == 1 && !link->peer[0].given.at[MOST]))
-    exchange_give_up(t, "something was not written to its place");
+    exchange_give_up(t, "something was not written to its landing");
   give_back(memory);
 }
 
@@ -440,7 +440,7 @@ static void anew(cel_transport *t, cel_cuda *cuda, const settings *set) {
   open_pool(cuda, set);
   move_bytes(t, cuda, 2);
   if (t->rank == 0 && ((cel__link *)t)->spare.n == 0)
-    exchange_give_up(t, "nothing was written to its place");
+    exchange_give_up(t, "nothing was written to its landing");
 }
 
 /* --- main ----------------------------------------------------------------- */

@@ -353,11 +353,8 @@ static void destroy_inprocess(cel_transport *t) {
 }
 
 static void fill_tables(endpoint *e) {
-  e->base.messages = (cel_message_table){.self = e,
-                                         .send = send_inprocess,
-                                         .receive = receive_inprocess,
-                                         .carry = carry_inprocess,
-                                         .unchain = unchain_inprocess};
+  e->base.messages = (cel_message_table){
+      .self = e, .send = send_inprocess, .receive = receive_inprocess};
   e->base.collectives =
       (cel_collective_table){.self = e, .exchange = exchange_inprocess};
   e->base.control = (cel_control_table){.self = e,
@@ -377,6 +374,7 @@ static void join_devices(endpoint *e, const cel_collective_limits *limits) {
                              .limits = *limits,
                              .exchange_devices = exchange_devices_inprocess,
                              .unjoin = unjoin_inprocess};
+  e->base.chained = chained_inprocess;
   e->base.halt = halt_inprocess;
 }
 
@@ -392,8 +390,13 @@ static void find_near(endpoint *e, const cel_inprocess_config *config) {
     if (k != t->rank) e->near[t->messages.nears++] = k;
   t->messages.near = e->near;
   t->messages.direct_bytes = config->direct_bytes;
-  if (!config->threads && config->fault == CEL_FAULT_NONE)
-    t->messages.chain_bytes = config->chain_bytes;
+  if (config->threads || config->fault != CEL_FAULT_NONE ||
+      config->chain_bytes == 0)
+    return;
+  t->messages.chain_bytes = config->chain_bytes;
+  t->messages.carry = carry_inprocess;
+  t->messages.unchain = unchain_inprocess;
+  t->chained = chained_inprocess;
 }
 
 cel_status cel_transport_inprocess(const cel_inprocess_config *config,
@@ -422,7 +425,6 @@ cel_status cel_transport_inprocess(const cel_inprocess_config *config,
                               .rank = k,
                               .ranks = c->ranks,
                               .poll = poll_inprocess,
-                              .chained = chained_inprocess,
                               .busy = busy_inprocess,
                               .destroy = destroy_inprocess};
     fill_tables(e);
