@@ -5,29 +5,28 @@
  *
  * `exchange`: N messages for each rank, between random pairs, of one byte to 80
  * MiB (exchange.h). A part of them goes the inner transport's way, a part is
- * chained. Of the others the dense ones are written to their landings: with every
- * third seed as long as little has been lent, and with every third, without a
- * GPU, none, as loans cannot be opened.
- * `mismatch`: the two ends of a message expect other lengths, and both are
- * told. `breaks`: rank 0's driver fails, and it gets back all that it posted.
- * `refused`: the last rank's driver fails before that. `unlent`: it cannot open
- * memory of others. `blocks`: each of rank 0's messages is for one block more
- * than the one before, and all are written to their landings; and so in the end
- * is one for more blocks than the kernel holds files of under way. `anew`: two
- * messages are for blocks of memories that came one after the other.
- * `speed`: from each even rank to the next odd one.
- * With --fake there is no GPU (fake_cuda.h). The last line
- * of a good run is `N passed, 0 failed`; where the ranks cannot be linked,
- * `pending: WHY`.
+ * chained. Of the others the dense ones are written to where they land: with
+ * every third seed as long as little has been lent, and with every third,
+ * without a GPU, none, as loans cannot be opened. `mismatch`: the two ends of a
+ * message expect other lengths, and both are told. `breaks`: rank 0's driver
+ * fails, and it gets back all that it posted. `refused`: the last rank's driver
+ * fails before that. `unlent`: it cannot open memory of others. `blocks`: each
+ * of rank 0's messages is for one block more than the one before, and all are
+ * written to their landings; and so in the end is one for more blocks than the
+ * kernel holds files of under way. `anew`: two messages are for blocks of
+ * memories that came one after the other. `speed`: from each even rank to the
+ * next odd one. With --fake there is no GPU (fake_cuda.h). The last line of a
+ * good run is `N passed, 0 failed`; where the ranks cannot be linked, `pending:
+ * WHY`.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "comm/exchange.h"
-#include "device/fake_cuda.h"
 #include "comm/link/link_state.h"
 #include "device/cuda/cuda_copy.h"
+#include "device/fake_cuda.h"
 #include "embed/embedded.h"
 
 typedef struct settings {
