@@ -176,8 +176,10 @@ CUresult cuMemUnmap(CUdeviceptr at, size_t size) {
          (fake.mapping[i].at != at || fake.mapping[i].physical->size != size))
     ++i;
   if (i == fake.mappings) wrong("what is unmapped is no mapping");
-  mmap((void *)(uintptr_t)at, size, PROT_NONE,
-       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  if (mmap((void *)(uintptr_t)at, size, PROT_NONE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+           0) == MAP_FAILED)
+    wrong("what was mapped stays");
   physical *p = fake.mapping[i].physical;
   fake.mapping[i] = fake.mapping[--fake.mappings];
   p->mappings--;
