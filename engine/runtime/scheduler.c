@@ -234,7 +234,7 @@ void cel__scheduler_init(cel_engine *engine) {
       .collectives = c->collectives && !c->by_messages,
       .count_most = c->count_most,
       .tree_least = c->tree_least,
-      .apart = are_apart(c->transport),
+      .several_hosts = are_apart(c->transport),
       .unordered = c->saw_command == NULL,
       .collective = c->transport->collectives.limits,
       .emit = emit_command,
