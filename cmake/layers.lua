@@ -2,6 +2,7 @@
 -- only points up them. Usage: luajit cmake/layers.lua engine
 --
 -- 1. A file of engine/X includes headers of X and of folders before X only.
+--    engine/tuning.h is above all folders: any file may include it, it none.
 -- 2. Pure folders include nothing of the system but the C library's plain part.
 -- 3. Some system headers have one home: Lua's, MPI's and CUDA's.
 -- 4. A folder's rooms stand on its ground floor, not on each other.
@@ -12,6 +13,7 @@ local order = {
   "device", "comm", "exec", "runtime", "embed",
 }
 local last_pure = "instr"
+local top = "tuning.h"
 
 local pure_headers = {}
 for name in ([[stdint stdbool stddef string stdlib stdio stdarg math inttypes
@@ -69,6 +71,7 @@ for i, folder in ipairs(order) do rank[folder] = i end
 
 -- Why a file in `room` of `folder` may not include the project's `header`, or nil.
 local function local_fault(room, folder, header, exists)
+  if header == top then return nil end
   local target = header:match("^([^/]+)/")
   if not rank[target] then
     return "write it as \"folder/name.h\", from engine/"
@@ -97,7 +100,9 @@ local function system_fault(folder, header, path)
 end
 
 local function fault(path, folder, bracket, header, exists)
-  if not rank[folder] then
+  if path == top then
+    return "it is pure constants, and includes nothing"
+  elseif not rank[folder] then
     return ("engine/%s is no layer; add it to cmake/layers.lua"):format(folder)
   elseif bracket == "<" then
     return system_fault(folder, header, path)
@@ -123,7 +128,7 @@ local function check_file(root, path, report)
   for line in io.lines(root .. "/" .. path) do
     number = number + 1
     local bracket, header = line:match('^%s*#%s*include%s*([<"])([^>"]+)')
-    if bracket == '"' then note_include(path, header) end
+    if bracket == '"' and header ~= top then note_include(path, header) end
     local why = header and fault(path, folder, bracket, header, exists)
     if why then
       report(("%s/%s:%d: may not include %s: %s"):format(

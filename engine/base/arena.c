@@ -3,8 +3,7 @@
 #include <string.h>
 
 #include "base/status.h"
-
-enum { FIRST_BLOCK = 4096, LARGEST_STEP = 32 << 10 };
+#include "tuning.h"
 
 struct cel_arena_block {
   cel_arena_block *next; /* in order of use */
@@ -40,7 +39,7 @@ void cel_arena_clear(cel_arena *arena) {
     if (b->size > largest->size) largest = b;
   for (cel_arena_block **at = &arena->blocks; *at != NULL;) {
     cel_arena_block *block = *at;
-    if (block->size <= LARGEST_STEP || block == largest) {
+    if (block->size <= CEL_TUNE_ARENA_STEP || block == largest) {
       at = &block->next;
     } else {
       *at = block->next;
@@ -51,8 +50,8 @@ void cel_arena_clear(cel_arena *arena) {
 }
 
 static cel_arena_block *make_block(const cel_arena_block *before, size_t need) {
-  size_t size = before == NULL ? FIRST_BLOCK : before->size * 2;
-  if (size > LARGEST_STEP) size = LARGEST_STEP;
+  size_t size = before == NULL ? CEL_TUNE_ARENA_FIRST : before->size * 2;
+  if (size > CEL_TUNE_ARENA_STEP) size = CEL_TUNE_ARENA_STEP;
   if (size < need) size = need;
   cel_arena_block *block = cel_alloc(sizeof *block + size);
   block->next = NULL;

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "base/park.h"
+#include "tuning.h"
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -9,13 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-  SPIN_NS = 20000,
-  SPIN_CORES = 4,
-  LINGER_NS = 100000,
-  LINGER_CORES = 4,
-  LONG_NS = 4 * LINGER_NS
-};
+enum { LONG_NS = 4 * CEL_TUNE_LINGER_NS };
 
 void cel_park_init(cel_park *park) {
   atomic_init(&park->news, 0);
@@ -25,7 +20,7 @@ void cel_park_init(cel_park *park) {
 }
 
 void cel_park_linger(cel_park *park, int32_t processes) {
-  park->lingers = cel_park_share(processes) >= LINGER_CORES;
+  park->lingers = cel_park_share(processes) >= CEL_TUNE_LINGER_CORES;
 }
 
 uint32_t cel_park_prepare(const cel_park *park) {
@@ -72,7 +67,7 @@ int32_t cel_park_share(int32_t processes) {
 }
 
 bool cel_park_crowded(void) {
-  return cel_park_cores() < SPIN_CORES;
+  return cel_park_cores() < CEL_TUNE_SPIN_CORES;
 }
 
 void cel_park_defer(void) {
@@ -120,13 +115,14 @@ void cel_park_wait(cel_park *park, uint32_t seen, uint32_t timeout_us) {
     sleep_on(park, seen, timeout_us);
     return;
   }
-  bool naps = timeout_us < LINGER_NS / 1000;
+  bool naps = timeout_us < CEL_TUNE_LINGER_NS / 1000;
   bool learns = park->lingers && !naps;
   bool lingers =
-      learns &&
-      atomic_load_explicit(&park->usual_ns, memory_order_relaxed) < LINGER_NS;
+      learns && atomic_load_explicit(&park->usual_ns, memory_order_relaxed) <
+                    CEL_TUNE_LINGER_NS;
   int64_t begin = now_ns();
-  if (!spin(park, seen, begin + (lingers ? LINGER_NS : SPIN_NS)))
+  if (!spin(park, seen,
+            begin + (lingers ? CEL_TUNE_LINGER_NS : CEL_TUNE_SPIN_NS)))
     sleep_on(park, seen, timeout_us);
   if (learns) learn(park, now_ns() - begin);
 }

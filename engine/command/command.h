@@ -181,8 +181,6 @@ typedef struct cel_command {
   const cel_dep *dep;
 } cel_command;
 
-enum { CEL_LARGE_BYTES = 8 << 20 };
-
 typedef struct cel_command_graph cel_command_graph;
 
 /* What collectives there are between devices; the same on all ranks. */
@@ -200,7 +198,7 @@ typedef struct cel_collective_limits {
 typedef struct cel_command_graph_config {
   int64_t rank, ranks;
   uint64_t small_bytes; /* default 64 KiB */
-  uint64_t large_bytes; /* default CEL_LARGE_BYTES */
+  uint64_t large_bytes; /* default CEL_TUNE_LARGE_BYTES */
   /* Ranks that messages between devices are exchanged with, ascending;
    * borrowed. Rank a is near b as b is near a. */
   const int64_t *near;

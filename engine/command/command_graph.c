@@ -15,13 +15,7 @@
 #include "command/shared.h"
 #include "command/table.h"
 #include "task/assignment.h"
-
-enum {
-  SMALL_BYTES = 64 << 10,
-  NEAR_LARGE_BYTES = 1 << 30,
-  REPLICATIONS = 8,
-  TREE_LEAST = 16
-};
+#include "tuning.h"
 
 typedef struct buffer_state {
   const cel_buffer *buffer;
@@ -58,15 +52,15 @@ cel_command_graph_create(const cel_command_graph_config *config) {
   cel_command_graph *g = cel_alloc_zero(sizeof *g);
   cel_command_graph_config *c = &g->config;
   *c = *config;
-  if (c->small_bytes == 0) c->small_bytes = SMALL_BYTES;
-  if (c->large_bytes == 0) c->large_bytes = CEL_LARGE_BYTES;
+  if (c->small_bytes == 0) c->small_bytes = CEL_TUNE_SMALL_BYTES;
+  if (c->large_bytes == 0) c->large_bytes = CEL_TUNE_LARGE_BYTES;
   if (c->large_bytes < c->small_bytes) c->large_bytes = c->small_bytes;
-  if (c->replications <= 0) c->replications = REPLICATIONS;
+  if (c->replications <= 0) c->replications = CEL_TUNE_REPLICATIONS;
   if (c->count_most <= 0) c->count_most = INT32_MAX;
   cel__own_init(&g->own, c->rank, c->ranks, (uint32_t)c->replications);
   g->own.collective = c->collective;
   g->own.count_most = c->count_most;
-  g->own.tree_least = c->tree_least > 0 ? c->tree_least : TREE_LEAST;
+  g->own.tree_least = c->tree_least > 0 ? c->tree_least : CEL_TUNE_TREE_LEAST;
   g->own.several_hosts = c->several_hosts;
   g->own.small = c->small_bytes;
   cel__footprints_init(&g->footprints, &g->own.reps, c->ranks);
@@ -218,9 +212,9 @@ static void emit_messages(cel_command_graph *g, const cel_task *task,
   bool host = task->kind == CEL_TASK_HOST;
   cel__limits limits = {.small = c->small_bytes,
                         .large = c->large_bytes,
-                        .near_large = c->large_bytes > NEAR_LARGE_BYTES
+                        .near_large = c->large_bytes > CEL_TUNE_NEAR_LARGE_BYTES
                                           ? c->large_bytes
-                                          : NEAR_LARGE_BYTES,
+                                          : CEL_TUNE_NEAR_LARGE_BYTES,
                         .near = c->near,
                         .nears = host ? 0 : c->nears};
   cel__messages_pack(&g->messages, transfers, &limits);

@@ -2,9 +2,7 @@
 
 #include "command/collective/bcast_tree.h"
 #include "command/collective/pattern.h"
-
-/* Of a read that meets more entries none is a collective, nor passed on. */
-enum { ENTRIES_AT_ONCE = 16 };
+#include "tuning.h"
 
 static void transfer(const cel__own *own, cel__transfers *out, int64_t peer,
                      int64_t order, const cel_buffer *buffer,
@@ -104,7 +102,8 @@ static void read_entry(cel__own *own, const cel_map_entry *x, uint32_t rep,
   cel_box_intersect(&x->box, hull, &box);
   /* Of a read that meets many entries each would be a collective, or passed on
    * alone, where messages take all of them along. */
-  bool alone = own->collectives && own->entries.n <= ENTRIES_AT_ONCE;
+  bool alone =
+      own->collectives && own->entries.n <= CEL_TUNE_COLLECTIVE_ENTRIES;
   if (!alone || !go_together(own, version, rep, tiles, &box, buffer, traffic)) {
     send(own, v, rep, &box, buffer, &traffic->sends);
     receive(own, v, rep, &box, buffer, &traffic->receives);

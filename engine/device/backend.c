@@ -1,15 +1,13 @@
 #include "device/backend.h"
+#include "tuning.h"
 
 #include <string.h>
 
-/* Fill is called for pieces of about this size where it cannot write in place.
- */
-enum { STAGING = 1 << 20 };
-
 uint64_t cel__backend_block(uint64_t capacity, uint64_t grain) {
-  enum { BLOCKS = 2048, MOST = 64 << 20 };
   uint64_t block = grain;
-  while (block < MOST && block * BLOCKS < capacity) block *= 2;
+  while (block < CEL_TUNE_MEMORY_BLOCK_MOST &&
+         block * CEL_TUNE_MEMORY_BLOCKS < capacity)
+    block *= 2;
   return block;
 }
 
@@ -113,7 +111,7 @@ static cel_status run_init(const cel_job *job) {
   while (dim < CEL_DIMS - 1 && box->max[dim] - box->min[dim] == 1) ++dim;
   int64_t n = box->max[dim] - box->min[dim];
   int64_t row = cel_box_volume(box) / n * job->element_size;
-  int64_t step = row < STAGING ? STAGING / row : 1;
+  int64_t step = row < CEL_TUNE_INIT_STAGING ? CEL_TUNE_INIT_STAGING / row : 1;
   if (step > n) step = n;
   void *staging = cel_alloc((size_t)(row * step));
   cel_status status = CEL_E_OK;
@@ -131,13 +129,12 @@ static cel_status run_init(const cel_job *job) {
 /* What there is of it is copied behind it, until that is as much as stays in a
  * processor's first cache. */
 void cel__reducer_begin(const cel_reducer *r, void *row) {
-  enum { MOST = 8 << 10 };
   size_t all = (size_t)cel_box_volume(&r->extent) * r->element_size;
   size_t done = r->element_size;
   if (all == 0) return;
   memcpy(row, r->identity, done);
   for (size_t most = done; done < all; done += most) {
-    if (most < done && done <= MOST) most = done;
+    if (most < done && done <= CEL_TUNE_IDENTITY_BYTES) most = done;
     if (most > all - done) most = all - done;
     memcpy((char *)row + done, row, most);
   }

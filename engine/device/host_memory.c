@@ -7,9 +7,7 @@
 #include <sys/sysinfo.h>
 
 #include "base/amount.h"
-
-/* Huge pages make the first touch of large data several times faster. */
-enum { HUGE_WORTH = 4 << 20 };
+#include "tuning.h"
 
 static uint64_t available(void) {
   FILE *file = fopen("/proc/meminfo", "r");
@@ -61,7 +59,7 @@ cel_status cel__memory_map(uint64_t bytes, void **out) {
   void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return fail(bytes);
-  if (bytes >= HUGE_WORTH) madvise(p, bytes, MADV_HUGEPAGE);
+  if (bytes >= CEL_TUNE_HUGE_PAGES) madvise(p, bytes, MADV_HUGEPAGE);
   *out = p;
   return CEL_E_OK;
 }

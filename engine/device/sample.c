@@ -5,12 +5,9 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "device/clock.h"
+#include "tuning.h"
 
-enum {
-  SHORT_NS = 20000000,
-  PART = 100, /* of the time since the start */
-  LISTED = 4  /* boxes in a message */
-};
+enum { LISTED = 4 }; /* boxes in a message */
 
 /* ---- what may be spent ----------------------------------------------------
  */
@@ -21,7 +18,8 @@ bool cel__sample_affords(int64_t ns) {
   int64_t now = cel_now_ns(), none = 0;
   atomic_compare_exchange_strong(&began_ns, &none, now);
   int64_t since = now - atomic_load(&began_ns);
-  return atomic_load(&spent_ns) + ns <= SHORT_NS + since / PART;
+  return atomic_load(&spent_ns) + ns <=
+         CEL_TUNE_SAMPLE_NS + since / CEL_TUNE_SAMPLE_SHARE;
 }
 
 void cel__sample_spend(int64_t ns) {

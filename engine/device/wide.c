@@ -4,8 +4,7 @@
 #include <stdatomic.h>
 
 #include "base/park.h"
-
-enum { THREADS = 8, LEAST_BYTES = 16 << 20 /* for each */, PART = 4 << 20 };
+#include "tuning.h"
 
 typedef struct wide {
   const cel_layout *from, *to;
@@ -26,8 +25,8 @@ static void *copy_parts(void *argument) {
 
 /* As many as there are cores for, and as are worth it. */
 static int64_t threads_for(int64_t bytes) {
-  int64_t worth = bytes / LEAST_BYTES, cores = cel_park_cores();
-  int64_t most = cores < THREADS ? cores : THREADS;
+  int64_t worth = bytes / CEL_TUNE_WIDE_BYTES, cores = cel_park_cores();
+  int64_t most = cores < CEL_TUNE_WIDE_THREADS ? cores : CEL_TUNE_WIDE_THREADS;
   return worth < most ? worth : most;
 }
 
@@ -39,8 +38,8 @@ void cel_copy_box_wide(const cel_layout *from, const cel_layout *to,
     return;
   }
   wide w = {.from = from, .to = to, .box = box, .element_size = element_size};
-  w.parts = cel_box_pieces(box, element_size, PART, w.step);
-  pthread_t helper[THREADS];
+  w.parts = cel_box_pieces(box, element_size, CEL_TUNE_WIDE_PART, w.step);
+  pthread_t helper[CEL_TUNE_WIDE_THREADS];
   while (helpers < n - 1 &&
          pthread_create(&helper[helpers], NULL, copy_parts, &w) == 0)
     ++helpers;

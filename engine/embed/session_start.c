@@ -23,11 +23,7 @@
 #include "embed/lua_state.h"
 #include "embed/progress.h"
 #include "exec/trace/timeline_files.h"
-
-/* What an interior touches at least: below, pieces of their own cost more than
- * waiting for a halo. On GPUs, measured with a stencil of two H200 with 64 MiB
- * each, which is faster in pieces, and of four with 32. */
-enum { INTERIOR_BYTES = 4 << 20, INTERIOR_BYTES_CUDA = 48 << 20 };
+#include "tuning.h"
 
 cel_status cel_session_open(cel_session *session) {
   cel_park_init(&session->park);
@@ -412,7 +408,8 @@ cel_status cel_session_start(cel_session *s) {
       .forgiving = s->options.forgiving,
       .lookahead = s->options.lookahead,
       .horizon_step = s->options.horizon_step,
-      .interior_bytes = s->choice.cuda ? INTERIOR_BYTES_CUDA : INTERIOR_BYTES,
+      .interior_bytes = s->choice.cuda ? CEL_TUNE_INTERIOR_BYTES_CUDA
+                                       : CEL_TUNE_INTERIOR_BYTES,
       .collectives = !s->options.no_collectives,
       .by_messages = s->direct && s->transport->collectives.limits.devices == 0,
       .reducing = s->reducing,

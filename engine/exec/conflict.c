@@ -1,4 +1,5 @@
 #include "exec/conflict.h"
+#include "tuning.h"
 
 #include <string.h>
 
@@ -304,8 +305,8 @@ const uint64_t *cel_conflicts_pick(cel_conflicts *conflicts, uint32_t *n) {
   cel_conflict_set chosen = {{1}};
   if (candidates > 1) {
     make_graph(c, candidates);
-    cel_conflict_search(c->near, candidates, CEL_CONFLICT_REJECTED, &c->room,
-                        &chosen);
+    cel_conflict_search(c->near, candidates, CEL_TUNE_CONFLICT_REJECTED,
+                        &c->room, &chosen);
   }
   take(c, &chosen, candidates);
   *n = c->picked.n;

@@ -23,7 +23,7 @@
 #include "base/vec.h"
 #include "instr/instr.h"
 
-enum { CEL_CONFLICT_MOST = 512, CEL_CONFLICT_REJECTED = 100 };
+enum { CEL_CONFLICT_MOST = 512 };
 
 /* A set of vertices. */
 typedef struct cel_conflict_set {

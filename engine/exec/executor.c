@@ -12,8 +12,9 @@
 #include "exec/reserved.h"
 #include "exec/trace/measure.h"
 #include "exec/waits.h"
+#include "tuning.h"
 
-enum { BATCH = 64, ISSUES = 256 };
+enum { BATCH = 64 }; /* completions of each that are taken in per step */
 
 struct cel_executor {
   cel_executor_config config;
@@ -481,7 +482,8 @@ bool cel_executor_step(cel_executor *executor) {
   bool progress = take_completions(e);
   /* Not without end: completions and messages must get their turn. */
   uint64_t id;
-  for (int i = 0; i < ISSUES && !e->failed && cel_ready_pop(&e->ready, &id);
+  for (int i = 0; i < CEL_TUNE_EXECUTOR_ISSUES && !e->failed &&
+                  cel_ready_pop(&e->ready, &id);
        ++i) {
     progress = true;
     issue(e, cel_window_node(&e->window, id));

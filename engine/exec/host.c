@@ -10,8 +10,9 @@
 #include "device/clock.h"
 #include "device/overflow.h"
 #include "device/thread.h"
+#include "tuning.h"
 
-enum { MAX_LANES = 64, QUIET_NS = 50000 };
+enum { MAX_LANES = 64 };
 
 /* Jobs in the order in which they came; taken from `head`. */
 typedef struct queue {
@@ -307,7 +308,7 @@ cel_host_lanes *cel_host_lanes_create(const cel_host_config *config) {
   lanes->crowded = cel_park_crowded();
   lanes->n = config->lanes < 1 ? 1 : config->lanes;
   if (lanes->n > MAX_LANES) lanes->n = MAX_LANES;
-  if (lanes->config.quiet_ns == 0) lanes->config.quiet_ns = QUIET_NS;
+  if (lanes->config.quiet_ns == 0) lanes->config.quiet_ns = CEL_TUNE_HUSH_NS;
   pthread_mutex_init(&lanes->lock, NULL);
   for (int32_t i = 0; i < lanes->n; ++i) init_lane(lanes, &lanes->lane[i], 0);
   init_lane(lanes, &lanes->objects, 0);

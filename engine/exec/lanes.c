@@ -3,8 +3,7 @@
 #include <string.h>
 
 #include "exec/conflict.h"
-
-enum { FOLLOWERS = 8 };
+#include "tuning.h"
 
 void cel_lanes_init(cel_lanes *lanes, cel_backend *backend,
                     uint64_t chain_bytes, uint32_t depth) {
@@ -15,7 +14,7 @@ void cel_lanes_init(cel_lanes *lanes, cel_backend *backend,
     cel_bug("%d devices of %d lanes", b->devices, per_device);
   *lanes = (cel_lanes){.backend = backend,
                        .chain_bytes = b->chains && b->puts ? chain_bytes : 0,
-                       .depth = depth > 0 ? depth : CEL_LANE_DEPTH,
+                       .depth = depth > 0 ? depth : CEL_TUNE_LANE_DEPTH,
                        .per_device = (uint32_t)per_device,
                        .all = (uint32_t)(b->devices * per_device)};
   for (int d = 0; b->chains && d < b->devices; ++d)
@@ -194,7 +193,8 @@ static bool is_followed(cel_window *window, const cel_node *node,
   for (int n = 0; i != CEL_NO_EDGE; i = window->edges.at[i].next) {
     const cel_node *to = cel_window_node(window, window->edges.at[i].to);
     bool behind = to->state >= CEL_NODE_ISSUED && to->host == node->host;
-    if (++n > FOLLOWERS || (!behind && !is_patient(window, to))) return false;
+    if (++n > CEL_TUNE_HUSH_FOLLOWERS || (!behind && !is_patient(window, to)))
+      return false;
     *bounded |= !behind;
   }
   return true;

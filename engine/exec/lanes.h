@@ -23,7 +23,7 @@
 #include "exec/ready.h"
 #include "exec/window.h"
 
-enum { CEL_LANES = 16, CEL_LANE_DEPTH = 256 };
+enum { CEL_LANES = 16 };
 
 typedef struct cel_lane_use {
   uint64_t submitted; /* the nth of its newest job */
@@ -41,7 +41,7 @@ typedef struct cel_lanes {
   cel_lane_use at[CEL_DEVICES][CEL_LANES];
 } cel_lanes;
 
-/* `chain_bytes` is the transport's; `depth` 0: CEL_LANE_DEPTH. */
+/* `chain_bytes` is the transport's; `depth` 0: CEL_TUNE_LANE_DEPTH. */
 void cel_lanes_init(cel_lanes *lanes, cel_backend *backend,
                     uint64_t chain_bytes, uint32_t depth);
 void cel_lanes_release(cel_lanes *lanes);

@@ -14,13 +14,7 @@
  * hundred times. Slices come as their owners get them. */
 #include "command/collective/member.h"
 #include "instr/state.h"
-
-/* Of what a message has at most, an entry has one part at least: else more
- * copies cost more than they save. */
-enum { PARTS = 8 };
-
-/* Slices that an owner gets at most, each of half a message at least. */
-enum { ROUNDS = 4 };
+#include "tuning.h"
 
 /* The memories of the devices whose parts need, by access a, just what the
  * first of them does; 0 where one needs something else. */
@@ -72,7 +66,9 @@ static void fetch_box(cel_instr_graph *graph, const cel_buffer *buffer,
 static int64_t rounds_of(const cel_instr_graph *graph, uint64_t bytes,
                          int64_t takers) {
   uint64_t rounds = 2 * bytes / (uint64_t)takers / graph->config.large_bytes;
-  return rounds < 1 ? 1 : rounds < ROUNDS ? (int64_t)rounds : ROUNDS;
+  return rounds < 1                       ? 1
+         : rounds < CEL_TUNE_ALIKE_ROUNDS ? (int64_t)rounds
+                                          : CEL_TUNE_ALIKE_ROUNDS;
 }
 
 /* Pieces for each of those who lack the box, which they get. */
@@ -93,7 +89,7 @@ static void slice(cel_instr_graph *graph, const cel_buffer *buffer,
 
 /* So much is worth it. */
 static uint64_t least_bytes(const cel_instr_graph *graph) {
-  return graph->config.large_bytes / PARTS;
+  return graph->config.large_bytes / CEL_TUNE_ALIKE_SHARE;
 }
 
 /* Pieces of an entry, if it is worth it. */

@@ -190,7 +190,7 @@ typedef struct cel_instr_graph_config {
   int32_t nears;
   uint64_t direct_bytes; /* of a direct message at least */
   /* Of what is copied at once from the host to a device, so that the parts of
-   * a box follow the messages that bring them; default CEL_LARGE_BYTES. */
+   * a box follow the messages that bring them; default CEL_TUNE_LARGE_BYTES. */
   uint64_t large_bytes;
   /* So many parts of a box at least that messages bring for one task have a
    * JOIN; default 16: a stencil's neighbours are not worth one. */

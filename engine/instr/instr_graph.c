@@ -3,8 +3,7 @@
 #include "instr/state.h"
 
 #include "base/confined.h"
-
-enum { JOIN_PARTS = 16 };
+#include "tuning.h"
 
 /* ---- execute ------------------------------------------------------------- */
 
@@ -333,8 +332,9 @@ cel_status cel_instr_graph_flush(cel_instr_graph *graph) {
 cel_instr_graph *cel_instr_graph_create(const cel_instr_graph_config *config) {
   cel_instr_graph *graph = cel_alloc_zero(sizeof *graph);
   graph->config = *config;
-  if (config->large_bytes == 0) graph->config.large_bytes = CEL_LARGE_BYTES;
-  if (config->join_parts == 0) graph->config.join_parts = JOIN_PARTS;
+  if (config->large_bytes == 0)
+    graph->config.large_bytes = CEL_TUNE_LARGE_BYTES;
+  if (config->join_parts == 0) graph->config.join_parts = CEL_TUNE_JOIN_PARTS;
   graph->memories = 1;
   for (int32_t d = 0; d < config->devices; ++d) {
     cel_assert(config->devices == 1 ||

@@ -1,10 +1,7 @@
 #include <string.h>
 
 #include "instr/state.h"
-
-/* Held horizons at most. The main thread stops when too many horizons are not
- * executed: holding back must end before that. */
-enum { QUIET_HORIZONS = 2, HELD_HORIZONS = 4 };
+#include "tuning.h"
 
 /* Whether the planned command needs memory that is not there; else it is placed
  * then. */
@@ -33,8 +30,8 @@ static cel_status hold(cel_instr_graph *graph, const cel_command *command) {
   if (command->kind != CEL_COMMAND_HORIZON) return CEL_E_OK;
   ++graph->held_horizons;
   ++graph->quiet_horizons;
-  if (graph->quiet_horizons < QUIET_HORIZONS &&
-      graph->held_horizons < HELD_HORIZONS)
+  if (graph->quiet_horizons < CEL_TUNE_QUIET_HORIZONS &&
+      graph->held_horizons < CEL_TUNE_HELD_HORIZONS)
     return CEL_E_OK;
   return cel__lookahead_flush(graph);
 }

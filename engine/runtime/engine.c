@@ -7,16 +7,13 @@
 #include "device/clock.h"
 #include "device/thread.h"
 #include "runtime/internal.h"
+#include "tuning.h"
 
 enum {
-  RING = 4096,
-  HORIZONS_AHEAD = 8,
-  NAP_US = 50,
-  LOOK_US = 50000,       /* how often a waiting main looks for an interrupt */
-  SUSPECT_LOOKS = 40,    /* looks without a move until it suspects; then twice
-                            as many, and so on */
-  PATIENCE_US = 1000000, /* between rank 0's answers to suspicion, at first */
-  EXECUTOR_BATCH = 256   /* instructions taken in per step */
+  LOOK_US = 50000,      /* how often a waiting main looks for an interrupt */
+  SUSPECT_LOOKS = 40,   /* looks without a move until it suspects; then twice
+                           as many, and so on */
+  PATIENCE_US = 1000000 /* between rank 0's answers to suspicion, at first */
 };
 
 /* ---- failure ------------------------------------------------------------ */
@@ -97,7 +94,7 @@ bool cel_engine_step_executor(cel_engine *engine) {
   }
   if (cel__engine_failed(e)) take_failure(e);
   cel__engine_take_loss(e);
-  for (int i = 0; i < EXECUTOR_BATCH; ++i) {
+  for (int i = 0; i < CEL_TUNE_EXECUTOR_BATCH; ++i) {
     const cel_instr *instr = cel_ring_pop(e->instrs);
     if (instr == NULL) break;
     cel_executor_add(e->executor, instr);
@@ -140,7 +137,7 @@ void cel__engine_pass(cel_engine *engine, void *item) {
     }
     cel_park_wake(&e->scheduler_park);
     uint32_t seen = cel_park_prepare(&e->park);
-    cel_park_wait(&e->park, seen, NAP_US);
+    cel_park_wait(&e->park, seen, CEL_TUNE_NAP_US);
   }
   /* Either the scheduler is seen not to doze, or it sees the item: see there.
    */
@@ -543,7 +540,8 @@ cel_status cel_engine_create(const cel_engine_config *config,
                              cel_engine **out) {
   cel_engine *e = cel_alloc_lines(sizeof *e);
   e->config = *config;
-  if (e->config.horizons_ahead <= 0) e->config.horizons_ahead = HORIZONS_AHEAD;
+  if (e->config.horizons_ahead <= 0)
+    e->config.horizons_ahead = CEL_TUNE_HORIZONS_AHEAD;
   cel_park_init(&e->park);
   cel_park_init(&e->scheduler_park);
   int32_t ranks = config->transport->local_ranks;
@@ -556,8 +554,8 @@ cel_status cel_engine_create(const cel_engine_config *config,
   e->divergence.patience_us = config->threads ? PATIENCE_US : 0;
   if (config->stalled != NULL) e->watchdog.limit_ns = config->watchdog_ns;
   e->rules = config->rules != NULL ? config->rules : cel_rules_create();
-  e->tasks = cel_ring_create(RING);
-  e->instrs = cel_ring_create(RING);
+  e->tasks = cel_ring_create(CEL_TUNE_RING);
+  e->instrs = cel_ring_create(CEL_TUNE_RING);
   make_executor(e);
   cel__scheduler_init(e);
   make_graph(e);

@@ -9,9 +9,7 @@
 #include "device/host_memory.h"
 #include "device/wide.h"
 #include "runtime/internal.h"
-
-/* Bytes from which on it has pages of its own. */
-enum { MAPPED = 32 << 20 };
+#include "tuning.h"
 
 /* Owned by the caller and by its work, whoever lives longer. */
 struct cel_fence {
@@ -32,7 +30,7 @@ struct cel_fence {
 
 /* Pages that are never touched cost nothing. */
 static cel_status take_memory(const cel_engine *e, cel_fence *fence) {
-  if (fence->size >= MAPPED) {
+  if (fence->size >= CEL_TUNE_FENCE_MAPPED) {
     if (!e->config.transport->dry) CEL_TRY(cel_memory_fits(fence->size));
     CEL_TRY(cel__memory_map(fence->size, &fence->data));
     fence->mapped = true;

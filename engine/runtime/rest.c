@@ -6,19 +6,7 @@
 
 #include "device/clock.h"
 #include "runtime/internal.h"
-
-enum {
-  POLLS = 64,         /* without a nap, with requests that only polling moves */
-  BOUND_POLLS = 400,  /* where the rank has cores, or one, of its own */
-  SPARE_POLLS = 4000, /* where a core is to spare, or nobody else wants it */
-  SPARE_CORES = 8,    /* that each rank needs for that where all share them */
-  SPARE_BOUND = 4,    /* and where each has its own */
-  GREEDY_POLLS = 1000, /* of these, without letting others have the core */
-  NAP_US = 50,         /* and then */
-  CROWDED_NS = 500000, /* a yield that takes longer: others want the core */
-  CROWDED_NAPS = 64,   /* and so often it naps instead, then */
-  LISTEN_US = 20000    /* without requests */
-};
+#include "tuning.h"
 
 /* Ranks that are not bound share all cores. A nap takes longer than a message
  * between neighbours: a rank that naps is late, so that others come to nap as
@@ -28,10 +16,11 @@ void cel__engine_find_cores(cel_engine *engine) {
   int64_t all = sysconf(_SC_NPROCESSORS_ONLN), cores = cel_park_cores();
   bool bound = cores < all, own = bound && !engine->config.shares_cores;
   engine->own_cores = own && t->local_ranks <= all;
-  engine->to_spare = cel_park_share(t->local_ranks) >= SPARE_CORES;
-  engine->polls = bound ? BOUND_POLLS : POLLS;
-  if (engine->to_spare || (own && cores >= SPARE_BOUND))
-    engine->polls = SPARE_POLLS;
+  engine->to_spare =
+      cel_park_share(t->local_ranks) >= CEL_TUNE_SPARE_CORES_SHARED;
+  engine->polls = bound ? CEL_TUNE_POLLS_BOUND : CEL_TUNE_POLLS_SHARED;
+  if (engine->to_spare || (own && cores >= CEL_TUNE_SPARE_CORES_BOUND))
+    engine->polls = CEL_TUNE_POLLS_SPARE;
 }
 
 /* Lets others have the core, unless they have just kept it for long: who polls
@@ -43,7 +32,8 @@ static bool yield(cel_engine *e) {
   }
   int64_t begin = cel_now_ns();
   sched_yield();
-  if (cel_now_ns() - begin > CROWDED_NS) e->crowded = CROWDED_NAPS;
+  if (cel_now_ns() - begin > CEL_TUNE_CROWDED_NS)
+    e->crowded = CEL_TUNE_CROWDED_NAPS;
   return true;
 }
 
@@ -60,11 +50,11 @@ void cel__engine_rest(cel_engine *engine, uint32_t seen, int *polls) {
   cel_engine *e = engine;
   cel_transport *t = e->config.transport;
   if (!t->busy(t)) {
-    cel__engine_sleep(e, seen, t->ranks > 1 ? LISTEN_US : UINT32_MAX);
+    cel__engine_sleep(e, seen, t->ranks > 1 ? CEL_TUNE_LISTEN_US : UINT32_MAX);
     return;
   }
   bool free = e->to_spare || is_alone(e);
-  if (++*polls < GREEDY_POLLS && free) return;
-  if (*polls >= (free ? SPARE_POLLS : e->polls) || !yield(e))
-    cel__engine_sleep(e, seen, NAP_US);
+  if (++*polls < CEL_TUNE_POLLS_GREEDY && free) return;
+  if (*polls >= (free ? CEL_TUNE_POLLS_SPARE : e->polls) || !yield(e))
+    cel__engine_sleep(e, seen, CEL_TUNE_NAP_US);
 }

@@ -1,8 +1,7 @@
 #include "runtime/internal.h"
 
 #include "base/confined.h"
-
-enum { NAP_US = 50, IDLE_US = 20000, BATCH = 16 };
+#include "tuning.h"
 
 /* ---- what the graphs emit ----------------------------------------------- */
 
@@ -19,7 +18,7 @@ static void pass_instr(cel_engine *e, const cel_instr *instr) {
     }
     cel_park_wake(e->config.park);
     uint32_t seen = cel_park_prepare(&e->scheduler_park);
-    cel_park_wait(&e->scheduler_park, seen, NAP_US);
+    cel_park_wait(&e->scheduler_park, seen, CEL_TUNE_NAP_US);
   }
 }
 
@@ -167,7 +166,7 @@ static void doze(cel_engine *e) {
   atomic_store(&e->dozes, true);
   uint32_t seen = cel_park_prepare(&e->scheduler_park);
   if (!atomic_load(&e->hurries) && !atomic_load(&e->stop))
-    cel_park_wait(&e->scheduler_park, seen, NAP_US);
+    cel_park_wait(&e->scheduler_park, seen, CEL_TUNE_NAP_US);
   atomic_store_explicit(&e->dozes, false, memory_order_relaxed);
   atomic_thread_fence(memory_order_seq_cst);
 }
@@ -181,7 +180,7 @@ static void wait_for_task(cel_engine *e, uint32_t seen, bool *idle) {
     doze(e);
     return;
   }
-  cel_park_wait(&e->scheduler_park, seen, IDLE_US);
+  cel_park_wait(&e->scheduler_park, seen, CEL_TUNE_SCHEDULER_IDLE_US);
   if (cel_park_prepare(&e->scheduler_park) != seen) {
     doze(e);
     return;
@@ -201,7 +200,8 @@ void *cel__scheduler_main(void *engine) {
     uint32_t seen = cel_park_prepare(&e->scheduler_park);
     if (atomic_load(&e->stop)) return NULL;
     if (step(e)) {
-      if (!crowded || ++steps % BATCH == 0 || cel_ring_empty(e->tasks))
+      if (!crowded || ++steps % CEL_TUNE_SCHEDULER_BATCH == 0 ||
+          cel_ring_empty(e->tasks))
         cel_park_wake(e->config.park);
       idle = false;
     } else {

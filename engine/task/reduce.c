@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "task/assignment.h"
+#include "tuning.h"
 
 /* ---- what is pending ----------------------------------------------------- */
 
@@ -353,10 +354,6 @@ void cel__reductions_lower(cel__reductions *reductions, cel_arena *arena,
 
 /* ---- combining ----------------------------------------------------------- */
 
-/* Of all rows, which every rank then has. Beyond that what they would take in
- * memory and time outweighs one step less. */
-enum { MOST_SHARED_BYTES = 1 << 20 };
-
 /* Whether every rank has a chunk, but for one by weights that leave few. */
 static bool on_all_ranks(const cel_group *group, int64_t ranks) {
   const cel_weights *weights = group->weights;
@@ -385,7 +382,7 @@ static bool all_read(const cel_group *group, const cel_buffer *buffer,
 static bool is_shared(const cel__reduced *at) {
   return cel_operator_is_known(&at->by) &&
          cel_box_volume(&at->rows->extent) <=
-             MOST_SHARED_BYTES / at->rows->element_size;
+             CEL_TUNE_SHARED_ROWS_BYTES / at->rows->element_size;
 }
 
 /* Each combines its own rows, and these come together in any order: not where

@@ -11,8 +11,9 @@
 #include "task/check.h"
 #include "task/defined.h"
 #include "task/reduce.h"
+#include "tuning.h"
 
-enum { HORIZON_STEP = 4, HORIZON_BREADTH = 64, BOX_TEXT = 160 };
+enum { BOX_TEXT = 160 };
 
 typedef struct buffer_state {
   cel_track *track;
@@ -556,9 +557,9 @@ cel_task_graph *cel_task_graph_create(const cel_task_graph_config *config) {
   cel_task_graph *graph = cel_alloc_zero(sizeof *graph);
   graph->config = *config;
   if (graph->config.horizon_step <= 0)
-    graph->config.horizon_step = HORIZON_STEP;
+    graph->config.horizon_step = CEL_TUNE_HORIZON_STEP;
   if (graph->config.horizon_breadth <= 0)
-    graph->config.horizon_breadth = HORIZON_BREADTH;
+    graph->config.horizon_breadth = CEL_TUNE_HORIZON_BREADTH;
   graph->reductions.config =
       (cel__reduce_config){.ranks = config->ranks,
                            .reducing = config->reducing,

@@ -3,7 +3,7 @@
 local ffi = require("ffi")
 local nvrtc = require("spec.device.cuda")
 local scratch = require("spec.support.scratch")
-local c = require("spec.support.cdef")("device/cuda/cuda_copy.h")
+local c = require("spec.support.cdef")("device/cuda/cuda_copy.h", "tuning.h")
 
 ffi.cdef([[
 extern int launches, copies, dry;
@@ -52,7 +52,7 @@ describe("cel_cuda_copy", function()
 
   before_each(function()
     reset()
-    cuda.pack_rows = c.CEL_CUDA_PACK_ROWS
+    cuda.pack_rows = c.CEL_TUNE_CUDA_PACK_ROWS
     for i = 0, 4 do cuda.device[0].pack[i] = driver.functions[i] end
   end)
 

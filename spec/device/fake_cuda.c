@@ -8,6 +8,7 @@
 #include "base/vec.h"
 #include "device/cuda/cuda_copy.h"
 #include "device/fake_memory.h"
+#include "tuning.h"
 
 enum { EVENTS = 4096 };
 
@@ -364,7 +365,7 @@ cel_cuda *fake_cuda(uint64_t seed) {
   static const size_t unit[CEL_CUDA_UNITS] = {1, 2, 4, 8, 16};
   for (int i = 0; i < CEL_CUDA_UNITS && seed % 4 != 0; ++i)
     cuda.device[0].pack[i] = (CUfunction)(uintptr_t)&unit[i];
-  cuda.pack_rows = seed % 2 == 0 ? CEL_CUDA_PACK_ROWS : 1;
+  cuda.pack_rows = seed % 2 == 0 ? CEL_TUNE_CUDA_PACK_ROWS : 1;
   dice.state = seed;
   fake_memory_limit(SIZE_MAX);
   events_file = fake_file_make(EVENTS * sizeof(event));

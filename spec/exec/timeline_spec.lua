@@ -4,7 +4,7 @@ local cjson = require("cjson")
 local scratch = require("spec.support.scratch")
 local ffi = require("ffi")
 local c = require("spec.support.cdef")("exec/trace/timeline.h", "exec/trace/timeline_files.h",
-  "base/status.h")
+  "base/status.h", "tuning.h")
 
 -- The events of a file that are no metadata.
 local function events(path)
@@ -106,7 +106,7 @@ describe("a timeline", function()
   end)
 
   it("loses nothing, however fast it comes", function()
-    local t, n = open(), 3 * c.CEL_TIMELINE_RECORDS + 5
+    local t, n = open(), 3 * c.CEL_TUNE_TIMELINE_RECORDS + 5
     for i = 1, n do add(t, "KERNEL", 10 * i, 5, { task = i, device = 0, lane = 0 }) end
     close(t)
     local all = events(path)

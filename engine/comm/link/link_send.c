@@ -1,6 +1,5 @@
 #include "comm/link/link_state.h"
-
-enum { WHOLE = 16 << 20 /* bytes that are one part */ };
+#include "tuning.h"
 
 /* ---- who wants what ------------------------------------------------------ */
 
@@ -84,7 +83,7 @@ void cel__link_free(cel__link_peer *peer, const cel_host_record *word) {
  * 16, 41 for 64. Three quarters are copied out before the rest has come. */
 static uint64_t part_of(const cel__link_transfer *transfer) {
   uint64_t left = transfer->message->bytes - transfer->begun;
-  return left <= WHOLE ? left : left - left / 4;
+  return left <= CEL_TUNE_LINK_WHOLE ? left : left - left / 4;
 }
 
 static const cel_mail_size *size_for(uint64_t part) {

@@ -5,12 +5,9 @@
 #include <unistd.h>
 
 #include "comm/link/link_state.h"
+#include "tuning.h"
 
-enum {
-  CHAIN_BYTES = 4 << 20,   /* a slot of the mailbox holds it */
-  LANDING_BYTES = 4 << 20, /* of a message that is not chained */
-  WHY = 160
-};
+enum { WHY = 160 };
 
 /* What a rank tells the others of its host. */
 typedef struct hello {
@@ -228,7 +225,7 @@ static void come_near(cel__link *link) {
   messages->near = link->near;
   messages->nears = link->peers;
   messages->direct_bytes = 1;
-  messages->chain_bytes = CHAIN_BYTES;
+  messages->chain_bytes = CEL_TUNE_LINK_CHAIN_BYTES;
 }
 
 cel_status cel_transport_cuda_link(cel_transport *inner, cel_cuda *cuda,
@@ -239,7 +236,7 @@ cel_status cel_transport_cuda_link(cel_transport *inner, cel_cuda *cuda,
   cel__link *link = cel_alloc_zero(sizeof *link);
   cel__link_init(link, inner);
   link->cuda = cuda;
-  link->landing_least = LANDING_BYTES;
+  link->landing_least = CEL_TUNE_LINK_LANDING_BYTES;
   link->peer = cel_alloc_zero((size_t)inner->local_ranks * sizeof *link->peer);
   hello *mine = cel_alloc_zero(size_of_hello(link));
   void *all = cel_alloc_zero((size_t)inner->local_ranks * size_of_hello(link));

@@ -6,13 +6,10 @@
 #include <unistd.h>
 
 #include "comm/launch.h"
+#include "tuning.h"
 
 enum {
-  WINDOW = 1024,
-  REQUESTS = 256,
-  SMALL_BYTES = 64 << 10,
-  LISTEN_EVERY = 8, /* polls */
-  CHECK_EVERY = 256 /* likewise; in debug builds */
+  CHECK_EVERY = 256 /* polls; in debug builds */
 };
 
 /* --- failures ---------------------------------------------------------- */
@@ -127,7 +124,7 @@ static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
   cel__mpi_make_groups(m);
   if (m->base.broken == NULL) progress(m);
   if (m->failed) cel__mpi_fail_all(m);
-  if (++m->polls % LISTEN_EVERY == 0 || !busy(t)) cel__mpi_listen(m);
+  if (++m->polls % CEL_TUNE_MPI_LISTEN_EVERY == 0 || !busy(t)) cel__mpi_listen(m);
   uint32_t n = m->done.n - m->done_head;
   if (n > max) n = max;
   if (n > 0) memcpy(out, m->done.at + m->done_head, n * sizeof *out);
@@ -417,6 +414,7 @@ cel_status cel_transport_mpi_with(const cel_mpi_config *config,
 }
 
 cel_status cel_transport_mpi(cel_transport **out) {
-  cel_mpi_config config = {WINDOW, REQUESTS, REQUESTS, SMALL_BYTES};
+  cel_mpi_config config = {CEL_TUNE_MPI_WINDOW, CEL_TUNE_MPI_REQUESTS,
+                           CEL_TUNE_MPI_REQUESTS, CEL_TUNE_MPI_SMALL_BYTES};
   return cel_transport_mpi_with(&config, out);
 }

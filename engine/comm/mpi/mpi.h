@@ -72,7 +72,7 @@ enum {
   CEL__MPI_TAGS = 1 << 24 /* at most */
 };
 enum { CEL__MPI_OPERATIONS = CEL_OP_CUSTOM };
-enum { CEL__POOL_SMALLEST = 10, CEL__POOL_CLASSES = 7, CEL__POOL_KEPT = 32 };
+enum { CEL__POOL_SMALLEST = 10, CEL__POOL_CLASSES = 7 };
 
 typedef enum cel__mpi_role {
   CEL__SEND,

@@ -3,6 +3,7 @@
 
 #include "comm/mpi/mpi.h"
 #include "comm/strided.h"
+#include "tuning.h"
 
 /* --- staging ----------------------------------------------------------- */
 
@@ -27,7 +28,7 @@ static void *staging_take(cel__mpi_pool *pool, uint64_t bytes) {
 
 static void staging_give(cel__mpi_pool *pool, void *staging, uint64_t bytes) {
   uint32_t k = pool_class(bytes);
-  if (k == CEL__POOL_CLASSES || pool->kept[k] == CEL__POOL_KEPT) {
+  if (k == CEL__POOL_CLASSES || pool->kept[k] == CEL_TUNE_MPI_KEPT) {
     free(staging);
     return;
   }

@@ -5,20 +5,13 @@
 
 #include "comm/nccl/nccl_state.h"
 #include "device/clock.h"
+#include "tuning.h"
 
 enum {
   WHY = 160,
   UUID = 16,
-  PATIENCE_S = 60, /* for a peer that failed and cannot say so yet */
-  MOST_PAIRS = 32  /* members that are all connected to each other */
+  PATIENCE_S = 60 /* for a peer that failed and cannot say so yet */
 };
-
-/* Where messages go from GPU to GPU between all ranks, they are faster with
- * less; spec/bench/HISTORY.md has the figures. */
-enum { LEAST_BYTES = 4 << 20, LEAST_PARTS_BYTES = 32 << 20 };
-
-/* Of a GPU's memory: what a collective takes at most, and the staging. */
-enum { SHARE_MOST = 8, SHARE_STAGING = 128 };
 
 /* What a rank tells all. */
 typedef struct hello {
@@ -137,14 +130,14 @@ static void settle(cel__nccl *n, const hello *all) {
   }
   n->devices = all[0].devices;
   n->members = n->base.ranks * n->devices;
-  n->staging_bytes = (memory / SHARE_STAGING / mib + 1) * mib;
-  n->base.collectives.limits =
-      (cel_collective_limits){.devices = n->devices,
-                              .pairs = n->members <= MOST_PAIRS,
-                              .least = near ? LEAST_BYTES : 0,
-                              .least_parts = near ? LEAST_PARTS_BYTES : 0,
-                              .most = memory / SHARE_MOST,
-                              .packed_most = n->staging_bytes / 2};
+  n->staging_bytes = (memory / CEL_TUNE_NCCL_SHARE_STAGING / mib + 1) * mib;
+  n->base.collectives.limits = (cel_collective_limits){
+      .devices = n->devices,
+      .pairs = n->members <= CEL_TUNE_NCCL_PAIRS,
+      .least = near ? CEL_TUNE_NCCL_LEAST_BYTES : 0,
+      .least_parts = near ? CEL_TUNE_NCCL_LEAST_PARTS_BYTES : 0,
+      .most = memory / CEL_TUNE_NCCL_SHARE_MOST,
+      .packed_most = n->staging_bytes / 2};
 }
 
 /* ---- communicators ------------------------------------------------------- */

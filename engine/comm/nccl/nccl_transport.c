@@ -5,8 +5,7 @@
 #include "base/hash.h"
 #include "comm/nccl/nccl_state.h"
 #include "device/clock.h"
-
-enum { POLLS = 1024 }; /* between two questions for NCCL's errors */
+#include "tuning.h"
 
 #define HANDSHAKE (1ull << 63)
 
@@ -189,7 +188,8 @@ static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
   uint32_t got = sort_out(n, out, inner->poll(inner, out, max));
   if (t->broken == NULL) t->broken = inner->broken;
   bool halted = atomic_load(&n->halted);
-  if (!halted && n->put > 0 && ++n->polls % POLLS == 0) find_errors(n);
+  if (!halted && n->put > 0 && ++n->polls % CEL_TUNE_NCCL_POLLS == 0)
+    find_errors(n);
   if (halted && atomic_load(&n->putting) == 0) cel__nccl_abort(n);
   if (n->failed) fail_posted(n);
   while (got < max && n->done.n > 0) out[got++] = cel_vec_pop(&n->done);

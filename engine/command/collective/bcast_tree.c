@@ -1,4 +1,5 @@
 #include "command/collective/bcast_tree.h"
+#include "tuning.h"
 
 /* Who is in the tree: the root is at position 0, the readers after it follow in
  * their order, around. */
@@ -54,10 +55,9 @@ static int64_t rank_at(const readers *t, const cel__bcast_tree *tree,
 
 /* A link between hosts carries much to one after the other. */
 static int64_t least_of(const cel__own *own, uint64_t bytes) {
-  enum { BETWEEN_HOSTS = 3 };
   bool much = own->several_hosts && bytes > own->small &&
-              own->tree_least > BETWEEN_HOSTS;
-  return much ? BETWEEN_HOSTS : own->tree_least;
+              own->tree_least > CEL_TUNE_TREE_LEAST_HOSTS;
+  return much ? CEL_TUNE_TREE_LEAST_HOSTS : own->tree_least;
 }
 
 bool cel__bcast_tree_may(const cel__own *own, const cel__version *v,

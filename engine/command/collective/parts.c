@@ -1,11 +1,12 @@
 #include "command/collective/parts.h"
-
-enum { MOST_KEPT = 32, LEAST_KEPT = 2, ALL_KEPT = 1 << 19 };
+#include "tuning.h"
 
 void cel__parts_init(cel__parts_kept *kept, int64_t ranks, cel_eras *eras) {
-  *kept = (cel__parts_kept){.ranks = ranks, .eras = eras, .most = MOST_KEPT};
-  if (ranks * MOST_KEPT > ALL_KEPT) kept->most = (uint32_t)(ALL_KEPT / ranks);
-  if (kept->most < LEAST_KEPT) kept->most = LEAST_KEPT;
+  *kept = (cel__parts_kept){
+      .ranks = ranks, .eras = eras, .most = CEL_TUNE_PARTS_MOST};
+  if (ranks * CEL_TUNE_PARTS_MOST > CEL_TUNE_PARTS_ENTRIES)
+    kept->most = (uint32_t)(CEL_TUNE_PARTS_ENTRIES / ranks);
+  if (kept->most < CEL_TUNE_PARTS_LEAST) kept->most = CEL_TUNE_PARTS_LEAST;
 }
 
 void cel__parts_destroy(void *parts) {

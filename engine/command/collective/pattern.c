@@ -1,11 +1,7 @@
 #include "command/collective/pattern.h"
 
 #include "command/collective/bcast_tree.h"
-
-/* With fewer ranks each, messages are as good: one costs a microsecond or two
- * at each end, a collective some, whomever it is with. And a message takes as
- * long as a look at the counts of about MANY ranks. */
-enum { LEAST_SUBGROUP = 4, MANY = 64 };
+#include "tuning.h"
 
 const char *cel_pattern_name(cel_pattern pattern) {
   static const char *const names[] = {
@@ -34,7 +30,8 @@ static int64_t ranks_with(const cel__rep *parts, const cel_box *box) {
 static bool concerns_many(const cel__own *own, uint32_t parts,
                           const cel_box *box) {
   int64_t n = ranks_with(cel__rep_at(&own->reps, parts), box);
-  return 2 * n >= own->ranks || (n >= MANY && MANY * n >= own->ranks);
+  return 2 * n >= own->ranks || (n >= CEL_TUNE_COLLECTIVE_MANY &&
+                                 CEL_TUNE_COLLECTIVE_MANY * n >= own->ranks);
 }
 
 /* The rank that reads all of it while nobody else reads any, or -1. */
@@ -151,7 +148,8 @@ static cel_pattern match_parts(const cel__own *own, const cel__rep *read,
   out->pairs = true;
   if (!subgroups || pattern == CEL_PATTERN_NONE) return pattern;
   out->subgroup = subgroup_of(own, out, box);
-  return out->subgroup >= LEAST_SUBGROUP || 2 * out->subgroup >= own->ranks
+  return out->subgroup >= CEL_TUNE_COLLECTIVE_GROUP ||
+                 2 * out->subgroup >= own->ranks
              ? pattern
              : CEL_PATTERN_NONE;
 }

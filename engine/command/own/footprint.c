@@ -4,8 +4,7 @@
 
 #include "base/hash.h"
 #include "task/assignment.h"
-
-enum { FOOTPRINTS = 1024 };
+#include "tuning.h"
 
 /* All that a footprint depends on, followed by the parameters. The number of
  * ranks is the same for all. No padding: it is hashed and compared as bytes. */
@@ -45,7 +44,8 @@ static void make_key(const cel_task *task, const cel_access *access,
 
 void cel__footprints_init(cel__footprints *all, cel__reps *reps,
                           int64_t ranks) {
-  *all = (cel__footprints){.reps = reps, .ranks = ranks, .most = FOOTPRINTS};
+  *all = (cel__footprints){
+      .reps = reps, .ranks = ranks, .most = CEL_TUNE_FOOTPRINTS};
 }
 
 /* The arena has all of it. */

@@ -4,14 +4,13 @@
 #include <string.h>
 
 #include "base/hash.h"
-
-enum { SWEEP_LEAST = 1024, SWEEP_LEAST_BYTES = 16 << 20 };
+#include "tuning.h"
 
 void cel__own_init(cel__own *own, int64_t me, int64_t ranks, uint32_t cap) {
   *own = (cel__own){.me = me, .ranks = ranks};
   own->cap = cap;
-  own->sweep_at = own->sweep_least = SWEEP_LEAST;
-  own->sweep_at_bytes = SWEEP_LEAST_BYTES;
+  own->sweep_at = own->sweep_least = CEL_TUNE_SWEEP_LEAST;
+  own->sweep_at_bytes = CEL_TUNE_SWEEP_BYTES;
   own->after_slots = CEL__AFTERS;
   own->afters = cel_alloc_zero(CEL__AFTERS * sizeof *own->afters);
 }
@@ -359,7 +358,7 @@ void cel__own_sweep(cel__own *own) {
   memset(own->chosen, 0, sizeof own->chosen);
   uint32_t held = own->versions.count + own->reps.in.count;
   own->sweep_at = own->sweep_least == 0 ? 0 : own->sweep_least + 2 * held;
-  own->sweep_at_bytes = 2 * own->reps.bytes + SWEEP_LEAST_BYTES;
+  own->sweep_at_bytes = 2 * own->reps.bytes + CEL_TUNE_SWEEP_BYTES;
 }
 
 uint64_t cel__own_replications(const cel__own *own, const cel_map *map) {

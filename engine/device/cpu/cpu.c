@@ -5,12 +5,12 @@
 #include "device/clock.h"
 #include "device/cpu/crew.h"
 #include "device/host_memory.h"
+#include "tuning.h"
 
 enum {
   KERNEL_LANES = 4,
   COPY_LANES = 2,
   LANES = KERNEL_LANES + COPY_LANES,
-  INLINE_COPY = 16 << 10, /* bytes copied before a thread would wake */
   PAGE = 4096
 };
 
@@ -56,7 +56,7 @@ static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
   bool idle = c->outstanding[index]++ == 0;
   /* An idle lane is nobody else's: all that it did has been polled. */
   if (idle && !c->lane[index].failed && job->kind == CEL_JOB_COPY &&
-      cel_box_volume(&job->box) * job->element_size <= INLINE_COPY) {
+      cel_box_volume(&job->box) * job->element_size <= CEL_TUNE_INLINE_COPY) {
     if (c->copies->timed) job->begin = cel_now_ns();
     cel_job_run(job);
     if (c->copies->timed) job->end = cel_now_ns();

@@ -8,28 +8,15 @@
 #include "device/cpu/partial.h"
 #include "device/overflow.h"
 #include "device/thread.h"
-
-enum {
-  BLOCKS_PER_THREAD = 8, /* at least, unless items are too few */
-  FINE_BLOCKS = 64,      /* per thread at most */
-  FINE_ITEMS = 4096,     /* per block, to have more than the least */
-  ITEMS_PER_BLOCK = 4,   /* at least */
-  ALIGN_ITEMS = 16, /* keeps blocks of a row off each other's cache lines */
-  /* What is left of a job must take longer by so much for each thread that is
-   * called to help: one that sleeps, and costs a system call; one that is about
-   * to. */
-  ASLEEP_NS = 20000,
-  AWAKE_NS = 4000,
-  PARTS = 8, /* of a job's blocks at most that are run as one, untried */
-  WAKES = 2  /* each thread that joins wakes so many others */
-};
+#include "tuning.h"
 
 /* How many blocks for so many threads. Threads wait for each other's last one
  * when a job ends, so that blocks should be short; but not so short that to
  * take one costs as much. */
 static int64_t blocks_wanted(const cel_box *box, int64_t threads) {
-  int64_t fine = cel_box_volume(box) / FINE_ITEMS;
-  int64_t least = threads * BLOCKS_PER_THREAD, most = threads * FINE_BLOCKS;
+  int64_t fine = cel_box_volume(box) / CEL_TUNE_CREW_FINE_ITEMS;
+  int64_t least = threads * CEL_TUNE_CREW_BLOCKS,
+          most = threads * CEL_TUNE_CREW_FINE_BLOCKS;
   return fine < least ? least : fine > most ? most : fine;
 }
 
@@ -43,7 +30,7 @@ static int64_t units(const cel_box *box, const int32_t unit[3], int d) {
 int64_t cel__crew_cut(const cel_box *box, const int32_t unit[3], int64_t want,
                       int64_t cuts[3]) {
   int64_t volume = cel_box_volume(box), blocks = 1;
-  if (want > volume / ITEMS_PER_BLOCK) want = volume / ITEMS_PER_BLOCK;
+  if (want > volume / CEL_TUNE_CREW_ITEMS) want = volume / CEL_TUNE_CREW_ITEMS;
   for (int d = 0; d < CEL_DIMS; ++d) {
     int64_t n = units(box, unit, d), need = (want + blocks - 1) / blocks;
     cuts[d] = need < 1 ? 1 : need < n ? need : n;
@@ -61,7 +48,8 @@ static int64_t cut_at(const cel_box *box, const int32_t unit[3], int d,
   for (int k = d + 1; k < CEL_DIMS; ++k)
     if (box->max[k] - box->min[k] > 1) innermost = false;
   if (unit[d] > 1) return box->min[d] + at * unit[d];
-  if (innermost && i < cuts && n / cuts >= ALIGN_ITEMS) at -= at % ALIGN_ITEMS;
+  if (innermost && i < cuts && n / cuts >= CEL_TUNE_CREW_ALIGN_ITEMS)
+    at -= at % CEL_TUNE_CREW_ALIGN_ITEMS;
   return box->min[d] + at;
 }
 
@@ -80,10 +68,11 @@ cel_box cel__crew_block(const cel_box *box, const int32_t unit[3],
  * released, while what is to be done is worth it, which grows less. The one
  * that idles for the shortest time comes first. Lock held. */
 static int take_idle(cel_crew *crew, int most, int64_t *worth_ns,
-                     cel_worker *out[WAKES]) {
+                     cel_worker *out[CEL_TUNE_CREW_WAKES]) {
   int n = 0;
   for (; n < most && crew->idle != NULL; ++n) {
-    *worth_ns -= cel_park_asleep(&crew->idle->park) ? ASLEEP_NS : AWAKE_NS;
+    *worth_ns -= cel_park_asleep(&crew->idle->park) ? CEL_TUNE_CREW_ASLEEP_NS
+                                                    : CEL_TUNE_CREW_AWAKE_NS;
     if (*worth_ns < 0) break;
     out[n] = crew->idle;
     crew->idle = out[n]->next_idle;
@@ -116,7 +105,7 @@ void cel_lane_release(cel_lane *lane) {
 }
 
 void cel_crew_submit(cel_crew *crew, cel_lane *lane, cel_entry *entry) {
-  cel_worker *woken[WAKES];
+  cel_worker *woken[CEL_TUNE_CREW_WAKES];
   int n = 0;
   entry->next = NULL;
   pthread_mutex_lock(&crew->lock);
@@ -260,13 +249,13 @@ static void start_ranges(cel_crew *crew, cel_share *share, int32_t range,
 
 /* Lets others help, to whom it is worth that much. */
 static void offer(cel_crew *crew, cel_share *share, int64_t worth_ns) {
-  cel_worker *woken[WAKES];
+  cel_worker *woken[CEL_TUNE_CREW_WAKES];
   pthread_mutex_lock(&crew->lock);
   share->linked = true;
   share->worth_ns = worth_ns;
   share->next = crew->shares;
   crew->shares = share;
-  int n = take_idle(crew, WAKES, &share->worth_ns, woken);
+  int n = take_idle(crew, CEL_TUNE_CREW_WAKES, &share->worth_ns, woken);
   pthread_mutex_unlock(&crew->lock);
   wake_all(woken, n);
 }
@@ -276,7 +265,7 @@ static void offer(cel_crew *crew, cel_share *share, int64_t worth_ns) {
  * for more than a part of all. */
 static void own(cel_crew *crew, cel_share *share, int32_t range) {
   int64_t first = range_at(share, range), done = 0, n = 1;
-  int64_t begin = cel_now_ns(), most = share->blocks / PARTS;
+  int64_t begin = cel_now_ns(), most = share->blocks / CEL_TUNE_CREW_SHARE;
   while (atomic_load_explicit(&share->error, memory_order_relaxed) == NULL) {
     int64_t i = (first + done) % share->blocks, left = share->blocks - done;
     int64_t room = share->blocks - i < left ? share->blocks - i : left;
@@ -284,7 +273,7 @@ static void own(cel_crew *crew, cel_share *share, int32_t range) {
     left = share->blocks - done;
     if (left == 0) return;
     int64_t worth_ns = (cel_now_ns() - begin) / done * left;
-    if (worth_ns > ASLEEP_NS) {
+    if (worth_ns > CEL_TUNE_CREW_ASLEEP_NS) {
       start_ranges(crew, share, range, done);
       offer(crew, share, worth_ns);
       help(share, range);
@@ -360,9 +349,9 @@ static void run_something(cel_crew *crew, int32_t worker) {
     return;
   }
   cel_share *share = crew->shares;
-  cel_worker *woken[WAKES];
+  cel_worker *woken[CEL_TUNE_CREW_WAKES];
   share->inside += 1;
-  int n = take_idle(crew, WAKES, &share->worth_ns, woken);
+  int n = take_idle(crew, CEL_TUNE_CREW_WAKES, &share->worth_ns, woken);
   pthread_mutex_unlock(&crew->lock);
   wake_all(woken, n);
   help(share, worker);

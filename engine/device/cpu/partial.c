@@ -1,14 +1,7 @@
 #include "device/cpu/partial.h"
+#include "tuning.h"
 
 #include <string.h>
-
-enum {
-  BLOCKS = 64,
-  ROOM = 16 << 20,
-  /* A row is whole where all rows have fewer elements for each item. Below,
-   * what it costs each item to ask whether a line has been begun is more. */
-  FEW = 2
-};
 
 struct cel__partial {
   int64_t blocks;
@@ -38,8 +31,10 @@ static int64_t all_bytes(const cel_work *work) {
 }
 
 int64_t cel__partial_blocks(const cel_work *work) {
-  int64_t fit = ROOM / (all_bytes(work) + 1);
-  return fit < 1 ? 1 : fit < BLOCKS ? fit : BLOCKS;
+  int64_t fit = CEL_TUNE_PARTIAL_BYTES / (all_bytes(work) + 1);
+  return fit < 1                         ? 1
+         : fit < CEL_TUNE_PARTIAL_BLOCKS ? fit
+                                         : CEL_TUNE_PARTIAL_BLOCKS;
 }
 
 static int64_t line_count(const cel_reducer *r) {
@@ -49,7 +44,8 @@ static int64_t line_count(const cel_reducer *r) {
 
 static bool by_lines(const cel_job *job, const cel_reducer *r, int64_t blocks) {
   int64_t items = cel_box_volume(&job->call.chunk);
-  return r->begins && cel_box_volume(&r->extent) * blocks / FEW > items;
+  return r->begins &&
+         cel_box_volume(&r->extent) * blocks / CEL_TUNE_PARTIAL_FEW > items;
 }
 
 /* Whoever looks for bytes that are not 0 takes 8 at a time. */

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "device/compile/compile.h"
+#include "tuning.h"
 
-/* Blocks beyond GRID find nothing to do that others would not do as fast. */
-enum { BLOCK = 256, GRID = 4096, MOST_UNITS = 1 << 30 };
+enum { MOST_UNITS = 1 << 30 };
 
 _Static_assert(sizeof(cel_cuda_strided) == 64, "kernels/strided.cuh agrees");
 
@@ -79,7 +79,7 @@ void cel_cuda_pack_unload(cel_cuda *cuda) {
 
 bool cel_cuda_pack_suits(const cel_cuda *cuda, int32_t device, size_t width,
                          size_t planes, size_t rows) {
-  return cuda->device[device].pack[0] != NULL && width < CEL_CUDA_NARROW &&
+  return cuda->device[device].pack[0] != NULL && width < CEL_TUNE_CUDA_NARROW &&
          planes * rows >= cuda->pack_rows;
 }
 
@@ -98,9 +98,12 @@ static int unit_of(const cel_cuda_end *from, const cel_cuda_end *to,
 static CUresult launch(const cel_cuda *cuda, CUfunction function,
                        cel_cuda_strided s, CUstream stream) {
   void *params[] = {&s};
-  unsigned blocks = (s.units + BLOCK - 1) / BLOCK;
-  return cuda->api->cuLaunchKernel(function, blocks < GRID ? blocks : GRID, 1,
-                                   1, BLOCK, 1, 1, 0, stream, params, NULL);
+  unsigned blocks =
+      (s.units + CEL_TUNE_CUDA_PACK_BLOCK - 1) / CEL_TUNE_CUDA_PACK_BLOCK;
+  return cuda->api->cuLaunchKernel(
+      function,
+      blocks < CEL_TUNE_CUDA_PACK_GRID ? blocks : CEL_TUNE_CUDA_PACK_GRID, 1, 1,
+      CEL_TUNE_CUDA_PACK_BLOCK, 1, 1, 0, stream, params, NULL);
 }
 
 /* As many planes, or rows of one, at a time as a launch can count. */

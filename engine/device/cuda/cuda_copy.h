@@ -40,9 +40,6 @@ CUresult cel_cuda_write(const cel_cuda_api *api, CUdeviceptr to,
 
 /* ---- short rows, by the kernel ---- */
 
-/* Rows shorter than that, and so many of them at least, go by the kernel. */
-enum { CEL_CUDA_NARROW = 256, CEL_CUDA_PACK_ROWS = 64 };
-
 /* celer_strided of kernels/strided.cuh. */
 typedef struct cel_cuda_strided {
   uint64_t from, to;                               /* addresses */

@@ -8,13 +8,12 @@
 #include "device/cuda/cuda_lane.h"
 #include "device/cuda/cuda_reduce.h"
 #include "device/cuda/cuda_sample.h"
+#include "tuning.h"
 
 enum { WARP = 32, BLOCK = 256, ARGUMENTS = 4096 };
 /* The most that CUDA takes. */
 enum { BLOCK_Z = 64, GRID_YZ = 65535 };
 enum { SLICE = 1 << 30 }; /* items along a dimension */
-/* Of a thread at most, where the GPU has threads left for so many rounds. */
-enum { EACH = 4, ROUNDS = 4 };
 
 cel_status cel__cuda_fail(const cel_cuda *cuda, int32_t device,
                           const cel_job *job, cel_status status,
@@ -208,7 +207,8 @@ static uint32_t each_of(const cel_box *chunk, int64_t threads, int64_t n,
   for (int d = 0; d < CEL_DIMS; ++d)
     rounds *= (double)(chunk->max[d] - chunk->min[d]);
   rounds /= threads > 0 ? (double)threads : rounds;
-  while (each < EACH && rounds >= 2.0 * each * ROUNDS &&
+  while (each < CEL_TUNE_CUDA_ITEMS &&
+         rounds >= 2.0 * each * CEL_TUNE_CUDA_ROUNDS &&
          2 * (int64_t)each * block <= n)
     each *= 2;
   while (ceil_div(n, block * each, INT32_MAX) > most) each *= 2;
@@ -424,8 +424,6 @@ static cel_status put_call(const putting *p, const cel_job *job,
 /* ---- samples ---------------------------------------------------------------
  */
 
-enum { SLOWER = 16, BEGIN_NS = 300000 }; /* checks, at most */
-
 static cel_status put_boxes(const putting *p, const cel_job *job,
                             const cel_box *box, uint32_t n) {
   for (uint32_t i = 0; i < n && *p->lost == CUDA_SUCCESS; ++i) {
@@ -470,7 +468,8 @@ static cel_status put_sampled(const putting *p, const cel_job *job,
   CEL_TRY(put_boxes(p, job, rest->at, rest->n));
   if (*p->lost != CUDA_SUCCESS) return CEL_E_OK;
   CEL_TRY(wait_for_stream(p, job, &ns));
-  if (!cel__sample_affords(ns * SLOWER + BEGIN_NS))
+  if (!cel__sample_affords(ns * CEL_TUNE_SAMPLE_CUDA_SLOWER +
+                           CEL_TUNE_SAMPLE_CUDA_BEGIN_NS))
     return put_boxes(p, job, slab, (uint32_t)n);
   cel__cuda_promises promises;
   CUresult code =

@@ -9,18 +9,10 @@
 #include "device/cuda/nvtx.h"
 #include "device/overflow.h"
 #include "device/thread.h"
+#include "tuning.h"
 
 enum {
-  RING = 8192,
-  BATCH = 16, /* submissions between two looks at the events */
-  STRIDE = 8,
-  DEEP = 8,               /* jobs under way in a lane: it has much to do */
-  DEEP_NS = 10000,        /* between two looks at such a lane */
-  POLLS = 2000,           /* looks in vain before the thread naps */
   OTHERS_NS = 2000000000, /* for another device to say that it is lost */
-  NAP_US = 20,
-  LINGER_NS = 5000000, /* without work, before the thread sleeps */
-  SPARE_CORES = 4,     /* besides one for each device, for that */
   LANES = CEL_CUDA_LANES,
   DEPTH = CEL_CUDA_DEPTH
 };
@@ -325,7 +317,8 @@ static bool collect_lane(cel_cuda_worker *w, cel_cuda_lane *lane) {
   uint64_t end = atomic_load_explicit(&lane->submitted, memory_order_relaxed);
   bool any = false;
   while (n < end) {
-    uint64_t to = end - n < STRIDE ? end : n + STRIDE;
+    uint64_t to =
+        end - n < CEL_TUNE_CUDA_STRIDE ? end : n + CEL_TUNE_CUDA_STRIDE;
     if (!is_complete(w, lane, to)) {
       to = n + 1;
       if (any || w->lost || !is_complete(w, lane, to)) break;
@@ -346,8 +339,9 @@ static bool collect_lane(cel_cuda_worker *w, cel_cuda_lane *lane) {
 static bool is_due(cel_cuda_lane *lane, int64_t now) {
   uint64_t n = atomic_load_explicit(&lane->completed, memory_order_relaxed);
   uint64_t end = atomic_load_explicit(&lane->submitted, memory_order_relaxed);
-  if (n == end || (end - n >= DEEP && now < lane->next_look)) return false;
-  lane->next_look = now + DEEP_NS;
+  if (n == end || (end - n >= CEL_TUNE_CUDA_DEEP && now < lane->next_look))
+    return false;
+  lane->next_look = now + CEL_TUNE_CUDA_DEEP_NS;
   return true;
 }
 
@@ -373,7 +367,7 @@ static bool is_busy(const cel_cuda_worker *w) {
 
 static bool submit_some(cel_cuda_worker *w) {
   int n = 0;
-  for (; n < BATCH; ++n) {
+  for (; n < CEL_TUNE_CUDA_BATCH; ++n) {
     cel_entry *entry = cel_ring_pop(w->ring);
     if (entry == NULL) break;
     submit(w, entry);
@@ -386,7 +380,7 @@ static bool submit_some(cel_cuda_worker *w) {
 static bool lingers(const cel_cuda_crew *crew, int64_t *since) {
   int64_t now = cel_now_ns();
   if (*since == 0) *since = now;
-  return crew->lingers && now - *since < LINGER_NS;
+  return crew->lingers && now - *since < CEL_TUNE_CUDA_LINGER_NS;
 }
 
 static void pin(const cel_cuda_worker *w) {
@@ -411,10 +405,10 @@ static void *worker_main(void *argument) {
     bool any = submit_some(w);
     if (collect(w) || any)
       polls = 0, idle = 0;
-    else if (is_busy(w) && ++polls < POLLS)
+    else if (is_busy(w) && ++polls < CEL_TUNE_CUDA_POLLS)
       sched_yield();
     else if (is_busy(w))
-      cel_park_wait(&w->park, seen, NAP_US);
+      cel_park_wait(&w->park, seen, CEL_TUNE_CUDA_NAP_US);
     else if (atomic_load(&crew->stop))
       break;
     else if (lingers(crew, &idle))
@@ -443,7 +437,7 @@ static cel_status make_worker(cel_cuda_crew *crew, int32_t device) {
   w->crew = crew;
   w->device = device;
   cel_park_init(&w->park);
-  w->ring = cel_ring_create(RING);
+  w->ring = cel_ring_create(CEL_TUNE_CUDA_RING);
   cuda->api->cuCtxSetCurrent(cuda->device[device].context);
   for (int l = 0; l < LANES; ++l) {
     bool urgent = l >= CEL_CUDA_KERNEL_LANES - CEL_CUDA_URGENT_LANES;
@@ -472,8 +466,8 @@ cel_status cel_cuda_crew_start(cel_cuda_crew *crew, const cel_cuda *cuda,
   crew->enter = config->enter;
   crew->leave = config->leave;
   crew->context = config->context;
-  crew->lingers =
-      cel_park_share(config->local_ranks) >= SPARE_CORES + cuda->devices;
+  crew->lingers = cel_park_share(config->local_ranks) >=
+                  CEL_TUNE_CUDA_SPARE_CORES + cuda->devices;
   cel_nvtx_start();
   cel_status status = CEL_E_OK;
   for (int32_t d = 0; d < cuda->devices && status == CEL_E_OK; ++d)

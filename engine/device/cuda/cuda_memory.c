@@ -4,14 +4,9 @@
 
 #include "base/amount.h"
 #include "device/host_memory.h"
+#include "tuning.h"
 
-enum { SLAB = 8 << 20, SMALLEST = 256, LARGE_BLOCK = 64 << 20 };
-
-/* Idle memory that is kept, at most. */
-static const uint64_t IDLE_MOST = 2ull << 30;
-
-/* Of a GPU's memory: what is lent at most. */
-enum { LENT_SHARE = 64 };
+enum { SMALLEST = 256 };
 
 static uint64_t up_to_grain(uint64_t bytes) {
   return (bytes + CEL_CUDA_GRAIN - 1) / CEL_CUDA_GRAIN * CEL_CUDA_GRAIN;
@@ -59,8 +54,8 @@ void cel_cuda_memory_init(cel_cuda_memory *memory, cel_cuda *cuda,
   *memory = (cel_cuda_memory){.cuda = cuda,
                               .device = device,
                               .in_host = in_host || device < 0,
-                              .block = LARGE_BLOCK,
-                              .idle_most = IDLE_MOST};
+                              .block = CEL_TUNE_CUDA_BLOCK,
+                              .idle_most = CEL_TUNE_CUDA_IDLE_MOST};
   memory->prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   if (memory->in_host) {
     memory->virtual_memory = host_has_virtual_memory(cuda);
@@ -74,15 +69,15 @@ void cel_cuda_memory_init(cel_cuda_memory *memory, cel_cuda *cuda,
   if (device >= 0 && cuda->lends && cuda->device[device].exports) {
     memory->prop.requestedHandleTypes =
         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    memory->lent_most = cuda->device[device].memory / LENT_SHARE;
+    memory->lent_most = cuda->device[device].memory / CEL_TUNE_CUDA_LENT_SHARE;
   }
 }
 
 void cel_cuda_memory_limit(cel_cuda_memory *memory, uint64_t capacity,
                            uint64_t block) {
   memory->block = block;
-  if (capacity != 0 && memory->lent_most > capacity / LENT_SHARE)
-    memory->lent_most = capacity / LENT_SHARE;
+  if (capacity != 0 && memory->lent_most > capacity / CEL_TUNE_CUDA_LENT_SHARE)
+    memory->lent_most = capacity / CEL_TUNE_CUDA_LENT_SHARE;
   if (capacity != 0) capacity -= memory->lent_most;
   memory->limit = capacity;
   if (capacity != 0 && memory->idle_most > capacity / 8)
@@ -411,9 +406,10 @@ static int class_of(uint64_t bytes) {
 /* Cuts a new slab into pieces of a class. */
 static cel_status add_slab(cel_cuda_memory *m, int c) {
   void *slab;
-  CEL_TRY(make_span(m, SLAB, &slab));
-  if (m->virtual_memory) CEL_TRY(commit_span(m, (uintptr_t)slab, 0, SLAB));
-  for (uint64_t at = SLAB; at > 0;) {
+  CEL_TRY(make_span(m, CEL_TUNE_CUDA_SLAB, &slab));
+  if (m->virtual_memory)
+    CEL_TRY(commit_span(m, (uintptr_t)slab, 0, CEL_TUNE_CUDA_SLAB));
+  for (uint64_t at = CEL_TUNE_CUDA_SLAB; at > 0;) {
     at -= (uint64_t)SMALLEST << c;
     cel_vec_push(&m->free[c], (uintptr_t)slab + at);
   }

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "device/cuda/cuda_copy.h"
 #include "device/cuda/cuda_sample.h"
+#include "tuning.h"
 
 static cel_status fail_call(const cel_cuda_api *api, CUresult code,
                             const char *what, int32_t ordinal) {
@@ -152,7 +153,7 @@ cel_status cel_cuda_open(const int32_t *ordinal, int32_t devices,
   CEL_TRY(check_ordinals(ordinal, devices));
   cel_cuda *cuda = cel_alloc_zero(sizeof *cuda);
   cuda->api = cel_cuda_api_load(why, sizeof why);
-  cuda->pack_rows = CEL_CUDA_PACK_ROWS;
+  cuda->pack_rows = CEL_TUNE_CUDA_PACK_ROWS;
   cel_status status = CEL_E_OK;
   for (int32_t i = 0; i < devices && status == CEL_E_OK; ++i)
     status = open_device(cuda, ordinal[i]);

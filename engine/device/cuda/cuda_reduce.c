@@ -1,22 +1,15 @@
 #include "device/cuda/cuda_reduce.h"
+#include "tuning.h"
 
-enum {
-  THREADS = 256,
-  STRIDING = 1 << 18, /* threads */
-  SHARED_ALIGN = 16,
-  SHARED_MOST = 32 << 10,
-  SHARED_ALL = 48 << 10,
-  ITEMS_PER_ELEMENT =
-      4, /* elements to begin and merge for each item, at most */
-  BEGIN_BLOCKS = 1024
-};
+enum { SHARED_ALIGN = 16, SHARED_ALL = 48 << 10 };
 
 static int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
 void cel__cuda_reduce_grid(const uint32_t block[3], uint32_t grid[3]) {
-  int64_t blocks = STRIDING / ((int64_t)block[0] * block[1] * block[2]);
+  int64_t blocks =
+      CEL_TUNE_CUDA_STRIDING / ((int64_t)block[0] * block[1] * block[2]);
   int64_t room = CEL__REDUCE_BLOCKS;
   for (int d = 0; d < 3; ++d) {
     grid[d] = (uint32_t)least(grid[d], least(blocks, room));
@@ -47,20 +40,24 @@ uint32_t cel__cuda_reduce_shared(const cel_job *job, int64_t blocks) {
     const cel_reducer *r = &job->work->reducer[i];
     int64_t n = cel_box_volume(&r->extent);
     if (!argument_of(kernel, r->view)->array) continue;
-    if (n > items * ITEMS_PER_ELEMENT) return 0;
+    if (n > items * CEL_TUNE_CUDA_SHARED_ELEMENTS) return 0;
     bytes +=
         (n * r->element_size + SHARED_ALIGN - 1) / SHARED_ALIGN * SHARED_ALIGN;
   }
-  bool fits = bytes <= SHARED_MOST && bytes + kernel->shared <= SHARED_ALL;
+  bool fits = bytes <= CEL_TUNE_CUDA_SHARED_BYTES &&
+              bytes + kernel->shared <= SHARED_ALL;
   return fits ? (uint32_t)bytes : 0;
 }
 
 static CUresult launch(const cel_cuda *cuda, CUfunction function, int64_t n,
                        void *arguments, CUstream stream) {
   void *params[] = {arguments};
-  int64_t blocks = least((n + THREADS - 1) / THREADS, BEGIN_BLOCKS);
-  return cuda->api->cuLaunchKernel(function, (unsigned)blocks, 1, 1, THREADS, 1,
-                                   1, 0, stream, params, NULL);
+  int64_t blocks =
+      least((n + CEL_TUNE_CUDA_ROWS_THREADS - 1) / CEL_TUNE_CUDA_ROWS_THREADS,
+            CEL_TUNE_CUDA_ROWS_BLOCKS);
+  return cuda->api->cuLaunchKernel(function, (unsigned)blocks, 1, 1,
+                                   CEL_TUNE_CUDA_ROWS_THREADS, 1, 1, 0, stream,
+                                   params, NULL);
 }
 
 CUresult cel__cuda_reduce_begin(const cel_cuda *cuda, int32_t device,

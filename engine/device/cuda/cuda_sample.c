@@ -5,12 +5,9 @@
 #include "base/random.h"
 #include "base/vec.h"
 #include "device/cuda/cuda_copy.h"
+#include "tuning.h"
 
-enum {
-  ITEMS = 4096, /* of a slab */
-  PARTS = 8,    /* of the chunk: no slab is more than one */
-  BOXES = CEL__CUDA_PROMISES / sizeof(cel_box)
-};
+enum { BOXES = CEL__CUDA_PROMISES / sizeof(cel_box) };
 
 /* ---- slabs ----------------------------------------------------------------
  */
@@ -25,10 +22,10 @@ static int64_t boxes_of(const cel_job *job, int32_t v) {
  * is room for what all views are promised, should each be a unit. */
 static void size_slab(const cel_job *job, int64_t unit[3], int64_t size[3]) {
   const cel_box *chunk = &job->call.chunk;
-  int64_t left = cel_box_volume(chunk) / PARTS, each = 1;
+  int64_t left = cel_box_volume(chunk) / CEL_TUNE_SAMPLE_SLAB_SHARE, each = 1;
   for (int32_t v = 0; v < job->call.views; ++v) each += boxes_of(job, v);
   int64_t most = (int64_t)(BOXES / CEL__CUDA_SLABS) / each;
-  if (left > ITEMS) left = ITEMS;
+  if (left > CEL_TUNE_SAMPLE_SLAB_ITEMS) left = CEL_TUNE_SAMPLE_SLAB_ITEMS;
   if (left > most) left = most;
   for (int d = CEL_DIMS - 1; d >= 0; --d) {
     int64_t whole = chunk->max[d] - chunk->min[d];

@@ -5,8 +5,7 @@
 #include "base/hash.h"
 #include "device/module/module.h"
 #include "device/sample.h"
-
-enum { LAUNCHES = 4 }; /* of a kernel with the same mappers */
+#include "tuning.h"
 
 static cel_sampling sampling; /* main's */
 
@@ -89,7 +88,8 @@ static bool is_new(cel__kernel *kernel, uint64_t mappers) {
     uint64_t at = (mappers + i) % CEL__MET;
     if (kernel->met[at] == 0) kernel->met[at] = mappers;
     if (kernel->met[at] == mappers)
-      return kernel->launches[at] < LAUNCHES && ++kernel->launches[at] > 0;
+      return kernel->launches[at] < CEL_TUNE_SAMPLE_LAUNCHES &&
+             ++kernel->launches[at] > 0;
   }
   return false;
 }

@@ -8,12 +8,7 @@
 #include "device/clock.h"
 #include "device/module/module.h"
 #include "device/sample.h"
-
-enum {
-  RUN = 8,       /* items of a sample in a row */
-  SLOWER = 32,   /* a checked item than one that is vectorised, at most */
-  BEGIN_NS = 500 /* of a checked item, besides */
-};
+#include "tuning.h"
 
 /* ---- which items ----------------------------------------------------------
  */
@@ -30,10 +25,10 @@ static cel_box segment_at(const cel_sample *sample, const int32_t group[3],
     box.max[d] = box.min[d] + size;
   }
   if (group[0] > 0) return box;
-  if (box.min[last] > chunk->max[last] - RUN)
-    box.min[last] = chunk->max[last] - RUN;
+  if (box.min[last] > chunk->max[last] - CEL_TUNE_SAMPLE_ROW)
+    box.min[last] = chunk->max[last] - CEL_TUNE_SAMPLE_ROW;
   if (box.min[last] < chunk->min[last]) box.min[last] = chunk->min[last];
-  box.max[last] = box.min[last] + RUN;
+  box.max[last] = box.min[last] + CEL_TUNE_SAMPLE_ROW;
   if (box.max[last] > chunk->max[last]) box.max[last] = chunk->max[last];
   return box;
 }
@@ -181,7 +176,8 @@ static void run_segment(walk *w, const cel_box *segment) {
   uint64_t ps = atomic_load_explicit(item_ps, memory_order_relaxed);
   int64_t n = cel_box_volume(items);
   int64_t real = (int64_t)(ps * (uint64_t)n / 1000);
-  if (ps == 0 || !cel__sample_affords(real * SLOWER + n * BEGIN_NS)) {
+  if (ps == 0 || !cel__sample_affords(real * CEL_TUNE_SAMPLE_SLOWER +
+                                      n * CEL_TUNE_SAMPLE_BEGIN_NS)) {
     run_real(w, items);
     return;
   }

@@ -1,14 +1,11 @@
 #include "embed/core/core.h"
-
-/* What may come between two collections at least: about as much memory as takes
- * the time of one to be filled. */
-static const uint64_t LEAST = 64 << 20;
+#include "tuning.h"
 
 /* How much more there may be before the next: a quarter, and no less than Lua's
  * own, all of which a collection visits. */
 static uint64_t allowance(lua_State *L, uint64_t backing) {
   uint64_t most = (uint64_t)lua_gc(L, LUA_GCCOUNT, 0) << 10;
-  if (most < LEAST) most = LEAST;
+  if (most < CEL_TUNE_COLLECT_BYTES) most = CEL_TUNE_COLLECT_BYTES;
   return backing / 4 > most ? backing / 4 : most;
 }
 
@@ -16,7 +13,7 @@ void cel__backing_add(lua_State *L, cel_backing *what, uint64_t bytes) {
   cel_session *s = cel__session_of(L);
   what->bytes = bytes;
   s->backing += bytes;
-  if (s->backing < s->backing_last + LEAST ||
+  if (s->backing < s->backing_last + CEL_TUNE_COLLECT_BYTES ||
       s->backing < s->backing_last + allowance(L, s->backing_last) ||
       !lua_gc(L, LUA_GCISRUNNING, 0))
     return;

@@ -15,14 +15,13 @@
 #include "device/thread.h"
 #include "exec/trace/timeline_files.h"
 #include "exec/trace/timeline_text.h"
+#include "tuning.h"
 
 enum {
   NAME = 48,
   CACHE_LINE = 64,
-  WAKE_EVERY = CEL_TIMELINE_RECORDS / 4, /* records of a ring */
+  WAKE_EVERY = CEL_TUNE_TIMELINE_RECORDS / 4, /* records of a ring */
   FLUSH_US = 100000, /* what is less is written so often, should we be killed */
-  ROOM_US = 10000,
-  WRITE_BYTES = 1 << 18 /* at once */
 };
 
 /* A span and the text that its name points to. */
@@ -77,7 +76,7 @@ static void take_name(entry *e) {
 
 static bool has_room(ring *r, uint32_t tail) {
   uint32_t head = atomic_load_explicit(&r->head, memory_order_acquire);
-  return tail - head < CEL_TIMELINE_RECORDS;
+  return tail - head < CEL_TUNE_TIMELINE_RECORDS;
 }
 
 /* False when nothing is written any more. */
@@ -87,7 +86,7 @@ static bool wait_for_room(cel_timeline *t, ring *r, uint32_t tail) {
     if (atomic_load_explicit(&t->over, memory_order_acquire)) return false;
     if (has_room(r, tail)) return true;
     cel_park_wake(&t->news);
-    cel_park_wait(&t->room, seen, ROOM_US);
+    cel_park_wait(&t->room, seen, CEL_TUNE_TIMELINE_ROOM_US);
   }
 }
 
@@ -95,7 +94,7 @@ void cel_timeline_add(cel_timeline *timeline, const cel_span *span) {
   ring *r = ring_of(timeline, span->kind);
   uint32_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
   if (!has_room(r, tail) && !wait_for_room(timeline, r, tail)) return;
-  entry *e = &r->at[tail % CEL_TIMELINE_RECORDS];
+  entry *e = &r->at[tail % CEL_TUNE_TIMELINE_RECORDS];
   e->span = *span;
   take_name(e);
   atomic_store_explicit(&r->tail, tail + 1, memory_order_release);
@@ -135,11 +134,11 @@ static void drain(cel_timeline *t, ring *r) {
   uint32_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
   uint32_t tail = atomic_load_explicit(&r->tail, memory_order_acquire);
   for (; head != tail; ++head) {
-    entry *e = &r->at[head % CEL_TIMELINE_RECORDS];
+    entry *e = &r->at[head % CEL_TUNE_TIMELINE_RECORDS];
     if (e->span.name != NULL) e->span.name = e->name;
     cel_timeline_text_add(&t->text, &e->span);
     atomic_store_explicit(&r->head, head + 1, memory_order_release);
-    if (t->text.out.n >= WRITE_BYTES) write_out(t);
+    if (t->text.out.n >= CEL_TUNE_TIMELINE_WRITE) write_out(t);
   }
 }
 
@@ -190,7 +189,7 @@ cel_status cel_timeline_start(cel_timeline *timeline, int64_t offset,
   timeline->text.offset = offset;
   timeline->text.kernel_lanes = kernel_lanes;
   for (int i = 0; i < RINGS; ++i)
-    timeline->ring[i].at = cel_alloc(CEL_TIMELINE_RECORDS * sizeof(entry));
+    timeline->ring[i].at = cel_alloc(CEL_TUNE_TIMELINE_RECORDS * sizeof(entry));
   CEL_TRY(cel_thread_start(&timeline->thread, write_main, timeline,
                            "the timeline"));
   timeline->started = true;

@@ -18,14 +18,12 @@
  * Invariants: spans of one track follow each other or lie within each other;
  * what a lane gives, within the accuracy of its clock, is cut to that.
  * Cost: 0.1 us per record for who adds it and 1 us for the timeline's thread;
- * memory for CEL_TIMELINE_RECORDS per ring; nothing without a timeline.
+ * memory for CEL_TUNE_TIMELINE_RECORDS per ring; nothing without a timeline.
  */
 #ifndef CEL_EXEC_TRACE_TIMELINE_H
 #define CEL_EXEC_TRACE_TIMELINE_H
 
 #include "exec/trace/span.h"
-
-enum { CEL_TIMELINE_RECORDS = 1 << 14 };
 
 typedef struct cel_timeline cel_timeline;
 

@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "device/clock.h"
 #include "exec/conflict.h"
+#include "tuning.h"
 
 enum { MOST_GRAPHS = 1000, LARGEST = 500, ROUNDS = 3 };
 
@@ -84,7 +85,7 @@ static double search(uint32_t n, double density, uint32_t rejected,
 
 static double draw_searches(void) {
   double worst = 0, size;
-  printf("search, %d candidates: microseconds\n%8s", CEL_CONFLICT_REJECTED,
+  printf("search, %d candidates: microseconds\n%8s", CEL_TUNE_CONFLICT_REJECTED,
          "density");
   for (int s = 0; s < SIZES; ++s) printf(" %8u", sizes[s]);
   printf("  found of %d\n", LARGEST);
@@ -92,7 +93,7 @@ static double draw_searches(void) {
     printf("%8.3f", densities[d]);
     for (int s = 0; s < SIZES; ++s) {
       double time =
-          search(sizes[s], densities[d], CEL_CONFLICT_REJECTED, &size);
+          search(sizes[s], densities[d], CEL_TUNE_CONFLICT_REJECTED, &size);
       printf(" %8.2f", time);
       if (time > worst) worst = time;
     }
