@@ -22,9 +22,10 @@
 /* ---- threads that wait ----------------------------------------------------
  * base/park.c, runtime/rest.c, runtime/scheduler.c, runtime/engine.c,
  * exec/host.c. To wake a thread takes tens of us, and 250 where its core
- * sleeps, too; a thread that spins takes a core from others meanwhile. Measure:
- * bench_handover; `mpirun celer run spec/bench/wait.lua`; spec/bench/ranks.lua;
- * celer run --devices 1 spec/bench/loops.lua. */
+ * sleeps, too; a thread that spins takes a core from others meanwhile.
+ *
+ * Measure: bench_handover; `mpirun celer run spec/bench/wait.lua`;
+ * spec/bench/ranks.lua; celer run --devices 1 spec/bench/loops.lua. */
 enum {
   /* ns for which any waiter spins before it sleeps: what a wake costs. */
   CEL_TUNE_SPIN_NS = 20000,
@@ -33,7 +34,7 @@ enum {
   /* ns for which main, scheduler and executor spin while waits are usually
    * shorter: to be woken would take longer than a short task. */
   CEL_TUNE_LINGER_NS = 100000,
-  /* Cores of a rank that this takes: one for each of the three, and one. */
+  /* Cores of a rank that this takes. */
   CEL_TUNE_LINGER_CORES = 4,
   /* us that main, scheduler and executor nap where nobody may wake them: for
    * room in a ring, or for a message. */
@@ -70,6 +71,7 @@ enum {
 /* ---- scheduler and executor ------------------------------------------------
  * task/task_graph.c, command/, instr/, exec/, runtime/. How much is looked
  * through, kept or let run ahead.
+ *
  * Measure: bench_graph, bench_ownership, bench_counts, bench_conflict,
  * bench_stencil_memory; luajit spec/bench/dryrun.lua. */
 enum {
@@ -117,9 +119,10 @@ enum {
 /* ---- messages and collectives
  * ------------------------------------------------ command/, instr/,
  * task/reduce.c, comm/mpi/. A message costs 1 to 2 us at each end, a collective
- * a few us whomever it is with. All ranks must agree. Measure: luajit
- * spec/bench/collectives.lua; bench_graph messages; `mpirun celer run
- * spec/bench/reduce.lua`; spec/bench/figures.lua. */
+ * a few us whomever it is with. All ranks must agree.
+ *
+ * Measure: luajit spec/bench/collectives.lua; bench_graph messages; `mpirun
+ * celer run spec/bench/reduce.lua`; spec/bench/figures.lua. */
 enum {
   /* Bytes of a box up to which it travels with others in one message. [graph]
    */
@@ -161,8 +164,9 @@ enum {
 
 /* ---- between GPUs
  * ------------------------------------------------------------- comm/link/,
- * comm/nccl/, instr/alike.c, instr/interior.c. Measure: luajit
- * spec/bench/cuda/run.lua (exchanges, all-reduce, wave step);
+ * comm/nccl/, instr/alike.c, instr/interior.c.
+ *
+ * Measure: luajit spec/bench/cuda/run.lua (exchanges, all-reduce, wave step);
  * spec/bench/figures.lua communication_gpu. */
 enum {
   /* Bytes that an interior touches at least, on the processor and on GPUs:
@@ -203,8 +207,10 @@ enum {
 /* ---- the processor as a device
  * ------------------------------------------------ device/cpu/, device/wide.c,
  * device/backend.c, device/host_memory.c, runtime/fence.c,
- * embed/core/core_held.c. Measure: bench_device; luajit
- * spec/bench/cpu_kernels/run.lua; celer run spec/bench/tiles.lua. */
+ * embed/core/core_held.c.
+ *
+ * Measure: bench_device; luajit spec/bench/cpu_kernels/run.lua; celer run
+ * spec/bench/tiles.lua. */
 enum {
   /* Blocks that a job is cut into, for each thread: at least, and at most.
    * Short ones, as threads wait for each other's last; but each costs
@@ -263,6 +269,7 @@ enum {
  * ---------------------------------------------------------------------
  * device/cuda/. To ask for an event costs its thread over 1 us while the stream
  * runs.
+ *
  * Measure: luajit spec/bench/cuda/run.lua (chains, idle time between steps,
  * sums and histograms, copies); spec/bench/cuda/column.cu for short rows. */
 enum {
@@ -305,7 +312,7 @@ enum {
   /* Threads of a block, and blocks, that begin and combine rows. */
   CEL_TUNE_CUDA_ROWS_THREADS = 256,
   CEL_TUNE_CUDA_ROWS_BLOCKS = 1024,
-  /* Bytes of a slab that small pieces are cut from; of a block of memory
+  /* Bytes of a patch that small pieces are cut from; of a block of memory
    * without a capacity. */
   CEL_TUNE_CUDA_SLAB = 8 << 20,
   CEL_TUNE_CUDA_BLOCK = 64 << 20,
@@ -320,6 +327,7 @@ enum {
  * ------------------------------------------------------------------
  * device/sample.c, device/module/, device/cuda/cuda_sample.c: items of first
  * launches that a checked build computes.
+ *
  * Measure: luajit spec/bench/sample.lua. */
 enum {
   /* What may be spent on checks: ns, and one part in so many of the time since
@@ -333,16 +341,17 @@ enum {
   CEL_TUNE_SAMPLE_ROW = 8,
   CEL_TUNE_SAMPLE_SLOWER = 32,
   CEL_TUNE_SAMPLE_BEGIN_NS = 500,
-  /* On a GPU: items of a slab, and the part of a chunk that one is at most; how
-   * much slower checks are than the launch, at most, and ns besides. */
-  CEL_TUNE_SAMPLE_SLAB_ITEMS = 4096,
-  CEL_TUNE_SAMPLE_SLAB_SHARE = 8,
+  /* On a GPU: items of a patch, and the part of a chunk that one is at most;
+   * how much slower checks are than the launch, at most, and ns besides. */
+  CEL_TUNE_SAMPLE_PATCH_ITEMS = 4096,
+  CEL_TUNE_SAMPLE_PATCH_SHARE = 8,
   CEL_TUNE_SAMPLE_CUDA_SLOWER = 16,
   CEL_TUNE_SAMPLE_CUDA_BEGIN_NS = 300000
 };
 
 /* ---- the timeline
  * ------------------------------------------------------------- exec/trace/.
+ *
  * Measure: any program with --trace beside it without. */
 enum {
   /* Records of a ring: a power of two. Longer: its owner waits less often for a

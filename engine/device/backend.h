@@ -58,10 +58,10 @@ typedef struct cel_job {
   const cel_work *work; /* CALL */
   int32_t lane;         /* of a host's, once it is there */
   bool follows;         /* what it begins after may be before it there */
-  bool quiet;       /* who waits for it is behind it there; see exec/host.h */
-  bool bounded;     /* and so does a horizon or an epoch */
-  cel_call call;    /* CALL; call.view is the submitter's too */
-  const char *name; /* of the task, for profilers; may be null */
+  bool quiet;         /* who waits for it is behind it there; see exec/host.h */
+  bool holds_horizon; /* and so does a horizon or an epoch */
+  cel_call call;      /* CALL; call.view is the submitter's too */
+  const char *name;   /* of the task, for profilers; may be null */
   cel_location location; /* of the task, for what ends the process */
   /* By a backend that is `timed`: when the device worked on it, in ns of
    * cel_now_ns (device/clock.h); 0, both, when it was not carried out. */

@@ -1,6 +1,6 @@
 /* A backend without threads: jobs run inside poll, in orders that real
  * hardware may choose. A lane's jobs wait in `queued`; those that have run wait
- * in `held` until poll hands their completions over. */
+ * in `finished` until poll hands their completions over. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ enum {
 
 typedef struct lane {
   CEL_VEC(cel_job *) queued;
-  CEL_VEC(cel_done) held;
+  CEL_VEC(cel_done) finished;
   uint64_t left;  /* jobs that have left `queued` */
   uint64_t ended; /* the nth that was not carried out, as none later; or 0 */
 } lane;
@@ -283,13 +283,14 @@ static void run_head(simulated *s, lane *l) {
     done.error = cel_alloc(sizeof *done.error);
     *done.error = *cel_error_last();
   }
-  cel_vec_push(&l->held, done);
+  cel_vec_push(&l->finished, done);
   if (s->park != NULL) cel_park_wake(s->park);
 }
 
-static cel_done take_held(lane *l) {
-  cel_done done = l->held.at[0];
-  memmove(l->held.at, l->held.at + 1, --l->held.n * sizeof *l->held.at);
+static cel_done take_finished(lane *l) {
+  cel_done done = l->finished.at[0];
+  memmove(l->finished.at, l->finished.at + 1,
+          --l->finished.n * sizeof *l->finished.at);
   return done;
 }
 
@@ -298,7 +299,7 @@ static lane *choose(simulated *s) {
   lane *busy[CEL_DEVICES * LANES];
   int n = 0;
   for (int i = 0; i < s->face.devices * LANES; ++i)
-    if (s->lane[i].held.n > 0 || may_run(s, &s->lane[i]))
+    if (s->lane[i].finished.n > 0 || may_run(s, &s->lane[i]))
       busy[n++] = &s->lane[i];
   return n == 0 ? NULL : busy[cel_random_int(&s->random, 0, n - 1)];
 }
@@ -310,12 +311,12 @@ static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {
   while (moves-- > 0 && n < max) {
     lane *l = choose(s);
     if (l == NULL) break;
-    bool run =
-        l->held.n == 0 || (may_run(s, l) && cel_random_chance(&s->random, 50));
+    bool run = l->finished.n == 0 ||
+               (may_run(s, l) && cel_random_chance(&s->random, 50));
     if (run)
       run_head(s, l);
     else
-      out[n++] = take_held(l);
+      out[n++] = take_finished(l);
   }
   return n;
 }
@@ -324,9 +325,10 @@ static void destroy(cel_backend *b) {
   simulated *s = (simulated *)b;
   for (int i = 0; i < CEL_DEVICES * LANES; ++i) {
     lane *l = &s->lane[i];
-    for (uint32_t k = 0; k < l->held.n; ++k) cel_free(l->held.at[k].error);
+    for (uint32_t k = 0; k < l->finished.n; ++k)
+      cel_free(l->finished.at[k].error);
     cel_vec_release(&l->queued);
-    cel_vec_release(&l->held);
+    cel_vec_release(&l->finished);
   }
   while (s->spans.n > 0) {
     span last = cel_vec_last(&s->spans);

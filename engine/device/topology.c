@@ -53,7 +53,7 @@ static void list_units(hwloc_topology_t t, hwloc_const_cpuset_t set,
     ++i;
     int unit;
     hwloc_bitmap_foreach_begin(unit, common) if (unit < CEL_CPUS)
-        out->unit[unit / 64] |= (uint64_t)1 << unit % 64;
+        out->pu[unit / 64] |= (uint64_t)1 << unit % 64;
     hwloc_bitmap_foreach_end();
   }
   hwloc_bitmap_free(common);
@@ -72,7 +72,7 @@ static void divide(cel_topology *t, int32_t rank, int32_t ranks) {
 
 /* For the system, which takes words of bits as well. */
 typedef union processors {
-  uint64_t unit[CEL_CPUS / 64];
+  uint64_t pu[CEL_CPUS / 64];
   cpu_set_t set[CEL_CPUS / CPU_SETSIZE];
 } processors;
 _Static_assert(sizeof(processors) == CEL_CPUS / 8, "a bit for each");
@@ -95,7 +95,7 @@ cel_status cel_topology_find(int32_t rank, int32_t ranks, cel_topology *out) {
       hwloc_bitmap_iszero(mine))
     hwloc_bitmap_copy(mine, whole);
   hwloc_bitmap_and(mine, mine, whole);
-  found.bound = !hwloc_bitmap_isequal(mine, whole);
+  found.restricted = !hwloc_bitmap_isequal(mine, whole);
   found.host_cores = list_cores(t, whole, host);
   found.cores = list_cores(t, mine, found.core);
   if (found.cores < 1) { /* nothing we understand: one core, wherever */
@@ -161,7 +161,7 @@ void cel_topology_pin(const cel_topology *topology, int32_t core) {
 
 void cel_topology_keep(const cel_topology *topology) {
   processors to;
-  memcpy(to.unit, topology->unit, sizeof to);
+  memcpy(to.pu, topology->pu, sizeof to);
   if (topology->keeps && CPU_COUNT_S(sizeof to, to.set) > 0)
     sched_setaffinity(0, sizeof to, to.set);
   cel_park_count_cores(topology->sharers);
@@ -170,7 +170,7 @@ void cel_topology_keep(const cel_topology *topology) {
 int32_t cel_topology_spare(const cel_topology *topology, int32_t local_ranks) {
   enum { ENOUGH = 4 };
   int32_t each = topology->host_cores / (local_ranks < 1 ? 1 : local_ranks);
-  if (!topology->bound || each < 2 * topology->cores) return 0;
+  if (!topology->restricted || each < 2 * topology->cores) return 0;
   return each < ENOUGH ? each : ENOUGH;
 }
 

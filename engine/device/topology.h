@@ -12,7 +12,7 @@
 typedef struct cel_topology {
   int32_t cores;      /* this rank's, at least 1 */
   int32_t host_cores; /* of the whole host */
-  bool bound;         /* by the launcher */
+  bool restricted;    /* by the launcher, to some of these */
   bool keeps;         /* divided with other ranks; where those are more than
                          the cores, only if each core is as many ranks' */
   int32_t sharers;    /* ranks that have the cores which this one's threads may
@@ -20,7 +20,7 @@ typedef struct cel_topology {
   /* OS index of a processing unit of each core; a bit for each processing unit
    * of these cores. */
   int16_t core[CEL_CPUS];
-  uint64_t unit[CEL_CPUS / 64];
+  uint64_t pu[CEL_CPUS / 64];
 } cel_topology;
 
 /* Tells processes apart that have other cores than this one. Thread: main. */

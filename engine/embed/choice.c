@@ -114,7 +114,7 @@ void cel_choose_dry(const cel_choice_wish *wish, cel_choice *out) {
   if (wish->backend != CEL_CHOICE_CPU)
     gpus = count_usable(wish, choice.why, sizeof choice.why);
   choice.cuda = wish->backend == CEL_CHOICE_CUDA || gpus > 0;
-  if (gpus > 0 && cel_cuda_look(0, &first) == CEL_E_OK)
+  if (gpus > 0 && cel_cuda_query(0, &first) == CEL_E_OK)
     choice.architecture = 10 * first.major + first.minor;
   choice.devices = wish->devices > 0         ? wish->devices
                    : wish->listed > 0        ? wish->listed

@@ -434,7 +434,7 @@ cel_status cel_session_start(cel_session *s) {
 cel_status cel_session_trace(cel_session *s, const char *path) {
   const cel_transport *t = s->transport;
   cel_timeline_config config = {
-      .path = path, .rank = t->rank, .part = t->dry ? 0 : t->rank};
+      .path = path, .rank = t->rank, .number = t->dry ? 0 : t->rank};
   CEL_TRY(cel_timeline_open(&config, &s->timeline));
   s->timeline_path = cel_strdup(path);
   s->timeline_parts = t->dry ? 1 : t->ranks;

@@ -31,7 +31,7 @@ struct cel_executor {
   bool lost;              /* a device, as was found meanwhile: */
   const cel_instr *loser; /* by this, or null: by somebody else */
   cel_error lost_error;
-  cel_reserved_list held;
+  cel_reserved_list reserved;
   uint64_t exchanges;          /* collectives begun */
   CEL_VEC(uint64_t) early;     /* those that wait for their turn, READY */
   CEL_VEC(cel_node *) settled; /* about to be DONE; empty between calls */
@@ -154,7 +154,7 @@ static void fail_memory(cel_executor *e, const cel_instr *instr,
     snprintf(error.text, sizeof error.text, "buffer %s: %.1500s",
              a->buffer->name, cel_error_last()->text);
   if (error.code == CEL_E_MEMORY)
-    cel_reserved_say(&e->held, a->memory, error.text, sizeof error.text);
+    cel_reserved_say(&e->reserved, a->memory, error.text, sizeof error.text);
   fail_later(e, instr, &error);
 }
 
@@ -334,7 +334,7 @@ static void issue_collective(cel_executor *e, cel_node *node) {
 
 static void change_memory(cel_executor *e, cel_node *node) {
   const cel_instr *instr = node->instr;
-  if (cel_reserved_change(&e->held, e->config.backend, instr) != CEL_E_OK) {
+  if (cel_reserved_change(&e->reserved, e->config.backend, instr) != CEL_E_OK) {
     fail_memory(e, instr, instr->memory.allocation);
     return;
   }
@@ -526,9 +526,9 @@ void cel_executor_destroy(cel_executor *executor) {
   cel_executor *e = executor;
   cel_assert(cel_executor_quiet(e));
   cel_backend *b = e->config.backend;
-  for (uint32_t i = 0; i < e->held.all.n; ++i) {
-    const cel_reserved *held = &e->held.all.at[i];
-    b->release(b, held->memory, held->address, held->bytes);
+  for (uint32_t i = 0; i < e->reserved.all.n; ++i) {
+    const cel_reserved *reserved = &e->reserved.all.at[i];
+    b->release(b, reserved->memory, reserved->address, reserved->bytes);
   }
   for (uint64_t id = e->window.base; id < e->window.next; ++id) {
     cel_node *node = cel_window_node(&e->window, id);
@@ -539,7 +539,7 @@ void cel_executor_destroy(cel_executor *executor) {
   cel_ready_release(&e->ready);
   cel_lanes_release(&e->lanes);
   cel_conflicts_destroy(e->conflicts);
-  cel_vec_release(&e->held.all);
+  cel_vec_release(&e->reserved.all);
   cel_vec_release(&e->settled);
   cel_vec_release(&e->early);
   cel_free(e);

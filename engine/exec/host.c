@@ -42,9 +42,9 @@ struct cel_host_lanes {
   cel_host_config config;
   pthread_mutex_t lock;
   bool stop;
-  bool bounds;  /* are waited for, see cel_host_lanes_expect */
-  bool crowded; /* cel_park_crowded, for good */
-  lane *called; /* to be woken; the executor's */
+  bool horizons; /* are waited for, see cel_host_lanes_expect */
+  bool crowded;  /* cel_park_crowded, for good */
+  lane *called;  /* to be woken; the executor's */
   int32_t n;
   lane lane[MAX_LANES];
   lane objects;
@@ -134,7 +134,7 @@ static cel_job *next_job(lane *l) {
 
 /* Whether the executor has to know now that it is done. */
 static bool is_news(lane *l, const cel_job *job, const cel_done *done) {
-  if (!job->quiet || (job->bounded && l->lanes->bounds) ||
+  if (!job->quiet || (job->holds_horizon && l->lanes->horizons) ||
       done->error != NULL || l->queue.head == l->queue.jobs.n)
     return true;
   int64_t now = cel_now_ns();
@@ -417,16 +417,16 @@ void cel_host_lanes_begin(cel_host_lanes *lanes) {
 }
 
 void cel_host_lanes_hush(cel_host_lanes *lanes, cel_job *job, bool quiet,
-                         bool bounded) {
+                         bool holds_horizon) {
   pthread_mutex_lock(&lanes->lock);
   job->quiet = quiet;
-  job->bounded = bounded;
+  job->holds_horizon = holds_horizon;
   pthread_mutex_unlock(&lanes->lock);
 }
 
-bool cel_host_lanes_expect(cel_host_lanes *lanes, bool bounds) {
+bool cel_host_lanes_expect(cel_host_lanes *lanes, bool horizons) {
   pthread_mutex_lock(&lanes->lock);
-  lanes->bounds = bounds;
+  lanes->horizons = horizons;
   bool done = lanes->done.n > 0;
   pthread_mutex_unlock(&lanes->lock);
   return done;

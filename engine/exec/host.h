@@ -59,18 +59,18 @@ void cel_host_lanes_begin(cel_host_lanes *lanes);
  * or where nobody else does. Thread: executor. */
 bool cel_host_lanes_follow(cel_host_lanes *lanes, const cel_work *work,
                            int32_t after, uint64_t ticket, uint64_t own);
-/* Whether all that waits for a job is behind it in its lane, or `bounded`: but
- * for horizons and epochs. Then nobody is woken when it is done, as long as the
- * lane goes on with another and quiet_ns have not passed since somebody was: it
- * comes back with the next. What a chain costs is that of its jobs, and not a
- * switch of threads for each. Thread: executor. */
+/* Whether all that waits for a job is behind it in its lane; or, with
+ * `holds_horizon`, but for horizons and epochs. Then nobody is woken when it is
+ * done, as long as the lane goes on with another and quiet_ns have not passed
+ * since somebody was: it comes back with the next. What a chain costs is that
+ * of its jobs, and not a switch of threads for each. Thread: executor. */
 void cel_host_lanes_hush(cel_host_lanes *lanes, cel_job *job, bool quiet,
-                         bool bounded);
+                         bool holds_horizon);
 /* Whether main waits for horizons: then jobs that those wait for are told of at
  * once, too, however long the next in their lane takes. What had been done by
  * then may not have been told of: true, and the caller wakes the executor.
  * Thread: main. */
-bool cel_host_lanes_expect(cel_host_lanes *lanes, bool bounds);
+bool cel_host_lanes_expect(cel_host_lanes *lanes, bool horizons);
 /* Jobs that no lane has begun come back without having been run. Thread:
  * executor. */
 void cel_host_lanes_drop(cel_host_lanes *lanes);

@@ -158,16 +158,16 @@ bool cel_lanes_may_follow_host(cel_host_lanes *host, cel_window *window,
 /* Whether the node can do without being told at once of what it waits for. A
  * horizon can: it lets memory go, and the next completion that is told of
  * brings along what it waits for. Where main waits for it, being many of them
- * ahead, lanes tell of what is `bounded` at once: the next completion may come
- * after any time, or never, if that job waits for what main does then. But what
- * comes later may wait for all that is old through a horizon alone. An epoch
- * can, too: it waits for all that lanes may have behind that.
+ * ahead, lanes tell of what `holds_horizon` at once: the next completion may
+ * come after any time, or never, if that job waits for what main does then. But
+ * what comes later may wait for all that is old through a horizon alone. An
+ * epoch can, too: it waits for all that lanes may have behind that.
  *
  * No completion is missed that main waits for. A job is done with the lock of
- * lanes held, and is told of if it is bounded and main waits by then. Else main
- * comes to wait later, finds that something is done and wakes the executor; or
- * the job is found to be bounded later, as a horizon is added, and the executor
- * looks for what is done after it has added something.
+ * lanes held, and is told of if it holds a horizon and main waits by then. Else
+ * main comes to wait later, finds that something is done and wakes the
+ * executor; or the job is found to hold one later, as a horizon is added, and
+ * the executor looks for what is done after it has added something.
  */
 static bool is_patient(cel_window *window, const cel_node *node) {
   while (node->instr->kind == CEL_INSTR_HORIZON) {
@@ -184,18 +184,19 @@ static bool excludes(const cel_instr *instr) {
   return instr->kind == CEL_INSTR_HOST && cel_conflicts_concern(instr->task);
 }
 
-/* Few are looked at: else somebody waits. *bounded: not all are in the lane. */
+/* Few are looked at: else somebody waits. *holds_horizon: not all are in the
+ * lane. */
 static bool is_followed(cel_window *window, const cel_node *node,
-                        bool *bounded) {
+                        bool *holds_horizon) {
   int32_t i = node->successors;
-  *bounded = false;
+  *holds_horizon = false;
   if (excludes(node->instr)) return false;
   for (int n = 0; i != CEL_NO_EDGE; i = window->edges.at[i].next) {
     const cel_node *to = cel_window_node(window, window->edges.at[i].to);
     bool behind = to->state >= CEL_NODE_ISSUED && to->host == node->host;
     if (++n > CEL_TUNE_HUSH_FOLLOWERS || (!behind && !is_patient(window, to)))
       return false;
-    *bounded |= !behind;
+    *holds_horizon |= !behind;
   }
   return true;
 }
@@ -222,9 +223,9 @@ static const cel_node *hush(cel_host_lanes *host, cel_window *window,
       horizon = dep;
     if (dep->host == CEL_NO_LANE || dep->state != CEL_NODE_ISSUED) continue;
     cel_job *job = &dep->record->job;
-    bool bounded, quiet = is_followed(window, dep, &bounded);
-    if (quiet != job->quiet || bounded != job->bounded)
-      cel_host_lanes_hush(host, job, quiet, bounded);
+    bool holds_horizon, quiet = is_followed(window, dep, &holds_horizon);
+    if (quiet != job->quiet || holds_horizon != job->holds_horizon)
+      cel_host_lanes_hush(host, job, quiet, holds_horizon);
   }
   return horizon;
 }

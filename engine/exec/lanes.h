@@ -59,7 +59,7 @@ bool cel_lanes_may_follow_host(cel_host_lanes *host, cel_window *window,
                                cel_node *node);
 /* The node was added, or went to a host lane: whether what it depends on, in
  * host lanes, has to be told of as soon as it is done, or excludes nothing and
- * leads to nothing else but what is behind it there, and bounds; also what it
+ * leads to nothing else but what is behind it there, and horizons; also what it
  * depends on through horizons. */
 void cel_lanes_hush(cel_host_lanes *host, cel_window *window,
                     const cel_node *node);

@@ -5,8 +5,8 @@
 
 #include "base/amount.h"
 
-static cel_reserved *held_at(const cel_reserved_list *list,
-                             const void *address) {
+static cel_reserved *reserved_at(const cel_reserved_list *list,
+                                 const void *address) {
   for (uint32_t i = list->all.n; i-- > 0;)
     if (list->all.at[i].address == address) return &list->all.at[i];
   return NULL;
@@ -23,12 +23,12 @@ typedef CEL_VEC(holder) holders;
 static void find_holders(const cel_reserved_list *list, int32_t memory,
                          holders *out) {
   for (uint32_t i = 0; i < list->all.n; ++i) {
-    const cel_reserved *held = &list->all.at[i];
-    if (held->memory != memory || held->committed == 0) continue;
+    const cel_reserved *r = &list->all.at[i];
+    if (r->memory != memory || r->committed == 0) continue;
     uint32_t k = 0;
-    while (k < out->n && out->at[k].buffer != held->buffer) ++k;
-    if (k == out->n) cel_vec_push(out, (holder){held->buffer, 0});
-    out->at[k].bytes += held->committed;
+    while (k < out->n && out->at[k].buffer != r->buffer) ++k;
+    if (k == out->n) cel_vec_push(out, (holder){r->buffer, 0});
+    out->at[k].bytes += r->committed;
   }
 }
 
@@ -59,17 +59,16 @@ static cel_status reserve(cel_reserved_list *list, cel_backend *b,
                           cel_allocation *a) {
   CEL_TRY(b->reserve(b, a->memory, a->reserve, &a->address));
   bool whole = b->grain != 0 && a->reserve < b->whole;
-  cel_reserved held = {a->memory, a->reserve, a->address, a->buffer,
-                       whole ? a->reserve : 0};
-  cel_vec_push(&list->all, held);
+  cel_reserved r = {a->memory, a->reserve, a->address, a->buffer,
+                    whole ? a->reserve : 0};
+  cel_vec_push(&list->all, r);
   return CEL_E_OK;
 }
 
 static void release(cel_reserved_list *list, cel_backend *b,
                     cel_allocation *a) {
-  cel_reserved *held = held_at(list, a->address);
-  if (held != NULL)
-    cel_vec_swap_out(&list->all, (uint32_t)(held - list->all.at));
+  cel_reserved *r = reserved_at(list, a->address);
+  if (r != NULL) cel_vec_swap_out(&list->all, (uint32_t)(r - list->all.at));
   b->release(b, a->memory, a->address, a->reserve);
   a->address = NULL;
 }
@@ -79,21 +78,20 @@ cel_status cel_reserved_change(cel_reserved_list *list, cel_backend *backend,
   cel_backend *b = backend;
   cel_allocation *a = instr->memory.allocation;
   uint64_t begin = instr->memory.begin, end = instr->memory.end;
-  cel_reserved *held;
+  cel_reserved *r;
   switch (instr->kind) {
   case CEL_INSTR_ALLOC: return reserve(list, b, a);
   case CEL_INSTR_FREE: release(list, b, a); return CEL_E_OK;
   case CEL_INSTR_COMMIT:
     CEL_TRY(b->commit(b, a->memory, a->address, begin, end));
-    held = held_at(list, a->address);
-    if (held != NULL) held->committed += end - begin;
+    r = reserved_at(list, a->address);
+    if (r != NULL) r->committed += end - begin;
     return CEL_E_OK;
   default:
     cel_assert(instr->kind == CEL_INSTR_DECOMMIT);
-    held = held_at(list, a->address);
-    if (held != NULL)
-      held->committed -=
-          end - begin < held->committed ? end - begin : held->committed;
+    r = reserved_at(list, a->address);
+    if (r != NULL)
+      r->committed -= end - begin < r->committed ? end - begin : r->committed;
     b->decommit(b, a->memory, a->address, begin, end);
     return CEL_E_OK;
   }

@@ -128,8 +128,8 @@ void cel__divergence_executed(cel_divergence *d, uint64_t epoch) {
   d->executed = epoch;
 }
 
-uint64_t cel__divergence_met(const cel_divergence *d) {
-  return atomic_load_explicit(&d->met, memory_order_acquire);
+uint64_t cel__divergence_executed_by_all(const cel_divergence *d) {
+  return atomic_load_explicit(&d->executed_by_all, memory_order_acquire);
 }
 
 bool cel__divergence_settled(const cel_divergence *d) {
@@ -182,7 +182,8 @@ static void agree_up_to(cel_divergence *d) {
   memmove(d->log.at, d->log.at + drop, d->log.n * sizeof *d->log.at);
   d->log0 = entries;
   pthread_mutex_unlock(&d->lock);
-  if (epoch != 0) atomic_store_explicit(&d->met, epoch, memory_order_release);
+  if (epoch != 0)
+    atomic_store_explicit(&d->executed_by_all, epoch, memory_order_release);
   atomic_fetch_add_explicit(&d->agreed, 1, memory_order_release);
 }
 

@@ -68,7 +68,8 @@ typedef struct cel_divergence {
   cel_location end;
   _Alignas(CEL_LINE) _Atomic(uint64_t) asked; /* agreements asked for */
   _Atomic(uint64_t) agreed;                   /* agreements reached */
-  _Atomic(uint64_t) met; /* the newest epoch that all ranks have executed */
+  _Atomic(uint64_t)
+      executed_by_all; /* the newest epoch that all ranks have executed */
   _Atomic(bool) suspicious;
   /* Executor only. */
   uint64_t started;
@@ -100,7 +101,7 @@ void cel__divergence_end(cel_divergence *d, cel_location location);
 /* This rank has executed an epoch. Thread: executor. */
 void cel__divergence_executed(cel_divergence *d, uint64_t epoch);
 /* The newest epoch that all ranks have executed; 0: none. Thread: any. */
-uint64_t cel__divergence_met(const cel_divergence *d);
+uint64_t cel__divergence_executed_by_all(const cel_divergence *d);
 /* Whether all agreements that were asked for have been reached. Thread: any. */
 bool cel__divergence_settled(const cel_divergence *d);
 /* Moves agreements and control messages on; whether anything happened.

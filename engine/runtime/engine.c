@@ -85,10 +85,10 @@ bool cel_engine_step_executor(cel_engine *engine) {
   cel_engine *e = engine;
   cel_divergence *d = &e->divergence;
   bool settled = cel__divergence_settled(d), moved = false;
-  uint64_t met = cel__divergence_met(d);
+  uint64_t before = cel__divergence_executed_by_all(d);
   bool progress = cel__divergence_tick(d);
   if ((!settled && cel__divergence_settled(d)) ||
-      cel__divergence_met(d) != met) {
+      cel__divergence_executed_by_all(d) != before) {
     cel_park_wake(&e->park);
     moved = true;
   }
@@ -159,9 +159,9 @@ static void emit_task(void *context, const cel_task *task) {
   if (e->config.saw_task != NULL)
     e->config.saw_task(e->config.saw_context, task);
   cel__divergence_log(&e->divergence, task);
-  bool bound = task->kind == CEL_TASK_HORIZON || task->kind == CEL_TASK_EPOCH;
+  bool horizon = task->kind == CEL_TASK_HORIZON || task->kind == CEL_TASK_EPOCH;
   cel__engine_pass(e, (void *)(uintptr_t)task);
-  if (!bound) return;
+  if (!horizon) return;
   e->horizons_made++;
   /* What is held back could be all that main is going to wait for. */
   if (cel_engine_congested(e)) cel__engine_pass(e, &e->flush);
@@ -241,7 +241,7 @@ cel_status cel__engine_await(cel_engine *engine,
   cel_status status = await(e, ready, context, interrupted);
   atomic_store_explicit(&e->awaits, false, memory_order_relaxed);
   e->waited += cel_now_ns() - begin;
-  cel__engine_note(e, CEL_SPAN_WAIT, 0, NULL, e->at, begin);
+  cel__engine_add_span(e, CEL_SPAN_WAIT, 0, NULL, e->at, begin);
   return status;
 }
 
@@ -352,8 +352,8 @@ cel_status cel_engine_submit(cel_engine *engine, const cel_group *group) {
   engine->at = group->location;
   CEL_TRY(enter(engine));
   CEL_TRY(cel_task_graph_submit(engine->graph, group, &id));
-  cel__engine_note(engine, CEL_SPAN_SUBMIT, id, group->name, group->location,
-                   begin);
+  cel__engine_add_span(engine, CEL_SPAN_SUBMIT, id, group->name,
+                       group->location, begin);
   return CEL_E_OK;
 }
 
@@ -365,7 +365,7 @@ uint64_t cel_engine_epoch(cel_engine *engine, cel_location location) {
 }
 
 bool cel_engine_reached(const cel_engine *engine, uint64_t epoch) {
-  return cel__divergence_met(&engine->divergence) >= epoch;
+  return cel__divergence_executed_by_all(&engine->divergence) >= epoch;
 }
 
 static bool is_reached(const cel_engine *engine, const void *epoch) {
@@ -380,8 +380,8 @@ cel_status cel_engine_wait(cel_engine *engine, uint64_t epoch,
   return CEL_E_OK;
 }
 
-cel_status cel_engine_meet(cel_engine *engine, cel_location location,
-                           bool (*interrupted)(void)) {
+cel_status cel_engine_barrier(cel_engine *engine, cel_location location,
+                              bool (*interrupted)(void)) {
   cel_assert_thread(CEL_THREAD_MAIN);
   cel_engine *e = engine;
   bool helps = cel__scheduler_lends(e);

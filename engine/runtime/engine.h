@@ -181,8 +181,8 @@ cel_status cel_engine_wait(cel_engine *engine, uint64_t epoch,
                            bool (*interrupted)(void));
 /* Both in one, for who has nothing else to do in between: on one core main then
  * does the scheduler's work itself. */
-cel_status cel_engine_meet(cel_engine *engine, cel_location location,
-                           bool (*interrupted)(void));
+cel_status cel_engine_barrier(cel_engine *engine, cel_location location,
+                              bool (*interrupted)(void));
 /* The first failure, if any: fills this thread's error record. CEL_E_CANCELLED
  * with the other rank's text when it happened elsewhere. */
 cel_status cel_engine_check(cel_engine *engine);

@@ -25,16 +25,16 @@
 #include "runtime/watchdog.h"
 
 /* A horizon or epoch under way, for the scheduler to retire what it closes. */
-typedef struct cel_bound_ids {
+typedef struct cel_horizon_ids {
   uint64_t task, command, instr; /* instr: 0 while held back */
-} cel_bound_ids;
+} cel_horizon_ids;
 
 typedef struct cel_scheduler {
   cel_command_graph *commands;
   cel_instr_graph *instrs;
-  CEL_VEC(cel_bound_ids) bounds; /* oldest first */
-  uint64_t retired;              /* task id */
-  cel_status status;             /* of the step under way */
+  CEL_VEC(cel_horizon_ids) horizons; /* oldest first */
+  uint64_t retired;                  /* task id */
+  cel_status status;                 /* of the step under way */
   bool dropping; /* one instruction was not handed over: none is after it */
 } cel_scheduler;
 
@@ -156,8 +156,9 @@ void cel__objects_release(cel_engine *engine);
 int64_t cel__engine_now(const cel_engine *engine);
 /* Something of a task that began then has been done, if anybody writes that
  * down. Thread: main for SUBMIT and WAIT, scheduler for SCHEDULE. */
-void cel__engine_note(cel_engine *engine, cel_span_kind kind, uint64_t task,
-                      const char *name, cel_location location, int64_t begin);
+void cel__engine_add_span(cel_engine *engine, cel_span_kind kind, uint64_t task,
+                          const char *name, cel_location location,
+                          int64_t begin);
 /* Hands a task or the flush mark to the scheduler. Thread: main. */
 void cel__engine_pass(cel_engine *engine, void *item);
 

@@ -6,8 +6,9 @@ int64_t cel__engine_now(const cel_engine *engine) {
   return engine->config.timeline != NULL ? cel_now_ns() : 0;
 }
 
-void cel__engine_note(cel_engine *engine, cel_span_kind kind, uint64_t task,
-                      const char *name, cel_location location, int64_t begin) {
+void cel__engine_add_span(cel_engine *engine, cel_span_kind kind, uint64_t task,
+                          const char *name, cel_location location,
+                          int64_t begin) {
   if (engine->config.timeline == NULL) return;
   cel_span span = {.begin = begin,
                    .end = cel_now_ns(),

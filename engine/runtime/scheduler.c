@@ -29,9 +29,9 @@ static void emit_instr(void *context, const cel_instr *instr) {
   if (e->config.saw_instr != NULL)
     e->config.saw_instr(e->config.saw_context, instr);
   if (instr->kind == CEL_INSTR_HORIZON || instr->kind == CEL_INSTR_EPOCH)
-    for (uint32_t i = 0; i < s->bounds.n; ++i)
-      if (s->bounds.at[i].task == instr->task->id)
-        s->bounds.at[i].instr = instr->id;
+    for (uint32_t i = 0; i < s->horizons.n; ++i)
+      if (s->horizons.at[i].task == instr->task->id)
+        s->horizons.at[i].instr = instr->id;
   pass_instr(e, instr);
 }
 
@@ -49,8 +49,8 @@ static void emit_command(void *context, const cel_command *command) {
     e->config.saw_command(e->config.saw_context, command);
   if (command->kind == CEL_COMMAND_HORIZON ||
       command->kind == CEL_COMMAND_EPOCH)
-    cel_vec_push(&s->bounds,
-                 (cel_bound_ids){command->task->id, command->id, 0});
+    cel_vec_push(&s->horizons,
+                 (cel_horizon_ids){command->task->id, command->id, 0});
   if (s->status == CEL_E_OK)
     s->status = cel_instr_graph_add(s->instrs, command);
 }
@@ -61,12 +61,12 @@ static void retire(cel_engine *e) {
   cel_scheduler *s = &e->scheduler;
   uint64_t reached = atomic_load_explicit(&e->reached, memory_order_acquire);
   if (s->retired >= reached) return;
-  cel_bound_ids newest = {0};
+  cel_horizon_ids newest = {0};
   uint32_t n = 0;
-  while (n < s->bounds.n && s->bounds.at[n].task <= reached)
-    newest = s->bounds.at[n++];
-  s->bounds.n -= n;
-  memmove(s->bounds.at, s->bounds.at + n, s->bounds.n * sizeof newest);
+  while (n < s->horizons.n && s->horizons.at[n].task <= reached)
+    newest = s->horizons.at[n++];
+  s->horizons.n -= n;
+  memmove(s->horizons.at, s->horizons.at + n, s->horizons.n * sizeof newest);
   s->retired = reached;
   if (n == 0) return;
   cel_instr_graph_retire(s->instrs, newest.instr);
@@ -86,8 +86,8 @@ static void take(cel_engine *e, void *item) {
     cel_status status = cel_command_graph_add(s->commands, task);
     if (status != CEL_E_OK) s->status = status;
     /* The task is there until this thread has retired it. */
-    cel__engine_note(e, CEL_SPAN_SCHEDULE, task->id, task->name, task->location,
-                     begin);
+    cel__engine_add_span(e, CEL_SPAN_SCHEDULE, task->id, task->name,
+                         task->location, begin);
   }
   if (s->status == CEL_E_OK) return;
   if (task != NULL) cel_fail_at(task->location.file, task->location.line);
@@ -268,5 +268,5 @@ void cel__scheduler_init(cel_engine *engine) {
 void cel__scheduler_release(cel_engine *engine) {
   cel_instr_graph_destroy(engine->scheduler.instrs);
   cel_command_graph_destroy(engine->scheduler.commands);
-  cel_vec_release(&engine->scheduler.bounds);
+  cel_vec_release(&engine->scheduler.horizons);
 }

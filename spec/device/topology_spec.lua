@@ -63,7 +63,7 @@ describe("cel_topology_find", function()
 
   it("divides an unbound host among its ranks", function()
     local whole, all = find()
-    if whole.bound then return pending("this process is bound") end
+    if whole.restricted then return pending("this process is bound") end
     for ranks = 1, 2 * #all + 1 do
       local count = {}
       for rank = 0, ranks - 1 do
@@ -104,7 +104,7 @@ describe("cel_topology_find", function()
             local t, units = ffi.new("cel_topology"), {}
             assert(c.cel_topology_find(rank, ranks, t) == 0)
             for i = 0, 63 do
-              if bit.band(tonumber(t.unit[0] / 2ULL ^ i), 1) == 1 then units[#units + 1] = i end
+              if bit.band(tonumber(t.pu[0] / 2ULL ^ i), 1) == 1 then units[#units + 1] = i end
             end
             parts[#parts + 1] = ("%d %s %d %s"):format(t.cores, t.keeps and "keeps" or "-",
               t.sharers, table.concat(units, ","))
@@ -129,7 +129,7 @@ describe("cel_topology_find", function()
       for ranks = 1, 3 do
         local t = ffi.new("cel_topology")
         assert(c.cel_topology_find(ranks - 1, ranks, t) == 0)
-        io.write(t.cores, " ", t.core[0], " ", tostring(t.bound), "; ")
+        io.write(t.cores, " ", t.core[0], " ", tostring(t.restricted), "; ")
       end
     ]])
     local last = all[#all]
@@ -205,7 +205,7 @@ describe("cel_topology_find", function()
       local all, first, last = allowed()
       local t, before = ffi.new("cel_topology"), c.cel_topology_identity()
       assert(c.cel_topology_find(0, 1, t) == 0)
-      print(t.host_cores, t.bound, t.core[0] - FIRST == first, t.core[t.cores - 1] - FIRST == last)
+      print(t.host_cores, t.restricted, t.core[0] - FIRST == first, t.core[t.cores - 1] - FIRST == last)
       print(t.cores == c.cel_park_cores())
       c.cel_topology_pin(t, t.cores - 1)
       print(allowed() == tostring(last), c.cel_topology_identity() ~= before or first == last)

@@ -109,7 +109,7 @@ static void await(uint32_t seen, const char *what) {
   if (cel_park_prepare(&news) == seen) wrong(what, 0);
 }
 
-/* A chain is told of once, and bounds change nothing. */
+/* A chain is told of once, and horizons change nothing. */
 static void check_chain(void) {
   enum { HALF = CHAIN / 2, BOUND = HALF + 1 };
   cel_host_lanes *host;

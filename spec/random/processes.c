@@ -1,8 +1,8 @@
 /* Over MPI: each process is a rank, and all programs run on one engine, one
  * after another, with the settings of the first. */
-#include "device/fake_cuda.h"
 #include "comm/link/link_state.h"
 #include "comm/nccl/nccl.h"
+#include "device/fake_cuda.h"
 #include "random/program.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -104,7 +104,7 @@ static void forget(rank *r) {
   }
   for (int o = 0; o < MOST_OBJECTS; ++o)
     if (r->object[o] != NULL) object_end(r, o);
-  cel_engine_meet(r->engine, (cel_location){0}, NULL);
+  cel_engine_barrier(r->engine, (cel_location){0}, NULL);
   memset(r->own, 0, sizeof r->own);
   memset(r->ended, 0, sizeof r->ended);
   memset(r->late_object, 0, sizeof r->late_object);

@@ -81,7 +81,7 @@ int main(void) {
   }
   bool late = is_late();
   has_turn = true;
-  must(cel_engine_meet(a.engine, (cel_location){0}, NULL));
+  must(cel_engine_barrier(a.engine, (cel_location){0}, NULL));
   alone_close(&a);
   puts(late ? "main waits for what the lane does next" : "main has its turn");
   return 0;

@@ -167,7 +167,7 @@ static seal seal_of(const char *path, const char *data, size_t size) {
   return s;
 }
 
-bool cel_cache_look(const char *path, cel_text *out) {
+bool cel_cache_peek(const char *path, cel_text *out) {
   if (!cel_text_read(out, path)) return false;
   if (out->n < sizeof(seal)) return false;
   size_t size = out->n - sizeof(seal);
@@ -185,7 +185,7 @@ void cel_cache_touch(const char *path) {
 }
 
 bool cel_cache_read(const char *path, cel_text *out) {
-  bool fine = cel_cache_look(path, out);
+  bool fine = cel_cache_peek(path, out);
   if (fine) cel_cache_touch(path);
   return fine;
 }

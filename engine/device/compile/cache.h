@@ -34,7 +34,7 @@ const char *cel_cache_folder(void);
 /* "folder/0123...<suffix>"; owned by the caller (cel_vec_release). */
 cel_text cel_cache_path(const cel_key *key, const char *suffix);
 /* The content of a file whose seal is right, without the seal. */
-bool cel_cache_look(const char *path, cel_text *out);
+bool cel_cache_peek(const char *path, cel_text *out);
 /* The same, of a file that is needed: notes that it was used. */
 bool cel_cache_read(const char *path, cel_text *out);
 /* Notes that a file was used, once a day at most; of no account if it cannot.

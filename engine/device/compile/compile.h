@@ -11,16 +11,16 @@
  * Thread: main, before those below. */
 void cel_compile_prepare(void);
 
-/* Finds or compiles `unit`, the assembled text of `source`, and loads it; the
+/* Finds or compiles `assembled`, the whole text of `source`, and loads it; the
  * caller owns *out (dlclose). With `sample` it is checked, for samples:
  * sample.h. *was_there: nobody had to compile it. CEL_E_COMPILE, CEL_E_MISSING,
  * CEL_E_IO. Thread: any. */
-cel_status cel_compile_cpu(const cel_source *source, const cel_text *unit,
+cel_status cel_compile_cpu(const cel_source *source, const cel_text *assembled,
                            bool sample, bool *was_there, void **out);
 /* Finds what the same gives with `sample`; false where it is not compiled yet.
  * True, and *out stays null, where it does not compile. Thread: any. */
-bool cel_compile_cpu_find_sample(const cel_source *source, const cel_text *unit,
-                                 void **out);
+bool cel_compile_cpu_find_sample(const cel_source *source,
+                                 const cel_text *assembled, void **out);
 
 typedef struct cel_cuda_target {
   int32_t architecture; /* 90: sm_90 */
@@ -32,15 +32,15 @@ typedef struct cel_cuda_target {
 /* Finds or compiles it likewise, by NVRTC; the module's bytes
  * into *out, which is empty.
  * Errors as above. Thread: any. */
-cel_status cel_compile_cuda(const cel_source *source, const cel_text *unit,
+cel_status cel_compile_cuda(const cel_source *source, const cel_text *assembled,
                             cel_cuda_target target, bool *was_there,
                             cel_text *out);
 /* Finds what the same gives, whose target has `sample`; false where it is not
  * compiled yet. True, and *out stays empty, where it does not compile, or
  * cannot be kept. Thread: any. */
 bool cel_compile_cuda_find_sample(const cel_source *source,
-                                  const cel_text *unit, cel_cuda_target target,
-                                  cel_text *out);
+                                  const cel_text *assembled,
+                                  cel_cuda_target target, cel_text *out);
 
 /* CEL_E_COMPILE with what a compiler said, cleaned, at the user's line. */
 cel_status cel__compile_fail(const cel_source *source, const char *said);

@@ -1,8 +1,8 @@
 /* Kernels for the processor, by the machine's own C++ compiler.
  *
- * An entry's name is the key of: the unit's text, options, flags, the
+ * An entry's name is the key of: the assembled text, options, flags, the
  * processor, the compiler, and the content of every header that the last
- * compile of the same unit included. Which headers those are is remembered in
+ * compile of the same text included. Which headers those are is remembered in
  * `<base>.needs`, and with which compiler in `<base>.by`, so that a machine
  * without a compiler finds what another machine compiled. */
 
@@ -166,10 +166,10 @@ void cel_compile_prepare(void) {
   cel_cache_folder();
 }
 
-static cel_key base_key(const cel_source *source, const cel_text *unit,
+static cel_key base_key(const cel_source *source, const cel_text *assembled,
                         bool sample) {
   cel_key key = {{2, 2}}; /* of this format */
-  cel_key_add(&key, unit->at, unit->n);
+  cel_key_add(&key, assembled->at, assembled->n);
   for (int i = 0; i < FLAGS; ++i) cel_key_add_string(&key, flags[i]);
   for (int32_t i = 0; i < source->options; ++i)
     cel_key_add_string(&key, source->option[i]);
@@ -212,7 +212,7 @@ static bool read_note(const cel_key *base, const char *suffix, cel_text *out) {
   return fine;
 }
 
-/* The entry's key from what the cache remembers of the unit; false when that
+/* The entry's key from what the cache remembers of the text; false when that
  * does not suffice. */
 static bool entry_key(const cel_key *base, cel_key *out) {
   cel_text by = {0}, needs = {0};
@@ -255,7 +255,7 @@ static void *find_entry(const cel_key *base, bool sample) {
 
 typedef struct build {
   const cel_source *source;
-  const cel_text *unit;
+  const cel_text *assembled;
   bool sample;
   cel_scratch scratch;
   cel_text in, out, needs; /* paths */
@@ -293,7 +293,7 @@ static void make_arguments(build *b) {
 }
 
 /* The headers of a make rule "needs: in.cpp a.h dir\ with\ space/b.h", one per
- * line. The first prerequisite is the unit itself. */
+ * line. The first prerequisite is that file itself. */
 static void read_needs(const char *path, cel_text *out) {
   cel_text rule = {0};
   cel_text_read(&rule, path);
@@ -349,7 +349,7 @@ static cel_status run_compiler(build *b) {
   cel_text_format(&b->needs, "%s/kernel.d", b->scratch.path.at);
   make_arguments(b);
   cel_status status = CEL_E_OK;
-  if (!cel_text_write(b->unit, b->in.at))
+  if (!cel_text_write(b->assembled, b->in.at))
     status =
         cel_fail(CEL_E_IO, "cannot write %s: %s", b->in.at, strerror(errno));
   if (status == CEL_E_OK)
@@ -360,9 +360,9 @@ static cel_status run_compiler(build *b) {
   return status;
 }
 
-static cel_status compile(const cel_source *source, const cel_text *unit,
+static cel_status compile(const cel_source *source, const cel_text *assembled,
                           bool sample, const cel_key *base, cel_key *key) {
-  build b = {.source = source, .unit = unit, .sample = sample};
+  build b = {.source = source, .assembled = assembled, .sample = sample};
   CEL_TRY(cel_cache_scratch(&b.scratch));
   cel_status status = run_compiler(&b);
   if (status == CEL_E_OK) status = keep(&b, base, key);
@@ -376,9 +376,9 @@ static cel_status compile(const cel_source *source, const cel_text *unit,
   return status;
 }
 
-bool cel_compile_cpu_find_sample(const cel_source *source, const cel_text *unit,
-                                 void **out) {
-  cel_key base = base_key(source, unit, true);
+bool cel_compile_cpu_find_sample(const cel_source *source,
+                                 const cel_text *assembled, void **out) {
+  cel_key base = base_key(source, assembled, true);
   cel_text none = {0};
   bool is = read_note(&base, CEL_CACHE_SAMPLE, &none);
   if (!is) *out = find_entry(&base, true);
@@ -393,9 +393,9 @@ static void note_none(const cel_key *base) {
   cel_vec_release(&path);
 }
 
-cel_status cel_compile_cpu(const cel_source *source, const cel_text *unit,
+cel_status cel_compile_cpu(const cel_source *source, const cel_text *assembled,
                            bool sample, bool *was_there, void **out) {
-  cel_key base = base_key(source, unit, sample), key;
+  cel_key base = base_key(source, assembled, sample), key;
   void *library = find_entry(&base, sample);
   if (library == NULL && !find_compiler()) return fail_missing();
   bool found_it = library != NULL;
@@ -403,8 +403,9 @@ cel_status cel_compile_cpu(const cel_source *source, const cel_text *unit,
     int lock = cel_cache_lock(&base);
     library =
         find_entry(&base, sample); /* another process may have been first */
-    cel_status status =
-        library != NULL ? CEL_E_OK : compile(source, unit, sample, &base, &key);
+    cel_status status = library != NULL
+                            ? CEL_E_OK
+                            : compile(source, assembled, sample, &base, &key);
     cel_cache_unlock(lock);
     if (sample && status == CEL_E_COMPILE) note_none(&base);
     if (status != CEL_E_OK) return status;

@@ -1,9 +1,10 @@
 /* Kernels for GPUs, by NVRTC.
  *
- * An entry's name is the key of: the unit's text, every option, the compiler,
- * and the content of every header that the user's text may include (include.h),
- * of CUDA's own headers only where they are. A machine without NVRTC, but with
- * a driver, finds what another one compiled: `<base>.by` says with which. */
+ * An entry's name is the key of: the assembled text, every option, the
+ * compiler, and the content of every header that the user's text may include
+ * (include.h), of CUDA's own headers only where they are. A machine without
+ * NVRTC, but with a driver, finds what another one compiled: `<base>.by` says
+ * with which. */
 
 #include "device/compile/compile.h"
 
@@ -21,7 +22,7 @@ enum { NVRTC_ERROR_INVALID_OPTION = 5, NVRTC_ERROR_COMPILATION = 6 };
 
 typedef struct build {
   const cel_source *source;
-  const cel_text *unit;
+  const cel_text *assembled;
   const char *suffix; /* of its entry */
   CEL_VEC(const char *) option;
   CEL_VEC(const char *) folder; /* for #include; CUDA's are the last ones */
@@ -132,7 +133,7 @@ static void build_prepare(build *b, cel_cuda_target target) {
   if (s->directory != NULL) add_folder(b, s->directory);
   for (int32_t i = 0; i < s->options; ++i) add_option(b, i);
   add_cuda_folders(b);
-  /* NVRTC also looks beside the file that the unit is said to be. */
+  /* NVRTC also looks beside the file that the text is said to be. */
   cel_text_format(&b->name, "%s/celer kernel",
                   s->directory != NULL ? s->directory : "/");
 }
@@ -157,7 +158,7 @@ static bool entry_key(const build *b, const char *by, cel_key *out) {
 
 static cel_key base_key(const build *b) {
   cel_key key = {{3, 3}}; /* of this format */
-  cel_key_add(&key, b->unit->at, b->unit->n);
+  cel_key_add(&key, b->assembled->at, b->assembled->n);
   for (uint32_t i = 0; i < b->option.n; ++i)
     cel_key_add_string(&key, b->option.at[i]);
   return key;
@@ -232,8 +233,8 @@ static cel_status compile(const cel_nvrtc_api *api, const build *b,
                           cel_text *out) {
   nvrtcProgram program;
   size_t size = 0;
-  nvrtcResult code = api->nvrtcCreateProgram(&program, cel_text_string(b->unit),
-                                             b->name.at, 0, NULL, NULL);
+  nvrtcResult code = api->nvrtcCreateProgram(
+      &program, cel_text_string(b->assembled), b->name.at, 0, NULL, NULL);
   if (code != 0)
     return cel_fail(CEL_E_COMPILE, "NVRTC: %s", api->nvrtcGetErrorString(code));
   code = api->nvrtcCompileProgram(program, (int)b->option.n, b->option.at);
@@ -334,10 +335,10 @@ static void prepare(build *b, cel_cuda_target target) {
 }
 
 bool cel_compile_cuda_find_sample(const cel_source *source,
-                                  const cel_text *unit, cel_cuda_target target,
-                                  cel_text *out) {
+                                  const cel_text *assembled,
+                                  cel_cuda_target target, cel_text *out) {
   char why[256] = "";
-  build b = {.source = source, .unit = unit};
+  build b = {.source = source, .assembled = assembled};
   place at;
   prepare(&b, target);
   bool has_nvrtc = cel_nvrtc_api_load(why, sizeof why) != NULL;
@@ -349,10 +350,10 @@ bool cel_compile_cuda_find_sample(const cel_source *source,
   return found || !at.keeps;
 }
 
-cel_status cel_compile_cuda(const cel_source *source, const cel_text *unit,
+cel_status cel_compile_cuda(const cel_source *source, const cel_text *assembled,
                             cel_cuda_target target, bool *was_there,
                             cel_text *out) {
-  build b = {.source = source, .unit = unit};
+  build b = {.source = source, .assembled = assembled};
   prepare(&b, target);
   cel_status status = find_or_compile(&b, target.sample, was_there, out);
   build_release(&b);

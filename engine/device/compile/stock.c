@@ -52,7 +52,7 @@ static void look(DIR *dir, bool (*wanted)(const char *name), bool leftover,
   closedir(dir);
 }
 
-cel_status cel_stock_look(cel_stock_list *out) {
+cel_status cel_stock_find(cel_stock_list *out) {
   const char *folder = cel_cache_folder();
   cel_text path = {0};
   DIR *dir = opendir(folder);

@@ -25,7 +25,7 @@ typedef struct cel_stock_file {
 typedef CEL_VEC(cel_stock_file) cel_stock_list;
 
 /* Appends the cache's own files; the caller releases *out. CEL_E_IO. */
-cel_status cel_stock_look(cel_stock_list *out);
+cel_status cel_stock_find(cel_stock_list *out);
 /* Removes one that was listed. False when it is still there. */
 bool cel_stock_remove(const char *name);
 #endif

@@ -20,19 +20,19 @@ static int64_t blocks_wanted(const cel_box *box, int64_t threads) {
   return fine < least ? least : fine > most ? most : fine;
 }
 
-/* How many units a box has in dimension d. */
-static int64_t units(const cel_box *box, const int32_t unit[3], int d) {
+/* How many groups a box has in dimension d. */
+static int64_t groups_in(const cel_box *box, const int32_t group[3], int d) {
   int64_t n = box->max[d] - box->min[d];
-  cel_assert(unit[d] <= 1 || n % unit[d] == 0);
-  return unit[d] > 1 ? n / unit[d] : n;
+  cel_assert(group[d] <= 1 || n % group[d] == 0);
+  return group[d] > 1 ? n / group[d] : n;
 }
 
-int64_t cel__crew_cut(const cel_box *box, const int32_t unit[3], int64_t want,
+int64_t cel__crew_cut(const cel_box *box, const int32_t group[3], int64_t want,
                       int64_t cuts[3]) {
   int64_t volume = cel_box_volume(box), blocks = 1;
   if (want > volume / CEL_TUNE_CREW_ITEMS) want = volume / CEL_TUNE_CREW_ITEMS;
   for (int d = 0; d < CEL_DIMS; ++d) {
-    int64_t n = units(box, unit, d), need = (want + blocks - 1) / blocks;
+    int64_t n = groups_in(box, group, d), need = (want + blocks - 1) / blocks;
     cuts[d] = need < 1 ? 1 : need < n ? need : n;
     blocks *= cuts[d];
   }
@@ -40,25 +40,25 @@ int64_t cel__crew_cut(const cel_box *box, const int32_t unit[3], int64_t want,
 }
 
 /* Where block `i` of `cuts` begins; rounded down in the innermost dimension. */
-static int64_t cut_at(const cel_box *box, const int32_t unit[3], int d,
+static int64_t cut_at(const cel_box *box, const int32_t group[3], int d,
                       int64_t cuts, int64_t i) {
-  int64_t n = units(box, unit, d);
+  int64_t n = groups_in(box, group, d);
   int64_t at = n / cuts * i + n % cuts * i / cuts;
   bool innermost = true;
   for (int k = d + 1; k < CEL_DIMS; ++k)
     if (box->max[k] - box->min[k] > 1) innermost = false;
-  if (unit[d] > 1) return box->min[d] + at * unit[d];
+  if (group[d] > 1) return box->min[d] + at * group[d];
   if (innermost && i < cuts && n / cuts >= CEL_TUNE_CREW_ALIGN_ITEMS)
     at -= at % CEL_TUNE_CREW_ALIGN_ITEMS;
   return box->min[d] + at;
 }
 
-cel_box cel__crew_block(const cel_box *box, const int32_t unit[3],
+cel_box cel__crew_block(const cel_box *box, const int32_t group[3],
                         const int64_t cuts[3], int64_t i) {
   cel_box r;
   for (int d = CEL_DIMS - 1; d >= 0; --d) {
-    r.min[d] = cut_at(box, unit, d, cuts[d], i % cuts[d]);
-    r.max[d] = cut_at(box, unit, d, cuts[d], i % cuts[d] + 1);
+    r.min[d] = cut_at(box, group, d, cuts[d], i % cuts[d]);
+    r.max[d] = cut_at(box, group, d, cuts[d], i % cuts[d] + 1);
     i /= cuts[d];
   }
   return r;
@@ -151,8 +151,8 @@ static int64_t join_blocks(const cel_share *share, int64_t i, int64_t n,
     inner *= share->cuts[d];
   }
   cel_box last =
-      cel__crew_block(&share->box, share->unit, share->cuts, i + joined - 1);
-  *out = cel__crew_block(&share->box, share->unit, share->cuts, i);
+      cel__crew_block(&share->box, share->group, share->cuts, i + joined - 1);
+  *out = cel__crew_block(&share->box, share->group, share->cuts, i);
   for (int d = 0; d < CEL_DIMS; ++d) out->max[d] = last.max[d];
   return joined;
 }
@@ -303,10 +303,10 @@ static bool cut(cel_crew *crew, cel_lane *lane, const cel_box *box) {
   share->box = *box;
   bool grouped = job->kind == CEL_JOB_CALL;
   for (int d = 0; d < CEL_DIMS; ++d)
-    share->unit[d] = grouped ? job->work->group[d] : 1;
+    share->group[d] = grouped ? job->work->group[d] : 1;
   int64_t want = work != NULL ? cel__partial_blocks(work)
                               : blocks_wanted(box, crew->threads);
-  share->blocks = cel__crew_cut(box, share->unit, want, share->cuts);
+  share->blocks = cel__crew_cut(box, share->group, want, share->cuts);
   if (work != NULL && share->blocks <= 1) return false;
   share->partial =
       work != NULL ? cel__partial_create(job, share->blocks) : NULL;

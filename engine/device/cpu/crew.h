@@ -32,7 +32,7 @@
 /* Which block of a range is next; each on a cache line of its own. */
 typedef struct cel_cursor {
   _Atomic(int64_t) next;
-  char apart[56];
+  char rest_of_line[56];
 } cel_cursor;
 
 /* A job cut into blocks. */
@@ -40,7 +40,7 @@ typedef struct cel_share {
   struct cel_share *next; /* linked: others may help */
   cel_entry *entry;
   cel_box box;
-  int32_t unit[CEL_DIMS];
+  int32_t group[CEL_DIMS];
   int64_t cuts[CEL_DIMS], blocks;
   int32_t ranges;             /* of blocks, about equal: one for each thread */
   cel_cursor *cursor;         /* of each; owned; null before the first job */
@@ -97,12 +97,12 @@ void cel_lane_release(cel_lane *lane);
 /* Thread: executor. */
 void cel_crew_submit(cel_crew *crew, cel_lane *lane, cel_entry *entry);
 
-/* How a box is cut into at most about `want` blocks of whole units (of work
- * groups; 0 counts as 1); returns how many. Thread: any. */
-int64_t cel__crew_cut(const cel_box *box, const int32_t unit[3], int64_t want,
+/* How a box is cut into at most about `want` blocks of whole work groups (0
+ * counts as 1); returns how many. Thread: any. */
+int64_t cel__crew_cut(const cel_box *box, const int32_t group[3], int64_t want,
                       int64_t cuts[3]);
 /* The i-th of them; blocks are disjoint and cover the box. Thread: any. */
-cel_box cel__crew_block(const cel_box *box, const int32_t unit[3],
+cel_box cel__crew_block(const cel_box *box, const int32_t group[3],
                         const int64_t cuts[3], int64_t i);
 #endif
 

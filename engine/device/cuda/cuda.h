@@ -56,7 +56,7 @@ int32_t cel_cuda_count(char *why, size_t size);
 void cel_cuda_describe(char *text, size_t size);
 /* What the driver says of a device, without opening it: context and peers are
  * not filled in. CEL_E_MISSING. Thread: main. */
-cel_status cel_cuda_look(int32_t ordinal, cel_cuda_device *out);
+cel_status cel_cuda_query(int32_t ordinal, cel_cuda_device *out);
 /* Whether a device can reach the memory of another. Thread: main. */
 bool cel_cuda_reaches(const cel_cuda_device *from, const cel_cuda_device *to);
 /* What tells a GPU from all others, whoever looks; zero where the driver does

@@ -141,10 +141,10 @@ enum { PITCH = INT32_MAX /* the most that CUDA takes */ };
 static CUresult copy_row(const cel_cuda_api *api, const cel_cuda_end *from,
                          const cel_cuda_end *to, size_t width,
                          CUstream stream) {
-  return from->apart == NULL
+  return from->context == NULL
              ? api->cuMemcpyAsync(to->at, from->at, width, stream)
-             : api->cuMemcpyPeerAsync(to->at, to->apart, from->at, from->apart,
-                                      width, stream);
+             : api->cuMemcpyPeerAsync(to->at, to->context, from->at,
+                                      from->context, width, stream);
 }
 
 /* Rows one after the other, for pitches that the driver does not take. */
@@ -172,22 +172,23 @@ static CUresult copy_planes(const cel_cuda_api *api, const cel_cuda_end *from,
                             const size_t n[2], CUstream stream) {
   if (from->row > PITCH || to->row > PITCH)
     return copy_rows(api, from, to, width, n, stream);
-  int type = from->apart != NULL ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_UNIFIED;
+  int type =
+      from->context != NULL ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_UNIFIED;
   const CUDA_MEMCPY3D copy = {.srcMemoryType = type,
                               .srcDevice = from->at,
-                              .reserved0 = from->apart,
+                              .reserved0 = from->context,
                               .srcPitch = from->row,
                               .srcHeight = height_of(from, n[1]),
                               .dstMemoryType = type,
                               .dstDevice = to->at,
-                              .reserved1 = to->apart,
+                              .reserved1 = to->context,
                               .dstPitch = to->row,
                               .dstHeight = height_of(to, n[1]),
                               .WidthInBytes = width,
                               .Height = n[1],
                               .Depth = n[0]};
-  return from->apart != NULL ? api->cuMemcpy3DPeerAsync(&copy, stream)
-                             : api->cuMemcpy3DAsync_v2(&copy, stream);
+  return from->context != NULL ? api->cuMemcpy3DPeerAsync(&copy, stream)
+                               : api->cuMemcpy3DAsync_v2(&copy, stream);
 }
 
 CUresult cel_cuda_copy(const cel_cuda *cuda, int32_t device, cel_cuda_end from,
@@ -204,7 +205,7 @@ CUresult cel_cuda_copy(const cel_cuda *cuda, int32_t device, cel_cuda_end from,
     from.row = from.plane, to.row = to.plane;
   }
   if (n[0] * n[1] == 1) return copy_row(api, &from, &to, width, stream);
-  if (from.apart == NULL &&
+  if (from.context == NULL &&
       cel_cuda_pack_suits(cuda, device, width, n[0], n[1]))
     return cel_cuda_pack(cuda, device, from, to, width, n[0], n[1], stream);
   if (n[0] == 1 || (from.plane % from.row == 0 && to.plane % to.row == 0))

@@ -24,7 +24,9 @@
 typedef struct cel_cuda_end {
   CUdeviceptr at;
   size_t row, plane;
-  CUcontext apart; /* of the device that it is on; as a rule null */
+  /* Where the stream's device does not reach both ends: of the device that this
+   * one is on; else null. */
+  CUcontext context;
 } cel_cuda_end;
 
 /* `planes` of `rows` of `width` bytes, none of them 0, on a stream of the

@@ -54,9 +54,8 @@ static cel_cuda_end end_of(const cel_layout *l, const cel_box *box,
       .at = (uintptr_t)l->base + at, .row = row, .plane = plane};
 }
 
-/* Whether the device does not reach a memory. */
-static bool is_apart(const cel_cuda *cuda, int32_t device, int32_t memory) {
-  return memory > 0 && !cuda->device[device].peer[memory - 1];
+static bool reaches(const cel_cuda *cuda, int32_t device, int32_t memory) {
+  return memory == 0 || cuda->device[device].peer[memory - 1];
 }
 
 static CUresult enqueue_copy(const cel_cuda *cuda, int32_t device,
@@ -66,10 +65,10 @@ static CUresult enqueue_copy(const cel_cuda *cuda, int32_t device,
   cel_cuda_end from = end_of(&job->from, box, job->element_size);
   cel_cuda_end to = end_of(&job->to, box, job->element_size);
   if (job->from_memory > 0 && job->to_memory > 0 &&
-      (is_apart(cuda, device, job->from_memory) ||
-       is_apart(cuda, device, job->to_memory))) {
-    from.apart = cuda->device[job->from_memory - 1].context;
-    to.apart = cuda->device[job->to_memory - 1].context;
+      !(reaches(cuda, device, job->from_memory) &&
+        reaches(cuda, device, job->to_memory))) {
+    from.context = cuda->device[job->from_memory - 1].context;
+    to.context = cuda->device[job->to_memory - 1].context;
   }
   size_t width = (size_t)(box->max[2] - box->min[2]) * job->element_size;
   return cel_cuda_copy(cuda, device, from, to, width,
@@ -446,23 +445,23 @@ static cel_status wait_for_stream(const putting *p, const cel_job *job,
 }
 
 static cel_status put_checked(const putting *p, const cel_job *job,
-                              const cel_box *slab, int32_t n,
+                              const cel_box *patch, int32_t n,
                               const cel__cuda_promises *promises) {
   cel_work work = *job->work;
   work.cuda = job->work->cuda->sample;
   for (int32_t i = 0; i < n && *p->lost == CUDA_SUCCESS; ++i) {
     cel_job part = *job;
     part.work = &work;
-    part.call.chunk = slab[i];
+    part.call.chunk = patch[i];
     CEL_TRY(put_call(p, &part, promises->at + (size_t)i * promises->size));
   }
   return CEL_E_OK;
 }
 
-/* The rest first, which says whether the checks are cheap. Items of slabs are
+/* The rest first, which says whether the checks are cheap. Items of patches are
  * computed twice, and what the checked build writes goes nowhere. */
 static cel_status put_sampled(const putting *p, const cel_job *job,
-                              const cel_box *slab, int32_t n,
+                              const cel_box *patch, int32_t n,
                               const cel_region *rest) {
   int64_t ns, checks;
   CEL_TRY(put_boxes(p, job, rest->at, rest->n));
@@ -470,14 +469,14 @@ static cel_status put_sampled(const putting *p, const cel_job *job,
   CEL_TRY(wait_for_stream(p, job, &ns));
   if (!cel__sample_affords(ns * CEL_TUNE_SAMPLE_CUDA_SLOWER +
                            CEL_TUNE_SAMPLE_CUDA_BEGIN_NS))
-    return put_boxes(p, job, slab, (uint32_t)n);
+    return put_boxes(p, job, patch, (uint32_t)n);
   cel__cuda_promises promises;
   CUresult code =
-      cel__cuda_promise(p->cuda, p->device, job, slab, n, &promises);
+      cel__cuda_promise(p->cuda, p->device, job, patch, n, &promises);
   int64_t begin = cel_now_ns();
   cel_status status =
       code == CUDA_SUCCESS
-          ? put_checked(p, job, slab, n, &promises)
+          ? put_checked(p, job, patch, n, &promises)
           : cel__cuda_fail(p->cuda, p->device, job, CEL_E_FAULT, code);
   if (status == CEL_E_OK && *p->lost == CUDA_SUCCESS)
     status = wait_for_stream(p, job, &checks);
@@ -486,7 +485,7 @@ static cel_status put_sampled(const putting *p, const cel_job *job,
   if (status != CEL_E_OK || *p->lost != CUDA_SUCCESS) return status;
   CEL_TRY(
       check_fault(p->cuda, p->device, job, job->work->cuda->sample, p->stream));
-  return put_boxes(p, job, slab, (uint32_t)n);
+  return put_boxes(p, job, patch, (uint32_t)n);
 }
 
 static bool is_sampled(const cel_job *job) {
@@ -503,11 +502,11 @@ static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
     return cel_fail(CEL_E_TASK, "the task has no kernel for a GPU");
   if (cel_box_is_empty(&job->call.chunk)) return CEL_E_OK;
   if (is_sampled(job)) {
-    cel_box slab[CEL__CUDA_SLABS];
+    cel_box patch[CEL__CUDA_PATCHES];
     cel_region rest = {0};
-    int32_t n = cel__cuda_slabs(job, slab, &rest);
+    int32_t n = cel__cuda_patches(job, patch, &rest);
     cel_status status =
-        n > 0 ? put_sampled(&p, job, slab, n, &rest) : put_call(&p, job, NULL);
+        n > 0 ? put_sampled(&p, job, patch, n, &rest) : put_call(&p, job, NULL);
     cel_region_release(&rest);
     return status;
   }

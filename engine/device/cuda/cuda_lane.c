@@ -339,9 +339,9 @@ static bool collect_lane(cel_cuda_worker *w, cel_cuda_lane *lane) {
 static bool is_due(cel_cuda_lane *lane, int64_t now) {
   uint64_t n = atomic_load_explicit(&lane->completed, memory_order_relaxed);
   uint64_t end = atomic_load_explicit(&lane->submitted, memory_order_relaxed);
-  if (n == end || (end - n >= CEL_TUNE_CUDA_DEEP && now < lane->next_look))
+  if (n == end || (end - n >= CEL_TUNE_CUDA_DEEP && now < lane->next_query))
     return false;
-  lane->next_look = now + CEL_TUNE_CUDA_DEEP_NS;
+  lane->next_query = now + CEL_TUNE_CUDA_DEEP_NS;
   return true;
 }
 

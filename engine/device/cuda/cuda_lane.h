@@ -47,7 +47,7 @@ typedef struct cel_cuda_lane {
   CUevent untimed[CEL_CUDA_DEPTH];
   cel_entry *entry[CEL_CUDA_DEPTH];
   _Atomic(uint64_t) submitted, completed;
-  int64_t next_look; /* ns; the thread's */
+  int64_t next_query; /* ns; the thread's */
   _Atomic(bool) failed;
   /* One for each slot: of a C function on the stream. */
   struct cel_cuda_host_call {

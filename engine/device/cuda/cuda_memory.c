@@ -340,8 +340,8 @@ static bool is_committed(const cel_cuda_span *span, uint64_t grain) {
   return (span->committed[grain / 64] >> grain % 64 & 1) != 0;
 }
 
-static void note(cel_cuda_memory *m, CUdeviceptr base, uint64_t first,
-                 uint64_t last, bool committed) {
+static void mark_grains(cel_cuda_memory *m, CUdeviceptr base, uint64_t first,
+                        uint64_t last, bool committed) {
   uint64_t *bits = m->spans.at[span_at(m, base)].committed;
   for (uint64_t i = first; i < last; ++i) {
     if (committed)
@@ -363,7 +363,7 @@ static cel_status commit_span(cel_cuda_memory *m, CUdeviceptr base,
     while (g < stop && !is_committed(span, g)) ++g;
     if (g > first)
       CEL_TRY(commit_run(m, base, first * CEL_CUDA_GRAIN, g * CEL_CUDA_GRAIN));
-    note(m, base, first, g, true);
+    mark_grains(m, base, first, g, true);
     span = &m->spans.at[span_at(m, base)];
     while (g < stop && is_committed(span, g)) ++g;
   }
@@ -389,8 +389,8 @@ void cel_cuda_memory_decommit(cel_cuda_memory *memory, void *p, uint64_t begin,
     const cel_cuda_mapping *at = &span->mappings.at[i];
     if (at->begin >= begin && at->begin < end) put_to_sleep(memory, span, i);
   }
-  note(memory, span->base, begin / CEL_CUDA_GRAIN,
-       up_to_grain(end) / CEL_CUDA_GRAIN, false);
+  mark_grains(memory, span->base, begin / CEL_CUDA_GRAIN,
+              up_to_grain(end) / CEL_CUDA_GRAIN, false);
   trim(memory, memory->idle_most);
 }
 
@@ -456,7 +456,7 @@ void cel_cuda_memory_release(cel_cuda_memory *memory, void *p, uint64_t bytes) {
     return;
   }
   for (uint32_t i = 0; i < span->mappings.n; ++i) put_to_sleep(memory, span, i);
-  note(memory, span->base, 0, span->bytes / CEL_CUDA_GRAIN, false);
+  mark_grains(memory, span->base, 0, span->bytes / CEL_CUDA_GRAIN, false);
   span->spare = true;
   memory->spares++;
   trim(memory, memory->idle_most);

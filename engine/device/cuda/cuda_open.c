@@ -58,7 +58,7 @@ static int32_t ask(const cel_cuda_api *api, CUdevice device, int attribute,
              : otherwise;
 }
 
-cel_status cel_cuda_look(int32_t ordinal, cel_cuda_device *out) {
+cel_status cel_cuda_query(int32_t ordinal, cel_cuda_device *out) {
   char why[256] = "";
   const cel_cuda_api *api = cel_cuda_api_load(why, sizeof why);
   if (api == NULL) return cel_fail(CEL_E_MISSING, "%s", why);
@@ -107,7 +107,7 @@ bool cel_cuda_reaches(const cel_cuda_device *from, const cel_cuda_device *to) {
 
 static cel_status open_device(cel_cuda *cuda, int32_t ordinal) {
   cel_cuda_device *d = &cuda->device[cuda->devices];
-  CEL_TRY(cel_cuda_look(ordinal, d));
+  CEL_TRY(cel_cuda_query(ordinal, d));
   CUresult code = cuda->api->cuDevicePrimaryCtxRetain(&d->context, d->device);
   if (code != CUDA_SUCCESS)
     return fail_call(cuda->api, code, "its primary context", ordinal);

@@ -9,7 +9,7 @@
 
 enum { BOXES = CEL__CUDA_PROMISES / sizeof(cel_box) };
 
-/* ---- slabs ----------------------------------------------------------------
+/* ---- patches ----------------------------------------------------------------
  */
 
 /* Boxes that a unit is promised of view `v`. */
@@ -20,12 +20,12 @@ static int64_t boxes_of(const cel_job *job, int32_t v) {
 
 /* Full along the last dimensions, as far as the items go; of so few that there
  * is room for what all views are promised, should each be a unit. */
-static void size_slab(const cel_job *job, int64_t unit[3], int64_t size[3]) {
+static void size_patch(const cel_job *job, int64_t unit[3], int64_t size[3]) {
   const cel_box *chunk = &job->call.chunk;
-  int64_t left = cel_box_volume(chunk) / CEL_TUNE_SAMPLE_SLAB_SHARE, each = 1;
+  int64_t left = cel_box_volume(chunk) / CEL_TUNE_SAMPLE_PATCH_SHARE, each = 1;
   for (int32_t v = 0; v < job->call.views; ++v) each += boxes_of(job, v);
-  int64_t most = (int64_t)(BOXES / CEL__CUDA_SLABS) / each;
-  if (left > CEL_TUNE_SAMPLE_SLAB_ITEMS) left = CEL_TUNE_SAMPLE_SLAB_ITEMS;
+  int64_t most = (int64_t)(BOXES / CEL__CUDA_PATCHES) / each;
+  if (left > CEL_TUNE_SAMPLE_PATCH_ITEMS) left = CEL_TUNE_SAMPLE_PATCH_ITEMS;
   if (left > most) left = most;
   for (int d = CEL_DIMS - 1; d >= 0; --d) {
     int64_t whole = chunk->max[d] - chunk->min[d];
@@ -36,27 +36,27 @@ static void size_slab(const cel_job *job, int64_t unit[3], int64_t size[3]) {
   }
 }
 
-int32_t cel__cuda_slabs(const cel_job *job, cel_box out[CEL__CUDA_SLABS],
-                        cel_region *rest) {
+int32_t cel__cuda_patches(const cel_job *job, cel_box out[CEL__CUDA_PATCHES],
+                          cel_region *rest) {
   const cel_box *chunk = &job->call.chunk;
   cel_random random = {job->call.sample->task->id};
   int64_t unit[3], size[3];
   int32_t n = 0;
-  size_slab(job, unit, size);
+  size_patch(job, unit, size);
   cel_region_assign(rest, chunk, 1);
-  for (int32_t i = 0; i < CEL__CUDA_SLABS; ++i) { /* first, last, between */
-    cel_box slab;
+  for (int32_t i = 0; i < CEL__CUDA_PATCHES; ++i) { /* first, last, between */
+    cel_box patch;
     for (int d = 0; d < CEL_DIMS; ++d) {
       int64_t room = (chunk->max[d] - chunk->min[d] - size[d]) / unit[d];
       int64_t at = i == 0   ? 0
                    : i == 1 ? room
                             : cel_random_int(&random, 0, room);
-      slab.min[d] = chunk->min[d] + at * unit[d];
-      slab.max[d] = slab.min[d] + size[d];
+      patch.min[d] = chunk->min[d] + at * unit[d];
+      patch.max[d] = patch.min[d] + size[d];
     }
-    if (!cel_region_covers_box(rest, &slab)) continue;
-    cel_region_remove(rest, &slab);
-    out[n++] = slab;
+    if (!cel_region_covers_box(rest, &patch)) continue;
+    cel_region_remove(rest, &patch);
+    out[n++] = patch;
   }
   return rest->n > 0 ? n : 0;
 }
@@ -82,11 +82,11 @@ static int64_t promise_view(const cel_job *job, int32_t v,
   return each;
 }
 
-/* Of one slab; boxes are named by their number, until they have addresses. */
-static void promise_slab(const cel_job *job, const cel_box *slab, int32_t views,
-                         boxes *all, unsigned char *out) {
+/* Of one patch; boxes are named by their number, until they have addresses. */
+static void promise_patch(const cel_job *job, const cel_box *patch,
+                          int32_t views, boxes *all, unsigned char *out) {
   cel__units units;
-  int64_t n = cel__sample_units(job->call.sample->task, slab, &units);
+  int64_t n = cel__sample_units(job->call.sample->task, patch, &units);
   memcpy(out, &units, sizeof units);
   for (int32_t v = 0; v < views; ++v) {
     uintptr_t first = all->n;
@@ -112,7 +112,7 @@ static void place_boxes(CUdeviceptr memory, cel__cuda_promises *p, int32_t n,
 }
 
 CUresult cel__cuda_promise(const cel_cuda *cuda, int32_t device,
-                           const cel_job *job, const cel_box *slab, int32_t n,
+                           const cel_job *job, const cel_box *patch, int32_t n,
                            cel__cuda_promises *out) {
   const cel_cuda_kernel *kernel = job->work->cuda;
   CUdeviceptr memory = cuda->device[device].promises;
@@ -123,7 +123,7 @@ CUresult cel__cuda_promise(const cel_cuda *cuda, int32_t device,
   out->size = sizeof(cel__units) + (size_t)views * sizeof(cel__promise);
   out->at = cel_alloc_zero(out->size * (size_t)n);
   for (int32_t i = 0; i < n; ++i)
-    promise_slab(job, &slab[i], views, &all, out->at + (size_t)i * out->size);
+    promise_patch(job, &patch[i], views, &all, out->at + (size_t)i * out->size);
   cel_assert(all.n <= BOXES);
   CUresult code = CUDA_SUCCESS;
   if (all.n > 0)

@@ -120,7 +120,7 @@ static cel_status scan(const cel_source *source, cel_module *module) {
     module->kernel[i].hash =
         hash_string(module->found.at[i].name, module->hash);
   cel_source_assemble(source, header_text, header_size, &module->found,
-                      &module->unit);
+                      &module->assembled);
   return CEL_E_OK;
 }
 
@@ -209,7 +209,7 @@ void cel_module_destroy(cel_module *module) {
   for (uint32_t i = 0; module->kernel != NULL && i < module->found.n; ++i)
     cel_free(module->kernel[i].owned);
   cel_found_release(&module->found);
-  cel_vec_release(&module->unit);
+  cel_vec_release(&module->assembled);
   cel_free(module->kernel);
   cel_free(module);
 }

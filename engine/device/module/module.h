@@ -26,7 +26,7 @@ static inline cel_cuda_target cel__module_target(int32_t architecture,
                            .items = 256 << variant / 2};
 }
 
-enum { CEL__MET = 64 };
+enum { CEL__MAPPERS_KNOWN = 64 };
 
 typedef void cel__run_function(const cel_call *call);
 typedef void cel__combine_function(const cel_call *call, int view, int onto);
@@ -48,8 +48,8 @@ typedef struct cel__kernel {
   cel_cuda_kernel *sample_cuda; /* null: not there */
   /* Sets of mappers that it was launched with, and how often: the first few
    * launches with each are sampled. */
-  uint64_t met[CEL__MET];
-  uint8_t launches[CEL__MET];
+  uint64_t mappers_known[CEL__MAPPERS_KNOWN];
+  uint8_t launches[CEL__MAPPERS_KNOWN];
   int32_t params, views, reducers;
   uint32_t values_size;
   uint64_t hash; /* of the module's source and its name */
@@ -59,7 +59,7 @@ typedef struct cel__kernel {
 typedef struct cel__build {
   cel_chore chore; /* first */
   cel_source source;
-  const cel_text *unit;
+  const cel_text *assembled;
   int32_t targets; /* 0: the processor */
   cel_cuda_target target[CEL_TARGETS];
   bool sample; /* checked, for samples */
@@ -84,7 +84,7 @@ typedef struct cel__kept_source {
 struct cel_module {
   cel_found_list found;
   cel__kernel *kernel; /* one for each found */
-  cel_text unit;       /* the assembled text */
+  cel_text assembled;  /* the assembled text */
   uint64_t hash;
   bool finished;
   cel_error failure; /* code 0: none */

@@ -11,8 +11,8 @@ static const char *keep(cel__kept_source *kept, const char *text) {
   return cel_vec_last(&kept->strings);
 }
 
-/* The unit holds text and defines; the key still wants to see what the text
- * includes. */
+/* The assembled text holds the text and the defines; the key still wants to see
+ * what the text includes. */
 void cel__module_keep(cel_module *module, const cel_source *source) {
   cel__kept_source *kept = &module->kept;
   kept->source = *source;
@@ -46,11 +46,11 @@ static void add_target(cel__build *build, int32_t architecture,
 /* Whether all that samples take is compiled already. */
 static bool find_sample(cel__build *build) {
   if (build->targets == 0)
-    return cel_compile_cpu_find_sample(&build->source, build->unit,
+    return cel_compile_cpu_find_sample(&build->source, build->assembled,
                                        &build->library);
   bool all = true;
   for (int32_t i = 0; i < build->targets && all; ++i)
-    all = cel_compile_cuda_find_sample(&build->source, build->unit,
+    all = cel_compile_cuda_find_sample(&build->source, build->assembled,
                                        build->target[i], &build->image[i]);
   if (!all) cel__build_release(build);
   return all;
@@ -63,11 +63,12 @@ static void run(cel_chore *chore) {
   if (beside != NULL && !beside->found)
     cel_background_start_beside(&beside->chore);
   if (build->targets == 0)
-    status = cel_compile_cpu(&build->source, build->unit, build->sample,
+    status = cel_compile_cpu(&build->source, build->assembled, build->sample,
                              &build->was_there, &build->library);
   for (int32_t i = 0; i < build->targets && status == CEL_E_OK; ++i)
-    status = cel_compile_cuda(&build->source, build->unit, build->target[i],
-                              &build->was_there, &build->image[i]);
+    status =
+        cel_compile_cuda(&build->source, build->assembled, build->target[i],
+                         &build->was_there, &build->image[i]);
   if (status != CEL_E_OK) build->failure = *cel_error_last();
 }
 
@@ -77,7 +78,7 @@ static void prepare(const cel_module *module, int32_t only, int32_t variant,
   build->chore.run = run;
   build->source = module->kept.source;
   if (only > 0) build->source.only = only;
-  build->unit = &module->unit;
+  build->assembled = &module->assembled;
   for (int32_t d = 0; cuda != NULL && d < cuda->devices; ++d)
     add_target(build, cel_cuda_architecture(&cuda->device[d]), variant);
   for (int32_t i = 0; i < module->architectures; ++i)

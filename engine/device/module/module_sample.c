@@ -84,10 +84,10 @@ static uint64_t hash_mappers(const cel_access *access, uint32_t n) {
 /* Counts a launch; true for the first ones with such mappers. A kernel that
  * meets ever others is not looked at for ever. */
 static bool is_new(cel__kernel *kernel, uint64_t mappers) {
-  for (uint64_t i = 0; i < CEL__MET; ++i) {
-    uint64_t at = (mappers + i) % CEL__MET;
-    if (kernel->met[at] == 0) kernel->met[at] = mappers;
-    if (kernel->met[at] == mappers)
+  for (uint64_t i = 0; i < CEL__MAPPERS_KNOWN; ++i) {
+    uint64_t at = (mappers + i) % CEL__MAPPERS_KNOWN;
+    if (kernel->mappers_known[at] == 0) kernel->mappers_known[at] = mappers;
+    if (kernel->mappers_known[at] == mappers)
       return kernel->launches[at] < CEL_TUNE_SAMPLE_LAUNCHES &&
              ++kernel->launches[at] > 0;
   }

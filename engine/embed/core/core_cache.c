@@ -19,7 +19,7 @@ static int cache_folder(lua_State *L) {
 /* cache_files() -> {{name =, bytes =, age = in s, leftover =}, ...} */
 static int cache_files(lua_State *L) {
   cel_stock_list list = {0};
-  if (cel_stock_look(&list) != CEL_E_OK) return cel__push_failure(L);
+  if (cel_stock_find(&list) != CEL_E_OK) return cel__push_failure(L);
   lua_createtable(L, (int)list.n, 0);
   for (uint32_t i = 0; i < list.n; ++i) {
     const cel_stock_file *file = &list.at[i];
@@ -43,7 +43,7 @@ static int cache_files(lua_State *L) {
 static int cache_kernels(lua_State *L) {
   cel_text path = {0}, image = {0}, names = {0};
   cel_text_format(&path, "%s/%s", cel_cache_folder(), luaL_checkstring(L, 1));
-  bool fine = cel_cache_look(path.at, &image);
+  bool fine = cel_cache_peek(path.at, &image);
   if (fine) {
     cel_image_kernels(&image, &names);
     lua_pushlstring(L, cel_text_string(&names), names.n);

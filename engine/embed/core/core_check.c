@@ -26,7 +26,7 @@ static void set_box(lua_State *L, const char *key, const cel_box *box,
 }
 
 /* A note that was made, as {count =, at =, chunk =}. */
-static void set_note(lua_State *L, const char *key, const cel_fault_note *note,
+static void set_note(lua_State *L, const char *key, const cel_fault_tally *note,
                      const cel_audit_row *row) {
   if (note->count == 0) return;
   lua_createtable(L, 0, 3);

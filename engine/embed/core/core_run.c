@@ -178,7 +178,7 @@ static int run_gpu(lua_State *L) {
   cel_cuda_device device, other;
   char why[256];
   int32_t ordinal = (int32_t)luaL_checkinteger(L, 1);
-  if (cel_cuda_look(ordinal, &device) != CEL_E_OK) return cel__push_failure(L);
+  if (cel_cuda_query(ordinal, &device) != CEL_E_OK) return cel__push_failure(L);
   lua_newtable(L);
   cel__set_text(L, "name", device.name);
   cel__set_text(L, "bus", device.bus);
@@ -188,7 +188,7 @@ static int run_gpu(lua_State *L) {
   lua_newtable(L);
   int32_t gpus = cel_cuda_count(why, sizeof why);
   for (int32_t i = 0, n = 0; i < gpus; ++i) {
-    if (i == ordinal || cel_cuda_look(i, &other) != CEL_E_OK ||
+    if (i == ordinal || cel_cuda_query(i, &other) != CEL_E_OK ||
         !cel_cuda_reaches(&device, &other))
       continue;
     lua_pushinteger(L, i);
@@ -245,7 +245,7 @@ static int run_wait(lua_State *L) {
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
   cel_location location = cel__check_location(L, 1);
   cel_advice_waited(cel__session_of(L), location);
-  if (cel_engine_meet(engine, location, cel_interrupted) != CEL_E_OK ||
+  if (cel_engine_barrier(engine, location, cel_interrupted) != CEL_E_OK ||
       cel_engine_mishap(engine) != CEL_E_OK)
     return cel__push_failure(L);
   lua_pushboolean(L, 1);
@@ -275,7 +275,7 @@ static int run_info(lua_State *L) {
     lua_setfield(L, -2, "cores");
     lua_pushinteger(L, topology->host_cores);
     lua_setfield(L, -2, "host_cores");
-    lua_pushboolean(L, topology->bound);
+    lua_pushboolean(L, topology->restricted);
     lua_setfield(L, -2, "bound");
     lua_pushboolean(L, session->options.unbound && topology->sharers > 1);
     lua_setfield(L, -2, "keeps_to_none");

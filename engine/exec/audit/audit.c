@@ -123,14 +123,14 @@ static bool is_row(const cel_audit_row *row, const cel_task *task,
              : strcmp(row->name, task->name) == 0;
 }
 
-static void note(cel_fault_note *note, int64_t n, const int64_t at[3],
-                 const cel_box *chunk) {
+static void add_fault(cel_fault_tally *tally, int64_t n, const int64_t at[3],
+                      const cel_box *chunk) {
   if (n == 0) return;
-  if (note->count == 0) {
-    memcpy(note->at, at, sizeof note->at);
-    note->chunk = *chunk;
+  if (tally->count == 0) {
+    memcpy(tally->at, at, sizeof tally->at);
+    tally->chunk = *chunk;
   }
-  note->count += n;
+  tally->count += n;
 }
 
 /* Whether what is read is a box around what the parts of a chunk need, with
@@ -143,7 +143,7 @@ static void note_gaps(const cel_task *task, const cel_access *access,
       cel_rule_prove_union(&access->use, &task->permitted, &why) != CEL_REFUTED)
     return;
   cel_box chunk = cel_box_hull(&why.a, &why.b);
-  note(&row->gap, 1, why.point, &chunk);
+  add_fault(&row->gap, 1, why.point, &chunk);
 }
 
 static cel_audit_row *row_of(cel_audit *audit, const cel_task *task,
@@ -194,7 +194,7 @@ static void note_outside(cel_audit *audit, const cel_instr *instr,
     row->elsewhere =
         is_elsewhere(audit, &instr->task->access[row->access], touched->at);
   }
-  note(&row->outside, touched->outside, touched->at, &instr->run.chunk);
+  add_fault(&row->outside, touched->outside, touched->at, &instr->run.chunk);
 }
 
 /* What nobody wrote counts where it was touched, or may have been. */
@@ -212,7 +212,7 @@ static void note_undefined(const cel_instr *instr, const cel_view *view,
               : 0;
       if (n > 0) memcpy(first, box.min, sizeof first);
     }
-    note(&row->undefined, n, first, &instr->run.chunk);
+    add_fault(&row->undefined, n, first, &instr->run.chunk);
   }
 }
 
@@ -225,7 +225,7 @@ static void take_in(cel_audit *audit, const cel_instr *instr,
   if (view->touched == NULL) return;
   if (a->mode == CEL_MODE_DISCARD_WRITE && a->rows == 0) {
     int64_t first[3] = {0}, left = count(view, &view->box, CEL_PROMISED, first);
-    note(&row->unwritten, left, first, &instr->run.chunk);
+    add_fault(&row->unwritten, left, first, &instr->run.chunk);
   }
   if (cel_mode_consumes(a->mode))
     cel_coverage_add(&audit->coverage, (uint32_t)(row - audit->rows.at),
@@ -246,7 +246,7 @@ static void take_crossings(cel_audit *audit, const cel_instr *instr,
       continue;
     cel_audit_row *row = row_of(audit, instr->task, (int32_t)crossing.access);
     if (row->crossed.count == 0) row->writer = crossing.writer;
-    note(&row->crossed, crossing.count, crossing.at, &crossing.reader);
+    add_fault(&row->crossed, crossing.count, crossing.at, &crossing.reader);
   }
   cel_crossings_keep(&audit->crossings, instr, access, view);
 }
@@ -261,7 +261,7 @@ static void take_races(cel_audit *audit, const cel_instr *instr,
       if (!cel_crossings_within(task, i, k, view, &crossing)) continue;
       cel_audit_row *row = row_of(audit, task, (int32_t)i);
       if (row->raced.count == 0) row->racer = crossing.writer;
-      note(&row->raced, crossing.count, crossing.at, &crossing.reader);
+      add_fault(&row->raced, crossing.count, crossing.at, &crossing.reader);
     }
 }
 

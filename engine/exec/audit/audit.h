@@ -24,11 +24,11 @@ typedef struct cel_audit cel_audit;
 
 #ifndef CEL_CDEF
 /* How often, and the first time: which element, of which chunk. */
-typedef struct cel_fault_note {
+typedef struct cel_fault_tally {
   int64_t count;
   int64_t at[3];
   cel_box chunk;
-} cel_fault_note;
+} cel_fault_tally;
 
 typedef struct cel_audit_row {
   const char *name; /* of the task; the audit's; null: none */
@@ -39,21 +39,21 @@ typedef struct cel_audit_row {
   bool marks;
   uint64_t element_size;
   int64_t chunks;
-  cel_counted seen;       /* of an access that reads or keeps */
-  cel_fault_note outside; /* accesses to what was not promised */
-  int32_t item_dims;      /* of the item that did; 0: none */
+  cel_counted seen;        /* of an access that reads or keeps */
+  cel_fault_tally outside; /* accesses to what was not promised */
+  int32_t item_dims;       /* of the item that did; 0: none */
   int64_t item[3];
-  cel_box promise;          /* the hull of what that chunk was promised */
-  bool elsewhere;           /* it writes what another chunk was promised */
-  cel_fault_note unwritten; /* promised by discard_write, and not touched */
-  cel_fault_note undefined; /* touched, by reading, and never written */
-  cel_fault_note crossed;   /* read, and written by another chunk, */
-  cel_box writer;           /* this one */
-  cel_fault_note raced;     /* the same of items of one chunk; `chunk` is the */
-  cel_box racer;            /* one that reads, this the one that writes; empty:
-                               several */
-  cel_fault_note gap; /* read by a box around what the parts of a chunk need,
-                         and needed by none */
+  cel_box promise;           /* the hull of what that chunk was promised */
+  bool elsewhere;            /* it writes what another chunk was promised */
+  cel_fault_tally unwritten; /* promised by discard_write, and not touched */
+  cel_fault_tally undefined; /* touched, by reading, and never written */
+  cel_fault_tally crossed;   /* read, and written by another chunk, */
+  cel_box writer;            /* this one */
+  cel_fault_tally raced; /* the same of items of one chunk; `chunk` is the */
+  cel_box racer;         /* one that reads, this the one that writes; empty:
+                            several */
+  cel_fault_tally gap;   /* read by a box around what the parts of a chunk need,
+                           and needed by none */
 } cel_audit_row;
 
 /* The caller owns the result. Thread: main. */

@@ -160,7 +160,7 @@ static void *write_main(void *timeline) {
 
 cel_status cel_timeline_open(const cel_timeline_config *config,
                              cel_timeline **out) {
-  char *path = cel_timeline_path(config->path, config->part);
+  char *path = cel_timeline_path(config->path, config->number);
   int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) {
     int error = errno;

@@ -30,7 +30,7 @@ typedef struct cel_timeline cel_timeline;
 typedef struct cel_timeline_config {
   const char *path; /* of the file of all ranks; copied */
   int64_t rank;
-  int64_t part; /* which file is ours: 0 is the one of all, K another's */
+  int64_t number; /* which file is ours: 0 is the one of all, K another's */
 } cel_timeline_config;
 
 /* Makes this rank's file, so that one which cannot be made is known before the

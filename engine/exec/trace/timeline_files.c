@@ -12,13 +12,13 @@ enum { CHUNK = 1 << 20, NAP_NS = 1000000 };
 static const char TAIL[] = "\n]\n";
 enum { HEAD_BYTES = 2, TAIL_BYTES = 3 };
 
-char *cel_timeline_path(const char *path, int64_t part) {
+char *cel_timeline_path(const char *path, int64_t number) {
   size_t size = strlen(path) + 24;
   char *out = cel_alloc(size);
-  if (part == 0)
+  if (number == 0)
     snprintf(out, size, "%s", path);
   else
-    snprintf(out, size, "%s.%lld", path, (long long)part);
+    snprintf(out, size, "%s.%lld", path, (long long)number);
   return out;
 }
 
@@ -59,13 +59,13 @@ static bool write_all(int file, const char *data, size_t size) {
   return true;
 }
 
-/* The events of `part` to where `out` is. */
-static bool append(int out, int part, off_t end, char *buffer) {
+/* The events of `from` to where `out` is. */
+static bool append(int out, int from, off_t end, char *buffer) {
   off_t at = HEAD_BYTES;
   if (end > at && !write_all(out, ",\n", 2)) return false;
   while (at < end) {
     size_t size = end - at < CHUNK ? (size_t)(end - at) : CHUNK;
-    ssize_t n = pread(part, buffer, size, at);
+    ssize_t n = pread(from, buffer, size, at);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0 || !write_all(out, buffer, (size_t)n)) return false;
     at += n;
@@ -80,12 +80,12 @@ static bool merge(int out, const char *path, int64_t ranks, int64_t *naps,
     return false;
   for (int64_t k = 1; k < ranks; ++k) {
     char *name = cel_timeline_path(path, k);
-    int part = open(name, O_RDONLY | O_CLOEXEC);
+    int from = open(name, O_RDONLY | O_CLOEXEC);
     bool ok =
-        part < 0 || append(out, part, await_end(part, buffer, naps), buffer);
-    if (part < 0) ++*missing;
-    if (part >= 0) close(part);
-    if (ok && part >= 0) unlink(name);
+        from < 0 || append(out, from, await_end(from, buffer, naps), buffer);
+    if (from < 0) ++*missing;
+    if (from >= 0) close(from);
+    if (ok && from >= 0) unlink(name);
     cel_free(name);
     if (!ok) return false;
   }

@@ -6,9 +6,8 @@
 
 #include "base/status.h"
 
-/* FILE for part 0, FILE.K for part K, which is rank K's; the caller frees it.
- */
-char *cel_timeline_path(const char *path, int64_t part);
+/* FILE for number 0, FILE.K for K, which is rank K's; the caller frees it. */
+char *cel_timeline_path(const char *path, int64_t number);
 /* Puts the files of ranks 1 to `ranks` - 1 to the end of rank 0's and removes
  * them; all ranks have closed theirs, or it waits up to `patience_us` for that
  * and takes what is there. *missing: how many could not be found, as their

@@ -40,7 +40,7 @@ static void destroy_nothing(cel_work *work) {
 }
 
 static void epoch(run *r) {
-  must(cel_engine_meet(r->engine, (cel_location){0}, NULL));
+  must(cel_engine_barrier(r->engine, (cel_location){0}, NULL));
 }
 
 static void task(run *r) {
