@@ -18,7 +18,8 @@ typedef enum cel_thread_kind {
   CEL_THREAD_ANY = 0,
   CEL_THREAD_MAIN = 1,
   CEL_THREAD_SCHEDULER = 2,
-  CEL_THREAD_EXECUTOR = 4
+  CEL_THREAD_EXECUTOR = 4,
+  CEL_THREAD_WORKER = 8 /* of a processor, of a GPU, of a host lane */
 } cel_thread_kind;
 
 /* The calling thread is that from now on; what it was before. Thread: any. */

@@ -133,6 +133,8 @@ struct cel_backend {
   /* From now on it is `timed`. Null: it was made so, or never is. Thread: any.
    */
   void (*time)(cel_backend *b);
+  /* Asserts its invariants. Null: it has none to assert. */
+  void (*check)(cel_backend *b);
   void (*destroy)(cel_backend *b);
 };
 
@@ -171,10 +173,12 @@ typedef struct cel_backend_config {
 /* Threads that compute: C callbacks and compiled kernels over all cores. The
  * caller owns *out. Thread: main. */
 cel_status cel_backend_cpu(const cel_backend_config *config, cel_backend **out);
-/* No threads: jobs run inside poll, which job and when chosen by the seed. A
- * poll runs a job or hands a completion over if any is there, so a poll that
- * gives nothing has run something. A kernel that is given another memory than
- * its device's is a bug. */
+/* No threads: jobs run inside poll, which job and when chosen by the seed.
+ * Where there is any, a poll hands a completion over, runs a job, or tries one
+ * that is put and waits for other ranks: that gives CEL_E_AGAIN, stays the
+ * first of its lane and is tried again by a later poll. So a poll that gives
+ * nothing may have done something, or nothing. The park is woken by what was
+ * run. A kernel that is given another memory than its device's is a bug. */
 cel_status cel_backend_simulated(const cel_backend_config *config,
                                  cel_backend **out);
 

@@ -1,6 +1,7 @@
 /* A backend without threads: jobs run inside poll, in orders that real
  * hardware may choose. A lane's jobs wait in `queued`; those that have run wait
- * in `finished` until poll hands their completions over. */
+ * in `finished` until poll hands their completions over. What is put and waits
+ * for others (CEL_E_AGAIN) stays in `queued`. */
 
 #include <stdlib.h>
 #include <string.h>

@@ -574,3 +574,10 @@ void cel_executor_describe(const cel_executor *executor, char *text,
 bool cel_executor_tell(const cel_executor *executor, char *text, size_t size) {
   return cel_waits_tell(&executor->window, text, size);
 }
+
+void cel_executor_check(cel_executor *executor) {
+  cel_executor *e = executor;
+  cel_window_check(&e->window);
+  cel_assert(e->device_jobs <= e->jobs && e->settled.n == 0);
+  cel_assert(e->undone <= e->window.next - e->window.base);
+}

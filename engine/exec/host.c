@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/confined.h"
 #include "base/random.h"
 #include "base/vec.h"
 #include "device/clock.h"
@@ -162,6 +163,7 @@ static void *lane_main(void *argument) {
   const cel_host_config *c = &all->config;
   cel_overflow_room room;
   cel_overflow_prepare(&room);
+  cel_thread_act(CEL_THREAD_WORKER);
   pthread_setname_np(pthread_self(),
                      l->group != 0 ? "host-group" : "host-lane");
   cel_park_defer();
@@ -214,6 +216,7 @@ static lane *lane_for(cel_host_lanes *lanes, const cel_job *job,
 
 bool cel_host_lanes_follow(cel_host_lanes *lanes, const cel_work *work,
                            int32_t after, uint64_t ticket, uint64_t own) {
+  cel_assert_thread(CEL_THREAD_EXECUTOR);
   if (work->objects != (after == lanes->n)) return false;
   lane *l = lane_at(lanes, after);
   if (!work->objects && l->last != ticket) return false;
@@ -380,6 +383,7 @@ static void refuse(cel_host_lanes *lanes, cel_job *job) {
 
 int32_t cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job,
                               int32_t after) {
+  cel_assert_thread(CEL_THREAD_EXECUTOR);
   bool simulated = lanes->config.simulated;
   if (lanes->config.dry) {
     pass_over(lanes, job);
@@ -409,6 +413,7 @@ int32_t cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job,
 }
 
 void cel_host_lanes_begin(cel_host_lanes *lanes) {
+  cel_assert_thread(CEL_THREAD_EXECUTOR);
   for (lane *l; (l = lanes->called) != NULL;) {
     lanes->called = l->next;
     l->called = false;
@@ -418,6 +423,7 @@ void cel_host_lanes_begin(cel_host_lanes *lanes) {
 
 void cel_host_lanes_hush(cel_host_lanes *lanes, cel_job *job, bool quiet,
                          bool holds_horizon) {
+  cel_assert_thread(CEL_THREAD_EXECUTOR);
   pthread_mutex_lock(&lanes->lock);
   job->quiet = quiet;
   job->holds_horizon = holds_horizon;
@@ -425,6 +431,7 @@ void cel_host_lanes_hush(cel_host_lanes *lanes, cel_job *job, bool quiet,
 }
 
 bool cel_host_lanes_expect(cel_host_lanes *lanes, bool horizons) {
+  cel_assert_thread(CEL_THREAD_MAIN);
   pthread_mutex_lock(&lanes->lock);
   lanes->horizons = horizons;
   bool done = lanes->done.n > 0;
@@ -442,6 +449,7 @@ static void drop_all(lane *l) {
 }
 
 void cel_host_lanes_drop(cel_host_lanes *lanes) {
+  cel_assert_thread(CEL_THREAD_EXECUTOR);
   pthread_mutex_lock(&lanes->lock);
   for (uint32_t i = 0; i < lanes->waiting.n; ++i)
     drop(lanes, lanes->waiting.at[i]);
@@ -456,6 +464,7 @@ void cel_host_lanes_drop(cel_host_lanes *lanes) {
 
 uint32_t cel_host_lanes_poll(cel_host_lanes *lanes, cel_done *out,
                              uint32_t max) {
+  cel_assert_thread(CEL_THREAD_EXECUTOR);
   if (lanes->config.simulated) return poll_simulated(lanes, out, max);
   if (atomic_load_explicit(&lanes->finished, memory_order_acquire) == 0)
     return 0;

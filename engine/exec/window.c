@@ -76,3 +76,34 @@ void cel_window_advance(cel_window *window, uint64_t id) {
 #endif
   if (id > window->base) window->base = id;
 }
+
+/* Dependencies in the window that have not come as far as `state`. */
+static uint32_t count_before(cel_window *w, const cel_instr *instr,
+                             cel_node_state state) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < instr->deps; ++i) {
+    const cel_node *dep = cel_window_node(w, instr->dep[i].id);
+    n += dep != NULL && dep->state < state;
+  }
+  return n;
+}
+
+void cel_window_check(cel_window *window) {
+  cel_window *w = window;
+  uint32_t edges = 0;
+  cel_assert(w->base <= w->next && w->next - w->base <= w->capacity);
+  for (uint64_t id = w->base; id < w->next; ++id) {
+    const cel_node *node = cel_window_node(w, id);
+    cel_assert(node->instr->id == id && node->unissued <= node->incomplete);
+    cel_assert(node->incomplete == count_before(w, node->instr, CEL_NODE_DONE));
+    cel_assert(node->unissued == count_before(w, node->instr, CEL_NODE_ISSUED));
+    cel_assert(node->state != CEL_NODE_DONE || node->incomplete == 0);
+    cel_assert(node->state != CEL_NODE_DONE || node->successors == CEL_NO_EDGE);
+    for (int32_t i = node->successors; i != CEL_NO_EDGE;
+         i = w->edges.at[i].next, ++edges)
+      cel_assert(w->edges.at[i].to > id && w->edges.at[i].to < w->next);
+  }
+  for (int32_t i = w->free_edge; i != CEL_NO_EDGE; i = w->edges.at[i].next)
+    ++edges;
+  cel_assert(edges == w->edges.n);
+}

@@ -65,5 +65,8 @@ static inline cel_node *cel_window_node(cel_window *window, uint64_t id) {
 void cel_window_drop_edges(cel_window *window, cel_node *node);
 /* Everything below `id` is complete; asserts it. */
 void cel_window_advance(cel_window *window, uint64_t id);
+/* Asserts the invariants: what nodes count of their dependencies, and that each
+ * edge is some node's or free. O(edges and dependencies). */
+void cel_window_check(cel_window *window);
 
 #endif

@@ -5,7 +5,7 @@ describe("a thread", function()
   after_each(function() c.cel_thread_act("CEL_THREAD_ANY") end)
 
   it("may be anywhere until it says what it is", function()
-    for _, kind in ipairs { "MAIN", "SCHEDULER", "EXECUTOR" } do
+    for _, kind in ipairs { "MAIN", "SCHEDULER", "EXECUTOR", "WORKER" } do
       assert.is_true(c.cel_thread_may(c["CEL_THREAD_" .. kind]))
     end
   end)

@@ -271,6 +271,7 @@ for _, config in ipairs(configs) do
           of[ticket].last = ticket
           completed = completed + 1
         end
+        if b.check ~= nil then b.check(b) end
         assert.is_true(os.time() < deadline)
       end
       assert.equal(0, b.poll(b, done, 7))
@@ -295,6 +296,7 @@ for _, config in ipairs(configs) do
       end
       local done, n = ffi.new("cel_done[1]"), 0
       while n < 20 do
+        if b.check ~= nil then b.check(b) end
         if b.poll(b, done, 1) == 1 then
           n = n + 1
           assert.equal(n, tonumber(done[0].ticket))

@@ -539,6 +539,7 @@ static void run_graph(void) {
     for (; more > 0 && added < (uint64_t)count; --more)
       cel_executor_add(e, &instrs[++added]);
     cel_executor_step(e);
+    cel_executor_check(e);
     check_busy();
   }
   if (!cel_executor_quiet(e)) wrong("done, but not quiet", reached);
@@ -569,6 +570,7 @@ static void check_bound(void) {
   while (added < MOST) cel_executor_add(e, &instrs[++added]);
   for (uint64_t before = 0; before < MOST; before = issued()) {
     cel_executor_step(e);
+    cel_executor_check(e);
     if (issued() == before) wrong("waits for nothing", before + 1);
     if (issued() - before > 256) wrong("too much in one step", issued());
   }
@@ -612,13 +614,18 @@ static int check_failure(void) {
                              : CEL_E_FAULT; /* told when all jobs are back */
     refused_from = refuse == CEL_E_FAULT ? (uint64_t)count / 2 : 0;
     while (added < (uint64_t)count) cel_executor_add(e, &instrs[++added]);
-    for (int i = 0; i < 100000 && failed_id == 0; ++i) cel_executor_step(e);
+    for (int i = 0; i < 100000 && failed_id == 0; ++i) {
+      cel_executor_step(e);
+      cel_executor_check(e);
+    }
     if (failed_id == 0 && reached < (uint64_t)count)
       wrong("should have failed", (uint64_t)count);
     failures += failed_id != 0;
     uint64_t before = issued();
-    for (int i = 0; i < 10000 && !cel_executor_quiet(e); ++i)
+    for (int i = 0; i < 10000 && !cel_executor_quiet(e); ++i) {
       cel_executor_step(e);
+      cel_executor_check(e);
+    }
     if (before != issued()) wrong("issued after a failure", failed_id);
     if (!cel_executor_quiet(e)) wrong("not quiet after a failure", failed_id);
     cel_executor_destroy(e);

@@ -1,6 +1,7 @@
 /* The processor as a device. All devices of a rank share its cores; each has
  * lanes of its own. Executor-confined but for the crews. */
 
+#include "base/confined.h"
 #include "device/backend.h"
 #include "device/clock.h"
 #include "device/cpu/crew.h"
@@ -25,12 +26,14 @@ typedef struct cpu {
 
 static cel_status reserve(cel_backend *b, int32_t memory, uint64_t bytes,
                           void **out) {
+  cel_assert_thread(CEL_THREAD_EXECUTOR);
   cel_assert(memory >= 0 && memory < b->memories);
   (void)memory;
   return cel_pool_reserve(&((cpu *)b)->pool, bytes, out);
 }
 
 static void release(cel_backend *b, int32_t memory, void *p, uint64_t bytes) {
+  cel_assert_thread(CEL_THREAD_MAIN | CEL_THREAD_EXECUTOR);
   (void)memory;
   cel_pool_release(&((cpu *)b)->pool, p, bytes);
 }
@@ -44,11 +47,13 @@ static cel_status commit(cel_backend *b, int32_t memory, void *p,
 
 static void decommit(cel_backend *b, int32_t memory, void *p, uint64_t begin,
                      uint64_t end) {
+  cel_assert_thread(CEL_THREAD_EXECUTOR);
   (void)b, (void)memory;
   cel__memory_vacate((char *)p + begin, end - begin);
 }
 
 static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
+  cel_assert_thread(CEL_THREAD_EXECUTOR);
   cpu *c = (cpu *)b;
   cel_assert(device >= 0 && device < b->devices && l >= 0 && l < LANES);
   int32_t index = device * LANES + l;
@@ -69,6 +74,7 @@ static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
 }
 
 static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {
+  cel_assert_thread(CEL_THREAD_EXECUTOR);
   cpu *c = (cpu *)b;
   uint32_t n = 0;
   while (n < max) {
@@ -79,6 +85,15 @@ static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {
     cel_finished_give(&c->finished, entry);
   }
   return n;
+}
+
+static void check(cel_backend *b) {
+  cpu *c = (cpu *)b;
+  for (int32_t d = 0; d < b->devices; ++d) {
+    const cel_lane *lane = &c->lane[d * LANES];
+    cel_crew_check(c->kernels, lane, KERNEL_LANES);
+    cel_crew_check(c->copies, lane + KERNEL_LANES, COPY_LANES);
+  }
 }
 
 static void destroy(cel_backend *b) {
@@ -115,6 +130,7 @@ static cpu *make(const cel_backend_config *config) {
       .release = release,
       .submit = submit,
       .poll = poll,
+      .check = check,
       .destroy = destroy,
   };
   for (int32_t d = 0; own && d < config->devices; ++d)

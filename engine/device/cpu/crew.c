@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "base/confined.h"
 #include "device/clock.h"
 #include "device/cpu/partial.h"
 #include "device/overflow.h"
@@ -377,6 +378,7 @@ static void *work(void *argument) {
   cel_crew *crew = self->crew;
   cel_overflow_room room;
   cel_overflow_prepare(&room);
+  cel_thread_act(CEL_THREAD_WORKER);
   char name[16];
   snprintf(name, sizeof name, "%.9s-%d", crew->name, self->index);
   pthread_setname_np(pthread_self(), name);
@@ -444,4 +446,37 @@ void cel_crew_destroy(cel_crew *crew) {
     pthread_join(crew->worker[i].thread, NULL);
   pthread_mutex_destroy(&crew->lock);
   cel_free(crew);
+}
+
+/* ---- invariants ---------------------------------------------------------- */
+
+static bool is_runnable(const cel_crew *crew, const cel_lane *lane) {
+  const cel_lane *at = crew->runnable;
+  while (at != NULL && at != lane) at = at->next;
+  return at != NULL;
+}
+
+static void check_lane(const cel_crew *crew, const cel_lane *lane) {
+  const cel_entry *last = lane->head;
+  while (last != NULL && last->next != NULL) last = last->next;
+  cel_assert(lane->active == (lane->head != NULL) && lane->tail == last);
+  cel_assert(lane->active || !is_runnable(crew, lane));
+  if (!lane->share.linked) return;
+  cel_assert(lane->active && !is_runnable(crew, lane));
+  cel_assert(lane->share.inside > 0 && lane->share.entry == lane->head);
+}
+
+void cel_crew_check(cel_crew *crew, const cel_lane *lane, int32_t lanes) {
+  int32_t idle = 0;
+  pthread_mutex_lock(&crew->lock);
+  for (const cel_lane *at = crew->runnable; at != NULL; at = at->next)
+    cel_assert(at->active && (at->next != NULL || at == crew->last_runnable));
+  for (const cel_share *at = crew->shares; at != NULL; at = at->next)
+    cel_assert(at->linked && at->inside > 0);
+  for (const cel_worker *at = crew->idle; at != NULL; at = at->next_idle) {
+    ++idle;
+    cel_assert(at->idle && idle <= crew->threads);
+  }
+  for (int32_t i = 0; i < lanes; ++i) check_lane(crew, &lane[i]);
+  pthread_mutex_unlock(&crew->lock);
 }

@@ -17,7 +17,8 @@
  * while it may have blocks left; a lane that `failed` hands its jobs over
  * without running them.
  * Cost: submit and completion take the lock once each; a helper takes it twice
- * per job. Nothing is allocated but for an error.
+ * per job. Memory is taken once for each lane, for its cursors; for a call that
+ * reduces, for its rows and the views of each block; and for an error.
  */
 #ifndef CEL_DEVICE_CPU_CREW_H
 #define CEL_DEVICE_CPU_CREW_H
@@ -104,6 +105,9 @@ int64_t cel__crew_cut(const cel_box *box, const int32_t group[3], int64_t want,
 /* The i-th of them; blocks are disjoint and cover the box. Thread: any. */
 cel_box cel__crew_block(const cel_box *box, const int32_t group[3],
                         const int64_t cuts[3], int64_t i);
+/* Asserts the invariants of the crew and of `lanes` of its lanes. Takes the
+ * lock. Thread: executor. */
+void cel_crew_check(cel_crew *crew, const cel_lane *lane, int32_t lanes);
 #endif
 
 #endif

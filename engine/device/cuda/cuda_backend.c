@@ -1,5 +1,6 @@
 /* GPUs as devices: memory 1 + d is device d's, memory 0 pinned host memory. */
 
+#include "base/confined.h"
 #include "device/cuda/cuda_lane.h"
 #include "device/cuda/cuda_memory.h"
 
@@ -12,31 +13,37 @@ typedef struct gpus {
 
 static cel_status reserve(cel_backend *b, int32_t memory, uint64_t bytes,
                           void **out) {
+  cel_assert_thread(CEL_THREAD_EXECUTOR);
   cel_assert(memory >= 0 && memory < b->memories);
   return cel_cuda_memory_reserve(&((gpus *)b)->memory[memory], bytes, out);
 }
 
 static void release(cel_backend *b, int32_t memory, void *p, uint64_t bytes) {
+  cel_assert_thread(CEL_THREAD_MAIN | CEL_THREAD_EXECUTOR);
   cel_cuda_memory_release(&((gpus *)b)->memory[memory], p, bytes);
 }
 
 static cel_status commit(cel_backend *b, int32_t memory, void *p,
                          uint64_t begin, uint64_t end) {
+  cel_assert_thread(CEL_THREAD_EXECUTOR);
   return cel_cuda_memory_commit(&((gpus *)b)->memory[memory], p, begin, end);
 }
 
 static void decommit(cel_backend *b, int32_t memory, void *p, uint64_t begin,
                      uint64_t end) {
+  cel_assert_thread(CEL_THREAD_EXECUTOR);
   cel_cuda_memory_decommit(&((gpus *)b)->memory[memory], p, begin, end);
 }
 
 static void submit(cel_backend *b, int32_t device, int32_t lane, cel_job *job) {
+  cel_assert_thread(CEL_THREAD_EXECUTOR);
   cel_assert(device >= 0 && device < b->devices && lane >= 0 &&
              lane < CEL_CUDA_LANES);
   cel_cuda_crew_submit(&((gpus *)b)->crew, device, lane, job);
 }
 
 static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {
+  cel_assert_thread(CEL_THREAD_EXECUTOR);
   cel_finished *finished = &((gpus *)b)->crew.finished;
   uint32_t n = 0;
   while (n < max) {

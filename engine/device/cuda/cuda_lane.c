@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/confined.h"
 #include "device/clock.h"
 #include "device/cuda/nvtx.h"
 #include "device/overflow.h"
@@ -266,6 +267,7 @@ static CUresult carry_out(cel_cuda_worker *w, cel_cuda_lane *lane,
 }
 
 static void submit(cel_cuda_worker *w, cel_entry *entry) {
+  cel_assert_thread(CEL_THREAD_WORKER);
   cel_cuda_lane *lane = &w->lane[entry->lane];
   uint64_t n = atomic_load_explicit(&lane->submitted, memory_order_relaxed) + 1;
   uint64_t slot = n % DEPTH;
@@ -313,6 +315,7 @@ static void read_times(cel_cuda_worker *w, const cel_cuda_lane *lane,
 /* A question costs over a microsecond while a stream runs, so a whole stride is
  * asked for first, then the oldest. */
 static bool collect_lane(cel_cuda_worker *w, cel_cuda_lane *lane) {
+  cel_assert_thread(CEL_THREAD_WORKER);
   uint64_t n = atomic_load_explicit(&lane->completed, memory_order_relaxed);
   uint64_t end = atomic_load_explicit(&lane->submitted, memory_order_relaxed);
   bool any = false;
@@ -397,6 +400,7 @@ static void *worker_main(void *argument) {
   cel_cuda_crew *crew = w->crew;
   cel_overflow_room room;
   cel_overflow_prepare(&room);
+  cel_thread_act(CEL_THREAD_WORKER);
   pin(w);
   crew->cuda->api->cuCtxSetCurrent(crew->cuda->device[w->device].context);
   int64_t idle = 0;

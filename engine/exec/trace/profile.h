@@ -1,7 +1,9 @@
 /* profile.h -- what the times of this rank's jobs add up to, for a table.
  *
- * Totals by kind, task and way of what was carried out: kernels, copies,
- * interop tasks, host tasks, initial contents.
+ * Totals by kind, task and way of all that lanes of devices and of the host
+ * carried out: kernels, copies, interop tasks, host tasks, initial contents,
+ * ends of host objects; and messages and collectives, where they are jobs of a
+ * device's lane.
  * Cost: about 0.1 us per job; nothing without a profile.
  * Threads: the executor adds; main reads when nothing is under way.
  */
@@ -31,6 +33,6 @@ void cel_profile_add(cel_profile *profile, const cel_span *span);
 /* In the order of first appearance. */
 uint32_t cel_profile_rows(const cel_profile *profile,
                           const cel_profile_row **out);
-/* "to the device", for copies; else null. */
+/* "to a device" and the like, for copies; else null. */
 const char *cel_profile_way(const cel_profile_row *row);
 #endif

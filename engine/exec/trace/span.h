@@ -19,7 +19,9 @@ typedef enum cel_span_track {
   CEL_TRACK_MESSAGE /* between being posted and being complete */
 } cel_span_track;
 
-/* NAME, name, track. The first seven are rows of a profile. */
+/* NAME, name, track. What a lane carried out is a row of a profile: the kinds
+ * of LANE, and of MESSAGE those that were jobs (chained, or between devices).
+ */
 #define CEL_SPAN_KINDS(_)                                                      \
   _(KERNEL, kernel, LANE)                                                      \
   _(COPY, copy, LANE)                                                          \

@@ -1,5 +1,6 @@
 /* timeline_files.h -- the files that ranks write a timeline to, and what comes
- * of them. Thread: main, of one rank.
+ * of them. Thread: any, one at a time: of one rank main, or whichever thread
+ * ends the process.
  */
 #ifndef CEL_EXEC_TRACE_TIMELINE_FILES_H
 #define CEL_EXEC_TRACE_TIMELINE_FILES_H
