@@ -61,11 +61,6 @@ local rooms = {
   ["exec/trace"] = { exec = true },
 }
 
--- Circles of modules that are known, each by the first of its modules.
-local circles = {
-  ["runtime/engine"] = true,
-}
-
 local rank = {}
 for i, folder in ipairs(order) do rank[folder] = i end
 
@@ -166,7 +161,7 @@ for module, others in pairs(reached) do
     if (reached[other] or {})[module] then circle[#circle + 1] = other end
   end
   table.sort(circle)
-  if circle[1] == module and not circles[module] then
+  if circle[1] == module then
     report("these include each other: " .. table.concat(circle, ", "))
   end
 end

@@ -20,12 +20,13 @@
 #define CEL_TUNING_H
 
 /* ---- threads that wait ----------------------------------------------------
- * base/park.c, runtime/rest.c, runtime/scheduler.c, runtime/engine.c,
- * exec/host.c. To wake a thread takes tens of us, and 250 where its core
- * sleeps, too; a thread that spins takes a core from others meanwhile.
+ * base/park.c, runtime/, exec/host.c. To wake a thread takes tens of us, and
+ * 250 where its core sleeps, too; a thread that spins takes a core from others
+ * meanwhile.
  *
  * Measure: bench_handover; `mpirun celer run spec/bench/wait.lua`;
- * spec/bench/ranks.lua; celer run --devices 1 spec/bench/loops.lua. */
+ * spec/bench/ranks.lua; celer run --devices 1 spec/bench/loops.lua.
+ */
 enum {
   /* ns for which any waiter spins before it sleeps: what a wake costs. */
   CEL_TUNE_SPIN_NS = 20000,
@@ -68,12 +69,13 @@ enum {
   CEL_TUNE_HUSH_FOLLOWERS = 8
 };
 
-/* ---- scheduler and executor ------------------------------------------------
+/* ---- scheduler and executor -----------------------------------------------
  * task/task_graph.c, command/, instr/, exec/, runtime/. How much is looked
  * through, kept or let run ahead.
  *
  * Measure: bench_graph, bench_ownership, bench_counts, bench_conflict,
- * bench_stencil_memory; luajit spec/bench/dryrun.lua. */
+ * bench_stencil_memory; luajit spec/bench/dryrun.lua.
+ */
 enum {
   /* Steps of the critical path, and tasks, from one horizon to the next: the
    * fewer, the less is kept, and the more horizons there are. [graph] */
@@ -116,13 +118,13 @@ enum {
   CEL_TUNE_ARENA_STEP = 32 << 10
 };
 
-/* ---- messages and collectives
- * ------------------------------------------------ command/, instr/,
- * task/reduce.c, comm/mpi/. A message costs 1 to 2 us at each end, a collective
- * a few us whomever it is with. All ranks must agree.
+/* ---- messages and collectives ---------------------------------------------
+ * command/, instr/, task/reduce.c, comm/mpi/. A message costs 1 to 2 us at
+ * each end, a collective a few us whomever it is with. All ranks must agree.
  *
  * Measure: luajit spec/bench/collectives.lua; bench_graph messages; `mpirun
- * celer run spec/bench/reduce.lua`; spec/bench/figures.lua. */
+ * celer run spec/bench/reduce.lua`; spec/bench/figures.lua.
+ */
 enum {
   /* Bytes of a box up to which it travels with others in one message. [graph]
    */
@@ -162,12 +164,12 @@ enum {
   CEL_TUNE_MPI_KEPT = 32
 };
 
-/* ---- between GPUs
- * ------------------------------------------------------------- comm/link/,
- * comm/nccl/, instr/alike.c, instr/interior.c.
+/* ---- between GPUs ---------------------------------------------------------
+ * comm/link/, comm/nccl/, instr/alike.c, instr/interior.c.
  *
  * Measure: luajit spec/bench/cuda/run.lua (exchanges, all-reduce, wave step);
- * spec/bench/figures.lua communication_gpu. */
+ * spec/bench/figures.lua communication_gpu.
+ */
 enum {
   /* Bytes that an interior touches at least, on the processor and on GPUs:
    * below, its pieces cost more than to wait for a halo. On two H200 a stencil
@@ -204,13 +206,13 @@ enum {
   CEL_TUNE_NCCL_POLLS = 1024
 };
 
-/* ---- the processor as a device
- * ------------------------------------------------ device/cpu/, device/wide.c,
- * device/backend.c, device/host_memory.c, runtime/fence.c,
+/* ---- the processor as a device --------------------------------------------
+ * device/cpu/, device/backend.c, device/host_memory.c, runtime/fence.c,
  * embed/core/core_held.c.
  *
  * Measure: bench_device; luajit spec/bench/cpu_kernels/run.lua; celer run
- * spec/bench/tiles.lua. */
+ * spec/bench/tiles.lua.
+ */
 enum {
   /* Blocks that a job is cut into, for each thread: at least, and at most.
    * Short ones, as threads wait for each other's last; but each costs
@@ -265,13 +267,13 @@ enum {
   CEL_TUNE_MEMORY_BLOCK_MOST = 64 << 20
 };
 
-/* ---- GPUs
- * ---------------------------------------------------------------------
- * device/cuda/. To ask for an event costs its thread over 1 us while the stream
- * runs.
+/* ---- GPUs -----------------------------------------------------------------
+ * device/cuda/. To ask for an event costs its thread over 1 us while the
+ * stream runs.
  *
  * Measure: luajit spec/bench/cuda/run.lua (chains, idle time between steps,
- * sums and histograms, copies); spec/bench/cuda/column.cu for short rows. */
+ * sums and histograms, copies); spec/bench/cuda/column.cu for short rows.
+ */
 enum {
   /* Submissions between two looks at the events. */
   CEL_TUNE_CUDA_BATCH = 16,
@@ -323,12 +325,12 @@ enum {
  * of the driver. */
 #define CEL_TUNE_CUDA_IDLE_MOST (2ull << 30)
 
-/* ---- samples
- * ------------------------------------------------------------------
+/* ---- samples --------------------------------------------------------------
  * device/sample.c, device/module/, device/cuda/cuda_sample.c: items of first
  * launches that a checked build computes.
  *
- * Measure: luajit spec/bench/sample.lua. */
+ * Measure: luajit spec/bench/sample.lua.
+ */
 enum {
   /* What may be spent on checks: ns, and one part in so many of the time since
    * the start. */
@@ -349,10 +351,11 @@ enum {
   CEL_TUNE_SAMPLE_CUDA_BEGIN_NS = 300000
 };
 
-/* ---- the timeline
- * ------------------------------------------------------------- exec/trace/.
+/* ---- the timeline ---------------------------------------------------------
+ * exec/trace/.
  *
- * Measure: any program with --trace beside it without. */
+ * Measure: any program with --trace beside it without.
+ */
 enum {
   /* Records of a ring: a power of two. Longer: its owner waits less often for a
    * slow file. */

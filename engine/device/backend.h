@@ -200,6 +200,11 @@ uint64_t cel__backend_block(uint64_t capacity, uint64_t grain);
 /* Copies `box` of elements between two layouts that cover it. Thread: any. */
 void cel_copy_box(const cel_layout *from, const cel_layout *to,
                   const cel_box *box, uint32_t element_size);
+/* The same, by several threads where there is much to copy and the process has
+ * several cores. They end with the call. Pages that are touched for the first
+ * time cost more than the copy: they too are divided. Thread: any. */
+void cel_copy_box_wide(const cel_layout *from, const cel_layout *to,
+                       const cel_box *box, uint32_t element_size);
 /* Carries out one job in the calling thread. */
 cel_status cel_job_run(const cel_job *job);
 /* Makes every element of a row the identity. Thread: any. */

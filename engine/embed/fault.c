@@ -13,7 +13,7 @@
 
 #include "device/backend.h"
 #include "device/compile/leftover.h"
-#include "device/overflow.h"
+#include "device/thread.h"
 #include "embed/running.h"
 
 /* What ends the process, in one piece: a signal handler may ask for no more. */

@@ -13,7 +13,7 @@
 #include "device/backend.h"
 #include "device/compile/background.h"
 #include "device/compile/leftover.h"
-#include "device/overflow.h"
+#include "device/thread.h"
 #include "embed/fault.h"
 #include "embed/interrupt.h"
 #include "embed/lua_state.h"

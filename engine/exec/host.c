@@ -9,7 +9,6 @@
 #include "base/random.h"
 #include "base/vec.h"
 #include "device/clock.h"
-#include "device/overflow.h"
 #include "device/thread.h"
 #include "tuning.h"
 

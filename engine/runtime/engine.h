@@ -152,9 +152,9 @@ cel_status cel_engine_fence_object(cel_engine *engine, const cel_object *object,
                                    cel_taking *taking, cel_location location,
                                    cel_fence **out);
 /* A snapshot of what the devices of all ranks have computed since the last
- * time, see exec/pace.h: a row for each rank, and in it how many devices it
- * has, then items and seconds for each that there may be. After an epoch. The
- * caller owns *out. */
+ * time, see exec/trace/measure.h: a row for each rank, and in it how many
+ * devices it has, then items and seconds for each that there may be. After an
+ * epoch. The caller owns *out. */
 enum { CEL_PACE_NUMBERS = 1 + 2 * CEL_DEVICES };
 cel_status cel_engine_paces(cel_engine *engine, cel_location location,
                             cel_fence **out);

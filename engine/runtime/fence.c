@@ -7,7 +7,6 @@
 
 #include "base/hash.h"
 #include "device/host_memory.h"
-#include "device/wide.h"
 #include "runtime/internal.h"
 #include "tuning.h"
 

@@ -82,7 +82,7 @@ struct cel_engine {
   CEL_VEC(cel_owned_object) objects;
   uint32_t objects_made;
   uint64_t last_task, retired_seen;
-  int64_t began, main_began;     /* at the first submission; meter.c */
+  int64_t began, main_began;     /* at the first submission; times.c */
   const cel_rule *fence_rule[4]; /* by dimensions */
   bool stopped;
   cel_location at; /* of what main submitted last */
@@ -109,6 +109,8 @@ struct cel_engine {
   uint64_t mishaps; /* how many there are */
 };
 
+/* All three threads. Thread: any. */
+void cel__engine_wake(cel_engine *engine);
 /* Keeps the first failure and wakes everybody. Thread: any. */
 void cel__engine_fail(cel_engine *engine, const cel_error *error);
 bool cel__engine_failed(const cel_engine *engine);
@@ -118,17 +120,10 @@ void cel__engine_take_loss(cel_engine *engine);
 /* Keeps it for cel_engine_mishap. Thread: executor. */
 void cel__engine_forgive(void *engine, const cel_error *error);
 
-/* Waits for news, but not beyond the moment in which it is to be said that
- * nothing moves (watchdog.h). Thread: executor. */
-void cel__engine_sleep(cel_engine *engine, uint32_t seen, uint32_t timeout_us);
-/* What the next goes by. Thread: main, before the executor's runs. */
-void cel__engine_find_cores(cel_engine *engine);
-/* Until there may be something to do; polls in a row without any: `polls`.
- * Thread: executor. */
-void cel__engine_rest(cel_engine *engine, uint32_t seen, int *polls);
-/* After each step: whether main leaves the executor without work (idle.h).
- * Thread: executor. */
-void cel__engine_watch(cel_engine *engine, bool progress);
+/* Makes the executor, and finds which cores its thread has. Thread: main. */
+void cel__executor_init(cel_engine *engine);
+/* Takes instructions in and moves the executor on until it is to stop. */
+void *cel__executor_main(void *engine);
 
 void cel__scheduler_init(cel_engine *engine);
 void cel__scheduler_release(cel_engine *engine);

@@ -212,15 +212,13 @@ void *cel__scheduler_main(void *engine) {
 
 /* ---- life --------------------------------------------------------------- */
 
-/* All ranks come to the same. What a dry run is for nobody has said: one host,
- * as that shows what its messages are alone. */
-static bool are_apart(const cel_transport *t) {
-  return !t->dry && t->local_ranks < t->ranks;
-}
-
 void cel__scheduler_init(cel_engine *engine) {
   const cel_engine_config *c = &engine->config;
   const cel_backend *b = c->backend;
+  /* All ranks come to the same. What a dry run is for nobody has said: one
+   * host, as that shows what its messages are alone. */
+  bool several_hosts =
+      !c->transport->dry && c->transport->local_ranks < c->transport->ranks;
   /* Direct messages are for the one device of a rank. */
   bool direct = b->devices == 1 && b->device_memory[0] != CEL_MEMORY_HOST;
   int32_t nears = direct ? c->transport->messages.nears : 0;
@@ -234,7 +232,7 @@ void cel__scheduler_init(cel_engine *engine) {
       .collectives = c->collectives && !c->by_messages,
       .count_most = c->count_most,
       .tree_least = c->tree_least,
-      .several_hosts = are_apart(c->transport),
+      .several_hosts = several_hosts,
       .unordered = c->saw_command == NULL,
       .collective = c->transport->collectives.limits,
       .emit = emit_command,

@@ -7,7 +7,6 @@
 #include "base/confined.h"
 #include "device/clock.h"
 #include "device/cpu/partial.h"
-#include "device/overflow.h"
 #include "device/thread.h"
 #include "tuning.h"
 

@@ -8,7 +8,6 @@
 #include "base/confined.h"
 #include "device/clock.h"
 #include "device/cuda/nvtx.h"
-#include "device/overflow.h"
 #include "device/thread.h"
 #include "tuning.h"
 

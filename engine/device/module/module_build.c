@@ -1,6 +1,7 @@
 /* Builds: a module's source, compiled by a thread of its own. */
 #include <dlfcn.h>
 
+#include "device/compile/image.h"
 #include "device/module/module.h"
 
 /* ---- what compiling takes */
@@ -123,4 +124,37 @@ void cel__build_release(cel__build *build) {
   build->library = NULL;
   for (int32_t i = 0; i < build->targets; ++i)
     cel_vec_release(&build->image[i]);
+}
+
+/* ---- modules for GPUs that are not here -----------------------------------
+ * Compiled into the cache, and loaded nowhere. */
+
+/* From the image. */
+static cel_status read_params(const cel_text *image, const char *name,
+                              cel__kernel *kernel) {
+  cel_text symbol = {0}, bytes = {0};
+  cel_text_format(&symbol, "celer_params_%s", name);
+  bool found = cel_image_constant(image, symbol.at, &bytes);
+  cel_vec_release(&symbol);
+  if (found) {
+    kernel->owned = cel_alloc_zero(bytes.n + 2 * sizeof(cel_param));
+    memcpy(kernel->owned, bytes.at, bytes.n);
+    kernel->param = kernel->owned;
+    cel__kernel_count(kernel);
+  }
+  cel_vec_release(&bytes);
+  if (found) return CEL_E_OK;
+  return cel_fail(CEL_E_IO,
+                  "the compiled kernel %s does not say what its "
+                  "parameters are",
+                  name);
+}
+
+cel_status cel__module_take_images(cel_module *module,
+                                   const cel__build *build) {
+  for (uint32_t i = 0; i < module->found.n; ++i)
+    if (cel__module_wants(module, i) && module->kernel[i].param == NULL)
+      CEL_TRY(read_params(&build->image[0], module->found.at[i].name,
+                          &module->kernel[i]));
+  return CEL_E_OK;
 }

@@ -1,5 +1,4 @@
-#include "runtime/engine.h"
-
+/* What main does: submits, waits, asks; starts the engine and ends it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,117 +15,7 @@ enum {
   PATIENCE_US = 1000000 /* between rank 0's answers to suspicion, at first */
 };
 
-/* ---- failure ------------------------------------------------------------ */
-
-static void wake_all(cel_engine *e) {
-  cel_park_wake(&e->park);
-  cel_park_wake(&e->scheduler_park);
-  if (e->config.park != NULL) cel_park_wake(e->config.park);
-}
-
-void cel__engine_fail(cel_engine *engine, const cel_error *error) {
-  pthread_mutex_lock(&engine->lock);
-  if (!atomic_load(&engine->failed)) {
-    engine->failure = *error;
-    atomic_store(&engine->failed, true);
-  }
-  pthread_mutex_unlock(&engine->lock);
-  wake_all(engine);
-}
-
-bool cel__engine_failed(const cel_engine *engine) {
-  return atomic_load_explicit(&engine->failed, memory_order_acquire);
-}
-
-cel_status cel_engine_check(cel_engine *engine) {
-  if (!cel__engine_failed(engine)) return CEL_E_OK;
-  pthread_mutex_lock(&engine->lock);
-  cel_status status = cel_fail_with(&engine->failure);
-  pthread_mutex_unlock(&engine->lock);
-  return status;
-}
-
-/* ---- executor ----------------------------------------------------------- */
-
-static void completed(void *context, const cel_instr *instr) {
-  cel_engine *e = context;
-  atomic_store_explicit(&e->reached, instr->task->id, memory_order_release);
-  /* The next task has the scheduler retire what this closes: nobody waits for
-   * that, and main may, for the same core. Of an epoch main is told when all
-   * ranks have executed it. */
-  atomic_fetch_add(&e->horizons_done, 1);
-  if (instr->kind == CEL_INSTR_EPOCH)
-    cel__divergence_executed(&e->divergence, instr->task->id);
-  if (atomic_load(&e->awaits_turn)) cel_park_wake(&e->park);
-}
-
-static void instr_failed(void *context, const cel_instr *instr,
-                         const cel_error *error) {
-  cel_engine *e = context;
-  (void)instr;
-  if (error->code == CEL_E_COMM && e->config.transport->ranks > 1)
-    cel__divergence_doubt(&e->divergence, error);
-  else
-    cel__engine_fail(e, error);
-}
-
-static void heard_failure(void *context, const cel_error *error) {
-  cel__engine_fail(context, error);
-}
-
-static void take_failure(cel_engine *e) {
-  if (e->told_others) return;
-  e->told_others = true;
-  cel_executor_halt(e->executor);
-  cel__divergence_cancel(&e->divergence, &e->failure);
-}
-
-bool cel_engine_step_executor(cel_engine *engine) {
-  cel_engine *e = engine;
-  cel_divergence *d = &e->divergence;
-  bool settled = cel__divergence_settled(d), moved = false;
-  uint64_t before = cel__divergence_executed_by_all(d);
-  bool progress = cel__divergence_tick(d);
-  if ((!settled && cel__divergence_settled(d)) ||
-      cel__divergence_executed_by_all(d) != before) {
-    cel_park_wake(&e->park);
-    moved = true;
-  }
-  if (cel__engine_failed(e)) take_failure(e);
-  cel__engine_take_loss(e);
-  for (int i = 0; i < CEL_TUNE_EXECUTOR_BATCH; ++i) {
-    const cel_instr *instr = cel_ring_pop(e->instrs);
-    if (instr == NULL) break;
-    cel_executor_add(e->executor, instr);
-    moved = true;
-  }
-  moved |= cel_executor_step(e->executor);
-  if (moved) cel__watchdog_moved(&e->watchdog);
-  progress |= moved;
-  if (progress) atomic_fetch_add_explicit(&e->moves, 1, memory_order_relaxed);
-  return progress;
-}
-
-static void *executor_main(void *engine) {
-  cel_engine *e = engine;
-  cel_thread_act(CEL_THREAD_EXECUTOR);
-  for (int polls = 0;;) {
-    uint32_t seen = cel_park_prepare(e->config.park);
-    if (atomic_load(&e->abandoned)) return NULL;
-    if (atomic_load(&e->stop)) {
-      cel_executor_halt(e->executor);
-      if (cel_executor_quiet(e->executor)) return NULL;
-    }
-    bool progress = cel_engine_step_executor(e);
-    cel__engine_watch(e, progress);
-    if (progress)
-      polls = 0;
-    else
-      cel__engine_rest(e, seen, &polls);
-  }
-}
-
-/* ---- main: handing over ------------------------------------------------- */
+/* ---- handing over -------------------------------------------------------- */
 
 void cel__engine_pass(cel_engine *engine, void *item) {
   cel_engine *e = engine;
@@ -189,7 +78,7 @@ static void retire(cel_engine *e) {
   cel__objects_retire(e, retired);
 }
 
-/* ---- main: waiting ------------------------------------------------------ */
+/* ---- waiting ------------------------------------------------------------- */
 
 void cel_engine_suspect(cel_engine *engine) {
   atomic_store(&engine->divergence.suspicious, true);
@@ -272,7 +161,7 @@ static cel_status enter(cel_engine *e) {
   return await_turn(e);
 }
 
-/* ---- main: the program -------------------------------------------------- */
+/* ---- the program --------------------------------------------------------- */
 
 const cel_buffer *cel_engine_buffer(cel_engine *engine, int32_t dims,
                                     const int64_t extent[3],
@@ -439,48 +328,26 @@ bool cel_engine_tell(const cel_engine *engine, char *text, size_t size) {
   return true;
 }
 
-/* Their numbers ascend, and what comes before an executed horizon is done. */
-static uint64_t executed(const cel_engine *e) {
-  uint64_t horizons = atomic_load(&e->horizons_done);
-  uint64_t reached = atomic_load(&e->reached);
-  return reached > horizons ? reached - horizons : 0;
-}
-
 void cel_engine_count(const cel_engine *engine, cel_engine_counts *out) {
   cel_executor_counts done;
   cel_executor_count(engine->executor, &done);
-  *out = (cel_engine_counts){.tasks = atomic_load(&engine->tasks_made),
-                             .commands = atomic_load(&engine->commands_made),
-                             .instructions = atomic_load(&engine->instrs_made),
-                             .messages = done.messages,
-                             .bytes_sent = done.bytes_sent,
-                             .copies = done.copies,
-                             .bytes_copied = done.bytes_copied,
-                             .allocations = done.allocations,
-                             .horizons = atomic_load(&engine->horizons_made),
-                             .done = executed(engine)};
+  /* Their numbers ascend, and what comes before an executed horizon is done. */
+  uint64_t horizons = atomic_load(&engine->horizons_done);
+  uint64_t reached = atomic_load(&engine->reached);
+  *out =
+      (cel_engine_counts){.tasks = atomic_load(&engine->tasks_made),
+                          .commands = atomic_load(&engine->commands_made),
+                          .instructions = atomic_load(&engine->instrs_made),
+                          .messages = done.messages,
+                          .bytes_sent = done.bytes_sent,
+                          .copies = done.copies,
+                          .bytes_copied = done.bytes_copied,
+                          .allocations = done.allocations,
+                          .horizons = atomic_load(&engine->horizons_made),
+                          .done = reached > horizons ? reached - horizons : 0};
 }
 
 /* ---- life --------------------------------------------------------------- */
-
-static void make_executor(cel_engine *e) {
-  cel__engine_find_cores(e);
-  const cel_engine_config *c = &e->config;
-  cel_executor_config config = {.rank = c->transport->rank,
-                                .ranks = c->transport->ranks,
-                                .backend = c->backend,
-                                .host = c->host,
-                                .transport = c->transport,
-                                .park = c->park,
-                                .measure = {c->profile, c->timeline, c->pace},
-                                .audit = c->audit,
-                                .completed = completed,
-                                .failed = instr_failed,
-                                .forgive =
-                                    c->forgiving ? cel__engine_forgive : NULL,
-                                .context = e};
-  e->executor = cel_executor_create(&config);
-}
 
 static void warn(void *context, const cel_task *task, const char *text) {
   const cel_engine *e = context;
@@ -524,14 +391,18 @@ static void make_graph(cel_engine *e) {
   e->graph = cel_task_graph_create(&config);
 }
 
+static void heard_failure(void *context, const cel_error *error) {
+  cel__engine_fail(context, error);
+}
+
 static cel_status start_threads(cel_engine *e) {
   CEL_TRY(cel_thread_start(&e->scheduler_thread, cel__scheduler_main, e,
                            "scheduling"));
   cel_status status =
-      cel_thread_start(&e->executor_thread, executor_main, e, "executing");
+      cel_thread_start(&e->executor_thread, cel__executor_main, e, "executing");
   if (status == CEL_E_OK) return CEL_E_OK;
   atomic_store(&e->stop, true);
-  wake_all(e);
+  cel__engine_wake(e);
   pthread_join(e->scheduler_thread, NULL);
   return status;
 }
@@ -556,7 +427,7 @@ cel_status cel_engine_create(const cel_engine_config *config,
   e->rules = config->rules != NULL ? config->rules : cel_rules_create();
   e->tasks = cel_ring_create(CEL_TUNE_RING);
   e->instrs = cel_ring_create(CEL_TUNE_RING);
-  make_executor(e);
+  cel__executor_init(e);
   cel__scheduler_init(e);
   make_graph(e);
   cel_status status = config->threads ? start_threads(e) : CEL_E_OK;
@@ -570,20 +441,16 @@ cel_status cel_engine_create(const cel_engine_config *config,
   return CEL_E_OK;
 }
 
-/* Without threads nobody else takes the last completions in. */
-static void quieten(cel_engine *e) {
-  cel_executor_halt(e->executor);
-  while (!cel_executor_quiet(e->executor)) cel_executor_step(e->executor);
-}
-
 void cel_engine_stop(cel_engine *engine) {
   cel_assert_thread(CEL_THREAD_MAIN);
   if (engine->stopped) return;
   engine->stopped = true;
   atomic_store(&engine->stop, true);
-  wake_all(engine);
-  if (!engine->config.threads) {
-    quieten(engine);
+  cel__engine_wake(engine);
+  if (!engine->config.threads) { /* nobody else takes the last completions in */
+    cel_executor_halt(engine->executor);
+    while (!cel_executor_quiet(engine->executor))
+      cel_executor_step(engine->executor);
     return;
   }
   pthread_join(engine->scheduler_thread, NULL);
