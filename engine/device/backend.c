@@ -98,16 +98,13 @@ static void *copy_parts(void *argument) {
   return NULL;
 }
 
-/* As many as there are cores for, and as are worth it. */
-static int64_t threads_for(int64_t bytes) {
-  int64_t worth = bytes / CEL_TUNE_WIDE_BYTES, cores = cel_park_cores();
-  int64_t most = cores < CEL_TUNE_WIDE_THREADS ? cores : CEL_TUNE_WIDE_THREADS;
-  return worth < most ? worth : most;
-}
-
 void cel_copy_box_wide(const cel_layout *from, const cel_layout *to,
                        const cel_box *box, uint32_t element_size) {
-  int64_t n = threads_for(cel_box_volume(box) * element_size), helpers = 0;
+  /* As many threads as there are cores for, and as are worth it. */
+  int64_t worth = cel_box_volume(box) * element_size / CEL_TUNE_WIDE_BYTES;
+  int64_t cores = cel_park_cores(), helpers = 0;
+  int64_t n = cores < CEL_TUNE_WIDE_THREADS ? cores : CEL_TUNE_WIDE_THREADS;
+  if (worth < n) n = worth;
   if (n <= 1) {
     cel_copy_box(from, to, box, element_size);
     return;
@@ -187,16 +184,13 @@ void cel__reducer_begin(const cel_reducer *r, void *row) {
   }
 }
 
-static void begin_rows(const cel_job *job) {
+static cel_status run_call(const cel_job *job) {
+  /* Rows begin, those of a chunk without items, too. */
   for (int32_t i = 0; i < job->work->reducers; ++i) {
     const cel_reducer *r = &job->work->reducer[i];
     const cel_view *view = &job->call.view[r->view];
     if (view->lines == NULL) cel__reducer_begin(r, view->base);
   }
-}
-
-static cel_status run_call(const cel_job *job) {
-  begin_rows(job); /* of a chunk without items, too */
   return cel_box_is_empty(&job->call.chunk)
              ? CEL_E_OK
              : job->work->fn(job->work, &job->call);

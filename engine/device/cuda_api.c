@@ -57,15 +57,6 @@ bool cel_cuda_is_fault(CUresult code) {
   }
 }
 
-/* Streams beyond what the driver is told, by default 8, wait for each other;
- * each takes 14 ms to open a GPU for and 9 to close, and more than those of its
- * lanes and its timer have not been faster. */
-static void count_streams(void) {
-  char text[16];
-  snprintf(text, sizeof text, "%d", CEL_CUDA_LANES + 1);
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", text, 0);
-}
-
 #define FIND(result, name, parameters)                                         \
   if (!find(library, #name, &api.name, why, size)) return NULL;
 
@@ -78,7 +69,12 @@ const cel_cuda_api *cel_cuda_api_load(char *why, size_t size) {
   void *library = open_first(names, "no NVIDIA driver", why, size);
   if (library == NULL) return NULL;
   CEL_CUDA_FUNCTIONS(FIND)
-  count_streams();
+  /* Streams beyond what the driver is told, by default 8, wait for each other;
+   * each takes 14 ms to open a GPU for and 9 to close, and more than those of
+   * its lanes and its timer have not been faster. */
+  char streams[16];
+  snprintf(streams, sizeof streams, "%d", CEL_CUDA_LANES + 1);
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", streams, 0);
   CUresult code = api.cuInit(0);
   if (code != CUDA_SUCCESS) {
     snprintf(why, size, "the NVIDIA driver: %s", cel_cuda_api_text(&api, code));

@@ -194,15 +194,6 @@ static void check_committed(const simulated *s, const cel_job *job,
     }
 }
 
-/* A view must lie within one reservation of the device's memory. Addresses
- * that reserve did not give out are the caller's own business. */
-static void check_view(const simulated *s, int32_t device,
-                       const cel_view *view) {
-  const span *at = view->base == NULL ? NULL : span_of(s, view->base);
-  if (at != NULL && at->memory != s->face.device_memory[device])
-    cel_bug("a kernel on device %d is given memory %d", device, at->memory);
-}
-
 /* What a job begins after was submitted before it, to other lanes. */
 static void check_afters(const simulated *s, const lane *own,
                          const cel_job *job) {
@@ -229,9 +220,14 @@ static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
   if (waits && job->afters > 0)
     cel_bug("job %llu waits for its device, and is to begin after others",
             (unsigned long long)job->ticket);
-  if (job->kind == CEL_JOB_CALL)
-    for (int32_t i = 0; i < job->call.views; ++i)
-      check_view(s, device, &job->call.view[i]);
+  /* Views lie in the device's memory. Addresses that reserve did not give out
+   * are the caller's own business. */
+  for (int32_t i = 0; job->kind == CEL_JOB_CALL && i < job->call.views; ++i) {
+    const void *base = job->call.view[i].base;
+    const span *at = base == NULL ? NULL : span_of(s, base);
+    if (at != NULL && at->memory != b->device_memory[device])
+      cel_bug("a kernel on device %d is given memory %d", device, at->memory);
+  }
   if (job->kind == CEL_JOB_COPY) {
     check_committed(s, job, &job->from);
     check_committed(s, job, &job->to);
@@ -262,23 +258,15 @@ static bool is_lost(const simulated *s, const cel_job *job) {
   return false;
 }
 
-/* False: what is put waits for others, and nothing has happened. */
-static bool try_head(const simulated *s, const lane *l, cel_status *status) {
-  const cel_job *job = l->queued.at[0];
-  *status = CEL_E_OK;
-  if (l->ended != 0 || is_lost(s, job)) return true;
-  *status = cel_job_run(job);
-  return *status != CEL_E_AGAIN;
-}
-
 static void run_head(simulated *s, lane *l) {
   cel_job *job = l->queued.at[0];
-  cel_status status;
-  if (!try_head(s, l, &status)) return;
+  bool lost = is_lost(s, job);
+  cel_status status = l->ended != 0 || lost ? CEL_E_OK : cel_job_run(job);
+  if (status == CEL_E_AGAIN) return; /* what is put waits for others */
   memmove(l->queued.at, l->queued.at + 1, --l->queued.n * sizeof *l->queued.at);
   l->left++;
   cel_done done = {job->ticket, NULL};
-  if (l->ended == 0 && is_lost(s, job)) l->ended = l->left;
+  if (l->ended == 0 && lost) l->ended = l->left;
   if (status != CEL_E_OK) {
     l->ended = l->left;
     done.error = cel_alloc(sizeof *done.error);
@@ -286,13 +274,6 @@ static void run_head(simulated *s, lane *l) {
   }
   cel_vec_push(&l->finished, done);
   if (s->park != NULL) cel_park_wake(s->park);
-}
-
-static cel_done take_finished(lane *l) {
-  cel_done done = l->finished.at[0];
-  memmove(l->finished.at, l->finished.at + 1,
-          --l->finished.n * sizeof *l->finished.at);
-  return done;
 }
 
 /* A lane that has something to do, chosen by the seed; null if none has. */
@@ -314,10 +295,12 @@ static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {
     if (l == NULL) break;
     bool run = l->finished.n == 0 ||
                (may_run(s, l) && cel_random_chance(&s->random, 50));
-    if (run)
+    if (run) {
       run_head(s, l);
-    else
-      out[n++] = take_finished(l);
+    } else {
+      out[n++] = l->finished.at[0];
+      cel_vec_drop_first(&l->finished, 1);
+    }
   }
   return n;
 }

@@ -270,12 +270,6 @@ static void find_neighbours(cel_conflicts *c, uint32_t n,
   exclude(near, n);
 }
 
-static void make_graph(cel_conflicts *c, uint32_t n) {
-  for (uint32_t i = 0; i < n; ++i) clear(c, c->candidate[i]->task);
-  for (uint32_t i = 0; i < n; ++i) enter(c, i, c->candidate[i]->task);
-  for (uint32_t i = 0; i < n; ++i) find_neighbours(c, i, c->candidate[i]->task);
-}
-
 /* Takes the chosen candidates out of what waits; both are in one order. */
 static void take(cel_conflicts *c, const cel_conflict_set *chosen, uint32_t n) {
   uint32_t kept = 0, k = 0;
@@ -304,7 +298,11 @@ const uint64_t *cel_conflicts_pick(cel_conflicts *conflicts, uint32_t *n) {
   if (candidates == 0) return NULL;
   cel_conflict_set chosen = {{1}};
   if (candidates > 1) {
-    make_graph(c, candidates);
+    for (uint32_t i = 0; i < candidates; ++i) clear(c, c->candidate[i]->task);
+    for (uint32_t i = 0; i < candidates; ++i)
+      enter(c, i, c->candidate[i]->task);
+    for (uint32_t i = 0; i < candidates; ++i)
+      find_neighbours(c, i, c->candidate[i]->task);
     cel_conflict_search(c->near, candidates, CEL_TUNE_CONFLICT_REJECTED,
                         &c->room, &chosen);
   }

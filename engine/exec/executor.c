@@ -270,14 +270,6 @@ static const cel_exchange *exchange_of(const cel_node *node) {
   return node->instr->collective.exchange;
 }
 
-static void count_collective(cel_executor *e, const cel_node *node) {
-  const cel_exchange *x = exchange_of(node);
-  ++e->exchanges;
-  if (node->instr->device > 0) return;
-  count(&e->messages, 1);
-  count(&e->bytes_sent, cel_exchange_given(x));
-}
-
 /* It goes to a lane when all are there (comm/transport.h). */
 static void begin_on_device(cel_executor *e, cel_node *node) {
   const cel_collective_table *by = &e->config.transport->collectives;
@@ -291,7 +283,11 @@ static void begin_on_device(cel_executor *e, cel_node *node) {
 
 static void begin_collective(cel_executor *e, cel_node *node) {
   const cel_collective_table *by = &e->config.transport->collectives;
-  count_collective(e, node);
+  ++e->exchanges;
+  if (node->instr->device <= 0) { /* one of a rank's devices counts */
+    count(&e->messages, 1);
+    count(&e->bytes_sent, cel_exchange_given(exchange_of(node)));
+  }
   if (node->instr->device >= 0) {
     begin_on_device(e, node);
     return;
@@ -349,21 +345,6 @@ static void reach(cel_executor *e, cel_node *node) {
   e->config.completed(e->config.context, instr);
 }
 
-/* What has conflicts stays READY until it is picked. */
-static void issue_host_task(cel_executor *e, cel_node *node) {
-  if (cel_conflicts_concern(node->instr->task))
-    cel_conflicts_wait(e->conflicts, node->instr);
-  else
-    issue_to_host(e, node);
-}
-
-static void issue_picked(cel_executor *e) {
-  uint32_t n;
-  const uint64_t *id = cel_conflicts_pick(e->conflicts, &n);
-  for (uint32_t i = 0; i < n && !e->failed; ++i)
-    issue_to_host(e, cel_window_node(&e->window, id[i]));
-}
-
 static void issue(cel_executor *e, cel_node *node) {
   const cel_instr *instr = node->instr;
   int64_t begin = cel__measure_now(&e->config.measure);
@@ -376,7 +357,12 @@ static void issue(cel_executor *e, cel_node *node) {
   case CEL_INSTR_FREE: change_memory(e, node); break;
   case CEL_INSTR_INIT:
   case CEL_INSTR_RELEASE: issue_to_host(e, node); break;
-  case CEL_INSTR_HOST: issue_host_task(e, node); break;
+  case CEL_INSTR_HOST: /* what has conflicts stays READY until it is picked */
+    if (cel_conflicts_concern(instr->task))
+      cel_conflicts_wait(e->conflicts, instr);
+    else
+      issue_to_host(e, node);
+    break;
   case CEL_INSTR_COPY:
   case CEL_INSTR_KERNEL:
     if (cel_lanes_take(&e->lanes, instr))
@@ -489,7 +475,12 @@ bool cel_executor_step(cel_executor *executor) {
     issue(e, cel_window_node(&e->window, id));
   }
   /* All that could start is known then. */
-  if (e->ready.heap.n == 0 && !e->failed) issue_picked(e);
+  if (e->ready.heap.n == 0 && !e->failed) {
+    uint32_t n;
+    const uint64_t *picked = cel_conflicts_pick(e->conflicts, &n);
+    for (uint32_t i = 0; i < n && !e->failed; ++i)
+      issue_to_host(e, cel_window_node(&e->window, picked[i]));
+  }
   cel_host_lanes_begin(e->config.host);
   return progress;
 }

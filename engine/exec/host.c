@@ -373,13 +373,6 @@ static void call(cel_host_lanes *lanes, lane *l) {
   }
 }
 
-/* Its lane has no thread. */
-static void refuse(cel_host_lanes *lanes, cel_job *job) {
-  cel_vec_push(&lanes->done,
-               ((cel_done){.ticket = job->ticket, .error = copy_error()}));
-  atomic_store_explicit(&lanes->finished, lanes->done.n, memory_order_release);
-}
-
 int32_t cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job,
                               int32_t after) {
   cel_assert_thread(CEL_THREAD_EXECUTOR);
@@ -398,7 +391,10 @@ int32_t cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job,
     l->last = job->ticket;
     if (!simulated) push(&l->queue, job);
   } else {
-    refuse(lanes, job);
+    cel_vec_push(&lanes->done,
+                 ((cel_done){.ticket = job->ticket, .error = copy_error()}));
+    atomic_store_explicit(&lanes->finished, lanes->done.n,
+                          memory_order_release);
   }
   pthread_mutex_unlock(&lanes->lock);
   if (!runs) return -1;

@@ -179,18 +179,16 @@ static bool is_patient(cel_window *window, const cel_node *node) {
   return node->instr->kind == CEL_INSTR_EPOCH;
 }
 
-/* What it excludes waits for it, too, and is no successor. */
-static bool excludes(const cel_instr *instr) {
-  return instr->kind == CEL_INSTR_HOST && cel_conflicts_concern(instr->task);
-}
-
 /* Few are looked at: else somebody waits. *holds_horizon: not all are in the
  * lane. */
 static bool is_followed(cel_window *window, const cel_node *node,
                         bool *holds_horizon) {
   int32_t i = node->successors;
   *holds_horizon = false;
-  if (excludes(node->instr)) return false;
+  /* What it excludes waits for it, too, and is no successor. */
+  if (node->instr->kind == CEL_INSTR_HOST &&
+      cel_conflicts_concern(node->instr->task))
+    return false;
   for (int n = 0; i != CEL_NO_EDGE; i = window->edges.at[i].next) {
     const cel_node *to = cel_window_node(window, window->edges.at[i].to);
     bool behind = to->state >= CEL_NODE_ISSUED && to->host == node->host;

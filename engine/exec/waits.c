@@ -66,11 +66,6 @@ void cel_waits_list(const cel_window *window, char *text, size_t size) {
 
 /* ---- what is under way --------------------------------------------------- */
 
-/* What nothing that is not done comes before. */
-static bool is_under_way(const cel_node *node) {
-  return node->state != CEL_NODE_DONE && node->incomplete == 0;
-}
-
 static void tell_task(const cel_instr *instr, writer *w) {
   const cel_task *task = instr->task;
   if (task == NULL) return;
@@ -213,8 +208,11 @@ bool cel_waits_tell(const cel_window *window, char *text, size_t size) {
   if (size > 0) text[0] = '\0';
   for (uint64_t id = window->base; id < window->next; ++id) {
     const cel_node *node = node_at(window, id);
-    if (is_under_way(node) && under_way++ < TOLD) tell_node(node, &w);
-    behind += node->state != CEL_NODE_DONE && node->incomplete > 0;
+    if (node->state == CEL_NODE_DONE) continue;
+    if (node->incomplete > 0)
+      ++behind;
+    else if (under_way++ < TOLD)
+      tell_node(node, &w);
   }
   if (under_way > TOLD)
     say(&w, "  and %llu more\n", (unsigned long long)(under_way - TOLD));

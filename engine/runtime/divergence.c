@@ -92,13 +92,6 @@ static void ask_agreement(cel_divergence *d, uint64_t hash, uint64_t count,
   atomic_store_explicit(&d->asked, d->next_index, memory_order_release);
 }
 
-/* As much of it as there is room for. */
-static void copy_name(char out[CEL_LOG_NAME], const char *name) {
-  size_t n = strnlen(name, CEL_LOG_NAME - 1);
-  memcpy(out, name, n);
-  out[n] = '\0';
-}
-
 void cel__divergence_log(cel_divergence *d, const cel_task *task) {
   pthread_mutex_lock(&d->lock);
   /* A FREE comes when this rank's collector likes; see task/task_graph.c. */
@@ -106,7 +99,8 @@ void cel__divergence_log(cel_divergence *d, const cel_task *task) {
     cel_log_entry entry = {.hash = task->hash,
                            .location = task->location,
                            .kind = (int32_t)task->kind};
-    if (task->name != NULL) copy_name(entry.name, task->name);
+    if (task->name != NULL) /* as much of it as there is room for */
+      memcpy(entry.name, task->name, strnlen(task->name, CEL_LOG_NAME - 1));
     cel_vec_push(&d->log, entry);
   }
   if (task->kind == CEL_TASK_HORIZON || task->kind == CEL_TASK_EPOCH)
@@ -491,18 +485,16 @@ static void suspect(cel_divergence *d) {
     t->control.tell(t->control.self, 0, TOLD_SUSPECT, NULL, 0);
 }
 
-/* No other rank will ever be heard of: what was held back is told now. */
-static void lose_touch(cel_divergence *d) {
-  d->over = true;
-  if (d->doubt != NULL)
-    admit(d);
-  else
-    d->failed(d->context, d->transport->broken);
-}
-
 bool cel__divergence_tick(cel_divergence *d) {
   bool progress = false;
-  if (!d->over && d->transport->broken != NULL) lose_touch(d);
+  if (!d->over && d->transport->broken != NULL) {
+    /* No other rank will ever be heard of: what was held back is told now. */
+    d->over = true;
+    if (d->doubt != NULL)
+      admit(d);
+    else
+      d->failed(d->context, d->transport->broken);
+  }
   if (!d->over) {
     progress = start_agreements(d);
     if (!d->certain) progress |= take_agreements(d);

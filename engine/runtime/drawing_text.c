@@ -79,10 +79,6 @@ static void say_effects(text *t, const cel_task *task) {
   }
 }
 
-static bool computes(const cel_task *task) {
-  return task->kind == CEL_TASK_KERNEL || task->kind == CEL_TASK_HOST;
-}
-
 static void say_freed(text *t, const cel_task *task) {
   if (task->freed != NULL) say(t, "%.80s", name_of(task->freed));
   if (task->ended != NULL) say_object(t, task->ended);
@@ -123,7 +119,7 @@ void cel__drawing_say_task(cel_drawing_text *text, const cel_task *task) {
   static const char *const where[] = {"", " once", " on each rank",
                                       " on each rank alike"};
   if (task->kind == CEL_TASK_FREE) say_freed(text, task);
-  if (!computes(task)) return;
+  if (task->kind != CEL_TASK_KERNEL && task->kind != CEL_TASK_HOST) return;
   say(text, "over");
   say_box(text, &task->range, task->dims);
   say(text, "%s%s", where[task->placement],

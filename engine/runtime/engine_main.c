@@ -56,26 +56,13 @@ static void emit_task(void *context, const cel_task *task) {
   if (cel_engine_congested(e)) cel__engine_pass(e, &e->flush);
 }
 
-static void free_buffer(cel_buffer *buffer) {
-  if (buffer->init != NULL && buffer->init->destroy != NULL)
-    buffer->init->destroy(buffer->init);
-  cel_free((void *)(uintptr_t)buffer->name);
-  cel_free(buffer);
-}
-
 /* Drops what nobody needs any more. */
 static void retire(cel_engine *e) {
   uint64_t retired = atomic_load_explicit(&e->retired, memory_order_acquire);
   if (retired == e->retired_seen) return;
   e->retired_seen = retired;
   cel_task_graph_retire(e->graph, retired);
-  for (uint32_t i = e->buffers.n; i-- > 0;) {
-    cel_owned_buffer *owned = &e->buffers.at[i];
-    if (owned->freed == 0 || owned->freed >= retired) continue;
-    free_buffer(owned->buffer);
-    cel_vec_swap_out(&e->buffers, i);
-  }
-  cel__objects_retire(e, retired);
+  cel__owned_retire(e, retired);
 }
 
 /* ---- waiting ------------------------------------------------------------- */
@@ -162,50 +149,6 @@ static cel_status enter(cel_engine *e) {
 }
 
 /* ---- the program --------------------------------------------------------- */
-
-const cel_buffer *cel_engine_buffer(cel_engine *engine, int32_t dims,
-                                    const int64_t extent[3],
-                                    uint32_t element_size, uint64_t type,
-                                    const char *name, cel_init *init) {
-  cel_assert_thread(CEL_THREAD_MAIN);
-  cel_buffer *buffer = cel_alloc(sizeof *buffer);
-  *buffer = (cel_buffer){.id = engine->buffers_made++,
-                         .dims = dims,
-                         .extent = cel_box_sized(1, 1, 1),
-                         .element_size = element_size,
-                         .type = type,
-                         .init = init};
-  for (int d = 0; d < dims; ++d) buffer->extent.max[d] = extent[d];
-  if (name != NULL) buffer->name = cel_strdup(name);
-  cel_vec_push(&engine->buffers, (cel_owned_buffer){buffer, 0});
-  return buffer;
-}
-
-void cel_engine_buffer_reserve(cel_engine *engine, const cel_buffer *buffer,
-                               const cel_box *box) {
-  cel_assert(cel_box_covers(&buffer->extent, box));
-  for (uint32_t i = engine->buffers.n; i-- > 0;) {
-    cel_buffer *owned = engine->buffers.at[i].buffer;
-    if (owned != buffer) continue;
-    owned->reserve = *box;
-    return;
-  }
-  cel_bug("a buffer of another engine is reserved");
-}
-
-void cel_engine_buffer_free(cel_engine *engine, const cel_buffer *buffer) {
-  cel_assert_thread(CEL_THREAD_MAIN);
-  for (uint32_t i = 0; i < engine->buffers.n; ++i) {
-    cel_owned_buffer *owned = &engine->buffers.at[i];
-    if (owned->buffer != buffer) continue;
-    cel_assert(owned->freed == 0);
-    /* A horizon that follows at once would be made by the same call. */
-    owned->freed = engine->last_task + 1;
-    cel_task_graph_free(engine->graph, buffer);
-    return;
-  }
-  cel_bug("a buffer of another engine is freed");
-}
 
 cel_rules *cel_engine_rules(cel_engine *engine) {
   return engine->rules;
@@ -471,10 +414,7 @@ void cel_engine_destroy(cel_engine *engine) {
   cel_executor_destroy(e->executor);
   cel__scheduler_release(e);
   cel_task_graph_destroy(e->graph);
-  for (uint32_t i = 0; i < e->buffers.n; ++i)
-    free_buffer(e->buffers.at[i].buffer);
-  cel_vec_release(&e->buffers);
-  cel__objects_release(e);
+  cel__owned_release(e);
   cel_ring_destroy(e->tasks);
   cel_ring_destroy(e->instrs);
   for (int d = 0; d <= CEL_DIMS; ++d)

@@ -143,10 +143,11 @@ cel_status cel__engine_await(cel_engine *engine,
                              const void *context, bool (*interrupted)(void));
 /* From now on threads' times count. Thread: main. */
 void cel__engine_begin(cel_engine *engine);
-/* Ends the objects that were freed before task `retired`. Thread: main. */
-void cel__objects_retire(cel_engine *engine, uint64_t retired);
+/* Ends the buffers and objects that were freed before task `retired`. Thread:
+ * main. */
+void cel__owned_retire(cel_engine *engine, uint64_t retired);
 /* Ends all of them. Thread: main. */
-void cel__objects_release(cel_engine *engine);
+void cel__owned_release(cel_engine *engine);
 /* 0 where nobody writes a timeline. Thread: main, scheduler. */
 int64_t cel__engine_now(const cel_engine *engine);
 /* Something of a task that began then has been done, if anybody writes that

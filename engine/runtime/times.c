@@ -11,7 +11,8 @@ int64_t cel__engine_now(const cel_engine *engine) {
 }
 
 void cel__engine_add_span(cel_engine *engine, cel_span_kind kind, uint64_t task,
-                          const char *name, cel_location place, int64_t begin) {
+                          const char *name, cel_location location,
+                          int64_t begin) {
   if (engine->config.timeline == NULL) return;
   cel_span span = {.begin = begin,
                    .end = cel_now_ns(),

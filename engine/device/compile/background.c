@@ -101,13 +101,6 @@ void cel_background_start_beside(cel_chore *chore) {
   pthread_mutex_unlock(&lock);
 }
 
-/* Lock held. */
-static void take_off(cel_chore *chore) {
-  cel_chore **at = &queue;
-  while (*at != chore) at = &(*at)->next;
-  *at = chore->next;
-}
-
 /* Lock held. Others have time to look whether they were interrupted. */
 static void wait_a_little(void) {
   struct timespec until;
@@ -121,7 +114,9 @@ bool cel_background_wait(cel_chore *chore, bool (*interrupted)(void)) {
   pthread_mutex_lock(&lock);
   cel_assert(chore->state != NEW);
   if (chore->state == QUEUED && !stops) {
-    take_off(chore);
+    cel_chore **at = &queue;
+    while (*at != chore) at = &(*at)->next;
+    *at = chore->next;
     if (threads == 0) {
       carry_out(chore);
     } else {

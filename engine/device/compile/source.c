@@ -217,19 +217,13 @@ static void add_define(cel_text *out, const char *define) {
                   define[n] == '=' ? define + n + 1 : "1");
 }
 
-static bool is_kernel(const cel_found_list *kernels, const char *name,
-                      size_t size) {
-  for (uint32_t i = 0; i < kernels->n; ++i)
-    if (is_word(name, size, kernels->at[i].name)) return true;
-  return false;
-}
-
 /* Before the entries, which have names of celer's too. That of a kernel stands
  * for the one that it defines. */
 static void end_define(cel_text *out, const char *name, size_t size,
                        const cel_found_list *kernels) {
-  if (!is_kernel(kernels, name, size))
-    cel_text_format(out, "#undef %.*s\n", (int)size, name);
+  for (uint32_t i = 0; i < kernels->n; ++i)
+    if (is_word(name, size, kernels->at[i].name)) return;
+  cel_text_format(out, "#undef %.*s\n", (int)size, name);
 }
 
 static bool is_directive(const char *text, const char *word) {

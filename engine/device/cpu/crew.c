@@ -171,13 +171,6 @@ static int64_t run_blocks(cel_share *share, int64_t i, int64_t n) {
   return run;
 }
 
-static void unlink_share(cel_crew *crew, cel_share *share) {
-  cel_share **at = &crew->shares;
-  while (*at != share) at = &(*at)->next;
-  *at = share->next;
-  share->linked = false;
-}
-
 static cel_lane *lane_of(cel_share *share) {
   return (cel_lane *)((char *)share - offsetof(cel_lane, share));
 }
@@ -194,7 +187,12 @@ static void combine(cel_share *share) {
 /* The calling thread found no more blocks. Called and returns with the lock
  * held. */
 static void leave(cel_crew *crew, cel_share *share) {
-  if (share->linked) unlink_share(crew, share);
+  if (share->linked) {
+    cel_share **at = &crew->shares;
+    while (*at != share) at = &(*at)->next;
+    *at = share->next;
+    share->linked = false;
+  }
   if (--share->inside > 0) return; /* the last one out completes it */
   if (share->partial != NULL) {
     pthread_mutex_unlock(&crew->lock);

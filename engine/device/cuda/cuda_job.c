@@ -103,14 +103,6 @@ static accessor accessor_of(const cel_view *view, uint64_t size,
   return (accessor){(uintptr_t)view->base - (uint64_t)bias * size, e1 * e2, e2};
 }
 
-/* Behind the accessor. */
-static void pack_reducer(const cel_cuda_argument *a, const cel_reducer *r,
-                         unsigned char *out) {
-  int64_t count = cel_box_volume(&r->extent);
-  memcpy(out + a->at + sizeof(accessor), &count, sizeof count);
-  memcpy(out + a->from, r->identity, r->element_size);
-}
-
 /* `checks`: what the kernel is promised, of the checked build of a sample. */
 static void pack(const cel_cuda_kernel *kernel, const cel_job *job,
                  const unsigned char *checks, uint32_t flags,
@@ -133,7 +125,12 @@ static void pack(const cel_cuda_kernel *kernel, const cel_job *job,
       bool moved = kernel->block[0] > 0;
       accessor it = accessor_of(view, a->size, moved ? view->box.min : zero);
       memcpy(out + a->at, &it, sizeof it);
-      if (a->reducer) pack_reducer(a, reducer++, out);
+      if (a->reducer) {
+        int64_t count = cel_box_volume(&reducer->extent);
+        memcpy(out + a->at + sizeof it, &count, sizeof count);
+        memcpy(out + a->from, reducer->identity, reducer->element_size);
+        ++reducer;
+      }
       ++view;
     } else {
       memcpy(out + a->at, values + a->from, a->size);
@@ -488,11 +485,6 @@ static cel_status put_sampled(const putting *p, const cel_job *job,
   return put_boxes(p, job, patch, (uint32_t)n);
 }
 
-static bool is_sampled(const cel_job *job) {
-  return job->call.sample != NULL && job->work->cuda->sample != NULL &&
-         is_countable(&job->call.chunk);
-}
-
 static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
                                const cel_job *job, uint32_t lane,
                                CUstream stream, CUresult *lost) {
@@ -501,7 +493,8 @@ static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
   if (kernel == NULL)
     return cel_fail(CEL_E_TASK, "the task has no kernel for a GPU");
   if (cel_box_is_empty(&job->call.chunk)) return CEL_E_OK;
-  if (is_sampled(job)) {
+  if (job->call.sample != NULL && kernel->sample != NULL &&
+      is_countable(&job->call.chunk)) {
     cel_box patch[CEL__CUDA_PATCHES];
     cel_region rest = {0};
     int32_t n = cel__cuda_patches(job, patch, &rest);

@@ -137,12 +137,6 @@ static void lose(cel_cuda_worker *w, CUresult code, cel_entry *known) {
 
 /* ---- submission ---------------------------------------------------------- */
 
-/* Until the other device's thread has submitted what comes before. */
-static void await_submission(const cel_cuda_lane *lane, uint64_t nth) {
-  while (atomic_load_explicit(&lane->submitted, memory_order_acquire) < nth)
-    sched_yield();
-}
-
 /* Whether something that came before has failed, so that what comes after it
  * must not be carried out. */
 static bool is_spoilt(const cel_cuda_crew *crew, const cel_after *after) {
@@ -158,7 +152,10 @@ static CUresult wait_for(cel_cuda_worker *w, const cel_job *job,
   for (uint32_t i = 0; i < job->afters; ++i) {
     const cel_after *after = &job->after[i];
     cel_cuda_lane *lane = &w->crew->worker[after->device].lane[after->lane];
-    await_submission(lane, after->nth);
+    /* Until the other device's thread has submitted what comes before. */
+    while (atomic_load_explicit(&lane->submitted, memory_order_acquire) <
+           after->nth)
+      sched_yield();
     if (is_spoilt(w->crew, after)) {
       atomic_store(&mine->failed, true);
       return CUDA_SUCCESS; /* a lost device may have recorded no event */

@@ -309,13 +309,6 @@ static int64_t find_idle(const cel_cuda_span *span, uint64_t begin,
   return best;
 }
 
-static uint32_t idle_index(const cel_cuda_memory *m, CUdeviceptr base,
-                           uint64_t begin) {
-  uint32_t k = 0;
-  while (m->idles.at[k].base != base || m->idles.at[k].begin != begin) ++k;
-  return k;
-}
-
 /* Grains of one block: what is idle there is taken if all of it is wanted. */
 static cel_status commit_run(cel_cuda_memory *m, CUdeviceptr base,
                              uint64_t begin, uint64_t end) {
@@ -324,7 +317,8 @@ static cel_status commit_run(cel_cuda_memory *m, CUdeviceptr base,
     int64_t i = find_idle(span, begin, end);
     if (i < 0) return map(m, base, begin, end);
     cel_cuda_mapping at = span->mappings.at[i];
-    uint32_t k = idle_index(m, base, at.begin);
+    uint32_t k = 0;
+    while (m->idles.at[k].base != base || m->idles.at[k].begin != at.begin) ++k;
     if (at.begin < begin || at.end > end) {
       drop_idle(m, k);
       continue;
