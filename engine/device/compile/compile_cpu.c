@@ -25,7 +25,7 @@
  * g++ a min or max remains a branch until it knows which of the two it is, so
  * that it finds what a stencil reads beside itself contiguous (see `row` in
  * loop.cuh). Large local arrays touch each page of theirs, so that none of them
- * reaches beyond what lies below the stack (overflow.h). */
+ * reaches beyond what lies below the stack (thread.h). */
 static const char *const flags[] = {
     "-std=c++17",
     "-O3",
