@@ -13,7 +13,8 @@
  * that sent 64 MiB each to all others took 580 us at first, and 830 after some
  * hundred times. Slices come as their owners get them. */
 #include "command/collective/member.h"
-#include "instr/state.h"
+#include "instr/coherence.h"
+#include "instr/coherence_state.h"
 #include "tuning.h"
 
 /* The memories of the devices whose parts need, by access a, just what the
@@ -54,59 +55,52 @@ static bool comes_from_several(const cel_map_entries *entries) {
   return from != 0 && !is_one(from);
 }
 
-static void fetch_box(cel_instr_graph *graph, const cel_buffer *buffer,
-                      const cel_box *box, int32_t memory,
-                      const cel__manner *manner) {
-  cel_region_assign(&graph->alike_box, box, 1);
-  cel__coherence_fetch(graph, buffer, memory, &graph->alike_box, manner);
+static void fetch_box(cel__coherence *all, const cel_buffer *buffer,
+                      cel_box box, int32_t memory, const cel__manner *manner) {
+  cel_region region = {.at = &box, .n = 1};
+  cel__coherence_bring(all, buffer, memory, &region, manner);
 }
 
-/* How many pieces each of `takers` gets of so much. Messages may be as short
- * as a byte: half of one is not divided by. */
-static int64_t rounds_of(const cel_instr_graph *graph, uint64_t bytes,
-                         int64_t takers) {
-  uint64_t rounds = 2 * bytes / (uint64_t)takers / graph->config.large_bytes;
-  return rounds < 1                       ? 1
-         : rounds < CEL_TUNE_ALIKE_ROUNDS ? (int64_t)rounds
-                                          : CEL_TUNE_ALIKE_ROUNDS;
-}
-
-/* Pieces for each of those who lack the box, which they get. */
-static void slice(cel_instr_graph *graph, const cel_buffer *buffer,
-                  const cel_box *box, uint64_t takers, int64_t rounds,
+/* Pieces of so many bytes for each of those who lack the box, which they get.
+ * Messages may be as short as a byte: half of one is not divided by. */
+static void slice(cel__coherence *all, const cel_buffer *buffer,
+                  const cel_box *box, uint64_t bytes, uint64_t takers,
                   const cel__manner *manner) {
-  int64_t n = rounds * __builtin_popcountll(takers);
+  int64_t n = __builtin_popcountll(takers);
+  uint64_t rounds = 2 * bytes / (uint64_t)n / all->config->large_bytes;
+  n *= rounds < 1                       ? 1
+       : rounds < CEL_TUNE_ALIKE_ROUNDS ? (int64_t)rounds
+                                        : CEL_TUNE_ALIKE_ROUNDS;
   int32_t m = 0;
   for (int64_t i = 0; i < n; ++i) {
-    do m = (m + 1) % graph->memories;
+    do m = (m + 1) % all->count;
     while ((takers >> m & 1) == 0);
-    cel__alike piece = {cel_member_cut(box, i, n), m};
+    cel__slice piece = {cel_member_cut(box, i, n), m};
     if (cel_box_is_empty(&piece.box)) continue;
-    fetch_box(graph, buffer, &piece.box, m, manner);
-    cel_vec_push(&graph->slices, piece);
+    fetch_box(all, buffer, piece.box, m, manner);
+    cel_vec_push(&all->alike.cut, piece);
   }
 }
 
 /* So much is worth it. */
-static uint64_t least_bytes(const cel_instr_graph *graph) {
-  return graph->config.large_bytes / CEL_TUNE_ALIKE_SHARE;
+static uint64_t least_bytes(const cel__coherence *all) {
+  return all->config->large_bytes / CEL_TUNE_ALIKE_SHARE;
 }
 
 /* Pieces of an entry, if it is worth it. */
-static void cut(cel_instr_graph *graph, const cel_buffer *buffer,
+static void cut(cel__coherence *all, const cel_buffer *buffer,
                 const cel_map_entry *at, uint64_t who, bool several,
                 const cel__manner *manner) {
   uint64_t devices = devices_of(at->value), takers = who & ~at->value;
   uint64_t bytes = (uint64_t)cel_box_volume(&at->box) * buffer->element_size;
   if (at->value == 0 || takers == 0 || is_one(takers) ||
-      bytes < least_bytes(graph))
+      bytes < least_bytes(all))
     return;
   if (is_one(devices) && several)
-    cel_vec_push(&graph->owned,
-                 (cel__alike){at->box, __builtin_ctzll(devices)});
+    cel_vec_push(&all->alike.owned,
+                 (cel__slice){at->box, __builtin_ctzll(devices)});
   else if (devices == 0 || is_one(devices))
-    slice(graph, buffer, &at->box, takers,
-          rounds_of(graph, bytes, __builtin_popcountll(takers)), manner);
+    slice(all, buffer, &at->box, bytes, takers, manner);
 }
 
 /* How many of `set` come before `memory`. */
@@ -120,72 +114,72 @@ static int32_t at_place(uint64_t who, int32_t i) {
   return __builtin_ctzll(who);
 }
 
-static void send(cel_instr_graph *graph, const cel_buffer *buffer,
-                 const cel__alike *piece, int32_t to,
+static void send(cel__coherence *all, const cel_buffer *buffer,
+                 const cel__slice *piece, int32_t to,
                  const cel__manner *manner) {
   cel__manner from_owner = *manner;
   from_owner.from = 1ull << piece->owner;
-  fetch_box(graph, buffer, &piece->box, to, &from_owner);
+  fetch_box(all, buffer, piece->box, to, &from_owner);
 }
 
 /* Each part to one device before the first goes to the next; owners begin with
  * one device each, as far as there are enough. */
-static void exchange(cel_instr_graph *graph, const cel_buffer *buffer,
+static void exchange(cel__coherence *all, const cel_buffer *buffer,
                      uint64_t who, const cel__manner *manner) {
   uint64_t last_in[CEL_MEMORIES] = {0}, owners = 0;
   cel__manner in_turn = *manner;
   in_turn.last_in = last_in;
-  for (uint32_t i = 0; i < graph->owned.n; ++i)
-    owners |= 1ull << graph->owned.at[i].owner;
+  for (uint32_t i = 0; i < all->alike.owned.n; ++i)
+    owners |= 1ull << all->alike.owned.at[i].owner;
   for (int32_t k = __builtin_popcountll(who); k-- > 0;)
-    for (uint32_t i = 0; i < graph->owned.n; ++i) {
-      const cel__alike *part = &graph->owned.at[i];
+    for (uint32_t i = 0; i < all->alike.owned.n; ++i) {
+      const cel__slice *part = &all->alike.owned.at[i];
       int32_t place = place_in(owners, part->owner) + k;
-      send(graph, buffer, part, at_place(who, place), &in_turn);
+      send(all, buffer, part, at_place(who, place), &in_turn);
     }
 }
 
 /* Each slice to all others before the next one. */
-static void hand_on(cel_instr_graph *graph, const cel_buffer *buffer,
-                    uint64_t who, const cel__manner *manner) {
-  for (uint32_t i = 0; i < graph->slices.n; ++i) {
-    const cel__alike *piece = &graph->slices.at[i];
+static void hand_on(cel__coherence *all, const cel_buffer *buffer, uint64_t who,
+                    const cel__manner *manner) {
+  for (uint32_t i = 0; i < all->alike.cut.n; ++i) {
+    const cel__slice *piece = &all->alike.cut.at[i];
     for (int32_t k = __builtin_popcountll(who); k-- > 0;) {
       int32_t place = place_in(who, piece->owner) + k;
-      send(graph, buffer, piece, at_place(who, place), manner);
+      send(all, buffer, piece, at_place(who, place), manner);
     }
   }
 }
 
-static void fetch(cel_instr_graph *graph, const cel__touch *touch, uint64_t who,
+static void fetch(cel__coherence *all, const cel__touch *touch, uint64_t who,
                   int32_t priority) {
   const cel_buffer *buffer = touch->buffer;
   uint64_t most = (uint64_t)cel_box_volume(&touch->hull) * buffer->element_size;
-  if (most < least_bytes(graph)) return;
-  cel__coherence_stage(graph, buffer, touch->memory, &touch->region, priority);
-  cel_vec_clear(&graph->owned);
-  cel_vec_clear(&graph->slices);
+  if (most < least_bytes(all)) return;
+  cel__coherence_stage(all, buffer, touch->memory, &touch->region, priority);
+  cel_vec_clear(&all->alike.owned);
+  cel_vec_clear(&all->alike.cut);
   uint64_t last_out[CEL_MEMORIES] = {0};
   cel__manner manner = {.priority = priority, .last_out = last_out};
   for (uint32_t b = 0; b < touch->region.n; ++b) {
-    cel_map_query(cel__held_of(graph, buffer)->current, &touch->region.at[b],
-                  &graph->alike_found);
-    bool several = comes_from_several(&graph->alike_found);
-    for (uint32_t i = 0; i < graph->alike_found.n; ++i)
-      cut(graph, buffer, &graph->alike_found.at[i], who, several, &manner);
+    cel_map_query(cel__coherence_of(all, buffer), &touch->region.at[b],
+                  &all->alike.found);
+    bool several = comes_from_several(&all->alike.found);
+    for (uint32_t i = 0; i < all->alike.found.n; ++i)
+      cut(all, buffer, &all->alike.found.at[i], who, several, &manner);
   }
-  exchange(graph, buffer, who, &manner);
-  hand_on(graph, buffer, who, &manner);
+  exchange(all, buffer, who, &manner);
+  hand_on(all, buffer, who, &manner);
 }
 
-void cel__alike_fetch(cel_instr_graph *graph, int32_t priority) {
-  const cel__plan *plan = &graph->plan;
+void cel__alike_fetch(cel__coherence *all, int32_t priority) {
+  const cel__plan *plan = all->plan;
   if (plan->command->kind != CEL_COMMAND_EXECUTE || plan->parts.n < 2 ||
-      graph->config.devices < 2)
+      all->config->devices < 2)
     return;
   for (uint32_t a = 0; a < plan->command->task->accesses; ++a) {
     uint64_t who = who_needs(plan, a);
     if (who != 0 && !is_one(who))
-      fetch(graph, &plan->touches.at[a], who, priority);
+      fetch(all, &plan->touches.at[a], who, priority);
   }
 }

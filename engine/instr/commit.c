@@ -1,4 +1,5 @@
-#include "instr/state.h"
+#include "instr/memory.h"
+#include "instr/memory_state.h"
 
 /* Rows are the coordinates of dimension 0, which is the slowest: the rows of a
  * layout lie one behind the other. What is committed counts in whole rows, so
@@ -16,72 +17,56 @@ static cel_box rows_of(const cel_box *box) {
 
 /* A COMMIT is the first writer of the rows that it completes, after the ALLOC;
  * others keep theirs. */
-static void track(cel_instr_graph *graph, cel__record *record,
-                  const cel_box *rows, uint64_t id) {
-  cel_region *fresh = &graph->fresh;
-  cel_region_assign(fresh, rows, 1);
-  cel_region_subtract(fresh, fresh, &record->committed);
-  for (uint32_t i = 0; i < fresh->n; ++i) {
-    cel_box box = record->made.layout;
-    box.min[0] = fresh->at[i].min[0];
-    box.max[0] = fresh->at[i].max[0];
-    cel_track_write(cel__record_track(graph, record), &box, id, &graph->deps);
-  }
-  cel_region_add(&record->committed, rows);
-}
-
-static void emit(cel_instr_graph *graph, cel__record *record,
-                 const cel_box *rows) {
-  const cel_box *layout = &record->made.layout;
-  uint64_t grain = graph->config.grain, reserve = record->made.reserve;
-  uint64_t row = cel__memory_row(record->made.buffer, layout);
-  uint64_t begin = (uint64_t)(rows->min[0] - layout->min[0]) * row;
-  uint64_t end = (uint64_t)(rows->max[0] - layout->min[0]) * row;
+static void emit(cel__memories *all, cel__record *record, const cel_box *rows) {
+  const cel_allocation *a = &record->tracked.made;
+  int64_t from = a->layout.min[0];
+  uint64_t grain = all->config->grain;
+  uint64_t row = cel__memory_row(a->buffer, &a->layout);
+  uint64_t begin = (uint64_t)(rows->min[0] - from) * row;
+  uint64_t end = (uint64_t)(rows->max[0] - from) * row;
   begin -= begin % grain;
   end = (end + grain - 1) / grain * grain;
-  if (end > reserve) end = reserve;
-  cel_instr *instr = cel__instr_begin(
-      graph, CEL_INSTR_COMMIT, graph->plan.command->task, CEL__PRIORITY_MEMORY);
-  instr->memory.allocation = &record->made;
-  instr->memory.begin = begin;
-  instr->memory.end = end;
-  cel_box whole = {{layout->min[0] + (int64_t)((begin + row - 1) / row), 0, 0},
-                   {layout->min[0] + (int64_t)(end / row), 1, 1}};
-  track(graph, record, &whole, instr->id);
-  cel__room_take(graph, record, begin, end);
-  cel__instr_end(graph, instr);
+  if (end > a->reserve) end = a->reserve;
+  cel_box whole = {{from + (int64_t)((begin + row - 1) / row), 0, 0},
+                   {from + (int64_t)(end / row), 1, 1}};
+  cel_region_assign(&all->fresh, &whole, 1);
+  cel_region_subtract(&all->fresh, &all->fresh, &record->committed);
+  cel_region_add(&record->committed, &whole);
+  cel__room_take(all, record, begin, end);
+  cel__emit_commit(all->emission, &record->tracked, begin, end, &all->fresh);
 }
 
 /* Where rows follow what is committed, more will: an eighth of what there is,
  * so that a buffer that grows steadily seldom needs a COMMIT; where there is
  * room to spare. */
-static void look_ahead(const cel_instr_graph *graph, const cel__record *record,
+static void look_ahead(const cel__memories *all, const cel__record *record,
                        cel_box *rows) {
   cel_box before = *rows;
   before.min[0] = rows->min[0] - 1;
   before.max[0] = rows->min[0];
   if (!cel_region_covers_box(&record->committed, &before)) return;
   int64_t ahead = rows->min[0] + cel_region_volume(&record->committed) / 8;
-  int64_t most = record->made.layout.max[0];
+  int64_t most = record->tracked.made.layout.max[0];
   if (ahead > most) ahead = most;
   if (ahead <= rows->max[0]) return;
-  const cel_allocation *a = &record->made;
+  const cel_allocation *a = &record->tracked.made;
   uint64_t row = cel__memory_row(a->buffer, &a->layout);
   uint64_t bytes = (uint64_t)(ahead - rows->min[0]) * row;
-  bytes += graph->rooms[a->memory].promised + 2 * graph->config.grain;
-  if (cel__room_has(graph, a->memory, bytes)) rows->max[0] = ahead;
+  bytes += all->room[a->memory].promised + 2 * all->config->grain;
+  if (cel__room_has(all, a->memory, bytes)) rows->max[0] = ahead;
 }
 
-bool cel__memory_is_committed(const cel__record *record, const cel_box *box) {
+bool cel__record_is_committed(const cel__record *record, const cel_box *box) {
   if (record->whole) return true;
   cel_box rows = rows_of(box);
   return cel_region_covers_box(&record->committed, &rows);
 }
 
-void cel__memory_commit(cel_instr_graph *graph, cel__record *record,
+void cel__memory_commit(cel__memories *all, cel__tracked *tracked,
                         const cel_region *region) {
+  cel__record *record = cel__record_of(tracked);
   if (record->whole) return;
-  cel_region *rows = &graph->rows;
+  cel_region *rows = &all->rows;
   cel_region_clear(rows);
   for (uint32_t i = 0; i < region->n; ++i) {
     cel_box box = rows_of(&region->at[i]);
@@ -91,28 +76,21 @@ void cel__memory_commit(cel_instr_graph *graph, cel__record *record,
   for (uint32_t i = 0; i < rows->n; ++i) {
     cel_box box = rows->at[i];
     if (cel_region_covers_box(&record->committed, &box)) continue;
-    look_ahead(graph, record, &box);
-    emit(graph, record, &box);
+    look_ahead(all, record, &box);
+    emit(all, record, &box);
   }
 }
 
-void cel__memory_decommit(cel_instr_graph *graph, cel__record *record,
+void cel__record_decommit(cel__memories *all, cel__record *record,
                           uint64_t begin, uint64_t end) {
-  const cel_box *layout = &record->made.layout;
-  uint64_t row = cel__memory_row(record->made.buffer, layout);
-  cel_instr *instr =
-      cel__instr_begin(graph, CEL_INSTR_DECOMMIT, graph->plan.command->task,
-                       CEL__PRIORITY_MEMORY);
-  instr->memory.allocation = &record->made;
-  instr->memory.begin = begin;
-  instr->memory.end = end;
+  const cel_box *layout = &record->tracked.made.layout;
+  uint64_t row = cel__memory_row(record->tracked.made.buffer, layout);
   cel_box box = *layout;
   box.min[0] = layout->min[0] + (int64_t)(begin / row);
   box.max[0] = layout->min[0] + (int64_t)((end + row - 1) / row);
-  cel_track_write(cel__record_track(graph, record), &box, instr->id,
-                  &graph->deps);
+  uint64_t id =
+      cel__emit_decommit(all->emission, &record->tracked, begin, end, &box);
   cel_box rows = rows_of(&box);
   cel_region_remove(&record->committed, &rows);
-  cel__room_give(graph, record, begin, end, instr->id);
-  cel__instr_end(graph, instr);
+  cel__room_give(all, record, begin, end, id);
 }

@@ -25,9 +25,9 @@
  * Collectives take place in host memory, where one allocation has all that
  * this rank gives and gets; or, where the exchange says so, in the memories of
  * devices, with an instruction for each device, whose memory has what that one
- * gives and gets (command/collective/member.h). They are to be begun in the order of their
- * numbers, and of the devices; what they bring is tracked as if it were written
- * at once.
+ * gives and gets (command/collective/member.h). They are to be begun in the
+ * order of their numbers, and of the devices; what they bring is tracked as if
+ * it were written at once.
  *
  * Messages leave from host memory and arrive there; those between devices that
  * the transport reaches itself, direct ones, in device memory. Both ends decide
@@ -222,6 +222,9 @@ cel_status cel_instr_graph_flush(cel_instr_graph *graph);
  * instruction `id`, known to have been executed. */
 void cel_instr_graph_retire(cel_instr_graph *graph, uint64_t id);
 size_t cel_instr_graph_bytes(const cel_instr_graph *graph);
+/* Asserts the invariants of memory.h, coherence.h and emission.h; between
+ * commands, of which none has failed. For specs: it looks at everything. */
+void cel_instr_graph_check(const cel_instr_graph *graph);
 
 const char *cel_instr_name(cel_instr_kind kind);
 cel_instr_lane cel_instr_lane_of(cel_instr_kind kind);

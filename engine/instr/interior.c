@@ -1,4 +1,4 @@
-#include "instr/state.h"
+#include "instr/graph.h"
 
 /* Whether the chunk lacks part of what the task reads; where it does, *inner
  * shrinks, in the dimensions that may be cut, by as much as the read box goes
@@ -11,7 +11,7 @@ static cel_status look(cel_instr_graph *graph, const cel__part *part,
     const cel_access *access = &task->access[a];
     if (!cel_mode_consumes(access->mode)) continue;
     CEL_TRY(cel_rule_eval(&access->use, chunk, &graph->reads));
-    if (!cel__coherence_lacks(graph, access->buffer, part->memory,
+    if (!cel__coherence_lacks(graph->coherence, access->buffer, part->memory,
                               &graph->reads))
       continue;
     *lacks = true;

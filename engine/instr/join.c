@@ -6,7 +6,7 @@
  *
  * Only where many parts make a box: then nobody is likely to read one of them
  * alone, and to wait for the others in vain. */
-#include "instr/state.h"
+#include "instr/graph.h"
 
 void cel__join_note(cel_instr_graph *graph) {
   const cel__plan *plan = &graph->plan;
@@ -14,49 +14,46 @@ void cel__join_note(cel_instr_graph *graph) {
     const cel__touch *touch = &plan->touches.at[i];
     if (touch->memory != CEL_MEMORY_HOST) continue;
     cel_piece piece = {touch->buffer, touch->hull};
-    cel_vec_push(&graph->arrived, piece);
+    cel_vec_push(&graph->arrivals.pieces, piece);
   }
 }
 
-/* Takes what arrived of the first piece's buffer into graph->boxes. */
-static const cel_buffer *take_buffer(cel_instr_graph *graph) {
-  const cel_buffer *buffer = graph->arrived.at[0].buffer;
+/* Takes out what arrived of the first piece's buffer. */
+static const cel_buffer *take_buffer(cel__arrivals *all) {
+  const cel_buffer *buffer = all->pieces.at[0].buffer;
   uint32_t kept = 0;
-  cel_vec_clear(&graph->parts);
-  for (uint32_t i = 0; i < graph->arrived.n; ++i) {
-    const cel_piece *piece = &graph->arrived.at[i];
+  cel_vec_clear(&all->boxes);
+  for (uint32_t i = 0; i < all->pieces.n; ++i) {
+    const cel_piece *piece = &all->pieces.at[i];
     if (piece->buffer == buffer)
-      cel_vec_push(&graph->parts, piece->box);
+      cel_vec_push(&all->boxes, piece->box);
     else
-      graph->arrived.at[kept++] = *piece;
+      all->pieces.at[kept++] = *piece;
   }
-  graph->arrived.n = kept;
-  cel_region_assign(&graph->boxes, graph->parts.at, graph->parts.n);
+  all->pieces.n = kept;
+  cel_region_assign(&all->together, all->boxes.at, all->boxes.n);
   return buffer;
 }
 
-static void emit(cel_instr_graph *graph, const cel_buffer *buffer) {
-  const cel__layouts *live =
-      &cel__held_of(graph, buffer)->in[CEL_MEMORY_HOST].live;
-  cel_instr *instr = cel__instr_begin(
-      graph, CEL_INSTR_JOIN, graph->plan.command->task, CEL__PRIORITY_RECEIVE);
-  for (uint32_t b = 0; b < graph->boxes.n; ++b) {
-    const cel_box *box = &graph->boxes.at[b];
-    cel__layouts_each(i, live, box) {
-      cel_box part;
-      if (!cel_box_intersect(box, &live->at[i].layout, &part)) continue;
-      cel_track *track = cel__record_track(graph, live->at[i].record);
-      cel_track_write(track, &part, instr->id, &graph->deps);
-    }
+static void make(cel_instr_graph *graph, const cel_buffer *buffer) {
+  const cel_region *boxes = &graph->arrivals.together;
+  for (uint32_t b = 0; b < boxes->n; ++b) {
+    cel__tracked *in;
+    cel_box part;
+    for (uint32_t next = 0;
+         (in = cel__memory_meets(graph->memories, buffer, CEL_MEMORY_HOST,
+                                 &boxes->at[b], &next, &part)) != NULL;)
+      cel__emit_write(graph->emission, in, &part);
   }
-  cel__instr_end(graph, instr);
+  cel__emit_join(graph->emission);
 }
 
-void cel__join_emit(cel_instr_graph *graph) {
+void cel__join_make(cel_instr_graph *graph) {
+  cel__arrivals *all = &graph->arrivals;
   uint32_t least = graph->config.join_parts;
-  if (graph->arrived.n < least) cel_vec_clear(&graph->arrived);
-  while (graph->arrived.n > 0) {
-    const cel_buffer *buffer = take_buffer(graph);
-    if (graph->parts.n / least >= graph->boxes.n) emit(graph, buffer);
+  if (all->pieces.n < least) cel_vec_clear(&all->pieces);
+  while (all->pieces.n > 0) {
+    const cel_buffer *buffer = take_buffer(all);
+    if (all->boxes.n / least >= all->together.n) make(graph, buffer);
   }
 }

@@ -1,22 +1,8 @@
 #include <inttypes.h>
 
 #include "command/collective/member.h"
-#include "instr/state.h"
+#include "instr/graph.h"
 #include "task/assignment.h"
-
-void cel__plan_release(cel__plan *plan) {
-  for (uint32_t i = 0; i < plan->touches.n; ++i)
-    cel_region_release(&plan->touches.at[i].region);
-  cel_vec_release(&plan->touches);
-  cel_vec_release(&plan->parts);
-}
-
-/* The next touch, with its region's room kept from earlier commands. */
-static cel__touch *next_touch(cel__plan *plan) {
-  if (plan->used == plan->touches.n)
-    cel_vec_push(&plan->touches, (cel__touch){0});
-  return &plan->touches.at[plan->used++];
-}
 
 /* The rows that each rank has for the parts of a task that reduces; 0: it does
  * not. */
@@ -58,7 +44,8 @@ static int64_t devices_for(const cel_instr_graph *graph, const cel_task *task) {
   return rows > 0 && rows < devices ? rows : devices;
 }
 
-/* The chunk over this rank's devices, or in host lanes. */
+/* The chunk over this rank's devices, or in host lanes. With `whole`, chunks
+ * are not cut for their halos. */
 static cel_status make_parts(cel_instr_graph *graph, bool whole) {
   cel__plan *plan = &graph->plan;
   const cel_command *command = plan->command;
@@ -105,7 +92,7 @@ static cel_status touch_parts(cel_instr_graph *graph) {
   for (uint32_t p = 0; p < plan->parts.n; ++p)
     for (uint32_t a = 0; a < task->accesses; ++a) {
       const cel_access *access = &task->access[a];
-      cel__touch *touch = next_touch(plan);
+      cel__touch *touch = cel__plan_touch(plan);
       touch->buffer = access->buffer;
       touch->memory = plan->parts.at[p].memory;
       touch->consumes = cel_mode_consumes(access->mode);
@@ -115,12 +102,6 @@ static cel_status touch_parts(cel_instr_graph *graph) {
       touch->hull = cel_region_hull(&touch->region);
     }
   return CEL_E_OK;
-}
-
-/* With `whole`, chunks are not cut for their halos. */
-static cel_status plan_run(cel_instr_graph *graph, bool whole) {
-  CEL_TRY(make_parts(graph, whole));
-  return touch_parts(graph);
 }
 
 int32_t cel__plan_near(const cel_instr_graph *graph,
@@ -150,7 +131,7 @@ static void plan_message(cel_instr_graph *graph, const cel_command *command) {
                        ? graph->config.device_memory[0]
                        : CEL_MEMORY_HOST;
   for (uint32_t i = 0; i < message->pieces; ++i) {
-    cel__touch *touch = next_touch(plan);
+    cel__touch *touch = cel__plan_touch(plan);
     touch->buffer = message->piece[i].buffer;
     touch->memory = memory;
     touch->consumes = out;
@@ -165,7 +146,7 @@ static void touch_place(cel_instr_graph *graph, const cel_exchange *exchange,
                         int32_t memory, const cel_box *place, bool consumes,
                         const cel_box *box, uint32_t n) {
   if (n == 0) return;
-  cel__touch *touch = next_touch(&graph->plan);
+  cel__touch *touch = cel__plan_touch(&graph->plan);
   touch->buffer = exchange->buffer;
   touch->memory = memory;
   touch->consumes = consumes;
@@ -192,27 +173,6 @@ static void plan_collective(cel_instr_graph *graph, const cel_exchange *x) {
   }
 }
 
-static bool both_write(const cel__touch *a, const cel__touch *b) {
-  return a->produces && b->produces && a->buffer == b->buffer &&
-         cel_box_meets(&a->hull, &b->hull);
-}
-
-/* The first two touches of different parts that write one element, and the
- * element's region; empty if there are none. */
-static cel_region find_overlap(const cel__plan *plan, const cel__touch **who) {
-  const cel_task *task = plan->command->task;
-  cel_region both = {0};
-  for (uint32_t i = 0; i < plan->used && both.n == 0; ++i) {
-    uint32_t next = (i / task->accesses + 1) * task->accesses; /* part's */
-    for (uint32_t j = next; j < plan->used && both.n == 0; ++j) {
-      const cel__touch *a = &plan->touches.at[i], *b = &plan->touches.at[j];
-      if (both_write(a, b)) cel_region_intersect(&both, &a->region, &b->region);
-      if (both.n > 0) *who = a;
-    }
-  }
-  return both;
-}
-
 static cel_status refuse_overlap(const cel_task *task, const cel__touch *who,
                                  const cel_region *both) {
   const int64_t *at = both->at[0].min;
@@ -232,16 +192,16 @@ static cel_status refuse_overlap(const cel_task *task, const cel__touch *who,
 static cel_status plan_execute(cel_instr_graph *graph) {
   cel__plan *plan = &graph->plan;
   const cel_task *task = plan->command->task;
-  const cel__touch *who = NULL;
   for (int whole = rows_of(task) > 0; whole < 2; ++whole) {
     plan->used = 0;
-    CEL_TRY(plan_run(graph, whole == 1));
+    CEL_TRY(make_parts(graph, whole == 1));
+    CEL_TRY(touch_parts(graph));
     if (plan->parts.n <= 1 || task->disjoint) return CEL_E_OK;
-    cel_region both = find_overlap(plan, &who);
-    bool overlaps = both.n > 0;
-    if (overlaps && whole == 1) refuse_overlap(task, who, &both);
+    cel_region both = {0};
+    const cel__touch *who = cel__plan_overlap(plan, &both);
+    if (who != NULL && whole == 1) refuse_overlap(task, who, &both);
     cel_region_release(&both);
-    if (!overlaps) return CEL_E_OK;
+    if (who == NULL) return CEL_E_OK;
   }
   return CEL_E_OVERLAP;
 }
@@ -249,12 +209,13 @@ static cel_status plan_execute(cel_instr_graph *graph) {
 /* ---- rounds -------------------------------------------------------------- */
 
 /* Run i of `rounds` of each device's chunk. */
-static cel_status make_round(cel_instr_graph *graph, int64_t rounds,
-                             int64_t i) {
+cel_status cel__plan_round(cel_instr_graph *graph, int64_t rounds, int64_t i) {
   cel__plan *plan = &graph->plan;
   const cel_task *task = plan->command->task;
   int64_t g = task->permitted.granularity[0];
   cel__part part = {.priority = CEL__PRIORITY_RUN};
+  plan->used = 0;
+  plan->placed = false;
   cel_vec_clear(&plan->parts);
   cel_box chunk;
   int64_t room[CEL_TASK_CUT_ROOM(CEL_DEVICES)];
@@ -272,19 +233,13 @@ static cel_status make_round(cel_instr_graph *graph, int64_t rounds,
   return touch_parts(graph);
 }
 
-cel_status cel__plan_round(cel_instr_graph *graph, int64_t rounds, int64_t i) {
-  graph->plan.used = 0;
-  graph->plan.placed = false;
-  return make_round(graph, rounds, i);
-}
-
 /* Whether each of so many rounds fits `parts` times into the memories. */
 static cel_status rounds_fit(cel_instr_graph *graph, int64_t rounds,
                              uint64_t parts, bool *fit) {
   *fit = true;
   for (int64_t i = 0; i < rounds && *fit; ++i) {
     CEL_TRY(cel__plan_round(graph, rounds, i));
-    *fit = cel__need_fits(graph, parts);
+    *fit = cel__memory_fits(graph->memories, parts);
   }
   return CEL_E_OK;
 }
@@ -319,8 +274,8 @@ static bool may_go_round(const cel_task *task) {
 
 static cel_status plan_rounds(cel_instr_graph *graph) {
   cel__plan *plan = &graph->plan;
-  if (!graph->limited || !may_go_round(plan->command->task) ||
-      cel__need_fits(graph, 1))
+  if (!may_go_round(plan->command->task) ||
+      cel__memory_fits(graph->memories, 1))
     return CEL_E_OK;
   CEL_TRY(find_rounds(graph, &plan->rounds));
   return plan_execute(graph);
@@ -344,20 +299,4 @@ cel_status cel__plan_make(cel_instr_graph *graph, const cel_command *command) {
   case CEL_COMMAND_FREE: break;
   }
   return CEL_E_OK;
-}
-
-void cel__plan_discards(const cel_instr_graph *graph, const cel_buffer *buffer,
-                        cel_region *out) {
-  const cel__plan *plan = &graph->plan;
-  cel_region_clear(out);
-  for (uint32_t i = 0; i < plan->used; ++i) {
-    const cel__touch *touch = &plan->touches.at[i];
-    if (touch->buffer == buffer && touch->produces)
-      cel_region_unite(out, out, &touch->region);
-  }
-  for (uint32_t i = 0; i < plan->used && out->n > 0; ++i) {
-    const cel__touch *touch = &plan->touches.at[i];
-    if (touch->buffer == buffer && touch->consumes)
-      cel_region_subtract(out, out, &touch->region);
-  }
 }

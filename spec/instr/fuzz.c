@@ -7,7 +7,8 @@
  * One rank's view: tasks become commands one to one; messages are made by hand,
  * with contents that the interpreter knows. Garbage fills what is allocated and
  * a freed address is gone, so that a missing copy or dependency shows as a
- * wrong value (or as a sanitizer's report). Prints the seed that fails.
+ * wrong value (or as a sanitizer's report). Prints the seed that fails. In
+ * debug builds the graph asserts its invariants after each command.
  */
 #include "instr/fuzz.h"
 
@@ -88,7 +89,10 @@ static uint64_t most_needed(const world *w, const cel_task *task) {
 void fuzz_command_add(world *w, const cel_command *command) {
   if (w->full) return;
   cel_status status = cel_instr_graph_add(w->instrs, command);
-  if (status == CEL_E_OK) return;
+  if (status == CEL_E_OK) {
+    cel_instr_graph_check(w->instrs);
+    return;
+  }
   if (status != CEL_E_MEMORY || w->capacity == 0)
     fail("%s", cel_error_last()->text);
   w->full = true;
