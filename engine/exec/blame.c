@@ -3,31 +3,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "device/cuda/cuda.h"
 #include "task/reduce.h"
 
-enum { LISTED = 12, ADVICE = 220 };
-
-/* Leaves room for the advice, which must not be cut off. */
-static void add(cel_error *error, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void add(cel_error *error, const char *format, ...) {
-  size_t at = strlen(error->text);
-  size_t end = sizeof error->text - ADVICE;
-  if (at >= end) return;
-  va_list args;
-  va_start(args, format);
-  vsnprintf(error->text + at, end - at, format, args);
-  va_end(args);
-}
+/* MOST leaves room for the advice, which must not be cut off. */
+enum { LISTED = 12, ADVICE = 220, MOST = CEL_ERROR_TEXT - ADVICE };
 
 static void add_box(cel_error *error, const cel_buffer *buffer,
                     const cel_box *box) {
   char text[160];
   cel_box_print(box, buffer->dims, text, sizeof text);
-  add(error, "%s: %s", buffer->name != NULL ? buffer->name : "a buffer",
-      cel_box_is_empty(box) ? "nothing" : text);
+  cel_text_append(error->text, MOST, "%s: %s",
+                  buffer->name != NULL ? buffer->name : "a buffer",
+                  cel_box_is_empty(box) ? "nothing" : text);
 }
 
 static void add_accesses(cel_error *error, const cel_instr *instr) {
@@ -35,19 +24,22 @@ static void add_accesses(cel_error *error, const cel_instr *instr) {
   const char *kernel = task->work->cuda != NULL ? task->work->cuda->name : "";
   char chunk[160];
   cel_box_print(&instr->run.chunk, task->dims, chunk, sizeof chunk);
-  add(error, "\nThe driver does not say at which address. ");
+  cel_text_append(error->text, MOST,
+                  "\nThe driver does not say at which address. ");
   if (task->name != NULL && strcmp(task->name, kernel) != 0)
-    add(error, "The task %s", task->name);
+    cel_text_append(error->text, MOST, "The task %s", task->name);
   else
-    add(error, "The task");
-  add(error, " was given, for its chunk %s,", chunk);
-  if (task->accesses == 0) add(error, " no buffer");
+    cel_text_append(error->text, MOST, "The task");
+  cel_text_append(error->text, MOST, " was given, for its chunk %s,", chunk);
+  if (task->accesses == 0) cel_text_append(error->text, MOST, " no buffer");
   for (uint32_t i = 0; i < task->accesses && i < LISTED; ++i) {
-    add(error, "\n  %s ", cel_mode_name(task->access[i].mode));
+    cel_text_append(error->text, MOST, "\n  %s ",
+                    cel_mode_name(task->access[i].mode));
     add_box(error, task->access[i].buffer, &instr->run.view[i].box);
   }
   if (task->accesses > LISTED)
-    add(error, "\n  and %u more", (unsigned)(task->accesses - LISTED));
+    cel_text_append(error->text, MOST, "\n  and %u more",
+                    (unsigned)(task->accesses - LISTED));
 }
 
 static const char *advice(const cel_instr *instr) {
@@ -87,7 +79,7 @@ static void add_buffer(const cel_task *task, cel_error *error) {
   if (name == NULL) return;
   size_t n = strlen(name);
   if (access->rows > 0) n -= sizeof CEL_REDUCE_ROWS - 1;
-  add(error, "; the buffer is %.*s", (int)n, name);
+  cel_text_append(error->text, MOST, "; the buffer is %.*s", (int)n, name);
   error->access = 0;
 }
 
@@ -98,10 +90,9 @@ void cel_blame(const cel_instr *instr, cel_error *error) {
   if (error->code != CEL_E_FAULT) return;
   if (instr->kind == CEL_INSTR_KERNEL) {
     add_accesses(error, instr);
-    size_t at = strlen(error->text);
-    snprintf(error->text + at, sizeof error->text - at, "\n%s", advice(instr));
+    cel_text_append(error->text, sizeof error->text, "\n%s", advice(instr));
   } else if (instr->kind == CEL_INSTR_COPY) {
-    add(error, "\nThe copy was of ");
+    cel_text_append(error->text, MOST, "\nThe copy was of ");
     add_box(error, instr->copy.to->buffer, &instr->copy.box);
   }
 }

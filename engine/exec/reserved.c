@@ -1,9 +1,7 @@
 #include "exec/reserved.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/amount.h"
+#include "base/text.h"
 
 static cel_reserved *reserved_at(const cel_reserved_list *list,
                                  const void *address) {
@@ -41,13 +39,11 @@ void cel_reserved_say(const cel_reserved_list *list, int32_t memory, char *text,
     uint32_t most = 0;
     for (uint32_t k = 1; k < all.n; ++k)
       if (all.at[k].bytes > all.at[most].bytes) most = k;
-    size_t at = strlen(text);
     const char *name = all.at[most].buffer->name;
     char amount[CEL_AMOUNT_TEXT];
     cel_amount_text(all.at[most].bytes, amount, sizeof amount);
-    snprintf(text + at, size - at, "%s%s (%s)",
-             i == 0 ? "; it is held by " : ", ",
-             name != NULL ? name : "a buffer", amount);
+    cel_text_append(text, size, "%s%s (%s)", i == 0 ? "; it is held by " : ", ",
+                    name != NULL ? name : "a buffer", amount);
     cel_vec_swap_out(&all, most);
   }
   cel_vec_release(&all);

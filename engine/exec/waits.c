@@ -1,30 +1,14 @@
 #include "exec/waits.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/amount.h"
+#include "base/text.h"
 
 enum { TOLD = 8, PIECES = 4, BOX_TEXT = 160 };
 
 typedef struct writer {
   char *text;
-  size_t size, at;
+  size_t size;
 } writer;
-
-static void say(writer *w, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/* What does not fit is left out. */
-static void say(writer *w, const char *format, ...) {
-  if (w->at >= w->size) return;
-  va_list args;
-  va_start(args, format);
-  int n = vsnprintf(w->text + w->at, w->size - w->at, format, args);
-  va_end(args);
-  w->at += n > 0 ? (size_t)n : 0;
-}
 
 static const cel_node *node_at(const cel_window *window, uint64_t id) {
   return &window->ring[id & window->mask];
@@ -37,27 +21,29 @@ static void list_node(const cel_window *window, const cel_node *node,
   static const char *const states[] = {"waiting", "ready",    "posted",
                                        "issued",  "returned", "done"};
   const cel_instr *instr = node->instr;
-  say(w, "  I%llu %s %s", (unsigned long long)instr->id,
-      cel_instr_name(instr->kind), states[node->state]);
+  cel_text_append(w->text, w->size, "  I%llu %s %s",
+                  (unsigned long long)instr->id, cel_instr_name(instr->kind),
+                  states[node->state]);
   if (instr->kind == CEL_INSTR_COLLECTIVE)
-    say(w, " %s %llu", cel_pattern_name(instr->collective.exchange->pattern),
-        (unsigned long long)instr->collective.exchange->nth);
+    cel_text_append(w->text, w->size, " %s %llu",
+                    cel_pattern_name(instr->collective.exchange->pattern),
+                    (unsigned long long)instr->collective.exchange->nth);
   else if (cel_instr_lane_of(instr->kind) == CEL_LANE_COMM)
-    say(w, " peer %lld message %llu, %llu bytes%s",
-        (long long)instr->message.peer,
-        (unsigned long long)instr->message.sequence,
-        (unsigned long long)instr->message.bytes,
-        instr->message.direct ? ", direct" : "");
+    cel_text_append(w->text, w->size, " peer %lld message %llu, %llu bytes%s",
+                    (long long)instr->message.peer,
+                    (unsigned long long)instr->message.sequence,
+                    (unsigned long long)instr->message.bytes,
+                    instr->message.direct ? ", direct" : "");
   for (uint32_t i = 0; i < instr->deps; ++i) {
     uint64_t id = instr->dep[i].id;
     if (id >= window->base && node_at(window, id)->state != CEL_NODE_DONE)
-      say(w, " <- I%llu", (unsigned long long)id);
+      cel_text_append(w->text, w->size, " <- I%llu", (unsigned long long)id);
   }
-  say(w, "\n");
+  cel_text_append(w->text, w->size, "\n");
 }
 
 void cel_waits_list(const cel_window *window, char *text, size_t size) {
-  writer w = {text, size, 0};
+  writer w = {text, size};
   if (size > 0) text[0] = '\0';
   for (uint64_t id = window->base; id < window->next; ++id)
     if (node_at(window, id)->state != CEL_NODE_DONE)
@@ -69,16 +55,19 @@ void cel_waits_list(const cel_window *window, char *text, size_t size) {
 static void tell_task(const cel_instr *instr, writer *w) {
   const cel_task *task = instr->task;
   if (task == NULL) return;
-  if (task->name != NULL) say(w, " '%s'", task->name);
+  if (task->name != NULL)
+    cel_text_append(w->text, w->size, " '%s'", task->name);
   if (task->location.file != NULL)
-    say(w, " (%s:%d)", task->location.file, task->location.line);
+    cel_text_append(w->text, w->size, " (%s:%d)", task->location.file,
+                    task->location.line);
 }
 
 static void tell_box(const cel_buffer *buffer, const cel_box *box, writer *w) {
   char text[BOX_TEXT];
   cel_box_print(box, buffer->dims, text, sizeof text);
-  say(w, "%s%s%s", buffer->name != NULL ? buffer->name : "a buffer",
-      buffer->dims > 0 ? " " : "", buffer->dims > 0 ? text : "");
+  cel_text_append(w->text, w->size, "%s%s%s",
+                  buffer->name != NULL ? buffer->name : "a buffer",
+                  buffer->dims > 0 ? " " : "", buffer->dims > 0 ? text : "");
 }
 
 /* Of a task's effects, the first that orders it among ranks, or among those of
@@ -99,27 +88,29 @@ static const char *name_of(const cel_object *object) {
 /* What has no pieces tells that an object is the other one's now. */
 static void tell_turn(const cel_instr *instr, writer *w) {
   const cel_object *object = object_of(instr->task, CEL_SCOPE_CLUSTER);
-  say(w,
-      instr->kind == CEL_INSTR_SEND
-          ? "rank %lld to hear that host object %s is free"
-          : "rank %lld to be done with host object %s",
-      (long long)instr->message.peer,
-      object != NULL ? name_of(object) : "of the cluster");
+  cel_text_append(w->text, w->size,
+                  instr->kind == CEL_INSTR_SEND
+                      ? "rank %lld to hear that host object %s is free"
+                      : "rank %lld to be done with host object %s",
+                  (long long)instr->message.peer,
+                  object != NULL ? name_of(object) : "of the cluster");
 }
 
 static void tell_pieces(const cel_instr *instr, writer *w) {
   char bytes[CEL_AMOUNT_TEXT];
   cel_amount_text(instr->message.bytes, bytes, sizeof bytes);
-  say(w,
-      instr->kind == CEL_INSTR_SEND ? "rank %lld to take a message of %s: "
-                                    : "a message from rank %lld, %s: ",
-      (long long)instr->message.peer, bytes);
+  cel_text_append(w->text, w->size,
+                  instr->kind == CEL_INSTR_SEND
+                      ? "rank %lld to take a message of %s: "
+                      : "a message from rank %lld, %s: ",
+                  (long long)instr->message.peer, bytes);
   for (uint32_t i = 0; i < instr->message.pieces && i < PIECES; ++i) {
     const cel_place_in *in = &instr->message.piece[i];
-    if (i > 0) say(w, ", ");
+    if (i > 0) cel_text_append(w->text, w->size, ", ");
     tell_box(in->allocation->buffer, &in->box, w);
   }
-  if (instr->message.pieces > PIECES) say(w, ", ...");
+  if (instr->message.pieces > PIECES)
+    cel_text_append(w->text, w->size, ", ...");
 }
 
 static void tell_message(const cel_instr *instr, writer *w) {
@@ -127,35 +118,40 @@ static void tell_message(const cel_instr *instr, writer *w) {
     tell_turn(instr, w);
   else
     tell_pieces(instr, w);
-  say(w, "; for task");
+  cel_text_append(w->text, w->size, "; for task");
   tell_task(instr, w);
 }
 
 static void tell_collective(const cel_node *node, writer *w) {
   const cel_exchange *x = node->instr->collective.exchange;
-  say(w, "a collective, %s of ", cel_pattern_name(x->pattern));
+  cel_text_append(w->text, w->size, "a collective, %s of ",
+                  cel_pattern_name(x->pattern));
   tell_box(x->buffer, &x->box, w);
-  if (x->next != NULL) say(w, ", ...");
-  say(w, node->state == CEL_NODE_ISSUED
-             ? ", with all ranks"
-             : ", which others come before that are not ready");
-  say(w, "; for task");
+  if (x->next != NULL) cel_text_append(w->text, w->size, ", ...");
+  cel_text_append(w->text, w->size,
+                  node->state == CEL_NODE_ISSUED
+                      ? ", with all ranks"
+                      : ", which others come before that are not ready");
+  cel_text_append(w->text, w->size, "; for task");
   tell_task(node->instr, w);
 }
 
 static void tell_copy(const cel_instr *instr, writer *w) {
-  say(w, instr->kind == CEL_INSTR_INIT ? "the initial contents of "
-                                       : "a copy of ");
+  cel_text_append(w->text, w->size,
+                  instr->kind == CEL_INSTR_INIT ? "the initial contents of "
+                                                : "a copy of ");
   tell_box(instr->copy.to->buffer, &instr->copy.box, w);
-  say(w, "; for task");
+  cel_text_append(w->text, w->size, "; for task");
   tell_task(instr, w);
 }
 
 static void tell_release(const cel_instr *instr, writer *w) {
   const cel_object *object = instr->task->ended;
-  say(w, "the end of host object %s", name_of(object));
+  cel_text_append(w->text, w->size, "the end of host object %s",
+                  name_of(object));
   if (object->location.file != NULL)
-    say(w, " (%s:%d)", object->location.file, object->location.line);
+    cel_text_append(w->text, w->size, " (%s:%d)", object->location.file,
+                    object->location.line);
 }
 
 static void tell_state(const cel_node *node, writer *w) {
@@ -164,30 +160,32 @@ static void tell_state(const cel_node *node, writer *w) {
                                  ? object_of(instr->task, CEL_SCOPE_RANK)
                                  : NULL;
   if (node->state == CEL_NODE_ISSUED)
-    say(w, ": it was begun, or is next in its lane");
+    cel_text_append(w->text, w->size, ": it was begun, or is next in its lane");
   else if (object != NULL)
-    say(w, ": others are at host object %s", name_of(object));
+    cel_text_append(w->text, w->size, ": others are at host object %s",
+                    name_of(object));
   else
-    say(w, ": it is not begun");
+    cel_text_append(w->text, w->size, ": it is not begun");
 }
 
 static void tell_run(const cel_node *node, writer *w) {
   const cel_instr *instr = node->instr;
   char text[BOX_TEXT];
-  say(w, instr->kind == CEL_INSTR_KERNEL ? "task" : "host task");
+  cel_text_append(w->text, w->size,
+                  instr->kind == CEL_INSTR_KERNEL ? "task" : "host task");
   tell_task(instr, w);
   if (instr->task->dims > 0) {
     cel_box_print(&instr->run.chunk, instr->task->dims, text, sizeof text);
-    say(w, ", chunk %s", text);
+    cel_text_append(w->text, w->size, ", chunk %s", text);
   }
   if (instr->kind == CEL_INSTR_KERNEL && node->lane != CEL_NO_LANE)
-    say(w, ", on device %d", instr->device);
+    cel_text_append(w->text, w->size, ", on device %d", instr->device);
   tell_state(node, w);
 }
 
 static void tell_node(const cel_node *node, writer *w) {
   const cel_instr *instr = node->instr;
-  say(w, "  ");
+  cel_text_append(w->text, w->size, "  ");
   switch (instr->kind) {
   case CEL_INSTR_SEND:
   case CEL_INSTR_RECEIVE: tell_message(instr, w); break;
@@ -197,13 +195,15 @@ static void tell_node(const cel_node *node, writer *w) {
   case CEL_INSTR_KERNEL:
   case CEL_INSTR_HOST: tell_run(node, w); break;
   case CEL_INSTR_RELEASE: tell_release(instr, w); break;
-  default: say(w, "%s", cel_instr_name(instr->kind)); break;
+  default:
+    cel_text_append(w->text, w->size, "%s", cel_instr_name(instr->kind));
+    break;
   }
-  say(w, "\n");
+  cel_text_append(w->text, w->size, "\n");
 }
 
 bool cel_waits_tell(const cel_window *window, char *text, size_t size) {
-  writer w = {text, size, 0};
+  writer w = {text, size};
   uint64_t under_way = 0, behind = 0;
   if (size > 0) text[0] = '\0';
   for (uint64_t id = window->base; id < window->next; ++id) {
@@ -215,9 +215,11 @@ bool cel_waits_tell(const cel_window *window, char *text, size_t size) {
       tell_node(node, &w);
   }
   if (under_way > TOLD)
-    say(&w, "  and %llu more\n", (unsigned long long)(under_way - TOLD));
+    cel_text_append(text, size, "  and %llu more\n",
+                    (unsigned long long)(under_way - TOLD));
   if (behind > 0)
-    say(&w, "%llu instruction%s for these.\n", (unsigned long long)behind,
-        behind == 1 ? " waits" : "s wait");
+    cel_text_append(text, size, "%llu instruction%s for these.\n",
+                    (unsigned long long)behind,
+                    behind == 1 ? " waits" : "s wait");
   return under_way > 0;
 }

@@ -1,6 +1,5 @@
-#include <stdio.h>
-
 #include "base/amount.h"
+#include "base/text.h"
 #include "instr/memory.h"
 #include "instr/memory_state.h"
 
@@ -122,10 +121,9 @@ static void list_groups(cel__memories *all, int32_t memory, char *text,
     if (!is_first(plan, i, &layout)) continue;
     char amount[CEL_AMOUNT_TEXT];
     cel_amount_text(group_needs(all, i, &layout), amount, sizeof amount);
-    size_t at = strlen(text);
     const char *name = touch->buffer->name;
-    snprintf(text + at, size - at, "%s%.60s (%s)", at > 0 ? ", " : "",
-             name != NULL ? name : "a buffer", amount);
+    cel_text_append(text, size, "%s%.60s (%s)", text[0] != '\0' ? ", " : "",
+                    name != NULL ? name : "a buffer", amount);
   }
 }
 

@@ -2,20 +2,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/vec.h"
+#include "base/text.h"
 #include "rule/fold.h"
 
-/* Text under construction, not terminated. */
-typedef CEL_VEC(char) text_buffer;
-
-static void put(text_buffer *t, const char *s) {
-  uint32_t n = (uint32_t)strlen(s);
-  cel_vec_reserve(t, n);
-  memcpy(t->at + t->n, s, n);
-  t->n += n;
+static void put(cel_text *t, const char *s) {
+  cel_text_add(t, s, strlen(s));
 }
 
-static void put_at(text_buffer *t, uint32_t at, const char *s) {
+static void put_at(cel_text *t, uint32_t at, const char *s) {
   uint32_t n = (uint32_t)strlen(s);
   cel_vec_reserve(t, n);
   memmove(t->at + at + n, t->at + at, t->n - at);
@@ -23,10 +17,8 @@ static void put_at(text_buffer *t, uint32_t at, const char *s) {
   t->n += n;
 }
 
-static void put_number(text_buffer *t, const char *name, int64_t n) {
-  char s[64];
-  snprintf(s, sizeof s, "%s%" PRId64, name, n);
-  put(t, s);
+static void put_number(cel_text *t, const char *name, int64_t n) {
+  cel_text_format(t, "%s%" PRId64, name, n);
 }
 
 /* ---- expressions --------------------------------------------------------- */
@@ -40,7 +32,7 @@ typedef struct operand {
   int word, binds;
 } operand;
 
-static void put_variable(text_buffer *t, int64_t op, int64_t word) {
+static void put_variable(cel_text *t, int64_t op, int64_t word) {
   switch (op) {
   case CEL_RULE_CONST: put_number(t, "", word); break;
   case CEL_RULE_PARAM: put_number(t, "p", word); break;
@@ -67,7 +59,7 @@ static const char *size_name(const int64_t *code, const operand *a,
   return NULL;
 }
 
-static void put_function(text_buffer *t, const operand *a, const operand *b,
+static void put_function(cel_text *t, const operand *a, const operand *b,
                          const char *open, const char *between) {
   put_at(t, b->at, between);
   put_at(t, a->at, open);
@@ -75,7 +67,7 @@ static void put_function(text_buffer *t, const operand *a, const operand *b,
 }
 
 /* a op b, in parentheses where an operand binds less tightly than it must. */
-static void put_infix(text_buffer *t, const operand *a, const operand *b,
+static void put_infix(cel_text *t, const operand *a, const operand *b,
                       const char *op, int left, int right) {
   bool negative = t->at[b->at] == '-';
   if (b->binds < right || negative) {
@@ -89,7 +81,7 @@ static void put_infix(text_buffer *t, const operand *a, const operand *b,
   }
 }
 
-static int put_binary(text_buffer *t, const int64_t *code, int64_t op,
+static int put_binary(cel_text *t, const int64_t *code, int64_t op,
                       const operand *a, const operand *b, int end) {
   const char *name;
   switch (op) {
@@ -121,7 +113,7 @@ static int put_binary(text_buffer *t, const int64_t *code, int64_t op,
   }
 }
 
-static void put_program(text_buffer *t, const int64_t *code, int length,
+static void put_program(cel_text *t, const int64_t *code, int length,
                         const int64_t *params) {
   CEL_VEC(operand) stack = {0};
   int64_t *folded = cel_alloc((size_t)length * sizeof *folded);
@@ -142,7 +134,7 @@ static void put_program(text_buffer *t, const int64_t *code, int length,
 
 /* ---- rules --------------------------------------------------------------- */
 
-static void put_box(text_buffer *t, const cel_rule_desc *desc, int b,
+static void put_box(cel_text *t, const cel_rule_desc *desc, int b,
                     const int64_t *params) {
   if (desc->buffer_dims == 0) put(t, "the element");
   for (int j = 0; j < desc->buffer_dims; ++j) {
@@ -158,7 +150,7 @@ static void put_box(text_buffer *t, const cel_rule_desc *desc, int b,
 int cel_rule_print(const cel_rule *rule, const int64_t *params, char *text,
                    int size) {
   const cel_rule_desc *desc = &rule->desc;
-  text_buffer t = {0};
+  cel_text t = {0};
   int clamped = 0;
   for (int b = 0; b < desc->boxes; ++b) clamped += desc->box[b].clamp;
   for (int b = 0; b < desc->boxes; ++b) {

@@ -13,7 +13,7 @@ struct cel_drawing {
   _Atomic(uint64_t) left_out;
   CEL_VEC(cel_drawn_node) nodes;
   cel_arena arena; /* what they point to */
-  cel_drawing_text text;
+  cel_text text;
   CEL_VEC(uint32_t) conflicts;
   CEL_VEC(bool) before; /* by node: whether one comes after it; scratch */
 };

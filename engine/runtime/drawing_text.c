@@ -1,30 +1,17 @@
 #include "runtime/drawing_text.h"
 
-#include <stdio.h>
-
 #include "base/amount.h"
 
-enum { PIECE = 256, BOXES = 4 };
+enum { BOXES = 4 };
 
-typedef cel_drawing_text text;
-
-/* Less than PIECE bytes. */
-static void __attribute__((format(printf, 2, 3)))
-say(text *t, const char *format, ...) {
-  va_list arguments;
-  cel_vec_reserve(t, PIECE);
-  va_start(arguments, format);
-  int n = vsnprintf(t->at + t->n, PIECE, format, arguments);
-  va_end(arguments);
-  t->n += (uint32_t)(n < PIECE ? n : PIECE - 1);
-}
+typedef cel_text text;
 
 static void say_box(text *t, const cel_box *box, int dims) {
-  say(t, " ");
-  if (dims == 0) say(t, "of one");
+  cel_text_format(t, " ");
+  if (dims == 0) cel_text_format(t, "of one");
   for (int d = 0; d < dims; ++d)
-    say(t, "%s[%lld,%lld)", d > 0 ? "x" : "", (long long)box->min[d],
-        (long long)box->max[d]);
+    cel_text_format(t, "%s[%lld,%lld)", d > 0 ? "x" : "",
+                    (long long)box->min[d], (long long)box->max[d]);
 }
 
 static const char *name_of(const cel_buffer *buffer) {
@@ -32,14 +19,14 @@ static const char *name_of(const cel_buffer *buffer) {
 }
 
 static void say_part(text *t, const cel_buffer *buffer, const cel_box *box) {
-  say(t, "%.80s", name_of(buffer));
+  cel_text_format(t, "%.80s", name_of(buffer));
   say_box(t, box, buffer->dims);
 }
 
 static void say_bytes(text *t, uint64_t bytes) {
   char amount[CEL_AMOUNT_TEXT];
   cel_amount_text(bytes, amount, sizeof amount);
-  say(t, ", %s", amount);
+  cel_text_format(t, ", %s", amount);
 }
 
 /* ---- accesses and effects ------------------------------------------------ */
@@ -48,12 +35,12 @@ static void say_bytes(text *t, uint64_t bytes) {
 static void say_boxes(text *t, const cel_access *access, const cel_box *chunk) {
   cel_region region = {0};
   if (access->rows > 0) {
-    say(t, " partial results");
+    cel_text_format(t, " partial results");
   } else if (cel_rule_eval(&access->use, chunk, &region) == CEL_E_OK) {
     for (uint32_t i = 0; i < region.n && i < BOXES; ++i)
       say_box(t, &region.at[i], access->buffer->dims);
-    if (region.n > BOXES) say(t, " and %u more", region.n - BOXES);
-    if (region.n == 0) say(t, " nothing");
+    if (region.n > BOXES) cel_text_format(t, " and %u more", region.n - BOXES);
+    if (region.n == 0) cel_text_format(t, " nothing");
   }
   cel_region_release(&region);
 }
@@ -61,28 +48,30 @@ static void say_boxes(text *t, const cel_access *access, const cel_box *chunk) {
 static void say_accesses(text *t, const cel_task *task, const cel_box *chunk) {
   for (uint32_t i = 0; i < task->accesses; ++i) {
     const cel_access *access = &task->access[i];
-    say(t, "%s %.80s", cel_mode_name(access->mode), name_of(access->buffer));
+    cel_text_format(t, "%s %.80s", cel_mode_name(access->mode),
+                    name_of(access->buffer));
     say_boxes(t, access, chunk);
-    say(t, "\n");
+    cel_text_format(t, "\n");
   }
 }
 
 static void say_object(text *t, const cel_object *object) {
-  say(t, "%.80s", object->name != NULL ? object->name : "an object");
+  cel_text_format(t, "%.80s",
+                  object->name != NULL ? object->name : "an object");
 }
 
 static void say_effects(text *t, const cel_task *task) {
   for (uint32_t i = 0; i < task->effects; ++i) {
-    say(t, "%s effect on ", cel_order_name(task->effect[i].order));
+    cel_text_format(t, "%s effect on ", cel_order_name(task->effect[i].order));
     say_object(t, task->effect[i].object);
-    say(t, "\n");
+    cel_text_format(t, "\n");
   }
 }
 
 static void say_freed(text *t, const cel_task *task) {
-  if (task->freed != NULL) say(t, "%.80s", name_of(task->freed));
+  if (task->freed != NULL) cel_text_format(t, "%.80s", name_of(task->freed));
   if (task->ended != NULL) say_object(t, task->ended);
-  say(t, "\n");
+  cel_text_format(t, "\n");
 }
 
 /* ---- nodes --------------------------------------------------------------- */
@@ -107,49 +96,49 @@ const char *cel__drawing_command_kind(cel_command_kind kind) {
 
 static void say_home(text *t, const cel_home *home) {
   if (home->buffer == NULL) {
-    say(t, ", on rank %lld", (long long)home->rank);
+    cel_text_format(t, ", on rank %lld", (long long)home->rank);
     return;
   }
-  say(t, ", where ");
+  cel_text_format(t, ", where ");
   say_part(t, home->buffer, &home->box);
-  say(t, " lies");
+  cel_text_format(t, " lies");
 }
 
-void cel__drawing_say_task(cel_drawing_text *text, const cel_task *task) {
+void cel__drawing_say_task(cel_text *text, const cel_task *task) {
   static const char *const where[] = {"", " once", " on each rank",
                                       " on each rank alike"};
   if (task->kind == CEL_TASK_FREE) say_freed(text, task);
   if (task->kind != CEL_TASK_KERNEL && task->kind != CEL_TASK_HOST) return;
-  say(text, "over");
+  cel_text_format(text, "over");
   say_box(text, &task->range, task->dims);
-  say(text, "%s%s", where[task->placement],
-      task->collective_group != 0 ? ", together" : "");
+  cel_text_format(text, "%s%s", where[task->placement],
+                  task->collective_group != 0 ? ", together" : "");
   if (task->home != NULL) say_home(text, task->home);
-  say(text, "\n");
+  cel_text_format(text, "\n");
   say_accesses(text, task, &task->range);
   say_effects(text, task);
 }
 
 static void say_pieces(text *t, const cel_message *m) {
   if (m->object != NULL) {
-    say(t, "token of ");
+    cel_text_format(t, "token of ");
     say_object(t, m->object);
-    say(t, "\n");
+    cel_text_format(t, "\n");
   }
   for (uint32_t i = 0; i < m->pieces && i < BOXES; ++i) {
     say_part(t, m->piece[i].buffer, &m->piece[i].box);
-    say(t, "\n");
+    cel_text_format(t, "\n");
   }
-  if (m->pieces > BOXES) say(t, "and %u more\n", m->pieces - BOXES);
+  if (m->pieces > BOXES) cel_text_format(t, "and %u more\n", m->pieces - BOXES);
 }
 
 static void say_share(text *t, const cel_exchange *x) {
   say_part(t, x->buffer, &x->box);
-  say(t, "\n");
+  cel_text_format(t, "\n");
   if (cel_box_is_empty(&x->mine) || cel_box_equal(&x->mine, &x->box)) return;
-  say(t, "gives ");
+  cel_text_format(t, "gives ");
   say_part(t, x->buffer, &x->mine);
-  say(t, "\n");
+  cel_text_format(t, "\n");
 }
 
 static void say_exchange(text *t, const cel_exchange *x) {
@@ -160,34 +149,35 @@ static void say_exchange(text *t, const cel_exchange *x) {
                                     [CEL_PATTERN_ALL_GATHER] = "",
                                     [CEL_PATTERN_ALL_TO_ALL] = "",
                                     [CEL_PATTERN_ALL_REDUCE] = " by "};
-  say(t, "%s%s", cel_pattern_name(x->pattern), how[x->pattern]);
+  cel_text_format(t, "%s%s", cel_pattern_name(x->pattern), how[x->pattern]);
   if (x->pattern == CEL_PATTERN_ALL_REDUCE)
-    say(t, "%s", cel_op_name(x->by.op));
+    cel_text_format(t, "%s", cel_op_name(x->by.op));
   else if (how[x->pattern][0] != '\0')
-    say(t, " %lld", (long long)x->root);
-  if (x->subgroup > 0) say(t, " in groups of %lld", (long long)x->subgroup);
+    cel_text_format(t, " %lld", (long long)x->root);
+  if (x->subgroup > 0)
+    cel_text_format(t, " in groups of %lld", (long long)x->subgroup);
   say_bytes(t, cel_exchange_bytes(x));
-  say(t, "\n");
+  cel_text_format(t, "\n");
   for (; x != NULL; x = x->next) say_share(t, x);
 }
 
-void cel__drawing_say_command(cel_drawing_text *text,
-                              const cel_command *command) {
+void cel__drawing_say_command(cel_text *text, const cel_command *command) {
   const cel_message *m = &command->message;
   switch (command->kind) {
   case CEL_COMMAND_EXECUTE:
-    say(text, "chunk");
+    cel_text_format(text, "chunk");
     say_box(text, &command->chunk, command->task->dims);
-    say(text, "\n");
+    cel_text_format(text, "\n");
     say_accesses(text, command->task, &command->chunk);
     say_effects(text, command->task);
     break;
   case CEL_COMMAND_PUSH:
   case CEL_COMMAND_AWAIT_PUSH:
-    say(text, "%s rank %lld", command->kind == CEL_COMMAND_PUSH ? "to" : "from",
-        (long long)m->peer);
+    cel_text_format(text, "%s rank %lld",
+                    command->kind == CEL_COMMAND_PUSH ? "to" : "from",
+                    (long long)m->peer);
     say_bytes(text, m->bytes);
-    say(text, "\n");
+    cel_text_format(text, "\n");
     say_pieces(text, m);
     break;
   case CEL_COMMAND_COLLECTIVE: say_exchange(text, command->exchange); break;
@@ -198,64 +188,66 @@ void cel__drawing_say_command(cel_drawing_text *text,
 
 static void say_memory(text *t, int32_t memory) {
   if (memory == CEL_MEMORY_HOST)
-    say(t, "host");
+    cel_text_format(t, "host");
   else
-    say(t, "device memory %d", memory - 1);
+    cel_text_format(t, "device memory %d", memory - 1);
 }
 
 static void say_allocation(text *t, const cel_instr *instr) {
   const cel_allocation *a = instr->memory.allocation;
   bool whole = instr->kind == CEL_INSTR_ALLOC || instr->kind == CEL_INSTR_FREE;
   say_part(t, a->buffer, &a->layout);
-  say(t, "\nin ");
+  cel_text_format(t, "\nin ");
   say_memory(t, a->memory);
   say_bytes(t, whole ? a->reserve : instr->memory.end - instr->memory.begin);
-  say(t, "\n");
+  cel_text_format(t, "\n");
 }
 
 static void say_copy(text *t, const cel_instr *instr) {
   say_part(t, instr->copy.to->buffer, &instr->copy.box);
-  say(t, "\n");
+  cel_text_format(t, "\n");
   if (instr->copy.from != NULL) {
     say_memory(t, instr->copy.from->memory);
-    say(t, " to ");
+    cel_text_format(t, " to ");
   } else {
-    say(t, "in ");
+    cel_text_format(t, "in ");
   }
   say_memory(t, instr->copy.to->memory);
-  say(t, "\n");
+  cel_text_format(t, "\n");
 }
 
 static void say_run(text *t, const cel_instr *instr) {
   const cel_task *task = instr->task;
-  say(t, "chunk");
+  cel_text_format(t, "chunk");
   say_box(t, &instr->run.chunk, task->dims);
-  if (instr->kind == CEL_INSTR_KERNEL) say(t, " on device %d", instr->device);
-  say(t, "\n");
+  if (instr->kind == CEL_INSTR_KERNEL)
+    cel_text_format(t, " on device %d", instr->device);
+  cel_text_format(t, "\n");
   for (uint32_t i = 0; i < task->accesses; ++i) {
     if (instr->run.view[i].allocation == NULL) continue;
-    say(t, "%s ", cel_mode_name(task->access[i].mode));
+    cel_text_format(t, "%s ", cel_mode_name(task->access[i].mode));
     say_part(t, task->access[i].buffer, &instr->run.view[i].box);
-    say(t, "\n");
+    cel_text_format(t, "\n");
   }
   say_effects(t, task);
 }
 
 static void say_message(text *t, const cel_instr *instr) {
-  say(t, "%s rank %lld", instr->kind == CEL_INSTR_SEND ? "to" : "from",
-      (long long)instr->message.peer);
+  cel_text_format(t, "%s rank %lld",
+                  instr->kind == CEL_INSTR_SEND ? "to" : "from",
+                  (long long)instr->message.peer);
   say_bytes(t, instr->message.bytes);
-  say(t, "%s\n", instr->message.direct ? ", direct" : "");
+  cel_text_format(t, "%s\n", instr->message.direct ? ", direct" : "");
   for (uint32_t i = 0; i < instr->message.pieces && i < BOXES; ++i) {
     const cel_place_in *piece = &instr->message.piece[i];
     say_part(t, piece->allocation->buffer, &piece->box);
-    say(t, "\n");
+    cel_text_format(t, "\n");
   }
   if (instr->message.pieces > BOXES)
-    say(t, "and %u more\n", instr->message.pieces - BOXES);
+    cel_text_format(t, "and %u more\n", instr->message.pieces - BOXES);
 }
 
-void cel__drawing_say_instr(cel_drawing_text *text, const cel_instr *instr) {
+void cel__drawing_say_instr(cel_text *text, const cel_instr *instr) {
   switch (cel_instr_lane_of(instr->kind)) {
   case CEL_LANE_MEMORY: say_allocation(text, instr); return;
   case CEL_LANE_COMM:

@@ -3,19 +3,15 @@
 #define CEL_RUNTIME_DRAWING_TEXT_H
 
 #ifndef CEL_CDEF
-#include "base/vec.h"
+#include "base/text.h"
 #endif
 #include "instr/instr.h"
 
 #ifndef CEL_CDEF
-/* Without an end; the holder owns it. */
-typedef CEL_VEC(char) cel_drawing_text;
-
 /* Each adds lines that end in "\n". */
-void cel__drawing_say_task(cel_drawing_text *text, const cel_task *task);
-void cel__drawing_say_command(cel_drawing_text *text,
-                              const cel_command *command);
-void cel__drawing_say_instr(cel_drawing_text *text, const cel_instr *instr);
+void cel__drawing_say_task(cel_text *text, const cel_task *task);
+void cel__drawing_say_command(cel_text *text, const cel_command *command);
+void cel__drawing_say_instr(cel_text *text, const cel_instr *instr);
 
 const char *cel__drawing_task_kind(cel_task_kind kind);
 const char *cel__drawing_command_kind(cel_command_kind kind);

@@ -1,9 +1,8 @@
 /* What failed: the first failure is kept for main; a lost device that main
  * stumbles upon before it is told whose fault it is; and what host tasks fail
  * with in a session, which goes on. */
-#include <stdio.h>
-#include <string.h>
 
+#include "base/text.h"
 #include "runtime/internal.h"
 
 void cel__engine_wake(cel_engine *engine) {
@@ -72,10 +71,9 @@ cel_status cel_engine_mishap(cel_engine *engine) {
   engine->mishaps = 0;
   pthread_mutex_unlock(&engine->lock);
   if (n == 0) return CEL_E_OK;
-  if (n > 1) {
-    size_t at = strlen(first.text);
-    snprintf(first.text + at, sizeof first.text - at,
-             "; and %llu more have failed since", (unsigned long long)n - 1);
-  }
+  if (n > 1)
+    cel_text_append(first.text, sizeof first.text,
+                    "; and %llu more have failed since",
+                    (unsigned long long)n - 1);
   return cel_fail_with(&first);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/confined.h"
+#include "base/text.h"
 #include "device/clock.h"
 #include "device/cuda/nvtx.h"
 #include "device/thread.h"
@@ -66,12 +67,10 @@ static void add_others(cel_cuda_worker *w, const cel_entry *first,
   if (!is_call(first)) return;
   kernels all = {.n = 1, .at = {first->job->work->cuda}};
   each_under_way(w, find_kernels, &all);
-  for (int i = 1; i < all.n; ++i) {
-    size_t end = strlen(error->text);
-    snprintf(error->text + end, sizeof error->text - end, "%s%s",
-             i == 1 ? "; or it was one submitted after it: " : ", ",
-             all.at[i]->name);
-  }
+  for (int i = 1; i < all.n; ++i)
+    cel_text_append(error->text, sizeof error->text, "%s%s",
+                    i == 1 ? "; or it was one submitted after it: " : ", ",
+                    all.at[i]->name);
 }
 
 /* Whether what the driver said when a job was submitted is for others to answer

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "device/cuda/cuda_copy.h"
 #include "device/cuda/cuda_sample.h"
 #include "tuning.h"
@@ -212,9 +213,8 @@ void cel_cuda_describe(char *text, size_t size) {
     snprintf(text, size, "CUDA %d.%d", version / 1000, version % 1000 / 10);
   char driver[32];
   FILE *file = fopen("/sys/module/nvidia/version", "re");
-  size_t at = strlen(text);
   if (file != NULL && api != NULL && fgets(driver, sizeof driver, file) != NULL)
-    snprintf(text + at, size - at, ", driver %.*s", (int)strcspn(driver, "\n"),
-             driver);
+    cel_text_append(text, size, ", driver %.*s", (int)strcspn(driver, "\n"),
+                    driver);
   if (file != NULL) fclose(file);
 }

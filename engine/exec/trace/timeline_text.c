@@ -1,7 +1,6 @@
 #include "exec/trace/timeline_text.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "exec/lanes.h"
 
@@ -16,21 +15,7 @@ enum {
   TID_GROUPS = 1 << 20
 };
 
-enum { LINE = 640 };
-
 typedef cel_timeline_text text;
-
-/* A line, or a piece of one, of less than LINE bytes. */
-static void __attribute__((format(printf, 2, 3)))
-put(text *t, const char *format, ...) {
-  va_list arguments;
-  cel_vec_reserve(&t->out, LINE);
-  va_start(arguments, format);
-  int n = vsnprintf(t->out.at + t->out.n, LINE, format, arguments);
-  va_end(arguments);
-  cel_assert(n >= 0 && n < LINE);
-  t->out.n += (uint32_t)n;
-}
 
 /* Within quotes. What is no character by itself is left out. */
 static void put_escaped(text *t, const char *what) {
@@ -41,7 +26,8 @@ static void put_escaped(text *t, const char *what) {
 }
 
 static void put_time(text *t, const char *key, int64_t ns) {
-  put(t, ",\"%s\":%lld.%03d", key, (long long)(ns / 1000), (int)(ns % 1000));
+  cel_text_format(&t->out, ",\"%s\":%lld.%03d", key, (long long)(ns / 1000),
+                  (int)(ns % 1000));
 }
 
 /* ---- tracks -------------------------------------------------------------- */
@@ -87,7 +73,9 @@ static long long pid_of(const text *t) {
 }
 
 static void put_meta(text *t, int32_t tid, const char *what) {
-  put(t, "{\"ph\":\"M\",\"pid\":%lld,\"tid\":%d,\"name\":\"%s\",\"args\":",
+  cel_text_format(
+      &t->out,
+      "{\"ph\":\"M\",\"pid\":%lld,\"tid\":%d,\"name\":\"%s\",\"args\":",
       pid_of(t), tid, what);
 }
 
@@ -98,9 +86,9 @@ static cel_text_track *track_of(text *t, const cel_span *s) {
     if (t->tracks.at[i].tid == tid) return &t->tracks.at[i];
   name_track(t, s, name, sizeof name);
   put_meta(t, tid, "thread_name");
-  put(t, "{\"name\":\"%s\"}},\n", name);
+  cel_text_format(&t->out, "{\"name\":\"%s\"}},\n", name);
   put_meta(t, tid, "thread_sort_index");
-  put(t, "{\"sort_index\":%d}},\n", tid);
+  cel_text_format(&t->out, "{\"sort_index\":%d}},\n", tid);
   cel_vec_push(&t->tracks, (cel_text_track){tid, INT64_MIN});
   return &cel_vec_last(&t->tracks);
 }
@@ -113,51 +101,55 @@ static void put_name(text *t, const cel_span *s) {
   bool work = s->kind == CEL_SPAN_KERNEL || s->kind == CEL_SPAN_INTEROP ||
               s->kind == CEL_SPAN_HOST;
   bool message = s->kind == CEL_SPAN_SEND || s->kind == CEL_SPAN_RECEIVE;
-  put(t, ",\"cat\":\"%s\",\"name\":\"", kind);
+  cel_text_format(&t->out, ",\"cat\":\"%s\",\"name\":\"", kind);
   if (message)
-    put(t, "%s %lld", s->kind == CEL_SPAN_SEND ? "to" : "from",
-        (long long)s->peer);
+    cel_text_format(&t->out, "%s %lld",
+                    s->kind == CEL_SPAN_SEND ? "to" : "from",
+                    (long long)s->peer);
   else if (!work || s->name == NULL)
-    put(t, "%s", kind);
-  if (s->name != NULL && (message || !work)) put(t, " ");
+    cel_text_format(&t->out, "%s", kind);
+  if (s->name != NULL && (message || !work)) cel_text_format(&t->out, " ");
   if (s->name != NULL) put_escaped(t, s->name);
-  put(t, "\"");
+  cel_text_format(&t->out, "\"");
 }
 
 static void put_box(text *t, const cel_span *s) {
-  put(t, ",\"box\":\"");
-  if (s->dims == 0) put(t, "1");
+  cel_text_format(&t->out, ",\"box\":\"");
+  if (s->dims == 0) cel_text_format(&t->out, "1");
   for (int d = 0; d < s->dims; ++d)
-    put(t, "%s[%lld,%lld)", d > 0 ? "x" : "", (long long)s->box.min[d],
-        (long long)s->box.max[d]);
-  put(t, "\"");
+    cel_text_format(&t->out, "%s[%lld,%lld)", d > 0 ? "x" : "",
+                    (long long)s->box.min[d], (long long)s->box.max[d]);
+  cel_text_format(&t->out, "\"");
 }
 
 static void put_memory(text *t, const char *key, int8_t memory) {
-  if (memory == 0) put(t, ",\"%s\":\"host\"", key);
-  if (memory > 0) put(t, ",\"%s\":\"device memory %d\"", key, memory - 1);
+  if (memory == 0) cel_text_format(&t->out, ",\"%s\":\"host\"", key);
+  if (memory > 0)
+    cel_text_format(&t->out, ",\"%s\":\"device memory %d\"", key, memory - 1);
 }
 
 static void put_arguments(text *t, const cel_span *s, int64_t begin) {
-  put(t, ",\"args\":{\"task\":%llu", (unsigned long long)s->task);
+  cel_text_format(&t->out, ",\"args\":{\"task\":%llu",
+                  (unsigned long long)s->task);
   if (s->location.file != NULL) {
-    put(t, ",\"line\":\"");
+    cel_text_format(&t->out, ",\"line\":\"");
     put_escaped(t, s->location.file);
-    put(t, ":%d\"", s->location.line);
+    cel_text_format(&t->out, ":%d\"", s->location.line);
   }
   if (s->location.callers != NULL) {
-    put(t, ",\"called_from\":\"");
+    cel_text_format(&t->out, ",\"called_from\":\"");
     put_escaped(t, s->location.callers);
-    put(t, "\"");
+    cel_text_format(&t->out, "\"");
   }
   if (s->dims >= 0) put_box(t, s);
-  if (s->bytes > 0) put(t, ",\"bytes\":%llu", (unsigned long long)s->bytes);
+  if (s->bytes > 0)
+    cel_text_format(&t->out, ",\"bytes\":%llu", (unsigned long long)s->bytes);
   put_memory(t, "from", s->from);
   put_memory(t, "to", s->to);
   if (s->issued > 0 && begin > s->issued)
     put_time(t, "queued_us", begin - s->issued);
-  if (s->failed) put(t, ",\"failed\":true");
-  put(t, "}");
+  if (s->failed) cel_text_format(&t->out, ",\"failed\":true");
+  cel_text_format(&t->out, "}");
 }
 
 /* One end of an arrow, within its span; both ends know its id. */
@@ -166,10 +158,11 @@ static void put_arrow(text *t, const cel_span *s, int32_t tid, int64_t begin,
   bool sends = s->kind == CEL_SPAN_SEND;
   unsigned from = (unsigned)(sends ? t->rank : s->peer) & 0xffff;
   unsigned to = (unsigned)(sends ? s->peer : t->rank) & 0xffff;
-  put(t, "{\"ph\":\"%s\",\"pid\":%lld,\"tid\":%d", sends ? "s" : "f", pid_of(t),
-      tid);
+  cel_text_format(&t->out, "{\"ph\":\"%s\",\"pid\":%lld,\"tid\":%d",
+                  sends ? "s" : "f", pid_of(t), tid);
   put_time(t, "ts", sends ? begin : end - 1);
-  put(t,
+  cel_text_format(
+      &t->out,
       ",\"cat\":\"message\",\"name\":\"message\",\"id\":\"0x%04x%04x%08x\"%s},"
       "\n",
       from, to, (unsigned)s->sequence, sends ? "" : ",\"bp\":\"e\"");
@@ -184,28 +177,31 @@ void cel_timeline_text_add(cel_timeline_text *text, const cel_span *span) {
   if (kind != CEL_TRACK_MAIN && begin < track->end) begin = track->end;
   if (end < begin + message) end = begin + message;
   track->end = end;
-  put(text, "{\"ph\":\"X\",\"pid\":%lld,\"tid\":%d", pid_of(text), track->tid);
+  cel_text_format(&text->out, "{\"ph\":\"X\",\"pid\":%lld,\"tid\":%d",
+                  pid_of(text), track->tid);
   put_time(text, "ts", begin);
   put_time(text, "dur", end - begin);
   put_name(text, span);
   put_arguments(text, span, begin - text->offset);
-  put(text, "},\n");
+  cel_text_format(&text->out, "},\n");
   if (message) put_arrow(text, span, track->tid, begin, end);
 }
 
 void cel_timeline_text_begin(cel_timeline_text *text, const char *host) {
-  put(text, "[\n");
+  cel_text_format(&text->out, "[\n");
   put_meta(text, TID_MAIN, "process_sort_index");
-  put(text, "{\"sort_index\":%lld}},\n", (long long)text->rank);
+  cel_text_format(&text->out, "{\"sort_index\":%lld}},\n",
+                  (long long)text->rank);
   put_meta(text, TID_MAIN, "process_name");
-  put(text, "{\"name\":\"rank %lld on ", (long long)text->rank);
+  cel_text_format(&text->out, "{\"name\":\"rank %lld on ",
+                  (long long)text->rank);
   put_escaped(text, host);
-  put(text, "\"}},\n");
+  cel_text_format(&text->out, "\"}},\n");
 }
 
 void cel_timeline_text_end(cel_timeline_text *text) {
   put_meta(text, TID_MAIN, "celer_end");
-  put(text, "{}}\n]\n");
+  cel_text_format(&text->out, "{}}\n]\n");
 }
 
 void cel_timeline_text_release(cel_timeline_text *text) {

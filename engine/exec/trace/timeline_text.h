@@ -6,7 +6,7 @@
 #ifndef CEL_EXEC_TRACE_TIMELINE_TEXT_H
 #define CEL_EXEC_TRACE_TIMELINE_TEXT_H
 
-#include "base/vec.h"
+#include "base/text.h"
 #include "exec/trace/span.h"
 
 #ifndef CEL_CDEF
@@ -20,7 +20,7 @@ typedef struct cel_timeline_text {
   int64_t rank;
   int64_t offset;       /* added to all times, ns */
   int32_t kernel_lanes; /* of a device; those above are for copies */
-  CEL_VEC(char) out;    /* what was made; whoever writes it empties it */
+  cel_text out;         /* what was made; whoever writes it empties it */
   CEL_VEC(cel_text_track) tracks;
 } cel_timeline_text;
 
