@@ -33,10 +33,21 @@ local texts = {
     "kernels/reduce_launch.cuh", "a_group %? %d+ : (%d+);" },
   { "engine/device/cuda/cuda_reduce.h", "CEL__REDUCE_GROUPS = (%d+)",
     "kernels/reduce_launch.cuh", "a_group %? (%d+) : %d+;" },
+  { "engine/base/status.h", "CEL_LINE = (%d+)",
+    "kernels/reduce_loop.cuh", "line_elements = (%d+) /" },
+  { "engine/device/cuda/cuda_job.c", "[^_]BLOCK = (%d+)",
+    "kernels/launch.cuh", "int threads = (%d+);" },
+  { "engine/device/cuda/cuda_job.c", "ARGUMENTS = (%d+)",
+    "kernels/plain.cuh", "sizeof%(packed%) <= (%d+)" },
   { "engine/device/compile/source.h", 'CEL_SOURCE_HEADERS "(.-)"',
     "cmake/flatten.awk", '#line %%d \\"(<celer>/)' },
   { "engine/device/compile/source.h", 'CEL_SOURCE_HEADERS "(.-)"',
     "lua/celer/kernel/reduce.lua", '#line 1 \\"(<celer>/)' },
+  { "lua/celer/kernel/nd_range.lua", "MOST = (%d+)", "kernels/group.cuh", "int most = (%d+)" },
+  { "lua/celer/kernel/nd_range.lua", "MOST_PLANES = (%d+)",
+    "engine/device/cuda/cuda_job.c", "BLOCK_Z = (%d+)" },
+  { "lua/celer/io/slab.lua", "(uint64_t cel_hash.-;)", "engine/base/hash.h",
+    "(uint64_t cel_hash.-;)" },
   { "engine/device/compile/stock.c", "STEM = (%d+)",
     "lua/celer/tools/cache.lua", "STEM = (%d+)" },
 }
@@ -115,6 +126,17 @@ for _, row in ipairs(texts) do
   if not one or one ~= other then
     report("%s and %s do not say the same: %s, %s", row[1], row[3], tostring(one),
       tostring(other))
+  end
+end
+
+-- CUDA's vectors, which Lua lays out by one formula of the bytes of a number.
+local widths = read "lua/celer/data/types.lua":match "for scalar, width in pairs (%b{})"
+for name, of_two, of_four in read "kernels/celer.cuh"
+  :gmatch "\nCELER_VECTORS%(%l+, (%l+), (%d+), (%d+)%)" do
+  local width = tonumber(widths:match(name .. " = (%d+)"))
+  if not width or tonumber(of_two) ~= math.min(16, 2 * width)
+    or tonumber(of_four) ~= math.min(16, 4 * width) then
+    report("kernels/celer.cuh and lua/celer/data/types.lua differ in %s2 or %s4", name, name)
   end
 end
 

@@ -1,13 +1,16 @@
 /* atomic.h -- atomic operations for Lua, on numbers of 4 or 8 bytes.
  *
  * Integers pass as 64 bits; those of 4 bytes come back sign-extended. What
- * changes a number gives what it was. Thread: any.
+ * changes a number gives what it was. ffi.cdef reads this header as it stands
+ * (lua/celer/data/host_memory.lua). Thread: any.
  */
 #ifndef CEL_EMBED_ATOMIC_H
 #define CEL_EMBED_ATOMIC_H
 
+#ifndef CEL_CDEF
 #include <stdbool.h>
 #include <stdint.h>
+#endif
 
 int64_t cel_atomic_load(const void *p, int32_t size);
 void cel_atomic_store(void *p, int32_t size, int64_t value);

@@ -23,6 +23,15 @@ function M.method(self, class, call)
   end
 end
 
+--- The code of a core function's failure by its name, which there must be.
+---@param name string  of cel_status, without CEL_E_
+---@return string
+function M.code(name)
+  assert(core.facts.status[name], name)
+  return name
+end
+
+local CANCELLED = M.code "CANCELLED"
 local Elsewhere = { __tostring = function(self) return self.message end }
 
 -- Names that the user has not given.
@@ -46,7 +55,7 @@ function M.check(result, text, file, line, code, task, ...)
   if result ~= nil then return result, text, file, line, code, task, ... end
   if not file or file == "" then file, line = M.user() end
   if file then text = with_place(text, file, line, task) end
-  if code == "CANCELLED" then -- another rank's failure, or Ctrl-C
+  if code == CANCELLED then -- another rank's failure, or Ctrl-C
     error(setmetatable({ message = text, cancelled = true }, Elsewhere), 0)
   end
   error(text, 0)

@@ -13,8 +13,7 @@ local MOST = 256
 
 ---@class celer.space
 ---@field dims integer
----@field lo integer[]  the lower corner, from 1
----@field hi integer[]
+---@field hi integer[]  the upper corner, from 1
 ---@field empty boolean
 ---@field core ffi.cdata*  as the core takes it
 ---@field box celer.box  the same object for the same bounds, while it is remembered
@@ -22,15 +21,18 @@ local MOST = 256
 local known, count = {}, 0 -- first extent -> array of spaces that begin at zero
 
 local function make(dims, lo, hi, empty)
-  return { dims = dims, lo = lo, hi = hi, empty = empty,
+  return { dims = dims, hi = hi, empty = empty,
     core = range_t(dims, lo[1] or 0, lo[2] or 0, lo[3] or 0, hi[1] or 1, hi[2] or 1, hi[3] or 1),
     box = box.make(dims, lo[1], lo[2], lo[3], hi[1], hi[2], hi[3]) }
 end
 
+local size = {} -- of the box at hand
+
 -- A box with an offset.
 local function of_box(range, what)
   local lo, hi = box.bounds(range)
-  local empty, size = false, {}
+  local empty = false
+  size[1], size[2], size[3] = nil, nil, nil
   for d = 1, #lo do
     size[d] = math.max(hi[d] - lo[d], 0)
     empty = empty or size[d] == 0

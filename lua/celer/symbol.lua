@@ -19,7 +19,7 @@ local GLOBAL_MIN, GLOBAL_MAX, BUFFER = ops.GLOBAL_MIN, ops.GLOBAL_MAX, ops.BUFFE
 local ADD, SUB, MUL, FLOORDIV, LOW, HIGH = ops.ADD, ops.SUB, ops.MUL, ops.FLOORDIV, ops.LOW,
   ops.HIGH
 local FRACTION = ops.N -- ours: a / b, not yet rounded
-local LIMIT = 2 ^ 53
+local LIMIT = facts.limit.rule_number
 local MOST_WORDS, MOST_DEPTH = facts.limit.rule_words, facts.limit.rule_depth
 
 M.variables = { param = PARAM, min = MIN, max = MAX, global_min = GLOBAL_MIN,

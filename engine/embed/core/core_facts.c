@@ -13,6 +13,7 @@
 #define ORDER(NAME, name) {"order", #name, CEL_ORDER_##NAME},
 #define OP(NAME, name) {"operator", #name, CEL_OP_##NAME},
 #define RULE_OP(NAME, pops, text) {"rule", #NAME, CEL_RULE_##NAME},
+#define STATUS(NAME, text) {"status", #NAME, CEL_E_##NAME},
 #define LOW(class_, size, low, high) {"low", #class_ #size, low},
 #define HIGH(class_, size, low, high) {"high", #class_ #size, high},
 
@@ -20,6 +21,10 @@ const cel_fact cel_facts[] = {
     CEL_MODES(MODE){"mode", "read_disjoint", CEL__READ_DISJOINT},
     CEL_ORDERS(ORDER) CEL_OPS(OP)
         CEL_RULE_OPS(RULE_OP){"rule", "N", CEL_RULE_OPS_N},
+    CEL_STATUSES(STATUS){"access", "buffer", CEL__ACCESS_BUFFER},
+    {"access", "spelt", CEL__ACCESS_SPELT},
+    {"access", "map", CEL__ACCESS_MAP},
+    {"access", "owner", CEL__ACCESS_OWNER},
     {"placement", "split", CEL_PLACE_SPLIT},
     {"placement", "once", CEL_PLACE_ONCE},
     {"placement", "each", CEL_PLACE_EACH},
@@ -53,6 +58,7 @@ const cel_fact cel_facts[] = {
     {"limit", "rule_params", CEL_RULE_PARAMS},
     {"limit", "rule_words", CEL_RULE_WORDS},
     {"limit", "rule_depth", CEL_RULE_DEPTH},
+    {"limit", "rule_number", (double)CEL_RULE_LIMIT},
     {NULL, NULL, 0},
 };
 

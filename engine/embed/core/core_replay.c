@@ -206,8 +206,6 @@ static int plan_new(lua_State *L) {
 enum { PLANS = 1, LABEL, DIVISION, HANDLES, GROUP, RANGE, FIRST };
 /* What its closure has. */
 enum { CLASS = 1, HANDLE_TYPE, HANDLE, TYPE, COUNT };
-/* What an access has; as in group.lua. */
-enum { BUFFER = 1, MODE, MAP, OWNER };
 
 typedef struct given_access {
   const void *table;
@@ -284,14 +282,14 @@ static bool read_access(lua_State *L, int index, given *g) {
   a->table = lua_topointer(L, index);
   for (uint32_t i = 0; i + 1 < g->accesses; ++i)
     if (g->access[i].table == a->table) return false;
-  lua_rawgeti(L, index, OWNER);
+  lua_rawgeti(L, index, CEL__ACCESS_OWNER);
   bool ours = lua_rawequal(L, -1, GROUP);
-  lua_rawgeti(L, index, MODE);
+  lua_rawgeti(L, index, CEL__ACCESS_SPELT);
   a->mode = lua_tostring(L, -1);
   lua_pop(L, 2);
-  lua_rawgeti(L, index, BUFFER);
+  lua_rawgeti(L, index, CEL__ACCESS_BUFFER);
   if (!ours || !lua_istable(L, -1) || !read_buffer(L, a)) return false;
-  lua_rawgeti(L, index, MAP);
+  lua_rawgeti(L, index, CEL__ACCESS_MAP);
   a->map = lua_gettop(L);
   return lua_isfunction(L, -1);
 }

@@ -142,8 +142,8 @@ _Static_assert(CEL_DIMS == 3, "core_group.h says the same");
 void cel__read_range(lua_State *L, int index, cel_group *group) {
   const cel_lua_range *given = check_struct(L, index, "cel_lua_range");
   group->dims = given->dims;
-  memcpy(group->range.min, given->min, sizeof given->min);
-  memcpy(group->range.max, given->max, sizeof given->max);
+  group->range = (cel_box){.min = {given->min0, given->min1, given->min2},
+                           .max = {given->max0, given->max1, given->max2}};
 }
 
 /* The table keeps what is in it. */
@@ -160,9 +160,11 @@ const cel_lua_division *cel__read_division(lua_State *L, int index,
                                            cel_group *group, cel_home *home) {
   const cel_lua_division *given = check_struct(L, index, "cel_lua_division");
   group->placement = (cel_placement)given->placement;
-  for (int d = 0; d < CEL_DIMS; ++d) group->permitted.cut[d] = d < given->cuts;
-  memcpy(group->permitted.granularity, given->granularity,
-         sizeof given->granularity);
+  int32_t cuts = given->cuts;
+  group->permitted =
+      (cel_split_kind){.cut = {cuts > 0, cuts > 1, cuts > 2},
+                       .granularity = {given->granularity0, given->granularity1,
+                                       given->granularity2}};
   group->oversubscribe = given->runs < CEL__RUNS ? given->runs : CEL__RUNS;
   *home = (cel_home){.rank = given->rank};
   if (lua_istable(L, index + 1)) read_handles(L, index + 1, group, home);

@@ -16,6 +16,14 @@ enum {
   CEL__PLAN_ARGUMENTS = 24
 };
 
+/* Where group.lua has what belongs to an access, which is an array. */
+enum {
+  CEL__ACCESS_BUFFER = 1,
+  CEL__ACCESS_SPELT,
+  CEL__ACCESS_MAP,
+  CEL__ACCESS_OWNER
+};
+
 /* How an access is spelt in group.lua: a cel_mode, or reading of which the user
  * says that it is disjoint. */
 enum { CEL__READ_DISJOINT = CEL_MODE_READ_WRITE + 1 };

@@ -12,17 +12,7 @@ local fail = place.fail
 
 local M = {}
 
-ffi.cdef [[
-  int64_t cel_atomic_load(const void *p, int32_t size);
-  void cel_atomic_store(void *p, int32_t size, int64_t value);
-  int64_t cel_atomic_add(void *p, int32_t size, int64_t value);
-  int64_t cel_atomic_exchange(void *p, int32_t size, int64_t value);
-  bool cel_atomic_compare(void *p, int32_t size, int64_t expected, int64_t desired);
-  double cel_atomic_load_real(const void *p, int32_t size);
-  void cel_atomic_store_real(void *p, int32_t size, double value);
-  double cel_atomic_add_real(void *p, int32_t size, double value);
-  double cel_atomic_exchange_real(void *p, int32_t size, double value);
-]]
+ffi.cdef(require("celer.core").embedded "engine/embed/atomic.h")
 local C = ffi.C
 
 -- ---- layouts ----------------------------------------------------------------

@@ -14,6 +14,7 @@ local fail = place.fail
 
 local M = {}
 
+local COMPILE = place.code "COMPILE"
 -- cel_param_kind: M.ITEM and so on.
 for name, kind in tables.each(core.facts.param) do M[name] = kind end
 local ENTRIES = core.facts.limit.entries -- defines, or options, of a source
@@ -334,7 +335,7 @@ finish = function(unit)
   if unit.finished then return end
   units[unit.key], unit.failed = nil, true -- should an interrupt end it anywhere
   local list, text, file, line, code = core.kernel_finish(unit.module)
-  if not list and code == "COMPILE" and unit.operators then
+  if not list and code == COMPILE and unit.operators then
     text, file, line = reduce.blame(unit.operators, text, file, line)
   end
   place.check(list, text, file, line, code)

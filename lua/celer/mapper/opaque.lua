@@ -49,8 +49,8 @@ local function key_of(division, range, extent)
   append(out, hi)
   out[#out + 1] = "of"
   append(out, select(2, box.bounds(extent)))
-  for d = 0, 2 do out[#out + 1] = ("%.17g"):format(tonumber(how.granularity[d])) end
-  append(out, { how.runs, tostring(how.home), ("%.17g"):format(tonumber(how.rank)) })
+  append(out, { tostring(how.granularity0), tostring(how.granularity1),
+    tostring(how.granularity2), how.runs, tostring(how.home), tostring(how.rank) })
   for i = 1, 2 do out[#out + 1] = tostring(handles and handles[i]) end
   return table.concat(out, " ")
 end

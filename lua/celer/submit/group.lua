@@ -32,14 +32,16 @@ local placing = core.facts.placement
 local SPLIT, ONCE, EACH = placing.split, placing.once, placing.each
 local MOST_ACCESSES, MOST_PARAMS = limits.accesses, limits.params
 
+local OVERLAP = place.code "OVERLAP"
 local unhinted, none, no_arguments = {}, {}, { n = 0 }
 local undivided = division.plain(SPLIT, 1)
 
 -- ---- accesses ---------------------------------------------------------------
 
 -- One is made for each access of each submission, so it is small and an array.
--- As in core_replay.c.
-local fields = { buffer = 1, spelt = 2, map = 3, owner = 4 }
+local fields = core.facts.access
+assert(fields.buffer == 1 and fields.spelt == 2 and fields.map == 3 and fields.owner == 4,
+  "as declare and reduce have them")
 
 ---@class celer.access
 ---@field buffer celer.buffer
@@ -342,7 +344,7 @@ end
 -- the task as one chunk.
 local function settle(submit, ...)
   local result, text, file, line, code, task = submit(false, ...)
-  if code == "OVERLAP" and settings.check then
+  if code == OVERLAP and settings.check then
     checking.overlap(text, file, line)
     result, text, file, line, code, task = submit(true, ...)
   end

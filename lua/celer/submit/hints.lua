@@ -117,21 +117,35 @@ local function grouped(hint, range, d)
   return n
 end
 
-local undivided = {} -- by placement and cuts
+local MOST = 1024
+local shared, count = {}, 0 -- by placement and cuts, runs, and granularities
+
+local function inner(list, key)
+  local found = list[key]
+  if not found then
+    found = {}
+    list[key] = found
+  end
+  return found
+end
+
+-- Loops divide their work alike in each step.
+local function share(placement, cuts, runs, a, b, c)
+  local list = inner(inner(inner(inner(shared, 4 * placement + cuts), runs), a), b)
+  local division = list[c]
+  if not division then
+    if count == MOST then shared, count = {}, 0 end
+    division = division_t(placement, cuts, runs, a, b, c)
+    list[c], count = division, count + 1
+  end
+  return division
+end
 
 --- How work is divided that nobody has hinted at.
 ---@param placement integer  cel_placement
 ---@param cuts integer  dimensions that may be cut
 ---@return ffi.cdata* division
-function M.plain(placement, cuts)
-  local key = 4 * placement + cuts
-  local division = undivided[key]
-  if not division then
-    division = division_t(placement, cuts, 1, 1, 1, 1)
-    undivided[key] = division
-  end
-  return division
-end
+function M.plain(placement, cuts) return share(placement, cuts, 1, 1, 1, 1) end
 
 --- The same for work that stays whole: one chunk, wherever that is.
 ---@param division ffi.cdata*
@@ -179,15 +193,19 @@ function M.resolve(hints, dims, placement, range, at)
     fail("a weight of 0 needs the split \"1d\": a tile lies in a row and a column "
       .. "of others")
   end
-  local division = division_t(placement, cuts, runs or 1, 1, 1, 1)
+  local a, b, c = 1, 1, 1
   for d = 1, cuts do
     local n = list and (list[d] or 1) or granularity or 1
-    division.granularity[d - 1] = range and grouped(n, range, d) or n
+    if range then n = grouped(n, range, d) end
+    if d == 1 then a = n elseif d == 2 then b = n else c = n end
   end
-  for d = 1, range and 3 or 0 do division.group[d - 1] = range.group[d] or 1 end
-  local buffer = at and placements.set(at, division)
-  if not (weights or buffer) then return division, nil end
-  return division, { weights and weights.handle or nil, buffer }
+  local division = share(placement, cuts, runs or 1, a, b, c)
+  if range then
+    division = division_t(division)
+    for d = 1, 3 do division.group[d - 1] = range.group[d] or 1 end
+  end
+  if at then return placements.divide(at, division) end
+  return division, weights and weights.handles or nil
 end
 
 return M

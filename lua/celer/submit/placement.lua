@@ -2,6 +2,7 @@
 local box = require "celer.box"
 local buffers = require "celer.data.buffer"
 local core = require "celer.core"
+local division_t = require("celer.structs").division
 local place = require "celer.place"
 local words = require "celer.words"
 
@@ -71,15 +72,22 @@ function M.check(self, call)
   end
 end
 
---- Puts it into how a task is divided; the handle of the buffer, or nil.
+--- How a task is divided that is otherwise divided so, as hints.lua has it: the last one
+--- is kept, as loops ask for it in each step.
 ---@param self celer.placement
 ---@param division ffi.cdata*  a cel_lua_division
-function M.set(self, division)
-  division.home, division.rank = true, self.rank
-  if not self.buffer then return nil end
-  local lo, hi = box.bounds(self.box)
-  for d = 1, 3 do division.min[d - 1], division.max[d - 1] = lo[d] or 0, hi[d] or 1 end
-  return self.buffer.handle
+---@return ffi.cdata* division, any[]? handles
+function M.divide(self, division)
+  if rawequal(self.base, division) then return self.division, self.handles end
+  local made = division_t(division)
+  made.home, made.rank = true, self.rank
+  if self.buffer then
+    local lo, hi = box.bounds(self.box)
+    for d = 1, 3 do made.min[d - 1], made.max[d - 1] = lo[d] or 0, hi[d] or 1 end
+    self.handles = { nil, self.buffer.handle }
+  end
+  self.base, self.division = division, made
+  return made, self.handles
 end
 
 return M

@@ -105,8 +105,10 @@ function M.new(what)
     sums[k], texts[k] = sum, table.concat(list, ",") .. (by_device[k] and "d" or "")
   end
   local devices = by_device[me + 1] and sums[me + 1] > 0 and lists[me + 1] or nil
-  return setmetatable({ zeros = zeros, text = table.concat(texts, " "),
-    handle = core.weights(sums, devices, table.concat(texts, " ")) }, Weights)
+  local text = table.concat(texts, " ")
+  local handle = core.weights(sums, devices, text)
+  return setmetatable({ zeros = zeros, text = text, handle = handle, handles = { handle } },
+    Weights)
 end
 
 function M.is_weights(value) return getmetatable(value) == Weights end
