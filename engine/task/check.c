@@ -538,7 +538,7 @@ static cel_split_kind items_of(const cel_group *group) {
   if (group->kind != CEL_TASK_KERNEL || group->work == NULL || group->work->lua)
     return splits;
   for (int d = 0; d < group->dims; ++d) {
-    int64_t g = group->work->group[d];
+    int64_t g = group->work->work_group[d];
     if (splits.cut[d]) continue;
     splits.cut[d] = true;
     splits.granularity[d] = g > 0 ? g : 1;

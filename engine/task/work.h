@@ -47,9 +47,9 @@ typedef struct cel_call {
   cel_box range; /* the whole index space */
   int32_t rank, ranks;
   int32_t views;
-  const cel_view *view; /* in the order of the task's accesses */
-  const void *values;   /* the work's packed scalar arguments */
-  const int32_t *group; /* the work's */
+  const cel_view *view;      /* in the order of the task's accesses */
+  const void *values;        /* the work's packed scalar arguments */
+  const int32_t *work_group; /* the work's */
   /* A kernel's work: which device; of a GPU the number that the driver gives
    * it, and the CUstream that the call is to enqueue on. Else null. */
   int32_t device;
@@ -102,8 +102,8 @@ struct cel_work {
   const struct cel_cuda_kernel *cuda;
   const void *values; /* packed scalar arguments, 16-byte aligned */
   uint32_t values_size;
-  int32_t group[3]; /* items of a work group, which chunks never cut; 0: none */
-  uint64_t hash;    /* equal on all ranks; part of the divergence hash */
+  int32_t work_group[3]; /* items of one, which chunks never cut; 0: none */
+  uint64_t hash;         /* equal on all ranks; part of the divergence hash */
   int32_t reducers; /* in the order of their views; they live with the work */
   const cel_reducer *reducer;
   bool marks;    /* marks what it touches of views with `touched` */

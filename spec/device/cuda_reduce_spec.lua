@@ -328,7 +328,7 @@ describe("a reduction on a GPU", function()
       local sum, h = keep(ffi.new("int64_t[1]")), keep(ffi.new("int[3]"))
       local work = work_of(kernel_of(3, 1, GROUPED),
         { { 1, box(), ffi.new("int64_t[1]", 0) }, { 2, box(3), ffi.new("int[1]", 0) } })
-      work.group[0], work.group[1], work.group[2] = size, 1, 1
+      work.work_group[0], work.work_group[1], work.work_group[2] = size, 1, 1
       gpu.gpu_launches = 0
       enqueue(work, { view_of(input(n, value), box(n)), view_of(sum, box()), view_of(h, box(3)) },
         box(n), box(n), 5)
@@ -348,7 +348,7 @@ describe("a reduction on a GPU", function()
     local sum = keep(ffi.new("int64_t[1]"))
     local work = work_of(kernel_of(4, 3, { { "reduce", 8 } }),
       { { 0, box(), ffi.new("int64_t[1]", 0) } })
-    work.group[0], work.group[1], work.group[2] = 2, 1, 2
+    work.work_group[0], work.work_group[1], work.work_group[2] = 2, 1, 2
     gpu.gpu_launches = 0
     enqueue(work, { view_of(sum, box()) }, box(60, 50, 80), box(60, 50, 80))
     assert.equal(240000 * (29.5 * 10000 + 24.5 * 100 + 39.5), tonumber(sum[0]))
@@ -362,7 +362,7 @@ describe("a reduction on a GPU", function()
       local sum, h = keep(ffi.new("int64_t[1]")), keep(ffi.new("int[3]"))
       local work = work_of(kernel_of(9, 1, TILED),
         { { 1, box(), ffi.new("int64_t[1]", 0) }, { 2, box(3), ffi.new("int[1]", 0) } })
-      work.group[0], work.group[1], work.group[2] = 40, 1, 1
+      work.work_group[0], work.work_group[1], work.work_group[2] = 40, 1, 1
       gpu.gpu_launches = 0
       enqueue(work, { view_of(input(n, value), box(n)), view_of(sum, box()), view_of(h, box(3)) },
         box(n), box(n), 5)
@@ -382,7 +382,7 @@ describe("a reduction on a GPU", function()
     chunk.min[0], chunk.min[1] = 2, 2
     local u = input(4 * 6 * 12, function(i) return i end)
     local work = work_of(kernel_of(10, 3, { { "view", 4 }, { "local" } }), {})
-    work.group[0], work.group[1], work.group[2] = 2, 2, 4
+    work.work_group[0], work.work_group[1], work.work_group[2] = 2, 2, 4
     enqueue(work, { view_of(u, whole) }, chunk, whole)
     local at = 0
     for i = 0, 3 do for j = 0, 5 do for l = 0, 11 do

@@ -31,7 +31,7 @@ static bool holds(const cel_box *chunk, const cel_box *atom) {
 static bool whole_groups(const cel_work *work, const cel_call *call) {
   for (int d = 0; d < 3; ++d) {
     int64_t lo = call->chunk.min[d], hi = call->chunk.max[d],
-            g = work->group[d];
+            g = work->work_group[d];
     if (g > 1 && ((lo - call->range.min[d]) % g != 0 || (hi - lo) % g != 0))
       return false;
   }
@@ -150,7 +150,7 @@ static cel_work *make_kernel(const rank *r, const step *s) {
   }
   k->work.reducer = k->reducer;
   if (s->task == CEL_TASK_KERNEL && s->placement == CEL_PLACE_SPLIT)
-    for (int d = 0; d < 3; ++d) k->work.group[d] = group_of(s, d);
+    for (int d = 0; d < 3; ++d) k->work.work_group[d] = group_of(s, d);
   return &k->work;
 }
 

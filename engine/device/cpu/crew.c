@@ -301,7 +301,7 @@ static bool cut(cel_crew *crew, cel_lane *lane, const cel_box *box) {
   share->box = *box;
   bool grouped = job->kind == CEL_JOB_CALL;
   for (int d = 0; d < CEL_DIMS; ++d)
-    share->group[d] = grouped ? job->work->group[d] : 1;
+    share->group[d] = grouped ? job->work->work_group[d] : 1;
   int64_t want = work != NULL ? cel__partial_blocks(work)
                               : blocks_wanted(box, crew->threads);
   share->blocks = cel__crew_cut(box, share->group, want, share->cuts);

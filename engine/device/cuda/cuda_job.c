@@ -245,7 +245,7 @@ static bool is_countable(const cel_box *chunk) {
 static cel_status check_launch(const cel_job *job) {
   const cel_box *chunk = &job->call.chunk;
   const cel_work *work = job->work;
-  if (is_countable(chunk) || (work->group[0] == 0 && work->reducers == 0 &&
+  if (is_countable(chunk) || (work->work_group[0] == 0 && work->reducers == 0 &&
                               !work->combines && work->cuda->block[0] == 0))
     return CEL_E_OK;
   for (int d = 0; d < CEL_DIMS; ++d)
@@ -332,8 +332,9 @@ static CUresult launch_groups(const launching *l) {
   launch where;
   memcpy(&where, l->arguments, sizeof where);
   for (int d = 0; d < dims; ++d) {
-    block[dims - 1 - d] = (uint32_t)job->work->group[d];
-    n[dims - 1 - d] = (chunk->max[d] - chunk->min[d]) / job->work->group[d];
+    block[dims - 1 - d] = (uint32_t)job->work->work_group[d];
+    n[dims - 1 - d] =
+        (chunk->max[d] - chunk->min[d]) / job->work->work_group[d];
   }
   if (job->work->reducers > 0) cel__cuda_reduce_groups(n, most);
   CUresult code = CUDA_SUCCESS;
@@ -349,7 +350,7 @@ static CUresult launch_groups(const launching *l) {
 
 /* How many blocks there are at most. */
 static int64_t blocks_of(const cel_job *job, const uint32_t grid[3]) {
-  const int32_t *group = job->work->group;
+  const int32_t *group = job->work->work_group;
   if (group[0] == 0) return (int64_t)grid[0] * grid[1] * grid[2];
   int64_t items = 1;
   for (int d = 0; d < CEL_DIMS; ++d) items *= group[d] > 0 ? group[d] : 1;
@@ -361,7 +362,7 @@ static CUresult launch_call(launching *l, int32_t device, uint32_t lane,
   const cel_job *job = l->job;
   const cel_cuda_kernel *kernel = job->work->cuda;
   bool reduces = job->work->reducers > 0;
-  if (reduces && job->work->group[0] == 0)
+  if (reduces && job->work->work_group[0] == 0)
     cel__cuda_reduce_grid(of->block, of->grid);
   if (reduces)
     l->shared = cel__cuda_reduce_shared(job, blocks_of(job, of->grid));
@@ -372,7 +373,7 @@ static CUresult launch_call(launching *l, int32_t device, uint32_t lane,
         cel__cuda_reduce_begin(l->cuda, device, job, l->arguments, l->stream);
     if (code != CUDA_SUCCESS) return code;
   }
-  if (job->work->group[0] > 0) return launch_groups(l);
+  if (job->work->work_group[0] > 0) return launch_groups(l);
   return is_countable(&job->call.chunk) ? launch_kernel(l, of->grid, of->block)
                                         : launch_slices(l);
 }
@@ -403,7 +404,7 @@ static cel_status put_call(const putting *p, const cel_job *job,
                  .arguments = arguments};
   launch_shape of = {.each = 1};
   if (job->work->reducers > 0) l.threads = 0; /* strides itself */
-  if (job->work->group[0] == 0 && !job->work->combines &&
+  if (job->work->work_group[0] == 0 && !job->work->combines &&
       is_countable(&job->call.chunk) && /* else each slice has its own */
       !shape(&job->call.chunk, kernel, l.threads, &of))
     return cel_fail(CEL_E_RANGE,

@@ -29,7 +29,7 @@ static void size_patch(const cel_job *job, int64_t unit[3], int64_t size[3]) {
   if (left > most) left = most;
   for (int d = CEL_DIMS - 1; d >= 0; --d) {
     int64_t whole = chunk->max[d] - chunk->min[d];
-    unit[d] = job->work->group[d] > 0 ? job->work->group[d] : 1;
+    unit[d] = job->work->work_group[d] > 0 ? job->work->work_group[d] : 1;
     size[d] = left < whole ? left / unit[d] * unit[d] : whole;
     if (size[d] < unit[d]) size[d] = unit[d];
     left /= size[d];

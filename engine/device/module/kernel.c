@@ -274,7 +274,7 @@ static cel_status run_kernel(const cel_work *work, const cel_call *call) {
   cel_assert(call->views >= kernel->views);
   cel_call with_values = *call;
   with_values.values = work->values;
-  with_values.group = work->group;
+  with_values.work_group = work->work_group;
   if (call->sample != NULL)
     return cel__sample_call(kernel, ((const kernel_work *)work)->name, work,
                             &with_values);

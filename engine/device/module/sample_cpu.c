@@ -214,7 +214,7 @@ cel_status cel__sample_call(const cel__kernel *kernel, const char *name,
                             const cel_work *work, const cel_call *call) {
   cel_box segment[CEL__SAMPLE_POINTS];
   size_t views = (size_t)call->views;
-  int n = segments_of(call->sample, work->group, &call->chunk, segment);
+  int n = segments_of(call->sample, work->work_group, &call->chunk, segment);
   if (n == 0) {
     kernel->run(call);
     return CEL_E_OK;
@@ -231,7 +231,7 @@ cel_status cel__sample_call(const cel__kernel *kernel, const char *name,
     w.view[i].touched = (struct cel_touched *)&w.promise[i];
   }
   for (int d = 0; d < CEL_DIMS; ++d) {
-    w.size[d] = work->group[d] > 0 ? work->group[d] : 1;
+    w.size[d] = work->work_group[d] > 0 ? work->work_group[d] : 1;
     w.n[d] = (call->chunk.max[d] - call->chunk.min[d]) / w.size[d];
   }
   /* What the others take says whether a segment is cheap. */

@@ -239,8 +239,9 @@ static int submit_kernel(lua_State *L) {
                       items) != CEL_E_OK)
     return cel__push_module_failure(L);
   cel_work *work = cel_module_work(module, kernel, values, size);
-  memcpy(work->group, shape, sizeof work->group);
-  if (items > 0) work->hash = cel_hash(shape, sizeof work->group, work->hash);
+  memcpy(work->work_group, shape, sizeof work->work_group);
+  if (items > 0)
+    work->hash = cel_hash(shape, sizeof work->work_group, work->hash);
   add_reducers(work, &list);
   cel_module_sample(module, kernel, work, list.access, list.n);
   return cel__submit(L, &group, work);

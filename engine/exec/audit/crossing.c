@@ -42,7 +42,7 @@ static int64_t count(const cel_view *a, const cel_view *b, int64_t first[3]) {
 
 bool cel_crossings_concern_items(const cel_task *task, uint32_t access) {
   return task->kind == CEL_TASK_KERNEL && !task->work->lua &&
-         task->work->group[0] == 0 && cel_crossings_concern(task, access);
+         task->work->work_group[0] == 0 && cel_crossings_concern(task, access);
 }
 
 /* The item that touched an element; empty where several did. */
