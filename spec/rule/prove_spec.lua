@@ -397,7 +397,8 @@ describe("what is proved of the usual mappers", function()
     halves[65] = nil
     local use = rules.use(rules.rule(store, 1, 1, halves), rules.box({}, { 9 }),
       rules.box({}, { 64 * big }))
-    assert.equal(UNKNOWN, tonumber(c.cel_rule_prove_pair_disjoint(use, use, kind_of({ true }), why)))
+    assert.equal(UNKNOWN, tonumber(c.cel_rule_prove_pair_disjoint(use, use, kind_of({ true }),
+      why)))
   end)
 
   it("several boxes: each must be apart from each", function()
