@@ -181,7 +181,7 @@ enum {
    * cost more than they save. Slices that an owner gets at most, each of half a
    * message at least. [graph] */
   CEL_TUNE_ALIKE_SHARE = 8,
-  CEL_TUNE_ALIKE_ROUNDS = 4,
+  CEL_TUNE_ALIKE_SLICES = 4,
   /* Bytes of a chained message at most: a slot of the mailbox holds it
    * (comm/link/mailbox.h). */
   CEL_TUNE_LINK_CHAIN_BYTES = 4 << 20,
@@ -208,7 +208,7 @@ enum {
 
 /* ---- the processor as a device --------------------------------------------
  * device/cpu/, device/backend.c, device/host_memory.c, runtime/fence.c,
- * embed/core/core_held.c.
+ * embed/core/core_backing.c.
  *
  * Measure: bench_device; luajit spec/bench/cpu_kernels/run.lua; celer run
  * spec/bench/tiles.lua.

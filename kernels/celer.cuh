@@ -136,7 +136,7 @@ struct box {
 // anything. An item that comes to another one begins it with the identity.
 struct lines {
   unsigned char *begun; // for each line
-  index count, stride;   // lines; bytes from one row's to the next's
+  index count, stride;  // lines; bytes from one row's to the next's
   const void *identity;
 };
 

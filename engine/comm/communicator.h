@@ -9,7 +9,7 @@
  * On one rank without a launcher nothing needs MPI, which is started by the
  * first that asks for a handle.
  *
- * Lua calls these functions through FFI (lua/celer/comm.lua).
+ * Lua calls these functions through FFI (lua/celer/host/communicator.lua).
  * Threads: the group's alone.
  */
 #ifndef CEL_COMM_COMMUNICATOR_H

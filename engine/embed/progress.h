@@ -13,9 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include "base/status.h"
 #endif
+#include "base/status.h"
 
 /* A loop that the script has announced. */
 typedef struct cel_progress_loop {

@@ -67,10 +67,10 @@ static void slice(cel__coherence *all, const cel_buffer *buffer,
                   const cel_box *box, uint64_t bytes, uint64_t takers,
                   const cel__manner *manner) {
   int64_t n = __builtin_popcountll(takers);
-  uint64_t rounds = 2 * bytes / (uint64_t)n / all->config->large_bytes;
-  n *= rounds < 1                       ? 1
-       : rounds < CEL_TUNE_ALIKE_ROUNDS ? (int64_t)rounds
-                                        : CEL_TUNE_ALIKE_ROUNDS;
+  uint64_t each = 2 * bytes / (uint64_t)n / all->config->large_bytes;
+  n *= each < 1                       ? 1
+       : each < CEL_TUNE_ALIKE_SLICES ? (int64_t)each
+                                      : CEL_TUNE_ALIKE_SLICES;
   int32_t m = 0;
   for (int64_t i = 0; i < n; ++i) {
     do m = (m + 1) % all->count;

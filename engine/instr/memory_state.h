@@ -24,7 +24,7 @@ typedef struct cel__record {
   bool whole;           /* has all its memory, always */
   /* Where memories have a capacity: */
   uint64_t bytes; /* that it holds */
-  uint32_t place; /* among its room's records */
+  uint32_t index; /* among its room's records */
   uint64_t used_at;
   cel_map *grains; /* unless whole: grain -> used at; 0: holds no memory */
 } cel__record;

@@ -43,7 +43,7 @@ void cel__rooms_release(cel__memories *all) {
 void cel__room_enter(cel__memories *all, cel__record *record) {
   cel__room *room = room_of(all, record);
   if (room->capacity == 0) return;
-  record->place = room->records.n;
+  record->index = room->records.n;
   record->used_at = all->eviction.now;
   cel_vec_push(&room->records, record);
   if (record->whole) return;
@@ -87,9 +87,9 @@ void cel__room_leave(cel__memories *all, cel__record *record, uint64_t id) {
   bool told =
       all->eviction.told != NULL && record->used_at == all->eviction.now;
   note_leaving(room, record->bytes, id, told ? all->eviction.now : 0);
-  cel_vec_swap_out(&room->records, record->place);
-  if (record->place < room->records.n)
-    room->records.at[record->place]->place = record->place;
+  cel_vec_swap_out(&room->records, record->index);
+  if (record->index < room->records.n)
+    room->records.at[record->index]->index = record->index;
 }
 
 /* ---- what comes ---------------------------------------------------------- */
@@ -329,7 +329,7 @@ void cel__rooms_check(const cel__memories *all) {
     for (uint32_t i = 0; i < room->records.n; ++i) {
       const cel__record *record = room->records.at[i];
       uint64_t grain = record->whole ? 1 : all->config->grain;
-      cel_assert(record->place == i && record->used_at <= all->eviction.now);
+      cel_assert(record->index == i && record->used_at <= all->eviction.now);
       cel_assert(record->bytes < record->tracked.made.reserve + grain);
       used += record->bytes;
       (void)grain;

@@ -124,7 +124,8 @@ static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
   cel__mpi_make_groups(m);
   if (m->base.broken == NULL) progress(m);
   if (m->failed) cel__mpi_fail_all(m);
-  if (++m->polls % CEL_TUNE_MPI_LISTEN_EVERY == 0 || !busy(t)) cel__mpi_listen(m);
+  if (++m->polls % CEL_TUNE_MPI_LISTEN_EVERY == 0 || !busy(t))
+    cel__mpi_listen(m);
   uint32_t n = m->done.n - m->done_head;
   if (n > max) n = max;
   if (n > 0) memcpy(out, m->done.at + m->done_head, n * sizeof *out);
@@ -361,9 +362,9 @@ static void fill_tables(cel__mpi *m) {
 /* The tag bound of MPI may be as low as 32767. A tag is a message's place in
  * its window, and which length it has. */
 static void divide_tags(cel__mpi *m) {
-  int *bound = NULL, there = 0;
-  MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, (void *)&bound, &there);
-  uint32_t most = there ? (uint32_t)*bound : CEL__MPI_TAGS - 1;
+  int *greatest = NULL, there = 0;
+  MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, (void *)&greatest, &there);
+  uint32_t most = there ? (uint32_t)*greatest : CEL__MPI_TAGS - 1;
   uint32_t window = m->config.window;
   while (window > 2 && window - 1 > most) window /= 2;
   uint32_t tags = most < CEL__MPI_TAGS - 1 ? most + 1 : CEL__MPI_TAGS;
@@ -383,8 +384,8 @@ static cel_status open_mpi(const cel_mpi_config *config, int level,
   cel__mpi_init_groups(&m->groups);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   divide_tags(m);
-  m->flow[CEL__SEND].bound = config->sends;
-  m->flow[CEL__RECEIVE].bound = config->receives;
+  m->flow[CEL__SEND].most = config->sends;
+  m->flow[CEL__RECEIVE].most = config->receives;
   int code = find_place(m);
   if (code == MPI_SUCCESS) code = dup_world(&m->data);
   for (int i = 0; i < CEL__MPI_COLLECTIVES && code == MPI_SUCCESS; ++i)

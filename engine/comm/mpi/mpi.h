@@ -18,7 +18,7 @@
  *
  * Invariants:
  *   1. flow[d].in_flight counts the rows of role SEND (d = 0), RECEIVE (1).
- *   2. in_flight <= bound + peers in use: beyond the bound only the first
+ *   2. in_flight <= most + peers in use: beyond that only the first
  *      incomplete transfer of a channel starts.
  *   3. A side is in its flow's line iff `lined`.
  *   4. Agreements complete in the order in which they were started, or at least
@@ -110,7 +110,7 @@ typedef struct cel__mpi_peer {
 /* All sends, or all receives: those started, and the line of sides that have
  * some to start. */
 typedef struct cel__mpi_flow {
-  uint32_t in_flight, bound;
+  uint32_t in_flight, most;
   cel__mpi_side *first, *last;
 } cel__mpi_flow;
 

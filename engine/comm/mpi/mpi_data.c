@@ -117,7 +117,7 @@ void cel__mpi_check(const cel__mpi *m) {
     const cel__mpi_flow *flow = &m->flow[d];
     if (rows[d] != flow->in_flight)
       cel_bug("%u transfers are under way, not %u", rows[d], flow->in_flight);
-    if (flow->in_flight > flow->bound + m->peers.n)
+    if (flow->in_flight > flow->most + m->peers.n)
       cel_bug("%u transfers are too many", flow->in_flight);
     for (const cel__mpi_side *s = flow->first; s != NULL; s = s->next) {
       if (!s->lined || s->role != (cel__mpi_role)d)
@@ -179,7 +179,7 @@ static cel__mpi_side *line_pop(cel__mpi_flow *flow) {
 
 /* Starts what may start, side by side in turn. */
 static void pump(cel__mpi *m, cel__mpi_flow *flow) {
-  while (flow->first != NULL && flow->in_flight < flow->bound && !m->failed) {
+  while (flow->first != NULL && flow->in_flight < flow->most && !m->failed) {
     cel__mpi_side *side = line_pop(flow);
     cel__mpi_transfer *transfer = cel_mpi_window_take(&side->window, false);
     if (transfer != NULL) start(m, transfer);
