@@ -24,11 +24,11 @@
 
 #include "base/vec.h"
 #include "comm/exchange.h"
-#include "device/fake_cuda.h"
 #include "comm/fake_nccl.h"
 #include "comm/nccl/nccl.h"
 #include "comm/spread.h"
 #include "device/cuda/cuda_copy.h"
+#include "device/fake_cuda.h"
 #include "embed/embedded.h"
 
 enum { AT_ONCE = 3, MESSAGE = 8 };

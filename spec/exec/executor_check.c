@@ -434,11 +434,12 @@ static void make_instr(uint64_t id, uint64_t floor) {
       CEL_INSTR_KERNEL, CEL_INSTR_KERNEL, CEL_INSTR_KERNEL,  CEL_INSTR_COPY,
       CEL_INSTR_COPY,   CEL_INSTR_HOST,   CEL_INSTR_SEND,    CEL_INSTR_RECEIVE,
       CEL_INSTR_ALLOC,  CEL_INSTR_COMMIT, CEL_INSTR_DECOMMIT};
+  enum { KINDS = sizeof kinds / sizeof kinds[0] };
   cel_instr *instr = &instrs[id];
   static cel_allocation none = {.buffer = &buffer, .memory = 1};
   none.address = &none;
   *instr = (cel_instr){.id = id, .task = &task, .dep = deps[id]};
-  instr->kind = kinds[cel_random_int(&chosen, 0, 10)];
+  instr->kind = kinds[cel_random_int(&chosen, 0, KINDS - 1)];
   instr->priority = (int32_t)cel_random_int(&chosen, 0, 2);
   instr->device = (int32_t)cel_random_int(&chosen, 0, DEVICES - 1);
   if (instr->kind == CEL_INSTR_COPY && cel_random_chance(&chosen, 30))

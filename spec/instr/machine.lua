@@ -21,7 +21,7 @@ M.__index = M
 local command_kinds = program.enum("cel_command_kind", "CEL_COMMAND_",
   "execute push await_push collective horizon epoch free")
 local names = {}
-for i = 0, 14 do
+for i = 0, tonumber(ffi.cast("cel_instr_kind", "CEL_INSTR_EPOCH")) do -- the last
   names[i] = ffi.string(c.cel_instr_name(ffi.cast("cel_instr_kind", i)))
 end
 

@@ -1,9 +1,9 @@
 /* Collectives by an NCCL without GPUs, between processes whose devices are
  * simulated. Those have no streams: a part that is put goes on a stream of the
  * fake driver, and is to be put again until that has carried it out. */
-#include "device/fake_cuda.h"
 #include "comm/fake_nccl.h"
 #include "comm/nccl/nccl.h"
+#include "device/fake_cuda.h"
 #include "random/program.h"
 
 typedef struct gpus {
