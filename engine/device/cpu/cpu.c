@@ -90,7 +90,7 @@ static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {
 static void check(cel_backend *b) {
   cpu *c = (cpu *)b;
   for (int32_t d = 0; d < b->devices; ++d) {
-    const cel_lane *lane = &c->lane[d * LANES];
+    const cel_lane *lane = &c->lane[(ptrdiff_t)d * LANES];
     cel_crew_check(c->kernels, lane, KERNEL_LANES);
     cel_crew_check(c->copies, lane + KERNEL_LANES, COPY_LANES);
   }
