@@ -20,7 +20,7 @@ seconds=${seconds:-20}
 passed=0 failed=0 skipped=0
 report=$build/failed.txt
 log=$(mktemp) && status=$(mktemp) && : >"$report" || exit 1
-trap 'rm -f "$log"* "$status"*' EXIT
+trap 'rm -f "$log" "$status"*' EXIT
 
 # Runs a command, shows its output and keeps it in $log; gives its status.
 logged() {
@@ -64,24 +64,24 @@ random_programs() {
   for preset in asan tsan; do
     { sh -ec "cmake --preset $preset >/dev/null
       cmake --build --preset $preset --target random_programs" </dev/null 2>&1 ||
-      echo "they are not built"; } | tee "$log.$preset"
+      echo "they are not built"; } | tee "$build/random.$preset.log"
   done
   for preset in asan tsan; do
-    grep -q '^they are not built$' "$log.$preset" && continue
+    grep -q '^they are not built$' "$build/random.$preset.log" && continue
     { timeout -s ABRT $((${seconds%.*} + 600)) build/$preset/random_programs \
-      --seconds $seconds </dev/null 2>&1; echo $? >"$status.$preset"; } >"$log.$preset" &
+      --seconds $seconds </dev/null 2>&1; echo $? >"$status.$preset"; } >"$build/random.$preset.log" &
   done
   wait
   for preset in asan tsan; do
-    [ -e "$status.$preset" ] && echo "== random programs ($preset)" && cat "$log.$preset"
+    [ -e "$status.$preset" ] && echo "== random programs ($preset)" && cat "$build/random.$preset.log"
     code=$(cat "$status.$preset" 2>/dev/null || echo 1)
-    set -- $(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed.*/\1 \2/p' "$log.$preset" |
+    set -- $(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed.*/\1 \2/p' "$build/random.$preset.log" |
       tail -1)
     # A run that passes without saying how many programs counts as one.
     add "${1:-$((code == 0))}" "${2:-0}" 0 $code
     [ $code -eq 0 ] && continue
     # The seeds; without one, how it ended.
-    { grep '^seed ' "$log.$preset" || tail -20 "$log.$preset"; } | cut -c 1-300 |
+    { grep '^seed ' "$build/random.$preset.log" || tail -20 "$build/random.$preset.log"; } | cut -c 1-300 |
       head -40 | sed "s/^/random programs ($preset): /" >>"$report"
   done
 }

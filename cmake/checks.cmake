@@ -3,6 +3,7 @@
 # check:  the specs and the random programs; the last line holds the totals.
 # check-long: what takes too long for every change, such as all of spec/long.
 # lint:   layers, formatting and static checks.
+# lint-long: these, and clang's analyzer.
 
 add_custom_target(layers ALL
   COMMAND "${LUAJIT_PROGRAM}" cmake/layers.lua engine
@@ -27,4 +28,7 @@ endif()
 
 add_custom_target(lint
   COMMAND cmake/lint.sh "${CMAKE_CURRENT_BINARY_DIR}"
+  WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" USES_TERMINAL VERBATIM)
+add_custom_target(lint-long
+  COMMAND cmake/lint.sh "${CMAKE_CURRENT_BINARY_DIR}" long
   WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" USES_TERMINAL VERBATIM)

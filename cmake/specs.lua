@@ -1,6 +1,6 @@
 -- specs.lua -- the specs, several files at a time, and those that fail once more.
 --
---   luajit cmake/specs.lua REPORT [FILES, FOLDERS OR BUSTED'S OPTIONS...]
+--   luajit cmake/specs.lua REPORT [FILES, FOLDERS OR BUSTED'S --NAME=VALUE...]
 --
 -- After the suite each spec that failed runs again, alone: on a machine that others
 -- use, a spec may fail for want of time. If it fails again, it failed. If it passes
@@ -14,6 +14,7 @@
 local MOST = 8
 local LINES, COLUMNS = 8, 200 -- of a message in short,
 local MESSAGES = 40 -- and of these
+local PATIENCE = 1800 -- seconds for a file, which then has failed
 -- Files at a time: half of what a spec takes is waiting, for mpirun's ranks and other programs.
 local LANES_PER_CORE, MOST_LANES = 2, 8
 
@@ -68,7 +69,7 @@ local function read(stem, file)
 end
 
 -- Runs busted for each of `files`, as many at a time as there are lanes. What one says
--- comes at once, when it ends.
+-- comes in one piece, when it ends.
 ---@return specs.run[]
 local function busted(files, options)
   local lanes = math.min(LANES_PER_CORE * lines_of("nproc")[1], MOST_LANES)
@@ -76,10 +77,12 @@ local function busted(files, options)
   local list = assert(io.open(list_path, "w"))
   for i, file in ipairs(files) do
     local stem = quote(report_path .. "." .. i)
-    list:write(("cmake/busted.sh -o cmake/record.lua -Xoutput %s.record %s %s >%s.log 2>&1; ")
-      :format(stem, options, quote(file), stem),
-      ("echo $? >%s.status; (echo %s; cat %s.log; echo); rm %s.log\0")
-      :format(stem, quote("== " .. file), stem, stem))
+    list:write(("rm -f %s.*; timeout -s ABRT %d cmake/busted.sh -o cmake/record.lua ")
+      :format(stem, PATIENCE),
+      ("-Xoutput %s.record %s %s >%s.log 2>&1; echo $? >%s.status; ")
+      :format(stem, options, quote(file), stem, stem),
+      ("(flock 9; echo %s; cat %s.log; echo) 9>>%s; rm %s.log\0")
+      :format(quote("== " .. file), stem, quote(list_path), stem))
   end
   list:close()
   io.flush()
@@ -131,19 +134,34 @@ local function again(spec, options)
   return run.good and (run.count.success or 0) > 0
 end
 
+local function usage(format, ...)
+  io.stderr:write("specs.lua: ", format:format(...), "\n")
+  os.exit(2)
+end
+
 -- The files that the arguments name, and the options among them. Large files begin, so
 -- that no lane is left alone with one at the end.
 local function arguments()
-  local roots, options = {}, {}
+  local roots, options, files = {}, {}, {}
   for _, word in ipairs { unpack(arg, 2) } do
-    local list = word:sub(1, 1) == "-" and options or roots
-    list[#list + 1] = quote(word)
+    local is_option = word:sub(1, 1) == "-"
+    if is_option and not word:find "=" then usage("%s: write --NAME=VALUE", word) end
+    local list = is_option and options or roots
+    list[#list + 1] = is_option and quote(word) or word
   end
-  local files = {}
-  for _, line in ipairs(lines_of("find " .. table.concat(roots[1] and roots or { "spec" }, " ")
-    .. " -name '*_spec.lua' -printf '%s %p\\n' | sort -k1,1nr -k2")) do
-    files[#files + 1] = line:match "^%d+ (.*)$"
+  for _, root in ipairs(roots[1] and roots or { "spec" }) do
+    local found = #files
+    for _, line in ipairs(lines_of(("find %s -name '*_spec.lua' -printf '%%s %%p\\n'")
+      :format(quote(root)))) do
+      local size, file = line:match "^(%d+) (.*)$"
+      files[#files + 1] = { size = tonumber(size), file = file }
+    end
+    if #files == found then usage("%s: there are no specs", root) end
   end
+  table.sort(files, function(a, b)
+    return a.size > b.size or a.size == b.size and a.file < b.file
+  end)
+  for i, entry in ipairs(files) do files[i] = entry.file end
   return files, table.concat(options, " ")
 end
 

@@ -258,8 +258,8 @@ enum {
   /* Bytes of a snapshot from which on it has pages of its own: those that are
    * never touched cost nothing. */
   CEL_TUNE_FENCE_MAPPED = 32 << 20,
-  /* Bytes that fences hold, between two of Lua's collections at least: what
-   * takes as long to fill as a collection takes. */
+  /* Bytes behind Lua's handles (buffers, what fences hold) between two of its
+   * collections at least: what takes as long to fill as a collection takes. */
   CEL_TUNE_COLLECT_BYTES = 64 << 20,
   /* Memory with a capacity is given back in so many blocks, of so many bytes at
    * most. [graph] */
@@ -314,7 +314,7 @@ enum {
   /* Threads of a block, and blocks, that begin and combine rows. */
   CEL_TUNE_CUDA_ROWS_THREADS = 256,
   CEL_TUNE_CUDA_ROWS_BLOCKS = 1024,
-  /* Bytes of a patch that small pieces are cut from; of a block of memory
+  /* Bytes of a slab that small pieces are cut from; of a block of memory
    * without a capacity. */
   CEL_TUNE_CUDA_SLAB = 8 << 20,
   CEL_TUNE_CUDA_BLOCK = 64 << 20,

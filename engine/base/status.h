@@ -114,6 +114,8 @@ char *cel_strdup(const char *text);
 #else
 #define cel_assert(x) ((void)sizeof(!(x)))
 #endif
+/* Before a function that assertions alone call: release builds have none. */
+#define CEL_ASSERTED __attribute__((unused))
 /* Returns from the enclosing function when `x` fails. */
 #define CEL_TRY(x)                                                             \
   do {                                                                         \

@@ -246,7 +246,8 @@ static void issue_message(cel_executor *e, cel_node *node) {
     return;
   }
   const cel_message_table *messages = &e->config.transport->messages;
-  cel_assert(messages->send != NULL && messages->receive != NULL);
+  if (messages->send == NULL || messages->receive == NULL)
+    cel_bug("a message for a transport that moves none");
   cel_record *record = take_record(e, node);
   cel_translate_message(record, node->instr);
   record->posted.chained = cel_lanes_take(&e->lanes, node->instr);
@@ -273,7 +274,8 @@ static const cel_exchange *exchange_of(const cel_node *node) {
 /* It goes to a lane when all are there (comm/transport.h). */
 static void begin_on_device(cel_executor *e, cel_node *node) {
   const cel_collective_table *by = &e->config.transport->collectives;
-  cel_assert(by->exchange_devices != NULL);
+  if (by->exchange_devices == NULL)
+    cel_bug("devices exchange nothing by this transport");
   cel_record *record = take_record(e, node);
   cel_translate_device_collective(record, node->instr, e->config.rank,
                                   e->config.ranks);
@@ -292,7 +294,7 @@ static void begin_collective(cel_executor *e, cel_node *node) {
     begin_on_device(e, node);
     return;
   }
-  cel_assert(by->exchange != NULL);
+  if (by->exchange == NULL) cel_bug("ranks exchange nothing by this transport");
   cel_record *record = take_record(e, node);
   cel_translate_collective(record, node->instr, e->config.rank);
   if (e->config.measure.timeline != NULL)

@@ -79,6 +79,8 @@ static cel_error *copy_error(void) {
 static cel_status carry_out(lane *l, cel_job *job) {
   if (l->group != 0 && l->comm == NULL) {
     const cel_control_table *control = &l->lanes->config.transport->control;
+    if (control->join == NULL)
+      cel_bug("group %u has no communicator by this transport", l->group);
     CEL_TRY(control->join(control->self, l->group, &l->comm));
   }
   if (l->group != 0) job->call.comm = l->comm;

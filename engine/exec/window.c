@@ -78,8 +78,8 @@ void cel_window_advance(cel_window *window, uint64_t id) {
 }
 
 /* Dependencies in the window that have not come as far as `state`. */
-static uint32_t count_before(cel_window *w, const cel_instr *instr,
-                             cel_node_state state) {
+CEL_ASSERTED static uint32_t count_before(cel_window *w, const cel_instr *instr,
+                                          cel_node_state state) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < instr->deps; ++i) {
     const cel_node *dep = cel_window_node(w, instr->dep[i].id);

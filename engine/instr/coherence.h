@@ -13,7 +13,7 @@
  *   3. What a message brought is marked (CEL_MEMORY_ARRIVED) beside the memory
  *      that it came to.
  *   4. What is current nowhere was never written: any contents will do.
- * Cost: O(log n + entries that a region meets). 8 bytes for each buffer ever
+ * Cost: O(log n + entries that a region meets). 16 bytes for each buffer ever
  * mentioned. Confined to the scheduler thread.
  */
 #ifndef CEL_INSTR_COHERENCE_H

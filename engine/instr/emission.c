@@ -305,6 +305,7 @@ void cel__emission_retire(cel__emission *e, uint64_t id) {
 }
 
 void cel__emission_begin(cel__emission *e, const cel_task *task) {
+  cel_assert(e->deps.n == 0);
   e->task = task;
 }
 

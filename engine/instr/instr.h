@@ -223,7 +223,8 @@ cel_status cel_instr_graph_flush(cel_instr_graph *graph);
 void cel_instr_graph_retire(cel_instr_graph *graph, uint64_t id);
 size_t cel_instr_graph_bytes(const cel_instr_graph *graph);
 /* Asserts the invariants of memory.h, coherence.h and emission.h; between
- * commands, of which none has failed. For specs: it looks at everything. */
+ * commands, of which none has failed. It looks at everything: for specs, and
+ * for debug builds, which call it at each epoch. Thread: scheduler. */
 void cel_instr_graph_check(const cel_instr_graph *graph);
 
 const char *cel_instr_name(cel_instr_kind kind);

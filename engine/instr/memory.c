@@ -1,5 +1,4 @@
 #include <stdio.h>
-#include <string.h>
 
 #include "instr/memory.h"
 #include "instr/memory_state.h"

@@ -98,6 +98,10 @@ static uint64_t needs(cel__memories *all, int32_t memory, bool exactly) {
   return sum;
 }
 
+bool cel__memory_limited(const cel__memories *all) {
+  return all->eviction.limited;
+}
+
 bool cel__memory_fits(cel__memories *all, uint64_t parts) {
   if (!all->eviction.limited) return true;
   for (int32_t m = 0; m < all->count; ++m) {

@@ -274,7 +274,8 @@ static bool may_go_round(const cel_task *task) {
 
 static cel_status plan_rounds(cel_instr_graph *graph) {
   cel__plan *plan = &graph->plan;
-  if (!may_go_round(plan->command->task) ||
+  if (!cel__memory_limited(graph->memories) ||
+      !may_go_round(plan->command->task) ||
       cel__memory_fits(graph->memories, 1))
     return CEL_E_OK;
   CEL_TRY(find_rounds(graph, &plan->rounds));

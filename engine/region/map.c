@@ -405,9 +405,9 @@ void cel_map_change(cel_map *map, const cel_box *asked,
     cel_map_query(map, box, &map->hits);
     for (uint32_t i = 0; i < map->hits.n; ++i) {
       const cel_map_entry *hit = &map->hits.at[i];
-      cel_tree_position at = cel__tree_find(&map->tree, hit->box.min, NULL);
-      cel_assert(within(&hit->box, &at.leaf->box[at.i]));
-      overwrite_part(map, at, &hit->box, fn(hit->value, context));
+      cel_tree_position there = cel__tree_find(&map->tree, hit->box.min, NULL);
+      cel_assert(within(&hit->box, &there.leaf->box[there.i]));
+      overwrite_part(map, there, &hit->box, fn(hit->value, context));
     }
     keep_tidy(map);
   }

@@ -95,7 +95,7 @@ void cel__divergence_init(cel_divergence *d, cel_transport *transport,
 void cel__divergence_release(cel_divergence *d);
 /* Notes a task; starts an agreement at a horizon or epoch. Thread: main. */
 void cel__divergence_log(cel_divergence *d, const cel_task *task);
-/* Starts the last agreement. The program ends at `place`, or after its last
+/* Starts the last agreement. The program ends at `location`, or after its last
  * line. Thread: main. */
 void cel__divergence_end(cel_divergence *d, cel_location location);
 /* This rank has executed an epoch. Thread: executor. */

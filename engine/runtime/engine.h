@@ -81,7 +81,7 @@ typedef struct cel_engine_config {
 
 /* Fails with CEL_E_MISSING where the system refuses a thread. Thread: main. */
 cel_status cel_engine_create(const cel_engine_config *config, cel_engine **out);
-/* The program has ended, at `place` or after its last line: agrees with all
+/* The program has ended, at `location` or after its last line: agrees with all
  * ranks that nothing more comes, so that a rank which still submits or waits is
  * found out. After wait. With threads it waits for the others; without, call it
  * again, between steps, until it gives something else than CEL_E_CANCELLED.

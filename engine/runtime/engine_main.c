@@ -1,6 +1,5 @@
 /* What main does: submits, waits, asks; starts the engine and ends it. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/confined.h"
 #include "device/clock.h"

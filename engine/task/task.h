@@ -118,7 +118,7 @@ typedef enum cel_placement {
 } cel_placement;
 
 /* Where a task of CEL_PLACE_ONCE is computed: on `rank`; or where most of `box`
- * of a buffer lies, which the command graph finds out (own/own.h). */
+ * of a buffer lies, which the command graph finds out (command/own/own.h). */
 typedef struct cel_home {
   int64_t rank;
   const cel_buffer *buffer; /* or null */

@@ -91,6 +91,15 @@ describe("specs.lua", function()
     assert.equal("1 passed, 0 failed, 0 skipped", tail(r.stdout, 1))
   end)
 
+  it("refuses what names no specs, and options that it would take for a file", function()
+    local r = run("", "luajit cmake/specs.lua report spec/none_spec.lua")
+    assert.equal(2, r.status)
+    has(r.stderr, "specs.lua: spec/none_spec.lua: there are no specs\n")
+    r = run("", "luajit cmake/specs.lua report --tags none spec")
+    assert.equal(2, r.status)
+    has(r.stderr, "--tags: write --NAME=VALUE")
+  end)
+
   it("lets fail what fails again", function()
     local r = run("it('is wrong', function() error 'no' end)",
       "luajit cmake/specs.lua report; s=$?; cat report; exit $s")

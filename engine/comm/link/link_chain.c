@@ -89,16 +89,19 @@ void cel__link_chain_receive(cel__link *link, cel__link_transfer *transfer,
                (cel_chained){transfer->message->ticket, put_in, transfer});
 }
 
-/* ---- for the tables
- * ----------------------------------------------------------- */
+/* ---- for the tables ------------------------------------------------------ */
 
 uint32_t cel__link_chained(cel_transport *t, cel_chained *out, uint32_t max) {
   cel__link *link = (cel__link *)t;
   cel_assert_driver();
+  cel_transport *inner = link->inner;
   uint32_t n = link->chained.n < max ? link->chained.n : max;
-  if (n == 0) return 0;
-  memcpy(out, link->chained.at, n * sizeof *out);
-  cel_vec_drop_first(&link->chained, n);
+  if (n > 0) {
+    memcpy(out, link->chained.at, n * sizeof *out);
+    cel_vec_drop_first(&link->chained, n);
+  }
+  if (inner->chained != NULL && n < max)
+    n += inner->chained(inner, out + n, max - n);
   return n;
 }
 
@@ -131,7 +134,9 @@ void cel__link_unchain(void *self, void *context) {
 
 void cel__link_halt(cel_transport *t) {
   cel__link *link = (cel__link *)t;
+  cel_transport *inner = link->inner;
   atomic_store_explicit(&link->halted, true, memory_order_relaxed);
+  if (inner->halt != NULL) inner->halt(inner);
 }
 
 void cel__link_chain_fail(cel__link *link) {

@@ -18,7 +18,7 @@
  *
  * Invariants:
  *   1. flow[d].in_flight counts the rows of role SEND (d = 0), RECEIVE (1).
- *   2. in_flight <= most + peers in use: beyond that only the first
+ *   2. in_flight <= most + peers in use: beyond `most` only the first
  *      incomplete transfer of a channel starts.
  *   3. A side is in its flow's line iff `lined`.
  *   4. Agreements complete in the order in which they were started, or at least

@@ -106,8 +106,6 @@ static void side_in_pairs(const cel_exchange *x, int32_t device,
     if (cel_box_intersect(&x->get[i], &gets, &get)) out->get[out->gets++] = get;
 }
 
-/* ---- an all-reduce ------------------------------------------------------- */
-
 /* ---- all of them --------------------------------------------------------- */
 
 void cel_member_side(const cel_exchange *exchange, int64_t rank, int32_t device,

@@ -241,7 +241,7 @@ void cel__own_forget(cel__own *own) {
 /* ---- who has most ---------------------------------------------------------
  */
 
-/* A share for each rank that owns some of `box`, which is of version v. */
+/* A holding for each rank that owns some of `box`, which is of version v. */
 static void add_holdings(cel__own *own, const cel__version *v,
                          const cel_box *box) {
   if (v->owner_kind == CEL__ONE_RANK) {
@@ -385,7 +385,8 @@ uint64_t cel__own_bytes(const cel__own *own) {
 /* ---- what must hold -------------------------------------------------------
  */
 
-static bool finds(const cel__rep *parts, const cel_box *box, int64_t k) {
+CEL_ASSERTED static bool finds(const cel__rep *parts, const cel_box *box,
+                               int64_t k) {
   cel__ranks it;
   for (bool more = cel__ranks_first(&it, parts, box); more;
        more = cel__ranks_next(&it))

@@ -447,7 +447,8 @@ void cel_crew_destroy(cel_crew *crew) {
 
 /* ---- invariants ---------------------------------------------------------- */
 
-static bool is_runnable(const cel_crew *crew, const cel_lane *lane) {
+CEL_ASSERTED static bool is_runnable(const cel_crew *crew,
+                                     const cel_lane *lane) {
   const cel_lane *at = crew->runnable;
   while (at != NULL && at != lane) at = at->next;
   return at != NULL;

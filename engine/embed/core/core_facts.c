@@ -7,7 +7,7 @@
 #include "embed/core/core.h"
 #include "embed/core/core_kernel.h"
 #include "embed/core/core_submit.h"
-#include "rule/linear.h"
+#include "rule/eval.h"
 
 #define MODE(NAME, name, consumes, produces) {"mode", #name, CEL_MODE_##NAME},
 #define ORDER(NAME, name) {"order", #name, CEL_ORDER_##NAME},

@@ -104,8 +104,7 @@ static uint16_t keep_value(lua_State *L, int index, int kept, plan *p) {
 }
 
 /* Variables of the mapper described at `index`, an array of tables {owner =,
- * value
- * =, name = | index =, param = | nil}. False where there are too many. */
+ * value =, name = | index =, param = | nil}. False where there are too many. */
 static bool read_variables(lua_State *L, int index, int kept, plan *p,
                            planned_access *m) {
   lua_getfield(L, index, "variables");

@@ -95,7 +95,9 @@ static void read_accesses(lua_State *L, int index, const cel_box *range,
   out->n = out->used = 0;
   for (int i = 1;;) {
     lua_rawgeti(L, index, i++);
-    if (!lua_isuserdata(L, -1)) break;
+    if (lua_isnoneornil(L, -1) ||
+        (lua_isboolean(L, -1) && !lua_toboolean(L, -1)))
+      break;
     if (out->n == CEL__ACCESSES)
       luaL_error(L, "more than %d accesses", CEL__ACCESSES);
     const char **identity = &out->identity[out->n];

@@ -1,6 +1,6 @@
 --- files.lua -- buffers in files.
 ---
---- In io/ are formats.lua, what the end of a name means, with npy.lua, hdf5/ and
+--- Beside it are formats.lua, what the end of a name means, with npy.lua, hdf5/ and
 --- dtype.lua for the elements; plan.lua, which rank takes which part; submit.lua,
 --- the tasks that a file takes, and tasks.lua, what they do, in lanes; order.lua,
 --- which comes after which; slab.lua and posix.lua, which move the bytes. record.lua

@@ -60,6 +60,7 @@ function checks.granularity(value, call)
         tostring(list[d]))
     end
   end
+  if list == value then return { unpack(list) } end -- the script may change its own
 end
 
 -- False stands for none.
@@ -131,10 +132,10 @@ end
 
 -- Loops divide their work alike in each step.
 local function share(placement, cuts, runs, a, b, c)
+  if count == MOST then shared, count = {}, 0 end
   local list = inner(inner(inner(inner(shared, 4 * placement + cuts), runs), a), b)
   local division = list[c]
   if not division then
-    if count == MOST then shared, count = {}, 0 end
     division = division_t(placement, cuts, runs, a, b, c)
     list[c], count = division, count + 1
   end

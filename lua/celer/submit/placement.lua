@@ -22,8 +22,8 @@ function Placement.__capture(self, refuse)
   refuse(tostring(self), "; only the script says where work runs")
 end
 
-local function make(text, rank, buffer, part)
-  return setmetatable({ rank = rank, buffer = buffer or false, box = part, text = text },
+local function make(text, rank, buffer, lo, hi)
+  return setmetatable({ rank = rank, buffer = buffer or false, lo = lo, hi = hi, text = text },
     Placement)
 end
 
@@ -58,7 +58,8 @@ end
 function M.where(buffer, part)
   buffers.check(buffer, "celer.where")
   part = buffers.part(buffer, part, "celer.where")
-  return make(("celer.where(%s, %s)"):format(buffer.name, tostring(part)), 0, buffer, part)
+  return make(("celer.where(%s, %s)"):format(buffer.name, tostring(part)), 0, buffer,
+    box.bounds(part))
 end
 
 function M.is_placement(value) return getmetatable(value) == Placement end
@@ -82,7 +83,7 @@ function M.divide(self, division)
   local made = division_t(division)
   made.home, made.rank = true, self.rank
   if self.buffer then
-    local lo, hi = box.bounds(self.box)
+    local lo, hi = self.lo, self.hi
     for d = 1, 3 do made.min[d - 1], made.max[d - 1] = lo[d] or 0, hi[d] or 1 end
     self.handles = { nil, self.buffer.handle }
   end
