@@ -112,6 +112,8 @@ end
 ---@param shape {ranks: integer?, devices: integer}
 ---@param options? table  as M.run takes them
 function M.killed(setup, shape, options)
+  options = options or {}
+  options.env = options.env or celer.patient -- else mpirun may drop what was printed
   local r = M.run([[
 local ffi = require "ffi"
 ffi.cdef "int raise(int); char *getenv(const char *);"
