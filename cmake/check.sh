@@ -59,30 +59,31 @@ specs() {
 }
 
 # The random programs of both presets, built one after the other, run side by side.
+# Each writes into a file of its own, where a seed is found if all of this is killed.
 random_programs() {
   echo "== random programs (asan and tsan, $seconds s each)"
   for preset in asan tsan; do
     { sh -ec "cmake --preset $preset >/dev/null
-      cmake --build --preset $preset --target random_programs" </dev/null 2>&1 ||
-      echo "they are not built"; } | tee "$build/random.$preset.log"
+      cmake --build --preset $preset --target random_programs" </dev/null 2>&1
+      echo $? >"$status.$preset"; } | tee "$build/random.$preset.log"
   done
   for preset in asan tsan; do
-    grep -q '^they are not built$' "$build/random.$preset.log" && continue
+    [ "$(cat "$status.$preset")" -eq 0 ] || continue
     { timeout -s ABRT $((${seconds%.*} + 600)) build/$preset/random_programs \
-      --seconds $seconds </dev/null 2>&1; echo $? >"$status.$preset"; } >"$build/random.$preset.log" &
+      --seconds $seconds </dev/null 2>&1
+      echo $? >"$status.$preset"; } >"$build/random.$preset.log" &
   done
   wait
   for preset in asan tsan; do
-    [ -e "$status.$preset" ] && echo "== random programs ($preset)" && cat "$build/random.$preset.log"
-    code=$(cat "$status.$preset" 2>/dev/null || echo 1)
-    set -- $(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed.*/\1 \2/p' "$build/random.$preset.log" |
-      tail -1)
+    said=$build/random.$preset.log code=$(cat "$status.$preset")
+    echo "== random programs ($preset)" && cat "$said"
+    set -- $(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed.*/\1 \2/p' "$said" | tail -1)
     # A run that passes without saying how many programs counts as one.
     add "${1:-$((code == 0))}" "${2:-0}" 0 $code
     [ $code -eq 0 ] && continue
     # The seeds; without one, how it ended.
-    { grep '^seed ' "$build/random.$preset.log" || tail -20 "$build/random.$preset.log"; } | cut -c 1-300 |
-      head -40 | sed "s/^/random programs ($preset): /" >>"$report"
+    { grep '^seed ' "$said" || tail -20 "$said"; } | cut -c 1-300 | head -40 |
+      sed "s/^/random programs ($preset): /" >>"$report"
   done
 }
 

@@ -366,4 +366,10 @@ enum {
   CEL_TUNE_TIMELINE_WRITE = 1 << 18
 };
 
+_Static_assert((int)CEL_TUNE_HELD_HORIZONS < (int)CEL_TUNE_HORIZONS_AHEAD,
+               "main would wait for what the lookahead holds back");
+_Static_assert((CEL_TUNE_TIMELINE_RECORDS & (CEL_TUNE_TIMELINE_RECORDS - 1)) ==
+                   0,
+               "counters of a timeline's ring wrap around");
+
 #endif

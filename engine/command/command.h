@@ -197,16 +197,17 @@ typedef struct cel_collective_limits {
 
 typedef struct cel_command_graph_config {
   int64_t rank, ranks;
-  uint64_t small_bytes; /* default 64 KiB */
+  uint64_t small_bytes; /* default CEL_TUNE_SMALL_BYTES */
   uint64_t large_bytes; /* default CEL_TUNE_LARGE_BYTES */
   /* Ranks that messages between devices are exchanged with, ascending;
    * borrowed. Rank a is near b as b is near a. */
   const int64_t *near;
   int32_t nears;
-  int32_t replications; /* that a version keeps between tasks, default 8 */
+  int32_t replications; /* of a version, default CEL_TUNE_REPLICATIONS */
   /* Whether patterns become collectives; the same on all ranks. */
   bool collectives;
-  int64_t tree_least; /* readers of what is passed on, for specs; default 16 */
+  int64_t tree_least; /* readers of what is passed on, for specs; default
+                         CEL_TUNE_TREE_LEAST */
   bool several_hosts; /* ranks are on several hosts; the same on all */
   int64_t count_most; /* that counts are taken to hold, for specs; default
                          INT32_MAX */

@@ -1,6 +1,5 @@
 #include "embed/choice.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "device/cuda/cuda.h"

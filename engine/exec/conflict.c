@@ -1,8 +1,6 @@
 #include "exec/conflict.h"
 #include "tuning.h"
 
-#include <string.h>
-
 enum { WORDS = CEL_CONFLICT_MOST / 64 };
 
 /* ---- sets -----------------------------------------------------------------

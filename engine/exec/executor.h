@@ -79,6 +79,7 @@ void cel_executor_describe(const cel_executor *executor, char *text,
 /* What it waits for, for people (see waits.h); whether there is anything.
  * Thread: executor. */
 bool cel_executor_tell(const cel_executor *executor, char *text, size_t size);
-/* Asserts the invariants of its window, between two calls. */
+/* Asserts the invariants of its window, between two calls; for specs. Thread:
+ * executor. */
 void cel_executor_check(cel_executor *executor);
 #endif

@@ -29,6 +29,9 @@ typedef struct cel__record {
   cel_map *grains; /* unless whole: grain -> used at; 0: holds no memory */
 } cel__record;
 
+_Static_assert(offsetof(cel__record, tracked) == 0,
+               "emission frees the record by its first field");
+
 static inline cel__record *cel__record_of(cel__tracked *tracked) {
   return (cel__record *)tracked;
 }

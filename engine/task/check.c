@@ -1,7 +1,5 @@
 #include "task/check.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"

@@ -34,8 +34,8 @@ typedef struct cel_task_graph_config {
   bool collectives;            /* what all ranks exchange is one step */
   cel_all_reduces all_reduces; /* and so is an all-reduce, there */
   cel_rules *rules;            /* for reductions; may be null without any */
-  int32_t horizon_step;        /* default 4 */
-  int32_t horizon_breadth;     /* default 64 */
+  int32_t horizon_step;        /* default CEL_TUNE_HORIZON_STEP */
+  int32_t horizon_breadth;     /* default CEL_TUNE_HORIZON_BREADTH */
   bool audited; /* accesses are told what they read of what nobody wrote, and
                    nobody is warned of it */
   /* Called for each finished node, in id order. */

@@ -1,6 +1,5 @@
 #include "comm/mpi/mpi.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

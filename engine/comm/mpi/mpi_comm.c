@@ -1,6 +1,7 @@
 /* Communicators of groups over MPI.
- * Threads: a group's own, at the same time as the transport's driver and as
- * other groups: MPI_THREAD_MULTIPLE. */
+ * Threads: the driver makes them (cel__mpi_make_groups, cel__mpi_group_made). A
+ * group's own thread uses its communicator, at the same time as the driver and
+ * as other groups: MPI_THREAD_MULTIPLE. */
 #include <limits.h>
 #include <string.h>
 

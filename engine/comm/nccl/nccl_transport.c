@@ -1,5 +1,4 @@
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"

@@ -12,6 +12,9 @@
 #include "device/thread.h"
 #include "tuning.h"
 
+_Static_assert((int)CEL_CUDA_DEPTH >= (int)CEL_TUNE_LANE_DEPTH,
+               "the executor would fill a lane beyond its events");
+
 enum {
   OTHERS_NS = 2000000000, /* for another device to say that it is lost */
   LANES = CEL_CUDA_LANES,

@@ -1,6 +1,5 @@
 #include "embed/core/core.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "embed/code.h"

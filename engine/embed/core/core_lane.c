@@ -4,7 +4,6 @@
  * A function travels as a blob that lua/celer/host/capture.lua encodes and
  * lua/celer/host/lane.lua decodes. Thread: worker. */
 #include <lauxlib.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,5 @@
 /* Starting, waiting and asking for Lua. */
 #define _GNU_SOURCE /* environ */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

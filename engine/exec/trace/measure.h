@@ -2,7 +2,7 @@
  * spans for its profile and its timeline, and paces.
  *
  * Cost: a comparison for each instruction where nobody did. Confined to the
- * executor; internal to exec/.
+ * executor, except what says otherwise.
  */
 #ifndef CEL_EXEC_TRACE_MEASURE_H
 #define CEL_EXEC_TRACE_MEASURE_H

@@ -374,7 +374,7 @@ describe("ranks that were started differently", function()
   end)
 
   it("by what concerns each alone go on", function()
-    local r = start({ "run", "--devices", "2", "--log", "error", "a.lua" },
+    local r = start({ "run", "--devices", celer.devices(2), "--log", "error", "a.lua" },
       { "run", "--no-collectives", "--advice", "off", "a.lua" })
     assert.equal("", r.stderr)
     assert.equal("not alone\n", r.stdout)
