@@ -252,7 +252,7 @@ struct cel_transport {
 };
 
 /* The driver of a transport, one thread at a time: main, unless the executor
- * runs. */
+ * runs; then who is that. */
 #define cel_assert_driver()                                                    \
   cel_assert_thread(CEL_THREAD_MAIN | CEL_THREAD_EXECUTOR)
 

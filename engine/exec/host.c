@@ -357,6 +357,21 @@ static int32_t number_of(const cel_host_lanes *lanes, const lane *l) {
   return l == &lanes->objects ? lanes->n : (int32_t)(l - lanes->lane);
 }
 
+/* Nothing in a lane comes before it, and the lane would have to be woken. */
+static bool is_run_here(const cel_job *job, int32_t after) {
+  return job->kind == CEL_JOB_CALL && job->work->tiny && after < 0;
+}
+
+/* By the executor itself. Its lane has had nothing to do with it. */
+static void run_here(cel_host_lanes *lanes, cel_job *job) {
+  lane none = {.lanes = lanes};
+  cel_done done = run(&none, job);
+  pthread_mutex_lock(&lanes->lock);
+  cel_vec_push(&lanes->done, done);
+  atomic_store_explicit(&lanes->finished, lanes->done.n, memory_order_release);
+  pthread_mutex_unlock(&lanes->lock);
+}
+
 /* Where nothing is run; there are no threads then. */
 static void pass_over(cel_host_lanes *lanes, const cel_job *job) {
   const cel_work *work = job->kind == CEL_JOB_CALL ? job->work : NULL;
@@ -381,6 +396,10 @@ int32_t cel_host_lanes_submit(cel_host_lanes *lanes, cel_job *job,
   bool simulated = lanes->config.simulated;
   if (lanes->config.dry) {
     pass_over(lanes, job);
+    return -1;
+  }
+  if (!simulated && is_run_here(job, after)) {
+    run_here(lanes, job);
     return -1;
   }
   pthread_mutex_lock(&lanes->lock);

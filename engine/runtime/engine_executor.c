@@ -1,7 +1,7 @@
-/* The executor's thread: it carries instructions out, and in between waits for
- * other ranks, whose words wake nobody. So it polls, and lets others have the
- * core, or naps, as cores are; and it looks out for what does not move, or does
- * not come. */
+/* The executor, which is its thread or main while that waits: it carries
+ * instructions out, and in between waits for other ranks, whose words wake
+ * nobody. So it polls, and lets others have the core, or naps, as cores are;
+ * and it looks out for what does not move, or does not come. */
 #include <sched.h>
 #include <unistd.h>
 
@@ -66,21 +66,6 @@ bool cel_engine_step_executor(cel_engine *engine) {
 
 /* ---- waiting ------------------------------------------------------------- */
 
-/* Waits for news, but not beyond the moment in which it is to be said that
- * nothing moves (watchdog.h). */
-static void sleep_for_news(cel_engine *e, uint32_t seen, uint32_t timeout_us) {
-  char text[CEL_ERROR_TEXT];
-  bool speak;
-  int64_t now = e->watchdog.limit_ns > 0 ? cel_now_ns() : 0;
-  timeout_us = cel__watchdog_rest(&e->watchdog, timeout_us, now, &speak);
-  if (!speak)
-    cel_park_wait(e->config.park, seen, timeout_us);
-  else if (cel_engine_tell(e, text, sizeof text))
-    e->config.stalled(e->config.stalled_context, text);
-  else
-    cel__watchdog_moved(&e->watchdog);
-}
-
 /* After each step: whether main leaves the executor without work (idle.h). */
 static void watch(cel_engine *e, bool progress) {
   char text[256];
@@ -119,36 +104,122 @@ static bool is_alone(const cel_engine *e) {
          cel_executor_quiet(e->executor) && cel_ring_empty(e->tasks);
 }
 
-static void rest(cel_engine *e, uint32_t seen, int *polls) {
-  cel_transport *t = e->config.transport;
-  if (!t->busy(t)) {
-    sleep_for_news(e, seen, t->ranks > 1 ? CEL_TUNE_LISTEN_US : UINT32_MAX);
-    return;
-  }
+/* Something is under way that wakes nobody: whether to look at it again at
+ * once, after so many looks in vain, maybe after others have had the core. */
+static bool polls_on(cel_engine *e, int *polls) {
   bool free = e->to_spare || is_alone(e);
-  if (++*polls < CEL_TUNE_POLLS_GREEDY && free) return;
-  if (*polls >= (free ? CEL_TUNE_POLLS_SPARE : e->polls) || !yield(e))
-    sleep_for_news(e, seen, CEL_TUNE_NAP_US);
+  if (++*polls < CEL_TUNE_POLLS_GREEDY && free) return true;
+  return *polls < (free ? CEL_TUNE_POLLS_SPARE : e->polls) && yield(e);
+}
+
+static bool step(cel_engine *e) {
+  bool progress = cel_engine_step_executor(e);
+  watch(e, progress);
+  return progress;
+}
+
+/* Until one looks for what other ranks tell unasked. */
+static uint32_t listen_us(const cel_engine *e) {
+  return e->config.transport->ranks > 1 ? CEL_TUNE_LISTEN_US : UINT32_MAX;
+}
+
+/* For how long to sleep until news come, after a step in vain; 0: not at all.
+ * Not beyond the moment in which it is to be said that nothing moves
+ * (watchdog.h). */
+static uint32_t rest(cel_engine *e, int *polls) {
+  char text[CEL_ERROR_TEXT];
+  cel_transport *t = e->config.transport;
+  uint32_t us = listen_us(e);
+  if (t->busy(t)) {
+    if (polls_on(e, polls)) return 0;
+    us = CEL_TUNE_NAP_US;
+  }
+  bool speak;
+  int64_t now = e->watchdog.limit_ns > 0 ? cel_now_ns() : 0;
+  us = cel__watchdog_rest(&e->watchdog, us, now, &speak);
+  if (!speak) return us;
+  if (cel_engine_tell(e, text, sizeof text))
+    e->config.stalled(e->config.stalled_context, text);
+  else
+    cel__watchdog_moved(&e->watchdog);
+  return 0;
+}
+
+/* For how long to sleep after it. */
+static uint32_t turn(cel_engine *e, int *polls) {
+  if (!step(e)) return rest(e, polls);
+  *polls = 0;
+  return 0;
+}
+
+/* ---- main, while it waits ------------------------------------------------ */
+
+bool cel__executor_borrow(cel_engine *engine) {
+  if (!cel__role_take(&engine->executing, CEL_THREAD_EXECUTOR)) return false;
+  atomic_store(&engine->lent, true);
+  return true;
+}
+
+void cel__executor_turn(cel_engine *engine, int *polls, uint32_t most_us) {
+  uint32_t seen = cel_park_prepare(engine->config.park);
+  uint32_t us = turn(engine, polls);
+  if (us > 0)
+    cel_park_wait(engine->config.park, seen, us < most_us ? us : most_us);
+}
+
+/* Where nothing is under way, it stays asleep until there is. Who gives more
+ * sees that this is no longer lent, or what was given is seen here. */
+void cel__executor_give_back(cel_engine *engine) {
+  cel_engine *e = engine;
+  cel_transport *t = e->config.transport;
+  atomic_store(&e->lent, false);
+  atomic_thread_fence(memory_order_seq_cst);
+  bool left = !cel_executor_idle(e->executor) || !cel_ring_empty(e->instrs) ||
+              t->busy(t);
+  cel__role_leave(&e->executing);
+  if (left) cel__executor_wake(e);
+}
+
+/* The thread sleeps in one park while it has the role, and in another one when
+ * it finds that main has it, so that news wake one of the two. */
+void cel__executor_wake(cel_engine *engine) {
+  if (engine->config.park == NULL) return;
+  cel_park_wake(engine->config.park);
+  atomic_thread_fence(memory_order_seq_cst);
+  if (!atomic_load_explicit(&engine->lent, memory_order_relaxed))
+    cel_park_wake(&engine->off_duty);
+}
+
+void cel__main_wake(cel_engine *engine) {
+  cel_park_wake(&engine->park);
+  atomic_thread_fence(memory_order_seq_cst);
+  if (atomic_load_explicit(&engine->lent, memory_order_relaxed))
+    cel_park_wake(engine->config.park);
 }
 
 /* ---- the thread ---------------------------------------------------------- */
 
+static bool is_over(cel_engine *e) {
+  if (!atomic_load(&e->stop)) return false;
+  cel_executor_halt(e->executor);
+  return cel_executor_quiet(e->executor);
+}
+
 void *cel__executor_main(void *engine) {
   cel_engine *e = engine;
-  cel_thread_act(CEL_THREAD_EXECUTOR);
   for (int polls = 0;;) {
     uint32_t seen = cel_park_prepare(e->config.park);
+    uint32_t duty = cel_park_prepare(&e->off_duty);
     if (atomic_load(&e->abandoned)) return NULL;
-    if (atomic_load(&e->stop)) {
-      cel_executor_halt(e->executor);
-      if (cel_executor_quiet(e->executor)) return NULL;
+    if (!cel__role_take(&e->executing, CEL_THREAD_EXECUTOR)) {
+      cel_park_wait(&e->off_duty, duty, listen_us(e));
+      continue;
     }
-    bool progress = cel_engine_step_executor(e);
-    watch(e, progress);
-    if (progress)
-      polls = 0;
-    else
-      rest(e, seen, &polls);
+    bool over = is_over(e);
+    uint32_t us = over ? 0 : turn(e, &polls);
+    cel__role_leave(&e->executing);
+    if (over) return NULL;
+    if (us > 0) cel_park_wait(e->config.park, seen, us);
   }
 }
 

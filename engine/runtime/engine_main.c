@@ -68,32 +68,68 @@ static void retire(cel_engine *e) {
 
 void cel_engine_suspect(cel_engine *engine) {
   atomic_store(&engine->divergence.suspicious, true);
-  if (engine->config.park != NULL) cel_park_wake(engine->config.park);
+  cel__executor_wake(engine);
 }
 
+/* What main knows while it waits. */
+typedef struct waiting {
+  bool helps;     /* does other threads' work: */
+  bool scheduled; /* the scheduler's no more, as it has much */
+  bool executes;  /* it is the executor */
+  int polls;      /* as that */
+  uint32_t seen;  /* of `park` */
+  int64_t looked_ns;
+  uint64_t moves; /* then */
+  int looks;      /* since something moved */
+} waiting;
+
 /* Once per look: suspects when nothing has moved for long. */
-static void watch(cel_engine *e, uint64_t *moves, int *looks) {
-  uint64_t now = atomic_load_explicit(&e->moves, memory_order_relaxed);
-  *looks = now == *moves ? *looks + 1 : 0;
-  *moves = now;
-  int rounds = *looks / SUSPECT_LOOKS;
+static void watch(cel_engine *e, waiting *w) {
+  int64_t now_ns = cel_now_ns();
+  if (now_ns - w->looked_ns < LOOK_US * INT64_C(1000)) return;
+  w->looked_ns = now_ns;
+  uint64_t moves = atomic_load_explicit(&e->moves, memory_order_relaxed);
+  w->looks = moves == w->moves ? w->looks + 1 : 0;
+  w->moves = moves;
+  int rounds = w->looks / SUSPECT_LOOKS;
   bool power = rounds > 0 && (rounds & (rounds - 1)) == 0;
-  if (power && *looks % SUSPECT_LOOKS == 0) cel_engine_suspect(e);
+  if (power && w->looks % SUSPECT_LOOKS == 0) cel_engine_suspect(e);
+}
+
+/* Until there are news. Main does what else two threads would be woken for, and
+ * then sleeps in the executor's place. */
+static void rest(cel_engine *e, waiting *w) {
+  if (w->helps && !w->scheduled && !cel__scheduler_help(e)) w->scheduled = true;
+  if (w->helps && !w->executes && cel__executor_borrow(e))
+    w->executes = true; /* now that news are told there: looks once more */
+  else if (w->executes)
+    cel__executor_turn(e, &w->polls, LOOK_US);
+  else
+    cel_park_wait(&e->park, w->seen, LOOK_US);
 }
 
 static cel_status await(cel_engine *e,
                         bool (*ready)(const cel_engine *, const void *),
-                        const void *context, bool (*interrupted)(void)) {
-  uint64_t moves = 0;
-  for (int looks = 0;;) {
-    uint32_t seen = cel_park_prepare(&e->park);
+                        const void *context, bool (*interrupted)(void),
+                        waiting *w) {
+  for (;;) {
+    w->seen = cel_park_prepare(&e->park);
     CEL_TRY(cel_engine_check(e));
     if (ready(e, context)) return CEL_E_OK;
     if (interrupted != NULL && interrupted())
       return cel_fail(CEL_E_CANCELLED, "interrupted");
-    cel_park_wait(&e->park, seen, LOOK_US);
-    if (cel_park_prepare(&e->park) == seen) watch(e, &moves, &looks);
+    rest(e, w);
+    watch(e, w);
   }
+}
+
+/* Whether main does other threads' work while it waits for all that it has
+ * submitted. Not with a timeline, which shows each thread's, nor in a dry run,
+ * whose figures are theirs. */
+static bool lends(const cel_engine *e) {
+  const cel_engine_config *c = &e->config;
+  return c->threads && c->timeline == NULL && !c->transport->dry &&
+         !atomic_load_explicit(&e->awaits_turn, memory_order_relaxed);
 }
 
 /* Nothing more comes before main waits. */
@@ -113,7 +149,9 @@ cel_status cel__engine_await(cel_engine *engine,
   int64_t begin = cel_now_ns();
   atomic_store_explicit(&e->awaits, true, memory_order_relaxed);
   hurry(e);
-  cel_status status = await(e, ready, context, interrupted);
+  waiting w = {.helps = lends(e), .looked_ns = begin};
+  cel_status status = await(e, ready, context, interrupted, &w);
+  if (w.executes) cel__executor_give_back(e);
   atomic_store_explicit(&e->awaits, false, memory_order_relaxed);
   e->waited += cel_now_ns() - begin;
   cel__engine_add_span(e, CEL_SPAN_WAIT, 0, NULL, e->at, begin);
@@ -128,8 +166,7 @@ static bool is_uncongested(const cel_engine *engine, const void *context) {
 /* Whoever knows of a horizon's end tells at once while main waits for it. */
 static cel_status await_turn(cel_engine *e) {
   atomic_store(&e->awaits_turn, true);
-  if (cel_host_lanes_expect(e->config.host, true))
-    cel_park_wake(e->config.park);
+  if (cel_host_lanes_expect(e->config.host, true)) cel__executor_wake(e);
   cel_status status =
       cel__engine_await(e, is_uncongested, NULL, e->config.interrupted);
   cel_host_lanes_expect(e->config.host, false);
@@ -215,11 +252,9 @@ cel_status cel_engine_barrier(cel_engine *engine, cel_location location,
                               bool (*interrupted)(void)) {
   cel_assert_thread(CEL_THREAD_MAIN);
   cel_engine *e = engine;
-  bool helps = cel__scheduler_lends(e);
-  e->helps = helps;
+  e->helps = lends(e);
   uint64_t epoch = cel_engine_epoch(e, location);
   e->helps = false;
-  if (helps) cel__scheduler_help(e);
   return cel_engine_wait(e, epoch, interrupted);
 }
 
@@ -232,7 +267,7 @@ cel_status cel_engine_finish(cel_engine *engine, cel_location location,
                              bool (*interrupted)(void)) {
   cel_assert_thread(CEL_THREAD_MAIN);
   cel__divergence_end(&engine->divergence, location);
-  if (engine->config.park != NULL) cel_park_wake(engine->config.park);
+  cel__executor_wake(engine);
   return cel__engine_await(engine, is_settled, NULL, interrupted);
 }
 
@@ -357,9 +392,11 @@ cel_status cel_engine_create(const cel_engine_config *config,
     e->config.horizons_ahead = CEL_TUNE_HORIZONS_AHEAD;
   cel_park_init(&e->park);
   cel_park_init(&e->scheduler_park);
+  cel_park_init(&e->off_duty);
   int32_t ranks = config->transport->local_ranks;
   cel_park_linger(&e->park, ranks);
   cel_park_linger(&e->scheduler_park, ranks);
+  cel_park_linger(&e->off_duty, ranks);
   if (config->park != NULL) cel_park_linger(config->park, ranks);
   pthread_mutex_init(&e->lock, NULL);
   cel__divergence_init(&e->divergence, config->transport, config->backend,
@@ -403,7 +440,7 @@ void cel_engine_abandon(cel_engine *engine) {
   if (engine->stopped || !engine->config.threads) return;
   engine->stopped = true;
   atomic_store(&engine->abandoned, true);
-  cel_park_wake(engine->config.park);
+  cel__executor_wake(engine);
   pthread_join(engine->executor_thread, NULL);
 }
 

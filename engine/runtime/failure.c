@@ -8,7 +8,7 @@
 void cel__engine_wake(cel_engine *engine) {
   cel_park_wake(&engine->park);
   cel_park_wake(&engine->scheduler_park);
-  if (engine->config.park != NULL) cel_park_wake(engine->config.park);
+  cel__executor_wake(engine);
 }
 
 void cel__engine_fail(cel_engine *engine, const cel_error *error) {
@@ -44,7 +44,7 @@ static bool never(const cel_engine *engine, const void *context) {
 cel_status cel_engine_lost(cel_engine *engine, bool (*interrupted)(void)) {
   engine->loss = *cel_error_last();
   atomic_store_explicit(&engine->lost, true, memory_order_release);
-  if (engine->config.park != NULL) cel_park_wake(engine->config.park);
+  cel__executor_wake(engine);
   return cel__engine_await(engine, never, NULL, interrupted);
 }
 

@@ -65,7 +65,7 @@ static void destroy_work(cel_work *work) {
 static void publish(cel_fence *fence) {
   cel_engine *e = fence->engine;
   atomic_store_explicit(&fence->ready, true, memory_order_release);
-  cel_park_wake(&e->park);
+  cel__main_wake(e);
   if (e->config.saw_fence != NULL)
     e->config.saw_fence(e->config.saw_context, fence);
 }
@@ -143,6 +143,7 @@ static cel_fence *make(cel_engine *e, const cel_buffer *buffer,
                        .element_size = buffer->element_size};
   atomic_init(&fence->owners, 2);
   fence->size = (uint64_t)cel_box_volume(box) * buffer->element_size;
+  fence->work.tiny = fence->size <= CEL_TUNE_INLINE_COPY;
   if (take_memory(e, fence) == CEL_E_OK) return fence;
   cel_free(fence);
   return NULL;

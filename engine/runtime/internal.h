@@ -29,6 +29,13 @@ typedef struct cel_horizon_ids {
   uint64_t task, command, instr; /* instr: 0 while held back */
 } cel_horizon_ids;
 
+/* What one thread does at a time: the one that is there for it, or main while
+ * it waits, which spares the ways to that thread and back. */
+typedef struct cel_role {
+  _Atomic(bool) taken;
+  cel_thread_kind before; /* what who has it is else */
+} cel_role;
+
 typedef struct cel_scheduler {
   cel_command_graph *commands;
   cel_instr_graph *instrs;
@@ -93,12 +100,14 @@ struct cel_engine {
   _Atomic(uint64_t) horizons_made, tasks_made; /* only grow, as all of these */
   /* scheduler */
   _Alignas(CEL_LINE) cel_scheduler scheduler;
-  _Atomic(bool) scheduling; /* by scheduler or main: it holds the above */
-  cel_thread_kind helper;   /* what that thread is else; its own meanwhile */
+  cel_role scheduling; /* who has it holds the above */
   _Atomic(uint64_t) commands_made, instrs_made;
   /* executor */
   _Alignas(CEL_LINE) _Atomic(uint64_t) moves; /* steps with progress */
-  int crowded; /* naps left before it tries to yield again */
+  cel_role executing; /* who has it holds the executor, and what is here */
+  _Atomic(bool) lent; /* by main, which has it, and sleeps in config.park */
+  cel_park off_duty;  /* of the thread, when it finds that */
+  int crowded;        /* naps left before it tries to yield again */
   bool told_others;
   cel_watchdog watchdog; /* control messages move nothing */
   cel_idle idle;
@@ -120,8 +129,25 @@ void cel__engine_take_loss(cel_engine *engine);
 /* Keeps it for cel_engine_mishap. Thread: executor. */
 void cel__engine_forgive(void *engine, const cel_error *error);
 
+/* False where another thread has it. The caller is of that kind until it
+ * leaves. Thread: main, or the role's. */
+bool cel__role_take(cel_role *role, cel_thread_kind kind);
+void cel__role_leave(cel_role *role);
+
 /* Makes the executor, and finds which cores its thread has. Thread: main. */
 void cel__executor_init(cel_engine *engine);
+/* Main is the executor until it gives that back; false where the thread is at
+ * work. Thread: main, which is about to wait. */
+bool cel__executor_borrow(cel_engine *engine);
+/* Moves it on, or waits for news of anything, for `most_us` at most. `polls`
+ * counts looks in vain, from 0. Thread: main, in between. */
+void cel__executor_turn(cel_engine *engine, int *polls, uint32_t most_us);
+/* What is left is the thread's. Thread: main. */
+void cel__executor_give_back(cel_engine *engine);
+/* Wakes who is the executor. Thread: any. */
+void cel__executor_wake(cel_engine *engine);
+/* Tells main, wherever it sleeps, that something is there. Thread: any. */
+void cel__main_wake(cel_engine *engine);
 /* Takes instructions in and moves the executor on until it is to stop. */
 void *cel__executor_main(void *engine);
 
@@ -129,11 +155,9 @@ void cel__scheduler_init(cel_engine *engine);
 void cel__scheduler_release(cel_engine *engine);
 /* Takes in one item; whether there was any. Thread: scheduler. */
 bool cel__scheduler_step(cel_engine *engine);
-/* Whether main may do the scheduler's work while it waits: on one core another
- * thread would have to be given that for it, and back. */
-bool cel__scheduler_lends(const cel_engine *engine);
-/* Takes in all items. Thread: main, where it lends. */
-void cel__scheduler_help(cel_engine *engine);
+/* Takes in a few items instead of its thread, unless that is at work; false
+ * where it leaves some to it. Thread: main, while it waits. */
+bool cel__scheduler_help(cel_engine *engine);
 void *cel__scheduler_main(void *engine);
 
 /* Waits until `ready` or a failure; without threads it only looks. Thread:

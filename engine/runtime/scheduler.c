@@ -16,7 +16,7 @@ static void pass_instr(cel_engine *e, const cel_instr *instr) {
       e->scheduler.dropping = true;
       return;
     }
-    cel_park_wake(e->config.park);
+    cel__executor_wake(e);
     uint32_t seen = cel_park_prepare(&e->scheduler_park);
     cel_park_wait(&e->scheduler_park, seen, CEL_TUNE_NAP_US);
   }
@@ -104,49 +104,46 @@ bool cel__scheduler_step(cel_engine *engine) {
 
 /* ---- whose work it is ---------------------------------------------------- */
 
-static bool begin(cel_engine *e) {
-  if (atomic_exchange_explicit(&e->scheduling, true, memory_order_acquire))
-    return false;
-  if (e->config.threads) e->helper = cel_thread_act(CEL_THREAD_SCHEDULER);
+bool cel__role_take(cel_role *role, cel_thread_kind kind) {
+  if (atomic_exchange(&role->taken, true)) return false;
+  role->before = cel_thread_act(kind);
   return true;
 }
 
-static void end(cel_engine *e) {
-  if (e->config.threads) cel_thread_act(e->helper);
-  atomic_store_explicit(&e->scheduling, false, memory_order_release);
+void cel__role_leave(cel_role *role) {
+  cel_thread_act(role->before);
+  atomic_store(&role->taken, false);
 }
 
-bool cel__scheduler_lends(const cel_engine *engine) {
-  const cel_engine_config *c = &engine->config;
-  return c->threads && c->timeline == NULL && !c->transport->dry &&
-         cel_park_cores() == 1;
+static bool begin(cel_engine *e) {
+  return cel__role_take(&e->scheduling, CEL_THREAD_SCHEDULER);
 }
 
-/* What main has pushed is all that there is, so it leaves nothing that its
- * thread would have to be woken for. */
-void cel__scheduler_help(cel_engine *engine) {
-  if (!begin(engine)) {
-    cel_park_wake(&engine->scheduler_park); /* it may have looked before */
-    return;
+/* A queue that is long is its thread's, while main moves the executor on. */
+bool cel__scheduler_help(cel_engine *engine) {
+  if (cel_ring_empty(engine->tasks)) return true;
+  int left = CEL_TUNE_HELP_TASKS;
+  if (begin(engine)) {
+    while (left > 0 && cel__scheduler_step(engine)) --left;
+    cel__role_leave(&engine->scheduling);
+    if (left > 0) return true;
   }
-  while (cel__scheduler_step(engine)) {
-  }
-  end(engine);
-  cel_park_wake(engine->config.park);
+  cel_park_wake(&engine->scheduler_park); /* it may have looked before */
+  return false;
 }
 
 /* As cel__scheduler_step; false, too, where main does it. */
 static bool step(cel_engine *e) {
   if (!begin(e)) return false;
   bool more = cel__scheduler_step(e);
-  end(e);
+  cel__role_leave(&e->scheduling);
   return more;
 }
 
 static void flush(cel_engine *e) {
   if (!begin(e)) return;
   if (!cel__engine_failed(e)) take(e, &e->flush);
-  end(e);
+  cel__role_leave(&e->scheduling);
 }
 
 /* On one core main has it, and submits more if it is let: what this thread does
@@ -187,7 +184,7 @@ static void wait_for_task(cel_engine *e, uint32_t seen, bool *idle) {
   }
   *idle = true;
   flush(e);
-  cel_park_wake(e->config.park);
+  cel__executor_wake(e);
 }
 
 void *cel__scheduler_main(void *engine) {
@@ -202,7 +199,7 @@ void *cel__scheduler_main(void *engine) {
     if (step(e)) {
       if (!crowded || ++steps % CEL_TUNE_SCHEDULER_BATCH == 0 ||
           cel_ring_empty(e->tasks))
-        cel_park_wake(e->config.park);
+        cel__executor_wake(e);
       idle = false;
     } else {
       wait_for_task(e, seen, &idle);

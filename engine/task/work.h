@@ -111,6 +111,7 @@ struct cel_work {
   bool lua;      /* needs a thread with a Lua state */
   bool objects;  /* and that where Lua host objects live */
   bool brief;    /* on the host, and yet done as soon as it can begin */
+  bool tiny;     /* takes no longer than to wake a host lane for it */
   bool samples;  /* a kernel's: its calls are given a sample */
   bool waits;    /* a GPU's thread waits for what it has launched: backend.h */
   void *context; /* the maker's own */
