@@ -155,6 +155,9 @@ static uint32_t turn(cel_engine *e, int *polls) {
 /* ---- main, while it waits ------------------------------------------------ */
 
 bool cel__executor_borrow(cel_engine *engine) {
+  bool awake = !cel_park_asleep(engine->config.park) &&
+               !cel_park_asleep(&engine->off_duty);
+  if (awake && !cel_park_crowded()) return false;
   if (!cel__role_take(&engine->executing, CEL_THREAD_EXECUTOR)) return false;
   atomic_store(&engine->lent, true);
   return true;

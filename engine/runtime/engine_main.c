@@ -100,12 +100,14 @@ static void watch(cel_engine *e, waiting *w) {
  * then sleeps in the executor's place. */
 static void rest(cel_engine *e, waiting *w) {
   if (w->helps && !w->scheduled && !cel__scheduler_help(e)) w->scheduled = true;
-  if (w->helps && !w->executes && cel__executor_borrow(e))
-    w->executes = true; /* now that news are told there: looks once more */
-  else if (w->executes)
+  if (w->executes) {
     cel__executor_turn(e, &w->polls, LOOK_US);
-  else
+  } else if (w->helps && cel__executor_borrow(e)) {
+    w->executes = true; /* now that news are told there: looks once more */
+  } else {
+    if (w->helps) cel__executor_wake(e); /* it may have been given more */
     cel_park_wait(&e->park, w->seen, LOOK_US);
+  }
 }
 
 static cel_status await(cel_engine *e,

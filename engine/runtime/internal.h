@@ -137,7 +137,8 @@ void cel__role_leave(cel_role *role);
 /* Makes the executor, and finds which cores its thread has. Thread: main. */
 void cel__executor_init(cel_engine *engine);
 /* Main is the executor until it gives that back; false where the thread is at
- * work. Thread: main, which is about to wait. */
+ * work, or spins, and has news as soon as main. Thread: main, which is about to
+ * wait. */
 bool cel__executor_borrow(cel_engine *engine);
 /* Moves it on, or waits for news of anything, for `most_us` at most. `polls`
  * counts looks in vain, from 0. Thread: main, in between. */
@@ -155,8 +156,8 @@ void cel__scheduler_init(cel_engine *engine);
 void cel__scheduler_release(cel_engine *engine);
 /* Takes in one item; whether there was any. Thread: scheduler. */
 bool cel__scheduler_step(cel_engine *engine);
-/* Takes in a few items instead of its thread, unless that is at work; false
- * where it leaves some to it. Thread: main, while it waits. */
+/* Takes in a few items instead of its thread, unless that is at work or spins;
+ * false where it leaves some to it. Thread: main, while it waits. */
 bool cel__scheduler_help(cel_engine *engine);
 void *cel__scheduler_main(void *engine);
 

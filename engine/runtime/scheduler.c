@@ -123,7 +123,8 @@ static bool begin(cel_engine *e) {
 bool cel__scheduler_help(cel_engine *engine) {
   if (cel_ring_empty(engine->tasks)) return true;
   int left = CEL_TUNE_HELP_TASKS;
-  if (begin(engine)) {
+  bool sleeps = cel_park_crowded() || cel_park_asleep(&engine->scheduler_park);
+  if (sleeps && begin(engine)) {
     while (left > 0 && cel__scheduler_step(engine)) --left;
     cel__role_leave(&engine->scheduling);
     if (left > 0) return true;

@@ -125,6 +125,8 @@ int main(void) {
   /* A job that goes on while main waits for others, and one that waits for it.
    * By the first of the others the thread finds that main is in its place. */
   cel_work one = {.references = 1, .fn = add_one, .destroy = destroy_nothing};
+  round_work quick = {{.references = 1, .fn = end, .destroy = destroy_nothing},
+                      ROUNDS};
   static round_work first[ROUNDS], second[ROUNDS];
   began = cel_now_ns();
   for (int i = 0; i < ROUNDS; ++i) {
@@ -140,6 +142,12 @@ int main(void) {
     wait_for(&done, i + 1);
   }
   if (is_late()) puts("what main had left stood still");
+  began = cel_now_ns();
+  for (int i = 0; i < 2 * WAITS && !is_late(); ++i) {
+    submit(CEL_TASK_KERNEL, other, &quick.work);
+    must(cel_engine_barrier(a.engine, (cel_location){0}, NULL));
+  }
+  if (is_late()) puts("main looks now and then instead of being woken");
   must(cel_engine_barrier(a.engine, (cel_location){0}, NULL));
   alone_close(&a);
   puts("all done");
