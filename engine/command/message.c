@@ -1,6 +1,6 @@
 #include "command/message.h"
 
-#include <stdlib.h>
+#include "base/sort.h"
 
 void cel__messages_release(cel__messages *m) {
   cel_vec_release(&m->message);
@@ -16,20 +16,6 @@ static int compare(const void *left, const void *right) {
   if (a->buffer->id != b->buffer->id)
     return a->buffer->id < b->buffer->id ? -1 : 1;
   return cel_box_compare(&a->box, &b->box);
-}
-
-static void sort(cel__transfers *t) {
-  if (t->n > 16) {
-    qsort(t->at, t->n, sizeof *t->at, compare);
-    return;
-  }
-  for (uint32_t i = 1; i < t->n; ++i) {
-    cel__transfer x = t->at[i];
-    uint32_t j = i;
-    for (; j > 0 && compare(&x, &t->at[j - 1]) < 0; --j)
-      t->at[j] = t->at[j - 1];
-    t->at[j] = x;
-  }
 }
 
 static uint64_t bytes_of(const cel_piece *piece) {
@@ -125,7 +111,7 @@ void cel__messages_pack(cel__messages *m, cel__transfers *transfers,
   cel_vec_clear(&m->message);
   cel_vec_clear(&m->piece);
   if (transfers->n == 0) return;
-  sort(transfers);
+  cel_sort(transfers->at, transfers->n, sizeof *transfers->at, compare);
   const cel__transfer *last = transfers->at + transfers->n;
   for (const cel__transfer *t = transfers->at, *end; t < last; t = end) {
     for (end = t + 1; end < last && end->peer == t->peer;) ++end;

@@ -1,9 +1,9 @@
 #include "region/map.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "base/vec.h"
 #include "region/tree.h"
 
@@ -208,25 +208,75 @@ static void regroup_values(cel_map_entries *all) {
   cel_region_release(&region);
 }
 
-/* `rewritten`: values have changed, so any two entries may be partners. Trees
- * are made in the order of boxes, for that of values means nothing. */
+/* How many entries have a value; of an open hash table. */
+typedef struct tally {
+  uint64_t value;
+  uint32_t n; /* 0: a free slot */
+} tally;
+
+static tally *tally_of(tally *slots, uint32_t n_slots, uint64_t value) {
+  uint32_t i = (uint32_t)(value * 0x9e3779b97f4a7c15u >> 32) & (n_slots - 1);
+  while (slots[i].n != 0 && slots[i].value != value)
+    i = (i + 1) & (n_slots - 1);
+  return &slots[i];
+}
+
+/* Moves the entries whose value another one has, too. */
+static void take_shared(cel_map_entries *all, cel_map_entries *shared) {
+  uint32_t n_slots = 64, left = 0;
+  while (n_slots < 2 * all->n) n_slots *= 2;
+  tally *slots = cel_alloc_zero(n_slots * sizeof *slots);
+  for (uint32_t i = 0; i < all->n; ++i) {
+    tally *t = tally_of(slots, n_slots, all->at[i].value);
+    *t = (tally){all->at[i].value, t->n + 1};
+  }
+  shared->n = 0;
+  for (uint32_t i = 0; i < all->n; ++i) {
+    if (tally_of(slots, n_slots, all->at[i].value)->n > 1)
+      cel_vec_push(shared, all->at[i]);
+    else
+      all->at[left++] = all->at[i];
+  }
+  all->n = left;
+  cel_free(slots);
+}
+
+static void sort_by_box(cel_map_entries *entries) {
+  cel_sort(entries->at, entries->n, sizeof *entries->at, by_box);
+}
+
+/* The tree of these alone, made in the order of boxes: that of values means
+ * nothing. */
+static void plant(cel_map *map, cel_map_entries *all) {
+  sort_by_box(all);
+  cel__tree_release(&map->tree);
+  cel__tree_init(&map->tree);
+  for (uint32_t i = 0; i < all->n; ++i)
+    cel__tree_insert(&map->tree, &all->at[i].box, all->at[i].value);
+}
+
+/* `rewritten`: values have changed, so any two entries of one may be partners.
+ * After a floor most values are an entry's own. */
 static void regroup(cel_map *map, bool rewritten) {
-  cel_map_entries *all = &map->made;
+  cel_map_entries *all = &map->made, *shared = &map->hits;
   all->n = 0;
   cel__tree_collect(&map->tree, &map->extent, all);
-  qsort(all->at, all->n, sizeof *all->at, by_value);
-  uint32_t before = all->n;
-  regroup_values(all);
-  qsort(all->at, all->n, sizeof *all->at, by_box);
-  if (all->n < before) {
-    cel__tree_release(&map->tree);
-    cel__tree_init(&map->tree);
-    for (uint32_t i = 0; i < all->n; ++i)
-      cel__tree_insert(&map->tree, &all->at[i].box, all->at[i].value);
+  take_shared(all, shared);
+  uint32_t before = shared->n;
+  if (before > 0) {
+    cel_sort(shared->at, before, sizeof *shared->at, by_value);
+    regroup_values(shared);
+    sort_by_box(shared);
+  }
+  bool fewer = shared->n < before;
+  if (fewer) {
+    for (uint32_t i = 0; i < shared->n; ++i) cel_vec_push(all, shared->at[i]);
+    plant(map, all);
   }
   /* The canonical form may leave partners in neighbouring slabs. */
-  if (all->n < before || rewritten)
-    for (uint32_t i = 0; i < all->n; ++i) settle(map, &all->at[i].box, NULL);
+  if (fewer || rewritten)
+    for (uint32_t i = 0; i < shared->n; ++i)
+      settle(map, &shared->at[i].box, NULL);
   map->regroup_at = map->tree.count * REGROUP_GROWTH;
   if (map->regroup_at < REGROUP_LEAST) map->regroup_at = REGROUP_LEAST;
 }
@@ -369,27 +419,33 @@ void cel_map_replace(cel_map *map, const cel_box *asked, uint64_t value,
   keep_tidy(map);
 }
 
-/* Every entry of a lone leaf that meets the box lies within it: values change
- * in their places. False, and nothing done, where that is not so. */
-static bool change_in_place(cel_map *map, const cel_box *box,
-                            uint64_t (*fn)(uint64_t, void *), void *context) {
-  cel_tree_node *leaf = map->tree.root;
-  if (leaf->height > 0) return false;
-  for (uint32_t i = 0; i < leaf->n; ++i)
-    if (cel__boxes_meet(&leaf->box[i], box) && !within(&leaf->box[i], box))
-      return false;
-  for (uint32_t i = 0; i < leaf->n; ++i)
-    if (within(&leaf->box[i], box)) {
-      leaf->value[i] = fn(leaf->value[i], context);
-      is_new(map, leaf->value[i]);
+typedef struct change {
+  cel_map *map;
+  const cel_box *box;
+  uint64_t (*fn)(uint64_t, void *);
+  void *context;
+} change;
+
+/* Changes the values of entries within the box in their places, of which those
+ * that may have partners now go to `made`; what is cut by it goes to `hits`. */
+static void change_below(const change *c, cel_tree_node *node) {
+  for (uint32_t i = 0; i < node->n; ++i) {
+    if (!cel__boxes_meet(&node->box[i], c->box)) continue;
+    if (node->height > 0) {
+      change_below(c, node->child[i]);
+      continue;
     }
-  for (uint32_t i = 0; i < leaf->n;) {
-    uint32_t n = leaf->n;
-    if (within(&leaf->box[i], box))
-      settle_at(map, (cel_tree_position){leaf, i});
-    i = leaf->n < n ? 0 : i + 1;
+    cel_map_entry entry = {node->box[i], node->value[i]};
+    if (!within(&entry.box, c->box)) {
+      cel_box_intersect(&node->box[i], c->box, &entry.box);
+      cel_vec_push(&c->map->hits, entry);
+      continue;
+    }
+    entry.value = c->fn(node->value[i], c->context);
+    if (entry.value == node->value[i]) continue;
+    node->value[i] = entry.value;
+    if (!is_new(c->map, entry.value)) cel_vec_push(&c->map->made, entry);
   }
-  return true;
 }
 
 void cel_map_change(cel_map *map, const cel_box *asked,
@@ -401,28 +457,24 @@ void cel_map_change(cel_map *map, const cel_box *asked,
   if (within(box, &at.leaf->box[at.i])) {
     overwrite_part(map, at, box, fn(at.leaf->value[at.i], context));
     keep_tidy(map);
-  } else if (!change_in_place(map, box, fn, context)) {
-    cel_map_query(map, box, &map->hits);
-    for (uint32_t i = 0; i < map->hits.n; ++i) {
-      const cel_map_entry *hit = &map->hits.at[i];
-      cel_tree_position there = cel__tree_find(&map->tree, hit->box.min, NULL);
-      cel_assert(within(&hit->box, &there.leaf->box[there.i]));
-      overwrite_part(map, there, &hit->box, fn(hit->value, context));
-    }
-    keep_tidy(map);
+    return;
   }
+  map->hits.n = map->made.n = 0;
+  change_below(&(change){map, box, fn, context}, map->tree.root);
+  sort_by_box(&map->made);
+  for (uint32_t i = 0; i < map->made.n; ++i)
+    settle(map, &map->made.at[i].box, NULL);
+  sort_by_box(&map->hits);
+  for (uint32_t i = 0; i < map->hits.n; ++i) {
+    const cel_map_entry *hit = &map->hits.at[i];
+    cel_tree_position there = cel__tree_find(&map->tree, hit->box.min, NULL);
+    cel_assert(within(&hit->box, &there.leaf->box[there.i]));
+    overwrite_part(map, there, &hit->box, fn(hit->value, context));
+  }
+  keep_tidy(map);
 }
 
 /* ------------------------------------------------- querying and rewriting */
-
-/* Leaves are in order, and mostly so is the whole: sorting is rare. */
-static void sort_entries(cel_map_entries *out) {
-  for (uint32_t i = 1; i < out->n; ++i)
-    if (by_box(&out->at[i - 1], &out->at[i]) > 0) {
-      qsort(out->at, out->n, sizeof *out->at, by_box);
-      return;
-    }
-}
 
 void cel_map_visit(const cel_map *map, const cel_box *box,
                    void (*seen)(uint64_t, void *), void *context) {
@@ -434,7 +486,7 @@ void cel_map_query(const cel_map *map, const cel_box *box,
   out->n = 0;
   if (cel_box_is_empty(box)) return;
   cel__tree_collect(&map->tree, box, out);
-  sort_entries(out);
+  sort_by_box(out);
 }
 
 bool cel_map_holds(const cel_map *map, const cel_box *box, uint64_t *value) {

@@ -38,7 +38,7 @@ bool cel_map_at(const cel_map *map, const int64_t point[3], cel_map_entry *out);
 /* Whether one entry holds all of `box`; *value is then its. */
 bool cel_map_holds(const cel_map *map, const cel_box *box, uint64_t *value);
 /* Replaces each value v within `box` by fn(v, context), once per entry, in
- * ascending box order of what a query gives. */
+ * an order that only the changes so far decide. */
 void cel_map_change(cel_map *map, const cel_box *box,
                     uint64_t (*fn)(uint64_t, void *), void *context);
 /* Replaces each value v by fn(v, context) and merges what became equal. */

@@ -1,8 +1,8 @@
 #include "region/track.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "base/vec.h"
 #include "region/map.h"
 
@@ -302,7 +302,7 @@ static void merge(cel_deps *deps, const cel_dep *more, uint32_t n) {
 /* Adds what was noted and not added yet. */
 static void add_many_found(cel_track *track, cel_deps *deps) {
   cel_dep *found = track->found.at;
-  qsort(found, track->found.n, sizeof *found, compare_deps);
+  cel_sort(found, track->found.n, sizeof *found, compare_deps);
   uint32_t n = 0;
   for (uint32_t i = 0; i < track->found.n; ++i)
     if (n == 0 || found[n - 1].id != found[i].id) found[n++] = found[i];
