@@ -127,61 +127,69 @@ typedef struct item {
   uint64_t value;
 } item;
 
-static void sort_items(item *items, uint32_t n, int d) {
+/* What is split is mostly in order. */
+static void sort_items(item *items, uint32_t n) {
   for (uint32_t i = 1; i < n; ++i) {
     item x = items[i];
     uint32_t k = i;
-    for (; k > 0; --k) {
-      const cel_box *p = &items[k - 1].box;
-      if (p->min[d] < x.box.min[d] ||
-          (p->min[d] == x.box.min[d] && cel_box_compare(p, &x.box) < 0))
-        break;
+    for (; k > 0 && cel_box_compare(&items[k - 1].box, &x.box) > 0; --k)
       items[k] = items[k - 1];
-    }
     items[k] = x;
   }
 }
 
-static double halves_size(const item *items, uint32_t n) {
-  cel_box low = items[0].box, high = items[n - 1].box;
-  for (uint32_t i = 1; i < n / 2; ++i) low = hull_both(&low, &items[i].box);
-  for (uint32_t i = n / 2; i < n; ++i) high = hull_both(&high, &items[i].box);
-  return size_of(&low) + size_of(&high);
+/* The items in ascending order of where they begin in dimension d; they are in
+ * the order of boxes, which decides where that is equal. */
+static void order_along(const item *items, uint32_t n, int d, uint8_t *order) {
+  for (uint32_t i = 0; i < n; ++i) {
+    int64_t min = items[i].box.min[d];
+    uint32_t k = i;
+    for (; k > 0 && items[order[k - 1]].box.min[d] > min; --k)
+      order[k] = order[k - 1];
+    order[k] = (uint8_t)i;
+  }
 }
 
-/* Sorts along the dimension whose halves have the smallest hulls. */
-static void sort_for_split(item *items, uint32_t n) {
-  int best = 0, sorted = -1;
-  double least = 0;
+static double hull_size(const item *items, const uint8_t *order, uint32_t n) {
+  cel_box hull = items[order[0]].box;
+  for (uint32_t i = 1; i < n; ++i)
+    hull = hull_both(&hull, &items[order[i]].box);
+  return size_of(&hull);
+}
+
+/* Half of the items, as bits: the lower ones along the dimension whose halves
+ * have the smallest hulls. */
+static uint32_t lower_half(const item *items, uint32_t n) {
+  uint32_t half = (1u << n / 2) - 1;
+  double least = -1;
   for (int d = 0; d < CEL_DIMS; ++d) {
     bool differ = false;
     for (uint32_t i = 1; i < n && !differ; ++i)
       differ = items[i].box.min[d] != items[0].box.min[d];
     if (!differ) continue;
-    sort_items(items, n, d);
-    double size = halves_size(items, n);
-    if (sorted < 0 || size < least) best = d, least = size;
-    sorted = d;
+    uint8_t order[FAN + 6];
+    order_along(items, n, d, order);
+    double size = hull_size(items, order, n / 2) +
+                  hull_size(items, order + n / 2, n - n / 2);
+    if (least >= 0 && size >= least) continue;
+    least = size;
+    half = 0;
+    for (uint32_t i = 0; i < n / 2; ++i) half |= 1u << order[i];
   }
-  if (sorted != best) sort_items(items, n, best);
-}
-
-static void fill(cel_tree_node *node, const item *items, uint32_t n) {
-  node->n = 0;
-  for (uint32_t i = 0; i < n; ++i) {
-    bool ordered = node->height == 0;
-    put(node, ordered ? slot_for(node, &items[i].box) : i, &items[i].box,
-        items[i].value);
-  }
+  return half;
 }
 
 /* Gives the node the lower half of `items`, more than fit into it but at most
- * twice as many; returns a new node with the rest. */
+ * FAN + 6; returns a new node with the rest. */
 static cel_tree_node *split(cel_tree_node *node, item *items, uint32_t n) {
   cel_tree_node *upper = make_node(node->height);
-  sort_for_split(items, n);
-  fill(node, items, n / 2);
-  fill(upper, items + n / 2, n - n / 2);
+  sort_items(items, n);
+  uint32_t lower = lower_half(items, n);
+  node->n = 0;
+  for (uint32_t i = 0; i < n; ++i) {
+    cel_tree_node *to = lower >> i & 1 ? node : upper;
+    put(to, to->n, &items[i].box, items[i].value);
+  }
   return upper;
 }
 
