@@ -12,12 +12,15 @@ struct cel_map {
   cel_map_entries old;  /* scratch: entries taken out by an update */
   cel_map_entries made; /* scratch: entries whose neighbours are to be tried */
   cel_map_entries hits; /* scratch: entries to be changed */
-  uint32_t regroup_at;  /* entries at which to tidy up */
   /* No entry has a value above the one of its parity. Trackers' values ascend
    * in two series, writers and readers: what is new has no partner. */
   uint64_t highest[2];
   cel_tree tree;
 };
+
+/* Trackers and allocations come and go, each with a map: glibc keeps what was
+ * freed of up to so much at hand. */
+_Static_assert(sizeof(struct cel_map) <= 1032, "a map is made fast");
 
 /* Joining pairs can end in a pattern of many entries of one value. So a map
  * that has grown or shrunk this many times over is put together afresh, which
@@ -28,7 +31,7 @@ cel_map *cel_map_create(const cel_box *extent, uint64_t value) {
   cel_map *map = cel_alloc(sizeof *map);
   memset(map, 0, offsetof(cel_map, tree));
   cel__tree_init(&map->tree);
-  map->regroup_at = REGROUP_LEAST;
+  map->tree.tidy_at = REGROUP_LEAST;
   map->highest[value & 1] = value;
   if (!cel_box_is_empty(extent)) {
     map->extent = *extent;
@@ -277,8 +280,8 @@ static void regroup(cel_map *map, bool rewritten) {
   if (fewer || rewritten)
     for (uint32_t i = 0; i < shared->n; ++i)
       settle(map, &shared->at[i].box, NULL);
-  map->regroup_at = map->tree.count * REGROUP_GROWTH;
-  if (map->regroup_at < REGROUP_LEAST) map->regroup_at = REGROUP_LEAST;
+  map->tree.tidy_at = map->tree.count * REGROUP_GROWTH;
+  if (map->tree.tidy_at < REGROUP_LEAST) map->tree.tidy_at = REGROUP_LEAST;
 }
 
 /* -------------------------------------------------------------- updating */
@@ -378,7 +381,7 @@ static void overwrite_many(cel_map *map, const cel_box *box, uint64_t value) {
 }
 
 static void keep_tidy(cel_map *map) {
-  uint32_t n = map->tree.count, high = map->regroup_at;
+  uint32_t n = map->tree.count, high = map->tree.tidy_at;
   uint32_t low = high / (REGROUP_GROWTH * REGROUP_GROWTH);
   if (n > high || (n < low && high > REGROUP_LEAST)) regroup(map, false);
 }
