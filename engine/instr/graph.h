@@ -19,6 +19,7 @@
 #define CEL_INSTR_GRAPH_H
 
 #include "instr/coherence.h"
+#include "rule/images.h"
 
 /* What messages brought for the task that comes next. */
 typedef struct cel__arrivals {
@@ -40,6 +41,7 @@ struct cel_instr_graph {
   cel__coherence *coherence;
   cel__plan plan;   /* of the present command */
   cel_region reads; /* of a chunk or its interior */
+  cel_images images;
   cel__lookahead lookahead;
   cel__arrivals arrivals;
   bool backwards; /* the rounds of the next task that has some */

@@ -182,6 +182,7 @@ void cel_instr_graph_destroy(cel_instr_graph *graph) {
   cel__emission_destroy(graph->emission);
   cel__plan_release(&graph->plan);
   cel_region_release(&graph->reads);
+  cel_images_release(&graph->images);
   cel_vec_release(&graph->lookahead.held);
   cel_vec_release(&graph->arrivals.pieces);
   cel_vec_release(&graph->arrivals.boxes);
@@ -192,7 +193,7 @@ void cel_instr_graph_destroy(cel_instr_graph *graph) {
 
 size_t cel_instr_graph_bytes(const cel_instr_graph *graph) {
   return sizeof *graph + cel__emission_bytes(graph->emission) +
-         cel__memory_bytes(graph->memories) +
+         cel__memory_bytes(graph->memories) + cel_images_bytes(&graph->images) +
          cel__coherence_bytes(graph->coherence);
 }
 

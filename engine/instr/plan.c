@@ -68,13 +68,14 @@ static cel_status make_parts(cel_instr_graph *graph, bool whole) {
 
 /* What a part touches by an access; of rows it writes each part has the next,
  * and reads all of this rank's. */
-static cel_status evaluate(const cel_instr_graph *graph, uint32_t p,
+static cel_status evaluate(cel_instr_graph *graph, uint32_t p,
                            const cel_access *access, cel_region *out) {
   const cel__plan *plan = &graph->plan;
   bool alone = plan->command->task->placement == CEL_PLACE_ONCE;
   int64_t me = alone ? 0 : graph->config.rank; /* of the chunks */
   if (access->rows == 0)
-    return cel_rule_eval(&access->use, &plan->parts.at[p].chunk, out);
+    return cel_images_eval(&graph->images, &access->use,
+                           &plan->parts.at[p].chunk, out);
   cel_box row = access->buffer->extent;
   bool reads = cel_mode_consumes(access->mode);
   row.min[0] = me * access->rows + (reads ? 0 : p);

@@ -1,0 +1,54 @@
+#include "rule/images.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+
+/* Without padding, as it is hashed and compared by its bytes. */
+typedef struct key {
+  uint64_t rule;
+  cel_box chunk, range, extent;
+} key;
+
+struct cel__image {
+  key key;
+  cel_region region;
+};
+
+cel_status cel_images_eval(cel_images *images, const cel_rule_use *use,
+                           const cel_box *chunk, cel_region *out) {
+  const cel_rule *rule = use->rule;
+  if (rule->plain || rule->listing != NULL || rule->desc.params > 0)
+    return cel_rule_eval(use, chunk, out);
+  key wanted = {rule->id, *chunk, use->range, use->extent};
+  uint64_t hash = cel_hash(&wanted, sizeof wanted, 0);
+  struct cel__image **slot = &images->slots[hash % CEL_IMAGES];
+  if (*slot != NULL && memcmp(&(*slot)->key, &wanted, sizeof wanted) == 0) {
+    cel_region_copy(out, &(*slot)->region);
+    return CEL_E_OK;
+  }
+  CEL_TRY(cel_rule_eval(use, chunk, out));
+  if (*slot == NULL) *slot = cel_alloc_zero(sizeof **slot);
+  (*slot)->key = wanted;
+  cel_region_copy(&(*slot)->region, out);
+  return CEL_E_OK;
+}
+
+void cel_images_release(cel_images *images) {
+  for (int i = 0; i < CEL_IMAGES; ++i) {
+    if (images->slots[i] == NULL) continue;
+    cel_region_release(&images->slots[i]->region);
+    cel_free(images->slots[i]);
+    images->slots[i] = NULL;
+  }
+}
+
+size_t cel_images_bytes(const cel_images *images) {
+  size_t sum = 0;
+  for (int i = 0; i < CEL_IMAGES; ++i) {
+    const struct cel__image *image = images->slots[i];
+    if (image != NULL)
+      sum += sizeof *image + image->region.cap * sizeof(cel_box);
+  }
+  return sum;
+}
