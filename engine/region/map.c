@@ -158,11 +158,22 @@ static bool settle_at(cel_map *map, cel_tree_position at) {
   }
 }
 
+/* Whether more than n entries have the value; or there are too many to ask. */
+static bool more_have(const cel_map *map, uint64_t value, uint32_t n) {
+  const cel_tree_node *leaf = map->tree.root;
+  uint32_t have = 0;
+  if (leaf->height > 0) return true;
+  for (uint32_t i = 0; i < leaf->n; ++i) have += leaf->value[i] == value;
+  return have > n;
+}
+
 /* The same for an entry that may have been joined to another since, probably
  * in the leaf `near`, or null. Returns a leaf that is safe to look into next,
  * or null. */
-static cel_tree_node *settle(cel_map *map, const cel_box *box,
+static cel_tree_node *settle(cel_map *map, const cel_map_entry *entry,
                              cel_tree_node *near) {
+  const cel_box *box = &entry->box;
+  if (!more_have(map, entry->value, 1)) return near;
   cel_tree_position at = cel__tree_find(&map->tree, box->min, near);
   if (!cel_box_equal(&at.leaf->box[at.i], box)) return near;
   return settle_at(map, at) ? near : NULL;
@@ -278,8 +289,7 @@ static void regroup(cel_map *map, bool rewritten) {
   }
   /* The canonical form may leave partners in neighbouring slabs. */
   if (fewer || rewritten)
-    for (uint32_t i = 0; i < shared->n; ++i)
-      settle(map, &shared->at[i].box, NULL);
+    for (uint32_t i = 0; i < shared->n; ++i) settle(map, &shared->at[i], NULL);
   map->tree.tidy_at = map->tree.count * REGROUP_GROWTH;
   if (map->tree.tidy_at < REGROUP_LEAST) map->tree.tidy_at = REGROUP_LEAST;
 }
@@ -313,7 +323,9 @@ static void overwrite_part(cel_map *map, cel_tree_position at,
   cel__tree_divide(&map->tree, at, parts, n);
   /* No two parts are partners. A split keeps the lower half in the leaf. */
   cel_tree_node *near = at.leaf;
-  for (uint32_t i = lone; i < n; ++i) near = settle(map, &parts[i].box, near);
+  if (!lone) near = settle(map, &parts[0], near);
+  if (!more_have(map, old, n - 1)) return;
+  for (uint32_t i = 1; i < n; ++i) near = settle(map, &parts[i], near);
 }
 
 /* Appends what is left of an entry outside `box`. */
@@ -375,9 +387,8 @@ static void overwrite_many(cel_map *map, const cel_box *box, uint64_t value) {
     overwrite_anywhere(map, box, value);
     near = NULL;
   }
-  if (!lone) near = settle(map, box, near);
-  for (uint32_t i = 0; i < made->n; ++i)
-    near = settle(map, &made->at[i].box, near);
+  if (!lone) near = settle(map, &(cel_map_entry){*box, value}, near);
+  for (uint32_t i = 0; i < made->n; ++i) near = settle(map, &made->at[i], near);
 }
 
 static void keep_tidy(cel_map *map) {
@@ -466,7 +477,7 @@ void cel_map_change(cel_map *map, const cel_box *asked,
   change_below(&(change){map, box, fn, context}, map->tree.root);
   sort_by_box(&map->made);
   for (uint32_t i = 0; i < map->made.n; ++i)
-    settle(map, &map->made.at[i].box, NULL);
+    settle(map, &map->made.at[i], NULL);
   sort_by_box(&map->hits);
   for (uint32_t i = 0; i < map->hits.n; ++i) {
     const cel_map_entry *hit = &map->hits.at[i];
@@ -549,7 +560,7 @@ void cel_map_rewrite(cel_map *map, uint64_t (*fn)(uint64_t, void *),
     regroup(map, true);
     return;
   }
-  for (uint32_t i = 0; i < made->n; ++i) settle(map, &made->at[i].box, NULL);
+  for (uint32_t i = 0; i < made->n; ++i) settle(map, &made->at[i], NULL);
 }
 
 /* -------------------------------------------------------------- checking */

@@ -282,9 +282,16 @@ void cel__tree_divide(cel_tree *tree, cel_tree_position at,
   cel_assert(n >= 1 && n <= 7);
   tree->count += n - 1;
   if (leaf->n + n - 1 <= FAN) {
-    drop(leaf, at.i);
+    /* The part that begins where all of it does keeps the place. */
+    const int64_t *min = leaf->box[at.i].min;
+    uint32_t first = 0;
+    while (memcmp(parts[first].box.min, min, sizeof leaf->box[0].min) != 0)
+      ++first;
+    leaf->box[at.i] = parts[first].box;
+    leaf->value[at.i] = parts[first].value;
     for (uint32_t i = 0; i < n; ++i)
-      put(leaf, slot_for(leaf, &parts[i].box), &parts[i].box, parts[i].value);
+      if (i != first)
+        put(leaf, slot_for(leaf, &parts[i].box), &parts[i].box, parts[i].value);
     return;
   }
   item items[FAN + 6];
