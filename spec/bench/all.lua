@@ -11,8 +11,8 @@
 --- The exit status is 1 where a benchmark fails or, with --counts, a count has grown; a
 --- figure that misses its target does not count as failure.
 package.path = "./?.lua;" .. package.path
-local cjson = require("cjson")
 local celer = require("spec.support.celer")
+local report = require("spec.bench.report")
 
 local USAGE = "usage: luajit spec/bench/all.lua [--full] [--only NAME]... [--json FILE] "
   .. "[--list] | --counts | --renew"
@@ -35,41 +35,14 @@ local function options(words)
     end
     i = i + 1
   end
-  o.celer = celer.command()
-  function o.bin(name) return (o.celer:gsub("celer$", "bench_" .. name)) end
+  o.celer, o.bin = celer.command(), report.bin
   return o
-end
-
-local function output(command)
-  local pipe = assert(io.popen(command .. " 2>/dev/null"))
-  local text = pipe:read("*a")
-  pipe:close()
-  return (text:gsub("%s+$", ""))
-end
-
-local function machine()
-  return { processor = output("lscpu | sed -n 's/^Model name: *//p' | head -1"),
-    cores = tonumber(output("nproc")), load = tonumber((output("cat /proc/loadavg"):match("%S+"))),
-    compiler = output("${CXX:-c++} --version | head -1"),
-    celer = output("git rev-parse --short HEAD") }
-end
-
--- The last line of JSON, or with `lines` all of them.
-local function decode(text, lines)
-  local all = {}
-  for line in text:gmatch("[^\n]+") do
-    if line:sub(1, 1) == "{" then all[#all + 1] = cjson.decode(line) end
-  end
-  if lines then return all end
-  return assert(all[#all], "no JSON in what it printed")
 end
 
 local function row_of(name, figure)
   local what, value, unit, sense, bound = unpack(figure, 1, 5)
   local met
-  if bound then
-    if sense == "<=" then met = value <= bound else met = value >= bound end
-  end
+  if bound then met = report.is_met(value, sense, bound) end
   return { name = name, figure = what, value = value, unit = unit,
     target = bound and sense .. " " .. bound or nil, met = met }
 end
@@ -79,15 +52,11 @@ local function show(row)
     row.target or "", row.met and "met" or row.met == false and "MISSED" or ""))
 end
 
--- Rows of one benchmark; throws when it fails. Scripts are told the build, which celer
--- itself must not see.
+-- Rows of one benchmark; throws when it fails.
 local function measure(bench, o)
-  local argv = bench.argv(o)
-  local r = celer.exec(argv, { timeout = o.full and 3600 or 600,
-    env = argv[1] == "luajit" and { CELER_BUILD = os.getenv("CELER_BUILD") } or nil })
-  if r.status ~= 0 then error(r.stderr .. r.stdout, 0) end
+  local text = report.output_of(bench.argv(o), { timeout = o.full and 3600 or 600 })
   local rows = {}
-  for i, figure in ipairs(bench.figures(decode(r.stdout, bench.lines))) do
+  for i, figure in ipairs(bench.figures(report.decode(text, bench.lines))) do
     rows[i] = row_of(bench[1], figure)
   end
   return rows
@@ -99,9 +68,8 @@ local function chosen(bench, o)
 end
 
 local function run_all(o)
-  local m, rows, failures = machine(), {}, {}
-  print(("%s, %d cores, load %.1f, %s, celer %s"):format(m.processor, m.cores, m.load,
-    m.compiler, m.celer))
+  local m, rows, failures = report.machine(), {}, {}
+  print(report.line(m))
   print(("%-22s %-36s %10s %-6s %-8s"):format("name", "figure", "value", "", "target"))
   for _, bench in ipairs(require("spec.bench.suite")) do
     if chosen(bench, o) then
@@ -130,12 +98,6 @@ local function compare()
   return #more == 0
 end
 
-local function save(path, report)
-  local file = assert(io.open(path, "w"))
-  file:write(cjson.encode(report), "\n")
-  file:close()
-end
-
 local function main()
   local o = options(arg)
   if o.counts then return compare() end
@@ -150,9 +112,9 @@ local function main()
     end
     return true
   end
-  local report = run_all(o)
-  if o.json then save(o.json, report) end
-  return #report.failed == 0
+  local result = run_all(o)
+  if o.json then report.save(o.json, result) end
+  return #result.failed == 0
 end
 
 local ok, fine = pcall(main)

@@ -9,6 +9,7 @@
 --- line is JSON.
 local cjson = require("cjson")
 local celer = require("spec.support.celer")
+local compile = require("spec.bench.compile")
 
 local here = "spec/bench/cpu_kernels/"
 
@@ -41,30 +42,11 @@ local function must(argv, more)
   return r.stdout
 end
 
--- The flags of kernels, but for what is about C++ and about libraries.
-local function flags()
-  local file = assert(io.open("engine/device/compile/compile_cpu.c"))
-  local list = file:read("*a"):match("flags%[%] = {(.-)};")
-  file:close()
-  local out = {}
-  for flag in list:gmatch('"(%-[^"]+)"') do
-    if not flag:find("^%-std") and flag ~= "-shared" then out[#out + 1] = flag end
-  end
-  return out
-end
-
 local folder
 
 local function build(program)
   local path = folder .. "/" .. program
-  local argv = {}
-  for word in (os.getenv("CXX") or "c++"):gmatch("%S+") do argv[#argv + 1] = word end
-  for _, flag in ipairs(flags()) do argv[#argv + 1] = flag end
-  for _, word in ipairs { "-fopenmp", "-x", "c", "-std=gnu11", "-o", path,
-    here .. program .. ".c", "-lm" } do
-    argv[#argv + 1] = word
-  end
-  must(argv)
+  compile(path, here .. program .. ".c", { "-fopenmp", "-lm" })
   return path
 end
 
