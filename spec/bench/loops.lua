@@ -1,14 +1,15 @@
 --- loops.lua -- whole-runtime loops of kernels that do next to nothing.
 ---
----   celer run --devices 1 spec/bench/loops.lua [repetitions]
+---   celer run --devices 1 spec/bench/loops.lua [repetitions] [loop ...]
 ---
 --- As Celerity's own benchmark has them, on one rank with one device: independent
 --- tasks (each adds one to a column of its own), a 3 x 3 stencil on 128 x 128 cut
 --- in one or two dimensions, whole or into three runs (`stencil_kernel`: 64 times as
---- many rows in a task, per 128 of them, which is what the kernel itself takes), and
---- RSim (step t reads the rows before t, so its mapper captures another number each
---- time). Microseconds per task, medians, with the wait at the end; on an idle machine
---- with a core for each thread. The last line is JSON.
+--- many rows in a task, per 128 of them, which is what the kernel itself takes;
+--- `stencil_500_empty`: the same steps by a kernel that does nothing), and RSim (step t
+--- reads the rows before t, so its mapper captures another number each time). All of
+--- them, or those named. Microseconds per task, medians, with the wait at the end; on an
+--- idle machine with a core for each thread. The last line is JSON.
 local celer = require "celer"
 
 local REPETITIONS = tonumber(arg[1]) or 9
@@ -18,12 +19,22 @@ local kernels = celer.kernel [[
   kernel void column(item<1> it, inout<float, 2> b, int i) { b(it[0], i) += 1; }
 
   kernel void stencil(item<2> it, in<float, 2> from, out<float, 2> to) {
-    float sum = 0;
-    for (int i = max(it[0] - 1, 0); i <= min(it[0] + 1, it.range(0) - 1); ++i)
-      for (int j = max(it[1] - 1, 0); j <= min(it[1] + 1, it.range(1) - 1); ++j)
-        sum += from(i, j);
-    to(it[0], it[1]) = sum / 9;
+    const int h = it.range(0), w = it.range(1);
+    float sum = 0, n = 0;
+    for (int i = -1; i <= 1; ++i) {
+      const int x = (int)it[0] + i;
+      if (x < 0 || x >= h) continue;
+      for (int j = -1; j <= 1; ++j) {
+        const int y = (int)it[1] + j;
+        if (y < 0 || y >= w) continue;
+        sum += from(x, y);
+        n += 1;
+      }
+    }
+    to(it[0], it[1]) = 0.5f * from(it[0], it[1]) + 0.5f * sum / n;
   }
+
+  kernel void nothing(item<2> it, in<float, 2> from, out<float, 2> to) {}
 
   kernel void radiosity(item<1> it, in<float, 2> kij, inout<float, 2> rad, int t) {
     float sum = 1;
@@ -50,8 +61,8 @@ local function independent(tasks)
 end
 
 -- With `times` as many rows; counts as so many steps.
-local function stencil(steps, hints, times)
-  times = times or 1
+local function stencil(steps, hints, times, kernel)
+  times, kernel = times or 1, kernel or kernels.stencil
   local extent = { 128 * times, 128 }
   local zero = { init = function() return 0 end }
   local u, v = celer.buffer("float", extent, zero), celer.buffer("float", extent, zero)
@@ -60,7 +71,7 @@ local function stencil(steps, hints, times)
       q:submit(function(cg)
         cg:hint(hints)
         local r = cg:read(u, celer.neighborhood(1, 1))
-        cg:parallel_for(extent, kernels.stencil, r, cg:discard_write(v))
+        cg:parallel_for(extent, kernel, r, cg:discard_write(v))
       end)
       u, v = v, u
     end
@@ -99,17 +110,24 @@ local function measure(run)
   return took[math.ceil(REPETITIONS / 2)]
 end
 
+local wanted = {}
+for i = 2, #arg do wanted[arg[i]] = true end
+
 local parts = {}
 for _, loop in ipairs {
-  { "independent_100", independent(100) }, { "independent_2500", independent(2500) },
-  { "stencil_50", stencil(50, { split = "1d" }) },
-  { "stencil_500", stencil(500, { split = "1d" }) },
-  { "stencil_kernel", stencil(20, { split = "1d" }, 64) },
-  { "stencil_500_2d", stencil(500, { split = "2d" }) },
-  { "stencil_500_runs", stencil(500, { split = "1d", oversubscribe = 3 }) },
-  { "rsim_50", rsim(64, 50) }, { "rsim_500", rsim(64, 500) },
+  { "independent_100", independent, 100 }, { "independent_2500", independent, 2500 },
+  { "stencil_50", stencil, 50, { split = "1d" } },
+  { "stencil_500", stencil, 500, { split = "1d" } },
+  { "stencil_500_empty", stencil, 500, { split = "1d" }, 1, kernels.nothing },
+  { "stencil_kernel", stencil, 20, { split = "1d" }, 64 },
+  { "stencil_500_2d", stencil, 500, { split = "2d" } },
+  { "stencil_500_runs", stencil, 500, { split = "1d", oversubscribe = 3 } },
+  { "rsim_50", rsim, 64, 50 }, { "rsim_500", rsim, 64, 500 },
 } do
-  parts[#parts + 1] = ('"%s": %.2f'):format(loop[1], measure(loop[2]))
+  local name, prepare = loop[1], loop[2]
+  if wanted[name] or next(wanted) == nil then
+    parts[#parts + 1] = ('"%s": %.2f'):format(name, measure(prepare(unpack(loop, 3))))
+  end
 end
 print("{" .. table.concat(parts, ", ") .. "}")
 q:drain()

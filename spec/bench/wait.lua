@@ -1,10 +1,11 @@
 --- wait.lua -- what q:wait() costs beside an MPI_Barrier, in one run.
 ---
----   mpirun -n 2 celer run spec/bench/wait.lua [rounds]
+---   [mpirun -n 2] celer run spec/bench/wait.lua [rounds]
 ---
 --- `barrier`: MPI_Barrier over and over, in a collective host task. `wait`: an epoch
 --- and until all ranks have reached it, with nothing else to do, over and over, on all
---- ranks at once. `together`: the same with a collective task that is a barrier. In
+--- ranks at once. `together`: the same with a collective task that is a barrier. `task`:
+--- a kernel of one item, then q:wait; `fence`: a copy of one element for the script. In
 --- microseconds, medians of batches; on an idle machine with at least four cores per
 --- rank, else they hold what threads wait for each other. The last line is JSON.
 local celer = require "celer"
@@ -50,5 +51,17 @@ meet()
 rounds = math.ceil(rounds / 10)
 local together = measure(meet)
 
-print(('{"ranks": %d, "barrier": %.2f, "wait": %.2f, "together": %.2f, '
-  .. '"wait_over_barrier": %.2f}'):format(ranks, barrier, wait, together, wait - barrier))
+local count = celer.buffer("int64_t", { 1 }, { name = "count", init = 0 })
+local kernel = celer.kernel "kernel void one(item<1> it, inout<int64_t, 1> n) { n(0) += 1; }"
+local function task()
+  q:submit(function(cg) cg:parallel_for({ 1 }, kernel.one, cg:read_write(count)) end)
+  q:wait()
+end
+local function fence() q:wait(count) end
+task()
+fence()
+local tasks, fences = measure(task), measure(fence)
+
+print(('{"ranks": %d, "barrier": %.2f, "wait": %.2f, "together": %.2f, "task": %.2f, '
+  .. '"fence": %.2f, "wait_over_barrier": %.2f}'):format(ranks, barrier, wait, together, tasks,
+    fences, wait - barrier))
