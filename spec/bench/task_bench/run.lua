@@ -62,14 +62,15 @@ local function metg(rows, points)
   return (a.us + slope * (iterations - a.iterations)) / points
 end
 
+-- Runs `run` with the words of the program with MPI.
 local function by_hand(run)
   local folder = assert(io.popen("mktemp -d")):read("*l")
-  local ok, result = pcall(function()
+  local ok, why = pcall(function()
     compile(folder .. "/stencil", here .. "stencil.c", { "-D__device__=" }, { "mpicc" })
-    return run { folder .. "/stencil" }
+    run { folder .. "/stencil" }
   end)
   os.execute("rm -r '" .. folder .. "'")
-  return ok and result or error(result, 0)
+  if not ok then error(why, 0) end
 end
 
 local function measure_metg(effort)
