@@ -34,15 +34,15 @@ local programs = {
   chain_bound = { bound = true, argv = function(o)
     return mpirun(o, "spec/bench/chain.lua", o.tiny and 40 or 2000)
   end },
-  points = { argv = function(o) return run(o, stencil, 4, o.tiny and 1e4 or 1e7, 0) end },
+  points = { argv = function(o) return run(o, stencil, 4, o.tiny and 1e4 or 5e6, 0) end },
   points_bound = { bound = true, argv = function(o)
-    return mpirun(o, stencil, 4, o.tiny and 1e4 or 1e7, 0)
+    return mpirun(o, stencil, 4, o.tiny and 1e4 or 5e6, 0)
   end },
   metg = { argv = function(o)
-    return { "luajit", "spec/bench/task_bench/run.lua", "metg", o.tiny and 1e4 or 4e6 }
+    return { "luajit", "spec/bench/task_bench/run.lua", "metg", o.tiny and 1e4 or 2e6 }
   end },
   heavy = { argv = function(o)
-    return { "luajit", "spec/bench/task_bench/run.lua", "heavy", o.tiny and 1e5 or 3e7 }
+    return { "luajit", "spec/bench/task_bench/run.lua", "heavy", o.tiny and 1e5 or 1e7 }
   end },
   graph = { argv = function(o) return { o.bin("graph"), o.tiny and 1 or 50 } end },
   messages = { argv = function(o) return { o.bin("graph"), "messages", o.tiny and 1 or 50 } end },

@@ -10,16 +10,17 @@
 --- with 64 points in a step; `ratio` is the first over the second.
 ---
 --- `heavy`: 4 points of some 280 us on two cores: `share` is their rate over that of many
---- points. Effort is the number of iterations that make up one measurement. The last line
---- is JSON.
+--- points, the median of some turns. Effort is the number of iterations that make up one
+--- measurement. The last line is JSON.
 local cjson = require("cjson")
 local celer = require("spec.support.celer")
 local compile = require("spec.bench.compile")
+local report = require("spec.bench.report")
 
 local here = "spec/bench/task_bench/"
 local POINTS = { 4, 64 }
 local GRAINS = { 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 8192 }
-local HEAVY, MANY, MANY_GRAIN = 80000, 256, 16384
+local HEAVY, MANY, MANY_GRAIN, TURNS = 80000, 256, 16384, 3
 
 -- The last cores that this process may use, `n` of them at most, as taskset takes them.
 local function cores(n)
@@ -32,7 +33,7 @@ local function cores(n)
   return table.concat(list, ",", math.max(1, #list - n + 1))
 end
 
--- What a program on so many cores prints, by iterations: microseconds of a step.
+-- What a program on so many cores prints, by iterations: the best microseconds of a step.
 local function steps(program, n, points, effort, grains)
   local argv = { "taskset", "-c", cores(n) }
   for _, words in ipairs { program, { points, effort }, grains } do
@@ -46,7 +47,7 @@ end
 local ours = { celer.command(), "run", "--backend", "cpu", "--devices", 1, "--advice", "off",
   here .. "stencil.lua" }
 
-local function rate(row) return row.iterations / row.us end
+local function rate(row) return row.iterations / row.best end
 
 -- Microseconds of a point where the rate is half of the highest, between two grains as if
 -- a step's time grew in a straight line. Where even the smallest grain reaches that, its.
@@ -55,11 +56,11 @@ local function metg(rows, points)
   for _, row in ipairs(rows) do half = math.max(half, rate(row) / 2) end
   local i = #rows
   while i > 1 and rate(rows[i - 1]) >= half do i = i - 1 end
-  if i == 1 then return rows[1].us / points end
+  if i == 1 then return rows[1].best / points end
   local a, b = rows[i - 1], rows[i]
-  local slope = (b.us - a.us) / (b.iterations - a.iterations)
-  local iterations = half * (a.us - slope * a.iterations) / (1 - half * slope)
-  return (a.us + slope * (iterations - a.iterations)) / points
+  local slope = (b.best - a.best) / (b.iterations - a.iterations)
+  local iterations = half * (a.best - slope * a.iterations) / (1 - half * slope)
+  return (a.best + slope * (iterations - a.iterations)) / points
 end
 
 -- Runs `run` with the words of the program with MPI.
@@ -92,11 +93,13 @@ local function measure_heavy(effort)
   local function rate_of(points, iterations)
     return points * rate(steps(ours, 2, points, effort, { iterations })[1])
   end
-  local few, many = rate_of(4, HEAVY), rate_of(MANY, MANY_GRAIN)
-  print(("4 points reach %.0f %% of the rate of %d"):format(100 * few / many, MANY))
-  return { bench = "heavy", share = few / many }
+  local shares = {}
+  for i = 1, TURNS do shares[i] = rate_of(4, HEAVY) / rate_of(MANY, MANY_GRAIN) end
+  local share = report.median(shares)
+  print(("4 points reach %.0f %% of the rate of %d"):format(100 * share, MANY))
+  return { bench = "heavy", share = share }
 end
 
 local measures = { metg = measure_metg, heavy = measure_heavy }
 local measure = measures[arg[1]] or error("usage: run.lua metg|heavy [effort]", 0)
-print(cjson.encode(measure(tonumber(arg[2]) or 4e6)))
+print(cjson.encode(measure(tonumber(arg[2]) or 2e6)))
