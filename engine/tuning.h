@@ -222,7 +222,8 @@ enum {
    * something. */
   CEL_TUNE_CREW_BLOCKS = 8,
   CEL_TUNE_CREW_FINE_BLOCKS = 64,
-  /* Items of a block: at least; and where there are more than the least. */
+  /* Items of a block: at least, of copies and of calls that reduce [rounds];
+   * and where there are more than the least. */
   CEL_TUNE_CREW_ITEMS = 4,
   CEL_TUNE_CREW_FINE_ITEMS = 4096,
   /* Items to whose multiples rows are cut: keeps blocks of a row off each
@@ -234,6 +235,10 @@ enum {
   CEL_TUNE_CREW_AWAKE_NS = 4000,
   /* Of a job's blocks, one part in so many is run as one at most, untried. */
   CEL_TUNE_CREW_SHARE = 8,
+  /* Runs of a kernel after which its estimate only shrinks by one part in so
+   * many of what it is too long. */
+  CEL_TUNE_USUAL_WARM = 3,
+  CEL_TUNE_USUAL_SHRINKS = 4,
   /* Others that each thread wakes that joins. */
   CEL_TUNE_CREW_WAKES = 2,
   /* Blocks of a reducing call at most, and bytes of all their rows. [rounds] */

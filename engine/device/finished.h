@@ -19,6 +19,9 @@ typedef struct cel_entry {
   cel_error *error;
   int32_t lane; /* the backend's number */
   uint64_t nth; /* of its device's, as the backend counts; GPUs alone do */
+  /* Of a call, by the processor: what one thread would take for it, as expected
+   * and as measured; 0: unknown. */
+  int64_t expected_ns, took_ns;
 } cel_entry;
 
 /* All zero but for `park` to begin. */

@@ -12,6 +12,7 @@ typedef struct { int64_t factor, busy, items, fail_at, busy_from; } cel_spec_con
 cel_status cel_spec_scale(const cel_work *work, const cel_call *call);
 cel_status cel_spec_fill(const cel_init *init, const cel_box *box, void *out);
 cel_status cel_spec_stamp(const cel_work *work, const cel_call *call);
+cel_status cel_spec_meet(const cel_work *work, const cel_call *call);
 ]])
 
 local works
@@ -500,6 +501,25 @@ describe("a backend", function()
     local b = create("cpu", { devices = 1, cores = 5 })
     for _, from in ipairs { 1, 3, 17, 40, 59 } do
       check_shared(b, { 60, 7, 1 }, 3000, from)
+    end
+  end)
+
+  -- Two of them are under way at a time, or else they wait in vain.
+  it("shares as few items as two, where they are heavy", function()
+    for _, items in ipairs { 2, 4, 6 } do
+      local b = create("cpu", { devices = 1, cores = 2 })
+      local context = ffi.new("cel_spec_context")
+      local work = ffi.new("cel_work", { fn = works.cel_spec_meet, context = context })
+      local job = ffi.new("cel_job", { ticket = 1, kind = "CEL_JOB_CALL", work = work })
+      job.call.chunk = grid.box(0, 0, 0, items, 1, 1)
+      local done = ffi.new("cel_done[1]")
+      for run = 1, 4 do
+        context.busy, context.items = run < 3 and 300000 or 0, 0
+        b.submit(b, 0, 0, job)
+        while b.poll(b, done, 1) == 0 do end
+        assert.is_true(done[0].error == nil)
+        assert.equal(items, tonumber(context.items))
+      end
     end
   end)
 

@@ -2,6 +2,7 @@
 #include "device/backend.h"
 
 #include <stdatomic.h>
+#include <time.h>
 
 /* a := a * factor + 1 over the chunk of one view; the context is the factor.
  * `busy` repeats make a kernel long enough to be shared, from a row on. */
@@ -15,6 +16,7 @@ typedef struct cel_spec_context {
 cel_status cel_spec_scale(const cel_work *work, const cel_call *call);
 cel_status cel_spec_fill(const cel_init *init, const cel_box *box, void *out);
 cel_status cel_spec_stamp(const cel_work *work, const cel_call *call);
+cel_status cel_spec_meet(const cel_work *work, const cel_call *call);
 
 cel_status cel_spec_scale(const cel_work *work, const cel_call *call) {
   cel_spec_context *c = work->context;
@@ -56,5 +58,25 @@ cel_status cel_spec_stamp(const cel_work *work, const cel_call *call) {
   cel_spec_context *c = work->context;
   if (call->chunk.min[0] == c->fail_at) return cel_fail(CEL_E_TASK, "planted");
   *(int64_t *)call->view[0].base = 1 + atomic_fetch_add(&c->items, 1);
+  return CEL_E_OK;
+}
+
+static int64_t seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec;
+}
+
+/* Two items at a time have to be under way: every other one waits for the next,
+ * or fails. With `busy`, each takes long instead. */
+cel_status cel_spec_meet(const cel_work *work, const cel_call *call) {
+  cel_spec_context *c = work->context;
+  for (int64_t i = call->chunk.min[0]; i < call->chunk.max[0]; ++i) {
+    int64_t mine = 1 + atomic_fetch_add(&c->items, 1), until = seconds() + 20;
+    for (volatile int64_t n = 0; n < c->busy; ++n) {
+    }
+    while (c->busy == 0 && mine % 2 != 0 && atomic_load(&c->items) == mine)
+      if (seconds() > until) return cel_fail(CEL_E_TASK, "nobody came");
+  }
   return CEL_E_OK;
 }

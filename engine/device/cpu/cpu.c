@@ -5,6 +5,7 @@
 #include "device/backend.h"
 #include "device/clock.h"
 #include "device/cpu/crew.h"
+#include "device/cpu/usual.h"
 #include "device/host_memory.h"
 #include "tuning.h"
 
@@ -22,6 +23,7 @@ typedef struct cpu {
   cel_crew *kernels, *copies;
   cel_lane lane[CEL_DEVICES * LANES];
   uint32_t outstanding[CEL_DEVICES * LANES]; /* submitted and not yet polled */
+  cel__usual usual;
 } cpu;
 
 static cel_status reserve(cel_backend *b, int32_t memory, uint64_t bytes,
@@ -69,6 +71,7 @@ static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
     if (c->finished.park != NULL) cel_park_wake(c->finished.park);
     return;
   }
+  entry->expected_ns = cel__usual_ns(&c->usual, job);
   cel_crew_submit(l < KERNEL_LANES ? c->kernels : c->copies, &c->lane[index],
                   entry);
 }
@@ -80,6 +83,8 @@ static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {
   while (n < max) {
     cel_entry *entry = cel_finished_take(&c->finished);
     if (entry == NULL) break;
+    if (entry->took_ns > 0 && entry->error == NULL)
+      cel__usual_learn(&c->usual, entry->job, entry->took_ns);
     out[n++] = (cel_done){entry->job->ticket, entry->error};
     --c->outstanding[entry->lane];
     cel_finished_give(&c->finished, entry);

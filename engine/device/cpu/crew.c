@@ -28,9 +28,9 @@ static int64_t groups_in(const cel_box *box, const int32_t group[3], int d) {
 }
 
 int64_t cel__crew_cut(const cel_box *box, const int32_t group[3], int64_t want,
-                      int64_t cuts[3]) {
+                      int64_t least, int64_t cuts[3]) {
   int64_t volume = cel_box_volume(box), blocks = 1;
-  if (want > volume / CEL_TUNE_CREW_ITEMS) want = volume / CEL_TUNE_CREW_ITEMS;
+  if (want > volume / least) want = volume / least;
   for (int d = 0; d < CEL_DIMS; ++d) {
     int64_t n = groups_in(box, group, d), need = (want + blocks - 1) / blocks;
     cuts[d] = need < 1 ? 1 : need < n ? need : n;
@@ -225,9 +225,11 @@ static int64_t take(cel_share *share, int32_t *range) {
   return -1;
 }
 
-/* Takes blocks until there are none. */
-static void help(cel_share *share, int32_t range) {
-  for (int64_t i; (i = take(share, &range)) >= 0;) run_blocks(share, i, 1);
+/* Takes blocks until there are none; returns how many. */
+static int64_t help(cel_share *share, int32_t range) {
+  int64_t i, n = 0;
+  for (; (i = take(share, &range)) >= 0; ++n) run_blocks(share, i, 1);
+  return n;
 }
 
 /* The first `done` blocks from those of `range` on, in a ring, are done. */
@@ -258,27 +260,38 @@ static void offer(cel_crew *crew, cel_share *share, int64_t worth_ns) {
   wake_all(woken, n);
 }
 
+/* Others may help with what is left; works on it, too. Returns how many blocks
+ * the calling thread did. */
+static int64_t share_out(cel_crew *crew, cel_share *share, int32_t range,
+                         int64_t done, int64_t worth_ns) {
+  start_ranges(crew, share, range, done);
+  offer(crew, share, worth_ns);
+  return help(share, range);
+}
+
 /* Works on the share alone until it proves to be large; then offers it. What
  * has been short so far is taken to be short for as many blocks again, but not
- * for more than a part of all. */
-static void own(cel_crew *crew, cel_share *share, int32_t range) {
+ * for more than a part of all. What is known to be large is offered at once.
+ * Returns how many blocks the calling thread did. */
+static int64_t own(cel_crew *crew, cel_share *share, int32_t range) {
   int64_t first = range_at(share, range), done = 0, n = 1;
   int64_t begin = cel_now_ns(), most = share->blocks / CEL_TUNE_CREW_SHARE;
+  int64_t expected_ns = share->entry->expected_ns;
+  int64_t others_ns = expected_ns - expected_ns / share->blocks;
+  if (others_ns > CEL_TUNE_CREW_ASLEEP_NS)
+    return share_out(crew, share, range, 0, others_ns);
   while (atomic_load_explicit(&share->error, memory_order_relaxed) == NULL) {
     int64_t i = (first + done) % share->blocks, left = share->blocks - done;
     int64_t room = share->blocks - i < left ? share->blocks - i : left;
     done += run_blocks(share, i, n < room ? n : room);
     left = share->blocks - done;
-    if (left == 0) return;
+    if (left == 0) break;
     int64_t worth_ns = (cel_now_ns() - begin) / done * left;
-    if (worth_ns > CEL_TUNE_CREW_ASLEEP_NS) {
-      start_ranges(crew, share, range, done);
-      offer(crew, share, worth_ns);
-      help(share, range);
-      return;
-    }
+    if (worth_ns > CEL_TUNE_CREW_ASLEEP_NS)
+      return done + share_out(crew, share, range, done, worth_ns);
     n = done < most ? done : most > 1 ? most : 1;
   }
+  return done;
 }
 
 static const cel_box *cuttable(const cel_job *job) {
@@ -292,7 +305,14 @@ static const cel_work *reducing(const cel_job *job) {
   return reduces ? job->work : NULL;
 }
 
-/* Cuts the head; false when it is one block. */
+/* Not worth waking anybody. */
+static bool is_light(const cel_entry *entry) {
+  return entry->expected_ns > 0 &&
+         entry->expected_ns <= CEL_TUNE_CREW_ASLEEP_NS;
+}
+
+/* Cuts the head; false when it is one block. Each item may be heavy, and the
+ * bits do not depend on the cut, except where a call reduces. */
 static bool cut(cel_crew *crew, cel_lane *lane, const cel_box *box) {
   cel_share *share = &lane->share;
   const cel_job *job = lane->head->job;
@@ -304,7 +324,8 @@ static bool cut(cel_crew *crew, cel_lane *lane, const cel_box *box) {
     share->group[d] = grouped ? job->work->work_group[d] : 1;
   int64_t want = work != NULL ? cel__partial_blocks(work)
                               : blocks_wanted(box, crew->threads);
-  share->blocks = cel__crew_cut(box, share->group, want, share->cuts);
+  int64_t least = grouped && work == NULL ? 1 : CEL_TUNE_CREW_ITEMS;
+  share->blocks = cel__crew_cut(box, share->group, want, least, share->cuts);
   if (work != NULL && share->blocks <= 1) return false;
   share->partial =
       work != NULL ? cel__partial_create(job, share->blocks) : NULL;
@@ -315,8 +336,24 @@ static bool cut(cel_crew *crew, cel_lane *lane, const cel_box *box) {
   return true;
 }
 
+/* What one thread would take for all, if it took that long for a part. */
+static int64_t extrapolate(int64_t took_ns, int64_t part, int64_t all) {
+  if (part == 0 || took_ns > INT64_MAX / all) return 0;
+  return 1 + took_ns * all / part;
+}
+
+/* Takes the head's time, where it is learnt from. */
+static void run_whole(cel_entry *entry) {
+  int64_t begin = entry->job->kind == CEL_JOB_CALL ? cel_now_ns() : 0;
+  entry->error =
+      cel_job_run(entry->job) == CEL_E_OK ? NULL : cel_finished_error();
+  if (begin != 0) entry->took_ns = 1 + cel_now_ns() - begin;
+}
+
+/* Returns with the lock held. */
 static void run_lane(cel_crew *crew, cel_lane *lane, int32_t worker) {
   cel_entry *entry = lane->head;
+  cel_share *share = &lane->share;
   const cel_box *box = cuttable(entry->job);
   if (lane->failed) { /* what follows may need what has failed */
     pthread_mutex_lock(&crew->lock);
@@ -324,17 +361,18 @@ static void run_lane(cel_crew *crew, cel_lane *lane, int32_t worker) {
     return;
   }
   if (crew->timed) entry->job->begin = cel_now_ns();
-  bool alone = crew->threads == 1 && reducing(entry->job) == NULL;
+  bool alone =
+      (crew->threads == 1 || is_light(entry)) && reducing(entry->job) == NULL;
   if (alone || box == NULL || cel_box_is_empty(box) || !cut(crew, lane, box)) {
-    entry->error =
-        cel_job_run(entry->job) == CEL_E_OK ? NULL : cel_finished_error();
+    run_whole(entry);
     pthread_mutex_lock(&crew->lock);
     complete(crew, lane);
     return;
   }
-  own(crew, &lane->share, worker);
+  int64_t begin = cel_now_ns(), done = own(crew, share, worker);
+  entry->took_ns = extrapolate(cel_now_ns() - begin, done, share->blocks);
   pthread_mutex_lock(&crew->lock);
-  leave(crew, &lane->share);
+  leave(crew, share);
 }
 
 /* Called and returns with the lock held. */

@@ -6,10 +6,11 @@
  * when what is left of it would take its owner longer than waking a helper, and
  * as many are woken as that is worth: to wake sixty for a job of a hundred
  * microseconds takes longer than the job. Until then its owner joins blocks, as
- * each costs something.
- * Each thread begins with a range of blocks of its own, the same in every job
- * over the same box, so that it finds what it had touched in its cache and in
- * memory near it; then it helps with the others' ranges.
+ * each costs something. What a call usually takes (usual.h) spares the trial:
+ * one that is light is not cut, of one that is heavy others have blocks at
+ * once. Each thread begins with a range of blocks of its own, the same in every
+ * job over the same box, so that it finds what it had touched in its cache and
+ * in memory near it; then it helps with the others' ranges.
  *
  * Invariants (under crew->lock): a lane is `active` iff it has jobs, and then
  * it is either in the list of runnable lanes or owned by a thread; a lane's
@@ -99,9 +100,10 @@ void cel_lane_release(cel_lane *lane);
 void cel_crew_submit(cel_crew *crew, cel_lane *lane, cel_entry *entry);
 
 /* How a box is cut into at most about `want` blocks of whole work groups (0
- * counts as 1); returns how many. Thread: any. */
+ * counts as 1), which have about `least` items at least; returns how many.
+ * Thread: any. */
 int64_t cel__crew_cut(const cel_box *box, const int32_t group[3], int64_t want,
-                      int64_t cuts[3]);
+                      int64_t least, int64_t cuts[3]);
 /* The i-th of them; blocks are disjoint and cover the box. Thread: any. */
 cel_box cel__crew_block(const cel_box *box, const int32_t group[3],
                         const int64_t cuts[3], int64_t i);

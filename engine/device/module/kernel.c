@@ -316,6 +316,7 @@ cel_work *cel_module_work(const cel_module *module, int32_t kernel,
       .values = copy,
       .values_size = k->values_size,
       .hash = size > 0 ? cel_hash(copy, size, k->hash) : k->hash,
+      .context = (void *)(uintptr_t)k, /* by which its calls are known */
   };
   work->kernel = k;
   work->name = cel_module_kernel_name(module, kernel);
@@ -353,6 +354,7 @@ static cel_work *make_combine(const kernel_work *of, int32_t view, bool onto) {
       .values = &work->what,
       .values_size = sizeof work->what,
       .hash = cel_hash(&work->what, sizeof work->what, of->face.hash),
+      .context = (void *)(uintptr_t)of->kernel,
   };
   return &work->face;
 }

@@ -3,8 +3,10 @@
  *   bench_device [cores]   default: all of this process's
  *
  * Prints the round trip of a job that does nothing, from submit to poll; jobs
- * per second with many under way; and the time of one large memory-bound and
- * one large compute-bound kernel on 1, 2, 4 ... cores. The last line is JSON.
+ * per second with many under way; the time of one large memory-bound and one
+ * large compute-bound kernel on 1, 2, 4 ... cores; and what share of the peak a
+ * kernel of few, heavy items reaches: two of 280 us for each core. The last
+ * line is JSON.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +15,7 @@
 #include "device/clock.h"
 #include "device/topology.h"
 
-enum { ROUNDS = 5000, SIDE = 4096 };
+enum { ROUNDS = 5000, SIDE = 4096, HEAVY_ROUNDS = 60 };
 
 static double now(void) {
   return (double)cel_now_ns() * 1e-9;
@@ -43,6 +45,15 @@ static cel_status iterate(const cel_work *work, const cel_call *call) {
       float x = a[i * SIDE + j];
       for (int k = 0; k < 20; ++k) x = x * 0.5f + 1.0f;
       a[i * SIDE + j] = x;
+    }
+  return CEL_E_OK;
+}
+
+/* The same work for each item, however often its thread is interrupted. */
+static cel_status toil(const cel_work *work, const cel_call *call) {
+  const int64_t *turns = work->context;
+  for (int64_t i = call->chunk.min[0]; i < call->chunk.max[0]; ++i)
+    for (volatile int64_t n = 0; n < *turns; ++n) {
     }
   return CEL_E_OK;
 }
@@ -118,10 +129,40 @@ static void large_jobs(cel_backend *b, cel_park *park, int cores) {
     b->release(b, b->device_memory[0], view[i].base, bytes);
 }
 
+/* Of the time that a kernel of two heavy items for each core would take if all
+ * were busy, what share it takes. */
+static double heavy_items(cel_backend *b, cel_park *park, int cores) {
+  int64_t turns = 100000, took = INT64_MAX;
+  cel_work work = {.fn = toil, .context = &turns};
+  cel_job job = {.kind = CEL_JOB_CALL,
+                 .work = &work,
+                 .call = {.chunk = cel_box_sized(1, 1, 1)}};
+  for (int i = 0; i < HEAVY_ROUNDS; ++i) {
+    int64_t begin = cel_now_ns();
+    toil(&work, &job.call);
+    int64_t t = cel_now_ns() - begin;
+    if (t < took) took = t;
+  }
+  turns = turns * 280000 / took;
+  double item = 1e9, all = 1e9;
+  for (int i = 0; i < HEAVY_ROUNDS; ++i) {
+    job.call.chunk = cel_box_sized(1, 1, 1);
+    double t = time_job(b, park, &job);
+    if (t < item) item = t;
+    job.call.chunk = cel_box_sized(2 * cores, 1, 1);
+    t = time_job(b, park, &job);
+    if (t < all) all = t;
+  }
+  double share = 2 * item / all;
+  printf("%3d cores: %d items of %.0f us in %.0f us, %.0f %% of the peak\n",
+         cores, 2 * cores, item * 1e6, all * 1e6, 100 * share);
+  return share;
+}
+
 int main(int argc, char **argv) {
   cel_topology topology;
   if (cel_topology_find(0, 1, &topology) != CEL_E_OK) return 1;
-  double us[2] = {0};
+  double us[2] = {0}, heavy = 0;
   int most = argc > 1 ? atoi(argv[1]) : topology.cores;
   for (int cores = 1;; cores = cores * 2 < most ? cores * 2 : most) {
     cel_park park;
@@ -135,10 +176,12 @@ int main(int argc, char **argv) {
     }
     if (cores == 1 || cores == most) small_jobs(b, &park, us);
     large_jobs(b, &park, cores);
+    if (cores == most) heavy = heavy_items(b, &park, cores);
     b->destroy(b);
     if (cores == most) break;
   }
-  printf("{\"bench\": \"device\", \"single_us\": %.3f, \"many_us\": %.3f}\n",
-         us[0], us[1]);
+  printf("{\"bench\": \"device\", \"single_us\": %.3f, \"many_us\": %.3f, "
+         "\"heavy_items_share\": %.3f}\n",
+         us[0], us[1], heavy);
   return 0;
 }
