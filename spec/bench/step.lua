@@ -181,31 +181,33 @@ local function now(figure)
   return figure.value and number(figure.value) or "not there"
 end
 
-local function verdict(figures)
+-- In parentheses where others used the machine: it means little then.
+local function verdict(figures, quiet)
   local met, measured = 0, 0
   for _, figure in ipairs(figures) do
     if figure.value then measured = measured + 1 end
     if figure.met then met = met + 1 end
   end
   if measured == 0 then return "" end
-  if met == #figures then return "met" end
-  return met == 0 and "MISSED" or ("MISSED, %d of %d met"):format(met, #figures)
+  local text = met == #figures and "met" or met == 0 and "MISSED"
+    or ("MISSED, %d of %d met"):format(met, #figures)
+  return quiet and text or "(" .. text .. ")"
 end
 
 local HEAD = { "row", "what", "unit", "now", "target", "", "Celerity" }
 
-local function cells_of(result)
+local function cells_of(result, quiet)
   local figures = result.figures
   local function each(text) return joined(figures, text) end
   local celerity = each(function(f) return f.celerity and ("%g"):format(f.celerity) or "-" end)
   return { result.row, result.what .. ": " .. each(function(f) return f.name end), result.unit,
     each(now), result.sense .. " " .. each(function(f) return ("%g"):format(f.target) end),
-    verdict(figures), celerity:find("%d") and celerity or "" }
+    verdict(figures, quiet), celerity:find("%d") and celerity or "" }
 end
 
-local function show(results)
+local function show(results, quiet)
   local lines, width = { HEAD }, {}
-  for _, result in ipairs(results) do lines[#lines + 1] = cells_of(result) end
+  for _, result in ipairs(results) do lines[#lines + 1] = cells_of(result, quiet) end
   for _, cells in ipairs(lines) do
     for i, text in ipairs(cells) do width[i] = math.max(width[i] or 0, #text) end
   end
@@ -234,7 +236,7 @@ local function measure(o)
   m.quiet = m.others <= BUSY
   local results = {}
   for i, row in ipairs(rows) do results[i] = result_of(row, printed, failed) end
-  show(results)
+  show(results, m.quiet)
   warn(m)
   for name, why in pairs(failed) do print(name .. " FAILED: " .. why) end
   return { bench = "step", machine = m, turns = o.turns, tiny = o.tiny or false,
