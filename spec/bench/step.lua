@@ -110,7 +110,7 @@ local function used_by_others(call)
   call()
   local busy_then, all_then = seconds_of_cores()
   local others = busy_then - busy - (seconds_of_ours() - ours)
-  return math.max(0, others) / (all_then - all)
+  return math.max(0, others) / math.max(all_then - all, 0.01)
 end
 
 -- The last line of JSON of a program; or nil, and why.
