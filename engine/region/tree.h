@@ -38,7 +38,7 @@ typedef struct cel_tree_node {
 typedef struct cel_tree {
   cel_tree_node *root;
   uint32_t count;
-  uint32_t tidy_at; /* the holder's: entries at which to make it afresh */
+  uint32_t tidy_at;    /* the holder's: entries at which to make it afresh */
   cel_tree_node first; /* the lone leaf; somewhere below, or unused, later */
 } cel_tree;
 
