@@ -1,5 +1,6 @@
 #include "command/read.h"
 
+#include "base/hash.h"
 #include "command/collective/bcast_tree.h"
 #include "command/collective/pattern.h"
 #include "tuning.h"
@@ -51,6 +52,54 @@ static void send(cel__own *own, const cel__version *v, uint32_t rep,
   }
 }
 
+/* Appends what was noted. */
+static void repeat(const struct cel__given *slot, const cel_buffer *buffer,
+                   cel__traffic *traffic) {
+  for (uint32_t i = 0; i < slot->sends + slot->receives; ++i) {
+    cel__transfer t = {slot->at[i].order, slot->at[i].peer, buffer,
+                       slot->at[i].box};
+    cel_vec_push(i < slot->sends ? &traffic->sends : &traffic->receives, t);
+  }
+}
+
+static void note(struct cel__given *slot, const cel__transfer *send,
+                 const cel__transfer *receive) {
+  for (uint32_t i = 0; i < slot->sends + slot->receives; ++i) {
+    const cel__transfer *t = i < slot->sends ? send++ : receive++;
+    slot->at[i].order = t->order;
+    slot->at[i].peer = t->peer;
+    slot->at[i].box = t->box;
+  }
+}
+
+/* Both, by messages. Loops read entries of the same versions alike. */
+static void give(cel__own *own, uint32_t version, uint32_t rep,
+                 const cel_box *box, const cel_buffer *buffer,
+                 cel__traffic *traffic) {
+  if (own->given == NULL)
+    own->given = cel_alloc_zero(CEL__GIVEN * sizeof *own->given);
+  uint64_t hash = cel_hash(box, sizeof *box, (uint64_t)version << 32 | rep);
+  struct cel__given *slot = &own->given[hash % CEL__GIVEN];
+  if (slot->version == version && slot->rep == rep &&
+      cel_box_equal(&slot->box, box)) {
+    repeat(slot, buffer, traffic);
+    return;
+  }
+  uint32_t sends = traffic->sends.n, receives = traffic->receives.n;
+  const cel__version *v = cel__own_version(own, version);
+  send(own, v, rep, box, buffer, &traffic->sends);
+  receive(own, v, rep, box, buffer, &traffic->receives);
+  uint32_t sent = traffic->sends.n - sends;
+  uint32_t received = traffic->receives.n - receives;
+  if (sent + received > CEL__GIVEN_MOST) return;
+  *slot = (struct cel__given){.version = version,
+                              .rep = rep,
+                              .box = *box,
+                              .sends = sent,
+                              .receives = received};
+  note(slot, traffic->sends.at + sends, traffic->receives.at + receives);
+}
+
 static const cel__choice *choose(cel__own *own, uint32_t version, uint32_t rep,
                                  bool tiles, const cel_box *box,
                                  const cel_buffer *buffer) {
@@ -97,17 +146,14 @@ static void read_entry(cel__own *own, const cel_map_entry *x, uint32_t rep,
   uint32_t version = (uint32_t)x->value;
   uint32_t after = cel__own_after_reading(own, version, rep);
   if (after == version) return;
-  const cel__version *v = cel__own_version(own, version);
   cel_box box;
   cel_box_intersect(&x->box, hull, &box);
   /* Of a read that meets many entries each would be a collective, or passed on
    * alone, where messages take all of them along. */
   bool alone =
       own->collectives && own->entries.n <= CEL_TUNE_COLLECTIVE_ENTRIES;
-  if (!alone || !go_together(own, version, rep, tiles, &box, buffer, traffic)) {
-    send(own, v, rep, &box, buffer, &traffic->sends);
-    receive(own, v, rep, &box, buffer, &traffic->receives);
-  }
+  if (!alone || !go_together(own, version, rep, tiles, &box, buffer, traffic))
+    give(own, version, rep, &box, buffer, traffic);
   cel_vec_push(&own->changes, (cel_map_entry){x->box, after});
 }
 

@@ -255,8 +255,13 @@ static void take_shared(cel_map_entries *all, cel_map_entries *shared) {
   cel_free(slots);
 }
 
+/* Leaves are in order, and mostly so is the whole. */
 static void sort_by_box(cel_map_entries *entries) {
-  cel_sort(entries->at, entries->n, sizeof *entries->at, by_box);
+  for (uint32_t i = 1; i < entries->n; ++i)
+    if (by_box(&entries->at[i - 1], &entries->at[i]) > 0) {
+      cel_sort(entries->at, entries->n, sizeof *entries->at, by_box);
+      return;
+    }
 }
 
 /* The tree of these alone, made in the order of boxes: that of values means

@@ -15,22 +15,32 @@ struct cel__image {
   cel_region region;
 };
 
+static bool is_of(const struct cel__image *image, const key *wanted) {
+  return image != NULL && memcmp(&image->key, wanted, sizeof *wanted) == 0;
+}
+
 cel_status cel_images_eval(cel_images *images, const cel_rule_use *use,
                            const cel_box *chunk, cel_region *out) {
   const cel_rule *rule = use->rule;
   if (rule->plain || rule->listing != NULL || rule->desc.params > 0)
     return cel_rule_eval(use, chunk, out);
   key wanted = {rule->id, *chunk, use->range, use->extent};
-  uint64_t hash = cel_hash(&wanted, sizeof wanted, 0);
-  struct cel__image **slot = &images->slots[hash % CEL_IMAGES];
-  if (*slot != NULL && memcmp(&(*slot)->key, &wanted, sizeof wanted) == 0) {
-    cel_region_copy(out, &(*slot)->region);
+  uint64_t n = cel_hash(&wanted, sizeof wanted, 0) % CEL_IMAGES;
+  struct cel__image **newer = &images->slots[n];
+  struct cel__image **older = &images->slots[n ^ 1];
+  const struct cel__image *known = is_of(*newer, &wanted)   ? *newer
+                                   : is_of(*older, &wanted) ? *older
+                                                            : NULL;
+  if (known != NULL) {
+    cel_region_copy(out, &known->region);
     return CEL_E_OK;
   }
   CEL_TRY(cel_rule_eval(use, chunk, out));
-  if (*slot == NULL) *slot = cel_alloc_zero(sizeof **slot);
-  (*slot)->key = wanted;
-  cel_region_copy(&(*slot)->region, out);
+  struct cel__image *made = *older;
+  *older = *newer;
+  *newer = made != NULL ? made : cel_alloc_zero(sizeof *made);
+  (*newer)->key = wanted;
+  cel_region_copy(&(*newer)->region, out);
   return CEL_E_OK;
 }
 

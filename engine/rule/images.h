@@ -7,7 +7,8 @@
  *
  * Invariant: an image depends on its key alone; the id of a rule is never given
  * to another one.
- * Cost: O(boxes of the image). A slot that another key needs is evaluated anew.
+ * Cost: O(boxes of the image). Two slots for each key; the one that came first
+ * makes room for a third.
  * The holder owns it: zero ... release. Confined. Pure.
  */
 #ifndef CEL_RULE_IMAGES_H

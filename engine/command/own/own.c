@@ -23,6 +23,7 @@ void cel__own_release(cel__own *own) {
   cel__interner_release(&own->versions, drop);
   cel__reps_release(&own->reps);
   cel_free(own->afters);
+  cel_free(own->given);
   cel_map_entries_release(&own->entries);
   cel_vec_release(&own->changes);
   cel_vec_release(&own->surplus);
@@ -356,6 +357,8 @@ void cel__own_sweep(cel__own *own) {
   cel__reps_sweep(&own->reps);
   memset(own->afters, 0, CEL__AFTERS * sizeof *own->afters);
   memset(own->chosen, 0, sizeof own->chosen);
+  if (own->given != NULL)
+    memset(own->given, 0, CEL__GIVEN * sizeof *own->given);
   uint32_t held = own->versions.count + own->reps.in.count;
   own->sweep_at = own->sweep_least == 0 ? 0 : own->sweep_least + 2 * held;
   own->sweep_at_bytes = 2 * own->reps.bytes + CEL_TUNE_SWEEP_BYTES;

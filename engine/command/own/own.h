@@ -49,7 +49,12 @@ typedef struct cel__surplus {
   cel_box box;
 } cel__surplus;
 
-enum { CEL__AFTERS = 256, CEL__CHOSEN = 8 };
+enum {
+  CEL__AFTERS = 256,
+  CEL__CHOSEN = 8,
+  CEL__GIVEN = 16,
+  CEL__GIVEN_MOST = 6
+};
 
 /* How many elements of something a rank owns. */
 typedef struct cel__holding {
@@ -79,6 +84,17 @@ typedef struct cel__own {
     cel_box extent, box;
     cel__choice choice;
   } chosen[CEL__CHOSEN];
+  /* What this rank gives and gets where an entry is read, if that is not much;
+   * null until it is asked for. */
+  struct cel__given {
+    uint32_t version, rep;
+    cel_box box;
+    uint32_t sends, receives;
+    struct {
+      int64_t order, peer;
+      cel_box box;
+    } at[CEL__GIVEN_MOST]; /* what it sends first */
+  } * given;
   uint32_t sweep_least, sweep_at; /* versions and representations held */
   uint64_t sweep_at_bytes;        /* of representations */
   CEL_VEC(cel__surplus) surplus;  /* until the task's reads are done */
