@@ -38,8 +38,8 @@ bool cel__is_users(lua_State *L, lua_Debug *frame) {
   return *frame->what != 'C' && strncmp(frame->source, "=celer/", 7) != 0;
 }
 
-bool cel__find_user(lua_State *L, lua_Debug *frame) {
-  for (int level = 1; lua_getstack(L, level, frame); ++level)
+bool cel__find_user(lua_State *L, int level, lua_Debug *frame) {
+  for (; lua_getstack(L, level, frame); ++level)
     if (cel__is_users(L, frame)) return true;
   return false;
 }
@@ -94,9 +94,13 @@ static const char *callers_of(lua_State *L) {
 }
 
 cel_location cel__user_location(lua_State *L) {
+  return cel__user_location_from(L, 1);
+}
+
+cel_location cel__user_location_from(lua_State *L, int level) {
   static const char *source, *name; /* of a file before; kept */
   lua_Debug frame;
-  if (!cel__find_user(L, &frame)) return (cel_location){0};
+  if (!cel__find_user(L, level, &frame)) return (cel_location){0};
   int32_t line = frame.currentline;
   const char *callers = callers_of(L);
   if (frame.source == source) return (cel_location){name, line, callers};

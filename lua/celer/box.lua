@@ -153,6 +153,10 @@ function M.is_box(value)
   return class == Box or class == Chunk
 end
 
+--- What is_box knows boxes by, for the core.
+---@return table box, table chunk  metatables
+function M.classes() return Box, Chunk end
+
 --- Lower and upper bounds as two new tables, indexed from 1.
 ---@param box celer.box
 ---@return integer[] lo, integer[] hi

@@ -45,7 +45,7 @@ static int both_embedded(lua_State *L) {
  * where there is none. The file as the script was named, in full. */
 static int both_place(lua_State *L) {
   lua_Debug frame;
-  if (cel__find_user(L, &frame)) {
+  if (cel__find_user(L, 1, &frame)) {
     lua_pushstring(L, cel__file_of(&frame));
     lua_pushinteger(L, frame.currentline);
   } else {

@@ -25,6 +25,7 @@ const cel_fact cel_facts[] = {
     {"access", "spelt", CEL__ACCESS_SPELT},
     {"access", "map", CEL__ACCESS_MAP},
     {"access", "owner", CEL__ACCESS_OWNER},
+    {"hidden", "handle", CEL__ACCESS_HANDLE},
     {"placement", "split", CEL_PLACE_SPLIT},
     {"placement", "once", CEL_PLACE_ONCE},
     {"placement", "each", CEL_PLACE_EACH},

@@ -1,13 +1,14 @@
 /* Command groups that are like one before, for Lua.
  *
- * A loop submits one kernel over one range in each step, with closures made
- * anew as range mappers. What such a group came to is a plan (replay.lua makes
- * it of what known.lua knows). A group that is like it but for buffers of the
+ * A loop submits one kernel in each step, with closures made anew as range
+ * mappers. What such a group came to is a plan (replay.lua makes it of what
+ * known.lua knows). A group that is like it but for its range, buffers of the
  * same shape, numbers that mappers captured and values is submitted from here
  * without a look at Lua's tables of all that; whatever else differs, and
  * whatever is wrong, is left to the long way.
  *
- * Cost: about as much as the engine takes for the task. Nothing is allocated.
+ * Cost: about as much as the engine takes for the task. Nothing is allocated,
+ * but where a mapper is asked about numbers or a range that it has not had.
  */
 #include <string.h>
 
@@ -22,49 +23,60 @@ enum {
   ARGUMENTS = CEL__PLAN_ARGUMENTS,
   VARIABLES = 32, /* that mappers captured, and globals */
   PARAMS = 16,    /* numbers of all mappers */
-  KNOWN = 8,      /* sets of them for which the rules hold */
-  VALUES = 1024
+  KNOWN = 8, /* ranges with numbers for which the rule of an access holds */
+  BOUNDS = 2 * CEL_DIMS,
+  WORDS = ACCESSES * BOUNDS + PARAMS, /* of one such set for all accesses */
+  VALUES = 1024,
+  NONE = UINT8_MAX
 };
+
+static const double most = 0x1p53; /* a bound, and the items of a range */
 
 static const char plan_type[] = "celer.core.plan";
 
 /* A variable that a mapper saw: its own, or of a function that it calls. Slots
- * are of the plan's table. */
+ * are of the plan's table; positions are as in known.lua: 0 is the mapper, k
+ * its variable k. */
 typedef struct variable {
-  uint16_t owner; /* slot of that function; 0: the mapper itself */
-  uint16_t value; /* slot of what it was, but for numbers of the rule */
-  uint16_t name;  /* slot of the name of a global; 0: it is captured */
-  uint8_t index;  /* of what is captured */
-  uint8_t param;  /* which number of the rule it is, from 1; 0: none */
+  const void *code; /* of a function that is known by it; null: by its value */
+  uint16_t value;   /* slot of what it was */
+  uint16_t name;    /* slot of the name of a global; 0: it is captured */
+  uint8_t owner;    /* position of the function that has it */
+  uint8_t same;     /* position of what it must be equal to; or NONE */
+  uint8_t index;    /* of what is captured */
+  uint8_t param;    /* which number of the rule it is, from 1; 0: none */
 } variable;
 
 /* An access and its mapper. Pointers are to what the plan's table keeps. */
 typedef struct planned_access {
   const char *mode; /* how it is spelt: a string of Lua's, */
   int32_t as;       /* and as core_submit.h has it */
-  const void *type; /* of the buffer's elements */
+  uint64_t type;    /* of the buffer's elements */
   int32_t dims;     /* of the buffer; extents do not tell {n} from {n, 1} */
   cel_box extent;
   const void *code; /* the mapper's; the mapper where it is always the same */
   bool exact;
   uint8_t first, variables; /* in plan.variables */
-  uint8_t param;            /* the first in plan.param */
-  uint16_t check; /* slot of what tells whether the rule holds for a number */
+  uint8_t param;            /* the first in given.param */
+  uint16_t check; /* slot of what tells whether the rule holds for other numbers
+                     or another range; 0: it does */
+  uint16_t word;  /* its first in a set of plan.seen */
+  uint16_t words; /* the bounds of the range, then its numbers */
+  uint16_t known, latest; /* sets, and the one that was met last */
   const cel_rule *rule;
 } planned_access;
 
 typedef struct plan {
   int32_t dims;
-  int64_t hi[CEL_DIMS];
   cel_module *module;
   int32_t kernel;
   uint32_t arguments, accesses, params;
   uint32_t is_access; /* bits, by argument */
   uint16_t slots;     /* of its table that are taken */
+  uint16_t words;
   planned_access access[ACCESSES];
   variable variables[VARIABLES];
-  uint32_t known, next; /* sets that are known; how many were forgotten */
-  int64_t param[KNOWN][PARAMS];
+  int64_t seen[KNOWN][WORDS];
 } plan;
 
 /* ---- making one ---------------------------------------------------------- */
@@ -98,13 +110,30 @@ static uint16_t keep_field(lua_State *L, int index, const char *key, int kept,
   return 0;
 }
 
+/* A position, or NONE. */
+static uint8_t field_position(lua_State *L, int index, const char *key) {
+  lua_getfield(L, index, key);
+  uint8_t at = lua_isnil(L, -1) ? NONE : (uint8_t)lua_tonumber(L, -1);
+  lua_pop(L, 1);
+  return at;
+}
+
+/* The code of a function that is known by it. */
+static const void *field_code(lua_State *L, int index) {
+  lua_getfield(L, index, "code");
+  lua_getfield(L, index, "value");
+  const void *code = lua_isnil(L, -2) ? NULL : cel__code_of(L, -1);
+  lua_pop(L, 2);
+  return code;
+}
+
 static uint16_t keep_value(lua_State *L, int index, int kept, plan *p) {
   lua_getfield(L, index, "value");
   return keep(L, kept, p); /* nil and false, too */
 }
 
-/* Variables of the mapper described at `index`, an array of tables {owner =,
- * value =, name = | index =, param = | nil}. False where there are too many. */
+/* Variables of the mapper described at `index`, as known.lua has them. False
+ * where there are too many. */
 static bool read_variables(lua_State *L, int index, int kept, plan *p,
                            planned_access *m) {
   lua_getfield(L, index, "variables");
@@ -114,9 +143,11 @@ static bool read_variables(lua_State *L, int index, int kept, plan *p,
     lua_rawgeti(L, list, i);
     int at = lua_gettop(L);
     p->variables[m->first + m->variables++] =
-        (variable){.owner = keep_field(L, at, "owner", kept, p),
+        (variable){.code = field_code(L, at),
                    .value = keep_value(L, at, kept, p),
                    .name = keep_field(L, at, "name", kept, p),
+                   .owner = field_position(L, at, "owner"),
+                   .same = field_position(L, at, "same"),
                    .index = (uint8_t)field_number(L, at, "index"),
                    .param = (uint8_t)field_number(L, at, "param")};
     lua_pop(L, 1);
@@ -125,22 +156,31 @@ static bool read_variables(lua_State *L, int index, int kept, plan *p,
   return fits;
 }
 
-static bool read_params(lua_State *L, int index, plan *p, planned_access *m) {
+/* What is known of it: its numbers under the range at hand. */
+static bool read_params(lua_State *L, int index, const cel_box *range, plan *p,
+                        planned_access *m) {
   lua_getfield(L, index, "params");
   uint32_t n = (uint32_t)m->rule->desc.params;
   bool fits = p->params + n <= PARAMS;
   m->param = (uint8_t)p->params;
+  m->word = p->words;
+  m->words = (uint16_t)(BOUNDS + n);
+  memcpy(&p->seen[0][m->word], range, BOUNDS * sizeof(int64_t));
   for (uint32_t i = 0; fits && i < n; ++i) {
     lua_rawgeti(L, -1, (int)i + 1);
-    p->param[0][p->params++] = (int64_t)lua_tonumber(L, -1);
+    p->seen[0][m->word + BOUNDS + i] = (int64_t)lua_tonumber(L, -1);
     lua_pop(L, 1);
   }
+  p->params += n;
+  p->words += m->words;
+  m->known = 1;
   lua_pop(L, 1);
   return fits;
 }
 
 /* Of the table at `index`: see replay.lua. */
-static bool read_planned(lua_State *L, int index, int kept, plan *p) {
+static bool read_planned(lua_State *L, int index, int kept,
+                         const cel_box *range, plan *p) {
   if (p->accesses == ACCESSES) return false;
   planned_access *m = &p->access[p->accesses++];
   if (p->accesses > 1) m->first = (uint8_t)(m[-1].first + m[-1].variables);
@@ -148,35 +188,34 @@ static bool read_planned(lua_State *L, int index, int kept, plan *p) {
   m->exact = field_is_true(L, index, "exact");
   lua_getfield(L, index, "mode");
   m->mode = luaL_checkstring(L, -1);
-  lua_getfield(L, index, "type");
-  m->type = lua_topointer(L, -1);
   lua_getfield(L, index, "map");
   m->code = m->exact ? lua_topointer(L, -1) : cel__code_of(L, -1);
   lua_getfield(L, index, "rule");
   m->rule = cel__check_rule(L, -1);
   lua_getfield(L, index, "handle");
   const cel_buffer *buffer = cel__check_buffer(L, -1);
+  m->type = buffer->type;
   m->dims = buffer->dims;
   m->extent = buffer->extent;
-  lua_pop(L, 5);
+  lua_pop(L, 4);
   lua_pushnil(L); /* a plan keeps no buffer alive */
   lua_setfield(L, index, "handle");
   m->check = keep_field(L, index, "check", kept, p);
   return m->code != NULL && read_variables(L, index, kept, p, m) &&
-         read_params(L, index, p, m);
+         read_params(L, index, range, p, m);
 }
 
-/* plan(dims, extents..., module, kernel from 0, arguments) -> plan | nil
+/* plan(a cel_lua_range, module, kernel from 0, arguments) -> plan | nil
  * arguments: false for a value, for an access what replay.lua says of it. */
 static int plan_new(lua_State *L) {
-  enum { GIVEN = 7 };
+  enum { GIVEN = 4 };
+  cel_group group;
+  cel__read_range(L, 1, &group);
   plan *p = lua_newuserdata(L, sizeof *p);
   memset(p, 0, sizeof *p);
-  p->dims = (int32_t)luaL_checkinteger(L, 1);
-  for (int d = 0; d < CEL_DIMS; ++d)
-    p->hi[d] = (int64_t)luaL_optnumber(L, 2 + d, 1);
-  p->module = cel__check_module(L, 5);
-  p->kernel = (int32_t)luaL_checkinteger(L, 6);
+  p->dims = group.dims;
+  p->module = cel__check_module(L, 2);
+  p->kernel = (int32_t)luaL_checkinteger(L, 3);
   p->arguments = (uint32_t)lua_objlen(L, GIVEN);
   lua_newtable(L);
   int kept = lua_gettop(L);
@@ -187,12 +226,11 @@ static int plan_new(lua_State *L) {
     lua_rawgeti(L, GIVEN, (int)i + 1);
     if (lua_istable(L, -1)) {
       p->is_access |= UINT32_C(1) << i;
-      fits = read_planned(L, lua_gettop(L), kept, p);
+      fits = read_planned(L, lua_gettop(L), kept, &group.range, p);
     }
     lua_settop(L, kept);
   }
   lua_setfenv(L, -2);
-  p->known = 1;
   if (!fits) return 0;
   luaL_newmetatable(L, plan_type);
   lua_setmetatable(L, -2);
@@ -203,20 +241,18 @@ static int plan_new(lua_State *L) {
 
 /* replay(plans, label, division, handles, group, range, ...) */
 enum { PLANS = 1, LABEL, DIVISION, HANDLES, GROUP, RANGE, FIRST };
-/* What its closure has. */
-enum { CLASS = 1, HANDLE_TYPE, HANDLE, TYPE, COUNT };
+/* What its closure has: metatables, and names of fields. */
+enum { BOX = 1, CHUNK, HANDLE_TYPE, COUNT, DIMS, MIN, MAX };
 
 typedef struct given_access {
-  const void *table;
   const cel_buffer *buffer;
   const char *mode;
-  const void *type;
   int map; /* where it is on the stack */
 } given_access;
 
 typedef struct given {
   int32_t dims;
-  int64_t hi[CEL_DIMS];
+  cel_box range;
   uint32_t arguments, accesses, values;
   given_access access[ACCESSES];
   int value[ARGUMENTS]; /* where it is on the stack */
@@ -224,35 +260,14 @@ typedef struct given {
   int64_t param[PARAMS];
 } given;
 
-static bool read_extent(lua_State *L, int64_t *out) {
-  if (lua_type(L, -1) != LUA_TNUMBER) return false;
+/* Pops a number that is a bound. */
+static bool read_bound(lua_State *L, int64_t *out) {
+  bool is = lua_type(L, -1) == LUA_TNUMBER;
   lua_Number n = lua_tonumber(L, -1);
+  lua_pop(L, 1);
+  if (!is || !(n >= -most && n <= most)) return false;
   *out = (int64_t)n;
   return (lua_Number)*out == n;
-}
-
-/* A number, or an array of numbers and nothing else. */
-static bool read_range(lua_State *L, given *g) {
-  for (int d = 0; d < CEL_DIMS; ++d) g->hi[d] = 1;
-  if (lua_type(L, RANGE) == LUA_TNUMBER) {
-    lua_pushvalue(L, RANGE);
-    g->dims = 1;
-    bool fits = read_extent(L, &g->hi[0]);
-    lua_pop(L, 1);
-    return fits;
-  }
-  if (!lua_istable(L, RANGE) || lua_getmetatable(L, RANGE)) return false;
-  for (; g->dims < CEL_DIMS; ++g->dims) {
-    lua_rawgeti(L, RANGE, g->dims + 1);
-    bool fits = read_extent(L, &g->hi[g->dims]);
-    lua_pop(L, 1);
-    if (!fits) break;
-  }
-  if (g->dims == 0) return false;
-  lua_pushinteger(L, g->dims);
-  bool more = lua_next(L, RANGE) != 0;
-  if (more) lua_pop(L, 2);
-  return !more;
 }
 
 /* The field of the table at `index` that an upvalue names, on the stack. */
@@ -261,131 +276,187 @@ static void push_field(lua_State *L, int index, int upvalue) {
   lua_rawget(L, index);
 }
 
-/* Of the buffer on top of the stack. */
-static bool read_buffer(lua_State *L, given_access *a) {
-  int buffer = lua_gettop(L);
-  push_field(L, buffer, TYPE);
-  a->type = lua_topointer(L, -1);
-  push_field(L, buffer, HANDLE);
-  bool is = lua_getmetatable(L, -1) &&
-            lua_rawequal(L, -1, lua_upvalueindex(HANDLE_TYPE));
-  a->buffer = is ? cel__buffer_of(L, lua_touserdata(L, buffer + 2)) : NULL;
-  lua_settop(L, buffer - 1);
-  return a->buffer != NULL;
+/* An array of numbers and nothing else. */
+static bool read_extents(lua_State *L, given *g) {
+  for (; g->dims < CEL_DIMS; ++g->dims) {
+    lua_rawgeti(L, RANGE, g->dims + 1);
+    if (!read_bound(L, &g->range.max[g->dims])) break;
+  }
+  if (g->dims == 0) return false;
+  lua_pushinteger(L, g->dims);
+  bool more = lua_next(L, RANGE) != 0;
+  if (more) lua_pop(L, 2);
+  return !more;
+}
+
+/* One side of a box. */
+static bool read_corner(lua_State *L, int field, int32_t dims, int64_t *out) {
+  push_field(L, RANGE, field);
+  bool fits = lua_istable(L, -1);
+  for (int32_t d = 0; fits && d < dims; ++d) {
+    lua_rawgeti(L, -1, d);
+    fits = read_bound(L, &out[d]);
+  }
+  lua_pop(L, 1);
+  return fits;
+}
+
+/* The metatable is on the stack. */
+static bool read_box(lua_State *L, given *g) {
+  int64_t dims;
+  bool is = lua_rawequal(L, -1, lua_upvalueindex(BOX)) ||
+            lua_rawequal(L, -1, lua_upvalueindex(CHUNK));
+  lua_pop(L, 1);
+  if (!is) return false;
+  push_field(L, RANGE, DIMS);
+  if (!read_bound(L, &dims) || dims < 0 || dims > CEL_DIMS) return false;
+  g->dims = (int32_t)dims;
+  return read_corner(L, MIN, g->dims, g->range.min) &&
+         read_corner(L, MAX, g->dims, g->range.max);
+}
+
+/* A range with items, and not too many. */
+static bool read_range(lua_State *L, given *g) {
+  g->range = cel_box_sized(1, 1, 1);
+  bool fits = false;
+  if (lua_type(L, RANGE) == LUA_TNUMBER) {
+    g->dims = 1;
+    lua_pushvalue(L, RANGE);
+    fits = read_bound(L, &g->range.max[0]);
+  } else if (lua_istable(L, RANGE)) {
+    fits = lua_getmetatable(L, RANGE) ? read_box(L, g) : read_extents(L, g);
+  }
+  double items = 1;
+  for (int d = 0; fits && d < g->dims; ++d) {
+    fits = g->range.max[d] > g->range.min[d];
+    items *= (double)(g->range.max[d] - g->range.min[d]);
+  }
+  return fits && g->dims > 0 && items <= most;
 }
 
 /* Leaves the mapper on the stack. */
-static bool read_access(lua_State *L, int index, given *g) {
-  if (g->accesses == ACCESSES) return false;
-  given_access *a = &g->access[g->accesses++];
-  a->table = lua_topointer(L, index);
-  for (uint32_t i = 0; i + 1 < g->accesses; ++i)
-    if (g->access[i].table == a->table) return false;
-  lua_rawgeti(L, index, CEL__ACCESS_OWNER);
-  bool ours = lua_rawequal(L, -1, GROUP);
+static bool read_access(lua_State *L, int index, given_access *a) {
+  int top = lua_gettop(L);
   lua_rawgeti(L, index, CEL__ACCESS_SPELT);
   a->mode = lua_tostring(L, -1);
-  lua_pop(L, 2);
-  lua_rawgeti(L, index, CEL__ACCESS_BUFFER);
-  if (!ours || !lua_istable(L, -1) || !read_buffer(L, a)) return false;
+  lua_rawgeti(L, index, CEL__ACCESS_HANDLE);
+  bool is = lua_getmetatable(L, -1) &&
+            lua_rawequal(L, -1, lua_upvalueindex(HANDLE_TYPE));
+  a->buffer = is ? cel__buffer_of(L, lua_touserdata(L, top + 2)) : NULL;
+  lua_settop(L, top);
   lua_rawgeti(L, index, CEL__ACCESS_MAP);
-  a->map = lua_gettop(L);
-  return lua_isfunction(L, -1);
+  a->map = top + 1;
+  return a->buffer != NULL && lua_isfunction(L, -1);
 }
 
-static bool is_access(lua_State *L, int index) {
-  if (!lua_istable(L, index) || !lua_getmetatable(L, index)) return false;
-  bool is = lua_rawequal(L, -1, lua_upvalueindex(CLASS));
-  lua_pop(L, 1);
-  return is;
-}
-
-/* Mappers of accesses are on the stack then, behind `last`. */
+/* Accesses that the group has declared, each of which is to be an argument.
+ * They and their mappers are on the stack then, behind `last`. */
 static bool read_arguments(lua_State *L, int last, given *g) {
+  const void *declared[ACCESSES];
+  uint32_t n = 0, taken = 0;
+  push_field(L, GROUP, COUNT);
+  lua_Number count = lua_tonumber(L, -1);
+  if (!(count >= 0 && count <= ACCESSES)) return false;
+  for (; n < (uint32_t)count; ++n) {
+    lua_rawgeti(L, GROUP, (int)n + 1);
+    if (!lua_istable(L, -1)) return false;
+    declared[n] = lua_topointer(L, -1);
+  }
+  int first = last + 2;
   for (int index = FIRST; index <= last; ++index) {
     if (g->arguments == ARGUMENTS) return false;
-    if (is_access(L, index)) {
+    if (lua_istable(L, index)) {
+      const void *table = lua_topointer(L, index);
+      uint32_t k = 0;
+      while (k < n && declared[k] != table) ++k;
+      if (k == n || (taken >> k & 1) != 0) return false;
+      taken |= UINT32_C(1) << k;
       g->is_access |= UINT32_C(1) << g->arguments;
-      if (!read_access(L, index, g)) return false;
+      if (!read_access(L, first + (int)k, &g->access[g->accesses++]))
+        return false;
     } else {
       g->value[g->values++] = index;
     }
     g->arguments++;
   }
-  push_field(L, GROUP, COUNT);
-  bool all = lua_tonumber(L, -1) == (lua_Number)g->accesses;
-  lua_pop(L, 1);
-  return all;
+  return g->accesses == n;
 }
 
 /* ---- comparing ----------------------------------------------------------- */
 
-/* Pushes what is seen now. */
-static void push_seen(lua_State *L, const variable *v, int map, int kept) {
-  int owner = map;
-  if (v->owner != 0) {
-    lua_rawgeti(L, kept, v->owner);
-    owner = lua_gettop(L);
-  }
+/* Pushes what is seen now. `base`: where the first variable is on the stack. */
+static void push_seen(lua_State *L, const variable *v, int map, int base,
+                      int kept) {
+  int owner = v->owner == 0 ? map : base + v->owner - 1;
   if (v->name == 0) {
     if (lua_getupvalue(L, owner, v->index) == NULL) lua_pushnil(L);
-  } else {
-    lua_getfenv(L, owner);
-    lua_rawgeti(L, kept, v->name);
-    lua_gettable(L, -2);
-    lua_replace(L, -2);
+    return;
   }
-  if (v->owner != 0) lua_remove(L, owner);
+  lua_getfenv(L, owner);
+  lua_rawgeti(L, kept, v->name);
+  lua_gettable(L, -2);
+  lua_replace(L, -2);
+}
+
+/* Whether the value on top is what a variable was. */
+static bool is_unchanged(lua_State *L, const variable *v, int kept) {
+  if (v->code != NULL && lua_isfunction(L, -1) &&
+      cel__code_of(L, -1) == v->code)
+    return true;
+  lua_rawgeti(L, kept, v->value);
+  bool same = lua_rawequal(L, -1, -2);
+  lua_pop(L, 1);
+  return same;
 }
 
 /* Whether a mapper sees what it saw, but for numbers, which it puts where the
  * rule's are. */
 static bool sees_the_same(lua_State *L, const plan *p, const planned_access *m,
                           int map, int kept, int64_t *param) {
-  for (int i = 0; i < m->variables; ++i) {
+  int base = lua_gettop(L) + 1;
+  bool same = true;
+  for (int i = 0; same && i < m->variables; ++i) {
     const variable *v = &p->variables[m->first + i];
-    bool same;
-    push_seen(L, v, map, kept);
-    if (v->param != 0) {
+    push_seen(L, v, map, base, kept);
+    if (v->same != NONE)
+      same = lua_rawequal(L, -1, v->same == 0 ? map : base + v->same - 1);
+    else if (v->param != 0)
       same = cel__is_whole(L, -1, &param[m->param + v->param - 1]);
-    } else {
-      lua_rawgeti(L, kept, v->value);
-      same = lua_rawequal(L, -1, -2);
-      lua_pop(L, 1);
-    }
-    lua_pop(L, 1);
-    if (!same) return false;
+    else
+      same = is_unchanged(L, v, kept);
   }
-  return true;
+  lua_settop(L, base - 1);
+  return same;
 }
 
 static bool is_like(lua_State *L, const plan *p, given *g, int kept) {
   if (p->dims != g->dims || p->arguments != g->arguments ||
-      p->is_access != g->is_access || memcmp(p->hi, g->hi, sizeof p->hi) != 0)
+      p->is_access != g->is_access)
     return false;
   for (uint32_t i = 0; i < p->accesses; ++i) {
     const planned_access *m = &p->access[i];
     const given_access *a = &g->access[i];
-    if (m->mode != a->mode || m->type != a->type ||
+    if (m->mode != a->mode || m->type != a->buffer->type ||
         m->dims != a->buffer->dims ||
         !cel_box_equal(&m->extent, &a->buffer->extent) ||
         m->code !=
             (m->exact ? lua_topointer(L, a->map) : cel__code_of(L, a->map)))
       return false;
   }
-  memcpy(g->param, p->param[0], p->params * sizeof *g->param);
-  for (uint32_t i = 0; i < p->accesses; ++i)
-    if (!sees_the_same(L, p, &p->access[i], g->access[i].map, kept, g->param))
+  for (uint32_t i = 0; i < p->accesses; ++i) {
+    const planned_access *m = &p->access[i];
+    if (m->variables > 0 &&
+        !sees_the_same(L, p, m, g->access[i].map, kept, g->param))
       return false;
+  }
   return true;
 }
 
-/* ---- numbers that have changed ------------------------------------------- */
+/* ---- numbers and ranges that have changed -------------------------------- */
 
-/* Whether the rule of an access holds for them. */
-static bool holds(lua_State *L, const planned_access *m, const given *g,
-                  int map, int kept) {
-  if (m->check == 0) return false;
+/* Asks the mapper of an access whether its rule holds for them. */
+static bool asks(lua_State *L, const planned_access *m, const given *g, int map,
+                 int kept) {
   lua_rawgeti(L, kept, m->check);
   lua_pushvalue(L, map);
   lua_createtable(L, m->rule->desc.params, 0);
@@ -393,35 +464,48 @@ static bool holds(lua_State *L, const planned_access *m, const given *g,
     lua_pushnumber(L, (lua_Number)g->param[m->param + k]);
     lua_rawseti(L, -2, k + 1);
   }
-  lua_call(L, 2, 1);
+  lua_pushinteger(L, g->dims);
+  for (int d = 0; d < CEL_DIMS; ++d)
+    lua_pushnumber(L, (lua_Number)g->range.min[d]);
+  for (int d = 0; d < CEL_DIMS; ++d)
+    lua_pushnumber(L, (lua_Number)g->range.max[d]);
+  lua_call(L, 3 + BOUNDS, 1);
   bool holds = lua_toboolean(L, -1);
   lua_pop(L, 1);
   return holds;
 }
 
-/* Whether an access has numbers that it has had before. */
-static bool holds_as_known(const plan *p, const planned_access *m,
-                           const given *g) {
-  size_t size = (size_t)m->rule->desc.params * sizeof *g->param;
-  for (uint32_t k = 0; k < p->known; ++k)
-    if (memcmp(&p->param[k][m->param], &g->param[m->param], size) == 0)
-      return true;
-  return false;
+static bool is_set(const int64_t *set, const planned_access *m,
+                   const given *g) {
+  size_t numbers = (size_t)(m->words - BOUNDS) * sizeof *set;
+  return memcmp(set, &g->range, BOUNDS * sizeof *set) == 0 &&
+         memcmp(set + BOUNDS, &g->param[m->param], numbers) == 0;
 }
 
-/* Whether the rules hold for the numbers that mappers captured now. A loop may
- * go through a few sets of them. */
-static bool follows(lua_State *L, plan *p, const given *g, int kept) {
-  size_t size = p->params * sizeof *g->param;
-  for (uint32_t k = 0; k < p->known; ++k)
-    if (memcmp(p->param[k], g->param, size) == 0) return true;
-  for (uint32_t i = 0; i < p->accesses; ++i) {
-    const planned_access *m = &p->access[i];
-    if (!holds_as_known(p, m, g) && !holds(L, m, g, g->access[i].map, kept))
-      return false;
+/* Whether the rule of an access holds for the range and for the numbers that
+ * its mapper captured now. A loop may go through a few sets of them. */
+static bool holds(lua_State *L, plan *p, planned_access *m, const given *g,
+                  int map, int kept) {
+  if (m->check == 0) return true;
+  for (uint16_t k = 0; k < m->known; ++k) {
+    uint16_t at = (uint16_t)((m->latest + k) % m->known);
+    if (!is_set(&p->seen[at][m->word], m, g)) continue;
+    m->latest = at;
+    return true;
   }
-  uint32_t k = p->known < KNOWN ? p->known++ : 1 + p->next++ % (KNOWN - 1);
-  memcpy(p->param[k], g->param, size);
+  if (!asks(L, m, g, map, kept)) return false;
+  m->latest =
+      m->known < KNOWN ? m->known++ : (uint16_t)((m->latest + 1) % KNOWN);
+  int64_t *set = &p->seen[m->latest][m->word];
+  memcpy(set, &g->range, BOUNDS * sizeof *set);
+  memcpy(set + BOUNDS, &g->param[m->param],
+         (size_t)(m->words - BOUNDS) * sizeof *set);
+  return true;
+}
+
+static bool follows(lua_State *L, plan *p, const given *g, int kept) {
+  for (uint32_t i = 0; i < p->accesses; ++i)
+    if (!holds(L, p, &p->access[i], g, g->access[i].map, kept)) return false;
   return true;
 }
 
@@ -453,8 +537,8 @@ static bool pack(lua_State *L, const plan *p, const given *g,
 
 static int submit(lua_State *L, const plan *p, const given *g,
                   const void *values, uint32_t size) {
+  enum { ABOVE = 2 }; /* Group:parallel_for, which calls replay */
   cel_access access[ACCESSES];
-  cel_box range = cel_box_sized(p->hi[0], p->hi[1], p->hi[2]);
   for (uint32_t i = 0; i < p->accesses; ++i) {
     const planned_access *m = &p->access[i];
     access[i] = (cel_access){.buffer = g->access[i].buffer,
@@ -462,14 +546,15 @@ static int submit(lua_State *L, const plan *p, const given *g,
                              .disjoint = m->as == CEL__READ_DISJOINT,
                              .use = {.rule = m->rule,
                                      .params = g->param + m->param,
-                                     .range = range,
+
+                                     .range = g->range,
                                      .extent = m->extent}};
   }
   cel_group group = {.kind = CEL_TASK_KERNEL,
                      .dims = p->dims,
-                     .range = range,
+                     .range = g->range,
                      .name = lua_tostring(L, LABEL),
-                     .location = cel__user_location(L),
+                     .location = cel__user_location_from(L, ABOVE),
                      .accesses = p->accesses,
                      .access = access};
   cel_advice_submitted(L, group.location);
@@ -510,7 +595,7 @@ static int replay(lua_State *L) {
   g.arguments = g.accesses = g.values = 0;
   g.is_access = 0;
   uint32_t size = 0;
-  luaL_checkstack(L, ACCESSES + 16, NULL);
+  luaL_checkstack(L, 2 * ACCESSES + VARIABLES + 16, NULL);
   plan *p = NULL;
   if (read_range(L, &g) && read_arguments(L, lua_gettop(L), &g))
     p = find(L, &g);
@@ -520,10 +605,10 @@ static int replay(lua_State *L) {
   return 1;
 }
 
-/* replay_with(the metatable of accesses) -> replay */
+/* replay_with(metatable of boxes, of chunks) -> replay */
 static int replay_with(lua_State *L) {
-  static const char *const fields[] = {"handle", "type", "n"};
-  lua_settop(L, 1);
+  static const char *const fields[] = {"n", "dims", "min", "max"};
+  lua_settop(L, 2);
   cel__push_buffer_type(L);
   for (int i = 0; i < (int)(sizeof fields / sizeof *fields); ++i)
     lua_pushstring(L, fields[i]);

@@ -21,7 +21,8 @@ enum {
   CEL__ACCESS_BUFFER = 1,
   CEL__ACCESS_SPELT,
   CEL__ACCESS_MAP,
-  CEL__ACCESS_OWNER
+  CEL__ACCESS_OWNER,
+  CEL__ACCESS_HANDLE /* the buffer's; not where it is reduced into */
 };
 
 /* How an access is spelt in group.lua: a cel_mode, or reading of which the user

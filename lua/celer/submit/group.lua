@@ -40,8 +40,8 @@ local undivided = division.plain(SPLIT, 1)
 
 -- One is made for each access of each submission, so it is small and an array.
 local fields = core.facts.access
-assert(fields.buffer == 1 and fields.spelt == 2 and fields.map == 3 and fields.owner == 4,
-  "as declare and reduce have them")
+assert(fields.buffer == 1 and fields.spelt == 2 and fields.map == 3 and fields.owner == 4
+  and core.facts.hidden.handle == 5, "as declare and reduce have them")
 
 ---@class celer.access
 ---@field buffer celer.buffer
@@ -127,7 +127,7 @@ local function declare(self, mode, call, buffer, map)
     or buffer.freed or (map and (type(map) ~= "function" or makers[map])) then
     check_access(self, call, buffer, map)
   end
-  return add(self, { buffer, mode, map or one_to_one, self })
+  return add(self, { buffer, mode, map or one_to_one, self, buffer.handle })
 end
 
 local read_options = { disjoint = true }
@@ -391,15 +391,17 @@ local function submit_kernel(whole, self, space, made, used, values, grouped, at
     values)
 end
 
-local submit_by_plan = core.replay_with(Access)
+local submit_by_plan = core.replay_with(box.classes())
 local plans_of = replay.plans
 
--- How a range is divided that is no object, as division.resolve has it; nothing for
+-- How a range is divided that is no nd_range, as division.resolve has it; nothing for
 -- one that is, and for what is no range.
 local function divide(self, range)
   if self.hints == unhinted and not balance.weights then return undivided, nil end
-  local dims = type(range) == "table" and #range or type(range) == "number" and 1 or 0
-  if dims == 0 or getmetatable(range) then return nil end
+  local dims = type(range) == "number" and 1 or 0
+  if box.is_box(range) then dims = range.dims
+  elseif type(range) == "table" and not getmetatable(range) then dims = #range end
+  if dims == 0 then return nil end
   return division.resolve(self.hints, dims, SPLIT, nil, home_of(self, "cg:parallel_for", true))
 end
 
@@ -427,8 +429,7 @@ local function submit_anew(self, range, kernel, ...)
   local looks = looks_before(self, "kernel", label_of(self, kernel.name), used, space)
   settle(submit_kernel, self, space, made, used, values, grouped and range or nil, at)
   if looks then looks_after(looks) end
-  if not (kernel.reduces or kernel.grouped or kernel.plain or settings.looks
-    or box.is_box(range)) then
+  if not (kernel.reduces or kernel.grouped or kernel.plain or settings.looks) then
     replay.note(kernel, space, modes, is_access, ...)
   end
 end
@@ -636,7 +637,7 @@ end
 ---@return celer.command_group
 function M.new(hints)
   return setmetatable({ n = 0, hints = hints or unhinted, done = false, more = false,
-    false, false, false }, Group)
+    false, false, false, false }, Group)
 end
 
 --- Ends it; raises when it has no work.

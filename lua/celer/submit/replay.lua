@@ -1,9 +1,10 @@
 --- replay.lua -- command groups that are like one before.
 ---
---- A loop submits one kernel over one range in each step, with closures made anew. Here
---- is what makes a plan of such a group, from what known.lua knows of its mappers;
---- core_replay.c submits those that are like it.
+--- A loop submits one kernel in each step, with closures made anew. Here is what makes a
+--- plan of such a group, from what known.lua knows of its mappers; core_replay.c submits
+--- those that are like it.
 local core = require "celer.core"
+local box = require "celer.box"
 local known = require "celer.mapper.known"
 local buffers = require "celer.data.buffer"
 
@@ -21,17 +22,12 @@ M.plans = setmetatable({}, { __mode = "k" })
 local plans = M.plans
 local looked_at = setmetatable({}, { __mode = "k" }) -- kernel -> how many groups
 
--- What a mapper saw, as core_replay.c takes it.
-local function variables_of(entry)
-  local variables = {}
-  for k = 1, #entry.index do
-    variables[k] = { owner = entry.owner[k], index = entry.index[k], value = entry.value[k],
-      param = entry.param[k] }
+-- Whether the rule of an entry holds for other numbers or another range, as
+-- core_replay.c asks; false where it holds for all.
+local function check_of(entry)
+  return not entry.straight and function(map, params, dims, a, b, c, d, e, f)
+    return known.holds(entry, map, params, box.make(dims, a, b, c, d, e, f))
   end
-  for _, g in ipairs(entry.globals) do
-    variables[#variables + 1] = { owner = g.owner, name = g.name, value = g.value }
-  end
-  return variables
 end
 
 -- Of an access; nil where its mapper is not known.
@@ -39,9 +35,9 @@ local function describe(access, space, mode)
   local map, buffer = access.map, access.buffer
   local entry = map and known.entry(map, space.box, buffers.whole(buffer))
   if not entry then return nil end
-  return { mode = access.spelt, as = mode, type = buffer.type, handle = buffer.handle,
-    map = map, exact = known.is_exact(map), rule = entry.rule, params = entry.params,
-    variables = variables_of(entry), check = known.check_of(entry) }
+  return { mode = access.spelt, as = mode, handle = buffer.handle, map = map,
+    exact = known.is_exact(map), rule = entry.rule, params = entry.params,
+    variables = entry.variables, check = check_of(entry) }
 end
 
 local function keep(kernel, plan)
@@ -70,13 +66,13 @@ end
 --- Makes a plan of a group that has just been submitted, if it is one that is likely
 --- to come again.
 ---@param kernel celer.kernel
----@param space celer.space  from zero on
+---@param space celer.space
 ---@param modes table<string, integer>  as the core has it, by how it is spelt
 ---@param is_access fun(value: any): boolean
 ---@param ... any  the work's arguments
 function M.note(kernel, space, modes, is_access, ...)
   local before = looked_at[kernel] or 0
-  if before == PATIENCE or not takes(kernel, is_access, ...) then return end
+  if before == PATIENCE or space.dims == 0 or not takes(kernel, is_access, ...) then return end
   looked_at[kernel] = before + 1
   local arguments = {}
   for i = 1, select("#", ...) do
@@ -85,9 +81,7 @@ function M.note(kernel, space, modes, is_access, ...)
     if one == nil then return end
     arguments[i] = one
   end
-  local hi = space.hi
-  local plan = core.plan(space.dims, hi[1], hi[2], hi[3], kernel.module, kernel.index,
-    arguments)
+  local plan = core.plan(space.core, kernel.module, kernel.index, arguments)
   if plan then keep(kernel, plan) end
 end
 

@@ -99,14 +99,61 @@ describe("a mapper that was met before", function()
     assert.is_nil(known.find(f, range, extent))
   end)
 
-  it("is never kept where it shares a variable with what it calls", function()
+  it("is found where it shares a number with what it calls", function()
     local function both(n)
       local function by() return n end
       return function(c) return c:grow(n + by()) end
     end
-    local f = both(2)
+    local rule = keep(both(2))
+    for _, n in ipairs { 2, 5, 3 } do
+      local again, params = known.find(both(n), range, extent)
+      assert.equal(rule, again)
+      assert.same({ n }, params)
+    end
+  end)
+
+  it("is not found where two such numbers are no longer one", function()
+    local function apart(n, m)
+      local function by() return m end
+      local f = function(c) return c:grow(n + by()) end
+      return f, by
+    end
+    local f, by = apart(2, 7)
+    debug.upvaluejoin(by, 1, f, 1) -- both see n
     keep(f)
-    assert.is_nil(known.find(f, range, extent))
+    assert.truthy(known.find(f, range, extent))
+    assert.is_nil(known.find((apart(2, 3)), range, extent))
+    assert.same({ 3 }, select(2, known.find((apart(3, 3)), range, extent)))
+  end)
+
+  it("is found with helpers made anew", function()
+    local function make(n, m)
+      local function inner(x) return x + n end
+      local function outer(x) return inner(x) * m end
+      return function(c) return c:grow(outer(1) + inner(m)) end
+    end
+    local rule = keep(make(1, 2))
+    local again, params = known.find(make(3, 4), range, extent)
+    assert.equal(rule, again)
+    assert.same({ 3, 4 }, { params[1], params[2] })
+    local function other(n, m)
+      local function inner(x) return x - n end
+      local function outer(x) return inner(x) * m end
+      return function(c) return c:grow(outer(1) + inner(m)) end
+    end
+    assert.is_nil(known.find(other(1, 2), range, extent))
+  end)
+
+  it("is not found where one helper is now two", function()
+    local function make(k)
+      local function helper(n) return function() return n end end
+      local a, b = helper(1), helper(k)
+      if k == 1 then b = a end
+      return function(c) return c:grow(a() + b()) end
+    end
+    keep(make(1))
+    assert.truthy(known.find(make(1), range, extent))
+    assert.is_nil(known.find(make(2), range, extent))
   end)
 
   it("may be one of celer's own", function()

@@ -49,6 +49,14 @@ looked_up(0, "a number", function() submit(3, 2) end)
 holds("another number", 3, 2)
 looked_up(0, "buffers", function() submit(4, 2, a, c) end)
 holds("another buffer", 4, 2, c)
+looked_up(0, "a range", function() submit(9, 2, a, c, nil, { 4 }) end)
+looked_up(0, "a box", function() submit(8, 2, a, c, nil, celer.box({ 6 }, { 11 })) end)
+for i, n in ipairs { 9, 9, 9, 9, 4, 4, 8, 8, 8, 8, 8, 4 } do
+  local sum = n
+  for j = math.max(i - 3, 0), math.min(i + 1, 11) do sum = sum + j + 1 end
+  same("ranges, " .. i, q:wait(c)[i - 1], sum)
+end
+looked_up(0, "no items", function() submit(5, 2, a, c, nil, celer.box({ 6 }, { 2 })) end)
 looked_up(0, "no table", function() submit(5, 2, a, b, nil, 12) end)
 holds("a number for a range", 5, 2)
 
@@ -59,7 +67,6 @@ looked_up(0, "that mapper", function() submit(7, 1, a, b, celer.all) end)
 holds("another mapper again", 7, 1)
 looked_up(0, "the first mapper", function() submit(8, 1) end)
 holds("the first mapper", 8, 1)
-looked_up(2, "a range", function() submit(0, 1, a, b, celer.all, { 4 }) end)
 looked_up(2, "a size", function() submit(0, 1, small, b, celer.all, { 4 }) end)
 submit(9, 1)
 holds("after all that", 9, 1)
@@ -82,6 +89,32 @@ for _, how in ipairs {
     holds("seen " .. w, 10, w)
   end
 end
+-- A helper made anew, and numbers that it shares.
+local function with_helper(w)
+  local function more(n) return n + w - 1 end
+  return function(chunk) return chunk:grow(more(w) - w + 1) end
+end
+submit(10, 1, a, b, with_helper(1))
+for w = 1, 3 do
+  looked_up(0, "helper " .. w, function() submit(10, w, a, b, with_helper(w)) end)
+  holds("helper " .. w, 10, w)
+end
+
+-- A mapper that takes another course for a number, or for a range, is asked.
+local steps = { [3] = 0 }
+local function by_table(w) return function(chunk) return chunk:grow((steps[w] or w) + 1) end end
+for _, w in ipairs { 1, 2, 3, 1, 3 } do
+  submit(10, w == 3 and 1 or w + 1, a, b, by_table(w))
+  holds("by table " .. w, 10, w == 3 and 1 or w + 1)
+end
+local function by_range(chunk)
+  return rawequal(chunk.global[0], 5) and chunk:grow(0) or chunk:grow(2)
+end
+submit(10, 2, a, b, by_range)
+submit(10, 0, a, b, by_range, { 5 })
+looked_up(0, "the range before", function() submit(11, 2, a, c, by_range) end)
+holds("by range", 11, 2, c)
+
 width = 1
 local function by_global(chunk) return chunk:grow(reach_of(-2)) end
 submit(11, 2, a, b, function(chunk) return by_global(chunk) end)
