@@ -85,6 +85,10 @@ void cel__want_callers(void) {
   wants_callers = true;
 }
 
+bool cel__wants_callers(void) {
+  return wants_callers;
+}
+
 static const char *callers_of(lua_State *L) {
   if (!wants_callers) return NULL;
   cel__push_callers(L);

@@ -28,6 +28,7 @@ void cel__push_callers(lua_State *L);
 /* From now on places have their callers, for which each submission looks
  * through the stack. */
 void cel__want_callers(void);
+bool cel__wants_callers(void);
 /* Where that frame is, as cel__check_location. */
 cel_location cel__user_location(lua_State *L);
 /* The same where frames below `level` are known to be celer's: to look at one

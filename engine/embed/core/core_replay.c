@@ -535,9 +535,9 @@ static bool pack(lua_State *L, const plan *p, const given *g,
 
 /* ---- submitting ---------------------------------------------------------- */
 
-static int submit(lua_State *L, const plan *p, const given *g,
-                  const void *values, uint32_t size) {
-  enum { ABOVE = 2 }; /* Group:parallel_for, which calls replay */
+/* At `texts` on the stack: its label, division and handles. */
+static int submit(lua_State *L, const plan *p, const given *g, int texts,
+                  cel_location location, const void *values, uint32_t size) {
   cel_access access[ACCESSES];
   for (uint32_t i = 0; i < p->accesses; ++i) {
     const planned_access *m = &p->access[i];
@@ -553,13 +553,13 @@ static int submit(lua_State *L, const plan *p, const given *g,
   cel_group group = {.kind = CEL_TASK_KERNEL,
                      .dims = p->dims,
                      .range = g->range,
-                     .name = lua_tostring(L, LABEL),
-                     .location = cel__user_location_from(L, ABOVE),
+                     .name = lua_tostring(L, texts),
+                     .location = location,
                      .accesses = p->accesses,
                      .access = access};
   cel_advice_submitted(L, group.location);
   cel_home home;
-  cel__read_division(L, DIVISION, &group, &home);
+  cel__read_division(L, texts + 1, &group, &home);
   if (cel_module_suit(p->module, p->kernel, cel__is_wide(access, p->accesses),
                       0) != CEL_E_OK)
     return cel__push_module_failure(L);
@@ -583,37 +583,298 @@ static plan *find(lua_State *L, given *g) {
   }
 }
 
+/* The plan for the group on the stack, as replay has it, which `g` describes
+ * then; null. */
+static plan *match(lua_State *L, given *g) {
+  g->dims = 0;
+  g->arguments = g->accesses = g->values = 0;
+  g->is_access = 0;
+  luaL_checkstack(L, 2 * ACCESSES + VARIABLES + 16, NULL);
+  bool reads = read_range(L, g) && read_arguments(L, lua_gettop(L), g);
+  return reads ? find(L, g) : NULL;
+}
+
 /* replay(plans, label, division, handles, group, range, ...) -> false where no
  * plan is for it: nothing has been done then; else as submit_kernel. That the
  * group is a group, has no work yet and no effects, and that plans are of its
  * kernel is checked in group.lua. Label, division and handles: as
  * submit_kernel's. */
 static int replay(lua_State *L) {
+  enum { ABOVE = 2 }; /* Group:parallel_for, which calls this */
   _Alignas(16) unsigned char values[VALUES];
   given g;
-  g.dims = 0;
-  g.arguments = g.accesses = g.values = 0;
-  g.is_access = 0;
   uint32_t size = 0;
-  luaL_checkstack(L, 2 * ACCESSES + VARIABLES + 16, NULL);
-  plan *p = NULL;
-  if (read_range(L, &g) && read_arguments(L, lua_gettop(L), &g))
-    p = find(L, &g);
+  plan *p = match(L, &g);
   if (p != NULL && pack(L, p, &g, values, &size))
-    return submit(L, p, &g, values, size);
+    return submit(L, p, &g, LABEL, cel__user_location_from(L, ABOVE), values,
+                  size);
   lua_pushboolean(L, 0);
   return 1;
 }
 
-/* replay_with(metatable of boxes, of chunks) -> replay */
+/* ---- prepared groups ----------------------------------------------------- */
+
+enum {
+  CHECKS = 48, /* captured variables of a prepared group, at most */
+  /* Its table: what it keeps, beside constants. */
+  KEPT_PLAN = 1,
+  KEPT_LABEL,
+  KEPT_DIVISION,
+  KEPT_HANDLES,
+  KEPT_WEAK, /* a table of what it does not keep alive */
+  KEPT_CONSTANTS,
+  /* What the closure that submits it has. */
+  OWN_HANDLE_TYPE = 1,
+  OWN_HANDLE
+};
+
+static const char prepared_type[] = "celer.core.prepared";
+
+/* A captured variable of its function, or of one that this calls; or an element
+ * of a table. */
+typedef struct captured {
+  uint16_t owner, value; /* slots of the weak table */
+  uint8_t index;
+  bool is_nil;
+} captured;
+
+/* A group that was submitted before, by which others are that differ in
+ * arguments alone. */
+typedef struct prepared {
+  given given; /* but for buffers and places on the stack */
+  cel_location location;
+  int arguments;
+  uint32_t checks;
+  captured check[CHECKS];
+  uint8_t buffer[ACCESSES]; /* which argument it is, from 1; 0: a slot, */
+  uint16_t handle[ACCESSES];
+  uint8_t value[ARGUMENTS];     /* the same, */
+  uint16_t constant[ARGUMENTS]; /* of its table */
+} prepared;
+
+/* The number at `at` of the array that is field `key` of the table at `index`.
+ */
+static int listed(lua_State *L, int index, const char *key, uint32_t at) {
+  lua_getfield(L, index, key);
+  lua_rawgeti(L, -1, (int)at + 1);
+  int n = (int)lua_tointeger(L, -1);
+  lua_pop(L, 2);
+  return n;
+}
+
+/* Variables of the array {owner, index, value, ...} on top, with its length;
+ * those of one owner come together. */
+static bool read_captured(lua_State *L, int weak, int *slots, prepared *r) {
+  int list = lua_gettop(L), n = (int)field_number(L, list, "n");
+  if (n > 3 * CHECKS) return false;
+  const void *last = NULL;
+  for (int i = 0; i < n; i += 3) {
+    captured *c = &r->check[r->checks++];
+    lua_rawgeti(L, list, i + 1);
+    if (lua_topointer(L, -1) != last) ++*slots;
+    last = lua_topointer(L, -1);
+    lua_rawseti(L, weak, c->owner = (uint16_t)*slots);
+    c->value = (uint16_t)(CHECKS + i);
+    lua_rawgeti(L, list, i + 2);
+    c->index = (uint8_t)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+    lua_rawgeti(L, list, i + 3);
+    c->is_nil = lua_isnil(L, -1);
+    lua_rawseti(L, weak, c->value);
+  }
+  *slots = CHECKS + n;
+  return true;
+}
+
+/* An empty table on the stack, which keeps no object alive. */
+static void push_weak(lua_State *L) {
+  lua_newtable(L);
+  lua_newtable(L);
+  lua_pushliteral(L, "v");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+}
+
+/* prepare(plans, label, division, handles, group, range, ...) -> prepared | nil
+ * As replay, of a group like one that was submitted; the group has in a field
+ * `prepared` what prepared.lua says. False where places have their callers,
+ * which a prepared group has none of. */
+static int prepare(lua_State *L) {
+  given g;
+  int last = lua_gettop(L), slots = 0;
+  if (cel__wants_callers()) {
+    lua_pushboolean(L, 0);
+    return 1;
+  }
+  plan *p = match(L, &g);
+  if (p == NULL) return 0;
+  int found = lua_gettop(L) - 1; /* the plan, then its table */
+  lua_getfield(L, GROUP, "prepared");
+  int how = lua_gettop(L);
+  prepared *r = lua_newuserdata(L, sizeof *r);
+  memset(r, 0, sizeof *r);
+  lua_newtable(L);
+  int own = lua_gettop(L);
+  lua_pushvalue(L, found);
+  lua_rawseti(L, own, KEPT_PLAN);
+  for (int i = LABEL; i <= HANDLES; ++i) {
+    lua_pushvalue(L, i);
+    lua_rawseti(L, own, KEPT_LABEL + i - LABEL);
+  }
+  push_weak(L);
+  int weak = lua_gettop(L);
+  r->given = g;
+  r->arguments = (int)field_number(L, how, "arguments");
+  lua_getfield(L, how, "file");
+  lua_getfield(L, how, "line");
+  r->location = cel__check_location(L, weak + 1);
+  lua_getfield(L, how, "captured");
+  if (!read_captured(L, weak, &slots, r)) return 0;
+  uint32_t access = 0, value = 0;
+  for (int i = FIRST; i <= last; ++i) {
+    if ((g.is_access >> (i - FIRST) & 1) != 0) {
+      r->buffer[access] = (uint8_t)listed(L, how, "buffers", access);
+      lua_rawgeti(L, i, CEL__ACCESS_HANDLE);
+      lua_rawseti(L, weak, r->handle[access++] = (uint16_t)++slots);
+    } else {
+      r->value[value] = (uint8_t)listed(L, how, "values", value);
+      lua_pushvalue(L, i);
+      r->constant[value] = (uint16_t)(KEPT_CONSTANTS + value);
+      lua_rawseti(L, own, r->constant[value++]);
+    }
+  }
+  lua_pushvalue(L, weak);
+  lua_rawseti(L, own, KEPT_WEAK);
+  lua_settop(L, own);
+  lua_setfenv(L, -2);
+  luaL_newmetatable(L, prepared_type);
+  lua_setmetatable(L, -2);
+  return 1;
+}
+
+/* Pushes what a variable of the function on top holds, or an element of the
+ * table there; false where there is neither. */
+static bool push_captured(lua_State *L, const captured *c) {
+  if (lua_istable(L, -1)) {
+    lua_rawgeti(L, -1, c->index);
+    return true;
+  }
+  return lua_isfunction(L, -1) && lua_getupvalue(L, -1, c->index) != NULL;
+}
+
+/* Whether the variables hold what they held. */
+static bool captures_the_same(lua_State *L, const prepared *r, int weak) {
+  int owner = 0;
+  bool same = true;
+  lua_pushnil(L);
+  for (uint32_t i = 0; same && i < r->checks; ++i) {
+    const captured *c = &r->check[i];
+    if (c->owner != owner) {
+      owner = c->owner;
+      lua_settop(L, weak);
+      lua_rawgeti(L, weak, owner);
+    }
+    same = push_captured(L, c);
+    lua_rawgeti(L, weak, c->value);
+    same = same && c->is_nil == lua_isnil(L, -1) && lua_rawequal(L, -1, -2);
+    lua_settop(L, weak + 1);
+  }
+  lua_settop(L, weak);
+  return same;
+}
+
+/* The buffer of a handle on top; null where it is none. */
+static const cel_buffer *live_buffer(lua_State *L) {
+  bool is = lua_getmetatable(L, -1) &&
+            lua_rawequal(L, -1, lua_upvalueindex(OWN_HANDLE_TYPE));
+  return is ? cel__buffer_of(L, lua_touserdata(L, -2)) : NULL;
+}
+
+/* Puts the buffers of now into `g`; leaves the stack as it is. */
+static bool fill_buffers(lua_State *L, const prepared *r, const plan *p,
+                         int weak, given *g) {
+  for (uint32_t i = 0; i < p->accesses; ++i) {
+    const planned_access *m = &p->access[i];
+    const cel_buffer *buffer = NULL;
+    if (r->buffer[i] == 0) { /* a handle, or nil where it was collected */
+      lua_rawgeti(L, weak, r->handle[i]);
+      if (!lua_isnil(L, -1)) buffer = cel__buffer_of(L, lua_touserdata(L, -1));
+    } else if (lua_istable(L, 1 + r->buffer[i])) {
+      lua_pushvalue(L, lua_upvalueindex(OWN_HANDLE));
+      lua_rawget(L, 1 + r->buffer[i]);
+      buffer = live_buffer(L);
+    }
+    lua_settop(L, weak);
+    if (buffer == NULL || m->type != buffer->type || m->dims != buffer->dims ||
+        !cel_box_equal(&m->extent, &buffer->extent))
+      return false;
+    g->access[i].buffer = buffer;
+  }
+  return true;
+}
+
+/* Arguments are numbers: others may have let its function take another course.
+ */
+static bool fill_values(lua_State *L, const prepared *r, int own, given *g) {
+  for (uint32_t i = 0; i < g->values; ++i) {
+    if (r->value[i] == 0) {
+      lua_rawgeti(L, own, r->constant[i]);
+      g->value[i] = lua_gettop(L);
+    } else {
+      g->value[i] = 1 + r->value[i];
+      if (lua_type(L, g->value[i]) != LUA_TNUMBER) return false;
+    }
+  }
+  return true;
+}
+
+/* submit_prepared(prepared, ...) -> false where it is not for these arguments,
+ * or for what its function captured now; else as submit_kernel. */
+static int submit_prepared(lua_State *L) {
+  _Alignas(16) unsigned char values[VALUES];
+  uint32_t size;
+  const prepared *r = lua_touserdata(L, 1);
+  bool is_for = lua_gettop(L) - 1 == r->arguments;
+  lua_settop(L, 1 + r->arguments);
+  luaL_checkstack(L, ARGUMENTS + 16, NULL);
+  lua_getfenv(L, 1);
+  int own = lua_gettop(L), weak = own + 1;
+  lua_rawgeti(L, own, KEPT_WEAK);
+  lua_rawgeti(L, own, KEPT_PLAN);
+  const plan *p = lua_touserdata(L, -1);
+  lua_settop(L, weak);
+  given g = r->given;
+  if (!is_for || !captures_the_same(L, r, weak) ||
+      !fill_buffers(L, r, p, weak, &g) || !fill_values(L, r, own, &g) ||
+      !pack(L, p, &g, values, &size)) {
+    lua_pushboolean(L, 0);
+    return 1;
+  }
+  int texts = lua_gettop(L) + 1;
+  lua_rawgeti(L, own, KEPT_LABEL);
+  lua_rawgeti(L, own, KEPT_DIVISION);
+  lua_rawgeti(L, own, KEPT_HANDLES);
+  return submit(L, p, &g, texts, r->location, values, size);
+}
+
+/* replay_with(metatable of boxes, of chunks) -> replay, prepare,
+ * submit_prepared */
 static int replay_with(lua_State *L) {
   static const char *const fields[] = {"n", "dims", "min", "max"};
+  static const lua_CFunction both[] = {replay, prepare};
   lua_settop(L, 2);
+  for (int k = 0; k < 2; ++k) {
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, 2);
+    cel__push_buffer_type(L);
+    for (int i = 0; i < (int)(sizeof fields / sizeof *fields); ++i)
+      lua_pushstring(L, fields[i]);
+    lua_pushcclosure(L, both[k], MAX);
+  }
   cel__push_buffer_type(L);
-  for (int i = 0; i < (int)(sizeof fields / sizeof *fields); ++i)
-    lua_pushstring(L, fields[i]);
-  lua_pushcclosure(L, replay, lua_gettop(L));
-  return 1;
+  lua_pushliteral(L, "handle");
+  lua_pushcclosure(L, submit_prepared, OWN_HANDLE);
+  return 3;
 }
 
 const luaL_Reg cel__core_replay[] = {

@@ -55,25 +55,64 @@ return function(c) return c end,
   end
 ]]
 
-local known = {} -- instructions of the sample
+-- What a command group's function does besides (prepared.lua): inner functions, but no
+-- globals.
+local declaring = [[
+local a, f = ...
+return function(cg, u, n)
+  local x, y
+  x, y = cg:read(u, function(c) return c:grow(a) end), cg:write(u, f)
+  cg:hint { split = "2d" }
+  cg:parallel_for({ a, n }, f, x, y, n)
+end, function(cg)
+  local k = 1
+  do
+    local n = k
+    cg:read(function(c) return c:grow(n) end)
+  end
+  local function by() return k end
+  cg(by())
+end, function(cg, x) cg:read(x) end]]
 
--- Calls f for each instruction of a function but its header, until that gives false.
-local function each_instruction(code, f)
+--- Calls f for each instruction of a function but its header, until that gives false.
+---@param code function|userdata  or what jit.util calls a proto
+---@param f fun(op: integer, word: integer): boolean?
+---@return boolean  whether it gave true for all
+function M.each_instruction(code, f)
   for at = 1, math.huge do
     local word = util.funcbc(code, at)
     if not word then return true end
-    if not f(bit.band(word, 0xff)) then return false end
+    if not f(bit.band(word, 0xff), word) then return false end
   end
+end
+local each_instruction = M.each_instruction
+
+local function learn(into, ...)
+  for i = 1, select("#", ...) do
+    each_instruction((select(i, ...)), function(op) into[op] = true; return true end)
+  end
+  return into
 end
 
-local function learn(...)
-  for i = 1, select("#", ...) do
-    each_instruction((select(i, ...)), function(op) known[op] = true; return true end)
-  end
+local function load_sample(text) return assert(loadstring(text, "=celer/straight"))() end
+
+local known = learn({}, load_sample(sample))
+local declares = learn(learn({}, load_sample(sample)), load_sample(declaring))
+
+local up = { x = 1 }
+local ops = {}
+each_instruction(function() return up.x end, function(op) ops[#ops + 1] = op; return true end)
+--- Two instructions, as this LuaJIT numbers them.
+M.UGET, M.TGETS = ops[1], ops[2]
+for op in pairs(learn({}, function() return g end)) do -- luacheck: globals g
+  if op ~= ops[#ops] then declares[op] = nil end
 end
-learn(assert(loadstring(sample, "=celer/straight"))())
 
 local function is_known(op) return known[op] end
+
+--- Whether an instruction may occur in a command group's function.
+---@param op integer
+function M.declares(op) return declares[op] end
 
 -- Of celer, which is made so that symbols take the course of numbers, or of math, of
 -- which it refuses what has no rule.

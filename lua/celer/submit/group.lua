@@ -391,7 +391,7 @@ local function submit_kernel(whole, self, space, made, used, values, grouped, at
     values)
 end
 
-local submit_by_plan = core.replay_with(box.classes())
+local submit_by_plan, prepare, submit_prepared = core.replay_with(box.classes())
 local plans_of = replay.plans
 
 -- How a range is divided that is no nd_range, as division.resolve has it; nothing for
@@ -629,6 +629,23 @@ function Group:interop_task(range, f, ...)
   local at = home_of(self, "cg:interop_task", true)
   submit_function(self, interop_task, at and ONCE or SPLIT, range, nil, at, f, ...)
 end
+
+-- ---- prepared groups ----------------------------------------------------------
+
+--- Of a group like one that was submitted, with its accesses, which has not got its work:
+--- what submit_prepared takes; nil where there is no plan for it.
+---@param self celer.command_group  with what core_replay.c reads in its field `prepared`
+---@param range any  and what follows: as of parallel_for
+---@return userdata?
+function M.prepare(self, range, kernel, ...)
+  local plans = plans_of[kernel]
+  local divided, handles = divide(self, range)
+  if not plans or not divided or effects_of(self) then return nil end
+  return prepare(plans, label_of(self, kernel.name), divided, handles, self, range, ...)
+end
+
+--- As core_replay.c has it.
+M.submit_prepared = submit_prepared
 
 -- ---- life -------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ local groups = require "celer.submit.group"
 local kernels = require "celer.kernel.kernel"
 local objects = require "celer.data.object"
 local place = require "celer.place"
+local prepared = require "celer.submit.prepared"
 local settings = require "celer.settings"
 local snapshot = require "celer.data.snapshot"
 local each = require("celer.tables").each
@@ -78,6 +79,31 @@ function Queue:submit(f)
   in_submit = false
   close_group(group)
   if after_each then after_each() end
+end
+
+--- Gives a function that submits a command group each time it is called, with its own
+--- arguments for f behind cg: `step(u, v, 3)` does what `q:submit(function(cg) f(cg, u, v, 3)
+--- end)` does. Where f only declares a kernel, from buffers and numbers, celer does not run
+--- it again but submits what it came to; then a call costs a third.
+---@param f fun(cg: celer.command_group, ...: any)
+---@return fun(...: any) step
+function Queue:group(f)
+  usable(self, "q:group")
+  if type(f) ~= "function" then
+    fail("q:group takes a function of the command group, not %s", words.a(f))
+  end
+  local group = prepared.new(f)
+  return function(...)
+    if in_submit or self.drained then usable(self, "a group of q:group") end
+    if not prepared.submit(group, self.hints, ...) then
+      local n, arguments = select("#", ...), { ... }
+      arguments.n = n
+      self:submit(function(cg) f(cg, unpack(arguments, 1, n)) end)
+      prepared.note(group, self.hints, arguments)
+    elseif after_each then
+      after_each()
+    end
+  end
 end
 
 --- Hints for all command groups that are submitted from now on, unless they ask

@@ -1,0 +1,239 @@
+--- steps.lua -- random loops of steps, each submitted in two ways beside plain Lua tables.
+---
+---   celer run --advice off spec/random/scripts/steps.lua SEED COUNT [STEPS]
+---
+--- A step is what a user writes in a loop: a kernel, from a buffer to another one, by
+--- closures of one form. What changes from step to step are buffers, numbers that are
+--- captured or passed, the range and helpers; each form has its own way to take them. One
+--- side submits by q:submit, the other by a function of q:group; both hold what the tables
+--- hold. Says at the end how often what occurred; or the seed that fails, and its steps.
+local celer = require "celer"
+local dice = require "chance"
+local groups = require "celer.submit.group"
+local rules = require "celer.mapper.rules"
+local q = celer.queue()
+
+local first, count = tonumber(arg[1]), tonumber(arg[2])
+local steps = tonumber(arg[3]) or 40
+local random, between, chance, one_of = dice.random, dice.between, dice.chance, dice.one_of
+local N, MOST = 24, 65521
+
+local seen, log = {}, {}
+local function note(what) seen[what] = (seen[what] or 0) + 1 end
+
+-- Counts what goes the short ways.
+local by_set = groups.submit_prepared
+function groups.submit_prepared(...)
+  local result, text, file, line, code, task = by_set(...)
+  if result then note "prepared" end
+  return result, text, file, line, code, task
+end
+local bind = rules.bind
+function rules.bind(...) note "long way"; return bind(...) end
+
+local kernel = celer.kernel [[
+  kernel void step(item<1> it, in<int, 1> from, inout<int, 1> to, int reach, int n) {
+    const int last = 23;
+    int sum = to(it[0]) * 3 + n;
+    for (int i = max(it[0] - reach, 0); i <= min(it[0] + reach, last); ++i) sum += from(i);
+    to(it[0]) = sum % 65521;
+  }
+]]
+
+-- ---- forms -------------------------------------------------------------------
+
+-- Each gives a function of a command group, one that sets what it captures, and one that
+-- gives its arguments. A step `s` has from, to, reach, n, lo and hi.
+local forms = {}
+
+function forms.arguments()
+  local reach, lo, hi = 0, 0, 0
+  return function(cg, from, to, n)
+    local r = cg:read(from, function(chunk) return chunk:grow(reach) end)
+    cg:parallel_for(celer.box({ lo }, { hi }), kernel, r, cg:read_write(to), reach, n)
+  end, function(s) reach, lo, hi = s.reach, s.lo, s.hi end,
+    function(s) return s.from, s.to, s.n end
+end
+
+function forms.captured()
+  local from, to, reach, n, lo, hi
+  return function(cg)
+    local w = cg:read_write(to)
+    local r = cg:read(from, function(chunk)
+      return celer.box({ chunk.min[0] - reach }, { chunk.max[0] + reach }):clamped()
+    end)
+    cg:parallel_for(celer.box({ lo }, { hi }), kernel, r, w, reach, n)
+  end, function(s) from, to, reach, n, lo, hi = s.from, s.to, s.reach, s.n, s.lo, s.hi end,
+    function() end
+end
+
+function forms.helper()
+  local reach, lo, hi = 0, 0, 0
+  return function(cg, to, from, n)
+    local function by(x) return x + reach end
+    local function twice(chunk) return chunk:grow(by(1) - 1) end
+    local r = cg:read(from, function(chunk) return twice(chunk) end)
+    cg:parallel_for(celer.box({ lo }, { hi }), kernel, r, cg:read_write(to), reach, n)
+  end, function(s) reach, lo, hi = s.reach, s.lo, s.hi end,
+    function(s) return s.to, s.from, s.n end
+end
+
+function forms.maker()
+  local hi = 0
+  return function(cg, from, to, reach, n)
+    cg:name "made"
+    cg:parallel_for({ hi }, kernel, cg:read(from, celer.neighborhood(9)), cg:read_write(to),
+      reach, n)
+  end, function(s) s.lo, hi = 0, s.hi end,
+    function(s) return s.from, s.to, s.reach, s.n end
+end
+
+function forms.outer()
+  local map, reach -- kept, as users hoist mappers
+  local range = { 1 }
+  return function(cg, from, to, by, n)
+    cg:hint { oversubscribe = 2 }
+    cg:parallel_for(range, kernel, cg:read(from, map), cg:read_write(to), by, n)
+  end, function(s)
+    if s.reach ~= reach or chance(20) then
+      reach = s.reach
+      local mine = reach
+      map = function(chunk) return chunk:grow(mine) end
+    end
+    s.lo, range[1] = 0, s.hi
+  end, function(s) return s.from, s.to, s.reach, s.n end
+end
+
+-- What a prepared group must not go by: a table, a sum, a lookup, a condition.
+function forms.state()
+  local state = {}
+  return function(cg)
+    local reach = state.reach
+    local r = cg:read(state.from, function(chunk) return chunk:grow(reach) end)
+    cg:parallel_for({ state.hi }, kernel, r, cg:read_write(state.to), reach, state.n)
+  end, function(s)
+    s.lo = 0
+    for key, value in celer.sorted_pairs(s) do state[key] = value end
+  end, function() end
+end
+
+function forms.sum()
+  local lo, hi = 0, 0
+  return function(cg, from, to, reach, n)
+    local r = cg:read(from, function(chunk) return chunk:grow(reach) end)
+    cg:parallel_for(celer.box({ lo }, { hi }), kernel, r, cg:read_write(to), reach, n + 0)
+  end, function(s) lo, hi = s.lo, s.hi end,
+    function(s) return s.from, s.to, s.reach, s.n end
+end
+
+-- A mapper that takes another course for one number and for one range.
+function forms.special()
+  local kind, reach, lo, hi = 0, 0, 0, 0
+  local rawequal = rawequal
+  return function(cg, from, to, n)
+    local r = cg:read(from, function(chunk)
+      if rawequal(kind, 3) then return chunk:grow(3) end
+      return rawequal(chunk.global[0], N) and chunk:grow(2) or chunk:grow(1)
+    end)
+    cg:parallel_for(celer.box({ lo }, { hi }), kernel, r, cg:read_write(to), reach, n)
+  end, function(s)
+    kind = s.reach == 3 and 3 or 0
+    if kind ~= 3 then s.reach = math.min(s.reach, s.hi - s.lo == N and 2 or 1) end
+    reach, lo, hi = s.reach, s.lo, s.hi
+  end, function(s) return s.from, s.to, s.n end
+end
+
+local names = { "arguments", "captured", "helper", "maker", "outer", "state", "sum", "special" }
+
+-- ---- programs ----------------------------------------------------------------
+
+local program -- two sides of buffers, what they hold, and what submits
+
+local function fresh(i)
+  local salt = random(1000)
+  for _, side in ipairs(program.sides) do
+    side[i] = celer.buffer("int", { N }, { init = function(k) return (k * 17 + salt) % 65521 end })
+  end
+  program.held[i] = {}
+  for k = 0, N - 1 do program.held[i][k] = (k * 17 + salt) % MOST end
+end
+
+-- The loop's functions, for each side of its own.
+local function fresh_loop(name)
+  local loop = { name = name }
+  for i = 1, 2 do
+    local f, set, arguments = forms[name]()
+    loop[i] = { f = f, set = set, arguments = arguments, step = q:group(f) }
+  end
+  return loop
+end
+
+local function model(s, from, to)
+  local old = program.held[from]
+  for i = s.lo, s.hi - 1 do
+    local sum = program.held[to][i] * 3 + s.n
+    for k = math.max(i - s.reach, 0), math.min(i + s.reach, N - 1) do sum = sum + old[k] end
+    program.held[to][i] = sum % MOST
+  end
+end
+
+local function submit(loop)
+  local from = between(1, #program.held)
+  local to = from % #program.held + 1
+  local s = { reach = one_of { 0, 1, 2, 3, between(0, 9) }, n = random(1000),
+    lo = one_of { 0, 0, 3, 9, random(12) }, hi = one_of { N, N, 16, between(12, N) } }
+  for i, way in ipairs(loop) do
+    s.from, s.to = program.sides[i][from], program.sides[i][to]
+    way.set(s)
+    if i == 1 then
+      q:submit(function(cg) way.f(cg, way.arguments(s)) end)
+    else
+      way.step(way.arguments(s))
+    end
+  end
+  model(s, from, to)
+  log[#log + 1] = ("%s: %d to %d, reach %d, n %d, [%d, %d)"):format(loop.name, from, to, s.reach,
+    s.n, s.lo, s.hi)
+  note(loop.name)
+end
+
+local function compare()
+  for i, held in ipairs(program.held) do
+    local plain, prepared = q:wait(program.sides[1][i], program.sides[2][i])
+    for k = 0, N - 1 do
+      if plain[k] ~= held[k] or prepared[k] ~= held[k] then
+        error(("seed %d, buffer %d at %d: plain %d, prepared %d, the table has %d, after\n%s")
+          :format(program.seed, i, k, plain[k], prepared[k], held[k], table.concat(log, "\n")), 0)
+      end
+    end
+  end
+end
+
+for seed = first, first + count - 1 do
+  dice.begin(seed)
+  log, program = {}, { seed = seed, sides = { {}, {} }, held = {} }
+  for i = 1, 3 do fresh(i) end
+  local loops = {}
+  for i = 1, 3 do loops[i] = fresh_loop(one_of(names)) end
+  for _ = 1, steps do
+    local loop = one_of(loops)
+    for _ = 1, between(1, 4) do submit(loop) end
+    if chance(5) then
+      local i = between(1, 3)
+      for _, side in ipairs(program.sides) do side[i]:free() end
+      fresh(i)
+      note "freed"
+    elseif chance(5) then
+      q:hint { oversubscribe = between(1, 3) }
+      note "hint"
+    elseif chance(5) then
+      loops[between(1, 3)] = fresh_loop(one_of(names))
+    elseif chance(5) then
+      compare()
+    end
+  end
+  compare()
+end
+local said = {}
+for what, times in celer.sorted_pairs(seen) do said[#said + 1] = what .. " " .. times end
+print(("%d programs of steps: %s"):format(count, table.concat(said, "; ")))

@@ -1,0 +1,21 @@
+-- Random loops of steps, submitted by q:submit and by functions of q:group: a sample of what
+-- `celer run spec/random/scripts/steps.lua` does, in which each of them occurs.
+local celer = require("spec.support.celer")
+
+local features = { "arguments", "captured", "freed", "helper", "hint", "long way", "maker", "outer",
+  "prepared", "special", "state", "sum" }
+
+describe("random loops of steps", function()
+  for _, shape in ipairs { { 1, 2 }, { 3, 1 } } do
+    it(("hold what tables hold on %d ranks with %d devices"):format(unpack(shape)), function()
+      local ranks, devices = unpack(shape)
+      local r = celer.run({ "run", "--advice", "off", "--devices", celer.devices(devices, ranks),
+        "spec/random/scripts/steps.lua", tostring(100 * ranks), "20" },
+        { ranks = ranks > 1 and ranks or nil, env = celer.sampled })
+      assert.equal("", r.stderr)
+      assert.equal(0, r.status)
+      assert.matches("^20 programs of steps: ", r.stdout)
+      for _, name in ipairs(features) do assert.matches(name .. " [1-9]", r.stdout) end
+    end)
+  end
+end)
