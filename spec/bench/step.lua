@@ -177,8 +177,7 @@ local function joined(figures, text)
 end
 
 local function now(figure)
-  if figure.failed then return "FAILED" end
-  return figure.value and number(figure.value) or "not there"
+  return figure.failed and "FAILED" or number(figure.value)
 end
 
 -- In parentheses where others used the machine: it means little then.

@@ -4,9 +4,9 @@
 ---
 --- A kernel with two accesses, submitted by a closure made anew each time; `fresh`:
 --- its range mapper is a new closure, too; `changing`: that captures a number which
---- changes in every step; `same`: nothing but the group is new. `accesses`: kernels with
---- none, one, two and four. `prepared`: a group that q:group made once, null where
---- there is none. `host`: a host task by the same function, a fresh closure, the same
+--- changes in every step; `box`: the range, a box, changes in every step; `same`: nothing
+--- but the group is new; `prepared`: a function of q:group with the buffers as arguments.
+--- `accesses`: kernels with none, one, two and four. `host`: a host task by the same function, a fresh closure, the same
 --- function with another number each time, and a closure that captures that. Microseconds
 --- of processor time of that thread, the best of some rounds. A round is of batches so
 --- small that the script never has to wait until some of it has been executed: it waits
@@ -76,6 +76,14 @@ function ways.changing(i)
   end)
 end
 
+function ways.box(i)
+  local from, to = turn(i)
+  q:submit(function(cg)
+    local r = cg:read(from, function(chunk) return chunk:grow(1) end)
+    cg:parallel_for(celer.box({ i % 16 }, { N }), copy, r, cg:discard_write(to))
+  end)
+end
+
 local near = celer.neighborhood(1)
 
 function ways.same(i)
@@ -84,6 +92,12 @@ function ways.same(i)
     cg:parallel_for({ N }, copy, cg:read(from, near), cg:discard_write(to))
   end)
 end
+
+local step = q:group(function(cg, from, to)
+  cg:parallel_for({ N }, copy, cg:read(from, near), cg:discard_write(to))
+end)
+
+function ways.prepared(i) step(turn(i)) end
 
 local function none()
   q:submit(function(cg) cg:parallel_for({ N }, k.none) end)
@@ -103,12 +117,6 @@ end
 local function four()
   q:submit(function(cg)
     cg:parallel_for({ N }, k.four, cg:read(u), cg:read(v), cg:read(u), cg:read(v))
-  end)
-end
-
-local function prepared(from, to)
-  return q:group(function(cg)
-    cg:parallel_for({ N }, copy, cg:read(from, near), cg:discard_write(to))
   end)
 end
 
@@ -178,26 +186,15 @@ local function measure_lanes(way)
   return best
 end
 
-local function show(way, value)
-  if value then return ('"%s": %.2f'):format(way, value) end
-  return ('"%s": null'):format(way)
-end
+local function show(way, value) return ('"%s": %.2f'):format(way, value) end
 
 local parts = { '"jit": ' .. tostring(jit.status()) }
-for _, way in ipairs { "fresh", "changing", "same" } do
+for _, way in ipairs { "fresh", "changing", "box", "same", "prepared" } do
   parts[#parts + 1] = show(way, measure(ways[way]))
 end
 local accesses = {}
 for i, way in ipairs { none, one, two, four } do accesses[i] = ("%.2f"):format(measure(way)) end
 parts[#parts + 1] = ('"accesses": [%s]'):format(table.concat(accesses, ", "))
-if q.group then
-  local there, back = prepared(u, v), prepared(v, u)
-  parts[#parts + 1] = show("prepared", measure(function(i)
-    if i % 2 == 0 then there() else back() end
-  end))
-else
-  parts[#parts + 1] = show("prepared")
-end
 for _, way in ipairs { "same", "fresh", "number", "captured" } do
   parts[#parts + 1] = show("host_" .. way, measure(host[way]))
   parts[#parts + 1] = show("lane_" .. way, measure_lanes(host[way]))

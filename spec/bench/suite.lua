@@ -87,7 +87,8 @@ end
 
 local function submit(j)
   return { { "fresh closure and mapper", j.fresh, "us", MOST, 2 },
-    { "its number changes, too", j.changing, "us" }, { "nothing but the group", j.same, "us" } }
+    { "its number changes, too", j.changing, "us" }, { "nothing but the group", j.same, "us" },
+    { "prepared", j.prepared, "us" } }
 end
 
 local function loops(j)

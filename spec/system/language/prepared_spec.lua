@@ -44,7 +44,9 @@ local step = q:group(function(cg, from, to, n, reach)
   cg:name "sums"
   cg:parallel_for({ 12 }, k, r, w, n, reach)
 end)
-prepared(9, "arguments", function() for i = 1, 10 do step(a, i % 2 == 0 and b or c, i, i % 3) end end)
+prepared(9, "arguments", function()
+  for i = 1, 10 do step(a, i % 2 == 0 and b or c, i, i % 3) end
+end)
 holds("the tenth", 10, 1)
 holds("the ninth", 9, 0, c)
 prepared(0, "another size", function() step(large, b, 3, 2) end)
