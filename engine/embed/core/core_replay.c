@@ -14,70 +14,11 @@
 
 #include "embed/advice.h"
 #include "embed/code.h"
-#include "embed/core/core_kernel.h"
-#include "embed/core/core_submit.h"
-
-/* At most; a group that has more has no plan. */
-enum {
-  ACCESSES = CEL__PLAN_ACCESSES,
-  ARGUMENTS = CEL__PLAN_ARGUMENTS,
-  VARIABLES = 32, /* that mappers captured, and globals */
-  PARAMS = 16,    /* numbers of all mappers */
-  KNOWN = 8, /* ranges with numbers for which the rule of an access holds */
-  BOUNDS = 2 * CEL_DIMS,
-  WORDS = ACCESSES * BOUNDS + PARAMS, /* of one such set for all accesses */
-  VALUES = 1024,
-  NONE = UINT8_MAX
-};
+#include "embed/core/core_replay.h"
 
 static const double most = 0x1p53; /* a bound, and the items of a range */
 
 static const char plan_type[] = "celer.core.plan";
-
-/* A variable that a mapper saw: its own, or of a function that it calls. Slots
- * are of the plan's table; positions are as in known.lua: 0 is the mapper, k
- * its variable k. */
-typedef struct variable {
-  const void *code; /* of a function that is known by it; null: by its value */
-  uint16_t value;   /* slot of what it was */
-  uint16_t name;    /* slot of the name of a global; 0: it is captured */
-  uint8_t owner;    /* position of the function that has it */
-  uint8_t same;     /* position of what it must be equal to; or NONE */
-  uint8_t index;    /* of what is captured */
-  uint8_t param;    /* which number of the rule it is, from 1; 0: none */
-} variable;
-
-/* An access and its mapper. Pointers are to what the plan's table keeps. */
-typedef struct planned_access {
-  const char *mode; /* how it is spelt: a string of Lua's, */
-  int32_t as;       /* and as core_submit.h has it */
-  uint64_t type;    /* of the buffer's elements */
-  int32_t dims;     /* of the buffer; extents do not tell {n} from {n, 1} */
-  cel_box extent;
-  const void *code; /* the mapper's; the mapper where it is always the same */
-  bool exact;
-  uint8_t first, variables; /* in plan.variables */
-  uint8_t param;            /* the first in given.param */
-  uint16_t check; /* slot of what tells whether the rule holds for other numbers
-                     or another range; 0: it does */
-  uint16_t word;  /* its first in a set of plan.seen */
-  uint16_t words; /* the bounds of the range, then its numbers */
-  uint16_t known, latest; /* sets, and the one that was met last */
-  const cel_rule *rule;
-} planned_access;
-
-typedef struct plan {
-  int32_t dims;
-  cel_module *module;
-  int32_t kernel;
-  uint32_t arguments, accesses, params;
-  uint32_t is_access; /* bits, by argument */
-  uint16_t slots;     /* of its table that are taken */
-  uint16_t words;
-  planned_access access[ACCESSES];
-  variable variables[VARIABLES];
-  int64_t seen[KNOWN][WORDS];
-} plan;
 
 /* ---- making one ---------------------------------------------------------- */
 
@@ -96,24 +37,24 @@ static bool field_is_true(lua_State *L, int index, const char *key) {
 }
 
 /* Puts the value on top of the stack into the plan's table. */
-static uint16_t keep(lua_State *L, int kept, plan *p) {
+static uint16_t keep(lua_State *L, int kept, cel__group_plan *p) {
   lua_rawseti(L, kept, ++p->slots);
   return p->slots;
 }
 
 /* The same for a field; false and nil are slot 0. */
 static uint16_t keep_field(lua_State *L, int index, const char *key, int kept,
-                           plan *p) {
+                           cel__group_plan *p) {
   lua_getfield(L, index, key);
   if (lua_toboolean(L, -1)) return keep(L, kept, p);
   lua_pop(L, 1);
   return 0;
 }
 
-/* A position, or NONE. */
+/* A position, or CEL__PLAN_NONE. */
 static uint8_t field_position(lua_State *L, int index, const char *key) {
   lua_getfield(L, index, key);
-  uint8_t at = lua_isnil(L, -1) ? NONE : (uint8_t)lua_tonumber(L, -1);
+  uint8_t at = lua_isnil(L, -1) ? CEL__PLAN_NONE : (uint8_t)lua_tonumber(L, -1);
   lua_pop(L, 1);
   return at;
 }
@@ -127,29 +68,30 @@ static const void *field_code(lua_State *L, int index) {
   return code;
 }
 
-static uint16_t keep_value(lua_State *L, int index, int kept, plan *p) {
+static uint16_t keep_value(lua_State *L, int index, int kept,
+                           cel__group_plan *p) {
   lua_getfield(L, index, "value");
   return keep(L, kept, p); /* nil and false, too */
 }
 
 /* Variables of the mapper described at `index`, as known.lua has them. False
  * where there are too many. */
-static bool read_variables(lua_State *L, int index, int kept, plan *p,
-                           planned_access *m) {
+static bool read_variables(lua_State *L, int index, int kept,
+                           cel__group_plan *p, cel__planned_access *m) {
   lua_getfield(L, index, "variables");
   int list = lua_gettop(L), n = (int)lua_objlen(L, list);
-  bool fits = m->first + n <= VARIABLES;
+  bool fits = m->first + n <= CEL__PLAN_VARIABLES;
   for (int i = 1; fits && i <= n; ++i) {
     lua_rawgeti(L, list, i);
     int at = lua_gettop(L);
     p->variables[m->first + m->variables++] =
-        (variable){.code = field_code(L, at),
-                   .value = keep_value(L, at, kept, p),
-                   .name = keep_field(L, at, "name", kept, p),
-                   .owner = field_position(L, at, "owner"),
-                   .same = field_position(L, at, "same"),
-                   .index = (uint8_t)field_number(L, at, "index"),
-                   .param = (uint8_t)field_number(L, at, "param")};
+        (cel__plan_variable){.code = field_code(L, at),
+                             .value = keep_value(L, at, kept, p),
+                             .name = keep_field(L, at, "name", kept, p),
+                             .owner = field_position(L, at, "owner"),
+                             .same = field_position(L, at, "same"),
+                             .index = (uint8_t)field_number(L, at, "index"),
+                             .param = (uint8_t)field_number(L, at, "param")};
     lua_pop(L, 1);
   }
   lua_pop(L, 1);
@@ -157,18 +99,18 @@ static bool read_variables(lua_State *L, int index, int kept, plan *p,
 }
 
 /* What is known of it: its numbers under the range at hand. */
-static bool read_params(lua_State *L, int index, const cel_box *range, plan *p,
-                        planned_access *m) {
+static bool read_params(lua_State *L, int index, const cel_box *range,
+                        cel__group_plan *p, cel__planned_access *m) {
   lua_getfield(L, index, "params");
   uint32_t n = (uint32_t)m->rule->desc.params;
-  bool fits = p->params + n <= PARAMS;
+  bool fits = p->params + n <= CEL__PLAN_PARAMS;
   m->param = (uint8_t)p->params;
   m->word = p->words;
-  m->words = (uint16_t)(BOUNDS + n);
-  memcpy(&p->seen[0][m->word], range, BOUNDS * sizeof(int64_t));
+  m->words = (uint16_t)(CEL__PLAN_BOUNDS + n);
+  memcpy(&p->seen[0][m->word], range, CEL__PLAN_BOUNDS * sizeof(int64_t));
   for (uint32_t i = 0; fits && i < n; ++i) {
     lua_rawgeti(L, -1, (int)i + 1);
-    p->seen[0][m->word + BOUNDS + i] = (int64_t)lua_tonumber(L, -1);
+    p->seen[0][m->word + CEL__PLAN_BOUNDS + i] = (int64_t)lua_tonumber(L, -1);
     lua_pop(L, 1);
   }
   p->params += n;
@@ -180,9 +122,9 @@ static bool read_params(lua_State *L, int index, const cel_box *range, plan *p,
 
 /* Of the table at `index`: see replay.lua. */
 static bool read_planned(lua_State *L, int index, int kept,
-                         const cel_box *range, plan *p) {
-  if (p->accesses == ACCESSES) return false;
-  planned_access *m = &p->access[p->accesses++];
+                         const cel_box *range, cel__group_plan *p) {
+  if (p->accesses == CEL__PLAN_ACCESSES) return false;
+  cel__planned_access *m = &p->access[p->accesses++];
   if (p->accesses > 1) m->first = (uint8_t)(m[-1].first + m[-1].variables);
   m->as = (int32_t)field_number(L, index, "as");
   m->exact = field_is_true(L, index, "exact");
@@ -211,7 +153,7 @@ static int plan_new(lua_State *L) {
   enum { GIVEN = 4 };
   cel_group group;
   cel__read_range(L, 1, &group);
-  plan *p = lua_newuserdata(L, sizeof *p);
+  cel__group_plan *p = lua_newuserdata(L, sizeof *p);
   memset(p, 0, sizeof *p);
   p->dims = group.dims;
   p->module = cel__check_module(L, 2);
@@ -221,7 +163,7 @@ static int plan_new(lua_State *L) {
   int kept = lua_gettop(L);
   lua_pushvalue(L, GIVEN); /* keeps all that pointers are to */
   keep(L, kept, p);
-  bool fits = p->arguments <= ARGUMENTS;
+  bool fits = p->arguments <= CEL__PLAN_ARGUMENTS;
   for (uint32_t i = 0; fits && i < p->arguments; ++i) {
     lua_rawgeti(L, GIVEN, (int)i + 1);
     if (lua_istable(L, -1)) {
@@ -239,26 +181,8 @@ static int plan_new(lua_State *L) {
 
 /* ---- the group at hand --------------------------------------------------- */
 
-/* replay(plans, label, division, handles, group, range, ...) */
-enum { PLANS = 1, LABEL, DIVISION, HANDLES, GROUP, RANGE, FIRST };
 /* What its closure has: metatables, and names of fields. */
 enum { BOX = 1, CHUNK, HANDLE_TYPE, COUNT, DIMS, MIN, MAX };
-
-typedef struct given_access {
-  const cel_buffer *buffer;
-  const char *mode;
-  int map; /* where it is on the stack */
-} given_access;
-
-typedef struct given {
-  int32_t dims;
-  cel_box range;
-  uint32_t arguments, accesses, values;
-  given_access access[ACCESSES];
-  int value[ARGUMENTS]; /* where it is on the stack */
-  uint32_t is_access;   /* bits, by argument */
-  int64_t param[PARAMS];
-} given;
 
 /* Pops a number that is a bound. */
 static bool read_bound(lua_State *L, int64_t *out) {
@@ -277,21 +201,21 @@ static void push_field(lua_State *L, int index, int upvalue) {
 }
 
 /* An array of numbers and nothing else. */
-static bool read_extents(lua_State *L, given *g) {
+static bool read_extents(lua_State *L, cel__given *g) {
   for (; g->dims < CEL_DIMS; ++g->dims) {
-    lua_rawgeti(L, RANGE, g->dims + 1);
+    lua_rawgeti(L, CEL__REPLAY_RANGE, g->dims + 1);
     if (!read_bound(L, &g->range.max[g->dims])) break;
   }
   if (g->dims == 0) return false;
   lua_pushinteger(L, g->dims);
-  bool more = lua_next(L, RANGE) != 0;
+  bool more = lua_next(L, CEL__REPLAY_RANGE) != 0;
   if (more) lua_pop(L, 2);
   return !more;
 }
 
 /* One side of a box. */
 static bool read_corner(lua_State *L, int field, int32_t dims, int64_t *out) {
-  push_field(L, RANGE, field);
+  push_field(L, CEL__REPLAY_RANGE, field);
   bool fits = lua_istable(L, -1);
   for (int32_t d = 0; fits && d < dims; ++d) {
     lua_rawgeti(L, -1, d);
@@ -302,13 +226,13 @@ static bool read_corner(lua_State *L, int field, int32_t dims, int64_t *out) {
 }
 
 /* The metatable is on the stack. */
-static bool read_box(lua_State *L, given *g) {
+static bool read_box(lua_State *L, cel__given *g) {
   int64_t dims;
   bool is = lua_rawequal(L, -1, lua_upvalueindex(BOX)) ||
             lua_rawequal(L, -1, lua_upvalueindex(CHUNK));
   lua_pop(L, 1);
   if (!is) return false;
-  push_field(L, RANGE, DIMS);
+  push_field(L, CEL__REPLAY_RANGE, DIMS);
   if (!read_bound(L, &dims) || dims < 0 || dims > CEL_DIMS) return false;
   g->dims = (int32_t)dims;
   return read_corner(L, MIN, g->dims, g->range.min) &&
@@ -316,15 +240,16 @@ static bool read_box(lua_State *L, given *g) {
 }
 
 /* A range with items, and not too many. */
-static bool read_range(lua_State *L, given *g) {
+static bool read_range(lua_State *L, cel__given *g) {
   g->range = cel_box_sized(1, 1, 1);
   bool fits = false;
-  if (lua_type(L, RANGE) == LUA_TNUMBER) {
+  if (lua_type(L, CEL__REPLAY_RANGE) == LUA_TNUMBER) {
     g->dims = 1;
-    lua_pushvalue(L, RANGE);
+    lua_pushvalue(L, CEL__REPLAY_RANGE);
     fits = read_bound(L, &g->range.max[0]);
-  } else if (lua_istable(L, RANGE)) {
-    fits = lua_getmetatable(L, RANGE) ? read_box(L, g) : read_extents(L, g);
+  } else if (lua_istable(L, CEL__REPLAY_RANGE)) {
+    fits = lua_getmetatable(L, CEL__REPLAY_RANGE) ? read_box(L, g)
+                                                  : read_extents(L, g);
   }
   double items = 1;
   for (int d = 0; fits && d < g->dims; ++d) {
@@ -335,7 +260,7 @@ static bool read_range(lua_State *L, given *g) {
 }
 
 /* Leaves the mapper on the stack. */
-static bool read_access(lua_State *L, int index, given_access *a) {
+static bool read_access(lua_State *L, int index, cel__given_access *a) {
   int top = lua_gettop(L);
   lua_rawgeti(L, index, CEL__ACCESS_SPELT);
   a->mode = lua_tostring(L, -1);
@@ -351,20 +276,20 @@ static bool read_access(lua_State *L, int index, given_access *a) {
 
 /* Accesses that the group has declared, each of which is to be an argument.
  * They and their mappers are on the stack then, behind `last`. */
-static bool read_arguments(lua_State *L, int last, given *g) {
-  const void *declared[ACCESSES];
+static bool read_arguments(lua_State *L, int last, cel__given *g) {
+  const void *declared[CEL__PLAN_ACCESSES];
   uint32_t n = 0, taken = 0;
-  push_field(L, GROUP, COUNT);
+  push_field(L, CEL__REPLAY_GROUP, COUNT);
   lua_Number count = lua_tonumber(L, -1);
-  if (!(count >= 0 && count <= ACCESSES)) return false;
+  if (!(count >= 0 && count <= CEL__PLAN_ACCESSES)) return false;
   for (; n < (uint32_t)count; ++n) {
-    lua_rawgeti(L, GROUP, (int)n + 1);
+    lua_rawgeti(L, CEL__REPLAY_GROUP, (int)n + 1);
     if (!lua_istable(L, -1)) return false;
     declared[n] = lua_topointer(L, -1);
   }
   int first = last + 2;
-  for (int index = FIRST; index <= last; ++index) {
-    if (g->arguments == ARGUMENTS) return false;
+  for (int index = CEL__REPLAY_FIRST; index <= last; ++index) {
+    if (g->arguments == CEL__PLAN_ARGUMENTS) return false;
     if (lua_istable(L, index)) {
       const void *table = lua_topointer(L, index);
       uint32_t k = 0;
@@ -385,8 +310,8 @@ static bool read_arguments(lua_State *L, int last, given *g) {
 /* ---- comparing ----------------------------------------------------------- */
 
 /* Pushes what is seen now. `base`: where the first variable is on the stack. */
-static void push_seen(lua_State *L, const variable *v, int map, int base,
-                      int kept) {
+static void push_seen(lua_State *L, const cel__plan_variable *v, int map,
+                      int base, int kept) {
   int owner = v->owner == 0 ? map : base + v->owner - 1;
   if (v->name == 0) {
     if (lua_getupvalue(L, owner, v->index) == NULL) lua_pushnil(L);
@@ -399,7 +324,7 @@ static void push_seen(lua_State *L, const variable *v, int map, int base,
 }
 
 /* Whether the value on top is what a variable was. */
-static bool is_unchanged(lua_State *L, const variable *v, int kept) {
+static bool is_unchanged(lua_State *L, const cel__plan_variable *v, int kept) {
   if (v->code != NULL && lua_isfunction(L, -1) &&
       cel__code_of(L, -1) == v->code)
     return true;
@@ -411,14 +336,15 @@ static bool is_unchanged(lua_State *L, const variable *v, int kept) {
 
 /* Whether a mapper sees what it saw, but for numbers, which it puts where the
  * rule's are. */
-static bool sees_the_same(lua_State *L, const plan *p, const planned_access *m,
-                          int map, int kept, int64_t *param) {
+static bool sees_the_same(lua_State *L, const cel__group_plan *p,
+                          const cel__planned_access *m, int map, int kept,
+                          int64_t *param) {
   int base = lua_gettop(L) + 1;
   bool same = true;
   for (int i = 0; same && i < m->variables; ++i) {
-    const variable *v = &p->variables[m->first + i];
+    const cel__plan_variable *v = &p->variables[m->first + i];
     push_seen(L, v, map, base, kept);
-    if (v->same != NONE)
+    if (v->same != CEL__PLAN_NONE)
       same = lua_rawequal(L, -1, v->same == 0 ? map : base + v->same - 1);
     else if (v->param != 0)
       same = cel__is_whole(L, -1, &param[m->param + v->param - 1]);
@@ -429,13 +355,14 @@ static bool sees_the_same(lua_State *L, const plan *p, const planned_access *m,
   return same;
 }
 
-static bool is_like(lua_State *L, const plan *p, given *g, int kept) {
+static bool is_like(lua_State *L, const cel__group_plan *p, cel__given *g,
+                    int kept) {
   if (p->dims != g->dims || p->arguments != g->arguments ||
       p->is_access != g->is_access)
     return false;
   for (uint32_t i = 0; i < p->accesses; ++i) {
-    const planned_access *m = &p->access[i];
-    const given_access *a = &g->access[i];
+    const cel__planned_access *m = &p->access[i];
+    const cel__given_access *a = &g->access[i];
     if (m->mode != a->mode || m->type != a->buffer->type ||
         m->dims != a->buffer->dims ||
         !cel_box_equal(&m->extent, &a->buffer->extent) ||
@@ -444,7 +371,7 @@ static bool is_like(lua_State *L, const plan *p, given *g, int kept) {
       return false;
   }
   for (uint32_t i = 0; i < p->accesses; ++i) {
-    const planned_access *m = &p->access[i];
+    const cel__planned_access *m = &p->access[i];
     if (m->variables > 0 &&
         !sees_the_same(L, p, m, g->access[i].map, kept, g->param))
       return false;
@@ -455,8 +382,8 @@ static bool is_like(lua_State *L, const plan *p, given *g, int kept) {
 /* ---- numbers and ranges that have changed -------------------------------- */
 
 /* Asks the mapper of an access whether its rule holds for them. */
-static bool asks(lua_State *L, const planned_access *m, const given *g, int map,
-                 int kept) {
+static bool asks(lua_State *L, const cel__planned_access *m,
+                 const cel__given *g, int map, int kept) {
   lua_rawgeti(L, kept, m->check);
   lua_pushvalue(L, map);
   lua_createtable(L, m->rule->desc.params, 0);
@@ -469,23 +396,23 @@ static bool asks(lua_State *L, const planned_access *m, const given *g, int map,
     lua_pushnumber(L, (lua_Number)g->range.min[d]);
   for (int d = 0; d < CEL_DIMS; ++d)
     lua_pushnumber(L, (lua_Number)g->range.max[d]);
-  lua_call(L, 3 + BOUNDS, 1);
+  lua_call(L, 3 + CEL__PLAN_BOUNDS, 1);
   bool holds = lua_toboolean(L, -1);
   lua_pop(L, 1);
   return holds;
 }
 
-static bool is_set(const int64_t *set, const planned_access *m,
-                   const given *g) {
-  size_t numbers = (size_t)(m->words - BOUNDS) * sizeof *set;
-  return memcmp(set, &g->range, BOUNDS * sizeof *set) == 0 &&
-         memcmp(set + BOUNDS, &g->param[m->param], numbers) == 0;
+static bool is_set(const int64_t *set, const cel__planned_access *m,
+                   const cel__given *g) {
+  size_t numbers = (size_t)(m->words - CEL__PLAN_BOUNDS) * sizeof *set;
+  return memcmp(set, &g->range, CEL__PLAN_BOUNDS * sizeof *set) == 0 &&
+         memcmp(set + CEL__PLAN_BOUNDS, &g->param[m->param], numbers) == 0;
 }
 
 /* Whether the rule of an access holds for the range and for the numbers that
  * its mapper captured now. A loop may go through a few sets of them. */
-static bool holds(lua_State *L, plan *p, planned_access *m, const given *g,
-                  int map, int kept) {
+static bool holds(lua_State *L, cel__group_plan *p, cel__planned_access *m,
+                  const cel__given *g, int map, int kept) {
   if (m->check == 0) return true;
   for (uint16_t k = 0; k < m->known; ++k) {
     uint16_t at = (uint16_t)((m->latest + k) % m->known);
@@ -494,16 +421,18 @@ static bool holds(lua_State *L, plan *p, planned_access *m, const given *g,
     return true;
   }
   if (!asks(L, m, g, map, kept)) return false;
-  m->latest =
-      m->known < KNOWN ? m->known++ : (uint16_t)((m->latest + 1) % KNOWN);
+  m->latest = m->known < CEL__PLAN_KNOWN
+                  ? m->known++
+                  : (uint16_t)((m->latest + 1) % CEL__PLAN_KNOWN);
   int64_t *set = &p->seen[m->latest][m->word];
-  memcpy(set, &g->range, BOUNDS * sizeof *set);
-  memcpy(set + BOUNDS, &g->param[m->param],
-         (size_t)(m->words - BOUNDS) * sizeof *set);
+  memcpy(set, &g->range, CEL__PLAN_BOUNDS * sizeof *set);
+  memcpy(set + CEL__PLAN_BOUNDS, &g->param[m->param],
+         (size_t)(m->words - CEL__PLAN_BOUNDS) * sizeof *set);
   return true;
 }
 
-static bool follows(lua_State *L, plan *p, const given *g, int kept) {
+static bool follows(lua_State *L, cel__group_plan *p, const cel__given *g,
+                    int kept) {
   for (uint32_t i = 0; i < p->accesses; ++i)
     if (!holds(L, p, &p->access[i], g, g->access[i].map, kept)) return false;
   return true;
@@ -511,8 +440,8 @@ static bool follows(lua_State *L, plan *p, const given *g, int kept) {
 
 /* ---- values -------------------------------------------------------------- */
 
-static bool pack(lua_State *L, const plan *p, const given *g,
-                 unsigned char out[VALUES], uint32_t *size) {
+bool cel__plan_pack(lua_State *L, const cel__group_plan *p, const cel__given *g,
+                    unsigned char out[CEL__PLAN_VALUES], uint32_t *size) {
   const cel_param *param;
   int32_t n = cel_module_params(p->module, p->kernel, &param);
   uint32_t next = 0, at = 0;
@@ -520,7 +449,8 @@ static bool pack(lua_State *L, const plan *p, const given *g,
     if (param[i].kind != CEL_PARAM_VALUE) continue;
     uint32_t align = (uint32_t)param[i].align;
     uint32_t start = (at + align - 1) & ~(align - 1);
-    if (next == g->values || start + (uint32_t)param[i].size > VALUES ||
+    if (next == g->values ||
+        start + (uint32_t)param[i].size > CEL__PLAN_VALUES ||
         !cel__value_fits(L, g->value[next], param[i].class_, param[i].size))
       return false;
     memset(out + at, 0, start - at);
@@ -535,12 +465,12 @@ static bool pack(lua_State *L, const plan *p, const given *g,
 
 /* ---- submitting ---------------------------------------------------------- */
 
-/* At `texts` on the stack: its label, division and handles. */
-static int submit(lua_State *L, const plan *p, const given *g, int texts,
-                  cel_location location, const void *values, uint32_t size) {
-  cel_access access[ACCESSES];
+int cel__plan_submit(lua_State *L, const cel__group_plan *p,
+                     const cel__given *g, int texts, cel_location location,
+                     const void *values, uint32_t size) {
+  cel_access access[CEL__PLAN_ACCESSES];
   for (uint32_t i = 0; i < p->accesses; ++i) {
-    const planned_access *m = &p->access[i];
+    const cel__planned_access *m = &p->access[i];
     access[i] = (cel_access){.buffer = g->access[i].buffer,
                              .mode = cel__mode_of(m->as),
                              .disjoint = m->as == CEL__READ_DISJOINT,
@@ -570,11 +500,11 @@ static int submit(lua_State *L, const plan *p, const given *g, int texts,
 
 /* The first plan that the group is like, and that follows it; on the stack,
  * with its table behind it. */
-static plan *find(lua_State *L, given *g) {
+static cel__group_plan *find(lua_State *L, cel__given *g) {
   int top = lua_gettop(L);
   for (int i = 1;; ++i) {
-    lua_rawgeti(L, PLANS, i);
-    plan *p = lua_touserdata(L, -1);
+    lua_rawgeti(L, CEL__REPLAY_PLANS, i);
+    cel__group_plan *p = lua_touserdata(L, -1);
     if (p == NULL) return NULL;
     lua_getfenv(L, -1);
     if (is_like(L, p, g, lua_gettop(L)) && follows(L, p, g, lua_gettop(L)))
@@ -583,13 +513,11 @@ static plan *find(lua_State *L, given *g) {
   }
 }
 
-/* The plan for the group on the stack, as replay has it, which `g` describes
- * then; null. */
-static plan *match(lua_State *L, given *g) {
+cel__group_plan *cel__plan_match(lua_State *L, cel__given *g) {
   g->dims = 0;
   g->arguments = g->accesses = g->values = 0;
   g->is_access = 0;
-  luaL_checkstack(L, 2 * ACCESSES + VARIABLES + 16, NULL);
+  luaL_checkstack(L, 2 * CEL__PLAN_ACCESSES + CEL__PLAN_VARIABLES + 16, NULL);
   bool reads = read_range(L, g) && read_arguments(L, lua_gettop(L), g);
   return reads ? find(L, g) : NULL;
 }
@@ -601,267 +529,22 @@ static plan *match(lua_State *L, given *g) {
  * submit_kernel's. */
 static int replay(lua_State *L) {
   enum { ABOVE = 2 }; /* Group:parallel_for, which calls this */
-  _Alignas(16) unsigned char values[VALUES];
-  given g;
+  _Alignas(16) unsigned char values[CEL__PLAN_VALUES];
+  cel__given g;
   uint32_t size = 0;
-  plan *p = match(L, &g);
-  if (p != NULL && pack(L, p, &g, values, &size))
-    return submit(L, p, &g, LABEL, cel__user_location_from(L, ABOVE), values,
-                  size);
+  cel__group_plan *p = cel__plan_match(L, &g);
+  if (p != NULL && cel__plan_pack(L, p, &g, values, &size))
+    return cel__plan_submit(L, p, &g, CEL__REPLAY_LABEL,
+                            cel__user_location_from(L, ABOVE), values, size);
   lua_pushboolean(L, 0);
   return 1;
-}
-
-/* ---- prepared groups ----------------------------------------------------- */
-
-enum {
-  CHECKS = 48, /* captured variables of a prepared group, at most */
-  /* Its table: what it keeps, beside constants. */
-  KEPT_PLAN = 1,
-  KEPT_LABEL,
-  KEPT_DIVISION,
-  KEPT_HANDLES,
-  KEPT_WEAK, /* a table of what it does not keep alive */
-  KEPT_CONSTANTS,
-  /* What the closure that submits it has. */
-  OWN_HANDLE_TYPE = 1,
-  OWN_HANDLE
-};
-
-static const char prepared_type[] = "celer.core.prepared";
-
-/* A captured variable of its function, or of one that this calls; or an element
- * of a table. */
-typedef struct captured {
-  uint16_t owner, value; /* slots of the weak table */
-  uint8_t index;
-  bool is_nil;
-} captured;
-
-/* A group that was submitted before, by which others are that differ in
- * arguments alone. */
-typedef struct prepared {
-  given given; /* but for buffers and places on the stack */
-  cel_location location;
-  int arguments;
-  uint32_t checks;
-  captured check[CHECKS];
-  uint8_t buffer[ACCESSES]; /* which argument it is, from 1; 0: a slot, */
-  uint16_t handle[ACCESSES];
-  uint8_t value[ARGUMENTS];     /* the same, */
-  uint16_t constant[ARGUMENTS]; /* of its table */
-} prepared;
-
-/* The number at `at` of the array that is field `key` of the table at `index`.
- */
-static int listed(lua_State *L, int index, const char *key, uint32_t at) {
-  lua_getfield(L, index, key);
-  lua_rawgeti(L, -1, (int)at + 1);
-  int n = (int)lua_tointeger(L, -1);
-  lua_pop(L, 2);
-  return n;
-}
-
-/* Variables of the array {owner, index, value, ...} on top, with its length;
- * those of one owner come together. */
-static bool read_captured(lua_State *L, int weak, int *slots, prepared *r) {
-  int list = lua_gettop(L), n = (int)field_number(L, list, "n");
-  if (n > 3 * CHECKS) return false;
-  const void *last = NULL;
-  for (int i = 0; i < n; i += 3) {
-    captured *c = &r->check[r->checks++];
-    lua_rawgeti(L, list, i + 1);
-    if (lua_topointer(L, -1) != last) ++*slots;
-    last = lua_topointer(L, -1);
-    lua_rawseti(L, weak, c->owner = (uint16_t)*slots);
-    c->value = (uint16_t)(CHECKS + i);
-    lua_rawgeti(L, list, i + 2);
-    c->index = (uint8_t)lua_tointeger(L, -1);
-    lua_pop(L, 1);
-    lua_rawgeti(L, list, i + 3);
-    c->is_nil = lua_isnil(L, -1);
-    lua_rawseti(L, weak, c->value);
-  }
-  *slots = CHECKS + n;
-  return true;
-}
-
-/* An empty table on the stack, which keeps no object alive. */
-static void push_weak(lua_State *L) {
-  lua_newtable(L);
-  lua_newtable(L);
-  lua_pushliteral(L, "v");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
-}
-
-/* prepare(plans, label, division, handles, group, range, ...) -> prepared | nil
- * As replay, of a group like one that was submitted; the group has in a field
- * `prepared` what prepared.lua says. False where places have their callers,
- * which a prepared group has none of. */
-static int prepare(lua_State *L) {
-  given g;
-  int last = lua_gettop(L), slots = 0;
-  if (cel__wants_callers()) {
-    lua_pushboolean(L, 0);
-    return 1;
-  }
-  plan *p = match(L, &g);
-  if (p == NULL) return 0;
-  int found = lua_gettop(L) - 1; /* the plan, then its table */
-  lua_getfield(L, GROUP, "prepared");
-  int how = lua_gettop(L);
-  prepared *r = lua_newuserdata(L, sizeof *r);
-  memset(r, 0, sizeof *r);
-  lua_newtable(L);
-  int own = lua_gettop(L);
-  lua_pushvalue(L, found);
-  lua_rawseti(L, own, KEPT_PLAN);
-  for (int i = LABEL; i <= HANDLES; ++i) {
-    lua_pushvalue(L, i);
-    lua_rawseti(L, own, KEPT_LABEL + i - LABEL);
-  }
-  push_weak(L);
-  int weak = lua_gettop(L);
-  r->given = g;
-  r->arguments = (int)field_number(L, how, "arguments");
-  lua_getfield(L, how, "file");
-  lua_getfield(L, how, "line");
-  r->location = cel__check_location(L, weak + 1);
-  lua_getfield(L, how, "captured");
-  if (!read_captured(L, weak, &slots, r)) return 0;
-  uint32_t access = 0, value = 0;
-  for (int i = FIRST; i <= last; ++i) {
-    if ((g.is_access >> (i - FIRST) & 1) != 0) {
-      r->buffer[access] = (uint8_t)listed(L, how, "buffers", access);
-      lua_rawgeti(L, i, CEL__ACCESS_HANDLE);
-      lua_rawseti(L, weak, r->handle[access++] = (uint16_t)++slots);
-    } else {
-      r->value[value] = (uint8_t)listed(L, how, "values", value);
-      lua_pushvalue(L, i);
-      r->constant[value] = (uint16_t)(KEPT_CONSTANTS + value);
-      lua_rawseti(L, own, r->constant[value++]);
-    }
-  }
-  lua_pushvalue(L, weak);
-  lua_rawseti(L, own, KEPT_WEAK);
-  lua_settop(L, own);
-  lua_setfenv(L, -2);
-  luaL_newmetatable(L, prepared_type);
-  lua_setmetatable(L, -2);
-  return 1;
-}
-
-/* Pushes what a variable of the function on top holds, or an element of the
- * table there; false where there is neither. */
-static bool push_captured(lua_State *L, const captured *c) {
-  if (lua_istable(L, -1)) {
-    lua_rawgeti(L, -1, c->index);
-    return true;
-  }
-  return lua_isfunction(L, -1) && lua_getupvalue(L, -1, c->index) != NULL;
-}
-
-/* Whether the variables hold what they held. */
-static bool captures_the_same(lua_State *L, const prepared *r, int weak) {
-  int owner = 0;
-  bool same = true;
-  lua_pushnil(L);
-  for (uint32_t i = 0; same && i < r->checks; ++i) {
-    const captured *c = &r->check[i];
-    if (c->owner != owner) {
-      owner = c->owner;
-      lua_settop(L, weak);
-      lua_rawgeti(L, weak, owner);
-    }
-    same = push_captured(L, c);
-    lua_rawgeti(L, weak, c->value);
-    same = same && c->is_nil == lua_isnil(L, -1) && lua_rawequal(L, -1, -2);
-    lua_settop(L, weak + 1);
-  }
-  lua_settop(L, weak);
-  return same;
-}
-
-/* The buffer of a handle on top; null where it is none. */
-static const cel_buffer *live_buffer(lua_State *L) {
-  bool is = lua_getmetatable(L, -1) &&
-            lua_rawequal(L, -1, lua_upvalueindex(OWN_HANDLE_TYPE));
-  return is ? cel__buffer_of(L, lua_touserdata(L, -2)) : NULL;
-}
-
-/* Puts the buffers of now into `g`; leaves the stack as it is. */
-static bool fill_buffers(lua_State *L, const prepared *r, const plan *p,
-                         int weak, given *g) {
-  for (uint32_t i = 0; i < p->accesses; ++i) {
-    const planned_access *m = &p->access[i];
-    const cel_buffer *buffer = NULL;
-    if (r->buffer[i] == 0) { /* a handle, or nil where it was collected */
-      lua_rawgeti(L, weak, r->handle[i]);
-      if (!lua_isnil(L, -1)) buffer = cel__buffer_of(L, lua_touserdata(L, -1));
-    } else if (lua_istable(L, 1 + r->buffer[i])) {
-      lua_pushvalue(L, lua_upvalueindex(OWN_HANDLE));
-      lua_rawget(L, 1 + r->buffer[i]);
-      buffer = live_buffer(L);
-    }
-    lua_settop(L, weak);
-    if (buffer == NULL || m->type != buffer->type || m->dims != buffer->dims ||
-        !cel_box_equal(&m->extent, &buffer->extent))
-      return false;
-    g->access[i].buffer = buffer;
-  }
-  return true;
-}
-
-/* Arguments are numbers: others may have let its function take another course.
- */
-static bool fill_values(lua_State *L, const prepared *r, int own, given *g) {
-  for (uint32_t i = 0; i < g->values; ++i) {
-    if (r->value[i] == 0) {
-      lua_rawgeti(L, own, r->constant[i]);
-      g->value[i] = lua_gettop(L);
-    } else {
-      g->value[i] = 1 + r->value[i];
-      if (lua_type(L, g->value[i]) != LUA_TNUMBER) return false;
-    }
-  }
-  return true;
-}
-
-/* submit_prepared(prepared, ...) -> false where it is not for these arguments,
- * or for what its function captured now; else as submit_kernel. */
-static int submit_prepared(lua_State *L) {
-  _Alignas(16) unsigned char values[VALUES];
-  uint32_t size;
-  const prepared *r = lua_touserdata(L, 1);
-  bool is_for = lua_gettop(L) - 1 == r->arguments;
-  lua_settop(L, 1 + r->arguments);
-  luaL_checkstack(L, ARGUMENTS + 16, NULL);
-  lua_getfenv(L, 1);
-  int own = lua_gettop(L), weak = own + 1;
-  lua_rawgeti(L, own, KEPT_WEAK);
-  lua_rawgeti(L, own, KEPT_PLAN);
-  const plan *p = lua_touserdata(L, -1);
-  lua_settop(L, weak);
-  given g = r->given;
-  if (!is_for || !captures_the_same(L, r, weak) ||
-      !fill_buffers(L, r, p, weak, &g) || !fill_values(L, r, own, &g) ||
-      !pack(L, p, &g, values, &size)) {
-    lua_pushboolean(L, 0);
-    return 1;
-  }
-  int texts = lua_gettop(L) + 1;
-  lua_rawgeti(L, own, KEPT_LABEL);
-  lua_rawgeti(L, own, KEPT_DIVISION);
-  lua_rawgeti(L, own, KEPT_HANDLES);
-  return submit(L, p, &g, texts, r->location, values, size);
 }
 
 /* replay_with(metatable of boxes, of chunks) -> replay, prepare,
  * submit_prepared */
 static int replay_with(lua_State *L) {
   static const char *const fields[] = {"n", "dims", "min", "max"};
-  static const lua_CFunction both[] = {replay, prepare};
+  static const lua_CFunction both[] = {replay, cel__prepare};
   lua_settop(L, 2);
   for (int k = 0; k < 2; ++k) {
     lua_pushvalue(L, 1);
@@ -873,7 +556,7 @@ static int replay_with(lua_State *L) {
   }
   cel__push_buffer_type(L);
   lua_pushliteral(L, "handle");
-  lua_pushcclosure(L, submit_prepared, OWN_HANDLE);
+  lua_pushcclosure(L, cel__submit_prepared, CEL__PREPARED_HANDLE);
   return 3;
 }
 
