@@ -1,6 +1,7 @@
 --- object.lua -- host objects, and what tasks do to them.
 local capture = require "celer.host.capture"
 local core = require "celer.core"
+local decode = require "celer.host.decode"
 local host_memory = require "celer.data.host_memory"
 local place = require "celer.place"
 local words = require "celer.words"
@@ -161,7 +162,7 @@ end
 --- What such a fence brought: the function's result, or the struct.
 ---@param bytes string
 function M.captured(self, f, bytes)
-  local value = require("string.buffer").decode(bytes)
+  local value = decode(bytes)
   if f then return value end
   local ffi = require "ffi"
   return require("celer.data.reals").load(self.layout, ffi.cast("const char *", value), 0)

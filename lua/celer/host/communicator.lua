@@ -6,6 +6,7 @@
 local buffer = require "string.buffer"
 local ffi = require "ffi"
 local core = require "celer.core"
+local decode = require "celer.host.decode"
 local place = require "celer.place"
 local reals = require "celer.data.reals"
 local element_types = require "celer.data.types"
@@ -111,7 +112,7 @@ local function broadcast_value(self, value, root)
   local bytes = ffi.new("char[?]", n)
   if self.rank == root then ffi.copy(bytes, text, n) end
   check(C.cel_comm_broadcast(self.comm, bytes, n, root))
-  return buffer.decode(ffi.string(bytes, n))
+  return decode(ffi.string(bytes, n))
 end
 
 --- The value of rank `root`, on every rank; or its memory, into that of all:
@@ -156,7 +157,7 @@ end
 local function gather(self, call, root, value)
   local texts = gather_texts(self, encode(call, value), root)
   if not texts then return nil end
-  for k = 0, self.ranks - 1 do texts[k] = buffer.decode(texts[k]) end
+  for k = 0, self.ranks - 1 do texts[k] = decode(texts[k]) end
   return texts
 end
 
