@@ -70,10 +70,10 @@ void cel__push_facts(lua_State *L);
 /* Where time() counts from, before any lane runs. */
 void cel__clock_start(void);
 
-/* A work that runs the encoded Lua function `blob` in a thread with a Lua
- * state, a host lane or for an interop task a GPU's; `hash` is equal on all
- * ranks, which the blob need not be. */
-cel_work *cel__lua_work(const char *blob, size_t size, uint64_t hash);
+/* A work that runs a form's function with these packed values (core_form.h) in
+ * a thread with a Lua state, a host lane or for an interop task a GPU's. */
+struct cel_form;
+cel_work *cel__lua_work(struct cel_form *form, const char *values, size_t size);
 /* What the end of a host object takes, for lanes: the encoded function, called
  * with `object`. */
 cel_work *cel__lua_release(const char *blob, size_t size, const void *object);
@@ -91,9 +91,10 @@ cel_init *cel__data_init(const void *data, const cel_box *extent,
                          uint32_t element_size);
 
 extern const luaL_Reg cel__core_weights[], cel__core_buffer[],
-    cel__core_submit[], cel__core_replay[], cel__core_listing[],
-    cel__core_kernel[], cel__core_run[], cel__core_lane[], cel__core_both[],
-    cel__core_object[], cel__core_lane_object[], cel__core_dry[],
-    cel__core_see[], cel__core_line[], cel__core_cache[], cel__core_check[];
+    cel__core_submit[], cel__core_form[], cel__core_replay[],
+    cel__core_listing[], cel__core_kernel[], cel__core_run[], cel__core_lane[],
+    cel__core_both[], cel__core_object[], cel__core_lane_object[],
+    cel__core_dry[], cel__core_see[], cel__core_line[], cel__core_cache[],
+    cel__core_check[];
 
 #endif

@@ -2,13 +2,16 @@
  * the thread that runs them.
  *
  * A function travels as a blob that lua/celer/host/capture.lua encodes and
- * lua/celer/host/lane.lua decodes. Thread: worker. */
+ * lua/celer/host/lane.lua decodes; that of a task in two parts, see
+ * core_form.h. Thread: worker. */
 #include <lauxlib.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "embed/core/core.h"
+#include "embed/core/core_form.h"
 #include "task/touched.h"
 
 typedef struct blob {
@@ -63,9 +66,65 @@ static cel_status call_lane(const blob *b, const char *name, int n,
   return ask_lane(b, name, n, arguments, NULL);
 }
 
+/* A task's: a form, of which it holds a reference, and values. */
+typedef struct lua_task {
+  cel_form *form;
+  size_t size;
+  char values[];
+} lua_task;
+
+/* Pushes the arguments of celer.host.lane's `run`, which is below them; returns
+ * how many there are. */
+static int push_task(lua_State *L, const lua_task *task, const cel_call *call) {
+  const cel_form *form = task->form;
+  luaL_checkstack(L, (int)form->values + 8, NULL);
+  lua_getfield(L, -2, "known");
+  lua_pushnumber(L, (lua_Number)form->number);
+  lua_pushvalue(L, -1);
+  lua_rawget(L, -3);
+  lua_remove(L, -3);
+  if (lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    lua_pushlstring(L, form->text, form->size);
+  }
+  lua_pushlightuserdata(L, (void *)(uintptr_t)call);
+  return 3 + cel__push_values(L, task->values, task->size);
+}
+
 static cel_status run_work(const cel_work *work, const cel_call *call) {
-  const void *arguments[] = {call};
-  return call_lane(work->context, "run", 1, arguments);
+  lua_State *L = cel_host_lane_state();
+  if (L == NULL) return cel_fail(CEL_E_MEMORY, "no memory for a Lua state");
+  lua_settop(L, 0);
+  if (push_lane(L)) {
+    lua_getfield(L, -1, "run");
+    if (cel__state_call(L, push_task(L, work->context, call), 0))
+      return CEL_E_OK;
+  }
+  return cel_fail(CEL_E_TASK, "%s", cel__state_text(L));
+}
+
+static void destroy_task(cel_work *work) {
+  cel__form_release(((lua_task *)work->context)->form);
+  cel_free(work->context);
+  cel_free(work);
+}
+
+cel_work *cel__lua_work(cel_form *form, const char *values, size_t size) {
+  cel_work *work = cel_alloc_zero(sizeof *work);
+  lua_task *task = cel_alloc(sizeof *task + size);
+  cel__form_retain(form);
+  task->form = form;
+  task->size = size;
+  memcpy(task->values, values, size);
+  *work = (cel_work){
+      .references = 1,
+      .fn = run_work,
+      .destroy = destroy_task,
+      .hash = cel_hash(values, size, form->hash),
+      .lua = true,
+      .context = task,
+  };
+  return work;
 }
 
 static void destroy_work(cel_work *work) {
@@ -73,20 +132,7 @@ static void destroy_work(cel_work *work) {
   cel_free(work);
 }
 
-cel_work *cel__lua_work(const char *data, size_t size, uint64_t hash) {
-  cel_work *work = cel_alloc_zero(sizeof *work);
-  *work = (cel_work){
-      .references = 1,
-      .fn = run_work,
-      .destroy = destroy_work,
-      .hash = hash,
-      .lua = true,
-      .context = blob_new(data, size),
-  };
-  return work;
-}
-
-/* The context is the encoded function, as above. */
+/* The context is the encoded function. */
 typedef struct release_work {
   cel_work work;
   const void *object;

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "embed/advice.h"
 #include "embed/core/core.h"
+#include "embed/core/core_form.h"
 #include "embed/core/core_kernel.h"
 #include "embed/core/core_submit.h"
 
@@ -264,7 +265,7 @@ static void read_effects(lua_State *L, int index, cel_effect *out,
   }
 }
 
-/* ... 6 the encoded function  7 what ranks must agree on of it
+/* ... 6 a form  7 its packed values (core_form.h)
  * 8 effects | nil  9 whether it must run where Lua objects live */
 static int submit_lua(lua_State *L, cel_task_kind kind) {
   cel_effect effects[CEL__EFFECTS];
@@ -272,12 +273,12 @@ static int submit_lua(lua_State *L, cel_task_kind kind) {
   cel_home home;
   cel_group group = {.kind = kind};
   group.collective_group = read_group(L, &group, &list, &home)->collective;
-  size_t size, length;
-  const char *blob = luaL_checklstring(L, 6, &size);
-  const char *identity = luaL_checklstring(L, 7, &length);
+  size_t size;
+  cel_form *form = cel__check_form(L, 6);
+  const char *values = luaL_checklstring(L, 7, &size);
   read_effects(L, 8, effects, &group.effects);
   group.effect = effects;
-  cel_work *work = cel__lua_work(blob, size, cel_hash(identity, length, 0));
+  cel_work *work = cel__lua_work(form, values, size);
   work->objects = lua_toboolean(L, 9);
   work->marks = kind == CEL_TASK_HOST;
   return cel__submit(L, &group, work);

@@ -15,7 +15,7 @@
 local buffer = require "string.buffer"
 local ffi = require "ffi"
 local util = require "jit.util"
-local memo = require "celer.host.memo"
+local forms = require "celer.host.form"
 local place = require "celer.place"
 local programs = require "celer.host.program"
 local tables = require "celer.tables"
@@ -25,6 +25,7 @@ local each = tables.each
 local M = {}
 
 local DEEPEST = 150 -- levels of tables and functions
+local MOST_VALUES, LONGEST_VALUE = forms.MOST_VALUES, forms.LONGEST_VALUE
 
 -- Library functions, tables and files, by identity: "math.floor", "io.stdout".
 local library = {}
@@ -91,6 +92,14 @@ function M.effect(i)
   return effects[i]
 end
 
+local slots = {}
+
+-- Stands for the i-th of a task's values.
+local function slot(i)
+  slots[i] = slots[i] or { __v = i }
+  return slots[i]
+end
+
 -- Each word says of what kind it is, so that 1 is not "1".
 function Encoder:note(word) self.identity[#self.identity + 1] = word end
 
@@ -101,7 +110,7 @@ function Encoder:named(kind, name)
 end
 
 function Encoder:cdata(value, path)
-  self.memo:give_up()
+  self.notes:give_up()
   local ctype = ffi.typeof(value)
   for _, name in ipairs { "int64_t", "uint64_t" } do
     if ctype == ffi.typeof(name) then
@@ -122,7 +131,7 @@ function Encoder:cdata(value, path)
 end
 
 function Encoder:plain_table(value, path)
-  self.memo:give_up()
+  self.notes:give_up()
   local index = self.table_index[value]
   if index then return self:named("__t", index) end
   index = #self.tables + 1
@@ -135,6 +144,7 @@ function Encoder:plain_table(value, path)
     end
   end
   self:note("table")
+  self.level = self.level + 1
   for k, v in tables.sorted_pairs(value) do
     self:encode(k, path)
     local at = type(k) == "string" and k:find("^[%a_][%w_]*$") and "." .. k
@@ -142,13 +152,17 @@ function Encoder:plain_table(value, path)
     out[k] = self:encode(v, path .. at)
   end
   self:note("end")
+  self.level = self.level - 1
   return { __t = index }
 end
 
 -- The name of a module.
 function Encoder:module(value)
   local name = key_of(package.loaded, value)
-  if name then self.memo:field(package.loaded, name, value) end
+  if name then
+    self.notes:is(value)
+    self.notes:field(package.loaded, name, value)
+  end
   return name
 end
 
@@ -156,9 +170,11 @@ function Encoder:table(value, path)
   local name = self:module(value)
   if name then return self:named("__m", name) end
   local meta = getmetatable(value)
-  if meta == View then return self:named("__view", value.index) end
-  if meta == Effect then return self:named("__effect", value.index) end
-  self.memo:give_up()
+  if meta == View or meta == Effect then
+    self.notes:is(value)
+    return self:named(meta == View and "__view" or "__effect", value.index)
+  end
+  self.notes:give_up()
   if type(meta) == "table" and rawget(meta, "__capture") then
     local out = meta.__capture(value, function(what, advice)
       self:refuse(what, path, advice)
@@ -176,27 +192,32 @@ function Encoder:variable(f, i, name, value)
   local id = debug.upvalueid(f, i)
   local index = self.cell_index[id]
   if index then
+    self.notes:shared(self.function_index[f], i, index)
     self:note("cell" .. index)
     return index
   end
   index = #self.cells + 1
   self.cell_index[id], self.cells[index] = index, {}
+  self.notes:upvalue(self.function_index[f], i)
   self.cells[index][1] = self:encode(value, ("variable '%s'"):format(name))
   return index
 end
 
 function Encoder:lua_function(f)
   local index = self.function_index[f]
-  if index then return self:named("__f", index) end
+  if index then
+    self.notes:same(index)
+    return self:named("__f", index)
+  end
   index = #self.functions + 1
   local program = programs.of(f)
+  self.notes:a_function(f, program.of_celer)
   self:note(program.hash)
   local entry = { code = program.code, up = {} }
   self.function_index[f], self.functions[index] = index, entry
   for i = 1, math.huge do
     local name, value = debug.getupvalue(f, i)
     if not name then break end
-    self.memo:upvalue(f, i, value)
     entry.up[i] = self:variable(f, i, name, value)
   end
   self:global_values(f, program.globals)
@@ -205,15 +226,18 @@ end
 
 function Encoder:global_values(f, names)
   local env = getfenv(f)
-  if #names > 0 then self.memo:environment(f, env) end
+  if #names > 0 then self.notes:environment(self.function_index[f], env) end
   for _, name in ipairs(names) do
     local value = rawget(env, name)
-    self.memo:field(env, name, value)
-    if value ~= nil and self.globals[name] == nil and not library[value]
-      and name ~= "print" then
-      self.globals[name] = true -- before its value: it may name itself
-      self:note(name)
-      self.globals[name] = self:encode(value, ("global '%s'"):format(name))
+    if self.globals[name] == nil and name ~= "print" then
+      if value == nil or library[value] then
+        self.notes:field(env, name, value)
+      else
+        self.globals[name] = true -- before its value: it may name itself
+        self:note(name)
+        self.notes:global(env, name)
+        self.globals[name] = self:encode(value, ("global '%s'"):format(name))
+      end
     end
   end
 end
@@ -223,15 +247,19 @@ function Encoder:field(value, pattern)
   if found then
     local name, key = found.__mf[1], found.__mf[2]
     self:note(("field%s.%s"):format(name, key))
-    self.memo:field(package.loaded, name, package.loaded[name])
-    self.memo:field(package.loaded[name], key, value)
+    self.notes:is(value)
+    self.notes:field(package.loaded, name, package.loaded[name])
+    self.notes:field(package.loaded[name], key, value)
   end
   return found
 end
 
 function Encoder:a_function(value, path)
   local name = library[value]
-  if name then return self:named("__g", name) end
+  if name then
+    self.notes:is(value)
+    return self:named("__g", name)
+  end
   local is_c = util.funcinfo(value).addr ~= nil
   if is_c or programs.of(value).of_celer then
     local celers = self:field(value, "^celer%f[%z.]")
@@ -244,15 +272,33 @@ function Encoder:a_function(value, path)
 end
 
 function Encoder:other(value, path)
-  if library[value] then return self:named("__g", library[value]) end
+  if library[value] then
+    self.notes:is(value)
+    return self:named("__g", library[value])
+  end
   local kind = type(value)
   self:refuse(kind == "thread" and "a coroutine"
     or io.type(value) and "an open file" or "a userdata", path)
 end
 
+-- Of a task, what may be another one the next time.
+function Encoder:value(value)
+  if self.n == MOST_VALUES or type(value) == "string" and #value > LONGEST_VALUE then
+    return nil
+  end
+  self.n = self.n + 1
+  self.values[self.n] = value
+  self.notes:value()
+  self:note "v"
+  return slot(self.n)
+end
+
 function Encoder:encode(value, path)
   local kind = type(value)
   if kind == "number" or kind == "string" or kind == "boolean" or kind == "nil" then
+    local out = self.values and self.level == 0 and self:value(value)
+    if out then return out end
+    self.notes:give_up()
     self:note(kind == "number" and ("n%.17g"):format(value) or kind == "string"
       and ("s%d:%s"):format(#value, value) or tostring(value))
     return value
@@ -268,13 +314,17 @@ function Encoder:encode(value, path)
   return out
 end
 
+-- The encoded string, its identity, and of a task, which has notes, the encoder.
 local function encode(f, owner, arguments, extra, notes)
   local self = setmetatable({ owner = owner, functions = {}, function_index = {},
     tables = {}, table_index = {}, cells = {}, cell_index = {}, globals = {},
-    identity = {}, depth = 0, memo = notes }, Encoder)
+    identity = {}, depth = 0, level = 0, notes = notes or forms.unread,
+    values = notes and {}, n = 0 }, Encoder)
+  self.notes:main()
   local main = self:encode(f, "itself")
   local list = {}
   for i = 1, arguments.n do
+    self.notes:argument(i)
     list[i] = self:encode(arguments[i], ("argument %d"):format(i))
   end
   local structs = {}
@@ -284,7 +334,7 @@ local function encode(f, owner, arguments, extra, notes)
   return buffer.encode { main = main, functions = self.functions,
     tables = self.tables, cells = self.cells, globals = self.globals,
     arguments = list, n = arguments.n, extra = extra, structs = structs },
-    table.concat(self.identity, "\0")
+    table.concat(self.identity, "\0"), self
 end
 
 --- Encodes `f` with everything that it captures, and `extra`, a table of plain
@@ -296,32 +346,27 @@ end
 ---@param extra table
 ---@return string encoded, string identity
 function M.encode(f, owner, arguments, extra)
-  return encode(f, owner, arguments or { n = 0 }, extra, memo.new())
+  local encoded, identity = encode(f, owner, arguments or { n = 0 }, extra)
+  return encoded, identity
 end
 
---- The same for a task, which may come again and again: `extra` is called for the
---- table where it is needed, with what follows it, and gives the same for the same `given`, an
---- array, to which this adds.
+--- The same for a task, as a form and values. `extra` is called for the table where it
+--- is needed, with what follows it, and gives the same for the same `key`, an array. What
+--- ranks must agree on begins with `group`.
 ---@param f function
 ---@param owner string
 ---@param arguments {n: integer}
----@param given any[]
+---@param key any[]
+---@param group string
 ---@param extra fun(...): table
 ---@param ... any  for `extra`
----@return string encoded, string identity
-function M.encode_task(f, owner, arguments, given, extra, ...)
-  local n = #given
-  given[n + 1], given[n + 2] = arguments.n, #types.all_structs()
-  for i = 1, arguments.n do
-    local argument = arguments[i]
-    given[n + 2 + i] = argument == nil and memo or argument
-  end
-  local encoded, identity = memo.find(f, given)
-  if encoded then return encoded, identity end
-  local notes = memo.new(f)
-  encoded, identity = encode(f, owner, arguments, extra(...), notes)
-  memo.keep(f, given, notes, encoded, identity)
-  return encoded, identity
+---@return userdata form, string values
+function M.encode_task(f, owner, arguments, key, group, extra, ...)
+  local form, values = forms.recall(f, arguments, key)
+  if form then return form, values end
+  local notes = forms.notes(key)
+  local encoded, identity, self = encode(f, owner, arguments, extra(...), notes)
+  return notes:form(f, encoded, group .. identity, self.values, self.n)
 end
 
 return M

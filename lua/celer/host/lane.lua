@@ -6,7 +6,9 @@ local ffi = require "ffi"
 local box = require "celer.box"
 local constructs = require "celer.host.constructs"
 local core = require "celer.core"
+local decode = require "celer.host.decode"
 local device_view = require "celer.data.device_view"
+local factory = require "celer.host.factory"
 local host_memory = require "celer.data.host_memory"
 local each = require("celer.tables").each
 local reals = require "celer.data.reals"
@@ -32,14 +34,23 @@ end
 local Decoder = {}
 Decoder.__index = Decoder
 
+-- A fresh variable, as a function that sets it. All are made by one text: what LuaJIT
+-- compiles takes those of two texts for never the same.
+local function variable()
+  local kept
+  return function(value) kept = value return kept end
+end
+
 -- Variables that functions share are joined.
 function Decoder:set_variable(f, i, cell)
   local owner = self.owners[cell]
   if owner then
-    debug.upvaluejoin(f, i, owner.f, owner.i)
+    debug.upvaluejoin(f, i, owner, 1)
   else
-    self.owners[cell] = { f = f, i = i } -- before its value: it may lead here
-    debug.setupvalue(f, i, self:decode(self.cells[cell][1]))
+    owner = variable()
+    debug.upvaluejoin(f, i, owner, 1)
+    self.owners[cell] = owner -- before its value: it may lead here
+    owner(self:decode(self.cells[cell][1]))
   end
 end
 
@@ -47,7 +58,8 @@ function Decoder:function_at(index)
   local f = self.made_functions[index]
   if f then return f end
   local entry = self.functions[index]
-  f = setfenv(assert(loadstring(entry.code)), self.environment)
+  entry.make = entry.make or factory.of(entry.code)
+  f = setfenv(setfenv(entry.make, self.environment)(), self.environment)
   self.made_functions[index] = f -- before its variables: it may capture itself
   for i, cell in ipairs(entry.up) do self:set_variable(f, i, cell) end
   return f
@@ -74,6 +86,7 @@ end
 
 function Decoder:decode(value)
   if type(value) ~= "table" then return value end
+  if value.__v then return self.values[value.__v] end
   if value.__f then return self:function_at(value.__f) end
   if value.__t then return self:table_at(value.__t) end
   if value.__g then return library(value.__g) end
@@ -107,7 +120,9 @@ local read, count = {}, 0
 local function read_off(blob)
   local found = read[blob]
   if found then return found end
-  found = buffer.decode(blob)
+  found = decode(blob)
+  found.__index = found
+  setmetatable(found, Decoder)
   for _, one in ipairs(found.structs) do types.struct(one[1], one[2]) end
   if #blob > LONGEST then return found end
   if count == MOST then read, count = {}, 0 end
@@ -119,19 +134,17 @@ local open_globals = { __index = _G }
 
 -- What one call sees: globals that it sets are its own. A function that is alone
 -- is the same one in each call, and so is what LuaJIT has compiled of it.
-local function open(blob)
-  local from = read_off(blob)
+local function open(from, values)
   local self = from.decoder
   if self then
+    self.values = values
     setfenv(self.made_functions[1], setmetatable({}, open_globals))
     return self
   end
-  self = setmetatable({ main = from.main, functions = from.functions,
-    tables = from.tables, cells = from.cells, globals = from.globals,
-    arguments = from.arguments, n = from.n, extra = from.extra,
-    made_functions = {}, made_tables = {}, owners = {}, views = {}, effects = {},
-    environment = setmetatable({}, open_globals) }, Decoder)
-  for name, value in each(self.globals) do
+  self = setmetatable({ values = values, made_functions = {}, made_tables = {},
+    owners = {}, views = {}, effects = {},
+    environment = setmetatable({}, open_globals) }, from)
+  for name, value in each(from.globals) do
     self.environment[name] = self:decode(value)
   end
   if is_alone(from) then
@@ -140,6 +153,8 @@ local function open(blob)
   end
   return self
 end
+
+local function open_string(blob) return open(read_off(blob)) end
 
 -- ---- host tasks and interop tasks -------------------------------------------
 
@@ -202,7 +217,7 @@ local function call_about(name, what, f, ...)
 end
 
 local function construct(blob, name)
-  local self = open(blob)
+  local self = open_string(blob)
   local value = call_about(name, "constructor", self:decode(self.main))
   if value == nil then
     error({ message = ("the constructor of host object %s returned nothing"):format(name) },
@@ -223,7 +238,7 @@ end
 
 --- Ends an object, which may never have been made here.
 function M.release(blob, object)
-  local self = open(blob)
+  local self = open_string(blob)
   local id, memory = core.ended(object)
   local name = self.extra.name
   local value = memory and host_memory.new(name, self.extra.memory, memory)
@@ -244,7 +259,7 @@ end
 --- What a function says of an object, as one string; where there is none, nil's.
 function M.capture(blob, call)
   if not is_here(call, 1) then return buffer.encode(nil) end
-  local self = open(blob)
+  local self = open_string(blob)
   local effect = self.extra.effect
   local value = call_about(effect.name, "capture", self:decode(self.main),
     touch(call, 1, effect))
@@ -256,9 +271,25 @@ function M.capture(blob, call)
     effect.name, (tostring(bytes):gsub("^.-:%d+: ", ""))) }, 0)
 end
 
---- Runs a host task or an interop task over one chunk.
-function M.run(blob, call)
-  local self = open(blob)
+--- Forms that are likely to come again, by number; 0 is none.
+M.known = {}
+local forms = 0
+
+local function form_of(number, text)
+  local from = read_off(text)
+  if number == 0 then return from end
+  if forms == MOST then
+    for other in each(M.known) do M.known[other] = nil end
+    forms = 0
+  end
+  M.known[number], forms = from, forms + 1
+  return from
+end
+
+--- Runs a host task or an interop task over one chunk: of a form, by its number and
+--- its string or, where it is known, itself; and its values.
+function M.run(number, form, call, ...)
+  local self = open(type(form) == "string" and form_of(number, form) or form, { ... })
   local extra = self.extra
   local part = make_part(call, extra)
   local on_gpu = extra.interop and part.stream
@@ -321,7 +352,7 @@ end
 
 --- Fills a box with initial contents: one call per element, or one for all.
 function M.fill(blob, part, out)
-  local self = open(blob)
+  local self = open_string(blob)
   if self.extra.bulk then
     return self:decode(self.main)({ core.box(part) }, out, self:decode(self.arguments[1]))
   end

@@ -19,6 +19,7 @@ local reduce = require "celer.kernel.reduce"
 local rules = require "celer.mapper.rules"
 local settings = require "celer.settings"
 local spaces = require "celer.space"
+local types = require "celer.data.types"
 local words = require "celer.words"
 
 local fail = place.fail
@@ -487,16 +488,34 @@ local function meta_of(kind, used, effects, dims, is_collective)
     interop = kind.interop, collective = is_collective }
 end
 
--- The function, its arguments and what it is told, as one string.
-local function encode(kind, f, used, effects, dims, list, is_collective)
-  local given = { kind, dims, is_collective }
-  for _, access in ipairs(used) do
-    given[#given + 1] = access.buffer
-    given[#given + 1] = access.mode
+local plain_keys = {} -- by kind, dimensions and arguments
+
+-- What the lane is told depends on this alone, and on the kinds of arguments.
+local function key_of(kind, used, effects, dims, n, group)
+  local structs = #types.all_structs()
+  if used ~= none or effects ~= none or group then
+    local key = { kind, dims, structs, group or false, n, #used }
+    for _, access in ipairs(used) do
+      key[#key + 1] = access.buffer
+      key[#key + 1] = access.mode
+    end
+    objects.describe(effects, key)
+    return key
   end
-  objects.describe(effects, given)
-  return capture.encode_task(f, kind.owner, list, given, meta_of, kind, used, effects,
-    dims, is_collective)
+  local id = (n * 4 + dims) * 2 + (kind.interop and 1 or 0)
+  local key = plain_keys[id]
+  if not key or key[3] ~= structs then
+    key = { kind, dims, structs, false, n, 0 }
+    plain_keys[id] = key
+  end
+  return key
+end
+
+-- The function, its arguments and what it is told: a form, and values.
+local function encode(kind, f, used, effects, dims, list, group)
+  return capture.encode_task(f, kind.owner, list,
+    key_of(kind, used, effects, dims, list.n, group), group or "", meta_of, kind, used,
+    effects, dims, group ~= nil)
 end
 
 local function accesses_among(call, n, given)
@@ -513,14 +532,14 @@ local function accesses_among(call, n, given)
   return out
 end
 
-local function submit_text(whole, self, kind, placement, space, group, used, effects, blob,
-    identity, at)
+local function submit_text(whole, self, kind, placement, space, group, used, effects, form,
+    values, at)
   local divided, handles = division.resolve(self.hints, space.dims, placement, nil, at)
   if whole then divided, handles = division.in_one(divided), nil end
   local task = label_of(self, kind.noun)
   local flat = flatten(used, task, space, divided, handles, kind.interop)
   if group then divided = division.of_collective(divided, collective.number(group)) end
-  return core[kind.submit](space.core, divided, handles, flat, task, blob, identity,
+  return core[kind.submit](space.core, divided, handles, flat, task, form, values,
     objects.flatten(effects))
 end
 
@@ -548,16 +567,16 @@ local function submit_function(self, kind, placement, range, group, at, f, ...)
     take(self, used)
     list = host_arguments(used, effects, group, n, given)
   end
-  local blob, identity = encode(kind, f, used, effects, space.dims, list, group ~= nil)
+  local form, values = encode(kind, f, used, effects, space.dims, list,
+    group and tostring(group))
   complete(self, used) -- what was captured in place of that is told first
-  if group then identity = tostring(group) .. identity end
   self.done = kind.call
   if space.empty then return end
   if settings.check then checking.submit(label_of(self, kind.noun), used) end
   local why = wholeness(placement, effects)
   if why then tell_of_runs(self, why) end
   local looks = looks_before(self, kind.noun, label_of(self, kind.noun), used, space)
-  settle(submit_text, self, kind, placement, space, group, used, effects, blob, identity, at)
+  settle(submit_text, self, kind, placement, space, group, used, effects, form, values, at)
   if looks then looks_after(looks) end
 end
 

@@ -471,6 +471,92 @@ function doings.rows()
   wrote "rows of u"
 end
 
+-- ---- what tasks capture ------------------------------------------------------
+
+-- Two functions of one variable, and one that sets it.
+local function pair_of(n)
+  local function add(x)
+    n = (n * 3 + x) % 997
+    return n
+  end
+  return add, function() return n end, function(x) n = x end
+end
+
+local function kind_of(x) return type(x) == "function" and "f" .. x() or tostring(x) end
+
+-- A function made as `c` says, which changes what it captured, and one that spoils that.
+-- Of the same code there are some that share a variable and some that do not.
+local function closure_of(c)
+  local add, look, set = pair_of(c.a)
+  local also = set
+  if not c.shares then
+    local _
+    _, look, also = pair_of(c.b)
+  end
+  local number, odd, list = c.b, c.odd, c.list and { c.a, { c.b } }
+  local function down(k) return k <= 0 and number or 1 + down(k - 2) end
+  local helper = c.deep and function(x) return add(x) * 2 + look() end or add
+  captured_global = c.global -- luacheck: ignore
+  return function(x)
+    local function inner(y)
+      number = number + y
+      return number
+    end
+    local sum = helper(x) * 7 + look() + inner(x) * 5 + down(x)
+    if list then
+      list[2][1] = list[2][1] + sum
+      sum = sum + list[1] + list[2][1]
+    end
+    sum = sum + (captured_global or 13) -- luacheck: ignore
+    captured_global = 1000 -- luacheck: ignore
+    return sum .. kind_of(odd)
+  end, function(x)
+    set(x)
+    also(x + 1)
+    number, odd = x, "spoilt"
+    if list then list[2][1] = x end
+    captured_global = nil -- luacheck: ignore
+  end
+end
+
+local function closure_task(work, x, wanted)
+  return function(part, again)
+    local got = work(x) .. " " .. work(again)
+    if got ~= wanted then
+      error(("%s at rank %d, not %s"):format(got, part.rank, wanted))
+    end
+  end
+end
+
+local function odd_of(n)
+  return one_of { n, n + 0.5, "text" .. n, n % 2 == 0, false, function() return n end }
+end
+
+function doings.closures()
+  local c = { a = random(900), b = random(900), shares = chance(50), deep = chance(50),
+    list = chance(30), global = not chance(30) and random(100) or nil }
+  if chance(80) then c.odd = odd_of(random(100)) end
+  local x, again, spoilt = random(9), random(9), random(900)
+  local work, spoil = closure_of(c)
+  note "closures"
+  note(c.shares and "shared variable" or "variables apart")
+  for time = 1, between(1, 4) do
+    if time == 3 then spoil(spoilt) end
+    local global = captured_global -- luacheck: ignore
+    local twin, spoil_twin = closure_of(c)
+    if time >= 3 then spoil_twin(spoilt) end
+    captured_global = global -- luacheck: ignore
+    local wanted = twin(x) .. " " .. twin(again)
+    captured_global = global -- luacheck: ignore
+    q:submit(function(cg)
+      local task = closure_task(work, x, wanted)
+      cg:host_task(one_of { celer.on_master, { 2 * ranks }, celer.collective "a" }, task, again)
+    end)
+  end
+  spoil(0)
+  wrote("closures of %d and %d: %s", c.a, c.b, kind_of(c.odd))
+end
+
 -- ---- what all ranks share ----------------------------------------------------
 
 local function append(part, path, number)
@@ -642,7 +728,8 @@ end
 -- ---- programs ----------------------------------------------------------------
 
 local words = { "reduce", "reduce", "reduce", "extremes", "step", "step", "touch", "touch", "touch",
-  "touch", "rows", "share", "settle", "settle", "fence", "fence", "wait", "replace" }
+  "touch", "closures", "closures", "closures", "rows", "share", "settle", "settle", "fence",
+  "fence", "wait", "replace" }
 
 local function begin_program(seed)
   dice.begin(seed)

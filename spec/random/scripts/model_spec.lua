@@ -8,7 +8,8 @@ local features = { "sequential", "exclusive", "relaxed", "sequential, collective
   "relaxed, cluster", "collective", "opaque", "even_split", "item reduction",
   "group reduction", "tile reduction", "include_current", "of nothing", "NaN", "step",
   "divided capture", "capture of an object", "capture of memory", "several captures", "fence",
-  "wait", "drain", "object freed", "result freed", "at", "where", "place" }
+  "wait", "drain", "object freed", "result freed", "at", "where", "place",
+  "closures", "shared variable", "variables apart" }
 
 describe("random programs of the model", function()
   for _, shape in ipairs { { 1, 3 }, { 2, 2 }, { 3, 1 }, { 4, 2 } } do
