@@ -80,17 +80,26 @@ enum {
  * bench_stencil_memory; luajit spec/bench/dryrun.lua.
  */
 enum {
+  /* Steps of the critical path, and tasks, that are a lap: in laps everything
+   * is counted that waits for a part of the program. */
+  CEL_TUNE_LAP_STEP = 4,
+  CEL_TUNE_LAP_BREADTH = 64,
   /* Steps of the critical path, and tasks, from one horizon to the next: the
-   * fewer, the less is kept, and the more horizons there are. [graph] */
-  CEL_TUNE_HORIZON_STEP = 4,
+   * fewer, the less is kept, and the more horizons there are, each of which is
+   * an agreement between ranks, a command and an instruction. [graph] */
+  CEL_TUNE_HORIZON_STEP = 16,
   CEL_TUNE_HORIZON_BREADTH = 64,
-  /* Horizons that are submitted and not executed before main waits: few keep
-   * memory small, many keep the executor at work. */
-  CEL_TUNE_HORIZONS_AHEAD = 8,
-  /* Horizons for which commands are held back: without a new allocation, and at
-   * most. Less than HORIZONS_AHEAD, or main would wait in vain. [graph] */
-  CEL_TUNE_QUIET_HORIZONS = 2,
-  CEL_TUNE_HELD_HORIZONS = 4,
+  /* Bytes of the tasks since a horizon, from which on a lap ends with the next:
+   * where each task lists all ranks, no more is kept than in a lap. */
+  CEL_TUNE_HORIZON_BYTES = 1 << 16,
+  /* Laps from the newest horizon that has been executed to the newest one that
+   * is submitted, before main waits: few keep memory small, many keep the
+   * executor at work. */
+  CEL_TUNE_LAPS_AHEAD = 8,
+  /* Laps for which commands are held back: without a new allocation, and at
+   * most. Less than LAPS_AHEAD, or main would wait in vain. [graph] */
+  CEL_TUNE_QUIET_LAPS = 2,
+  CEL_TUNE_HELD_LAPS = 4,
   /* Entries of the rings between main, scheduler and executor. */
   CEL_TUNE_RING = 4096,
   /* Instructions that the executor takes in, and issues, until it looks at
@@ -374,7 +383,7 @@ enum {
   CEL_TUNE_TIMELINE_WRITE = 1 << 18
 };
 
-_Static_assert((int)CEL_TUNE_HELD_HORIZONS < (int)CEL_TUNE_HORIZONS_AHEAD,
+_Static_assert((int)CEL_TUNE_HELD_LAPS < (int)CEL_TUNE_LAPS_AHEAD,
                "main would wait for what the lookahead holds back");
 _Static_assert((CEL_TUNE_TIMELINE_RECORDS & (CEL_TUNE_TIMELINE_RECORDS - 1)) ==
                    0,

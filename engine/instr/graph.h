@@ -30,8 +30,8 @@ typedef struct cel__arrivals {
 
 typedef struct cel__lookahead {
   CEL_VEC(const cel_command *) held;
-  int32_t horizons;       /* that are held */
-  int32_t quiet_horizons; /* of these, since the last new need */
+  uint64_t first; /* lap of the first (task/task_graph.h) */
+  uint64_t news;  /* lap of the last with a new need */
 } cel__lookahead;
 
 struct cel_instr_graph {

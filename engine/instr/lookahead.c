@@ -18,29 +18,35 @@ static bool want_all(cel_instr_graph *graph) {
   return news;
 }
 
-static cel_status hold(cel_instr_graph *graph, const cel_command *command) {
+static void hold(cel_instr_graph *graph, const cel_command *command) {
   cel__lookahead *ahead = &graph->lookahead;
+  uint64_t lap = command->task->lap;
+  if (ahead->held.n == 0) ahead->first = lap;
+  if (want_all(graph) || ahead->held.n == 0) ahead->news = lap;
   cel_vec_push(&ahead->held, command);
-  if (want_all(graph)) ahead->quiet_horizons = 0;
-  if (command->kind != CEL_COMMAND_HORIZON) return CEL_E_OK;
-  ++ahead->horizons;
-  ++ahead->quiet_horizons;
-  if (ahead->quiet_horizons < CEL_TUNE_QUIET_HORIZONS &&
-      ahead->horizons < CEL_TUNE_HELD_HORIZONS)
-    return CEL_E_OK;
-  return cel__lookahead_flush(graph);
+}
+
+/* Whether what is held goes out before something of that lap. */
+static bool is_due(const cel__lookahead *ahead, uint64_t lap) {
+  return ahead->held.n > 0 && (lap >= ahead->news + CEL_TUNE_QUIET_LAPS ||
+                               lap >= ahead->first + CEL_TUNE_HELD_LAPS);
 }
 
 cel_status cel__lookahead_add(cel_instr_graph *graph,
                               const cel_command *command) {
   bool epoch = command->kind == CEL_COMMAND_EPOCH;
-  if (epoch) CEL_TRY(cel__lookahead_flush(graph));
+  if (epoch || is_due(&graph->lookahead, command->task->lap))
+    CEL_TRY(cel__lookahead_flush(graph));
   CEL_TRY(cel__plan_make(graph, command));
   bool ahead = graph->config.lookahead && !epoch;
-  if (ahead && graph->lookahead.held.n > 0) return hold(graph, command);
   /* Whether it needs memory that is not there; else it is placed then. */
-  bool allocates = !graph->plan.placed && !cel__memory_place(graph->memories);
-  if (ahead && allocates) return hold(graph, command);
+  bool holds = ahead && graph->lookahead.held.n > 0;
+  bool allocates =
+      !holds && !graph->plan.placed && !cel__memory_place(graph->memories);
+  if (holds || (ahead && allocates)) {
+    hold(graph, command);
+    return CEL_E_OK;
+  }
   if (allocates) want_all(graph);
   cel_status status = cel__generate(graph);
   cel__memory_forget(graph->memories);
@@ -55,7 +61,6 @@ cel_status cel__lookahead_flush(cel_instr_graph *graph) {
     if (status == CEL_E_OK) status = cel__generate(graph);
   }
   cel_vec_clear(&ahead->held);
-  ahead->horizons = ahead->quiet_horizons = 0;
   cel__memory_forget(graph->memories);
   return status;
 }

@@ -7,9 +7,9 @@
  * nothing runs by itself: a driver calls the step functions in the order it
  * likes (the simulated cluster, one process, many engines).
  *
- * Back-pressure: submit waits while more than `horizons_ahead` horizons are
- * submitted but not executed (with threads only; a driver steps until
- * cel_engine_congested is false).
+ * Back-pressure: submit waits while the newest horizon is more than
+ * `laps_ahead` laps (task/task_graph.h) after the newest that has been executed
+ * (with threads only; a driver steps until cel_engine_congested is false).
  *
  * Errors: the first asynchronous failure is kept; the next call of submit,
  * wait or get returns it, with both places. After a failure nothing more is
@@ -45,7 +45,7 @@ typedef struct cel_engine_config {
    */
   bool forgiving;
   int32_t horizon_step, horizon_breadth;
-  int32_t horizons_ahead;            /* default 8 */
+  int32_t laps_ahead;                /* default 8 */
   uint64_t small_bytes, large_bytes; /* see command.h; 0: default */
   int64_t interior_bytes;            /* see instr.h */
   uint32_t join_parts;               /* likewise */

@@ -18,7 +18,8 @@ static void completed(void *context, const cel_instr *instr) {
   /* The next task has the scheduler retire what this closes: nobody waits for
    * that, and main may, for the same core. Of an epoch main is told when all
    * ranks have executed it. */
-  atomic_fetch_add(&e->horizons_done, 1);
+  atomic_fetch_add_explicit(&e->horizons_done, 1, memory_order_relaxed);
+  atomic_store(&e->laps_done, instr->task->lap);
   if (instr->kind == CEL_INSTR_EPOCH)
     cel__divergence_executed(&e->divergence, instr->task->id);
   if (atomic_load(&e->awaits_turn)) cel_park_wake(&e->park);

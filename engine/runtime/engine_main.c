@@ -36,8 +36,8 @@ void cel__engine_pass(cel_engine *engine, void *item) {
 }
 
 bool cel_engine_congested(const cel_engine *engine) {
-  uint64_t done = atomic_load(&engine->horizons_done);
-  return engine->horizons_made - done > (uint64_t)engine->config.horizons_ahead;
+  uint64_t done = atomic_load(&engine->laps_done);
+  return engine->laps_made - done > (uint64_t)engine->config.laps_ahead;
 }
 
 static void emit_task(void *context, const cel_task *task) {
@@ -51,6 +51,7 @@ static void emit_task(void *context, const cel_task *task) {
   cel__engine_pass(e, (void *)(uintptr_t)task);
   if (!horizon) return;
   e->horizons_made++;
+  e->laps_made = task->lap;
   /* What is held back could be all that main is going to wait for. */
   if (cel_engine_congested(e)) cel__engine_pass(e, &e->flush);
 }
@@ -390,8 +391,7 @@ cel_status cel_engine_create(const cel_engine_config *config,
                              cel_engine **out) {
   cel_engine *e = cel_alloc_lines(sizeof *e);
   e->config = *config;
-  if (e->config.horizons_ahead <= 0)
-    e->config.horizons_ahead = CEL_TUNE_HORIZONS_AHEAD;
+  if (e->config.laps_ahead <= 0) e->config.laps_ahead = CEL_TUNE_LAPS_AHEAD;
   cel_park_init(&e->park);
   cel_park_init(&e->scheduler_park);
   cel_park_init(&e->off_duty);

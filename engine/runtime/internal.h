@@ -75,6 +75,7 @@ struct cel_engine {
   _Atomic(uint64_t) retired; /* task id; by the scheduler; only grows */
   _Atomic(uint64_t) reached; /* task id; by the executor; as the next */
   _Atomic(uint64_t) horizons_done; /* and epochs, as horizons_made */
+  _Atomic(uint64_t) laps_done;     /* up to the newest of these */
   _Atomic(bool) awaits;            /* by main: it waits */
   _Atomic(bool) hurries;           /* by main: it waits, or is about to */
   _Atomic(bool) dozes; /* by the scheduler: it is woken for no more tasks */
@@ -89,6 +90,7 @@ struct cel_engine {
   CEL_VEC(cel_owned_object) objects;
   uint32_t objects_made;
   uint64_t last_task, retired_seen;
+  uint64_t laps_made;            /* up to the newest horizon or epoch */
   int64_t began, main_began;     /* at the first submission; times.c */
   const cel_rule *fence_rule[4]; /* by dimensions */
   bool stopped;

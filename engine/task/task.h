@@ -195,6 +195,8 @@ typedef struct cel_task {
   uint32_t deps;
   const cel_dep *dep; /* on earlier tasks */
   uint64_t hash;      /* equal on all ranks */
+  uint64_t lap;       /* that it is in (task_graph.h); of a HORIZON or EPOCH the
+                         one that it begins */
   /* HORIZON and EPOCH: running hash and count of all submitted so far. */
   uint64_t agreement_hash, agreement_count;
 } cel_task;

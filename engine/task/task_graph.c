@@ -20,6 +20,12 @@ typedef struct buffer_state {
   uint64_t floor; /* applied to `track`: idle buffers catch up when touched */
 } buffer_state;
 
+/* What has come together since a horizon or a lap began. */
+typedef struct stretch {
+  uint32_t depth; /* of the deepest node then */
+  int32_t tasks;
+} stretch;
+
 /* What the script is warned of, once at each line. */
 typedef enum warning_kind { OF_UNWRITTEN, OF_CROSSING } warning_kind;
 
@@ -36,9 +42,11 @@ struct cel_task_graph {
   uint64_t hash, count; /* of all submitted so far */
   /* The longest path to each node from the floor on, from its age on. */
   CEL_VEC(uint32_t) depths;
-  uint32_t depth,
-      horizon_depth; /* deepest node; the same at the last barrier */
-  int32_t breadth;   /* tasks since the last barrier */
+  uint32_t depth;       /* of the deepest node */
+  stretch lap, horizon; /* since it began; since the last barrier */
+  uint64_t laps;        /* begun until now */
+  size_t bytes;         /* of nodes since the last barrier, about */
+  bool fetched;         /* main waits for some task since then */
   /* By buffer id; 16 bytes for each buffer ever made. */
   CEL_VEC(buffer_state) buffers;
   cel_collective_tasks collectives;
@@ -70,7 +78,7 @@ void cel_task_graph_retire(cel_task_graph *graph, uint64_t id) {
 
 static cel_task *node_new(cel_task_graph *graph, cel_task_kind kind) {
   cel_task *task = cel_arena_alloc(cel_eras_arena(&graph->eras), sizeof *task);
-  *task = (cel_task){.id = graph->front.next, .kind = kind};
+  *task = (cel_task){.id = graph->front.next, .kind = kind, .lap = graph->laps};
   return task;
 }
 
@@ -174,9 +182,15 @@ static void node_emit(cel_task_graph *graph, const cel_task *task) {
 
 /* ---- horizons and epochs ------------------------------------------------- */
 
+static void begin_lap(cel_task_graph *graph) {
+  ++graph->laps;
+  graph->lap = (stretch){.depth = graph->depth};
+}
+
 /* A node after everything. */
 static uint64_t barrier_node(cel_task_graph *graph, cel_task_kind kind,
                              cel_location location) {
+  begin_lap(graph);
   cel_task *task = node_new(graph, kind);
   task->location = location;
   cel_front_collect(&graph->front, &graph->deps);
@@ -186,19 +200,37 @@ static uint64_t barrier_node(cel_task_graph *graph, cel_task_kind kind,
   uint64_t floor = graph->front.floor;
   cel_front_barrier(&graph->front, kind == CEL_TASK_EPOCH);
   cel_vec_drop_first(&graph->depths, graph->front.floor - floor);
-  graph->horizon_depth = graph->depth;
-  graph->breadth = 0;
+  graph->horizon = (stretch){.depth = graph->depth};
+  graph->bytes = 0;
+  graph->fetched = false;
   node_emit(graph, task);
   cel_eras_close(&graph->eras, task->id);
   return task->id;
 }
 
-static void consider_horizon(cel_task_graph *graph) {
-  if (graph->depth - graph->horizon_depth <
-          (uint32_t)graph->config.horizon_step &&
-      graph->breadth < graph->config.horizon_breadth)
-    return;
-  barrier_node(graph, CEL_TASK_HORIZON, (cel_location){0});
+/* Counts a task, and whether so many steps or tasks have come together. */
+static bool reaches(stretch *since, const cel_task_graph *graph, int32_t steps,
+                    int32_t tasks) {
+  return ++since->tasks >= tasks ||
+         graph->depth - since->depth >= (uint32_t)steps;
+}
+
+/* After each task of a group. What a garbage collector decides, and what this
+ * rank alone holds, counts for nothing here. A fence is a task that main waits
+ * for: by then ranks that differ are to be on their way to find it out, and
+ * what the fence holds may be large. */
+static void consider_horizon(cel_task_graph *graph, const cel_task *task) {
+  const cel_task_graph_config *c = &graph->config;
+  graph->bytes += sizeof *task + task->accesses * sizeof *task->access;
+  graph->fetched |= task->work != NULL && task->work->brief;
+  bool lap =
+      reaches(&graph->lap, graph, CEL_TUNE_LAP_STEP, CEL_TUNE_LAP_BREADTH);
+  bool much = graph->bytes >= CEL_TUNE_HORIZON_BYTES || graph->fetched;
+  if (reaches(&graph->horizon, graph, c->horizon_step, c->horizon_breadth) ||
+      (lap && much))
+    barrier_node(graph, CEL_TASK_HORIZON, (cel_location){0});
+  else if (lap)
+    begin_lap(graph);
 }
 
 uint64_t cel_task_graph_epoch(cel_task_graph *graph, cel_location location) {
@@ -380,8 +412,9 @@ static void copy_weights(cel_task_graph *graph, const cel_weights *weights,
         cel_arena_copy(arena, weights->device,
                        (size_t)weights->devices * sizeof *weights->device);
   if (weights->rank == NULL || task->placement != CEL_PLACE_SPLIT) return;
-  int64_t *room =
-      cel_arena_alloc(arena, CEL_TASK_CUT_ROOM(ranks) * sizeof *room);
+  size_t bytes = CEL_TASK_CUT_ROOM(ranks) * sizeof(int64_t);
+  int64_t *room = cel_arena_alloc(arena, bytes);
+  graph->bytes += bytes;
   cel_split split =
       cel_task_cut(task, &task->range, ranks, weights->rank, room);
   task->split = cel_arena_copy(arena, &split, sizeof split);
@@ -453,11 +486,10 @@ static uint64_t add(cel_task_graph *graph, const cel_group *group,
                   task->collective_group != 0, task->id, graph->front.floor,
                   &graph->deps);
   node_finish(graph, task);
-  ++graph->breadth;
   uint64_t id = task->id;
   node_emit(graph, task);
   cel__reductions_tidy(&graph->reductions);
-  consider_horizon(graph);
+  consider_horizon(graph, task);
   return id;
 }
 

@@ -5,8 +5,14 @@
  * accesses (the mapper's image of the whole range) and effects, makes horizons
  * and epochs, and emits each node once, in id order, finished.
  *
+ * Laps: what waits, or holds back, counts laps of the program, not horizons. A
+ * lap ends when the critical path has grown by CEL_TUNE_LAP_STEP, or when
+ * CEL_TUNE_LAP_BREADTH tasks were made; a horizon or epoch ends it, too.
+ *
  * Horizons: one is made when the critical path has grown by `horizon_step`
- * since the last, or when `horizon_breadth` tasks were made since. Making
+ * since the last, or when `horizon_breadth` tasks were made since. The end of a
+ * lap makes one, too, if much memory of nodes has come together, or a task
+ * whose end main waits for. All of this is alike on all ranks. Making
  * horizon N applies horizon N-1 (the talk on Celerity). Tracking is floored
  * then, so no structure grows without bound. A horizon depends on the whole
  * execution front. An epoch depends on the whole front, is applied at once, and

@@ -191,7 +191,7 @@ describe("the lookahead", function()
     assert.equal("epoch", m.instrs[#m.instrs].kind)
   end)
 
-  it("ends when two horizons passed without news", function()
+  it("ends when two laps passed without news", function()
     local b = m:buffer({ 8, 64 })
     touch(b, 0, 8)
     touch(b, 0, 16)
@@ -205,5 +205,21 @@ describe("the lookahead", function()
     local b = m:buffer({ 8, 64 })
     for i = 1, 12 do touch(b, 0, i + 1) end
     assert.is_true(#m:of("horizon") >= 4)
+  end)
+
+  it("waits for no horizon", function()
+    m:open({ devices = { 1 }, lookahead = true, step = 1000 })
+    local b = m:buffer({ 8, 64 })
+    for i = 1, 8 do touch(b, 0, i < 4 and 8 * i or 32) end
+    assert.equal(0, #m:of("kernel"))
+    touch(b, 0, 32) -- the third lap
+    assert.equal(9, #m:of("kernel"))
+    assert.equal(0, #m:of("horizon"))
+    m:open({ devices = { 1 }, lookahead = true, step = 1000 })
+    b = m:buffer({ 8, 64 })
+    for i = 1, 16 do touch(b, 0, i) end
+    assert.equal(0, #m:of("kernel"))
+    touch(b, 0, 17) -- the fifth, with news in each
+    assert.equal(16, #m:of("kernel"))
   end)
 end)

@@ -406,9 +406,9 @@ static void generate_settings(cel_random *r, program *p, int ranks) {
   if (cel_random_chance(r, 25))
     p->squeeze = (uint32_t)cel_random_int(r, 1, (1 << MOST_RANKS) - 1);
   if (cel_random_chance(r, 25)) p->cap = (uint32_t)cel_random_int(r, 1, 3);
-  p->horizon_step = (int)pick(r, 1, 5);
+  p->horizon_step = (int)pick(r, 1, cel_random_chance(r, 50) ? 5 : 64);
   p->horizon_breadth = (int)pick_of(r, breadth, 4);
-  p->horizons_ahead = (int)pick(r, 1, 8);
+  p->laps_ahead = (int)pick(r, 1, 8);
   p->small_bytes = pick_of(r, small, 5);
   p->large_bytes = pick_of(r, large, 5);
   p->interior_bytes = 16 * pick(r, -6, 3);
@@ -642,7 +642,7 @@ void program_print(const program *p) {
          p->exchanges     ? ", collectives"
          : p->by_messages ? ", one step"
                           : "",
-         p->horizon_step, p->horizon_breadth, p->horizons_ahead,
+         p->horizon_step, p->horizon_breadth, p->laps_ahead,
          (unsigned long long)p->small_bytes, (unsigned long long)p->large_bytes,
          (long long)p->interior_bytes, p->join_parts,
          (unsigned long long)p->grain, p->hosts,

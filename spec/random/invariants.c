@@ -95,6 +95,37 @@ static bool check_graphs(const check *c) {
   return true;
 }
 
+/* ---- laps ---------------------------------------------------------------- */
+
+/* The next task but frees, which come on each rank at another time. */
+static const node *next_shared(const nodes *tasks, uint32_t *i) {
+  while (*i < tasks->n)
+    if (tasks->at[(*i)++].kind != CEL_TASK_FREE) return &tasks->at[*i - 1];
+  return NULL;
+}
+
+/* Whether rank k has the horizons, epochs and laps of rank 0. Laps rise one by
+ * one, and each horizon or epoch begins one: an epoch right after the end of a
+ * lap leaves an empty one. */
+static bool check_laps(const check *c, int k) {
+  uint32_t at[2] = {0};
+  for (uint64_t lap = 0;;) {
+    const node *mine = next_shared(&c->records[k]->tasks, &at[0]);
+    const node *first = next_shared(&c->records[0]->tasks, &at[1]);
+    if (mine == NULL && first == NULL) return true;
+    if (mine == NULL || first == NULL || mine->kind != first->kind ||
+        mine->lap != first->lap)
+      return say(c, "rank %d has another task than rank 0 in lap %llu", k,
+                 (ull)lap);
+    bool barrier =
+        mine->kind == CEL_TASK_HORIZON || mine->kind == CEL_TASK_EPOCH;
+    if (mine->lap < lap + barrier || mine->lap > lap + 1 + barrier)
+      return say(c, "rank %d: lap %llu comes after %llu", k, (ull)mine->lap,
+                 (ull)lap);
+    lap = mine->lap;
+  }
+}
+
 /* ---- messages ----------------------------------------------------------- */
 
 /* The next node of a kind with this peer, from *i on. */
@@ -433,6 +464,8 @@ bool records_check(const program *p, record **records, char *text,
                    size_t size) {
   check c = {p, records, text, size};
   for (int k = 0; k < p->ranks; ++k) record_share_numbers(records[k]);
+  for (int k = 0; k < p->ranks; ++k)
+    if (!check_laps(&c, k)) return false;
   return check_graphs(&c) && check_messages(&c) && check_exchanges(&c) &&
          check_holdings(&c);
 }

@@ -207,7 +207,7 @@ typedef struct program {
                        bits; without threads */
   uint32_t cap;     /* on replications; 0: none that shows */
   int collectives;  /* how often a task is of every rank, in percent */
-  int horizon_step, horizon_breadth, horizons_ahead;
+  int horizon_step, horizon_breadth, laps_ahead;
   uint64_t small_bytes, large_bytes;
   int64_t interior_bytes;
   uint32_t join_parts;
@@ -353,6 +353,7 @@ typedef struct node {
   uint64_t id;
   int kind;
   int step;      /* tasks: which step submitted it */
+  uint64_t lap;  /* tasks */
   uint64_t task; /* its id; later its shared number */
   /* Tasks that combine what was reduced: the buffer, plus 1, whether onto
    * what it held, and whether every rank does. */

@@ -513,7 +513,7 @@ void rank_start(rank *r, bool threads) {
                               .lookahead = p->lookahead,
                               .horizon_step = p->horizon_step,
                               .horizon_breadth = p->horizon_breadth,
-                              .horizons_ahead = p->horizons_ahead,
+                              .laps_ahead = p->laps_ahead,
                               .small_bytes = p->small_bytes,
                               .large_bytes = p->large_bytes,
                               .interior_bytes = p->interior_bytes,

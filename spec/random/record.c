@@ -58,6 +58,7 @@ static void saw_task(void *context, const cel_task *task) {
   record *r = context;
   node *n = add(&r->tasks, task->id, (int)task->kind, task->deps, task->dep);
   n->task = task->id;
+  n->lap = task->lap;
   if (task->kind == CEL_TASK_KERNEL || task->kind == CEL_TASK_HOST)
     n->step = r->step;
   if (task->accesses != 2 || buffer_of(task->access[0].buffer) >= 0) return;

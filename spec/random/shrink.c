@@ -45,7 +45,7 @@ static bool shrink_settings(program *p, runner run) {
   TRY(p, run, p->join_parts, 0);
   TRY(p, run, p->horizon_step, 4);
   TRY(p, run, p->horizon_breadth, 64);
-  TRY(p, run, p->horizons_ahead, 8);
+  TRY(p, run, p->laps_ahead, 8);
   return smaller;
 }
 

@@ -62,7 +62,7 @@ local function engine_of(self, k, config)
   local engine = ffi.new("cel_engine_config", {
     transport = rank.transport, backend = rank.backend, host = rank.host,
     horizon_step = config.step or 1000, horizon_breadth = 1000,
-    horizons_ahead = config.ahead or 8,
+    laps_ahead = config.ahead or 8,
   })
   out = ffi.new("cel_engine *[1]")
   rank.engine = made(c.cel_engine_create(engine, out), out)
@@ -71,7 +71,7 @@ local function engine_of(self, k, config)
 end
 
 -- config: ranks, seed, devices (by rank from 1, or one each), step (of horizons),
--- ahead (horizons), grain, fault and fault_at
+-- ahead (laps), grain, fault and fault_at
 -- as in comm/transport.h.
 function M.new(config)
   local self = setmetatable({ n = config.ranks or 2, rank = {}, anchors = {}, fences = {} }, M)

@@ -63,9 +63,8 @@ static void destroy_nothing(cel_work *work) {
 int main(void) {
   cel_work work = {.references = 1, .fn = hold, .destroy = destroy_nothing};
   held first = {work, is_still}, others = {work, has_got_it};
-  alone_open(&a, &(cel_engine_config){.horizon_step = 1,
-                                      .horizons_ahead = 2,
-                                      .interrupted = look});
+  alone_open(&a, &(cel_engine_config){
+                     .horizon_step = 1, .laps_ahead = 2, .interrupted = look});
   cel_object what = {.scope = CEL_SCOPE_RANK};
   cel_effect effect = {cel_engine_object(a.engine, &what),
                        CEL_ORDER_SEQUENTIAL};

@@ -122,6 +122,50 @@ describe("the task graph", function()
       assert.equal(10, #p:of_kind("horizon"))
     end)
 
+    it("end laps, which steps and tasks end, too", function()
+      p:close(); open({ step = 6, breadth = 1000 })
+      local b, laps = p:buffer({ 8 }, { init = true }), {}
+      for i = 1, 14 do laps[i] = p.tasks[touch(b, "read_write")].lap end
+      assert.same({ 1, 1, 1, 1, 2, 2, 3, 3, 3, 3, 4, 4, 5, 5 }, laps)
+      assert.same({ 3, 5 }, { p:of_kind("horizon")[1].lap, p:of_kind("horizon")[2].lap })
+      local first = p.tasks[p:epoch()].lap
+      assert.equal(6, first)
+      for _ = 1, 64 do touch(p:buffer({ 8 }), "discard_write") end
+      assert.equal(6, p.tasks[#p.tasks].lap)
+      assert.equal(7, p.tasks[touch(p:buffer({ 8 }), "discard_write")].lap)
+      p:free(b)
+      assert.equal(7, p.tasks[#p.tasks].lap)
+    end)
+
+    -- After so many tasks of a chain horizons came.
+    local function horizons_of_chain(more)
+      local b, after = p:buffer({ 8 }, { init = true }), {}
+      for i = 1, 12 do
+        local before = #p:of_kind("horizon")
+        local spec = { range = { 8 }, { b, "read_write", same(1) } }
+        p:submit(more(spec, i) or spec)
+        if #p:of_kind("horizon") > before then after[#after + 1] = i end
+      end
+      return after
+    end
+
+    it("come with the end of a lap where tasks are large", function()
+      assert.same({}, horizons_of_chain(function() end))
+      local ranks = {}
+      for k = 1, 8192 do ranks[k] = 1 end
+      p:close(); open({ step = 1000, breadth = 1000, ranks = 8192 })
+      assert.same({ 4, 8 }, horizons_of_chain(function(spec, i)
+        if i < 6 then spec.weights = { ranks = ranks } end
+      end))
+    end)
+
+    it("come with the end of a lap where main waits", function()
+      local work = ffi.new("cel_work", { references = 1000, brief = true })
+      assert.same({ 8 }, horizons_of_chain(function(spec, i)
+        if i == 6 then spec.kind, spec.work = "host", work end
+      end))
+    end)
+
     it("come when the graph has grown wide", function()
       p:close(); open({ step = 1000, breadth = 5 })
       for _ = 1, 40 do touch(p:buffer({ 8 }), "discard_write") end

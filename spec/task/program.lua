@@ -91,7 +91,7 @@ local function record(task)
   return {
     id = tonumber(task.id), kind = kind_names[tonumber(task.kind)],
     deps = M.deps_of(task), hash = task.hash, raw = task,
-    agreement_hash = task.agreement_hash,
+    agreement_hash = task.agreement_hash, lap = tonumber(task.lap),
     agreement_count = tonumber(task.agreement_count),
     placement = placement_names[tonumber(task.placement)],
     name = task.name ~= nil and ffi.string(task.name) or nil,

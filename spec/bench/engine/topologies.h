@@ -130,11 +130,8 @@ static void run_open(run *r, const setup *setup, int64_t rank) {
                                        .context = r};
     r->commands = cel_command_graph_create(&config);
   }
-  cel_task_graph_config config = {.ranks = setup->ranks,
-                                  .horizon_step = 4,
-                                  .horizon_breadth = 64,
-                                  .emit = on_task,
-                                  .context = r};
+  cel_task_graph_config config = {
+      .ranks = setup->ranks, .emit = on_task, .context = r};
   r->tasks = cel_task_graph_create(&config);
 }
 
