@@ -248,6 +248,14 @@ enum {
    * many of what it is too long. */
   CEL_TUNE_USUAL_WARM = 3,
   CEL_TUNE_USUAL_SHRINKS = 4,
+  /* ns that a call is expected to take at most which the executor carries out
+   * itself: what waking a thread costs both, where it sleeps; where it spins.
+   * So long, at most, others wait for the executor between two polls. */
+  CEL_TUNE_BRIEF_NS = 10000,
+  CEL_TUNE_BRIEF_AWAKE_NS = 1000,
+  /* us after which another thread takes the executor's place, when such a call
+   * does not end, at least; twice that at most. */
+  CEL_TUNE_BRIEF_WATCH_US = 50000,
   /* Others that each thread wakes that joins. */
   CEL_TUNE_CREW_WAKES = 2,
   /* Blocks of a reducing call at most, and bytes of all their rows. [rounds] */

@@ -73,6 +73,8 @@ typedef struct cel_job {
   void *context;
 } cel_job;
 
+#define CEL_POLL_GONE UINT32_MAX
+
 /* A completion. On failure `error` is the submitter's to free with cel_free. */
 typedef struct cel_done {
   uint64_t ticket;
@@ -97,6 +99,9 @@ struct cel_backend {
    * device takes nothing else. They begin after nothing that is under way, as
    * that might wait for what the device was to take then. With `chains`. */
   int32_t waiting_lanes;
+  /* Where polls carry out short calls: so that another thread can take the
+   * executor's place. Null: they do not. */
+  struct cel_aside *aside;
   bool lua; /* takes works that need a Lua state; else host lanes do */
   /* Bytes that memory is committed in, a power of two: what a job touches has
    * been committed before. 0: memory is committed by being touched. */
@@ -128,7 +133,8 @@ struct cel_backend {
    * collective_lanes, then waiting_lanes. A copy between host memories may use
    * any device's copy lane. */
   void (*submit)(cel_backend *b, int32_t device, int32_t lane, cel_job *job);
-  /* Takes up to `max` completions; returns how many. */
+  /* Takes up to `max` completions; returns how many. CEL_POLL_GONE: the caller
+   * is the executor no more (device/aside.h). */
   uint32_t (*poll)(cel_backend *b, cel_done *out, uint32_t max);
   /* From now on it is `timed`. Null: it was made so, or never is. Thread: any.
    */

@@ -22,6 +22,7 @@ typedef struct cel_entry {
   /* Of a call, by the processor: what one thread would take for it, as expected
    * and as measured; 0: unknown. */
   int64_t expected_ns, took_ns;
+  bool brief; /* the executor may carry it out itself */
 } cel_entry;
 
 /* All zero but for `park` to begin. */

@@ -450,29 +450,32 @@ static uint32_t take_chained(cel_executor *e) {
   return n;
 }
 
-static bool take_completions(cel_executor *e) {
+static cel_step take_completions(cel_executor *e) {
   const cel_executor_config *c = &e->config;
   cel_done done[BATCH];
   uint32_t n, all = 0;
   all += n = c->backend->poll(c->backend, done, BATCH);
+  if (n == CEL_POLL_GONE) return CEL_STEP_GONE;
   for (uint32_t i = 0; i < n; ++i) complete(e, &done[i], true);
   all += n = cel_host_lanes_poll(c->host, done, BATCH);
   for (uint32_t i = 0; i < n; ++i) complete(e, &done[i], true);
   all += n = c->transport->poll(c->transport, done, BATCH);
   for (uint32_t i = 0; i < n; ++i) complete(e, &done[i], false);
-  return (all += take_chained(e)) > 0;
+  all += take_chained(e);
+  return all > 0 ? CEL_STEP_MOVED : CEL_STEP_NOTHING;
 }
 
-bool cel_executor_step(cel_executor *executor) {
+cel_step cel_executor_step(cel_executor *executor) {
   cel_assert_thread(CEL_THREAD_EXECUTOR);
   cel_executor *e = executor;
-  bool progress = take_completions(e);
+  cel_step made = take_completions(e);
+  if (made == CEL_STEP_GONE) return made;
   /* Not without end: completions and messages must get their turn. */
   uint64_t id;
   for (int i = 0; i < CEL_TUNE_EXECUTOR_ISSUES && !e->failed &&
                   cel_ready_pop(&e->ready, &id);
        ++i) {
-    progress = true;
+    made = CEL_STEP_MOVED;
     issue(e, cel_window_node(&e->window, id));
   }
   /* All that could start is known then. */
@@ -483,7 +486,7 @@ bool cel_executor_step(cel_executor *executor) {
       issue_to_host(e, cel_window_node(&e->window, picked[i]));
   }
   cel_host_lanes_begin(e->config.host);
-  return progress;
+  return made;
 }
 
 void cel_executor_add(cel_executor *executor, const cel_instr *instr) {

@@ -15,6 +15,7 @@
 #define CEL_EXEC_EXECUTOR_H
 
 #include "comm/transport.h"
+#include "device/aside.h"
 #include "device/backend.h"
 #include "exec/audit/audit.h"
 #include "exec/host.h"
@@ -53,7 +54,7 @@ void cel_executor_destroy(cel_executor *executor);
 void cel_executor_add(cel_executor *executor, const cel_instr *instr);
 /* Takes in completions and issues what is ready, a bounded number of each;
  * whether anything happened. Thread: executor. */
-bool cel_executor_step(cel_executor *executor);
+cel_step cel_executor_step(cel_executor *executor);
 /* Issues nothing more, and drops what no host lane has begun; takes in
  * completions still. Thread: executor. */
 void cel_executor_halt(cel_executor *executor);

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include "base/confined.h"
+#include "device/aside.h"
 #include "device/clock.h"
+#include "device/thread.h"
 #include "runtime/internal.h"
 #include "tuning.h"
 
@@ -35,8 +37,7 @@ static void instr_failed(void *context, const cel_instr *instr,
     cel__engine_fail(e, error);
 }
 
-bool cel_engine_step_executor(cel_engine *engine) {
-  cel_engine *e = engine;
+static cel_step step(cel_engine *e) {
   cel_divergence *d = &e->divergence;
   bool settled = cel__divergence_settled(d), moved = false;
   uint64_t before = cel__divergence_executed_by_all(d);
@@ -58,11 +59,17 @@ bool cel_engine_step_executor(cel_engine *engine) {
     cel_executor_add(e->executor, instr);
     moved = true;
   }
-  moved |= cel_executor_step(e->executor);
+  cel_step made = cel_executor_step(e->executor);
+  if (made == CEL_STEP_GONE) return made;
+  moved |= made == CEL_STEP_MOVED;
   if (moved) cel__watchdog_moved(&e->watchdog);
   progress |= moved;
   if (progress) atomic_fetch_add_explicit(&e->moves, 1, memory_order_relaxed);
-  return progress;
+  return progress ? CEL_STEP_MOVED : CEL_STEP_NOTHING;
+}
+
+bool cel_engine_step_executor(cel_engine *engine) {
+  return step(engine) == CEL_STEP_MOVED;
 }
 
 /* ---- waiting ------------------------------------------------------------- */
@@ -113,12 +120,6 @@ static bool polls_on(cel_engine *e, int *polls) {
   return *polls < (free ? CEL_TUNE_POLLS_SPARE : e->polls) && yield(e);
 }
 
-static bool step(cel_engine *e) {
-  bool progress = cel_engine_step_executor(e);
-  watch(e, progress);
-  return progress;
-}
-
 /* Until one looks for what other ranks tell unasked. */
 static uint32_t listen_us(const cel_engine *e) {
   return e->config.transport->ranks > 1 ? CEL_TUNE_LISTEN_US : UINT32_MAX;
@@ -146,11 +147,15 @@ static uint32_t rest(cel_engine *e, int *polls) {
   return 0;
 }
 
-/* For how long to sleep after it. */
-static uint32_t turn(cel_engine *e, int *polls) {
-  if (!step(e)) return rest(e, polls);
-  *polls = 0;
-  return 0;
+/* *us: for how long to sleep after it. False: another thread has taken the
+ * place of the calling one, which touches nothing more of the executor's. */
+static bool turn(cel_engine *e, int *polls, uint32_t *us) {
+  cel_step made = step(e);
+  if (made == CEL_STEP_GONE) return false;
+  watch(e, made == CEL_STEP_MOVED);
+  *us = made == CEL_STEP_NOTHING ? rest(e, polls) : 0;
+  if (made == CEL_STEP_MOVED) *polls = 0;
+  return true;
 }
 
 /* ---- main, while it waits ------------------------------------------------ */
@@ -164,11 +169,23 @@ bool cel__executor_borrow(cel_engine *engine) {
   return true;
 }
 
-void cel__executor_turn(cel_engine *engine, int *polls, uint32_t most_us) {
-  uint32_t seen = cel_park_prepare(engine->config.park);
-  uint32_t us = turn(engine, polls);
+bool cel__executor_turn(cel_engine *engine, int *polls, uint32_t most_us) {
+  uint32_t seen = cel_park_prepare(engine->config.park), us;
+  if (!turn(engine, polls, &us)) {
+    cel_thread_act(CEL_THREAD_MAIN);
+    return false;
+  }
   if (us > 0)
     cel_park_wait(engine->config.park, seen, us < most_us ? us : most_us);
+  return true;
+}
+
+bool cel__executor_take_back(cel_engine *engine) {
+  if (!atomic_load(&engine->lent)) return false;
+  atomic_store(&engine->lent, false);
+  atomic_store(&engine->executing.taken, false);
+  cel__executor_wake(engine);
+  return true;
 }
 
 /* Where nothing is under way, it stays asleep until there is. Who gives more
@@ -209,22 +226,32 @@ static bool is_over(cel_engine *e) {
   return cel_executor_quiet(e->executor);
 }
 
-void *cel__executor_main(void *engine) {
-  cel_engine *e = engine;
+/* False when another thread has taken its place. */
+static bool run(cel_engine *e) {
   for (int polls = 0;;) {
     uint32_t seen = cel_park_prepare(e->config.park);
     uint32_t duty = cel_park_prepare(&e->off_duty);
-    if (atomic_load(&e->abandoned)) return NULL;
+    if (atomic_load(&e->abandoned)) return true;
     if (!cel__role_take(&e->executing, CEL_THREAD_EXECUTOR)) {
       cel_park_wait(&e->off_duty, duty, listen_us(e));
       continue;
     }
+    uint32_t us = 0;
     bool over = is_over(e);
-    uint32_t us = over ? 0 : turn(e, &polls);
+    if (!over && !turn(e, &polls, &us)) return false;
     cel__role_leave(&e->executing);
-    if (over) return NULL;
+    if (over) return true;
     if (us > 0) cel_park_wait(e->config.park, seen, us);
   }
+}
+
+void *cel__executor_main(void *engine) {
+  cel_engine *e = engine;
+  cel_aside *aside = e->config.backend->aside;
+  cel_overflow_room room; /* short calls run in this thread */
+  cel_overflow_prepare(&room);
+  if (run(e) && aside != NULL) cel_aside_stop(aside);
+  return NULL;
 }
 
 /* Ranks that are not bound share all cores. A nap takes longer than a message

@@ -102,7 +102,7 @@ static void watch(cel_engine *e, waiting *w) {
 static void rest(cel_engine *e, waiting *w) {
   if (w->helps && !w->scheduled && !cel__scheduler_help(e)) w->scheduled = true;
   if (w->executes) {
-    cel__executor_turn(e, &w->polls, LOOK_US);
+    w->executes = cel__executor_turn(e, &w->polls, LOOK_US);
   } else if (w->helps && cel__executor_borrow(e)) {
     w->executes = true; /* now that news are told there: looks once more */
   } else {
@@ -128,10 +128,12 @@ static cel_status await(cel_engine *e,
 
 /* Whether main does other threads' work while it waits for all that it has
  * submitted. Not with a timeline, which shows each thread's, nor in a dry run,
- * whose figures are theirs. */
+ * whose figures are theirs; and not in a session, which Ctrl-C is to give back
+ * whatever a kernel does. */
 static bool lends(const cel_engine *e) {
   const cel_engine_config *c = &e->config;
-  return c->threads && c->timeline == NULL && !c->transport->dry &&
+  return c->threads && !c->forgiving && c->timeline == NULL &&
+         !c->transport->dry &&
          !atomic_load_explicit(&e->awaits_turn, memory_order_relaxed);
 }
 
@@ -375,15 +377,32 @@ static void heard_failure(void *context, const cel_error *error) {
   cel__engine_fail(context, error);
 }
 
+static cel_status start_executor(cel_engine *e) {
+  CEL_TRY(cel_thread_start(&e->executor_thread, cel__executor_main, e,
+                           "executing"));
+  e->has_executor = true;
+  if (e->config.backend->aside == NULL) return CEL_E_OK;
+  CEL_TRY(cel_thread_start(&e->stand_in_thread, cel__stand_in_main, e,
+                           "watching over that"));
+  e->has_stand_in = true;
+  return CEL_E_OK;
+}
+
+/* The one that stands in ends last, and knows who the executor is. */
+static void join_executor(cel_engine *e) {
+  if (e->has_stand_in) pthread_join(e->stand_in_thread, NULL);
+  if (e->has_executor) pthread_join(e->executor_thread, NULL);
+}
+
 static cel_status start_threads(cel_engine *e) {
   CEL_TRY(cel_thread_start(&e->scheduler_thread, cel__scheduler_main, e,
                            "scheduling"));
-  cel_status status =
-      cel_thread_start(&e->executor_thread, cel__executor_main, e, "executing");
+  cel_status status = start_executor(e);
   if (status == CEL_E_OK) return CEL_E_OK;
   atomic_store(&e->stop, true);
   cel__engine_wake(e);
   pthread_join(e->scheduler_thread, NULL);
+  join_executor(e);
   return status;
 }
 
@@ -435,7 +454,7 @@ void cel_engine_stop(cel_engine *engine) {
     return;
   }
   pthread_join(engine->scheduler_thread, NULL);
-  pthread_join(engine->executor_thread, NULL);
+  join_executor(engine);
 }
 
 void cel_engine_abandon(cel_engine *engine) {
@@ -443,7 +462,7 @@ void cel_engine_abandon(cel_engine *engine) {
   engine->stopped = true;
   atomic_store(&engine->abandoned, true);
   cel__executor_wake(engine);
-  pthread_join(engine->executor_thread, NULL);
+  join_executor(engine);
 }
 
 void cel_engine_destroy(cel_engine *engine) {

@@ -67,7 +67,8 @@ struct cel_engine {
   cel_ring *tasks;       /* to the scheduler: cel_task, or &flush */
   cel_ring *instrs;      /* to the executor */
   cel_executor *executor;
-  pthread_t scheduler_thread, executor_thread;
+  pthread_t scheduler_thread, executor_thread, stand_in_thread;
+  bool has_executor, has_stand_in;
   /* Written seldom. */
   _Alignas(CEL_LINE) _Atomic(bool) failed;
   _Atomic(bool) stop, abandoned;
@@ -143,8 +144,12 @@ void cel__executor_init(cel_engine *engine);
  * wait. */
 bool cel__executor_borrow(cel_engine *engine);
 /* Moves it on, or waits for news of anything, for `most_us` at most. `polls`
- * counts looks in vain, from 0. Thread: main, in between. */
-void cel__executor_turn(cel_engine *engine, int *polls, uint32_t most_us);
+ * counts looks in vain, from 0. False when that took so long that the thread
+ * has been given it back. Thread: main, in between. */
+bool cel__executor_turn(cel_engine *engine, int *polls, uint32_t most_us);
+/* If main has it, and does not come back: its thread gets it. Thread: that
+ * which stands in. */
+bool cel__executor_take_back(cel_engine *engine);
 /* What is left is the thread's. Thread: main. */
 void cel__executor_give_back(cel_engine *engine);
 /* Wakes who is the executor. Thread: any. */
@@ -153,6 +158,9 @@ void cel__executor_wake(cel_engine *engine);
 void cel__main_wake(cel_engine *engine);
 /* Takes instructions in and moves the executor on until it is to stop. */
 void *cel__executor_main(void *engine);
+/* Takes the executor's place when that carries out something too long
+ * (device/aside.h). */
+void *cel__stand_in_main(void *engine);
 
 void cel__scheduler_init(cel_engine *engine);
 void cel__scheduler_release(cel_engine *engine);

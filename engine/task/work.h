@@ -90,7 +90,7 @@ struct cel_work {
   int32_t references; /* atomic; touched by retain and release alone */
   /* Runs the call; a failure sets the calling thread's error record. For a
    * kernel `fn` computes any sub-box of the chunk and may be called for
-   * disjoint ones at the same time. Thread: worker. */
+   * disjoint ones at the same time. Thread: worker, executor. */
   cel_status (*fn)(const cel_work *work, const cel_call *call);
   /* In place of `fn` where nothing is carried out, and so no memory is behind
    * the views; null: nothing is called. Thread: executor. */
@@ -114,7 +114,9 @@ struct cel_work {
   bool tiny;     /* takes no longer than to wake a host lane for it */
   bool samples;  /* a kernel's: its calls are given a sample */
   bool waits;    /* a GPU's thread waits for what it has launched: backend.h */
-  void *context; /* the maker's own */
+  /* The maker's own. With `fn`, by which calls are known again: how long they
+   * usually take. */
+  void *context;
 };
 
 #ifndef CEL_CDEF

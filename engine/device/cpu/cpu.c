@@ -24,6 +24,7 @@ typedef struct cpu {
   cel_lane lane[CEL_DEVICES * LANES];
   uint32_t outstanding[CEL_DEVICES * LANES]; /* submitted and not yet polled */
   cel__usual usual;
+  cel_aside aside; /* polls carry out brief calls */
 } cpu;
 
 static cel_status reserve(cel_backend *b, int32_t memory, uint64_t bytes,
@@ -82,7 +83,13 @@ static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {
   uint32_t n = 0;
   while (n < max) {
     cel_entry *entry = cel_finished_take(&c->finished);
-    if (entry == NULL) break;
+    if (entry == NULL) {
+      if (n > 0) break; /* what is done comes first: others wait for it */
+      cel_step made = cel_crew_assist(c->kernels, &c->aside);
+      if (made == CEL_STEP_GONE) return CEL_POLL_GONE;
+      if (made == CEL_STEP_NOTHING) break;
+      continue;
+    }
     if (entry->took_ns > 0 && entry->error == NULL)
       cel__usual_learn(&c->usual, entry->job, entry->took_ns);
     out[n++] = (cel_done){entry->job->ticket, entry->error};
@@ -125,12 +132,14 @@ static cpu *make(const cel_backend_config *config) {
   cpu *c = cel_alloc_zero(sizeof *c);
   bool own = config->own_memory || config->devices > 1 || config->capacity != 0;
   c->finished.park = config->park;
+  cel_aside_init(&c->aside);
   c->face = (cel_backend){
       .name = "cpu",
       .devices = config->devices,
       .memories = own ? 1 + config->devices : 1,
       .kernel_lanes = KERNEL_LANES,
       .copy_lanes = COPY_LANES,
+      .aside = &c->aside,
       .reserve = reserve,
       .release = release,
       .submit = submit,

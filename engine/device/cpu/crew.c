@@ -86,13 +86,31 @@ static void wake_all(cel_worker *const *workers, int n) {
 }
 
 /* Lock held. */
+static void add_brief(cel_crew *crew, int64_t ns) {
+  int64_t now = atomic_load_explicit(&crew->brief_ns, memory_order_relaxed);
+  atomic_store_explicit(&crew->brief_ns, now + ns, memory_order_relaxed);
+}
+
+/* Lock held. */
 static void make_runnable(cel_crew *crew, cel_lane *lane) {
   lane->next = NULL;
+  if (lane->head->brief) add_brief(crew, lane->head->expected_ns);
   if (crew->runnable == NULL)
     crew->runnable = lane;
   else
     crew->last_runnable->next = lane;
   crew->last_runnable = lane;
+}
+
+/* Takes off the list what comes behind `before`, or the first when that is
+ * null. Lock held. */
+static cel_lane *take_runnable(cel_crew *crew, cel_lane *before) {
+  cel_lane **at = before != NULL ? &before->next : &crew->runnable;
+  cel_lane *lane = *at;
+  *at = lane->next;
+  if (crew->last_runnable == lane) crew->last_runnable = before;
+  if (lane->head->brief) add_brief(crew, -lane->head->expected_ns);
+  return lane;
 }
 
 void cel_lane_release(cel_lane *lane) {
@@ -104,11 +122,29 @@ void cel_lane_release(cel_lane *lane) {
   cel_free(lane->share.cursor);
 }
 
+/* Whether the executor is to carry it out: it would take longer to wake
+ * somebody. What comes behind others in its lane begins when they are done; of
+ * several that could begin at a time, threads share all that is more than one
+ * turn. Lock held. */
+static bool is_brief(const cel_crew *crew, const cel_lane *lane,
+                     const cel_entry *entry) {
+  int64_t ns = entry->expected_ns, most = CEL_TUNE_BRIEF_NS;
+  if (ns == 0) return false;
+  if (!lane->active) {
+    ns += atomic_load_explicit(&crew->brief_ns, memory_order_relaxed);
+    if (crew->idle != NULL && !cel_park_crowded() &&
+        !cel_park_asleep(&crew->idle->park))
+      most = CEL_TUNE_BRIEF_AWAKE_NS;
+  }
+  return ns <= most;
+}
+
 void cel_crew_submit(cel_crew *crew, cel_lane *lane, cel_entry *entry) {
   cel_worker *woken[CEL_TUNE_CREW_WAKES];
   int n = 0;
   entry->next = NULL;
   pthread_mutex_lock(&crew->lock);
+  entry->brief = is_brief(crew, lane, entry);
   if (lane->head == NULL)
     lane->head = entry;
   else
@@ -118,7 +154,7 @@ void cel_crew_submit(cel_crew *crew, cel_lane *lane, cel_entry *entry) {
     lane->active = true;
     make_runnable(crew, lane);
     int64_t anything = INT64_MAX;
-    n = take_idle(crew, 1, &anything, woken);
+    if (!entry->brief) n = take_idle(crew, 1, &anything, woken);
   }
   pthread_mutex_unlock(&crew->lock);
   wake_all(woken, n);
@@ -378,8 +414,7 @@ static void run_lane(cel_crew *crew, cel_lane *lane, int32_t worker) {
 /* Called and returns with the lock held. */
 static void run_something(cel_crew *crew, int32_t worker) {
   if (crew->runnable != NULL) {
-    cel_lane *lane = crew->runnable;
-    crew->runnable = lane->next;
+    cel_lane *lane = take_runnable(crew, NULL);
     pthread_mutex_unlock(&crew->lock);
     run_lane(crew, lane, worker);
     return;
@@ -393,6 +428,45 @@ static void run_something(cel_crew *crew, int32_t worker) {
   help(share, worker);
   pthread_mutex_lock(&crew->lock);
   leave(crew, share);
+}
+
+/* Takes a lane whose head is brief off the list; null: there is none. Lock
+ * held. */
+static cel_lane *take_brief(cel_crew *crew) {
+  cel_lane *before = NULL, *at = crew->runnable;
+  while (at != NULL && !at->head->brief) before = at, at = at->next;
+  return at != NULL ? take_runnable(crew, before) : NULL;
+}
+
+/* Whether the calling thread is the executor still. With the job done and until
+ * that is known the lock is held, as the crew may go once it is released. A
+ * worker that ends a job takes the lane's next itself; the executor does so
+ * only where that is brief. Called and returns with the lock held. */
+static bool assist_lane(cel_crew *crew, cel_lane *lane, cel_aside *aside) {
+  cel_worker *woken[CEL_TUNE_CREW_WAKES];
+  int64_t anything = INT64_MAX;
+  uint64_t turn = cel_aside_begin(aside);
+  pthread_mutex_unlock(&crew->lock);
+  run_lane(crew, lane, 0);
+  if (lane->active && !lane->head->brief)
+    wake_all(woken, take_idle(crew, 1, &anything, woken));
+  return cel_aside_end(aside, turn);
+}
+
+cel_step cel_crew_assist(cel_crew *crew, cel_aside *aside) {
+  if (atomic_load_explicit(&crew->brief_ns, memory_order_relaxed) == 0)
+    return CEL_STEP_NOTHING;
+  int64_t begin = cel_now_ns(), until = begin + CEL_TUNE_BRIEF_NS, now = begin;
+  bool executor = true;
+  pthread_mutex_lock(&crew->lock);
+  for (cel_lane *lane;
+       executor && now < until && (lane = take_brief(crew)) != NULL;) {
+    executor = assist_lane(crew, lane, aside);
+    now = cel_now_ns();
+  }
+  pthread_mutex_unlock(&crew->lock);
+  if (!executor) return CEL_STEP_GONE;
+  return now > begin ? CEL_STEP_MOVED : CEL_STEP_NOTHING;
 }
 
 /* Called and returns with the lock held. */
@@ -505,8 +579,12 @@ static void check_lane(const cel_crew *crew, const cel_lane *lane) {
 void cel_crew_check(cel_crew *crew, const cel_lane *lane, int32_t lanes) {
   int32_t idle = 0;
   pthread_mutex_lock(&crew->lock);
-  for (const cel_lane *at = crew->runnable; at != NULL; at = at->next)
+  int64_t brief_ns = 0;
+  for (const cel_lane *at = crew->runnable; at != NULL; at = at->next) {
     cel_assert(at->active && (at->next != NULL || at == crew->last_runnable));
+    if (at->head->brief) brief_ns += at->head->expected_ns;
+  }
+  cel_assert(brief_ns == atomic_load(&crew->brief_ns));
   for (const cel_share *at = crew->shares; at != NULL; at = at->next)
     cel_assert(at->linked && at->inside > 0);
   for (const cel_worker *at = crew->idle; at != NULL; at = at->next_idle) {

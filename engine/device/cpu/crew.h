@@ -28,6 +28,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "device/aside.h"
 #include "device/finished.h"
 #include "device/topology.h"
 
@@ -75,6 +76,9 @@ typedef struct cel_worker {
 struct cel_crew {
   pthread_mutex_t lock;
   cel_lane *runnable, *last_runnable;
+  /* What the brief heads of runnable lanes are expected to take in all, each
+   * more than 0: the executor looks without the lock. */
+  _Atomic(int64_t) brief_ns;
   cel_share *shares;
   cel_worker *idle;
   bool stop;
@@ -96,8 +100,13 @@ void cel_crew_destroy(cel_crew *crew);
 /* Frees what the lane holds and the jobs in it; its crew is no more. Thread:
  * executor. */
 void cel_lane_release(cel_lane *lane);
-/* Thread: executor. */
+/* What is brief is for cel_crew_assist, which somebody calls before it sleeps.
+ * Thread: executor. */
 void cel_crew_submit(cel_crew *crew, cel_lane *lane, cel_entry *entry);
+/* Carries out brief calls, for about CEL_TUNE_BRIEF_NS; whether there were any,
+ * or one that lasted so long that another thread is the executor. Thread:
+ * executor. */
+cel_step cel_crew_assist(cel_crew *crew, cel_aside *aside);
 
 /* How a box is cut into at most about `want` blocks of whole work groups (0
  * counts as 1), which have about `least` items at least; returns how many.

@@ -92,6 +92,28 @@ q:drain()
       .. "%d+ instructions? waits? for these.\n$", r.stderr)
   end)
 
+  -- The executor carries it out itself, and another takes its place meanwhile.
+  it("names a kernel that was always short and does not end", function()
+    local r = run([==[
+local k = celer.kernel [=[
+  #include <ctime>
+  kernel void step(item<1> it, inout<int, 1> b) {
+    b(0) += 1;
+    for (auto begin = time(nullptr); b(0) % 200 == 0 && time(nullptr) < begin + 4;) {}
+  }
+]=]
+local b = celer.buffer("int", { 1 }, { init = function() return 0 end })
+for _ = 1, 410 do
+  q:submit(function(cg) cg:parallel_for({ 1 }, k.step, cg:read_write(b, celer.one_to_one)) end)
+end
+print(q:drain(b)(0))
+]==], { "--watchdog", "1", "--backend", "cpu", "--devices", "1" })
+    assert.equal(0, r.status, r.stderr)
+    assert.equal("410\n", r.stdout)
+    assert.equal(2, select(2, r.stderr:gsub("nothing has moved for 1 s %(%-%-watchdog%); it waits "
+      .. "for\n  task 'step' %(%S+%.lua:12%), chunk %[0, 1%), on device 0: it was begun", "")))
+  end)
+
   -- Line 3 on. Who is at an object stays until the run has said what it waits for.
   local objects = [==[
 local object = celer.host_object(KIND)
