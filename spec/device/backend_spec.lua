@@ -513,7 +513,7 @@ describe("a backend", function()
       local job = ffi.new("cel_job", { ticket = 1, kind = "CEL_JOB_CALL", work = work })
       job.call.chunk = grid.box(0, 0, 0, items, 1, 1)
       local done = ffi.new("cel_done[1]")
-      for run = 1, 4 do
+      for run = 1, 3 do -- what the third takes is what the next are expected to
         context.busy, context.items = run < 3 and 300000 or 0, 0
         b.submit(b, 0, 0, job)
         while b.poll(b, done, 1) == 0 do end
