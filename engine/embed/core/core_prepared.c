@@ -152,10 +152,22 @@ int cel__prepare(lua_State *L) {
   return 1;
 }
 
+/* Whether the table on top is plain and has so many keys. */
+static bool has_keys(lua_State *L, int n) {
+  if (lua_getmetatable(L, -1)) return false;
+  int found = 0;
+  lua_pushnil(L);
+  for (; found <= n && lua_next(L, -2) != 0; ++found) lua_pop(L, 1);
+  if (found > n) lua_pop(L, 1);
+  return found == n;
+}
+
 /* Pushes what a variable of the function on top holds, or an element of the
- * table there; false where there is neither. */
+ * table there; false where there is neither. Behind a table's last element it
+ * has no other. */
 static bool push_captured(lua_State *L, const captured *c) {
   if (lua_istable(L, -1)) {
+    if (c->is_nil && !has_keys(L, c->index - 1)) return false;
     lua_rawgeti(L, -1, c->index);
     return true;
   }

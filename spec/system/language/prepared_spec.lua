@@ -90,6 +90,17 @@ prepared(0, "a range", function() helped(100) end)
 holds("a range", 8, 1, (function()
   q:submit(function(cg) cg:parallel_for({ 3 }, k, cg:read(a, near), cg:discard_write(b), 8, 1) end)
 end)())
+
+-- A table that has got something else.
+local options = {}
+local chosen = q:group(function(cg)
+  local value = options.more and 2 or 1
+  cg:parallel_for({ 12 }, k, cg:read(a, near), cg:discard_write(b), value, reach)
+end)
+chosen() chosen()
+options.more = true
+prepared(0, "options", function() chosen() end)
+holds("options", 2, 1)
 ]==], nil, { shapes = { script.shapes[1], script.shapes[2] } })
 
 script.everywhere("a function of q:group that is run at each call", sums .. [==[
