@@ -356,11 +356,11 @@ static int form_recall(lua_State *L) {
   lua_pushlightuserdata(L, (void *)(uintptr_t)code);
   lua_rawget(L, FORMS);
   if (!lua_istable(L, LIST)) return 0;
-  luaL_checkstack(L, STEPS + 8, NULL);
   for (int i = 1;; ++i) {
     lua_rawgeti(L, LIST, i);
     const handle *h = lua_touserdata(L, HANDLE);
     if (h == NULL) return 0;
+    luaL_checkstack(L, (int)h->steps + 8, NULL);
     lua_getfenv(L, HANDLE);
     lua_rawgeti(L, -1, 1);
     lua_replace(L, PLACES);

@@ -130,7 +130,7 @@ local function read_off(blob)
   return found
 end
 
-local open_globals = { __index = _G }
+local open_globals, none = { __index = _G }, {}
 
 -- What one call sees: globals that it sets are its own. A function that is alone
 -- is the same one in each call, and so is what LuaJIT has compiled of it.
@@ -141,11 +141,12 @@ local function open(from, values)
     setfenv(self.made_functions[1], setmetatable({}, open_globals))
     return self
   end
-  self = setmetatable({ values = values, made_functions = {}, made_tables = {},
-    owners = {}, views = {}, effects = {},
-    environment = setmetatable({}, open_globals) }, from)
-  for name, value in each(from.globals) do
-    self.environment[name] = self:decode(value)
+  local environment = setmetatable({}, open_globals)
+  self = setmetatable({ values = values, made_functions = {},
+    made_tables = #from.tables > 0 and {} or none, owners = {}, views = {}, effects = {},
+    environment = environment }, from)
+  if next(from.globals) ~= nil then
+    for name, value in each(from.globals) do environment[name] = self:decode(value) end
   end
   if is_alone(from) then
     self:function_at(1)
@@ -286,10 +287,19 @@ local function form_of(number, text)
   return from
 end
 
+-- Few, as most tasks have, without what LuaJIT does not compile.
+local function list_of(...)
+  local n = select("#", ...)
+  if n == 0 then return none end
+  if n > 4 then return { ... } end
+  local a, b, c, d = ...
+  return { a, b, c, d }
+end
+
 --- Runs a host task or an interop task over one chunk: of a form, by its number and
 --- its string or, where it is known, itself; and its values.
 function M.run(number, form, call, ...)
-  local self = open(type(form) == "string" and form_of(number, form) or form, { ... })
+  local self = open(type(form) == "string" and form_of(number, form) or form, list_of(...))
   local extra = self.extra
   local part = make_part(call, extra)
   local on_gpu = extra.interop and part.stream
@@ -300,9 +310,14 @@ function M.run(number, form, call, ...)
   for i, effect in ipairs(extra.effects) do
     if effect then self.effects[i] = touch(call, i, effect) end
   end
-  local arguments = {}
-  for i = 1, self.n do arguments[i] = self:decode(self.arguments[i]) end
-  self:decode(self.main)(part, unpack(arguments, 1, self.n))
+  local n, main = self.n, self:decode(self.main)
+  if n == 0 then
+    main(part)
+  else
+    local arguments = {}
+    for i = 1, n do arguments[i] = self:decode(self.arguments[i]) end
+    main(part, unpack(arguments, 1, n))
+  end
   io.stdout:flush()
 end
 
