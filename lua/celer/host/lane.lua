@@ -38,19 +38,26 @@ Decoder.__index = Decoder
 -- compiles takes those of two texts for never the same.
 local function variable()
   local kept
-  return function(value) kept = value return kept end
+  return function(value)
+    kept = value
+    return kept
+  end
 end
 
--- Variables that functions share are joined.
+-- Variables that functions share are joined. What is no task is called so often that
+-- LuaJIT is to know which of its variables never change: it keeps its own ones.
 function Decoder:set_variable(f, i, cell)
   local owner = self.owners[cell]
   if owner then
-    debug.upvaluejoin(f, i, owner, 1)
-  else
+    debug.upvaluejoin(f, i, owner, self.values and 1 or self.places[cell])
+  elseif self.values then
     owner = variable()
     debug.upvaluejoin(f, i, owner, 1)
     self.owners[cell] = owner -- before its value: it may lead here
     owner(self:decode(self.cells[cell][1]))
+  else
+    self.owners[cell], self.places[cell] = f, i
+    debug.setupvalue(f, i, self:decode(self.cells[cell][1]))
   end
 end
 
@@ -58,8 +65,13 @@ function Decoder:function_at(index)
   local f = self.made_functions[index]
   if f then return f end
   local entry = self.functions[index]
-  entry.make = entry.make or factory.of(entry.code)
-  f = setfenv(setfenv(entry.make, self.environment)(), self.environment)
+  if self.values then
+    entry.make = entry.make or factory.of(entry.code)
+    f = setfenv(entry.make, self.environment)()
+  else
+    f = assert(loadstring(entry.code))
+  end
+  setfenv(f, self.environment)
   self.made_functions[index] = f -- before its variables: it may capture itself
   for i, cell in ipairs(entry.up) do self:set_variable(f, i, cell) end
   return f
@@ -143,8 +155,8 @@ local function open(from, values)
   end
   local environment = setmetatable({}, open_globals)
   self = setmetatable({ values = values, made_functions = {},
-    made_tables = #from.tables > 0 and {} or none, owners = {}, views = {}, effects = {},
-    environment = environment }, from)
+    made_tables = #from.tables > 0 and {} or none, owners = {}, places = not values and {},
+    views = {}, effects = {}, environment = environment }, from)
   if next(from.globals) ~= nil then
     for name, value in each(from.globals) do environment[name] = self:decode(value) end
   end
