@@ -6,12 +6,12 @@
 --- its range mapper is a new closure, too; `changing`: that captures a number which
 --- changes in every step; `box`: the range, a box, changes in every step; `same`: nothing
 --- but the group is new; `prepared`: a function of q:group with the buffers as arguments.
---- `accesses`: kernels with none, one, two and four. `host`: a host task by the same function, a fresh closure, the same
---- function with another number each time, and a closure that captures that. Microseconds
---- of processor time of that thread, the best of some rounds. A round is of batches so
---- small that the script never has to wait until some of it has been executed: it waits
---- between them, which does not count. Where it has too few cores they hold what it
---- takes to wake the scheduler, else nobody sleeps.
+--- `accesses`: kernels with none, one, two and four. `host`: a host task by the same
+--- function, a fresh closure, the same function with another number each time, and a
+--- closure that captures that. Microseconds of processor time of that thread, the best of
+--- some rounds. A round is of batches so small that the script never has to wait until
+--- some of it has been executed: it waits between them, which does not count. Where it has
+--- too few cores they hold what it takes to wake the scheduler, else nobody sleeps.
 ---
 --- `lane`: the processor time that such host tasks take of the lanes, where many follow
 --- each other. The last line is JSON.
