@@ -17,7 +17,9 @@ local M = {}
 
 local each = tables.each
 local sources, whats
-sources, whats, M.MOST_VALUES, M.LONGEST_VALUE = core.form_words()
+if core.form_words then -- not in a lane, which encodes nothing
+  sources, whats, M.MOST_VALUES, M.LONGEST_VALUE = core.form_words()
+end
 
 local MOST = 16 -- forms of one code; where all differ the oldest goes
 local MOST_CODES = 256 -- that have forms; then all are forgotten
