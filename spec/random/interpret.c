@@ -165,7 +165,6 @@ static void each_held(holding *h, const step *s, const cel_box *chunk,
     const access *a = &s->access[k];
     if (!does(a->mode)) continue;
     h->buffer = a->buffer;
-    h->m->reduced[a->buffer] |= reduces(a);
     if (!reduces(a))
       each_point(box, image_of(h->p, s, a, chunk, box), visit, h);
   }
@@ -174,6 +173,9 @@ static void each_held(holding *h, const step *s, const cel_box *chunk,
 static void note_owners(const program *p, const step *s, memory *m) {
   holding h = {.m = m, .p = p};
   cel_box chunk;
+  /* Of no items, too: then who combines writes identities. */
+  for (int k = 0; k < s->accesses; ++k)
+    m->reduced[s->access[k].buffer] |= reduces(&s->access[k]);
   for (h.rank = 0; h.rank < p->ranks; ++h.rank)
     if (step_chunk(p, s, h.rank, &chunk))
       each_held(&h, s, &chunk, cel_mode_consumes, hold);
