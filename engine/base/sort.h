@@ -3,7 +3,7 @@
  * What graphs sort comes out of trees and loops over ranks: ascending, or
  * descending, or a few such runs one behind the other. A natural merge sort
  * takes n comparisons for each doubling of the runs; what has many goes to
- * qsort. Stable as far as qsort is. Confined. Pure. Thread: any.
+ * qsort. Stable as far as qsort is. Pure. Thread: any.
  */
 #ifndef CEL_BASE_SORT_H
 #define CEL_BASE_SORT_H

@@ -189,16 +189,17 @@ bool cel__executor_take_back(cel_engine *engine) {
 }
 
 /* Where nothing is under way, it stays asleep until there is. Who gives more
- * sees that this is no longer lent, or what was given is seen here. */
+ * sees that this is no longer lent, or what was given is seen here. That is
+ * looked for last: a thread that was woken before finds the role taken, and
+ * sleeps again. */
 void cel__executor_give_back(cel_engine *engine) {
   cel_engine *e = engine;
   cel_transport *t = e->config.transport;
+  bool left = !cel_executor_idle(e->executor) || t->busy(t);
   atomic_store(&e->lent, false);
-  atomic_thread_fence(memory_order_seq_cst);
-  bool left = !cel_executor_idle(e->executor) || !cel_ring_empty(e->instrs) ||
-              t->busy(t);
   cel__role_leave(&e->executing);
-  if (left) cel__executor_wake(e);
+  atomic_thread_fence(memory_order_seq_cst);
+  if (left || !cel_ring_empty(e->instrs)) cel__executor_wake(e);
 }
 
 /* The thread sleeps in one park while it has the role, and in another one when

@@ -1,8 +1,8 @@
 --- compile.lua -- compiles C for benchmarks as celer compiles kernels.
 ---
 ---   local compile = require("spec.bench.compile")
----   compile("/tmp/wave", "spec/bench/cpu_kernels/wave.c", { "-fopenmp" })
----   compile("/tmp/stencil", "stencil.c", {}, { "mpicc" })
+---   compile("build/wave", "spec/bench/cpu_kernels/wave.c", { "-fopenmp" })
+---   compile("build/stencil", "stencil.c", {}, { "mpicc" })
 local celer = require("spec.support.celer")
 
 -- The flags of kernels, but for what is about C++ and about libraries.

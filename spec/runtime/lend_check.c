@@ -55,16 +55,6 @@ static cel_status add_one(const cel_work *work, const cel_call *call) {
   return CEL_E_OK;
 }
 
-static cel_status fill(const cel_init *init, const cel_box *box, void *out) {
-  (void)init, (void)box;
-  *(int64_t *)out = 0;
-  return CEL_E_OK;
-}
-
-static void destroy_nothing(cel_work *work) {
-  (void)work;
-}
-
 static void submit(cel_task_kind kind, const cel_buffer *of, cel_work *work) {
   cel_access access = {.buffer = of,
                        .mode = CEL_MODE_READ_WRITE,
@@ -105,7 +95,7 @@ static void check_sleeps(const char *what, long before) {
 
 int main(void) {
   alone_open(&a, &(cel_engine_config){0});
-  static cel_init init = {.fill = fill};
+  static cel_init init = {.fill = alone_zero};
   const int64_t extent[3] = {1, 1, 1};
   buffer = cel_engine_buffer(a.engine, 0, extent, 8, 0, "n", &init);
   other = cel_engine_buffer(a.engine, 0, extent, 8, 0, "m", &init);
@@ -124,14 +114,14 @@ int main(void) {
 
   /* A job that goes on while main waits for others, and one that waits for it.
    * By the first of the others the thread finds that main is in its place. */
-  cel_work one = {.references = 1, .fn = add_one, .destroy = destroy_nothing};
-  round_work quick = {{.references = 1, .fn = end, .destroy = destroy_nothing},
+  cel_work one = {.references = 1, .fn = add_one, .destroy = alone_keep};
+  round_work quick = {{.references = 1, .fn = end, .destroy = alone_keep},
                       ROUNDS};
   static round_work first[ROUNDS], second[ROUNDS];
   began = cel_now_ns();
   for (int i = 0; i < ROUNDS; ++i) {
-    cel_work held = {.references = 1, .fn = hold, .destroy = destroy_nothing};
-    cel_work last = {.references = 1, .fn = end, .destroy = destroy_nothing};
+    cel_work held = {.references = 1, .fn = hold, .destroy = alone_keep};
+    cel_work last = {.references = 1, .fn = end, .destroy = alone_keep};
     first[i] = (round_work){held, i + 1};
     second[i] = (round_work){last, i + 1};
     submit(CEL_TASK_HOST, other, &first[i].work);

@@ -56,12 +56,8 @@ static cel_status hold(const cel_work *work, const cel_call *call) {
   return CEL_E_OK;
 }
 
-static void destroy_nothing(cel_work *work) {
-  (void)work;
-}
-
 int main(void) {
-  cel_work work = {.references = 1, .fn = hold, .destroy = destroy_nothing};
+  cel_work work = {.references = 1, .fn = hold, .destroy = alone_keep};
   held first = {work, is_still}, others = {work, has_got_it};
   alone_open(&a, &(cel_engine_config){
                      .horizon_step = 1, .laps_ahead = 2, .interrupted = look});

@@ -29,23 +29,13 @@ static cel_status add_one(const cel_work *work, const cel_call *call) {
   return CEL_E_OK;
 }
 
-static cel_status fill(const cel_init *init, const cel_box *box, void *out) {
-  (void)init, (void)box;
-  *(int64_t *)out = 0;
-  return CEL_E_OK;
-}
-
-static void destroy_nothing(cel_work *work) {
-  (void)work;
-}
-
 static void epoch(run *r) {
   must(cel_engine_barrier(r->engine, (cel_location){0}, NULL));
 }
 
 static void task(run *r) {
   static cel_work work = {
-      .references = 1, .fn = add_one, .destroy = destroy_nothing, .hash = 1};
+      .references = 1, .fn = add_one, .destroy = alone_keep, .hash = 1};
   cel_access access = {
       .buffer = r->buffer,
       .mode = CEL_MODE_READ_WRITE,
@@ -97,7 +87,7 @@ int main(int argc, char **argv) {
   alone a;
   alone_open(&a, &(cel_engine_config){0});
   run r = {.engine = a.engine};
-  static cel_init init = {.fill = fill};
+  static cel_init init = {.fill = alone_zero};
   const int64_t extent[3] = {1, 1, 1};
   r.buffer = cel_engine_buffer(r.engine, 0, extent, 8, 0, "n", &init);
   cel_rule_box box = {.clamp = false};
