@@ -70,6 +70,36 @@ function M.median(values)
   return sorted[math.ceil(#sorted / 2)]
 end
 
+--- Options of a command line, by name without dashes; those of --only as a set, and whether
+--- there are some. Throws `usage` for what is none.
+---@param words string[]
+---@param usage string
+---@param flags string[]  those without a value, beside --list
+---@param numbers? table<string, integer>  those with a number from 1 on, and what else it is
+function M.options(words, usage, flags, numbers)
+  local o = { only = {}, celer = celer.command(), bin = M.bin }
+  for name, default in pairs(numbers or {}) do o[name] = default end
+  local is_flag = { list = true }
+  for _, name in ipairs(flags) do is_flag[name] = true end
+  local i = 1
+  while words[i] do
+    local name, value = words[i]:match "^%-%-(.+)$", words[i + 1]
+    if is_flag[name] then
+      o[name] = true
+    elseif name == "only" and value then
+      o.only[value], o.some, i = true, true, i + 1
+    elseif name == "json" and value then
+      o.json, i = value, i + 1
+    elseif numbers and numbers[name] and (tonumber(value) or 0) >= 1 then
+      o[name], i = math.floor(tonumber(value)), i + 1
+    else
+      error(usage, 0)
+    end
+    i = i + 1
+  end
+  return o
+end
+
 function M.save(path, result)
   local file = assert(io.open(path, "w"))
   file:write(cjson.encode(result), "\n")

@@ -209,6 +209,14 @@ return {
   end, figures = function(j)
     return { { "hello.lua, warm cache", j.ms, "ms", MOST, 100 } }
   end },
+  { "start", argv = function(o)
+    return { "luajit", "spec/bench/start.lua", 4, 16, o.full and 64 or nil }
+  end, figures = function(j)
+    return { { "messages, per doubling of ranks", j.messages_per_doubling, "", MOST, 60 },
+      { "peers, per doubling of ranks", j.peers_per_doubling, "", MOST, 2 },
+      { "files, but for rank 0", j.files, "", MOST, 30 },
+      { "scripts and modules, but for rank 0", j.sources, "", MOST, 0 } }
+  end },
   { "sample", argv = function(o)
     return { "luajit", "spec/bench/sample.lua", o.full and 21 or 5 }
   end, figures = function(j)
@@ -224,5 +232,13 @@ return {
   end, figures = function(j)
     return { { "wave_sim, 4 ranks over 1", j.whole, "times", MOST, 1.5 },
       { "its loop, without mpirun's start", j.loop, "times", MOST, 1.5 } }
+  end },
+  { "hosts", full = true, argv = function(o)
+    return { "luajit", "spec/bench/hosts.lua", o.full and 9 or 3 }
+  end, figures = function(j)
+    return { { "2 ms step, 4 KiB, 1 ms apart, over 1 host", j.row_4k.ratio, "times", MOST, 1.1 },
+      { "the same, halos of 256 KiB", j.halo_256k.ratio, "times", MOST, 1.1 },
+      { "delays of a step, 4 KiB", j.row_4k.flights, "times" },
+      { "delays of a step, 256 KiB", j.halo_256k.flights, "times" } }
   end },
 }
