@@ -1,10 +1,11 @@
 #!/bin/sh
-# slurm.sh up FOLDER   -- a real Slurm of one node, on this machine, for specs
-# slurm.sh down FOLDER -- ends it
+# slurm.sh up FOLDER         -- a real Slurm of one node, on this machine, for specs
+# slurm.sh up FOLDER HOST... -- on head of hosts.sh: of these hosts, which share FOLDER
+# slurm.sh down FOLDER       -- ends the first (the second ends with its hosts)
 #
 # All of it lives in FOLDER, which `up` makes: keys, sockets, state, logs, and
-# slurm.conf; with SLURM_CONF=FOLDER/slurm.conf srun talks to it. Its node has
-# four GPUs to hand out, which are none. Ports are its own, so that it disturbs
+# slurm.conf; with SLURM_CONF=FOLDER/slurm.conf srun talks to it. A single node
+# has four GPUs to hand out, which are none. Ports are its own, so that it disturbs
 # no other Slurm. Needs root (slurmd does) and the
 # packages slurm-wlm, slurm-wlm-basic-plugins and munge; what is missing is said
 # on stderr, and the status is 1.
@@ -37,15 +38,30 @@ AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 ReturnToService=2
 SlurmdParameters=config_overrides
+SlurmdTimeout=20
 StateSaveLocation=$folder/state
-SlurmdSpoolDir=$folder/spool
 SlurmctldPidFile=$folder/slurmctld.pid
-SlurmdPidFile=$folder/slurmd.pid
 SlurmctldLogFile=$folder/slurmctld.log
+PartitionName=spec Nodes=ALL Default=YES State=UP OverSubscribe=FORCE:8
+END
+}
+
+write_hosts() {
+  {
+    echo 'SlurmdSpoolDir=/tmp/slurmd' # each host has a /tmp of its own
+    echo 'SlurmdPidFile=/tmp/slurmd.pid'
+    echo "SlurmdLogFile=$folder/slurmd.%n.log"
+    for host in "$@"; do echo "NodeName=$host CPUs=2 State=UNKNOWN"; done
+  } >>"$folder/slurm.conf"
+}
+
+write_node() {
+  cat >>"$folder/slurm.conf" <<END
+SlurmdSpoolDir=$folder/spool
+SlurmdPidFile=$folder/slurmd.pid
 SlurmdLogFile=$folder/slurmd.log
 GresTypes=gpu
 NodeName=$node CPUs=2 Gres=gpu:4 State=UNKNOWN
-PartitionName=spec Nodes=ALL Default=YES State=UP OverSubscribe=FORCE:8
 END
   for gpu in 0 1 2 3; do # it takes devices alone for GPUs
     ln -s /dev/null "$folder/gpu$gpu"
@@ -70,12 +86,19 @@ up() {
   getent hosts "$node" >/dev/null || die "the name $node does not resolve"
   mkdir -p "$folder/state" "$folder/spool" && chmod 755 "$folder" || exit 1
   write_conf
+  if [ $# -gt 0 ]; then write_hosts "$@"; else write_node; fi
   start_munge
   export SLURM_CONF="$folder/slurm.conf"
   slurmctld -c >"$folder/out" 2>&1 || die "slurmctld: $(cat "$folder/out")"
-  slurmd >"$folder/out" 2>&1 || die "slurmd: $(cat "$folder/out")"
+  if [ $# -eq 0 ]; then
+    slurmd >"$folder/out" 2>&1 || die "slurmd: $(cat "$folder/out")"
+  fi
+  for host in "$@"; do
+    hosts at "$host" "SLURM_CONF=$SLURM_CONF slurmd -N $host" >"$folder/out" 2>&1 ||
+      die "slurmd on $host: $(cat "$folder/out")"
+  done
   for _ in $(seq 900); do
-    case $(sinfo -h -o %T 2>/dev/null) in *idle*) exit 0 ;; esac
+    [ "$(sinfo -h -N -t idle -o %N 2>/dev/null | wc -l)" -lt $(($# > 0 ? $# : 1)) ] || exit 0
     sleep 0.1
   done
   down
@@ -96,8 +119,10 @@ down() {
   return 0
 }
 
-case $1 in
-  up) up ;;
+action=$1
+shift 2
+case $action in
+  up) up "$@" ;;
   down) down ;;
   *) die "usage: slurm.sh up|down FOLDER" ;;
 esac
