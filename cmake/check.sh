@@ -92,13 +92,16 @@ long() {
   echo "== $1 ($build)"
   CELER_BUILD=$build logged luajit "$2"
   code=$?
-  set -- $(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed.*/\1 \2/p' "$log" | tail -1)
-  add "${1:-0}" "${2:-0}" 0 $code
+  set -- $(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed, ([0-9]+).*/\1 \2 \3/p' "$log" |
+    tail -1)
+  add "${1:-0}" "${2:-0}" "${3:-0}" $code
   grep '^failed' "$log" | cut -c 1-300 | head -40 >>"$report"
 }
 
 if [ -n "$long" ]; then
   long mistakes spec/long/run.lua
+  long hosts spec/long/hosts.lua
+  long restarts spec/long/restarts.lua
   case $sanitizers in
     *address* | *thread*) echo "skipped: sanitizers have an allocator of their own"
       add 0 0 1 0 ;;

@@ -14,6 +14,7 @@ packages=(
   libhdf5-openmpi-dev hdf5-tools
   clang-format clang-tidy graphviz
   slurm-wlm slurm-wlm-basic-plugins munge
+  iproute2
 )
 
 missing=()

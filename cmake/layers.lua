@@ -45,9 +45,11 @@ local homes = {
 -- may include.
 local rooms = {
   ["comm/link"] = { comm = true },
-  ["comm/mpi"] = { comm = true },
+  ["comm/heartbeat"] = { comm = true },
+  ["comm/hub"] = { comm = true, ["comm/heartbeat"] = true },
+  ["comm/mpi"] = { comm = true, ["comm/heartbeat"] = true },
   ["comm/nccl"] = { comm = true },
-  ["comm/simulated"] = { comm = true },
+  ["comm/simulated"] = { comm = true, ["comm/heartbeat"] = true },
   ["command"] = { ["command/collective"] = true, ["command/own"] = true },
   ["command/collective"] = { command = true, ["command/own"] = true },
   ["command/own"] = { command = true },

@@ -40,13 +40,20 @@ enum {
   /* us that main, scheduler and executor nap where nobody may wake them: for
    * room in a ring, or for a message. */
   CEL_TUNE_NAP_US = 50,
+  /* us that the scheduler leaves their only core to main, which submits, if
+   * main does not wait before and kernels need that core, too. As long as
+   * between two ticks of Linux: to set a timer that rings before the next one
+   * costs 10 us in a virtual machine, and its ring 15 more; and no sooner would
+   * main lose the core. */
+  CEL_TUNE_DOZE_US = 4000,
   /* Polls of a transport in a row until the executor naps: where ranks share
    * cores, where the rank has cores of its own, and where one is to spare. To
    * nap is to be late for the next message, and others in turn. */
   CEL_TUNE_POLLS_SHARED = 64,
   CEL_TUNE_POLLS_BOUND = 400,
   CEL_TUNE_POLLS_SPARE = 4000,
-  /* Of the last, polls without letting others have the core. */
+  /* Of the last, polls without letting others have the core, where they may
+   * want it. */
   CEL_TUNE_POLLS_GREEDY = 1000,
   /* Cores of each rank from which on one is to spare: where ranks share all
    * cores, and where each has its own. */
@@ -60,6 +67,10 @@ enum {
   CEL_TUNE_LISTEN_US = 20000,
   /* us without tasks after which the scheduler flushes the lookahead. */
   CEL_TUNE_SCHEDULER_IDLE_US = 20000,
+  /* Groups that are each unlike the one before, after which what they come to
+   * is remembered ever more seldom (task/known.h): that takes some 300
+   * instructions. spec/bench/submit.lua, changing. */
+  CEL_TUNE_KNOWN_MISSES = 8,
   /* Tasks that main takes in instead of the scheduler, before it waits: more
    * are done sooner by two threads. */
   CEL_TUNE_HELP_TASKS = 16,
@@ -146,8 +157,9 @@ enum {
    * reach each other nothing is copied, and they are long. [graph] */
   CEL_TUNE_LARGE_BYTES = 8 << 20,
   CEL_TUNE_NEAR_LARGE_BYTES = 1 << 30,
-  /* Parts of an arriving box for which one JOIN stands. [graph] */
-  CEL_TUNE_JOIN_PARTS = 16,
+  /* Ranks that bring parts of a box by one RECEIVE: a stencil's neighbours are
+   * not worth one. [graph] */
+  CEL_TUNE_TOGETHER_PEERS = 16,
   /* Readers from which on a box is passed on along a tree; and where ranks are
    * on several hosts and there is much of it. [graph] */
   CEL_TUNE_TREE_LEAST = 16,
@@ -167,6 +179,15 @@ enum {
   /* Bytes up to which a strided message is packed into staging memory; more
    * are described to MPI by a datatype. */
   CEL_TUNE_MPI_SMALL_BYTES = 64 << 10,
+  /* Bytes of a message to another host up to which it is just sent, and MPI
+   * buffers what comes early. Of more, the receiver announces that it is ready,
+   * and it travels in parts of so many: with its head each is less than 64 KiB,
+   * which Open MPI sends by TCP without asking the receiver. Both ends must
+   * agree. spec/bench/hosts.lua. */
+  CEL_TUNE_MPI_EAGER_BYTES = 60 << 10,
+  /* Parts of a message, about: each is a request that every poll looks at. Of
+   * longer messages MPI asks, which costs little beside what they take. */
+  CEL_TUNE_MPI_PARTS = 256,
   /* Polls of the transport between two looks for texts, while it is busy. */
   CEL_TUNE_MPI_LISTEN_EVERY = 8,
   /* Messages to and from a rank, and requests of MPI, under way at once. */
@@ -188,6 +209,10 @@ enum {
    * of 64 MiB each is faster in pieces, on four one of 32. [graph] */
   CEL_TUNE_INTERIOR_BYTES = 4 << 20,
   CEL_TUNE_INTERIOR_BYTES_CUDA = 48 << 20,
+  /* A task's instructions are remembered so often without being of use, and
+   * then only one time of so many that it comes. [devices] */
+  CEL_TUNE_AGAIN_MISSES = 4,
+  CEL_TUNE_AGAIN_PAUSE = 64,
   /* A box that several devices of a rank need alike. Of what a message has at
    * most, one part in so many is what an entry has at least: below, more copies
    * cost more than they save. Slices that an owner gets at most, each of half a
@@ -238,10 +263,20 @@ enum {
   /* Items to whose multiples rows are cut: keeps blocks of a row off each
    * other's cache lines. */
   CEL_TUNE_CREW_ALIGN_ITEMS = 16,
+  /* Items of a row at a time where a kernel touches columns along its rows: the
+   * lines of so many columns stay in the first cache. spec/bench/prk,
+   * transpose. */
+  CEL_TUNE_STRIP_ITEMS = 16,
   /* ns that what is left of a job must take, for each thread that is called to
    * help: one that sleeps, and costs a system call; one that still spins. */
   CEL_TUNE_CREW_ASLEEP_NS = 20000,
-  CEL_TUNE_CREW_AWAKE_NS = 4000,
+  CEL_TUNE_CREW_AWAKE_NS = 10000,
+  /* ns of work that a thread takes at a time, at least: threads that take the
+   * next blocks of a range wait for one cache line. */
+  CEL_TUNE_CREW_TAKE_NS = 1000,
+  /* ns for which a lane goes on in a chain without waking the executor, which
+   * would take a core from a kernel; 256 jobs in a lane take longer. */
+  CEL_TUNE_CREW_HUSH_NS = 1000000,
   /* Of a job's blocks, one part in so many is run as one at most, untried. */
   CEL_TUNE_CREW_SHARE = 8,
   /* Runs of a kernel after which its estimate only shrinks by one part in so
@@ -253,6 +288,9 @@ enum {
    * So long, at most, others wait for the executor between two polls. */
   CEL_TUNE_BRIEF_NS = 10000,
   CEL_TUNE_BRIEF_AWAKE_NS = 1000,
+  /* The same where the process has one core: about as long as another thread
+   * would keep that from the executor. spec/bench/prk/prk.lua, wavefront. */
+  CEL_TUNE_BRIEF_ALONE_NS = 1000000,
   /* us after which another thread takes the executor's place, when such a call
    * does not end, at least; twice that at most. */
   CEL_TUNE_BRIEF_WATCH_US = 50000,
@@ -263,7 +301,7 @@ enum {
   CEL_TUNE_PARTIAL_BYTES = 16 << 20,
   /* Elements of all rows for each item, up to which rows are begun whole: to
    * ask whether a line was begun costs each item more than that. */
-  CEL_TUNE_PARTIAL_FEW = 2,
+  CEL_TUNE_PARTIAL_FEW = 1,
   /* Bytes that the executor copies itself, before a thread would be awake. */
   CEL_TUNE_INLINE_COPY = 16 << 10,
   /* A copy by several threads: how many at most, bytes for each at least, bytes

@@ -132,10 +132,14 @@ struct box {
   index min[3], max[3];
 };
 
-// Of a row that is reduced into, or of several: which lines of 64 bytes hold
-// anything. An item that comes to another one begins it with the identity.
+// Of an array that is reduced into: elements [own_begin, own_end) are the
+// block's own. Others go to a row of which lines of 64 bytes hold something; an
+// item that comes to another line begins it with the identity.
 struct lines {
-  unsigned char *begun; // for each line
+  index own_begin, own_end;
+  index along; // not 0: what lies at items' own coordinates is the block's own
+  void *row;
+  unsigned char *begun; // for each line, then for any
   index count, stride;  // lines; bytes from one row's to the next's
   const void *identity;
 };
@@ -146,6 +150,7 @@ struct view {
   box layout, promised;
   touched *marks; // with CELER_MARK; else null
   const lines *lines_of;
+  bool holds;
 };
 
 struct call {
@@ -154,6 +159,7 @@ struct call {
   const view *view_at;
   const unsigned char *values;
   const int *group; // items of a group in each dimension
+  int strip;        // items of a row at a time; 0: all
 };
 
 enum kind : int {
@@ -174,8 +180,8 @@ struct param {
   int tile[3];
 };
 
-static_assert(sizeof(view) == 120 && sizeof(call) == 136 &&
-                  sizeof(param) == 76 && sizeof(lines) == 32,
+static_assert(sizeof(view) == 128 && sizeof(call) == 144 &&
+                  sizeof(param) == 76 && sizeof(lines) == 64,
               "engine/device/kernel.h says the same");
 
 // ---- the work item: its coordinates in the whole index space

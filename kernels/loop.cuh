@@ -40,9 +40,15 @@ template <class P> static CELER_FN P copied(const P &p) {
   return p;
 }
 
+// What an item is given, which may want to know where the item is.
+template <class P, class Item>
+static CELER_FN P placed(const P &p, const Item &) {
+  return p;
+}
+
 template <auto F, class Item, class... A>
 static CELER_FN void compute(const Item &it, A... a) {
-  F(it, marked(a, it.at, traits<Item>::dims)...);
+  F(it, marked(placed(a, it), it.at, traits<Item>::dims)...);
 }
 
 #ifdef CELER_SAMPLE
@@ -76,6 +82,19 @@ static CELER_FN void row(X begin, X end, X size, const At &at) {
   }
 }
 
+// Calls at(begin, end) for the strips of a row, one after another. A kernel
+// that touches columns of a buffer along its rows goes through all rows of a
+// strip before the next strip: the lines of the columns stay in the first cache
+// until all of their elements were touched.
+template <class X, class At>
+static CELER_FN void strips(const call *c, int d, const At &at) {
+  const X end = c->chunk.max[d], width = c->strip;
+  for (X i = c->chunk.min[d], next; i < end; i = next) {
+    next = width > 0 && width < end - i ? i + width : end;
+    at(i, next);
+  }
+}
+
 // X counts along rows: int where it suffices, for the vectoriser's sake.
 template <auto F, int D, class X, class... A>
 static CELER_FN void loop(const call *c, A... a) {
@@ -91,20 +110,24 @@ static CELER_FN void loop(const call *c, A... a) {
           compute<F>(item<1>{{i}, {n0}}, copied(a)...);
         });
   } else if constexpr (D == 2) {
-    for (index i = b.min[0]; i < b.max[0]; ++i)
-      row<apart>(
-          X(b.min[1]), X(b.max[1]),
-          X(n1), [&](X j) __attribute__((always_inline)) {
-            compute<F>(item<2>{{i, j}, {n0, n1}}, copied(a)...);
-          });
+    strips<X>(
+        c, 1, [&](X begin, X end) __attribute__((always_inline)) {
+          for (index i = b.min[0]; i < b.max[0]; ++i)
+            row<apart>(
+                begin, end, X(n1), [&](X j) __attribute__((always_inline)) {
+                  compute<F>(item<2>{{i, j}, {n0, n1}}, copied(a)...);
+                });
+        });
   } else {
-    for (index i = b.min[0]; i < b.max[0]; ++i)
-      for (index j = b.min[1]; j < b.max[1]; ++j)
-        row<apart>(
-            X(b.min[2]), X(b.max[2]),
-            X(n2), [&](X k) __attribute__((always_inline)) {
-              compute<F>(item<3>{{i, j, k}, {n0, n1, n2}}, copied(a)...);
-            });
+    strips<X>(
+        c, 2, [&](X begin, X end) __attribute__((always_inline)) {
+          for (index i = b.min[0]; i < b.max[0]; ++i)
+            for (index j = b.min[1]; j < b.max[1]; ++j)
+              row<apart>(
+                  begin, end, X(n2), [&](X k) __attribute__((always_inline)) {
+                    compute<F>(item<3>{{i, j, k}, {n0, n1, n2}}, copied(a)...);
+                  });
+        });
   }
 }
 

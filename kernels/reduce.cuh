@@ -6,9 +6,12 @@
 // reducer has cg:reduce says: CELER_OPS lists them by the numbers of the views,
 // and the constant meets the switch below once all is inlined.
 //
-// On the processor an item combines onto a variable, of an array onto the row,
-// whose lines it may have to begin with the identity: a block that comes to few
-// of many elements costs no more than these.
+// On the processor an item combines onto a variable, of an array onto the row.
+// Of a long one a block has a part for itself, and a row for other elements,
+// whose lines its items begin with the identity: a block that comes to few of
+// many elements costs no more than these. An index that the compiler sees to be
+// the item's coordinate needs no look at whose it is, so that the loop over
+// items is vectorised.
 // On a GPU a reducer of one element is a register of each thread; a block's are
 // combined by shuffles, and the last block that ends combines the blocks', in
 // their order: no two runs differ. An array is combined by atomics, in the
@@ -141,23 +144,36 @@ template <class T, int D> struct reducer_array {
   accessor<T, D> row;
   int op;
 #ifndef CELER_CUDA
-  lines seen; // begun null: all lines hold something
+  lines seen;        // begun null: all is the call's own
+  const index *here; // the last coordinates of the item; or null
 #endif
 
   template <class... I> CELER_FN reduced_element<T> operator()(I... i) const {
-    return {begun(&row(i...)), op};
+#ifdef CELER_CUDA
+    return {&row(i...), op};
+#else
+    return {place(&row(i...), is_here(0, index(i)...)), op};
+#endif
   }
   CELER_FN reduced_element<T> operator[](index i) const {
-    return {begun(&row[i]), op};
+    return (*this)(i);
   }
 
-private:
-  CELER_FN T *begun(T *at) const {
 #ifndef CELER_CUDA
-    if (seen.begun != nullptr) begin_line(seen, row.origin, at);
-#endif
-    return at;
+private:
+  CELER_FN bool is_here(int) const {
+    return true;
   }
+  template <class... I>
+  CELER_FN bool is_here(int d, index i, I... others) const {
+    return here != nullptr && __builtin_constant_p(i - here[d]) &&
+           i == here[d] && is_here(d + 1, others...);
+  }
+  CELER_FN T *place(T *at, bool is_here) const {
+    if (seen.begun == nullptr || (is_here && seen.along != 0)) return at;
+    return find_place(seen, row.origin, at);
+  }
+#endif
 };
 // Of each warp one.
 template <class T> struct shared_of<reducer<T, 0>> {
@@ -225,7 +241,7 @@ using elements = index;
 #else
 struct elements {
   index begin, end;
-  const lines *seen; // of the first row; null: all lines hold something
+  const lines *seen; // of all rows; null: all lines hold something
 };
 #endif
 

@@ -1,12 +1,15 @@
 /* clocks.h -- how much rank 0's clock is ahead of this rank's.
  *
  * Processes of one host share a monotonic clock; those of different hosts count
- * from when each was started. A rank asks rank 0 for the time, a few times, and
- * believes the answer that came fastest: it is wrong by half of that time at
- * most. Clocks drift apart by some microseconds in a second, or less; that is
- * not corrected.
- * Cost: a few messages of each rank to rank 0, at the start; none where all
- * ranks are on one host.
+ * from when each was started, and containers may have clocks of their own. A
+ * rank asks another one for rank 0's time, a few times, and believes the answer
+ * that came fastest: it is wrong by half of that time at most, and by what the
+ * other's answer is wrong. Whom the ranks ask is a binomial tree with rank 0 at
+ * its root: on the way are at most log2(ranks) ranks, and a rank that shares
+ * the other's clock adds nothing. Clocks drift apart by some microseconds in a
+ * second, or less; that is not corrected.
+ * Cost: a few messages between each rank and log2(ranks) others, at the start;
+ * none where all ranks are on one host.
  */
 #ifndef CEL_COMM_CLOCKS_H
 #define CEL_COMM_CLOCKS_H

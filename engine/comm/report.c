@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
   GRACE_US = 1000000, /* rank 0 may find the same error within */
@@ -29,6 +30,10 @@ static _Atomic int64_t asker = -1;
 
 bool cel_report_settled(void) {
   return atomic_load(&settled);
+}
+
+void cel_report_settle(void) {
+  atomic_store(&settled, true);
 }
 
 cel_report cel_report_so_far(void) {
@@ -103,20 +108,25 @@ static void wait_for_turn(cel_transport *t, bool cancelled) {
 
 void cel_report_error(cel_transport *transport, const cel_error *error,
                       void (*print)(const char *text)) {
-  char text[CEL_ERROR_TEXT + 400], who[32] = "", where[300] = "";
+  char text[CEL_ERROR_TEXT + 400], who[100] = "", where[300] = "";
+  char host[64] = "";
   atomic_store(&settled, true);
   wait_for_turn(transport,
                 error->code == CEL_E_CANCELLED || atomic_load(&given));
   int n = snprintf(who, sizeof who, "rank %lld", (long long)transport->rank);
   bool said =
       strncmp(error->text, who, (size_t)n) == 0 && error->text[n] == ' ';
-  snprintf(who + n, sizeof who - (size_t)n, ": ");
+  if (transport->local_ranks != transport->ranks)
+    (void)gethostname(host, sizeof host - 1);
+  snprintf(who + n, sizeof who - (size_t)n,
+           "%s%s: ", host[0] != '\0' ? " on " : "", host);
   if (said || transport->rank == 0) who[0] = '\0';
   if (error->file[0] != '\0')
     snprintf(where, sizeof where, "%s:%d: ", error->file, (int)error->line);
   snprintf(text, sizeof text, "%s%s%s", who, where, error->text);
   print(text);
-  transport->control.abort(transport->control.self, 1);
+  transport->control.abort(transport->control.self,
+                           transport->broken != NULL ? CEL_EXIT_LOST : 1);
 }
 
 void cel_report_exit(cel_transport *transport, int status) {

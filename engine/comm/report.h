@@ -28,6 +28,11 @@
 
 #include "comm/transport.h"
 
+/* The status of a process whose job ends as a rank is lost, or its messages
+ * are: started again, the script may come to its end. That of sysexits'
+ * EX_TEMPFAIL. An error of the script ends with 1. */
+enum { CEL_EXIT_LOST = 75 };
+
 /* Kinds of control messages; the caller's own are positive. */
 enum { CEL_REPORT_ASK = -1, CEL_REPORT_YOURS = -2, CEL_REPORT_HEARD = -3 };
 
@@ -51,10 +56,13 @@ void cel_report_tick(cel_report *report, cel_transport *transport);
 /* Whether the job's end is on its way, and this rank or another one says why:
  * this one has nothing to say when it is told to end. Thread: any. */
 bool cel_report_settled(void);
+/* It is: a rank that was lost, say, and another one says so. Thread: any. */
+void cel_report_settle(void);
 
-/* Ends the job with status 1; `print` is called with the line to show if it is
- * this rank that shows it. Returns only where `abort` does. Blocks for
- * some seconds at most. Thread: main, when nobody else drives the transport. */
+/* Ends the job with status 1, or CEL_EXIT_LOST where the transport is broken;
+ * `print` is called with the line to show if it is this rank that shows it.
+ * Returns only where `abort` does. Blocks for some seconds at most. Thread:
+ * main, when nobody else drives the transport. */
 void cel_report_error(cel_transport *transport, const cel_error *error,
                       void (*print)(const char *text));
 /* Ends the job with `status`, not 0, where all ranks come to the same end and

@@ -145,6 +145,21 @@ typedef struct cel_told {
   char data[];
 } cel_told;
 
+/* How ranks find out that one of them is lost; comm/heartbeat/README.md. */
+typedef struct cel_watch {
+  int64_t lost_ns; /* a rank that is silent for so long is lost */
+  /* The job ends, so main is to say nothing more. Once. Thread: the
+   * heartbeat's. */
+  void (*hush)(void *context);
+  /* The job ends, and this process is to: does not come back. `text` says why,
+   * on the rank that is to print it; else null. Main may hang in MPI, or hold
+   * any lock. Thread: the heartbeat's. */
+  void (*lost)(void *context, const char *text);
+  /* Beats do not get through to a rank. Thread: the heartbeat's. */
+  void (*warn)(void *context, const char *text);
+  void *context;
+} cel_watch;
+
 /* A transport is three tables, each with the `self` that its functions take,
  * and what concerns all of them. A null slot is what the transport cannot do. A
  * transport around another one begins as a copy of it. It replaces the tables
@@ -216,6 +231,17 @@ typedef struct cel_control_table {
    * run. Thread: the group's. */
   cel_status (*join)(void *self, uint32_t group, cel_comm **out);
   const char *no_groups; /* null, or why there can be no collective tasks */
+  /* From now on ranks listen whether the others are there. Once. Null, as the
+   * next one, where there are no other processes. CEL_E_MISSING. Thread: main.
+   */
+  cel_status (*watch)(void *self, const cel_watch *watch);
+  /* Forgets all that is under way, after a failure: from here on only what is
+   * posted later counts, and `broken` is null. Memory that messages were to be
+   * written to is free then. Collective, blocking; without an executor. Null
+   * where there are no other processes. Thread: main. */
+  cel_status (*renew)(void *self);
+  /* Appends a line to `text` for each rank that is silent. Thread: any. */
+  void (*tell_silent)(void *self, char *text, size_t size);
   /* Ends every rank of the job with `status`. Returns only where it cannot:
    * in-process, what waits in communicators fails. */
   void (*abort)(void *self, int status);
@@ -280,7 +306,10 @@ typedef enum cel_fault {
   CEL_FAULT_NONE,
   CEL_FAULT_DROP,
   CEL_FAULT_SWAP,
-  CEL_FAULT_DUPLICATE
+  CEL_FAULT_DUPLICATE,
+  /* Of a rank, not of a message; with a heartbeat. */
+  CEL_FAULT_DEAD,
+  CEL_FAULT_SILENT /* nothing goes between it and the others */
 } cel_fault;
 
 /* The simulated cluster: fills out[0 .. ranks). With `seed` the delivery order
@@ -300,9 +329,26 @@ typedef struct cel_inprocess_config {
   cel_park **park; /* may be null */
   cel_fault fault;
   uint64_t fault_at;
+  /* A heartbeat, on a clock that begins at 0: a rank is lost that is silent for
+   * so long. 0: none. With a seed. */
+  int64_t lost_ns;
+  /* Of faults of a rank: whose, from when on, and for how long; 0: for ever. */
+  int64_t fault_rank, fault_begin_ns, fault_ns;
 } cel_inprocess_config;
 cel_status cel_transport_inprocess(const cel_inprocess_config *config,
                                    cel_transport **out);
+
+/* What the heartbeat of a simulated cluster has made of a rank. Whoever drives
+ * it does not drive a rank any more that is not ON. */
+typedef enum cel_inprocess_life {
+  CEL_LIFE_ON,
+  CEL_LIFE_DEAD,
+  CEL_LIFE_SPOKE, /* it has said which rank is lost, and ended */
+  CEL_LIFE_ENDED  /* it has ended */
+} cel_inprocess_life;
+cel_inprocess_life cel_inprocess_life_of(cel_transport *t);
+/* Time passes for the whole cluster of `t`. */
+void cel_inprocess_pass(cel_transport *t, int64_t ns);
 
 /* Initialises MPI (MPI_THREAD_SERIALIZED at least; collective tasks need
  * MPI_THREAD_MULTIPLE). CEL_E_COMM with advice

@@ -11,6 +11,8 @@
  * rank (bcast_tree.h), tokens to and from other ranks where a
  * host object of cluster scope is touched (shared.h), then the execution, then
  * what wait for it: tokens, and a collective of what each rank has reduced.
+ * All pushes of a task are one command, as are its await-pushes; only those of
+ * a tree, and tokens, are commands of their own.
  * Messages: all boxes from one rank to another for one task are in canonical
  * order (buffer id, then box). Boxes of at most `small_bytes` travel together
  * as one message, the first (another begins where it would exceed
@@ -42,8 +44,8 @@
 /* NAME, name, what it is. */
 #define CEL_COMMAND_KINDS(_)                                                   \
   _(EXECUTE, execute, "this rank's chunk of a task")                           \
-  _(PUSH, push, "one message to another rank")                                 \
-  _(AWAIT_PUSH, await_push, "one message from another rank")                   \
+  _(PUSH, push, "messages to other ranks")                                     \
+  _(AWAIT_PUSH, await_push, "messages from other ranks")                       \
   _(COLLECTIVE, collective, "this rank's part in what all ranks exchange")     \
   _(HORIZON, horizon, "bounds what is tracked")                                \
   _(EPOCH, epoch, "a synchronisation point of all ranks")                      \
@@ -61,7 +63,10 @@ typedef struct cel_piece {
   cel_box box;
 } cel_piece;
 
+/* A message, or the head of a list that stands for all of it in a command: what
+ * this rank sends to others for a task, or what it gets from them. */
 typedef struct cel_message {
+  const struct cel_message *next; /* in ascending order from this rank on */
   int64_t peer;
   uint64_t sequence; /* per ordered pair of ranks, from 0 */
   uint64_t bytes;
@@ -175,7 +180,7 @@ typedef struct cel_command {
   cel_command_kind kind;
   const cel_task *task;         /* the task that it serves */
   cel_box chunk;                /* EXECUTE */
-  cel_message message;          /* PUSH, AWAIT_PUSH */
+  cel_message message;          /* PUSH, AWAIT_PUSH: the first */
   const cel_exchange *exchange; /* COLLECTIVE */
   uint32_t deps;                /* none in a graph that is `unordered` */
   const cel_dep *dep;

@@ -165,28 +165,48 @@ static void add_free(cel_command_graph *g, const cel_task *task) {
  */
 
 /* Per ordered pair of ranks, in command order. */
-static void number(cel_command_graph *g, cel_command *command) {
-  cel_message *message = &command->message;
+static void number(cel_command_graph *g, cel_command_kind kind,
+                   cel_message *message) {
   cel__slot *slot = cel__table_put(&g->sequence, (uint64_t)message->peer);
-  bool push = command->kind == CEL_COMMAND_PUSH;
+  bool push = kind == CEL_COMMAND_PUSH;
   message->sequence = push ? slot->a++ : slot->b++;
 }
 
-static void emit_message(cel_command_graph *g, const cel_task *task,
-                         cel_command_kind kind, const cel_message *message) {
-  cel_command command = {.kind = kind, .task = task, .message = *message};
-  bool push = kind == CEL_COMMAND_PUSH;
-  number(g, &command);
-  uint64_t id = cel__emit_begin(&g->emitter);
-  for (uint32_t i = 0; i < message->pieces && !g->config.unordered; ++i) {
-    const cel_piece *piece = &message->piece[i];
-    cel_track *track = track_of(g, find_state(g, piece->buffer));
-    if (push)
-      cel_track_read(track, &piece->box, id, &g->emitter.deps);
-    else
-      cel_track_write(track, &piece->box, id, &g->emitter.deps);
+/* Reports pieces that lie one behind the other, and are of one buffer each as
+ * long as possible: what many ranks get alike, or have parts of, is one box. */
+static void track_pieces(cel_command_graph *g, bool push, uint64_t id) {
+  const cel__messages *m = &g->messages;
+  for (uint32_t i = 0; i < m->piece.n;) {
+    const cel_buffer *buffer = m->piece.at[i].buffer;
+    cel_vec_clear(&g->boxes);
+    for (; i < m->piece.n && m->piece.at[i].buffer == buffer; ++i)
+      if (g->boxes.n == 0 ||
+          !cel_box_equal(&cel_vec_last(&g->boxes), &m->piece.at[i].box))
+        cel_vec_push(&g->boxes, m->piece.at[i].box);
+    cel_region_assign(&g->image, g->boxes.at, g->boxes.n);
+    cel_track *track = track_of(g, find_state(g, buffer));
+    for (uint32_t b = 0; b < g->image.n; ++b)
+      (push ? cel_track_read : cel_track_write)(track, &g->image.at[b], id,
+                                                &g->emitter.deps);
   }
-  cel__emit_end(&g->emitter, &command);
+}
+
+/* What was packed, as a list in the arena; returns its head. */
+static const cel_message *list_packed(cel_command_graph *g,
+                                      cel_command_kind kind) {
+  cel_arena *arena = cel_eras_arena(&g->emitter.eras);
+  cel__messages *m = &g->messages;
+  const cel_piece *piece =
+      cel_arena_copy(arena, m->piece.at, m->piece.n * sizeof *piece);
+  cel_message *list =
+      cel_arena_copy(arena, m->message.at, m->message.n * sizeof *list);
+  for (uint32_t i = 0; i < m->message.n; ++i) {
+    list[i].next = i + 1 < m->message.n ? &list[i + 1] : NULL;
+    list[i].piece = piece;
+    piece += list[i].pieces;
+    number(g, kind, &list[i]);
+  }
+  return list;
 }
 
 static void emit_token(cel_command_graph *g, const cel_task *task,
@@ -196,7 +216,7 @@ static void emit_token(cel_command_graph *g, const cel_task *task,
       .task = task,
       .message = {
           .peer = token->peer, .object = token->object, .order = token->order}};
-  number(g, &command);
+  number(g, command.kind, &command.message);
   uint64_t id = cel__emit_begin(&g->emitter), floor = g->emitter.front.floor;
   if (!g->config.unordered && token->sent)
     cel_effect_ask(&g->effects, token->object, token->order, floor,
@@ -218,8 +238,12 @@ static void emit_messages(cel_command_graph *g, const cel_task *task,
                         .near = c->near,
                         .nears = host ? 0 : c->nears};
   cel__messages_pack(&g->messages, transfers, &limits);
-  for (uint32_t i = 0; i < g->messages.message.n; ++i)
-    emit_message(g, task, kind, &g->messages.message.at[i]);
+  if (g->messages.message.n == 0) return;
+  cel_command command = {
+      .kind = kind, .task = task, .message = *list_packed(g, kind)};
+  uint64_t id = cel__emit_begin(&g->emitter);
+  if (!g->config.unordered) track_pieces(g, kind == CEL_COMMAND_PUSH, id);
+  cel__emit_end(&g->emitter, &command);
 }
 
 /* Each by itself: see collective/bcast_tree.h. */

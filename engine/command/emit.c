@@ -20,17 +20,13 @@ uint64_t cel__emit_begin(cel__emitter *e) {
   return e->front.next;
 }
 
-/* Everything that the command points to moves into the arena. */
+/* The command and its dependencies move into the arena. */
 static void finish(cel__emitter *e, cel_command *command) {
   cel_arena *arena = cel_eras_arena(&e->eras);
   const cel_deps *deps = &e->deps;
   command->id = cel_front_add(&e->front, deps);
   command->deps = deps->n;
   command->dep = cel_arena_copy(arena, deps->at, deps->n * sizeof *deps->at);
-  cel_message *message = &command->message;
-  if (message->pieces > 0)
-    message->piece = cel_arena_copy(arena, message->piece,
-                                    message->pieces * sizeof *message->piece);
   const cel_command *made = cel_arena_copy(arena, command, sizeof *command);
   e->emit(e->context, made);
 }

@@ -31,8 +31,9 @@ void cel__emitter_release(cel__emitter *e);
 
 /* Clears the dependencies and returns the id of the command now to be made. */
 uint64_t cel__emit_begin(cel__emitter *e);
-/* Emits it: *command without id and dependencies; a message's pieces are
- * copied. Without a true dependency it comes after what was applied last. */
+/* Emits it: *command without id and dependencies; messages and their pieces lie
+ * in the arena of the era. Without a true dependency it comes after what was
+ * applied last. */
 void cel__emit_end(cel__emitter *e, cel_command *command);
 /* Emits the horizon or epoch `task` after the whole front, and ends the era. */
 void cel__emit_horizon(cel__emitter *e, const cel_task *task);

@@ -22,10 +22,10 @@ static uint64_t bytes_of(const cel_piece *piece) {
   return (uint64_t)cel_box_volume(&piece->box) * piece->buffer->element_size;
 }
 
-/* Pieces are pushed while their array may move, so until all are there a
- * message remembers the index of its first. */
+/* Pieces are pushed while their array may move: the caller says where they are,
+ * when it has a place for them. */
 static void begin_message(cel__messages *m, int64_t peer) {
-  cel_message message = {.peer = peer, .sequence = m->piece.n};
+  cel_message message = {.peer = peer};
   cel_vec_push(&m->message, message);
 }
 
@@ -39,6 +39,12 @@ static void add_piece(cel__messages *m, cel_piece piece, uint64_t bytes) {
 /* A message for each part of at most `large_bytes`. */
 static void add_large(cel__messages *m, int64_t peer, const cel_piece *whole,
                       uint64_t large_bytes) {
+  uint64_t bytes = bytes_of(whole);
+  if (bytes <= large_bytes) {
+    begin_message(m, peer);
+    add_piece(m, *whole, bytes);
+    return;
+  }
   int64_t step[CEL_DIMS];
   int64_t parts = cel_box_pieces(&whole->box, whole->buffer->element_size,
                                  large_bytes, step);
@@ -117,6 +123,4 @@ void cel__messages_pack(cel__messages *m, cel__transfers *transfers,
     for (end = t + 1; end < last && end->peer == t->peer;) ++end;
     pack_peer(m, t, end, limits);
   }
-  for (uint32_t i = 0; i < m->message.n; ++i)
-    m->message.at[i].piece = m->piece.at + m->message.at[i].sequence;
 }

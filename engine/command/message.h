@@ -11,8 +11,8 @@
 #include "command/traffic.h"
 #include "region/region.h"
 
-/* The messages of one direction; piece pointers are valid until the next
- * packing. `sequence` is left to the caller. */
+/* The messages of one direction, and their pieces, one behind the other; valid
+ * until the next packing. `sequence` is left to the caller. */
 typedef struct cel__messages {
   CEL_VEC(cel_message) message;
   CEL_VEC(cel_piece) piece;

@@ -172,15 +172,17 @@ static cel_status run_init(const cel_job *job) {
 
 /* What there is of it is copied behind it, until that is as much as stays in a
  * processor's first cache. */
-void cel__reducer_begin(const cel_reducer *r, void *row) {
-  size_t all = (size_t)cel_box_volume(&r->extent) * r->element_size;
+void cel__reducer_begin(const cel_reducer *r, void *row, int64_t begin,
+                        int64_t end) {
+  char *first = (char *)row + begin * r->element_size;
+  size_t all = (size_t)(end - begin) * r->element_size;
   size_t done = r->element_size;
   if (all == 0) return;
-  memcpy(row, r->identity, done);
+  memcpy(first, r->identity, done);
   for (size_t most = done; done < all; done += most) {
     if (most < done && done <= CEL_TUNE_IDENTITY_BYTES) most = done;
     if (most > all - done) most = all - done;
-    memcpy((char *)row + done, row, most);
+    memcpy(first + done, first, most);
   }
 }
 
@@ -189,7 +191,8 @@ static cel_status run_call(const cel_job *job) {
   for (int32_t i = 0; i < job->work->reducers; ++i) {
     const cel_reducer *r = &job->work->reducer[i];
     const cel_view *view = &job->call.view[r->view];
-    if (view->lines == NULL) cel__reducer_begin(r, view->base);
+    if (view->lines == NULL && !view->holds)
+      cel__reducer_begin(r, view->base, 0, cel_box_volume(&r->extent));
   }
   return cel_box_is_empty(&job->call.chunk)
              ? CEL_E_OK

@@ -55,13 +55,11 @@ typedef struct cel_job {
   int32_t from_memory, to_memory; /* COPY; 0, too, where devices reach both */
   cel_box box;                    /* COPY, INIT */
   const cel_init *init;
-  const cel_work *work; /* CALL */
-  int32_t lane;         /* of a host's, once it is there */
-  bool follows;         /* what it begins after may be before it there */
-  bool quiet;         /* who waits for it is behind it there; see exec/host.h */
-  bool holds_horizon; /* and so does a horizon or an epoch */
-  cel_call call;      /* CALL; call.view is the submitter's too */
-  const char *name;   /* of the task, for profilers; may be null */
+  const cel_work *work;  /* CALL */
+  int32_t lane;          /* of a host's, once it is there */
+  bool follows;          /* what it begins after may be before it there */
+  cel_call call;         /* CALL; call.view is the submitter's too */
+  const char *name;      /* of the task, for profilers; may be null */
   cel_location location; /* of the task, for what ends the process */
   /* By a backend that is `timed`: when the device worked on it, in ns of
    * cel_now_ns (device/clock.h); 0, both, when it was not carried out. */
@@ -71,6 +69,10 @@ typedef struct cel_job {
    * cel_chained. */
   cel_status (*put)(void *context, void *stream);
   void *context;
+  /* Last, as hush changes them while the job is under way: who copies a job
+   * then leaves them out. */
+  bool quiet;         /* who waits for it is behind it there; see exec/host.h */
+  bool holds_horizon; /* and so does a horizon or an epoch */
 } cel_job;
 
 #define CEL_POLL_GONE UINT32_MAX
@@ -91,6 +93,7 @@ struct cel_backend {
    * others wait for: the device prefers them. */
   int32_t urgent_lanes;
   bool chains; /* takes jobs with `after` */
+  bool holds;  /* calls combine onto what a view `holds` */
   bool puts;   /* takes jobs that are PUT, in copy lanes and those below */
   /* Per device, behind the copy lanes: for a device's part in collectives. With
    * `chains` and `puts`. */
@@ -133,6 +136,11 @@ struct cel_backend {
    * collective_lanes, then waiting_lanes. A copy between host memories may use
    * any device's copy lane. */
   void (*submit)(cel_backend *b, int32_t device, int32_t lane, cel_job *job);
+  /* Whether all that waits for a job under way is behind it in its lane: then
+   * nobody need be woken when it is done, as long as the lane goes on, for a
+   * while. Null: somebody always is. */
+  void (*hush)(cel_backend *b, int32_t device, int32_t lane, cel_job *job,
+               bool quiet);
   /* Takes up to `max` completions; returns how many. CEL_POLL_GONE: the caller
    * is the executor no more (device/aside.h). */
   uint32_t (*poll)(cel_backend *b, cel_done *out, uint32_t max);
@@ -213,8 +221,9 @@ void cel_copy_box_wide(const cel_layout *from, const cel_layout *to,
                        const cel_box *box, uint32_t element_size);
 /* Carries out one job in the calling thread. */
 cel_status cel_job_run(const cel_job *job);
-/* Makes every element of a row the identity. Thread: any. */
-void cel__reducer_begin(const cel_reducer *r, void *row);
+/* Makes elements [begin, end) of a row the identity. Thread: any. */
+void cel__reducer_begin(const cel_reducer *r, void *row, int64_t begin,
+                        int64_t end);
 /* What the calling thread is carrying out so; null: nothing. Thread: any; in
  * signal handlers where the thread has called it, or run a job, before. */
 const cel_job *cel_job_under_way(void);

@@ -156,6 +156,10 @@ const cel_reducer *cel_module_reduce(cel_work *work, int32_t view,
                                      const void *identity, cel_op op);
 
 struct cel_access;
+/* Chooses the order in which a work that was just made goes through its items,
+ * by how its task's accesses follow them. Thread: main. */
+void cel_module_walk(cel_work *work, const struct cel_access *access,
+                     uint32_t accesses);
 /* Has the calls of a work that was just made of `kernel` sampled, where its
  * task's accesses are among the first with such mappers, and the build that
  * takes is there. Cost: a few ns per access. Thread: main. */

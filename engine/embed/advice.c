@@ -131,12 +131,18 @@ static bool is_due(cel_location location) {
   return at->n <= OFTEN || (at->n & (at->n - 1)) == 0;
 }
 
-void cel_advice_submitted(lua_State *L, cel_location location) {
-  static bool told; /* main's */
+static bool told_of_pairs; /* main's */
+
+bool cel_advice_wants_look(const cel_session *session, cel_location location) {
+  if (told_of_pairs || !session->options.advice || location.file == NULL)
+    return false;
+  if (session->transport->ranks == 1 && !session->options.check) return false;
+  return is_due(location);
+}
+
+void cel_advice_look(lua_State *L, cel_location location) {
   const cel_session *s = cel__session_of(L);
-  if (told || !s->options.advice || location.file == NULL) return;
-  if (s->transport->ranks == 1 && !s->options.check) return;
-  if (!is_due(location)) return;
+  bool told = false;
   lua_Debug frame;
   for (int level = 0; !told && lua_getstack(L, level, &frame); ++level)
     told = cel__is_users(L, &frame) && loops_over_pairs(L, &frame);
@@ -146,6 +152,12 @@ void cel_advice_submitted(lua_State *L, cel_location location) {
         "what a loop over pairs submits or makes may come in another order on "
         "each rank, while it must be the same on all; celer.sorted_pairs goes "
         "through it in one order");
+  told_of_pairs = told;
+}
+
+void cel_advice_submitted(lua_State *L, cel_location location) {
+  if (cel_advice_wants_look(cel__session_of(L), location))
+    cel_advice_look(L, location);
 }
 
 /* ---- cores --------------------------------------------------------------- */

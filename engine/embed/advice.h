@@ -25,6 +25,10 @@ void cel_advice_waited(const cel_session *session, cel_location location);
 /* The line submits or makes what all ranks must have in one order. Costs a look
  * at a table, and at the stack while the line has not been seen often. */
 void cel_advice_submitted(lua_State *L, cel_location location);
+/* Its two halves, for who has no stack at hand in the first: whether to look at
+ * it this time; and the look. */
+bool cel_advice_wants_look(const cel_session *session, cel_location location);
+void cel_advice_look(lua_State *L, cel_location location);
 /* What a Lua module of ours has found out, once. */
 void cel_advice_give(const cel_session *session, cel_location location,
                      const char *text);

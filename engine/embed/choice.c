@@ -58,34 +58,50 @@ static cel_status take(const cel_choice_wish *wish, int32_t gpus, int32_t index,
   return CEL_E_OK;
 }
 
-/* What a rank uses. */
-typedef struct taken {
-  int32_t gpus;
-  char uuid[CEL_DEVICES][CEL_CUDA_UUID];
-} taken;
+typedef char uuid[CEL_CUDA_UUID];
 
-static bool uses(const taken *t, const char uuid[CEL_CUDA_UUID]) {
-  for (int32_t d = 0; d < t->gpus; ++d)
-    if (memcmp(t->uuid[d], uuid, CEL_CUDA_UUID) == 0) return true;
-  return false;
+/* How many ranks of the host use a GPU; rank i has each[i] of its `most`. */
+static int32_t count_users(const uuid *all, const int32_t *each, int32_t ranks,
+                           int32_t most, const uuid gpu) {
+  int32_t users = 0;
+  for (int32_t i = 0; i < ranks; ++i) {
+    bool uses = false;
+    for (int32_t d = 0; d < each[i]; ++d)
+      uses = uses || memcmp(all[i * most + d], gpu, sizeof(uuid)) == 0;
+    users += uses;
+  }
+  return users;
+}
+
+/* What each[i] GPUs of every rank, `most` at most, are shared by. */
+static cel_status compare_gpus(cel_transport *t, const int32_t *each,
+                               int32_t most, cel_choice *choice) {
+  int32_t gpus = each[t->local_rank], ranks = (int32_t)t->local_ranks;
+  uuid mine[CEL_DEVICES] = {{0}};
+  uuid *all = cel_alloc((size_t)ranks * (size_t)most * sizeof *all);
+  for (int32_t d = 0; d < gpus; ++d) cel_cuda_uuid(choice->ordinal[d], mine[d]);
+  cel_status status = t->control.gather(
+      t->control.self, mine, (uint32_t)most * (uint32_t)sizeof *mine, all);
+  for (int32_t d = 0; d < gpus && status == CEL_E_OK; ++d) {
+    int32_t users = count_users(all, each, ranks, most, mine[d]);
+    if (users > choice->sharing) choice->sharing = users;
+  }
+  cel_free(all);
+  return status;
 }
 
 /* Ranks that see different GPUs, or in another order, may use one all the same.
- */
+ * Where no rank of the host uses any, a number from each is enough. */
 static cel_status count_sharing(cel_transport *t, cel_choice *choice) {
-  taken mine = {.gpus = choice->cuda ? choice->devices : 0};
-  for (int32_t d = 0; d < mine.gpus; ++d)
-    cel_cuda_uuid(choice->ordinal[d], mine.uuid[d]);
-  taken *all = cel_alloc((size_t)t->local_ranks * sizeof *all);
+  int32_t gpus = choice->cuda ? choice->devices : 0, most = 0;
+  int32_t *each = cel_alloc((size_t)t->local_ranks * sizeof *each);
   cel_status status =
-      t->control.gather(t->control.self, &mine, sizeof mine, all);
-  for (int32_t d = 0; d < mine.gpus && status == CEL_E_OK; ++d) {
-    int32_t ranks = 0;
-    for (int32_t i = 0; i < t->local_ranks; ++i)
-      ranks += uses(&all[i], mine.uuid[d]);
-    if (ranks > choice->sharing) choice->sharing = ranks;
-  }
-  cel_free(all);
+      t->control.gather(t->control.self, &gpus, sizeof gpus, each);
+  for (int32_t i = 0; i < t->local_ranks && status == CEL_E_OK; ++i)
+    if (each[i] > most) most = each[i];
+  if (status == CEL_E_OK && most > 0)
+    status = compare_gpus(t, each, most, choice);
+  cel_free(each);
   return status;
 }
 

@@ -22,6 +22,9 @@
 /* mpirun passes on what it has read when its ranks are gone, or a second after
  * it told them to end. */
 enum { GRACE_US = 500000 };
+/* Until the last words must have been said: a file that they wait for may be
+ * one that nobody reads. */
+enum { LAST_US = 2000000 };
 
 static atomic_bool interrupted, running;
 static bool keep_session;
@@ -62,35 +65,76 @@ void cel_interrupt_hear(void) {
   (void)!read(news, &count, sizeof count);
 }
 
-static atomic_int cause; /* the signal that ends the process */
+/* The signal that ends the process; or a rank is lost. Of several the first. */
+enum { LOST = -1 };
+static atomic_int cause;
+static struct { /* guard: `ending` */
+  char text[CEL_ERROR_TEXT];
+  void (*end_all)(void *context);
+  void *context;
+} lost;
 
 static void ask_to_end(int number) {
-  atomic_store(&cause, number);
+  int none = 0;
+  if (atomic_compare_exchange_strong(&cause, &none, number)) sem_post(&ending);
+}
+
+static void say_cause(int number) {
+  if (number == LOST && lost.text[0] != '\0')
+    fprintf(stderr, "celer: %s\n", lost.text);
+  else if (number != LOST && cel_launch_rank() == 0 && !cel_report_settled())
+    fprintf(stderr, "celer: %s\n",
+            number == SIGINT ? "interrupted"
+                             : "told to end, by SIGTERM: Ctrl-C, a time limit, "
+                               "a cancelled job, or another rank that has "
+                               "ended");
+}
+
+static atomic_bool hushed;
+
+void cel_interrupt_hush(void) {
+  atomic_store(&hushed, true);
   sem_post(&ending);
+}
+
+/* Keeps stdout for this thread. */
+static void hush(void) {
+  if (!atomic_exchange(&hushed, false)) return;
+  flockfile(stdout);
+  fflush(stdout);
 }
 
 /* Flushes what the script wrote, which a signal handler must not do. Of a job,
  * rank 0 says what has happened, unless another rank does. */
 static void *wait_for_end(void *unused) {
   (void)unused;
-  while (sem_wait(&ending) != 0) {
-  }
-  int number = atomic_load(&cause);
+  int number;
+  for (; (number = atomic_load(&cause)) == 0; hush())
+    while (sem_wait(&ending) != 0) {
+    }
   cel_fault_let_go();
-  signal(number, SIG_DFL); /* should that take long */
+  if (number != LOST) signal(number, SIG_DFL); /* should that take long */
   cel_progress_hide(true);
-  if (cel_launch_rank() == 0 && !cel_report_settled())
-    fprintf(stderr, "celer: %s\n",
-            number == SIGINT ? "interrupted"
-                             : "told to end, by SIGTERM: Ctrl-C, a time limit, "
-                               "a cancelled job, or another rank that has "
-                               "ended");
+  say_cause(number);
   cel_leftover_end();
   fflush(NULL);
   if (do_last != NULL) do_last();
+  if (number == LOST && lost.end_all != NULL) lost.end_all(lost.context);
   cel_launch launch;
   if (number == SIGTERM && cel_launch_find(&launch)) usleep(GRACE_US);
-  _exit(128 + number);
+  _exit(number == LOST ? CEL_EXIT_LOST : 128 + number);
+}
+
+void cel_interrupt_end_lost(const char *text, void (*end_all)(void *context),
+                            void *context) {
+  if (text != NULL) snprintf(lost.text, sizeof lost.text, "%s", text);
+  lost.end_all = end_all;
+  lost.context = context;
+  ask_to_end(LOST);
+  usleep(LAST_US);
+  cel_fault_let_go();
+  cel_leftover_end_children(); /* the last words may hang before they do */
+  _exit(CEL_EXIT_LOST);
 }
 
 static void tell_news(int number) {
@@ -99,13 +143,46 @@ static void tell_news(int number) {
   (void)!write(news, &one, sizeof one);
 }
 
+static atomic_bool cut;
+static atomic_int asks = -1;
+static atomic_bool asked;
+
+void cel_interrupt_ask(int file) {
+  atomic_store(&asked, false);
+  atomic_store(&asks, file);
+}
+
+void cel_interrupt_cut(void) {
+  atomic_store(&cut, true);
+  pthread_kill(main_thread, SIGINT);
+}
+
+static void cut_line(void) {
+  if (!atomic_load(&running)) return;
+  cel_leftover_interrupt();
+  atomic_store(&interrupted, true);
+  cel__state_interrupt();
+}
+
+static void ask(int number) {
+  uint64_t one = 1;
+  if (atomic_exchange(&asked, true))
+    ask_to_end(number);
+  else
+    (void)!write(atomic_load(&asks), &one, sizeof one);
+}
+
 /* Lua's state is main's to change, whichever thread the system has chosen. */
 static void on_interrupt(int number) {
   int before = errno;
-  if (!keep_session) {
+  if (!keep_session && !atomic_load(&cut)) {
     ask_to_end(number);
   } else if (!pthread_equal(pthread_self(), main_thread)) {
     pthread_kill(main_thread, number);
+  } else if (atomic_exchange(&cut, false)) {
+    cut_line();
+  } else if (atomic_load(&asks) >= 0) {
+    ask(number);
   } else {
     cel_leftover_interrupt();
     bool again = atomic_exchange(&interrupted, true);
@@ -142,6 +219,23 @@ static void handle_ends(void) {
   for (size_t i = 0; i < sizeof ends / sizeof ends[0]; ++i)
     if (sigaction(ends[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL)
       handle(ends[i], end_by);
+}
+
+static atomic_bool keep;
+
+static void on_keep(int number) {
+  (void)number;
+  atomic_store(&keep, true);
+}
+
+void cel_interrupt_catch_keep(void) {
+  struct sigaction now;
+  if (sigaction(SIGUSR1, NULL, &now) == 0 && now.sa_handler == end_by)
+    handle(SIGUSR1, on_keep);
+}
+
+bool cel_interrupt_keep(void) {
+  return atomic_exchange(&keep, false);
 }
 
 static void ignore(int number) {

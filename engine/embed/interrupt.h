@@ -34,6 +34,13 @@ bool cel_interrupted(void);
 void cel_interrupt_begin(void);
 void cel_interrupt_end(void);
 
+/* Of a session of several ranks. From now on Ctrl-C ends nothing by itself: the
+ * number 1 is written to `file`, in 8 bytes, and a second one ends the process;
+ * -1: no longer. Thread: main. */
+void cel_interrupt_ask(int file);
+/* Ends the line that runs, if one does, as Ctrl-C would. Thread: any. */
+void cel_interrupt_cut(void);
+
 /* For who waits for a line: a file that becomes readable when Ctrl-C was
  * pressed, the terminal has another size or the process goes on after a pause;
  * and until that is heard. Thread: main. */
@@ -41,5 +48,23 @@ int cel_interrupt_news(void);
 void cel_interrupt_hear(void);
 /* Forgets a Ctrl-C. Thread: main. */
 void cel_interrupt_clear(void);
+
+/* From now on SIGUSR1 ends nothing, unless somebody has made something else of
+ * it: it asks for a checkpoint. After catch. Thread: main. */
+void cel_interrupt_catch_keep(void);
+/* Whether it has come since this was last asked. Thread: any. */
+bool cel_interrupt_keep(void);
+
+/* The job ends. Flushes what was printed, after which main prints no more: what
+ * it was waiting for may come all the same, and is not to look like success.
+ * After catch. Thread: any. */
+void cel_interrupt_hush(void);
+/* Ends the process, with CEL_EXIT_LOST, as a rank is lost. Before, as far as
+ * that takes no more than seconds: flushes what was written, prints `text`, and
+ * has `end_all` tell the launcher; where this rank is not the one to do so,
+ * both are null. After catch. Thread: any, one at a time. */
+_Noreturn void cel_interrupt_end_lost(const char *text,
+                                      void (*end_all)(void *context),
+                                      void *context);
 
 #endif

@@ -200,7 +200,9 @@ cel_status cel_line_open(const char *history_path, cel_line_complete complete_,
   /* Characters of several bytes; numbers stay as C writes them. */
   setlocale(LC_CTYPE, "");
   if (MB_CUR_MAX == 1) setlocale(LC_CTYPE, "C.UTF-8");
-  EditLine *edit = el_init("celer", stdin, stdout, stderr);
+  /* What is written may pass through a launcher: stdin is the terminal. */
+  EditLine *edit = el_init_fd("celer", stdin, stdout, stderr, STDIN_FILENO,
+                              STDIN_FILENO, STDIN_FILENO);
   if (edit == NULL)
     return cel_fail(CEL_E_IO, "cannot edit lines on this terminal");
   HistEvent event;

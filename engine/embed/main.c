@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "comm/heartbeat/launcher.h"
 #include "comm/launch.h"
 #include "comm/report.h"
 #include "device/backend.h"
@@ -22,16 +23,26 @@
 static cel_session session;
 static pthread_t main_thread;
 
-static void print_error(const char *text) {
+static void print_lines(const char *text, const char *more) {
   fflush(stdout);
-  fprintf(stderr, "%sceler: %s\n", session.found != NULL ? session.found : "",
-          text);
+  fprintf(stderr, "%sceler: %s\n%s", session.found != NULL ? session.found : "",
+          text, more);
   fflush(stderr);
 }
 
-/* By the rank that ends the others. */
+static void print_error(const char *text) {
+  print_lines(text, "");
+}
+
+/* By the rank that ends the others. `celer run --restarts` listens: what it
+ * hears of its launcher may look like a loss, as launchers kill the others, and
+ * this rank at any moment from now on: both lines are written at once. */
 static void print_last(const char *text) {
-  print_error(text);
+  bool repeats =
+      getenv("CELER_RESTARTED") != NULL && session.transport->broken == NULL;
+  print_lines(text, repeats ? "celer: an error would come again: the run is "
+                              "not started again\n"
+                            : "");
   cel_session_merge_trace(&session, CEL_TRACE_PATIENCE_US);
 }
 
@@ -59,8 +70,18 @@ static void say_refused(const char *text) {
   cel_leftover_end();
 }
 
+/* mpirun, which is told to end, waits for hosts that it cannot reach. The ranks
+ * there end once they take the others for lost, so that is time enough. */
+static void outlive_launcher(void) {
+  enum { MORE_S = 5 };
+  const cel_transport *t = session.transport;
+  if (t->ranks > 1 && !t->dry && session.options.lost > 0)
+    cel_launcher_outlive((session.options.lost + MORE_S) * 1000);
+}
+
 /* When Ctrl-C or a launcher ends the run: what is known until then. */
 static void end(void) {
+  outlive_launcher();
   cel_background_stop();
   bool ended_before = cel_session_end_trace(&session);
   /* A rank that failed puts the parts together itself. */
@@ -131,6 +152,10 @@ int main(int argc, char **argv) {
   int status = (int)lua_tointeger(L, -1);
   cel_session_close(&session, status);
   cel__state_destroy(L);
+  if (cel_background_left()) {
+    fflush(NULL);
+    _exit(status);
+  }
   return status;
 
 failed:; /* an error is {message =, cancelled = it happened elsewhere} */

@@ -8,6 +8,7 @@
 #ifndef CEL_EMBED_SESSION_H
 #define CEL_EMBED_SESSION_H
 
+#include "comm/hub/hub.h"
 #include "device/kernel.h"
 #include "device/topology.h"
 #include "embed/choice.h"
@@ -19,6 +20,7 @@ typedef struct cel_session_options {
   bool lookahead;
   char *arguments;        /* the script's, as one text; owned; may be null */
   int32_t watchdog;       /* seconds; see cel_engine_config; 0: never */
+  int32_t lost;           /* seconds; see cel_watch; 0: nobody listens */
   bool forgiving;         /* see engine.h */
   bool quiet;             /* no warnings */
   bool advice;            /* those of advice.h, if it is not quiet */
@@ -71,6 +73,7 @@ typedef struct cel_session {
   cel_audit *audit;       /* null unless options.check */
   char *found; /* what is printed before the error that ends the run; or null */
   cel_engine *engine;
+  cel_hub *hub;     /* of an interactive session of several ranks; else null */
   cel_rules *rules; /* of all engines, as Lua keeps rules */
   uint32_t era;     /* engines that were given up: what they owned is gone */
   /* Bytes behind Lua's handles, and so many after they were last collected, or
@@ -85,6 +88,9 @@ cel_status cel_session_open(cel_session *session);
  * anything is started, and not where a launcher started us. CEL_E_RANGE. */
 cel_status cel_session_imagine(cel_session *session, int64_t rank,
                                int64_t ranks);
+/* From now on a rank that is silent for `options.lost` ends the job, if there
+ * are others. After cel_interrupt_catch. CEL_E_MISSING. */
+cel_status cel_session_watch(cel_session *session);
 /* Finds this rank's devices and its cores, and keeps to these, if that was not
  * done yet. Collective over a host's ranks; so a rank that fails here, or in
  * connect, fails later without meeting the others again. */
@@ -114,9 +120,12 @@ bool cel_session_end_trace(cel_session *session);
 enum { CEL_TRACE_PATIENCE_US = 1000000, CEL_TRACE_HURRY_US = 300000 };
 void cel_session_merge_trace(cel_session *session, int64_t patience_us);
 /* Gives up the engine and what it works with, after a failure: the next start
- * makes others. Buffers and host objects are gone, kernels and rules stay. Of
- * one rank. */
-void cel_session_give_up(cel_session *session);
+ * makes others. Buffers and host objects are gone, kernels and rules stay.
+ * Collective. */
+cel_status cel_session_give_up(cel_session *session);
+/* Connects the ranks of an interactive session and starts what it works with,
+ * so that no line waits for that. Collective. */
+cel_status cel_session_assemble(cel_session *session);
 /* Stops what runs and leaves MPI with the other ranks, which have come to the
  * same exit status. With one that is not 0 it may end the job at once. */
 void cel_session_close(cel_session *session, int status);

@@ -50,6 +50,43 @@ static bool speaks(const cel_session *s) {
   return s->transport->rank == 0 || s->transport->dry;
 }
 
+/* As far as that needs no other rank; a launcher that hears nothing complains
+ * of the status with which a rank ends, at length. */
+static void end_all(void *context) {
+  const cel_control_table *control =
+      &((cel_session *)context)->transport->control;
+  control->abort(control->self, CEL_EXIT_LOST);
+}
+
+static void hush(void *context) {
+  (void)context;
+  cel_interrupt_hush();
+}
+
+static void end_lost(void *context, const char *text) {
+  cel_interrupt_end_lost(text, text != NULL ? end_all : NULL, context);
+}
+
+/* Where beats do not get through, that is mostly so between all hosts: rank 0
+ * says it of its neighbours. */
+static void warn_unreached(void *context, const char *text) {
+  const cel_session *s = context;
+  if (s->options.quiet || (!speaks(s) && !s->options.verbose)) return;
+  cel_progress_hide(true);
+  fprintf(stderr, "celer: warning: %s\n", text);
+}
+
+cel_status cel_session_watch(cel_session *s) {
+  const cel_control_table *control = &s->transport->control;
+  cel_watch watch = {.lost_ns = (int64_t)s->options.lost * 1000000000,
+                     .hush = hush,
+                     .lost = end_lost,
+                     .warn = warn_unreached,
+                     .context = s};
+  if (control->watch == NULL || s->options.lost == 0) return CEL_E_OK;
+  return control->watch(control->self, &watch);
+}
+
 static void *enter_lane(void *context) {
   const cel_session *session = context;
   return cel__state_create_lane(session->transport);
@@ -343,15 +380,19 @@ static void warn(void *context, const cel_task *task, const char *text) {
 /* Every rank says it: one may wait for another, which is stopped. */
 static void tell_stall(void *context, const char *text) {
   const cel_session *s = context;
-  if (s->options.quiet) return;
+  if (s->options.quiet || cel_report_settled()) return;
   cel_progress_hide(true);
   char who[32] = "";
   if (s->transport->ranks > 1)
     snprintf(who, sizeof who, "rank %lld: ", (long long)s->transport->rank);
+  const cel_control_table *control = &s->transport->control;
+  char silent[CEL_ERROR_TEXT] = "";
+  if (control->tell_silent != NULL)
+    control->tell_silent(control->self, silent, sizeof silent);
   fprintf(stderr,
           "celer: warning: %snothing has moved for %d s (--watchdog); it waits "
-          "for\n%s",
-          who, s->options.watchdog, text);
+          "for\n%s%s",
+          who, s->options.watchdog, text, silent);
 }
 
 /* At least two: one may be waiting for a disk. */
@@ -420,6 +461,8 @@ cel_status cel_session_start(cel_session *s) {
       .stalled = tell_stall,
       .stalled_context = s,
       .interrupted = cel_interrupted,
+      .pass = s->hub != NULL ? cel_hub_pass : NULL,
+      .pass_context = s->hub,
   };
   if (s->drawing != NULL) cel_drawing_attach(s->drawing, &config);
   CEL_TRY(cel_engine_create(&config, &s->engine));
@@ -477,19 +520,39 @@ static void end_with(cel_session *s, int status) {
   cel_report_exit(s->transport, status);
 }
 
-static void stop(cel_session *s) {
+/* Messages under way end, or are taken back; the memory that they are in has to
+ * be there until then. */
+static cel_status renew(const cel_session *s) {
+  const cel_control_table *control = &s->transport->control;
+  if (s->transport->ranks == 1 || control->renew == NULL) return CEL_E_OK;
+  return control->renew(control->self);
+}
+
+static void stop_engine(cel_session *s) {
   if (s->engine != NULL) cel_engine_destroy(s->engine);
+  s->engine = NULL;
+}
+
+static void stop(cel_session *s) {
+  stop_engine(s);
   if (s->host != NULL) cel_host_lanes_destroy(s->host);
   if (s->backend != NULL) s->backend->destroy(s->backend);
-  s->engine = NULL;
   s->host = NULL;
   s->backend = NULL;
 }
 
-void cel_session_give_up(cel_session *session) {
+cel_status cel_session_give_up(cel_session *session) {
   cel_progress_stop(); /* it looks at the engine */
+  if (session->engine != NULL) cel_engine_stop(session->engine);
+  CEL_TRY(renew(session));
   stop(session);
   ++session->era;
+  return CEL_E_OK;
+}
+
+cel_status cel_session_assemble(cel_session *s) {
+  CEL_TRY(cel_hub_open(s->transport, cel_interrupt_cut, &s->hub));
+  return cel_session_start(s);
 }
 
 void cel_session_close(cel_session *s, int status) {
@@ -501,6 +564,8 @@ void cel_session_close(cel_session *s, int status) {
     end_with(s, status);
   stop(s);
   cel_leftover_end();
+  if (s->hub != NULL) cel_hub_close(s->hub);
+  s->hub = NULL;
   if (s->rules != NULL) cel_rules_destroy(s->rules);
   cel_profile_destroy(s->profile);
   cel_pace_destroy(s->pace);

@@ -205,7 +205,7 @@ static void issue_to_host(cel_executor *e, cel_node *node) {
   node->host =
       (int16_t)cel_host_lanes_submit(e->config.host, &record->job, node->host);
   mark_issued(e, node);
-  cel_lanes_hush(e->config.host, &e->window, node);
+  cel_lanes_hush(&e->lanes, e->config.host, &e->window, node);
 }
 
 /* Or waits for room in its lane, READY as before. */
@@ -224,6 +224,8 @@ static void issue_to_lane(cel_executor *e, cel_node *node) {
   }
   cel_lanes_submit(&e->lanes, &e->window, node);
   mark_issued(e, node);
+  if (e->config.backend->hush != NULL && node->incomplete > 0)
+    cel_lanes_hush(&e->lanes, e->config.host, &e->window, node);
 }
 
 /* To a lane, or waits for room in it, READY then. */
@@ -239,6 +241,22 @@ static void issue_put(cel_executor *e, cel_node *node) {
   mark_issued(e, node);
 }
 
+static void post(cel_executor *e, cel_transit *transit, bool out,
+                 bool chained) {
+  const cel_message_table *messages = &e->config.transport->messages;
+  cel_posted *posted = &transit->posted;
+  posted->chained = chained;
+  if (e->config.measure.timeline != NULL && !chained)
+    transit->track = cel_timeline_post(e->config.measure.timeline, out);
+  if (!out) {
+    messages->receive(messages->self, posted);
+    return;
+  }
+  count(&e->messages, 1);
+  count(&e->bytes_sent, posted->bytes);
+  messages->send(messages->self, posted);
+}
+
 static void issue_message(cel_executor *e, cel_node *node) {
   if (node->record != NULL) {
     issue_put(e, node);
@@ -249,18 +267,11 @@ static void issue_message(cel_executor *e, cel_node *node) {
     cel_bug("a message for a transport that moves none");
   cel_record *record = take_record(e, node);
   cel_translate_message(record, node->instr);
-  record->posted.chained = cel_lanes_take(&e->lanes, node->instr);
-  if (e->config.measure.timeline != NULL && !record->posted.chained)
-    record->track = cel_timeline_post(e->config.measure.timeline,
-                                      node->instr->kind == CEL_INSTR_SEND);
-  if (node->instr->kind == CEL_INSTR_SEND) {
-    count(&e->messages, 1);
-    count(&e->bytes_sent, record->posted.bytes);
-    messages->send(messages->self, &record->posted);
-  } else {
-    messages->receive(messages->self, &record->posted);
-  }
-  if (record->posted.chained)
+  bool chained = cel_lanes_take(&e->lanes, node->instr);
+  for (uint32_t i = 0; i < record->messages.n; ++i)
+    post(e, &record->messages.at[i], node->instr->kind == CEL_INSTR_SEND,
+         chained);
+  if (chained)
     node->state = CEL_NODE_POSTED;
   else
     mark_issued(e, node);
@@ -374,7 +385,6 @@ static void issue(cel_executor *e, cel_node *node) {
   case CEL_INSTR_SEND:
   case CEL_INSTR_RECEIVE: issue_message(e, node); break;
   case CEL_INSTR_COLLECTIVE: issue_collective(e, node); break;
-  case CEL_INSTR_JOIN: mark_done(e, node); break;
   case CEL_INSTR_HORIZON:
   case CEL_INSTR_EPOCH: reach(e, node); break;
   }
@@ -393,19 +403,43 @@ static void let_go(cel_executor *e, const cel_node *node) {
     t->messages.unchain(t->messages.self, context);
 }
 
+/* Whose job, message or collective failed so; frees the error. */
+static void take_error(cel_executor *e, const cel_node *node, bool job,
+                       cel_error *error) {
+  if (error == NULL) return;
+  if (!forgive(e, node, job, error)) {
+    if (job)
+      fail(e, node->instr, error);
+    else
+      fail_later(e, node->instr, error);
+  }
+  cel_free(error);
+}
+
+/* A message or collective is back; whether that is all of its instruction. */
+static bool arrive(cel_executor *e, const cel_node *node,
+                   const cel_done *done) {
+  uint64_t which = done->ticket >> CEL_TICKET_MESSAGE;
+  cel__measure_message(&e->config.measure, node, which, done->error != NULL);
+  if (node->instr->kind == CEL_INSTR_COLLECTIVE) return true;
+  node->record->messages.at[which].there = true;
+  return --node->record->missing == 0;
+}
+
 static void complete(cel_executor *e, const cel_done *done, bool job) {
-  cel_node *node = cel_window_node(&e->window, done->ticket);
-  cel_assert(node != NULL && node->instr->id == done->ticket);
+  cel_node *node = cel_window_node(&e->window, cel_ticket_id(done->ticket));
+  cel_assert(node != NULL && node->instr->id == cel_ticket_id(done->ticket));
   cel_assert(node->state == CEL_NODE_ISSUED || node->state == CEL_NODE_POSTED);
+  if (!job && !arrive(e, node, done)) {
+    take_error(e, node, job, done->error);
+    return;
+  }
   uint64_t next;
   if (node->lane != CEL_NO_LANE && cel_lanes_complete(&e->lanes, node, &next))
     make_ready(e, cel_window_node(&e->window, next));
   if (job) e->jobs--;
   if (job && node->lane != CEL_NO_LANE) e->device_jobs--;
-  if (job)
-    cel__measure_job(&e->config.measure, node, done->error != NULL);
-  else
-    cel__measure_message(&e->config.measure, node, done->error != NULL);
+  if (job) cel__measure_job(&e->config.measure, node, done->error != NULL);
   if (e->config.audit != NULL && is_task(node->instr))
     cel_audit_end(e->config.audit, node->instr, node->record,
                   done->error == NULL && !e->failed);
@@ -415,15 +449,7 @@ static void complete(cel_executor *e, const cel_done *done, bool job) {
   if (job && node->record->job.kind == CEL_JOB_PUT) let_go(e, node);
   cel_records_give(&e->records, node->record);
   node->record = NULL;
-  if (done->error != NULL) {
-    if (!forgive(e, node, job, done->error)) {
-      if (job)
-        fail(e, node->instr, done->error);
-      else
-        fail_later(e, node->instr, done->error);
-    }
-    cel_free(done->error);
-  }
+  take_error(e, node, job, done->error);
   if (e->lost && e->device_jobs == 0) fail(e, e->loser, &e->lost_error);
   /* It may have been dropped; nobody waits for it any more. */
   if (!e->failed) settle(e, node);
@@ -496,7 +522,7 @@ void cel_executor_add(cel_executor *executor, const cel_instr *instr) {
   e->undone++;
   /* What comes back after a failure has no record any more, and counts as under
    * way. */
-  if (!e->failed) cel_lanes_hush(e->config.host, &e->window, node);
+  if (!e->failed) cel_lanes_hush(&e->lanes, e->config.host, &e->window, node);
   consider(e, node);
 }
 

@@ -191,7 +191,8 @@ static bool is_followed(cel_window *window, const cel_node *node,
     return false;
   for (int n = 0; i != CEL_NO_EDGE; i = window->edges.at[i].next) {
     const cel_node *to = cel_window_node(window, window->edges.at[i].to);
-    bool behind = to->state >= CEL_NODE_ISSUED && to->host == node->host;
+    bool behind = to->state >= CEL_NODE_ISSUED && to->host == node->host &&
+                  to->lane == node->lane && to->device == node->device;
     if (++n > CEL_TUNE_HUSH_FOLLOWERS || (!behind && !is_patient(window, to)))
       return false;
     *holds_horizon |= !behind;
@@ -211,26 +212,33 @@ static bool is_settled(const cel_window *window, const cel_node *horizon) {
 /* The dependencies of the node. Returns a horizon among them whose own may have
  * to be told of now, too: there is one at most, as all that is old is waited
  * for through one. */
-static const cel_node *hush(cel_host_lanes *host, cel_window *window,
-                            const cel_node *node) {
+static const cel_node *hush(cel_backend *backend, cel_host_lanes *host,
+                            cel_window *window, const cel_node *node) {
   const cel_node *horizon = NULL;
   for (uint32_t i = 0; i < node->instr->deps; ++i) {
     const cel_node *dep = incomplete(window, node->instr, i);
     if (dep == NULL) continue;
     if (dep->instr->kind == CEL_INSTR_HORIZON && !is_settled(window, dep))
       horizon = dep;
-    if (dep->host == CEL_NO_LANE || dep->state != CEL_NODE_ISSUED) continue;
+    bool on_device = dep->lane != CEL_NO_LANE && backend->hush != NULL;
+    if (dep->host == CEL_NO_LANE && !on_device) continue;
+    if (dep->state != CEL_NODE_ISSUED) continue;
     cel_job *job = &dep->record->job;
     bool holds_horizon, quiet = is_followed(window, dep, &holds_horizon);
-    if (quiet != job->quiet || holds_horizon != job->holds_horizon)
+    if (on_device) {
+      quiet = quiet && !holds_horizon;
+      if (quiet != job->quiet)
+        backend->hush(backend, dep->device, dep->lane, job, quiet);
+    } else if (quiet != job->quiet || holds_horizon != job->holds_horizon) {
       cel_host_lanes_hush(host, job, quiet, holds_horizon);
+    }
   }
   return horizon;
 }
 
-void cel_lanes_hush(cel_host_lanes *host, cel_window *window,
-                    const cel_node *node) {
-  while (node != NULL) node = hush(host, window, node);
+void cel_lanes_hush(const cel_lanes *lanes, cel_host_lanes *host,
+                    cel_window *window, const cel_node *node) {
+  while (node != NULL) node = hush(lanes->backend, host, window, node);
 }
 
 static uint32_t load_of(const cel_lane_use *lane) {

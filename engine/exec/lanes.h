@@ -57,12 +57,12 @@ bool cel_lanes_may_follow(const cel_lanes *lanes, cel_window *window,
  * it waits for leads to. */
 bool cel_lanes_may_follow_host(cel_host_lanes *host, cel_window *window,
                                cel_node *node);
-/* The node was added, or went to a host lane: whether what it depends on, in
- * host lanes, has to be told of as soon as it is done, or excludes nothing and
- * leads to nothing else but what is behind it there, and horizons; also what it
- * depends on through horizons. */
-void cel_lanes_hush(cel_host_lanes *host, cel_window *window,
-                    const cel_node *node);
+/* The node was added, or went to a lane: whether what it depends on, in lanes,
+ * has to be told of as soon as it is done, or excludes nothing and leads to
+ * nothing else but what is behind it there, and in host lanes horizons; also
+ * what it depends on through horizons. */
+void cel_lanes_hush(const cel_lanes *lanes, cel_host_lanes *host,
+                    cel_window *window, const cel_node *node);
 /* Gives the node a lane, if it has none: that of the newest job that it depends
  * on, unless something came behind it and another lane has less to do; then,
  * and where there is none, the one with the least to do. False when that is

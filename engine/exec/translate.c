@@ -23,6 +23,7 @@ void cel_records_release(cel_records *records) {
     cel_free(record->known);
     cel_vec_release(&record->pieces);
     cel_vec_release(&record->parts);
+    cel_vec_release(&record->messages);
     cel_free(record);
   }
 }
@@ -69,8 +70,15 @@ static void translate_call(cel_record *record, const cel_instr *instr,
   record->job.work =
       instr->kind == CEL_INSTR_RELEASE ? task->ended->release : task->work;
   const cel_work *work = record->job.work;
-  for (int32_t i = 0; i < work->reducers; ++i)
-    see_row(&record->views.at[work->reducer[i].view], &work->reducer[i]);
+  for (int32_t i = 0; i < work->reducers; ++i) {
+    const cel_reducer *reducer = &work->reducer[i];
+    const cel_access *access = &task->access[reducer->view];
+    cel_view *view = &record->views.at[reducer->view];
+    if (access->in_place)
+      view->holds = access->mode == CEL_MODE_READ_WRITE;
+    else
+      see_row(view, reducer);
+  }
   record->job.collective_group = task->collective_group;
   record->job.call = (cel_call){.chunk = instr->run.chunk,
                                 .range = task->range,
@@ -140,15 +148,25 @@ static cel_strided runs_of(const cel_place_in *in) {
 
 void cel_translate_message(cel_record *record, const cel_instr *instr) {
   cel_vec_clear(&record->pieces);
-  for (uint32_t i = 0; i < instr->message.pieces; ++i)
-    cel_vec_push(&record->pieces, runs_of(&instr->message.piece[i]));
-  record->posted = (cel_posted){.ticket = instr->id,
-                                .peer = instr->message.peer,
-                                .sequence = instr->message.nth,
-                                .direct = instr->message.direct,
-                                .bytes = instr->message.bytes,
-                                .pieces = record->pieces.n,
-                                .piece = record->pieces.at};
+  cel_vec_clear(&record->messages);
+  for (const cel_sent *m = &instr->message; m != NULL; m = m->next)
+    for (uint32_t i = 0; i < m->pieces; ++i)
+      cel_vec_push(&record->pieces, runs_of(&m->piece[i]));
+  const cel_strided *piece = record->pieces.at;
+  for (const cel_sent *m = &instr->message; m != NULL; m = m->next) {
+    uint64_t which = (uint64_t)record->messages.n << CEL_TICKET_MESSAGE;
+    cel_transit transit = {.posted = {.ticket = instr->id | which,
+                                      .peer = m->peer,
+                                      .sequence = m->nth,
+                                      .direct = m->direct,
+                                      .bytes = m->bytes,
+                                      .pieces = m->pieces,
+                                      .piece = piece},
+                           .sent = m};
+    cel_vec_push(&record->messages, transit);
+    if (m->pieces > 0) piece += m->pieces;
+  }
+  record->missing = record->messages.n;
 }
 
 /* The part of rank k where the whole lies; a piece of nothing where it has

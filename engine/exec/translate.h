@@ -14,15 +14,32 @@
 #include "device/sample.h"
 #include "instr/instr.h"
 
-/* What is under way for one instruction; its ticket is the instruction's id. */
+/* The ticket of what is under way for an instruction is its id. Beside it,
+ * from this bit on, is which of its messages it is of. */
+enum { CEL_TICKET_MESSAGE = 44 };
+
+static inline uint64_t cel_ticket_id(uint64_t ticket) {
+  return ticket & ((1ull << CEL_TICKET_MESSAGE) - 1);
+}
+
+/* A message that is posted, or was. */
+typedef struct cel_transit {
+  cel_posted posted;
+  const cel_sent *sent; /* the instruction's */
+  int16_t track;        /* see cel_timeline_post */
+  bool there;           /* its ticket is back */
+} cel_transit;
+
+/* What is under way for one instruction. */
 typedef struct cel_record {
   struct cel_record *next; /* while free */
   cel_job job;
-  cel_posted posted;
+  CEL_VEC(cel_transit) messages;
+  uint32_t missing; /* of these, not there */
   cel_collective collective;
   cel_device_collective device_collective;
   int64_t issued;    /* ns of cel_now_ns; only where somebody notes times */
-  int16_t track;     /* of a message, see cel_timeline_post */
+  int16_t track;     /* of a collective, as of a message */
   cel_sample sample; /* of its job's call */
   CEL_VEC(cel_view) views;
   CEL_VEC(cel_after) afters;
@@ -43,7 +60,7 @@ void cel_records_release(cel_records *records);
 /* COPY, INIT, KERNEL, HOST: fills record->job. */
 void cel_translate_job(cel_record *record, const cel_instr *instr, int64_t rank,
                        int64_t ranks);
-/* SEND, RECEIVE: fills record->posted, but for `chained`. */
+/* SEND, RECEIVE: fills record->messages, but for `chained`. */
 void cel_translate_message(cel_record *record, const cel_instr *instr);
 /* COLLECTIVE: fills record->collective. O(ranks) only where the whole is not
  * dense in its allocation. */

@@ -16,6 +16,28 @@ static const cel_node *node_at(const cel_window *window, uint64_t id) {
 
 /* ---- every instruction --------------------------------------------------- */
 
+/* After a failure: then it keeps no record, and is not done. */
+static bool is_back(const cel_node *node) {
+  return (node->state == CEL_NODE_ISSUED || node->state == CEL_NODE_POSTED) &&
+         node->record == NULL;
+}
+
+static bool is_there(const cel_node *node, uint32_t i) {
+  return node->state == CEL_NODE_ISSUED &&
+         (is_back(node) || node->record->messages.at[i].there);
+}
+
+/* Those of the instruction that are not there. */
+static void list_messages(const cel_node *node, writer *w) {
+  uint32_t i = 0;
+  for (const cel_sent *m = &node->instr->message; m != NULL; m = m->next)
+    if (!is_there(node, i++))
+      cel_text_append(w->text, w->size, " peer %lld message %llu, %llu bytes%s",
+                      (long long)m->peer, (unsigned long long)m->sequence,
+                      (unsigned long long)m->bytes,
+                      m->direct ? ", direct" : "");
+}
+
 static void list_node(const cel_window *window, const cel_node *node,
                       writer *w) {
   static const char *const states[] = {"waiting", "ready",    "posted",
@@ -29,11 +51,7 @@ static void list_node(const cel_window *window, const cel_node *node,
                     cel_pattern_name(instr->collective.exchange->pattern),
                     (unsigned long long)instr->collective.exchange->nth);
   else if (cel_instr_lane_of(instr->kind) == CEL_LANE_COMM)
-    cel_text_append(w->text, w->size, " peer %lld message %llu, %llu bytes%s",
-                    (long long)instr->message.peer,
-                    (unsigned long long)instr->message.sequence,
-                    (unsigned long long)instr->message.bytes,
-                    instr->message.direct ? ", direct" : "");
+    list_messages(node, w);
   for (uint32_t i = 0; i < instr->deps; ++i) {
     uint64_t id = instr->dep[i].id;
     if (id >= window->base && node_at(window, id)->state != CEL_NODE_DONE)
@@ -96,28 +114,40 @@ static void tell_turn(const cel_instr *instr, writer *w) {
                   object != NULL ? name_of(object) : "of the cluster");
 }
 
-static void tell_pieces(const cel_instr *instr, writer *w) {
+static void tell_pieces(const cel_instr *instr, const cel_sent *m, writer *w) {
   char bytes[CEL_AMOUNT_TEXT];
-  cel_amount_text(instr->message.bytes, bytes, sizeof bytes);
+  cel_amount_text(m->bytes, bytes, sizeof bytes);
   cel_text_append(w->text, w->size,
                   instr->kind == CEL_INSTR_SEND
                       ? "rank %lld to take a message of %s: "
                       : "a message from rank %lld, %s: ",
-                  (long long)instr->message.peer, bytes);
-  for (uint32_t i = 0; i < instr->message.pieces && i < PIECES; ++i) {
-    const cel_place_in *in = &instr->message.piece[i];
+                  (long long)m->peer, bytes);
+  for (uint32_t i = 0; i < m->pieces && i < PIECES; ++i) {
+    const cel_place_in *in = &m->piece[i];
     if (i > 0) cel_text_append(w->text, w->size, ", ");
     tell_box(in->allocation->buffer, &in->box, w);
   }
-  if (instr->message.pieces > PIECES)
-    cel_text_append(w->text, w->size, ", ...");
+  if (m->pieces > PIECES) cel_text_append(w->text, w->size, ", ...");
 }
 
-static void tell_message(const cel_instr *instr, writer *w) {
-  if (instr->message.pieces == 0)
+/* The first one that is missing, and how many with it. */
+static void tell_messages(const cel_node *node, writer *w) {
+  const cel_instr *instr = node->instr;
+  const cel_sent *first = NULL;
+  uint32_t i = 0, missing = 0;
+  for (const cel_sent *m = &instr->message; m != NULL; m = m->next) {
+    if (is_there(node, i++)) continue;
+    if (first == NULL) first = m;
+    ++missing;
+  }
+  if (first == NULL) first = &instr->message;
+  if (first->pieces == 0)
     tell_turn(instr, w);
   else
-    tell_pieces(instr, w);
+    tell_pieces(instr, first, w);
+  if (missing > 1)
+    cel_text_append(w->text, w->size, "; and %u more from other ranks",
+                    missing - 1);
   cel_text_append(w->text, w->size, "; for task");
   tell_task(instr, w);
 }
@@ -188,7 +218,7 @@ static void tell_node(const cel_node *node, writer *w) {
   cel_text_append(w->text, w->size, "  ");
   switch (instr->kind) {
   case CEL_INSTR_SEND:
-  case CEL_INSTR_RECEIVE: tell_message(instr, w); break;
+  case CEL_INSTR_RECEIVE: tell_messages(node, w); break;
   case CEL_INSTR_COLLECTIVE: tell_collective(node, w); break;
   case CEL_INSTR_COPY:
   case CEL_INSTR_INIT: tell_copy(instr, w); break;
@@ -208,7 +238,7 @@ bool cel_waits_tell(const cel_window *window, char *text, size_t size) {
   if (size > 0) text[0] = '\0';
   for (uint64_t id = window->base; id < window->next; ++id) {
     const cel_node *node = node_at(window, id);
-    if (node->state == CEL_NODE_DONE) continue;
+    if (node->state == CEL_NODE_DONE || is_back(node)) continue;
     if (node->incomplete > 0)
       ++behind;
     else if (under_way++ < TOLD)

@@ -39,17 +39,11 @@ static bool is_one(uint64_t set) {
   return set != 0 && (set & (set - 1)) == 0;
 }
 
-/* Of where an entry is current, the devices' memories. */
-static uint64_t devices_of(uint64_t where) {
-  return where & ~(1ull << CEL_MEMORY_HOST | 1ull << CEL_MEMORY_ARRIVED |
-                   1ull << CEL_MEMORY_INIT);
-}
-
 /* Whether different devices have parts that no other device has. */
 static bool comes_from_several(const cel_map_entries *entries) {
   uint64_t from = 0;
   for (uint32_t i = 0; i < entries->n; ++i) {
-    uint64_t devices = devices_of(entries->at[i].value);
+    uint64_t devices = cel__devices_of(entries->at[i].value);
     if (is_one(devices)) from |= devices;
   }
   return from != 0 && !is_one(from);
@@ -91,7 +85,7 @@ static uint64_t least_bytes(const cel__coherence *all) {
 static void cut(cel__coherence *all, const cel_buffer *buffer,
                 const cel_map_entry *at, uint64_t who, bool several,
                 const cel__manner *manner) {
-  uint64_t devices = devices_of(at->value), takers = who & ~at->value;
+  uint64_t devices = cel__devices_of(at->value), takers = who & ~at->value;
   uint64_t bytes = (uint64_t)cel_box_volume(&at->box) * buffer->element_size;
   if (at->value == 0 || takers == 0 || is_one(takers) ||
       bytes < least_bytes(all))

@@ -45,6 +45,12 @@ void cel__coherence_produce(cel__coherence *coherence);
 void cel__coherence_spread(cel__coherence *coherence);
 /* What the plan overwrites unread need not be kept until it does so. */
 void cel__coherence_discard(cel__coherence *coherence);
+/* Where a buffer is current, as an outline; valid until that changes. */
+cel__outline *cel__coherence_outline(cel__coherence *coherence,
+                                     const cel_buffer *buffer);
+/* It is current as the outline says, which was one of it. */
+void cel__coherence_become(cel__coherence *coherence, const cel_buffer *buffer,
+                           cel__outline *outline);
 /* Whether something of `region` is current only elsewhere, or was brought by a
  * message. */
 bool cel__coherence_lacks(cel__coherence *coherence, const cel_buffer *buffer,

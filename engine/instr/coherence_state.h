@@ -24,10 +24,28 @@ typedef struct cel__slice {
   int32_t owner; /* memory */
 } cel__slice;
 
+/* A box that is current in the memories `where`, of which some memory is none;
+ * it is copied from one of `from`. */
+typedef struct cel__lacking {
+  cel_box box;
+  uint64_t where, from;
+} cel__lacking;
+
+typedef CEL_VEC(cel__lacking) cel__lacking_list;
+
+/* What the pieces of a run lack by one access: up to `end` of a list. */
+typedef struct cel__lacking_run {
+  const cel__touch *first;
+  uint32_t end;
+} cel__lacking_run;
+
 /* Of one buffer. */
 typedef struct cel__whereabouts {
   const cel_buffer *buffer; /* null: never mentioned, or freed */
   cel_map *current; /* box -> set of memories, as bits; 0: uninitialised */
+  /* The same, where it is known; `ahead`: the map has still to be made so. */
+  cel__outline *outline;
+  bool ahead;
 } cel__whereabouts;
 
 typedef struct cel__coherence {
@@ -38,11 +56,14 @@ typedef struct cel__coherence {
   cel__keeper keeper;                /* itself, as memory knows it */
   const cel__plan *plan;             /* the present command's */
   CEL_VEC(cel__whereabouts) buffers; /* by id */
-  cel_map_entries found;          /* by a question that is answered at once */
-  CEL_VEC(cel_map_entry) lacking; /* what a fetch is about */
-  cel_region staged, fetched;     /* what of it is made, or has one source */
-  cel_region saved;               /* what has to be copied to the host */
+  cel_map_entries found;     /* by a question that is answered at once */
+  cel__lacking_list lacking; /* what a fetch is about */
+  cel__lacking_list before;  /* of all runs, before the first copy */
+  CEL_VEC(cel__lacking_run) runs;
+  cel_region staged, fetched; /* what of it is made, or has one source */
+  cel_region saved;           /* what has to be copied to the host */
   cel_region forgotten;
+  cel__outlines outlines; /* of maps */
   struct {
     cel_map_entries found;     /* where the data is */
     CEL_VEC(cel__slice) owned; /* what some device has */
@@ -50,13 +71,20 @@ typedef struct cel__coherence {
   } alike;
 } cel__coherence;
 
-/* Where the parts of a buffer are current, made at first mention. */
-cel_map *cel__coherence_mention(cel__coherence *all, const cel_buffer *buffer);
+/* Of where an entry is current, the devices' memories. */
+static inline uint64_t cel__devices_of(uint64_t where) {
+  return where & ~(1ull << CEL_MEMORY_HOST | 1ull << CEL_MEMORY_ARRIVED |
+                   1ull << CEL_MEMORY_INIT);
+}
+/* Makes a map at first mention, or what its outline says. */
+cel_map *cel__coherence_renew(cel__coherence *all, const cel_buffer *buffer);
+/* Where the parts of a buffer are current, to be asked and to be changed. */
 static inline cel_map *cel__coherence_of(cel__coherence *all,
                                          const cel_buffer *buffer) {
   const cel__whereabouts *at = all->buffers.at + buffer->id;
-  if (buffer->id < all->buffers.n && at->buffer != NULL) return at->current;
-  return cel__coherence_mention(all, buffer);
+  bool known = buffer->id < all->buffers.n && at->buffer != NULL;
+  if (known && at->outline == NULL) return at->current;
+  return cel__coherence_renew(all, buffer);
 }
 /* Makes `region` current in `memory`, where allocations cover it already. */
 void cel__coherence_bring(cel__coherence *all, const cel_buffer *buffer,

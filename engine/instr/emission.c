@@ -1,18 +1,5 @@
 #include "instr/emission.h"
-
-#include "base/eras.h"
-#include "region/front.h"
-#include "task/effect.h"
-
-struct cel__emission {
-  const cel_instr_graph_config *config;
-  const cel_task *task; /* of the present command */
-  cel_front front;
-  cel_deps deps; /* of the next instruction */
-  cel_eras eras; /* each keeps the allocations whose FREE is in it */
-  cel_collective_tasks collectives;
-  cel_effect_track effects;
-};
+#include "instr/emission_state.h"
 
 int32_t cel__device_in(const cel_instr_graph_config *config, int32_t memory) {
   if (memory == CEL_MEMORY_HOST) return -1;
@@ -21,33 +8,43 @@ int32_t cel__device_in(const cel_instr_graph_config *config, int32_t memory) {
   return -1;
 }
 
-void cel__tracked_destroy(cel__tracked *tracked) {
-  cel_track_destroy(tracked->track);
-  cel_free(tracked);
-}
-
-size_t cel__tracked_bytes(const cel__tracked *tracked) {
-  enum { TRACKED = 96 }; /* about what an entry takes */
-  return (size_t)TRACKED * cel_track_count(tracked->track);
-}
-
 /* ---- any instruction ----------------------------------------------------- */
 
 void cel__emit_after(cel__emission *e, uint64_t id, cel_dep_kind kind) {
+  if (e->tape != NULL) cel__tape_note_after(e->tape, id, kind);
   cel_deps_add(&e->deps, id, kind);
 }
 
-/* The tracker, up to date with the floor. */
-static cel_track *track_of(const cel__emission *e, cel__tracked *tracked) {
-  if (tracked->floor != e->front.floor) {
-    cel_track_floor(tracked->track, e->front.floor);
-    tracked->floor = e->front.floor;
-  }
-  return tracked->track;
+static inline cel_track *track_of(cel__emission *e, cel__tracked *tracked) {
+  return cel__tracked_track(tracked, e->front.floor);
 }
 
-void cel__emit_write(cel__emission *e, cel__tracked *to, const cel_box *box) {
-  cel_track_write(track_of(e, to), box, e->front.next, &e->deps);
+/* How an access is told to a tracker. */
+typedef void report_fn(cel_track *, const cel_box *, uint64_t, cel_deps *);
+
+/* The same onto the tape. */
+static void report_noted(cel__emission *e, cel__tracked *tracked,
+                         const cel_box *box, report_fn *fn) {
+  uint32_t nth = cel__tape_note_tracked(e, tracked);
+  cel_deps *own = &e->tape->own;
+  cel_deps_clear(own);
+  fn(track_of(e, tracked), box, e->front.next, own);
+  for (uint32_t i = 0; i < own->n; ++i) {
+    cel__tape_note_dep(e->tape, nth, &own->at[i]);
+    cel_deps_add(&e->deps, own->at[i].id, own->at[i].kind);
+  }
+}
+
+static inline void report(cel__emission *e, cel__tracked *tracked,
+                          const cel_box *box, report_fn *fn) {
+  if (e->tape != NULL)
+    report_noted(e, tracked, box, fn);
+  else
+    fn(track_of(e, tracked), box, e->front.next, &e->deps);
+}
+
+static void write_box(cel__emission *e, cel__tracked *to, const cel_box *box) {
+  report(e, to, box, cel_track_write);
 }
 
 static void *room_for(cel__emission *e, size_t bytes) {
@@ -65,8 +62,9 @@ static cel_instr *begin(cel__emission *e, cel_instr_kind kind,
   return instr;
 }
 
-static uint64_t end(cel__emission *e, cel_instr *instr) {
+uint64_t cel__emission_end(cel__emission *e, cel_instr *instr) {
   cel_deps *deps = &e->deps;
+  if (e->tape != NULL) cel__tape_note_instr(e->tape, instr);
   bool bound =
       instr->kind == CEL_INSTR_HORIZON || instr->kind == CEL_INSTR_EPOCH;
   if (deps->n == 0 && !bound) cel_deps_add(deps, e->front.floor, CEL_DEP_ORDER);
@@ -86,7 +84,7 @@ void cel__emit_alloc(cel__emission *e, cel__tracked *tracked) {
   instr->memory.allocation = &tracked->made;
   tracked->track = cel_track_create(&tracked->made.layout, instr->id);
   tracked->floor = e->front.floor;
-  end(e, instr);
+  cel__emission_end(e, instr);
 }
 
 uint64_t cel__emit_free(cel__emission *e, cel__tracked *tracked) {
@@ -95,8 +93,9 @@ uint64_t cel__emit_free(cel__emission *e, cel__tracked *tracked) {
   cel_track_users(track_of(e, tracked), &tracked->made.layout, &e->deps);
   cel_track_destroy(tracked->track);
   tracked->track = NULL;
+  cel_vec_release(&tracked->ids);
   cel_eras_keep(&e->eras, tracked);
-  return end(e, instr);
+  return cel__emission_end(e, instr);
 }
 
 void cel__emit_commit(cel__emission *e, cel__tracked *tracked, uint64_t from,
@@ -109,9 +108,9 @@ void cel__emit_commit(cel__emission *e, cel__tracked *tracked, uint64_t from,
     cel_box box = tracked->made.layout;
     box.min[0] = rows->at[i].min[0];
     box.max[0] = rows->at[i].max[0];
-    cel__emit_write(e, tracked, &box);
+    write_box(e, tracked, &box);
   }
-  end(e, instr);
+  cel__emission_end(e, instr);
 }
 
 uint64_t cel__emit_decommit(cel__emission *e, cel__tracked *tracked,
@@ -120,8 +119,8 @@ uint64_t cel__emit_decommit(cel__emission *e, cel__tracked *tracked,
   instr->memory.allocation = &tracked->made;
   instr->memory.begin = from;
   instr->memory.end = to;
-  cel__emit_write(e, tracked, box);
-  return end(e, instr);
+  write_box(e, tracked, box);
+  return cel__emission_end(e, instr);
 }
 
 uint64_t cel__emit_copy(cel__emission *e, cel__tracked *from, cel__tracked *to,
@@ -138,21 +137,18 @@ uint64_t cel__emit_copy(cel__emission *e, cel__tracked *from, cel__tracked *to,
         e->config, from->made.memory != CEL_MEMORY_HOST ? from->made.memory
                                                         : to->made.memory);
     instr->copy.from = &from->made;
-    cel_track_read(track_of(e, from), box, instr->id, &e->deps);
+    report(e, from, box, cel_track_read);
   }
-  cel__emit_write(e, to, box);
-  return end(e, instr);
+  write_box(e, to, box);
+  return cel__emission_end(e, instr);
 }
 
 /* ---- what touches a plan's data ------------------------------------------ */
 
 static void track_touch(cel__emission *e, const cel__touch *touch,
-                        void (*report)(cel_track *, const cel_box *, uint64_t,
-                                       cel_deps *)) {
-  if (touch->region.n == 0) return;
-  cel_track *track = track_of(e, touch->lies);
+                        report_fn *fn) {
   for (uint32_t b = 0; b < touch->region.n; ++b)
-    report(track, &touch->region.at[b], e->front.next, &e->deps);
+    report(e, touch->lies, &touch->region.at[b], fn);
 }
 
 /* Whether no other touch is of its buffer: then it needs not be tracked twice,
@@ -199,29 +195,83 @@ void cel__emit_launch(cel__emission *e, const cel__plan *plan, uint32_t p) {
   cel_effects_add(&e->effects, task->effect, task->effects,
                   task->collective_group != 0, instr->id, e->front.floor,
                   &e->deps);
-  end(e, instr);
+  cel__emission_end(e, instr);
 }
 
-void cel__emit_message(cel__emission *e, const cel__plan *plan,
-                       int32_t priority, bool direct, uint64_t nth) {
-  const cel_message *told = &plan->command->message;
+/* A message as an instruction has it; *at as in cel__plan_covering. */
+static cel_sent sent(cel__emission *e, const cel__plan *plan,
+                     const cel__carried *carried, uint32_t *at) {
+  const cel_message *told = carried->message;
+  int32_t memory =
+      carried->direct ? e->config->device_memory[0] : CEL_MEMORY_HOST;
+  cel_place_in *place = room_for(e, told->pieces * sizeof *place);
+  for (uint32_t i = 0; i < told->pieces; ++i) {
+    const cel_piece *piece = &told->piece[i];
+    const cel__touch *touch = cel__plan_covering(plan, memory, piece, at);
+    if (touch == NULL) cel_bug("a piece of a message is not in its plan");
+    place[i] = (cel_place_in){&touch->lies->made, piece->box};
+  }
+  return (cel_sent){.peer = told->peer,
+                    .sequence = told->sequence,
+                    .bytes = told->bytes,
+                    .direct = carried->direct,
+                    .nth = carried->nth,
+                    .pieces = told->pieces,
+                    .piece = place};
+}
+
+/* The allocation's tracker, of which others see the first member alone. */
+static cel__tracked *tracked_of(cel_allocation *made) {
+  return (cel__tracked *)made;
+}
+
+static void emit_message(cel__emission *e, const cel__plan *plan,
+                         const cel__carried *carried, int32_t priority,
+                         uint32_t *at) {
+  const cel_message *told = carried->message;
   bool out = plan->command->kind == CEL_COMMAND_PUSH;
   cel_instr *instr =
       begin(e, out ? CEL_INSTR_SEND : CEL_INSTR_RECEIVE, priority);
-  instr->message.peer = told->peer;
-  instr->message.sequence = told->sequence;
-  instr->message.bytes = told->bytes;
-  instr->message.direct = direct;
-  instr->message.nth = nth;
-  instr->message.pieces = told->pieces;
-  instr->message.piece = use(e, plan->touches.at, plan->used);
+  instr->message = sent(e, plan, carried, at);
+  for (uint32_t i = 0; i < told->pieces; ++i) {
+    const cel_place_in *in = &instr->message.piece[i];
+    (out ? cel_track_read : cel_track_write)(
+        track_of(e, tracked_of(in->allocation)), &in->box, instr->id, &e->deps);
+  }
   /* Without contents, it tells what has been done to a host object. */
   if (told->object != NULL && out)
     cel_effect_ask(&e->effects, told->object, told->order, e->front.floor,
                    &e->deps);
   else if (told->object != NULL)
     cel_effect_arrive(&e->effects, told->object, instr->id, e->front.floor);
-  end(e, instr);
+  cel__emission_end(e, instr);
+}
+
+/* The RECEIVE of all messages that come together. */
+static void emit_together(cel__emission *e, const cel__plan *plan,
+                          int32_t priority, uint32_t *at) {
+  cel_instr *instr = begin(e, CEL_INSTR_RECEIVE, priority);
+  cel_sent *last = NULL;
+  for (uint32_t i = plan->first; i < plan->last; ++i) {
+    const cel__carried *carried = &plan->carried.at[i];
+    if (!carried->together) continue;
+    cel_sent *next = last == NULL ? &instr->message : room_for(e, sizeof *next);
+    *next = sent(e, plan, carried, at);
+    if (last != NULL) last->next = next;
+    last = next;
+  }
+  for (uint32_t i = 0; i < plan->together; ++i)
+    track_touch(e, &plan->touches.at[i], cel_track_write);
+  cel__emission_end(e, instr);
+}
+
+void cel__emit_messages(cel__emission *e, const cel__plan *plan,
+                        int32_t priority) {
+  uint32_t at = plan->boxes;
+  if (plan->together > 0) emit_together(e, plan, priority, &at);
+  for (uint32_t i = plan->first; i < plan->last; ++i)
+    if (!plan->carried.at[i].together)
+      emit_message(e, plan, &plan->carried.at[i], priority, &at);
 }
 
 /* Where each of a list lies, of which `used` has those that have a place. */
@@ -252,14 +302,10 @@ void cel__emit_collective(cel__emission *e, const cel__plan *plan,
   else if (n == 0)
     place = &nowhere;
   instr->collective.place = place;
-  end(e, instr);
+  cel__emission_end(e, instr);
 }
 
 /* ---- the others ---------------------------------------------------------- */
-
-void cel__emit_join(cel__emission *e) {
-  end(e, begin(e, CEL_INSTR_JOIN, CEL__PRIORITY_RECEIVE));
-}
 
 void cel__emit_release(cel__emission *e, const cel_object *object) {
   if (object->release != NULL) {
@@ -267,7 +313,7 @@ void cel__emit_release(cel__emission *e, const cel_object *object) {
     instr->run.chunk = cel_box_sized(1, 1, 1);
     cel_effect_ask(&e->effects, object, CEL_ORDER_SEQUENTIAL, e->front.floor,
                    &e->deps);
-    end(e, instr);
+    cel__emission_end(e, instr);
   }
   cel_effect_forget(&e->effects, object);
 }
@@ -276,7 +322,7 @@ void cel__emit_bound(cel__emission *e, bool epoch) {
   cel_instr *instr =
       begin(e, epoch ? CEL_INSTR_EPOCH : CEL_INSTR_HORIZON, CEL__PRIORITY_RUN);
   cel_front_collect(&e->front, &e->deps);
-  uint64_t id = end(e, instr);
+  uint64_t id = cel__emission_end(e, instr);
   cel_front_barrier(&e->front, epoch);
   cel_eras_close(&e->eras, id);
 }
@@ -297,6 +343,8 @@ void cel__emission_destroy(cel__emission *e) {
   cel_deps_release(&e->deps);
   cel_collective_tasks_release(&e->collectives);
   cel_effect_track_release(&e->effects);
+  cel__outlines_release(&e->outlines);
+  cel_vec_release(&e->slots);
   cel_free(e);
 }
 
@@ -315,7 +363,7 @@ uint64_t cel__emission_floor(const cel__emission *e) {
 
 size_t cel__emission_bytes(const cel__emission *e) {
   return sizeof *e + cel_eras_bytes(&e->eras) + e->front.followed.cap +
-         cel_effect_track_bytes(&e->effects);
+         cel_effect_track_bytes(&e->effects) + e->outlines.bytes;
 }
 
 void cel__emission_check(const cel__emission *e) {

@@ -22,7 +22,7 @@
 
 #include "instr/instr.h"
 #include "instr/touch.h"
-#include "region/track.h"
+#include "instr/tracked.h"
 
 /* Higher first: what other ranks wait for, then what many instructions wait
  * for, then computing. */
@@ -35,19 +35,6 @@ enum {
 };
 
 typedef struct cel__emission cel__emission;
-
-/* An allocation, and the order of what is done to it. Memory makes it and owns
- * it until its FREE is emitted. */
-typedef struct cel__tracked {
-  cel_allocation made; /* what others see */
-  cel_track *track;    /* over made.layout; this and the next are emission's */
-  uint64_t floor;      /* applied to `track` */
-} cel__tracked;
-
-/* Ends one without a FREE, and frees it: the graph is at its end. */
-void cel__tracked_destroy(cel__tracked *tracked);
-/* What its tracker takes. */
-size_t cel__tracked_bytes(const cel__tracked *tracked);
 
 /* The caller owns it, and keeps *config. */
 cel__emission *cel__emission_create(const cel_instr_graph_config *config);
@@ -64,13 +51,28 @@ void cel__emission_check(const cel__emission *emission);
 /* A device that works in the memory; -1 for the host's. */
 int32_t cel__device_in(const cel_instr_graph_config *config, int32_t memory);
 
+/* ---- what is emitted again ----------------------------------------------- */
+
+/* The COPYs and KERNELs of a command, with their dependencies as slots. tape.c
+ * has what follows. */
+typedef struct cel__tape cel__tape;
+
+/* Whatever is emitted from here on goes onto a tape as well, which the caller
+ * of the second owns; null: there is something that cannot be repeated. */
+void cel__tape_begin(cel__emission *emission);
+cel__tape *cel__tape_end(cel__emission *emission);
+void cel__tape_destroy(cel__tape *tape);
+size_t cel__tape_bytes(const cel__tape *tape);
+/* Whether all trackers are as they were when the tape began. */
+bool cel__tape_fits(cel__emission *emission, const cel__tape *tape);
+/* Emits what is on a tape that fits, and leaves the trackers as they were when
+ * it ended. */
+void cel__tape_play(cel__emission *emission, const cel__tape *tape);
+
 /* ---- about the next instruction ------------------------------------------ */
 
 /* It comes after instruction `id`. */
 void cel__emit_after(cel__emission *emission, uint64_t id, cel_dep_kind kind);
-/* It counts as the writer of a box. */
-void cel__emit_write(cel__emission *emission, cel__tracked *to,
-                     const cel_box *box);
 
 /* ---- instructions -------------------------------------------------------- */
 
@@ -91,15 +93,13 @@ uint64_t cel__emit_copy(cel__emission *emission, cel__tracked *from,
 /* Part p of the plan, a KERNEL or HOST. */
 void cel__emit_launch(cel__emission *emission, const cel__plan *plan,
                       uint32_t p);
-/* The plan's SEND or RECEIVE; `nth` as in cel_instr. */
-void cel__emit_message(cel__emission *emission, const cel__plan *plan,
-                       int32_t priority, bool direct, uint64_t nth);
+/* The plan's SENDs or RECEIVEs, of which one may have many messages. */
+void cel__emit_messages(cel__emission *emission, const cel__plan *plan,
+                        int32_t priority);
 /* A device's part of the plan's COLLECTIVE, with `n` touches from `first` on;
  * or all of it, of device -1. */
 void cel__emit_collective(cel__emission *emission, const cel__plan *plan,
                           int32_t device, uint32_t first, uint32_t n);
-/* Writes what cel__emit_write has said. */
-void cel__emit_join(cel__emission *emission);
 /* The end of a host object, with a RELEASE if it has something to run. */
 void cel__emit_release(cel__emission *emission, const cel_object *object);
 /* A horizon or epoch: after the whole execution front. */

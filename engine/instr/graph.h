@@ -8,7 +8,8 @@
  *   lookahead.c    which command is next, or held back
  *   plan.c         what a command touches (touch.h): chunks, regions, hulls
  *   interior.c     what of a chunk lacks nothing
- *   join.c         many messages as one writer
+ *   together.c     what many messages bring, as one
+ *   again.c        commands that are carried out as they were before
  *   instr_graph.c  one function per command kind, on top of these
  *
  * The parts see the plan and the headers of the parts before them, never this
@@ -21,18 +22,35 @@
 #include "instr/coherence.h"
 #include "rule/images.h"
 
-/* What messages brought for the task that comes next. */
-typedef struct cel__arrivals {
-  CEL_VEC(cel_piece) pieces;
-  CEL_VEC(cel_box) boxes; /* of them, of one buffer */
-  cel_region together;    /* the same as a region */
-} cel__arrivals;
+typedef struct cel__gathered_piece {
+  int64_t peer;
+  const cel_buffer *buffer;
+  cel_box box;
+} cel__gathered_piece;
+
+/* What the present command's messages carry; scratch. */
+typedef struct cel__gathered {
+  CEL_VEC(cel__gathered_piece) pieces;
+  CEL_VEC(cel_box) boxes;            /* of them, of one buffer */
+  cel_region together;               /* the same as a region */
+  CEL_VEC(const cel_buffer *) whole; /* whose parts are touched as boxes */
+} cel__gathered;
 
 typedef struct cel__lookahead {
   CEL_VEC(const cel_command *) held;
   uint64_t first; /* lap of the first (task/task_graph.h) */
   uint64_t news;  /* lap of the last with a new need */
 } cel__lookahead;
+
+/* What the present command is to be remembered for, if it is. */
+typedef struct cel__again {
+  struct cel__site **sites; /* by hash of what is submitted; null: none */
+  /* Where the next command that is executed will be remembered, or null; it
+   * may be held back until then. */
+  struct cel__site *site;
+  const cel_command *command;
+  CEL_VEC(uint64_t) key;
+} cel__again;
 
 struct cel_instr_graph {
   cel_instr_graph_config config;
@@ -43,11 +61,12 @@ struct cel_instr_graph {
   cel_region reads; /* of a chunk or its interior */
   cel_images images;
   cel__lookahead lookahead;
-  cel__arrivals arrivals;
+  cel__gathered gathered;
+  cel__again again;
   bool backwards; /* the rounds of the next task that has some */
   struct {
-    uint64_t direct[2]; /* messages until now: in, out */
-  } * near;             /* for each of config.near; null if there are none */
+    uint64_t messages[2][2]; /* in and out: others until now, direct ones */
+  } * near; /* for each of config.near; null if there are none */
 };
 
 /* ---- plan.c -------------------------------------------------------------- */
@@ -56,11 +75,11 @@ struct cel_instr_graph {
 cel_status cel__plan_make(cel_instr_graph *graph, const cel_command *command);
 /* With what round i of them touches, from 0. */
 cel_status cel__plan_round(cel_instr_graph *graph, int64_t rounds, int64_t i);
-/* Which of config.near the message is exchanged with, where it is direct or
- * may be; else -1. */
-int32_t cel__plan_near(const cel_instr_graph *graph,
-                       const cel_command *command);
-bool cel__plan_direct(const cel_instr_graph *graph, const cel_command *command);
+/* With what the messages [first, last) of the command touch. */
+void cel__plan_messages(cel_instr_graph *graph, uint32_t first, uint32_t last);
+/* A touch of a box that messages carry. */
+void cel__plan_touch_box(cel_instr_graph *graph, const cel_buffer *buffer,
+                         int32_t memory, bool out, const cel_box *box);
 
 /* ---- interior.c ---------------------------------------------------------- */
 
@@ -68,12 +87,21 @@ bool cel__plan_direct(const cel_instr_graph *graph, const cel_command *command);
  * them to graph->plan.parts; or the part as it is. */
 cel_status cel__interior_cut(cel_instr_graph *graph, const cel__part *part);
 
-/* ---- join.c -------------------------------------------------------------- */
+/* ---- together.c ---------------------------------------------------------- */
 
-/* The planned message has arrived in host memory. */
-void cel__join_note(cel_instr_graph *graph);
-/* A JOIN of what has, where that is worth it; all is forgotten. */
-void cel__join_make(cel_instr_graph *graph);
+/* Touches for what messages of the plan carry together, and marks them. */
+void cel__together_plan(cel_instr_graph *graph, bool out);
+
+/* ---- again.c ------------------------------------------------------------- */
+
+/* Carries the command out as it was some steps ago, if all that matters is as
+ * it was then. */
+bool cel__again_play(cel_instr_graph *graph, const cel_command *command);
+/* Around the instructions of the plan's command: they may be remembered. */
+void cel__again_begin(cel_instr_graph *graph);
+void cel__again_end(cel_instr_graph *graph, cel_status status);
+void cel__again_release(cel_instr_graph *graph);
+size_t cel__again_bytes(const cel_instr_graph *graph);
 
 /* ---- lookahead.c --------------------------------------------------------- */
 

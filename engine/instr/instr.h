@@ -32,9 +32,9 @@
  * Messages leave from host memory and arrive there; those between devices that
  * the transport reaches itself, direct ones, in device memory. Both ends decide
  * alike, by what both know: the peer, the bytes and the kind of the task that
- * is served. What a host task asks for stays in host memory. Where they bring
- * many parts of a box for a task, a JOIN follows them: nothing to be done, but
- * who reads the box depends on it alone.
+ * is served. What a host task asks for stays in host memory. Where many ranks
+ * bring parts of a box for a task, one RECEIVE has all these messages, and who
+ * reads the box depends on it alone.
  *
  * Boundaries: a chunk that lacks part of what it reads (a halo) is launched in
  * up to three pieces along each dimension that may be cut, where the first is
@@ -79,9 +79,8 @@
   _(HOST, host, HOST)       /* Run a host task over one chunk. */              \
   _(RELEASE, release, HOST) /* What the end of a host object takes. */         \
   _(SEND, send, COMM)       /* One message out of a memory. */                 \
-  _(RECEIVE, receive, COMM) /* One message into a memory. */                   \
+  _(RECEIVE, receive, COMM) /* Messages into a memory; one, mostly. */         \
   _(COLLECTIVE, collective, COMM) /* What all ranks exchange. */               \
-  _(JOIN, join, NONE) /* What many messages bring for a task is there. */      \
   _(HORIZON, horizon, NONE) /* Everything before it has been completed. */     \
   _(EPOCH, epoch, NONE)     /* Likewise, and main may be waiting for it. */
 
@@ -99,6 +98,8 @@ typedef enum cel_instr_kind {
   CEL_INSTR_KINDS(CEL_INSTR_ENUM)
 #undef CEL_INSTR_ENUM
 } cel_instr_kind;
+
+enum { CEL_RECEIVE_MOST = 1 << 19 }; /* messages of one */
 
 enum {
   CEL_MEMORY_HOST = 0,
@@ -125,6 +126,18 @@ typedef struct cel_place_in {
   cel_box box;
 } cel_place_in;
 
+/* A message, or the head of a list of those that a RECEIVE brings. */
+typedef struct cel_sent {
+  const struct cel_sent *next;
+  int64_t peer;
+  uint64_t sequence, bytes;
+  bool direct;  /* the pieces lie in device memory; then it is alone */
+  uint64_t nth; /* from 0: of the direct messages, or of the others, between
+                   the two ranks in this direction */
+  uint32_t pieces;
+  const cel_place_in *piece;
+} cel_sent;
+
 typedef struct cel_instr {
   uint64_t id;
   cel_instr_kind kind;
@@ -148,15 +161,7 @@ typedef struct cel_instr {
       cel_box chunk;
       const cel_place_in *view; /* task->accesses of them */
     } run;                      /* KERNEL, HOST, RELEASE */
-    struct {
-      int64_t peer;
-      uint64_t sequence, bytes;
-      bool direct;  /* the pieces lie in device memory */
-      uint64_t nth; /* from 0: of the direct messages, or of the others, between
-                       the two ranks in this direction */
-      uint32_t pieces;
-      const cel_place_in *piece;
-    } message; /* SEND, RECEIVE */
+    cel_sent message;           /* SEND, RECEIVE */
     struct {
       const cel_exchange *exchange; /* the command's */
       /* Of its place, and of those of others in its list; or the device's. */
@@ -192,14 +197,16 @@ typedef struct cel_instr_graph_config {
   /* Of what is copied at once from the host to a device, so that the parts of
    * a box follow the messages that bring them; default CEL_TUNE_LARGE_BYTES. */
   uint64_t large_bytes;
-  /* So many parts of a box at least that messages bring for one task have a
-   * JOIN; default 16: a stencil's neighbours are not worth one. */
-  uint32_t join_parts;
+  /* So many ranks at least for each box, to which messages bring parts of it
+   * for one task, have one RECEIVE; default CEL_TUNE_TOGETHER_PEERS. */
+  uint32_t together_peers;
   bool lookahead;
   /* What an interior touches at least, taken to be an element of each access
    * for each item; 0: chunks stay whole; less: chunks of so much are cut
    * whatever they lack, for specs. */
   int64_t interior_bytes;
+  /* For specs: plans each task anew, also one that comes again. */
+  bool anew;
   void (*emit)(void *context, const cel_instr *instr);
   bool advise; /* warns also of buffers that are allocated anew again and again
                 */

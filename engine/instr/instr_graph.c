@@ -44,7 +44,12 @@ static cel_status execute_plan(cel_instr_graph *graph) {
  * last, which is still there, is what it uses first. */
 static cel_status execute(cel_instr_graph *graph) {
   int64_t rounds = graph->plan.rounds;
-  if (rounds == 1) return execute_plan(graph);
+  if (rounds == 1) {
+    cel__again_begin(graph);
+    cel_status status = execute_plan(graph);
+    cel__again_end(graph, status);
+    return status;
+  }
   cel__coherence_discard(graph->coherence);
   bool backwards = graph->backwards;
   graph->backwards = !backwards;
@@ -57,26 +62,38 @@ static cel_status execute(cel_instr_graph *graph) {
 
 /* ---- messages and collectives -------------------------------------------- */
 
-/* Direct messages and the others are numbered apart, as each way matches its
- * own. */
-static uint64_t number(cel_instr_graph *graph, bool is_direct) {
-  const cel_command *command = graph->plan.command;
-  uint64_t sequence = command->message.sequence;
-  int32_t near = cel__plan_near(graph, command);
-  if (near < 0) return sequence;
-  uint64_t *direct =
-      &graph->near[near].direct[command->kind == CEL_COMMAND_PUSH];
-  return is_direct ? (*direct)++ : sequence - *direct;
+/* With near ranks direct messages and the others are numbered apart, as each
+ * way matches its own. */
+static uint64_t number(cel_instr_graph *graph, const cel__carried *carried,
+                       bool out) {
+  const cel_message *message = carried->message;
+  const cel_instr_graph_config *c = &graph->config;
+  int32_t near = cel_rank_find(c->near, c->nears, message->peer);
+  if (near < 0) return message->sequence;
+  return graph->near[near].messages[out][carried->direct]++;
 }
 
-static cel_status message(cel_instr_graph *graph, int32_t priority) {
-  const cel_command *command = graph->plan.command;
+static cel_status planned_messages(cel_instr_graph *graph, int32_t priority) {
+  cel__plan *plan = &graph->plan;
+  bool out = plan->command->kind == CEL_COMMAND_PUSH;
   CEL_TRY(prepare(graph, priority));
-  bool direct = cel__plan_direct(graph, command);
-  cel__emit_message(graph->emission, &graph->plan, priority, direct,
-                    number(graph, direct));
+  for (uint32_t i = plan->first; i < plan->last; ++i)
+    plan->carried.at[i].nth = number(graph, &plan->carried.at[i], out);
+  cel__emit_messages(graph->emission, plan, priority);
   cel__coherence_produce(graph->coherence);
-  if (command->kind == CEL_COMMAND_AWAIT_PUSH) cel__join_note(graph);
+  return CEL_E_OK;
+}
+
+/* Those in host memory at once, direct ones one after another: what each has in
+ * the device's memory may come from the host's, where others then move. */
+static cel_status messages(cel_instr_graph *graph, int32_t priority) {
+  uint32_t hosted = graph->plan.hosted, all = graph->plan.carried.n;
+  if (hosted == all || all == 1) return planned_messages(graph, priority);
+  for (uint32_t first = 0, last = hosted > 0 ? hosted : 1; first < all;
+       first = last++) {
+    cel__plan_messages(graph, first, last);
+    CEL_TRY(planned_messages(graph, priority));
+  }
   return CEL_E_OK;
 }
 
@@ -109,9 +126,9 @@ cel_status cel__generate(cel_instr_graph *graph) {
   const cel_task *task = command->task;
   cel__emission_begin(graph->emission, task);
   switch (command->kind) {
-  case CEL_COMMAND_EXECUTE: cel__join_make(graph); return execute(graph);
-  case CEL_COMMAND_PUSH: return message(graph, CEL__PRIORITY_SEND);
-  case CEL_COMMAND_AWAIT_PUSH: return message(graph, CEL__PRIORITY_RECEIVE);
+  case CEL_COMMAND_EXECUTE: return execute(graph);
+  case CEL_COMMAND_PUSH: return messages(graph, CEL__PRIORITY_SEND);
+  case CEL_COMMAND_AWAIT_PUSH: return messages(graph, CEL__PRIORITY_RECEIVE);
   case CEL_COMMAND_COLLECTIVE: return collective(graph);
   case CEL_COMMAND_HORIZON: cel__emit_bound(graph->emission, false); break;
   case CEL_COMMAND_EPOCH:
@@ -122,7 +139,6 @@ cel_status cel__generate(cel_instr_graph *graph) {
 #endif
     break;
   case CEL_COMMAND_FREE:
-    cel_vec_clear(&graph->arrivals.pieces); /* of a buffer that goes, perhaps */
     if (task->freed == NULL) {
       cel__emit_release(graph->emission, task->ended);
       break;
@@ -157,7 +173,7 @@ cel_instr_graph *cel_instr_graph_create(const cel_instr_graph_config *config) {
   cel_instr_graph_config *c = &graph->config;
   *c = *config;
   if (c->large_bytes == 0) c->large_bytes = CEL_TUNE_LARGE_BYTES;
-  if (c->join_parts == 0) c->join_parts = CEL_TUNE_JOIN_PARTS;
+  if (c->together_peers == 0) c->together_peers = CEL_TUNE_TOGETHER_PEERS;
   int32_t memories = 1;
   for (int32_t d = 0; d < c->devices; ++d) {
     cel_assert(c->devices == 1 || c->device_memory[d] != CEL_MEMORY_HOST);
@@ -177,6 +193,7 @@ cel_instr_graph *cel_instr_graph_create(const cel_instr_graph_config *config) {
 
 void cel_instr_graph_destroy(cel_instr_graph *graph) {
   if (graph == NULL) return;
+  cel__again_release(graph);
   cel__coherence_destroy(graph->coherence);
   cel__memory_destroy(graph->memories);
   cel__emission_destroy(graph->emission);
@@ -184,9 +201,10 @@ void cel_instr_graph_destroy(cel_instr_graph *graph) {
   cel_region_release(&graph->reads);
   cel_images_release(&graph->images);
   cel_vec_release(&graph->lookahead.held);
-  cel_vec_release(&graph->arrivals.pieces);
-  cel_vec_release(&graph->arrivals.boxes);
-  cel_region_release(&graph->arrivals.together);
+  cel_vec_release(&graph->gathered.pieces);
+  cel_vec_release(&graph->gathered.boxes);
+  cel_vec_release(&graph->gathered.whole);
+  cel_region_release(&graph->gathered.together);
   cel_free(graph->near);
   cel_free(graph);
 }
@@ -194,7 +212,7 @@ void cel_instr_graph_destroy(cel_instr_graph *graph) {
 size_t cel_instr_graph_bytes(const cel_instr_graph *graph) {
   return sizeof *graph + cel__emission_bytes(graph->emission) +
          cel__memory_bytes(graph->memories) + cel_images_bytes(&graph->images) +
-         cel__coherence_bytes(graph->coherence);
+         cel__coherence_bytes(graph->coherence) + cel__again_bytes(graph);
 }
 
 void cel_instr_graph_check(const cel_instr_graph *graph) {

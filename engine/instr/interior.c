@@ -103,6 +103,7 @@ static void add(cel__plan *plan, const cel__part *part, const cel_box *chunk,
   cel__part piece = *part;
   piece.chunk = *chunk;
   piece.priority = priority;
+  piece.continues = priority == CEL__PRIORITY_BOUNDARY;
   cel_vec_push(&plan->parts, piece);
 }
 

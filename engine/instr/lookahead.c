@@ -37,6 +37,8 @@ cel_status cel__lookahead_add(cel_instr_graph *graph,
   bool epoch = command->kind == CEL_COMMAND_EPOCH;
   if (epoch || is_due(&graph->lookahead, command->task->lap))
     CEL_TRY(cel__lookahead_flush(graph));
+  if (graph->lookahead.held.n == 0 && cel__again_play(graph, command))
+    return CEL_E_OK;
   CEL_TRY(cel__plan_make(graph, command));
   bool ahead = graph->config.lookahead && !epoch;
   /* Whether it needs memory that is not there; else it is placed then. */

@@ -162,6 +162,7 @@ static cel__record *record_new(cel__memories *all, const cel_buffer *buffer,
 /* The record is nobody's then but emission's. */
 static void free_record(cel__memories *all, cel__record *record) {
   uint64_t id = cel__emit_free(all->emission, &record->tracked);
+  ++all->freed;
   cel__room_leave(all, record, id);
   record_release(record);
 }
@@ -337,6 +338,10 @@ cel__memories *cel__memory_create(const cel_instr_graph_config *config,
   return all;
 }
 
+uint64_t cel__memory_changes(const cel__memories *all) {
+  return all->next_allocation + all->freed;
+}
+
 void cel__memory_ask(cel__memories *all, const cel__keeper *keeper) {
   all->keeper = keeper;
 }
@@ -353,6 +358,7 @@ void cel__memory_destroy(cel__memories *all) {
   cel_region_release(&all->rows);
   cel_region_release(&all->fresh);
   cel_region_release(&all->units);
+  cel_vec_release(&all->smallest);
   cel_free(all);
 }
 

@@ -92,6 +92,8 @@ bool cel__memory_place(cel__memories *all);
  * for yet; the plan is placed. CEL_E_MEMORY: it needs more than there is at
  * once. */
 cel_status cel__memory_prepare(cel__memories *all);
+/* How often an allocation was made or freed. */
+uint64_t cel__memory_changes(const cel__memories *all);
 /* Whether there is a memory that has a capacity. */
 bool cel__memory_limited(const cel__memories *all);
 /* Whether what is planned fits `parts` times into each memory. */

@@ -88,6 +88,8 @@ typedef struct cel__backing_id {
   int32_t memory;
 } cel__backing_id;
 
+typedef CEL_VEC(cel_box) cel__boxes;
+
 typedef struct cel__memories {
   const cel_instr_graph_config *config;
   int32_t count;
@@ -97,12 +99,14 @@ typedef struct cel__memories {
   CEL_VEC(cel__backed) buffers;    /* by id */
   CEL_VEC(cel__backing_id) wanted; /* backings whose `wants` is not empty */
   uint64_t next_allocation;
+  uint64_t freed;
   bool advised; /* that memory grows again and again */
   cel__eviction eviction;
   cel_region moving, discarded; /* of an allocation that grows */
   cel_region together;          /* what shares a COMMIT */
   cel_region rows, fresh;       /* to commit, and completed by that */
   cel_region units;             /* that the command needs of a record */
+  cel__boxes smallest;          /* layouts for what it needs of a buffer */
   cel__room room[];             /* by memory */
 } cel__memories;
 

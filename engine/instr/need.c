@@ -11,24 +11,38 @@ static bool is_in(const cel__touch *touch, int32_t memory) {
   return touch->memory == memory && !cel_box_is_empty(&touch->hull);
 }
 
-static cel_box smallest(const cel__plan *plan, const cel__touch *touch) {
-  cel_box layout = cel__memory_layout(touch->buffer, &touch->hull);
-  for (uint32_t i = 0; i < plan->used;) {
-    const cel__touch *other = &plan->touches.at[i++];
-    if (other->buffer != touch->buffer || !is_in(other, touch->memory))
+/* Adds a box to boxes of which no two meet: it takes in those that it meets. */
+static void add_apart(cel__boxes *boxes, cel_box box) {
+  for (uint32_t i = 0; i < boxes->n;) {
+    if (!cel_box_meets(&boxes->at[i], &box)) {
+      ++i;
       continue;
-    cel_box box = cel__memory_layout(other->buffer, &other->hull);
-    if (!cel_box_meets(&box, &layout) || cel_box_covers(&layout, &box))
-      continue;
-    layout = cel_box_hull(&layout, &box);
+    }
+    box = cel_box_hull(&box, &boxes->at[i]);
+    cel_vec_swap_out(boxes, i);
     i = 0;
   }
-  return layout;
+  cel_vec_push(boxes, box);
+}
+
+/* Of the smallest layouts for a buffer, of which no two meet, the touch's. */
+static cel_box smallest(cel__memories *all, const cel__touch *touch) {
+  const cel__plan *plan = all->plan;
+  cel__boxes *layouts = &all->smallest;
+  cel_vec_clear(layouts);
+  for (uint32_t i = 0; i < plan->used; ++i) {
+    const cel__touch *other = &plan->touches.at[i];
+    if (other->buffer == touch->buffer && is_in(other, touch->memory))
+      add_apart(layouts, cel__memory_layout(other->buffer, &other->hull));
+  }
+  uint32_t i = 0;
+  while (!cel_box_covers(&layouts->at[i], &touch->hull)) ++i;
+  return layouts->at[i];
 }
 
 static cel_box layout_of(cel__memories *all, const cel__touch *touch,
                          bool exactly) {
-  if (exactly) return smallest(all->plan, touch);
+  if (exactly) return smallest(all, touch);
   return cel__record_find(all, touch->buffer, touch->memory, &touch->hull)
       ->tracked.made.layout;
 }
@@ -158,7 +172,7 @@ static bool need_all(cel__memories *all, int32_t memory, bool exactly) {
     const cel__touch *touch = &plan->touches.at[i];
     if (!is_in(touch, memory)) continue;
     if (exactly) {
-      cel_box layout = smallest(plan, touch);
+      cel_box layout = smallest(all, touch);
       if (!cel__memory_need_exactly(all, touch->buffer, memory, &layout))
         return false;
     }

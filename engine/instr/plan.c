@@ -4,12 +4,15 @@
 #include "instr/graph.h"
 #include "task/assignment.h"
 
-/* The rows that each rank has for the parts of a task that reduces; 0: it does
- * not. */
+/* The rows that each rank has for the parts of a task that reduces, where what
+ * is reduced in place counts as one; 0: it does not. */
 static int64_t rows_of(const cel_task *task) {
-  for (uint32_t i = 0; i < task->accesses; ++i)
+  bool in_place = false;
+  for (uint32_t i = 0; i < task->accesses; ++i) {
     if (task->access[i].rows > 0) return task->access[i].rows;
-  return 0;
+    in_place |= task->access[i].in_place;
+  }
+  return in_place ? 1 : 0;
 }
 
 /* What calls a library is called once per device: for less than a chunk there
@@ -18,21 +21,25 @@ static bool calls_library(const cel_task *task) {
   return task->work != NULL && task->work->lua;
 }
 
+/* As it is, where that is final; or cut for its halo. */
+static cel_status add_part(cel_instr_graph *graph, const cel__part *part,
+                           bool final) {
+  if (!final) return cel__interior_cut(graph, part);
+  cel_vec_push(&graph->plan.parts, *part);
+  return CEL_E_OK;
+}
+
 /* A device's or lane's chunk, in runs. */
 static cel_status make_runs(cel_instr_graph *graph, cel__part part,
                             bool whole) {
-  cel__plan *plan = &graph->plan;
-  const cel_task *task = plan->command->task;
+  const cel_task *task = graph->plan.command->task;
   bool final = whole || task->kind == CEL_TASK_HOST || calls_library(task) ||
                task->listed;
+  if (task->oversubscribe <= 1) return add_part(graph, &part, final);
   cel_split split = cel_task_runs(task, &part.chunk);
-  for (int64_t i = 0; i < split.n; ++i) {
-    if (!cel_split_chunk(&split, i, &part.chunk)) continue;
-    if (final)
-      cel_vec_push(&plan->parts, part);
-    else
-      CEL_TRY(cel__interior_cut(graph, &part));
-  }
+  for (int64_t i = 0; i < split.n; ++i)
+    if (cel_split_chunk(&split, i, &part.chunk))
+      CEL_TRY(add_part(graph, &part, final));
   return CEL_E_OK;
 }
 
@@ -50,9 +57,17 @@ static cel_status make_parts(cel_instr_graph *graph, bool whole) {
   cel__plan *plan = &graph->plan;
   const cel_command *command = plan->command;
   cel_vec_clear(&plan->parts);
-  cel__part part = {-1, CEL_MEMORY_HOST, CEL__PRIORITY_RUN, command->chunk};
+  cel__part part = {.device = -1,
+                    .memory = CEL_MEMORY_HOST,
+                    .priority = CEL__PRIORITY_RUN,
+                    .chunk = command->chunk};
   if (command->task->kind == CEL_TASK_HOST)
     return make_runs(graph, part, whole);
+  if (graph->config.devices == 1 && !cel_box_is_empty(&part.chunk)) {
+    part.device = 0;
+    part.memory = graph->config.device_memory[0];
+    return make_runs(graph, part, whole);
+  }
   int64_t room[CEL_TASK_CUT_ROOM(CEL_DEVICES)];
   cel_split split = cel_task_cut(command->task, &command->chunk,
                                  devices_for(graph, command->task),
@@ -99,23 +114,19 @@ static cel_status touch_parts(cel_instr_graph *graph) {
       touch->consumes = cel_mode_consumes(access->mode);
       touch->produces = cel_mode_produces(access->mode);
       touch->arrives = false;
+      touch->continues = plan->parts.at[p].continues;
       CEL_TRY(evaluate(graph, p, access, &touch->region));
       touch->hull = cel_region_hull(&touch->region);
     }
   return CEL_E_OK;
 }
 
-int32_t cel__plan_near(const cel_instr_graph *graph,
-                       const cel_command *command) {
-  return cel_rank_find(graph->config.near, graph->config.nears,
-                       command->message.peer);
-}
-
-bool cel__plan_direct(const cel_instr_graph *graph,
-                      const cel_command *command) {
-  return command->message.bytes >= graph->config.direct_bytes &&
-         command->task->kind != CEL_TASK_HOST &&
-         cel__plan_near(graph, command) >= 0;
+/* Of a task of devices. */
+static bool is_direct(const cel_instr_graph *graph,
+                      const cel_message *message) {
+  const cel_instr_graph_config *c = &graph->config;
+  return message->bytes >= c->direct_bytes &&
+         cel_rank_find(c->near, c->nears, message->peer) >= 0;
 }
 
 /* Whether kernels find there what a message brings, without a copy. */
@@ -124,22 +135,62 @@ static bool is_kernels_own(const cel_instr_graph *graph, int32_t memory) {
          graph->config.device_memory[0] == CEL_MEMORY_HOST;
 }
 
-static void plan_message(cel_instr_graph *graph, const cel_command *command) {
+void cel__plan_touch_box(cel_instr_graph *graph, const cel_buffer *buffer,
+                         int32_t memory, bool out, const cel_box *box) {
+  cel__touch *touch = cel__plan_touch(&graph->plan);
+  touch->buffer = buffer;
+  touch->memory = memory;
+  touch->consumes = out;
+  touch->produces = !out;
+  touch->arrives = !out && is_kernels_own(graph, memory);
+  touch->continues = false;
+  cel_region_assign(&touch->region, box, 1);
+  touch->hull = *box;
+}
+
+/* Whether a box of many messages, or the last touch, covers it: mostly ranks
+ * are sent the same. */
+static bool is_touched(const cel__plan *plan, int32_t memory,
+                       const cel_piece *piece) {
+  uint32_t last = plan->used > 0 ? plan->used - 1 : 0;
+  return cel__plan_covering(plan, memory, piece, &last) != NULL;
+}
+
+/* The command's messages, direct ones last; returns how many others there
+ * are. */
+static uint32_t carry_messages(cel_instr_graph *graph,
+                               const cel_command *command) {
   cel__plan *plan = &graph->plan;
-  const cel_message *message = &command->message;
-  bool out = command->kind == CEL_COMMAND_PUSH;
-  int32_t memory = cel__plan_direct(graph, command)
-                       ? graph->config.device_memory[0]
-                       : CEL_MEMORY_HOST;
-  for (uint32_t i = 0; i < message->pieces; ++i) {
-    cel__touch *touch = cel__plan_touch(plan);
-    touch->buffer = message->piece[i].buffer;
-    touch->memory = memory;
-    touch->consumes = out;
-    touch->produces = !out;
-    touch->arrives = !out && is_kernels_own(graph, memory);
-    cel_region_assign(&touch->region, &message->piece[i].box, 1);
-    touch->hull = message->piece[i].box;
+  bool some = graph->config.nears > 0 && command->task->kind != CEL_TASK_HOST;
+  cel_vec_clear(&plan->carried);
+  for (const cel_message *m = &command->message; m != NULL; m = m->next)
+    if (!some || !is_direct(graph, m))
+      cel_vec_push(&plan->carried, ((cel__carried){.message = m}));
+  uint32_t hosted = plan->carried.n;
+  for (const cel_message *m = &command->message; some && m != NULL; m = m->next)
+    if (is_direct(graph, m))
+      cel_vec_push(&plan->carried,
+                   ((cel__carried){.message = m, .direct = true}));
+  return hosted;
+}
+
+void cel__plan_messages(cel_instr_graph *graph, uint32_t first, uint32_t last) {
+  cel__plan *plan = &graph->plan;
+  bool out = plan->command->kind == CEL_COMMAND_PUSH;
+  plan->used = plan->boxes = plan->together = 0;
+  plan->placed = false;
+  plan->first = first;
+  plan->last = last;
+  cel__together_plan(graph, out);
+  for (uint32_t i = first; i < last; ++i) {
+    const cel__carried *carried = &plan->carried.at[i];
+    const cel_message *m = carried->message;
+    int32_t memory =
+        carried->direct ? graph->config.device_memory[0] : CEL_MEMORY_HOST;
+    for (uint32_t p = 0; p < m->pieces && !carried->together; ++p)
+      if (!out || !is_touched(plan, memory, &m->piece[p]))
+        cel__plan_touch_box(graph, m->piece[p].buffer, memory, out,
+                            &m->piece[p].box);
   }
 }
 
@@ -153,6 +204,7 @@ static void touch_place(cel_instr_graph *graph, const cel_exchange *exchange,
   touch->consumes = consumes;
   touch->produces = !consumes;
   touch->arrives = !consumes && is_kernels_own(graph, memory);
+  touch->continues = false;
   cel_region_assign(&touch->region, box, n);
   touch->hull = *place;
 }
@@ -286,15 +338,20 @@ static cel_status plan_rounds(cel_instr_graph *graph) {
 cel_status cel__plan_make(cel_instr_graph *graph, const cel_command *command) {
   cel__plan *plan = &graph->plan;
   plan->command = command;
-  plan->used = 0;
+  plan->used = plan->boxes = plan->together = 0;
   plan->placed = false;
   plan->rounds = 1;
+  plan->accesses =
+      command->kind == CEL_COMMAND_EXECUTE ? command->task->accesses : 1;
   switch (command->kind) {
   case CEL_COMMAND_EXECUTE:
     CEL_TRY(plan_execute(graph));
     return plan_rounds(graph);
   case CEL_COMMAND_PUSH:
-  case CEL_COMMAND_AWAIT_PUSH: plan_message(graph, command); break;
+  case CEL_COMMAND_AWAIT_PUSH:
+    plan->hosted = carry_messages(graph, command);
+    cel__plan_messages(graph, 0, plan->carried.n);
+    break;
   case CEL_COMMAND_COLLECTIVE: plan_collective(graph, command->exchange); break;
   case CEL_COMMAND_HORIZON:
   case CEL_COMMAND_EPOCH:

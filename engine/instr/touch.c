@@ -5,12 +5,32 @@ void cel__plan_release(cel__plan *plan) {
     cel_region_release(&plan->touches.at[i].region);
   cel_vec_release(&plan->touches);
   cel_vec_release(&plan->parts);
+  cel_vec_release(&plan->carried);
 }
 
 cel__touch *cel__plan_touch(cel__plan *plan) {
   if (plan->used == plan->touches.n)
     cel_vec_push(&plan->touches, (cel__touch){0});
   return &plan->touches.at[plan->used++];
+}
+
+static bool covers(const cel__touch *touch, int32_t memory,
+                   const cel_piece *piece) {
+  return touch->buffer == piece->buffer && touch->memory == memory &&
+         cel_box_covers(&touch->hull, &piece->box);
+}
+
+const cel__touch *cel__plan_covering(const cel__plan *plan, int32_t memory,
+                                     const cel_piece *piece, uint32_t *at) {
+  for (uint32_t i = 0; i < plan->boxes; ++i)
+    if (covers(&plan->touches.at[i], memory, piece))
+      return &plan->touches.at[i];
+  for (uint32_t i = *at; i < plan->used; ++i)
+    if (covers(&plan->touches.at[i], memory, piece)) {
+      *at = i;
+      return &plan->touches.at[i];
+    }
+  return NULL;
 }
 
 void cel__plan_discards(const cel__plan *plan, const cel_buffer *buffer,

@@ -53,6 +53,10 @@ uint32_t cel_map_count(const cel_map *map) {
   return map->tree.count;
 }
 
+const cel_box *cel_map_extent(const cel_map *map) {
+  return &map->extent;
+}
+
 void cel_map_entries_release(cel_map_entries *entries) {
   cel_vec_release(entries);
 }

@@ -45,6 +45,7 @@ void cel_map_change(cel_map *map, const cel_box *box,
 void cel_map_rewrite(cel_map *map, uint64_t (*fn)(uint64_t, void *),
                      void *context);
 uint32_t cel_map_count(const cel_map *map);
+const cel_box *cel_map_extent(const cel_map *map);
 void cel_map_entries_release(cel_map_entries *entries);
 /* Asserts the invariants. */
 void cel_map_check(const cel_map *map);

@@ -379,6 +379,53 @@ void cel_track_users(cel_track *track, const cel_box *box, cel_deps *deps) {
   add_found(track, deps);
 }
 
+/* ------------------------------------------------------ saving and loading */
+
+void cel_track_save(const cel_track *track, cel_track_words *out) {
+  cel_map_entries entries = {0};
+  cel_map_query(track->map, cel_map_extent(track->map), &entries);
+  cel_vec_clear(out);
+  for (uint32_t i = 0; i < entries.n; ++i) {
+    const cel_map_entry *at = &entries.at[i];
+    for (int d = 0; d < CEL_DIMS; ++d) {
+      cel_vec_push(out, (uint64_t)at->box.min[d]);
+      cel_vec_push(out, (uint64_t)at->box.max[d]);
+    }
+    cel_vec_push(out, writer_of(&track->cells, at->value));
+    uint32_t count = out->n;
+    cel_vec_push(out, 0);
+    uint64_t state = at->value;
+    for (const cell *c; (c = cell_of(&track->cells, state)); state = c->next)
+      cel_vec_push(out, c->reader);
+    out->at[count] = out->n - count - 1;
+  }
+  cel_map_entries_release(&entries);
+}
+
+void cel_track_load(cel_track *track, const cel_track_words *words) {
+  cel_box extent = *cel_map_extent(track->map);
+  cel_map_destroy(track->map);
+  track->map = cel_map_create(&extent, 0);
+  clear_cells(&track->cells);
+  track->cells.mixed = true;
+  for (const uint64_t *at = words->at; at < words->at + words->n;) {
+    cel_box box;
+    for (int d = 0; d < CEL_DIMS; ++d) {
+      box.min[d] = (int64_t)*at++;
+      box.max[d] = (int64_t)*at++;
+    }
+    uint64_t state = state_of_writer(*at++), readers = *at++;
+    for (uint64_t i = readers; i-- > 0;)
+      state = add_reader(&track->cells, state, at[i]);
+    at += readers;
+    cel_map_update(track->map, &box, state);
+  }
+  track->cells.mixed = false;
+  drop_slots(&track->cells);
+  track->collect_at =
+      COLLECT_LEAST + 2 * track->cells.all.n + cel_map_count(track->map);
+}
+
 /* ---------------------------------------------------------- dependencies */
 
 void cel_deps_add(cel_deps *deps, uint64_t id, cel_dep_kind kind) {

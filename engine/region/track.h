@@ -27,6 +27,12 @@
 
 typedef struct cel_track cel_track;
 
+/* The caller owns it; zero to begin. */
+typedef struct cel_track_words {
+  uint64_t *at;
+  uint32_t n, cap;
+} cel_track_words;
+
 typedef enum cel_dep_kind {
   CEL_DEP_TRUE,
   CEL_DEP_ANTI,
@@ -64,6 +70,11 @@ void cel_track_update(cel_track *track, const cel_box *box, uint64_t id,
 void cel_track_users(cel_track *track, const cel_box *box, cel_deps *deps);
 /* Ids below `id` become `id` (0 stays 0). */
 void cel_track_floor(cel_track *track, uint64_t id);
+/* What the tracker knows, as words, into *out: for each entry, in ascending
+ * order of boxes, the six bounds, the writer, how many readers, and these, the
+ * newest first. Loaded again it gives the same dependencies. */
+void cel_track_save(const cel_track *track, cel_track_words *out);
+void cel_track_load(cel_track *track, const cel_track_words *words);
 /* Entries held: bounded, see above. */
 uint32_t cel_track_count(const cel_track *track);
 

@@ -132,6 +132,10 @@ static void say_pieces(text *t, const cel_message *m) {
   if (m->pieces > BOXES) cel_text_format(t, "and %u more\n", m->pieces - BOXES);
 }
 
+static void say_more(text *t, uint32_t n, const char *what) {
+  if (n > 0) cel_text_format(t, "and %u more %s\n", n, what);
+}
+
 static void say_share(text *t, const cel_exchange *x) {
   say_part(t, x->buffer, &x->box);
   cel_text_format(t, "\n");
@@ -163,6 +167,7 @@ static void say_exchange(text *t, const cel_exchange *x) {
 
 void cel__drawing_say_command(cel_text *text, const cel_command *command) {
   const cel_message *m = &command->message;
+  uint32_t more = 0;
   switch (command->kind) {
   case CEL_COMMAND_EXECUTE:
     cel_text_format(text, "chunk");
@@ -173,12 +178,16 @@ void cel__drawing_say_command(cel_text *text, const cel_command *command) {
     break;
   case CEL_COMMAND_PUSH:
   case CEL_COMMAND_AWAIT_PUSH:
-    cel_text_format(text, "%s rank %lld",
-                    command->kind == CEL_COMMAND_PUSH ? "to" : "from",
-                    (long long)m->peer);
-    say_bytes(text, m->bytes);
-    cel_text_format(text, "\n");
-    say_pieces(text, m);
+    for (uint32_t i = 0; m != NULL && i < BOXES; ++i, m = m->next) {
+      cel_text_format(text, "%s rank %lld",
+                      command->kind == CEL_COMMAND_PUSH ? "to" : "from",
+                      (long long)m->peer);
+      say_bytes(text, m->bytes);
+      cel_text_format(text, "\n");
+      say_pieces(text, m);
+    }
+    for (; m != NULL; m = m->next) ++more;
+    say_more(text, more, "messages");
     break;
   case CEL_COMMAND_COLLECTIVE: say_exchange(text, command->exchange); break;
   case CEL_COMMAND_FREE: say_freed(text, command->task); break;
@@ -232,19 +241,25 @@ static void say_run(text *t, const cel_instr *instr) {
   say_effects(t, task);
 }
 
-static void say_message(text *t, const cel_instr *instr) {
-  cel_text_format(t, "%s rank %lld",
-                  instr->kind == CEL_INSTR_SEND ? "to" : "from",
-                  (long long)instr->message.peer);
-  say_bytes(t, instr->message.bytes);
-  cel_text_format(t, "%s\n", instr->message.direct ? ", direct" : "");
-  for (uint32_t i = 0; i < instr->message.pieces && i < BOXES; ++i) {
-    const cel_place_in *piece = &instr->message.piece[i];
+static void say_message(text *t, const cel_sent *m, bool out) {
+  cel_text_format(t, "%s rank %lld", out ? "to" : "from", (long long)m->peer);
+  say_bytes(t, m->bytes);
+  cel_text_format(t, "%s\n", m->direct ? ", direct" : "");
+  for (uint32_t i = 0; i < m->pieces && i < BOXES; ++i) {
+    const cel_place_in *piece = &m->piece[i];
     say_part(t, piece->allocation->buffer, &piece->box);
     cel_text_format(t, "\n");
   }
-  if (instr->message.pieces > BOXES)
-    cel_text_format(t, "and %u more\n", instr->message.pieces - BOXES);
+  if (m->pieces > BOXES) cel_text_format(t, "and %u more\n", m->pieces - BOXES);
+}
+
+static void say_messages(text *t, const cel_instr *instr) {
+  const cel_sent *m = &instr->message;
+  uint32_t more = 0;
+  for (uint32_t i = 0; m != NULL && i < BOXES; ++i, m = m->next)
+    say_message(t, m, instr->kind == CEL_INSTR_SEND);
+  for (; m != NULL; m = m->next) ++more;
+  say_more(t, more, "messages");
 }
 
 void cel__drawing_say_instr(cel_text *text, const cel_instr *instr) {
@@ -254,7 +269,7 @@ void cel__drawing_say_instr(cel_text *text, const cel_instr *instr) {
     if (instr->kind == CEL_INSTR_COLLECTIVE)
       say_exchange(text, instr->collective.exchange);
     else
-      say_message(text, instr);
+      say_messages(text, instr);
     return;
   case CEL_LANE_NONE: return;
   default: break;

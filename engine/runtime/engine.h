@@ -41,14 +41,14 @@ typedef struct cel_engine_config {
   bool shares_cores; /* with other ranks, though it may be bound to them */
   bool lookahead;
   /* A host task that raises ends nothing: what it has done stays, and what
-   * comes after it runs; cel_engine_mishap tells. For a session, of one rank.
+   * comes after it runs; cel_engine_mishap tells. For a session.
    */
   bool forgiving;
   int32_t horizon_step, horizon_breadth;
   int32_t laps_ahead;                /* default 8 */
   uint64_t small_bytes, large_bytes; /* see command.h; 0: default */
   int64_t interior_bytes;            /* see instr.h */
-  uint32_t join_parts;               /* likewise */
+  uint32_t together_peers;           /* likewise */
   /* Whether what all ranks exchange is one step: by collectives, or still by
    * messages, as between GPUs these are faster. The same on all. */
   bool collectives, by_messages;
@@ -68,6 +68,10 @@ typedef struct cel_engine_config {
   /* Polled while submit waits its turn; true ends that with CEL_E_CANCELLED.
    * May be null. */
   bool (*interrupted)(void);
+  /* Asked before main submits something, when nothing else is in its way; false
+   * ends that with CEL_E_CANCELLED. May be null. */
+  bool (*pass)(void *context);
+  void *pass_context;
   /* Who draws or checks the graphs; each may be null. A node is shown when it
    * is emitted and lives until it is retired. Thread: main for tasks, scheduler
    * for the others. */

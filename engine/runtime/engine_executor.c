@@ -105,19 +105,23 @@ static bool yield(cel_engine *e) {
 
 /* Whether no other thread of the rank has work, and no other rank the core:
  * then to let others have it gives it to nobody, and costs this thread its
- * place before those that it will wake. */
+ * place before those that it will wake, each of which takes the core from it
+ * for a while. */
 static bool is_alone(const cel_engine *e) {
   return e->own_cores &&
          atomic_load_explicit(&e->awaits, memory_order_relaxed) &&
-         cel_executor_quiet(e->executor) && cel_ring_empty(e->tasks);
+         cel_executor_quiet(e->executor) && cel_ring_empty(e->tasks) &&
+         !atomic_load_explicit(&e->scheduling.taken, memory_order_relaxed);
 }
 
 /* Something is under way that wakes nobody: whether to look at it again at
  * once, after so many looks in vain, maybe after others have had the core. */
 static bool polls_on(cel_engine *e, int *polls) {
-  bool free = e->to_spare || is_alone(e);
-  if (++*polls < CEL_TUNE_POLLS_GREEDY && free) return true;
-  return *polls < (free ? CEL_TUNE_POLLS_SPARE : e->polls) && yield(e);
+  ++*polls;
+  if (is_alone(e)) return *polls < CEL_TUNE_POLLS_SPARE;
+  if (!e->to_spare) return *polls < e->polls && yield(e);
+  return *polls < CEL_TUNE_POLLS_GREEDY ||
+         (*polls < CEL_TUNE_POLLS_SPARE && yield(e));
 }
 
 /* Until one looks for what other ranks tell unasked. */

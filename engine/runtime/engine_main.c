@@ -137,11 +137,12 @@ static bool lends(const cel_engine *e) {
          !atomic_load_explicit(&e->awaits_turn, memory_order_relaxed);
 }
 
-/* Nothing more comes before main waits. */
-static void hurry(cel_engine *e) {
+/* Nothing more comes before main waits. What it takes in itself, or then wakes
+ * the scheduler for, that need not be woken for now. */
+static void hurry(cel_engine *e, bool helps) {
   if (atomic_load_explicit(&e->hurries, memory_order_relaxed)) return;
   atomic_store(&e->hurries, true);
-  if (atomic_load(&e->dozes)) cel_park_wake(&e->scheduler_park);
+  if (!helps && atomic_load(&e->dozes)) cel_park_wake(&e->scheduler_park);
 }
 
 cel_status cel__engine_await(cel_engine *engine,
@@ -153,8 +154,8 @@ cel_status cel__engine_await(cel_engine *engine,
   if (!e->config.threads) return cel_fail(CEL_E_CANCELLED, "not there yet");
   int64_t begin = cel_now_ns();
   atomic_store_explicit(&e->awaits, true, memory_order_relaxed);
-  hurry(e);
   waiting w = {.helps = lends(e), .looked_ns = begin};
+  hurry(e, w.helps);
   cel_status status = await(e, ready, context, interrupted, &w);
   if (w.executes) cel__executor_give_back(e);
   atomic_store_explicit(&e->awaits, false, memory_order_relaxed);
@@ -179,14 +180,22 @@ static cel_status await_turn(cel_engine *e) {
   return status;
 }
 
+/* Whether the session's line may go on. */
+static cel_status pass(const cel_engine *e) {
+  const cel_engine_config *c = &e->config;
+  return c->pass == NULL || c->pass(c->pass_context)
+             ? CEL_E_OK
+             : cel_fail(CEL_E_CANCELLED, "interrupted");
+}
+
 /* Before main submits: reports a failure, drops what is done with, waits its
  * turn. */
 static cel_status enter(cel_engine *e) {
   CEL_TRY(cel_engine_check(e));
   atomic_store_explicit(&e->hurries, false, memory_order_relaxed);
   retire(e);
-  if (!e->config.threads || !cel_engine_congested(e)) return CEL_E_OK;
-  return await_turn(e);
+  if (e->config.threads && cel_engine_congested(e)) CEL_TRY(await_turn(e));
+  return pass(e);
 }
 
 /* ---- the program --------------------------------------------------------- */
@@ -233,7 +242,7 @@ cel_status cel_engine_submit(cel_engine *engine, const cel_group *group) {
 uint64_t cel_engine_epoch(cel_engine *engine, cel_location location) {
   retire(engine);
   engine->at = location;
-  hurry(engine);
+  hurry(engine, engine->helps);
   return cel_task_graph_epoch(engine->graph, location);
 }
 
@@ -257,6 +266,7 @@ cel_status cel_engine_barrier(cel_engine *engine, cel_location location,
                               bool (*interrupted)(void)) {
   cel_assert_thread(CEL_THREAD_MAIN);
   cel_engine *e = engine;
+  CEL_TRY(pass(e));
   e->helps = lends(e);
   uint64_t epoch = cel_engine_epoch(e, location);
   e->helps = false;
@@ -359,6 +369,8 @@ static void make_graph(cel_engine *e) {
   const cel_engine_config *c = &e->config;
   cel_task_graph_config config = {.ranks = c->transport->ranks,
                                   .reducing = reducing(c),
+                                  .in_place =
+                                      c->backend->holds && c->audit == NULL,
                                   .collectives = c->collectives,
                                   .all_reduces = all_reduces(c),
                                   .rules = e->rules,

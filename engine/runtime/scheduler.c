@@ -148,7 +148,8 @@ static void flush(cel_engine *e) {
 }
 
 /* On one core main has it, and submits more if it is let: what this thread does
- * is done just as soon at the end of that. Main wakes it when it waits.
+ * is done just as soon at the end of that. Main wakes it when it waits. A GPU
+ * does not need the core, and begins soon.
  *
  * Who writes one word and then reads another, while a second thread reads and
  * writes the two the other way round, is not to miss what that wrote. Of
@@ -161,10 +162,12 @@ static void flush(cel_engine *e) {
  * here, as one does in cel__engine_pass. */
 static void doze(cel_engine *e) {
   if (cel_park_cores() > 1) return;
+  bool shared = e->config.backend->device_memory[0] == CEL_MEMORY_HOST;
+  uint32_t us = shared ? CEL_TUNE_DOZE_US : CEL_TUNE_NAP_US;
   atomic_store(&e->dozes, true);
   uint32_t seen = cel_park_prepare(&e->scheduler_park);
   if (!atomic_load(&e->hurries) && !atomic_load(&e->stop))
-    cel_park_wait(&e->scheduler_park, seen, CEL_TUNE_NAP_US);
+    cel_park_wait(&e->scheduler_park, seen, us);
   atomic_store_explicit(&e->dozes, false, memory_order_relaxed);
   atomic_thread_fence(memory_order_seq_cst);
 }
@@ -248,7 +251,7 @@ void cel__scheduler_init(cel_engine *engine) {
                                    .large_bytes = c->large_bytes,
                                    .lookahead = c->lookahead,
                                    .interior_bytes = c->interior_bytes,
-                                   .join_parts = c->join_parts,
+                                   .together_peers = c->together_peers,
                                    .emit = emit_instr,
                                    .advise = c->advise,
                                    .warn = warn,

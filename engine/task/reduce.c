@@ -281,10 +281,34 @@ static void pend(cel__reductions *r, cel__reduced *at, const cel_buffer *rows,
   ++r->pending;
 }
 
+/* Whether there would be one row, of an array: for a single number it is not
+ * worth that the task waits for those that read the last one. */
+static bool is_in_place(const cel__reduce_config *config, const cel_task *task,
+                        const cel_reducer *reducer) {
+  return config->in_place && config->ranks == 1 && rows_of(config, task) == 1 &&
+         cel_box_volume(&reducer->extent) > 1;
+}
+
+/* The task writes the buffer itself, and is not cut. */
+static void lower_in_place(cel__reductions *r, cel_access *access) {
+  const cel_buffer *buffer = access->buffer;
+  *access = (cel_access){.buffer = buffer,
+                         .mode = access->mode,
+                         .use = {.rule = whole_rule(r, buffer->dims),
+                                 .range = cel_box_sized(1, 1, 1),
+                                 .extent = buffer->extent},
+                         .in_place = true};
+  cel_rule_retain(access->use.rule);
+}
+
 static void lower(cel__reductions *r, cel_arena *arena, const cel_task *task,
                   cel_location location, cel_access *access) {
   const cel__reduce_config *config = &r->config;
   const cel_reducer *reducer = access->reducer;
+  if (is_in_place(config, task, reducer)) {
+    lower_in_place(r, access);
+    return;
+  }
   int64_t chunks = task->placement == CEL_PLACE_ONCE
                        ? 1 /* wherever it is */
                        : cel_task_split(task, config->ranks).n;
@@ -339,7 +363,8 @@ static uint64_t hash_reduction(const cel_access *access, uint64_t seed) {
             .element_size = reducer->element_size};
   seed = cel_hash(reducer->identity, reducer->element_size, seed);
   seed = cel_hash(&what, sizeof what, seed);
-  return cel_access_hash(access, 0, seed);
+  seed = cel_hash_word(seed, (uint64_t)access->mode);
+  return cel_buffer_hash(access->buffer, seed);
 }
 
 void cel__reductions_lower(cel__reductions *reductions, cel_arena *arena,

@@ -12,6 +12,9 @@
  * after an all-gather. All ranks hence see the same bits. What is never asked
  * for, or overwritten before, is never combined.
  *
+ * On one rank with one device that can, an array needs no rows: the task writes
+ * B itself, and nothing is pending.
+ *
  * Invariant: a row that nobody writes holds the identity. P begins with it, and
  * is only ever written by tasks that are cut alike, over ranks, devices and
  * runs: `P`s are kept by all that the cuts depend on, a few for each buffer.
@@ -56,6 +59,7 @@ typedef struct cel__reduced {
 /* What of the graph's configuration reductions depend on: see there. */
 typedef struct cel__reduce_config {
   int64_t ranks, reducing;
+  bool in_place;
   bool collectives;
   cel_all_reduces all_reduces;
   cel_rules *rules;

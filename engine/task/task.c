@@ -23,20 +23,11 @@ const char *cel_mode_name(cel_mode mode) {
   return modes[mode].name;
 }
 
-/* No padding in the struct: ranks must agree on every byte. */
-uint64_t cel_access_hash(const cel_access *access, uint64_t rule,
-                         uint64_t seed) {
-  const cel_buffer *buffer = access->buffer;
-  struct {
-    cel_box extent;
-    uint64_t rule, mode, type, init;
-    uint32_t buffer, element_size;
-  } what = {.extent = buffer->extent,
-            .rule = rule,
-            .mode = (uint64_t)access->mode,
-            .type = buffer->type,
-            .init = buffer->init != NULL ? buffer->init->hash : 0,
-            .buffer = buffer->id,
-            .element_size = buffer->element_size};
-  return cel_hash(&what, sizeof what, seed);
+/* Extents begin at 0. */
+uint64_t cel_buffer_hash(const cel_buffer *buffer, uint64_t seed) {
+  for (int d = 0; d < CEL_DIMS; ++d)
+    seed = cel_hash_word(seed, (uint64_t)buffer->extent.max[d]);
+  seed = cel_hash_word(seed, buffer->type);
+  seed = cel_hash_word(seed, buffer->init != NULL ? buffer->init->hash : 0);
+  return cel_hash_word(seed, (uint64_t)buffer->id << 32 | buffer->element_size);
 }

@@ -71,6 +71,8 @@ typedef struct cel_access {
    * one, wherever it is. Or it reads them,
    * each rank its own, which therefore nobody sends. */
   int64_t rows;
+  bool in_place; /* a node's: what it writes is what the buffer comes to by
+                    reducing; it is one chunk's and one part's */
   /* A node's: of nothing; or every rank writes all of the buffer, each
    * something else, and what they come to by this is then on all of them. */
   cel_operator by;
@@ -86,10 +88,8 @@ static inline const char *cel__name_of(const char *name) {
   return name != NULL ? name : "unnamed";
 }
 
-/* Of all that ranks must agree on of an access, chained from `seed`, but of its
- * parameters; of its rule the hash, 0 where it reduces. */
-uint64_t cel_access_hash(const cel_access *access, uint64_t rule,
-                         uint64_t seed);
+/* Of all that ranks must agree on of a buffer, chained from `seed`. */
+uint64_t cel_buffer_hash(const cel_buffer *buffer, uint64_t seed);
 #endif
 
 /* NAME, name, what it is. */
@@ -159,6 +159,8 @@ typedef struct cel_group {
   cel_location location;
   cel_location
       reduced; /* combines: where was reduced what it does; else null */
+  /* Null; or what the caller remembers of groups like this: known.h. */
+  struct cel_known *known;
 } cel_group;
 
 /* A node of the task graph. Lives in the arena of its horizon; immutable once

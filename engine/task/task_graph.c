@@ -1,5 +1,6 @@
 #include "task/task_graph.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "task/assignment.h"
 #include "task/check.h"
 #include "task/defined.h"
+#include "task/known.h"
 #include "task/reduce.h"
 #include "tuning.h"
 
@@ -36,6 +38,7 @@ typedef struct warning {
 
 struct cel_task_graph {
   cel_task_graph_config config;
+  uint64_t number; /* from 1; of no other graph of this process */
   cel__checks *checks;
   cel_front front;
   cel_eras eras;        /* each keeps the tasks of groups */
@@ -82,11 +85,11 @@ static cel_task *node_new(cel_task_graph *graph, cel_task_kind kind) {
   return task;
 }
 
-static uint64_t hash_access(const cel_access *access, uint64_t seed) {
+static uint64_t hash_use(const cel_access *access) {
   const cel_rule_use *use = &access->use;
   size_t params = (size_t)use->rule->desc.params * sizeof(int64_t);
-  if (params > 0) seed = cel_hash(use->params, params, seed);
-  return cel_access_hash(access, use->rule->hash, seed);
+  uint64_t hash = cel_hash_word(use->rule->hash, (uint64_t)access->mode);
+  return params > 0 ? cel_hash(use->params, params, hash) : hash;
 }
 
 static uint64_t hash_effect(const cel_effect *effect, uint64_t seed) {
@@ -106,15 +109,16 @@ static uint64_t hash_home(const cel_home *home, uint64_t seed) {
   return cel_hash(&what, sizeof what, seed);
 }
 
-/* Of what the node does, not of what it is called. No padding in the struct, as
- * ranks must agree on every byte; 128 of them are hashed faster than more. */
-static uint64_t hash_node(const cel_task *task) {
+/* Of all of it but its work, home, accesses and effects. No padding in the
+ * struct, as ranks must agree on every byte; 128 of them are hashed faster than
+ * more. */
+static uint64_t hash_shape(const cel_task *task) {
   struct {
     cel_box range;
     int64_t granularity[3];
     int32_t kind, placement, dims, cut, oversubscribe;
     uint32_t accesses, freed, collective;
-    uint64_t work, weights, reduces;
+    uint64_t weights, reduces;
   } what = {.range = task->range,
             .kind = (int32_t)task->kind,
             .placement = (int32_t)task->placement,
@@ -124,16 +128,26 @@ static uint64_t hash_node(const cel_task *task) {
             .collective = task->collective_group,
             .oversubscribe = task->oversubscribe,
             .weights = task->weights,
-            .reduces = task->reduces,
-            .work = task->work != NULL ? task->work->hash : 0};
+            .reduces = task->reduces};
   for (int d = 0; d < CEL_DIMS; ++d) {
     what.granularity[d] = task->permitted.granularity[d];
     what.cut |= task->permitted.cut[d] << d;
   }
-  uint64_t hash = cel_hash(&what, sizeof what, 0);
+  return cel_hash(&what, sizeof what, 0);
+}
+
+/* Of what the node does, not of what it is called. `known`: null, or it holds
+ * for the node. */
+static uint64_t hash_node(const cel_task *task, const cel_known *known) {
+  uint64_t hash = known != NULL ? known->hash : hash_shape(task);
+  if (task->work != NULL) hash = cel_hash_word(hash, task->work->hash);
   if (task->home != NULL) hash = hash_home(task->home, hash);
-  for (uint32_t i = 0; i < task->accesses; ++i)
-    hash = hash_access(&task->access[i], hash);
+  for (uint32_t i = 0; i < task->accesses; ++i) {
+    const cel_access *access = &task->access[i];
+    hash = cel_hash_word(hash, known != NULL ? known->access[i].hash
+                                             : hash_use(access));
+    hash = cel_buffer_hash(access->buffer, hash);
+  }
   for (uint32_t i = 0; i < task->effects; ++i)
     hash = hash_effect(&task->effect[i], hash);
   return hash;
@@ -154,7 +168,8 @@ static void set_depth(cel_task_graph *graph, const cel_task *task) {
   cel_vec_push(&graph->depths, depth);
 }
 
-static void node_finish(cel_task_graph *graph, cel_task *task) {
+static void node_finish(cel_task_graph *graph, cel_task *task,
+                        const cel_known *known) {
   cel_deps *deps = &graph->deps;
   bool ordered = false;
   for (uint32_t i = 0; i < deps->n; ++i)
@@ -167,9 +182,9 @@ static void node_finish(cel_task_graph *graph, cel_task *task) {
   task->dep = cel_arena_copy(cel_eras_arena(&graph->eras), deps->at,
                              deps->n * sizeof(cel_dep));
   cel_deps_clear(deps);
-  task->hash = hash_node(task);
+  task->hash = hash_node(task, known);
   if (task->kind != CEL_TASK_FREE) {
-    graph->hash = cel_hash(&task->hash, sizeof task->hash, graph->hash);
+    graph->hash = cel_hash_word(graph->hash, task->hash);
     ++graph->count;
   }
   set_depth(graph, task);
@@ -194,7 +209,7 @@ static uint64_t barrier_node(cel_task_graph *graph, cel_task_kind kind,
   cel_task *task = node_new(graph, kind);
   task->location = location;
   cel_front_collect(&graph->front, &graph->deps);
-  node_finish(graph, task);
+  node_finish(graph, task, NULL);
   task->agreement_hash = graph->hash;
   task->agreement_count = graph->count;
   uint64_t floor = graph->front.floor;
@@ -271,9 +286,9 @@ static void warn_unwritten(cel_task_graph *graph, const cel_task *task,
   static const char advice[] =
       "of which some was never written; give the buffer an init, or write it "
       "first";
-  bool combines = task->reduced.file != NULL;
+  bool combines = task->reduced.file != NULL || access->in_place;
   cel_task at = *task;
-  if (combines) at.location = task->reduced;
+  if (task->reduced.file != NULL) at.location = task->reduced;
   if (graph->config.warn == NULL || graph->config.audited ||
       !warn_at(graph, OF_UNWRITTEN, at.location))
     return;
@@ -385,6 +400,7 @@ static cel_status check_all(cel_task_graph *graph, const cel_group *group,
 }
 
 static cel_access *copy_accesses(cel_arena *arena, const cel_group *group) {
+  if (group->accesses == 0) return NULL;
   cel_access *copy = cel_arena_copy(arena, group->access,
                                     group->accesses * sizeof(cel_access));
   for (uint32_t i = 0; i < group->accesses; ++i) {
@@ -454,8 +470,9 @@ static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
                      graph->images.at, graph->exact.at);
   task->access = access;
   task->effects = group->effects;
-  task->effect =
-      cel_arena_copy(arena, group->effect, group->effects * sizeof(cel_effect));
+  if (group->effects > 0)
+    task->effect = cel_arena_copy(arena, group->effect,
+                                  group->effects * sizeof(cel_effect));
   task->location = group->location;
   task->reduced = group->reduced;
   if (group->name != NULL)
@@ -468,12 +485,12 @@ static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
   return task;
 }
 
-/* Adds a group that was just checked. */
-static uint64_t add(cel_task_graph *graph, const cel_group *group,
-                    bool disjoint) {
+/* Adds a group that was just checked. `known`: null, or it holds for it. */
+static cel_task *add(cel_task_graph *graph, const cel_group *group,
+                     bool disjoint, const cel_known *known) {
   cel_task *task = copy_group(graph, group);
   task->disjoint = disjoint;
-  warn_crossing(graph, group, task);
+  if (known == NULL) warn_crossing(graph, group, task);
   for (uint32_t i = 0; i < task->accesses; ++i)
     if (task->access[i].rows > 0)
       cel_region_assign(&graph->images.at[i], &task->access[i].buffer->extent,
@@ -485,12 +502,11 @@ static uint64_t add(cel_task_graph *graph, const cel_group *group,
   cel_effects_add(&graph->effects, task->effect, task->effects,
                   task->collective_group != 0, task->id, graph->front.floor,
                   &graph->deps);
-  node_finish(graph, task);
-  uint64_t id = task->id;
+  node_finish(graph, task, known);
   node_emit(graph, task);
   cel__reductions_tidy(&graph->reductions);
   consider_horizon(graph, task);
-  return id;
+  return task;
 }
 
 /* Whether the group, just checked, wants to know what `buffer` holds: it reads
@@ -517,7 +533,7 @@ static cel_status combine(cel_task_graph *graph, const cel_group *asking,
   cel__reductions_settle(&graph->reductions, asking, pending, &group, access);
   group.location = asking->location;
   cel_status status = check_all(graph, &group, &disjoint);
-  if (status == CEL_E_OK) add(graph, &group, disjoint);
+  if (status == CEL_E_OK) add(graph, &group, disjoint, NULL);
   cel_work_release(group.work);
   return status;
 }
@@ -541,6 +557,46 @@ static cel_status settle(cel_task_graph *graph, const cel_group *group,
   return CEL_E_OK;
 }
 
+/* As check_all, of a group like one before. */
+static bool recall(cel_task_graph *graph, const cel_group *group) {
+  cel_known *known = group->known;
+  if (known == NULL || graph->reductions.pending > 0 ||
+      !cel__known_holds(known, graph->number, group))
+    return false;
+  for (uint32_t i = 0; i < known->accesses; ++i) {
+    cel_region *image = &graph->images.at[i];
+    if (image->n == 1) /* as mostly: its memory is there */
+      image->at[0] = known->access[i].image;
+    else
+      cel_region_assign(image, &known->access[i].image, 1);
+    graph->exact.at[i] = known->access[i].exact;
+  }
+  known->misses = 0;
+  return true;
+}
+
+/* Remembers what the task has come to, which still holds its images. What
+ * crosses is looked for again: each line is told. */
+static void remember(const cel_task_graph *graph, const cel_group *group,
+                     const cel_task *task) {
+  cel_known *known = group->known;
+  cel__crossing crossing;
+  uint32_t n = known->misses++;
+  if (n >= CEL_TUNE_KNOWN_MISSES && (n & (n - 1)) != 0) return;
+  for (uint32_t i = 0; i < group->accesses; ++i)
+    if (graph->images.at[i].n != 1) return;
+  if (cel__check_crossing(graph->checks, group, &crossing) ||
+      !cel__known_note(known, graph->number, group))
+    return;
+  known->disjoint = task->disjoint;
+  known->hash = hash_shape(task);
+  for (uint32_t i = 0; i < group->accesses; ++i) {
+    known->access[i].exact = graph->exact.at[i];
+    known->access[i].image = graph->images.at[i].at[0];
+    known->access[i].hash = hash_use(&task->access[i]);
+  }
+}
+
 cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
                                  uint64_t *id) {
   cel_assert_thread(CEL_THREAD_MAIN);
@@ -550,10 +606,16 @@ cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
     cel__reductions_none(&graph->reductions, group);
     return CEL_E_OK;
   }
+  if (recall(graph, group)) {
+    *id = add(graph, group, group->known->disjoint, group->known)->id;
+    return CEL_E_OK;
+  }
   bool disjoint = true;
   CEL_TRY(check_all(graph, group, &disjoint));
   CEL_TRY(settle(graph, group, &disjoint));
-  *id = add(graph, group, disjoint);
+  const cel_task *task = add(graph, group, disjoint, NULL);
+  if (group->known != NULL) remember(graph, group, task);
+  *id = task->id;
   return CEL_E_OK;
 }
 
@@ -567,7 +629,7 @@ void cel_task_graph_free(cel_task_graph *graph, const cel_buffer *buffer) {
   cel_track_destroy(track);
   graph->buffers.at[buffer->id] = (buffer_state){0};
   cel__defined_forget(&graph->defined, buffer);
-  node_finish(graph, task);
+  node_finish(graph, task, NULL);
   node_emit(graph, task);
 }
 
@@ -579,15 +641,17 @@ void cel_task_graph_end(cel_task_graph *graph, const cel_object *object) {
   cel_effect_ask(&graph->effects, object, CEL_ORDER_SEQUENTIAL,
                  graph->front.floor, &graph->deps);
   cel_effect_forget(&graph->effects, object);
-  node_finish(graph, task);
+  node_finish(graph, task, NULL);
   node_emit(graph, task);
 }
 
 /* ---- life ---------------------------------------------------------------- */
 
 cel_task_graph *cel_task_graph_create(const cel_task_graph_config *config) {
+  static _Atomic(uint64_t) graphs;
   cel_task_graph *graph = cel_alloc_zero(sizeof *graph);
   graph->config = *config;
+  graph->number = atomic_fetch_add(&graphs, 1) + 1;
   if (graph->config.horizon_step <= 0)
     graph->config.horizon_step = CEL_TUNE_HORIZON_STEP;
   if (graph->config.horizon_breadth <= 0)
@@ -595,6 +659,7 @@ cel_task_graph *cel_task_graph_create(const cel_task_graph_config *config) {
   graph->reductions.config =
       (cel__reduce_config){.ranks = config->ranks,
                            .reducing = config->reducing,
+                           .in_place = config->in_place,
                            .collectives = config->collectives,
                            .all_reduces = config->all_reduces,
                            .rules = config->rules,

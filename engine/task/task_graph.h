@@ -35,9 +35,10 @@
 typedef struct cel_task_graph cel_task_graph;
 
 typedef struct cel_task_graph_config {
-  int64_t ranks;               /* for CEL_PLACE_EACH and for weights */
-  int64_t reducing;            /* devices of a rank that reduce; default 1 */
-  bool collectives;            /* what all ranks exchange is one step */
+  int64_t ranks;    /* for CEL_PLACE_EACH and for weights */
+  int64_t reducing; /* devices of a rank that reduce; default 1 */
+  bool in_place;    /* one that is alone may reduce where the result belongs */
+  bool collectives; /* what all ranks exchange is one step */
   cel_all_reduces all_reduces; /* and so is an all-reduce, there */
   cel_rules *rules;            /* for reductions; may be null without any */
   int32_t horizon_step;        /* default CEL_TUNE_HORIZON_STEP */

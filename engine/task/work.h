@@ -27,16 +27,23 @@ typedef struct cel_view {
   cel_box layout;
   cel_box box;
   struct cel_touched *touched; /* for works that mark it; else null */
-  /* Of what is reduced into: which parts hold anything yet; null: all do. */
+  /* Of what is reduced into: what a block of the call has for itself; null: all
+   * of it. */
   const struct cel_lines *lines;
+  bool holds; /* and the call combines onto what that holds */
 } cel_view;
 
-/* Which lines, of CEL_LINE bytes each, of a row of partial results hold
- * anything: all of a long row costs more than the few elements that a block
- * comes to. There is memory for all of the last one. celer::lines, in
- * kernels/celer.cuh. */
+/* Of a long array that is reduced into, some elements are one block's alone: it
+ * combines them where they belong. Of all others it has a row of its own, and
+ * lines of CEL_LINE bytes in that hold something once the block has come to
+ * them: all of a row costs more than the few elements of most blocks. There is
+ * memory for all of the last line. celer::lines, in kernels/celer.cuh. */
 typedef struct cel_lines {
-  unsigned char *begun; /* a byte for each line, not 0: it does */
+  int64_t own_begin, own_end;
+  int64_t along; /* not 0: each item's own coordinates are among them */
+  void *row;
+  unsigned char *begun; /* a byte for each line, not 0: it holds something; then
+                           one for all of them */
   int64_t count;
   int64_t stride;       /* where many rows are seen: from one's to the next's */
   const void *identity; /* of one element, what others are to begin with */
@@ -50,6 +57,7 @@ typedef struct cel_call {
   const cel_view *view;      /* in the order of the task's accesses */
   const void *values;        /* the work's packed scalar arguments */
   const int32_t *work_group; /* the work's */
+  int32_t strip; /* of a kernel's rows, so many items at a time; 0: all */
   /* A kernel's work: which device; of a GPU the number that the driver gives
    * it, and the CUstream that the call is to enqueue on. Else null. */
   int32_t device;
@@ -67,15 +75,17 @@ typedef struct cel_work cel_work;
 
 /* One view of a kernel that it does not write to but reduces into: dense memory
  * of the shape of the buffer that is reduced into, layout and box alike. On the
- * processor every element holds the identity when the call begins, and the call
- * combines onto it; where the view has `lines`, which only works that `begin`
- * are given, nothing does, and the call begins each line that it comes to. On a
- * GPU the kernel begins it all. Operators are associative and commutative, but
- * for their rounding. */
+ * processor every element holds the identity when the call begins, or where the
+ * view `holds` something else that, and the call combines onto it; where the
+ * view has `lines`, which only works that `begin` are given, the call begins
+ * each line that it comes to of those. On a GPU the kernel begins it all.
+ * Operators are associative and commutative, but for their rounding. */
 typedef struct cel_reducer {
   int32_t view;
   uint32_t element_size;
   cel_box extent;       /* of the buffer */
+  int32_t dims;         /* of the buffer */
+  int32_t item_dims;    /* of the work's items; 0: not known */
   const void *identity; /* of one element */
   cel_operator by;      /* an element is one number of it, or several */
   bool begins;          /* the work and those that combine heed `lines` */
@@ -113,6 +123,7 @@ struct cel_work {
   bool brief;    /* on the host, and yet done as soon as it can begin */
   bool tiny;     /* takes no longer than to wake a host lane for it */
   bool samples;  /* a kernel's: its calls are given a sample */
+  bool turns;    /* a kernel's: it touches columns along its rows */
   bool waits;    /* a GPU's thread waits for what it has launched: backend.h */
   /* The maker's own. With `fn`, by which calls are known again: how long they
    * usually take. */

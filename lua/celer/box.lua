@@ -190,15 +190,16 @@ function M.shape(dims, a, b, c)
   return setmetatable({ dims = dims, size = coordinates(a, b, c) }, Shape)
 end
 
---- A chunk from six bounds, in a range with these three extents.
+--- A chunk from six bounds, in a range with these three extents; with the rank and how
+--- many there are where it is a task's.
 ---@return celer.chunk
-function M.chunk(dims, a, b, c, d, e, f, g, h, i)
-  local chunk = make(dims, a, b, c, d, e, f)
-  if dims < 3 then i = nil end
-  if dims < 2 then h = nil end
-  if dims < 1 then g = nil end
-  chunk.global = coordinates(g, h, i)
-  return setmetatable(chunk, Chunk)
+function M.chunk(dims, a, b, c, d, e, f, g, h, i, rank, ranks)
+  if dims < 3 then c, f, i = nil, nil, nil end
+  if dims < 2 then b, e, h = nil, nil, nil end
+  if dims < 1 then a, d, g = nil, nil, nil end
+  return setmetatable({ dims = dims, min = setmetatable({ [0] = a, b, c }, Coordinates),
+    max = setmetatable({ [0] = d, e, f }, Coordinates),
+    global = setmetatable({ [0] = g, h, i }, Coordinates), rank = rank, ranks = ranks }, Chunk)
 end
 
 --- Grows the box on both sides, by one extent per dimension. What leaves the

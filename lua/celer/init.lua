@@ -49,6 +49,7 @@ local names = {
   png = { "io.image", "png" },
   io = { "io.files", nil, true },
   checkpoint = { "io.checkpoint", "save", true },
+  checkpoint_every = { "io.every", "checkpoint", true },
   restore = { "io.checkpoint", "restore", true },
   progress = { "run.progress", "loop", true },
   sorted_pairs = { "tables", "sorted_pairs" },

@@ -55,6 +55,17 @@ M.list = {
   { name = "watchdog", value = "SECONDS",
     text = "after how long in which nothing moves a rank says what it waits for; 0: never",
     number = { 0, 86400 } },
+  { name = "lost", alike = true, value = "SECONDS",
+    text = "a rank of which nothing is heard for so long, as its host or the network fails, "
+      .. "is lost, and all ranks end; 120 by default; 0: they wait for ever",
+    number = { 0, 86400 } },
+  { name = "restarts", only = "run", unchecked = true, value = "N",
+    text = "start again, N times at most, when a rank or its host was killed, or the network to "
+      .. "it fails: on the hosts that are left, from the script's last checkpoint",
+    number = { 0, 10000 } },
+  { name = "launcher", only = "run", unchecked = true, value = "WORDS",
+    text = "what starts the ranks of -n, such as 'mpirun --host a:4,b:4'; by default mpirun, or "
+      .. "srun --mpi=pmix within Slurm", file = true, of = "a launcher" },
   { name = "arch", value = "LIST", only = "build",
     text = "for which machines: cpu, or GPUs such as sm_90,sm_100; by default for what "
       .. "a run would use here",
@@ -74,6 +85,10 @@ M.list = {
 
 --- Seconds, of a script. A session waits for who types.
 M.watchdog = 60
+
+--- Seconds. More than a network takes to recover, or an overloaded host to answer, and
+--- than the watchdog, which has said a word by then.
+M.lost = 120
 
 --- Whether kernels are compiled with checks.
 M.check_bounds = false
@@ -96,7 +111,7 @@ M.looks = false
 function M.is_set(value) return value == true or value == "1" end
 
 -- Variables that other parts read themselves.
-local others = { CELER_CACHE = true }
+local others = { CELER_CACHE = true, CELER_RESTARTED = true, CELER_TERMINAL = true }
 
 local function variable(name)
   return "CELER_" .. name:upper():gsub("%-", "_")
@@ -170,7 +185,9 @@ local function fault(setting, value)
     return not M.architectures(value)
       and "must be cpu, or GPUs by their architecture such as sm_90,sm_100" or nil
   end
-  if setting.file then return value == "" and "must be the name of a file" or nil end
+  if setting.file then
+    return value == "" and ("must be the name of %s"):format(setting.of or "a file") or nil
+  end
   local n, range = tonumber(value), setting.number
   if not n or n % 1 ~= 0 or n < range[1] or n > range[2] then
     return ("must be a whole number from %d to %d"):format(range[1], range[2])
@@ -206,6 +223,19 @@ function M.warn_of_unknown()
     end
   end
 end
+
+--- What a setting is for.
+---@return string
+function M.text_of(name)
+  for _, setting in ipairs(M.list) do
+    if setting.name == name then return setting.text end
+  end
+  error(name)
+end
+
+--- A setting's variable, if it is set.
+---@return string?
+function M.variable(name) return os.getenv(variable(name)) end
 
 local spelled = {} -- of the settings resolved last: how they were given
 

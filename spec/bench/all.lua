@@ -11,33 +11,10 @@
 --- The exit status is 1 where a benchmark fails or, with --counts, a count has grown; a
 --- figure that misses its target does not count as failure.
 package.path = "./?.lua;" .. package.path
-local celer = require("spec.support.celer")
 local report = require("spec.bench.report")
 
 local USAGE = "usage: luajit spec/bench/all.lua [--full] [--only NAME]... [--json FILE] "
   .. "[--list] | --counts | --renew"
-
-local function options(words)
-  local o = { only = {} }
-  local flags = { ["--full"] = "full", ["--list"] = "list", ["--counts"] = "counts",
-    ["--renew"] = "renew" }
-  local i = 1
-  while words[i] do
-    local word, value = words[i], words[i + 1]
-    if flags[word] then
-      o[flags[word]] = true
-    elseif word == "--only" and value then
-      o.only[value], o.some, i = true, true, i + 1
-    elseif word == "--json" and value then
-      o.json, i = value, i + 1
-    else
-      error(USAGE, 0)
-    end
-    i = i + 1
-  end
-  o.celer, o.bin = celer.command(), report.bin
-  return o
-end
 
 local function row_of(name, figure)
   local what, value, unit, sense, bound = unpack(figure, 1, 5)
@@ -99,7 +76,7 @@ local function compare()
 end
 
 local function main()
-  local o = options(arg)
+  local o = report.options(arg, USAGE, { "full", "counts", "renew" })
   if o.counts then return compare() end
   if o.renew then
     local counts = require("spec.bench.counts")

@@ -12,7 +12,6 @@
 package.path = "./?.lua;" .. package.path
 local cjson = require("cjson")
 local ffi = require("ffi")
-local celer = require("spec.support.celer")
 local report = require("spec.bench.report")
 local table_of = require("spec.bench.step.rows")
 
@@ -31,27 +30,6 @@ int getrusage(int who, struct step_usage *out);
 long sysconf(int name);
 ]]
 local CHILDREN, CLOCK_TICKS = -1, 2 -- RUSAGE_CHILDREN, _SC_CLK_TCK
-
-local function options(words)
-  local o = { only = {}, turns = 5, celer = celer.command(), bin = report.bin }
-  local i = 1
-  while words[i] do
-    local word, value = words[i], words[i + 1]
-    if word == "--tiny" or word == "--list" then
-      o[word:sub(3)] = true
-    elseif word == "--only" and value then
-      o.only[value], o.some, i = true, true, i + 1
-    elseif word == "--turns" and tonumber(value) and tonumber(value) >= 1 then
-      o.turns, i = math.floor(tonumber(value)), i + 1
-    elseif word == "--json" and value then
-      o.json, i = value, i + 1
-    else
-      error(USAGE, 0)
-    end
-    i = i + 1
-  end
-  return o
-end
 
 -- The rows that were asked for; throws on a name that is none.
 local function chosen_rows(o)
@@ -243,7 +221,7 @@ local function measure(o)
 end
 
 local function main()
-  local o = options(arg)
+  local o = report.options(arg, USAGE, { "tiny" }, { turns = 5 })
   if o.list then
     for _, row in ipairs(table_of.rows) do print(("%-11s %s"):format(row[1], row[2])) end
     return true

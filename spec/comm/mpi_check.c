@@ -463,7 +463,7 @@ static int report(const char *how) {
 }
 
 static settings read_settings(int argc, char **argv) {
-  settings set = {1, 300, 20, 20, 3, {8, 3, 3, 4096}};
+  settings set = {1, 300, 20, 20, 3, {8, 3, 3, 4096, 65536, 65536, false}};
   const struct {
     const char *name;
     void *at;
@@ -478,6 +478,9 @@ static settings read_settings(int argc, char **argv) {
       {"--sends", &set.bounds.sends, 4},
       {"--receives", &set.bounds.receives, 4},
       {"--small", &set.bounds.small_bytes, 8},
+      {"--eager", &set.bounds.announced_bytes, 8},
+      {"--part", &set.bounds.part_bytes, 8},
+      {"--apart", &set.bounds.apart, 1},
   };
   for (int i = 2; i + 1 < argc; i += 2)
     for (size_t k = 0; k < sizeof known / sizeof known[0]; ++k) {

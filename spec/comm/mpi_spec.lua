@@ -29,13 +29,19 @@ checker.describe("the MPI transport", "mpi_check", function(check)
     { window = 4, sends = 2, receives = 1, ranks = 4, small = 1000 },
     { window = 16, sends = 5, receives = 40, ranks = 2, small = 0 },
     { window = 1024, sends = 256, receives = 256, ranks = 4, small = 65536 },
+    { window = 2, sends = 1, receives = 1, ranks = 3, small = 100, eager = 200, part = 70000 },
+    { window = 16, sends = 5, receives = 40, ranks = 2, small = 1000, eager = 0, part = 3000 },
+    { window = 1024, sends = 256, receives = 256, ranks = 4, small = 0, eager = 65536,
+      part = 262144 },
   }
   for seed, b in ipairs(bounds) do
-    it(("exchanges messages, window %d, %d sends, %d receives"):format(
-      b.window, b.sends, b.receives), function()
+    local parts = b.part and (", parts of %d bytes"):format(b.part) or ""
+    it(("exchanges messages, window %d, %d sends, %d receives%s"):format(
+      b.window, b.sends, b.receives, parts), function()
       local r = check(b.ranks, {
         "exchange", "--seed", seed, "--messages", 400, "--window", b.window,
         "--sends", b.sends, "--receives", b.receives, "--small", b.small,
+        "--eager", b.eager or 0, "--part", b.part or 0, "--apart", b.part and 1 or 0,
       })
       assert.equal("", r.stderr)
       assert.matches("1 passed, 0 failed", r.stdout, 1, true)

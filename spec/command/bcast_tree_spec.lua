@@ -9,8 +9,8 @@ describe("broadcast trees", function()
   local function sent(r, task)
     local list = {}
     for k = 0, r.n - 1 do
-      for _, command in ipairs(r:of(k, "push", task)) do
-        list[#list + 1] = ("%d>%d"):format(k, command.message.peer)
+      for _, m in ipairs(r:messages_of(k, "push", task)) do
+        list[#list + 1] = ("%d>%d"):format(k, m.peer)
       end
     end
     return table.concat(list, " ")

@@ -15,10 +15,10 @@ describe("side effects among commands", function()
   local function tokens(r, kind, t)
     local list = {}
     for k = 0, r.n - 1 do
-      for _, command in ipairs(r:of(k, kind, t)) do
-        assert.is_truthy(command.message.object)
-        assert.equal(0, command.message.bytes)
-        local from, to = k, command.message.peer
+      for _, m in ipairs(r:messages_of(k, kind, t)) do
+        assert.is_truthy(m.object)
+        assert.equal(0, m.bytes)
+        local from, to = k, m.peer
         if kind == "await_push" then from, to = to, from end
         list[#list + 1] = ("%d>%d"):format(from, to)
       end
@@ -119,7 +119,9 @@ describe("side effects among commands", function()
     local pushes, known = {}, {}
     for k = 0, r.n - 1 do
       for _, push in ipairs(r:of(k, "push")) do
-        pushes[("%d>%d %d"):format(k, push.message.peer, push.message.sequence)] = push
+        for _, m in ipairs(push.messages) do
+          pushes[("%d>%d %d"):format(k, m.peer, m.sequence)] = push
+        end
       end
     end
     local function before(k, command)
@@ -132,9 +134,8 @@ describe("side effects among commands", function()
         if dep.kind == "execute" then set[dep.task .. "/" .. rank] = true end
       end
       for id in pairs(command.deps) do follow(k, r.rank[k].commands[id]) end
-      if command.kind == "await_push" then
-        local peer = command.message.peer
-        follow(peer, pushes[("%d>%d %d"):format(peer, k, command.message.sequence)])
+      for _, m in ipairs(command.kind == "await_push" and command.messages or {}) do
+        follow(m.peer, pushes[("%d>%d %d"):format(m.peer, k, m.sequence)])
       end
       return set
     end
@@ -229,8 +230,7 @@ describe("side effects among commands", function()
     local text = { push = {}, await_push = {} }
     for k = 0, 4 do
       for kind, list in pairs(text) do
-        for _, command in ipairs(r:of(k, kind)) do
-          local m = command.message
+        for _, m in ipairs(r:messages_of(k, kind)) do
           local from, to = k, m.peer
           if kind == "await_push" then from, to = to, from end
           list[#list + 1] = ("%d>%d %d: %s o%s"):format(from, to, m.sequence, m.pieces,

@@ -70,15 +70,26 @@ static bool check_pieces(run *r, const cel_message *m, bool whole) {
   return true;
 }
 
-/* The next message of `rank` with `peer` in this task from *at on, or null. */
+/* Where one looks for messages of a rank: the next of a list, then the lists of
+ * commands from `at` on. */
+typedef struct cursor {
+  uint32_t at;
+  const cel_message *next;
+} cursor;
+
+/* The next message of `rank` with `peer` in this task, or null. */
 static const cel_message *next_message(const run *r, int rank, int peer,
-                                       cel_command_kind kind, uint32_t *at) {
-  while (*at < r->seen[rank].n) {
-    const seen *s = &r->seen[rank].at[(*at)++];
-    if (s->command.kind == kind && s->command.message.peer == peer)
-      return &s->command.message;
+                                       cel_command_kind kind, cursor *c) {
+  for (;;) {
+    while (c->next == NULL) {
+      if (c->at == r->seen[rank].n) return NULL;
+      const seen *s = &r->seen[rank].at[c->at++];
+      if (s->command.kind == kind) c->next = s->message;
+    }
+    const cel_message *m = c->next;
+    c->next = m->next;
+    if (m->peer == peer) return m;
   }
-  return NULL;
 }
 
 static bool same_message(const cel_message *a, const cel_message *b) {
@@ -95,7 +106,7 @@ static bool same_message(const cel_message *a, const cel_message *b) {
 }
 
 static bool check_pair(run *r, int from, int to) {
-  uint32_t i = r->task_begin[from], j = r->task_begin[to];
+  cursor i = {r->task_begin[from], NULL}, j = {r->task_begin[to], NULL};
   for (;;) {
     const cel_message *push = next_message(r, from, to, CEL_COMMAND_PUSH, &i);
     const cel_message *await =
@@ -143,17 +154,35 @@ static void find_shared(run *r, int rank) {
 /* Whether `rank` gets the point by a message of this task. */
 static bool is_passed_on(run *r, int rank, int b, int x) {
   for (uint32_t i = r->task_begin[rank]; i < r->seen[rank].n; ++i) {
-    const cel_command *c = &r->seen[rank].at[i].command;
-    if (c->kind != CEL_COMMAND_AWAIT_PUSH) continue;
-    for (uint32_t j = 0; j < c->message.pieces; ++j) {
-      if ((int)c->message.piece[j].buffer->id != b) continue;
-      EACH_POINT(r, b, &c->message.piece[j].box, y) if (x == y) {
-        ++r->stats->passed;
-        return true;
+    const seen *s = &r->seen[rank].at[i];
+    if (s->command.kind != CEL_COMMAND_AWAIT_PUSH) continue;
+    for (const cel_message *m = s->message; m != NULL; m = m->next)
+      for (uint32_t j = 0; j < m->pieces; ++j) {
+        if ((int)m->piece[j].buffer->id != b) continue;
+        EACH_POINT(r, b, &m->piece[j].box, y) if (x == y) {
+          ++r->stats->passed;
+          return true;
+        }
       }
-    }
   }
   return false;
+}
+
+/* `rank` gets a message: each point once, from who has it. */
+static bool check_arrival(run *r, int rank, const cel_message *m) {
+  for (uint32_t j = 0; j < m->pieces; ++j) {
+    int b = (int)m->piece[j].buffer->id;
+    EACH_POINT(r, b, &m->piece[j].box, x) {
+      if (r->got[b][x])
+        return fuzz_fail(r, "rank %d gets point %d of %c twice", rank, x,
+                         'a' + b);
+      r->got[b][x] = true;
+      if (r->owner[b][x] != m->peer && !is_passed_on(r, (int)m->peer, b, x))
+        return fuzz_fail(r, "rank %d gets point %d of %c from %d, not from %d",
+                         rank, x, 'a' + b, (int)m->peer, r->owner[b][x]);
+    }
+  }
+  return true;
 }
 
 static bool check_received(run *r, int rank) {
@@ -162,22 +191,10 @@ static bool check_received(run *r, int rank) {
   fuzz_each_access_point(r, false, rank, note_want, NULL);
   find_shared(r, rank);
   for (uint32_t i = r->task_begin[rank]; i < r->seen[rank].n; ++i) {
-    const cel_command *c = &r->seen[rank].at[i].command;
-    if (c->kind != CEL_COMMAND_AWAIT_PUSH) continue;
-    for (uint32_t j = 0; j < c->message.pieces; ++j) {
-      int b = (int)c->message.piece[j].buffer->id;
-      EACH_POINT(r, b, &c->message.piece[j].box, x) {
-        if (r->got[b][x])
-          return fuzz_fail(r, "rank %d gets point %d of %c twice", rank, x,
-                           'a' + b);
-        r->got[b][x] = true;
-        if (r->owner[b][x] != c->message.peer &&
-            !is_passed_on(r, (int)c->message.peer, b, x))
-          return fuzz_fail(
-              r, "rank %d gets point %d of %c from %d, not from %d", rank, x,
-              'a' + b, (int)c->message.peer, r->owner[b][x]);
-      }
-    }
+    const seen *s = &r->seen[rank].at[i];
+    if (s->command.kind != CEL_COMMAND_AWAIT_PUSH) continue;
+    for (const cel_message *m = s->message; m != NULL; m = m->next)
+      if (!check_arrival(r, rank, m)) return false;
   }
   for (int b = 0; b < r->program.buffers; ++b) {
     bool all_kept = r->reads[b] <= r->program.replications;

@@ -2,37 +2,45 @@
  * permit, and looks at the data. */
 #include "command/fuzz_state.h"
 
-static seen *find_await(run *r, int rank, int from, uint64_t sequence) {
+/* Where `rank` awaits a message, and in *which the place in the list. */
+static seen *find_await(run *r, int rank, int from, uint64_t sequence,
+                        uint32_t *which) {
   for (uint32_t i = 0; i < r->seen[rank].n; ++i) {
     seen *s = &r->seen[rank].at[i];
-    if (s->command.kind == CEL_COMMAND_AWAIT_PUSH &&
-        s->command.message.peer == from &&
-        s->command.message.sequence == sequence)
-      return s;
+    if (s->command.kind != CEL_COMMAND_AWAIT_PUSH) continue;
+    *which = 0;
+    for (const cel_message *m = s->message; m != NULL; m = m->next, ++*which)
+      if (m->peer == from && m->sequence == sequence) return s;
   }
   return NULL;
 }
 
-static void execute_push(run *r, int rank, const seen *s) {
-  const cel_message *m = &s->command.message;
-  seen *await = find_await(r, (int)m->peer, rank, m->sequence);
-  await->data = cel_alloc((size_t)m->bytes + 1);
-  uint8_t *at = await->data;
+static void push(run *r, int rank, const cel_message *m) {
+  uint32_t which;
+  seen *await = find_await(r, (int)m->peer, rank, m->sequence, &which);
+  uint8_t *at = await->data[which] = cel_alloc((size_t)m->bytes + 1);
   for (uint32_t i = 0; i < m->pieces; ++i) {
     int b = (int)m->piece[i].buffer->id;
     EACH_POINT(r, b, &m->piece[i].box, x)
     *at++ = r->local[rank][b][x];
   }
-  await->sent = true;
+  --await->awaited;
+}
+
+static void execute_push(run *r, int rank, const seen *s) {
+  for (const cel_message *m = s->message; m != NULL; m = m->next)
+    push(r, rank, m);
 }
 
 static void execute_await(run *r, int rank, const seen *s) {
-  const cel_message *m = &s->command.message;
-  const uint8_t *at = s->data;
-  for (uint32_t i = 0; i < m->pieces; ++i) {
-    int b = (int)m->piece[i].buffer->id;
-    EACH_POINT(r, b, &m->piece[i].box, x)
-    r->local[rank][b][x] = *at++;
+  uint32_t which = 0;
+  for (const cel_message *m = s->message; m != NULL; m = m->next) {
+    const uint8_t *at = s->data[which++];
+    for (uint32_t i = 0; i < m->pieces; ++i) {
+      int b = (int)m->piece[i].buffer->id;
+      EACH_POINT(r, b, &m->piece[i].box, x)
+      r->local[rank][b][x] = *at++;
+    }
   }
 }
 
@@ -131,7 +139,7 @@ static bool execute(run *r, int rank, uint32_t i) {
 static bool ready(const run *r, int rank, const seen *s) {
   if (s->done || s->waits > 0) return false;
   switch (s->command.kind) {
-  case CEL_COMMAND_AWAIT_PUSH: return s->sent;
+  case CEL_COMMAND_AWAIT_PUSH: return s->awaited == 0;
   case CEL_COMMAND_COLLECTIVE:
     return s->begun ? all_given(r, s) : s->exchange.nth == r->begins[rank];
   default: return true;

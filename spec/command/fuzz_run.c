@@ -55,13 +55,37 @@ static void release_exchange(const cel_exchange *list) {
   cel_free((void *)(uintptr_t)list->next);
 }
 
+/* A list, with copies of what its arena holds; *n: how many. */
+static const cel_message *copy_messages(const cel_message *from, uint32_t *n) {
+  if (from == NULL) return NULL;
+  ++*n;
+  cel_message *to = cel_alloc(sizeof *to);
+  *to = *from;
+  copy_in((const void **)&to->piece, from->pieces * sizeof *from->piece);
+  to->next = copy_messages(from->next, n);
+  return to;
+}
+
+static void release_messages(seen *s) {
+  uint32_t i = 0;
+  for (const cel_message *m = s->message, *next; m != NULL; m = next) {
+    next = m->next;
+    cel_free(s->data[i++]);
+    cel_free((void *)(uintptr_t)m->piece);
+    cel_free((void *)(uintptr_t)m);
+  }
+  cel_free(s->data);
+}
+
 static void on_emit(void *context, const cel_command *command) {
   listener *l = context;
   run *r = l->run;
   seen s = {.command = *command, .emitted = command, .task = r->task};
   copy_in((const void **)&s.command.dep, command->deps * sizeof *command->dep);
-  copy_in((const void **)&s.command.message.piece,
-          command->message.pieces * sizeof *command->message.piece);
+  if (command->kind == CEL_COMMAND_PUSH ||
+      command->kind == CEL_COMMAND_AWAIT_PUSH)
+    s.message = copy_messages(&command->message, &s.awaited);
+  s.data = cel_alloc_zero((s.awaited + 1) * sizeof *s.data);
   if (command->kind == CEL_COMMAND_COLLECTIVE)
     copy_exchange(&s.exchange, command->exchange);
   s.waits = (int)command->deps;
@@ -252,8 +276,7 @@ static void end(run *r) {
     for (uint32_t i = 0; i < r->seen[k].n; ++i) {
       seen *s = &r->seen[k].at[i];
       cel_free((void *)s->command.dep);
-      cel_free((void *)s->command.message.piece);
-      cel_free(s->data);
+      release_messages(s);
       release_exchange(&s->exchange);
     }
     cel_vec_release(&r->seen[k]);

@@ -19,12 +19,13 @@ enum { NOBODY = -1, EVERYBODY = -2, VALUE_INIT = 100, VALUE_FREED = 200 };
 typedef struct seen {
   cel_command command;
   const cel_command *emitted;
-  int task;   /* in the program; -1 for the epochs around it */
-  int waits;  /* commands it depends on that are not done */
-  bool sent;  /* AWAIT_PUSH: the message is there */
-  bool begun; /* COLLECTIVE */
+  int task;         /* in the program; -1 for the epochs around it */
+  int waits;        /* commands it depends on that are not done */
+  uint32_t awaited; /* AWAIT_PUSH: messages that are not there */
+  bool begun;       /* COLLECTIVE */
   bool done;
-  uint8_t *data; /* AWAIT_PUSH: what the sender had */
+  const cel_message *message; /* PUSH, AWAIT_PUSH: a copy of the list */
+  uint8_t **data; /* AWAIT_PUSH: what the senders had, by place in the list */
   cel_exchange exchange;
 } seen;
 

@@ -76,8 +76,7 @@ describe("the command graph", function()
     for k = 0, 2 do
       for kind, list in pairs(ends) do
         local next_of = {}
-        for _, command in ipairs(r:of(k, kind)) do
-          local m = command.message
+        for _, m in ipairs(r:messages_of(k, kind)) do
           assert.equal(next_of[m.peer] or 0, m.sequence)
           next_of[m.peer] = m.sequence + 1
           local from, to = k, m.peer
@@ -192,8 +191,9 @@ describe("the command graph", function()
       { u, "discard_write", program.same(1) } })
     for k = 0, 2 do
       local execute, pushes = r:of(k, "execute", t)[1], r:of(k, "push", t)
-      assert.equal(2, #pushes)
-      for _, push in ipairs(pushes) do assert.equal("anti", execute.deps[push.id]) end
+      assert.equal(1, #pushes)
+      assert.equal(2, #pushes[1].messages)
+      assert.equal("anti", execute.deps[pushes[1].id])
     end
   end)
 
@@ -253,9 +253,12 @@ describe("the command graph", function()
       for k = 0, n - 1 do
         for _, command in ipairs(r.rank[k].commands) do
           deps = deps + command.raw.deps
-          local m = command.message
-          list[#list + 1] = ("%d %s %d %s %s"):format(k, command.kind, command.task,
-            command.chunk, m and m.peer .. "#" .. m.sequence .. " " .. m.pieces)
+          local text = { ("%d %s %d %s"):format(k, command.kind, command.task,
+            tostring(command.chunk)) }
+          for _, m in ipairs(command.messages or {}) do
+            text[#text + 1] = ("%d#%d %s"):format(m.peer, m.sequence, m.pieces)
+          end
+          list[#list + 1] = table.concat(text, " ")
         end
       end
       return list, deps
@@ -335,7 +338,7 @@ describe("the command graph", function()
       end
       local t = r:submit(spec)
       for k = 0, 3 do
-        for _, command in ipairs(r:of(k, "push", t)) do sum = sum + command.message.bytes end
+        for _, m in ipairs(r:messages_of(k, "push", t)) do sum = sum + m.bytes end
       end
       return sum / u.element_size
     end

@@ -45,7 +45,12 @@ local emit = ffi.cast("void (*)(void *, const cel_command *)", function(_, comma
     raw = command,
   }
   if r.kind == "push" or r.kind == "await_push" then
-    r.message = message(command.message)
+    r.messages = {}
+    local m = command.message
+    while m ~= nil do
+      r.messages[#r.messages + 1] = message(m)
+      m = m.next
+    end
   elseif r.kind == "execute" then
     r.chunk = box_text(command.chunk, command.task.dims)
   end
@@ -120,10 +125,18 @@ function M:of(k, kind, task)
   return list
 end
 
+-- The messages of these, in order.
+function M:messages_of(k, kind, task)
+  local list = {}
+  for _, command in ipairs(self:of(k, kind, task)) do
+    for _, m in ipairs(command.messages) do list[#list + 1] = m end
+  end
+  return list
+end
+
 -- As text, "peer: pieces", ordered by peer and sequence.
 function M:messages(k, kind, task)
-  local list = {}
-  for i, command in ipairs(self:of(k, kind, task)) do list[i] = command.message end
+  local list = self:messages_of(k, kind, task)
   table.sort(list, function(a, b)
     if a.peer ~= b.peer then return a.peer < b.peer end
     return a.sequence < b.sequence

@@ -44,7 +44,10 @@ static cel_instr instrs[MOST + 1];
 static cel_dep deps[MOST + 1][MOST_DEPS];
 static cel_allocation allocations[MOST + 1];
 static state states[MOST + 1];
-static CEL_VEC(flight) flights, messages, posted;
+static CEL_VEC(flight) flights, posted;
+static CEL_VEC(uint64_t) messages;   /* tickets */
+static cel_sent more[MOST + 1][3];   /* messages of a RECEIVE, but the first */
+static uint32_t under_way[MOST + 1]; /* messages */
 static uint64_t added, reached;
 static cel_buffer buffer = {.dims = 1, .element_size = 8, .name = "b"};
 static cel_backend backend;
@@ -345,7 +348,7 @@ static uint32_t poll_backend(cel_backend *b, cel_done *out, uint32_t max) {
 static void post(void *self, const cel_posted *message) {
   (void)self;
   static const state somewhere = {.device = 0, .lane = KERNEL_LANES};
-  uint64_t id = message->ticket;
+  uint64_t id = cel_ticket_id(message->ticket);
   if (message->chained != is_chained(id)) wrong("chained, or not", id);
   if (message->chained) {
     check_issue(id, &somewhere);
@@ -354,8 +357,8 @@ static void post(void *self, const cel_posted *message) {
     cel_vec_push(&posted, (flight){id, -1, -1});
     return;
   }
-  note_issue(id, &nowhere);
-  cel_vec_push(&messages, (flight){id, -1, -1});
+  if (under_way[id]++ == 0) note_issue(id, &nowhere);
+  cel_vec_push(&messages, message->ticket);
 }
 
 static uint32_t hand_out(cel_transport *t, cel_chained *out, uint32_t max) {
@@ -376,8 +379,9 @@ static uint32_t poll_transport(cel_transport *t, cel_done *out, uint32_t max) {
   (void)t;
   if (max == 0 || messages.n == 0 || cel_random_chance(&chosen, 40)) return 0;
   uint32_t i = (uint32_t)cel_random_int(&chosen, 0, messages.n - 1);
-  *out = (cel_done){.ticket = messages.at[i].id};
-  come_back(out->ticket);
+  *out = (cel_done){.ticket = messages.at[i]};
+  uint64_t id = cel_ticket_id(out->ticket);
+  if (--under_way[id] == 0) come_back(id);
   cel_vec_swap_out(&messages, i);
   return 1;
 }
@@ -428,6 +432,15 @@ static void depend(cel_instr *instr, uint64_t floor) {
   }
 }
 
+static void add_messages(cel_instr *receive) {
+  cel_sent *last = &receive->message;
+  for (int64_t n = cel_random_int(&chosen, 0, 3), i = 0; i < n; ++i) {
+    more[receive->id][i] = (cel_sent){.peer = i + 1, .bytes = 1};
+    last->next = &more[receive->id][i];
+    last = &more[receive->id][i];
+  }
+}
+
 /* Instruction k touches nothing; only its place in the graph matters. */
 static void make_instr(uint64_t id, uint64_t floor) {
   static const cel_instr_kind kinds[] = {
@@ -460,6 +473,8 @@ static void make_instr(uint64_t id, uint64_t floor) {
   if (cel_instr_lane_of(instr->kind) == CEL_LANE_COMM) {
     instr->message.bytes = 1;
     instr->message.direct = cel_random_chance(&chosen, 60);
+    if (instr->kind == CEL_INSTR_RECEIVE && !instr->message.direct)
+      add_messages(instr);
   }
   depend(instr, floor);
 }
@@ -527,6 +542,7 @@ static cel_executor *make_executor(cel_host_lanes **host) {
                                 .failed = failed};
   added = reached = failed_id = 0;
   flights.n = messages.n = posted.n = 0;
+  memset(under_way, 0, sizeof under_way);
   return cel_executor_create(&config);
 }
 

@@ -1,4 +1,5 @@
-/* hush_check -- whom a host lane wakes, and when: an executor over threads.
+/* hush_check -- whom a lane wakes, and when: an executor over threads, of host
+ * lanes or of the processor's.
  *
  * Jobs wait for gates, so that what is behind them is in the lane already when
  * they are done. Nothing here depends on how fast anything is. Run by
@@ -49,6 +50,11 @@ static uint32_t poll_transport(cel_transport *t, cel_done *out, uint32_t max) {
   return 0;
 }
 
+static void decommit(cel_backend *b, int32_t memory, void *p, uint64_t begin,
+                     uint64_t end) {
+  (void)b, (void)memory, (void)p, (void)begin, (void)end;
+}
+
 static void completed(void *context, const cel_instr *instr) {
   (void)context;
   reached = instr->id;
@@ -60,7 +66,9 @@ static cel_object object = {.id = 1, .scope = CEL_SCOPE_RANK};
 static cel_effect exclusive = {&object, CEL_ORDER_EXCLUSIVE};
 static cel_task alone = {
     .id = 2, .work = &work, .effects = 1, .effect = &exclusive};
-static cel_backend backend = {.devices = 1, .poll = poll_backend};
+static cel_backend backend = {
+    .devices = 1, .poll = poll_backend, .decommit = decommit};
+static cel_backend *processor; /* null: jobs are host tasks */
 static cel_transport transport = {.ranks = 1, .poll = poll_transport};
 
 /* Instruction `id`, after `after` if that is not 0, and so `also`. */
@@ -83,12 +91,37 @@ static cel_instr *make(uint64_t id, cel_instr_kind kind, uint64_t after) {
   return make_after(id, kind, after, 0);
 }
 
+/* What is done at once when its turn comes. */
+static cel_instr *make_brief(uint64_t id, uint64_t after) {
+  static cel_allocation nothing;
+  cel_instr *instr = make(id, CEL_INSTR_DECOMMIT, after);
+  instr->memory.allocation = &nothing;
+  return instr;
+}
+
+static cel_instr_kind job_kind(void) {
+  return processor != NULL ? CEL_INSTR_KERNEL : CEL_INSTR_HOST;
+}
+
+static void open_processor(void) {
+  cel_backend_config config = {.devices = 1, .cores = 1, .park = &news};
+  if (cel_backend_cpu(&config, &processor) != CEL_E_OK)
+    wrong("there is no processor", 0);
+  processor->decommit = decommit; /* see make_brief */
+}
+
+static void close_processor(void) {
+  processor->destroy(processor);
+  processor = NULL;
+}
+
 static cel_executor *begin(cel_host_lanes **host) {
   cel_host_config lanes = {
       .lanes = 2, .park = &news, .quiet_ns = INT64_MAX}; /* only when it must */
   *host = cel_host_lanes_create(&lanes);
   cel_executor_config config = {.ranks = 1,
-                                .backend = &backend,
+                                .backend =
+                                    processor != NULL ? processor : &backend,
                                 .host = *host,
                                 .transport = &transport,
                                 .completed = completed};
@@ -157,7 +190,7 @@ static void check_horizons(uint64_t horizons) {
   cel_executor_add(e, make_after(last + 2, CEL_INSTR_HORIZON, last, last + 1));
   while (cel_executor_step(e)) {
   }
-  cel_executor_add(e, make(last + 3, CEL_INSTR_JOIN, last));
+  cel_executor_add(e, make_brief(last + 3, last));
   uint32_t seen = cel_park_prepare(&news);
   let_through(2);
   await(seen, "what something waits for through horizons is not told of");
@@ -229,12 +262,12 @@ static void check_conflict(void) {
 static void check_other(bool late) {
   cel_host_lanes *host;
   cel_executor *e = begin(&host);
-  cel_executor_add(e, make(1, CEL_INSTR_HOST, 0));
-  if (!late) cel_executor_add(e, make(2, CEL_INSTR_JOIN, 1));
-  cel_executor_add(e, make(2 + !late, CEL_INSTR_HOST, 1));
+  cel_executor_add(e, make(1, job_kind(), 0));
+  if (!late) cel_executor_add(e, make_brief(2, 1));
+  cel_executor_add(e, make(2 + !late, job_kind(), 1));
   while (cel_executor_step(e)) {
   }
-  if (late) cel_executor_add(e, make(3, CEL_INSTR_JOIN, 1));
+  if (late) cel_executor_add(e, make_brief(3, 1));
   uint32_t seen = cel_park_prepare(&news);
   let_through(2);
   await(seen, "a job that something waits for is not told of");
@@ -245,6 +278,33 @@ static void check_other(bool late) {
   cel_executor_step(e);
   if (!cel_executor_idle(e)) wrong("something is left", 0);
   end(e, host);
+}
+
+/* Of a chain of kernels, not each is told of. */
+static void check_kernels(void) {
+  cel_host_lanes *host;
+  open_processor();
+  cel_executor *e = begin(&host);
+  for (uint64_t id = 1; id <= CHAIN; ++id)
+    cel_executor_add(e, make(id, job_kind(), id - 1));
+  while (cel_executor_step(e)) {
+  }
+  uint32_t before = cel_park_prepare(&news);
+  let_through(CHAIN + 1);
+  while (!cel_executor_idle(e)) {
+    uint32_t seen = cel_park_prepare(&news);
+    if (!cel_executor_step(e)) await(seen, "the last kernel is not told of");
+  }
+  uint32_t wakes = cel_park_prepare(&news) - before;
+  if (wakes >= CHAIN) wrong("wakes of a chain of kernels", wakes);
+  end(e, host);
+  close_processor();
+}
+
+static void check_other_kernel(bool late) {
+  open_processor();
+  check_other(late);
+  close_processor();
 }
 
 /* What comes back after a failure is still known to what is added then. */
@@ -275,6 +335,9 @@ int main(void) {
   check_chain();
   check_other(false);
   check_other(true);
+  check_kernels();
+  check_other_kernel(false);
+  check_other_kernel(true);
   for (uint64_t horizons = 1; horizons <= 3; ++horizons)
     check_horizons(horizons);
   check_expected(false);

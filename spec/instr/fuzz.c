@@ -7,7 +7,8 @@
  * One rank's view: tasks become commands one to one; messages are made by hand,
  * with contents that the interpreter knows. Garbage fills what is allocated and
  * a freed address is gone, so that a missing copy or dependency shows as a
- * wrong value (or as a sanitizer's report). Prints the seed that fails. In
+ * wrong value (or as a sanitizer's report). A second graph, which plans what
+ * comes again anew, emits the same instructions. Prints the seed that fails. In
  * debug builds the graph asserts its invariants after each command.
  */
 #include "instr/fuzz.h"
@@ -44,6 +45,90 @@ static void check_disjoint(const world *w) {
     }
 }
 
+static uint64_t add_box(uint64_t hash, const cel_box *box) {
+  return cel_hash(box, sizeof *box, hash);
+}
+
+static uint64_t add_place(uint64_t hash, const cel_place_in *place) {
+  const cel_allocation *a = place->allocation;
+  return add_box(cel_hash_word(hash, a != NULL ? a->id : 0), &place->box);
+}
+
+static uint64_t add_places(uint64_t hash, const cel_place_in *place,
+                           uint32_t n) {
+  for (uint32_t i = 0; i < n; ++i) hash = add_place(hash, &place[i]);
+  return hash;
+}
+
+static uint64_t add_memory(uint64_t hash, const cel_instr *instr) {
+  const cel_allocation *a = instr->memory.allocation;
+  hash = cel_hash_word(cel_hash_word(hash, a->id), (uint64_t)a->memory);
+  hash = add_box(cel_hash_word(hash, a->buffer->id), &a->layout);
+  return cel_hash_word(cel_hash_word(hash, instr->memory.begin),
+                       instr->memory.end);
+}
+
+static uint64_t add_copy(uint64_t hash, const cel_instr *instr) {
+  const cel_allocation *from = instr->copy.from;
+  hash = cel_hash_word(hash, from != NULL ? from->id : 0);
+  return add_box(cel_hash_word(hash, instr->copy.to->id), &instr->copy.box);
+}
+
+static uint64_t add_messages(uint64_t hash, const cel_sent *m) {
+  for (; m != NULL; m = m->next) {
+    hash = cel_hash_word(cel_hash_word(hash, (uint64_t)m->peer), m->sequence);
+    hash = cel_hash_word(cel_hash_word(hash, m->nth), m->direct);
+    hash = add_places(hash, m->piece, m->pieces);
+  }
+  return hash;
+}
+
+static uint64_t add_collective(uint64_t hash, const cel_instr *instr) {
+  const cel_place_in *place = instr->collective.place;
+  for (const cel_exchange *x = instr->collective.exchange; x != NULL;
+       x = x->next)
+    hash = add_place(hash, place++);
+  return hash;
+}
+
+/* Of all that an instruction says. */
+static uint64_t hash_of(const cel_instr *instr) {
+  uint64_t hash = cel_hash_word(instr->id, instr->kind);
+  hash = cel_hash_word(hash, (uint64_t)(int64_t)instr->device);
+  hash = cel_hash_word(hash, (uint64_t)(int64_t)instr->priority);
+  hash = cel_hash_word(hash, instr->task != NULL ? instr->task->id : 0);
+  for (uint32_t i = 0; i < instr->deps; ++i)
+    hash = cel_hash_word(cel_hash_word(hash, instr->dep[i].id),
+                         instr->dep[i].kind);
+  switch (instr->kind) {
+  case CEL_INSTR_ALLOC:
+  case CEL_INSTR_COMMIT:
+  case CEL_INSTR_DECOMMIT:
+  case CEL_INSTR_FREE: return add_memory(hash, instr);
+  case CEL_INSTR_INIT:
+  case CEL_INSTR_COPY: return add_copy(hash, instr);
+  case CEL_INSTR_KERNEL:
+  case CEL_INSTR_HOST:
+    return add_places(add_box(hash, &instr->run.chunk), instr->run.view,
+                      instr->task->accesses);
+  case CEL_INSTR_SEND:
+  case CEL_INSTR_RECEIVE: return add_messages(hash, &instr->message);
+  case CEL_INSTR_COLLECTIVE: return add_collective(hash, instr);
+  case CEL_INSTR_RELEASE:
+  case CEL_INSTR_HORIZON:
+  case CEL_INSTR_EPOCH: return hash;
+  }
+  return hash;
+}
+
+/* The graph that plans everything anew comes after the other one. */
+static void on_anew(void *context, const cel_instr *instr) {
+  world *w = context;
+  require(instr->id <= w->hash.n &&
+          hash_of(instr) == w->hash.at[instr->id - 1]);
+  w->anew_id = instr->id;
+}
+
 static void on_instr(void *context, const cel_instr *instr) {
   world *w = context;
   require(instr->id == w->instr.n + 1);
@@ -57,6 +142,8 @@ static void on_instr(void *context, const cel_instr *instr) {
   if (instr->kind == CEL_INSTR_ALLOC || instr->kind == CEL_INSTR_FREE)
     check_alloc(w, instr);
   if (instr->kind == CEL_INSTR_KERNEL) check_disjoint(w);
+  cel_vec_push(&w->hash, hash_of(instr));
+  fuzz_total.digest = cel_hash_word(fuzz_total.digest, cel_vec_last(&w->hash));
   cel_vec_push(&w->instr, instr);
   cel_vec_push(&w->task_of_bound, bound ? instr->task->id : 0);
   if (!bound) return;
@@ -89,6 +176,8 @@ static uint64_t most_needed(const world *w, const cel_task *task) {
 void fuzz_command_add(world *w, const cel_command *command) {
   if (w->full) return;
   cel_status status = cel_instr_graph_add(w->instrs, command);
+  require(cel_instr_graph_add(w->anew, command) == status &&
+          w->anew_id == w->instr.n);
   if (status == CEL_E_OK) {
     cel_instr_graph_check(w->instrs);
     return;
@@ -158,14 +247,20 @@ static void world_open(world *w, uint64_t seed) {
                                    .direct_bytes = DIRECT_BYTES,
                                    .devices = w->devices,
                                    .large_bytes = (uint64_t)any(w, 0, 3) * 40,
-                                   .join_parts = (uint32_t)any(w, 0, 3),
+                                   .together_peers = (uint32_t)any(w, 0, 3),
                                    .lookahead = w->lookahead,
+                                   .interior_bytes =
+                                       chance(w, 50) ? any(w, -8, 96) : 0,
                                    .emit = on_instr,
                                    .warn = on_warning,
                                    .context = w};
   limit(w, &instrs);
   memcpy(instrs.device_memory, w->device_memory, sizeof w->device_memory);
   w->instrs = cel_instr_graph_create(&instrs);
+  instrs.anew = true;
+  instrs.emit = on_anew;
+  instrs.warn = NULL;
+  w->anew = cel_instr_graph_create(&instrs);
   cel_task_graph_config tasks = {.ranks = 1,
                                  .horizon_step = (int32_t)any(w, 1, 5),
                                  .horizon_breadth = (int32_t)any(w, 2, 12),
@@ -179,6 +274,7 @@ static void world_close(world *w) {
   for (uint32_t i = 0; i < w->allocations.n; ++i)
     free(w->allocations.at[i]->address);
   cel_instr_graph_destroy(w->instrs);
+  cel_instr_graph_destroy(w->anew);
   cel_task_graph_destroy(w->tasks);
   cel_rules_destroy(w->rules);
   require(w->allocations.n == 0 || w->full);
@@ -195,6 +291,7 @@ static void world_close(world *w) {
   }
   for (uint32_t i = 0; i < w->commands.n; ++i) cel_free(w->commands.at[i]);
   for (uint32_t i = 0; i < w->pieces.n; ++i) cel_free(w->pieces.at[i]);
+  for (uint32_t i = 0; i < w->messages.n; ++i) cel_free(w->messages.at[i]);
   for (uint32_t i = 0; i < w->sent.n; ++i)
     cel_free(w->sent.at[i].value), cel_free(w->sent.at[i].defined);
   for (uint32_t i = 0; i < w->received.n; ++i)
@@ -209,11 +306,13 @@ static void world_close(world *w) {
   cel_vec_release(&w->jobs);
   cel_vec_release(&w->commands);
   cel_vec_release(&w->pieces);
+  cel_vec_release(&w->messages);
   cel_vec_release(&w->sent);
   cel_vec_release(&w->received);
   cel_vec_release(&w->exchanged);
   cel_vec_release(&w->exchanges);
   cel_vec_release(&w->instr);
+  cel_vec_release(&w->hash);
   cel_vec_release(&w->task_of_bound);
   cel_vec_release(&w->allocations);
 }
@@ -225,7 +324,8 @@ static void run_case(uint64_t seed) {
   for (int64_t i = any(&w, 3, w.capacity != 0 ? 80 : 40); i > 0 && !w.full; --i)
     fuzz_act(&w);
   for (uint32_t i = 0; i < w.models.n; ++i)
-    if (w.models.at[i]->live) fuzz_check_buffer(&w, w.models.at[i]);
+    if (w.models.at[i]->live)
+      fuzz_check_buffer(&w, w.models.at[i], CEL_TASK_HOST);
   for (uint32_t i = 0; i < w.models.n; ++i)
     if (w.models.at[i]->live)
       cel_task_graph_free(w.tasks, &w.models.at[i]->buffer);
@@ -247,7 +347,10 @@ int main(int argc, char **argv) {
     printf(" %" PRIu64 " %s", fuzz_total.kinds[k],
            cel_instr_name((cel_instr_kind)k));
   require(fuzz_total.repeated * 20 <= fuzz_total.kinds[CEL_INSTR_COMMIT]);
-  printf("; %" PRIu64 " cases spilled, %" PRIu64 " had too little room\n",
-         fuzz_total.warned, fuzz_total.full);
+  printf("; %" PRIu64 " cases spilled, %" PRIu64
+         " had too little room, %" PRIu64
+         " receives of several messages; digest %016" PRIx64 "\n",
+         fuzz_total.warned, fuzz_total.full, fuzz_total.together,
+         fuzz_total.digest);
   return 0;
 }

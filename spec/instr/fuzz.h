@@ -21,7 +21,13 @@
 
 extern uint64_t fuzz_seed; /* of the case */
 
-enum { BUFFERS = 4, ACCESSES = 3, MESSAGE_PIECES = 3, DIRECT_BYTES = 64 };
+enum {
+  BUFFERS = 4,
+  ACCESSES = 3,
+  MESSAGE_PIECES = 3,
+  MESSAGES = 6,
+  DIRECT_BYTES = 64
+};
 
 #define fail(...)                                                              \
   (fprintf(stderr, "seed %" PRIu64 ": ", fuzz_seed),                           \
@@ -49,6 +55,9 @@ typedef CEL_VEC(cel_box) boxes;
 typedef struct job {
   cel_work work;
   cel_task_kind kind;
+  cel_placement placement;
+  int dims;
+  bool taken; /* the task graph has not refused it */
   cel_box range;
   cel_split_kind permitted;
   int32_t oversubscribe;
@@ -69,6 +78,7 @@ typedef struct world {
   cel_rules *rules;
   cel_task_graph *tasks;
   cel_instr_graph *instrs;
+  cel_instr_graph *anew; /* which carries out nothing as before */
   int32_t devices, device_memory[8];
   bool near;                   /* the other rank is */
   uint64_t grain;              /* of memories; 0: committed on touch */
@@ -81,11 +91,14 @@ typedef struct world {
   CEL_VEC(job *) jobs;
   CEL_VEC(cel_command *) commands;
   CEL_VEC(cel_piece *) pieces;
+  CEL_VEC(cel_message *) messages; /* of one command each */
   CEL_VEC(cel_exchange *) exchanges;
   CEL_VEC(parcel) sent, received, exchanged;
   /* Emitted instructions by id - 1; null once done. */
   CEL_VEC(const cel_instr *) instr;
-  uint64_t horizons[2]; /* ids: the last two made */
+  CEL_VEC(uint64_t) hash; /* of each, by id - 1 */
+  uint64_t anew_id;       /* of the last one of `anew` */
+  uint64_t horizons[2];   /* ids: the last two made */
   uint64_t last_done_bound;
   const cel_task *last_task;
   CEL_VEC(uint64_t) task_of_bound; /* by instruction id - 1; 0 if no bound */
@@ -96,8 +109,8 @@ typedef struct world {
 
 /* Over all cases. */
 typedef struct totals {
-  uint64_t kinds[CEL_INSTR_EPOCH + 1], refused, tasks, resizes, repeated, full,
-      warned;
+  uint64_t kinds[CEL_INSTR_EPOCH + 1], refused, tasks, resizes, repeated,
+      together, full, warned, digest;
 } totals;
 extern totals fuzz_total;
 
@@ -131,8 +144,8 @@ void fuzz_command_add(world *w, const cel_command *command);
 model *fuzz_model_new(world *w);
 /* A random step of the program, and some of its carrying out. */
 void fuzz_act(world *w);
-/* Compares a whole buffer, by a host task that reads all of it. */
-void fuzz_check_buffer(world *w, const model *m);
+/* Compares a whole buffer, by a task of this kind that reads all of it. */
+void fuzz_check_buffer(world *w, const model *m, cel_task_kind kind);
 
 /* fuzz_model.c */
 /* What an element holds at first, where its buffer has contents from Lua. */

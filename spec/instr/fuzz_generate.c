@@ -156,11 +156,11 @@ static job *job_new(world *w) {
   return j;
 }
 
-static bool submit(world *w, job *j, cel_placement placement, int dims) {
+static bool submit(world *w, job *j) {
   cel_weights weights = {.device = j->device_weight, .devices = 8};
   cel_group group = {.kind = j->kind,
-                     .placement = placement,
-                     .dims = dims,
+                     .placement = j->placement,
+                     .dims = j->dims,
                      .range = j->range,
                      .permitted = j->permitted,
                      .oversubscribe = j->oversubscribe,
@@ -176,7 +176,7 @@ static bool submit(world *w, job *j, cel_placement placement, int dims) {
     ++fuzz_total.refused;
     require(cel_error_last()->text[0] != '\0' && cel_error_last()->line == 1);
   }
-  return status == CEL_E_OK;
+  return j->taken = status == CEL_E_OK;
 }
 
 /* Most random rules are refused; tries until one is taken. */
@@ -200,15 +200,16 @@ static void task_any(world *w) {
     int64_t accesses = any(w, 1, ACCESSES);
     while (j->accesses < accesses) access_any(w, j, dims);
     if (races(j)) continue;
-    bool once = chance(w, 15);
-    if (!submit(w, j, once ? CEL_PLACE_ONCE : CEL_PLACE_SPLIT, dims)) continue;
+    j->placement = chance(w, 15) ? CEL_PLACE_ONCE : CEL_PLACE_SPLIT;
+    j->dims = dims;
+    if (!submit(w, j)) continue;
     ++fuzz_total.tasks;
     fuzz_interpret(w, j);
     return;
   }
 }
 
-void fuzz_check_buffer(world *w, const model *m) {
+void fuzz_check_buffer(world *w, const model *m, cel_task_kind kind) {
   coder c = {.desc = {.task_dims = 1, .buffer_dims = m->buffer.dims}};
   c.desc.boxes = 1;
   for (int d = 0; d < m->buffer.dims; ++d)
@@ -223,7 +224,7 @@ void fuzz_check_buffer(world *w, const model *m) {
   const cel_rule *rule;
   require(cel_rules_intern(w->rules, &c.desc, &rule) == CEL_E_OK);
   job *j = job_new(w);
-  j->kind = CEL_TASK_HOST;
+  j->kind = kind;
   j->range = cel_box_sized(1, 1, 1);
   j->accesses = 1;
   j->access[0] =
@@ -236,56 +237,9 @@ void fuzz_check_buffer(world *w, const model *m) {
       memcpy(cel_alloc(n * sizeof *m->value), m->value, n * sizeof *m->value);
   j->expect_defined = memcpy(cel_alloc(n * sizeof *m->defined), m->defined,
                              n * sizeof *m->defined);
-  require(submit(w, j, CEL_PLACE_ONCE, 1));
-}
-
-/* A message by hand: the interpreter sends what it holds and takes in what
- * arrives. Boxes of one message do not overlap. */
-static void message_any(world *w) {
-  bool out = chance(w, 50);
-  cel_piece *piece = cel_alloc_zero(MESSAGE_PIECES * sizeof *piece);
-  cel_vec_push(&w->pieces, piece);
-  uint32_t pieces = 0;
-  size_t n = 0;
-  for (int64_t i = any(w, 1, MESSAGE_PIECES); i > 0; --i) {
-    const model *m = model_any(w);
-    cel_box box;
-    for (int d = 0; d < CEL_DIMS; ++d) {
-      box.min[d] = any(w, 0, m->buffer.extent.max[d] - 1);
-      box.max[d] = any(w, box.min[d] + 1, m->buffer.extent.max[d]);
-    }
-    bool meets = false;
-    for (uint32_t p = 0; p < pieces; ++p)
-      meets |=
-          piece[p].buffer == &m->buffer && cel_box_meets(&piece[p].box, &box);
-    if (meets) continue;
-    piece[pieces++] = (cel_piece){&m->buffer, box};
-    n += (size_t)cel_box_volume(&box);
-  }
-  parcel parcel = {cel_alloc(n * sizeof(uint64_t)), cel_alloc(n)};
-  size_t at = 0;
-  for (uint32_t p = 0; p < pieces; ++p) {
-    const model *m = w->models.at[piece[p].buffer->id];
-    each_point(x, &piece[p].box) {
-      int64_t i = index_in(&m->buffer.extent, x);
-      if (!out) m->value[i] = cel_random_next(&w->random);
-      if (!out) m->defined[i] = true;
-      parcel.value[at] = m->value[i];
-      parcel.defined[at++] = m->defined[i];
-    }
-  }
-  cel_command *command = fuzz_command_new(
-      w, out ? CEL_COMMAND_PUSH : CEL_COMMAND_AWAIT_PUSH, w->last_task);
-  command->message = (cel_message){.peer = 1,
-                                   .sequence = (out ? w->sent : w->received).n,
-                                   .bytes = n * 8,
-                                   .pieces = pieces,
-                                   .piece = piece};
-  if (out)
-    cel_vec_push(&w->sent, parcel);
-  else
-    cel_vec_push(&w->received, parcel);
-  fuzz_command_add(w, command);
+  j->placement = CEL_PLACE_ONCE;
+  j->dims = 1;
+  require(submit(w, j));
 }
 
 static cel_box box_any(world *w, const cel_box *within) {
@@ -295,6 +249,93 @@ static cel_box box_any(world *w, const cel_box *within) {
     box.max[d] = any(w, box.min[d] + 1, within->max[d]);
   }
   return box;
+}
+
+/* Whether a box meets a piece of the first `n` messages. */
+static bool is_taken(const cel_message *messages, int64_t n,
+                     const cel_buffer *buffer, const cel_box *box) {
+  for (int64_t i = 0; i < n; ++i)
+    for (uint32_t p = 0; p < messages[i].pieces; ++p)
+      if (messages[i].piece[p].buffer == buffer &&
+          cel_box_meets(&messages[i].piece[p].box, box))
+        return true;
+  return false;
+}
+
+/* Slice i of n of a box, along its longest dimension; may be empty. */
+static cel_box slice_of(cel_box box, int64_t i, int64_t n) {
+  int along = 0;
+  for (int d = 1; d < CEL_DIMS; ++d)
+    if (box.max[d] - box.min[d] > box.max[along] - box.min[along]) along = d;
+  int64_t begin = box.min[along], length = box.max[along] - begin;
+  box.min[along] = begin + length * i / n;
+  box.max[along] = begin + length * (i + 1) / n;
+  return box;
+}
+
+/* The values that message i carries: the interpreter's, or new ones. */
+static void fill_parcel(world *w, cel_message *m, bool out) {
+  size_t n = 0, at = 0;
+  for (uint32_t p = 0; p < m->pieces; ++p)
+    n += (size_t)cel_box_volume(&m->piece[p].box);
+  parcel parcel = {cel_alloc(n * sizeof(uint64_t)), cel_alloc(n)};
+  for (uint32_t p = 0; p < m->pieces; ++p) {
+    const model *of = w->models.at[m->piece[p].buffer->id];
+    each_point(x, &m->piece[p].box) {
+      int64_t i = index_in(&of->buffer.extent, x);
+      if (!out) of->value[i] = cel_random_next(&w->random);
+      if (!out) of->defined[i] = true;
+      parcel.value[at] = of->value[i];
+      parcel.defined[at++] = of->defined[i];
+    }
+  }
+  m->bytes = n * 8;
+  m->sequence = (out ? w->sent : w->received).n;
+  if (out)
+    cel_vec_push(&w->sent, parcel);
+  else
+    cel_vec_push(&w->received, parcel);
+}
+
+/* Messages by hand, to or from one rank or several: the interpreter sends
+ * what it holds and takes in what arrives. Boxes of one message do not
+ * overlap, nor do those of several that arrive. Often several ranks have a
+ * slice of a box each, or all get the same. */
+static void messages_any(world *w) {
+  bool out = chance(w, 50), slices = chance(w, 60);
+  bool alike = out && chance(w, 30);
+  int64_t n = chance(w, 50) ? 1 : any(w, 2, MESSAGES), made = 0;
+  const model *whole = model_any(w);
+  cel_box box = box_any(w, &whole->buffer.extent);
+  cel_message *messages = cel_alloc_zero((size_t)n * sizeof *messages);
+  cel_vec_push(&w->messages, messages);
+  for (int64_t i = 0; i < n; ++i) {
+    cel_piece *piece = cel_alloc_zero((MESSAGE_PIECES + 1) * sizeof *piece);
+    cel_vec_push(&w->pieces, piece);
+    cel_message *m = &messages[made];
+    *m = (cel_message){.peer = 1 + i, .piece = piece};
+    cel_box part = alike ? box : slice_of(box, i, n);
+    if (slices && !cel_box_is_empty(&part) &&
+        (out || !is_taken(messages, made, &whole->buffer, &part)))
+      piece[m->pieces++] = (cel_piece){&whole->buffer, part};
+    for (int64_t k = any(w, slices ? 0 : 1, MESSAGE_PIECES); k > 0; --k) {
+      const model *of = model_any(w);
+      cel_box any_box = box_any(w, &of->buffer.extent);
+      if (is_taken(out ? m : messages, out ? 1 : made + 1, &of->buffer,
+                   &any_box))
+        continue;
+      piece[m->pieces++] = (cel_piece){&of->buffer, any_box};
+    }
+    if (m->pieces == 0) continue;
+    fill_parcel(w, m, out);
+    if (made > 0) messages[made - 1].next = m;
+    ++made;
+  }
+  if (made == 0) return;
+  cel_command *command = fuzz_command_new(
+      w, out ? CEL_COMMAND_PUSH : CEL_COMMAND_AWAIT_PUSH, w->last_task);
+  command->message = messages[0];
+  fuzz_command_add(w, command);
 }
 
 static bool meets_any(const cel_exchange *x, const cel_buffer *buffer,
@@ -351,6 +392,62 @@ static void exchange_any(world *w) {
   fuzz_command_add(w, command);
 }
 
+static bool may_come_again(const world *w, const job *j) {
+  for (uint32_t a = 0; a < j->accesses; ++a)
+    if (!w->models.at[j->access[a].buffer->id]->live) return false;
+  return j->taken && j->kind == CEL_TASK_KERNEL && j->against == NULL;
+}
+
+/* The same but for a mode or a parameter. */
+static job *like(world *w, const job *j) {
+  job *other = job_new(w);
+  cel_work work = other->work;
+  *other = *j;
+  other->work = work;
+  for (uint32_t a = 0; a < j->accesses; ++a)
+    other->access[a].use.params = other->params[a];
+  uint32_t a = (uint32_t)any(w, 0, j->accesses - 1);
+  int32_t params = j->access[a].use.rule->desc.params;
+  if (params > 0 && chance(w, 70))
+    other->params[a][any(w, 0, params - 1)] += any(w, 0, 1) * 2 - 1;
+  else
+    other->access[a].mode = (cel_mode)any(w, 0, 3);
+  return other;
+}
+
+static void come(world *w, job *j) {
+  if (!may_come_again(w, j) || races(j) || !submit(w, j)) return;
+  ++fuzz_total.tasks;
+  fuzz_interpret(w, j);
+}
+
+/* All of a buffer of the job on one device: mostly its allocation grows, and
+ * the loop is soon as it was before in all else. */
+static void check_wide(world *w, const job *j) {
+  const cel_access *access = &j->access[any(w, 0, j->accesses - 1)];
+  fuzz_check_buffer(w, w->models.at[access->buffer->id], CEL_TASK_KERNEL);
+}
+
+/* A loop over a few of the last kernels, disturbed now and then. */
+static void loop_any(world *w) {
+  job *loop[3];
+  int n = 0;
+  for (uint32_t i = w->jobs.n; i-- > 0 && n < 3;)
+    if (may_come_again(w, w->jobs.at[i]) && chance(w, 60))
+      loop[n++] = w->jobs.at[i];
+  for (int64_t rounds = any(w, 2, 9); rounds > 0; --rounds) {
+    for (int i = 0; i < n; ++i) {
+      job *j = chance(w, 10) ? like(w, loop[i]) : loop[i];
+      come(w, j);
+    }
+    if (n > 0 && chance(w, 15)) check_wide(w, loop[any(w, 0, n - 1)]);
+    if (chance(w, 8)) task_any(w);
+    if (chance(w, 15)) messages_any(w);
+    if (chance(w, 5)) exchange_any(w);
+    for (int64_t i = any(w, 0, 20); i > 0 && fuzz_step(w);) --i;
+  }
+}
+
 void fuzz_act(world *w) {
   int64_t what = any(w, 0, 99);
   if (what < 55) {
@@ -358,9 +455,9 @@ void fuzz_act(world *w) {
   } else if (what < 60) {
     exchange_any(w);
   } else if (what < 75) {
-    message_any(w);
+    messages_any(w);
   } else if (what < 80) {
-    fuzz_check_buffer(w, model_any(w));
+    fuzz_check_buffer(w, model_any(w), CEL_TASK_HOST);
   } else if (what < 84) {
     model *m = model_any(w);
     m->live = false;
@@ -371,7 +468,10 @@ void fuzz_act(world *w) {
   } else if (what < 90) {
     cel_status status = w->full ? CEL_E_OK : cel_instr_graph_flush(w->instrs);
     require(status == CEL_E_OK || w->capacity != 0);
+    require(w->full || cel_instr_graph_flush(w->anew) == status);
     w->full |= status != CEL_E_OK;
+  } else if (what < 94) {
+    loop_any(w);
   }
   for (int64_t i = any(w, 0, 8); i > 0 && fuzz_step(w);) --i;
 }

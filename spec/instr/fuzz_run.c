@@ -125,22 +125,23 @@ static void do_run(const world *w, const cel_instr *instr) {
 }
 
 /* Of one device, where the message is long enough and no host task asks. */
-static bool may_be_direct(const world *w, const cel_instr *instr) {
-  return w->near && w->devices == 1 && w->device_memory[0] != CEL_MEMORY_HOST &&
-         instr->task->kind != CEL_TASK_HOST &&
-         instr->message.bytes >= DIRECT_BYTES;
+static bool may_be_direct(const world *w, const cel_instr *instr,
+                          const cel_sent *m) {
+  return w->near && m->peer == 1 && w->devices == 1 &&
+         w->device_memory[0] != CEL_MEMORY_HOST &&
+         instr->task->kind != CEL_TASK_HOST && m->bytes >= DIRECT_BYTES;
 }
 
-static void do_message(const world *w, const cel_instr *instr) {
+static void do_message(const world *w, const cel_instr *instr,
+                       const cel_sent *m) {
   bool out = instr->kind == CEL_INSTR_SEND;
-  const parcel *parcel =
-      &(out ? w->sent.at : w->received.at)[instr->message.sequence];
+  const parcel *parcel = &(out ? w->sent.at : w->received.at)[m->sequence];
   size_t i = 0;
-  require(instr->message.direct == may_be_direct(w, instr));
-  for (uint32_t n = 0; n < instr->message.pieces; ++n) {
-    const cel_place_in *piece = &instr->message.piece[n];
+  require(m->direct == may_be_direct(w, instr, m));
+  for (uint32_t n = 0; n < m->pieces; ++n) {
+    const cel_place_in *piece = &m->piece[n];
     require(piece->allocation->memory ==
-            (instr->message.direct ? w->device_memory[0] : CEL_MEMORY_HOST));
+            (m->direct ? w->device_memory[0] : CEL_MEMORY_HOST));
     require(cel_box_covers(&piece->allocation->layout, &piece->box));
     each_point(p, &piece->box) {
       uint64_t *element = element_at(piece->allocation, p);
@@ -151,7 +152,19 @@ static void do_message(const world *w, const cel_instr *instr) {
       ++i;
     }
   }
-  require(instr->message.bytes == i * 8);
+  require(m->bytes == i * 8);
+}
+
+/* One goes, or is direct; of several that come, no two are of one rank here. */
+static void do_messages(const world *w, const cel_instr *instr) {
+  const cel_sent *m = &instr->message;
+  bool alone = m->next == NULL;
+  require(alone || (instr->kind == CEL_INSTR_RECEIVE && !m->direct));
+  fuzz_total.together += !alone;
+  for (; m != NULL; m = m->next) {
+    require(m->next == NULL || m->next->peer > m->peer);
+    do_message(w, instr, m);
+  }
 }
 
 /* What others give is the same for all: here it is given at once. */
@@ -187,6 +200,7 @@ static void do_bound(world *w, const cel_instr *instr) {
     require(w->instr.at[id - 1] == NULL);
   if (cel_random_chance(&w->random, 70)) {
     cel_instr_graph_retire(w->instrs, instr->id);
+    cel_instr_graph_retire(w->anew, instr->id);
     cel_task_graph_retire(w->tasks, w->task_of_bound.at[instr->id - 1]);
   }
 }
@@ -207,9 +221,8 @@ static void carry_out(world *w, uint64_t id) {
   case CEL_INSTR_HOST: do_run(w, instr); break;
   case CEL_INSTR_RELEASE: require(false); break; /* no task has objects */
   case CEL_INSTR_SEND:
-  case CEL_INSTR_RECEIVE: do_message(w, instr); break;
+  case CEL_INSTR_RECEIVE: do_messages(w, instr); break;
   case CEL_INSTR_COLLECTIVE: do_collective(w, instr); break;
-  case CEL_INSTR_JOIN: break;
   case CEL_INSTR_HORIZON:
   case CEL_INSTR_EPOCH: do_bound(w, instr); break;
   }

@@ -115,32 +115,59 @@ describe("the instruction graph", function()
     end)
 
     -- Each step reads all rows before it, of which others sent a column each.
-    it("that bring many parts of a box for a task count as one", function()
+    it("of many ranks that bring parts of a box for a task are one receive", function()
       m:open()
       local b = m:buffer({ 8, 40 })
       local function step(row, columns)
+        local lists = {}
         for column = 1, columns do
-          m:message("await_push", { b, { row, column }, { row + 1, column + 1 } })
+          lists[column] = { { b, { row, column }, { row + 1, column + 1 } } }
         end
+        m:many_messages("await_push", lists)
         return m:submit({ range = { 1 },
           { b, "read", { { { 0, row + 1 }, { 1, columns + 1 } } } },
           { b, "discard_write", { { { row + 1, row + 2 }, { 0, 1 } } } } })
       end
       m:submit({ range = { 1 }, { b, "discard_write", { { { 7, 8 }, { 0, 40 } } } } })
       local first = step(0, 39)
-      local join, kernel = m:of("join")[1], m:of("kernel", first)[1]
-      for _, receive in ipairs(m:of("receive")) do
-        assert.is_true(m:reaches(join, receive))
-        assert.is_nil(kernel.deps[receive.id])
-      end
-      assert.equal("true", kernel.deps[join.id])
+      local receives = m:of("receive")
+      assert.equal(1, #receives)
+      assert.equal(39, receives[1].messages)
+      assert.equal("true", m:of("kernel", first)[1].deps[receives[1].id])
       local second = m:of("kernel", step(1, 39))[1]
       local n = 0
       for _ in pairs(second.deps) do n = n + 1 end
-      assert.equal(3, n) -- both joins, and the allocation of what it writes
-      assert.equal(2, #m:of("join"))
+      assert.equal(3, n) -- both receives, and the allocation of what it writes
       step(2, 15) -- too few
-      assert.equal(2, #m:of("join"))
+      assert.equal(2 + 15, #m:of("receive"))
+    end)
+
+    it("start one by one what needs them one by one", function()
+      m:open({ devices = { 1 } })
+      local b = m:buffer({ 64 })
+      m:fill(b, { 64 })
+      local lists = {}
+      for k = 1, 16 do lists[k] = { { b, { 4 * k - 4 }, { 4 * k - 2 } } } end
+      m:many_messages("await_push", lists) -- no two of them make a box
+      local t = m:submit { range = { 64 }, { b, "read", program.same(1) } }
+      assert.equal(16, #m:of("receive"))
+      for i, copy in ipairs(m:of("copy", t)) do
+        for k, receive in ipairs(m:of("receive")) do
+          assert.equal(i == k, m:reaches(copy, receive))
+        end
+      end
+      assert.equal(16, #m:of("copy", t))
+    end)
+
+    it("to many ranks leave after one copy of what is little", function()
+      m:open({ devices = { 1 } })
+      local b = m:buffer({ 64 })
+      m:fill(b, { 64 })
+      local lists = {}
+      for k = 1, 16 do lists[k] = { { b, { 4 * k - 4 }, { 4 * k } } } end
+      m:many_messages("push", lists)
+      assert.equal(16, #m:of("send"))
+      assert.equal(1, #m:of("copy"))
     end)
 
     it("lets a halo's receive overlap with what does not need it", function()

@@ -13,6 +13,11 @@ describe("interiors", function()
     return m:submit({ range = { 64, 8 }, { u, "read", grown(1, 1), { clamp = true } },
       { v, "discard_write", same(2) } })
   end
+  -- Cut along both dimensions.
+  local function step(u, v)
+    return m:submit({ range = { 32, 32 }, cut = { true, true }, { v, "discard_write", same(2) },
+      { u, "read", grown(1, 1), { clamp = true } } })
+  end
   local function chunks(task)
     local out = {}
     for i, k in ipairs(m:of("kernel", task)) do out[i] = k.chunk:match("^%S+") end
@@ -56,6 +61,22 @@ describe("interiors", function()
     assert.same({ "0:32", "32:64" }, chunks(stencil(u, v)))
   end)
 
+  -- The pieces of a run have an allocation each; together they lack one box.
+  it("have their initial contents where each of them lies", function()
+    m:open({ devices = { 0 }, interior_bytes = -1 })
+    local u = m:buffer({ 8, 16 }, { init = true })
+    local t = m:submit({ range = { 8, 16 }, cut = { false, true }, { u, "read_write", same(2) } })
+    local kernels, inits = m:of("kernel", t), m:of("init", t)
+    assert.same({ 3, 3, 0 }, { #kernels, #inits, #m:of("free") })
+    for _, k in ipairs(kernels) do
+      local from = 0
+      for _, init in ipairs(inits) do
+        if init.to.id == k.views[1].at.id and k.deps[init.id] then from = from + init.volume end
+      end
+      assert.equal(k.views[1].at.reserve, from * 8)
+    end
+  end)
+
   it("do not wait for what a message brings straight into a device", function()
     m:open({ devices = { 1 }, near = { 1 }, interior_bytes = 128 })
     local u, v = m:buffer({ 64, 8 }), m:buffer({ 64, 8 })
@@ -87,11 +108,6 @@ describe("interiors", function()
   it("have a rim on all sides where all may be cut", function()
     m:open({ devices = { 1, 2, 3, 4 }, interior_bytes = 128 })
     local u, v = m:buffer({ 32, 32 }), m:buffer({ 32, 32 })
-    local function step(from, to)
-      return m:submit({ range = { 32, 32 }, cut = { true, true },
-        { to, "discard_write", same(2) },
-        { from, "read", grown(1, 1), { clamp = true } } })
-    end
     m:fill(u, { 32, 32 })
     for _ = 1, 2 do -- memory that grows is copied
       step(u, v)
@@ -108,6 +124,32 @@ describe("interiors", function()
       local waits = false
       for _, copy in ipairs(m:of("copy", t)) do waits = waits or m:reaches(k, copy) end
       assert.equal(i % 3 ~= 1, waits)
+    end
+  end)
+
+  it("share a halo, which comes as a box from each neighbour, not from a copy", function()
+    for _, bytes in ipairs { 128, 0 } do -- in pieces, and whole
+      m:open({ devices = { 1, 2, 3, 4 }, interior_bytes = bytes })
+      local u, v = m:buffer({ 32, 32 }), m:buffer({ 32, 32 })
+      m:fill(u, { 32, 32 })
+      for _ = 1, 2 do
+        step(u, v)
+        step(v, u)
+      end
+      local t, list = step(u, v), {}
+      local copies = m:of("copy", t)
+      for i, copy in ipairs(copies) do
+        list[i] = ("%d > %d: %s"):format(copy.from.memory, copy.to.memory,
+          copy.box:match("^%S+ %S+"))
+        for k = 1, i - 1 do assert.is_false(m:reaches(copy, copies[k])) end
+      end
+      table.sort(list)
+      assert.same({
+        "1 > 2: 0:16 15:16", "1 > 3: 15:16 0:16", "1 > 4: 15:16 15:16",
+        "2 > 1: 0:16 16:17", "2 > 3: 15:16 16:17", "2 > 4: 15:16 16:32",
+        "3 > 1: 16:17 0:16", "3 > 2: 16:17 15:16", "3 > 4: 16:32 15:16",
+        "4 > 1: 16:17 16:17", "4 > 2: 16:17 16:32", "4 > 3: 16:32 16:17",
+      }, list)
     end
   end)
 

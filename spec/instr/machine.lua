@@ -71,13 +71,16 @@ local readers = {
     r.bytes = tonumber(i.message.bytes)
     r.direct, r.nth = i.message.direct, tonumber(i.message.nth)
     r.pieces = places(i.message.piece, i.message.pieces)
+    r.messages = 0
+    local m = i.message
+    while m ~= nil do r.messages, m = r.messages + 1, m.next end
   end,
   horizon = function() end,
 }
 readers.free, readers.init, readers.host = readers.alloc, readers.copy, readers.kernel
 readers.decommit = readers.commit
 readers.receive, readers.epoch = readers.send, readers.horizon
-readers.release, readers.join = readers.horizon, readers.horizon
+readers.release = readers.horizon
 
 local current
 local emit = ffi.cast("void (*)(void *, const cel_instr *)", function(_, instr)
@@ -180,23 +183,41 @@ function M:take(task)
   self:add(command)
 end
 
--- A message by hand: pieces are {buffer, min, max}.
-function M:message(kind, ...)
-  local command = self:command(kind, self.last)
-  local n = select("#", ...)
+function M:fill_message(message, peer, kind, list)
+  local n = #list
   local pieces = ffi.new("cel_piece[?]", n)
   self.commands[#self.commands + 1] = pieces
-  local message = command.message
-  for i = 1, n do
-    local piece = select(i, ...)
+  for i, piece in ipairs(list) do
     pieces[i - 1].buffer = piece[1]
     pieces[i - 1].box = rules.box(piece[2], piece[3])
     message.bytes = message.bytes
       + volume(pieces[i - 1].box) * piece[1].element_size
   end
-  message.peer, message.pieces, message.piece = 1, n, pieces
+  message.peer, message.pieces, message.piece = peer, n, pieces
   message.sequence = self.messages[kind] or 0
   self.messages[kind] = (self.messages[kind] or 0) + 1
+end
+
+-- A message by hand: pieces are {buffer, min, max}.
+function M:message(kind, ...)
+  local command = self:command(kind, self.last)
+  self:fill_message(command.message, 1, kind, { ... })
+  self:add(command)
+end
+
+-- Several, each a list of pieces, with the ranks from 1 on.
+function M:many_messages(kind, lists)
+  local command = self:command(kind, self.last)
+  local message = command.message
+  for peer, list in ipairs(lists) do
+    if peer > 1 then
+      local next_ = ffi.new("cel_message")
+      self.commands[#self.commands + 1] = next_
+      message.next = next_
+      message = next_
+    end
+    self:fill_message(message, peer, kind, list)
+  end
   self:add(command)
 end
 

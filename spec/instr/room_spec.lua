@@ -92,6 +92,22 @@ describe("room", function()
     assert.same({ ("%d: 0:2 3:10 0:1 1>0"):format(b.id) }, boxes(m:of("copy", t)))
   end)
 
+  -- The last box meets neither of the others, but what these need together.
+  it("is had by boxes that share an allocation only by way of others", function()
+    open({ capacity = 1024 })
+    local b = m:buffer({ 8, 5, 4 }, { name = "b", reserve = { 8, 5, 4 } })
+    local t = m:submit({
+      range = { 1 }, placement = "once",
+      { b, "discard_write", { { { 6, 7 }, { 0, 5 }, { 1, 3 } } } },
+      { b, "discard_write", { { { 2, 3 }, { 3, 4 }, { 2, 4 } } } },
+      { b, "discard_write", { { { 5, 6 }, { 0, 1 }, { 3, 4 } } } },
+    })
+    assert.is_nil(m.failure)
+    for _, view in ipairs(m:of("kernel", t)[1].views) do
+      assert.equal("0:8 0:5 1:4", view.at.layout)
+    end
+  end)
+
   it("is had again when a buffer has been freed", function()
     open({ grain = 64, capacity = 1024 })
     local a = line(128, "a")

@@ -7,6 +7,7 @@
 #include "random/program.h"
 
 enum { PARTS = 3, PATIENCE = 400 };
+enum { MOVE_NS = 2000000 }; /* that a move takes, where there is a clock */
 
 typedef struct cluster {
   const program *program;
@@ -55,7 +56,11 @@ static void start(cluster *c) {
                                  .collective = p->collective,
                                  .seed = cel_random_next(&c->random),
                                  .fault = p->fault,
-                                 .fault_at = p->fault_at};
+                                 .fault_at = p->fault_at,
+                                 .lost_ns = p->loss.lost_ns,
+                                 .fault_rank = p->loss.rank,
+                                 .fault_begin_ns = p->loss.begin_ns,
+                                 .fault_ns = p->loss.ns};
   must(cel_transport_inprocess(&config, transports));
   for (int k = 0; k < p->ranks; ++k) {
     rank *r = &c->ranks[k];
@@ -163,6 +168,7 @@ static bool step_main(cluster *c, rank *r) {
 static bool move(cluster *c) {
   rank *r = &c->ranks[cel_random_int(&c->random, 0, c->program->ranks - 1)];
   int part = (int)cel_random_int(&c->random, 0, PARTS - 1);
+  if (cel_inprocess_life_of(r->transport) != CEL_LIFE_ON) return false;
   if (!cel_random_chance(&c->random, c->weight[r->index][part])) return false;
   switch (part) {
   case 0: return step_main(c, r);
@@ -191,7 +197,9 @@ static void describe_hang(cluster *c) {
 
 static void run(cluster *c) {
   int idle = 0, patience = PATIENCE * PARTS * c->program->ranks * 8;
-  while (!c->failed && !all_finished(c)) {
+  const program *p = c->program;
+  while (!c->failed && !all_finished(c) && !program_is_lost(p, c->ranks)) {
+    if (p->loss.lost_ns > 0) cel_inprocess_pass(c->ranks[0].transport, MOVE_NS);
     idle = move(c) ? 0 : idle + 1;
     if (idle == patience / 2 && program_troubled(c->program))
       for (int k = 0; k < c->program->ranks; ++k)
@@ -211,14 +219,17 @@ bool program_run(const program *p, char *text, size_t size) {
   run(c);
   simulated = NULL;
   bool full = c->failed && program_lacks_room(p, c->ranks);
+  bool lost = program_is_lost(p, c->ranks);
+  if (p->loss.lost_ns > 0 && !c->failed)
+    c->failed = !program_verify_loss(p, c->ranks, text, size);
   bool (*verify)(const rank *, char *, size_t) =
       program_troubled(p) ? rank_troubled : rank_verify;
-  for (int k = 0; k < p->ranks && !c->failed; ++k)
+  for (int k = 0; k < p->ranks && !c->failed && !lost; ++k)
     c->failed = !verify(&c->ranks[k], text, size);
   record *records[MOST_RANKS];
   for (int k = 0; k < p->ranks; ++k) records[k] = c->ranks[k].record;
   stop(c);
-  if (!c->failed && !program_troubled(p))
+  if (!c->failed && !lost && !program_troubled(p))
     c->failed = !records_check(p, records, text, size);
   for (int k = 0; k < p->ranks; ++k) record_destroy(records[k]);
   bool passed = !c->failed || full;

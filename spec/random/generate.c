@@ -412,7 +412,7 @@ static void generate_settings(cel_random *r, program *p, int ranks) {
   p->small_bytes = pick_of(r, small, 5);
   p->large_bytes = pick_of(r, large, 5);
   p->interior_bytes = 16 * pick(r, -6, 3);
-  p->join_parts = (uint32_t)pick(r, 0, 3);
+  p->together_peers = (uint32_t)pick(r, 0, 3);
   p->chains = cel_random_chance(r, 50);
   p->grain = pick_of(r, grain, 6);
   p->hosts = (int)pick_of(r, hosts, 5);
@@ -644,7 +644,7 @@ void program_print(const program *p) {
                           : "",
          p->horizon_step, p->horizon_breadth, p->laps_ahead,
          (unsigned long long)p->small_bytes, (unsigned long long)p->large_bytes,
-         (long long)p->interior_bytes, p->join_parts,
+         (long long)p->interior_bytes, p->together_peers,
          (unsigned long long)p->grain, p->hosts,
          (unsigned long long)p->direct_bytes,
          (unsigned long long)p->chain_bytes, (unsigned long long)p->block,

@@ -128,7 +128,7 @@ static bool check_laps(const check *c, int k) {
 
 /* ---- messages ----------------------------------------------------------- */
 
-/* The next node of a kind with this peer, from *i on. */
+/* The next message of a kind of node with this peer, from *i on. */
 static const node *next_message(const nodes *all, int kind, int64_t peer,
                                 uint32_t *i) {
   while (*i < all->n) {
@@ -151,9 +151,9 @@ static bool same_pieces(const node *a, const node *b) {
 static bool check_commands(const check *c, int from, int to, uint64_t *n) {
   uint32_t i = 0, j = 0;
   for (*n = 0;; ++*n) {
-    const node *push =
-        next_message(&c->records[from]->commands, CEL_COMMAND_PUSH, to, &i);
-    const node *await = next_message(&c->records[to]->commands,
+    const node *push = next_message(&c->records[from]->command_messages,
+                                    CEL_COMMAND_PUSH, to, &i);
+    const node *await = next_message(&c->records[to]->command_messages,
                                      CEL_COMMAND_AWAIT_PUSH, from, &j);
     if (push == NULL && await == NULL) return true;
     if (push == NULL || await == NULL)
@@ -172,24 +172,26 @@ static bool check_commands(const check *c, int from, int to, uint64_t *n) {
   }
 }
 
-/* Each of the `n` messages is one instruction; direct ones and the others are
- * numbered without gaps. */
+/* Each of the `n` messages is in one instruction; in their order, direct ones
+ * and the others are numbered without gaps. */
 static bool check_instrs(const check *c, int on, int kind, int64_t peer,
                          uint64_t n) {
-  const nodes *all = &c->records[on]->instrs;
-  uint8_t *seen = cel_alloc_zero(n + 1);
+  const nodes *all = &c->records[on]->instr_messages;
+  const node **of = cel_alloc_zero((n + 1) * sizeof *of);
   bool good = true;
   uint32_t i = 0;
   uint64_t found = 0, nth[2] = {0};
-  for (const node *m;
-       good && (m = next_message(all, kind, peer, &i)) != NULL;) {
-    good = m->sequence < n && seen[m->sequence]++ == 0 &&
-           m->nth == nth[m->direct]++;
-    ++found;
+  for (const node *m; good && (m = next_message(all, kind, peer, &i)) != NULL;
+       ++found) {
+    good = m->sequence < n && of[m->sequence] == NULL;
+    if (good) of[m->sequence] = m;
   }
-  cel_free(seen);
+  for (uint64_t k = 0; k < n && good && found == n; ++k)
+    good = of[k]->nth == nth[of[k]->direct]++;
+  cel_free(of);
   if (good && found == n) return true;
-  return say(c, "rank %d has %llu %s instructions for %llu messages with %lld",
+  return say(c,
+             "rank %d has %llu messages in %s instructions for %llu with %lld",
              on, (ull)found, cel_instr_name((cel_instr_kind)kind), (ull)n,
              (long long)peer);
 }

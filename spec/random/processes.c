@@ -1,6 +1,7 @@
 /* Over MPI: each process is a rank, and all programs run on one engine, one
  * after another, with the settings of the first. */
 #include "comm/link/link_state.h"
+#include "comm/mpi/mpi.h"
 #include "comm/nccl/nccl.h"
 #include "device/fake_cuda.h"
 #include "random/program.h"
@@ -114,7 +115,14 @@ bool programs_run_mpi(uint64_t seed, uint64_t count) {
   cel_transport *t;
   rank r;
   char text[2048];
-  must(cel_transport_mpi(&t));
+  cel_mpi_config config = {.window = 16,
+                           .sends = 8,
+                           .receives = 8,
+                           .small_bytes = 1024,
+                           .announced_bytes = 64,
+                           .part_bytes = 48,
+                           .apart = true};
+  must(cel_transport_mpi_with(&config, &t));
   program *settings = program_generate(seed, (int)t->ranks);
   settings->room = 0; /* enough for one program is not for another */
   start(&r, settings, t);

@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "base/vec.h"
 #include "runtime/engine.h"
+#include "task/known.h"
 #include "task/touched.h"
 
 enum {
@@ -183,6 +184,13 @@ typedef struct oddity {
   int object; /* or this object is another, or -1 */
 } oddity;
 
+/* A rank that dies or falls silent (`fault`), on the cluster's clock; lost_ns
+ * is 0: none does. */
+typedef struct loss {
+  int64_t lost_ns, begin_ns, ns; /* ns 0: for ever */
+  int rank;
+} loss;
+
 typedef struct program {
   uint64_t seed;
   int ranks, devices;
@@ -210,9 +218,10 @@ typedef struct program {
   int horizon_step, horizon_breadth, laps_ahead;
   uint64_t small_bytes, large_bytes;
   int64_t interior_bytes;
-  uint32_t join_parts;
+  uint32_t together_peers;
   cel_fault fault; /* to see the checks fail */
   uint64_t fault_at;
+  loss loss;
   oddity odd;
   int failing_step; /* whose kernels fail; -1: none */
   int buffers;
@@ -235,6 +244,16 @@ bool program_lacks_room(const program *p, const struct rank *ranks);
 program *program_generate(uint64_t seed, int ranks);
 /* The kernels of a group fail, if there is one. */
 void program_fail(program *p);
+/* lost.c: a rank is lost, or only silent for a while; where there are several.
+ */
+void program_lose(program *p);
+/* Whether all its ranks have ended; whether those that were to end have, and
+ * one of each part has said so. */
+struct rank;
+bool program_is_lost(const program *p, const struct rank *ranks);
+bool program_verify_loss(const program *p, const struct rank *ranks, char *text,
+                         size_t size);
+void losses_print(void);
 /* A group that does something; -1: there is none. */
 int some_group(cel_random *r, const program *p);
 void program_destroy(program *p);
@@ -361,7 +380,7 @@ typedef struct node {
   bool onto, alike;
   uint32_t deps;
   cel_dep *dep;
-  /* Commands and instructions that are messages; of a collective, the root, the
+  /* Messages of commands and instructions; of a collective, the root, the
    * number, the devices that it is between as `bytes`, the pattern as `nth`,
    * and as pieces the whole, what this rank gives, and what it gets: of several
    * boxes that of all, but the whole of the first. */
@@ -370,6 +389,7 @@ typedef struct node {
   bool direct;     /* instructions */
   uint64_t nth;    /* instructions */
   uint32_t object; /* commands: a token's object, plus 1 */
+  /* Of all messages of a command, too. */
   uint32_t pieces;
   cel_piece *piece; /* commands; `buffer` is not to be followed */
   int *buffer;      /* commands: which of the program's each piece is of; -1:
@@ -388,10 +408,13 @@ typedef struct tally {
   uint64_t pairs, groups, joined, holes;
   uint64_t
       passed; /* messages that are sent after others have come for a task */
+  uint64_t together; /* RECEIVEs of several messages */
 } tally;
 
 typedef struct record {
   nodes tasks, commands, instrs;
+  /* Those of both: the kind and number of what they are of. */
+  nodes command_messages, instr_messages;
   int step;
   tally tally;
   uint64_t awaited; /* the task of the last await-push */
@@ -449,6 +472,7 @@ typedef struct rank {
   void (*saw_fence)(void *context, const cel_fence *fence); /* may be null */
   record *record;   /* null: nobody looks */
   cel_audit *audit; /* null: it is not audited */
+  cel_known known;  /* of all groups, most of which are unlike */
   const cel_buffer *buffer[MOST_BUFFERS];
   const cel_object *object[MOST_OBJECTS];
   object_state own[MOST_OBJECTS];

@@ -1,6 +1,6 @@
 /* random_programs [--threads | --cuda | --mpi | --dry] [--count N]
  *                 [--seconds N] [--seed S] [--ranks R] [--shrink] [--print]
- *                 [--diverge] [--fail]
+ *                 [--diverge] [--fail] [--lose]
  *                 [--fault drop|swap|duplicate]
  *
  * Runs random programs on a simulated cluster and compares with a sequential
@@ -10,7 +10,8 @@
  * 77 where there is none. With --mpi it is one rank of an MPI job, and nothing
  * is simulated. With --dry each rank makes a dry run, and their graphs are
  * checked. With --diverge one rank's program differs in one thing, with --fail
- * a task fails; every rank must say so.
+ * a task fails; every rank must say so. With --lose a rank dies or falls
+ * silent; all end, or all go on.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@
 #endif
 
 typedef struct options {
-  bool threads, cuda, mpi, dry, shrink, print, diverge, fail;
+  bool threads, cuda, mpi, dry, shrink, print, diverge, fail, lose;
   uint64_t seed, count;
   double seconds;
   int ranks;
@@ -42,7 +43,7 @@ static int usage(void) {
   fprintf(stderr,
           "random_programs [--threads | --cuda | --mpi | --dry] [--count N]\n"
           "  [--seconds N] [--seed S] [--ranks R] [--shrink] [--print] "
-          "[--diverge] [--fail]\n"
+          "[--diverge] [--fail] [--lose]\n"
           "  [--fault drop|swap|duplicate]\n");
   return 2;
 }
@@ -89,6 +90,8 @@ static bool parse(int argc, char **argv, options *o) {
       o->diverge = true;
     else if (strcmp(argv[i], "--fail") == 0)
       o->fail = true;
+    else if (strcmp(argv[i], "--lose") == 0)
+      o->lose = true;
     else if (strcmp(argv[i], "--print") == 0)
       o->print = true;
     else if (i + 1 == argc || !parse_value(o, argv[i], argv[i + 1]))
@@ -124,6 +127,7 @@ static bool run_seed(const options *o, uint64_t seed) {
   p->fault_at = 1 + seed % 5;
   if (o->diverge) program_diverge(p);
   if (o->fail) program_fail(p);
+  if (o->lose) program_lose(p);
   if (o->print) program_print(p);
   census_take(p);
   bool (*run)(const program *, char *, size_t) = o->dry ? program_run_dry
@@ -151,10 +155,10 @@ static void print_tally(tally t) {
     printf(" %llu %s,", (unsigned long long)t.of[k], cel_pattern_name(k));
   printf(" of these %llu in pairs, %llu in groups, %llu of several boxes, "
          "%llu where ranks between others have nothing; %llu messages passed "
-         "on\n",
+         "on; %llu receives of several messages\n",
          (unsigned long long)t.pairs, (unsigned long long)t.groups,
          (unsigned long long)t.joined, (unsigned long long)t.holes,
-         (unsigned long long)t.passed);
+         (unsigned long long)t.passed, (unsigned long long)t.together);
 }
 
 int main(int argc, char **argv) {
@@ -178,6 +182,7 @@ int main(int argc, char **argv) {
   if (gpus != NULL) cel_cuda_close(gpus);
   census_print();
   if (o.diverge) differences_print();
+  if (o.lose) losses_print();
   print_tally(records_tally());
   printf("%llu passed, %llu failed\n", (unsigned long long)(run - failures),
          (unsigned long long)failures);

@@ -78,6 +78,13 @@ describe("random programs", function()
     assert.are.equal(0, failures, text)
   end)
 
+  it("end everywhere when a rank is lost, or go on when it comes back", function()
+    local _, failures, text = run("--lose --count 200")
+    assert.are.equal(0, failures, text)
+    local ended, went_on = text:match("a rank was lost: (%d+) ended, (%d+) went on")
+    assert.is_true(tonumber(ended) > 50 and tonumber(went_on) > 50, text)
+  end)
+
   it("hold it over MPI", function()
     local celer = require("spec.support.celer")
     if celer.exec({ "mpirun", "--version" }).status ~= 0 then
@@ -110,4 +117,10 @@ describe("random programs", function()
       assert.is_true(failures >= 5)
     end)
   end
+
+  it("are made smaller where they fail, to an end", function()
+    local text = scratch.output("timeout 60 " .. program
+      .. " --seed 1 --count 1 --fault drop --shrink 2>&1")
+    assert.matches("\nseed 1, shrunk: ", text)
+  end)
 end)

@@ -268,8 +268,10 @@ static cel_status submit_group(rank *r, const step *s) {
                      .range = s->range,
                      .permitted = s->permitted,
                      .oversubscribe = s->oversubscribe,
-                     .weights = &weights,
-                     .location = place_of(s)};
+                     .weights =
+                         s->rank_weights || s->device_weights ? &weights : NULL,
+                     .location = place_of(s),
+                     .known = &r->known};
   CEL_TRY(make_accesses(r, s, &group, accesses));
   group.accesses = (uint32_t)s->accesses;
   group.access = accesses;
@@ -517,7 +519,7 @@ void rank_start(rank *r, bool threads) {
                               .small_bytes = p->small_bytes,
                               .large_bytes = p->large_bytes,
                               .interior_bytes = p->interior_bytes,
-                              .join_parts = p->join_parts,
+                              .together_peers = p->together_peers,
                               .collectives = p->exchanges || p->by_messages,
                               .by_messages = p->by_messages,
                               .count_most = p->count_most,

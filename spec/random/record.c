@@ -30,9 +30,12 @@ void record_destroy(record *r) {
   all.joined += r->tally.joined;
   all.holes += r->tally.holes;
   all.passed += r->tally.passed;
+  all.together += r->tally.together;
   nodes_release(&r->tasks);
   nodes_release(&r->commands);
   nodes_release(&r->instrs);
+  nodes_release(&r->command_messages);
+  nodes_release(&r->instr_messages);
   cel_free(r);
 }
 
@@ -68,6 +71,11 @@ static void saw_task(void *context, const cel_task *task) {
   n->alike = task->placement == CEL_PLACE_ALL;
 }
 
+static void room_for_pieces(node *n, uint32_t pieces) {
+  n->piece = cel_alloc(pieces * sizeof *n->piece + 1);
+  n->buffer = cel_alloc(pieces * sizeof *n->buffer + 1);
+}
+
 static void note_piece(node *n, const cel_buffer *buffer, const cel_box *box) {
   n->piece[n->pieces] = (cel_piece){.box = *box};
   n->buffer[n->pieces++] = buffer_of(buffer);
@@ -82,8 +90,7 @@ static void note_exchange(node *n, const cel_exchange *x) {
   n->bytes = (uint64_t)x->devices;
   uint32_t pieces = 2;
   for (const cel_exchange *e = x; e != NULL; e = e->next) pieces += e->gets;
-  n->piece = cel_alloc(pieces * sizeof *n->piece);
-  n->buffer = cel_alloc(pieces * sizeof *n->buffer);
+  room_for_pieces(n, pieces);
   note_piece(n, x->buffer, &x->box);
   note_piece(n, x->buffer, &x->mine);
   for (; x != NULL; x = x->next)
@@ -110,6 +117,23 @@ static void count_exchange(tally *t, const cel_exchange *x) {
   t->holes += has_hole(x->parts);
 }
 
+static void note_pieces(node *n, const cel_message *m) {
+  for (uint32_t i = 0; i < m->pieces; ++i)
+    note_piece(n, m->piece[i].buffer, &m->piece[i].box);
+}
+
+static void note_message(record *r, const cel_command *c,
+                         const cel_message *m) {
+  node *n = add(&r->command_messages, c->id, (int)c->kind, 0, NULL);
+  n->task = c->task->id;
+  n->peer = m->peer;
+  n->sequence = m->sequence;
+  n->bytes = m->bytes;
+  if (m->object != NULL) n->object = m->object->id + 1;
+  room_for_pieces(n, m->pieces);
+  note_pieces(n, m);
+}
+
 static void saw_command(void *context, const cel_command *c) {
   record *r = context;
   node *n = add(&r->commands, c->id, (int)c->kind, c->deps, c->dep);
@@ -119,20 +143,17 @@ static void saw_command(void *context, const cel_command *c) {
     count_exchange(&r->tally, c->exchange);
   }
   if (c->kind != CEL_COMMAND_PUSH && c->kind != CEL_COMMAND_AWAIT_PUSH) return;
-  n->peer = c->message.peer;
-  n->sequence = c->message.sequence;
-  n->bytes = c->message.bytes;
-  n->pieces = c->message.pieces;
-  if (c->kind == CEL_COMMAND_AWAIT_PUSH && n->pieces > 0) r->awaited = n->task;
-  if (c->kind == CEL_COMMAND_PUSH && n->pieces > 0)
+  uint32_t pieces = 0;
+  for (const cel_message *m = &c->message; m != NULL; m = m->next)
+    pieces += m->pieces;
+  room_for_pieces(n, pieces);
+  for (const cel_message *m = &c->message; m != NULL; m = m->next) {
+    note_pieces(n, m);
+    note_message(r, c, m);
+  }
+  if (c->kind == CEL_COMMAND_AWAIT_PUSH && pieces > 0) r->awaited = n->task;
+  if (c->kind == CEL_COMMAND_PUSH && pieces > 0)
     r->tally.passed += r->awaited == n->task;
-  if (c->message.object != NULL) n->object = c->message.object->id + 1;
-  if (n->pieces == 0) return;
-  n->piece = cel_alloc(n->pieces * sizeof *n->piece);
-  n->buffer = cel_alloc(n->pieces * sizeof *n->buffer);
-  memcpy(n->piece, c->message.piece, n->pieces * sizeof *n->piece);
-  for (uint32_t i = 0; i < n->pieces; ++i)
-    n->buffer[i] = buffer_of(c->message.piece[i].buffer);
 }
 
 static void saw_instr(void *context, const cel_instr *i) {
@@ -142,12 +163,14 @@ static void saw_instr(void *context, const cel_instr *i) {
   if (i->kind == CEL_INSTR_COLLECTIVE)
     n->sequence = i->collective.exchange->nth;
   if (i->kind != CEL_INSTR_SEND && i->kind != CEL_INSTR_RECEIVE) return;
-  n->peer = i->message.peer;
-  n->sequence = i->message.sequence;
-  n->bytes = i->message.bytes;
-  n->direct = i->message.direct;
-  n->nth = i->message.nth;
-  n->pieces = i->message.pieces;
+  r->tally.together += i->message.next != NULL;
+  for (const cel_sent *m = &i->message; m != NULL; m = m->next) {
+    n = add(&r->instr_messages, i->id, (int)i->kind, 0, NULL);
+    n->peer = m->peer;
+    n->sequence = m->sequence;
+    n->direct = m->direct;
+    n->nth = m->nth;
+  }
 }
 
 static void renumber(const record *r, nodes *all) {
@@ -162,6 +185,7 @@ static void renumber(const record *r, nodes *all) {
 
 void record_share_numbers(record *r) {
   renumber(r, &r->commands);
+  renumber(r, &r->command_messages);
   renumber(r, &r->instrs);
   renumber(r, &r->tasks);
 }

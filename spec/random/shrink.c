@@ -36,13 +36,13 @@ static bool shrink_settings(program *p, runner run) {
   TRY(p, run, p->count_most, 0);
   TRY(p, run, p->tree_least, 0);
   TRY(p, run, p->room, 0);
-  TRY(p, run, p->room, 100);
+  if (p->room != 0) TRY(p, run, p->room, 100);
   TRY(p, run, p->whole, 0);
   if (p->room == 0) TRY(p, run, p->grain, 0);
   TRY(p, run, p->small_bytes, 0);
   TRY(p, run, p->large_bytes, 0);
   TRY(p, run, p->interior_bytes, 0);
-  TRY(p, run, p->join_parts, 0);
+  TRY(p, run, p->together_peers, 0);
   TRY(p, run, p->horizon_step, 4);
   TRY(p, run, p->horizon_breadth, 64);
   TRY(p, run, p->laps_ahead, 8);

@@ -6,6 +6,8 @@ local TRUE, ANTI, OUTPUT = 0, 1, 2
 
 local deps = ffi.gc(ffi.new("cel_deps"), c.cel_deps_release)
 
+local words = ffi.new("cel_track_words")
+
 local function n(x) return tonumber(x) end
 
 local function create(extent, written_by)
@@ -126,6 +128,11 @@ describe("cel_track", function()
           floor = random:int(floor, id)
           c.cel_track_floor(track, floor)
           shadow:floor(floor)
+        end
+        if random:chance(10) then
+          c.cel_track_save(track, words)
+          track = create(extent, id)
+          c.cel_track_load(track, words)
         end
         local box = random:box(dims)
         c.cel_deps_clear(deps)

@@ -63,6 +63,7 @@ local function engine_of(self, k, config)
     transport = rank.transport, backend = rank.backend, host = rank.host,
     horizon_step = config.step or 1000, horizon_breadth = 1000,
     laps_ahead = config.ahead or 8,
+    together_peers = config.together_peers or 0,
   })
   out = ffi.new("cel_engine *[1]")
   rank.engine = made(c.cel_engine_create(engine, out), out)
@@ -71,7 +72,7 @@ local function engine_of(self, k, config)
 end
 
 -- config: ranks, seed, devices (by rank from 1, or one each), step (of horizons),
--- ahead (laps), grain, fault and fault_at
+-- ahead (laps), grain, together_peers, fault and fault_at
 -- as in comm/transport.h.
 function M.new(config)
   local self = setmetatable({ n = config.ranks or 2, rank = {}, anchors = {}, fences = {} }, M)

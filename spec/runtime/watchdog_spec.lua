@@ -90,6 +90,48 @@ describe("what an executor waits for", function()
     end)
   end)
 
+  it("is the one of a receive's messages that was lost", function()
+    local config = { ranks = 4, fault = "CEL_FAULT_DROP", fault_at = 2, together_peers = 1 }
+    cluster.orders(config, function(cl)
+      local e = gather(cl)
+      assert.is_false(cl:run(function() return cl:reached(e) end))
+      local waits, text = told(cl, 0)
+      assert.is_true(waits)
+      assert.matches("a message from rank %d, 16 bytes: u %[%d, %d%); for task 'look' "
+        .. "%(spec.lua:5%)\n", text)
+    end)
+  end)
+
+  it("are several messages of a receive, where more ranks are late", function()
+    local cl = cluster.new({ ranks = 4, together_peers = 1 })
+    local u = cl:buffer({ 8 })
+    cl:submit({ range = { 8 }, { u, "discard_write", same }, name = "fill", line = 3 }, 0)
+    cl:submit({ range = { 1 }, { u, "read", all }, name = "look", line = 5 }, 0)
+    cl:epoch(7, 0)
+    cl:settle()
+    local _, text = told(cl, 0)
+    assert.matches("a message from rank 3, 16 bytes: u %[6, 8%); and 2 more from other ranks; "
+      .. "for task 'look' %(spec.lua:5%)\n", text)
+    cl:close()
+  end)
+
+  it("is not what has come since it failed", function()
+    local late = 0
+    cluster.orders({ ranks = 2 }, function(cl)
+      local u, v = cl:buffer({ 8 }), cl:buffer({ 8 }, 8, "v")
+      cl:submit({ range = { 8 }, { u, "discard_write", same }, name = "fill", line = 3 })
+      cl:submit({ range = { 1 }, { u, "read", all }, name = "look", line = 5 })
+      cl:submit({ range = { 1 }, { v, "discard_write", same }, name = "fail", line = 9,
+        fn = function() return "no" end }, 0)
+      cl:run(function() return cl:failure(0) ~= "OK" end)
+      local _, before = told(cl, 0)
+      cl:settle()
+      local _, after = told(cl, 0)
+      if before:find("a message from") and not after:find("a message from") then late = late + 1 end
+    end)
+    assert.is_true(late > 0)
+  end)
+
   it("are other ranks that have not come as far", function()
     local cl = cluster.new({ ranks = 2 })
     cl:epoch(3, 0)

@@ -134,6 +134,28 @@ print "not reached"]], shape, options)
   assert.equal("begun\n", r.stdout, r.stderr)
 end
 
+--- A setup with buffers a, b and c of 12 numbers, of which a holds 1 to 12, and a kernel k.
+--- holds(what, n, reach, to): that b, or `to`, is n plus the sum of a's numbers around each.
+M.sums = [==[
+local function new(n) return celer.buffer("int", { n }, { init = function(i) return i + 1 end }) end
+local a, b, c = new(12), new(12), new(12)
+local k = celer.kernel [=[
+  kernel void sum(item<1> it, in<int, 1> a, out<int, 1> b, int n, int reach) {
+    int sum = n;
+    for (int i = max(it[0] - reach, 0); i <= min(it[0] + reach, 11); ++i) sum += a(i);
+    b(it[0]) = sum;
+  }
+]=]
+local function holds(what, n, reach, to)
+  local s = q:wait(to or b)
+  for i = 0, 11 do
+    local sum = n
+    for j = math.max(i - reach, 0), math.min(i + reach, 11) do sum = sum + j + 1 end
+    same(("%s, %d"):format(what, i), s[i], sum)
+  end
+end
+]==]
+
 --- What all ranks exchange in a step, by what it is, of n x n elements: setups for M.killed.
 ---@param n integer
 ---@return table<string, string>

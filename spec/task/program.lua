@@ -272,8 +272,9 @@ function M:group(spec)
 end
 
 -- The task's id, 0 for none; or nil, message, code, line.
-function M:submit(spec)
-  local group = self:group(spec)
+function M:submit(spec) return self:submit_group(self:group(spec)) end
+
+function M:submit_group(group)
   local id = ffi.new("uint64_t[1]")
   current = self
   local status = c.cel_task_graph_submit(self.graph, group, id)

@@ -141,7 +141,8 @@ extern int ompi_mpi_abort(MPI_Comm comm, int status) __attribute__((weak));
 #endif
 
 static void end_all(void *self, int status) {
-  (void)self;
+  const cel__mpi *m = self;
+  if (m->heartbeat != NULL) cel_heartbeat_end(m->heartbeat);
   fflush(NULL);
 #ifdef OPEN_MPI
   if (ompi_mpi_abort != NULL) ompi_mpi_abort(MPI_COMM_WORLD, status);
@@ -209,8 +210,10 @@ static void destroy(cel_transport *t) {
   MPI_Comm_free(&m->host);
   MPI_Comm_free(&m->agreement);
   bool finalize = m->finalize;
+  cel_heartbeat *heartbeat = m->heartbeat;
   release(m);
   if (finalize) MPI_Finalize();
+  if (heartbeat != NULL) cel_heartbeat_stop(heartbeat);
 }
 
 /* --- start ------------------------------------------------------------- */
@@ -326,16 +329,63 @@ static int find_place(cel__mpi *m) {
   int rank, ranks, local_rank, local_ranks;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  int code = MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank,
-                                 MPI_INFO_NULL, &m->host);
+  t->rank = rank;
+  t->ranks = ranks;
+  int code = cel__mpi_meet(m);
+  if (code != MPI_SUCCESS) return code;
+  code = MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank,
+                             MPI_INFO_NULL, &m->host);
   if (code != MPI_SUCCESS) return code;
   MPI_Comm_rank(m->host, &local_rank);
   MPI_Comm_size(m->host, &local_ranks);
-  t->rank = rank;
-  t->ranks = ranks;
   t->local_rank = local_rank;
   t->local_ranks = local_ranks;
   return MPI_Comm_set_errhandler(m->host, MPI_ERRORS_RETURN);
+}
+
+/* All ranks of `comm` give their card to the one above or below at a distance,
+ * and get that of the one on the other side. */
+static int pass_card(cel__mpi *m, const cel_card *mine, MPI_Comm comm, int by) {
+  struct {
+    cel_card card;
+    int64_t rank;
+  } out = {*mine, m->base.rank}, in;
+  int rank, ranks;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &ranks);
+  int code = MPI_Sendrecv(&out, sizeof out, MPI_BYTE,
+                          (rank + by + ranks) % ranks, CEL__TAG_CARD, &in,
+                          sizeof in, MPI_BYTE, (rank - by + ranks) % ranks,
+                          CEL__TAG_CARD, comm, MPI_STATUS_IGNORE);
+  if (code == MPI_SUCCESS) cel_heartbeat_meet(m->heartbeat, in.rank, &in.card);
+  return code;
+}
+
+static int open_heartbeat(cel__mpi *m) {
+  cel_card card;
+  int code = MPI_SUCCESS;
+  if (m->base.ranks == 1) return MPI_SUCCESS;
+  cel_heartbeat_open(m->base.rank, m->base.ranks,
+                     m->base.local_ranks == m->base.ranks, &m->heartbeat,
+                     &card);
+  for (int by = 1; by < m->base.ranks && code == MPI_SUCCESS; by *= 2) {
+    code = pass_card(m, &card, m->control, by);
+    if (code == MPI_SUCCESS) code = pass_card(m, &card, m->control, -by);
+  }
+  for (int by = -1; by <= 1 && code == MPI_SUCCESS; by += 2)
+    code = pass_card(m, &card, m->host, by);
+  return code;
+}
+
+static cel_status watch(void *self, const cel_watch *how) {
+  const cel__mpi *m = self;
+  return m->heartbeat != NULL ? cel_heartbeat_start(m->heartbeat, how)
+                              : CEL_E_OK;
+}
+
+static void tell_silent(void *self, char *text, size_t size) {
+  const cel__mpi *m = self;
+  if (m->heartbeat != NULL) cel_heartbeat_tell(m->heartbeat, text, size);
 }
 
 static void fill_tables(cel__mpi *m) {
@@ -355,6 +405,8 @@ static void fill_tables(cel__mpi *m) {
                           .attend = cel__mpi_attend,
                           .declare_group = cel__mpi_declare_group,
                           .join = cel__mpi_join,
+                          .watch = watch,
+                          .tell_silent = tell_silent,
                           .abort = end_all};
 }
 
@@ -371,12 +423,61 @@ static void divide_tags(cel__mpi *m) {
   m->tag_lengths = (int)(tags / window);
 }
 
+static int dup_all(cel__mpi *m) {
+  int code = dup_world(&m->data);
+  for (int i = 0; i < CEL__MPI_COLLECTIVES && code == MPI_SUCCESS; ++i)
+    code = dup_world(&m->collective[i]);
+  if (code == MPI_SUCCESS) code = dup_world(&m->control);
+  if (code == MPI_SUCCESS) code = dup_world(&m->agreement);
+  return code;
+}
+
+/* --- after a failure ---------------------------------------------------- */
+
+/* Messages that have met their receive arrive: their memory is in use until
+ * then. */
+static void take_receives_back(cel__mpi *m) {
+  for (uint32_t i = 0; i < m->row.n; ++i)
+    if (m->row.at[i].role == CEL__RECEIVE) MPI_Cancel(&m->request.at[i]);
+  for (uint32_t i = 0; i < m->row.n; ++i)
+    if (m->row.at[i].role == CEL__RECEIVE)
+      MPI_Wait(&m->request.at[i], MPI_STATUS_IGNORE);
+}
+
+/* The old communicators stay, with what was sent and nobody receives, and with
+ * the memory of its words and votes: MPI cannot take a send back. A session
+ * comes here where a line failed on some ranks alone. */
+static cel_status renew(void *self) {
+  cel__mpi *m = self;
+  cel_assert_thread(CEL_THREAD_MAIN);
+  take_receives_back(m);
+  MPI_Comm host = m->host;
+  cel__mpi fresh = {.base = m->base,
+                    .config = m->config,
+                    .host = host,
+                    .tag_lengths = m->tag_lengths,
+                    .finalize = m->finalize,
+                    .heartbeat = m->heartbeat};
+  memcpy(fresh.no_groups, m->no_groups, sizeof fresh.no_groups);
+  memcpy(fresh.operation, m->operation, sizeof fresh.operation);
+  memcpy(fresh.unit, m->unit, sizeof fresh.unit);
+  fresh.base.broken = NULL;
+  for (int d = 0; d < 2; ++d) fresh.flow[d].most = m->flow[d].most;
+  *m = fresh;
+  cel__mpi_init_groups(&m->groups);
+  int code = dup_all(m); /* all ranks have taken theirs back then */
+  return cel__mpi_breaks(m, code, "making communicators anew", -1)
+             ? cel_fail_with(&m->error)
+             : CEL_E_OK;
+}
+
 static cel_status open_mpi(const cel_mpi_config *config, int level,
                            bool finalize, cel_transport **out) {
   cel__mpi *m = cel_alloc_zero(sizeof *m);
   m->base = (cel_transport){
       .name = "mpi", .poll = poll, .busy = busy, .destroy = destroy};
   fill_tables(m);
+  m->base.control.renew = renew;
   m->config = *config;
   m->finalize = finalize;
   forbid_groups(m, level);
@@ -386,11 +487,8 @@ static cel_status open_mpi(const cel_mpi_config *config, int level,
   m->flow[CEL__SEND].most = config->sends;
   m->flow[CEL__RECEIVE].most = config->receives;
   int code = find_place(m);
-  if (code == MPI_SUCCESS) code = dup_world(&m->data);
-  for (int i = 0; i < CEL__MPI_COLLECTIVES && code == MPI_SUCCESS; ++i)
-    code = dup_world(&m->collective[i]);
-  if (code == MPI_SUCCESS) code = dup_world(&m->control);
-  if (code == MPI_SUCCESS) code = dup_world(&m->agreement);
+  if (code == MPI_SUCCESS) code = dup_all(m);
+  if (code == MPI_SUCCESS) code = open_heartbeat(m);
   if (cel__mpi_breaks(m, code, "making communicators", -1)) {
     cel_free(m); /* communicators die with the job */
     return cel_error_last()->code;
@@ -414,7 +512,12 @@ cel_status cel_transport_mpi_with(const cel_mpi_config *config,
 }
 
 cel_status cel_transport_mpi(cel_transport **out) {
-  cel_mpi_config config = {CEL_TUNE_MPI_WINDOW, CEL_TUNE_MPI_REQUESTS,
-                           CEL_TUNE_MPI_REQUESTS, CEL_TUNE_MPI_SMALL_BYTES};
+  cel_mpi_config config = {CEL_TUNE_MPI_WINDOW,
+                           CEL_TUNE_MPI_REQUESTS,
+                           CEL_TUNE_MPI_REQUESTS,
+                           CEL_TUNE_MPI_SMALL_BYTES,
+                           CEL_TUNE_MPI_EAGER_BYTES,
+                           CEL_TUNE_MPI_EAGER_BYTES,
+                           false};
   return cel_transport_mpi_with(&config, out);
 }

@@ -4,7 +4,7 @@
  *   mpi_data.c         messages: windows, bounds, starting and completing them
  *   mpi_pack.c         what a message looks like to MPI: direct, typed, packed
  *   mpi_collectives.c  collectives
- *   mpi_control.c      credits, short texts
+ *   mpi_control.c      credits, announcements, short texts
  *   mpi_agree.c        agreements
  *   mpi_calls.c        what all ranks do together before the executor starts
  *   mpi_comm.c         communicators of collective tasks, how they come to be
@@ -18,8 +18,9 @@
  *
  * Invariants:
  *   1. flow[d].in_flight counts the rows of role SEND (d = 0), RECEIVE (1).
- *   2. in_flight <= most + peers in use: beyond `most` only the first
- *      incomplete transfer of a channel starts.
+ *   2. in_flight <= most + peers in use, where each message is one row: beyond
+ *      `most` only the first incomplete transfer of a channel starts. What has
+ *      parts starts as a whole: in_flight <= most + (peers in use + 1) * parts.
  *   3. A side is in its flow's line iff `lined`.
  *   4. Agreements complete in the order in which they were started, or at least
  *      are reported so.
@@ -39,6 +40,7 @@
 #include <stddef.h>
 
 #include "base/vec.h"
+#include "comm/heartbeat/heartbeat.h"
 #include "comm/mpi/mpi_window.h"
 #include "comm/report.h"
 #include "comm/transport.h"
@@ -47,6 +49,10 @@ typedef struct cel_mpi_config {
   uint32_t window;          /* W: a power of two, 2 or more */
   uint32_t sends, receives; /* requests outstanding, each */
   uint64_t small_bytes;     /* up to here a strided message is packed */
+  /* Of a message to another host: beyond so many bytes it is announced, and
+   * travels in parts of so many. */
+  uint64_t announced_bytes, part_bytes;
+  bool apart; /* each rank is taken to be on a host of its own; for specs */
 } cel_mpi_config;
 
 /* As cel_transport_mpi, with other bounds; for specs. */
@@ -57,6 +63,9 @@ enum {
   CEL__TAG_CREDIT = 1,
   CEL__TAG_TELL = 2,
   CEL__TAG_VOTE = 3,
+  CEL__TAG_CARD = 4,
+  CEL__TAG_GATHER = 5,
+  CEL__TAG_GREETING = 6,
   CEL__CREDIT_RECEIVES = 4
 };
 enum { CEL__MPI_NO_GROUPS = 384, CEL__MPI_UNITS = 8 };
@@ -78,8 +87,9 @@ typedef enum cel__mpi_role {
   CEL__SEND,
   CEL__RECEIVE,
   CEL__COLLECTIVE, /* what: cel__mpi_collective */
-  CEL__WORD_OUT,   /* a credit or text; what: the bytes, freed when done */
-  CEL__CREDIT_IN,  /* what: uint64_t, posted again */
+  CEL__WORD_OUT,   /* a credit, an announcement or a text; what: the bytes,
+                      freed when done */
+  CEL__CREDIT_IN,  /* or an announcement; what: uint64_t, posted again */
   CEL__TELL_IN,    /* what: cel_told */
   CEL__BALLOT_IN,  /* what: cel__mpi_step */
   CEL__CALL,       /* what: cel__mpi_call */
@@ -92,13 +102,20 @@ typedef struct cel__mpi_row {
   void *what;
 } cel__mpi_row;
 
+typedef struct cel__mpi_transfer cel__mpi_transfer;
+
 /* One direction of one pair of ranks. */
 typedef struct cel__mpi_side cel__mpi_side;
 struct cel__mpi_side {
   cel_mpi_window window;
   int64_t peer;
-  cel__mpi_role role;  /* CEL__SEND or CEL__RECEIVE */
-  uint64_t told;       /* RECEIVE: the base that the sender knows */
+  cel__mpi_role role; /* CEL__SEND or CEL__RECEIVE */
+  bool apart;         /* the peer is on another host */
+  uint64_t told;      /* RECEIVE: the base that the sender knows */
+  /* SEND: what waits to be announced, and numbers announced before they were
+   * handed over. */
+  CEL_VEC(cel__mpi_transfer *) unannounced;
+  CEL_VEC(uint64_t) announced;
   cel__mpi_side *next; /* in the flow's line */
   bool lined;
 };
@@ -115,12 +132,15 @@ typedef struct cel__mpi_flow {
 } cel__mpi_flow;
 
 /* A message on its way; ours until its ticket is reported. */
-typedef struct cel__mpi_transfer {
+struct cel__mpi_transfer {
   const cel_posted *message;
   cel__mpi_side *side;
   void *staging; /* packed bytes, or null */
   MPI_Datatype type;
-} cel__mpi_transfer;
+  uint32_t parts; /* rows of it */
+  bool failed;    /* one of them has */
+  uint64_t got;   /* bytes received */
+};
 
 /* A collective on its way; ours until its ticket is reported. */
 typedef struct cel__mpi_collective {
@@ -216,7 +236,8 @@ typedef struct cel__mpi {
   CEL_VEC(MPI_Status) status;
   CEL_VEC(cel__mpi_row) ended;
   cel__mpi_flow flow[2];
-  struct { /* open addressing by rank; a power of two of slots */
+  uint32_t parts_most; /* of any message so far */
+  struct {             /* open addressing by rank; a power of two of slots */
     cel__mpi_peer **at;
     uint32_t n, cap;
   } peers;
@@ -236,8 +257,9 @@ typedef struct cel__mpi {
   cel__mpi_vote *first_vote, *last_vote;
   cel__mpi_step *step; /* null before the first vote */
   uint32_t steps;
-  cel_report report; /* who failed before the executor started */
-  uint32_t awaited;  /* of the votes that have not been reported */
+  cel_report report;        /* who failed before the executor started */
+  uint32_t awaited;         /* of the votes that have not been reported */
+  cel_heartbeat *heartbeat; /* null: one rank */
 } cel__mpi;
 
 /* mpi.c */
@@ -267,6 +289,11 @@ void cel__mpi_arrived(cel__mpi *m, cel__mpi_transfer *transfer,
                       const MPI_Status *status);
 /* A credit came from `peer`. */
 void cel__mpi_granted(cel__mpi *m, int64_t peer, uint64_t base);
+/* `peer` has announced the message of that number. */
+void cel__mpi_announced(cel__mpi *m, int64_t peer, uint64_t sequence);
+/* Whether a message waits until its receiver has announced it: then it is
+ * dense, packed if need be, and travels in parts. */
+bool cel__mpi_in_parts(const cel__mpi *m, const cel__mpi_transfer *transfer);
 /* After a failure: every transfer fails. */
 void cel__mpi_fail_all(cel__mpi *m);
 void cel__mpi_release_peers(cel__mpi *m);
@@ -286,6 +313,10 @@ void cel__mpi_release_pool(cel__mpi *m);
  * committed. */
 int cel__mpi_big_type(uint64_t bytes, MPI_Datatype *out);
 int cel__mpi_strided_type(const cel_strided *s, MPI_Datatype *out);
+
+/* mpi_meet.c: the first words between ranks; MPI's code. Ends the job where
+ * some hear nothing. */
+int cel__mpi_meet(cel__mpi *m);
 
 /* mpi_collectives.c */
 void cel__mpi_exchange(void *self, const cel_collective *collective);
@@ -308,6 +339,7 @@ void cel__mpi_tell(void *self, int64_t peer, int32_t kind, const void *data,
                    uint32_t size);
 cel_told *cel__mpi_told(void *self);
 void cel__mpi_send_credit(cel__mpi *m, int64_t peer, uint64_t base);
+void cel__mpi_announce(cel__mpi *m, int64_t peer, uint64_t sequence);
 void cel__mpi_expect_credits(cel__mpi *m);
 /* Begins to receive a text that has come, if there is one. */
 void cel__mpi_listen(cel__mpi *m);

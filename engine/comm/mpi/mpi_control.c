@@ -1,21 +1,31 @@
-/* Beside the data: credits that open windows, and short texts.
+/* Beside the data: credits that open windows, announcements, and short texts.
  *
- * Credits are 8 bytes and always expected: a few receives for them stand open.
+ * Credits and announcements are a word of 8 bytes, a number and in its lowest
+ * bit which of them it is. They are always expected: a few receives for them
+ * stand open.
  * Texts are rare and of any size: now and then poll looks whether one has come.
  */
 #include "comm/mpi/mpi.h"
 
-/* --- credits ----------------------------------------------------------- */
+/* --- credits and announcements ------------------------------------------ */
 
-void cel__mpi_send_credit(cel__mpi *m, int64_t peer, uint64_t base) {
+static void send_word(cel__mpi *m, int64_t peer, uint64_t word) {
   uint64_t *value = cel_alloc(sizeof *value);
   MPI_Request request;
-  *value = base;
+  *value = word;
   int code = MPI_Isend(value, 1, MPI_UINT64_T, (int)peer, CEL__TAG_CREDIT,
                        m->control, &request);
   if (cel__mpi_breaks(m, code, "sending a credit to", peer)) return;
   ++m->words_out;
   cel__mpi_track(m, request, CEL__WORD_OUT, value);
+}
+
+void cel__mpi_send_credit(cel__mpi *m, int64_t peer, uint64_t base) {
+  send_word(m, peer, base << 1);
+}
+
+void cel__mpi_announce(cel__mpi *m, int64_t peer, uint64_t sequence) {
+  send_word(m, peer, sequence << 1 | 1);
 }
 
 static void expect_credit(cel__mpi *m, uint64_t *value) {
@@ -96,9 +106,12 @@ void cel__mpi_control_ended(cel__mpi *m, cel__mpi_row row,
     cel_free(row.what);
     break;
   case CEL__CREDIT_IN: {
-    uint64_t base = *(uint64_t *)row.what;
+    uint64_t word = *(uint64_t *)row.what;
     expect_credit(m, row.what);
-    cel__mpi_granted(m, status->MPI_SOURCE, base);
+    if (word & 1)
+      cel__mpi_announced(m, status->MPI_SOURCE, word >> 1);
+    else
+      cel__mpi_granted(m, status->MPI_SOURCE, word >> 1);
     break;
   }
   case CEL__TELL_IN:

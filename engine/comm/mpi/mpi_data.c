@@ -9,14 +9,18 @@
  * sender all but less than size / 4 of that (or size / 2, for a window of two,
  * where it tells each one), so q < granted; the sender's requests for earlier
  * transfers end without anybody's help, so there base comes to be q, too. And
- * number `base` starts even where the bound is reached, at both ends. So T is
- * on its way. The bound is thus exceeded by one request per channel at most.
+ * number `base` starts even where the bound is reached, at both ends. If T is
+ * announced, the sender waits for that, too; the receiver announces T as it
+ * starts. What waits for its announcement is not in the window, but `base`
+ * cannot pass it. So T is on its way. The bound is thus exceeded by one message
+ * per channel at most, with all of its parts.
  *
  * A bound without this exception would deadlock: it could be filled with
  * receives of which none can come before the one that was left out.
  */
 #include "base/hash.h"
 #include "comm/mpi/mpi.h"
+#include "tuning.h"
 
 /* --- peers ------------------------------------------------------------- */
 
@@ -38,6 +42,18 @@ static void grow_peers(cel__mpi *m) {
   cel_free(old);
 }
 
+/* Whether a rank is on another host. */
+static bool is_apart(const cel__mpi *m, int64_t rank) {
+  MPI_Group all, here;
+  int of_all = (int)rank, of_here = MPI_UNDEFINED;
+  MPI_Comm_group(MPI_COMM_WORLD, &all);
+  MPI_Comm_group(m->host, &here);
+  MPI_Group_translate_ranks(all, 1, &of_all, here, &of_here);
+  MPI_Group_free(&all);
+  MPI_Group_free(&here);
+  return m->config.apart || of_here == MPI_UNDEFINED;
+}
+
 static cel__mpi_side *side_of(cel__mpi *m, int64_t rank, cel__mpi_role role) {
   cel_assert(rank >= 0 && rank < m->base.ranks);
   if (m->peers.n * 2 >= m->peers.cap) grow_peers(m);
@@ -48,6 +64,7 @@ static cel__mpi_side *side_of(cel__mpi *m, int64_t rank, cel__mpi_role role) {
     uint32_t size = m->config.window;
     for (int d = 0; d < 2; ++d) {
       (*slot)->side[d].peer = rank;
+      (*slot)->side[d].apart = is_apart(m, rank);
       (*slot)->side[d].role = d == 0 ? CEL__SEND : CEL__RECEIVE;
       cel_mpi_window_init(&(*slot)->side[d].window, size,
                           d == 0 ? size / 2 : UINT64_MAX);
@@ -59,8 +76,11 @@ static cel__mpi_side *side_of(cel__mpi *m, int64_t rank, cel__mpi_role role) {
 void cel__mpi_release_peers(cel__mpi *m) {
   for (uint32_t i = 0; i < m->peers.cap; ++i) {
     if (m->peers.at[i] == NULL) continue;
-    cel_mpi_window_release(&m->peers.at[i]->side[0].window);
-    cel_mpi_window_release(&m->peers.at[i]->side[1].window);
+    for (int d = 0; d < 2; ++d) {
+      cel_mpi_window_release(&m->peers.at[i]->side[d].window);
+      cel_vec_release(&m->peers.at[i]->side[d].unannounced);
+      cel_vec_release(&m->peers.at[i]->side[d].announced);
+    }
     cel_free(m->peers.at[i]);
   }
   cel_free(m->peers.at);
@@ -88,18 +108,22 @@ void cel__mpi_fail_all(cel__mpi *m) {
   for (uint32_t i = 0; i < m->row.n; ++i) {
     cel__mpi_row *row = &m->row.at[i];
     if (row->role > CEL__COLLECTIVE || row->what == NULL) continue;
+    cel__mpi_transfer *transfer = row->what;
     if (row->role == CEL__COLLECTIVE)
       cel__mpi_joined(m, row->what, false);
-    else
-      end(m, row->what, false);
+    else if (--transfer->parts == 0)
+      end(m, transfer, false);
     row->what = NULL; /* the request stays: MPI may write on */
   }
   for (uint32_t i = 0; i < m->peers.cap; ++i)
     for (int d = 0; m->peers.at[i] != NULL && d < 2; ++d) {
-      cel_mpi_window *w = &m->peers.at[i]->side[d].window;
+      cel__mpi_side *side = &m->peers.at[i]->side[d];
+      cel_mpi_window *w = &side->window;
       for (uint32_t k = 0; k < w->waiting.n; ++k)
         end(m, w->waiting.at[k].item, false);
       cel_vec_clear(&w->waiting);
+      while (side->unannounced.n > 0)
+        end(m, cel_vec_pop(&side->unannounced), false);
     }
 }
 
@@ -117,7 +141,7 @@ void cel__mpi_check(const cel__mpi *m) {
     const cel__mpi_flow *flow = &m->flow[d];
     if (rows[d] != flow->in_flight)
       cel_bug("%u transfers are under way, not %u", rows[d], flow->in_flight);
-    if (flow->in_flight > flow->most + m->peers.n)
+    if (flow->in_flight > flow->most + (m->peers.n + 1) * m->parts_most)
       cel_bug("%u transfers are too many", flow->in_flight);
     for (const cel__mpi_side *s = flow->first; s != NULL; s = s->next) {
       if (!s->lined || s->role != (cel__mpi_role)d)
@@ -130,32 +154,59 @@ void cel__mpi_check(const cel__mpi *m) {
 
 /* --- starting ---------------------------------------------------------- */
 
-static void start(cel__mpi *m, cel__mpi_transfer *transfer) {
+bool cel__mpi_in_parts(const cel__mpi *m, const cel__mpi_transfer *transfer) {
+  return transfer->side->apart &&
+         transfer->message->bytes > m->config.announced_bytes;
+}
+
+static void start_part(cel__mpi *m, cel__mpi_transfer *transfer, void *base,
+                       int count, MPI_Datatype type) {
   const cel_posted *message = transfer->message;
-  cel__mpi_side *side = transfer->side;
+  cel__mpi_role role = transfer->side->role;
   int window = (int)m->config.window;
   int tag = (int)(message->sequence & (m->config.window - 1)) +
             window * cel__mpi_length_class(message->bytes, m->tag_lengths);
-  int count, code, peer = (int)message->peer;
-  void *base;
-  MPI_Datatype type;
+  int code, peer = (int)message->peer;
   MPI_Request request;
-  if (cel__mpi_pack(m, transfer, &base, &count, &type) != CEL_E_OK) {
-    cel__mpi_fail(m);
-  } else if (side->role == CEL__SEND) {
+  if (role == CEL__SEND) {
     code = MPI_Isend(base, count, type, peer, tag, m->data, &request);
-    cel__mpi_bad(m, code, "sending to", peer);
+    if (cel__mpi_bad(m, code, "sending to", peer)) return;
   } else {
     code = MPI_Irecv(base, count, type, peer, tag, m->data, &request);
-    cel__mpi_bad(m, code, "receiving from", peer);
+    if (cel__mpi_bad(m, code, "receiving from", peer)) return;
   }
-  if (m->failed) {
-    cel__mpi_unpack(m, transfer, false);
-    end(m, transfer, false);
-    return;
+  ++m->flow[role].in_flight;
+  if (++transfer->parts > m->parts_most) m->parts_most = transfer->parts;
+  cel__mpi_track(m, request, role, transfer);
+}
+
+/* Parts of one message have one tag: MPI matches them in order. */
+static void start_parts(cel__mpi *m, cel__mpi_transfer *transfer, char *base) {
+  uint64_t left = transfer->message->bytes, part = m->config.part_bytes;
+  if (part < left / CEL_TUNE_MPI_PARTS) part = left / CEL_TUNE_MPI_PARTS;
+  while (left > 0 && !m->failed) {
+    if (part > left) part = left;
+    start_part(m, transfer, base, (int)part, MPI_BYTE);
+    base += part;
+    left -= part;
   }
-  ++m->flow[side->role].in_flight;
-  cel__mpi_track(m, request, side->role, transfer);
+  if (transfer->side->role == CEL__RECEIVE && !m->failed)
+    cel__mpi_announce(m, transfer->side->peer, transfer->message->sequence);
+}
+
+static void start(cel__mpi *m, cel__mpi_transfer *transfer) {
+  int count;
+  void *base;
+  MPI_Datatype type;
+  if (cel__mpi_pack(m, transfer, &base, &count, &type) != CEL_E_OK)
+    cel__mpi_fail(m);
+  else if (cel__mpi_in_parts(m, transfer))
+    start_parts(m, transfer, base);
+  else
+    start_part(m, transfer, base, count, type);
+  if (transfer->parts > 0) return;
+  cel__mpi_unpack(m, transfer, false);
+  end(m, transfer, false);
 }
 
 static void line_up(cel__mpi_flow *flow, cel__mpi_side *side) {
@@ -197,6 +248,16 @@ static void changed(cel__mpi *m, cel__mpi_side *side) {
   if (first != NULL) start(m, first);
 }
 
+/* Whether its receiver has announced that number, which is then forgotten. */
+static bool is_announced(cel__mpi_side *side, uint64_t sequence) {
+  for (uint32_t i = 0; i < side->announced.n; ++i) {
+    if (side->announced.at[i] != sequence) continue;
+    cel_vec_swap_out(&side->announced, i);
+    return true;
+  }
+  return false;
+}
+
 static void post(cel__mpi *m, const cel_posted *message, cel__mpi_role role) {
   cel_assert_driver();
   cel_assert(!message->direct);
@@ -206,10 +267,29 @@ static void post(cel__mpi *m, const cel_posted *message, cel__mpi_role role) {
   }
   cel__mpi_transfer *transfer = cel_alloc(sizeof *transfer);
   cel__mpi_side *side = side_of(m, message->peer, role);
-  *transfer = (cel__mpi_transfer){message, side, NULL, MPI_DATATYPE_NULL};
+  *transfer = (cel__mpi_transfer){
+      .message = message, .side = side, .type = MPI_DATATYPE_NULL};
   ++m->transfers;
+  if (role == CEL__SEND && cel__mpi_in_parts(m, transfer) &&
+      !is_announced(side, message->sequence)) {
+    cel_vec_push(&side->unannounced, transfer);
+    return;
+  }
   cel_mpi_window_add(&side->window, message->sequence, transfer);
   changed(m, side);
+}
+
+void cel__mpi_announced(cel__mpi *m, int64_t peer, uint64_t sequence) {
+  cel__mpi_side *side = side_of(m, peer, CEL__SEND);
+  for (uint32_t i = 0; i < side->unannounced.n; ++i) {
+    cel__mpi_transfer *transfer = side->unannounced.at[i];
+    if (transfer->message->sequence != sequence) continue;
+    cel_vec_swap_out(&side->unannounced, i);
+    cel_mpi_window_add(&side->window, sequence, transfer);
+    changed(m, side);
+    return;
+  }
+  cel_vec_push(&side->announced, sequence);
 }
 
 void cel__mpi_send(void *self, const cel_posted *message) {
@@ -233,18 +313,15 @@ static void credit(cel__mpi *m, cel__mpi_side *side) {
 
 /* Both ends know how long each message is; if they disagree, a rank has gone
  * astray and its data must not be taken for good. */
-static bool whole(cel__mpi *m, const cel__mpi_transfer *transfer,
-                  const MPI_Status *status) {
+static bool whole(cel__mpi *m, const cel__mpi_transfer *transfer) {
   if (transfer->side->role == CEL__SEND) return true;
   const cel_posted *message = transfer->message;
-  MPI_Count got = 0;
-  MPI_Get_elements_x(status, MPI_BYTE, &got);
-  if ((uint64_t)got == message->bytes) return true;
+  if (transfer->got == message->bytes) return true;
   cel_fail(CEL_E_COMM,
            "message %llu from rank %lld holds %lld bytes, but %llu are "
            "expected: the two ranks do not run the same program",
            (unsigned long long)message->sequence, (long long)message->peer,
-           (long long)got, (unsigned long long)message->bytes);
+           (long long)transfer->got, (unsigned long long)message->bytes);
   cel__mpi_fail(m);
   return false;
 }
@@ -252,11 +329,17 @@ static bool whole(cel__mpi *m, const cel__mpi_transfer *transfer,
 void cel__mpi_arrived(cel__mpi *m, cel__mpi_transfer *transfer,
                       const MPI_Status *status) {
   cel__mpi_side *side = transfer->side;
-  bool good = status != NULL && whole(m, transfer, status);
+  MPI_Count got = 0;
+  if (status != NULL && side->role == CEL__RECEIVE)
+    MPI_Get_elements_x(status, MPI_BYTE, &got);
+  transfer->got += (uint64_t)got;
+  transfer->failed |= status == NULL;
+  --m->flow[side->role].in_flight;
+  if (--transfer->parts > 0) return;
+  bool good = !transfer->failed && whole(m, transfer);
   cel__mpi_unpack(m, transfer, good);
   cel_mpi_window_complete(&side->window, transfer->message->sequence);
   end(m, transfer, good);
-  --m->flow[side->role].in_flight;
   if (side->role == CEL__RECEIVE && good) credit(m, side);
   changed(m, side);
 }

@@ -1,7 +1,12 @@
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <mpi.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "comm/file.h"
 #include "comm/mpi/mpi.h"
@@ -48,12 +53,55 @@ static bool is_folder(const char *path) {
   return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+/* The caller frees it. */
+static char *mark_name(const char *path, uint64_t number) {
+  size_t size = strlen(path) + sizeof ".0123456789abcdef.part";
+  char *name = cel_alloc_zero(size);
+  snprintf(name, size, "%s.%016" PRIx64 ".part", path, number);
+  return name;
+}
+
+/* Makes an empty file beside `path`, under a name with a number that no other
+ * has. False where that cannot be, as beside /dev/null. */
+static bool make_mark(const char *path, uint64_t *number) {
+  if (getrandom(number, sizeof *number, 0) != sizeof *number) return false;
+  char *name = mark_name(path, *number);
+  int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  cel_free(name);
+  return fd >= 0 && close(fd) == 0;
+}
+
+/* MPI creates a file on one rank and opens it on the others, which wait for
+ * ever where one of them does not find it. */
+static cel_status see_one_file(MPI_Comm comm, const char *path,
+                               cel_file_mode mode) {
+  int rank, ranks, code;
+  uint64_t mark[2] = {0, 0}; /* whether there is one, and its number */
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &ranks);
+  if (rank == 0 && mode != CEL_FILE_READ) mark[0] = make_mark(path, &mark[1]);
+  CEL_TRY(check(path, MPI_Bcast(mark, 2, MPI_UINT64_T, 0, comm), "open"));
+  char *name = mark[0] ? mark_name(path, mark[1]) : cel_strdup(path);
+  bool sees = access(name, F_OK) == 0;
+  int some[2] = {sees, sees ? 0 : ranks - rank}; /* the first that does not */
+  code = MPI_Allreduce(MPI_IN_PLACE, some, 2, MPI_INT, MPI_MAX, comm);
+  if (rank == 0 && mark[0]) unlink(name);
+  cel_free(name);
+  CEL_TRY(check(path, code, "open"));
+  if (!some[0] || some[1] == 0) return CEL_E_OK;
+  return cel_fail(CEL_E_IO,
+                  "cannot open %s: rank %d does not see the files there that "
+                  "other ranks see; all ranks must see the same files",
+                  path, ranks - some[1]);
+}
+
 cel_status cel_file_open(cel_comm *c, const char *path, cel_file_mode mode,
                          cel_file **out) {
   MPI_Comm comm;
   MPI_File file;
   CEL_TRY(cel_comm_handle(c, &comm));
   CEL_TRY(agree(comm, path, mode));
+  CEL_TRY(see_one_file(comm, path, mode));
   if (is_folder(path))
     return cel_fail(CEL_E_IO, "cannot open %s: %s", path, strerror(EISDIR));
   CEL_TRY(check(path,

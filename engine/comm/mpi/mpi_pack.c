@@ -130,7 +130,8 @@ cel_status cel__mpi_pack(cel__mpi *m, cel__mpi_transfer *transfer, void **base,
                (message->pieces == 1 && only.count[0] * only.count[1] == 1);
   bool typed = !dense && message->pieces == 1 &&
                message->bytes > m->config.small_bytes &&
-               only.count[0] <= INT_MAX && only.count[1] <= INT_MAX;
+               !cel__mpi_in_parts(m, transfer) && only.count[0] <= INT_MAX &&
+               only.count[1] <= INT_MAX;
   if (typed) {
     *base = only.base;
     return use_type(transfer, cel__mpi_strided_type(&only, &transfer->type),

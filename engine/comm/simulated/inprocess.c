@@ -84,7 +84,9 @@ static void match(endpoint *e) {
   for (uint32_t i = e->receives.n; i-- > 0;) {
     const cel_posted *r = e->receives.at[i];
     uint32_t k = find_flight(e, r);
-    if (k == e->incoming.n || !chance(e->cluster, 50)) continue;
+    if (k == e->incoming.n || is_cut(e->cluster, e->base.rank, r->peer) ||
+        !chance(e->cluster, 50))
+      continue;
     flight *f = e->incoming.at[k];
     if (f->chained && f->transit == NULL) continue;
     if (!r->chained || r->bytes != f->bytes) {
@@ -127,7 +129,8 @@ static bool pass_fault(cluster *c, flight *f, endpoint *to) {
     cel_free(c->repeat);
     c->repeat = NULL;
   }
-  if (c->fault == CEL_FAULT_NONE || c->sent != c->fault_at) return true;
+  bool harmed = c->fault != CEL_FAULT_NONE && c->fault < CEL_FAULT_DEAD;
+  if (!harmed || c->sent != c->fault_at) return true;
   gather(f);
   c->fault_from = f->from;
   c->fault_to = to->base.rank;
@@ -224,6 +227,7 @@ static bool moves(void *context) {
 static void move_collectives(endpoint *e) {
   cluster *c = e->cluster;
   cel_done done;
+  if (is_torn(c)) return;
   while (cel__simulated_collectives_step(c->collectives, e->base.rank, moves, c,
                                          &done))
     cel_vec_push(&e->done, done);
@@ -264,7 +268,9 @@ static uint32_t chained_inprocess(cel_transport *t, cel_chained *out,
     out[n++] = e->chained.at[i];
     cel_vec_swap_out(&e->chained, i);
   }
-  for (int32_t d = 0; d < t->collectives.limits.devices && n < max; ++d)
+  bool torn = is_torn(e->cluster);
+  for (int32_t d = 0; d < t->collectives.limits.devices && n < max && !torn;
+       ++d)
     if (chance(e->cluster, 50) &&
         cel__members_next(e->cluster->members, member_of(e, d), &out[n]))
       ++n;
@@ -345,6 +351,7 @@ static void destroy_inprocess(cel_transport *t) {
   cel_simulated_comms_destroy(c->comms);
   cel__simulated_collectives_destroy(c->collectives);
   cel__members_destroy(c->members);
+  cel__simulated_heartbeat_destroy(c->heartbeat);
   cel_vec_release(&c->slots);
   cel_free(c->repeat);
   cel_free(c->broadcast);
@@ -390,9 +397,9 @@ static void find_near(endpoint *e, const cel_inprocess_config *config) {
     if (k != t->rank) e->near[t->messages.nears++] = k;
   t->messages.near = e->near;
   t->messages.direct_bytes = config->direct_bytes;
-  if (config->threads || config->fault != CEL_FAULT_NONE ||
-      config->chain_bytes == 0)
-    return;
+  bool harms =
+      config->fault != CEL_FAULT_NONE && config->fault < CEL_FAULT_DEAD;
+  if (config->threads || harms || config->chain_bytes == 0) return;
   t->messages.chain_bytes = config->chain_bytes;
   t->messages.carry = carry_inprocess;
   t->messages.unchain = unchain_inprocess;
@@ -416,6 +423,8 @@ cel_status cel_transport_inprocess(const cel_inprocess_config *config,
   if (config->collective.devices > 0 && !config->threads)
     c->members =
         cel__members_create(config->ranks * config->collective.devices);
+  if (config->lost_ns > 0)
+    c->heartbeat = cel__simulated_heartbeat_create(config);
   c->fault = config->fault;
   c->fault_at = config->fault_at;
   c->end = cel_alloc_zero((size_t)c->ranks * sizeof *c->end);
@@ -435,4 +444,21 @@ cel_status cel_transport_inprocess(const cel_inprocess_config *config,
     out[k] = &e->base;
   }
   return CEL_E_OK;
+}
+
+/* ---- the heartbeat --------------------------------------------------------
+ */
+
+cel_inprocess_life cel_inprocess_life_of(cel_transport *t) {
+  endpoint *e = enter(t);
+  cel_inprocess_life life =
+      cel__simulated_heartbeat_life(e->cluster->heartbeat, t->rank);
+  leave(e);
+  return life;
+}
+
+void cel_inprocess_pass(cel_transport *t, int64_t ns) {
+  endpoint *e = enter(t);
+  cel__simulated_heartbeat_pass(e->cluster->heartbeat, &e->cluster->random, ns);
+  leave(e);
 }

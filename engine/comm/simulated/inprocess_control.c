@@ -27,7 +27,7 @@ cel_agreed cel__inprocess_agreed(void *self, uint64_t *index) {
   cel_agreed answer = CEL_AGREED_PENDING;
   if (e->agreed < e->started) {
     slot *s = &c->slots.at[e->agreed - c->slot0];
-    if (s->arrived == c->ranks && chance(c, 50)) {
+    if (s->arrived == c->ranks && !is_torn(c) && chance(c, 50)) {
       answer = s->different ? CEL_AGREED_DIFFERENT : CEL_AGREED_SAME;
       *index = e->agreed++;
       s->reported++;
@@ -65,9 +65,11 @@ cel_told *cel__inprocess_told(void *self) {
             : cel_random_int(&e->cluster->random, 0, (int64_t)e->told.n - 1);
     uint32_t i = 0;
     while (e->told.at[i]->peer != e->told.at[picked]->peer) ++i;
-    first = e->told.at[i];
-    memmove(e->told.at + i, e->told.at + i + 1,
-            (--e->told.n - i) * sizeof first);
+    if (!is_cut(e->cluster, e->base.rank, e->told.at[i]->peer)) {
+      first = e->told.at[i];
+      memmove(e->told.at + i, e->told.at + i + 1,
+              (--e->told.n - i) * sizeof first);
+    }
   }
   leave(e);
   return first;

@@ -14,6 +14,7 @@
 #include "base/vec.h"
 #include "comm/simulated/simulated_collectives.h"
 #include "comm/simulated/simulated_comm.h"
+#include "comm/simulated/simulated_heartbeat.h"
 #include "comm/simulated/simulated_members.h"
 
 /* A message on its way. Held by the receiver until delivered and, where the
@@ -65,6 +66,7 @@ typedef struct cluster {
   CEL_VEC(slot) slots;
   cel_simulated_comms *comms;
   cel__simulated_collectives *collectives;
+  cel__simulated_heartbeat *heartbeat; /* null: none */
   cel__members *members; /* null: no collectives between devices */
   void *broadcast;
   uint64_t broadcast_size, broadcasts, broadcast_reads;
@@ -89,6 +91,15 @@ static inline void leave(endpoint *e) {
 
 static inline bool chance(cluster *c, int percent) {
   return c->threads || cel_random_chance(&c->random, percent);
+}
+
+/* Whether a link between two ranks is silent; or one of all. */
+static inline bool is_cut(const cluster *c, int64_t a, int64_t b) {
+  return cel__simulated_heartbeat_cut(c->heartbeat, a, b);
+}
+
+static inline bool is_torn(const cluster *c) {
+  return cel__simulated_heartbeat_cuts(c->heartbeat);
 }
 
 static inline void wake(endpoint *e) {

@@ -56,6 +56,7 @@ static void drop(cel__interned *object) {
 void cel__footprints_clear(cel__footprints *all) {
   cel__interner_release(&all->in, drop);
   cel_arena_release(&all->arena);
+  memset(all->recent, 0, sizeof all->recent);
 }
 
 void cel__footprints_trim(cel__footprints *all) {
@@ -257,18 +258,29 @@ static cel_status evaluate(cel__footprints *all, cel__footprint *footprint) {
   return status;
 }
 
+static bool is_of(const cel__footprint *footprint, const footprint_key *key,
+                  size_t size) {
+  return key_size(footprint->key) == size &&
+         memcmp(footprint->key, key, size) == 0;
+}
+
 cel_status cel__footprint_find(cel__footprints *all, const cel_task *task,
                                const cel_access *access, cel__footprint **out) {
   footprint_key key;
   make_key(task, access, &key);
   size_t size = key_size(&key);
+  cel__footprint **recent =
+      &all->recent[access->use.rule->hash % CEL__FOOTPRINTS_RECENT];
+  if (*recent != NULL && is_of(*recent, &key, size)) {
+    *out = *recent;
+    return CEL_E_OK;
+  }
   uint64_t hash = cel_hash(&key, size, 0);
   uint32_t id = cel__interner_first(&all->in, hash);
   for (; id != CEL__NO_ID; id = cel__interner_next(&all->in, id, hash)) {
     cel__footprint *old = cel__interner_at(&all->in, id);
-    if (key_size(old->key) != size || memcmp(old->key, &key, size) != 0)
-      continue;
-    *out = old;
+    if (!is_of(old, &key, size)) continue;
+    *out = *recent = old;
     return CEL_E_OK;
   }
   cel__footprint *made = cel_arena_alloc(&all->arena, sizeof *made);
@@ -282,7 +294,7 @@ cel_status cel__footprint_find(cel__footprints *all, const cel_task *task,
   take_split(all, made, &split);
   if (!bind_shapes(all, made)) CEL_TRY(evaluate(all, made));
   cel__interner_add(&all->in, &made->head, hash);
-  *out = made;
+  *out = *recent = made;
   return CEL_E_OK;
 }
 

@@ -50,12 +50,16 @@ typedef struct cel__footprint {
   cel__shape *shape;
 } cel__footprint;
 
+enum { CEL__FOOTPRINTS_RECENT = 8 };
+
 typedef struct cel__footprints {
   cel__interner in;
   cel_arena arena; /* all that footprints are made of */
   cel__reps *reps;
   int64_t ranks;
   uint32_t most; /* kept by trim */
+  /* By hashes of rules, what was asked for last: loops ask for it again. */
+  cel__footprint *recent[CEL__FOOTPRINTS_RECENT];
 } cel__footprints;
 
 void cel__footprints_init(cel__footprints *all, cel__reps *reps, int64_t ranks);

@@ -22,7 +22,7 @@ static pthread_cond_t done = PTHREAD_COND_INITIALIZER;
 /* The lock's. */
 static cel_chore *queue; /* to be begun, in order */
 static int32_t threads, idle;
-static bool stops;
+static bool stops, left;
 static pthread_t thread[MOST];
 static int32_t limit; /* main's until there are threads */
 
@@ -150,5 +150,10 @@ void cel_background_stop(void) {
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
   ++until.tv_sec;
-  for (int32_t i = 0; i < n; ++i) pthread_timedjoin_np(thread[i], NULL, &until);
+  for (int32_t i = 0; i < n; ++i)
+    if (pthread_timedjoin_np(thread[i], NULL, &until) != 0) left = true;
+}
+
+bool cel_background_left(void) {
+  return left;
 }

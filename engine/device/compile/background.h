@@ -41,6 +41,10 @@ bool cel_background_done(const cel_chore *chore);
 /* The process ends: forgets what was not begun, ends the compilers that run
  * (process.h), and waits a second at most for what is left. Thread: any. */
 void cel_background_stop(void);
+/* Whether something is left that could not be ended, as NVRTC. The process is
+ * to leave by _exit then: at exit a library takes itself apart while a thread
+ * is in it. Thread: the one that has stopped all. */
+bool cel_background_left(void);
 #endif
 
 #endif

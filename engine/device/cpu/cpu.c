@@ -77,6 +77,14 @@ static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
                   entry);
 }
 
+static void hush(cel_backend *b, int32_t device, int32_t l, cel_job *job,
+                 bool quiet) {
+  cel_assert_thread(CEL_THREAD_EXECUTOR);
+  (void)device;
+  cpu *c = (cpu *)b;
+  cel_crew_hush(l < KERNEL_LANES ? c->kernels : c->copies, job, quiet);
+}
+
 static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {
   cel_assert_thread(CEL_THREAD_EXECUTOR);
   cpu *c = (cpu *)b;
@@ -139,10 +147,12 @@ static cpu *make(const cel_backend_config *config) {
       .memories = own ? 1 + config->devices : 1,
       .kernel_lanes = KERNEL_LANES,
       .copy_lanes = COPY_LANES,
+      .holds = true,
       .aside = &c->aside,
       .reserve = reserve,
       .release = release,
       .submit = submit,
+      .hush = hush,
       .poll = poll,
       .check = check,
       .destroy = destroy,

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/confined.h"
 #include "device/clock.h"
@@ -123,13 +124,14 @@ void cel_lane_release(cel_lane *lane) {
 }
 
 /* Whether the executor is to carry it out: it would take longer to wake
- * somebody. What comes behind others in its lane begins when they are done; of
- * several that could begin at a time, threads share all that is more than one
- * turn. Lock held. */
+ * somebody, or that one would only take the executor's core. What comes behind
+ * others in its lane begins when they are done; of several that could begin at
+ * a time, threads share all that is more than one turn. Lock held. */
 static bool is_brief(const cel_crew *crew, const cel_lane *lane,
                      const cel_entry *entry) {
   int64_t ns = entry->expected_ns, most = CEL_TUNE_BRIEF_NS;
   if (ns == 0) return false;
+  if (cel_park_cores() == 1) return ns <= CEL_TUNE_BRIEF_ALONE_NS;
   if (!lane->active) {
     ns += atomic_load_explicit(&crew->brief_ns, memory_order_relaxed);
     if (crew->idle != NULL && !cel_park_crowded() &&
@@ -160,6 +162,26 @@ void cel_crew_submit(cel_crew *crew, cel_lane *lane, cel_entry *entry) {
   wake_all(woken, n);
 }
 
+void cel_crew_hush(cel_crew *crew, cel_job *job, bool quiet) {
+  pthread_mutex_lock(&crew->lock);
+  job->quiet = quiet;
+  pthread_mutex_unlock(&crew->lock);
+}
+
+/* Whether the executor has to know now that a job is done, which has been taken
+ * off the lane. Lock held. */
+static bool is_news(cel_lane *lane, const cel_entry *entry) {
+  int64_t since = lane->quiet_ns;
+  lane->quiet_ns = 0;
+  if (!entry->job->quiet || entry->error != NULL || lane->head == NULL)
+    return true;
+  int64_t now = cel_now_ns();
+  if (since == 0) since = now;
+  if (now - since > CEL_TUNE_CREW_HUSH_NS) return true;
+  lane->quiet_ns = since;
+  return false;
+}
+
 /* The head is done: hands it over, and lets the lane go on. The lock is held,
  * so that no later job of the lane is handed over before it. */
 static void complete(cel_crew *crew, cel_lane *lane) {
@@ -168,10 +190,11 @@ static void complete(cel_crew *crew, cel_lane *lane) {
   if (lane->head == NULL) lane->tail = NULL;
   if (entry->error != NULL) lane->failed = true;
   if (entry->job->begin != 0) entry->job->end = cel_now_ns();
+  bool news = is_news(lane, entry);
   cel_finished_push(crew->finished, entry); /* no longer ours */
   lane->active = lane->head != NULL;
   if (lane->active) make_runnable(crew, lane);
-  if (crew->finished->park != NULL) cel_park_wake(crew->finished->park);
+  if (news && crew->finished->park != NULL) cel_park_wake(crew->finished->park);
 }
 
 /* The box of block i and of as many behind it, at most n in all, as are one
@@ -193,9 +216,16 @@ static int64_t join_blocks(const cel_share *share, int64_t i, int64_t n,
   return joined;
 }
 
+_Static_assert(offsetof(cel_job, quiet) < offsetof(cel_job, holds_horizon) &&
+                   sizeof(cel_job) - offsetof(cel_job, quiet) <=
+                       _Alignof(cel_job),
+               "what hush changes is a job's last");
+
 /* Runs block i and up to n - 1 behind it; returns how many. */
 static int64_t run_blocks(cel_share *share, int64_t i, int64_t n) {
-  cel_job part = *share->entry->job;
+  cel_job part;
+  memcpy(&part, share->entry->job, offsetof(cel_job, quiet));
+  part.quiet = part.holds_horizon = false;
   cel_box *box = part.kind == CEL_JOB_CALL ? &part.call.chunk : &part.box;
   int64_t run = join_blocks(share, i, share->partial != NULL ? 1 : n, box);
   if ((share->partial != NULL ? cel__partial_run(&part, share->partial, i)
@@ -244,27 +274,32 @@ static int64_t range_at(const cel_share *share, int32_t r) {
   return share->blocks * r / share->ranges;
 }
 
-/* The next block for the thread that counts ranges from `*range` on, which is
- * the one where it was last; -1: none, or nothing further is to be begun. */
-static int64_t take(cel_share *share, int32_t *range) {
+/* The next blocks for the thread that counts ranges from `*range` on, which is
+ * the one where it was last: the first, and behind the last of them; false:
+ * none, or nothing further is to be begun. */
+static bool take(cel_share *share, int32_t *range, int64_t *i, int64_t *end) {
   if (atomic_load_explicit(&share->error, memory_order_relaxed) != NULL)
-    return -1;
+    return false;
   for (int32_t n = 0; n < share->ranges; ++n) {
     cel_cursor *cursor = &share->cursor[*range];
-    int64_t end = range_at(share, *range + 1);
-    if (atomic_load_explicit(&cursor->next, memory_order_relaxed) < end) {
-      int64_t i = atomic_fetch_add(&cursor->next, 1);
-      if (i < end) return i;
+    int64_t last = range_at(share, *range + 1);
+    if (atomic_load_explicit(&cursor->next, memory_order_relaxed) < last) {
+      *i = atomic_fetch_add(&cursor->next, share->grain);
+      *end = *i + share->grain < last ? *i + share->grain : last;
+      if (*i < last) return true;
     }
     *range = (*range + 1) % share->ranges;
   }
-  return -1;
+  return false;
 }
 
 /* Takes blocks until there are none; returns how many. */
 static int64_t help(cel_share *share, int32_t range) {
-  int64_t i, n = 0;
-  for (; (i = take(share, &range)) >= 0; ++n) run_blocks(share, i, 1);
+  int64_t i, end, n = 0;
+  while (take(share, &range, &i, &end)) {
+    n += end - i;
+    while (i < end) i += run_blocks(share, i, end - i);
+  }
   return n;
 }
 
@@ -283,9 +318,12 @@ static void start_ranges(cel_crew *crew, cel_share *share, int32_t range,
   }
 }
 
-/* Lets others help, to whom it is worth that much. */
-static void offer(cel_crew *crew, cel_share *share, int64_t worth_ns) {
+/* Lets others help, to whom it is worth that much, where `left` blocks are.
+ * Blocks that are short are taken several at a time. */
+static void offer(cel_crew *crew, cel_share *share, int64_t worth_ns,
+                  int64_t left) {
   cel_worker *woken[CEL_TUNE_CREW_WAKES];
+  share->grain = 1 + CEL_TUNE_CREW_TAKE_NS * left / (worth_ns + 1);
   pthread_mutex_lock(&crew->lock);
   share->linked = true;
   share->worth_ns = worth_ns;
@@ -296,38 +334,51 @@ static void offer(cel_crew *crew, cel_share *share, int64_t worth_ns) {
   wake_all(woken, n);
 }
 
-/* Others may help with what is left; works on it, too. Returns how many blocks
- * the calling thread did. */
-static int64_t share_out(cel_crew *crew, cel_share *share, int32_t range,
-                         int64_t done, int64_t worth_ns) {
+/* What one thread would take for all, if it took that long for a part. */
+static int64_t extrapolate(int64_t took_ns, int64_t part, int64_t all) {
+  if (part == 0 || took_ns > INT64_MAX / all) return 0;
+  return 1 + took_ns * all / part;
+}
+
+/* Others may help with what is left; works on it, too. Learns from what the
+ * blocks took, not from what it takes to call others. */
+static void share_out(cel_crew *crew, cel_share *share, int32_t range,
+                      int64_t done, int64_t worth_ns) {
   start_ranges(crew, share, range, done);
-  offer(crew, share, worth_ns);
-  return help(share, range);
+  offer(crew, share, worth_ns, share->blocks - done);
+  int64_t begin = cel_now_ns(), helped = help(share, range);
+  if (done == 0)
+    share->entry->took_ns =
+        extrapolate(cel_now_ns() - begin, helped, share->blocks);
 }
 
 /* Works on the share alone until it proves to be large; then offers it. What
  * has been short so far is taken to be short for as many blocks again, but not
- * for more than a part of all. What is known to be large is offered at once.
- * Returns how many blocks the calling thread did. */
-static int64_t own(cel_crew *crew, cel_share *share, int32_t range) {
-  int64_t first = range_at(share, range), done = 0, n = 1;
+ * for more than a part of all. What is known to be large is offered at once. */
+static void own(cel_crew *crew, cel_share *share, int32_t range) {
+  int64_t first = range_at(share, range), done = 0, n = 1, took_ns = 0;
   int64_t begin = cel_now_ns(), most = share->blocks / CEL_TUNE_CREW_SHARE;
   int64_t expected_ns = share->entry->expected_ns;
   int64_t others_ns = expected_ns - expected_ns / share->blocks;
-  if (others_ns > CEL_TUNE_CREW_ASLEEP_NS)
-    return share_out(crew, share, range, 0, others_ns);
+  if (others_ns > CEL_TUNE_CREW_ASLEEP_NS) {
+    share_out(crew, share, range, 0, others_ns);
+    return;
+  }
   while (atomic_load_explicit(&share->error, memory_order_relaxed) == NULL) {
     int64_t i = (first + done) % share->blocks, left = share->blocks - done;
     int64_t room = share->blocks - i < left ? share->blocks - i : left;
     done += run_blocks(share, i, n < room ? n : room);
     left = share->blocks - done;
+    took_ns = cel_now_ns() - begin;
+    share->entry->took_ns = extrapolate(took_ns, done, share->blocks);
     if (left == 0) break;
-    int64_t worth_ns = (cel_now_ns() - begin) / done * left;
-    if (worth_ns > CEL_TUNE_CREW_ASLEEP_NS)
-      return done + share_out(crew, share, range, done, worth_ns);
+    int64_t worth_ns = took_ns / done * left;
+    if (worth_ns > CEL_TUNE_CREW_ASLEEP_NS) {
+      share_out(crew, share, range, done, worth_ns);
+      break;
+    }
     n = done < most ? done : most > 1 ? most : 1;
   }
-  return done;
 }
 
 static const cel_box *cuttable(const cel_job *job) {
@@ -372,12 +423,6 @@ static bool cut(cel_crew *crew, cel_lane *lane, const cel_box *box) {
   return true;
 }
 
-/* What one thread would take for all, if it took that long for a part. */
-static int64_t extrapolate(int64_t took_ns, int64_t part, int64_t all) {
-  if (part == 0 || took_ns > INT64_MAX / all) return 0;
-  return 1 + took_ns * all / part;
-}
-
 /* Takes the head's time, where it is learnt from. */
 static void run_whole(cel_entry *entry) {
   int64_t begin = entry->job->kind == CEL_JOB_CALL ? cel_now_ns() : 0;
@@ -405,8 +450,7 @@ static void run_lane(cel_crew *crew, cel_lane *lane, int32_t worker) {
     complete(crew, lane);
     return;
   }
-  int64_t begin = cel_now_ns(), done = own(crew, share, worker);
-  entry->took_ns = extrapolate(cel_now_ns() - begin, done, share->blocks);
+  own(crew, share, worker);
   pthread_mutex_lock(&crew->lock);
   leave(crew, share);
 }
@@ -450,7 +494,10 @@ static bool assist_lane(cel_crew *crew, cel_lane *lane, cel_aside *aside) {
   run_lane(crew, lane, 0);
   if (lane->active && !lane->head->brief)
     wake_all(woken, take_idle(crew, 1, &anything, woken));
-  return cel_aside_end(aside, turn);
+  if (cel_aside_end(aside, turn)) return true;
+  /* What is quiet woke nobody, and who is the executor now may sleep. */
+  if (crew->finished->park != NULL) cel_park_wake(crew->finished->park);
+  return false;
 }
 
 cel_step cel_crew_assist(cel_crew *crew, cel_aside *aside) {

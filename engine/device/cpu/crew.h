@@ -46,6 +46,7 @@ typedef struct cel_share {
   int32_t group[CEL_DIMS];
   int64_t cuts[CEL_DIMS], blocks;
   int32_t ranges;             /* of blocks, about equal: one for each thread */
+  int64_t grain;              /* how many are taken at a time */
   cel_cursor *cursor;         /* of each; owned; null before the first job */
   _Atomic(cel_error *) error; /* the first; owned until completion */
   struct cel__partial *partial; /* of a reducing call; owned; else null */
@@ -58,8 +59,9 @@ typedef struct cel_lane {
   cel_entry *head, *tail;
   struct cel_lane *next; /* while runnable */
   bool active;
-  bool failed;     /* a job has: no later one is run */
-  cel_share share; /* of the head */
+  bool failed;      /* a job has: no later one is run */
+  int64_t quiet_ns; /* since when nobody was woken; 0: at the last one */
+  cel_share share;  /* of the head */
 } cel_lane;
 
 typedef struct cel_crew cel_crew;
@@ -103,6 +105,8 @@ void cel_lane_release(cel_lane *lane);
 /* What is brief is for cel_crew_assist, which somebody calls before it sleeps.
  * Thread: executor. */
 void cel_crew_submit(cel_crew *crew, cel_lane *lane, cel_entry *entry);
+/* See cel_backend. Thread: executor. */
+void cel_crew_hush(cel_crew *crew, cel_job *job, bool quiet);
 /* Carries out brief calls, for about CEL_TUNE_BRIEF_NS; whether there were any,
  * or one that lasted so long that another thread is the executor. Thread:
  * executor. */

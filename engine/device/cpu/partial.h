@@ -5,9 +5,12 @@
  * is reduced into; then the rows are combined in order. How many blocks there
  * are depends on the chunk and on the size of the rows alone: the result has
  * the same bits whatever the number of threads, and whoever took which block.
- * Rows that are long for the number of items are begun line by line, by the
- * items that come to them: what a call costs is in proportion to its items and
- * to the elements of one row.
+ * Of arrays that are long for the number of items each block owns a part, that
+ * which lies at its items' own coordinates, and combines that where it belongs.
+ * For the rest it has a row that is begun line by line, by the items that come
+ * to it. So what a call costs is in proportion to its items and to the elements
+ * of one row, and one whose items come to their own elements alone costs no
+ * more than a loop.
  * Thread: worker.
  */
 #ifndef CEL_DEVICE_CPU_PARTIAL_H

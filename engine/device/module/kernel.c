@@ -9,13 +9,15 @@
 #include "device/cuda/cuda.h"
 #include "device/module/module.h"
 #include "device/sample.h"
+#include "task/task.h"
 #include "task/touched.h"
+#include "tuning.h"
 
 /* celer.cuh mirrors these. */
-_Static_assert(sizeof(cel_view) == 120, "celer::view");
-_Static_assert(sizeof(cel_lines) == 32, "celer::lines");
+_Static_assert(sizeof(cel_view) == 128, "celer::view");
+_Static_assert(sizeof(cel_lines) == 64, "celer::lines");
 _Static_assert(sizeof(cel_touched) == 128, "celer::touched");
-_Static_assert(offsetof(cel_call, device) == 136, "celer::call, as a prefix");
+_Static_assert(offsetof(cel_call, strip) == 136, "celer::call, as a prefix");
 _Static_assert(sizeof(cel_param) == 76, "celer::param");
 _Static_assert(offsetof(cel_call, view) == 112, "celer::call::view_at");
 
@@ -275,6 +277,7 @@ static cel_status run_kernel(const cel_work *work, const cel_call *call) {
   cel_call with_values = *call;
   with_values.values = work->values;
   with_values.work_group = work->work_group;
+  with_values.strip = work->turns ? CEL_TUNE_STRIP_ITEMS : 0;
   if (call->sample != NULL)
     return cel__sample_call(kernel, ((const kernel_work *)work)->name, work,
                             &with_values);
@@ -321,6 +324,26 @@ cel_work *cel_module_work(const cel_module *module, int32_t kernel,
   work->kernel = k;
   work->name = cel_module_kernel_name(module, kernel);
   return &work->face;
+}
+
+/* Rows of the index space run along a dimension of the buffer that is not the
+ * fastest of those which follow the chunk. */
+static bool turns(const cel_rule *rule) {
+  int32_t along = rule->desc.task_dims - 1, fastest = -1;
+  bool has = false;
+  for (int32_t j = 0; rule->plain && j < rule->desc.buffer_dims; ++j) {
+    if (rule->follows[j] < 0) continue;
+    has = has || rule->follows[j] == along;
+    fastest = rule->follows[j];
+  }
+  return has && fastest != along;
+}
+
+void cel_module_walk(cel_work *work, const cel_access *access,
+                     uint32_t accesses) {
+  for (uint32_t i = 0; i < accesses; ++i)
+    work->turns = work->turns ||
+                  (access[i].use.rule != NULL && turns(access[i].use.rule));
 }
 
 /* ---- works that combine */
@@ -379,6 +402,10 @@ const cel_reducer *cel_module_reduce(cel_work *work, int32_t view,
   *made = (cel_reducer){.view = view,
                         .element_size = (uint32_t)p->size,
                         .extent = *extent,
+                        .dims = p->dims,
+                        .item_dims = own->kernel->param->kind == CEL_PARAM_ITEM
+                                         ? own->kernel->param->dims
+                                         : 0,
                         .identity = copy,
                         .by = {op, p->class_, (uint32_t)p->size},
                         .begins = p->dims > 0,

@@ -73,10 +73,10 @@ static uint64_t hash_mappers(const cel_access *access, uint32_t n) {
   uint64_t hash = 1;
   for (uint32_t i = 0; i < n; ++i) {
     const cel_rule_use *use = &access[i].use;
-    if (use->rule != NULL)
-      hash = cel_hash(use->params,
-                      (size_t)use->rule->desc.params * sizeof *use->params,
-                      hash ^ use->rule->hash);
+    if (use->rule == NULL) continue;
+    hash = cel_hash_word(hash, use->rule->hash);
+    for (int32_t p = 0; p < use->rule->desc.params; ++p)
+      hash = cel_hash_word(hash, (uint64_t)use->params[p]);
   }
   return hash | 1;
 }

@@ -81,6 +81,7 @@ int cel__open_core(lua_State *L) {
   add_functions(L, cel__core_see);
   add_functions(L, cel__core_line);
   add_functions(L, cel__core_cache);
+  add_functions(L, cel__core_child);
   return 1;
 }
 

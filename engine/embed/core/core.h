@@ -47,6 +47,8 @@ void cel__push_buffer_type(lua_State *L);
 /* The buffer of a handle that is known to be one; null when it was freed or
  * went with a failure. */
 const cel_buffer *cel__buffer_of(lua_State *L, const void *handle);
+const cel_buffer *cel__buffer_in(const cel_session *session,
+                                 const void *handle);
 
 /* A handle of weights at `index`; raises when it is none. */
 const cel_weights *cel__check_weights(lua_State *L, int index);
@@ -83,6 +85,9 @@ cel_taking *cel__lua_taking(const char *blob, size_t size, uint64_t hash,
                             bool objects);
 /* A host object's handle at `index`; raises when it is none or was freed. */
 const cel_object *cel__check_object(lua_State *L, int index);
+/* Pushes what a call's first effect is on: id, memory | nil; two nils where it
+ * has none. Returns 2. Thread: worker. */
+int cel__push_first_effect(lua_State *L, const cel_call *call);
 /* Initial contents from an encoded Lua function. `fd` is a file that it reads,
  * closed with the last use of the contents; -1 is none. */
 cel_init *cel__lua_init(const char *blob, size_t size, int fd);
@@ -95,6 +100,6 @@ extern const luaL_Reg cel__core_weights[], cel__core_buffer[],
     cel__core_listing[], cel__core_kernel[], cel__core_run[], cel__core_lane[],
     cel__core_both[], cel__core_object[], cel__core_lane_object[],
     cel__core_dry[], cel__core_see[], cel__core_line[], cel__core_cache[],
-    cel__core_check[];
+    cel__core_check[], cel__core_child[];
 
 #endif

@@ -1,16 +1,19 @@
 /* What the driver and the host lanes may both ask for. */
 #include <errno.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <png.h>
 
 #include "device/compile/leftover.h"
 #include "embed/core/core.h"
 #include "embed/embedded.h"
+#include "embed/interrupt.h"
 #include "embed/progress.h"
 
 /* Set by main before the first lane starts, then only read. */
@@ -167,11 +170,27 @@ static int both_not_left(lua_State *L) {
   return 0;
 }
 
+/* asked_to_keep() -> whether SIGUSR1 has come since this was last called */
+static int both_asked_to_keep(lua_State *L) {
+  lua_pushboolean(L, cel_interrupt_keep());
+  return 1;
+}
+
+/* host_name() */
+static int both_host_name(lua_State *L) {
+  char name[HOST_NAME_MAX + 1] = "";
+  gethostname(name, sizeof name - 1);
+  lua_pushstring(L, name);
+  return 1;
+}
+
 const luaL_Reg cel__core_both[] = {
     {"failure", cel__state_message},
     {"place", both_place},
     {"callers", both_callers},
     {"rank", both_rank},
+    {"host_name", both_host_name},
+    {"asked_to_keep", both_asked_to_keep},
     {"time", both_time},
     {"bundle", both_bundle},
     {"embedded", both_embedded},

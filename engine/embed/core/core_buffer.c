@@ -29,8 +29,13 @@ const cel_buffer *cel__check_buffer(lua_State *L, int index) {
 }
 
 const cel_buffer *cel__buffer_of(lua_State *L, const void *handle) {
+  return cel__buffer_in(cel__session_of(L), handle);
+}
+
+const cel_buffer *cel__buffer_in(const cel_session *session,
+                                 const void *handle) {
   const buffer_handle *h = handle;
-  return cel__is_lost(L, h->era) ? NULL : h->buffer;
+  return h->era == session->era ? h->buffer : NULL;
 }
 
 /* Frees once; also the collector's. */

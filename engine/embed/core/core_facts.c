@@ -3,6 +3,7 @@
 
 #include "base/limits.h"
 #include "base/operator.h"
+#include "comm/report.h"
 #include "embed/choice.h"
 #include "embed/core/core.h"
 #include "embed/core/core_kernel.h"
@@ -44,6 +45,7 @@ const cel_fact cel_facts[] = {
     {"class", "permutation", CEL_RULE_IS_PERMUTATION},
     {"class", "monotone affine", CEL_RULE_IS_AFFINE},
     {"class", "general", CEL_RULE_IS_GENERAL},
+    {"exit", "lost", CEL_EXIT_LOST},
     {"limit", "devices", CEL_DEVICES},
     {"limit", "gpus_listed", CEL_CHOICE_LIST},
     {"limit", "architectures", CEL_TARGETS},

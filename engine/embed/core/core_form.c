@@ -7,7 +7,7 @@
  * encoded. Whatever differs, and whatever is wrong, is left to capture.lua.
  *
  * Cost: one to three calls of Lua's interface per variable. Nothing is
- * allocated but the string of values. Thread: main.
+ * allocated but the string of values, if that. Thread: main.
  */
 #include "embed/core/core_form.h"
 
@@ -251,25 +251,25 @@ static int form_code(lua_State *L) {
   return 1;
 }
 
-/* recall(forms by code, function, arguments, key) */
-enum { FORMS = 1, TASK, ARGUMENTS, KEY, LIST, HANDLE, PLACES };
-
-/* What was found so far; on the stack. */
+/* What is asked for, and what was found so far: places on the stack. */
 typedef struct found {
+  int forms, key;
+  int task;   /* its arguments follow, */
+  int places; /* then what the form at hand knows */
   int function[FUNCTIONS + 1], value[VALUES];
   const void *cell[CELLS];
   uint32_t functions, values, cells;
 } found;
 
-static bool same_key(lua_State *L, const handle *h) {
+static bool same_key(lua_State *L, const handle *h, const found *f) {
   for (int i = 1; i <= (int)h->keys; ++i) {
-    lua_rawgeti(L, KEY, i);
-    lua_rawgeti(L, PLACES, i);
+    lua_rawgeti(L, f->key, i);
+    lua_rawgeti(L, f->places, i);
     bool same = lua_rawequal(L, -1, -2);
     lua_pop(L, 2);
     if (!same) return false;
   }
-  return lua_objlen(L, KEY) == h->keys;
+  return lua_objlen(L, f->key) == h->keys;
 }
 
 static bool is_new_cell(const void *cell, found *f) {
@@ -279,9 +279,9 @@ static bool is_new_cell(const void *cell, found *f) {
   return true;
 }
 
-static bool push_field(lua_State *L, const step *s) {
-  lua_rawgeti(L, PLACES, s->a);
-  lua_rawgeti(L, PLACES, s->b);
+static bool push_field(lua_State *L, const step *s, const found *f) {
+  lua_rawgeti(L, f->places, s->a);
+  lua_rawgeti(L, f->places, s->b);
   if (!lua_istable(L, -2) || lua_isnil(L, -1)) return false;
   lua_rawget(L, -2);
   lua_replace(L, -2);
@@ -291,13 +291,13 @@ static bool push_field(lua_State *L, const step *s) {
 /* Pushes what a step looks at. */
 static bool look(lua_State *L, const step *s, found *f) {
   switch (s->source) {
-  case MAIN: lua_pushvalue(L, TASK); return true;
+  case MAIN: lua_pushvalue(L, f->task); return true;
   case UPVALUE:
     return lua_getupvalue(L, f->function[s->a], s->b) != NULL &&
            is_new_cell(lua_upvalueid(L, f->function[s->a], s->b), f);
-  case FIELD: return push_field(L, s);
-  case GLOBAL: return push_field(L, s) && !lua_isnil(L, -1);
-  case ARGUMENT: lua_rawgeti(L, ARGUMENTS, s->b); return true;
+  case FIELD: return push_field(L, s, f);
+  case GLOBAL: return push_field(L, s, f) && !lua_isnil(L, -1);
+  case ARGUMENT: lua_pushvalue(L, f->task + s->b); return true;
   default: lua_getfenv(L, f->function[s->a]); return true;
   }
 }
@@ -325,7 +325,7 @@ static bool is_as_known(lua_State *L, const step *s, found *f) {
   case SAME: return lua_rawequal(L, -1, f->function[s->c]);
   case NOTHING: return lua_isnil(L, -1);
   default:
-    lua_rawgeti(L, PLACES, s->c);
+    lua_rawgeti(L, f->places, s->c);
     same = !lua_isnil(L, -1) && lua_rawequal(L, -1, -2);
     lua_pop(L, 1);
     return same;
@@ -334,7 +334,7 @@ static bool is_as_known(lua_State *L, const step *s, found *f) {
 
 static bool is_like(lua_State *L, const handle *h, found *f) {
   f->functions = f->values = f->cells = 0;
-  if (!same_key(L, h)) return false;
+  if (!same_key(L, h, f)) return false;
   for (uint32_t i = 0; i < h->steps; ++i) {
     const step *s = &h->step[i];
     if (s->source == SHARED) {
@@ -347,30 +347,44 @@ static bool is_like(lua_State *L, const handle *h, found *f) {
   return true;
 }
 
-/* recall(forms by code, function, arguments, key) -> form, packed values; nil
- * where none is for it */
-static int form_recall(lua_State *L) {
-  found f;
-  const void *code = code_at(L, TASK);
-  if (code == NULL) return 0;
+cel_form *cel__find_form(lua_State *L, int forms, int key, int task,
+                         const char **values, size_t *size) {
+  found f = {.forms = forms, .key = key, .task = task};
+  const void *code = code_at(L, task);
+  if (code == NULL) return NULL;
   lua_pushlightuserdata(L, (void *)(uintptr_t)code);
-  lua_rawget(L, FORMS);
-  if (!lua_istable(L, LIST)) return 0;
+  lua_rawget(L, forms);
+  int list = lua_gettop(L);
+  if (!lua_istable(L, list)) return NULL;
+  f.places = list + 2;
+  const handle *h;
   for (int i = 1;; ++i) {
-    lua_rawgeti(L, LIST, i);
-    const handle *h = lua_touserdata(L, HANDLE);
-    if (h == NULL) return 0;
+    lua_rawgeti(L, list, i);
+    h = lua_touserdata(L, -1);
+    if (h == NULL) return NULL;
     luaL_checkstack(L, (int)h->steps + 8, NULL);
-    lua_getfenv(L, HANDLE);
+    lua_getfenv(L, -1);
     lua_rawgeti(L, -1, 1);
-    lua_replace(L, PLACES);
+    lua_replace(L, f.places);
     if (is_like(L, h, &f)) break;
-    lua_settop(L, LIST);
+    lua_settop(L, list);
   }
   cel_vec_clear(&packed);
   for (uint32_t i = 0; i < f.values; ++i) put_value(L, f.value[i]);
-  lua_pushvalue(L, HANDLE);
-  lua_pushlstring(L, packed.at, packed.n);
+  lua_settop(L, list + 1);
+  *values = packed.at;
+  *size = packed.n;
+  return h->form;
+}
+
+/* recall(forms by code, key, function, arguments...) -> form, packed values;
+ * nil where none is for it */
+static int form_recall(lua_State *L) {
+  enum { FORMS = 1, KEY, TASK };
+  const char *values;
+  size_t size;
+  if (cel__find_form(L, FORMS, KEY, TASK, &values, &size) == NULL) return 0;
+  lua_pushlstring(L, values, size);
   return 2;
 }
 

@@ -26,6 +26,12 @@ typedef struct cel_form {
 
 /* A form's handle at `index`; raises when it is none. Thread: main. */
 cel_form *cel__check_form(lua_State *L, int index);
+/* The form for a function and its arguments, which are the last on the stack
+ * from `task` on; at `forms` they are by code, at `key` is what the lane is
+ * told. Its handle is on top then, and its packed values hold until the next
+ * call. Null where none is for it. Thread: main. */
+cel_form *cel__find_form(lua_State *L, int forms, int key, int task,
+                         const char **values, size_t *size);
 void cel__form_retain(cel_form *form); /* Thread: any. */
 void cel__form_release(cel_form *form);
 /* Pushes packed values, in order; returns how many. Thread: worker. */

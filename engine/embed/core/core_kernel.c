@@ -163,26 +163,33 @@ static int kernel_info(lua_State *L) {
   return 1;
 }
 
-bool cel__is_whole(lua_State *L, int index, int64_t *out) {
-  if (lua_type(L, index) != LUA_TNUMBER) return false;
-  lua_Number n = lua_tonumber(L, index);
+static bool is_whole(double n, int64_t *out) {
   if (!(n >= -0x1p53 && n <= 0x1p53)) return false;
   *out = (int64_t)n;
-  return (lua_Number)*out == n;
+  return (double)*out == n;
 }
 
-bool cel__value_fits(lua_State *L, int index, int32_t class_, int32_t size) {
+bool cel__is_whole(lua_State *L, int index, int64_t *out) {
+  return lua_type(L, index) == LUA_TNUMBER &&
+         is_whole(lua_tonumber(L, index), out);
+}
+
+bool cel__number_fits(double n, int32_t class_, int32_t size) {
   enum { i, u };
 #define LIMITS(class_, size, low, high) [class_][size] = {low, high},
   static const double limits[2][9][2] = {CEL__WHOLES(LIMITS)};
 #undef LIMITS
-  if (class_ == 'b') return lua_isboolean(L, index);
-  if (class_ == 'f') return lua_type(L, index) == LUA_TNUMBER;
+  if (class_ == 'f') return true;
   int64_t whole;
-  if ((class_ != 'i' && class_ != 'u') || !cel__is_whole(L, index, &whole))
-    return false;
+  if ((class_ != 'i' && class_ != 'u') || !is_whole(n, &whole)) return false;
   const double *of = limits[class_ == 'u' ? u : i][size];
   return (double)whole >= of[0] && (double)whole < of[1];
+}
+
+bool cel__value_fits(lua_State *L, int index, int32_t class_, int32_t size) {
+  if (class_ == 'b') return lua_isboolean(L, index);
+  return lua_type(L, index) == LUA_TNUMBER &&
+         cel__number_fits(lua_tonumber(L, index), class_, size);
 }
 
 /* value_fits(value, class, size) -> see cel__value_fits */
@@ -193,29 +200,26 @@ static int value_fits(lua_State *L) {
   return 1;
 }
 
-static void pack_integer(lua_State *L, const cel_param *p, unsigned char *to) {
-  if (lua_type(L, -1) != LUA_TNUMBER) { /* a boxed 64-bit integer */
-    memcpy(to, lua_topointer(L, -1), (size_t)p->size);
+void cel__pack_number(double n, const cel_param *param, unsigned char *out) {
+  if (param->class_ != 'f') {
+    int64_t whole = (int64_t)n;
+    memcpy(out, &whole, (size_t)param->size); /* little-endian */
     return;
   }
-  int64_t value = (int64_t)lua_tonumber(L, -1);
-  memcpy(to, &value, (size_t)p->size); /* little-endian */
+  float narrow = (float)n;
+  memcpy(out, param->size == 4 ? (const void *)&narrow : (const void *)&n,
+         (size_t)param->size);
 }
 
-static void pack_float(lua_State *L, const cel_param *p, unsigned char *to) {
-  double wide = lua_tonumber(L, -1);
-  float narrow = (float)wide;
-  memcpy(to, p->size == 4 ? (const void *)&narrow : (const void *)&wide,
-         (size_t)p->size);
-}
-
+/* A boxed 64-bit integer is what is no number of those. */
 void cel__pack_value(lua_State *L, const cel_param *param, unsigned char *out) {
-  switch (param->class_) {
-  case 'f': pack_float(L, param, out); break;
-  case 'b': *out = (unsigned char)lua_toboolean(L, -1); break;
-  case 's': memcpy(out, lua_topointer(L, -1), (size_t)param->size); break;
-  default: pack_integer(L, param, out);
-  }
+  if (param->class_ == 'b')
+    *out = (unsigned char)lua_toboolean(L, -1);
+  else if (param->class_ == 'f' ||
+           (param->class_ != 's' && lua_type(L, -1) == LUA_TNUMBER))
+    cel__pack_number(lua_tonumber(L, -1), param, out);
+  else
+    memcpy(out, lua_topointer(L, -1), (size_t)param->size);
 }
 
 uint32_t cel__pack_values(lua_State *L, int index, const cel_module *module,

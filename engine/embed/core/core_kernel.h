@@ -33,6 +33,10 @@ bool cel__is_whole(lua_State *L, int index, int64_t *out);
  * takes, and needs no more than packing: no struct, no boxed integer. */
 bool cel__value_fits(lua_State *L, int index, int32_t class_, int32_t size);
 
+/* The same of a number, for a class that takes some. */
+bool cel__number_fits(double n, int32_t class_, int32_t size);
+void cel__pack_number(double n, const cel_param *param, unsigned char *out);
+
 /* Packs the value on top of the stack, which fits, as a VALUE parameter wants
  * it. */
 void cel__pack_value(lua_State *L, const cel_param *param, unsigned char *out);

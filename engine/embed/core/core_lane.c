@@ -5,6 +5,7 @@
  * lua/celer/host/lane.lua decodes; that of a task in two parts, see
  * core_form.h. Thread: worker. */
 #include <lauxlib.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -73,11 +74,63 @@ typedef struct lua_task {
   char values[];
 } lua_task;
 
+static void push_box(lua_State *L, const cel_box *box) {
+  for (int d = 0; d < CEL_DIMS; ++d) lua_pushnumber(L, (lua_Number)box->min[d]);
+  for (int d = 0; d < CEL_DIMS; ++d) lua_pushnumber(L, (lua_Number)box->max[d]);
+}
+
+/* The chunk, and the extents of the range. */
+static int push_part(lua_State *L, const cel_call *call) {
+  const cel_box *range = &call->range;
+  push_box(L, &call->chunk);
+  for (int d = 0; d < CEL_DIMS; ++d)
+    lua_pushnumber(L, (lua_Number)(range->max[d] - range->min[d]));
+  return 3 * CEL_DIMS;
+}
+
+/* As an array. */
+static int push_values(lua_State *L, const lua_task *task) {
+  int n = (int)task->form->values, at = lua_gettop(L) + 1;
+  lua_createtable(L, n, 0);
+  cel__push_values(L, task->values, task->size);
+  for (int i = n; i > 0; --i) lua_rawseti(L, at, i);
+  return 1;
+}
+
+/* Of the form on top: a function that is alone is the same one in each call.
+ * Where it has set globals, or has got others, it gets new ones. */
+static void renew_globals(lua_State *L) {
+  enum { ALONE = 1, NOW, OPEN }; /* as lane.lua has them */
+  int form = lua_gettop(L), alone = form + 1, now = form + 2, open = form + 4;
+  lua_rawgeti(L, form, ALONE);
+  if (lua_isnil(L, alone)) {
+    lua_settop(L, form);
+    return;
+  }
+  lua_getfenv(L, alone);
+  lua_rawgeti(L, form, NOW);
+  lua_rawgeti(L, form, OPEN);
+  bool same = lua_rawequal(L, now, now + 1) && lua_getmetatable(L, now) != 0 &&
+              lua_rawequal(L, -1, open);
+  lua_settop(L, open);
+  lua_pushnil(L);
+  if (!same || lua_next(L, now) != 0) {
+    lua_newtable(L);
+    int made = lua_gettop(L);
+    lua_pushvalue(L, open);
+    lua_setmetatable(L, made);
+    lua_pushvalue(L, made);
+    lua_rawseti(L, form, NOW);
+    lua_setfenv(L, alone);
+  }
+  lua_settop(L, form);
+}
+
 /* Pushes the arguments of celer.host.lane's `run`, which is below them; returns
  * how many there are. */
 static int push_task(lua_State *L, const lua_task *task, const cel_call *call) {
   const cel_form *form = task->form;
-  luaL_checkstack(L, (int)form->values + 8, NULL);
+  luaL_checkstack(L, (int)form->values + 24, NULL);
   lua_getfield(L, -2, "known");
   lua_pushnumber(L, (lua_Number)form->number);
   lua_pushvalue(L, -1);
@@ -86,9 +139,12 @@ static int push_task(lua_State *L, const lua_task *task, const cel_call *call) {
   if (lua_isnil(L, -1)) {
     lua_pop(L, 1);
     lua_pushlstring(L, form->text, form->size);
+  } else {
+    renew_globals(L);
   }
   lua_pushlightuserdata(L, (void *)(uintptr_t)call);
-  return 3 + cel__push_values(L, task->values, task->size);
+  int n = 3 + push_part(L, call) + cel__push_first_effect(L, call);
+  return form->values > 0 ? n + push_values(L, task) : n;
 }
 
 static cel_status run_work(const cel_work *work, const cel_call *call) {
@@ -97,8 +153,10 @@ static cel_status run_work(const cel_work *work, const cel_call *call) {
   lua_settop(L, 0);
   if (push_lane(L)) {
     lua_getfield(L, -1, "run");
-    if (cel__state_call(L, push_task(L, work->context, call), 0))
+    if (cel__state_call(L, push_task(L, work->context, call), 0)) {
+      fflush(stdout); /* what it has printed */
       return CEL_E_OK;
+    }
   }
   return cel_fail(CEL_E_TASK, "%s", cel__state_text(L));
 }
@@ -251,11 +309,6 @@ cel_init *cel__data_init(const void *data, const cel_box *extent,
   return init;
 }
 
-static void push_box(lua_State *L, const cel_box *box) {
-  for (int d = 0; d < CEL_DIMS; ++d) lua_pushnumber(L, (lua_Number)box->min[d]);
-  for (int d = 0; d < CEL_DIMS; ++d) lua_pushnumber(L, (lua_Number)box->max[d]);
-}
-
 /* view(call, i) -> base, layout (6 numbers), box (6 numbers), what marks are
  * for (`touch`) | nil; i from 1 */
 static int lane_view(lua_State *L) {
@@ -319,14 +372,6 @@ static int lane_touch_all(lua_State *L) {
   return 0;
 }
 
-/* part(call) -> chunk (6), range (6) */
-static int lane_part(lua_State *L) {
-  const cel_call *call = lua_touserdata(L, 1);
-  push_box(L, &call->chunk);
-  push_box(L, &call->range);
-  return 12;
-}
-
 /* device(call) -> number, stream | nil */
 static int lane_device(lua_State *L) {
   const cel_call *call = lua_touserdata(L, 1);
@@ -351,7 +396,6 @@ static int lane_box(lua_State *L) {
 
 const luaL_Reg cel__core_lane[] = {
     {"view", lane_view},
-    {"part", lane_part},
     {"device", lane_device},
     {"comm", lane_comm},
     {"box", lane_box},

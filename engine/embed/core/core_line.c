@@ -80,8 +80,11 @@ static int line_close(lua_State *L) {
  */
 static int attempt(lua_State *L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
+  cel_hub *hub = cel__session_of(L)->hub;
   cel_interrupt_begin();
+  if (hub != NULL) cel_hub_begin(hub);
   bool ok = cel__state_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  if (hub != NULL) cel_hub_over(hub);
   bool cut = cel_interrupted();
   cel_interrupt_end();
   lua_pushboolean(L, ok);
@@ -108,18 +111,89 @@ static int mishap(lua_State *L) {
   return 1;
 }
 
-/* recover() -> true; or what has failed, once: buffers and host objects are
- * gone with it */
-static int recover(lua_State *L) {
-  cel_session *session = cel__session_of(L);
+/* broken() -> nil; or what has failed, as a core function fails: buffers and
+ * host objects are of no use any more */
+static int broken(lua_State *L) {
+  const cel_session *session = cel__session_of(L);
   if (session->engine == NULL ||
       cel_engine_check(session->engine) == CEL_E_OK) {
     lua_pushboolean(L, 1);
     return 1;
   }
-  int results = cel__push_failure(L);
-  cel_session_give_up(session);
-  return results;
+  return cel__push_failure(L);
+}
+
+/* give_up() -> true: they are gone, and others may follow. Collective. */
+static int give_up(lua_State *L) {
+  if (cel_session_give_up(cel__session_of(L)) != CEL_E_OK)
+    return cel__push_failure(L);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* ---- several ranks -------------------------------------------------------
+ */
+
+/* assemble() -> true. Collective. */
+static int assemble(lua_State *L) {
+  if (cel_session_assemble(cel__session_of(L)) != CEL_E_OK)
+    return cel__push_failure(L);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* give(text, whether it is a line) -> true. Rank 0. */
+static int give(lua_State *L) {
+  cel_hub *hub = cel__session_of(L)->hub;
+  size_t size;
+  const char *text = luaL_checklstring(L, 1, &size);
+  bool line = lua_toboolean(L, 2);
+  if (cel_hub_give(hub, line, text, size) != CEL_E_OK)
+    return cel__push_failure(L);
+  if (line) cel_interrupt_ask(cel_hub_bell(hub));
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* take() -> what rank 0 gives next. The other ranks. */
+static int take(lua_State *L) {
+  void *text;
+  uint64_t size;
+  if (cel_hub_take(cel__session_of(L)->hub, &text, &size) != CEL_E_OK)
+    return cel__push_failure(L);
+  lua_pushlstring(L, text, size);
+  cel_free(text);
+  return 1;
+}
+
+/* tell(whether the line has failed, text) -> true */
+static int tell(lua_State *L) {
+  size_t size;
+  const char *text = luaL_checklstring(L, 2, &size);
+  if (cel_hub_tell(cel__session_of(L)->hub, lua_toboolean(L, 1), text, size) !=
+      CEL_E_OK)
+    return cel__push_failure(L);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* hear_all() -> an array of what the ranks have told, and whether all have
+ * submitted as much. Rank 0. */
+static int hear_all(lua_State *L) {
+  const cel_session *session = cel__session_of(L);
+  const cel_hub_end *end;
+  bool alike = true;
+  cel_status status = cel_hub_gather(session->hub, &end);
+  cel_interrupt_ask(-1);
+  if (status != CEL_E_OK) return cel__push_failure(L);
+  lua_createtable(L, (int)session->transport->ranks, 0);
+  for (int64_t k = 0; k < session->transport->ranks; ++k) {
+    alike = alike && end[k].passed == end[0].passed;
+    lua_pushlstring(L, end[k].said, end[k].size);
+    lua_rawseti(L, -2, (int)k + 1);
+  }
+  lua_pushboolean(L, alike);
+  return 2;
 }
 
 const luaL_Reg cel__core_line[] = {
@@ -129,6 +203,12 @@ const luaL_Reg cel__core_line[] = {
     {"line_close", line_close},
     {"attempt", attempt},
     {"mishap", mishap},
-    {"recover", recover},
+    {"broken", broken},
+    {"give_up", give_up},
+    {"assemble", assemble},
+    {"give", give},
+    {"take", take},
+    {"tell", tell},
+    {"hear_all", hear_all},
     {NULL, NULL},
 };

@@ -126,6 +126,13 @@ static const lua_object *object_at(lua_State *L) {
   return call->effect[luaL_checkinteger(L, 2) - 1].object->context;
 }
 
+int cel__push_first_effect(lua_State *L, const cel_call *call) {
+  int n =
+      call->effects > 0 ? push_object(L, call->effect[0].object->context) : 0;
+  for (int i = n; i < 2; ++i) lua_pushnil(L);
+  return 2;
+}
+
 /* effect(call, i) -> id, memory | nil */
 static int lane_effect(lua_State *L) {
   return push_object(L, object_at(L));

@@ -441,7 +441,7 @@ static bool follows(lua_State *L, cel__group_plan *p, const cel__given *g,
 /* ---- values -------------------------------------------------------------- */
 
 bool cel__plan_pack(lua_State *L, const cel__group_plan *p, const cel__given *g,
-                    unsigned char out[CEL__PLAN_VALUES], uint32_t *size) {
+                    cel__packed_values *out) {
   const cel_param *param;
   int32_t n = cel_module_params(p->module, p->kernel, &param);
   uint32_t next = 0, at = 0;
@@ -453,22 +453,22 @@ bool cel__plan_pack(lua_State *L, const cel__group_plan *p, const cel__given *g,
         start + (uint32_t)param[i].size > CEL__PLAN_VALUES ||
         !cel__value_fits(L, g->value[next], param[i].class_, param[i].size))
       return false;
-    memset(out + at, 0, start - at);
+    memset(out->bytes + at, 0, start - at);
+    out->start[next] = (uint16_t)start;
+    out->param[next] = &param[i];
     lua_pushvalue(L, g->value[next++]);
-    cel__pack_value(L, &param[i], out + start);
+    cel__pack_value(L, &param[i], out->bytes + start);
     lua_pop(L, 1);
     at = start + (uint32_t)param[i].size;
   }
-  *size = at;
+  out->size = at;
   return next == g->values;
 }
 
 /* ---- submitting ---------------------------------------------------------- */
 
-int cel__plan_submit(lua_State *L, const cel__group_plan *p,
-                     const cel__given *g, int texts, cel_location location,
-                     const void *values, uint32_t size) {
-  cel_access access[CEL__PLAN_ACCESSES];
+void cel__plan_group(const cel__group_plan *p, const cel__given *g,
+                     cel_access access[CEL__PLAN_ACCESSES], cel_group *out) {
   for (uint32_t i = 0; i < p->accesses; ++i) {
     const cel__planned_access *m = &p->access[i];
     access[i] = (cel_access){.buffer = g->access[i].buffer,
@@ -476,24 +476,34 @@ int cel__plan_submit(lua_State *L, const cel__group_plan *p,
                              .disjoint = m->as == CEL__READ_DISJOINT,
                              .use = {.rule = m->rule,
                                      .params = g->param + m->param,
-
                                      .range = g->range,
                                      .extent = m->extent}};
   }
-  cel_group group = {.kind = CEL_TASK_KERNEL,
+  *out = (cel_group){.kind = CEL_TASK_KERNEL,
                      .dims = p->dims,
                      .range = g->range,
-                     .name = lua_tostring(L, texts),
-                     .location = location,
                      .accesses = p->accesses,
                      .access = access};
-  cel_advice_submitted(L, group.location);
+}
+
+static int submit_by_plan(lua_State *L, cel__group_plan *p, const cel__given *g,
+                          const cel__packed_values *values) {
+  enum { ABOVE = 2 }; /* Group:parallel_for, which calls replay */
+  cel_access access[CEL__PLAN_ACCESSES];
+  cel_group group;
   cel_home home;
-  cel__read_division(L, texts + 1, &group, &home);
+  cel__plan_group(p, g, access, &group);
+  group.known = &p->task;
+  group.name = lua_tostring(L, CEL__REPLAY_LABEL);
+  group.location = cel__user_location_from(L, ABOVE);
+  cel_advice_submitted(L, group.location);
+  cel__read_division(L, CEL__REPLAY_DIVISION, &group, &home);
   if (cel_module_suit(p->module, p->kernel, cel__is_wide(access, p->accesses),
                       0) != CEL_E_OK)
     return cel__push_module_failure(L);
-  cel_work *work = cel_module_work(p->module, p->kernel, values, size);
+  cel_work *work =
+      cel_module_work(p->module, p->kernel, values->bytes, values->size);
+  cel_module_walk(work, access, p->accesses);
   cel_module_sample(p->module, p->kernel, work, access, p->accesses);
   return cel__submit(L, &group, work);
 }
@@ -528,20 +538,16 @@ cel__group_plan *cel__plan_match(lua_State *L, cel__given *g) {
  * kernel is checked in group.lua. Label, division and handles: as
  * submit_kernel's. */
 static int replay(lua_State *L) {
-  enum { ABOVE = 2 }; /* Group:parallel_for, which calls this */
-  _Alignas(16) unsigned char values[CEL__PLAN_VALUES];
+  cel__packed_values values;
   cel__given g;
-  uint32_t size = 0;
   cel__group_plan *p = cel__plan_match(L, &g);
-  if (p != NULL && cel__plan_pack(L, p, &g, values, &size))
-    return cel__plan_submit(L, p, &g, CEL__REPLAY_LABEL,
-                            cel__user_location_from(L, ABOVE), values, size);
+  if (p != NULL && cel__plan_pack(L, p, &g, &values))
+    return submit_by_plan(L, p, &g, &values);
   lua_pushboolean(L, 0);
   return 1;
 }
 
-/* replay_with(metatable of boxes, of chunks) -> replay, prepare,
- * submit_prepared */
+/* replay_with(metatable of boxes, of chunks) -> replay, prepare */
 static int replay_with(lua_State *L) {
   static const char *const fields[] = {"n", "dims", "min", "max"};
   static const lua_CFunction both[] = {replay, cel__prepare};
@@ -554,14 +560,12 @@ static int replay_with(lua_State *L) {
       lua_pushstring(L, fields[i]);
     lua_pushcclosure(L, both[k], MAX);
   }
-  cel__push_buffer_type(L);
-  lua_pushliteral(L, "handle");
-  lua_pushcclosure(L, cel__submit_prepared, CEL__PREPARED_HANDLE);
-  return 3;
+  return 2;
 }
 
 const luaL_Reg cel__core_replay[] = {
     {"plan", plan_new},
     {"replay_with", replay_with},
+    {"finish_prepared", cel__finish_prepared},
     {NULL, NULL},
 };

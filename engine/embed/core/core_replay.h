@@ -10,6 +10,7 @@
 
 #include "embed/core/core_kernel.h"
 #include "embed/core/core_submit.h"
+#include "task/known.h"
 
 /* At most; a group that has more has no plan. */
 enum {
@@ -66,6 +67,7 @@ typedef struct cel__group_plan {
   cel__planned_access access[CEL__PLAN_ACCESSES];
   cel__plan_variable variables[CEL__PLAN_VARIABLES];
   int64_t seen[CEL__PLAN_KNOWN][CEL__PLAN_WORDS];
+  cel_known task; /* what the last group of it came to */
 } cel__group_plan;
 
 /* Arguments: replay(plans, label, division, handles, group, range, ...) */
@@ -101,21 +103,27 @@ typedef struct cel__given {
  * none is for it. It is left on the stack, with its table behind it. */
 cel__group_plan *cel__plan_match(lua_State *L, cel__given *g);
 
+/* A kernel's values, and where each is. */
+typedef struct cel__packed_values {
+  _Alignas(16) unsigned char bytes[CEL__PLAN_VALUES];
+  uint32_t size;
+  uint16_t start[CEL__PLAN_ARGUMENTS];
+  const cel_param *param[CEL__PLAN_ARGUMENTS]; /* the module's */
+} cel__packed_values;
+
 /* Packs the values that `g` says where to find on the stack; false where one
  * does not fit, or there are too many or too few. */
 bool cel__plan_pack(lua_State *L, const cel__group_plan *p, const cel__given *g,
-                    unsigned char out[CEL__PLAN_VALUES], uint32_t *size);
+                    cel__packed_values *out);
 
-/* Submits the group; the results of a core function. At `texts` on the stack
- * are its label, division and handles. */
-int cel__plan_submit(lua_State *L, const cel__group_plan *p,
-                     const cel__given *g, int texts, cel_location location,
-                     const void *values, uint32_t size);
+/* The group, but for how it is divided, where it is from, and its work.
+ * Accesses borrow the numbers of `g`. */
+void cel__plan_group(const cel__group_plan *p, const cel__given *g,
+                     cel_access access[CEL__PLAN_ACCESSES], cel_group *out);
 
-/* prepare and submit_prepared, closures that replay_with makes
+/* prepare, a closure that replay_with makes, and finish_prepared
  * (core_prepared.c). */
 int cel__prepare(lua_State *L);
-int cel__submit_prepared(lua_State *L);
-enum { CEL__PREPARED_HANDLE_TYPE = 1, CEL__PREPARED_HANDLE };
+int cel__finish_prepared(lua_State *L);
 
 #endif

@@ -1,5 +1,7 @@
 /* Starting, waiting and asking for Lua. */
 #define _GNU_SOURCE /* environ */
+#include <link.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,7 +53,8 @@ static void read_wish(lua_State *L, cel_choice_wish *wish) {
 
 /* configure{backend =, devices =, list =, horizon_step =, quiet =,
  *           verbose =, profile =, staged =, device_memory = bytes,
- *           interactive =, forgiving =, watchdog = seconds, check =,
+ *           interactive =, forgiving =, watchdog = seconds, lost = seconds,
+ *           check =,
  *           advice =, no_collectives =, no_bind =, measure =, no_sample =,
  *           builds =, architectures = {90, ...} | nil,
  *           arguments =} -> true */
@@ -84,6 +87,9 @@ static int run_configure(lua_State *L) {
   session->options.forgiving = lua_toboolean(L, -1);
   lua_getfield(L, 1, "watchdog");
   session->options.watchdog = (int32_t)luaL_optinteger(L, -1, 0);
+  lua_getfield(L, 1, "lost");
+  session->options.lost = (int32_t)luaL_optinteger(L, -1, 0);
+  if (cel_session_watch(session) != CEL_E_OK) return cel__push_failure(L);
   lua_getfield(L, 1, "check");
   session->options.check = lua_toboolean(L, -1);
   lua_getfield(L, 1, "advice");
@@ -303,6 +309,46 @@ static int run_version(lua_State *L) {
   return 1;
 }
 
+/* Where this library begins in memory; the linker defines it in each. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+
+/* What a note's name or contents take. */
+static size_t padded(size_t bytes) {
+  return (bytes + 3) / 4 * 4;
+}
+
+static void add_id(luaL_Buffer *text, const ElfW(Nhdr) * note) {
+  const char *name = (const char *)(note + 1);
+  const unsigned char *id = (const void *)(name + padded(note->n_namesz));
+  if (note->n_type != NT_GNU_BUILD_ID || strcmp(name, "GNU") != 0) return;
+  for (size_t i = 0; i < note->n_descsz; ++i) {
+    char digits[3];
+    snprintf(digits, sizeof digits, "%02x", id[i]);
+    luaL_addstring(text, digits);
+  }
+}
+
+/* build() -> the linker's hash of this library, which another build has not; ""
+ * where the linker was told to make none */
+static int run_build(lua_State *L) {
+  const ElfW(Ehdr) *header = (const void *)__ehdr_start;
+  const ElfW(Phdr) *part = (const void *)(__ehdr_start + header->e_phoff);
+  luaL_Buffer text;
+  luaL_buffinit(L, &text);
+  for (int i = 0; i < header->e_phnum; ++i) {
+    if (part[i].p_type != PT_NOTE) continue;
+    const char *at = __ehdr_start + part[i].p_vaddr;
+    const char *end = at + part[i].p_memsz;
+    while (at < end) {
+      const ElfW(Nhdr) *note = (const void *)at;
+      add_id(&text, note);
+      at += sizeof *note + padded(note->n_namesz) + padded(note->n_descsz);
+    }
+  }
+  luaL_pushresult(&text);
+  return 1;
+}
+
 /* advise(text, file, line): warns, unless `--advice off`. */
 static int run_advise(lua_State *L) {
   cel_advice_give(cel__session_of(L), cel__check_location(L, 2),
@@ -381,6 +427,13 @@ static int run_environment(lua_State *L) {
   return 1;
 }
 
+/* catch_keep(): SIGUSR1 asks for a checkpoint from now on */
+static int run_catch_keep(lua_State *L) {
+  (void)L;
+  cel_interrupt_catch_keep();
+  return 0;
+}
+
 const luaL_Reg cel__core_run[] = {
     {"configure", run_configure},
     {"set_bundle", run_set_bundle},
@@ -398,9 +451,11 @@ const luaL_Reg cel__core_run[] = {
     {"finish", run_finish},
     {"info", run_info},
     {"version", run_version},
+    {"build", run_build},
     {"advise", run_advise},
     {"counts", run_counts},
     {"profile", run_profile},
     {"environment", run_environment},
+    {"catch_keep", run_catch_keep},
     {NULL, NULL},
 };

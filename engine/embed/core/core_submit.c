@@ -246,6 +246,7 @@ static int submit_kernel(lua_State *L) {
   if (items > 0)
     work->hash = cel_hash(shape, sizeof work->work_group, work->hash);
   add_reducers(work, &list);
+  cel_module_walk(work, list.access, list.n);
   cel_module_sample(module, kernel, work, list.access, list.n);
   return cel__submit(L, &group, work);
 }
@@ -288,6 +289,31 @@ static int submit_host(lua_State *L) {
   return submit_lua(L, CEL_TASK_HOST);
 }
 
+/* submit_recalled(forms by code, key, division, handles, name, function,
+ * arguments...) -> false where no form is for it: nothing has been done then;
+ * else as submit_host, of a task without a range, accesses and effects */
+static int submit_recalled(lua_State *L) {
+  enum { FORMS = 1, KEY, DIVISION, HANDLES, LABEL, TASK };
+  enum { ABOVE = 3 }; /* group.lua, which calls this by form.lua */
+  cel_home home;
+  const char *values;
+  size_t size;
+  cel_form *form = cel__find_form(L, FORMS, KEY, TASK, &values, &size);
+  if (form == NULL) {
+    lua_pushboolean(L, 0);
+    return 1;
+  }
+  cel_group group = {.kind = CEL_TASK_HOST,
+                     .range = cel_box_sized(1, 1, 1),
+                     .name = lua_tostring(L, LABEL),
+                     .location = cel__user_location_from(L, ABOVE)};
+  cel_advice_submitted(L, group.location);
+  cel__read_division(L, DIVISION, &group, &home);
+  cel_work *work = cel__lua_work(form, values, size);
+  work->marks = true;
+  return cel__submit(L, &group, work);
+}
+
 static int submit_interop(lua_State *L) {
   return submit_lua(L, CEL_TASK_KERNEL);
 }
@@ -296,6 +322,7 @@ const luaL_Reg cel__core_submit[] = {
     {"rule", rule_intern},
     {"submit_kernel", submit_kernel},
     {"submit_host", submit_host},
+    {"submit_recalled", submit_recalled},
     {"submit_interop", submit_interop},
     {NULL, NULL},
 };

@@ -12,18 +12,22 @@ int64_t cel__measure_now(const cel_measures *measure) {
 static bool is_job(const cel_node *node) {
   if (node->instr->kind == CEL_INSTR_COLLECTIVE)
     return node->instr->device >= 0;
-  return node->record->posted.chained;
+  return node->record->messages.at[0].posted.chained;
 }
 
 void cel__measure_message(const cel_measures *measure, const cel_node *node,
-                          bool failed) {
+                          uint64_t which, bool failed) {
   const cel_record *record = node->record;
   cel_timeline *t = measure->timeline;
   cel_span span;
   if (t == NULL || is_job(node)) return;
-  cel_timeline_arrive(t, node->instr->kind == CEL_INSTR_SEND, record->track);
-  cel_span_of_message(node->instr, record->issued, cel_now_ns(), record->track,
-                      &span);
+  const cel_transit *transit = node->instr->kind != CEL_INSTR_COLLECTIVE
+                                   ? &record->messages.at[which]
+                                   : NULL;
+  int16_t track = transit != NULL ? transit->track : record->track;
+  cel_timeline_arrive(t, node->instr->kind == CEL_INSTR_SEND, track);
+  cel_span_of_message(node->instr, transit != NULL ? transit->sent : NULL,
+                      record->issued, cel_now_ns(), track, &span);
   span.failed = failed;
   cel_timeline_add(t, &span);
 }

@@ -45,9 +45,10 @@ typedef struct cel_measures {
 
 /* The time, where there is a timeline; else 0. */
 int64_t cel__measure_now(const cel_measures *measure);
-/* A message that no lane had is complete. */
+/* The instruction's message of that number, or its collective, that no lane had
+ * is complete. */
 void cel__measure_message(const cel_measures *measure, const cel_node *node,
-                          bool failed);
+                          uint64_t which, bool failed);
 /* A job is. */
 void cel__measure_job(const cel_measures *measure, const cel_node *node,
                       bool failed);

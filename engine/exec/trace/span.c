@@ -32,7 +32,6 @@ static cel_span_kind kind_of(const cel_instr *instr) {
   case CEL_INSTR_SEND: return CEL_SPAN_SEND;
   case CEL_INSTR_RECEIVE: return CEL_SPAN_RECEIVE;
   case CEL_INSTR_COLLECTIVE: return CEL_SPAN_COLLECTIVE;
-  case CEL_INSTR_JOIN: return CEL_SPAN_JOIN;
   case CEL_INSTR_HORIZON: return CEL_SPAN_HORIZON;
   case CEL_INSTR_EPOCH: return CEL_SPAN_EPOCH;
   }
@@ -70,16 +69,18 @@ static void describe_collective(const cel_instr *instr, cel_span *out) {
   out->bytes = cel_exchange_bytes(x);
 }
 
+static void describe_message(const cel_sent *sent, cel_span *out) {
+  out->bytes = sent->bytes;
+  out->peer = sent->peer;
+  out->sequence = sent->sequence;
+}
+
 static void describe_job(const cel_instr *instr, cel_span *out) {
   switch (instr->kind) {
   case CEL_INSTR_COPY:
   case CEL_INSTR_INIT: describe_copy(instr, out); break;
   case CEL_INSTR_SEND:
-  case CEL_INSTR_RECEIVE:
-    out->bytes = instr->message.bytes;
-    out->peer = instr->message.peer;
-    out->sequence = instr->message.sequence;
-    break;
+  case CEL_INSTR_RECEIVE: describe_message(&instr->message, out); break;
   case CEL_INSTR_COLLECTIVE: describe_collective(instr, out); break;
   default: out->box = instr->run.chunk; out->dims = (int8_t)instr->task->dims;
   }
@@ -98,10 +99,14 @@ bool cel_span_of_job(const cel_instr *instr, const cel_job *job, int64_t issued,
   return true;
 }
 
-void cel_span_of_message(const cel_instr *instr, int64_t posted, int64_t now,
-                         int32_t track, cel_span *out) {
+void cel_span_of_message(const cel_instr *instr, const cel_sent *sent,
+                         int64_t posted, int64_t now, int32_t track,
+                         cel_span *out) {
   describe(instr, out);
-  describe_job(instr, out);
+  if (sent != NULL)
+    describe_message(sent, out);
+  else
+    describe_collective(instr, out);
   out->begin = posted;
   out->end = now;
   out->lane = (int16_t)track;

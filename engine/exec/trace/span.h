@@ -36,7 +36,6 @@ typedef enum cel_span_track {
   _(DECOMMIT, decommit, EXECUTOR)                                              \
   _(FREE, free, EXECUTOR)                                                      \
   _(COLLECTIVE, collective, MESSAGE)                                           \
-  _(JOIN, join, EXECUTOR)                                                      \
   _(HORIZON, horizon, EXECUTOR)                                                \
   _(EPOCH, epoch, EXECUTOR)                                                    \
   _(SCHEDULE, schedule, SCHEDULER) /* a task becomes instructions */           \
@@ -74,9 +73,11 @@ cel_span_track cel_span_track_of(cel_span_kind kind);
  * lane -1). False when it has no times. Thread: executor. */
 bool cel_span_of_job(const cel_instr *instr, const cel_job *job, int64_t issued,
                      int32_t device, int32_t lane, cel_span *out);
-/* A message that was posted then and is complete. Thread: executor. */
-void cel_span_of_message(const cel_instr *instr, int64_t posted, int64_t now,
-                         int32_t track, cel_span *out);
+/* A message of an instruction, or a collective, where `sent` is null, that was
+ * posted then and is complete. Thread: executor. */
+void cel_span_of_message(const cel_instr *instr, const cel_sent *sent,
+                         int64_t posted, int64_t now, int32_t track,
+                         cel_span *out);
 /* What the executor did itself, from `begin` to `now`. Thread: executor. */
 void cel_span_of_step(const cel_instr *instr, int64_t begin, int64_t now,
                       cel_span *out);

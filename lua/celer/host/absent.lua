@@ -15,8 +15,9 @@ function Absent.__index(self, key)
 end
 
 -- What does something, or is a value, rather than make a thing.
-local acts = { ["celer.checkpoint"] = true, ["celer.io.open"] = true,
-  ["celer.io.save"] = true, ["celer.random"] = true, ["celer.seed"] = true }
+local acts = { ["celer.checkpoint"] = true, ["celer.checkpoint_every"] = true,
+  ["celer.io.open"] = true, ["celer.io.save"] = true, ["celer.random"] = true,
+  ["celer.seed"] = true }
 
 local function misused(a, b)
   local self = getmetatable(a) == Absent and a or b

@@ -154,6 +154,19 @@ end
 ---@param arguments {n: integer}
 ---@param key any[]
 ---@return userdata? form, string? values
-function M.recall(f, arguments, key) return core.recall(by_code, f, arguments, key) end
+function M.recall(f, arguments, key)
+  return core.recall(by_code, key, f, unpack(arguments, 1, arguments.n))
+end
+
+--- Submits a host task of f that touches nothing and has no range, if there is a form for it
+--- and for these arguments: false where there is none; else as core.submit_host.
+---@param key any[]
+---@param division ffi.cdata*  and handles: as hints.lua has them
+---@param name string
+---@param f function
+---@param ... any
+function M.submit(key, division, handles, name, f, ...)
+  return core.submit_recalled(by_code, key, division, handles, name, f, ...)
+end
 
 return M

@@ -145,13 +145,13 @@ end
 local open_globals, none = { __index = _G }, {}
 
 -- What one call sees: globals that it sets are its own. A function that is alone
--- is the same one in each call, and so is what LuaJIT has compiled of it.
+-- is the same one in each call, and so is what LuaJIT has compiled of it: then true, too,
+-- and it has the globals of the call before.
 local function open(from, values)
   local self = from.decoder
   if self then
     self.values = values
-    setfenv(self.made_functions[1], setmetatable({}, open_globals))
-    return self
+    return self, true
   end
   local environment = setmetatable({}, open_globals)
   self = setmetatable({ values = values, made_functions = {},
@@ -160,14 +160,18 @@ local function open(from, values)
   if next(from.globals) ~= nil then
     for name, value in each(from.globals) do environment[name] = self:decode(value) end
   end
-  if is_alone(from) then
-    self:function_at(1)
+  if is_alone(from) then -- core_lane.c gives it other globals, where it has set some
+    from[1], from[2], from[3] = self:function_at(1), environment, open_globals
     from.decoder = self
   end
   return self
 end
 
-local function open_string(blob) return open(read_off(blob)) end
+local function open_string(blob)
+  local self, again = open(read_off(blob))
+  if again then setfenv(self.made_functions[1], setmetatable({}, open_globals)) end
+  return self
+end
 
 -- ---- host tasks and interop tasks -------------------------------------------
 
@@ -183,11 +187,7 @@ local rank, ranks = core.rank()
 ---@field device integer  interop tasks
 ---@field kept table  interop and collective tasks: outlives the call
 ---@field comm celer.communicator  collective tasks
-local function make_part(call, extra)
-  local dims = extra.dims
-  local a0, a1, a2, b0, b1, b2, c0, c1, c2, d0, d1, d2 = core.part(call)
-  local part = box.chunk(dims, a0, a1, a2, b0, b1, b2, d0 - c0, d1 - c1, d2 - c2)
-  part.rank, part.ranks = rank, ranks
+local function add_to_part(part, call, extra)
   if extra.interop or extra.collective then part.kept = kept end
   if extra.collective then
     part.comm = require("celer.host.communicator").of(core.comm(call))
@@ -196,7 +196,6 @@ local function make_part(call, extra)
     part.device = device
     part.stream = stream and ffi.cast("void *", stream) or false
   end
-  return part
 end
 
 local function make_view(call, i, access)
@@ -240,8 +239,7 @@ local function construct(blob, name)
 end
 
 -- What the i-th effect is on.
-local function touch(call, i, effect)
-  local id, memory = core.effect(call, i)
+local function touch(call, i, effect, id, memory)
   if memory then return host_memory.new(effect.name, effect.memory, memory) end
   if objects[id] == nil then
     objects[id] = construct(core.constructor(call, i), effect.name)
@@ -275,7 +273,7 @@ function M.capture(blob, call)
   local self = open_string(blob)
   local effect = self.extra.effect
   local value = call_about(effect.name, "capture", self:decode(self.main),
-    touch(call, 1, effect))
+    touch(call, 1, effect, core.effect(call, 1)))
   local ok, bytes = pcall(buffer.encode, value)
   io.stdout:flush()
   if ok then return bytes end
@@ -299,38 +297,48 @@ local function form_of(number, text)
   return from
 end
 
--- Few, as most tasks have, without what LuaJIT does not compile.
-local function list_of(...)
-  local n = select("#", ...)
-  if n == 0 then return none end
-  if n > 4 then return { ... } end
-  local a, b, c, d = ...
-  return { a, b, c, d }
+-- Calls it with its part and arguments: few, as most tasks have, without what LuaJIT does
+-- not compile.
+local function call_main(self, main, part)
+  local n, list = self.n, self.arguments
+  if n == 0 then
+    main(part)
+  elseif n == 1 then
+    main(part, self:decode(list[1]))
+  elseif n == 2 then
+    main(part, self:decode(list[1]), self:decode(list[2]))
+  elseif n == 3 then
+    main(part, self:decode(list[1]), self:decode(list[2]), self:decode(list[3]))
+  else
+    local arguments = {}
+    for i = 1, n do arguments[i] = self:decode(list[i]) end
+    main(part, unpack(arguments, 1, n))
+  end
 end
 
 --- Runs a host task or an interop task over one chunk: of a form, by its number and
---- its string or, where it is known, itself; and its values.
-function M.run(number, form, call, ...)
-  local self = open(type(form) == "string" and form_of(number, form) or form, list_of(...))
+--- its string or, where it is known, itself. What follows the call is of it, as to ask for
+--- it would cost as much as the rest: the chunk and the range's extents, and what its first
+--- effect is on, as core.effect says it; then the task's values, if any. LuaJIT compiles no
+--- function with a variable number of arguments by itself.
+function M.run(number, form, call, a0, a1, a2, b0, b1, b2, c0, c1, c2, id, memory, values)
+  local self = open(type(form) == "string" and form_of(number, form) or form, values or none)
   local extra = self.extra
-  local part = make_part(call, extra)
+  local part = box.chunk(extra.dims, a0, a1, a2, b0, b1, b2, c0, c1, c2, rank, ranks)
+  if extra.interop or extra.collective then add_to_part(part, call, extra) end
   local on_gpu = extra.interop and part.stream
   for i, access in ipairs(extra.accesses) do
     local v = make_view(call, i, access)
     self.views[i] = on_gpu and device_view.of(v, part.device) or v
   end
   for i, effect in ipairs(extra.effects) do
-    if effect then self.effects[i] = touch(call, i, effect) end
+    if effect and i == 1 then
+      self.effects[1] = touch(call, 1, effect, id, memory)
+    elseif effect then
+      self.effects[i] = touch(call, i, effect, core.effect(call, i))
+    end
   end
-  local n, main = self.n, self:decode(self.main)
-  if n == 0 then
-    main(part)
-  else
-    local arguments = {}
-    for i = 1, n do arguments[i] = self:decode(self.arguments[i]) end
-    main(part, unpack(arguments, 1, n))
-  end
-  io.stdout:flush()
+  call_main(self, self:decode(self.main), part)
 end
 
 -- ---- initial contents -------------------------------------------------------

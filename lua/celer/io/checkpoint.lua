@@ -24,7 +24,7 @@ local DEEPEST = 50
 
 local function check_path(call, path)
   if type(path) ~= "string" or path == "" or path:find("%z") then
-    fail("%s: the first argument must be the name of a folder, not %s", call,
+    fail("%s needs the name of a folder, not %s", call,
       type(path) == "string" and ("%q"):format(path) or words.a(path))
   end
   return (path:gsub("(.)/+$", "%1"))
@@ -32,8 +32,7 @@ end
 
 local function check_table(call, list)
   if type(list) ~= "table" or getmetatable(list) then
-    fail("%s: the second argument must be a table of buffers such as {u = u}, not %s",
-      call, words.a(list))
+    fail("%s needs a table of buffers such as {u = u}, not %s", call, words.a(list))
   end
   for key, buffer in tables.sorted_pairs(list) do
     if not buffers.is_buffer(buffer) then
@@ -44,22 +43,22 @@ local function check_table(call, list)
 end
 
 -- Raises unless `value` is made of what comes back as it was.
-local function check_plain(value, path, depth)
+local function check_plain(call, value, path, depth)
   local kind = type(value)
   if kind == "number" or kind == "string" or kind == "boolean" or kind == "nil" then
     return
   elseif kind ~= "table" or getmetatable(value) and not box.is_coordinates(value) then
-    fail("celer.checkpoint: %s is %s; plain values can be kept: numbers, strings, "
-      .. "booleans and tables of such", path, words.a(value)
+    fail("%s: %s is %s; plain values can be kept: numbers, strings, "
+      .. "booleans and tables of such", call, path, words.a(value)
       .. (words.a(value) == "a table" and " with a metatable" or ""))
   elseif depth > DEEPEST then
-    fail("celer.checkpoint: %s is nested more than %d deep", path, DEEPEST)
+    fail("%s: %s is nested more than %d deep", call, path, DEEPEST)
   end
   for key, inner in each(value) do
     if type(key) ~= "string" and type(key) ~= "number" and type(key) ~= "boolean" then
-      fail("celer.checkpoint: %s has a key that is %s", path, words.a(key))
+      fail("%s: %s has a key that is %s", call, path, words.a(key))
     end
-    check_plain(inner, ("%s[%s]"):format(path,
+    check_plain(call, inner, ("%s[%s]"):format(path,
       type(key) == "string" and ("%q"):format(key) or tostring(key)), depth + 1)
   end
 end
@@ -77,17 +76,18 @@ local function entry_of(i, key, buffer)
     extents = buffer.extents }, { buffer = buffer, plan = plan }
 end
 
---- Keeps the buffers, as they are now in the order of submission, and `extra` in a
---- folder. What was kept there before stays until all of this is on disk; then it
---- goes. The program goes on meanwhile.
----@param path string
----@param list table<string|integer, celer.buffer>
----@param extra any  plain values and tables of them
-function M.save(path, list, extra)
-  local call = "celer.checkpoint"
+--- Raises where these cannot be the first arguments of `call`; the folder's name.
+function M.check(call, path, list)
   path = check_path(call, path)
   check_table(call, list)
-  check_plain(extra, "extra", 1)
+  return path
+end
+
+--- What M.save does, in the name of `call`.
+---@param call string
+function M.keep(call, path, list, extra)
+  path = M.check(call, path, list)
+  check_plain(call, extra, "extra", 1)
   local about, jobs = { entries = {}, extra = extra }, {}
   for key, buffer in tables.sorted_pairs(list) do
     local i = #jobs + 1
@@ -95,6 +95,14 @@ function M.save(path, list, extra)
   end
   submit.write(call, path, jobs, record, about)
 end
+
+--- Keeps the buffers, as they are now in the order of submission, and `extra` in a
+--- folder. What was kept there before stays until all of this is on disk; then it
+--- goes. The program goes on meanwhile.
+---@param path string
+---@param list table<string|integer, celer.buffer>
+---@param extra any  plain values and tables of them
+function M.save(path, list, extra) M.keep("celer.checkpoint", path, list, extra) end
 
 -- ---- restoring --------------------------------------------------------------
 
@@ -115,6 +123,15 @@ local function find(call, path)
       .. "files", call, (core.rank()), path)
   end
   return manifest
+end
+
+-- In a run that was started again.
+local function tell(path, found)
+  if core.rank() ~= 0 or (tonumber(os.getenv "CELER_RESTARTED") or 0) == 0 then return end
+  io.stderr:write(("celer: %s\n"):format(found
+    and ("the run goes on from the checkpoint in %s"):format(path)
+    or ("warning: host %s sees no checkpoint in %s: the run begins anew"):format(
+      core.host_name(), path)))
 end
 
 local function shape_text(type_name, extents)
@@ -191,6 +208,7 @@ function M.restore(path, into)
   path = check_path(call, path)
   if into ~= nil then check_table(call, into) end
   local manifest = find(call, path)
+  tell(path, manifest)
   if not manifest then return nil end
   local list, out = destinations(call, path, manifest, into)
   read_all(call, path, manifest, list)

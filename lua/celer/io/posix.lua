@@ -71,8 +71,11 @@ end
 function M.open(path) return open(path, READ, "read") end
 
 --- For writing at any place of a file that is there.
----@return celer.file? file, string? message
-function M.change(path) return open(path, WRITE, "write") end
+---@return celer.file? file, string? message, boolean? absent
+function M.change(path)
+  local file, message, code = open(path, WRITE, "write")
+  return file, message, code == ENOENT
+end
 
 --- A new, empty file for writing.
 ---@return celer.file? file, string? message

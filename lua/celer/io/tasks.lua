@@ -146,7 +146,9 @@ end
 --- Writes this rank's blocks, and their hashes into `sums`.
 ---@param places celer.view?  where the plan's pieces begin; else it has one, at plan.at
 function M.write_blocks(path, plan, data, sums, places)
-  local file = check(posix.change(path))
+  local file, fault, absent = posix.change(path)
+  check(file, absent and ("cannot write %s: rank 0 has made it, but it is not there on %s; all "
+    .. "ranks must see the same files"):format(path, core.host_name()) or fault)
   local p, ok, message = data:window().pointer, true, nil
   for b = sums.min[0], sums.max[0] - 1 do
     local part = block(plan, b)

@@ -155,13 +155,7 @@ end
 local function read_file(name)
   local path = name
   if name:sub(1, 1) ~= "/" then path = script.directory() .. "/" .. name end
-  local f, message = io.open(path, "rb")
-  local text
-  if f then
-    text, message = f:read("*a") -- which names no file
-    if not text then message = path .. ": " .. message end
-    f:close()
-  end
+  local text, message = script.read(path)
   if not text then fail("%s", message) end
   return text, path
 end

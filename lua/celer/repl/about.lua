@@ -4,7 +4,7 @@ local words = require "celer.words"
 
 local M = {}
 
---- Version, ranks and devices.
+--- Version, ranks and devices: those of rank 0.
 ---@return string? line, string? why  there are no devices
 function M.line()
   local backend, devices, list = core.devices() -- finds the cores, too
@@ -12,8 +12,9 @@ function M.line()
   if not backend then return nil, devices end -- the message
   local what = backend == "cpu" and ("%s cores"):format(i.cores or "?")
     or core.gpu(list[1]).name
-  return ("celer %s  1 rank, %s (%s, %s)"):format(core.version(),
-    words.count(devices, "device"), backend, what)
+  local _, ranks = core.rank()
+  return ("celer %s  %s, %s%s (%s, %s)"):format(core.version(), words.count(ranks, "rank"),
+    words.count(devices, "device"), ranks > 1 and " each" or "", backend, what)
 end
 
 return M

@@ -1,9 +1,12 @@
---- session.lua -- an interactive session on a single node.
+--- session.lua -- an interactive session.
+---
+--- On several ranks rank 0 reads, and all run each line (repl/ranks.lua).
 ---
 --- What is typed is numbered by lines from the start of the session, and so are
 --- messages: "session:12: ..." is what stands behind the prompt "12>".
 local core = require "celer.core"
 local place = require "celer.place"
+local ranks = require "celer.repl.ranks"
 
 local M = {}
 
@@ -96,6 +99,9 @@ local function add_lines(lines, text)
   for line in (text .. "\n"):gmatch("([^\n]*)\n") do lines[#lines + 1] = line end
 end
 
+-- All that was typed since the chunk began.
+function Session:text() return table.concat(self.lines, "\n", self.first) end
+
 -- Reads lines until they make a chunk: the chunk, or nil and a message; nil alone
 -- when they were given up. Whether there is more to come is in self.open.
 function Session:read_chunk()
@@ -122,31 +128,112 @@ end
 
 -- ---- running ----------------------------------------------------------------
 
--- What has gone wrong beside what the line itself has raised; whether all is well.
-local function look_around(raised)
-  local fine, why = pcall(place.check, core.mishap())
-  if not fine then complain(why) end
-  local going, failure = pcall(place.check, core.recover())
-  if going then return fine end
-  if failure ~= raised then complain(failure) end
-  complain("after that buffers and host objects are gone; variables, functions and "
-    .. "kernels are still there")
-  return false
+-- The message of a core function that has failed, or nil.
+local function fault_of_core(...)
+  local fine, why = pcall(place.check, ...)
+  return not fine and tostring(why) or nil
+end
+
+---@class celer.session.outcome  of a line, on a rank
+---@field raised? string
+---@field mishap? string  of a host task
+---@field broken? string  why nothing more can be computed with what there is
+---@field exit? integer  the status, where the line has called os.exit
+
+local left -- the status that os.exit was called with
+
+-- Runs a chunk on this rank.
+---@return celer.session.outcome
+local function perform(chunk)
+  local ok, message = core.attempt(chunk, require("celer.repl.show").values)
+  return { raised = not ok and message or nil, mishap = fault_of_core(core.mishap()),
+    broken = fault_of_core(core.broken()), exit = left }
+end
+
+-- What is said of a line; `alike`: all ranks have submitted the same.
+local function tell(outcomes, alike)
+  local said = {}
+  for _, kind in ipairs { "raised", "mishap", "broken" } do
+    local message = ranks.message(outcomes, kind)
+    if message and not said[message] then complain(message) end
+    said[message or ""] = true
+  end
+  if not alike then
+    complain "the line ended on some ranks before they had submitted what others had"
+  end
+end
+
+-- All ranks come to the same: whether the line failed, what is given up, and whether
+-- the session ends.
+local function verdict_of(outcomes, alike)
+  local verdict = { gives_up = not alike }
+  for _, outcome in ipairs(outcomes) do
+    verdict.failed = verdict.failed or outcome.raised ~= nil or outcome.mishap ~= nil
+    verdict.gives_up = verdict.gives_up or outcome.broken ~= nil
+    verdict.exit = verdict.exit or outcome.exit
+  end
+  if verdict.exit then verdict.gives_up = false end
+  verdict.failed = verdict.failed or verdict.gives_up
+  return verdict
+end
+
+function Session:obey(verdict)
+  self.failed = self.failed or verdict.failed or false
+  if verdict.gives_up then place.check(core.give_up()) end
+  if verdict.exit then core.exit(verdict.exit) end
 end
 
 -- Runs a chunk, or says why there is none.
-function Session:attempt(chunk, message)
-  local ok = chunk ~= nil or message == nil
-  if chunk then ok, message = core.attempt(chunk, require("celer.repl.show").values) end
-  if not ok then complain(message) end
-  local fine = look_around(message)
-  self.failed = self.failed or not ok or not fine
+function Session:attempt(chunk, message, line)
+  if not chunk then
+    if message then complain(message) end
+    self.failed = self.failed or message ~= nil
+    return
+  end
+  local outcomes, alike = ranks.run(line, function() return perform(chunk) end)
+  local verdict = verdict_of(outcomes, alike)
+  ranks.share(verdict)
+  if not verdict.exit then tell(outcomes, alike) end
+  if verdict.gives_up then
+    complain("after that buffers and host objects are gone; variables, functions and "
+      .. "kernels are still there")
+  end
+  self:obey(verdict)
+end
+
+-- `exit` and `quit` alone are no variables of anybody's.
+local function is_end(text)
+  local word = text:match "^%s*(%a+)%s*$"
+  return (word == "exit" or word == "quit") and rawget(_G, word) == nil
 end
 
 function Session:step()
   local chunk, message = self:read_chunk()
   require("celer.run.script").set_text(NAME, table.concat(self.lines, "\n"))
-  self:attempt(chunk, message)
+  if chunk and is_end(self:text()) then
+    self.open = false
+  else
+    self:attempt(chunk, message, chunk and { text = self:text(), first = self.first })
+  end
+end
+
+-- What the other ranks do: what rank 0 says.
+function Session:follow(before)
+  local line
+  repeat
+    line = ranks.take()
+    if line.text then
+      for i = #self.lines + 1, line.first - 1 do self.lines[i] = "" end
+      add_lines(self.lines, line.text)
+      require("celer.run.script").set_text(NAME, table.concat(self.lines, "\n"))
+    end
+    if line.files then require("celer.run.script").add(line.files) end
+    if not line.leaves then
+      local chunk = line.text and compile(line.text, line.first) or before
+      self:obey(ranks.follow(function() return perform(chunk) end))
+    end
+  until line.leaves
+  self.failed = line.failed
 end
 
 local function greet()
@@ -170,34 +257,39 @@ local function open_terminal(session)
   greet()
 end
 
+-- What rank 0 does.
+function Session:lead(before)
+  if before then self:attempt(before, nil, {}) end
+  if self.person then open_terminal(self) end
+  repeat
+    self.open = true
+    self:step()
+  until not self.open
+  if self.person then
+    core.line_close()
+    io.write("\n")
+    self.failed = false
+  end
+  ranks.leave(self.failed)
+end
+
 --- Reads and runs lines until the input ends. The status is 1 when a line
 --- failed and nobody was there to see it.
 ---@param person boolean  whether somebody types, on a terminal
 ---@param before? function  what runs before the first line
 ---@return integer status
 function M.run(person, before)
-  local _, ranks = core.rank()
-  if ranks > 1 then
-    error({ message = "a session runs on one rank, and here are " .. ranks .. "; what runs "
-      .. "on several is a script: celer run FILE, celer run - for one from stdin, "
-      .. "celer -e TEXT" }, 0)
-  end
   jit.off() -- so that Ctrl-C reaches a running line
   celer, help = require "celer", require "celer.repl.help" -- luacheck: ignore
   local session = setmetatable({ lines = {}, first = 1, person = person, open = true,
     failed = false }, Session)
-  if before then session:attempt(before) end
-  if person then open_terminal(session) end
-  repeat
-    session.open = true
-    session:step()
-  until not session.open
-  if person then
-    core.line_close()
-    io.write("\n")
+  if ranks.open(function(status) left = status end) then
+    session:follow(before)
+  else
+    session:lead(before)
   end
   require("celer.submit.queue").finish()
-  return session.failed and not person and 1 or 0
+  return session.failed and 1 or 0
 end
 
 return M

@@ -5,6 +5,8 @@ local checking = require "celer.tools.check"
 local core = require "celer.core"
 local output = require "celer.run.output"
 local place = require "celer.place"
+local restarts = require "celer.run.restarts"
+local session_start = require "celer.repl.start"
 local settings = require "celer.settings"
 local started = require "celer.run.started"
 local each = require("celer.tables").each
@@ -29,6 +31,17 @@ local function add_command(parser, name, text)
   return parser:command(name, text):add_help { description = "show this help and exit" }
 end
 
+local function count(text)
+  local n = tonumber(text)
+  if n and n >= 1 and n % 1 == 0 and n <= 2 ^ 24 then return n end
+  return nil, ("-n must be a whole number of ranks from 1 on, not %q"):format(text)
+end
+
+local function add_ranks(parser)
+  parser:option("-n", "start as many ranks, by a launcher (see --launcher)"):target("ranks")
+    :argname("RANKS"):convert(count)
+end
+
 -- A command that takes a script.
 local function add_script(parser, name, text)
   local command = add_command(parser, name, text)
@@ -46,6 +59,7 @@ local function add_script(parser, name, text)
   end
   command:option("-e", "run this text instead of a file"):argname("TEXT")
   if name == "run" then
+    add_ranks(command)
     command:flag("-i", "then begin a session with what the script leaves in global variables")
   end
 end
@@ -77,6 +91,8 @@ local function build_parser()
   require("celer.tools.graph").add_options(add_command(parser, "graph",
     "draw one of the graphs of a script"))
   add_command(parser, "info", "what celer finds on this machine")
+    :flag("--report", "and what else to send with a report of a fault: systems, limits, "
+      .. "networks, libraries and variables of all hosts"):target "whole"
   local cache = add_command(parser, "cache", "the compiled kernels on this machine")
     :usage "Usage: celer cache [list | size | prune [--days N] | clear]"
   cache:argument("action", "list (the default), size, prune: remove what was not used "
@@ -85,7 +101,11 @@ local function build_parser()
   cache:option("--days", "how long that is for prune; 30 by default"):argname("N")
     :convert(days):default("30"):show_default(false)
   add_command(parser, "types", "what editors know of celer: declarations, on stdout")
-  add_command(parser, "repl", "an interactive session")
+  local repl = add_command(parser, "repl", "an interactive session; on several ranks each "
+    .. "runs all lines")
+    :usage "Usage: celer repl [-n RANKS] [--launcher WORDS]"
+  add_ranks(repl)
+  repl:option("--launcher", settings.text_of "launcher"):argname("WORDS")
   return parser
 end
 
@@ -95,7 +115,7 @@ local scripted = { run = true, check = true, build = true }
 -- Splits their words so that all after the script's name, or after the text that is
 -- run, are the script's: celer's own, the script's, and the text.
 local function split_script(words)
-  local takes = {}
+  local takes = { ["-n"] = true }
   for _, setting in ipairs(settings.list) do
     takes["--" .. setting.name] = not setting.flag
   end
@@ -158,7 +178,9 @@ local function progress_of(resolved)
   return asked or (resolved.progress == nil and not quiet and core.watched()), asked
 end
 
-local function configure(resolved, arguments, interactive, forgiving)
+-- `several`: a session of several ranks, which lines may leave in the middle of messages:
+-- only those by MPI can be forgotten.
+local function configure(resolved, arguments, interactive, forgiving, several)
   local devices, list = settings.devices(resolved.devices)
   settings.session = forgiving
   if settings.check then devices = devices > 0 and devices or checking.devices end
@@ -168,15 +190,16 @@ local function configure(resolved, arguments, interactive, forgiving)
     backend = resolved.backend, devices = devices, list = list,
     horizon_step = tonumber(resolved["horizon-step"]),
     device_memory = settings.bytes(resolved["device-memory"]),
-    staged = resolved.transfers == "staged", interactive = interactive,
+    staged = resolved.transfers == "staged" or several, interactive = interactive,
     forgiving = forgiving,
-    no_collectives = settings.is_set(resolved["no-collectives"]),
+    no_collectives = settings.is_set(resolved["no-collectives"]) or several,
     no_bind = settings.is_set(resolved["no-bind"]),
     measure = settings.is_set(resolved.measure), builds = resolved.builds,
     no_sample = settings.is_set(resolved["no-sample"]),
     arguments = table.concat(arguments, " "),
     architectures = resolved.arch and settings.architectures(resolved.arch),
-    watchdog = tonumber(resolved.watchdog) or (interactive and 0 or settings.watchdog),
+    watchdog = tonumber(resolved.watchdog) or ((interactive or several) and 0 or settings.watchdog),
+    lost = tonumber(resolved.lost) or settings.lost,
     progress = not forgiving and progress_of(resolved),
     profile = settings.is_set(resolved.profile), quiet = resolved.log == "error",
     verbose = resolved.log == "info" or resolved.log == "debug" })
@@ -217,6 +240,7 @@ local function install_exit(resolved)
     local found = finish(resolved)
     if status == 0 then status = found end
     if status == 0 then output.check() end
+    restarts.tell(status)
     core.exit(status)
   end
 end
@@ -362,14 +386,8 @@ local function write_cores(i)
     or "belong to this rank", i.bound and " (bound by the launcher)" or ""))
 end
 
-local function info()
-  local backend, devices, list, why = core.devices() -- of all ranks of a host
-  local no_link, no_loans, several_hosts = find_staging(backend, devices)
-  local no_nccl, by_messages
-  if no_link then no_nccl, by_messages = core.joining() end
-  if core.rank() ~= 0 then return 0 end
+local function write_info(backend, devices, list, why)
   local i = core.info()
-  local _, ranks = core.rank()
   io.write(("celer    %s (%s)\n"):format(core.version(), jit.version))
   if not i.knows_code then
     io.write("groups   the long way: where this LuaJIT keeps the code of a function is not known\n")
@@ -377,13 +395,27 @@ local function info()
   io.write(("cpu      %s\n"):format(i.cpu))
   write_cores(i)
   write_devices(backend, devices, list, why, i)
-  write_messages(no_link, no_loans, several_hosts)
-  write_joining(no_nccl, by_messages)
-  io.write(("compiler %s\n"):format(i.compiler))
-  io.write(("cache    %s\n"):format(i.cache))
-  io.write(("mpi      %s\n"):format(i.mpi))
-  io.write(("ranks    %d, %s\n"):format(ranks, i.transport == "single"
-    and "without a launcher" or "by " .. i.transport))
+  return i
+end
+
+-- Collective over all ranks. `whole`: with what a report of a fault needs.
+local function info(whole)
+  local backend, devices, list, why = core.devices() -- of all ranks of a host
+  local no_link, no_loans, several_hosts = find_staging(backend, devices)
+  local no_nccl, by_messages
+  if no_link then no_nccl, by_messages = core.joining() end
+  local rank, ranks = core.rank()
+  if rank == 0 then
+    local i = write_info(backend, devices, list, why)
+    write_messages(no_link, no_loans, several_hosts)
+    write_joining(no_nccl, by_messages)
+    io.write(("compiler %s\n"):format(i.compiler))
+    io.write(("cache    %s\n"):format(i.cache))
+    io.write(("mpi      %s\n"):format(i.mpi))
+    io.write(("ranks    %d, %s\n"):format(ranks, i.transport == "single"
+      and "without a launcher" or "by " .. i.transport))
+  end
+  if whole then require("celer.tools.report").write() end
   return 0
 end
 
@@ -457,19 +489,29 @@ local function command(words)
     return message and usage(message) or plain[name](options)
   end
   local path = script_of(words, options, text)
+  if options.run and restarts.asked(options) then
+    local status, message = restarts.begin(options, path, text, own, rest)
+    return status or usage(message)
+  end
+  if options.repl and session_start.asked(options) then
+    local status, message = session_start.begin(options)
+    return status or usage(message)
+  end
   local resolved, message, shared = resolve(options, name, path, text)
   if not resolved then return usage(message, shared) end
   if not path and (options.run or options.check or options.build) then
     return usage(("which script? see celer %s --help"):format(words[1]))
   end
   local interactive = options.i or not path
+  if interactive then session_start.take_terminal() end
   local person = interactive and not options.info and core.terminal()
   local arguments = options.graph and options.args or rest
-  configure(resolved, arguments, person, interactive)
+  local several = interactive and not options.info and select(2, core.rank()) > 1
+  configure(resolved, arguments, person, interactive, several)
   if not interactive then
     return run(path, arguments, resolved, text)
   elseif options.info then
-    return info()
+    return info(options.whole)
   end
   if resolved["dry-run"] then
     return usage("a session computes, and a dry run does not: leave out --dry-run, and unset "

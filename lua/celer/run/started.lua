@@ -10,6 +10,8 @@ local M = {}
 
 ---@class celer.started
 ---@field version string
+---@field build string  of celer's library
+---@field host string
 ---@field command string
 ---@field script string  or ""
 ---@field text string  that is run in place of a script; or ""
@@ -27,8 +29,9 @@ function M.of(command, script, text, resolved)
   for _, setting in ipairs(resolved and settings.list or {}) do
     options[setting.name] = setting.alike and settings.given(setting, resolved) or nil
   end
-  return { version = ("%s (%s)"):format(core.version(), jit.version), command = command,
-    script = script or "", text = text or "", options = options, failed = "" }
+  return { version = ("%s (%s)"):format(core.version(), jit.version),
+    build = core.build(), host = core.host_name(), command = command, script = script or "",
+    text = text or "", options = options, failed = "" }
 end
 
 -- How this rank's own differs from rank 0's, or nil.
@@ -36,6 +39,9 @@ local function difference(mine, first)
   if mine.version ~= first.version then
     return ("is celer %s, rank 0 celer %s: install one version on all hosts"):format(
       mine.version, first.version)
+  elseif mine.build ~= first.build then
+    return ("is celer %s, build %s, rank 0 celer %s, build %s: install one build on all hosts")
+      :format(mine.version, mine.build:sub(1, 8), first.version, first.build:sub(1, 8))
   elseif mine.command ~= first.command then
     return ("was started as celer %s, rank 0 as celer %s: all ranks take one command")
       :format(mine.command, first.command)
@@ -65,7 +71,8 @@ function M.compare(mine)
   if ranks == 1 then return mine end
   local first = buffer.decode(core.broadcast(buffer.encode(mine)))
   local what = difference(mine, first)
-  return first, what and ("rank %d %s"):format(rank, what)
+  local where = mine.host ~= first.host and " on " .. mine.host or ""
+  return first, what and ("rank %d%s %s"):format(rank, where, what)
 end
 
 return M

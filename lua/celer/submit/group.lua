@@ -9,6 +9,7 @@ local capture = require "celer.host.capture"
 local checking = require "celer.tools.check"
 local collective = require "celer.submit.collective"
 local division = require "celer.submit.hints"
+local forms = require "celer.host.form"
 local kernels = require "celer.kernel.kernel"
 local mapper = require "celer.mapper.builtin"
 local nd_range = require "celer.kernel.nd_range"
@@ -392,7 +393,7 @@ local function submit_kernel(whole, self, space, made, used, values, grouped, at
     values)
 end
 
-local submit_by_plan, prepare, submit_prepared = core.replay_with(box.classes())
+local submit_by_plan, prepare = core.replay_with(box.classes())
 local plans_of = replay.plans
 
 -- How a range is divided that is no nd_range, as division.resolve has it; nothing for
@@ -490,6 +491,16 @@ end
 
 local plain_keys = {} -- by kind, dimensions and arguments
 
+local function plain_key(kind, dims, structs, n)
+  local id = (n * 4 + dims) * 2 + (kind.interop and 1 or 0)
+  local key = plain_keys[id]
+  if not key or key[3] ~= structs then
+    key = { kind, dims, structs, false, n, 0 }
+    plain_keys[id] = key
+  end
+  return key
+end
+
 -- What the lane is told depends on this alone, and on the kinds of arguments.
 local function key_of(kind, used, effects, dims, n, group)
   local structs = #types.all_structs()
@@ -502,13 +513,7 @@ local function key_of(kind, used, effects, dims, n, group)
     objects.describe(effects, key)
     return key
   end
-  local id = (n * 4 + dims) * 2 + (kind.interop and 1 or 0)
-  local key = plain_keys[id]
-  if not key or key[3] ~= structs then
-    key = { kind, dims, structs, false, n, 0 }
-    plain_keys[id] = key
-  end
-  return key
+  return plain_key(kind, dims, structs, n)
 end
 
 -- The function, its arguments and what it is told: a form, and values.
@@ -623,11 +628,30 @@ local function spread(self, where)
   return at and ONCE or SPLIT, where, nil, at
 end
 
+local once = division.plain(ONCE, 0)
+
+-- Submits a task of one call that only has a function like one before, and plain values;
+-- false where it is more than that.
+local function submit_short(self, at, f, ...)
+  if self.hints ~= unhinted or settings.looks or type(f) ~= "function"
+    or at.buffer and at.buffer.freed then return false end
+  local divided, handles = placements.divide(at, once)
+  local key = plain_key(host_task, 0, #types.all_structs(), select("#", ...))
+  self.done = host_task.call -- whatever is raised from here on
+  local result, text, file, line, code, task = forms.submit(key, divided, handles,
+    host_task.noun, f, ...)
+  if result == nil then place.check(nil, text, file, line, code, task) end
+  self.done = result and self.done
+  return result
+end
+
 --- Runs a Lua function off the main thread.
 ---@param where celer.placement|celer.collective|celer.box|integer[]|integer  or a range to divide
 ---@param f fun(part: celer.part, ...)
 ---@param ... any  accesses and plain values, passed to f after its part
 function Group:host_task(where, f, ...)
+  if getmetatable(self) == Group and not self.done and self.n == 0 and not self.more
+    and placements.is_placement(where) and submit_short(self, where, f, ...) then return end
   open(self, "cg:host_task")
   local placement, range, group, at = spread(self, where)
   submit_function(self, host_task, placement, range, group, at, f, ...)
@@ -652,8 +676,8 @@ end
 -- ---- prepared groups ----------------------------------------------------------
 
 --- Of a group like one that was submitted, with its accesses, which has not got its work:
---- what submit_prepared takes; nil where there is no plan for it.
----@param self celer.command_group  with what core_replay.c reads in its field `prepared`
+--- what cel_prepared_submit takes; nil where there is no plan for it.
+---@param self celer.command_group  with what core_prepared.c reads in its field `prepared`
 ---@param range any  and what follows: as of parallel_for
 ---@return userdata?
 function M.prepare(self, range, kernel, ...)
@@ -662,9 +686,6 @@ function M.prepare(self, range, kernel, ...)
   if not plans or not divided or effects_of(self) then return nil end
   return prepare(plans, label_of(self, kernel.name), divided, handles, self, range, ...)
 end
-
---- As core_replay.c has it.
-M.submit_prepared = submit_prepared
 
 -- ---- life -------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ local place = require "celer.place"
 local placements = require "celer.submit.placement"
 local settings = require "celer.settings"
 local straight = require "celer.mapper.straight"
+local structs = require "celer.structs"
 local weighing = require "celer.submit.weights"
 
 local M = {}
@@ -28,6 +29,9 @@ local M = {}
 local MOST = 4 -- sets of captured values that are remembered for one group
 local TRIES = 32 -- how often one group is prepared, in all
 local LONGEST = 3 -- numbers of a table that may be captured, such as a range
+local MOST_CAPTURED = 44 -- variables, and elements of tables; LuaJIT has 60 for a function
+local HANDLE = core.facts.hidden.handle
+local NOT, DONE = ffi.C.CEL_PREPARED_NOT, ffi.C.CEL_PREPARED_DONE
 
 -- ---- tokens ------------------------------------------------------------------
 
@@ -226,7 +230,7 @@ end
 -- A group that was not submitted, as f would have filled it for these arguments; the
 -- kernel's arguments; where they come from.
 local function build(recorded, hints, arguments)
-  local group, access, how = groups.new(hints), {}, { buffers = {}, values = {} }
+  local group, access, how = groups.new(hints), {}, { buffers = {}, handles = {}, values = {} }
   local function now(x) return arguments[argument_of(x)] or x end
   for _, entry in ipairs(recorded.declared) do
     access[entry] = group[rawget(entry, 1)](group, now(rawget(entry, 2)), rawget(entry, 3),
@@ -240,6 +244,7 @@ local function build(recorded, hints, arguments)
     if access[x] then
       given[i] = access[x]
       how.buffers[#how.buffers + 1] = argument_of(rawget(x, 2)) or 0
+      how.handles[#how.handles + 1] = rawget(access[x], HANDLE)
     else
       given[i] = at and arguments[at] or x
       how.values[#how.values + 1] = at or 0
@@ -248,9 +253,120 @@ local function build(recorded, hints, arguments)
   return group, given, how
 end
 
+-- ---- the call ------------------------------------------------------------------
+
+-- Whether a table is plain and has so many keys.
+local function has_keys(t, n)
+  if getmetatable(t) then return false end
+  local found = 0
+  for _ in next, t do
+    found = found + 1
+    if found > n then return false end
+  end
+  return found == n
+end
+
+local weak = { __mode = "v" }
+
+-- The text of a function under way, and what it holds: `kept` by itself, `seen` weakly.
+---@class celer.prepared_text
+local Text = {}
+Text.__index = Text
+
+function Text:add(line, ...) self[#self + 1] = line:format(...) end
+
+function Text:see(value)
+  self.seen[#self.seen + 1] = value
+  return "seen[" .. #self.seen .. "]"
+end
+
+-- What a value is compared with, which is in `text`.
+function Text:differs(text, value)
+  local kind = type(value)
+  if kind == "nil" then return text .. " ~= nil" end
+  if kind == "table" or kind == "function" then -- collected, it is nil
+    return ("%s == nil or not rawequal(%s, %s)"):format(text, text, self:see(value))
+  end
+  self.kept[#self.kept + 1] = value
+  return ("not rawequal(%s, kept[%d])"):format(text, #self.kept)
+end
+
+-- Leaves where variable i of a function, or element i of a table, is not what it was. Those
+-- of f are its own variables, as `variable_i`.
+function Text:compare(f, owner, i, value)
+  if owner == f then
+    self.variables[#self.variables + 1] = i
+    self:add("if %s then return NOT end", self:differs("variable_" .. i, value))
+    return
+  end
+  self:add("do local owner = %s", self:see(owner))
+  if type(owner) == "function" then
+    self:add("if owner == nil then return NOT end local _, now = getupvalue(owner, %d)", i)
+  else
+    self:add("if owner == nil%s then return NOT end local now = rawget(owner, %d)",
+      value == nil and (" or not has_keys(owner, %d)"):format(i - 1) or "", i)
+  end
+  self:add("if %s then return NOT end end", self:differs("now", value))
+end
+
+-- Leaves where arguments are not as many buffers and numbers as they were: others may have
+-- let the function take another course. Puts them where the core looks.
+function Text:arguments(how)
+  local names = {}
+  for i = 1, how.arguments do names[i] = "argument_" .. i end
+  if #names > 0 then self:add("local %s = ...", table.concat(names, ", ")) end
+  self:add("if select('#', ...) ~= %d then return NOT end", #names)
+  for i, at in ipairs(how.buffers) do
+    if at == 0 then
+      self:add("do local handle = %s", self:see(how.handles[i]))
+      self:add("if handle == nil then return NOT end given.buffer[%d] = handle end", i - 1)
+    else
+      self:add("if getmetatable(%s) ~= Buffer then return NOT end", names[at])
+      self:add("given.buffer[%d] = %s.handle", i - 1, names[at])
+    end
+  end
+  for i, at in ipairs(how.values) do
+    if at > 0 then
+      self:add("if type(%s) ~= 'number' then return NOT end", names[at])
+      self:add("given.value[%d] = %s", i - 1, names[at])
+    end
+  end
+end
+
+local HEAD = [[
+local made, given, seen, kept, has_keys, Buffer, submit, NOT = ...
+local getmetatable, getupvalue, rawequal, rawget = getmetatable, debug.getupvalue, rawequal, rawget
+local select, type = select, type
+]]
+
+-- A function that submits it by the arguments of f, as cel_prepared_submit does: where f
+-- captured the same. LuaJIT compiles it, and reads f's variables as its own.
+local function caller(f, how, made)
+  local text = setmetatable({ seen = setmetatable({}, weak), kept = {}, variables = {} }, Text)
+  local captured = how.captured
+  for i = 1, captured.n, 3 do
+    text:compare(f, captured[i], captured[i + 1], captured[i + 2])
+  end
+  text:arguments(how)
+  local names = {}
+  for i, at in ipairs(text.variables) do names[i] = "variable_" .. at end
+  local source = ("%s%sreturn function(...)\n%s\nreturn submit(made)\nend"):format(HEAD,
+    #names > 0 and "local " .. table.concat(names, ", ") .. "\n" or "", table.concat(text, "\n"))
+  local call = assert(loadstring(source, "=celer/submit/prepared.lua"))(made,
+    structs.prepared(made), text.seen, text.kept, has_keys, buffers.Buffer,
+    ffi.C.cel_prepared_submit, NOT)
+  for i = 1, 255 do
+    local name = debug.getupvalue(call, i)
+    if not name then return call end
+    local at = name:match "^variable_(%d+)$"
+    if at then debug.upvaluejoin(call, i, f, tonumber(at)) end
+  end
+end
+
 local function prepare(f, hints, arguments)
   local captured = { n = 0 }
   captured_of(f, captured, {})
+  if captured.n > 3 * MOST_CAPTURED then refuse "it captures too much" end
   local recorded = record(f, arguments.n)
   local group, given, how = build(recorded, hints, arguments)
   how.captured, how.arguments = captured, arguments.n
@@ -261,12 +377,12 @@ local function prepare(f, hints, arguments)
   if made == nil then
     refuse "its kernel, range or mappers are none that celer submits the short way"
   end
-  return made
+  return made and { call = caller(f, how, made), made = made }
 end
 
 ---@class celer.prepared
 ---@field f function
----@field sets userdata[]  prepared groups, the newest first
+---@field sets {call: function, made: userdata}[]  the newest first
 ---@field tries integer
 ---@field hints table|false  and weights: those for which they hold
 ---@field weights celer.weights?
@@ -288,9 +404,12 @@ function M.submit(self, hints, ...)
   if settings.looks or self.hints ~= hints or self.weights ~= balance.weights then return false end
   local sets = self.sets
   for i = 1, #sets do
-    local result, text, file, line, code, task = groups.submit_prepared(sets[i], ...)
-    if result == nil then place.check(nil, text, file, line, code, task) end
-    if result then return true end
+    local came_to = sets[i].call(...)
+    if came_to == DONE then return true end
+    if came_to ~= NOT then
+      place.check(core.finish_prepared(sets[i].made, came_to))
+      return true
+    end
   end
   return false
 end

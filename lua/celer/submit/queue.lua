@@ -84,7 +84,7 @@ end
 --- Gives a function that submits a command group each time it is called, with its own
 --- arguments for f behind cg: `step(u, v, 3)` does what `q:submit(function(cg) f(cg, u, v, 3)
 --- end)` does. Where f only declares a kernel, from buffers and numbers, celer does not run
---- it again but submits what it came to; then a call costs a quarter to a third less.
+--- it again but submits what it came to; then a call costs a quarter of that.
 ---@param f fun(cg: celer.command_group, ...: any)
 ---@return fun(...: any) step
 function Queue:group(f)

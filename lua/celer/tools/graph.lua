@@ -94,7 +94,7 @@ end
 
 local colors = { kernel = "#cfe8cf", execute = "#cfe8cf", host = "#fff0c2",
   copy = "#d5e3f5", init = "#d5e3f5", push = "#f5d9d0", send = "#f5d9d0",
-  await_push = "#f9e6df", receive = "#f9e6df", collective = "#ead9f2", join = "#f9e6df",
+  await_push = "#f9e6df", receive = "#f9e6df", collective = "#ead9f2",
   horizon = "#dddddd", epoch = "#cccccc" }
 
 -- What lies behind an edge: data, or that something is overwritten, or order alone.

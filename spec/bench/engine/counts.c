@@ -87,14 +87,14 @@ static void count(int topology, int64_t ranks, int32_t devices) {
   cel_task_graph_epoch(r.tasks, (cel_location){0});
   calls = allocations - calls;
   bytes = held - bytes;
-  printf("{\"name\": \"%s, %" PRId64 " ranks of %d\", \"tasks\": %" PRIu64
+  printf("{\"name\": \"%s%s, %" PRId64 " ranks of %d\", \"tasks\": %" PRIu64
          ", \"commands\": %" PRIu64 ", \"instructions\": %" PRIu64
          ", \"collectives\": %" PRIu64 ", \"sends\": %" PRIu64
          ", \"bytes_sent\": %" PRIu64 ", \"receives\": %" PRIu64
          ", \"bytes_received\": %" PRIu64 ", ",
-         topologies[topology].name, ranks, (int)devices, r.user_tasks,
-         r.n_commands, r.n_instrs, r.n_collectives, r.n_sends, r.bytes_sent,
-         r.n_receives, r.bytes_received);
+         topologies[topology].name, in_tiles ? " in tiles" : "", ranks,
+         (int)devices, r.user_tasks, r.n_commands, r.n_instrs, r.n_collectives,
+         r.n_sends, r.bytes_sent, r.n_receives, r.bytes_received);
   print_memory(calls, bytes);
   printf("}\n");
   run_close(&r);
@@ -109,5 +109,8 @@ int main(void) {
   for (int64_t ranks = 64; ranks <= 65536; ranks *= 32)
     count(WAVE_SIM, ranks, 1);
   count(SOUP, 65536, 1);
+  in_tiles = true;
+  for (int32_t devices = 4; devices <= 8; devices *= 2)
+    count(WAVE_SIM, 1, devices);
   return 0;
 }

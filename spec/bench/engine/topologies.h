@@ -29,6 +29,8 @@ static bool collectives = true;
 /* Whether what is older than the newest horizon of the last graph is given up,
  * as in an engine that has executed all of it. */
 static bool retiring = false;
+static int64_t interior_bytes = 0; /* see instr.h */
+static bool in_tiles = false;      /* index spaces are cut in two dimensions */
 
 /* A horizon or epoch in each graph; 0: not there yet. */
 typedef struct bound_ids {
@@ -64,8 +66,10 @@ static void on_instr(void *context, const cel_instr *instr) {
     ++r->n_sends;
     r->bytes_sent += instr->message.bytes;
   } else if (instr->kind == CEL_INSTR_RECEIVE) {
-    ++r->n_receives;
-    r->bytes_received += instr->message.bytes;
+    for (const cel_sent *m = &instr->message; m != NULL; m = m->next) {
+      ++r->n_receives;
+      r->bytes_received += m->bytes;
+    }
   } else if (instr->kind == CEL_INSTR_COLLECTIVE) {
     ++r->n_collectives;
   } else if (instr->kind == CEL_INSTR_HORIZON ||
@@ -116,6 +120,7 @@ static void run_open(run *r, const setup *setup, int64_t rank) {
     cel_instr_graph_config config = {.rank = rank,
                                      .ranks = setup->ranks,
                                      .devices = setup->devices,
+                                     .interior_bytes = interior_bytes,
                                      .emit = on_instr,
                                      .context = r};
     for (int32_t d = 0; d < setup->devices; ++d)
@@ -225,7 +230,7 @@ static void submit(run *r, int dims, int64_t a, int64_t b, uint32_t n,
   cel_group group = {.kind = CEL_TASK_KERNEL,
                      .dims = dims,
                      .range = cel_box_sized(a, b, 1),
-                     .permitted = {{true}, {1, 1, 1}},
+                     .permitted = {{true, in_tiles && dims > 1}, {1, 1, 1}},
                      .accesses = n,
                      .access = access};
   for (uint32_t i = 0; i < n; ++i) {

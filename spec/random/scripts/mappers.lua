@@ -190,10 +190,12 @@ local program -- buffers with what they hold, fences that were not looked at
 
 local function total(size) return (size[1] or 1) * (size[2] or 1) * (size[3] or 1) end
 
-local function fresh()
-  local dims, size = random(4), {}
+local function fresh(dims)
+  local size = {}
+  dims = dims or random(4)
   local most = ({ 1, 40, 9, 5 })[dims + 1]
   for d = 1, dims do size[d] = between(1, most) end
+  if dims > 1 and chance(30) then size[between(1, dims)] = between(17, 40) end
   local one, salt = { size = size, held = {} }, random(1000)
   local name = "b" .. program.made
   program.made = program.made + 1
@@ -381,11 +383,8 @@ end
 
 local doings = {}
 
-function doings.compute()
-  local target, sources = any(), {}
-  for _ = 1, chance(60) and 1 or random(3) do sources[#sources + 1] = any(target) end
-  local task, range, write, maps = make_task(target, sources)
-  local kernel = kernel_of(task, range, target, sources)
+-- Carries out a task with these mappers, by the kernel where there is one.
+local function compute_by(kernel, task, range, target, sources, write, maps)
   local hints = hints_of(range)
   note(kernel and "kernel" or "host task")
   q:submit(function(cg)
@@ -404,6 +403,44 @@ function doings.compute()
   model(task, range, target, sources)
   log[#log + 1] = ("%s of %s into %s"):format(kernel and "kernel" or "host task",
     tostring(box_of(range)), target.buffer.name)
+end
+
+function doings.compute()
+  local target, sources = any(), {}
+  for _ = 1, chance(60) and 1 or random(3) do sources[#sources + 1] = any(target) end
+  local task, range, write, maps = make_task(target, sources)
+  compute_by(kernel_of(task, range, target, sources), task, range, target, sources, write, maps)
+end
+
+-- A kernel whose items follow both buffers in any order of the dimensions: it touches
+-- columns along its rows, and goes through long ones in strips.
+function doings.turn()
+  local dims, i = between(2, 3), between(1, #program.buffers)
+  local old, target = program.buffers[i], fresh(dims)
+  local from = #old.size == dims and old or fresh(dims)
+  local function forms_of()
+    local forms, free = {}, {}
+    for d = 1, dims do free[d] = d - 1 end
+    for j = 1, dims do
+      forms[j] = { kind = "affine", d = table.remove(free, between(1, #free)), a = 1, c = 0, w = 1 }
+    end
+    return forms
+  end
+  local read, write, range = forms_of(), forms_of(), { lo = {}, hi = {}, dims = dims }
+  for j, form in ipairs(write) do
+    range.lo[form.d + 1], range.hi[form.d + 1] = 0, target.size[j]
+  end
+  if range.hi[dims] > 16 and (read[dims].d < dims - 1 or write[dims].d < dims - 1) then
+    note "strips"
+  end
+  local task = { salt = random(1000), keeps = chance(40),
+    reads = { { forms = read, size = from.size } }, write = { forms = write, size = target.size } }
+  compute_by(kernels[("k%d%d%d"):format(dims, dims, dims)], task, range, target, { from },
+    mapper_of(write, { builtin = is_turned(write, dims, target.size) }),
+    { mapper_of(read, { clamped = true }) })
+  program.buffers[i] = target
+  old.buffer:free()
+  if from ~= old then from.buffer:free() end
 end
 
 -- Rows divided among the items of a range of one dimension, or among all ranks.
@@ -527,8 +564,8 @@ end
 
 -- ---- programs ----------------------------------------------------------------
 
-local words = { "compute", "compute", "compute", "compute", "compute", "even_split", "together",
-  "fill", "copy", "copy", "free", "look", "look" }
+local words = { "compute", "compute", "compute", "compute", "compute", "turn", "turn",
+  "even_split", "together", "fill", "copy", "copy", "free", "look", "look" }
 
 for seed = first, first + count - 1 do
   dice.begin(seed)

@@ -3,7 +3,7 @@
 local celer = require("spec.support.celer")
 
 local features = { "2d", "3d", "collective", "copy", "diagonal", "divided", "even_split", "fill",
-  "free", "gaps", "host task", "kernel", "negative", "opaque", "scaled", "transposed" }
+  "free", "gaps", "host task", "kernel", "negative", "opaque", "scaled", "strips", "transposed" }
 
 local function run(seed, ranks, devices)
   local words = { "run", "--advice", "off", "--devices", celer.devices(devices, ranks),

@@ -80,6 +80,11 @@ source[#source + 1] = [[
       s.combine(f);
       h(i % e).combine(f);
     }
+    kernel void own(item<2> it, in<int, 1> u, reducer<unsigned, 1> h, int a, int far, int e) {
+      const int r = it[0], i = it[1], x = (u(i) * a + i + r) % 997;
+      h(i).combine(x);
+      if (x % 3 == 0) h(i * far % e).combine(r + 1);
+    }
 ]]
 local kernels = celer.kernel(table.concat(source))
 
@@ -124,10 +129,10 @@ local function element(view, dims, i, j, k)
 end
 
 -- A buffer to reduce into, with what it holds.
-local function fresh_result(most, type_, dims)
+local function fresh_result(most, type_, dims, length)
   local size = {}
   dims = dims or most == 1 and one_of(ones_dims) or random(4)
-  for d = 1, dims do size[d] = most == 1 and 1 or between(1, most) end
+  for d = 1, dims do size[d] = length or most == 1 and 1 or between(1, most) end
   local one = { size = size, dims = dims, held = {}, init = random(100) }
   one.buffer = celer.buffer(type_ or "unsigned", size,
     { init = one.init, name = "r" .. program.made })
@@ -271,6 +276,31 @@ function doings.extremes()
     end
   end
   wrote("%s and %s of [%d, %d), NaNs at multiples of %d", by, of, lo, hi, odd)
+end
+
+-- Each item comes to the element at its own coordinate, and some to another.
+function doings.own()
+  local u, h = program.u, program.long
+  local by, onto, rows = one_of { "sum", "max" }, chance(50), between(1, 3)
+  local a, far, lo = between(1, 9), between(1, 30), random(u.n)
+  note(rows == 1 and "own elements" or "own elements in rows")
+  q:submit(function(cg)
+    split_of(cg)
+    local read = cg:read(u.buffer, function(chunk)
+      return celer.box({ chunk.min[1] }, { chunk.max[1] })
+    end)
+    cg:parallel_for(celer.box({ 0, lo }, { rows, u.n }), kernels.own, read,
+      cg:reduce(h.buffer, by, { include_current = onto }), a, far, h.size[1])
+  end)
+  begin(h, by, onto)
+  for r = 0, rows - 1 do
+    for i = lo, u.n - 1 do
+      local x = (u.held[i] * a + i + r) % 997
+      take_in(h, by, i, x)
+      if x % 3 == 0 then take_in(h, by, i * far % h.size[1], r + 1) end
+    end
+  end
+  wrote("own elements of %d x [%d, %d) by %s into %s", rows, lo, u.n, by, h.buffer.name)
 end
 
 function doings.reduce()
@@ -602,7 +632,8 @@ end
 local captures = {}
 
 function captures.result()
-  local one = one_of(chance(50) and program.ones or program.arrays)
+  local one = chance(20) and program.long
+    or one_of(chance(50) and program.ones or program.arrays)
   local held = copy(one.held)
   return celer.capture(one.buffer), function(s)
     each_point(one.size, function(at, i, j, k)
@@ -727,9 +758,9 @@ end
 
 -- ---- programs ----------------------------------------------------------------
 
-local words = { "reduce", "reduce", "reduce", "extremes", "step", "step", "touch", "touch", "touch",
-  "touch", "closures", "closures", "closures", "rows", "share", "settle", "settle", "fence",
-  "fence", "wait", "replace" }
+local words = { "reduce", "reduce", "reduce", "own", "own", "extremes", "step", "step",
+  "touch", "touch", "touch", "touch", "closures", "closures", "closures", "rows", "share",
+  "settle", "settle", "fence", "fence", "wait", "replace" }
 
 local function begin_program(seed)
   dice.begin(seed)
@@ -740,6 +771,7 @@ local function begin_program(seed)
   for i = 1, 2 do program.ones[i] = fresh_result(1) end
   for i = 1, 2 do program.arrays[i] = fresh_result(3) end
   program.extremes = { fresh_result(1, "float", 0), fresh_result(5, "float", 1) }
+  program.long = fresh_result(nil, nil, 1, program.u.n + random(9))
   for i = 1, between(1, 3) do program.objects[i] = fresh_object() end
   local path = ("%s/shared%d"):format(folder, seed)
   program.shared = { text = "", object = celer.host_object(function() return path end,

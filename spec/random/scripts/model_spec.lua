@@ -6,7 +6,8 @@ local scratch = require("spec.support.scratch")
 local features = { "sequential", "exclusive", "relaxed", "sequential, collective",
   "exclusive, collective", "relaxed, collective", "sequential, cluster", "exclusive, cluster",
   "relaxed, cluster", "collective", "opaque", "even_split", "item reduction",
-  "group reduction", "tile reduction", "include_current", "of nothing", "NaN", "step",
+  "group reduction", "tile reduction", "own elements", "own elements in rows",
+  "include_current", "of nothing", "NaN", "step",
   "divided capture", "capture of an object", "capture of memory", "several captures", "fence",
   "wait", "drain", "object freed", "result freed", "at", "where", "place",
   "closures", "shared variable", "variables apart" }
@@ -16,11 +17,11 @@ describe("random programs of the model", function()
     local ranks, devices = unpack(shape)
     it(("see what plain Lua says on %d ranks with %d devices"):format(ranks, devices), function()
       local r = celer.run({ "run", "--advice", "off", "--devices", celer.devices(devices, ranks),
-        "spec/random/scripts/model.lua", scratch.folder(), tostring(100 * ranks), "30" },
+        "spec/random/scripts/model.lua", scratch.folder(), tostring(100 * ranks), "40" },
         { ranks = ranks > 1 and ranks or nil, env = celer.sampled })
       assert.equal("", r.stderr)
       assert.equal(0, r.status)
-      local said = r.stdout:match("^30 programs of the model: (.*)\n$") .. ";"
+      local said = r.stdout:match("^40 programs of the model: (.*)\n$") .. ";"
       for _, name in ipairs(features) do
         assert.is_truthy((" " .. said):find(" " .. name .. " %d+;"), name)
       end

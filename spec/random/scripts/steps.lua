@@ -9,7 +9,7 @@
 --- hold. Says at the end how often what occurred; or the seed that fails, and its steps.
 local celer = require "celer"
 local dice = require "chance"
-local groups = require "celer.submit.group"
+local groups = require "celer.submit.prepared"
 local rules = require "celer.mapper.rules"
 local q = celer.queue()
 
@@ -22,11 +22,11 @@ local seen, log = {}, {}
 local function note(what) seen[what] = (seen[what] or 0) + 1 end
 
 -- Counts what goes the short ways.
-local by_set = groups.submit_prepared
-function groups.submit_prepared(...)
-  local result, text, file, line, code, task = by_set(...)
-  if result then note "prepared" end
-  return result, text, file, line, code, task
+local by_set = groups.submit
+function groups.submit(...)
+  local is_prepared = by_set(...)
+  if is_prepared then note "prepared" end
+  return is_prepared
 end
 local bind = rules.bind
 function rules.bind(...) note "long way"; return bind(...) end

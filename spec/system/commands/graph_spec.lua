@@ -176,11 +176,13 @@ end]==])
       { unpack(nodes[second], 2) })
     local sent, got = {}, {}
     for name, lines in pairs(nodes) do
-      if lines[1]:find("await_push$") then
-        got[lines[2] .. " " .. lines[3]] = edges[name .. " " .. second]
-      elseif lines[1]:find("push$") then
-        sent[lines[2] .. " " .. lines[3]] = edges[first .. " " .. name]
-          or edges[second .. " " .. name]
+      for i = 2, #lines - 1, 2 do -- a message and its only piece
+        local message = lines[i] .. " " .. lines[i + 1]
+        if lines[1]:find("await_push$") then
+          got[message] = edges[name .. " " .. second]
+        elseif lines[1]:find("push$") then
+          sent[message] = edges[first .. " " .. name] or edges[second .. " " .. name]
+        end
       end
     end
     assert.same({ ["from rank 0, 4 bytes b [9,10)"] = "",

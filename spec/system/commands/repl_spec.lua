@@ -528,18 +528,6 @@ describe("dofile in a session", function()
   end)
 end)
 
-describe("several ranks", function()
-  for _, args in ipairs { {}, { "repl" }, { "run", "-i", "-e", "x = 1" } } do
-    it("have no session: celer " .. table.concat(args, " "), function()
-      local r = celer.run(args, { ranks = 2 })
-      assert.equal("celer: a session runs on one rank, and here are 2; what runs on several "
-        .. "is a script: celer run FILE, celer run - for one from stdin, celer -e TEXT\n",
-        r.stderr)
-      assert.same({ "", 1 }, { r.stdout, r.status })
-    end)
-  end
-end)
-
 describe("a session through a pipe", function()
   it("lines are shown without prompts, and the status says whether all went well", function()
     local r = celer.run({ "repl" }, { stdin = "x = 3\nx\n" })

@@ -187,9 +187,9 @@ local function refused(words, f, ...)
   end
 end
 local u = celer.buffer("float", { 4, 4 }, { name = "u", init = function() return 0 end })
-refused("the first argument must be the name of a folder, not nil", celer.checkpoint)
-refused("must be a table of buffers such as {u = u}, not a buffer", celer.checkpoint, "kept",
-  u)
+refused("celer.checkpoint needs the name of a folder, not nil", celer.checkpoint)
+refused("celer.checkpoint needs a table of buffers such as {u = u}, not a buffer",
+  celer.checkpoint, "kept", u)
 refused("'v' must be a buffer, not a number", celer.checkpoint, "kept", { v = 1 })
 refused('extra["a"][2] is a function; plain values can be kept', celer.checkpoint, "kept",
   { u = u }, { a = { 1, print } })
@@ -303,6 +303,69 @@ local bytes, h = a:string() .. b:string(), 0
 for i = 1, #bytes do h = (h * 31 + bytes:byte(i)) % 2 ^ 40 end
 print(h)
 ]]
+
+describe("checkpoints by the clock", function()
+  local loop = [[
+local u = celer.buffer("int", { 64 }, { init = 0 })
+local add = celer.kernel "kernel void add(item<1> it, inout<int, 1> u) { u(it[0]) += 1; }"
+local begin, step, calls, kept = celer.time(), 0, 0, {}
+local function what() calls = calls + 1; return { u = u }, { step = step } end
+while #kept < MOST and celer.time() < begin + 20 do
+  step = step + 1
+  q:submit(function(cg) cg:parallel_for({ 64 }, add, cg:read_write(u)) end)
+  if celer.checkpoint_every(EVERY, "kept", what) then kept[#kept + 1] = step end
+end
+q:wait()
+local now = celer.restore "kept"
+print(#kept, calls, now and q:wait(now.u)[63] - kept[#kept], celer.time() - begin)
+]]
+
+  for ranks = 1, 4, 3 do
+    it(("are kept when it is time, on %d rank(s) alike"):format(ranks), function()
+      local out = passes(loop:gsub("EVERY", '"0.25 s"'):gsub("MOST", 3), ranks)
+      local took = out:match "^3\t3\t0\t(%S+)\n$"
+      assert.is_truthy(took, out)
+      assert.is_true(tonumber(took) > 0.7 and tonumber(took) < 15, took)
+      assert.equal("true\n", passes [[
+local kept, extra = celer.restore "kept"
+print(q:wait(kept.u)[0] == extra.step)]])
+      os.execute("rm -r " .. folder .. "/kept")
+    end)
+  end
+
+  it("are none before it is time", function()
+    local text = loop:gsub("EVERY", "3600"):gsub("begin %+ 20", "begin + 0.5"):gsub("MOST", 1)
+    assert.matches("^0\t0\tnil\t", passes(text, 2))
+  end)
+
+  it("are refused at the first call where they could not be kept", function()
+    passes [[
+local function refused(words, ...)
+  local ok, message = pcall(celer.checkpoint_every, ...)
+  if ok or not message:find("^case.lua:%d+: celer.checkpoint_every")
+    or not message:find(words, 1, true) then
+    error(words .. ": " .. tostring(message), 2)
+  end
+end
+local u = celer.buffer("int", { 4 }, { init = 0 })
+refused('a time such as "30 s", "5 min" or "2 h", or a number of seconds, not "5 days"',
+  "5 days", "kept", { u = u })
+refused("not -1", -1, "kept", { u = u })
+refused("not nil", nil, "kept", { u = u })
+refused("needs the name of a folder, not nil", "1 s")
+refused("needs a table of buffers such as {u = u}, not a buffer", "1 s", "kept", u)
+refused("'u' must be a buffer, not a number", "1 s", "kept", { u = 1 })
+celer.checkpoint_every(1e-9, "kept", { u = u }) -- makes no call too many
+refused("extra is a function", 1e-9, "kept", { u = u }, print)]]
+  end)
+
+  it("are none in a dry run", function()
+    local r = run([[local u = celer.buffer("int", 3, { init = 0 })
+for _ = 1, 2 do print(celer.checkpoint_every(1e-9, "kept", { u = u })) end]], nil, nil,
+      { env = { CELER_DRY_RUN = "4" } })
+    assert.matches("false\nfalse\n", r.stdout)
+  end)
+end)
 
 describe("a run that is killed", function()
   local kills = tonumber(os.getenv("CELER_KILLS")) or 8

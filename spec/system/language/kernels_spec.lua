@@ -108,7 +108,8 @@ for dims, size in ipairs { { 5000011 }, { 2243, 2239 }, { 173, 171, 169 } } do
 end
 ]==])
 
-  -- What a rank sends lies by rows at its end and by columns at the other.
+  -- What a rank sends lies by rows at its end and by columns at the other. Rows are longer
+  -- than the strips in which such kernels go through them.
   script.everywhere("reads transposed what other ranks wrote", [==[
 local k = celer.kernel [=[
   kernel void turn(item<2> it, in<int, 2> u, out<int, 2> v) {
@@ -118,7 +119,7 @@ local k = celer.kernel [=[
     v(it[0], it[1], it[2]) = u(it[2], it[0], it[1]) + 1;
   }
 ]=]
-local n, m = 13, 6
+local n, m = 37, 20
 local a = celer.buffer("int", { n, m }, { init = function(i, j) return 100 * i + j end })
 local b = celer.buffer("int", { m, n })
 local function turn(from, to)
@@ -131,9 +132,9 @@ for _ = 1, 3 do
   turn(a, b)
   turn(b, a)
 end
-local c = celer.buffer("int", { 3, 5, 7 },
-  { init = function(x, y, z) return 49 * x + 7 * y + z end })
-local d, e = celer.buffer("int", { 5, 7, 3 }), celer.buffer("int", { 7, 3, 5 })
+local c = celer.buffer("int", { 3, 5, 37 },
+  { init = function(x, y, z) return 1000 * x + 100 * y + z end })
+local d, e = celer.buffer("int", { 5, 37, 3 }), celer.buffer("int", { 37, 3, 5 })
 for _, pair in ipairs { { c, d }, { d, e }, { e, c } } do
   q:submit(function(cg)
     local to = pair[2]
@@ -147,7 +148,7 @@ for i = 0, n - 1 do
 end
 for x = 0, 2 do
   for y = 0, 4 do
-    for z = 0, 6 do same("rolled", t(x, y, z), 49 * x + 7 * y + z + 3) end
+    for z = 0, 36 do same("rolled", t(x, y, z), 1000 * x + 100 * y + z + 3) end
   end
 end
 ]==], nil, { shapes = { script.shapes[1], script.divided[1], script.divided[2],

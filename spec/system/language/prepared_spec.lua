@@ -3,32 +3,15 @@
 local celer = require("spec.support.celer")
 local script = require("spec.support.script")
 
--- b[i] becomes n plus the sum of a around i, a[i] being i + 1.
-local sums = [==[
-local groups = require "celer.submit.group"
-local by_set, short = groups.submit_prepared, 0
-function groups.submit_prepared(...)
-  local result, text, file, line, code, task = by_set(...)
-  if result then short = short + 1 end
-  return result, text, file, line, code, task
+local sums = script.sums .. [==[
+local groups = require "celer.submit.prepared"
+local by_set, short = groups.submit, 0
+function groups.submit(...)
+  local is_prepared = by_set(...)
+  if is_prepared then short = short + 1 end
+  return is_prepared
 end
-local function new(n) return celer.buffer("int", { n }, { init = function(i) return i + 1 end }) end
-local a, b, c, large = new(12), new(12), new(12), new(14)
-local k = celer.kernel [=[
-  kernel void sum(item<1> it, in<int, 1> a, out<int, 1> b, int n, int reach) {
-    int sum = n;
-    for (int i = max(it[0] - reach, 0); i <= min(it[0] + reach, 11); ++i) sum += a(i);
-    b(it[0]) = sum;
-  }
-]=]
-local function holds(what, n, reach, to)
-  local s = q:wait(to or b)
-  for i = 0, 11 do
-    local sum = n
-    for j = math.max(i - reach, 0), math.min(i + reach, 11) do sum = sum + j + 1 end
-    same(("%s, %d"):format(what, i), s[i], sum)
-  end
-end
+local large = new(14)
 -- Calls f; its functions are to have been prepared so often.
 local function prepared(times, what, f)
   short = 0

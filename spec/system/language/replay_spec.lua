@@ -4,33 +4,16 @@ local celer = require("spec.support.celer")
 local preload = require("spec.support.preload")
 local script = require("spec.support.script")
 
--- b[i] becomes n plus the sum of what `map` gives of a around i, a[i] being i + 1.
-local sums = [==[
+local sums = script.sums .. [==[
 local rules = require "celer.mapper.rules"
 local bind, binds = rules.bind, 0
 function rules.bind(...) binds = binds + 1; return bind(...) end
-local function new(n) return celer.buffer("int", { n }, { init = function(i) return i + 1 end }) end
-local a, b, c, small = new(12), new(12), new(12), new(6)
-local k = celer.kernel [=[
-  kernel void sum(item<1> it, in<int, 1> a, out<int, 1> b, int n, int reach) {
-    int sum = n;
-    for (int i = max(it[0] - reach, 0); i <= min(it[0] + reach, 11); ++i) sum += a(i);
-    b(it[0]) = sum;
-  }
-]=]
+local small = new(6)
 local function submit(n, reach, from, to, map, range)
   q:submit(function(cg)
     local r = cg:read(from or a, map or function(chunk) return chunk:grow(reach) end)
     cg:parallel_for(range or { 12 }, k, r, cg:discard_write(to or b), n, reach)
   end)
-end
-local function holds(what, n, reach, to)
-  local s = q:wait(to or b)
-  for i = 0, 11 do
-    local sum = n
-    for j = math.max(i - reach, 0), math.min(i + reach, 11) do sum = sum + j + 1 end
-    same(("%s, %d"):format(what, i), s[i], sum)
-  end
 end
 -- Calls f; it is to have looked mappers up so often.
 local function looked_up(times, what, f)

@@ -124,15 +124,34 @@ describe("celer's own code", function()
 end)
 
 describe("a script's own modules", function()
-  local function prints(files, env, wanted)
+  -- FOLDER is the script's, ELSEWHERE another one; the text of mine.lua lies there.
+  local function case(files, env, ranks)
     local folder, elsewhere = scratch.folder(), scratch.folder()
     for name, text in pairs(files) do
-      scratch.write((name == "mine.lua" and elsewhere or folder) .. "/" .. name, text)
+      text = text:gsub("FOLDER", folder):gsub("ELSEWHERE", elsewhere)
+      scratch.write((name:find("mine") and elsewhere or folder) .. "/" .. name, text)
     end
-    for name, value in pairs(env) do env[name] = value:gsub("ELSEWHERE", elsewhere) end
-    local r = celer.run({ "run", folder .. "/case.lua" }, { env = env })
-    assert.equal("", r.stderr)
-    assert.equal(wanted, r.stdout)
+    local all = {}
+    for name, value in pairs(env) do all[name] = value:gsub("ELSEWHERE", elsewhere) end
+    local r = celer.run({ "run", "--output", "all", folder .. "/case.lua" },
+      { env = all, ranks = ranks })
+    local function short(text)
+      return (text:gsub(folder, "FOLDER"):gsub(elsewhere, "ELSEWHERE"))
+    end
+    return short(r.stdout), short(r.stderr:gsub("%-%-%-.*", "")) -- without mpirun's
+  end
+
+  local function prints(files, env, wanted)
+    local stdout, stderr = case(files, env)
+    assert.equal("", stderr)
+    assert.equal(wanted, stdout)
+    stdout, stderr = case(files, env, 2)
+    assert.equal("", stderr)
+    for rank = 0, 1 do
+      local said = {}
+      for line in stdout:gmatch("%[" .. rank .. "%] ([^\n]*)") do said[#said + 1] = line end
+      assert.equal(wanted, table.concat(said, "\n") .. "\n", stdout)
+    end
   end
 
   it("lie beside it, also by a name that celer has a module of its own for", function()
@@ -145,5 +164,51 @@ describe("a script's own modules", function()
     prints({ ["case.lua"] = "print(require 'mine', require 'beside')",
       ["mine.lua"] = "return 'mine'", ["beside.lua"] = "return 'beside'" },
       { LUA_PATH = "ELSEWHERE/?.lua" }, "mine\tbeside\n")
+  end)
+
+  it("lie where the script puts package.path, in its order", function()
+    prints({ ["case.lua"] = "package.path = 'ELSEWHERE/?.lua;' .. package.path\n"
+      .. "local one = require 'mine'\n"
+      .. "package.path = ('ELSEWHERE/%s.txt;'):format '?' .. package.path\n"
+      .. "print(one, require('mine' .. 2), require 'beside')",
+      ["mine.lua"] = "return 'mine, ' .. ...", ["mine2.txt"] = "return 'second'",
+      ["beside.lua"] = "return (...)", ["mine2.lua"] = "return 'not this'" },
+      {}, "mine, mine\tsecond\tbeside\n")
+  end)
+
+  it("may be written by the script itself", function()
+    prints({ ["case.lua"] = "local f = io.open('ELSEWHERE/fresh.lua', 'w')\n"
+      .. "f:write('return 7') f:close()\nprint(require 'fresh')" },
+      { LUA_PATH = "ELSEWHERE/?.lua" }, "7\n")
+  end)
+
+  it("that are nowhere, or have a mistake, are told of as Lua does it", function()
+    for ranks = 1, 2 do
+      local _, stderr = case({ ["case.lua"] = "\nrequire 'missing.one'" },
+        { LUA_PATH = "ELSEWHERE/?.lua", LUA_CPATH = "ELSEWHERE/?.so" }, ranks)
+      assert.equal("celer: FOLDER/case.lua:2: module 'missing.one' not found:"
+        .. "\n\tno field package.preload['missing.one']\n\tno file 'FOLDER/missing/one.lua'"
+        .. "\n\tno file 'FOLDER/missing/one/init.lua'\n\tno file 'ELSEWHERE/missing/one.lua'"
+        .. "\n\tno file 'ELSEWHERE/missing/one.so'\n\tno file 'ELSEWHERE/missing.so'\n", stderr)
+      _, stderr = case({ ["case.lua"] = "require 'mine'", ["mine.lua"] = "return 1\nreturn 2" },
+        { LUA_PATH = "ELSEWHERE/?.lua" }, ranks)
+      assert.matches("^celer: ELSEWHERE/mine.lua:2: '<eof>' expected near 'return'\n", stderr)
+    end
+  end)
+
+  it("are read by rank 0 alone: all have them though the files are gone", function()
+    local stdout, stderr = case({ ["case.lua"] = "os.remove('ELSEWHERE/mine.lua')\n"
+      .. "print(require 'mine')", ["mine.lua"] = "return 'mine'" },
+      { LUA_PATH = "ELSEWHERE/?.lua" }, 2)
+    assert.equal("", stderr)
+    assert.equal(2, select(2, stdout:gsub("mine", "")))
+    stdout, stderr = case({ ["case.lua"] = "local celer = require 'celer'\n"
+      .. "os.remove 'FOLDER/set.cu'\nlocal set = celer.kernel { file = 'set.cu' }\n"
+      .. "local q, b = celer.queue(), celer.buffer('int', { 4 })\n"
+      .. "q:submit(function(cg) cg:parallel_for({ 4 }, set, cg:discard_write(b)) end)\n"
+      .. "print(q:drain(celer.capture(b))(3))",
+      ["set.cu"] = "kernel void set(item<1> it, out<int, 1> b) { b(it[0]) = 7; }" }, {}, 2)
+    assert.equal("", stderr)
+    assert.equal(2, select(2, stdout:gsub("7", "")))
   end)
 end)

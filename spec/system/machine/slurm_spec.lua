@@ -4,6 +4,7 @@ local celer = require("spec.support.celer")
 local fake = require("spec.device.fake_driver")
 local scratch = require("spec.support.scratch")
 local script = require("spec.support.script")
+local terminal = require("spec.support.terminal")
 
 local folder = scratch.path(".slurm")
 local program = celer.command():gsub("celer$", "mpi_check")
@@ -94,11 +95,69 @@ describe("under Slurm", function()
     assert.equal(1, r.status)
   end)
 
+  -- There the other ranks' output would go to /dev/null.
+  with_slurm("a session is rank 0's, with --pty, and shows what all ranks write", function()
+    local t = terminal.open({ "--mpi=pmix", "-n", "3", "--overcommit", "--pty", celer.command(),
+      "repl" }, { command = "srun", env = { SLURM_CONF = folder .. "/slurm.conf",
+      XDG_STATE_HOME = scratch.path() } })
+    t:wait "1> "
+    assert.matches("3 ranks", t.all)
+    assert.equal("3", t:enter("1 + 2", 2))
+    t:enter("q = celer.queue()", 3)
+    t:type("q:submit(function(cg) cg:host_task(celer.at(2), function() print 'from afar' end) end) "
+      .. "q:wait()\r")
+    t:wait "[2] from afar"
+    t:wait "4> "
+    t:type "while true do end\r"
+    t:wait "\n"
+    t:type "\3"
+    assert.matches("celer: [^\n]*interrupted", t:wait "5> ")
+    assert.equal("celer: rank 1: session:5: mine",
+      t:enter("if os.getenv 'SLURM_PROCID' == '1' then error 'mine' end", 6))
+    assert.equal(0, t:close())
+  end, true)
+
   with_slurm("a shell that holds an allocation is no rank", function()
     local r = celer.exec({ "salloc", "-n", "2", "--overcommit", program, "launched" },
       { env = { SLURM_CONF = folder .. "/slurm.conf" } })
     assert.equal("alone\n", r.stdout)
   end)
+
+  -- In an allocation celer starts srun itself. Rank 1 ends the first start.
+  local function restarts(act)
+    local name = scratch.path(".lua")
+    scratch.write(name, ([[
+      local celer = require "celer"
+      local q = celer.queue()
+      local kept = celer.restore(arg[1])
+      if not kept then celer.checkpoint(arg[1], {}) end
+      q:wait()
+      q:submit(function(cg) cg:host_task({ 2 }, function(part)
+        if part.rank == 1 and not kept then %s end
+      end) end)
+      q:wait()
+      print(celer.ranks(), kept ~= nil)]]):format(act))
+    return celer.exec({ "salloc", "-n", "2", "--overcommit", celer.command(), "run", "--backend",
+      "cpu", "--restarts", 1, "--lost", 20, "-n", 2, name, scratch.path() },
+      { env = { SLURM_CONF = folder .. "/slurm.conf", SLURM_OVERCOMMIT = "1" } })
+  end
+
+  with_slurm("celer starts srun, and again when a task was killed", function()
+    local r = restarts [[local ffi = require "ffi"
+      ffi.cdef "int kill(int, int); int getpid(void); int usleep(unsigned);"
+      ffi.C.kill(ffi.C.getpid(), 9) ffi.C.usleep(1e7)]]
+    assert.same({ 0, "2\ttrue\n" }, { r.status, r.stdout }, r.stderr)
+    assert.matches("celer: host %S+ lost its task 1; the run goes on from its last checkpoint; no "
+      .. "restart is left\n", r.stderr)
+  end, true)
+
+  with_slurm("celer starts srun once if the script fails, though Slurm kills the others", function()
+    local r = restarts "error 'wrong'"
+    assert.is_true(r.status > 0 and r.status ~= 75, r.stderr)
+    assert.matches("wrong [^\n]*\nceler: an error would come again: the run is not started again\n",
+      r.stderr)
+    assert.not_matches("goes on from", r.stderr)
+  end, true)
 
   with_slurm("each rank takes the GPUs that Slurm gives it, and ranks divide what they share",
     function()

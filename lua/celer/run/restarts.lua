@@ -1,0 +1,344 @@
+--- restarts.lua -- `celer run -n N --restarts M`: stands outside the launcher, and starts it
+--- again when a rank was lost.
+---
+--- What is lost is what ended for no reason of its own: a rank that was killed, a host, the
+--- network between hosts. An error of the script would come again, and ends the run. The
+--- launcher's status tells, and what it and the ranks say on stderr, which passes through here.
+---
+--- Two runs must not share a folder. When all ranks have ended as their launcher says, the next
+--- run starts at once. Ranks that it does not reach end by themselves, --lost seconds after they
+--- hear nothing of the others: so much later it starts else.
+local core = require "celer.core"
+local launch = require "celer.run.launch"
+local script = require "celer.run.script"
+local settings = require "celer.settings"
+
+local M = {}
+
+local KILL, TERM, USR1 = 9, 15, 10
+local LOST = core.facts.exit.lost
+-- Statuses of a rank that was killed, or told to end by somebody else; and of an mpirun that
+-- has lost a host.
+local losses = { [LOST] = true, [128 + KILL] = true, [128 + TERM] = true, [205] = true }
+-- A launcher that has a loss to report ends within so many seconds, or never; so does one that
+-- is told to end.
+local GRACE_S = 6
+-- Of a network that falls apart, all parts end within so many seconds after the first.
+local PARTS_S = 7
+
+-- What is said of a loss: a pattern, its words, and how the others end: by their launcher, by
+-- themselves at about this time (`told`), or --lost seconds later (`apart`). Before a time limit
+-- all end when they have written their checkpoint, which takes as long as it takes (`asked`).
+local signs = {
+  { "celer: rank (%d+) on host (%S+) is lost: ", "rank %s on host %s was lost", "told" },
+  { "noticed that process rank (%d+) with PID %d+ on node (%S+) exited on signal 9",
+    "rank %s on host %s was killed", "launcher" },
+  { "noticed that process rank (%d+) with PID %d+ on node (%S+) exited on signal 15",
+    "rank %s on host %s was told to end", "launcher" },
+  { "Remote daemon: %S+ on node (%S+)", "host %s was lost", "apart" },
+  { "celer: told by SIGUSR1 to end", "the run was told to end by SIGUSR1", "asked" },
+  { "srun: error: (%S+): tasks? (%S+): Killed", "host %s lost its task %s", "launcher" },
+  { "srun: error: Node failure on (%S+)", "host %s was lost", "apart" },
+}
+-- Of several signs that counts by which the others end last.
+local later = { asked = 1, launcher = 2, told = 3, apart = 4 }
+-- What a rank says that ends by an error: launchers kill the others, which looks like a loss.
+local ERROR = "the run is not started again"
+-- Of a host that is gone, or that never was there: whether it answers tells.
+local UNSTARTED = "unable to reliably start one or more daemons"
+
+--- The same, where a script ends all ranks with a status of its own.
+---@param status integer
+function M.tell(status)
+  if status ~= 0 and status ~= LOST and core.rank() == 0 and os.getenv "CELER_RESTARTED" then
+    io.stderr:write(("celer: the script has ended with status %d: %s\n"):format(status, ERROR))
+  end
+end
+
+---@class celer.outcome
+---@field status integer
+---@field told? integer  the signal by which this process is to end
+---@field what? string  is lost
+---@field ends? string  how the others end
+---@field unstarted? boolean  a host may be gone
+---@field failed? boolean  a rank ended by an error
+
+-- Reads lines of what was said.
+local function note(outcome, text)
+  outcome.line = outcome.line .. text
+  outcome.line = outcome.line:gsub("([^\n]*)\n", function(line)
+    for _, sign in ipairs(signs) do
+      local found = { line:match(sign[1]) }
+      if found[1] then
+        outcome.what = outcome.what or sign[2]:format(unpack(found))
+        if later[sign[3]] > (later[outcome.ends] or 0) then outcome.ends = sign[3] end
+        outcome.deadline = outcome.deadline or sign[3] ~= "asked" and core.time() + GRACE_S or nil
+        break
+      end
+    end
+    if line:find(UNSTARTED, 1, true) then outcome.unstarted = true end
+    if line:find("celer: .*" .. ERROR) then outcome.failed = true end
+    return ""
+  end)
+end
+
+-- Waits for what comes next, and passes on what the child says; a signal, and whether there
+-- was something.
+local function relay(file, outcome, milliseconds)
+  local kind, it = core.child_await(outcome.closed and -1 or file, milliseconds)
+  if kind ~= "text" then return kind == "signal" and it or nil, false end
+  if it == "" then outcome.closed = true end
+  io.stderr:write(it)
+  note(outcome, it)
+  return nil, it ~= ""
+end
+
+-- A signal that this process gets.
+local function pass_on(signal, child, outcome, launched)
+  if signal == USR1 then
+    core.child_kill(child, USR1)
+  elseif launch.ends(signal) then
+    outcome.deadline = core.time() + (outcome.told and 0 or GRACE_S)
+    outcome.told = outcome.told or signal
+    core.child_kill(child, launched and TERM or signal)
+  end
+end
+
+-- What was lost where nobody has said so; it may be nothing.
+local function conclude(outcome, killed, launched)
+  if outcome.failed then
+    outcome.what = nil
+  elseif not outcome.what and outcome.signal ~= 0 and losses[outcome.status] then
+    outcome.what = launched and "the launcher was killed" or "the run was killed"
+    outcome.ends = launched and "apart" or "launcher"
+  elseif not outcome.what and losses[outcome.status] then
+    outcome.what = ("a rank was lost (status %d)"):format(outcome.status)
+    outcome.ends = outcome.status == LOST and "told" or outcome.status == 205 and "apart"
+      or "launcher"
+  elseif killed and outcome.ends == "launcher" then
+    outcome.ends = "apart"
+  end
+end
+
+-- Runs it once.
+---@return celer.outcome
+local function run_once(words, variables, launched)
+  local child, file = core.child_start(words, variables, launched and "heard" or nil)
+  if not child then error(("cannot start %s: %s"):format(words[1], file), 0) end
+  local outcome, killed = { line = "" }, false
+  repeat
+    local left = outcome.deadline and not killed and math.max(0, outcome.deadline - core.time())
+    local signal = relay(file, outcome, left and math.ceil(left * 1000) or -1)
+    if signal then pass_on(signal, child, outcome, launched) end
+    if left and core.time() >= outcome.deadline then
+      killed = true
+      launch.kill(child)
+    end
+    outcome.status, outcome.signal = core.child_ended(child)
+  until outcome.status
+  launch.kill(child)
+  repeat -- what it said last, and who has told both of us to end
+    local signal, more = relay(file, outcome, 0)
+    if signal and launch.ends(signal) then outcome.told = outcome.told or signal end
+  until not signal and not more
+  core.child_close(file)
+  conclude(outcome, killed, launched)
+  return outcome
+end
+
+-- How long until the others have ended by themselves.
+local function patience(outcome, lost)
+  local seconds = { told = PARTS_S, apart = PARTS_S + lost }
+  return seconds[outcome.ends] or 0
+end
+
+-- Waits; the signal by which this process is to end, if it comes.
+local function pause(seconds)
+  local till = core.time() + seconds
+  repeat
+    local kind, signal = core.child_await(-1, math.max(0, math.ceil((till - core.time()) * 1000)))
+    if kind == "signal" and launch.ends(signal) then return signal end
+  until core.time() >= till
+end
+
+-- In a batch script of Slurm, which is started again as a whole, where hosts are well.
+local function in_batch()
+  return os.getenv "ENVIRONMENT" == "BATCH" and os.getenv "SLURM_JOB_ID"
+end
+
+-- The signal by which Slurm ends this process, once it has taken the job back; nil: it does not.
+-- It ends scontrol likewise, which may not have come to its end.
+local function requeue(job)
+  local child = core.child_start({ "scontrol", "requeue", job }, {})
+  local status, number, told
+  while child and not status do
+    local kind, signal = core.child_await(-1, -1)
+    told = told or kind == "signal" and launch.ends(signal) and signal
+    status, number = core.child_ended(child)
+  end
+  if told then return told end
+  return child and (status == 0 or number ~= 0) and pause(600) or nil
+end
+
+local function say(text, ...)
+  io.stderr:write("celer: ", text:format(...), "\n")
+end
+
+local function left_text(n)
+  return n == 0 and "no restart is left" or n == 1 and "1 restart is left"
+    or ("%d restarts are left"):format(n)
+end
+
+-- The hosts that do not answer; "": all do.
+local function gone(launcher, alive)
+  local there, names = {}, {}
+  for _, host in ipairs(alive or {}) do there[host] = true end
+  for _, host in ipairs(alive and launcher.hosts or {}) do
+    if not there[host] then names[#names + 1] = host.name end
+  end
+  return table.concat(names, ", ")
+end
+
+-- Where it goes on, if that is not where it was.
+local function where_text(launcher, alive)
+  local names = gone(launcher, alive)
+  if names == "" then return "" end
+  local ranks = launch.ranks_on(launcher, alive)
+  return (" without %s%s"):format(names, ranks and (", on %d rank%s"):format(ranks,
+    ranks == 1 and "" or "s") or "")
+end
+
+-- The hosts that are left; or nil, and the signal by which this process is to end. If a host is
+-- not left, that may be what was lost.
+local function look_at_hosts(outcome, launcher)
+  local alive, signal
+  if launcher then alive, signal = launch.alive(launcher) end
+  if signal then return nil, signal end
+  local names = gone(launcher, alive)
+  if outcome.unstarted and not outcome.what and alive and #alive > 0 then
+    outcome.what, outcome.ends = names ~= "" and ("host %s does not answer"):format(names)
+      or "a host did not answer", "apart"
+  end
+  return alive
+end
+
+---@class celer.job
+---@field program string[]
+---@field launcher? celer.launcher
+---@field restarts integer
+---@field lost number  seconds
+
+-- Whether it is to be started again; then, on which hosts. Says so, and waits.
+local function goes_on(job, outcome, used, done)
+  if outcome.told then return false, 128 + outcome.told end
+  if outcome.status == 0 or not (outcome.what or outcome.unstarted) then
+    return false, outcome.status
+  end
+  if job.restarts == 0 then return false, outcome.status end
+  local since = core.time()
+  local alive, told = look_at_hosts(outcome, job.launcher)
+  if told then return false, 128 + told end
+  if not outcome.what then return false, outcome.status end
+  local left, batch = job.restarts - used - done, in_batch()
+  if left <= 0 or alive and #alive == 0 then
+    say("%s, and %s", outcome.what, left <= 0 and ("no restart is left of --restarts %d"):format(
+      job.restarts) or "no host answers")
+    return false, LOST
+  end
+  local wait = math.max(0, math.ceil(since + patience(outcome, job.lost) - core.time()))
+  say("%s; the run goes on from its last checkpoint%s%s; %s", outcome.what,
+    batch and " once Slurm starts the job again" or where_text(job.launcher, alive),
+    wait > 0 and (", in %d s, when ranks that are cut off have ended"):format(wait) or "",
+    left_text(left - 1))
+  local signal = pause(wait) or batch and requeue(batch)
+  if signal then return false, batch and signal == TERM and LOST or 128 + signal end
+  return true, alive
+end
+
+-- The words of one rank: those of this process without what is for this process.
+local function program_of(text, own, rest)
+  local out, i = { launch.self() }, 1
+  local mine = { ["-n"] = true, ["--restarts"] = true, ["--launcher"] = true }
+  while own[i] do
+    if mine[own[i]] then i = i + 1
+    elseif not own[i]:find "^%-n%d" and not mine[own[i]:match "^(%-%-%a+)="] then
+      out[#out + 1] = own[i]
+    end
+    i = i + 1
+  end
+  if text then
+    out[#out + 1], out[#out + 2] = "-e", text
+  end
+  for _, word in ipairs(rest) do out[#out + 1] = word end
+  return out
+end
+
+-- Why a run cannot be started again, or nil.
+local function obstacle(path, text, lost)
+  if path == "-" and not text then
+    return "--restarts needs a script in a file: stdin can be read but once"
+  elseif lost == 0 then
+    return "--restarts needs --lost of 1 s or more: ranks that are cut off would never end"
+  end
+  local named, message = script.names_checkpoint(path, text)
+  if message then return message end
+  return not named and ("--restarts: %s makes no checkpoint that the run could go on from; see "
+    .. "celer help checkpoints"):format(path) or nil
+end
+
+--- Whether `celer run` is to start the run, and not to be it. What a launcher has started is it.
+---@param options table<string, string>
+function M.asked(options)
+  local by = core.launcher()
+  return options.ranks or options.launcher or options.restarts
+    or not by and settings.variable "restarts"
+end
+
+--- Runs what `celer run` was asked for, to its end.
+---@param options table<string, any>
+---@param path? string
+---@param text? string  in place of a file
+---@param own string[]  celer's words
+---@param rest string[]  the script's
+---@return integer? status, string? message
+function M.begin(options, path, text, own, rest)
+  if core.launcher() then
+    return nil, ("celer starts the launcher where it is asked for %s, and is not started by it: "
+      .. "celer run -n RANKS --launcher '%s ...' script.lua"):format(options.ranks and "-n"
+      or options.restarts and "--restarts" or "--launcher", core.launcher())
+  elseif options.i or not path then
+    return nil, options.i and "a session starts no ranks: leave out -n, --restarts and -i"
+      or "which script? see celer run --help"
+  end
+  local resolved, message = settings.resolve(options)
+  if not resolved then return nil, message end
+  local job = { restarts = tonumber(resolved.restarts) or 0,
+    lost = tonumber(resolved.lost) or settings.lost, program = program_of(text, own, rest) }
+  message = job.restarts > 0 and obstacle(path, text, job.lost)
+  if message then return nil, message end
+  if options.ranks or options.launcher then
+    job.launcher, message = launch.find(resolved.launcher, options.ranks)
+    if not job.launcher then return nil, message end
+  end
+  return M.run(job)
+end
+
+--- Runs a job until it ends for a reason of its own, or too often.
+---@param job celer.job
+---@return integer status
+function M.run(job)
+  local used, alive = in_batch() and tonumber(os.getenv "SLURM_RESTART_COUNT") or 0, nil
+  core.child_catch()
+  for done = 0, math.huge do
+    local variables = { SLURM_KILL_BAD_EXIT = "1", CELER_RESTARTS = false, CELER_LAUNCHER = false,
+      CELER_RESTARTED = job.restarts > 0 and tostring(used + done) }
+    local words = job.launcher and launch.words(job.launcher, job.program, variables, alive)
+      or job.program
+    local outcome = run_once(words, variables, job.launcher ~= nil)
+    local again, result = goes_on(job, outcome, used, done)
+    if not again then return result end
+    alive = result
+  end
+end
+
+return M

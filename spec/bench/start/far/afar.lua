@@ -1,0 +1,1 @@
+return { size = 24 }

@@ -1,0 +1,174 @@
+-- celer run -n N --restarts M, on one host: what is started again, and what is not.
+local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
+
+-- Keeps all steps; the first start does ACT after ten of them, and nothing is under way then.
+local SCRIPT = [==[
+local celer = require "celer"
+local folder = arg[1]
+local kept, extra = celer.restore(folder .. "/kept")
+local u = kept and kept.u or celer.buffer("int", { 8 }, { init = 0 })
+local first = kept and extra.step + 1 or 1
+local add = celer.kernel "kernel void add(item<1> it, inout<int, 1> u) { u(it[0]) += 1; }"
+local q = celer.queue()
+local function on_rank(rank, act)
+  q:submit(function(cg)
+    cg:host_task({ celer.ranks() }, function(part) if part.rank == rank then act() end end)
+  end)
+  q:wait()
+end
+-- A rank sends a signal to itself, or to the celer that has started all.
+local function send(rank, number, up)
+  on_rank(rank, function()
+    local ffi = require "ffi"
+    ffi.cdef "int getpid(void); int kill(int, int); int usleep(unsigned);"
+    local function look(pid, file) return io.open("/proc/" .. pid .. file):read "*a" end
+    local pid = ffi.C.getpid()
+    while up do
+      pid = tonumber(look(pid, "/stat"):match "%) %S+ (%d+)")
+      if look(pid, "/comm") == "celer\n" then break end
+    end
+    ffi.C.kill(pid, number)
+    if not up then ffi.C.usleep(1e7) end
+  end)
+end
+for t = first, 20 do
+  q:submit(function(cg) cg:parallel_for({ 8 }, add, cg:read_write(u)) end)
+  KEEP
+  if t == 10 then
+    q:wait()
+    if not kept then ACT end
+  end
+end
+print(first, q:wait(u)[3])
+]==]
+
+-- Runs it with these words of `celer run`.
+local function run(act, words, keep)
+  local folder = scratch.folder()
+  local values = { ACT = act,
+    KEEP = keep or 'celer.checkpoint(folder .. "/kept", { u = u }, { step = t })' }
+  scratch.write(folder .. "/case.lua", (SCRIPT:gsub("%f[%w]%u%u%u+%f[%W]", values)))
+  local argv = { "run", "--backend", "cpu", "--advice", "off" }
+  for _, word in ipairs(words) do argv[#argv + 1] = word end
+  argv[#argv + 1], argv[#argv + 2] = folder .. "/case.lua", folder
+  return celer.run(argv, { timeout = 100 }), folder
+end
+
+local function started(r, times)
+  assert.equal(times - 1, select(2, r.stderr:gsub("the run goes on from its last", "")), r.stderr)
+end
+
+describe("celer run -n", function()
+  it("starts as many ranks, which know the script's words and celer's variables", function()
+    local r = celer.run({ "run", "-n", 3, "-e",
+      "print(celer.ranks(), arg[1], os.getenv 'CELER_ADVICE')", "-n" },
+      { env = { CELER_ADVICE = "off" } })
+    assert.same({ 0, "3\t-n\toff\n", "" }, { r.status, r.stdout, r.stderr })
+  end)
+
+  it("takes the launcher's words", function()
+    local r = celer.run({ "run", "--launcher", "mpirun -H 'localhost:2' -n 2", "-e",
+      "print(celer.ranks())" })
+    assert.same({ 0, "2\n" }, { r.status, r.stdout }, r.stderr)
+  end)
+
+  it("ends with the status of the script", function()
+    local r = celer.run({ "run", "-n", 2, "-e", "os.exit(7)" })
+    assert.equal(7, r.status, r.stderr)
+  end)
+
+  it("refuses what cannot be, in one line", function()
+    local name = scratch.path(".lua")
+    scratch.write(name, "-- makes a checkpoint")
+    for _, case in ipairs {
+      { "-n must be a whole number of ranks from 1 on, not \"two\"", "-n", "two", name },
+      { "--restarts must be a whole number from 0 to 10000, not \"x\"", "--restarts", "x", name },
+      { "--restarts: (command line) makes no checkpoint that the run could go on from",
+        "--restarts", 2, "-n", 2, "-e", "print(1)" },
+      { "there is no launcher nompirun; install one", "-n", 2, "--launcher", "nompirun -x", name },
+      { "--launcher must be the name of a launcher, not \"\"", "-n", 2, "--launcher", "", name },
+      { "the launcher's hosts: /none: No such file", "-n", 2, "--launcher",
+        "mpirun --hostfile /none", name },
+      { "--restarts needs --lost of 1 s or more", "--restarts", 1, "--lost", 0, name },
+      { "none.lua: No such file or directory", "--restarts", 1, "none.lua" },
+      { "--restarts needs a script in a file: stdin can be read but once", "--restarts", 1, "-" },
+      { "a session starts no ranks", "-n", 1, "-i", name },
+    } do
+      local argv = { "run" }
+      for i = 2, #case do argv[i] = case[i] end
+      local r = celer.run(argv)
+      assert.equal(2, r.status, r.stderr)
+      assert.equal("celer: " .. case[1], r.stderr:sub(1, 7 + #case[1]))
+      assert.equal(1, select(2, r.stderr:gsub("\n", "")))
+    end
+    local r = celer.run({ "run", "--restarts", 1, name }, { ranks = 2 })
+    assert.matches("celer: celer starts the launcher where it is asked for %-%-restarts, and is "
+      .. "not started by it", r.stderr)
+  end)
+end)
+
+describe("celer run --restarts", function()
+  for who = 0, 2, 2 do
+    it("goes on when a rank is killed: " .. who, function()
+      local r = run(("send(%d, 9)"):format(who), { "-n", 3, "--restarts", 2 })
+      assert.same({ 0, "11\t20\n" }, { r.status, r.stdout }, r.stderr)
+      assert.matches(("celer: rank %d on host %%S+ was killed; the run goes on from its last "
+        .. "checkpoint; 1 restart is left\nceler: the run goes on from the checkpoint in "):format(
+        who), r.stderr)
+      started(r, 2)
+    end)
+  end
+
+  it("goes on when one that falls silent is lost, once the others' time is up", function()
+    local r = run("send(1, 19)", { "-n", 2, "--restarts", 1, "--lost", 2 })
+    assert.same({ 0, "11\t20\n" }, { r.status, r.stdout }, r.stderr)
+    assert.matches("celer: rank 1 on host %S+ was lost; the run goes on from its last checkpoint, "
+      .. "in %d s, when ranks that are cut off have ended; no restart is left\n", r.stderr)
+  end)
+
+  it("goes on when it is alone and killed", function()
+    local r = run("send(0, 9)", { "--restarts", 1 })
+    assert.same({ 0, "11\t20\n" }, { r.status, r.stdout }, r.stderr)
+    assert.matches("^celer: the run was killed; ", r.stderr)
+  end)
+
+  it("gives up when no restart is left", function()
+    local r = run("", { "-n", 2, "--restarts", 2 }, "send(1, 9) -- makes no checkpoint")
+    assert.same({ 75, "" }, { r.status, r.stdout }, r.stderr)
+    assert.matches("was killed, and no restart is left of %-%-restarts 2\n$", r.stderr)
+    assert.matches("host %S+ sees no checkpoint in %S+: the run begins anew", r.stderr)
+    started(r, 3)
+  end)
+
+  for _, how in ipairs { "error 'wrong'", "os.exit(3)", "on_rank(1, function() error 'wrong' end)",
+    "send(1, 11)" } do
+    it("repeats no error: " .. how, function()
+      local r = run(how, { "-n", 2, "--restarts", 5 })
+      assert.is_true(r.status > 0 and r.status ~= 75 and r.status ~= 124, r.stderr)
+      started(r, 1)
+    end)
+  end
+
+  it("ends when it is told to, with all ranks", function()
+    local r, folder = run("send(0, 15, true) while true do end",
+      { "-n", 2, "--restarts", 2 })
+    assert.equal(143, r.status, r.stderr)
+    started(r, 1)
+    assert.equal("", scratch.output("grep -ls '" .. folder:gsub(".$", "[%0]")
+      .. "' /proc/[0-9]*/cmdline"))
+  end)
+
+  it("goes on after a checkpoint that SIGUSR1 asked for", function()
+    local r = run("send(0, 10, true)", { "-n", 2, "--restarts", 2 }, [[
+      repeat
+        local now = celer.checkpoint_every("1 h", folder .. "/kept", { u = u }, { step = t })
+      until t < 20 or kept or now -- which does not come back
+    ]])
+    assert.equal(0, r.status, r.stderr)
+    assert.is_true(tonumber(r.stdout:match "^(%d+)\t20\n$") > 1, r.stdout) -- when it was heard
+    assert.matches("celer: told by SIGUSR1 to end: all is kept in %S+/kept\n.*celer: the run was "
+      .. "told to end by SIGUSR1; the run goes on from its last checkpoint; 1 restart is left\n",
+      r.stderr)
+  end)
+end)
