@@ -271,6 +271,9 @@ enum {
    * help: one that sleeps, and costs a system call; one that still spins. */
   CEL_TUNE_CREW_ASLEEP_NS = 20000,
   CEL_TUNE_CREW_AWAKE_NS = 10000,
+  /* ns that a thread looks for the blocks of a lane's next job, however few the
+   * cores: the others end their last blocks of this one. */
+  CEL_TUNE_CREW_SOON_NS = 5000,
   /* ns of work that a thread takes at a time, at least: threads that take the
    * next blocks of a range wait for one cache line. */
   CEL_TUNE_CREW_TAKE_NS = 1000,

@@ -75,8 +75,8 @@ void cel_park_defer(void) {
   if (cel_park_crowded()) sched_setscheduler(0, SCHED_BATCH, &none);
 }
 
-/* Whether there was a wake before `end`. */
-static bool spin(const cel_park *park, uint32_t seen, int64_t end) {
+bool cel_park_spin(const cel_park *park, uint32_t seen, int64_t ns) {
+  int64_t end = now_ns() + ns;
   while (now_ns() < end) {
     for (int i = 0; i < 64; ++i) {
       if (cel_park_prepare(park) != seen) return true;
@@ -121,8 +121,8 @@ void cel_park_wait(cel_park *park, uint32_t seen, uint32_t timeout_us) {
       learns && atomic_load_explicit(&park->usual_ns, memory_order_relaxed) <
                     CEL_TUNE_LINGER_NS;
   int64_t begin = now_ns();
-  if (!spin(park, seen,
-            begin + (lingers ? CEL_TUNE_LINGER_NS : CEL_TUNE_SPIN_NS)))
+  if (!cel_park_spin(park, seen,
+                     lingers ? CEL_TUNE_LINGER_NS : CEL_TUNE_SPIN_NS))
     sleep_on(park, seen, timeout_us);
   if (learns) learn(park, now_ns() - begin);
 }

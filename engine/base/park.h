@@ -58,6 +58,9 @@ uint32_t cel_park_prepare(const cel_park *park);
 /* Returns when there was a wake since `seen`, or after `timeout_us`
  * (UINT32_MAX: never). Thread: any waiter. */
 void cel_park_wait(cel_park *park, uint32_t seen, uint32_t timeout_us);
+/* Whether there is a wake since `seen` within so many ns, which are spent
+ * looking: for who knows that one is near. Thread: any waiter. */
+bool cel_park_spin(const cel_park *park, uint32_t seen, int64_t ns);
 /* Thread: any. */
 void cel_park_wake(cel_park *park);
 /* Whether to wake it takes a system call. Thread: any. */

@@ -4,9 +4,9 @@
  *
  * Some threads have news for one, over and over, each when its last was taken;
  * so does it for them, each with a park of its own. Then it has news for all of
- * them at once, who wait in one park, and the next when all have taken it.
- * Nobody waits with a limit: a wake that is lost ends everything. Run by
- * park_spec.lua.
+ * them at once, who wait in one park, and the next when all have taken it;
+ * every other time they spin before they wait. Nobody waits with a limit: a
+ * wake that is lost ends everything. Run by park_spec.lua.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -62,7 +62,8 @@ static void *join_in(void *argument) {
     for (;;) {
       uint32_t seen = cel_park_prepare(&crowd);
       if (atomic_load(&round_of_all) == i) break;
-      cel_park_wait(&crowd, seen, UINT32_MAX);
+      if (i % 2 == 0 || !cel_park_spin(&crowd, seen, 2000))
+        cel_park_wait(&crowd, seen, UINT32_MAX);
     }
     atomic_store(&t->taken, i);
     cel_park_wake(&news);

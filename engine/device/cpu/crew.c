@@ -250,16 +250,26 @@ static void combine(cel_share *share) {
   cel_free(share->partial);
 }
 
-/* The calling thread found no more blocks. Called and returns with the lock
- * held. */
-static void leave(cel_crew *crew, cel_share *share) {
+/* Not worth waking anybody. */
+static bool is_light(const cel_entry *entry) {
+  return entry->expected_ns > 0 &&
+         entry->expected_ns <= CEL_TUNE_CREW_ASLEEP_NS;
+}
+
+/* The calling thread found no more blocks. Returns whether there will be others
+ * soon: the lane's next job is cut, too, once those who are still inside have
+ * ended this one. Called and returns with the lock held. */
+static bool leave(cel_crew *crew, cel_share *share) {
   if (share->linked) {
     cel_share **at = &crew->shares;
     while (*at != share) at = &(*at)->next;
     *at = share->next;
     share->linked = false;
   }
-  if (--share->inside > 0) return; /* the last one out completes it */
+  if (--share->inside > 0) { /* the last one out completes it */
+    const cel_entry *next = share->entry->next;
+    return next != NULL && !is_light(next);
+  }
   if (share->partial != NULL) {
     pthread_mutex_unlock(&crew->lock);
     combine(share);
@@ -267,6 +277,7 @@ static void leave(cel_crew *crew, cel_share *share) {
   }
   share->entry->error = atomic_load(&share->error);
   complete(crew, lane_of(share));
+  return false;
 }
 
 /* Where range `r` of the blocks begins. */
@@ -392,12 +403,6 @@ static const cel_work *reducing(const cel_job *job) {
   return reduces ? job->work : NULL;
 }
 
-/* Not worth waking anybody. */
-static bool is_light(const cel_entry *entry) {
-  return entry->expected_ns > 0 &&
-         entry->expected_ns <= CEL_TUNE_CREW_ASLEEP_NS;
-}
-
 /* Cuts the head; false when it is one block. Each item may be heavy, and the
  * bits do not depend on the cut, except where a call reduces. */
 static bool cut(cel_crew *crew, cel_lane *lane, const cel_box *box) {
@@ -431,15 +436,15 @@ static void run_whole(cel_entry *entry) {
   if (begin != 0) entry->took_ns = 1 + cel_now_ns() - begin;
 }
 
-/* Returns with the lock held. */
-static void run_lane(cel_crew *crew, cel_lane *lane, int32_t worker) {
+/* Returns whether the lane soon has blocks again. With the lock held. */
+static bool run_lane(cel_crew *crew, cel_lane *lane, int32_t worker) {
   cel_entry *entry = lane->head;
   cel_share *share = &lane->share;
   const cel_box *box = cuttable(entry->job);
   if (lane->failed) { /* what follows may need what has failed */
     pthread_mutex_lock(&crew->lock);
     complete(crew, lane);
-    return;
+    return false;
   }
   if (crew->timed) entry->job->begin = cel_now_ns();
   bool alone =
@@ -448,20 +453,19 @@ static void run_lane(cel_crew *crew, cel_lane *lane, int32_t worker) {
     run_whole(entry);
     pthread_mutex_lock(&crew->lock);
     complete(crew, lane);
-    return;
+    return false;
   }
   own(crew, share, worker);
   pthread_mutex_lock(&crew->lock);
-  leave(crew, share);
+  return leave(crew, share);
 }
 
-/* Called and returns with the lock held. */
-static void run_something(cel_crew *crew, int32_t worker) {
+/* Returns whether there is more soon. Called and returns with the lock held. */
+static bool run_something(cel_crew *crew, int32_t worker) {
   if (crew->runnable != NULL) {
     cel_lane *lane = take_runnable(crew, NULL);
     pthread_mutex_unlock(&crew->lock);
-    run_lane(crew, lane, worker);
-    return;
+    return run_lane(crew, lane, worker);
   }
   cel_share *share = crew->shares;
   cel_worker *woken[CEL_TUNE_CREW_WAKES];
@@ -471,7 +475,7 @@ static void run_something(cel_crew *crew, int32_t worker) {
   wake_all(woken, n);
   help(share, worker);
   pthread_mutex_lock(&crew->lock);
-  leave(crew, share);
+  return leave(crew, share);
 }
 
 /* Takes a lane whose head is brief off the list; null: there is none. Lock
@@ -517,7 +521,7 @@ cel_step cel_crew_assist(cel_crew *crew, cel_aside *aside) {
 }
 
 /* Called and returns with the lock held. */
-static void sleep_idle(cel_crew *crew, cel_worker *self) {
+static void sleep_idle(cel_crew *crew, cel_worker *self, bool soon) {
   if (!self->idle) { /* else we woke for nothing and are still listed */
     self->idle = true;
     self->next_idle = crew->idle;
@@ -525,7 +529,8 @@ static void sleep_idle(cel_crew *crew, cel_worker *self) {
   }
   uint32_t seen = cel_park_prepare(&self->park);
   pthread_mutex_unlock(&crew->lock);
-  cel_park_wait(&self->park, seen, UINT32_MAX);
+  if (!soon || !cel_park_spin(&self->park, seen, CEL_TUNE_CREW_SOON_NS))
+    cel_park_wait(&self->park, seen, UINT32_MAX);
   pthread_mutex_lock(&crew->lock);
 }
 
@@ -540,12 +545,15 @@ static void *work(void *argument) {
   pthread_setname_np(pthread_self(), name);
   if (crew->topology.cores > 0)
     cel_topology_pin(&crew->topology, self->index % crew->topology.cores);
+  bool soon = false;
   pthread_mutex_lock(&crew->lock);
   while (!crew->stop) {
-    if (crew->runnable != NULL || crew->shares != NULL)
-      run_something(crew, self->index);
-    else
-      sleep_idle(crew, self);
+    if (crew->runnable != NULL || crew->shares != NULL) {
+      soon = run_something(crew, self->index);
+    } else {
+      sleep_idle(crew, self, soon);
+      soon = false;
+    }
   }
   pthread_mutex_unlock(&crew->lock);
   return NULL;
