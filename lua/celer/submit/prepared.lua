@@ -3,41 +3,34 @@
 --- q:group(f) gives a function that does what q:submit(function(cg) f(cg, ...) end) does.
 --- Where that cannot make a difference f is not run again: celer then submits what it
 --- came to, with the buffers and numbers of now. So f must be code of which is known that
---- it only declares: a kernel, accesses, hints and a name, by what it captured and by its
---- arguments. It may capture what does not change inside, and whatever it captured is
---- compared at each call; a few sets of that are remembered.
+--- it only declares: a kernel, accesses, hints and a name, by what it reads and by its
+--- arguments. reads.lua finds all that it reads, which is compared at each call; a few sets
+--- of that are remembered.
 ---
 --- Where an argument goes is found by running f once more, with *tokens* for arguments:
---- they can be accessed and passed to the kernel, and refuse all else.
+--- they can be accessed and passed to the kernel, and refuse all else. Only whether there is
+--- one can be asked. So each argument has to be a number, or a buffer, as it was before.
 local ffi = require "ffi"
-local util = require "jit.util"
 local balance = require "celer.submit.balance"
 local buffers = require "celer.data.buffer"
-local closure = require "celer.mapper.closure"
 local core = require "celer.core"
 local groups = require "celer.submit.group"
-local kernels = require "celer.kernel.kernel"
 local place = require "celer.place"
-local placements = require "celer.submit.placement"
+local reads = require "celer.submit.reads"
 local settings = require "celer.settings"
-local straight = require "celer.mapper.straight"
 local structs = require "celer.structs"
-local weighing = require "celer.submit.weights"
 
 local M = {}
 
 local MOST = 4 -- sets of captured values that are remembered for one group
 local TRIES = 32 -- how often one group is prepared, in all
-local LONGEST = 3 -- numbers of a table that may be captured, such as a range
-local MOST_CAPTURED = 44 -- variables, and elements of tables; LuaJIT has 60 for a function
+local MOST_READS = 44 -- variables and fields; LuaJIT has 60 variables for a function
 local HANDLE = core.facts.hidden.handle
 local NOT, DONE = ffi.C.CEL_PREPARED_NOT, ffi.C.CEL_PREPARED_DONE
 
 -- ---- tokens ------------------------------------------------------------------
 
-local Refusal = {}
-
-local function refuse(reason) error(setmetatable({ reason = reason }, Refusal), 0) end
+local refuse = reads.refuse
 
 local function refuses()
   refuse "it computes with an argument, or looks into it"
@@ -57,7 +50,8 @@ end
 
 -- ---- the run with tokens -----------------------------------------------------
 
--- What f does is put down in order; an access is known by its entry.
+-- What f does is put down in order; an access is known by its entry. Nobody but its methods
+-- can look into it.
 ---@class celer.recorded
 ---@field declared table[]  {call, buffer, ...}
 ---@field more table[]  {call, what}: hints and name
@@ -67,7 +61,7 @@ end
 ---@field given? any[]
 ---@field file? string
 ---@field line? integer
-local Recorded = {}
+local Recorded, INSIDE = {}, {}
 
 local Entry = { __index = refuses, __newindex = refuses, __call = refuses }
 
@@ -87,7 +81,8 @@ for _, call in ipairs { "read", "write", "discard_write", "read_write" } do
     refuse_inside(map, "a range mapper is an argument")
     refuse_inside(options, "an option is an argument")
     local entry = setmetatable({ call, buffer, map, options }, Entry)
-    self.declared[#self.declared + 1] = entry
+    local declared = rawget(self, INSIDE).declared
+    declared[#declared + 1] = entry
     return entry
   end
 end
@@ -95,134 +90,37 @@ end
 for _, call in ipairs { "hint", "name" } do
   methods[call] = function(self, what)
     refuse_inside(what, "a hint or its name is an argument")
-    self.more[#self.more + 1] = { call, what }
+    local more = rawget(self, INSIDE).more
+    more[#more + 1] = { call, what }
   end
 end
 
 function methods:parallel_for(range, kernel, ...)
   if argument_of(kernel) then refuse "its kernel is an argument" end
-  self.range, self.kernel, self.n, self.given = range, kernel, select("#", ...), { ... }
-  self.file, self.line = place.user()
+  local inside = rawget(self, INSIDE)
+  inside.range, inside.kernel, inside.n, inside.given = range, kernel, select("#", ...), { ... }
+  inside.file, inside.line = place.user()
 end
 
 function Recorded.__index(_, name)
   return methods[name] or refuse("it calls cg:" .. tostring(name))
 end
 
+function Recorded.__newindex() refuse "it sets a field of its command group" end
+
 -- What f does with n arguments; raises.
 local function record(f, n)
-  local self = setmetatable({ declared = {}, more = {}, range = false, kernel = false, n = 0,
-    given = false, file = false, line = 0 }, Recorded)
+  local self = { declared = {}, more = {}, range = false, kernel = false, n = 0,
+    given = false, file = false, line = 0 }
   local tokens = {}
   for i = 1, n do tokens[i] = token_t(i) end
-  f(self, unpack(tokens, 1, n))
+  f(setmetatable({ [INSIDE] = self }, Recorded), unpack(tokens, 1, n))
   local info = debug.getinfo(f, "S")
   if not self.kernel then refuse "it has no kernel" end
   if self.line < info.linedefined or self.line > info.lastlinedefined then
     refuse "its kernel is submitted from elsewhere: do not write `return cg:parallel_for(...)`"
   end
   return self
-end
-
--- ---- what f consists of ------------------------------------------------------
-
--- What a function may use of celer: these give the same whenever they are called.
-local pure = {}
-for name in ([[box floor ceil min max one_to_one all fixed slice neighborhood transposed even_split
-once on_master at where ranks]]):gmatch "%S+" do pure[name] = true end
-local impure = { random = true, randomseed = true }
-for name in pairs(getmetatable(require "celer").__names) do impure[name] = not pure[name] or nil end
-
-local is_known = straight.declares
-local UGET, TGETS = straight.UGET, straight.TGETS
-
--- Functions that are written in this one, and what they are written in.
-local function check_inner(code)
-  for k = 1, math.huge do
-    local constant = util.funck(code, -k)
-    if constant == nil then return end
-    if type(constant) == "proto" then
-      if not straight.each_instruction(constant, is_known) then
-        refuse "a function in it is more than a formula"
-      end
-      for j = 1, math.huge do
-        local name = util.funck(constant, -j)
-        if name == nil then break end
-        if impure[name] then refuse("it may use celer." .. name) end
-      end
-      check_inner(constant)
-    end
-  end
-end
-
--- Of a module that it captured as variable i it may only take fields that are pure.
-local function check_fields(f, i)
-  local dst
-  straight.each_instruction(f, function(op, word)
-    local a, b, c = bit.band(bit.rshift(word, 8), 0xff), bit.rshift(word, 24),
-      bit.band(bit.rshift(word, 16), 0xff)
-    if dst then
-      local name = op == TGETS and b == dst and util.funck(f, -c - 1)
-      if not name or impure[name] then refuse("it may use celer." .. tostring(name)) end
-    end
-    dst = op == UGET and bit.rshift(word, 16) == i - 1 and a or nil
-    return true
-  end)
-end
-
-local is_mine -- of our makers of range mappers
-do
-  local source = debug.getinfo(require("celer.mapper.builtin").fixed, "S").source
-  function is_mine(f)
-    local info = debug.getinfo(f, "S")
-    return info.source == source
-  end
-end
-
-local captured_of
-
-local function capture_table(f, i, name, value, out, seen)
-  if value == math or value == package.loaded.celer then return check_fields(f, i) end
-  if buffers.is_buffer(value) or kernels.is_kernel(value) or kernels.is_collection(value)
-    or weighing.is_weights(value) or placements.is_placement(value) then return end
-  if getmetatable(value) or #value > LONGEST then
-    refuse(("it captures the table '%s', which may change inside"):format(name))
-  end
-  for key, number in pairs(value) do
-    if type(key) ~= "number" or type(number) ~= "number" then
-      refuse(("it captures the table '%s', which may change inside"):format(name))
-    end
-  end
-  if seen[value] then return end
-  seen[value] = true
-  for k = 1, #value + 1 do
-    out[out.n + 1], out[out.n + 2], out[out.n + 3], out.n = value, k, value[k], out.n + 3
-  end
-end
-
--- Adds function or table, index and value of all that f and what it captured may see, to a
--- flat list; raises where that may change unseen.
-function captured_of(f, out, seen)
-  if seen[f] or closure.known(f) or is_mine(f) then return end
-  seen[f] = true
-  if debug.getinfo(f, "S").what == "C" then refuse "it captures a function in C" end
-  if not straight.each_instruction(f, is_known) then
-    refuse "it does more than to declare: it reads globals, looks something up or loops"
-  end
-  check_inner(f)
-  for i = 1, 255 do
-    local name, value = debug.getupvalue(f, i)
-    if not name then return end
-    out[out.n + 1], out[out.n + 2], out[out.n + 3], out.n = f, i, value, out.n + 3
-    local kind = type(value)
-    if kind == "function" then
-      captured_of(value, out, seen)
-    elseif kind == "table" then
-      capture_table(f, i, name, value, out, seen)
-    elseif kind == "cdata" or kind == "userdata" or kind == "thread" then
-      refuse(("it captures '%s', which may change inside"):format(name))
-    end
-  end
 end
 
 -- ---- preparing ---------------------------------------------------------------
@@ -282,54 +180,67 @@ end
 
 -- What a value is compared with, which is in `text`.
 function Text:differs(text, value)
-  local kind = type(value)
+  local kind, kept = type(value), self.kept
   if kind == "nil" then return text .. " ~= nil" end
   if kind == "table" or kind == "function" then -- collected, it is nil
     return ("%s == nil or not rawequal(%s, %s)"):format(text, text, self:see(value))
   end
-  self.kept[#self.kept + 1] = value
-  return ("not rawequal(%s, kept[%d])"):format(text, #self.kept)
+  if value == 0 then -- which has a sign
+    kept[#kept + 1] = 1 / value
+    return ("type(%s) ~= 'number' or %s ~= 0 or 1 / %s ~= kept[%d]"):format(text, text, text,
+      #kept)
+  end
+  kept[#kept + 1] = value
+  return ("not rawequal(%s, kept[%d])"):format(text, #kept)
 end
 
--- Leaves where variable i of a function, or element i of a table, is not what it was. Those
--- of f are its own variables, as `variable_i`.
-function Text:compare(f, owner, i, value)
-  if owner == f then
-    self.variables[#self.variables + 1] = i
-    self:add("if %s then return NOT end", self:differs("variable_" .. i, value))
+-- How what is read is found again, of its owner.
+local finds = {
+  variable = "local _, now = getupvalue(owner, %s)",
+  field = "local now = rawget(owner, %s)",
+  inherited = "if rawget(owner, %s) ~= nil then return NOT end local now = owner[%s]",
+}
+
+-- Leaves where what f read is not what it was. Its own variables are `variable_i`.
+function Text:compare(f, read)
+  local key = read.key
+  if read.owner == f then
+    self.variables[#self.variables + 1] = key
+    self:add("if %s then return NOT end", self:differs("variable_" .. key, read.value))
     return
   end
-  self:add("do local owner = %s", self:see(owner))
-  if type(owner) == "function" then
-    self:add("if owner == nil then return NOT end local _, now = getupvalue(owner, %d)", i)
-  else
-    self:add("if owner == nil%s then return NOT end local now = rawget(owner, %d)",
-      value == nil and (" or not has_keys(owner, %d)"):format(i - 1) or "", i)
+  self:add("do local owner = %s if owner == nil then return NOT end", self:see(read.owner))
+  if read.way == "keys" then
+    self:add("if not has_keys(owner, %d) then return NOT end end", read.value)
+    return
   end
-  self:add("if %s then return NOT end end", self:differs("now", value))
+  local name = (type(key) == "number" and "%d" or "%q"):format(key)
+  self[#self + 1] = finds[read.way]:gsub("%%s", function() return name end)
+  self:add("if %s then return NOT end end", self:differs("now", read.value))
 end
 
 -- Leaves where arguments are not as many buffers and numbers as they were: others may have
--- let the function take another course. Puts them where the core looks.
+-- let the function take another course, also where it only looks whether they are there. Puts
+-- them where the core looks.
 function Text:arguments(how)
   local names = {}
-  for i = 1, how.arguments do names[i] = "argument_" .. i end
+  for i = 1, #how.kinds do names[i] = "argument_" .. i end
   if #names > 0 then self:add("local %s = ...", table.concat(names, ", ")) end
   self:add("if select('#', ...) ~= %d then return NOT end", #names)
+  for i, kind in ipairs(how.kinds) do
+    self:add(kind == "buffer" and "if getmetatable(%s) ~= Buffer then return NOT end"
+      or "if type(%s) ~= 'number' then return NOT end", names[i])
+  end
   for i, at in ipairs(how.buffers) do
     if at == 0 then
       self:add("do local handle = %s", self:see(how.handles[i]))
       self:add("if handle == nil then return NOT end given.buffer[%d] = handle end", i - 1)
     else
-      self:add("if getmetatable(%s) ~= Buffer then return NOT end", names[at])
       self:add("given.buffer[%d] = %s.handle", i - 1, names[at])
     end
   end
   for i, at in ipairs(how.values) do
-    if at > 0 then
-      self:add("if type(%s) ~= 'number' then return NOT end", names[at])
-      self:add("given.value[%d] = %s", i - 1, names[at])
-    end
+    if at > 0 then self:add("given.value[%d] = %s", i - 1, names[at]) end
   end
 end
 
@@ -340,13 +251,10 @@ local select, type = select, type
 ]]
 
 -- A function that submits it by the arguments of f, as cel_prepared_submit does: where f
--- captured the same. LuaJIT compiles it, and reads f's variables as its own.
+-- reads the same. LuaJIT compiles it, and reads f's variables as its own.
 local function caller(f, how, made)
   local text = setmetatable({ seen = setmetatable({}, weak), kept = {}, variables = {} }, Text)
-  local captured = how.captured
-  for i = 1, captured.n, 3 do
-    text:compare(f, captured[i], captured[i + 1], captured[i + 2])
-  end
+  for _, read in ipairs(how.reads) do text:compare(f, read) end
   text:arguments(how)
   local names = {}
   for i, at in ipairs(text.variables) do names[i] = "variable_" .. at end
@@ -363,13 +271,37 @@ local function caller(f, how, made)
   end
 end
 
+-- Adds what the callbacks read: what celer calls of what f gave to it.
+local function follow_callbacks(read, recorded)
+  local function follow(what)
+    if type(what) == "function" then return read:callback(what) end
+    for _, value in next, type(what) == "table" and what or {} do
+      if type(value) == "function" then read:callback(value) end
+    end
+  end
+  for _, entry in ipairs(recorded.declared) do
+    follow(rawget(entry, 3))
+    follow(rawget(entry, 4))
+  end
+  for _, entry in ipairs(recorded.more) do follow(entry[2]) end
+end
+
+local function kinds_of(arguments)
+  local kinds = {}
+  for i = 1, arguments.n do
+    kinds[i] = buffers.is_buffer(arguments[i]) and "buffer" or "number"
+  end
+  return kinds
+end
+
 local function prepare(f, hints, arguments)
-  local captured = { n = 0 }
-  captured_of(f, captured, {})
-  if captured.n > 3 * MOST_CAPTURED then refuse "it captures too much" end
+  local read = reads.of(f)
   local recorded = record(f, arguments.n)
+  follow_callbacks(read, recorded)
+  read:field(recorded.kernel, "name")
+  if #read > MOST_READS then refuse "it reads too much" end
   local group, given, how = build(recorded, hints, arguments)
-  how.captured, how.arguments = captured, arguments.n
+  how.reads, how.kinds = read, kinds_of(arguments)
   how.file, how.line = recorded.file, recorded.line
   group.prepared = how
   local made = groups.prepare(group, recorded.range, recorded.kernel,
@@ -436,7 +368,7 @@ function M.note(self, hints, arguments)
   end
   local ok, made = pcall(prepare, self.f, hints, arguments)
   if not ok then
-    if getmetatable(made) ~= Refusal then made = { reason = tostring(made) } end
+    if getmetatable(made) ~= reads.Refusal then made = { reason = tostring(made) } end
     return tell(self, made.reason)
   elseif not made then
     self.tries = TRIES -- places have their callers, for `celer profile`
