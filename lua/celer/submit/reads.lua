@@ -226,28 +226,33 @@ end
 
 -- ---- what runs --------------------------------------------------------------------
 
--- A *kind* says what a register holds: `value`, a table or function that it has from what
--- was captured; `own`, a table made here; `code`, a function made here; `method`, one of the
--- command group's. `at`: since which instruction. Without a kind it may hold anything.
+-- A *kind* says what a register holds: `read`, the `value` of a variable or a field; `own`, a
+-- table made here; `code`, a function made here; `method`, one of the command group's. `at`:
+-- since which instruction. Without a kind it may hold anything.
 
 local looks = {} -- by operation, what it leaves in its register
+
+-- Whether it can be neither looked into nor called: code that does so is not reached while
+-- what is read is the same.
+local plain = { ["nil"] = true, boolean = true, number = true }
+local function is_plain(kind) return kind.read and plain[type(kind.value)] end
 
 looks[op.UGET] = function(_, body, one)
   if type(body.code) ~= "function" then return nil end
   local _, value = debug.getupvalue(body.code, one.d + 1)
-  return (type(value) == "table" or type(value) == "function") and { value = value } or nil
+  return { read = true, value = value }
 end
 
 looks[op.TGETS] = function(self, body, one, at)
   if one.b == body.group then return { method = true } end
-  local base = body.kinds[one.b]
-  if base and base.own then return nil end
-  if not base or type(base.value) ~= "table" then
+  local base = body.kinds[one.b] or {}
+  if base.own or is_plain(base) then return nil end
+  if type(base.value) ~= "table" then
     refuse "it looks into something that is not a captured table: an argument, or a result"
   end
   local value = self:field(base.value, key_of(body.code, one),
     is_looked_into(body.list, body.from, at))
-  return (type(value) == "table" or type(value) == "function") and { value = value } or nil
+  return { read = true, value = value }
 end
 looks[op.TGETB] = looks[op.TGETS]
 
@@ -273,7 +278,7 @@ looks[op.TSETM] = function(_, body, one) check_own(body.kinds[one.a - 1]) end
 local function call(self, body, one)
   local callee = body.kinds[one.a] or {}
   local code = callee.code or callee.value
-  if callee.method or type(code) == "function" and is_pure(code) then return end
+  if callee.method or is_plain(callee) or type(code) == "function" and is_pure(code) then return end
   if type(code) ~= "proto" and type(code) ~= "function" or closure.known(code) then
     refuse "it calls something that may look elsewhere"
   end

@@ -4,9 +4,11 @@
 ---
 --- A step is what a user writes in a loop: a kernel, from a buffer to another one, by
 --- closures of one form. What changes from step to step are buffers, numbers that are
---- captured or passed, the range and helpers; each form has its own way to take them. One
---- side submits by q:submit, the other by a function of q:group; both hold what the tables
---- hold. Says at the end how often what occurred; or the seed that fails, and its steps.
+--- captured or passed, the range and helpers; each form has its own way to take them. Some
+--- read fields of buffers, kernels and libraries, which change between steps, or functions
+--- that are replaced. One side submits by q:submit, the other by a function of q:group; both
+--- hold what the tables hold. Says at the end how often what occurred; or the seed that
+--- fails, and its steps.
 local celer = require "celer"
 local dice = require "chance"
 local groups = require "celer.submit.prepared"
@@ -43,7 +45,8 @@ local kernel = celer.kernel [[
 -- ---- forms -------------------------------------------------------------------
 
 -- Each gives a function of a command group, one that sets what it captures, and one that
--- gives its arguments. A step `s` has from, to, reach, n, lo and hi.
+-- gives its arguments. A step `s` has from, to, reach, n, lo and hi, and `luck`: numbers below
+-- 100 for what a form chooses itself. Both sides set the same, one after the other.
 local forms = {}
 
 function forms.arguments()
@@ -143,7 +146,92 @@ function forms.special()
   end, function(s) return s.from, s.to, s.n end
 end
 
-local names = { "arguments", "captured", "helper", "maker", "outer", "state", "sum", "special" }
+-- Fields that a user gives to buffers: the reach to the source, numbers to the target.
+function forms.fields()
+  local from, to
+  return function(cg)
+    local u, value = to, 0
+    if u.n then value = u.n end
+    local reach = from.reach
+    cg:parallel_for(u.part, kernel, cg:read(from, function(chunk) return chunk:grow(reach) end),
+      cg:read_write(u), reach, value)
+  end, function(s)
+    from, to = s.from, s.to
+    if s.luck[1] < 30 then s.n = 0 end
+    from.reach, to.n, s.lo = s.reach, s.n > 0 and s.n, 0
+    if s.luck[2] < 50 or not rawget(to, "part") then to.part = {} end
+    to.part[1] = s.hi
+  end, function() end
+end
+
+-- Fields of celer, of math and of the kernel, and functions of these that are replaced.
+function forms.libraries()
+  local math = math
+  return function(cg, from, to)
+    local value = math.kept_n
+    if celer.adds then value = celer.adds(value) end
+    cg:parallel_for(celer.box({ celer.lo }, { kernel.hi }), kernel,
+      cg:read(from, celer.around(math.reach_of(celer.reach))), cg:read_write(to), celer.reach,
+      value)
+  end, function(s)
+    local adds = s.luck[1] < 30
+    celer.lo, celer.reach, celer.adds = s.lo, s.reach, adds and function(n) return n + 1 end
+    math.kept_n, kernel.hi = s.given_n, s.hi
+    s.n = adds and s.given_n + 1 or s.given_n
+    if s.luck[2] < 30 or not rawget(celer, "around") then
+      celer.around = s.luck[3] < 50 and celer.neighborhood or function() return celer.all end
+      math.reach_of = s.luck[4] < 50 and math.max or function(n) return n end
+    end
+  end, function(s) return s.from, s.to end
+end
+
+-- Arguments and variables that are only tested, which may be false or nil.
+function forms.tested()
+  local flag, hi, n = false, 0, 0
+  return function(cg, from, to, extra, more)
+    local value, range = n, { hi }
+    if extra then value = 1 end
+    if flag == nil then value = 2 elseif flag == false then value = 3 end
+    if not more then range = { 12 } end
+    cg:parallel_for(range, kernel, cg:read(from, celer.all), cg:read_write(to), 0, value)
+  end, function(s)
+    s.lo, s.reach, n, hi = 0, 0, s.given_n, s.luck[4] < 50 and 24 or 16
+    s.hi, s.n, flag = hi, n, true
+    if s.luck[1] < 70 then s.extra, s.n = 7, 1 elseif s.luck[1] < 85 then s.extra = false end
+    if s.luck[2] < 70 then s.more = 0 else s.hi, s.more = 12, s.luck[2] < 85 and nil end
+    if s.luck[3] < 15 then flag, s.n = nil, 2 elseif s.luck[3] < 30 then flag, s.n = false, 3 end
+  end, function(s) return s.from, s.to, s.extra, s.more end
+end
+
+-- A function that counts how often it is run.
+function forms.counter()
+  local hi = 0
+  return function(cg, from, to, n)
+    local count = to
+    count.runs = count.runs + 1
+    cg:parallel_for({ hi }, kernel, cg:read(from, celer.all), cg:read_write(to), 0, n)
+  end, function(s)
+    s.to.runs = rawget(s.to, "runs") or 0
+    s.lo, s.reach, hi, s.n = 0, 0, s.hi, s.given_n + s.to.runs
+  end, function(s) return s.from, s.to, s.n end
+end
+
+-- The same, of what it captured.
+function forms.captured_counter()
+  local hi, from, to, n = 0, nil, nil, 0
+  return function(cg)
+    to.runs = to.runs + 1
+    cg:parallel_for({ hi }, kernel, cg:read(from, celer.all), cg:read_write(to), 0, n)
+  end, function(s)
+    from, to = s.from, s.to
+    to.runs = rawget(to, "runs") or 0
+    s.lo, s.reach, hi, s.n = 0, 0, s.hi, s.given_n + to.runs
+    n = s.n
+  end, function() end
+end
+
+local names = { "arguments", "captured", "helper", "maker", "outer", "state", "sum", "special",
+  "fields", "libraries", "tested", "counter", "captured_counter" }
 
 -- ---- programs ----------------------------------------------------------------
 
@@ -177,18 +265,40 @@ local function model(s, from, to)
   end
 end
 
+local roll = {
+  reach = function() return one_of { 0, 1, 2, 3, between(0, 9) } end,
+  n = function() return one_of { 1, 2, random(1000) } end,
+  lo = function() return one_of { 0, 0, 3, 9, random(12) } end,
+  hi = function() return one_of { N, N, 16, between(12, N) } end,
+  from = function() return between(1, 3) end,
+}
+for i = 1, 4 do roll[i] = function() return random(100) end end
+local rolled = { "from", "reach", "n", "lo", "hi", 1, 2, 3, 4 }
+
+-- Dice for a step: anew, those of the loop's last step, or of these all but one.
+local function rolls_of(loop)
+  local rolls, what = loop.rolls or {}, chance(40) and "all" or chance(50) and one_of(rolled)
+  for _, one in ipairs(rolled) do
+    if what == "all" or what == one or not loop.rolls then rolls[one] = roll[one]() end
+  end
+  loop.rolls = rolls
+  return rolls
+end
+
 local function submit(loop)
-  local from = between(1, #program.held)
-  local to = from % #program.held + 1
-  local s = { reach = one_of { 0, 1, 2, 3, between(0, 9) }, n = random(1000),
-    lo = one_of { 0, 0, 3, 9, random(12) }, hi = one_of { N, N, 16, between(12, N) } }
+  local rolls = rolls_of(loop)
+  local from, to = rolls.from, rolls.from % #program.held + 1
+  local s = { reach = rolls.reach, n = rolls.n, given_n = rolls.n, lo = rolls.lo, hi = rolls.hi,
+    luck = rolls }
   for i, way in ipairs(loop) do
     s.from, s.to = program.sides[i][from], program.sides[i][to]
     way.set(s)
     if i == 1 then
       q:submit(function(cg) way.f(cg, way.arguments(s)) end)
     else
+      local before = seen.prepared
       way.step(way.arguments(s))
+      if seen.prepared ~= before then note("prepared " .. loop.name) end
     end
   end
   model(s, from, to)
