@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -49,14 +50,15 @@ static int signal_for(const char *name) {
 }
 
 /* As a file, which is of no process that gets its number later; -1: none.
- * *number: by which signal it is asked to end. */
-static int find_launcher(int *number) {
+ * *number: by which signal it is asked to end. *found: its own number. */
+static int find_launcher(int *number, pid_t *found) {
   pid_t process = getppid(), parent;
   char name[32];
   for (int i = 0; i < ANCESTORS && process > 1; ++i, process = parent) {
     int file = (int)syscall(SYS_pidfd_open, process, 0);
     if (file < 0 || !look_up(process, name, &parent)) return -1;
     *number = signal_for(name);
+    *found = process;
     if (*number != 0) return file;
     close(file);
   }
@@ -68,8 +70,26 @@ static bool ends_within(int launcher, int ms) {
   return poll(&file, 1, ms) != 0;
 }
 
+/* The folder that the launcher has made for this job on this host, which it
+ * tells its ranks and removes at its end; null: not known. */
+static const char *folder_of(pid_t launcher) {
+  const char *folder = getenv("PMIX_SERVER_TMPDIR");
+  char name[32];
+  int size = snprintf(name, sizeof name, "/pid.%d", (int)launcher);
+  if (folder == NULL || folder[0] != '/') return NULL;
+  const char *end = strrchr(folder, '/');
+  return strlen(end) == (size_t)size && strcmp(end, name) == 0 ? folder : NULL;
+}
+
+/* That of a launcher which is gone; and the one about it, which all jobs of a
+ * user share, if it is empty. Does not come back. */
+static void remove_folder(const char *folder) {
+  execl("/bin/sh", "sh", "-c", "rm -rf -- \"$1\"; rmdir -- \"${1%/*}\"", "sh",
+        folder, (char *)NULL);
+}
+
 /* In a process of its own, with nothing of the rank's but its memory. */
-static void outlive(int launcher, int number, int wait_ms) {
+static void outlive(int launcher, int number, int wait_ms, const char *folder) {
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, NULL);
@@ -78,15 +98,20 @@ static void outlive(int launcher, int number, int wait_ms) {
   (void)syscall(SYS_close_range, 1, ~0U, 0);
   if (ends_within(STDIN_FILENO, wait_ms)) return;
   syscall(SYS_pidfd_send_signal, STDIN_FILENO, number, NULL, 0);
-  if (ends_within(STDIN_FILENO, ASKED_MS)) return;
+  bool ended = ends_within(STDIN_FILENO, ASKED_MS);
+  if (ended && number != SIGKILL) return;
   syscall(SYS_pidfd_send_signal, STDIN_FILENO, SIGKILL, NULL, 0);
+  ended = ended || ends_within(STDIN_FILENO, ASKED_MS);
+  if (ended && folder != NULL) remove_folder(folder);
 }
 
 void cel_launcher_outlive(int wait_ms) {
-  int number = 0, launcher = find_launcher(&number);
+  pid_t process = 0;
+  int number = 0, launcher = find_launcher(&number, &process);
   if (launcher < 0) return;
+  const char *folder = folder_of(process);
   if (fork() == 0) {
-    outlive(launcher, number, wait_ms);
+    outlive(launcher, number, wait_ms, folder);
     _exit(0);
   }
   close(launcher);

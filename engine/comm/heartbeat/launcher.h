@@ -8,7 +8,8 @@
 #define CEL_COMM_HEARTBEAT_LAUNCHER_H
 
 /* Leaves a process behind that looks whether the launcher's process on this
- * host, if that is Open MPI's, ends within so long, and else ends it. Before
+ * host, if that is Open MPI's, ends within so long, and else ends it, with the
+ * folder of its files where it had to be killed. Before
  * the calling process ends as the launcher tells it to, or as a rank is lost.
  * Thread: any. */
 void cel_launcher_outlive(int wait_ms);

@@ -101,7 +101,8 @@ describe("a compiler that runs", function()
 
   it("ends with a job that a launcher ends", function()
     local folder = case()
-    run(folder, KERNEL, COMPILES, "kill -TERM $p", 3)
+    local r = run(folder, KERNEL, COMPILES, "kill -TERM $p", 3)
+    assert.same({ 1, false }, { r.status, r.timed_out }) -- mpirun neither crashed nor hung
     is_gone(folder)
   end)
 
@@ -173,6 +174,29 @@ end
     run(folder, KERNEL, COMPILES, other .. "; kill -TERM $p")
     assert.matches("cc%-", scratch.read(folder .. "/seen"))
     is_gone(folder)
+  end)
+end)
+
+describe("an mpirun that hangs", function()
+  it("is ended, with its folder, once its ranks are told to end", function()
+    local folder = case()
+    local env = env_of(folder)
+    env.CELER_LOST, env.CXX = "1", ""
+    os.execute(("mkdir '%s/cache/scratch'"):format(folder)) -- as left() looks there
+    local r = run(folder, [==[
+require("celer").queue():wait()
+io.open("begun." .. require("celer.core").rank(), "w"):close()
+while true do end
+]==], "[ -e begun.0 -a -e begun.1 ]",
+      "kill -STOP $p; kill -TERM $(pgrep -P $p); wait -f $p", 2, env)
+    assert.equal(137, r.status)
+    local gone
+    for _ = 1, 200 do
+      gone = left(folder) == ""
+      if gone then break end
+      celer.exec({ "sleep", "0.05" })
+    end
+    assert.is_true(gone, left(folder))
   end)
 end)
 
