@@ -1,29 +1,22 @@
-#define _GNU_SOURCE /* accept4 */
 #include "comm/hub/hub.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "comm/heartbeat/reach.h"
+#include "comm/hub/wires.h"
+#include "comm/hub/words.h"
 #include "device/clock.h"
 #include "device/thread.h"
 
 enum {
-  CUT_MS = 500,      /* after HALT, */
-  BEHIND_MS = 400,   /* and longer where a rank is behind */
-  CONNECT_MS = 5000, /* for each address of rank 0 */
-  HELLO_S = 5        /* for whoever connects to say who it is */
+  CUT_MS = 500,    /* after HALT, */
+  BEHIND_MS = 400, /* and longer where a rank is behind */
+  LAST_MS = 2000   /* for what the others have written last */
 };
 
 /* What is added to the bell so that the thread looks at the time anew. */
@@ -40,23 +33,11 @@ typedef enum frame_kind {
   WORDS /* that the rank has written */
 } frame_kind;
 
-/* In the order of bytes that all hosts of a job share, as the key. */
+/* In the order of bytes that all hosts of a job share. */
 typedef struct frame {
   uint32_t kind, failed;
   uint64_t line, passed, size; /* bytes that follow */
 } frame;
-
-typedef struct hello {
-  uint64_t key[2];
-  int64_t rank;
-} hello;
-
-/* Where rank 0 is, for the others. */
-typedef struct invitation {
-  cel_card card;
-  uint64_t key[2];
-  uint16_t port; /* 0: there is none */
-} invitation;
 
 typedef enum phase { GOES, HALTED, STOPPING, OVER } phase;
 
@@ -69,8 +50,9 @@ struct cel_hub {
   int64_t rank, ranks;
   void (*cut)(void);
   int *file; /* rank 0: by rank, [0] is the bell; else [0] leads to rank 0 */
-  pthread_t thread, words_thread;
-  int words; /* a pipe's end with what is written here; -1: nobody reads that */
+  pthread_t thread;
+  bool listens;     /* there is the thread */
+  cel_words *words; /* null: somebody reads what is written here */
   pthread_mutex_t writing;
   pthread_mutex_t lock; /* of all below */
   pthread_cond_t news;
@@ -91,35 +73,13 @@ struct cel_hub {
 /* ---- files ----------------------------------------------------------------
  */
 
-static bool write_all(int file, const void *data, uint64_t size) {
-  for (const char *at = data; size > 0;) {
-    ssize_t n = send(file, at, size, MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    at += n;
-    size -= (uint64_t)n;
-  }
-  return true;
-}
-
-static bool read_all(int file, void *data, uint64_t size) {
-  for (char *at = data; size > 0;) {
-    ssize_t n = recv(file, at, size, 0);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    at += n;
-    size -= (uint64_t)n;
-  }
-  return true;
-}
-
 /* To rank 0, or from there to rank `to`; in one packet, if it is short. */
 static bool say(cel_hub *h, int64_t to, const frame *f, const void *data) {
   char *all = cel_alloc(sizeof *f + f->size);
   memcpy(all, f, sizeof *f);
   if (data != NULL) memcpy(all + sizeof *f, data, f->size);
   pthread_mutex_lock(&h->writing);
-  bool good = write_all(h->file[to], all, sizeof *f + f->size);
+  bool good = cel__wires_write(h->file[to], all, sizeof *f + f->size);
   pthread_mutex_unlock(&h->writing);
   cel_free(all);
   return good;
@@ -231,9 +191,9 @@ static void take_end(cel_hub *h, int64_t rank, const frame *f, void *said) {
 
 /* What comes from `file`; false at its end. */
 static bool hear(int file, frame *f, void **data) {
-  if (!read_all(file, f, sizeof *f)) return false;
+  if (!cel__wires_read(file, f, sizeof *f)) return false;
   *data = cel_alloc(f->size + 1);
-  if (read_all(file, *data, f->size)) return true;
+  if (cel__wires_read(file, *data, f->size)) return true;
   cel_free(*data);
   return false;
 }
@@ -266,7 +226,7 @@ static void hear_rank(cel_hub *h, struct pollfd *poll_of, int64_t rank) {
     return;
   }
   if (f.kind == WORDS) {
-    (void)!write(STDOUT_FILENO, said, f.size);
+    cel__words_show(said, f.size);
     cel_free(said);
     return;
   }
@@ -285,6 +245,24 @@ static bool hear_bell(cel_hub *h) {
   return !closing;
 }
 
+static void hear_ranks(cel_hub *h, struct pollfd *files) {
+  for (int64_t k = 1; k < h->ranks; ++k)
+    if (files[k].revents != 0) hear_rank(h, &files[k], k);
+}
+
+/* What the others have written last; they close, too. */
+static void hear_last(cel_hub *h, struct pollfd *files) {
+  int64_t till = cel_now_ns() + LAST_MS * INT64_C(1000000);
+  files[0].fd = -1;
+  for (int64_t left = LAST_MS; left > 0;) {
+    int64_t open = 0;
+    for (int64_t k = 1; k < h->ranks; ++k) open += files[k].fd >= 0;
+    if (open == 0) return;
+    if (poll(files, (nfds_t)h->ranks, (int)left) > 0) hear_ranks(h, files);
+    left = (till - cel_now_ns()) / 1000000;
+  }
+}
+
 static void *listen_to_all(void *context) {
   cel_hub *h = context;
   struct pollfd *files = cel_alloc_zero((size_t)h->ranks * sizeof *files);
@@ -296,9 +274,9 @@ static void *listen_to_all(void *context) {
     pthread_mutex_unlock(&h->lock);
     if (poll(files, (nfds_t)h->ranks, ms) <= 0) continue;
     if (files[0].revents != 0) on = hear_bell(h);
-    for (int64_t k = 1; k < h->ranks; ++k)
-      if (files[k].revents != 0) hear_rank(h, &files[k], k);
+    hear_ranks(h, files);
   }
+  hear_last(h, files);
   cel_free(files);
   return NULL;
 }
@@ -344,50 +322,6 @@ static void *listen_to_first(void *context) {
   }
   lose(h, 0);
   return NULL;
-}
-
-/* ---- what is written ------------------------------------------------------
- */
-
-static bool leads_nowhere(int file) {
-  struct stat is, null;
-  return fstat(file, &is) == 0 && stat("/dev/null", &null) == 0 &&
-         S_ISCHR(is.st_mode) && is.st_rdev == null.st_rdev;
-}
-
-static void *pass_words_on(void *context) {
-  cel_hub *h = context;
-  char bytes[4096];
-  for (ssize_t n; (n = read(h->words, bytes, sizeof bytes)) > 0;) {
-    frame f = {.kind = WORDS, .size = (uint64_t)n};
-    say(h, 0, &f, bytes);
-  }
-  return NULL;
-}
-
-static cel_status listen_to_words(cel_hub *h) {
-  int ends[2];
-  bool out = leads_nowhere(STDOUT_FILENO), err = leads_nowhere(STDERR_FILENO);
-  if (h->rank == 0 || (!out && !err)) return CEL_E_OK;
-  if (pipe2(ends, O_CLOEXEC) != 0)
-    return cel_fail(CEL_E_MISSING, "the system refuses a pipe: %s",
-                    strerror(errno));
-  if (out) dup2(ends[1], STDOUT_FILENO);
-  if (err) dup2(ends[1], STDERR_FILENO);
-  close(ends[1]);
-  h->words = ends[0];
-  return cel_thread_start(&h->words_thread, pass_words_on, h, "its output");
-}
-
-/* All of it is on its way then. */
-static void end_words(cel_hub *h) {
-  if (h->words < 0) return;
-  int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  fflush(NULL);
-  dup2(null, STDOUT_FILENO);
-  dup2(null, STDERR_FILENO);
-  close(null);
-  pthread_join(h->words_thread, NULL);
 }
 
 /* ---- lines ----------------------------------------------------------------
@@ -507,122 +441,8 @@ int cel_hub_bell(const cel_hub *hub) {
   return hub->file[0];
 }
 
-/* ---- connecting -----------------------------------------------------------
+/* ---- life -----------------------------------------------------------------
  */
-
-/* Where the others may connect to; -1: nowhere. */
-static int invite(invitation *out, int64_t ranks, bool one_host) {
-  *out = (invitation){.port = 0};
-  cel__reach_describe(&out->card);
-  if (getrandom(out->key, sizeof out->key, 0) != sizeof out->key) return -1;
-  struct sockaddr_in here = {
-      .sin_family = AF_INET,
-      .sin_addr.s_addr = htonl(one_host ? INADDR_LOOPBACK : INADDR_ANY)};
-  socklen_t size = sizeof here;
-  int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (file < 0) return -1;
-  if (bind(file, (struct sockaddr *)&here, size) == 0 &&
-      listen(file, (int)ranks) == 0 &&
-      getsockname(file, (struct sockaddr *)&here, &size) == 0) {
-    out->port = ntohs(here.sin_port);
-    return file;
-  }
-  close(file);
-  return -1;
-}
-
-/* A connection whose frames go at once; -1: there is none. */
-static int connect_to(uint32_t address, uint16_t port) {
-  struct sockaddr_in to = {.sin_family = AF_INET,
-                           .sin_port = htons(port),
-                           .sin_addr.s_addr = address};
-  int one = 1, fault = 0;
-  socklen_t size = sizeof fault;
-  int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (file < 0) return -1;
-  struct timeval most = {.tv_sec = CONNECT_MS / 1000};
-  setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
-  if (connect(file, (struct sockaddr *)&to, sizeof to) != 0) fault = errno;
-  most = (struct timeval){0};
-  setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
-  setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-  (void)size;
-  if (fault == 0) return file;
-  close(file);
-  return -1;
-}
-
-static cel_status join(cel_hub *h, invitation *to) {
-  cel_card mine;
-  cel__reach_describe(&mine);
-  if (to->port == 0)
-    return cel_fail(CEL_E_CANCELLED, "rank 0 cannot listen for the others");
-  char tried[CEL_CARD_ADDRESSES * 20] = "";
-  size_t n = 0;
-  cel__reach_narrow(&mine, &to->card);
-  h->file[0] = -1;
-  for (int i = 0; i < CEL_CARD_ADDRESSES && to->card.address[i] != 0; ++i) {
-    struct in_addr address = {to->card.address[i]};
-    n += (size_t)snprintf(tried + n, sizeof tried - n, "%s%s",
-                          n > 0 ? ", " : "", inet_ntoa(address));
-    h->file[0] = connect_to(to->card.address[i], to->port);
-    hello who = {.key = {to->key[0], to->key[1]}, .rank = h->rank};
-    if (h->file[0] >= 0 && write_all(h->file[0], &who, sizeof who))
-      return CEL_E_OK;
-  }
-  return cel_fail(CEL_E_COMM,
-                  "rank %lld on %s cannot reach rank 0 on %s (tried %s, port "
-                  "%d): a session needs TCP from all hosts to that of rank 0",
-                  (long long)h->rank, mine.host, to->card.host,
-                  n > 0 ? tried : "no address", to->port);
-}
-
-/* Whoever connects and is no rank of this job is sent away. */
-static bool admit(cel_hub *h, int listening, const invitation *own) {
-  int one = 1;
-  hello who;
-  struct timeval most = {.tv_sec = HELLO_S};
-  int file = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
-  if (file < 0) return false;
-  setsockopt(file, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
-  bool good = read_all(file, &who, sizeof who) &&
-              memcmp(who.key, own->key, sizeof who.key) == 0 && who.rank > 0 &&
-              who.rank < h->ranks && h->file[who.rank] < 0;
-  most.tv_sec = 0;
-  setsockopt(file, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
-  setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-  if (good)
-    h->file[who.rank] = file;
-  else
-    close(file);
-  return good;
-}
-
-static cel_status connect_ranks(cel_hub *h, cel_transport *t) {
-  invitation *own = cel_alloc_zero(sizeof *own);
-  uint64_t size = sizeof *own;
-  void *data = own;
-  bool one_host = t->local_ranks == t->ranks;
-  int listening = h->rank == 0 ? invite(own, h->ranks, one_host) : -1;
-  cel_status status = t->control.broadcast(t->control.self, &data, &size);
-  own = data;
-  cel_error error = {.code = CEL_E_OK};
-  if (status == CEL_E_OK && h->rank != 0) status = join(h, own);
-  if (status == CEL_E_OK && h->rank == 0 && listening < 0)
-    status = cel_fail(CEL_E_COMM, "cannot listen for other ranks: %s",
-                      strerror(errno));
-  if (status != CEL_E_OK) error = *cel_error_last();
-  int64_t faults = status != CEL_E_OK;
-  if (t->control.all_reduce_max != NULL)
-    CEL_TRY(t->control.all_reduce_max(t->control.self, &faults));
-  for (int64_t k = 1; h->rank == 0 && faults == 0 && k < h->ranks;)
-    if (admit(h, listening, own)) ++k;
-  if (listening >= 0) close(listening);
-  cel_free(own);
-  if (error.code != CEL_E_OK) return cel_fail_with(&error);
-  return faults == 0 ? CEL_E_OK
-                     : cel_fail(CEL_E_CANCELLED, "ranks cannot be connected");
-}
 
 static void release(cel_hub *h) {
   if (h->end != NULL) forget_ends(h);
@@ -639,13 +459,46 @@ static void release(cel_hub *h) {
   cel_free(h);
 }
 
+static void pass_words_on(void *context, const void *bytes, uint64_t size) {
+  cel_hub *h = context;
+  frame f = {.kind = WORDS, .size = size};
+  say(h, 0, &f, bytes);
+}
+
+static cel_status open_bell(cel_hub *h) {
+  h->file[0] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  return h->file[0] >= 0
+             ? CEL_E_OK
+             : cel_fail(CEL_E_MISSING,
+                        "the system refuses a file for Ctrl-C: %s (see ulimit "
+                        "-n)",
+                        strerror(errno));
+}
+
+static cel_status start_listening(cel_hub *h) {
+  CEL_TRY(cel_thread_start(&h->thread,
+                           h->rank == 0 ? listen_to_all : listen_to_first, h,
+                           "the other ranks"));
+  h->listens = true;
+  return CEL_E_OK;
+}
+
+static cel_status start(cel_hub *h, cel_transport *transport) {
+  CEL_TRY(cel__wires_connect(transport, h->file));
+  if (h->rank == 0)
+    CEL_TRY(open_bell(h));
+  else
+    CEL_TRY(cel__words_open(pass_words_on, h, &h->words));
+  return start_listening(h);
+}
+
 cel_status cel_hub_open(cel_transport *transport, void (*cut)(void),
                         cel_hub **out) {
   cel_hub *h = cel_alloc_zero(sizeof *h);
   h->rank = transport->rank;
   h->ranks = transport->ranks;
   h->cut = cut;
-  h->gone = h->words = -1;
+  h->gone = -1;
   h->phase = OVER;
   pthread_mutex_init(&h->writing, NULL);
   pthread_mutex_init(&h->lock, NULL);
@@ -653,30 +506,21 @@ cel_status cel_hub_open(cel_transport *transport, void (*cut)(void),
   h->file = cel_alloc((size_t)h->ranks * sizeof *h->file);
   for (int64_t k = 0; k < h->ranks; ++k) h->file[k] = -1;
   if (h->rank == 0) h->end = cel_alloc_zero((size_t)h->ranks * sizeof *h->end);
-  cel_status status = connect_ranks(h, transport);
-  if (status == CEL_E_OK && h->rank == 0)
-    h->file[0] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (status == CEL_E_OK)
-    status = cel_thread_start(&h->thread,
-                              h->rank == 0 ? listen_to_all : listen_to_first, h,
-                              "the other ranks");
-  if (status == CEL_E_OK) status = listen_to_words(h);
+  cel_status status = start(h, transport);
   if (status == CEL_E_OK)
     *out = h;
   else
-    release(h);
+    cel_hub_close(h);
   return status;
 }
 
 void cel_hub_close(cel_hub *hub) {
-  end_words(hub);
+  cel__words_close(hub->words);
   pthread_mutex_lock(&hub->lock);
   hub->closing = true;
   pthread_mutex_unlock(&hub->lock);
-  if (hub->rank == 0)
-    wake(hub);
-  else
-    shutdown(hub->file[0], SHUT_RDWR);
-  pthread_join(hub->thread, NULL);
+  if (hub->listens && hub->rank == 0) wake(hub);
+  if (hub->listens && hub->rank != 0) shutdown(hub->file[0], SHUT_RDWR);
+  if (hub->listens) pthread_join(hub->thread, NULL);
   release(hub);
 }
