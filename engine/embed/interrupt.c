@@ -229,9 +229,12 @@ static void on_keep(int number) {
 }
 
 void cel_interrupt_catch_keep(void) {
-  struct sigaction now;
-  if (sigaction(SIGUSR1, NULL, &now) == 0 && now.sa_handler == end_by)
-    handle(SIGUSR1, on_keep);
+  struct sigaction now, action = {.sa_handler = on_keep, .sa_flags = SA_RESTART};
+  sigemptyset(&action.sa_mask);
+  if (sigaction(SIGUSR1, NULL, &now) == 0 &&
+      (now.sa_handler == end_by || now.sa_handler == SIG_DFL ||
+       now.sa_handler == SIG_IGN))
+    sigaction(SIGUSR1, &action, NULL);
 }
 
 bool cel_interrupt_keep(void) {

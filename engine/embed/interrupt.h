@@ -50,7 +50,7 @@ void cel_interrupt_hear(void);
 void cel_interrupt_clear(void);
 
 /* From now on SIGUSR1 ends nothing, unless somebody has made something else of
- * it: it asks for a checkpoint. After catch. Thread: main. */
+ * it: it asks for a checkpoint. Thread: main. */
 void cel_interrupt_catch_keep(void);
 /* Whether it has come since this was last asked. Thread: any. */
 bool cel_interrupt_keep(void);

@@ -130,6 +130,8 @@ int main(int argc, char **argv) {
   cel_refused_set_say(say_refused);
   cel_interrupt_outlive_limits();
   cel_interrupt_set_last(end);
+  /* Whoever has started the run may ask at any moment. */
+  if (getenv("CELER_RESTARTED") != NULL) cel_interrupt_catch_keep();
   if (cel_session_open(&session) != CEL_E_OK) {
     if (cel_launch_rank() == 0) print_error(cel_error_last()->text);
     return 1;

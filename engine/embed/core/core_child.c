@@ -56,10 +56,13 @@ typedef struct plumbing {
 } plumbing;
 
 /* In the child, which leads a session of its own: a terminal's Ctrl-C is ours,
- * and what it starts can be found. It is told to end if we are no more. */
+ * and what it starts can be found. It is told to end if we are no more. SIGUSR1
+ * is for ranks that know what to do then: no launcher ends by it that has not
+ * come to pass it on yet. */
 static _Noreturn void become(lua_State *L, char **argv, const plumbing *p) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   setsid();
+  signal(SIGUSR1, SIG_IGN);
   pthread_sigmask(SIG_SETMASK, &unblocked, NULL);
   set_environment(L, 2);
   int null = p->quiet ? open("/dev/null", O_RDWR) : -1;

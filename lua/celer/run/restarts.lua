@@ -62,6 +62,7 @@ end
 ---@field ends? string  how the others end
 ---@field unstarted? boolean  a host may be gone
 ---@field failed? boolean  a rank ended by an error
+---@field asks? number  when ranks are asked for a checkpoint again
 
 -- Reads lines of what was said.
 local function note(outcome, text)
@@ -93,10 +94,17 @@ local function relay(file, outcome, milliseconds)
   return nil, it ~= ""
 end
 
+-- Asks the ranks for a checkpoint: again and again, as there may be none of them yet.
+local function ask(child, outcome)
+  core.child_kill(child, USR1)
+  outcome.patience = 2 * (outcome.patience or 0.5)
+  outcome.asks = core.time() + outcome.patience
+end
+
 -- A signal that this process gets.
 local function pass_on(signal, child, outcome, launched)
   if signal == USR1 then
-    core.child_kill(child, USR1)
+    ask(child, outcome)
   elseif launch.ends(signal) then
     outcome.deadline = core.time() + (outcome.told and 0 or GRACE_S)
     outcome.told = outcome.told or signal
@@ -127,10 +135,13 @@ local function run_once(words, variables, launched)
   if not child then error(("cannot start %s: %s"):format(words[1], file), 0) end
   local outcome, killed = { line = "" }, false
   repeat
-    local left = outcome.deadline and not killed and math.max(0, outcome.deadline - core.time())
-    local signal = relay(file, outcome, left and math.ceil(left * 1000) or -1)
+    local deadline = not killed and outcome.deadline
+    local till = math.min(deadline or math.huge, outcome.asks or math.huge)
+    local left = math.max(0, till - core.time())
+    local signal = relay(file, outcome, till < math.huge and math.ceil(left * 1000) or -1)
     if signal then pass_on(signal, child, outcome, launched) end
-    if left and core.time() >= outcome.deadline then
+    if outcome.asks and core.time() >= outcome.asks then ask(child, outcome) end
+    if deadline and core.time() >= deadline then
       killed = true
       launch.kill(child)
     end
@@ -152,12 +163,17 @@ local function patience(outcome, lost)
   return seconds[outcome.ends] or 0
 end
 
+local function say(text, ...)
+  io.stderr:write("celer: ", text:format(...), "\n")
+end
+
 -- Waits; the signal by which this process is to end, if it comes.
 local function pause(seconds)
   local till = core.time() + seconds
   repeat
     local kind, signal = core.child_await(-1, math.max(0, math.ceil((till - core.time()) * 1000)))
     if kind == "signal" and launch.ends(signal) then return signal end
+    if signal == USR1 then say "SIGUSR1 has come while nothing runs: what there is is kept" end
   until core.time() >= till
 end
 
@@ -178,10 +194,6 @@ local function requeue(job)
   end
   if told then return told end
   return child and (status == 0 or number ~= 0) and pause(600) or nil
-end
-
-local function say(text, ...)
-  io.stderr:write("celer: ", text:format(...), "\n")
 end
 
 local function left_text(n)

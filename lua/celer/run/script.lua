@@ -122,6 +122,13 @@ local function gather(path, name, text)
     message = not text and message or nil, environment = ranks > 1 and core.environment "" }
 end
 
+local function names(files, word)
+  for _, text in tables.each(files) do
+    if text:find(word, 1, true) then return true end
+  end
+  return false
+end
+
 --- Whether the script, or a module beside it, names a checkpoint; nil, why it cannot be read.
 ---@param path string
 ---@param text? string  in place of the file
@@ -129,10 +136,7 @@ end
 function M.names_checkpoint(path, text)
   local found = gather(path, path, text)
   if found.message then return nil, found.message end
-  for _, one in tables.each(found.files) do
-    if one:find("checkpoint", 1, true) then return true end
-  end
-  return false
+  return names(found.files, "checkpoint")
 end
 
 -- What launchers tell each rank of itself.
@@ -207,6 +211,7 @@ function M.load(path, text)
   core.set_bundle(encoded)
   if rank > 0 and bundle.environment then M.share_environment(bundle.environment) end
   if bundle.message then return nil, bundle.message end
+  if names(bundle.files, "checkpoint_every") then core.catch_keep() end
   local source = bundle.files[name]:gsub("^#[^\n]*", "")
   return syntax.load(source, "@" .. name)
 end

@@ -171,4 +171,80 @@ describe("celer run --restarts", function()
       .. "told to end by SIGUSR1; the run goes on from its last checkpoint; 1 restart is left\n",
       r.stderr)
   end)
+
+  -- Signals come from the start on, to the launcher and to the ranks.
+  local EARLY = [[
+local celer = require "celer"
+local folder = arg[1]
+local kept, extra = celer.restore(folder .. "/kept")
+local u = kept and kept.u or celer.buffer("int", { 8 }, { init = 0 })
+io.open(folder .. "/up." .. require("celer.core").rank(), "w"):close()
+if not kept then while not io.open(folder .. "/go") do end end
+local n = kept and 20 or 1e9
+for t = 1, n do
+  celer.checkpoint_every("1 h", folder .. "/kept", { u = u }, { step = t })
+end
+print(extra.step)
+]]
+
+  -- Runs it while a shell sends signals to $p.
+  local function signalled(words, sends)
+    local folder = scratch.folder()
+    scratch.write(folder .. "/case.lua", EARLY)
+    local r = celer.exec({ "bash", "-c", ([[
+      %s run --backend cpu --advice off %s case.lua . & p=$!
+      trap 'kill -KILL $p' TERM
+      %s
+      touch go
+      wait $p]]):format(celer.command(), words, sends) }, { cwd = folder, timeout = 60 })
+    return r
+  end
+
+  for how, words in pairs { ["by a launcher"] = "-n 2 --restarts 2", alone = "--restarts 2" } do
+    it("is not ended by SIGUSR1 that comes early, and keeps what it asks for: " .. how, function()
+      -- As early as it can be: before the launcher is one.
+      local r = signalled(words,
+        "until grep -q SigQ /proc/$(pgrep -P $p || echo none)/status 2>/dev/null; do :; done; "
+        .. "for i in 1 2 3 4 5 6 7 8 9; do kill -USR1 $p || break; sleep 0.02; done")
+      assert.equal(0, r.status, r.stderr)
+      assert.matches("^1\n$", r.stdout)
+      assert.matches("told by SIGUSR1 to end: all is kept in", r.stderr)
+      started(r, 2)
+    end)
+  end
+
+  it("keeps at the first call what SIGUSR1 asks a rank for before it, and goes on", function()
+    local folder = scratch.folder()
+    scratch.write(folder .. "/case.lua", EARLY:gsub("1e9", "20"):gsub("extra.step", "'end'"))
+    local r = celer.exec({ "bash", "-c", ([[
+      %s run --backend cpu --advice off case.lua . & p=$!
+      until [ -e up.0 ]; do :; done
+      kill -USR1 $p
+      touch go
+      wait $p]]):format(celer.command()) }, { cwd = folder, timeout = 60 })
+    assert.same({ 0, "end\n", "" }, { r.status, r.stdout, r.stderr })
+    assert.equal("1\n", scratch.output("ls -d '" .. folder .. "/kept' | wc -l"))
+  end)
+
+  it("says that SIGUSR1 finds nothing to keep between two runs", function()
+    local folder = scratch.folder()
+    scratch.write(folder .. "/case.lua", ([[
+if not io.open "go" and require("celer.core").rank() == 1 then
+  local ffi = require "ffi"
+  ffi.cdef "int getpid(void); int kill(int, int);"
+  ffi.C.kill(ffi.C.getpid(), 19)
+end
+]] .. EARLY:gsub("1e9", "20"):gsub("extra.step", "'end'")))
+    local r = celer.exec({ "bash", "-c", ([[
+      mkfifo said
+      %s run --backend cpu --advice off -n 2 --lost 1 --restarts 2 case.lua . 2>said & p=$!
+      trap 'kill -KILL $p' TERM
+      while read -r line; do
+        echo "$line" >&2
+        case $line in *"goes on from its last"*) kill -USR1 $p; touch go;; esac
+      done <said
+      wait $p]]):format(celer.command()) }, { cwd = folder, timeout = 60 })
+    assert.same({ 0, "end\n" }, { r.status, r.stdout }, r.stderr)
+    assert.matches("celer: SIGUSR1 has come while nothing runs: what there is is kept\n", r.stderr)
+  end)
 end)
