@@ -22,11 +22,12 @@ local M = {}
 ---@field ranks? integer  nil: the launcher decides
 ---@field hosts? celer.launcher.host[]  nil: the launcher knows them
 ---@field file? string  that lists the hosts
+---@field chosen? boolean  the hosts are those of `--host`, which may choose from the file's
 
 ---@class celer.launcher.host
 ---@field name string
 ---@field text string  as it was given
----@field slots integer
+---@field slots? integer  nil: as many as the host has cores
 
 --- The file of this program.
 ---@return string
@@ -78,7 +79,7 @@ local function read_hosts(path)
     local name = line:gsub("#.*", ""):match "^%s*(%S+)"
     if name then
       hosts[#hosts + 1] = { name = name, text = line,
-        slots = tonumber(line:match "%sslots%s*=%s*(%d+)") or 1 }
+        slots = tonumber(line:match "%sslots%s*=%s*(%d+)") }
     end
   end
   file:close()
@@ -88,8 +89,8 @@ end
 local function list_hosts(text)
   local hosts = {}
   for one in text:gmatch "[^,]+" do
-    hosts[#hosts + 1] = { name = one:match "^[^:]+", text = one,
-      slots = tonumber(one:match ":(%d+)$") or 1 }
+    local name, slots = one:match "^([^:]+):?(.*)$"
+    hosts[#hosts + 1] = { name = name, text = one, slots = slots == "" and 1 or tonumber(slots) }
   end
   return hosts
 end
@@ -101,7 +102,7 @@ local function take_apart(out, given)
   while given[i] do
     local option, value = given[i]:match "^%-%-?(%a+)$", given[i + 1]
     if counts[option] and tonumber(value) then out.ranks = out.ranks or tonumber(value)
-    elseif lists[option] and value then out.hosts = list_hosts(value)
+    elseif lists[option] and value then out.hosts, out.chosen = list_hosts(value), true
     elseif files[option] and value then out.file = value
     else
       out.words[#out.words + 1] = given[i]
@@ -135,14 +136,18 @@ function M.find(text, ranks)
   return out
 end
 
+-- nil: of some nobody knows.
 local function slots_of(hosts)
   local n = 0
-  for _, host in ipairs(hosts) do n = n + host.slots end
+  for _, host in ipairs(hosts) do
+    if not host.slots then return nil end
+    n = n + host.slots
+  end
   return n
 end
 
 --- How many ranks there are on those of the launcher's hosts that are `left`: as many as
---- before if they have room, and as many on each as before, if there was not.
+--- before if they have room, and as many on each as before, if there was not or nobody knows.
 ---@param launcher celer.launcher
 ---@param left celer.launcher.host[]?
 ---@return integer? ranks
@@ -150,7 +155,8 @@ function M.ranks_on(launcher, left)
   local n = launcher.ranks
   if not n or not left then return n end
   local all, now = slots_of(launcher.hosts), slots_of(left)
-  if n <= all then return math.min(n, now) end
+  if all and n <= all then return math.min(n, now) end
+  if not all then all, now = #launcher.hosts, #left end
   return math.max(1, math.floor(n * now / all))
 end
 
@@ -170,7 +176,10 @@ end
 local function add_hosts(words, launcher, hosts)
   local lines = {}
   for i, host in ipairs(hosts) do lines[i] = host.text end
-  if not launcher.file then return add(words, "--host", table.concat(lines, ",")) end
+  if launcher.chosen then
+    if launcher.file then add(words, "--hostfile", launcher.file) end
+    return add(words, "--host", table.concat(lines, ","))
+  end
   if #hosts == #launcher.hosts then return add(words, "--hostfile", launcher.file) end
   local path = os.tmpname()
   core.leftover(path)

@@ -19,10 +19,14 @@ local KILL, TERM, USR1 = 9, 15, 10
 local LOST = core.facts.exit.lost
 -- Statuses of a rank that was killed, or told to end by somebody else; and of an mpirun that
 -- has lost a host.
-local losses = { [LOST] = true, [128 + KILL] = true, [128 + TERM] = true, [205] = true }
+local losses = { [LOST] = true, [128 + KILL] = true, [128 + TERM] = true, [205] = true,
+  [128 + USR1] = true }
 -- A launcher that has a loss to report ends within so many seconds, or never; so does one that
 -- is told to end.
 local GRACE_S = 6
+-- A rank that has come to its first line of celer takes SIGUSR1; others end by it. So long a run
+-- is given to get there.
+local START_S = 5
 -- Of a network that falls apart, all parts end within so many seconds after the first.
 local PARTS_S = 7
 
@@ -35,6 +39,8 @@ local signs = {
     "rank %s on host %s was killed", "launcher" },
   { "noticed that process rank (%d+) with PID %d+ on node (%S+) exited on signal 15",
     "rank %s on host %s was told to end", "launcher" },
+  { "noticed that process rank (%d+) with PID %d+ on node (%S+) exited on signal 10",
+    "rank %s on host %s was ended by SIGUSR1 while it started", "launcher" },
   { "Remote daemon: %S+ on node (%S+)", "host %s was lost", "apart" },
   { "celer: told by SIGUSR1 to end", "the run was told to end by SIGUSR1", "asked" },
   { "srun: error: (%S+): tasks? (%S+): Killed", "host %s lost its task %s", "launcher" },
@@ -62,7 +68,8 @@ end
 ---@field ends? string  how the others end
 ---@field unstarted? boolean  a host may be gone
 ---@field failed? boolean  a rank ended by an error
----@field asks? number  when ranks are asked for a checkpoint again
+---@field begun number
+---@field asks? number  when ranks are asked for a checkpoint, next
 
 -- Reads lines of what was said.
 local function note(outcome, text)
@@ -94,17 +101,17 @@ local function relay(file, outcome, milliseconds)
   return nil, it ~= ""
 end
 
--- Asks the ranks for a checkpoint: again and again, as there may be none of them yet.
+-- Asks the ranks for a checkpoint, and again later: some may not have come to listen.
 local function ask(child, outcome)
   core.child_kill(child, USR1)
-  outcome.patience = 2 * (outcome.patience or 0.5)
+  outcome.patience = 2 * (outcome.patience or 1)
   outcome.asks = core.time() + outcome.patience
 end
 
 -- A signal that this process gets.
 local function pass_on(signal, child, outcome, launched)
   if signal == USR1 then
-    ask(child, outcome)
+    outcome.asks = math.max(outcome.begun + START_S, core.time())
   elseif launch.ends(signal) then
     outcome.deadline = core.time() + (outcome.told and 0 or GRACE_S)
     outcome.told = outcome.told or signal
@@ -128,12 +135,13 @@ local function conclude(outcome, killed, launched)
   end
 end
 
--- Runs it once.
+-- Runs it once; `asked`: for a checkpoint, before it has begun.
 ---@return celer.outcome
-local function run_once(words, variables, launched)
+local function run_once(words, variables, launched, asked)
   local child, file = core.child_start(words, variables, launched and "heard" or nil)
   if not child then error(("cannot start %s: %s"):format(words[1], file), 0) end
-  local outcome, killed = { line = "" }, false
+  local begun, killed = core.time(), false
+  local outcome = { line = "", begun = begun, asks = asked and begun + START_S or nil }
   repeat
     local deadline = not killed and outcome.deadline
     local till = math.min(deadline or math.huge, outcome.asks or math.huge)
@@ -322,6 +330,7 @@ function M.begin(options, path, text, own, rest)
     return nil, options.i and "a session starts no ranks: leave out -n, --restarts and -i"
       or "which script? see celer run --help"
   end
+  core.child_catch()
   local resolved, message = settings.resolve(options)
   if not resolved then return nil, message end
   local job = { restarts = tonumber(resolved.restarts) or 0,
@@ -339,17 +348,17 @@ end
 ---@param job celer.job
 ---@return integer status
 function M.run(job)
-  local used, alive = in_batch() and tonumber(os.getenv "SLURM_RESTART_COUNT") or 0, nil
-  core.child_catch()
+  local used = in_batch() and tonumber(os.getenv "SLURM_RESTART_COUNT") or 0
+  local alive, asked
   for done = 0, math.huge do
     local variables = { SLURM_KILL_BAD_EXIT = "1", CELER_RESTARTS = false, CELER_LAUNCHER = false,
       CELER_RESTARTED = job.restarts > 0 and tostring(used + done) }
     local words = job.launcher and launch.words(job.launcher, job.program, variables, alive)
       or job.program
-    local outcome = run_once(words, variables, job.launcher ~= nil)
+    local outcome = run_once(words, variables, job.launcher ~= nil, asked)
     local again, result = goes_on(job, outcome, used, done)
     if not again then return result end
-    alive = result
+    alive, asked = result, outcome.asks and outcome.ends ~= "asked"
   end
 end
 

@@ -16,7 +16,10 @@ local VARIABLES = { "CELER_", "CUDA_", "FI_", "HWLOC_", "LD_", "LOADEDMODULES", 
   "OMPI_MCA_pml", "OMPI_MCA_rmaps", "SLURM_CPU_BIND_TYPE", "SLURM_CPUS_PER_TASK",
   "SLURM_DISTRIBUTION", "SLURM_GPUS", "SLURM_JOB_NUM_NODES", "SLURM_NTASKS",
   "SLURM_TASKS_PER_NODE", "UCX_" }
-local SECRETS = { "KEY", "PASS", "SECRET", "TOKEN" }
+-- Words of names, between underscores: UCX_IB_PKEY is none, UCX_API_KEY is.
+local SECRETS = { KEY = true, KEYS = true, APIKEY = true, AUTH = true, CREDENTIAL = true,
+  CREDENTIALS = true, PASS = true, PASSWD = true, PASSWORD = true, PASSPHRASE = true, PWD = true,
+  SECRET = true, SECRETS = true, TOKEN = true, TOKENS = true }
 
 local LIBRARIES = { "cuda", "fabric", "hdf5", "hwloc", "ibverbs", "luajit", "mpi", "nccl", "nvrtc",
   "open%-pal", "open%-rte", "pmix", "ucp" }
@@ -91,8 +94,8 @@ local function write_libraries(out)
 end
 
 local function is_secret(name)
-  for _, word in ipairs(SECRETS) do
-    if name:upper():find(word, 1, true) then return true end
+  for word in name:upper():gmatch "[^_]+" do
+    if SECRETS[word] then return true end
   end
   return false
 end

@@ -22,9 +22,17 @@ describe("celer info --report", function()
   end)
 
   it("does not show what looks like a secret", function()
-    local text = report { env = { CELER_TOKEN = "abcdef", NCCL_SECRET_KEY = "abcdef" } }
+    local text = report { env = { CELER_TOKEN = "abcdef", NCCL_SECRET_KEY = "abcdef",
+      UCX_password = "abcdef", FI_API_KEY = "abcdef" } }
     assert.matches("\nvariable NCCL_SECRET_KEY=(not shown)\n", text, 1, true)
     assert.not_matches("abcdef", text, 1, true)
+  end)
+
+  it("shows what has such a word within another", function()
+    local text = report { env = { UCX_IB_PKEY = "0x7fff", FI_PASSIVE = "yes", UCX_MONKEY = "m" } }
+    for _, shown in ipairs { "UCX_IB_PKEY=0x7fff", "FI_PASSIVE=yes", "UCX_MONKEY=m" } do
+      assert.matches("\nvariable " .. shown .. "\n", text, 1, true)
+    end
   end)
 
   it("names each host once, whatever the number of its ranks", function()

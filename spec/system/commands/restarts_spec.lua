@@ -180,11 +180,11 @@ local kept, extra = celer.restore(folder .. "/kept")
 local u = kept and kept.u or celer.buffer("int", { 8 }, { init = 0 })
 io.open(folder .. "/up." .. require("celer.core").rank(), "w"):close()
 if not kept then while not io.open(folder .. "/go") do end end
-local n = kept and 20 or 1e9
+local n = kept and 20 or math.huge
 for t = 1, n do
   celer.checkpoint_every("1 h", folder .. "/kept", { u = u }, { step = t })
 end
-print(extra.step)
+print('end')
 ]]
 
   -- Runs it while a shell sends signals to $p.
@@ -202,20 +202,40 @@ print(extra.step)
 
   for how, words in pairs { ["by a launcher"] = "-n 2 --restarts 2", alone = "--restarts 2" } do
     it("is not ended by SIGUSR1 that comes early, and keeps what it asks for: " .. how, function()
-      -- As early as it can be: before the launcher is one.
+      -- Before the launcher is one.
       local r = signalled(words,
-        "until grep -q SigQ /proc/$(pgrep -P $p || echo none)/status 2>/dev/null; do :; done; "
-        .. "for i in 1 2 3 4 5 6 7 8 9; do kill -USR1 $p || break; sleep 0.02; done")
+        "until grep -q 'SigBlk:.*14203$' /proc/$p/status; do :; done; " -- it takes signals
+        .. "for i in 1 2 3 4 5 6 7 8 9; do kill -USR1 $p; done")
       assert.equal(0, r.status, r.stderr)
-      assert.matches("^1\n$", r.stdout)
+      assert.equal("end\n", r.stdout)
       assert.matches("told by SIGUSR1 to end: all is kept in", r.stderr)
       started(r, 2)
     end)
   end
 
+  it("asks again where a rank was ended by SIGUSR1 before it could take it", function()
+    local folder = scratch.folder()
+    scratch.write(folder .. "/case.lua", EARLY)
+    scratch.write(folder .. "/starter", ([[#!/bin/sh
+      shift 2
+      [ -e second ] && exec "$@"
+      touch second go
+      echo "mpirun noticed that process rank 1 with PID 0 on node h exited on signal 10 (x)." >&2
+      kill -USR1 $PPID
+      sleep 1
+      exit 138]]))
+    local r = celer.exec({ "bash", "-c", ("chmod +x starter; exec %s run --backend cpu "
+      .. "--advice off -n 1 --launcher ./starter --restarts 2 case.lua ."):format(
+      celer.command()) }, { cwd = folder, timeout = 60 })
+    assert.same({ 0, "end\n" }, { r.status, r.stdout }, r.stderr)
+    assert.matches("rank 1 on host h was ended by SIGUSR1 while it started; .*told by SIGUSR1 to "
+      .. "end: all is kept in", r.stderr)
+    started(r, 3)
+  end)
+
   it("keeps at the first call what SIGUSR1 asks a rank for before it, and goes on", function()
     local folder = scratch.folder()
-    scratch.write(folder .. "/case.lua", EARLY:gsub("1e9", "20"):gsub("extra.step", "'end'"))
+    scratch.write(folder .. "/case.lua", EARLY:gsub("math.huge", "20"))
     local r = celer.exec({ "bash", "-c", ([[
       %s run --backend cpu --advice off case.lua . & p=$!
       until [ -e up.0 ]; do :; done
@@ -234,7 +254,7 @@ if not io.open "go" and require("celer.core").rank() == 1 then
   ffi.cdef "int getpid(void); int kill(int, int);"
   ffi.C.kill(ffi.C.getpid(), 19)
 end
-]] .. EARLY:gsub("1e9", "20"):gsub("extra.step", "'end'")))
+]] .. EARLY:gsub("math.huge", "20")))
     local r = celer.exec({ "bash", "-c", ([[
       mkfifo said
       %s run --backend cpu --advice off -n 2 --lost 1 --restarts 2 case.lua . 2>said & p=$!
